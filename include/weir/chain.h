@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_CHAIN_H
+#define WEIR_CHAIN_H
+
+/*
+ * A chain: steps with dependencies, run as one operation.
+ *
+ * A step is a job, an operation that a function of the user's starts, or a
+ * plain call.  Each names a step that it comes after; more dependencies can be
+ * added, on success, on failure or on the end of another step.
+ *
+ *	weir_chain_create(&chain, r, NULL);
+ *	a = weir_chain_add_job(chain, WEIR_CHAIN_FIRST, dma, &rq->read);
+ *	b = weir_chain_add_job(chain, a, dma, &rq->crc);
+ *	c = weir_chain_add_job(chain, b, dma, &rq->write);
+ *	err = weir_chain_start(chain, &rq->op);
+ *
+ * A step runs once all its dependencies have ended as they should; if one ends
+ * otherwise the step is skipped.  A step that fails, and has no dependant that
+ * waits for its failure or its end, fails the chain: nothing more is begun,
+ * what is under way ends, and the chain's result is that of the first such
+ * failure.  Cancelling the chain (weir_op_cancel() of its operation, a
+ * deadline, a stopping reactor) cancels the steps under way and skips the rest.
+ *
+ *	step:  IDLE -> RUNNING -> DONE, FAILED or CANCELLED
+ *	         +---> SKIPPED
+ *
+ * When it has ended it can be started again, and allocates nothing for that.
+ *
+ * Re-creates SPDK's accel sequence and doca_graph, and adds cancel, deadline,
+ * branches and the status of each step.
+ */
+
+#include <weir/op.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct weir_chain;
+struct weir_dma;
+struct weir_job;
+
+/* As the step to come after: none; it begins when the chain does. */
+#define WEIR_CHAIN_FIRST (-1)
+
+/* How a dependency has to end for its dependant to run. */
+#define WEIR_CHAIN_ON_DONE 1u	/* With success. */
+#define WEIR_CHAIN_ON_FAILED 2u	/* With an error. */
+#define WEIR_CHAIN_ON_END 3u	/* In either way. */
+
+/* States of a step. */
+#define WEIR_STEP_IDLE 0	/* Not reached, or the chain never ran. */
+#define WEIR_STEP_RUNNING 1
+#define WEIR_STEP_DONE 2
+#define WEIR_STEP_FAILED 3
+#define WEIR_STEP_CANCELLED 4	/* Begun, and ended by the cancel. */
+#define WEIR_STEP_SKIPPED 5	/* Never begun, in the last run. */
+
+/*
+ * Options of weir_chain_create().  Set .size to the size of the struct and
+ * leave what you do not care about at 0.
+ */
+struct weir_chain_opts {
+	size_t size;
+	uint32_t steps;		/* That fit; 0: 8; at most 1024. */
+	uint32_t deps;		/* Dependencies that fit; 0: twice .steps. */
+	void *ctx;		/* For weir_chain_ctx(). */
+};
+
+/* What became of a step; weir_chain_get_step(). */
+struct weir_chain_step {
+	size_t size;		/* Set by the caller: what it has room for. */
+	uint32_t state;		/* WEIR_STEP_ */
+	uint32_t reserved;
+	int64_t res;		/* Its result, if it ended; else 0. */
+	struct weir_op_detail detail;
+};
+
+/*
+ * A step that is a call: returns a result >= 0, or a negative errno, which is
+ * a failure.
+ */
+typedef int64_t weir_chain_call_fn(struct weir_chain *chain, uint32_t step,
+				   void *arg);
+
+/*
+ * A step that starts an operation of its own: start @op and return 0, or return
+ * the negative errno that the start returned, which is the step's failure.
+ * -EAGAIN is not: the chain asks again in a later turn.  @op has its callback;
+ * leave it and .data.
+ */
+typedef int weir_chain_start_fn(struct weir_chain *chain, uint32_t step,
+				struct weir_op *op, void *arg);
+
+/*
+ * Create a chain of @r, without steps.
+ *
+ * Returns 0 with *@ret set, to be freed by weir_chain_destroy(), or
+ *   -EINVAL     .steps or .deps is out of its range
+ *   -E2BIG      @opts asks for what this version does not know
+ *   -ENOMEM     no memory
+ *   -ESHUTDOWN  @r is stopping
+ *
+ * Call on @r's thread.
+ */
+WEIR_API int weir_chain_create(struct weir_chain **ret, struct weir_reactor *r,
+			       const struct weir_chain_opts *opts);
+
+/*
+ * Free @chain.  NULL is allowed.
+ *
+ * Returns 0, or, with the chain as it was:
+ *   -EBUSY  it is under way, or one of its steps' functions is running
+ *
+ * Call on the chain's reactor; callbacks too.
+ */
+WEIR_API int weir_chain_destroy(struct weir_chain *chain);
+
+/*
+ * Add @job as a step, to be started in @dma after step @after has succeeded;
+ * WEIR_CHAIN_FIRST: at once.
+ *
+ * The job stays the caller's, who says what it does before the chain starts or
+ * in a call step before it; its callback and .op.data are the chain's from now
+ * on.  -EAGAIN from its start is not a failure: it is tried again.
+ *
+ * Returns the number of the step, counted from 0, or
+ *   -EINVAL  there is no step @after, or @job is NULL
+ *   -ENOSPC  .steps or .deps are used up
+ *   -EBUSY   the chain is under way
+ *
+ * Call on the chain's reactor, which is @dma's.  Never allocates.
+ */
+WEIR_API int weir_chain_add_job(struct weir_chain *chain, int after,
+				struct weir_dma *dma, struct weir_job *job);
+
+/*
+ * Add a call of @fn as a step.
+ *
+ * Returns what weir_chain_add_job() returns.
+ *
+ * Call on the chain's reactor.  Never allocates.
+ */
+WEIR_API int weir_chain_add_call(struct weir_chain *chain, int after,
+				 weir_chain_call_fn *fn, void *arg);
+
+/*
+ * Add as a step the operation that @fn starts: any operation of the chain's
+ * reactor.
+ *
+ * Returns what weir_chain_add_job() returns.
+ *
+ * Call on the chain's reactor.  Never allocates.
+ */
+WEIR_API int weir_chain_add_op(struct weir_chain *chain, int after,
+			       weir_chain_start_fn *fn, void *arg);
+
+/*
+ * Have @step wait also for @dep, an earlier step, to end as @on says.  If it
+ * depends on it already, @on replaces what was asked for.
+ *
+ * Returns 0, or
+ *   -EINVAL  there is no such step, @dep is not before @step, or @on makes no
+ *            sense
+ *   -ENOSPC  .deps are used up
+ *   -EBUSY   the chain is under way
+ *
+ * Call on the chain's reactor.  Never allocates.
+ */
+WEIR_API int weir_chain_add_dep(struct weir_chain *chain, uint32_t step,
+				uint32_t dep, uint32_t on);
+
+/*
+ * Start @chain; @op is its operation.
+ *
+ * Calls and functions of steps run from the loop, never inside this call.
+ *
+ * Completes with the number of steps that were done, or with the errno of the
+ * first failure, or -ECANCELED.
+ *
+ * Returns 0, or
+ *   -EINVAL     it has no steps; @op is under way, or has no callback
+ *   -EBUSY      the chain is under way
+ *   -EAGAIN     .ops_max operations are under way
+ *   -ESHUTDOWN  the reactor is stopping
+ *
+ * Call on the chain's reactor.  Never blocks, never allocates.
+ */
+WEIR_API int weir_chain_start(struct weir_chain *chain, struct weir_op *op);
+
+/*
+ * Copy what became of @step in the last run, or has so far in this one, to
+ * *@ret, whose .size the caller has set.
+ *
+ * Returns 0, or
+ *   -EINVAL  there is no such step, or .size is too small
+ *
+ * Call on the chain's reactor.  Never blocks.
+ */
+WEIR_API int weir_chain_get_step(const struct weir_chain *chain,
+				 uint32_t step, struct weir_chain_step *ret);
+
+/*
+ * The step whose failure is the chain's, in the last run; WEIR_CHAIN_FIRST if
+ * there is none.
+ *
+ * Call on the chain's reactor.  Never blocks.
+ */
+WEIR_API int weir_chain_failed_step(const struct weir_chain *chain);
+
+/*
+ * The user's pointer that @chain was created with.
+ *
+ * Call on the chain's reactor.  Never blocks.
+ */
+WEIR_API void *weir_chain_ctx(const struct weir_chain *chain);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEIR_CHAIN_H */

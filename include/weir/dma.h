@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_DMA_H
+#define WEIR_DMA_H
+
+/*
+ * A DMA context: where a reactor's jobs run.
+ *
+ * It has a fixed bound of jobs under way and a list of engines, from which each
+ * job is given the first that can move between its two domains:
+ *
+ *	cpu    memory <-> memory, by the reactor's own thread in slices, so that
+ *	       a large copy does not hold up the loop; by a worker from
+ *	       .worker_min on
+ *	file   memory <-> file, and file -> file inside the kernel
+ *
+ *	           start()           stop()            drained
+ *	STOPPED -----------> RUNNING --------> STOPPING -------> STOPPED
+ *
+ * Re-creates doca_dma with its doca_ctx, and the SPDK accel framework.
+ */
+
+#include <weir/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct weir_dma;
+struct weir_op;
+struct weir_reactor;
+
+/* States; weir_dma_state(). */
+#define WEIR_DMA_STOPPED 1
+#define WEIR_DMA_RUNNING 2
+#define WEIR_DMA_STOPPING 3
+
+/*
+ * Options of weir_dma_create().  Set .size to the size of the struct and leave
+ * what you do not care about at 0.
+ */
+struct weir_dma_opts {
+	size_t size;
+	uint32_t jobs_max;	/* Under way at once; 0: 4096. */
+	uint32_t turn_bytes;	/* That cpu may touch in a turn; 0: 1 MiB. */
+	uint64_t worker_min;	/* Bytes from which on cpu jobs go to a
+				 * worker; 0: none does. */
+	uint64_t file_slice;	/* Bytes that the kernel copies between files
+				 * at a time; 0: 16 MiB. */
+};
+
+/* What a context did; weir_dma_stats(). */
+struct weir_dma_stats {
+	size_t size;		/* Set by the caller: what it has room for. */
+	uint64_t started;	/* Jobs. */
+	uint64_t completed;	/* With success. */
+	uint64_t failed;	/* With an error, but not a cancel. */
+	uint64_t cancelled;
+	uint64_t refused;	/* Starts answered -EAGAIN. */
+	uint64_t in_flight;	/* Now. */
+	uint64_t bytes;		/* Moved by jobs that have ended. */
+	uint64_t cpu_jobs;	/* Started, by engine. */
+	uint64_t file_jobs;
+	uint64_t worker_jobs;	/* Of cpu_jobs, those that a worker did. */
+	uint64_t fixed;		/* Transfers that used registered memory. */
+};
+
+/*
+ * Create a context of @r, in state WEIR_DMA_STOPPED.
+ *
+ * Returns 0 with *@ret set, to be freed by weir_dma_destroy(), or
+ *   -EINVAL     .jobs_max is more than 2^24, or .turn_bytes or .file_slice is
+ *               less than 4096
+ *   -E2BIG      @opts asks for what this version does not know
+ *   -ENOMEM     no memory
+ *   -ESHUTDOWN  @r is stopping
+ *
+ * Call on @r's thread.
+ */
+WEIR_API int weir_dma_create(struct weir_dma **ret, struct weir_reactor *r,
+			     const struct weir_dma_opts *opts);
+
+/*
+ * Let jobs in.  Starting what is running has no effect.
+ *
+ * Returns 0, or
+ *   -EBUSY  it is stopping
+ *
+ * Call on the context's reactor.  Never blocks.
+ */
+WEIR_API int weir_dma_start(struct weir_dma *dma);
+
+/*
+ * Stop: no new jobs, cancel those under way, and when their callbacks have run,
+ * complete @op with 0.  What is stopped completes at once.
+ *
+ * Returns 0, or
+ *   -EBUSY  it is stopping already
+ *   -EINVAL, -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
+ *
+ * Call on the context's reactor, callbacks included.  Never blocks.
+ */
+WEIR_API int weir_dma_stop(struct weir_dma *dma, struct weir_op *op);
+
+/*
+ * Free @dma.  NULL is allowed.
+ *
+ * Returns 0, or, with the context as it was:
+ *   -EBUSY  jobs are under way, or it is stopping
+ *
+ * Call on the context's reactor; callbacks too.
+ */
+WEIR_API int weir_dma_destroy(struct weir_dma *dma);
+
+/*
+ * The state of @dma: WEIR_DMA_STOPPED, _RUNNING or _STOPPING.
+ *
+ * Call on the context's reactor.  Never blocks.
+ */
+WEIR_API int weir_dma_state(const struct weir_dma *dma);
+
+/*
+ * The reactor that @dma belongs to.
+ *
+ * Any thread.  Never blocks.
+ */
+WEIR_API struct weir_reactor *weir_dma_reactor(const struct weir_dma *dma);
+
+/*
+ * Copy what @dma did to *@ret, whose .size the caller has set.
+ *
+ * Returns 0, or
+ *   -EINVAL  .size is too small to hold even itself
+ *
+ * Call on the context's reactor.  Never blocks.
+ */
+WEIR_API int weir_dma_stats(const struct weir_dma *dma,
+			    struct weir_dma_stats *ret);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEIR_DMA_H */

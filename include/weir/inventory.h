@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_INVENTORY_H
+#define WEIR_INVENTORY_H
+
+/*
+ * An inventory: a reactor's fixed stock of buf descriptors, for memory that is
+ * there already.  (For memory to be handed out there is the pool.)
+ *
+ * An mmap is attached once, which registers its memory with the reactor; from
+ * then on a buf of it costs a few loads and stores.  What is out and what is
+ * free adds up to the total at any time.
+ *
+ * Re-creates doca_buf_inventory.
+ */
+
+#include <weir/buf.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct weir_inventory;
+struct weir_mmap;
+struct weir_reactor;
+
+/*
+ * Options of weir_inventory_create().  Set .size to the size of the struct and
+ * leave what you do not care about at 0.
+ */
+struct weir_inventory_opts {
+	size_t size;
+	uint32_t bufs;		/* Descriptors; 0: 1024. */
+	uint32_t mmaps;		/* That can be attached; 0: 16. */
+};
+
+/* What an inventory has; weir_inventory_stats(). */
+struct weir_inventory_stats {
+	size_t size;		/* Set by the caller: what it has room for. */
+	uint64_t total;
+	uint64_t free;
+	uint64_t out;
+};
+
+/*
+ * Create an inventory for @r.
+ *
+ * Returns 0 with *@ret set, to be freed by weir_inventory_destroy(), or
+ *   -EINVAL     .bufs is more than 2^24, or .mmaps more than 4096
+ *   -E2BIG      @opts asks for what this version does not know
+ *   -ENOMEM     no memory
+ *   -ESHUTDOWN  @r is stopping
+ *
+ * Call on @r's thread.
+ */
+WEIR_API int weir_inventory_create(struct weir_inventory **ret,
+				   struct weir_reactor *r,
+				   const struct weir_inventory_opts *opts);
+
+/*
+ * Detach all mmaps and free @inventory.  NULL is allowed.
+ *
+ * Returns 0, or, with the inventory as it was:
+ *   -EBUSY  bufs are out
+ *
+ * Call on the inventory's reactor; callbacks too.
+ */
+WEIR_API int weir_inventory_destroy(struct weir_inventory *inventory);
+
+/*
+ * Attach @mmap, so that bufs can be taken of it, and register its memory with
+ * the reactor's backend, as far as there is such a thing and the limits allow.
+ * That it was not possible is no error: weir_mmap_registered() says so.
+ *
+ * Returns 0, also if it is attached already, or
+ *   -EBADFD  @mmap is not started
+ *   -ENOSPC  .mmaps are attached
+ *   -ENOMEM  no memory
+ *
+ * Call on the inventory's reactor.  May take long: pages are looked up and
+ * pinned.
+ */
+WEIR_API int weir_inventory_attach(struct weir_inventory *inventory,
+				   struct weir_mmap *mmap);
+
+/*
+ * Detach @mmap.
+ *
+ * Returns 0, or
+ *   -EBUSY   bufs of it are out
+ *   -ENOENT  it is not attached
+ *
+ * Call on the inventory's reactor.
+ */
+WEIR_API int weir_inventory_detach(struct weir_inventory *inventory,
+				   struct weir_mmap *mmap);
+
+/*
+ * Take a buf with the window [@addr, @addr + @len) of @mmap, and the data
+ * [@data, @data + @data_len) in it; @data NULL means at its beginning.
+ *
+ * Returns 0 with *@ret set, to be given back with weir_buf_put(), or
+ *   -EINVAL  @len is 0
+ *   -ERANGE  the window is not inside @mmap, or the data not inside the window
+ *   -ENOENT  @mmap is not attached
+ *   -EAGAIN  all bufs are out
+ *
+ * Call on the inventory's reactor.  Never blocks, never allocates.
+ */
+WEIR_API int weir_inventory_get(struct weir_buf **ret,
+				struct weir_inventory *inventory,
+				struct weir_mmap *mmap, void *addr, size_t len,
+				void *data, size_t data_len);
+
+/*
+ * Take a list of bufs like the list that @src is the head of: the same windows
+ * with the same data.  The memory is shared, and not copied.
+ *
+ * Returns 0 with *@ret set, or
+ *   -EPERM   @src is in the middle of a list
+ *   -ENOENT  an mmap of @src is not attached to @inventory
+ *   -EAGAIN  fewer bufs than needed are free; none is taken
+ *
+ * Call on the inventory's reactor.  Never blocks, never allocates.
+ */
+WEIR_API int weir_inventory_dup(struct weir_buf **ret,
+				struct weir_inventory *inventory,
+				const struct weir_buf *src);
+
+/*
+ * Copy what @inventory has to *@ret, whose .size the caller has set.
+ *
+ * Returns 0, or
+ *   -EINVAL  .size is too small to hold even itself
+ *
+ * Call on the inventory's reactor.  Never blocks.
+ */
+WEIR_API int weir_inventory_stats(const struct weir_inventory *inventory,
+				  struct weir_inventory_stats *ret);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEIR_INVENTORY_H */

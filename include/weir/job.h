@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_JOB_H
+#define WEIR_JOB_H
+
+/*
+ * A job: one move of memory, or one computation over it.
+ *
+ * The caller owns a struct weir_job, as it owns a struct weir_op: it says what
+ * to do, and starts it in a DMA context.
+ *
+ *	weir_job_init(&rq->job, on_copied);
+ *	weir_job_copy(&rq->job, weir_loc_buf(buf), weir_loc_at(file, off, len));
+ *	err = weir_job_start(dma, &rq->job);
+ *
+ * The contract of <weir/op.h> holds; job->op is the operation: cancel it, give
+ * it a deadline, get its detail.  Everything is checked before it starts, so a
+ * job that is refused has changed nothing.
+ *
+ *   - A source of bufs is their data.  A destination of bufs is their tail
+ *     rooms, in order: what comes is appended to the data; with
+ *     WEIR_JOB_OVERWRITE it replaces the data.
+ *   - Memory and files named by address are written where they say.
+ *   - A job that fails or is cancelled leaves the data lengths of its bufs as
+ *     they were; the memory may be half written.  The detail has the bytes.
+ *   - A source that ends early, a short file, is -ENODATA with the bytes moved
+ *     in the detail; with WEIR_JOB_SHORT_OK it is a success, with the bytes as
+ *     result.
+ *
+ * There is no order between jobs but what the caller makes, with a chain say.
+ *
+ * Re-creates doca_dma's tasks, SPDK's accel operations and rte_dmadev.
+ */
+
+#include <string.h>
+#include <sys/uio.h>
+
+#include <weir/op.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct weir_buf;
+struct weir_dma;
+struct weir_domain;
+
+/*
+ * Where bytes are: bufs, or addresses in a domain.
+ *
+ * With .buf, .addr and .len select a part: of a source, .len bytes of the data
+ * from .addr bytes into them; of a destination, at most .len bytes are written
+ * (.addr must be 0).  A .len of 0 means all there is.
+ *
+ * Else .domain says whose addresses they are (NULL: this process's), and they
+ * are .iov (iov_base is the address, in any domain) or, if .n_iov is 0, the
+ * .len bytes at .addr.  iovecs are lent until the callback.
+ */
+struct weir_loc {
+	struct weir_buf *buf;
+	struct weir_domain *domain;
+	uint64_t addr;
+	uint64_t len;
+	const struct iovec *iov;
+	uint32_t n_iov;
+	uint32_t reserved0;
+	void *ctx;		/* For the domain, this time; see it. */
+	uint64_t reserved;
+};
+
+/* Pieces that each side of a job may have: bufs or iovecs. */
+#define WEIR_JOB_PIECES_MAX 256
+
+/* What a job does; weir_job.kind. */
+#define WEIR_JOB_COPY 1		/* Between any two places. */
+#define WEIR_JOB_PULL 2		/* From a domain to this process. */
+#define WEIR_JOB_PUSH 3		/* From this process to a domain. */
+#define WEIR_JOB_FILL 4		/* With .pattern. */
+#define WEIR_JOB_CRC32C 5	/* Of the source, into .crc. */
+#define WEIR_JOB_COPY_CRC32C 6	/* Copy, and the CRC of what was copied. */
+#define WEIR_JOB_COMPARE 7	/* Source and destination. */
+
+/* weir_job.flags */
+#define WEIR_JOB_OVERWRITE 1u	/* Replace the data of destination bufs. */
+#define WEIR_JOB_SHORT_OK 2u	/* The source may end early. */
+
+/*
+ * A job.  The first part is the caller's; the rest is the library's, and its
+ * layout may change inside the size, which is part of the ABI.  Do not write
+ * any of it while the job is under way.
+ */
+struct weir_job {
+	struct weir_op op;
+	uint32_t kind;		/* WEIR_JOB_ */
+	uint32_t flags;		/* WEIR_JOB_OVERWRITE, ... */
+	uint32_t crc;		/* In: continued from this.  Out: the CRC. */
+	uint32_t reserved0;
+	uint64_t pattern;	/* Repeated by FILL; its first byte is first. */
+	struct weir_loc src;
+	struct weir_loc dst;
+	uint64_t reserved1[3];
+
+	/* The library's. */
+	struct weir_op inner;
+	uint64_t words[34];
+	uint64_t reserved2[8];
+};
+
+/* The bufs @buf is the head of. */
+static inline struct weir_loc weir_loc_buf(struct weir_buf *buf)
+{
+	struct weir_loc loc;
+
+	memset(&loc, 0, sizeof(loc));
+	loc.buf = buf;
+	return loc;
+}
+
+/* @len bytes at @addr of @domain: an offset, if it is a file. */
+static inline struct weir_loc weir_loc_at(struct weir_domain *domain,
+					  uint64_t addr, uint64_t len)
+{
+	struct weir_loc loc;
+
+	memset(&loc, 0, sizeof(loc));
+	loc.domain = domain;
+	loc.addr = addr;
+	loc.len = len;
+	return loc;
+}
+
+/* @len bytes at @p of this process.  A source is not written to. */
+static inline struct weir_loc weir_loc_mem(const void *p, size_t len)
+{
+	return weir_loc_at(NULL, (uint64_t)(uintptr_t)p, len);
+}
+
+/* @n pieces of @domain; NULL means this process. */
+static inline struct weir_loc weir_loc_iov(struct weir_domain *domain,
+					   const struct iovec *iov, uint32_t n)
+{
+	struct weir_loc loc;
+
+	memset(&loc, 0, sizeof(loc));
+	loc.domain = domain;
+	loc.iov = iov;
+	loc.n_iov = n;
+	return loc;
+}
+
+/*
+ * Make @job idle, to call @fn at its end.  Needed once, not before each start.
+ */
+static inline void weir_job_init(struct weir_job *job, weir_op_fn *fn)
+{
+	memset(job, 0, sizeof(*job));
+	job->op.fn = fn;
+}
+
+/* The job in which @op is the operation. */
+static inline struct weir_job *weir_job_of(struct weir_op *op)
+{
+	return weir_container_of(op, struct weir_job, op);
+}
+
+/*
+ * Have @job copy @src to @dst, as many bytes as @src has; .flags are cleared,
+ * here and below.  Totals must fit: -EMSGSIZE if @dst has less room, and an
+ * address range as destination must be exactly as long.
+ */
+static inline void weir_job_copy(struct weir_job *job, struct weir_loc dst,
+				 struct weir_loc src)
+{
+	job->kind = WEIR_JOB_COPY;
+	job->flags = 0;
+	job->dst = dst;
+	job->src = src;
+}
+
+/* As weir_job_copy(), and .crc becomes the CRC-32C of what was copied. */
+static inline void weir_job_copy_crc32c(struct weir_job *job,
+					struct weir_loc dst,
+					struct weir_loc src, uint32_t crc)
+{
+	weir_job_copy(job, dst, src);
+	job->kind = WEIR_JOB_COPY_CRC32C;
+	job->crc = crc;
+}
+
+/* Have @job compute the CRC-32C of @src into .crc, continued from @crc. */
+static inline void weir_job_crc32c(struct weir_job *job, struct weir_loc src,
+				   uint32_t crc)
+{
+	weir_job_copy(job, weir_loc_mem(NULL, 0), src);
+	job->kind = WEIR_JOB_CRC32C;
+	job->crc = crc;
+}
+
+/* Have @job fill @dst with @pattern; bufs up to the end of their tail rooms. */
+static inline void weir_job_fill(struct weir_job *job, struct weir_loc dst,
+				 uint64_t pattern)
+{
+	weir_job_copy(job, dst, weir_loc_mem(NULL, 0));
+	job->kind = WEIR_JOB_FILL;
+	job->pattern = pattern;
+}
+
+/*
+ * Have @job compare @a with @b, both as sources, equally long.  The result is
+ * how many bytes from the beginning are equal: all, if they are the same.
+ */
+static inline void weir_job_compare(struct weir_job *job, struct weir_loc a,
+				    struct weir_loc b)
+{
+	weir_job_copy(job, b, a);
+	job->kind = WEIR_JOB_COMPARE;
+}
+
+/*
+ * Start @job in @dma.
+ *
+ * The locations are evaluated now: what the lists of bufs are, and how much
+ * data or room they have.  The bufs get a reference each until the callback;
+ * domains are counted as used.
+ *
+ * Completes with the bytes done (what weir_job_compare() says for a compare),
+ * or a negative errno: -ENODATA if the source ended early, what the kernel said
+ * of a file, -EXDEV or -EOPNOTSUPP if it refuses to copy between two files.
+ *
+ * Returns 0, or
+ *   -EINVAL      .kind or .flags make no sense; a length of 0; an address of 0
+ *                in this process; source and destination overlap; pull from or
+ *                push to this process; not as aligned as an O_DIRECT file
+ *                without .buffered_fd needs it; @job is under way or has no
+ *                callback
+ *   -EMSGSIZE    the destination has no room for the source, or (a compare, or
+ *                a destination by address) another length; or a side has more
+ *                than WEIR_JOB_PIECES_MAX pieces
+ *   -ERANGE      a range wraps around, ends beyond INT64_MAX in a file, or a
+ *                part of bufs is beyond their data
+ *   -EACCES      the mmap or the file of the destination is not writable, or
+ *                the file of the source not readable
+ *   -EPERM       a buf is in the middle of a list
+ *   -EBUSY       another job under way writes to one of the lists, or reads
+ *                the list that this one would write to
+ *   -EXDEV       no engine can do this between these domains
+ *   -EBADFD      @dma is not started
+ *   -EAGAIN      .jobs_max jobs, or .ops_max operations, are under way
+ *   -ESHUTDOWN   the reactor is stopping
+ *
+ * Call on @dma's reactor.  Never blocks, never allocates.
+ */
+WEIR_API int weir_job_start(struct weir_dma *dma, struct weir_job *job);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEIR_JOB_H */

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_MMAP_H
+#define WEIR_MMAP_H
+
+/*
+ * An mmap: one range of memory in a domain, with permissions and a life.
+ *
+ *	create -> set_memrange, set_permissions, ... -> start -> stop -> destroy
+ *	                ^                                  |
+ *	                +----------------------------------+
+ *
+ * Started, it can be attached to inventories and pools, which make bufs of it.
+ * Attaching registers the memory with the reactor's backend, where there is
+ * such a thing (io_uring's fixed buffers): then the kernel needs not look up
+ * and pin the pages for each transfer.  That is an optimisation, and a limited
+ * one (RLIMIT_MEMLOCK): as much is registered as is allowed, the rest works
+ * without, and weir_mmap_registered() says how much it is.
+ *
+ * An mmap belongs to the process: it may be attached on many reactors.  Its
+ * control calls are made by one thread at a time.
+ *
+ * Re-creates doca_mmap.
+ */
+
+#include <weir/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct weir_domain;
+struct weir_mmap;
+struct weir_op;
+struct weir_reactor;
+
+/* Permissions.  Reading is always allowed. */
+#define WEIR_MMAP_READ 1u
+#define WEIR_MMAP_WRITE 2u
+
+/* States; weir_mmap_state(). */
+#define WEIR_MMAP_STOPPED 1	/* Can be configured. */
+#define WEIR_MMAP_STARTED 2	/* Can be used. */
+
+/* Called by weir_mmap_destroy() with the range, so that it can be freed. */
+typedef void weir_mmap_free_fn(void *addr, size_t len, void *arg);
+
+/*
+ * Create an mmap in @domain; NULL means the system domain.
+ *
+ * It has no range, the permission to read, no user data, and is stopped.
+ *
+ * Returns 0 with *@ret set, to be freed by weir_mmap_destroy(), or
+ *   -EOPNOTSUPP  bufs of this kind of domain are not possible: a file
+ *   -ENOMEM      no memory
+ *
+ * Any thread.
+ */
+WEIR_API int weir_mmap_create(struct weir_mmap **ret,
+			      struct weir_domain *domain);
+
+/*
+ * Set the range: @len bytes at @addr.  The memory stays the caller's, and must
+ * stay as it is until the mmap is stopped.
+ *
+ * Returns 0, or
+ *   -EINVAL  @addr is NULL, @len is 0, or the range wraps around
+ *   -EPERM   it has a range already
+ *   -EBADFD  it is started
+ *
+ * The owner's thread.
+ */
+WEIR_API int weir_mmap_set_memrange(struct weir_mmap *mmap, void *addr,
+				    size_t len);
+
+/*
+ * Set what may be done with the range: WEIR_MMAP_READ, or it and
+ * WEIR_MMAP_WRITE.  Reading is allowed in any case.
+ *
+ * Returns 0, or
+ *   -EINVAL  @permissions holds something else
+ *   -EBADFD  it is started
+ *
+ * The owner's thread.
+ */
+WEIR_API int weir_mmap_set_permissions(struct weir_mmap *mmap,
+				       uint32_t permissions);
+
+/*
+ * Have @fn(addr, len, @arg) called, once, when the mmap is destroyed, if it was
+ * ever started; NULL for nothing.
+ *
+ * Returns 0, or
+ *   -EBADFD  it is started
+ *
+ * The owner's thread.
+ */
+WEIR_API int weir_mmap_set_free_cb(struct weir_mmap *mmap,
+				   weir_mmap_free_fn *fn, void *arg);
+
+/*
+ * Keep @data for weir_mmap_user_data().
+ *
+ * Returns 0, or
+ *   -EBADFD  it is started
+ *
+ * The owner's thread.
+ */
+WEIR_API int weir_mmap_set_user_data(struct weir_mmap *mmap, void *data);
+
+/*
+ * What weir_mmap_set_user_data() has kept; NULL before.
+ *
+ * Any thread.  Never blocks.
+ */
+WEIR_API void *weir_mmap_user_data(const struct weir_mmap *mmap);
+
+/*
+ * Make it usable.  Starting what is started has no effect.
+ *
+ * Returns 0, or
+ *   -EINVAL  it has no range
+ *
+ * The owner's thread.
+ */
+WEIR_API int weir_mmap_start(struct weir_mmap *mmap);
+
+/*
+ * Stop: take back the registrations and make it configurable again.
+ *
+ * It may be attached to inventories and pools of the calling thread, from
+ * which it is detached, but no buf of it may be out.  Stopping what is stopped
+ * has no effect.
+ *
+ * With @op, the stop is an operation on @r: 0 means that @op will complete with
+ * 0 when the last registration is gone.  With @r and @op NULL what can be done
+ * at once is done, and else nothing.
+ *
+ * Returns 0, or, with the mmap as it was:
+ *   -EBUSY  bufs of it are out, it backs a pool, or a reactor of another
+ *           thread has it attached; weir_why() says which
+ *   -EINVAL, -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
+ *
+ * The owner's thread, which is @r's.  Never blocks.
+ */
+WEIR_API int weir_mmap_stop(struct weir_mmap *mmap, struct weir_reactor *r,
+			    struct weir_op *op);
+
+/*
+ * Stop @mmap, if that can be done at once, and free it.  NULL is allowed.  The
+ * free callback is called if it was ever started.
+ *
+ * Returns 0, or, with the mmap as it was:
+ *   -EBUSY  what weir_mmap_stop() says
+ *
+ * The owner's thread; callbacks too.
+ */
+WEIR_API int weir_mmap_destroy(struct weir_mmap *mmap);
+
+/*
+ * The state of @mmap: WEIR_MMAP_STOPPED or WEIR_MMAP_STARTED.
+ *
+ * Any thread.  Never blocks.
+ */
+WEIR_API int weir_mmap_state(const struct weir_mmap *mmap);
+
+/*
+ * Copy the range to *@addr and *@len, either of which may be NULL.
+ *
+ * Returns 0, or
+ *   -ENOENT  it has none yet
+ *
+ * Any thread.  Never blocks.
+ */
+WEIR_API int weir_mmap_memrange(const struct weir_mmap *mmap, void **addr,
+				size_t *len);
+
+/*
+ * The permissions of @mmap.
+ *
+ * Any thread.  Never blocks.
+ */
+WEIR_API uint32_t weir_mmap_permissions(const struct weir_mmap *mmap);
+
+/*
+ * The number of bufs of @mmap that are out.  While other threads take and put
+ * bufs, it may be old when it is returned.
+ *
+ * Any thread.
+ */
+WEIR_API uint64_t weir_mmap_num_bufs(const struct weir_mmap *mmap);
+
+/*
+ * How many bytes of @mmap, from its beginning, are registered with the backend
+ * of @r.  If it is less than all, @why (if not NULL) is set to a sentence that
+ * says the reason and what would help, else to "".  The string is the mmap's
+ * and is valid as long as it is attached to @r.
+ *
+ * Returns the number of bytes, or
+ *   -ENOENT  it is attached to no inventory or pool of @r
+ *
+ * Call on @r's thread.
+ */
+WEIR_API int64_t weir_mmap_registered(struct weir_mmap *mmap,
+				      struct weir_reactor *r,
+				      const char **why);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEIR_MMAP_H */

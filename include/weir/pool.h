@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_POOL_H
+#define WEIR_POOL_H
+
+/*
+ * A pool: a reactor's stock of data buffers, each a buf with memory of its own.
+ *
+ *	weir_pool_create(&pool, r, NULL);
+ *	err = weir_pool_get(&buf, pool);	now, or -EAGAIN
+ *	err = weir_pool_wait(pool, op);		or when there is one
+ *	weir_buf_put(buf);
+ *
+ * The memory is one range, page-aligned, in huge pages where the system gives
+ * them, faulted in when the pool is created, and registered with the backend as
+ * far as the limits allow (see <weir/mmap.h>).
+ *
+ * Waiters are served in the order they came: a buffer that comes back while
+ * somebody waits is the first waiter's and never up for grabs.  What is out and
+ * what is free adds up to the total at any time.
+ *
+ * Re-creates spdk_iobuf, doca_buf_pool and rte_mempool.
+ */
+
+#include <weir/buf.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct weir_mmap;
+struct weir_op;
+struct weir_pool;
+struct weir_reactor;
+
+/* weir_pool_opts.flags */
+#define WEIR_POOL_NO_REGISTER 1u	/* Do not register with the backend. */
+#define WEIR_POOL_NO_HUGE 2u		/* Do not ask for huge pages. */
+
+/*
+ * Options of weir_pool_create().  Set .size to the size of the struct and leave
+ * what you do not care about at 0.
+ */
+struct weir_pool_opts {
+	size_t size;
+	uint32_t bufs;		/* Buffers; 0: 64. */
+	uint32_t waiters_max;	/* That may wait; 0: no limit but .ops_max. */
+	size_t buf_size;	/* Bytes in each; 0: 64 KiB. */
+	size_t align;		/* Of each, a power of 2; 0: 4096. */
+	uint32_t flags;		/* WEIR_POOL_ */
+	uint32_t reserved;
+	struct weir_mmap *mmap;	/* Started, writable; NULL: memory of its own. */
+};
+
+/* What a pool has and did; weir_pool_stats(). */
+struct weir_pool_stats {
+	size_t size;		/* Set by the caller: what it has room for. */
+	uint64_t total;
+	uint64_t free;
+	uint64_t out;
+	uint64_t waiting;	/* Operations that wait for a buffer. */
+	uint64_t gets;		/* Buffers handed out so far. */
+	uint64_t empty;		/* Gets answered -EAGAIN so far. */
+	uint64_t registered;	/* Bytes that the backend has registered. */
+	uint64_t huge;		/* 1 if the memory is in huge pages, by wish. */
+};
+
+/*
+ * Create a pool of @r.
+ *
+ * Without .mmap it allocates the memory, all of it at once, and touches it.
+ * With .mmap it hands out that range, as many buffers as .bufs says or, if that
+ * is 0, as fit; the mmap cannot be stopped while the pool exists.
+ *
+ * Returns 0 with *@ret set, to be freed by weir_pool_destroy(), or
+ *   -EINVAL     .align is no power of 2 or more than 1 GiB, .bufs is more than
+ *               2^24, the product overflows, an unknown flag, or .mmap is not
+ *               writable
+ *   -ERANGE     .mmap is too small for .bufs, or for one buffer
+ *   -EBADFD     .mmap is not started
+ *   -E2BIG      @opts asks for what this version does not know
+ *   -ENOMEM     no memory; weir_why() says how much was wanted
+ *   -ESHUTDOWN  @r is stopping
+ *
+ * Call on @r's thread.  May take long: memory is faulted in.
+ */
+WEIR_API int weir_pool_create(struct weir_pool **ret, struct weir_reactor *r,
+			      const struct weir_pool_opts *opts);
+
+/*
+ * Free @pool and its memory.  NULL is allowed.
+ *
+ * Returns 0, or, with the pool as it was:
+ *   -EBUSY  buffers are out, or operations wait; weir_why() says how many
+ *
+ * Call on the pool's reactor; callbacks too.
+ */
+WEIR_API int weir_pool_destroy(struct weir_pool *pool);
+
+/*
+ * Take a buffer now: empty, its data at the beginning of the window.
+ *
+ * Returns 0 with *@ret set, to be given back with weir_buf_put(), or
+ *   -EAGAIN  none is free (while somebody waits, none is)
+ *
+ * Call on the pool's reactor.  Never blocks, never allocates.
+ */
+WEIR_API int weir_pool_get(struct weir_buf **ret, struct weir_pool *pool);
+
+/*
+ * Take a buffer when there is one: @op completes with its size, and the
+ * callback gets the buffer from weir_pool_taken(@op).
+ *
+ * An operation that was cancelled too late completes with the size, and has the
+ * buffer: take it, or it is lost to the pool.
+ *
+ * Returns 0, or
+ *   -EAGAIN     .waiters_max wait already, or .ops_max operations are under way
+ *   -EINVAL     @op is under way, or has no callback
+ *   -ESHUTDOWN  the reactor is stopping
+ *
+ * Call on the pool's reactor.  Never blocks, never allocates.
+ */
+WEIR_API int weir_pool_wait(struct weir_pool *pool, struct weir_op *op);
+
+/*
+ * The buffer that @op, a weir_pool_wait() that has completed, brought; NULL if
+ * it failed.  Valid until @op is started again.
+ *
+ * Call on the pool's reactor.  Never blocks.
+ */
+WEIR_API struct weir_buf *weir_pool_taken(const struct weir_op *op);
+
+/*
+ * The mmap behind @pool; it is the pool's, unless it was given in.
+ *
+ * Call on the pool's reactor.  Never blocks.
+ */
+WEIR_API struct weir_mmap *weir_pool_mmap(const struct weir_pool *pool);
+
+/*
+ * Bytes in each buffer of @pool.
+ *
+ * Call on the pool's reactor.  Never blocks.
+ */
+WEIR_API size_t weir_pool_buf_size(const struct weir_pool *pool);
+
+/*
+ * Copy what @pool has and did to *@ret, whose .size the caller has set.
+ *
+ * Returns 0, or
+ *   -EINVAL  .size is too small to hold even itself
+ *
+ * Call on the pool's reactor.  Never blocks.
+ */
+WEIR_API int weir_pool_stats(const struct weir_pool *pool,
+			     struct weir_pool_stats *ret);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEIR_POOL_H */
