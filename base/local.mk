@@ -1,0 +1,17 @@
+libweir_all_la_SOURCES += \
+	%D%/alloc.c \
+	%D%/alloc.h \
+	%D%/check.c \
+	%D%/check.h \
+	%D%/crc32c-arm.c \
+	%D%/crc32c-x86.c \
+	%D%/crc32c.c \
+	%D%/crc32c.h \
+	%D%/fault.c \
+	%D%/fault.h \
+	%D%/opts.c \
+	%D%/opts.h \
+	%D%/own.c \
+	%D%/own.h \
+	%D%/why.c \
+	%D%/why.h

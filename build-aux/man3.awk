@@ -1,0 +1,559 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Man pages from the comments of the public headers.
+#
+#	awk -v out=DIR -v version=V -v date=D -f man3.awk include/weir/*.h
+#	awk -v list=1 -f man3.awk include/weir/*.h	names of functions only
+#
+# A page for each function that is declared with WEIR_API, static inline
+# function and macro with parameters, if a comment stands directly before it.
+# What the comment's paragraphs begin with says where they go:
+#
+#	Returns ...          RETURN VALUE, with its list of errnos
+#	Completes ...        COMPLETION
+#	Any thread, Call on  CONTEXT
+#	Re-creates ...       NOTES
+#	anything else        DESCRIPTION, and its first sentence the NAME
+#
+# Callbacks, structs and constants that a function uses come with its page.
+# What the opening comment of a header says of "All of them" completes the
+# pages of the functions that start an operation: those with an op parameter
+# and no "Returns" of their own.
+#
+# Plain awk: mawk, gawk and busybox run it.
+
+FNR == 1 {
+	header = FILENAME
+	sub(/.*include\//, "", header)
+	state = "code"
+	comment = ""
+	n_preambles = 0
+}
+
+# Comments: the text of the last one, without its frame.
+state == "code" && /^\/\*/ {
+	comment = ""
+	if (/\*\/[ \t]*$/) {
+		comment = $0
+		gsub(/^\/\*[ \t]*|[ \t]*\*\/[ \t]*$/, "", comment)
+		comment = comment "\n"
+		next
+	}
+	line = $0
+	sub(/^\/\*[ \t]?/, "", line)
+	if (line != "")
+		comment = line "\n"
+	state = "comment"
+	next
+}
+
+state == "comment" {
+	line = $0
+	if (line ~ /\*\//) {
+		state = "code"
+		if (!n_preambles++)
+			read_preamble(comment)
+		next
+	}
+	sub(/^ \* ?/, "", line)
+	comment = comment line "\n"
+	next
+}
+
+# Declarations: from their first line to the ; or { or end of the macro.
+state == "code" && /^(WEIR_API|static inline) / {
+	decl = ""
+	state = "function"
+}
+state == "code" && /^typedef / {
+	decl = ""
+	state = "typedef"
+}
+state == "code" && /^struct [a-z_0-9]+ \{/ {
+	decl = ""
+	state = "struct"
+}
+
+state == "function" {
+	decl = decl $0 "\n"
+	if (/;[ \t]*$/ || /^\{/) {
+		end_function()
+		state = "code"
+		comment = ""
+	}
+	next
+}
+state == "typedef" {
+	decl = decl $0 "\n"
+	if (/;[ \t]*$/) {
+		name = first_name(decl)
+		typedef_text[name] = decl
+		typedef_doc[name] = comment
+		state = "code"
+		comment = ""
+	}
+	next
+}
+state == "struct" {
+	decl = decl $0 "\n"
+	if (/^\};/) {
+		struct_text[$0 = second_word(decl)] = decl
+		struct_doc[$0] = comment
+		state = "code"
+		comment = ""
+	}
+	next
+}
+
+# Constants: those that follow each other belong together.
+state == "code" && /^#define WEIR_[A-Z0-9_]+[ \t]/ {
+	if (!in_group) {
+		n_groups++
+		group_doc[n_groups] = comment
+		group_text[n_groups] = ""
+		in_group = 1
+		comment = ""
+	}
+	group_text[n_groups] = group_text[n_groups] $0 "\n"
+	group_of[$2] = n_groups
+	next
+}
+{ in_group = 0 }
+
+state == "code" && /^#define weir_[a-z_0-9]+\(/ && comment != "" {
+	name = $0
+	sub(/^#define /, "", name)
+	decl = name
+	sub(/\(.*/, "", name)
+	sub(/\).*/, ")", decl)
+	add_page(name, decl, "macro")
+	comment = ""
+	next
+}
+
+# A comment belongs to what follows it at once, not to the next but one.
+state == "code" && NF { comment = "" }
+
+END {
+	if (list)
+		exit 0
+	for (p = 1; p <= n_pages; p++)
+		write_page(p)
+}
+
+function second_word(s,    w)
+{
+	split(s, w, /[ \t\n]+/)
+	return w[2]
+}
+
+# The name that is declared: the last word before the first bracket.
+function first_name(s)
+{
+	sub(/\(.*/, "", s)
+	sub(/[ \t\n]*$/, "", s)
+	sub(/.*[ \t\n*]/, "", s)
+	return s
+}
+
+function end_function(    name)
+{
+	name = first_name(decl)
+	if (decl ~ /^WEIR_API/ && list)
+		print name
+	sub(/^WEIR_API /, "", decl)
+	sub(/^static inline /, "", decl)
+	sub(/\n\{.*/, ";\n", decl)
+	if (comment != "")
+		add_page(name, decl, "function")
+}
+
+function add_page(name, text, kind)
+{
+	n_pages++
+	page_name[n_pages] = name
+	page_decl[n_pages] = text
+	page_kind[n_pages] = kind
+	page_doc[n_pages] = comment
+	page_header[n_pages] = header
+	of_header[header] = of_header[header] " " name
+}
+
+# The paragraphs of an opening comment that hold for all operations.
+function read_preamble(text,    par, n, i)
+{
+	n = split(text, par, /\n\n+/)
+	for (i = 1; i <= n; i++) {
+		if (par[i] ~ /All of them return/) {
+			shared_returns = par[i]
+			sub(/.*All of them return/, "Returns",
+				shared_returns)
+			if (par[i + 1] ~ /^ +-E/)
+				shared_returns = shared_returns "\n" par[++i]
+			shared_more = ""
+		} else if (par[i] ~ /All of them are called/) {
+			shared_context = par[i]
+			sub(/^.*All of them are called/, "Call",
+				shared_context)
+		}
+	}
+}
+
+# Sections of the page being written, each the roff text of its paragraphs.
+function write_page(p,    file, doc, par, n, i, first, starts, type)
+{
+	split("", sec)
+	doc = page_doc[p]
+	type = page_decl[p]
+	starts = type ~ /struct weir_op \*op[,)]/ && type !~ /weir_op_/
+
+	n = split(doc, par, /\n\n+/)
+	first = sentence(par[1])
+	for (i = 1; i <= n; i++)
+		place(par[i])
+	complete(p, starts, first, type)
+
+	file = out "/" page_name[p] ".3"
+	head(file, p, first)
+	synopsis(file, p)
+	put(file, "DESCRIPTION", sec["description"])
+	put(file, "COMPLETION", sec["completion"])
+	put(file, "RETURN VALUE", sec["returns"])
+	put(file, "CONTEXT", sec["context"])
+	types(file, p)
+	put(file, "NOTES", sec["notes"])
+	see_also(file, p)
+	close(file)
+}
+
+# Sort one paragraph of a comment into its section.
+function place(text,    at)
+{
+	sub(/\n+$/, "", text)
+	if (text == "")
+		return
+	if (text ~ /^Re-creates /)
+		add("notes", text)
+	else if (text ~ /^Completes /)
+		add("completion", text)
+	else if (text ~ /^(Any thread|Call on)/)
+		add("context", text)
+	else if (text ~ /^Returns /) {
+		at = match(text, /\.  (Call on|Any thread)/)
+		if (at) {
+			add("context", substr(text, at + 3))
+			text = substr(text, 1, at)
+		}
+		add("returns", text)
+	} else
+		add("description", text)
+}
+
+function add(name, text)
+{
+	raw[name] = text
+	sec[name] = sec[name] (sec[name] == "" ? "" : ".PP\n") roff(text)
+}
+
+# What a comment need not say: shared conditions, nothing returned, a value
+# that is the subject of its first sentence.
+function complete(p, starts, first, type,    also)
+{
+	if (starts && sec["returns"] ~ /^Returns also/) {
+		also = sec["returns"]
+		sec["returns"] = ""
+		add("returns", shared_returns)
+		sub(/^Returns also\n?/, "", also)
+		sec["returns"] = sec["returns"] also
+	}
+	if (starts && sec["returns"] == "" && sec["completion"] != "")
+		add("returns", shared_returns)
+	if (starts && sec["context"] == "")
+		add("context", shared_context)
+	if (sec["returns"] != "")
+		return
+	if (page_kind[p] == "macro" || first ~ /^(The|A|An|Whether|Why|One) /)
+		add("returns", "Returns " lower(first) ".")
+	else if (type ~ /^void [^*]/)
+		add("returns", "Nothing: it cannot fail.")
+}
+
+# The first sentence of a paragraph, on one line, without its full stop.
+function sentence(text,    at)
+{
+	gsub(/[ \t]*\n[ \t]*/, " ", text)
+	sub(/ $/, "", text)
+	# Two spaces end a sentence, and so does the end of the line; a line
+	# that ended with a full stop has only one now.
+	at = match(text, /\.( |$)/)
+	if (at)
+		text = substr(text, 1, at - 1)
+	sub(/:$/, "", text)
+	return text
+}
+
+function lower(s)
+{
+	if (s ~ /^[A-Z][a-z]/ || s ~ /^A /)
+		s = tolower(substr(s, 1, 1)) substr(s, 2)
+	return s
+}
+
+function head(file, p, first,    name)
+{
+	name = page_name[p]
+	printf ".\\\" Made by man3.awk from <%s>.\n", page_header[p] >file
+	printf ".TH %s 3 \"%s\" \"weir %s\" \"weir\"\n", toupper(name), date,
+		version >file
+	first = lower(first)
+	gsub(/[@*]/, "", first)
+	printf ".SH NAME\n%s \\- %s\n", name, escape(first) >file
+	printf ".SH LIBRARY\nweir (libweir, \\-lweir)\n" >file
+}
+
+function synopsis(file, p,    d, pre)
+{
+	printf ".SH SYNOPSIS\n.nf\n\\fB#include <%s>\\fP\n", page_header[p] >file
+	printf ".PP\n%s.fi\n", declaration(page_decl[p]) >file
+}
+
+# A declaration: bold, the names of its parameters in italics, continued lines
+# moved to where the bracket is now.
+function declaration(text,    line, n, i, s, indent)
+{
+	n = split(text, line, /\n/)
+	s = ""
+	for (i = 1; i <= n; i++) {
+		if (line[i] == "")
+			continue
+		if (i == 1) {
+			indent = index(line[i], "(")
+		} else {
+			sub(/^[ \t]+/, "", line[i])
+			line[i] = sprintf("%" indent "s%s", "", line[i])
+		}
+		s = s "\\fB" parameters(escape(line[i])) "\\fP\n"
+	}
+	return s
+}
+
+function parameters(s,    done, word, at)
+{
+	done = ""
+	while (at = match(s, /[a-z_0-9]+[,)]/)) {
+		word = substr(s, RSTART, RLENGTH - 1)
+		done = done substr(s, 1, RSTART - 1)
+		# "(*fn)(...)" names a parameter; "void)" is none.
+		if (word == "void")
+			done = done word
+		else
+			done = done "\\fI" word "\\fB"
+		done = done substr(s, RSTART + RLENGTH - 1, 1)
+		s = substr(s, RSTART + RLENGTH)
+	}
+	return done s
+}
+
+function put(file, title, text)
+{
+	if (text != "")
+		printf ".SH %s\n%s", title, text >file
+}
+
+# The callbacks, structs and constants that go with function @p.
+function types(file, p,    all, name, t, seen)
+{
+	split("", seen)
+	all = page_decl[p]
+	t = 0
+	while (match(all, /weir_[a-z_]+_fn/)) {
+		name = substr(all, RSTART, RLENGTH)
+		all = substr(all, RSTART + RLENGTH)
+		if (!(name in typedef_text) || name in seen)
+			continue
+		seen[name] = 1
+		if (!t++)
+			printf ".SH CALLBACK\n" >file
+		printf ".nf\n%s.fi\n.PP\n%s", declaration(typedef_text[name]),
+			paragraphs(typedef_doc[name]) >file
+	}
+
+	all = page_decl[p]
+	t = 0
+	while (match(all, /struct weir_[a-z_]+/)) {
+		name = substr(all, RSTART + 7, RLENGTH - 7)
+		all = substr(all, RSTART + RLENGTH)
+		if (!(name in struct_text) || name in seen ||
+		    name == "weir_op" || name == "weir_job")
+			continue
+		seen[name] = 1
+		if (!t++)
+			printf ".SH STRUCTURES\n" >file
+		printf "%s.PP\n%s", paragraphs(struct_doc[name]),
+			verbatim(struct_text[name]) >file
+	}
+	constants(file, p)
+}
+
+# The groups of constants whose members the comment names.
+function constants(file, p,    all, name, g, t, seen)
+{
+	split("", seen)
+	all = page_doc[p]
+	t = 0
+	while (match(all, /WEIR_[A-Z0-9_]+/)) {
+		name = substr(all, RSTART, RLENGTH)
+		all = substr(all, RSTART + RLENGTH)
+		g = group_of[name]
+		if (!g || g in seen || name ~ /^WEIR_(API|VERSION)/)
+			continue
+		seen[g] = 1
+		if (!t++)
+			printf ".SH CONSTANTS\n" >file
+		else
+			printf ".PP\n" >file
+		printf "%s.PP\n%s", paragraphs(group_doc[g]),
+			verbatim(group_text[g]) >file
+	}
+}
+
+function see_also(file, p,    name, n, i, s, max)
+{
+	n = split(of_header[page_header[p]], name, " ")
+	s = ""
+	for (i = 1; i <= n; i++)
+		if (name[i] != page_name[p])
+			s = s ".BR " name[i] " (3),\n"
+	printf ".SH SEE ALSO\n%s.BR weir (7)\n", s >file
+}
+
+# Several paragraphs to roff.
+function paragraphs(text,    par, n, i, s)
+{
+	s = ""
+	n = split(text, par, /\n\n+/)
+	for (i = 1; i <= n; i++) {
+		sub(/\n+$/, "", par[i])
+		if (par[i] != "")
+			s = s (s == "" ? "" : ".PP\n") roff(par[i])
+	}
+	return s
+}
+
+# One paragraph: text, then perhaps a list of errnos or of other items; or a
+# picture or an example, which are indented by a tab.
+function roff(text,    line, n, i, s, prose, item)
+{
+	n = split(text, line, /\n/)
+	s = ""
+	prose = ""
+	item = 0
+	for (i = 1; i <= n; i++) {
+		if (line[i] ~ /^\t/) {
+			s = s flow(prose) verbatim(substr(line[i], 2) "\n")
+			prose = ""
+		} else if (line[i] ~ /^ +-(E[A-Z0-9]| )/) {
+			s = s flow(prose)
+			prose = ""
+			s = s list_item(line[i])
+			sub(/^ +-(E[A-Z0-9]+(, -E[A-Z0-9]+)*)? */, "", line[i])
+			prose = line[i]
+			item = 1
+		} else {
+			sub(/^[ \t]+/, "", line[i])
+			prose = prose (prose == "" ? "" : "\n") line[i]
+		}
+	}
+	gsub(/\.EE\n\.EX\n/, "", s)
+	return s flow(prose)
+}
+
+function list_item(s,    tag)
+{
+	sub(/^ +/, "", s)
+	if (s ~ /^- /)
+		return ".IP \\(bu 3\n"
+	match(s, /^-E[A-Z0-9]+(, -E[A-Z0-9]+)*/)
+	tag = substr(s, 1, RLENGTH)
+	return ".TP\n" inline(tag) "\n"
+}
+
+# Running text: a line of roff for each sentence or line.
+function flow(text,    line, n, i, s)
+{
+	gsub(/\.  /, ".\n", text)
+	n = split(text, line, /\n/)
+	s = ""
+	for (i = 1; i <= n; i++)
+		if (line[i] != "")
+			s = s inline(line[i]) "\n"
+	return s
+}
+
+function verbatim(text,    line, n, i, s)
+{
+	n = split(text, line, /\n/)
+	s = ".EX\n"
+	for (i = 1; i < n; i++)
+		s = s escape(untab(line[i])) "\n"
+	return s ".EE\n"
+}
+
+function untab(s,    at, r)
+{
+	r = ""
+	while (at = index(s, "\t")) {
+		r = r substr(s, 1, at - 1)
+		s = substr(s, at + 1)
+		do
+			r = r " "
+		while (length(r) % 8)
+	}
+	return r s
+}
+
+# No character of @s means anything to roff.
+function escape(s)
+{
+	gsub(/\\/, "\\e", s)
+	if (s ~ /^[.']/)
+		s = "\\&" s
+	return s
+}
+
+# Names in a line of text: parameters in italics, functions, constants, errnos
+# and members in bold.
+function inline(s,    r, word, before)
+{
+	r = ""
+	before = ""
+	s = escape(s)
+	while (match(s, /@[a-z_][a-z_0-9]*|-E[A-Z][A-Z0-9]+|-?[a-z_][a-z_0-9]*\([^ ()]*\)|WEIR_[A-Z_0-9]+|<weir\/[a-z_]+\.h>|\.[a-z_]+_?[a-z]+/)) {
+		r = r substr(s, 1, RSTART - 1)
+		before = substr(r, length(r))
+		word = substr(s, RSTART, RLENGTH)
+		s = substr(s, RSTART + RLENGTH)
+		r = r dress(word, before)
+	}
+	return r s
+}
+
+function dress(word, before,    name)
+{
+	if (word ~ /^@/)
+		return "\\fI" substr(word, 2) "\\fP"
+	if (word ~ /^-E/)
+		return "\\fB\\" word "\\fP"
+	if (word ~ /^\./)	# A member, not the end of a sentence.
+		return before ~ /[a-z0-9A-Z)]/ ? word : "\\fB" word "\\fP"
+	if (word ~ /\(/) {
+		name = word
+		sub(/\(.*/, "", name)
+		if (word ~ /^weir_/)
+			return "\\fB" name "\\fP(3)"
+		sub(/^[^(]*/, "", word)
+		return word ~ /^\([1-9]\)$/ ? "\\fB" name "\\fP" word : \
+			name word
+	}
+	return "\\fB" word "\\fP"
+}

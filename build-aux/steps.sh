@@ -1,0 +1,139 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# steps.sh [--long] [--report FILE] SRCDIR ROOT
+#
+# Build and test weir in every configuration that matters, each in a directory
+# of its own under ROOT, cheapest first, and say how long each took.  Goes on
+# after a failure; exits by whether there was one.
+#
+# Short (what .ci/run does): each configuration once, tests in reduced form.
+# Long (make check-long): all of every test (WEIR_TEST_LONG=1), and a run that
+# is told by WEIR_BACKEND to stand on each backend in turn.
+set -u
+
+long=0
+report=
+while :; do
+	case ${1-} in
+	--long) long=1 ;;
+	--report)
+		report=$2
+		shift
+		;;
+	*) break ;;
+	esac
+	shift
+done
+[ $# = 2 ] || {
+	echo 'usage: steps.sh [--long] [--report FILE] SRCDIR ROOT' >&2
+	exit 2
+}
+mkdir -p "$2" || exit 1
+src=$(cd "$1" && pwd) && root=$(cd "$2" && pwd) || exit 1
+jobs=$(nproc)
+failures=0
+WEIR_TEST_LONG=$long
+export WEIR_TEST_LONG
+# Jobs and flags of the make that may have called us are not for those below.
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+
+lines=$root/report.txt
+: >"$lines"
+say() { printf '%s\n' "$*" | tee -a "$lines"; }
+
+# The sums over what automake's driver left in the build directory $1.
+sums()
+{
+	find "$1" -name '*.trs' -exec cat {} + 2>/dev/null | awk '
+		/^:test-result: (PASS|XFAIL)/ { passed++ }
+		/^:test-result: (FAIL|XPASS|ERROR)/ { failed++ }
+		/^:test-result: SKIP/ { skipped++ }
+		END {
+			if (NR)
+				printf "%d passed, %d failed, %d skipped",
+					passed, failed, skipped
+		}'
+}
+
+# step NAME COMMAND...: run it, in a log of its own, and say how it went.
+step()
+{
+	name=$1
+	shift
+	log=$root/$name.log
+	find "$root/$name" -name '*.trs' -exec rm -f {} + 2>/dev/null
+	start=$(date +%s)
+	if "$@" >"$log" 2>&1; then
+		how=ok
+	else
+		how=FAILED
+		failures=$((failures + 1))
+	fi
+	say "$(printf '%-22s %-7s %5d s  %s' "$name" $how \
+		$(($(date +%s) - start)) "$(sums "$root/$name")")"
+	[ $how = ok ] || {
+		grep -hE '^(FAIL|ERROR|XPASS):|[Ee]rror' "$log" | head -n 20
+		echo "... all of it in $log"
+	}
+}
+
+# build NAME FLAGS...: configure with FLAGS, if that is not done, and build.
+build()
+{
+	dir=$root/$1
+	shift
+	mkdir -p "$dir" && cd "$dir" || return 1
+	[ -f Makefile ] || "$src/configure" --enable-werror "$@" || return 1
+	make -j "$jobs" all
+}
+
+# check NAME FLAGS...: build and run all tests.
+check() { build "$@" && make -j "$jobs" check; }
+
+check_valgrind() { build "$@" && make -j "$jobs" check-valgrind; }
+
+distcheck() { build "$@" && make -j "$jobs" distcheck; }
+
+lint() {
+	cd "$src" && shellcheck bootstrap .ci/run build-aux/*-run.sh \
+		build-aux/steps.sh tests/*.sh examples/*.sh bench/*.sh
+}
+
+if command -v shellcheck >/dev/null; then
+	step shellcheck lint
+else
+	say 'shellcheck             skipped: not installed'
+fi
+
+step bare check bare --without-libev --without-verbs --without-valgrind \
+	--without-sdt --without-libuv --without-glib --without-systemd \
+	--disable-static
+if [ $long = 1 ]; then
+	step debug check debug --enable-debug
+	WEIR_BACKEND=uring step on-uring check on-uring
+	WEIR_BACKEND=ev step on-ev check on-ev
+fi
+step asan check asan --enable-asan --enable-ubsan --enable-debug \
+	--disable-static
+step tsan check tsan --enable-tsan --enable-debug --disable-static
+step valgrind check_valgrind valgrind --disable-static
+step distcheck distcheck distcheck
+
+say "$([ $failures = 0 ] && echo 'all is well' || echo "$failures failed")"
+
+if [ "$report" ]; then
+	{
+		echo "The last run of make check-long: $(date -u +%Y-%m-%d)"
+		echo
+		echo "weir      $(cd "$src" && git rev-parse --short HEAD \
+			2>/dev/null || echo 'from a tarball')"
+		echo "kernel    $(uname -srm)"
+		echo "cpu       $(sed -n 's/^model name.*: //p;T;q' \
+			/proc/cpuinfo), $(nproc) online"
+		echo "compiler  $(${CC:-cc} --version | head -n 1)"
+		echo "liburing  $(pkg-config --modversion liburing)"
+		echo
+		cat "$lines"
+	} >"$report" && echo "The report is in $report"
+fi
+[ $failures = 0 ]

@@ -1,0 +1,33 @@
+# Pages written by hand.
+dist_man_MANS +=
+
+# A page for each documented function, made from the comment above it.
+man3_headers = $(weirinclude_HEADERS)
+man3_stamp = %D%/man/man3.stamp
+
+$(man3_stamp): $(man3_headers) build-aux/man3.awk
+	$(AM_V_GEN)$(MKDIR_P) %D%/man && rm -f %D%/man/weir_*.3 && \
+	LC_ALL=C $(AWK) -v out=%D%/man -v version='$(VERSION)' \
+		-v date='$(WEIR_DATE)' -f $(srcdir)/build-aux/man3.awk \
+		`for h in $(man3_headers); do echo $(srcdir)/$$h; done` && \
+	echo made >$@
+
+all-local: $(man3_stamp)
+
+install-man3: $(man3_stamp)
+	@$(MKDIR_P) '$(DESTDIR)$(man3dir)'
+	$(INSTALL_DATA) %D%/man/weir_*.3 '$(DESTDIR)$(man3dir)'
+install-data-local: install-man3
+uninstall-local:
+	cd %D%/man && for page in weir_*.3; do \
+		rm -f '$(DESTDIR)$(man3dir)'/$$page; done
+
+# The tarball has them, for those who only want to read.
+dist-hook: $(man3_stamp)
+	$(MKDIR_P) '$(distdir)/%D%/man'
+	cp %D%/man/weir_*.3 '$(distdir)/%D%/man'
+
+clean-local:
+	-rm -f %D%/man/weir_*.3 $(man3_stamp)
+
+EXTRA_DIST += build-aux/man3.awk

@@ -1,0 +1,1 @@
+libweir_all_la_SOURCES +=

@@ -1,0 +1,36 @@
+libweir_all_la_SOURCES += \
+	%D%/acceptor.c \
+	%D%/backend.h \
+	%D%/event.c \
+	%D%/host.c \
+	%D%/io-step.c \
+	%D%/io-sync.c \
+	%D%/io.c \
+	%D%/io.h \
+	%D%/listen.c \
+	%D%/mailbox.c \
+	%D%/mailbox.h \
+	%D%/op-inline.h \
+	%D%/op-internal.h \
+	%D%/op.c \
+	%D%/poller.c \
+	%D%/reactor-internal.h \
+	%D%/reactor.c \
+	%D%/receiver.c \
+	%D%/rx.c \
+	%D%/rx.h \
+	%D%/signal.c \
+	%D%/socket.c \
+	%D%/source.c \
+	%D%/source.h \
+	%D%/timer.c \
+	%D%/turn.c \
+	%D%/wait.c \
+	%D%/watch.c \
+	%D%/wheel.c \
+	%D%/wheel.h \
+	%D%/worker.c
+
+if HAVE_LIBEV
+libweir_all_la_SOURCES +=
+endif

@@ -1,0 +1,55 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Every public function has a man page that says what it must, and mandoc finds
+# nothing wrong with any page.
+dir=${srcdir:-.}
+n=0
+bad=0
+
+result()
+{
+	n=$((n + 1))
+	if [ -z "$2" ]; then
+		echo "ok $n - $1"
+	else
+		echo "not ok $n - $1"
+		echo "$2" | sed 's/^/# /'
+		bad=1
+	fi
+}
+
+# What is wrong with the page $1, a line each.
+lacks()
+{
+	[ -f "$1" ] || {
+		echo "no page"
+		return
+	}
+	for section in NAME SYNOPSIS DESCRIPTION 'RETURN VALUE'; do
+		awk -v want=".SH $section" '
+			$0 == want { inside = 1; next }
+			/^\.SH/ { inside = 0 }
+			inside && !/^\./ { found = 1 }
+			inside && /^\.[A-Z]+ ./ { found = 1 }
+			END { exit !found }' "$1" || echo "no $section"
+	done
+}
+
+functions=$(LC_ALL=C ${AWK:-awk} -v list=1 -f "$dir/build-aux/man3.awk" \
+	"$dir"/include/weir/*.h)
+for f in $functions; do
+	result "$f has a man page" "$(lacks "docs/man/$f.3")"
+done
+
+if command -v mandoc >/dev/null; then
+	for page in docs/man/*.3 "$dir"/docs/man/*.[17]; do
+		[ -f "$page" ] || continue
+		result "${page##*/} is well-formed" \
+			"$(mandoc -Tlint -W warning "$page" 2>&1)"
+	done
+else
+	n=$((n + 1))
+	echo "ok $n - pages are well-formed # SKIP no mandoc"
+fi
+echo "1..$n"
+exit $bad

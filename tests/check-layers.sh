@@ -1,0 +1,45 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# base <- reactor <- mem <- dma: a directory includes only what is to its left,
+# and includes it as "layer/file.h" or <weir/x.h>.  Examples see public headers
+# only.
+dir=${srcdir:-.}
+n=0
+bad=0
+
+# found WHAT TEXT: WHAT holds if TEXT, the lines that break it, is empty.
+found()
+{
+	n=$((n + 1))
+	if [ -z "$2" ]; then
+		echo "ok $n - $1"
+	else
+		echo "not ok $n - $1"
+		echo "$2" | sed 's/^/# /'
+		bad=1
+	fi
+}
+
+quoted() { grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' "$@"; }
+
+below=
+for layer in base reactor mem dma; do
+	below="$below${below:+|}$layer"
+	found "$layer/ includes only $(echo "$below" | tr '|' ' ')" \
+		"$(quoted /dev/null "$dir/$layer"/*.[ch] |
+		   grep -vE "\"(config\.h\"|($below)/)")"
+done
+
+found 'public headers include no internal ones' \
+	"$(quoted /dev/null "$dir"/include/weir/*.h)"
+# Theirs may include each other.
+found 'examples include no internal headers' \
+	"$(quoted /dev/null "$dir"/examples/*.[ch] |
+	   grep -E '"(config\.h"|(base|reactor|mem|dma|tests)/)')"
+
+# A header of a higher layer is out of reach too, even if it is public.
+found 'reactor/ does not know the headers of mem and dma' \
+	"$(grep -nE '^#include <weir/(domain|mmap|inventory|buf|pool|segment|engine|job|chain|pipeline|route)\.h>' \
+		/dev/null "$dir"/base/*.[ch] "$dir"/reactor/*.[ch])"
+echo "1..$n"
+exit $bad

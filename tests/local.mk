@@ -1,0 +1,74 @@
+# The output is TAP.  tap-run.sh stands between a test and automake's driver: it
+# limits its time and mends what cmocka 1.1.5 gets wrong.
+LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) \
+	$(top_srcdir)/build-aux/tap-driver.sh
+LOG_COMPILER = $(SHELL) $(top_srcdir)/build-aux/tap-run.sh
+AM_LOG_FLAGS = $(TEST_WRAPPER)
+TEST_EXTENSIONS = .sh
+SH_LOG_DRIVER = $(LOG_DRIVER)
+SH_LOG_COMPILER = $(SHELL) $(top_srcdir)/build-aux/tap-run.sh $(SHELL)
+
+# WEIR_TEST_LONG=1 in the environment asks the tests for their full length.
+AM_TESTS_ENVIRONMENT = \
+	AWK='$(AWK)'; CC='$(CC)'; MAKE='$(MAKE)'; \
+	SAN_CFLAGS='$(SAN_CFLAGS)'; PKG_CONFIG='$(PKG_CONFIG)'; \
+	pkgconfigdir='$(pkgconfigdir)'; srcdir='$(srcdir)'; \
+	CMOCKA_MESSAGE_OUTPUT=TAP; MALLOC_PERTURB_=165; \
+	UBSAN_OPTIONS=print_stacktrace=1; \
+	TSAN_OPTIONS="halt_on_error=1 $$TSAN_OPTIONS"; \
+	export AWK CC MAKE SAN_CFLAGS PKG_CONFIG pkgconfigdir srcdir \
+		CMOCKA_MESSAGE_OUTPUT MALLOC_PERTURB_ UBSAN_OPTIONS \
+		TSAN_OPTIONS;
+
+# A test of behaviour links what users link; one that looks inside links all.
+test_public = libweir.la $(CMOCKA_LIBS)
+test_internal = libweir-all.la $(CMOCKA_LIBS)
+
+test_programs =
+if HAVE_CMOCKA
+test_programs += \
+	%D%/test-crc32c \
+	%D%/test-wheel
+endif
+
+%C%_test_crc32c_LDADD = $(test_internal)
+%C%_test_wheel_LDADD = $(test_internal)
+
+test_scripts = \
+	%D%/check-docs.sh \
+	%D%/check-headers.sh \
+	%D%/check-install.sh \
+	%D%/check-layers.sh \
+	%D%/check-symbols.sh
+
+# Programs that make no sense under valgrind, or take for ever.
+not_under_valgrind =
+
+check_PROGRAMS += $(test_programs)
+dist_check_SCRIPTS += $(test_scripts)
+TESTS += $(test_programs) $(test_scripts)
+EXTRA_DIST += %D%/valgrind.supp
+
+valgrind_command = $(LIBTOOL) --mode=execute valgrind -q --error-exitcode=99 \
+	--leak-check=full --errors-for-leak-kinds=definite,indirect \
+	--fair-sched=yes --num-callers=24 \
+	--suppressions=$(abs_top_srcdir)/tests/valgrind.supp
+
+check-valgrind: all
+if HAVE_VALGRIND_H
+	WEIR_TEST_TIMEOUT=$${WEIR_TEST_TIMEOUT:-1200} $(MAKE) check \
+		TEST_WRAPPER='$(valgrind_command)' TESTS="`for t in \
+		$(test_programs); do case ' $(not_under_valgrind) ' in \
+		*\" $$t \"*) ;; *) echo $$t ;; esac; done`"
+else
+	@echo 'configured without annotations for valgrind: it would hang' >&2
+	@exit 1
+endif
+
+# Everything there is, in full, into a report; about an hour.
+check-long: all
+	$(SHELL) $(top_srcdir)/build-aux/steps.sh --long \
+		--report $(top_srcdir)/docs/check-long.txt \
+		$(abs_top_srcdir) $(abs_builddir)/check-long.d
+
+.PHONY: check-valgrind check-long
