@@ -2,7 +2,9 @@ libweir_all_la_SOURCES += \
 	%D%/acceptor.c \
 	%D%/backend.h \
 	%D%/event.c \
+	%D%/file.c \
 	%D%/host.c \
+	%D%/io-own.c \
 	%D%/io-step.c \
 	%D%/io-sync.c \
 	%D%/io.c \

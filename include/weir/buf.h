@@ -53,8 +53,9 @@ WEIR_API int weir_buf_ref(struct weir_buf *buf);
  * one all bufs of the list go home to the stocks that they came from, and
  * waiters of these are served.  NULL is allowed.
  *
- * Never fails.  It is a bug, which ends the process, to put a buf that is not
- * out, one in the middle of a list, or one that a job is using.
+ * A job that uses the list has references of its own, so that the caller's can
+ * be given back while it runs.  Never fails.  To put a buf that is not out, or
+ * one in the middle of a list, is a bug and ends the process.
  *
  * Call on the buf's reactor.
  */

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_BASE_ALLOC_H
+#define WEIR_BASE_ALLOC_H
+
+/*
+ * Memory for the library's own books.  One way to get it, zeroed, with a fault
+ * point; free() gives it back.  Never called on the data path.
+ */
+
+#include <stddef.h>
+
+/* @n zeroed items of @size bytes, or NULL; an overflow is NULL too. */
+void *mem_calloc(size_t n, size_t size);
+
+/* As mem_calloc(1, @size), aligned to @align, a power of two. */
+void *mem_aligned(size_t align, size_t size);
+
+#endif /* WEIR_BASE_ALLOC_H */

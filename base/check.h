@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_BASE_CHECK_H
+#define WEIR_BASE_CHECK_H
+
+/*
+ * Two kinds of check, for two kinds of fault.
+ *
+ *   check()        an invariant of the library, or a rule for its callers whose
+ *                  breach leaves nothing sound to return to.  Always there.
+ *   debug_check()  the same where it would cost: the hot path.  Only in builds
+ *                  with --enable-debug.
+ *
+ * What a correct caller may run into is answered with a negative errno instead.
+ */
+
+#define unlikely(cond) __builtin_expect(!!(cond), 0)
+#define likely(cond) __builtin_expect(!!(cond), 1)
+
+__attribute__((noreturn, cold)) void check_failed(const char *file, int line,
+						  const char *fn,
+						  const char *what);
+
+#define check(cond)                                                        \
+	do {                                                               \
+		if (unlikely(!(cond)))                                     \
+			check_failed(__FILE__, __LINE__, __func__, #cond); \
+	} while (0)
+
+#ifdef WEIR_DEBUG
+#define debug_check(cond) check(cond)
+#else
+#define debug_check(cond)            \
+	do {                         \
+		(void)sizeof((cond)); \
+	} while (0)
+#endif
+
+#endif /* WEIR_BASE_CHECK_H */

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_BASE_CRC32C_H
+#define WEIR_BASE_CRC32C_H
+
+/*
+ * CRC-32C (Castagnoli), alone and fused with a copy.
+ *
+ * The inversions before and after are inside, so that the CRC of nothing is 0
+ * and a CRC is continued by passing in the last result:
+ *
+ *	crc32c(0, "123456789", 9) == 0xe3069283
+ *	crc32c(crc32c(0, a, n), b, m) == crc32c(0, ab, n + m)
+ *
+ * Nothing here fails, allocates or blocks; every function may be called from
+ * any thread at any time.  The first call looks at the CPU and the environment
+ * and picks a kernel.  WEIR_CPU=baseline in the environment then forces the
+ * portable one, for a debugger or emulator that knows no vector instructions.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+uint32_t crc32c(uint32_t crc, const void *p, size_t len);
+
+/*
+ * Copy @len bytes and return the CRC of what was copied; @src and @dst do not
+ * overlap.  Memory is passed over once: a second look at a byte finds it in
+ * the cache.  Nothing is read back from @dst, which may thus be memory that is
+ * slow to read, such as a device's.
+ *
+ * A @src that somebody changes meanwhile can give a CRC that does not belong
+ * to the copy.  That is a mismatch for whoever checks later, never a crash.
+ */
+uint32_t crc32c_copy(uint32_t crc, void *dst, const void *src, size_t len);
+
+/*
+ * The CRC of A followed by B, from the CRCs of the two and the length of B in
+ * bytes.  The time does not depend on the data and hardly on the length.
+ */
+uint32_t crc32c_combine(uint32_t crc1, uint32_t crc2, uint64_t len2);
+
+/* The name of the kernel in use, for `weir info`. */
+const char *crc32c_impl(void);
+
+/*
+ * What follows is between the crc32c*.c files and their test.
+ *
+ * A kernel works on the bare remainder, without the inversions, because that
+ * is linear: kernels may split and join it.
+ */
+struct crc32c_kernel {
+	const char *name;
+	bool (*usable)(void);
+	uint32_t (*update)(uint32_t rem, const uint8_t *p, size_t len);
+
+	/* Optional: NULL means memcpy and update, tile by tile. */
+	uint32_t (*copy)(uint32_t rem, uint8_t *dst, const uint8_t *src,
+			 size_t len);
+};
+
+/* Best first, NULL last; the last but one is usable everywhere. */
+extern const struct crc32c_kernel *const crc32c_kernels[];
+
+extern const struct crc32c_kernel crc32c_kernel_vpclmul;
+extern const struct crc32c_kernel crc32c_kernel_pclmul;
+extern const struct crc32c_kernel crc32c_kernel_sse42;
+extern const struct crc32c_kernel crc32c_kernel_armv8;
+
+/* crc32c_copy() on the bare remainder, with a kernel that the caller chose. */
+uint32_t crc32c_copy_with(const struct crc32c_kernel *k, uint32_t rem,
+			  void *dst, const void *src, size_t len);
+
+/* The remainder @rem as it is after @len zero bytes more. */
+uint32_t crc32c_shift(uint32_t rem, uint64_t len);
+
+#endif /* WEIR_BASE_CRC32C_H */

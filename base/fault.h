@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_BASE_FAULT_H
+#define WEIR_BASE_FAULT_H
+
+/*
+ * Fault points: places where an allocation or a system call can be made to
+ * fail, so that a test can fail the first, the second, ... until none is left.
+ *
+ * Always compiled in: disarmed, a point is one load and one branch, and stands
+ * only where something far slower follows.  Armed by tests that are linked with
+ * the static library; nothing public reaches it.
+ */
+
+#include <stdatomic.h>
+
+#include "base/check.h"
+
+/* Points left until one fails; < 0: disarmed. */
+extern atomic_long fault_countdown;
+
+/* Fail the @nth point reached from now on (0: the next), in any thread. */
+void fault_arm(long nth);
+
+/* Disarm.  Returns 1 if the armed point was reached and failed. */
+int fault_disarm(void);
+
+/* The name of the last point that failed, for the test's message. */
+const char *fault_last(void);
+
+int fault_hit(const char *name);
+
+/* Whether the point @name is to fail now. */
+static inline int fault(const char *name)
+{
+	if (likely(atomic_load_explicit(&fault_countdown,
+					memory_order_relaxed) < 0))
+		return 0;
+	return fault_hit(name);
+}
+
+#endif /* WEIR_BASE_FAULT_H */

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "base/own.h"
+
+#ifdef OWN_ANNOTATE
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#ifdef WEIR_VALGRIND
+#include <valgrind/memcheck.h>
+#include <valgrind/valgrind.h>
+#endif
+
+#ifdef OWN_ASAN
+#include <sanitizer/asan_interface.h>
+
+#define ASAN_GRAIN 8
+#define ASAN_USER_POISON 0xf7
+
+/* A shadow byte covers 8 bytes of memory; see the header for the ends. */
+static uint8_t shadow_of(uintptr_t addr)
+{
+	size_t scale, offset;
+
+	__asan_get_shadow_mapping(&scale, &offset);
+	return *(volatile uint8_t *)((addr >> scale) + offset);
+}
+
+__attribute__((no_sanitize_address)) static void asan_take(const void *p,
+							    size_t len)
+{
+	uintptr_t from = ((uintptr_t)p + ASAN_GRAIN - 1) & -ASAN_GRAIN;
+	uintptr_t to = ((uintptr_t)p + len) & -ASAN_GRAIN;
+
+	/* The ends and the middle of the whole grains are enough to see. */
+	if (from < to) {
+		uintptr_t mid = (from + (to - from) / 2) & -ASAN_GRAIN;
+		uintptr_t last = to - ASAN_GRAIN;
+
+		if (shadow_of(from) != ASAN_USER_POISON ||
+		    shadow_of(mid) != ASAN_USER_POISON ||
+		    shadow_of(last) != ASAN_USER_POISON) {
+			fprintf(stderr, "weir: buffer %p of %zu bytes was "
+				"freed or reused while an operation was "
+				"writing to it\n", p, len);
+			abort();
+		}
+	}
+	__asan_unpoison_memory_region(p, len);
+}
+
+/* Reports through ASan itself, with the stack of whoever allocated it. */
+static void asan_must_be_whole(const void *p, size_t len)
+{
+	void *bad = __asan_region_is_poisoned((void *)p, len);
+
+	if (bad) {
+		fprintf(stderr, "weir: buffer %p of %zu bytes, given to an "
+			"operation, is not all the caller's: %p\n", p, len,
+			bad);
+		__asan_report_error(__builtin_return_address(0),
+				    __builtin_frame_address(0), bad, bad, 0, 1);
+		abort();
+	}
+}
+#endif /* OWN_ASAN */
+
+#ifdef OWN_TSAN
+void __tsan_acquire(void *addr);
+void __tsan_release(void *addr);
+#endif
+
+void own_lend_in(const void *p, size_t len)
+{
+	if (!len)
+		return;
+#ifdef OWN_ASAN
+	asan_must_be_whole(p, len);
+	__asan_poison_memory_region(p, len);
+#endif
+#ifdef WEIR_VALGRIND
+	if (RUNNING_ON_VALGRIND) {
+		(void)VALGRIND_CHECK_MEM_IS_ADDRESSABLE(p, len);
+		(void)VALGRIND_MAKE_MEM_NOACCESS(p, len);
+	}
+#endif
+}
+
+void own_lend_out(const void *p, size_t len)
+{
+	if (!len)
+		return;
+#ifdef OWN_ASAN
+	asan_must_be_whole(p, len);
+#endif
+#ifdef WEIR_VALGRIND
+	if (RUNNING_ON_VALGRIND)
+		(void)VALGRIND_CHECK_MEM_IS_DEFINED(p, len);
+#endif
+	(void)p;
+}
+
+void own_take(const void *p, size_t len, size_t filled)
+{
+	(void)filled;
+	if (!len)
+		return;
+#ifdef OWN_ASAN
+	asan_take(p, len);
+#endif
+#ifdef WEIR_VALGRIND
+	/* All of it: what was defined before a short read still is. */
+	if (RUNNING_ON_VALGRIND)
+		(void)VALGRIND_MAKE_MEM_DEFINED(p, len);
+#endif
+	(void)p;
+}
+
+void own_use(const void *p, size_t len)
+{
+#ifdef WEIR_VALGRIND
+	if (len && RUNNING_ON_VALGRIND)
+		(void)VALGRIND_MAKE_MEM_UNDEFINED(p, len);
+#endif
+	(void)p, (void)len;
+}
+
+void own_release(void *token)
+{
+#ifdef OWN_TSAN
+	__tsan_release(token);
+#endif
+	(void)token;
+}
+
+void own_acquire(void *token)
+{
+#ifdef OWN_TSAN
+	__tsan_acquire(token);
+#endif
+	(void)token;
+}
+
+int own_on_valgrind(void)
+{
+#ifdef WEIR_VALGRIND
+	return RUNNING_ON_VALGRIND;
+#else
+	return 0;
+#endif
+}
+
+#else
+typedef int own_is_empty; /* ISO C wants something in a file. */
+#endif /* OWN_ANNOTATE */

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_BASE_OWN_H
+#define WEIR_BASE_OWN_H
+
+/*
+ * Who owns a buffer, told to ASan, TSan and valgrind.
+ *
+ * None of them sees what the kernel does behind io_uring, so they neither find
+ * a buffer that is touched or freed while the kernel writes into it, nor know
+ * that it is initialised afterwards.  Every operation therefore says so at two
+ * places, its start and its completion:
+ *
+ *   own_lend_in()   the kernel will write here: the caller may not touch it
+ *   own_lend_out()  the kernel will read here: it must be readable now
+ *   own_take()      it is the caller's again, and @filled bytes are new
+ *   own_use()       between the two: a worker's system call, which valgrind
+ *                   does see, will write to what was lent
+ *
+ * In ordinary builds all of it is nothing.
+ *
+ * ASan: memory that is lent is poisoned.  If it is not poisoned in the way that
+ * we left it when it comes back, somebody freed it in flight: that is reported,
+ * and the process ends.  Poison has a grain of 8 bytes, so a buffer's ragged
+ * ends are not covered.
+ * TSan: a release at the start and an acquire at the completion stand for the
+ * ordering that the kernel provides and TSan cannot see.
+ * valgrind: lent memory is not addressable; a buffer to be sent must be defined.
+ */
+
+#include <stddef.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define OWN_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define OWN_ASAN 1
+#endif
+#endif
+
+#if defined(__SANITIZE_THREAD__)
+#define OWN_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define OWN_TSAN 1
+#endif
+#endif
+
+#if defined(OWN_ASAN) || defined(OWN_TSAN) || defined(WEIR_VALGRIND)
+#define OWN_ANNOTATE 1
+
+void own_lend_in(const void *p, size_t len);
+void own_lend_out(const void *p, size_t len);
+void own_take(const void *p, size_t len, size_t filled);
+
+/* A system call of our own, not the ring's, is about to fill lent memory. */
+void own_use(const void *p, size_t len);
+
+/* Order: what happened before the release is seen after the acquire. */
+void own_release(void *token);
+void own_acquire(void *token);
+
+/* Whether we run under valgrind, whose 3.19 cannot wait in a ring. */
+int own_on_valgrind(void);
+
+#else
+
+static inline void own_lend_in(const void *p, size_t len)
+{
+	(void)p, (void)len;
+}
+
+static inline void own_lend_out(const void *p, size_t len)
+{
+	(void)p, (void)len;
+}
+
+static inline void own_take(const void *p, size_t len, size_t filled)
+{
+	(void)p, (void)len, (void)filled;
+}
+
+static inline void own_use(const void *p, size_t len)
+{
+	(void)p, (void)len;
+}
+
+static inline void own_release(void *token)
+{
+	(void)token;
+}
+
+static inline void own_acquire(void *token)
+{
+	(void)token;
+}
+
+static inline int own_on_valgrind(void)
+{
+	return 0;
+}
+
+#endif
+#endif /* WEIR_BASE_OWN_H */

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_BASE_H
+#define WEIR_BASE_H
+
+/*
+ * What every other header needs: visibility, versions, the sentence that
+ * explains an error, and finding the struct around a member.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEIR_VERSION_MAJOR 0
+#define WEIR_VERSION_MINOR 1
+#define WEIR_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define WEIR_API __attribute__((visibility("default")))
+#else
+#define WEIR_API
+#endif
+
+/* The struct of @type whose @member is at @ptr. */
+#define weir_container_of(ptr, type, member) \
+	((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+
+/* A time that never comes: no timeout, no deadline. */
+#define WEIR_FOREVER UINT64_MAX
+
+/* Nanoseconds. */
+#define WEIR_USEC UINT64_C(1000)
+#define WEIR_MSEC UINT64_C(1000000)
+#define WEIR_SEC UINT64_C(1000000000)
+
+/*
+ * The version of the library that is running, as "0.1.0".
+ *
+ * It may differ from the WEIR_VERSION_ macros, which are those of the headers
+ * that the caller was compiled with.  The string is static.
+ *
+ * Any thread.  Never blocks.
+ */
+WEIR_API const char *weir_version(void);
+
+/*
+ * One sentence about the last control call that failed on this thread.
+ *
+ * It names the call, the argument, the likely cause and the remedy: "ulimit -l
+ * is 8 MiB, this needs 64 MiB".  Calls on the data path leave none: their
+ * negative errno, and weir_op_get_detail(), say all there is.  A call that
+ * succeeds leaves the sentence as it was.
+ *
+ * Returns a string that is valid until this thread's next failing call; empty
+ * if nothing failed yet; never NULL.
+ *
+ * Any thread.  Never blocks.
+ */
+WEIR_API const char *weir_why(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEIR_BASE_H */

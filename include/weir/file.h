@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_FILE_H
+#define WEIR_FILE_H
+
+/*
+ * Operations on files and file systems.
+ *
+ * Each starts @op by the contract of <weir/op.h>.  All of them return 0, or
+ *
+ *   -EINVAL     an argument makes no sense: @op under way or without callback,
+ *               a NULL pointer, a length or an offset beyond INT64_MAX
+ *   -EAGAIN     .ops_max operations are under way
+ *   -ESHUTDOWN  the reactor is stopping
+ *
+ * and whatever else their own comment says; what the kernel has to say comes
+ * with the completion.  All of them are called on the reactor's thread, never
+ * block and never allocate.  Paths, buffers and iovecs are lent until the
+ * callback; descriptors too: do not close one that an operation uses.
+ */
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <weir/op.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct statx;
+
+/*
+ * As an offset: the descriptor's own position, or a stream that has none.
+ *
+ * A transfer is then a single one, as read(2) or write(2) would make it: it may
+ * be short.  weir_write() still continues until all is written.
+ */
+#define WEIR_OFF_STREAM UINT64_MAX
+
+/*
+ * Read @len bytes at @off of @fd into @buf.
+ *
+ * What the kernel cuts short is continued: the result is @len, or less only at
+ * the end of the file.  After an error the detail says how many bytes came
+ * before it.  @len may be more than 4 GiB.
+ *
+ * Completes with the bytes read (0 at the end), or a negative errno of
+ * pread(2).
+ */
+WEIR_API int weir_read(struct weir_reactor *r, struct weir_op *op, int fd,
+		       void *buf, size_t len, uint64_t off);
+
+/*
+ * Write @len bytes of @buf at @off of @fd.
+ *
+ * Completes with @len, or a negative errno of pwrite(2), -ENOSPC say; then the
+ * detail says how many bytes are written.
+ */
+WEIR_API int weir_write(struct weir_reactor *r, struct weir_op *op, int fd,
+			const void *buf, size_t len, uint64_t off);
+
+/*
+ * Read into @n pieces of memory, in order; otherwise as weir_read().
+ *
+ * Returns also
+ *   -EMSGSIZE  @n is more than IOV_MAX (1024)
+ */
+WEIR_API int weir_readv(struct weir_reactor *r, struct weir_op *op, int fd,
+			const struct iovec *iov, uint32_t n, uint64_t off);
+
+/*
+ * Write from @n pieces of memory, in order; otherwise as weir_write().
+ *
+ * Returns also
+ *   -EMSGSIZE  @n is more than IOV_MAX (1024)
+ */
+WEIR_API int weir_writev(struct weir_reactor *r, struct weir_op *op, int fd,
+			 const struct iovec *iov, uint32_t n, uint64_t off);
+
+/* Only the data, and what is needed to read it back: fdatasync(2). */
+#define WEIR_FSYNC_DATA 1u
+
+/*
+ * Have what was written to @fd reach the medium.  Writes that have not
+ * completed may or may not be included.
+ *
+ * Completes with 0, or a negative errno of fsync(2).
+ */
+WEIR_API int weir_fsync(struct weir_reactor *r, struct weir_op *op, int fd,
+			uint32_t flags);
+
+/*
+ * Allocate or free space of @fd: fallocate(2), with its @mode.
+ *
+ * Completes with 0, or a negative errno; -EOPNOTSUPP where the file system
+ * cannot.
+ */
+WEIR_API int weir_fallocate(struct weir_reactor *r, struct weir_op *op, int fd,
+			    int mode, uint64_t off, uint64_t len);
+
+/*
+ * Open @path: openat(2), with O_CLOEXEC added to @flags.
+ *
+ * Completes with the new descriptor, which is the caller's, or a negative
+ * errno.  If it was cancelled too late the descriptor still comes.
+ */
+WEIR_API int weir_open(struct weir_reactor *r, struct weir_op *op, int dirfd,
+		       const char *path, int flags, mode_t mode);
+
+/*
+ * Close @fd, and drop its registration if it has one.  No operation may be
+ * using it.  Room for a close is always kept: it is not answered -EAGAIN, nor
+ * -ESHUTDOWN while a reactor stops.
+ *
+ * Completes with 0, or a negative errno of close(2); @fd is gone in any case.
+ */
+WEIR_API int weir_close(struct weir_reactor *r, struct weir_op *op, int fd);
+
+/*
+ * Look up @path (or @dirfd itself, with AT_EMPTY_PATH and ""): statx(2).
+ *
+ * Completes with 0 and *@ret filled in, or a negative errno.
+ */
+WEIR_API int weir_statx(struct weir_reactor *r, struct weir_op *op, int dirfd,
+			const char *path, int flags, unsigned int mask,
+			struct statx *ret);
+
+/*
+ * Rename @from to @to, both relative to @dirfd: renameat2(2).
+ *
+ * Completes with 0, or a negative errno.
+ */
+WEIR_API int weir_rename(struct weir_reactor *r, struct weir_op *op, int dirfd,
+			 const char *from, const char *to, uint32_t flags);
+
+/*
+ * Remove the name @path: unlinkat(2); with AT_REMOVEDIR, a directory.
+ *
+ * Completes with 0, or a negative errno.
+ */
+WEIR_API int weir_unlink(struct weir_reactor *r, struct weir_op *op, int dirfd,
+			 const char *path, int flags);
+
+/*
+ * Have the kernel copy @len bytes from @src at @src_off to @dst at @dst_off:
+ * shared extents where the file system has them (reflink), copy_file_range(2)
+ * otherwise.  Runs on a worker.
+ *
+ * Completes with the bytes copied, less than @len only at the end of @src, or a
+ * negative errno; -EXDEV or -EOPNOTSUPP where the kernel cannot, with nothing
+ * copied.
+ */
+WEIR_API int weir_copy_range(struct weir_reactor *r, struct weir_op *op,
+			     int src, uint64_t src_off, int dst,
+			     uint64_t dst_off, size_t len);
+
+/*
+ * Tell the kernel that @fd will be used often: operations on it then save the
+ * look-up (IORING_REGISTER_FILES).  A hint: where there is no such thing, or no
+ * room for more, it does nothing.
+ *
+ * weir_fd_unregister() or weir_close() ends it, and one of them must, before
+ * the descriptor is closed by other means: the number may mean another file
+ * next.
+ *
+ * Returns 0 if registered, 1 if not, or
+ *   -EBADF  @fd is not open
+ *
+ * Call on @r's thread.
+ */
+WEIR_API int weir_fd_register(struct weir_reactor *r, int fd);
+
+/*
+ * Forget what weir_fd_register() did.  Operations under way keep the file.
+ *
+ * Call on @r's thread.
+ */
+WEIR_API void weir_fd_unregister(struct weir_reactor *r, int fd);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEIR_FILE_H */

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_SOCKET_H
+#define WEIR_SOCKET_H
+
+/*
+ * Operations on sockets, TCP and UNIX.
+ *
+ * Sockets are plain descriptors: make them with socket(2), or with
+ * weir_listen().  The operations follow <weir/op.h> and share the conditions of
+ * <weir/file.h>: 0, or -EINVAL, -EAGAIN, -ESHUTDOWN; on the reactor's thread;
+ * never block; never allocate; buffers and addresses lent until the callback.
+ *
+ * For servers there are two sources that deliver again and again from one
+ * submission: the acceptor (connections) and the receiver (data, in buffers of
+ * the reactor's own stock, so that a thousand idle connections need none).
+ */
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <weir/op.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Flags of the operations below. */
+#define WEIR_SOCK_ALL 1u	/* recv: until the buffer is full. */
+#define WEIR_SOCK_ZEROCOPY 2u	/* send: see weir_send(). */
+#define WEIR_SOCK_MORE 4u	/* send: more follows (MSG_MORE). */
+
+/* Flags of weir_listen(). */
+#define WEIR_LISTEN_REUSEPORT 1u /* Several sockets share one port. */
+
+/*
+ * Make a socket that listens at @addr.
+ *
+ * TCP sockets get SO_REUSEADDR and TCP_NODELAY is inherited by connections.
+ * For a UNIX socket a stale name is not removed: that is -EADDRINUSE.
+ *
+ * Returns 0 with *@ret_fd set, the caller's to close, or
+ *   -EINVAL        @addr is no address of a stream socket
+ *   -EADDRINUSE    the address is taken
+ *   -EACCES        no right to it: a port below 1024, say
+ *   -EADDRNOTAVAIL not an address of this machine
+ *   -EMFILE        no descriptor left
+ *
+ * Any thread.  Does not wait.
+ */
+WEIR_API int weir_listen(int *ret_fd, const struct sockaddr *addr,
+			 socklen_t addrlen, int backlog, uint32_t flags);
+
+/*
+ * Take one connection from the listening socket @fd.
+ *
+ * Completes with the new descriptor, close-on-exec and the caller's, or a
+ * negative errno of accept4(2).
+ */
+WEIR_API int weir_accept(struct weir_reactor *r, struct weir_op *op, int fd);
+
+/*
+ * Connect the socket @fd to @addr.
+ *
+ * Completes with 0 when the connection stands, or a negative errno of
+ * connect(2).  Give it a deadline: the kernel's own patience is minutes.
+ */
+WEIR_API int weir_connect(struct weir_reactor *r, struct weir_op *op, int fd,
+			  const struct sockaddr *addr, socklen_t addrlen);
+
+/*
+ * Receive up to @len bytes from @fd into @buf.
+ *
+ * Completes when something is there, with the number of bytes; with
+ * WEIR_SOCK_ALL when @buf is full, or the end came.  0 means that the peer
+ * sends no more.
+ */
+WEIR_API int weir_recv(struct weir_reactor *r, struct weir_op *op, int fd,
+		       void *buf, size_t len, uint32_t flags);
+
+/*
+ * Send @len bytes of @buf through @fd, all of them.
+ *
+ * With WEIR_SOCK_ZEROCOPY the kernel may send from @buf itself; the callback
+ * then comes when it has let go of the memory, not before.  It is a wish: where
+ * the kernel or the socket cannot, the data are copied.
+ *
+ * Completes with @len, or a negative errno; then the detail says how many bytes
+ * the kernel took.  A broken connection is -EPIPE, without a signal.
+ */
+WEIR_API int weir_send(struct weir_reactor *r, struct weir_op *op, int fd,
+		       const void *buf, size_t len, uint32_t flags);
+
+/*
+ * Send the @n pieces of @iov, in order; otherwise as weir_send().
+ *
+ * Returns also
+ *   -EMSGSIZE  @n is more than IOV_MAX (1024)
+ */
+WEIR_API int weir_sendv(struct weir_reactor *r, struct weir_op *op, int fd,
+			const struct iovec *iov, uint32_t n, uint32_t flags);
+
+/*
+ * Send one message with all that sendmsg(2) can carry: descriptors over a UNIX
+ * socket, an address.  A single transfer: it may be short.
+ *
+ * Completes with the bytes sent, or a negative errno of sendmsg(2).
+ */
+WEIR_API int weir_sendmsg(struct weir_reactor *r, struct weir_op *op, int fd,
+			  const struct msghdr *msg, uint32_t flags);
+
+/*
+ * Receive one message with all that recvmsg(2) can carry.  Descriptors that
+ * come with it are close-on-exec.
+ *
+ * Completes with the bytes received and @msg filled in, or a negative errno.
+ */
+WEIR_API int weir_recvmsg(struct weir_reactor *r, struct weir_op *op, int fd,
+			  struct msghdr *msg, uint32_t flags);
+
+/*
+ * Shut down one or both directions of @fd: @how is SHUT_RD, SHUT_WR or
+ * SHUT_RDWR.
+ *
+ * Completes with 0, or a negative errno of shutdown(2).
+ */
+WEIR_API int weir_shutdown(struct weir_reactor *r, struct weir_op *op, int fd,
+			   int how);
+
+/*
+ * Wait until @fd is ready for one of @events (WEIR_READABLE, WEIR_WRITABLE),
+ * once.
+ *
+ * Completes with the set of what is so, which may hold WEIR_HANGUP and
+ * WEIR_ERROR too, or a negative errno.
+ */
+WEIR_API int weir_poll(struct weir_reactor *r, struct weir_op *op, int fd,
+		       uint32_t events);
+
+struct weir_acceptor;
+
+/*
+ * Called with each new connection @fd, which is the callee's, close-on-exec; or
+ * with a negative errno if taking one failed.  After -EMFILE, -ENFILE, -ENOBUFS
+ * and -ENOMEM the acceptor pauses for 100 ms and goes on; after another error
+ * it has ended, and is only to be destroyed.
+ */
+typedef void weir_acceptor_fn(struct weir_acceptor *acceptor, int fd,
+			      void *arg);
+
+/*
+ * Take connections from the listening socket @fd until destroyed.
+ *
+ * Returns 0 with *@ret set, to be freed by weir_acceptor_destroy(), or
+ *   -EINVAL     @fn is NULL, or @fd does not listen
+ *   -EBADF, -ENOTSOCK  @fd is not a socket
+ *   -ENOMEM     no memory
+ *   -ESHUTDOWN  @r is stopping
+ *
+ * Call on @r's thread.
+ *
+ * Re-creates IORING_ACCEPT_MULTISHOT and uv_listen().
+ */
+WEIR_API int weir_acceptor_create(struct weir_acceptor **ret,
+				  struct weir_reactor *r, int fd,
+				  weir_acceptor_fn *fn, void *arg);
+
+/*
+ * Stop taking connections and free @acceptor; the listening socket stays the
+ * caller's.  NULL is allowed, and so is the acceptor's own callback.  A
+ * connection that the kernel hands out meanwhile is closed.
+ *
+ * Call on the acceptor's reactor.
+ */
+WEIR_API void weir_acceptor_destroy(struct weir_acceptor *acceptor);
+
+struct weir_receiver;
+
+/*
+ * Called with @len bytes at @data that came in.  0 is the end: the peer sends
+ * no more.  A negative @len is an errno, and the end too; @data is then NULL.
+ *
+ * @data is the callee's until it returns; if it returns WEIR_RECEIVER_KEEP,
+ * until weir_receiver_release().  After the end the receiver is only to be
+ * destroyed.
+ */
+typedef int weir_receiver_fn(struct weir_receiver *receiver, void *data,
+			     int64_t len, void *arg);
+
+/* What a weir_receiver_fn returns. */
+#define WEIR_RECEIVER_DONE 0	/* The buffer may be used again. */
+#define WEIR_RECEIVER_KEEP 1	/* The callee keeps it for now. */
+
+/*
+ * Receive from the connected socket @fd until destroyed.
+ *
+ * Data arrive in buffers of the reactor's stock (.rx_bufs of .rx_buf_size),
+ * which all its receivers share.  When the stock is empty, receivers wait for a
+ * buffer to be released, in turn: what is kept for long holds up others.
+ *
+ * Returns 0 with *@ret set, to be freed by weir_receiver_destroy(), or
+ *   -EINVAL     @fn is NULL
+ *   -EBADF, -ENOTSOCK  @fd is not a socket
+ *   -ENOMEM     no memory
+ *   -ESHUTDOWN  @r is stopping
+ *
+ * Call on @r's thread.
+ *
+ * Re-creates multishot IORING_OP_RECV with provided buffers, and
+ * uv_read_start().
+ */
+WEIR_API int weir_receiver_create(struct weir_receiver **ret,
+				  struct weir_reactor *r, int fd,
+				  weir_receiver_fn *fn, void *arg);
+
+/*
+ * Give back @data, which a callback kept, to the stock of reactor @r.  The
+ * receiver it came from may be gone.
+ *
+ * Call on @r's thread.  Never blocks.
+ */
+WEIR_API void weir_receiver_release(struct weir_reactor *r, void *data);
+
+/*
+ * Stop receiving (@on = 0) or go on (1).  What the kernel had delivered by then
+ * is kept and comes when it goes on: so back-pressure is as exact as the
+ * buffers that are on their way.
+ *
+ * Returns 0, or
+ *   -ESHUTDOWN  the reactor is stopping
+ *
+ * Call on the receiver's reactor.
+ */
+WEIR_API int weir_receiver_set(struct weir_receiver *receiver, int on);
+
+/*
+ * Stop receiving and free @receiver; the socket stays the caller's.  NULL is
+ * allowed, and so is the receiver's own callback.
+ *
+ * Call on the receiver's reactor.
+ */
+WEIR_API void weir_receiver_destroy(struct weir_receiver *receiver);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEIR_SOCKET_H */

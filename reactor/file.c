@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Operations on files: check, describe, launch. */
+
+#include <weir/file.h>
+
+#include <limits.h>
+
+#include "base/why.h"
+#include "reactor/io.h"
+
+static uint64_t addr_of(const void *p)
+{
+	return (uintptr_t)p;
+}
+
+/* A range of a file that signed 64-bit offsets can name. */
+static bool range_is_sound(uint64_t off, uint64_t len)
+{
+	if (len > INT64_MAX)
+		return false;
+	return off == WEIR_OFF_STREAM || off <= INT64_MAX - len;
+}
+
+static int start_rw(struct weir_reactor *r, struct weir_op *op, int kind,
+		    int fd, const void *buf, size_t len, uint64_t off)
+{
+	int err;
+
+	if (unlikely((!buf && len) || !range_is_sound(off, len)))
+		return -EINVAL;
+	err = op_may_begin(r, op);
+	if (unlikely(err))
+		return err;
+	op->kind = (uint16_t)kind;
+	op->u.io.fd = fd;
+	op->u.io.addr = addr_of(buf);
+	op->u.io.len = len;
+	op->u.io.off = off;
+	op->u.io.done = 0;
+	op->u.io.buf_index = 0;
+	io_launch(r, op);
+	return 0;
+}
+
+int weir_read(struct weir_reactor *r, struct weir_op *op, int fd, void *buf,
+	      size_t len, uint64_t off)
+{
+	return start_rw(r, op, IO_READ, fd, buf, len, off);
+}
+
+int weir_write(struct weir_reactor *r, struct weir_op *op, int fd,
+	       const void *buf, size_t len, uint64_t off)
+{
+	return start_rw(r, op, IO_WRITE, fd, buf, len, off);
+}
+
+static int start_rwv(struct weir_reactor *r, struct weir_op *op, int kind,
+		     int fd, const struct iovec *iov, uint32_t n, uint64_t off)
+{
+	int64_t total = io_iov_total(iov, n);
+	int err;
+
+	if (total < 0)
+		return (int)total;
+	if (!range_is_sound(off, (uint64_t)total))
+		return -EINVAL;
+	err = op_may_begin(r, op);
+	if (err)
+		return err;
+	op->kind = (uint16_t)kind;
+	op->u.io.fd = fd;
+	op->u.io.addr = addr_of(iov);
+	op->u.io.len = n;
+	op->u.io.off = off;
+	op->u.io.done = 0;
+	op->u.io.aux = (uint64_t)total;
+	op->u.io.seg = 0;
+	op->u.io.seg_off = 0;
+	op->u.io.buf_index = 0;
+	io_launch(r, op);
+	return 0;
+}
+
+int weir_readv(struct weir_reactor *r, struct weir_op *op, int fd,
+	       const struct iovec *iov, uint32_t n, uint64_t off)
+{
+	return start_rwv(r, op, IO_READV, fd, iov, n, off);
+}
+
+int weir_writev(struct weir_reactor *r, struct weir_op *op, int fd,
+		const struct iovec *iov, uint32_t n, uint64_t off)
+{
+	return start_rwv(r, op, IO_WRITEV, fd, iov, n, off);
+}
+
+/* The parameters of what has no steps; what is not named is 0. */
+struct params {
+	int fd;
+	uint32_t flags;
+	const void *addr;
+	uint64_t len;
+	uint64_t off;
+	uint64_t aux;
+};
+
+static void launch(struct weir_reactor *r, struct weir_op *op, int kind,
+		   const struct params *p)
+{
+	op->kind = (uint16_t)kind;
+	op->u.io.fd = p->fd;
+	op->u.io.flags = p->flags;
+	op->u.io.addr = addr_of(p->addr);
+	op->u.io.len = p->len;
+	op->u.io.off = p->off;
+	op->u.io.aux = p->aux;
+	op->u.io.done = 0;
+	io_launch(r, op);
+}
+
+static int start(struct weir_reactor *r, struct weir_op *op, int kind,
+		 struct params p)
+{
+	int err = op_may_begin(r, op);
+
+	if (!err)
+		launch(r, op, kind, &p);
+	return err;
+}
+
+int weir_fsync(struct weir_reactor *r, struct weir_op *op, int fd,
+	       uint32_t flags)
+{
+	if (flags & ~WEIR_FSYNC_DATA)
+		return -EINVAL;
+	return start(r, op, IO_FSYNC, (struct params){
+		.fd = fd, .flags = flags });
+}
+
+int weir_fallocate(struct weir_reactor *r, struct weir_op *op, int fd, int mode,
+		   uint64_t off, uint64_t len)
+{
+	if (off > INT64_MAX || !range_is_sound(off, len))
+		return -EINVAL;
+	return start(r, op, IO_FALLOCATE, (struct params){
+		.fd = fd, .flags = (uint32_t)mode, .off = off, .len = len });
+}
+
+int weir_open(struct weir_reactor *r, struct weir_op *op, int dirfd,
+	      const char *path, int flags, mode_t mode)
+{
+	if (!path)
+		return -EINVAL;
+	return start(r, op, IO_OPEN, (struct params){
+		.fd = dirfd, .addr = path, .len = mode,
+		.flags = (uint32_t)(flags | O_CLOEXEC) });
+}
+
+/* Never refused for room, nor while the reactor stops. */
+int weir_close(struct weir_reactor *r, struct weir_op *op, int fd)
+{
+	struct params p = { .fd = fd };
+
+	reactor_check_thread(r);
+	if (op->state != OP_IDLE || !op->fn)
+		return -EINVAL;
+	r->backend->fd_unregister(r, fd);
+	launch(r, op, IO_CLOSE, &p);
+	return 0;
+}
+
+int weir_statx(struct weir_reactor *r, struct weir_op *op, int dirfd,
+	       const char *path, int flags, unsigned int mask,
+	       struct statx *ret)
+{
+	if (!path || !ret)
+		return -EINVAL;
+	return start(r, op, IO_STATX, (struct params){
+		.fd = dirfd, .addr = path, .len = mask, .aux = addr_of(ret),
+		.flags = (uint32_t)flags });
+}
+
+int weir_rename(struct weir_reactor *r, struct weir_op *op, int dirfd,
+		const char *from, const char *to, uint32_t flags)
+{
+	if (!from || !to)
+		return -EINVAL;
+	return start(r, op, IO_RENAME, (struct params){
+		.fd = dirfd, .addr = from, .aux = addr_of(to),
+		.flags = flags });
+}
+
+int weir_unlink(struct weir_reactor *r, struct weir_op *op, int dirfd,
+		const char *path, int flags)
+{
+	if (!path)
+		return -EINVAL;
+	return start(r, op, IO_UNLINK, (struct params){
+		.fd = dirfd, .addr = path, .flags = (uint32_t)flags });
+}
+
+int weir_copy_range(struct weir_reactor *r, struct weir_op *op, int src,
+		    uint64_t src_off, int dst, uint64_t dst_off, size_t len)
+{
+	int err;
+
+	if (src_off > INT64_MAX || dst_off > INT64_MAX ||
+	    !range_is_sound(src_off, len) || !range_is_sound(dst_off, len))
+		return -EINVAL;
+	err = op_may_begin(r, op);
+	if (!err)
+		err = worker_ensure(r);
+	if (err)
+		return err;
+	launch(r, op, IO_COPY_RANGE, &(struct params){
+		.fd = src, .off = src_off, .len = len,
+		.addr = (const void *)(uintptr_t)dst, .aux = dst_off });
+	return 0;
+}
+
+int weir_fd_register(struct weir_reactor *r, int fd)
+{
+	reactor_check_thread(r);
+	if (fcntl(fd, F_GETFD) < 0)
+		return why(-EBADF, "weir_fd_register: %d is not open", fd);
+	return r->backend->fd_register(r, fd);
+}
+
+void weir_fd_unregister(struct weir_reactor *r, int fd)
+{
+	reactor_check_thread(r);
+	r->backend->fd_unregister(r, fd);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * The one descriptor for foreign loops: an epoll set of three.
+ *
+ *	the backend's descriptor   completions, readiness, posts (by its wake())
+ *	an eventfd                 work that is known already: what was started
+ *	                           outside a turn, what a bounded turn left over
+ *	a timerfd                  the next timer, set at the end of each turn
+ *
+ * Between turns the reactor counts as asleep, so that senders wake it.
+ */
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/why.h"
+#include "reactor/op-inline.h"
+
+void host_init(struct weir_reactor *r)
+{
+	r->host.epoll = r->host.event = r->host.timer = -1;
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+void host_fini(struct weir_reactor *r)
+{
+	close_fd(&r->host.epoll);
+	close_fd(&r->host.event);
+	close_fd(&r->host.timer);
+}
+
+/* What a foreign loop cannot know otherwise; once until the next turn. */
+void host_kick(struct weir_reactor *r)
+{
+	if (r->host.kicked)
+		return;
+	r->host.kicked = true;
+	eventfd_write(r->host.event, 1);
+}
+
+void host_turn_begins(struct weir_reactor *r)
+{
+	uint64_t now = reactor_now_fresh(r);
+	eventfd_t n;
+
+	r->attention &= ~(uint32_t)ATTENTION_KICK;
+	atomic_store(&r->mailbox.asleep, false);
+	if (r->host.kicked) {
+		r->host.kicked = false;
+		eventfd_read(r->host.event, &n);
+	}
+	r->stats.sleep_ns += now - r->host.left_ns;
+}
+
+/* An absolute time that is past makes the timerfd readable at once. */
+static void arm_timer(struct weir_reactor *r, uint64_t next_ns)
+{
+	struct itimerspec its = { 0 };
+
+	if (next_ns == r->host.armed_ns)
+		return;
+	r->host.armed_ns = next_ns;
+	if (next_ns != WEIR_FOREVER) {
+		its.it_value.tv_sec = (time_t)(next_ns / WEIR_SEC);
+		its.it_value.tv_nsec = (long)(next_ns % WEIR_SEC);
+		if (!next_ns)
+			its.it_value.tv_nsec = 1;
+	}
+	timerfd_settime(r->host.timer, TFD_TIMER_ABSTIME, &its, NULL);
+}
+
+void host_turn_ends(struct weir_reactor *r, bool more, uint64_t next_ns)
+{
+	uint64_t now = reactor_now_fresh(r);
+
+	if (next_ns <= now)
+		more = true;
+	else
+		arm_timer(r, next_ns);
+	r->host.left_ns = now;
+	r->attention |= ATTENTION_KICK;
+	atomic_store(&r->mailbox.asleep, true);
+	if (more || mailbox_has(&r->mailbox) || atomic_load(&r->requests))
+		host_kick(r);
+}
+
+static int add(int epoll, int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.fd = fd };
+
+	if (fault("epoll_ctl"))
+		return -ENOMEM;
+	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+static int host_open(struct host *h, int pollfd)
+{
+	int err;
+
+	if (fault("eventfd") || fault("timerfd") || fault("epoll_create"))
+		return -EMFILE;
+	h->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (h->event < 0)
+		return -errno;
+	h->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (h->timer < 0)
+		return -errno;
+	h->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (h->epoll < 0)
+		return -errno;
+	err = add(h->epoll, pollfd);
+	if (!err)
+		err = add(h->epoll, h->event);
+	if (!err)
+		err = add(h->epoll, h->timer);
+	return err;
+}
+
+/* Kicked at first: nobody knows what was started before. */
+int weir_reactor_fd(struct weir_reactor *r)
+{
+	int err;
+
+	reactor_check_thread(r);
+	if (r->host.epoll >= 0)
+		return r->host.epoll;
+	err = host_open(&r->host, r->backend->pollfd(r));
+	if (err) {
+		host_fini(r);
+		return why(err, "weir_reactor_fd: no eventfd, timerfd or epoll "
+			   "set: error %d; is ulimit -n too low?", -err);
+	}
+	r->host.armed_ns = WEIR_FOREVER;
+	r->host.left_ns = reactor_now_fresh(r);
+	if (!r->in_turn) {
+		r->attention |= ATTENTION_KICK;
+		atomic_store(&r->mailbox.asleep, true);
+	}
+	host_kick(r);
+	return r->host.epoll;
+}

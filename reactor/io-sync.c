@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * An operation as system calls: for workers, and for sockets that are ready.
+ *
+ * By syscall(2), not by libc's functions: the memory is lent to us, and ASan's
+ * interceptors would take our access for the caller's.
+ */
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/own.h"
+#include "reactor/io.h"
+
+#include <weir/watch.h>
+
+#define COPY_STEP_MAX (16u << 20) /* Bytes: the kernel stops only in between. */
+
+static int64_t result(long ret)
+{
+	return ret < 0 ? -errno : ret;
+}
+
+static void use_pieces(const struct iovec *iov, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		own_use(iov[i].iov_base, iov[i].iov_len);
+}
+
+/* On 64-bit systems the offset is one argument; the kernel ignores the rest. */
+static long read_step(int fd, const struct io_step *s)
+{
+	bool stream = s->off == WEIR_OFF_STREAM;
+
+	if (s->n) {
+		use_pieces(s->iov, s->n);
+		return stream ? syscall(SYS_readv, fd, s->iov, s->n) :
+				syscall(SYS_preadv, fd, s->iov, s->n, s->off, 0);
+	}
+	own_use(s->addr, s->len);
+	return stream ? syscall(SYS_read, fd, s->addr, s->len) :
+			syscall(SYS_pread64, fd, s->addr, s->len, s->off);
+}
+
+static long write_step(int fd, const struct io_step *s)
+{
+	bool stream = s->off == WEIR_OFF_STREAM;
+
+	if (s->n)
+		return stream ? syscall(SYS_writev, fd, s->iov, s->n) :
+				syscall(SYS_pwritev, fd, s->iov, s->n, s->off,
+					0);
+	return stream ? syscall(SYS_write, fd, s->addr, s->len) :
+			syscall(SYS_pwrite64, fd, s->addr, s->len, s->off);
+}
+
+int io_send_flags(uint32_t flags)
+{
+	return MSG_NOSIGNAL | (flags & WEIR_SOCK_MORE ? MSG_MORE : 0);
+}
+
+static long send_step(const struct weir_op *op, const struct io_step *s)
+{
+	struct msghdr msg = { .msg_iov = (struct iovec *)s->iov,
+			      .msg_iovlen = s->n };
+	int flags = io_send_flags(op->u.io.flags) | MSG_DONTWAIT;
+
+	if (s->n)
+		return syscall(SYS_sendmsg, op->u.io.fd, &msg, flags);
+	return syscall(SYS_sendto, op->u.io.fd, s->addr, s->len, flags, NULL,
+		       0);
+}
+
+static long recv_step(const struct weir_op *op, const struct io_step *s)
+{
+	own_use(s->addr, s->len);
+	return syscall(SYS_recvfrom, op->u.io.fd, s->addr, s->len, MSG_DONTWAIT,
+		       NULL, NULL);
+}
+
+static int64_t transfer_step(struct weir_op *op)
+{
+	struct io_step s;
+
+	io_step_next(op, &s);
+	switch (op->kind) {
+	case IO_READ:
+	case IO_READV:
+		return result(read_step(op->u.io.fd, &s));
+	case IO_WRITE:
+	case IO_WRITEV:
+		return result(write_step(op->u.io.fd, &s));
+	case IO_RECV:
+		return result(recv_step(op, &s));
+	default:
+		return result(send_step(op, &s));
+	}
+}
+
+static long recvmsg_step(int fd, struct msghdr *msg)
+{
+	use_pieces(msg->msg_iov, (uint32_t)msg->msg_iovlen);
+	return syscall(SYS_recvmsg, fd, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+}
+
+short io_poll_mask(uint32_t events)
+{
+	return (short)((events & WEIR_READABLE ? POLLIN | POLLRDHUP : 0) |
+		       (events & WEIR_WRITABLE ? POLLOUT : 0));
+}
+
+uint32_t io_poll_events(int mask)
+{
+	return (mask & (POLLIN | POLLRDHUP) ? WEIR_READABLE : 0) |
+	       (mask & POLLOUT ? WEIR_WRITABLE : 0) |
+	       (mask & POLLHUP ? WEIR_HANGUP : 0) |
+	       (mask & (POLLERR | POLLNVAL) ? WEIR_ERROR : 0);
+}
+
+static int64_t poll_step(const struct weir_op *op)
+{
+	struct pollfd p = { .fd = op->u.io.fd,
+			    .events = io_poll_mask(op->u.io.flags) };
+	int n = poll(&p, 1, 0);
+
+	if (n < 0)
+		return -errno;
+	if (!n)
+		return -EAGAIN;
+	if (p.revents & POLLNVAL)
+		return -EBADF;
+	return io_poll_events(p.revents);
+}
+
+static int64_t copy_range(struct weir_op *op)
+{
+	int64_t src_off, dst_off;
+	uint64_t left, step;
+	long n;
+
+	while ((left = op->u.io.len - op->u.io.done)) {
+		src_off = (int64_t)(op->u.io.off + op->u.io.done);
+		dst_off = (int64_t)(op->u.io.aux + op->u.io.done);
+		step = left < COPY_STEP_MAX ? left : COPY_STEP_MAX;
+		n = syscall(SYS_copy_file_range, op->u.io.fd, &src_off,
+			    (int)op->u.io.addr, &dst_off, step, 0);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (!n)
+			break;
+		op->u.io.done += (uint64_t)n;
+	}
+	return (int64_t)op->u.io.done;
+}
+
+static int64_t path_step(const struct weir_op *op)
+{
+	const void *path = (const void *)(uintptr_t)op->u.io.addr;
+	void *aux = (void *)(uintptr_t)op->u.io.aux;
+	int fd = op->u.io.fd;
+
+	switch (op->kind) {
+	case IO_OPEN:
+		return result(syscall(SYS_openat, fd, path,
+				      (int)op->u.io.flags, op->u.io.len));
+	case IO_STATX:
+		own_use(aux, 256);
+		return result(syscall(SYS_statx, fd, path, op->u.io.flags,
+				      (unsigned int)op->u.io.len, aux));
+	case IO_RENAME:
+		return result(syscall(SYS_renameat2, fd, path, fd, aux,
+				      op->u.io.flags));
+	default:
+		return result(syscall(SYS_unlinkat, fd, path,
+				      (int)op->u.io.flags));
+	}
+}
+
+static int64_t fd_step(const struct weir_op *op)
+{
+	int fd = op->u.io.fd;
+
+	switch (op->kind) {
+	case IO_FSYNC:
+		return result(op->u.io.flags & WEIR_FSYNC_DATA ?
+			      fdatasync(fd) : fsync(fd));
+	case IO_FALLOCATE:
+		return result(fallocate(fd, (int)op->u.io.flags,
+					(off_t)op->u.io.off,
+					(off_t)op->u.io.len));
+	case IO_CLOSE:
+		return result(close(fd));
+	default:
+		return result(shutdown(fd, (int)op->u.io.flags));
+	}
+}
+
+static int64_t socket_step(const struct weir_op *op)
+{
+	void *addr = (void *)(uintptr_t)op->u.io.addr;
+	int fd = op->u.io.fd;
+
+	switch (op->kind) {
+	case IO_ACCEPT:
+		return result(accept4(fd, NULL, NULL, SOCK_CLOEXEC));
+	case IO_CONNECT:
+		return result(connect(fd, addr, (socklen_t)op->u.io.len));
+	case IO_SENDMSG:
+		return result(syscall(SYS_sendmsg, fd, addr, MSG_DONTWAIT |
+				      io_send_flags(op->u.io.flags)));
+	default:
+		return result(recvmsg_step(fd, addr));
+	}
+}
+
+int64_t io_sync_step(struct weir_op *op)
+{
+	if (fault(io_classes[op->kind].name))
+		return op->kind == IO_CLOSE ? (close(op->u.io.fd), -EIO) : -EIO;
+	switch (op->kind) {
+	case IO_NOP:
+		return 0;
+	case IO_READ: case IO_WRITE: case IO_READV: case IO_WRITEV:
+	case IO_RECV: case IO_SEND: case IO_SENDV:
+		return transfer_step(op);
+	case IO_OPEN: case IO_STATX: case IO_RENAME: case IO_UNLINK:
+		return path_step(op);
+	case IO_FSYNC: case IO_FALLOCATE: case IO_CLOSE: case IO_SHUTDOWN:
+		return fd_step(op);
+	case IO_POLL:
+		return poll_step(op);
+	case IO_COPY_RANGE:
+		return copy_range(op);
+	default:
+		return socket_step(op);
+	}
+}
+
+int64_t io_sync(struct weir_op *op)
+{
+	int64_t (*fn)(void *arg);
+	int64_t res;
+
+	if (op->kind == IO_WORK) {
+		fn = (int64_t (*)(void *))(uintptr_t)op->u.io.addr;
+		return fn((void *)(uintptr_t)op->u.io.aux);
+	}
+	do {
+		res = io_sync_step(op);
+	} while (!io_step_account(op, &res));
+	return res;
+}

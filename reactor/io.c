@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* What all I/O operations share: start, cancel, coming home, end. */
+
+#include "base/own.h"
+#include "reactor/io.h"
+
+/* Where it is decides who can stop it. */
+static void io_cancel(struct weir_op *op)
+{
+	struct weir_reactor *r = op->reactor;
+
+	if (!(op->flags & OP_WORKER))
+		r->backend->cancel(r, op);
+	else if (worker_cancel(r, op))
+		io_end(op, -ECANCELED);
+}
+
+/* From a worker, which has done all its steps. */
+static void io_home(struct weir_op *op)
+{
+	io_end(op, op->res);
+}
+
+#define IO_CLASS(kind, text) \
+	[kind] = { .name = text, .cancel = io_cancel, .home = io_home }
+
+const struct weir_op_class io_classes[IO_KINDS] = {
+	IO_CLASS(IO_NOP, "nop"),
+	IO_CLASS(IO_READ, "read"),
+	IO_CLASS(IO_WRITE, "write"),
+	IO_CLASS(IO_READV, "readv"),
+	IO_CLASS(IO_WRITEV, "writev"),
+	IO_CLASS(IO_FSYNC, "fsync"),
+	IO_CLASS(IO_FALLOCATE, "fallocate"),
+	IO_CLASS(IO_OPEN, "open"),
+	/* A descriptor half closed is of no use to anybody. */
+	[IO_CLOSE] = { .name = "close", .home = io_home },
+	IO_CLASS(IO_STATX, "statx"),
+	IO_CLASS(IO_RENAME, "rename"),
+	IO_CLASS(IO_UNLINK, "unlink"),
+	IO_CLASS(IO_ACCEPT, "accept"),
+	IO_CLASS(IO_CONNECT, "connect"),
+	IO_CLASS(IO_RECV, "recv"),
+	IO_CLASS(IO_SEND, "send"),
+	IO_CLASS(IO_SENDV, "sendv"),
+	IO_CLASS(IO_SENDMSG, "sendmsg"),
+	IO_CLASS(IO_RECVMSG, "recvmsg"),
+	IO_CLASS(IO_SHUTDOWN, "shutdown"),
+	IO_CLASS(IO_POLL, "poll"),
+	IO_CLASS(IO_COPY_RANGE, "copy_range"),
+	IO_CLASS(IO_WORK, "work"),
+};
+
+void io_launch(struct weir_reactor *r, struct weir_op *op)
+{
+	op_enlist(r, op, &io_classes[op->kind]);
+	io_lend(op);
+	if (likely(op->kind < IO_COPY_RANGE))
+		r->backend->submit(r, op);
+	else
+		worker_submit(r, op);
+}
+
+int io_start(struct weir_reactor *r, struct weir_op *op)
+{
+	int err = op_may_begin(r, op);
+
+	if (likely(!err))
+		io_launch(r, op);
+	return err;
+}
+
+/* A cancel that came between two system calls shows as an interruption. */
+void io_end(struct weir_op *op, int64_t res)
+{
+	if (unlikely(res == -EINTR && op_cancel_wanted(op)))
+		res = -ECANCELED;
+	io_take(op, res);
+	op->detail.bytes = op->u.io.done;
+	op_complete(op, res);
+}
+
+bool io_step_done(struct weir_op *op, int64_t res)
+{
+	if (!io_step_account(op, &res)) {
+		if (likely(!op_cancel_wanted(op)))
+			return false;
+		res = -ECANCELED;
+	}
+	io_end(op, res);
+	return true;
+}
+
+int weir_nop(struct weir_reactor *r, struct weir_op *op)
+{
+	int err = op_may_begin(r, op);
+
+	if (unlikely(err))
+		return err;
+	op->kind = IO_NOP;
+	op->u.io.done = 0;
+	op_enlist(r, op, &io_classes[IO_NOP]);
+	r->backend->submit(r, op);
+	return 0;
+}
+
+int weir_work(struct weir_reactor *r, struct weir_op *op,
+	      int64_t (*fn)(void *arg), void *arg)
+{
+	int err = fn ? op_may_begin(r, op) : -EINVAL;
+
+	if (!err)
+		err = worker_ensure(r);
+	if (err)
+		return err;
+	op->kind = IO_WORK;
+	op->u.io.addr = (uintptr_t)fn;
+	op->u.io.aux = (uintptr_t)arg;
+	op->u.io.done = 0;
+	io_launch(r, op);
+	return 0;
+}

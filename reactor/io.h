@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_REACTOR_IO_H
+#define WEIR_REACTOR_IO_H
+
+/*
+ * I/O operations: how their parameters lie in op->u.io, how a short step is
+ * continued, and how they run as blocking calls.
+ *
+ *	kind         fd    addr     len     off    flags     aux
+ *	READ WRITE   fd    memory   bytes   off    -         -
+ *	READV WRITEV fd    iovec    n       off    -         bytes
+ *	FSYNC        fd    -        -       -      FSYNC_    -
+ *	FALLOCATE    fd    -        len     off    mode      -
+ *	OPEN         dirfd path     mode    -      O_        -
+ *	CLOSE        fd    -        -       -      -         -
+ *	STATX        dirfd path     mask    -      AT_       struct statx
+ *	RENAME       dirfd from     -       -      flags     to
+ *	UNLINK       dirfd path     -       -      AT_       -
+ *	ACCEPT       fd    -        -       -      -         -
+ *	CONNECT      fd    sockaddr addrlen -      -         -
+ *	RECV SEND    fd    memory   bytes   -      SOCK_     -
+ *	SENDV        fd    iovec    n       -      SOCK_     bytes
+ *	SENDMSG RECVMSG fd msghdr   -       -      SOCK_     -
+ *	SHUTDOWN     fd    -        -       -      how       -
+ *	POLL         fd    -        -       -      WEIR_     -
+ *	COPY_RANGE   src   dst fd   bytes   off    -         dst off
+ *	WORK         -     fn       -       -      -         arg
+ *
+ * io.done counts the bytes of the steps so far; io.seg and io.seg_off say where
+ * in the iovecs the next step begins.
+ */
+
+#include <sys/uio.h>
+
+#include "reactor/op-inline.h"
+
+#include <weir/file.h>
+#include <weir/socket.h>
+
+#define IO_STEP_MAX (1u << 30)	/* Bytes in one step: below the kernel's cap. */
+
+extern const struct weir_op_class io_classes[IO_KINDS];
+
+/*
+ * Start the I/O described by @op, whose op->kind and op->u.io are set: begin
+ * it, annotate its memory, and submit it.  Returns what op_begin() does.
+ */
+int io_start(struct weir_reactor *r, struct weir_op *op);
+
+/* The same for what op_may_begin() has let pass, or what is never refused. */
+void io_launch(struct weir_reactor *r, struct weir_op *op);
+
+/*
+ * The bytes in @n pieces.  -EINVAL: there are pieces that are none, or too many
+ * bytes; -EMSGSIZE: too many pieces.
+ */
+int64_t io_iov_total(const struct iovec *iov, uint32_t n);
+
+/* The next step of a transfer, after what was done before. */
+struct io_step {
+	uint64_t off;		/* WEIR_OFF_STREAM, or where in the file. */
+	void *addr;		/* One piece, if n is 0. */
+	size_t len;
+	const struct iovec *iov; /* Or n whole pieces. */
+	uint32_t n;
+};
+
+void io_step_next(const struct weir_op *op, struct io_step *step);
+
+/*
+ * A step of @op ended with *@res.  Returns true if the operation ends, with
+ * its result in *@res; false if it has to go on.  Any thread.
+ */
+bool io_step_account(struct weir_op *op, int64_t *res);
+
+/*
+ * A step of @op ended with @res: completes @op and returns true, or returns
+ * false if it has to go on: submit it again.
+ */
+bool io_step_done(struct weir_op *op, int64_t res);
+
+/* @op ends with @res, whatever was done: for what has no steps. */
+void io_end(struct weir_op *op, int64_t res);
+
+/* io-own.c: its memory is the library's from here; the caller's again. */
+void io_lend(struct weir_op *op);
+void io_take(struct weir_op *op, int64_t res);
+
+/*
+ * Do one step of @op by a system call.  Any thread.  Sockets are not waited
+ * for: -EAGAIN; of files and pipes that is for the caller to see to.
+ * Returns the step's result.
+ */
+int64_t io_sync_step(struct weir_op *op);
+
+/* WEIR_SOCK_ flags for send(2); WEIR_ events for poll(2), and back. */
+int io_send_flags(uint32_t flags);
+short io_poll_mask(uint32_t events);
+uint32_t io_poll_events(int mask);
+
+/* Do all of @op by system calls, and return the result.  Any thread. */
+int64_t io_sync(struct weir_op *op);
+
+/*
+ * worker.c: have a worker do @op by io_sync(), and bring it home.  What cannot
+ * be queued because no thread could be made completes with that error.
+ */
+void worker_submit(struct weir_reactor *r, struct weir_op *op);
+
+/* Take @op off the workers' queue; false if one has it already. */
+bool worker_cancel(struct weir_reactor *r, struct weir_op *op);
+
+/* Make sure that there is at least one worker.  0 or a negative errno. */
+int worker_ensure(struct weir_reactor *r);
+
+/* All threads have ended after this.  Nothing is queued. */
+void worker_fini(struct weir_reactor *r);
+
+#endif /* WEIR_REACTOR_IO_H */

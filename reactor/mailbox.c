@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Posts and homecomings; the header says how, and why there are no fences. */
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "reactor/op-inline.h"
+
+int mailbox_init(struct mailbox *box, uint32_t n)
+{
+	box->cells = mem_calloc(n, sizeof(*box->cells));
+	if (!box->cells)
+		return -ENOMEM;
+	box->mask = n - 1;
+	for (uint32_t i = 0; i < n; i++)
+		atomic_init(&box->cells[i].seq, i);
+	return 0;
+}
+
+void mailbox_fini(struct mailbox *box)
+{
+	free(box->cells);
+}
+
+/*
+ * A cell's sequence is its position when it is free, one more when it is full,
+ * and is moved on by a whole round when it is emptied.
+ */
+int mailbox_put(struct mailbox *box, void (*fn)(void *arg), void *arg)
+{
+	uint64_t pos = atomic_load(&box->tail);
+	struct mailbox_cell *cell;
+	uint64_t seq;
+
+	for (;;) {
+		cell = &box->cells[pos & box->mask];
+		seq = atomic_load(&cell->seq);
+		if (seq < pos)
+			return -EAGAIN;
+		if (seq > pos)
+			pos = atomic_load(&box->tail);
+		else if (atomic_compare_exchange_weak(&box->tail, &pos,
+						      pos + 1))
+			break;
+	}
+	cell->fn = fn;
+	cell->arg = arg;
+	atomic_store(&cell->seq, pos + 1);
+	return 0;
+}
+
+bool mailbox_has(struct mailbox *box)
+{
+	struct mailbox_cell *cell = &box->cells[box->head & box->mask];
+
+	return atomic_load(&cell->seq) == box->head + 1 ||
+	       atomic_load(&box->home);
+}
+
+/* The stack has the last on top; results are due in the order they came. */
+static void bring_home(struct mailbox *box)
+{
+	struct weir_op *op, *next, *list = NULL;
+
+	if (likely(!atomic_load(&box->home)))
+		return;
+	for (op = atomic_exchange(&box->home, NULL); op; op = next) {
+		next = op->next;
+		op->next = list;
+		list = op;
+	}
+	for (op = list; op; op = next) {
+		next = op->next;
+		if (op->cls->home)
+			op->cls->home(op);
+		else
+			op_complete(op, op->res);
+	}
+}
+
+unsigned int mailbox_run(struct weir_reactor *r, unsigned int max)
+{
+	struct mailbox *box = &r->mailbox;
+	struct mailbox_cell *cell;
+	void (*fn)(void *arg);
+	unsigned int n;
+	void *arg;
+
+	bring_home(box);
+	for (n = 0; n < max; n++) {
+		cell = &box->cells[box->head & box->mask];
+		if (atomic_load(&cell->seq) != box->head + 1)
+			break;
+		fn = cell->fn;
+		arg = cell->arg;
+		atomic_store(&cell->seq, box->head + box->mask + 1);
+		box->head++;
+		fn(arg);
+	}
+	r->stats.posts += n;
+	return n;
+}
+
+void mailbox_wake(struct weir_reactor *r)
+{
+	if (atomic_load(&r->mailbox.asleep) &&
+	    atomic_exchange(&r->mailbox.asleep, false)) {
+		atomic_fetch_add(&r->mailbox.wakes, 1);
+		r->backend->wake(r);
+	}
+}
+
+void op_return(struct weir_op *op)
+{
+	struct weir_reactor *r = op->reactor;
+	struct weir_op *top = atomic_load(&r->mailbox.home);
+
+	do {
+		op->next = top;
+	} while (!atomic_compare_exchange_weak(&r->mailbox.home, &top, op));
+	mailbox_wake(r);
+}
+
+int weir_post(struct weir_reactor *r, void (*fn)(void *arg), void *arg)
+{
+	int err;
+
+	if (atomic_load(&r->down))
+		return -ESHUTDOWN;
+	err = mailbox_put(&r->mailbox, fn, arg);
+	if (!err)
+		mailbox_wake(r);
+	return err;
+}

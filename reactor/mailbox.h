@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_REACTOR_MAILBOX_H
+#define WEIR_REACTOR_MAILBOX_H
+
+/*
+ * What other threads have for a reactor: posts, which are new work and bounded,
+ * and operations that come home, which are never refused.
+ *
+ * Posts go through a ring of cells with a sequence number each: a sender claims
+ * a cell by moving the tail, fills it, and publishes it by its sequence; the
+ * reactor takes cells in order.  Senders never wait for one another, and one
+ * that is put to sleep between claim and publish delays only what came after.
+ * Operations come home on a stack threaded through themselves.
+ *
+ * Sleeping: the reactor sets @asleep, looks again, and sleeps; a sender
+ * publishes and then looks at @asleep.  All four are sequentially consistent
+ * operations, so that one of the two sees the other, and no fence is needed,
+ * which TSan would not understand.  Who turns @asleep off pays for the wake-up:
+ * one for each sleep, however many posts there are.
+ */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct weir_op;
+struct weir_reactor;
+
+struct mailbox_cell {
+	_Atomic uint64_t seq;
+	void (*fn)(void *arg);
+	void *arg;
+};
+
+struct mailbox {
+	/* The reactor's. */
+	struct mailbox_cell *cells;
+	uint64_t mask;
+	uint64_t head;
+	uint64_t pad[5];
+
+	/* The senders'. */
+	_Atomic uint64_t tail;
+	_Atomic(struct weir_op *) home;
+	atomic_bool asleep;
+	atomic_ulong wakes;
+};
+
+int mailbox_init(struct mailbox *box, uint32_t n);
+void mailbox_fini(struct mailbox *box);
+
+/* Any thread.  0 or -EAGAIN; the caller wakes the reactor. */
+int mailbox_put(struct mailbox *box, void (*fn)(void *arg), void *arg);
+
+/* Whether something is there for the reactor. */
+bool mailbox_has(struct mailbox *box);
+
+/* Run at most @max posts, and complete what came home.  Returns how many. */
+unsigned int mailbox_run(struct weir_reactor *r, unsigned int max);
+
+/* Any thread: wake @r if it sleeps and nobody did yet. */
+void mailbox_wake(struct weir_reactor *r);
+
+#endif /* WEIR_REACTOR_MAILBOX_H */

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_REACTOR_OP_INLINE_H
+#define WEIR_REACTOR_OP_INLINE_H
+
+/*
+ * The two ends of an operation's life, inline because every operation passes
+ * both and a call costs as much as what they do.
+ */
+
+#include <errno.h>
+
+#include "reactor/reactor-internal.h"
+
+/* Nothing under way, and nothing unusual about the reactor? */
+static inline int op_may_begin(struct weir_reactor *r, const struct weir_op *op)
+{
+	reactor_check_thread(r);
+	if (unlikely(op->state != OP_IDLE || !op->fn))
+		return -EINVAL;
+	if (unlikely(r->attention & ATTENTION_STOPPING))
+		return -ESHUTDOWN;
+	if (unlikely(r->n_live >= r->ops_max)) {
+		r->stats.refused++;
+		return -EAGAIN;
+	}
+	return 0;
+}
+
+/* IDLE -> PENDING, after op_may_begin() or for what must not be refused. */
+static inline void op_enlist(struct weir_reactor *r, struct weir_op *op,
+			     const struct weir_op_class *cls)
+{
+	op->reactor = r;
+	op->cls = cls;
+	op->state = OP_PENDING;
+	op->flags = 0;
+	op->detail = (struct weir_op_detail){ 0 };
+
+	op->live_next = r->live;
+	op->live_pprev = &r->live;
+	if (r->live)
+		r->live->live_pprev = &op->live_next;
+	r->live = op;
+	r->n_live++;
+
+	if (unlikely(op->deadline.expires_ns))
+		op_deadline_begin(r, op);
+	reactor_touch(r);
+}
+
+/*
+ * Take @op from IDLE to PENDING, as an operation of @cls on @r.
+ *
+ * Returns 0, or what every start function may return, with @op untouched:
+ *   -EINVAL     @op is under way, or has no callback
+ *   -EAGAIN     too many operations are under way
+ *   -ESHUTDOWN  the reactor is stopping
+ */
+static inline int op_begin(struct weir_reactor *r, struct weir_op *op,
+			   const struct weir_op_class *cls)
+{
+	int err = op_may_begin(r, op);
+
+	if (likely(!err))
+		op_enlist(r, op, cls);
+	return err;
+}
+
+/* As op_begin(), for what must not be refused: a close, a clean-up. */
+static inline int op_begin_always(struct weir_reactor *r, struct weir_op *op,
+				  const struct weir_op_class *cls)
+{
+	reactor_check_thread(r);
+	if (op->state != OP_IDLE || !op->fn)
+		return -EINVAL;
+	op_enlist(r, op, cls);
+	return 0;
+}
+
+/* To the end of the ready list: the callback is due in the next turn. */
+static inline void op_make_ready(struct weir_reactor *r, struct weir_op *op,
+				 int64_t res)
+{
+	op->res = res;
+	op->state = OP_READY;
+	op->next = NULL;
+	*r->ready_last = op;
+	r->ready_last = &op->next;
+}
+
+/*
+ * IDLE -> READY at once, with 0: there is nothing to cancel in between.  For
+ * what op_may_begin() has let pass, or what is never refused.
+ */
+static inline void op_defer(struct weir_reactor *r, struct weir_op *op)
+{
+	op->reactor = r;
+	op->flags = 0;
+	op->detail = (struct weir_op_detail){ 0 };
+	r->n_live++;
+	op_make_ready(r, op, 0);
+	reactor_touch(r);
+}
+
+/*
+ * PENDING -> READY: @res goes to the callback in the reactor's next turn, or
+ * later in this one.  -ECANCELED after a deadline becomes -ETIMEDOUT.  Takes
+ * the op off the live list; it must be in no queue any more.
+ */
+static inline void op_complete(struct weir_op *op, int64_t res)
+{
+	struct weir_reactor *r = op->reactor;
+
+	debug_check(op->state == OP_PENDING && !(op->flags & OP_QUEUED));
+	*op->live_pprev = op->live_next;
+	if (op->live_next)
+		op->live_next->live_pprev = op->live_pprev;
+
+	if (unlikely(op->deadline.expires_ns))
+		wheel_del(&r->wheel, &op->deadline);
+	if (unlikely(res == -ECANCELED && (op->flags & OP_TIMED_OUT)))
+		res = -ETIMEDOUT;
+	op_make_ready(r, op, res);
+	reactor_touch(r);
+}
+
+#endif /* WEIR_REACTOR_OP_INLINE_H */

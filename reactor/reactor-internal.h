@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_REACTOR_REACTOR_INTERNAL_H
+#define WEIR_REACTOR_REACTOR_INTERNAL_H
+
+/*
+ * The reactor's own struct, and what its files share.
+ *
+ *	reactor.c    create and destroy, options, statistics
+ *	op.c         the life of an operation, cancel, deadline; op-inline.h
+ *	turn.c       the order of a turn, run, stop and drain
+ *	wait.c       spin, sleep, and the account of time
+ *	host.c       the one descriptor for foreign loops
+ *	mailbox.c    posts, and operations that come home from other threads
+ *	worker.c     threads for what blocks
+ *	wheel.c      the timer wheel;  timer.c  timers
+ *	file.c       file operations;  socket.c  socket operations;  listen.c
+ *	io.c         what they have in common: start, cancel, come home
+ *	io-step.c    short transfers continued, ownership of buffers
+ *	io-sync.c    an operation as blocking system calls
+ *	source.h     what delivers again and again; watch.c event.c signal.c
+ *	             acceptor.c receiver.c; poller.c
+ *	backend.h    uring*.c and ev*.c
+ */
+
+#include <pthread.h>
+
+#include <weir/reactor.h>
+
+#include "base/check.h"
+#include "reactor/backend.h"
+#include "reactor/mailbox.h"
+#include "reactor/op-internal.h"
+#include "reactor/wheel.h"
+
+struct rx_stock;
+struct worker_pool;
+
+/*
+ * What hangs on a reactor and must be gone before it: a timer, a pool, a DMA
+ * context.  Embedded in the object.
+ */
+struct reactor_obj {
+	const char *what;	/* "watch": for the message of destroy. */
+	/* The reactor stops: fall silent.  NULL: nothing to do. */
+	void (*stop)(struct reactor_obj *obj);
+	/* It was set running again.  NULL: nothing to do. */
+	void (*start)(struct reactor_obj *obj);
+	struct reactor_obj *next;
+	struct reactor_obj **pprev;
+};
+
+/* Why a start needs a closer look; r->attention. */
+enum attention {
+	ATTENTION_STOPPING = 1,	/* New work is refused. */
+	ATTENTION_KICK = 2,	/* A host must be told: we are outside a turn. */
+};
+
+/* Requests from any thread; r->requests. */
+enum request {
+	REQUEST_STOP = 1,
+	REQUEST_BREAK = 2,
+};
+
+/* How it waits; see wait.c. */
+struct wait {
+	uint64_t spin_ns;		/* At most; 0: never. */
+	uint64_t gap_ns;		/* How long idle phases last, lately. */
+	uint64_t born_ns;
+	uint64_t looked_ns;		/* At how busy this CPU is. */
+	uint64_t shared_until_ns;	/* No spinning before this. */
+	long preempted;			/* Times we were put off this CPU. */
+	unsigned int sleeps;		/* Since a spin was last tried. */
+};
+
+/* The one descriptor for a foreign loop; see host.c. */
+struct host {
+	int epoll, event, timer;	/* -1 until weir_reactor_fd(). */
+	uint64_t armed_ns;		/* What the timer is set to. */
+	uint64_t left_ns;		/* When the last turn ended. */
+	bool kicked;			/* The event is readable. */
+};
+
+struct weir_reactor {
+	/* Hot: one line for starting, one for running. */
+	struct weir_op *ready;		/* Singly linked, in order of result. */
+	struct weir_op **ready_last;
+	uint32_t n_live;		/* PENDING and READY. */
+	uint32_t ops_max;
+	uint32_t attention;		/* enum attention */
+	uint32_t turn_max;
+	const struct backend *backend;
+	void *backend_data;
+	struct weir_op *live;		/* All that are PENDING. */
+
+	uint32_t state;			/* WEIR_REACTOR_ */
+	bool in_turn;
+	uint64_t now_ns;		/* As of now_turn. */
+	uint64_t now_turn;		/* In stats.turns; 0: not known. */
+	struct wheel wheel;
+	struct mailbox mailbox;
+	atomic_uint requests;		/* enum request */
+	_Atomic bool down;		/* Stopping or stopped: refuse posts. */
+
+	struct reactor_obj *objs;
+	uint32_t n_timers;		/* Counted, not listed: a million. */
+	struct weir_poller *pollers;
+	struct weir_poller *poller_next; /* While they run. */
+	struct worker_pool *workers;	/* NULL until first used. */
+	struct rx_stock *rx;		/* NULL until first used. */
+	uint32_t n_zombies;		/* Dead sources the kernel still has. */
+
+	struct wait wait;
+	struct host host;
+
+	struct weir_reactor_opts opts;	/* With defaults filled in. */
+	struct weir_reactor_stats stats;
+	pthread_t thread;
+	char describe[256];
+};
+
+static inline void reactor_check_thread(const struct weir_reactor *r)
+{
+	(void)r;
+	debug_check(pthread_equal(r->thread, pthread_self()));
+}
+
+/* Hang @obj on @r.  -ESHUTDOWN if it is stopping; leaves a sentence. */
+int reactor_attach(struct weir_reactor *r, struct reactor_obj *obj,
+		   const char *what);
+void reactor_detach(struct reactor_obj *obj);
+
+/* Time, read at most once in a turn; or read afresh, for the rest of it. */
+uint64_t reactor_now(struct weir_reactor *r);
+uint64_t reactor_now_fresh(struct weir_reactor *r);
+
+/* op.c: run the callbacks that are due, at most @max.  Returns how many. */
+unsigned int op_run_ready(struct weir_reactor *r, unsigned int max);
+
+/* Ask every operation under way to end. */
+void op_cancel_all(struct weir_reactor *r);
+
+/* @op was begun with a deadline set. */
+void op_deadline_begin(struct weir_reactor *r, struct weir_op *op);
+
+/* turn.c: turns until the reactor is stopped, or it is @until_ns. */
+int turn_until_stopped(struct weir_reactor *r, uint64_t until_ns);
+
+/* wait.c: nothing is due: spin, then sleep, no longer than until @until_ns. */
+int wait_for_work(struct weir_reactor *r, uint64_t until_ns);
+void wait_init(struct weir_reactor *r);
+
+/* host.c */
+void host_init(struct weir_reactor *r);
+void host_fini(struct weir_reactor *r);
+void host_kick(struct weir_reactor *r);
+void host_turn_begins(struct weir_reactor *r);
+void host_turn_ends(struct weir_reactor *r, bool more, uint64_t next_ns);
+
+/* Something was started or changed: a host that waits outside must be told. */
+static inline void reactor_touch(struct weir_reactor *r)
+{
+	if (unlikely(r->attention & ATTENTION_KICK))
+		host_kick(r);
+}
+
+/* poller.c: returns how much the pollers did; when they are due again. */
+unsigned int pollers_run(struct weir_reactor *r);
+uint64_t pollers_next(struct weir_reactor *r);
+
+/* timer.c: fires what is due, at most @max.  Returns how many. */
+unsigned int timers_run(struct weir_reactor *r, unsigned int max);
+
+#endif /* WEIR_REACTOR_REACTOR_INTERNAL_H */

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/* A reactor comes and goes: options, the choice of a backend, statistics. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/opts.h"
+#include "base/why.h"
+#include "reactor/io.h"
+#include "reactor/op-inline.h"
+#include "reactor/rx.h"
+
+#define OPS_MAX (1u << 24)
+#define MAILBOX_MAX (1u << 20)
+#define WORKERS_MAX 256
+#define RING_MAX 32768
+#define RX_BUFS_MAX 32768
+#define RX_BUF_MAX (1u << 20)
+#define TURN_MAX (1u << 20)
+
+/* An option that counts: its default if it is 0, refused above its limit. */
+static int count(const char *name, uint32_t *value, uint32_t deflt,
+		 uint32_t max)
+{
+	if (!*value)
+		*value = deflt;
+	if (*value > max)
+		return why(-EINVAL, "weir_reactor_create: .%s is %u; at most %u",
+			   name, *value, max);
+	return 0;
+}
+
+static int opts_check(struct weir_reactor_opts *o)
+{
+	if (o->backend > WEIR_BACKEND_EV)
+		return why(-EINVAL, "weir_reactor_create: .backend is %u; use "
+			   "a WEIR_BACKEND_ constant", o->backend);
+	if (count("ops_max", &o->ops_max, 65536, OPS_MAX) ||
+	    count("turn_max", &o->turn_max, 256, TURN_MAX) ||
+	    count("mailbox", &o->mailbox, 1024, MAILBOX_MAX) ||
+	    count("workers", &o->workers, 4, WORKERS_MAX) ||
+	    count("ring_entries", &o->ring_entries, 256, RING_MAX) ||
+	    count("rx_bufs", &o->rx_bufs, 256, RX_BUFS_MAX) ||
+	    count("rx_buf_size", &o->rx_buf_size, 4096, RX_BUF_MAX) ||
+	    count("drain_ms", &o->drain_ms, 5000, UINT32_MAX))
+		return -EINVAL;
+	if (o->mailbox & (o->mailbox - 1) || o->rx_bufs & (o->rx_bufs - 1))
+		return why(-EINVAL, "weir_reactor_create: .mailbox and .rx_bufs "
+			   "must be powers of 2");
+	if (!o->spin_ns)
+		o->spin_ns = 50 * WEIR_USEC;
+	return 0;
+}
+
+/* What the environment asks for, where the options leave it open. */
+static int backend_from_env(uint32_t *ret)
+{
+	const char *s = getenv("WEIR_BACKEND");
+
+	if (!s || !*s || !strcmp(s, "auto"))
+		*ret = WEIR_BACKEND_AUTO;
+	else if (!strcmp(s, "uring"))
+		*ret = WEIR_BACKEND_URING;
+	else if (!strcmp(s, "ev"))
+		*ret = WEIR_BACKEND_EV;
+	else
+		return why(-EINVAL, "weir_reactor_create: WEIR_BACKEND=%s; use "
+			   "uring, ev or auto", s);
+	return 0;
+}
+
+static bool not_on_this_system(int err)
+{
+	return err == -ENOSYS || err == -EPERM || err == -EACCES;
+}
+
+static int use_uring(struct weir_reactor *r)
+{
+	r->backend = &backend_uring;
+	return backend_uring.create(r, &r->opts);
+}
+
+static int use_ev(struct weir_reactor *r)
+{
+#ifdef HAVE_LIBEV
+	r->backend = &backend_ev;
+	return backend_ev.create(r, &r->opts);
+#else
+	(void)r;
+	return why(-EOPNOTSUPP, "weir_reactor_create: this weir was built "
+		   "without libev; install libev-dev and configure again");
+#endif
+}
+
+/* libev, because io_uring was refused with the sentence that weir_why() has. */
+static int fall_back(struct weir_reactor *r)
+{
+	char cause[160];
+	size_t len;
+	int err;
+
+	snprintf(cause, sizeof(cause), "%s", weir_why());
+	err = use_ev(r);
+	if (err == -EOPNOTSUPP)
+		return why(err, "%s; and this weir was built without libev",
+			   cause);
+	if (err)
+		return err;
+	len = strlen(r->describe);
+	snprintf(r->describe + len, sizeof(r->describe) - len,
+		 "; no io_uring: %s", cause);
+	return 0;
+}
+
+static int choose_backend(struct weir_reactor *r)
+{
+	uint32_t wanted = r->opts.backend;
+	int err;
+
+	if (wanted == WEIR_BACKEND_AUTO) {
+		err = backend_from_env(&wanted);
+		if (err)
+			return err;
+	}
+	if (wanted == WEIR_BACKEND_EV)
+		return use_ev(r);
+	err = use_uring(r);
+	if (!not_on_this_system(err))
+		return err;
+	return wanted == WEIR_BACKEND_URING ? -EOPNOTSUPP : fall_back(r);
+}
+
+static struct weir_reactor *reactor_alloc(const struct weir_reactor_opts *opts)
+{
+	struct weir_reactor *r = mem_aligned(64, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->opts = *opts;
+	r->ops_max = opts->ops_max;
+	r->turn_max = opts->turn_max;
+	r->ready_last = &r->ready;
+	r->state = WEIR_REACTOR_RUNNING;
+	r->thread = pthread_self();
+	host_init(r);
+	if (mailbox_init(&r->mailbox, opts->mailbox)) {
+		free(r);
+		return NULL;
+	}
+	return r;
+}
+
+int weir_reactor_create(struct weir_reactor **ret,
+			const struct weir_reactor_opts *opts)
+{
+	struct weir_reactor_opts o;
+	struct weir_reactor *r;
+	int err;
+
+	err = opts_load(&o, sizeof(o), opts, "weir_reactor_create");
+	if (!err)
+		err = opts_check(&o);
+	if (err)
+		return err;
+	r = reactor_alloc(&o);
+	if (!r)
+		return why(-ENOMEM, "weir_reactor_create: no memory");
+	err = choose_backend(r);
+	if (err) {
+		mailbox_fini(&r->mailbox);
+		free(r);
+		return err;
+	}
+	wheel_init(&r->wheel, r->backend->now(r));
+	wait_init(r);
+	*ret = r;
+	return 0;
+}
+
+/* What still hangs on @r, for a person: "2 watches, 1 pool". */
+static int refuse_with_objects(struct weir_reactor *r)
+{
+	const struct reactor_obj *obj;
+	unsigned int n = 0;
+
+	for (obj = r->objs; obj; obj = obj->next)
+		n++;
+	if (r->objs)
+		return why(-EBUSY, "weir_reactor_destroy: %u objects still "
+			   "exist, a %s among them; destroy them first", n,
+			   r->objs->what);
+	return why(-EBUSY, "weir_reactor_destroy: %u timers still exist; "
+		   "destroy them first", r->n_timers);
+}
+
+static int refuse_with_ops(struct weir_reactor *r)
+{
+	const struct weir_op *op = r->live;
+
+	if (!op)
+		return why(-EBUSY, "weir_reactor_destroy: the kernel still has "
+			   "%u sources after %u ms; try again", r->n_zombies,
+			   r->opts.drain_ms);
+	return why(-EBUSY, "weir_reactor_destroy: %u operations did not end "
+		   "within %u ms, a %s among them; try again", r->n_live,
+		   r->opts.drain_ms, op->cls->name);
+}
+
+int weir_reactor_destroy(struct weir_reactor *r)
+{
+	uint64_t patience;
+	int err;
+
+	if (!r)
+		return 0;
+	reactor_check_thread(r);
+	if (r->in_turn)
+		return why(-EBUSY, "weir_reactor_destroy: called from a "
+			   "callback of the same reactor; use "
+			   "weir_reactor_stop() there");
+	if (r->objs || r->n_timers)
+		return refuse_with_objects(r);
+
+	patience = r->opts.drain_ms * WEIR_MSEC;
+	weir_reactor_stop(r);
+	err = turn_until_stopped(r, r->backend->now(r) + patience);
+	if (err == -ETIMEDOUT)
+		return refuse_with_ops(r);
+	if (err)
+		return err;
+
+	/* Accepted is accepted: a post that came in late runs here. */
+	while (mailbox_run(r, r->turn_max))
+		;
+	worker_fini(r);
+	rx_destroy(r);
+	host_fini(r);
+	r->backend->destroy(r);
+	mailbox_fini(&r->mailbox);
+	free(r);
+	return 0;
+}
+
+int reactor_attach(struct weir_reactor *r, struct reactor_obj *obj,
+		   const char *what)
+{
+	reactor_check_thread(r);
+	if (r->attention & ATTENTION_STOPPING)
+		return why(-ESHUTDOWN, "a %s cannot be made: the reactor is "
+			   "stopping or stopped", what);
+	obj->what = what;
+	obj->next = r->objs;
+	obj->pprev = &r->objs;
+	if (r->objs)
+		r->objs->pprev = &obj->next;
+	r->objs = obj;
+	return 0;
+}
+
+void reactor_detach(struct reactor_obj *obj)
+{
+	*obj->pprev = obj->next;
+	if (obj->next)
+		obj->next->pprev = obj->pprev;
+}
+
+const char *weir_reactor_backend(const struct weir_reactor *r)
+{
+	return r->backend->name;
+}
+
+const char *weir_reactor_describe(const struct weir_reactor *r)
+{
+	return r->describe;
+}
+
+int weir_reactor_stats(struct weir_reactor *r, struct weir_reactor_stats *ret)
+{
+	struct weir_reactor_stats s = r->stats;
+	size_t size = ret->size;
+	uint64_t age;
+
+	reactor_check_thread(r);
+	if (size < sizeof(s.size))
+		return why(-EINVAL, "weir_reactor_stats: .size is %zu; set it "
+			   "to sizeof of the struct", size);
+	age = r->backend->now(r) - r->wait.born_ns;
+	s.busy_ns = age - s.spin_ns - s.sleep_ns;
+	s.started = s.completed + r->n_live;
+	s.in_flight = r->n_live;
+	s.wakes = atomic_load(&r->mailbox.wakes);
+	s.size = size < sizeof(s) ? size : sizeof(s);
+	memcpy(ret, &s, s.size);
+	return 0;
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * Data from a connected socket, in buffers of the receive stock.
+ *
+ * Paused, it keeps what the kernel delivers late in a queue of buffers, linked
+ * through the stock's info, and hands that out in turns after it goes on.
+ */
+
+#include <weir/socket.h>
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/own.h"
+#include "base/why.h"
+#include "reactor/op-inline.h"
+#include "reactor/rx.h"
+#include "reactor/source.h"
+
+#define NOT_ENDED INT64_MAX
+
+struct weir_receiver {
+	struct source source;
+	weir_receiver_fn *fn;
+	void *arg;
+	struct weir_op resume;	/* Its callback hands out the queue. */
+	int first, last;	/* Queue of buffers; -1: empty. */
+	int64_t end;		/* What ended it, not told yet. */
+	bool paused;
+	bool destroyed;		/* But @resume is still under way. */
+	struct weir_receiver **gone; /* Set while a callback runs. */
+};
+
+static void give(struct weir_receiver *rc, int id)
+{
+	struct weir_reactor *r = rc->source.reactor;
+	struct rx_stock *rx = r->rx;
+
+	if (rc->fn(rc, rx_buf(rx, id), rx->info[id].len, rc->arg) !=
+	    WEIR_RECEIVER_KEEP)
+		rx_put(r, id);
+}
+
+static void keep(struct weir_receiver *rc, int id)
+{
+	struct rx_info *info = rc->source.reactor->rx->info;
+
+	info[id].next = -1;
+	if (rc->first < 0)
+		rc->first = id;
+	else
+		info[rc->last].next = (int16_t)id;
+	rc->last = id;
+}
+
+static int take_kept(struct weir_receiver *rc)
+{
+	int id = rc->first;
+
+	rc->first = rc->source.reactor->rx->info[id].next;
+	return id;
+}
+
+static bool must_keep(const struct weir_receiver *rc)
+{
+	return rc->paused || rc->first >= 0;
+}
+
+static void deliver(struct source *s, int64_t res, int rx_id)
+{
+	struct weir_receiver *rc = weir_container_of(s, struct weir_receiver,
+						     source);
+
+	if (res > 0) {
+		rx_out(s->reactor->rx, rx_id, (uint32_t)res);
+		if (must_keep(rc))
+			keep(rc, rx_id);
+		else
+			give(rc, rx_id);
+		return;
+	}
+
+	/* The end: said once, after all data. */
+	source_disarm(s);
+	if (must_keep(rc))
+		rc->end = res;
+	else
+		rc->fn(rc, NULL, res, rc->arg);
+}
+
+static void release(struct source *s)
+{
+	struct weir_receiver *rc = weir_container_of(s, struct weir_receiver,
+						     source);
+
+	if (!weir_op_is_busy(&rc->resume))
+		free(rc);
+	else
+		rc->destroyed = true;
+}
+
+/* Hand out what was kept; the callback may pause or destroy the receiver. */
+static void on_resume(struct weir_op *op, int64_t res)
+{
+	struct weir_receiver *rc = weir_container_of(op, struct weir_receiver,
+						     resume);
+	struct weir_receiver *gone = NULL;
+	int64_t end;
+
+	(void)res;
+	if (rc->destroyed) {
+		free(rc);
+		return;
+	}
+	rc->gone = &gone;
+	while (!gone && !rc->paused && rc->first >= 0)
+		give(rc, take_kept(rc));
+	if (gone)
+		return;
+	rc->gone = NULL;
+	if (!rc->paused && rc->end != NOT_ENDED) {
+		end = rc->end;
+		rc->end = NOT_ENDED;
+		rc->fn(rc, NULL, end, rc->arg);
+	}
+}
+
+static int check_fd(int fd)
+{
+	socklen_t len = sizeof(int);
+	int type;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len))
+		return why(-errno, "weir_receiver_create: descriptor %d is not "
+			   "a socket", fd);
+	return 0;
+}
+
+static int receiver_start(struct weir_receiver *rc, struct weir_reactor *r,
+			  int fd)
+{
+	struct source *s = &rc->source;
+	int err = rx_create(r);
+
+	if (err)
+		return why(err, "weir_receiver_create: no memory for the "
+			   "reactor's receive buffers");
+	s->deliver = deliver;
+	s->release = release;
+	return source_init(s, r, "receiver", SOURCE_RECV, fd);
+}
+
+int weir_receiver_create(struct weir_receiver **ret, struct weir_reactor *r,
+			 int fd, weir_receiver_fn *fn, void *arg)
+{
+	struct weir_receiver *rc;
+	int err;
+
+	if (!fn)
+		return why(-EINVAL, "weir_receiver_create: no callback");
+	err = check_fd(fd);
+	if (err)
+		return err;
+	rc = mem_calloc(1, sizeof(*rc));
+	if (!rc)
+		return why(-ENOMEM, "weir_receiver_create: no memory");
+	rc->fn = fn;
+	rc->arg = arg;
+	rc->first = -1;
+	rc->end = NOT_ENDED;
+	weir_op_init(&rc->resume, on_resume);
+	err = receiver_start(rc, r, fd);
+	if (err) {
+		free(rc);
+		return err;
+	}
+	err = source_arm(&rc->source);
+	if (err) {
+		weir_receiver_destroy(rc);
+		return why(err, "weir_receiver_create: no room for descriptor "
+			   "%d", fd);
+	}
+	*ret = rc;
+	return 0;
+}
+
+/* Never inside the call: what was kept comes from the loop. */
+static int go_on(struct weir_receiver *rc)
+{
+	struct source *s = &rc->source;
+	int err = 0;
+
+	if (rc->end == NOT_ENDED)
+		err = source_arm(s);
+	if (!err && (rc->first >= 0 || rc->end != NOT_ENDED) &&
+	    !weir_op_is_busy(&rc->resume))
+		op_defer(s->reactor, &rc->resume);
+	return err;
+}
+
+int weir_receiver_set(struct weir_receiver *receiver, int on)
+{
+	struct source *s = &receiver->source;
+
+	reactor_check_thread(s->reactor);
+	if (s->reactor->attention & ATTENTION_STOPPING)
+		return -ESHUTDOWN;
+	if (receiver->paused == !on)
+		return 0;
+	receiver->paused = !on;
+	if (on)
+		return go_on(receiver);
+	source_disarm(s);
+	return 0;
+}
+
+void weir_receiver_destroy(struct weir_receiver *receiver)
+{
+	struct weir_reactor *r;
+
+	if (!receiver)
+		return;
+	r = receiver->source.reactor;
+	if (receiver->gone)
+		*receiver->gone = receiver;
+	while (receiver->first >= 0)
+		rx_put(r, take_kept(receiver));
+	receiver->end = NOT_ENDED;
+	source_destroy(&receiver->source);
+}

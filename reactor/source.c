@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The common part of what delivers again and again; the header has the states. */
+
+#include "reactor/source.h"
+
+#include "base/why.h"
+#include "reactor/op-inline.h"
+
+static void source_stop(struct reactor_obj *obj)
+{
+	struct source *s = weir_container_of(obj, struct source, obj);
+
+	if (s->armed)
+		s->reactor->backend->disarm(s->reactor, s);
+}
+
+static void source_start(struct reactor_obj *obj)
+{
+	struct source *s = weir_container_of(obj, struct source, obj);
+	int err;
+
+	if (!s->wanted || s->armed)
+		return;
+	err = s->reactor->backend->arm(s->reactor, s);
+	if (err)
+		s->deliver(s, err, -1);
+}
+
+int source_init(struct source *s, struct weir_reactor *r, const char *what,
+		enum source_kind kind, int fd)
+{
+	s->reactor = r;
+	s->kind = kind;
+	s->fd = fd;
+	s->obj.stop = source_stop;
+	s->obj.start = source_start;
+	return reactor_attach(r, &s->obj, what);
+}
+
+int source_arm(struct source *s)
+{
+	struct weir_reactor *r = s->reactor;
+	int err = 0;
+
+	if (r->attention & ATTENTION_STOPPING)
+		return -ESHUTDOWN;
+	if (!s->armed)
+		err = r->backend->arm(r, s);
+	if (!err)
+		s->wanted = true;
+	reactor_touch(r);
+	return err;
+}
+
+void source_disarm(struct source *s)
+{
+	s->wanted = false;
+	if (s->armed)
+		s->reactor->backend->disarm(s->reactor, s);
+	reactor_touch(s->reactor);
+}
+
+void source_destroy(struct source *s)
+{
+	source_disarm(s);
+	reactor_detach(&s->obj);
+	if (!s->engaged) {
+		s->release(s);
+		return;
+	}
+	s->zombie = true;
+	s->reactor->n_zombies++;
+}
+
+void source_unref(struct source *s)
+{
+	if (!s->zombie || s->engaged)
+		return;
+	s->reactor->n_zombies--;
+	s->release(s);
+}

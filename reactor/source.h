@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_REACTOR_SOURCE_H
+#define WEIR_REACTOR_SOURCE_H
+
+/*
+ * A source: what delivers again and again from one request to the backend.
+ * Embedded, first, in watches, acceptors and receivers.
+ *
+ *	       arm()                destroy()
+ *	QUIET --------> ARMED   ------------------+
+ *	  ^               | disarm()              |
+ *	  +---------------+                       v
+ *	                 freed <-- last word -- ZOMBIE
+ *
+ * The kernel may have one more word to say about a source that was destroyed or
+ * disarmed.  So the backend counts in @engaged the requests that it has out,
+ * and a destroyed source is freed when that is 0 (uring); ev forgets at once.
+ * Deliveries to a source that is not armed are dropped by the backend, after
+ * giving back what they brought: a descriptor is closed, a buffer returned.
+ * One exception: data for a SOURCE_RECV that is no zombie are always delivered,
+ * armed or not, because a stream must not lose bytes; the receiver keeps them.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "reactor/reactor-internal.h"
+
+enum source_kind {
+	SOURCE_WATCH,	/* res: events seen */
+	SOURCE_ACCEPT,	/* res: a descriptor */
+	SOURCE_RECV,	/* res: bytes, rx_id: the stock's buffer */
+};
+
+struct source {
+	struct reactor_obj obj;
+	struct weir_reactor *reactor;
+	enum source_kind kind;
+	int fd;
+	uint32_t events;	/* SOURCE_WATCH: WEIR_ bits, WEIR_EDGE too. */
+
+	/*
+	 * From the backend, in the turn: @res >= 0, or a negative errno, after
+	 * which the source is no longer armed.  @rx_id: see SOURCE_RECV.
+	 * May disarm and destroy the source.
+	 */
+	void (*deliver)(struct source *s, int64_t res, int rx_id);
+
+	/* Free the memory; called when nobody has it any more. */
+	void (*release)(struct source *s);
+
+	bool wanted;		/* By its owner; armed while the reactor runs. */
+
+	/* The backend's; arm() and disarm() set @armed. */
+	bool armed;		/* Deliveries are wanted. */
+	bool zombie;		/* Destroyed; waits for @engaged to be 0. */
+	bool queued;		/* In one of the backend's lists. */
+	uint8_t gen;		/* Tells an old request from a new one. */
+	bool stale;		/* The request out was asked to end. */
+	uint32_t engaged;	/* Requests the kernel has. */
+	struct source *next;
+	struct source **pprev;
+};
+
+/* Initialise and attach; not armed yet. */
+int source_init(struct source *s, struct weir_reactor *r, const char *what,
+		enum source_kind kind, int fd);
+
+int source_arm(struct source *s);
+void source_disarm(struct source *s);
+
+/* Disarm, detach and release, now or when the backend lets go. */
+void source_destroy(struct source *s);
+
+/* For backends: a request of a zombie has ended. */
+void source_unref(struct source *s);
+
+#endif /* WEIR_REACTOR_SOURCE_H */

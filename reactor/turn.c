@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The order of a turn, and the states that a reactor goes through. */
+
+#include "base/why.h"
+#include "reactor/op-inline.h"
+
+uint64_t reactor_now_fresh(struct weir_reactor *r)
+{
+	r->now_ns = r->backend->now(r);
+	r->now_turn = r->stats.turns;
+	return r->now_ns;
+}
+
+uint64_t reactor_now(struct weir_reactor *r)
+{
+	if (r->now_turn == r->stats.turns && r->in_turn)
+		return r->now_ns;
+	return reactor_now_fresh(r);
+}
+
+uint64_t weir_reactor_now(struct weir_reactor *r)
+{
+	reactor_check_thread(r);
+	return reactor_now(r);
+}
+
+static void begin_stopping(struct weir_reactor *r)
+{
+	struct reactor_obj *obj, *next;
+
+	r->state = WEIR_REACTOR_STOPPING;
+	r->attention |= ATTENTION_STOPPING;
+	atomic_store(&r->down, true);
+	for (obj = r->objs; obj; obj = next) {
+		next = obj->next;
+		if (obj->stop)
+			obj->stop(obj);
+	}
+	op_cancel_all(r);
+}
+
+/* A break is left for run(), which consumes it. */
+static void heed_requests(struct weir_reactor *r)
+{
+	if (likely(!atomic_load(&r->requests)))
+		return;
+	if (atomic_fetch_and(&r->requests, ~(unsigned int)REQUEST_STOP) &
+	    REQUEST_STOP && r->state == WEIR_REACTOR_RUNNING)
+		begin_stopping(r);
+}
+
+static void end_stopping_if_drained(struct weir_reactor *r)
+{
+	if (r->state == WEIR_REACTOR_STOPPING && !r->n_live && !r->n_zombies &&
+	    !mailbox_has(&r->mailbox))
+		r->state = WEIR_REACTOR_STOPPED;
+}
+
+/* Everything that is due, a bounded amount of each. */
+static int do_due(struct weir_reactor *r, unsigned int *ran)
+{
+	int n;
+
+	heed_requests(r);
+	*ran += mailbox_run(r, r->turn_max);
+	n = r->backend->reap(r, r->turn_max);
+	if (unlikely(n < 0))
+		return n;
+	*ran += op_run_ready(r, r->turn_max);
+	if (likely(r->state == WEIR_REACTOR_RUNNING)) {
+		if (r->wheel.n)
+			*ran += timers_run(r, r->turn_max);
+		if (r->pollers)
+			*ran += pollers_run(r);
+	}
+	n = r->backend->flush(r);
+	if (unlikely(r->state != WEIR_REACTOR_RUNNING))
+		end_stopping_if_drained(r);
+	return n < 0 ? n : 0;
+}
+
+/* Whether a next turn would find something, as far as is known already. */
+static bool more_is_due(struct weir_reactor *r)
+{
+	return r->ready || mailbox_has(&r->mailbox) ||
+	       atomic_load(&r->requests) || r->backend->ready(r) ||
+	       r->state == WEIR_REACTOR_STOPPED;
+}
+
+/* When time alone makes something due. */
+static uint64_t next_due(struct weir_reactor *r)
+{
+	uint64_t next = WEIR_FOREVER, at;
+
+	if (r->state != WEIR_REACTOR_RUNNING)
+		return next;
+	if (r->wheel.n)
+		next = wheel_next(&r->wheel);
+	if (r->pollers) {
+		at = pollers_next(r);
+		if (at < next)
+			next = at;
+	}
+	return next;
+}
+
+static uint64_t time_after(struct weir_reactor *r, uint64_t ns)
+{
+	uint64_t now;
+
+	if (ns == WEIR_FOREVER)
+		return WEIR_FOREVER;
+	now = reactor_now(r);
+	return ns < WEIR_FOREVER - now ? now + ns : WEIR_FOREVER;
+}
+
+static int wait_and_do(struct weir_reactor *r, uint64_t timeout_ns,
+		       unsigned int *ran)
+{
+	uint64_t until = time_after(r, timeout_ns);
+	uint64_t next = next_due(r);
+	int err;
+
+	err = wait_for_work(r, next < until ? next : until);
+	if (err)
+		return err;
+	return do_due(r, ran);
+}
+
+static int one_turn(struct weir_reactor *r, uint64_t timeout_ns)
+{
+	unsigned int ran = 0;
+	int err;
+
+	r->in_turn = true;
+	r->stats.turns++;
+	if (unlikely(r->host.epoll >= 0))
+		host_turn_begins(r);
+	err = do_due(r, &ran);
+	if (!err && !ran && timeout_ns && !more_is_due(r))
+		err = wait_and_do(r, timeout_ns, &ran);
+	if (unlikely(r->host.epoll >= 0))
+		host_turn_ends(r, more_is_due(r), next_due(r));
+	r->in_turn = false;
+	return err ? err : (int)ran;
+}
+
+int weir_reactor_turn(struct weir_reactor *r, uint64_t timeout_ns)
+{
+	int n;
+
+	reactor_check_thread(r);
+	if (r->in_turn)
+		return why(-EBUSY, "weir_reactor_turn: called from a callback "
+			   "of the same reactor");
+	n = one_turn(r, timeout_ns);
+	if (unlikely(n < 0))
+		return why(n, "weir_reactor_turn: the %s backend cannot wait "
+			   "for the kernel: error %d", r->backend->name, -n);
+	return n;
+}
+
+int turn_until_stopped(struct weir_reactor *r, uint64_t until_ns)
+{
+	uint64_t now;
+	int n;
+
+	while (r->state != WEIR_REACTOR_STOPPED) {
+		now = r->backend->now(r);
+		if (now >= until_ns)
+			return -ETIMEDOUT;
+		n = weir_reactor_turn(r, until_ns - now);
+		if (n < 0)
+			return n;
+	}
+	return 0;
+}
+
+int weir_reactor_run(struct weir_reactor *r)
+{
+	int n;
+
+	reactor_check_thread(r);
+	if (r->in_turn)
+		return why(-EBUSY, "weir_reactor_run: called from a callback "
+			   "of the same reactor");
+	while (r->state != WEIR_REACTOR_STOPPED) {
+		n = weir_reactor_turn(r, WEIR_FOREVER);
+		if (unlikely(n < 0))
+			return n;
+		if (unlikely(atomic_load(&r->requests) & REQUEST_BREAK)) {
+			atomic_fetch_and(&r->requests,
+					 ~(unsigned int)REQUEST_BREAK);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+void weir_reactor_stop(struct weir_reactor *r)
+{
+	atomic_fetch_or(&r->requests, REQUEST_STOP);
+	mailbox_wake(r);
+}
+
+void weir_reactor_break(struct weir_reactor *r)
+{
+	atomic_fetch_or(&r->requests, REQUEST_BREAK);
+	mailbox_wake(r);
+}
+
+int weir_reactor_start(struct weir_reactor *r)
+{
+	struct reactor_obj *obj, *next;
+
+	reactor_check_thread(r);
+	heed_requests(r);
+	if (r->state == WEIR_REACTOR_STOPPING)
+		return why(-EBUSY, "weir_reactor_start: it is stopping; run it "
+			   "until it has stopped");
+	if (r->state == WEIR_REACTOR_RUNNING)
+		return 0;
+	r->state = WEIR_REACTOR_RUNNING;
+	r->attention &= ~(uint32_t)ATTENTION_STOPPING;
+	atomic_store(&r->down, false);
+	for (obj = r->objs; obj; obj = next) {
+		next = obj->next;
+		if (obj->start)
+			obj->start(obj);
+	}
+	reactor_touch(r);
+	return 0;
+}
+
+int weir_reactor_state(const struct weir_reactor *r)
+{
+	reactor_check_thread(r);
+	return (int)r->state;
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * Setting up a ring, with as much as this kernel has, and taking it down.
+ *
+ * Each feature that is only faster is tried and done without if it fails.
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/why.h"
+#include "reactor/uring.h"
+
+#define DRAIN_TURNS 100		/* Of DRAIN_TURN_NS: a second. */
+#define DRAIN_TURN_NS (10 * WEIR_MSEC)
+#define DRAIN_MAX 1024
+
+/* What we cannot do without: nothing dropped, and waits with a timeout. */
+#define NEEDED (IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG)
+
+/* Best first.  A kernel answers EINVAL to a flag that it does not know. */
+static const struct rung {
+	const char *name;
+	unsigned int flags;
+} ladder[] = {
+	{ "SINGLE_ISSUER DEFER_TASKRUN",	/* Linux 6.1 */
+	  IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+	  IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL },
+	{ "SINGLE_ISSUER COOP_TASKRUN",		/* 6.0 */
+	  IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN |
+	  IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL },
+	{ "COOP_TASKRUN",			/* 5.19 */
+	  IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
+	  IORING_SETUP_SUBMIT_ALL },
+	{ "SUBMIT_ALL", IORING_SETUP_SUBMIT_ALL },	/* 5.18 */
+	{ "no flags", 0 },
+};
+
+#define N_RUNGS (sizeof(ladder) / sizeof(ladder[0]))
+
+static const struct {
+	uint8_t opcode;
+	uint8_t kind;
+} opcodes[] = {
+	{ IORING_OP_NOP, IO_NOP },
+	{ IORING_OP_READ, IO_READ },
+	{ IORING_OP_WRITE, IO_WRITE },
+	{ IORING_OP_READV, IO_READV },
+	{ IORING_OP_WRITEV, IO_WRITEV },
+	{ IORING_OP_FSYNC, IO_FSYNC },
+	{ IORING_OP_FALLOCATE, IO_FALLOCATE },
+	{ IORING_OP_OPENAT, IO_OPEN },
+	{ IORING_OP_CLOSE, IO_CLOSE },
+	{ IORING_OP_STATX, IO_STATX },
+	{ IORING_OP_RENAMEAT, IO_RENAME },
+	{ IORING_OP_UNLINKAT, IO_UNLINK },
+	{ IORING_OP_ACCEPT, IO_ACCEPT },
+	{ IORING_OP_CONNECT, IO_CONNECT },
+	{ IORING_OP_RECV, IO_RECV },
+	{ IORING_OP_SEND, IO_SEND },
+	{ IORING_OP_SENDMSG, IO_SENDV },
+	{ IORING_OP_SENDMSG, IO_SENDMSG },
+	{ IORING_OP_RECVMSG, IO_RECVMSG },
+	{ IORING_OP_SHUTDOWN, IO_SHUTDOWN },
+	{ IORING_OP_POLL_ADD, IO_POLL },
+};
+
+/* What a worker can do without waiting for a peer. */
+static bool worker_can(unsigned int kind)
+{
+	return kind >= IO_FSYNC && kind <= IO_UNLINK;
+}
+
+static int explain(int err)
+{
+	switch (err) {
+	case -ENOSYS:
+		return why(err, "weir_reactor_create: this kernel has no "
+			   "io_uring, or a seccomp filter hides it; use the "
+			   "ev backend");
+	case -EPERM:
+	case -EACCES:
+		return why(err, "weir_reactor_create: io_uring is not allowed "
+			   "here: the sysctl kernel.io_uring_disabled, or a "
+			   "container's seccomp filter; change that, or use "
+			   "the ev backend");
+	case -ENOMEM:
+		return why(err, "weir_reactor_create: no memory for the rings "
+			   "of io_uring; before Linux 5.12 they count towards "
+			   "ulimit -l: raise it, or ask for smaller "
+			   ".ring_entries");
+	case -EMFILE:
+	case -ENFILE:
+		return why(err, "weir_reactor_create: no descriptor left for a "
+			   "ring; raise ulimit -n");
+	default:
+		return why(err, "weir_reactor_create: io_uring_setup failed "
+			   "with error %d", -err);
+	}
+}
+
+static int too_old(const char *what)
+{
+	return why(-ENOSYS, "weir_reactor_create: this kernel is too old: its "
+		   "io_uring has no %s; it takes Linux 5.11, or the ev "
+		   "backend", what);
+}
+
+static int init_ring(struct uring *u, uint32_t entries, unsigned int flags)
+{
+	struct io_uring_params p = {
+		.flags = flags | IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP,
+		.cq_entries = URING_CQ_MIN,
+	};
+	int err;
+
+	if (entries > URING_CQ_MIN / 2)
+		p.cq_entries = entries * 2;
+	if (fault("io_uring_setup"))
+		return -EINVAL;
+	if (fault("io_uring_mmap"))
+		return -ENOMEM;
+	err = io_uring_queue_init_params(entries, &u->ring, &p);
+	if (err)
+		return err;
+	u->has_cqe_skip = p.features & IORING_FEAT_CQE_SKIP;
+	if ((p.features & NEEDED) == NEEDED)
+		return 0;
+	io_uring_queue_exit(&u->ring);
+	return too_old("waits with a timeout");
+}
+
+static int climb(struct uring *u, uint32_t entries)
+{
+	unsigned int i;
+	int err = -EINVAL;
+
+	for (i = 0; i < N_RUNGS && err == -EINVAL; i++) {
+		err = init_ring(u, entries, ladder[i].flags);
+		u->rung = i;
+	}
+	return err;
+}
+
+/* Also for what a filter has switched off. */
+static int probe(struct uring *u)
+{
+	struct io_uring_probe *p = NULL;
+	unsigned int i;
+	int err = 0;
+
+	if (!fault("io_uring_probe"))
+		p = io_uring_get_probe_ring(&u->ring);
+	if (!p)
+		return explain(-ENOMEM);
+	for (i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); i++) {
+		if (io_uring_opcode_supported(p, opcodes[i].opcode))
+			continue;
+		u->unsupported |= UINT32_C(1) << opcodes[i].kind;
+		if (!worker_can(opcodes[i].kind))
+			err = too_old("operations on sockets");
+	}
+	u->has_send_zc = io_uring_opcode_supported(p, IORING_OP_SEND_ZC);
+	io_uring_free_probe(p);
+	return err;
+}
+
+static int make_eventfd(struct uring *u)
+{
+	u->event_fd = fault("eventfd") ? -1 :
+		      eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (u->event_fd >= 0)
+		return 0;
+	return why(-EMFILE, "weir_reactor_create: no descriptor left for an "
+		   "eventfd; raise ulimit -n");
+}
+
+static void describe(const struct uring *u)
+{
+	const char *none = u->has_ring_fd || u->files || u->free_bufs ?
+			   "" : " nothing";
+
+	snprintf(u->r->describe, sizeof(u->r->describe),
+		 "uring: kernel io_uring with %s; registered:%s%s%s%s; room "
+		 "for %u operations in the kernel", ladder[u->rung].name, none,
+		 u->has_ring_fd ? " ring" : "", u->files ? " files" : "",
+		 u->free_bufs ? " buffers" : "", u->limit);
+}
+
+static void init_queues(struct uring *u)
+{
+	uint32_t cq = u->ring.cq.ring_entries;
+
+	u->limit = cq - (cq / 4 < URING_RESERVE ? cq / 4 : URING_RESERVE);
+	op_queue_init(&u->backlog);
+	op_queue_init(&u->cancels);
+	u->retry.last = &u->retry.first;
+	u->starving.last = &u->starving.first;
+}
+
+/* All after the ring itself. */
+static int equip(struct uring *u)
+{
+	int err = probe(u);
+
+	if (!err)
+		err = make_eventfd(u);
+	if (err)
+		return err;
+	init_queues(u);
+	u->has_ring_fd = !fault("io_uring_register") &&
+			 io_uring_register_ring_fd(&u->ring) == 1;
+	uring_files_setup(u);
+	uring_poll_wake(u);
+	describe(u);
+	return 0;
+}
+
+int uring_create(struct weir_reactor *r, const struct weir_reactor_opts *opts)
+{
+	struct uring *u = mem_aligned(64, sizeof(*u));
+	int err;
+
+	if (!u)
+		return why(-ENOMEM, "weir_reactor_create: no memory");
+	u->r = r;
+	u->event_fd = -1;
+	err = climb(u, opts->ring_entries);
+	if (err) {
+		free(u);
+		return err == -ENOSYS ? err : explain(err);
+	}
+	r->backend_data = u;
+	err = equip(u);
+	if (err) {
+		io_uring_queue_exit(&u->ring);
+		free(u);
+		r->backend_data = NULL;
+	}
+	return err;
+}
+
+/* Nothing of ours may be out when the ring goes. */
+static void drain(struct uring *u)
+{
+	unsigned int i;
+
+	u->closing = true;
+	uring_cancel_request(u, TAG_WAKE);
+	for (i = 0; i < DRAIN_TURNS && u->wake_polled; i++) {
+		uring_wait(u->r, DRAIN_TURN_NS);
+		uring_reap(u->r, DRAIN_MAX);
+	}
+}
+
+void uring_destroy(struct weir_reactor *r)
+{
+	struct uring *u = uring_of(r);
+
+	drain(u);
+	uring_rx_fini(u);
+	if (u->has_ring_fd)
+		io_uring_unregister_ring_fd(&u->ring);
+	io_uring_queue_exit(&u->ring);
+	close(u->event_fd);
+	uring_files_fini(u);
+	free(u);
+	r->backend_data = NULL;
+}

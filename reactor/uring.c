@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * The ring in a turn: one system call pushes out what was submitted and, with
+ * deferred task work, takes in what is complete.  While there is nothing of
+ * either there is none.
+ */
+
+#include <poll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/own.h"
+#include "reactor/uring.h"
+
+#define BUSY_WAIT_MS 1		/* The kernel is short of memory: a breath. */
+
+static inline unsigned int sq_flags(const struct uring *u)
+{
+	return __atomic_load_n(u->ring.sq.kflags, __ATOMIC_RELAXED);
+}
+
+/* Whether there is something that only a system call brings. */
+static inline bool kernel_has_more(const struct uring *u)
+{
+	return sq_flags(u) & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN);
+}
+
+static inline bool unsubmitted(const struct uring *u)
+{
+	return u->ring.sq.sqe_tail !=
+	       __atomic_load_n(u->ring.sq.khead, __ATOMIC_RELAXED);
+}
+
+/* What passes by itself: the next turn tries again. */
+static inline bool is_transient(int err)
+{
+	return err == -EINTR || err == -EAGAIN || err == -EBUSY ||
+	       err == -ETIME;
+}
+
+/* Submit, and have deferred work done.  0 or a lasting error. */
+static int enter(struct uring *u)
+{
+	int err;
+
+	if (unlikely(fault("io_uring_enter")))
+		return 0;
+	u->r->stats.syscalls++;
+	err = io_uring_submit_and_get_events(&u->ring);
+	return err < 0 && !is_transient(err) ? err : 0;
+}
+
+struct io_uring_sqe *uring_sqe_slow(struct uring *u)
+{
+	if (fault("io_uring_enter"))
+		return NULL;
+	u->r->stats.syscalls++;
+	io_uring_submit(&u->ring);
+	return io_uring_get_sqe(&u->ring);
+}
+
+bool uring_cancel_request(struct uring *u, uint64_t user_data)
+{
+	struct io_uring_sqe *sqe = uring_sqe(u);
+
+	if (unlikely(!sqe))
+		return false;
+	memset(sqe, 0, sizeof(*sqe));
+	sqe->opcode = IORING_OP_ASYNC_CANCEL;
+	sqe->fd = -1;
+	sqe->addr = user_data;
+	sqe->user_data = TAG_IGNORE;
+	if (u->has_cqe_skip)
+		sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
+	return true;
+}
+
+/*
+ * Each write to the eventfd wakes the poll, whatever the count is, so a poll
+ * that goes on needs no read.  Only a new one would find the old count.
+ */
+static void drain_eventfd(struct uring *u)
+{
+	uint64_t count;
+
+	while (read(u->event_fd, &count, sizeof(count)) < 0 && errno == EINTR)
+		;
+}
+
+void uring_poll_wake(struct uring *u)
+{
+	struct io_uring_sqe *sqe;
+
+	if (u->wake_polled || u->closing)
+		return;
+	sqe = uring_sqe(u);
+	if (!sqe)
+		return;
+	uring_fill_poll(sqe, u->event_fd, POLLIN);
+	if (!u->no_poll_multi)
+		sqe->len = IORING_POLL_ADD_MULTI;
+	sqe->user_data = TAG_WAKE;
+	u->wake_polled = true;
+}
+
+static void wake_cqe(struct uring *u, int32_t res, uint32_t flags)
+{
+	if (flags & IORING_CQE_F_MORE)
+		return;
+	if (res == -EINVAL)
+		u->no_poll_multi = true;
+	u->wake_polled = false;
+	if (!u->closing)
+		drain_eventfd(u);
+	uring_poll_wake(u);
+}
+
+static void other_cqe(struct uring *u, uint64_t user_data, int32_t res,
+		      uint32_t flags)
+{
+	switch (user_data & TAG_MASK) {
+	case TAG_SOURCE:
+		uring_source_cqe(u, user_data, res, flags);
+		break;
+	case TAG_WAKE:
+		wake_cqe(u, res, flags);
+		break;
+	}
+}
+
+/*
+ * Take in what is there now, at most @max.  What callbacks add meanwhile is for
+ * the next time, so this ends; each entry is copied, for they may submit.
+ */
+static unsigned int take(struct uring *u, unsigned int max)
+{
+	const struct io_uring_cq *cq = &u->ring.cq;
+	unsigned int head = *cq->khead;
+	unsigned int n = __atomic_load_n(cq->ktail, __ATOMIC_ACQUIRE) - head;
+	unsigned int end;
+
+	if (n > max)
+		n = max;
+	for (end = head + n; head != end; head++) {
+		const struct io_uring_cqe *cqe = &cq->cqes[head & cq->ring_mask];
+		uint64_t data = cqe->user_data;
+
+		if (likely((data & TAG_MASK) == TAG_OP))
+			uring_op_cqe(u, (struct weir_op *)(uintptr_t)data,
+				     cqe->res, cqe->flags);
+		else
+			other_cqe(u, data, cqe->res, cqe->flags);
+	}
+	if (n)
+		__atomic_store_n(cq->khead, end, __ATOMIC_RELEASE);
+	return n;
+}
+
+/* What waited for room or for an entry goes on. */
+static inline void serve(struct uring *u)
+{
+	if (unlikely(u->backlog.first || u->cancels.first))
+		uring_serve_ops(u);
+	if (unlikely(u->retry.first || u->starving.first))
+		uring_serve_sources(u);
+	if (unlikely(!u->wake_polled))
+		uring_poll_wake(u);
+}
+
+static void count_overflow(struct uring *u)
+{
+	bool now = sq_flags(u) & IORING_SQ_CQ_OVERFLOW;
+
+	if (unlikely(now && !u->overflowed))
+		u->r->stats.overflows++;
+	u->overflowed = now;
+}
+
+static int uring_flush(struct weir_reactor *r)
+{
+	struct uring *u = uring_of(r);
+
+	serve(u);
+	return unsubmitted(u) ? enter(u) : 0;
+}
+
+int uring_reap(struct weir_reactor *r, unsigned int max)
+{
+	struct uring *u = uring_of(r);
+	unsigned int n;
+	int err = 0;
+
+	count_overflow(u);
+	if (unsubmitted(u) || kernel_has_more(u))
+		err = enter(u);
+	n = take(u, max);
+	serve(u);
+	return unlikely(err) ? err : (int)n;
+}
+
+static bool uring_ready(struct weir_reactor *r)
+{
+	const struct uring *u = uring_of(r);
+
+	return io_uring_cq_ready(&u->ring) || kernel_has_more(u);
+}
+
+/* poll(2) on the ring, where waiting inside it is not to be had. */
+static int wait_outside(struct uring *u, uint64_t timeout_ns)
+{
+	struct pollfd p = { .fd = u->ring.ring_fd, .events = POLLIN };
+	struct timespec ts = {
+		.tv_sec = (time_t)(timeout_ns / WEIR_SEC),
+		.tv_nsec = (long)(timeout_ns % WEIR_SEC),
+	};
+	int err = enter(u);
+
+	if (err || uring_ready(u->r))
+		return err;
+	if (ppoll(&p, 1, timeout_ns == WEIR_FOREVER ? NULL : &ts, NULL) < 0)
+		err = -errno;
+	return is_transient(err) ? 0 : err;
+}
+
+static int wait_inside(struct uring *u, uint64_t timeout_ns)
+{
+	struct __kernel_timespec ts = {
+		.tv_sec = (long long)(timeout_ns / WEIR_SEC),
+		.tv_nsec = (long long)(timeout_ns % WEIR_SEC),
+	};
+	struct io_uring_cqe *cqe;
+
+	u->r->stats.syscalls++;
+	if (timeout_ns == WEIR_FOREVER)
+		return io_uring_submit_and_wait(&u->ring, 1);
+	return io_uring_submit_and_wait_timeout(&u->ring, &cqe, 1, &ts, NULL);
+}
+
+int uring_wait(struct weir_reactor *r, uint64_t timeout_ns)
+{
+	struct uring *u = uring_of(r);
+	int err;
+
+	serve(u);
+	if (unlikely(own_on_valgrind()))
+		return wait_outside(u, timeout_ns);
+	if (unlikely(fault("io_uring_enter")))
+		return 0;
+	err = wait_inside(u, timeout_ns);
+	if (err >= 0)
+		return 0;
+	/* Not a reason to sleep for as long as nothing could be submitted. */
+	if (err == -EAGAIN || err == -EBUSY)
+		poll(NULL, 0, BUSY_WAIT_MS);
+	return is_transient(err) ? 0 : err;
+}
+
+/* The count cannot run over, and errno may be that of whom a signal hit. */
+static void uring_wake(struct weir_reactor *r)
+{
+	static const uint64_t one = 1;
+	int saved = errno;
+
+	while (write(uring_of(r)->event_fd, &one, sizeof(one)) < 0 &&
+	       errno == EINTR)
+		;
+	errno = saved;
+}
+
+static int uring_pollfd(struct weir_reactor *r)
+{
+	return uring_of(r)->ring.ring_fd;
+}
+
+static uint64_t uring_now(struct weir_reactor *r)
+{
+	struct timespec ts;
+
+	(void)r;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * WEIR_SEC + (uint64_t)ts.tv_nsec;
+}
+
+const struct backend backend_uring = {
+	.name = "uring",
+	.create = uring_create,
+	.destroy = uring_destroy,
+	.now = uring_now,
+	.submit = uring_submit,
+	.cancel = uring_cancel,
+	.flush = uring_flush,
+	.reap = uring_reap,
+	.ready = uring_ready,
+	.wait = uring_wait,
+	.wake = uring_wake,
+	.pollfd = uring_pollfd,
+	.arm = uring_arm,
+	.disarm = uring_disarm,
+	.rx_returned = uring_rx_returned,
+	.fd_register = uring_fd_register,
+	.fd_unregister = uring_fd_unregister,
+	.buf_register = uring_buf_register,
+	.buf_unregister = uring_buf_unregister,
+};

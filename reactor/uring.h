@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_REACTOR_URING_H
+#define WEIR_REACTOR_URING_H
+
+/*
+ * The io_uring backend.
+ *
+ *	uring.c         reap, flush, wait, wake, and the table of the backend
+ *	uring-setup.c   the ring, what the kernel has of it, and the end
+ *	uring-submit.c  operations: to the kernel, back, and cancelled
+ *	uring-source.c  sources: one request each, made again when it ends
+ *	uring-rx.c      receive buffers that the kernel picks
+ *	uring-files.c   registered files and buffers
+ *
+ * An operation that submit() took is in one of these places:
+ *
+ *	             room, entry            last completion
+ *	submit() ----------------> KERNEL -------------------> io_end(),
+ *	   |                        ^  |  |                    io_step_done()
+ *	   | no room    room, entry |  |  | cancel()
+ *	   +---------> BACKLOG -----+  |  +--> a cancel request is queued,
+ *	                 |             |       the operation stays
+ *	                 | cancel()    +--> goes on: the next step, or the same
+ *	                 v                  one when a poll says that it can
+ *	               -ECANCELED
+ *
+ *	state     OP_ENGAGED  OP_QUEUED
+ *	KERNEL    yes         only while its cancel finds no entry (u->cancels)
+ *	BACKLOG   no          yes (u->backlog)
+ *
+ * An operation has one completion at the end, after which it is the library's
+ * again.  Only a zero-copy send has two: the result, which is kept in op->res,
+ * and the notice that the memory is free, which ends it.
+ *
+ * Operations in KERNEL are fewer than the completion queue holds, so they alone
+ * never overflow it; what remains is for sources and cancel requests.  Those
+ * may overflow it: the kernel keeps what does not fit, sets a flag in the ring,
+ * and hands it over when asked.
+ *
+ * A source has at most one request out, so that what an old one still delivers
+ * comes before anything of a new one:
+ *
+ *	          arm(), request               last completion
+ *	QUIET -------------------> OUT ----------------------> QUIET, and out
+ *	  | no buffer, no entry     | disarm(): cancel         again if armed
+ *	  v                         v
+ *	WAITING                   STALE -- last completion --> likewise
+ *
+ *	state    engaged  stale  queued
+ *	QUIET    0        no     no
+ *	WAITING  0        no     yes: u->starving if it receives, else u->retry
+ *	OUT      1        no     no
+ *	STALE    1        yes    only while its cancel finds no entry (u->retry)
+ *
+ * The state of @armed is independent of that, as is @zombie.
+ */
+
+#include <liburing.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/check.h"
+#include "reactor/reactor-internal.h"
+#include "reactor/source.h"
+
+#define URING_CQ_MIN 4096	/* Completion entries: a page per 256. */
+#define URING_RESERVE 256	/* Of those, for sources and cancels. */
+#define URING_FILES 1024	/* Registered files: descriptors below this. */
+#define URING_BUFS 1024		/* Registered buffers: the old limit. */
+
+/* For a poll that comes before the next try, in op->flags. */
+#define OP_POLLING 64
+
+/* What a completion belongs to, in the low bits of its user data. */
+enum uring_tag {
+	TAG_OP,			/* The rest is an operation. */
+	TAG_SOURCE,		/* A source, its generation in bits 48..55. */
+	TAG_IGNORE,		/* A cancel request. */
+	TAG_WAKE,		/* The poll on the eventfd. */
+	TAG_MASK = 7,
+};
+
+#define TAG_GEN_SHIFT 48
+
+struct source_list {
+	struct source *first;
+	struct source **last;
+};
+
+struct uring {
+	struct io_uring ring;
+	struct weir_reactor *r;
+
+	uint32_t in_flight;		/* Operations in the kernel. */
+	uint32_t limit;			/* Of these. */
+	uint32_t unsupported;		/* Bits of enum io_kind. */
+	uint32_t files_top;		/* Registered files are below this. */
+	uint8_t *files;			/* By descriptor: registered? */
+	uint32_t n_files;
+
+	struct op_queue backlog;	/* Operations without room. */
+	struct op_queue cancels;	/* Operations to cancel. */
+	struct source_list retry;	/* Requests or cancels to make. */
+	struct source_list starving;	/* Receivers that want a buffer. */
+	struct source *last_word;	/* Being delivered; its request ended. */
+
+	int event_fd;			/* Written by wake(). */
+	bool wake_polled;		/* There is a poll on it. */
+	bool closing;			/* And none is to be made again. */
+	bool overflowed;		/* The flag was up when last seen. */
+
+	/* What the kernel turned out not to have. */
+	bool no_poll_multi;
+	bool no_accept_multi;
+	bool no_recv_multi;
+	bool has_send_zc;
+	bool has_cqe_skip;
+	bool has_ring_fd;
+
+	unsigned int rung;		/* Of the ladder of setup flags. */
+
+	struct io_uring_buf_ring *rx_ring;	/* NULL: none. */
+	size_t rx_bytes;
+	bool rx_tried;
+
+	uint16_t *free_bufs;		/* A stack of n_free_bufs indices. */
+	uint32_t n_free_bufs;
+};
+
+static inline struct uring *uring_of(struct weir_reactor *r)
+{
+	return r->backend_data;
+}
+
+/* uring-setup.c */
+int uring_create(struct weir_reactor *r, const struct weir_reactor_opts *opts);
+void uring_destroy(struct weir_reactor *r);
+
+/* uring.c: the submission queue is full: push it out and try again. */
+struct io_uring_sqe *uring_sqe_slow(struct uring *u);
+
+/* An entry, or NULL if the kernel takes nothing now.  Not zeroed. */
+static inline struct io_uring_sqe *uring_sqe(struct uring *u)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
+
+	return likely(sqe) ? sqe : uring_sqe_slow(u);
+}
+
+/* Ask for the end of the request with @user_data.  False: no entry. */
+bool uring_cancel_request(struct uring *u, uint64_t user_data);
+
+int uring_reap(struct weir_reactor *r, unsigned int max);
+int uring_wait(struct weir_reactor *r, uint64_t timeout_ns);
+
+/* Poll the eventfd of wake(), if nothing does. */
+void uring_poll_wake(struct uring *u);
+
+/* uring-submit.c */
+void uring_submit(struct weir_reactor *r, struct weir_op *op);
+void uring_cancel(struct weir_reactor *r, struct weir_op *op);
+
+/* The kernel says that @op ended with @res, or half ended; see @flags. */
+void uring_op_cqe(struct uring *u, struct weir_op *op, int32_t res,
+		  uint32_t flags);
+
+/* Go on with the backlog and with cancels, as far as there is room. */
+void uring_serve_ops(struct uring *u);
+
+/* poll(2)'s bits for @events, WEIR_ bits, and back. */
+uint32_t uring_poll_bits(uint32_t events);
+uint32_t uring_weir_bits(uint32_t bits);
+void uring_fill_poll(struct io_uring_sqe *sqe, int fd, uint32_t bits);
+
+/* uring-source.c */
+int uring_arm(struct weir_reactor *r, struct source *s);
+void uring_disarm(struct weir_reactor *r, struct source *s);
+void uring_source_cqe(struct uring *u, uint64_t user_data, int32_t res,
+		      uint32_t flags);
+void uring_serve_sources(struct uring *u);
+
+/* uring-rx.c: give the kernel the receive stock, if it has such rings. */
+void uring_rx_setup(struct uring *u);
+void uring_rx_fini(struct uring *u);
+void uring_rx_returned(struct weir_reactor *r, unsigned int id);
+
+/* uring-files.c */
+void uring_files_setup(struct uring *u);
+void uring_files_fini(struct uring *u);
+int uring_fd_register(struct weir_reactor *r, int fd);
+void uring_fd_unregister(struct weir_reactor *r, int fd);
+int uring_buf_register(struct weir_reactor *r, const struct iovec *iov);
+void uring_buf_unregister(struct weir_reactor *r, int index);
+
+#endif /* WEIR_REACTOR_URING_H */

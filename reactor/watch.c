@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Readiness of a descriptor. */
+
+#include <weir/watch.h>
+
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/why.h"
+#include "reactor/op-inline.h"
+#include "reactor/source.h"
+
+#define ASKED (WEIR_READABLE | WEIR_WRITABLE | WEIR_EDGE)
+
+struct weir_watch {
+	struct source source;
+	weir_watch_fn *fn;
+	void *arg;
+};
+
+/*
+ * An error that the backend cannot get over ends the watch, and is said once.
+ */
+static void deliver(struct source *s, int64_t res, int rx_id)
+{
+	struct weir_watch *w = weir_container_of(s, struct weir_watch, source);
+
+	(void)rx_id;
+	w->fn(w, res < 0 ? WEIR_ERROR : (uint32_t)res, w->arg);
+}
+
+static void release(struct source *s)
+{
+	free(weir_container_of(s, struct weir_watch, source));
+}
+
+/* A character device may have no poll: only epoll_ctl(2) tells. */
+static bool device_has_poll(int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	int epoll = fault("epoll_create") ? -1 : epoll_create1(EPOLL_CLOEXEC);
+	bool ret;
+
+	if (epoll < 0)
+		return true; /* Not known; the backend will see. */
+	ret = !epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &ev) || errno != EPERM;
+	close(epoll);
+	return ret;
+}
+
+static int check_fd(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return why(-errno, "weir_watch_create: descriptor %d is not "
+			   "open", fd);
+	if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) ||
+	    S_ISBLK(st.st_mode) ||
+	    (S_ISCHR(st.st_mode) && !device_has_poll(fd)))
+		return why(-EPERM, "weir_watch_create: descriptor %d is always "
+			   "ready (a file, say); read it with weir_read()", fd);
+	return 0;
+}
+
+int weir_watch_create(struct weir_watch **ret, struct weir_reactor *r, int fd,
+		      uint32_t events, weir_watch_fn *fn, void *arg)
+{
+	struct weir_watch *w;
+	int err;
+
+	if (!fn || events & ~ASKED)
+		return why(-EINVAL, "weir_watch_create: no callback, or unknown "
+			   "events %#x", events);
+	err = check_fd(fd);
+	if (err)
+		return err;
+	w = mem_calloc(1, sizeof(*w));
+	if (!w)
+		return why(-ENOMEM, "weir_watch_create: no memory");
+	w->fn = fn;
+	w->arg = arg;
+	w->source.deliver = deliver;
+	w->source.release = release;
+	err = source_init(&w->source, r, "watch", SOURCE_WATCH, fd);
+	if (err) {
+		free(w);
+		return err;
+	}
+	err = weir_watch_set(w, events);
+	if (err) {
+		source_destroy(&w->source);
+		return why(err, "weir_watch_create: no room for descriptor %d",
+			   fd);
+	}
+	*ret = w;
+	return 0;
+}
+
+int weir_watch_set(struct weir_watch *watch, uint32_t events)
+{
+	struct source *s = &watch->source;
+
+	reactor_check_thread(s->reactor);
+	if (events & ~ASKED)
+		return -EINVAL;
+	if (s->reactor->attention & ATTENTION_STOPPING)
+		return -ESHUTDOWN;
+	if (s->wanted && events == s->events)
+		return 0;
+	source_disarm(s);
+	s->events = events;
+	return events & ~WEIR_EDGE ? source_arm(s) : 0;
+}
+
+void weir_watch_destroy(struct weir_watch *watch)
+{
+	if (watch)
+		source_destroy(&watch->source);
+}

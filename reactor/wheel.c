@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A hierarchical timer wheel without wrap-around.
+ *
+ * A tick is a number of 54 bits, or 9 digits of 6 bits.  A node lives at the
+ * level of the highest digit in which its tick differs from the wheel's clock,
+ * in the slot that this digit names:
+ *
+ *	clk   ... 07 31 12 05		(digits of level 3, 2, 1, 0)
+ *	tick  ... 07 31 12 40	->	level 0, slot 40
+ *	tick  ... 07 33 60 01	->	level 2, slot 33
+ *
+ * From this follows all that makes the rest short:
+ *
+ *   - All digits above a node's level are the clock's, so a slot's number
+ *     gives its ticks exactly, and all occupied slots of a level are after
+ *     the clock's own: no wrap-around, the lowest bit is the earliest slot.
+ *   - Everything at one level is earlier than everything at the next, so the
+ *     earliest slot is two bit scans away, however long the gap before it.
+ *   - The clock may jump to any tick before that slot, and no node moves.
+ *
+ * Where the clock enters a slot above level 0, its nodes have a lower highest
+ * digit than before and are moved down, each at most once per level.  A slot
+ * may hold all nodes there are, so one call of wheel_expire() moves a limited
+ * number and leaves the slot in .moving for the next call.  Until it is empty
+ * the clock stands still and nothing is handed out, since what is left in it
+ * may come before what was moved.  (Nor can a node get in: for a clock inside
+ * of a slot, all ticks of this slot belong to lower levels.)  A wheel that does
+ * not move nodes but fires them with the precision of their level, as the
+ * kernel's, has no such work; but then a minute's timeout is seconds late.
+ *
+ * Moving down is a walk from one cold node to the next, and it is what a burst
+ * pays for.  A slot whose nodes all have the same tick, as those of a batch of
+ * operations with one deadline, and as any node that is alone, is moved by
+ * moving the list; a slot's head remembers the common tick.
+ *
+ * A list is circular with its head in it: unlinking has no branch for first
+ * and last, and a node that was alone is told by its two neighbours being the
+ * same, which then is the head and gives the bit to clear in the map.
+ */
+#include "reactor/wheel.h"
+
+/*
+ * Nodes one call of wheel_expire() may move: with cold caches some 10 us, and
+ * enough that the caller's turn between two such calls does not count.
+ */
+#define MOVES_MAX 256
+
+/*
+ * Nodes looked at for the earliest in a slot above level 0.  A server with no
+ * more timers than this sleeps until one of them is due.
+ */
+#define WALK_MAX 16
+
+/* In a head's expires_ns instead of a common tick.  No tick is this. */
+#define MIXED UINT64_MAX
+
+/* Rounded up: a node is due when its tick has begun.  Cannot overflow. */
+static inline uint64_t tick_of(uint64_t ns)
+{
+	return (ns >> WHEEL_TICK_SHIFT) + !!(ns & (WHEEL_TICK_NS - 1));
+}
+
+/* The tick after the clock's last one is never reached. */
+static inline uint64_t tick_start_ns(uint64_t tick)
+{
+	if (tick > UINT64_MAX >> WHEEL_TICK_SHIFT)
+		return UINT64_MAX;
+	return tick << WHEEL_TICK_SHIFT;
+}
+
+static inline bool list_empty(const struct weir_timer_node *head)
+{
+	return head->next == head;
+}
+
+static inline void list_reset(struct weir_timer_node *head)
+{
+	head->next = head;
+	head->pprev = &head->next;
+}
+
+static inline void list_append(struct weir_timer_node *head,
+			       struct weir_timer_node *n)
+{
+	n->next = head;
+	n->pprev = head->pprev;
+	*head->pprev = n;
+	head->pprev = &n->next;
+}
+
+/* Move all of @from, which is not empty, to @to, which is. */
+static inline void list_move(struct weir_timer_node *to,
+			     struct weir_timer_node *from)
+{
+	to->next = from->next;
+	to->next->pprev = &to->next;
+	to->pprev = from->pprev;
+	*to->pprev = to;
+	list_reset(from);
+}
+
+static inline unsigned int slot_index(const struct wheel *w,
+				      const struct weir_timer_node *head)
+{
+	return (unsigned int)(head - &w->slot[0][0]);
+}
+
+static inline void mark_used(struct wheel *w, struct weir_timer_node *head,
+			     uint64_t tick)
+{
+	unsigned int i = slot_index(w, head);
+	unsigned int level = i >> WHEEL_SLOT_SHIFT;
+
+	head->expires_ns = tick;
+	w->levels |= (uint64_t)1 << level;
+	w->map[level] |= (uint64_t)1 << (i & (WHEEL_SLOTS - 1));
+}
+
+static inline void mark_empty(struct wheel *w,
+			      const struct weir_timer_node *head)
+{
+	unsigned int i = slot_index(w, head);
+	unsigned int level = i >> WHEEL_SLOT_SHIFT;
+
+	w->map[level] &= ~((uint64_t)1 << (i & (WHEEL_SLOTS - 1)));
+	if (!w->map[level])
+		w->levels &= ~((uint64_t)1 << level);
+}
+
+static inline void unlink_node(struct wheel *w, struct weir_timer_node *n)
+{
+	struct weir_timer_node *next = n->next;
+
+	*n->pprev = next;
+	next->pprev = n->pprev;
+	if (n->pprev == &next->next)
+		mark_empty(w, next);
+	n->pprev = NULL;
+}
+
+/* The slot for @tick, which must not be before the clock. */
+static inline struct weir_timer_node *slot_for(struct wheel *w, uint64_t tick)
+{
+	unsigned int level, s;
+
+	level = (63 - (unsigned int)__builtin_clzll((tick ^ w->clk) | 1)) /
+		WHEEL_SLOT_SHIFT;
+	s = (tick >> (level * WHEEL_SLOT_SHIFT)) & (WHEEL_SLOTS - 1);
+	return &w->slot[level][s];
+}
+
+/* A tick before the clock is due now, which is what the clock's own slot is. */
+static inline void place(struct wheel *w, struct weir_timer_node *n,
+			 uint64_t tick)
+{
+	struct weir_timer_node *head;
+
+	if (tick < w->clk)
+		tick = w->clk;
+	head = slot_for(w, tick);
+	if (list_empty(head))
+		mark_used(w, head, tick);
+	else if (head->expires_ns != tick)
+		head->expires_ns = MIXED;
+	list_append(head, n);
+}
+
+/* The earliest slot that is not empty.  The wheel must not be empty. */
+static inline struct weir_timer_node *first_slot(struct wheel *w,
+						 unsigned int *level)
+{
+	*level = (unsigned int)__builtin_ctzll(w->levels);
+	return &w->slot[*level][__builtin_ctzll(w->map[*level])];
+}
+
+/* The first tick of @level's earliest slot. */
+static inline uint64_t slot_tick(const struct wheel *w, unsigned int level)
+{
+	unsigned int shift = level * WHEEL_SLOT_SHIFT;
+	uint64_t above = w->clk >> shift >> WHEEL_SLOT_SHIFT;
+
+	above = above << WHEEL_SLOT_SHIFT |
+		(unsigned int)__builtin_ctzll(w->map[level]);
+	return above << shift;
+}
+
+/*
+ * The earliest tick in a slot above level 0, or @start, where the slot begins,
+ * if finding out would take long.
+ */
+static uint64_t earliest_tick(const struct weir_timer_node *head,
+			      uint64_t start)
+{
+	const struct weir_timer_node *n = head->next;
+	uint64_t min_ns = UINT64_MAX;
+	unsigned int i;
+
+	if (head->expires_ns != MIXED)
+		return head->expires_ns;
+	for (i = 0; i < WALK_MAX && n != head; i++) {
+		if (n->expires_ns < min_ns)
+			min_ns = n->expires_ns;
+		n = n->next;
+	}
+	return n == head ? tick_of(min_ns) : start;
+}
+
+/*
+ * Move nodes of .moving to where they belong now.  Their links to each other
+ * are dead from here on, so that only the last step repairs the head.
+ */
+static bool move_down(struct wheel *w)
+{
+	struct weir_timer_node *head = w->moving;
+	struct weir_timer_node *n = head->next;
+	unsigned int i;
+
+	for (i = 0; i < MOVES_MAX && n != head; i++) {
+		struct weir_timer_node *next = n->next;
+
+		place(w, n, tick_of(n->expires_ns));
+		n = next;
+	}
+	head->next = n;
+	n->pprev = &head->next;
+	if (n != head)
+		return false;
+	mark_empty(w, head);
+	w->moving = NULL;
+	return true;
+}
+
+void wheel_init(struct wheel *w, uint64_t now_ns)
+{
+	unsigned int level, s;
+
+	w->clk = now_ns >> WHEEL_TICK_SHIFT;
+	w->now_ns = now_ns;
+	w->n = 0;
+	w->moving = NULL;
+	w->levels = 0;
+	for (level = 0; level < WHEEL_LEVELS; level++) {
+		w->map[level] = 0;
+		for (s = 0; s < WHEEL_SLOTS; s++)
+			list_reset(&w->slot[level][s]);
+	}
+}
+
+static inline void insert(struct wheel *w, struct weir_timer_node *n,
+			  uint64_t expires_ns)
+{
+	uint64_t tick = tick_of(expires_ns);
+
+	/* What is past need not wait for the current tick to end. */
+	if (expires_ns <= w->now_ns &&
+	    w->clk == w->now_ns >> WHEEL_TICK_SHIFT)
+		tick = w->clk;
+	n->expires_ns = expires_ns;
+	place(w, n, tick);
+}
+
+void wheel_add(struct wheel *w, struct weir_timer_node *n, uint64_t expires_ns)
+{
+	insert(w, n, expires_ns);
+	w->n++;
+}
+
+void wheel_del(struct wheel *w, struct weir_timer_node *n)
+{
+	if (!wheel_pending(n))
+		return;
+	unlink_node(w, n);
+	w->n--;
+}
+
+void wheel_rearm(struct wheel *w, struct weir_timer_node *n,
+		 uint64_t expires_ns)
+{
+	if (wheel_pending(n))
+		unlink_node(w, n);
+	else
+		w->n++;
+	insert(w, n, expires_ns);
+}
+
+uint64_t wheel_next(struct wheel *w)
+{
+	struct weir_timer_node *head;
+	unsigned int level;
+	uint64_t tick;
+
+	if (!w->n)
+		return UINT64_MAX;
+	if (w->moving)
+		return w->now_ns;
+	head = first_slot(w, &level);
+	tick = slot_tick(w, level);
+	if (level)
+		tick = earliest_tick(head, tick);
+	return tick_start_ns(tick);
+}
+
+/*
+ * Let the clock enter a slot above level 0, which is the earliest there is:
+ * all lower levels are empty, so it may go right to the first node.
+ */
+static void enter_slot(struct wheel *w, struct weir_timer_node *head,
+		       uint64_t start, uint64_t now)
+{
+	uint64_t tick = earliest_tick(head, start);
+	uint64_t common = head->expires_ns;
+	struct weir_timer_node *to;
+
+	w->clk = tick < now ? tick : now;
+	if (common == MIXED) {
+		w->moving = head;
+		return;
+	}
+	to = slot_for(w, common);
+	list_move(to, head);
+	mark_used(w, to, common);
+	mark_empty(w, head);
+}
+
+/*
+ * Each call finds its node in the cache, since the one before has written to
+ * it; the one after it is asked for here, to arrive during the callback.
+ */
+static inline struct weir_timer_node *take_first(struct wheel *w,
+						 struct weir_timer_node *head)
+{
+	struct weir_timer_node *n = head->next;
+
+	__builtin_prefetch(n->next->next, 1);
+	unlink_node(w, n);
+	w->n--;
+	return n;
+}
+
+struct weir_timer_node *wheel_expire(struct wheel *w, uint64_t now_ns)
+{
+	struct weir_timer_node *head;
+	unsigned int level;
+	uint64_t now, tick;
+
+	if (now_ns > w->now_ns)
+		w->now_ns = now_ns;
+	now = w->now_ns >> WHEEL_TICK_SHIFT;
+	for (;;) {
+		if (w->moving && !move_down(w))
+			return NULL;
+		if (!w->n)
+			break;
+		head = first_slot(w, &level);
+		tick = slot_tick(w, level);
+		if (tick > now)
+			break;
+		if (!level) {
+			w->clk = tick;
+			return take_first(w, head);
+		}
+		enter_slot(w, head, tick, now);
+	}
+	w->clk = now;
+	return NULL;
+}
