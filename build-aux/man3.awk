@@ -11,7 +11,7 @@
 #
 #	Returns ...          RETURN VALUE, with its list of errnos
 #	Completes ...        COMPLETION
-#	Any thread, Call on  CONTEXT
+#	Any thread, Call on, The owner's thread  CONTEXT
 #	Re-creates ...       NOTES
 #	anything else        DESCRIPTION, and its first sentence the NAME
 #
@@ -236,7 +236,7 @@ function place(text,    at)
 		add("notes", text)
 	else if (text ~ /^Completes /)
 		add("completion", text)
-	else if (text ~ /^(Any thread|Call on)/)
+	else if (text ~ /^(Any thread|Call on|The owner's thread)/)
 		add("context", text)
 	else if (text ~ /^Returns /) {
 		at = match(text, /\.  (Call on|Any thread)/)
@@ -272,7 +272,8 @@ function complete(p, starts, first, type,    also)
 		add("context", shared_context)
 	if (sec["returns"] != "")
 		return
-	if (page_kind[p] == "macro" || first ~ /^(The|A|An|Whether|Why|One) /)
+	if (page_kind[p] == "macro" || (type !~ /^void [^*]/ &&
+	    first ~ /^(@|(The|A|An|Whether|Why|One|What|How|Bytes|Number) )/))
 		add("returns", "Returns " lower(first) ".")
 	else if (type ~ /^void [^*]/)
 		add("returns", "Nothing: it cannot fail.")

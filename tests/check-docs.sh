@@ -25,7 +25,7 @@ lacks()
 		echo "no page"
 		return
 	}
-	for section in NAME SYNOPSIS DESCRIPTION 'RETURN VALUE'; do
+	for section in NAME SYNOPSIS DESCRIPTION 'RETURN VALUE' CONTEXT; do
 		awk -v want=".SH $section" '
 			$0 == want { inside = 1; next }
 			/^\.SH/ { inside = 0 }

@@ -12,7 +12,7 @@ try()
 	n=$((n + 1))
 	# shellcheck disable=SC2086 # $CC and $3 are lists.
 	if said=$(printf '#include <%s>\n#include <%s>\n' "$1" "$1" |
-		  $CC -Wall -Wextra -Wshadow -Werror -pedantic \
+		  $CC -Wall -Wextra -Werror -pedantic \
 			-I"$dir/include" -fsyntax-only -x $3 - 2>&1) &&
 	   [ -z "$said" ]
 	then

@@ -1,2 +1,136 @@
 #!/bin/sh
-echo 1..0 \# SKIP
+# SPDX-License-Identifier: BSD-3-Clause
+# What `make install` puts somewhere is enough: a program that knows nothing but
+# pkg-config is compiled against it and runs, with the shared library and with
+# the static one.
+# shellcheck disable=SC2317 # try() calls functions by their names.
+set -u
+src=$(cd "${srcdir:-.}" && pwd)
+CC=${CC:-cc}
+MAKE=${MAKE:-make}
+SAN_CFLAGS=${SAN_CFLAGS-}
+PKG_CONFIG=${PKG_CONFIG:-pkg-config}
+dir=$PWD/tests/check-install.d
+log=$dir/log
+n=0
+bad=0
+
+# Jobs and flags of the make that runs us are not for the one that we run.
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+trap 'rm -rf "$dir"' EXIT
+rm -rf "$dir"
+mkdir -p "$dir/root" || exit 1
+: >"$log"
+
+ok()
+{
+	n=$((n + 1))
+	echo "ok $n - $1"
+}
+
+not_ok()
+{
+	n=$((n + 1))
+	echo "not ok $n - $1"
+	tail -n 20 "$log" | sed 's/^/# /'
+	bad=1
+}
+
+# try WHAT COMMAND...
+try()
+{
+	what=$1
+	shift
+	if "$@" >>"$log" 2>&1; then ok "$what"; else not_ok "$what"; fi
+}
+
+skip()
+{
+	n=$((n + 1))
+	echo "ok $n - $1 # SKIP $2"
+}
+
+is_there() { find "$dir/root" -path "*$1" | grep -q .; }
+
+is_not_there() { ! is_there "$1"; }
+
+pc() { PKG_CONFIG_PATH=$pcdir:${PKG_CONFIG_PATH-} $PKG_CONFIG "$@" weir; }
+
+# compile OUTPUT FLAGS...: hello.c, from outside of both trees.
+compile()
+{
+	output=$1
+	shift
+	cp "$src/examples/hello.c" "$dir" || return 1
+	# shellcheck disable=SC2086 # $CC is a list.
+	(cd "$dir" && $CC -Wall -o "$output" hello.c "$@")
+}
+
+links_only_weir() { ! pc --libs | grep -E 'uring|-lev'; }
+
+hello_works()
+{
+	said=$(LD_LIBRARY_PATH=$libdir "$dir/$1") || return 1
+	echo "$said"
+	echo "$said" | grep -q '^file: [1-9]' &&
+		echo "$said" | grep -q '^socket: 5 '
+}
+
+# Linking all of libc statically works with glibc, not with every libc's -dev.
+static_libc()
+{
+	echo 'int main(void) { return 0; }' >"$dir/empty.c"
+	# shellcheck disable=SC2086
+	$CC -static -o "$dir/empty" "$dir/empty.c" 2>/dev/null
+}
+
+# DESTDIR is for packagers; a user's prefix is where the files are.
+move_prefix()
+{
+	sed "s|^\([a-z_]*\)=/|\1=$dir/root/|" "$pcdir/weir.pc" \
+		>"$dir/weir.pc" && cp "$dir/weir.pc" "$pcdir/weir.pc"
+}
+
+uninstall()
+{
+	"$MAKE" uninstall DESTDIR="$dir/root" &&
+		! find "$dir/root" -type f -o -type l | grep .
+}
+
+try 'make install works' "$MAKE" install DESTDIR="$dir/root"
+pcdir=$(dirname "$(find "$dir/root" -name weir.pc | head -n 1)")
+try 'weir.pc is installed' test -f "$pcdir/weir.pc"
+try 'weir.pc can be moved with its prefix' move_prefix
+libdir=$(pc --variable=libdir)
+
+for h in "$src"/include/weir/*.h; do
+	try "<weir/${h##*/}> is installed" is_there "/weir/${h##*/}"
+done
+try 'a man page is installed' is_there /man3/weir_read.3
+try 'config.h is not' is_not_there /config.h
+
+# shellcheck disable=SC2046,SC2086 # Lists, all of them.
+if [ -e "$libdir/libweir.so" ]; then
+	try 'a program is compiled with pkg-config alone' \
+		compile shared $SAN_CFLAGS $(pc --cflags --libs)
+	try 'it runs with libweir.so.0' hello_works shared
+	try 'shared linking needs libweir alone' links_only_weir
+else
+	skip 'a program with the shared library' 'there is none'
+fi
+# shellcheck disable=SC2046
+if [ ! -e "$libdir/libweir.a" ]; then
+	skip 'a program with the static library' 'there is none'
+elif [ "$SAN_CFLAGS" ]; then
+	skip 'a program with the static library' 'sanitizers need shared ones'
+elif ! static_libc; then
+	skip 'a program with the static library' 'no static libc'
+else
+	try 'a static program is compiled with pkg-config --static' \
+		compile static -static $(pc --static --cflags --libs)
+	try 'it runs' hello_works static
+fi
+
+try 'make uninstall leaves nothing' uninstall
+echo "1..$n"
+exit $bad
