@@ -27,6 +27,13 @@ libweir_all_la_SOURCES += \
 	%D%/source.h \
 	%D%/timer.c \
 	%D%/turn.c \
+	%D%/uring-files.c \
+	%D%/uring-rx.c \
+	%D%/uring-setup.c \
+	%D%/uring-source.c \
+	%D%/uring-submit.c \
+	%D%/uring.c \
+	%D%/uring.h \
 	%D%/wait.c \
 	%D%/watch.c \
 	%D%/wheel.c \
