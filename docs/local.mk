@@ -2,6 +2,7 @@
 dist_man_MANS +=
 
 # A page for each documented function, made from the comment above it.
+man3dir = $(mandir)/man3
 man3_headers = $(weirinclude_HEADERS)
 man3_stamp = %D%/man/man3.stamp
 
@@ -13,11 +14,12 @@ $(man3_stamp): $(man3_headers) build-aux/man3.awk
 	echo made >$@
 
 all-local: $(man3_stamp)
+.PHONY: install-man3-pages
 
-install-man3: $(man3_stamp)
+install-man3-pages: $(man3_stamp)
 	@$(MKDIR_P) '$(DESTDIR)$(man3dir)'
 	$(INSTALL_DATA) %D%/man/weir_*.3 '$(DESTDIR)$(man3dir)'
-install-data-local: install-man3
+install-data-local: install-man3-pages
 uninstall-local:
 	cd %D%/man && for page in weir_*.3; do \
 		rm -f '$(DESTDIR)$(man3dir)'/$$page; done
