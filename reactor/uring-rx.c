@@ -52,7 +52,10 @@ void uring_rx_setup(struct uring *u)
 		munmap(p, ring_bytes(rx));
 		return;
 	}
+	rx->in_kernel = true;
+	rx->n_free = 0;
 	u->rx_ring = p;
+	u->rx_left = rx->n;
 	u->rx_bytes = ring_bytes(rx);
 	io_uring_buf_ring_init(u->rx_ring);
 	for (i = 0; i < rx->n; i++)
@@ -76,6 +79,7 @@ void uring_rx_returned(struct weir_reactor *r, unsigned int id)
 
 	if (!u->rx_ring)
 		return;
+	u->rx_left++;
 	provide(u, id, 0);
 	io_uring_buf_ring_advance(u->rx_ring, 1);
 }

@@ -28,10 +28,6 @@ _Static_assert(IO_KINDS <= 32, "a kind is a bit");
 _Static_assert(sizeof(struct msghdr) <= sizeof(((struct weir_op *)0)->reserved),
 	       "the header of a sendmsg has to live in the op");
 
-#define STEP_KINDS                                                        \
-	(BIT(IO_READ) | BIT(IO_WRITE) | BIT(IO_READV) | BIT(IO_WRITEV) |  \
-	 BIT(IO_RECV) | BIT(IO_SEND) | BIT(IO_SENDV))
-
 /* What waits for a descriptor to become readable, or writable. */
 #define IN_KINDS                                                          \
 	(BIT(IO_READ) | BIT(IO_READV) | BIT(IO_ACCEPT) | BIT(IO_RECV) |   \
@@ -332,14 +328,10 @@ void uring_submit(struct weir_reactor *r, struct weir_op *op)
 
 static inline void finish(struct uring *u, struct weir_op *op, int32_t res)
 {
-	if (BIT(op->kind) & STEP_KINDS) {
-		if (!io_step_done(op, res))
-			start_or_queue(u, op);
-	} else if (op->kind == IO_POLL && res >= 0) {
-		io_end(op, uring_weir_bits((uint32_t)res));
-	} else {
-		io_end(op, res);
-	}
+	if (op->kind == IO_POLL && res >= 0)
+		res = (int32_t)uring_weir_bits((uint32_t)res);
+	if (!io_step_done(op, res))
+		start_or_queue(u, op);
 }
 
 void uring_cancel(struct weir_reactor *r, struct weir_op *op)
@@ -378,7 +370,8 @@ static bool goes_on(struct weir_op *op, int32_t res)
 		op->flags |= OP_POLLING;
 		return true;
 	}
-	if ((res == -EINPROGRESS || res == -EALREADY) && op->kind == IO_CONNECT) {
+	if (op->kind == IO_CONNECT && (res == -EINPROGRESS ||
+				       res == -EALREADY || res == -EINTR)) {
 		op->flags |= OP_POLLING;
 		return true;
 	}
@@ -386,7 +379,7 @@ static bool goes_on(struct weir_op *op, int32_t res)
 		op->u.io.flags &= ~WEIR_SOCK_ZEROCOPY;
 		return true;
 	}
-	return res == -EINTR && bit & (IN_KINDS | OUT_KINDS | BIT(IO_CONNECT));
+	return false;
 }
 
 __attribute__((noinline)) static void unusual_cqe(struct uring *u,

@@ -121,6 +121,7 @@ struct uring {
 
 	struct io_uring_buf_ring *rx_ring;	/* NULL: none. */
 	size_t rx_bytes;
+	uint32_t rx_left;			/* Buffers in it. */
 	bool rx_tried;
 
 	uint16_t *free_bufs;		/* A stack of n_free_bufs indices. */
