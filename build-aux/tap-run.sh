@@ -6,6 +6,8 @@
 #     with WEIR_TEST_LONG=1), then its whole process group is killed.
 #   - cmocka 1.1.5 writes "not ok 3 # SKIP" for what is skipped, which counts
 #     as a failure; it is turned into "ok".
+#   - A program that has reported what failed need not exit with a failure, which
+#     would count as another one.  Death by a signal does count.
 #   - Exit status 77 is a skip, as for tests that do not speak TAP; the plan
 #     "1..0 # SKIP why" has said so already.
 if [ "${WEIR_TEST_LONG:-0}" = 1 ]; then
@@ -15,12 +17,21 @@ else
 fi
 
 exec 4>&1
-status=$({
+result=$({
 	{
 		timeout -k 10 "$limit" "$@" 3>&- 4>&-
-		echo $? >&3
-	} | sed 's/^not ok \(.*# SKIP\)/ok \1/' >&4
+		echo "status $?" >&3
+	} | {
+		awk '
+			/^not ok .*# SKIP/ { sub(/^not /, "") }
+			/^not ok / { failed = 1 }
+			{ print; fflush() }
+			END { exit failed }' >&4
+		echo "failed $?" >&3
+	}
 } 3>&1)
+status=$(echo "$result" | sed -n 's/^status //p')
+failed=$(echo "$result" | sed -n 's/^failed //p')
 
 case $status in
 77) exit 0 ;;
@@ -28,5 +39,6 @@ case $status in
 	echo "Bail out! killed after $limit seconds"
 	exit 1
 	;;
-*) exit "$status" ;;
 esac
+[ "$status" -gt 127 ] || [ "$failed" = 0 ] || exit 0
+exit "$status"

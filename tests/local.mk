@@ -45,9 +45,8 @@ test_scripts = \
 not_under_valgrind =
 
 check_PROGRAMS += $(test_programs)
-dist_check_SCRIPTS += $(test_scripts)
 TESTS += $(test_programs) $(test_scripts)
-EXTRA_DIST += %D%/valgrind.supp
+EXTRA_DIST += $(test_scripts) %D%/valgrind.supp
 
 valgrind_command = $(LIBTOOL) --mode=execute valgrind -q --error-exitcode=99 \
 	--leak-check=full --errors-for-leak-kinds=definite,indirect \
