@@ -28,8 +28,8 @@ struct weir_receiver {
 	int first, last;	/* Queue of buffers; -1: empty. */
 	int64_t end;		/* What ended it, not told yet. */
 	bool paused;
-	bool destroyed;		/* But @resume is still under way. */
-	struct weir_receiver **gone; /* Set while a callback runs. */
+	bool handing;		/* on_resume() is at work: it frees us, */
+	bool destroyed;		/* if this is set. */
 };
 
 static void give(struct weir_receiver *rc, int id)
@@ -94,32 +94,30 @@ static void release(struct source *s)
 	struct weir_receiver *rc = weir_container_of(s, struct weir_receiver,
 						     source);
 
-	if (!weir_op_is_busy(&rc->resume))
-		free(rc);
-	else
+	if (rc->handing || weir_op_is_busy(&rc->resume))
 		rc->destroyed = true;
+	else
+		free(rc);
 }
 
-/* Hand out what was kept; the callback may pause or destroy the receiver. */
+/*
+ * Hand out what was kept.  The callback may pause the receiver, or destroy it:
+ * then there is nothing left to hand out, and no end to tell.
+ */
 static void on_resume(struct weir_op *op, int64_t res)
 {
 	struct weir_receiver *rc = weir_container_of(op, struct weir_receiver,
 						     resume);
-	struct weir_receiver *gone = NULL;
 	int64_t end;
 
 	(void)res;
+	rc->handing = true;
+	while (!rc->paused && rc->first >= 0)
+		give(rc, take_kept(rc));
+	rc->handing = false;
 	if (rc->destroyed) {
 		free(rc);
-		return;
-	}
-	rc->gone = &gone;
-	while (!gone && !rc->paused && rc->first >= 0)
-		give(rc, take_kept(rc));
-	if (gone)
-		return;
-	rc->gone = NULL;
-	if (!rc->paused && rc->end != NOT_ENDED) {
+	} else if (!rc->paused && rc->end != NOT_ENDED) {
 		end = rc->end;
 		rc->end = NOT_ENDED;
 		rc->fn(rc, NULL, end, rc->arg);
@@ -222,8 +220,6 @@ void weir_receiver_destroy(struct weir_receiver *receiver)
 	if (!receiver)
 		return;
 	r = receiver->source.reactor;
-	if (receiver->gone)
-		*receiver->gone = receiver;
 	while (receiver->first >= 0)
 		rx_put(r, take_kept(receiver));
 	receiver->end = NOT_ENDED;
