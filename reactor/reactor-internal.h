@@ -107,6 +107,7 @@ struct weir_reactor {
 	struct weir_poller *poller_next; /* While they run. */
 	struct worker_pool *workers;	/* NULL until first used. */
 	struct rx_stock *rx;		/* NULL until first used. */
+	unsigned int delivered;		/* Callbacks of sources, in reap(). */
 	uint32_t n_zombies;		/* Dead sources the kernel still has. */
 
 	struct wait wait;

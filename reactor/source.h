@@ -40,7 +40,7 @@ struct source {
 	uint32_t events;	/* SOURCE_WATCH: WEIR_ bits, WEIR_EDGE too. */
 
 	/*
-	 * From the backend, in the turn: @res >= 0, or a negative errno, after
+	 * By source_deliver(), in the turn: @res >= 0, or a negative errno, after
 	 * which the source is no longer armed.  @rx_id: see SOURCE_RECV.
 	 * May disarm and destroy the source.
 	 */
@@ -71,6 +71,13 @@ void source_disarm(struct source *s);
 
 /* Disarm, detach and release, now or when the backend lets go. */
 void source_destroy(struct source *s);
+
+/* For backends: tell the owner, and count it as a callback of this turn. */
+static inline void source_deliver(struct source *s, int64_t res, int rx_id)
+{
+	s->reactor->delivered++;
+	s->deliver(s, res, rx_id);
+}
 
 /* For backends: a request of a zombie has ended. */
 void source_unref(struct source *s);

@@ -64,9 +64,11 @@ static int do_due(struct weir_reactor *r, unsigned int *ran)
 
 	heed_requests(r);
 	*ran += mailbox_run(r, r->turn_max);
+	r->delivered = 0;
 	n = r->backend->reap(r, r->turn_max);
 	if (unlikely(n < 0))
 		return n;
+	*ran += r->delivered;
 	*ran += op_run_ready(r, r->turn_max);
 	if (likely(r->state == WEIR_REACTOR_RUNNING)) {
 		if (r->wheel.n)
