@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "base/own.h"
 #include "base/why.h"
 #include "reactor/uring.h"
 
@@ -219,8 +220,11 @@ static int equip(struct uring *u)
 	u->has_ring_fd = !fault("io_uring_register") &&
 			 io_uring_register_ring_fd(&u->ring) == 1;
 	uring_files_setup(u);
-	uring_poll_wake(u);
 	describe(u);
+	u->wake_wanted = true;
+	uring_poll_wake(u);
+	if (own_on_valgrind() && uring_pollfd(u->r) < 0)
+		return explain(-ENOMEM);
 	return 0;
 }
 
@@ -253,8 +257,7 @@ static void drain(struct uring *u)
 {
 	unsigned int i;
 
-	u->closing = true;
-	uring_cancel_request(u, TAG_WAKE);
+	u->wake_wanted = false;
 	for (i = 0; i < DRAIN_TURNS && u->wake_polled; i++) {
 		uring_wait(u->r, DRAIN_TURN_NS);
 		uring_reap(u->r, DRAIN_MAX);

@@ -207,7 +207,7 @@ static void deliver(struct uring *u, struct source *s, int32_t res, int rx_id)
 	}
 	if (res < 0 || (s->kind == SOURCE_RECV && res == 0))
 		s->armed = false;
-	s->deliver(s, res, rx_id);
+	source_deliver(s, res, rx_id);
 }
 
 /*

@@ -7,6 +7,16 @@
  * The ring in a turn: one system call pushes out what was submitted and, with
  * deferred task work, takes in what is complete.  While there is nothing of
  * either there is none.
+ *
+ * Sleeping is done in one of two ways:
+ *
+ *   inside   in io_uring_enter(); the ring polls the eventfd of wake()
+ *   outside  in poll(2) on that eventfd, by us or by a foreign loop; the ring
+ *            writes to it.  The ring's own descriptor would not do: with
+ *            deferred task work, nobody who waits for it is woken.
+ *
+ * A ring begins inside and goes outside for good, when pollfd() is called, or
+ * under valgrind, which serialises threads and so must not block in the ring.
  */
 
 #include <poll.h>
@@ -96,8 +106,6 @@ void uring_poll_wake(struct uring *u)
 {
 	struct io_uring_sqe *sqe;
 
-	if (u->wake_polled || u->closing)
-		return;
 	sqe = uring_sqe(u);
 	if (!sqe)
 		return;
@@ -115,9 +123,17 @@ static void wake_cqe(struct uring *u, int32_t res, uint32_t flags)
 	if (res == -EINVAL)
 		u->no_poll_multi = true;
 	u->wake_polled = false;
-	if (!u->closing)
+	if (u->wake_wanted)
 		drain_eventfd(u);
-	uring_poll_wake(u);
+}
+
+/* Have the poll on the eventfd, or not, as it should be. */
+static void keep_wake_poll(struct uring *u)
+{
+	if (u->wake_wanted)
+		uring_poll_wake(u);
+	else if (!u->wake_ending)
+		u->wake_ending = uring_cancel_request(u, TAG_WAKE);
 }
 
 static void other_cqe(struct uring *u, uint64_t user_data, int32_t res,
@@ -168,8 +184,8 @@ static inline void serve(struct uring *u)
 		uring_serve_ops(u);
 	if (unlikely(u->retry.first || u->starving.first))
 		uring_serve_sources(u);
-	if (unlikely(!u->wake_polled))
-		uring_poll_wake(u);
+	if (unlikely(u->wake_polled != u->wake_wanted))
+		keep_wake_poll(u);
 }
 
 static void count_overflow(struct uring *u)
@@ -195,6 +211,9 @@ int uring_reap(struct weir_reactor *r, unsigned int max)
 	unsigned int n;
 	int err = 0;
 
+	/* First, so that what comes from now on makes it readable again. */
+	if (unlikely(u->outside))
+		drain_eventfd(u);
 	count_overflow(u);
 	if (unsubmitted(u) || kernel_has_more(u))
 		err = enter(u);
@@ -210,16 +229,16 @@ static bool uring_ready(struct weir_reactor *r)
 	return io_uring_cq_ready(&u->ring) || kernel_has_more(u);
 }
 
-/* poll(2) on the ring, where waiting inside it is not to be had. */
 static int wait_outside(struct uring *u, uint64_t timeout_ns)
 {
-	struct pollfd p = { .fd = u->ring.ring_fd, .events = POLLIN };
+	struct pollfd p = { .fd = u->event_fd, .events = POLLIN };
 	struct timespec ts = {
 		.tv_sec = (time_t)(timeout_ns / WEIR_SEC),
 		.tv_nsec = (long)(timeout_ns % WEIR_SEC),
 	};
 	int err = enter(u);
 
+	u->r->stats.syscalls++;
 	if (err || uring_ready(u->r))
 		return err;
 	if (ppoll(&p, 1, timeout_ns == WEIR_FOREVER ? NULL : &ts, NULL) < 0)
@@ -247,7 +266,7 @@ int uring_wait(struct weir_reactor *r, uint64_t timeout_ns)
 	int err;
 
 	serve(u);
-	if (unlikely(own_on_valgrind()))
+	if (unlikely(u->outside))
 		return wait_outside(u, timeout_ns);
 	if (unlikely(fault("io_uring_enter")))
 		return 0;
@@ -272,9 +291,23 @@ static void uring_wake(struct weir_reactor *r)
 	errno = saved;
 }
 
-static int uring_pollfd(struct weir_reactor *r)
+int uring_pollfd(struct weir_reactor *r)
 {
-	return uring_of(r)->ring.ring_fd;
+	struct uring *u = uring_of(r);
+	int err;
+
+	if (u->outside)
+		return u->event_fd;
+	if (fault("io_uring_register"))
+		return -ENOMEM;
+	err = io_uring_register_eventfd(&u->ring, u->event_fd);
+	if (err)
+		return err;
+	u->outside = true;
+	u->wake_wanted = false;
+	/* What is there already has not been told. */
+	uring_wake(r);
+	return u->event_fd;
 }
 
 static uint64_t uring_now(struct weir_reactor *r)

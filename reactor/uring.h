@@ -105,8 +105,10 @@ struct uring {
 	struct source *last_word;	/* Being delivered; its request ended. */
 
 	int event_fd;			/* Written by wake(). */
-	bool wake_polled;		/* There is a poll on it. */
-	bool closing;			/* And none is to be made again. */
+	bool outside;			/* And by the ring: see pollfd(). */
+	bool wake_polled;		/* The ring has a poll on it, */
+	bool wake_wanted;		/* which it should have, */
+	bool wake_ending;		/* or which was asked to end. */
 	bool overflowed;		/* The flag was up when last seen. */
 
 	/* What the kernel turned out not to have. */
@@ -154,7 +156,10 @@ bool uring_cancel_request(struct uring *u, uint64_t user_data);
 int uring_reap(struct weir_reactor *r, unsigned int max);
 int uring_wait(struct weir_reactor *r, uint64_t timeout_ns);
 
-/* Poll the eventfd of wake(), if nothing does. */
+/* As in the table; negative errno if there is none. */
+int uring_pollfd(struct weir_reactor *r);
+
+/* Have the ring poll the eventfd of wake(). */
 void uring_poll_wake(struct uring *u);
 
 /* uring-submit.c */
