@@ -1,5 +1,8 @@
 # Pages written by hand.
-dist_man_MANS +=
+dist_man_MANS += \
+	%D%/man/weir-errors.7 \
+	%D%/man/weir-op.7 \
+	%D%/man/weir.7
 
 # A page for each documented function, made from the comment above it.
 man3dir = $(mandir)/man3
