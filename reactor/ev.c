@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * The ev backend: its loop.
+ *
+ * libev's own clock and timers are not used: the wheel says how long to sleep,
+ * to the nanosecond, and libev counts in milliseconds under epoll.  A sleep
+ * with an end is therefore a call of our own on libev's epoll set; only one
+ * without is left to ev_run(), which then brings what it found along.
+ */
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/own.h"
+#include "base/why.h"
+#include "reactor/ev.h"
+
+void ev_watch(struct ev_backend *b, ev_io *io, int fd, int events)
+{
+	/* Set each time, even if it is the same: the number may mean another
+	 * file now, and this is how libev is told to tell the kernel. */
+	ev_io_set(io, fd, events);
+	ev_io_start(b->loop, io);
+	b->dirty = true;
+}
+
+void ev_unwatch(struct ev_backend *b, ev_io *io)
+{
+	ev_io_stop(b->loop, io);
+	b->dirty = true;
+}
+
+/*
+ * libev's epoll set, which it has no call to ask for.  But it lets one loop be
+ * embedded in another, and what then is watched is just that.
+ */
+static int find_set(struct ev_loop *loop)
+{
+	struct ev_loop *other = ev_loop_new(EVFLAG_NOENV | EVFLAG_NOSIGMASK |
+					    EVBACKEND_POLL);
+	ev_embed embed;
+	int set;
+
+	if (!other)
+		return -ENOMEM;
+	ev_embed_init(&embed, NULL, loop);
+	ev_embed_start(other, &embed);
+	set = embed.io.fd;
+	ev_embed_stop(other, &embed);
+	ev_loop_destroy(other);
+	return set;
+}
+
+/* libev has a new set: have a host's see it. */
+static void follow(struct ev_backend *b)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	int set = find_set(b->loop);
+
+	if (set < 0)
+		return; /* Tried again at the next look. */
+	b->set = set;
+	if (b->outer < 0 || !epoll_ctl(b->outer, EPOLL_CTL_ADD, set, &ev))
+		b->remade = false;
+}
+
+/* Let libev tell epoll what changed, and take in what is ready. */
+static void look(struct weir_reactor *r, int how)
+{
+	struct ev_backend *b = ev_of(r);
+
+	ev_run(b->loop, how);
+	r->stats.syscalls++;
+	b->dirty = false;
+	if (unlikely(b->remade))
+		follow(b);
+}
+
+/* Nothing can be ready if nothing is watched; a host wants to be sure. */
+static bool worth_a_look(const struct ev_backend *b)
+{
+	return b->n_watched || b->dirty || b->outer >= 0 || b->retry.first;
+}
+
+static bool something_due(const struct ev_backend *b)
+{
+	return b->due || b->nops.first;
+}
+
+static struct ev_fd *pop_due(struct ev_backend *b)
+{
+	struct ev_fd *f = b->due;
+
+	b->due = f->due_next;
+	if (!b->due)
+		b->due_last = &b->due;
+	b->n_due--;
+	f->due = false;
+	return f;
+}
+
+static int ev_reap(struct weir_reactor *r, unsigned int max)
+{
+	struct ev_backend *b = ev_of(r);
+	unsigned int n = 0, left;
+	struct weir_op *op;
+
+	if (b->looked_turn != r->stats.turns && worth_a_look(b))
+		look(r, EVRUN_NOWAIT);
+	b->looked_turn = 0;
+	b->woken = false;
+	while (n < max && (op = op_queue_pop(&b->nops))) {
+		io_end(op, 0);
+		n++;
+	}
+	for (left = b->n_due; left && n < max; left--)
+		n += ev_fd_run(r, pop_due(b), max - n);
+	return (int)n;
+}
+
+/* What was started was tried at once; the rest is for the next look. */
+static int ev_flush(struct weir_reactor *r)
+{
+	(void)r;
+	return 0;
+}
+
+/* epoll_wait(0) costs more than all else in a spin, so not every time. */
+static bool ev_ready(struct weir_reactor *r)
+{
+	struct ev_backend *b = ev_of(r);
+
+	if (something_due(b))
+		return true;
+	if (!worth_a_look(b))
+		return false;
+	if (!b->dirty && b->outer < 0 && ++b->looks % EV_LOOK_EVERY)
+		return false;
+	look(r, EVRUN_NOWAIT);
+	b->looked_turn = r->stats.turns;
+	return something_due(b);
+}
+
+/* Nanoseconds, where the kernel has the call; it is from Linux 5.11. */
+static int sleep_on(struct ev_backend *b, uint64_t timeout_ns)
+{
+	struct timespec ts = {
+		.tv_sec = (time_t)(timeout_ns / WEIR_SEC),
+		.tv_nsec = (long)(timeout_ns % WEIR_SEC),
+	};
+	struct pollfd p = { .fd = b->set, .events = POLLIN };
+	int n;
+
+#ifdef SYS_epoll_pwait2
+	struct epoll_event ev;
+
+	if (!b->no_pwait2) {
+		n = (int)syscall(SYS_epoll_pwait2, b->set, &ev, 1, &ts, NULL,
+				 0L);
+		if (n >= 0 || errno != ENOSYS)
+			return n < 0 ? -errno : n;
+		b->no_pwait2 = true;
+	}
+#endif
+	n = ppoll(&p, 1, &ts, NULL);
+	return n < 0 ? -errno : n;
+}
+
+static int ev_wait(struct weir_reactor *r, uint64_t timeout_ns)
+{
+	struct ev_backend *b = ev_of(r);
+	int n;
+
+	if (something_due(b) || b->woken)
+		return 0;
+	if (fault("epoll_wait"))
+		return -ENOMEM;
+	b->looked_turn = r->stats.turns;
+	if (timeout_ns == WEIR_FOREVER) {
+		look(r, EVRUN_ONCE);
+		return 0;
+	}
+	if (b->dirty) {
+		look(r, EVRUN_NOWAIT);
+		if (something_due(b) || b->woken)
+			return 0;
+	}
+	n = sleep_on(b, timeout_ns);
+	r->stats.syscalls++;
+	if (n)
+		b->looked_turn = 0; /* Something is there to be taken in. */
+	return n < 0 && n != -EINTR ? n : 0;
+}
+
+static void ev_wake(struct weir_reactor *r)
+{
+	int saved = errno;
+
+	/* A full counter is as good: it is readable. */
+	(void)!write(ev_of(r)->wake.fd, &(uint64_t){ 1 }, sizeof(uint64_t));
+	errno = saved;
+}
+
+static void on_wake(struct ev_loop *loop, ev_io *io, int got)
+{
+	struct ev_backend *b = ev_userdata(loop);
+	eventfd_t n;
+
+	(void)got;
+	b->woken = true;
+	eventfd_read(io->fd, &n);
+}
+
+static void on_retry(struct ev_loop *loop, ev_io *io, int got)
+{
+	struct weir_reactor *r = io->data;
+	uint64_t n;
+
+	(void)loop, (void)got;
+	if (read(io->fd, &n, sizeof(n)) > 0)
+		ev_retry_all(r);
+}
+
+/* Not only in a fork: libev also starts anew when the kernel reports a file
+ * that was closed here and lives on elsewhere. */
+static void on_fork(struct ev_loop *loop, ev_fork *w, int got)
+{
+	struct ev_backend *b = ev_userdata(loop);
+
+	(void)w, (void)got;
+	b->remade = true;
+}
+
+static uint64_t ev_clock(struct weir_reactor *r)
+{
+	struct timespec ts;
+
+	(void)r;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * WEIR_SEC + (uint64_t)ts.tv_nsec;
+}
+
+/* Between libev's set, which it may replace, and whoever polls us. */
+static int ev_pollfd(struct weir_reactor *r)
+{
+	struct ev_backend *b = ev_of(r);
+	struct epoll_event ev = { .events = EPOLLIN };
+	int fd, err;
+
+	if (b->outer >= 0)
+		return b->outer;
+	if (fault("epoll_create"))
+		return -EMFILE;
+	fd = epoll_create1(EPOLL_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (epoll_ctl(fd, EPOLL_CTL_ADD, b->set, &ev)) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	b->outer = fd;
+	return fd;
+}
+
+static int ev_fd_register(struct weir_reactor *r, int fd)
+{
+	(void)r, (void)fd;
+	return 0;
+}
+
+static void ev_fd_unregister(struct weir_reactor *r, int fd)
+{
+	(void)r, (void)fd;
+}
+
+static int ev_buf_register(struct weir_reactor *r, const struct iovec *iov)
+{
+	(void)r, (void)iov;
+	return -EOPNOTSUPP;
+}
+
+static void ev_buf_unregister(struct weir_reactor *r, int index)
+{
+	(void)r, (void)index;
+}
+
+static int open_loop(struct ev_backend *b)
+{
+	int fd;
+
+	if (fault("eventfd"))
+		return -EMFILE;
+	fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (fd < 0)
+		return -errno;
+	ev_io_init(&b->wake, on_wake, fd, EV_READ);
+	if (fault("epoll_create"))
+		return -EMFILE;
+	errno = 0;
+	b->loop = ev_loop_new(EVFLAG_NOENV | EVFLAG_NOSIGMASK |
+			      EVBACKEND_EPOLL);
+	if (!b->loop)
+		return errno ? -errno : -ENOMEM;
+	ev_set_userdata(b->loop, b);
+	ev_io_start(b->loop, &b->wake);
+	ev_fork_init(&b->fork, on_fork);
+	ev_fork_start(b->loop, &b->fork);
+	b->set = find_set(b->loop);
+	return b->set < 0 ? b->set : 0;
+}
+
+static void ev_free(struct ev_backend *b)
+{
+	if (b->loop)
+		ev_loop_destroy(b->loop);
+	if (b->wake.fd >= 0)
+		close(b->wake.fd);
+	if (b->retry_timer.fd >= 0)
+		close(b->retry_timer.fd);
+	if (b->outer >= 0)
+		close(b->outer);
+	ev_fd_free_all(b);
+	free(b);
+}
+
+static int ev_create(struct weir_reactor *r,
+		     const struct weir_reactor_opts *opts)
+{
+	struct ev_backend *b = mem_calloc(1, sizeof(*b));
+	int err;
+
+	if (!b)
+		return why(-ENOMEM, "weir_reactor_create: no memory for the ev "
+			   "backend");
+	b->due_last = &b->due;
+	op_queue_init(&b->nops);
+	op_queue_init(&b->retry);
+	source_queue_init(&b->starving);
+	b->wake.fd = -1;
+	b->outer = -1;
+	b->no_pwait2 = own_on_valgrind(); /* 3.19 would complain. */
+	ev_io_init(&b->retry_timer, on_retry, -1, EV_READ);
+	b->retry_timer.data = r;
+	err = open_loop(b);
+	if (err) {
+		ev_free(b);
+		return why(err, "weir_reactor_create: libev cannot make an "
+			   "epoll set or we an eventfd: error %d; is ulimit -n "
+			   "too low?", -err);
+	}
+	r->backend_data = b;
+	snprintf(r->describe, sizeof(r->describe),
+		 "ev: libev %d.%d on epoll, files on up to %u workers",
+		 ev_version_major(), ev_version_minor(), opts->workers);
+	return 0;
+}
+
+static void ev_destroy(struct weir_reactor *r)
+{
+	ev_free(ev_of(r));
+	r->backend_data = NULL;
+}
+
+const struct backend backend_ev = {
+	.name = "ev",
+	.create = ev_create,
+	.destroy = ev_destroy,
+	.now = ev_clock,
+	.submit = ev_submit,
+	.cancel = ev_cancel,
+	.reap = ev_reap,
+	.flush = ev_flush,
+	.ready = ev_ready,
+	.wait = ev_wait,
+	.wake = ev_wake,
+	.pollfd = ev_pollfd,
+	.arm = ev_arm,
+	.disarm = ev_disarm,
+	.rx_returned = ev_rx_returned,
+	.fd_register = ev_fd_register,
+	.fd_unregister = ev_fd_unregister,
+	.buf_register = ev_buf_register,
+	.buf_unregister = ev_buf_unregister,
+};
