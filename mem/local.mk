@@ -1,1 +1,12 @@
-libweir_all_la_SOURCES +=
+libweir_all_la_SOURCES += \
+	%D%/buf-internal.h \
+	%D%/buf.c \
+	%D%/domain-file.c \
+	%D%/domain-internal.h \
+	%D%/domain.c \
+	%D%/inventory.c \
+	%D%/mmap-internal.h \
+	%D%/mmap.c \
+	%D%/pages.c \
+	%D%/pages.h \
+	%D%/pool.c

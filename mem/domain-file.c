@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* File domains: what a descriptor allows is found out once, here. */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/opts.h"
+#include "base/why.h"
+#include "mem/domain-internal.h"
+
+#define PAGE 4096u
+
+static int file_flags(int fd)
+{
+	int flags = fault("fcntl") ? (errno = EBADF, -1) : fcntl(fd, F_GETFL);
+
+	if (flags < 0)
+		return why(-EBADF, "weir_domain_file_create: fd %d is not open",
+			   fd);
+	return flags;
+}
+
+static int check_kind(int fd, int flags)
+{
+	struct stat st;
+
+	if (flags & O_PATH)
+		return why(-EINVAL, "weir_domain_file_create: fd %d was opened "
+			   "with O_PATH and cannot be read or written", fd);
+	if ((flags & O_APPEND) && (flags & O_ACCMODE) != O_RDONLY)
+		return why(-EINVAL, "weir_domain_file_create: fd %d has "
+			   "O_APPEND, which ignores the offset of a write", fd);
+	if (fault("fstat") || fstat(fd, &st))
+		return why(-EBADF, "weir_domain_file_create: fd %d: %s", fd,
+			   strerror(errno));
+	if (S_ISDIR(st.st_mode))
+		return why(-EINVAL,
+			   "weir_domain_file_create: fd %d is a directory", fd);
+	if (lseek(fd, 0, SEEK_CUR) < 0)
+		return why(-ESPIPE, "weir_domain_file_create: fd %d has no "
+			   "offsets: a pipe, a socket or a terminal", fd);
+	return 0;
+}
+
+/* What O_DIRECT wants of this file; kernels before 6.1 do not tell. */
+static void ask_alignment(struct domain_file *file)
+{
+	uint32_t off = PAGE, mem = PAGE;
+#ifdef STATX_DIOALIGN
+	struct statx stx = { 0 };
+
+	if (!fault("statx") &&
+	    !statx(file->fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) &&
+	    (stx.stx_mask & STATX_DIOALIGN) && stx.stx_dio_offset_align) {
+		off = stx.stx_dio_offset_align;
+		mem = stx.stx_dio_mem_align ? stx.stx_dio_mem_align : PAGE;
+	}
+#endif
+	file->align = off < PAGE ? PAGE : off;
+	file->mem_align = mem;
+}
+
+static int set_direct(struct domain_file *file,
+		      const struct weir_domain_file_opts *opts)
+{
+	int flags, err;
+
+	ask_alignment(file);
+	if (opts->align) {
+		file->align = opts->align;
+		file->mem_align = opts->align;
+	}
+	if (!(opts->flags & WEIR_DOMAIN_FILE_BUFFERED))
+		return 0;
+
+	flags = file_flags(opts->buffered_fd);
+	if (flags < 0)
+		return flags;
+	err = check_kind(opts->buffered_fd, flags);
+	if (err)
+		return err;
+	if (flags & O_DIRECT)
+		return why(-EINVAL, "weir_domain_file_create: .buffered_fd %d "
+			   "has O_DIRECT too", opts->buffered_fd);
+	if ((file->readable && (flags & O_ACCMODE) == O_WRONLY) ||
+	    (file->writable && (flags & O_ACCMODE) == O_RDONLY))
+		return why(-EINVAL, "weir_domain_file_create: .buffered_fd %d "
+			   "has fewer rights than fd %d", opts->buffered_fd,
+			   file->fd);
+	file->buffered_fd = opts->buffered_fd;
+	return 0;
+}
+
+static int check_opts(const struct weir_domain_file_opts *opts)
+{
+	if (opts->flags & ~WEIR_DOMAIN_FILE_BUFFERED)
+		return why(-EINVAL, "weir_domain_file_create: unknown .flags %x",
+			   opts->flags);
+	if (opts->align & (opts->align - 1))
+		return why(-EINVAL, "weir_domain_file_create: .align %u is no "
+			   "power of 2", opts->align);
+	return 0;
+}
+
+int weir_domain_file_create(struct weir_domain **ret, int fd,
+			    const struct weir_domain_file_opts *user)
+{
+	struct weir_domain_file_opts opts;
+	struct domain_file *file;
+	const char *id;
+	size_t id_len;
+	int flags, err;
+
+	err = opts_load(&opts, sizeof(opts), user, "weir_domain_file_create");
+	if (!err)
+		err = check_opts(&opts);
+	if (err)
+		return err;
+	flags = file_flags(fd);
+	if (flags < 0)
+		return flags;
+	err = check_kind(fd, flags);
+	if (err)
+		return err;
+
+	id = opts.id ? opts.id : "file";
+	id_len = strlen(id) + 1;
+	file = mem_calloc(1, sizeof(*file) + id_len);
+	if (!file)
+		return why(-ENOMEM, "weir_domain_file_create: no memory");
+	memcpy(file->id_mem, id, id_len);
+	file->domain.kind = WEIR_DOMAIN_FILE;
+	file->domain.id = file->id_mem;
+	file->domain.ctx = opts.ctx;
+	file->fd = fd;
+	file->buffered_fd = -1;
+	file->readable = (flags & O_ACCMODE) != O_WRONLY;
+	file->writable = (flags & O_ACCMODE) != O_RDONLY;
+	if (flags & O_DIRECT)
+		err = set_direct(file, &opts);
+	if (err) {
+		free(file);
+		return err;
+	}
+	*ret = &file->domain;
+	return 0;
+}

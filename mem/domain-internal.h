@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_MEM_DOMAIN_INTERNAL_H
+#define WEIR_MEM_DOMAIN_INTERNAL_H
+
+/*
+ * What the kinds of domains have in common, and what engines need to know of
+ * them.  A kind embeds struct weir_domain as its first member.
+ */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <weir/domain.h>
+
+struct weir_domain {
+	uint32_t kind;
+	atomic_uint users;	/* Mmaps, and jobs under way on any reactor. */
+	void *ctx;
+	const char *id;		/* Of the same allocation, or static. */
+	bool immortal;
+};
+
+struct domain_file {
+	struct weir_domain domain;
+	int fd;
+	int buffered_fd;	/* -1: there is none. */
+	bool readable, writable;
+
+	/*
+	 * Of an O_DIRECT file; 0: it is none.  Offset and length are kept to
+	 * whole pages even if the device would take sectors: a page of which
+	 * one part is written directly and one through the page cache could
+	 * lose either.
+	 */
+	uint32_t align;
+	uint32_t mem_align;
+	char id_mem[];
+};
+
+static inline void domain_use(struct weir_domain *domain)
+{
+	if (!domain->immortal)
+		atomic_fetch_add_explicit(&domain->users, 1,
+					  memory_order_relaxed);
+}
+
+/* Release: what the user did comes before the domain can be destroyed. */
+static inline void domain_unuse(struct weir_domain *domain)
+{
+	if (!domain->immortal)
+		atomic_fetch_sub_explicit(&domain->users, 1,
+					  memory_order_release);
+}
+
+static inline struct domain_file *domain_to_file(struct weir_domain *domain)
+{
+	return (struct domain_file *)domain;
+}
+
+#endif /* WEIR_MEM_DOMAIN_INTERNAL_H */

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Inventories: a fixed stock of descriptors, for any mmap attached. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/inventory.h>
+
+#include "base/alloc.h"
+#include "base/opts.h"
+#include "base/why.h"
+#include "mem/buf-internal.h"
+
+#define BUFS_DEFAULT 1024
+#define BUFS_MAX (1u << 24)
+#define MMAPS_DEFAULT 16
+#define MMAPS_MAX 4096
+
+struct weir_inventory {
+	struct buf_stock stock;
+	struct mmap_link *last;	/* The last that was asked for. */
+	uint32_t n_links;
+	struct mmap_link *links;	/* Some with .use NULL: free. */
+	struct weir_buf *bufs;
+	struct reactor_obj obj;
+};
+
+static int load_opts(struct weir_inventory_opts *opts,
+		     const struct weir_inventory_opts *user)
+{
+	int err = opts_load(opts, sizeof(*opts), user,
+			    "weir_inventory_create");
+
+	if (err)
+		return err;
+	if (opts->bufs > BUFS_MAX || opts->mmaps > MMAPS_MAX)
+		return why(-EINVAL, "weir_inventory_create: .bufs is at most "
+			   "%u, .mmaps %u", BUFS_MAX, MMAPS_MAX);
+	if (!opts->bufs)
+		opts->bufs = BUFS_DEFAULT;
+	if (!opts->mmaps)
+		opts->mmaps = MMAPS_DEFAULT;
+	return 0;
+}
+
+static void inventory_free(struct weir_inventory *inv)
+{
+	free(inv->links);
+	free(inv->bufs);
+	free(inv);
+}
+
+static void fill(struct weir_inventory *inv, uint32_t n)
+{
+	while (n--) {
+		inv->bufs[n].stock = &inv->stock;
+		stock_push(&inv->stock, &inv->bufs[n]);
+	}
+	inv->stock.total = inv->stock.n_free;
+}
+
+int weir_inventory_create(struct weir_inventory **ret, struct weir_reactor *r,
+			  const struct weir_inventory_opts *user)
+{
+	struct weir_inventory_opts opts;
+	struct weir_inventory *inv;
+	int err;
+
+	err = load_opts(&opts, user);
+	if (err)
+		return err;
+	inv = mem_calloc(1, sizeof(*inv));
+	if (!inv)
+		return why(-ENOMEM, "weir_inventory_create: no memory");
+	inv->bufs = mem_calloc(opts.bufs, sizeof(*inv->bufs));
+	inv->links = mem_calloc(opts.mmaps, sizeof(*inv->links));
+	if (!inv->bufs || !inv->links)
+		err = why(-ENOMEM, "weir_inventory_create: no memory for %u "
+			  "bufs", opts.bufs);
+	if (!err)
+		err = reactor_attach(r, &inv->obj, "inventory");
+	if (err) {
+		inventory_free(inv);
+		return err;
+	}
+	inv->stock.r = r;
+	inv->n_links = opts.mmaps;
+	inv->last = inv->links;
+	fill(inv, opts.bufs);
+	*ret = inv;
+	return 0;
+}
+
+int weir_inventory_destroy(struct weir_inventory *inv)
+{
+	uint32_t i;
+
+	if (!inv)
+		return 0;
+	if (inv->stock.n_free != inv->stock.total)
+		return why(-EBUSY, "weir_inventory_destroy: %llu bufs are out",
+			   (unsigned long long)(inv->stock.total -
+						inv->stock.n_free));
+	for (i = 0; i < inv->n_links; i++)
+		if (inv->links[i].use)
+			mmap_detach(&inv->links[i]);
+	reactor_detach(&inv->obj);
+	inventory_free(inv);
+	return 0;
+}
+
+static struct mmap_link *find_link(struct weir_inventory *inv,
+				   const struct weir_mmap *mmap)
+{
+	struct mmap_link *link = inv->last;
+	uint32_t i;
+
+	if (likely(link->use && link->use->mmap == mmap))
+		return link;
+	for (i = 0; i < inv->n_links; i++) {
+		link = &inv->links[i];
+		if (link->use && link->use->mmap == mmap) {
+			inv->last = link;
+			return link;
+		}
+	}
+	return NULL;
+}
+
+int weir_inventory_attach(struct weir_inventory *inv, struct weir_mmap *mmap)
+{
+	uint32_t i;
+
+	if (find_link(inv, mmap))
+		return 0;
+	for (i = 0; i < inv->n_links && inv->links[i].use; i++)
+		;
+	if (i == inv->n_links)
+		return why(-ENOSPC, "weir_inventory_attach: %u mmaps are "
+			   "attached; see .mmaps of weir_inventory_opts",
+			   inv->n_links);
+	return mmap_attach(mmap, inv->stock.r, &inv->links[i], true);
+}
+
+/*
+ * Bufs are counted by mmap and reactor, not by inventory: what is out of this
+ * inventory has to be looked for.
+ */
+static bool has_out(const struct weir_inventory *inv,
+		    const struct mmap_use *use)
+{
+	uint64_t i;
+
+	for (i = 0; i < inv->stock.total; i++)
+		if (inv->bufs[i].state != BUF_FREE && inv->bufs[i].use == use)
+			return true;
+	return false;
+}
+
+int weir_inventory_detach(struct weir_inventory *inv, struct weir_mmap *mmap)
+{
+	struct mmap_link *link = find_link(inv, mmap);
+
+	if (!link)
+		return why(-ENOENT,
+			   "weir_inventory_detach: the mmap is not attached");
+	if (has_out(inv, link->use))
+		return why(-EBUSY,
+			   "weir_inventory_detach: bufs of the mmap are out");
+	mmap_detach(link);
+	return 0;
+}
+
+static bool inside(const char *base, size_t size, const char *p, size_t len)
+{
+	size_t off = (size_t)(p - base);
+
+	return p >= base && off <= size && len <= size - off;
+}
+
+int weir_inventory_get(struct weir_buf **ret, struct weir_inventory *inv,
+		       struct weir_mmap *mmap, void *addr, size_t len,
+		       void *data, size_t data_len)
+{
+	struct mmap_link *link;
+	struct weir_buf *buf;
+
+	reactor_check_thread(inv->stock.r);
+	if (!len)
+		return -EINVAL;
+	link = find_link(inv, mmap);
+	if (unlikely(!link))
+		return -ENOENT;
+	if (!data)
+		data = addr;
+	if (unlikely(!inside(mmap->addr, mmap->len, addr, len) ||
+		     !inside(addr, len, data, data_len)))
+		return -ERANGE;
+	if (unlikely(!inv->stock.free))
+		return -EAGAIN;
+
+	buf = stock_pop(&inv->stock);
+	buf->addr = addr;
+	buf->len = len;
+	buf->data = data;
+	buf->data_len = data_len;
+	buf->use = link->use;
+	buf->index = mmap_use_index(link->use, addr, len);
+	buf_out(buf);
+	*ret = buf;
+	return 0;
+}
+
+static int may_dup(struct weir_inventory *inv, const struct weir_buf *src)
+{
+	uint64_t n = 0;
+
+	if (src->state != BUF_HEAD)
+		return -EPERM;
+	for (; src; src = src->next, n++)
+		if (!find_link(inv, src->use->mmap))
+			return -ENOENT;
+	return n > inv->stock.n_free ? -EAGAIN : 0;
+}
+
+int weir_inventory_dup(struct weir_buf **ret, struct weir_inventory *inv,
+		       const struct weir_buf *src)
+{
+	struct weir_buf *head = NULL, *buf;
+	int err = may_dup(inv, src);
+
+	if (err)
+		return err;
+	for (; src; src = src->next) {
+		err = weir_inventory_get(&buf, inv, src->use->mmap, src->addr,
+					 src->len, src->data, src->data_len);
+		check(!err);
+		if (!head)
+			head = buf;
+		else
+			check(!weir_buf_chain(head, buf));
+	}
+	*ret = head;
+	return 0;
+}
+
+int weir_inventory_stats(const struct weir_inventory *inv,
+			 struct weir_inventory_stats *ret)
+{
+	struct weir_inventory_stats stats = {
+		.size = ret->size,
+		.total = inv->stock.total,
+		.free = inv->stock.n_free,
+		.out = inv->stock.total - inv->stock.n_free,
+	};
+
+	if (ret->size < sizeof(ret->size))
+		return -EINVAL;
+	memcpy(ret, &stats, ret->size < sizeof(stats) ? ret->size :
+						       sizeof(stats));
+	return 0;
+}

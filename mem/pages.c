@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <errno.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include "base/fault.h"
+#include "mem/pages.h"
+
+#define PAGE ((size_t)4096)
+#define HUGE_PAGE ((size_t)2 << 20)
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static char *map(size_t len)
+{
+	char *p;
+
+	if (fault("mmap"))
+		return NULL;
+	p = mmap(NULL, len, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* mmap(2) aligns to pages only: map more, and give back what is too much. */
+static char *map_aligned(size_t len, size_t align)
+{
+	size_t before, after;
+	char *p;
+
+	if (align == PAGE)
+		return map(len);
+	if (len > SIZE_MAX - align)
+		return NULL;
+	p = map(len + align);
+	if (!p)
+		return NULL;
+	before = (align - ((uintptr_t)p & (align - 1))) & (align - 1);
+	after = align - before;
+	if (before)
+		munmap(p, before);
+	if (after)
+		munmap(p + before + len, after);
+	return p + before;
+}
+
+/* In one call on 5.14 and later; else, and under valgrind, page by page. */
+static int populate(char *p, size_t len)
+{
+	size_t i;
+
+	if (fault("madvise"))
+		return -ENOMEM;
+	if (!madvise(p, len, MADV_POPULATE_WRITE))
+		return 0;
+	if (errno != EINVAL)
+		return -errno;
+	for (i = 0; i < len; i += PAGE)
+		*(volatile char *)(p + i) = 0;
+	return 0;
+}
+
+void *pages_alloc(size_t len, size_t align, bool *huge)
+{
+	bool want = *huge && len >= HUGE_PAGE;
+	char *p;
+
+	if (want && align < HUGE_PAGE)
+		align = HUGE_PAGE;
+	p = map_aligned(len, align);
+	if (!p)
+		return NULL;
+	*huge = want && !madvise(p, len, MADV_HUGEPAGE);
+	if (populate(p, len)) {
+		munmap(p, len);
+		return NULL;
+	}
+	return p;
+}
+
+void pages_free(void *p, size_t len)
+{
+	munmap(p, len);
+}
