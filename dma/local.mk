@@ -1,1 +1,12 @@
-libweir_all_la_SOURCES +=
+libweir_all_la_SOURCES += \
+	%D%/chain.c \
+	%D%/crc32c.c \
+	%D%/dma.c \
+	%D%/engine-cpu.c \
+	%D%/engine-file.c \
+	%D%/job-internal.h \
+	%D%/job.c \
+	%D%/loc.c \
+	%D%/loc.h \
+	%D%/pipeline.c \
+	%D%/route.c

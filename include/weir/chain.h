@@ -17,10 +17,11 @@
  *
  * A step runs once all its dependencies have ended as they should; if one ends
  * otherwise the step is skipped.  A step that fails, and has no dependant that
- * waits for its failure or its end, fails the chain: nothing more is begun,
- * what is under way ends, and the chain's result is that of the first such
- * failure.  Cancelling the chain (weir_op_cancel() of its operation, a
- * deadline, a stopping reactor) cancels the steps under way and skips the rest.
+ * waits for its failure, fails the chain: what is under way ends, nothing more
+ * is begun but steps that wait for nothing but the end of others, which is
+ * where to clean up, and the chain's result is that of the first such failure.
+ * Cancelling the chain (weir_op_cancel() of its operation, a deadline, a
+ * stopping reactor) cancels the steps under way and skips all the rest.
  *
  *	step:  IDLE -> RUNNING -> DONE, FAILED or CANCELLED
  *	         +---> SKIPPED
@@ -47,7 +48,7 @@ struct weir_job;
 /* How a dependency has to end for its dependant to run. */
 #define WEIR_CHAIN_ON_DONE 1u	/* With success. */
 #define WEIR_CHAIN_ON_FAILED 2u	/* With an error. */
-#define WEIR_CHAIN_ON_END 3u	/* In either way. */
+#define WEIR_CHAIN_ON_END 3u	/* In any way; or it was skipped. */
 
 /* States of a step. */
 #define WEIR_STEP_IDLE 0	/* Not reached, or the chain never ran. */
@@ -85,10 +86,11 @@ typedef int64_t weir_chain_call_fn(struct weir_chain *chain, uint32_t step,
 				   void *arg);
 
 /*
- * A step that starts an operation of its own: start @op and return 0, or return
- * the negative errno that the start returned, which is the step's failure.
- * -EAGAIN is not: the chain asks again in a later turn.  @op has its callback;
- * leave it and .data.
+ * A step that starts an operation of its own: start @op and return 0.  Return 1
+ * if there is nothing to be done: the step is done, with 0.  Else return the
+ * negative errno that the start returned, which is the step's failure; but not
+ * -EAGAIN: the chain asks again in a later turn.  @op has its callback; leave
+ * it.  To return 0 without starting @op fails the step with -EINVAL.
  */
 typedef int weir_chain_start_fn(struct weir_chain *chain, uint32_t step,
 				struct weir_op *op, void *arg);

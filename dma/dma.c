@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* DMA contexts: their life, and what they count. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/opts.h"
+#include "base/why.h"
+#include "dma/job-internal.h"
+
+#define JOBS_DEFAULT 4096
+#define JOBS_MAX (1u << 24)
+#define TURN_BYTES_DEFAULT (1u << 20)
+#define FILE_SLICE_DEFAULT (16u << 20)
+#define SLICE_MIN 4096
+
+static int load_opts(struct weir_dma_opts *opts,
+		     const struct weir_dma_opts *user)
+{
+	int err = opts_load(opts, sizeof(*opts), user, "weir_dma_create");
+
+	if (err)
+		return err;
+	if (!opts->jobs_max)
+		opts->jobs_max = JOBS_DEFAULT;
+	if (!opts->turn_bytes)
+		opts->turn_bytes = TURN_BYTES_DEFAULT;
+	if (!opts->file_slice)
+		opts->file_slice = FILE_SLICE_DEFAULT;
+	if (!opts->worker_min)
+		opts->worker_min = UINT64_MAX;
+	if (opts->jobs_max > JOBS_MAX)
+		return why(-EINVAL, "weir_dma_create: .jobs_max is at most %u",
+			   JOBS_MAX);
+	if (opts->turn_bytes < SLICE_MIN || opts->file_slice < SLICE_MIN)
+		return why(-EINVAL, "weir_dma_create: .turn_bytes and "
+			   ".file_slice are at least %u", SLICE_MIN);
+	return 0;
+}
+
+int weir_dma_create(struct weir_dma **ret, struct weir_reactor *r,
+		    const struct weir_dma_opts *user)
+{
+	struct weir_dma_opts opts;
+	struct weir_dma *dma;
+	int err;
+
+	err = load_opts(&opts, user);
+	if (err)
+		return err;
+	dma = mem_calloc(1, sizeof(*dma));
+	if (!dma)
+		return why(-ENOMEM, "weir_dma_create: no memory");
+	err = reactor_attach(r, &dma->obj, "DMA context");
+	if (err) {
+		free(dma);
+		return err;
+	}
+	dma->r = r;
+	dma->state = WEIR_DMA_STOPPED;
+	dma->jobs_max = opts.jobs_max;
+	dma->worker_min = opts.worker_min;
+	dma->file_slice = opts.file_slice;
+	dma->turn_bytes = opts.turn_bytes;
+	cpu_init(dma);
+	*ret = dma;
+	return 0;
+}
+
+int weir_dma_start(struct weir_dma *dma)
+{
+	if (dma->state == WEIR_DMA_STOPPING)
+		return why(-EBUSY, "weir_dma_start: the context is stopping; "
+			   "wait for the operation of weir_dma_stop()");
+	dma->state = WEIR_DMA_RUNNING;
+	return 0;
+}
+
+static const struct weir_op_class stop_class = { .name = "DMA stop" };
+
+void dma_left(struct weir_dma *dma)
+{
+	struct weir_op *op = dma->stop_op;
+
+	if (dma->n_jobs)
+		return;
+	dma->stop_op = NULL;
+	dma->state = WEIR_DMA_STOPPED;
+	op_complete(op, 0);
+}
+
+/*
+ * A cancel may end its job at once, or any job that was waiting for it: so the
+ * list is walked by taking jobs off it and putting them on another.
+ */
+static void cancel_all(struct weir_dma *dma)
+{
+	struct weir_job *asked = NULL;
+	struct weir_job *job;
+	struct job_priv *p;
+
+	while ((job = dma->jobs)) {
+		p = job_priv(job);
+		dma->jobs = p->next;
+		if (p->next)
+			job_priv(p->next)->pprev = &dma->jobs;
+		p->next = asked;
+		p->pprev = &asked;
+		if (asked)
+			job_priv(asked)->pprev = &p->next;
+		asked = job;
+		weir_op_cancel(&job->op);
+	}
+	dma->jobs = asked;
+	if (asked)
+		job_priv(asked)->pprev = &dma->jobs;
+}
+
+int weir_dma_stop(struct weir_dma *dma, struct weir_op *op)
+{
+	int err;
+
+	if (dma->state == WEIR_DMA_STOPPING)
+		return why(-EBUSY, "weir_dma_stop: the context is stopping");
+	err = op_begin(dma->r, op, &stop_class);
+	if (err)
+		return err;
+	dma->state = WEIR_DMA_STOPPING;
+	cancel_all(dma);
+	dma->stop_op = op;
+	dma_left(dma);
+	return 0;
+}
+
+int weir_dma_destroy(struct weir_dma *dma)
+{
+	if (!dma)
+		return 0;
+	if (dma->n_jobs)
+		return why(-EBUSY, "weir_dma_destroy: %llu jobs are under way",
+			   (unsigned long long)dma->n_jobs);
+	if (weir_op_is_busy(&dma->tick))
+		return why(-EBUSY, "weir_dma_destroy: callbacks of jobs are "
+			   "due");
+	reactor_detach(&dma->obj);
+	free(dma);
+	return 0;
+}
+
+int weir_dma_state(const struct weir_dma *dma)
+{
+	return (int)dma->state;
+}
+
+struct weir_reactor *weir_dma_reactor(const struct weir_dma *dma)
+{
+	return dma->r;
+}
+
+int weir_dma_stats(const struct weir_dma *dma, struct weir_dma_stats *ret)
+{
+	struct weir_dma_stats stats = dma->stats;
+	size_t size = ret->size;
+
+	if (size < sizeof(ret->size))
+		return -EINVAL;
+	stats.size = size;
+	stats.in_flight = dma->n_jobs;
+	memcpy(ret, &stats, size < sizeof(stats) ? size : sizeof(stats));
+	return 0;
+}

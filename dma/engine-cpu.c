@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * The cpu engine: memory to memory, and computations over memory.  Every other
+ * engine is tested against it.
+ *
+ * The reactor's thread does the work, but only so many bytes in a turn: a job
+ * that is too large for what is left of the turn's budget waits in a queue, and
+ * the queue is served in the next turns, slice by slice, all jobs in rotation.
+ * From .worker_min bytes on a worker does all of it.
+ */
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+#include "dma/job-internal.h"
+#include "reactor/io.h"
+
+/* 256 KiB: 10 to 50 us, by operation and by how cold the memory is. */
+#define SLICE ((uint64_t)256 << 10)
+
+static bool can(uint32_t kind, uint32_t src, uint32_t dst)
+{
+	(void)kind;
+	return (!src || src == WEIR_DOMAIN_SYSTEM) &&
+	       (!dst || dst == WEIR_DOMAIN_SYSTEM);
+}
+
+static void *at(const struct cursor *c)
+{
+	return (void *)(uintptr_t)c->addr;
+}
+
+/* The pattern goes on where the last piece left it. */
+static void fill(char *p, size_t len, uint64_t pattern, uint64_t phase)
+{
+	unsigned int shift = (unsigned int)(phase & 7) * 8;
+	char bytes[8];
+	size_t i;
+
+	for (i = 0; i < 8; i++)
+		bytes[i] = (char)(pattern >> ((shift + 8 * i) & 63));
+	for (i = 0; i + 8 <= len; i += 8)
+		memcpy(p + i, bytes, 8);
+	memcpy(p + i, bytes, len - i);
+}
+
+static size_t equal_bytes(const char *a, const char *b, size_t len)
+{
+	size_t i = 0;
+
+	if (!memcmp(a, b, len))
+		return len;
+	while (i + 64 <= len && !memcmp(a + i, b + i, 64))
+		i += 64;
+	while (a[i] == b[i])
+		i++;
+	return i;
+}
+
+/* Do @n bytes, which lie in one piece of each side.  Returns how many. */
+static size_t piece(struct weir_job *job, struct job_priv *p, size_t n)
+{
+	size_t same;
+
+	switch (job->kind) {
+	case WEIR_JOB_FILL:
+		fill(at(&p->dst), n, job->pattern, p->done);
+		return n;
+	case WEIR_JOB_CRC32C:
+		p->crc = crc32c(p->crc, at(&p->src), n);
+		return n;
+	case WEIR_JOB_COPY_CRC32C:
+		p->crc = crc32c_copy(p->crc, at(&p->dst), at(&p->src), n);
+		return n;
+	case WEIR_JOB_COMPARE:
+		same = equal_bytes(at(&p->src), at(&p->dst), n);
+		p->differ = same < n;
+		return same;
+	default:
+		memcpy(at(&p->dst), at(&p->src), n);
+		return n;
+	}
+}
+
+static bool finished(const struct job_priv *p)
+{
+	return p->done == p->total || p->differ;
+}
+
+/* Do at most @max bytes, as far as there are. */
+static void slice(struct weir_job *job, uint64_t max)
+{
+	struct job_priv *p = job_priv(job);
+	uint64_t n;
+
+	while (max && !finished(p)) {
+		n = max;
+		if (p->src.side && p->src.len < n)
+			n = p->src.len;
+		if (p->dst.side && p->dst.len < n)
+			n = p->dst.len;
+		max -= n;
+		n = piece(job, p, n);
+		p->done += n;
+		if (p->src.side)
+			cursor_advance(&p->src, n);
+		if (p->dst.side)
+			cursor_advance(&p->dst, n);
+	}
+}
+
+static void enqueue(struct weir_dma *dma, struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+
+	p->q_next = NULL;
+	p->q_pprev = dma->queue_last;
+	*dma->queue_last = job;
+	dma->queue_last = &p->q_next;
+}
+
+static void dequeue(struct weir_dma *dma, struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+
+	*p->q_pprev = p->q_next;
+	if (p->q_next)
+		job_priv(p->q_next)->q_pprev = p->q_pprev;
+	else
+		dma->queue_last = p->q_pprev;
+	p->q_pprev = NULL;
+}
+
+/* Have the queue served in the next turn. */
+static void arm_tick(struct weir_dma *dma)
+{
+	static const struct weir_op_class tick_class = { .name = "DMA turn" };
+
+	if (weir_op_is_busy(&dma->tick))
+		return;
+	op_enlist(dma->r, &dma->tick, &tick_class);
+	op_complete(&dma->tick, 0);
+}
+
+static uint64_t budget(struct weir_dma *dma)
+{
+	if (dma->budget_turn != dma->r->stats.turns) {
+		dma->budget_turn = dma->r->stats.turns;
+		dma->budget = dma->turn_bytes;
+	}
+	return dma->budget;
+}
+
+static void serve(struct weir_op *op, int64_t res)
+{
+	struct weir_dma *dma = weir_container_of(op, struct weir_dma, tick);
+	struct weir_job *job;
+	struct job_priv *p;
+	uint64_t max, before;
+
+	(void)res;
+	while ((job = dma->queue) && (max = budget(dma))) {
+		p = job_priv(job);
+		before = p->done;
+		slice(job, max < SLICE ? max : SLICE);
+		dma->budget -= p->done - before;
+		dequeue(dma, job);
+		if (finished(p))
+			job_end(job, 0);
+		else
+			enqueue(dma, job);
+	}
+	if (dma->queue)
+		arm_tick(dma);
+}
+
+/* On a worker.  The bytes are told by p->done. */
+static int64_t work(void *arg)
+{
+	struct weir_job *job = arg;
+	struct job_priv *p = job_priv(job);
+
+	while (!finished(p)) {
+		if (atomic_load_explicit(&p->stop, memory_order_relaxed))
+			return -ECANCELED;
+		slice(job, SLICE);
+	}
+	return 0;
+}
+
+static void work_done(struct weir_op *op, int64_t res)
+{
+	job_end(weir_container_of(op, struct weir_job, inner), res);
+}
+
+static void start_work(struct weir_job *job)
+{
+	struct weir_op *op = &job->inner;
+
+	job_priv(job)->dma->stats.worker_jobs++;
+	weir_op_init(op, work_done);
+	op->kind = IO_WORK;
+	op->u.io.addr = (uintptr_t)work;
+	op->u.io.aux = (uintptr_t)job;
+	io_launch(job->op.reactor, op);
+}
+
+static void start(struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+	struct weir_dma *dma = p->dma;
+
+	dma->stats.cpu_jobs++;
+	if (p->total >= dma->worker_min) {
+		start_work(job);
+	} else if (!dma->queue && p->total <= budget(dma)) {
+		dma->budget -= p->total;
+		slice(job, p->total);
+		job_end(job, 0);
+	} else {
+		enqueue(dma, job);
+		arm_tick(dma);
+	}
+}
+
+static void cancel(struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+
+	if (p->q_pprev) {
+		dequeue(p->dma, job);
+		job_end(job, -ECANCELED);
+		return;
+	}
+	atomic_store_explicit(&p->stop, true, memory_order_relaxed);
+	weir_op_cancel(&job->inner);
+}
+
+void cpu_init(struct weir_dma *dma)
+{
+	dma->queue_last = &dma->queue;
+	dma->budget_turn = UINT64_MAX;
+	weir_op_init(&dma->tick, serve);
+}
+
+const struct engine engine_cpu = {
+	.name = "cpu",
+	.can = can,
+	.start = start,
+	.cancel = cancel,
+};

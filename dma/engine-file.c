@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * The file engine: memory <-> file by the reactor's reads and writes, and file
+ * -> file inside the kernel.
+ *
+ * A job is a sequence of steps, each one operation on what is contiguous in the
+ * file, and on up to JOB_IOVS pieces of memory.
+ *
+ * O_DIRECT wants offsets, lengths and memory aligned.  What is not, at either
+ * end of a range, goes through the descriptor without O_DIRECT; the kernel
+ * keeps the two coherent as long as they do not share a page, see
+ * mem/domain-internal.h.
+ */
+
+#include <errno.h>
+
+#include "dma/job-internal.h"
+#include "mem/buf-internal.h"
+#include "reactor/io.h"
+
+static bool can(uint32_t kind, uint32_t src, uint32_t dst)
+{
+	bool known = (src == WEIR_DOMAIN_SYSTEM || src == WEIR_DOMAIN_FILE) &&
+		     (dst == WEIR_DOMAIN_SYSTEM || dst == WEIR_DOMAIN_FILE);
+
+	return known && (kind == WEIR_JOB_COPY || kind == WEIR_JOB_PULL ||
+			 kind == WEIR_JOB_PUSH);
+}
+
+static bool is_file(const struct cursor *c)
+{
+	return !c->loc->buf && c->loc->domain &&
+	       c->loc->domain->kind == WEIR_DOMAIN_FILE;
+}
+
+static struct domain_file *file_of(const struct cursor *c)
+{
+	return domain_to_file(c->loc->domain);
+}
+
+/* Whether every piece begins and ends at a multiple of @align. */
+static bool is_aligned(const struct weir_loc *loc, enum loc_side side,
+		       uint64_t n, uint32_t align)
+{
+	struct cursor c;
+
+	for (cursor_init(&c, loc, side, n); c.left; cursor_advance(&c, c.len))
+		if ((c.addr | c.len) & (align - 1))
+			return false;
+	return true;
+}
+
+/* Without a way round O_DIRECT all must be aligned from the start. */
+static int check_direct(const struct weir_loc *floc, enum loc_side fside,
+			const struct weir_loc *mloc, enum loc_side mside,
+			const struct loc_info *finfo, uint64_t total)
+{
+	struct domain_file *file;
+
+	if (finfo->domain->kind != WEIR_DOMAIN_FILE)
+		return 0;
+	file = domain_to_file(finfo->domain);
+	if (!file->align || file->buffered_fd >= 0)
+		return 0;
+	return is_aligned(floc, fside, total, file->align) &&
+	       is_aligned(mloc, mside, total, file->mem_align) ? 0 : -EINVAL;
+}
+
+static int check_job(const struct weir_job *job, const struct loc_info *src,
+		     const struct loc_info *dst, uint64_t total)
+{
+	enum loc_side side = job->flags & WEIR_JOB_OVERWRITE ? LOC_OVERWRITE :
+							       LOC_APPEND;
+	int err;
+
+	if (src->domain->kind == dst->domain->kind)
+		return 0;
+	err = check_direct(&job->src, LOC_SRC, &job->dst, side, src, total);
+	return err ? err : check_direct(&job->dst, side, &job->src, LOC_SRC,
+					dst, total);
+}
+
+static uint64_t min3(uint64_t a, uint64_t b, uint64_t c)
+{
+	uint64_t ab = a < b ? a : b;
+
+	return ab < c ? ab : c;
+}
+
+static void launch(struct weir_job *job, int kind, int fd, uint64_t addr,
+		   uint64_t len, uint64_t off, uint64_t aux)
+{
+	struct weir_op *op = &job->inner;
+
+	op->kind = (uint16_t)kind;
+	op->u.io.fd = fd;
+	op->u.io.flags = 0;
+	op->u.io.addr = addr;
+	op->u.io.len = len;
+	op->u.io.off = off;
+	op->u.io.aux = aux;
+	op->u.io.done = 0;
+	op->u.io.seg = 0;
+	op->u.io.seg_off = 0;
+	io_launch(job->op.reactor, op);
+}
+
+/* The kernel's own copy knows no alignment: take what is not O_DIRECT. */
+static int plain_fd(const struct cursor *c)
+{
+	struct domain_file *file = file_of(c);
+
+	return file->buffered_fd >= 0 ? file->buffered_fd : file->fd;
+}
+
+static void step_files(struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+	uint64_t n = min3(p->src.len, p->dst.len, p->dma->file_slice);
+
+	p->direct = false;
+	job->inner.u.io.buf_index = 0;
+	launch(job, IO_COPY_RANGE, plain_fd(&p->src),
+	       (uint64_t)plain_fd(&p->dst), n, p->src.addr, p->dst.addr);
+}
+
+/* Pieces of memory that follow the one at @mem, up to @max bytes. */
+static uint32_t gather(struct iovec *iov, const struct cursor *mem,
+		       uint64_t max, uint64_t *len)
+{
+	struct cursor c = *mem;
+	uint32_t n = 0;
+	uint64_t some;
+
+	*len = 0;
+	while (n < JOB_IOVS && c.left && *len < max) {
+		some = c.len < max - *len ? c.len : max - *len;
+		iov[n].iov_base = (void *)(uintptr_t)c.addr;
+		iov[n].iov_len = some;
+		n++;
+		*len += some;
+		cursor_advance(&c, some);
+	}
+	return n;
+}
+
+/*
+ * How much of the next @n bytes goes one way, and which: up to the next aligned
+ * offset, or whole aligned blocks.
+ */
+static uint64_t pick_fd(struct job_priv *p, const struct domain_file *file,
+			const struct cursor *f, const struct cursor *m,
+			uint64_t n, int *fd)
+{
+	uint64_t head = (0 - f->addr) & (file->align - 1);
+	uint64_t body = n & ~(uint64_t)(file->align - 1);
+
+	p->direct = false;
+	*fd = file->buffered_fd;
+	if (head)
+		return head < n ? head : n;
+	if (!body || m->addr & (file->mem_align - 1))
+		return n;
+	p->direct = true;
+	*fd = file->fd;
+	return body;
+}
+
+static void step_one(struct weir_job *job, struct job_priv *p,
+		     const struct cursor *f, const struct cursor *m, bool in)
+{
+	uint64_t n = f->len < m->len ? f->len : m->len;
+	struct domain_file *file = file_of(f);
+	int index = m->buf ? m->buf->index : 0;
+	int fd = file->fd;
+
+	p->direct = false;
+	if (file->align)
+		n = pick_fd(p, file, f, m, n, &fd);
+	job->inner.u.io.buf_index = index;
+	p->dma->stats.fixed += index != 0;
+	launch(job, in ? IO_READ : IO_WRITE, fd, m->addr, n, f->addr, 0);
+}
+
+static void step_memory(struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+	bool in = is_file(&p->src);
+	struct cursor *f = in ? &p->src : &p->dst;
+	struct cursor *m = in ? &p->dst : &p->src;
+	uint64_t len;
+	uint32_t n;
+
+	if (f->len <= m->len || file_of(f)->align) {
+		step_one(job, p, f, m, in);
+		return;
+	}
+	p->direct = false;
+	n = gather(p->iov, m, f->len, &len);
+	job->inner.u.io.buf_index = 0;
+	launch(job, in ? IO_READV : IO_WRITEV, file_of(f)->fd,
+	       (uintptr_t)p->iov, n, f->addr, len);
+}
+
+static void step(struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+
+	if (is_file(&p->src) && is_file(&p->dst))
+		step_files(job);
+	else
+		step_memory(job);
+}
+
+/* What the step was to move. */
+static uint64_t asked(const struct weir_op *op)
+{
+	return op->kind == IO_READV || op->kind == IO_WRITEV ? op->u.io.aux :
+							       op->u.io.len;
+}
+
+static void advance(struct cursor *c, uint64_t n)
+{
+	uint64_t some;
+
+	for (; n; n -= some) {
+		some = n < c->len ? n : c->len;
+		cursor_advance(c, some);
+	}
+}
+
+/*
+ * After a short direct read, which ended at the end of the file, going on from
+ * there is not aligned: the kernel's -EINVAL says no more than that.
+ */
+static bool is_direct_end(const struct job_priv *p, const struct weir_op *op,
+			  int64_t res)
+{
+	return res == -EINVAL && p->direct && op->kind == IO_READ &&
+	       op->detail.bytes;
+}
+
+static void step_done(struct weir_op *op, int64_t res)
+{
+	struct weir_job *job = weir_container_of(op, struct weir_job, inner);
+	struct job_priv *p = job_priv(job);
+	uint64_t n = op->detail.bytes;
+
+	p->done += n;
+	advance(&p->src, n);
+	advance(&p->dst, n);
+	if (is_direct_end(p, op, res))
+		res = (int64_t)n;
+
+	if (res < 0)
+		job_end(job, res);
+	else if (p->done == p->total)
+		job_end(job, 0);
+	else if (n < asked(op))
+		job_end(job, job->flags & WEIR_JOB_SHORT_OK ? 0 : -ENODATA);
+	else if (op_cancel_wanted(&job->op))
+		job_end(job, -ECANCELED);
+	else
+		step(job);
+}
+
+static void start(struct weir_job *job)
+{
+	job_priv(job)->dma->stats.file_jobs++;
+	weir_op_init(&job->inner, step_done);
+	step(job);
+}
+
+static void cancel(struct weir_job *job)
+{
+	weir_op_cancel(&job->inner);
+}
+
+const struct engine engine_file = {
+	.name = "file",
+	.can = can,
+	.verify = check_job,
+	.start = start,
+	.cancel = cancel,
+};

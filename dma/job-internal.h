@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_DMA_JOB_INTERNAL_H
+#define WEIR_DMA_JOB_INTERNAL_H
+
+/*
+ * The library's part of a job, the context it runs in, and engines.
+ *
+ *	weir_job_start()   check, find an engine, hold bufs and domains
+ *	  engine->start()  ... moves .done bytes, and moves the cursors on ...
+ *	job_end()          commit, release, complete job->op
+ *
+ * A job is on its context's list from start to end.
+ */
+
+#include <stdatomic.h>
+#include <sys/uio.h>
+
+#include <weir/dma.h>
+#include <weir/job.h>
+
+#include "dma/loc.h"
+#include "reactor/op-inline.h"
+
+struct engine;
+
+#define JOB_IOVS 6	/* Pieces of memory that one file transfer takes. */
+
+struct job_priv {
+	struct weir_dma *dma;
+	const struct engine *engine;
+	struct weir_job *next;		/* In the context's list of all. */
+	struct weir_job **pprev;
+	struct weir_job *q_next;	/* In the cpu engine's queue. */
+	struct weir_job **q_pprev;	/* NULL: not in it. */
+	struct cursor src, dst;
+	uint64_t total;
+	uint64_t done;
+	uint32_t crc;
+	atomic_bool stop;		/* For the worker that has it. */
+	bool differ;			/* A compare has found a difference. */
+	bool direct;			/* The step goes through O_DIRECT. */
+	struct iovec iov[JOB_IOVS];
+};
+
+_Static_assert(sizeof(struct weir_job) == 1024, "part of the ABI");
+_Static_assert(sizeof(struct weir_loc) == 64, "part of the ABI");
+_Static_assert(sizeof(struct job_priv) <= sizeof(((struct weir_job *)0)->words),
+	       "the library's part of a job");
+
+static inline struct job_priv *job_priv(struct weir_job *job)
+{
+	return (struct job_priv *)(void *)job->words;
+}
+
+/*
+ * What executes jobs.  The first that can do a job gets it, so the order of
+ * engines[] is the order of preference.
+ */
+struct engine {
+	const char *name;
+
+	/* Whether it can do @kind from a domain of kind @src to one of @dst; 0
+	 * is a side that is not used.  A pure function. */
+	bool (*can)(uint32_t kind, uint32_t src, uint32_t dst);
+
+	/* More to check before the start.  Optional. */
+	int (*verify)(const struct weir_job *job, const struct loc_info *src,
+		      const struct loc_info *dst, uint64_t total);
+
+	/* Its op is PENDING, the cursors are at the start.  Cannot fail: call
+	 * job_end(), now or later, exactly once. */
+	void (*start)(struct weir_job *job);
+
+	/* It should end early; it has not called job_end() yet. */
+	void (*cancel)(struct weir_job *job);
+};
+
+extern const struct engine engine_cpu;
+extern const struct engine engine_file;
+extern const struct engine *const engines[];	/* Ends with NULL. */
+
+/* route.c: who does it, or NULL.  A pure function of its arguments. */
+const struct engine *route(uint32_t kind, uint32_t src, uint32_t dst);
+
+struct weir_dma {
+	struct weir_reactor *r;
+	uint32_t state;
+	uint32_t jobs_max;
+	uint64_t n_jobs;
+	struct weir_job *jobs;		/* All under way. */
+	struct weir_op *stop_op;	/* In STOPPING. */
+	uint64_t worker_min;		/* UINT64_MAX: never. */
+	uint64_t file_slice;
+
+	/* The cpu engine's: what it may still do in this turn, and what waits
+	 * for the next. */
+	uint64_t turn_bytes;
+	uint64_t budget;
+	uint64_t budget_turn;
+	struct weir_job *queue;
+	struct weir_job **queue_last;
+	struct weir_op tick;
+
+	struct weir_dma_stats stats;
+	struct reactor_obj obj;
+};
+
+/*
+ * @job ends with @res, or, if that is >= 0, with what it has done.  Nothing
+ * touches its memory any more.
+ */
+void job_end(struct weir_job *job, int64_t res);
+
+/* engine-cpu.c: set up and take down its part of @dma. */
+void cpu_init(struct weir_dma *dma);
+
+/* dma.c: a job has left; a stop may be done. */
+void dma_left(struct weir_dma *dma);
+
+#endif /* WEIR_DMA_JOB_INTERNAL_H */

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Jobs: everything is checked before anything is changed; then an engine. */
+
+#include <errno.h>
+
+#include "dma/job-internal.h"
+
+/* What the sides of a job are, by its kind and flags. */
+struct shape {
+	enum loc_side src_side, dst_side;
+	struct loc_info src, dst;
+	uint64_t total;
+	const struct engine *engine;
+};
+
+static int set_sides(const struct weir_job *job, struct shape *s)
+{
+	bool over = job->flags & WEIR_JOB_OVERWRITE;
+
+	if (job->flags & ~(WEIR_JOB_OVERWRITE | WEIR_JOB_SHORT_OK))
+		return -EINVAL;
+	s->src_side = LOC_SRC;
+	s->dst_side = over ? LOC_OVERWRITE : LOC_APPEND;
+	switch (job->kind) {
+	case WEIR_JOB_COPY:
+	case WEIR_JOB_PULL:
+	case WEIR_JOB_PUSH:
+	case WEIR_JOB_COPY_CRC32C:
+		return 0;
+	case WEIR_JOB_FILL:
+		s->src_side = LOC_NONE;
+		return 0;
+	case WEIR_JOB_CRC32C:
+		s->dst_side = LOC_NONE;
+		return 0;
+	case WEIR_JOB_COMPARE:
+		s->dst_side = LOC_SRC;
+		return 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+static int check_totals(const struct weir_job *job, struct shape *s)
+{
+	s->total = s->src_side ? s->src.total : s->dst.total;
+	if (!s->total)
+		return -EINVAL;
+	if (s->total > INT64_MAX)
+		return -ERANGE;
+	if (!s->dst_side || !s->src_side)
+		return 0;
+	if (job->dst.buf && s->dst_side != LOC_SRC)
+		return s->dst.total < s->total ? -EMSGSIZE : 0;
+	return s->dst.total != s->total ? -EMSGSIZE : 0;
+}
+
+static bool overlaps(const struct weir_job *job, const struct shape *s)
+{
+	if (!s->src_side || !s->dst_side || s->dst_side == LOC_SRC)
+		return false;
+	if (job->src.buf && job->src.buf == job->dst.buf)
+		return true;
+	if (s->src.domain != s->dst.domain || s->src.lo >= s->dst.hi ||
+	    s->dst.lo >= s->src.hi)
+		return false;
+	return loc_overlap(&job->src, s->src_side, &job->dst, s->dst_side,
+			   s->total);
+}
+
+static int find_engine(const struct weir_job *job, struct shape *s)
+{
+	uint32_t src = s->src_side ? s->src.domain->kind : 0;
+	uint32_t dst = s->dst_side ? s->dst.domain->kind : 0;
+
+	if ((job->kind == WEIR_JOB_PULL && (src == WEIR_DOMAIN_SYSTEM ||
+					    dst != WEIR_DOMAIN_SYSTEM)) ||
+	    (job->kind == WEIR_JOB_PUSH && (dst == WEIR_DOMAIN_SYSTEM ||
+					    src != WEIR_DOMAIN_SYSTEM)))
+		return -EINVAL;
+	s->engine = route(job->kind, src, dst);
+	if (!s->engine)
+		return -EXDEV;
+	if (!s->engine->verify)
+		return 0;
+	return s->engine->verify(job, &s->src, &s->dst, s->total);
+}
+
+static int check_job(const struct weir_job *job, struct shape *s)
+{
+	int err = set_sides(job, s);
+
+	if (!err && s->src_side)
+		err = loc_check(&job->src, s->src_side, &s->src);
+	if (!err && s->dst_side)
+		err = loc_check(&job->dst, s->dst_side, &s->dst);
+	if (!err)
+		err = check_totals(job, s);
+	if (!err && overlaps(job, s))
+		err = -EINVAL;
+	return err ? err : find_engine(job, s);
+}
+
+static int may_start(struct weir_dma *dma, struct weir_job *job)
+{
+	if (unlikely(dma->state != WEIR_DMA_RUNNING))
+		return -EBADFD;
+	if (unlikely(dma->n_jobs >= dma->jobs_max)) {
+		dma->stats.refused++;
+		return -EAGAIN;
+	}
+	return op_may_begin(dma->r, &job->op);
+}
+
+static void job_cancel(struct weir_op *op)
+{
+	struct weir_job *job = weir_job_of(op);
+
+	job_priv(job)->engine->cancel(job);
+}
+
+static const struct weir_op_class job_class = {
+	.name = "job",
+	.cancel = job_cancel,
+};
+
+static void enlist(struct weir_dma *dma, struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+
+	p->dma = dma;
+	p->next = dma->jobs;
+	p->pprev = &dma->jobs;
+	if (p->next)
+		job_priv(p->next)->pprev = &p->next;
+	dma->jobs = job;
+	dma->n_jobs++;
+	dma->stats.started++;
+}
+
+int weir_job_start(struct weir_dma *dma, struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+	struct shape s;
+	int err;
+
+	if (unlikely(job->op.state != OP_IDLE))
+		return -EINVAL;
+	err = check_job(job, &s);
+	if (likely(!err))
+		err = may_start(dma, job);
+	if (unlikely(err))
+		return err;
+
+	op_enlist(dma->r, &job->op, &job_class);
+	enlist(dma, job);
+	p->engine = s.engine;
+	p->total = s.total;
+	p->done = 0;
+	p->crc = job->crc;
+	p->q_pprev = NULL;
+	p->differ = false;
+	atomic_init(&p->stop, false);
+	p->src.side = s.src_side;
+	p->dst.side = s.dst_side;
+	if (s.src_side) {
+		loc_hold(&job->src, s.src_side);
+		cursor_init(&p->src, &job->src, s.src_side, s.total);
+	}
+	if (s.dst_side) {
+		loc_hold(&job->dst, s.dst_side);
+		cursor_init(&p->dst, &job->dst, s.dst_side, s.total);
+	}
+	s.engine->start(job);
+	return 0;
+}
+
+static void count(struct weir_dma *dma, const struct job_priv *p, int64_t res)
+{
+	dma->stats.bytes += p->done;
+	if (res >= 0)
+		dma->stats.completed++;
+	else if (res == -ECANCELED)
+		dma->stats.cancelled++;
+	else
+		dma->stats.failed++;
+}
+
+void job_end(struct weir_job *job, int64_t res)
+{
+	struct job_priv *p = job_priv(job);
+	struct weir_dma *dma = p->dma;
+
+	if (res >= 0) {
+		res = (int64_t)p->done;
+		if (p->dst.side == LOC_APPEND || p->dst.side == LOC_OVERWRITE)
+			loc_commit(&job->dst, p->dst.side, p->done);
+		job->crc = p->crc;
+	}
+	if (p->src.side)
+		loc_release(&job->src, p->src.side);
+	if (p->dst.side)
+		loc_release(&job->dst, p->dst.side);
+	job->op.detail.bytes = p->done;
+	job->op.detail.segment = p->src.side ? p->src.index : p->dst.index;
+	count(dma, p, res);
+
+	*p->pprev = p->next;
+	if (p->next)
+		job_priv(p->next)->pprev = p->pprev;
+	dma->n_jobs--;
+	op_complete(&job->op, res);
+	if (unlikely(dma->stop_op))
+		dma_left(dma);
+}

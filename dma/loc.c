@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+#include <errno.h>
+
+#include "dma/loc.h"
+#include "mem/buf-internal.h"
+
+/* The bytes of @buf that are meant. */
+static void buf_piece(const struct weir_buf *buf, enum loc_side side,
+		      uint64_t *addr, uint64_t *len)
+{
+	char *p = buf->data;
+
+	switch (side) {
+	case LOC_SRC:
+		*len = buf->data_len;
+		break;
+	case LOC_APPEND:
+		p += buf->data_len;
+		*len = buf_tailroom(buf);
+		break;
+	default:
+		*len = buf_tailroom(buf) + buf->data_len;
+		break;
+	}
+	*addr = (uintptr_t)p;
+}
+
+/* Load the piece at .index; bufs are counted as they are passed. */
+static void load(struct cursor *c)
+{
+	const struct weir_loc *loc = c->loc;
+
+	if (c->buf) {
+		buf_piece(c->buf, c->side, &c->addr, &c->len);
+	} else if (loc->n_iov) {
+		c->addr = (uintptr_t)loc->iov[c->index].iov_base;
+		c->len = loc->iov[c->index].iov_len;
+	} else {
+		c->addr = loc->addr;
+		c->len = loc->len;
+	}
+}
+
+void cursor_next(struct cursor *c)
+{
+	do {
+		c->index++;
+		if (c->buf)
+			c->buf = c->buf->next;
+		load(c);
+	} while (!c->len);
+	if (c->len > c->left)
+		c->len = c->left;
+}
+
+void cursor_init(struct cursor *c, const struct weir_loc *loc,
+		 enum loc_side side, uint64_t n)
+{
+	uint64_t skip = loc->buf ? loc->addr : 0;
+	uint64_t step;
+
+	c->loc = loc;
+	c->buf = loc->buf;
+	c->index = 0;
+	c->side = side;
+	c->left = n + skip;
+	load(c);
+	if (c->len > c->left)
+		c->len = c->left;
+	if (!c->len && c->left)
+		cursor_next(c);
+	for (; skip; skip -= step) {
+		step = skip < c->len ? skip : c->len;
+		cursor_advance(c, step);
+	}
+}
+
+static int check_buf(const struct weir_buf *buf, enum loc_side side)
+{
+	if (side == LOC_SRC)
+		return buf->writing ? -EBUSY : 0;
+	if (!(buf->use->mmap->permissions & WEIR_MMAP_WRITE))
+		return -EACCES;
+	return buf->writing || buf->readers ? -EBUSY : 0;
+}
+
+static void widen(struct loc_info *info, uint64_t addr, uint64_t len)
+{
+	if (addr < info->lo)
+		info->lo = addr;
+	if (addr + len > info->hi)
+		info->hi = addr + len;
+	info->total += len;
+}
+
+static int check_bufs(const struct weir_loc *loc, enum loc_side side,
+		      struct loc_info *info)
+{
+	const struct weir_buf *buf = loc->buf;
+	uint64_t addr, len;
+	unsigned int n = 0;
+	int err;
+
+	if (buf->state != BUF_HEAD)
+		return -EPERM;
+	if (buf->refs >= WEIR_BUF_REFS_MAX - 1)
+		return -EMSGSIZE;
+	info->domain = buf->use->mmap->domain;
+	for (; buf; buf = buf->next) {
+		err = check_buf(buf, side);
+		if (err)
+			return err;
+		if (n++ == WEIR_JOB_PIECES_MAX)
+			return -EMSGSIZE;
+		buf_piece(buf, side, &addr, &len);
+		widen(info, addr, len);
+	}
+	if (loc->addr > info->total || (loc->addr && side != LOC_SRC))
+		return -ERANGE;
+	info->total -= loc->addr;
+	if (loc->len > info->total)
+		return side == LOC_SRC ? -ERANGE : -EMSGSIZE;
+	if (loc->len)
+		info->total = loc->len;
+	return 0;
+}
+
+static int check_rights(struct weir_domain *domain, enum loc_side side)
+{
+	struct domain_file *file = domain_to_file(domain);
+
+	if (domain->kind != WEIR_DOMAIN_FILE)
+		return 0;
+	return (side == LOC_SRC ? file->readable : file->writable) ? 0 :
+								     -EACCES;
+}
+
+static int check_piece(const struct loc_info *info, uint64_t addr,
+		       uint64_t len)
+{
+	if (info->domain->kind == WEIR_DOMAIN_FILE)
+		return addr > INT64_MAX || len > INT64_MAX - addr ? -ERANGE : 0;
+	if (!addr && len)
+		return -EINVAL;
+	if (len > SIZE_MAX || addr + len < addr)
+		return -ERANGE;
+	return info->total + len < len ? -ERANGE : 0;
+}
+
+static int check_addresses(const struct weir_loc *loc, struct loc_info *info)
+{
+	uint64_t addr, len;
+	uint32_t i;
+	int err;
+
+	if (loc->n_iov > WEIR_JOB_PIECES_MAX)
+		return -EMSGSIZE;
+	if (loc->n_iov && !loc->iov)
+		return -EINVAL;
+	for (i = 0; i < (loc->n_iov ? loc->n_iov : 1); i++) {
+		addr = loc->n_iov ? (uintptr_t)loc->iov[i].iov_base : loc->addr;
+		len = loc->n_iov ? loc->iov[i].iov_len : loc->len;
+		err = check_piece(info, addr, len);
+		if (err)
+			return err;
+		if (len)
+			widen(info, addr, len);
+	}
+	return 0;
+}
+
+int loc_check(const struct weir_loc *loc, enum loc_side side,
+	      struct loc_info *info)
+{
+	int err;
+
+	info->domain = loc->domain ? loc->domain : weir_domain_system();
+	info->total = 0;
+	info->lo = UINT64_MAX;
+	info->hi = 0;
+	err = loc->buf ? check_bufs(loc, side, info) :
+			 check_addresses(loc, info);
+	return err ? err : check_rights(info->domain, side);
+}
+
+/* Bounded by the square of WEIR_JOB_PIECES_MAX. */
+bool loc_overlap(const struct weir_loc *a, enum loc_side a_side,
+		 const struct weir_loc *b, enum loc_side b_side, uint64_t n)
+{
+	struct cursor ca, cb;
+
+	for (cursor_init(&ca, a, a_side, n); ca.left;
+	     cursor_advance(&ca, ca.len))
+		for (cursor_init(&cb, b, b_side, n); cb.left;
+		     cursor_advance(&cb, cb.len))
+			if (ca.addr < cb.addr + cb.len &&
+			    cb.addr < ca.addr + ca.len)
+				return true;
+	return false;
+}
+
+/* Marks on every buf, because a member does not know its head. */
+void loc_hold(const struct weir_loc *loc, enum loc_side side)
+{
+	struct weir_buf *buf = loc->buf;
+
+	if (!buf) {
+		if (loc->domain)
+			domain_use(loc->domain);
+		return;
+	}
+	buf->refs++;
+	for (; buf; buf = buf->next) {
+		if (side == LOC_SRC)
+			buf->readers++;
+		else
+			buf->writing = 1;
+	}
+}
+
+void loc_release(const struct weir_loc *loc, enum loc_side side)
+{
+	struct weir_buf *buf;
+
+	if (!loc->buf) {
+		if (loc->domain)
+			domain_unuse(loc->domain);
+		return;
+	}
+	for (buf = loc->buf; buf; buf = buf->next) {
+		if (side == LOC_SRC)
+			buf->readers--;
+		else
+			buf->writing = 0;
+	}
+	weir_buf_put(loc->buf);
+}
+
+void loc_commit(const struct weir_loc *loc, enum loc_side side, uint64_t n)
+{
+	struct weir_buf *buf;
+	uint64_t addr, len;
+
+	for (buf = loc->buf; buf; buf = buf->next) {
+		buf_piece(buf, side, &addr, &len);
+		if (len > n)
+			len = n;
+		buf->data_len = side == LOC_OVERWRITE ? len :
+							buf->data_len + len;
+		n -= len;
+	}
+}

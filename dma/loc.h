@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_DMA_LOC_H
+#define WEIR_DMA_LOC_H
+
+/*
+ * Locations: one way to walk the pieces of a struct weir_loc, whether they are
+ * bufs, iovecs or one range.
+ */
+
+#include <stdbool.h>
+
+#include <weir/job.h>
+
+#include "mem/domain-internal.h"
+
+/* What a location is to a job; decides which bytes of a buf are meant. */
+enum loc_side {
+	LOC_NONE,	/* Not used. */
+	LOC_SRC,	/* The data. */
+	LOC_APPEND,	/* The tail room. */
+	LOC_OVERWRITE,	/* Data and tail room. */
+};
+
+/* A place in a location: the rest of one piece, and of all. */
+struct cursor {
+	uint64_t addr;
+	uint64_t len;		/* Of the piece, but not more than .left. */
+	uint64_t left;
+	const struct weir_loc *loc;
+	struct weir_buf *buf;	/* That the piece is of, or NULL. */
+	uint32_t index;		/* Of the piece. */
+	uint32_t side;		/* enum loc_side */
+};
+
+/* What checking has found out about a location. */
+struct loc_info {
+	struct weir_domain *domain;
+	uint64_t total;		/* Bytes there are. */
+	uint64_t lo, hi;	/* All addresses are in [lo, hi). */
+};
+
+/* Check @loc as a @side and describe it, or return what weir_job_start() does:
+ * pieces, ranges, rights, and whether its bufs are free for this use. */
+int loc_check(const struct weir_loc *loc, enum loc_side side,
+	      struct loc_info *info);
+
+/* To the first of the first @n bytes of @loc. */
+void cursor_init(struct cursor *c, const struct weir_loc *loc,
+		 enum loc_side side, uint64_t n);
+
+/* On to the next piece, when .len is 0 and .left is not. */
+void cursor_next(struct cursor *c);
+
+/* Go on by @n bytes, at most .len. */
+static inline void cursor_advance(struct cursor *c, uint64_t n)
+{
+	c->addr += n;
+	c->len -= n;
+	c->left -= n;
+	if (!c->len && c->left)
+		cursor_next(c);
+}
+
+/* Whether the first @n bytes of the two have a byte in common. */
+bool loc_overlap(const struct weir_loc *a, enum loc_side a_side,
+		 const struct weir_loc *b, enum loc_side b_side, uint64_t n);
+
+/* Take and give back the bufs of @loc for a job. */
+void loc_hold(const struct weir_loc *loc, enum loc_side side);
+void loc_release(const struct weir_loc *loc, enum loc_side side);
+
+/* @n bytes were written to @loc: set the data lengths of its bufs. */
+void loc_commit(const struct weir_loc *loc, enum loc_side side, uint64_t n);
+
+#endif /* WEIR_DMA_LOC_H */

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Which engine does a job: the first that can. */
+
+#include "dma/job-internal.h"
+
+const struct engine *const engines[] = {
+	&engine_cpu,
+	&engine_file,
+	NULL,
+};
+
+const struct engine *route(uint32_t kind, uint32_t src, uint32_t dst)
+{
+	unsigned int i;
+
+	for (i = 0; engines[i]; i++)
+		if (engines[i]->can(kind, src, dst))
+			return engines[i];
+	return NULL;
+}
