@@ -23,7 +23,7 @@
 #define ASAN_USER_POISON 0xf7
 
 /* A shadow byte covers 8 bytes of memory; see the header for the ends. */
-static uint8_t shadow_of(uintptr_t addr)
+__attribute__((no_sanitize_address)) static uint8_t shadow_of(uintptr_t addr)
 {
 	size_t scale, offset;
 
@@ -146,10 +146,17 @@ void own_acquire(void *token)
 	(void)token;
 }
 
+#if !defined(OWN_ASAN) && !defined(OWN_TSAN)
+atomic_int own_valgrind;
+#endif
+
 int own_on_valgrind(void)
 {
-#ifdef WEIR_VALGRIND
-	return RUNNING_ON_VALGRIND;
+#if defined(WEIR_VALGRIND) && !defined(OWN_ASAN) && !defined(OWN_TSAN)
+	int known = RUNNING_ON_VALGRIND ? 2 : 1;
+
+	atomic_store_explicit(&own_valgrind, known, memory_order_relaxed);
+	return known == 2;
 #else
 	return 0;
 #endif

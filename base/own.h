@@ -27,6 +27,7 @@
  * valgrind: lent memory is not addressable; a buffer to be sent must be defined.
  */
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -62,7 +63,22 @@ void own_acquire(void *token);
 /* Whether we run under valgrind, whose 3.19 cannot wait in a ring. */
 int own_on_valgrind(void);
 
+/* Whether anybody listens to us; on the hot path, ask this first. */
+#if defined(OWN_ASAN) || defined(OWN_TSAN)
+#define own_heard() 1
 #else
+extern atomic_int own_valgrind; /* 0: not known yet; 1: no; 2: yes. */
+
+static inline int own_heard(void)
+{
+	int known = atomic_load_explicit(&own_valgrind, memory_order_relaxed);
+
+	return known == 1 ? 0 : own_on_valgrind();
+}
+#endif
+
+#else
+#define own_heard() 0
 
 static inline void own_lend_in(const void *p, size_t len)
 {

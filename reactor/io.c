@@ -2,7 +2,6 @@
 
 /* What all I/O operations share: start, cancel, coming home, end. */
 
-#include "base/own.h"
 #include "reactor/io.h"
 
 /* Where it is decides who can stop it. */
@@ -69,27 +68,6 @@ int io_start(struct weir_reactor *r, struct weir_op *op)
 	if (likely(!err))
 		io_launch(r, op);
 	return err;
-}
-
-/* A cancel that came between two system calls shows as an interruption. */
-void io_end(struct weir_op *op, int64_t res)
-{
-	if (unlikely(res == -EINTR && op_cancel_wanted(op)))
-		res = -ECANCELED;
-	io_take(op, res);
-	op->detail.bytes = op->u.io.done;
-	op_complete(op, res);
-}
-
-bool io_step_done(struct weir_op *op, int64_t res)
-{
-	if (!io_step_account(op, &res)) {
-		if (likely(!op_cancel_wanted(op)))
-			return false;
-		res = -ECANCELED;
-	}
-	io_end(op, res);
-	return true;
 }
 
 int weir_nop(struct weir_reactor *r, struct weir_op *op)

@@ -32,6 +32,7 @@
 
 #include <sys/uio.h>
 
+#include "base/own.h"
 #include "reactor/op-inline.h"
 
 #include <weir/file.h>
@@ -73,18 +74,49 @@ void io_step_next(const struct weir_op *op, struct io_step *step);
  */
 bool io_step_account(struct weir_op *op, int64_t *res);
 
+/* io-own.c: its memory is the library's from here; the caller's again. */
+void io_lend_heard(struct weir_op *op);
+void io_take_heard(struct weir_op *op);
+
+static inline void io_lend(struct weir_op *op)
+{
+	if (unlikely(own_heard()))
+		io_lend_heard(op);
+}
+
+static inline void io_take(struct weir_op *op)
+{
+	if (unlikely(own_heard()))
+		io_take_heard(op);
+}
+
+/*
+ * @op ends with @res, whatever was done: for what has no steps.  A cancel that
+ * came between two system calls shows as an interruption.
+ */
+static inline void io_end(struct weir_op *op, int64_t res)
+{
+	if (unlikely(res == -EINTR && op_cancel_wanted(op)))
+		res = -ECANCELED;
+	io_take(op);
+	op->detail.bytes = op->u.io.done;
+	op_complete(op, res);
+}
+
 /*
  * A step of @op ended with @res: completes @op and returns true, or returns
  * false if it has to go on: submit it again.
  */
-bool io_step_done(struct weir_op *op, int64_t res);
-
-/* @op ends with @res, whatever was done: for what has no steps. */
-void io_end(struct weir_op *op, int64_t res);
-
-/* io-own.c: its memory is the library's from here; the caller's again. */
-void io_lend(struct weir_op *op);
-void io_take(struct weir_op *op, int64_t res);
+static inline bool io_step_done(struct weir_op *op, int64_t res)
+{
+	if (op->kind != IO_NOP && !io_step_account(op, &res)) {
+		if (likely(!op_cancel_wanted(op)))
+			return false;
+		res = -ECANCELED;
+	}
+	io_end(op, res);
+	return true;
+}
 
 /*
  * Do one step of @op by a system call.  Any thread.  Sockets are not waited
