@@ -72,7 +72,8 @@ step()
 	say "$(printf '%-22s %-7s %5d s  %s' "$name" $how \
 		$(($(date +%s) - start)) "$(sums "$root/$name")")"
 	[ $how = ok ] || {
-		grep -hE '^(FAIL|ERROR|XPASS):|[Ee]rror' "$log" | head -n 20
+		grep -hE '^(FAIL|ERROR|XPASS):|error:|\*\*\*' "$log" |
+			head -n 20
 		echo "... all of it in $log"
 	}
 }
@@ -114,9 +115,12 @@ distcheck()
 		sed 's/^/error: not in the tarball: /' | grep .
 }
 
-lint() {
-	cd "$src" && shellcheck bootstrap .ci/run build-aux/*-run.sh \
-		build-aux/steps.sh tests/*.sh examples/*.sh bench/*.sh
+lint()
+{
+	(cd "$src" && find bootstrap .ci/run build-aux/tap-run.sh \
+		build-aux/steps.sh tests examples bench -type f \
+		\( -name '*.sh' -o -name bootstrap -o -name run \) \
+		-exec shellcheck {} +)
 }
 
 if command -v shellcheck >/dev/null; then

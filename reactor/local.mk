@@ -41,5 +41,12 @@ libweir_all_la_SOURCES += \
 	%D%/worker.c
 
 if HAVE_LIBEV
-libweir_all_la_SOURCES +=
+libweir_all_la_SOURCES += \
+	%D%/ev-fd.c \
+	%D%/ev-op.c \
+	%D%/ev-source.c \
+	%D%/ev.c \
+	%D%/ev.h
 endif
+
+EXTRA_DIST += %D%/README.md
