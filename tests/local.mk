@@ -28,8 +28,16 @@ test_programs =
 if HAVE_CMOCKA
 test_programs += \
 	%D%/test-crc32c \
+	%D%/test-op \
 	%D%/test-wheel
 endif
+
+# What tests of behaviour share, and the kinds of operation that there are.
+test_harness = %D%/harness.c %D%/harness.h
+test_op_kinds = %D%/op-kinds.c %D%/op-kinds.h
+
+%C%_test_op_SOURCES = %D%/test-op.c $(test_harness) $(test_op_kinds)
+%C%_test_op_LDADD = $(test_public)
 
 %C%_test_crc32c_LDADD = $(test_internal)
 %C%_test_wheel_LDADD = $(test_internal)

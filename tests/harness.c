@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/harness.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <ftw.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+
+#ifdef WEIR_VALGRIND
+#include <valgrind/valgrind.h>
+#endif
+
+/* Seconds for one test.  What takes seconds at home may take minutes on a
+ * loaded machine under valgrind. */
+#define PATIENCE_S 60
+#define PATIENCE_SLOW_S 600
+
+int harness_starting;
+static const char *running = "?";
+
+int under_valgrind(void)
+{
+#ifdef WEIR_VALGRIND
+	return !!RUNNING_ON_VALGRIND;
+#else
+	return 0;
+#endif
+}
+
+int want_long(void)
+{
+	const char *s = getenv("WEIR_TEST_LONG");
+
+	return s && *s && strcmp(s, "0") != 0;
+}
+
+unsigned int scaled(unsigned int n)
+{
+	if (!under_valgrind() && !UNDER_TSAN)
+		return n;
+	return n < 1000 ? (n + 9) / 10 : n / 100;
+}
+
+void skip_because(const char *fmt, ...)
+{
+	va_list ap;
+
+	printf("# skipped: ");
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	printf("\n");
+	fflush(stdout);
+	skip();
+	abort();
+}
+
+/* The watchdog. */
+
+static void on_alarm(int signo)
+{
+	static const char text[] = "\nwatchdog: hangs: ";
+
+	(void)signo;
+	if (write(2, text, sizeof(text) - 1) < 0 ||
+	    write(2, running, strlen(running)) < 0 || write(2, "\n", 1) < 0)
+		_exit(98);
+	signal(SIGABRT, SIG_DFL);
+	abort();
+}
+
+static void watch_test(void)
+{
+	unsigned int s = under_valgrind() || UNDER_TSAN || want_long() ?
+			 PATIENCE_SLOW_S : PATIENCE_S;
+
+	signal(SIGALRM, on_alarm);
+	alarm(s);
+}
+
+/* Worlds. */
+
+int count_fds(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	int n = 0;
+
+	assert_non_null(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+struct plan {
+	const struct harness_case *c;
+	const char *backend;
+	char name[160];
+};
+
+static int set_up(void **state)
+{
+	const struct plan *plan = *state;
+	struct world *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return -1;
+	running = plan->name;
+	harness_starting = 0;
+	watch_test();
+	w->backend = plan->backend;
+	w->arg = plan->c->arg;
+	w->n_fds = count_fds();
+	*state = w;
+	return 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind,
+		      struct FTW *ftw)
+{
+	(void)st, (void)kind, (void)ftw;
+	return remove(path);
+}
+
+static int tear_down(void **state)
+{
+	struct world *w = *state;
+	int err = weir_reactor_destroy(w->r);
+	int n;
+
+	if (err)
+		fprintf(stderr, "%s: destroy: %d: %s\n", running, err,
+			weir_why());
+	if (*w->dir)
+		nftw(w->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	n = count_fds();
+	if (n != w->n_fds)
+		fprintf(stderr, "%s: %d descriptors open, %d before\n",
+			running, n, w->n_fds);
+	err = err || n != w->n_fds;
+	alarm(0);
+	free(w);
+	return err ? -1 : 0;
+}
+
+static void not_here(void **state)
+{
+	struct world *w = *state;
+
+	skip_because("no %s backend here", w->backend);
+}
+
+static bool backend_works(const char *name)
+{
+	struct weir_reactor_opts opts = { .size = sizeof(opts) };
+	struct weir_reactor *r;
+
+	opts.backend = !strcmp(name, "ev") ? WEIR_BACKEND_EV :
+					     WEIR_BACKEND_URING;
+	if (weir_reactor_create(&r, &opts)) {
+		printf("# %s: %s\n", name, weir_why());
+		return false;
+	}
+	weir_reactor_destroy(r);
+	return true;
+}
+
+static void name_plan(struct plan *plan, bool prefix)
+{
+	char *s;
+
+	snprintf(plan->name, sizeof(plan->name), "%s%s%s",
+		 prefix ? plan->backend : "", prefix ? ": " : "",
+		 plan->c->name);
+	for (s = plan->name; *s; s++)
+		if (*s == '_')
+			*s = ' ';
+}
+
+static int run(const struct harness_case *cases, size_t n, const char **names,
+	       size_t n_names)
+{
+	struct CMUnitTest *tests = calloc(n * n_names, sizeof(*tests));
+	struct plan *plans = calloc(n * n_names, sizeof(*plans));
+	const char *filter = getenv("WEIR_TEST_FILTER");
+	int failed;
+	size_t b, i;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (!tests || !plans)
+		return 99;
+	for (b = 0; b < n_names; b++) {
+		bool works = !names[b] || backend_works(names[b]);
+
+		for (i = 0; i < n; i++) {
+			struct plan *plan = &plans[b * n + i];
+
+			plan->c = &cases[i];
+			plan->backend = names[b] ? names[b] : "none";
+			name_plan(plan, names[b]);
+			tests[b * n + i] = (struct CMUnitTest){
+				.name = plan->name,
+				.test_func = works ? cases[i].fn : not_here,
+				.setup_func = set_up,
+				.teardown_func = tear_down,
+				.initial_state = plan,
+			};
+		}
+	}
+	if (filter)
+		cmocka_set_test_filter(filter);
+	failed = _cmocka_run_group_tests("tests", tests, n * n_names, NULL,
+					 NULL);
+	free(tests);
+	free(plans);
+	return failed ? 1 : 0;
+}
+
+int harness_run(const struct harness_case *cases, size_t n)
+{
+	const char *names[] = { "uring", "ev" };
+	const char *only = getenv("WEIR_TEST_BACKEND");
+
+	if (only)
+		return run(cases, n, &only, 1);
+	return run(cases, n, names, 2);
+}
+
+int harness_run_plain(const struct harness_case *cases, size_t n)
+{
+	const char *none = NULL;
+
+	return run(cases, n, &none, 1);
+}
+
+uint32_t backend_of(const struct world *w)
+{
+	return !strcmp(w->backend, "ev") ? WEIR_BACKEND_EV :
+					   WEIR_BACKEND_URING;
+}
+
+struct weir_reactor *start_reactor_with(void **state,
+					struct weir_reactor_opts opts)
+{
+	struct world *w = *state;
+	int err;
+
+	assert_null(w->r);
+	opts.size = sizeof(opts);
+	opts.backend = backend_of(w);
+	err = weir_reactor_create(&w->r, &opts);
+	if (err)
+		fail_msg("weir_reactor_create: %d: %s", err, weir_why());
+	assert_string_equal(weir_reactor_backend(w->r), w->backend);
+	return w->r;
+}
+
+struct weir_reactor *start_reactor(void **state)
+{
+	return start_reactor_with(state, (struct weir_reactor_opts){ 0 });
+}
+
+void end_reactor(void **state)
+{
+	struct world *w = *state;
+	struct weir_reactor *r = w->r;
+
+	w->r = NULL;
+	if (weir_reactor_destroy(r))
+		fail_msg("weir_reactor_destroy: %s", weir_why());
+}
+
+/* Files. */
+
+const char *test_dir(void **state)
+{
+	struct world *w = *state;
+	const char *tmp = getenv("TMPDIR");
+
+	if (!*w->dir) {
+		snprintf(w->dir, sizeof(w->dir), "%.40s/weir-test-XXXXXX",
+			 tmp ? tmp : "/tmp");
+		assert_non_null(mkdtemp(w->dir));
+	}
+	return w->dir;
+}
+
+const char *test_path(void **state, const char *name)
+{
+	static char paths[4][160];
+	static int next;
+	char *path = paths[next++ % 4];
+
+	snprintf(path, sizeof(paths[0]), "%s/%s", test_dir(state), name);
+	return path;
+}
+
+/* Different at every offset, and for every seed: what is misplaced shows. */
+static unsigned char pattern_at(uint64_t off, unsigned int seed)
+{
+	uint64_t x = (off + 1) * UINT64_C(0x9e3779b97f4a7c15) + seed;
+
+	return (unsigned char)(x >> 56 ^ x >> 24);
+}
+
+void fill_pattern(void *buf, size_t len, uint64_t off, unsigned int seed)
+{
+	unsigned char *p = buf;
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		p[i] = pattern_at(off + i, seed);
+}
+
+bool is_pattern(const void *buf, size_t len, uint64_t off, unsigned int seed)
+{
+	const unsigned char *p = buf;
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		if (p[i] != pattern_at(off + i, seed))
+			return false;
+	return true;
+}
+
+int test_file(void **state, const char *name, size_t len, unsigned int seed)
+{
+	int fd = open(test_path(state, name), O_RDWR | O_CREAT | O_CLOEXEC,
+		      0600);
+	char *buf = malloc(len + 1);
+
+	assert_true(fd >= 0);
+	assert_non_null(buf);
+	fill_pattern(buf, len, 0, seed);
+	assert_true(pwrite(fd, buf, len, 0) == (ssize_t)len);
+	free(buf);
+	return fd;
+}
+
+/* Descriptors. */
+
+void socket_pair(int fd[2])
+{
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0,
+				    fd), 0);
+}
+
+void tcp_pair(int fd[2])
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t len = sizeof(a);
+	int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_true(l >= 0);
+	assert_int_equal(bind(l, (struct sockaddr *)&a, len), 0);
+	assert_int_equal(listen(l, 1), 0);
+	assert_int_equal(getsockname(l, (struct sockaddr *)&a, &len), 0);
+	fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(fd[0], (struct sockaddr *)&a, len), 0);
+	fd[1] = accept4(l, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(fd[1] >= 0);
+	close(l);
+}
+
+void pipe_pair(int fd[2])
+{
+	assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
+}
+
+void close_pair(int fd[2])
+{
+	close(fd[0]);
+	close(fd[1]);
+}
+
+void set_nonblock(int fd)
+{
+	assert_int_equal(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK),
+			 0);
+}
+
+size_t stuff(int fd)
+{
+	static const char zeros[4096];
+	int flags = fcntl(fd, F_GETFL);
+	size_t sum = 0;
+	ssize_t n;
+
+	set_nonblock(fd);
+	while ((n = write(fd, zeros, sizeof(zeros))) > 0)
+		sum += (size_t)n;
+	while ((n = write(fd, zeros, 1)) > 0)
+		sum += (size_t)n;
+	fcntl(fd, F_SETFL, flags);
+	return sum;
+}
+
+/* Operations. */
+
+void rec_done(struct weir_op *op, int64_t res)
+{
+	struct rec *rec = weir_container_of(op, struct rec, op);
+
+	assert_int_equal(harness_starting, 0);
+	assert_int_equal(weir_op_is_busy(op), 0);
+	rec->calls++;
+	rec->res = res;
+	assert_int_equal(weir_op_get_detail(op, &rec->detail), 0);
+	if (rec->stop)
+		weir_reactor_stop(rec->stop);
+}
+
+void rec_init(struct rec *rec)
+{
+	memset(rec, 0, sizeof(*rec));
+	weir_op_init(&rec->op, rec_done);
+}
+
+void some_turns(struct weir_reactor *r, int n)
+{
+	while (n-- > 0)
+		assert_true(weir_reactor_turn(r, 0) >= 0);
+}
+
+int64_t finish(struct weir_reactor *r, struct rec *rec)
+{
+	int before = rec->calls;
+
+	UNTIL(r, rec->calls > before);
+	assert_int_equal(rec->calls, before + 1);
+	return rec->res;
+}
