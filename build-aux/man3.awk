@@ -195,6 +195,9 @@ function read_preamble(text,    par, n, i)
 			shared_context = par[i]
 			sub(/^.*All of them are called/, "Call",
 				shared_context)
+			sub(/, never[ \n]+block[ \n]+and[ \n]+never[ \n]+allocate\./,
+				".  Never blocks, never allocates.",
+				shared_context)
 		}
 	}
 }
@@ -361,25 +364,11 @@ function put(file, title, text)
 		printf ".SH %s\n%s", title, text >file
 }
 
-# The callbacks, structs and constants that go with function @p.
-function types(file, p,    all, name, t, seen)
+# The structs, callbacks and constants that go with function @p.
+function types(file, p,    all, name, t, seen, more)
 {
 	split("", seen)
-	all = page_decl[p]
-	t = 0
-	while (match(all, /weir_[a-z_]+_fn/)) {
-		name = substr(all, RSTART, RLENGTH)
-		all = substr(all, RSTART + RLENGTH)
-		if (!(name in typedef_text) || name in seen)
-			continue
-		seen[name] = 1
-		if (!t++)
-			printf ".SH CALLBACK\n" >file
-		printf ".nf\n%s.fi\n.PP\n%s", declaration(typedef_text[name]),
-			paragraphs(typedef_doc[name]) >file
-	}
-
-	all = page_decl[p]
+	all = more = page_decl[p]
 	t = 0
 	while (match(all, /struct weir_[a-z_]+/)) {
 		name = substr(all, RSTART + 7, RLENGTH - 7)
@@ -392,6 +381,19 @@ function types(file, p,    all, name, t, seen)
 			printf ".SH STRUCTURES\n" >file
 		printf "%s.PP\n%s", paragraphs(struct_doc[name]),
 			verbatim(struct_text[name]) >file
+		more = more struct_text[name]
+	}
+
+	t = 0
+	while (match(more, /weir_[a-z_]+_fn/)) {
+		name = substr(more, RSTART, RLENGTH)
+		more = substr(more, RSTART + RLENGTH)
+		if (!(name in typedef_text) || name in seen)
+			continue
+		seen[name] = 1
+		printf "%s", t++ ? ".PP\n" : ".SH CALLBACKS\n" >file
+		printf ".nf\n%s.fi\n.PP\n%s", declaration(typedef_text[name]),
+			paragraphs(typedef_doc[name]) >file
 	}
 	constants(file, p)
 }
@@ -461,6 +463,12 @@ function roff(text,    line, n, i, s, prose, item)
 			prose = line[i]
 			item = 1
 		} else {
+			# Indented no more than the item: the list is over.
+			if (item && line[i] !~ /^   /) {
+				s = s flow(prose) ".PP\n"
+				prose = ""
+				item = 0
+			}
 			sub(/^[ \t]+/, "", line[i])
 			prose = prose (prose == "" ? "" : "\n") line[i]
 		}

@@ -115,6 +115,9 @@ WEIR_API int weir_open(struct weir_reactor *r, struct weir_op *op, int dirfd,
  * -ESHUTDOWN while a reactor stops.
  *
  * Completes with 0, or a negative errno of close(2); @fd is gone in any case.
+ *
+ * Returns 0, or
+ *   -EINVAL  @op is under way or without callback
  */
 WEIR_API int weir_close(struct weir_reactor *r, struct weir_op *op, int fd);
 
