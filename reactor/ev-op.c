@@ -101,7 +101,7 @@ static int64_t connect_result(int fd)
 		return 0;
 	if (errno != ENOTCONN)
 		return -errno;
-	/* Ready for ever, with no error and no peer: somebody took the error. */
+	/* Ready for ever, no error and no peer: somebody took the error. */
 	return ev_poll(fd, WEIR_WRITABLE) == -EAGAIN ? -EAGAIN : -ENOTCONN;
 }
 
@@ -276,8 +276,9 @@ static void retry_later(struct weir_reactor *r, struct weir_op *op)
 	int fd = b->retry_timer.fd;
 
 	if (fd < 0) {
-		fd = fault("timerfd") ? -1 :
-		     timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+		if (!fault("timerfd"))
+			fd = timerfd_create(CLOCK_MONOTONIC,
+					    TFD_CLOEXEC | TFD_NONBLOCK);
 		if (fd < 0) {
 			io_end(op, -EAGAIN);
 			return;
