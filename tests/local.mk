@@ -29,6 +29,7 @@ if HAVE_CMOCKA
 test_programs += \
 	%D%/test-crc32c \
 	%D%/test-op \
+	%D%/test-storm \
 	%D%/test-wheel
 endif
 
@@ -38,6 +39,9 @@ test_op_kinds = %D%/op-kinds.c %D%/op-kinds.h
 
 %C%_test_op_SOURCES = %D%/test-op.c $(test_harness) $(test_op_kinds)
 %C%_test_op_LDADD = $(test_public)
+
+%C%_test_storm_SOURCES = %D%/test-storm.c $(test_harness)
+%C%_test_storm_LDADD = $(test_public)
 
 %C%_test_crc32c_LDADD = $(test_internal)
 %C%_test_wheel_LDADD = $(test_internal)
