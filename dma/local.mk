@@ -10,3 +10,5 @@ libweir_all_la_SOURCES += \
 	%D%/loc.h \
 	%D%/pipeline.c \
 	%D%/route.c
+
+EXTRA_DIST += %D%/README.md

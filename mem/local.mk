@@ -10,3 +10,5 @@ libweir_all_la_SOURCES += \
 	%D%/pages.c \
 	%D%/pages.h \
 	%D%/pool.c
+
+EXTRA_DIST += %D%/README.md
