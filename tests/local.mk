@@ -30,6 +30,7 @@ test_programs += \
 	%D%/test-crc32c \
 	%D%/test-op \
 	%D%/test-storm \
+	%D%/test-uring \
 	%D%/test-wheel
 endif
 
@@ -44,6 +45,8 @@ test_op_kinds = %D%/op-kinds.c %D%/op-kinds.h
 %C%_test_storm_LDADD = $(test_public)
 
 %C%_test_crc32c_LDADD = $(test_internal)
+%C%_test_uring_SOURCES = %D%/test-uring.c $(test_harness)
+%C%_test_uring_LDADD = $(test_internal)
 %C%_test_wheel_LDADD = $(test_internal)
 
 test_scripts = \

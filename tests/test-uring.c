@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/* What is inside the uring backend: features it does without, and full queues. */
+
+#include "tests/harness.h"
+
+#include <weir/socket.h>
+#include <weir/watch.h>
+
+#include "base/fault.h"
+#include "reactor/uring.h"
+
+#define SQ 8			/* A submission queue that is soon full. */
+
+static struct weir_reactor *make(uint32_t entries)
+{
+	struct weir_reactor_opts opts = {
+		.size = sizeof(opts),
+		.backend = WEIR_BACKEND_URING,
+		.ring_entries = entries,
+	};
+	struct weir_reactor *r;
+
+	assert_int_equal(weir_reactor_create(&r, &opts), 0);
+	return r;
+}
+
+static void unmake(struct weir_reactor *r)
+{
+	assert_int_equal(weir_reactor_destroy(r), 0);
+}
+
+/* One trip through the kernel, and a wake-up from outside. */
+static void assert_works(struct weir_reactor *r)
+{
+	struct rec rec;
+
+	rec_init(&rec);
+	STARTS(weir_nop(r, &rec.op));
+	assert_int_equal(finish(r, &rec), 0);
+	weir_reactor_break(r);
+	assert_int_equal(weir_reactor_run(r), 1);
+}
+
+static void each_failing_call_is_an_error_or_done_without(void **state)
+{
+	struct weir_reactor_opts opts = {
+		.size = sizeof(opts), .backend = WEIR_BACKEND_URING,
+	};
+	bool fired = true;
+	int err;
+
+	(void)state;
+	for (long nth = 0; fired; nth++) {
+		struct weir_reactor *r = NULL;
+
+		assert_true(nth < 100);
+		fault_arm(nth);
+		err = weir_reactor_create(&r, &opts);
+		if (!err) {
+			assert_works(r);
+			unmake(r);
+		}
+		fired = fault_disarm();
+		assert_true(fired || !err);
+		if (err) {
+			assert_true(err == -ENOMEM || err == -EMFILE);
+			assert_starts_with(weir_why(), "weir_reactor_create: ");
+			assert_null(r);
+		}
+	}
+}
+
+static void flags_that_the_kernel_refuses_are_dropped(void **state)
+{
+	struct weir_reactor *r;
+	unsigned int rung = 0;
+
+	(void)state;
+	for (long nth = 0; !rung && nth < 20; nth++) {
+		struct weir_reactor_opts opts = {
+			.size = sizeof(opts), .backend = WEIR_BACKEND_URING,
+		};
+
+		fault_arm(nth);
+		if (weir_reactor_create(&r, &opts))
+			continue;
+		if (!strcmp(fault_last(), "io_uring_setup"))
+			rung = uring_of(r)->rung;
+		fault_disarm();
+		assert_works(r);
+		unmake(r);
+	}
+	fault_disarm();
+	assert_true(rung > 0);
+}
+
+static void what_has_no_room_waits_and_is_done(void **state)
+{
+	struct weir_reactor *r = make(SQ);
+	unsigned int n = uring_of(r)->limit * 2, i, left;
+	struct rec *recs = calloc(n, sizeof(*recs));
+
+	(void)state;
+	assert_non_null(recs);
+	for (i = 0; i < n; i++) {
+		rec_init(&recs[i]);
+		STARTS(weir_nop(r, &recs[i].op));
+	}
+	assert_int_equal(uring_of(r)->in_flight, uring_of(r)->limit);
+	assert_false(op_queue_empty(&uring_of(r)->backlog));
+	/* From the middle of the backlog. */
+	assert_int_equal(weir_op_cancel(&recs[n - 2].op), 0);
+	do {
+		assert_true(weir_reactor_turn(r, 0) >= 0);
+		for (i = 0, left = 0; i < n; i++)
+			left += !recs[i].calls;
+	} while (left);
+	for (i = 0; i < n; i++) {
+		assert_int_equal(recs[i].calls, 1);
+		assert_int_equal(recs[i].res, i == n - 2 ? -ECANCELED : 0);
+	}
+	unmake(r);
+	free(recs);
+}
+
+static void a_cancel_without_room_is_made_later(void **state)
+{
+	struct weir_reactor *r = make(SQ);
+	struct rec waits, nops[SQ];
+	int p[2];
+
+	(void)state;
+	pipe_pair(p);
+	rec_init(&waits);
+	STARTS(weir_poll(r, &waits.op, p[0], WEIR_READABLE));
+	some_turns(r, 2);
+	for (int i = 0; i < SQ; i++) {
+		rec_init(&nops[i]);
+		STARTS(weir_nop(r, &nops[i].op));
+	}
+	fault_arm(0);
+	assert_int_equal(weir_op_cancel(&waits.op), 0);
+	assert_int_equal(fault_disarm(), 1);
+	assert_ptr_equal(uring_of(r)->cancels.first, &waits.op);
+	assert_int_equal(finish(r, &waits), -ECANCELED);
+	unmake(r);
+	close_pair(p);
+}
+
+static void on_watch(struct weir_watch *watch, uint32_t events, void *arg)
+{
+	unsigned int *seen = arg;
+
+	(void)events;
+	(*seen)++;
+	weir_watch_set(watch, 0);
+}
+
+/* Operations alone fit; sources on top of them do not. */
+static void a_full_completion_queue_loses_nothing(void **state)
+{
+	struct weir_reactor *r = make(0);
+	unsigned int n = uring_of(r)->limit, n_watches = 2 * URING_RESERVE;
+	struct rec *recs = calloc(n, sizeof(*recs));
+	struct weir_watch **watches = calloc(n_watches, sizeof(*watches));
+	struct weir_reactor_stats stats = { .size = sizeof(stats) };
+	unsigned int i, seen = 0;
+	int p[2];
+
+	(void)state;
+	assert_true(recs && watches);
+	pipe_pair(p);
+	assert_int_equal(write(p[1], "x", 1), 1);
+	for (i = 0; i < n; i++) {
+		rec_init(&recs[i]);
+		STARTS(weir_nop(r, &recs[i].op));
+	}
+	for (i = 0; i < n_watches; i++)
+		assert_int_equal(weir_watch_create(&watches[i], r, p[0],
+						   WEIR_READABLE, on_watch,
+						   &seen), 0);
+	UNTIL(r, seen == n_watches);
+	for (i = 0; i < n; i++)
+		UNTIL(r, recs[i].calls == 1);
+	assert_int_equal(weir_reactor_stats(r, &stats), 0);
+	assert_true(stats.overflows > 0);
+	for (i = 0; i < n_watches; i++)
+		weir_watch_destroy(watches[i]);
+	unmake(r);
+	close_pair(p);
+	free(watches);
+	free(recs);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(each_failing_call_is_an_error_or_done_without),
+		CASE(flags_that_the_kernel_refuses_are_dropped),
+		CASE(what_has_no_room_waits_and_is_done),
+		CASE(a_cancel_without_room_is_made_later),
+		CASE(a_full_completion_queue_loses_nothing),
+	};
+	struct weir_reactor_opts opts = {
+		.size = sizeof(opts), .backend = WEIR_BACKEND_URING,
+	};
+	struct weir_reactor *r;
+
+	if (weir_reactor_create(&r, &opts)) {
+		printf("1..0 # SKIP %s\n", weir_why());
+		return 0;
+	}
+	unmake(r);
+	return harness_run_plain(cases, N_OF(cases));
+}
