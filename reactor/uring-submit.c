@@ -20,6 +20,7 @@
 #include <weir/watch.h>
 
 #include "reactor/io.h"
+#include "reactor/op-inline.h"
 #include "reactor/uring.h"
 
 #define BIT(kind) (UINT32_C(1) << (kind))
@@ -328,6 +329,11 @@ void uring_submit(struct weir_reactor *r, struct weir_op *op)
 
 static inline void finish(struct uring *u, struct weir_op *op, int32_t res)
 {
+	/* Nothing was lent and nothing moved: what is left of an io_end(). */
+	if (op->kind == IO_NOP) {
+		op_complete(op, res);
+		return;
+	}
 	if (op->kind == IO_POLL && res >= 0)
 		res = (int32_t)uring_weir_bits((uint32_t)res);
 	if (!io_step_done(op, res))
