@@ -250,6 +250,8 @@ static bool has_steps(const struct weir_op *op)
 	case IO_RECV:
 	case IO_SEND:
 	case IO_SENDV:
+	case IO_SENDMSG:	/* One, but it counts its bytes. */
+	case IO_RECVMSG:
 		return true;
 	default:
 		return false;

@@ -316,6 +316,7 @@ static int open_loop(struct ev_backend *b)
 		return errno ? -errno : -ENOMEM;
 	ev_set_userdata(b->loop, b);
 	ev_io_start(b->loop, &b->wake);
+	b->dirty = true; /* Nobody has told epoll of it yet. */
 	ev_fork_init(&b->fork, on_fork);
 	ev_fork_start(b->loop, &b->fork);
 	b->set = find_set(b->loop);
