@@ -53,7 +53,7 @@ static void list_del(struct source_list *list, struct source *s)
 	s->queued = false;
 }
 
-/* The generation is counted in seven bits; the eighth says that it is a poll. */
+/* The generation is counted in seven bits; the eighth says: it is a poll. */
 #define GEN_POLL 0x80
 
 static uint64_t user_data(const struct source *s)

@@ -3,7 +3,7 @@
 #include "config.h"
 #endif
 
-/* What is inside the uring backend: features it does without, and full queues. */
+/* Inside the uring backend: features it does without, and full queues. */
 
 #include "tests/harness.h"
 
