@@ -1,7 +1,55 @@
 # Examples use public headers only, and are nobody's property: CC0.
 noinst_PROGRAMS += \
+	%D%/01-operation \
+	%D%/02-timer \
+	%D%/03-echo-server \
 	%D%/hello
 
+%C%_01_operation_LDADD = libweir.la
+%C%_02_timer_LDADD = libweir.la
+%C%_03_echo_server_LDADD = libweir.la
 %C%_hello_LDADD = libweir.la
 
-EXTRA_DIST += %D%/LICENSE
+# Other loops with a reactor inside, and the other way round.
+if HAVE_LIBEV
+noinst_PROGRAMS += \
+	%D%/04-host-libev \
+	%D%/08-libev-in-weir
+endif
+%C%_04_host_libev_LDADD = libweir.la $(LIBEV_LIBS)
+%C%_08_libev_in_weir_LDADD = libweir.la $(LIBEV_LIBS)
+
+if HAVE_LIBUV
+noinst_PROGRAMS += \
+	%D%/05-host-libuv \
+	%D%/09-libuv-in-weir
+endif
+%C%_05_host_libuv_CPPFLAGS = $(AM_CPPFLAGS) $(LIBUV_CFLAGS)
+%C%_05_host_libuv_LDADD = libweir.la $(LIBUV_LIBS)
+%C%_09_libuv_in_weir_CPPFLAGS = $(AM_CPPFLAGS) $(LIBUV_CFLAGS)
+%C%_09_libuv_in_weir_LDADD = libweir.la $(LIBUV_LIBS)
+
+if HAVE_GLIB
+noinst_PROGRAMS += \
+	%D%/06-host-glib \
+	%D%/10-glib-in-weir
+endif
+%C%_06_host_glib_CPPFLAGS = $(AM_CPPFLAGS) $(GLIB_CFLAGS)
+%C%_06_host_glib_LDADD = libweir.la $(GLIB_LIBS)
+%C%_10_glib_in_weir_CPPFLAGS = $(AM_CPPFLAGS) $(GLIB_CFLAGS)
+%C%_10_glib_in_weir_LDADD = libweir.la $(GLIB_LIBS)
+
+if HAVE_SYSTEMD
+noinst_PROGRAMS += \
+	%D%/07-host-sd-event \
+	%D%/11-sd-event-in-weir
+endif
+%C%_07_host_sd_event_CPPFLAGS = $(AM_CPPFLAGS) $(SYSTEMD_CFLAGS)
+%C%_07_host_sd_event_LDADD = libweir.la $(SYSTEMD_LIBS)
+%C%_11_sd_event_in_weir_CPPFLAGS = $(AM_CPPFLAGS) $(SYSTEMD_CFLAGS)
+%C%_11_sd_event_in_weir_LDADD = libweir.la $(SYSTEMD_LIBS)
+
+EXTRA_DIST += \
+	%D%/LICENSE \
+	%D%/guested.h \
+	%D%/hosted.h

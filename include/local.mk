@@ -6,6 +6,11 @@ weirinclude_HEADERS += \
 	%D%/weir/dma.h \
 	%D%/weir/domain.h \
 	%D%/weir/file.h \
+	%D%/weir/host-glib.h \
+	%D%/weir/host-libev.h \
+	%D%/weir/host-libuv.h \
+	%D%/weir/host-sd-event.h \
+	%D%/weir/host.h \
 	%D%/weir/inventory.h \
 	%D%/weir/job.h \
 	%D%/weir/mmap.h \

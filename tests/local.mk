@@ -51,6 +51,7 @@ test_op_kinds = %D%/op-kinds.c %D%/op-kinds.h
 
 test_scripts = \
 	%D%/check-docs.sh \
+	%D%/check-examples.sh \
 	%D%/check-headers.sh \
 	%D%/check-install.sh \
 	%D%/check-layers.sh \
