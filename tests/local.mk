@@ -28,6 +28,10 @@ test_programs =
 if HAVE_CMOCKA
 test_programs += \
 	%D%/test-crc32c \
+	%D%/test-watch \
+	%D%/test-post \
+	%D%/test-timer \
+	%D%/test-reactor \
 	%D%/test-op \
 	%D%/test-storm \
 	%D%/test-uring \
@@ -37,6 +41,18 @@ endif
 # What tests of behaviour share, and the kinds of operation that there are.
 test_harness = %D%/harness.c %D%/harness.h
 test_op_kinds = %D%/op-kinds.c %D%/op-kinds.h
+
+%C%_test_reactor_SOURCES = %D%/test-reactor.c $(test_harness)
+%C%_test_reactor_LDADD = $(test_public)
+
+%C%_test_timer_SOURCES = %D%/test-timer.c $(test_harness)
+%C%_test_timer_LDADD = $(test_public)
+
+%C%_test_post_SOURCES = %D%/test-post.c $(test_harness)
+%C%_test_post_LDADD = $(test_public)
+
+%C%_test_watch_SOURCES = %D%/test-watch.c $(test_harness)
+%C%_test_watch_LDADD = $(test_public)
 
 %C%_test_op_SOURCES = %D%/test-op.c $(test_harness) $(test_op_kinds)
 %C%_test_op_LDADD = $(test_public)
