@@ -27,6 +27,13 @@ test_internal = libweir-all.la $(CMOCKA_LIBS)
 test_programs =
 if HAVE_CMOCKA
 test_programs += \
+	%D%/test-chain \
+	%D%/test-domain \
+	%D%/test-inventory \
+	%D%/test-job \
+	%D%/test-mmap \
+	%D%/test-pipeline \
+	%D%/test-pool \
 	%D%/test-crc32c \
 	%D%/test-watch \
 	%D%/test-post \
@@ -41,6 +48,30 @@ endif
 # What tests of behaviour share, and the kinds of operation that there are.
 test_harness = %D%/harness.c %D%/harness.h
 test_op_kinds = %D%/op-kinds.c %D%/op-kinds.h
+
+# What tests of memory and DMA share.
+test_jobs = $(test_harness) %D%/job-kit.h
+
+%C%_test_chain_SOURCES = %D%/test-chain.c $(test_jobs)
+%C%_test_chain_LDADD = $(test_internal)
+
+%C%_test_domain_SOURCES = %D%/test-domain.c $(test_jobs)
+%C%_test_domain_LDADD = $(test_internal)
+
+%C%_test_inventory_SOURCES = %D%/test-inventory.c $(test_jobs)
+%C%_test_inventory_LDADD = $(test_internal)
+
+%C%_test_job_SOURCES = %D%/test-job.c $(test_jobs)
+%C%_test_job_LDADD = $(test_internal)
+
+%C%_test_mmap_SOURCES = %D%/test-mmap.c $(test_jobs)
+%C%_test_mmap_LDADD = $(test_internal)
+
+%C%_test_pipeline_SOURCES = %D%/test-pipeline.c $(test_jobs)
+%C%_test_pipeline_LDADD = $(test_internal)
+
+%C%_test_pool_SOURCES = %D%/test-pool.c $(test_jobs)
+%C%_test_pool_LDADD = $(test_internal)
 
 %C%_test_reactor_SOURCES = %D%/test-reactor.c $(test_harness)
 %C%_test_reactor_LDADD = $(test_public)

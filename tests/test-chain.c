@@ -1,0 +1,648 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * Chains: the tables of dma/README.md; order, branches, cancel, reuse; and a
+ * model: random graphs against the rules, read off one step at a time.
+ */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/job-kit.h"
+
+#include <weir/chain.h>
+
+#include "base/fault.h"
+
+#define STEPS_MAX 24
+
+/* What steps did, in order; and what each is to do. */
+struct log {
+	int order[4 * STEPS_MAX];
+	int n;
+	int64_t result[STEPS_MAX];	/* Of call or operation. */
+	bool pends[STEPS_MAX];		/* An operation that waits for ever. */
+	int again[STEPS_MAX];		/* Times that there is no room. */
+	struct weir_reactor *r;
+	struct weir_op *cancel_in;	/* Cancelled by step cancel_at. */
+	int cancel_at;
+};
+
+static int64_t on_call(struct weir_chain *chain, uint32_t step, void *arg)
+{
+	struct log *log = arg;
+
+	assert_int_equal(harness_starting, 0);
+	assert_int_equal(weir_chain_destroy(chain), -EBUSY);
+	log->order[log->n++] = (int)step;
+	if (log->cancel_in && log->cancel_at == (int)step)
+		assert_int_equal(weir_op_cancel(log->cancel_in), 0);
+	return log->result[step];
+}
+
+static int on_start(struct weir_chain *chain, uint32_t step, struct weir_op *op,
+		    void *arg)
+{
+	struct log *log = arg;
+
+	(void)chain;
+	assert_int_equal(harness_starting, 0);
+	if (log->again[step]) {
+		log->again[step]--;
+		return -EAGAIN;
+	}
+	log->order[log->n++] = (int)step;
+	if (log->result[step])
+		return (int)log->result[step];
+	return log->pends[step] ? weir_sleep_until(log->r, op, WEIR_FOREVER) :
+				  weir_defer(log->r, op);
+}
+
+static struct weir_chain *make(struct weir_reactor *r, struct log *log)
+{
+	struct weir_chain_opts opts = { .size = sizeof(opts),
+					.steps = STEPS_MAX, .ctx = log };
+	struct weir_chain *chain = NULL;
+
+	memset(log, 0, sizeof(*log));
+	log->r = r;
+	log->cancel_at = -1;
+	assert_int_equal(weir_chain_create(&chain, r, &opts), 0);
+	assert_ptr_equal(weir_chain_ctx(chain), log);
+	return chain;
+}
+
+static int call(struct weir_chain *chain, int after)
+{
+	int n = weir_chain_add_call(chain, after, on_call,
+				    weir_chain_ctx(chain));
+
+	assert_true(n >= 0);
+	return n;
+}
+
+static int async(struct weir_chain *chain, int after)
+{
+	int n = weir_chain_add_op(chain, after, on_start,
+				  weir_chain_ctx(chain));
+
+	assert_true(n >= 0);
+	return n;
+}
+
+static uint32_t state_of(struct weir_chain *chain, int step)
+{
+	struct weir_chain_step s = { .size = sizeof(s) };
+
+	assert_int_equal(weir_chain_get_step(chain, (uint32_t)step, &s), 0);
+	return s.state;
+}
+
+static int64_t run(struct weir_chain *chain, struct log *log)
+{
+	struct rec rec;
+
+	rec_init(&rec);
+	log->n = 0;
+	STARTS(weir_chain_start(chain, &rec.op));
+	return finish(log->r, &rec);
+}
+
+static void assert_order(const struct log *log, const char *want)
+{
+	char got[4 * STEPS_MAX + 1];
+	int i;
+
+	for (i = 0; i < log->n; i++)
+		got[i] = (char)('a' + log->order[i]);
+	got[log->n] = '\0';
+	assert_string_equal(got, want);
+}
+
+static void bad_arguments_are_refused(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_chain_opts opts = { .size = sizeof(opts), .steps = 1025 };
+	struct weir_dma *dma = start_dma(r, (struct weir_dma_opts){ 0 });
+	struct weir_chain_step s = { .size = sizeof(s) };
+	struct weir_chain *chain = NULL;
+	struct weir_job job;
+	struct rec rec;
+
+	rec_init(&rec);
+	assert_int_equal(weir_chain_create(&chain, r, &opts), -EINVAL);
+	opts.steps = 3;
+	opts.deps = 2;
+	assert_int_equal(weir_chain_create(&chain, r, &opts), 0);
+	assert_int_equal(weir_chain_start(chain, &rec.op), -EINVAL);
+	assert_int_equal(weir_chain_add_call(chain, 0, on_call, NULL), -EINVAL);
+	assert_int_equal(weir_chain_add_call(chain, -2, on_call, NULL),
+			 -EINVAL);
+	assert_int_equal(weir_chain_add_call(chain, -1, NULL, NULL), -EINVAL);
+	assert_int_equal(weir_chain_add_op(chain, -1, NULL, NULL), -EINVAL);
+	assert_int_equal(weir_chain_add_job(chain, -1, dma, NULL), -EINVAL);
+	assert_int_equal(weir_chain_add_job(chain, -1, NULL, &job), -EINVAL);
+	assert_int_equal(weir_chain_get_step(chain, 0, &s), -EINVAL);
+
+	assert_int_equal(weir_chain_add_call(chain, -1, on_call, NULL), 0);
+	assert_int_equal(weir_chain_add_call(chain, 0, on_call, NULL), 1);
+	assert_int_equal(weir_chain_add_call(chain, 1, on_call, NULL), 2);
+	assert_int_equal(weir_chain_add_call(chain, 2, on_call, NULL), -ENOSPC);
+	assert_int_equal(weir_chain_add_dep(chain, 2, 0, 1), -ENOSPC);
+	assert_int_equal(weir_chain_add_dep(chain, 1, 0, 3), 0);
+	assert_int_equal(weir_chain_add_dep(chain, 1, 1, 1), -EINVAL);
+	assert_int_equal(weir_chain_add_dep(chain, 0, 1, 1), -EINVAL);
+	assert_int_equal(weir_chain_add_dep(chain, 3, 1, 1), -EINVAL);
+	assert_int_equal(weir_chain_add_dep(chain, 2, 1, 0), -EINVAL);
+	assert_int_equal(weir_chain_add_dep(chain, 2, 1, 4), -EINVAL);
+	s.size = 3;
+	assert_int_equal(weir_chain_get_step(chain, 0, &s), -EINVAL);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+	assert_int_equal(weir_chain_destroy(NULL), 0);
+	assert_int_equal(weir_dma_destroy(dma), 0);
+}
+
+static void steps_run_in_their_order_and_again(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct log log;
+	struct weir_chain *chain = make(r, &log);
+	int a = call(chain, WEIR_CHAIN_FIRST), b = async(chain, a);
+	int c = call(chain, b), i;
+
+	assert_int_equal(state_of(chain, a), WEIR_STEP_IDLE);
+	for (i = 0; i < 3; i++) {
+		assert_int_equal(run(chain, &log), 3);
+		assert_order(&log, "abc");
+		assert_int_equal(state_of(chain, c), WEIR_STEP_DONE);
+		assert_int_equal(weir_chain_failed_step(chain),
+				 WEIR_CHAIN_FIRST);
+	}
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
+static void a_join_waits_for_all(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct log log;
+	struct weir_chain *chain = make(r, &log);
+	int a = call(chain, WEIR_CHAIN_FIRST);
+	int b = async(chain, a), c = call(chain, a), d = async(chain, c);
+	int e = call(chain, b);
+
+	assert_int_equal(weir_chain_add_dep(chain, (uint32_t)e, (uint32_t)d,
+					    WEIR_CHAIN_ON_DONE), 0);
+	log.again[d] = 3;
+	assert_int_equal(run(chain, &log), 5);
+	assert_order(&log, "abcde");
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
+static void the_first_failure_is_the_chains(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct log log;
+	struct weir_chain *chain = make(r, &log);
+	int a = call(chain, WEIR_CHAIN_FIRST), b = call(chain, a);
+	int c = call(chain, b);
+	struct weir_chain_step s = { .size = sizeof(s) };
+
+	log.result[b] = -EDOM;
+	assert_int_equal(run(chain, &log), -EDOM);
+	assert_order(&log, "ab");
+	assert_int_equal(weir_chain_failed_step(chain), b);
+	assert_int_equal(state_of(chain, a), WEIR_STEP_DONE);
+	assert_int_equal(state_of(chain, b), WEIR_STEP_FAILED);
+	assert_int_equal(state_of(chain, c), WEIR_STEP_SKIPPED);
+	assert_int_equal(weir_chain_get_step(chain, (uint32_t)b, &s), 0);
+	assert_int_equal(s.res, -EDOM);
+
+	log.result[b] = 0;
+	assert_int_equal(run(chain, &log), 3);
+	assert_int_equal(state_of(chain, c), WEIR_STEP_DONE);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
+static void a_failure_has_a_branch_of_its_own(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct log log;
+	struct weir_chain *chain = make(r, &log);
+	int a = async(chain, WEIR_CHAIN_FIRST);
+	int good = call(chain, a), bad = call(chain, a), end;
+
+	assert_int_equal(weir_chain_add_dep(chain, (uint32_t)bad, (uint32_t)a,
+					    WEIR_CHAIN_ON_FAILED), 0);
+	end = call(chain, good);
+	assert_int_equal(weir_chain_add_dep(chain, (uint32_t)end,
+					    (uint32_t)good,
+					    WEIR_CHAIN_ON_END), 0);
+	assert_int_equal(run(chain, &log), 3);
+	assert_order(&log, "abd");
+	assert_int_equal(state_of(chain, bad), WEIR_STEP_SKIPPED);
+
+	log.result[a] = -EIO;
+	assert_int_equal(run(chain, &log), 2);
+	assert_int_equal(state_of(chain, good), WEIR_STEP_SKIPPED);
+	assert_int_equal(state_of(chain, bad), WEIR_STEP_DONE);
+	assert_int_equal(state_of(chain, end), WEIR_STEP_DONE);
+	assert_int_equal(weir_chain_failed_step(chain), WEIR_CHAIN_FIRST);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
+static void what_cleans_up_runs_after_a_failure(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct log log;
+	struct weir_chain *chain = make(r, &log);
+	int a = call(chain, WEIR_CHAIN_FIRST), b = call(chain, a);
+	int c = async(chain, b);
+
+	assert_int_equal(weir_chain_add_dep(chain, (uint32_t)c, (uint32_t)b,
+					    WEIR_CHAIN_ON_END), 0);
+	log.result[a] = -EIO;
+	assert_int_equal(run(chain, &log), -EIO);
+	assert_order(&log, "ac");
+	assert_int_equal(state_of(chain, b), WEIR_STEP_SKIPPED);
+	assert_int_equal(state_of(chain, c), WEIR_STEP_DONE);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
+static void a_cancel_reaches_what_runs_and_skips_the_rest(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct log log;
+	struct weir_chain *chain = make(r, &log);
+	int a = call(chain, WEIR_CHAIN_FIRST), b = async(chain, a);
+	int c = async(chain, a), d = call(chain, b);
+	struct rec rec;
+
+	log.pends[b] = log.pends[c] = true;
+	assert_int_equal(weir_chain_add_dep(chain, (uint32_t)d, (uint32_t)b,
+					    WEIR_CHAIN_ON_END), 0);
+	rec_init(&rec);
+	STARTS(weir_chain_start(chain, &rec.op));
+	UNTIL(r, state_of(chain, c) == WEIR_STEP_RUNNING);
+	assert_int_equal(weir_op_cancel(&rec.op), 0);
+	assert_int_equal(weir_op_cancel(&rec.op), 0);
+	assert_int_equal(finish(r, &rec), -ECANCELED);
+	assert_int_equal(state_of(chain, a), WEIR_STEP_DONE);
+	assert_int_equal(state_of(chain, b), WEIR_STEP_CANCELLED);
+	assert_int_equal(state_of(chain, c), WEIR_STEP_CANCELLED);
+	assert_int_equal(state_of(chain, d), WEIR_STEP_SKIPPED);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
+static void a_cancel_may_come_before_the_first_step(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct log log;
+	struct weir_chain *chain = make(r, &log);
+	int a = call(chain, WEIR_CHAIN_FIRST);
+	struct rec rec;
+
+	rec_init(&rec);
+	STARTS(weir_chain_start(chain, &rec.op));
+	assert_int_equal(weir_op_cancel(&rec.op), 0);
+	assert_int_equal(finish(r, &rec), -ECANCELED);
+	assert_int_equal(log.n, 0);
+	assert_int_equal(state_of(chain, a), WEIR_STEP_SKIPPED);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
+static void a_step_may_cancel_its_own_chain(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct log log;
+	struct weir_chain *chain = make(r, &log);
+	int a = call(chain, WEIR_CHAIN_FIRST), b = call(chain, a);
+	struct rec rec;
+
+	rec_init(&rec);
+	log.cancel_in = &rec.op;
+	log.cancel_at = a;
+	STARTS(weir_chain_start(chain, &rec.op));
+	assert_int_equal(finish(r, &rec), -ECANCELED);
+	assert_int_equal(state_of(chain, a), WEIR_STEP_DONE);
+	assert_int_equal(state_of(chain, b), WEIR_STEP_SKIPPED);
+
+	/* In the last step it is too late. */
+	log.cancel_at = b;
+	STARTS(weir_chain_start(chain, &rec.op));
+	assert_int_equal(finish(r, &rec), 2);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
+static void a_deadline_reaches_what_runs(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct log log;
+	struct weir_chain *chain = make(r, &log);
+	int a = async(chain, WEIR_CHAIN_FIRST);
+	struct rec rec;
+
+	log.pends[a] = true;
+	rec_init(&rec);
+	assert_int_equal(weir_op_set_deadline(&rec.op, weir_reactor_now(r) +
+					      WEIR_MSEC), 0);
+	STARTS(weir_chain_start(chain, &rec.op));
+	assert_int_equal(finish(r, &rec), -ETIMEDOUT);
+	assert_int_equal(state_of(chain, a), WEIR_STEP_CANCELLED);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
+static void a_stopping_reactor_ends_it(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct log log;
+	struct weir_chain *chain = make(r, &log);
+	int a = async(chain, WEIR_CHAIN_FIRST), b = call(chain, a);
+	struct rec rec;
+
+	log.pends[a] = true;
+	rec_init(&rec);
+	STARTS(weir_chain_start(chain, &rec.op));
+	some_turns(r, 2);
+	weir_reactor_stop(r);
+	assert_int_equal(weir_reactor_run(r), 0);
+	assert_int_equal(rec.res, -ECANCELED);
+	assert_int_equal(state_of(chain, b), WEIR_STEP_SKIPPED);
+	assert_int_equal(weir_chain_start(chain, &rec.op), -ESHUTDOWN);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
+static void under_way_it_cannot_be_changed(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct log log;
+	struct weir_chain *chain = make(r, &log);
+	int a = async(chain, WEIR_CHAIN_FIRST);
+	struct rec rec, second;
+
+	rec_init(&rec);
+	rec_init(&second);
+	STARTS(weir_chain_start(chain, &rec.op));
+	assert_int_equal(weir_chain_start(chain, &second.op), -EBUSY);
+	assert_int_equal(weir_chain_add_call(chain, a, on_call, NULL), -EBUSY);
+	assert_int_equal(weir_chain_add_dep(chain, 0, 0, 1), -EBUSY);
+	assert_int_equal(weir_chain_destroy(chain), -EBUSY);
+	assert_int_equal(finish(r, &rec), 1);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
+static int starts_nothing(struct weir_chain *chain, uint32_t step,
+			  struct weir_op *op, void *arg)
+{
+	(void)chain, (void)step, (void)op;
+	return *(int *)arg;
+}
+
+static void an_operation_may_have_nothing_to_do(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct log log;
+	struct weir_chain *chain = make(r, &log);
+	int ret = 1;
+
+	assert_int_equal(weir_chain_add_op(chain, WEIR_CHAIN_FIRST,
+					   starts_nothing, &ret), 0);
+	assert_int_equal(run(chain, &log), 1);
+	ret = 0;
+	assert_int_equal(run(chain, &log), -EINVAL);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
+static void jobs_are_steps(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_dma *dma = start_dma(r, (struct weir_dma_opts){
+		.jobs_max = 1, .turn_bytes = 4096 });
+	struct weir_domain *in, *out;
+	int fd[2], a, b, c, i;
+	struct weir_chain_step s = { .size = sizeof(s) };
+	struct weir_chain *chain;
+	struct weir_job job[3];
+	char *mem = malloc(100000);
+	struct log log;
+
+	for (i = 0; i < 2; i++)
+		fd[i] = test_file(state, i ? "out" : "in", 100000, 5);
+	in = file_domain(fd[0]);
+	out = file_domain(fd[1]);
+	chain = make(r, &log);
+	for (i = 0; i < 3; i++)
+		weir_job_init(&job[i], NULL);
+	a = weir_chain_add_job(chain, WEIR_CHAIN_FIRST, dma, &job[0]);
+	b = weir_chain_add_job(chain, a, dma, &job[1]);
+	c = weir_chain_add_job(chain, a, dma, &job[2]);
+	assert_true(a == 0 && b == 1 && c == 2);
+	weir_job_copy(&job[0], weir_loc_mem(mem, 100000),
+		      weir_loc_at(in, 0, 100000));
+	weir_job_crc32c(&job[1], weir_loc_mem(mem, 100000), 0);
+	weir_job_copy(&job[2], weir_loc_at(out, 7, 100000),
+		      weir_loc_mem(mem, 100000));
+
+	/* The context has room for one at a time: the other is tried again. */
+	assert_int_equal(run(chain, &log), 3);
+	assert_true(is_pattern(mem, 100000, 0, 5));
+	assert_int_equal(weir_chain_get_step(chain, 0, &s), 0);
+	assert_int_equal(s.detail.bytes, 100000);
+	assert_int_equal(s.res, 100000);
+
+	/* One that cannot start fails; so does one that ends early. */
+	job[1].kind = 77;
+	assert_int_equal(run(chain, &log), -EINVAL);
+	assert_int_equal(weir_chain_failed_step(chain), 1);
+	job[1].kind = WEIR_JOB_CRC32C;
+	weir_job_copy(&job[0], weir_loc_mem(mem, 100000),
+		      weir_loc_at(in, 1, 100000));
+	assert_int_equal(run(chain, &log), -ENODATA);
+	assert_int_equal(weir_chain_get_step(chain, 0, &s), 0);
+	assert_int_equal(s.detail.bytes, 99999);
+
+	assert_int_equal(weir_chain_destroy(chain), 0);
+	assert_int_equal(weir_domain_destroy(in), 0);
+	assert_int_equal(weir_domain_destroy(out), 0);
+	assert_int_equal(weir_dma_destroy(dma), 0);
+	close_pair(fd);
+	free(mem);
+}
+
+/*
+ * The model.  A random graph of steps with random results.  Since a step only
+ * depends on earlier ones, what becomes of it follows from the states of these:
+ * but for whether it began before or after an unrelated failure, which the
+ * model takes from the chain, and checks that either is allowed.
+ */
+struct model {
+	int n;
+	uint32_t dep[STEPS_MAX][STEPS_MAX];	/* [step][dep]: on, or 0. */
+};
+
+static void model_build(struct model *m, struct weir_chain *chain,
+			struct log *log, unsigned int *seed)
+{
+	int i, k, dep;
+	uint32_t on;
+
+	memset(m, 0, sizeof(*m));
+	m->n = 1 + (int)(rand_r(seed) % (STEPS_MAX - 1));
+	for (i = 0; i < m->n; i++) {
+		if (rand_r(seed) % 2)
+			call(chain, WEIR_CHAIN_FIRST);
+		else
+			async(chain, WEIR_CHAIN_FIRST);
+		log->result[i] = rand_r(seed) % 4 ? 0 : -EDOM - i;
+		for (k = (int)(rand_r(seed) % 3); i && k; k--) {
+			dep = (int)(rand_r(seed) % (unsigned int)i);
+			on = 1 + rand_r(seed) % 3;
+			if (weir_chain_add_dep(chain, (uint32_t)i,
+					       (uint32_t)dep, on))
+				break;
+			m->dep[i][dep] = on;
+		}
+	}
+}
+
+static bool edge_met(uint32_t on, uint32_t state)
+{
+	return on == WEIR_CHAIN_ON_END ||
+	       (on == WEIR_CHAIN_ON_DONE && state == WEIR_STEP_DONE) ||
+	       (on == WEIR_CHAIN_ON_FAILED && state == WEIR_STEP_FAILED);
+}
+
+static bool has_branch(const struct model *m, int step)
+{
+	int i;
+
+	for (i = 0; i < m->n; i++)
+		if (m->dep[i][step] == WEIR_CHAIN_ON_FAILED)
+			return true;
+	return false;
+}
+
+static void model_check(const struct model *m, struct weir_chain *chain,
+			const struct log *log, int64_t res)
+{
+	int failed = weir_chain_failed_step(chain), i, d, done = 0;
+	bool met, last;
+	uint32_t st;
+
+	for (i = 0; i < m->n; i++) {
+		st = state_of(chain, i);
+		met = true;
+		last = false;
+		for (d = 0; d < i; d++)
+			if (m->dep[i][d]) {
+				met &= edge_met(m->dep[i][d],
+						state_of(chain, d));
+				last = true;
+			}
+		for (d = 0; d < i; d++)
+			last &= !m->dep[i][d] ||
+				m->dep[i][d] == WEIR_CHAIN_ON_END;
+		if (!met)
+			assert_int_equal(st, WEIR_STEP_SKIPPED);
+		else if (st == WEIR_STEP_SKIPPED)
+			assert_true(failed >= 0 && !last);
+		else
+			assert_int_equal(st, log->result[i] ? WEIR_STEP_FAILED :
+							      WEIR_STEP_DONE);
+		if (st == WEIR_STEP_FAILED && !has_branch(m, i))
+			assert_true(failed >= 0);
+		done += st == WEIR_STEP_DONE;
+	}
+	if (failed >= 0) {
+		assert_int_equal(state_of(chain, failed), WEIR_STEP_FAILED);
+		assert_false(has_branch(m, failed));
+		assert_int_equal(res, log->result[failed]);
+	} else {
+		assert_int_equal(res, done);
+	}
+}
+
+static void random_graphs_obey_the_rules(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	unsigned int rounds = scaled(3000), seed = 11;
+	struct weir_chain *chain;
+	struct model m;
+	struct log log;
+
+	while (rounds--) {
+		chain = make(r, &log);
+		model_build(&m, chain, &log, &seed);
+		model_check(&m, chain, &log, run(chain, &log));
+		model_check(&m, chain, &log, run(chain, &log));
+		assert_int_equal(weir_chain_destroy(chain), 0);
+	}
+}
+
+static void random_cancels_end_it_once(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	unsigned int rounds = scaled(2000), seed = 12, i;
+	struct weir_chain *chain;
+	struct model m;
+	struct log log;
+	struct rec rec;
+	int s;
+
+	while (rounds--) {
+		chain = make(r, &log);
+		model_build(&m, chain, &log, &seed);
+		for (i = 0; i < STEPS_MAX; i++)
+			log.pends[i] = rand_r(&seed) % 4 == 0;
+		rec_init(&rec);
+		STARTS(weir_chain_start(chain, &rec.op));
+		some_turns(r, (int)(rand_r(&seed) % 6));
+		weir_op_cancel(&rec.op);
+		if (!rec.calls)
+			finish(r, &rec);
+		assert_int_equal(rec.calls, 1);
+		for (s = 0; s < m.n; s++)
+			assert_true(state_of(chain, s) >= WEIR_STEP_DONE);
+		assert_int_equal(weir_chain_destroy(chain), 0);
+	}
+}
+
+static void any_failure_inside_leaves_nothing_behind(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_chain *chain = NULL;
+	int err, n = 0, fired;
+
+	do {
+		fault_arm(n++);
+		err = weir_chain_create(&chain, r, NULL);
+		fired = fault_disarm();
+		assert_int_equal(err, fired ? -ENOMEM : 0);
+	} while (fired);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(bad_arguments_are_refused),
+		CASE(steps_run_in_their_order_and_again),
+		CASE(a_join_waits_for_all),
+		CASE(the_first_failure_is_the_chains),
+		CASE(a_failure_has_a_branch_of_its_own),
+		CASE(what_cleans_up_runs_after_a_failure),
+		CASE(a_cancel_reaches_what_runs_and_skips_the_rest),
+		CASE(a_cancel_may_come_before_the_first_step),
+		CASE(a_step_may_cancel_its_own_chain),
+		CASE(a_deadline_reaches_what_runs),
+		CASE(a_stopping_reactor_ends_it),
+		CASE(under_way_it_cannot_be_changed),
+		CASE(an_operation_may_have_nothing_to_do),
+		CASE(jobs_are_steps),
+		CASE(random_graphs_obey_the_rules),
+		CASE(random_cancels_end_it_once),
+		CASE(any_failure_inside_leaves_nothing_behind),
+	};
+
+	return harness_run(cases, N_OF(cases));
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Domains: the table of mem/README.md, and what a file domain finds out. */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "tests/harness.h"
+
+#include <weir/domain.h>
+#include <weir/mmap.h>
+
+#include "base/fault.h"
+
+static void the_system_domain_is_there_and_cannot_be_destroyed(void **state)
+{
+	struct weir_domain *d = weir_domain_system();
+
+	(void)state;
+	assert_non_null(d);
+	assert_ptr_equal(d, weir_domain_system());
+	assert_int_equal(weir_domain_kind(d), WEIR_DOMAIN_SYSTEM);
+	assert_string_equal(weir_domain_id(d), "system");
+	assert_null(weir_domain_ctx(d));
+	assert_int_equal(weir_domain_destroy(d), -EPERM);
+	assert_starts_with(weir_why(), "weir_domain_destroy: ");
+}
+
+static void destroying_nothing_is_allowed(void **state)
+{
+	(void)state;
+	assert_int_equal(weir_domain_destroy(NULL), 0);
+}
+
+static void a_file_domain_has_what_it_was_made_with(void **state)
+{
+	int fd = test_file(state, "f", 10, 0), x;
+	struct weir_domain_file_opts opts = {
+		.size = sizeof(opts), .id = "my file", .ctx = &x,
+	};
+	struct weir_domain *d;
+
+	assert_int_equal(weir_domain_file_create(&d, fd, &opts), 0);
+	assert_int_equal(weir_domain_kind(d), WEIR_DOMAIN_FILE);
+	assert_string_equal(weir_domain_id(d), "my file");
+	assert_ptr_not_equal(weir_domain_id(d), opts.id);
+	assert_ptr_equal(weir_domain_ctx(d), &x);
+	assert_int_equal(weir_domain_users(d), 0);
+	assert_int_equal(weir_domain_destroy(d), 0);
+
+	assert_int_equal(weir_domain_file_create(&d, fd, NULL), 0);
+	assert_string_equal(weir_domain_id(d), "file");
+	assert_null(weir_domain_ctx(d));
+	assert_int_equal(weir_domain_destroy(d), 0);
+	close(fd);
+}
+
+static void refuse(int fd, const struct weir_domain_file_opts *opts, int err)
+{
+	struct weir_domain *d = (void *)1;
+
+	assert_int_equal(weir_domain_file_create(&d, fd, opts), err);
+	assert_ptr_equal(d, (void *)1);
+	assert_starts_with(weir_why(), "weir_domain_file_create: ");
+	if (fd >= 0)
+		close(fd);
+}
+
+static void what_has_no_offsets_is_refused(void **state)
+{
+	const char *dir = test_dir(state);
+	int fd[2];
+
+	refuse(-1, NULL, -EBADF);
+	refuse(open(dir, O_RDONLY), NULL, -EINVAL);
+	refuse(open(dir, O_PATH), NULL, -EINVAL);
+	pipe_pair(fd);
+	close(fd[1]);
+	refuse(fd[0], NULL, -ESPIPE);
+	socket_pair(fd);
+	close(fd[1]);
+	refuse(fd[0], NULL, -ESPIPE);
+	close(test_file(state, "f", 1, 0));
+	refuse(open(test_path(state, "f"), O_WRONLY | O_APPEND), NULL, -EINVAL);
+}
+
+static void bad_options_are_refused(void **state)
+{
+	struct weir_domain_file_opts opts = { .size = sizeof(opts) };
+	struct { struct weir_domain_file_opts o; uint64_t more; } newer;
+
+	opts.flags = 0x80;
+	refuse(test_file(state, "f", 1, 0), &opts, -EINVAL);
+	opts.flags = 0;
+	opts.align = 513;
+	refuse(test_file(state, "f", 1, 0), &opts, -EINVAL);
+
+	memset(&newer, 0, sizeof(newer));
+	newer.o.size = sizeof(newer);
+	newer.more = 1;
+	refuse(test_file(state, "f", 1, 0), &newer.o, -E2BIG);
+}
+
+/* O_DIRECT is refused by some file systems; then there is nothing to test. */
+static int open_direct(void **state, const char *name, int flags)
+{
+	int fd = open(test_path(state, name), flags | O_DIRECT | O_CLOEXEC);
+
+	if (fd < 0)
+		skip_because("no O_DIRECT here: %s", strerror(errno));
+	return fd;
+}
+
+static void a_direct_file_wants_a_buffered_one_with_its_rights(void **state)
+{
+	struct weir_domain_file_opts opts = {
+		.size = sizeof(opts), .flags = WEIR_DOMAIN_FILE_BUFFERED,
+	};
+	struct weir_domain *d;
+	int buffered, reads, fd;
+
+	close(test_file(state, "f", 8192, 0));
+	fd = open_direct(state, "f", O_RDWR);
+	buffered = open(test_path(state, "f"), O_RDWR);
+	reads = open(test_path(state, "f"), O_RDONLY);
+
+	opts.buffered_fd = buffered;
+	assert_int_equal(weir_domain_file_create(&d, fd, &opts), 0);
+	assert_int_equal(weir_domain_destroy(d), 0);
+
+	opts.buffered_fd = reads;
+	refuse(dup(fd), &opts, -EINVAL);
+	opts.buffered_fd = fd;
+	refuse(dup(fd), &opts, -EINVAL);
+	opts.buffered_fd = -1;
+	refuse(dup(fd), &opts, -EBADF);
+	close(buffered);
+	close(reads);
+	close(fd);
+}
+
+static void a_file_is_not_memory_for_an_mmap(void **state)
+{
+	struct weir_mmap *m = NULL;
+	struct weir_domain *d;
+	int fd = test_file(state, "f", 10, 0);
+
+	assert_int_equal(weir_domain_file_create(&d, fd, NULL), 0);
+	assert_int_equal(weir_mmap_create(&m, d), -EOPNOTSUPP);
+	assert_null(m);
+	assert_int_equal(weir_domain_users(d), 0);
+	assert_int_equal(weir_domain_destroy(d), 0);
+	close(fd);
+}
+
+static void any_failure_inside_leaves_nothing_behind(void **state)
+{
+	struct weir_domain *d = NULL;
+	int fd = test_file(state, "f", 10, 0);
+	int err, n = 0, fired;
+
+	do {
+		fault_arm(n++);
+		err = weir_domain_file_create(&d, fd, NULL);
+		fired = fault_disarm();
+		if (fired)
+			assert_true(err < 0 && !d);
+	} while (fired);
+	assert_int_equal(err, 0);
+	assert_true(n > 2);
+	assert_int_equal(weir_domain_destroy(d), 0);
+	close(fd);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(the_system_domain_is_there_and_cannot_be_destroyed),
+		CASE(destroying_nothing_is_allowed),
+		CASE(a_file_domain_has_what_it_was_made_with),
+		CASE(what_has_no_offsets_is_refused),
+		CASE(bad_options_are_refused),
+		CASE(a_direct_file_wants_a_buffered_one_with_its_rights),
+		CASE(a_file_is_not_memory_for_an_mmap),
+		CASE(any_failure_inside_leaves_nothing_behind),
+	};
+
+	return harness_run_plain(cases, N_OF(cases));
+}

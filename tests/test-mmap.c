@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Mmaps: the table of mem/README.md, cell by cell, and registration. */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/harness.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include <weir/inventory.h>
+#include <weir/mmap.h>
+#include <weir/pool.h>
+
+#include "base/fault.h"
+
+#define LEN 65536
+
+/* The columns of the table. */
+enum column { NEW, STOPPED, STARTED, ATTACHED, OUT, COLUMNS };
+
+struct rig {
+	struct weir_reactor *r;
+	struct weir_inventory *inv;
+	struct weir_mmap *m;
+	struct weir_buf *buf;
+	char *mem;
+	int frees;
+};
+
+static void on_free(void *addr, size_t len, void *arg)
+{
+	struct rig *g = arg;
+
+	assert_ptr_equal(addr, g->mem);
+	assert_int_equal(len, LEN);
+	g->frees++;
+}
+
+static void rig_begin(struct rig *g, void **state, enum column col)
+{
+	memset(g, 0, sizeof(*g));
+	g->r = start_reactor(state);
+	g->mem = aligned_alloc(4096, LEN);
+	assert_int_equal(weir_inventory_create(&g->inv, g->r, NULL), 0);
+	assert_int_equal(weir_mmap_create(&g->m, NULL), 0);
+	assert_int_equal(weir_mmap_set_free_cb(g->m, on_free, g), 0);
+	assert_int_equal(weir_mmap_set_permissions(g->m, WEIR_MMAP_WRITE), 0);
+	if (col >= STOPPED)
+		assert_int_equal(weir_mmap_set_memrange(g->m, g->mem, LEN), 0);
+	if (col >= STARTED)
+		assert_int_equal(weir_mmap_start(g->m), 0);
+	if (col >= ATTACHED)
+		assert_int_equal(weir_inventory_attach(g->inv, g->m), 0);
+	if (col >= OUT)
+		assert_int_equal(weir_inventory_get(&g->buf, g->inv, g->m,
+						    g->mem, 16, NULL, 0), 0);
+}
+
+static void rig_end(struct rig *g)
+{
+	weir_buf_put(g->buf);
+	assert_int_equal(weir_mmap_destroy(g->m), 0);
+	assert_int_equal(weir_inventory_destroy(g->inv), 0);
+	free(g->mem);
+}
+
+static int set_memrange(struct rig *g)
+{
+	return weir_mmap_set_memrange(g->m, g->mem, LEN);
+}
+
+static int set_permissions(struct rig *g)
+{
+	return weir_mmap_set_permissions(g->m, WEIR_MMAP_WRITE);
+}
+
+static int set_free_cb(struct rig *g)
+{
+	return weir_mmap_set_free_cb(g->m, on_free, g);
+}
+
+static int set_user_data(struct rig *g)
+{
+	return weir_mmap_set_user_data(g->m, g);
+}
+
+static int start(struct rig *g)
+{
+	return weir_mmap_start(g->m);
+}
+
+static int attach(struct rig *g)
+{
+	return weir_inventory_attach(g->inv, g->m);
+}
+
+static int get(struct rig *g)
+{
+	struct weir_buf *buf;
+	int err = weir_inventory_get(&buf, g->inv, g->m, g->mem, 1, NULL, 0);
+
+	if (!err)
+		weir_buf_put(buf);
+	return err;
+}
+
+static int stop(struct rig *g)
+{
+	return weir_mmap_stop(g->m, NULL, NULL);
+}
+
+static int stop_op(struct rig *g)
+{
+	struct rec rec;
+	int err;
+
+	rec_init(&rec);
+	err = weir_mmap_stop(g->m, g->r, &rec.op);
+	if (!err)
+		assert_int_equal(finish(g->r, &rec), 0);
+	else
+		assert_int_equal(weir_op_is_busy(&rec.op), 0);
+	return err;
+}
+
+static int destroy(struct rig *g)
+{
+	int err = weir_mmap_destroy(g->m);
+
+	if (!err)
+		g->m = NULL;
+	return err;
+}
+
+static int memrange(struct rig *g)
+{
+	void *addr = NULL;
+	size_t len = 0;
+	int err = weir_mmap_memrange(g->m, &addr, &len);
+
+	if (!err) {
+		assert_ptr_equal(addr, g->mem);
+		assert_int_equal(len, LEN);
+	}
+	return err;
+}
+
+static int registered(struct rig *g)
+{
+	int64_t n = weir_mmap_registered(g->m, g->r, NULL);
+
+	return n < 0 ? (int)n : 0;
+}
+
+static int pool_over(struct rig *g)
+{
+	struct weir_pool_opts opts = {
+		.size = sizeof(opts), .mmap = g->m, .buf_size = 4096,
+	};
+	struct weir_pool *pool;
+	int err = weir_pool_create(&pool, g->r, &opts);
+
+	if (!err) {
+		assert_int_equal(weir_mmap_stop(g->m, NULL, NULL), -EBUSY);
+		assert_int_equal(weir_mmap_destroy(g->m), -EBUSY);
+		assert_int_equal(weir_pool_destroy(pool), 0);
+	}
+	return err;
+}
+
+static const struct row {
+	const char *name;
+	int (*call)(struct rig *g);
+	int want[COLUMNS];
+	int state_after[COLUMNS];	/* 0: as before. */
+} rows[] = {
+	{ "set_memrange", set_memrange,
+	  { 0, -EPERM, -EBADFD, -EBADFD, -EBADFD }, { 0 } },
+	{ "set_permissions", set_permissions,
+	  { 0, 0, -EBADFD, -EBADFD, -EBADFD }, { 0 } },
+	{ "set_free_cb", set_free_cb,
+	  { 0, 0, -EBADFD, -EBADFD, -EBADFD }, { 0 } },
+	{ "set_user_data", set_user_data,
+	  { 0, 0, -EBADFD, -EBADFD, -EBADFD }, { 0 } },
+	{ "start", start, { -EINVAL, 0, 0, 0, 0 },
+	  { 0, WEIR_MMAP_STARTED } },
+	{ "inventory_attach", attach, { -EBADFD, -EBADFD, 0, 0, 0 }, { 0 } },
+	{ "inventory_get", get, { -ENOENT, -ENOENT, -ENOENT, 0, 0 }, { 0 } },
+	{ "stop", stop, { 0, 0, 0, 0, -EBUSY },
+	  { 0, 0, WEIR_MMAP_STOPPED, WEIR_MMAP_STOPPED } },
+	{ "stop as an op", stop_op, { 0, 0, 0, 0, -EBUSY },
+	  { 0, 0, WEIR_MMAP_STOPPED, WEIR_MMAP_STOPPED } },
+	{ "destroy", destroy, { 0, 0, 0, 0, -EBUSY }, { 0 } },
+	{ "memrange", memrange, { -ENOENT, 0, 0, 0, 0 }, { 0 } },
+	{ "registered", registered, { -ENOENT, -ENOENT, -ENOENT, 0, 0 },
+	  { 0 } },
+	{ "pool_create", pool_over, { -EBADFD, -EBADFD, 0, 0, 0 }, { 0 } },
+};
+
+static void try_cell(void **state, const struct row *row, enum column col)
+{
+	struct rig g;
+	int got, before, after;
+
+	rig_begin(&g, state, col);
+	before = weir_mmap_state(g.m);
+	assert_int_equal(before, col < STARTED ? WEIR_MMAP_STOPPED :
+						 WEIR_MMAP_STARTED);
+	got = row->call(&g);
+	if (got != row->want[col])
+		fail_msg("%s in column %d: %d, not %d", row->name, col, got,
+			 row->want[col]);
+	if (g.m) {
+		after = row->state_after[col] ? row->state_after[col] : before;
+		assert_int_equal(weir_mmap_state(g.m), after);
+	} else {
+		assert_int_equal(g.frees, col >= STARTED);
+	}
+	rig_end(&g);
+	end_reactor(state);
+}
+
+static void every_cell_of_the_table_is_so(void **state)
+{
+	size_t i;
+	int col;
+
+	for (i = 0; i < N_OF(rows); i++)
+		for (col = NEW; col < COLUMNS; col++)
+			try_cell(state, &rows[i], (enum column)col);
+}
+
+static void bad_ranges_and_permissions_are_refused(void **state)
+{
+	struct rig g;
+
+	rig_begin(&g, state, NEW);
+	assert_int_equal(weir_mmap_set_memrange(g.m, NULL, 1), -EINVAL);
+	assert_int_equal(weir_mmap_set_memrange(g.m, g.mem, 0), -EINVAL);
+	assert_int_equal(weir_mmap_set_memrange(g.m, g.mem, SIZE_MAX), -EINVAL);
+	assert_int_equal(weir_mmap_set_permissions(g.m, 0), 0);
+	assert_int_equal(weir_mmap_set_permissions(g.m, 4), -EINVAL);
+	assert_int_equal(weir_mmap_permissions(g.m), WEIR_MMAP_READ);
+	assert_int_equal(weir_mmap_set_permissions(g.m, WEIR_MMAP_WRITE), 0);
+	assert_int_equal(weir_mmap_permissions(g.m),
+			 WEIR_MMAP_READ | WEIR_MMAP_WRITE);
+	assert_null(weir_mmap_user_data(g.m));
+	assert_int_equal(weir_mmap_set_user_data(g.m, &g), 0);
+	assert_ptr_equal(weir_mmap_user_data(g.m), &g);
+	assert_int_equal(weir_mmap_destroy(NULL), 0);
+	rig_end(&g);
+}
+
+static void the_free_callback_runs_once_and_not_at_a_stop(void **state)
+{
+	struct rig g;
+
+	rig_begin(&g, state, ATTACHED);
+	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
+	assert_int_equal(g.frees, 0);
+	assert_int_equal(weir_mmap_start(g.m), 0);
+	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
+	assert_int_equal(g.frees, 0);
+	assert_int_equal(weir_mmap_destroy(g.m), 0);
+	assert_int_equal(g.frees, 1);
+	g.m = NULL;
+	rig_end(&g);
+}
+
+static void bufs_are_counted_and_hold_it(void **state)
+{
+	struct weir_buf *more;
+	struct rig g;
+
+	rig_begin(&g, state, OUT);
+	assert_int_equal(weir_mmap_num_bufs(g.m), 1);
+	assert_int_equal(weir_inventory_get(&more, g.inv, g.m, g.mem, 1, NULL,
+					    0), 0);
+	assert_int_equal(weir_mmap_num_bufs(g.m), 2);
+	weir_buf_put(more);
+	weir_buf_put(g.buf);
+	g.buf = NULL;
+	assert_int_equal(weir_mmap_num_bufs(g.m), 0);
+	assert_int_equal(weir_mmap_destroy(g.m), 0);
+	g.m = NULL;
+	rig_end(&g);
+}
+
+static void *stop_elsewhere(void *arg)
+{
+	return (void *)(intptr_t)weir_mmap_stop(arg, NULL, NULL);
+}
+
+static void another_threads_reactor_keeps_it_started(void **state)
+{
+	pthread_t thread;
+	struct rig g;
+	void *ret;
+
+	rig_begin(&g, state, ATTACHED);
+	assert_int_equal(pthread_create(&thread, NULL, stop_elsewhere, g.m), 0);
+	pthread_join(thread, &ret);
+	assert_int_equal((intptr_t)ret, -EBUSY);
+	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STARTED);
+	rig_end(&g);
+}
+
+static void registration_says_how_much_and_why_not_more(void **state)
+{
+	struct world *w = *state;
+	const char *text = NULL;
+	struct rig g;
+	int64_t n;
+
+	rig_begin(&g, state, ATTACHED);
+	n = weir_mmap_registered(g.m, g.r, &text);
+	assert_non_null(text);
+	if (!strcmp(w->backend, "ev")) {
+		assert_int_equal(n, 0);
+		assert_string_equal(text, "backend ev has no registered memory");
+	} else if (n == LEN) {
+		assert_string_equal(text, "");
+	} else {
+		assert_true(n < LEN && *text);
+	}
+	rig_end(&g);
+}
+
+static void two_stocks_of_a_reactor_share_a_registration(void **state)
+{
+	struct weir_inventory *second;
+	struct rig g;
+	int64_t n;
+
+	rig_begin(&g, state, ATTACHED);
+	n = weir_mmap_registered(g.m, g.r, NULL);
+	assert_int_equal(weir_inventory_create(&second, g.r, NULL), 0);
+	assert_int_equal(weir_inventory_attach(second, g.m), 0);
+	assert_int_equal(weir_inventory_detach(g.inv, g.m), 0);
+	assert_int_equal(weir_mmap_registered(g.m, g.r, NULL), n);
+	assert_int_equal(weir_inventory_destroy(second), 0);
+	assert_int_equal(weir_mmap_registered(g.m, g.r, NULL), -ENOENT);
+	rig_end(&g);
+}
+
+static void without_room_to_register_it_works_unregistered(void **state)
+{
+	const char *text = "";
+	struct rig g;
+	int n = 0;
+
+	/* Fail every try, also those with less: the backend's own point. */
+	rig_begin(&g, state, STARTED);
+	for (n = 0; n < 64; n++) {
+		fault_arm(n);
+		assert_true(weir_inventory_attach(g.inv, g.m) <= 0);
+		if (!fault_disarm())
+			break;
+		if (weir_inventory_detach(g.inv, g.m))
+			continue;
+	}
+	assert_true(n < 64);
+	assert_true(weir_mmap_registered(g.m, g.r, &text) >= 0);
+	assert_int_equal(get(&g), 0);
+	rig_end(&g);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(every_cell_of_the_table_is_so),
+		CASE(bad_ranges_and_permissions_are_refused),
+		CASE(the_free_callback_runs_once_and_not_at_a_stop),
+		CASE(bufs_are_counted_and_hold_it),
+		CASE(another_threads_reactor_keeps_it_started),
+		CASE(registration_says_how_much_and_why_not_more),
+		CASE(two_stocks_of_a_reactor_share_a_registration),
+		CASE(without_room_to_register_it_works_unregistered),
+	};
+
+	return harness_run(cases, N_OF(cases));
+}

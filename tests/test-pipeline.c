@@ -1,0 +1,611 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * Pipelines: the tables of dma/README.md; windows, order, the first error,
+ * cancel at any point, nothing lost.
+ */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/job-kit.h"
+
+#include <weir/chain.h>
+#include <weir/crc32c.h>
+#include <weir/pipeline.h>
+#include <weir/pool.h>
+
+#include "base/fault.h"
+
+/* A stream of numbered units whose one step is an operation of the test's. */
+struct stream {
+	struct weir_reactor *r;
+	struct weir_pipeline *p;
+	unsigned int seed;
+	uint64_t n_units;	/* Length of the stream. */
+	uint64_t next_at;	/* Units given out. */
+	uint64_t gap_at;	/* next() says -EAGAIN once, here. */
+	uint64_t fail_at;	/* The unit with this number fails, */
+	bool fail_counts;	/* and done() says so. */
+	uint64_t next_fails_at;
+	uint64_t cancel_at;	/* done() of it cancels the pipeline. */
+	bool pends;		/* Steps wait for ever. */
+	bool random;		/* Steps take a random number of turns. */
+	uint64_t dones;
+	uint64_t in_window, window_max;
+	bool ordered;
+	uint64_t last_unit;	/* Of done(). */
+	struct rec rec;
+};
+
+struct unit {
+	uint64_t number;
+	int delay;
+};
+
+static int step_start(struct weir_chain *chain, uint32_t step,
+		      struct weir_op *op, void *arg)
+{
+	struct weir_slot *slot = weir_chain_ctx(chain);
+	struct unit *u = weir_slot_data(slot);
+	struct stream *s = arg;
+
+	(void)step;
+	assert_int_equal(weir_slot_unit(slot), u->number);
+	if (u->delay) {
+		u->delay--;
+		return -EAGAIN;
+	}
+	if (u->number == s->fail_at)
+		return -EDOM;
+	return s->pends ? weir_sleep_until(s->r, op, WEIR_FOREVER) :
+			  weir_defer(s->r, op);
+}
+
+static int on_build(struct weir_slot *slot, void *arg)
+{
+	int n = weir_chain_add_op(weir_slot_chain(slot), WEIR_CHAIN_FIRST,
+				  step_start, arg);
+
+	assert_null(weir_slot_buf(slot));
+	assert_int_equal((uintptr_t)weir_slot_data(slot) % 64, 0);
+	return n < 0 ? n : 0;
+}
+
+static int on_next(struct weir_slot *slot, void *arg)
+{
+	struct stream *s = arg;
+	struct unit *u = weir_slot_data(slot);
+
+	assert_int_equal(harness_starting, 0);
+	assert_ptr_equal(weir_slot_pipeline(slot), s->p);
+	assert_int_equal(weir_pipeline_destroy(s->p), -EBUSY);
+	assert_int_equal(weir_pipeline_start(s->p, &s->rec.op), -EBUSY);
+	if (s->next_at == s->next_fails_at)
+		return -ENOBUFS;
+	if (s->next_at == s->n_units)
+		return WEIR_PIPELINE_END;
+	if (s->next_at == s->gap_at) {
+		s->gap_at = UINT64_MAX;
+		return -EAGAIN;
+	}
+	assert_int_equal(weir_slot_unit(slot), s->next_at);
+	u->number = s->next_at++;
+	u->delay = s->random ? (int)(rand_r(&s->seed) % 4) : 0;
+	weir_slot_set_bytes(slot, 10);
+	if (++s->in_window > s->window_max)
+		s->window_max = s->in_window;
+	return WEIR_PIPELINE_UNIT;
+}
+
+static int on_done(struct weir_slot *slot, int64_t res, void *arg)
+{
+	struct stream *s = arg;
+	struct unit *u = weir_slot_data(slot);
+
+	assert_int_equal(weir_slot_unit(slot), u->number);
+	if (s->ordered)
+		assert_int_equal(u->number, s->dones);
+	s->dones++;
+	s->in_window--;
+	if (u->number == s->cancel_at)
+		assert_int_equal(weir_op_cancel(&s->rec.op), 0);
+	return res < 0 && s->fail_counts ? (int)res : 0;
+}
+
+static void make(struct stream *s, struct weir_reactor *r, uint32_t depth,
+		 uint32_t flags, struct weir_pool *pool)
+{
+	struct weir_pipeline_opts opts = {
+		.size = sizeof(opts), .build = on_build, .next = on_next,
+		.done = on_done, .arg = s, .depth = depth, .flags = flags,
+		.data_size = sizeof(struct unit), .pool = pool,
+	};
+
+	memset(s, 0, sizeof(*s));
+	s->r = r;
+	s->ordered = flags & WEIR_PIPELINE_ORDERED;
+	s->gap_at = s->fail_at = s->next_fails_at = UINT64_MAX;
+	s->cancel_at = UINT64_MAX;
+	s->fail_counts = true;
+	rec_init(&s->rec);
+	assert_int_equal(weir_pipeline_create(&s->p, r, &opts), 0);
+}
+
+static struct weir_pipeline_progress look(struct stream *s)
+{
+	struct weir_pipeline_progress p = { .size = sizeof(p) };
+
+	assert_int_equal(weir_pipeline_progress(s->p, &p), 0);
+	assert_int_equal(p.units, p.done + p.failed + p.in_flight);
+	assert_int_equal(p.bytes, 10 * p.done);
+	return p;
+}
+
+static int64_t run(struct stream *s)
+{
+	s->next_at = s->dones = 0;
+	STARTS(weir_pipeline_start(s->p, &s->rec.op));
+	return finish(s->r, &s->rec);
+}
+
+static void bad_options_are_refused(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pipeline_opts good = {
+		.size = sizeof(good), .build = on_build, .next = on_next,
+		.done = on_done,
+	}, opts;
+	struct weir_pipeline *p = NULL;
+
+	opts = good;
+	opts.build = NULL;
+	assert_int_equal(weir_pipeline_create(&p, r, &opts), -EINVAL);
+	opts = good;
+	opts.next = NULL;
+	assert_int_equal(weir_pipeline_create(&p, r, &opts), -EINVAL);
+	opts = good;
+	opts.done = NULL;
+	assert_int_equal(weir_pipeline_create(&p, r, &opts), -EINVAL);
+	opts = good;
+	opts.depth = 4097;
+	assert_int_equal(weir_pipeline_create(&p, r, &opts), -EINVAL);
+	opts = good;
+	opts.flags = 0x80;
+	assert_int_equal(weir_pipeline_create(&p, r, &opts), -EINVAL);
+	opts = good;
+	opts.steps = 5000;
+	assert_int_equal(weir_pipeline_create(&p, r, &opts), -EINVAL);
+	assert_null(p);
+	assert_int_equal(weir_pipeline_destroy(NULL), 0);
+}
+
+static int build_fails(struct weir_slot *slot, void *arg)
+{
+	(void)slot;
+	return ++*(int *)arg == 3 ? -EDOM : 0;
+}
+
+static void what_build_returns_create_returns(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	int calls = 0;
+	struct weir_pipeline_opts opts = {
+		.size = sizeof(opts), .build = build_fails, .next = on_next,
+		.done = on_done, .arg = &calls,
+	};
+	struct weir_pipeline *p = NULL;
+
+	assert_int_equal(weir_pipeline_create(&p, r, &opts), -EDOM);
+	assert_null(p);
+	assert_int_equal(calls, 3);
+}
+
+static void every_unit_is_done_and_the_window_is_kept(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	static const uint32_t depths[] = { 1, 2, 7, 64 };
+	struct stream s;
+	size_t i;
+	int flags;
+
+	for (i = 0; i < N_OF(depths); i++)
+		for (flags = 0; flags < 2; flags++) {
+			make(&s, r, depths[i], (uint32_t)flags, NULL);
+			s.n_units = 500;
+			s.random = true;
+			s.seed = (unsigned int)i;
+			assert_int_equal(run(&s), 500);
+			assert_int_equal(s.dones, 500);
+			assert_int_equal(s.window_max, depths[i]);
+			assert_int_equal(look(&s).done, 500);
+			assert_int_equal(look(&s).in_flight, 0);
+			assert_int_equal(weir_pipeline_failed_unit(s.p),
+					 -ENOENT);
+
+			/* And again. */
+			assert_int_equal(run(&s), 500);
+			assert_int_equal(weir_pipeline_destroy(s.p), 0);
+		}
+}
+
+static void an_empty_stream_ends_at_once(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct stream s;
+
+	make(&s, r, 4, 0, NULL);
+	assert_int_equal(run(&s), 0);
+	assert_int_equal(weir_pipeline_destroy(s.p), 0);
+}
+
+static void a_stream_may_have_gaps(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct stream s;
+
+	make(&s, r, 4, WEIR_PIPELINE_ORDERED, NULL);
+	s.n_units = 10;
+	s.gap_at = 6;
+	weir_pipeline_kick(s.p);
+	STARTS(weir_pipeline_start(s.p, &s.rec.op));
+	UNTIL(r, s.dones == 6);
+	some_turns(r, 5);
+	assert_int_equal(s.dones, 6);
+	assert_int_equal(s.rec.calls, 0);
+	weir_pipeline_kick(s.p);
+	weir_pipeline_kick(s.p);
+	assert_int_equal(finish(r, &s.rec), 10);
+	assert_int_equal(weir_pipeline_destroy(s.p), 0);
+}
+
+static void the_first_error_ends_it_and_says_where(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct stream s;
+	int flags;
+
+	for (flags = 0; flags < 2; flags++) {
+		make(&s, r, 8, (uint32_t)flags, NULL);
+		s.n_units = 100;
+		s.random = true;
+		s.fail_at = 37;
+		assert_int_equal(run(&s), -EDOM);
+		assert_int_equal(weir_pipeline_failed_unit(s.p), 37);
+		assert_int_equal(s.in_window, 0);
+		assert_true(s.next_at < 60);
+		assert_int_equal(look(&s).units, s.dones);
+
+		s.fail_at = UINT64_MAX;
+		assert_int_equal(run(&s), 100);
+		assert_int_equal(weir_pipeline_destroy(s.p), 0);
+	}
+}
+
+static void a_failure_that_is_forgiven_is_only_counted(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct stream s;
+
+	make(&s, r, 8, 0, NULL);
+	s.n_units = 100;
+	s.fail_at = 37;
+	s.fail_counts = false;
+	assert_int_equal(run(&s), 99);
+	assert_int_equal(look(&s).failed, 1);
+	assert_int_equal(weir_pipeline_failed_unit(s.p), -ENOENT);
+	assert_int_equal(weir_pipeline_destroy(s.p), 0);
+}
+
+static void an_error_of_the_stream_ends_it(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct stream s;
+
+	make(&s, r, 8, 0, NULL);
+	s.n_units = 100;
+	s.next_fails_at = 20;
+	assert_int_equal(run(&s), -ENOBUFS);
+	assert_int_equal(weir_pipeline_failed_unit(s.p), -ENOENT);
+	assert_int_equal(s.in_window, 0);
+	assert_int_equal(weir_pipeline_destroy(s.p), 0);
+}
+
+static void a_cancel_drains_it(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct stream s;
+	int when;
+
+	for (when = 0; when < 8; when++) {
+		make(&s, r, 4, WEIR_PIPELINE_ORDERED, NULL);
+		s.n_units = 100;
+		s.pends = when >= 4;
+		STARTS(weir_pipeline_start(s.p, &s.rec.op));
+		some_turns(r, when % 4);
+		assert_int_equal(weir_op_cancel(&s.rec.op), 0);
+		assert_int_equal(weir_pipeline_destroy(s.p), -EBUSY);
+		assert_int_equal(finish(r, &s.rec), -ECANCELED);
+		assert_int_equal(s.in_window, 0);
+		assert_int_equal(look(&s).units, s.dones);
+		assert_int_equal(weir_pipeline_destroy(s.p), 0);
+	}
+}
+
+static void done_may_cancel_it(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct stream s;
+
+	make(&s, r, 4, WEIR_PIPELINE_ORDERED, NULL);
+	s.n_units = 50;
+	s.cancel_at = 10;
+	assert_int_equal(run(&s), -ECANCELED);
+	assert_int_equal(s.in_window, 0);
+
+	/* By the last unit it is too late. */
+	s.cancel_at = 49;
+	assert_int_equal(run(&s), 50);
+	assert_int_equal(weir_pipeline_destroy(s.p), 0);
+}
+
+static void a_deadline_and_a_stop_drain_it_too(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct stream s;
+
+	make(&s, r, 4, 0, NULL);
+	s.n_units = 50;
+	s.pends = true;
+	assert_int_equal(weir_op_set_deadline(&s.rec.op, weir_reactor_now(r) +
+					      WEIR_MSEC), 0);
+	assert_int_equal(run(&s), -ETIMEDOUT);
+	assert_int_equal(s.in_window, 0);
+
+	s.next_at = s.dones = 0;
+	STARTS(weir_pipeline_start(s.p, &s.rec.op));
+	some_turns(r, 2);
+	weir_reactor_stop(r);
+	assert_int_equal(weir_reactor_run(r), 0);
+	assert_int_equal(s.rec.res, -ECANCELED);
+	assert_int_equal(s.in_window, 0);
+	assert_int_equal(weir_pipeline_start(s.p, &s.rec.op), -ESHUTDOWN);
+	assert_int_equal(weir_pipeline_destroy(s.p), 0);
+}
+
+static uint64_t pool_free_bufs(struct weir_pool *pool)
+{
+	struct weir_pool_stats s = { .size = sizeof(s) };
+
+	assert_int_equal(weir_pool_stats(pool, &s), 0);
+	assert_int_equal(s.waiting, 0);
+	return s.free;
+}
+
+static void a_small_pool_narrows_the_window(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool_opts opts = { .size = sizeof(opts), .bufs = 3 };
+	struct weir_pool *pool = NULL;
+	struct stream s, t;
+
+	assert_int_equal(weir_pool_create(&pool, r, &opts), 0);
+	make(&s, r, 8, WEIR_PIPELINE_ORDERED, pool);
+	make(&t, r, 8, 0, pool);
+	s.n_units = t.n_units = 200;
+	s.random = t.random = true;
+
+	/* Two pipelines over one pool: both go on, and all comes back. */
+	STARTS(weir_pipeline_start(s.p, &s.rec.op));
+	STARTS(weir_pipeline_start(t.p, &t.rec.op));
+	UNTIL(r, s.rec.calls && t.rec.calls);
+	assert_int_equal(s.rec.res, 200);
+	assert_int_equal(t.rec.res, 200);
+	assert_true(s.window_max <= 3 && t.window_max <= 3);
+	assert_true(look(&s).waits + look(&t).waits > 0);
+	assert_int_equal(pool_free_bufs(pool), 3);
+
+	/* A cancel while it waits for a buf. */
+	s.pends = true;
+	s.next_at = s.dones = 0;
+	STARTS(weir_pipeline_start(s.p, &s.rec.op));
+	some_turns(r, 5);
+	assert_int_equal(s.in_window, 3);
+	assert_int_equal(weir_op_cancel(&s.rec.op), 0);
+	assert_int_equal(finish(r, &s.rec), -ECANCELED);
+	assert_int_equal(pool_free_bufs(pool), 3);
+	assert_int_equal(weir_pipeline_destroy(s.p), 0);
+	assert_int_equal(weir_pipeline_destroy(t.p), 0);
+	assert_int_equal(weir_pool_destroy(pool), 0);
+}
+
+static void random_runs_lose_nothing(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool_opts opts = { .size = sizeof(opts), .bufs = 5 };
+	unsigned int rounds = scaled(600), seed = 21;
+	struct weir_pool *pool = NULL;
+	struct stream s;
+
+	assert_int_equal(weir_pool_create(&pool, r, &opts), 0);
+	while (rounds--) {
+		make(&s, r, 1 + rand_r(&seed) % 9, rand_r(&seed) % 2,
+		     rand_r(&seed) % 2 ? pool : NULL);
+		s.n_units = rand_r(&seed) % 60;
+		s.random = true;
+		s.seed = seed;
+		s.fail_at = rand_r(&seed) % 120;
+		s.fail_counts = rand_r(&seed) % 2;
+		s.next_fails_at = rand_r(&seed) % 200;
+		s.cancel_at = rand_r(&seed) % 200;
+		STARTS(weir_pipeline_start(s.p, &s.rec.op));
+		some_turns(r, (int)(rand_r(&seed) % 20));
+		if (rand_r(&seed) % 2)
+			weir_op_cancel(&s.rec.op);
+		if (!s.rec.calls)
+			finish(r, &s.rec);
+		assert_int_equal(s.rec.calls, 1);
+		assert_int_equal(s.in_window, 0);
+		assert_int_equal(look(&s).units, s.dones);
+		assert_int_equal(pool_free_bufs(pool), 5);
+		assert_int_equal(weir_pipeline_destroy(s.p), 0);
+	}
+	assert_int_equal(weir_pool_destroy(pool), 0);
+}
+
+/* The real thing: a file is read, checksummed and written. */
+struct copy {
+	struct weir_dma *dma;
+	struct weir_domain *in, *out;
+	uint64_t size, at;
+	uint32_t crc;
+	struct rec rec;
+};
+
+struct block {
+	struct weir_job read, crc, write;
+	uint64_t len;
+};
+
+#define BLOCK 5000u
+
+static int copy_build(struct weir_slot *slot, void *arg)
+{
+	struct block *b = weir_slot_data(slot);
+	struct weir_chain *chain = weir_slot_chain(slot);
+	struct copy *c = arg;
+	int n;
+
+	weir_job_init(&b->read, NULL);
+	weir_job_init(&b->crc, NULL);
+	weir_job_init(&b->write, NULL);
+	n = weir_chain_add_job(chain, WEIR_CHAIN_FIRST, c->dma, &b->read);
+	n = weir_chain_add_job(chain, n, c->dma, &b->crc);
+	n = weir_chain_add_job(chain, n, c->dma, &b->write);
+	return n < 0 ? n : 0;
+}
+
+static int copy_next(struct weir_slot *slot, void *arg)
+{
+	struct block *b = weir_slot_data(slot);
+	struct weir_loc buf = weir_loc_buf(weir_slot_buf(slot));
+	struct copy *c = arg;
+
+	if (c->at == c->size)
+		return WEIR_PIPELINE_END;
+	b->len = c->size - c->at < BLOCK ? c->size - c->at : BLOCK;
+	weir_job_copy(&b->read, buf, weir_loc_at(c->in, c->at, b->len));
+	weir_job_crc32c(&b->crc, buf, 0);
+	weir_job_copy(&b->write, weir_loc_at(c->out, c->at, b->len), buf);
+	weir_slot_set_bytes(slot, b->len);
+	c->at += b->len;
+	return WEIR_PIPELINE_UNIT;
+}
+
+static int copy_done(struct weir_slot *slot, int64_t res, void *arg)
+{
+	struct block *b = weir_slot_data(slot);
+	struct copy *c = arg;
+
+	if (res < 0)
+		return (int)res;
+	c->crc = weir_crc32c_combine(c->crc, b->crc.crc, b->len);
+	return 0;
+}
+
+static void a_file_goes_through_whole(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool_opts pool_opts = { .size = sizeof(pool_opts),
+					    .bufs = 6, .buf_size = BLOCK };
+	struct copy c = { .size = 333333 };
+	struct weir_pipeline_opts opts = {
+		.size = sizeof(opts), .build = copy_build, .next = copy_next,
+		.done = copy_done, .arg = &c, .depth = 6,
+		.flags = WEIR_PIPELINE_ORDERED,
+		.data_size = sizeof(struct block),
+	};
+	struct weir_pipeline_progress p = { .size = sizeof(p) };
+	struct weir_pipeline *pipeline = NULL;
+	char *want = malloc(c.size), *got = malloc(c.size);
+	int in = test_file(state, "in", c.size, 9);
+	int out = test_file(state, "out", 0, 0);
+
+	c.dma = start_dma(r, (struct weir_dma_opts){ 0 });
+	c.in = file_domain(in);
+	c.out = file_domain(out);
+	assert_int_equal(weir_pool_create(&opts.pool, r, &pool_opts), 0);
+	assert_int_equal(weir_pipeline_create(&pipeline, r, &opts), 0);
+	rec_init(&c.rec);
+	STARTS(weir_pipeline_start(pipeline, &c.rec.op));
+	assert_int_equal(finish(r, &c.rec), (c.size + BLOCK - 1) / BLOCK);
+	assert_int_equal(weir_pipeline_progress(pipeline, &p), 0);
+	assert_int_equal(p.bytes, c.size);
+
+	fill_pattern(want, c.size, 0, 9);
+	assert_int_equal(pread(out, got, c.size, 0), c.size);
+	assert_memory_equal(got, want, c.size);
+	assert_int_equal(c.crc, weir_crc32c(0, want, c.size));
+
+	/* A source that has become shorter meanwhile is found out. */
+	c.at = 0;
+	assert_int_equal(ftruncate(in, 200001), 0);
+	STARTS(weir_pipeline_start(pipeline, &c.rec.op));
+	assert_int_equal(finish(r, &c.rec), -ENODATA);
+	assert_int_equal(weir_pipeline_failed_unit(pipeline), 40);
+
+	assert_int_equal(weir_pipeline_destroy(pipeline), 0);
+	assert_int_equal(weir_pool_destroy(opts.pool), 0);
+	assert_int_equal(weir_domain_destroy(c.in), 0);
+	assert_int_equal(weir_domain_destroy(c.out), 0);
+	assert_int_equal(weir_dma_destroy(c.dma), 0);
+	close(in);
+	close(out);
+	free(want);
+	free(got);
+}
+
+static void any_failure_inside_leaves_nothing_behind(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct stream s;
+	struct weir_pipeline_opts opts = {
+		.size = sizeof(opts), .build = on_build, .next = on_next,
+		.done = on_done, .arg = &s, .data_size = 16, .depth = 2,
+	};
+	struct weir_pipeline *p = NULL;
+	int err, n = 0, fired;
+
+	do {
+		fault_arm(n++);
+		err = weir_pipeline_create(&p, r, &opts);
+		fired = fault_disarm();
+		assert_int_equal(err, fired ? -ENOMEM : 0);
+	} while (fired);
+	assert_true(n > 8);
+	assert_int_equal(weir_pipeline_destroy(p), 0);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(bad_options_are_refused),
+		CASE(what_build_returns_create_returns),
+		CASE(every_unit_is_done_and_the_window_is_kept),
+		CASE(an_empty_stream_ends_at_once),
+		CASE(a_stream_may_have_gaps),
+		CASE(the_first_error_ends_it_and_says_where),
+		CASE(a_failure_that_is_forgiven_is_only_counted),
+		CASE(an_error_of_the_stream_ends_it),
+		CASE(a_cancel_drains_it),
+		CASE(done_may_cancel_it),
+		CASE(a_deadline_and_a_stop_drain_it_too),
+		CASE(a_small_pool_narrows_the_window),
+		CASE(random_runs_lose_nothing),
+		CASE(a_file_goes_through_whole),
+		CASE(any_failure_inside_leaves_nothing_behind),
+	};
+
+	return harness_run(cases, N_OF(cases));
+}

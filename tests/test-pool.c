@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Pools: the table of mem/README.md, waiting in order, exact counts. */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/job-kit.h"
+
+#include <sys/resource.h>
+
+#include <weir/pool.h>
+
+#include "base/fault.h"
+
+struct taker {
+	struct weir_op op;
+	struct weir_buf *buf;
+	int64_t res;
+	int calls;
+};
+
+static void on_taken(struct weir_op *op, int64_t res)
+{
+	struct taker *t = weir_container_of(op, struct taker, op);
+
+	assert_int_equal(harness_starting, 0);
+	t->calls++;
+	t->res = res;
+	t->buf = weir_pool_taken(op);
+	assert_int_equal(!t->buf, res < 0);
+}
+
+static void wait_for(struct weir_pool *pool, struct taker *t)
+{
+	memset(t, 0, sizeof(*t));
+	weir_op_init(&t->op, on_taken);
+	STARTS(weir_pool_wait(pool, &t->op));
+}
+
+static struct weir_pool *make(struct weir_reactor *r, uint32_t bufs,
+			      uint32_t waiters_max)
+{
+	struct weir_pool_opts opts = {
+		.size = sizeof(opts), .bufs = bufs, .buf_size = 5000,
+		.waiters_max = waiters_max,
+	};
+	struct weir_pool *pool = NULL;
+
+	assert_int_equal(weir_pool_create(&pool, r, &opts), 0);
+	return pool;
+}
+
+static struct weir_buf *take(struct weir_pool *pool)
+{
+	struct weir_buf *buf = NULL;
+
+	assert_int_equal(weir_pool_get(&buf, pool), 0);
+	return buf;
+}
+
+static struct weir_pool_stats look(struct weir_pool *pool)
+{
+	struct weir_pool_stats s = { .size = sizeof(s) };
+
+	assert_int_equal(weir_pool_stats(pool, &s), 0);
+	assert_int_equal(s.free + s.out, s.total);
+	assert_true(!s.waiting || !s.free);
+	return s;
+}
+
+static void bad_options_are_refused(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	static const struct weir_pool_opts bad[] = {
+		{ .flags = 0x100 },
+		{ .align = 48 },
+		{ .align = (size_t)2 << 30 },
+		{ .bufs = (1u << 24) + 1 },
+		{ .bufs = 1u << 24, .buf_size = (size_t)1 << 50 },
+		{ .bufs = 2, .buf_size = SIZE_MAX - 5 },
+	};
+	struct weir_pool_opts opts;
+	struct weir_pool *pool = NULL;
+	size_t i;
+
+	for (i = 0; i < N_OF(bad); i++) {
+		opts = bad[i];
+		opts.size = sizeof(opts);
+		assert_int_equal(weir_pool_create(&pool, r, &opts), -EINVAL);
+		assert_starts_with(weir_why(), "weir_pool_create: ");
+	}
+	assert_null(pool);
+	assert_int_equal(weir_pool_destroy(NULL), 0);
+}
+
+static void buffers_are_aligned_apart_and_writable(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	static const size_t aligns[] = { 1, 64, 4096, 65536 };
+	struct weir_pool_opts opts = { .size = sizeof(opts), .bufs = 5 };
+	struct weir_pool *pool = NULL;
+	struct weir_buf *buf[5];
+	size_t i, j;
+
+	for (i = 0; i < N_OF(aligns); i++) {
+		opts.align = aligns[i];
+		opts.buf_size = 3000 + i;
+		assert_int_equal(weir_pool_create(&pool, r, &opts), 0);
+		assert_int_equal(weir_pool_buf_size(pool), 3000 + i);
+		for (j = 0; j < 5; j++) {
+			buf[j] = take(pool);
+			assert_int_equal(weir_buf_len(buf[j]), 3000 + i);
+			assert_int_equal(weir_buf_data_len(buf[j]), 0);
+			assert_int_equal((uintptr_t)weir_buf_addr(buf[j]) %
+					 aligns[i], 0);
+			memset(weir_buf_addr(buf[j]), (int)j + 1, 3000 + i);
+		}
+		for (j = 0; j < 5; j++) {
+			char *p = weir_buf_addr(buf[j]);
+
+			assert_int_equal(p[0], j + 1);
+			assert_int_equal(p[2999 + i], j + 1);
+			weir_buf_put(buf[j]);
+		}
+		assert_int_equal(weir_pool_destroy(pool), 0);
+	}
+}
+
+static void what_comes_back_is_empty_again(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool *pool = make(r, 1, 0);
+	struct weir_buf *buf = take(pool);
+	char *addr = weir_buf_addr(buf);
+
+	assert_int_equal(weir_buf_set_data(buf, addr + 10, 20), 0);
+	weir_buf_put(buf);
+	buf = take(pool);
+	assert_ptr_equal(weir_buf_data(buf), addr);
+	assert_int_equal(weir_buf_data_len(buf), 0);
+	weir_buf_put(buf);
+	assert_int_equal(weir_pool_destroy(pool), 0);
+}
+
+static void an_empty_pool_says_again_and_counts(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool *pool = make(r, 2, 0);
+	struct weir_buf *a = take(pool), *b = take(pool), *c = NULL;
+
+	assert_int_equal(weir_pool_get(&c, pool), -EAGAIN);
+	assert_null(c);
+	assert_int_equal(look(pool).out, 2);
+	assert_int_equal(look(pool).empty, 1);
+	assert_int_equal(weir_pool_destroy(pool), -EBUSY);
+	assert_starts_with(weir_why(), "weir_pool_destroy: 2 buffers are out");
+	weir_buf_put(a);
+	assert_int_equal(weir_pool_destroy(pool), -EBUSY);
+	weir_buf_put(b);
+	assert_int_equal(look(pool).free, 2);
+	assert_int_equal(look(pool).gets, 2);
+	assert_int_equal(weir_pool_destroy(pool), 0);
+}
+
+static void a_wait_is_served_at_once_if_something_is_free(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool *pool = make(r, 1, 0);
+	struct taker t;
+
+	wait_for(pool, &t);
+	assert_int_equal(look(pool).free, 0);
+	assert_int_equal(look(pool).waiting, 0);
+	UNTIL(r, t.calls);
+	assert_int_equal(t.res, 5000);
+	weir_buf_put(t.buf);
+	assert_int_equal(weir_pool_destroy(pool), 0);
+}
+
+static void waiters_are_served_in_the_order_they_came(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool *pool = make(r, 1, 0);
+	struct weir_buf *buf = take(pool), *none = NULL;
+	struct taker first, second, late;
+
+	wait_for(pool, &first);
+	wait_for(pool, &second);
+	assert_int_equal(look(pool).waiting, 2);
+
+	/* A buffer is back, but two were here before this one. */
+	weir_buf_put(buf);
+	assert_int_equal(weir_pool_get(&none, pool), -EAGAIN);
+	wait_for(pool, &late);
+	UNTIL(r, first.calls);
+	some_turns(r, 3);
+	assert_int_equal(second.calls + late.calls, 0);
+	weir_buf_put(first.buf);
+	UNTIL(r, second.calls);
+	some_turns(r, 3);
+	assert_int_equal(late.calls, 0);
+	weir_buf_put(second.buf);
+	UNTIL(r, late.calls);
+	weir_buf_put(late.buf);
+	assert_int_equal(look(pool).free, 1);
+	assert_int_equal(weir_pool_destroy(pool), 0);
+}
+
+static void a_waiter_in_the_middle_can_leave(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool *pool = make(r, 1, 0);
+	struct weir_buf *buf = take(pool);
+	struct taker a, b, c;
+
+	wait_for(pool, &a);
+	wait_for(pool, &b);
+	wait_for(pool, &c);
+	assert_int_equal(weir_pool_destroy(pool), -EBUSY);
+	assert_int_equal(weir_op_cancel(&b.op), 0);
+	UNTIL(r, b.calls);
+	assert_int_equal(b.res, -ECANCELED);
+	assert_int_equal(look(pool).waiting, 2);
+	weir_buf_put(buf);
+	UNTIL(r, a.calls);
+	weir_buf_put(a.buf);
+	UNTIL(r, c.calls);
+	weir_buf_put(c.buf);
+	assert_int_equal(weir_pool_destroy(pool), 0);
+}
+
+static void a_cancel_that_is_too_late_brings_the_buffer(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool *pool = make(r, 1, 0);
+	struct weir_buf *buf = take(pool);
+	struct taker t;
+
+	wait_for(pool, &t);
+	weir_buf_put(buf);
+	assert_int_equal(weir_op_cancel(&t.op), 0);
+	UNTIL(r, t.calls);
+	assert_int_equal(t.res, 5000);
+	weir_buf_put(t.buf);
+	assert_int_equal(weir_pool_destroy(pool), 0);
+}
+
+static void a_deadline_ends_a_wait(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool *pool = make(r, 1, 0);
+	struct weir_buf *buf = take(pool);
+	struct taker t;
+
+	memset(&t, 0, sizeof(t));
+	weir_op_init(&t.op, on_taken);
+	assert_int_equal(weir_op_set_deadline(&t.op, weir_reactor_now(r) +
+					      WEIR_MSEC), 0);
+	STARTS(weir_pool_wait(pool, &t.op));
+	UNTIL(r, t.calls);
+	assert_int_equal(t.res, -ETIMEDOUT);
+	assert_int_equal(look(pool).waiting, 0);
+	weir_buf_put(buf);
+	assert_int_equal(weir_pool_destroy(pool), 0);
+}
+
+static void a_stopping_reactor_ends_the_waits(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool *pool = make(r, 1, 0);
+	struct weir_buf *buf = take(pool);
+	struct taker t, refused;
+
+	wait_for(pool, &t);
+	weir_reactor_stop(r);
+	assert_int_equal(weir_reactor_run(r), 0);
+	assert_int_equal(t.res, -ECANCELED);
+	weir_op_init(&refused.op, on_taken);
+	assert_int_equal(weir_pool_wait(pool, &refused.op), -ESHUTDOWN);
+	weir_buf_put(buf);
+	assert_int_equal(weir_pool_destroy(pool), 0);
+}
+
+static void waiting_is_bounded_if_asked_for(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool *pool = make(r, 1, 1);
+	struct weir_buf *buf = take(pool);
+	struct taker t, refused;
+
+	wait_for(pool, &t);
+	weir_op_init(&refused.op, on_taken);
+	assert_int_equal(weir_pool_wait(pool, &refused.op), -EAGAIN);
+	assert_int_equal(weir_op_is_busy(&refused.op), 0);
+	weir_buf_put(buf);
+	UNTIL(r, t.calls);
+	weir_buf_put(t.buf);
+	assert_int_equal(weir_pool_destroy(pool), 0);
+}
+
+static void a_list_goes_home_to_all_its_pools(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool *a = make(r, 2, 0), *b = make(r, 1, 0);
+	struct weir_buf *list = take(a);
+
+	assert_int_equal(weir_buf_chain(list, take(b)), 0);
+	assert_int_equal(weir_buf_chain(list, take(a)), 0);
+	weir_buf_put(list);
+	assert_int_equal(look(a).free, 2);
+	assert_int_equal(look(b).free, 1);
+	assert_int_equal(weir_pool_destroy(a), 0);
+	assert_int_equal(weir_pool_destroy(b), 0);
+}
+
+static void memory_can_be_given_in(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool_opts opts = { .size = sizeof(opts),
+				       .buf_size = 4096, .align = 4096 };
+	char *mem = aligned_alloc(4096, 5 * 4096);
+	struct weir_pool *pool = NULL;
+
+	opts.mmap = start_mmap(mem + 8, 4 * 4096, WEIR_MMAP_READ);
+	assert_int_equal(weir_pool_create(&pool, r, &opts), -EINVAL);
+	assert_int_equal(weir_mmap_destroy(opts.mmap), 0);
+
+	opts.mmap = start_mmap(mem + 8, 4 * 4096, WEIR_MMAP_WRITE);
+	opts.bufs = 4;
+	assert_int_equal(weir_pool_create(&pool, r, &opts), -ERANGE);
+	opts.bufs = 0;
+	assert_int_equal(weir_pool_create(&pool, r, &opts), 0);
+	assert_int_equal(look(pool).total, 3);
+	assert_ptr_equal(weir_pool_mmap(pool), opts.mmap);
+	assert_int_equal(weir_mmap_stop(opts.mmap, NULL, NULL), -EBUSY);
+	assert_int_equal(weir_pool_destroy(pool), 0);
+	assert_int_equal(weir_mmap_stop(opts.mmap, NULL, NULL), 0);
+	opts.bufs = 1;
+	assert_int_equal(weir_pool_create(&pool, r, &opts), -EBADFD);
+	assert_int_equal(weir_mmap_destroy(opts.mmap), 0);
+	free(mem);
+}
+
+static void it_works_whatever_could_be_registered(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool_opts opts = { .size = sizeof(opts), .bufs = 4,
+				       .flags = WEIR_POOL_NO_REGISTER };
+	struct weir_pool *pool = NULL;
+	const char *text = NULL;
+
+	assert_int_equal(weir_pool_create(&pool, r, &opts), 0);
+	assert_int_equal(look(pool).registered, 0);
+	assert_int_equal(weir_mmap_registered(weir_pool_mmap(pool), r, &text),
+			 0);
+	assert_string_equal(text, "not asked for");
+	weir_buf_put(take(pool));
+	assert_int_equal(weir_pool_destroy(pool), 0);
+}
+
+/* Puts, gets and waits at random; every waiter is served in the end. */
+static void random_use_loses_nothing(void **state)
+{
+	enum { N = 7, T = 20 };
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool *pool = make(r, N, 0);
+	struct weir_buf *held[N] = { NULL }, *buf;
+	unsigned int seed = 7, i, steps = scaled(20000);
+	struct taker t[T];
+	int n = 0, k;
+
+	memset(t, 0, sizeof(t));
+	for (i = 0; i < T; i++)
+		weir_op_init(&t[i].op, on_taken);
+	for (i = 0; i < steps; i++) {
+		k = rand_r(&seed) % T;
+		switch (rand_r(&seed) % 4) {
+		case 0:
+			if (!weir_pool_get(&buf, pool))
+				held[n++] = buf;
+			break;
+		case 1:
+			if (n)
+				weir_buf_put(held[--n]);
+			break;
+		case 2:
+			if (!weir_op_is_busy(&t[k].op) && !t[k].buf)
+				STARTS(weir_pool_wait(pool, &t[k].op));
+			break;
+		default:
+			weir_buf_put(t[k].buf);
+			t[k].buf = NULL;
+			if (i % 3 == 0 && weir_op_is_busy(&t[k].op))
+				weir_op_cancel(&t[k].op);
+		}
+		if (i % 5 == 0)
+			some_turns(r, 1);
+		look(pool);
+	}
+	while (n)
+		weir_buf_put(held[--n]);
+	for (i = 0; look(pool).out || look(pool).waiting; i++) {
+		some_turns(r, 1);
+		weir_buf_put(t[i % T].buf);
+		t[i % T].buf = NULL;
+	}
+	assert_int_equal(look(pool).free, N);
+	assert_int_equal(weir_pool_destroy(pool), 0);
+}
+
+static void any_failure_inside_leaves_nothing_behind(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool_opts opts = { .size = sizeof(opts), .bufs = 2 };
+	struct weir_pool *pool;
+	int err, n = 0, fired;
+
+	do {
+		pool = NULL;
+		fault_arm(n++);
+		err = weir_pool_create(&pool, r, &opts);
+		fired = fault_disarm();
+		assert_true(err == 0 || (fired && err == -ENOMEM && !pool));
+		if (!err) {
+			weir_buf_put(take(pool));
+			assert_int_equal(weir_pool_destroy(pool), 0);
+		}
+	} while (fired);
+	assert_true(n > 5);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(bad_options_are_refused),
+		CASE(buffers_are_aligned_apart_and_writable),
+		CASE(what_comes_back_is_empty_again),
+		CASE(an_empty_pool_says_again_and_counts),
+		CASE(a_wait_is_served_at_once_if_something_is_free),
+		CASE(waiters_are_served_in_the_order_they_came),
+		CASE(a_waiter_in_the_middle_can_leave),
+		CASE(a_cancel_that_is_too_late_brings_the_buffer),
+		CASE(a_deadline_ends_a_wait),
+		CASE(a_stopping_reactor_ends_the_waits),
+		CASE(waiting_is_bounded_if_asked_for),
+		CASE(a_list_goes_home_to_all_its_pools),
+		CASE(memory_can_be_given_in),
+		CASE(it_works_whatever_could_be_registered),
+		CASE(random_use_loses_nothing),
+		CASE(any_failure_inside_leaves_nothing_behind),
+	};
+
+	return harness_run(cases, N_OF(cases));
+}
