@@ -46,7 +46,8 @@ struct step {
 	bool unmet;		/* One of them has not ended as it should. */
 	bool last;		/* Waits for the end of others only. */
 	bool has_branch;	/* Somebody waits for its failure. */
-	struct dep *deps;	/* Who waits for it. */
+	struct dep *deps;	/* Who waits for it, in the order of adding. */
+	struct dep **deps_last;
 	struct step *next;	/* In the runnable list. */
 
 	struct weir_dma *dma;
@@ -163,8 +164,8 @@ static void connect(struct weir_chain *chain, struct step *from,
 
 	dep->to = (uint32_t)(to - chain->steps);
 	dep->on = on;
-	dep->next = from->deps;
-	from->deps = dep;
+	*from->deps_last = dep;
+	from->deps_last = &dep->next;
 	to->n_deps++;
 }
 
@@ -202,6 +203,7 @@ static int add(struct weir_chain *chain, int after, uint32_t kind,
 	s = &chain->steps[chain->n_steps++];
 	s->chain = chain;
 	s->kind = kind;
+	s->deps_last = &s->deps;
 	if (after >= 0)
 		connect(chain, &chain->steps[after], s, WEIR_CHAIN_ON_DONE);
 	*ret = s;
@@ -225,15 +227,6 @@ static struct step *pop(struct weir_chain *chain)
 	if (!s->next)
 		chain->runnable_last = &chain->runnable;
 	return s;
-}
-
-/* It could not be begun now; it is still the first. */
-static void push_back(struct weir_chain *chain, struct step *s)
-{
-	s->next = chain->runnable;
-	chain->runnable = s;
-	if (!s->next)
-		chain->runnable_last = &s->next;
 }
 
 static void arm_tick(struct weir_chain *chain)
@@ -363,10 +356,12 @@ static void finish(struct weir_chain *chain)
 
 /*
  * Begin or skip what can be.  @from_loop: functions of the user's may be
- * called; in a start or a cancel they wait for the tick.
+ * called; in a start or a cancel they wait for the tick.  So does what there is
+ * no room for now, without holding up what is behind it.
  */
 static void run(struct weir_chain *chain, bool from_loop)
 {
+	struct step *held = NULL, **held_last = &held;
 	struct step *s;
 
 	if (chain->in_run)
@@ -375,15 +370,18 @@ static void run(struct weir_chain *chain, bool from_loop)
 	while ((s = pop(chain))) {
 		if (is_skipped(s)) {
 			end_step(s, WEIR_STEP_SKIPPED, 0);
-			continue;
-		}
-		if ((s->kind != STEP_JOB && !from_loop) || !begin(s)) {
-			push_back(chain, s);
-			arm_tick(chain);
-			break;
+		} else if ((s->kind != STEP_JOB && !from_loop) || !begin(s)) {
+			s->next = NULL;
+			*held_last = s;
+			held_last = &s->next;
 		}
 	}
 	chain->in_run = false;
+	if (held) {
+		chain->runnable = held;
+		chain->runnable_last = held_last;
+		arm_tick(chain);
+	}
 	if (!chain->n_left)
 		finish(chain);
 }
