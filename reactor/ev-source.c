@@ -270,6 +270,9 @@ unsigned int ev_sources_run(struct weir_reactor *r, struct ev_fd *f,
 		s = b->cursor;
 		b->cursor = s->next;
 		b->current = s;
+		source_catch_up(r);
+		if (b->current != s)
+			continue;
 		if (err) {
 			end_source(b, s, err);
 			n++;

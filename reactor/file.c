@@ -223,7 +223,7 @@ int weir_fd_register(struct weir_reactor *r, int fd)
 	reactor_check_thread(r);
 	if (fcntl(fd, F_GETFD) < 0)
 		return why(-EBADF, "weir_fd_register: %d is not open", fd);
-	return r->backend->fd_register(r, fd);
+	return !r->backend->fd_register(r, fd);
 }
 
 void weir_fd_unregister(struct weir_reactor *r, int fd)

@@ -72,6 +72,18 @@ void source_disarm(struct source *s);
 /* Disarm, detach and release, now or when the backend lets go. */
 void source_destroy(struct source *s);
 
+/*
+ * For backends, before what a source has to say: operations that have ended
+ * before get their callbacks first.  Their doing may be why it has something to
+ * say: an answer follows what was sent, and callbacks have to as well.  May
+ * destroy any source.
+ */
+static inline void source_catch_up(struct weir_reactor *r)
+{
+	if (r->ready)
+		r->delivered += op_run_ready(r, UINT32_MAX);
+}
+
 /* For backends: tell the owner, and count it as a callback of this turn. */
 static inline void source_deliver(struct source *s, int64_t res, int rx_id)
 {

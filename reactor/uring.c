@@ -141,6 +141,7 @@ static void other_cqe(struct uring *u, uint64_t user_data, int32_t res,
 {
 	switch (user_data & TAG_MASK) {
 	case TAG_SOURCE:
+		source_catch_up(u->r);
 		uring_source_cqe(u, user_data, res, flags);
 		break;
 	case TAG_WAKE:

@@ -256,8 +256,8 @@ WEIR_API int weir_reactor_stats(struct weir_reactor *r,
 /*
  * Complete @op with 0 in @r's next turn: run something later, from the loop.
  *
- * What a deferred callback defers again waits for the turn after, so that a
- * chain of them cannot keep the loop from the rest.
+ * What a deferred callback defers again waits behind all else that is due, so
+ * that a chain of them cannot keep the loop from the rest.
  *
  * Returns 0, or
  *   -EINVAL     @op is under way, or has no callback
