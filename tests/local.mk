@@ -35,6 +35,7 @@ test_programs += \
 	%D%/test-pipeline \
 	%D%/test-pool \
 	%D%/test-crc32c \
+	%D%/test-socket \
 	%D%/test-file \
 	%D%/test-watch \
 	%D%/test-post \
@@ -88,6 +89,9 @@ test_jobs = $(test_harness) %D%/job-kit.h
 
 %C%_test_file_SOURCES = %D%/test-file.c $(test_harness)
 %C%_test_file_LDADD = $(test_public)
+
+%C%_test_socket_SOURCES = %D%/test-socket.c $(test_harness)
+%C%_test_socket_LDADD = $(test_public)
 
 %C%_test_op_SOURCES = %D%/test-op.c $(test_harness) $(test_op_kinds)
 %C%_test_op_LDADD = $(test_public)
