@@ -53,3 +53,23 @@ EXTRA_DIST += \
 	%D%/LICENSE \
 	%D%/guested.h \
 	%D%/hosted.h
+
+# A program large enough to be of use: see weir-cp/README.md.
+bin_PROGRAMS += %D%/weir-cp/weir-cp
+%C%_weir_cp_weir_cp_SOURCES = \
+	%D%/weir-cp/dir.c \
+	%D%/weir-cp/extent.c \
+	%D%/weir-cp/file-finish.c \
+	%D%/weir-cp/file-open.c \
+	%D%/weir-cp/file.c \
+	%D%/weir-cp/lane.c \
+	%D%/weir-cp/links.c \
+	%D%/weir-cp/main.c \
+	%D%/weir-cp/options.c \
+	%D%/weir-cp/output.c \
+	%D%/weir-cp/progress.c \
+	%D%/weir-cp/target.c \
+	%D%/weir-cp/walk.c \
+	%D%/weir-cp/weir-cp.h
+%C%_weir_cp_weir_cp_LDADD = libweir.la
+EXTRA_DIST += %D%/demo.sh %D%/weir-cp/README.md

@@ -1,0 +1,2 @@
+#!/bin/sh
+# SPDX-License-Identifier: CC0-1.0

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: CC0-1.0 */
+/*
+ * Directories, and the cache of their descriptors.
+ *
+ * All names are opened relative to a directory, so that paths may be of any
+ * length, and a directory that is moved meanwhile leads nowhere else.  A
+ * directory that is not in use may be closed at any time; the way back goes
+ * from the nearest open one above it, name by name.
+ */
+#define _GNU_SOURCE 1
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "weir-cp.h"
+
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+
+void dirs_init(struct dirs *dirs)
+{
+	memset(dirs, 0, sizeof(*dirs));
+	pthread_mutex_init(&dirs->lock, NULL);
+	dirs->idle.prev = dirs->idle.next = &dirs->idle;
+}
+
+void dirs_fini(struct dirs *dirs)
+{
+	pthread_mutex_destroy(&dirs->lock);
+}
+
+struct dir *dir_new(struct cp *cp, struct dir *parent, const char *name,
+		    const char *dst_name)
+{
+	size_t len = strlen(name) + 1;
+	struct dir *dir = calloc(1, sizeof(*dir) + len);
+
+	if (!dir)
+		return NULL;
+	memcpy(dir->name, name, len);
+	dir->dst_name = dst_name ? strdup(dst_name) : dir->name;
+	if (!dir->dst_name) {
+		free(dir);
+		return NULL;
+	}
+	dir->cp = cp;
+	dir->parent = parent;
+	dir->src = dir->dst = -1;
+	dir->refs = 1;
+	dir->holds = 1;
+	return dir;
+}
+
+static void idle_del(struct dirs *dirs, struct dir *dir)
+{
+	dir->prev->next = dir->next;
+	dir->next->prev = dir->prev;
+	dir->prev = dir->next = NULL;
+	dirs->n_idle--;
+}
+
+static void close_both(struct dir *dir)
+{
+	if (dir->src >= 0)
+		close(dir->src);
+	if (dir->dst >= 0)
+		close(dir->dst);
+	dir->src = dir->dst = -1;
+}
+
+static void idle_add(struct dirs *dirs, struct dir *dir)
+{
+	struct dir *oldest;
+
+	dir->prev = dirs->idle.prev;
+	dir->next = &dirs->idle;
+	dir->prev->next = dir->next->prev = dir;
+	if (++dirs->n_idle <= DIRS_OPEN_MAX)
+		return;
+	oldest = dirs->idle.next;
+	idle_del(dirs, oldest);
+	close_both(oldest);
+}
+
+/* Use an open directory, or stop using it.  Under the lock. */
+static void use(struct dirs *dirs, struct dir *dir)
+{
+	if (dir->users++ == 0 && dir->next)
+		idle_del(dirs, dir);
+}
+
+static void unuse(struct dirs *dirs, struct dir *dir)
+{
+	if (--dir->users == 0 && dir->parent)
+		idle_add(dirs, dir);
+}
+
+/* Open @dir again, whose parent is open and in use. */
+static int reopen(struct dir *dir)
+{
+	struct stat st;
+	int err;
+
+	dir->src = openat(dir->parent->src, dir->name, DIR_FLAGS | O_NOFOLLOW);
+	if (dir->src < 0)
+		return -errno;
+	dir->dst = openat(dir->parent->dst, dir->dst_name,
+			  DIR_FLAGS | O_NOFOLLOW);
+	err = dir->dst < 0 || fstat(dir->src, &st) ? -errno : 0;
+	if (!err && (st.st_dev != dir->st.st_dev ||
+		     st.st_ino != dir->st.st_ino))
+		err = -ESTALE;
+	if (err)
+		close_both(dir);
+	return err;
+}
+
+/* Open @dir, and what is closed above it, and use it.  Under the lock. */
+static int open_way(struct dirs *dirs, struct dir *dir)
+{
+	struct dir *at = dir;
+	int err = 0;
+
+	for (; at->src < 0; at = at->parent)
+		at->parent->down = at;
+	use(dirs, at);
+	while (at != dir && !err) {
+		struct dir *next = at->down;
+
+		err = reopen(next);
+		if (!err)
+			use(dirs, next);
+		unuse(dirs, at);
+		at = next;
+	}
+	return err;
+}
+
+/* Have @dir open, until dir_close(). */
+int dir_open(struct dir *dir, int *src, int *dst)
+{
+	struct dirs *dirs = &dir->cp->dirs;
+	int err;
+
+	pthread_mutex_lock(&dirs->lock);
+	err = open_way(dirs, dir);
+	pthread_mutex_unlock(&dirs->lock);
+	if (err)
+		return err;
+	*src = dir->src;
+	*dst = dir->dst;
+	return 0;
+}
+
+void dir_close(struct dir *dir)
+{
+	struct dirs *dirs = &dir->cp->dirs;
+
+	pthread_mutex_lock(&dirs->lock);
+	unuse(dirs, dir);
+	pthread_mutex_unlock(&dirs->lock);
+}
+
+/* Give a new directory its descriptors, and use it, until dir_close(). */
+void dir_adopt(struct dir *dir, int src, int dst)
+{
+	dir->src = src;
+	dir->dst = dst;
+	dir->users = 1;
+}
+
+void dir_hold(struct dir *dir)
+{
+	dir->holds++;
+}
+
+/* Nobody needs to know any more where @dir is. */
+void dir_unhold(struct dir *dir)
+{
+	struct dirs *dirs = &dir->cp->dirs;
+
+	while (dir && --dir->holds == 0) {
+		struct dir *parent = dir->parent;
+
+		pthread_mutex_lock(&dirs->lock);
+		if (dir->next)
+			idle_del(dirs, dir);
+		pthread_mutex_unlock(&dirs->lock);
+		close_both(dir);
+		if (dir->dst_name != dir->name)
+			free(dir->dst_name);
+		free(dir);
+		dir = parent;
+	}
+}
+
+static int set_dir_attrs(struct dir *dir, int dst)
+{
+	const struct cp *cp = dir->cp;
+	struct timespec times[2] = { dir->st.st_atim, dir->st.st_mtim };
+	struct stat st;
+	mode_t mode;
+
+	if (fstat(dst, &st))
+		return -errno;
+	if (cp->root &&
+	    (st.st_uid != dir->st.st_uid || st.st_gid != dir->st.st_gid)) {
+		if (fchown(dst, dir->st.st_uid, dir->st.st_gid))
+			return -errno;
+		st.st_uid = dir->st.st_uid;
+		st.st_gid = dir->st.st_gid;
+	}
+	mode = kept_mode(cp, &dir->st, st.st_uid, st.st_gid);
+	if (fchmod(dst, mode) || futimens(dst, times))
+		return -errno;
+	if (cp->opts.fsync && fsync(dst))
+		return -errno;
+	return 0;
+}
+
+/* On a worker: everything is in @dir, so its times will stay. */
+static int64_t dir_finish_work(void *arg)
+{
+	struct dir *dir = arg;
+	int src, dst;
+	int err = dir_open(dir, &src, &dst);
+
+	if (err)
+		return err;
+	err = set_dir_attrs(dir, dst);
+	dir_close(dir);
+	return err;
+}
+
+static void on_finished(struct weir_op *op, int64_t res)
+{
+	struct dir *dir = weir_container_of(op, struct dir, op);
+	struct dir *parent = dir->parent;
+	struct cp *cp = dir->cp;
+
+	if (res < 0) {
+		char *path = dst_path_of(dir, NULL);
+
+		say_error(cp, "set mode and times of", path, (int)res);
+		free(path);
+	} else {
+		cp->n_dirs++;
+	}
+	dir_unhold(dir);
+	dir_unref(parent);
+	cp_idle(cp);
+}
+
+void dir_ref(struct dir *dir)
+{
+	dir->refs++;
+}
+
+void dir_unref(struct dir *dir)
+{
+	int err;
+
+	if (--dir->refs > 0)
+		return;
+	if (!dir->parent) {
+		dir_unhold(dir);
+		return;
+	}
+	cp_busy(dir->cp);
+	weir_op_init(&dir->op, on_finished);
+	err = weir_work(dir->cp->reactor, &dir->op, dir_finish_work, dir);
+	if (err)
+		on_finished(&dir->op, err);
+}

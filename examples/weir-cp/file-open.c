@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: CC0-1.0 */
+/*
+ * The beginning of a file, on a worker: open both sides, and find out what is
+ * to be moved.  A small file that the kernel may copy is done here altogether.
+ *
+ * The new file has no name until it is complete (O_TMPFILE), so that nothing
+ * is left behind whatever happens; where there is no such thing, or a second
+ * descriptor is needed for it, it has a temporary name.
+ */
+#define _GNU_SOURCE 1
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "weir-cp.h"
+
+static int open_src(struct file *f, int dir, int flags)
+{
+	flags |= O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+	if (!f->follow)
+		flags |= O_NOFOLLOW;
+	return openat(dir, f->name, flags);
+}
+
+static const char *wrong_kind(mode_t mode)
+{
+	if (S_ISREG(mode))
+		return NULL;
+	return S_ISDIR(mode) ? "is a directory; -r copies it" :
+	       S_ISFIFO(mode) ? "is a fifo, and not copied" :
+	       S_ISSOCK(mode) ? "is a socket, and not copied" :
+	       "is a device, and not copied";
+}
+
+static int open_source(struct file *f, int dir)
+{
+	bool direct = f->cp->opts.direct;
+	const char *wrong;
+
+	f->src = open_src(f, dir, direct ? O_DIRECT : 0);
+	if (f->src < 0)
+		return file_wrong(f, direct && errno == EINVAL ?
+				  "open with O_DIRECT" : "open", -errno);
+	if (fstat(f->src, &f->st))
+		return file_wrong(f, "look at", -errno);
+	wrong = wrong_kind(f->st.st_mode);
+	if (wrong)
+		return file_wrong(f, wrong, 0);
+	if (!direct)
+		return 0;
+	f->src_buffered = open_src(f, dir, 0);
+	return f->src_buffered < 0 ? file_wrong(f, "open", -errno) : 0;
+}
+
+void make_temp_name(struct file *f)
+{
+	snprintf(f->temp, sizeof(f->temp), ".weir-cp-%x-%x", getpid(),
+		 atomic_fetch_add(&f->cp->temps, 1));
+}
+
+static int create_named(struct file *f, int dir, mode_t mode)
+{
+	int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+	int fd;
+
+	do {
+		make_temp_name(f);
+		fd = openat(dir, f->temp, flags, mode);
+	} while (fd < 0 && errno == EEXIST);
+	if (fd < 0) {
+		f->temp[0] = 0;
+		return -errno;
+	}
+	return fd;
+}
+
+static int create_unnamed(struct file *f, int dir, mode_t mode)
+{
+	int fd = -1;
+
+	if (!f->cp->opts.direct && !atomic_load(&f->cp->no_tmpfile)) {
+		fd = openat(dir, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, mode);
+		if (fd >= 0)
+			return fd;
+		if (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)
+			return -errno;
+		atomic_store(&f->cp->no_tmpfile, true);
+	}
+	return create_named(f, dir, mode);
+}
+
+/*
+ * Make the new file, with the mode that it is to have if its owner is already
+ * the right one; until it is, nobody else may open it.
+ */
+static int create_dst(struct file *f, int dir)
+{
+	bool mine = geteuid() == f->st.st_uid && getegid() == f->st.st_gid;
+	mode_t mode = f->st.st_mode & (mine ? 0777 : 0700);
+	struct stat st;
+
+	f->dst = create_unnamed(f, dir, mode);
+	if (f->dst < 0)
+		return file_wrong(f, "create a copy of", f->dst);
+	if (fstat(f->dst, &st))
+		return file_wrong(f, "look at the copy of", -errno);
+	f->set_owner = f->cp->root && (st.st_uid != f->st.st_uid ||
+				       st.st_gid != f->st.st_gid);
+	if (f->set_owner) {
+		st.st_uid = f->st.st_uid;
+		st.st_gid = f->st.st_gid;
+	}
+	f->set_mode = f->set_owner ||
+		      (st.st_mode & 07777) !=
+			      kept_mode(f->cp, &f->st, st.st_uid, st.st_gid);
+	if (!f->cp->opts.direct)
+		return 0;
+	f->dst_buffered = f->dst;
+	f->dst = openat(dir, f->temp, O_RDWR | O_DIRECT | O_CLOEXEC);
+	if (f->dst < 0)
+		return file_wrong(f, "open with O_DIRECT the copy of", -errno);
+	return 0;
+}
+
+/*
+ * Have the kernel copy all of a small file.  Returns 1 if it did, 0 if it will
+ * not and somebody else has to, or a negative errno.
+ */
+static int copy_small(struct file *f)
+{
+	loff_t in = 0, out = 0;
+	ssize_t n;
+
+	while (in < f->st.st_size) {
+		n = copy_file_range(f->src, &in, f->dst, &out,
+				    (size_t)(f->st.st_size - in), 0);
+		if (n == 0)
+			return file_wrong(f, "changed while it was copied", 0);
+		if (n < 0 && file_may_fall_back(f, -errno)) {
+			atomic_store(&f->cp->no_range, true);
+			f->path = PATH_PIPELINE;
+			return 0;
+		}
+		if (n < 0)
+			return file_wrong(f, "copy", -errno);
+	}
+	f->data = f->written = (uint64_t)in;
+	return 1;
+}
+
+static void choose_path(struct file *f)
+{
+	const struct cp_opts *o = &f->cp->opts;
+
+	if (f->path != PATH_AUTO)
+		return;
+	f->path = o->checksum || o->direct || atomic_load(&f->cp->no_range) ?
+			  PATH_PIPELINE : PATH_KERNEL;
+}
+
+static int make_domains(struct file *f)
+{
+	struct weir_domain_file_opts src = { .size = sizeof(src) };
+	struct weir_domain_file_opts dst = { .size = sizeof(dst) };
+	int err;
+
+	if (f->cp->opts.direct) {
+		src.flags = dst.flags = WEIR_DOMAIN_FILE_BUFFERED;
+		src.buffered_fd = f->src_buffered;
+		dst.buffered_fd = f->dst_buffered;
+	}
+	err = weir_domain_file_create(&f->src_domain, f->src, &src);
+	if (!err)
+		err = weir_domain_file_create(&f->dst_domain, f->dst, &dst);
+	return err ? file_wrong(f, "use", err) : 0;
+}
+
+/*
+ * Blocks are written in any order, so a file that is not sparse gets its space
+ * first: that keeps it in one piece, lets O_DIRECT writes run side by side, and
+ * finds a full disk at once.
+ */
+static int reserve(struct file *f)
+{
+	off_t size = f->st.st_size;
+
+	if (!f->cp->opts.direct || size == 0 || file_is_sparse(f))
+		return 0;
+	if (fallocate(f->dst, 0, 0, size) == 0 || errno == EOPNOTSUPP)
+		return 0;
+	return file_wrong(f, "make room for the copy of", -errno);
+}
+
+static int prepare(struct file *f, int src_dir, int dst_dir)
+{
+	int err = open_source(f, src_dir);
+
+	if (err)
+		return err;
+	if (f->st.st_nlink > 1)
+		links_see(f);
+	if (f->waiting || links_made(f, dst_dir))
+		return f->err;
+	err = create_dst(f, dst_dir);
+	if (err)
+		return err;
+	choose_path(f);
+	return reserve(f);
+}
+
+static int64_t begin_moving(struct file *f, int src_dir, int dst_dir)
+{
+	bool small = f->st.st_size <= SMALL_MAX && !file_is_sparse(f) &&
+		     !f->cp->opts.verify;
+	int err;
+
+	if (small && f->path == PATH_KERNEL) {
+		err = copy_small(f);
+		if (err < 0)
+			return err;
+		if (err)
+			return file_complete(f, src_dir, dst_dir);
+	}
+	if (f->st.st_size > 0 && make_domains(f))
+		return f->err;
+	file_begin_pass(f);
+	return file_scan(f);
+}
+
+/* Returns the extents that are to be moved, or 0 if .done, .waiting or .err. */
+int64_t file_open_work(void *arg)
+{
+	struct file *f = arg;
+	int src_dir, dst_dir;
+	int64_t res;
+	int err = dir_open(f->dir, &src_dir, &dst_dir);
+
+	if (err)
+		return file_wrong(f, "open the directory of", err);
+	res = prepare(f, src_dir, dst_dir);
+	if (!res && !f->waiting && !f->done)
+		res = begin_moving(f, src_dir, dst_dir);
+	if (f->waiting || f->done)
+		file_drop(f, dst_dir);
+	dir_close(f->dir);
+	return res;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: CC0-1.0 */
+/*
+ * The table of files under way, and what happens to each, on the reactor's
+ * thread.  README.md has the states as a picture.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "weir-cp.h"
+
+static void on_step(struct weir_op *op, int64_t res);
+
+int files_create(struct cp *cp)
+{
+	cp->files = calloc(FILES_MAX, sizeof(*cp->files));
+	if (!cp->files)
+		return -ENOMEM;
+	for (int i = 0; i < FILES_MAX; i++) {
+		struct file *f = &cp->files[i];
+
+		f->cp = cp;
+		weir_op_init(&f->op, on_step);
+		f->next = cp->free_files;
+		cp->free_files = f;
+	}
+	return 0;
+}
+
+/* All changes of a file's state are made here, with the work that they mean. */
+static void file_step(struct file *f, enum file_state state,
+		      int64_t (*work)(void *arg))
+{
+	int err;
+
+	f->state = state;
+	if (!work)
+		return;
+	err = weir_work(f->cp->reactor, &f->op, work, f);
+	if (!err)
+		return;
+	/* As if the work had failed; but files that are open get closed. */
+	file_wrong(f, "work on", err);
+	if (state == FILE_FINISHING)
+		file_drop(f, -1);
+	on_step(&f->op, err);
+}
+
+static void begin(struct file *f)
+{
+	f->src = f->dst = f->src_buffered = f->dst_buffered = -1;
+	f->src_domain = f->dst_domain = NULL;
+	f->temp[0] = 0;
+	f->err = 0;
+	f->what = NULL;
+	f->comparing = f->done = f->waiting = false;
+	f->fallback = f->hard = false;
+	f->set_owner = f->set_mode = false;
+	f->link = NULL;
+	f->in_flight = 0;
+	f->crc = 0;
+	f->data = f->counted = 0;
+	f->written = 0;
+	f->path = f->cp->opts.path;
+	file_step(f, FILE_OPENING,
+		  f->symlink ? file_link_work : file_open_work);
+}
+
+void file_begin(struct cp *cp, const struct found *found)
+{
+	struct file *f = cp->free_files;
+
+	cp->free_files = f->next;
+	f->next = NULL;
+	f->dir = found->dir;
+	f->symlink = found->kind == FOUND_LINK;
+	f->follow = !cp->opts.recursive;
+	strcpy(f->name, found->name);
+	strcpy(f->dst_name, found->dst_name ? found->dst_name : found->name);
+	dir_ref(f->dir);
+	cp_busy(cp);
+	begin(f);
+}
+
+/* It waited for another name of the same file; that one is done. */
+void file_again(struct file *f)
+{
+	begin(f);
+}
+
+/* What goes wrong first is what is reported. */
+int file_wrong(struct file *f, const char *what, int err)
+{
+	if (!f->err) {
+		f->err = err ? err : -ECANCELED;
+		f->what = what;
+	}
+	return f->err;
+}
+
+static bool is_fatal(int err)
+{
+	return err == -ENOSPC || err == -EDQUOT || err == -EROFS ||
+	       err == -ENOMEM;
+}
+
+static void report(struct file *f)
+{
+	struct cp *cp = f->cp;
+	char *path;
+
+	if (f->err == -ECANCELED && cp->ending)
+		return;
+	path = path_of(f->dir, f->name);
+	say_error(cp, f->what, path, f->err == -ECANCELED ? 0 : f->err);
+	free(path);
+	if (is_fatal(f->err))
+		cp_stop(cp);
+}
+
+static void count(struct file *f)
+{
+	struct cp *cp = f->cp;
+
+	if (f->symlink) {
+		cp->n_links++;
+		return;
+	}
+	if (f->hard) {
+		cp->n_hard++;
+		cp->size += (uint64_t)f->st.st_size;
+		return;
+	}
+	cp->n_files++;
+	cp->size += (uint64_t)f->st.st_size;
+	cp->bytes += f->data - f->counted;
+	if (f->path == PATH_KERNEL)
+		cp->n_kernel++;
+	else
+		cp->n_pipeline++;
+	say_file(cp, f);
+}
+
+/* It has ended, one way or the other: its place is free for the next. */
+static void file_end(struct file *f)
+{
+	struct cp *cp = f->cp;
+	struct dir *dir = f->dir;
+
+	if (f->err)
+		report(f);
+	else
+		count(f);
+	links_done(f);
+	f->state = FILE_FREE;
+	f->next = cp->free_files;
+	cp->free_files = f;
+	walk_pump(cp);
+	dir_unref(dir);
+	cp_idle(cp);
+}
+
+static void finish(struct file *f)
+{
+	file_step(f, FILE_FINISHING, file_finish_work);
+}
+
+static void move(struct file *f)
+{
+	uint32_t lane = f->comparing ? LANE_COMPARE :
+			f->path == PATH_KERNEL ? LANE_KERNEL : LANE_COPY;
+	int err;
+
+	f->state = FILE_MOVING;
+	err = lane_add(f->cp, lane, f);
+	if (err) {
+		file_wrong(f, "copy", err);
+		finish(f);
+	}
+}
+
+/* The kernel refused: the pipeline does it, from the beginning. */
+static void restart(struct file *f)
+{
+	f->fallback = false;
+	f->path = PATH_PIPELINE;
+	f->cp->bytes -= f->counted;
+	f->data = f->counted = 0;
+	file_begin_pass(f);
+	file_step(f, FILE_SCANNING, file_scan_work);
+}
+
+/* All blocks of a pass that were known have been moved, or it has failed. */
+void file_moved(struct file *f)
+{
+	if (f->err)
+		finish(f);
+	else if (f->fallback)
+		restart(f);
+	else if (f->scanned < (uint64_t)f->st.st_size)
+		file_step(f, FILE_SCANNING, file_scan_work);
+	else if (f->cp->opts.verify && !f->comparing)
+		file_step(f, FILE_SYNCING, file_sync_work);
+	else
+		finish(f);
+}
+
+/* The kernel does not copy between these two; but we can. */
+bool file_may_fall_back(const struct file *f, int err)
+{
+	return f->cp->opts.path == PATH_AUTO && f->path == PATH_KERNEL &&
+	       (err == -EXDEV || err == -EOPNOTSUPP || err == -EINVAL ||
+		err == -ENOSYS);
+}
+
+/* A block of @f has failed. */
+void file_fail(struct file *f, const char *what, int err)
+{
+	if (!file_may_fall_back(f, err)) {
+		file_wrong(f, what, err);
+		return;
+	}
+	atomic_store(&f->cp->no_range, true);
+	f->fallback = true;
+}
+
+static void on_opened(struct file *f, int64_t res)
+{
+	if (f->done)
+		file_end(f);
+	else if (f->waiting)
+		links_wait(f);
+	else if (f->err)
+		finish(f);
+	else if (res == 0)
+		file_moved(f);		/* It is empty, or all hole. */
+	else
+		move(f);
+}
+
+static void on_step(struct weir_op *op, int64_t res)
+{
+	struct file *f = weir_container_of(op, struct file, op);
+
+	if (res < 0 && !f->err)
+		file_wrong(f, "copy", (int)res);
+	if (f->cp->ending && !f->waiting && f->state != FILE_FINISHING && !f->done)
+		file_wrong(f, NULL, -ECANCELED);
+	switch (f->state) {
+	case FILE_OPENING:
+		on_opened(f, res);
+		break;
+	case FILE_SYNCING:
+	case FILE_SCANNING:
+		if (f->err || res == 0)
+			file_moved(f);
+		else
+			move(f);
+		break;
+	default:
+		file_end(f);
+	}
+}
+
+/* The copy has been stopped: files that wait for their turn need not. */
+void files_stop(struct cp *cp)
+{
+	for (int i = 0; i < FILES_MAX; i++) {
+		struct file *f = &cp->files[i];
+
+		if (f->state == FILE_MOVING)
+			file_wrong(f, NULL, -ECANCELED);
+	}
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: CC0-1.0 */
+/* The command line. */
+#define _GNU_SOURCE 1
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "weir-cp.h"
+
+enum { OPT_PATH = 256, OPT_BACKEND, OPT_DIRECT, OPT_BLOCK, OPT_DEPTH,
+       OPT_VERIFY, OPT_CHECKSUM, OPT_FSYNC, OPT_PROGRESS, OPT_JSON, OPT_HELP,
+       OPT_VERSION };
+
+static const struct option options[] = {
+	{ "recursive", no_argument, NULL, 'r' },
+	{ "no-target-directory", no_argument, NULL, 'T' },
+	{ "quiet", no_argument, NULL, 'q' },
+	{ "verbose", no_argument, NULL, 'v' },
+	{ "path", required_argument, NULL, OPT_PATH },
+	{ "backend", required_argument, NULL, OPT_BACKEND },
+	{ "direct", no_argument, NULL, OPT_DIRECT },
+	{ "block", required_argument, NULL, OPT_BLOCK },
+	{ "depth", required_argument, NULL, OPT_DEPTH },
+	{ "verify", no_argument, NULL, OPT_VERIFY },
+	{ "checksum", no_argument, NULL, OPT_CHECKSUM },
+	{ "fsync", no_argument, NULL, OPT_FSYNC },
+	{ "progress", no_argument, NULL, OPT_PROGRESS },
+	{ "json", no_argument, NULL, OPT_JSON },
+	{ "help", no_argument, NULL, OPT_HELP },
+	{ "version", no_argument, NULL, OPT_VERSION },
+	{ NULL, 0, NULL, 0 },
+};
+
+static const char help[] =
+"Usage: weir-cp [options] SOURCE DEST\n"
+"Copy a file, or with -r a tree, keeping holes, modes, times and links.\n"
+"\n"
+"  -r, --recursive       copy a directory and all that is in it\n"
+"  -T, --no-target-directory\n"
+"                        DEST is the copy, even if it is a directory now\n"
+"      --path=PATH       how bytes move: pipeline (through our buffers), kernel\n"
+"                        (reflink, copy_file_range), or auto\n"
+"      --checksum        print the CRC-32C of each file\n"
+"      --verify          read each copy back, and compare\n"
+"      --fsync           have everything written out before it gets its name\n"
+"      --direct          go round the page cache (O_DIRECT)\n"
+"      --block=SIZE      bytes in a buffer, 4K to 64M (512K)\n"
+"      --depth=N         buffers, 1 to 1024 (16)\n"
+"      --backend=NAME    uring, ev, or auto\n"
+"      --progress        show progress, also if it is no terminal\n"
+"  -q, --quiet           no progress, only errors\n"
+"  -v, --verbose         say at the end what was done, and how\n"
+"      --json            the same, and files and errors, as lines of JSON\n"
+"      --help, --version\n"
+"\n"
+"Exit status: 0 all was copied; 1 something was not; 2 wrong usage; 3 nothing\n"
+"could be begun.  weir-cp(1) has the details.\n";
+
+void say_usage_error(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("weir-cp: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputs("\nTry 'weir-cp --help'.\n", stderr);
+}
+
+/* A number with an optional K, M or G (powers of 1024). */
+static int parse_size(const char *s, uint64_t min, uint64_t max, uint64_t *ret)
+{
+	unsigned long long n;
+	char *end;
+	int shift = 0;
+
+	errno = 0;
+	n = strtoull(s, &end, 10);
+	if (errno || end == s || *s == '-')
+		return -1;
+	switch (*end) {
+	case 'k':
+	case 'K':
+		shift = 10;
+		break;
+	case 'm':
+	case 'M':
+		shift = 20;
+		break;
+	case 'g':
+	case 'G':
+		shift = 30;
+		break;
+	}
+	if (shift)
+		end++;
+	if (*end || n > max >> shift || n << shift < min)
+		return -1;
+	*ret = n << shift;
+	return 0;
+}
+
+static int parse_number(const char *name, const char *arg, uint64_t min,
+			uint64_t max, uint64_t *ret)
+{
+	if (parse_size(arg, min, max, ret) == 0)
+		return 0;
+	say_usage_error("--%s=%s: a number from %llu to %llu is wanted", name,
+			arg, (unsigned long long)min, (unsigned long long)max);
+	return -1;
+}
+
+static int parse_word(const char *name, const char *arg,
+		      const char *const *words)
+{
+	for (int i = 0; words[i]; i++)
+		if (!strcmp(arg, words[i]))
+			return i;
+	say_usage_error("--%s=%s: %s, %s or %s is wanted", name, arg, words[0],
+			words[1], words[2]);
+	return -1;
+}
+
+static int parse_valued(struct cp_opts *o, int c, const char *arg)
+{
+	static const char *const paths[] = { "auto", "pipeline", "kernel",
+					     NULL };
+	static const char *const backends[] = { "auto", "uring", "ev", NULL };
+	uint64_t n;
+	int word;
+
+	switch (c) {
+	case OPT_PATH:
+		word = parse_word("path", arg, paths);
+		o->path = (enum cp_path)word;
+		return word < 0 ? -1 : 0;
+	case OPT_BACKEND:
+		word = parse_word("backend", arg, backends);
+		o->backend = (uint32_t)word;
+		return word < 0 ? -1 : 0;
+	case OPT_BLOCK:
+		if (parse_number("block", arg, 4096, 64u << 20, &n))
+			return -1;
+		o->block = n;
+		return 0;
+	default:
+		if (parse_number("depth", arg, 1, 1024, &n))
+			return -1;
+		o->depth = (uint32_t)n;
+		return 0;
+	}
+}
+
+/* Returns 0, 1 if @c is none without a value, or -1 for a wrong option. */
+static int parse_flag(struct cp_opts *o, int c)
+{
+	switch (c) {
+	case 'r':
+		o->recursive = true;
+		break;
+	case 'T':
+		o->no_target_dir = true;
+		break;
+	case 'q':
+		o->quiet = true;
+		break;
+	case 'v':
+		o->verbose = true;
+		break;
+	case OPT_DIRECT:
+		o->direct = true;
+		break;
+	case OPT_VERIFY:
+		o->verify = true;
+		break;
+	case OPT_CHECKSUM:
+		o->checksum = true;
+		break;
+	case OPT_FSYNC:
+		o->fsync = true;
+		break;
+	case OPT_PROGRESS:
+		o->progress = true;
+		break;
+	case OPT_JSON:
+		o->json = true;
+		break;
+	default:
+		return 1;
+	}
+	return 0;
+}
+
+static int check(const struct cp_opts *o)
+{
+	const char *with = o->checksum ? "checksum" :
+			   o->direct ? "direct" : NULL;
+
+	if (o->path == PATH_KERNEL && with) {
+		say_usage_error("--path=kernel does not go with --%s, which "
+				"needs the bytes", with);
+		return -1;
+	}
+	if (o->block % 4096) {
+		say_usage_error("--block=%zu is no multiple of 4096", o->block);
+		return -1;
+	}
+	if ((uint64_t)o->block * o->depth > UINT64_C(4) << 30) {
+		say_usage_error("%u blocks of %zu bytes are more than 4 GiB",
+				o->depth, o->block);
+		return -1;
+	}
+	return 0;
+}
+
+static int take_names(struct cp_opts *o, int argc, char **argv)
+{
+	if (argc - optind != 2) {
+		say_usage_error(argc - optind < 2 ?
+				"SOURCE and DEST are wanted" :
+				"only one SOURCE and one DEST are wanted");
+		return -1;
+	}
+	o->source = argv[optind];
+	o->dest = argv[optind + 1];
+	if (!o->source[0] || !o->dest[0]) {
+		say_usage_error("a name is empty");
+		return -1;
+	}
+	return 0;
+}
+
+/* Returns -1 to go on, or the exit status. */
+int options_parse(struct cp_opts *o, int argc, char **argv)
+{
+	int c, err;
+
+	o->block = 512 << 10;
+	o->depth = 16;
+	while ((c = getopt_long(argc, argv, "rRTqv", options, NULL)) != -1) {
+		if (c == OPT_HELP) {
+			fputs(help, stdout);
+			return fflush(stdout) ? 1 : 0;
+		}
+		if (c == OPT_VERSION) {
+			printf("weir-cp %s\n", weir_version());
+			return fflush(stdout) ? 1 : 0;
+		}
+		if (c == '?') {
+			fputs("Try 'weir-cp --help'.\n", stderr);
+			return 2;
+		}
+		err = parse_flag(o, c == 'R' ? 'r' : c);
+		if (err > 0)
+			err = parse_valued(o, c, optarg);
+		if (err)
+			return 2;
+	}
+	if (take_names(o, argc, argv) || check(o))
+		return 2;
+	return -1;
+}
