@@ -53,6 +53,8 @@ static int on_start(struct weir_chain *chain, uint32_t step, struct weir_op *op,
 		return -EAGAIN;
 	}
 	log->order[log->n++] = (int)step;
+	if (log->cancel_in && log->cancel_at == (int)step)
+		assert_int_equal(weir_op_cancel(log->cancel_in), 0);
 	if (log->result[step])
 		return (int)log->result[step];
 	return log->pends[step] ? weir_sleep_until(log->r, op, WEIR_FOREVER) :
@@ -331,6 +333,25 @@ static void a_step_may_cancel_its_own_chain(void **state)
 	log.cancel_at = b;
 	STARTS(weir_chain_start(chain, &rec.op));
 	assert_int_equal(finish(r, &rec), 2);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
+/* What it starts after that is reached all the same. */
+static void a_step_may_cancel_its_chain_and_then_start(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct log log;
+	struct weir_chain *chain = make(r, &log);
+	int a = async(chain, WEIR_CHAIN_FIRST);
+	struct rec rec;
+
+	rec_init(&rec);
+	log.pends[a] = true;
+	log.cancel_in = &rec.op;
+	log.cancel_at = a;
+	STARTS(weir_chain_start(chain, &rec.op));
+	assert_int_equal(finish(r, &rec), -ECANCELED);
+	assert_int_equal(state_of(chain, a), WEIR_STEP_CANCELLED);
 	assert_int_equal(weir_chain_destroy(chain), 0);
 }
 
@@ -634,6 +655,7 @@ int main(void)
 		CASE(a_cancel_reaches_what_runs_and_skips_the_rest),
 		CASE(a_cancel_may_come_before_the_first_step),
 		CASE(a_step_may_cancel_its_own_chain),
+		CASE(a_step_may_cancel_its_chain_and_then_start),
 		CASE(a_deadline_reaches_what_runs),
 		CASE(a_stopping_reactor_ends_it),
 		CASE(under_way_it_cannot_be_changed),
