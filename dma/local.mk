@@ -1,4 +1,6 @@
 libweir_all_la_SOURCES += \
+	%D%/chain-internal.h \
+	%D%/chain-run.c \
 	%D%/chain.c \
 	%D%/crc32c.c \
 	%D%/dma.c \
@@ -8,7 +10,9 @@ libweir_all_la_SOURCES += \
 	%D%/job.c \
 	%D%/loc.c \
 	%D%/loc.h \
+	%D%/pipeline-internal.h \
 	%D%/pipeline.c \
-	%D%/route.c
+	%D%/route.c \
+	%D%/slot.c
 
 EXTRA_DIST += %D%/README.md

@@ -16,59 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <weir/chain.h>
-#include <weir/pipeline.h>
-#include <weir/pool.h>
-
 #include "base/alloc.h"
 #include "base/opts.h"
 #include "base/why.h"
-#include "reactor/op-inline.h"
+#include "dma/pipeline-internal.h"
 
 #define DEPTH_DEFAULT 8
 #define DEPTH_MAX 4096
 #define DATA_ALIGN 64
-
-struct weir_slot {
-	struct weir_pipeline *p;
-	struct weir_chain *chain;
-	struct weir_buf *buf;
-	void *data;
-	uint64_t unit;
-	uint64_t bytes;
-	int64_t res;
-	bool active;		/* Its chain is under way. */
-	bool ended;
-	struct weir_slot *next;	/* In the free list. */
-	struct weir_op op;	/* The chain's. */
-};
-
-struct weir_pipeline {
-	struct weir_reactor *r;
-	struct weir_pipeline_opts opts;
-	struct weir_op *op;	/* NULL: not under way. */
-	struct weir_slot *slots;
-	struct weir_slot **order;
-	char *data;
-
-	/* Of the run. */
-	struct weir_slot *free;
-	struct weir_slot *parked;	/* Has no buf yet; wait is under way. */
-	struct weir_slot *stuck;	/* Its chain found no room to start. */
-	struct weir_op wait;
-	struct weir_op tick;
-	uint64_t n_active;	/* Units between next() and done(). */
-	uint64_t retire;	/* Next to be done, if ordered. */
-	int64_t err;
-	int64_t failed_unit;
-	bool ended;		/* next() said so. */
-	bool idle;		/* next() has none now. */
-	bool stopping;		/* Error or cancel: no more units. */
-	bool cancelled;
-	unsigned int in_fn;	/* Functions of the user's on the stack. */
-	struct weir_pipeline_progress progress;
-	struct reactor_obj obj;
-};
 
 static void pump(struct weir_pipeline *p);
 static void wait_done(struct weir_op *op, int64_t res);
@@ -473,53 +428,4 @@ void weir_pipeline_kick(struct weir_pipeline *p)
 		return;
 	p->idle = false;
 	arm_tick(p);
-}
-
-int weir_pipeline_progress(const struct weir_pipeline *p,
-			   struct weir_pipeline_progress *ret)
-{
-	struct weir_pipeline_progress out = p->progress;
-	size_t size = ret->size;
-
-	if (size < sizeof(ret->size))
-		return -EINVAL;
-	out.size = size;
-	out.in_flight = p->n_active;
-	memcpy(ret, &out, size < sizeof(out) ? size : sizeof(out));
-	return 0;
-}
-
-int64_t weir_pipeline_failed_unit(const struct weir_pipeline *p)
-{
-	return p->failed_unit;
-}
-
-void *weir_slot_data(struct weir_slot *slot)
-{
-	return slot->data;
-}
-
-struct weir_buf *weir_slot_buf(const struct weir_slot *slot)
-{
-	return slot->buf;
-}
-
-struct weir_chain *weir_slot_chain(const struct weir_slot *slot)
-{
-	return slot->chain;
-}
-
-uint64_t weir_slot_unit(const struct weir_slot *slot)
-{
-	return slot->unit;
-}
-
-void weir_slot_set_bytes(struct weir_slot *slot, uint64_t bytes)
-{
-	slot->bytes = bytes;
-}
-
-struct weir_pipeline *weir_slot_pipeline(const struct weir_slot *slot)
-{
-	return slot->p;
 }

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_DMA_PIPELINE_INTERNAL_H
+#define WEIR_DMA_PIPELINE_INTERNAL_H
+
+/* What a pipeline is made of: pipeline.c runs it, slot.c shows its slots. */
+
+#include <weir/chain.h>
+#include <weir/pipeline.h>
+#include <weir/pool.h>
+
+#include "reactor/op-inline.h"
+
+struct weir_slot {
+	struct weir_pipeline *p;
+	struct weir_chain *chain;
+	struct weir_buf *buf;
+	void *data;
+	uint64_t unit;
+	uint64_t bytes;
+	int64_t res;
+	bool active;		/* Its chain is under way. */
+	bool ended;
+	struct weir_slot *next;	/* In the free list. */
+	struct weir_op op;	/* The chain's. */
+};
+
+struct weir_pipeline {
+	struct weir_reactor *r;
+	struct weir_pipeline_opts opts;
+	struct weir_op *op;	/* NULL: not under way. */
+	struct weir_slot *slots;
+	struct weir_slot **order;
+	char *data;
+
+	/* Of the run. */
+	struct weir_slot *free;
+	struct weir_slot *parked;	/* Has no buf yet; wait is under way. */
+	struct weir_slot *stuck;	/* Its chain found no room to start. */
+	struct weir_op wait;
+	struct weir_op tick;
+	uint64_t n_active;	/* Units between next() and done(). */
+	uint64_t retire;	/* Next to be done, if ordered. */
+	int64_t err;
+	int64_t failed_unit;
+	bool ended;		/* next() said so. */
+	bool idle;		/* next() has none now. */
+	bool stopping;		/* Error or cancel: no more units. */
+	bool cancelled;
+	unsigned int in_fn;	/* Functions of the user's on the stack. */
+	struct weir_pipeline_progress progress;
+	struct reactor_obj obj;
+};
+
+#endif /* WEIR_DMA_PIPELINE_INTERNAL_H */
