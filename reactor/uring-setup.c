@@ -130,8 +130,8 @@ static int init_ring(struct uring *u, uint32_t entries, unsigned int flags)
 	if (fault("io_uring_mmap"))
 		return -ENOMEM;
 	err = io_uring_queue_init_params(entries, &u->ring, &p);
-	if (err)
-		return err;
+	if (err)	/* uring_create() takes ENOSYS for explained. */
+		return err == -ENOSYS ? explain(err) : err;
 	u->has_cqe_skip = p.features & IORING_FEAT_CQE_SKIP;
 	if ((p.features & NEEDED) == NEEDED)
 		return 0;
