@@ -1,10 +1,42 @@
-# Benchmarks, built and run by `make bench` only.
-bench_programs =
+# Benchmarks: built by `make check`, which only looks whether they run, and run
+# in earnest by `make bench`.  BENCH_FLAGS goes to run.sh: names, --quick.
+bench_common = %D%/bench.c %D%/bench.h %D%/report.c
+bench_libs = libweir.la $(LIBURING_LIBS) $(LIBEV_LIBS) $(LIBUV_LIBS) -lm
 
-EXTRA_PROGRAMS += $(bench_programs)
-CLEANFILES += $(bench_programs)
+bench_programs = \
+	%D%/bench-cp \
+	%D%/bench-echo \
+	%D%/bench-idle \
+	%D%/bench-nop \
+	%D%/bench-pipe \
+	%D%/bench-post \
+	%D%/bench-read \
+	%D%/bench-timer
 
+%C%_bench_cp_SOURCES = %D%/bench-cp.c $(bench_common)
+%C%_bench_cp_LDADD = $(bench_libs)
+%C%_bench_echo_SOURCES = %D%/bench-echo.c %D%/echo-server.c %D%/echo.h \
+	$(bench_common)
+%C%_bench_echo_LDADD = $(bench_libs)
+%C%_bench_idle_SOURCES = %D%/bench-idle.c $(bench_common)
+%C%_bench_idle_LDADD = $(bench_libs)
+%C%_bench_nop_SOURCES = %D%/bench-nop.c $(bench_common)
+%C%_bench_nop_LDADD = $(bench_libs)
+%C%_bench_pipe_SOURCES = %D%/bench-pipe.c $(bench_common)
+%C%_bench_pipe_LDADD = $(bench_libs)
+%C%_bench_post_SOURCES = %D%/bench-post.c $(bench_common)
+%C%_bench_post_LDADD = $(bench_libs)
+%C%_bench_read_SOURCES = %D%/bench-read.c $(bench_common)
+%C%_bench_read_LDADD = $(bench_libs)
+%C%_bench_timer_SOURCES = %D%/bench-timer.c $(bench_common)
+%C%_bench_timer_LDADD = $(bench_libs)
+
+check_PROGRAMS += $(bench_programs)
+TESTS += %D%/smoke.sh
+EXTRA_DIST += %D%/README.md %D%/run.sh %D%/smoke.sh
+
+# WEIR_CP is the program that bench-cp copies with.
 bench: all $(bench_programs)
-	srcdir='$(srcdir)' $(SHELL) $(srcdir)/%D%/run.sh $(bench_programs)
+	$(SHELL) $(srcdir)/%D%/run.sh $(BENCH_FLAGS)
 
 .PHONY: bench

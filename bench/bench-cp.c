@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * Copying a file: weir-cp beside cp and dd, and `dd && cksum` where it also
+ * computes a checksum.  Wall time, and CPU time of the processes with all their
+ * threads.
+ *
+ * Each copy goes to a new file on the file system of --dir; outside of what is
+ * timed the last copy is removed and written back, so that no run pays for the
+ * one before it.  The order turns round with each repetition.  The CPU time of
+ * the kernel's own write-back threads is nobody's, and not counted.
+ *
+ * WEIR_CP names the program if it is not in the build directory.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench/bench.h"
+
+#define MIB (1 << 20)
+
+struct copy {
+	const char *what;	/* The case. */
+	const char *variant;
+	const char *command;	/* Of the shell, with these set: */
+};				/* $W weir-cp, $S source, $D destination */
+
+static const struct copy copies[] = {
+	{ "cached", "cp", "cp $S $D" },
+	{ "cached", "dd 1M", "dd if=$S of=$D bs=1M status=none" },
+	{ "cached", "weir-cp", "$W --quiet $S $D" },
+	{ "cached", "weir-cp pipeline", "$W --quiet --path pipeline $S $D" },
+	{ "cached", "weir-cp on ev",
+	  "$W --quiet --path pipeline --backend ev $S $D" },
+	{ "cached, checksum", "dd && cksum",
+	  "dd if=$S of=$D bs=1M status=none && cksum $D >/dev/null" },
+	{ "cached, checksum", "weir-cp", "$W --quiet --checksum $S $D "
+	  ">/dev/null" },
+	{ "cached, checksum", "weir-cp on ev",
+	  "$W --quiet --checksum --backend ev $S $D >/dev/null" },
+	{ "O_DIRECT", "dd 1M",
+	  "dd if=$S of=$D bs=1M iflag=direct oflag=direct status=none" },
+	{ "O_DIRECT", "weir-cp", "$W --quiet --direct $S $D" },
+	{ "O_DIRECT", "weir-cp checksum",
+	  "$W --quiet --direct --checksum $S $D >/dev/null" },
+};
+
+static char source[4096], target[4096];
+static size_t mib;
+
+/* The program itself, not libtool's script around it, which costs time. */
+static bool find_weir_cp(void)
+{
+	static char library[4096];
+	const char *given = getenv("WEIR_CP");
+
+	if (given)
+		return !setenv("W", given, 1) && !access(given, X_OK);
+	if (!access("examples/.libs/weir-cp", X_OK)) {
+		if (!getcwd(library, sizeof(library) - 8))
+			return false;
+		strcat(library, "/.libs");
+		setenv("LD_LIBRARY_PATH", library, 1);
+		return !setenv("W", "examples/.libs/weir-cp", 1);
+	}
+	setenv("W", "examples/weir-cp", 1);
+	return !access("examples/weir-cp", X_OK);
+}
+
+static int shell(const char *command)
+{
+	int status = system(command);
+
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void make_source(const struct bench *b)
+{
+	static char block[MIB];
+	uint64_t state = 88172645463325252;
+	int fd;
+
+	snprintf(source, sizeof(source), "%s/bench-cp.source", b->dir);
+	snprintf(target, sizeof(target), "%s/bench-cp.target", b->dir);
+	setenv("S", source, 1);
+	setenv("D", target, 1);
+	fd = open(source, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0)
+		bench_die(source, errno);
+	for (size_t i = 0; i < mib; i++) {
+		for (size_t k = 0; k < MIB; k += 8)
+			memcpy(block + k, &(uint64_t){ bench_random(&state) },
+			       8);
+		if (write(fd, block, MIB) != MIB)
+			bench_die(source, errno);
+	}
+	fsync(fd);
+	close(fd);
+}
+
+static void write_back(void)
+{
+	int fd = open(target, O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0) {
+		fsync(fd);
+		close(fd);
+		unlink(target);
+	}
+}
+
+static double child_cpu(void)
+{
+	struct rusage ru;
+
+	getrusage(RUSAGE_CHILDREN, &ru);
+	return (double)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) +
+	       (double)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) / 1e6;
+}
+
+/* O_DIRECT may leave the cache without the source: read it in. */
+static void warm_source(void)
+{
+	static char block[MIB];
+	int fd = open(source, O_RDONLY | O_CLOEXEC);
+
+	while (read(fd, block, MIB) > 0)
+		;
+	close(fd);
+}
+
+static bool run_one(struct bench *b, const struct copy *c)
+{
+	double gib = (double)mib / 1024, cpu;
+	uint64_t wall;
+	char what[48];
+	int status;
+
+	if (strcmp(c->what, "O_DIRECT"))
+		warm_source();
+	cpu = child_cpu();
+	wall = bench_wall_ns();
+	status = shell(c->command);
+	wall = bench_wall_ns() - wall;
+	cpu = child_cpu() - cpu;
+	write_back();
+	if (status) {
+		bench_note("%s, %s: exit status %d", c->what, c->variant,
+			   status);
+		return false;
+	}
+	snprintf(what, sizeof(what), "%s, rate", c->what);
+	bench_add(b, what, c->variant, "GiB/s", gib * 1e9 / (double)wall);
+	snprintf(what, sizeof(what), "%s, CPU", c->what);
+	bench_add(b, what, c->variant, "s/GiB", cpu / gib);
+	return true;
+}
+
+static void measure(struct bench *b, const char *what)
+{
+	static bool failed[ARRAY_SIZE(copies)];
+	size_t n = ARRAY_SIZE(copies), k;
+
+	for (bench_begin(b); bench_next(b); ) {
+		for (size_t i = 0; i < n; i++) {
+			k = b->tries % 2 ? n - 1 - i : i;
+			if (strcmp(copies[k].what, what) || failed[k] ||
+			    !bench_wants(b, copies[k].variant))
+				continue;
+			failed[k] = !run_one(b, &copies[k]);
+		}
+	}
+}
+
+static void goals(struct bench *b)
+{
+	bench_goal(b, "weir-cp, cached: at least as fast as cp",
+		   "cached, rate", "weir-cp", "cp", BENCH_AT_LEAST, 1);
+	bench_goal(b, "weir-cp --checksum: 1.6 x dd && cksum",
+		   "cached, checksum, rate", "weir-cp", "dd && cksum",
+		   BENCH_AT_LEAST, 1.6);
+	bench_goal(b, "weir-cp --direct: 1.4 x dd bs=1M",
+		   "O_DIRECT, rate", "weir-cp", "dd 1M", BENCH_AT_LEAST, 1.4);
+	bench_goal(b, "weir-cp --direct: a fifth of dd's CPU time",
+		   "O_DIRECT, CPU", "weir-cp", "dd 1M", BENCH_AT_MOST, 0.2);
+	bench_goal(b, "weir-cp --direct --checksum: 1.1 x dd bs=1M",
+		   "O_DIRECT, rate", "weir-cp checksum", "dd 1M",
+		   BENCH_AT_LEAST, 1.1);
+}
+
+/* Source, target, and as much again so that nothing is cramped. */
+static size_t size_that_fits(const struct bench *b)
+{
+	struct statvfs vfs;
+	uint64_t room;
+	size_t want = b->quick ? 16 : 1024;
+
+	if (statvfs(b->dir, &vfs))
+		bench_die(b->dir, errno);
+	room = (uint64_t)vfs.f_bavail * vfs.f_frsize / MIB / 3;
+	return room < want ? (size_t)room : want;
+}
+
+int main(int argc, char **argv)
+{
+	static struct bench b;
+
+	bench_init(&b, "cp", argc, argv);
+	/* The device varies more than a few more repetitions could mend. */
+	b.reps = b.reps > 5 ? 5 : b.reps;
+	if (!find_weir_cp()) {
+		bench_note("weir-cp is not built: skipped");
+		return bench_done(&b);
+	}
+	mib = size_that_fits(&b);
+	make_source(&b);
+	measure(&b, "cached");
+	measure(&b, "cached, checksum");
+	measure(&b, "O_DIRECT");
+	unlink(source);
+	goals(&b);
+	return bench_done(&b);
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * TCP echo over loopback: 64 bytes there and back, one request under way in
+ * each connection.  The server is one thread of a process of its own, on one
+ * CPU; the client is the same for all, epoll on another CPU.
+ *
+ * The client sleeps when it has nothing to do, as clients do; it does not spin.
+ */
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench/bench.h"
+#include "bench/echo.h"
+
+#define MESSAGE 64
+#define LATENCIES_MAX (1 << 20)
+
+struct client {
+	int ep;
+	int fd[ECHO_CONNS_MAX];
+	uint64_t sent_ns[ECHO_CONNS_MAX];
+	int n;
+	uint64_t requests;
+	uint32_t *latency;	/* ns, of the last LATENCIES_MAX requests */
+};
+
+static int listen_local(struct sockaddr_in *addr)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(*addr);
+
+	memset(addr, 0, sizeof(*addr));
+	addr->sin_family = AF_INET;
+	addr->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (fd < 0 || bind(fd, (struct sockaddr *)addr, sizeof(*addr)) ||
+	    listen(fd, ECHO_CONNS_MAX) ||
+	    getsockname(fd, (struct sockaddr *)addr, &len))
+		bench_die("listen", errno);
+	return fd;
+}
+
+static pid_t start_server(const struct echo_server *s, int fd)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		bench_die("fork", errno);
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	bench_pin(0);
+	s->serve(fd);
+	_exit(77);
+}
+
+static void client_send(struct client *c, int i)
+{
+	static const char message[MESSAGE];
+
+	c->sent_ns[i] = bench_wall_ns();
+	if (send(c->fd[i], message, MESSAGE, MSG_NOSIGNAL) != MESSAGE)
+		bench_die("send", errno);
+}
+
+static void client_connect(struct client *c, const struct sockaddr_in *addr,
+			   int n)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+	int on = 1;
+
+	c->n = n;
+	c->requests = 0;
+	c->ep = epoll_create1(EPOLL_CLOEXEC);
+	for (int i = 0; i < n; i++) {
+		c->fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (c->fd[i] < 0 ||
+		    connect(c->fd[i], (const struct sockaddr *)addr,
+			    sizeof(*addr)))
+			bench_die("connect", errno);
+		setsockopt(c->fd[i], IPPROTO_TCP, TCP_NODELAY, &on,
+			   sizeof(on));
+		e.data.u32 = (uint32_t)i;
+		epoll_ctl(c->ep, EPOLL_CTL_ADD, c->fd[i], &e);
+	}
+	for (int i = 0; i < n; i++)
+		client_send(c, i);
+}
+
+static void client_close(struct client *c)
+{
+	for (int i = 0; i < c->n; i++)
+		close(c->fd[i]);
+	close(c->ep);
+}
+
+static void on_answer(struct client *c, int i)
+{
+	char buf[MESSAGE];
+	uint64_t took;
+
+	/* What is as short as this comes in one piece over loopback. */
+	if (recv(c->fd[i], buf, MESSAGE, MSG_WAITALL) != MESSAGE)
+		bench_die("recv: the server is gone", ECONNRESET);
+	took = bench_wall_ns() - c->sent_ns[i];
+	c->latency[c->requests++ % LATENCIES_MAX] =
+		took > UINT32_MAX ? UINT32_MAX : (uint32_t)took;
+	client_send(c, i);
+}
+
+static void client_run(struct client *c, uint64_t until)
+{
+	struct epoll_event got[256];
+	int n;
+
+	while (bench_wall_ns() < until) {
+		n = epoll_wait(c->ep, got, 256, 5000);
+		if (!n)
+			bench_die("the server does not answer", ETIMEDOUT);
+		for (int i = 0; i < n; i++)
+			on_answer(c, (int)got[i].data.u32);
+	}
+}
+
+static int by_latency(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double server_cpu(clockid_t clock)
+{
+	struct timespec ts = { 0 };
+
+	clock_gettime(clock, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static void add_all(struct bench *b, struct client *c, const char *variant,
+		    double seconds, double cpu)
+{
+	size_t n = c->requests < LATENCIES_MAX ? c->requests : LATENCIES_MAX;
+	char what[48];
+
+	if (!n)
+		return;
+	qsort(c->latency, n, sizeof(*c->latency), by_latency);
+	snprintf(what, sizeof(what), "%d connections", c->n);
+	bench_add(b, what, variant, "req/s", (double)c->requests / seconds);
+	snprintf(what, sizeof(what), "%d connections, p50", c->n);
+	bench_add(b, what, variant, "us", c->latency[n / 2] / 1e3);
+	snprintf(what, sizeof(what), "%d connections, p99", c->n);
+	bench_add(b, what, variant, "us", c->latency[n * 99 / 100] / 1e3);
+	snprintf(what, sizeof(what), "%d connections, server CPU", c->n);
+	bench_add(b, what, variant, "us/req",
+		  cpu * 1e6 / (double)c->requests);
+}
+
+static void measure(struct bench *b, const struct echo_server *s, int conns)
+{
+	static struct client c;
+	struct sockaddr_in addr;
+	uint64_t ms = b->quick ? 30 : 500, begun;
+	int fd = listen_local(&addr), status;
+	pid_t pid = start_server(s, fd);
+	clockid_t clock;
+	double cpu;
+
+	if (!c.latency)
+		c.latency = malloc(LATENCIES_MAX * sizeof(*c.latency));
+	close(fd);
+	clock_getcpuclockid(pid, &clock);
+	client_connect(&c, &addr, conns);
+	client_run(&c, bench_wall_ns() + ms / 3 * 1000000);
+
+	c.requests = 0;
+	cpu = server_cpu(clock);
+	begun = bench_wall_ns();
+	client_run(&c, begun + ms * 1000000);
+	begun = bench_wall_ns() - begun;
+	cpu = server_cpu(clock) - cpu;
+	add_all(b, &c, s->name, (double)begun / 1e9, cpu);
+
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	client_close(&c);
+}
+
+static void goals(struct bench *b)
+{
+	static const char *const peers[] = { "libev", "libuv" };
+	static const int few[] = { 1, 4 }, many[] = { 64, 1000 };
+	char what[48];
+
+	for (size_t i = 0; i < ARRAY_SIZE(few) * ARRAY_SIZE(peers); i++) {
+		snprintf(what, sizeof(what), "%d connections", few[i / 2]);
+		bench_goal(b, "echo, 1 and 4 connections: 3 x libev and libuv",
+			   what, "weir uring", peers[i % 2], BENCH_AT_LEAST,
+			   3);
+		snprintf(what, sizeof(what), "%d connections, server CPU",
+			 few[i / 2]);
+		bench_goal(b, "echo, 1 and 4 connections: no more CPU/request",
+			   what, "weir uring", peers[i % 2], BENCH_AT_MOST, 1);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(many); i++) {
+		snprintf(what, sizeof(what), "%d connections", many[i]);
+		bench_goal(b, "echo, 64 and 1000 connections: at least epoll",
+			   what, "weir uring", "epoll", BENCH_AT_LEAST, 1);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const int conns[] = { 1, 4, 64, 1000 };
+	static struct bench b;
+
+	bench_init(&b, "echo", argc, argv);
+	bench_need_fds(4 * ECHO_CONNS_MAX);
+	if (bench_cpus() < 2)
+		bench_note("one CPU only: server and client share it");
+	bench_pin(1);
+	for (size_t i = 0; i < ARRAY_SIZE(conns); i++)
+		for (bench_begin(&b); bench_next(&b); )
+			for (unsigned int k = 0; k < n_echo_servers; k++)
+				if (bench_wants(&b, echo_servers[k].name))
+					measure(&b, &echo_servers[k],
+						conns[i]);
+	goals(&b);
+	return bench_done(&b);
+}

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * Messages between threads on two CPUs.  "flood": a thread sends as fast as a
+ * loop on another takes them; what is refused is sent again.  "round trip": from
+ * one loop to another and back, with one or more of them under way.
+ *
+ * The wake-ups of the peers carry no message, so they get a lock-free list (an
+ * exchange takes all), which is what their users write.
+ */
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <weir/reactor.h>
+
+#ifdef HAVE_LIBEV
+#include <ev.h>
+#endif
+#ifdef HAVE_LIBUV
+#include <uv.h>
+#endif
+
+#include "bench/bench.h"
+
+#define FLOOD_MAX 200000
+
+struct side;
+
+struct msg {
+	struct msg *next;
+	struct side *to;
+};
+
+struct peer {
+	const char *name;
+	uint32_t backend;
+	bool (*open)(struct side *s);
+	void (*send)(struct side *to, struct msg *m);
+	void (*run)(struct side *s);
+	void (*end)(struct side *s);	/* From its own loop. */
+	void (*close)(struct side *s);
+};
+
+/* One loop, in its thread. */
+struct side {
+	const struct peer *peer;
+	struct side *other;
+	unsigned int cpu;
+	pthread_t thread;
+	pthread_barrier_t *ready;
+
+	bool echo;		/* Send each back. */
+	uint64_t got, sent, wanted;
+	int window;		/* To begin with; 0: somebody else begins. */
+	uint64_t begun_ns, ended_ns;
+	bool over, failed;
+
+	_Atomic(struct msg *) inbox;	/* For peers without messages. */
+	struct weir_reactor *reactor;
+	int epfd, evfd;
+#ifdef HAVE_LIBEV
+	struct ev_loop *loop;
+	ev_async async;
+#endif
+#ifdef HAVE_LIBUV
+	uv_loop_t uv;
+	uv_async_t uv_async;
+#endif
+};
+
+static struct msg msgs[FLOOD_MAX];
+
+static void send_to(struct side *to, struct msg *m)
+{
+	m->to = to;
+	to->peer->send(to, m);
+}
+
+static void take(struct side *s, struct msg *m)
+{
+	s->got++;
+	if (s->echo) {
+		send_to(s->other, m);
+	} else if (s->sent < s->wanted) {
+		s->sent++;
+		send_to(s->other, m);
+	}
+	if (s->got != s->wanted)
+		return;
+	s->ended_ns = bench_wall_ns();
+	s->over = true;
+	s->peer->end(s);
+}
+
+/* Returns whether the list was empty, and a wake-up is due. */
+static bool push(struct side *to, struct msg *m)
+{
+	m->next = atomic_load_explicit(&to->inbox, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak(&to->inbox, &m->next, m))
+		;
+	return !m->next;
+}
+
+static void take_all(struct side *s)
+{
+	struct msg *m = atomic_exchange(&s->inbox, NULL), *next;
+
+	for (; m; m = next) {
+		next = m->next;
+		take(s, m);
+	}
+}
+
+/* weir */
+
+static bool weir_begin(struct side *s)
+{
+	struct weir_reactor_opts opts = {
+		.size = sizeof(opts), .backend = s->peer->backend,
+	};
+
+	return !weir_reactor_create(&s->reactor, &opts);
+}
+
+static void on_post(void *arg)
+{
+	struct msg *m = arg;
+
+	take(m->to, m);
+}
+
+static void weir_send_msg(struct side *to, struct msg *m)
+{
+	int err;
+
+	while ((err = weir_post(to->reactor, on_post, m)) == -EAGAIN)
+		sched_yield();
+	bench_must(err, "weir_post");
+}
+
+static void weir_run(struct side *s)
+{
+	bench_must(weir_reactor_run(s->reactor), "weir_reactor_run");
+}
+
+static void weir_end(struct side *s)
+{
+	weir_reactor_break(s->reactor);
+}
+
+static void weir_close_loop(struct side *s)
+{
+	bench_must(weir_reactor_destroy(s->reactor), "destroy");
+}
+
+/* epoll and an eventfd */
+
+static bool ep_begin(struct side *s)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+
+	s->epfd = epoll_create1(EPOLL_CLOEXEC);
+	s->evfd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	return !epoll_ctl(s->epfd, EPOLL_CTL_ADD, s->evfd, &e);
+}
+
+static void ep_send(struct side *to, struct msg *m)
+{
+	if (push(to, m) && eventfd_write(to->evfd, 1))
+		bench_die("eventfd", errno);
+}
+
+static void ep_run(struct side *s)
+{
+	struct epoll_event e;
+	eventfd_t n;
+
+	while (!s->over) {
+		epoll_wait(s->epfd, &e, 1, -1);
+		eventfd_read(s->evfd, &n);
+		take_all(s);
+	}
+}
+
+static void ep_end(struct side *s)
+{
+	(void)s;
+}
+
+static void ep_close(struct side *s)
+{
+	close(s->epfd);
+	close(s->evfd);
+}
+
+/* libev */
+
+#ifdef HAVE_LIBEV
+static void on_ev(struct ev_loop *loop, ev_async *async, int events)
+{
+	(void)loop;
+	(void)events;
+	take_all(async->data);
+}
+
+static bool ev_begin(struct side *s)
+{
+	s->loop = ev_loop_new(EVFLAG_AUTO);
+	ev_async_init(&s->async, on_ev);
+	s->async.data = s;
+	ev_async_start(s->loop, &s->async);
+	return true;
+}
+
+static void ev_send(struct side *to, struct msg *m)
+{
+	push(to, m);
+	ev_async_send(to->loop, &to->async);
+}
+
+static void ev_run_loop(struct side *s)
+{
+	ev_run(s->loop, 0);
+}
+
+static void ev_end(struct side *s)
+{
+	ev_break(s->loop, EVBREAK_ALL);
+}
+
+static void ev_close(struct side *s)
+{
+	ev_async_stop(s->loop, &s->async);
+	ev_loop_destroy(s->loop);
+}
+#endif
+
+/* libuv */
+
+#ifdef HAVE_LIBUV
+static void on_uv(uv_async_t *async)
+{
+	take_all(async->data);
+}
+
+static bool uv_begin(struct side *s)
+{
+	uv_loop_init(&s->uv);
+	s->uv_async.data = s;
+	return !uv_async_init(&s->uv, &s->uv_async, on_uv);
+}
+
+static void uv_send(struct side *to, struct msg *m)
+{
+	push(to, m);
+	uv_async_send(&to->uv_async);
+}
+
+static void uv_run_loop(struct side *s)
+{
+	uv_run(&s->uv, UV_RUN_DEFAULT);
+}
+
+static void uv_end(struct side *s)
+{
+	uv_stop(&s->uv);
+}
+
+static void uv_close_loop(struct side *s)
+{
+	uv_close((uv_handle_t *)&s->uv_async, NULL);
+	uv_run(&s->uv, UV_RUN_DEFAULT);
+	uv_loop_close(&s->uv);
+}
+#endif
+
+static const struct peer peers[] = {
+	{ "epoll+eventfd", 0, ep_begin, ep_send, ep_run, ep_end, ep_close },
+	{ "weir uring", WEIR_BACKEND_URING, weir_begin, weir_send_msg, weir_run,
+	  weir_end, weir_close_loop },
+	{ "weir ev", WEIR_BACKEND_EV, weir_begin, weir_send_msg, weir_run,
+	  weir_end, weir_close_loop },
+#ifdef HAVE_LIBEV
+	{ "libev", 0, ev_begin, ev_send, ev_run_loop, ev_end, ev_close },
+#endif
+#ifdef HAVE_LIBUV
+	{ "libuv", 0, uv_begin, uv_send, uv_run_loop, uv_end, uv_close_loop },
+#endif
+};
+
+/* Loops are closed when nobody sends to them any more: the barriers. */
+static void *side_main(void *arg)
+{
+	struct side *s = arg;
+
+	bench_pin(s->cpu);
+	s->failed = !s->peer->open(s);
+	pthread_barrier_wait(s->ready);
+	if (!s->failed && !(s->other && s->other->failed)) {
+		s->begun_ns = bench_wall_ns();
+		for (int i = 0; i < s->window; i++) {
+			s->sent++;
+			send_to(s->other, &msgs[i]);
+		}
+		s->peer->run(s);
+	}
+	pthread_barrier_wait(s->ready);
+	if (!s->failed)
+		s->peer->close(s);
+	return NULL;
+}
+
+static void side_init(struct side *s, const struct peer *p, unsigned int cpu,
+		      pthread_barrier_t *ready, uint64_t wanted)
+{
+	*s = (struct side){
+		.peer = p, .cpu = cpu, .ready = ready, .wanted = wanted,
+	};
+	s->sent = wanted;
+	atomic_init(&s->inbox, NULL);
+}
+
+static void side_start(struct side *s)
+{
+	int err = pthread_create(&s->thread, NULL, side_main, s);
+
+	if (err)
+		bench_die("pthread_create", err);
+}
+
+/* Nanoseconds for a message, or NAN if the peer is not there. */
+static double flood(const struct peer *p, uint64_t n)
+{
+	static struct side s;
+	pthread_barrier_t ready;
+	uint64_t begun = 0;
+
+	pthread_barrier_init(&ready, NULL, 2);
+	side_init(&s, p, 1, &ready, n);
+	side_start(&s);
+	pthread_barrier_wait(&ready);
+	if (!s.failed) {
+		begun = bench_wall_ns();
+		for (uint64_t i = 0; i < n; i++)
+			send_to(&s, &msgs[i]);
+	}
+	pthread_barrier_wait(&ready);
+	pthread_join(s.thread, NULL);
+	pthread_barrier_destroy(&ready);
+	return s.failed ? __builtin_nan("")
+			: (double)(s.ended_ns - begun) / (double)n;
+}
+
+static double round_trip(const struct peer *p, int window, uint64_t n)
+{
+	static struct side a, b;
+	pthread_barrier_t ready;
+
+	pthread_barrier_init(&ready, NULL, 2);
+	side_init(&a, p, 0, &ready, n);
+	side_init(&b, p, 1, &ready, n);
+	a.other = &b;
+	a.sent = 0;
+	a.window = window;
+	b.other = &a;
+	b.echo = true;
+	side_start(&a);
+	side_start(&b);
+	pthread_join(a.thread, NULL);
+	pthread_join(b.thread, NULL);
+	pthread_barrier_destroy(&ready);
+	return a.failed || b.failed ? __builtin_nan("")
+		: (double)(a.ended_ns - a.begun_ns) / (double)n;
+}
+
+static void one_rep(struct bench *b, const struct peer *p)
+{
+	static const int windows[] = { 1, 8, 64 };
+	char what[48];
+
+	if (!bench_wants(b, p->name))
+		return;
+	bench_add(b, "flood", p->name, "ns/msg",
+		  flood(p, b->quick ? 5000 : FLOOD_MAX));
+	for (size_t i = 0; i < ARRAY_SIZE(windows); i++) {
+		snprintf(what, sizeof(what), "round trip, %d under way",
+			 windows[i]);
+		bench_add(b, what, p->name, "ns/trip",
+			  round_trip(p, windows[i],
+				     b->quick ? 500 : 4000 *
+					     (uint64_t)windows[i]));
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static struct bench b;
+
+	bench_init(&b, "post", argc, argv);
+	bench_pin(0);
+	if (bench_cpus() < 2)
+		bench_note("one CPU only: both threads share it");
+	for (bench_begin(&b); bench_next(&b); )
+		for (size_t i = 0; i < ARRAY_SIZE(peers); i++)
+			one_rep(&b, &peers[i]);
+	return bench_done(&b);
+}

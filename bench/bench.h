@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef BENCH_BENCH_H
+#define BENCH_BENCH_H
+
+/*
+ * What all benchmarks share: options, repetitions, statistics, output.
+ *
+ *	bench_init(&b, "nop", argc, argv);
+ *	for (bench_begin(&b); bench_next(&b); ) {
+ *		bench_add(&b, "batch 1", "liburing", "ns/op", raw());
+ *		bench_add(&b, "batch 1", "weir", "ns/op", ours());
+ *	}
+ *	bench_goal(&b, "NOP, at most 1.15 times liburing", "batch 1", ...);
+ *	return bench_done(&b);
+ *
+ * Variants take turns within a repetition, so that what disturbs the machine
+ * disturbs all of them, and a ratio is the median of the ratios within the
+ * repetitions.  A repetition during which other processes used much CPU is
+ * thrown away and made again, up to a limit; what could not be made in peace is
+ * marked with how much others used.
+ *
+ * The table goes to stdout, one JSON line per figure to the file of --json.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define BENCH_SAMPLES_MAX 99
+#define BENCH_FIGURES_MAX 256
+#define BENCH_GOALS_MAX 32
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+/* One figure: what a variant has in a case. */
+struct bench_figure {
+	char what[48];		/* The case: "batch 32". */
+	char variant[24];
+	char unit[16];
+	double sample[BENCH_SAMPLES_MAX];
+	int n;
+	int n_kept;		/* Those of repetitions that count. */
+};
+
+enum bench_bound { BENCH_AT_MOST, BENCH_AT_LEAST };
+
+struct bench_goal {
+	char text[80];
+	char where[64];		/* The case that is furthest from it. */
+	double bound;
+	double figure;
+	enum bench_bound kind;
+};
+
+/* How busy the whole machine and we have been, in seconds of CPU time. */
+struct bench_load {
+	double all;
+	double own;
+	double wall;
+};
+
+struct bench {
+	const char *name;
+	int reps;
+	bool quick;
+	const char *only;	/* Run just the variants that contain this. */
+	const char *dir;	/* For files. */
+	double noise_max;	/* CPUs in use by others, at most. */
+	const char *json_path;
+	const char *reference;	/* The variant that ratios refer to. */
+
+	struct bench_figure figures[BENCH_FIGURES_MAX];
+	int n_figures;
+	struct bench_goal goals[BENCH_GOALS_MAX];
+	int n_goals;
+
+	int rep;		/* Kept so far, in this round. */
+	int tries;
+	bool in_rep;
+	struct bench_load at;	/* When the repetition began. */
+	double noise_sum;
+	double wall_sum;
+	int n_noisy;
+	double foreign_own;	/* CPU seconds of ours that rusage lacks. */
+};
+
+/* Read the options; exits for --help and for bad ones. */
+void bench_init(struct bench *b, const char *name, int argc, char **argv);
+
+/* A round of repetitions: bench_begin() once, then while bench_next(). */
+void bench_begin(struct bench *b);
+bool bench_next(struct bench *b);
+
+/* Is this variant wanted?  See --only. */
+bool bench_wants(const struct bench *b, const char *variant);
+
+/* One sample of the figure of @variant in case @what.  NAN adds nothing. */
+void bench_add(struct bench *b, const char *what, const char *variant,
+	       const char *unit, double value);
+
+/* CPU seconds that a child of ours, still alive, has used. */
+void bench_own_cpu(struct bench *b, double seconds);
+
+/* Something that the reader should know: a peer that is not installed. */
+void bench_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * A goal: the figure of @variant, divided by that of @other unless that is
+ * NULL, is at most or at least @bound.  The same text may come for several
+ * cases: the worst one counts.
+ */
+void bench_goal(struct bench *b, const char *text, const char *what,
+		const char *variant, const char *other,
+		enum bench_bound kind, double bound);
+
+/* Print everything; what main() returns. */
+int bench_done(struct bench *b);
+
+/* A figure's median; NAN if there is none. */
+double bench_median(const struct bench *b, const char *what,
+		    const char *variant, const char *unit);
+
+/* Clocks, in nanoseconds. */
+uint64_t bench_wall_ns(void);
+uint64_t bench_thread_ns(void);
+uint64_t bench_process_ns(void);
+
+/* Pin the calling thread to the @k-th of the CPUs that we may use, or, with
+ * fewer than @k + 1 of them, do nothing and return false. */
+bool bench_pin(unsigned int k);
+void bench_unpin(void);
+unsigned int bench_cpus(void);
+
+/* Have room for @n descriptors; returns how many there is room for. */
+unsigned int bench_need_fds(unsigned int n);
+
+/* Say what failed and with which errno, and exit. */
+void bench_die(const char *what, int err) __attribute__((noreturn));
+
+/* @err of a call that must not fail here. */
+static inline void bench_must(int err, const char *what)
+{
+	if (__builtin_expect(err < 0, 0))
+		bench_die(what, -err);
+}
+
+/* xorshift: cheap, and the same numbers in every run. */
+static inline uint64_t bench_random(uint64_t *state)
+{
+	uint64_t x = *state;
+
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	*state = x;
+	return x;
+}
+
+#endif /* BENCH_BENCH_H */

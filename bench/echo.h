@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef BENCH_ECHO_H
+#define BENCH_ECHO_H
+
+/* The echo servers, one per loop; each runs in a process of its own. */
+
+#define ECHO_CONNS_MAX 1024
+#define ECHO_BUF 4096
+
+struct echo_server {
+	const char *name;
+	/* Serve the listening socket until killed; returns only on failure. */
+	void (*serve)(int fd);
+};
+
+extern const struct echo_server echo_servers[];
+extern const unsigned int n_echo_servers;
+
+#endif /* BENCH_ECHO_H */
