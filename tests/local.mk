@@ -35,6 +35,11 @@ test_programs += \
 	%D%/test-pipeline \
 	%D%/test-pool \
 	%D%/test-crc32c \
+	%D%/test-fault \
+	%D%/test-own \
+	%D%/test-seccomp \
+	%D%/test-host \
+	%D%/test-drain \
 	%D%/test-socket \
 	%D%/test-file \
 	%D%/test-watch \
@@ -92,6 +97,21 @@ test_jobs = $(test_harness) %D%/job-kit.h
 
 %C%_test_socket_SOURCES = %D%/test-socket.c $(test_harness)
 %C%_test_socket_LDADD = $(test_public)
+
+%C%_test_drain_SOURCES = %D%/test-drain.c $(test_harness)
+%C%_test_drain_LDADD = $(test_public)
+
+%C%_test_host_SOURCES = %D%/test-host.c $(test_harness)
+%C%_test_host_LDADD = $(test_public)
+
+%C%_test_seccomp_SOURCES = %D%/test-seccomp.c $(test_harness)
+%C%_test_seccomp_LDADD = $(test_public)
+
+%C%_test_own_SOURCES = %D%/test-own.c $(test_harness)
+%C%_test_own_LDADD = $(test_public)
+
+%C%_test_fault_SOURCES = %D%/test-fault.c $(test_harness) $(test_op_kinds)
+%C%_test_fault_LDADD = $(test_internal)
 
 %C%_test_op_SOURCES = %D%/test-op.c $(test_harness) $(test_op_kinds)
 %C%_test_op_LDADD = $(test_public)

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * Hosting: weir_reactor_fd() in a bare epoll, which knows nothing of weir but
+ * "readable: make a turn that does not wait".
+ */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/harness.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+
+#include <weir/file.h>
+#include <weir/socket.h>
+#include <weir/timer.h>
+#include <weir/watch.h>
+
+struct host {
+	struct weir_reactor *r;
+	int epoll;
+	int turns;
+};
+
+static void host_open(struct host *h, struct weir_reactor *r)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	int fd = weir_reactor_fd(r);
+
+	assert_true(fd >= 0);
+	assert_int_equal(weir_reactor_fd(r), fd);
+	*h = (struct host){ .r = r, .epoll = epoll_create1(EPOLL_CLOEXEC) };
+	assert_int_equal(epoll_ctl(h->epoll, EPOLL_CTL_ADD, fd, &ev), 0);
+}
+
+/* One round of the host's loop: 1 if weir had a turn. */
+static int host_round(struct host *h, int timeout_ms)
+{
+	struct epoll_event ev;
+
+	if (epoll_wait(h->epoll, &ev, 1, timeout_ms) <= 0)
+		return 0;
+	assert_true(weir_reactor_turn(h->r, 0) >= 0);
+	h->turns++;
+	return 1;
+}
+
+/* Let it become quiet: no turn for some time, with nothing due. */
+static void host_settle(struct host *h)
+{
+	int i;
+
+	for (i = 0; host_round(h, 0); i++)
+		assert_true(i < 100);
+}
+
+/* The host sleeps without a timeout: what is not told hangs. */
+#define HOST_UNTIL(h, cond)                                           \
+	do {                                                          \
+		int rounds_ = 0;                                      \
+		while (!(cond)) {                                     \
+			host_round(h, -1);                            \
+			assert_true(++rounds_ < TURNS_MAX);           \
+		}                                                     \
+	} while (0)
+
+static void host_close(struct host *h)
+{
+	close(h->epoll);
+}
+
+static void idle_it_is_quiet(void **state)
+{
+	struct host h;
+
+	host_open(&h, start_reactor(state));
+	host_settle(&h);
+	assert_int_equal(host_round(&h, 20), 0);
+	host_close(&h);
+}
+
+static void what_is_started_outside_a_turn_is_told(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	int fd = test_file(state, "file", 4096, 1), i;
+	struct rec nop, defer, read, work;
+	char buf[4096];
+	struct host h;
+
+	host_open(&h, r);
+	for (i = 1; i <= 20; i++) {
+		rec_init(&nop);
+		rec_init(&defer);
+		rec_init(&read);
+		STARTS(weir_nop(r, &nop.op));
+		HOST_UNTIL(&h, nop.calls);
+		STARTS(weir_defer(r, &defer.op));
+		HOST_UNTIL(&h, defer.calls);
+		STARTS(weir_read(r, &read.op, fd, buf, sizeof(buf), 0));
+		HOST_UNTIL(&h, read.calls);
+		assert_int_equal(read.res, sizeof(buf));
+		if (i % 3 == 0)
+			host_settle(&h);
+	}
+	/* A cancel outside a turn, too. */
+	rec_init(&work);
+	STARTS(weir_sleep_until(r, &work.op, WEIR_FOREVER - 1));
+	host_settle(&h);
+	weir_op_cancel(&work.op);
+	HOST_UNTIL(&h, work.calls);
+	close(fd);
+	host_close(&h);
+}
+
+static void what_was_started_before_the_fd_is_told(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct rec nop, nap;
+	struct host h;
+
+	rec_init(&nop);
+	rec_init(&nap);
+	STARTS(weir_nop(r, &nop.op));
+	STARTS(weir_sleep_until(r, &nap.op,
+				weir_reactor_now(r) + WEIR_MSEC));
+	host_open(&h, r);
+	HOST_UNTIL(&h, nop.calls && nap.calls);
+	host_close(&h);
+}
+
+static void a_socket_is_told(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct rec recv;
+	struct host h;
+	int sv[2], i;
+	char byte;
+
+	socket_pair(sv);
+	host_open(&h, r);
+	for (i = 0; i < 10; i++) {
+		rec_init(&recv);
+		STARTS(weir_recv(r, &recv.op, sv[0], &byte, 1, 0));
+		host_settle(&h);
+		assert_int_equal(host_round(&h, 0), 0);
+		assert_int_equal(write(sv[1], "x", 1), 1);
+		HOST_UNTIL(&h, recv.calls);
+	}
+	close_pair(sv);
+	host_close(&h);
+}
+
+static void on_timer(struct weir_timer *timer, uint64_t n, void *arg)
+{
+	(void)timer, (void)n;
+	++*(int *)arg;
+}
+
+static void an_earlier_timer_set_outside_is_told(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	int late = 0, soon = 0, periodic = 0;
+	struct weir_timer *a, *b;
+	struct host h;
+
+	assert_int_equal(weir_timer_create(&a, r, on_timer, &late), 0);
+	assert_int_equal(weir_timer_create(&b, r, on_timer, &soon), 0);
+	host_open(&h, r);
+	weir_timer_start(a, weir_reactor_now(r) + 3600 * WEIR_SEC, 0);
+	host_settle(&h);
+	weir_timer_start(b, weir_reactor_now(r) + 2 * WEIR_MSEC, 0);
+	HOST_UNTIL(&h, soon);
+	assert_int_equal(late, 0);
+	host_settle(&h);
+	weir_timer_start(a, weir_reactor_now(r) + 2 * WEIR_MSEC, 0);
+	HOST_UNTIL(&h, late);
+
+	weir_timer_destroy(b);
+	assert_int_equal(weir_timer_create(&b, r, on_timer, &periodic), 0);
+	weir_timer_start(b, weir_reactor_now(r) + WEIR_MSEC, WEIR_MSEC);
+	HOST_UNTIL(&h, periodic >= 5);
+	weir_timer_destroy(a);
+	weir_timer_destroy(b);
+	/* One turn in vain may come of what was set, and no more. */
+	host_round(&h, 5);
+	host_settle(&h);
+	assert_int_equal(host_round(&h, 5), 0);
+	host_close(&h);
+}
+
+static void a_deadline_set_outside_is_told(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct rec recv;
+	struct host h;
+	int sv[2];
+	char byte;
+
+	socket_pair(sv);
+	host_open(&h, r);
+	rec_init(&recv);
+	STARTS(weir_recv(r, &recv.op, sv[0], &byte, 1, 0));
+	host_settle(&h);
+	weir_op_set_deadline(&recv.op, weir_reactor_now(r) + 2 * WEIR_MSEC);
+	HOST_UNTIL(&h, recv.calls);
+	assert_int_equal(recv.res, -ETIMEDOUT);
+	close_pair(sv);
+	host_close(&h);
+}
+
+struct poster {
+	struct weir_reactor *r;
+	atomic_int go;
+	int ran;
+};
+
+static void count(void *arg)
+{
+	++*(int *)arg;
+}
+
+static void *post_when_told(void *arg)
+{
+	struct poster *p = arg;
+	int i;
+
+	for (i = 1; i <= 50; i++) {
+		while (atomic_load(&p->go) < i)
+			sched_yield();
+		while (weir_post(p->r, count, &p->ran))
+			sched_yield();
+	}
+	return NULL;
+}
+
+static void a_post_from_another_thread_is_told(void **state)
+{
+	struct poster p = { .r = start_reactor(state) };
+	struct host h;
+	pthread_t t;
+	int i;
+
+	host_open(&h, p.r);
+	assert_int_equal(pthread_create(&t, NULL, post_when_told, &p), 0);
+	for (i = 1; i <= 50; i++) {
+		if (i % 2)
+			host_settle(&h);
+		atomic_store(&p.go, i);
+		HOST_UNTIL(&h, p.ran == i);
+	}
+	pthread_join(t, NULL);
+	/* And from its own. */
+	host_settle(&h);
+	assert_int_equal(weir_post(p.r, count, &p.ran), 0);
+	HOST_UNTIL(&h, p.ran == 51);
+	host_close(&h);
+}
+
+static void what_a_bounded_turn_leaves_over_is_told(void **state)
+{
+	struct weir_reactor *r = start_reactor_with(state,
+		(struct weir_reactor_opts){ .turn_max = 4 });
+	struct rec defer[50], nop[50];
+	int i, ran = 0;
+	struct host h;
+
+	host_open(&h, r);
+	for (i = 0; i < 50; i++) {
+		rec_init(&defer[i]);
+		rec_init(&nop[i]);
+		STARTS(weir_defer(r, &defer[i].op));
+		STARTS(weir_nop(r, &nop[i].op));
+		assert_int_equal(weir_post(r, count, &ran), 0);
+	}
+	for (i = 0; i < 50; i++)
+		HOST_UNTIL(&h, defer[i].calls && nop[i].calls);
+	HOST_UNTIL(&h, ran == 50);
+	host_settle(&h);
+	host_close(&h);
+}
+
+static void on_watch(struct weir_watch *watch, uint32_t events, void *arg)
+{
+	(void)watch, (void)events;
+	++*(int *)arg;
+}
+
+static void a_watch_is_told_again_and_again(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_watch *w;
+	struct host h;
+	int p[2], n = 0, i;
+	char byte;
+
+	pipe_pair(p);
+	host_open(&h, r);
+	assert_int_equal(weir_watch_create(&w, r, p[0], WEIR_READABLE,
+					   on_watch, &n), 0);
+	host_settle(&h);
+	assert_int_equal(write(p[1], "x", 1), 1);
+	for (i = 1; i <= 5; i++)
+		HOST_UNTIL(&h, n >= i);
+	assert_int_equal(read(p[0], &byte, 1), 1);
+	host_settle(&h);
+	weir_watch_destroy(w);
+	close_pair(p);
+	host_close(&h);
+}
+
+static void several_turns_for_one_event_do_no_harm(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct rec nop;
+	struct host h;
+	int i;
+
+	host_open(&h, r);
+	for (i = 0; i < 20; i++) {
+		rec_init(&nop);
+		STARTS(weir_nop(r, &nop.op));
+		some_turns(r, 3);
+		HOST_UNTIL(&h, nop.calls);
+		host_settle(&h);
+		some_turns(r, 3);
+		assert_int_equal(host_round(&h, 0), 0);
+	}
+	host_close(&h);
+}
+
+static void a_stop_is_told(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct rec nap;
+	struct host h;
+
+	host_open(&h, r);
+	rec_init(&nap);
+	STARTS(weir_sleep_until(r, &nap.op, WEIR_FOREVER - 1));
+	host_settle(&h);
+	weir_reactor_stop(r);
+	HOST_UNTIL(&h, nap.calls);
+	assert_int_equal(nap.res, -ECANCELED);
+	while (weir_reactor_state(r) != WEIR_REACTOR_STOPPED)
+		host_round(&h, -1);
+	host_close(&h);
+}
+
+static int64_t nap_a_little(void *arg)
+{
+	usleep(2000);
+	return (int64_t)(intptr_t)arg;
+}
+
+static void a_worker_that_ends_is_told(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct rec work;
+	struct host h;
+	int i;
+
+	host_open(&h, r);
+	for (i = 0; i < 10; i++) {
+		rec_init(&work);
+		STARTS(weir_work(r, &work.op, nap_a_little, (void *)5));
+		host_settle(&h);
+		HOST_UNTIL(&h, work.calls);
+		assert_int_equal(work.res, 5);
+	}
+	host_close(&h);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(idle_it_is_quiet),
+		CASE(what_is_started_outside_a_turn_is_told),
+		CASE(what_was_started_before_the_fd_is_told),
+		CASE(a_socket_is_told),
+		CASE(an_earlier_timer_set_outside_is_told),
+		CASE(a_deadline_set_outside_is_told),
+		CASE(a_post_from_another_thread_is_told),
+		CASE(what_a_bounded_turn_leaves_over_is_told),
+		CASE(a_watch_is_told_again_and_again),
+		CASE(several_turns_for_one_event_do_no_harm),
+		CASE(a_stop_is_told),
+		CASE(a_worker_that_ends_is_told),
+	};
+
+	return harness_run(cases, N_OF(cases));
+}

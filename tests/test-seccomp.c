@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * Where io_uring is forbidden: in most containers a filter answers EPERM, older
+ * kernels answer ENOSYS, and some filters kill.  Each is tried in a child, with
+ * a filter of our own.
+ */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/harness.h"
+
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <weir/file.h>
+
+#if defined(__x86_64__)
+#define THIS_ARCH AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define THIS_ARCH AUDIT_ARCH_AARCH64
+#endif
+
+/* io_uring_setup, _enter and _register have the same numbers everywhere. */
+#define NR_FIRST 425
+#define NR_LAST 427
+
+/* From now on these calls have @action.  0, or 77: not possible here. */
+static int forbid(uint32_t action)
+{
+#ifdef THIS_ARCH
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, arch)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, THIS_ARCH, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, NR_FIRST, 0, 1),
+		BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, NR_LAST, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, action),
+	};
+	struct sock_fprog prog = { N_OF(code), code };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog))
+		return 77;
+	return 0;
+#else
+	(void)action;
+	return 77;
+#endif
+}
+
+#define SAY(cond)                                                    \
+	do {                                                         \
+		if (!(cond)) {                                       \
+			fprintf(stderr, "line %d: not: %s; why: %s\n", \
+				__LINE__, #cond, weir_why());        \
+			return 1;                                    \
+		}                                                    \
+	} while (0)
+
+static struct rec rec;
+
+/* A reactor that does something, on @backend. */
+static int works_on(struct weir_reactor *r, const char *backend)
+{
+	char buf[16];
+	int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+
+	SAY(!strcmp(weir_reactor_backend(r), backend));
+	rec_init(&rec);
+	SAY(!weir_read(r, &rec.op, fd, buf, sizeof(buf), WEIR_OFF_STREAM));
+	while (!rec.calls)
+		SAY(weir_reactor_turn(r, WEIR_SEC) >= 0);
+	SAY(rec.res == sizeof(buf));
+	close(fd);
+	SAY(!weir_reactor_destroy(r));
+	return 0;
+}
+
+static int refused_with(int err)
+{
+	struct weir_reactor_opts opts = { .size = sizeof(opts) };
+	struct weir_reactor *r;
+
+	if (forbid(SECCOMP_RET_ERRNO | (uint32_t)err))
+		return 77;
+	unsetenv("WEIR_BACKEND");
+	SAY(!weir_reactor_create(&r, NULL));
+	/* It says what happened. */
+	SAY(strstr(weir_reactor_describe(r), "io_uring"));
+	if (works_on(r, "ev"))
+		return 1;
+	setenv("WEIR_BACKEND", "auto", 1);
+	SAY(!weir_reactor_create(&r, NULL));
+	if (works_on(r, "ev"))
+		return 1;
+
+	/* By name there is no other way. */
+	setenv("WEIR_BACKEND", "uring", 1);
+	SAY(weir_reactor_create(&r, NULL) == -EOPNOTSUPP);
+	SAY(strstr(weir_why(), "io_uring"));
+	unsetenv("WEIR_BACKEND");
+	opts.backend = WEIR_BACKEND_URING;
+	SAY(weir_reactor_create(&r, &opts) == -EOPNOTSUPP);
+	SAY(strlen(weir_why()) > 20);
+	return 0;
+}
+
+static int refused_eperm(void)
+{
+	return refused_with(EPERM);
+}
+
+static int refused_enosys(void)
+{
+	return refused_with(ENOSYS);
+}
+
+static int refused_eacces(void)
+{
+	return refused_with(EACCES);
+}
+
+static int named_ev_does_not_probe(void)
+{
+	struct weir_reactor_opts opts = { .size = sizeof(opts) };
+	struct weir_reactor *r;
+
+	if (forbid(SECCOMP_RET_KILL_PROCESS))
+		return 77;
+	setenv("WEIR_BACKEND", "ev", 1);
+	SAY(!weir_reactor_create(&r, NULL));
+	if (works_on(r, "ev"))
+		return 1;
+	unsetenv("WEIR_BACKEND");
+	opts.backend = WEIR_BACKEND_EV;
+	SAY(!weir_reactor_create(&r, &opts));
+	return works_on(r, "ev");
+}
+
+/* The proof that the filter is one: it must kill. */
+static int probing_is_killed(void)
+{
+	if (forbid(SECCOMP_RET_KILL_PROCESS))
+		return 77;
+	syscall(NR_FIRST, 0, NULL);
+	return 0;
+}
+
+static int in_a_child(int (*fn)(void))
+{
+	int status;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (!pid)
+		_exit(fn());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		skip_because("no seccomp filter can be set");
+	return status;
+}
+
+static void eperm_ends_on_ev_and_says_why(void **state)
+{
+	(void)state;
+	assert_int_equal(in_a_child(refused_eperm), 0);
+}
+
+static void enosys_ends_on_ev_and_says_why(void **state)
+{
+	(void)state;
+	assert_int_equal(in_a_child(refused_enosys), 0);
+}
+
+static void eacces_ends_on_ev_and_says_why(void **state)
+{
+	(void)state;
+	assert_int_equal(in_a_child(refused_eacces), 0);
+}
+
+static void a_filter_that_kills_is_not_touched_when_ev_is_named(void **state)
+{
+	int status;
+
+	(void)state;
+	if (under_valgrind())
+		skip_because("valgrind would be the one to be killed");
+	status = in_a_child(probing_is_killed);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(in_a_child(named_ev_does_not_probe), 0);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(eperm_ends_on_ev_and_says_why),
+		CASE(enosys_ends_on_ev_and_says_why),
+		CASE(eacces_ends_on_ev_and_says_why),
+		CASE(a_filter_that_kills_is_not_touched_when_ev_is_named),
+	};
+
+#ifndef HAVE_LIBEV
+	printf("1..0 # SKIP built without libev\n");
+	return 0;
+#endif
+	return harness_run_plain(cases, N_OF(cases));
+}
