@@ -39,6 +39,19 @@ void op_deadline_begin(struct weir_reactor *r, struct weir_op *op)
 	wheel_add(&r->wheel, &op->deadline, op->deadline.expires_ns);
 }
 
+static void move_deadline(struct weir_op *op, uint64_t when)
+{
+	struct wheel *w = &op->reactor->wheel;
+
+	if (when) {
+		op->deadline.fire = deadline_fire;
+		wheel_rearm(w, &op->deadline, when);
+	} else {
+		wheel_del(w, &op->deadline);
+		op->deadline.expires_ns = 0;
+	}
+}
+
 /* In the op, 0 is none; a caller's 0 is long past, and so is 1. */
 int weir_op_set_deadline(struct weir_op *op, uint64_t deadline_ns)
 {
@@ -51,10 +64,7 @@ int weir_op_set_deadline(struct weir_op *op, uint64_t deadline_ns)
 		return 0;
 	case OP_PENDING:
 		reactor_check_thread(op->reactor);
-		wheel_del(&op->reactor->wheel, &op->deadline);
-		op->deadline.expires_ns = when;
-		if (when)
-			op_deadline_begin(op->reactor, op);
+		move_deadline(op, when);
 		reactor_touch(op->reactor);
 		return 0;
 	default:

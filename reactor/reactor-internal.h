@@ -94,6 +94,7 @@ struct weir_reactor {
 
 	uint32_t state;			/* WEIR_REACTOR_ */
 	bool in_turn;
+	bool running;			/* Inside weir_reactor_run(). */
 	uint64_t now_ns;		/* As of now_turn. */
 	uint64_t now_turn;		/* In stats.turns; 0: not known. */
 	struct wheel wheel;
@@ -167,6 +168,13 @@ static inline void reactor_touch(struct weir_reactor *r)
 {
 	if (unlikely(r->attention & ATTENTION_KICK))
 		host_kick(r);
+}
+
+/* Whether a wait has to end for a request; a break is run()'s alone. */
+static inline bool reactor_requested(struct weir_reactor *r)
+{
+	return atomic_load(&r->requests) &
+	       (r->running ? REQUEST_STOP | REQUEST_BREAK : REQUEST_STOP);
 }
 
 /* poller.c: returns how much the pollers did; when they are due again. */

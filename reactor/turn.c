@@ -86,7 +86,7 @@ static int do_due(struct weir_reactor *r, unsigned int *ran)
 static bool more_is_due(struct weir_reactor *r)
 {
 	return r->ready || mailbox_has(&r->mailbox) ||
-	       atomic_load(&r->requests) || r->backend->ready(r) ||
+	       reactor_requested(r) || r->backend->ready(r) ||
 	       r->state == WEIR_REACTOR_STOPPED;
 }
 
@@ -179,6 +179,12 @@ int turn_until_stopped(struct weir_reactor *r, uint64_t until_ns)
 	return 0;
 }
 
+static int took_break(struct weir_reactor *r)
+{
+	return atomic_load(&r->requests) & REQUEST_BREAK &&
+	       atomic_fetch_and(&r->requests, ~(unsigned int)REQUEST_BREAK);
+}
+
 int weir_reactor_run(struct weir_reactor *r)
 {
 	int n;
@@ -187,17 +193,14 @@ int weir_reactor_run(struct weir_reactor *r)
 	if (r->in_turn)
 		return why(-EBUSY, "weir_reactor_run: called from a callback "
 			   "of the same reactor");
-	while (r->state != WEIR_REACTOR_STOPPED) {
+	r->running = true;
+	for (n = 0; n >= 0 && r->state != WEIR_REACTOR_STOPPED;) {
 		n = weir_reactor_turn(r, WEIR_FOREVER);
-		if (unlikely(n < 0))
-			return n;
-		if (unlikely(atomic_load(&r->requests) & REQUEST_BREAK)) {
-			atomic_fetch_and(&r->requests,
-					 ~(unsigned int)REQUEST_BREAK);
-			return 1;
-		}
+		if (unlikely(atomic_load(&r->requests) & REQUEST_BREAK))
+			break;
 	}
-	return 0;
+	r->running = false;
+	return n < 0 ? n : took_break(r);
 }
 
 void weir_reactor_stop(struct weir_reactor *r)

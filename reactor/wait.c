@@ -16,11 +16,12 @@
  * look longer than they are.
  *
  * Spinning on a core that others want takes from them what it hopes to gain, so
- * there is none where we have only one CPU, or were preempted lately.
+ * there is none where there is only one CPU, or we were preempted lately.  To be
+ * bound to one CPU is no reason: the others are somebody else's to use.
  */
 
-#include <sched.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/own.h"
 #include "reactor/op-inline.h"
@@ -39,16 +40,6 @@ static inline void relax(void)
 #endif
 }
 
-static unsigned int cpus_allowed(void)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	if (sched_getaffinity(0, sizeof(set), &set))
-		return 2; /* More than a set holds, then. */
-	return (unsigned int)CPU_COUNT(&set);
-}
-
 static long times_preempted(void)
 {
 	struct rusage ru;
@@ -62,7 +53,8 @@ void wait_init(struct weir_reactor *r)
 
 	w->born_ns = r->backend->now(r);
 	w->spin_ns = r->opts.spin_ns;
-	if (r->opts.spin_ns == WEIR_SPIN_NONE || cpus_allowed() < 2 ||
+	if (r->opts.spin_ns == WEIR_SPIN_NONE ||
+	    sysconf(_SC_NPROCESSORS_ONLN) < 2 ||
 	    own_on_valgrind())
 		w->spin_ns = 0;
 	w->preempted = times_preempted();
@@ -100,7 +92,7 @@ static uint64_t spin_budget(struct wait *w, uint64_t now)
 static bool work_is_here(struct weir_reactor *r)
 {
 	return r->backend->ready(r) || mailbox_has(&r->mailbox) ||
-	       atomic_load(&r->requests);
+	       reactor_requested(r);
 }
 
 /* Returns whether there is work, and the time it is now. */
@@ -126,7 +118,7 @@ static int sleep_until(struct weir_reactor *r, uint64_t now, uint64_t until)
 	int err = 0;
 
 	atomic_store(&r->mailbox.asleep, true);
-	if (!mailbox_has(&r->mailbox) && !atomic_load(&r->requests)) {
+	if (!mailbox_has(&r->mailbox) && !reactor_requested(r)) {
 		err = r->backend->wait(r, timeout);
 		r->stats.sleeps++;
 	}

@@ -34,6 +34,13 @@
  * operations with one deadline, and as any node that is alone, is moved by
  * moving the list; a slot's head remembers the common tick.
  *
+ * A node that is re-armed for later is left where it is: only its time is
+ * stored.  So what a slot says of its nodes' ticks is a lower bound.  Whoever
+ * comes to a node, to fire it or to move it down, goes by its own time, and puts
+ * it where it belongs now.  That makes the most frequent of all calls, pushing
+ * an idle timeout out again and again, one store instead of a walk through
+ * three cold lines; the price is one early look at each node per old time.
+ *
  * A list is circular with its head in it: unlinking has no branch for first
  * and last, and a node that was alone is told by its two neighbours being the
  * same, which then is the head and gives the bit to clear in the map.
@@ -187,11 +194,14 @@ static inline uint64_t slot_tick(const struct wheel *w, unsigned int level)
 
 /*
  * The earliest tick in a slot above level 0, or @start, where the slot begins,
- * if finding out would take long.
+ * if finding out would take long.  Not after the slot's last tick, even if all
+ * its nodes are re-armed for later: the next slot's may be due then.
  */
 static uint64_t earliest_tick(const struct weir_timer_node *head,
-			      uint64_t start)
+			      uint64_t start, unsigned int level)
 {
+	uint64_t last = start |
+			(((uint64_t)1 << (level * WHEEL_SLOT_SHIFT)) - 1);
 	const struct weir_timer_node *n = head->next;
 	uint64_t min_ns = UINT64_MAX;
 	unsigned int i;
@@ -203,7 +213,9 @@ static uint64_t earliest_tick(const struct weir_timer_node *head,
 			min_ns = n->expires_ns;
 		n = n->next;
 	}
-	return n == head ? tick_of(min_ns) : start;
+	if (n != head)
+		return start;
+	return tick_of(min_ns) < last ? tick_of(min_ns) : last;
 }
 
 /*
@@ -247,17 +259,20 @@ void wheel_init(struct wheel *w, uint64_t now_ns)
 	}
 }
 
+/* What is past need not wait for the current tick to end. */
+static inline uint64_t due_tick(const struct wheel *w, uint64_t expires_ns)
+{
+	if (expires_ns <= w->now_ns &&
+	    w->clk == w->now_ns >> WHEEL_TICK_SHIFT)
+		return w->clk;
+	return tick_of(expires_ns);
+}
+
 static inline void insert(struct wheel *w, struct weir_timer_node *n,
 			  uint64_t expires_ns)
 {
-	uint64_t tick = tick_of(expires_ns);
-
-	/* What is past need not wait for the current tick to end. */
-	if (expires_ns <= w->now_ns &&
-	    w->clk == w->now_ns >> WHEEL_TICK_SHIFT)
-		tick = w->clk;
 	n->expires_ns = expires_ns;
-	place(w, n, tick);
+	place(w, n, due_tick(w, expires_ns));
 }
 
 void wheel_add(struct wheel *w, struct weir_timer_node *n, uint64_t expires_ns)
@@ -277,10 +292,14 @@ void wheel_del(struct wheel *w, struct weir_timer_node *n)
 void wheel_rearm(struct wheel *w, struct weir_timer_node *n,
 		 uint64_t expires_ns)
 {
-	if (wheel_pending(n))
-		unlink_node(w, n);
-	else
+	if (!wheel_pending(n)) {
 		w->n++;
+	} else if (expires_ns >= n->expires_ns) {
+		n->expires_ns = expires_ns;
+		return;
+	} else {
+		unlink_node(w, n);
+	}
 	insert(w, n, expires_ns);
 }
 
@@ -297,7 +316,7 @@ uint64_t wheel_next(struct wheel *w)
 	head = first_slot(w, &level);
 	tick = slot_tick(w, level);
 	if (level)
-		tick = earliest_tick(head, tick);
+		tick = earliest_tick(head, tick, level);
 	return tick_start_ns(tick);
 }
 
@@ -306,9 +325,9 @@ uint64_t wheel_next(struct wheel *w)
  * all lower levels are empty, so it may go right to the first node.
  */
 static void enter_slot(struct wheel *w, struct weir_timer_node *head,
-		       uint64_t start, uint64_t now)
+		       unsigned int level, uint64_t now)
 {
-	uint64_t tick = earliest_tick(head, start);
+	uint64_t tick = earliest_tick(head, slot_tick(w, level), level);
 	uint64_t common = head->expires_ns;
 	struct weir_timer_node *to;
 
@@ -338,10 +357,32 @@ static inline struct weir_timer_node *take_first(struct wheel *w,
 	return n;
 }
 
+/*
+ * A due node of the clock's own slot; NULL if all that were looked at had been
+ * re-armed for later.
+ */
+static struct weir_timer_node *take_due(struct wheel *w,
+					struct weir_timer_node *head,
+					unsigned int *moves)
+{
+	struct weir_timer_node *n;
+	uint64_t tick;
+
+	do {
+		n = take_first(w, head);
+		tick = due_tick(w, n->expires_ns);
+		if (tick <= w->clk)
+			return n;
+		place(w, n, tick);
+		w->n++;
+	} while (++*moves < MOVES_MAX && !list_empty(head));
+	return NULL;
+}
+
 struct weir_timer_node *wheel_expire(struct wheel *w, uint64_t now_ns)
 {
-	struct weir_timer_node *head;
-	unsigned int level;
+	struct weir_timer_node *head, *n;
+	unsigned int level, moves = 0;
 	uint64_t now, tick;
 
 	if (now_ns > w->now_ns)
@@ -358,9 +399,12 @@ struct weir_timer_node *wheel_expire(struct wheel *w, uint64_t now_ns)
 			break;
 		if (!level) {
 			w->clk = tick;
-			return take_first(w, head);
+			n = take_due(w, head, &moves);
+			if (n || moves >= MOVES_MAX)
+				return n;
+			continue;
 		}
-		enter_slot(w, head, tick, now);
+		enter_slot(w, head, level, now);
 	}
 	w->clk = now;
 	return NULL;

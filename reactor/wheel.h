@@ -76,9 +76,9 @@ void wheel_add(struct wheel *w, struct weir_timer_node *n, uint64_t expires_ns);
 void wheel_del(struct wheel *w, struct weir_timer_node *n);
 
 /*
- * wheel_del() and wheel_add() in one: with the two in one function, the misses
- * on the old neighbours overlap with the insertion, and a third of the time is
- * saved.  A node in no wheel is simply added.
+ * wheel_del() and wheel_add() in one, and far cheaper for a node that is to
+ * expire later than before, which it finds out at its old time.  A node in no
+ * wheel is simply added.
  */
 void wheel_rearm(struct wheel *w, struct weir_timer_node *n,
 		 uint64_t expires_ns);
@@ -87,8 +87,8 @@ void wheel_rearm(struct wheel *w, struct weir_timer_node *n,
  * The time to call wheel_expire() again, at most a tick after the earliest
  * expiry; not after the last time seen if there is something due now.
  *
- * It may be earlier than any expiry when a crowded slot is to be spread over
- * the level below, which is better done before its first node is due.  A slot
+ * It may be earlier than any expiry when a node was re-armed for later, or when
+ * a crowded slot is to be spread over the level below, which is better done before its first node is due.  A slot
  * with a few nodes is not worth waking up for.
  *
  * Returns UINT64_MAX if nothing will ever be due.
@@ -97,8 +97,8 @@ uint64_t wheel_next(struct wheel *w);
 
 /*
  * Take one due node out of the wheel.  They come in the order of their ticks
- * and, but for one added while a slot is being spread, in the order they were
- * added where these are equal.  A @now_ns in the past counts as the highest
+ * and, where these are equal, in the order they were added, but for those that
+ * were re-armed or added while a slot was being spread.  A @now_ns in the past counts as the highest
  * seen so far.
  *
  * To be called in a loop, as long as the caller has patience: between two

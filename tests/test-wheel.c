@@ -122,9 +122,44 @@ static void rearm_moves_a_pending_node_and_adds_an_idle_one(void **state)
 	assert_int_equal(w->n, 1);
 	assert_null(expire(w, START + HOUR - 1));
 	wheel_rearm(w, &n, START + HOUR + SECOND);
-	assert_true(wheel_next(w) == due_ns(START + HOUR + SECOND));
+	assert_true(wheel_next(w) <= due_ns(START + HOUR + SECOND));
 	assert_ptr_equal(expire(w, START + 2 * HOUR), &n);
 	assert_int_equal(w->n, 0);
+	free(w);
+}
+
+/* Left where it was, it must not hide what is due between its two times. */
+static void a_node_rearmed_for_later_wakes_once_at_its_old_time(void **state)
+{
+	struct wheel *w = wheel_at(START);
+	struct weir_timer_node late = { 0 }, early = { 0 };
+
+	(void)state;
+	wheel_add(w, &late, START + SECOND);
+	wheel_add(w, &early, START + 2 * SECOND);
+	wheel_rearm(w, &late, START + HOUR);
+	assert_true(wheel_next(w) <= due_ns(START + 2 * SECOND));
+	assert_null(expire(w, wheel_next(w)));
+	assert_true(wheel_next(w) == due_ns(START + 2 * SECOND));
+	assert_ptr_equal(expire(w, START + 2 * SECOND + TICK), &early);
+	assert_true(wheel_next(w) == due_ns(START + HOUR));
+	assert_null(expire(w, START + HOUR - 1));
+	assert_ptr_equal(expire(w, START + HOUR + TICK), &late);
+	free(w);
+}
+
+static void rearmed_for_later_and_then_for_earlier_it_is_early(void **state)
+{
+	struct wheel *w = wheel_at(START);
+	struct weir_timer_node n = { 0 };
+
+	(void)state;
+	wheel_add(w, &n, START + SECOND);
+	wheel_rearm(w, &n, START + HOUR);
+	wheel_rearm(w, &n, START + SECOND / 2);
+	assert_true(wheel_next(w) == due_ns(START + SECOND / 2));
+	assert_ptr_equal(expire(w, START + SECOND), &n);
+	assert_null(expire(w, START + 2 * HOUR));
 	free(w);
 }
 
@@ -750,6 +785,10 @@ int main(void)
 		cmocka_unit_test(del_of_an_idle_node_has_no_effect),
 		cmocka_unit_test(
 			rearm_moves_a_pending_node_and_adds_an_idle_one),
+		cmocka_unit_test(
+			a_node_rearmed_for_later_wakes_once_at_its_old_time),
+		cmocka_unit_test(
+			rearmed_for_later_and_then_for_earlier_it_is_early),
 		cmocka_unit_test(what_is_past_when_added_is_due_at_once),
 		cmocka_unit_test(every_edge_of_every_level_is_met_to_the_tick),
 		cmocka_unit_test(two_nodes_across_an_edge_come_in_order),
