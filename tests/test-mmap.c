@@ -9,7 +9,6 @@
 #include "tests/harness.h"
 
 #include <pthread.h>
-#include <sys/resource.h>
 
 #include <weir/inventory.h>
 #include <weir/mmap.h>

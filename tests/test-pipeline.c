@@ -514,56 +514,102 @@ static int copy_done(struct weir_slot *slot, int64_t res, void *arg)
 	return 0;
 }
 
-static void a_file_goes_through_whole(void **state)
+/* A pipeline that copies @size bytes of pattern(9) from "in" to "out". */
+struct copy_rig {
+	struct copy c;
+	struct weir_reactor *r;
+	struct weir_pool *pool;
+	struct weir_pipeline *p;
+	int in, out;
+};
+
+static void copy_begin(struct copy_rig *g, void **state, uint64_t size)
 {
-	struct weir_reactor *r = start_reactor(state);
 	struct weir_pool_opts pool_opts = { .size = sizeof(pool_opts),
 					    .bufs = 6, .buf_size = BLOCK };
-	struct copy c = { .size = 333333 };
 	struct weir_pipeline_opts opts = {
 		.size = sizeof(opts), .build = copy_build, .next = copy_next,
-		.done = copy_done, .arg = &c, .depth = 6,
+		.done = copy_done, .arg = &g->c, .depth = 6,
 		.flags = WEIR_PIPELINE_ORDERED,
 		.data_size = sizeof(struct block),
 	};
+
+	memset(g, 0, sizeof(*g));
+	g->r = start_reactor(state);
+	g->in = test_file(state, "in", size, 9);
+	g->out = test_file(state, "out", 0, 0);
+	g->c.size = size;
+	g->c.dma = start_dma(g->r, (struct weir_dma_opts){ 0 });
+	g->c.in = file_domain(g->in);
+	g->c.out = file_domain(g->out);
+	assert_int_equal(weir_pool_create(&g->pool, g->r, &pool_opts), 0);
+	opts.pool = g->pool;
+	assert_int_equal(weir_pipeline_create(&g->p, g->r, &opts), 0);
+	rec_init(&g->c.rec);
+}
+
+static void copy_end(struct copy_rig *g)
+{
+	assert_int_equal(weir_pipeline_destroy(g->p), 0);
+	assert_int_equal(weir_pool_destroy(g->pool), 0);
+	assert_int_equal(weir_domain_destroy(g->c.in), 0);
+	assert_int_equal(weir_domain_destroy(g->c.out), 0);
+	assert_int_equal(weir_dma_destroy(g->c.dma), 0);
+	close(g->in);
+	close(g->out);
+}
+
+static void a_file_goes_through_whole(void **state)
+{
+	const uint64_t size = 333333;
 	struct weir_pipeline_progress p = { .size = sizeof(p) };
-	struct weir_pipeline *pipeline = NULL;
-	char *want = malloc(c.size), *got = malloc(c.size);
-	int in = test_file(state, "in", c.size, 9);
-	int out = test_file(state, "out", 0, 0);
+	char *want = malloc(size), *got = malloc(size);
+	struct copy_rig g;
 
-	c.dma = start_dma(r, (struct weir_dma_opts){ 0 });
-	c.in = file_domain(in);
-	c.out = file_domain(out);
-	assert_int_equal(weir_pool_create(&opts.pool, r, &pool_opts), 0);
-	assert_int_equal(weir_pipeline_create(&pipeline, r, &opts), 0);
-	rec_init(&c.rec);
-	STARTS(weir_pipeline_start(pipeline, &c.rec.op));
-	assert_int_equal(finish(r, &c.rec), (c.size + BLOCK - 1) / BLOCK);
-	assert_int_equal(weir_pipeline_progress(pipeline, &p), 0);
-	assert_int_equal(p.bytes, c.size);
+	copy_begin(&g, state, size);
+	STARTS(weir_pipeline_start(g.p, &g.c.rec.op));
+	assert_int_equal(finish(g.r, &g.c.rec), (size + BLOCK - 1) / BLOCK);
+	assert_int_equal(weir_pipeline_progress(g.p, &p), 0);
+	assert_int_equal(p.bytes, size);
 
-	fill_pattern(want, c.size, 0, 9);
-	assert_int_equal(pread(out, got, c.size, 0), c.size);
-	assert_memory_equal(got, want, c.size);
-	assert_int_equal(c.crc, weir_crc32c(0, want, c.size));
+	fill_pattern(want, size, 0, 9);
+	assert_int_equal(pread(g.out, got, size, 0), size);
+	assert_memory_equal(got, want, size);
+	assert_int_equal(g.c.crc, weir_crc32c(0, want, size));
 
 	/* A source that has become shorter meanwhile is found out. */
-	c.at = 0;
-	assert_int_equal(ftruncate(in, 200001), 0);
-	STARTS(weir_pipeline_start(pipeline, &c.rec.op));
-	assert_int_equal(finish(r, &c.rec), -ENODATA);
-	assert_int_equal(weir_pipeline_failed_unit(pipeline), 40);
-
-	assert_int_equal(weir_pipeline_destroy(pipeline), 0);
-	assert_int_equal(weir_pool_destroy(opts.pool), 0);
-	assert_int_equal(weir_domain_destroy(c.in), 0);
-	assert_int_equal(weir_domain_destroy(c.out), 0);
-	assert_int_equal(weir_dma_destroy(c.dma), 0);
-	close(in);
-	close(out);
+	g.c.at = 0;
+	assert_int_equal(ftruncate(g.in, 200001), 0);
+	STARTS(weir_pipeline_start(g.p, &g.c.rec.op));
+	assert_int_equal(finish(g.r, &g.c.rec), -ENODATA);
+	assert_int_equal(weir_pipeline_failed_unit(g.p), 40);
+	copy_end(&g);
 	free(want);
 	free(got);
+}
+
+/* A turn may fail too, when it is the wait that does; it is made again. */
+static void any_failure_on_the_way_drains_it(void **state)
+{
+	unsigned int n = 0, turns, stride = 1 + 20 * (scaled(100) < 100);
+	struct copy_rig g;
+	int fired;
+
+	copy_begin(&g, state, 40000);
+	do {
+		rec_init(&g.c.rec);
+		g.c.at = 0;
+		fault_arm(n);
+		assert_int_equal(weir_pipeline_start(g.p, &g.c.rec.op), 0);
+		for (turns = 0; !g.c.rec.calls && turns < TURNS_MAX; turns++)
+			weir_reactor_turn(g.r, WEIR_SEC);
+		fired = fault_disarm();
+		assert_int_equal(g.c.rec.calls, 1);
+		assert_true(g.c.rec.res == 8 || (fired && g.c.rec.res < 0));
+		assert_int_equal(pool_free_bufs(g.pool), 6);
+		n += stride;
+	} while (fired);
+	copy_end(&g);
 }
 
 static void any_failure_inside_leaves_nothing_behind(void **state)
@@ -604,6 +650,7 @@ int main(void)
 		CASE(a_small_pool_narrows_the_window),
 		CASE(random_runs_lose_nothing),
 		CASE(a_file_goes_through_whole),
+		CASE(any_failure_on_the_way_drains_it),
 		CASE(any_failure_inside_leaves_nothing_behind),
 	};
 

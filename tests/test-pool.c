@@ -8,8 +8,6 @@
 
 #include "tests/job-kit.h"
 
-#include <sys/resource.h>
-
 #include <weir/pool.h>
 
 #include "base/fault.h"
@@ -360,6 +358,52 @@ static void it_works_whatever_could_be_registered(void **state)
 	assert_int_equal(weir_pool_destroy(pool), 0);
 }
 
+/* The limit of locked memory, as a fault: the first try is refused. */
+static void what_the_limit_refuses_works_unregistered(void **state)
+{
+	struct weir_dma_stats stats = { .size = sizeof(stats) };
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool_opts opts = { .size = sizeof(opts), .bufs = 4 };
+	struct weir_dma *dma = start_dma(r, (struct weir_dma_opts){ 0 });
+	int fd = test_file(state, "f", 65536, 4), i, n = 0;
+	struct weir_domain *file = file_domain(fd);
+	struct weir_pool *pool = NULL;
+	struct weir_buf *buf[4];
+	const char *text = NULL;
+	struct jrec j;
+
+	do {
+		assert_int_equal(weir_pool_destroy(pool), 0);
+		pool = NULL;
+		fault_arm(n++);
+		weir_pool_create(&pool, r, &opts);
+	} while (fault_disarm() && (!pool ||
+		 strcmp(fault_last(), "io_uring_register") != 0));
+	assert_non_null(pool);
+	if (strcmp(weir_reactor_backend(r), "uring") == 0 &&
+	    look(pool).registered) {
+		assert_int_equal(look(pool).registered, 2 * 65536);
+		weir_mmap_registered(weir_pool_mmap(pool), r, &text);
+		assert_non_null(strstr(text, "ulimit -l"));
+	}
+	for (i = 0; i < 4; i++) {
+		buf[i] = take(pool);
+		jrec_init(&j);
+		weir_job_copy(&j.job, weir_loc_buf(buf[i]),
+			      weir_loc_at(file, 0, 65536));
+		assert_int_equal(jrec_run(dma, &j), 65536);
+		assert_true(is_pattern(weir_buf_data(buf[i]), 65536, 0, 4));
+	}
+	assert_int_equal(weir_dma_stats(dma, &stats), 0);
+	assert_int_equal(stats.fixed, look(pool).registered / 65536);
+	for (i = 0; i < 4; i++)
+		weir_buf_put(buf[i]);
+	assert_int_equal(weir_pool_destroy(pool), 0);
+	assert_int_equal(weir_dma_destroy(dma), 0);
+	assert_int_equal(weir_domain_destroy(file), 0);
+	close(fd);
+}
+
 /* Puts, gets and waits at random; every waiter is served in the end. */
 static void random_use_loses_nothing(void **state)
 {
@@ -448,6 +492,7 @@ int main(void)
 		CASE(a_list_goes_home_to_all_its_pools),
 		CASE(memory_can_be_given_in),
 		CASE(it_works_whatever_could_be_registered),
+		CASE(what_the_limit_refuses_works_unregistered),
 		CASE(random_use_loses_nothing),
 		CASE(any_failure_inside_leaves_nothing_behind),
 	};
