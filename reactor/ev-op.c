@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/fault.h"
-#include "base/own.h"
 #include "reactor/ev.h"
 
 /* op->token of a READ or WRITE: what kind of file it is on. */
@@ -190,7 +189,7 @@ static int64_t rw_step(struct weir_op *op)
 	const struct iovec *iov;
 	struct io_step step;
 	struct iovec one;
-	int n = 1, i;
+	int n = 1;
 	long res;
 
 	io_step_next(op, &step);
@@ -200,8 +199,8 @@ static int64_t rw_step(struct weir_op *op)
 		iov = step.iov;
 		n = (int)step.n;
 	}
-	for (i = 0; reads(op) && i < n; i++)
-		own_use(iov[i].iov_base, iov[i].iov_len);
+	if (reads(op))
+		io_use(&step);
 	if (op->token == EV_FILE_SOCKET)
 		return socket_step(op, iov, n);
 	if (op->token == EV_FILE_STREAM)
@@ -402,13 +401,53 @@ static bool close_may_block(int fd)
 	}
 }
 
+/*
+ * A short read of what the page cache has is a copy, and far cheaper than a
+ * trip to a worker.  O_DIRECT would wait for the disk here.
+ */
+static bool may_be_cached(const struct weir_op *op)
+{
+	uint64_t len = op->kind == IO_READV ? op->u.io.aux : op->u.io.len;
+	int flags;
+
+	if (!reads(op) || len > EV_CACHED_MAX)
+		return false;
+	flags = fcntl(op->u.io.fd, F_GETFL);
+	return flags >= 0 && !(flags & O_DIRECT);
+}
+
+/* Whether the cache had it all; what is missing, a worker reads. */
+static bool read_cached(struct weir_op *op)
+{
+	struct io_step step;
+	struct iovec one;
+	long res;
+	int i;
+
+	for (i = 0; i < EV_TRIES_MAX; i++) {
+		io_step_next(op, &step);
+		one = (struct iovec){ step.addr, step.len };
+		io_use(&step);
+		res = syscall(SYS_preadv2, op->u.io.fd,
+			      step.n ? step.iov : &one, step.n ? step.n : 1,
+			      step.off,
+			      step.off == WEIR_OFF_STREAM ? -1L : 0L,
+			      RWF_NOWAIT);
+		if (res < 0)
+			return false;
+		if (io_step_done(op, res))
+			return true;
+	}
+	return false;
+}
+
 static void submit_rw(struct weir_reactor *r, struct weir_op *op)
 {
 	op->token = file_kind(op->u.io.fd);
-	if (op->token == EV_FILE_BLOCKS)
-		worker_submit(r, op);
-	else
+	if (op->token != EV_FILE_BLOCKS)
 		start(r, op, reads(op) ? EV_READ : EV_WRITE);
+	else if (!may_be_cached(op) || !read_cached(op))
+		worker_submit(r, op);
 }
 
 void ev_submit(struct weir_reactor *r, struct weir_op *op)

@@ -4,7 +4,8 @@
 
 /*
  * The ev backend: libev says what is ready, we do the system calls, and what
- * has no readiness (files) goes to the reactor's workers.
+ * has no readiness (files) goes to the reactor's workers, but for short reads
+ * of what the page cache has.
  *
  *	ev.c         create, destroy, look, reap, wait, wake
  *	ev-fd.c      descriptors: who waits on one, and for what
@@ -57,6 +58,7 @@
 #define EV_FD_CHUNK 64		/* Records allocated together. */
 #define EV_STEPS_MAX 64		/* System calls for one direction in a turn. */
 #define EV_TRIES_MAX 4		/* The same when an operation starts. */
+#define EV_CACHED_MAX (128u << 10) /* Bytes read here if they are cached. */
 #define EV_ACCEPTS_MAX 16	/* Connections of an acceptor in a turn. */
 #define EV_RECVS_MAX 8		/* Buffers of a receiver in a turn. */
 #define EV_LOOK_EVERY 4		/* A spinning loop looks each so many times. */

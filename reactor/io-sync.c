@@ -35,17 +35,21 @@ static void use_pieces(const struct iovec *iov, uint32_t n)
 		own_use(iov[i].iov_base, iov[i].iov_len);
 }
 
+void io_use(const struct io_step *s)
+{
+	own_use(s->addr, s->len);
+	use_pieces(s->iov, s->n);
+}
+
 /* On 64-bit systems the offset is one argument; the kernel ignores the rest. */
 static long read_step(int fd, const struct io_step *s)
 {
 	bool stream = s->off == WEIR_OFF_STREAM;
 
-	if (s->n) {
-		use_pieces(s->iov, s->n);
+	io_use(s);
+	if (s->n)
 		return stream ? syscall(SYS_readv, fd, s->iov, s->n) :
 				syscall(SYS_preadv, fd, s->iov, s->n, s->off, 0);
-	}
-	own_use(s->addr, s->len);
 	return stream ? syscall(SYS_read, fd, s->addr, s->len) :
 			syscall(SYS_pread64, fd, s->addr, s->len, s->off);
 }
@@ -81,7 +85,7 @@ static long send_step(const struct weir_op *op, const struct io_step *s)
 
 static long recv_step(const struct weir_op *op, const struct io_step *s)
 {
-	own_use(s->addr, s->len);
+	io_use(s);
 	return syscall(SYS_recvfrom, op->u.io.fd, s->addr, s->len, MSG_DONTWAIT,
 		       NULL, NULL);
 }

@@ -125,6 +125,9 @@ static inline bool io_step_done(struct weir_op *op, int64_t res)
  */
 int64_t io_sync_step(struct weir_op *op);
 
+/* A system call of our own is about to fill what @step names; see own_use(). */
+void io_use(const struct io_step *step);
+
 /* WEIR_SOCK_ flags for send(2); WEIR_ events for poll(2), and back. */
 int io_send_flags(uint32_t flags);
 short io_poll_mask(uint32_t events);
