@@ -76,7 +76,7 @@ int main(void)
 	if (!reactor)
 		return 1;
 
-	/* libev does not say when its next timer is due: look every 20 ms. */
+	/* libev does not tell of timers, nor of asyncs: look every 20 ms. */
 	err = weir_guest_libev_attach(&guest, reactor, loop, 20 * WEIR_MSEC,
 				      NULL);
 	if (!err)

@@ -119,7 +119,7 @@ static void guested_next(struct weir_timer *timer, uint64_t n, void *arg)
 /* Set the functions of struct guested before.  Returns a reactor, or NULL. */
 static struct weir_reactor *guested_create(void)
 {
-	alarm(60); /* Should the guest never be served. */
+	alarm(20); /* Should the guest never be served. */
 	if (pipe(guested.pipe) || write(guested.pipe[1], "x", 1) != 1)
 		return NULL;
 	if (weir_reactor_create(&guested.reactor, NULL) ||

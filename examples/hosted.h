@@ -11,6 +11,7 @@
  *	a third is cancelled	   and its
  *	a timer is moved up	   it fires then, not at its old time
  *	another thread posts	   it is run
+ *	and writes to an eventfd   its watch sees that, each time
  *	much is due at once	   a turn does some of it, and the rest follows
  *	nothing happens		   no turns are made
  */
@@ -29,6 +30,7 @@
 #include <weir/reactor.h>
 #include <weir/socket.h>
 #include <weir/timer.h>
+#include <weir/watch.h>
 
 #define TURN_MAX 4		/* Callbacks of a kind in a turn. */
 #define MUCH 50
@@ -47,6 +49,7 @@ struct hosted {
 	int fd;
 	int sock[2];
 	pthread_t thread;
+	struct weir_event *event;
 	struct weir_op defer[MUCH];
 	int left;
 };
@@ -100,6 +103,29 @@ static void *hosted_thread(void *arg)
 	if (weir_post(hosted.reactor, hosted_on_post, arg))
 		abort();
 	return NULL;
+}
+
+/* More than once: it is easy to be woken by the first alone. */
+static void *hosted_signaller(void *arg)
+{
+	usleep(20000);
+	weir_event_signal(hosted.event);
+	return arg;
+}
+
+static int hosted_start_thread(void *(*fn)(void *arg))
+{
+	return -pthread_create(&hosted.thread, NULL, fn, NULL);
+}
+
+static void hosted_on_event(struct weir_event *event, uint64_t n, void *arg)
+{
+	(void)event, (void)n, (void)arg;
+	pthread_join(hosted.thread, NULL);
+	if (--hosted.left == 0)
+		hosted_check(1, "an eventfd written by another thread");
+	else if (hosted_start_thread(hosted_signaller))
+		abort();
 }
 
 static void hosted_on_defer(struct weir_op *op, int64_t res)
@@ -181,11 +207,13 @@ static int hosted_begin_stage(int stage)
 	case 5:
 		return hosted_move_timer();
 	case 6:
-		return -pthread_create(&hosted.thread, NULL, hosted_thread,
-				       NULL);
+		return hosted_start_thread(hosted_thread);
 	case 7:
-		return hosted_defer_much();
+		hosted.left = 3;
+		return hosted_start_thread(hosted_signaller);
 	case 8:
+		return hosted_defer_much();
+	case 9:
 		return hosted_begin_idling();
 	default:
 		return hosted_end_idling();
@@ -210,7 +238,7 @@ static struct weir_reactor *hosted_create(void (*later)(unsigned int ms))
 		.turn_max = TURN_MAX,
 	};
 
-	alarm(60); /* Should the host never be woken. */
+	alarm(20); /* Should the host never be woken. */
 	hosted.later = later;
 	hosted.fd = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, hosted.sock))
@@ -219,6 +247,8 @@ static struct weir_reactor *hosted_create(void (*later)(unsigned int ms))
 		weir_op_init(&hosted.defer[i], hosted_on_defer);
 	if (weir_reactor_create(&hosted.reactor, &opts) ||
 	    weir_timer_create(&hosted.timer, hosted.reactor, hosted_on_timer,
+			      NULL) ||
+	    weir_event_create(&hosted.event, hosted.reactor, hosted_on_event,
 			      NULL)) {
 		fprintf(stderr, "%s\n", weir_why());
 		return NULL;
@@ -235,6 +265,7 @@ static struct weir_reactor *hosted_create(void (*later)(unsigned int ms))
 static int hosted_destroy(int err)
 {
 	weir_timer_destroy(hosted.timer);
+	weir_event_destroy(hosted.event);
 	close(hosted.fd);
 	close(hosted.sock[0]);
 	close(hosted.sock[1]);
@@ -242,7 +273,7 @@ static int hosted_destroy(int err)
 		fprintf(stderr, "%s\n", weir_why());
 		return 1;
 	}
-	return err || hosted.failed || hosted.stage != 10;
+	return err || hosted.failed || hosted.stage != 11;
 }
 
 #endif /* HOSTED_H */

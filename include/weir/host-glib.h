@@ -102,7 +102,7 @@ static inline int weir_host_glib_attach(struct weir_host_glib *host,
 struct weir_guest_glib {
 	struct weir_guest guest;
 	GMainContext *context;
-	int epoll;		/* Holds .fds; -1: detached. */
+	int epoll;		/* Holds .fds. */
 	gint priority;		/* Of what is due. */
 	gint n;			/* Descriptors in .fds. */
 	gint n_old;		/* And in .old. */

@@ -88,7 +88,7 @@ static inline int weir_host_sd_event_attach(struct weir_host_sd_event *host,
 	return err < 0 ? err : 0;
 }
 
-/* Callbacks of a systemd event loop in one turn of the reactor. */
+/* Callbacks of a systemd event loop at a time, then the reactor goes on. */
 #define WEIR_GUEST_SD_EVENT_BATCH 32
 
 /* A systemd event loop that a reactor drives; the caller's memory. */
@@ -147,8 +147,7 @@ static inline int weir__guest_sd_event_run(struct weir_guest *base,
  *
  * Call on the reactor's thread, callbacks included.
  */
-static inline void
-weir_guest_sd_event_detach(struct weir_guest_sd_event *guest)
+static inline void weir_guest_sd_event_detach(struct weir_guest_sd_event *guest)
 {
 	weir_guest_detach(&guest->guest);
 	guest->event = sd_event_unref(guest->event);
