@@ -7,6 +7,7 @@
 
 #ifdef OWN_ANNOTATE
 
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,6 +74,44 @@ static void asan_must_be_whole(const void *p, size_t len)
 #ifdef OWN_TSAN
 void __tsan_acquire(void *addr);
 void __tsan_release(void *addr);
+void __tsan_write_range(void *addr, long size);
+void *__tsan_get_current_fiber(void);
+void *__tsan_create_fiber(unsigned int flags);
+void __tsan_destroy_fiber(void *fiber);
+void __tsan_switch_to_fiber(void *fiber, unsigned int flags);
+
+#define TSAN_NO_SYNC 1
+
+static pthread_key_t tsan_kernel;
+static pthread_once_t tsan_once = PTHREAD_ONCE_INIT;
+
+static void tsan_make_key(void)
+{
+	if (pthread_key_create(&tsan_kernel, __tsan_destroy_fiber))
+		abort();
+}
+
+/*
+ * The kernel, as TSan is to see it: a thread of its own that writes to @p after
+ * the start and before own_take().  Whoever touches @p in between races.
+ */
+static void tsan_kernel_writes(void *p, size_t len)
+{
+	void *self = __tsan_get_current_fiber(), *kernel;
+
+	pthread_once(&tsan_once, tsan_make_key);
+	kernel = pthread_getspecific(tsan_kernel);
+	if (!kernel) {
+		kernel = __tsan_create_fiber(0);
+		pthread_setspecific(tsan_kernel, kernel);
+	}
+	__tsan_release(p);
+	__tsan_switch_to_fiber(kernel, TSAN_NO_SYNC);
+	__tsan_acquire(p);
+	__tsan_write_range(p, len);
+	__tsan_release(p);
+	__tsan_switch_to_fiber(self, TSAN_NO_SYNC);
+}
 #endif
 
 void own_lend_in(const void *p, size_t len)
@@ -82,6 +121,9 @@ void own_lend_in(const void *p, size_t len)
 #ifdef OWN_ASAN
 	asan_must_be_whole(p, len);
 	__asan_poison_memory_region(p, len);
+#endif
+#ifdef OWN_TSAN
+	tsan_kernel_writes((void *)p, len);
 #endif
 #ifdef WEIR_VALGRIND
 	if (RUNNING_ON_VALGRIND) {
@@ -113,6 +155,9 @@ void own_take(const void *p, size_t len, size_t filled)
 		return;
 #ifdef OWN_ASAN
 	asan_take(p, len);
+#endif
+#ifdef OWN_TSAN
+	__tsan_acquire((void *)p);
 #endif
 #ifdef WEIR_VALGRIND
 	/* All of it: what was defined before a short read still is. */

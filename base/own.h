@@ -23,7 +23,8 @@
  * and the process ends.  Poison has a grain of 8 bytes, so a buffer's ragged
  * ends are not covered.
  * TSan: a release at the start and an acquire at the completion stand for the
- * ordering that the kernel provides and TSan cannot see.
+ * ordering that the kernel provides and TSan cannot see; what the kernel writes
+ * is written by a thread that TSan is told of, so that touching it is a race.
  * valgrind: lent memory is not addressable; a buffer to be sent must be defined.
  */
 
