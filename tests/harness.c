@@ -21,6 +21,15 @@
 #define PATIENCE_S 60
 #define PATIENCE_SLOW_S 600
 
+#if UNDER_TSAN
+/* The first race is the end, also in a child; and a child may have threads. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+	return "halt_on_error=1:die_after_fork=0";
+}
+#endif
+
 int harness_starting;
 static const char *running = "?";
 

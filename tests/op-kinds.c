@@ -8,6 +8,15 @@
 
 #include <arpa/inet.h>
 
+void stage_use_own_memory(struct stage *s)
+{
+	s->iov[0] = (struct iovec){ s->buf, 100 };
+	s->iov[1] = (struct iovec){ s->buf, 0 };
+	s->iov[2] = (struct iovec){ s->buf + 100, 900 };
+	s->msg.msg_iov = s->iov;
+	s->msg.msg_iovlen = 3;
+}
+
 void stage_begin(struct stage *s, void **state, struct weir_reactor *r)
 {
 	socklen_t len = sizeof(s->addr);
@@ -36,11 +45,7 @@ void stage_begin(struct stage *s, void **state, struct weir_reactor *r)
 				     &len), 0);
 	s->client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	s->iov[0] = (struct iovec){ s->buf, 100 };
-	s->iov[1] = (struct iovec){ s->buf, 0 };
-	s->iov[2] = (struct iovec){ s->buf + 100, 900 };
-	s->msg.msg_iov = s->iov;
-	s->msg.msg_iovlen = 3;
+	stage_use_own_memory(s);
 }
 
 void stage_end(struct stage *s)

@@ -58,4 +58,7 @@ extern const size_t n_op_kinds;
 void stage_begin(struct stage *s, void **state, struct weir_reactor *r);
 void stage_end(struct stage *s);
 
+/* For a copy of a stage, to have several operations at once. */
+void stage_use_own_memory(struct stage *s);
+
 #endif /* TESTS_OP_KINDS_H */

@@ -26,6 +26,7 @@
 struct play {
 	struct weir_reactor *r;
 	struct stage stage;
+	struct stage each[N_OPS];	/* The same, with memory of its own. */
 	struct rec rec[N_OPS];
 	bool begun[N_OPS];
 	struct weir_acceptor *acceptor;
@@ -133,7 +134,9 @@ static void start_all(struct play *p)
 
 	for (i = 0; i < n_op_kinds; i++) {
 		rec_init(&p->rec[i]);
-		err = op_kinds[i].start(&p->stage, &p->rec[i].op);
+		p->each[i] = p->stage;
+		stage_use_own_memory(&p->each[i]);
+		err = op_kinds[i].start(&p->each[i], &p->rec[i].op);
 		if (err > 0 || err < -4095)
 			fail_msg("%s start: %d", op_kinds[i].name, err);
 		p->begun[i] = !err;

@@ -200,10 +200,11 @@ static void is_refused_while_under_way(void **state)
 	cell_begin(&c, state);
 	rec_init(&rec);
 	STARTS(start(&c, &rec.op));
-	before = rec.op;
+	/* Compared only if no worker may be at work on it. */
+	if (c.kind->waits)
+		before = rec.op;
 	assert_int_equal(start(&c, &rec.op), -EINVAL);
 	assert_int_equal(weir_nop(c.r, &rec.op), -EINVAL);
-	/* What nobody else works on must be as it was. */
 	if (c.kind->waits)
 		assert_memory_equal(&before, &rec.op, sizeof(before));
 	release(&c);

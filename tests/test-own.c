@@ -161,7 +161,7 @@ static void writes_to_a_piece_of_a_vector(struct scene *s)
 }
 
 /* Which tools can see it. */
-enum { BY_ASAN = 1, BY_VALGRIND = 2 };
+enum { BY_ASAN = 1, BY_VALGRIND = 2, BY_TSAN = 4, BY_ALL = 7 };
 
 static const struct crime {
 	const char *name;
@@ -169,12 +169,13 @@ static const struct crime {
 	int seen;
 } crimes[] = {
 	{ "writes to a buffer in flight", writes_to_a_buffer_in_flight,
-	  BY_ASAN | BY_VALGRIND },
+	  BY_ALL },
 	{ "reads a buffer in flight", reads_a_buffer_in_flight,
-	  BY_ASAN | BY_VALGRIND },
-	{ "frees a buffer in flight", frees_a_buffer_in_flight, BY_ASAN },
+	  BY_ALL },
+	{ "frees a buffer in flight", frees_a_buffer_in_flight,
+	  BY_ASAN | BY_TSAN },
 	{ "frees and reuses a buffer in flight",
-	  frees_and_reuses_a_buffer_in_flight, BY_ASAN },
+	  frees_and_reuses_a_buffer_in_flight, BY_ASAN | BY_TSAN },
 	{ "sends from freed memory", sends_from_freed_memory,
 	  BY_ASAN | BY_VALGRIND },
 	{ "gives more memory than it has", gives_more_than_it_has,
@@ -182,7 +183,7 @@ static const struct crime {
 	{ "sends what it never wrote", sends_what_it_never_wrote,
 	  BY_VALGRIND },
 	{ "writes to a piece of a vector", writes_to_a_piece_of_a_vector,
-	  BY_ASAN | BY_VALGRIND },
+	  BY_ALL },
 };
 
 static unsigned int errors_so_far(void)
@@ -224,13 +225,13 @@ static void somebody_must_see_it(void **state)
 {
 	const struct world *w = *state;
 	const struct crime *crime = w->arg;
+	int tool = UNDER_ASAN ? BY_ASAN : UNDER_TSAN ? BY_TSAN :
+		   under_valgrind() ? BY_VALGRIND : 0;
 
-	if (UNDER_ASAN && !(crime->seen & BY_ASAN))
-		skip_because("ASan does not look at this");
-	if (!UNDER_ASAN && !under_valgrind())
-		skip_because("only in an ASan build, or under valgrind");
-	if (!UNDER_ASAN && !(crime->seen & BY_VALGRIND))
-		skip_because("valgrind does not see this");
+	if (!tool)
+		skip_because("only with ASan, TSan or valgrind");
+	if (!(crime->seen & tool))
+		skip_because("this tool does not look at that");
 	assert_int_not_equal(in_a_child(crime->commit, backend_of(w)), 0);
 }
 
