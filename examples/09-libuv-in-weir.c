@@ -56,7 +56,7 @@ static void wake(void)
 	uv_async_send(&async);
 }
 
-/* libuv lets go of a handle in the loop's next round, and weir runs none now. */
+/* libuv lets go of a handle in the loop's next round; weir makes none now. */
 static int close_all(void)
 {
 	uv_close((uv_handle_t *)&timer, NULL);

@@ -190,10 +190,10 @@ static inline void weir__guest_libev_detach(struct weir_guest *base)
  * Have @r drive @loop, until detached.
  *
  * Descriptors are seen at once.  When its next timer is due libev does not
- * tell, and for asyncs and signals it only writes to a descriptor while it waits
- * itself: so timers, periodics, asyncs, signals and children are looked at in
- * each turn, and at least every @tick_ns; WEIR_FOREVER if @loop has none.  Idle
- * watchers run once in a turn and do not cause any.  ev_break() has no effect.
+ * tell, and of asyncs and signals it tells only while it waits itself: so
+ * timers, periodics, asyncs, signals and children are looked at in each turn,
+ * and at least every @tick_ns; WEIR_FOREVER if @loop has none.  Idle watchers
+ * run once in a turn and do not cause any.  ev_break() has no effect.
  *
  * @on_end, if it is not NULL, is called if @loop cannot be driven any more,
  * with the errno.  .guest.data is the caller's.
