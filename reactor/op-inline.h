@@ -19,7 +19,7 @@ static inline int op_may_begin(struct weir_reactor *r, const struct weir_op *op)
 		return -EINVAL;
 	if (unlikely(r->attention & ATTENTION_STOPPING))
 		return -ESHUTDOWN;
-	if (unlikely(r->n_live >= r->ops_max)) {
+	if (unlikely(r->n_begun >= r->begun_max)) {
 		r->stats.refused++;
 		return -EAGAIN;
 	}
@@ -41,7 +41,7 @@ static inline void op_enlist(struct weir_reactor *r, struct weir_op *op,
 	if (r->live)
 		r->live->live_pprev = &op->live_next;
 	r->live = op;
-	r->n_live++;
+	r->n_begun++;
 
 	if (unlikely(op->deadline.expires_ns))
 		op_deadline_begin(r, op);
@@ -97,7 +97,7 @@ static inline void op_defer(struct weir_reactor *r, struct weir_op *op)
 	op->reactor = r;
 	op->flags = 0;
 	op->detail = (struct weir_op_detail){ 0 };
-	r->n_live++;
+	r->n_begun++;
 	op_make_ready(r, op, 0);
 	reactor_touch(r);
 }

@@ -86,28 +86,32 @@ int weir_op_is_busy(const struct weir_op *op)
 }
 
 /*
- * Only what is there now: what callbacks add waits for the next turn, so that a
- * chain of them cannot hold up the rest of this one.
+ * Only what is there now, taken off as a whole: what callbacks add waits for the
+ * next turn, so that a chain of them cannot hold up the rest of this one.
  */
 unsigned int op_run_ready(struct weir_reactor *r, unsigned int max)
 {
+	struct weir_op *op = r->ready, *next;
 	struct weir_op **end = r->ready_last;
-	struct weir_op *op;
-	unsigned int n = 0;
-	bool last = false;
+	unsigned int n;
 
-	while (n < max && !last && (op = r->ready)) {
-		last = &op->next == end;
-		r->ready = op->next;
-		if (!r->ready)
-			r->ready_last = &r->ready;
-		r->n_live--;
-		n++;
+	r->ready = NULL;
+	r->ready_last = &r->ready;
+	for (n = 0; op && n < max; n++) {
+		next = op->next;
+		r->begun_max++;
 		op->state = OP_IDLE;
 		op->deadline.expires_ns = 0;
 		op->fn(op, op->res);
+		op = next;
 	}
-	r->stats.completed += n;
+	if (unlikely(op)) {
+		/* The rest goes before what was added. */
+		*end = r->ready;
+		if (!r->ready)
+			r->ready_last = end;
+		r->ready = op;
+	}
 	return n;
 }
 

@@ -84,7 +84,8 @@ struct weir_reactor {
 	/* Hot: one line for starting, one for running. */
 	struct weir_op *ready;		/* Singly linked, in order of result. */
 	struct weir_op **ready_last;
-	uint32_t n_live;		/* PENDING and READY. */
+	uint64_t n_begun;		/* Operations, ever. */
+	uint64_t begun_max;		/* Those that ended, and ops_max. */
 	uint32_t ops_max;
 	uint32_t attention;		/* enum attention */
 	uint32_t turn_max;
@@ -168,6 +169,12 @@ static inline void reactor_touch(struct weir_reactor *r)
 {
 	if (unlikely(r->attention & ATTENTION_KICK))
 		host_kick(r);
+}
+
+/* Operations that are PENDING or READY. */
+static inline uint64_t reactor_in_flight(const struct weir_reactor *r)
+{
+	return r->n_begun + r->ops_max - r->begun_max;
 }
 
 /* Whether a wait has to end for a request; a break is run()'s alone. */

@@ -144,6 +144,7 @@ static struct weir_reactor *reactor_alloc(const struct weir_reactor_opts *opts)
 		return NULL;
 	r->opts = *opts;
 	r->ops_max = opts->ops_max;
+	r->begun_max = opts->ops_max;
 	r->turn_max = opts->turn_max;
 	r->ready_last = &r->ready;
 	r->state = WEIR_REACTOR_RUNNING;
@@ -208,7 +209,8 @@ static int refuse_with_ops(struct weir_reactor *r)
 			   "%u sources after %u ms; try again", r->n_zombies,
 			   r->opts.drain_ms);
 	return why(-EBUSY, "weir_reactor_destroy: %u operations did not end "
-		   "within %u ms, a %s among them; try again", r->n_live,
+		   "within %u ms, a %s among them; try again",
+		   (unsigned int)reactor_in_flight(r),
 		   r->opts.drain_ms, op->cls->name);
 }
 
@@ -292,8 +294,9 @@ int weir_reactor_stats(struct weir_reactor *r, struct weir_reactor_stats *ret)
 			   "to sizeof of the struct", size);
 	age = r->backend->now(r) - r->wait.born_ns;
 	s.busy_ns = age - s.spin_ns - s.sleep_ns;
-	s.started = s.completed + r->n_live;
-	s.in_flight = r->n_live;
+	s.started = r->n_begun;
+	s.completed = r->begun_max - r->ops_max;
+	s.in_flight = reactor_in_flight(r);
 	s.wakes = atomic_load(&r->mailbox.wakes);
 	s.size = size < sizeof(s) ? size : sizeof(s);
 	memcpy(ret, &s, s.size);

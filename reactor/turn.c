@@ -52,7 +52,7 @@ static void heed_requests(struct weir_reactor *r)
 
 static void end_stopping_if_drained(struct weir_reactor *r)
 {
-	if (r->state == WEIR_REACTOR_STOPPING && !r->n_live && !r->n_zombies &&
+	if (r->state == WEIR_REACTOR_STOPPING && !reactor_in_flight(r) && !r->n_zombies &&
 	    !mailbox_has(&r->mailbox))
 		r->state = WEIR_REACTOR_STOPPED;
 }
