@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
 
 /*
  * The file engine: memory <-> file by the reactor's reads and writes, and file

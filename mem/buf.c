@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
 
 /* Bufs: windows, data and lists.  No path here allocates or blocks. */
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
 
 /*
  * Pools: a stock of bufs, each with memory of its own, and those who wait.

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
 
 /* The life of an operation: cancel, deadline, callback; and the simplest two. */
 
