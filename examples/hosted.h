@@ -24,6 +24,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <weir/file.h>
@@ -49,7 +50,8 @@ struct hosted {
 	int fd;
 	int sock[2];
 	pthread_t thread;
-	struct weir_event *event;
+	struct weir_watch *watch;	/* Of .event_fd, level-triggered. */
+	int event_fd;
 	struct weir_op defer[MUCH];
 	int left;
 };
@@ -109,7 +111,7 @@ static void *hosted_thread(void *arg)
 static void *hosted_signaller(void *arg)
 {
 	usleep(20000);
-	weir_event_signal(hosted.event);
+	eventfd_write(hosted.event_fd, 1);
 	return arg;
 }
 
@@ -118,9 +120,13 @@ static int hosted_start_thread(void *(*fn)(void *arg))
 	return -pthread_create(&hosted.thread, NULL, fn, NULL);
 }
 
-static void hosted_on_event(struct weir_event *event, uint64_t n, void *arg)
+static void hosted_on_event(struct weir_watch *watch, uint32_t events,
+			    void *arg)
 {
-	(void)event, (void)n, (void)arg;
+	eventfd_t n;
+
+	(void)watch, (void)events, (void)arg;
+	eventfd_read(hosted.event_fd, &n);
 	pthread_join(hosted.thread, NULL);
 	if (--hosted.left == 0)
 		hosted_check(1, "an eventfd written by another thread");
@@ -241,6 +247,7 @@ static struct weir_reactor *hosted_create(void (*later)(unsigned int ms))
 	alarm(20); /* Should the host never be woken. */
 	hosted.later = later;
 	hosted.fd = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
+	hosted.event_fd = eventfd(0, EFD_CLOEXEC);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, hosted.sock))
 		return NULL;
 	for (int i = 0; i < MUCH; i++)
@@ -248,8 +255,8 @@ static struct weir_reactor *hosted_create(void (*later)(unsigned int ms))
 	if (weir_reactor_create(&hosted.reactor, &opts) ||
 	    weir_timer_create(&hosted.timer, hosted.reactor, hosted_on_timer,
 			      NULL) ||
-	    weir_event_create(&hosted.event, hosted.reactor, hosted_on_event,
-			      NULL)) {
+	    weir_watch_create(&hosted.watch, hosted.reactor, hosted.event_fd,
+			      WEIR_READABLE, hosted_on_event, NULL)) {
 		fprintf(stderr, "%s\n", weir_why());
 		return NULL;
 	}
@@ -265,7 +272,8 @@ static struct weir_reactor *hosted_create(void (*later)(unsigned int ms))
 static int hosted_destroy(int err)
 {
 	weir_timer_destroy(hosted.timer);
-	weir_event_destroy(hosted.event);
+	weir_watch_destroy(hosted.watch);
+	close(hosted.event_fd);
 	close(hosted.fd);
 	close(hosted.sock[0]);
 	close(hosted.sock[1]);

@@ -17,8 +17,6 @@
 #include "reactor/op-inline.h"
 #include "reactor/source.h"
 
-static const char event_name[] = "event";
-
 struct weir_event {
 	struct source source;
 	weir_event_fn *fn;
@@ -54,23 +52,12 @@ static int event_open(struct weir_event *e, struct weir_reactor *r)
 	e->source.deliver = deliver;
 	e->source.release = release;
 	e->source.events = WEIR_READABLE | WEIR_EDGE;
-	err = source_init(&e->source, r, event_name, SOURCE_WATCH, e->fd);
+	err = source_init(&e->source, r, "event", SOURCE_WATCH, e->fd);
 	if (err) {
 		close(e->fd);
 		return err;
 	}
-	host_add_event(r, e->fd);
 	return 0;
-}
-
-void events_hosted(struct weir_reactor *r)
-{
-	const struct reactor_obj *obj;
-
-	for (obj = r->objs; obj; obj = obj->next)
-		if (obj->what == event_name)
-			host_add_event(r, weir_container_of(obj,
-					struct weir_event, source.obj)->fd);
 }
 
 int weir_event_create(struct weir_event **ret, struct weir_reactor *r,
@@ -121,7 +108,6 @@ void weir_event_destroy(struct weir_event *event)
 	if (!event)
 		return;
 	fd = event->fd;
-	host_del_event(event->source.reactor, fd);
 	source_destroy(&event->source);
 	close(fd);
 }

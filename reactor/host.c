@@ -4,15 +4,12 @@
 #endif
 
 /*
- * The one descriptor for foreign loops: an epoll set of these.
+ * The one descriptor for foreign loops: an epoll set of three.
  *
  *	the backend's descriptor   completions, readiness, posts (by its wake())
  *	an eventfd                 work that is known already: what was started
  *	                           outside a turn, what a bounded turn left over
  *	a timerfd                  the next timer, set at the end of each turn
- *	every weir_event's         because the ring passes on what an eventfd
- *	                           says by another one, and that may take the
- *	                           kernel some 20 ms
  *
  * Between turns the reactor counts as asleep, so that senders wake it.
  */
@@ -110,20 +107,6 @@ static int add(int epoll, int fd)
 	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
-/* If it cannot be, the event is late, not lost. */
-void host_add_event(struct weir_reactor *r, int fd)
-{
-	if (r->host.epoll >= 0)
-		(void)add(r->host.epoll, fd);
-}
-
-/* Said although it is closed next: somebody else may have it open. */
-void host_del_event(struct weir_reactor *r, int fd)
-{
-	if (r->host.epoll >= 0)
-		epoll_ctl(r->host.epoll, EPOLL_CTL_DEL, fd, NULL);
-}
-
 static int host_open(struct host *h, int pollfd)
 {
 	int err;
@@ -163,7 +146,6 @@ int weir_reactor_fd(struct weir_reactor *r)
 		return why(err, "weir_reactor_fd: no eventfd, timerfd or epoll "
 			   "set: error %d; is ulimit -n too low?", -err);
 	}
-	events_hosted(r);
 	r->host.armed_ns = WEIR_FOREVER;
 	r->host.left_ns = reactor_now_fresh(r);
 	if (!r->in_turn) {

@@ -156,13 +156,8 @@ void wait_init(struct weir_reactor *r);
 void host_init(struct weir_reactor *r);
 void host_fini(struct weir_reactor *r);
 void host_kick(struct weir_reactor *r);
-void host_add_event(struct weir_reactor *r, int fd);
-void host_del_event(struct weir_reactor *r, int fd);
 void host_turn_begins(struct weir_reactor *r);
 void host_turn_ends(struct weir_reactor *r, bool more, uint64_t next_ns);
-
-/* event.c: tell the host of all events that there are. */
-void events_hosted(struct weir_reactor *r);
 
 /* Something was started or changed: a host that waits outside must be told. */
 static inline void reactor_touch(struct weir_reactor *r)

@@ -80,6 +80,12 @@ static bool not_on_this_system(int err)
 	return err == -ENOSYS || err == -EPERM || err == -EACCES;
 }
 
+/* The user's locked memory is used up, perhaps by another process. */
+static bool not_for_this_user(int err)
+{
+	return err == -ENOMEM;
+}
+
 static int use_uring(struct weir_reactor *r)
 {
 	r->backend = &backend_uring;
@@ -131,9 +137,11 @@ static int choose_backend(struct weir_reactor *r)
 	if (wanted == WEIR_BACKEND_EV)
 		return use_ev(r);
 	err = use_uring(r);
-	if (!not_on_this_system(err))
-		return err;
-	return wanted == WEIR_BACKEND_URING ? -EOPNOTSUPP : fall_back(r);
+	if (wanted == WEIR_BACKEND_URING)
+		return not_on_this_system(err) ? -EOPNOTSUPP : err;
+	if (not_on_this_system(err) || not_for_this_user(err))
+		return fall_back(r);
+	return err;
 }
 
 static struct weir_reactor *reactor_alloc(const struct weir_reactor_opts *opts)

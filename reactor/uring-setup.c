@@ -46,6 +46,7 @@ static const struct rung {
 };
 
 #define N_RUNGS (sizeof(ladder) / sizeof(ladder[0]))
+#define RUNG_COOP 1		/* The first without DEFER_TASKRUN. */
 
 static const struct {
 	uint8_t opcode;
@@ -95,9 +96,8 @@ static int explain(int err)
 			   "the ev backend");
 	case -ENOMEM:
 		return why(err, "weir_reactor_create: no memory for the rings "
-			   "of io_uring; before Linux 5.12 they count towards "
-			   "ulimit -l: raise it, or ask for smaller "
-			   ".ring_entries");
+			   "of io_uring; the kernel may count them towards "
+			   "ulimit -l: raise it, or use the ev backend");
 	case -EMFILE:
 	case -ENFILE:
 		return why(err, "weir_reactor_create: no descriptor left for a "
@@ -115,21 +115,20 @@ static int too_old(const char *what)
 		   "backend", what);
 }
 
-static int init_ring(struct uring *u, uint32_t entries, unsigned int flags)
+static int init_ring(struct uring *u, uint32_t sq, uint32_t cq,
+		     unsigned int flags)
 {
 	struct io_uring_params p = {
 		.flags = flags | IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP,
-		.cq_entries = URING_CQ_MIN,
+		.cq_entries = cq > 2 * sq ? cq : 2 * sq,
 	};
 	int err;
 
-	if (entries > URING_CQ_MIN / 2)
-		p.cq_entries = entries * 2;
 	if (fault("io_uring_setup"))
 		return -EINVAL;
 	if (fault("io_uring_mmap"))
 		return -ENOMEM;
-	err = io_uring_queue_init_params(entries, &u->ring, &p);
+	err = io_uring_queue_init_params(sq, &u->ring, &p);
 	if (err)	/* uring_create() takes ENOSYS for explained. */
 		return err == -ENOSYS ? explain(err) : err;
 	u->has_cqe_skip = p.features & IORING_FEAT_CQE_SKIP;
@@ -139,14 +138,31 @@ static int init_ring(struct uring *u, uint32_t entries, unsigned int flags)
 	return too_old("waits with a timeout");
 }
 
-static int climb(struct uring *u, uint32_t entries)
+static int climb(struct uring *u, uint32_t sq, uint32_t cq, unsigned int rung)
 {
-	unsigned int i;
 	int err = -EINVAL;
 
-	for (i = 0; i < N_RUNGS && err == -EINVAL; i++) {
-		err = init_ring(u, entries, ladder[i].flags);
-		u->rung = i;
+	for (; rung < N_RUNGS && err == -EINVAL; rung++) {
+		err = init_ring(u, sq, cq, ladder[rung].flags);
+		u->rung = rung;
+	}
+	return err;
+}
+
+/*
+ * Where rings count towards a small ulimit -l, a smaller one fits; it only
+ * takes more system calls.
+ */
+static int open_ring(struct uring *u, uint32_t sq, unsigned int rung)
+{
+	uint32_t cq = URING_CQ_MIN;
+	int err = climb(u, sq, cq, rung);
+
+	while (err == -ENOMEM && cq > URING_CQ_LEAST) {
+		cq /= 4;
+		if (sq > cq / 4)
+			sq = cq / 4;
+		err = climb(u, sq, cq, rung);
 	}
 	return err;
 }
@@ -228,7 +244,7 @@ static int equip(struct uring *u)
 	return 0;
 }
 
-int uring_create(struct weir_reactor *r, const struct weir_reactor_opts *opts)
+static int create(struct weir_reactor *r, uint32_t entries, unsigned int rung)
 {
 	struct uring *u = mem_aligned(64, sizeof(*u));
 	int err;
@@ -237,7 +253,7 @@ int uring_create(struct weir_reactor *r, const struct weir_reactor_opts *opts)
 		return why(-ENOMEM, "weir_reactor_create: no memory");
 	u->r = r;
 	u->event_fd = -1;
-	err = climb(u, opts->ring_entries);
+	err = open_ring(u, entries, rung);
 	if (err) {
 		free(u);
 		return err == -ENOSYS ? err : explain(err);
@@ -252,6 +268,11 @@ int uring_create(struct weir_reactor *r, const struct weir_reactor_opts *opts)
 	return err;
 }
 
+int uring_create(struct weir_reactor *r, const struct weir_reactor_opts *opts)
+{
+	return create(r, opts->ring_entries, own_on_valgrind() ? RUNG_COOP : 0);
+}
+
 /* Nothing of ours may be out when the ring goes. */
 static void drain(struct uring *u)
 {
@@ -264,10 +285,8 @@ static void drain(struct uring *u)
 	}
 }
 
-void uring_destroy(struct weir_reactor *r)
+static void uring_free(struct uring *u)
 {
-	struct uring *u = uring_of(r);
-
 	drain(u);
 	uring_rx_fini(u);
 	if (u->has_ring_fd)
@@ -276,5 +295,38 @@ void uring_destroy(struct weir_reactor *r)
 	close(u->event_fd);
 	uring_files_fini(u);
 	free(u);
+}
+
+void uring_destroy(struct weir_reactor *r)
+{
+	uring_free(uring_of(r));
 	r->backend_data = NULL;
+}
+
+/* Whether nobody would notice if the ring were another one. */
+static bool is_fresh(struct weir_reactor *r)
+{
+	const struct uring *u = uring_of(r);
+
+	return !reactor_in_flight(r) && !r->objs && !r->n_zombies && !r->rx &&
+	       !u->files_top;
+}
+
+/*
+ * A ring with deferred task work tells its eventfd late (15 ms), and on some
+ * kernels only once, of what another eventfd's wake-up has brought.  One
+ * without does not, so for a host it is the better one; normally this comes
+ * before anything else.
+ */
+void uring_undefer(struct weir_reactor *r)
+{
+	struct uring *old = uring_of(r);
+
+	if (!(old->ring.flags & IORING_SETUP_DEFER_TASKRUN) || !is_fresh(r))
+		return;
+	if (create(r, r->opts.ring_entries, RUNG_COOP)) {
+		r->backend_data = old;
+		return;
+	}
+	uring_free(old);
 }

@@ -198,12 +198,31 @@ static void count_overflow(struct uring *u)
 	u->overflowed = now;
 }
 
+/*
+ * A ring with deferred task work may have told its eventfd for the last time,
+ * see uring_undefer(): a bit in the kernel that says "signal under way" is
+ * never cleared.  To register it anew clears it.
+ */
+static void renew_eventfd(struct uring *u)
+{
+	if (!(u->ring.flags & IORING_SETUP_DEFER_TASKRUN))
+		return;
+	io_uring_unregister_eventfd(&u->ring);
+	io_uring_register_eventfd(&u->ring, u->event_fd);
+	u->r->stats.syscalls += 2;
+}
+
 static int uring_flush(struct weir_reactor *r)
 {
 	struct uring *u = uring_of(r);
+	int err = 0;
 
 	serve(u);
-	return unsubmitted(u) ? enter(u) : 0;
+	if (unsubmitted(u))
+		err = enter(u);
+	if (unlikely(u->outside))
+		renew_eventfd(u);
+	return err;
 }
 
 int uring_reap(struct weir_reactor *r, unsigned int max)
@@ -299,6 +318,8 @@ int uring_pollfd(struct weir_reactor *r)
 
 	if (u->outside)
 		return u->event_fd;
+	uring_undefer(r);
+	u = uring_of(r);
 	if (fault("io_uring_register"))
 		return -ENOMEM;
 	err = io_uring_register_eventfd(&u->ring, u->event_fd);

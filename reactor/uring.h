@@ -64,6 +64,7 @@
 #include "reactor/source.h"
 
 #define URING_CQ_MIN 4096	/* Completion entries: a page per 256. */
+#define URING_CQ_LEAST 256	/* Where memory is short. */
 #define URING_RESERVE 256	/* Of those, for sources and cancels. */
 #define URING_FILES 1024	/* Registered files: descriptors below this. */
 #define URING_BUFS 1024		/* Registered buffers: the old limit. */
@@ -138,6 +139,9 @@ static inline struct uring *uring_of(struct weir_reactor *r)
 /* uring-setup.c */
 int uring_create(struct weir_reactor *r, const struct weir_reactor_opts *opts);
 void uring_destroy(struct weir_reactor *r);
+
+/* Before the first pollfd(): a ring whose eventfd can be relied on. */
+void uring_undefer(struct weir_reactor *r);
 
 /* uring.c: the submission queue is full: push it out and try again. */
 struct io_uring_sqe *uring_sqe_slow(struct uring *u);

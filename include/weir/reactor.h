@@ -213,7 +213,10 @@ WEIR_API uint64_t weir_reactor_now(struct weir_reactor *r);
  * call weir_reactor_turn(@r, 0) when it is ready.  Nothing else is needed: it
  * becomes readable too when an operation or a timer is started outside a turn,
  * when a timer is due, and when another thread posts.  From the first call on
- * @r pays for that with a few more system calls.  The descriptor is @r's: do
+ * @r pays for that with a few more system calls.  Make that call before @r has
+ * anything to do: a ring of io_uring then is made anew, in a way in which it
+ * tells at once of what other threads write to an eventfd; one that is in use
+ * stays as it is, and the kernel may take 15 ms for that.  The descriptor is @r's: do
  * not read, write or close it.
  *
  * Returns the descriptor, or
