@@ -216,8 +216,8 @@ WEIR_API uint64_t weir_reactor_now(struct weir_reactor *r);
  * @r pays for that with a few more system calls.  Make that call before @r has
  * anything to do: a ring of io_uring then is made anew, in a way in which it
  * tells at once of what other threads write to an eventfd; one that is in use
- * stays as it is, and the kernel may take 15 ms for that.  The descriptor is @r's: do
- * not read, write or close it.
+ * stays as it is, and the kernel may take 15 ms for that.  The descriptor is
+ * @r's: do not read, write or close it.
  *
  * Returns the descriptor, or
  *   -EMFILE, -ENOMEM  no more descriptors or memory
