@@ -176,6 +176,15 @@ void own_use(const void *p, size_t len)
 	(void)p, (void)len;
 }
 
+void own_unuse(const void *p, size_t len)
+{
+#ifdef WEIR_VALGRIND
+	if (len && RUNNING_ON_VALGRIND)
+		(void)VALGRIND_MAKE_MEM_NOACCESS(p, len);
+#endif
+	(void)p, (void)len;
+}
+
 void own_release(void *token)
 {
 #ifdef OWN_TSAN

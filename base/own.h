@@ -57,6 +57,9 @@ void own_take(const void *p, size_t len, size_t filled);
 /* A system call of our own, not the ring's, is about to fill lent memory. */
 void own_use(const void *p, size_t len);
 
+/* It has filled nothing, and is to be made again: lent as before. */
+void own_unuse(const void *p, size_t len);
+
 /* Order: what happened before the release is seen after the acquire. */
 void own_release(void *token);
 void own_acquire(void *token);
@@ -97,6 +100,11 @@ static inline void own_take(const void *p, size_t len, size_t filled)
 }
 
 static inline void own_use(const void *p, size_t len)
+{
+	(void)p, (void)len;
+}
+
+static inline void own_unuse(const void *p, size_t len)
 {
 	(void)p, (void)len;
 }

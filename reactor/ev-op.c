@@ -313,8 +313,10 @@ enum ev_did ev_op_step(struct weir_reactor *r, struct op_queue *q,
 {
 	int64_t res = step(op);
 
-	if (res == -EAGAIN)
+	if (res == -EAGAIN) {
+		io_lend_again(op);
 		return EV_WAITS;
+	}
 	if (res == -EINTR)
 		return EV_GOES_ON;
 	if (q)

@@ -23,6 +23,12 @@ static void lend_in(const void *p, size_t len, size_t filled)
 	own_lend_in(p, len);
 }
 
+static void lend_again(const void *p, size_t len, size_t filled)
+{
+	(void)filled;
+	own_unuse(p, len);
+}
+
 static void lend_out(const void *p, size_t len, size_t filled)
 {
 	(void)filled;
@@ -91,6 +97,11 @@ void io_lend_heard(struct weir_op *op)
 	outward(op);
 	inward(op, lend_in);
 	own_release(op);
+}
+
+void io_lend_again_heard(struct weir_op *op)
+{
+	inward(op, lend_again);
 }
 
 void io_take_heard(struct weir_op *op)

@@ -76,12 +76,20 @@ bool io_step_account(struct weir_op *op, int64_t *res);
 
 /* io-own.c: its memory is the library's from here; the caller's again. */
 void io_lend_heard(struct weir_op *op);
+void io_lend_again_heard(struct weir_op *op);
 void io_take_heard(struct weir_op *op);
 
 static inline void io_lend(struct weir_op *op)
 {
 	if (unlikely(own_heard()))
 		io_lend_heard(op);
+}
+
+/* A step was tried in vain, and @op waits for the next. */
+static inline void io_lend_again(struct weir_op *op)
+{
+	if (unlikely(own_heard()))
+		io_lend_again_heard(op);
 }
 
 static inline void io_take(struct weir_op *op)
