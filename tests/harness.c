@@ -23,7 +23,7 @@
 
 #if UNDER_TSAN
 /* The first race is the end, also in a child; and a child may have threads. */
-const char *__tsan_default_options(void);
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
 	return "halt_on_error=1:die_after_fork=0";

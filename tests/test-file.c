@@ -412,7 +412,7 @@ static int write_to_a_full_disk(const char *dir, uint32_t backend)
 	int fd;
 
 	if (unshare(CLONE_NEWNS) ||
-	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) ||
 	    mount("none", dir, "tmpfs", 0, "size=8192"))
 		return 77;
 	opts.backend = backend;
