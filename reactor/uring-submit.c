@@ -402,8 +402,9 @@ __attribute__((noinline)) static void unusual_cqe(struct uring *u,
 	}
 }
 
-void uring_op_cqe(struct uring *u, struct weir_op *op, int32_t res,
-		  uint32_t flags)
+/* The kernel says that @op ended with @res, or half ended; see @flags. */
+static inline void op_cqe(struct uring *u, struct weir_op *op, int32_t res,
+			  uint32_t flags)
 {
 	if (unlikely(flags & (IORING_CQE_F_MORE | IORING_CQE_F_NOTIF))) {
 		if (flags & IORING_CQE_F_MORE) {
@@ -420,6 +421,34 @@ void uring_op_cqe(struct uring *u, struct weir_op *op, int32_t res,
 		unusual_cqe(u, op, res);
 	else
 		finish(u, op, res);
+}
+
+/*
+ * Take in what is there now, at most @max.  What callbacks add meanwhile is for
+ * the next time, so this ends; each entry is copied, for they may submit.
+ */
+unsigned int uring_take(struct uring *u, unsigned int max)
+{
+	const struct io_uring_cq *cq = &u->ring.cq;
+	unsigned int head = *cq->khead;
+	unsigned int n = __atomic_load_n(cq->ktail, __ATOMIC_ACQUIRE) - head;
+	unsigned int end;
+
+	if (n > max)
+		n = max;
+	for (end = head + n; head != end; head++) {
+		const struct io_uring_cqe *cqe = &cq->cqes[head & cq->ring_mask];
+		uint64_t data = cqe->user_data;
+
+		if (likely((data & TAG_MASK) == TAG_OP))
+			op_cqe(u, (struct weir_op *)(uintptr_t)data, cqe->res,
+			       cqe->flags);
+		else
+			uring_other_cqe(u, data, cqe->res, cqe->flags);
+	}
+	if (n)
+		__atomic_store_n(cq->khead, end, __ATOMIC_RELEASE);
+	return n;
 }
 
 void uring_serve_ops(struct uring *u)

@@ -136,8 +136,8 @@ static void keep_wake_poll(struct uring *u)
 		u->wake_ending = uring_cancel_request(u, TAG_WAKE);
 }
 
-static void other_cqe(struct uring *u, uint64_t user_data, int32_t res,
-		      uint32_t flags)
+void uring_other_cqe(struct uring *u, uint64_t user_data, int32_t res,
+		     uint32_t flags)
 {
 	switch (user_data & TAG_MASK) {
 	case TAG_SOURCE:
@@ -148,34 +148,6 @@ static void other_cqe(struct uring *u, uint64_t user_data, int32_t res,
 		wake_cqe(u, res, flags);
 		break;
 	}
-}
-
-/*
- * Take in what is there now, at most @max.  What callbacks add meanwhile is for
- * the next time, so this ends; each entry is copied, for they may submit.
- */
-static unsigned int take(struct uring *u, unsigned int max)
-{
-	const struct io_uring_cq *cq = &u->ring.cq;
-	unsigned int head = *cq->khead;
-	unsigned int n = __atomic_load_n(cq->ktail, __ATOMIC_ACQUIRE) - head;
-	unsigned int end;
-
-	if (n > max)
-		n = max;
-	for (end = head + n; head != end; head++) {
-		const struct io_uring_cqe *cqe = &cq->cqes[head & cq->ring_mask];
-		uint64_t data = cqe->user_data;
-
-		if (likely((data & TAG_MASK) == TAG_OP))
-			uring_op_cqe(u, (struct weir_op *)(uintptr_t)data,
-				     cqe->res, cqe->flags);
-		else
-			other_cqe(u, data, cqe->res, cqe->flags);
-	}
-	if (n)
-		__atomic_store_n(cq->khead, end, __ATOMIC_RELEASE);
-	return n;
 }
 
 /* What waited for room or for an entry goes on. */
@@ -237,7 +209,7 @@ int uring_reap(struct weir_reactor *r, unsigned int max)
 	count_overflow(u);
 	if (unsubmitted(u) || kernel_has_more(u))
 		err = enter(u);
-	n = take(u, max);
+	n = uring_take(u, max);
 	serve(u);
 	return unlikely(err) ? err : (int)n;
 }

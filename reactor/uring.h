@@ -166,13 +166,16 @@ int uring_pollfd(struct weir_reactor *r);
 /* Have the ring poll the eventfd of wake(). */
 void uring_poll_wake(struct uring *u);
 
+/* A completion that is not an operation's. */
+void uring_other_cqe(struct uring *u, uint64_t user_data, int32_t res,
+		     uint32_t flags);
+
 /* uring-submit.c */
 void uring_submit(struct weir_reactor *r, struct weir_op *op);
 void uring_cancel(struct weir_reactor *r, struct weir_op *op);
 
-/* The kernel says that @op ended with @res, or half ended; see @flags. */
-void uring_op_cqe(struct uring *u, struct weir_op *op, int32_t res,
-		  uint32_t flags);
+/* Take in completions, at most @max.  Returns how many. */
+unsigned int uring_take(struct uring *u, unsigned int max);
 
 /* Go on with the backlog and with cancels, as far as there is room. */
 void uring_serve_ops(struct uring *u);
