@@ -130,7 +130,8 @@ test_scripts = \
 	%D%/check-headers.sh \
 	%D%/check-install.sh \
 	%D%/check-layers.sh \
-	%D%/check-symbols.sh
+	%D%/check-symbols.sh \
+	%D%/test-weir-cp.sh
 
 # Programs that make no sense under valgrind, or take for ever.
 not_under_valgrind =

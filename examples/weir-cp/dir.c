@@ -175,12 +175,11 @@ void dir_hold(struct dir *dir)
 	dir->holds++;
 }
 
-/* Nobody needs to know any more where @dir is. */
+/* Somebody needs no more to know where @dir is.  NULL is allowed. */
 void dir_unhold(struct dir *dir)
 {
-	struct dirs *dirs = &dir->cp->dirs;
-
 	while (dir && --dir->holds == 0) {
+		struct dirs *dirs = &dir->cp->dirs;
 		struct dir *parent = dir->parent;
 
 		pthread_mutex_lock(&dirs->lock);

@@ -10,8 +10,12 @@
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "weir-cp.h"
@@ -34,6 +38,14 @@ static const char *wrong_kind(mode_t mode)
 	       "is a device, and not copied";
 }
 
+/* A file that says it is empty and is not, in /proc say, has no size to go by. */
+static bool has_no_size(const struct file *f)
+{
+	char byte;
+
+	return f->st.st_size == 0 && pread(f->src, &byte, 1, 0) == 1;
+}
+
 static int open_source(struct file *f, int dir)
 {
 	bool direct = f->cp->opts.direct;
@@ -48,6 +60,8 @@ static int open_source(struct file *f, int dir)
 	wrong = wrong_kind(f->st.st_mode);
 	if (wrong)
 		return file_wrong(f, wrong, 0);
+	if (has_no_size(f))
+		return file_wrong(f, "has no size, and is not copied", 0);
 	if (!direct)
 		return 0;
 	f->src_buffered = open_src(f, dir, 0);
@@ -101,6 +115,8 @@ static int create_dst(struct file *f, int dir)
 	mode_t mode = f->st.st_mode & (mine ? 0777 : 0700);
 	struct stat st;
 
+	if (f->cp->opts.direct)
+		mode |= 0600;	/* It is opened twice. */
 	f->dst = create_unnamed(f, dir, mode);
 	if (f->dst < 0)
 		return file_wrong(f, "create a copy of", f->dst);
@@ -150,14 +166,77 @@ static int copy_small(struct file *f)
 	return 1;
 }
 
-static void choose_path(struct file *f)
+/*
+ * Share the extents of the whole file (reflink), where the file system does
+ * that.  Returns 1 if it did, or 0.
+ */
+static int clone_all(struct file *f)
+{
+	if (ioctl(f->dst, FICLONE, f->src))
+		return 0;
+	f->written = (uint64_t)f->st.st_size;
+	return 1;
+}
+
+/* A server can copy without sending the bytes here and back. */
+static bool is_remote(int fd)
+{
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs))
+		return false;
+	switch ((uint32_t)fs.f_type) {
+	case NFS_SUPER_MAGIC:
+	case SMB_SUPER_MAGIC:
+	case CIFS_SUPER_MAGIC:
+	case 0xfe534d42:	/* SMB2: not in older headers. */
+	case CEPH_SUPER_MAGIC:
+	case FUSE_SUPER_MAGIC:
+		return true;
+	}
+	return false;
+}
+
+static bool is_small(const struct file *f)
+{
+	return f->st.st_size <= SMALL_MAX && !file_is_sparse(f);
+}
+
+/*
+ * With the choice left to us: what must be seen goes through the pipeline.  A
+ * small file is the kernel's, for one call is cheaper than a trip through a
+ * lane.  A large one on a local disk is not: two threads that read and write
+ * side by side, through buffers that stay in the processor's cache, take two
+ * thirds of the time of copy_file_range() in one.
+ */
+static enum cp_path choose_path(const struct file *f)
 {
 	const struct cp_opts *o = &f->cp->opts;
 
-	if (f->path != PATH_AUTO)
-		return;
-	f->path = o->checksum || o->direct || atomic_load(&f->cp->no_range) ?
-			  PATH_PIPELINE : PATH_KERNEL;
+	if (o->path != PATH_AUTO)
+		return o->path;
+	if (o->checksum || o->direct || atomic_load(&f->cp->no_range))
+		return PATH_PIPELINE;
+	return is_small(f) || is_remote(f->dst) ? PATH_KERNEL : PATH_PIPELINE;
+}
+
+/*
+ * Have the kernel copy all of it at once, if that is quick.  Returns 1 if it
+ * did, 0 if not, or a negative errno.
+ */
+static int copy_at_once(struct file *f)
+{
+	const struct cp_opts *o = &f->cp->opts;
+
+	if (o->path == PATH_PIPELINE || o->checksum || o->direct || o->verify ||
+	    atomic_load(&f->cp->no_range))
+		return 0;
+	if (is_small(f))
+		return copy_small(f);
+	if (!clone_all(f))
+		return 0;
+	f->path = PATH_KERNEL;
+	return 1;
 }
 
 static int make_domains(struct file *f)
@@ -206,23 +285,18 @@ static int prepare(struct file *f, int src_dir, int dst_dir)
 	err = create_dst(f, dst_dir);
 	if (err)
 		return err;
-	choose_path(f);
+	f->path = choose_path(f);
 	return reserve(f);
 }
 
 static int64_t begin_moving(struct file *f, int src_dir, int dst_dir)
 {
-	bool small = f->st.st_size <= SMALL_MAX && !file_is_sparse(f) &&
-		     !f->cp->opts.verify;
-	int err;
+	int err = copy_at_once(f);
 
-	if (small && f->path == PATH_KERNEL) {
-		err = copy_small(f);
-		if (err < 0)
-			return err;
-		if (err)
-			return file_complete(f, src_dir, dst_dir);
-	}
+	if (err < 0)
+		return err;
+	if (err)
+		return file_complete(f, src_dir, dst_dir);
 	if (f->st.st_size > 0 && make_domains(f))
 		return f->err;
 	file_begin_pass(f);
