@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
@@ -25,6 +26,7 @@
 #include "bench/bench.h"
 
 #define MIB (1 << 20)
+#define BLOCK 4096
 
 struct copy {
 	const char *what;	/* The case. */
@@ -63,15 +65,15 @@ static bool find_weir_cp(void)
 
 	if (given)
 		return !setenv("W", given, 1) && !access(given, X_OK);
-	if (!access("examples/.libs/weir-cp", X_OK)) {
+	if (!access("examples/weir-cp/.libs/weir-cp", X_OK)) {
 		if (!getcwd(library, sizeof(library) - 8))
 			return false;
 		strcat(library, "/.libs");
 		setenv("LD_LIBRARY_PATH", library, 1);
-		return !setenv("W", "examples/.libs/weir-cp", 1);
+		return !setenv("W", "examples/weir-cp/.libs/weir-cp", 1);
 	}
-	setenv("W", "examples/weir-cp", 1);
-	return !access("examples/weir-cp", X_OK);
+	setenv("W", "examples/weir-cp/weir-cp", 1);
+	return !access("examples/weir-cp/weir-cp", X_OK);
 }
 
 static int shell(const char *command)
@@ -136,6 +138,33 @@ static void warm_source(void)
 	close(fd);
 }
 
+/*
+ * In a virtual machine, memory that nobody has touched for a while has gone back
+ * to the host, and the first touch of a page costs more than the copy into it.
+ * So touch as much as the copy will take: what was freed last is used first.  A
+ * file's pages may be small or large ones, by who writes them; have both.
+ */
+static void touch_memory(size_t size, int advice)
+{
+	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return;
+	madvise(p, size, advice);
+	for (size_t i = 0; i < size; i += BLOCK)
+		p[i] = 1;
+	munmap(p, size);
+}
+
+static void warm_memory(void)
+{
+	size_t size = (mib + mib / 4) * MIB;
+
+	touch_memory(size, MADV_NOHUGEPAGE);
+	touch_memory(size, MADV_HUGEPAGE);
+}
+
 static bool run_one(struct bench *b, const struct copy *c)
 {
 	double gib = (double)mib / 1024, cpu;
@@ -145,6 +174,7 @@ static bool run_one(struct bench *b, const struct copy *c)
 
 	if (strcmp(c->what, "O_DIRECT"))
 		warm_source();
+	warm_memory();
 	cpu = child_cpu();
 	wall = bench_wall_ns();
 	status = shell(c->command);

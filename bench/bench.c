@@ -16,7 +16,7 @@
 #include "bench/bench.h"
 
 #define NOISE_DEFAULT 0.15
-#define TRIES_PER_REP 3
+#define TRIES_PER_REP 2
 
 static cpu_set_t cpus_at_start;
 
@@ -213,7 +213,7 @@ void bench_init(struct bench *b, const char *name, int argc, char **argv)
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) >= 0)
 		take_option(b, opt);
 	if (!b->reps)
-		b->reps = b->quick ? 1 : 7;
+		b->reps = b->quick ? 1 : 5;
 	if (b->reps < 1 || b->reps > BENCH_SAMPLES_MAX) {
 		fprintf(stderr, "--reps: 1 to %d\n", BENCH_SAMPLES_MAX);
 		exit(2);
@@ -248,8 +248,7 @@ static void end_rep(struct bench *b)
 	/* Below half a second the ticks say nothing. */
 	noisy = wall > 0.5 && others / wall > b->noise_max;
 	b->tries++;
-	if (noisy && !b->quick && b->tries < b->reps * TRIES_PER_REP &&
-	    b->reps - b->rep > 0 &&
+	if (noisy && !b->quick &&
 	    b->tries - b->rep <= b->reps * (TRIES_PER_REP - 1)) {
 		for (int i = 0; i < b->n_figures; i++)
 			b->figures[i].n = b->figures[i].n_kept;

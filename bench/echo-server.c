@@ -52,14 +52,14 @@ static bool echo_once(int fd)
 
 /* epoll */
 
-static void serve_epoll(int fd)
+static void epoll_loop(int fd, int timeout)
 {
 	struct epoll_event e = { .events = EPOLLIN, .data.fd = fd }, got[256];
 	int ep = epoll_create1(EPOLL_CLOEXEC), n;
 
 	bench_must(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e), "epoll_ctl");
 	for (;;) {
-		n = epoll_wait(ep, got, 256, -1);
+		n = epoll_wait(ep, got, 256, timeout);
 		for (int i = 0; i < n; i++) {
 			if (got[i].data.fd != fd) {
 				if (!echo_once(got[i].data.fd))
@@ -71,6 +71,17 @@ static void serve_epoll(int fd)
 				epoll_ctl(ep, EPOLL_CTL_ADD, e.data.fd, &e);
 		}
 	}
+}
+
+static void serve_epoll(int fd)
+{
+	epoll_loop(fd, -1);
+}
+
+/* Never sleeps: the most that spinning can bring, at the price of a CPU. */
+static void serve_spinning(int fd)
+{
+	epoll_loop(fd, 0);
 }
 
 /* weir */
@@ -283,6 +294,7 @@ static void serve_libuv(int fd)
 
 const struct echo_server echo_servers[] = {
 	{ "epoll", serve_epoll },
+	{ "epoll, spinning", serve_spinning },
 	{ "weir uring", serve_uring },
 	{ "weir ev", serve_weir_ev },
 	{ "weir no spin", serve_no_spin },
