@@ -486,18 +486,24 @@ static void an_acceptor_can_follow_another(void **state)
 		UNTIL(r, d.n == 1);
 		close_door(&d);
 		close(c);
+		/* Until the kernel has heard, it may take one more. */
+		some_turns(r, 3);
 	}
 	close(l);
 }
 
 static void an_acceptor_pauses_when_descriptors_are_out(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r;
 	struct rlimit old, few;
 	struct sockaddr_in a;
 	struct door d;
-	int c, i, l = tcp_listener(&a);
+	int c, i, l;
 
+	if (under_valgrind())
+		skip_because("valgrind takes the connection, and drops it");
+	r = start_reactor(state);
+	l = tcp_listener(&a);
 	open_door(&d, r, l);
 	some_turns(r, 2);
 	c = call_up(&a);
