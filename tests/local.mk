@@ -138,7 +138,7 @@ not_under_valgrind =
 
 check_PROGRAMS += $(test_programs)
 TESTS += $(test_programs) $(test_scripts)
-EXTRA_DIST += $(test_scripts) %D%/valgrind.supp
+EXTRA_DIST += $(test_scripts) %D%/valgrind.supp %D%/weir-cp-kit.sh
 
 valgrind_command = $(LIBTOOL) --mode=execute valgrind -q --error-exitcode=99 \
 	--leak-check=full --errors-for-leak-kinds=definite,indirect \

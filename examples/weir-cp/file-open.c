@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/sendfile.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -111,7 +112,7 @@ static int create_unnamed(struct file *f, int dir, mode_t mode)
  */
 static int create_dst(struct file *f, int dir)
 {
-	bool mine = geteuid() == f->st.st_uid && getegid() == f->st.st_gid;
+	bool mine = f->cp->uid == f->st.st_uid && f->cp->gid == f->st.st_gid;
 	mode_t mode = f->st.st_mode & (mine ? 0777 : 0700);
 	struct stat st;
 
@@ -141,28 +142,38 @@ static int create_dst(struct file *f, int dir)
 }
 
 /*
- * Have the kernel copy all of a small file.  Returns 1 if it did, 0 if it will
- * not and somebody else has to, or a negative errno.
+ * As copy_file_range(), but between any two files: where that is refused, in
+ * auto, small files at least need not go through our buffers.
  */
-static int copy_small(struct file *f)
+static ssize_t copy_some(struct file *f, uint64_t pos)
 {
-	loff_t in = 0, out = 0;
+	size_t len = (size_t)f->st.st_size - (size_t)pos;
 	ssize_t n;
 
-	while (in < f->st.st_size) {
-		n = copy_file_range(f->src, &in, f->dst, &out,
-				    (size_t)(f->st.st_size - in), 0);
+	if (!atomic_load(&f->cp->no_range)) {
+		n = copy_file_range(f->src, NULL, f->dst, NULL, len, 0);
+		if (n >= 0 || !file_may_fall_back(f, -errno))
+			return n;
+		atomic_store(&f->cp->no_range, true);
+	}
+	return sendfile(f->dst, f->src, NULL, len);
+}
+
+/* Have the kernel copy all of a small file.  Returns 1, or a negative errno. */
+static int copy_small(struct file *f)
+{
+	uint64_t done = 0;
+	ssize_t n;
+
+	while (done < (uint64_t)f->st.st_size) {
+		n = copy_some(f, done);
 		if (n == 0)
 			return file_wrong(f, "changed while it was copied", 0);
-		if (n < 0 && file_may_fall_back(f, -errno)) {
-			atomic_store(&f->cp->no_range, true);
-			f->path = PATH_PIPELINE;
-			return 0;
-		}
 		if (n < 0)
 			return file_wrong(f, "copy", -errno);
+		done += (uint64_t)n;
 	}
-	f->data = f->written = (uint64_t)in;
+	f->data = f->written = done;
 	return 1;
 }
 
@@ -215,9 +226,12 @@ static enum cp_path choose_path(const struct file *f)
 
 	if (o->path != PATH_AUTO)
 		return o->path;
-	if (o->checksum || o->direct || atomic_load(&f->cp->no_range))
+	if (o->checksum || o->direct)
 		return PATH_PIPELINE;
-	return is_small(f) || is_remote(f->dst) ? PATH_KERNEL : PATH_PIPELINE;
+	if (is_small(f))
+		return PATH_KERNEL;
+	return is_remote(f->dst) && !atomic_load(&f->cp->no_range) ?
+		       PATH_KERNEL : PATH_PIPELINE;
 }
 
 /*
@@ -228,12 +242,11 @@ static int copy_at_once(struct file *f)
 {
 	const struct cp_opts *o = &f->cp->opts;
 
-	if (o->path == PATH_PIPELINE || o->checksum || o->direct || o->verify ||
-	    atomic_load(&f->cp->no_range))
+	if (o->path == PATH_PIPELINE || o->checksum || o->direct || o->verify)
 		return 0;
 	if (is_small(f))
 		return copy_small(f);
-	if (!clone_all(f))
+	if (atomic_load(&f->cp->no_range) || !clone_all(f))
 		return 0;
 	f->path = PATH_KERNEL;
 	return 1;

@@ -174,7 +174,9 @@ static void prepare_process(struct cp *cp)
 		lim.rlim_cur = lim.rlim_max < 4096 ? lim.rlim_max : 4096;
 		setrlimit(RLIMIT_NOFILE, &lim);
 	}
-	cp->root = geteuid() == 0;
+	cp->uid = geteuid();
+	cp->gid = getegid();
+	cp->root = cp->uid == 0;
 	dirs_init(&cp->dirs);
 }
 

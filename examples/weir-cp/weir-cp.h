@@ -191,6 +191,8 @@ struct cp {
 	struct weir_signal *signals[3];
 	uint32_t busy;		/* Files, directories and walk under way. */
 	uint32_t lanes_open;
+	uid_t uid;		/* Whose the new files will be. */
+	gid_t gid;
 	bool root;
 	bool ending;
 	int signo;		/* That it was stopped by. */
