@@ -210,6 +210,7 @@ int uring_reap(struct weir_reactor *r, unsigned int max)
 	if (unsubmitted(u) || kernel_has_more(u))
 		err = enter(u);
 	n = uring_take(u, max);
+	u->cried = !n && kernel_has_more(u);
 	serve(u);
 	return unlikely(err) ? err : (int)n;
 }
@@ -218,7 +219,7 @@ static bool uring_ready(struct weir_reactor *r)
 {
 	const struct uring *u = uring_of(r);
 
-	return io_uring_cq_ready(&u->ring) || kernel_has_more(u);
+	return io_uring_cq_ready(&u->ring) || (kernel_has_more(u) && !u->cried);
 }
 
 static int wait_outside(struct uring *u, uint64_t timeout_ns)

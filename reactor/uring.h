@@ -112,6 +112,15 @@ struct uring {
 	bool wake_ending;		/* or which was asked to end. */
 	bool overflowed;		/* The flag was up when last seen. */
 
+	/*
+	 * The ring says that there is more, and there is nothing.  The kernel
+	 * may raise that flag after we have taken in what it was raised for,
+	 * and lowers it only when there is something again.  So it is believed
+	 * once in a turn, and not when the question is whether to sleep: a wait
+	 * in the kernel knows better.
+	 */
+	bool cried;
+
 	/* What the kernel turned out not to have. */
 	bool no_poll_multi;
 	bool no_accept_multi;

@@ -196,6 +196,24 @@ static void a_full_completion_queue_loses_nothing(void **state)
 	free(recs);
 }
 
+/* The kernel may raise it after we have taken in what it was raised for. */
+static void a_stale_flag_of_the_ring_does_not_keep_us_awake(void **state)
+{
+	struct weir_reactor_stats stats = { .size = sizeof(stats) };
+	struct weir_reactor *r = make(SQ);
+	struct uring *u = uring_of(r);
+
+	(void)state;
+	some_turns(r, 4);
+	__atomic_fetch_or(u->ring.sq.kflags, IORING_SQ_TASKRUN,
+			  __ATOMIC_SEQ_CST);
+	assert_int_equal(weir_reactor_turn(r, WEIR_MSEC), 0);
+	assert_int_equal(weir_reactor_stats(r, &stats), 0);
+	assert_int_equal(stats.sleeps, 1);
+	assert_works(r);
+	unmake(r);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -204,6 +222,7 @@ int main(void)
 		CASE(what_has_no_room_waits_and_is_done),
 		CASE(a_cancel_without_room_is_made_later),
 		CASE(a_full_completion_queue_loses_nothing),
+		CASE(a_stale_flag_of_the_ring_does_not_keep_us_awake),
 	};
 	struct weir_reactor_opts opts = {
 		.size = sizeof(opts), .backend = WEIR_BACKEND_URING,
