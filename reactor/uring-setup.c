@@ -244,35 +244,6 @@ static int equip(struct uring *u)
 	return 0;
 }
 
-static int create(struct weir_reactor *r, uint32_t entries, unsigned int rung)
-{
-	struct uring *u = mem_aligned(64, sizeof(*u));
-	int err;
-
-	if (!u)
-		return why(-ENOMEM, "weir_reactor_create: no memory");
-	u->r = r;
-	u->event_fd = -1;
-	err = open_ring(u, entries, rung);
-	if (err) {
-		free(u);
-		return err == -ENOSYS ? err : explain(err);
-	}
-	r->backend_data = u;
-	err = equip(u);
-	if (err) {
-		io_uring_queue_exit(&u->ring);
-		free(u);
-		r->backend_data = NULL;
-	}
-	return err;
-}
-
-int uring_create(struct weir_reactor *r, const struct weir_reactor_opts *opts)
-{
-	return create(r, opts->ring_entries, own_on_valgrind() ? RUNG_COOP : 0);
-}
-
 /* Nothing of ours may be out when the ring goes. */
 static void drain(struct uring *u)
 {
@@ -292,9 +263,38 @@ static void uring_free(struct uring *u)
 	if (u->has_ring_fd)
 		io_uring_unregister_ring_fd(&u->ring);
 	io_uring_queue_exit(&u->ring);
-	close(u->event_fd);
+	if (u->event_fd >= 0)
+		close(u->event_fd);
 	uring_files_fini(u);
 	free(u);
+}
+
+static int create(struct weir_reactor *r, uint32_t entries, unsigned int rung)
+{
+	struct uring *u = mem_aligned(64, sizeof(*u));
+	int err;
+
+	if (!u)
+		return why(-ENOMEM, "weir_reactor_create: no memory");
+	u->r = r;
+	u->event_fd = -1;
+	err = open_ring(u, entries, rung);
+	if (err) {
+		free(u);
+		return err == -ENOSYS ? err : explain(err);
+	}
+	r->backend_data = u;
+	err = equip(u);
+	if (err) {
+		uring_free(u);
+		r->backend_data = NULL;
+	}
+	return err;
+}
+
+int uring_create(struct weir_reactor *r, const struct weir_reactor_opts *opts)
+{
+	return create(r, opts->ring_entries, own_on_valgrind() ? RUNG_COOP : 0);
 }
 
 void uring_destroy(struct weir_reactor *r)
