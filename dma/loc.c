@@ -142,13 +142,13 @@ static int check_rights(struct weir_domain *domain, enum loc_side side)
 static int check_piece(const struct loc_info *info, uint64_t addr,
 		       uint64_t len)
 {
+	if (info->total + len < len)
+		return -ERANGE;
 	if (info->domain->kind == WEIR_DOMAIN_FILE)
 		return addr > INT64_MAX || len > INT64_MAX - addr ? -ERANGE : 0;
 	if (!addr && len)
 		return -EINVAL;
-	if (len > SIZE_MAX || addr + len < addr)
-		return -ERANGE;
-	return info->total + len < len ? -ERANGE : 0;
+	return len > SIZE_MAX || addr + len < addr ? -ERANGE : 0;
 }
 
 static int check_addresses(const struct weir_loc *loc, struct loc_info *info)

@@ -161,6 +161,13 @@ static void what_makes_no_sense_is_refused_before_it_starts(void **state)
 		      mem_at(&g, 0, 10));
 	refused(&g, &j, -ERANGE);
 
+	/* Together they wrap around to 10. */
+	iov[0] = iov[1] = (struct iovec){ NULL, INT64_MAX };
+	iov[2] = (struct iovec){ NULL, 12 };
+	weir_job_copy(&j.job, weir_loc_iov(g.file[0], iov, 3),
+		      mem_at(&g, 0, 10));
+	refused(&g, &j, -ERANGE);
+
 	/* Overlap. */
 	weir_job_copy(&j.job, mem_at(&g, 0, 10), mem_at(&g, 9, 10));
 	refused(&g, &j, -EINVAL);
