@@ -49,6 +49,7 @@ static void fill(char *p, size_t len, uint64_t pattern, uint64_t phase)
 	memcpy(p + i, bytes, len - i);
 }
 
+/* Another process may share the memory: what differed may be equal by now. */
 static size_t equal_bytes(const char *a, const char *b, size_t len)
 {
 	size_t i = 0;
@@ -57,7 +58,7 @@ static size_t equal_bytes(const char *a, const char *b, size_t len)
 		return len;
 	while (i + 64 <= len && !memcmp(a + i, b + i, 64))
 		i += 64;
-	while (a[i] == b[i])
+	while (i < len && a[i] == b[i])
 		i++;
 	return i;
 }

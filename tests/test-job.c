@@ -15,7 +15,9 @@
 
 #include "tests/job-kit.h"
 
+#include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 
 #include <weir/buf.h>
 #include <weir/crc32c.h>
@@ -375,6 +377,52 @@ static void computations_are_right(void **state)
 	assert_memory_equal(g.mem + 1, "\1\2\3\4\5\6\7\10\1\2\3\4\5\6\7\10"
 			    "\1\2\3\4\5", 21);
 	rig_end(&g);
+}
+
+/* Flips the last byte of a page, as a peer that shares it may. */
+struct flipper {
+	atomic_bool quit;
+	char *page;
+};
+
+/* Racing on purpose. */
+__attribute__((no_sanitize("thread"))) static void *flip(void *arg)
+{
+	struct flipper *f = arg;
+
+	while (!atomic_load(&f->quit))
+		*(volatile char *)(f->page + 4095) ^= 1;
+	return NULL;
+}
+
+static void a_compare_stays_inside_what_others_change(void **state)
+{
+	char *mem = malloc(8192);
+	struct flipper f = { .page = mem + 4096 };
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_dma *dma = start_dma(r, (struct weir_dma_opts){ 0 });
+	unsigned int rounds = scaled(20000);
+	pthread_t thread;
+	struct jrec j;
+
+	if (UNDER_TSAN) {
+		assert_int_equal(weir_dma_destroy(dma), 0);
+		free(mem);
+		skip_because("races on purpose");
+	}
+	memset(mem, 0, 8192);
+	jrec_init(&j);
+	weir_job_compare(&j.job, weir_loc_mem(mem, 4096),
+			 weir_loc_mem(f.page, 4096));
+	assert_int_equal(pthread_create(&thread, NULL, flip, &f), 0);
+	while (rounds--) {
+		jrec_run(dma, &j);
+		assert_in_range(j.res, 4095, 4096);
+	}
+	atomic_store(&f.quit, true);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(weir_dma_destroy(dma), 0);
+	free(mem);
 }
 
 static void a_pattern_goes_on_over_pieces(void **state)
@@ -1002,6 +1050,7 @@ int main(void)
 		CASE(every_cell_of_the_table_of_routes_is_so),
 		CASE(a_copy_appends_and_a_flag_overwrites),
 		CASE(computations_are_right),
+		CASE(a_compare_stays_inside_what_others_change),
 		CASE(a_pattern_goes_on_over_pieces),
 		CASE(any_shape_is_copied_to_any_shape),
 		CASE(a_source_that_ends_early_is_an_error_or_short),
