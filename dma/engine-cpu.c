@@ -10,7 +10,7 @@
  * The reactor's thread does the work, but only so many bytes in a turn: a job
  * that is too large for what is left of the turn's budget waits in a queue, and
  * the queue is served in the next turns, slice by slice, all jobs in rotation.
- * From .worker_min bytes on a worker does all of it.
+ * From .worker_min bytes on a worker does all of it, if there can be one.
  */
 
 #include <errno.h>
@@ -217,7 +217,7 @@ static void start(struct weir_job *job)
 	struct weir_dma *dma = p->dma;
 
 	dma->stats.cpu_jobs++;
-	if (p->total >= dma->worker_min) {
+	if (p->total >= dma->worker_min && !worker_ensure(dma->r)) {
 		start_work(job);
 	} else if (!dma->queue && p->total <= budget(dma)) {
 		dma->budget -= p->total;

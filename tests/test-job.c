@@ -23,6 +23,8 @@
 #include <weir/crc32c.h>
 #include <weir/inventory.h>
 
+#include "base/fault.h"
+
 #define LEN (1u << 20)
 
 struct rig {
@@ -880,6 +882,28 @@ static void workers_do_what_is_large(void **state)
 	rig_end(&g);
 }
 
+static void without_a_worker_it_is_done_all_the_same(void **state)
+{
+	struct weir_dma_stats s = { .size = sizeof(s) };
+	int n = 0, fired;
+	struct jrec j;
+	struct rig g;
+
+	rig_begin(&g, state, (struct weir_dma_opts){ .worker_min = 65536 });
+	jrec_init(&j);
+	weir_job_copy(&j.job, mem_at(&g, LEN, LEN), mem_at(&g, 0, LEN));
+	do {
+		fault_arm(n++);
+		STARTS(weir_job_start(g.dma, &j.job));
+		fired = fault_disarm();
+		assert_int_equal(jrec_finish(g.r, &j), LEN);
+		assert_int_equal(weir_dma_stats(g.dma, &s), 0);
+		assert_int_equal(s.worker_jobs, !fired);
+	} while (fired);
+	assert_int_equal(n, 3);
+	rig_end(&g);
+}
+
 static void readers_share_and_writers_do_not(void **state)
 {
 	struct jrec first, a, b, c;
@@ -1065,6 +1089,7 @@ int main(void)
 		CASE(a_cancelled_file_job_lets_go_of_its_bufs),
 		CASE(between_files_it_can_be_cancelled_between_slices),
 		CASE(workers_do_what_is_large),
+		CASE(without_a_worker_it_is_done_all_the_same),
 		CASE(readers_share_and_writers_do_not),
 		CASE(every_cell_of_the_contexts_table_is_so),
 		CASE(a_context_that_is_stopping_refuses_all),
