@@ -42,19 +42,22 @@ static struct domain_file *file_of(const struct cursor *c)
 	return domain_to_file(c->loc->domain);
 }
 
-/* Whether every piece begins and ends at a multiple of @align. */
+/* Whether every piece begins at a multiple of @align and is whole blocks. */
 static bool is_aligned(const struct weir_loc *loc, enum loc_side side,
-		       uint64_t n, uint32_t align)
+		       uint64_t n, uint32_t align, uint32_t block)
 {
 	struct cursor c;
 
 	for (cursor_init(&c, loc, side, n); c.left; cursor_advance(&c, c.len))
-		if ((c.addr | c.len) & (align - 1))
+		if (c.addr & (align - 1) || c.len & (block - 1))
 			return false;
 	return true;
 }
 
-/* Without a way round O_DIRECT all must be aligned from the start. */
+/*
+ * Without a way round O_DIRECT all must be aligned from the start, and so must
+ * every step be, which ends where a piece of either side does.
+ */
 static int check_direct(const struct weir_loc *floc, enum loc_side fside,
 			const struct weir_loc *mloc, enum loc_side mside,
 			const struct loc_info *finfo, uint64_t total)
@@ -66,8 +69,9 @@ static int check_direct(const struct weir_loc *floc, enum loc_side fside,
 	file = domain_to_file(finfo->domain);
 	if (!file->align || file->buffered_fd >= 0)
 		return 0;
-	return is_aligned(floc, fside, total, file->align) &&
-	       is_aligned(mloc, mside, total, file->mem_align) ? 0 : -EINVAL;
+	return is_aligned(floc, fside, total, file->align, file->align) &&
+	       is_aligned(mloc, mside, total, file->mem_align, file->align) ?
+		       0 : -EINVAL;
 }
 
 static int check_job(const struct weir_job *job, const struct loc_info *src,

@@ -659,6 +659,7 @@ static void direct_files_take_any_offset_and_length(void **state)
 static void without_a_way_round_direct_files_want_alignment(void **state)
 {
 	struct weir_domain *d;
+	struct iovec iov[2];
 	struct jrec j;
 	struct rig g;
 	int fd[2];
@@ -676,6 +677,14 @@ static void without_a_way_round_direct_files_want_alignment(void **state)
 		weir_job_copy(&j.job, mem_at(&g, 1, 4096),
 			      weir_loc_at(d, 0, 4096));
 		refused(&g, &j, -EINVAL);
+		weir_job_copy(&j.job, weir_loc_iov(NULL, iov, 2),
+			      weir_loc_at(d, 0, 8192));
+		iov[0] = (struct iovec){ g.mem, 512 };
+		iov[1] = (struct iovec){ g.mem + 512, 8192 - 512 };
+		refused(&g, &j, -EINVAL);
+		iov[0] = (struct iovec){ g.mem + 8192, 4096 };
+		iov[1] = (struct iovec){ g.mem, 4096 };
+		assert_int_equal(jrec_run(g.dma, &j), 8192);
 		weir_job_copy(&j.job, mem_at(&g, 0, 8192),
 			      weir_loc_at(d, 4096, 8192));
 		assert_int_equal(jrec_run(g.dma, &j), 8192);
