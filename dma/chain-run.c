@@ -121,9 +121,11 @@ static int begin_op(struct step *s)
 	chain->in_fn = true;
 	err = s->start(chain, (uint32_t)(s - chain->steps), &s->op, s->arg);
 	chain->in_fn = false;
-	if (!err && !weir_op_is_busy(&s->op))
-		err = -EINVAL;
-	return err;
+
+	/* What is under way has a callback to come, whatever was returned. */
+	if (weir_op_is_busy(&s->op))
+		return 0;
+	return err ? err : -EINVAL;
 }
 
 static void begin_call(struct step *s)

@@ -434,6 +434,45 @@ static void an_operation_may_have_nothing_to_do(void **state)
 	assert_int_equal(weir_chain_destroy(chain), 0);
 }
 
+static int starts_and_lies(struct weir_chain *chain, uint32_t step,
+			   struct weir_op *op, void *arg)
+{
+	struct log *log = weir_chain_ctx(chain);
+
+	(void)step;
+	assert_int_equal(weir_sleep_until(log->r, op, WEIR_FOREVER), 0);
+	log->n++;
+	return *(int *)arg;
+}
+
+static void what_was_started_is_waited_for_in_any_case(void **state)
+{
+	static const int lies[] = { 1, -EIO, -EAGAIN };
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_chain *chain;
+	struct log log;
+	struct rec rec;
+	size_t i;
+	int ret;
+
+	for (i = 0; i < N_OF(lies); i++) {
+		chain = make(r, &log);
+		ret = lies[i];
+		assert_int_equal(weir_chain_add_op(chain, WEIR_CHAIN_FIRST,
+						   starts_and_lies, &ret), 0);
+		rec_init(&rec);
+		STARTS(weir_chain_start(chain, &rec.op));
+		some_turns(r, 5);
+		assert_int_equal(log.n, 1);
+		assert_int_equal(rec.calls, 0);
+		assert_int_equal(weir_chain_destroy(chain), -EBUSY);
+		assert_int_equal(weir_op_cancel(&rec.op), 0);
+		assert_int_equal(finish(r, &rec), -ECANCELED);
+		assert_int_equal(state_of(chain, 0), WEIR_STEP_CANCELLED);
+		assert_int_equal(weir_chain_destroy(chain), 0);
+	}
+}
+
 static void jobs_are_steps(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -660,6 +699,7 @@ int main(void)
 		CASE(a_stopping_reactor_ends_it),
 		CASE(under_way_it_cannot_be_changed),
 		CASE(an_operation_may_have_nothing_to_do),
+		CASE(what_was_started_is_waited_for_in_any_case),
 		CASE(jobs_are_steps),
 		CASE(random_graphs_obey_the_rules),
 		CASE(random_cancels_end_it_once),
