@@ -113,6 +113,18 @@ static void end_begun(struct step *s, int64_t res)
 		end_step(s, WEIR_STEP_FAILED, res);
 }
 
+/* The job may be a step of other chains too, or another step of this one. */
+static int begin_job(struct step *s)
+{
+	struct weir_job *job = s->job;
+
+	if (unlikely(weir_op_is_busy(&job->op)))
+		return -EINVAL;
+	job->op.fn = chain_job_ended;
+	job->op.data = s;
+	return weir_job_start(s->dma, job);
+}
+
 static int begin_op(struct step *s)
 {
 	struct weir_chain *chain = s->chain;
@@ -149,8 +161,7 @@ static bool begin(struct step *s)
 		begin_call(s);
 		return true;
 	}
-	err = s->kind == STEP_JOB ? weir_job_start(s->dma, s->job) :
-				    begin_op(s);
+	err = s->kind == STEP_JOB ? begin_job(s) : begin_op(s);
 	if (err == -EAGAIN) {
 		s->state = WEIR_STEP_IDLE;
 		return false;

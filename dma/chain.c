@@ -136,8 +136,6 @@ int weir_chain_add_job(struct weir_chain *chain, int after,
 		return n;
 	s->dma = dma;
 	s->job = job;
-	job->op.fn = chain_job_ended;
-	job->op.data = s;
 	return n;
 }
 

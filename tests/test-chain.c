@@ -622,6 +622,39 @@ static void model_check(const struct model *m, struct weir_chain *chain,
 	}
 }
 
+static void a_job_may_be_a_step_more_than_once(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_dma *dma = start_dma(r, (struct weir_dma_opts){ 0 });
+	char mem[64] = "to and fro";
+	struct weir_chain *chain, *other;
+	struct weir_job job;
+	struct log log;
+	int a;
+
+	weir_job_init(&job, NULL);
+	weir_job_copy(&job, weir_loc_mem(mem + 32, 16), weir_loc_mem(mem, 16));
+	chain = make(r, &log);
+	a = weir_chain_add_job(chain, WEIR_CHAIN_FIRST, dma, &job);
+	assert_int_equal(weir_chain_add_job(chain, a, dma, &job), 1);
+	other = make(r, &log);
+	assert_int_equal(weir_chain_add_job(other, WEIR_CHAIN_FIRST, dma, &job),
+			 0);
+	assert_int_equal(run(chain, &log), 2);
+	assert_int_equal(run(other, &log), 1);
+	assert_string_equal(mem + 32, "to and fro");
+	assert_int_equal(weir_chain_destroy(chain), 0);
+
+	/* But not at the same time. */
+	assert_int_equal(weir_chain_add_job(other, WEIR_CHAIN_FIRST, dma, &job),
+			 1);
+	assert_int_equal(run(other, &log), -EINVAL);
+	assert_int_equal(state_of(other, 0), WEIR_STEP_DONE);
+	assert_int_equal(weir_chain_failed_step(other), 1);
+	assert_int_equal(weir_chain_destroy(other), 0);
+	assert_int_equal(weir_dma_destroy(dma), 0);
+}
+
 static void random_graphs_obey_the_rules(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -701,6 +734,7 @@ int main(void)
 		CASE(an_operation_may_have_nothing_to_do),
 		CASE(what_was_started_is_waited_for_in_any_case),
 		CASE(jobs_are_steps),
+		CASE(a_job_may_be_a_step_more_than_once),
 		CASE(random_graphs_obey_the_rules),
 		CASE(random_cancels_end_it_once),
 		CASE(any_failure_inside_leaves_nothing_behind),

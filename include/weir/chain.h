@@ -126,7 +126,8 @@ WEIR_API int weir_chain_destroy(struct weir_chain *chain);
  *
  * The job stays the caller's, who says what it does before the chain starts or
  * in a call step before it; its callback and .op.data are the chain's from now
- * on.  -EAGAIN from its start is not a failure: it is tried again.
+ * on.  -EAGAIN from its start is not a failure: it is tried again.  It may be
+ * more than one step; one that is under way already fails the step (-EINVAL).
  *
  * Returns the number of the step, counted from 0, or
  *   -EINVAL  there is no step @after, or @job is NULL
