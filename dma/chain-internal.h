@@ -61,6 +61,7 @@ struct weir_chain {
 	int64_t err;		/* The first failure. */
 	int failed_step;
 	bool cancelled;
+	bool cut;		/* By the cancel: a step, or what was to come. */
 	bool in_run;		/* run() is on the stack. */
 	bool in_fn;		/* So is a function of the user's. */
 	struct weir_op tick;

@@ -102,13 +102,19 @@ static void end_step(struct step *s, uint32_t state, int64_t res)
 	}
 }
 
+static void cut_step(struct step *s, uint32_t state, int64_t res)
+{
+	s->chain->cut = true;
+	end_step(s, state, res);
+}
+
 /* An ending that a cancel has asked for is the cancel's. */
 static void end_begun(struct step *s, int64_t res)
 {
 	if (res >= 0)
 		end_step(s, WEIR_STEP_DONE, res);
 	else if (s->chain->cancelled && res == -ECANCELED)
-		end_step(s, WEIR_STEP_CANCELLED, res);
+		cut_step(s, WEIR_STEP_CANCELLED, res);
 	else
 		end_step(s, WEIR_STEP_FAILED, res);
 }
@@ -175,9 +181,7 @@ static bool begin(struct step *s)
 
 static bool is_skipped(const struct step *s)
 {
-	const struct weir_chain *chain = s->chain;
-
-	return s->unmet || chain->cancelled || (chain->err && !s->last);
+	return s->unmet || (s->chain->err && !s->last);
 }
 
 static void finish(struct weir_chain *chain)
@@ -187,7 +191,7 @@ static void finish(struct weir_chain *chain)
 
 	if (chain->err)
 		res = chain->err;
-	else if (chain->cancelled && chain->n_done < chain->n_steps)
+	else if (chain->cut)
 		res = -ECANCELED;
 	chain->op = NULL;
 	op_complete(op, res);
@@ -209,6 +213,8 @@ static void run(struct weir_chain *chain, bool from_loop)
 	while ((s = pop(chain))) {
 		if (is_skipped(s)) {
 			end_step(s, WEIR_STEP_SKIPPED, 0);
+		} else if (chain->cancelled) {
+			cut_step(s, WEIR_STEP_SKIPPED, 0);
 		} else if ((s->kind != STEP_JOB && !from_loop) || !begin(s)) {
 			s->next = NULL;
 			*held_last = s;
@@ -279,7 +285,7 @@ static void reset(struct weir_chain *chain)
 	chain->n_done = 0;
 	chain->err = 0;
 	chain->failed_step = WEIR_CHAIN_FIRST;
-	chain->cancelled = false;
+	chain->cancelled = chain->cut = false;
 	for (s = chain->steps; s < end; s++) {
 		s->state = WEIR_STEP_IDLE;
 		s->n_waiting = s->n_deps;

@@ -46,6 +46,7 @@ struct weir_pipeline {
 	bool idle;		/* next() has none now. */
 	bool stopping;		/* Error or cancel: no more units. */
 	bool cancelled;
+	bool cut;		/* By the cancel: a unit. */
 	unsigned int in_fn;	/* Functions of the user's on the stack. */
 	struct weir_pipeline_progress progress;
 	struct reactor_obj obj;

@@ -190,7 +190,7 @@ static void maybe_finish(struct weir_pipeline *p)
 		return;
 	if (p->err)
 		res = p->err;
-	else if (p->cancelled && (!p->ended || p->progress.failed))
+	else if (p->cancelled && (!p->ended || p->cut))
 		res = -ECANCELED;
 	p->op = NULL;
 	op_complete(op, res);
@@ -233,6 +233,7 @@ static void retire(struct weir_slot *slot)
 		p->progress.bytes += slot->bytes;
 	} else {
 		p->progress.failed++;
+		p->cut |= p->cancelled;
 	}
 	p->n_active--;
 	slot->ended = false;
@@ -419,7 +420,7 @@ int weir_pipeline_start(struct weir_pipeline *p, struct weir_op *op)
 	p->retire = 0;
 	p->err = 0;
 	p->failed_unit = -ENOENT;
-	p->ended = p->idle = p->stopping = p->cancelled = false;
+	p->ended = p->idle = p->stopping = p->cancelled = p->cut = false;
 	memset(&p->progress, 0, sizeof(p->progress));
 	arm_tick(p);
 	return 0;

@@ -336,6 +336,29 @@ static void a_step_may_cancel_its_own_chain(void **state)
 	assert_int_equal(weir_chain_destroy(chain), 0);
 }
 
+static void a_branch_not_taken_is_not_the_cancels(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct log log;
+	struct weir_chain *chain = make(r, &log);
+	int a = call(chain, WEIR_CHAIN_FIRST), b = call(chain, a);
+	int c = call(chain, a);
+	struct rec rec;
+
+	assert_int_equal(weir_chain_add_dep(chain, (uint32_t)b, (uint32_t)a,
+					    WEIR_CHAIN_ON_FAILED), 0);
+	rec_init(&rec);
+	log.cancel_in = &rec.op;
+	log.cancel_at = c;
+	STARTS(weir_chain_start(chain, &rec.op));
+	assert_int_equal(finish(r, &rec), 2);
+	assert_int_equal(state_of(chain, b), WEIR_STEP_SKIPPED);
+	log.cancel_at = a;
+	STARTS(weir_chain_start(chain, &rec.op));
+	assert_int_equal(finish(r, &rec), -ECANCELED);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
 /* What it starts after that is reached all the same. */
 static void a_step_may_cancel_its_chain_and_then_start(void **state)
 {
@@ -727,6 +750,7 @@ int main(void)
 		CASE(a_cancel_reaches_what_runs_and_skips_the_rest),
 		CASE(a_cancel_may_come_before_the_first_step),
 		CASE(a_step_may_cancel_its_own_chain),
+		CASE(a_branch_not_taken_is_not_the_cancels),
 		CASE(a_step_may_cancel_its_chain_and_then_start),
 		CASE(a_deadline_reaches_what_runs),
 		CASE(a_stopping_reactor_ends_it),

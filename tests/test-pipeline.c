@@ -347,6 +347,9 @@ static void done_may_cancel_it(void **state)
 	/* By the last unit it is too late. */
 	s.cancel_at = 49;
 	assert_int_equal(run(&s), 50);
+	s.fail_at = 3;
+	s.fail_counts = false;
+	assert_int_equal(run(&s), 49);
 	assert_int_equal(weir_pipeline_destroy(s.p), 0);
 }
 
