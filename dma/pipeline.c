@@ -88,6 +88,7 @@ static int build_slot(struct weir_pipeline *p, struct weir_slot *slot)
 		.deps = p->opts.deps,
 		.ctx = slot,
 	};
+	struct weir_chain_step first = { .size = sizeof(first) };
 	int err;
 
 	slot->p = p;
@@ -98,6 +99,9 @@ static int build_slot(struct weir_pipeline *p, struct weir_slot *slot)
 	p->in_fn++;
 	err = p->opts.build(slot, p->opts.arg);
 	p->in_fn--;
+	if (!err && weir_chain_get_step(slot->chain, 0, &first))
+		err = why(-EINVAL, "weir_pipeline_create: .build has added no "
+			  "steps");
 	return err;
 }
 

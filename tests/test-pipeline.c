@@ -183,8 +183,26 @@ static void bad_options_are_refused(void **state)
 
 static int build_fails(struct weir_slot *slot, void *arg)
 {
-	(void)slot;
-	return ++*(int *)arg == 3 ? -EDOM : 0;
+	return ++*(int *)arg == 3 ? -EDOM : on_build(slot, arg);
+}
+
+static int build_nothing(struct weir_slot *slot, void *arg)
+{
+	(void)slot, (void)arg;
+	return 0;
+}
+
+static void a_slot_has_steps(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pipeline_opts opts = {
+		.size = sizeof(opts), .build = build_nothing, .next = on_next,
+		.done = on_done,
+	};
+	struct weir_pipeline *p = NULL;
+
+	assert_int_equal(weir_pipeline_create(&p, r, &opts), -EINVAL);
+	assert_null(p);
 }
 
 static void what_build_returns_create_returns(void **state)
@@ -640,6 +658,7 @@ int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(bad_options_are_refused),
+		CASE(a_slot_has_steps),
 		CASE(what_build_returns_create_returns),
 		CASE(every_unit_is_done_and_the_window_is_kept),
 		CASE(an_empty_stream_ends_at_once),

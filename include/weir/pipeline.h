@@ -105,7 +105,8 @@ struct weir_pipeline_progress {
  * Create a pipeline of @r, and build the chains of its slots.
  *
  * Returns 0 with *@ret set, to be freed by weir_pipeline_destroy(), or
- *   -EINVAL     a function is missing, .depth is too large, an unknown flag
+ *   -EINVAL     a function is missing, .build has added no steps, .depth is
+ *               too large, an unknown flag
  *   -E2BIG      @opts asks for what this version does not know
  *   -ENOMEM     no memory
  *   -ESHUTDOWN  @r is stopping
