@@ -49,6 +49,7 @@ struct mmap_use {
 	struct weir_reactor *r;
 	struct mmap_link *links;
 	struct mmap_use *next;
+	bool tried;		/* To register it. */
 	int index;		/* Of the registered buffer; -1: none. */
 	size_t registered;	/* Bytes of it, from the beginning. */
 	atomic_ulong n_bufs;	/* Out.  Written by the reactor's thread. */
@@ -57,7 +58,7 @@ struct mmap_use {
 
 /*
  * Attach @link to @mmap on @r, and register the memory if this is the first on
- * this reactor and @may_register.
+ * this reactor with @may_register.
  *
  * Returns 0, -EBADFD if it is not started, or -ENOMEM; leaves a sentence.
  */

@@ -300,6 +300,8 @@ static void use_register(struct mmap_use *use)
 	struct iovec iov = { .iov_base = mmap->addr, .iov_len = mmap->len };
 	int err = 0, index;
 
+	use->tried = true;
+	use->why[0] = '\0';
 	if (iov.iov_len > REGISTER_MAX)
 		iov.iov_len = REGISTER_MAX;
 	for (;;) {
@@ -319,7 +321,7 @@ static void use_register(struct mmap_use *use)
 }
 
 static struct mmap_use *use_create(struct weir_mmap *mmap,
-				   struct weir_reactor *r, bool may_register)
+				   struct weir_reactor *r)
 {
 	struct mmap_use *use = mem_calloc(1, sizeof(*use));
 
@@ -328,10 +330,7 @@ static struct mmap_use *use_create(struct weir_mmap *mmap,
 	use->mmap = mmap;
 	use->r = r;
 	use->index = -1;
-	if (may_register)
-		use_register(use);
-	else
-		snprintf(use->why, sizeof(use->why), "not asked for");
+	snprintf(use->why, sizeof(use->why), "not asked for");
 	use->next = mmap->uses;
 	mmap->uses = use;
 	return use;
@@ -348,9 +347,11 @@ int mmap_attach(struct weir_mmap *mmap, struct weir_reactor *r,
 	if (!is_started(mmap))
 		err = why(-EBADFD, "the mmap is not started");
 	else if (!use)
-		use = use_create(mmap, r, may_register);
+		use = use_create(mmap, r);
 	if (!err && !use)
 		err = why(-ENOMEM, "no memory to attach the mmap");
+	if (!err && may_register && !use->tried)
+		use_register(use);
 	if (!err) {
 		link->use = use;
 		link->next = use->links;

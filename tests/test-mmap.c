@@ -346,6 +346,30 @@ static void two_stocks_of_a_reactor_share_a_registration(void **state)
 	rig_end(&g);
 }
 
+static void one_stock_that_does_not_register_is_not_all(void **state)
+{
+	struct weir_pool_opts opts = {
+		.size = sizeof(opts), .flags = WEIR_POOL_NO_REGISTER,
+	};
+	struct weir_pool *pool;
+	const char *text = "";
+	struct rig g;
+	int64_t n;
+
+	rig_begin(&g, state, ATTACHED);
+	n = weir_mmap_registered(g.m, g.r, NULL);
+	assert_int_equal(weir_inventory_detach(g.inv, g.m), 0);
+	opts.mmap = g.m;
+	assert_int_equal(weir_pool_create(&pool, g.r, &opts), 0);
+	assert_int_equal(weir_mmap_registered(g.m, g.r, &text), 0);
+	assert_string_equal(text, "not asked for");
+	assert_int_equal(weir_inventory_attach(g.inv, g.m), 0);
+	assert_int_equal(weir_mmap_registered(g.m, g.r, &text), n);
+	assert_string_not_equal(text, "not asked for");
+	assert_int_equal(weir_pool_destroy(pool), 0);
+	rig_end(&g);
+}
+
 static void without_room_to_register_it_works_unregistered(void **state)
 {
 	const char *text = "";
@@ -378,6 +402,7 @@ int main(void)
 		CASE(another_threads_reactor_keeps_it_started),
 		CASE(registration_says_how_much_and_why_not_more),
 		CASE(two_stocks_of_a_reactor_share_a_registration),
+		CASE(one_stock_that_does_not_register_is_not_all),
 		CASE(without_room_to_register_it_works_unregistered),
 	};
 
