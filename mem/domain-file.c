@@ -75,10 +75,43 @@ static void ask_alignment(struct domain_file *file)
 	file->mem_align = mem;
 }
 
+static bool is_same_file(int a, int b)
+{
+	struct stat sa, sb;
+
+	if (fault("fstat") || fstat(a, &sa) || fstat(b, &sb))
+		return false;
+	if (S_ISBLK(sa.st_mode) && S_ISBLK(sb.st_mode))
+		return sa.st_rdev == sb.st_rdev;
+	return sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+}
+
+static int check_buffered(const struct domain_file *file, int fd)
+{
+	int flags = file_flags(fd), err;
+
+	if (flags < 0)
+		return flags;
+	err = check_kind(fd, flags);
+	if (err)
+		return err;
+	if (!is_same_file(file->fd, fd))
+		return why(-EINVAL, "weir_domain_file_create: .buffered_fd %d "
+			   "is not open on the file of fd %d", fd, file->fd);
+	if (flags & O_DIRECT)
+		return why(-EINVAL, "weir_domain_file_create: .buffered_fd %d "
+			   "has O_DIRECT too", fd);
+	if ((file->readable && (flags & O_ACCMODE) == O_WRONLY) ||
+	    (file->writable && (flags & O_ACCMODE) == O_RDONLY))
+		return why(-EINVAL, "weir_domain_file_create: .buffered_fd %d "
+			   "has fewer rights than fd %d", fd, file->fd);
+	return 0;
+}
+
 static int set_direct(struct domain_file *file,
 		      const struct weir_domain_file_opts *opts)
 {
-	int flags, err;
+	int err;
 
 	ask_alignment(file);
 	if (opts->align) {
@@ -88,22 +121,10 @@ static int set_direct(struct domain_file *file,
 	if (!(opts->flags & WEIR_DOMAIN_FILE_BUFFERED))
 		return 0;
 
-	flags = file_flags(opts->buffered_fd);
-	if (flags < 0)
-		return flags;
-	err = check_kind(opts->buffered_fd, flags);
-	if (err)
-		return err;
-	if (flags & O_DIRECT)
-		return why(-EINVAL, "weir_domain_file_create: .buffered_fd %d "
-			   "has O_DIRECT too", opts->buffered_fd);
-	if ((file->readable && (flags & O_ACCMODE) == O_WRONLY) ||
-	    (file->writable && (flags & O_ACCMODE) == O_RDONLY))
-		return why(-EINVAL, "weir_domain_file_create: .buffered_fd %d "
-			   "has fewer rights than fd %d", opts->buffered_fd,
-			   file->fd);
-	file->buffered_fd = opts->buffered_fd;
-	return 0;
+	err = check_buffered(file, opts->buffered_fd);
+	if (!err)
+		file->buffered_fd = opts->buffered_fd;
+	return err;
 }
 
 static int check_opts(const struct weir_domain_file_opts *opts)

@@ -137,6 +137,9 @@ static void a_direct_file_wants_a_buffered_one_with_its_rights(void **state)
 	refuse(dup(fd), &opts, -EINVAL);
 	opts.buffered_fd = fd;
 	refuse(dup(fd), &opts, -EINVAL);
+	opts.buffered_fd = test_file(state, "another", 8192, 0);
+	refuse(dup(fd), &opts, -EINVAL);
+	close(opts.buffered_fd);
 	opts.buffered_fd = -1;
 	refuse(dup(fd), &opts, -EBADF);
 	close(buffered);
