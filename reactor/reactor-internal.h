@@ -105,6 +105,8 @@ struct weir_reactor {
 
 	struct reactor_obj *objs;
 	uint32_t n_timers;		/* Counted, not listed: a million. */
+	struct weir_timer *free_timers;
+	struct timer_slab *timer_slabs;
 	struct weir_poller *pollers;
 	struct weir_poller *poller_next; /* While they run. */
 	struct worker_pool *workers;	/* NULL until first used. */
@@ -179,11 +181,12 @@ static inline bool reactor_requested(struct weir_reactor *r)
 	       (r->running ? REQUEST_STOP | REQUEST_BREAK : REQUEST_STOP);
 }
 
-/* poller.c: returns how much the pollers did; when they are due again. */
+/* poller.c: returns how many did something; when they are due again. */
 unsigned int pollers_run(struct weir_reactor *r);
 uint64_t pollers_next(struct weir_reactor *r);
 
 /* timer.c: fires what is due, at most @max.  Returns how many. */
 unsigned int timers_run(struct weir_reactor *r, unsigned int max);
+void timers_fini(struct weir_reactor *r);
 
 #endif /* WEIR_REACTOR_REACTOR_INTERNAL_H */

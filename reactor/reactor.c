@@ -244,12 +244,13 @@ int weir_reactor_destroy(struct weir_reactor *r)
 		return refuse_with_ops(r);
 	if (err)
 		return err;
+	/* A callback of the drain may have made a timer. */
+	if (r->n_timers)
+		return refuse_with_objects(r);
 
-	/* Accepted is accepted: a post that came in late runs here. */
-	while (mailbox_run(r, r->turn_max))
-		;
 	worker_fini(r);
 	rx_destroy(r);
+	timers_fini(r);
 	host_fini(r);
 	r->backend->destroy(r);
 	mailbox_fini(&r->mailbox);

@@ -3,15 +3,27 @@
 #include "config.h"
 #endif
 
-/* Timers: a node in the wheel, a callback, and a rhythm. */
+/*
+ * Timers: a node in the wheel, a callback, and a rhythm.
+ *
+ * A timer is one cache line, and they lie side by side in slabs: with a hundred
+ * thousand of them, moving one costs what its line and its neighbours' cost.
+ * Slabs are the reactor's until it is destroyed; a free timer is on a list, and
+ * lent, so that who uses a destroyed one is caught where anybody listens.
+ */
 
 #include <weir/timer.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
+#include "base/own.h"
 #include "base/why.h"
 #include "reactor/op-inline.h"
+
+#define LINE 64
+#define SLAB_TIMERS 63		/* And the slab's own line: a page. */
 
 struct weir_timer {
 	struct weir_timer_node node;
@@ -21,17 +33,79 @@ struct weir_timer {
 	uint64_t period_ns;
 };
 
+_Static_assert(sizeof(void *) != 8 || sizeof(struct weir_timer) == LINE,
+	       "a timer is a cache line");
+
+struct timer_slab {
+	struct timer_slab *next;
+	char pad[LINE - sizeof(void *)];
+	struct weir_timer timers[SLAB_TIMERS];
+};
+
+static void put(struct weir_reactor *r, struct weir_timer *t)
+{
+	t->arg = r->free_timers;
+	r->free_timers = t;
+	own_lend_in(t, sizeof(*t));
+}
+
+static int more_timers(struct weir_reactor *r)
+{
+	struct timer_slab *slab = mem_aligned(4096, sizeof(*slab));
+
+	if (!slab)
+		return -ENOMEM;
+	slab->next = r->timer_slabs;
+	r->timer_slabs = slab;
+	for (int i = SLAB_TIMERS - 1; i >= 0; i--)
+		put(r, &slab->timers[i]);
+	return 0;
+}
+
+/* A zeroed one, or NULL. */
+static struct weir_timer *get(struct weir_reactor *r)
+{
+	struct weir_timer *t;
+
+	if (!r->free_timers && more_timers(r))
+		return NULL;
+	t = r->free_timers;
+	own_take(t, sizeof(*t), sizeof(*t));
+	r->free_timers = t->arg;
+	memset(t, 0, sizeof(*t));
+	return t;
+}
+
+void timers_fini(struct weir_reactor *r)
+{
+	struct timer_slab *slab;
+	struct weir_timer *t;
+
+	while ((t = r->free_timers)) {
+		own_take(t, sizeof(*t), sizeof(*t));
+		r->free_timers = t->arg;
+	}
+	while ((slab = r->timer_slabs)) {
+		r->timer_slabs = slab->next;
+		free(slab);
+	}
+}
+
 /* Nothing of the timer is touched after its callback: it may be gone. */
 static void timer_fire(struct weir_timer_node *node)
 {
 	struct weir_timer *t = weir_container_of(node, struct weir_timer, node);
 	struct weir_reactor *r = t->reactor;
 	uint64_t when = node->expires_ns;
-	uint64_t n = 1;
+	uint64_t n = 1, now;
 
 	if (t->period_ns) {
-		n += (reactor_now(r) - when) / t->period_ns;
-		wheel_add(&r->wheel, node, when + n * t->period_ns);
+		now = reactor_now(r);
+		n += (now - when) / t->period_ns;
+		/* A time that no clock will show is never. */
+		wheel_add(&r->wheel, node,
+			  t->period_ns < WEIR_FOREVER - now ?
+			  when + n * t->period_ns : WEIR_FOREVER);
 	}
 	t->fn(t, n, t->arg);
 }
@@ -44,7 +118,7 @@ int weir_timer_create(struct weir_timer **ret, struct weir_reactor *r,
 	reactor_check_thread(r);
 	if (!fn)
 		return why(-EINVAL, "weir_timer_create: no callback");
-	t = mem_calloc(1, sizeof(*t));
+	t = get(r);
 	if (!t)
 		return why(-ENOMEM, "weir_timer_create: no memory");
 	t->reactor = r;
@@ -82,7 +156,7 @@ void weir_timer_destroy(struct weir_timer *timer)
 		return;
 	weir_timer_stop(timer);
 	timer->reactor->n_timers--;
-	free(timer);
+	put(timer->reactor, timer);
 }
 
 unsigned int timers_run(struct weir_reactor *r, unsigned int max)
