@@ -10,6 +10,21 @@
 #include "base/alloc.h"
 #include "reactor/op-inline.h"
 
+/*
+ * A cell's sequence is even when it is free for a position, odd when it is full
+ * there, and is moved on by a whole round when it is emptied.  Doubled, because
+ * in a mailbox of one cell the next round begins at the next position.
+ */
+static inline uint64_t free_at(uint64_t pos)
+{
+	return 2 * pos;
+}
+
+static inline uint64_t full_at(uint64_t pos)
+{
+	return 2 * pos + 1;
+}
+
 int mailbox_init(struct mailbox *box, uint32_t n)
 {
 	box->cells = mem_calloc(n, sizeof(*box->cells));
@@ -17,7 +32,7 @@ int mailbox_init(struct mailbox *box, uint32_t n)
 		return -ENOMEM;
 	box->mask = n - 1;
 	for (uint32_t i = 0; i < n; i++)
-		atomic_init(&box->cells[i].seq, i);
+		atomic_init(&box->cells[i].seq, free_at(i));
 	return 0;
 }
 
@@ -26,10 +41,6 @@ void mailbox_fini(struct mailbox *box)
 	free(box->cells);
 }
 
-/*
- * A cell's sequence is its position when it is free, one more when it is full,
- * and is moved on by a whole round when it is emptied.
- */
 int mailbox_put(struct mailbox *box, void (*fn)(void *arg), void *arg)
 {
 	uint64_t pos = atomic_load(&box->tail);
@@ -39,9 +50,9 @@ int mailbox_put(struct mailbox *box, void (*fn)(void *arg), void *arg)
 	for (;;) {
 		cell = &box->cells[pos & box->mask];
 		seq = atomic_load(&cell->seq);
-		if (seq < pos)
+		if (seq < free_at(pos))
 			return -EAGAIN;
-		if (seq > pos)
+		if (seq > free_at(pos))
 			pos = atomic_load(&box->tail);
 		else if (atomic_compare_exchange_weak(&box->tail, &pos,
 						      pos + 1))
@@ -49,7 +60,7 @@ int mailbox_put(struct mailbox *box, void (*fn)(void *arg), void *arg)
 	}
 	cell->fn = fn;
 	cell->arg = arg;
-	atomic_store(&cell->seq, pos + 1);
+	atomic_store(&cell->seq, full_at(pos));
 	return 0;
 }
 
@@ -57,7 +68,7 @@ bool mailbox_has(struct mailbox *box)
 {
 	struct mailbox_cell *cell = &box->cells[box->head & box->mask];
 
-	return atomic_load(&cell->seq) == box->head + 1 ||
+	return atomic_load(&cell->seq) == full_at(box->head) ||
 	       atomic_load(&box->home);
 }
 
@@ -93,11 +104,11 @@ unsigned int mailbox_run(struct weir_reactor *r, unsigned int max)
 	bring_home(box);
 	for (n = 0; n < max; n++) {
 		cell = &box->cells[box->head & box->mask];
-		if (atomic_load(&cell->seq) != box->head + 1)
+		if (atomic_load(&cell->seq) != full_at(box->head))
 			break;
 		fn = cell->fn;
 		arg = cell->arg;
-		atomic_store(&cell->seq, box->head + box->mask + 1);
+		atomic_store(&cell->seq, free_at(box->head + box->mask + 1));
 		box->head++;
 		fn(arg);
 	}

@@ -106,6 +106,25 @@ static void a_tiny_mailbox_loses_nothing(void **state)
 	many_senders(state, 2);
 }
 
+static void one_for_a_single_post_loses_nothing(void **state)
+{
+	many_senders(state, 1);
+}
+
+static void one_for_a_single_post_refuses_the_second(void **state)
+{
+	struct weir_reactor *r = start_reactor_with(state,
+		(struct weir_reactor_opts){ .mailbox = 1 });
+	int n = 0, i;
+
+	for (i = 1; i <= 3; i++) {
+		assert_int_equal(weir_post(r, count, &n), 0);
+		assert_int_equal(weir_post(r, count, &n), -EAGAIN);
+		some_turns(r, 2);
+		assert_int_equal(n, i);
+	}
+}
+
 static void a_full_mailbox_refuses(void **state)
 {
 	struct weir_reactor *r = start_reactor_with(state,
@@ -169,6 +188,29 @@ static void a_sleeping_reactor_is_woken(void **state)
 static void one_that_sleeps_for_an_hour_is_woken(void **state)
 {
 	wakes_within(state, 3600 * WEIR_SEC);
+}
+
+/* What woke it is over then: nothing keeps it from sleeping on. */
+static void a_wake_up_ends_one_sleep(void **state)
+{
+	struct waker w = { .r = start_reactor_with(state,
+		(struct weir_reactor_opts){ .spin_ns = WEIR_SPIN_NONE }) };
+	struct weir_reactor_stats before = { .size = sizeof(before) };
+	struct weir_reactor_stats after = { .size = sizeof(after) };
+	struct rec nap;
+	pthread_t t;
+
+	assert_int_equal(pthread_create(&t, NULL, wake_later, &w), 0);
+	atomic_store(&w.sleeps, true);
+	UNTIL(w.r, w.n);
+	pthread_join(t, NULL);
+	rec_init(&nap);
+	weir_reactor_stats(w.r, &before);
+	STARTS(weir_sleep_until(w.r, &nap.op,
+				weir_reactor_now(w.r) + 20 * WEIR_MSEC));
+	UNTIL(w.r, nap.calls);
+	weir_reactor_stats(w.r, &after);
+	assert_true(after.sleeps - before.sleeps < 10);
 }
 
 /* To and fro, without a timeout: a wake-up that is lost hangs. */
@@ -479,9 +521,12 @@ int main(void)
 		CASE(a_post_runs_in_the_turn_and_not_before),
 		CASE(posts_of_each_thread_keep_their_order),
 		CASE(a_tiny_mailbox_loses_nothing),
+		CASE(one_for_a_single_post_loses_nothing),
+		CASE(one_for_a_single_post_refuses_the_second),
 		CASE(a_full_mailbox_refuses),
 		CASE(a_sleeping_reactor_is_woken),
 		CASE(one_that_sleeps_for_an_hour_is_woken),
+		CASE(a_wake_up_ends_one_sleep),
 		CASE(no_wake_up_is_lost_between_two),
 		CASE(its_own_thread_may_post_too),
 		CASE(a_post_that_posts_leaves_room_for_others),
