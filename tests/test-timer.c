@@ -115,6 +115,24 @@ static void forever_never_comes(void **state)
 	weir_timer_destroy(t.timer);
 }
 
+static void a_period_that_never_ends_does_not_come_round(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct tick t;
+
+	make(&t, r);
+	set_in(&t, 0, WEIR_FOREVER);
+	UNTIL(r, t.calls);
+	some_turns(r, 10);
+	assert_int_equal(t.calls, 1);
+	assert_int_equal(t.set_inside, 1);
+	set_in(&t, 0, WEIR_FOREVER - weir_reactor_now(r));
+	UNTIL(r, t.calls == 2);
+	some_turns(r, 10);
+	assert_int_equal(t.calls, 2);
+	weir_timer_destroy(t.timer);
+}
+
 static void set_again_it_is_moved(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -365,6 +383,7 @@ int main(void)
 		CASE(many_times_none_is_early),
 		CASE(a_past_time_is_due_in_the_next_turn),
 		CASE(forever_never_comes),
+		CASE(a_period_that_never_ends_does_not_come_round),
 		CASE(set_again_it_is_moved),
 		CASE(stopped_it_is_silent),
 		CASE(a_periodic_one_goes_on),
