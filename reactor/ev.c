@@ -199,8 +199,10 @@ static int ev_wait(struct weir_reactor *r, uint64_t timeout_ns)
 	}
 	n = sleep_on(b, timeout_ns);
 	r->stats.syscalls++;
+	/* Taken in here, for it may be a wake-up only, which no reap looks for:
+	 * left there, it would end every later sleep at once. */
 	if (n)
-		b->looked_turn = 0; /* Something is there to be taken in. */
+		look(r, EVRUN_NOWAIT);
 	return n < 0 && n != -EINTR ? n : 0;
 }
 
