@@ -98,6 +98,9 @@ void uring_fd_unregister(struct weir_reactor *r, int fd)
 
 	if (fd < 0 || (uint32_t)fd >= u->files_top || !u->files[fd])
 		return;
+	/* What was started but not pushed out has only its index so far. */
+	if (io_uring_sq_ready(&u->ring))
+		io_uring_submit(&u->ring);
 	u->files[fd] = false;
 	io_uring_register_files_update(&u->ring, (unsigned int)fd, &none, 1);
 	while (u->files_top && !u->files[u->files_top - 1])

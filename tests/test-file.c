@@ -567,6 +567,13 @@ static void registered_descriptors_do_the_same(void **state)
 		weir_fd_unregister(r, fd);
 		weir_fd_unregister(r, fd);
 	}
+	/* What is under way keeps the file. */
+	assert_true(weir_fd_register(r, fd) >= 0);
+	rec_init(&rec);
+	STARTS(weir_read(r, &rec.op, fd, in, 1000, 0));
+	weir_fd_unregister(r, fd);
+	assert_int_equal(finish(r, &rec), 1000);
+
 	/* A close ends it: the number means another file next. */
 	assert_true(weir_fd_register(r, fd) >= 0);
 	assert_int_equal(RUN(r, weir_close(r, &rec.op, fd)), 0);
