@@ -130,7 +130,8 @@ void worker_submit(struct weir_reactor *r, struct weir_op *op)
 	int err = worker_ensure(r);
 
 	if (err) {
-		io_end(op, err);
+		/* But a close must be done, even if we have to wait for it. */
+		io_end(op, op->kind == IO_CLOSE ? io_sync(op) : err);
 		return;
 	}
 	p = r->workers;

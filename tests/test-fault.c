@@ -262,11 +262,31 @@ static void every_fault_point_that_fails_is_survived(void **state)
 	       ((struct world *)*state)->backend, n);
 }
 
+/* Where a close takes a worker, and none can be had. */
+static void a_close_closes_whatever_fails(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct rec rec;
+	int fd;
+	long n;
+
+	for (n = 0; n < 3; n++) {
+		fd = test_file(state, "file", 10, 1);
+		rec_init(&rec);
+		fault_arm(n);
+		STARTS(weir_close(r, &rec.op, fd));
+		fault_disarm();
+		finish(r, &rec);
+		assert_int_equal(fcntl(fd, F_GETFD), -1);
+	}
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(the_scenario_works),
 		CASE(every_fault_point_that_fails_is_survived),
+		CASE(a_close_closes_whatever_fails),
 	};
 
 	return harness_run(cases, N_OF(cases));
