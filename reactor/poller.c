@@ -83,8 +83,7 @@ unsigned int pollers_run(struct weir_reactor *r)
 		if (p->period_ns)
 			p->last_ns = reactor_now(r);
 		n = p->fn(p, p->arg);
-		if (n > 0)
-			did += (unsigned int)n;
+		did += n > 0;
 	}
 	return did;
 }

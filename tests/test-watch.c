@@ -8,6 +8,8 @@
 
 #include "tests/harness.h"
 
+#include <limits.h>
+
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -665,6 +667,18 @@ static void a_busy_poller_starves_nobody(void **state)
 	weir_poller_destroy(p.poller);
 }
 
+static void pollers_that_did_much_count_as_one_each(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct polled p = { .busy = INT_MAX }, q = { .busy = INT_MAX };
+
+	assert_int_equal(weir_poller_create(&p.poller, r, 0, on_poll, &p), 0);
+	assert_int_equal(weir_poller_create(&q.poller, r, 0, on_poll, &q), 0);
+	assert_int_equal(weir_reactor_turn(r, 0), 2);
+	weir_poller_destroy(p.poller);
+	weir_poller_destroy(q.poller);
+}
+
 static void a_poller_may_be_destroyed_in_its_callback(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -706,6 +720,7 @@ int main(void)
 		CASE(a_poller_without_period_never_lets_it_sleep),
 		CASE(an_idle_poller_lets_it_sleep_for_its_period),
 		CASE(a_busy_poller_starves_nobody),
+		CASE(pollers_that_did_much_count_as_one_each),
 		CASE(a_poller_may_be_destroyed_in_its_callback),
 	};
 
