@@ -53,10 +53,15 @@ static void heed_requests(struct weir_reactor *r)
 		begin_stopping(r);
 }
 
+static bool is_drained(struct weir_reactor *r)
+{
+	return !reactor_in_flight(r) && !r->n_zombies &&
+	       !mailbox_has(&r->mailbox);
+}
+
 static void end_stopping_if_drained(struct weir_reactor *r)
 {
-	if (r->state == WEIR_REACTOR_STOPPING && !reactor_in_flight(r) && !r->n_zombies &&
-	    !mailbox_has(&r->mailbox))
+	if (r->state == WEIR_REACTOR_STOPPING && is_drained(r))
 		r->state = WEIR_REACTOR_STOPPED;
 }
 
@@ -171,6 +176,9 @@ int turn_until_stopped(struct weir_reactor *r, uint64_t until_ns)
 	uint64_t now;
 	int n;
 
+	/* After the stop: a close, a late post, a source that was destroyed. */
+	if (r->state == WEIR_REACTOR_STOPPED && !is_drained(r))
+		r->state = WEIR_REACTOR_STOPPING;
 	while (r->state != WEIR_REACTOR_STOPPED) {
 		now = r->backend->now(r);
 		if (now >= until_ns)

@@ -15,6 +15,7 @@
 
 #include <weir/file.h>
 #include <weir/socket.h>
+#include <weir/timer.h>
 
 #define N_READS 64
 #define BLOCK 65536
@@ -269,6 +270,114 @@ static void callbacks_in_the_drain_may_close(void **state)
 	close(sv[1]);
 }
 
+static void a_close_after_the_stop_is_drained_too(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	int sv[2], fd = test_file(state, "file", 10, 1);
+	struct rec rec[2];
+
+	socket_pair(sv);
+	rec_init(&rec[0]);
+	rec_init(&rec[1]);
+	weir_reactor_stop(r);
+	assert_int_equal(weir_reactor_run(r), 0);
+	STARTS(weir_close(r, &rec[0].op, sv[0]));
+	STARTS(weir_close(r, &rec[1].op, fd));
+	end_reactor(state);
+	assert_int_equal(rec[0].calls, 1);
+	assert_int_equal(rec[1].calls, 1);
+	assert_int_equal(fcntl(sv[0], F_GETFD), -1);
+	assert_int_equal(fcntl(fd, F_GETFD), -1);
+	close(sv[1]);
+}
+
+/* A timer may be made at any time, so also in the drain. */
+struct late {
+	struct rec rec;
+	struct weir_reactor *r;
+	struct weir_timer *timer;
+};
+
+static void no_timer(struct weir_timer *timer, uint64_t n, void *arg)
+{
+	(void)timer, (void)n, (void)arg;
+}
+
+static void make_timer(struct weir_op *op, int64_t res)
+{
+	struct late *l = weir_container_of(op, struct late, rec.op);
+
+	rec_done(op, res);
+	assert_int_equal(weir_timer_create(&l->timer, l->r, no_timer, NULL), 0);
+}
+
+static void a_timer_made_in_the_drain_keeps_it(void **state)
+{
+	struct late l = { .r = start_reactor(state) };
+
+	rec_init(&l.rec);
+	l.rec.op.fn = make_timer;
+	STARTS(weir_sleep_until(l.r, &l.rec.op, WEIR_FOREVER - 1));
+	assert_int_equal(weir_reactor_destroy(l.r), -EBUSY);
+	assert_non_null(strstr(weir_why(), "timer"));
+	weir_timer_destroy(l.timer);
+	end_reactor(state);
+}
+
+/* The kernel may have data for receivers that end after the stop. */
+#define N_EARS 100
+
+struct talk {
+	struct rec rec, nop;
+	struct weir_reactor *r;
+	int sv[N_EARS][2];
+};
+
+static int no_data(struct weir_receiver *receiver, void *data, int64_t len,
+		   void *arg)
+{
+	(void)receiver, (void)data, (void)len, (void)arg;
+	return WEIR_RECEIVER_DONE;
+}
+
+static void talk_and_stop(struct weir_op *op, int64_t res)
+{
+	struct talk *t = weir_container_of(op, struct talk, rec.op);
+	int i;
+
+	rec_done(op, res);
+	for (i = 0; i < N_EARS; i++)
+		assert_int_equal(write(t->sv[i][1], "data", 4), 4);
+	assert_int_equal(weir_nop(t->r, &t->nop.op), 0);
+	weir_reactor_stop(t->r);
+}
+
+static void receivers_that_end_after_the_stop_are_drained(void **state)
+{
+	struct talk t = { .r = start_reactor_with(state,
+		(struct weir_reactor_opts){ .turn_max = 8 }) };
+	struct weir_receiver *ears[N_EARS];
+	int i;
+
+	rec_init(&t.rec);
+	rec_init(&t.nop);
+	t.rec.op.fn = talk_and_stop;
+	for (i = 0; i < N_EARS; i++) {
+		socket_pair(t.sv[i]);
+		assert_int_equal(weir_receiver_create(&ears[i], t.r,
+						      t.sv[i][0], no_data,
+						      NULL), 0);
+	}
+	some_turns(t.r, 30);
+	STARTS(weir_defer(t.r, &t.rec.op));
+	assert_int_equal(weir_reactor_run(t.r), 0);
+	for (i = 0; i < N_EARS; i++) {
+		weir_receiver_destroy(ears[i]);
+		close_pair(t.sv[i]);
+	}
+	end_reactor(state);
+}
+
 static void file_work_in_the_drain_is_done_with_its_memory(void **state)
 {
 	int fd = test_file(state, "file", 1 << 20, 4), i;
@@ -302,6 +411,9 @@ int main(void)
 		CASE(what_cannot_be_drained_is_kept),
 		CASE(callbacks_in_the_drain_cannot_prolong_it),
 		CASE(callbacks_in_the_drain_may_close),
+		CASE(a_close_after_the_stop_is_drained_too),
+		CASE(a_timer_made_in_the_drain_keeps_it),
+		CASE(receivers_that_end_after_the_stop_are_drained),
 		CASE(file_work_in_the_drain_is_done_with_its_memory),
 	};
 
