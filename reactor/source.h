@@ -57,6 +57,7 @@ struct source {
 	bool queued;		/* In one of the backend's lists. */
 	uint8_t gen;		/* Tells an old request from a new one. */
 	bool stale;		/* The request out was asked to end. */
+	uint32_t place;		/* After its request, in the submissions. */
 	uint32_t engaged;	/* Requests the kernel has. */
 	struct source *next;
 	struct source **pprev;

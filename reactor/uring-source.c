@@ -106,6 +106,7 @@ static bool request(struct uring *u, struct source *s, bool poll_first)
 		s->gen |= GEN_POLL;
 	s->engaged = 1;
 	s->stale = false;
+	s->place = u->ring.sq.sqe_tail;
 	own_release(s);
 	memset(sqe, 0, sizeof(*sqe));
 	if (poll_first)
@@ -273,6 +274,20 @@ int uring_arm(struct weir_reactor *r, struct source *s)
 	return 0;
 }
 
+/*
+ * A request that was not pushed out has no file yet, but a number, which may
+ * mean another file by then: its data or its connection would be taken.
+ */
+static void push_out(struct uring *u, const struct source *s)
+{
+	uint32_t head = __atomic_load_n(u->ring.sq.khead, __ATOMIC_RELAXED);
+
+	if (s->kind == SOURCE_WATCH || (int32_t)(s->place - head) <= 0)
+		return;
+	u->r->stats.syscalls++;
+	io_uring_submit(&u->ring);
+}
+
 void uring_disarm(struct weir_reactor *r, struct source *s)
 {
 	struct uring *u = uring_of(r);
@@ -288,6 +303,7 @@ void uring_disarm(struct weir_reactor *r, struct source *s)
 	s->stale = true;
 	if (u->last_word == s)
 		return;
+	push_out(u, s);
 	if (!uring_cancel_request(u, user_data(s)))
 		list_push(&u->retry, s);
 }
