@@ -94,8 +94,7 @@ static int do_due(struct weir_reactor *r, unsigned int *ran)
 static bool more_is_due(struct weir_reactor *r)
 {
 	return r->ready || mailbox_has(&r->mailbox) ||
-	       reactor_requested(r) || r->backend->ready(r) ||
-	       r->state == WEIR_REACTOR_STOPPED;
+	       reactor_requested(r) || r->backend->ready(r);
 }
 
 /* When time alone makes something due. */
@@ -148,7 +147,8 @@ static int one_turn(struct weir_reactor *r, uint64_t timeout_ns)
 	if (unlikely(r->host.epoll >= 0))
 		host_turn_begins(r);
 	err = do_due(r, &ran);
-	if (!err && !ran && timeout_ns && !more_is_due(r))
+	if (!err && !ran && timeout_ns &&
+	    r->state != WEIR_REACTOR_STOPPED && !more_is_due(r))
 		err = wait_and_do(r, timeout_ns, &ran);
 	if (unlikely(r->host.epoll >= 0))
 		host_turn_ends(r, more_is_due(r), next_due(r));

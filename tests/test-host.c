@@ -347,6 +347,10 @@ static void a_stop_is_told(void **state)
 	assert_int_equal(nap.res, -ECANCELED);
 	while (weir_reactor_state(r) != WEIR_REACTOR_STOPPED)
 		host_round(&h, -1);
+	/* And then there is nothing to do. */
+	host_settle(&h);
+	assert_int_equal(weir_reactor_start(r), 0);
+	assert_int_equal(host_round(&h, -1), 1);
 	host_close(&h);
 }
 
