@@ -6,8 +6,9 @@
 /*
  * Data from a connected socket, in buffers of the receive stock.
  *
- * Paused, it keeps what the kernel delivers late in a queue of buffers, linked
- * through the stock's info, and hands that out in turns after it goes on.
+ * Paused, or silent because the reactor stops, it keeps what the kernel delivers
+ * late in a queue of buffers, linked through the stock's info, and hands that
+ * out in turns after it goes on.
  */
 
 #include <weir/socket.h>
@@ -65,9 +66,15 @@ static int take_kept(struct weir_receiver *rc)
 	return id;
 }
 
+static bool is_silent(const struct weir_receiver *rc)
+{
+	return rc->paused ||
+	       rc->source.reactor->state != WEIR_REACTOR_RUNNING;
+}
+
 static bool must_keep(const struct weir_receiver *rc)
 {
-	return rc->paused || rc->first >= 0;
+	return is_silent(rc) || rc->first >= 0;
 }
 
 static void deliver(struct source *s, int64_t res, int rx_id)
@@ -115,16 +122,34 @@ static void on_resume(struct weir_op *op, int64_t res)
 
 	(void)res;
 	rc->handing = true;
-	while (!rc->paused && rc->first >= 0)
+	while (!is_silent(rc) && rc->first >= 0)
 		give(rc, take_kept(rc));
 	rc->handing = false;
 	if (rc->destroyed) {
 		free(rc);
-	} else if (!rc->paused && rc->end != NOT_ENDED) {
+	} else if (!is_silent(rc) && rc->end != NOT_ENDED) {
 		end = rc->end;
 		rc->end = NOT_ENDED;
 		rc->fn(rc, NULL, end, rc->arg);
 	}
+}
+
+/* Never inside a call: what was kept comes from the loop. */
+static void hand_out_later(struct weir_receiver *rc)
+{
+	if ((rc->first >= 0 || rc->end != NOT_ENDED) &&
+	    !weir_op_is_busy(&rc->resume))
+		op_defer(rc->source.reactor, &rc->resume);
+}
+
+static void on_start(struct reactor_obj *obj)
+{
+	struct weir_receiver *rc = weir_container_of(obj, struct weir_receiver,
+						     source.obj);
+
+	if (!rc->paused)
+		hand_out_later(rc);
+	source_start(obj);
 }
 
 static int check_fd(int fd)
@@ -149,7 +174,9 @@ static int receiver_start(struct weir_receiver *rc, struct weir_reactor *r,
 			   "reactor's receive buffers");
 	s->deliver = deliver;
 	s->release = release;
-	return source_init(s, r, "receiver", SOURCE_RECV, fd);
+	err = source_init(s, r, "receiver", SOURCE_RECV, fd);
+	s->obj.start = on_start;
+	return err;
 }
 
 int weir_receiver_create(struct weir_receiver **ret, struct weir_reactor *r,
@@ -186,17 +213,14 @@ int weir_receiver_create(struct weir_receiver **ret, struct weir_reactor *r,
 	return 0;
 }
 
-/* Never inside the call: what was kept comes from the loop. */
 static int go_on(struct weir_receiver *rc)
 {
-	struct source *s = &rc->source;
 	int err = 0;
 
 	if (rc->end == NOT_ENDED)
-		err = source_arm(s);
-	if (!err && (rc->first >= 0 || rc->end != NOT_ENDED) &&
-	    !weir_op_is_busy(&rc->resume))
-		op_defer(s->reactor, &rc->resume);
+		err = source_arm(&rc->source);
+	if (!err)
+		hand_out_later(rc);
 	return err;
 }
 

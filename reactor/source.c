@@ -18,7 +18,7 @@ static void source_stop(struct reactor_obj *obj)
 		s->reactor->backend->disarm(s->reactor, s);
 }
 
-static void source_start(struct reactor_obj *obj)
+void source_start(struct reactor_obj *obj)
 {
 	struct source *s = weir_container_of(obj, struct source, obj);
 	int err;

@@ -67,6 +67,9 @@ struct source {
 int source_init(struct source *s, struct weir_reactor *r, const char *what,
 		enum source_kind kind, int fd);
 
+/* The reactor was set running again; as reactor_obj.start. */
+void source_start(struct reactor_obj *obj);
+
 int source_arm(struct source *s);
 void source_disarm(struct source *s);
 

@@ -784,6 +784,70 @@ static void a_paused_receiver_loses_nothing(void **state)
 	close(sv[0]);
 }
 
+/* Data that the kernel has handed over when the reactor stops. */
+struct last_words {
+	struct rec rec, nop;
+	struct weir_reactor *r;
+	int fd;
+};
+
+static void say_and_stop(struct weir_op *op, int64_t res)
+{
+	struct last_words *w = weir_container_of(op, struct last_words, rec.op);
+
+	rec_done(op, res);
+	assert_int_equal(write(w->fd, "abc", 3), 3);
+	assert_int_equal(weir_nop(w->r, &w->nop.op), 0);
+	weir_reactor_stop(w->r);
+}
+
+static void a_stopped_receiver_is_silent_and_loses_nothing(void **state)
+{
+	struct last_words w = { .r = start_reactor(state) };
+	struct ear e;
+	int sv[2];
+
+	socket_pair(sv);
+	w.fd = sv[1];
+	rec_init(&w.rec);
+	rec_init(&w.nop);
+	w.rec.op.fn = say_and_stop;
+	listen_to(&e, w.r, sv[0], 100);
+	some_turns(w.r, 3);
+	STARTS(weir_defer(w.r, &w.rec.op));
+	assert_int_equal(weir_reactor_run(w.r), 0);
+	shutdown(sv[1], SHUT_WR);
+	some_turns(w.r, 5);
+	assert_int_equal(e.calls, 0);
+
+	assert_int_equal(weir_reactor_start(w.r), 0);
+	UNTIL(w.r, e.ends);
+	assert_int_equal(e.got, 3);
+	assert_memory_equal(e.in, "abc", 3);
+	stop_listening(&e);
+	close_pair(sv);
+}
+
+/* The number of its descriptor may mean another socket at once. */
+static void a_dead_receiver_takes_nothing_from_its_successor(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	int sv[2], next[2];
+	struct ear e;
+	char in[3];
+
+	socket_pair(sv);
+	socket_pair(next);
+	assert_int_equal(write(next[1], "abc", 3), 3);
+	listen_to(&e, r, sv[0], 100);
+	stop_listening(&e);
+	assert_int_equal(dup2(next[0], sv[0]), sv[0]);
+	some_turns(r, 5);
+	assert_int_equal(recv(sv[0], in, 3, MSG_DONTWAIT), 3);
+	close_pair(sv);
+	close_pair(next);
+}
+
 static void a_receiver_may_be_destroyed_in_its_callback(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -882,6 +946,8 @@ int main(void)
 		CASE(kept_buffers_hold_up_the_stream_until_released),
 		CASE(receivers_share_the_stock),
 		CASE(a_paused_receiver_loses_nothing),
+		CASE(a_stopped_receiver_is_silent_and_loses_nothing),
+		CASE(a_dead_receiver_takes_nothing_from_its_successor),
 		CASE(a_receiver_may_be_destroyed_in_its_callback),
 		CASE(a_reset_is_an_error_and_the_end),
 		CASE(destroy_with_data_on_the_way_loses_no_buffer),
