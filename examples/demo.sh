@@ -28,8 +28,8 @@ cd "$tmp" || exit 1
 
 free_kib() { df -Pk . | awk 'NR == 2 { print $4 }'; }
 
-# Collect directories of the machine, up to the wanted size, as links to them
-# would be copied as links: by cp, which we do not have to trust.
+# Collect directories of the machine, up to the wanted size, by cp; those that
+# cannot be read as a whole are left out.
 collect()
 {
 	mkdir source

@@ -39,7 +39,7 @@ static const char *wrong_kind(mode_t mode)
 	       "is a device, and not copied";
 }
 
-/* A file that says it is empty and is not, in /proc say, has no size to go by. */
+/* What says that it is empty and is not, as in /proc, has no size to go by. */
 static bool has_no_size(const struct file *f)
 {
 	char byte;

@@ -31,7 +31,7 @@ void cp_idle(struct cp *cp)
 	cp_check_end(cp);
 }
 
-/* With nothing under way and nothing to come, end the lanes and then the loop. */
+/* With nothing under way and nothing to come, end the lanes, then the loop. */
 void cp_check_end(struct cp *cp)
 {
 	if (cp->busy > 0)

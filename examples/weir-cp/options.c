@@ -41,14 +41,14 @@ static const char help[] =
 "  -r, --recursive       copy a directory and all that is in it\n"
 "  -T, --no-target-directory\n"
 "                        DEST is the copy, even if it is a directory now\n"
-"      --path=PATH       how bytes move: pipeline (through our buffers), kernel\n"
-"                        (reflink, copy_file_range), or auto\n"
+"      --path=PATH       how bytes move: pipeline (through our buffers),\n"
+"                        kernel (reflink, copy_file_range), or auto\n"
 "      --checksum        print the CRC-32C of each file\n"
 "      --verify          read each copy back, and compare\n"
 "      --fsync           have everything written out before it gets its name\n"
 "      --direct          go round the page cache (O_DIRECT)\n"
-"      --block=SIZE      bytes in a buffer, 4K to 64M (512K)\n"
-"      --depth=N         buffers, 1 to 1024 (16)\n"
+"      --block=SIZE      bytes in a buffer, 4K to 64M (512K, direct 1M)\n"
+"      --depth=N         buffers, 1 to 1024 (16, direct 8)\n"
 "      --backend=NAME    uring, ev, or auto\n"
 "      --progress        show progress, also if it is no terminal\n"
 "  -q, --quiet           no progress, only errors\n"
@@ -216,6 +216,18 @@ static int check(const struct cp_opts *o)
 	return 0;
 }
 
+/*
+ * 8 MiB of buffers.  What is copied by the processor should stay in its cache;
+ * what a disk moves costs the same for any size, so fewer are cheaper.
+ */
+static void set_defaults(struct cp_opts *o)
+{
+	if (!o->block)
+		o->block = o->direct ? 1 << 20 : 512 << 10;
+	if (!o->depth)
+		o->depth = o->direct ? 8 : 16;
+}
+
 static int take_names(struct cp_opts *o, int argc, char **argv)
 {
 	if (argc - optind != 2) {
@@ -238,8 +250,6 @@ int options_parse(struct cp_opts *o, int argc, char **argv)
 {
 	int c, err;
 
-	o->block = 512 << 10;
-	o->depth = 16;
 	while ((c = getopt_long(argc, argv, "rRTqv", options, NULL)) != -1) {
 		if (c == OPT_HELP) {
 			fputs(help, stdout);
@@ -259,6 +269,7 @@ int options_parse(struct cp_opts *o, int argc, char **argv)
 		if (err)
 			return 2;
 	}
+	set_defaults(o);
 	if (take_names(o, argc, argv) || check(o))
 		return 2;
 	return -1;
