@@ -90,7 +90,8 @@ static inline void op_make_ready(struct weir_reactor *r, struct weir_op *op,
 
 /*
  * IDLE -> READY at once, with 0: there is nothing to cancel in between.  For
- * what op_may_begin() has let pass, or what is never refused.
+ * what op_may_begin() has let pass, or what is never refused.  On a list of its
+ * own, for the sources of this turn come first.
  */
 static inline void op_defer(struct weir_reactor *r, struct weir_op *op)
 {
@@ -98,7 +99,11 @@ static inline void op_defer(struct weir_reactor *r, struct weir_op *op)
 	op->flags = 0;
 	op->detail = (struct weir_op_detail){ 0 };
 	r->n_begun++;
-	op_make_ready(r, op, 0);
+	op->res = 0;
+	op->state = OP_READY;
+	op->next = NULL;
+	*r->deferred_last = op;
+	r->deferred_last = &op->next;
 	reactor_touch(r);
 }
 

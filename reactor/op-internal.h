@@ -10,7 +10,7 @@
  *	IDLE     none; it is the caller's
  *	PENDING  the reactor's live list, and, if its class has it wait
  *	         somewhere, that queue (backlog, worker queue, pool waiters)
- *	READY    the reactor's ready list
+ *	READY    the reactor's ready list, or that of what is deferred
  *
  * What an operation does is its class's business.  A class that starts one
  * calls op_begin(), and then, not necessarily at once, op_complete(), exactly

@@ -96,6 +96,8 @@ struct weir_reactor {
 	uint32_t state;			/* WEIR_REACTOR_ */
 	bool in_turn;
 	bool running;			/* Inside weir_reactor_run(). */
+	struct weir_op *deferred;	/* READY too, due after those. */
+	struct weir_op **deferred_last;
 	uint64_t now_ns;		/* As of now_turn. */
 	uint64_t now_turn;		/* In stats.turns; 0: not known. */
 	struct wheel wheel;

@@ -155,6 +155,7 @@ static struct weir_reactor *reactor_alloc(const struct weir_reactor_opts *opts)
 	r->begun_max = opts->ops_max;
 	r->turn_max = opts->turn_max;
 	r->ready_last = &r->ready;
+	r->deferred_last = &r->deferred;
 	r->state = WEIR_REACTOR_RUNNING;
 	r->thread = pthread_self();
 	host_init(r);

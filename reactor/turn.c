@@ -65,6 +65,16 @@ static void end_stopping_if_drained(struct weir_reactor *r)
 		r->state = WEIR_REACTOR_STOPPED;
 }
 
+/* To the end of the ready list: what was deferred, in this turn's callbacks or
+ * before. */
+static void take_deferred(struct weir_reactor *r)
+{
+	*r->ready_last = r->deferred;
+	r->ready_last = r->deferred_last;
+	r->deferred = NULL;
+	r->deferred_last = &r->deferred;
+}
+
 /* Everything that is due, a bounded amount of each. */
 static int do_due(struct weir_reactor *r, unsigned int *ran)
 {
@@ -77,6 +87,8 @@ static int do_due(struct weir_reactor *r, unsigned int *ran)
 	if (unlikely(n < 0))
 		return n;
 	*ran += r->delivered;
+	if (r->deferred)
+		take_deferred(r);
 	*ran += op_run_ready(r, r->turn_max);
 	if (likely(r->state == WEIR_REACTOR_RUNNING)) {
 		if (r->wheel.n)
@@ -93,7 +105,7 @@ static int do_due(struct weir_reactor *r, unsigned int *ran)
 /* Whether a next turn would find something, as far as is known already. */
 static bool more_is_due(struct weir_reactor *r)
 {
-	return r->ready || mailbox_has(&r->mailbox) ||
+	return r->ready || r->deferred || mailbox_has(&r->mailbox) ||
 	       reactor_requested(r) || r->backend->ready(r);
 }
 

@@ -462,6 +462,35 @@ static void what_is_deferred_in_a_callback_waits_a_turn(void **state)
 	assert_int_equal(g.rec.calls, 21);
 }
 
+/* Nor is it run once more for each source that is ready. */
+static void sources_do_not_hurry_what_is_deferred(void **state)
+{
+	struct glutton g = { .r = start_reactor(state) };
+	struct weir_watch *watches[10];
+	int p[2], i, calls;
+
+	pipe_pair(p);
+	assert_int_equal(write(p[1], "x", 1), 1);
+	for (i = 0; i < 10; i++)
+		assert_int_equal(weir_watch_create(&watches[i], g.r, p[0],
+						   WEIR_READABLE, no_watch,
+						   NULL), 0);
+	some_turns(g.r, 2);
+	rec_init(&g.rec);
+	g.rec.op.fn = defer_again;
+	STARTS(weir_defer(g.r, &g.rec.op));
+	for (i = 0; i < 5; i++) {
+		calls = g.rec.calls;
+		some_turns(g.r, 1);
+		assert_int_equal(g.rec.calls, calls + 1);
+	}
+	g.enough = true;
+	some_turns(g.r, 3);
+	for (i = 0; i < 10; i++)
+		weir_watch_destroy(watches[i]);
+	close_pair(p);
+}
+
 static void a_self_deferring_op_starves_nobody(void **state)
 {
 	struct glutton g = { .r = start_reactor(state) };
@@ -702,6 +731,7 @@ int main(void)
 		CASE(one_may_turn_another),
 		CASE(a_turn_runs_at_most_turn_max_callbacks),
 		CASE(what_is_deferred_in_a_callback_waits_a_turn),
+		CASE(sources_do_not_hurry_what_is_deferred),
 		CASE(a_self_deferring_op_starves_nobody),
 		CASE(always_ready_pipes_starve_nobody),
 		CASE(an_idle_reactor_sleeps),
