@@ -38,7 +38,7 @@ struct dir *dir_new(struct cp *cp, struct dir *parent, const char *name,
 
 	if (!dir)
 		return NULL;
-	memcpy(dir->name, name, len);
+	dir->name = memcpy(dir + 1, name, len);
 	dir->dst_name = dst_name ? strdup(dst_name) : dir->name;
 	if (!dir->dst_name) {
 		free(dir);

@@ -75,8 +75,8 @@ struct dir {
 	off_t pos;		/* Where the walk goes on; the walk's. */
 	struct stat st;
 	int err;		/* Of giving it its mode and times. */
+	char *name;		/* Lies behind this. */
 	char *dst_name;		/* The same as .name but at the top. */
-	char name[];
 };
 
 struct dirs {
