@@ -121,6 +121,8 @@ static int set_direct(struct domain_file *file,
 	if (!(opts->flags & WEIR_DOMAIN_FILE_BUFFERED))
 		return 0;
 
+	if (file->align < PAGE)
+		file->align = PAGE;
 	err = check_buffered(file, opts->buffered_fd);
 	if (!err)
 		file->buffered_fd = opts->buffered_fd;

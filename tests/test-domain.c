@@ -16,6 +16,7 @@
 #include <weir/mmap.h>
 
 #include "base/fault.h"
+#include "mem/domain-internal.h"
 
 static void the_system_domain_is_there_and_cannot_be_destroyed(void **state)
 {
@@ -132,6 +133,18 @@ static void a_direct_file_wants_a_buffered_one_with_its_rights(void **state)
 	opts.buffered_fd = buffered;
 	assert_int_equal(weir_domain_file_create(&d, fd, &opts), 0);
 	assert_int_equal(weir_domain_destroy(d), 0);
+
+	/* A page is not written both ways; without the other, as asked. */
+	opts.align = 512;
+	assert_int_equal(weir_domain_file_create(&d, fd, &opts), 0);
+	assert_int_equal(domain_to_file(d)->align, 4096);
+	assert_int_equal(weir_domain_destroy(d), 0);
+	opts.flags = 0;
+	assert_int_equal(weir_domain_file_create(&d, fd, &opts), 0);
+	assert_int_equal(domain_to_file(d)->align, 512);
+	assert_int_equal(weir_domain_destroy(d), 0);
+	opts.flags = WEIR_DOMAIN_FILE_BUFFERED;
+	opts.align = 0;
 
 	opts.buffered_fd = reads;
 	refuse(dup(fd), &opts, -EINVAL);

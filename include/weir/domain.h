@@ -60,7 +60,8 @@ WEIR_API struct weir_domain *weir_domain_system(void);
  * written to.  If it is O_DIRECT, what is not aligned as the file needs it (the
  * last bytes of a file, say) goes through .buffered_fd, which must be open on
  * the same file with at least the same rights; without one it is -EINVAL when
- * the job starts.
+ * the job starts.  With one, whole pages at least go directly, whatever .align
+ * says: of a page written both ways, either part could be lost.
  *
  * Returns 0 with *@ret set, to be freed by weir_domain_destroy(), or
  *   -EINVAL  @fd is a directory or was opened with O_APPEND or O_PATH,
