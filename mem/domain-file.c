@@ -134,6 +134,9 @@ static int check_opts(const struct weir_domain_file_opts *opts)
 	if (opts->flags & ~WEIR_DOMAIN_FILE_BUFFERED)
 		return why(-EINVAL, "weir_domain_file_create: unknown .flags %x",
 			   opts->flags);
+	if (opts->reserved)
+		return why(-E2BIG, "weir_domain_file_create: .reserved is "
+			   "unknown to this version");
 	if (opts->align & (opts->align - 1))
 		return why(-EINVAL, "weir_domain_file_create: .align %u is no "
 			   "power of 2", opts->align);

@@ -60,6 +60,9 @@ static int load_opts(struct weir_pool_opts *opts,
 		opts->align = ALIGN_DEFAULT;
 	if (!opts->bufs && !opts->mmap)
 		opts->bufs = BUFS_DEFAULT;
+	if (opts->reserved)
+		return why(-E2BIG, "weir_pool_create: .reserved is unknown to "
+			   "this version");
 	if (opts->flags & ~(WEIR_POOL_NO_REGISTER | WEIR_POOL_NO_HUGE))
 		return why(-EINVAL, "weir_pool_create: unknown .flags %x",
 			   opts->flags);

@@ -117,6 +117,15 @@ static int open_direct(void **state, const char *name, int flags)
 	return fd;
 }
 
+static void what_is_reserved_is_0(void **state)
+{
+	struct weir_domain_file_opts opts = {
+		.size = sizeof(opts), .reserved = 1,
+	};
+
+	refuse(test_file(state, "f", 10, 0), &opts, -E2BIG);
+}
+
 static void a_direct_file_wants_a_buffered_one_with_its_rights(void **state)
 {
 	struct weir_domain_file_opts opts = {
@@ -201,6 +210,7 @@ int main(void)
 		CASE(a_file_domain_has_what_it_was_made_with),
 		CASE(what_has_no_offsets_is_refused),
 		CASE(bad_options_are_refused),
+		CASE(what_is_reserved_is_0),
 		CASE(a_direct_file_wants_a_buffered_one_with_its_rights),
 		CASE(a_file_is_not_memory_for_an_mmap),
 		CASE(any_failure_inside_leaves_nothing_behind),

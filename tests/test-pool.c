@@ -93,6 +93,16 @@ static void bad_options_are_refused(void **state)
 	assert_int_equal(weir_pool_destroy(NULL), 0);
 }
 
+static void what_is_reserved_is_0(void **state)
+{
+	struct weir_pool_opts opts = { .size = sizeof(opts), .reserved = 1 };
+	struct weir_pool *pool = NULL;
+
+	assert_int_equal(weir_pool_create(&pool, start_reactor(state), &opts),
+			 -E2BIG);
+	assert_null(pool);
+}
+
 static void buffers_are_aligned_apart_and_writable(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -479,6 +489,7 @@ int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(bad_options_are_refused),
+		CASE(what_is_reserved_is_0),
 		CASE(buffers_are_aligned_apart_and_writable),
 		CASE(what_comes_back_is_empty_again),
 		CASE(an_empty_pool_says_again_and_counts),
