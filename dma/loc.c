@@ -178,6 +178,8 @@ int loc_check(const struct weir_loc *loc, enum loc_side side,
 {
 	int err;
 
+	if (unlikely(loc->reserved || loc->reserved0))
+		return -EINVAL;
 	info->domain = loc->domain ? loc->domain : weir_domain_system();
 	info->total = 0;
 	info->lo = UINT64_MAX;

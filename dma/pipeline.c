@@ -46,6 +46,9 @@ static int load_opts(struct weir_pipeline_opts *opts,
 	if (opts->depth > DEPTH_MAX)
 		return why(-EINVAL, "weir_pipeline_create: .depth is at most "
 			   "%u", DEPTH_MAX);
+	if (opts->reserved)
+		return why(-E2BIG, "weir_pipeline_create: .reserved is unknown "
+			   "to this version");
 	if (opts->flags & ~WEIR_PIPELINE_ORDERED)
 		return why(-EINVAL, "weir_pipeline_create: unknown .flags %x",
 			   opts->flags);

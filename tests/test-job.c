@@ -153,6 +153,13 @@ static void what_makes_no_sense_is_refused_before_it_starts(void **state)
 	weir_job_crc32c(&j.job, weir_loc_iov(NULL, NULL, 3), 0);
 	refused(&g, &j, -EINVAL);
 
+	weir_job_copy(&j.job, mem_at(&g, 0, 10), mem_at(&g, 100, 10));
+	j.job.src.reserved = 1;
+	refused(&g, &j, -EINVAL);
+	j.job.src.reserved = 0;
+	j.job.dst.reserved0 = 1;
+	refused(&g, &j, -EINVAL);
+
 	/* Ranges. */
 	weir_job_copy(&j.job, weir_loc_mem(NULL, 10), mem_at(&g, 100, 10));
 	refused(&g, &j, -EINVAL);

@@ -177,6 +177,9 @@ static void bad_options_are_refused(void **state)
 	opts = good;
 	opts.steps = 5000;
 	assert_int_equal(weir_pipeline_create(&p, r, &opts), -EINVAL);
+	opts = good;
+	opts.reserved = 1;
+	assert_int_equal(weir_pipeline_create(&p, r, &opts), -E2BIG);
 	assert_null(p);
 	assert_int_equal(weir_pipeline_destroy(NULL), 0);
 }

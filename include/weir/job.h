@@ -227,11 +227,11 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_loc a,
  * of a file, -EXDEV or -EOPNOTSUPP if it refuses to copy between two files.
  *
  * Returns 0, or
- *   -EINVAL      .kind or .flags make no sense; a length of 0; an address of 0
- *                in this process; source and destination overlap; pull from or
- *                push to this process; not as aligned as an O_DIRECT file
- *                without .buffered_fd needs it; @job is under way or has no
- *                callback
+ *   -EINVAL      .kind or .flags make no sense; .reserved of a location is not
+ *                0; a length of 0; an address of 0 in this process; source
+ *                and destination overlap; pull from or push to this process;
+ *                not as aligned as an O_DIRECT file without .buffered_fd needs
+ *                it; @job is under way or has no callback
  *   -EMSGSIZE    the destination has no room for the source, or (a compare, or
  *                a destination by address) another length; or a side has more
  *                than WEIR_JOB_PIECES_MAX pieces
