@@ -319,8 +319,8 @@ static bool next_unit(struct weir_slot *slot)
 	put_slot(p, slot);
 	if (ret == -EAGAIN)
 		p->idle = true;
-	else if (ret < 0)
-		fail(p, ret, -ENOENT);
+	else if (ret != WEIR_PIPELINE_END)
+		fail(p, ret < 0 ? ret : -EINVAL, -ENOENT);
 	else
 		p->ended = true;
 	return false;

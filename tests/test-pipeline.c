@@ -333,6 +333,29 @@ static void an_error_of_the_stream_ends_it(void **state)
 	assert_int_equal(weir_pipeline_destroy(s.p), 0);
 }
 
+static int next_says_2(struct weir_slot *slot, void *arg)
+{
+	(void)slot, (void)arg;
+	return 2;
+}
+
+static void what_next_may_not_return_is_an_error(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pipeline_opts opts = {
+		.size = sizeof(opts), .build = on_build, .next = next_says_2,
+		.done = on_done,
+	};
+	struct weir_pipeline *p = NULL;
+	struct rec rec;
+
+	assert_int_equal(weir_pipeline_create(&p, r, &opts), 0);
+	rec_init(&rec);
+	STARTS(weir_pipeline_start(p, &rec.op));
+	assert_int_equal(finish(r, &rec), -EINVAL);
+	assert_int_equal(weir_pipeline_destroy(p), 0);
+}
+
 static void a_cancel_drains_it(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -669,6 +692,7 @@ int main(void)
 		CASE(the_first_error_ends_it_and_says_where),
 		CASE(a_failure_that_is_forgiven_is_only_counted),
 		CASE(an_error_of_the_stream_ends_it),
+		CASE(what_next_may_not_return_is_an_error),
 		CASE(a_cancel_drains_it),
 		CASE(done_may_cancel_it),
 		CASE(a_deadline_and_a_stop_drain_it_too),
