@@ -124,7 +124,7 @@ static int begin_job(struct step *s)
 {
 	struct weir_job *job = s->job;
 
-	if (unlikely(weir_op_is_busy(&job->op)))
+	if (unlikely(job->op.state != OP_IDLE))
 		return -EINVAL;
 	job->op.fn = chain_job_ended;
 	job->op.data = s;
