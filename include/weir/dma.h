@@ -43,7 +43,7 @@ struct weir_dma_opts {
 	uint32_t jobs_max;	/* Under way at once; 0: 4096. */
 	uint32_t turn_bytes;	/* That cpu may touch in a turn; 0: 1 MiB. */
 	uint64_t worker_min;	/* Bytes from which on cpu jobs go to a
-				 * worker; 0: none does. */
+				 * worker, if one can be made; 0: none does. */
 	uint64_t file_slice;	/* Bytes that the kernel copies between files
 				 * at a time; 0: 16 MiB. */
 };
@@ -105,7 +105,8 @@ WEIR_API int weir_dma_stop(struct weir_dma *dma, struct weir_op *op);
  * Free @dma.  NULL is allowed.
  *
  * Returns 0, or, with the context as it was:
- *   -EBUSY  jobs are under way, or it is stopping
+ *   -EBUSY  jobs are under way, it is stopping, or callbacks of jobs that had to
+ *           wait for their turn are due
  *
  * Call on the context's reactor; callbacks too.
  */

@@ -64,9 +64,10 @@ WEIR_API struct weir_domain *weir_domain_system(void);
  * says: of a page written both ways, either part could be lost.
  *
  * Returns 0 with *@ret set, to be freed by weir_domain_destroy(), or
- *   -EINVAL  @fd is a directory or was opened with O_APPEND or O_PATH,
- *            .align is no power of 2, .buffered_fd is O_DIRECT itself, has
- *            fewer rights or is open on another file, or an unknown flag
+ *   -EINVAL  @fd is a directory, or was opened with O_PATH, or for writing
+ *            with O_APPEND; .align is no power of 2; .buffered_fd is
+ *            O_DIRECT itself, has fewer rights or is open on another file; or
+ *            an unknown flag
  *   -EBADF   @fd or .buffered_fd is not open
  *   -ESPIPE  @fd cannot be positioned: a pipe, a socket, a terminal
  *   -E2BIG   @opts asks for what this version does not know

@@ -234,7 +234,8 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_loc a,
  *                it; @job is under way or has no callback
  *   -EMSGSIZE    the destination has no room for the source, or (a compare, or
  *                a destination by address) another length; or a side has more
- *                than WEIR_JOB_PIECES_MAX pieces
+ *                than WEIR_JOB_PIECES_MAX pieces, or a list of it has nearly
+ *                WEIR_BUF_REFS_MAX references
  *   -ERANGE      a range wraps around, ends beyond INT64_MAX in a file, or a
  *                part of bufs is beyond their data
  *   -EACCES      the mmap or the file of the destination is not writable, or
