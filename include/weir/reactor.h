@@ -103,9 +103,9 @@ struct weir_reactor_stats {
  *
  * The backend is the one of @opts, else of the environment variable
  * WEIR_BACKEND ("uring", "ev" or "auto"), else io_uring where the kernel allows
- * it and libev where it does not (ENOSYS, EPERM, EACCES).  A backend that was
- * asked for by name is used without probing for another: under a seccomp
- * filter that kills, name "ev".
+ * it and libev where it does not (ENOSYS, EPERM, EACCES) or has no memory left
+ * for this user's rings (ENOMEM).  A backend that was asked for by name is used
+ * without probing for another: under a seccomp filter that kills, name "ev".
  *
  * Returns 0 with *@ret set, to be freed by weir_reactor_destroy(), or
  *   -EINVAL      an option is out of its range, or WEIR_BACKEND has no sense
@@ -130,6 +130,7 @@ WEIR_API int weir_reactor_create(struct weir_reactor **ret,
  *   -EBUSY  operations could not be drained in time, or timers, watches,
  *           pools or other objects of @r still exist; weir_why() names them.
  *           Or the call comes from one of @r's own callbacks.
+ *   -ENOMEM, -EIO  the kernel refused to wait; weir_why() says more
  *
  * Call on @r's thread, outside its callbacks.
  */
@@ -257,7 +258,8 @@ WEIR_API int weir_reactor_stats(struct weir_reactor *r,
 				struct weir_reactor_stats *ret);
 
 /*
- * Complete @op with 0 in @r's next turn: run something later, from the loop.
+ * Complete @op with 0 in @r's turn: run something later, from the loop.  In a
+ * callback of a post or a source that may be later in this turn, else the next.
  *
  * What a deferred callback defers again waits behind all else that is due, so
  * that a chain of them cannot keep the loop from the rest.
