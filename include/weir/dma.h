@@ -105,8 +105,8 @@ WEIR_API int weir_dma_stop(struct weir_dma *dma, struct weir_op *op);
  * Free @dma.  NULL is allowed.
  *
  * Returns 0, or, with the context as it was:
- *   -EBUSY  jobs are under way, it is stopping, or callbacks of jobs that had to
- *           wait for their turn are due
+ *   -EBUSY  jobs are under way, it is stopping, or callbacks of jobs that
+ *           had to wait for their turn are due
  *
  * Call on the context's reactor; callbacks too.
  */

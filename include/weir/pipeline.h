@@ -56,8 +56,8 @@ typedef int weir_pipeline_build_fn(struct weir_slot *slot, void *arg);
  *
  * Returns WEIR_PIPELINE_UNIT, WEIR_PIPELINE_END, or a negative errno: -EAGAIN
  * if there is none now (weir_pipeline_kick() when there is), any other is an
- * error of the pipeline, and what is none of these is -EINVAL.  Not called again
- * after the end or an error.
+ * error of the pipeline, and what is none of these is -EINVAL.  Not called
+ * again after the end or an error.
  */
 typedef int weir_pipeline_next_fn(struct weir_slot *slot, void *arg);
 
