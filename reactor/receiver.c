@@ -6,9 +6,9 @@
 /*
  * Data from a connected socket, in buffers of the receive stock.
  *
- * Paused, or silent because the reactor stops, it keeps what the kernel delivers
- * late in a queue of buffers, linked through the stock's info, and hands that
- * out in turns after it goes on.
+ * Paused, or silent because the reactor stops, it keeps what the kernel
+ * delivers late in a queue of buffers, linked through the stock's info, and
+ * hands that out in turns after it goes on.
  */
 
 #include <weir/socket.h>
