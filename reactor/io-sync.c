@@ -22,7 +22,7 @@
 
 #include <weir/watch.h>
 
-#define COPY_STEP_MAX (16u << 20) /* Bytes: the kernel stops only in between. */
+#define COPY_STEP_MAX (16u << 20) /* Bytes that the kernel copies at a time. */
 
 static int64_t result(long ret)
 {

@@ -3,7 +3,7 @@
 #include "config.h"
 #endif
 
-/* The life of an operation: cancel, deadline, callback; and the simplest two. */
+/* The life of an operation: cancel, deadline, callback; and a simple one. */
 
 #include "reactor/op-inline.h"
 
@@ -89,8 +89,8 @@ int weir_op_is_busy(const struct weir_op *op)
 }
 
 /*
- * Only what is there now, taken off as a whole: what callbacks add waits for the
- * next turn, so that a chain of them cannot hold up the rest of this one.
+ * Only what is there now, taken off as a whole: what callbacks add waits, so
+ * that a chain of them cannot hold up the rest of this turn.
  */
 unsigned int op_run_ready(struct weir_reactor *r, unsigned int max)
 {

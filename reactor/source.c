@@ -3,7 +3,7 @@
 #include "config.h"
 #endif
 
-/* The common part of what delivers again and again; the header has the states. */
+/* The common part of what delivers again and again; states in the header. */
 
 #include "reactor/source.h"
 

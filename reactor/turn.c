@@ -216,6 +216,8 @@ int weir_reactor_run(struct weir_reactor *r)
 	if (r->in_turn)
 		return why(-EBUSY, "weir_reactor_run: called from a callback "
 			   "of the same reactor");
+	if (r->state == WEIR_REACTOR_STOPPED)
+		return 0;
 	r->running = true;
 	for (n = 0; n >= 0 && r->state != WEIR_REACTOR_STOPPED;) {
 		n = weir_reactor_turn(r, WEIR_FOREVER);

@@ -88,8 +88,9 @@ void wheel_rearm(struct wheel *w, struct weir_timer_node *n,
  * expiry; not after the last time seen if there is something due now.
  *
  * It may be earlier than any expiry when a node was re-armed for later, or when
- * a crowded slot is to be spread over the level below, which is better done before its first node is due.  A slot
- * with a few nodes is not worth waking up for.
+ * a crowded slot is to be spread over the level below, which is better done
+ * before its first node is due.  A slot with a few nodes is not worth waking up
+ * for.
  *
  * Returns UINT64_MAX if nothing will ever be due.
  */
@@ -98,8 +99,8 @@ uint64_t wheel_next(struct wheel *w);
 /*
  * Take one due node out of the wheel.  They come in the order of their ticks
  * and, where these are equal, in the order they were added, but for those that
- * were re-armed or added while a slot was being spread.  A @now_ns in the past counts as the highest
- * seen so far.
+ * were re-armed or added while a slot was being spread.  A @now_ns in the past
+ * counts as the highest seen so far.
  *
  * To be called in a loop, as long as the caller has patience: between two
  * calls any node may be added, deleted or freed.
