@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -23,6 +24,8 @@
 #define DRAIN_TURNS 100		/* Of DRAIN_TURN_NS: a second. */
 #define DRAIN_TURN_NS (10 * WEIR_MSEC)
 #define DRAIN_MAX 1024
+#define REFUND_TRIES 5
+#define REFUND_NS (10 * WEIR_MSEC)
 
 /* What we cannot do without: nothing dropped, and waits with a timeout. */
 #define NEEDED (IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG)
@@ -151,17 +154,24 @@ static int climb(struct uring *u, uint32_t sq, uint32_t cq, unsigned int rung)
 
 /*
  * Where rings count towards a small ulimit -l, a smaller one fits; it only
- * takes more system calls.
+ * takes more system calls.  And the kernel forgets some 20 ms late what was
+ * counted for a ring that is gone, of this process or another.
  */
 static int open_ring(struct uring *u, uint32_t sq, unsigned int rung)
 {
+	const struct timespec refund = { .tv_nsec = REFUND_NS };
 	uint32_t cq = URING_CQ_MIN;
 	int err = climb(u, sq, cq, rung);
+	int i;
 
 	while (err == -ENOMEM && cq > URING_CQ_LEAST) {
 		cq /= 4;
 		if (sq > cq / 4)
 			sq = cq / 4;
+		err = climb(u, sq, cq, rung);
+	}
+	for (i = 0; err == -ENOMEM && i < REFUND_TRIES; i++) {
+		nanosleep(&refund, NULL);
 		err = climb(u, sq, cq, rung);
 	}
 	return err;
