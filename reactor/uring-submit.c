@@ -353,11 +353,15 @@ void uring_cancel(struct weir_reactor *r, struct weir_op *op)
 	}
 }
 
-/* A wish for zero copy that this socket does not grant. */
+/*
+ * A wish for zero copy that this socket does not grant, or for which the user
+ * has too little locked memory left: what is in flight counts towards it.
+ */
 static bool zerocopy_refused(const struct weir_op *op, int32_t res)
 {
 	return op->kind == IO_SEND && op->u.io.flags & WEIR_SOCK_ZEROCOPY &&
-	       (res == -EOPNOTSUPP || res == -EINVAL);
+	       (res == -EOPNOTSUPP || res == -EINVAL || res == -ENOBUFS ||
+		res == -ENOMEM);
 }
 
 /*
