@@ -21,6 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <weir/base.h>
+
 #include "bench/bench.h"
 #include "bench/echo.h"
 
@@ -198,6 +200,15 @@ static void measure(struct bench *b, const struct echo_server *s, int conns)
 	client_close(&c);
 }
 
+static void measure_all(struct bench *b, int conns)
+{
+	const struct echo_server *s;
+
+	for (s = echo_servers; s < echo_servers + n_echo_servers; s++)
+		if (bench_wants(b, s->name) && echo_can_run(s))
+			measure(b, s, conns);
+}
+
 static void goals(struct bench *b)
 {
 	static const char *const peers[] = { "libev", "libuv" };
@@ -231,12 +242,13 @@ int main(int argc, char **argv)
 	if (bench_cpus() < 2)
 		bench_note("one CPU only: server and client share it");
 	bench_pin(1);
+	for (unsigned int k = 0; k < n_echo_servers; k++)
+		if (!echo_can_run(&echo_servers[k]))
+			bench_note("%s is not there: %s", echo_servers[k].name,
+				   weir_why());
 	for (size_t i = 0; i < ARRAY_SIZE(conns); i++)
 		for (bench_begin(&b); bench_next(&b); )
-			for (unsigned int k = 0; k < n_echo_servers; k++)
-				if (bench_wants(&b, echo_servers[k].name))
-					measure(&b, &echo_servers[k],
-						conns[i]);
+			measure_all(&b, conns[i]);
 	goals(&b);
 	return bench_done(&b);
 }

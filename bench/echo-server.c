@@ -293,17 +293,29 @@ static void serve_libuv(int fd)
 #endif
 
 const struct echo_server echo_servers[] = {
-	{ "epoll", serve_epoll },
-	{ "epoll, spinning", serve_spinning },
-	{ "weir uring", serve_uring },
-	{ "weir ev", serve_weir_ev },
-	{ "weir no spin", serve_no_spin },
+	{ "epoll", serve_epoll, 0 },
+	{ "epoll, spinning", serve_spinning, 0 },
+	{ "weir uring", serve_uring, WEIR_BACKEND_URING },
+	{ "weir ev", serve_weir_ev, WEIR_BACKEND_EV },
+	{ "weir no spin", serve_no_spin, WEIR_BACKEND_URING },
 #ifdef HAVE_LIBEV
-	{ "libev", serve_libev },
+	{ "libev", serve_libev, 0 },
 #endif
 #ifdef HAVE_LIBUV
-	{ "libuv", serve_libuv },
+	{ "libuv", serve_libuv, 0 },
 #endif
 };
 
 const unsigned int n_echo_servers = ARRAY_SIZE(echo_servers);
+
+bool echo_can_run(const struct echo_server *s)
+{
+	struct weir_reactor_opts opts = {
+		.size = sizeof(opts), .backend = s->backend,
+	};
+	struct weir_reactor *r;
+
+	if (!s->backend)
+		return true;
+	return !weir_reactor_create(&r, &opts) && !weir_reactor_destroy(r);
+}

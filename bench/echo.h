@@ -4,6 +4,9 @@
 
 /* The echo servers, one per loop; each runs in a process of its own. */
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #define ECHO_CONNS_MAX 1024
 #define ECHO_BUF 4096
 
@@ -11,9 +14,13 @@ struct echo_server {
 	const char *name;
 	/* Serve the listening socket until killed; returns only on failure. */
 	void (*serve)(int fd);
+	uint32_t backend;	/* WEIR_BACKEND_ that it needs; 0: none. */
 };
 
 extern const struct echo_server echo_servers[];
 extern const unsigned int n_echo_servers;
+
+/* Whether @s can run here; weir_why() says why not. */
+bool echo_can_run(const struct echo_server *s);
 
 #endif /* BENCH_ECHO_H */

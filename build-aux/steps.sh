@@ -120,7 +120,7 @@ lint()
 	(cd "$src" && find bootstrap .ci/run build-aux/tap-run.sh \
 		build-aux/steps.sh tests examples bench -type f \
 		\( -name '*.sh' -o -name bootstrap -o -name run \) \
-		-exec shellcheck {} +)
+		-exec shellcheck -S warning {} +)
 }
 
 if command -v shellcheck >/dev/null; then
