@@ -102,10 +102,14 @@ static void take(struct side *s, struct msg *m)
 /* Returns whether the list was empty, and a wake-up is due. */
 static bool push(struct side *to, struct msg *m)
 {
-	m->next = atomic_load_explicit(&to->inbox, memory_order_relaxed);
-	while (!atomic_compare_exchange_weak(&to->inbox, &m->next, m))
-		;
-	return !m->next;
+	struct msg *top = atomic_load_explicit(&to->inbox,
+					       memory_order_relaxed);
+
+	/* Once it is in, it is theirs: look at it no more. */
+	do {
+		m->next = top;
+	} while (!atomic_compare_exchange_weak(&to->inbox, &top, m));
+	return !top;
 }
 
 static void take_all(struct side *s)
