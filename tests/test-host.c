@@ -185,10 +185,9 @@ static void an_earlier_timer_set_outside_is_told(void **state)
 	HOST_UNTIL(&h, periodic >= 5);
 	weir_timer_destroy(a);
 	weir_timer_destroy(b);
-	/* One turn in vain may come of what was set, and no more. */
-	host_round(&h, 5);
-	host_settle(&h);
-	assert_int_equal(host_round(&h, 5), 0);
+	/* Turns in vain may come of what was set; but they come to an end. */
+	for (int i = 0; host_round(&h, 5); i++)
+		assert_true(i < 20);
 	host_close(&h);
 }
 
