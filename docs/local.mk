@@ -36,4 +36,7 @@ dist-hook: $(man3_stamp)
 clean-local:
 	-rm -f %D%/man/weir_*.3 $(man3_stamp)
 
-EXTRA_DIST += build-aux/man3.awk
+EXTRA_DIST += \
+	%D%/bench.txt \
+	%D%/check-long.txt \
+	build-aux/man3.awk
