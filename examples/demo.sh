@@ -113,6 +113,7 @@ run()
 }
 
 # Why backend $1 cannot be had.
+# shellcheck disable=SC2069 # what it complains of is wanted, what it prints is not
 refused() { "$cp" --backend="$1" list.source out 2>&1 >/dev/null; }
 
 field() { sed -n "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/p" out; }

@@ -168,6 +168,7 @@ t_deep()
 t_few_descriptors()
 {
 	rm -rf copy
+	# shellcheck disable=SC3045 # every shell of Linux has it
 	(ulimit -n 256; expect 0 cp_ -r tree copy; echo "$why" >why)
 	[ -s why ] && wrong "$(cat why)"
 	same tree copy
@@ -313,7 +314,7 @@ t_full_disk()
 # --direct the new file has a temporary name.
 t_signals()
 {
-	for kind in 2, 15, "15,${no_direct:---direct}"; do
+	for kind in "2," "15," "15,${no_direct:---direct}"; do
 		signal=${kind%%,*}
 		option=${kind#*,}
 		[ "$option" ] && [ "$option" != --direct ] && continue

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# shellcheck shell=sh
+# shellcheck shell=sh disable=SC2034 # its variables are for who sources it
 # What test-weir-cp.sh needs: a directory, ways to say what is wrong, and files
 # to copy.  It is sourced.
 set -u
