@@ -1,6 +1,8 @@
 libweir_all_la_SOURCES += \
 	%D%/acceptor.c \
 	%D%/backend.h \
+	%D%/errand.c \
+	%D%/errand.h \
 	%D%/event.c \
 	%D%/file.c \
 	%D%/host.c \

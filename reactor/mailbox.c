@@ -73,8 +73,9 @@ bool mailbox_has(struct mailbox *box)
 }
 
 /* The stack has the last on top; results are due in the order they came. */
-static void bring_home(struct mailbox *box)
+void mailbox_bring_home(struct weir_reactor *r)
 {
+	struct mailbox *box = &r->mailbox;
 	struct weir_op *op, *next, *list = NULL;
 
 	if (likely(!atomic_load(&box->home)))
@@ -101,7 +102,7 @@ unsigned int mailbox_run(struct weir_reactor *r, unsigned int max)
 	unsigned int n;
 	void *arg;
 
-	bring_home(box);
+	mailbox_bring_home(r);
 	for (n = 0; n < max; n++) {
 		cell = &box->cells[box->head & box->mask];
 		if (atomic_load(&cell->seq) != full_at(box->head))

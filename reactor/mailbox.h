@@ -58,6 +58,9 @@ bool mailbox_has(struct mailbox *box);
 /* Run at most @max posts, and complete what came home.  Returns how many. */
 unsigned int mailbox_run(struct weir_reactor *r, unsigned int max);
 
+/* Complete what came home; not inside a callback of what does. */
+void mailbox_bring_home(struct weir_reactor *r);
+
 /* Any thread: wake @r if it sleeps and nobody did yet. */
 void mailbox_wake(struct weir_reactor *r);
 

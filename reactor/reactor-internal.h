@@ -11,6 +11,7 @@
  *	wait.c       spin, sleep, and the account of time
  *	host.c       the one descriptor for foreign loops
  *	mailbox.c    posts, and operations that come home from other threads
+ *	errand.c     what other threads want looked after, never refused
  *	worker.c     threads for what blocks
  *	wheel.c      the timer wheel;  timer.c  timers
  *	file.c       file operations;  socket.c  socket operations;  listen.c

@@ -254,6 +254,21 @@ uint32_t backend_of(const struct world *w)
 					   WEIR_BACKEND_URING;
 }
 
+/*
+ * Where rings count towards a small ulimit -l, which is the user's and not the
+ * process's, the tests that run beside this one may have it all for a while.
+ */
+static int create_patiently(struct weir_reactor **ret,
+			    const struct weir_reactor_opts *opts)
+{
+	int tries = 100, err;
+
+	do
+		err = weir_reactor_create(ret, opts);
+	while (err == -ENOMEM && tries-- && !poll(NULL, 0, 20));
+	return err;
+}
+
 struct weir_reactor *start_reactor_with(void **state,
 					struct weir_reactor_opts opts)
 {
@@ -263,7 +278,7 @@ struct weir_reactor *start_reactor_with(void **state,
 	assert_null(w->r);
 	opts.size = sizeof(opts);
 	opts.backend = backend_of(w);
-	err = weir_reactor_create(&w->r, &opts);
+	err = create_patiently(&w->r, &opts);
 	if (err)
 		fail_msg("weir_reactor_create: %d: %s", err, weir_why());
 	assert_string_equal(weir_reactor_backend(w->r), w->backend);

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_REACTOR_ERRAND_H
+#define WEIR_REACTOR_ERRAND_H
+
+/*
+ * An errand: something of a reactor's own that other threads can ask it to look
+ * after, as often as they like and without ever being refused.
+ *
+ * Embedded in the object that is to be looked after.  What there is to do is
+ * written down elsewhere first (a list of bufs that came home, a flag); sending
+ * says only that there is something.  Sends that come before the errand runs
+ * are one.
+ *
+ * It travels as an operation that comes home (see mailbox.h), but is none: it
+ * is not counted, has no result, and is never under way.
+ */
+
+#include <stdatomic.h>
+
+#include "reactor/op-internal.h"
+
+struct errand {
+	struct weir_op op;
+	atomic_bool sent;
+	void (*run)(struct errand *errand);
+};
+
+/*
+ * Make @errand ready: @run is called on @r's thread, in its turn, at least once
+ * after each send.
+ */
+void errand_init(struct errand *errand, struct weir_reactor *r,
+		 void (*run)(struct errand *errand));
+
+/* Any thread.  What was written before is seen by run(). */
+void errand_send(struct errand *errand);
+
+/*
+ * The reactor's thread: run it now, if it was sent.  Nobody sends it any more,
+ * or waits for what it does: then it can be freed.
+ */
+void errand_finish(struct errand *errand);
+
+#endif /* WEIR_REACTOR_ERRAND_H */
