@@ -66,7 +66,7 @@ compile()
 	(cd "$dir" && $CC -Wall -o "$output" hello.c "$@")
 }
 
-links_only_weir() { ! pc --libs | grep -E 'uring|-lev'; }
+links_only_weir() { ! pc --libs | grep -E -- '-luring|-lev'; }
 
 hello_works()
 {
