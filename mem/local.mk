@@ -9,6 +9,8 @@ libweir_all_la_SOURCES += \
 	%D%/mmap.c \
 	%D%/pages.c \
 	%D%/pages.h \
-	%D%/pool.c
+	%D%/pool.c \
+	%D%/segment-internal.h \
+	%D%/segment.c
 
 EXTRA_DIST += %D%/README.md

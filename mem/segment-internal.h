@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_MEM_SEGMENT_INTERNAL_H
+#define WEIR_MEM_SEGMENT_INTERNAL_H
+
+/*
+ * How an mmap becomes known to the map of all memory, and is forgotten.
+ *
+ *	start:   err = segment_add(m);		may refuse: then nothing changed
+ *		 ... the mmap is started ...
+ *		 segment_added(m);		tells who wants to know
+ *	stop:    err = segment_may_remove(m);	before anything is taken back
+ *		 ... registrations go, state becomes stopped ...
+ *		 segment_remove(m);		tells, then forgets
+ *
+ * An import, which is born started, does the same.  All but
+ * segment_may_remove() run callbacks of the user's: no lock may be held.
+ * segment_added() comes last, because a callback may stop and destroy the mmap.
+ * segment_remove() returns when all callbacks have, so that the memory may be
+ * unmapped after it; until then segment_may_remove() answers -EBUSY, which
+ * keeps a callback from destroying the mmap that is being stopped.
+ *
+ * Only what the processor can reach has segments; others are let through.
+ */
+
+struct weir_mmap;
+
+/*
+ * Returns 0, or -ENOMEM, -ERANGE (beyond the address mask), or what a validator
+ * answered; leaves a sentence.
+ */
+int segment_add(struct weir_mmap *mmap);
+void segment_added(struct weir_mmap *mmap);
+
+/* Returns 0, or -EBUSY with a sentence.  Any lock may be held. */
+int segment_may_remove(const struct weir_mmap *mmap);
+void segment_remove(struct weir_mmap *mmap);
+
+#endif /* WEIR_MEM_SEGMENT_INTERNAL_H */
