@@ -3,6 +3,7 @@ weirinclude_HEADERS += \
 	%D%/weir/buf.h \
 	%D%/weir/chain.h \
 	%D%/weir/crc32c.h \
+	%D%/weir/device.h \
 	%D%/weir/dma.h \
 	%D%/weir/domain.h \
 	%D%/weir/file.h \

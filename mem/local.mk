@@ -1,6 +1,12 @@
 libweir_all_la_SOURCES += \
 	%D%/buf-internal.h \
 	%D%/buf.c \
+	%D%/device-cpu.c \
+	%D%/device-internal.h \
+	%D%/device-rdma.c \
+	%D%/device-soft.c \
+	%D%/device-uring.c \
+	%D%/device.c \
 	%D%/domain-file.c \
 	%D%/domain-internal.h \
 	%D%/domain.c \

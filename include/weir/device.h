@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_DEVICE_H
+#define WEIR_DEVICE_H
+
+/*
+ * A device: something that can move memory, or that has memory of its own.
+ *
+ *	cpu       the processor, with the system calls that move memory
+ *	io_uring  the kernel, through its rings; it can register memory
+ *	soft-dm   device memory in software, with the rules of the real one
+ *	mlx5_0    an RDMA device, by the name that the kernel gave it
+ *
+ * What a device can do is told before it is opened: weir_device_list() makes
+ * a snapshot of what there is, weir_devinfo_caps() answers from it.  What is
+ * there but cannot be used is listed too, with a sentence that says why not
+ * and what would change that.
+ *
+ * A capability that a device lacks is -EOPNOTSUPP from the call that needs it.
+ *
+ * Devices belong to the process.  An open device has one instance, which is
+ * counted.
+ *
+ * Re-creates doca_devinfo and doca_dev.
+ */
+
+#include <weir/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct weir_device;
+struct weir_devinfo;
+
+/* Kinds of devices; weir_device_caps.kind. */
+#define WEIR_DEVICE_CPU 1
+#define WEIR_DEVICE_IO_URING 2
+#define WEIR_DEVICE_SOFT_DM 3
+#define WEIR_DEVICE_RDMA 4
+
+/* weir_device_caps.flags */
+#define WEIR_DEVICE_USABLE 1u	/* It can be opened; else see .why. */
+#define WEIR_DEVICE_SOFTWARE 2u	/* Processor cycles do its work. */
+
+/*
+ * What a device can do; weir_device_caps.caps.  Without the bit the call that
+ * stands beside it is -EOPNOTSUPP.
+ */
+#define WEIR_DEVICE_CAP_MMAP 1u		/* Serve memory of this process:
+					 * weir_mmap_add_device(). */
+#define WEIR_DEVICE_CAP_DMABUF 2u	/* Serve a dma-buf: the same, with a
+					 * range of weir_mmap_set_dmabuf(). */
+#define WEIR_DEVICE_CAP_DM 4u		/* weir_dm_alloc() */
+#define WEIR_DEVICE_CAP_DM_IMPORT 8u	/* weir_dm_import() */
+#define WEIR_DEVICE_CAP_DM_EXPORT 16u	/* weir_dm_export_fd() */
+#define WEIR_DEVICE_CAP_EXPORT 32u	/* Export memory that it serves:
+					 * weir_mmap_export(). */
+#define WEIR_DEVICE_CAP_IMPORT 64u	/* weir_mmap_import() */
+
+/*
+ * The bit that stands for a kind of domain in weir_device_caps.domains, or for
+ * a kind of job in .jobs.  User kinds of domains have none.
+ */
+#define WEIR_DEVICE_BIT(kind) (UINT64_C(1) << (kind))
+
+/*
+ * Properties and capabilities of a device; weir_devinfo_caps().
+ */
+struct weir_device_caps {
+	size_t size;		/* Set by the caller: what it has room for. */
+	char name[64];
+	char why[256];		/* If it is not usable: why not, and what would
+				 * change that.  Else "". */
+	uint32_t kind;		/* WEIR_DEVICE_ */
+	uint32_t flags;		/* WEIR_DEVICE_USABLE, _SOFTWARE */
+	uint32_t caps;		/* WEIR_DEVICE_CAP_ */
+	int32_t numa_node;	/* -1: none, or it is not known. */
+	uint64_t domains;	/* Kinds that it reaches, as bits. */
+	uint64_t jobs;		/* WEIR_JOB_ kinds that it does, as bits. */
+	uint64_t max_size;	/* Bytes in one job; 0: no bound of its own. */
+	uint64_t max_register;	/* Bytes in one registration; 0: likewise. */
+	uint64_t dm_size;	/* Bytes of device memory. */
+	uint32_t max_segments;	/* Pieces of each side of a job. */
+	uint32_t align;		/* Of addresses and lengths; 1: none. */
+	uint32_t address_bits;	/* Of the addresses that it takes. */
+	uint32_t reserved;
+};
+
+/*
+ * Make a list of the devices that there are: *@ret gets an array of *@n
+ * entries and a NULL.  Entries live as long as their list; a device that was
+ * opened from one lives on.
+ *
+ * io_uring is tried, with a ring that is closed again, unless WEIR_BACKEND=ev
+ * says that it is not to be touched.
+ *
+ * Returns 0 with *@ret and *@n set, *@ret to be freed by
+ * weir_device_list_free(), or
+ *   -ENOMEM  no memory
+ *
+ * Any thread.  Some system calls.
+ *
+ * Re-creates doca_devinfo_create_list().
+ */
+WEIR_API int weir_device_list(struct weir_devinfo ***ret, size_t *n);
+
+/*
+ * Free @list and its entries.  NULL is allowed.
+ *
+ * Any thread.
+ */
+WEIR_API void weir_device_list_free(struct weir_devinfo **list);
+
+/*
+ * Copy the properties and capabilities of a device to *@ret, whose .size the
+ * caller has set.
+ *
+ * Returns 0, or
+ *   -EINVAL  .size is too small to hold even itself
+ *
+ * Any thread.  Never blocks.
+ */
+WEIR_API int weir_devinfo_caps(const struct weir_devinfo *info,
+			       struct weir_device_caps *ret);
+
+/*
+ * Open the device of @info.  If it is open already, *@ret is the same as
+ * before: there is one instance, and as many closes as opens end it.
+ *
+ * Returns 0 with *@ret set, to be given back by weir_device_close(), or
+ *   -EOPNOTSUPP  it cannot be used; weir_why() has the reason of its entry
+ *   -ENODEV      it has gone since the list was made
+ *   -EMFILE      no descriptor left, or it is open UINT32_MAX times
+ *   -ENOMEM      no memory
+ *
+ * Any thread.
+ *
+ * Re-creates doca_dev_open().
+ */
+WEIR_API int weir_device_open(struct weir_device **ret,
+			      const struct weir_devinfo *info);
+
+/*
+ * As weir_device_open(), of the device that is called @name now.
+ *
+ * Returns 0 with *@ret set, to be given back by weir_device_close(), or
+ *   -ENOENT  there is none of that name; weir_why() says which there are
+ *   -EOPNOTSUPP, -EMFILE, -ENOMEM  see weir_device_open()
+ *
+ * Any thread.
+ */
+WEIR_API int weir_device_open_name(struct weir_device **ret, const char *name);
+
+/*
+ * Undo one open of @dev; the last one frees it.  NULL is allowed.
+ *
+ * Returns 0, or, with nothing changed:
+ *   -EBUSY  it was the last one, and an mmap or device memory holds it
+ *
+ * Any thread.
+ *
+ * Re-creates doca_dev_close().
+ */
+WEIR_API int weir_device_close(struct weir_device *dev);
+
+/*
+ * The entry of an open device, to ask it for its capabilities.  It lives as
+ * long as @dev is open.
+ *
+ * Any thread.  Never blocks.
+ *
+ * Re-creates doca_dev_as_devinfo().
+ */
+WEIR_API const struct weir_devinfo *weir_device_info(
+	const struct weir_device *dev);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEIR_DEVICE_H */

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/* The processor: it reaches all that has an address or a descriptor here. */
+
+#include <errno.h>
+
+#include <weir/domain.h>
+#include <weir/job.h>
+
+#include "mem/device-internal.h"
+
+#define DOMAINS (WEIR_DEVICE_BIT(WEIR_DOMAIN_SYSTEM) | \
+		 WEIR_DEVICE_BIT(WEIR_DOMAIN_FILE))
+
+#define JOBS (WEIR_DEVICE_BIT(WEIR_JOB_COPY) | \
+	      WEIR_DEVICE_BIT(WEIR_JOB_PULL) | \
+	      WEIR_DEVICE_BIT(WEIR_JOB_PUSH) | \
+	      WEIR_DEVICE_BIT(WEIR_JOB_FILL) | \
+	      WEIR_DEVICE_BIT(WEIR_JOB_CRC32C) | \
+	      WEIR_DEVICE_BIT(WEIR_JOB_COPY_CRC32C) | \
+	      WEIR_DEVICE_BIT(WEIR_JOB_COMPARE))
+
+static int list_cpu(struct device_list *list)
+{
+	struct weir_devinfo *info = device_list_add(list, &device_cpu, "cpu");
+
+	if (!info)
+		return -ENOMEM;
+	info->caps.flags = WEIR_DEVICE_USABLE | WEIR_DEVICE_SOFTWARE;
+	info->caps.caps = WEIR_DEVICE_CAP_MMAP | WEIR_DEVICE_CAP_DMABUF |
+			  WEIR_DEVICE_CAP_EXPORT | WEIR_DEVICE_CAP_IMPORT;
+	info->caps.domains = DOMAINS;
+	info->caps.jobs = JOBS;
+	info->caps.max_segments = WEIR_JOB_PIECES_MAX;
+	info->caps.address_bits = 8 * sizeof(void *);
+	return 0;
+}
+
+const struct device_class device_cpu = {
+	.kind = WEIR_DEVICE_CPU,
+	.list = list_cpu,
+};

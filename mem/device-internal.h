@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_MEM_DEVICE_INTERNAL_H
+#define WEIR_MEM_DEVICE_INTERNAL_H
+
+/*
+ * Devices, as mmaps and device memory see them, and the table that a kind of
+ * device fills.
+ *
+ * All calls of a class but list() are made for an open device, and only if the
+ * device has the capability that the call needs: the capability is the one
+ * truth, checked by who calls.  A class may leave out what none of its devices
+ * can.
+ */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <weir/device.h>
+
+#define DEVICE_PATH 128		/* Room for a path under /sys. */
+
+struct weir_devinfo {
+	const struct device_class *cls;
+	struct weir_device_caps caps;
+	char sysfs[DEVICE_PATH];	/* "/sys/class/infiniband/mlx5_0", ""
+					 * for what has none. */
+};
+
+struct weir_device {
+	struct weir_devinfo info;
+	uint32_t refs;		/* Opens without a close, by the one lock. */
+	atomic_uint users;	/* Mmaps, and device memory. */
+	struct weir_device *next;
+	void *priv;		/* The class's, from its open(). */
+};
+
+/* What mr_register() is to make known to a device. */
+enum device_range_kind { DEVICE_RANGE_MEM, DEVICE_RANGE_DMABUF,
+			 DEVICE_RANGE_DM };
+
+struct device_range {
+	enum device_range_kind kind;
+	uint32_t permissions;	/* WEIR_MMAP_ */
+	void *addr;		/* MEM */
+	size_t len;
+	int fd;			/* DMABUF */
+	uint64_t off;		/* DMABUF, DM */
+	void *dm;		/* DM: what dm_alloc() made. */
+};
+
+/* A list in the making. */
+struct device_list {
+	struct weir_devinfo **entries;	/* With room for one more, a NULL. */
+	size_t n;
+};
+
+/*
+ * Each call returns 0 or a negative errno, with a sentence left (base/why.h);
+ * its outputs are untouched on failure.  They are serialised where two threads
+ * could meet: list(), open() and close() run under the lock of devices.
+ */
+struct device_class {
+	uint32_t kind;		/* WEIR_DEVICE_ */
+
+	/* Add to @list what there is, with device_list_add(). */
+	int (*list)(struct device_list *list);
+
+	/* First open, last close.  May be NULL. */
+	int (*open)(struct weir_device *dev);
+	void (*close)(struct weir_device *dev);
+
+	/* WEIR_DEVICE_CAP_DM; @dm is what dm_alloc() made. */
+	int (*dm_alloc)(struct weir_device *dev, uint64_t len,
+			uint32_t log_align, void **ret);
+	int (*dm_free)(struct weir_device *dev, void *dm);
+	int (*dm_copy_to)(struct weir_device *dev, void *dm, uint64_t off,
+			  const void *src, size_t len);
+	int (*dm_copy_from)(struct weir_device *dev, void *dst, void *dm,
+			    uint64_t off, size_t len);
+
+	/* WEIR_DEVICE_CAP_MMAP, for memory: one per mmap and device.  NULL:
+	 * this device needs none. */
+	int (*mr_register)(struct weir_device *dev,
+			   const struct device_range *range, void **ret);
+	int (*mr_deregister)(struct weir_device *dev, void *mr);
+};
+
+extern const struct device_class device_cpu;
+extern const struct device_class device_uring;
+extern const struct device_class device_soft_dm;
+extern const struct device_class device_rdma;
+
+/*
+ * A new entry of @list, of @cls, with its name, and kind, and no capability;
+ * or NULL with a sentence.
+ */
+struct weir_devinfo *device_list_add(struct device_list *list,
+				     const struct device_class *cls,
+				     const char *name);
+
+/*
+ * An mmap or device memory holds @dev, so that the last close refuses.  Who
+ * calls sees to it that @dev is open.
+ */
+static inline void device_use(struct weir_device *dev)
+{
+	atomic_fetch_add_explicit(&dev->users, 1, memory_order_relaxed);
+}
+
+/* Release: what the user did comes before the device can be closed. */
+static inline void device_unuse(struct weir_device *dev)
+{
+	atomic_fetch_sub_explicit(&dev->users, 1, memory_order_release);
+}
+
+static inline const char *device_name(const struct weir_device *dev)
+{
+	return dev->info.caps.name;
+}
+
+/* Whether @dev has all of @caps. */
+static inline bool device_can(const struct weir_device *dev, uint32_t caps)
+{
+	return (dev->info.caps.caps & caps) == caps;
+}
+
+#endif /* WEIR_MEM_DEVICE_INTERNAL_H */

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/* Device memory in software. */
+
+#include <errno.h>
+
+#include <weir/domain.h>
+
+#include "mem/device-internal.h"
+
+static int list_soft(struct device_list *list)
+{
+	struct weir_devinfo *info = device_list_add(list, &device_soft_dm,
+						    "soft-dm");
+
+	if (!info)
+		return -ENOMEM;
+	info->caps.flags = WEIR_DEVICE_USABLE | WEIR_DEVICE_SOFTWARE;
+	info->caps.align = 4;
+	info->caps.address_bits = 64;
+	return 0;
+}
+
+const struct device_class device_soft_dm = {
+	.kind = WEIR_DEVICE_SOFT_DM,
+	.list = list_soft,
+};

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * Devices: the list of what there is, and those that are open.
+ *
+ * One lock guards the chain of open devices and their counts.  It is held
+ * while a device is opened or closed for good, so that two threads which open
+ * the same one get the same instance.
+ */
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/why.h"
+#include "mem/device-internal.h"
+
+static const struct device_class *const classes[] = {
+	&device_cpu,
+	&device_uring,
+	&device_soft_dm,
+	&device_rdma,
+};
+
+#define N_CLASSES (sizeof(classes) / sizeof(classes[0]))
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct weir_device *open_devices;
+
+struct weir_devinfo *device_list_add(struct device_list *list,
+				     const struct device_class *cls,
+				     const char *name)
+{
+	struct weir_devinfo **entries = mem_calloc(list->n + 2,
+						   sizeof(*entries));
+	struct weir_devinfo *info = mem_calloc(1, sizeof(*info));
+
+	if (!entries || !info) {
+		free(entries);
+		free(info);
+		why(-ENOMEM, "weir_device_list: no memory");
+		return NULL;
+	}
+	info->cls = cls;
+	info->caps.kind = cls->kind;
+	info->caps.numa_node = -1;
+	info->caps.align = 1;
+	snprintf(info->caps.name, sizeof(info->caps.name), "%s", name);
+	if (list->n)
+		memcpy(entries, list->entries, list->n * sizeof(*entries));
+	free(list->entries);
+	list->entries = entries;
+	entries[list->n++] = info;
+	return info;
+}
+
+void weir_device_list_free(struct weir_devinfo **list)
+{
+	size_t i;
+
+	for (i = 0; list && list[i]; i++)
+		free(list[i]);
+	free(list);
+}
+
+/* The lock is held: classes need not care for other threads. */
+static int list_all(struct device_list *list)
+{
+	size_t i;
+	int err = 0;
+
+	for (i = 0; i < N_CLASSES && !err; i++)
+		err = classes[i]->list(list);
+	if (err)
+		weir_device_list_free(list->entries);
+	return err;
+}
+
+int weir_device_list(struct weir_devinfo ***ret, size_t *n)
+{
+	struct device_list list = { NULL, 0 };
+	int err;
+
+	pthread_mutex_lock(&lock);
+	err = list_all(&list);
+	pthread_mutex_unlock(&lock);
+	if (err)
+		return err;
+	*ret = list.entries;
+	*n = list.n;
+	return 0;
+}
+
+int weir_devinfo_caps(const struct weir_devinfo *info,
+		      struct weir_device_caps *ret)
+{
+	struct weir_device_caps caps = info->caps;
+	size_t size = ret->size;
+
+	if (size < sizeof(size))
+		return why(-EINVAL, "weir_devinfo_caps: .size is %zu; set it "
+			   "to sizeof of the struct", size);
+	if (size > sizeof(caps))
+		memset((char *)ret + sizeof(caps), 0, size - sizeof(caps));
+	caps.size = size;
+	memcpy(ret, &caps, size < sizeof(caps) ? size : sizeof(caps));
+	return 0;
+}
+
+static struct weir_device *find_open(const struct weir_devinfo *info)
+{
+	struct weir_device *dev;
+
+	for (dev = open_devices; dev; dev = dev->next)
+		if (dev->info.cls == info->cls &&
+		    !strcmp(device_name(dev), info->caps.name))
+			return dev;
+	return NULL;
+}
+
+static int open_first(struct weir_device **ret, const struct weir_devinfo *info)
+{
+	struct weir_device *dev;
+	int err = 0;
+
+	if (!(info->caps.flags & WEIR_DEVICE_USABLE))
+		return why(-EOPNOTSUPP, "weir_device_open: %s: %s",
+			   info->caps.name, info->caps.why);
+	dev = mem_calloc(1, sizeof(*dev));
+	if (!dev)
+		return why(-ENOMEM, "weir_device_open: no memory");
+	dev->info = *info;
+	if (info->cls->open)
+		err = info->cls->open(dev);
+	if (err) {
+		free(dev);
+		return err;
+	}
+	dev->next = open_devices;
+	open_devices = dev;
+	*ret = dev;
+	return 0;
+}
+
+/* The lock is held. */
+static int open_one(struct weir_device **ret, const struct weir_devinfo *info)
+{
+	struct weir_device *dev = find_open(info);
+	int err = 0;
+
+	if (!dev)
+		err = open_first(&dev, info);
+	else if (dev->refs == UINT32_MAX)
+		err = why(-EMFILE, "weir_device_open: %s is open %u times",
+			  device_name(dev), dev->refs);
+	if (err)
+		return err;
+	dev->refs++;
+	*ret = dev;
+	return 0;
+}
+
+int weir_device_open(struct weir_device **ret, const struct weir_devinfo *info)
+{
+	int err;
+
+	pthread_mutex_lock(&lock);
+	err = open_one(ret, info);
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+static int no_such_device(struct weir_devinfo *const *list, const char *name)
+{
+	char names[160];
+	size_t len = 0, i;
+
+	names[0] = 0;
+	for (i = 0; list[i] && len < sizeof(names); i++)
+		len += (size_t)snprintf(names + len, sizeof(names) - len,
+					"%s%s", i ? ", " : "",
+					list[i]->caps.name);
+	return why(-ENOENT, "weir_device_open_name: there is no device %s; "
+		   "there are %s", name, names);
+}
+
+int weir_device_open_name(struct weir_device **ret, const char *name)
+{
+	struct weir_devinfo **list;
+	size_t n, i;
+	int err = weir_device_list(&list, &n);
+
+	if (err)
+		return err;
+	for (i = 0; i < n && strcmp(list[i]->caps.name, name); i++)
+		;
+	if (i < n)
+		err = weir_device_open(ret, list[i]);
+	else
+		err = no_such_device(list, name);
+	weir_device_list_free(list);
+	return err;
+}
+
+/* The lock is held, and this is the last reference. */
+static int close_last(struct weir_device *dev)
+{
+	unsigned int n = atomic_load_explicit(&dev->users,
+					      memory_order_acquire);
+	struct weir_device **at = &open_devices;
+
+	if (n)
+		return why(-EBUSY, "weir_device_close: %u mmaps or pieces of "
+			   "device memory hold %s; destroy them first", n,
+			   device_name(dev));
+	while (*at != dev)
+		at = &(*at)->next;
+	*at = dev->next;
+	if (dev->info.cls->close)
+		dev->info.cls->close(dev);
+	free(dev);
+	return 0;
+}
+
+int weir_device_close(struct weir_device *dev)
+{
+	int err = 0;
+
+	if (!dev)
+		return 0;
+	pthread_mutex_lock(&lock);
+	if (dev->refs > 1)
+		dev->refs--;
+	else
+		err = close_last(dev);
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+const struct weir_devinfo *weir_device_info(const struct weir_device *dev)
+{
+	return &dev->info;
+}
