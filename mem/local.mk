@@ -10,8 +10,11 @@ libweir_all_la_SOURCES += \
 	%D%/domain-file.c \
 	%D%/domain-internal.h \
 	%D%/domain.c \
+	%D%/export-internal.h \
 	%D%/inventory.c \
 	%D%/mmap-internal.h \
+	%D%/mmap-range.c \
+	%D%/mmap-use.c \
 	%D%/mmap.c \
 	%D%/pages.c \
 	%D%/pages.h \

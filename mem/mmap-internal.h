@@ -3,10 +3,14 @@
 #define WEIR_MEM_MMAP_INTERNAL_H
 
 /*
- * How an mmap is used, by reactor.
+ * An mmap, and how it is used by reactor.
  *
  *	weir_mmap --uses--> mmap_use ... --links--> mmap_link ...
  *	                    one per reactor         one per inventory or pool
+ *
+ *	mmap.c        create, settings, start, destroy
+ *	mmap-range.c  the kinds of range
+ *	mmap-use.c    uses: attach, register, detach
  *
  * A use holds the registration with the reactor's backend, and counts the bufs
  * that are out there; it comes with its first link and goes with the last.  The
@@ -20,16 +24,55 @@
 
 #include <weir/mmap.h>
 
+struct mmap_export;
 struct mmap_use;
+struct weir_dm;
 struct weir_domain;
+
+enum mmap_range {
+	MMAP_NONE,
+	MMAP_MEM,	/* The caller's memory. */
+	MMAP_FD,	/* A file that we have mapped, shared. */
+	MMAP_ALLOC,	/* Pages of our own; .fd >= 0: of a memfd. */
+	MMAP_DMABUF,	/* .fd is a dma-buf. */
+	MMAP_DM,	/* A part of .dm; addresses are offsets in the range. */
+	MMAP_IMPORT,	/* Another process's. */
+};
+
+/*
+ * What tells whether the exporter has revoked: an import embeds it as its first
+ * member and sets weir_mmap.import to it.
+ */
+struct mmap_import {
+	const _Atomic uint64_t *generation;	/* The exporter's. */
+	uint64_t mine;				/* When it was exported. */
+};
 
 struct weir_mmap {
 	struct weir_domain *domain;
-	char *addr;		/* NULL: no range yet. */
-	size_t len;
 	uint32_t permissions;
-	atomic_int state;
+	atomic_int state;	/* WEIR_MMAP_ */
 	bool was_started;
+
+	/* The range. */
+	bool has_range;
+	bool cpu;		/* Addresses are pointers of this process. */
+	bool readonly;		/* They cannot be written through. */
+	enum mmap_range range;
+	char *addr;		/* NULL also if addresses begin at 0. */
+	size_t len;
+	size_t page_size;
+	int fd;			/* Of our own; -1: none. */
+	uint64_t fd_off;	/* Where in it the range begins. */
+	struct weir_dm *dm;
+	uint64_t dm_off;
+
+	/* Called once, by destroy: unmap, close; NULL: nothing to do. */
+	void (*release)(struct weir_mmap *mmap);
+
+	struct mmap_export *export;	/* NULL: not exported. */
+	struct mmap_import *import;	/* NULL: not imported. */
+
 	weir_mmap_free_fn *free_fn;
 	void *free_arg;
 	void *user_data;
@@ -56,6 +99,25 @@ struct mmap_use {
 	char why[256];		/* If not all is registered. */
 };
 
+static inline bool mmap_is_started(const struct weir_mmap *mmap)
+{
+	return atomic_load_explicit(&mmap->state, memory_order_relaxed) ==
+	       WEIR_MMAP_STARTED;
+}
+
+/* Whether the exporter of @mmap has revoked it.  Any thread. */
+static inline bool mmap_stale(const struct weir_mmap *mmap)
+{
+	const struct mmap_import *import = mmap->import;
+
+	return import && atomic_load_explicit(import->generation,
+					      memory_order_acquire) !=
+				 import->mine;
+}
+
+/* -EBADFD if @mmap is started; leaves a sentence. */
+int mmap_refuse_started(const struct weir_mmap *mmap, const char *call);
+
 /*
  * Attach @link to @mmap on @r, and register the memory if this is the first on
  * this reactor with @may_register.
@@ -67,6 +129,9 @@ int mmap_attach(struct weir_mmap *mmap, struct weir_reactor *r,
 
 /* Undo it.  No bufs taken by this link are out. */
 void mmap_detach(struct mmap_link *link);
+
+/* Drop the registration of @use, which is in no list any more, and free it. */
+void mmap_use_free(struct mmap_use *use);
 
 /* Only the owning thread writes, so this needs no locked instruction. */
 static inline void mmap_use_count(struct mmap_use *use, long n)

@@ -36,6 +36,12 @@ struct weir_reactor;
 /* Permissions.  Reading is always allowed. */
 #define WEIR_MMAP_READ 1u
 #define WEIR_MMAP_WRITE 2u
+#define WEIR_MMAP_PEER_READ 4u	/* Another process, through an export. */
+#define WEIR_MMAP_PEER_WRITE 8u
+#define WEIR_MMAP_RDMA_READ 16u	/* Another machine. */
+#define WEIR_MMAP_RDMA_WRITE 32u
+#define WEIR_MMAP_RDMA_ATOMIC 64u
+#define WEIR_MMAP_RELAXED_ORDERING 128u	/* Devices may reorder writes. */
 
 /* States; weir_mmap_state(). */
 #define WEIR_MMAP_STOPPED 1	/* Can be configured. */
@@ -73,11 +79,13 @@ WEIR_API int weir_mmap_set_memrange(struct weir_mmap *mmap, void *addr,
 				    size_t len);
 
 /*
- * Set what may be done with the range: WEIR_MMAP_READ, or it and
- * WEIR_MMAP_WRITE.  Reading is allowed in any case.
+ * Set what may be done with the range: any of WEIR_MMAP_READ, ...  Reading is
+ * allowed in any case.
  *
  * Returns 0, or
- *   -EINVAL  @permissions holds something else
+ *   -EINVAL  unknown bits; WEIR_MMAP_PEER_WRITE, WEIR_MMAP_RDMA_WRITE or
+ *            WEIR_MMAP_RDMA_ATOMIC without WEIR_MMAP_WRITE; or
+ *            WEIR_MMAP_RELAXED_ORDERING with one of WEIR_MMAP_PEER_
  *   -EBADFD  it is started
  *
  * The owner's thread.
@@ -138,6 +146,7 @@ WEIR_API int weir_mmap_start(struct weir_mmap *mmap);
  * Returns 0, or, with the mmap as it was:
  *   -EBUSY  bufs of it are out, it backs a pool, or a reactor of another
  *           thread has it attached; weir_why() says which
+ *   -EINVAL  @op without @r
  *   -EINVAL, -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
  *
  * The owner's thread, which is @r's.  Never blocks.
