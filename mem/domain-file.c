@@ -183,6 +183,7 @@ int weir_domain_file_create(struct weir_domain **ret, int fd,
 		free(file);
 		return err;
 	}
+	domain_add(&file->domain);
 	*ret = &file->domain;
 	return 0;
 }

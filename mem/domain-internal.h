@@ -18,7 +18,30 @@ struct weir_domain {
 	void *ctx;
 	const char *id;		/* Of the same allocation, or static. */
 	bool immortal;
+
+	/* Before it is freed, for what the kind has beside memory; or NULL. */
+	void (*release)(struct weir_domain *domain);
+
+	/* domain.c's, under its lock. */
+	struct weir_domain *next;
+	struct weir_domain **pprev;	/* NULL: not in the list. */
+	uint32_t held;			/* By walks. */
 };
+
+/* Have walks see @domain, which is complete: the last step of a create. */
+void domain_add(struct weir_domain *domain);
+
+/* Whether its addresses are pointers of this process. */
+static inline bool domain_is_memory(const struct weir_domain *domain)
+{
+	return domain->kind == WEIR_DOMAIN_SYSTEM ||
+	       domain->kind == WEIR_DOMAIN_HUGEPAGE;
+}
+
+static inline bool domain_is_file(const struct weir_domain *domain)
+{
+	return domain->kind == WEIR_DOMAIN_FILE;
+}
 
 struct domain_file {
 	struct weir_domain domain;

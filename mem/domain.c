@@ -3,28 +3,120 @@
 #include "config.h"
 #endif
 
-/* What all domains have in common, and the system domain. */
+/*
+ * What all domains have in common, the list of them, and the two that are
+ * always there.
+ */
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/check.h"
 #include "base/why.h"
 #include "mem/domain-internal.h"
 
+static struct weir_domain hugepage_domain;
+
+/* Guards the list, and .held of its members. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct weir_domain system_domain = {
 	.kind = WEIR_DOMAIN_SYSTEM,
 	.id = "system",
 	.immortal = true,
+	.next = &hugepage_domain,
 };
+static struct weir_domain hugepage_domain = {
+	.kind = WEIR_DOMAIN_HUGEPAGE,
+	.id = "hugepage",
+	.immortal = true,
+	.pprev = &system_domain.next,
+};
+static struct weir_domain **last = &hugepage_domain.next;
 
 struct weir_domain *weir_domain_system(void)
 {
 	return &system_domain;
 }
 
+struct weir_domain *weir_domain_hugepage(void)
+{
+	return &hugepage_domain;
+}
+
+void domain_add(struct weir_domain *domain)
+{
+	pthread_mutex_lock(&lock);
+	domain->next = NULL;
+	domain->pprev = last;
+	*last = domain;
+	last = &domain->next;
+	pthread_mutex_unlock(&lock);
+}
+
+/* Under the lock. */
+static void del(struct weir_domain *domain)
+{
+	if (!domain->pprev)
+		return;
+	*domain->pprev = domain->next;
+	if (domain->next)
+		domain->next->pprev = domain->pprev;
+	else
+		last = domain->pprev;
+}
+
+struct weir_domain *weir_domain_next(struct weir_domain *prev, const char *id)
+{
+	struct weir_domain *d;
+
+	pthread_mutex_lock(&lock);
+	d = prev ? prev->next : &system_domain;
+	while (d && id && strcmp(d->id, id))
+		d = d->next;
+	if (d)
+		d->held++;
+	if (prev)
+		prev->held--;
+	pthread_mutex_unlock(&lock);
+	return d;
+}
+
+void weir_domain_put(struct weir_domain *domain)
+{
+	if (!domain)
+		return;
+	pthread_mutex_lock(&lock);
+	check(domain->held);
+	domain->held--;
+	pthread_mutex_unlock(&lock);
+}
+
+/* Out of the list, unless somebody needs it. */
+static int leave(struct weir_domain *domain)
+{
+	uint32_t users, held;
+
+	pthread_mutex_lock(&lock);
+	users = atomic_load_explicit(&domain->users, memory_order_acquire);
+	held = domain->held;
+	if (!users && !held)
+		del(domain);
+	pthread_mutex_unlock(&lock);
+	if (users)
+		return why(-EBUSY, "weir_domain_destroy: %u mmaps, jobs or "
+			   "translations use domain %s", users, domain->id);
+	if (held)
+		return why(-EBUSY, "weir_domain_destroy: a walk is at domain "
+			   "%s; call weir_domain_next() or weir_domain_put()",
+			   domain->id);
+	return 0;
+}
+
 int weir_domain_destroy(struct weir_domain *domain)
 {
-	unsigned int n;
+	int err;
 
 	if (!domain)
 		return 0;
@@ -32,11 +124,11 @@ int weir_domain_destroy(struct weir_domain *domain)
 		return why(-EPERM,
 			   "weir_domain_destroy: domain %s is always there",
 			   domain->id);
-	n = atomic_load_explicit(&domain->users, memory_order_acquire);
-	if (n)
-		return why(-EBUSY,
-			   "weir_domain_destroy: %u mmaps or jobs use domain %s",
-			   n, domain->id);
+	err = leave(domain);
+	if (err)
+		return err;
+	if (domain->release)
+		domain->release(domain);
 	free(domain);
 	return 0;
 }

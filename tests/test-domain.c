@@ -12,6 +12,10 @@
 
 #include "tests/harness.h"
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
 #include <weir/domain.h>
 #include <weir/mmap.h>
 
@@ -30,6 +34,138 @@ static void the_system_domain_is_there_and_cannot_be_destroyed(void **state)
 	assert_null(weir_domain_ctx(d));
 	assert_int_equal(weir_domain_destroy(d), -EPERM);
 	assert_starts_with(weir_why(), "weir_domain_destroy: ");
+}
+
+static void so_is_the_one_of_huge_pages(void **state)
+{
+	struct weir_domain *d = weir_domain_hugepage();
+
+	(void)state;
+	assert_int_equal(weir_domain_kind(d), WEIR_DOMAIN_HUGEPAGE);
+	assert_string_equal(weir_domain_id(d), "hugepage");
+	assert_null(weir_domain_ctx(d));
+	assert_int_equal(weir_domain_destroy(d), -EPERM);
+}
+
+static struct weir_domain *named(int fd, const char *id)
+{
+	struct weir_domain_file_opts opts = { .size = sizeof(opts), .id = id };
+	struct weir_domain *d = NULL;
+
+	assert_int_equal(weir_domain_file_create(&d, fd, &opts), 0);
+	return d;
+}
+
+/* S5, case 28 */
+static void a_walk_goes_in_order_of_creation(void **state)
+{
+	int fd = test_file(state, "f", 1, 0), i;
+	static const char *const ids[] = { "a", "b", "a", "" };
+	struct weir_domain *made[4], *d;
+
+	for (i = 0; i < 4; i++)
+		made[i] = named(fd, ids[i]);
+	d = weir_domain_next(NULL, NULL);
+	assert_ptr_equal(d, weir_domain_system());
+	d = weir_domain_next(d, NULL);
+	assert_ptr_equal(d, weir_domain_hugepage());
+	for (i = 0; i < 4; i++) {
+		d = weir_domain_next(d, NULL);
+		assert_ptr_equal(d, made[i]);
+	}
+	assert_null(weir_domain_next(d, NULL));
+
+	/* By id, of which there are two, one, and none. */
+	d = weir_domain_next(NULL, "a");
+	assert_ptr_equal(d, made[0]);
+	d = weir_domain_next(d, "a");
+	assert_ptr_equal(d, made[2]);
+	assert_null(weir_domain_next(d, "a"));
+	d = weir_domain_next(NULL, "");
+	assert_ptr_equal(d, made[3]);
+	assert_null(weir_domain_next(d, ""));
+	assert_null(weir_domain_next(NULL, "c"));
+	d = weir_domain_next(NULL, "system");
+	assert_ptr_equal(d, weir_domain_system());
+	assert_null(weir_domain_next(d, "system"));
+	for (i = 0; i < 4; i++)
+		assert_int_equal(weir_domain_destroy(made[i]), 0);
+	close(fd);
+}
+
+static void what_a_walk_is_at_is_not_destroyed(void **state)
+{
+	int fd = test_file(state, "f", 1, 0);
+	struct weir_domain *a = named(fd, "x"), *b = named(fd, "x"), *d;
+
+	d = weir_domain_next(NULL, "x");
+	assert_ptr_equal(d, a);
+	assert_int_equal(weir_domain_destroy(a), -EBUSY);
+	assert_starts_with(weir_why(), "weir_domain_destroy: a walk ");
+	assert_int_equal(weir_domain_users(a), 0);
+
+	/* What is ahead may go, and something else may come. */
+	assert_int_equal(weir_domain_destroy(b), 0);
+	b = named(fd, "x");
+	d = weir_domain_next(d, "x");
+	assert_ptr_equal(d, b);
+	assert_int_equal(weir_domain_destroy(a), 0);
+	assert_int_equal(weir_domain_destroy(b), -EBUSY);
+	weir_domain_put(d);
+	weir_domain_put(NULL);
+	assert_int_equal(weir_domain_destroy(b), 0);
+
+	/* The end of the list has moved back. */
+	a = named(fd, "x");
+	d = weir_domain_next(weir_domain_next(NULL, "hugepage"), NULL);
+	assert_ptr_equal(d, a);
+	assert_null(weir_domain_next(d, NULL));
+	assert_int_equal(weir_domain_destroy(a), 0);
+	close(fd);
+}
+
+struct churn {
+	atomic_bool quit;
+	int fd;
+	unsigned int rounds;
+};
+
+static void *churn(void *arg)
+{
+	struct churn *c = arg;
+
+	do {
+		struct weir_domain *d = named(c->fd, "churn");
+
+		while (weir_domain_destroy(d))
+			sched_yield();
+		c->rounds++;
+	} while (!atomic_load(&c->quit));
+	return NULL;
+}
+
+static void a_walk_is_safe_against_destruction(void **state)
+{
+	unsigned int rounds = scaled(20000);
+	int fd = test_file(state, "f", 1, 0), i;
+	struct churn c[2] = { { .fd = fd }, { .fd = fd } };
+	struct weir_domain *d;
+	pthread_t thread[2];
+
+	for (i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, churn, &c[i]),
+				 0);
+	while (rounds--)
+		for (d = weir_domain_next(NULL, NULL); d;
+		     d = weir_domain_next(d, NULL))
+			assert_true(strlen(weir_domain_id(d)) > 3);
+	for (i = 0; i < 2; i++) {
+		atomic_store(&c[i].quit, true);
+		assert_int_equal(pthread_join(thread[i], NULL), 0);
+		assert_true(c[i].rounds > 0);
+	}
+	assert_null(weir_domain_next(NULL, "churn"));
+	close(fd);
 }
 
 static void destroying_nothing_is_allowed(void **state)
@@ -206,6 +342,10 @@ int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(the_system_domain_is_there_and_cannot_be_destroyed),
+		CASE(so_is_the_one_of_huge_pages),
+		CASE(a_walk_goes_in_order_of_creation),
+		CASE(what_a_walk_is_at_is_not_destroyed),
+		CASE(a_walk_is_safe_against_destruction),
 		CASE(destroying_nothing_is_allowed),
 		CASE(a_file_domain_has_what_it_was_made_with),
 		CASE(what_has_no_offsets_is_refused),

@@ -26,6 +26,11 @@ struct weir_domain;
 /* Kinds of domains.  From WEIR_DOMAIN_USER on they are the user's. */
 #define WEIR_DOMAIN_SYSTEM 1	/* This process; address = pointer. */
 #define WEIR_DOMAIN_FILE 2	/* A file; address = offset. */
+#define WEIR_DOMAIN_HUGEPAGE 3	/* This process, in huge pages; as SYSTEM. */
+#define WEIR_DOMAIN_PROCESS 4	/* Another process; address = its pointer. */
+#define WEIR_DOMAIN_REMOTE 5	/* A peer, by RDMA. */
+#define WEIR_DOMAIN_DEVICE 6	/* Memory of a device; address from 0. */
+#define WEIR_DOMAIN_DMABUF 7	/* A dma-buf; address = offset. */
 #define WEIR_DOMAIN_USER 1000
 
 /* weir_domain_file_opts.flags */
@@ -51,6 +56,42 @@ struct weir_domain_file_opts {
  * Any thread.  Never blocks.
  */
 WEIR_API struct weir_domain *weir_domain_system(void);
+
+/*
+ * The memory of this process that lies in huge pages: the same addresses as in
+ * the system domain, and reached in the same ways.  It says where memory comes
+ * from, to whom it matters.  Always there and never destroyed.
+ *
+ * Any thread.  Never blocks.
+ */
+WEIR_API struct weir_domain *weir_domain_hugepage(void);
+
+/*
+ * The domain after @prev with the id @id, in the order in which they were
+ * created; NULL for @prev means from the first, NULL for @id any id.  The first
+ * of all is the system domain, the second that of huge pages.
+ *
+ * What is returned is held: it cannot be destroyed until it is given back, to
+ * the next call as @prev, or to weir_domain_put() by who stops early.  So a walk
+ * is safe whatever other threads, or the walker, create and destroy meanwhile:
+ *
+ *	for (d = weir_domain_next(NULL, id); d; d = weir_domain_next(d, id))
+ *
+ * Returns the domain, or NULL if there is none; @prev is given back either way.
+ *
+ * Any thread.  Takes a lock.
+ *
+ * Re-creates spdk_memory_domain_get_first() and _get_next().
+ */
+WEIR_API struct weir_domain *weir_domain_next(struct weir_domain *prev,
+					      const char *id);
+
+/*
+ * Give back a domain that weir_domain_next() has returned.  NULL is allowed.
+ *
+ * Any thread.  Takes a lock.
+ */
+WEIR_API void weir_domain_put(struct weir_domain *domain);
 
 /*
  * Make a domain of the file that @fd is open on; addresses are offsets in it.
@@ -82,10 +123,11 @@ WEIR_API int weir_domain_file_create(struct weir_domain **ret, int fd,
  * Free @domain.  NULL is allowed.
  *
  * Returns 0, or, with @domain as it was:
- *   -EBUSY  an mmap is made in it, or a job under way uses it
- *   -EPERM  it is the system domain
+ *   -EBUSY  an mmap is made in it, a job or operation under way or a
+ *           translation uses it, or a walk holds it
+ *   -EPERM  it is always there: the system domain, or that of huge pages
  *
- * Any thread, one at a time; callbacks too.  Never blocks.
+ * Any thread, one at a time; callbacks too.  Takes a lock.
  */
 WEIR_API int weir_domain_destroy(struct weir_domain *domain);
 
@@ -104,7 +146,8 @@ WEIR_API uint32_t weir_domain_kind(const struct weir_domain *domain);
 WEIR_API const char *weir_domain_id(const struct weir_domain *domain);
 
 /*
- * The user's pointer that @domain was created with; NULL for the system domain.
+ * The user's pointer that @domain was created with; NULL for a domain that is
+ * always there.
  *
  * Any thread.  Never blocks.
  */
