@@ -23,11 +23,12 @@
 /* 256 KiB: 10 to 50 us, by operation and by how cold the memory is. */
 #define SLICE ((uint64_t)256 << 10)
 
-static bool can(uint32_t kind, uint32_t src, uint32_t dst)
+static bool can(uint32_t kind, const struct weir_domain *src,
+		const struct weir_domain *dst)
 {
 	(void)kind;
-	return (!src || src == WEIR_DOMAIN_SYSTEM) &&
-	       (!dst || dst == WEIR_DOMAIN_SYSTEM);
+	return (!src || domain_is_memory(src)) &&
+	       (!dst || domain_is_memory(dst));
 }
 
 static void *at(const struct cursor *c)

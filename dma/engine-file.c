@@ -22,13 +22,17 @@
 #include "mem/buf-internal.h"
 #include "reactor/io.h"
 
-static bool can(uint32_t kind, uint32_t src, uint32_t dst)
+static bool knows(const struct weir_domain *domain)
 {
-	bool known = (src == WEIR_DOMAIN_SYSTEM || src == WEIR_DOMAIN_FILE) &&
-		     (dst == WEIR_DOMAIN_SYSTEM || dst == WEIR_DOMAIN_FILE);
+	return domain && (domain_is_memory(domain) || domain_is_file(domain));
+}
 
-	return known && (kind == WEIR_JOB_COPY || kind == WEIR_JOB_PULL ||
-			 kind == WEIR_JOB_PUSH);
+static bool can(uint32_t kind, const struct weir_domain *src,
+		const struct weir_domain *dst)
+{
+	return knows(src) && knows(dst) &&
+	       (kind == WEIR_JOB_COPY || kind == WEIR_JOB_PULL ||
+		kind == WEIR_JOB_PUSH);
 }
 
 static bool is_file(const struct cursor *c)

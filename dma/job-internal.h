@@ -59,9 +59,10 @@ static inline struct job_priv *job_priv(struct weir_job *job)
 struct engine {
 	const char *name;
 
-	/* Whether it can do @kind from a domain of kind @src to one of @dst; 0
-	 * is a side that is not used.  A pure function. */
-	bool (*can)(uint32_t kind, uint32_t src, uint32_t dst);
+	/* Whether it can do @kind from @src to @dst; NULL is a side that is not
+	 * used.  Looks at kinds and abilities only, and changes nothing. */
+	bool (*can)(uint32_t kind, const struct weir_domain *src,
+		    const struct weir_domain *dst);
 
 	/* More to check before the start.  Optional. */
 	int (*verify)(const struct weir_job *job, const struct loc_info *src,
@@ -79,8 +80,9 @@ extern const struct engine engine_cpu;
 extern const struct engine engine_file;
 extern const struct engine *const engines[];	/* Ends with NULL. */
 
-/* route.c: who does it, or NULL.  A pure function of its arguments. */
-const struct engine *route(uint32_t kind, uint32_t src, uint32_t dst);
+/* route.c: who does it, or NULL.  Changes nothing. */
+const struct engine *route(uint32_t kind, const struct weir_domain *src,
+			   const struct weir_domain *dst);
 
 struct weir_dma {
 	struct weir_reactor *r;

@@ -59,28 +59,38 @@ static int check_totals(const struct weir_job *job, struct shape *s)
 	return s->dst.total != s->total ? -EMSGSIZE : 0;
 }
 
+/* Whether the same address in both is the same byte. */
+static bool same_space(const struct weir_domain *a, const struct weir_domain *b)
+{
+	return a == b || (domain_is_memory(a) && domain_is_memory(b));
+}
+
 static bool overlaps(const struct weir_job *job, const struct shape *s)
 {
 	if (!s->src_side || !s->dst_side || s->dst_side == LOC_SRC)
 		return false;
 	if (job->src.buf && job->src.buf == job->dst.buf)
 		return true;
-	if (s->src.domain != s->dst.domain || s->src.lo >= s->dst.hi ||
-	    s->dst.lo >= s->src.hi)
+	if (!same_space(s->src.domain, s->dst.domain) ||
+	    s->src.lo >= s->dst.hi || s->dst.lo >= s->src.hi)
 		return false;
 	return loc_overlap(&job->src, s->src_side, &job->dst, s->dst_side,
 			   s->total);
 }
 
+static bool is_foreign(const struct weir_domain *domain)
+{
+	return domain && !domain_is_memory(domain);
+}
+
 static int find_engine(const struct weir_job *job, struct shape *s)
 {
-	uint32_t src = s->src_side ? s->src.domain->kind : 0;
-	uint32_t dst = s->dst_side ? s->dst.domain->kind : 0;
+	const struct weir_domain *src = s->src_side ? s->src.domain : NULL;
+	const struct weir_domain *dst = s->dst_side ? s->dst.domain : NULL;
 
-	if ((job->kind == WEIR_JOB_PULL && (src == WEIR_DOMAIN_SYSTEM ||
-					    dst != WEIR_DOMAIN_SYSTEM)) ||
-	    (job->kind == WEIR_JOB_PUSH && (dst == WEIR_DOMAIN_SYSTEM ||
-					    src != WEIR_DOMAIN_SYSTEM)))
+	if (job->kind == WEIR_JOB_PULL && (!is_foreign(src) || is_foreign(dst)))
+		return -EINVAL;
+	if (job->kind == WEIR_JOB_PUSH && (is_foreign(src) || !is_foreign(dst)))
 		return -EINVAL;
 	s->engine = route(job->kind, src, dst);
 	if (!s->engine)

@@ -13,7 +13,8 @@ const struct engine *const engines[] = {
 	NULL,
 };
 
-const struct engine *route(uint32_t kind, uint32_t src, uint32_t dst)
+const struct engine *route(uint32_t kind, const struct weir_domain *src,
+			   const struct weir_domain *dst)
 {
 	unsigned int i;
 

@@ -310,6 +310,36 @@ static void every_cell_of_the_table_of_routes_is_so(void **state)
 	rig_end(&g);
 }
 
+/* The domain of huge pages has the same addresses. */
+static void huge_pages_are_memory(void **state)
+{
+	struct weir_domain *huge = weir_domain_hugepage();
+	struct jrec j;
+	struct rig g;
+
+	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	jrec_init(&j);
+	weir_job_copy(&j.job, weir_loc_at(huge, (uintptr_t)g.mem + LEN, 100),
+		      mem_at(&g, 0, 100));
+	assert_int_equal(jrec_run(g.dma, &j), 100);
+	assert_true(is_pattern(g.mem + LEN, 100, 0, 1));
+	weir_job_copy(&j.job, file_at(&g, 1, 0, 100),
+		      weir_loc_at(huge, (uintptr_t)g.mem, 100));
+	assert_int_equal(jrec_run(g.dma, &j), 100);
+
+	jrec_init(&j);
+	weir_job_copy(&j.job, weir_loc_at(huge, (uintptr_t)g.mem + 9, 10),
+		      mem_at(&g, 0, 10));
+	refused(&g, &j, -EINVAL);
+	weir_job_copy(&j.job, weir_loc_at(huge, (uintptr_t)g.mem + 100, 10),
+		      mem_at(&g, 0, 10));
+	j.job.kind = WEIR_JOB_PUSH;
+	refused(&g, &j, -EINVAL);
+	weir_job_copy(&j.job, mem_at(&g, 0, 10), weir_loc_at(huge, 0, 10));
+	refused(&g, &j, -EINVAL);
+	rig_end(&g);
+}
+
 static void a_copy_appends_and_a_flag_overwrites(void **state)
 {
 	struct weir_buf *src, *dst;
@@ -1088,6 +1118,7 @@ int main(void)
 		CASE(bufs_are_checked_before_it_starts),
 		CASE(the_mode_of_a_file_is_its_right),
 		CASE(every_cell_of_the_table_of_routes_is_so),
+		CASE(huge_pages_are_memory),
 		CASE(a_copy_appends_and_a_flag_overwrites),
 		CASE(computations_are_right),
 		CASE(a_compare_stays_inside_what_others_change),
