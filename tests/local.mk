@@ -57,7 +57,7 @@ test_harness = %D%/harness.c %D%/harness.h
 test_op_kinds = %D%/op-kinds.c %D%/op-kinds.h
 
 # What tests of memory and DMA share.
-test_jobs = $(test_harness) %D%/job-kit.h
+test_jobs = $(test_harness) %D%/job-kit.h %D%/table-kit.h
 
 %C%_test_chain_SOURCES = %D%/test-chain.c $(test_jobs)
 %C%_test_chain_LDADD = $(test_internal)

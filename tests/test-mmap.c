@@ -6,7 +6,7 @@
 #include "config.h"
 #endif
 
-#include "tests/harness.h"
+#include "tests/table-kit.h"
 
 #include <pthread.h>
 
@@ -67,38 +67,51 @@ static void rig_end(struct rig *g)
 	free(g->mem);
 }
 
-static int set_memrange(struct rig *g)
+static int call_set_memrange(void *rig)
 {
+	struct rig *g = rig;
+
 	return weir_mmap_set_memrange(g->m, g->mem, LEN);
 }
 
-static int set_permissions(struct rig *g)
+static int call_set_permissions(void *rig)
 {
+	struct rig *g = rig;
+
 	return weir_mmap_set_permissions(g->m, WEIR_MMAP_WRITE);
 }
 
-static int set_free_cb(struct rig *g)
+static int call_set_free_cb(void *rig)
 {
+	struct rig *g = rig;
+
 	return weir_mmap_set_free_cb(g->m, on_free, g);
 }
 
-static int set_user_data(struct rig *g)
+static int call_set_user_data(void *rig)
 {
+	struct rig *g = rig;
+
 	return weir_mmap_set_user_data(g->m, g);
 }
 
-static int start(struct rig *g)
+static int call_start(void *rig)
 {
+	struct rig *g = rig;
+
 	return weir_mmap_start(g->m);
 }
 
-static int attach(struct rig *g)
+static int call_attach(void *rig)
 {
+	struct rig *g = rig;
+
 	return weir_inventory_attach(g->inv, g->m);
 }
 
-static int get(struct rig *g)
+static int call_get(void *rig)
 {
+	struct rig *g = rig;
 	struct weir_buf *buf;
 	int err = weir_inventory_get(&buf, g->inv, g->m, g->mem, 1, NULL, 0);
 
@@ -107,13 +120,16 @@ static int get(struct rig *g)
 	return err;
 }
 
-static int stop(struct rig *g)
+static int call_stop(void *rig)
 {
+	struct rig *g = rig;
+
 	return weir_mmap_stop(g->m, NULL, NULL);
 }
 
-static int stop_op(struct rig *g)
+static int call_stop_op(void *rig)
 {
+	struct rig *g = rig;
 	struct rec rec;
 	int err;
 
@@ -126,8 +142,9 @@ static int stop_op(struct rig *g)
 	return err;
 }
 
-static int destroy(struct rig *g)
+static int call_destroy(void *rig)
 {
+	struct rig *g = rig;
 	int err = weir_mmap_destroy(g->m);
 
 	if (!err)
@@ -135,8 +152,9 @@ static int destroy(struct rig *g)
 	return err;
 }
 
-static int memrange(struct rig *g)
+static int call_memrange(void *rig)
 {
+	struct rig *g = rig;
 	void *addr = NULL;
 	size_t len = 0;
 	int err = weir_mmap_memrange(g->m, &addr, &len);
@@ -148,15 +166,17 @@ static int memrange(struct rig *g)
 	return err;
 }
 
-static int registered(struct rig *g)
+static int call_registered(void *rig)
 {
+	struct rig *g = rig;
 	int64_t n = weir_mmap_registered(g->m, g->r, NULL);
 
 	return n < 0 ? (int)n : 0;
 }
 
-static int pool_over(struct rig *g)
+static int call_pool_over(void *rig)
 {
+	struct rig *g = rig;
 	struct weir_pool_opts opts = {
 		.size = sizeof(opts), .mmap = g->m, .buf_size = 4096,
 	};
@@ -171,53 +191,52 @@ static int pool_over(struct rig *g)
 	return err;
 }
 
-static const struct row {
-	const char *name;
-	int (*call)(struct rig *g);
-	int want[COLUMNS];
-	int state_after[COLUMNS];	/* 0: as before. */
-} rows[] = {
-	{ "set_memrange", set_memrange,
-	  { 0, -EPERM, -EBADFD, -EBADFD, -EBADFD }, { 0 } },
-	{ "set_permissions", set_permissions,
-	  { 0, 0, -EBADFD, -EBADFD, -EBADFD }, { 0 } },
-	{ "set_free_cb", set_free_cb,
-	  { 0, 0, -EBADFD, -EBADFD, -EBADFD }, { 0 } },
-	{ "set_user_data", set_user_data,
-	  { 0, 0, -EBADFD, -EBADFD, -EBADFD }, { 0 } },
-	{ "start", start, { -EINVAL, 0, 0, 0, 0 },
-	  { 0, WEIR_MMAP_STARTED } },
-	{ "inventory_attach", attach, { -EBADFD, -EBADFD, 0, 0, 0 }, { 0 } },
-	{ "inventory_get", get, { -ENOENT, -ENOENT, -ENOENT, 0, 0 }, { 0 } },
-	{ "stop", stop, { 0, 0, 0, 0, -EBUSY },
-	  { 0, 0, WEIR_MMAP_STOPPED, WEIR_MMAP_STOPPED } },
-	{ "stop as an op", stop_op, { 0, 0, 0, 0, -EBUSY },
-	  { 0, 0, WEIR_MMAP_STOPPED, WEIR_MMAP_STOPPED } },
-	{ "destroy", destroy, { 0, 0, 0, 0, -EBUSY }, { 0 } },
-	{ "memrange", memrange, { -ENOENT, 0, 0, 0, 0 }, { 0 } },
-	{ "registered", registered, { -ENOENT, -ENOENT, -ENOENT, 0, 0 },
-	  { 0 } },
-	{ "pool_create", pool_over, { -EBADFD, -EBADFD, 0, 0, 0 }, { 0 } },
+static const struct table_call calls[] = {
+	{ "set_memrange", call_set_memrange },
+	{ "set_permissions", call_set_permissions },
+	{ "set_free_cb", call_set_free_cb },
+	{ "set_user_data", call_set_user_data },
+	{ "start", call_start },
+	{ "inventory_attach", call_attach },
+	{ "inventory_get", call_get },
+	{ "pool_create over it", call_pool_over },
+	{ "stop", call_stop },
+	{ "stop with an op", call_stop_op },
+	{ "destroy", call_destroy },
+	{ "memrange", call_memrange },
+	{ "registered", call_registered },
 };
 
-static void try_cell(void **state, const struct row *row, enum column col)
+static const char *const columns[COLUMNS] = {
+	[NEW] = "new (no range)",
+	[STOPPED] = "STOPPED (range set)",
+	[STARTED] = "STARTED",
+	[ATTACHED] = "STARTED, attached",
+	[OUT] = "STARTED, bufs out",
+};
+
+/* "0 → STARTED": the state that follows; else it is as it was. */
+static int state_after(const struct table_cell *c, int before)
+{
+	return !strcmp(c->then, "STARTED") ? WEIR_MMAP_STARTED :
+	       !strcmp(c->then, "STOPPED") ? WEIR_MMAP_STOPPED : before;
+}
+
+static void try_cell(void **state, const struct table_cell *c)
 {
 	struct rig g;
-	int got, before, after;
+	int before;
 
-	rig_begin(&g, state, col);
+	rig_begin(&g, state, (enum column)c->column);
 	before = weir_mmap_state(g.m);
-	assert_int_equal(before, col < STARTED ? WEIR_MMAP_STOPPED :
-						 WEIR_MMAP_STARTED);
-	got = row->call(&g);
-	if (got != row->want[col])
-		fail_msg("%s in column %d: %d, not %d", row->name, col, got,
-			 row->want[col]);
+	assert_int_equal(before, c->column < STARTED ? WEIR_MMAP_STOPPED :
+						       WEIR_MMAP_STARTED);
+	table_result(c, c->call->fn(&g));
 	if (g.m) {
-		after = row->state_after[col] ? row->state_after[col] : before;
-		assert_int_equal(weir_mmap_state(g.m), after);
+		assert_int_equal(weir_mmap_state(g.m), state_after(c, before));
 	} else {
-		assert_int_equal(g.frees, col >= STARTED);
+		assert_string_equal(c->then, "gone");
+		assert_int_equal(g.frees, c->column >= STARTED);
 	}
 	rig_end(&g);
 	end_reactor(state);
@@ -225,12 +244,14 @@ static void try_cell(void **state, const struct row *row, enum column col)
 
 static void every_cell_of_the_table_is_so(void **state)
 {
-	size_t i;
-	int col;
+	struct table_cell c;
+	struct table t;
 
-	for (i = 0; i < N_OF(rows); i++)
-		for (col = NEW; col < COLUMNS; col++)
-			try_cell(state, &rows[i], (enum column)col);
+	table_open(&t, "mem/README.md", "mmap: call by state", calls,
+		   N_OF(calls), columns, COLUMNS);
+	while (table_next(&t, &c))
+		try_cell(state, &c);
+	table_close(&t);
 }
 
 static void bad_ranges_and_permissions_are_refused(void **state)
@@ -388,7 +409,7 @@ static void without_room_to_register_it_works_unregistered(void **state)
 	}
 	assert_true(n < 64);
 	assert_true(weir_mmap_registered(g.m, g.r, &text) >= 0);
-	assert_int_equal(get(&g), 0);
+	assert_int_equal(call_get(&g), 0);
 	rig_end(&g);
 }
 
