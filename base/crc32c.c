@@ -32,6 +32,7 @@
 #include <isa-l/crc.h>
 #endif
 
+#include "base/copy.h"
 #include "base/crc32c.h"
 
 /*
@@ -328,6 +329,43 @@ uint32_t crc32c_copy_with(const struct crc32c_kernel *k, uint32_t rem,
 uint32_t crc32c_copy(uint32_t crc, void *dst, const void *src, size_t len)
 {
 	return ~crc32c_copy_with(kernel(), ~crc, dst, src, len);
+}
+
+/* Into the cache by looking, and past it by writing. */
+static uint32_t look_and_copy(const struct crc32c_kernel *k, uint32_t rem,
+			      uint8_t *dst, const uint8_t *src)
+{
+	rem = k->update(rem, src, COPY_BLOCK);
+	copy_stream(dst, src, COPY_BLOCK);
+	return rem;
+}
+
+uint32_t crc32c_stream_with(const struct crc32c_kernel *k, uint32_t rem,
+			    void *dst, const void *src, size_t len)
+{
+	size_t head = copy_to_line(dst);
+	const uint8_t *from = src;
+	uint8_t *to = dst;
+
+	if (head > len)
+		head = len;
+	rem = crc32c_copy_with(k, rem, to, from, head);
+	to += head;
+	from += head;
+	len -= head;
+	for (; len >= COPY_BLOCK; len -= COPY_BLOCK) {
+		rem = k->copy_block ? k->copy_block(rem, to, from) :
+				      look_and_copy(k, rem, to, from);
+		to += COPY_BLOCK;
+		from += COPY_BLOCK;
+	}
+	return crc32c_copy_with(k, rem, to, from, len);
+}
+
+uint32_t crc32c_copy_stream(uint32_t crc, void *dst, const void *src,
+			    size_t len)
+{
+	return ~crc32c_stream_with(kernel(), ~crc, dst, src, len);
 }
 
 /* The inversions of the two CRCs cancel out. */

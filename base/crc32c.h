@@ -35,6 +35,13 @@ uint32_t crc32c(uint32_t crc, const void *p, size_t len);
 uint32_t crc32c_copy(uint32_t crc, void *dst, const void *src, size_t len);
 
 /*
+ * The same by stores that go past the cache, see base/copy.h: for more than the
+ * cache holds.
+ */
+uint32_t crc32c_copy_stream(uint32_t crc, void *dst, const void *src,
+			    size_t len);
+
+/*
  * The CRC of A followed by B, from the CRCs of the two and the length of B in
  * bytes.  The time does not depend on the data and hardly on the length.
  */
@@ -57,6 +64,10 @@ struct crc32c_kernel {
 	/* Optional: NULL means memcpy and update, tile by tile. */
 	uint32_t (*copy)(uint32_t rem, uint8_t *dst, const uint8_t *src,
 			 size_t len);
+
+	/* A COPY_BLOCK, past the cache, to a @dst that is at a line.  Optional:
+	 * NULL means update and copy_stream, block by block. */
+	uint32_t (*copy_block)(uint32_t rem, uint8_t *dst, const uint8_t *src);
 };
 
 /* Best first, NULL last; the last but one is usable everywhere. */
@@ -70,6 +81,10 @@ extern const struct crc32c_kernel crc32c_kernel_armv8;
 /* crc32c_copy() on the bare remainder, with a kernel that the caller chose. */
 uint32_t crc32c_copy_with(const struct crc32c_kernel *k, uint32_t rem,
 			  void *dst, const void *src, size_t len);
+
+/* crc32c_copy_stream(), likewise. */
+uint32_t crc32c_stream_with(const struct crc32c_kernel *k, uint32_t rem,
+			    void *dst, const void *src, size_t len);
 
 /* The remainder @rem as it is after @len zero bytes more. */
 uint32_t crc32c_shift(uint32_t rem, uint64_t len);

@@ -3,6 +3,8 @@ libweir_all_la_SOURCES += \
 	%D%/alloc.h \
 	%D%/check.c \
 	%D%/check.h \
+	%D%/copy.c \
+	%D%/copy.h \
 	%D%/crc32c-arm.c \
 	%D%/crc32c-x86.c \
 	%D%/crc32c.c \

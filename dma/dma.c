@@ -68,6 +68,7 @@ int weir_dma_create(struct weir_dma **ret, struct weir_reactor *r,
 	dma->worker_min = opts.worker_min;
 	dma->file_slice = opts.file_slice;
 	dma->turn_bytes = opts.turn_bytes;
+	dma->stream_min = opts.stream_min;
 	cpu_init(dma);
 	*ret = dma;
 	return 0;

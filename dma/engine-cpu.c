@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "base/crc32c.h"
 #include "dma/job-internal.h"
 #include "reactor/io.h"
@@ -77,14 +78,19 @@ static size_t piece(struct weir_job *job, struct job_priv *p, size_t n)
 		p->crc = crc32c(p->crc, at(&p->src), n);
 		return n;
 	case WEIR_JOB_COPY_CRC32C:
-		p->crc = crc32c_copy(p->crc, at(&p->dst), at(&p->src), n);
+		p->crc = p->total < p->dma->stream_min ?
+			crc32c_copy(p->crc, at(&p->dst), at(&p->src), n) :
+			crc32c_copy_stream(p->crc, at(&p->dst), at(&p->src), n);
 		return n;
 	case WEIR_JOB_COMPARE:
 		same = equal_bytes(at(&p->src), at(&p->dst), n);
 		p->differ = same < n;
 		return same;
 	default:
-		memcpy(at(&p->dst), at(&p->src), n);
+		if (p->total < p->dma->stream_min)
+			memcpy(at(&p->dst), at(&p->src), n);
+		else
+			copy_stream(at(&p->dst), at(&p->src), n);
 		return n;
 	}
 }
@@ -246,6 +252,8 @@ static void cancel(struct weir_job *job)
 void cpu_init(struct weir_dma *dma)
 {
 	dma->queue_last = &dma->queue;
+	if (!dma->stream_min)
+		dma->stream_min = copy_stream_min();
 	dma->budget_turn = UINT64_MAX;
 	weir_op_init(&dma->tick, serve);
 }

@@ -93,6 +93,7 @@ struct weir_dma {
 	struct weir_op *stop_op;	/* In STOPPING. */
 	uint64_t worker_min;		/* UINT64_MAX: never. */
 	uint64_t file_slice;
+	uint64_t stream_min;		/* Copies past the cache from here on. */
 
 	/* The cpu engine's: what it may still do in this turn, and what waits
 	 * for the next. */

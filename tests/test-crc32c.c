@@ -25,6 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/copy.h"
 #include "base/crc32c.h"
 
 /* Several of the largest blocks that a kernel works in, and a tile and more. */
@@ -251,6 +252,10 @@ static void check_ends(const struct crc32c_kernel *k)
 		expect(k, len, crc32c_copy_with(k, ~0u, to, from, len),
 		       expected[len]);
 		assert_memory_equal(to, data, len);
+		memset(to, 0, len);
+		expect(k, len, crc32c_stream_with(k, ~0u, to, from, len),
+		       expected[len]);
+		assert_memory_equal(to, data, len);
 	}
 	unmap_before_a_hole(src, size);
 	unmap_before_a_hole(dst, size);
@@ -270,30 +275,45 @@ static bool filled(const uint8_t *p, uint8_t v, size_t len)
 	return len == 0;
 }
 
-static void check_copy(const struct crc32c_kernel *k, uint8_t *dst, size_t len)
+typedef uint32_t copy_with_fn(const struct crc32c_kernel *k, uint32_t rem,
+			      void *dst, const void *src, size_t len);
+
+static void check_copy(const struct crc32c_kernel *k, copy_with_fn *copy,
+		       uint8_t *dst, size_t len)
 {
 	size_t from = random_below(LONG - len + 1);
 	size_t before = 64 + random_below(64);
 	uint32_t rem;
 
 	memset(dst, 0xa5, len + 256);
-	rem = crc32c_copy_with(k, expected[from], dst + before, data + from,
-			       len);
+	rem = copy(k, expected[from], dst + before, data + from, len);
 	expect(k, len, rem, expected[from + len]);
 	assert_memory_equal(dst + before, data + from, len);
 	assert_true(filled(dst, 0xa5, before));
 	assert_true(filled(dst + before + len, 0xa5, 256 - before));
 }
 
+/* As a kernel's copy, without its CRC. */
+static uint32_t stream_alone(const struct crc32c_kernel *k, uint32_t rem,
+			     void *dst, const void *src, size_t len)
+{
+	copy_stream(dst, src, len);
+	return k->update(rem, src, len);
+}
+
 static void check_copies(const struct crc32c_kernel *k)
 {
+	copy_with_fn *const copies[] = { crc32c_copy_with, crc32c_stream_with,
+					 stream_alone };
 	uint8_t *dst = malloc(LONG + 256);
 
 	assert_non_null(dst);
-	for (size_t len = 0; len <= SHORT; len++)
-		check_copy(k, dst, len);
-	for (int i = 0; i < 100; i++)
-		check_copy(k, dst, random_below(LONG + 1));
+	for (size_t c = 0; c < 3; c++) {
+		for (size_t len = 0; len <= SHORT; len++)
+			check_copy(k, copies[c], dst, len);
+		for (int i = 0; i < 100; i++)
+			check_copy(k, copies[c], dst, random_below(LONG + 1));
+	}
 	free(dst);
 }
 

@@ -572,7 +572,8 @@ static void any_shape_is_copied_to_any_shape(void **state)
 	int from, to;
 
 	rig_begin(&g, state, (struct weir_dma_opts){ .turn_bytes = 65536,
-						     .file_slice = 300000 });
+						     .file_slice = 300000,
+						     .stream_min = 50000 });
 	while (rounds--)
 		for (from = 0; from < SHAPES; from++)
 			for (to = 0; to < SHAPES; to++)

@@ -46,6 +46,9 @@ struct weir_dma_opts {
 				 * worker, if one can be made; 0: none does. */
 	uint64_t file_slice;	/* Bytes that the kernel copies between files
 				 * at a time; 0: 16 MiB. */
+	uint64_t stream_min;	/* Bytes from which on cpu copies past the
+				 * cache; 0: half of the last cache, 4 to
+				 * 64 MiB; UINT64_MAX: never. */
 };
 
 /* What a context did; weir_dma_stats(). */

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_BASE_COPY_H
+#define WEIR_BASE_COPY_H
+
+/*
+ * Copies of more than the cache holds.
+ *
+ * An ordinary store first reads the line that it writes to.  Where nobody will
+ * find the destination in the cache anyway, stores that go past it spare memory
+ * a third of the work, and leave in the cache what was there.  On less than the
+ * cache holds they are slower than memcpy(), and whoever looks at the
+ * destination next waits for memory: hence copy_stream_min().
+ *
+ * Any thread.  Nothing fails, allocates or blocks.
+ */
+
+#include <stddef.h>
+
+/*
+ * Bytes from which on copy_stream() is the faster one on this machine.  Reads a
+ * file: for when things are set up.
+ */
+size_t copy_stream_min(void);
+
+/* As memcpy(), past the cache where the CPU has a way to. */
+void copy_stream(void *dst, const void *src, size_t len);
+
+/*
+ * What stores past the cache work in: memory is fastest if four pages are
+ * written side by side, and lines are written whole.
+ */
+#define COPY_LANE ((size_t)4096)
+#define COPY_LANES 4
+#define COPY_BLOCK (COPY_LANE * COPY_LANES)
+#define COPY_LINE ((size_t)64)
+
+/* Bytes before @p is at a line. */
+static inline size_t copy_to_line(const void *p)
+{
+	return (size_t)-(size_t)p & (COPY_LINE - 1);
+}
+
+#endif /* WEIR_BASE_COPY_H */
