@@ -4,6 +4,7 @@ weirinclude_HEADERS += \
 	%D%/weir/chain.h \
 	%D%/weir/crc32c.h \
 	%D%/weir/device.h \
+	%D%/weir/dm.h \
 	%D%/weir/dma.h \
 	%D%/weir/domain.h \
 	%D%/weir/file.h \

@@ -17,6 +17,9 @@
 
 #include <weir/device.h>
 
+struct dm_ops;
+struct weir_dm;
+
 #define DEVICE_PATH 128		/* Room for a path under /sys. */
 
 struct weir_devinfo {
@@ -45,7 +48,13 @@ struct device_range {
 	size_t len;
 	int fd;			/* DMABUF */
 	uint64_t off;		/* DMABUF, DM */
-	void *dm;		/* DM: what dm_alloc() made. */
+	struct weir_dm *dm;	/* DM */
+};
+
+/* What it made of that. */
+struct device_mr {
+	void *priv;
+	uint32_t lkey, rkey;	/* By which the device and its peers name it. */
 };
 
 /* A list in the making. */
@@ -69,20 +78,16 @@ struct device_class {
 	int (*open)(struct weir_device *dev);
 	void (*close)(struct weir_device *dev);
 
-	/* WEIR_DEVICE_CAP_DM; @dm is what dm_alloc() made. */
-	int (*dm_alloc)(struct weir_device *dev, uint64_t len,
-			uint32_t log_align, void **ret);
-	int (*dm_free)(struct weir_device *dev, void *dm);
-	int (*dm_copy_to)(struct weir_device *dev, void *dm, uint64_t off,
-			  const void *src, size_t len);
-	int (*dm_copy_from)(struct weir_device *dev, void *dst, void *dm,
-			    uint64_t off, size_t len);
+	/* WEIR_DEVICE_CAP_DM; NULL: none of its devices has memory. */
+	const struct dm_ops *dm;
 
 	/* WEIR_DEVICE_CAP_MMAP, for memory: one per mmap and device.  NULL:
 	 * this device needs none. */
 	int (*mr_register)(struct weir_device *dev,
-			   const struct device_range *range, void **ret);
-	int (*mr_deregister)(struct weir_device *dev, void *mr);
+			   const struct device_range *range,
+			   struct device_mr *ret);
+	int (*mr_deregister)(struct weir_device *dev,
+			     const struct device_mr *mr);
 };
 
 extern const struct device_class device_cpu;

@@ -10,6 +10,7 @@
 #include <weir/domain.h>
 
 #include "mem/device-internal.h"
+#include "mem/dm-internal.h"
 
 static int list_soft(struct device_list *list)
 {
@@ -19,7 +20,9 @@ static int list_soft(struct device_list *list)
 	if (!info)
 		return -ENOMEM;
 	info->caps.flags = WEIR_DEVICE_USABLE | WEIR_DEVICE_SOFTWARE;
-	info->caps.align = 4;
+	info->caps.caps = WEIR_DEVICE_CAP_DM | WEIR_DEVICE_CAP_DM_IMPORT;
+	info->caps.dm_size = DM_SOFT_CAPACITY;
+	info->caps.align = DM_WORD;
 	info->caps.address_bits = 64;
 	return 0;
 }
@@ -27,4 +30,5 @@ static int list_soft(struct device_list *list)
 const struct device_class device_soft_dm = {
 	.kind = WEIR_DEVICE_SOFT_DM,
 	.list = list_soft,
+	.dm = &dm_soft_ops,
 };

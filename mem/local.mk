@@ -7,6 +7,9 @@ libweir_all_la_SOURCES += \
 	%D%/device-soft.c \
 	%D%/device-uring.c \
 	%D%/device.c \
+	%D%/dm-internal.h \
+	%D%/dm-soft.c \
+	%D%/dm.c \
 	%D%/domain-file.c \
 	%D%/domain-internal.h \
 	%D%/domain.c \

@@ -28,6 +28,7 @@ test_programs =
 if HAVE_CMOCKA
 test_programs += \
 	%D%/test-chain \
+	%D%/test-dm \
 	%D%/test-domain \
 	%D%/test-inventory \
 	%D%/test-job \
@@ -61,6 +62,9 @@ test_jobs = $(test_harness) %D%/job-kit.h %D%/table-kit.h
 
 %C%_test_chain_SOURCES = %D%/test-chain.c $(test_jobs)
 %C%_test_chain_LDADD = $(test_internal)
+
+%C%_test_dm_SOURCES = %D%/test-dm.c $(test_jobs)
+%C%_test_dm_LDADD = $(test_internal)
 
 %C%_test_domain_SOURCES = %D%/test-domain.c $(test_jobs)
 %C%_test_domain_LDADD = $(test_internal)

@@ -51,8 +51,8 @@ struct weir_devinfo;
 #define WEIR_DEVICE_CAP_DMABUF 2u	/* Serve a dma-buf: the same, with a
 					 * range of weir_mmap_set_dmabuf(). */
 #define WEIR_DEVICE_CAP_DM 4u		/* weir_dm_alloc() */
-#define WEIR_DEVICE_CAP_DM_IMPORT 8u	/* weir_dm_import() */
-#define WEIR_DEVICE_CAP_DM_EXPORT 16u	/* weir_dm_export_fd() */
+#define WEIR_DEVICE_CAP_DM_IMPORT 8u	/* weir_dm_export(), _import() */
+#define WEIR_DEVICE_CAP_DM_DMABUF 16u	/* weir_dm_dmabuf_fd() */
 #define WEIR_DEVICE_CAP_EXPORT 32u	/* Export memory that it serves:
 					 * weir_mmap_export(). */
 #define WEIR_DEVICE_CAP_IMPORT 64u	/* weir_mmap_import() */

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+/*
+ * Device memory without a device: the software twin.
+ *
+ * What can be done with it, and what not, is as on a ConnectX card: little room
+ * that all share, pieces of 64 bytes, words of 4 that are copied whole, and
+ * nothing in it that could be relied on after an allocation.  Each allocation
+ * is a memfd, so that it can be imported, sealed so that who imports it cannot
+ * be hurt by a size that changes.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/why.h"
+#include "mem/dm-internal.h"
+
+#define UNIT 64u
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+/* Nobody shall rely on zeroes that a card does not promise. */
+#define NOISE 0xdb
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t room = DM_SOFT_CAPACITY;
+
+static int take_room(struct weir_dm *dm, uint32_t log_align)
+{
+	uint32_t unit = 1u << log_align, left;
+	bool fits;
+
+	if (unit < UNIT)
+		unit = UNIT;
+	dm->room = ((uint32_t)dm->len + unit - 1) & ~(unit - 1);
+	pthread_mutex_lock(&lock);
+	left = room;
+	fits = dm->room <= left;
+	if (fits)
+		room -= dm->room;
+	pthread_mutex_unlock(&lock);
+	if (fits)
+		return 0;
+	return why(-ENOMEM, "weir_dm_alloc: %zu bytes take %u with alignment; "
+		   "soft-dm has %u of %u left; free some", dm->len, dm->room,
+		   left, DM_SOFT_CAPACITY);
+}
+
+static void give_room(struct weir_dm *dm)
+{
+	pthread_mutex_lock(&lock);
+	room += dm->room;
+	pthread_mutex_unlock(&lock);
+}
+
+static int map(struct weir_dm *dm, const char *call)
+{
+	void *p = MAP_FAILED;
+
+	errno = ENOMEM;
+	if (!fault("mmap"))
+		p = mmap(NULL, dm->len, PROT_READ | PROT_WRITE, MAP_SHARED,
+			 dm->fd, 0);
+	if (p == MAP_FAILED)
+		return why(-errno, "%s: cannot map %zu bytes: %s", call,
+			   dm->len, strerror(errno));
+	dm->priv = p;
+	dm->copies = true;
+	return 0;
+}
+
+/* Allocated in full now: what is not there later would be SIGBUS. */
+static int size_and_seal(int fd, size_t len)
+{
+	int err;
+
+	if (fault("ftruncate") || ftruncate(fd, (off_t)len))
+		return why(-ENOMEM, "weir_dm_alloc: cannot size the memory");
+	err = fault("fallocate") ? ENOMEM : posix_fallocate(fd, 0, (off_t)len);
+	if (err)
+		return why(-ENOMEM, "weir_dm_alloc: no memory for %zu bytes: "
+			   "%s", len, strerror(err));
+	if (fault("fcntl") || fcntl(fd, F_ADD_SEALS, SEALS))
+		return why(-ENOMEM, "weir_dm_alloc: cannot seal the memory");
+	return 0;
+}
+
+static int make(struct weir_dm *dm)
+{
+	int err;
+
+	dm->fd = fault("memfd_create") ? (errno = EMFILE, -1) :
+		 memfd_create("weir-soft-dm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (dm->fd < 0)
+		return why(-errno, "weir_dm_alloc: memfd_create: %s",
+			   strerror(errno));
+	err = size_and_seal(dm->fd, dm->len);
+	if (!err)
+		err = map(dm, "weir_dm_alloc");
+	if (err)
+		close(dm->fd);
+	else
+		memset(dm->priv, NOISE, dm->len);
+	return err;
+}
+
+static int soft_alloc(struct weir_dm *dm, uint32_t log_align)
+{
+	int err;
+
+	if (log_align > DM_SOFT_LOG_ALIGN_MAX)
+		return why(-EINVAL, "weir_dm_alloc: soft-dm aligns to at most "
+			   "2^%u, not 2^%u", DM_SOFT_LOG_ALIGN_MAX, log_align);
+	err = take_room(dm, log_align);
+	if (err)
+		return err;
+	err = make(dm);
+	if (err)
+		give_room(dm);
+	return err;
+}
+
+/* Is it one of ours?  A memfd that is sealed otherwise is something else. */
+static int check_token(const struct weir_dm_token *token)
+{
+	int seals = fcntl(token->fd, F_GET_SEALS);
+	int flags = fcntl(token->fd, F_GETFL);
+	struct stat st;
+
+	if (seals != SEALS || flags < 0 || (flags & O_ACCMODE) != O_RDWR ||
+	    fstat(token->fd, &st))
+		return why(-EINVAL, "weir_dm_import: fd %d is no memory of a "
+			   "soft-dm device", token->fd);
+	if ((uint64_t)st.st_size != token->len)
+		return why(-EINVAL, "weir_dm_import: the memory of fd %d has "
+			   "%lld bytes, not %llu", token->fd,
+			   (long long)st.st_size,
+			   (unsigned long long)token->len);
+	return 0;
+}
+
+static int dup_fd(int fd, const char *call)
+{
+	int copy = fault("fcntl") ? (errno = EMFILE, -1) :
+		   fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	if (copy < 0)
+		return why(-errno, "%s: cannot duplicate the fd: %s", call,
+			   strerror(errno));
+	return copy;
+}
+
+static int soft_import(struct weir_dm *dm, const struct weir_dm_token *token)
+{
+	int err = check_token(token);
+
+	if (err)
+		return err;
+	dm->fd = dup_fd(token->fd, "weir_dm_import");
+	if (dm->fd < 0)
+		return dm->fd;
+	err = map(dm, "weir_dm_import");
+	if (err)
+		close(dm->fd);
+	return err;
+}
+
+static int soft_release(struct weir_dm *dm)
+{
+	munmap(dm->priv, dm->len);
+	close(dm->fd);
+	if (!dm->imported)
+		give_room(dm);
+	return 0;
+}
+
+/* Word by word and each at once, as the bus does it. */
+
+static int soft_copy_to(struct weir_dm *dm, uint64_t off, const void *src,
+			size_t len)
+{
+	_Atomic uint32_t *to = (_Atomic uint32_t *)dm->priv + off / DM_WORD;
+	const char *from = src;
+	uint32_t word;
+	size_t i;
+
+	for (i = 0; i < len / DM_WORD; i++) {
+		memcpy(&word, from + i * DM_WORD, DM_WORD);
+		atomic_store_explicit(&to[i], word, memory_order_relaxed);
+	}
+	return 0;
+}
+
+static int soft_copy_from(void *dst, struct weir_dm *dm, uint64_t off,
+			  size_t len)
+{
+	_Atomic uint32_t *from = (_Atomic uint32_t *)dm->priv + off / DM_WORD;
+	char *to = dst;
+	uint32_t word;
+	size_t i;
+
+	for (i = 0; i < len / DM_WORD; i++) {
+		word = atomic_load_explicit(&from[i], memory_order_relaxed);
+		memcpy(to + i * DM_WORD, &word, DM_WORD);
+	}
+	return 0;
+}
+
+static int soft_export(struct weir_dm *dm, struct weir_dm_token *token)
+{
+	int fd = dup_fd(dm->fd, "weir_dm_export");
+
+	if (fd < 0)
+		return fd;
+	token->fd = fd;
+	return 0;
+}
+
+const struct dm_ops dm_soft_ops = {
+	.alloc = soft_alloc,
+	.import = soft_import,
+	.release = soft_release,
+	.copy_to = soft_copy_to,
+	.copy_from = soft_copy_from,
+	.export = soft_export,
+};

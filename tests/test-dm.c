@@ -1,0 +1,690 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * Device memory: the tables of mem/README.md, over each kind of device that
+ * there is: the software twin, a stand-in for a card, others that say no, and
+ * the cards of this machine.
+ */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/harness.h"
+#include "tests/table-kit.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include <weir/device.h>
+#include <weir/dm.h>
+
+#include "base/fault.h"
+#include "mem/dm-internal.h"
+
+#define LEN 4096u
+
+/* What a device has: the columns of the table of errors. */
+enum has { HAS, HAS_BARE, HAS_NONE, HAS_COLUMNS };
+
+struct subject {
+	const char *device;
+	enum has has;
+};
+
+struct rig {
+	struct weir_device *dev;
+	struct weir_dm *dm;		/* NULL: the device gives none. */
+	struct weir_dm *other;		/* What the test may free. */
+	struct weir_dm_token token;
+	struct weir_dm *to_free;
+	bool closed;
+	uint64_t size;			/* Of all memory of the device. */
+	char bytes[LEN];
+};
+
+static const struct subject *subject_of(void **state)
+{
+	const struct world *w = *state;
+
+	return w->arg;
+}
+
+static struct weir_dm *alloc(struct weir_device *dev, size_t len)
+{
+	struct weir_dm *dm = NULL;
+	int err = weir_dm_alloc(&dm, dev, len, 0);
+
+	if (err)
+		fail_msg("%d: %s", err, weir_why());
+	return dm;
+}
+
+static void rig_begin(struct rig *g, void **state)
+{
+	const struct subject *s = subject_of(state);
+	struct weir_device_caps caps = { .size = sizeof(caps) };
+
+	memset(g, 0, sizeof(*g));
+	g->token.size = sizeof(g->token);
+	g->token.fd = -1;
+	assert_int_equal(weir_device_open_name(&g->dev, s->device), 0);
+	assert_int_equal(weir_devinfo_caps(weir_device_info(g->dev), &caps), 0);
+	assert_int_equal(!!(caps.caps & WEIR_DEVICE_CAP_DM),
+			 s->has != HAS_NONE);
+	g->size = caps.dm_size;
+	if (s->has != HAS_NONE)
+		g->dm = alloc(g->dev, LEN);
+}
+
+static void rig_end(struct rig *g)
+{
+	assert_int_equal(weir_dm_free(g->other), 0);
+	assert_int_equal(weir_dm_free(g->dm), 0);
+	if (!g->closed)
+		assert_int_equal(weir_device_close(g->dev), 0);
+	if (g->token.fd >= 0)
+		close(g->token.fd);
+}
+
+/* The table of states. */
+
+enum column { ALLOCATED, IMPORTED, HELD, FREED, COLUMNS };
+
+static const char *const columns[COLUMNS] = {
+	[ALLOCATED] = "allocated",
+	[IMPORTED] = "imported",
+	[HELD] = "an mmap has it",
+	[FREED] = "freed",
+};
+
+static int call_free(void *arg)
+{
+	struct rig *g = arg;
+	int err = weir_dm_free(g->to_free);
+
+	if (!err && g->to_free == g->dm)
+		g->dm = NULL;
+	if (!err && g->to_free == g->other)
+		g->other = NULL;
+	return err;
+}
+
+static int call_copy_to(void *arg)
+{
+	struct rig *g = arg;
+
+	return weir_dm_copy_to(g->to_free, 0, g->bytes, LEN);
+}
+
+static int call_copy_from(void *arg)
+{
+	struct rig *g = arg;
+
+	return weir_dm_copy_from(g->bytes, g->to_free, 0, LEN);
+}
+
+static int call_export(void *arg)
+{
+	struct weir_dm_token token = { .size = sizeof(token), .fd = -1 };
+	struct rig *g = arg;
+	int err = weir_dm_export(g->to_free, &token);
+
+	if (!err)
+		assert_int_equal(token.len, LEN);
+	if (token.fd >= 0)
+		close(token.fd);
+	return err;
+}
+
+static int call_close(void *arg)
+{
+	struct rig *g = arg;
+	int err = weir_device_close(g->dev);
+
+	g->closed = !err;
+	return err;
+}
+
+static const struct table_call state_calls[] = {
+	{ "free", call_free },
+	{ "copy_to", call_copy_to },
+	{ "copy_from", call_copy_from },
+	{ "export", call_export },
+	{ "device_close", call_close },
+};
+
+static void import(struct rig *g)
+{
+	assert_int_equal(weir_dm_export(g->dm, &g->token), 0);
+	assert_int_equal(weir_dm_import(&g->other, g->dev, &g->token), 0);
+	g->to_free = g->other;
+}
+
+static void try_cell(void **state, const struct table_cell *c)
+{
+	struct rig g;
+
+	rig_begin(&g, state);
+	g.to_free = g.dm;
+	if (c->column == IMPORTED)
+		import(&g);
+	if (c->column == HELD)
+		dm_use(g.dm);
+	if (c->column == FREED) {
+		assert_int_equal(weir_dm_free(g.dm), 0);
+		g.dm = NULL;
+	}
+	table_result(c, c->call->fn(&g));
+	if (c->column == HELD)
+		dm_unuse(g.dm);
+	rig_end(&g);
+}
+
+static void every_cell_of_its_states_is_so(void **state)
+{
+	struct table_cell c;
+	struct table t;
+
+	table_open(&t, "mem/README.md", "device memory: call by state",
+		   state_calls, N_OF(state_calls), columns, COLUMNS);
+	while (table_next(&t, &c))
+		try_cell(state, &c);
+	table_close(&t);
+}
+
+/* The table of errors; its rows name the first check that fails. */
+
+static int alloc_and_free(struct rig *g, size_t len, uint32_t log_align)
+{
+	struct weir_dm *dm = (void *)1;
+	int err = weir_dm_alloc(&dm, g->dev, len, log_align);
+
+	if (err)
+		assert_ptr_equal(dm, (void *)1);
+	else
+		assert_int_equal(weir_dm_free(dm), 0);
+	return err;
+}
+
+static int alloc_some(void *g)
+{
+	return alloc_and_free(g, 64, 6);
+}
+
+/* B1.1; acceptance 33 */
+static int alloc_nothing(void *g)
+{
+	return alloc_and_free(g, 0, 0);
+}
+
+static int alloc_too_much(void *arg)
+{
+	struct rig *g = arg;
+
+	return alloc_and_free(g, g->size + 4, 0);
+}
+
+static int alloc_aligned(void *g)
+{
+	return alloc_and_free(g, 64, 31);
+}
+
+static int alloc_without_room(void *arg)
+{
+	struct rig *g = arg;
+
+	return alloc_and_free(g, g->size ? g->size : 4, 0);
+}
+
+/* What was not copied is as it was. */
+static int copy_both_ways(struct rig *g, uint64_t off, size_t len)
+{
+	char got[LEN + 4];
+	int to, from;
+
+	assert_true(len <= sizeof(got) || off + len < off || len > LEN);
+	memset(got, 'x', sizeof(got));
+	to = weir_dm_copy_to(g->dm, off, got, len);
+	from = weir_dm_copy_from(got, g->dm, off, len);
+	assert_int_equal(from, to);
+	if (to)
+		assert_int_equal(got[0], 'x');
+	return to;
+}
+
+/* B1.3; acceptance 34, 35; gotcha 15 */
+static int copy_some(void *g)
+{
+	return copy_both_ways(g, 4, LEN - 4);
+}
+
+static int copy_behind(void *g)
+{
+	return copy_both_ways(g, LEN - 4, 8);
+}
+
+static int copy_behind_and_odd(void *g)
+{
+	return copy_both_ways(g, LEN - 3, 7);
+}
+
+static int copy_around(void *g)
+{
+	return copy_both_ways(g, UINT64_MAX - 3, 8);
+}
+
+static int copy_from_odd(void *g)
+{
+	return copy_both_ways(g, 2, 4);
+}
+
+static int copy_odd(void *g)
+{
+	return copy_both_ways(g, 4, 6);
+}
+
+static int copy_nothing(void *g)
+{
+	return copy_both_ways(g, LEN, 0);
+}
+
+/* B1.5; acceptance 38 */
+static int import_what_was_exported(void *arg)
+{
+	struct rig *g = arg;
+	int err;
+
+	if (g->dm && weir_dm_export(g->dm, &g->token) == -EOPNOTSUPP)
+		assert_int_equal(g->token.fd, -1);
+	if (!g->dm)
+		g->token.len = LEN;
+	err = weir_dm_import(&g->other, g->dev, &g->token);
+	if (!err)
+		assert_int_equal(weir_dm_is_imported(g->other), 1);
+	return err;
+}
+
+static int import_another_length(void *arg)
+{
+	struct rig *g = arg;
+
+	if (g->dm)
+		weir_dm_export(g->dm, &g->token);
+	g->token.len = g->size + 4;
+	return weir_dm_import(&g->other, g->dev, &g->token);
+}
+
+static const struct table_call error_calls[] = {
+	{ "alloc", alloc_some },
+	{ "alloc of 0 bytes", alloc_nothing },
+	{ "alloc of more than there is", alloc_too_much },
+	{ "alloc at a multiple of 2^31", alloc_aligned },
+	{ "alloc of more than is left", alloc_without_room },
+	{ "copy", copy_some },
+	{ "copy that ends behind it", copy_behind },
+	{ "copy that ends behind it and is odd", copy_behind_and_odd },
+	{ "copy whose end wraps around", copy_around },
+	{ "copy at an odd offset", copy_from_odd },
+	{ "copy of an odd length", copy_odd },
+	{ "copy of 0 bytes", copy_nothing },
+	{ "export and import", import_what_was_exported },
+	{ "import of a wrong length", import_another_length },
+};
+
+static const char *const error_columns[HAS_COLUMNS] = {
+	[HAS] = "a device that has it",
+	[HAS_BARE] = "its driver does not copy or import",
+	[HAS_NONE] = "a device that has none",
+};
+
+static void every_error_comes_in_its_order(void **state)
+{
+	struct table_cell c;
+	struct table t;
+	struct rig g;
+
+	table_open(&t, "mem/README.md", "device memory: errors, in order",
+		   error_calls, N_OF(error_calls), error_columns, HAS_COLUMNS);
+	while (table_next(&t, &c)) {
+		if (c.column != (int)subject_of(state)->has)
+			continue;
+		rig_begin(&g, state);
+		table_result(&c, c.call->fn(&g));
+		if (c.want)
+			assert_starts_with(weir_why(), "weir_dm_");
+		rig_end(&g);
+	}
+	table_close(&t);
+}
+
+/* What tables do not say. */
+
+static void what_is_copied_there_comes_back(void **state)
+{
+	char got[LEN] = { 0 };
+	struct rig g;
+	size_t off;
+
+	rig_begin(&g, state);
+	fill_pattern(g.bytes, LEN, 0, 1);
+	assert_int_equal(weir_dm_copy_to(g.dm, 0, g.bytes, LEN), 0);
+	assert_int_equal(weir_dm_copy_from(got, g.dm, 0, LEN), 0);
+	assert_memory_equal(got, g.bytes, LEN);
+	for (off = 4; off < LEN; off *= 2) {
+		memset(got, 0, off);
+		assert_int_equal(weir_dm_copy_from(got, g.dm, off, 4), 0);
+		assert_memory_equal(got, g.bytes + off, 4);
+	}
+	assert_int_equal(weir_dm_len(g.dm), LEN);
+	assert_ptr_equal(weir_dm_device(g.dm), g.dev);
+	assert_int_equal(weir_dm_is_imported(g.dm), 0);
+	rig_end(&g);
+}
+
+/* Whoever allocates shares one fixed room. */
+static void the_room_is_shared_and_comes_back(void **state)
+{
+	struct weir_dm *dm[64] = { NULL }, *more;
+	struct rig g;
+	size_t n, i;
+
+	rig_begin(&g, state);
+	assert_int_equal(weir_dm_free(g.dm), 0);
+	g.dm = NULL;
+	for (n = 0; n < N_OF(dm); n++)
+		if (weir_dm_alloc(&dm[n], g.dev, g.size / N_OF(dm), 0))
+			break;
+	assert_true(n > N_OF(dm) / 2);
+	while (!weir_dm_alloc(&more, g.dev, 4, 0) && n < N_OF(dm))
+		dm[n++] = more;
+	for (i = 0; i < n; i++)
+		assert_int_equal(weir_dm_free(dm[i]), 0);
+	assert_int_equal(weir_dm_alloc(&g.dm, g.dev, g.size / 2, 0), 0);
+	rig_end(&g);
+}
+
+/* B1.5; acceptance 38 */
+static void an_import_is_the_same_memory_and_never_frees_it(void **state)
+{
+	char got[8];
+	struct rig g;
+
+	rig_begin(&g, state);
+	import(&g);
+	assert_int_equal(weir_dm_copy_to(g.dm, 8, "original", 8), 0);
+	assert_int_equal(weir_dm_copy_from(got, g.other, 8, 8), 0);
+	assert_memory_equal(got, "original", 8);
+	assert_int_equal(weir_dm_copy_to(g.other, 16, "imported", 8), 0);
+	assert_int_equal(weir_dm_free(g.other), 0);
+	g.other = NULL;
+	assert_int_equal(weir_dm_copy_from(got, g.dm, 16, 8), 0);
+	assert_memory_equal(got, "imported", 8);
+	rig_end(&g);
+}
+
+#define N_PROCESSES 5
+#define N_WORDS 32
+
+/* Each writes words of its own in what is shared by fd, and some beside. */
+static int child(int me, const struct weir_dm_token *token, const char *name)
+{
+	struct weir_device *dev;
+	struct weir_dm *own, *shared;
+	uint32_t word, back, i;
+	int bad = 0;
+
+	if (weir_device_open_name(&dev, name) ||
+	    weir_dm_alloc(&own, dev, LEN, 0) ||
+	    weir_dm_import(&shared, dev, token))
+		return 1;
+	for (i = 0; i < N_WORDS; i++) {
+		word = (uint32_t)me << 16 | i;
+		bad |= weir_dm_copy_to(shared, (i * N_PROCESSES + me) * 4,
+				       &word, 4);
+		bad |= weir_dm_copy_to(own, 4 * i, &word, 4);
+		bad |= weir_dm_copy_from(&back, own, 4 * i, 4);
+		bad |= back != word;
+	}
+	bad |= weir_dm_free(shared) | weir_dm_free(own);
+	return bad | weir_device_close(dev);
+}
+
+/* Acceptance 37, 47 */
+static void five_processes_allocate_and_share(void **state)
+{
+	const char *name = subject_of(state)->device;
+	uint32_t words[N_WORDS * N_PROCESSES], i;
+	int pid[N_PROCESSES], status, p;
+	struct rig g;
+
+	rig_begin(&g, state);
+	assert_int_equal(weir_dm_export(g.dm, &g.token), 0);
+	if (g.token.fd < 0) {
+		rig_end(&g);
+		skip_because("a card's handle is good in its process only");
+	}
+	for (p = 0; p < N_PROCESSES; p++) {
+		pid[p] = fork();
+		assert_true(pid[p] >= 0);
+		if (!pid[p])
+			_exit(child(p, &g.token, name));
+	}
+	for (p = 0; p < N_PROCESSES; p++) {
+		assert_int_equal(waitpid(pid[p], &status, 0), pid[p]);
+		assert_int_equal(status, 0);
+	}
+	assert_int_equal(weir_dm_copy_from(words, g.dm, 0, sizeof(words)), 0);
+	for (i = 0; i < N_OF(words); i++)
+		assert_int_equal(words[i], (i % N_PROCESSES) << 16 |
+						   i / N_PROCESSES);
+	rig_end(&g);
+}
+
+static void *write_words(void *arg)
+{
+	uint32_t word, n;
+
+	for (n = 0; n < 1000; n++) {
+		word = n & 1 ? UINT32_MAX : 0;
+		if (weir_dm_copy_to(arg, 0, &word, 4))
+			return arg;
+	}
+	return NULL;
+}
+
+/* Acceptance 47: who reads sees all of a word or nothing of it. */
+static void words_are_copied_whole(void **state)
+{
+	uint32_t word = 0, n;
+	pthread_t thread;
+	struct rig g;
+	void *failed;
+
+	rig_begin(&g, state);
+	assert_int_equal(weir_dm_copy_to(g.dm, 0, &word, 4), 0);
+	pthread_create(&thread, NULL, write_words, g.dm);
+	for (n = 0; n < 1000; n++) {
+		assert_int_equal(weir_dm_copy_from(&word, g.dm, 0, 4), 0);
+		assert_true(!word || word == UINT32_MAX);
+	}
+	pthread_join(thread, &failed);
+	assert_null(failed);
+	rig_end(&g);
+}
+
+static void any_failure_inside_leaves_nothing_behind(void **state)
+{
+	struct weir_dm *dm = NULL;
+	int err, n = 0, fired;
+	struct rig g;
+
+	rig_begin(&g, state);
+	do {
+		fault_arm(n++);
+		err = weir_dm_alloc(&dm, g.dev, g.size - LEN, 0);
+		fired = fault_disarm();
+		if (fired && err) {
+			assert_null(dm);
+			assert_starts_with(weir_why(), "weir_dm_alloc: ");
+		}
+	} while (fired && err);
+	assert_int_equal(err, 0);
+	assert_true(n > 1);
+	assert_int_equal(weir_dm_free(dm), 0);
+	assert_int_equal(weir_dm_export(g.dm, &g.token), 0);
+	for (n = 0, dm = NULL; !dm && n < 64; n++) {
+		fault_arm(n);
+		weir_dm_import(&dm, g.dev, &g.token);
+		fault_disarm();
+	}
+	assert_non_null(dm);
+	assert_int_equal(weir_dm_free(dm), 0);
+	rig_end(&g);
+}
+
+/* The twin alone. */
+
+static void alignment_takes_room_of_the_twin(void **state)
+{
+	struct weir_dm *dm, *more;
+	struct rig g;
+
+	rig_begin(&g, state);
+	assert_int_equal(weir_dm_free(g.dm), 0);
+	g.dm = NULL;
+	assert_int_equal(weir_dm_alloc(&dm, g.dev, g.size - 8192, 12), 0);
+	assert_int_equal(weir_dm_alloc(&more, g.dev, 4097, 12), 0);
+	assert_int_equal(weir_dm_alloc(&g.dm, g.dev, 4, 0), -ENOMEM);
+	assert_int_equal(weir_dm_free(more), 0);
+	assert_int_equal(weir_dm_alloc(&more, g.dev, 8192 - 64, 0), 0);
+	assert_int_equal(weir_dm_alloc(&g.dm, g.dev, 1, 0), 0);
+	assert_int_equal(weir_dm_free(more), 0);
+	assert_int_equal(weir_dm_free(dm), 0);
+	rig_end(&g);
+}
+
+static void the_twin_is_called_software_and_holds_no_zeroes(void **state)
+{
+	struct weir_device_caps caps = { .size = sizeof(caps) };
+	struct rig g;
+	size_t i;
+
+	rig_begin(&g, state);
+	assert_int_equal(weir_devinfo_caps(weir_device_info(g.dev), &caps), 0);
+	assert_int_equal(caps.kind, WEIR_DEVICE_SOFT_DM);
+	assert_true(caps.flags & WEIR_DEVICE_SOFTWARE);
+	assert_int_equal(weir_dm_copy_from(g.bytes, g.dm, 0, LEN), 0);
+	for (i = 0; i < LEN; i++)
+		assert_true(g.bytes[i]);
+	rig_end(&g);
+}
+
+static int try_fd(struct rig *g, int fd, uint64_t len)
+{
+	struct weir_dm_token token = {
+		.size = sizeof(token), .fd = fd, .len = len,
+	};
+	struct weir_dm *dm;
+	int err = weir_dm_import(&dm, g->dev, &token);
+
+	if (!err)
+		weir_dm_free(dm);
+	return err;
+}
+
+/* What could shrink under us would be SIGBUS; gotcha 27. */
+static void only_memory_of_a_twin_is_imported(void **state)
+{
+	struct { struct weir_dm_token t; uint64_t more; } newer;
+	int memfd = memfd_create("other", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+	int file = test_file(state, "f", LEN, 0), reads;
+	char path[64];
+	struct rig g;
+
+	rig_begin(&g, state);
+	assert_int_equal(ftruncate(memfd, LEN), 0);
+	assert_int_equal(weir_dm_export(g.dm, &g.token), 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", g.token.fd);
+	reads = open(path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(try_fd(&g, g.token.fd, LEN), 0);
+	assert_int_equal(try_fd(&g, g.token.fd, LEN - 4), -EINVAL);
+	assert_int_equal(try_fd(&g, g.token.fd, 0), -EINVAL);
+	assert_int_equal(try_fd(&g, reads, LEN), -EINVAL);
+	assert_int_equal(try_fd(&g, memfd, LEN), -EINVAL);
+	assert_int_equal(try_fd(&g, file, LEN), -EINVAL);
+	assert_int_equal(try_fd(&g, -1, LEN), -EINVAL);
+	assert_int_equal(ftruncate(g.token.fd, 0), -1);
+
+	memset(&newer, 0, sizeof(newer));
+	newer.t = g.token;
+	newer.t.size = sizeof(newer);
+	newer.more = 1;
+	assert_int_equal(weir_dm_import(&g.other, g.dev, &newer.t), -E2BIG);
+	newer.t.size = 8;
+	assert_int_equal(weir_dm_export(g.dm, &newer.t), -EINVAL);
+	close(reads);
+	close(file);
+	close(memfd);
+	rig_end(&g);
+}
+
+/* The cases, for each subject. */
+
+static const struct harness_case errors[] = {
+	CASE(every_error_comes_in_its_order),
+};
+
+static const struct harness_case all[] = {
+	CASE(every_cell_of_its_states_is_so),
+	CASE(what_is_copied_there_comes_back),
+	CASE(the_room_is_shared_and_comes_back),
+	CASE(an_import_is_the_same_memory_and_never_frees_it),
+	CASE(five_processes_allocate_and_share),
+	CASE(words_are_copied_whole),
+	CASE(any_failure_inside_leaves_nothing_behind),
+};
+
+static const struct harness_case twin[] = {
+	CASE(alignment_takes_room_of_the_twin),
+	CASE(the_twin_is_called_software_and_holds_no_zeroes),
+	CASE(only_memory_of_a_twin_is_imported),
+};
+
+#define CASES_MAX 128
+
+struct cases {
+	struct harness_case list[CASES_MAX];
+	char names[CASES_MAX][128];
+	size_t n;
+};
+
+static void add(struct cases *cases, const struct subject *s,
+		const struct harness_case *list, size_t n)
+{
+	struct harness_case *c;
+	size_t i;
+
+	for (i = 0; i < n && cases->n < CASES_MAX; i++, cases->n++) {
+		snprintf(cases->names[cases->n], sizeof(cases->names[0]),
+			 "%s: %s", s->device, list[i].name);
+		c = &cases->list[cases->n];
+		*c = list[i];
+		c->name = cases->names[cases->n];
+		c->arg = s;
+	}
+}
+
+int main(void)
+{
+	static const struct subject soft = { "soft-dm", HAS };
+	static const struct subject cpu = { "cpu", HAS_NONE };
+	static struct cases cases;
+
+	add(&cases, &soft, errors, N_OF(errors));
+	add(&cases, &soft, all, N_OF(all));
+	add(&cases, &soft, twin, N_OF(twin));
+	add(&cases, &cpu, errors, N_OF(errors));
+	return harness_run_plain(cases.list, cases.n);
+}
