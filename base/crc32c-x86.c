@@ -54,6 +54,9 @@
 /* x^(D - 33) and x^(D + 31) mod P, mirrored; D is in the name. */
 #define FOLD_512 0x9e4addf8, 0x740eef02
 #define FOLD_2048 0xb9e02b86, 0xdcb17aa4
+#define FOLD_LANE1 0x82f89c77, 0xc2a5b65e	/* A COPY_LANE, */
+#define FOLD_LANE2 0x54a86326, 0xe040e0ac	/* two */
+#define FOLD_LANE3 0xc1f19ee1, 0xe1e5a161	/* and three. */
 
 /*
  * A block of the pclmul kernel gives each stream 32 bytes for each time around
@@ -388,33 +391,50 @@ stream512(uint8_t *dst, const uint8_t *src, size_t at)
 	return v;
 }
 
-VPCLMUL static inline uint32_t lane_rem(__m512i x)
+/* What is in the registers at the ends of the lanes, at the end of the last. */
+VPCLMUL static inline ALWAYS_INLINE __m512i join_lanes(__m512i x0, __m512i x1,
+						       __m512i x2, __m512i x3)
 {
-	return one_stream(0, (const uint8_t *)&x, sizeof(x));
+	const __m512i by1 = _mm512_broadcast_i32x4(_mm_set_epi64x(FOLD_LANE1));
+	const __m512i by2 = _mm512_broadcast_i32x4(_mm_set_epi64x(FOLD_LANE2));
+	const __m512i by3 = _mm512_broadcast_i32x4(_mm_set_epi64x(FOLD_LANE3));
+
+	return fold512(x0, by3, fold512(x1, by2, fold512(x2, by1, x3)));
 }
 
-VPCLMUL static uint32_t vpclmul_copy_block(uint32_t rem, uint8_t *dst,
-					   const uint8_t *src)
+/* @x is what is before the block, and is at its end when it is passed back. */
+VPCLMUL static inline ALWAYS_INLINE __m512i
+stream_block(__m512i x, uint8_t *dst, const uint8_t *src)
 {
 	const __m512i near = _mm512_broadcast_i32x4(_mm_set_epi64x(FOLD_512));
-	__m512i x0 = stream512(dst, src, 0);
+	__m512i x0 = _mm512_xor_si512(x, stream512(dst, src, 0));
 	__m512i x1 = stream512(dst, src, COPY_LANE);
 	__m512i x2 = stream512(dst, src, 2 * COPY_LANE);
 	__m512i x3 = stream512(dst, src, 3 * COPY_LANE);
-	size_t i;
 
-	x0 = _mm512_xor_si512(
-		x0, _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)rem)));
-	for (i = COPY_LINE; i < COPY_LANE; i += COPY_LINE) {
+	for (size_t i = COPY_LINE; i < COPY_LANE; i += COPY_LINE) {
 		x0 = fold512(x0, near, stream512(dst, src, i));
 		x1 = fold512(x1, near, stream512(dst, src, COPY_LANE + i));
 		x2 = fold512(x2, near, stream512(dst, src, 2 * COPY_LANE + i));
 		x3 = fold512(x3, near, stream512(dst, src, 3 * COPY_LANE + i));
 	}
+	return join_lanes(x0, x1, x2, x3);
+}
+
+VPCLMUL static uint32_t vpclmul_copy_blocks(uint32_t rem, uint8_t *dst,
+					    const uint8_t *src, size_t n)
+{
+	const __m512i near = _mm512_broadcast_i32x4(_mm_set_epi64x(FOLD_512));
+	const __m512i none = _mm512_setzero_si512();
+	__m512i x = _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)rem));
+
+	for (; n; n--, dst += COPY_BLOCK, src += COPY_BLOCK) {
+		x = stream_block(x, dst, src);
+		if (n > 1)	/* On to the first line of the next. */
+			x = fold512(x, near, none);
+	}
 	_mm_sfence();
-	return crc32c_shift(lane_rem(x0), 3 * COPY_LANE) ^
-	       crc32c_shift(lane_rem(x1), 2 * COPY_LANE) ^
-	       crc32c_shift(lane_rem(x2), COPY_LANE) ^ lane_rem(x3);
+	return one_stream(0, (const uint8_t *)&x, sizeof(x));
 }
 
 static bool vpclmul_usable(void)
@@ -429,7 +449,7 @@ const struct crc32c_kernel crc32c_kernel_vpclmul = {
 	.usable = vpclmul_usable,
 	.update = vpclmul_update,
 	.copy = vpclmul_copy,
-	.copy_block = vpclmul_copy_block,
+	.copy_blocks = vpclmul_copy_blocks,
 };
 
 #endif /* __x86_64__ */

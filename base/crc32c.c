@@ -333,33 +333,33 @@ uint32_t crc32c_copy(uint32_t crc, void *dst, const void *src, size_t len)
 
 /* Into the cache by looking, and past it by writing. */
 static uint32_t look_and_copy(const struct crc32c_kernel *k, uint32_t rem,
-			      uint8_t *dst, const uint8_t *src)
+			      uint8_t *dst, const uint8_t *src, size_t n)
 {
-	rem = k->update(rem, src, COPY_BLOCK);
-	copy_stream(dst, src, COPY_BLOCK);
+	for (; n; n--, dst += COPY_BLOCK, src += COPY_BLOCK) {
+		rem = k->update(rem, src, COPY_BLOCK);
+		copy_stream(dst, src, COPY_BLOCK);
+	}
 	return rem;
 }
 
 uint32_t crc32c_stream_with(const struct crc32c_kernel *k, uint32_t rem,
 			    void *dst, const void *src, size_t len)
 {
-	size_t head = copy_to_line(dst);
+	size_t head = copy_to_line(dst), n, body;
 	const uint8_t *from = src;
 	uint8_t *to = dst;
 
 	if (head > len)
 		head = len;
 	rem = crc32c_copy_with(k, rem, to, from, head);
-	to += head;
-	from += head;
-	len -= head;
-	for (; len >= COPY_BLOCK; len -= COPY_BLOCK) {
-		rem = k->copy_block ? k->copy_block(rem, to, from) :
-				      look_and_copy(k, rem, to, from);
-		to += COPY_BLOCK;
-		from += COPY_BLOCK;
-	}
-	return crc32c_copy_with(k, rem, to, from, len);
+	n = (len - head) / COPY_BLOCK;
+	body = head + n * COPY_BLOCK;
+	if (n)
+		rem = (k->copy_blocks ? k->copy_blocks(rem, to + head,
+						       from + head, n) :
+					look_and_copy(k, rem, to + head,
+						      from + head, n));
+	return crc32c_copy_with(k, rem, to + body, from + body, len - body);
 }
 
 uint32_t crc32c_copy_stream(uint32_t crc, void *dst, const void *src,

@@ -65,9 +65,10 @@ struct crc32c_kernel {
 	uint32_t (*copy)(uint32_t rem, uint8_t *dst, const uint8_t *src,
 			 size_t len);
 
-	/* A COPY_BLOCK, past the cache, to a @dst that is at a line.  Optional:
-	 * NULL means update and copy_stream, block by block. */
-	uint32_t (*copy_block)(uint32_t rem, uint8_t *dst, const uint8_t *src);
+	/* @n times COPY_BLOCK, past the cache, to a @dst that is at a line.
+	 * Optional: NULL means update and copy_stream, block by block. */
+	uint32_t (*copy_blocks)(uint32_t rem, uint8_t *dst, const uint8_t *src,
+				size_t n);
 };
 
 /* Best first, NULL last; the last but one is usable everywhere. */

@@ -4,6 +4,7 @@ bench_common = %D%/bench.c %D%/bench.h %D%/report.c
 bench_libs = libweir.la $(LIBURING_LIBS) $(LIBEV_LIBS) $(LIBUV_LIBS) -lm
 
 bench_programs = \
+	%D%/bench-copy \
 	%D%/bench-cp \
 	%D%/bench-echo \
 	%D%/bench-idle \
@@ -13,6 +14,8 @@ bench_programs = \
 	%D%/bench-read \
 	%D%/bench-timer
 
+%C%_bench_copy_SOURCES = %D%/bench-copy.c $(bench_common)
+%C%_bench_copy_LDADD = $(bench_libs)
 %C%_bench_cp_SOURCES = %D%/bench-cp.c $(bench_common)
 %C%_bench_cp_LDADD = $(bench_libs)
 %C%_bench_echo_SOURCES = %D%/bench-echo.c %D%/echo-server.c %D%/echo.h \

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * Jobs of the cpu engine: what a job costs beside its bytes, and how fast the
+ * bytes are, hot in the cache and out of memory.
+ *
+ * "bare" is memcpy(), followed by weir_crc32c() of the source where there is a
+ * CRC: what a program would write that has no library.  "job" is one job,
+ * "chain" a chain of two steps.  Each variant does the same bytes of the same
+ * memory.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <weir/chain.h>
+#include <weir/crc32c.h>
+#include <weir/dma.h>
+#include <weir/job.h>
+#include <weir/reactor.h>
+
+#include "bench/bench.h"
+
+#define BATCH_MAX 32
+#define MEMORY ((size_t)256 << 20)
+
+static struct weir_reactor *reactor;
+static struct weir_dma *dma;
+static char *src, *dst;
+static uint32_t crc;
+
+/* What is run now. */
+static struct weir_job jobs[BATCH_MAX];
+static size_t size, batch;
+static uint32_t kind;
+static uint64_t left, running;
+
+static void *pages(size_t len)
+{
+	char *p = mmap(NULL, len, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		bench_die("mmap", 12);
+	madvise(p, len, MADV_HUGEPAGE);
+	for (size_t i = 0; i < len; i += 4096)
+		p[i] = (char)(i >> 12);
+	return p;
+}
+
+/* bare */
+
+static double run_bare(uint64_t n)
+{
+	uint64_t start = bench_wall_ns();
+
+	for (uint64_t i = 0; i < n; i++) {
+		memcpy(dst, src, size);
+		if (kind == WEIR_JOB_COPY_CRC32C)
+			crc ^= weir_crc32c(0, src, size);
+		__asm__ volatile("" : : "r"(dst) : "memory");
+	}
+	return (double)(bench_wall_ns() - start) / (double)n;
+}
+
+/* job */
+
+static void start(struct weir_job *job)
+{
+	struct weir_loc to = weir_loc_mem(dst, size);
+	struct weir_loc from = weir_loc_mem(src, size);
+
+	if (kind == WEIR_JOB_COPY_CRC32C)
+		weir_job_copy_crc32c(job, to, from, 0);
+	else
+		weir_job_copy(job, to, from);
+	bench_must(weir_job_start(dma, job), "weir_job_start");
+}
+
+/* The next batch when the last of this one has ended. */
+static void start_batch(void)
+{
+	for (size_t i = 0; i < batch && left; i++, left--, running++)
+		start(&jobs[i]);
+	if (!running)
+		weir_reactor_break(reactor);
+}
+
+static void on_job(struct weir_op *op, int64_t res)
+{
+	if (res != (int64_t)size)
+		bench_die("job", (int)-res);
+	crc ^= weir_job_of(op)->crc;
+	if (!--running)
+		start_batch();
+}
+
+static double run_jobs(uint64_t n)
+{
+	uint64_t begin;
+
+	left = n;
+	for (int i = 0; i < BATCH_MAX; i++)
+		weir_job_init(&jobs[i], on_job);
+	begin = bench_wall_ns();
+	start_batch();
+	bench_must(weir_reactor_run(reactor), "weir_reactor_run");
+	return (double)(bench_wall_ns() - begin) / (double)n;
+}
+
+/* chain */
+
+static struct weir_chain *chain;
+static struct weir_op chain_op;
+
+static void on_chain(struct weir_op *op, int64_t res)
+{
+	if (res < 0)
+		bench_die("chain", (int)-res);
+	crc ^= jobs[1].crc;
+	if (!--left)
+		weir_reactor_break(reactor);
+	else
+		bench_must(weir_chain_start(chain, op), "weir_chain_start");
+}
+
+static double run_chain(uint64_t n)
+{
+	uint64_t begin;
+	int first;
+
+	left = n;
+	bench_must(weir_chain_create(&chain, reactor, NULL), "chain");
+	weir_job_init(&jobs[0], on_job);
+	weir_job_init(&jobs[1], on_job);
+	weir_job_copy(&jobs[0], weir_loc_mem(dst, size),
+		      weir_loc_mem(src, size));
+	weir_job_crc32c(&jobs[1], weir_loc_mem(dst, size), 0);
+	first = weir_chain_add_job(chain, WEIR_CHAIN_FIRST, dma, &jobs[0]);
+	bench_must(first, "weir_chain_add_job");
+	bench_must(weir_chain_add_job(chain, first, dma, &jobs[1]), "add_job");
+	weir_op_init(&chain_op, on_chain);
+	begin = bench_wall_ns();
+	bench_must(weir_chain_start(chain, &chain_op), "weir_chain_start");
+	bench_must(weir_reactor_run(reactor), "weir_reactor_run");
+	begin = bench_wall_ns() - begin;
+	bench_must(weir_chain_destroy(chain), "weir_chain_destroy");
+	return (double)begin / (double)n;
+}
+
+/* Nanoseconds to GB/s. */
+static double rate(double ns)
+{
+	return (double)size / ns;
+}
+
+/* Enough of them for some milliseconds. */
+static uint64_t how_many(const struct bench *b)
+{
+	uint64_t n = ((uint64_t)(b->quick ? 1 : 512) << 20) / size;
+
+	if (n > (b->quick ? 1000 : 1000000))
+		n = b->quick ? 1000 : 1000000;
+	return n ? n : 1;
+}
+
+static void measure_overhead(struct bench *b, size_t n, const char *what)
+{
+	double bare;
+
+	size = 64;
+	kind = WEIR_JOB_COPY;
+	batch = n;
+	bare = run_bare(how_many(b));
+	bench_add(b, what, "job", "ns over memcpy",
+		  run_jobs(how_many(b)) - bare);
+}
+
+static void measure_rate(struct bench *b, const char *what, size_t len,
+			 uint32_t the_kind)
+{
+	uint64_t n;
+
+	size = len;
+	kind = the_kind;
+	batch = 1;
+	n = how_many(b);
+	if (bench_wants(b, "bare"))
+		bench_add(b, what, "bare", "GB/s", rate(run_bare(n)));
+	if (bench_wants(b, "job"))
+		bench_add(b, what, "job", "GB/s", rate(run_jobs(n)));
+	if (kind == WEIR_JOB_COPY_CRC32C && bench_wants(b, "chain"))
+		bench_add(b, what, "chain", "GB/s", rate(run_chain(n)));
+}
+
+static void goals(struct bench *b)
+{
+	bench_goal(b, "a job alone, at most 100 ns", "overhead, batch 1",
+		   "job", NULL, BENCH_AT_MOST, 100);
+	bench_goal(b, "jobs by 32, at most 40 ns", "overhead, batch 32",
+		   "job", NULL, BENCH_AT_MOST, 40);
+	bench_goal(b, "copy and CRC as a chain of 4 KiB, 1/1.5 of bare",
+		   "copy+crc32c 4 KiB", "chain", "bare", BENCH_AT_LEAST,
+		   1 / 1.5);
+	bench_goal(b, "a hot copy as fast as memcpy", "copy 1 MiB", "job",
+		   "bare", BENCH_AT_LEAST, 1);
+	bench_goal(b, "a copy of 64 MiB at least 1.6 times memcpy",
+		   "copy 64 MiB", "job", "bare", BENCH_AT_LEAST, 1.6);
+	bench_goal(b, "copy+crc32c at least 1.25 times at 64 KiB",
+		   "copy+crc32c 64 KiB", "job", "bare", BENCH_AT_LEAST, 1.25);
+	bench_goal(b, "copy+crc32c at least 2.2 times at 64 MiB",
+		   "copy+crc32c 64 MiB", "job", "bare", BENCH_AT_LEAST, 2.2);
+}
+
+static void run(struct bench *b)
+{
+	measure_overhead(b, 1, "overhead, batch 1");
+	measure_overhead(b, 32, "overhead, batch 32");
+	measure_rate(b, "copy 4 KiB", 4096, WEIR_JOB_COPY);
+	measure_rate(b, "copy 64 KiB", 65536, WEIR_JOB_COPY);
+	measure_rate(b, "copy 1 MiB", 1 << 20, WEIR_JOB_COPY);
+	measure_rate(b, "copy 64 MiB", 64 << 20, WEIR_JOB_COPY);
+	measure_rate(b, "copy+crc32c 4 KiB", 4096, WEIR_JOB_COPY_CRC32C);
+	measure_rate(b, "copy+crc32c 64 KiB", 65536, WEIR_JOB_COPY_CRC32C);
+	measure_rate(b, "copy+crc32c 64 MiB", 64 << 20, WEIR_JOB_COPY_CRC32C);
+}
+
+int main(int argc, char **argv)
+{
+	struct bench b;
+
+	bench_init(&b, "copy", argc, argv);
+	b.reference = "bare";
+	src = pages(MEMORY);
+	dst = pages(MEMORY);
+	bench_must(weir_reactor_create(&reactor, NULL), "weir_reactor_create");
+	bench_must(weir_dma_create(&dma, reactor, NULL), "weir_dma_create");
+	bench_must(weir_dma_start(dma), "weir_dma_start");
+	for (bench_begin(&b); bench_next(&b);)
+		run(&b);
+	goals(&b);
+	bench_must(weir_dma_destroy(dma), "weir_dma_destroy");
+	bench_must(weir_reactor_destroy(reactor), "weir_reactor_destroy");
+	return bench_done(&b);
+}
