@@ -22,4 +22,5 @@ weirinclude_HEADERS += \
 	%D%/weir/reactor.h \
 	%D%/weir/socket.h \
 	%D%/weir/timer.h \
+	%D%/weir/uring.h \
 	%D%/weir/watch.h

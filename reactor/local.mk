@@ -30,6 +30,7 @@ libweir_all_la_SOURCES += \
 	%D%/timer.c \
 	%D%/turn.c \
 	%D%/uring-files.c \
+	%D%/uring-probe.c \
 	%D%/uring-rx.c \
 	%D%/uring-setup.c \
 	%D%/uring-source.c \

@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 
 #include <weir/file.h>
+#include <weir/uring.h>
 
 #if defined(__x86_64__)
 #define THIS_ARCH AUDIT_ARCH_X86_64
@@ -89,6 +90,7 @@ static int works_on(struct weir_reactor *r, const char *backend)
 static int refused_with(int err)
 {
 	struct weir_reactor_opts opts = { .size = sizeof(opts) };
+	struct weir_uring_info info = { .size = sizeof(info) };
 	struct weir_reactor *r;
 
 	if (forbid(SECCOMP_RET_ERRNO | (uint32_t)err))
@@ -103,6 +105,11 @@ static int refused_with(int err)
 	SAY(!weir_reactor_create(&r, NULL));
 	if (works_on(r, "ev"))
 		return 1;
+
+	/* To ask for it is no harm, and tells the same. */
+	SAY(weir_uring_probe(&info) == -EOPNOTSUPP);
+	SAY(!strncmp(weir_why(), "weir_uring_probe: ", 18));
+	SAY(strstr(weir_why(), "io_uring"));
 
 	/* By name there is no other way. */
 	setenv("WEIR_BACKEND", "uring", 1);
@@ -133,6 +140,7 @@ static int refused_eacces(void)
 static int named_ev_does_not_probe(void)
 {
 	struct weir_reactor_opts opts = { .size = sizeof(opts) };
+	struct weir_uring_info info = { .size = sizeof(info) };
 	struct weir_reactor *r;
 
 	if (forbid(SECCOMP_RET_KILL_PROCESS))
@@ -141,6 +149,7 @@ static int named_ev_does_not_probe(void)
 	SAY(!weir_reactor_create(&r, NULL));
 	if (works_on(r, "ev"))
 		return 1;
+	SAY(weir_uring_probe(&info) == -EOPNOTSUPP);
 	unsetenv("WEIR_BACKEND");
 	opts.backend = WEIR_BACKEND_EV;
 	SAY(!weir_reactor_create(&r, &opts));
