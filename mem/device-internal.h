@@ -93,7 +93,20 @@ struct device_class {
 extern const struct device_class device_cpu;
 extern const struct device_class device_uring;
 extern const struct device_class device_soft_dm;
-extern const struct device_class device_rdma;
+extern const struct device_class device_rdma;	/* Built without verbs. */
+
+/* Where /sys is; tests have a tree of their own. */
+extern const char *device_sysfs;
+
+/* Find the RDMA device of @info in /sys: ->sysfs, and its NUMA node. */
+void device_rdma_locate(struct weir_devinfo *info);
+
+/*
+ * The first line of @file in the device's directory.  Returns 0, or what the
+ * system said; @buf may be changed then.
+ */
+int device_sysfs_read(const struct weir_devinfo *info, const char *file,
+		      char *buf, size_t size);
 
 /*
  * A new entry of @list, of @cls, with its name, and kind, and no capability;

@@ -10,9 +10,12 @@
  */
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <weir/domain.h>
 #include <weir/job.h>
+#include <weir/uring.h>
 
 #include "mem/device-internal.h"
 
@@ -25,18 +28,34 @@
 
 #define MAX_REGISTER ((uint64_t)1 << 30)	/* The kernel's. */
 
+static void refused(struct weir_devinfo *info)
+{
+	const char *at = strstr(weir_why(), ": ");
+
+	snprintf(info->caps.why, sizeof(info->caps.why), "%s",
+		 at ? at + 2 : weir_why());
+}
+
 static int list_uring(struct device_list *list)
 {
+	struct weir_uring_info uring = { .size = sizeof(uring) };
 	struct weir_devinfo *info = device_list_add(list, &device_uring,
 						    "io_uring");
 
 	if (!info)
 		return -ENOMEM;
-	info->caps.flags = WEIR_DEVICE_USABLE | WEIR_DEVICE_SOFTWARE;
-	info->caps.caps = WEIR_DEVICE_CAP_MMAP;
+	info->caps.flags = WEIR_DEVICE_SOFTWARE;
+	if (weir_uring_probe(&uring)) {
+		refused(info);
+		return 0;
+	}
+	info->caps.flags |= WEIR_DEVICE_USABLE;
+	if (uring.features & WEIR_URING_BUFFERS) {
+		info->caps.caps = WEIR_DEVICE_CAP_MMAP;
+		info->caps.max_register = MAX_REGISTER;
+	}
 	info->caps.domains = DOMAINS;
 	info->caps.jobs = JOBS;
-	info->caps.max_register = MAX_REGISTER;
 	info->caps.max_segments = WEIR_JOB_PIECES_MAX;
 	info->caps.address_bits = 8 * sizeof(void *);
 	return 0;

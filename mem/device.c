@@ -28,6 +28,7 @@ static const struct device_class *const classes[] = {
 	&device_rdma,
 };
 
+#define SENTENCE 512
 #define N_CLASSES (sizeof(classes) / sizeof(classes[0]))
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -85,13 +86,17 @@ static int list_all(struct device_list *list)
 int weir_device_list(struct weir_devinfo ***ret, size_t *n)
 {
 	struct device_list list = { NULL, 0 };
+	char before[SENTENCE];
 	int err;
 
+	snprintf(before, sizeof(before), "%s", weir_why());
 	pthread_mutex_lock(&lock);
 	err = list_all(&list);
 	pthread_mutex_unlock(&lock);
 	if (err)
 		return err;
+	/* Why a device is of no use is no failure of this call. */
+	why(0, "%s", before);
 	*ret = list.entries;
 	*n = list.n;
 	return 0;

@@ -29,7 +29,8 @@ if HAVE_CMOCKA
 test_programs += \
 	%D%/test-chain \
 	%D%/test-dm \
-	%D%/test-descriptor \
+	%D%/test-device \
+	%D%/test-device-id \
 	%D%/test-domain \
 	%D%/test-inventory \
 	%D%/test-job \
@@ -66,9 +67,12 @@ test_jobs = $(test_harness) %D%/job-kit.h %D%/table-kit.h
 
 %C%_test_dm_SOURCES = %D%/test-dm.c $(test_jobs)
 %C%_test_dm_LDADD = $(test_internal)
-%C%_test_descriptor_SOURCES = %D%/test-descriptor.c \
-	%D%/fuzz/fuzz-descriptor.c %D%/fuzz/descriptor-kit.h $(test_harness)
-%C%_test_descriptor_LDADD = $(test_internal)
+
+%C%_test_device_SOURCES = %D%/test-device.c $(test_harness)
+%C%_test_device_LDADD = $(test_internal)
+
+%C%_test_device_id_SOURCES = %D%/test-device-id.c $(test_harness)
+%C%_test_device_id_LDADD = $(test_internal)
 
 %C%_test_domain_SOURCES = %D%/test-domain.c $(test_jobs)
 %C%_test_domain_LDADD = $(test_internal)
