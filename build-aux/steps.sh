@@ -130,8 +130,8 @@ else
 fi
 
 step bare check bare --without-libev --without-verbs --without-valgrind \
-	--without-sdt --without-libuv --without-glib --without-systemd \
-	--disable-static
+	--without-sdt --without-libsodium --without-libuv --without-glib \
+	--without-systemd --disable-static
 if [ $long = 1 ]; then
 	step debug check debug --enable-debug
 	WEIR_BACKEND=uring step on-uring check on-uring

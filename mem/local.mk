@@ -1,6 +1,9 @@
 libweir_all_la_SOURCES += \
 	%D%/buf-internal.h \
 	%D%/buf.c \
+	%D%/descriptor-mac.c \
+	%D%/descriptor.c \
+	%D%/descriptor.h \
 	%D%/device-cpu.c \
 	%D%/device-id.c \
 	%D%/device-internal.h \

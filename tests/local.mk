@@ -29,6 +29,7 @@ if HAVE_CMOCKA
 test_programs += \
 	%D%/test-chain \
 	%D%/test-dm \
+	%D%/test-descriptor \
 	%D%/test-device \
 	%D%/test-device-id \
 	%D%/test-domain \
@@ -67,6 +68,9 @@ test_jobs = $(test_harness) %D%/job-kit.h %D%/table-kit.h
 
 %C%_test_dm_SOURCES = %D%/test-dm.c $(test_jobs)
 %C%_test_dm_LDADD = $(test_internal)
+%C%_test_descriptor_SOURCES = %D%/test-descriptor.c \
+	%D%/fuzz/fuzz-descriptor.c %D%/fuzz/descriptor-kit.h $(test_harness)
+%C%_test_descriptor_LDADD = $(test_internal)
 
 %C%_test_device_SOURCES = %D%/test-device.c $(test_harness)
 %C%_test_device_LDADD = $(test_internal)

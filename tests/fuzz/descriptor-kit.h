@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TESTS_FUZZ_DESCRIPTOR_KIT_H
+#define TESTS_FUZZ_DESCRIPTOR_KIT_H
+
+/*
+ * What the fuzz target of descriptors, its seeds and the test share: sound
+ * descriptors, and the repair of unsound ones.  Without repair hardly any
+ * mutation would come past the CRC and the MAC.
+ */
+
+#include <string.h>
+
+#include "base/crc32c.h"
+#include "mem/descriptor.h"
+
+#define KIT_CALL "kit"
+#define KIT_NOW 1000000
+
+static const char kit_key[32] = "a key of thirty-two bytes, a key";
+
+/* Sound ones, by number; returns 0 after the last. */
+static inline int kit_descriptor(struct descriptor *d, unsigned int i)
+{
+	memset(d, 0, sizeof(*d));
+	memset(d->export_id, 0xa5, sizeof(d->export_id));
+	d->generation = 7 + ((uint64_t)i << 60);
+	d->len = i & 4 ? INT64_MAX - 0x7f0000001000 : 1;
+	d->not_after = i & 1 ? KIT_NOW : 0;
+	d->permissions = DESCRIPTOR_READ | (i & 2 ? DESCRIPTOR_WRITE : 0);
+	d->kind = i & 8 ? DESCRIPTOR_PROCESS : DESCRIPTOR_MEMFD;
+	if (i & 8) {
+		d->pid = 4711;
+		d->start_time = 123456789;
+		d->addr = 0x7f0000001000;
+	}
+	return i < 16;
+}
+
+static inline void kit_put(uint8_t *p, uint64_t value, unsigned int bytes)
+{
+	unsigned int i;
+
+	for (i = 0; i < bytes; i++)
+		p[i] = (uint8_t)(value >> 8 * i);
+}
+
+/* Make the frame of these @len bytes sound, whatever is in them. */
+static inline void kit_repair(uint8_t *p, size_t len, int with_key)
+{
+	size_t before = len - 8 - DESCRIPTOR_MAC_LEN;
+
+	if (len < DESCRIPTOR_HEADER)
+		return;
+	memcpy(p, "weirmmap\1", 9);
+	kit_put(p + 10, with_key ? DESCRIPTOR_MAC : 0, 2);
+	kit_put(p + 12, len, 4);
+	kit_put(p + 16, 0, 4);
+	if (with_key && len >= DESCRIPTOR_HEADER + 8 + DESCRIPTOR_MAC_LEN) {
+		kit_put(p + before, DESCRIPTOR_FIELD_MAC | DESCRIPTOR_CRITICAL,
+			4);
+		kit_put(p + before + 4, DESCRIPTOR_MAC_LEN, 4);
+		(void)descriptor_mac(p + before + 8, p, before + 8, kit_key,
+				     sizeof(kit_key), KIT_CALL);
+	}
+	kit_put(p + 16, crc32c(0, p, len), 4);
+}
+
+#endif /* TESTS_FUZZ_DESCRIPTOR_KIT_H */
