@@ -178,12 +178,20 @@ static uint64_t pick_fd(struct job_priv *p, const struct domain_file *file,
 	return body;
 }
 
+/* The registered buffer under @m, plus 1; a reactor has its own numbers. */
+static int fixed_index(const struct weir_job *job, const struct cursor *m)
+{
+	if (!m->buf || !buf_is_home(m->buf, job->op.reactor))
+		return 0;
+	return m->buf->index;
+}
+
 static void step_one(struct weir_job *job, struct job_priv *p,
 		     const struct cursor *f, const struct cursor *m, bool in)
 {
 	uint64_t n = f->len < m->len ? f->len : m->len;
 	struct domain_file *file = file_of(f);
-	int index = m->buf ? m->buf->index : 0;
+	int index = fixed_index(job, m);
 	int fd = file->fd;
 
 	p->direct = false;

@@ -100,14 +100,15 @@ static int find_engine(const struct weir_job *job, struct shape *s)
 	return s->engine->verify(job, &s->src, &s->dst, s->total);
 }
 
-static int check_job(const struct weir_job *job, struct shape *s)
+static int check_job(const struct weir_dma *dma, const struct weir_job *job,
+		     struct shape *s)
 {
 	int err = set_sides(job, s);
 
 	if (!err && s->src_side)
-		err = loc_check(&job->src, s->src_side, &s->src);
+		err = loc_check(&job->src, s->src_side, dma->r, &s->src);
 	if (!err && s->dst_side)
-		err = loc_check(&job->dst, s->dst_side, &s->dst);
+		err = loc_check(&job->dst, s->dst_side, dma->r, &s->dst);
 	if (!err)
 		err = check_totals(job, s);
 	if (!err && overlaps(job, s))
@@ -160,7 +161,7 @@ int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 
 	if (unlikely(job->op.state != OP_IDLE))
 		return -EINVAL;
-	err = check_job(job, &s);
+	err = check_job(dma, job, &s);
 	if (likely(!err))
 		err = may_start(dma, job);
 	if (unlikely(err))
@@ -178,11 +179,11 @@ int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 	p->src.side = s.src_side;
 	p->dst.side = s.dst_side;
 	if (s.src_side) {
-		loc_hold(&job->src, s.src_side);
+		loc_hold(&job->src, s.src_side, dma->r);
 		cursor_init(&p->src, &job->src, s.src_side, s.total);
 	}
 	if (s.dst_side) {
-		loc_hold(&job->dst, s.dst_side);
+		loc_hold(&job->dst, s.dst_side, dma->r);
 		cursor_init(&p->dst, &job->dst, s.dst_side, s.total);
 	}
 	s.engine->start(job);
@@ -212,9 +213,9 @@ void job_end(struct weir_job *job, int64_t res)
 		job->crc = p->crc;
 	}
 	if (p->src.side)
-		loc_release(&job->src, p->src.side);
+		loc_release(&job->src, p->src.side, dma->r);
 	if (p->dst.side)
-		loc_release(&job->dst, p->dst.side);
+		loc_release(&job->dst, p->dst.side, dma->r);
 	job->op.detail.bytes = p->done;
 	job->op.detail.segment = p->src.side ? p->src.index : p->dst.index;
 	count(dma, p, res);

@@ -79,13 +79,14 @@ void cursor_init(struct cursor *c, const struct weir_loc *loc,
 	}
 }
 
-static int check_buf(const struct weir_buf *buf, enum loc_side side)
+/* Marks and references are for the home reactor's thread to look at. */
+static int check_buf(const struct weir_buf *buf, enum loc_side side, bool home)
 {
-	if (side == LOC_SRC)
-		return buf->writing ? -EBUSY : 0;
-	if (!(buf->use->mmap->permissions & WEIR_MMAP_WRITE))
+	if (side != LOC_SRC && !(buf->use->mmap->permissions & WEIR_MMAP_WRITE))
 		return -EACCES;
-	return buf->writing || buf->readers ? -EBUSY : 0;
+	if (!home)
+		return 0;
+	return buf->writing || (side != LOC_SRC && buf->readers) ? -EBUSY : 0;
 }
 
 static void widen(struct loc_info *info, uint64_t addr, uint64_t len)
@@ -98,20 +99,21 @@ static void widen(struct loc_info *info, uint64_t addr, uint64_t len)
 }
 
 static int check_bufs(const struct weir_loc *loc, enum loc_side side,
-		      struct loc_info *info)
+		      const struct weir_reactor *r, struct loc_info *info)
 {
 	const struct weir_buf *buf = loc->buf;
+	bool home = buf_is_home(buf, r);
 	uint64_t addr, len;
 	unsigned int n = 0;
 	int err;
 
 	if (buf->state != BUF_HEAD)
 		return -EPERM;
-	if (buf->refs >= WEIR_BUF_REFS_MAX - 1)
+	if (home && buf->refs >= WEIR_BUF_REFS_MAX - 1)
 		return -EMSGSIZE;
 	info->domain = buf->use->mmap->domain;
 	for (; buf; buf = buf->next) {
-		err = check_buf(buf, side);
+		err = check_buf(buf, side, home);
 		if (err)
 			return err;
 		if (n++ == WEIR_JOB_PIECES_MAX)
@@ -174,7 +176,7 @@ static int check_addresses(const struct weir_loc *loc, struct loc_info *info)
 }
 
 int loc_check(const struct weir_loc *loc, enum loc_side side,
-	      struct loc_info *info)
+	      const struct weir_reactor *r, struct loc_info *info)
 {
 	int err;
 
@@ -184,7 +186,7 @@ int loc_check(const struct weir_loc *loc, enum loc_side side,
 	info->total = 0;
 	info->lo = UINT64_MAX;
 	info->hi = 0;
-	err = loc->buf ? check_bufs(loc, side, info) :
+	err = loc->buf ? check_bufs(loc, side, r, info) :
 			 check_addresses(loc, info);
 	return err ? err : check_rights(info->domain, side);
 }
@@ -205,8 +207,12 @@ bool loc_overlap(const struct weir_loc *a, enum loc_side a_side,
 	return false;
 }
 
-/* Marks on every buf, because a member does not know its head. */
-void loc_hold(const struct weir_loc *loc, enum loc_side side)
+/*
+ * Marks on every buf, because a member does not know its head.  None on bufs of
+ * another reactor: those the holder keeps until the callback.
+ */
+void loc_hold(const struct weir_loc *loc, enum loc_side side,
+	      const struct weir_reactor *r)
 {
 	struct weir_buf *buf = loc->buf;
 
@@ -215,6 +221,8 @@ void loc_hold(const struct weir_loc *loc, enum loc_side side)
 			domain_use(loc->domain);
 		return;
 	}
+	if (!buf_is_home(buf, r))
+		return;
 	buf->refs++;
 	for (; buf; buf = buf->next) {
 		if (side == LOC_SRC)
@@ -224,7 +232,8 @@ void loc_hold(const struct weir_loc *loc, enum loc_side side)
 	}
 }
 
-void loc_release(const struct weir_loc *loc, enum loc_side side)
+void loc_release(const struct weir_loc *loc, enum loc_side side,
+		 const struct weir_reactor *r)
 {
 	struct weir_buf *buf;
 
@@ -233,6 +242,8 @@ void loc_release(const struct weir_loc *loc, enum loc_side side)
 			domain_unuse(loc->domain);
 		return;
 	}
+	if (!buf_is_home(loc->buf, r))
+		return;
 	for (buf = loc->buf; buf; buf = buf->next) {
 		if (side == LOC_SRC)
 			buf->readers--;

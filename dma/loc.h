@@ -39,10 +39,11 @@ struct loc_info {
 	uint64_t lo, hi;	/* All addresses are in [lo, hi). */
 };
 
-/* Check @loc as a @side and describe it, or return what weir_job_start() does:
- * pieces, ranges, rights, and whether its bufs are free for this use. */
+/* Check @loc as a @side of a job on @r and describe it, or return what
+ * weir_job_start() does: pieces, ranges, rights, and whether its bufs are free
+ * for this use, which is known of those that are at home on @r. */
 int loc_check(const struct weir_loc *loc, enum loc_side side,
-	      struct loc_info *info);
+	      const struct weir_reactor *r, struct loc_info *info);
 
 /* To the first of the first @n bytes of @loc. */
 void cursor_init(struct cursor *c, const struct weir_loc *loc,
@@ -65,9 +66,11 @@ static inline void cursor_advance(struct cursor *c, uint64_t n)
 bool loc_overlap(const struct weir_loc *a, enum loc_side a_side,
 		 const struct weir_loc *b, enum loc_side b_side, uint64_t n);
 
-/* Take and give back the bufs of @loc for a job. */
-void loc_hold(const struct weir_loc *loc, enum loc_side side);
-void loc_release(const struct weir_loc *loc, enum loc_side side);
+/* Take and give back the bufs of @loc for a job on @r. */
+void loc_hold(const struct weir_loc *loc, enum loc_side side,
+	      const struct weir_reactor *r);
+void loc_release(const struct weir_loc *loc, enum loc_side side,
+		 const struct weir_reactor *r);
 
 /* @n bytes were written to @loc: set the data lengths of its bufs. */
 void loc_commit(const struct weir_loc *loc, enum loc_side side, uint64_t n);

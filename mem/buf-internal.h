@@ -8,14 +8,20 @@
  *	FREE    in its stock's list, by next
  *	HEAD    out; refs >= 1; the list hangs on it by next, last is its end
  *	MEMBER  out, in a list whose head has the references
+ *
+ * References are counted at home, that is on the thread of the stock's reactor.
+ * A put on another thread is noted in the buf, which then travels home on a
+ * list threaded through such bufs; there the notes are taken off.
  */
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include <weir/buf.h>
 
 #include "base/check.h"
 #include "mem/mmap-internal.h"
+#include "reactor/errand.h"
 #include "reactor/reactor-internal.h"
 
 enum buf_state {
@@ -38,7 +44,10 @@ struct weir_buf {
 	uint8_t state;		/* enum buf_state */
 	uint8_t writing;	/* In a head: a job fills the list. */
 	uint32_t readers;	/* In a head: jobs that read the list. */
-};
+	atomic_uint puts;	/* By other threads, not yet taken off refs. */
+	struct weir_buf *behind; /* The next that travels home. */
+	_Atomic(const char *) tag; /* Who has it, as told; NULL: untold. */
+} __attribute__((aligned(64)));
 
 /*
  * The free descriptors of an inventory or a pool.  A stack: what came back last
@@ -53,7 +62,40 @@ struct buf_stock {
 	/* One came back and is FREE, but not in the list: take it.  NULL: just
 	 * put it there. */
 	void (*returned)(struct buf_stock *stock, struct weir_buf *buf);
+
+	/* From other threads. */
+	_Atomic(struct weir_buf *) arrivals;
+	atomic_uint senders;	/* Those at it now. */
+	struct errand errand;
 };
+
+void stock_init(struct buf_stock *stock, struct weir_reactor *r);
+
+/* At home: take in what has arrived, without waiting for the errand. */
+void stock_bring_home(struct buf_stock *stock);
+
+/* At home, where all bufs are: wait until who brought the last one has let go
+ * of the stock. */
+void stock_fini(struct buf_stock *stock);
+
+/* @n descriptors of @stock in one piece, zeroed; free() gives them back. */
+struct weir_buf *stock_alloc_bufs(struct buf_stock *stock, size_t n);
+
+/* Whether this is the thread of the stock's reactor. */
+static inline bool stock_is_here(const struct buf_stock *stock)
+{
+	return pthread_equal(stock->r->thread, pthread_self());
+}
+
+/*
+ * Whether @buf is at home on @r, where jobs have references, marks and the
+ * registered buffer of their own.  Elsewhere they have what the holder has.
+ */
+static inline bool buf_is_home(const struct weir_buf *buf,
+			       const struct weir_reactor *r)
+{
+	return buf->stock->r == r;
+}
 
 static inline void stock_push(struct buf_stock *stock, struct weir_buf *buf)
 {
@@ -69,6 +111,7 @@ static inline void buf_out(struct weir_buf *buf)
 	buf->refs = 1;
 	buf->next = NULL;
 	buf->last = buf;
+	atomic_store_explicit(&buf->tag, NULL, memory_order_relaxed);
 	mmap_use_count(buf->use, 1);
 }
 

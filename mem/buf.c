@@ -6,7 +6,9 @@
 /* Bufs: windows, data and lists.  No path here allocates or blocks. */
 
 #include <errno.h>
+#include <sched.h>
 
+#include "base/alloc.h"
 #include "mem/buf-internal.h"
 
 static bool is_used(const struct weir_buf *head)
@@ -16,6 +18,7 @@ static bool is_used(const struct weir_buf *head)
 
 int weir_buf_ref(struct weir_buf *buf)
 {
+	reactor_check_thread(buf->stock->r);
 	if (buf->state != BUF_HEAD)
 		return -EPERM;
 	if (buf->refs == WEIR_BUF_REFS_MAX)
@@ -37,21 +40,94 @@ static void go_home(struct weir_buf *buf)
 		stock_push(stock, buf);
 }
 
-void weir_buf_put(struct weir_buf *buf)
+/* Take @n references off the head @buf; with the last the list goes home. */
+static inline void drop(struct weir_buf *buf, unsigned int n)
 {
 	struct weir_buf *next;
 
-	if (!buf)
-		return;
-	check(buf->state == BUF_HEAD);
-	reactor_check_thread(buf->stock->r);
-	if (--buf->refs)
+	check(n <= buf->refs);
+	buf->refs = (uint16_t)(buf->refs - n);
+	if (buf->refs)
 		return;
 	check(!is_used(buf));
 	for (; buf; buf = next) {
 		next = buf->next;
 		go_home(buf);
 	}
+}
+
+/*
+ * The first note sends the buf on its way; those that come before it is home
+ * travel with it.  Once it is there the stock may be freed, but not while a
+ * sender has still to ring.
+ */
+static void put_from_afar(struct weir_buf *buf)
+{
+	struct buf_stock *stock = buf->stock;
+	struct weir_buf *top;
+
+	atomic_fetch_add(&stock->senders, 1);
+	if (!atomic_fetch_add(&buf->puts, 1)) {
+		top = atomic_load(&stock->arrivals);
+		do {
+			buf->behind = top;
+		} while (!atomic_compare_exchange_weak(&stock->arrivals, &top,
+						       buf));
+		errand_send(&stock->errand);
+	}
+	atomic_fetch_sub(&stock->senders, 1);
+}
+
+/* When its notes are taken off, a buf may be sent again. */
+void stock_bring_home(struct buf_stock *stock)
+{
+	struct weir_buf *buf = atomic_exchange(&stock->arrivals, NULL);
+	struct weir_buf *next;
+
+	for (; buf; buf = next) {
+		next = buf->behind;
+		drop(buf, atomic_exchange(&buf->puts, 0));
+	}
+}
+
+static void arrived(struct errand *errand)
+{
+	stock_bring_home(weir_container_of(errand, struct buf_stock, errand));
+}
+
+void stock_init(struct buf_stock *stock, struct weir_reactor *r)
+{
+	stock->r = r;
+	errand_init(&stock->errand, r, arrived);
+}
+
+void stock_fini(struct buf_stock *stock)
+{
+	while (atomic_load(&stock->senders))
+		sched_yield();
+	errand_finish(&stock->errand);
+}
+
+struct weir_buf *stock_alloc_bufs(struct buf_stock *stock, size_t n)
+{
+	struct weir_buf *bufs = mem_aligned(_Alignof(struct weir_buf),
+					    n * sizeof(*bufs));
+	size_t i;
+
+	for (i = 0; bufs && i < n; i++)
+		bufs[i].stock = stock;
+	return bufs;
+}
+
+void weir_buf_put(struct weir_buf *buf)
+{
+	if (!buf)
+		return;
+	check(buf->state == BUF_HEAD);
+	if (likely(stock_is_here(buf->stock)))
+		drop(buf, 1);
+	else
+		put_from_afar(buf);
 }
 
 uint32_t weir_buf_refs(const struct weir_buf *buf)
@@ -89,6 +165,16 @@ size_t weir_buf_tailroom(const struct weir_buf *buf)
 	return buf_tailroom(buf);
 }
 
+void weir_buf_set_tag(struct weir_buf *buf, const char *tag)
+{
+	atomic_store_explicit(&buf->tag, tag, memory_order_relaxed);
+}
+
+const char *weir_buf_tag(const struct weir_buf *buf)
+{
+	return atomic_load_explicit(&buf->tag, memory_order_relaxed);
+}
+
 struct weir_mmap *weir_buf_mmap(const struct weir_buf *buf)
 {
 	return buf->use->mmap;
@@ -118,8 +204,11 @@ int weir_buf_reset(struct weir_buf *buf)
 
 int weir_buf_chain(struct weir_buf *head, struct weir_buf *tail)
 {
+	reactor_check_thread(head->stock->r);
 	if (head == tail)
 		return -EINVAL;
+	if (head->stock->r != tail->stock->r)
+		return -EXDEV;
 	if (head->state != BUF_HEAD || tail->state != BUF_HEAD)
 		return -EPERM;
 	if (is_used(head) || is_used(tail))
@@ -137,6 +226,7 @@ int weir_buf_unchain(struct weir_buf *head, struct weir_buf *buf)
 {
 	struct weir_buf *prev = head;
 
+	reactor_check_thread(head->stock->r);
 	if (head->state != BUF_HEAD)
 		return -EPERM;
 	if (is_used(head))

@@ -15,18 +15,26 @@
 #include "base/opts.h"
 #include "base/why.h"
 #include "mem/buf-internal.h"
+#include "mem/tags.h"
 
 #define BUFS_DEFAULT 1024
 #define BUFS_MAX (1u << 24)
 #define MMAPS_DEFAULT 16
 #define MMAPS_MAX 4096
 
+/* Descriptors that were made together. */
+struct slab {
+	struct weir_buf *bufs;
+	uint32_t n;
+	struct slab *next;
+};
+
 struct weir_inventory {
 	struct buf_stock stock;
 	struct mmap_link *last;	/* The last that was asked for. */
 	uint32_t n_links;
 	struct mmap_link *links;	/* Some with .use NULL: free. */
-	struct weir_buf *bufs;
+	struct slab *slabs;
 	struct reactor_obj obj;
 };
 
@@ -50,18 +58,36 @@ static int load_opts(struct weir_inventory_opts *opts,
 
 static void inventory_free(struct weir_inventory *inv)
 {
+	struct slab *slab;
+
+	while ((slab = inv->slabs)) {
+		inv->slabs = slab->next;
+		free(slab->bufs);
+		free(slab);
+	}
 	free(inv->links);
-	free(inv->bufs);
 	free(inv);
 }
 
-static void fill(struct weir_inventory *inv, uint32_t n)
+/* @n more descriptors, or -ENOMEM. */
+static int add_slab(struct weir_inventory *inv, uint32_t n)
 {
-	while (n--) {
-		inv->bufs[n].stock = &inv->stock;
-		stock_push(&inv->stock, &inv->bufs[n]);
+	struct slab *slab = mem_calloc(1, sizeof(*slab));
+
+	if (!slab)
+		return -ENOMEM;
+	slab->bufs = stock_alloc_bufs(&inv->stock, n);
+	if (!slab->bufs) {
+		free(slab);
+		return -ENOMEM;
 	}
-	inv->stock.total = inv->stock.n_free;
+	slab->n = n;
+	slab->next = inv->slabs;
+	inv->slabs = slab;
+	inv->stock.total += n;
+	while (n--)
+		stock_push(&inv->stock, &slab->bufs[n]);
+	return 0;
 }
 
 int weir_inventory_create(struct weir_inventory **ret, struct weir_reactor *r,
@@ -77,9 +103,9 @@ int weir_inventory_create(struct weir_inventory **ret, struct weir_reactor *r,
 	inv = mem_calloc(1, sizeof(*inv));
 	if (!inv)
 		return why(-ENOMEM, "weir_inventory_create: no memory");
-	inv->bufs = mem_calloc(opts.bufs, sizeof(*inv->bufs));
+	stock_init(&inv->stock, r);
 	inv->links = mem_calloc(opts.mmaps, sizeof(*inv->links));
-	if (!inv->bufs || !inv->links)
+	if (!inv->links || add_slab(inv, opts.bufs))
 		err = why(-ENOMEM, "weir_inventory_create: no memory for %u "
 			  "bufs", opts.bufs);
 	if (!err)
@@ -88,12 +114,44 @@ int weir_inventory_create(struct weir_inventory **ret, struct weir_reactor *r,
 		inventory_free(inv);
 		return err;
 	}
-	inv->stock.r = r;
 	inv->n_links = opts.mmaps;
 	inv->last = inv->links;
-	fill(inv, opts.bufs);
 	*ret = inv;
 	return 0;
+}
+
+int weir_inventory_expand(struct weir_inventory *inv, uint32_t n)
+{
+	reactor_check_thread(inv->stock.r);
+	if (n > BUFS_MAX - inv->stock.total)
+		return why(-EINVAL, "weir_inventory_expand: %u bufs and %u more "
+			   "are more than %u", (unsigned int)inv->stock.total,
+			   n, BUFS_MAX);
+	if (n && add_slab(inv, n))
+		return why(-ENOMEM, "weir_inventory_expand: no memory for %u "
+			   "bufs", n);
+	return 0;
+}
+
+static void count_tags(const struct weir_inventory *inv, struct tags *tags)
+{
+	const struct slab *slab;
+	uint32_t i;
+
+	for (slab = inv->slabs; slab; slab = slab->next)
+		for (i = 0; i < slab->n; i++)
+			if (slab->bufs[i].state != BUF_FREE)
+				tags_add(tags, &slab->bufs[i]);
+}
+
+static int refuse_out(const struct weir_inventory *inv)
+{
+	struct tags tags = { 0 };
+
+	count_tags(inv, &tags);
+	return why(-EBUSY, "weir_inventory_destroy: %llu bufs are out%s",
+		   (unsigned long long)(inv->stock.total - inv->stock.n_free),
+		   tags_text(&tags));
 }
 
 int weir_inventory_destroy(struct weir_inventory *inv)
@@ -102,10 +160,11 @@ int weir_inventory_destroy(struct weir_inventory *inv)
 
 	if (!inv)
 		return 0;
+	reactor_check_thread(inv->stock.r);
+	stock_bring_home(&inv->stock);
 	if (inv->stock.n_free != inv->stock.total)
-		return why(-EBUSY, "weir_inventory_destroy: %llu bufs are out",
-			   (unsigned long long)(inv->stock.total -
-						inv->stock.n_free));
+		return refuse_out(inv);
+	stock_fini(&inv->stock);
 	for (i = 0; i < inv->n_links; i++)
 		if (inv->links[i].use)
 			mmap_detach(&inv->links[i]);
@@ -154,11 +213,14 @@ int weir_inventory_attach(struct weir_inventory *inv, struct weir_mmap *mmap)
 static bool has_out(const struct weir_inventory *inv,
 		    const struct mmap_use *use)
 {
-	uint64_t i;
+	const struct slab *slab;
+	uint32_t i;
 
-	for (i = 0; i < inv->stock.total; i++)
-		if (inv->bufs[i].state != BUF_FREE && inv->bufs[i].use == use)
-			return true;
+	for (slab = inv->slabs; slab; slab = slab->next)
+		for (i = 0; i < slab->n; i++)
+			if (slab->bufs[i].state != BUF_FREE &&
+			    slab->bufs[i].use == use)
+				return true;
 	return false;
 }
 
@@ -232,8 +294,10 @@ int weir_inventory_dup(struct weir_buf **ret, struct weir_inventory *inv,
 		       const struct weir_buf *src)
 {
 	struct weir_buf *head = NULL, *buf;
-	int err = may_dup(inv, src);
+	int err;
 
+	reactor_check_thread(inv->stock.r);
+	err = may_dup(inv, src);
 	if (err)
 		return err;
 	for (; src; src = src->next) {

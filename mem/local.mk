@@ -27,6 +27,8 @@ libweir_all_la_SOURCES += \
 	%D%/pages.h \
 	%D%/pool.c \
 	%D%/segment-internal.h \
-	%D%/segment.c
+	%D%/segment.c \
+	%D%/tags.c \
+	%D%/tags.h
 
 EXTRA_DIST += %D%/README.md

@@ -163,7 +163,6 @@ static void fill(struct weir_pool *pool, const struct weir_pool_opts *opts)
 	base += (size_t)-(uintptr_t)base & (opts->align - 1);
 	while (i--) {
 		buf = &pool->bufs[i];
-		buf->stock = &pool->stock;
 		buf->use = pool->link.use;
 		buf->addr = base + i * stride(opts);
 		buf->len = opts->buf_size;
@@ -190,7 +189,7 @@ static int set_up(struct weir_pool *pool, struct weir_reactor *r,
 
 	if (err)
 		return err;
-	pool->bufs = mem_calloc(opts->bufs, sizeof(*pool->bufs));
+	pool->bufs = stock_alloc_bufs(&pool->stock, opts->bufs);
 	if (!pool->bufs)
 		return why(-ENOMEM, "weir_pool_create: no memory for %u bufs",
 			   opts->bufs);
@@ -220,7 +219,7 @@ int weir_pool_create(struct weir_pool **ret, struct weir_reactor *r,
 		pool_free(pool);
 		return err;
 	}
-	pool->stock.r = r;
+	stock_init(&pool->stock, r);
 	pool->stock.returned = returned;
 	pool->buf_size = opts.buf_size;
 	pool->waiters_max = opts.waiters_max;
@@ -236,11 +235,13 @@ int weir_pool_destroy(struct weir_pool *pool)
 
 	if (!pool)
 		return 0;
+	stock_bring_home(&pool->stock);
 	out = pool->stock.total - pool->stock.n_free;
 	if (out || pool->n_waiting)
 		return why(-EBUSY, "weir_pool_destroy: %llu buffers are out "
 			   "and %llu operations wait", out,
 			   (unsigned long long)pool->n_waiting);
+	stock_fini(&pool->stock);
 	reactor_detach(&pool->obj);
 	pool_free(pool);
 	return 0;

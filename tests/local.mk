@@ -27,6 +27,7 @@ test_internal = libweir-all.la $(CMOCKA_LIBS)
 test_programs =
 if HAVE_CMOCKA
 test_programs += \
+	%D%/test-buf \
 	%D%/test-chain \
 	%D%/test-dm \
 	%D%/test-descriptor \
@@ -62,6 +63,9 @@ test_op_kinds = %D%/op-kinds.c %D%/op-kinds.h
 
 # What tests of memory and DMA share.
 test_jobs = $(test_harness) %D%/job-kit.h %D%/table-kit.h
+
+%C%_test_buf_SOURCES = %D%/test-buf.c %D%/cores.h $(test_jobs)
+%C%_test_buf_LDADD = $(test_internal)
 
 %C%_test_chain_SOURCES = %D%/test-chain.c $(test_jobs)
 %C%_test_chain_LDADD = $(test_internal)

@@ -13,6 +13,7 @@
 
 #include <signal.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include <weir/inventory.h>
 
@@ -407,117 +408,329 @@ static void a_job_locks_the_lists_that_it_uses(void **state)
 	rig_end(&g);
 }
 
-/* The model: an array of lists of descriptor numbers. */
-#define MODEL_BUFS BUFS
+/* The model: lists, of which each element is where it is. */
+#define LISTS 16
+#define ELEMS 40
+#define TOTAL_MAX 32
 
-struct model {
-	struct weir_buf *buf[MODEL_BUFS];	/* Head of list i, or NULL. */
-	int len[MODEL_BUFS];
-	int refs[MODEL_BUFS];
-	int out;
+struct elem {
+	size_t off, len, data, data_len;
 };
 
-static void model_step(struct rig *g, struct model *m, unsigned int *seed)
-{
-	int a = rand_r(seed) % MODEL_BUFS, b = rand_r(seed) % MODEL_BUFS;
-	struct weir_buf *buf = NULL;
-	int want, err;
+struct list {
+	struct weir_buf *head;	/* NULL: none. */
+	int refs, len;
+	struct elem elem[ELEMS];
+};
 
-	switch (rand_r(seed) % 6) {
+struct model {
+	struct rig *g;
+	struct list list[LISTS];
+	int out, total;
+	unsigned int seed;
+};
+
+static unsigned int dice(struct model *m, unsigned int sides)
+{
+	return (unsigned int)rand_r(&m->seed) % sides;
+}
+
+static struct elem random_elem(struct model *m)
+{
+	struct elem e;
+
+	e.off = dice(m, LEN);
+	e.len = 1 + dice(m, (unsigned int)(LEN - e.off));
+	e.data = dice(m, (unsigned int)e.len + 1);
+	e.data_len = dice(m, (unsigned int)(e.len - e.data) + 1);
+	return e;
+}
+
+static void do_get(struct model *m, struct list *a)
+{
+	char *mem = m->g->mem;
+	struct elem e = random_elem(m);
+	struct weir_buf *buf = NULL;
+	int err;
+
+	if (a->head)
+		return;
+	switch (dice(m, 3)) {
 	case 0:
-		if (m->buf[a])
-			break;
-		err = weir_inventory_get(&buf, g->inv, g->m, g->mem + a, 1,
-					 NULL, 0);
-		assert_int_equal(err, m->out == BUFS ? -EAGAIN : 0);
-		if (err)
-			break;
-		m->buf[a] = buf;
-		m->len[a] = m->refs[a] = 1;
-		m->out++;
+		e.data = e.data_len = 0;
+		err = weir_inventory_get_by_addr(&buf, m->g->inv, m->g->m,
+						 mem + e.off, e.len);
 		break;
 	case 1:
-		if (!m->buf[a])
-			break;
-		weir_buf_put(m->buf[a]);
-		if (--m->refs[a])
-			break;
-		m->out -= m->len[a];
-		m->buf[a] = NULL;
-		break;
-	case 2:
-		if (!m->buf[a])
-			break;
-		assert_int_equal(weir_buf_ref(m->buf[a]), 0);
-		m->refs[a]++;
-		break;
-	case 3:
-		if (!m->buf[a] || !m->buf[b])
-			break;
-		want = a == b ? -EINVAL : m->refs[b] != 1 ? -EPERM : 0;
-		assert_int_equal(weir_buf_chain(m->buf[a], m->buf[b]), want);
-		if (want)
-			break;
-		m->len[a] += m->len[b];
-		m->buf[b] = NULL;
-		break;
-	case 4:
-		if (!m->buf[a] || m->buf[b] || m->len[a] < 2)
-			break;
-		buf = weir_buf_next(m->buf[a]);
-		assert_int_equal(weir_buf_unchain(m->buf[a], buf), 0);
-		m->buf[b] = buf;
-		m->len[b] = m->len[a] - 1;
-		m->refs[b] = 1;
-		m->len[a] = 1;
+		e.data = 0;
+		e.data_len = e.len;
+		err = weir_inventory_get_by_data(&buf, m->g->inv, m->g->m,
+						 mem + e.off, e.len);
 		break;
 	default:
-		if (!m->buf[a] || m->buf[b])
-			break;
-		err = weir_inventory_dup(&buf, g->inv, m->buf[a]);
-		want = m->out + m->len[a] > BUFS ? -EAGAIN : 0;
-		assert_int_equal(err, want);
-		if (err)
-			break;
-		m->buf[b] = buf;
-		m->len[b] = m->len[a];
-		m->refs[b] = 1;
-		m->out += m->len[b];
+		err = weir_inventory_get(&buf, m->g->inv, m->g->m, mem + e.off,
+					 e.len, mem + e.off + e.data,
+					 e.data_len);
+	}
+	assert_int_equal(err, m->out == m->total ? -EAGAIN : 0);
+	if (err)
+		return;
+	*a = (struct list){ .head = buf, .refs = 1, .len = 1, .elem = { e } };
+	m->out++;
+}
+
+static void do_put(struct model *m, struct list *a)
+{
+	if (!a->head)
+		return;
+	weir_buf_put(a->head);
+	if (--a->refs)
+		return;
+	m->out -= a->len;
+	a->head = NULL;
+}
+
+static void do_ref(struct model *m, struct list *a)
+{
+	(void)m;
+	if (!a->head || a->refs > 5)
+		return;
+	assert_int_equal(weir_buf_ref(a->head), 0);
+	a->refs++;
+}
+
+static void do_chain(struct model *m, struct list *a, struct list *b)
+{
+	int want = a == b ? -EINVAL : b->refs != 1 ? -EPERM : 0;
+
+	(void)m;
+	if (!a->head || !b->head)
+		return;
+	assert_int_equal(weir_buf_chain(a->head, b->head), want);
+	if (want)
+		return;
+	memcpy(a->elem + a->len, b->elem,
+	       (size_t)b->len * sizeof(b->elem[0]));
+	a->len += b->len;
+	b->head = NULL;
+}
+
+static struct weir_buf *nth(const struct list *a, int n)
+{
+	struct weir_buf *buf = a->head;
+
+	while (n--)
+		buf = weir_buf_next(buf);
+	return buf;
+}
+
+static void do_unchain(struct model *m, struct list *a, struct list *b)
+{
+	struct weir_buf *buf;
+	int at;
+
+	if (!a->head || b->head)
+		return;
+	at = (int)dice(m, (unsigned int)a->len);
+	buf = nth(a, at);
+	assert_int_equal(weir_buf_unchain(a->head, buf), at ? 0 : -EINVAL);
+	if (!at)
+		return;
+	*b = (struct list){ .head = buf, .refs = 1, .len = a->len - at };
+	memcpy(b->elem, a->elem + at, (size_t)b->len * sizeof(b->elem[0]));
+	a->len = at;
+}
+
+static void do_dup(struct model *m, struct list *a, struct list *b)
+{
+	int want = m->out + a->len > m->total ? -EAGAIN : 0;
+	struct weir_buf *buf = NULL;
+
+	if (!a->head || b->head)
+		return;
+	assert_int_equal(weir_inventory_dup(&buf, m->g->inv, a->head), want);
+	if (want)
+		return;
+	*b = *a;
+	b->head = buf;
+	b->refs = 1;
+	m->out += b->len;
+}
+
+static void do_set_data(struct model *m, struct list *a)
+{
+	struct elem *e, n;
+	struct weir_buf *buf;
+	char *base;
+	int at, want;
+
+	if (!a->head)
+		return;
+	at = (int)dice(m, (unsigned int)a->len);
+	buf = nth(a, at);
+	e = &a->elem[at];
+	base = m->g->mem + e->off;
+	if (dice(m, 4) == 0) {
+		assert_int_equal(weir_buf_reset(buf), 0);
+		e->data = e->data_len = 0;
+		return;
+	}
+	n.data = dice(m, (unsigned int)e->len + 2);
+	n.data_len = dice(m, (unsigned int)e->len + 2);
+	want = n.data + n.data_len > e->len ? -ERANGE : 0;
+	assert_int_equal(weir_buf_set_data(buf, base + n.data, n.data_len),
+			 want);
+	if (want)
+		return;
+	e->data = n.data;
+	e->data_len = n.data_len;
+}
+
+static void do_expand(struct model *m)
+{
+	if (dice(m, 1000) || m->total == TOTAL_MAX)
+		return;
+	assert_int_equal(weir_inventory_expand(m->g->inv, 1), 0);
+	m->total++;
+}
+
+static void model_step(struct model *m)
+{
+	struct list *a = &m->list[dice(m, LISTS)];
+	struct list *b = &m->list[dice(m, LISTS)];
+
+	switch (dice(m, 8)) {
+	case 0:
+		do_get(m, a);
+		break;
+	case 1:
+		do_put(m, a);
+		break;
+	case 2:
+		do_ref(m, a);
+		break;
+	case 3:
+		do_chain(m, a, b);
+		break;
+	case 4:
+		do_unchain(m, a, b);
+		break;
+	case 5:
+		do_dup(m, a, b);
+		break;
+	case 6:
+		do_set_data(m, a);
+		break;
+	default:
+		do_expand(m);
 	}
 }
 
-static void model_check(struct rig *g, const struct model *m)
+static void list_check(const struct model *m, const struct list *a)
 {
+	const struct elem *e = a->elem;
+	struct weir_buf *buf;
+	uint64_t bytes = 0;
+	char *addr;
+
+	for (buf = a->head; buf; buf = weir_buf_next(buf), e++) {
+		addr = m->g->mem + e->off;
+		assert_ptr_equal(weir_buf_addr(buf), addr);
+		assert_ptr_equal(weir_buf_data(buf), addr + e->data);
+		assert_int_equal(weir_buf_headroom(buf), e->data);
+		assert_int_equal(weir_buf_tailroom(buf),
+				 e->len - e->data - e->data_len);
+		bytes += e->data_len;
+	}
+	assert_int_equal(e - a->elem, a->len);
+	assert_int_equal(weir_buf_list_len(a->head), a->len);
+	assert_int_equal(weir_buf_refs(a->head), a->refs);
+	assert_int_equal(weir_buf_list_data_len(a->head), bytes);
+	assert_ptr_equal(weir_buf_last(a->head), nth(a, a->len - 1));
+	assert_int_equal(weir_buf_is_in_list(a->head), a->len > 1);
+}
+
+static void model_check(const struct model *m)
+{
+	struct weir_inventory_stats s = { .size = sizeof(s) };
 	int i;
 
-	assert_int_equal(n_free(g), BUFS - m->out);
-	assert_int_equal(weir_mmap_num_bufs(g->m), m->out);
-	for (i = 0; i < MODEL_BUFS; i++) {
-		if (!m->buf[i])
-			continue;
-		assert_int_equal(weir_buf_list_len(m->buf[i]), m->len[i]);
-		assert_int_equal(weir_buf_refs(m->buf[i]), m->refs[i]);
-	}
+	assert_int_equal(weir_inventory_stats(m->g->inv, &s), 0);
+	assert_int_equal(s.out, m->out);
+	assert_int_equal(s.total, m->total);
+	assert_int_equal(s.free, m->total - m->out);
+	assert_int_equal(weir_mmap_num_bufs(m->g->m), m->out);
+	for (i = 0; i < LISTS; i++)
+		if (m->list[i].head)
+			list_check(m, &m->list[i]);
+}
+
+static unsigned int choose_seed(void)
+{
+	const char *s = getenv("WEIR_TEST_SEED");
+	unsigned int seed = s ? (unsigned int)strtoul(s, NULL, 0) :
+			    want_long() ? (unsigned int)time(NULL) : 1;
+
+	printf("# WEIR_TEST_SEED=%u\n", seed);
+	return seed;
 }
 
 static void random_calls_agree_with_a_model(void **state)
 {
-	unsigned int steps = scaled(want_long() ? 10000000 : 200000), i, n;
-	unsigned int seed = 1;
+	unsigned int steps = scaled(want_long() ? 10000000 : 100000), i;
 	struct model m;
 	struct rig g;
 
 	rig_begin(&g, state);
 	memset(&m, 0, sizeof(m));
+	m.g = &g;
+	m.total = BUFS;
+	m.seed = choose_seed();
 	for (i = 0; i < steps; i++) {
-		model_step(&g, &m, &seed);
+		model_step(&m);
 		if (i % 16 == 0)
-			model_check(&g, &m);
+			model_check(&m);
 	}
-	for (n = 0; n < MODEL_BUFS; n++)
-		while (m.buf[n] && m.refs[n]--)
-			weir_buf_put(m.buf[n]);
-	assert_int_equal(n_free(&g), BUFS);
+	for (i = 0; i < LISTS; i++)
+		while (m.list[i].head)
+			do_put(&m, &m.list[i]);
+	assert_int_equal(m.out, 0);
+	model_check(&m);
+	rig_end(&g);
+}
+
+/* A4.1 */
+static void an_inventory_can_grow_while_bufs_are_out(void **state)
+{
+	struct weir_inventory_stats s = { .size = sizeof(s) };
+	struct weir_buf *buf[BUFS + 3], *none = NULL;
+	struct rig g;
+	int i, n;
+
+	rig_begin(&g, state);
+	for (i = 0; i < BUFS; i++)
+		buf[i] = take(&g, 0, 1, 0, 0);
+	assert_int_equal(weir_inventory_expand(g.inv, 1u << 24), -EINVAL);
+	assert_starts_with(weir_why(), "weir_inventory_expand: 16 bufs and ");
+	assert_int_equal(weir_inventory_expand(g.inv, 0), 0);
+	for (n = 0; n < 2; n++) {
+		fault_arm(n);
+		assert_int_equal(weir_inventory_expand(g.inv, 3), -ENOMEM);
+		assert_true(fault_disarm());
+	}
+	assert_int_equal(weir_inventory_get_by_addr(&none, g.inv, g.m, g.mem,
+						    1), -EAGAIN);
+	assert_int_equal(weir_inventory_expand(g.inv, 3), 0);
+	for (; i < BUFS + 3; i++)
+		buf[i] = take(&g, 0, 1, 0, 0);
+	assert_int_equal(weir_inventory_get_by_data(&none, g.inv, g.m, g.mem,
+						    1), -EAGAIN);
+	assert_int_equal(weir_inventory_detach(g.inv, g.m), -EBUSY);
+	while (i)
+		weir_buf_put(buf[--i]);
+	assert_int_equal(weir_inventory_stats(g.inv, &s), 0);
+	assert_int_equal(s.total, BUFS + 3);
+	assert_int_equal(s.free, BUFS + 3);
 	rig_end(&g);
 }
 
@@ -551,6 +764,7 @@ int main(void)
 		CASE(to_put_what_is_not_out_ends_the_process),
 		CASE(a_dup_shares_memory_and_nothing_else),
 		CASE(a_job_locks_the_lists_that_it_uses),
+		CASE(an_inventory_can_grow_while_bufs_are_out),
 		CASE(random_calls_agree_with_a_model),
 		CASE(any_failure_inside_leaves_nothing_behind),
 	};

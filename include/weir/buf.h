@@ -16,11 +16,23 @@
  *
  * Bufs come from an inventory, which makes them of any mmap attached to it, or
  * from a pool, where each has memory of its own.  Either way weir_buf_put()
- * gives them back.  They belong to the reactor of their stock: all calls are
- * made on its thread, and none of them blocks, allocates or takes a lock.
+ * gives them back.  They belong to the reactor of their stock, their home, on
+ * whose thread all calls may be made; none of them blocks or allocates.
  *
  * While a job uses a list, the list cannot be changed (-EBUSY): several jobs
  * may read one list at the same time, but one that writes is alone.
+ *
+ * Abroad.  Who has a reference may hand it to another thread, by weir_post() or
+ * in any way that orders memory.  There the calls that say "on the holder's
+ * thread" can be made, and a job can use the list (see below), but those that
+ * count references or change lists are made at home.  weir_buf_put() is for any
+ * thread: it sends the list home.  Who wants to do more there takes a list like
+ * it from an inventory of that thread, with weir_inventory_dup().
+ *
+ * A job on a reactor that is not the home takes no reference and does not keep
+ * others from the list: keep the reference until its callback, hand over only
+ * what no job uses, and let one thread change windows at a time.  It does not
+ * use the home's registered memory either; for that there is the dup.
  *
  * Re-creates doca_buf.
  */
@@ -53,11 +65,14 @@ WEIR_API int weir_buf_ref(struct weir_buf *buf);
  * one all bufs of the list go home to the stocks that they came from, and
  * waiters of these are served.  NULL is allowed.
  *
- * A job that uses the list has references of its own, so that the caller's can
- * be given back while it runs.  Never fails.  To put a buf that is not out, or
- * one in the middle of a list, is a bug and ends the process.
+ * A job at home that uses the list has a reference of its own, so that the
+ * caller's can be given back while it runs.  Never fails.  To put a buf that is
+ * not out, or one in the middle of a list, is a bug and ends the process.
  *
- * Call on the buf's reactor.
+ * Put on another thread, also one without a reactor, the list is out until it
+ * has come home, in a turn of its reactor, which is woken for it.
+ *
+ * Any thread.  Never blocks, never allocates.
  */
 WEIR_API void weir_buf_put(struct weir_buf *buf);
 
@@ -71,49 +86,73 @@ WEIR_API uint32_t weir_buf_refs(const struct weir_buf *buf);
 /*
  * The beginning of the window of @buf.
  *
- * Call on the buf's reactor.
+ * Call on the holder's thread.
  */
 WEIR_API void *weir_buf_addr(const struct weir_buf *buf);
 
 /*
  * The bytes in the window of @buf.
  *
- * Call on the buf's reactor.
+ * Call on the holder's thread.
  */
 WEIR_API size_t weir_buf_len(const struct weir_buf *buf);
 
 /*
  * The beginning of the data of @buf.
  *
- * Call on the buf's reactor.
+ * Call on the holder's thread.
  */
 WEIR_API void *weir_buf_data(const struct weir_buf *buf);
 
 /*
  * The bytes of data in @buf alone, not in its list.
  *
- * Call on the buf's reactor.
+ * Call on the holder's thread.
  */
 WEIR_API size_t weir_buf_data_len(const struct weir_buf *buf);
 
 /*
  * The bytes before the data of @buf.
  *
- * Call on the buf's reactor.
+ * Call on the holder's thread.
  */
 WEIR_API size_t weir_buf_headroom(const struct weir_buf *buf);
 
 /*
  * The bytes after the data of @buf.
  *
- * Call on the buf's reactor.
+ * Call on the holder's thread.
  */
 WEIR_API size_t weir_buf_tailroom(const struct weir_buf *buf);
 
 /*
+ * Say who has @buf, for reports of what was not given back; @tag is not copied
+ * and must stay, as a string constant does.  NULL: nobody.  A buf that is taken
+ * has no tag.
+ *
+ * Call on the holder's thread.  Never blocks.
+ */
+WEIR_API void weir_buf_set_tag(struct weir_buf *buf, const char *tag);
+
+/*
+ * Who has @buf, as set by weir_buf_set_tag().
+ *
+ * Returns the tag, or NULL.
+ *
+ * Any thread.  Never blocks.
+ */
+WEIR_API const char *weir_buf_tag(const struct weir_buf *buf);
+
+/* How many bufs are out under one tag; weir_pool_owners(). */
+struct weir_buf_owner {
+	const char *tag;	/* NULL: those without. */
+	uint64_t bufs;
+};
+
+/*
  * The mmap that the window of @buf lies in.
  *
- * Call on the buf's reactor.
+ * Call on the holder's thread.
  */
 WEIR_API struct weir_mmap *weir_buf_mmap(const struct weir_buf *buf);
 
@@ -124,7 +163,7 @@ WEIR_API struct weir_mmap *weir_buf_mmap(const struct weir_buf *buf);
  *   -ERANGE  that is not inside the window
  *   -EBUSY   a job uses the list
  *
- * Call on the buf's reactor.
+ * Call on the holder's thread.
  */
 WEIR_API int weir_buf_set_data(struct weir_buf *buf, void *data, size_t len);
 
@@ -134,7 +173,7 @@ WEIR_API int weir_buf_set_data(struct weir_buf *buf, void *data, size_t len);
  * Returns 0, or
  *   -EBUSY  a job uses the list
  *
- * Call on the buf's reactor.
+ * Call on the holder's thread.
  */
 WEIR_API int weir_buf_reset(struct weir_buf *buf);
 
@@ -146,9 +185,10 @@ WEIR_API int weir_buf_reset(struct weir_buf *buf);
  *   -EINVAL  @head and @tail are the same
  *   -EPERM   one of them is in the middle of a list, or @tail has more than one
  *            reference
+ *   -EXDEV   their homes are different reactors
  *   -EBUSY   a job uses one of the lists
  *
- * Call on the bufs' reactor, which is one.
+ * Call on the bufs' reactor.
  */
 WEIR_API int weir_buf_chain(struct weir_buf *head, struct weir_buf *tail);
 
@@ -168,21 +208,21 @@ WEIR_API int weir_buf_unchain(struct weir_buf *head, struct weir_buf *buf);
 /*
  * The buf after @buf in its list, or NULL.
  *
- * Call on the buf's reactor.
+ * Call on the holder's thread.
  */
 WEIR_API struct weir_buf *weir_buf_next(const struct weir_buf *buf);
 
 /*
  * The last buf of the list that @head is the head of.
  *
- * Call on the buf's reactor.
+ * Call on the holder's thread.
  */
 WEIR_API struct weir_buf *weir_buf_last(const struct weir_buf *head);
 
 /*
  * Whether @buf is in a list with others: 1 or 0.
  *
- * Call on the buf's reactor.
+ * Call on the holder's thread.
  */
 WEIR_API int weir_buf_is_in_list(const struct weir_buf *buf);
 
@@ -192,14 +232,14 @@ WEIR_API int weir_buf_is_in_list(const struct weir_buf *buf);
  * Returns the number, or
  *   -EPERM  @head is in the middle of a list
  *
- * Call on the buf's reactor.
+ * Call on the holder's thread.
  */
 WEIR_API int64_t weir_buf_list_len(const struct weir_buf *head);
 
 /*
  * The bytes of data in @head and all bufs after it.
  *
- * Call on the buf's reactor.  Takes as long as the list is.
+ * Call on the holder's thread.  Takes as long as the list is.
  */
 WEIR_API uint64_t weir_buf_list_data_len(const struct weir_buf *head);
 

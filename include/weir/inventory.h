@@ -3,8 +3,8 @@
 #define WEIR_INVENTORY_H
 
 /*
- * An inventory: a reactor's fixed stock of buf descriptors, for memory that is
- * there already.  (For memory to be handed out there is the pool.)
+ * An inventory: a reactor's stock of buf descriptors, for memory that is there
+ * already.  (For memory to be handed out there is the pool.)
  *
  * An mmap is attached once, which registers its memory with the reactor; from
  * then on a buf of it costs a few loads and stores.  What is out and what is
@@ -60,11 +60,23 @@ WEIR_API int weir_inventory_create(struct weir_inventory **ret,
  * Detach all mmaps and free @inventory.  NULL is allowed.
  *
  * Returns 0, or, with the inventory as it was:
- *   -EBUSY  bufs are out
+ *   -EBUSY  bufs are out; weir_why() says how many, and who has them by tag
  *
  * Call on the inventory's reactor; callbacks too.
  */
 WEIR_API int weir_inventory_destroy(struct weir_inventory *inventory);
+
+/*
+ * Add @n descriptors to @inventory.  Bufs may be out.
+ *
+ * Returns 0, or, with the inventory as it was:
+ *   -EINVAL  it would have more than 2^24
+ *   -ENOMEM  no memory
+ *
+ * Call on the inventory's reactor.
+ */
+WEIR_API int weir_inventory_expand(struct weir_inventory *inventory,
+				   uint32_t n);
 
 /*
  * Attach @mmap, so that bufs can be taken of it, and register its memory with
@@ -112,15 +124,50 @@ WEIR_API int weir_inventory_get(struct weir_buf **ret,
 				void *data, size_t data_len);
 
 /*
+ * Take a buf to be filled: the window [@addr, @addr + @len) of @mmap, and no
+ * data.  Otherwise as weir_inventory_get().
+ *
+ * Call on the inventory's reactor.  Never blocks, never allocates.
+ *
+ * Re-creates doca_buf_inventory_buf_get_by_addr().
+ */
+static inline int weir_inventory_get_by_addr(struct weir_buf **ret,
+					     struct weir_inventory *inventory,
+					     struct weir_mmap *mmap, void *addr,
+					     size_t len)
+{
+	return weir_inventory_get(ret, inventory, mmap, addr, len, addr, 0);
+}
+
+/*
+ * Take a buf to be read: the window [@data, @data + @len) of @mmap, all of it
+ * data.  Otherwise as weir_inventory_get().
+ *
+ * Call on the inventory's reactor.  Never blocks, never allocates.
+ *
+ * Re-creates doca_buf_inventory_buf_get_by_data().
+ */
+static inline int weir_inventory_get_by_data(struct weir_buf **ret,
+					     struct weir_inventory *inventory,
+					     struct weir_mmap *mmap, void *data,
+					     size_t len)
+{
+	return weir_inventory_get(ret, inventory, mmap, data, len, data, len);
+}
+
+/*
  * Take a list of bufs like the list that @src is the head of: the same windows
- * with the same data.  The memory is shared, and not copied.
+ * with the same data.  The memory is shared, and not copied.  @src may be at
+ * home on another reactor: so its memory is used here, with the registration
+ * that this reactor has of it.  Nothing keeps @src out for the sake of the dup.
  *
  * Returns 0 with *@ret set, or
  *   -EPERM   @src is in the middle of a list
  *   -ENOENT  an mmap of @src is not attached to @inventory
  *   -EAGAIN  fewer bufs than needed are free; none is taken
  *
- * Call on the inventory's reactor.  Never blocks, never allocates.
+ * Call on the inventory's reactor, holding @src.  Never blocks, never
+ * allocates.
  */
 WEIR_API int weir_inventory_dup(struct weir_buf **ret,
 				struct weir_inventory *inventory,

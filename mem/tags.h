@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_MEM_TAGS_H
+#define WEIR_MEM_TAGS_H
+
+/* Who has the bufs that are out: a count for each tag, and a text of it. */
+
+#include "mem/buf-internal.h"
+
+/* Different tags that are told apart; the rest is "others". */
+#define TAGS_MAX 32
+
+struct tags {
+	uint32_t n;
+	uint64_t others;
+	struct weir_buf_owner owner[TAGS_MAX];
+	char text[128];
+};
+
+/* Count @buf, which is out. */
+void tags_add(struct tags *tags, const struct weir_buf *buf);
+
+/* Who has most comes first. */
+void tags_sort(struct tags *tags);
+
+/* " (3 by reader, 1 untagged)", or nothing if no buf has a tag. */
+const char *tags_text(struct tags *tags);
+
+#endif /* WEIR_MEM_TAGS_H */

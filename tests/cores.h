@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TESTS_CORES_H
+#define TESTS_CORES_H
+
+/*
+ * Reactors on threads of their own, for tests of what passes between them.
+ *
+ * The test's thread gives a core something to do and waits until it is done:
+ *
+ *	core_begin(&core, state);
+ *	core_do(&core, take_two, &args);	runs there, in a turn
+ *	core_end(&core);			the reactor must be destroyable
+ *
+ * cmocka's assertions jump, and so must not be used on such a thread: MUST()
+ * ends the program instead.
+ */
+
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+
+#include "reactor/reactor-internal.h"
+#include "tests/harness.h"
+
+#define MUST(cond)                                                        \
+	do {                                                              \
+		if (!(cond)) {                                            \
+			fprintf(stderr, "%s:%d: %s does not hold; %s\n",  \
+				__FILE__, __LINE__, #cond, weir_why());   \
+			abort();                                          \
+		}                                                         \
+	} while (0)
+
+struct core {
+	struct weir_reactor *r;
+	pthread_t thread;
+	uint32_t backend;
+	sem_t up;
+	sem_t done;
+	void (*fn)(struct core *core, void *arg);
+	void *arg;
+};
+
+static void *core_main(void *arg)
+{
+	struct core *core = arg;
+	struct weir_reactor_opts opts = {
+		.size = sizeof(opts), .backend = core->backend,
+	};
+	int err;
+
+	do
+		err = weir_reactor_create(&core->r, &opts);
+	while (err == -ENOMEM && !sched_yield());
+	MUST(!err);
+	sem_post(&core->up);
+	MUST(weir_reactor_run(core->r) == 0);
+	MUST(weir_reactor_destroy(core->r) == 0);
+	return NULL;
+}
+
+static inline void core_begin(struct core *core, void **state)
+{
+	const struct world *w = *state;
+
+	memset(core, 0, sizeof(*core));
+	core->backend = backend_of(w);
+	sem_init(&core->up, 0, 0);
+	sem_init(&core->done, 0, 0);
+	assert_int_equal(pthread_create(&core->thread, NULL, core_main, core),
+			 0);
+	while (sem_wait(&core->up))
+		;
+}
+
+static void core_run_fn(void *arg)
+{
+	struct core *core = arg;
+
+	core->fn(core, core->arg);
+	sem_post(&core->done);
+}
+
+static inline void core_do(struct core *core,
+			   void (*fn)(struct core *core, void *arg), void *arg)
+{
+	core->fn = fn;
+	core->arg = arg;
+	while (weir_post(core->r, core_run_fn, core))
+		sched_yield();
+	while (sem_wait(&core->done))
+		;
+}
+
+/* Until the core is in its reactor's wait, with nothing to do. */
+static inline void core_await_sleep(struct core *core)
+{
+	while (!atomic_load(&core->r->mailbox.asleep))
+		sched_yield();
+}
+
+static inline void core_end(struct core *core)
+{
+	weir_reactor_stop(core->r);
+	pthread_join(core->thread, NULL);
+	sem_destroy(&core->up);
+	sem_destroy(&core->done);
+}
+
+#endif /* TESTS_CORES_H */
