@@ -245,12 +245,29 @@ static bool inside(const char *base, size_t size, const char *p, size_t len)
 	return p >= base && off <= size && len <= size - off;
 }
 
+/* All is checked, and there is one. */
+static inline struct weir_buf *take(struct weir_inventory *inv,
+				    const struct mmap_link *link, char *addr,
+				    size_t len, char *data, size_t data_len)
+{
+	struct weir_buf *buf = stock_pop(&inv->stock);
+
+	buf->addr = addr;
+	buf->len = len;
+	buf->data = data;
+	buf->data_len = data_len;
+	buf->use = link->use;
+	buf->index = mmap_use_index(link->use, addr, len);
+	buf_out(buf);
+	return buf;
+}
+
 int weir_inventory_get(struct weir_buf **ret, struct weir_inventory *inv,
 		       struct weir_mmap *mmap, void *addr, size_t len,
 		       void *data, size_t data_len)
 {
 	struct mmap_link *link;
-	struct weir_buf *buf;
+	int err;
 
 	reactor_check_thread(inv->stock.r);
 	if (!len)
@@ -258,6 +275,9 @@ int weir_inventory_get(struct weir_buf **ret, struct weir_inventory *inv,
 	link = find_link(inv, mmap);
 	if (unlikely(!link))
 		return -ENOENT;
+	err = mmap_may_take(mmap);
+	if (unlikely(err))
+		return err;
 	if (!data)
 		data = addr;
 	if (unlikely(!inside(mmap->addr, mmap->len, addr, len) ||
@@ -266,27 +286,24 @@ int weir_inventory_get(struct weir_buf **ret, struct weir_inventory *inv,
 	if (unlikely(!inv->stock.free))
 		return -EAGAIN;
 
-	buf = stock_pop(&inv->stock);
-	buf->addr = addr;
-	buf->len = len;
-	buf->data = data;
-	buf->data_len = data_len;
-	buf->use = link->use;
-	buf->index = mmap_use_index(link->use, addr, len);
-	buf_out(buf);
-	*ret = buf;
+	*ret = take(inv, link, addr, len, data, data_len);
 	return 0;
 }
 
 static int may_dup(struct weir_inventory *inv, const struct weir_buf *src)
 {
 	uint64_t n = 0;
+	int err;
 
 	if (src->state != BUF_HEAD)
 		return -EPERM;
-	for (; src; src = src->next, n++)
+	for (; src; src = src->next, n++) {
 		if (!find_link(inv, src->use->mmap))
 			return -ENOENT;
+		err = mmap_may_take(src->use->mmap);
+		if (err)
+			return err;
+	}
 	return n > inv->stock.n_free ? -EAGAIN : 0;
 }
 
@@ -301,9 +318,8 @@ int weir_inventory_dup(struct weir_buf **ret, struct weir_inventory *inv,
 	if (err)
 		return err;
 	for (; src; src = src->next) {
-		err = weir_inventory_get(&buf, inv, src->use->mmap, src->addr,
-					 src->len, src->data, src->data_len);
-		check(!err);
+		buf = take(inv, find_link(inv, src->use->mmap), src->addr,
+			   src->len, src->data, src->data_len);
 		if (!head)
 			head = buf;
 		else

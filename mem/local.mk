@@ -21,6 +21,7 @@ libweir_all_la_SOURCES += \
 	%D%/inventory.c \
 	%D%/mmap-internal.h \
 	%D%/mmap-range.c \
+	%D%/mmap-stop.c \
 	%D%/mmap-use.c \
 	%D%/mmap.c \
 	%D%/pages.c \

@@ -11,6 +11,7 @@
  *	mmap.c        create, settings, start, destroy
  *	mmap-range.c  the kinds of range
  *	mmap-use.c    uses: attach, register, detach
+ *	mmap-stop.c   stop, at once or by visits to other threads
  *
  * A use holds the registration with the reactor's backend, and counts the bufs
  * that are out there; it comes with its first link and goes with the last.  The
@@ -18,11 +19,15 @@
  * else is in a use belongs to its reactor's thread.
  */
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
 #include <weir/mmap.h>
+
+#include "base/check.h"
+#include "reactor/errand.h"
 
 struct mmap_export;
 struct mmap_use;
@@ -78,6 +83,13 @@ struct weir_mmap {
 	void *user_data;
 	pthread_mutex_t lock;
 	struct mmap_use *uses;
+
+	/* While it is STOPPING, under the lock; see mmap-stop.c. */
+	struct weir_op *stop_op;	/* NULL otherwise. */
+	uint32_t stop_waits;		/* Uses that are still to be visited. */
+	bool stop_busy;			/* One had bufs out. */
+	bool stop_decided;		/* The registrations are being dropped. */
+	bool stop_returns;		/* The op is on its way home. */
 };
 
 struct mmap_link {
@@ -87,16 +99,34 @@ struct mmap_link {
 	struct mmap_link **pprev;
 };
 
+/* What a stop wants of a use on another thread. */
+enum mmap_wish {
+	MMAP_NO_WISH,
+	MMAP_WISH_LOOK,	/* Are bufs out? */
+	MMAP_WISH_DROP,	/* Drop it. */
+};
+
+/*
+ * The kernel registers at most 1 GiB in one piece, so a large range is several:
+ * as many as these, and what lies behind them works unregistered.
+ */
+#define MMAP_PIECE_SHIFT 30
+#define MMAP_PIECES_MAX 64
+
 struct mmap_use {
 	struct weir_mmap *mmap;
 	struct weir_reactor *r;
 	struct mmap_link *links;
 	struct mmap_use *next;
+	enum mmap_wish wish;	/* Under the lock. */
+	bool dead;		/* Freed when the errand has arrived. */
+	struct errand errand;
 	bool tried;		/* To register it. */
-	int index;		/* Of the registered buffer; -1: none. */
 	size_t registered;	/* Bytes of it, from the beginning. */
 	atomic_ulong n_bufs;	/* Out.  Written by the reactor's thread. */
 	char why[256];		/* If not all is registered. */
+	uint32_t n_pieces;
+	int index[];		/* Of the registered buffers. */
 };
 
 static inline bool mmap_is_started(const struct weir_mmap *mmap)
@@ -115,8 +145,16 @@ static inline bool mmap_stale(const struct weir_mmap *mmap)
 				 import->mine;
 }
 
-/* -EBADFD if @mmap is started; leaves a sentence. */
-int mmap_refuse_started(const struct weir_mmap *mmap, const char *call);
+/* Whether bufs of @mmap can be made: 0, -EBADFD or -ESTALE. */
+static inline int mmap_may_take(const struct weir_mmap *mmap)
+{
+	if (unlikely(!mmap_is_started(mmap)))
+		return -EBADFD;
+	return unlikely(mmap_stale(mmap)) ? -ESTALE : 0;
+}
+
+/* Why @call, a setting, cannot be made now, or 0; leaves a sentence. */
+int mmap_refuse_config(const struct weir_mmap *mmap, const char *call);
 
 /*
  * Attach @link to @mmap on @r, and register the memory if this is the first on
@@ -130,8 +168,21 @@ int mmap_attach(struct weir_mmap *mmap, struct weir_reactor *r,
 /* Undo it.  No bufs taken by this link are out. */
 void mmap_detach(struct mmap_link *link);
 
-/* Drop the registration of @use, which is in no list any more, and free it. */
+/*
+ * Under the lock, on the use's thread: take @use off its mmap and its links,
+ * and drop its registration.  Then, without the lock, free it.
+ */
+void mmap_use_drop(struct mmap_use *use);
 void mmap_use_free(struct mmap_use *use);
+
+/* Stop @mmap at once, or say why not. */
+int mmap_stop_now(struct weir_mmap *mmap);
+
+/* Errand of @errand's use: a stop wants something of it. */
+void mmap_use_visit(struct errand *errand);
+
+/* Under the lock: @use, which a stop may be waiting for, goes by itself. */
+void mmap_use_leaves(struct mmap_use *use);
 
 /* Only the owning thread writes, so this needs no locked instruction. */
 static inline void mmap_use_count(struct mmap_use *use, long n)
@@ -148,10 +199,12 @@ static inline int mmap_use_index(const struct mmap_use *use, const char *addr,
 				 size_t len)
 {
 	size_t off = (size_t)(addr - use->mmap->addr);
+	size_t piece = off >> MMAP_PIECE_SHIFT;
 
-	if (off >= use->registered || use->registered - off < len)
+	if (off >= use->registered || use->registered - off < len ||
+	    (off + len - 1) >> MMAP_PIECE_SHIFT != piece)
 		return 0;
-	return use->index + 1;
+	return use->index[piece] + 1;
 }
 
 #endif /* WEIR_MEM_MMAP_INTERNAL_H */

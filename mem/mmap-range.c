@@ -14,7 +14,7 @@
 
 int weir_mmap_set_memrange(struct weir_mmap *mmap, void *addr, size_t len)
 {
-	int err = mmap_refuse_started(mmap, "weir_mmap_set_memrange");
+	int err = mmap_refuse_config(mmap, "weir_mmap_set_memrange");
 
 	if (err)
 		return err;

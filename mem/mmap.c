@@ -9,13 +9,10 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/check.h"
 #include "base/why.h"
 #include "mem/domain-internal.h"
-#include "mem/export-internal.h"
 #include "mem/mmap-internal.h"
 #include "mem/segment-internal.h"
-#include "reactor/op-inline.h"
 
 #define PEER (WEIR_MMAP_PEER_READ | WEIR_MMAP_PEER_WRITE)
 
@@ -51,9 +48,12 @@ int weir_mmap_create(struct weir_mmap **ret, struct weir_domain *domain)
 	return 0;
 }
 
-int mmap_refuse_started(const struct weir_mmap *mmap, const char *call)
+int mmap_refuse_config(const struct weir_mmap *mmap, const char *call)
 {
-	if (!mmap_is_started(mmap))
+	if (mmap->import)
+		return why(-EPERM, "%s: the mmap is imported; its exporter "
+			   "decides", call);
+	if (weir_mmap_state(mmap) == WEIR_MMAP_STOPPED)
 		return 0;
 	return why(-EBADFD, "%s: the mmap is started; stop it first", call);
 }
@@ -76,7 +76,7 @@ static int check_permissions(uint32_t p)
 
 int weir_mmap_set_permissions(struct weir_mmap *mmap, uint32_t permissions)
 {
-	int err = mmap_refuse_started(mmap, "weir_mmap_set_permissions");
+	int err = mmap_refuse_config(mmap, "weir_mmap_set_permissions");
 
 	if (err)
 		return err;
@@ -90,7 +90,7 @@ int weir_mmap_set_permissions(struct weir_mmap *mmap, uint32_t permissions)
 int weir_mmap_set_free_cb(struct weir_mmap *mmap, weir_mmap_free_fn *fn,
 			  void *arg)
 {
-	int err = mmap_refuse_started(mmap, "weir_mmap_set_free_cb");
+	int err = mmap_refuse_config(mmap, "weir_mmap_set_free_cb");
 
 	if (err)
 		return err;
@@ -101,7 +101,7 @@ int weir_mmap_set_free_cb(struct weir_mmap *mmap, weir_mmap_free_fn *fn,
 
 int weir_mmap_set_user_data(struct weir_mmap *mmap, void *data)
 {
-	int err = mmap_refuse_started(mmap, "weir_mmap_set_user_data");
+	int err = mmap_refuse_config(mmap, "weir_mmap_set_user_data");
 
 	if (!err)
 		mmap->user_data = data;
@@ -113,15 +113,30 @@ void *weir_mmap_user_data(const struct weir_mmap *mmap)
 	return mmap->user_data;
 }
 
+static int refuse_start(const struct weir_mmap *mmap)
+{
+	if (mmap->import)
+		return why(-EPERM, "weir_mmap_start: an imported mmap is "
+			   "started for good");
+	if (weir_mmap_state(mmap) == WEIR_MMAP_STOPPING)
+		return why(-EBUSY, "weir_mmap_start: a stop is under way; wait "
+			   "for its operation");
+	if (!mmap->has_range)
+		return why(-EINVAL, "weir_mmap_start: the mmap has no range; "
+			   "see weir_mmap_set_memrange()");
+	if (mmap->readonly && (mmap->permissions & WEIR_MMAP_WRITE))
+		return why(-EACCES, "weir_mmap_start: WEIR_MMAP_WRITE, but the "
+			   "range can only be read");
+	return 0;
+}
+
 int weir_mmap_start(struct weir_mmap *mmap)
 {
 	int err;
 
-	if (!mmap->has_range)
-		return why(-EINVAL, "weir_mmap_start: the mmap has no range; "
-			   "see weir_mmap_set_memrange()");
-	if (mmap_is_started(mmap))
-		return 0;
+	err = refuse_start(mmap);
+	if (err || mmap_is_started(mmap))
+		return err;
 	err = segment_add(mmap);
 	if (err)
 		return err;
@@ -132,83 +147,13 @@ int weir_mmap_start(struct weir_mmap *mmap)
 	return 0;
 }
 
-/* Why it cannot be stopped now, or 0.  Under the lock. */
-static int refuse_busy(struct weir_mmap *mmap)
-{
-	struct mmap_use *use;
-	struct mmap_link *link;
-	unsigned long n;
-
-	for (use = mmap->uses; use; use = use->next) {
-		n = atomic_load_explicit(&use->n_bufs, memory_order_relaxed);
-		if (n)
-			return why(-EBUSY, "weir_mmap_stop: %lu bufs of the "
-				   "mmap are out", n);
-		if (!pthread_equal(use->r->thread, pthread_self()))
-			return why(-EBUSY, "weir_mmap_stop: a reactor of "
-				   "another thread has the mmap attached; "
-				   "detach it there first");
-		for (link = use->links; link; link = link->next)
-			if (link->is_pool)
-				return why(-EBUSY, "weir_mmap_stop: a pool is "
-					   "made of the mmap; destroy it first");
-	}
-	return 0;
-}
-
-static void do_stop(struct weir_mmap *mmap)
-{
-	struct mmap_use *use;
-	struct mmap_link *link;
-
-	while ((use = mmap->uses)) {
-		mmap->uses = use->next;
-		for (link = use->links; link; link = link->next)
-			link->use = NULL;
-		mmap_use_free(use);
-	}
-	atomic_store_explicit(&mmap->state, WEIR_MMAP_STOPPED,
-			      memory_order_release);
-}
-
-static const struct weir_op_class stop_class = { .name = "mmap stop" };
-
-int weir_mmap_stop(struct weir_mmap *mmap, struct weir_reactor *r,
-		   struct weir_op *op)
-{
-	bool was_started = mmap_is_started(mmap);
-	int err;
-
-	if (op && !r)
-		return why(-EINVAL, "weir_mmap_stop: an operation without a "
-			   "reactor");
-	pthread_mutex_lock(&mmap->lock);
-	err = refuse_busy(mmap);
-	if (!err)
-		err = segment_may_remove(mmap);
-	if (!err && op)
-		err = op_begin(r, op, &stop_class);
-	if (!err)
-		do_stop(mmap);
-	pthread_mutex_unlock(&mmap->lock);
-	if (err)
-		return err;
-	if (mmap->export)
-		export_revoke(mmap);
-	if (was_started)
-		segment_remove(mmap);
-	if (op)
-		op_complete(op, 0);
-	return 0;
-}
-
 int weir_mmap_destroy(struct weir_mmap *mmap)
 {
 	int err;
 
 	if (!mmap)
 		return 0;
-	err = weir_mmap_stop(mmap, NULL, NULL);
+	err = mmap_stop_now(mmap);
 	if (err)
 		return err;
 	if (mmap->free_fn && mmap->was_started)

@@ -37,6 +37,7 @@ test_programs += \
 	%D%/test-inventory \
 	%D%/test-job \
 	%D%/test-mmap \
+	%D%/test-mmap-stop \
 	%D%/test-pipeline \
 	%D%/test-pool \
 	%D%/test-crc32c \
@@ -91,8 +92,11 @@ test_jobs = $(test_harness) %D%/job-kit.h %D%/table-kit.h
 %C%_test_job_SOURCES = %D%/test-job.c $(test_jobs)
 %C%_test_job_LDADD = $(test_internal)
 
-%C%_test_mmap_SOURCES = %D%/test-mmap.c $(test_jobs)
+%C%_test_mmap_SOURCES = %D%/test-mmap.c %D%/peer-kit.h $(test_jobs)
 %C%_test_mmap_LDADD = $(test_internal)
+
+%C%_test_mmap_stop_SOURCES = %D%/test-mmap-stop.c %D%/peer-kit.h $(test_jobs)
+%C%_test_mmap_stop_LDADD = $(test_internal)
 
 %C%_test_pipeline_SOURCES = %D%/test-pipeline.c $(test_jobs)
 %C%_test_pipeline_LDADD = $(test_internal)

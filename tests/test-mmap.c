@@ -6,9 +6,8 @@
 #include "config.h"
 #endif
 
+#include "tests/peer-kit.h"
 #include "tests/table-kit.h"
-
-#include <pthread.h>
 
 #include <weir/inventory.h>
 #include <weir/mmap.h>
@@ -19,7 +18,9 @@
 #define LEN 65536
 
 /* The columns of the table. */
-enum column { NEW, STOPPED, STARTED, ATTACHED, OUT, COLUMNS };
+enum column {
+	NEW, STOPPED, STARTED, ATTACHED, OUT, ELSEWHERE, STOPPING, COLUMNS,
+};
 
 struct rig {
 	struct weir_reactor *r;
@@ -28,7 +29,26 @@ struct rig {
 	struct weir_buf *buf;
 	char *mem;
 	int frees;
+	struct peer peer;
+	struct weir_inventory *theirs;	/* NULL: there is no peer. */
+	struct rec stop;		/* In STOPPING. */
 };
+
+static int64_t attach_there(struct peer *p, void *arg)
+{
+	struct rig *g = arg;
+	int err = weir_inventory_create(&g->theirs, p->r, NULL);
+
+	return err ? err : weir_inventory_attach(g->theirs, g->m);
+}
+
+static int64_t leave_there(struct peer *p, void *arg)
+{
+	struct rig *g = arg;
+
+	(void)p;
+	return weir_inventory_destroy(g->theirs);
+}
 
 static void on_free(void *addr, size_t len, void *arg)
 {
@@ -54,14 +74,38 @@ static void rig_begin(struct rig *g, void **state, enum column col)
 		assert_int_equal(weir_mmap_start(g->m), 0);
 	if (col >= ATTACHED)
 		assert_int_equal(weir_inventory_attach(g->inv, g->m), 0);
-	if (col >= OUT)
+	if (col == OUT)
 		assert_int_equal(weir_inventory_get(&g->buf, g->inv, g->m,
 						    g->mem, 16, NULL, 0), 0);
+	if (col >= ELSEWHERE) {
+		peer_begin(&g->peer, state);
+		assert_int_equal(peer_do(&g->peer, attach_there, g), 0);
+	}
+	rec_init(&g->stop);
+	if (col == STOPPING)
+		STARTS(weir_mmap_stop(g->m, g->r, &g->stop.op));
+}
+
+/* Turn, both, until @rec is over. */
+static int64_t finish_both(struct rig *g, struct rec *rec)
+{
+	while (!rec->calls) {
+		if (g->theirs)
+			peer_turn(&g->peer);
+		some_turns(g->r, 1);
+	}
+	return rec->res;
 }
 
 static void rig_end(struct rig *g)
 {
 	weir_buf_put(g->buf);
+	if (weir_op_is_busy(&g->stop.op))
+		assert_int_equal(finish_both(g, &g->stop), 0);
+	if (g->theirs) {
+		assert_int_equal(peer_do(&g->peer, leave_there, g), 0);
+		peer_end(&g->peer);
+	}
 	assert_int_equal(weir_mmap_destroy(g->m), 0);
 	assert_int_equal(weir_inventory_destroy(g->inv), 0);
 	free(g->mem);
@@ -136,7 +180,7 @@ static int call_stop_op(void *rig)
 	rec_init(&rec);
 	err = weir_mmap_stop(g->m, g->r, &rec.op);
 	if (!err)
-		assert_int_equal(finish(g->r, &rec), 0);
+		assert_int_equal(finish_both(g, &rec), 0);
 	else
 		assert_int_equal(weir_op_is_busy(&rec.op), 0);
 	return err;
@@ -213,6 +257,8 @@ static const char *const columns[COLUMNS] = {
 	[STARTED] = "STARTED",
 	[ATTACHED] = "STARTED, attached",
 	[OUT] = "STARTED, bufs out",
+	[ELSEWHERE] = "STARTED, attached on another thread too",
+	[STOPPING] = "STOPPING",
 };
 
 /* "0 → STARTED": the state that follows; else it is as it was. */
@@ -230,7 +276,8 @@ static void try_cell(void **state, const struct table_cell *c)
 	rig_begin(&g, state, (enum column)c->column);
 	before = weir_mmap_state(g.m);
 	assert_int_equal(before, c->column < STARTED ? WEIR_MMAP_STOPPED :
-						       WEIR_MMAP_STARTED);
+				 c->column == STOPPING ? WEIR_MMAP_STOPPING :
+							 WEIR_MMAP_STARTED);
 	table_result(c, c->call->fn(&g));
 	if (g.m) {
 		assert_int_equal(weir_mmap_state(g.m), state_after(c, before));
@@ -310,21 +357,15 @@ static void bufs_are_counted_and_hold_it(void **state)
 	rig_end(&g);
 }
 
-static void *stop_elsewhere(void *arg)
+static void a_stop_as_an_op_wants_a_reactor(void **state)
 {
-	return (void *)(intptr_t)weir_mmap_stop(arg, NULL, NULL);
-}
-
-static void another_threads_reactor_keeps_it_started(void **state)
-{
-	pthread_t thread;
+	struct rec rec;
 	struct rig g;
-	void *ret;
 
 	rig_begin(&g, state, ATTACHED);
-	assert_int_equal(pthread_create(&thread, NULL, stop_elsewhere, g.m), 0);
-	pthread_join(thread, &ret);
-	assert_int_equal((intptr_t)ret, -EBUSY);
+	rec_init(&rec);
+	assert_int_equal(weir_mmap_stop(g.m, NULL, &rec.op), -EINVAL);
+	assert_int_equal(weir_op_is_busy(&rec.op), 0);
 	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STARTED);
 	rig_end(&g);
 }
@@ -420,7 +461,7 @@ int main(void)
 		CASE(bad_ranges_and_permissions_are_refused),
 		CASE(the_free_callback_runs_once_and_not_at_a_stop),
 		CASE(bufs_are_counted_and_hold_it),
-		CASE(another_threads_reactor_keeps_it_started),
+		CASE(a_stop_as_an_op_wants_a_reactor),
 		CASE(registration_says_how_much_and_why_not_more),
 		CASE(two_stocks_of_a_reactor_share_a_registration),
 		CASE(one_stock_that_does_not_register_is_not_all),

@@ -46,6 +46,7 @@ struct weir_reactor;
 /* States; weir_mmap_state(). */
 #define WEIR_MMAP_STOPPED 1	/* Can be configured. */
 #define WEIR_MMAP_STARTED 2	/* Can be used. */
+#define WEIR_MMAP_STOPPING 3	/* Visits the reactors that use it. */
 
 /* Called by weir_mmap_destroy() with the range, so that it can be freed. */
 typedef void weir_mmap_free_fn(void *addr, size_t len, void *arg);
@@ -70,7 +71,7 @@ WEIR_API int weir_mmap_create(struct weir_mmap **ret,
  *
  * Returns 0, or
  *   -EINVAL  @addr is NULL, @len is 0, or the range wraps around
- *   -EPERM   it has a range already
+ *   -EPERM   it has a range already, or is imported
  *   -EBADFD  it is started
  *
  * The owner's thread.
@@ -87,6 +88,7 @@ WEIR_API int weir_mmap_set_memrange(struct weir_mmap *mmap, void *addr,
  *            WEIR_MMAP_RDMA_ATOMIC without WEIR_MMAP_WRITE; or
  *            WEIR_MMAP_RELAXED_ORDERING with one of WEIR_MMAP_PEER_
  *   -EBADFD  it is started
+ *   -EPERM   it is imported
  *
  * The owner's thread.
  */
@@ -99,6 +101,7 @@ WEIR_API int weir_mmap_set_permissions(struct weir_mmap *mmap,
  *
  * Returns 0, or
  *   -EBADFD  it is started
+ *   -EPERM   it is imported
  *
  * The owner's thread.
  */
@@ -110,6 +113,7 @@ WEIR_API int weir_mmap_set_free_cb(struct weir_mmap *mmap,
  *
  * Returns 0, or
  *   -EBADFD  it is started
+ *   -EPERM   it is imported
  *
  * The owner's thread.
  */
@@ -127,25 +131,35 @@ WEIR_API void *weir_mmap_user_data(const struct weir_mmap *mmap);
  *
  * Returns 0, or
  *   -EINVAL  it has no range
+ *   -EACCES  WEIR_MMAP_WRITE is set, but the range can only be read
+ *   -EBUSY   a stop is under way
+ *   -EPERM   it is imported
+ *   what a validator of <weir/segment.h> answers
  *
  * The owner's thread.
  */
 WEIR_API int weir_mmap_start(struct weir_mmap *mmap);
 
 /*
- * Stop: take back the registrations and make it configurable again.
+ * Stop: take back the registrations and make it configurable again.  What it
+ * was exported to finds it revoked.
  *
- * It may be attached to inventories and pools of the calling thread, from
- * which it is detached, but no buf of it may be out.  Stopping what is stopped
- * has no effect.
+ * It is detached from the inventories that it is attached to.  No buf of it may
+ * be out, and no pool be made of it.  Stopping what is stopped has no effect.
  *
- * With @op, the stop is an operation on @r: 0 means that @op will complete with
- * 0 when the last registration is gone.  With @r and @op NULL what can be done
- * at once is done, and else nothing.
+ * With @op NULL, all must be attached on reactors of the calling thread.  With
+ * @op, an operation on @r, the mmap is STOPPING while the reactors of other
+ * threads are visited, which they must turn for, and no buf of it can be taken.
+ * Then @op completes with 0, or, with the mmap as it was before, with
+ *   -EBUSY       a buf had been taken on another thread before it was visited
+ *   -ECANCELED, -ETIMEDOUT  it was ended early; once all have been found idle
+ *                it goes on to its end
  *
  * Returns 0, or, with the mmap as it was:
- *   -EBUSY  bufs of it are out, it backs a pool, or a reactor of another
- *           thread has it attached; weir_why() says which
+ *   -EBUSY  bufs of it are out; it backs a pool; a stop is under way; or,
+ *           with @op NULL, a reactor of another thread has it attached;
+ *           weir_why() says which
+ *   -EPERM  it is imported
  *   -EINVAL  @op without @r
  *   -EINVAL, -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
  *
@@ -166,7 +180,8 @@ WEIR_API int weir_mmap_stop(struct weir_mmap *mmap, struct weir_reactor *r,
 WEIR_API int weir_mmap_destroy(struct weir_mmap *mmap);
 
 /*
- * The state of @mmap: WEIR_MMAP_STOPPED or WEIR_MMAP_STARTED.
+ * The state of @mmap: WEIR_MMAP_STOPPED, WEIR_MMAP_STARTED or
+ * WEIR_MMAP_STOPPING.
  *
  * Any thread.  Never blocks.
  */
@@ -200,7 +215,8 @@ WEIR_API uint64_t weir_mmap_num_bufs(const struct weir_mmap *mmap);
 
 /*
  * How many bytes of @mmap, from its beginning, are registered with the backend
- * of @r.  If it is less than all, @why (if not NULL) is set to a sentence that
+ * of @r.  A buf that lies in them, and not across a multiple of 1 GiB, uses the
+ * registration.  If it is less than all, @why (if not NULL) is set to a sentence that
  * says the reason and what would help, else to "".  The string is the mmap's
  * and is valid as long as it is attached to @r.
  *

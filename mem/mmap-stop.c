@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * The stop of an mmap.
+ *
+ * At once, if it is attached on no other thread.  Else as an operation, by
+ * errands to the reactors that have it attached, twice:
+ *
+ *	STARTED --> STOPPING   from here on no buf of it can be taken
+ *	look        each reactor says whether bufs are out.  One says yes, or
+ *	            the operation is cancelled: STARTED, as if nothing had been
+ *	drop        each drops its registration and detaches; too late to cancel
+ *	STOPPED
+ *
+ * Why two rounds: a buf may have been taken on another core before that core
+ * saw the new state, and by then a first registration would be gone.  An errand
+ * runs between calls, so after it its core has seen the state, and what is out
+ * is counted.
+ *
+ * A use may leave in the meantime, with its inventory; then nothing is left to
+ * be waited for.  The operation lives on a reactor of the thread that stops;
+ * all that is decided is decided there.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/why.h"
+#include "mem/export-internal.h"
+#include "mem/mmap-internal.h"
+#include "mem/segment-internal.h"
+#include "reactor/op-inline.h"
+
+static bool is_here(const struct mmap_use *use)
+{
+	return pthread_equal(use->r->thread, pthread_self());
+}
+
+static int refuse_use(const struct mmap_use *use, bool may_travel)
+{
+	const struct mmap_link *link;
+	unsigned long n;
+
+	n = atomic_load_explicit(&use->n_bufs, memory_order_relaxed);
+	if (n)
+		return why(-EBUSY, "weir_mmap_stop: %lu bufs of the mmap are "
+			   "out", n);
+	for (link = use->links; link; link = link->next)
+		if (link->is_pool)
+			return why(-EBUSY, "weir_mmap_stop: a pool is made of "
+				   "the mmap; destroy it first");
+	if (!may_travel && !is_here(use))
+		return why(-EBUSY, "weir_mmap_stop: a reactor of another "
+			   "thread has the mmap attached; detach it there "
+			   "first, or stop with an operation");
+	return 0;
+}
+
+/* Why it cannot be stopped now, or 0.  Under the lock. */
+static int refuse_stop(const struct weir_mmap *mmap, bool may_travel)
+{
+	const struct mmap_use *use;
+	int err = 0;
+
+	if (mmap->stop_op)
+		return why(-EBUSY, "weir_mmap_stop: a stop is under way");
+	for (use = mmap->uses; use && !err; use = use->next)
+		err = refuse_use(use, may_travel);
+	return err ? err : segment_may_remove(mmap);
+}
+
+static void set_state(struct weir_mmap *mmap, int state)
+{
+	atomic_store_explicit(&mmap->state, state, memory_order_release);
+}
+
+/* Drop the uses of this thread.  Under the lock; what comes back is freed
+ * without it. */
+static struct mmap_use *drop_here(struct weir_mmap *mmap)
+{
+	struct mmap_use *use, *next, *dropped = NULL;
+
+	for (use = mmap->uses; use; use = next) {
+		next = use->next;
+		if (!is_here(use))
+			continue;
+		mmap_use_drop(use);
+		use->next = dropped;
+		dropped = use;
+	}
+	return dropped;
+}
+
+static void free_uses(struct mmap_use *use)
+{
+	struct mmap_use *next;
+
+	for (; use; use = next) {
+		next = use->next;
+		mmap_use_free(use);
+	}
+}
+
+/* It is STOPPED: tell who wants to know. */
+static void tell(struct weir_mmap *mmap)
+{
+	if (mmap->export)
+		export_revoke(mmap);
+	segment_remove(mmap);
+}
+
+/* All uses are of this thread.  Under the lock, which it gives back. */
+static void stop_here(struct weir_mmap *mmap)
+{
+	struct mmap_use *dropped = drop_here(mmap);
+
+	set_state(mmap, WEIR_MMAP_STOPPED);
+	pthread_mutex_unlock(&mmap->lock);
+	free_uses(dropped);
+	tell(mmap);
+}
+
+/* Wish something of all uses of other threads.  Returns how many there are. */
+static uint32_t send_out(struct weir_mmap *mmap, enum mmap_wish wish)
+{
+	struct mmap_use *use;
+	uint32_t n = 0;
+
+	for (use = mmap->uses; use; use = use->next) {
+		if (is_here(use))
+			continue;
+		use->wish = wish;
+		n++;
+	}
+	mmap->stop_waits = n;
+	for (use = mmap->uses; use && wish; use = use->next)
+		if (!is_here(use))
+			errand_send(&use->errand);
+	return n;
+}
+
+/* A visit is over, or needless.  The last one ends the round. */
+static void visited(struct weir_mmap *mmap, bool end)
+{
+	mmap->stop_waits--;
+	if (mmap->stop_returns || (mmap->stop_waits && !end))
+		return;
+	mmap->stop_returns = true;
+	op_return(mmap->stop_op);
+}
+
+void mmap_use_visit(struct errand *errand)
+{
+	struct mmap_use *use = weir_container_of(errand, struct mmap_use,
+						 errand);
+	struct weir_mmap *mmap = use->mmap;
+	enum mmap_wish wish;
+
+	if (use->dead) {
+		free(use);
+		return;
+	}
+	pthread_mutex_lock(&mmap->lock);
+	wish = use->wish;
+	use->wish = MMAP_NO_WISH;
+	if (wish == MMAP_WISH_LOOK) {
+		mmap->stop_busy |= atomic_load(&use->n_bufs) != 0;
+		visited(mmap, mmap->stop_busy);
+	} else if (wish == MMAP_WISH_DROP) {
+		mmap_use_drop(use);
+		visited(mmap, false);
+	}
+	pthread_mutex_unlock(&mmap->lock);
+	if (wish == MMAP_WISH_DROP)
+		mmap_use_free(use);
+}
+
+void mmap_use_leaves(struct mmap_use *use)
+{
+	if (use->wish)
+		visited(use->mmap, false);
+	use->wish = MMAP_NO_WISH;
+}
+
+/* Back to STARTED, as if nothing had been.  Under the lock. */
+static void give_up(struct weir_mmap *mmap)
+{
+	send_out(mmap, MMAP_NO_WISH);
+	mmap->stop_op = NULL;
+	set_state(mmap, WEIR_MMAP_STARTED);
+}
+
+/* No bufs are out, and none can be taken.  Under the lock, which it gives
+ * back. */
+static void decide(struct weir_mmap *mmap)
+{
+	struct mmap_use *dropped = drop_here(mmap);
+
+	mmap->stop_decided = true;
+	mmap->stop_returns = false;
+	if (!send_out(mmap, MMAP_WISH_DROP)) {
+		mmap->stop_returns = true;
+		op_return(mmap->stop_op);
+	}
+	pthread_mutex_unlock(&mmap->lock);
+	free_uses(dropped);
+}
+
+static void finish(struct weir_mmap *mmap, struct weir_op *op)
+{
+	mmap->stop_op = NULL;
+	set_state(mmap, WEIR_MMAP_STOPPED);
+	pthread_mutex_unlock(&mmap->lock);
+	tell(mmap);
+	op_complete(op, 0);
+}
+
+/* A round is over. */
+static void stop_home(struct weir_op *op)
+{
+	struct weir_mmap *mmap = (struct weir_mmap *)(uintptr_t)op->u.words[0];
+	int err = 0;
+
+	pthread_mutex_lock(&mmap->lock);
+	if (mmap->stop_decided) {
+		finish(mmap, op);
+		return;
+	}
+	if (op_cancel_wanted(op))
+		err = -ECANCELED;
+	else if (mmap->stop_busy)
+		err = why(-EBUSY, "weir_mmap_stop: bufs of the mmap are out on "
+			  "another thread");
+	else
+		err = segment_may_remove(mmap);
+	if (!err) {
+		decide(mmap);
+		return;
+	}
+	give_up(mmap);
+	pthread_mutex_unlock(&mmap->lock);
+	op_complete(op, err);
+}
+
+/* Who looks may take for ever; who drops has shown that it is alive. */
+static void stop_cancel(struct weir_op *op)
+{
+	struct weir_mmap *mmap = (struct weir_mmap *)(uintptr_t)op->u.words[0];
+	bool too_late;
+
+	pthread_mutex_lock(&mmap->lock);
+	too_late = mmap->stop_decided || mmap->stop_returns;
+	if (!too_late)
+		give_up(mmap);
+	pthread_mutex_unlock(&mmap->lock);
+	if (!too_late)
+		op_complete(op, -ECANCELED);
+}
+
+static const struct weir_op_class stop_class = {
+	.name = "mmap stop",
+	.home = stop_home,
+	.cancel = stop_cancel,
+};
+
+/* Under the lock, which it gives back; @op is begun. */
+static void travel(struct weir_mmap *mmap, struct weir_op *op)
+{
+	op->u.words[0] = (uintptr_t)mmap;
+	mmap->stop_op = op;
+	mmap->stop_busy = false;
+	mmap->stop_decided = false;
+	mmap->stop_returns = false;
+	set_state(mmap, WEIR_MMAP_STOPPING);
+	send_out(mmap, MMAP_WISH_LOOK);
+	pthread_mutex_unlock(&mmap->lock);
+}
+
+static bool is_elsewhere(const struct weir_mmap *mmap)
+{
+	const struct mmap_use *use;
+
+	for (use = mmap->uses; use; use = use->next)
+		if (!is_here(use))
+			return true;
+	return false;
+}
+
+int mmap_stop_now(struct weir_mmap *mmap)
+{
+	int err;
+
+	pthread_mutex_lock(&mmap->lock);
+	err = refuse_stop(mmap, false);
+	if (!err && mmap_is_started(mmap)) {
+		stop_here(mmap);
+		return 0;
+	}
+	pthread_mutex_unlock(&mmap->lock);
+	return err;
+}
+
+static int stop_by(struct weir_mmap *mmap, struct weir_reactor *r,
+		   struct weir_op *op)
+{
+	bool started;
+	int err;
+
+	pthread_mutex_lock(&mmap->lock);
+	started = mmap_is_started(mmap);
+	err = refuse_stop(mmap, true);
+	if (!err)
+		err = op_begin(r, op, &stop_class);
+	if (err) {
+		pthread_mutex_unlock(&mmap->lock);
+		return err;
+	}
+	if (is_elsewhere(mmap)) {
+		travel(mmap, op);
+		return 0;
+	}
+	if (started)
+		stop_here(mmap);
+	else
+		pthread_mutex_unlock(&mmap->lock);
+	op_complete(op, 0);
+	return 0;
+}
+
+int weir_mmap_stop(struct weir_mmap *mmap, struct weir_reactor *r,
+		   struct weir_op *op)
+{
+	if (mmap->import)
+		return why(-EPERM, "weir_mmap_stop: an imported mmap is "
+			   "started for good; destroy it");
+	if (!op)
+		return mmap_stop_now(mmap);
+	if (!r)
+		return why(-EINVAL, "weir_mmap_stop: an operation without a "
+			   "reactor");
+	return stop_by(mmap, r, op);
+}
