@@ -25,7 +25,11 @@ static const struct device_class *const classes[] = {
 	&device_cpu,
 	&device_uring,
 	&device_soft_dm,
+#ifdef HAVE_VERBS
+	&device_verbs,
+#else
 	&device_rdma,
+#endif
 };
 
 #define SENTENCE 512

@@ -32,4 +32,8 @@ libweir_all_la_SOURCES += \
 	%D%/tags.c \
 	%D%/tags.h
 
+if HAVE_VERBS
+libweir_all_la_SOURCES += %D%/mmap-verbs.c
+endif
+
 EXTRA_DIST += %D%/README.md

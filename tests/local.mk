@@ -56,6 +56,9 @@ test_programs += \
 	%D%/test-storm \
 	%D%/test-uring \
 	%D%/test-wheel
+if HAVE_VERBS
+test_programs += %D%/test-dm-cards %D%/test-mmap-verbs
+endif
 endif
 
 # What tests of behaviour share, and the kinds of operation that there are.
@@ -65,17 +68,27 @@ test_op_kinds = %D%/op-kinds.c %D%/op-kinds.h
 # What tests of memory and DMA share.
 test_jobs = $(test_harness) %D%/job-kit.h %D%/table-kit.h
 
+# RDMA devices that are none, in place of rdma-core.
+test_standin = %D%/standin-verbs.h
+if HAVE_VERBS
+test_standin += %D%/standin-verbs.c
+endif
+
 %C%_test_buf_SOURCES = %D%/test-buf.c %D%/cores.h $(test_jobs)
 %C%_test_buf_LDADD = $(test_internal)
 
 %C%_test_chain_SOURCES = %D%/test-chain.c $(test_jobs)
 %C%_test_chain_LDADD = $(test_internal)
 
-%C%_test_dm_SOURCES = %D%/test-dm.c $(test_jobs)
+%C%_test_dm_SOURCES = %D%/test-dm.c $(test_jobs) $(test_standin)
 %C%_test_dm_LDADD = $(test_internal)
+
 %C%_test_descriptor_SOURCES = %D%/test-descriptor.c \
 	%D%/fuzz/fuzz-descriptor.c %D%/fuzz/descriptor-kit.h $(test_harness)
 %C%_test_descriptor_LDADD = $(test_internal)
+
+%C%_test_dm_cards_SOURCES = %D%/test-dm.c $(test_jobs)
+%C%_test_dm_cards_LDADD = $(test_internal)
 
 %C%_test_device_SOURCES = %D%/test-device.c $(test_harness)
 %C%_test_device_LDADD = $(test_internal)
@@ -91,6 +104,10 @@ test_jobs = $(test_harness) %D%/job-kit.h %D%/table-kit.h
 
 %C%_test_job_SOURCES = %D%/test-job.c $(test_jobs)
 %C%_test_job_LDADD = $(test_internal)
+
+%C%_test_mmap_verbs_SOURCES = %D%/test-mmap-verbs.c $(test_jobs) \
+	$(test_standin)
+%C%_test_mmap_verbs_LDADD = $(test_internal)
 
 %C%_test_mmap_SOURCES = %D%/test-mmap.c %D%/peer-kit.h $(test_jobs)
 %C%_test_mmap_LDADD = $(test_internal)

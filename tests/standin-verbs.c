@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "tests/standin-verbs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <infiniband/verbs.h>
+
+/* These are functions here, as they are in the library. */
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+#define UNIT 64u
+#define OPTIONAL (0x3ffu << 20)
+
+#define DM_FLAGS                                                      \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |            \
+	 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC |         \
+	 IBV_ACCESS_ZERO_BASED | OPTIONAL)
+
+#define MR_FLAGS                                                      \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |            \
+	 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC |         \
+	 IBV_ACCESS_MW_BIND | OPTIONAL)
+
+static struct standin self = { .fd = -1, .memlock = SIZE_MAX };
+
+struct standin *standin(void)
+{
+	return &self;
+}
+
+enum model { MLX5, MANA, RXE, SHUT, MODELS };
+
+static struct ibv_device devices[MODELS] = {
+	[MLX5] = { .name = "standin_mlx5" },
+	[MANA] = { .name = "standin_mana" },
+	[RXE] = { .name = "standin_rxe" },
+	[SHUT] = { .name = "standin_shut" },
+};
+
+static enum model model_of(const struct ibv_context *ctx)
+{
+	return (enum model)(ctx->device - devices);
+}
+
+struct pd {
+	struct ibv_pd pd;
+	int children;
+};
+
+/* The kernel's object, and a handle of it. */
+struct memory {
+	char *bytes;
+	size_t len;
+	int refs, mrs;
+};
+
+struct dm {
+	struct ibv_dm dm;
+	struct memory *memory;
+};
+
+struct mr {
+	struct ibv_mr mr;
+	struct memory *memory;
+};
+
+#define HANDLES 256
+static struct memory *handles[HANDLES];
+static size_t room = STANDIN_DM_SIZE;
+
+static void *fail(int err)
+{
+	errno = err;
+	return NULL;
+}
+
+/* Device memory, by mlx5's rules. */
+
+static size_t padded(size_t len)
+{
+	return (len + UNIT - 1) & ~(size_t)(UNIT - 1);
+}
+
+static int check_copy(const struct dm *dm, uint64_t off, size_t len)
+{
+	if (off + len > dm->memory->len)
+		return EFAULT;
+	return (len & 3) || (off & 3) ? EINVAL : 0;
+}
+
+static int copy_to(struct ibv_dm *ibdm, uint64_t off, const void *src,
+		   size_t len)
+{
+	struct dm *dm = (struct dm *)ibdm;
+	int err = check_copy(dm, off, len);
+	size_t i;
+	uint32_t word;
+
+	for (i = 0; !err && i < len; i += 4) {
+		memcpy(&word, (const char *)src + i, 4);
+		__atomic_store_n((uint32_t *)(dm->memory->bytes + off + i),
+				 word, __ATOMIC_RELAXED);
+	}
+	return err;
+}
+
+static int copy_from(void *dst, struct ibv_dm *ibdm, uint64_t off, size_t len)
+{
+	struct dm *dm = (struct dm *)ibdm;
+	int err = check_copy(dm, off, len);
+	size_t i;
+	uint32_t word;
+
+	for (i = 0; !err && i < len; i += 4) {
+		word = __atomic_load_n((uint32_t *)(dm->memory->bytes + off +
+						    i), __ATOMIC_RELAXED);
+		memcpy((char *)dst + i, &word, 4);
+	}
+	return err;
+}
+
+static struct ibv_dm *new_dm(struct ibv_context *ctx, uint32_t handle)
+{
+	struct dm *dm = calloc(1, sizeof(*dm));
+
+	dm->memory = handles[handle];
+	dm->memory->refs++;
+	dm->dm.context = ctx;
+	dm->dm.handle = handle;
+	dm->dm.comp_mask = IBV_DM_MASK_HANDLE;
+	dm->dm.memcpy_to_dm = copy_to;
+	dm->dm.memcpy_from_dm = copy_from;
+	if (model_of(ctx) == MANA)	/* What malloc() had there. */
+		memset(&dm->dm.memcpy_to_dm, 0xa5,
+		       2 * sizeof(dm->dm.memcpy_to_dm));
+	return &dm->dm;
+}
+
+static struct ibv_dm *alloc_dm(struct ibv_context *ctx,
+			       struct ibv_alloc_dm_attr *attr)
+{
+	struct memory *memory;
+	uint32_t h = 0;
+
+	if (attr->comp_mask || attr->length > STANDIN_DM_SIZE ||
+	    !attr->length || attr->log_align_req > 12)
+		return fail(EINVAL);
+	while (h < HANDLES && handles[h])
+		h++;
+	if (h == HANDLES || padded(attr->length) > room)
+		return fail(ENOMEM);
+	room -= padded(attr->length);
+	memory = calloc(1, sizeof(*memory));
+	memory->bytes = calloc(1, padded(attr->length));
+	memory->len = attr->length;
+	handles[h] = memory;
+	self.dms++;
+	return new_dm(ctx, h);
+}
+
+static void put_memory(struct dm *dm)
+{
+	struct memory *memory = dm->memory;
+
+	free(dm);
+	if (--memory->refs)
+		return;
+	room += padded(memory->len);
+	free(memory->bytes);
+	free(memory);
+}
+
+static int free_dm(struct ibv_dm *ibdm)
+{
+	struct dm *dm = (struct dm *)ibdm;
+
+	if (dm->memory->mrs)
+		return EBUSY;
+	handles[ibdm->handle] = NULL;
+	put_memory(dm);
+	self.dms--;
+	return 0;
+}
+
+struct ibv_dm *ibv_import_dm(struct ibv_context *ctx, uint32_t handle)
+{
+	if (model_of(ctx) != MLX5)
+		return fail(EOPNOTSUPP);
+	if (handle >= HANDLES || !handles[handle])
+		return fail(ENOENT);
+	self.imports++;
+	return new_dm(ctx, handle);
+}
+
+void ibv_unimport_dm(struct ibv_dm *ibdm)
+{
+	self.imports--;
+	put_memory((struct dm *)ibdm);
+}
+
+int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm);
+int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
+{
+	int err = model_of(dm->context) == MLX5 ? self.dmabuf_errno :
+						  EOPNOTSUPP;
+
+	if (!err)
+		return memfd_create("standin-dmabuf", MFD_CLOEXEC);
+	errno = err;
+	return -1;
+}
+
+/* Memory regions, by the rules of B2.1. */
+
+static bool is_allowed(unsigned int access, unsigned int known)
+{
+	bool writes = access & (IBV_ACCESS_REMOTE_WRITE |
+				IBV_ACCESS_REMOTE_ATOMIC);
+
+	return !(access & ~known) &&
+	       (!writes || (access & IBV_ACCESS_LOCAL_WRITE));
+}
+
+static struct ibv_mr *new_mr(struct ibv_pd *pd, void *addr, size_t len,
+			     unsigned int access, struct memory *memory)
+{
+	static uint32_t key = 0x100;
+	struct mr *mr = calloc(1, sizeof(*mr));
+
+	mr->memory = memory;
+	if (memory)
+		memory->mrs++;
+	mr->mr.context = pd->context;
+	mr->mr.pd = pd;
+	mr->mr.addr = addr;
+	mr->mr.length = len;
+	mr->mr.lkey = key;
+	mr->mr.rkey = key + 0x80000000u;
+	key += 0x100;
+	((struct pd *)pd)->children++;
+	self.mrs++;
+	self.unsafe += !self.fork_inits;
+	self.access = access;
+	self.len = len;
+	self.registrations++;
+	return &mr->mr;
+}
+
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len,
+				uint64_t iova, unsigned int access)
+{
+	if (!len || (uintptr_t)addr + len < (uintptr_t)addr ||
+	    !is_allowed(access, MR_FLAGS))
+		return fail(EINVAL);
+	if (len > self.memlock)
+		return fail(ENOMEM);
+	self.iova = iova;
+	return new_mr(pd, addr, len, access, NULL);
+}
+
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t len, int access)
+{
+	return ibv_reg_mr_iova2(pd, addr, len, (uintptr_t)addr,
+				(unsigned int)access);
+}
+
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t off, size_t len,
+				 uint64_t iova, int fd, int access)
+{
+	if (model_of(pd->context) == RXE)
+		return fail(EOPNOTSUPP);
+	if (fcntl(fd, F_GETFD) < 0)
+		return fail(EBADF);
+	if (!len || (off & 4095) != (iova & 4095) ||
+	    !is_allowed((unsigned int)access, MR_FLAGS))
+		return fail(EINVAL);
+	self.off = off;
+	self.iova = iova;
+	self.fd = fd;
+	return new_mr(pd, NULL, len, (unsigned int)access, NULL);
+}
+
+static struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibdm,
+				uint64_t off, size_t len, unsigned int access)
+{
+	struct dm *dm = (struct dm *)ibdm;
+
+	if (!(access & IBV_ACCESS_ZERO_BASED) ||
+	    !is_allowed(access, DM_FLAGS) || off > dm->memory->len ||
+	    len > dm->memory->len - off || ibdm->context != pd->context)
+		return fail(EINVAL);
+	self.off = off;
+	return new_mr(pd, NULL, len, access, dm->memory);
+}
+
+int ibv_dereg_mr(struct ibv_mr *ibmr)
+{
+	struct mr *mr = (struct mr *)ibmr;
+
+	if (self.bound)
+		return EBUSY;
+	if (mr->memory)
+		mr->memory->mrs--;
+	((struct pd *)ibmr->pd)->children--;
+	self.mrs--;
+	free(mr);
+	return 0;
+}
+
+/* Devices. */
+
+static int query(struct ibv_context *ctx,
+		 const struct ibv_query_device_ex_input *input,
+		 struct ibv_device_attr_ex *attr, size_t size)
+{
+	(void)input;
+	memset(attr, 0, size);
+	attr->orig_attr.max_mr_size = UINT64_C(1) << 40;
+	attr->orig_attr.max_sge = 30;
+	attr->max_dm_size = model_of(ctx) == RXE ? 0 : STANDIN_DM_SIZE;
+	return 0;
+}
+
+struct ibv_device **ibv_get_device_list(int *n)
+{
+	struct ibv_device **list = calloc(MODELS + 1, sizeof(struct ibv_device *));
+	int i;
+
+	for (i = 0; i < MODELS; i++)
+		list[i] = &devices[i];
+	*n = MODELS;
+	return list;
+}
+
+void ibv_free_device_list(struct ibv_device **list)
+{
+	free(list);
+}
+
+const char *ibv_get_device_name(struct ibv_device *device)
+{
+	return device->name;
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	struct verbs_context *ctx;
+
+	if (device == &devices[SHUT])
+		return fail(EACCES);
+	ctx = calloc(1, sizeof(*ctx));
+	ctx->sz = sizeof(*ctx);
+	ctx->context.device = device;
+	ctx->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	ctx->query_device_ex = query;
+	if (device != &devices[RXE]) {
+		ctx->alloc_dm = alloc_dm;
+		ctx->free_dm = free_dm;
+		ctx->reg_dm_mr = reg_dm_mr;
+	}
+	self.contexts++;
+	return &ctx->context;
+}
+
+int ibv_close_device(struct ibv_context *ctx)
+{
+	self.contexts--;
+	free(verbs_get_ctx(ctx));
+	return 0;
+}
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
+{
+	struct pd *pd = calloc(1, sizeof(*pd));
+
+	pd->pd.context = ctx;
+	self.pds++;
+	return &pd->pd;
+}
+
+int ibv_dealloc_pd(struct ibv_pd *ibpd)
+{
+	struct pd *pd = (struct pd *)ibpd;
+
+	if (pd->children)
+		return EBUSY;
+	self.pds--;
+	free(pd);
+	return 0;
+}
+
+enum ibv_fork_status ibv_is_fork_initialized(void)
+{
+	return self.fork_inits ? IBV_FORK_ENABLED : IBV_FORK_DISABLED;
+}
+
+int ibv_fork_init(void)
+{
+	self.fork_inits++;
+	return 0;
+}
