@@ -6,13 +6,17 @@
 /* The processor: it reaches all that has an address or a descriptor here. */
 
 #include <errno.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include <weir/domain.h>
 #include <weir/job.h>
 
+#include "base/fault.h"
 #include "mem/device-internal.h"
 
 #define DOMAINS (WEIR_DEVICE_BIT(WEIR_DOMAIN_SYSTEM) | \
+		 WEIR_DEVICE_BIT(WEIR_DOMAIN_HUGEPAGE) | \
 		 WEIR_DEVICE_BIT(WEIR_DOMAIN_FILE))
 
 #define JOBS (WEIR_DEVICE_BIT(WEIR_JOB_COPY) | \
@@ -22,6 +26,13 @@
 	      WEIR_DEVICE_BIT(WEIR_JOB_CRC32C) | \
 	      WEIR_DEVICE_BIT(WEIR_JOB_COPY_CRC32C) | \
 	      WEIR_DEVICE_BIT(WEIR_JOB_COMPARE))
+
+/* A seccomp filter may refuse the call.  Ask of ourselves, for nothing. */
+static bool reaches_processes(void)
+{
+	return !fault("process_vm_readv") &&
+	       !process_vm_readv(getpid(), NULL, 0, NULL, 0, 0);
+}
 
 static int list_cpu(struct device_list *list)
 {
@@ -33,6 +44,8 @@ static int list_cpu(struct device_list *list)
 	info->caps.caps = WEIR_DEVICE_CAP_MMAP | WEIR_DEVICE_CAP_DMABUF |
 			  WEIR_DEVICE_CAP_EXPORT | WEIR_DEVICE_CAP_IMPORT;
 	info->caps.domains = DOMAINS;
+	if (reaches_processes())
+		info->caps.domains |= WEIR_DEVICE_BIT(WEIR_DOMAIN_PROCESS);
 	info->caps.jobs = JOBS;
 	info->caps.max_segments = WEIR_JOB_PIECES_MAX;
 	info->caps.address_bits = 8 * sizeof(void *);

@@ -21,6 +21,7 @@ static int list_soft(struct device_list *list)
 		return -ENOMEM;
 	info->caps.flags = WEIR_DEVICE_USABLE | WEIR_DEVICE_SOFTWARE;
 	info->caps.caps = WEIR_DEVICE_CAP_DM | WEIR_DEVICE_CAP_DM_IMPORT;
+	info->caps.domains = WEIR_DEVICE_BIT(WEIR_DOMAIN_DEVICE);
 	info->caps.dm_size = DM_SOFT_CAPACITY;
 	info->caps.align = DM_WORD;
 	info->caps.address_bits = 64;
