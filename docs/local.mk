@@ -3,6 +3,7 @@ dist_man_MANS += \
 	%D%/man/weir-cp.1 \
 	%D%/man/weir-errors.7 \
 	%D%/man/weir-op.7 \
+	%D%/man/weir.1 \
 	%D%/man/weir.7
 
 # A page for each documented function, made from the comment above it.

@@ -107,6 +107,8 @@ for h in "$src"/include/weir/*.h; do
 	try "<weir/${h##*/}> is installed" is_there "/weir/${h##*/}"
 done
 try 'a man page is installed' is_there /man3/weir_read.3
+try 'the command is installed' is_there /bin/weir
+try 'its man page too' is_there /man1/weir.1
 try 'config.h is not' is_not_there /config.h
 
 # shellcheck disable=SC2046,SC2086 # Lists, all of them.

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # base <- reactor <- mem <- dma: a directory includes only what is to its left,
-# and includes it as "layer/file.h" or <weir/x.h>.  Examples see public headers
-# only.
+# and includes it as "layer/file.h" or <weir/x.h>.  Examples and tools see
+# public headers only.
 dir=${srcdir:-.}
 n=0
 bad=0
@@ -37,9 +37,13 @@ found 'examples include no internal headers' \
 	"$(quoted /dev/null "$dir"/examples/*.[ch] |
 	   grep -E '"(config\.h"|(base|reactor|mem|dma|tests)/)')"
 
+found 'tools include no internal headers' \
+	"$(quoted /dev/null "$dir"/tools/*.[ch] |
+	   grep -E '"(config\.h"|(base|reactor|mem|dma|tests)/)')"
+
 # A header of a higher layer is out of reach too, even if it is public.
 found 'reactor/ does not know the headers of mem and dma' \
-	"$(grep -nE '^#include <weir/(domain|mmap|inventory|buf|pool|segment|engine|job|chain|pipeline|route)\.h>' \
+	"$(grep -nE '^#include <weir/(device|domain|mmap|inventory|buf|pool|segment|engine|job|chain|pipeline|route)\.h>' \
 		/dev/null "$dir"/base/*.[ch] "$dir"/reactor/*.[ch] 2>/dev/null)"
 echo "1..$n"
 exit $bad

@@ -172,12 +172,14 @@ test_scripts = \
 	%D%/check-install.sh \
 	%D%/check-layers.sh \
 	%D%/check-symbols.sh \
-	%D%/test-weir-cp.sh
+	%D%/test-weir-cp.sh \
+	%D%/test-weir-info.sh
 
 # Programs that make no sense under valgrind, or take for ever.
 not_under_valgrind =
 
-check_PROGRAMS += $(test_programs)
+# Runs another where io_uring is refused.
+check_PROGRAMS += $(test_programs) %D%/without-uring
 TESTS += $(test_programs) $(test_scripts)
 EXTRA_DIST += $(test_scripts) %D%/valgrind.supp %D%/weir-cp-kit.sh
 

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* What weir says of itself: backends, devices, and the names of things. */
+
+#define _GNU_SOURCE 1
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/domain.h>
+#include <weir/job.h>
+
+#include "info.h"
+
+const struct domain_kind domain_kinds[] = {
+	{ WEIR_DOMAIN_SYSTEM, "system", "pointers of this process", "" },
+	{ WEIR_DOMAIN_FILE, "file", "offsets in a file or block device", "" },
+	{ WEIR_DOMAIN_HUGEPAGE, "hugepage", "pointers into huge pages", "" },
+	{ WEIR_DOMAIN_PROCESS, "process", "pointers of another process",
+	  "allow process_vm_readv(2) in the seccomp filter" },
+	{ WEIR_DOMAIN_REMOTE, "remote", "memory of a peer, by RDMA",
+	  "a later version of weir" },
+	{ WEIR_DOMAIN_DEVICE, "device", "offsets in device memory", "" },
+	{ WEIR_DOMAIN_DMABUF, "dmabuf", "offsets in a dma-buf", "" },
+};
+const size_t n_domain_kinds = N_OF(domain_kinds);
+
+const struct bit_name feature_names[] = {
+	{ WEIR_URING_DEFER_TASKRUN, "defer-taskrun" },
+	{ WEIR_URING_COOP_TASKRUN, "coop-taskrun" },
+	{ WEIR_URING_RING_FD, "registered-ring" },
+	{ WEIR_URING_FILES, "registered-files" },
+	{ WEIR_URING_BUFFERS, "registered-buffers" },
+	{ WEIR_URING_BUFFER_RINGS, "buffer-rings" },
+	{ WEIR_URING_SEND_ZC, "zero-copy-send" },
+	{ WEIR_URING_CQE_SKIP, "cqe-skip" },
+};
+const size_t n_feature_names = N_OF(feature_names);
+
+const struct bit_name cap_names[] = {
+	{ WEIR_DEVICE_CAP_MMAP, "mmap" },
+	{ WEIR_DEVICE_CAP_DMABUF, "dmabuf" },
+	{ WEIR_DEVICE_CAP_DM, "dm" },
+	{ WEIR_DEVICE_CAP_DM_IMPORT, "dm-import" },
+	{ WEIR_DEVICE_CAP_DM_DMABUF, "dm-dmabuf" },
+	{ WEIR_DEVICE_CAP_EXPORT, "export" },
+	{ WEIR_DEVICE_CAP_IMPORT, "import" },
+};
+const size_t n_cap_names = N_OF(cap_names);
+
+const struct bit_name job_names[] = {
+	{ WEIR_DEVICE_BIT(WEIR_JOB_COPY), "copy" },
+	{ WEIR_DEVICE_BIT(WEIR_JOB_PULL), "pull" },
+	{ WEIR_DEVICE_BIT(WEIR_JOB_PUSH), "push" },
+	{ WEIR_DEVICE_BIT(WEIR_JOB_FILL), "fill" },
+	{ WEIR_DEVICE_BIT(WEIR_JOB_CRC32C), "crc32c" },
+	{ WEIR_DEVICE_BIT(WEIR_JOB_COPY_CRC32C), "copy+crc32c" },
+	{ WEIR_DEVICE_BIT(WEIR_JOB_COMPARE), "compare" },
+};
+const size_t n_job_names = N_OF(job_names);
+
+const char *device_kind(const struct device *d)
+{
+	switch (d->caps.kind) {
+	case WEIR_DEVICE_CPU:
+		return "cpu";
+	case WEIR_DEVICE_IO_URING:
+		return "io_uring";
+	case WEIR_DEVICE_SOFT_DM:
+		return "soft-dm";
+	case WEIR_DEVICE_RDMA:
+		return "rdma";
+	default:
+		return "unknown";
+	}
+}
+
+bool is_usable(const struct device *d)
+{
+	return d->caps.flags & WEIR_DEVICE_USABLE;
+}
+
+bool reaches(const struct device *d, uint32_t domain)
+{
+	return is_usable(d) && d->caps.domains & WEIR_DEVICE_BIT(domain);
+}
+
+/* The sentence without the name of the call that it begins with. */
+static void keep_why(char *to, size_t size)
+{
+	const char *at = strstr(weir_why(), ": ");
+
+	snprintf(to, size, "%s", at ? at + 2 : weir_why());
+}
+
+static void find_ev(struct backend *ev)
+{
+	struct weir_reactor_opts opts = {
+		.size = sizeof(opts), .backend = WEIR_BACKEND_EV,
+	};
+	struct weir_reactor *r;
+
+	ev->name = "ev";
+	ev->usable = !weir_reactor_create(&r, &opts);
+	if (ev->usable)
+		weir_reactor_destroy(r);
+	else
+		keep_why(ev->why, sizeof(ev->why));
+}
+
+/* What a program gets that asks for nothing. */
+static void find_backends(struct info *info)
+{
+	struct weir_reactor *r;
+
+	info->uring.name = "uring";
+	info->features.size = sizeof(info->features);
+	info->uring.usable = !weir_uring_probe(&info->features);
+	if (!info->uring.usable)
+		keep_why(info->uring.why, sizeof(info->uring.why));
+	find_ev(&info->ev);
+	if (weir_reactor_create(&r, NULL)) {
+		keep_why(info->chosen_why, sizeof(info->chosen_why));
+		return;
+	}
+	info->chosen = weir_reactor_backend(r);
+	snprintf(info->chosen_why, sizeof(info->chosen_why), "%s",
+		 weir_reactor_describe(r));
+	weir_reactor_destroy(r);
+}
+
+/* What it does not have stays "". */
+static void find_identity(struct device *d, const struct weir_devinfo *dev)
+{
+	uint8_t mac[6], ipv4[4], ipv6[16];
+	uint16_t lid;
+
+	weir_devinfo_pci(dev, d->pci, sizeof(d->pci));
+	weir_devinfo_iface(dev, d->iface, sizeof(d->iface));
+	if (!weir_devinfo_mac(dev, mac))
+		snprintf(d->mac, sizeof(d->mac),
+			 "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1],
+			 mac[2], mac[3], mac[4], mac[5]);
+	if (!weir_devinfo_ipv4(dev, ipv4))
+		inet_ntop(AF_INET, ipv4, d->ipv4, sizeof(d->ipv4));
+	if (!weir_devinfo_ipv6(dev, ipv6))
+		inet_ntop(AF_INET6, ipv6, d->ipv6, sizeof(d->ipv6));
+	if (!weir_devinfo_lid(dev, &lid))
+		snprintf(d->lid, sizeof(d->lid), "%u", lid);
+}
+
+static void find_devices(struct info *info)
+{
+	struct weir_devinfo **list;
+	struct device *d;
+	size_t i, n;
+
+	if (weir_device_list(&list, &n)) {
+		info->no_memory = true;
+		return;
+	}
+	for (i = 0; i < n; i++) {
+		d = add_item(info, &info->devices, &info->n_devices,
+			     sizeof(*d));
+		if (!d)
+			break;
+		d->caps.size = sizeof(d->caps);
+		weir_devinfo_caps(list[i], &d->caps);
+		find_identity(d, list[i]);
+	}
+	weir_device_list_free(list);
+}
+
+void find_weir(struct info *info)
+{
+	find_backends(info);
+	find_devices(info);
+}
