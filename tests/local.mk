@@ -34,12 +34,15 @@ test_programs += \
 	%D%/test-device \
 	%D%/test-device-id \
 	%D%/test-domain \
+	%D%/test-domain-job \
+	%D%/test-domain-user \
 	%D%/test-inventory \
 	%D%/test-job \
 	%D%/test-mmap \
 	%D%/test-mmap-stop \
 	%D%/test-pipeline \
 	%D%/test-pool \
+	%D%/test-process \
 	%D%/test-crc32c \
 	%D%/test-fault \
 	%D%/test-own \
@@ -99,6 +102,14 @@ endif
 %C%_test_domain_SOURCES = %D%/test-domain.c $(test_jobs)
 %C%_test_domain_LDADD = $(test_internal)
 
+%C%_test_domain_job_SOURCES = %D%/test-domain-job.c $(test_jobs) \
+	%D%/store-kit.h
+%C%_test_domain_job_LDADD = $(test_internal)
+
+%C%_test_domain_user_SOURCES = %D%/test-domain-user.c $(test_jobs) \
+	%D%/store-kit.h
+%C%_test_domain_user_LDADD = $(test_internal)
+
 %C%_test_inventory_SOURCES = %D%/test-inventory.c $(test_jobs)
 %C%_test_inventory_LDADD = $(test_internal)
 
@@ -120,6 +131,9 @@ endif
 
 %C%_test_pool_SOURCES = %D%/test-pool.c $(test_jobs)
 %C%_test_pool_LDADD = $(test_internal)
+
+%C%_test_process_SOURCES = %D%/test-process.c $(test_jobs)
+%C%_test_process_LDADD = $(test_internal)
 
 %C%_test_reactor_SOURCES = %D%/test-reactor.c $(test_harness)
 %C%_test_reactor_LDADD = $(test_public)
