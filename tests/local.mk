@@ -32,6 +32,7 @@ test_programs += \
 	%D%/test-dm \
 	%D%/test-descriptor \
 	%D%/test-device \
+	%D%/test-device-caps \
 	%D%/test-device-id \
 	%D%/test-domain \
 	%D%/test-domain-job \
@@ -95,6 +96,10 @@ endif
 
 %C%_test_device_SOURCES = %D%/test-device.c $(test_harness)
 %C%_test_device_LDADD = $(test_internal)
+
+%C%_test_device_caps_SOURCES = %D%/test-device-caps.c $(test_harness) \
+	$(test_standin)
+%C%_test_device_caps_LDADD = $(test_internal)
 
 %C%_test_device_id_SOURCES = %D%/test-device-id.c $(test_harness)
 %C%_test_device_id_LDADD = $(test_internal)

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * What a device says that it cannot do is -EOPNOTSUPP from the call (acceptance
+ * case 22), and what it says that it can do is not: one table of capabilities, gone through for
+ * every device there is (A1.24, A2.3, B1.1).  The stand-in for RDMA devices
+ * brings some with everything, with a part of it, and with nothing.
+ */
+
+#include "tests/harness.h"
+#include "tests/standin-verbs.h"
+
+#include <weir/device.h>
+#include <weir/dm.h>
+#include <weir/domain.h>
+#include <weir/job.h>
+
+#include "dma/job-internal.h"
+
+static int try_dm(struct weir_device *dev)
+{
+	struct weir_dm *dm = NULL;
+	int err = weir_dm_alloc(&dm, dev, 64, 0);
+
+	if (err) {
+		assert_null(dm);
+		return err;
+	}
+	assert_ptr_equal(weir_dm_device(dm), dev);
+	return weir_dm_free(dm);
+}
+
+/* A token that names nothing: whoever can import says that. */
+static int try_dm_import(struct weir_device *dev)
+{
+	struct weir_dm_token token = {
+		.size = sizeof(token), .len = 64, .fd = -1, .handle = 12345,
+	};
+	struct weir_dm *dm = NULL;
+	int err = weir_dm_import(&dm, dev, &token);
+
+	assert_int_not_equal(err, 0);
+	assert_null(dm);
+	return err;
+}
+
+static int try_dm_dmabuf(struct weir_device *dev)
+{
+	struct weir_dm *dm;
+	int fd, err = weir_dm_alloc(&dm, dev, 64, 0);
+
+	if (err)
+		return err;
+	fd = weir_dm_dmabuf_fd(dm);
+	if (fd >= 0)
+		close(fd);
+	assert_int_equal(weir_dm_free(dm), 0);
+	return fd < 0 ? fd : 0;
+}
+
+/* Where nobody can be asked before the call, a yes is a maybe. */
+static const struct {
+	uint32_t cap;
+	const char *name;
+	int (*try)(struct weir_device *dev);
+	bool maybe;
+} table[] = {
+	{ WEIR_DEVICE_CAP_DM, "dm", try_dm, false },
+	{ WEIR_DEVICE_CAP_DM_IMPORT, "dm import", try_dm_import, false },
+	{ WEIR_DEVICE_CAP_DM_DMABUF, "dm dma-buf", try_dm_dmabuf, true },
+};
+
+static void go_through(const struct weir_devinfo *info)
+{
+	struct weir_device_caps caps = { .size = sizeof(caps) };
+	struct weir_device *dev;
+	bool yes;
+	size_t i;
+	int err;
+
+	assert_int_equal(weir_devinfo_caps(info, &caps), 0);
+	if (!(caps.flags & WEIR_DEVICE_USABLE))
+		return;
+	assert_int_equal(weir_device_open(&dev, info), 0);
+	for (i = 0; i < N_OF(table); i++) {
+		err = table[i].try(dev);
+		yes = caps.caps & table[i].cap;
+		if (yes && table[i].maybe)
+			continue;
+		if ((err != -EOPNOTSUPP) != yes)
+			fail_msg("%s says %s to %s, and the call %d: %s",
+				 caps.name, yes ? "yes" : "no", table[i].name,
+				 err, weir_why());
+	}
+	assert_int_equal(weir_device_close(dev), 0);
+}
+
+static void a_capability_and_its_call_agree_on_every_device(void **state)
+{
+	struct weir_devinfo **list;
+	size_t n, i;
+
+	(void)state;
+	assert_int_equal(weir_device_list(&list, &n), 0);
+	for (i = 0; i < n; i++)
+		go_through(list[i]);
+	weir_device_list_free(list);
+}
+
+/* Both answers are there for each, or the test above says little. */
+static void some_device_says_yes_and_some_says_no(void **state)
+{
+	struct weir_device_caps caps = { .size = sizeof(caps) };
+	uint32_t yes = 0, no = 0;
+	struct weir_devinfo **list;
+	size_t n, i;
+
+	(void)state;
+	assert_int_equal(weir_device_list(&list, &n), 0);
+	for (i = 0; i < n; i++) {
+		assert_int_equal(weir_devinfo_caps(list[i], &caps), 0);
+		if (caps.flags & WEIR_DEVICE_USABLE) {
+			yes |= caps.caps;
+			no |= ~caps.caps;
+		}
+	}
+	weir_device_list_free(list);
+	assert_true(no & WEIR_DEVICE_CAP_DM);
+	assert_true(yes & WEIR_DEVICE_CAP_DM);
+	assert_true(yes & WEIR_DEVICE_CAP_DM_IMPORT);
+	assert_true(no & WEIR_DEVICE_CAP_DM_DMABUF);
+}
+
+/* Whether a device that can be used does jobs of @kind and reaches both. */
+static bool promised(struct weir_devinfo **list, uint32_t kind,
+		     const struct weir_domain *a, const struct weir_domain *b)
+{
+	struct weir_device_caps caps = { .size = sizeof(caps) };
+	uint64_t both = WEIR_DEVICE_BIT(weir_domain_kind(a)) |
+			WEIR_DEVICE_BIT(weir_domain_kind(b));
+
+	for (; *list; list++) {
+		assert_int_equal(weir_devinfo_caps(*list, &caps), 0);
+		if (caps.jobs & WEIR_DEVICE_BIT(kind) &&
+		    (caps.domains & both) == both)
+			return true;
+	}
+	return false;
+}
+
+/* What is routed is what a device says that it does. */
+static void no_engine_does_what_no_device_promises(void **state)
+{
+	int fd = test_file(state, "f", 4096, 0);
+	struct weir_domain *domains[] = {
+		weir_domain_system(), weir_domain_hugepage(), NULL,
+	};
+	struct weir_devinfo **list;
+	size_t n, a, b;
+	uint32_t kind;
+
+	assert_int_equal(weir_domain_file_create(&domains[2], fd, NULL), 0);
+	assert_int_equal(weir_device_list(&list, &n), 0);
+	for (kind = WEIR_JOB_COPY; kind <= WEIR_JOB_COMPARE; kind++)
+		for (a = 0; a < N_OF(domains); a++)
+			for (b = 0; b < N_OF(domains); b++)
+				if (route(kind, domains[a], domains[b]))
+					assert_true(promised(list, kind,
+							     domains[a],
+							     domains[b]));
+	weir_device_list_free(list);
+	assert_int_equal(weir_domain_destroy(domains[2]), 0);
+	close(fd);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(a_capability_and_its_call_agree_on_every_device),
+		CASE(some_device_says_yes_and_some_says_no),
+		CASE(no_engine_does_what_no_device_promises),
+	};
+
+	return harness_run_plain(cases, N_OF(cases));
+}
