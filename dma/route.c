@@ -10,8 +10,6 @@
 const struct engine *const engines[] = {
 	&engine_cpu,
 	&engine_file,
-	&engine_process,
-	&engine_domain,
 	NULL,
 };
 

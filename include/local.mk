@@ -6,7 +6,6 @@ weirinclude_HEADERS += \
 	%D%/weir/device.h \
 	%D%/weir/dm.h \
 	%D%/weir/dma.h \
-	%D%/weir/domain-user.h \
 	%D%/weir/domain.h \
 	%D%/weir/file.h \
 	%D%/weir/host-glib.h \
@@ -21,6 +20,7 @@ weirinclude_HEADERS += \
 	%D%/weir/pipeline.h \
 	%D%/weir/pool.h \
 	%D%/weir/reactor.h \
+	%D%/weir/segment.h \
 	%D%/weir/socket.h \
 	%D%/weir/timer.h \
 	%D%/weir/uring.h \

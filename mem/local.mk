@@ -16,10 +16,6 @@ libweir_all_la_SOURCES += \
 	%D%/dm.c \
 	%D%/domain-file.c \
 	%D%/domain-internal.h \
-	%D%/domain-move.c \
-	%D%/domain-process.c \
-	%D%/domain-translate.c \
-	%D%/domain-user.c \
 	%D%/domain.c \
 	%D%/export-internal.h \
 	%D%/inventory.c \
@@ -31,7 +27,16 @@ libweir_all_la_SOURCES += \
 	%D%/pages.c \
 	%D%/pages.h \
 	%D%/pool.c \
+	%D%/segment-dump.c \
+	%D%/segment-event.c \
+	%D%/segment-external.c \
+	%D%/segment-flags.c \
+	%D%/segment-host.c \
 	%D%/segment-internal.h \
+	%D%/segment-phys.c \
+	%D%/segment-size.c \
+	%D%/segment-table.h \
+	%D%/segment-walk.c \
 	%D%/segment.c \
 	%D%/tags.c \
 	%D%/tags.h

@@ -31,6 +31,7 @@
 
 struct mmap_export;
 struct mmap_use;
+struct segment_list;
 struct weir_dm;
 struct weir_domain;
 
@@ -77,6 +78,7 @@ struct weir_mmap {
 
 	struct mmap_export *export;	/* NULL: not exported. */
 	struct mmap_import *import;	/* NULL: not imported. */
+	struct segment_list *segment;	/* mem/segment.c */
 
 	weir_mmap_free_fn *free_fn;
 	void *free_arg;

@@ -1,31 +1,372 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Segments: the map of all memory that is known. */
+/*
+ * Segments: the table of lists, and how mmaps get into it.
+ *
+ * Lists are sorted by address, and each knows how far the ones up to it reach,
+ * so that a look-up, with lists that overlap, still is a binary search and a
+ * few steps back.
+ */
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
 
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/why.h"
+#include "mem/domain-internal.h"
+#include "mem/mmap-internal.h"
 #include "mem/segment-internal.h"
+#include "mem/segment-table.h"
+
+#define ROOM_FIRST 64
+
+struct segment_table segments = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+size_t segment_base_page(void)
+{
+	long n = sysconf(_SC_PAGESIZE);
+
+	return n > 0 ? (size_t)n : 4096;
+}
+
+struct segment_list *list_create(void *addr, size_t len, size_t page_size)
+{
+	struct segment_list *list = mem_calloc(1, sizeof(*list));
+
+	if (!list)
+		return NULL;
+	list->refs = 1;
+	list->first = (uintptr_t)addr;
+	list->last = list->first + len - 1;
+	list->whole.size = sizeof(list->whole);
+	list->whole.addr = addr;
+	list->whole.len = len;
+	list->whole.page_size = page_size;
+	list->whole.iova = list->first;
+	list->whole.fd = -1;
+	list->whole.node = segment_host_node_of(addr);
+	list->whole.domain_kind = WEIR_DOMAIN_SYSTEM;
+	list->whole.flags = WEIR_SEGMENT_DIRTY;
+	if (page_size > segment_base_page())
+		list->whole.flags |= WEIR_SEGMENT_HUGE;
+	return list;
+}
+
+void iova_table_put(struct iova_table *table)
+{
+	if (table && atomic_fetch_sub(&table->refs, 1) == 1)
+		free(table);
+}
+
+void list_put_locked(struct segment_list *list)
+{
+	if (--list->refs)
+		return;
+	iova_table_put(list->iovas);
+	free(list);
+}
+
+void list_put(struct segment_list *list)
+{
+	segments_lock();
+	list_put_locked(list);
+	segments_unlock();
+}
+
+/* The number of lists that begin at or before @addr. */
+static size_t n_up_to(uintptr_t addr)
+{
+	size_t low = 0, high = segments.n, mid;
+
+	while (low < high) {
+		mid = low + (high - low) / 2;
+		if (segments.lists[mid]->first <= addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static void set_max_last(size_t i)
+{
+	uintptr_t max = i ? segments.lists[i - 1]->max_last : 0;
+
+	for (; i < segments.n; i++) {
+		if (segments.lists[i]->last > max)
+			max = segments.lists[i]->last;
+		segments.lists[i]->max_last = max;
+	}
+}
+
+static int make_room(void)
+{
+	size_t room = segments.room ? segments.room * 2 : ROOM_FIRST;
+	struct segment_list **lists;
+
+	if (segments.n < segments.room)
+		return 0;
+	lists = mem_calloc(room, sizeof(struct segment_list *));
+	if (!lists)
+		return -ENOMEM;
+	if (segments.n)
+		memcpy(lists, segments.lists, segments.n * sizeof(*lists));
+	free(segments.lists);
+	segments.lists = lists;
+	segments.room = room;
+	return 0;
+}
+
+int list_insert(struct segment_list *list, const char *call)
+{
+	int err = list_check_mask(list, segments.mask_bits, call);
+	size_t i;
+
+	if (err)
+		return err;
+	if (make_room())
+		return why(-ENOMEM, "%s: no memory for %zu segment lists", call,
+			   segments.n + 1);
+	i = n_up_to(list->first);
+	memmove(&segments.lists[i + 1], &segments.lists[i],
+		(segments.n - i) * sizeof(struct segment_list *));
+	segments.lists[i] = list;
+	segments.n++;
+	segments.n_external += list_is_registered(list);
+	set_max_last(i);
+	list->whole.list = ++segments.last_id;
+	list->refs++;
+	return 0;
+}
+
+void list_erase(struct segment_list *list)
+{
+	size_t i = n_up_to(list->first);
+
+	while (segments.lists[--i] != list)
+		;
+	segments.n--;
+	segments.n_external -= list_is_registered(list);
+	memmove(&segments.lists[i], &segments.lists[i + 1],
+		(segments.n - i) * sizeof(struct segment_list *));
+	set_max_last(i);
+	list_put_locked(list);
+	if (!segments.n) {
+		free(segments.lists);
+		segments.lists = NULL;
+		segments.room = 0;
+	}
+}
+
+static bool answers_before(const struct segment_list *a,
+			   const struct segment_list *b)
+{
+	if (list_is_registered(a) != list_is_registered(b))
+		return list_is_registered(a);
+	return a->whole.list < b->whole.list;
+}
+
+struct segment_list *list_at(const void *addr)
+{
+	uintptr_t at = (uintptr_t)addr;
+	struct segment_list *list, *best = NULL;
+	size_t i = n_up_to(at);
+
+	while (i-- && segments.lists[i]->max_last >= at) {
+		list = segments.lists[i];
+		if (list->last < at || list->state == LIST_PENDING)
+			continue;
+		if (!best || answers_before(list, best))
+			best = list;
+	}
+	return best;
+}
+
+struct segment_list *list_by_id(uint64_t id)
+{
+	size_t i;
+
+	for (i = 0; i < segments.n; i++)
+		if (segments.lists[i]->whole.list == id &&
+		    segments.lists[i]->state != LIST_PENDING)
+			return segments.lists[i];
+	return NULL;
+}
+
+struct segment_list *list_in(size_t *i, uintptr_t first, uintptr_t last)
+{
+	struct segment_list *list;
+
+	while (*i < segments.n) {
+		list = segments.lists[(*i)++];
+		if (list->first > last)
+			return NULL;
+		if (list->last >= first)
+			return list;
+	}
+	return NULL;
+}
+
+/* The external memory that @list lies in, NULL if there is none. */
+static struct segment_list *external_around(const struct segment_list *list)
+{
+	struct segment_list *ext = list_at(list->whole.addr);
+
+	if (ext && list_is_registered(ext) && ext->last >= list->last)
+		return ext;
+	return NULL;
+}
+
+/* What is known of external memory is so for an mmap in it, too. */
+static int inherit(struct segment_list *list)
+{
+	struct segment_list *ext = external_around(list);
+	size_t off;
+
+	if (!ext)
+		return 0;
+	if (ext->state == LIST_LEAVING)
+		return why(-EBUSY, "weir_mmap_start: the external memory at %p "
+			   "is being removed", ext->whole.addr);
+	off = list->first - ext->first;
+	list->whole.page_size = ext->whole.page_size;
+	list->whole.node = ext->whole.node;
+	list->whole.flags |= ext->whole.flags &
+			     (WEIR_SEGMENT_EXTERNAL | WEIR_SEGMENT_IMPORTED |
+			      WEIR_SEGMENT_HUGE);
+	list->whole.iova = segment_iova_at(&ext->whole, ext->iovas, 0, off);
+	if (ext->iovas) {
+		atomic_fetch_add(&ext->iovas->refs, 1);
+		list->iovas = ext->iovas;
+		list->iova_skip = off;
+	}
+	return 0;
+}
+
+static struct segment_list *list_of_mmap(struct weir_mmap *mmap)
+{
+	size_t page = mmap->page_size ? mmap->page_size : segment_base_page();
+	struct segment_list *list = list_create(mmap->addr, mmap->len, page);
+
+	if (!list)
+		return NULL;
+	list->mmap = mmap;
+	list->writable = (mmap->permissions & WEIR_MMAP_WRITE) &&
+			 !mmap->readonly;
+	list->whole.domain_kind = mmap->domain->kind;
+	list->whole.fd = mmap->fd;
+	list->whole.fd_off = mmap->fd >= 0 ? mmap->fd_off : 0;
+	if (mmap->range == MMAP_IMPORT)
+		list->whole.flags |= WEIR_SEGMENT_IMPORTED;
+	return list;
+}
+
+static int enter(struct segment_list *list, struct weir_mmap *mmap)
+{
+	int err;
+
+	segments_lock();
+	if (mmap->segment)
+		err = why(-EBUSY, "weir_mmap_start: the mmap is being started "
+			  "or stopped, and this is a callback of that");
+	else
+		err = inherit(list);
+	if (!err)
+		err = list_insert(list, "weir_mmap_start");
+	if (!err)
+		mmap->segment = list;
+	segments_unlock();
+	return err;
+}
 
 int segment_add(struct weir_mmap *mmap)
 {
-	(void)mmap;
-	return 0;
+	struct segment_list *list;
+	int err;
+
+	if (!mmap->cpu || !mmap->addr)
+		return 0;
+	list = list_of_mmap(mmap);
+	if (!list)
+		return why(-ENOMEM, "weir_mmap_start: no memory");
+	err = enter(list, mmap);
+	if (err) {
+		list_put(list);
+		return err;
+	}
+	err = segment_validate(list);
+	segments_lock();
+	if (err) {
+		mmap->segment = NULL;
+		list_erase(list);
+	} else {
+		list->state = LIST_LIVE;
+	}
+	list_put_locked(list);
+	segments_unlock();
+	return err;
 }
 
 void segment_added(struct weir_mmap *mmap)
 {
-	(void)mmap;
+	struct segment_list *list;
+
+	segments_lock();
+	list = mmap->segment;
+	if (list)
+		list->refs++;
+	segments_unlock();
+	if (!list)
+		return;
+	segment_tell_added(list);
+	list_put(list);
 }
 
 int segment_may_remove(const struct weir_mmap *mmap)
 {
-	(void)mmap;
-	return 0;
+	struct segment_list *list;
+	int err = 0;
+
+	segments_lock();
+	list = mmap->segment;
+	if (list && list->state != LIST_LIVE)
+		err = why(-EBUSY, "weir_mmap_stop: the mmap is being started "
+			  "or stopped, and this is a callback of that");
+	else if (list && (list->whole.flags & WEIR_SEGMENT_DO_NOT_FREE))
+		err = why(-EBUSY, "weir_mmap_stop: its memory is not to be "
+			  "freed; clear WEIR_SEGMENT_DO_NOT_FREE of list %llu",
+			  (unsigned long long)list->whole.list);
+	segments_unlock();
+	return err;
 }
 
 void segment_remove(struct weir_mmap *mmap)
 {
-	(void)mmap;
+	struct segment_list *list;
+
+	segments_lock();
+	list = mmap->segment;
+	if (list)
+		list->state = LIST_LEAVING;
+	segments_unlock();
+	if (list)
+		segment_forget(list);
+}
+
+/* While it is told, the mmap still has it, so that it cannot be started. */
+void segment_forget(struct segment_list *list)
+{
+	segment_tell_removing(list);
+	segment_release_pages(list);
+	segments_lock();
+	if (list->mmap)
+		list->mmap->segment = NULL;
+	list_erase(list);
+	segments_unlock();
 }

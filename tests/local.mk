@@ -35,15 +35,17 @@ test_programs += \
 	%D%/test-device-caps \
 	%D%/test-device-id \
 	%D%/test-domain \
-	%D%/test-domain-job \
-	%D%/test-domain-user \
 	%D%/test-inventory \
 	%D%/test-job \
 	%D%/test-mmap \
 	%D%/test-mmap-stop \
 	%D%/test-pipeline \
 	%D%/test-pool \
-	%D%/test-process \
+	%D%/test-segment \
+	%D%/test-segment-event \
+	%D%/test-segment-external \
+	%D%/test-segment-model \
+	%D%/test-segment-phys \
 	%D%/test-crc32c \
 	%D%/test-fault \
 	%D%/test-own \
@@ -71,6 +73,7 @@ test_op_kinds = %D%/op-kinds.c %D%/op-kinds.h
 
 # What tests of memory and DMA share.
 test_jobs = $(test_harness) %D%/job-kit.h %D%/table-kit.h
+test_segments = $(test_harness) %D%/segment-kit.h
 
 # RDMA devices that are none, in place of rdma-core.
 test_standin = %D%/standin-verbs.h
@@ -107,14 +110,6 @@ endif
 %C%_test_domain_SOURCES = %D%/test-domain.c $(test_jobs)
 %C%_test_domain_LDADD = $(test_internal)
 
-%C%_test_domain_job_SOURCES = %D%/test-domain-job.c $(test_jobs) \
-	%D%/store-kit.h
-%C%_test_domain_job_LDADD = $(test_internal)
-
-%C%_test_domain_user_SOURCES = %D%/test-domain-user.c $(test_jobs) \
-	%D%/store-kit.h
-%C%_test_domain_user_LDADD = $(test_internal)
-
 %C%_test_inventory_SOURCES = %D%/test-inventory.c $(test_jobs)
 %C%_test_inventory_LDADD = $(test_internal)
 
@@ -137,8 +132,20 @@ endif
 %C%_test_pool_SOURCES = %D%/test-pool.c $(test_jobs)
 %C%_test_pool_LDADD = $(test_internal)
 
-%C%_test_process_SOURCES = %D%/test-process.c $(test_jobs)
-%C%_test_process_LDADD = $(test_internal)
+%C%_test_segment_SOURCES = %D%/test-segment.c $(test_segments)
+%C%_test_segment_LDADD = $(test_internal)
+
+%C%_test_segment_event_SOURCES = %D%/test-segment-event.c $(test_segments)
+%C%_test_segment_event_LDADD = $(test_internal)
+
+%C%_test_segment_external_SOURCES = %D%/test-segment-external.c $(test_segments)
+%C%_test_segment_external_LDADD = $(test_internal)
+
+%C%_test_segment_model_SOURCES = %D%/test-segment-model.c $(test_segments)
+%C%_test_segment_model_LDADD = $(test_internal)
+
+%C%_test_segment_phys_SOURCES = %D%/test-segment-phys.c $(test_segments)
+%C%_test_segment_phys_LDADD = $(test_internal)
 
 %C%_test_reactor_SOURCES = %D%/test-reactor.c $(test_harness)
 %C%_test_reactor_LDADD = $(test_public)
