@@ -20,6 +20,7 @@ libweir_all_la_SOURCES += \
 	%D%/export-internal.h \
 	%D%/inventory.c \
 	%D%/mmap-internal.h \
+	%D%/mmap-keys.c \
 	%D%/mmap-range.c \
 	%D%/mmap-stop.c \
 	%D%/mmap-use.c \

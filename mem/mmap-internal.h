@@ -11,6 +11,7 @@
  *	mmap.c        create, settings, start, destroy
  *	mmap-range.c  the kinds of range
  *	mmap-use.c    uses: attach, register, detach
+ *	mmap-keys.c   registration with devices
  *	mmap-stop.c   stop, at once or by visits to other threads
  *
  * A use holds the registration with the reactor's backend, and counts the bufs
@@ -25,6 +26,8 @@
 #include <stdbool.h>
 
 #include <weir/mmap.h>
+
+#include "mem/device-internal.h"
 
 #include "base/check.h"
 #include "reactor/errand.h"
@@ -54,6 +57,14 @@ struct mmap_import {
 	uint64_t mine;				/* When it was exported. */
 };
 
+/* A device of an mmap, and what it was registered as there: mmap-keys.c. */
+struct mmap_device {
+	struct weir_device *device;	/* In use by this. */
+	struct mmap_device *next;
+	bool registered;
+	struct device_mr mr;
+};
+
 struct weir_mmap {
 	struct weir_domain *domain;
 	uint32_t permissions;
@@ -76,6 +87,7 @@ struct weir_mmap {
 	/* Called once, by destroy: unmap, close; NULL: nothing to do. */
 	void (*release)(struct weir_mmap *mmap);
 
+	struct mmap_device *devices;
 	struct mmap_export *export;	/* NULL: not exported. */
 	struct mmap_import *import;	/* NULL: not imported. */
 	struct segment_list *segment;	/* mem/segment.c */
@@ -157,6 +169,13 @@ static inline int mmap_may_take(const struct weir_mmap *mmap)
 
 /* Why @call, a setting, cannot be made now, or 0; leaves a sentence. */
 int mmap_refuse_config(const struct weir_mmap *mmap, const char *call);
+
+/*
+ * Take back what devices have registered; under the lock, when the stop is
+ * decided.  Returns 0, or a negative errno with a sentence: then the rest stays
+ * registered.
+ */
+int mmap_keys_drop(struct weir_mmap *mmap);
 
 /*
  * Attach @link to @mmap on @r, and register the memory if this is the first on

@@ -236,6 +236,8 @@ static void stop_home(struct weir_op *op)
 			  "another thread");
 	else
 		err = segment_may_remove(mmap);
+	if (!err)
+		err = mmap_keys_drop(mmap);
 	if (!err) {
 		decide(mmap);
 		return;
@@ -295,6 +297,8 @@ int mmap_stop_now(struct weir_mmap *mmap)
 
 	pthread_mutex_lock(&mmap->lock);
 	err = refuse_stop(mmap, false);
+	if (!err)
+		err = mmap_keys_drop(mmap);
 	if (!err && mmap_is_started(mmap)) {
 		stop_here(mmap);
 		return 0;
@@ -322,11 +326,12 @@ static int stop_by(struct weir_mmap *mmap, struct weir_reactor *r,
 		travel(mmap, op);
 		return 0;
 	}
-	if (started)
+	err = mmap_keys_drop(mmap);
+	if (started && !err)
 		stop_here(mmap);
 	else
 		pthread_mutex_unlock(&mmap->lock);
-	op_complete(op, 0);
+	op_complete(op, err);
 	return 0;
 }
 

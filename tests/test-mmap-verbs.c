@@ -22,6 +22,7 @@
 #include "base/fault.h"
 #include "mem/device-internal.h"
 #include "mem/dm-internal.h"
+#include "mem/mmap-internal.h"
 #include "tests/standin-verbs.h"
 
 #define LEN 8192u
@@ -353,6 +354,113 @@ static void the_limit_of_locked_memory_is_told_with_numbers(void **state)
 	assert_int_equal(weir_device_close(dev), 0);
 }
 
+/* Keys of mmaps. */
+
+static char memory[LEN];
+
+struct rig {
+	struct weir_device *dev;
+	struct weir_mmap *m;
+	struct mmap_device md;
+};
+
+static void rig_begin(struct rig *g, const char *name, bool start)
+{
+	memset(g, 0, sizeof(*g));
+	g->dev = open_dev(name);
+	assert_int_equal(weir_mmap_create(&g->m, NULL), 0);
+	assert_int_equal(weir_mmap_set_memrange(g->m, memory, LEN), 0);
+	g->md.device = g->dev;
+	g->m->devices = &g->md;
+	if (start)
+		assert_int_equal(weir_mmap_start(g->m), 0);
+}
+
+static void rig_end(struct rig *g)
+{
+	assert_int_equal(weir_mmap_destroy(g->m), 0);
+	assert_int_equal(weir_device_close(g->dev), 0);
+	nothing_is_left();
+}
+
+static void keys_are_made_once_and_end_with_the_stop(void **state)
+{
+	uint32_t lkey, rkey, l2, r2;
+	int before = standin()->registrations;
+	struct rig g;
+
+	(void)state;
+	rig_begin(&g, "standin_rxe", true);
+	assert_int_equal(standin()->mrs, 0);
+	assert_int_equal(weir_mmap_keys(g.m, g.dev, &lkey, &rkey), 0);
+	assert_int_equal(weir_mmap_keys(g.m, g.dev, &l2, &r2), 0);
+	assert_int_equal(weir_mmap_keys(g.m, g.dev, NULL, NULL), 0);
+	assert_int_equal(standin()->registrations, before + 1);
+	assert_true(lkey == l2 && rkey == r2 && lkey != rkey);
+	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
+	assert_int_equal(standin()->mrs, 0);
+	assert_int_equal(weir_mmap_start(g.m), 0);
+	assert_int_equal(weir_mmap_keys(g.m, g.dev, &l2, &r2), 0);
+	assert_true(lkey != l2 && rkey != r2);
+	rig_end(&g);
+}
+
+static void keys_are_refused_before_anything_is_registered(void **state)
+{
+	int before = standin()->registrations;
+	uint32_t lkey = 7, rkey = 7;
+	struct weir_device *other;
+	struct rig g;
+
+	(void)state;
+	rig_begin(&g, "cpu", false);
+	other = open_dev("standin_rxe");
+	assert_int_equal(weir_mmap_keys(g.m, g.dev, &lkey, &rkey), -EBADFD);
+	assert_int_equal(weir_mmap_start(g.m), 0);
+	assert_int_equal(weir_mmap_keys(g.m, other, &lkey, &rkey), -ENOENT);
+	assert_int_equal(weir_mmap_keys(g.m, g.dev, &lkey, &rkey),
+			 -EOPNOTSUPP);
+	assert_starts_with(weir_why(), "weir_mmap_keys: ");
+	assert_int_equal(lkey, 7);
+	assert_int_equal(rkey, 7);
+	assert_int_equal(standin()->registrations, before);
+	assert_int_equal(weir_device_close(other), 0);
+	rig_end(&g);
+}
+
+/* A1.13, A1.15, B2.4: it stays as it was, and the stop can be tried again. */
+static void what_cannot_be_taken_back_keeps_it_started(void **state)
+{
+	uint32_t key, again;
+	struct rig g;
+
+	(void)state;
+	rig_begin(&g, "standin_rxe", true);
+	assert_int_equal(weir_mmap_keys(g.m, g.dev, &key, NULL), 0);
+	standin()->bound = true;
+	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), -EBUSY);
+	assert_int_equal(weir_mmap_destroy(g.m), -EBUSY);
+	standin()->bound = false;
+	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STARTED);
+	assert_int_equal(weir_mmap_keys(g.m, g.dev, &again, NULL), 0);
+	assert_int_equal(key, again);
+	rig_end(&g);
+}
+
+static void a_failed_registration_is_tried_anew(void **state)
+{
+	struct rig g;
+	uint32_t key;
+
+	(void)state;
+	rig_begin(&g, "standin_rxe", true);
+	standin()->memlock = 64;
+	assert_int_equal(weir_mmap_keys(g.m, g.dev, &key, NULL), -ENOMEM);
+	standin()->memlock = SIZE_MAX;
+	assert_int_equal(weir_mmap_keys(g.m, g.dev, &key, NULL), 0);
+	rig_end(&g);
+}
+
 /* Device memory as a dma-buf: acceptance 39. */
 
 static int dmabuf_of(const char *name, int err)
@@ -397,6 +505,10 @@ int main(void)
 		CASE(device_memory_is_registered_from_zero),
 		CASE(a_dmabuf_is_registered_by_its_fd),
 		CASE(the_limit_of_locked_memory_is_told_with_numbers),
+		CASE(keys_are_made_once_and_end_with_the_stop),
+		CASE(keys_are_refused_before_anything_is_registered),
+		CASE(what_cannot_be_taken_back_keeps_it_started),
+		CASE(a_failed_registration_is_tried_anew),
 		CASE(device_memory_becomes_a_dmabuf_where_the_driver_can),
 	};
 

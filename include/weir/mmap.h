@@ -28,6 +28,7 @@
 extern "C" {
 #endif
 
+struct weir_device;
 struct weir_domain;
 struct weir_mmap;
 struct weir_op;
@@ -228,6 +229,32 @@ WEIR_API uint64_t weir_mmap_num_bufs(const struct weir_mmap *mmap);
 WEIR_API int64_t weir_mmap_registered(struct weir_mmap *mmap,
 				      struct weir_reactor *r,
 				      const char **why);
+
+/*
+ * The keys by which @device (*@lkey) and its peers (*@rkey) name the range of
+ * @mmap; either may be NULL.  The first call registers it there, with access
+ * as the permissions say; the stop takes that back, and then the keys are dead.
+ * Addresses are those of the range; of device memory, offsets in it; of a
+ * dma-buf that has no address here, offsets in the dma-buf.
+ *
+ * Returns 0, or
+ *   -EBADFD      @mmap is not started
+ *   -ESTALE      it is an import that its exporter has revoked
+ *   -ENOENT      @device is none of @mmap's, see weir_mmap_add_device()
+ *   -EOPNOTSUPP  @device registers no memory, or none of this kind, or the
+ *                range is another device's memory
+ *   -ENOMEM      the limit of locked memory is too low, weir_why() has the
+ *                numbers, or there is no memory
+ *   -EFAULT      not all of the range is mapped, or it cannot be written to
+ *                although the permissions say so
+ *   another      the errno of the device's driver
+ *
+ * Any thread.  The first call takes time for each page.
+ *
+ * Re-creates doca_rdma_bridge_get_buf_mkey() and ibv_reg_mr().
+ */
+WEIR_API int weir_mmap_keys(struct weir_mmap *mmap, struct weir_device *device,
+			    uint32_t *lkey, uint32_t *rkey);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * Registration of an mmap with its devices: when somebody first wants the keys,
+ * once for each device, until the stop.
+ */
+
+#include <errno.h>
+
+#include "base/why.h"
+#include "mem/device-internal.h"
+#include "mem/dm-internal.h"
+#include "mem/mmap-internal.h"
+
+static struct mmap_device *find(struct weir_mmap *mmap,
+				const struct weir_device *device)
+{
+	struct mmap_device *md;
+
+	for (md = mmap->devices; md && md->device != device; md = md->next)
+		;
+	return md;
+}
+
+/* What the device must be able to do for this kind of range. */
+static int refuse_range(const struct weir_mmap *mmap,
+			const struct weir_device *device)
+{
+	if (!device->info.cls->mr_register)
+		return why(-EOPNOTSUPP, "weir_mmap_keys: device %s registers "
+			   "no memory", device_name(device));
+	if (mmap->range == MMAP_DM && mmap->dm->device != device)
+		return why(-EOPNOTSUPP, "weir_mmap_keys: the range is memory "
+			   "of device %s, which %s does not reach",
+			   device_name(mmap->dm->device), device_name(device));
+	if (mmap->range == MMAP_DMABUF &&
+	    !device_can(device, WEIR_DEVICE_CAP_DMABUF))
+		return why(-EOPNOTSUPP, "weir_mmap_keys: the driver of device "
+			   "%s takes no dma-buf", device_name(device));
+	return 0;
+}
+
+static struct device_range range_of(const struct weir_mmap *mmap)
+{
+	struct device_range range = {
+		.kind = DEVICE_RANGE_MEM,
+		.permissions = mmap->permissions,
+		.addr = mmap->addr,
+		.len = mmap->len,
+		.fd = -1,
+	};
+
+	if (mmap->range == MMAP_DM) {
+		range.kind = DEVICE_RANGE_DM;
+		range.dm = mmap->dm;
+		range.off = mmap->dm_off;
+	} else if (mmap->range == MMAP_DMABUF) {
+		range.kind = DEVICE_RANGE_DMABUF;
+		range.fd = mmap->fd;
+		range.off = mmap->fd_off;
+	}
+	return range;
+}
+
+static int refuse_state(const struct weir_mmap *mmap)
+{
+	int err = mmap_may_take(mmap);
+
+	if (err == -ESTALE)
+		return why(err, "weir_mmap_keys: its exporter has revoked it");
+	if (err)
+		return why(err, "weir_mmap_keys: the mmap is not started");
+	return 0;
+}
+
+/* Under the lock.  Sets *@ret to the device's entry. */
+static int ensure(struct weir_mmap *mmap, struct weir_device *device,
+		  struct mmap_device **ret)
+{
+	struct mmap_device *md = find(mmap, device);
+	struct device_range range;
+	int err = refuse_state(mmap);
+
+	if (err)
+		return err;
+	if (!md)
+		return why(-ENOENT, "weir_mmap_keys: device %s is none of the "
+			   "mmap's; see weir_mmap_add_device()",
+			   device_name(device));
+	err = refuse_range(mmap, device);
+	range = range_of(mmap);
+	if (!err && !md->registered)
+		err = device->info.cls->mr_register(device, &range, &md->mr);
+	if (err)
+		return err;
+	md->registered = true;
+	*ret = md;
+	return 0;
+}
+
+int weir_mmap_keys(struct weir_mmap *mmap, struct weir_device *device,
+		   uint32_t *lkey, uint32_t *rkey)
+{
+	struct mmap_device *md = NULL;
+	int err;
+
+	pthread_mutex_lock(&mmap->lock);
+	err = ensure(mmap, device, &md);
+	if (!err && lkey)
+		*lkey = md->mr.lkey;
+	if (!err && rkey)
+		*rkey = md->mr.rkey;
+	pthread_mutex_unlock(&mmap->lock);
+	return err;
+}
+
+/* A memory window may be bound to it: A1.15, B2.4. */
+int mmap_keys_drop(struct weir_mmap *mmap)
+{
+	struct mmap_device *md;
+	int err;
+
+	for (md = mmap->devices; md; md = md->next) {
+		if (!md->registered)
+			continue;
+		err = md->device->info.cls->mr_deregister(md->device, &md->mr);
+		if (err)
+			return err;
+		md->registered = false;
+	}
+	return 0;
+}
