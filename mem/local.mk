@@ -19,6 +19,8 @@ libweir_all_la_SOURCES += \
 	%D%/domain.c \
 	%D%/export-internal.h \
 	%D%/inventory.c \
+	%D%/mmap-alloc.c \
+	%D%/mmap-dmabuf.c \
 	%D%/mmap-internal.h \
 	%D%/mmap-keys.c \
 	%D%/mmap-range.c \

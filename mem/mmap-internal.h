@@ -9,7 +9,7 @@
  *	                    one per reactor         one per inventory or pool
  *
  *	mmap.c        create, settings, start, destroy
- *	mmap-range.c  the kinds of range
+ *	mmap-range.c  the kinds of range; mmap-alloc.c, mmap-dmabuf.c two more
  *	mmap-use.c    uses: attach, register, detach
  *	mmap-keys.c   registration with devices
  *	mmap-stop.c   stop, at once or by visits to other threads
@@ -78,7 +78,8 @@ struct weir_mmap {
 	enum mmap_range range;
 	char *addr;		/* NULL also if addresses begin at 0. */
 	size_t len;
-	size_t page_size;
+	size_t page_size;	/* 0: it has no pages. */
+	char page_why[256];	/* If they are smaller than asked for. */
 	int fd;			/* Of our own; -1: none. */
 	uint64_t fd_off;	/* Where in it the range begins. */
 	struct weir_dm *dm;
@@ -169,6 +170,33 @@ static inline int mmap_may_take(const struct weir_mmap *mmap)
 
 /* Why @call, a setting, cannot be made now, or 0; leaves a sentence. */
 int mmap_refuse_config(const struct weir_mmap *mmap, const char *call);
+
+/* Why @call cannot set a range of @len bytes from @off now, or 0. */
+int mmap_refuse_range(const struct weir_mmap *mmap, const char *call,
+		      uint64_t off, size_t len);
+
+/* Its addresses mean what @domain says. */
+void mmap_set_domain(struct weir_mmap *mmap, struct weir_domain *domain);
+
+/*
+ * Map .len bytes at .fd_off of .fd, shared, to .addr; read-only if they cannot
+ * be written.  Returns 0 or a negative errno.
+ */
+int mmap_map_fd(struct weir_mmap *mmap);
+
+/* .release of what mmap_map_fd() has mapped, and of pages: unmap, close. */
+void mmap_unmap(struct weir_mmap *mmap);
+
+/* A duplicate of @fd for @call, or -EBADF, -EMFILE with a sentence. */
+int mmap_dup_fd(int fd, const char *call);
+
+/* mmap-dmabuf.c: the processor begins to use what @mmap has mapped of a
+ * dma-buf, or ends.  Returns 0 or a negative errno. */
+int dmabuf_begin(struct weir_mmap *mmap);
+void dmabuf_end(struct weir_mmap *mmap);
+
+/* ioctl(2), or a test's stand-in for dma-bufs. */
+extern int (*dmabuf_ioctl)(int fd, unsigned long request, void *arg);
 
 /*
  * Take back what devices have registered; under the lock, when the stop is

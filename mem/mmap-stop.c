@@ -107,6 +107,7 @@ static void free_uses(struct mmap_use *use)
 /* It is STOPPED: tell who wants to know. */
 static void tell(struct weir_mmap *mmap)
 {
+	dmabuf_end(mmap);
 	if (mmap->export)
 		export_revoke(mmap);
 	segment_remove(mmap);

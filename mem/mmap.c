@@ -31,7 +31,7 @@ int weir_mmap_create(struct weir_mmap **ret, struct weir_domain *domain)
 
 	if (!domain)
 		domain = weir_domain_system();
-	if (domain->kind != WEIR_DOMAIN_SYSTEM)
+	if (!domain_is_memory(domain))
 		return why(-EOPNOTSUPP, "weir_mmap_create: domain %s is not "
 			   "memory of this process; name places in it by "
 			   "address in a job", domain->id);
@@ -123,7 +123,8 @@ static int refuse_start(const struct weir_mmap *mmap)
 			   "for its operation");
 	if (!mmap->has_range)
 		return why(-EINVAL, "weir_mmap_start: the mmap has no range; "
-			   "see weir_mmap_set_memrange()");
+			   "see weir_mmap_set_memrange() and "
+			   "weir_mmap_alloc()");
 	if (mmap->readonly && (mmap->permissions & WEIR_MMAP_WRITE))
 		return why(-EACCES, "weir_mmap_start: WEIR_MMAP_WRITE, but the "
 			   "range can only be read");
@@ -137,9 +138,14 @@ int weir_mmap_start(struct weir_mmap *mmap)
 	err = refuse_start(mmap);
 	if (err || mmap_is_started(mmap))
 		return err;
-	err = segment_add(mmap);
+	err = dmabuf_begin(mmap);
 	if (err)
 		return err;
+	err = segment_add(mmap);
+	if (err) {
+		dmabuf_end(mmap);
+		return err;
+	}
 	mmap->was_started = true;
 	atomic_store_explicit(&mmap->state, WEIR_MMAP_STARTED,
 			      memory_order_release);
@@ -180,6 +186,21 @@ int weir_mmap_memrange(const struct weir_mmap *mmap, void **addr, size_t *len)
 	if (len)
 		*len = mmap->len;
 	return 0;
+}
+
+int weir_mmap_is_exported(const struct weir_mmap *mmap)
+{
+	return mmap->export != NULL;
+}
+
+int weir_mmap_is_imported(const struct weir_mmap *mmap)
+{
+	return mmap->import != NULL;
+}
+
+struct weir_domain *weir_mmap_domain(const struct weir_mmap *mmap)
+{
+	return mmap->domain;
 }
 
 uint32_t weir_mmap_permissions(const struct weir_mmap *mmap)

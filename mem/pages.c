@@ -18,6 +18,10 @@
 #define PAGE ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)
 
+#ifndef MAP_HUGE_SHIFT
+#define MAP_HUGE_SHIFT 26
+#endif
+
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -56,7 +60,7 @@ static char *map_aligned(size_t len, size_t align)
 }
 
 /* In one call on 5.14 and later; else, and under valgrind, page by page. */
-static int populate(char *p, size_t len)
+int pages_populate(char *p, size_t len, size_t page)
 {
 	size_t i;
 
@@ -66,7 +70,7 @@ static int populate(char *p, size_t len)
 		return 0;
 	if (errno != EINVAL)
 		return -errno;
-	for (i = 0; i < len; i += PAGE)
+	for (i = 0; i < len; i += page)
 		*(volatile char *)(p + i) = 0;
 	return 0;
 }
@@ -82,7 +86,7 @@ void *pages_alloc(size_t len, size_t align, bool *huge)
 	if (!p)
 		return NULL;
 	*huge = want && !madvise(p, len, MADV_HUGEPAGE);
-	if (populate(p, len)) {
+	if (pages_populate(p, len, PAGE)) {
 		munmap(p, len);
 		return NULL;
 	}
@@ -92,4 +96,41 @@ void *pages_alloc(size_t len, size_t align, bool *huge)
 void pages_free(void *p, size_t len)
 {
 	munmap(p, len);
+}
+
+/* Who could write may not be allowed to, by the mode or by a seal. */
+int pages_map_fd(char **ret, size_t len, size_t page, int fd, uint64_t off,
+		 bool *readonly)
+{
+	char *p;
+
+	if (fault("mmap"))
+		return -ENOMEM;
+	len = pages_round(len, page);
+	*readonly = false;
+	p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)off);
+	if (p == MAP_FAILED && (errno == EACCES || errno == EPERM)) {
+		*readonly = true;
+		p = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, (off_t)off);
+	}
+	if (p == MAP_FAILED)
+		return -errno;
+	*ret = p;
+	return 0;
+}
+
+int pages_map_huge(char **ret, size_t len, size_t page)
+{
+	int log = __builtin_ctzll(page);
+	char *p;
+
+	if (fault("mmap"))
+		return -ENOMEM;
+	p = mmap(NULL, len, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB |
+			 log << MAP_HUGE_SHIFT, -1, 0);
+	if (p == MAP_FAILED)
+		return -errno;
+	*ret = p;
+	return 0;
 }

@@ -38,6 +38,7 @@ test_programs += \
 	%D%/test-inventory \
 	%D%/test-job \
 	%D%/test-mmap \
+	%D%/test-mmap-range \
 	%D%/test-mmap-stop \
 	%D%/test-pipeline \
 	%D%/test-pool \
@@ -122,6 +123,9 @@ endif
 
 %C%_test_mmap_SOURCES = %D%/test-mmap.c %D%/peer-kit.h $(test_jobs)
 %C%_test_mmap_LDADD = $(test_internal)
+
+%C%_test_mmap_range_SOURCES = %D%/test-mmap-range.c $(test_jobs)
+%C%_test_mmap_range_LDADD = $(test_internal)
 
 %C%_test_mmap_stop_SOURCES = %D%/test-mmap-stop.c %D%/peer-kit.h $(test_jobs)
 %C%_test_mmap_stop_LDADD = $(test_internal)

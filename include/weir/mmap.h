@@ -9,6 +9,9 @@
  *	                ^                                  |
  *	                +----------------------------------+
  *
+ * The range is set once, and is one of: memory of the caller's; a file; pages
+ * that the mmap allocates; a dma-buf; memory on a device.
+ *
  * Started, it can be attached to inventories and pools, which make bufs of it.
  * Attaching registers the memory with the reactor's backend, where there is
  * such a thing (io_uring's fixed buffers): then the kernel needs not look up
@@ -29,6 +32,7 @@ extern "C" {
 #endif
 
 struct weir_device;
+struct weir_dm;
 struct weir_domain;
 struct weir_mmap;
 struct weir_op;
@@ -44,6 +48,14 @@ struct weir_reactor;
 #define WEIR_MMAP_RDMA_ATOMIC 64u
 #define WEIR_MMAP_RELAXED_ORDERING 128u	/* Devices may reorder writes. */
 
+/* Flags of weir_mmap_set_fd(). */
+#define WEIR_MMAP_FD_TRUSTED 1u	/* Nobody will truncate the file. */
+
+/* Flags of weir_mmap_alloc(). */
+#define WEIR_MMAP_ALLOC_HUGE_2M 1u	/* Pages of 2 MiB, if there are. */
+#define WEIR_MMAP_ALLOC_HUGE_1G 2u	/* Of 1 GiB; if not, of 2 MiB. */
+#define WEIR_MMAP_ALLOC_MEMFD 4u	/* Of a memfd, which can be shared. */
+
 /* States; weir_mmap_state(). */
 #define WEIR_MMAP_STOPPED 1	/* Can be configured. */
 #define WEIR_MMAP_STARTED 2	/* Can be used. */
@@ -53,12 +65,13 @@ struct weir_reactor;
 typedef void weir_mmap_free_fn(void *addr, size_t len, void *arg);
 
 /*
- * Create an mmap in @domain; NULL means the system domain.
+ * Create an mmap in @domain; NULL means the system domain.  The range may
+ * decide otherwise, see weir_mmap_domain().
  *
  * It has no range, the permission to read, no user data, and is stopped.
  *
  * Returns 0 with *@ret set, to be freed by weir_mmap_destroy(), or
- *   -EOPNOTSUPP  bufs of this kind of domain are not possible: a file
+ *   -EOPNOTSUPP  @domain is not memory of this process
  *   -ENOMEM      no memory
  *
  * Any thread.
@@ -79,6 +92,119 @@ WEIR_API int weir_mmap_create(struct weir_mmap **ret,
  */
 WEIR_API int weir_mmap_set_memrange(struct weir_mmap *mmap, void *addr,
 				    size_t len);
+
+/*
+ * Set the range: @len bytes of the file @fd from @off, mapped shared.  @fd is
+ * duplicated and stays the caller's.
+ *
+ * What somebody else may truncate would end this process with SIGBUS.  So @fd
+ * must be a memfd sealed with F_SEAL_SHRINK, or @flags WEIR_MMAP_FD_TRUSTED.
+ * What cannot be mapped for writing is mapped for reading only; then starting
+ * with WEIR_MMAP_WRITE is -EACCES.  Files on disks, mapped so, are not
+ * registered by the kernel, see weir_mmap_registered().
+ *
+ * Returns 0, or, with the mmap as it was:
+ *   -EINVAL  @len is 0, @off is no multiple of the page size (that of huge
+ *            pages, if the file has such), @fd is no file, is not sealed, or
+ *            an unknown flag
+ *   -ERANGE  the range ends behind the end of the file
+ *   -EBADF   @fd is not open
+ *   -EACCES  @fd is not open for reading
+ *   -EPERM   it has a range already, or is imported
+ *   -EBADFD  it is started
+ *   -EMFILE, -ENOMEM  no descriptor or no address space is left
+ *
+ * The owner's thread.
+ */
+WEIR_API int weir_mmap_set_fd(struct weir_mmap *mmap, int fd, uint64_t off,
+			      size_t len, uint32_t flags);
+
+/*
+ * Set the range: @len bytes of the dma-buf @fd from @off.  @fd is duplicated
+ * and stays the caller's.
+ *
+ * If the driver lets it be mapped, it is memory of this process: the processor
+ * can move it, and the driver is told with DMA_BUF_IOCTL_SYNC, when the mmap
+ * starts and stops, that it may.  So on a machine whose devices do not see the
+ * processor's caches, a device sees what was written after the stop.  If it
+ * cannot be mapped, addresses are offsets in the range, from 0: only devices
+ * that serve dma-bufs reach it, and jobs of the processor are -EXDEV.  Neither
+ * is registered with io_uring.
+ *
+ * Returns 0, or, with the mmap as it was:
+ *   -EINVAL  @len is 0, @off is no multiple of 4096, or @fd is no dma-buf
+ *   -ERANGE  the range ends behind the end of the dma-buf
+ *   -EBADF   @fd is not open
+ *   -EPERM   it has a range already, or is imported
+ *   -EBADFD  it is started
+ *   -EMFILE  no descriptor is left
+ *
+ * The owner's thread.
+ *
+ * Re-creates doca_mmap_set_dmabuf_memrange().
+ */
+WEIR_API int weir_mmap_set_dmabuf(struct weir_mmap *mmap, int fd, uint64_t off,
+				  size_t len);
+
+/*
+ * Set the range: @len bytes of the device memory @dm from @off.  Addresses are
+ * offsets in the range, from 0; there are no pointers to it.  @dm cannot be
+ * freed before the mmap is destroyed.
+ *
+ * Returns 0, or, with the mmap as it was:
+ *   -EINVAL  @len is 0
+ *   -ERANGE  the range ends behind the end of @dm
+ *   -EPERM   it has a range already, or is imported
+ *   -EBADFD  it is started
+ *
+ * The owner's thread.
+ *
+ * Re-creates ibv_reg_dm_mr().
+ */
+WEIR_API int weir_mmap_set_dm(struct weir_mmap *mmap, struct weir_dm *dm,
+			      uint64_t off, size_t len);
+
+/*
+ * Set the range: @len bytes of memory that the mmap allocates, zeroed, and
+ * frees when it is destroyed.
+ *
+ * @flags may ask for huge pages: 1 GiB, 2 MiB, and then ordinary ones are
+ * tried, down from the largest asked for.  An mmap of weir_domain_hugepage()
+ * asks for 2 MiB in any case.  That there are none is no failure:
+ * weir_mmap_page_size() says what it became, and why, and what would help.  For
+ * ordinary pages the kernel is asked to join them to huge ones by itself.  With
+ * WEIR_MMAP_ALLOC_MEMFD the memory is that of a memfd which holds nothing else,
+ * cannot be truncated, and can be exported without a copy.
+ *
+ * All pages are there when it returns.
+ *
+ * Returns 0, or, with the mmap as it was:
+ *   -EINVAL  @len is 0, or an unknown flag
+ *   -ENOMEM  no memory, of any kind
+ *   -EPERM   it has a range already, or is imported
+ *   -EBADFD  it is started
+ *   -EMFILE, -ENFILE  no descriptor is left
+ *
+ * The owner's thread.  May take long: 1 GiB in pages of 4 KiB some 0.2 s.
+ *
+ * Re-creates rte_malloc()'s huge pages and doca_mmap's 1.x populate.
+ */
+WEIR_API int weir_mmap_alloc(struct weir_mmap *mmap, size_t len,
+			     uint32_t flags);
+
+/*
+ * The size of the pages of the range: 2 MiB or 1 GiB if they are huge pages,
+ * else 4096; 0 if it has no range, or is device memory.  Of memory of the
+ * caller's nothing is known: 4096.
+ *
+ * If weir_mmap_alloc() was asked for larger ones than it got, *@why (if @why is
+ * not NULL) is a sentence that says what is missing and how to get it; else "".
+ * It is the mmap's and lives as long.
+ *
+ * Any thread.  Never blocks.
+ */
+WEIR_API size_t weir_mmap_page_size(const struct weir_mmap *mmap,
+				    const char **why);
 
 /*
  * Set what may be done with the range: any of WEIR_MMAP_READ, ...  Reading is
@@ -205,6 +331,29 @@ WEIR_API int weir_mmap_memrange(const struct weir_mmap *mmap, void **addr,
  * Any thread.  Never blocks.
  */
 WEIR_API uint32_t weir_mmap_permissions(const struct weir_mmap *mmap);
+
+/*
+ * The domain that addresses in @mmap belong to: the one that it was created in;
+ * the hugepage domain, if it has huge pages; that of device memory or of
+ * dma-bufs, if it has no addresses of this process.
+ *
+ * Any thread.  Never blocks.
+ */
+WEIR_API struct weir_domain *weir_mmap_domain(const struct weir_mmap *mmap);
+
+/*
+ * Whether @mmap is exported now: 1 or 0.
+ *
+ * The owner's thread.  Never blocks.
+ */
+WEIR_API int weir_mmap_is_exported(const struct weir_mmap *mmap);
+
+/*
+ * Whether @mmap is another process's, imported: 1 or 0.
+ *
+ * Any thread.  Never blocks.
+ */
+WEIR_API int weir_mmap_is_imported(const struct weir_mmap *mmap);
 
 /*
  * The number of bufs of @mmap that are out.  While other threads take and put
