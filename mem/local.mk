@@ -20,6 +20,7 @@ libweir_all_la_SOURCES += \
 	%D%/export-internal.h \
 	%D%/inventory.c \
 	%D%/mmap-alloc.c \
+	%D%/mmap-device.c \
 	%D%/mmap-dmabuf.c \
 	%D%/mmap-internal.h \
 	%D%/mmap-keys.c \

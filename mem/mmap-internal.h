@@ -11,7 +11,7 @@
  *	mmap.c        create, settings, start, destroy
  *	mmap-range.c  the kinds of range; mmap-alloc.c, mmap-dmabuf.c two more
  *	mmap-use.c    uses: attach, register, detach
- *	mmap-keys.c   registration with devices
+ *	mmap-device.c its devices;  mmap-keys.c its registration with them
  *	mmap-stop.c   stop, at once or by visits to other threads
  *
  * A use holds the registration with the reactor's backend, and counts the bufs
@@ -89,6 +89,8 @@ struct weir_mmap {
 	void (*release)(struct weir_mmap *mmap);
 
 	struct mmap_device *devices;
+	uint32_t n_devices;
+	uint32_t max_devices;		/* 0: the default. */
 	struct mmap_export *export;	/* NULL: not exported. */
 	struct mmap_import *import;	/* NULL: not imported. */
 	struct segment_list *segment;	/* mem/segment.c */
@@ -197,6 +199,16 @@ void dmabuf_end(struct weir_mmap *mmap);
 
 /* ioctl(2), or a test's stand-in for dma-bufs. */
 extern int (*dmabuf_ioctl)(int fd, unsigned long request, void *arg);
+
+/* Why @call is impossible with @device and the range that there is, or 0. */
+int mmap_refuse_device(const struct weir_mmap *mmap,
+		       const struct weir_device *device, const char *call);
+
+/* The same of all its devices, at the start. */
+int mmap_check_devices(const struct weir_mmap *mmap);
+
+/* Let go of them all, at the end. */
+void mmap_rm_devices(struct weir_mmap *mmap);
 
 /*
  * Take back what devices have registered; under the lock, when the stop is

@@ -128,7 +128,7 @@ static int refuse_start(const struct weir_mmap *mmap)
 	if (mmap->readonly && (mmap->permissions & WEIR_MMAP_WRITE))
 		return why(-EACCES, "weir_mmap_start: WEIR_MMAP_WRITE, but the "
 			   "range can only be read");
-	return 0;
+	return mmap_check_devices(mmap);
 }
 
 int weir_mmap_start(struct weir_mmap *mmap)
@@ -164,6 +164,7 @@ int weir_mmap_destroy(struct weir_mmap *mmap)
 		return err;
 	if (mmap->free_fn && mmap->was_started)
 		mmap->free_fn(mmap->addr, mmap->len, mmap->free_arg);
+	mmap_rm_devices(mmap);
 	if (mmap->release)
 		mmap->release(mmap);
 	domain_unuse(mmap->domain);

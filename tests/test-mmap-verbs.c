@@ -361,7 +361,6 @@ static char memory[LEN];
 struct rig {
 	struct weir_device *dev;
 	struct weir_mmap *m;
-	struct mmap_device md;
 };
 
 static void rig_begin(struct rig *g, const char *name, bool start)
@@ -370,8 +369,7 @@ static void rig_begin(struct rig *g, const char *name, bool start)
 	g->dev = open_dev(name);
 	assert_int_equal(weir_mmap_create(&g->m, NULL), 0);
 	assert_int_equal(weir_mmap_set_memrange(g->m, memory, LEN), 0);
-	g->md.device = g->dev;
-	g->m->devices = &g->md;
+	assert_int_equal(weir_mmap_add_device(g->m, g->dev), 0);
 	if (start)
 		assert_int_equal(weir_mmap_start(g->m), 0);
 }

@@ -6,14 +6,23 @@
 #include "config.h"
 #endif
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
 #include "tests/peer-kit.h"
 #include "tests/table-kit.h"
 
+#include <sys/mman.h>
+
+#include <weir/device.h>
+#include <weir/dm.h>
 #include <weir/inventory.h>
 #include <weir/mmap.h>
 #include <weir/pool.h>
 
 #include "base/fault.h"
+#include "mem/mmap-internal.h"
 
 #define LEN 65536
 
@@ -32,6 +41,8 @@ struct rig {
 	struct peer peer;
 	struct weir_inventory *theirs;	/* NULL: there is no peer. */
 	struct rec stop;		/* In STOPPING. */
+	struct weir_device *cpu, *soft;
+	struct weir_dm *dm;
 };
 
 static int64_t attach_there(struct peer *p, void *arg)
@@ -68,6 +79,10 @@ static void rig_begin(struct rig *g, void **state, enum column col)
 	assert_int_equal(weir_mmap_create(&g->m, NULL), 0);
 	assert_int_equal(weir_mmap_set_free_cb(g->m, on_free, g), 0);
 	assert_int_equal(weir_mmap_set_permissions(g->m, WEIR_MMAP_WRITE), 0);
+	assert_int_equal(weir_device_open_name(&g->cpu, "cpu"), 0);
+	assert_int_equal(weir_device_open_name(&g->soft, "soft-dm"), 0);
+	assert_int_equal(weir_dm_alloc(&g->dm, g->soft, 4096, 0), 0);
+	assert_int_equal(weir_mmap_add_device(g->m, g->cpu), 0);
 	if (col >= STOPPED)
 		assert_int_equal(weir_mmap_set_memrange(g->m, g->mem, LEN), 0);
 	if (col >= STARTED)
@@ -108,6 +123,9 @@ static void rig_end(struct rig *g)
 	}
 	assert_int_equal(weir_mmap_destroy(g->m), 0);
 	assert_int_equal(weir_inventory_destroy(g->inv), 0);
+	assert_int_equal(weir_dm_free(g->dm), 0);
+	assert_int_equal(weir_device_close(g->cpu), 0);
+	assert_int_equal(weir_device_close(g->soft), 0);
 	free(g->mem);
 }
 
@@ -116,6 +134,53 @@ static int call_set_memrange(void *rig)
 	struct rig *g = rig;
 
 	return weir_mmap_set_memrange(g->m, g->mem, LEN);
+}
+
+static int call_set_fd(void *rig)
+{
+	struct rig *g = rig;
+	int fd = memfd_create("test", MFD_CLOEXEC), err;
+
+	assert_int_equal(ftruncate(fd, LEN), 0);
+	err = weir_mmap_set_fd(g->m, fd, 0, LEN, WEIR_MMAP_FD_TRUSTED);
+	close(fd);
+	return err;
+}
+
+/* A dma-buf by its looks; see test-mmap-range.c for what is done with one. */
+static int like_dmabuf(int fd, unsigned long request, void *arg)
+{
+	(void)fd, (void)request, (void)arg;
+	errno = EINVAL;
+	return -1;
+}
+
+static int call_set_dmabuf(void *rig)
+{
+	int (*real)(int, unsigned long, void *) = dmabuf_ioctl;
+	struct rig *g = rig;
+	int fd = memfd_create("test", MFD_CLOEXEC), err;
+
+	assert_int_equal(ftruncate(fd, LEN), 0);
+	dmabuf_ioctl = like_dmabuf;
+	err = weir_mmap_set_dmabuf(g->m, fd, 0, LEN);
+	dmabuf_ioctl = real;
+	close(fd);
+	return err;
+}
+
+static int call_set_dm(void *rig)
+{
+	struct rig *g = rig;
+
+	return weir_mmap_set_dm(g->m, g->dm, 0, 4096);
+}
+
+static int call_alloc(void *rig)
+{
+	struct rig *g = rig;
+
+	return weir_mmap_alloc(g->m, LEN, 0);
 }
 
 static int call_set_permissions(void *rig)
@@ -137,6 +202,35 @@ static int call_set_user_data(void *rig)
 	struct rig *g = rig;
 
 	return weir_mmap_set_user_data(g->m, g);
+}
+
+static int call_add_device(void *rig)
+{
+	struct rig *g = rig;
+
+	weir_mmap_rm_device(g->m, g->cpu);	/* Refused when it must be. */
+	return weir_mmap_add_device(g->m, g->cpu);
+}
+
+static int call_rm_device(void *rig)
+{
+	struct rig *g = rig;
+
+	return weir_mmap_rm_device(g->m, g->cpu);
+}
+
+static int call_set_max_devices(void *rig)
+{
+	struct rig *g = rig;
+
+	return weir_mmap_set_max_devices(g->m, 2);
+}
+
+static int call_keys(void *rig)
+{
+	struct rig *g = rig;
+
+	return weir_mmap_keys(g->m, g->cpu, NULL, NULL);
 }
 
 static int call_start(void *rig)
@@ -237,6 +331,14 @@ static int call_pool_over(void *rig)
 
 static const struct table_call calls[] = {
 	{ "set_memrange", call_set_memrange },
+	{ "set_fd", call_set_fd },
+	{ "set_dmabuf", call_set_dmabuf },
+	{ "set_dm", call_set_dm },
+	{ "alloc", call_alloc },
+	{ "add_device", call_add_device },
+	{ "rm_device", call_rm_device },
+	{ "set_max_devices", call_set_max_devices },
+	{ "keys of a device without registration", call_keys },
 	{ "set_permissions", call_set_permissions },
 	{ "set_free_cb", call_set_free_cb },
 	{ "set_user_data", call_set_user_data },
@@ -319,6 +421,79 @@ static void bad_ranges_and_permissions_are_refused(void **state)
 	assert_int_equal(weir_mmap_set_user_data(g.m, &g), 0);
 	assert_ptr_equal(weir_mmap_user_data(g.m), &g);
 	assert_int_equal(weir_mmap_destroy(NULL), 0);
+	rig_end(&g);
+}
+
+/* A1.8, B2.1 */
+static void others_may_not_do_what_we_may_not(void **state)
+{
+	static const struct {
+		uint32_t permissions;
+		int want;
+	} tries[] = {
+		{ WEIR_MMAP_PEER_READ, 0 },
+		{ WEIR_MMAP_RDMA_READ, 0 },
+		{ WEIR_MMAP_PEER_WRITE, -EINVAL },
+		{ WEIR_MMAP_RDMA_WRITE, -EINVAL },
+		{ WEIR_MMAP_RDMA_ATOMIC, -EINVAL },
+		{ WEIR_MMAP_RELAXED_ORDERING, 0 },
+		{ WEIR_MMAP_RELAXED_ORDERING | WEIR_MMAP_RDMA_READ, 0 },
+		{ WEIR_MMAP_RELAXED_ORDERING | WEIR_MMAP_PEER_READ, -EINVAL },
+		{ 256, -EINVAL }, { 1u << 31, -EINVAL },
+	};
+	uint32_t before, p;
+	struct rig g;
+	size_t i;
+
+	rig_begin(&g, state, NEW);
+	assert_int_equal(weir_mmap_set_permissions(g.m, 0), 0);
+	for (i = 0; i < N_OF(tries); i++) {
+		before = weir_mmap_permissions(g.m);
+		p = tries[i].permissions;
+		assert_int_equal(weir_mmap_set_permissions(g.m, p),
+				 tries[i].want);
+		assert_int_equal(weir_mmap_permissions(g.m), tries[i].want ?
+				 before : (p | WEIR_MMAP_READ));
+		p |= WEIR_MMAP_WRITE;
+		assert_int_equal(weir_mmap_set_permissions(g.m, p),
+				 p > 255 || (p & 128 && p & 12) ? -EINVAL : 0);
+		assert_int_equal(weir_mmap_set_permissions(g.m, 0), 0);
+	}
+	rig_end(&g);
+}
+
+/* A1.5, A1.6, A1.7 */
+static void devices_are_counted_held_and_bounded(void **state)
+{
+	struct weir_mmap *m = NULL;
+	struct rig g;
+
+	rig_begin(&g, state, NEW);
+	assert_int_equal(weir_mmap_create(&m, NULL), 0);
+	assert_int_equal(weir_mmap_max_devices(m), 16);
+	assert_int_equal(weir_mmap_set_max_devices(m, 0), -EINVAL);
+	assert_int_equal(weir_mmap_set_max_devices(m, 1025), -EINVAL);
+	assert_int_equal(weir_mmap_set_max_devices(m, 1), 0);
+	assert_int_equal(weir_mmap_rm_device(m, g.cpu), -ENOENT);
+	assert_int_equal(weir_mmap_add_device(m, g.cpu), 0);
+	assert_int_equal(weir_mmap_add_device(m, g.cpu), -EEXIST);
+	assert_int_equal(weir_mmap_add_device(m, g.soft), -ENOSPC);
+	assert_int_equal(weir_mmap_set_max_devices(m, 2), 0);
+	assert_int_equal(weir_mmap_add_device(m, g.soft), 0);
+	assert_int_equal(weir_mmap_set_max_devices(m, 1), -EINVAL);
+	assert_int_equal(weir_mmap_num_devices(m), 2);
+	assert_int_equal(weir_device_close(g.soft), -EBUSY);
+
+	assert_int_equal(weir_mmap_set_memrange(m, g.mem, LEN), 0);
+	assert_int_equal(weir_mmap_start(m), -EOPNOTSUPP);
+	assert_int_equal(weir_mmap_rm_device(m, g.soft), 0);
+	assert_int_equal(weir_mmap_add_device(m, g.soft), -EOPNOTSUPP);
+	assert_int_equal(weir_mmap_start(m), 0);
+	assert_int_equal(weir_mmap_stop(m, NULL, NULL), 0);
+	assert_int_equal(weir_mmap_set_max_devices(m, 3), -EPERM);
+	assert_int_equal(weir_mmap_max_devices(m), 2);
+	assert_int_equal(weir_mmap_num_devices(m), 1);
+	assert_int_equal(weir_mmap_destroy(m), 0);
 	rig_end(&g);
 }
 
@@ -459,6 +634,8 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(every_cell_of_the_table_is_so),
 		CASE(bad_ranges_and_permissions_are_refused),
+		CASE(others_may_not_do_what_we_may_not),
+		CASE(devices_are_counted_held_and_bounded),
 		CASE(the_free_callback_runs_once_and_not_at_a_stop),
 		CASE(bufs_are_counted_and_hold_it),
 		CASE(a_stop_as_an_op_wants_a_reactor),

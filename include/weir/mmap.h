@@ -223,6 +223,69 @@ WEIR_API int weir_mmap_set_permissions(struct weir_mmap *mmap,
 				       uint32_t permissions);
 
 /*
+ * Let @device serve the range: what it can do with memory, it can do with this
+ * one.  It is registered there when that is first needed, see weir_mmap_keys().
+ * The device cannot be closed for good before it is removed.
+ *
+ * The processor and io_uring need not be added to be used.
+ *
+ * Returns 0, or
+ *   -EOPNOTSUPP  @device serves no memory, or not this kind of range
+ *   -EEXIST      it was added before
+ *   -ENOSPC      there are as many as weir_mmap_set_max_devices() allows
+ *   -EBADFD      the mmap is started
+ *   -EPERM       the mmap is imported
+ *   -ENOMEM      no memory
+ *
+ * The owner's thread.
+ *
+ * Re-creates doca_mmap_add_dev().
+ */
+WEIR_API int weir_mmap_add_device(struct weir_mmap *mmap,
+				  struct weir_device *device);
+
+/*
+ * Undo weir_mmap_add_device().
+ *
+ * Returns 0, or
+ *   -ENOENT  @device was not added
+ *   -EBADFD  the mmap is started
+ *   -EPERM   the mmap is imported
+ *
+ * The owner's thread.
+ *
+ * Re-creates doca_mmap_rm_dev().
+ */
+WEIR_API int weir_mmap_rm_device(struct weir_mmap *mmap,
+				 struct weir_device *device);
+
+/*
+ * Bound the devices that can be added to @n; it is 16 otherwise.
+ *
+ * Returns 0, or
+ *   -EINVAL  @n is 0, more than 1024, or less than there are
+ *   -EBADFD  the mmap is started
+ *   -EPERM   it was started before, or is imported
+ *
+ * The owner's thread.
+ */
+WEIR_API int weir_mmap_set_max_devices(struct weir_mmap *mmap, uint32_t n);
+
+/*
+ * How many devices can be added at most.
+ *
+ * Any thread.  Never blocks.
+ */
+WEIR_API uint32_t weir_mmap_max_devices(const struct weir_mmap *mmap);
+
+/*
+ * How many devices were added.
+ *
+ * Any thread.  Never blocks.
+ */
+WEIR_API uint32_t weir_mmap_num_devices(const struct weir_mmap *mmap);
+
+/*
  * Have @fn(addr, len, @arg) called, once, when the mmap is destroyed, if it was
  * ever started; NULL for nothing.
  *
@@ -259,6 +322,7 @@ WEIR_API void *weir_mmap_user_data(const struct weir_mmap *mmap);
  * Returns 0, or
  *   -EINVAL  it has no range
  *   -EACCES  WEIR_MMAP_WRITE is set, but the range can only be read
+ *   -EOPNOTSUPP  a device does not serve this kind of range
  *   -EBUSY   a stop is under way
  *   -EPERM   it is imported
  *   what a validator of <weir/segment.h> answers
