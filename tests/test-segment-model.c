@@ -344,7 +344,7 @@ static void threads_may_change_and_look_at_once(void **state)
 	struct crowd crowd[N_OF(roles)];
 	pthread_t threads[N_OF(roles)];
 	char *p = pages(8);
-	atomic_long told = 0;
+	atomic_long told = 0, told_others = 0;
 	atomic_bool over = false;
 	struct crowd all = { p, 0, 0, &over, &told };
 	size_t i;
@@ -354,7 +354,7 @@ static void threads_may_change_and_look_at_once(void **state)
 	for (i = 0; i < N_OF(roles); i++) {
 		crowd[i] = (struct crowd){
 			p, (int)i, want_long() ? 50000 : scaled(1000), &over,
-			&(atomic_long){ 0 },
+			&told_others,
 		};
 		pthread_create(&threads[i], NULL, roles[i], &crowd[i]);
 	}
