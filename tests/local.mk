@@ -43,6 +43,9 @@ test_programs += \
 	%D%/test-pipeline \
 	%D%/test-pool \
 	%D%/test-segment \
+	%D%/test-segment-attach \
+	%D%/test-segment-flags \
+	%D%/test-segment-validator \
 	%D%/test-segment-event \
 	%D%/test-segment-external \
 	%D%/test-segment-model \
@@ -138,6 +141,15 @@ endif
 
 %C%_test_segment_SOURCES = %D%/test-segment.c $(test_segments)
 %C%_test_segment_LDADD = $(test_internal)
+
+%C%_test_segment_attach_SOURCES = %D%/test-segment-attach.c $(test_segments)
+%C%_test_segment_attach_LDADD = $(test_internal)
+
+%C%_test_segment_flags_SOURCES = %D%/test-segment-flags.c $(test_segments)
+%C%_test_segment_flags_LDADD = $(test_internal)
+
+%C%_test_segment_validator_SOURCES = %D%/test-segment-validator.c $(test_segments)
+%C%_test_segment_validator_LDADD = $(test_internal)
 
 %C%_test_segment_event_SOURCES = %D%/test-segment-event.c $(test_segments)
 %C%_test_segment_event_LDADD = $(test_internal)

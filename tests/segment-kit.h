@@ -16,6 +16,10 @@
 #define PAGE ((size_t)4096)
 #define SEGMENT { .size = sizeof(struct weir_segment) }
 
+/* As many bytes as a name may not have. */
+#define LONG_NAME \
+	"0123456789012345678901234567890123456789012345678901234567890123"
+
 /* Whole pages at an address with room around it that is not mapped. */
 static inline char *pages(size_t n)
 {
@@ -72,6 +76,23 @@ static inline uint64_t own_bytes(void)
 
 	assert_int_equal(weir_segment_stats(&stats), 0);
 	return stats.bytes;
+}
+
+/* External memory of two pages, and how devices see it. */
+#define EXT_LEN (2 * PAGE)
+
+static const uint64_t ext_iovas[] = { 0x40000000, 0x10000000 };
+
+/* The description of a range of this length, as another process would have. */
+static inline int description(char *p)
+{
+	int fd;
+
+	assert_int_equal(weir_segment_register(p, EXT_LEN, ext_iovas, 2, PAGE),
+			 0);
+	assert_int_equal(weir_segment_share(&fd, p, EXT_LEN), 0);
+	assert_int_equal(weir_segment_unregister(p, EXT_LEN), 0);
+	return fd;
 }
 
 /*

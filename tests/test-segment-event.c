@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Segments: who is told of memory that comes and goes, who is asked, and the
- * table of mmaps in mem/README.md, cell by cell.  The numbers are those of the
- * rules and cases that are re-created, of DPDK's memory events and validators.
+ * Segments: who is told of memory that comes and goes, and the table of mmaps
+ * in mem/README.md, cell by cell.  The numbers are those of the rules and cases
+ * that are re-created, of DPDK's memory events.
  */
 
 #ifdef HAVE_CONFIG_H
@@ -17,12 +17,7 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 
-#include <weir/pool.h>
-
 #define N 8
-
-static const char long_name[] =
-	"0123456789012345678901234567890123456789012345678901234567890123";
 
 /* What a hook has seen, and what it does. */
 struct hook {
@@ -63,71 +58,35 @@ static void off(struct hook *hook)
 	assert_int_equal(weir_segment_event_unregister(hook->name, hook), 0);
 }
 
-static int validate(int node, uint64_t limit, uint64_t total, void *arg)
-{
-	(void)node, (void)limit, (void)total, (void)arg;
-	return 0;
-}
-
 /* C1.5, 50 */
 static void names_of_events_are_checked(void **state)
 {
 	int a, b;
 
 	(void)state;
-	assert_int_equal(strlen(long_name), WEIR_SEGMENT_NAME_MAX);
+	assert_int_equal(strlen(LONG_NAME), WEIR_SEGMENT_NAME_MAX);
 	assert_int_equal(weir_segment_event_register(NULL, on_event, &a),
 			 -EINVAL);
 	assert_int_equal(weir_segment_event_register("", on_event, &a),
 			 -EINVAL);
 	assert_int_equal(weir_segment_event_register("a", NULL, &a), -EINVAL);
-	assert_int_equal(weir_segment_event_register(long_name, on_event, &a),
+	assert_int_equal(weir_segment_event_register(LONG_NAME, on_event, &a),
 			 -ENAMETOOLONG);
-	assert_int_equal(weir_segment_event_register(long_name + 1, on_event,
+	assert_int_equal(weir_segment_event_register(LONG_NAME + 1, on_event,
 						     &a), 0);
-	assert_int_equal(weir_segment_event_register(long_name + 1, on_event,
+	assert_int_equal(weir_segment_event_register(LONG_NAME + 1, on_event,
 						     &a), -EEXIST);
-	assert_int_equal(weir_segment_event_register(long_name + 1, on_event,
+	assert_int_equal(weir_segment_event_register(LONG_NAME + 1, on_event,
 						     &b), 0);
 	assert_int_equal(weir_segment_event_unregister(NULL, &a), -EINVAL);
 	assert_int_equal(weir_segment_event_unregister("", &a), -EINVAL);
-	assert_int_equal(weir_segment_event_unregister(long_name, &a),
+	assert_int_equal(weir_segment_event_unregister(LONG_NAME, &a),
 			 -ENAMETOOLONG);
 	assert_int_equal(weir_segment_event_unregister("b", &a), -ENOENT);
-	assert_int_equal(weir_segment_event_unregister(long_name + 1, &a), 0);
-	assert_int_equal(weir_segment_event_unregister(long_name + 1, &a),
+	assert_int_equal(weir_segment_event_unregister(LONG_NAME + 1, &a), 0);
+	assert_int_equal(weir_segment_event_unregister(LONG_NAME + 1, &a),
 			 -ENOENT);
-	assert_int_equal(weir_segment_event_unregister(long_name + 1, &b), 0);
-}
-
-/* C1.6, 50 */
-static void names_of_validators_are_checked(void **state)
-{
-	(void)state;
-	assert_int_equal(weir_segment_validator_register(NULL, validate, NULL,
-							 0, 1), -EINVAL);
-	assert_int_equal(weir_segment_validator_register("", validate, NULL, 0,
-							 1), -EINVAL);
-	assert_int_equal(weir_segment_validator_register("a", NULL, NULL, 0, 1),
-			 -EINVAL);
-	assert_int_equal(weir_segment_validator_register("a", validate, NULL,
-							 -1, 1), -EINVAL);
-	assert_int_equal(weir_segment_validator_register(long_name, validate,
-							 NULL, 0, 1),
-			 -ENAMETOOLONG);
-	assert_int_equal(weir_segment_validator_register("a", validate, NULL, 0,
-							 1), 0);
-	assert_int_equal(weir_segment_validator_register("a", validate, "x", 0,
-							 2), -EEXIST);
-	assert_int_equal(weir_segment_validator_register("a", validate, NULL, 1,
-							 1), 0);
-	assert_int_equal(weir_segment_validator_unregister("a", -1), -EINVAL);
-	assert_int_equal(weir_segment_validator_unregister("", 0), -EINVAL);
-	assert_int_equal(weir_segment_validator_unregister("a", 2), -ENOENT);
-	assert_int_equal(weir_segment_validator_unregister("b", 0), -ENOENT);
-	assert_int_equal(weir_segment_validator_unregister("a", 1), 0);
-	assert_int_equal(weir_segment_validator_unregister("a", 0), 0);
-	assert_int_equal(weir_segment_validator_unregister("a", 0), -ENOENT);
+	assert_int_equal(weir_segment_event_unregister(LONG_NAME + 1, &b), 0);
 }
 
 static void expect(const struct hook *hook, int i, int event, const void *addr)
@@ -472,158 +431,10 @@ static void what_another_thread_adds_cannot_be_removed_yet(void **state)
 	pages_end(held.p, N);
 }
 
-/* What a validator was asked, and what it says. */
-struct asked {
-	int n;
-	uint64_t total, limit;
-	int node;
-	int answer;
-};
-
-static int on_growth(int node, uint64_t limit, uint64_t total, void *arg)
-{
-	struct asked *asked = arg;
-
-	asked->n++;
-	asked->node = node;
-	asked->limit = limit;
-	asked->total = total;
-	return asked->answer;
-}
-
-/* C1.6, gotcha 24 */
-static void validators_are_asked_from_their_limit_on(void **state)
-{
-	struct asked a = { 0 };
-	char *p = pages(N);
-	struct weir_mmap *m[3] = {
-		stopped_mmap(p, PAGE), stopped_mmap(p + PAGE, PAGE),
-		stopped_mmap(p, 3 * PAGE),
-	};
-	uint64_t limit = 2 * PAGE;
-
-	(void)state;
-	assert_int_equal(weir_segment_validator_register("a", on_growth, &a, 0,
-							 limit), 0);
-	assert_int_equal(weir_mmap_start(m[0]), 0);
-	assert_int_equal(a.n, 0);
-	assert_int_equal(weir_mmap_start(m[1]), 0);	/* At the limit. */
-	assert_int_equal(a.n, 1);
-	assert_int_equal(a.total, limit);
-	assert_int_equal(a.limit, limit);
-	assert_int_equal(a.node, 0);
-	a.answer = -EDQUOT;
-	assert_int_equal(weir_mmap_start(m[2]), -EDQUOT);
-	assert_int_equal(a.total, 3 * PAGE);	/* Two pages were known. */
-	assert_non_null(strstr(weir_why(), "validator a refuses 12288 bytes"));
-	assert_int_equal(weir_mmap_state(m[2]), WEIR_MMAP_STOPPED);
-	assert_int_equal(n_lists(), 2);
-	a.answer = 3;
-	assert_int_equal(weir_mmap_start(m[2]), -EPERM);
-	assert_int_equal(weir_segment_validator_unregister("a", 0), 0);
-	assert_int_equal(weir_mmap_start(m[2]), 0);
-	for (size_t i = 0; i < 3; i++)
-		weir_mmap_destroy(m[i]);
-	pages_end(p, N);
-}
-
-/* C1.6 */
-static void all_validators_are_asked_and_one_refusal_is_enough(void **state)
-{
-	struct asked a = { .answer = -EPERM }, b = { .answer = -ENOMEM },
-		     c = { 0 }, elsewhere = { .answer = -EIO };
-	struct hook hook = { 0 };
-	char *p = pages(N);
-	struct weir_mmap *m = stopped_mmap(p, PAGE);
-
-	(void)state;
-	weir_segment_validator_register("c", on_growth, &c, 0, 0);
-	weir_segment_validator_register("a", on_growth, &a, 0, 1);
-	weir_segment_validator_register("b", on_growth, &b, 0, PAGE);
-	weir_segment_validator_register("a", on_growth, &elsewhere, 1, 0);
-	on(&hook, "hook");
-	assert_int_equal(weir_mmap_start(m), -EPERM);
-	assert_int_equal(a.n, 1);
-	assert_int_equal(b.n, 1);
-	assert_int_equal(c.n, 1);
-	assert_int_equal(elsewhere.n, 0);
-	assert_int_equal(hook.n, 0);
-	/* External memory is somebody else's growth. */
-	assert_int_equal(weir_segment_register(p, PAGE, NULL, 0, PAGE), 0);
-	assert_int_equal(weir_mmap_start(m), 0);
-	assert_int_equal(a.n + b.n + c.n, 3);
-	weir_mmap_destroy(m);
-	assert_int_equal(weir_segment_unregister(p, PAGE), 0);
-	off(&hook);
-	weir_segment_validator_unregister("a", 0);
-	weir_segment_validator_unregister("b", 0);
-	weir_segment_validator_unregister("c", 0);
-	weir_segment_validator_unregister("a", 1);
-	pages_end(p, N);
-}
-
-struct nested {
-	struct asked asked;
-	struct weir_mmap *m;
-	int err;
-};
-
-static int start_another(int node, uint64_t limit, uint64_t total, void *arg)
-{
-	struct nested *nested = arg;
-	int first = !nested->asked.n;
-
-	on_growth(node, limit, total, &nested->asked);
-	if (first) {
-		nested->err = weir_mmap_start(nested->m);
-		weir_segment_validator_unregister("n", 0);
-	}
-	return nested->asked.answer;
-}
-
-/* What is being asked about counts already. */
-static void memory_that_is_being_added_counts(void **state)
-{
-	struct nested nested = { .err = 1 };
-	char *p = pages(N);
-	struct weir_mmap *m = stopped_mmap(p, PAGE);
-
-	(void)state;
-	nested.m = stopped_mmap(p + PAGE, PAGE);
-	weir_segment_validator_register("n", start_another, &nested, 0, 0);
-	assert_int_equal(weir_mmap_start(m), 0);
-	assert_int_equal(nested.err, 0);
-	assert_int_equal(nested.asked.n, 2);
-	assert_int_equal(nested.asked.total, 2 * PAGE);
-	weir_mmap_destroy(m);
-	weir_mmap_destroy(nested.m);
-	assert_int_equal(n_lists(), 0);
-	pages_end(p, N);
-}
-
-static void a_pool_can_be_refused(void **state)
-{
-	struct asked a = { .answer = -EPERM };
-	struct weir_reactor *r;
-	struct weir_pool *pool = NULL;
-
-	(void)state;
-	assert_int_equal(weir_reactor_create(&r, NULL), 0);
-	weir_segment_validator_register("a", on_growth, &a, 0, 1);
-	assert_int_equal(weir_pool_create(&pool, r, NULL), -EPERM);
-	assert_null(pool);
-	weir_segment_validator_unregister("a", 0);
-	assert_int_equal(weir_pool_create(&pool, r, NULL), 0);
-	assert_int_equal(weir_pool_destroy(pool), 0);
-	assert_int_equal(weir_reactor_destroy(r), 0);
-	assert_int_equal(n_lists(), 0);
-}
-
 int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(names_of_events_are_checked),
-		CASE(names_of_validators_are_checked),
 		CASE(adding_and_removing_are_told),
 		CASE(a_callback_may_unregister_itself),
 		CASE(a_callback_may_destroy_what_was_added),
@@ -631,10 +442,6 @@ int main(void)
 		CASE(every_cell_of_the_table_is_so),
 		CASE(after_unregistering_the_callback_does_not_run),
 		CASE(what_another_thread_adds_cannot_be_removed_yet),
-		CASE(validators_are_asked_from_their_limit_on),
-		CASE(all_validators_are_asked_and_one_refusal_is_enough),
-		CASE(memory_that_is_being_added_counts),
-		CASE(a_pool_can_be_refused),
 	};
 
 	return harness_run_plain(cases, N_OF(cases));

@@ -18,9 +18,7 @@
 #include "tests/table-kit.h"
 
 #define N 8
-#define LEN (2 * PAGE)
-
-static const uint64_t iovas[] = { 0x40000000, 0x10000000 };
+#define LEN EXT_LEN
 
 /* The columns of the table of external memory. */
 enum column { UNKNOWN, EXTERNAL, ATTACHED, WITH_MMAP, KEPT, REMOVING };
@@ -40,7 +38,7 @@ struct rig {
 static int do_register(void *rig)
 {
 	struct rig *g = rig;
-	return weir_segment_register(g->p, LEN, iovas, 2, PAGE);
+	return weir_segment_register(g->p, LEN, ext_iovas, 2, PAGE);
 }
 
 static int do_unregister(void *rig)
@@ -148,17 +146,6 @@ static const struct table_call calls[] = {
 	{ "unlock", do_unlock },
 };
 
-/* The description of a range of this length, as another process would have. */
-static int description(char *p)
-{
-	int fd;
-
-	assert_int_equal(weir_segment_register(p, LEN, iovas, 2, PAGE), 0);
-	assert_int_equal(weir_segment_share(&fd, p, LEN), 0);
-	assert_int_equal(weir_segment_unregister(p, LEN), 0);
-	return fd;
-}
-
 static void rig_begin(struct rig *g, char *p, enum column col)
 {
 	memset(g, 0, sizeof(*g));
@@ -249,16 +236,16 @@ static void bad_ranges_and_tables_are_refused(void **state)
 		size_t n;
 		size_t page;
 	} bad[] = {
-		{ NULL, LEN, iovas, 2, PAGE },
-		{ p, 0, iovas, 0, PAGE },
-		{ p, LEN, iovas, 2, 0 },
-		{ p, LEN, iovas, 2, PAGE - 1 },
-		{ p, LEN, iovas, 2, 3 * PAGE },
-		{ p + 1, LEN, iovas, 2, PAGE },
-		{ p, LEN + 1, iovas, 2, PAGE },
-		{ p, LEN, iovas, 1, PAGE },
-		{ p, LEN, iovas, 3, PAGE },
-		{ p, LEN, iovas, 0, PAGE },
+		{ NULL, LEN, ext_iovas, 2, PAGE },
+		{ p, 0, ext_iovas, 0, PAGE },
+		{ p, LEN, ext_iovas, 2, 0 },
+		{ p, LEN, ext_iovas, 2, PAGE - 1 },
+		{ p, LEN, ext_iovas, 2, 3 * PAGE },
+		{ p + 1, LEN, ext_iovas, 2, PAGE },
+		{ p, LEN + 1, ext_iovas, 2, PAGE },
+		{ p, LEN, ext_iovas, 1, PAGE },
+		{ p, LEN, ext_iovas, 3, PAGE },
+		{ p, LEN, ext_iovas, 0, PAGE },
 		{ p, LEN, wraps, 2, PAGE },
 		{ p, SIZE_MAX - PAGE + 1, NULL, 0, PAGE },
 	};
@@ -358,18 +345,18 @@ static void a_table_gives_the_iovas(void **state)
 	void *back;
 
 	(void)state;
-	assert_int_equal(weir_segment_register(p, LEN, iovas, 2, PAGE), 0);
+	assert_int_equal(weir_segment_register(p, LEN, ext_iovas, 2, PAGE), 0);
 	assert_int_equal(weir_segment_iova(&iova, p + PAGE + 17), 0);
-	assert_int_equal(iova, iovas[1] + 17);
+	assert_int_equal(iova, ext_iovas[1] + 17);
 	assert_int_equal(weir_segment_from_iova(&back, iova), 0);
 	assert_ptr_equal(back, p + PAGE + 17);
-	assert_int_equal(weir_segment_from_iova(&back, iovas[1] + PAGE),
+	assert_int_equal(weir_segment_from_iova(&back, ext_iovas[1] + PAGE),
 			 -ENOENT);
 	assert_int_equal(weir_segment_from_iova(&back, (uintptr_t)p), -ENOENT);
 	assert_int_equal(weir_segment_find(&seg, p + PAGE), 0);
-	assert_int_equal(seg.iova, iovas[1]);
+	assert_int_equal(seg.iova, ext_iovas[1]);
 	assert_int_equal(weir_segment_find_list(&seg, p + PAGE), 0);
-	assert_int_equal(seg.iova, iovas[0]);
+	assert_int_equal(seg.iova, ext_iovas[0]);
 	assert_int_equal(seg.flags, WEIR_SEGMENT_EXTERNAL | WEIR_SEGMENT_DIRTY);
 	assert_int_equal(weir_segment_iova(NULL, p), -EINVAL);
 	assert_int_equal(weir_segment_iova(&iova, NULL), -EINVAL);
@@ -405,11 +392,11 @@ static void an_mmap_in_external_memory_is_external(void **state)
 	uint64_t iova;
 
 	(void)state;
-	assert_int_equal(weir_segment_register(p, LEN, iovas, 2, PAGE), 0);
+	assert_int_equal(weir_segment_register(p, LEN, ext_iovas, 2, PAGE), 0);
 	m = started_mmap(p + PAGE + 5, 20);
 	over = started_mmap(p + PAGE + 100, 2 * PAGE);	/* Not wholly in it. */
 	assert_int_equal(weir_segment_iova(&iova, p + PAGE + 6), 0);
-	assert_int_equal(iova, iovas[1] + 6);
+	assert_int_equal(iova, ext_iovas[1] + 6);
 	assert_int_equal(weir_segment_find_list(&list, p + PAGE + 6), 0);
 	assert_ptr_equal(list.addr, p);
 	assert_int_equal(weir_segment_find_list(&seg, p + LEN), 0);
@@ -419,127 +406,6 @@ static void an_mmap_in_external_memory_is_external(void **state)
 	weir_mmap_destroy(over);
 	weir_mmap_destroy(m);
 	assert_int_equal(weir_segment_unregister(p, LEN), 0);
-	pages_end(p, N);
-}
-
-/* The other process: its own mapping of the memory that fds[0] is. */
-static void second_process(int fds[2], int done)
-{
-	struct weir_segment seg = SEGMENT;
-	struct weir_segment_stats stats = { .size = sizeof(stats) };
-	char *q = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0],
-		       0);
-	uint64_t iova;
-
-	WANT(q != MAP_FAILED);
-	WANT(weir_segment_detach(q, LEN) == -ENOENT);
-	WANT(weir_segment_attach(q, PAGE, fds[1]) == -ENOENT);
-	WANT(!weir_segment_attach(q, LEN, fds[1]));
-	WANT(!weir_segment_find(&seg, q + PAGE) && seg.iova == iovas[1]);
-	WANT(seg.flags == (WEIR_SEGMENT_EXTERNAL | WEIR_SEGMENT_IMPORTED |
-			   WEIR_SEGMENT_DIRTY));
-	WANT(!weir_segment_iova(&iova, q + 9) && iova == iovas[0] + 9);
-	WANT(!weir_segment_stats(&stats) && stats.external == 2 * LEN);
-	q[PAGE] = 'q';
-	WANT(!weir_segment_detach(q, LEN));
-	WANT(weir_segment_detach(q, LEN) == -ENOENT);
-	WANT(!weir_segment_attach(q, LEN, fds[1]));
-	WANT(write(done, "x", 1) == 1);
-	pause();
-}
-
-/* C1.9, 56 */
-static void a_process_that_dies_attached_leaves_the_owner_whole(void **state)
-{
-	int fds[2] = { memfd_create("shared", MFD_CLOEXEC), -1 }, pipe[2];
-	char *p, byte;
-	pid_t pid;
-	uint64_t iova;
-
-	(void)state;
-	assert_int_equal(ftruncate(fds[0], LEN), 0);
-	p = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
-	assert_true(p != MAP_FAILED);
-	assert_int_equal(weir_segment_register(p, LEN, iovas, 2, PAGE), 0);
-	assert_int_equal(weir_segment_share(&fds[1], p, LEN), 0);
-	pipe_pair(pipe);
-	pid = fork();
-	if (!pid)
-		second_process(fds, pipe[1]);
-	close(pipe[1]);
-	if (read(pipe[0], &byte, 1) != 1)
-		join_child(pid);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-	assert_int_equal(n_lists(), 1);
-	assert_int_equal(p[PAGE], 'q');
-	assert_int_equal(weir_segment_iova(&iova, p + PAGE), 0);
-	assert_int_equal(iova, iovas[1]);
-	assert_int_equal(weir_segment_unregister(p, LEN), 0);
-	assert_int_equal(n_lists(), 0);
-	munmap(p, LEN);
-	close(fds[0]);
-	close(fds[1]);
-	close(pipe[0]);
-}
-
-#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
-
-/* A sealed memfd with @len bytes of @data. */
-static int sealed(const void *data, size_t len, int seals)
-{
-	int fd = memfd_create("bad", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-	assert_int_equal(write(fd, data, len), (ssize_t)len);
-	assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
-	return fd;
-}
-
-static int try_attach(char *p, const void *data, size_t len, int seals)
-{
-	int fd = sealed(data, len, seals);
-	int err = weir_segment_attach(p, LEN, fd);
-
-	if (!err)
-		assert_int_equal(weir_segment_detach(p, LEN), 0);
-	assert_int_equal(n_lists(), 0);
-	close(fd);
-	return err;
-}
-
-/* All truncations, all single bits; IOVAs may be anything that fits. */
-static void descriptions_are_hostile_input(void **state)
-{
-	unsigned char good[64], bad[64];
-	char *p = pages(N);
-	int fd = description(p), pipe[2], err;
-	ssize_t len = pread(fd, good, sizeof(good), 0);
-	size_t i;
-
-	(void)state;
-	assert_int_equal(len, 32 + 16);
-	assert_int_equal(write(fd, "x", 1), -1);
-	assert_int_equal(try_attach(p, good, (size_t)len, SEALS), 0);
-	for (i = 0; i < (size_t)len; i++)
-		assert_int_equal(try_attach(p, good, i, SEALS), -EINVAL);
-	for (i = 0; i < 32 * 8; i++) {
-		memcpy(bad, good, sizeof(bad));
-		bad[i / 8] ^= (unsigned char)(1u << i % 8);
-		err = try_attach(p, bad, (size_t)len, SEALS);
-		if (err != (i / 64 == 1 ? -ENOENT : -EINVAL))
-			fail_msg("bit %zu: %d: %s", i, err, weir_why());
-	}
-	memset(good + 32, 0xff, 8);
-	assert_int_equal(try_attach(p, good, (size_t)len, SEALS), -EINVAL);
-	assert_int_equal(try_attach(p, good, (size_t)len, F_SEAL_WRITE),
-			 -EINVAL);
-	assert_int_equal(weir_segment_attach(p, LEN, -1), -EBADF);
-	assert_int_equal(weir_segment_attach(NULL, LEN, fd), -EINVAL);
-	assert_int_equal(weir_segment_attach(p + 1, LEN, fd), -EINVAL);
-	pipe_pair(pipe);
-	assert_int_equal(weir_segment_attach(p, LEN, pipe[0]), -EINVAL);
-	close_pair(pipe);
-	close(fd);
 	pages_end(p, N);
 }
 
@@ -554,8 +420,6 @@ int main(void)
 		CASE(a_table_gives_the_iovas),
 		CASE(without_a_table_the_iovas_are_unknown),
 		CASE(an_mmap_in_external_memory_is_external),
-		CASE(a_process_that_dies_attached_leaves_the_owner_whole),
-		CASE(descriptions_are_hostile_input),
 	};
 
 	return harness_run_plain(cases, N_OF(cases));

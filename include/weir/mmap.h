@@ -323,8 +323,11 @@ WEIR_API void *weir_mmap_user_data(const struct weir_mmap *mmap);
  *   -EINVAL  it has no range
  *   -EACCES  WEIR_MMAP_WRITE is set, but the range can only be read
  *   -EOPNOTSUPP  a device does not serve this kind of range
- *   -EBUSY   a stop is under way
+ *   -EBUSY   a stop is under way; or this is a callback of <weir/segment.h>
+ *            that is told of its removal, or asked about it
  *   -EPERM   it is imported
+ *   -ERANGE  it is beyond the mask of weir_segment_check_mask()
+ *   -ENOMEM  no memory
  *   what a validator of <weir/segment.h> answers
  *
  * The owner's thread.

@@ -71,8 +71,8 @@ struct weir_segment {
 typedef int weir_segment_fn(const struct weir_segment *segment, void *arg);
 
 /*
- * Call @fn(segment, @arg) for each segment, in the order of addresses.  Of lists
- * that overlap each has its own segments.
+ * Call @fn(segment, @arg) for each segment, in the order of addresses.  Of
+ * lists that overlap each has its own segments.
  *
  * Returns 0 when all have been seen, or what @fn returned to end it: 1, say, if
  * it has found what it looked for, or a negative errno; or
@@ -95,8 +95,8 @@ WEIR_API int weir_segment_walk_list(uint64_t list, weir_segment_fn *fn,
 				    void *arg);
 
 /*
- * Call @fn(list, @arg) for each list, as one segment as long as the list, in the
- * order of addresses.
+ * Call @fn(list, @arg) for each list, as one segment as long as the list, in
+ * the order of addresses.
  *
  * Returns what weir_segment_walk() returns.
  *
@@ -105,8 +105,8 @@ WEIR_API int weir_segment_walk_list(uint64_t list, weir_segment_fn *fn,
 WEIR_API int weir_segment_walk_lists(weir_segment_fn *fn, void *arg);
 
 /*
- * Call @fn(run, @arg) for each run of virtual addresses that are known without a
- * gap, whatever lists they are of.  The IOVAs in a run need not be contiguous.
+ * Call @fn(run, @arg) for each run of virtual addresses that are known without
+ * a gap, whatever lists they are of.  Its IOVAs need not be contiguous.
  *
  * Returns what weir_segment_walk() returns.
  *
@@ -450,8 +450,8 @@ WEIR_API int weir_segment_event_register(const char *name,
 WEIR_API int weir_segment_event_unregister(const char *name, void *arg);
 
 /*
- * Called with what the memory on @node would come to.  Returns 0 to let it grow,
- * or a negative errno, with which weir_mmap_start() then fails.
+ * Called with what the memory on @node would come to.  Returns 0 to let it
+ * grow, or a negative errno, with which weir_mmap_start() then fails.
  */
 typedef int weir_segment_validator_fn(int node, uint64_t limit, uint64_t total,
 				      void *arg);
@@ -463,9 +463,10 @@ typedef int weir_segment_validator_fn(int node, uint64_t limit, uint64_t total,
  * say yes.
  *
  * All who are concerned are asked, in the order they came, and one refusal is
- * enough: the first one's errno is the answer, and nothing changes.  Memory that
- * another thread is adding at the time counts.  It is called on the thread that
- * adds, with no lock held, and may call anything.
+ * enough: the first one's errno is the answer, and nothing changes.  Memory
+ * that another thread is adding at the time counts.  It is called on the thread
+ * that adds, with no lock held, and may call anything but a start, stop or
+ * destroy of the mmap that it is asked about (-EBUSY).
  *
  * Returns 0, or
  *   -EINVAL        @name is NULL or empty, @fn is NULL, or @node is negative
