@@ -206,6 +206,9 @@ void job_end(struct weir_job *job, int64_t res)
 	struct job_priv *p = job_priv(job);
 	struct weir_dma *dma = p->dma;
 
+	if (res >= 0 && ((p->src.side && loc_stale(&job->src)) ||
+			 (p->dst.side && loc_stale(&job->dst))))
+		res = -ESTALE;
 	if (res >= 0) {
 		res = (int64_t)p->done;
 		if (p->dst.side == LOC_APPEND || p->dst.side == LOC_OVERWRITE)

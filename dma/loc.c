@@ -82,8 +82,12 @@ void cursor_init(struct cursor *c, const struct weir_loc *loc,
 /* Marks and references are for the home reactor's thread to look at. */
 static int check_buf(const struct weir_buf *buf, enum loc_side side, bool home)
 {
-	if (side != LOC_SRC && !(buf->use->mmap->permissions & WEIR_MMAP_WRITE))
+	const struct weir_mmap *mmap = buf->use->mmap;
+
+	if (side != LOC_SRC && !(mmap->permissions & WEIR_MMAP_WRITE))
 		return -EACCES;
+	if (unlikely(mmap_stale(mmap)))
+		return -ESTALE;
 	if (!home)
 		return 0;
 	return buf->writing || (side != LOC_SRC && buf->readers) ? -EBUSY : 0;
@@ -189,6 +193,16 @@ int loc_check(const struct weir_loc *loc, enum loc_side side,
 	err = loc->buf ? check_bufs(loc, side, r, info) :
 			 check_addresses(loc, info);
 	return err ? err : check_rights(info->domain, side);
+}
+
+bool loc_stale(const struct weir_loc *loc)
+{
+	const struct weir_buf *buf;
+
+	for (buf = loc->buf; buf; buf = buf->next)
+		if (unlikely(mmap_stale(buf->use->mmap)))
+			return true;
+	return false;
 }
 
 /* Bounded by the square of WEIR_JOB_PIECES_MAX. */

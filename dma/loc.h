@@ -45,6 +45,9 @@ struct loc_info {
 int loc_check(const struct weir_loc *loc, enum loc_side side,
 	      const struct weir_reactor *r, struct loc_info *info);
 
+/* Whether a buf of @loc is of an import that its exporter has revoked. */
+bool loc_stale(const struct weir_loc *loc);
+
 /* To the first of the first @n bytes of @loc. */
 void cursor_init(struct cursor *c, const struct weir_loc *loc,
 		 enum loc_side side, uint64_t n);

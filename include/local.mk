@@ -7,6 +7,7 @@ weirinclude_HEADERS += \
 	%D%/weir/dm.h \
 	%D%/weir/dma.h \
 	%D%/weir/domain.h \
+	%D%/weir/export.h \
 	%D%/weir/file.h \
 	%D%/weir/host-glib.h \
 	%D%/weir/host-libev.h \

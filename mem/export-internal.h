@@ -2,17 +2,171 @@
 #ifndef WEIR_MEM_EXPORT_INTERNAL_H
 #define WEIR_MEM_EXPORT_INTERNAL_H
 
-/* What the life of an mmap wants of its exports. */
+/*
+ * Exports and imports.
+ *
+ *	export.c          the exporter's side of an mmap; descriptors made of it
+ *	export-memfd.c    what can be shared as it is, and its seals
+ *	export-control.c  the page with the generation, and the lifeline
+ *	export-import.c   the importer's side
+ *	export-watch.c    waiting for the end of the exporter
+ *	export-server.c   the exporter: requests and answers
+ *	export-socket.c   its place in the file system
+ *	export-client.c   weir_mmap_import_from()
+ *	export-message.c  the two messages that they exchange
+ *	descriptor.c      the bytes
+ *
+ * File descriptors that go with a descriptor:
+ *
+ *	0  the memfd of the range; by copying: a pidfd of the exporter
+ *	1  the control page, a memfd
+ *	2  the lifeline, the end of a pipe to read from
+ */
 
-struct weir_mmap;
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weir/export.h>
+
+#include "mem/descriptor.h"
+#include "mem/mmap-internal.h"
+
+#define EXPORT_FDS 3
+#define EXPORT_FD_RANGE 0
+#define EXPORT_FD_CONTROL 1
+#define EXPORT_FD_LIFELINE 2
+
+/* What is in the control page, which importers can only read. */
+struct control {
+	_Atomic uint64_t generation;	/* Never 0. */
+	uint8_t export_id[16];
+};
+
+/* The end of an exporter that its importers watch; the exporter's side. */
+struct lifeline {
+	struct control *page;
+	int page_fd;
+	int read_fd;
+	int write_fd;	/* Nobody else has it. */
+};
+
+/* Returns 0, or a negative errno with a sentence. */
+int lifeline_open(struct lifeline *line);
+
+/* Importers find that it is over. */
+void lifeline_cut(struct lifeline *line);
+
+/*
+ * Map the control page @fd of another process, if it is one that cannot be
+ * taken away.  Returns 0 with *@ret set, or -EBADMSG or -ENOMEM.
+ */
+int control_map(const struct control **ret, int fd);
+void control_unmap(const struct control *page);
+
+/* Whether @fd is the end of a pipe that can be read, and only that. */
+bool lifeline_is_one(int fd);
+
+/*
+ * Make the memfd of @mmap fit for importers who may write, if @write, or not.
+ * Returns 0, or, with a sentence: -EOPNOTSUPP, this memory cannot be shared;
+ * -EACCES, it has been exported with another right.
+ */
+int memfd_seal(const struct weir_mmap *mmap, bool write);
+
+/*
+ * Map @len bytes of the memfd @fd of another process, if nobody can cut it.
+ * Returns 0 with *@ret and *@page_size set, or a negative errno with a
+ * sentence.
+ */
+int memfd_map(void **ret, size_t *page_size, int fd, uint64_t len, bool write);
+
+/* @len, and what has to be mapped for it. */
+static inline size_t memfd_round(size_t len, size_t page_size)
+{
+	return (len + page_size - 1) / page_size * page_size;
+}
 
 /*
  * @mmap, whose .export is set, has stopped: its importers must find out.  Sets
  * .export to NULL.  Cannot fail.
  */
-static inline void export_revoke(struct weir_mmap *mmap)
+void export_revoke(struct weir_mmap *mmap);
+
+/* The importer's side; see mmap_stale(). */
+struct import {
+	struct mmap_import base;
+	const struct control *page;
+	int lifeline;
+	atomic_uint watches;	/* Under way: it cannot be destroyed. */
+};
+
+static inline struct import *import_of(const struct weir_mmap *mmap)
 {
-	(void)mmap;
+	return (struct import *)mmap->import;
 }
+
+/* Whether somebody waits for the end of its exporter. */
+bool import_is_watched(const struct weir_mmap *mmap);
+
+/* A duplicate of @fd, or a negative errno. */
+int export_dup(int fd);
+
+/*
+ * A socket for exporter and importer; @flags can be SOCK_NONBLOCK.  Returns a
+ * descriptor, or a negative errno with a sentence.
+ */
+int export_socket(int flags, const char *call);
+
+#define EXPORT_PATH_MAX 99	/* .XXXXXXXX is put behind it. */
+
+/* Put @path into the address of a UNIX socket.  Returns its length. */
+struct sockaddr_un;
+unsigned int export_address(struct sockaddr_un *sun, const char *path);
+
+/* Where it is, so that it can be removed. */
+struct export_place {
+	char path[EXPORT_PATH_MAX + 1];
+	dev_t dev;
+	ino_t ino;
+};
+
+/*
+ * Have @fd, a socket, listen at @path, with @mode.  Returns 0 with *@ret set,
+ * or a negative errno with a sentence.
+ */
+int export_listen(struct export_place *ret, int fd, const char *path,
+		  uint32_t mode, int backlog);
+
+/* Remove it, if it is still ours.  The socket is still open. */
+void export_unlink(const struct export_place *place);
+
+/*
+ * The messages, one packet each: a request is a header and the name; an answer
+ * is a header and, if it was granted, the descriptor, with the descriptors.
+ */
+#define MESSAGE_HEADER 16
+#define MESSAGE_NAME_MAX 255
+#define MESSAGE_REQUEST_MAX (MESSAGE_HEADER + MESSAGE_NAME_MAX)
+#define MESSAGE_ANSWER_MAX (MESSAGE_HEADER + DESCRIPTOR_MAX)
+
+size_t message_put_request(uint8_t *buf, const char *name);
+
+/*
+ * Copy the name in the @len bytes of @buf to @name, which has
+ * MESSAGE_NAME_MAX + 1 bytes.  Returns 0, -EPROTO or -EPROTONOSUPPORT.
+ */
+int message_get_request(char *name, const uint8_t *buf, size_t len);
+
+/* @err is 0 or a negative errno; @len bytes of a descriptor follow. */
+size_t message_put_answer(uint8_t *buf, int err, const void *desc, size_t len);
+
+/*
+ * What the @len bytes of @buf answer.  Returns 0 with *@desc and *@desc_len
+ * set, or the negative errno of the exporter, or -EPROTO or -EPROTONOSUPPORT.
+ */
+int message_get_answer(const void **desc, size_t *desc_len, const uint8_t *buf,
+		       size_t len);
 
 #endif /* WEIR_MEM_EXPORT_INTERNAL_H */

@@ -17,7 +17,16 @@ libweir_all_la_SOURCES += \
 	%D%/domain-file.c \
 	%D%/domain-internal.h \
 	%D%/domain.c \
+	%D%/export-client.c \
+	%D%/export-control.c \
+	%D%/export-import.c \
 	%D%/export-internal.h \
+	%D%/export-memfd.c \
+	%D%/export-message.c \
+	%D%/export-server.c \
+	%D%/export-socket.c \
+	%D%/export-watch.c \
+	%D%/export.c \
 	%D%/inventory.c \
 	%D%/mmap-alloc.c \
 	%D%/mmap-device.c \

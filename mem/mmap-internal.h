@@ -54,7 +54,7 @@ enum mmap_range {
  */
 struct mmap_import {
 	const _Atomic uint64_t *generation;	/* The exporter's. */
-	uint64_t mine;				/* When it was exported. */
+	_Atomic uint64_t mine;	/* When it was exported; 0: the end was seen. */
 };
 
 /* A device of an mmap, and what it was registered as there: mmap-keys.c. */
@@ -157,9 +157,9 @@ static inline bool mmap_stale(const struct weir_mmap *mmap)
 {
 	const struct mmap_import *import = mmap->import;
 
-	return import && atomic_load_explicit(import->generation,
-					      memory_order_acquire) !=
-				 import->mine;
+	return import &&
+	       atomic_load_explicit(import->generation, memory_order_acquire) !=
+		       atomic_load_explicit(&import->mine, memory_order_relaxed);
 }
 
 /* Whether bufs of @mmap can be made: 0, -EBADFD or -ESTALE. */

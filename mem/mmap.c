@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/why.h"
 #include "mem/domain-internal.h"
+#include "mem/export-internal.h"
 #include "mem/mmap-internal.h"
 #include "mem/segment-internal.h"
 
@@ -159,6 +160,9 @@ int weir_mmap_destroy(struct weir_mmap *mmap)
 
 	if (!mmap)
 		return 0;
+	if (import_is_watched(mmap))
+		return why(-EBUSY, "weir_mmap_destroy: somebody waits for the "
+			   "end of its exporter; cancel that first");
 	err = mmap_stop_now(mmap);
 	if (err)
 		return err;

@@ -35,6 +35,9 @@ test_programs += \
 	%D%/test-device-caps \
 	%D%/test-device-id \
 	%D%/test-domain \
+	%D%/test-export \
+	%D%/test-export-hostile \
+	%D%/test-exporter \
 	%D%/test-inventory \
 	%D%/test-job \
 	%D%/test-mmap \
@@ -113,6 +116,17 @@ endif
 
 %C%_test_domain_SOURCES = %D%/test-domain.c $(test_jobs)
 %C%_test_domain_LDADD = $(test_internal)
+
+%C%_test_export_SOURCES = %D%/test-export.c %D%/export-kit.h \
+	%D%/table-kit.h $(test_jobs)
+%C%_test_export_LDADD = $(test_internal)
+
+%C%_test_export_hostile_SOURCES = %D%/test-export-hostile.c %D%/export-kit.h \
+	$(test_jobs)
+%C%_test_export_hostile_LDADD = $(test_internal)
+
+%C%_test_exporter_SOURCES = %D%/test-exporter.c %D%/export-kit.h $(test_jobs)
+%C%_test_exporter_LDADD = $(test_internal)
 
 %C%_test_inventory_SOURCES = %D%/test-inventory.c $(test_jobs)
 %C%_test_inventory_LDADD = $(test_internal)

@@ -241,6 +241,8 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_loc a,
  *   -EACCES      the mmap or the file of the destination is not writable, or
  *                the file of the source not readable
  *   -EPERM       a buf is in the middle of a list
+ *   -ESTALE      a buf is of an import that its exporter has revoked; a job
+ *                that is under way then completes with -ESTALE
  *   -EBUSY       another job under way writes to one of the lists, or reads
  *                the list that this one would write to
  *   -EXDEV       no engine can do this between these domains

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_EXPORT_H
+#define WEIR_EXPORT_H
+
+/*
+ * Memory for another process of this machine: export, import, and how it gets
+ * from one to the other.
+ *
+ *	exporter                                importer
+ *	weir_mmap_export() -- bytes and fds --> weir_mmap_import()
+ *	weir_exporter_create(), _add() <------- weir_mmap_import_from()
+ *	weir_mmap_stop() ---- revoked --------> -ESTALE, weir_mmap_watch()
+ *
+ * What is exported is a memfd that holds the range of the mmap and nothing
+ * else; the importer maps it, and jobs move data in it as in any memory.  It is
+ * sealed: nobody can make it shorter, and nobody who was given it to read can
+ * write, however it is opened again.  The bytes, the descriptor, say what the
+ * file descriptors are; they are checked as what an enemy has sent.
+ *
+ * Whoever has descriptor and file descriptors can use them: give them to nobody
+ * else.  Stopping the mmap revokes: jobs of importers end with -ESTALE.  Only
+ * importers that use this library heed that.  Another one keeps the pages that
+ * it has mapped, for nothing can take back shared pages: what is in them
+ * afterwards it can still read, or write, as its right was.
+ *
+ * A process that dies takes nothing with it: pages live as long as one of the
+ * two has them.
+ *
+ * Re-creates doca_mmap_export_pci() and doca_mmap_create_from_export().
+ */
+
+#include <sys/types.h>
+
+#include <weir/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct weir_exporter;
+struct weir_mmap;
+struct weir_op;
+struct weir_reactor;
+
+/* The most file descriptors that come with a descriptor. */
+#define WEIR_EXPORT_FDS 4
+
+/* Flags of struct weir_export_opts. */
+#define WEIR_EXPORT_COPY 1u	/* What cannot be shared goes by copying. */
+
+/*
+ * Options of weir_mmap_export().  Set .size to the size of the struct and leave
+ * what you do not care about at 0.
+ */
+struct weir_export_opts {
+	size_t size;
+	uint32_t flags;		/* WEIR_EXPORT_ */
+	uint32_t permissions;	/* WEIR_MMAP_PEER_; 0: all of the mmap's. */
+	uint64_t not_after;	/* Seconds of the epoch; 0: no end. */
+	const void *key;	/* NULL: no MAC.  Copied, not kept. */
+	size_t key_len;		/* 16 to 64 bytes. */
+};
+
+/* What weir_mmap_export() gives: all of it is to be sent. */
+struct weir_export_desc {
+	size_t size;		/* Set by the caller: what it has room for. */
+	const void *bytes;	/* The mmap's, as are the descriptors. */
+	size_t len;
+	uint32_t n_fds;
+	int fds[WEIR_EXPORT_FDS];
+};
+
+/*
+ * Export @mmap: fill *@ret with the bytes and the file descriptors that another
+ * process needs to import it.  They belong to the mmap and are good until it is
+ * stopped.  Exporting again gives what is as good; with the same options, the
+ * same.
+ *
+ * The mmap is started, has WEIR_MMAP_PEER_READ or WEIR_MMAP_PEER_WRITE, which
+ * includes reading, and its range is all that is in its memfd: what
+ * weir_mmap_alloc() makes with WEIR_MMAP_ALLOC_MEMFD, or a memfd given to
+ * weir_mmap_set_fd() in whole, made with MFD_ALLOW_SEALING and 0 behind the
+ * range.  The memfd is sealed; so its right is decided by the first export and
+ * is the same for all.
+ *
+ * What cannot be shared like that is refused, or, with WEIR_EXPORT_COPY, goes
+ * by copying: the importer reads and writes our memory by the means of a
+ * debugger, which needs our user id and may be forbidden (ptrace(2), "ptrace
+ * access mode checking").  Rights are then a promise of the importer's.
+ *
+ * A key makes a MAC: who does not have it can neither make nor change a
+ * descriptor.  That is for descriptors that travel through strange hands.
+ *
+ * Returns 0, or, with *@ret as it was:
+ *   -EBADFD      @mmap is not started
+ *   -EPERM       @mmap is imported
+ *   -EACCES      it has none of WEIR_MMAP_PEER_, or not what is asked for; or
+ *                its memfd was exported with another right
+ *   -EOPNOTSUPP  the memory cannot be shared, see above; huge pages, to be
+ *                written by importers; or a key, and no libsodium
+ *   -EINVAL      unknown flags or permissions, or a key of a wrong length
+ *   -E2BIG       @opts asks for what this version does not know
+ *   -EAGAIN      exported with 256 different options already
+ *   -EMFILE, -ENFILE, -ENOMEM  no descriptor or no memory left
+ *
+ * The owner's thread.
+ *
+ * Re-creates doca_mmap_export_pci().
+ */
+WEIR_API int weir_mmap_export(struct weir_mmap *mmap,
+			      const struct weir_export_opts *opts,
+			      struct weir_export_desc *ret);
+
+/*
+ * Whether @mmap is an import that its exporter has revoked, or whose end was
+ * seen by weir_mmap_watch(): 1 or 0.
+ *
+ * Any thread.  Never blocks.
+ */
+WEIR_API int weir_mmap_is_stale(const struct weir_mmap *mmap);
+
+/*
+ * Options of weir_mmap_import().  Set .size to the size of the struct and leave
+ * what you do not care about at 0.
+ */
+struct weir_import_opts {
+	size_t size;
+	uint32_t permissions;	/* READ, or WRITE too; 0: all that we may. */
+	uint32_t reserved;	/* 0 */
+	const void *key;	/* NULL: no MAC is expected. */
+	size_t key_len;
+	void *user_data;	/* For weir_mmap_user_data(). */
+};
+
+/*
+ * Import what another process has exported: the @len bytes at @bytes and the
+ * @n_fds file descriptors at @fds, as they came, in their order.  They stay the
+ * caller's, and can be closed and freed after the call.
+ *
+ * The mmap is started, for good: it can be used in all ways, but not be set up,
+ * stopped or exported.  weir_mmap_memrange() says where it is in this process.
+ * weir_mmap_destroy() gives it back.
+ *
+ * Everything that was received is checked, so that no sender can do more than
+ * change the data: by cutting the file, say, which would be a SIGBUS.
+ *
+ * Returns 0 with *@ret set, to be freed by weir_mmap_destroy(), or
+ *   -EBADMSG          the bytes are not a descriptor, or the file descriptors
+ *                     not what it says: not sealed, too short, in wrong order
+ *   -EPROTONOSUPPORT  made by a version that says what we do not know
+ *   -EKEYREJECTED     the MAC is wrong, missing, or there for no key
+ *   -EKEYEXPIRED      it is after the end
+ *   -ESTALE           the exporter has revoked it already
+ *   -EACCES           .permissions asks for what was not given
+ *   -ESRCH            by copying, and the process has ended
+ *   -EOPNOTSUPP       a kind that cannot be imported here: RDMA; huge pages,
+ *                     to be written; or a key, and no libsodium
+ *   -EINVAL           @bytes or @fds is NULL, unknown permissions, or a key of
+ *                     a wrong length
+ *   -E2BIG            @opts asks for what this version does not know
+ *   -EMFILE, -ENFILE, -ENOMEM  no descriptor or no memory left
+ *   -ERANGE, or what a validator of segments answers
+ *
+ * Any thread.
+ *
+ * Re-creates doca_mmap_create_from_export().
+ */
+WEIR_API int weir_mmap_import(struct weir_mmap **ret, const void *bytes,
+			      size_t len, const int *fds, uint32_t n_fds,
+			      const struct weir_import_opts *opts);
+
+/*
+ * Wait on @r until the exporter of @mmap, an import, has revoked it or is dead.
+ *
+ * Completes with -ESTALE then; from there on jobs with @mmap are refused with
+ * -ESTALE, also if the exporter died without a word, which nobody notices who
+ * does not watch.  Else with -ECANCELED or -ETIMEDOUT.  While it is under way
+ * @mmap cannot be destroyed.
+ *
+ * Death is seen by a pipe whose other end the exporter has.  A child that it
+ * has forked, and that has called no exec, has it too, and must end as well.
+ *
+ * Returns 0, or
+ *   -EINVAL  @mmap is no import, or @op is under way or without callback
+ *   -ENOMEM  no memory
+ *   -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
+ *
+ * Call on @r's thread.
+ */
+WEIR_API int weir_mmap_watch(struct weir_mmap *mmap, struct weir_reactor *r,
+			     struct weir_op *op);
+
+/* Who wants to import; as the kernel says, so it is true. */
+struct weir_exporter_peer {
+	pid_t pid;		/* 0: not in our PID namespace. */
+	uid_t uid;
+	gid_t gid;
+};
+
+/*
+ * Called for each request: @peer wants @name, which may not exist.  Returns 0
+ * if it may have it, anything else if not.  May add and remove names, and destroy
+ * the exporter.
+ */
+typedef int weir_exporter_accept_fn(struct weir_exporter *exporter,
+				    const struct weir_exporter_peer *peer,
+				    const char *name, void *arg);
+
+/*
+ * Options of weir_exporter_create().  Set .size to the size of the struct and
+ * leave what you do not care about at 0.
+ */
+struct weir_exporter_opts {
+	size_t size;
+	weir_exporter_accept_fn *accept; /* NULL: our effective user only. */
+	void *arg;		/* For it. */
+	uint64_t timeout_ns;	/* For a request and its answer; 0: 5 s. */
+	uint32_t mode;		/* Of the socket; 0: 0600. */
+	uint32_t names;		/* At most; 0: 64. */
+	uint32_t connections;	/* At a time; 0: 16. */
+	uint32_t reserved;	/* 0 */
+};
+
+/*
+ * Make a server that hands out exports by name, at the UNIX socket @path.
+ *
+ * Nothing can be had but what weir_exporter_add() has added.  Who can reach the
+ * socket is decided by its mode and its directory, before anybody can connect;
+ * who gets something, by .accept.  A peer that says nothing, too much or too
+ * slowly is cut off.  More connections than .connections are told -EAGAIN.
+ *
+ * A socket that another process listens at is left alone; one that nobody
+ * listens at any more is replaced.  Two that start at once do not take it from
+ * each other.  Names without a path ("abstract" sockets) have no owner and no
+ * mode, and are not possible.
+ *
+ * Returns 0 with *@ret set, to be freed by weir_exporter_destroy(), or
+ *   -EINVAL      @path is empty, .mode is more than 0777, or a limit is absurd
+ *   -EMSGSIZE    @path is longer than 99 bytes
+ *   -EADDRINUSE  another process listens there
+ *   -EEXIST      there is something that is no socket, or somebody else's
+ *   -EBUSY       another process replaces the same dead socket
+ *   -EACCES, -ENOENT, ...  what the file system has to say
+ *   -E2BIG       @opts asks for what this version does not know
+ *   -EMFILE, -ENFILE, -ENOMEM  no descriptor or no memory left
+ *   -ESHUTDOWN   @r is stopping
+ *
+ * Call on @r's thread.
+ */
+WEIR_API int weir_exporter_create(struct weir_exporter **ret,
+				  struct weir_reactor *r, const char *path,
+				  const struct weir_exporter_opts *opts);
+
+/*
+ * Hand out @mmap as @name, 1 to 255 bytes, from now on.  It is exported by
+ * weir_mmap_export(), with @opts.  After a stop of it importers are told
+ * -ESTALE, until the name is removed, and added again.
+ *
+ * Returns 0, or
+ *   -EINVAL  @name is too short or too long
+ *   -EEXIST  there is one of that name
+ *   -EAGAIN  there are .names
+ *   -ENOMEM, -EMFILE, -ENFILE  no memory or no descriptor left
+ *   and what weir_mmap_export() returns
+ *
+ * Call on the exporter's reactor, which is on the thread of the mmap's owner.
+ */
+WEIR_API int weir_exporter_add(struct weir_exporter *exporter,
+			       const char *name, struct weir_mmap *mmap,
+			       const struct weir_export_opts *opts);
+
+/*
+ * Hand out @name no more.  Who has imported it keeps it: see weir_mmap_stop().
+ *
+ * Returns 0, or
+ *   -ENOENT  there is no such name
+ *
+ * Call on the exporter's reactor.
+ */
+WEIR_API int weir_exporter_remove(struct weir_exporter *exporter,
+				  const char *name);
+
+/*
+ * Close the server, remove its socket, and free @exporter; requests under way
+ * are cut off.  What was imported stays so.  NULL is allowed.
+ *
+ * Call on the exporter's reactor; callbacks too.
+ */
+WEIR_API void weir_exporter_destroy(struct weir_exporter *exporter);
+
+/*
+ * Import @name from the exporter at the UNIX socket @path: ask for it, and do
+ * weir_mmap_import() with @opts.  All is copied.
+ *
+ * Completes with 0: then weir_mmap_imported() gives the mmap, and has to be
+ * called lest it is lost.  Also if it was cancelled too late.  Or with
+ *   -ENOENT        there is no such socket, or nothing of that name
+ *   -EACCES        the socket's mode or the exporter refuses us
+ *   -ECONNREFUSED  nobody listens there any more
+ *   -EAGAIN        it has too many connections
+ *   -ESTALE        the mmap is stopped
+ *   -ECONNRESET    the exporter ended, or cut us off
+ *   -EPROTO        what answered is no exporter
+ *   -ECANCELED, -ETIMEDOUT
+ *   and what weir_mmap_import() returns.
+ * Give it a deadline: an exporter that is busy can take its time.
+ *
+ * Returns 0, or
+ *   -EINVAL    @path or @name is NULL, empty or too long, as weir_mmap_import()
+ *              has it, or @op is under way or without callback
+ *   -E2BIG     @opts asks for what this version does not know
+ *   -EMFILE, -ENFILE, -ENOMEM  no descriptor or no memory left
+ *   -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
+ *
+ * Call on @r's thread.
+ */
+WEIR_API int weir_mmap_import_from(struct weir_reactor *r, struct weir_op *op,
+				   const char *path, const char *name,
+				   const struct weir_import_opts *opts);
+
+/*
+ * Take the mmap that weir_mmap_import_from() has imported, to be freed by
+ * weir_mmap_destroy().  To be called in the callback.
+ *
+ * Returns the mmap, or NULL: the import failed, or it was taken already.
+ *
+ * Call on the reactor's thread.
+ */
+WEIR_API struct weir_mmap *weir_mmap_imported(struct weir_op *op);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEIR_EXPORT_H */

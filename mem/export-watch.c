@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * Waiting for the end of an exporter: the pipe whose other end it has becomes
+ * readable, by a byte or by nobody being there any more.
+ *
+ * The caller's operation stands for a poll of our own, whose result means
+ * something else.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include <weir/socket.h>
+#include <weir/watch.h>
+
+#include "base/alloc.h"
+#include "base/why.h"
+#include "mem/export-internal.h"
+#include "reactor/op-inline.h"
+
+struct watch {
+	struct weir_op poll;
+	struct weir_op *op;	/* The caller's. */
+	struct import *im;
+};
+
+static struct watch *watch_of(const struct weir_op *op)
+{
+	return (struct watch *)(uintptr_t)op->u.words[0];
+}
+
+static void cancel(struct weir_op *op)
+{
+	weir_op_cancel(&watch_of(op)->poll);
+}
+
+static const struct weir_op_class watch_class = {
+	.name = "mmap watch",
+	.cancel = cancel,
+};
+
+static void on_poll(struct weir_op *poll, int64_t res)
+{
+	struct watch *w = weir_container_of(poll, struct watch, poll);
+	struct weir_op *op = w->op;
+
+	/* Whatever comes out of this pipe, its exporter is over. */
+	if (res >= 0) {
+		atomic_store_explicit(&w->im->base.mine, 0,
+				      memory_order_release);
+		res = -ESTALE;
+	}
+	atomic_fetch_sub(&w->im->watches, 1);
+	free(w);
+	op_complete(op, res);
+}
+
+int weir_mmap_watch(struct weir_mmap *mmap, struct weir_reactor *r,
+		    struct weir_op *op)
+{
+	struct watch *w;
+	int err;
+
+	if (!mmap->import)
+		return why(-EINVAL, "weir_mmap_watch: the mmap is not "
+			   "imported");
+	w = mem_calloc(1, sizeof(*w));
+	if (!w)
+		return why(-ENOMEM, "weir_mmap_watch: no memory");
+	w->im = import_of(mmap);
+	w->op = op;
+	weir_op_init(&w->poll, on_poll);
+	err = op_may_begin(r, op);
+	if (!err)
+		err = weir_poll(r, &w->poll, w->im->lifeline, WEIR_READABLE);
+	if (err) {
+		free(w);
+		return err;
+	}
+	op->u.words[0] = (uintptr_t)w;
+	op_enlist(r, op, &watch_class);
+	atomic_fetch_add(&w->im->watches, 1);
+	return 0;
+}
+
+bool import_is_watched(const struct weir_mmap *mmap)
+{
+	return mmap->import && atomic_load(&import_of(mmap)->watches);
+}
