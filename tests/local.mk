@@ -42,6 +42,7 @@ test_programs += \
 	%D%/test-job \
 	%D%/test-mmap \
 	%D%/test-mmap-range \
+	%D%/test-mmap-register \
 	%D%/test-mmap-stop \
 	%D%/test-pipeline \
 	%D%/test-pool \
@@ -143,6 +144,9 @@ endif
 
 %C%_test_mmap_range_SOURCES = %D%/test-mmap-range.c $(test_jobs)
 %C%_test_mmap_range_LDADD = $(test_internal)
+
+%C%_test_mmap_register_SOURCES = %D%/test-mmap-register.c $(test_jobs)
+%C%_test_mmap_register_LDADD = $(test_internal)
 
 %C%_test_mmap_stop_SOURCES = %D%/test-mmap-stop.c %D%/peer-kit.h $(test_jobs)
 %C%_test_mmap_stop_LDADD = $(test_internal)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Mmaps: the table of mem/README.md, cell by cell, and registration. */
+/* Mmaps: the table of mem/README.md, cell by cell. */
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -21,7 +21,6 @@
 #include <weir/mmap.h>
 #include <weir/pool.h>
 
-#include "base/fault.h"
 #include "mem/mmap-internal.h"
 
 #define LEN 65536
@@ -545,90 +544,6 @@ static void a_stop_as_an_op_wants_a_reactor(void **state)
 	rig_end(&g);
 }
 
-static void registration_says_how_much_and_why_not_more(void **state)
-{
-	struct world *w = *state;
-	const char *text = NULL;
-	struct rig g;
-	int64_t n;
-
-	rig_begin(&g, state, ATTACHED);
-	n = weir_mmap_registered(g.m, g.r, &text);
-	assert_non_null(text);
-	if (!strcmp(w->backend, "ev")) {
-		assert_int_equal(n, 0);
-		assert_string_equal(text, "backend ev has no registered memory");
-	} else if (n == LEN) {
-		assert_string_equal(text, "");
-	} else {
-		assert_true(n < LEN && *text);
-	}
-	rig_end(&g);
-}
-
-static void two_stocks_of_a_reactor_share_a_registration(void **state)
-{
-	struct weir_inventory *second;
-	struct rig g;
-	int64_t n;
-
-	rig_begin(&g, state, ATTACHED);
-	n = weir_mmap_registered(g.m, g.r, NULL);
-	assert_int_equal(weir_inventory_create(&second, g.r, NULL), 0);
-	assert_int_equal(weir_inventory_attach(second, g.m), 0);
-	assert_int_equal(weir_inventory_detach(g.inv, g.m), 0);
-	assert_int_equal(weir_mmap_registered(g.m, g.r, NULL), n);
-	assert_int_equal(weir_inventory_destroy(second), 0);
-	assert_int_equal(weir_mmap_registered(g.m, g.r, NULL), -ENOENT);
-	rig_end(&g);
-}
-
-static void one_stock_that_does_not_register_is_not_all(void **state)
-{
-	struct weir_pool_opts opts = {
-		.size = sizeof(opts), .flags = WEIR_POOL_NO_REGISTER,
-	};
-	struct weir_pool *pool;
-	const char *text = "";
-	struct rig g;
-	int64_t n;
-
-	rig_begin(&g, state, ATTACHED);
-	n = weir_mmap_registered(g.m, g.r, NULL);
-	assert_int_equal(weir_inventory_detach(g.inv, g.m), 0);
-	opts.mmap = g.m;
-	assert_int_equal(weir_pool_create(&pool, g.r, &opts), 0);
-	assert_int_equal(weir_mmap_registered(g.m, g.r, &text), 0);
-	assert_string_equal(text, "not asked for");
-	assert_int_equal(weir_inventory_attach(g.inv, g.m), 0);
-	assert_int_equal(weir_mmap_registered(g.m, g.r, &text), n);
-	assert_string_not_equal(text, "not asked for");
-	assert_int_equal(weir_pool_destroy(pool), 0);
-	rig_end(&g);
-}
-
-static void without_room_to_register_it_works_unregistered(void **state)
-{
-	const char *text = "";
-	struct rig g;
-	int n = 0;
-
-	/* Fail every try, also those with less: the backend's own point. */
-	rig_begin(&g, state, STARTED);
-	for (n = 0; n < 64; n++) {
-		fault_arm(n);
-		assert_true(weir_inventory_attach(g.inv, g.m) <= 0);
-		if (!fault_disarm())
-			break;
-		if (weir_inventory_detach(g.inv, g.m))
-			continue;
-	}
-	assert_true(n < 64);
-	assert_true(weir_mmap_registered(g.m, g.r, &text) >= 0);
-	assert_int_equal(call_get(&g), 0);
-	rig_end(&g);
-}
-
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -639,10 +554,6 @@ int main(void)
 		CASE(the_free_callback_runs_once_and_not_at_a_stop),
 		CASE(bufs_are_counted_and_hold_it),
 		CASE(a_stop_as_an_op_wants_a_reactor),
-		CASE(registration_says_how_much_and_why_not_more),
-		CASE(two_stocks_of_a_reactor_share_a_registration),
-		CASE(one_stock_that_does_not_register_is_not_all),
-		CASE(without_room_to_register_it_works_unregistered),
 	};
 
 	return harness_run(cases, N_OF(cases));
