@@ -151,7 +151,8 @@ static void describe(struct weir_devinfo *info, struct ibv_context *ctx,
 	caps->caps = WEIR_DEVICE_CAP_MMAP;
 	caps->domains = WEIR_DEVICE_BIT(WEIR_DOMAIN_SYSTEM) |
 			WEIR_DEVICE_BIT(WEIR_DOMAIN_HUGEPAGE);
-	caps->max_register = attr->orig_attr.max_mr_size;
+	if (attr->orig_attr.max_mr_size != UINT64_MAX)
+		caps->max_register = attr->orig_attr.max_mr_size;
 	caps->max_segments = (uint32_t)attr->orig_attr.max_sge;
 	caps->address_bits = 64;
 	if (has_dmabuf(ctx)) {
@@ -172,7 +173,7 @@ static void describe(struct weir_devinfo *info, struct ibv_context *ctx,
 static void say_unusable(struct weir_devinfo *info, const char *what, int err)
 {
 	const char *remedy = err == EACCES || err == EPERM ?
-		"; its /dev/infiniband/uverbs is not for this user" : "";
+		"; let this user open /dev/infiniband/uverbs*" : "";
 
 	snprintf(info->caps.why, sizeof(info->caps.why), "%s: %s%s", what,
 		 strerror(err), remedy);

@@ -17,8 +17,10 @@
 #include <weir/dm.h>
 #include <weir/domain.h>
 #include <weir/job.h>
+#include <weir/mmap.h>
 
 #include "dma/job-internal.h"
+#include "mem/mmap-internal.h"
 
 static int try_dm(struct weir_device *dev)
 {
@@ -61,6 +63,47 @@ static int try_dm_dmabuf(struct weir_device *dev)
 	return fd < 0 ? fd : 0;
 }
 
+/* Added, the mmap holds it (A2.2). */
+static int add_and_remove(struct weir_device *dev, struct weir_mmap *mmap)
+{
+	int err = weir_mmap_add_device(mmap, dev);
+
+	if (err)
+		return err;
+	assert_int_equal(weir_device_close(dev), -EBUSY);
+	assert_int_equal(weir_mmap_rm_device(mmap, dev), 0);
+	return 0;
+}
+
+static int try_mmap(struct weir_device *dev)
+{
+	static char mem[4096];
+	struct weir_mmap *mmap;
+	int err;
+
+	assert_int_equal(weir_mmap_create(&mmap, NULL), 0);
+	assert_int_equal(weir_mmap_set_memrange(mmap, mem, sizeof(mem)), 0);
+	err = add_and_remove(dev, mmap);
+	assert_int_equal(weir_mmap_destroy(mmap), 0);
+	return err;
+}
+
+/* Few systems have a dma-buf to offer: it is only said to be one. */
+static int try_dmabuf(struct weir_device *dev)
+{
+	struct weir_mmap *mmap;
+	int err;
+
+	assert_int_equal(weir_mmap_create(&mmap, NULL), 0);
+	mmap->range = MMAP_DMABUF;
+	mmap->has_range = true;
+	err = add_and_remove(dev, mmap);
+	mmap->range = MMAP_NONE;
+	mmap->has_range = false;
+	assert_int_equal(weir_mmap_destroy(mmap), 0);
+	return err;
+}
+
 /* Where nobody can be asked before the call, a yes is a maybe. */
 static const struct {
 	uint32_t cap;
@@ -68,6 +111,8 @@ static const struct {
 	int (*try)(struct weir_device *dev);
 	bool maybe;
 } table[] = {
+	{ WEIR_DEVICE_CAP_MMAP, "mmap", try_mmap, false },
+	{ WEIR_DEVICE_CAP_DMABUF, "dma-buf", try_dmabuf, false },
 	{ WEIR_DEVICE_CAP_DM, "dm", try_dm, false },
 	{ WEIR_DEVICE_CAP_DM_IMPORT, "dm import", try_dm_import, false },
 	{ WEIR_DEVICE_CAP_DM_DMABUF, "dm dma-buf", try_dm_dmabuf, true },
@@ -128,6 +173,8 @@ static void some_device_says_yes_and_some_says_no(void **state)
 		}
 	}
 	weir_device_list_free(list);
+	assert_true(yes & no & WEIR_DEVICE_CAP_MMAP);
+	assert_true(yes & no & WEIR_DEVICE_CAP_DMABUF);
 	assert_true(no & WEIR_DEVICE_CAP_DM);
 	assert_true(yes & WEIR_DEVICE_CAP_DM);
 	assert_true(yes & WEIR_DEVICE_CAP_DM_IMPORT);

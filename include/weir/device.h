@@ -53,9 +53,9 @@ struct weir_devinfo;
 #define WEIR_DEVICE_CAP_DM 4u		/* weir_dm_alloc() */
 #define WEIR_DEVICE_CAP_DM_IMPORT 8u	/* weir_dm_export(), _import() */
 #define WEIR_DEVICE_CAP_DM_DMABUF 16u	/* weir_dm_dmabuf_fd() */
-#define WEIR_DEVICE_CAP_EXPORT 32u	/* Export memory that it serves:
+#define WEIR_DEVICE_CAP_EXPORT 32u	/* Export memory of its own:
 					 * weir_mmap_export(). */
-#define WEIR_DEVICE_CAP_IMPORT 64u	/* weir_mmap_import() */
+#define WEIR_DEVICE_CAP_IMPORT 64u	/* Import such: weir_mmap_import(). */
 
 /*
  * The bit that stands for a kind of domain in weir_device_caps.domains, or for
