@@ -5,7 +5,8 @@
 
 /*
  * Registration of an mmap with its devices: when somebody first wants the keys,
- * once for each device, until the stop.
+ * once for each device, until the stop.  That they serve this kind of range was
+ * found out by the start.
  */
 
 #include <errno.h>
@@ -23,24 +24,6 @@ static struct mmap_device *find(struct weir_mmap *mmap,
 	for (md = mmap->devices; md && md->device != device; md = md->next)
 		;
 	return md;
-}
-
-/* What the device must be able to do for this kind of range. */
-static int refuse_range(const struct weir_mmap *mmap,
-			const struct weir_device *device)
-{
-	if (!device->info.cls->mr_register)
-		return why(-EOPNOTSUPP, "weir_mmap_keys: device %s registers "
-			   "no memory", device_name(device));
-	if (mmap->range == MMAP_DM && mmap->dm->device != device)
-		return why(-EOPNOTSUPP, "weir_mmap_keys: the range is memory "
-			   "of device %s, which %s does not reach",
-			   device_name(mmap->dm->device), device_name(device));
-	if (mmap->range == MMAP_DMABUF &&
-	    !device_can(device, WEIR_DEVICE_CAP_DMABUF))
-		return why(-EOPNOTSUPP, "weir_mmap_keys: the driver of device "
-			   "%s takes no dma-buf", device_name(device));
-	return 0;
 }
 
 static struct device_range range_of(const struct weir_mmap *mmap)
@@ -90,15 +73,16 @@ static int ensure(struct weir_mmap *mmap, struct weir_device *device,
 		return why(-ENOENT, "weir_mmap_keys: device %s is none of the "
 			   "mmap's; see weir_mmap_add_device()",
 			   device_name(device));
-	err = refuse_range(mmap, device);
-	range = range_of(mmap);
-	if (!err && !md->registered)
-		err = device->info.cls->mr_register(device, &range, &md->mr);
-	if (err)
-		return err;
-	md->registered = true;
 	*ret = md;
-	return 0;
+	if (md->registered)
+		return 0;
+	if (!device->info.cls->mr_register)
+		return why(-EOPNOTSUPP, "weir_mmap_keys: device %s registers "
+			   "no memory", device_name(device));
+	range = range_of(mmap);
+	err = device->info.cls->mr_register(device, &range, &md->mr);
+	md->registered = !err;
+	return err;
 }
 
 int weir_mmap_keys(struct weir_mmap *mmap, struct weir_device *device,

@@ -71,7 +71,11 @@ test_programs += \
 	%D%/test-uring \
 	%D%/test-wheel
 if HAVE_VERBS
-test_programs += %D%/test-dm-cards %D%/test-mmap-verbs
+test_programs += \
+	%D%/test-dm-cards \
+	%D%/test-mmap-keys \
+	%D%/test-mmap-keys-cards \
+	%D%/test-mmap-verbs
 endif
 endif
 
@@ -134,6 +138,13 @@ endif
 
 %C%_test_job_SOURCES = %D%/test-job.c $(test_jobs)
 %C%_test_job_LDADD = $(test_internal)
+
+%C%_test_mmap_keys_SOURCES = %D%/test-mmap-keys.c $(test_jobs) \
+	$(test_standin)
+%C%_test_mmap_keys_LDADD = $(test_internal)
+
+%C%_test_mmap_keys_cards_SOURCES = %D%/test-mmap-keys.c $(test_jobs)
+%C%_test_mmap_keys_cards_LDADD = $(test_internal)
 
 %C%_test_mmap_verbs_SOURCES = %D%/test-mmap-verbs.c $(test_jobs) \
 	$(test_standin)

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -260,6 +261,22 @@ static struct ibv_mr *new_mr(struct ibv_pd *pd, void *addr, size_t len,
 	return &mr->mr;
 }
 
+/* Whether the process could do @access itself, page by page. */
+static bool is_mapped(const char *addr, size_t len, unsigned int access)
+{
+	uintptr_t at = (uintptr_t)addr, end = at + len, from, to;
+	FILE *f = fopen("/proc/self/maps", "re");
+	char line[512], prot[5];
+
+	while (at < end && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx %4s", &from, &to, prot) == 3 &&
+		    from <= at && at < to && prot[0] == 'r' &&
+		    (prot[1] == 'w' || !(access & IBV_ACCESS_LOCAL_WRITE)))
+			at = to;
+	fclose(f);
+	return at >= end;
+}
+
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len,
 				uint64_t iova, unsigned int access)
 {
@@ -268,6 +285,8 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len,
 		return fail(EINVAL);
 	if (len > self.memlock)
 		return fail(ENOMEM);
+	if (!is_mapped(addr, len, access))
+		return fail(EFAULT);
 	self.iova = iova;
 	return new_mr(pd, addr, len, access, NULL);
 }

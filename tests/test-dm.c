@@ -19,6 +19,8 @@
 
 #include <weir/device.h>
 #include <weir/dm.h>
+#include <weir/domain.h>
+#include <weir/mmap.h>
 
 #include "base/fault.h"
 #include "mem/device-internal.h"
@@ -41,6 +43,7 @@ struct rig {
 	struct weir_dm *other;		/* What the test may free. */
 	struct weir_dm_token token;
 	struct weir_dm *to_free;
+	struct weir_mmap *mmap;
 	bool closed;
 	uint64_t size;			/* Of all memory of the device. */
 	char bytes[LEN];
@@ -113,6 +116,7 @@ static void standin_is_idle(void)
 
 static void rig_end(struct rig *g)
 {
+	assert_int_equal(weir_mmap_destroy(g->mmap), 0);
 	assert_int_equal(weir_dm_free(g->other), 0);
 	assert_int_equal(weir_dm_free(g->dm), 0);
 	if (!g->closed)
@@ -198,6 +202,12 @@ static void import(struct rig *g)
 	g->to_free = g->other;
 }
 
+static void hold(struct rig *g)
+{
+	assert_int_equal(weir_mmap_create(&g->mmap, NULL), 0);
+	assert_int_equal(weir_mmap_set_dm(g->mmap, g->dm, 4, LEN - 4), 0);
+}
+
 static void try_cell(void **state, const struct table_cell *c)
 {
 	struct rig g;
@@ -207,14 +217,12 @@ static void try_cell(void **state, const struct table_cell *c)
 	if (c->column == IMPORTED)
 		import(&g);
 	if (c->column == HELD)
-		dm_use(g.dm);
+		hold(&g);
 	if (c->column == FREED) {
 		assert_int_equal(weir_dm_free(g.dm), 0);
 		g.dm = NULL;
 	}
 	table_result(c, c->call->fn(&g));
-	if (c->column == HELD)
-		dm_unuse(g.dm);
 	rig_end(&g);
 }
 
@@ -352,6 +360,48 @@ static int import_another_length(void *arg)
 	return weir_dm_import(&g->other, g->dev, &g->token);
 }
 
+static int mmap_of(struct rig *g, uint64_t off, size_t len)
+{
+	void *addr = g;
+	int err;
+
+	assert_int_equal(weir_mmap_create(&g->mmap, NULL), 0);
+	err = weir_mmap_set_dm(g->mmap, g->dm, off, len);
+	if (err)
+		return err;
+	assert_int_equal(weir_mmap_memrange(g->mmap, &addr, &len), 0);
+	assert_null(addr);	/* Zero-based: B1.4 */
+	assert_int_equal(weir_domain_kind(weir_mmap_domain(g->mmap)),
+			 WEIR_DOMAIN_DEVICE);
+	return weir_mmap_start(g->mmap);
+}
+
+/* B1.4; acceptance 36 */
+static int mmap_of_a_part(void *g)
+{
+	return mmap_of(g, LEN / 2, LEN / 2);
+}
+
+static int mmap_of_all(void *g)
+{
+	return mmap_of(g, 0, LEN);
+}
+
+static int mmap_of_more(void *g)
+{
+	return mmap_of(g, 0, LEN + 4);
+}
+
+static int mmap_behind(void *g)
+{
+	return mmap_of(g, LEN, 4);
+}
+
+static int mmap_around(void *g)
+{
+	return mmap_of(g, UINT64_MAX - 3, 8);
+}
+
 static const struct table_call error_calls[] = {
 	{ "alloc", alloc_some },
 	{ "alloc of 0 bytes", alloc_nothing },
@@ -367,6 +417,11 @@ static const struct table_call error_calls[] = {
 	{ "copy of 0 bytes", copy_nothing },
 	{ "export and import", import_what_was_exported },
 	{ "import of a wrong length", import_another_length },
+	{ "mmap of all", mmap_of_all },
+	{ "mmap of a part", mmap_of_a_part },
+	{ "mmap of more", mmap_of_more },
+	{ "mmap behind it", mmap_behind },
+	{ "mmap whose end wraps around", mmap_around },
 };
 
 static const char *const error_columns[HAS_COLUMNS] = {
@@ -389,7 +444,7 @@ static void every_error_comes_in_its_order(void **state)
 		rig_begin(&g, state);
 		table_result(&c, c.call->fn(&g));
 		if (c.want)
-			assert_starts_with(weir_why(), "weir_dm_");
+			assert_starts_with(weir_why(), "weir_");
 		rig_end(&g);
 	}
 	table_close(&t);

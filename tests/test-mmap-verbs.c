@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * RDMA devices and memory that is registered with them, over a stand-in for
- * rdma-core: no card is there.
+ * RDMA devices, and what they are asked to register, over a stand-in for
+ * rdma-core: no card is there.  Keys of mmaps are test-mmap-keys.c's.
  */
 
 #ifdef HAVE_CONFIG_H
@@ -10,8 +10,6 @@
 #endif
 
 #include "tests/harness.h"
-
-#include <sys/resource.h>
 
 #include <infiniband/verbs.h>
 
@@ -22,7 +20,6 @@
 #include "base/fault.h"
 #include "mem/device-internal.h"
 #include "mem/dm-internal.h"
-#include "mem/mmap-internal.h"
 #include "tests/standin-verbs.h"
 
 #define LEN 8192u
@@ -329,136 +326,6 @@ static void a_dmabuf_is_registered_by_its_fd(void **state)
 	nothing_is_left();
 }
 
-/* Gotcha 17 */
-static void the_limit_of_locked_memory_is_told_with_numbers(void **state)
-{
-	struct weir_device *dev = open_dev("standin_rxe");
-	struct device_range range = { .kind = DEVICE_RANGE_MEM, .len = LEN };
-	struct rlimit old, lim;
-	struct device_mr mr;
-	static char mem[LEN];
-
-	(void)state;
-	range.addr = mem;
-	assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &old), 0);
-	lim = old;
-	lim.rlim_cur = 4096;
-	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &lim), 0);
-	standin()->memlock = 4096;
-	assert_int_equal(register_mem(dev, &range, &mr), -ENOMEM);
-	standin()->memlock = SIZE_MAX;
-	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &old), 0);
-	assert_non_null(strstr(weir_why(), "8 KiB"));
-	assert_non_null(strstr(weir_why(), "limit of locked memory is 4 KiB"));
-	assert_non_null(strstr(weir_why(), "ulimit -l"));
-	assert_int_equal(weir_device_close(dev), 0);
-}
-
-/* Keys of mmaps. */
-
-static char memory[LEN];
-
-struct rig {
-	struct weir_device *dev;
-	struct weir_mmap *m;
-};
-
-static void rig_begin(struct rig *g, const char *name, bool start)
-{
-	memset(g, 0, sizeof(*g));
-	g->dev = open_dev(name);
-	assert_int_equal(weir_mmap_create(&g->m, NULL), 0);
-	assert_int_equal(weir_mmap_set_memrange(g->m, memory, LEN), 0);
-	assert_int_equal(weir_mmap_add_device(g->m, g->dev), 0);
-	if (start)
-		assert_int_equal(weir_mmap_start(g->m), 0);
-}
-
-static void rig_end(struct rig *g)
-{
-	assert_int_equal(weir_mmap_destroy(g->m), 0);
-	assert_int_equal(weir_device_close(g->dev), 0);
-	nothing_is_left();
-}
-
-static void keys_are_made_once_and_end_with_the_stop(void **state)
-{
-	uint32_t lkey, rkey, l2, r2;
-	int before = standin()->registrations;
-	struct rig g;
-
-	(void)state;
-	rig_begin(&g, "standin_rxe", true);
-	assert_int_equal(standin()->mrs, 0);
-	assert_int_equal(weir_mmap_keys(g.m, g.dev, &lkey, &rkey), 0);
-	assert_int_equal(weir_mmap_keys(g.m, g.dev, &l2, &r2), 0);
-	assert_int_equal(weir_mmap_keys(g.m, g.dev, NULL, NULL), 0);
-	assert_int_equal(standin()->registrations, before + 1);
-	assert_true(lkey == l2 && rkey == r2 && lkey != rkey);
-	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
-	assert_int_equal(standin()->mrs, 0);
-	assert_int_equal(weir_mmap_start(g.m), 0);
-	assert_int_equal(weir_mmap_keys(g.m, g.dev, &l2, &r2), 0);
-	assert_true(lkey != l2 && rkey != r2);
-	rig_end(&g);
-}
-
-static void keys_are_refused_before_anything_is_registered(void **state)
-{
-	int before = standin()->registrations;
-	uint32_t lkey = 7, rkey = 7;
-	struct weir_device *other;
-	struct rig g;
-
-	(void)state;
-	rig_begin(&g, "cpu", false);
-	other = open_dev("standin_rxe");
-	assert_int_equal(weir_mmap_keys(g.m, g.dev, &lkey, &rkey), -EBADFD);
-	assert_int_equal(weir_mmap_start(g.m), 0);
-	assert_int_equal(weir_mmap_keys(g.m, other, &lkey, &rkey), -ENOENT);
-	assert_int_equal(weir_mmap_keys(g.m, g.dev, &lkey, &rkey),
-			 -EOPNOTSUPP);
-	assert_starts_with(weir_why(), "weir_mmap_keys: ");
-	assert_int_equal(lkey, 7);
-	assert_int_equal(rkey, 7);
-	assert_int_equal(standin()->registrations, before);
-	assert_int_equal(weir_device_close(other), 0);
-	rig_end(&g);
-}
-
-/* A1.13, A1.15, B2.4: it stays as it was, and the stop can be tried again. */
-static void what_cannot_be_taken_back_keeps_it_started(void **state)
-{
-	uint32_t key, again;
-	struct rig g;
-
-	(void)state;
-	rig_begin(&g, "standin_rxe", true);
-	assert_int_equal(weir_mmap_keys(g.m, g.dev, &key, NULL), 0);
-	standin()->bound = true;
-	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), -EBUSY);
-	assert_int_equal(weir_mmap_destroy(g.m), -EBUSY);
-	standin()->bound = false;
-	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STARTED);
-	assert_int_equal(weir_mmap_keys(g.m, g.dev, &again, NULL), 0);
-	assert_int_equal(key, again);
-	rig_end(&g);
-}
-
-static void a_failed_registration_is_tried_anew(void **state)
-{
-	struct rig g;
-	uint32_t key;
-
-	(void)state;
-	rig_begin(&g, "standin_rxe", true);
-	standin()->memlock = 64;
-	assert_int_equal(weir_mmap_keys(g.m, g.dev, &key, NULL), -ENOMEM);
-	standin()->memlock = SIZE_MAX;
-	assert_int_equal(weir_mmap_keys(g.m, g.dev, &key, NULL), 0);
-	rig_end(&g);
-}
-
 /* Device memory as a dma-buf: acceptance 39. */
 
 static int dmabuf_of(const char *name, int err)
@@ -502,11 +369,6 @@ int main(void)
 		CASE(rights_become_access_flags),
 		CASE(device_memory_is_registered_from_zero),
 		CASE(a_dmabuf_is_registered_by_its_fd),
-		CASE(the_limit_of_locked_memory_is_told_with_numbers),
-		CASE(keys_are_made_once_and_end_with_the_stop),
-		CASE(keys_are_refused_before_anything_is_registered),
-		CASE(what_cannot_be_taken_back_keeps_it_started),
-		CASE(a_failed_registration_is_tried_anew),
 		CASE(device_memory_becomes_a_dmabuf_where_the_driver_can),
 	};
 

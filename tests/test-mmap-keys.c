@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * Keys of mmaps, by which an RDMA device and its peers name memory: over a
+ * stand-in for rdma-core, or, in the program without it, over the devices of
+ * this machine.
+ */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "tests/harness.h"
+
+#include <linux/capability.h>
+#include <linux/dma-buf.h>
+#include <linux/udmabuf.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include <weir/device.h>
+#include <weir/dm.h>
+#include <weir/mmap.h>
+
+#include "mem/device-internal.h"
+#include "mem/mmap-internal.h"
+#include "tests/standin-verbs.h"
+
+#define PAGE 4096u
+#define LEN (4 * PAGE)
+
+struct rig {
+	struct weir_device *dev;
+	struct weir_mmap *m;
+	char *mem;
+};
+
+static struct weir_device *open_dev(const char *name)
+{
+	struct weir_device *dev = NULL;
+	int err = weir_device_open_name(&dev, name);
+
+	if (err)
+		fail_msg("%s: %d: %s", name, err, weir_why());
+	return dev;
+}
+
+static void rig_open(struct rig *g, void **state)
+{
+	const struct world *w = *state;
+
+	memset(g, 0, sizeof(*g));
+	g->dev = open_dev(w->arg);
+	g->mem = mmap(NULL, LEN, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(g->mem, MAP_FAILED);
+	assert_int_equal(weir_mmap_create(&g->m, NULL), 0);
+	assert_int_equal(weir_mmap_add_device(g->m, g->dev), 0);
+}
+
+static void rig_begin(struct rig *g, void **state)
+{
+	rig_open(g, state);
+	assert_int_equal(weir_mmap_set_memrange(g->m, g->mem, LEN), 0);
+}
+
+static int keys(struct rig *g)
+{
+	return weir_mmap_keys(g->m, g->dev, NULL, NULL);
+}
+
+static int start_and_keys(struct rig *g)
+{
+	assert_int_equal(weir_mmap_start(g->m), 0);
+	return keys(g);
+}
+
+static void rig_end(struct rig *g)
+{
+	assert_int_equal(weir_mmap_destroy(g->m), 0);
+	assert_int_equal(weir_device_close(g->dev), 0);
+	munmap(g->mem, LEN);
+	if (!standin)
+		return;
+	assert_int_equal(standin()->contexts, 0);
+	assert_int_equal(standin()->mrs, 0);
+}
+
+static void they_are_made_once_and_end_with_the_stop(void **state)
+{
+	uint32_t lkey, rkey, l2, r2;
+	struct rig g;
+
+	rig_begin(&g, state);
+	assert_int_equal(weir_mmap_start(g.m), 0);
+	assert_int_equal(weir_mmap_keys(g.m, g.dev, &lkey, &rkey), 0);
+	assert_int_equal(weir_mmap_keys(g.m, g.dev, &l2, &r2), 0);
+	assert_int_equal(keys(&g), 0);
+	assert_true(lkey == l2 && rkey == r2);
+	if (standin)
+		assert_int_equal(standin()->mrs, 1);
+	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
+	assert_int_equal(keys(&g), -EBADFD);
+	assert_int_equal(weir_mmap_start(g.m), 0);
+	assert_int_equal(weir_mmap_keys(g.m, g.dev, &l2, &r2), 0);
+	assert_true(lkey != l2);
+	rig_end(&g);
+}
+
+static void they_are_refused_before_anything_is_registered(void **state)
+{
+	uint32_t lkey = 7, rkey = 7;
+	struct weir_device *cpu = open_dev("cpu");
+	struct rig g;
+
+	rig_begin(&g, state);
+	assert_int_equal(weir_mmap_keys(g.m, g.dev, &lkey, &rkey), -EBADFD);
+	assert_int_equal(weir_mmap_start(g.m), 0);
+	assert_int_equal(weir_mmap_keys(g.m, cpu, &lkey, &rkey), -ENOENT);
+	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
+	assert_int_equal(weir_mmap_rm_device(g.m, g.dev), 0);
+	assert_int_equal(weir_mmap_add_device(g.m, cpu), 0);
+	assert_int_equal(weir_mmap_start(g.m), 0);
+	assert_int_equal(weir_mmap_keys(g.m, g.dev, &lkey, &rkey), -ENOENT);
+	assert_int_equal(weir_mmap_keys(g.m, cpu, &lkey, &rkey), -EOPNOTSUPP);
+	assert_starts_with(weir_why(), "weir_mmap_keys: ");
+	assert_int_equal(lkey, 7);
+	assert_int_equal(rkey, 7);
+	rig_end(&g);
+	assert_int_equal(weir_device_close(cpu), 0);
+}
+
+/* B2.1, acceptance 41, 48 */
+static void all_rights_that_an_mmap_can_have_are_registered(void **state)
+{
+	static const uint32_t rights[] = {
+		WEIR_MMAP_READ, WEIR_MMAP_WRITE, WEIR_MMAP_RDMA_READ,
+		WEIR_MMAP_WRITE | WEIR_MMAP_RDMA_WRITE,
+		WEIR_MMAP_WRITE | WEIR_MMAP_RDMA_ATOMIC,
+		WEIR_MMAP_WRITE | WEIR_MMAP_RDMA_READ |
+			WEIR_MMAP_RDMA_WRITE | WEIR_MMAP_RDMA_ATOMIC,
+		WEIR_MMAP_WRITE | WEIR_MMAP_RELAXED_ORDERING,
+	};
+	struct rig g;
+	size_t i;
+
+	rig_begin(&g, state);
+	for (i = 0; i < N_OF(rights); i++) {
+		assert_int_equal(weir_mmap_set_permissions(g.m, rights[i]), 0);
+		assert_int_equal(start_and_keys(&g), 0);
+		assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
+	}
+	rig_end(&g);
+}
+
+/* What set_permissions refuses the driver refuses, too: B2.1. */
+static void the_driver_wants_local_writing_for_remote_writing(void **state)
+{
+	struct device_range range = { .kind = DEVICE_RANGE_MEM, .len = LEN };
+	struct device_mr mr;
+	struct rig g;
+
+	rig_begin(&g, state);
+	range.addr = g.mem;
+	range.permissions = WEIR_MMAP_RDMA_WRITE;
+	assert_int_equal(g.dev->info.cls->mr_register(g.dev, &range, &mr),
+			 -EINVAL);
+	range.permissions = WEIR_MMAP_RDMA_ATOMIC;
+	assert_int_equal(g.dev->info.cls->mr_register(g.dev, &range, &mr),
+			 -EINVAL);
+	assert_int_equal(weir_mmap_set_permissions(g.m, range.permissions),
+			 -EINVAL);
+	rig_end(&g);
+}
+
+/* B2.1 */
+static void what_cannot_be_written_or_is_not_there_is_a_fault(void **state)
+{
+	struct rig g;
+
+	rig_begin(&g, state);
+	assert_int_equal(mprotect(g.mem + PAGE, PAGE, PROT_READ), 0);
+	assert_int_equal(start_and_keys(&g), 0);
+	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
+	assert_int_equal(weir_mmap_set_permissions(g.m, WEIR_MMAP_WRITE), 0);
+	assert_int_equal(start_and_keys(&g), -EFAULT);
+	assert_non_null(strstr(weir_why(), "mapped"));
+	assert_int_equal(mprotect(g.mem, LEN, PROT_READ | PROT_WRITE), 0);
+	assert_int_equal(keys(&g), 0);
+	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
+
+	assert_int_equal(munmap(g.mem + 2 * PAGE, PAGE), 0);
+	assert_int_equal(start_and_keys(&g), -EFAULT);
+	rig_end(&g);
+}
+
+/* A limit binds who may not go beyond it. */
+static void may_lock_without_limit(bool may)
+{
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct data[2];
+
+	assert_int_equal(syscall(SYS_capget, &head, data), 0);
+	data[0].effective &= ~(1u << CAP_IPC_LOCK);
+	if (may)
+		data[0].effective |= data[0].permitted & 1u << CAP_IPC_LOCK;
+	assert_int_equal(syscall(SYS_capset, &head, data), 0);
+}
+
+static void set_limit(rlim_t bytes)
+{
+	struct rlimit lim;
+
+	assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &lim), 0);
+	lim.rlim_cur = bytes < lim.rlim_max ? bytes : lim.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &lim), 0);
+	may_lock_without_limit(bytes == RLIM_INFINITY);
+	if (standin)
+		standin()->memlock = bytes;
+}
+
+/* Gotcha 17 */
+static void the_limit_of_locked_memory_is_told_with_numbers(void **state)
+{
+	struct rlimit old;
+	struct rig g;
+
+	rig_begin(&g, state);
+	assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &old), 0);
+	set_limit(PAGE);
+	assert_int_equal(start_and_keys(&g), -ENOMEM);
+	assert_non_null(strstr(weir_why(), "16 KiB"));
+	assert_non_null(strstr(weir_why(), "limit of locked memory is 4 KiB"));
+	assert_non_null(strstr(weir_why(), "ulimit -l"));
+	set_limit(RLIM_INFINITY);
+	assert_int_equal(keys(&g), 0);
+	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &old), 0);
+	rig_end(&g);
+}
+
+static void a_memfd_is_registered(void **state)
+{
+	struct rig g;
+
+	rig_open(&g, state);
+	assert_int_equal(weir_mmap_alloc(g.m, LEN, WEIR_MMAP_ALLOC_MEMFD), 0);
+	assert_int_equal(weir_mmap_set_permissions(g.m, WEIR_MMAP_WRITE), 0);
+	assert_int_equal(start_and_keys(&g), 0);
+	rig_end(&g);
+}
+
+/* B1.4: with its own device alone; the twin has no keys. */
+static void device_memory_is_registered_with_its_device(void **state)
+{
+	struct weir_device *soft = open_dev("soft-dm");
+	struct weir_dm *dm, *of_soft;
+	struct rig g;
+	int err;
+
+	rig_open(&g, state);
+	assert_int_equal(weir_dm_alloc(&of_soft, soft, PAGE, 0), 0);
+	err = weir_dm_alloc(&dm, g.dev, PAGE, 0);
+	if (!err) {
+		assert_int_equal(weir_mmap_set_dm(g.m, dm, 0, PAGE), 0);
+		assert_int_equal(start_and_keys(&g), 0);
+		assert_int_equal(weir_dm_free(dm), -EBUSY);
+		assert_int_equal(weir_mmap_destroy(g.m), 0);
+		assert_int_equal(weir_dm_free(dm), 0);
+		assert_int_equal(weir_mmap_create(&g.m, NULL), 0);
+	} else {
+		assert_int_equal(err, -EOPNOTSUPP);
+		assert_int_equal(weir_mmap_rm_device(g.m, g.dev), 0);
+	}
+	assert_int_equal(weir_mmap_set_dm(g.m, of_soft, 0, PAGE), 0);
+	assert_int_equal(weir_mmap_add_device(g.m, g.dev), -EOPNOTSUPP);
+	assert_int_equal(weir_mmap_add_device(g.m, soft), 0);
+	assert_int_equal(weir_mmap_start(g.m), 0);
+	assert_int_equal(weir_mmap_keys(g.m, soft, NULL, NULL), -EOPNOTSUPP);
+	rig_end(&g);
+	assert_int_equal(weir_dm_free(of_soft), 0);
+	assert_int_equal(weir_device_close(soft), 0);
+}
+
+/* What the kernel says of a dma-buf, said of a memfd. */
+static int standin_ioctl(int fd, unsigned long request, void *arg)
+{
+	struct dma_buf_sync *sync = arg;
+
+	(void)fd;
+	assert_int_equal(request, DMA_BUF_IOCTL_SYNC);
+	errno = EINVAL;
+	return sync->flags ? 0 : -1;
+}
+
+/* A real one of the memfd, or with the stand-in the memfd itself. */
+static int make_dmabuf(int memfd)
+{
+	struct udmabuf_create create = {
+		.memfd = (uint32_t)memfd, .size = LEN,
+	};
+	int fd, buf;
+
+	if (standin) {
+		dmabuf_ioctl = standin_ioctl;
+		return memfd;
+	}
+	fd = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
+	if (fd < 0) {
+		close(memfd);
+		skip_because("no dma-bufs here: /dev/udmabuf: %s",
+			     strerror(errno));
+	}
+	buf = ioctl(fd, UDMABUF_CREATE, &create);
+	assert_true(buf >= 0);
+	close(fd);
+	close(memfd);
+	return buf;
+}
+
+/* Acceptance 43 as far as memory goes: soft-RoCE takes none. */
+static void a_dmabuf_goes_to_devices_that_take_it(void **state)
+{
+	struct weir_device_caps caps = { .size = sizeof(caps) };
+	int (*real)(int, unsigned long, void *) = dmabuf_ioctl;
+	int buf = memfd_create("dma-buf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct rig g;
+
+	assert_int_equal(ftruncate(buf, LEN), 0);
+	assert_int_equal(fcntl(buf, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	buf = make_dmabuf(buf);
+	rig_open(&g, state);
+	assert_int_equal(weir_devinfo_caps(weir_device_info(g.dev), &caps), 0);
+	assert_int_equal(weir_mmap_set_dmabuf(g.m, buf, PAGE, PAGE), 0);
+	if (!(caps.caps & WEIR_DEVICE_CAP_DMABUF)) {
+		assert_int_equal(weir_mmap_start(g.m), -EOPNOTSUPP);
+	} else {
+		assert_int_equal(start_and_keys(&g), 0);
+		if (standin)
+			assert_int_equal(standin()->off, PAGE);
+	}
+	rig_end(&g);
+	dmabuf_ioctl = real;
+	close(buf);
+}
+
+/* A1.13, A1.15, B2.4: it stays as it was, and the stop can be tried again. */
+static void what_cannot_be_taken_back_keeps_it_started(void **state)
+{
+	uint32_t key, again;
+	struct rig g;
+
+	rig_begin(&g, state);
+	assert_int_equal(weir_mmap_start(g.m), 0);
+	assert_int_equal(weir_mmap_keys(g.m, g.dev, &key, NULL), 0);
+	standin()->bound = true;
+	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), -EBUSY);
+	assert_int_equal(weir_mmap_destroy(g.m), -EBUSY);
+	standin()->bound = false;
+	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STARTED);
+	assert_int_equal(weir_mmap_keys(g.m, g.dev, &again, NULL), 0);
+	assert_int_equal(key, again);
+	rig_end(&g);
+}
+
+/* Skipped, and counted as such: nothing of it was run. */
+static void no_card_is_here(void **state)
+{
+	(void)state;
+	skip_because("this machine has no RDMA device");
+}
+
+static const struct harness_case all[] = {
+	CASE(they_are_made_once_and_end_with_the_stop),
+	CASE(they_are_refused_before_anything_is_registered),
+	CASE(all_rights_that_an_mmap_can_have_are_registered),
+	CASE(the_driver_wants_local_writing_for_remote_writing),
+	CASE(what_cannot_be_written_or_is_not_there_is_a_fault),
+	CASE(the_limit_of_locked_memory_is_told_with_numbers),
+	CASE(a_memfd_is_registered),
+	CASE(device_memory_is_registered_with_its_device),
+	CASE(a_dmabuf_goes_to_devices_that_take_it),
+};
+
+static const struct harness_case standin_only[] = {
+	CASE(what_cannot_be_taken_back_keeps_it_started),
+};
+
+static const struct harness_case not_here[] = {
+	CASE(no_card_is_here),
+};
+
+#define CASES_MAX 128
+
+static struct harness_case cases[CASES_MAX];
+static char names[CASES_MAX][128];
+static size_t n_cases;
+
+static void add(const char *device, const struct harness_case *list, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n && n_cases < CASES_MAX; i++, n_cases++) {
+		snprintf(names[n_cases], sizeof(names[0]), "%s: %s", device,
+			 list[i].name);
+		cases[n_cases] = list[i];
+		cases[n_cases].name = names[n_cases];
+		cases[n_cases].arg = device;
+	}
+}
+
+/* All RDMA devices that can be used. */
+static void add_devices(void)
+{
+	static struct weir_device_caps caps[16];
+	struct weir_devinfo **list;
+	size_t n, i, found = 0;
+
+	if (weir_device_list(&list, &n))
+		abort();
+	for (i = 0; i < n && found < N_OF(caps); i++) {
+		caps[found].size = sizeof(caps[found]);
+		weir_devinfo_caps(list[i], &caps[found]);
+		if (caps[found].kind == WEIR_DEVICE_RDMA &&
+		    (caps[found].flags & WEIR_DEVICE_USABLE))
+			add(caps[found++].name, all, N_OF(all));
+	}
+	weir_device_list_free(list);
+	if (!found)
+		add("card", not_here, N_OF(not_here));
+}
+
+int main(void)
+{
+	add_devices();
+	if (standin)
+		add("standin_mlx5", standin_only, N_OF(standin_only));
+	return harness_run_plain(cases, n_cases);
+}
