@@ -6,6 +6,7 @@ weirinclude_HEADERS += \
 	%D%/weir/device.h \
 	%D%/weir/dm.h \
 	%D%/weir/dma.h \
+	%D%/weir/domain-user.h \
 	%D%/weir/domain.h \
 	%D%/weir/export.h \
 	%D%/weir/file.h \

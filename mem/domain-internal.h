@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include <weir/domain-user.h>
 #include <weir/domain.h>
 
 struct weir_domain {
@@ -43,6 +44,26 @@ static inline bool domain_is_file(const struct weir_domain *domain)
 	return domain->kind == WEIR_DOMAIN_FILE;
 }
 
+/* A domain of the user's own; what is not set is NULL. */
+struct domain_user {
+	struct weir_domain domain;
+	weir_domain_move_fn *pull, *push, *transfer, *fill;
+	weir_domain_translate_fn *translate;
+	weir_domain_invalidate_fn *invalidate;
+	weir_domain_cancel_fn *cancel;
+	size_t ctx_size;
+};
+
+/* Another process. */
+struct domain_process {
+	struct weir_domain domain;
+	int pid;
+	int pidfd;
+	bool writable;
+	char id_mem[];
+};
+
+/* A file. */
 struct domain_file {
 	struct weir_domain domain;
 	int fd;
@@ -75,9 +96,47 @@ static inline void domain_unuse(struct weir_domain *domain)
 					  memory_order_release);
 }
 
+static inline bool domain_is_user(const struct weir_domain *domain)
+{
+	return domain->kind >= WEIR_DOMAIN_USER;
+}
+
+static inline struct domain_user *domain_to_user(struct weir_domain *domain)
+{
+	return (struct domain_user *)domain;
+}
+
+static inline struct domain_process *domain_to_process(
+	struct weir_domain *domain)
+{
+	return (struct domain_process *)domain;
+}
+
 static inline struct domain_file *domain_to_file(struct weir_domain *domain)
 {
 	return (struct domain_file *)domain;
 }
+
+/* A move, found to make sense, and who is to do it. */
+struct domain_call {
+	struct weir_domain *domain;	/* Whose function it is. */
+	weir_domain_move_fn *fn;
+	const struct weir_domain_move *move;
+	uint64_t total;			/* Bytes there are to move. */
+	bool hold;			/* Count both sides as used. */
+};
+
+/*
+ * domain-move.c: start @op, which op_may_begin() has let pass or which is never
+ * refused.  Returns 0, or what the function said, with @op idle again.
+ */
+int domain_move(struct weir_reactor *r, struct weir_op *op,
+		const struct domain_call *call);
+
+/*
+ * domain-process.c: whether @process still is, and so has been since it was
+ * made a domain: as long as it is, its number is nobody else's.
+ */
+bool process_lives(const struct domain_process *process);
 
 #endif /* WEIR_MEM_DOMAIN_INTERNAL_H */

@@ -16,6 +16,10 @@ libweir_all_la_SOURCES += \
 	%D%/dm.c \
 	%D%/domain-file.c \
 	%D%/domain-internal.h \
+	%D%/domain-move.c \
+	%D%/domain-process.c \
+	%D%/domain-translate.c \
+	%D%/domain-user.c \
 	%D%/domain.c \
 	%D%/export-client.c \
 	%D%/export-control.c \

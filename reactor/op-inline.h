@@ -129,4 +129,22 @@ static inline void op_complete(struct weir_op *op, int64_t res)
 	reactor_touch(r);
 }
 
+/*
+ * PENDING -> IDLE: what was begun is refused after all, still inside the start.
+ * No callback follows; a deadline that was set before is set again.
+ */
+static inline void op_abandon(struct weir_op *op)
+{
+	struct weir_reactor *r = op->reactor;
+
+	check(op->state == OP_PENDING && !(op->flags & OP_QUEUED));
+	*op->live_pprev = op->live_next;
+	if (op->live_next)
+		op->live_next->live_pprev = op->live_pprev;
+	if (unlikely(op->deadline.expires_ns))
+		wheel_del(&r->wheel, &op->deadline);
+	r->n_begun--;
+	op->state = OP_IDLE;
+}
+
 #endif /* WEIR_REACTOR_OP_INLINE_H */

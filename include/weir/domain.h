@@ -12,6 +12,9 @@
  * Domains belong to the process.  Each has a kind, an id for people, and a
  * pointer of the user's.
  *
+ * A user's own kind of domain brings the functions that reach it: see
+ * <weir/domain-user.h>.
+ *
  * Re-creates spdk_memory_domain.
  */
 
@@ -72,8 +75,8 @@ WEIR_API struct weir_domain *weir_domain_hugepage(void);
  * of all is the system domain, the second that of huge pages.
  *
  * What is returned is held: it cannot be destroyed until it is given back, to
- * the next call as @prev, or to weir_domain_put() by who stops early.  So a walk
- * is safe whatever other threads, or the walker, create and destroy meanwhile:
+ * the next call as @prev, or to weir_domain_put() by who stops early.  So a
+ * walk is safe whatever is created and destroyed meanwhile, by anybody:
  *
  *	for (d = weir_domain_next(NULL, id); d; d = weir_domain_next(d, id))
  *
@@ -119,6 +122,75 @@ WEIR_API void weir_domain_put(struct weir_domain *domain);
 WEIR_API int weir_domain_file_create(struct weir_domain **ret, int fd,
 				     const struct weir_domain_file_opts *opts);
 
+/* weir_domain_process_opts.flags */
+#define WEIR_DOMAIN_PROCESS_READ_ONLY 1u	/* Nothing is written there. */
+
+/*
+ * Options of weir_domain_process_create().  Set .size to the size of the struct
+ * and leave what you do not care about at 0.
+ */
+struct weir_domain_process_opts {
+	size_t size;
+	uint32_t flags;		/* WEIR_DOMAIN_PROCESS_ */
+	uint32_t reserved;
+	const char *id;		/* For people, copied; NULL: "process PID". */
+	void *ctx;		/* For weir_domain_ctx(). */
+};
+
+/*
+ * Make a domain of the memory of the process @pid; addresses are its pointers.
+ *
+ * It is this very process: it is held by a pidfd, so that another one that gets
+ * its number later is not taken for it.  What it maps where is its own affair:
+ * a job that comes to a page that is not there, or that the process itself may
+ * not read or write, ends with -EFAULT and the exact bytes done before.  When
+ * it has ended jobs end with -ESRCH.  It may call execve() and then has other
+ * memory, which a domain does not notice.
+ *
+ * Jobs move between it and memory of this process, by copying, on workers;
+ * nothing is atomic towards the process, which runs on meanwhile.
+ *
+ * Returns 0 with *@ret set, to be freed by weir_domain_destroy(), or
+ *   -EINVAL      @pid is no process's number (a thread's, say), or an unknown
+ *                flag
+ *   -ESRCH       there is no such process, or it has ended
+ *   -EPERM       it may not be reached: another user's, or the system restricts
+ *                ptrace(2); weir_why() says which, and the remedy
+ *   -EOPNOTSUPP  the kernel or the sandbox has no pidfds, or no
+ *                process_vm_readv(2)
+ *   -EMFILE      no descriptor left
+ *   -E2BIG       @opts asks for what this version does not know
+ *   -ENOMEM      no memory
+ *
+ * Any thread.  Some system calls that do not block.
+ */
+WEIR_API int weir_domain_process_create(
+	struct weir_domain **ret, int pid,
+	const struct weir_domain_process_opts *opts);
+
+/*
+ * As weir_domain_process_create(), of the process that @pidfd refers to.
+ * @pidfd stays the caller's, who may close it.
+ *
+ * Returns 0 with *@ret set, to be freed by weir_domain_destroy(), or
+ *   -EINVAL      @pidfd is no pidfd, or an unknown flag
+ *   -EBADF       @pidfd is not open
+ *   -EOPNOTSUPP  the process has no number in our PID namespace; or as above
+ *   -ESRCH, -EPERM, -EMFILE, -E2BIG, -ENOMEM  as above
+ *
+ * Any thread.  Some system calls that do not block.
+ */
+WEIR_API int weir_domain_process_create_pidfd(
+	struct weir_domain **ret, int pidfd,
+	const struct weir_domain_process_opts *opts);
+
+/*
+ * The number of the process whose memory @domain is; -1 if it is none.
+ *
+ * Any thread.  Never blocks.
+ */
+WEIR_API int weir_domain_process_pid(const struct weir_domain *domain);
+
 /*
  * Free @domain.  NULL is allowed.
  *
@@ -154,8 +226,16 @@ WEIR_API const char *weir_domain_id(const struct weir_domain *domain);
 WEIR_API void *weir_domain_ctx(const struct weir_domain *domain);
 
 /*
- * The number of mmaps and of jobs under way that use @domain.  While other
- * threads work with it, it may be old when it is returned.
+ * The bytes of context that @domain has copied, see weir_domain_opts; 0: none.
+ *
+ * Any thread.  Never blocks.
+ */
+WEIR_API size_t weir_domain_ctx_size(const struct weir_domain *domain);
+
+/*
+ * The number of mmaps, of translations, and of jobs and operations under way
+ * that use @domain.  While other threads work with it, it may be old when it is
+ * returned.
  *
  * Any thread.  Never blocks.
  */

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/* Translations: asked for, looked at with suspicion, and ended once. */
+
+#include <errno.h>
+#include <string.h>
+
+#include "mem/domain-internal.h"
+
+/* What a domain has answered is not believed without a look. */
+static bool makes_sense(const struct weir_translation *t, size_t len)
+{
+	const struct iovec *iov = weir_translation_iov(t);
+	size_t total = 0;
+	uint32_t i;
+
+	if (!t->domain || !t->n_iov || t->n_iov > WEIR_DOMAIN_PIECES_MAX ||
+	    (t->n_iov > 1 && !t->iovs))
+		return false;
+	for (i = 0; i < t->n_iov; i++) {
+		if (iov[i].iov_len > len - total)
+			return false;
+		total += iov[i].iov_len;
+	}
+	return total == len;
+}
+
+static void identity(struct weir_translation *t, struct weir_domain *dst,
+		     uint64_t addr, size_t len)
+{
+	t->domain = dst;
+	t->iov.iov_base = (void *)(uintptr_t)addr;
+	t->iov.iov_len = len;
+	t->n_iov = 1;
+}
+
+static int ask(struct weir_domain *src, void *src_ctx, struct weir_domain *dst,
+	       void *dst_ctx, uint64_t addr, size_t len,
+	       struct weir_translation *t)
+{
+	struct domain_user *user = domain_to_user(src);
+	int err;
+
+	if (domain_is_memory(src) && domain_is_memory(dst)) {
+		identity(t, dst, addr, len);
+		return 0;
+	}
+	if (!domain_is_user(src) || !user->translate)
+		return -EOPNOTSUPP;
+	err = user->translate(src, src_ctx, dst, dst_ctx, addr, len, t);
+	return err < 0 ? err : 0;
+}
+
+int weir_domain_translate(struct weir_domain *src, void *src_ctx,
+			  struct weir_domain *dst, void *dst_ctx, uint64_t addr,
+			  size_t len, struct weir_translation *ret)
+{
+	struct weir_translation t = { .size = sizeof(t) };
+	int err;
+
+	if (!src || !dst || !ret || !len || ret->size < sizeof(t) ||
+	    (!addr && domain_is_memory(src)))
+		return -EINVAL;
+	if (addr + len < addr)
+		return -ERANGE;
+	err = ask(src, src_ctx, dst, dst_ctx, addr, len, &t);
+	if (err)
+		return err;
+
+	t.size = ret->size;
+	t.translator = src;
+	t.translator_ctx = src_ctx;
+	domain_use(src);
+	if (!makes_sense(&t, len)) {
+		weir_domain_invalidate(&t);
+		return -EIO;
+	}
+	*ret = t;
+	return 0;
+}
+
+void weir_domain_invalidate(struct weir_translation *t)
+{
+	struct weir_domain *domain = t->translator;
+
+	if (!domain)
+		return;
+	t->translator = NULL;
+	if (domain_is_user(domain) && domain_to_user(domain)->invalidate)
+		domain_to_user(domain)->invalidate(domain, t->translator_ctx,
+						   t);
+	domain_unuse(domain);
+}
