@@ -201,23 +201,6 @@ static int64_t work(void *arg)
 	return 0;
 }
 
-static void work_done(struct weir_op *op, int64_t res)
-{
-	job_end(weir_container_of(op, struct weir_job, inner), res);
-}
-
-static void start_work(struct weir_job *job)
-{
-	struct weir_op *op = &job->inner;
-
-	job_priv(job)->dma->stats.worker_jobs++;
-	weir_op_init(op, work_done);
-	op->kind = IO_WORK;
-	op->u.io.addr = (uintptr_t)work;
-	op->u.io.aux = (uintptr_t)job;
-	io_launch(job->op.reactor, op);
-}
-
 static void start(struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
@@ -225,7 +208,8 @@ static void start(struct weir_job *job)
 
 	dma->stats.cpu_jobs++;
 	if (p->total >= dma->worker_min && !worker_ensure(dma->r)) {
-		start_work(job);
+		dma->stats.worker_jobs++;
+		job_work(job, work);
 	} else if (!dma->queue && p->total <= budget(dma)) {
 		dma->budget -= p->total;
 		slice(job, p->total);
@@ -245,8 +229,7 @@ static void cancel(struct weir_job *job)
 		job_end(job, -ECANCELED);
 		return;
 	}
-	atomic_store_explicit(&p->stop, true, memory_order_relaxed);
-	weir_op_cancel(&job->inner);
+	job_work_cancel(job);
 }
 
 void cpu_init(struct weir_dma *dma)

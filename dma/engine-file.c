@@ -136,26 +136,6 @@ static void step_files(struct weir_job *job)
 	       (uint64_t)plain_fd(&p->dst), n, p->src.addr, p->dst.addr);
 }
 
-/* Pieces of memory that follow the one at @mem, up to @max bytes. */
-static uint32_t gather(struct iovec *iov, const struct cursor *mem,
-		       uint64_t max, uint64_t *len)
-{
-	struct cursor c = *mem;
-	uint32_t n = 0;
-	uint64_t some;
-
-	*len = 0;
-	while (n < JOB_IOVS && c.left && *len < max) {
-		some = c.len < max - *len ? c.len : max - *len;
-		iov[n].iov_base = (void *)(uintptr_t)c.addr;
-		iov[n].iov_len = some;
-		n++;
-		*len += some;
-		cursor_advance(&c, some);
-	}
-	return n;
-}
-
 /*
  * How much of the next @n bytes goes one way, and which: up to the next aligned
  * offset, or whole aligned blocks.
@@ -216,7 +196,7 @@ static void step_memory(struct weir_job *job)
 		return;
 	}
 	p->direct = false;
-	n = gather(p->iov, m, f->len, &len);
+	n = cursor_gather(m, p->iov, JOB_IOVS, f->len, &len);
 	job->inner.u.io.buf_index = 0;
 	launch(job, in ? IO_READV : IO_WRITEV, file_of(f)->fd,
 	       (uintptr_t)p->iov, n, f->addr, len);
@@ -239,16 +219,6 @@ static uint64_t asked(const struct weir_op *op)
 							       op->u.io.len;
 }
 
-static void advance(struct cursor *c, uint64_t n)
-{
-	uint64_t some;
-
-	for (; n; n -= some) {
-		some = n < c->len ? n : c->len;
-		cursor_advance(c, some);
-	}
-}
-
 /*
  * After a short direct read, which ended at the end of the file, going on from
  * there is not aligned: the kernel's -EINVAL says no more than that.
@@ -267,8 +237,8 @@ static void step_done(struct weir_op *op, int64_t res)
 	uint64_t n = op->detail.bytes;
 
 	p->done += n;
-	advance(&p->src, n);
-	advance(&p->dst, n);
+	cursor_skip(&p->src, n);
+	cursor_skip(&p->dst, n);
 	if (is_direct_end(p, op, res))
 		res = (int64_t)n;
 

@@ -24,6 +24,7 @@
 struct engine;
 
 #define JOB_IOVS 6	/* Pieces of memory that one file transfer takes. */
+#define JOB_MOVE_IOVS 4	/* Pieces of both sides in a step by a domain. */
 
 struct job_priv {
 	struct weir_dma *dma;
@@ -35,11 +36,18 @@ struct job_priv {
 	struct cursor src, dst;
 	uint64_t total;
 	uint64_t done;
+	uint64_t step;			/* What the step was to move. */
 	uint32_t crc;
 	atomic_bool stop;		/* For the worker that has it. */
 	bool differ;			/* A compare has found a difference. */
 	bool direct;			/* The step goes through O_DIRECT. */
-	struct iovec iov[JOB_IOVS];
+	union {
+		struct iovec iov[JOB_IOVS];
+		struct {
+			struct weir_domain_move move;
+			struct iovec move_iov[JOB_MOVE_IOVS];
+		};
+	};
 };
 
 _Static_assert(sizeof(struct weir_job) == 1024, "part of the ABI");
@@ -77,7 +85,9 @@ struct engine {
 };
 
 extern const struct engine engine_cpu;
+extern const struct engine engine_domain;
 extern const struct engine engine_file;
+extern const struct engine engine_process;
 extern const struct engine *const engines[];	/* Ends with NULL. */
 
 /* route.c: who does it, or NULL.  Changes nothing. */
@@ -113,6 +123,15 @@ struct weir_dma {
  * touches its memory any more.
  */
 void job_end(struct weir_job *job, int64_t res);
+
+/*
+ * Have a worker do all of @job by @fn, which moves .done and the cursors on; the
+ * job ends with what it returns.  It looks at .stop now and then.
+ */
+void job_work(struct weir_job *job, int64_t (*fn)(void *job));
+
+/* Have the worker that has @job, if one has, stop. */
+void job_work_cancel(struct weir_job *job);
 
 /* engine-cpu.c: set up and take down its part of @dma. */
 void cpu_init(struct weir_dma *dma);

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "dma/job-internal.h"
+#include "reactor/io.h"
 
 /* What the sides of a job are, by its kind and flags. */
 struct shape {
@@ -230,4 +231,26 @@ void job_end(struct weir_job *job, int64_t res)
 	op_complete(&job->op, res);
 	if (unlikely(dma->stop_op))
 		dma_left(dma);
+}
+
+static void work_done(struct weir_op *op, int64_t res)
+{
+	job_end(weir_container_of(op, struct weir_job, inner), res);
+}
+
+void job_work(struct weir_job *job, int64_t (*fn)(void *job))
+{
+	struct weir_op *op = &job->inner;
+
+	weir_op_init(op, work_done);
+	op->kind = IO_WORK;
+	op->u.io.addr = (uintptr_t)fn;
+	op->u.io.aux = (uintptr_t)job;
+	io_launch(job->op.reactor, op);
+}
+
+void job_work_cancel(struct weir_job *job)
+{
+	atomic_store_explicit(&job_priv(job)->stop, true, memory_order_relaxed);
+	weir_op_cancel(&job->inner);
 }

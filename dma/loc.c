@@ -79,6 +79,32 @@ void cursor_init(struct cursor *c, const struct weir_loc *loc,
 	}
 }
 
+uint32_t cursor_gather(const struct cursor *at, struct iovec *iov,
+		       uint32_t n_max, uint64_t max, uint64_t *len)
+{
+	struct cursor c = *at;
+	uint32_t n = 0;
+	uint64_t some;
+
+	*len = 0;
+	while (n < n_max && c.left && *len < max) {
+		some = c.len < max - *len ? c.len : max - *len;
+		iov[n].iov_base = (void *)(uintptr_t)c.addr;
+		iov[n].iov_len = some;
+		n++;
+		*len += some;
+		cursor_advance(&c, some);
+	}
+	return n;
+}
+
+struct weir_domain *loc_domain(const struct weir_loc *loc)
+{
+	if (loc->buf)
+		return loc->buf->use->mmap->domain;
+	return loc->domain ? loc->domain : weir_domain_system();
+}
+
 /* Marks and references are for the home reactor's thread to look at. */
 static int check_buf(const struct weir_buf *buf, enum loc_side side, bool home)
 {
@@ -115,7 +141,6 @@ static int check_bufs(const struct weir_loc *loc, enum loc_side side,
 		return -EPERM;
 	if (home && buf->refs >= WEIR_BUF_REFS_MAX - 1)
 		return -EMSGSIZE;
-	info->domain = buf->use->mmap->domain;
 	for (; buf; buf = buf->next) {
 		err = check_buf(buf, side, home);
 		if (err)
@@ -137,12 +162,14 @@ static int check_bufs(const struct weir_loc *loc, enum loc_side side,
 
 static int check_rights(struct weir_domain *domain, enum loc_side side)
 {
-	struct domain_file *file = domain_to_file(domain);
+	bool ok = true;
 
-	if (domain->kind != WEIR_DOMAIN_FILE)
-		return 0;
-	return (side == LOC_SRC ? file->readable : file->writable) ? 0 :
-								     -EACCES;
+	if (domain->kind == WEIR_DOMAIN_FILE)
+		ok = side == LOC_SRC ? domain_to_file(domain)->readable :
+				       domain_to_file(domain)->writable;
+	else if (domain->kind == WEIR_DOMAIN_PROCESS && side != LOC_SRC)
+		ok = domain_to_process(domain)->writable;
+	return ok ? 0 : -EACCES;
 }
 
 static int check_piece(const struct loc_info *info, uint64_t addr,
@@ -152,7 +179,7 @@ static int check_piece(const struct loc_info *info, uint64_t addr,
 		return -ERANGE;
 	if (info->domain->kind == WEIR_DOMAIN_FILE)
 		return addr > INT64_MAX || len > INT64_MAX - addr ? -ERANGE : 0;
-	if (!addr && len)
+	if (!addr && len && domain_is_memory(info->domain))
 		return -EINVAL;
 	return len > SIZE_MAX || addr + len < addr ? -ERANGE : 0;
 }
@@ -184,9 +211,11 @@ int loc_check(const struct weir_loc *loc, enum loc_side side,
 {
 	int err;
 
-	if (unlikely(loc->reserved || loc->reserved0))
+	if (unlikely(loc->reserved0))
 		return -EINVAL;
-	info->domain = loc->domain ? loc->domain : weir_domain_system();
+	info->domain = loc_domain(loc);
+	if (unlikely(loc->translation && !domain_is_user(info->domain)))
+		return -EINVAL;
 	info->total = 0;
 	info->lo = UINT64_MAX;
 	info->hi = 0;

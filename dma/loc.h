@@ -65,6 +65,25 @@ static inline void cursor_advance(struct cursor *c, uint64_t n)
 		cursor_next(c);
 }
 
+/* Go on by @n bytes, at most .left. */
+static inline void cursor_skip(struct cursor *c, uint64_t n)
+{
+	uint64_t some;
+
+	for (; n; n -= some) {
+		some = n < c->len ? n : c->len;
+		cursor_advance(c, some);
+	}
+}
+
+/* Put the pieces from @c on into @iov, at most @n_max, and together at most
+ * @max bytes.  Returns how many, and their bytes in *@len. */
+uint32_t cursor_gather(const struct cursor *c, struct iovec *iov,
+		       uint32_t n_max, uint64_t max, uint64_t *len);
+
+/* The domain whose addresses @loc has. */
+struct weir_domain *loc_domain(const struct weir_loc *loc);
+
 /* Whether the first @n bytes of the two have a byte in common. */
 bool loc_overlap(const struct weir_loc *a, enum loc_side a_side,
 		 const struct weir_loc *b, enum loc_side b_side, uint64_t n);

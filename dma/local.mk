@@ -5,7 +5,9 @@ libweir_all_la_SOURCES += \
 	%D%/crc32c.c \
 	%D%/dma.c \
 	%D%/engine-cpu.c \
+	%D%/engine-domain.c \
 	%D%/engine-file.c \
+	%D%/engine-process.c \
 	%D%/job-internal.h \
 	%D%/job.c \
 	%D%/loc.c \

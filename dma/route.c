@@ -10,6 +10,8 @@
 const struct engine *const engines[] = {
 	&engine_cpu,
 	&engine_file,
+	&engine_process,
+	&engine_domain,
 	NULL,
 };
 

@@ -38,6 +38,8 @@ test_programs += \
 	%D%/test-export \
 	%D%/test-export-hostile \
 	%D%/test-exporter \
+	%D%/test-domain-job \
+	%D%/test-domain-user \
 	%D%/test-inventory \
 	%D%/test-job \
 	%D%/test-mmap \
@@ -46,6 +48,7 @@ test_programs += \
 	%D%/test-mmap-stop \
 	%D%/test-pipeline \
 	%D%/test-pool \
+	%D%/test-process \
 	%D%/test-segment \
 	%D%/test-segment-attach \
 	%D%/test-segment-flags \
@@ -133,6 +136,14 @@ endif
 %C%_test_exporter_SOURCES = %D%/test-exporter.c %D%/export-kit.h $(test_jobs)
 %C%_test_exporter_LDADD = $(test_internal)
 
+%C%_test_domain_job_SOURCES = %D%/test-domain-job.c $(test_jobs) \
+	%D%/store-kit.h
+%C%_test_domain_job_LDADD = $(test_internal)
+
+%C%_test_domain_user_SOURCES = %D%/test-domain-user.c $(test_jobs) \
+	%D%/store-kit.h
+%C%_test_domain_user_LDADD = $(test_internal)
+
 %C%_test_inventory_SOURCES = %D%/test-inventory.c $(test_jobs)
 %C%_test_inventory_LDADD = $(test_internal)
 
@@ -191,6 +202,9 @@ endif
 
 %C%_test_segment_phys_SOURCES = %D%/test-segment-phys.c $(test_segments)
 %C%_test_segment_phys_LDADD = $(test_internal)
+
+%C%_test_process_SOURCES = %D%/test-process.c $(test_jobs)
+%C%_test_process_LDADD = $(test_internal)
 
 %C%_test_reactor_SOURCES = %D%/test-reactor.c $(test_harness)
 %C%_test_reactor_LDADD = $(test_public)

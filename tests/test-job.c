@@ -154,9 +154,9 @@ static void what_makes_no_sense_is_refused_before_it_starts(void **state)
 	refused(&g, &j, -EINVAL);
 
 	weir_job_copy(&j.job, mem_at(&g, 0, 10), mem_at(&g, 100, 10));
-	j.job.src.reserved = 1;
+	j.job.src.translation = (void *)1;
 	refused(&g, &j, -EINVAL);
-	j.job.src.reserved = 0;
+	j.job.src.translation = NULL;
 	j.job.dst.reserved0 = 1;
 	refused(&g, &j, -EINVAL);
 

@@ -8,10 +8,12 @@
  * It has a fixed bound of jobs under way and a list of engines, from which each
  * job is given the first that can move between its two domains:
  *
- *	cpu    memory <-> memory, by the reactor's own thread in slices, so that
- *	       a large copy does not hold up the loop; by a worker from
- *	       .worker_min on
- *	file   memory <-> file, and file -> file inside the kernel
+ *	cpu      memory <-> memory, by the reactor's own thread in slices, so
+ *	         that a large copy does not hold up the loop; by a worker from
+ *	         .worker_min on
+ *	file     memory <-> file, and file -> file inside the kernel
+ *	process  memory <-> another process, by a worker
+ *	domain   memory <-> a user's domain, by its functions
  *
  *	           start()           stop()            drained
  *	STOPPED -----------> RUNNING --------> STOPPING -------> STOPPED
@@ -65,6 +67,8 @@ struct weir_dma_stats {
 	uint64_t file_jobs;
 	uint64_t worker_jobs;	/* Of cpu_jobs, those that a worker did. */
 	uint64_t fixed;		/* Transfers that used registered memory. */
+	uint64_t process_jobs;	/* Started, by engine. */
+	uint64_t domain_jobs;
 };
 
 /*

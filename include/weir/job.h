@@ -43,6 +43,7 @@ extern "C" {
 struct weir_buf;
 struct weir_dma;
 struct weir_domain;
+struct weir_translation;
 
 /*
  * Where bytes are: bufs, or addresses in a domain.
@@ -54,6 +55,9 @@ struct weir_domain;
  * Else .domain says whose addresses they are (NULL: this process's), and they
  * are .iov (iov_base is the address, in any domain) or, if .n_iov is 0, the
  * .len bytes at .addr.  iovecs are lent until the callback.
+ *
+ * .ctx and .translation go to the functions of a user's domain as they are, see
+ * <weir/domain-user.h>; for other domains .translation must be NULL.
  */
 struct weir_loc {
 	struct weir_buf *buf;
@@ -63,8 +67,8 @@ struct weir_loc {
 	const struct iovec *iov;
 	uint32_t n_iov;
 	uint32_t reserved0;
-	void *ctx;		/* For the domain, this time; see it. */
-	uint64_t reserved;
+	void *ctx;		/* For a user's domain, this time. */
+	const struct weir_translation *translation; /* For it too, if known. */
 };
 
 /* Pieces that each side of a job may have: bufs or iovecs. */
@@ -101,8 +105,7 @@ struct weir_job {
 
 	/* The library's. */
 	struct weir_op inner;
-	uint64_t words[34];
-	uint64_t reserved2[8];
+	uint64_t words[42];
 };
 
 /* The bufs @buf is the head of. */
@@ -224,12 +227,15 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_loc a,
  *
  * Completes with the bytes done (what weir_job_compare() says for a compare),
  * or a negative errno: -ENODATA if the source ended early, what the kernel said
- * of a file, -EXDEV or -EOPNOTSUPP if it refuses to copy between two files.
+ * of a file, -EXDEV or -EOPNOTSUPP if it refuses to copy between two files;
+ * -EFAULT at a page that another process has not, or may not write, -ESRCH if
+ * that process has ended; or what the function of a user's domain said.
  *
  * Returns 0, or
- *   -EINVAL      .kind or .flags make no sense; .reserved of a location is not
- *                0; a length of 0; an address of 0 in this process; source
- *                and destination overlap; pull from or push to this process;
+ *   -EINVAL      .kind or .flags make no sense; .reserved0 of a location is not
+ *                0, or its .translation not NULL and its domain not a user's;
+ *                a length of 0; an address of 0 in this process; source and
+ *                destination overlap; pull from or push to this process;
  *                not as aligned as an O_DIRECT file without .buffered_fd needs
  *                it; @job is under way or has no callback
  *   -EMSGSIZE    the destination has no room for the source, or (a compare, or
@@ -238,8 +244,8 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_loc a,
  *                WEIR_BUF_REFS_MAX references
  *   -ERANGE      a range wraps around, ends beyond INT64_MAX in a file, or a
  *                part of bufs is beyond their data
- *   -EACCES      the mmap or the file of the destination is not writable, or
- *                the file of the source not readable
+ *   -EACCES      the mmap, file or process of the destination is not
+ *                writable, or the file of the source not readable
  *   -EPERM       a buf is in the middle of a list
  *   -ESTALE      a buf is of an import that its exporter has revoked; a job
  *                that is under way then completes with -ESTALE

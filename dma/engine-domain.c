@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * The domain engine: to and from a user's domain, by the functions that it has.
+ * What it can do is what they can: nothing is bridged here.
+ *
+ * Where both sides are given by addresses the domain gets all of it at once,
+ * the caller's own pieces.  Bufs are handed over some at a time.
+ */
+
+#include <errno.h>
+
+#include "dma/job-internal.h"
+
+/* A function that moves, and whose it is. */
+struct mover {
+	struct weir_domain *domain;
+	weir_domain_move_fn *fn;
+};
+
+static bool is_user(const struct weir_domain *domain)
+{
+	return domain && domain_is_user(domain);
+}
+
+static bool is_memory(const struct weir_domain *domain)
+{
+	return domain && domain_is_memory(domain);
+}
+
+static weir_domain_move_fn *pull_of(struct domain_user *src, uint32_t kind)
+{
+	return kind == WEIR_JOB_COPY || kind == WEIR_JOB_PULL ? src->pull :
+								NULL;
+}
+
+static weir_domain_move_fn *push_of(struct domain_user *dst, uint32_t kind)
+{
+	if (kind != WEIR_JOB_COPY && kind != WEIR_JOB_PUSH)
+		return NULL;
+	return dst->push ? dst->push : dst->transfer;
+}
+
+/* Who does @kind from @src to @dst; .fn is NULL if nobody can. */
+static struct mover find(uint32_t kind, struct weir_domain *src,
+			 struct weir_domain *dst)
+{
+	struct mover m = { dst, NULL };
+
+	if (is_user(src) && is_memory(dst)) {
+		m.domain = src;
+		m.fn = pull_of(domain_to_user(src), kind);
+	} else if (!is_user(dst)) {
+		m.fn = NULL;
+	} else if (kind == WEIR_JOB_FILL) {
+		m.fn = domain_to_user(dst)->fill;
+	} else if (is_memory(src)) {
+		m.fn = push_of(domain_to_user(dst), kind);
+	} else if (is_user(src) && kind == WEIR_JOB_COPY) {
+		m.fn = domain_to_user(dst)->transfer;
+	}
+	return m;
+}
+
+static bool can(uint32_t kind, const struct weir_domain *src,
+		const struct weir_domain *dst)
+{
+	return find(kind, (struct weir_domain *)src,
+		    (struct weir_domain *)dst).fn != NULL;
+}
+
+/* All of @c's location, which is no buf. */
+static void whole(struct weir_domain_side *side, const struct cursor *c,
+		  struct iovec *one)
+{
+	const struct weir_loc *loc = c->loc;
+
+	side->iov = loc->n_iov ? loc->iov : one;
+	side->n_iov = loc->n_iov ? loc->n_iov : 1;
+	one->iov_base = (void *)(uintptr_t)c->addr;
+	one->iov_len = c->len;
+}
+
+/*
+ * What comes next of bufs: one piece of the side that has the longer one, and
+ * as much of the other.  Returns the bytes.
+ */
+static uint64_t next_pieces(struct job_priv *p)
+{
+	bool src_long = p->src.len >= p->dst.len;
+	struct weir_domain_side *one = src_long ? &p->move.src : &p->move.dst;
+	struct weir_domain_side *more = src_long ? &p->move.dst : &p->move.src;
+	const struct cursor *c = src_long ? &p->src : &p->dst;
+	const struct cursor *rest = src_long ? &p->dst : &p->src;
+	uint64_t n;
+
+	more->iov = p->move_iov + 1;
+	more->n_iov = cursor_gather(rest, p->move_iov + 1, JOB_MOVE_IOVS - 1,
+				    c->len, &n);
+	one->iov = p->move_iov;
+	one->n_iov = cursor_gather(c, p->move_iov, 1, n, &n);
+	return n;
+}
+
+/* A fill has a destination by address only: there are no bufs there. */
+static uint64_t set_pieces(struct job_priv *p)
+{
+	if (p->src.side && (p->src.loc->buf || p->dst.loc->buf))
+		return next_pieces(p);
+	whole(&p->move.dst, &p->dst, &p->move_iov[0]);
+	if (p->src.side)
+		whole(&p->move.src, &p->src, &p->move_iov[1]);
+	return p->total;
+}
+
+static void set_side(struct weir_domain_side *side, const struct weir_loc *loc)
+{
+	side->domain = loc_domain(loc);
+	side->ctx = loc->ctx;
+	side->translation = loc->translation;
+}
+
+static void step(struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+	struct weir_domain *src = p->src.side ? loc_domain(&job->src) : NULL;
+	struct mover m = find(job->kind, src, loc_domain(&job->dst));
+	struct domain_call call = {
+		.domain = m.domain,
+		.fn = m.fn,
+		.move = &p->move,
+	};
+	int err;
+
+	p->move = (struct weir_domain_move){ .size = sizeof(p->move) };
+	if (p->src.side)
+		set_side(&p->move.src, &job->src);
+	set_side(&p->move.dst, &job->dst);
+	p->move.pattern = job->kind == WEIR_JOB_FILL ? job->pattern : 0;
+	p->step = set_pieces(p);
+	call.total = p->step;
+	err = domain_move(job->op.reactor, &job->inner, &call);
+	if (err)
+		job_end(job, err);
+}
+
+static void step_done(struct weir_op *op, int64_t res)
+{
+	struct weir_job *job = weir_container_of(op, struct weir_job, inner);
+	struct job_priv *p = job_priv(job);
+	uint64_t n = op->detail.bytes;
+
+	p->done += n;
+	cursor_skip(&p->src, p->src.side ? n : 0);
+	cursor_skip(&p->dst, n);
+	job->op.detail.code = op->detail.code;
+	if (res < 0)
+		job_end(job, res);
+	else if (p->done == p->total)
+		job_end(job, 0);
+	else if (n < p->step)
+		job_end(job, job->flags & WEIR_JOB_SHORT_OK ? 0 : -ENODATA);
+	else if (op_cancel_wanted(&job->op))
+		job_end(job, -ECANCELED);
+	else
+		step(job);
+}
+
+static void start(struct weir_job *job)
+{
+	job_priv(job)->dma->stats.domain_jobs++;
+	weir_op_init(&job->inner, step_done);
+	step(job);
+}
+
+static void cancel(struct weir_job *job)
+{
+	weir_op_cancel(&job->inner);
+}
+
+const struct engine engine_domain = {
+	.name = "domain",
+	.can = can,
+	.start = start,
+	.cancel = cancel,
+};

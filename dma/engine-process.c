@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * The process engine: between this process and another, by process_vm_readv(2)
+ * and its sister, which copy inside the kernel and wait for pages; so a worker
+ * does it, in slices, between which a cancel works.
+ *
+ * The kernel goes by the process's number, which may be given to another when
+ * the process has ended and its parent has taken note of it.  As long as the
+ * pidfd does not say that it has ended, the number is its own.  It is asked
+ * before each slice, so that a stranger is not touched; and after it, so that
+ * what was read in the moment between is not taken for the process's.
+ */
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "dma/job-internal.h"
+
+#define PIECES 64			/* In a system call, of each side. */
+#define SLICE ((uint64_t)1 << 20)	/* 100 to 300 us. */
+
+static bool is_process(const struct weir_domain *domain)
+{
+	return domain && domain->kind == WEIR_DOMAIN_PROCESS;
+}
+
+static bool is_memory(const struct weir_domain *domain)
+{
+	return domain && domain_is_memory(domain);
+}
+
+static bool can(uint32_t kind, const struct weir_domain *src,
+		const struct weir_domain *dst)
+{
+	if (is_process(src) && is_memory(dst))
+		return kind == WEIR_JOB_COPY || kind == WEIR_JOB_PULL;
+	if (is_memory(src) && is_process(dst))
+		return kind == WEIR_JOB_COPY || kind == WEIR_JOB_PUSH;
+	return false;
+}
+
+/* Which way it goes, and with whom. */
+struct path {
+	long call;
+	struct cursor *here, *there;
+	const struct domain_process *process;
+};
+
+static struct path path_of(struct job_priv *p)
+{
+	struct weir_domain *src = loc_domain(p->src.loc);
+
+	if (is_process(src))
+		return (struct path){ SYS_process_vm_readv, &p->dst, &p->src,
+				      domain_to_process(src) };
+	return (struct path){ SYS_process_vm_writev, &p->src, &p->dst,
+			      domain_to_process(loc_domain(p->dst.loc)) };
+}
+
+/* As far as the shorter of the two goes.  Returns the bytes, or an errno. */
+static long copy(const struct path *path)
+{
+	struct iovec here[PIECES], there[PIECES];
+	uint64_t len;
+	uint32_t n_here = cursor_gather(path->here, here, PIECES, SLICE, &len);
+	uint32_t n_there = cursor_gather(path->there, there, PIECES, len, &len);
+	long n;
+
+	if (fault("process_vm_readv"))
+		return -ENOMEM;
+	n = syscall(path->call, path->process->pid, here, (long)n_here, there,
+		    (long)n_there, 0L);
+	return n < 0 ? -errno : n;
+}
+
+static int slice(struct job_priv *p, const struct path *path)
+{
+	long n;
+
+	if (!process_lives(path->process))
+		return -ESRCH;
+	n = copy(path);
+	if (!process_lives(path->process))
+		return -ESRCH;
+	if (n <= 0)
+		return n ? (int)n : -EFAULT;
+	p->done += (uint64_t)n;
+	cursor_skip(&p->src, (uint64_t)n);
+	cursor_skip(&p->dst, (uint64_t)n);
+	return 0;
+}
+
+/*
+ * On a worker.  Where a page is missing the kernel stops short before it, and
+ * says why when it is asked to go on from there: so .done is exact.
+ */
+static int64_t work(void *arg)
+{
+	struct weir_job *job = arg;
+	struct job_priv *p = job_priv(job);
+	struct path path = path_of(p);
+	int err = 0;
+
+	while (!err && p->done < p->total) {
+		if (atomic_load_explicit(&p->stop, memory_order_relaxed))
+			return -ECANCELED;
+		err = slice(p, &path);
+	}
+	return err;
+}
+
+static void start(struct weir_job *job)
+{
+	job_priv(job)->dma->stats.process_jobs++;
+	job_work(job, work);
+}
+
+const struct engine engine_process = {
+	.name = "process",
+	.can = can,
+	.start = start,
+	.cancel = job_work_cancel,
+};
