@@ -219,6 +219,13 @@ static void recv_done(struct weir_op *op, int64_t res)
 	count_end(t->storm);
 }
 
+/* At the end they have nobody to wait for, a full buffer or an empty one. */
+static void set_patience(struct storm *s, struct weir_op *op)
+{
+	weir_op_set_deadline(op, weir_reactor_now(s->r) +
+			     (100 + rnd(s, 1000)) * WEIR_USEC);
+}
+
 static void stream_send(struct stream *t)
 {
 	struct storm *s = t->storm;
@@ -228,6 +235,7 @@ static void stream_send(struct stream *t)
 	s->left--;
 	s->started++;
 	t->sending = true;
+	set_patience(s, &t->send);
 	t->asked = 1 + rnd(s, PIECE);
 	fill_pattern(t->out, t->asked, t->sent, 1);
 	STARTS(weir_send(s->r, &t->send, t->fd[0], t->out, t->asked, 0));
@@ -235,7 +243,6 @@ static void stream_send(struct stream *t)
 		weir_op_cancel(&t->send);
 }
 
-/* At the end a receiver has nobody to wait for: it gets a deadline. */
 static void stream_recv(struct stream *t)
 {
 	struct storm *s = t->storm;
@@ -245,8 +252,7 @@ static void stream_recv(struct stream *t)
 	s->left--;
 	s->started++;
 	t->receiving = true;
-	weir_op_set_deadline(&t->recv, weir_reactor_now(s->r) +
-			     (100 + rnd(s, 1000)) * WEIR_USEC);
+	set_patience(s, &t->recv);
 	STARTS(weir_recv(s->r, &t->recv, t->fd[1], t->in, 1 + rnd(s, PIECE),
 			 0));
 	if (!rnd(s, 6))
