@@ -24,6 +24,7 @@ weirinclude_HEADERS += \
 	%D%/weir/reactor.h \
 	%D%/weir/segment.h \
 	%D%/weir/socket.h \
+	%D%/weir/store.h \
 	%D%/weir/timer.h \
 	%D%/weir/uring.h \
 	%D%/weir/watch.h

@@ -44,6 +44,7 @@ struct weir_buf {
 	uint8_t state;		/* enum buf_state */
 	uint8_t writing;	/* In a head: a job fills the list. */
 	uint32_t readers;	/* In a head: jobs that read the list. */
+	uint32_t slab;		/* Of a pool's: which piece of its class. */
 	atomic_uint puts;	/* By other threads, not yet taken off refs. */
 	struct weir_buf *behind; /* The next that travels home. */
 	_Atomic(const char *) tag; /* Who has it, as told; NULL: untold. */

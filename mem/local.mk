@@ -43,6 +43,7 @@ libweir_all_la_SOURCES += \
 	%D%/mmap.c \
 	%D%/pages.c \
 	%D%/pages.h \
+	%D%/pool-info.c \
 	%D%/pool.c \
 	%D%/segment-dump.c \
 	%D%/segment-event.c \
@@ -55,6 +56,11 @@ libweir_all_la_SOURCES += \
 	%D%/segment-table.h \
 	%D%/segment-walk.c \
 	%D%/segment.c \
+	%D%/store-count.c \
+	%D%/store-internal.h \
+	%D%/store-move.c \
+	%D%/store-slab.c \
+	%D%/store.c \
 	%D%/tags.c \
 	%D%/tags.h
 

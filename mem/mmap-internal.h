@@ -226,6 +226,14 @@ int mmap_keys_drop(struct weir_mmap *mmap);
 int mmap_attach(struct weir_mmap *mmap, struct weir_reactor *r,
 		struct mmap_link *link, bool may_register);
 
+/*
+ * Register the memory of @link if that was not tried yet.  What mmap_attach()
+ * does with @may_register, for a link that another thread has attached.
+ *
+ * On the reactor's thread.
+ */
+void mmap_register(struct mmap_link *link);
+
 /* Undo it.  No bufs taken by this link are out. */
 void mmap_detach(struct mmap_link *link);
 

@@ -212,6 +212,16 @@ int mmap_attach(struct weir_mmap *mmap, struct weir_reactor *r,
 	return err;
 }
 
+void mmap_register(struct mmap_link *link)
+{
+	struct weir_mmap *mmap = link->use->mmap;
+
+	pthread_mutex_lock(&mmap->lock);
+	if (!link->use->tried)
+		use_register(link->use);
+	pthread_mutex_unlock(&mmap->lock);
+}
+
 void mmap_detach(struct mmap_link *link)
 {
 	struct mmap_use *use = link->use;

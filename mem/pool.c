@@ -4,48 +4,51 @@
 #endif
 
 /*
- * Pools: a stock of bufs, each with memory of its own, and those who wait.
+ * Pools: a reactor's cache of a store's buffers.
  *
- * Waiters exist only while nothing is free: a buffer that comes back is handed
- * over at once, not when the waiter's callback runs.  In between a newcomer
- * would find it free and overtake.
+ * A hit takes no lock and no locked instruction: it looks whether something is
+ * cached, and whether anybody waits.  All else is in store-move.c.
  */
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <weir/pool.h>
-
 #include "base/alloc.h"
 #include "base/opts.h"
 #include "base/why.h"
-#include "mem/buf-internal.h"
-#include "mem/pages.h"
+#include "mem/store-internal.h"
+#include "mem/tags.h"
 #include "reactor/op-inline.h"
 
 #define BUFS_DEFAULT 64
-#define BUFS_MAX (1u << 24)
 #define BUF_SIZE_DEFAULT ((size_t)64 << 10)
-#define ALIGN_DEFAULT ((size_t)4096)
-#define ALIGN_MAX ((size_t)1 << 30)
-#define PAGE ((size_t)4096)
+#define CACHE_DEFAULT 32
+#define KNOWN_FLAGS (WEIR_POOL_NO_REGISTER | WEIR_POOL_NO_HUGE | \
+		     WEIR_POOL_NO_CACHE)
 
-struct weir_pool {
-	struct buf_stock stock;
-	struct op_queue waiters;
-	uint64_t n_waiting;
-	uint32_t waiters_max;	/* 0: no limit. */
-	size_t buf_size;
-	uint64_t gets;
-	uint64_t empty;
-	struct mmap_link link;
-	struct weir_mmap *mmap;
-	bool own_mmap;
-	bool huge;
-	struct weir_buf *bufs;
-	struct reactor_obj obj;
-};
+/* With a store, all that describes buffers is the store's. */
+static int check_shared(const struct weir_pool_opts *opts)
+{
+	const struct weir_store *store = opts->store;
+	uint32_t i;
+
+	if (opts->bufs || opts->buf_size || opts->align || opts->mmap ||
+	    opts->flags & WEIR_POOL_NO_HUGE)
+		return why(-EINVAL, "weir_pool_create: .bufs, .buf_size, "
+			   ".align, .mmap and WEIR_POOL_NO_HUGE are the "
+			   "store's, if there is .store");
+	if (opts->flags & WEIR_POOL_NO_CACHE && opts->cache)
+		return why(-EINVAL, "weir_pool_create: .cache with "
+			   "WEIR_POOL_NO_CACHE");
+	for (i = 0; i < store->n_classes; i++)
+		if (opts->cache > store->classes[i].slabs[0].n)
+			return why(-EINVAL, "weir_pool_create: .cache of %u is "
+				   "more than the %u buffers of %zu bytes",
+				   opts->cache, store->classes[i].slabs[0].n,
+				   store->classes[i].buf_size);
+	return 0;
+}
 
 static int load_opts(struct weir_pool_opts *opts,
 		     const struct weir_pool_opts *user)
@@ -54,65 +57,29 @@ static int load_opts(struct weir_pool_opts *opts,
 
 	if (err)
 		return err;
+	if (opts->reserved || opts->reserved1)
+		return why(-E2BIG, "weir_pool_create: .reserved is unknown to "
+			   "this version");
+	if (opts->flags & ~KNOWN_FLAGS)
+		return why(-EINVAL, "weir_pool_create: unknown .flags %x",
+			   opts->flags);
+	if (opts->store)
+		return check_shared(opts);
+	if (opts->cache || opts->flags & WEIR_POOL_NO_CACHE)
+		return why(-EINVAL, "weir_pool_create: .cache is for a pool "
+			   "with .store; without, all is its own");
 	if (!opts->buf_size)
 		opts->buf_size = BUF_SIZE_DEFAULT;
 	if (!opts->align)
-		opts->align = ALIGN_DEFAULT;
+		opts->align = STORE_ALIGN_DEFAULT;
 	if (!opts->bufs && !opts->mmap)
 		opts->bufs = BUFS_DEFAULT;
-	if (opts->reserved)
-		return why(-E2BIG, "weir_pool_create: .reserved is unknown to "
-			   "this version");
-	if (opts->flags & ~(WEIR_POOL_NO_REGISTER | WEIR_POOL_NO_HUGE))
-		return why(-EINVAL, "weir_pool_create: unknown .flags %x",
-			   opts->flags);
-	if (opts->align & (opts->align - 1) || opts->align > ALIGN_MAX)
-		return why(-EINVAL, "weir_pool_create: .align %zu is no power "
-			   "of 2 up to 1 GiB", opts->align);
-	if (opts->bufs > BUFS_MAX || opts->buf_size > PTRDIFF_MAX / 2 ||
-	    (opts->bufs && opts->buf_size + opts->align >
-				   PTRDIFF_MAX / 2 / opts->bufs))
-		return why(-EINVAL, "weir_pool_create: %u buffers of %zu bytes "
-			   "are too much", opts->bufs, opts->buf_size);
-	return 0;
-}
-
-static size_t stride(const struct weir_pool_opts *opts)
-{
-	return (opts->buf_size + opts->align - 1) & ~(opts->align - 1);
-}
-
-static void free_pages(void *addr, size_t len, void *arg)
-{
-	(void)arg;
-	pages_free(addr, len);
-}
-
-/* An mmap over memory of the pool's own. */
-static int make_mmap(struct weir_pool *pool, const struct weir_pool_opts *opts)
-{
-	size_t align = opts->align < PAGE ? PAGE : opts->align;
-	size_t len = (stride(opts) * opts->bufs + PAGE - 1) & ~(PAGE - 1);
-	void *mem;
-	int err;
-
-	err = weir_mmap_create(&pool->mmap, NULL);
-	if (err)
-		return err;
-	pool->own_mmap = true;
-	pool->huge = !(opts->flags & WEIR_POOL_NO_HUGE);
-	mem = pages_alloc(len, align, &pool->huge);
-	if (!mem)
-		return why(-ENOMEM, "weir_pool_create: no %zu bytes of memory "
-			   "for %u buffers", len, opts->bufs);
-	weir_mmap_set_memrange(pool->mmap, mem, len);
-	weir_mmap_set_permissions(pool->mmap, WEIR_MMAP_WRITE);
-	weir_mmap_set_free_cb(pool->mmap, free_pages, NULL);
-	return weir_mmap_start(pool->mmap);
+	return store_check_sizes("weir_pool_create", opts->buf_size,
+				 opts->align, opts->bufs);
 }
 
 /* Check the mmap that was given in, and how many buffers it has room for. */
-static int take_mmap(struct weir_pool *pool, struct weir_pool_opts *opts)
+static int fit_mmap(const struct store_class *cls, struct weir_pool_opts *opts)
 {
 	struct weir_mmap *mmap = opts->mmap;
 	size_t skip = (size_t)-(uintptr_t)mmap->addr & (opts->align - 1);
@@ -124,222 +91,339 @@ static int take_mmap(struct weir_pool *pool, struct weir_pool_opts *opts)
 		return why(-EINVAL, "weir_pool_create: .mmap is not writable");
 	room = mmap->len > skip ? mmap->len - skip : 0;
 	if (room >= opts->buf_size)
-		fit = (room - opts->buf_size) / stride(opts) + 1;
+		fit = (room - opts->buf_size) / store_stride(cls) + 1;
 	if (!opts->bufs)
-		opts->bufs = fit > BUFS_MAX ? BUFS_MAX : (uint32_t)fit;
+		opts->bufs = fit > STORE_BUFS_MAX ? STORE_BUFS_MAX :
+						    (uint32_t)fit;
 	if (!fit || fit < opts->bufs)
 		return why(-ERANGE, "weir_pool_create: .mmap has room for %zu "
 			   "buffers of %zu bytes", fit, opts->buf_size);
-	pool->mmap = mmap;
 	return 0;
 }
 
-/* Serve the first who waits, or keep it. */
+/* A store of the pool's own. */
+static int make_store(struct weir_store **ret, struct weir_pool_opts *opts)
+{
+	struct weir_store *store = store_alloc(1, false);
+	struct store_class *cls;
+	int err = 0;
+
+	if (!store)
+		return why(-ENOMEM, "weir_pool_create: no memory");
+	if (opts->flags & WEIR_POOL_NO_HUGE)
+		store->flags = WEIR_STORE_NO_HUGE;
+	cls = store->classes;
+	cls->buf_size = opts->buf_size;
+	cls->align = opts->align;
+	if (opts->mmap)
+		err = fit_mmap(cls, opts);
+	if (!err)
+		err = store_add(cls, opts->bufs, opts->mmap,
+				"weir_pool_create");
+	if (err)
+		store_free(store);
+	else
+		*ret = store;
+	return err;
+}
+
+/* A buffer is back. */
 static void returned(struct buf_stock *stock, struct weir_buf *buf)
 {
-	struct weir_pool *pool = weir_container_of(stock, struct weir_pool,
-						   stock);
-	struct weir_op *op = op_queue_pop(&pool->waiters);
+	struct pool_class *pc = weir_container_of(stock, struct pool_class,
+						  stock);
 
-	if (!op) {
-		stock_push(stock, buf);
-		return;
+	stock_push(stock, buf);
+	if (unlikely(stock->n_free > pc->cache_max ||
+		     store_has_waiters(pc->cls)))
+		store_give(pc);
+}
+
+static void detach_slabs(struct weir_pool *pool)
+{
+	struct pool_class *pc = pool->classes;
+	uint32_t i, j;
+
+	for (i = 0; i < pool->n_classes; i++, pc++)
+		for (j = 0; j < STORE_SLABS_MAX && pc->links[j]; j++) {
+			mmap_detach(pc->links[j]);
+			free(pc->links[j]);
+			pc->links[j] = NULL;
+		}
+}
+
+static int attach_slab(struct pool_class *pc, uint32_t which)
+{
+	struct mmap_link *link = mem_calloc(1, sizeof(*link));
+	int err;
+
+	if (!link)
+		return why(-ENOMEM, "weir_pool_create: no memory");
+	link->is_pool = true;
+	err = mmap_attach(pc->cls->slabs[which].mmap, pc->pool->r, link,
+			  pc->pool->may_register);
+	if (err)
+		free(link);
+	else
+		pc->links[which] = link;
+	return err;
+}
+
+static int attach_slabs(struct weir_pool *pool)
+{
+	struct pool_class *pc = pool->classes;
+	uint32_t i, j;
+	int err = 0;
+
+	for (i = 0; i < pool->n_classes && !err; i++, pc++)
+		for (j = 0; j < pc->cls->n_slabs && !err; j++)
+			err = attach_slab(pc, j);
+	if (err)
+		detach_slabs(pool);
+	return err;
+}
+
+static void on_stop(struct reactor_obj *obj)
+{
+	store_stop_caching(weir_container_of(obj, struct weir_pool, obj));
+}
+
+static void on_start(struct reactor_obj *obj)
+{
+	store_start_caching(weir_container_of(obj, struct weir_pool, obj));
+}
+
+static struct weir_pool *pool_alloc(struct weir_reactor *r,
+				    struct weir_store *store,
+				    const struct weir_pool_opts *opts)
+{
+	uint32_t n = store->n_classes, i;
+	struct weir_pool *pool = mem_aligned(_Alignof(struct weir_pool),
+		sizeof(*pool) + n * sizeof(pool->classes[0]));
+	struct pool_class *pc;
+
+	if (!pool)
+		return NULL;
+	pool->r = r;
+	pool->store = store;
+	pool->may_register = !(opts->flags & WEIR_POOL_NO_REGISTER);
+	pool->waiters_max = opts->waiters_max;
+	pool->cache_max = !store->shared ? UINT64_MAX :
+			  opts->flags & WEIR_POOL_NO_CACHE ? 0 :
+			  opts->cache ? opts->cache : CACHE_DEFAULT;
+	pool->n_classes = n;
+	errand_init(&pool->errand, r, store_errand);
+	for (i = 0; i < n; i++) {
+		pc = &pool->classes[i];
+		stock_init(&pc->stock, r);
+		pc->stock.returned = returned;
+		pc->cls = &store->classes[i];
+		pc->pool = pool;
+		pc->cache_max = pool->cache_max;
 	}
-	pool->n_waiting--;
-	pool->gets++;
-	buf->data = buf->addr;
-	buf->data_len = 0;
-	buf_out(buf);
-	op->u.words[0] = (uintptr_t)buf;
-	op_complete(op, (int64_t)pool->buf_size);
+	return pool;
 }
 
-static void fill(struct weir_pool *pool, const struct weir_pool_opts *opts)
+/* Under the store's control lock: it does not grow meanwhile. */
+static int enter(struct weir_pool *pool)
 {
-	char *base = pool->mmap->addr;
-	uint32_t i = opts->bufs;
-	struct weir_buf *buf;
-
-	base += (size_t)-(uintptr_t)base & (opts->align - 1);
-	while (i--) {
-		buf = &pool->bufs[i];
-		buf->use = pool->link.use;
-		buf->addr = base + i * stride(opts);
-		buf->len = opts->buf_size;
-		buf->index = mmap_use_index(buf->use, buf->addr, buf->len);
-		stock_push(&pool->stock, buf);
-	}
-	pool->stock.total = pool->stock.n_free;
-}
-
-static void pool_free(struct weir_pool *pool)
-{
-	if (pool->link.use)
-		mmap_detach(&pool->link);
-	if (pool->own_mmap)
-		check(!weir_mmap_destroy(pool->mmap));
-	free(pool->bufs);
-	free(pool);
-}
-
-static int set_up(struct weir_pool *pool, struct weir_reactor *r,
-		  struct weir_pool_opts *opts)
-{
-	int err = opts->mmap ? take_mmap(pool, opts) : make_mmap(pool, opts);
+	int err = attach_slabs(pool);
 
 	if (err)
 		return err;
-	pool->bufs = stock_alloc_bufs(&pool->stock, opts->bufs);
-	if (!pool->bufs)
-		return why(-ENOMEM, "weir_pool_create: no memory for %u bufs",
-			   opts->bufs);
-	pool->link.is_pool = true;
-	err = mmap_attach(pool->mmap, r, &pool->link,
-			  !(opts->flags & WEIR_POOL_NO_REGISTER));
-	if (err)
+	err = reactor_attach(pool->r, &pool->obj, "pool");
+	if (err) {
+		detach_slabs(pool);
 		return err;
-	return reactor_attach(r, &pool->obj, "pool");
+	}
+	pool->obj.stop = on_stop;
+	pool->obj.start = on_start;
+	store_enter(pool);
+	if (!pool->store->shared)
+		check(store_refill(pool->classes, pool->classes->cls->n_free));
+	return 0;
 }
 
 int weir_pool_create(struct weir_pool **ret, struct weir_reactor *r,
 		     const struct weir_pool_opts *user)
 {
 	struct weir_pool_opts opts;
+	struct weir_store *store;
 	struct weir_pool *pool;
 	int err;
 
 	err = load_opts(&opts, user);
 	if (err)
 		return err;
-	pool = mem_calloc(1, sizeof(*pool));
-	if (!pool)
-		return why(-ENOMEM, "weir_pool_create: no memory");
-	err = set_up(pool, r, &opts);
-	if (err) {
-		pool_free(pool);
+	store = opts.store;
+	if (!store)
+		err = make_store(&store, &opts);
+	if (err)
 		return err;
+	pool = pool_alloc(r, store, &opts);
+	if (pool) {
+		pthread_mutex_lock(&store->control);
+		err = enter(pool);
+		pthread_mutex_unlock(&store->control);
+	} else {
+		err = why(-ENOMEM, "weir_pool_create: no memory");
 	}
-	stock_init(&pool->stock, r);
-	pool->stock.returned = returned;
-	pool->buf_size = opts.buf_size;
-	pool->waiters_max = opts.waiters_max;
-	op_queue_init(&pool->waiters);
-	fill(pool, &opts);
-	*ret = pool;
-	return 0;
+	if (!err) {
+		*ret = pool;
+		return 0;
+	}
+	free(pool);
+	if (!store->shared)
+		store_free(store);
+	return err;
+}
+
+static void bring_home(struct weir_pool *pool)
+{
+	uint32_t i;
+
+	for (i = 0; i < pool->n_classes; i++)
+		stock_bring_home(&pool->classes[i].stock);
+}
+
+static int refuse_busy(struct weir_pool *pool)
+{
+	struct weir_pool_stats st = { .size = sizeof(st) };
+	struct tags tags = { 0 };
+
+	pool_count_tags(pool, &tags);
+	weir_pool_stats(pool, &st);
+	return why(-EBUSY, "weir_pool_destroy: %llu buffers are out%s and %llu "
+		   "operations wait", (unsigned long long)st.out,
+		   tags_text(&tags),
+		   (unsigned long long)(st.waiting + st.in_transit));
 }
 
 int weir_pool_destroy(struct weir_pool *pool)
 {
-	unsigned long long out;
+	struct weir_store *store;
+	uint32_t i;
+	int err;
 
 	if (!pool)
 		return 0;
-	stock_bring_home(&pool->stock);
-	out = pool->stock.total - pool->stock.n_free;
-	if (out || pool->n_waiting)
-		return why(-EBUSY, "weir_pool_destroy: %llu buffers are out "
-			   "and %llu operations wait", out,
-			   (unsigned long long)pool->n_waiting);
-	stock_fini(&pool->stock);
+	reactor_check_thread(pool->r);
+	store = pool->store;
+	bring_home(pool);
+	pthread_mutex_lock(&store->control);
+	err = store_leave(pool);
+	if (!err) {
+		for (i = 0; i < pool->n_classes; i++)
+			stock_fini(&pool->classes[i].stock);
+		errand_finish(&pool->errand);
+		detach_slabs(pool);
+	}
+	pthread_mutex_unlock(&store->control);
+	if (err)
+		return refuse_busy(pool);
 	reactor_detach(&pool->obj);
-	pool_free(pool);
+	free(pool);
+	if (!store->shared)
+		store_free(store);
 	return 0;
 }
 
-static struct weir_buf *take(struct weir_pool *pool)
+static inline int get(struct weir_buf **ret, struct pool_class *pc)
 {
-	struct weir_buf *buf = stock_pop(&pool->stock);
+	struct weir_buf *buf;
 
-	buf->data = buf->addr;
-	buf->data_len = 0;
-	buf_out(buf);
-	pool->gets++;
-	return buf;
+	reactor_check_thread(pc->pool->r);
+	if (unlikely(!pc->stock.free || store_has_waiters(pc->cls)) &&
+	    !store_refill(pc, 1)) {
+		pc->empty++;
+		return -EAGAIN;
+	}
+	buf = stock_pop(&pc->stock);
+	pool_hand_out(pc, buf);
+	*ret = buf;
+	return 0;
+}
+
+/* The smallest class of at least @size bytes, or NULL. */
+static inline struct pool_class *fit(struct weir_pool *pool, size_t size)
+{
+	uint32_t i;
+
+	for (i = 0; i < pool->n_classes; i++)
+		if (pool->classes[i].cls->buf_size >= size)
+			return &pool->classes[i];
+	return NULL;
 }
 
 int weir_pool_get(struct weir_buf **ret, struct weir_pool *pool)
 {
-	reactor_check_thread(pool->stock.r);
-	if (unlikely(!pool->stock.free)) {
-		pool->empty++;
+	return get(ret, pool->classes);
+}
+
+int weir_pool_get_sized(struct weir_buf **ret, struct weir_pool *pool,
+			size_t size)
+{
+	struct pool_class *pc = fit(pool, size);
+
+	return pc ? get(ret, pc) : -EMSGSIZE;
+}
+
+int weir_pool_get_bulk(struct weir_buf **ret, struct weir_pool *pool,
+		       size_t size, uint32_t n)
+{
+	struct pool_class *pc = fit(pool, size);
+	uint32_t i;
+
+	reactor_check_thread(pool->r);
+	if (!pc)
+		return -EMSGSIZE;
+	if ((pc->stock.n_free < n || store_has_waiters(pc->cls)) &&
+	    !store_refill(pc, n)) {
+		pc->empty++;
 		return -EAGAIN;
 	}
-	*ret = take(pool);
+	for (i = 0; i < n; i++) {
+		ret[i] = stock_pop(&pc->stock);
+		pool_hand_out(pc, ret[i]);
+	}
 	return 0;
 }
-
-/* Its place in the queue says which pool it waits for. */
-static void wait_cancel(struct weir_op *op)
-{
-	struct weir_pool *pool = (struct weir_pool *)(uintptr_t)op->u.words[1];
-
-	op_queue_del(&pool->waiters, op);
-	pool->n_waiting--;
-	op_complete(op, -ECANCELED);
-}
-
-static const struct weir_op_class wait_class = {
-	.name = "pool wait",
-	.cancel = wait_cancel,
-};
 
 int weir_pool_wait(struct weir_pool *pool, struct weir_op *op)
 {
-	bool none = !pool->stock.free;
-	int err;
+	return store_wait(pool->classes, op);
+}
 
-	if (none && pool->waiters_max && pool->n_waiting >= pool->waiters_max)
-		return -EAGAIN;
-	err = op_begin(pool->stock.r, op, &wait_class);
-	if (err)
-		return err;
-	op->u.words[0] = 0;
-	op->u.words[1] = (uintptr_t)pool;
-	if (none) {
-		op_queue_push(&pool->waiters, op);
-		pool->n_waiting++;
-		return 0;
-	}
-	op->u.words[0] = (uintptr_t)take(pool);
-	op_complete(op, (int64_t)pool->buf_size);
-	return 0;
+int weir_pool_wait_sized(struct weir_pool *pool, struct weir_op *op,
+			 size_t size)
+{
+	struct pool_class *pc = fit(pool, size);
+
+	return pc ? store_wait(pc, op) : -EMSGSIZE;
 }
 
 struct weir_buf *weir_pool_taken(const struct weir_op *op)
 {
-	if (op->cls != &wait_class)
-		return NULL;
-	return (struct weir_buf *)(uintptr_t)op->u.words[0];
+	return store_taken(op);
 }
 
-struct weir_mmap *weir_pool_mmap(const struct weir_pool *pool)
+int weir_pool_grow(struct weir_pool *pool, uint32_t n)
 {
-	return pool->mmap;
-}
+	struct weir_store *store = pool->store;
+	struct store_class *cls = store->classes;
+	int err = 0;
 
-size_t weir_pool_buf_size(const struct weir_pool *pool)
-{
-	return pool->buf_size;
-}
-
-int weir_pool_stats(const struct weir_pool *pool, struct weir_pool_stats *ret)
-{
-	struct weir_pool_stats stats = {
-		.size = ret->size,
-		.total = pool->stock.total,
-		.free = pool->stock.n_free,
-		.out = pool->stock.total - pool->stock.n_free,
-		.waiting = pool->n_waiting,
-		.gets = pool->gets,
-		.empty = pool->empty,
-		.registered = pool->link.use->registered,
-		.huge = pool->huge,
-	};
-
-	if (ret->size < sizeof(ret->size))
-		return -EINVAL;
-	memcpy(ret, &stats, ret->size < sizeof(stats) ? ret->size :
-						       sizeof(stats));
-	return 0;
+	reactor_check_thread(pool->r);
+	if (store->shared || !cls->slabs[0].own_mmap)
+		return why(-EPERM, "weir_pool_grow: the buffers are not the "
+			   "pool's own; for a store see weir_store_grow()");
+	if (n > STORE_BUFS_MAX - cls->total)
+		return why(-EINVAL, "weir_pool_grow: %u buffers more would be "
+			   "more than %u", n, STORE_BUFS_MAX);
+	if (n)
+		err = store_add(cls, n, NULL, "weir_pool_grow");
+	if (!err && cls->n_free)
+		store_refill(pool->classes, pool->classes->stock.n_free +
+			     cls->n_free);
+	return err;
 }

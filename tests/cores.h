@@ -37,6 +37,7 @@ struct core {
 	uint32_t backend;
 	sem_t up;
 	sem_t done;
+	sem_t leave;
 	void (*fn)(struct core *core, void *arg);
 	void *arg;
 };
@@ -55,6 +56,9 @@ static void *core_main(void *arg)
 	MUST(!err);
 	sem_post(&core->up);
 	MUST(weir_reactor_run(core->r) == 0);
+	/* Who has woken us must be done with it. */
+	while (sem_wait(&core->leave))
+		;
 	MUST(weir_reactor_destroy(core->r) == 0);
 	return NULL;
 }
@@ -67,6 +71,7 @@ static inline void core_begin(struct core *core, void **state)
 	core->backend = backend_of(w);
 	sem_init(&core->up, 0, 0);
 	sem_init(&core->done, 0, 0);
+	sem_init(&core->leave, 0, 0);
 	assert_int_equal(pthread_create(&core->thread, NULL, core_main, core),
 			 0);
 	while (sem_wait(&core->up))
@@ -102,9 +107,11 @@ static inline void core_await_sleep(struct core *core)
 static inline void core_end(struct core *core)
 {
 	weir_reactor_stop(core->r);
+	sem_post(&core->leave);
 	pthread_join(core->thread, NULL);
 	sem_destroy(&core->up);
 	sem_destroy(&core->done);
+	sem_destroy(&core->leave);
 }
 
 #endif /* TESTS_CORES_H */

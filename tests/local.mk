@@ -70,6 +70,7 @@ test_programs += \
 	%D%/test-timer \
 	%D%/test-reactor \
 	%D%/test-op \
+	%D%/test-store \
 	%D%/test-storm \
 	%D%/test-uring \
 	%D%/test-wheel
@@ -241,6 +242,9 @@ endif
 
 %C%_test_op_SOURCES = %D%/test-op.c $(test_harness) $(test_op_kinds)
 %C%_test_op_LDADD = $(test_public)
+
+%C%_test_store_SOURCES = %D%/test-store.c %D%/cores.h $(test_jobs)
+%C%_test_store_LDADD = $(test_internal)
 
 %C%_test_storm_SOURCES = %D%/test-storm.c $(test_harness)
 %C%_test_storm_LDADD = $(test_public)

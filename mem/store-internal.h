@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_MEM_STORE_INTERNAL_H
+#define WEIR_MEM_STORE_INTERNAL_H
+
+/*
+ * Stores and pools: who has which buffer.
+ *
+ *	store_class --free--> bufs        pool_class --stock.free--> bufs
+ *	  |   waiters of all pools          one per class and pool: its cache
+ *	  slabs: memory, bufs               links: registration, by slab
+ *
+ *	store.c        create, grow, destroy; numbers
+ *	store-slab.c   the memory
+ *	store-move.c   between store, caches and waiters, under the lock
+ *	store-count.c  a count of it all
+ *	pool.c         the caches, and what users call
+ *	pool-info.c    what is where, who has it
+ *
+ * A buffer is in the store, or a pool's, which then counts it as .owned until
+ * it has given it back: in the cache, out, or in transit to a waiter.  Only
+ * transfers change .owned, and they are made under the store's lock; so what
+ * the pools own and what is free always adds up there.
+ *
+ * The rules that keep a waiter from being forgotten:
+ *
+ *  1. While a class has waiters, nothing of it is free in the store.
+ *  2. Who makes the first waiter of a class sends an errand to all other pools
+ *     that own any of it.  The errand gives what is cached to the waiters.
+ *  3. A pool that sees n_waiting > 0 in a get or put goes by the lock.  It may
+ *     see an old 0 until its errand has run, and not after: what it puts into
+ *     its cache before is given by the errand, and what comes after is seen.
+ *
+ * A pool without a store has one of its own that nobody else knows; its lock is
+ * not taken, its cache has no bound, and it is never recalled.
+ */
+
+#include <weir/pool.h>
+#include <weir/store.h>
+
+#include "mem/buf-internal.h"
+
+#define STORE_CLASSES_MAX 64
+#define STORE_SLABS_MAX 64	/* In a class: the first, and growth. */
+#define STORE_BUFS_MAX (1u << 24)
+#define STORE_ALIGN_DEFAULT ((size_t)4096)
+#define STORE_ALIGN_MAX ((size_t)1 << 30)
+
+struct store_slab {
+	struct weir_mmap *mmap;
+	bool own_mmap;
+	size_t page_size;
+	bool transparent;	/* The kernel may make huge pages of them. */
+	int node_err;		/* Why it is not on the node that was wanted. */
+	struct weir_buf *bufs;
+	uint32_t n;
+};
+
+struct store_class {
+	/* Looked at in every get and put; written under the lock. */
+	atomic_uint n_waiting __attribute__((aligned(64)));
+
+	/* What does not change. */
+	struct weir_store *store __attribute__((aligned(64)));
+	size_t buf_size;
+	size_t align;
+
+	/* Under the lock. */
+	struct weir_buf *free;
+	uint64_t n_free;
+	uint64_t total;
+	struct weir_op *first;		/* Who waits, by next and pprev. */
+	struct weir_op **last;
+	uint64_t recalls;
+	uint32_t n_slabs;
+	struct store_slab slabs[STORE_SLABS_MAX];
+};
+
+struct weir_store {
+	pthread_mutex_t lock;		/* Short: transfers, the list of pools. */
+	pthread_mutex_t control;	/* Long: pools come and go, growth. */
+	bool shared;			/* Else it is one pool's own. */
+	uint32_t flags;			/* WEIR_STORE_ */
+	uint32_t numa_node;
+	uint32_t n_classes;
+	struct weir_pool *pools;
+	struct weir_op *counts;		/* Under way; by next and pprev. */
+	uint64_t count_seq;		/* The last that was begun. */
+	struct store_class classes[];	/* From small to large. */
+};
+
+struct pool_class {
+	struct buf_stock stock;		/* The cache. */
+	struct store_class *cls;
+	struct weir_pool *pool;
+	uint64_t cache_max;		/* More of it than this goes back. */
+	uint64_t gets;
+	uint64_t empty;
+	uint64_t refills;
+	uint64_t flushes;
+	uint32_t n_seen;		/* Slabs that were registered, or not. */
+
+	/* Under the store's lock. */
+	uint64_t owned;
+	uint64_t transit;		/* Given to waiters, not here yet. */
+	uint64_t waiting;
+	uint64_t seen_cached;		/* When a count came by. */
+	struct mmap_link *links[STORE_SLABS_MAX];
+};
+
+struct weir_pool {
+	struct weir_reactor *r;
+	struct weir_store *store;
+	bool may_register;
+	uint32_t waiters_max;		/* 0: no limit. */
+	uint64_t cache_max;
+	struct errand errand;
+	uint64_t counted;		/* Under the lock: up to this count. */
+	struct weir_pool *next;		/* Of the store. */
+	struct weir_pool **pprev;
+	struct reactor_obj obj;
+	uint32_t n_classes;
+	struct pool_class classes[];
+};
+
+static inline void store_lock(struct weir_store *store)
+{
+	if (store->shared)
+		pthread_mutex_lock(&store->lock);
+}
+
+static inline void store_unlock(struct weir_store *store)
+{
+	if (store->shared)
+		pthread_mutex_unlock(&store->lock);
+}
+
+static inline bool store_has_waiters(const struct store_class *cls)
+{
+	return atomic_load_explicit(&cls->n_waiting, memory_order_relaxed);
+}
+
+/* store.c */
+
+/* A store without memory; of a pool's own unless @shared. */
+struct weir_store *store_alloc(uint32_t n_classes, bool shared);
+void store_free(struct weir_store *store);
+
+/* The first class of at least @size bytes, or of just that many; or NULL. */
+struct store_class *store_fit(struct weir_store *store, size_t size);
+struct store_class *store_find(struct weir_store *store, size_t buf_size);
+
+/*
+ * Add @n bufs to @cls: in @mmap, or, if that is NULL, in memory of their own.
+ * Attaches the pools there are.  Returns 0, -ENOSPC, -ENOMEM or what starting
+ * an mmap does; leaves a sentence that begins with @call.
+ */
+int store_add(struct store_class *cls, uint32_t n, struct weir_mmap *mmap,
+	      const char *call);
+
+/* Why @n bufs of @size bytes cannot be, or 0. */
+int store_check_sizes(const char *call, size_t size, size_t align, uint32_t n);
+
+/* store-slab.c */
+int slab_make(struct store_slab *slab, const struct store_class *cls,
+	      uint32_t n, struct weir_mmap *mmap, const char *call);
+void slab_free(struct store_slab *slab);
+
+static inline size_t store_stride(const struct store_class *cls)
+{
+	return (cls->buf_size + cls->align - 1) & ~(cls->align - 1);
+}
+
+/* store-move.c: all on the pool's thread, but for store_take_in(). */
+
+/* Put @pool on its store's list.  Its links are there. */
+void store_enter(struct weir_pool *pool);
+
+/* Take it off, with all it has.  Returns 0, or -EBUSY if bufs are out or
+ * operations wait. */
+int store_leave(struct weir_pool *pool);
+
+/* Under the lock, any thread: the bufs of @slab are new. */
+void store_take_in(struct store_class *cls, uint32_t slab);
+
+/* Have @n bufs in the cache: false if there are not so many, or others were
+ * here before; then the cache is as it was, or smaller. */
+bool store_refill(struct pool_class *pc, uint64_t n);
+
+/* The cache is too large, or somebody waits: give. */
+void store_give(struct pool_class *pc);
+
+/* Wait: 0, with the operation begun and in the queue, or served at once; or
+ * -EAGAIN at the pool's bound. */
+int store_wait(struct pool_class *pc, struct weir_op *op);
+
+/* The pool's errand: what others want of it. */
+void store_errand(struct errand *errand);
+
+/* The cache goes back to the store, now and from now on; or no longer. */
+void store_stop_caching(struct weir_pool *pool);
+void store_start_caching(struct weir_pool *pool);
+
+/* The buffer that a wait has brought, or NULL. */
+struct weir_buf *store_taken(const struct weir_op *op);
+
+/* store-count.c: under the lock. */
+
+/* @pool's errand: note what it has, for the counts under way. */
+void store_visit(struct weir_pool *pool);
+
+/* End the counts that wait for nobody any more; @r: whose thread this is. */
+void store_settle_counts(struct weir_store *store, struct weir_reactor *r);
+
+/* pool-info.c: who has what is out. */
+struct tags;
+void pool_count_tags(const struct weir_pool *pool, struct tags *tags);
+
+/* pool.c: buf_out() for a pool's buf that is not in the cache. */
+static inline void pool_hand_out(struct pool_class *pc, struct weir_buf *buf)
+{
+	buf->data = buf->addr;
+	buf->data_len = 0;
+	buf_out(buf);
+	pc->gets++;
+}
+
+#endif /* WEIR_MEM_STORE_INTERNAL_H */

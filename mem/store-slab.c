@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+/*
+ * The memory of stores: one mmap per class and growth step, in the largest
+ * pages and on the node that were asked for, as far as the system has them.
+ */
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/why.h"
+#include "mem/pages.h"
+#include "mem/store-internal.h"
+
+#define PAGE ((size_t)4096)
+
+/* From <linux/mman.h> and <linux/mempolicy.h>, which are not always there. */
+#define HUGE_SHIFT 26
+#define POLICY_BIND 2
+#define POLICY_MOVE 2
+
+/* Pages that were reserved, of 2^@shift bytes; the kernel faults them in, or
+ * says now that there are not enough. */
+static void *reserved_pages(size_t len, unsigned int shift)
+{
+	void *p;
+
+	if (fault("hugetlb"))
+		return NULL;
+	p = mmap(NULL, len, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_POPULATE |
+			 (int)(shift << HUGE_SHIFT), -1, 0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void *alloc(const struct store_class *cls, size_t *len,
+		   struct store_slab *slab)
+{
+	uint32_t flags = cls->store->flags;
+	size_t align = cls->align < PAGE ? PAGE : cls->align;
+	bool huge = !(flags & WEIR_STORE_NO_HUGE);
+	unsigned int shift = flags & WEIR_STORE_HUGE_1G ? 30 :
+			     flags & WEIR_STORE_HUGE_2M ? 21 : 0;
+	size_t page = (size_t)1 << shift;
+	size_t round = (*len + page - 1) & ~(page - 1);
+	void *p;
+
+	if (shift && align <= page) {
+		p = reserved_pages(round, shift);
+		if (p) {
+			*len = round;
+			slab->page_size = page;
+			return p;
+		}
+	}
+	p = pages_alloc(*len, align, &huge);
+	slab->transparent = huge;
+	return p;
+}
+
+/* After the pages were touched, so they move; it is their first use. */
+static int bind_to_node(void *p, size_t len, uint32_t node)
+{
+	unsigned long mask[16] = { 0 };
+	const uint32_t bits = 8 * sizeof(mask[0]);
+
+	if (node >= bits * 16)
+		return -EINVAL;
+	mask[node / bits] = 1ul << node % bits;
+	if (fault("mbind"))
+		return -EPERM;
+#ifdef SYS_mbind
+	return syscall(SYS_mbind, p, len, POLICY_BIND, mask, bits * 16 + 1,
+		       POLICY_MOVE) ? -errno : 0;
+#else
+	(void)p, (void)len;
+	return -ENOSYS;
+#endif
+}
+
+static void free_pages(void *addr, size_t len, void *arg)
+{
+	(void)arg;
+	pages_free(addr, len);
+}
+
+static int make_mmap(struct store_slab *slab, const struct store_class *cls,
+		     uint32_t n, const char *call)
+{
+	size_t len = (store_stride(cls) * n + PAGE - 1) & ~(PAGE - 1);
+	void *mem;
+	int err;
+
+	err = weir_mmap_create(&slab->mmap, NULL);
+	if (err)
+		return err;
+	slab->own_mmap = true;
+	mem = alloc(cls, &len, slab);
+	if (!mem)
+		return why(-ENOMEM, "%s: no %zu bytes of memory for %u buffers",
+			   call, len, n);
+	if (cls->store->flags & WEIR_STORE_NUMA)
+		slab->node_err = bind_to_node(mem, len, cls->store->numa_node);
+	weir_mmap_set_memrange(slab->mmap, mem, len);
+	weir_mmap_set_permissions(slab->mmap, WEIR_MMAP_WRITE);
+	weir_mmap_set_free_cb(slab->mmap, free_pages, NULL);
+	err = weir_mmap_start(slab->mmap);
+	if (err)
+		pages_free(mem, len);
+	return err;
+}
+
+static void fill(struct store_slab *slab, const struct store_class *cls)
+{
+	char *base = slab->mmap->addr;
+	uint32_t i;
+
+	base += (size_t)-(uintptr_t)base & (cls->align - 1);
+	for (i = 0; i < slab->n; i++) {
+		slab->bufs[i].addr = base + i * store_stride(cls);
+		slab->bufs[i].len = cls->buf_size;
+	}
+}
+
+int slab_make(struct store_slab *slab, const struct store_class *cls,
+	      uint32_t n, struct weir_mmap *mmap, const char *call)
+{
+	int err = 0;
+
+	*slab = (struct store_slab){ .mmap = mmap, .n = n, .page_size = PAGE };
+	if (!mmap)
+		err = make_mmap(slab, cls, n, call);
+	if (!err) {
+		slab->bufs = stock_alloc_bufs(NULL, n);
+		if (!slab->bufs)
+			err = why(-ENOMEM, "%s: no memory for %u bufs", call,
+				  n);
+	}
+	if (err) {
+		slab_free(slab);
+		return err;
+	}
+	fill(slab, cls);
+	return 0;
+}
+
+void slab_free(struct store_slab *slab)
+{
+	if (slab->own_mmap)
+		check(!weir_mmap_destroy(slab->mmap));
+	free(slab->bufs);
+}
