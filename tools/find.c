@@ -21,8 +21,10 @@ const struct domain_kind domain_kinds[] = {
 	  "allow process_vm_readv(2) in the seccomp filter" },
 	{ WEIR_DOMAIN_REMOTE, "remote", "memory of a peer, by RDMA",
 	  "a later version of weir" },
-	{ WEIR_DOMAIN_DEVICE, "device", "offsets in device memory", "" },
-	{ WEIR_DOMAIN_DMABUF, "dmabuf", "offsets in a dma-buf", "" },
+	{ WEIR_DOMAIN_DEVICE, "device", "offsets in device memory",
+	  "an RDMA card with memory that can be allocated" },
+	{ WEIR_DOMAIN_DMABUF, "dmabuf", "offsets in a dma-buf",
+	  "an RDMA card that registers dma-bufs" },
 };
 const size_t n_domain_kinds = N_OF(domain_kinds);
 
