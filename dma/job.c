@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "dma/job-internal.h"
+#include "mem/buf-internal.h"
 #include "reactor/io.h"
 
 /* What the sides of a job are, by its kind and flags. */
@@ -66,6 +67,14 @@ static bool same_space(const struct weir_domain *a, const struct weir_domain *b)
 	return a == b || (domain_is_memory(a) && domain_is_memory(b));
 }
 
+/* Addresses that are offsets in an mmap mean nothing in another. */
+static bool other_mmaps(const struct weir_job *job, const struct shape *s)
+{
+	return !domain_is_memory(s->src.domain) && job->src.buf &&
+	       job->dst.buf &&
+	       job->src.buf->use->mmap != job->dst.buf->use->mmap;
+}
+
 static bool overlaps(const struct weir_job *job, const struct shape *s)
 {
 	if (!s->src_side || !s->dst_side || s->dst_side == LOC_SRC)
@@ -73,7 +82,8 @@ static bool overlaps(const struct weir_job *job, const struct shape *s)
 	if (job->src.buf && job->src.buf == job->dst.buf)
 		return true;
 	if (!same_space(s->src.domain, s->dst.domain) ||
-	    s->src.lo >= s->dst.hi || s->dst.lo >= s->src.hi)
+	    s->src.lo >= s->dst.hi || s->dst.lo >= s->src.hi ||
+	    other_mmaps(job, s))
 		return false;
 	return loc_overlap(&job->src, s->src_side, &job->dst, s->dst_side,
 			   s->total);

@@ -128,6 +128,12 @@ static void widen(struct loc_info *info, uint64_t addr, uint64_t len)
 	info->total += len;
 }
 
+/* Whether one engine does both: a list may span mmaps, but not worlds. */
+static bool is_like(const struct weir_domain *a, const struct weir_domain *b)
+{
+	return a == b || (domain_is_memory(a) && domain_is_memory(b));
+}
+
 static int check_bufs(const struct weir_loc *loc, enum loc_side side,
 		      const struct weir_reactor *r, struct loc_info *info)
 {
@@ -145,6 +151,8 @@ static int check_bufs(const struct weir_loc *loc, enum loc_side side,
 		err = check_buf(buf, side, home);
 		if (err)
 			return err;
+		if (unlikely(!is_like(buf->use->mmap->domain, info->domain)))
+			return -EXDEV;
 		if (n++ == WEIR_JOB_PIECES_MAX)
 			return -EMSGSIZE;
 		buf_piece(buf, side, &addr, &len);

@@ -43,6 +43,7 @@ test_programs += \
 	%D%/test-inventory \
 	%D%/test-job \
 	%D%/test-mmap \
+	%D%/test-mmap-job \
 	%D%/test-mmap-range \
 	%D%/test-mmap-register \
 	%D%/test-mmap-stop \
@@ -164,6 +165,9 @@ endif
 
 %C%_test_mmap_SOURCES = %D%/test-mmap.c %D%/peer-kit.h $(test_jobs)
 %C%_test_mmap_LDADD = $(test_internal)
+
+%C%_test_mmap_job_SOURCES = %D%/test-mmap-job.c $(test_jobs)
+%C%_test_mmap_job_LDADD = $(test_internal)
 
 %C%_test_mmap_range_SOURCES = %D%/test-mmap-range.c $(test_jobs)
 %C%_test_mmap_range_LDADD = $(test_internal)
