@@ -123,7 +123,7 @@ static void set_side(struct weir_domain_side *side, const struct weir_loc *loc)
 	side->translation = loc->translation;
 }
 
-static void step(struct weir_job *job)
+static int step(struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
 	struct weir_domain *src = p->src.side ? loc_domain(&job->src) : NULL;
@@ -133,7 +133,6 @@ static void step(struct weir_job *job)
 		.fn = m.fn,
 		.move = &p->move,
 	};
-	int err;
 
 	p->move = (struct weir_domain_move){ .size = sizeof(p->move) };
 	if (p->src.side)
@@ -142,9 +141,7 @@ static void step(struct weir_job *job)
 	p->move.pattern = job->kind == WEIR_JOB_FILL ? job->pattern : 0;
 	p->step = set_pieces(p);
 	call.total = p->step;
-	err = domain_move(job->op.reactor, &job->inner, &call);
-	if (err)
-		job_end(job, err);
+	return domain_move(job->op.reactor, &job->inner, &call);
 }
 
 static void step_done(struct weir_op *op, int64_t res)
@@ -152,28 +149,36 @@ static void step_done(struct weir_op *op, int64_t res)
 	struct weir_job *job = weir_container_of(op, struct weir_job, inner);
 	struct job_priv *p = job_priv(job);
 	uint64_t n = op->detail.bytes;
+	int err;
 
 	p->done += n;
 	cursor_skip(&p->src, p->src.side ? n : 0);
 	cursor_skip(&p->dst, n);
 	job->op.detail.code = op->detail.code;
-	if (res < 0)
+	if (res < 0) {
 		job_end(job, res);
-	else if (p->done == p->total)
+	} else if (p->done == p->total) {
 		job_end(job, 0);
-	else if (n < p->step)
+	} else if (n < p->step) {
 		job_end(job, job->flags & WEIR_JOB_SHORT_OK ? 0 : -ENODATA);
-	else if (op_cancel_wanted(&job->op))
+	} else if (op_cancel_wanted(&job->op)) {
 		job_end(job, -ECANCELED);
-	else
-		step(job);
+	} else {
+		err = step(job);
+		if (err)
+			job_end(job, err);
+	}
 }
 
-static void start(struct weir_job *job)
+/* What the domain refuses now has not begun, as if it were called directly. */
+static int try(struct weir_job *job)
 {
-	job_priv(job)->dma->stats.domain_jobs++;
+	int err;
+
 	weir_op_init(&job->inner, step_done);
-	step(job);
+	err = step(job);
+	job_priv(job)->dma->stats.domain_jobs += !err;
+	return err;
 }
 
 static void cancel(struct weir_job *job)
@@ -184,6 +189,6 @@ static void cancel(struct weir_job *job)
 const struct engine engine_domain = {
 	.name = "domain",
 	.can = can,
-	.start = start,
+	.try = try,
 	.cancel = cancel,
 };

@@ -80,6 +80,10 @@ struct engine {
 	 * job_end(), now or later, exactly once. */
 	void (*start)(struct weir_job *job);
 
+	/* Instead of start(), for an engine that asks others: 0, or the errno
+	 * with which the start is refused; then it has not called job_end(). */
+	int (*try)(struct weir_job *job);
+
 	/* It should end early; it has not called job_end() yet. */
 	void (*cancel)(struct weir_job *job);
 };

@@ -164,6 +164,48 @@ static void enlist(struct weir_dma *dma, struct weir_job *job)
 	dma->stats.started++;
 }
 
+static void delist(struct weir_dma *dma, struct job_priv *p)
+{
+	*p->pprev = p->next;
+	if (p->next)
+		job_priv(p->next)->pprev = p->pprev;
+	dma->n_jobs--;
+}
+
+static void let_go(struct weir_dma *dma, struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+
+	if (p->src.side)
+		loc_release(&job->src, p->src.side, dma->r);
+	if (p->dst.side)
+		loc_release(&job->dst, p->dst.side, dma->r);
+}
+
+/* The engine does not want it: it has never begun. */
+static void take_back(struct weir_dma *dma, struct weir_job *job)
+{
+	let_go(dma, job);
+	delist(dma, job_priv(job));
+	dma->stats.started--;
+	op_abandon(&job->op);
+}
+
+static int begin(struct weir_dma *dma, struct weir_job *job,
+		 const struct engine *engine)
+{
+	int err;
+
+	if (likely(!engine->try)) {
+		engine->start(job);
+		return 0;
+	}
+	err = engine->try(job);
+	if (err)
+		take_back(dma, job);
+	return err;
+}
+
 int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
@@ -197,8 +239,7 @@ int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 		loc_hold(&job->dst, s.dst_side, dma->r);
 		cursor_init(&p->dst, &job->dst, s.dst_side, s.total);
 	}
-	s.engine->start(job);
-	return 0;
+	return begin(dma, job, s.engine);
 }
 
 static void count(struct weir_dma *dma, const struct job_priv *p, int64_t res)
@@ -226,18 +267,11 @@ void job_end(struct weir_job *job, int64_t res)
 			loc_commit(&job->dst, p->dst.side, p->done);
 		job->crc = p->crc;
 	}
-	if (p->src.side)
-		loc_release(&job->src, p->src.side, dma->r);
-	if (p->dst.side)
-		loc_release(&job->dst, p->dst.side, dma->r);
+	let_go(dma, job);
 	job->op.detail.bytes = p->done;
 	job->op.detail.segment = p->src.side ? p->src.index : p->dst.index;
 	count(dma, p, res);
-
-	*p->pprev = p->next;
-	if (p->next)
-		job_priv(p->next)->pprev = p->pprev;
-	dma->n_jobs--;
+	delist(dma, p);
 	op_complete(&job->op, res);
 	if (unlikely(dma->stop_op))
 		dma_left(dma);

@@ -255,6 +255,7 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_loc a,
  *   -EBADFD      @dma is not started
  *   -EAGAIN      .jobs_max jobs, or .ops_max operations, are under way
  *   -ESHUTDOWN   the reactor is stopping
+ *   other errnos  what the function of a user's domain said
  *
  * Call on @dma's reactor.  Never blocks, never allocates.
  */
