@@ -40,4 +40,5 @@ clean-local:
 EXTRA_DIST += \
 	%D%/bench.txt \
 	%D%/check-long.txt \
+	%D%/tutorial-domain.md \
 	build-aux/man3.awk

@@ -3,11 +3,13 @@ noinst_PROGRAMS += \
 	%D%/01-operation \
 	%D%/02-timer \
 	%D%/03-echo-server \
+	%D%/12-user-domain \
 	%D%/hello
 
 %C%_01_operation_LDADD = libweir.la
 %C%_02_timer_LDADD = libweir.la
 %C%_03_echo_server_LDADD = libweir.la
+%C%_12_user_domain_LDADD = libweir.la
 %C%_hello_LDADD = libweir.la
 
 # Other loops with a reactor inside, and the other way round.
