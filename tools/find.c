@@ -9,7 +9,10 @@
 #include <string.h>
 
 #include <weir/domain.h>
+#include <weir/export.h>
 #include <weir/job.h>
+#include <weir/mmap.h>
+#include <weir/segment.h>
 
 #include "info.h"
 
@@ -174,8 +177,39 @@ static void find_devices(struct info *info)
 	weir_device_list_free(list);
 }
 
+static int export_with_key(struct weir_mmap *mmap)
+{
+	static const char key[32] = "to see whether there are any";
+	struct weir_export_opts opts = {
+		.size = sizeof(opts), .key = key, .key_len = sizeof(key),
+	};
+	struct weir_export_desc desc = { .size = sizeof(desc) };
+
+	if (weir_mmap_alloc(mmap, 4096, WEIR_MMAP_ALLOC_MEMFD) ||
+	    weir_mmap_set_permissions(mmap, WEIR_MMAP_PEER_READ) ||
+	    weir_mmap_start(mmap))
+		return -1;
+	return weir_mmap_export(mmap, &opts, &desc);
+}
+
+static void find_keys(struct info *info)
+{
+	struct weir_mmap *mmap;
+
+	if (weir_mmap_create(&mmap, NULL)) {
+		info->no_memory = true;
+		return;
+	}
+	info->keys = !export_with_key(mmap);
+	if (!info->keys)
+		keep_why(info->keys_why, sizeof(info->keys_why));
+	weir_mmap_destroy(mmap);
+}
+
 void find_weir(struct info *info)
 {
+	find_keys(info);
+	info->phys = !weir_segment_phys_allowed();
 	find_backends(info);
 	find_devices(info);
 }

@@ -168,6 +168,8 @@ static void put_limits(struct json *j, const struct info *info)
 	known(j, "io_uring_disabled", info->uring_disabled);
 	json_bool(j, "memfd", info->memfd);
 	json_bool(j, "udmabuf", info->udmabuf);
+	json_bool(j, "keyed_exports", info->keys);
+	json_bool(j, "physical_addresses", info->phys);
 	json_close(j, '}');
 }
 

@@ -236,9 +236,11 @@ static void show_sharing(const struct info *info)
 	if (info->ptrace_scope != UNKNOWN)
 		snprintf(scope, sizeof(scope), "%" PRIu64, info->ptrace_scope);
 	begin(' ', "sharing", 20);
-	printf("memfd: %s; udmabuf: %s; ptrace_scope: %s\n",
-	       info->memfd ? "yes" : "no", info->udmabuf ? "yes" : "no",
-	       scope);
+	printf("memfd: %s; keys: %s; udmabuf: %s; ptrace_scope: %s\n",
+	       info->memfd ? "yes" : "no", info->keys ? "yes" : "no",
+	       info->udmabuf ? "yes" : "no", scope);
+	begin(' ', "physical memory", 20);
+	printf("addresses are %s\n", info->phys ? "told" : "not told");
 }
 
 static void show_limits(const struct info *info)

@@ -153,6 +153,11 @@ static void unused_pages(struct info *info)
 
 static void unused_sharing(struct info *info)
 {
+	if (!info->phys)
+		say(info, "physical addresses", "CAP_SYS_ADMIN; most programs "
+		    "need none", "the kernel does not tell them to this user");
+	if (!info->keys)
+		say_sentence(info, "keyed exports", info->keys_why);
 	if (!info->memfd)
 		say(info, "export", "allow memfd_create(2)",
 		    "memfd_create is refused: no memory can be shared");

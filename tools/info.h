@@ -62,6 +62,9 @@ struct info {
 	char chosen_why[512];
 	struct device *devices;
 	size_t n_devices;
+	bool keys;				/* Exports can have a MAC. */
+	char keys_why[512];			/* If not. */
+	bool phys;				/* Addresses are told. */
 
 	/* system.c: from the system. */
 	struct utsname system;
