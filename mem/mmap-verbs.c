@@ -11,11 +11,8 @@
  * region in it.  What a device can do is asked of it when it is listed, with
  * calls that cannot succeed where there is no other way to know.
  *
- * Fork: pages that are registered must not be copied on write, or device and
- * program part.  So rdma-core is told to look after it before the first device
- * is opened, which also covers its own queues; kernels since 5.12 copy at the
- * fork instead, and then nothing is done.  If the program has registered memory
- * before us, rdma-core refuses, and how it forks is the program's affair.
+ * Fork: rdma-core is told to look after it before the first device is opened;
+ * README.md says why, and what if it refuses.
  */
 
 #include <errno.h>
@@ -37,12 +34,6 @@
 #include "mem/device-internal.h"
 #include "mem/dm-internal.h"
 
-/* What of an mmap's rights a region of device memory can have: mlx5's. */
-#define DM_ACCESS                                                 \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |        \
-	 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC |     \
-	 IBV_ACCESS_RELAXED_ORDERING)
-
 /* Of rdma-core 61; what we run with may have it if what we were built with
  * has not. */
 extern int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm) __attribute__((weak));
@@ -52,37 +43,32 @@ struct verbs {
 	struct ibv_pd *pd;
 };
 
-/* rdma-core's errno, which it may have forgotten to set. */
+/* rdma-core's errno, if it has set it. */
 static int error(void)
 {
 	return errno > 0 ? -errno : -EIO;
 }
 
-static struct verbs *verbs_of(const struct weir_device *dev)
-{
-	return dev->priv;
-}
-
 /* What a device is. */
+
+/* A fault point before a call that sets errno. */
+static bool fails(const char *name, int err)
+{
+	errno = 0;
+	if (!fault(name))
+		return false;
+	errno = err;
+	return true;
+}
 
 static struct ibv_context *open_context(struct ibv_device *ibdev)
 {
-	errno = 0;
-	if (fault("ibv_open_device")) {
-		errno = EMFILE;
-		return NULL;
-	}
-	return ibv_open_device(ibdev);
+	return fails("ibv_open_device", EMFILE) ? NULL : ibv_open_device(ibdev);
 }
 
 static struct ibv_pd *alloc_pd(struct ibv_context *ctx)
 {
-	errno = 0;
-	if (fault("ibv_alloc_pd")) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	return ibv_alloc_pd(ctx);
+	return fails("ibv_alloc_pd", ENOMEM) ? NULL : ibv_alloc_pd(ctx);
 }
 
 static struct ibv_device **get_list(int *n)
@@ -91,8 +77,7 @@ static struct ibv_device **get_list(int *n)
 	return fault("ibv_get_device_list") ? NULL : ibv_get_device_list(n);
 }
 
-/* Whether @call, which was made to fail, failed because there is no such
- * thing. */
+/* Whether a call failed because there is no such thing. */
 static bool is_missing(void)
 {
 	return errno == EOPNOTSUPP || errno == EPROTONOSUPPORT ||
@@ -206,7 +191,6 @@ static int add(struct device_list *list, struct ibv_device *ibdev)
 	return 0;
 }
 
-/* No list: this kernel has no RDMA, or there is no memory to say what. */
 static int list_verbs(struct device_list *list)
 {
 	int n, i, err = 0;
@@ -270,10 +254,10 @@ static int open_verbs(struct weir_device *dev)
 		   strerror(-err));
 }
 
-/* What somebody else has made in our protection domain keeps it, and us. */
+/* What is left in our protection domain keeps it, and us. */
 static void close_verbs(struct weir_device *dev)
 {
-	struct verbs *v = verbs_of(dev);
+	struct verbs *v = dev->priv;
 
 	if (!ibv_dealloc_pd(v->pd))
 		ibv_close_device(v->ctx);
@@ -282,7 +266,8 @@ static void close_verbs(struct weir_device *dev)
 
 /* Memory regions. */
 
-/* B2.1: reading here is always allowed. */
+/* B2.1: reading here is always allowed.  mlx5 takes all of these for device
+ * memory, too, and no others. */
 static unsigned int access_of(uint32_t permissions)
 {
 	static const struct {
@@ -312,16 +297,13 @@ static struct ibv_mr *reg(struct ibv_pd *pd, const struct device_range *range)
 {
 	unsigned int access = access_of(range->permissions);
 
-	errno = 0;
-	if (fault("ibv_reg_mr")) {
-		errno = ENOMEM;
+	if (fails("ibv_reg_mr", ENOMEM))
 		return NULL;
-	}
 	switch (range->kind) {
 	case DEVICE_RANGE_DM:
 		return ibv_reg_dm_mr(pd, range->dm->priv, range->off,
-				     range->len, (access & DM_ACCESS) |
-						 IBV_ACCESS_ZERO_BASED);
+				     range->len,
+				     access | IBV_ACCESS_ZERO_BASED);
 	case DEVICE_RANGE_DMABUF:
 		return ibv_reg_dmabuf_mr(pd, range->off, range->len,
 					 range->addr ? (uintptr_t)range->addr :
@@ -356,7 +338,8 @@ static int say_why_not(const struct weir_device *dev,
 static int register_mr(struct weir_device *dev,
 		       const struct device_range *range, struct device_mr *ret)
 {
-	struct ibv_mr *mr = reg(verbs_of(dev)->pd, range);
+	const struct verbs *v = dev->priv;
+	struct ibv_mr *mr = reg(v->pd, range);
 
 	if (!mr)
 		return say_why_not(dev, range, error());
@@ -370,10 +353,8 @@ static int deregister_mr(struct weir_device *dev, const struct device_mr *mr)
 {
 	int err = ibv_dereg_mr(mr->priv);
 
-	if (!err)
-		return 0;
-	return why(-err, "%s keeps its registration: %s", device_name(dev),
-		   strerror(err));
+	return !err ? 0 : why(-err, "%s keeps its registration: %s",
+			      device_name(dev), strerror(err));
 }
 
 /* Device memory. */
@@ -412,6 +393,11 @@ static int dm_made(struct weir_dm *dm, struct ibv_dm *made, const char *call)
 		   device_name(dm->device), dm->len, strerror(-err));
 }
 
+static struct ibv_context *context_of(const struct weir_dm *dm)
+{
+	return ((const struct verbs *)dm->device->priv)->ctx;
+}
+
 static int verbs_dm_alloc(struct weir_dm *dm, uint32_t log_align)
 {
 	struct ibv_alloc_dm_attr attr = {
@@ -419,11 +405,8 @@ static int verbs_dm_alloc(struct weir_dm *dm, uint32_t log_align)
 	};
 	struct ibv_dm *made = NULL;
 
-	errno = ENOMEM;
-	if (!fault("ibv_alloc_dm")) {
-		errno = 0;
-		made = ibv_alloc_dm(verbs_of(dm->device)->ctx, &attr);
-	}
+	if (!fails("ibv_alloc_dm", ENOMEM))
+		made = ibv_alloc_dm(context_of(dm), &attr);
 	return dm_made(dm, made, "weir_dm_alloc");
 }
 
@@ -432,11 +415,8 @@ static int verbs_dm_import(struct weir_dm *dm,
 {
 	struct ibv_dm *made = NULL;
 
-	errno = ENOMEM;
-	if (!fault("ibv_import_dm")) {
-		errno = 0;
-		made = ibv_import_dm(verbs_of(dm->device)->ctx, token->handle);
-	}
+	if (!fails("ibv_import_dm", ENOMEM))
+		made = ibv_import_dm(context_of(dm), token->handle);
 	return dm_made(dm, made, "weir_dm_import");
 }
 
@@ -457,10 +437,8 @@ static int verbs_dm_release(struct weir_dm *dm)
 
 static int say_copied(const struct weir_dm *dm, const char *call, int err)
 {
-	if (!err)
-		return 0;
-	return why(-err, "%s: %s: %s", call, device_name(dm->device),
-		   strerror(err));
+	return err ? why(-err, "%s: %s: %s", call, device_name(dm->device),
+			 strerror(err)) : 0;
 }
 
 static int verbs_dm_copy_to(struct weir_dm *dm, uint64_t off, const void *src,

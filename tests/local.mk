@@ -30,6 +30,7 @@ test_programs += \
 	%D%/test-buf \
 	%D%/test-chain \
 	%D%/test-dm \
+	%D%/test-dm-soft \
 	%D%/test-descriptor \
 	%D%/test-device \
 	%D%/test-device-caps \
@@ -110,6 +111,9 @@ endif
 %C%_test_descriptor_SOURCES = %D%/test-descriptor.c \
 	%D%/fuzz/fuzz-descriptor.c %D%/fuzz/descriptor-kit.h $(test_harness)
 %C%_test_descriptor_LDADD = $(test_internal)
+
+%C%_test_dm_soft_SOURCES = %D%/test-dm-soft.c $(test_harness)
+%C%_test_dm_soft_LDADD = $(test_internal)
 
 %C%_test_dm_cards_SOURCES = %D%/test-dm.c $(test_jobs)
 %C%_test_dm_cards_LDADD = $(test_internal)

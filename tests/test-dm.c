@@ -14,7 +14,6 @@
 #include "tests/table-kit.h"
 
 #include <pthread.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include <weir/device.h>
@@ -631,92 +630,6 @@ static void any_failure_inside_leaves_nothing_behind(void **state)
 	rig_end(&g);
 }
 
-/* The twin alone. */
-
-static void alignment_takes_room_of_the_twin(void **state)
-{
-	struct weir_dm *dm, *more;
-	struct rig g;
-
-	rig_begin(&g, state);
-	assert_int_equal(weir_dm_free(g.dm), 0);
-	g.dm = NULL;
-	assert_int_equal(weir_dm_alloc(&dm, g.dev, g.size - 8192, 12), 0);
-	assert_int_equal(weir_dm_alloc(&more, g.dev, 4097, 12), 0);
-	assert_int_equal(weir_dm_alloc(&g.dm, g.dev, 4, 0), -ENOMEM);
-	assert_int_equal(weir_dm_free(more), 0);
-	assert_int_equal(weir_dm_alloc(&more, g.dev, 8192 - 64, 0), 0);
-	assert_int_equal(weir_dm_alloc(&g.dm, g.dev, 1, 0), 0);
-	assert_int_equal(weir_dm_free(more), 0);
-	assert_int_equal(weir_dm_free(dm), 0);
-	rig_end(&g);
-}
-
-static void the_twin_is_called_software_and_holds_no_zeroes(void **state)
-{
-	struct weir_device_caps caps = { .size = sizeof(caps) };
-	struct rig g;
-	size_t i;
-
-	rig_begin(&g, state);
-	assert_int_equal(weir_devinfo_caps(weir_device_info(g.dev), &caps), 0);
-	assert_int_equal(caps.kind, WEIR_DEVICE_SOFT_DM);
-	assert_true(caps.flags & WEIR_DEVICE_SOFTWARE);
-	assert_int_equal(weir_dm_copy_from(g.bytes, g.dm, 0, LEN), 0);
-	for (i = 0; i < LEN; i++)
-		assert_true(g.bytes[i]);
-	rig_end(&g);
-}
-
-static int try_fd(struct rig *g, int fd, uint64_t len)
-{
-	struct weir_dm_token token = {
-		.size = sizeof(token), .fd = fd, .len = len,
-	};
-	struct weir_dm *dm;
-	int err = weir_dm_import(&dm, g->dev, &token);
-
-	if (!err)
-		weir_dm_free(dm);
-	return err;
-}
-
-/* What could shrink under us would be SIGBUS; gotcha 27. */
-static void only_memory_of_a_twin_is_imported(void **state)
-{
-	struct { struct weir_dm_token t; uint64_t more; } newer;
-	int memfd = memfd_create("other", MFD_ALLOW_SEALING | MFD_CLOEXEC);
-	int file = test_file(state, "f", LEN, 0), reads;
-	char path[64];
-	struct rig g;
-
-	rig_begin(&g, state);
-	assert_int_equal(ftruncate(memfd, LEN), 0);
-	assert_int_equal(weir_dm_export(g.dm, &g.token), 0);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", g.token.fd);
-	reads = open(path, O_RDONLY | O_CLOEXEC);
-	assert_int_equal(try_fd(&g, g.token.fd, LEN), 0);
-	assert_int_equal(try_fd(&g, g.token.fd, LEN - 4), -EINVAL);
-	assert_int_equal(try_fd(&g, g.token.fd, 0), -EINVAL);
-	assert_int_equal(try_fd(&g, reads, LEN), -EINVAL);
-	assert_int_equal(try_fd(&g, memfd, LEN), -EINVAL);
-	assert_int_equal(try_fd(&g, file, LEN), -EINVAL);
-	assert_int_equal(try_fd(&g, -1, LEN), -EINVAL);
-	assert_int_equal(ftruncate(g.token.fd, 0), -1);
-
-	memset(&newer, 0, sizeof(newer));
-	newer.t = g.token;
-	newer.t.size = sizeof(newer);
-	newer.more = 1;
-	assert_int_equal(weir_dm_import(&g.other, g.dev, &newer.t), -E2BIG);
-	newer.t.size = 8;
-	assert_int_equal(weir_dm_export(g.dm, &newer.t), -EINVAL);
-	close(reads);
-	close(file);
-	close(memfd);
-	rig_end(&g);
-}
-
 /* Skipped, and counted as such: nothing of it was run. */
 static void no_card_is_here(void **state)
 {
@@ -745,12 +658,6 @@ static const struct harness_case not_here[] = {
 
 static const struct harness_case shared[] = {
 	CASE(five_processes_allocate_and_share),
-};
-
-static const struct harness_case twin[] = {
-	CASE(alignment_takes_room_of_the_twin),
-	CASE(the_twin_is_called_software_and_holds_no_zeroes),
-	CASE(only_memory_of_a_twin_is_imported),
 };
 
 #define CASES_MAX 128
@@ -833,7 +740,6 @@ int main(void)
 
 	add_all(&cases, &soft);
 	add(&cases, &soft, shared, N_OF(shared));
-	add(&cases, &soft, twin, N_OF(twin));
 	add_all(&cases, &cpu);
 	if (standin)
 		add_standins(&cases);
