@@ -4,12 +4,16 @@ noinst_PROGRAMS += \
 	%D%/02-timer \
 	%D%/03-echo-server \
 	%D%/12-user-domain \
+	%D%/13-export \
+	%D%/14-import \
 	%D%/hello
 
 %C%_01_operation_LDADD = libweir.la
 %C%_02_timer_LDADD = libweir.la
 %C%_03_echo_server_LDADD = libweir.la
 %C%_12_user_domain_LDADD = libweir.la
+%C%_13_export_LDADD = libweir.la
+%C%_14_import_LDADD = libweir.la
 %C%_hello_LDADD = libweir.la
 
 # Other loops with a reactor inside, and the other way round.
