@@ -239,29 +239,78 @@ static bool promised(struct weir_devinfo **list, uint32_t kind,
 	return false;
 }
 
+/* One domain of each kind that jobs can name. */
+#define N_DOMAINS 4
+
+static void make_domains(void **state, struct weir_domain **domains, int *fd)
+{
+	if (weir_domain_process_create(&domains[3], getpid(), NULL))
+		skip_because("%s", weir_why());
+	*fd = test_file(state, "f", 4096, 0);
+	domains[0] = weir_domain_system();
+	domains[1] = weir_domain_hugepage();
+	assert_int_equal(weir_domain_file_create(&domains[2], *fd, NULL), 0);
+}
+
+static void unmake_domains(struct weir_domain **domains, int fd)
+{
+	assert_int_equal(weir_domain_destroy(domains[2]), 0);
+	assert_int_equal(weir_domain_destroy(domains[3]), 0);
+	close(fd);
+}
+
 /* What is routed is what a device says that it does. */
 static void no_engine_does_what_no_device_promises(void **state)
 {
-	int fd = test_file(state, "f", 4096, 0);
-	struct weir_domain *domains[] = {
-		weir_domain_system(), weir_domain_hugepage(), NULL,
-	};
+	struct weir_domain *domains[N_DOMAINS];
 	struct weir_devinfo **list;
 	size_t n, a, b;
 	uint32_t kind;
+	int fd;
 
-	assert_int_equal(weir_domain_file_create(&domains[2], fd, NULL), 0);
+	make_domains(state, domains, &fd);
 	assert_int_equal(weir_device_list(&list, &n), 0);
 	for (kind = WEIR_JOB_COPY; kind <= WEIR_JOB_COMPARE; kind++)
-		for (a = 0; a < N_OF(domains); a++)
-			for (b = 0; b < N_OF(domains); b++)
+		for (a = 0; a < N_DOMAINS; a++)
+			for (b = 0; b < N_DOMAINS; b++)
 				if (route(kind, domains[a], domains[b]))
 					assert_true(promised(list, kind,
 							     domains[a],
 							     domains[b]));
 	weir_device_list_free(list);
-	assert_int_equal(weir_domain_destroy(domains[2]), 0);
-	close(fd);
+	unmake_domains(domains, fd);
+}
+
+/* A device that copies copies to and from all that it reaches. */
+static void no_device_promises_what_no_engine_does(void **state)
+{
+	struct weir_device_caps caps = { .size = sizeof(caps) };
+	struct weir_domain *domains[N_DOMAINS];
+	struct weir_devinfo **list;
+	uint64_t asked, here;
+	size_t n, i, a;
+	int fd;
+
+	make_domains(state, domains, &fd);
+	assert_int_equal(weir_device_list(&list, &n), 0);
+	for (i = 0; i < n; i++) {
+		assert_int_equal(weir_devinfo_caps(list[i], &caps), 0);
+		if (!(caps.jobs & WEIR_DEVICE_BIT(WEIR_JOB_COPY)))
+			continue;
+		for (a = 0, asked = 0; a < N_DOMAINS; a++) {
+			here = WEIR_DEVICE_BIT(weir_domain_kind(domains[a]));
+			if (!(caps.domains & here))
+				continue;
+			asked |= here;
+			assert_non_null(route(WEIR_JOB_COPY, domains[0],
+					      domains[a]));
+			assert_non_null(route(WEIR_JOB_COPY, domains[a],
+					      domains[0]));
+		}
+		assert_int_equal(asked, caps.domains);
+	}
+	weir_device_list_free(list);
+	unmake_domains(domains, fd);
 }
 
 int main(void)
@@ -269,6 +318,7 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(a_capability_and_its_call_agree_on_every_device),
 		CASE(no_engine_does_what_no_device_promises),
+		CASE(no_device_promises_what_no_engine_does),
 	};
 
 	return harness_run_plain(cases, N_OF(cases));
