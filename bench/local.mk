@@ -12,6 +12,7 @@ bench_programs = \
 	%D%/bench-pipe \
 	%D%/bench-post \
 	%D%/bench-read \
+	%D%/bench-register \
 	%D%/bench-timer
 
 %C%_bench_copy_SOURCES = %D%/bench-copy.c $(bench_common)
@@ -31,6 +32,8 @@ bench_programs = \
 %C%_bench_post_LDADD = $(bench_libs)
 %C%_bench_read_SOURCES = %D%/bench-read.c $(bench_common)
 %C%_bench_read_LDADD = $(bench_libs)
+%C%_bench_register_SOURCES = %D%/bench-register.c $(bench_common)
+%C%_bench_register_LDADD = $(bench_libs)
 %C%_bench_timer_SOURCES = %D%/bench-timer.c $(bench_common)
 %C%_bench_timer_LDADD = $(bench_libs)
 
