@@ -6,7 +6,8 @@
  * The kernel does not count locks of a page.  So lists that share pages are
  * looked at here: what another locked list needs stays locked.  A lock of our
  * own sees to it that nobody else locks or unlocks in between; it comes before
- * the table's.
+ * the table's.  It may be held for as long as it takes to fault memory in, so
+ * that the removal of a list that nobody locked does not touch it.
  */
 
 #ifdef HAVE_CONFIG_H
@@ -128,10 +129,20 @@ static struct segment_list *hold(uint64_t id)
 	list = list_by_id(id);
 	if (list && list->state != LIST_LIVE)
 		list = NULL;
-	if (list)
+	if (list) {
 		list->refs++;
+		list->lockers++;
+	}
 	segments_unlock();
 	return list;
+}
+
+static void let_go(struct segment_list *list)
+{
+	segments_lock();
+	list->lockers--;
+	list_put_locked(list);
+	segments_unlock();
 }
 
 static void set_locked(struct segment_list *list, bool on)
@@ -168,7 +179,7 @@ int weir_segment_lock(uint64_t id)
 	list = hold(id);
 	err = list ? lock_pages(list) : no_list(id, "weir_segment_lock");
 	if (list)
-		list_put(list);
+		let_go(list);
 	pthread_mutex_unlock(&locking);
 	return err;
 }
@@ -242,7 +253,7 @@ int weir_segment_unlock(uint64_t id)
 	list = hold(id);
 	if (list) {
 		unlock_pages(list);
-		list_put(list);
+		let_go(list);
 	} else {
 		err = no_list(id, "weir_segment_unlock");
 	}
@@ -250,8 +261,16 @@ int weir_segment_unlock(uint64_t id)
 	return err;
 }
 
+/* Nobody new can begin to lock it: it is LEAVING. */
 void segment_release_pages(struct segment_list *list)
 {
+	bool needed;
+
+	segments_lock();
+	needed = list->lockers || (list->whole.flags & WEIR_SEGMENT_LOCKED);
+	segments_unlock();
+	if (!needed)
+		return;
 	pthread_mutex_lock(&locking);
 	unlock_pages(list);
 	pthread_mutex_unlock(&locking);

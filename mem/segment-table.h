@@ -50,6 +50,7 @@ struct segment_list {
 	struct weir_mmap *mmap;	/* NULL: it was registered or attached. */
 	bool attached;
 	bool writable;
+	unsigned int lockers;	/* Threads that lock or unlock its pages. */
 
 	/*
 	 * The last hook that was told of its adding: a removal that comes in

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <weir/domain.h>
+#include <weir/segment.h>
 
 #include "info.h"
 
@@ -151,6 +152,17 @@ static void unused_pages(struct info *info)
 		    "they are switched off, or the kernel has none");
 }
 
+static void unused_addresses(struct info *info)
+{
+	const char *s;
+
+	if (!weir_segment_phys_allowed())
+		return;
+	/* Behind the name of the call. */
+	s = strstr(weir_why(), ": ");
+	say_sentence(info, "physical addresses", s ? s + 2 : weir_why());
+}
+
 static void unused_sharing(struct info *info)
 {
 	if (!info->phys)
@@ -208,5 +220,6 @@ void find_unused(struct info *info)
 	unused_domains(info);
 	unused_limits(info);
 	unused_pages(info);
+	unused_addresses(info);
 	unused_sharing(info);
 }
