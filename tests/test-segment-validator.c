@@ -159,6 +159,8 @@ static int start_another(int node, uint64_t limit, uint64_t total, void *arg)
 	int first = !nested->asked.n;
 
 	on_growth(node, limit, total, &nested->asked);
+	assert_int_equal(own_bytes(), 0);
+	assert_int_equal(n_lists(), 0);
 	if (first) {
 		nested->err = weir_mmap_start(nested->m);
 		weir_segment_validator_unregister("n", 0);
@@ -166,7 +168,7 @@ static int start_another(int node, uint64_t limit, uint64_t total, void *arg)
 	return nested->asked.answer;
 }
 
-/* What is being asked about counts already. */
+/* What is being asked about counts already, and is not there yet. */
 static void memory_that_is_being_added_counts(void **state)
 {
 	struct nested nested = { .err = 1 };
