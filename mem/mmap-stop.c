@@ -69,7 +69,7 @@ static int refuse_stop(const struct weir_mmap *mmap, bool may_travel)
 		return why(-EBUSY, "weir_mmap_stop: a stop is under way");
 	for (use = mmap->uses; use && !err; use = use->next)
 		err = refuse_use(use, may_travel);
-	return err ? err : segment_may_remove(mmap);
+	return err ? err : segment_may_remove(mmap, "weir_mmap_stop");
 }
 
 static void set_state(struct weir_mmap *mmap, int state)
@@ -236,7 +236,7 @@ static void stop_home(struct weir_op *op)
 		err = why(-EBUSY, "weir_mmap_stop: bufs of the mmap are out on "
 			  "another thread");
 	else
-		err = segment_may_remove(mmap);
+		err = segment_may_remove(mmap, "weir_mmap_stop");
 	if (!err)
 		err = mmap_keys_drop(mmap);
 	if (!err) {

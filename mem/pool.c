@@ -309,6 +309,9 @@ int weir_pool_destroy(struct weir_pool *pool)
 		return 0;
 	reactor_check_thread(pool->r);
 	store = pool->store;
+	err = store->shared ? 0 : store_may_free(store, "weir_pool_destroy");
+	if (err)
+		return err;
 	bring_home(pool);
 	pthread_mutex_lock(&store->control);
 	err = store_leave(pool);
@@ -417,9 +420,6 @@ int weir_pool_grow(struct weir_pool *pool, uint32_t n)
 	if (store->shared || !cls->slabs[0].own_mmap)
 		return why(-EPERM, "weir_pool_grow: the buffers are not the "
 			   "pool's own; for a store see weir_store_grow()");
-	if (n > STORE_BUFS_MAX - cls->total)
-		return why(-EINVAL, "weir_pool_grow: %u buffers more would be "
-			   "more than %u", n, STORE_BUFS_MAX);
 	if (n)
 		err = store_add(cls, n, NULL, "weir_pool_grow");
 	if (!err && cls->n_free)

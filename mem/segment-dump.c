@@ -79,7 +79,8 @@ static int put_list(const struct weir_segment *seg, void *arg)
 	say_flags(flags, sizeof(flags), seg->flags);
 	say_iova(iova, sizeof(iova), seg);
 	snprintf(line, sizeof(line),
-		 "list %llu: %zu bytes at %p, pages of %zu, node %d, iova %s, fd %d, domain kind %u,%s\n",
+		 "list %llu: %zu bytes at %p, pages of %zu, node %d, "
+		 "iova %s, fd %d, domain kind %u,%s\n",
 		 (unsigned long long)seg->list, seg->len, seg->addr,
 		 seg->page_size, seg->node, iova, seg->fd, seg->domain_kind,
 		 *flags ? flags : " no flags");

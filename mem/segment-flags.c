@@ -50,7 +50,7 @@ int weir_segment_set_flags(uint64_t id, uint32_t set, uint32_t clear)
 	list = list_by_id(id);
 	if (!list) {
 		err = no_list(id, call);
-	} else if (list->state == LIST_LEAVING) {
+	} else if (list->state == LIST_LEAVING || list->going) {
 		err = why(-EBUSY, "%s: list %llu is being removed", call,
 			  (unsigned long long)id);
 	} else {

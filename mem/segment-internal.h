@@ -8,7 +8,7 @@
  *	start:   err = segment_add(m);		may refuse: then nothing changed
  *		 ... the mmap is started ...
  *		 segment_added(m);		tells who wants to know
- *	stop:    err = segment_may_remove(m);	before anything is taken back
+ *	stop:    err = segment_may_remove(m, ...);	before anything goes
  *		 ... registrations go, state becomes stopped ...
  *		 segment_remove(m);		tells, then forgets
  *
@@ -32,7 +32,14 @@ int segment_add(struct weir_mmap *mmap);
 void segment_added(struct weir_mmap *mmap);
 
 /* Returns 0, or -EBUSY with a sentence.  Any lock may be held. */
-int segment_may_remove(const struct weir_mmap *mmap);
+int segment_may_remove(const struct weir_mmap *mmap, const char *call);
+
+/*
+ * Whoever owns @mmap has asked segment_may_remove() of all that it is to remove
+ * together, and cannot go back: from here on it answers 0.
+ */
+void segment_let_go(struct weir_mmap *mmap);
+
 void segment_remove(struct weir_mmap *mmap);
 
 #endif /* WEIR_MEM_SEGMENT_INTERNAL_H */

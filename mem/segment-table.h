@@ -50,6 +50,7 @@ struct segment_list {
 	struct weir_mmap *mmap;	/* NULL: it was registered or attached. */
 	bool attached;
 	bool writable;
+	bool going;		/* Cannot be kept any more. */
 	unsigned int lockers;	/* Threads that lock or unlock its pages. */
 
 	/*

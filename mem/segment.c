@@ -328,7 +328,7 @@ void segment_added(struct weir_mmap *mmap)
 	list_put(list);
 }
 
-int segment_may_remove(const struct weir_mmap *mmap)
+int segment_may_remove(const struct weir_mmap *mmap, const char *call)
 {
 	struct segment_list *list;
 	int err = 0;
@@ -336,14 +336,24 @@ int segment_may_remove(const struct weir_mmap *mmap)
 	segments_lock();
 	list = mmap->segment;
 	if (list && list->state != LIST_LIVE)
-		err = why(-EBUSY, "weir_mmap_stop: the mmap is being started "
-			  "or stopped, and this is a callback of that");
+		err = why(-EBUSY, "%s: the mmap is being started or stopped, "
+			  "and this is a callback of that", call);
 	else if (list && (list->whole.flags & WEIR_SEGMENT_DO_NOT_FREE))
-		err = why(-EBUSY, "weir_mmap_stop: its memory is not to be "
-			  "freed; clear WEIR_SEGMENT_DO_NOT_FREE of list %llu",
+		err = why(-EBUSY, "%s: its memory is not to be freed; clear "
+			  "WEIR_SEGMENT_DO_NOT_FREE of list %llu", call,
 			  (unsigned long long)list->whole.list);
 	segments_unlock();
 	return err;
+}
+
+void segment_let_go(struct weir_mmap *mmap)
+{
+	segments_lock();
+	if (mmap->segment) {
+		mmap->segment->whole.flags &= ~WEIR_SEGMENT_DO_NOT_FREE;
+		mmap->segment->going = true;
+	}
+	segments_unlock();
 }
 
 void segment_remove(struct weir_mmap *mmap)

@@ -151,11 +151,14 @@ struct store_class *store_find(struct weir_store *store, size_t buf_size);
 
 /*
  * Add @n bufs to @cls: in @mmap, or, if that is NULL, in memory of their own.
- * Attaches the pools there are.  Returns 0, -ENOSPC, -ENOMEM or what starting
+ * Attaches the pools there are.  No lock is held.  Returns 0, -ENOSPC, -ENOMEM or what starting
  * an mmap does; leaves a sentence that begins with @call.
  */
 int store_add(struct store_class *cls, uint32_t n, struct weir_mmap *mmap,
 	      const char *call);
+
+/* -EBUSY if memory of its own is to stay, see <weir/segment.h>. */
+int store_may_free(const struct weir_store *store, const char *call);
 
 /* Why @n bufs of @size bytes cannot be, or 0. */
 int store_check_sizes(const char *call, size_t size, size_t align, uint32_t n);

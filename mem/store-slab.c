@@ -22,6 +22,7 @@
 #include "base/fault.h"
 #include "base/why.h"
 #include "mem/pages.h"
+#include "mem/segment-internal.h"
 #include "mem/store-internal.h"
 
 #define PAGE ((size_t)4096)
@@ -158,7 +159,9 @@ int slab_make(struct store_slab *slab, const struct store_class *cls,
 
 void slab_free(struct store_slab *slab)
 {
-	if (slab->own_mmap)
+	if (slab->own_mmap) {
+		segment_let_go(slab->mmap);
 		check(!weir_mmap_destroy(slab->mmap));
+	}
 	free(slab->bufs);
 }

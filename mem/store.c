@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/opts.h"
 #include "base/why.h"
+#include "mem/segment-internal.h"
 #include "mem/store-internal.h"
 
 #define KNOWN_FLAGS (WEIR_STORE_HUGE_2M | WEIR_STORE_HUGE_1G | \
@@ -154,10 +155,27 @@ int weir_store_create(struct weir_store **ret,
 	return err;
 }
 
+int store_may_free(const struct weir_store *store, const char *call)
+{
+	const struct store_class *cls;
+	uint32_t i, j;
+	int err = 0;
+
+	for (i = 0; i < store->n_classes; i++) {
+		cls = &store->classes[i];
+		for (j = 0; j < cls->n_slabs && !err; j++)
+			if (cls->slabs[j].own_mmap)
+				err = segment_may_remove(cls->slabs[j].mmap,
+							 call);
+	}
+	return err;
+}
+
 int weir_store_destroy(struct weir_store *store)
 {
 	uint32_t n = 0;
 	struct weir_pool *pool;
+	int err;
 
 	if (!store)
 		return 0;
@@ -168,8 +186,10 @@ int weir_store_destroy(struct weir_store *store)
 	if (n)
 		return why(-EBUSY, "weir_store_destroy: %u pools are made of "
 			   "the store; destroy them first", n);
-	store_free(store);
-	return 0;
+	err = store_may_free(store, "weir_store_destroy");
+	if (!err)
+		store_free(store);
+	return err;
 }
 
 struct store_class *store_fit(struct weir_store *store, size_t size)
@@ -228,24 +248,33 @@ static void detach_pools(struct store_class *cls)
 	}
 }
 
-int store_add(struct store_class *cls, uint32_t n, struct weir_mmap *mmap,
-	      const char *call)
+/* Under the control lock. */
+static int refuse_growth(const struct store_class *cls, uint32_t n,
+			 const char *call)
 {
-	struct weir_store *store = cls->store;
-	struct store_slab *slab = &cls->slabs[cls->n_slabs];
-	struct weir_pool *pool;
-	int err;
-
+	if (n > STORE_BUFS_MAX - cls->total)
+		return why(-EINVAL, "%s: %u buffers more would be more than "
+			   "%u", call, n, STORE_BUFS_MAX);
 	if (cls->n_slabs == STORE_SLABS_MAX)
 		return why(-ENOSPC, "%s: the class has been grown %u times; "
 			   "add more at a time", call, STORE_SLABS_MAX - 1);
-	err = slab_make(slab, cls, n, mmap, call);
+	return 0;
+}
+
+/* Under the control lock. */
+static int move_in(struct store_class *cls, const struct store_slab *slab,
+		   const char *call)
+{
+	struct weir_store *store = cls->store;
+	struct weir_pool *pool;
+	int err = refuse_growth(cls, slab->n, call);
+
 	if (err)
 		return err;
+	cls->slabs[cls->n_slabs] = *slab;
 	err = attach_pools(cls, slab->mmap);
 	if (err) {
 		detach_pools(cls);
-		slab_free(slab);
 		return err;
 	}
 	store_lock(store);
@@ -256,24 +285,39 @@ int store_add(struct store_class *cls, uint32_t n, struct weir_mmap *mmap,
 	return 0;
 }
 
+/* Memory is made without a lock: who watches segments is told, and asked. */
+int store_add(struct store_class *cls, uint32_t n, struct weir_mmap *mmap,
+	      const char *call)
+{
+	struct weir_store *store = cls->store;
+	struct store_slab slab;
+	int err;
+
+	pthread_mutex_lock(&store->control);
+	err = refuse_growth(cls, n, call);
+	pthread_mutex_unlock(&store->control);
+	if (!err)
+		err = slab_make(&slab, cls, n, mmap, call);
+	if (err)
+		return err;
+	pthread_mutex_lock(&store->control);
+	err = move_in(cls, &slab, call);
+	pthread_mutex_unlock(&store->control);
+	if (err)
+		slab_free(&slab);
+	return err;
+}
+
 int weir_store_grow(struct weir_store *store, size_t buf_size, uint32_t n)
 {
 	struct store_class *cls = store_find(store, buf_size);
-	int err = 0;
 
 	if (!cls || !buf_size)
 		return why(-ENOENT, "weir_store_grow: no class of %zu bytes",
 			   buf_size);
 	if (!n)
 		return 0;
-	pthread_mutex_lock(&store->control);
-	if (n > STORE_BUFS_MAX - cls->total)
-		err = why(-EINVAL, "weir_store_grow: %u buffers more would be "
-			  "more than %u", n, STORE_BUFS_MAX);
-	if (!err)
-		err = store_add(cls, n, NULL, "weir_store_grow");
-	pthread_mutex_unlock(&store->control);
-	return err;
+	return store_add(cls, n, NULL, "weir_store_grow");
 }
 
 static void add_up(struct weir_store_stats *stats, struct store_class *cls)

@@ -191,7 +191,8 @@ endif
 %C%_test_segment_SOURCES = %D%/test-segment.c $(test_segments)
 %C%_test_segment_LDADD = $(test_internal)
 
-%C%_test_segment_attach_SOURCES = %D%/test-segment-attach.c $(test_segments)
+%C%_test_segment_attach_SOURCES = %D%/test-segment-attach.c %D%/export-kit.h \
+	$(test_segments)
 %C%_test_segment_attach_LDADD = $(test_internal)
 
 %C%_test_segment_flags_SOURCES = %D%/test-segment-flags.c $(test_segments)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Segments: external memory that another process has.  The numbers are those of
- * the rules and cases that are re-created, of DPDK's rte_extmem.
+ * Segments: memory that another process has, external or imported.  The numbers
+ * are those of the rules and cases that are re-created, of DPDK's rte_extmem.
  */
 
 #ifdef HAVE_CONFIG_H
@@ -13,6 +13,7 @@
 #define _GNU_SOURCE
 #endif
 
+#include "tests/export-kit.h"
 #include "tests/segment-kit.h"
 
 #define N 8
@@ -139,11 +140,92 @@ static void descriptions_are_hostile_input(void **state)
 	pages_end(p, N);
 }
 
+static void count_event(int event, const struct weir_segment *list, void *arg)
+{
+	int *counts = arg;
+
+	EXPECT(list->len == KIT_LEN);
+	EXPECT(list->flags & WEIR_SEGMENT_IMPORTED);
+	counts[event]++;
+}
+
+static int refuse(int node, uint64_t limit, uint64_t total, void *arg)
+{
+	(void)node, (void)limit, (void)total, (void)arg;
+	return -EPERM;
+}
+
+static void look_at(char *p)
+{
+	struct weir_segment_stats stats = { .size = sizeof(stats) };
+	struct weir_segment seg = SEGMENT;
+	char byte = 0;
+	uint64_t off;
+	int fd;
+
+	EXPECT(!weir_segment_find(&seg, p + 2 * PAGE));
+	EXPECT(seg.flags == (WEIR_SEGMENT_IMPORTED | WEIR_SEGMENT_DIRTY));
+	EXPECT(seg.len == KIT_LEN - 2 * PAGE);
+	EXPECT(!weir_segment_stats(&stats));
+	EXPECT(stats.imported == KIT_LEN && !stats.bytes && !stats.external);
+	EXPECT(!weir_segment_fd(&fd, &off, p + 7));
+	EXPECT(pread(fd, &byte, 1, (off_t)off) == 1 && byte == p[7]);
+	close(fd);
+}
+
+/* Nobody is asked about it: it is the other's growth. */
+static void import_twice(int sock, void *arg)
+{
+	struct weir_mmap *m = NULL;
+	struct parcel parcel;
+	int counts[3] = { 0 };
+
+	(void)arg;
+	weir_segment_event_register("count", count_event, counts);
+	weir_segment_validator_register("no", refuse, NULL, 0, 0);
+	EXPECT(!parcel_recv(sock, &parcel));
+	EXPECT(!parcel_import(&m, &parcel, NULL));
+	EXPECT(counts[WEIR_SEGMENT_ADDED] == 1);
+	look_at(kit_addr(m));
+	EXPECT(!weir_mmap_destroy(m));
+	EXPECT(counts[WEIR_SEGMENT_REMOVING] == 1 && !n_lists());
+	EXPECT(!parcel_import(&m, &parcel, NULL));
+	EXPECT(!weir_segment_lock(list_of(kit_addr(m))));
+	kit_addr(m)[5] = 'i';
+	EXPECT(!say(sock));
+	pause();
+}
+
+static void who_dies_with_an_import_leaves_the_exporter_whole(void **state)
+{
+	struct weir_segment seg = SEGMENT;
+	struct weir_mmap *m;
+	struct parcel parcel;
+	struct proc proc;
+
+	(void)state;
+	proc_begin(&proc, import_twice, NULL);
+	m = kit_started(KIT_LEN, RW);
+	fill_pattern(kit_addr(m), KIT_LEN, 0, 1);
+	parcel_of(&parcel, m, NULL);
+	assert_int_equal(parcel_send(proc.sock, &parcel), 0);
+	assert_int_equal(hear(proc.sock), 0);
+	proc_kill(&proc);
+	assert_int_equal(kit_addr(m)[5], 'i');
+	assert_int_equal(weir_segment_find_list(&seg, kit_addr(m)), 0);
+	assert_int_equal(seg.flags, WEIR_SEGMENT_DIRTY);
+	assert_int_equal(own_bytes(), KIT_LEN);
+	parcel_drop(&parcel);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+	assert_int_equal(n_lists(), 0);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(a_process_that_dies_attached_leaves_the_owner_whole),
 		CASE(descriptions_are_hostile_input),
+		CASE(who_dies_with_an_import_leaves_the_exporter_whole),
 	};
 
 	return harness_run_plain(cases, N_OF(cases));

@@ -12,6 +12,7 @@
 #include "tests/segment-kit.h"
 
 #include <weir/pool.h>
+#include <weir/store.h>
 
 #define N 8
 
@@ -188,11 +189,13 @@ static void memory_that_is_being_added_counts(void **state)
 	pages_end(p, N);
 }
 
-static void a_pool_can_be_refused(void **state)
+/* 54 */
+static void a_pool_can_be_refused_and_kept(void **state)
 {
 	struct asked a = { .answer = -EPERM };
 	struct weir_reactor *r;
 	struct weir_pool *pool = NULL;
+	void *mem;
 
 	(void)state;
 	assert_int_equal(weir_reactor_create(&r, NULL), 0);
@@ -201,8 +204,63 @@ static void a_pool_can_be_refused(void **state)
 	assert_null(pool);
 	weir_segment_validator_unregister("a", 0);
 	assert_int_equal(weir_pool_create(&pool, r, NULL), 0);
+	weir_mmap_memrange(weir_pool_mmap(pool), &mem, NULL);
+	assert_int_equal(weir_segment_set_flags(list_of(mem),
+				WEIR_SEGMENT_DO_NOT_FREE, 0), 0);
+	assert_int_equal(weir_pool_destroy(pool), -EBUSY);
+	assert_starts_with(weir_why(), "weir_pool_destroy: its memory is not");
+	assert_int_equal(weir_segment_set_flags(list_of(mem), 0,
+				WEIR_SEGMENT_DO_NOT_FREE), 0);
 	assert_int_equal(weir_pool_destroy(pool), 0);
 	assert_int_equal(weir_reactor_destroy(r), 0);
+	assert_int_equal(n_lists(), 0);
+}
+
+struct growth {
+	struct weir_store *store;
+	int n;
+	int err;
+	uint64_t list;
+};
+
+static void grow_again(int event, const struct weir_segment *list, void *arg)
+{
+	struct growth *g = arg;
+
+	if (event != WEIR_SEGMENT_ADDED || g->n++)
+		return;
+	g->list = list->list;
+	g->err = weir_store_grow(g->store, PAGE, 3);
+}
+
+/* No lock of the store's is held, either. */
+static void a_store_may_be_used_while_it_is_told_of_its_growth(void **state)
+{
+	const struct weir_store_class cls = { .buf_size = PAGE, .bufs = 4 };
+	struct weir_store_opts opts = {
+		.size = sizeof(opts), .classes = &cls, .n_classes = 1,
+	};
+	struct weir_store_stats stats = { .size = sizeof(stats) };
+	struct growth g = { .err = 1 };
+	struct asked a = { .answer = -EPERM };
+
+	(void)state;
+	assert_int_equal(weir_store_create(&g.store, &opts), 0);
+	weir_segment_event_register("grow", grow_again, &g);
+	assert_int_equal(weir_store_grow(g.store, PAGE, 2), 0);
+	weir_segment_event_unregister("grow", &g);
+	assert_int_equal(g.err, 0);
+	weir_segment_validator_register("a", on_growth, &a, 0, 1);
+	assert_int_equal(weir_store_grow(g.store, PAGE, 2), -EPERM);
+	weir_segment_validator_unregister("a", 0);
+	assert_int_equal(weir_store_stats(g.store, PAGE, &stats), 0);
+	assert_int_equal(stats.total, 9);
+	assert_int_equal(weir_segment_set_flags(g.list,
+				WEIR_SEGMENT_DO_NOT_FREE, 0), 0);
+	assert_int_equal(weir_store_destroy(g.store), -EBUSY);
+	assert_int_equal(weir_segment_set_flags(g.list, 0,
+				WEIR_SEGMENT_DO_NOT_FREE), 0);
+	assert_int_equal(weir_store_destroy(g.store), 0);
 	assert_int_equal(n_lists(), 0);
 }
 
@@ -213,7 +271,8 @@ int main(void)
 		CASE(validators_are_asked_from_their_limit_on),
 		CASE(all_validators_are_asked_and_one_refusal_is_enough),
 		CASE(memory_that_is_being_added_counts),
-		CASE(a_pool_can_be_refused),
+		CASE(a_pool_can_be_refused_and_kept),
+		CASE(a_store_may_be_used_while_it_is_told_of_its_growth),
 	};
 
 	return harness_run_plain(cases, N_OF(cases));
