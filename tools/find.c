@@ -21,7 +21,7 @@ const struct domain_kind domain_kinds[] = {
 	{ WEIR_DOMAIN_FILE, "file", "offsets in a file or block device", "" },
 	{ WEIR_DOMAIN_HUGEPAGE, "hugepage", "pointers into huge pages", "" },
 	{ WEIR_DOMAIN_PROCESS, "process", "pointers of another process",
-	  "allow process_vm_readv(2) in the seccomp filter" },
+	  "allow pidfd_open(2) and process_vm_readv(2); Linux 5.3" },
 	{ WEIR_DOMAIN_REMOTE, "remote", "memory of a peer, by RDMA",
 	  "a later version of weir" },
 	{ WEIR_DOMAIN_DEVICE, "device", "offsets in device memory",
