@@ -99,6 +99,12 @@ extern const struct device_class device_verbs;	/* Built with them. */
 /* Where /sys is; tests have a tree of their own. */
 extern const char *device_sysfs;
 
+/*
+ * Add the RDMA devices of /sys that @list does not have, as unusable for
+ * @reason.  Returns 0 or -ENOMEM.
+ */
+int device_rdma_rest(struct device_list *list, const char *reason);
+
 /* Find the RDMA device of @info in /sys: ->sysfs, and its NUMA node. */
 void device_rdma_locate(struct weir_devinfo *info);
 

@@ -4,8 +4,9 @@
 #endif
 
 /*
- * RDMA devices as the kernel shows them in /sys, and the class for a weir that
- * was built without verbs: they are there, and cannot be used.
+ * RDMA devices as the kernel shows them in /sys, and the class of those that
+ * cannot be used: all, if weir was built without verbs, or those that rdma-core
+ * does not know.
  */
 
 #include <dirent.h>
@@ -51,20 +52,31 @@ void device_rdma_locate(struct weir_devinfo *info)
 		info->caps.numa_node = atoi(node);
 }
 
-static int add(struct device_list *list, const char *name)
+static bool is_listed(const struct device_list *list, const char *name)
 {
-	struct weir_devinfo *info = device_list_add(list, &device_rdma, name);
+	size_t i;
 
+	for (i = 0; i < list->n; i++)
+		if (!strcmp(list->entries[i]->caps.name, name))
+			return true;
+	return false;
+}
+
+static int add(struct device_list *list, const char *name, const char *reason)
+{
+	struct weir_devinfo *info;
+
+	if (name[0] == '.' || is_listed(list, name))
+		return 0;
+	info = device_list_add(list, &device_rdma, name);
 	if (!info)
 		return -ENOMEM;
 	device_rdma_locate(info);
-	snprintf(info->caps.why, sizeof(info->caps.why),
-		 "this weir was built without verbs; install libibverbs-dev "
-		 "and librdmacm-dev, configure and build again");
+	snprintf(info->caps.why, sizeof(info->caps.why), "%s", reason);
 	return 0;
 }
 
-static int list_rdma(struct device_list *list)
+int device_rdma_rest(struct device_list *list, const char *reason)
 {
 	char path[DEVICE_PATH];
 	struct dirent *e;
@@ -77,10 +89,16 @@ static int list_rdma(struct device_list *list)
 	if (!dir)	/* This system has none. */
 		return 0;
 	while (!err && (e = readdir(dir)))
-		if (e->d_name[0] != '.')
-			err = add(list, e->d_name);
+		err = add(list, e->d_name, reason);
 	closedir(dir);
 	return err;
+}
+
+static int list_rdma(struct device_list *list)
+{
+	return device_rdma_rest(list, "this weir was built without verbs; "
+				"install libibverbs-dev and librdmacm-dev, "
+				"configure and build again");
 }
 
 const struct device_class device_rdma = {

@@ -117,9 +117,8 @@ static bool has_import(struct ibv_context *ctx)
 /* soft-RoCE and the like hang on no bus. */
 static bool is_virtual(const struct weir_devinfo *info)
 {
-	static const char virtual[] = "/devices/virtual/";
 	char *path = realpath(info->sysfs, NULL);
-	bool yes = path && strstr(path, virtual);
+	bool yes = path && strstr(path, "/devices/virtual/");
 
 	free(path);
 	return yes;
@@ -200,7 +199,8 @@ static int list_verbs(struct device_list *list)
 		err = add(list, devs[i]);
 	if (devs)
 		ibv_free_device_list(devs);
-	return err;
+	return err ? err : device_rdma_rest(list, "rdma-core has no driver for "
+					    "it; install ibverbs-providers");
 }
 
 /* Open and close. */

@@ -110,27 +110,47 @@ static void what_cannot_be_opened_is_listed_with_the_remedy(void **state)
 	assert_non_null(strstr(weir_why(), caps.why));
 }
 
-/* A tree like /sys in which standin_rxe hangs on no bus. */
+/* class/infiniband of a tree like /sys, to *@dir. */
+static void make_tree(void **state, char *dir, size_t size)
+{
+	snprintf(dir, size, "%s/class", test_dir(state));
+	mkdir(dir, 0700);
+	snprintf(dir, size, "%s/class/infiniband", test_dir(state));
+	mkdir(dir, 0700);
+	device_sysfs = test_dir(state);
+}
+
 static void what_hangs_on_no_bus_is_called_software(void **state)
 {
 	char dir[256], link[300];
 
+	make_tree(state, dir, sizeof(dir));
+	snprintf(link, sizeof(link), "%s/standin_rxe", dir);
+	assert_int_equal(symlink("../../devices/virtual/rxe", link), 0);
 	snprintf(dir, sizeof(dir), "%s/devices", test_dir(state));
 	mkdir(dir, 0700);
 	strcat(dir, "/virtual");
 	mkdir(dir, 0700);
 	strcat(dir, "/rxe");
 	mkdir(dir, 0700);
-	snprintf(link, sizeof(link), "%s/class", test_dir(state));
-	mkdir(link, 0700);
-	strcat(link, "/infiniband");
-	mkdir(link, 0700);
-	strcat(link, "/standin_rxe");
-	assert_int_equal(symlink("../../devices/virtual/rxe", link), 0);
-	device_sysfs = test_dir(state);
 	assert_int_equal(caps_of("standin_rxe").flags,
 			 WEIR_DEVICE_USABLE | WEIR_DEVICE_SOFTWARE);
 	assert_int_equal(caps_of("standin_mlx5").flags, WEIR_DEVICE_USABLE);
+	device_sysfs = "/sys";
+}
+
+static void what_rdma_core_does_not_know_is_listed_with_the_remedy(void **state)
+{
+	struct weir_device_caps caps;
+	char dir[256];
+
+	make_tree(state, dir, sizeof(dir));
+	strcat(dir, "/unheard_of");
+	mkdir(dir, 0700);
+	caps = caps_of("unheard_of");
+	assert_int_equal(caps.kind, WEIR_DEVICE_RDMA);
+	assert_int_equal(caps.flags, 0);
+	assert_non_null(strstr(caps.why, "ibverbs-providers"));
 	device_sysfs = "/sys";
 }
 
@@ -362,6 +382,7 @@ int main(void)
 		CASE(what_a_device_can_do_is_what_its_driver_answers),
 		CASE(what_cannot_be_opened_is_listed_with_the_remedy),
 		CASE(what_hangs_on_no_bus_is_called_software),
+		CASE(what_rdma_core_does_not_know_is_listed_with_the_remedy),
 		CASE(a_device_is_opened_once_and_closed_when_nothing_holds_it),
 		CASE(opening_fails_whole),
 		CASE(a_list_that_fails_inside_says_less_and_keeps_nothing),

@@ -87,7 +87,7 @@ WEIR_API int weir_dm_free(struct weir_dm *dm);
  *   -EINVAL      @off or @len is no multiple of 4, or @len is 0
  *   another      the errno of the device's driver
  *
- * Any thread.  May be long: some ms for 256 KiB.
+ * Any thread.  May be long: the processor moves each word over the bus.
  *
  * Re-creates ibv_memcpy_to_dm().
  */
