@@ -59,6 +59,7 @@ static int take_room(struct weir_dm *dm, uint32_t log_align)
 		   left, DM_SOFT_CAPACITY);
 }
 
+/* An import has taken none. */
 static void give_room(struct weir_dm *dm)
 {
 	pthread_mutex_lock(&lock);
@@ -182,8 +183,7 @@ static int soft_release(struct weir_dm *dm)
 {
 	munmap(dm->priv, dm->len);
 	close(dm->fd);
-	if (!dm->imported)
-		give_room(dm);
+	give_room(dm);
 	return 0;
 }
 

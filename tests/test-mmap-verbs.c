@@ -49,15 +49,16 @@ static struct weir_device_caps caps_of(const char *name)
 {
 	struct weir_device_caps caps = { .size = sizeof(caps) };
 	struct weir_devinfo **list;
-	size_t n, i;
+	size_t n, i, found = 0;
 
 	assert_int_equal(weir_device_list(&list, &n), 0);
 	for (i = 0; i < n; i++) {
+		if (strcmp(list[i]->caps.name, name))
+			continue;
 		assert_int_equal(weir_devinfo_caps(list[i], &caps), 0);
-		if (!strcmp(caps.name, name))
-			break;
+		found++;
 	}
-	assert_true(i < n);
+	assert_int_equal(found, 1);
 	weir_device_list_free(list);
 	return caps;
 }
