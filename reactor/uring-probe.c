@@ -60,8 +60,8 @@ static int make(struct weir_reactor **ret)
 	int err;
 
 	if (env && !strcmp(env, "ev"))
-		return why(-EOPNOTSUPP, "weir_uring_probe: WEIR_BACKEND=ev says "
-			   "not to touch io_uring; unset it");
+		return why(-EOPNOTSUPP, "weir_uring_probe: WEIR_BACKEND=ev "
+			   "says not to touch io_uring; unset it");
 	err = weir_reactor_create(ret, &opts);
 	return err ? refuse(err) : 0;
 }

@@ -11,6 +11,7 @@
  *	uring-source.c  sources: one request each, made again when it ends
  *	uring-rx.c      receive buffers that the kernel picks
  *	uring-files.c   registered files and buffers
+ *	uring-probe.c   what all of that comes to here, for whoever asks
  *
  * An operation that submit() took is in one of these places:
  *

@@ -4,10 +4,11 @@
 #endif
 
 /*
- * What a device says that it cannot do is -EOPNOTSUPP from the call (acceptance
- * case 22), and what it says that it can do is not: one table of capabilities, gone through for
- * every device there is (A1.24, A2.3, B1.1).  The stand-in for RDMA devices
- * brings some with everything, with a part of it, and with nothing.
+ * What a device says that it cannot do is -EOPNOTSUPP from the call, and what
+ * it says that it can do is not: one table of capabilities, gone through for
+ * every device there is (A1.24, A2.3, B1.1; acceptance case 22).  The stand-in
+ * for RDMA devices brings some with everything, with a part of it, and with
+ * nothing.  Likewise for jobs: devices promise what engines do.
  */
 
 #include "tests/harness.h"

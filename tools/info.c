@@ -41,8 +41,8 @@ static void help(void)
 {
 	puts("Usage: weir info [--json] [--quiet]\n"
 	     "\n"
-	     "Show the backends, devices, kinds of domains and limits that weir\n"
-	     "finds, what is not used, why, and what would change that.\n"
+	     "Show the backends, devices, kinds of domains and limits that\n"
+	     "weir finds, what is not used, why, and what would change that.\n"
 	     "\n"
 	     "  --json       as one JSON object; its members are in weir(1)\n"
 	     "  -q, --quiet  show nothing: only the exit status\n"

@@ -21,7 +21,7 @@ static const struct command {
 	int (*run)(int argc, char **argv);
 	const char *what;
 } commands[] = {
-	{ "info", cmd_info, "what weir finds here, and why the rest is not used" },
+	{ "info", cmd_info, "what there is here, and why the rest is not used" },
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -67,8 +67,8 @@ static int help(void)
 	for (i = 0; i < N_COMMANDS; i++)
 		printf("  %-8s %s\n", commands[i].name, commands[i].what);
 	puts("\n"
-	     "weir COMMAND --help says more.  Exit status: 0, 1 for a failure,\n"
-	     "2 for a command line that makes no sense.");
+	     "weir COMMAND --help says more.  Exit status: 0, 1 for a\n"
+	     "failure, 2 for a command line that makes no sense.");
 	return EXIT_OK;
 }
 
