@@ -38,6 +38,7 @@ struct client {
 	socklen_t address_len;
 	bool was_reset;
 	struct weir_import_opts opts;
+	struct weir_exporter_peer peer;
 	char key[DESCRIPTOR_KEY_MAX];
 	size_t request_len;
 	struct msghdr msg;
@@ -110,6 +111,21 @@ static uint32_t take_fds(int *fds, struct msghdr *msg)
 	return n;
 }
 
+/* Who has exported; without that nothing is imported by copying. */
+static void find_peer(struct client *c)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	c->opts.peer = NULL;
+	if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
+		return;
+	c->peer.pid = cred.pid;
+	c->peer.uid = cred.uid;
+	c->peer.gid = cred.gid;
+	c->opts.peer = &c->peer;
+}
+
 static int take(struct weir_mmap **ret, struct client *c, size_t len,
 		const int *fds, uint32_t n_fds)
 {
@@ -126,6 +142,7 @@ static int take(struct weir_mmap **ret, struct client *c, size_t len,
 	if (err)
 		return why(err, CALL ": the exporter at %s answered: %s",
 			   c->address.sun_path, strerror(-err));
+	find_peer(c);
 	return weir_mmap_import(ret, desc, desc_len, fds, n_fds, &c->opts);
 }
 

@@ -29,12 +29,11 @@
 
 static int check_opts(const struct weir_import_opts *opts)
 {
+	if (opts->flags & ~WEIR_IMPORT_COPY)
+		return why(-EINVAL, CALL ": unknown .flags %#x", opts->flags);
 	if (opts->permissions & ~RIGHTS)
 		return why(-EINVAL, CALL ": .permissions are WEIR_MMAP_READ "
 			   "and WEIR_MMAP_WRITE, not %#x", opts->permissions);
-	if (opts->reserved)
-		return why(-E2BIG, CALL ": .reserved is unknown to this "
-			   "version");
 	if (!opts->key && opts->key_len)
 		return why(-EINVAL, CALL ": .key_len without .key");
 	return 0;
@@ -67,9 +66,26 @@ static void import_free(struct import *im)
 /* Called by destroy. */
 static void release(struct weir_mmap *mmap)
 {
-	munmap(mmap->addr, memfd_round(mmap->len, mmap->page_size));
-	close(mmap->fd);
+	if (mmap->cpu) {
+		munmap(mmap->addr, memfd_round(mmap->len, mmap->page_size));
+		close(mmap->fd);
+	} else {
+		process_release(mmap);
+	}
 	import_free(import_of(mmap));
+}
+
+int import_refuse_destroy(const struct weir_mmap *mmap)
+{
+	if (!mmap->import)
+		return 0;
+	if (atomic_load(&import_of(mmap)->watches))
+		return why(-EBUSY, "weir_mmap_destroy: somebody waits for the "
+			   "end of its exporter; cancel that first");
+	if (process_is_busy(mmap))
+		return why(-EBUSY, "weir_mmap_destroy: jobs by address use its "
+			   "domain");
+	return 0;
 }
 
 /* The control page and the lifeline, and whether they are of this export. */
@@ -143,20 +159,26 @@ static int take_memfd(struct weir_mmap *mmap, const struct descriptor *d,
 
 /* @mmap, new, becomes an import that is started. */
 static int become_import(struct weir_mmap *mmap, const struct descriptor *d,
-			 const int *fds, uint32_t permissions, void *user_data)
+			 const int *fds, uint32_t permissions,
+			 const struct weir_import_opts *opts)
 {
+	int fd = fds[EXPORT_FD_RANGE], err;
 	struct import *im = NULL;
-	int err = import_create(&im, d, fds);
 
+	err = import_create(&im, d, fds);
 	if (err)
 		return err;
-	err = take_memfd(mmap, d, fds[EXPORT_FD_RANGE], permissions);
+	if (d->kind == DESCRIPTOR_PROCESS)
+		err = process_import(mmap, d, fd, opts->peer,
+				     permissions & WEIR_MMAP_WRITE);
+	else
+		err = take_memfd(mmap, d, fd, permissions);
 	if (err) {
 		import_free(im);
 		return err;
 	}
 	mmap->permissions = permissions;
-	mmap->user_data = user_data;
+	mmap->user_data = opts->user_data;
 	mmap->range = MMAP_IMPORT;
 	mmap->has_range = true;
 	mmap->import = &im->base;
@@ -170,13 +192,15 @@ static int become_import(struct weir_mmap *mmap, const struct descriptor *d,
 	return 0;
 }
 
-static int check_fds(const struct descriptor *d, const int *fds, uint32_t n_fds)
+/* Who does not expect it would take addresses of another process for ours. */
+static int check_fds(const struct descriptor *d, const int *fds, uint32_t n_fds,
+		     uint32_t flags)
 {
 	uint32_t i;
 
-	if (d->kind != DESCRIPTOR_MEMFD)
-		return why(-EOPNOTSUPP, CALL ": a kind of export that cannot "
-			   "be imported here");
+	if (d->kind == DESCRIPTOR_PROCESS && !(flags & WEIR_IMPORT_COPY))
+		return why(-EOPNOTSUPP, CALL ": the export can be reached by "
+			   "copying only; WEIR_IMPORT_COPY allows that");
 	if (n_fds != EXPORT_FDS)
 		return why(-EBADMSG, CALL ": %u file descriptors came with the "
 			   "descriptor, which has %d", n_fds, EXPORT_FDS);
@@ -199,7 +223,7 @@ static int import_checked(struct weir_mmap **ret, const struct descriptor *d,
 		err = weir_mmap_create(&mmap, NULL);
 	if (err)
 		return err;
-	err = become_import(mmap, d, fds, permissions, opts->user_data);
+	err = become_import(mmap, d, fds, permissions, opts);
 	if (err) {
 		weir_mmap_destroy(mmap);
 		return err;
@@ -226,7 +250,7 @@ int weir_mmap_import(struct weir_mmap **ret, const void *bytes, size_t len,
 		err = descriptor_parse(&d, bytes, len, opts.key, opts.key_len,
 				       (uint64_t)time(NULL), CALL);
 	if (!err)
-		err = check_fds(&d, fds, n_fds);
+		err = check_fds(&d, fds, n_fds, opts.flags);
 	if (!err)
 		err = import_checked(ret, &d, fds, &opts);
 	return err;

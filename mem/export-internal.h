@@ -7,6 +7,7 @@
  *
  *	export.c          the exporter's side of an mmap; descriptors made of it
  *	export-memfd.c    what can be shared as it is, and its seals
+ *	export-process.c  what cannot be shared, by copying
  *	export-control.c  the page with the generation, and the lifeline
  *	export-import.c   the importer's side
  *	export-watch.c    waiting for the end of the exporter
@@ -89,6 +90,25 @@ static inline size_t memfd_round(size_t len, size_t page_size)
 }
 
 /*
+ * Fill @d in for @mmap, by copying; *@pidfd is opened if it is not yet.
+ * Returns 0, or a negative errno with a sentence.
+ */
+int process_export(struct descriptor *d, int *pidfd,
+		   const struct weir_mmap *mmap);
+
+/*
+ * Make the range of @mmap that of the process @pidfd, which has to be @peer.
+ * Returns 0, or a negative errno with a sentence.
+ */
+int process_import(struct weir_mmap *mmap, const struct descriptor *d,
+		   int pidfd, const struct weir_exporter_peer *peer,
+		   bool write);
+void process_release(struct weir_mmap *mmap);
+
+/* Whether jobs by address use its domain. */
+bool process_is_busy(const struct weir_mmap *mmap);
+
+/*
  * @mmap, whose .export is set, has stopped: its importers must find out.  Sets
  * .export to NULL.  Cannot fail.
  */
@@ -107,8 +127,8 @@ static inline struct import *import_of(const struct weir_mmap *mmap)
 	return (struct import *)mmap->import;
 }
 
-/* Whether somebody waits for the end of its exporter. */
-bool import_is_watched(const struct weir_mmap *mmap);
+/* Why @mmap, if it is an import, cannot be destroyed now, or 0. */
+int import_refuse_destroy(const struct weir_mmap *mmap);
 
 /* A duplicate of @fd, or a negative errno. */
 int export_dup(int fd);

@@ -87,7 +87,3 @@ int weir_mmap_watch(struct weir_mmap *mmap, struct weir_reactor *r,
 	return 0;
 }
 
-bool import_is_watched(const struct weir_mmap *mmap)
-{
-	return mmap->import && atomic_load(&import_of(mmap)->watches);
-}

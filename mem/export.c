@@ -35,6 +35,7 @@ struct blob {
 
 struct mmap_export {
 	struct lifeline line;
+	int pidfd;		/* -1: not exported by copying yet. */
 	struct blob *blobs;
 	unsigned int n_blobs;
 };
@@ -87,10 +88,10 @@ static struct mmap_export *export_create(void)
 {
 	struct mmap_export *x = mem_calloc(1, sizeof(*x));
 
-	if (!x) {
+	if (x)
+		x->pidfd = -1;
+	else
 		why(-ENOMEM, CALL ": no memory");
-		return NULL;
-	}
 	return x;
 }
 
@@ -102,6 +103,8 @@ static void export_free(struct mmap_export *x)
 		x->blobs = blob->next;
 		free(blob);
 	}
+	if (x->pidfd >= 0)
+		close(x->pidfd);
 	free(x);
 }
 
@@ -133,7 +136,8 @@ static int keep(struct blob **ret, struct mmap_export *x, uint32_t kind,
 }
 
 static int describe(struct blob **ret, const struct weir_mmap *mmap,
-		    struct mmap_export *x, const struct weir_export_opts *opts)
+		    struct mmap_export *x, const struct weir_export_opts *opts,
+		    bool copy)
 {
 	uint8_t bytes[DESCRIPTOR_MAX];
 	struct descriptor d = {
@@ -144,7 +148,10 @@ static int describe(struct blob **ret, const struct weir_mmap *mmap,
 		.permissions = DESCRIPTOR_READ |
 			       (may_write(mmap, opts) ? DESCRIPTOR_WRITE : 0),
 	};
-	int n;
+	int n = copy ? process_export(&d, &x->pidfd, mmap) : 0;
+
+	if (n)
+		return n;
 
 	memcpy(d.export_id, x->line.page->export_id, sizeof(d.export_id));
 	n = descriptor_format(bytes, &d, opts->key, opts->key_len, CALL);
@@ -156,11 +163,13 @@ static int export_with(struct blob **ret, struct weir_mmap *mmap,
 {
 	struct mmap_export *x = mmap->export;
 	int err = memfd_seal(mmap, may_write(mmap, opts));
+	bool copy = (err == -EOPNOTSUPP || err == -EACCES) &&
+		    opts->flags & WEIR_EXPORT_COPY;
 
-	if (err)
+	if (err && !copy)
 		return err;
 	if (x)
-		return describe(ret, mmap, x, opts);
+		return describe(ret, mmap, x, opts, copy);
 	x = export_create();
 	if (!x)
 		return -ENOMEM;
@@ -169,7 +178,7 @@ static int export_with(struct blob **ret, struct weir_mmap *mmap,
 		free(x);
 		return err;
 	}
-	err = describe(ret, mmap, x, opts);
+	err = describe(ret, mmap, x, opts, copy);
 	if (err) {
 		lifeline_cut(&x->line);
 		export_free(x);
@@ -202,7 +211,8 @@ int weir_mmap_export(struct weir_mmap *mmap,
 	desc.bytes = blob->bytes;
 	desc.len = blob->len;
 	desc.n_fds = EXPORT_FDS;
-	desc.fds[EXPORT_FD_RANGE] = mmap->fd;
+	desc.fds[EXPORT_FD_RANGE] = blob->kind == DESCRIPTOR_PROCESS ?
+				    mmap->export->pidfd : mmap->fd;
 	desc.fds[EXPORT_FD_CONTROL] = mmap->export->line.page_fd;
 	desc.fds[EXPORT_FD_LIFELINE] = mmap->export->line.read_fd;
 	desc.fds[EXPORT_FDS] = -1;

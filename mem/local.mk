@@ -27,6 +27,7 @@ libweir_all_la_SOURCES += \
 	%D%/export-internal.h \
 	%D%/export-memfd.c \
 	%D%/export-message.c \
+	%D%/export-process.c \
 	%D%/export-server.c \
 	%D%/export-socket.c \
 	%D%/export-watch.c \

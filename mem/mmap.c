@@ -160,10 +160,9 @@ int weir_mmap_destroy(struct weir_mmap *mmap)
 
 	if (!mmap)
 		return 0;
-	if (import_is_watched(mmap))
-		return why(-EBUSY, "weir_mmap_destroy: somebody waits for the "
-			   "end of its exporter; cancel that first");
-	err = mmap_stop_now(mmap);
+	err = import_refuse_destroy(mmap);
+	if (!err)
+		err = mmap_stop_now(mmap);
 	if (err)
 		return err;
 	if (mmap->free_fn && mmap->was_started)

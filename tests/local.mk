@@ -37,6 +37,7 @@ test_programs += \
 	%D%/test-device-id \
 	%D%/test-domain \
 	%D%/test-export \
+	%D%/test-export-copy \
 	%D%/test-export-hostile \
 	%D%/test-exporter \
 	%D%/test-domain-job \
@@ -134,6 +135,10 @@ endif
 %C%_test_export_SOURCES = %D%/test-export.c %D%/export-kit.h \
 	%D%/table-kit.h $(test_jobs)
 %C%_test_export_LDADD = $(test_internal)
+
+%C%_test_export_copy_SOURCES = %D%/test-export-copy.c %D%/export-kit.h \
+	$(test_jobs)
+%C%_test_export_copy_LDADD = $(test_internal)
 
 %C%_test_export_hostile_SOURCES = %D%/test-export-hostile.c %D%/export-kit.h \
 	$(test_jobs)

@@ -370,10 +370,10 @@ static void unknown_options_are_refused(void **state)
 	desc.size = 4;
 	assert_int_equal(weir_mmap_export(m, NULL, &desc), -EINVAL);
 	assert_int_equal(weir_mmap_is_exported(m), 0);
-	import.reserved = 1;
+	import.flags = 2;
 	assert_int_equal(weir_mmap_import(&im, "x", 1, desc.fds, 3, &import),
-			 -E2BIG);
-	import.reserved = 0;
+			 -EINVAL);
+	import.flags = 0;
 	import.key_len = 1;
 	assert_int_equal(weir_mmap_import(&im, "x", 1, desc.fds, 3, &import),
 			 -EINVAL);

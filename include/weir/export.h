@@ -86,7 +86,8 @@ struct weir_export_desc {
  * What cannot be shared like that is refused, or, with WEIR_EXPORT_COPY, goes
  * by copying: the importer reads and writes our memory by the means of a
  * debugger, which needs our user id and may be forbidden (ptrace(2), "ptrace
- * access mode checking").  Rights are then a promise of the importer's.
+ * access mode checking").  Rights are then a promise of the importer's: it
+ * could do the same without a descriptor.
  *
  * A key makes a MAC: who does not have it can neither make nor change a
  * descriptor.  That is for descriptors that travel through strange hands.
@@ -119,17 +120,30 @@ WEIR_API int weir_mmap_export(struct weir_mmap *mmap,
  */
 WEIR_API int weir_mmap_is_stale(const struct weir_mmap *mmap);
 
+/* Who is at the other end of a socket, as the kernel says it. */
+struct weir_exporter_peer {
+	pid_t pid;		/* 0: not in our PID namespace. */
+	uid_t uid;
+	gid_t gid;
+};
+
+/* Flags of struct weir_import_opts. */
+#define WEIR_IMPORT_COPY 1u	/* What can only be copied, too. */
+
 /*
  * Options of weir_mmap_import().  Set .size to the size of the struct and leave
  * what you do not care about at 0.
  */
 struct weir_import_opts {
 	size_t size;
+	uint32_t flags;		/* WEIR_IMPORT_ */
 	uint32_t permissions;	/* READ, or WRITE too; 0: all that we may. */
-	uint32_t reserved;	/* 0 */
 	const void *key;	/* NULL: no MAC is expected. */
 	size_t key_len;
 	void *user_data;	/* For weir_mmap_user_data(). */
+
+	/* Who sent it, for WEIR_IMPORT_COPY; see SO_PEERCRED in unix(7). */
+	const struct weir_exporter_peer *peer;
 };
 
 /*
@@ -141,6 +155,13 @@ struct weir_import_opts {
  * stopped or exported.  weir_mmap_memrange() says where it is in this process.
  * weir_mmap_destroy() gives it back.
  *
+ * With WEIR_IMPORT_COPY also memory that cannot be shared is imported: an mmap
+ * in a domain of the kind WEIR_DOMAIN_PROCESS, see weir_mmap_domain().  Jobs move
+ * data in it, as far as weir_domain_process_create() could; but its addresses
+ * are the exporter's, and are no pointers here.  That it is the exporter's
+ * memory, and not that of somebody else whom we could reach and it could not,
+ * is found out by .peer.
+ *
  * Everything that was received is checked, so that no sender can do more than
  * change the data: by cutting the file, say, which would be a SIGBUS.
  *
@@ -151,12 +172,15 @@ struct weir_import_opts {
  *   -EKEYREJECTED     the MAC is wrong, missing, or there for no key
  *   -EKEYEXPIRED      it is after the end
  *   -ESTALE           the exporter has revoked it already
- *   -EACCES           .permissions asks for what was not given
- *   -ESRCH            by copying, and the process has ended
+ *   -EACCES           .permissions asks for what was not given; by copying,
+ *                     and the process is not .peer
+ *   -EPERM, -ESRCH    by copying, and the process may not be reached, or has
+ *                     ended
  *   -EOPNOTSUPP       a kind that cannot be imported here: RDMA; huge pages,
- *                     to be written; or a key, and no libsodium
- *   -EINVAL           @bytes or @fds is NULL, unknown permissions, or a key of
- *                     a wrong length
+ *                     to be written; by copying, without WEIR_IMPORT_COPY; or
+ *                     a key, and no libsodium
+ *   -EINVAL           @bytes or @fds is NULL, unknown flags or permissions, or
+ *                     a key of a wrong length
  *   -E2BIG            @opts asks for what this version does not know
  *   -EMFILE, -ENFILE, -ENOMEM  no descriptor or no memory left
  *   -ERANGE, or what a validator of segments answers
@@ -189,13 +213,6 @@ WEIR_API int weir_mmap_import(struct weir_mmap **ret, const void *bytes,
  */
 WEIR_API int weir_mmap_watch(struct weir_mmap *mmap, struct weir_reactor *r,
 			     struct weir_op *op);
-
-/* Who wants to import; as the kernel says, so it is true. */
-struct weir_exporter_peer {
-	pid_t pid;		/* 0: not in our PID namespace. */
-	uid_t uid;
-	gid_t gid;
-};
 
 /*
  * Called for each request: @peer wants @name, which may not exist.  Returns 0
@@ -290,7 +307,7 @@ WEIR_API void weir_exporter_destroy(struct weir_exporter *exporter);
 
 /*
  * Import @name from the exporter at the UNIX socket @path: ask for it, and do
- * weir_mmap_import() with @opts.  All is copied.
+ * weir_mmap_import() with @opts.  All is copied; .peer is found out.
  *
  * Completes with 0: then weir_mmap_imported() gives the mmap, and has to be
  * called lest it is lost.  Also if it was cancelled too late.  Or with

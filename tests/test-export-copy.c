@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Exports of what cannot be shared, which are reached by copying; and that
+ * nobody can have us copy to where he could not. */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/export-kit.h"
+
+#include "tests/fuzz/descriptor-kit.h"
+#include "tests/job-kit.h"
+
+#include <sys/syscall.h>
+
+#include <weir/inventory.h>
+
+#include "base/fault.h"
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+static char plain[KIT_LEN] __attribute__((aligned(8)));
+
+static struct weir_export_opts copying(uint32_t permissions)
+{
+	return (struct weir_export_opts){
+		.size = sizeof(struct weir_export_opts),
+		.flags = WEIR_EXPORT_COPY, .permissions = permissions,
+	};
+}
+
+static struct weir_import_opts wanting(const struct weir_exporter_peer *peer)
+{
+	return (struct weir_import_opts){
+		.size = sizeof(struct weir_import_opts),
+		.flags = WEIR_IMPORT_COPY, .peer = peer,
+	};
+}
+
+/* Export plain memory, in the other process, until it is told to end: 's' stop
+ * the mmap, 'c' say whether it is pattern 2, else end. */
+static void export_there(int sock, void *arg)
+{
+	uint32_t permissions = *(uint32_t *)arg;
+	struct weir_export_opts opts = copying(0);
+	struct weir_mmap *m = start_mmap(plain, sizeof(plain),
+					 WEIR_MMAP_WRITE | permissions);
+	struct parcel p;
+	char c;
+
+	fill_pattern(plain, sizeof(plain), 0, 1);
+	parcel_of(&p, m, &opts);
+	EXPECT(!parcel_send(sock, &p));
+	while (recv(sock, &c, 1, 0) == 1 && c) {
+		if (c == 's')
+			EXPECT(!weir_mmap_stop(m, NULL, NULL));
+		else
+			EXPECT(is_pattern(plain, sizeof(plain), 0, 2));
+		EXPECT(!say(sock));
+	}
+}
+
+struct rig {
+	struct weir_reactor *r;
+	struct proc proc;
+	struct parcel p;
+	struct weir_exporter_peer peer;
+	struct weir_mmap *im;
+};
+
+static void tell(struct rig *g, char c)
+{
+	assert_int_equal(send(g->proc.sock, &c, 1, MSG_NOSIGNAL), 1);
+	assert_int_equal(hear(g->proc.sock), 0);
+}
+
+/* Another process has exported; nothing is imported yet. */
+static void rig_begin(struct rig *g, void **state, uint32_t permissions)
+{
+	struct weir_import_opts opts = wanting(&g->peer);
+	int err;
+
+	memset(g, 0, sizeof(*g));
+	proc_begin(&g->proc, export_there, &permissions);
+	g->r = start_reactor(state);
+	g->peer.pid = g->proc.pid;
+	g->peer.uid = geteuid();
+	g->peer.gid = getegid();
+	assert_int_equal(parcel_recv(g->proc.sock, &g->p), 0);
+	err = parcel_import(&g->im, &g->p, &opts);
+	if (err == -EPERM || (err && under_valgrind())) {
+		parcel_drop(&g->p);
+		proc_kill(&g->proc);
+		skip_because("%s", weir_why());
+	}
+	assert_int_equal(err, 0);
+}
+
+static void rig_end(struct rig *g)
+{
+	parcel_drop(&g->p);
+	assert_int_equal(weir_mmap_destroy(g->im), 0);
+	if (g->proc.pid)
+		assert_int_equal(say(g->proc.sock) | proc_end(&g->proc), 0);
+}
+
+/* Copy all of it to @mem, or from it, through a buf of the import. */
+static int64_t move(struct rig *g, char *mem, bool to_it)
+{
+	struct weir_dma *dma = start_dma(g->r, (struct weir_dma_opts){ 0 });
+	struct weir_loc here = weir_loc_mem(mem, KIT_LEN);
+	struct weir_inventory *inv;
+	struct weir_buf *buf;
+	struct jrec j;
+	int64_t res;
+	int err;
+
+	assert_int_equal(weir_inventory_create(&inv, g->r, NULL), 0);
+	assert_int_equal(weir_inventory_attach(inv, g->im), 0);
+	assert_int_equal(weir_inventory_get(&buf, inv, g->im, kit_addr(g->im),
+					    KIT_LEN, kit_addr(g->im),
+					    to_it ? 0 : KIT_LEN), 0);
+	jrec_init(&j);
+	if (to_it)
+		weir_job_copy(&j.job, weir_loc_buf(buf), here);
+	else
+		weir_job_copy(&j.job, here, weir_loc_buf(buf));
+	err = weir_job_start(dma, &j.job);
+	res = err ? err : jrec_finish(g->r, &j);
+	weir_buf_put(buf);
+	assert_int_equal(weir_inventory_destroy(inv), 0);
+	assert_int_equal(weir_dma_destroy(dma), 0);
+	return res;
+}
+
+static void plain_memory_goes_by_copying(void **state)
+{
+	char mem[KIT_LEN];
+	struct rig g;
+	size_t len;
+
+	rig_begin(&g, state, RW);
+	assert_int_equal(weir_domain_kind(weir_mmap_domain(g.im)),
+			 WEIR_DOMAIN_PROCESS);
+	assert_int_equal(weir_mmap_memrange(g.im, NULL, &len), 0);
+	assert_int_equal(len, KIT_LEN);
+	assert_int_equal(weir_mmap_is_imported(g.im), 1);
+	assert_int_equal(move(&g, mem, false), KIT_LEN);
+	assert_true(is_pattern(mem, KIT_LEN, 0, 1));
+	fill_pattern(mem, KIT_LEN, 0, 2);
+	assert_int_equal(move(&g, mem, true), KIT_LEN);
+	tell(&g, 'c');
+	rig_end(&g);
+}
+
+static void its_rights_hold_here(void **state)
+{
+	struct weir_import_opts opts;
+	struct weir_mmap *im = NULL;
+	char mem[KIT_LEN];
+	struct rig g;
+
+	rig_begin(&g, state, RO);
+	assert_int_equal(weir_mmap_permissions(g.im), WEIR_MMAP_READ);
+	assert_int_equal(move(&g, mem, false), KIT_LEN);
+	assert_int_equal(move(&g, mem, true), -EACCES);
+	opts = wanting(&g.peer);
+	opts.permissions = WEIR_MMAP_WRITE;
+	assert_int_equal(parcel_import(&im, &g.p, &opts), -EACCES);
+	rig_end(&g);
+}
+
+static void a_stop_revokes_it_too(void **state)
+{
+	struct weir_import_opts opts;
+	struct weir_mmap *im = NULL;
+	struct rec rec;
+	struct rig g;
+
+	rig_begin(&g, state, RW);
+	rec_init(&rec);
+	STARTS(weir_mmap_watch(g.im, g.r, &rec.op));
+	tell(&g, 's');
+	assert_int_equal(weir_mmap_is_stale(g.im), 1);
+	assert_int_equal(finish(g.r, &rec), -ESTALE);
+	opts = wanting(&g.peer);
+	assert_int_equal(parcel_import(&im, &g.p, &opts), -ESTALE);
+	rig_end(&g);
+}
+
+static void a_dead_exporter_is_noticed(void **state)
+{
+	struct weir_import_opts opts;
+	struct weir_mmap *im = NULL;
+	char mem[KIT_LEN];
+	struct rec rec;
+	struct rig g;
+
+	rig_begin(&g, state, RW);
+	proc_kill(&g.proc);
+	g.proc.pid = 0;
+	assert_int_equal(move(&g, mem, false), -ESRCH);
+	rec_init(&rec);
+	STARTS(weir_mmap_watch(g.im, g.r, &rec.op));
+	assert_int_equal(finish(g.r, &rec), -ESTALE);
+	assert_int_equal(weir_mmap_is_stale(g.im), 1);
+	opts = wanting(&g.peer);
+	assert_int_equal(parcel_import(&im, &g.p, &opts), -ESRCH);
+	assert_null(im);
+	rig_end(&g);
+}
+
+static void wait_there(int sock, void *arg)
+{
+	(void)arg;
+	hear(sock);
+}
+
+/* Whoever asked for no copying, or did not say from whom, gets none; nor does
+ * one get another process than the one that sent it. */
+static void only_the_sender_can_be_reached(void **state)
+{
+	struct weir_exporter_peer peer;
+	struct weir_import_opts opts;
+	struct weir_mmap *im = NULL;
+	struct proc other;
+	struct parcel q;
+	struct rig g;
+
+	proc_begin(&other, wait_there, NULL);
+	rig_begin(&g, state, RW);
+	assert_int_equal(parcel_import(&im, &g.p, NULL), -EOPNOTSUPP);
+	opts = wanting(NULL);
+	assert_int_equal(parcel_import(&im, &g.p, &opts), -EACCES);
+	opts.peer = &peer;
+	peer = g.peer;
+	peer.pid = other.pid;
+	assert_int_equal(parcel_import(&im, &g.p, &opts), -EACCES);
+	peer = g.peer;
+	peer.uid++;
+	assert_int_equal(parcel_import(&im, &g.p, &opts), -EACCES);
+
+	q = g.p;
+	peer = g.peer;
+	q.fds[0] = (int)syscall(SYS_pidfd_open, other.pid, 0);
+	assert_true(q.fds[0] >= 0);
+	assert_int_equal(parcel_import(&im, &q, &opts), -EACCES);
+	/* Its number was given out again: it began at another time. */
+	peer.pid = other.pid;
+	kit_put((uint8_t *)q.bytes + DESCRIPTOR_HEADER + 16, 1, 8);
+	kit_repair((uint8_t *)q.bytes, q.len, 0);
+	assert_int_equal(parcel_import(&im, &q, &opts), -EACCES);
+	close(q.fds[0]);
+	q = g.p;
+	q.fds[0] = g.p.fds[1];
+	assert_int_equal(parcel_import(&im, &q, &opts), -EBADMSG);
+	assert_null(im);
+	assert_int_equal(say(other.sock) | proc_end(&other), 0);
+	rig_end(&g);
+}
+
+static uint32_t kind_of(struct weir_mmap *m, struct weir_export_opts *opts)
+{
+	struct weir_export_desc desc = { .size = sizeof(desc) };
+
+	assert_int_equal(weir_mmap_export(m, opts, &desc), 0);
+	return ((const uint8_t *)desc.bytes)[20];
+}
+
+static void what_can_be_shared_is_shared(void **state)
+{
+	struct weir_export_opts opts = copying(0);
+	struct weir_export_desc desc = { .size = sizeof(desc) };
+	struct weir_mmap *m = kit_started(KIT_LEN, RW);
+
+	(void)state;
+	assert_int_equal(kind_of(m, &opts), DESCRIPTOR_MEMFD);
+	/* But not with a right that the seals cannot keep. */
+	opts = copying(RO);
+	assert_int_equal(kind_of(m, &opts), DESCRIPTOR_PROCESS);
+	opts = copying(RW);
+	assert_int_equal(kind_of(m, &opts), DESCRIPTOR_MEMFD);
+	opts.flags = 0;
+	opts.permissions = RO;
+	assert_int_equal(weir_mmap_export(m, &opts, &desc), -EACCES);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+}
+
+static int64_t import_from(struct weir_reactor *r, const char *path,
+			   const struct weir_import_opts *opts,
+			   struct weir_mmap **ret)
+{
+	struct rec rec;
+	int64_t res;
+
+	rec_init(&rec);
+	STARTS(weir_mmap_import_from(r, &rec.op, path, "plain", opts));
+	res = finish(r, &rec);
+	*ret = weir_mmap_imported(&rec.op);
+	return res;
+}
+
+static void an_exporter_hands_it_out_to_who_wants_it(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_import_opts opts = wanting(NULL);
+	struct weir_export_opts export = copying(0);
+	const char *path = test_path(state, "socket");
+	struct weir_mmap *m = start_mmap(plain, sizeof(plain),
+					 WEIR_MMAP_WRITE | RW), *im = NULL;
+	struct weir_exporter *x;
+	int64_t res;
+
+	assert_int_equal(weir_exporter_create(&x, r, path, NULL), 0);
+	assert_int_equal(weir_exporter_add(x, "plain", m, NULL), -EOPNOTSUPP);
+	assert_int_equal(weir_exporter_add(x, "plain", m, &export), 0);
+	assert_int_equal(import_from(r, path, NULL, &im), -EOPNOTSUPP);
+	res = import_from(r, path, &opts, &im);
+	if (res != -EPERM)
+		assert_int_equal(res, 0);
+	assert_int_equal(weir_mmap_destroy(im), 0);
+	weir_exporter_destroy(x);
+	some_turns(r, 3);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+}
+
+static void what_fails_leaves_nothing_behind(void **state)
+{
+	struct weir_exporter_peer peer = { getpid(), geteuid(), getegid() };
+	struct weir_import_opts import = wanting(&peer);
+	struct weir_export_opts opts = copying(0);
+	struct weir_export_desc desc = { .size = sizeof(desc) };
+	struct weir_mmap *m = start_mmap(plain, sizeof(plain),
+					 WEIR_MMAP_WRITE | RW), *im = NULL;
+	struct parcel p;
+	int n, err = -1;
+
+	(void)state;
+	for (n = 0; n < 100; n++) {
+		fault_arm(n);
+		err = weir_mmap_export(m, &opts, &desc);
+		if (!fault_disarm())
+			break;
+	}
+	assert_true(n > 0 && n < 100 && !err);
+	parcel_of(&p, m, &opts);
+	for (n = 0; n < 100; n++) {
+		fault_arm(n);
+		err = parcel_import(&im, &p, &import);
+		if (!fault_disarm())
+			break;
+		if (!err)	/* Without a start time it is not compared. */
+			assert_int_equal(weir_mmap_destroy(im), 0);
+		im = NULL;
+	}
+	assert_true(n > 5 && n < 100 && (!err || err == -EPERM));
+	assert_int_equal(weir_mmap_destroy(im), 0);
+	parcel_drop(&p);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(plain_memory_goes_by_copying),
+		CASE(its_rights_hold_here),
+		CASE(a_stop_revokes_it_too),
+		CASE(a_dead_exporter_is_noticed),
+		CASE(only_the_sender_can_be_reached),
+		CASE(what_can_be_shared_is_shared),
+		CASE(an_exporter_hands_it_out_to_who_wants_it),
+		CASE(what_fails_leaves_nothing_behind),
+	};
+
+	return harness_run(cases, N_OF(cases));
+}
