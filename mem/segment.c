@@ -94,6 +94,7 @@ static size_t n_up_to(uintptr_t addr)
 	return low;
 }
 
+/* From @i on; where one is right already, all further ones are. */
 static void set_max_last(size_t i)
 {
 	uintptr_t max = i ? segments.lists[i - 1]->max_last : 0;
@@ -101,6 +102,8 @@ static void set_max_last(size_t i)
 	for (; i < segments.n; i++) {
 		if (segments.lists[i]->last > max)
 			max = segments.lists[i]->last;
+		if (segments.lists[i]->max_last == max)
+			break;
 		segments.lists[i]->max_last = max;
 	}
 }

@@ -108,6 +108,22 @@ static int see(const struct weir_segment *seg, void *arg)
 	return seen->n == seen->stop_at ? seen->answer : 0;
 }
 
+static void a_list_has_the_kind_of_its_domain(void **state)
+{
+	struct weir_segment seg = SEGMENT;
+	char *p = pages(N);
+	struct weir_mmap *m;
+
+	(void)state;
+	assert_int_equal(weir_mmap_create(&m, weir_domain_hugepage()), 0);
+	assert_int_equal(weir_mmap_set_memrange(m, p, PAGE), 0);
+	assert_int_equal(weir_mmap_start(m), 0);
+	assert_int_equal(weir_segment_find(&seg, p), 0);
+	assert_int_equal(seg.domain_kind, WEIR_DOMAIN_HUGEPAGE);
+	weir_mmap_destroy(m);
+	pages_end(p, N);
+}
+
 static void segments_are_what_is_in_a_page(void **state)
 {
 	struct seen seen = { 0 };
@@ -453,6 +469,7 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(a_started_mmap_is_in_the_map_until_it_stops),
 		CASE(results_of_another_size_are_filled_as_far_as_they_go),
+		CASE(a_list_has_the_kind_of_its_domain),
 		CASE(segments_are_what_is_in_a_page),
 		CASE(a_walk_answers_what_its_callback_does),
 		CASE(runs_are_addresses_without_a_gap),
