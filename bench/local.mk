@@ -4,6 +4,7 @@ bench_common = %D%/bench.c %D%/bench.h %D%/report.c
 bench_libs = libweir.la $(LIBURING_LIBS) $(LIBEV_LIBS) $(LIBUV_LIBS) -lm
 
 bench_programs = \
+	%D%/bench-buf \
 	%D%/bench-copy \
 	%D%/bench-cp \
 	%D%/bench-echo \
@@ -15,6 +16,10 @@ bench_programs = \
 	%D%/bench-register \
 	%D%/bench-timer
 
+%C%_bench_buf_SOURCES = %D%/bench-buf.c %D%/mempool.c %D%/mempool.h \
+	$(bench_common)
+%C%_bench_buf_CFLAGS = $(AM_CFLAGS) $(DPDK_CFLAGS)
+%C%_bench_buf_LDADD = $(bench_libs) $(DPDK_LIBS)
 %C%_bench_copy_SOURCES = %D%/bench-copy.c $(bench_common)
 %C%_bench_copy_LDADD = $(bench_libs)
 %C%_bench_cp_SOURCES = %D%/bench-cp.c $(bench_common)

@@ -98,6 +98,7 @@ static void arrived(struct errand *errand)
 void stock_init(struct buf_stock *stock, struct weir_reactor *r)
 {
 	stock->r = r;
+	stock->thread = thread_here();
 	errand_init(&stock->errand, r, arrived);
 }
 

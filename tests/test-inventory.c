@@ -18,6 +18,7 @@
 #include <weir/inventory.h>
 
 #include "base/fault.h"
+#include "mem/mmap-internal.h"
 
 #define LEN 4096
 #define BUFS 16
@@ -699,6 +700,27 @@ static void random_calls_agree_with_a_model(void **state)
 	rig_end(&g);
 }
 
+static void what_was_revoked_gives_no_bufs(void **state)
+{
+	_Atomic uint64_t generation = 1;
+	struct mmap_import import = { .generation = &generation, .mine = 1 };
+	struct weir_buf *buf, *none = NULL;
+	struct rig g;
+
+	rig_begin(&g, state);
+	g.m->import = &import;
+	buf = take(&g, 0, 1, 0, 0);
+	atomic_store(&generation, 2);
+	assert_int_equal(weir_inventory_get(&none, g.inv, g.m, g.mem, 1, NULL,
+					    0), -ESTALE);
+	assert_int_equal(weir_inventory_dup(&none, g.inv, buf), -ESTALE);
+	assert_null(none);
+	weir_buf_put(buf);
+	assert_int_equal(n_free(&g), BUFS);
+	g.m->import = NULL;
+	rig_end(&g);
+}
+
 /* A4.1 */
 static void an_inventory_can_grow_while_bufs_are_out(void **state)
 {
@@ -764,6 +786,7 @@ int main(void)
 		CASE(to_put_what_is_not_out_ends_the_process),
 		CASE(a_dup_shares_memory_and_nothing_else),
 		CASE(a_job_locks_the_lists_that_it_uses),
+		CASE(what_was_revoked_gives_no_bufs),
 		CASE(an_inventory_can_grow_while_bufs_are_out),
 		CASE(random_calls_agree_with_a_model),
 		CASE(any_failure_inside_leaves_nothing_behind),

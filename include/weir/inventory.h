@@ -114,6 +114,8 @@ WEIR_API int weir_inventory_detach(struct weir_inventory *inventory,
  *   -EINVAL  @len is 0
  *   -ERANGE  the window is not inside @mmap, or the data not inside the window
  *   -ENOENT  @mmap is not attached
+ *   -EBADFD  @mmap is being stopped
+ *   -ESTALE  @mmap is imported, and its exporter has revoked it
  *   -EAGAIN  all bufs are out
  *
  * Call on the inventory's reactor.  Never blocks, never allocates.
@@ -164,6 +166,8 @@ static inline int weir_inventory_get_by_data(struct weir_buf **ret,
  * Returns 0 with *@ret set, or
  *   -EPERM   @src is in the middle of a list
  *   -ENOENT  an mmap of @src is not attached to @inventory
+ *   -EBADFD  an mmap of @src is being stopped
+ *   -ESTALE  an mmap of @src is imported, and its exporter has revoked it
  *   -EAGAIN  fewer bufs than needed are free; none is taken
  *
  * Call on the inventory's reactor, holding @src.  Never blocks, never
