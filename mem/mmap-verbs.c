@@ -34,8 +34,7 @@
 #include "mem/device-internal.h"
 #include "mem/dm-internal.h"
 
-/* Of rdma-core 61; what we run with may have it if what we were built with
- * has not. */
+/* Of rdma-core 61; it may be there though we were built with an older one. */
 extern int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm) __attribute__((weak));
 
 struct verbs {
@@ -84,7 +83,7 @@ static bool is_missing(void)
 	       errno == ENOSYS;
 }
 
-/* Where there is such a thing, no fd is the wrong fd. */
+/* Where there is such a thing, -1 is the wrong fd. */
 static bool has_dmabuf(struct ibv_context *ctx)
 {
 	struct ibv_pd *pd = alloc_pd(ctx);
@@ -96,8 +95,6 @@ static bool has_dmabuf(struct ibv_context *ctx)
 	errno = 0;
 	mr = ibv_reg_dmabuf_mr(pd, 0, 4096, 0, -1, 0);
 	missing = !mr && is_missing();
-	if (mr)
-		ibv_dereg_mr(mr);
 	ibv_dealloc_pd(pd);
 	return !missing;
 }
@@ -109,8 +106,6 @@ static bool has_import(struct ibv_context *ctx)
 
 	errno = 0;
 	dm = ibv_import_dm(ctx, UINT32_MAX);
-	if (dm)
-		ibv_unimport_dm(dm);
 	return dm || !is_missing();
 }
 
@@ -154,13 +149,18 @@ static void describe(struct weir_devinfo *info, struct ibv_context *ctx,
 		caps->caps |= WEIR_DEVICE_CAP_DM_DMABUF;
 }
 
-static void say_unusable(struct weir_devinfo *info, const char *what, int err)
+/* Where it is not allowed rdma-core's errno is that of another attempt. */
+static void say_unusable(struct weir_devinfo *info, const char *what, int err,
+			 const struct ibv_device *ibdev)
 {
-	const char *remedy = err == EACCES || err == EPERM ?
-		"; let this user open /dev/infiniband/uverbs*" : "";
+	char node[sizeof(ibdev->dev_name) + 32];
 
-	snprintf(info->caps.why, sizeof(info->caps.why), "%s: %s%s", what,
-		 strerror(err), remedy);
+	snprintf(node, sizeof(node), "/dev/infiniband/%s", ibdev->dev_name);
+	if (access(node, R_OK | W_OK) && errno == EACCES)
+		err = EACCES;
+	snprintf(info->caps.why, sizeof(info->caps.why), "%s: %s%s%s", what,
+		 strerror(err), err == EACCES ? "; let this user read and "
+		 "write " : "", err == EACCES ? node : "");
 }
 
 static int add(struct device_list *list, struct ibv_device *ibdev)
@@ -176,14 +176,15 @@ static int add(struct device_list *list, struct ibv_device *ibdev)
 	device_rdma_locate(info);
 	ctx = open_context(ibdev);
 	if (!ctx) {
-		say_unusable(info, "it cannot be opened", -error());
+		say_unusable(info, "it cannot be opened", -error(), ibdev);
 		return 0;
 	}
 	memset(&attr, 0, sizeof(attr));
 	err = fault("ibv_query_device") ? EIO :
 	      ibv_query_device_ex(ctx, NULL, &attr);
 	if (err)
-		say_unusable(info, "it does not tell what it can do", err);
+		say_unusable(info, "it does not tell what it can do", err,
+			     ibdev);
 	else
 		describe(info, ctx, &attr);
 	ibv_close_device(ctx);
@@ -254,7 +255,6 @@ static int open_verbs(struct weir_device *dev)
 		   strerror(-err));
 }
 
-/* What is left in our protection domain keeps it, and us. */
 static void close_verbs(struct weir_device *dev)
 {
 	struct verbs *v = dev->priv;

@@ -49,7 +49,7 @@ static struct ibv_device devices[MODELS] = {
 	[MLX5] = { .name = "standin_mlx5" },
 	[MANA] = { .name = "standin_mana" },
 	[RXE] = { .name = "standin_rxe" },
-	[SHUT] = { .name = "standin_shut" },
+	[SHUT] = { .name = "standin_shut", .dev_name = "uverbs_standin" },
 };
 
 static enum model model_of(const struct ibv_context *ctx)

@@ -300,6 +300,22 @@ static int standin_ioctl(int fd, unsigned long request, void *arg)
 	return sync->flags ? 0 : -1;
 }
 
+static void need_dmabufs(void)
+{
+	if (!standin && access("/dev/udmabuf", R_OK | W_OK))
+		skip_because("no dma-bufs here: /dev/udmabuf: %s",
+			     strerror(errno));
+}
+
+static int sealed_memfd(void)
+{
+	int fd = memfd_create("dma-buf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	assert_int_equal(ftruncate(fd, LEN), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	return fd;
+}
+
 /* A real one of the memfd, or with the stand-in the memfd itself. */
 static int make_dmabuf(int memfd)
 {
@@ -313,11 +329,6 @@ static int make_dmabuf(int memfd)
 		return memfd;
 	}
 	fd = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
-	if (fd < 0) {
-		close(memfd);
-		skip_because("no dma-bufs here: /dev/udmabuf: %s",
-			     strerror(errno));
-	}
 	buf = ioctl(fd, UDMABUF_CREATE, &create);
 	assert_true(buf >= 0);
 	close(fd);
@@ -330,12 +341,11 @@ static void a_dmabuf_goes_to_devices_that_take_it(void **state)
 {
 	struct weir_device_caps caps = { .size = sizeof(caps) };
 	int (*real)(int, unsigned long, void *) = dmabuf_ioctl;
-	int buf = memfd_create("dma-buf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	struct rig g;
+	int buf;
 
-	assert_int_equal(ftruncate(buf, LEN), 0);
-	assert_int_equal(fcntl(buf, F_ADD_SEALS, F_SEAL_SHRINK), 0);
-	buf = make_dmabuf(buf);
+	need_dmabufs();
+	buf = make_dmabuf(sealed_memfd());
 	rig_open(&g, state);
 	assert_int_equal(weir_devinfo_caps(weir_device_info(g.dev), &caps), 0);
 	assert_int_equal(weir_mmap_set_dmabuf(g.m, buf, PAGE, PAGE), 0);
@@ -348,6 +358,31 @@ static void a_dmabuf_goes_to_devices_that_take_it(void **state)
 	}
 	rig_end(&g);
 	dmabuf_ioctl = real;
+	close(buf);
+}
+
+/* B2.6: it goes by its fd, or by the memfd beneath. */
+static void a_dmabuf_that_is_mapped_is_no_ordinary_memory(void **state)
+{
+	struct rig g;
+	int memfd, buf;
+	void *p;
+
+	need_dmabufs();
+	memfd = sealed_memfd();
+	buf = make_dmabuf(dup(memfd));
+	p = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, buf, 0);
+	assert_ptr_not_equal(p, MAP_FAILED);
+	rig_open(&g, state);
+	assert_int_equal(weir_mmap_set_memrange(g.m, p, LEN), 0);
+	assert_int_equal(start_and_keys(&g), -EFAULT);
+	rig_end(&g);
+	rig_open(&g, state);
+	assert_int_equal(weir_mmap_set_fd(g.m, memfd, 0, LEN, 0), 0);
+	assert_int_equal(start_and_keys(&g), 0);
+	rig_end(&g);
+	munmap(p, LEN);
+	close(memfd);
 	close(buf);
 }
 
@@ -389,6 +424,10 @@ static const struct harness_case all[] = {
 	CASE(a_dmabuf_goes_to_devices_that_take_it),
 };
 
+static const struct harness_case cards_only[] = {
+	CASE(a_dmabuf_that_is_mapped_is_no_ordinary_memory),
+};
+
 static const struct harness_case standin_only[] = {
 	CASE(what_cannot_be_taken_back_keeps_it_started),
 };
@@ -428,9 +467,13 @@ static void add_devices(void)
 	for (i = 0; i < n && found < N_OF(caps); i++) {
 		caps[found].size = sizeof(caps[found]);
 		weir_devinfo_caps(list[i], &caps[found]);
-		if (caps[found].kind == WEIR_DEVICE_RDMA &&
-		    (caps[found].flags & WEIR_DEVICE_USABLE))
-			add(caps[found++].name, all, N_OF(all));
+		if (caps[found].kind != WEIR_DEVICE_RDMA ||
+		    !(caps[found].flags & WEIR_DEVICE_USABLE))
+			continue;
+		add(caps[found].name, all, N_OF(all));
+		if (!standin)
+			add(caps[found].name, cards_only, N_OF(cards_only));
+		found++;
 	}
 	weir_device_list_free(list);
 	if (!found)
