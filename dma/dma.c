@@ -70,6 +70,7 @@ int weir_dma_create(struct weir_dma **ret, struct weir_reactor *r,
 	dma->turn_bytes = opts.turn_bytes;
 	dma->stream_min = opts.stream_min;
 	cpu_init(dma);
+	engines_init(dma);
 	*ret = dma;
 	return 0;
 }
@@ -146,7 +147,7 @@ int weir_dma_destroy(struct weir_dma *dma)
 	if (dma->n_jobs)
 		return why(-EBUSY, "weir_dma_destroy: %llu jobs are under way",
 			   (unsigned long long)dma->n_jobs);
-	if (weir_op_is_busy(&dma->tick))
+	if (weir_op_is_busy(&dma->tick) || weir_op_is_busy(&dma->engine_tick))
 		return why(-EBUSY, "weir_dma_destroy: callbacks of jobs are "
 			   "due");
 	reactor_detach(&dma->obj);
@@ -173,6 +174,10 @@ int weir_dma_stats(const struct weir_dma *dma, struct weir_dma_stats *ret)
 		return -EINVAL;
 	stats.size = size;
 	stats.in_flight = dma->n_jobs;
+	stats.cpu_jobs = dma->engines[ENGINE_CPU].stats.jobs;
+	stats.file_jobs = dma->engines[ENGINE_FILE].stats.jobs;
+	stats.process_jobs = dma->engines[ENGINE_PROCESS].stats.jobs;
+	stats.domain_jobs = dma->engines[ENGINE_DOMAIN].stats.jobs;
 	memcpy(ret, &stats, size < sizeof(stats) ? size : sizeof(stats));
 	return 0;
 }

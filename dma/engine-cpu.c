@@ -24,12 +24,12 @@
 /* 256 KiB: 10 to 50 us, by operation and by how cold the memory is. */
 #define SLICE ((uint64_t)256 << 10)
 
-static bool can(uint32_t kind, const struct weir_domain *src,
-		const struct weir_domain *dst)
+static int can(void *arg, const struct weir_engine_query *q, const char **why)
 {
-	(void)kind;
-	return (!src || domain_is_memory(src)) &&
-	       (!dst || domain_is_memory(dst));
+	(void)arg;
+	*why = "only memory of this process";
+	return (!q->src || domain_is_memory(q->src)) &&
+	       (!q->dst || domain_is_memory(q->dst));
 }
 
 static void *at(const struct cursor *c)
@@ -201,12 +201,11 @@ static int64_t work(void *arg)
 	return 0;
 }
 
-static void start(struct weir_job *job)
+static int start(void *arg, struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
-	struct weir_dma *dma = p->dma;
+	struct weir_dma *dma = arg;
 
-	dma->stats.cpu_jobs++;
 	if (p->total >= dma->worker_min && !worker_ensure(dma->r)) {
 		dma->stats.worker_jobs++;
 		job_work(job, work);
@@ -218,14 +217,15 @@ static void start(struct weir_job *job)
 		enqueue(dma, job);
 		arm_tick(dma);
 	}
+	return 0;
 }
 
-static void cancel(struct weir_job *job)
+static void cancel(void *arg, struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
 
 	if (p->q_pprev) {
-		dequeue(p->dma, job);
+		dequeue(arg, job);
 		job_end(job, -ECANCELED);
 		return;
 	}
@@ -241,9 +241,12 @@ void cpu_init(struct weir_dma *dma)
 	weir_op_init(&dma->tick, serve);
 }
 
-const struct engine engine_cpu = {
-	.name = "cpu",
-	.can = can,
-	.start = start,
-	.cancel = cancel,
+const struct engine_kind engine_cpu = {
+	.ops = {
+		.size = sizeof(struct weir_engine_ops),
+		.name = "cpu",
+		.can = can,
+		.start = start,
+		.cancel = cancel,
+	},
 };

@@ -65,11 +65,33 @@ static struct mover find(uint32_t kind, struct weir_domain *src,
 	return m;
 }
 
-static bool can(uint32_t kind, const struct weir_domain *src,
-		const struct weir_domain *dst)
+/* What is missing for @q. */
+static const char *missing(const struct weir_engine_query *q)
 {
-	return find(kind, (struct weir_domain *)src,
-		    (struct weir_domain *)dst).fn != NULL;
+	if (!is_user(q->src) && !is_user(q->dst))
+		return "only domains of the user's own";
+	if (q->kind == WEIR_JOB_FILL)
+		return "the domain has no fill";
+	if (q->kind != WEIR_JOB_COPY && q->kind != WEIR_JOB_PULL &&
+	    q->kind != WEIR_JOB_PUSH)
+		return "only copies and fills";
+	if (is_user(q->src) && is_memory(q->dst))
+		return "the domain has no pull";
+	if (is_memory(q->src))
+		return "the domain has neither push nor transfer";
+	return is_user(q->src) && is_user(q->dst) ?
+		       "the destination has no transfer" :
+		       "only to and from memory, and between users' domains";
+}
+
+static int can(void *arg, const struct weir_engine_query *q, const char **why)
+{
+	(void)arg;
+	if (find(q->kind, (struct weir_domain *)q->src,
+		 (struct weir_domain *)q->dst).fn)
+		return 1;
+	*why = missing(q);
+	return 0;
 }
 
 /* All of @c's location, which is no buf. */
@@ -171,24 +193,26 @@ static void step_done(struct weir_op *op, int64_t res)
 }
 
 /* What the domain refuses now has not begun, as if it were called directly. */
-static int try(struct weir_job *job)
+static int start(void *arg, struct weir_job *job)
 {
-	int err;
-
+	(void)arg;
 	weir_op_init(&job->inner, step_done);
-	err = step(job);
-	job_priv(job)->dma->stats.domain_jobs += !err;
-	return err;
+	return step(job);
 }
 
-static void cancel(struct weir_job *job)
+static void cancel(void *arg, struct weir_job *job)
 {
+	(void)arg;
 	weir_op_cancel(&job->inner);
 }
 
-const struct engine engine_domain = {
-	.name = "domain",
-	.can = can,
-	.try = try,
-	.cancel = cancel,
+const struct engine_kind engine_domain = {
+	.ops = {
+		.size = sizeof(struct weir_engine_ops),
+		.name = "domain",
+		.can = can,
+		.start = start,
+		.cancel = cancel,
+	},
+	.refuses = true,
 };

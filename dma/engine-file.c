@@ -27,12 +27,15 @@ static bool knows(const struct weir_domain *domain)
 	return domain && (domain_is_memory(domain) || domain_is_file(domain));
 }
 
-static bool can(uint32_t kind, const struct weir_domain *src,
-		const struct weir_domain *dst)
+static int can(void *arg, const struct weir_engine_query *q, const char **why)
 {
-	return knows(src) && knows(dst) &&
-	       (kind == WEIR_JOB_COPY || kind == WEIR_JOB_PULL ||
-		kind == WEIR_JOB_PUSH);
+	(void)arg;
+	*why = !knows(q->src) || !knows(q->dst) ?
+		       "only files, and memory of this process" :
+		       "only copies";
+	return knows(q->src) && knows(q->dst) &&
+	       (q->kind == WEIR_JOB_COPY || q->kind == WEIR_JOB_PULL ||
+		q->kind == WEIR_JOB_PUSH);
 }
 
 static bool is_file(const struct cursor *c)
@@ -254,22 +257,27 @@ static void step_done(struct weir_op *op, int64_t res)
 		step(job);
 }
 
-static void start(struct weir_job *job)
+static int start(void *arg, struct weir_job *job)
 {
-	job_priv(job)->dma->stats.file_jobs++;
+	(void)arg;
 	weir_op_init(&job->inner, step_done);
 	step(job);
+	return 0;
 }
 
-static void cancel(struct weir_job *job)
+static void cancel(void *arg, struct weir_job *job)
 {
+	(void)arg;
 	weir_op_cancel(&job->inner);
 }
 
-const struct engine engine_file = {
-	.name = "file",
-	.can = can,
+const struct engine_kind engine_file = {
+	.ops = {
+		.size = sizeof(struct weir_engine_ops),
+		.name = "file",
+		.can = can,
+		.start = start,
+		.cancel = cancel,
+	},
 	.verify = check_job,
-	.start = start,
-	.cancel = cancel,
 };

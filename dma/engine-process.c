@@ -39,14 +39,15 @@ static bool is_memory(const struct weir_domain *domain)
 	return domain && domain_is_memory(domain);
 }
 
-static bool can(uint32_t kind, const struct weir_domain *src,
-		const struct weir_domain *dst)
+static int can(void *arg, const struct weir_engine_query *q, const char **why)
 {
-	if (is_process(src) && is_memory(dst))
-		return kind == WEIR_JOB_COPY || kind == WEIR_JOB_PULL;
-	if (is_memory(src) && is_process(dst))
-		return kind == WEIR_JOB_COPY || kind == WEIR_JOB_PUSH;
-	return false;
+	(void)arg;
+	*why = "only copies between another process and memory of this one";
+	if (is_process(q->src) && is_memory(q->dst))
+		return q->kind == WEIR_JOB_COPY || q->kind == WEIR_JOB_PULL;
+	if (is_memory(q->src) && is_process(q->dst))
+		return q->kind == WEIR_JOB_COPY || q->kind == WEIR_JOB_PUSH;
+	return 0;
 }
 
 /* Which way it goes, and with whom. */
@@ -119,15 +120,25 @@ static int64_t work(void *arg)
 	return err;
 }
 
-static void start(struct weir_job *job)
+static int start(void *arg, struct weir_job *job)
 {
-	job_priv(job)->dma->stats.process_jobs++;
+	(void)arg;
 	job_work(job, work);
+	return 0;
 }
 
-const struct engine engine_process = {
-	.name = "process",
-	.can = can,
-	.start = start,
-	.cancel = job_work_cancel,
+static void cancel(void *arg, struct weir_job *job)
+{
+	(void)arg;
+	job_work_cancel(job);
+}
+
+const struct engine_kind engine_process = {
+	.ops = {
+		.size = sizeof(struct weir_engine_ops),
+		.name = "process",
+		.can = can,
+		.start = start,
+		.cancel = cancel,
+	},
 };

@@ -6,7 +6,7 @@
  * The library's part of a job, the context it runs in, and engines.
  *
  *	weir_job_start()   check, find an engine, hold bufs and domains
- *	  engine->start()  ... moves .done bytes, and moves the cursors on ...
+ *	  engine's start()  ... moves .done bytes, and moves the cursors on ...
  *	job_end()          commit, release, complete job->op
  *
  * A job is on its context's list from start to end.
@@ -16,6 +16,7 @@
 #include <sys/uio.h>
 
 #include <weir/dma.h>
+#include <weir/engine.h>
 #include <weir/job.h>
 
 #include "dma/loc.h"
@@ -28,10 +29,10 @@ struct engine;
 
 struct job_priv {
 	struct weir_dma *dma;
-	const struct engine *engine;
+	struct engine *engine;
 	struct weir_job *next;		/* In the context's list of all. */
 	struct weir_job **pprev;
-	struct weir_job *q_next;	/* In the cpu engine's queue. */
+	struct weir_job *q_next;	/* In the queue where it waits. */
 	struct weir_job **q_pprev;	/* NULL: not in it. */
 	struct cursor src, dst;
 	uint64_t total;
@@ -41,12 +42,15 @@ struct job_priv {
 	atomic_bool stop;		/* For the worker that has it. */
 	bool differ;			/* A compare has found a difference. */
 	bool direct;			/* The step goes through O_DIRECT. */
+	bool waits : 1;			/* For room in its engine. */
+	bool is_step : 1;		/* Of another job. */
 	union {
 		struct iovec iov[JOB_IOVS];
 		struct {
 			struct weir_domain_move move;
 			struct iovec move_iov[JOB_MOVE_IOVS];
 		};
+		uint64_t area[20];	/* A user's engine's. */
 	};
 };
 
@@ -61,42 +65,66 @@ static inline struct job_priv *job_priv(struct weir_job *job)
 }
 
 /*
- * What executes jobs.  The first that can do a job gets it, so the order of
- * engines[] is the order of preference.
+ * The table of an engine, which the library's own have in common with the
+ * user's, and what only they have.  Their arg is the context.
  */
-struct engine {
-	const char *name;
-
-	/* Whether it can do @kind from @src to @dst; NULL is a side that is not
-	 * used.  Looks at kinds and abilities only, and changes nothing. */
-	bool (*can)(uint32_t kind, const struct weir_domain *src,
-		    const struct weir_domain *dst);
+struct engine_kind {
+	struct weir_engine_ops ops;
 
 	/* More to check before the start.  Optional. */
 	int (*verify)(const struct weir_job *job, const struct loc_info *src,
 		      const struct loc_info *dst, uint64_t total);
 
-	/* Its op is PENDING, the cursors are at the start.  Cannot fail: call
-	 * job_end(), now or later, exactly once. */
-	void (*start)(struct weir_job *job);
-
-	/* Instead of start(), for an engine that asks others: 0, or the errno
-	 * with which the start is refused; then it has not called job_end(). */
-	int (*try)(struct weir_job *job);
-
-	/* It should end early; it has not called job_end() yet. */
-	void (*cancel)(struct weir_job *job);
+	/* -EAGAIN of its start is the caller's to deal with. */
+	bool refuses;
 };
 
-extern const struct engine engine_cpu;
-extern const struct engine engine_domain;
-extern const struct engine engine_file;
-extern const struct engine engine_process;
-extern const struct engine *const engines[];	/* Ends with NULL. */
+extern const struct engine_kind engine_cpu;
+extern const struct engine_kind engine_domain;
+extern const struct engine_kind engine_file;
+extern const struct engine_kind engine_process;
+
+/* The library's own, as they stand in a context's array. */
+enum { ENGINE_CPU, ENGINE_FILE, ENGINE_PROCESS, ENGINE_DOMAIN, N_SHIPPED };
+
+/* An engine in a context. */
+struct engine {
+	const struct engine_kind *kind;
+	void *arg;
+	bool unflushed;			/* Jobs have begun since the flush. */
+	struct weir_job *wait;		/* For room, first come first served. */
+	struct weir_job **wait_last;
+	struct weir_dma_engine_stats stats;
+	struct engine_kind own;		/* A user's. */
+};
+
+/* Which of the library's own does @kind from @src to @dst directly, or NULL. */
+const struct engine_kind *engine_own(uint32_t kind,
+				     const struct weir_domain *src,
+				     const struct weir_domain *dst);
+
+/* engine.c: those that every context has. */
+void engines_init(struct weir_dma *dma);
+
+/* The @i-th in the order of preference. */
+struct engine *engine_at(const struct weir_dma *dma, uint32_t i);
+
+/* Have @e do @job, whose op is PENDING and whose cursors are at the start.
+ * Returns 0, or the errno with which it is refused. */
+int engine_start(struct engine *e, struct weir_job *job);
+
+/* Have @job, which has not ended, end early. */
+void engine_cancel(struct weir_job *job);
+
+/* @job ends with @res: for job_end(). */
+void engine_left(struct weir_job *job, int64_t res);
+
+/* Ring the doorbell of each that has begun jobs since. */
+void engines_flush(struct weir_dma *dma);
 
 /* route.c: who does it, or NULL.  Changes nothing. */
-const struct engine *route(uint32_t kind, const struct weir_domain *src,
-			   const struct weir_domain *dst);
+struct engine *route(const struct weir_dma *dma,
+		     const struct weir_engine_query *q);
 
 struct weir_dma {
 	struct weir_reactor *r;
@@ -117,6 +145,11 @@ struct weir_dma {
 	struct weir_job *queue;
 	struct weir_job **queue_last;
 	struct weir_op tick;
+
+	/* The user's behind the library's. */
+	struct engine engines[WEIR_ENGINES_MAX];
+	uint32_t n_engines;
+	struct weir_op engine_tick;
 
 	struct weir_dma_stats stats;
 	struct reactor_obj obj;

@@ -16,7 +16,7 @@ struct shape {
 	enum loc_side src_side, dst_side;
 	struct loc_info src, dst;
 	uint64_t total;
-	const struct engine *engine;
+	struct engine *engine;
 };
 
 static int set_sides(const struct weir_job *job, struct shape *s)
@@ -94,21 +94,32 @@ static bool is_foreign(const struct weir_domain *domain)
 	return domain && !domain_is_memory(domain);
 }
 
-static int find_engine(const struct weir_job *job, struct shape *s)
+static int find_engine(const struct weir_dma *dma, const struct weir_job *job,
+		       struct shape *s)
 {
 	const struct weir_domain *src = s->src_side ? s->src.domain : NULL;
 	const struct weir_domain *dst = s->dst_side ? s->dst.domain : NULL;
+	struct weir_engine_query q = {
+		.size = sizeof(q),
+		.kind = job->kind,
+		.flags = job->flags,
+		.src = src,
+		.dst = dst,
+		.bytes = s->total,
+		.n_src = src ? s->src.n_pieces : 0,
+		.n_dst = dst ? s->dst.n_pieces : 0,
+	};
 
 	if (job->kind == WEIR_JOB_PULL && (!is_foreign(src) || is_foreign(dst)))
 		return -EINVAL;
 	if (job->kind == WEIR_JOB_PUSH && (is_foreign(src) || !is_foreign(dst)))
 		return -EINVAL;
-	s->engine = route(job->kind, src, dst);
+	s->engine = route(dma, &q);
 	if (!s->engine)
 		return -EXDEV;
-	if (!s->engine->verify)
+	if (!s->engine->kind->verify)
 		return 0;
-	return s->engine->verify(job, &s->src, &s->dst, s->total);
+	return s->engine->kind->verify(job, &s->src, &s->dst, s->total);
 }
 
 static int check_job(const struct weir_dma *dma, const struct weir_job *job,
@@ -124,7 +135,7 @@ static int check_job(const struct weir_dma *dma, const struct weir_job *job,
 		err = check_totals(job, s);
 	if (!err && overlaps(job, s))
 		err = -EINVAL;
-	return err ? err : find_engine(job, s);
+	return err ? err : find_engine(dma, job, s);
 }
 
 static int may_start(struct weir_dma *dma, struct weir_job *job)
@@ -140,9 +151,7 @@ static int may_start(struct weir_dma *dma, struct weir_job *job)
 
 static void job_cancel(struct weir_op *op)
 {
-	struct weir_job *job = weir_job_of(op);
-
-	job_priv(job)->engine->cancel(job);
+	engine_cancel(weir_job_of(op));
 }
 
 static const struct weir_op_class job_class = {
@@ -191,21 +200,6 @@ static void take_back(struct weir_dma *dma, struct weir_job *job)
 	op_abandon(&job->op);
 }
 
-static int begin(struct weir_dma *dma, struct weir_job *job,
-		 const struct engine *engine)
-{
-	int err;
-
-	if (likely(!engine->try)) {
-		engine->start(job);
-		return 0;
-	}
-	err = engine->try(job);
-	if (err)
-		take_back(dma, job);
-	return err;
-}
-
 int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
@@ -222,12 +216,13 @@ int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 
 	op_enlist(dma->r, &job->op, &job_class);
 	enlist(dma, job);
-	p->engine = s.engine;
 	p->total = s.total;
 	p->done = 0;
 	p->crc = job->crc;
 	p->q_pprev = NULL;
 	p->differ = false;
+	p->waits = false;
+	p->is_step = false;
 	atomic_init(&p->stop, false);
 	p->src.side = s.src_side;
 	p->dst.side = s.dst_side;
@@ -239,7 +234,10 @@ int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 		loc_hold(&job->dst, s.dst_side, dma->r);
 		cursor_init(&p->dst, &job->dst, s.dst_side, s.total);
 	}
-	return begin(dma, job, s.engine);
+	err = engine_start(s.engine, job);
+	if (unlikely(err))
+		take_back(dma, job);
+	return err;
 }
 
 static void count(struct weir_dma *dma, const struct job_priv *p, int64_t res)
@@ -271,6 +269,7 @@ void job_end(struct weir_job *job, int64_t res)
 	job->op.detail.bytes = p->done;
 	job->op.detail.segment = p->src.side ? p->src.index : p->dst.index;
 	count(dma, p, res);
+	engine_left(job, res);
 	delist(dma, p);
 	op_complete(&job->op, res);
 	if (unlikely(dma->stop_op))

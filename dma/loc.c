@@ -126,6 +126,7 @@ static void widen(struct loc_info *info, uint64_t addr, uint64_t len)
 	if (addr + len > info->hi)
 		info->hi = addr + len;
 	info->total += len;
+	info->n_pieces++;
 }
 
 /* Whether one engine does both: a list may span mmaps, but not worlds. */
@@ -225,6 +226,7 @@ int loc_check(const struct weir_loc *loc, enum loc_side side,
 	if (unlikely(loc->translation && !domain_is_user(info->domain)))
 		return -EINVAL;
 	info->total = 0;
+	info->n_pieces = 0;
 	info->lo = UINT64_MAX;
 	info->hi = 0;
 	err = loc->buf ? check_bufs(loc, side, r, info) :

@@ -37,6 +37,7 @@ struct loc_info {
 	struct weir_domain *domain;
 	uint64_t total;		/* Bytes there are. */
 	uint64_t lo, hi;	/* All addresses are in [lo, hi). */
+	uint32_t n_pieces;
 };
 
 /* Check @loc as a @side of a job on @r and describe it, or return what

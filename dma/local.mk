@@ -8,6 +8,7 @@ libweir_all_la_SOURCES += \
 	%D%/engine-domain.c \
 	%D%/engine-file.c \
 	%D%/engine-process.c \
+	%D%/engine.c \
 	%D%/job-internal.h \
 	%D%/job.c \
 	%D%/loc.c \

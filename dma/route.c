@@ -3,25 +3,21 @@
 #include "config.h"
 #endif
 
-/* Which engine does a job: the first that can. */
+/* Which engine does a job: a pure function of what it is asked to do. */
 
 #include "dma/job-internal.h"
 
-const struct engine *const engines[] = {
-	&engine_cpu,
-	&engine_file,
-	&engine_process,
-	&engine_domain,
-	NULL,
-};
-
-const struct engine *route(uint32_t kind, const struct weir_domain *src,
-			   const struct weir_domain *dst)
+struct engine *route(const struct weir_dma *dma,
+		     const struct weir_engine_query *q)
 {
-	unsigned int i;
+	const char *why = NULL;
+	struct engine *e;
+	uint32_t i;
 
-	for (i = 0; engines[i]; i++)
-		if (engines[i]->can(kind, src, dst))
-			return engines[i];
+	for (i = 0; i < dma->n_engines; i++) {
+		e = engine_at(dma, i);
+		if (e->kind->ops.can(e->arg, q, &why))
+			return e;
+	}
 	return NULL;
 }

@@ -8,6 +8,7 @@ weirinclude_HEADERS += \
 	%D%/weir/dma.h \
 	%D%/weir/domain-user.h \
 	%D%/weir/domain.h \
+	%D%/weir/engine.h \
 	%D%/weir/export.h \
 	%D%/weir/file.h \
 	%D%/weir/host-glib.h \

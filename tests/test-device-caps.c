@@ -274,7 +274,7 @@ static void no_engine_does_what_no_device_promises(void **state)
 	for (kind = WEIR_JOB_COPY; kind <= WEIR_JOB_COMPARE; kind++)
 		for (a = 0; a < N_DOMAINS; a++)
 			for (b = 0; b < N_DOMAINS; b++)
-				if (route(kind, domains[a], domains[b]))
+				if (engine_own(kind, domains[a], domains[b]))
 					assert_true(promised(list, kind,
 							     domains[a],
 							     domains[b]));
@@ -303,9 +303,9 @@ static void no_device_promises_what_no_engine_does(void **state)
 			if (!(caps.domains & here))
 				continue;
 			asked |= here;
-			assert_non_null(route(WEIR_JOB_COPY, domains[0],
+			assert_non_null(engine_own(WEIR_JOB_COPY, domains[0],
 					      domains[a]));
-			assert_non_null(route(WEIR_JOB_COPY, domains[a],
+			assert_non_null(engine_own(WEIR_JOB_COPY, domains[a],
 					      domains[0]));
 		}
 		assert_int_equal(asked, caps.domains);

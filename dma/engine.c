@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * Engines seen from the context: the list of them, jobs that wait for room in
+ * one, and what an engine sees of a job.
+ */
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/opts.h"
+#include "base/why.h"
+#include "dma/job-internal.h"
+
+/* In the order of preference: the first that can gets the job. */
+static const struct engine_kind *const shipped[N_SHIPPED] = {
+	[ENGINE_CPU] = &engine_cpu,
+	[ENGINE_FILE] = &engine_file,
+	[ENGINE_PROCESS] = &engine_process,
+	[ENGINE_DOMAIN] = &engine_domain,
+};
+
+static void tick(struct weir_op *op, int64_t res);
+
+static void engine_init(struct engine *e, const struct engine_kind *kind,
+			void *arg)
+{
+	memset(e, 0, sizeof(*e));
+	e->kind = kind;
+	e->arg = arg;
+	e->wait_last = &e->wait;
+}
+
+void engines_init(struct weir_dma *dma)
+{
+	uint32_t i;
+
+	for (i = 0; i < N_SHIPPED; i++)
+		engine_init(&dma->engines[i], shipped[i], dma);
+	dma->n_engines = N_SHIPPED;
+	weir_op_init(&dma->engine_tick, tick);
+}
+
+/* The @i-th that is asked: the user's first. */
+struct engine *engine_at(const struct weir_dma *dma, uint32_t i)
+{
+	uint32_t n_user = dma->n_engines - N_SHIPPED;
+	uint32_t at = i < n_user ? N_SHIPPED + i : i - n_user;
+
+	return (struct engine *)&dma->engines[at];
+}
+
+const struct engine_kind *engine_own(uint32_t kind,
+				     const struct weir_domain *src,
+				     const struct weir_domain *dst)
+{
+	struct weir_engine_query q = {
+		.size = sizeof(q), .kind = kind, .src = src, .dst = dst,
+		.bytes = 1, .n_src = src ? 1 : 0, .n_dst = dst ? 1 : 0,
+	};
+	const char *why;
+	uint32_t i;
+
+	for (i = 0; i < N_SHIPPED; i++)
+		if (shipped[i]->ops.can(NULL, &q, &why))
+			return shipped[i];
+	return NULL;
+}
+
+static int check_ops(const struct weir_dma *dma,
+		     const struct weir_engine_ops *ops)
+{
+	uint32_t i;
+
+	if (!ops->name || !ops->can || !ops->start)
+		return why(-EINVAL, "weir_dma_add_engine: .name, .can and "
+			   ".start must be set");
+	if (dma->state != WEIR_DMA_STOPPED)
+		return why(-EBUSY, "weir_dma_add_engine: the context is not "
+			   "stopped; add engines before weir_dma_start()");
+	for (i = 0; i < dma->n_engines; i++)
+		if (!strcmp(dma->engines[i].kind->ops.name, ops->name))
+			return why(-EEXIST, "weir_dma_add_engine: there is an "
+				   "engine '%s'", ops->name);
+	if (dma->n_engines == WEIR_ENGINES_MAX)
+		return why(-ENOSPC, "weir_dma_add_engine: a context has at "
+			   "most %d engines", WEIR_ENGINES_MAX);
+	return 0;
+}
+
+int weir_dma_add_engine(struct weir_dma *dma, const struct weir_engine_ops *ops,
+			void *arg)
+{
+	struct weir_engine_ops own;
+	struct engine *e;
+	int err;
+
+	if (!dma || !ops)
+		return why(-EINVAL, "weir_dma_add_engine: an argument is NULL");
+	err = opts_load(&own, sizeof(own), ops, "weir_dma_add_engine");
+	if (!err)
+		err = check_ops(dma, &own);
+	if (err)
+		return err;
+	e = &dma->engines[dma->n_engines++];
+	engine_init(e, &e->own, arg);
+	e->own.ops = own;
+	return 0;
+}
+
+int weir_dma_engine_stats(const struct weir_dma *dma, uint32_t i,
+			  struct weir_dma_engine_stats *ret)
+{
+	struct weir_dma_engine_stats stats;
+	size_t size = ret->size;
+	const struct engine *e;
+
+	if (size < sizeof(ret->size))
+		return -EINVAL;
+	if (i >= dma->n_engines)
+		return -ENOENT;
+	e = engine_at(dma, i);
+	stats = e->stats;
+	stats.size = size;
+	stats.name = e->kind->ops.name;
+	memcpy(ret, &stats, size < sizeof(stats) ? size : sizeof(stats));
+	return 0;
+}
+
+/* Waiting for room. */
+
+static void arm_tick(struct weir_dma *dma)
+{
+	static const struct weir_op_class tick_class = { .name = "engines" };
+
+	if (weir_op_is_busy(&dma->engine_tick))
+		return;
+	op_enlist(dma->r, &dma->engine_tick, &tick_class);
+	op_complete(&dma->engine_tick, 0);
+}
+
+static void wait_last(struct engine *e, struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+
+	p->waits = true;
+	p->q_next = NULL;
+	p->q_pprev = e->wait_last;
+	*e->wait_last = job;
+	e->wait_last = &p->q_next;
+	e->stats.waiting++;
+}
+
+static void wait_no_more(struct engine *e, struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+
+	p->waits = false;
+	*p->q_pprev = p->q_next;
+	if (p->q_next)
+		job_priv(p->q_next)->q_pprev = p->q_pprev;
+	else
+		e->wait_last = p->q_pprev;
+	p->q_pprev = NULL;
+	e->stats.waiting--;
+}
+
+static void wait_first(struct engine *e, struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+
+	p->waits = true;
+	p->q_next = e->wait;
+	p->q_pprev = &e->wait;
+	if (e->wait)
+		job_priv(e->wait)->q_pprev = &p->q_next;
+	else
+		e->wait_last = &p->q_next;
+	e->wait = job;
+	e->stats.waiting++;
+}
+
+/* Counted before, for the job may end inside. */
+static int call_start(struct engine *e, struct weir_job *job)
+{
+	struct weir_dma *dma = job_priv(job)->dma;
+	int err;
+
+	e->stats.under_way++;
+	err = e->kind->ops.start(e->arg, job);
+	if (unlikely(err)) {
+		e->stats.under_way--;
+		return err < 0 ? err : -EIO;
+	}
+	if (unlikely(e->kind->ops.flush) && !e->unflushed) {
+		e->unflushed = true;
+		arm_tick(dma);
+	}
+	return 0;
+}
+
+/* Whether it is the engine's way to have jobs wait, and not to refuse them. */
+static bool may_wait(const struct engine *e, const struct job_priv *p)
+{
+	return p->is_step || !e->kind->refuses;
+}
+
+int engine_start(struct engine *e, struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+	int err = -EAGAIN;
+
+	p->engine = e;
+	if (likely(!e->wait))
+		err = call_start(e, job);
+	if (unlikely(err == -EAGAIN) && may_wait(e, p)) {
+		wait_last(e, job);
+		e->stats.waited++;
+		arm_tick(p->dma);
+		err = 0;
+	}
+	if (likely(!err) && p->is_step)
+		e->stats.steps++;
+	else if (likely(!err))
+		e->stats.jobs++;
+	return err;
+}
+
+void engine_cancel(struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+	struct engine *e = p->engine;
+
+	if (p->waits)
+		job_end(job, -ECANCELED);
+	else if (e->kind->ops.cancel)
+		e->kind->ops.cancel(e->arg, job);
+}
+
+void engine_left(struct weir_job *job, int64_t res)
+{
+	struct job_priv *p = job_priv(job);
+	struct engine *e = p->engine;
+
+	if (unlikely(p->waits))
+		wait_no_more(e, job);
+	else
+		e->stats.under_way--;
+	e->stats.bytes += p->done;
+	e->stats.failed += res < 0;
+	if (unlikely(e->wait))
+		arm_tick(p->dma);
+}
+
+/* Those that wait for @e, in order, as far as there is room. */
+static void retry(struct weir_dma *dma, struct engine *e)
+{
+	struct weir_job *job;
+	int err;
+
+	while ((job = e->wait)) {
+		wait_no_more(e, job);
+		err = call_start(e, job);
+		if (!err)
+			continue;
+		wait_first(e, job);
+		if (err != -EAGAIN) {
+			job_end(job, err);
+			continue;
+		}
+		if (!e->stats.under_way)
+			arm_tick(dma);
+		return;
+	}
+}
+
+void engines_flush(struct weir_dma *dma)
+{
+	struct engine *e;
+
+	for (e = dma->engines; e < dma->engines + dma->n_engines; e++) {
+		if (!e->unflushed)
+			continue;
+		e->unflushed = false;
+		e->kind->ops.flush(e->arg);
+	}
+}
+
+static void tick(struct weir_op *op, int64_t res)
+{
+	struct weir_dma *dma = weir_container_of(op, struct weir_dma,
+						 engine_tick);
+	uint32_t i;
+
+	(void)res;
+	for (i = 0; i < dma->n_engines; i++)
+		retry(dma, &dma->engines[i]);
+	engines_flush(dma);
+}
+
+/* What an engine sees of a job. */
+
+uint32_t weir_job_pieces(const struct weir_job *job, int side, uint64_t skip,
+			 struct iovec *iov, uint32_t n)
+{
+	const struct job_priv *p = job_priv((struct weir_job *)job);
+	struct cursor c = side == WEIR_JOB_SRC ? p->src : p->dst;
+	uint64_t len;
+
+	if (!c.side || skip >= c.left)
+		return 0;
+	cursor_skip(&c, skip);
+	return cursor_gather(&c, iov, n, c.left, &len);
+}
+
+struct weir_domain *weir_job_domain(const struct weir_job *job, int side)
+{
+	const struct job_priv *p = job_priv((struct weir_job *)job);
+	const struct cursor *c = side == WEIR_JOB_SRC ? &p->src : &p->dst;
+
+	return c->side ? loc_domain(c->loc) : NULL;
+}
+
+uint64_t weir_job_bytes(const struct weir_job *job)
+{
+	return job_priv((struct weir_job *)job)->total;
+}
+
+_Static_assert(sizeof(((struct job_priv *)0)->area) >= WEIR_JOB_AREA,
+	       "what engines were promised");
+
+void *weir_job_area(struct weir_job *job)
+{
+	return job_priv(job)->area;
+}
+
+void weir_job_set_crc(struct weir_job *job, uint32_t crc)
+{
+	job_priv(job)->crc = crc;
+}
+
+void weir_job_end(struct weir_job *job, uint64_t bytes, int64_t res,
+		  int32_t code)
+{
+	struct job_priv *p = job_priv(job);
+
+	check(job->op.state == OP_PENDING && !p->waits);
+	if (bytes > p->total) {
+		bytes = p->total;
+		res = res < 0 ? res : -EIO;
+	}
+	p->done = bytes;
+	job->op.detail.code = code;
+	if (res >= 0 && bytes < p->total && job->kind != WEIR_JOB_COMPARE &&
+	    !(job->flags & WEIR_JOB_SHORT_OK))
+		res = -ENODATA;
+	job_end(job, res < 0 ? res : 0);
+}
