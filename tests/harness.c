@@ -328,7 +328,8 @@ const char *test_path(void **state, const char *name)
 /* Different at every offset, and for every seed: what is misplaced shows. */
 static unsigned char pattern_at(uint64_t off, unsigned int seed)
 {
-	uint64_t x = (off + 1) * UINT64_C(0x9e3779b97f4a7c15) + seed;
+	uint64_t x = (off + 1) * UINT64_C(0x9e3779b97f4a7c15) +
+		     seed * UINT64_C(0xd1342543de82ef95);
 
 	return (unsigned char)(x >> 56 ^ x >> 24);
 }

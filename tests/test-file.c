@@ -614,9 +614,28 @@ static void many_reads_at_once_find_their_own(void **state)
 	close(fd);
 }
 
+/* Of the harness: else a test that asks which of two files it has says yes. */
+static void patterns_differ_by_seed_and_offset(void **state)
+{
+	unsigned char a[64], b[64];
+	unsigned int seed;
+
+	(void)state;
+	fill_pattern(a, sizeof(a), 0, 0);
+	assert_true(is_pattern(a, sizeof(a), 0, 0));
+	assert_false(is_pattern(a, sizeof(a), 1, 0));
+	for (seed = 1; seed < 1000; seed++) {
+		fill_pattern(b, sizeof(b), 0, seed);
+		assert_true(is_pattern(b, sizeof(b), 0, seed));
+		assert_memory_not_equal(a, b, sizeof(a));
+		assert_false(is_pattern(b, sizeof(b), 0, seed - 1));
+	}
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		CASE(patterns_differ_by_seed_and_offset),
 		CASE(what_is_written_is_read_back),
 		CASE(a_read_is_short_only_at_the_end),
 		CASE(offsets_go_past_4_gib),
