@@ -43,7 +43,7 @@ bool process_lives(const struct domain_process *process)
 	struct pollfd p = { .fd = process->pidfd, .events = POLLIN };
 	int n;
 
-	if (fault("poll"))
+	if (fault("pidfd poll"))
 		return false;
 	do {
 		n = poll(&p, 1, 0);

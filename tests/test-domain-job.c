@@ -281,6 +281,11 @@ static void a_job_ends_as_the_domain_says(void **state)
 	assert_int_equal(jrec_run(w.dma, &w.j), -EREMOTEIO);
 	assert_int_equal(w.j.detail.bytes, 10);
 	assert_int_equal(w.j.detail.code, 4711);
+
+	/* More than there is is not believed. */
+	s->end = 65;
+	assert_int_equal(jrec_run(w.dma, &w.j), -EIO);
+	assert_int_equal(w.j.detail.bytes, 10);
 	s->end = 0;
 	s->most = 0;
 
