@@ -73,20 +73,30 @@ bool mailbox_has(struct mailbox *box)
 }
 
 /* The stack has the last on top; results are due in the order they came. */
-void mailbox_bring_home(struct weir_reactor *r)
+static void take_home(struct mailbox *box)
 {
-	struct mailbox *box = &r->mailbox;
-	struct weir_op *op, *next, *list = NULL;
+	struct weir_op *op, *next, *list = NULL, **end = &box->due;
 
-	if (likely(!atomic_load(&box->home)))
-		return;
 	for (op = atomic_exchange(&box->home, NULL); op; op = next) {
 		next = op->next;
 		op->next = list;
 		list = op;
 	}
-	for (op = list; op; op = next) {
-		next = op->next;
+	while (*end)
+		end = &(*end)->next;
+	*end = list;
+}
+
+/* One of them may bring home the rest, which it then does in their place. */
+void mailbox_bring_home(struct weir_reactor *r)
+{
+	struct mailbox *box = &r->mailbox;
+	struct weir_op *op;
+
+	if (unlikely(atomic_load(&box->home)))
+		take_home(box);
+	while (unlikely((op = box->due))) {
+		box->due = op->next;
 		if (op->cls->home)
 			op->cls->home(op);
 		else

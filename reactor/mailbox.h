@@ -37,7 +37,8 @@ struct mailbox {
 	struct mailbox_cell *cells;
 	uint64_t mask;
 	uint64_t head;
-	uint64_t pad[5];
+	struct weir_op *due;		/* Came home; being seen to, in order. */
+	uint64_t pad[4];
 
 	/* The senders'. */
 	_Atomic uint64_t tail;
@@ -58,7 +59,7 @@ bool mailbox_has(struct mailbox *box);
 /* Run at most @max posts, and complete what came home.  Returns how many. */
 unsigned int mailbox_run(struct weir_reactor *r, unsigned int max);
 
-/* Complete what came home; not inside a callback of what does. */
+/* Complete what came home.  What comes home may do this, too. */
 void mailbox_bring_home(struct weir_reactor *r);
 
 /* Any thread: wake @r if it sleeps and nobody did yet. */

@@ -44,6 +44,7 @@ test_programs += \
 	%D%/test-domain-user \
 	%D%/test-inventory \
 	%D%/test-job \
+	%D%/test-errand \
 	%D%/test-mmap \
 	%D%/test-mmap-job \
 	%D%/test-mmap-range \
@@ -250,6 +251,9 @@ endif
 
 %C%_test_own_SOURCES = %D%/test-own.c $(test_harness)
 %C%_test_own_LDADD = $(test_public)
+
+%C%_test_errand_SOURCES = %D%/test-errand.c $(test_harness)
+%C%_test_errand_LDADD = $(test_internal)
 
 %C%_test_fault_SOURCES = %D%/test-fault.c $(test_harness) $(test_op_kinds)
 %C%_test_fault_LDADD = $(test_internal)
