@@ -70,7 +70,8 @@ int process_export(struct descriptor *d, int *pidfd,
 		*pidfd = fault("pidfd_open") ? (errno = EMFILE, -1) :
 			 (int)syscall(SYS_pidfd_open, getpid(), 0);
 		if (*pidfd < 0)
-			return why(-errno, "weir_mmap_export: no pidfd of this "
+			return why(errno == ENOSYS ? -EOPNOTSUPP : -errno,
+				   "weir_mmap_export: no pidfd of this "
 				   "process: %s", strerror(errno));
 	}
 	d->kind = DESCRIPTOR_PROCESS;
