@@ -162,7 +162,7 @@ endif
 %C%_test_job_SOURCES = %D%/test-job.c $(test_jobs)
 %C%_test_job_LDADD = $(test_internal)
 
-%C%_test_mmap_keys_SOURCES = %D%/test-mmap-keys.c $(test_jobs) \
+%C%_test_mmap_keys_SOURCES = %D%/test-mmap-keys.c %D%/peer-kit.h $(test_jobs) \
 	$(test_standin)
 %C%_test_mmap_keys_LDADD = $(test_internal)
 

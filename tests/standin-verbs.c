@@ -356,7 +356,7 @@ static int query(struct ibv_context *ctx,
 
 struct ibv_device **ibv_get_device_list(int *n)
 {
-	struct ibv_device **list = calloc(MODELS + 1, sizeof(struct ibv_device *));
+	struct ibv_device **list = calloc(MODELS + 1, sizeof(*list));
 	int i;
 
 	for (i = 0; i < MODELS; i++)

@@ -26,10 +26,12 @@
 
 #include <weir/device.h>
 #include <weir/dm.h>
+#include <weir/inventory.h>
 #include <weir/mmap.h>
 
 #include "mem/device-internal.h"
 #include "mem/mmap-internal.h"
+#include "tests/peer-kit.h"
 #include "tests/standin-verbs.h"
 
 #define PAGE 4096u
@@ -405,6 +407,110 @@ static void what_cannot_be_taken_back_keeps_it_started(void **state)
 	rig_end(&g);
 }
 
+/* A stop that has to visit another thread. */
+
+struct visit {
+	struct rig *g;
+	struct weir_inventory *inv;
+	struct weir_buf *buf;
+};
+
+static int64_t do_take(struct peer *p, void *arg)
+{
+	struct visit *v = arg;
+	int err = weir_inventory_create(&v->inv, p->r, NULL);
+
+	if (!err)
+		err = weir_inventory_attach(v->inv, v->g->m);
+	if (!err)
+		err = weir_inventory_get(&v->buf, v->inv, v->g->m, v->g->mem,
+					 16, NULL, 0);
+	return err;
+}
+
+static int64_t do_put(struct peer *p, void *arg)
+{
+	struct visit *v = arg;
+
+	(void)p;
+	weir_buf_put(v->buf);
+	return 0;
+}
+
+static int64_t do_leave(struct peer *p, void *arg)
+{
+	struct visit *v = arg;
+
+	(void)p;
+	return weir_inventory_destroy(v->inv);
+}
+
+static int64_t stop_by_op(struct rig *g, struct weir_reactor *r, struct peer *p)
+{
+	struct rec rec;
+	int err;
+
+	rec_init(&rec);
+	err = weir_mmap_stop(g->m, r, &rec.op);
+	while (!err && !rec.calls) {
+		peer_turn(p);
+		some_turns(r, 1);
+	}
+	return err ? err : rec.res;
+}
+
+static void a_stop_that_is_refused_leaves_them(struct rig *g,
+					       struct weir_reactor *r,
+					       struct visit *v, struct peer *p)
+{
+	uint32_t key, again;
+
+	assert_int_equal(weir_mmap_keys(g->m, g->dev, &key, NULL), 0);
+	assert_int_equal(stop_by_op(g, r, p), -EBUSY);
+	assert_int_equal(peer_do(p, do_put, v), 0);
+	standin()->bound = true;
+	assert_int_equal(stop_by_op(g, r, p), -EBUSY);
+	standin()->bound = false;
+	assert_int_equal(weir_mmap_state(g->m), WEIR_MMAP_STARTED);
+	assert_int_equal(weir_mmap_keys(g->m, g->dev, &again, NULL), 0);
+	assert_int_equal(key, again);
+}
+
+static void a_stop_with_visits_ends_them_when_it_is_decided(void **state)
+{
+	struct world *w = *state;
+	struct weir_reactor *r;
+	struct visit v = { 0 };
+	struct peer peer;
+	struct rig g;
+
+	rig_begin(&g, state);
+	assert_int_equal(weir_mmap_start(g.m), 0);
+	assert_int_equal(weir_reactor_create(&r, NULL), 0);
+	w->backend = weir_reactor_backend(r);
+	peer_begin(&peer, state);
+	v.g = &g;
+	assert_int_equal(peer_do(&peer, do_take, &v), 0);
+	a_stop_that_is_refused_leaves_them(&g, r, &v, &peer);
+	assert_int_equal(standin()->mrs, 1);
+	assert_int_equal(stop_by_op(&g, r, &peer), 0);
+	assert_int_equal(standin()->mrs, 0);
+	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STOPPED);
+	assert_int_equal(peer_do(&peer, do_leave, &v), 0);
+
+	/* Nobody to visit. */
+	assert_int_equal(start_and_keys(&g), 0);
+	standin()->bound = true;
+	assert_int_equal(stop_by_op(&g, r, &peer), -EBUSY);
+	standin()->bound = false;
+	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STARTED);
+	assert_int_equal(stop_by_op(&g, r, &peer), 0);
+	assert_int_equal(standin()->mrs, 0);
+	peer_end(&peer);
+	assert_int_equal(weir_reactor_destroy(r), 0);
+	rig_end(&g);
+}
+
 /* Skipped, and counted as such: nothing of it was run. */
 static void no_card_is_here(void **state)
 {
@@ -430,6 +536,7 @@ static const struct harness_case cards_only[] = {
 
 static const struct harness_case standin_only[] = {
 	CASE(what_cannot_be_taken_back_keeps_it_started),
+	CASE(a_stop_with_visits_ends_them_when_it_is_decided),
 };
 
 static const struct harness_case not_here[] = {
