@@ -17,6 +17,7 @@
 
 #include <weir/device.h>
 #include <weir/dm.h>
+#include <weir/domain.h>
 #include <weir/inventory.h>
 #include <weir/mmap.h>
 #include <weir/pool.h>
@@ -390,6 +391,7 @@ static void try_cell(void **state, const struct table_cell *c)
 	end_reactor(state);
 }
 
+/* 2.1; A1.3, A1.5 to A1.15 */
 static void every_cell_of_the_table_is_so(void **state)
 {
 	struct table_cell c;
@@ -496,6 +498,27 @@ static void devices_are_counted_held_and_bounded(void **state)
 	rig_end(&g);
 }
 
+/* A1.2, A1.10 */
+static void a_new_mmap_has_nothing(void **state)
+{
+	struct weir_mmap *m = NULL;
+
+	(void)state;
+	assert_int_equal(weir_mmap_create(&m, NULL), 0);
+	assert_int_equal(weir_mmap_state(m), WEIR_MMAP_STOPPED);
+	assert_int_equal(weir_mmap_permissions(m), WEIR_MMAP_READ);
+	assert_null(weir_mmap_user_data(m));
+	assert_int_equal(weir_mmap_num_bufs(m), 0);
+	assert_int_equal(weir_mmap_num_devices(m), 0);
+	assert_int_equal(weir_mmap_memrange(m, NULL, NULL), -ENOENT);
+	assert_int_equal(weir_mmap_page_size(m, NULL), 0);
+	assert_int_equal(weir_mmap_is_exported(m), 0);
+	assert_int_equal(weir_mmap_is_imported(m), 0);
+	assert_ptr_equal(weir_mmap_domain(m), weir_domain_system());
+	assert_int_equal(weir_mmap_destroy(m), 0);
+}
+
+/* A1.9 */
 static void the_free_callback_runs_once_and_not_at_a_stop(void **state)
 {
 	struct rig g;
@@ -512,6 +535,21 @@ static void the_free_callback_runs_once_and_not_at_a_stop(void **state)
 	rig_end(&g);
 }
 
+/* A1.9 */
+static void a_free_callback_that_was_taken_back_does_not_run(void **state)
+{
+	struct rig g;
+
+	rig_begin(&g, state, STARTED);
+	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
+	assert_int_equal(weir_mmap_set_free_cb(g.m, NULL, NULL), 0);
+	assert_int_equal(weir_mmap_destroy(g.m), 0);
+	assert_int_equal(g.frees, 0);
+	g.m = NULL;
+	rig_end(&g);
+}
+
+/* A1.15, A1.16 */
 static void bufs_are_counted_and_hold_it(void **state)
 {
 	struct weir_buf *more;
@@ -531,16 +569,21 @@ static void bufs_are_counted_and_hold_it(void **state)
 	rig_end(&g);
 }
 
-static void a_stop_as_an_op_wants_a_reactor(void **state)
+static void a_stop_that_cannot_begin_changes_nothing(void **state)
 {
 	struct rec rec;
 	struct rig g;
 
-	rig_begin(&g, state, ATTACHED);
+	rig_begin(&g, state, ELSEWHERE);
 	rec_init(&rec);
 	assert_int_equal(weir_mmap_stop(g.m, NULL, &rec.op), -EINVAL);
 	assert_int_equal(weir_op_is_busy(&rec.op), 0);
 	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STARTED);
+	STARTS(weir_defer(g.r, &rec.op));
+	assert_int_equal(weir_mmap_stop(g.m, g.r, &rec.op), -EINVAL);
+	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STARTED);
+	assert_int_equal(call_get(&g), 0);
+	assert_int_equal(finish(g.r, &rec), 0);
 	rig_end(&g);
 }
 
@@ -552,8 +595,10 @@ int main(void)
 		CASE(others_may_not_do_what_we_may_not),
 		CASE(devices_are_counted_held_and_bounded),
 		CASE(the_free_callback_runs_once_and_not_at_a_stop),
+		CASE(a_new_mmap_has_nothing),
+		CASE(a_free_callback_that_was_taken_back_does_not_run),
 		CASE(bufs_are_counted_and_hold_it),
-		CASE(a_stop_as_an_op_wants_a_reactor),
+		CASE(a_stop_that_cannot_begin_changes_nothing),
 	};
 
 	return harness_run(cases, N_OF(cases));
