@@ -48,7 +48,8 @@ static inline char *at(const struct weir_domain_side *side, uint64_t n)
 
 	while (n >= side->iov[i].iov_len)
 		n -= side->iov[i++].iov_len;
-	if (side->domain && weir_domain_kind(side->domain) >= WEIR_DOMAIN_USER) {
+	if (side->domain &&
+	    weir_domain_kind(side->domain) >= WEIR_DOMAIN_USER) {
 		assert_true((uintptr_t)side->iov[i].iov_base + n < LEN);
 		return store_of(side->domain)->mem +
 		       (uintptr_t)side->iov[i].iov_base + n;
@@ -76,9 +77,10 @@ static inline void end_op(struct store *s)
 	weir_domain_complete(op, s->end ? s->end : (int64_t)s->moved);
 }
 
-static inline int called(struct store *s, const char *what, struct weir_domain *d,
-		  struct weir_reactor *r, struct weir_op *op,
-		  const struct weir_domain_move *m, bool invert)
+static inline int called(struct store *s, const char *what,
+			 struct weir_domain *d, struct weir_reactor *r,
+			 struct weir_op *op, const struct weir_domain_move *m,
+			 bool invert)
 {
 	const void *ctx = m->src.ctx ? m->src.ctx : m->dst.ctx;
 	uint64_t n = total_of(&m->dst), i;
@@ -107,7 +109,7 @@ static inline int called(struct store *s, const char *what, struct weir_domain *
 }
 
 #define MOVER(name, invert)                                               \
-	static inline int store_##name(struct weir_domain *d,                    \
+	static inline int store_##name(struct weir_domain *d,             \
 				struct weir_reactor *r,                   \
 				struct weir_op *op,                       \
 				const struct weir_domain_move *m)         \
@@ -201,8 +203,9 @@ static inline void rig_end(struct rig *g)
 	free(g);
 }
 
-static inline struct weir_domain_move *move(struct rig *g, struct weir_domain *dst,
-				     struct weir_domain *src)
+static inline struct weir_domain_move *move(struct rig *g,
+					    struct weir_domain *dst,
+					    struct weir_domain *src)
 {
 	g->dst = (struct iovec){ dst ? (void *)16 : g->mem, 64 };
 	g->src = (struct iovec){ src ? (void *)16 : g->mem, 64 };

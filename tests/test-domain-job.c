@@ -75,68 +75,72 @@ static void only(struct weir_domain *d, int set)
 	assert_int_equal(err, 0);
 }
 
-/* The table "who can, with a user's domain" of dma/README.md. */
-static void what_a_job_can_do_is_what_is_set(void **state)
-{
-	enum { M, U, V, F };	/* Memory, store a, store b, a file. */
-	static const struct {
-		uint32_t kind;
-		int src, dst;
-		int want[N_SETS];	/* With only this set, in both. */
-	} rows[] = {
+enum place { M, U, V, F, N_PLACES }; /* Memory, two stores, a file. */
+
+/* The table "with another process, or a user's domain" of dma/README.md. */
+static const struct row {
+	uint32_t kind;
+	enum place src, dst;
+	int want[N_SETS];	/* With only this set, in both. */
+} rows[] = {
 #define X -EXDEV
 #define N -EINVAL
-		{ WEIR_JOB_COPY, U, M, { X, 0, X, X, X } },
-		{ WEIR_JOB_COPY, M, U, { X, X, 0, 0, X } },
-		{ WEIR_JOB_COPY, U, V, { X, X, X, 0, X } },
-		{ WEIR_JOB_COPY, F, U, { X, X, X, X, X } },
-		{ WEIR_JOB_COPY, U, F, { X, X, X, X, X } },
-		{ WEIR_JOB_PULL, U, M, { X, 0, X, X, X } },
-		{ WEIR_JOB_PULL, M, U, { N, N, N, N, N } },
-		{ WEIR_JOB_PULL, U, V, { N, N, N, N, N } },
-		{ WEIR_JOB_PUSH, M, U, { X, X, 0, 0, X } },
-		{ WEIR_JOB_PUSH, U, M, { N, N, N, N, N } },
-		{ WEIR_JOB_PUSH, U, V, { N, N, N, N, N } },
-		{ WEIR_JOB_FILL, M, U, { X, X, X, X, 0 } },
-		{ WEIR_JOB_CRC32C, U, M, { X, X, X, X, X } },
-		{ WEIR_JOB_COPY_CRC32C, U, M, { X, X, X, X, X } },
-		{ WEIR_JOB_COMPARE, U, M, { X, X, X, X, X } },
+	{ WEIR_JOB_COPY, U, M, { X, 0, X, X, X } },
+	{ WEIR_JOB_COPY, M, U, { X, X, 0, 0, X } },
+	{ WEIR_JOB_COPY, U, V, { X, X, X, 0, X } },
+	{ WEIR_JOB_COPY, F, U, { X, X, X, X, X } },
+	{ WEIR_JOB_COPY, U, F, { X, X, X, X, X } },
+	{ WEIR_JOB_PULL, U, M, { X, 0, X, X, X } },
+	{ WEIR_JOB_PULL, M, U, { N, N, N, N, N } },
+	{ WEIR_JOB_PULL, U, V, { N, N, N, N, N } },
+	{ WEIR_JOB_PUSH, M, U, { X, X, 0, 0, X } },
+	{ WEIR_JOB_PUSH, U, M, { N, N, N, N, N } },
+	{ WEIR_JOB_PUSH, U, V, { N, N, N, N, N } },
+	{ WEIR_JOB_FILL, M, U, { X, X, X, X, 0 } },
+	{ WEIR_JOB_CRC32C, U, M, { X, X, X, X, X } },
+	{ WEIR_JOB_COPY_CRC32C, U, M, { X, X, X, X, X } },
+	{ WEIR_JOB_COMPARE, U, M, { X, X, X, X, X } },
 #undef X
 #undef N
+};
+
+static void try_row(struct job_rig *w, const struct row *row, int set)
+{
+	struct weir_loc locs[N_PLACES] = {
+		mem_at(w, 0, 64),
+		weir_loc_at(w->g->a.d, 0, 64),
+		weir_loc_at(w->g->b.d, 0, 64),
+		weir_loc_at(w->file, 0, 64),
 	};
+	int err;
+
+	jrec_init(&w->j);
+	weir_job_copy(&w->j.job, locs[row->dst], locs[row->src]);
+	w->j.job.kind = row->kind;
+	err = weir_job_start(w->dma, &w->j.job);
+	if (err != row->want[set])
+		fail_msg("row %d, set %d: %d, not %d", (int)(row - rows), set,
+			 err, row->want[set]);
+	if (!err)
+		assert_int_equal(jrec_finish(w->g->r, &w->j), 64);
+}
+
+static void what_a_job_can_do_is_what_is_set(void **state)
+{
 	struct job_rig w;
-	struct store *s;
 	size_t i;
-	int set, err, n;
+	int set;
 
 	jobs_begin(&w, state);
 	for (set = 0; set < N_SETS; set++) {
-		for (n = 0; n < 2; n++) {
-			s = n ? &w.g->a : &w.g->b;
-			set_all(s->d, 0);
-			if (set)
-				only(s->d, set);
+		set_all(w.g->a.d, 0);
+		set_all(w.g->b.d, 0);
+		if (set) {
+			only(w.g->a.d, set);
+			only(w.g->b.d, set);
 		}
-		for (i = 0; i < N_OF(rows); i++) {
-			struct weir_loc locs[4] = {
-				mem_at(&w, 0, 64),
-				weir_loc_at(w.g->a.d, 0, 64),
-				weir_loc_at(w.g->b.d, 0, 64),
-				weir_loc_at(w.file, 0, 64),
-			};
-
-			jrec_init(&w.j);
-			weir_job_copy(&w.j.job, locs[rows[i].dst],
-				      locs[rows[i].src]);
-			w.j.job.kind = rows[i].kind;
-			err = weir_job_start(w.dma, &w.j.job);
-			if (err != rows[i].want[set])
-				fail_msg("row %zu, set %d: %d, not %d", i, set,
-					 err, rows[i].want[set]);
-			if (!err)
-				assert_int_equal(jrec_finish(w.g->r, &w.j),
-						 64);
-		}
+		for (i = 0; i < N_OF(rows); i++)
+			try_row(&w, &rows[i], set);
 	}
 	jobs_end(&w);
 }
@@ -187,94 +191,117 @@ static void a_job_hands_on_what_it_was_given(void **state)
 	jobs_end(&w);
 }
 
+/* @len bytes from 40 on of a store, in at most @max pieces. */
+static uint32_t cut(struct iovec *iov, uint32_t max, size_t len,
+		    unsigned int *seed)
+{
+	size_t at, n;
+	uint32_t k = 0;
+
+	for (at = 0; at < len; at += n, k++) {
+		n = (size_t)rand_r(seed) % (len - at + 1);
+		if (k + 1 == max)
+			n = len - at;
+		iov[k] = (struct iovec){ (void *)(at + 40), n };
+	}
+	return k;
+}
+
+static struct weir_buf *list_of(struct job_rig *w, size_t len,
+				unsigned int *seed)
+{
+	struct weir_buf *list = NULL, *buf;
+	size_t at, n;
+
+	for (at = 0; at < len; at += n) {
+		n = 1 + (size_t)rand_r(seed) % len;
+		if (n > len - at)
+			n = len - at;
+		buf = take(w, at, n, 0);
+		if (list)
+			assert_int_equal(weir_buf_chain(list, buf), 0);
+		else
+			list = buf;
+	}
+	return list;
+}
+
+static void there_and_back(struct job_rig *w, struct weir_loc here,
+			   struct weir_loc there, size_t len)
+{
+	size_t i;
+	int dir;
+
+	for (i = 0; i < LEN; i++)
+		w->g->a.mem[i] = (char)~(i * 31 >> 3);
+	for (dir = 0; dir < 2; dir++) {
+		jrec_init(&w->j);
+		if (dir)
+			weir_job_copy(&w->j.job, there, here);
+		else
+			weir_job_copy(&w->j.job, here, there);
+		assert_int_equal(jrec_run(w->dma, &w->j), len);
+		assert_int_equal(w->j.detail.bytes, len);
+		for (i = 0; i < len; i++)
+			if ((w->g->mem[i] ^ w->g->a.mem[i + 40]) != (char)0xff)
+				fail_msg("byte %zu of %zu", i, len);
+		memset(w->g->a.mem, 0, LEN);
+	}
+}
+
 /* Lists of bufs go over some pieces at a time, and both ways come back. */
 static void bufs_are_handed_over_in_steps(void **state)
 {
 	unsigned int seed = 9, round, rounds = scaled(300);
-	struct weir_buf *list, *buf;
+	struct weir_buf *list;
+	struct weir_loc there;
 	struct iovec iov[20];
 	struct job_rig w;
-	size_t len, at, n, i;
-	uint32_t k;
-	int dir;
+	size_t len;
 
 	jobs_begin(&w, state);
 	store_can_all(&w.g->a);
 	for (round = 0; round < rounds; round++) {
 		len = 1 + (size_t)rand_r(&seed) % (LEN / 4);
-		for (i = 0; i < LEN; i++)
-			w.g->a.mem[i] = (char)~(i * 31 >> 3);
-		for (k = 0, at = 0; at < len && k < N_OF(iov); k++, at += n) {
-			n = k + 1 == N_OF(iov) ? len - at :
-			    (size_t)rand_r(&seed) % (len - at + 1);
-			iov[k] = (struct iovec){ (void *)(at + 40), n };
-		}
-		/* Without pieces, or with the last of them made to fit. */
-		if (at < len)
-			iov[k - 1].iov_len += len - at;
-		list = NULL;
-		for (at = 0; at < len; at += n) {
-			n = 1 + (size_t)rand_r(&seed) % len;
-			if (n > len - at)
-				n = len - at;
-			buf = take(&w, at, n, 0);
-			if (list)
-				assert_int_equal(weir_buf_chain(list, buf), 0);
-			else
-				list = buf;
-		}
-		for (dir = 0; dir < 2; dir++) {
-			struct weir_loc there = weir_loc_at(w.g->a.d, 40, len);
-
-			if (round % 2)
-				there = weir_loc_iov(w.g->a.d, iov, k);
-			jrec_init(&w.j);
-			if (dir)
-				weir_job_copy(&w.j.job, there,
-					      weir_loc_buf(list));
-			else
-				weir_job_copy(&w.j.job, weir_loc_buf(list),
-					      there);
-			w.g->a.when = INSIDE;
-			assert_int_equal(jrec_run(w.dma, &w.j), len);
-			assert_int_equal(w.j.detail.bytes, len);
-			for (i = 0; i < len; i++)
-				if ((w.g->mem[i] ^ w.g->a.mem[i + 40]) !=
-				    (char)0xff)
-					fail_msg("byte %zu of %zu", i, len);
-			memset(w.g->a.mem, 0, LEN);
-		}
+		there = weir_loc_at(w.g->a.d, 40, len);
+		if (round % 2)
+			there = weir_loc_iov(w.g->a.d, iov,
+					     cut(iov, N_OF(iov), len, &seed));
+		list = list_of(&w, len, &seed);
+		there_and_back(&w, weir_loc_buf(list), there, len);
 		weir_buf_put(list);
+	}
+	jobs_end(&w);
+}
+
+static void the_source_of_a_job_may_end_early(void **state)
+{
+	struct job_rig w;
+	int flag;
+
+	jobs_begin(&w, state);
+	store_can_all(&w.g->a);
+	w.g->a.most = 10;
+	for (flag = 0; flag < 2; flag++) {
+		jrec_init(&w.j);
+		weir_job_copy(&w.j.job, mem_at(&w, 0, 64),
+			      weir_loc_at(w.g->a.d, 0, 64));
+		w.j.job.flags = flag ? WEIR_JOB_SHORT_OK : 0;
+		assert_int_equal(jrec_run(w.dma, &w.j), flag ? 10 : -ENODATA);
+		assert_int_equal(w.j.detail.bytes, 10);
 	}
 	jobs_end(&w);
 }
 
 static void a_job_ends_as_the_domain_says(void **state)
 {
-	struct weir_dma_stats before = { .size = sizeof(before) };
-	struct weir_dma_stats after = { .size = sizeof(after) };
-	struct weir_buf *list, *buf;
 	struct job_rig w;
 	struct store *s;
-	int flag, i;
 
 	jobs_begin(&w, state);
 	s = &w.g->a;
 	store_can_all(s);
-
-	/* The source ends early. */
-	for (flag = 0; flag < 2; flag++) {
-		jrec_init(&w.j);
-		s->most = 10;
-		weir_job_copy(&w.j.job, mem_at(&w, 0, 64),
-			      weir_loc_at(s->d, 0, 64));
-		w.j.job.flags = flag ? WEIR_JOB_SHORT_OK : 0;
-		assert_int_equal(jrec_run(w.dma, &w.j), flag ? 10 : -ENODATA);
-		assert_int_equal(w.j.detail.bytes, 10);
-	}
-
-	/* An error, with what was done and a code of the domain's. */
-	jrec_init(&w.j);
+	s->most = 10;
 	s->end = -EREMOTEIO;
 	s->code = 4711;
 	weir_job_copy(&w.j.job, mem_at(&w, 0, 64), weir_loc_at(s->d, 0, 64));
@@ -286,35 +313,61 @@ static void a_job_ends_as_the_domain_says(void **state)
 	s->end = 65;
 	assert_int_equal(jrec_run(w.dma, &w.j), -EIO);
 	assert_int_equal(w.j.detail.bytes, 10);
-	s->end = 0;
-	s->most = 0;
+	jobs_end(&w);
+}
 
-	/* What it refuses has not begun. */
+static void a_job_that_the_domain_refuses_has_not_begun(void **state)
+{
+	struct weir_dma_stats before = { .size = sizeof(before) };
+	struct weir_dma_stats after = { .size = sizeof(after) };
+	struct weir_buf *buf;
+	struct job_rig w;
+	struct store *s;
+
+	jobs_begin(&w, state);
+	s = &w.g->a;
+	store_can_all(s);
 	assert_int_equal(weir_dma_stats(w.dma, &before), 0);
-	jrec_init(&w.j);
 	s->refuse = -EAGAIN;
-	list = take(&w, 0, 10, 0);
-	weir_job_copy(&w.j.job, weir_loc_buf(list), weir_loc_at(s->d, 0, 10));
+	buf = take(&w, 0, 10, 0);
+	weir_job_copy(&w.j.job, weir_loc_buf(buf), weir_loc_at(s->d, 0, 10));
 	assert_int_equal(weir_job_start(w.dma, &w.j.job), -EAGAIN);
 	some_turns(w.g->r, 2);
 	assert_int_equal(w.j.calls, 0);
 	assert_int_equal(weir_op_is_busy(&w.j.job.op), 0);
-	assert_int_equal(weir_buf_refs(list), 1);
-	assert_int_equal(weir_buf_set_data(list, weir_buf_addr(list), 0), 0);
+	assert_int_equal(weir_buf_refs(buf), 1);
+	assert_int_equal(weir_buf_set_data(buf, weir_buf_addr(buf), 0), 0);
 	assert_int_equal(weir_domain_users(s->d), 0);
 	assert_int_equal(weir_dma_stats(w.dma, &after), 0);
 	assert_memory_equal(&before, &after, sizeof(after));
 	s->refuse = 0;
 	assert_int_equal(jrec_run(w.dma, &w.j), 10);
-	weir_buf_put(list);
+	weir_buf_put(buf);
+	jobs_end(&w);
+}
 
-	/* In the second step: what the first did is told, not committed. */
-	list = take(&w, 0, 10, 0);
-	for (i = 1; i < 8; i++) {
-		buf = take(&w, (size_t)i * 10, 10, 0);
-		assert_int_equal(weir_buf_chain(list, buf), 0);
-	}
-	jrec_init(&w.j);
+static struct weir_buf *eight_tens(struct job_rig *w, size_t data_len)
+{
+	struct weir_buf *list = take(w, 0, 10, data_len);
+	size_t i;
+
+	for (i = 1; i < 8; i++)
+		assert_int_equal(weir_buf_chain(list, take(w, i * 10, 10,
+							   data_len)), 0);
+	return list;
+}
+
+/* What the first step did is told, and not committed. */
+static void a_refusal_in_the_middle_ends_the_job(void **state)
+{
+	struct weir_buf *list;
+	struct job_rig w;
+	struct store *s;
+
+	jobs_begin(&w, state);
+	s = &w.g->a;
+	store_can_all(s);
+	list = eight_tens(&w, 0);
 	s->when = LATER;
 	weir_job_copy(&w.j.job, weir_loc_buf(list), weir_loc_at(s->d, 0, 80));
 	STARTS(weir_job_start(w.dma, &w.j.job));
@@ -323,7 +376,6 @@ static void a_job_ends_as_the_domain_says(void **state)
 	assert_int_equal(jrec_finish(w.g->r, &w.j), -ENXIO);
 	assert_int_equal(w.j.detail.bytes, 30);
 	assert_int_equal(weir_buf_list_data_len(list), 0);
-	s->refuse = 0;
 	weir_buf_put(list);
 	jobs_end(&w);
 }
@@ -334,7 +386,6 @@ static void a_cancel_of_a_job_reaches_the_domain(void **state)
 	struct job_rig w;
 	struct store *s;
 	struct rec stop;
-	int i;
 
 	jobs_begin(&w, state);
 	s = &w.g->a;
@@ -342,10 +393,7 @@ static void a_cancel_of_a_job_reaches_the_domain(void **state)
 	s->when = LATER;
 
 	/* It cannot cancel: it ends between two steps. */
-	list = take(&w, 0, 10, 10);
-	for (i = 1; i < 8; i++)
-		assert_int_equal(weir_buf_chain(list, take(&w, (size_t)i * 10,
-							   10, 10)), 0);
+	list = eight_tens(&w, 10);
 	weir_job_copy(&w.j.job, weir_loc_at(s->d, 0, 80), weir_loc_buf(list));
 	STARTS(weir_job_start(w.dma, &w.j.job));
 	assert_int_equal(weir_op_cancel(&w.j.job.op), 0);
@@ -376,70 +424,80 @@ static void a_cancel_of_a_job_reaches_the_domain(void **state)
 	jobs_end(&w);
 }
 
-/*
- * Cases 30 and 31: random reads and writes in slots with a key each, verified
- * against a shadow; a key that is wrong now and then fails exactly those.
- */
+enum { SLOT = 1024, SLOTS = LEN / SLOT, EVERY = 7 };
+
+/* Random work: the store's key, a wrong one, and what the store should hold. */
+struct work {
+	struct job_rig w;
+	uint32_t key, wrong;
+	char shadow[LEN];
+	unsigned int seed;
+};
+
+/* One read, write or fill in a slot; every so often with the wrong key. */
+static void work_once(struct work *k, unsigned int i)
+{
+	size_t off = (size_t)rand_r(&k->seed) % SLOTS * SLOT;
+	size_t len = 1 + (size_t)rand_r(&k->seed) % SLOT;
+	struct weir_loc there = weir_loc_at(k->w.g->a.d, off, len);
+	struct weir_loc here = mem_at(&k->w, 0, len);
+	unsigned int what = (unsigned int)rand_r(&k->seed) % 3;
+	struct weir_job *job = &k->w.j.job;
+	char byte = (char)i;
+
+	there.ctx = i % EVERY ? &k->key : &k->wrong;
+	jrec_init(&k->w.j);
+	if (what == 0) {
+		weir_job_copy(job, here, there);
+	} else if (what == 1) {
+		fill_pattern(k->w.g->mem, len, off, i);
+		weir_job_copy(job, there, here);
+	} else {
+		weir_job_fill(job, there, UINT64_C(0x0101010101010101) *
+					  (unsigned char)byte);
+	}
+	if (there.ctx == &k->wrong) {
+		assert_int_equal(weir_job_start(k->w.dma, job), -EBADMSG);
+		return;
+	}
+	assert_int_equal(jrec_run(k->w.dma, &k->w.j), len);
+	if (what == 1)
+		memcpy(k->shadow + off, k->w.g->mem, len);
+	else if (what == 2)
+		memset(k->shadow + off, byte, len);
+	else
+		assert_memory_equal(k->shadow + off, k->w.g->mem, len);
+}
+
+/* Cases 30 and 31: all is verified, and a wrong key fails alone. */
 static void random_work_is_right_and_wrong_keys_fail_alone(void **state)
 {
-	enum { SLOT = 1024, SLOTS = LEN / SLOT, EVERY = 7 };
-	unsigned int seed = 5, i, n = scaled(20000), bad = 0, failed = 0;
-	uint32_t key = 0x1234, wrong = 0x1235;
-	char *shadow = calloc(1, LEN);
+	struct work *k = calloc(1, sizeof(*k));
+	unsigned int i, n = scaled(20000);
 	struct weir_domain_move *m;
-	struct job_rig w;
-	struct store *s;
+	struct rig *g;
 
-	jobs_begin(&w, state);
-	s = &w.g->a;
-	store_can_all(s);
-	memset(s->mem, 0xff, LEN);
-	s->key = &key;
-	for (i = 0; i < n; i++) {
-		size_t off = (size_t)rand_r(&seed) % SLOTS * SLOT;
-		size_t len = 1 + (size_t)rand_r(&seed) % SLOT;
-		struct weir_loc there = weir_loc_at(s->d, off, len);
-		unsigned int what = (unsigned int)rand_r(&seed) % 3;
-
-		there.ctx = i % EVERY ? &key : &wrong;
-		bad += there.ctx == &wrong;
-		jrec_init(&w.j);
-		if (what == 0) {
-			weir_job_copy(&w.j.job, mem_at(&w, 0, len), there);
-		} else if (what == 1) {
-			fill_pattern(w.g->mem, len, off, i);
-			weir_job_copy(&w.j.job, there, mem_at(&w, 0, len));
-		} else {
-			weir_job_fill(&w.j.job, there,
-				      UINT64_C(0x0101010101010101) *
-				      (i & 0xff));
-		}
-		if (there.ctx == &wrong) {
-			assert_int_equal(weir_job_start(w.dma, &w.j.job),
-					 -EBADMSG);
-			failed++;
-			continue;
-		}
-		assert_int_equal(jrec_run(w.dma, &w.j), len);
-		if (what == 1)
-			memcpy(shadow + off, w.g->mem, len);
-		else if (what == 2)
-			memset(shadow + off, (int)(i & 0xff), len);
-		else
-			assert_memory_equal(shadow + off, w.g->mem, len);
-	}
-	assert_int_equal(failed, bad);
+	jobs_begin(&k->w, state);
+	g = k->w.g;
+	store_can_all(&g->a);
+	memset(g->a.mem, 0xff, LEN);
+	k->seed = 5;
+	k->key = 0x1234;
+	k->wrong = 0x1235;
+	g->a.key = &k->key;
+	for (i = 0; i < n; i++)
+		work_once(k, i);
 
 	/* All of it, by a direct pull. */
-	s->key = NULL;
-	m = move(w.g, NULL, s->d);
-	w.g->src = (struct iovec){ NULL, LEN };
-	w.g->dst = (struct iovec){ w.g->mem, LEN };
-	STARTS(weir_domain_pull(w.g->r, &w.g->rec.op, m));
-	assert_int_equal(finish(w.g->r, &w.g->rec), LEN);
-	assert_memory_equal(w.g->mem, shadow, LEN);
-	free(shadow);
-	jobs_end(&w);
+	g->a.key = NULL;
+	m = move(g, NULL, g->a.d);
+	g->src = (struct iovec){ NULL, LEN };
+	g->dst = (struct iovec){ g->mem, LEN };
+	STARTS(weir_domain_pull(g->r, &g->rec.op, m));
+	assert_int_equal(finish(g->r, &g->rec), LEN);
+	assert_memory_equal(g->mem, k->shadow, LEN);
+	jobs_end(&k->w);
+	free(k);
 }
 
 int main(void)
@@ -448,7 +506,10 @@ int main(void)
 		CASE(what_a_job_can_do_is_what_is_set),
 		CASE(a_job_hands_on_what_it_was_given),
 		CASE(bufs_are_handed_over_in_steps),
+		CASE(the_source_of_a_job_may_end_early),
 		CASE(a_job_ends_as_the_domain_says),
+		CASE(a_job_that_the_domain_refuses_has_not_begun),
+		CASE(a_refusal_in_the_middle_ends_the_job),
 		CASE(a_cancel_of_a_job_reaches_the_domain),
 		CASE(random_work_is_right_and_wrong_keys_fail_alone),
 	};

@@ -34,9 +34,12 @@
 
 #define PAGE 4096u
 #define LEN ((size_t)4 << 20)
-#define BAD ((size_t)6 * PAGE)		/* In the child: a page without rights, */
-#define READ_ONLY ((size_t)8 * PAGE)	/* one that is not written to, */
-#define FAR_BAD (((size_t)3 << 19) + 5 * PAGE)	/* and one in the second slice. */
+
+/* In the child: a page without rights, one that is not written to, and another
+ * without rights in the second slice. */
+#define BAD ((size_t)6 * PAGE)
+#define READ_ONLY ((size_t)8 * PAGE)
+#define FAR_BAD (((size_t)3 << 19) + 5 * PAGE)
 #define SEED 7
 
 /* What a child is asked: whether so much of its memory is that pattern. */
@@ -394,54 +397,71 @@ static void bytes_go_both_ways(void **state)
 	rig_end(&g);
 }
 
+enum { PIECES = 200 };
+
+/* Random pieces in the child, and the same lengths here in reverse order. */
+static size_t cut(struct rig *g, struct iovec *far_iov, struct iovec *near_iov,
+		  unsigned int *seed)
+{
+	size_t len = 0, at = 0, n, i;
+
+	for (i = 0; i < PIECES; i++, len += n) {
+		n = (size_t)rand_r(seed) % 100;
+		if (len + n > BAD)
+			n = 0;
+		far_iov[i] = (struct iovec){ g->c.mem + len, n };
+		near_iov[PIECES - 1 - i].iov_len = n;
+	}
+	for (i = 0; i < PIECES; at += near_iov[i++].iov_len)
+		near_iov[i].iov_base = g->mem + at;
+	return len;
+}
+
+/* A list of full bufs over @iov. */
+static struct weir_buf *list_of(struct rig *g, const struct iovec *iov)
+{
+	struct weir_buf *list = NULL, *buf = NULL;
+	size_t i;
+
+	for (i = 0; i < PIECES; i++) {
+		if (!iov[i].iov_len)
+			continue;
+		assert_int_equal(weir_inventory_get(&buf, g->inv, g->m,
+						    iov[i].iov_base,
+						    iov[i].iov_len, NULL,
+						    iov[i].iov_len), 0);
+		if (list)
+			assert_int_equal(weir_buf_chain(list, buf), 0);
+		else
+			list = buf;
+	}
+	return list;
+}
+
 /* Bufs and pieces, in shapes that differ, on both sides. */
 static void any_shape_is_moved(void **state)
 {
-	enum { N = 200 };
-	struct iovec far_iov[N], near_iov[N];
+	struct iovec far_iov[PIECES], near_iov[PIECES];
 	unsigned int seed = 4, round, rounds = scaled(200);
-	struct weir_buf *list, *buf = NULL;
-	struct weir_loc near_loc;
+	struct weir_loc far_loc, near_loc;
+	struct weir_buf *list;
 	struct rig g;
-	size_t len, i, n;
+	size_t len;
 
 	rig_begin(&g, state);
+	far_loc = weir_loc_iov(g.d, far_iov, PIECES);
 	for (round = 0; round < rounds; round++) {
-		list = NULL;
-		for (i = 0, len = 0; i < N; i++, len += n) {
-			n = (size_t)rand_r(&seed) % 100;
-			if (len + n > BAD)
-				n = 0;
-			far_iov[i] = (struct iovec){ g.c.mem + len, n };
-			near_iov[N - 1 - i].iov_len = n;
-		}
-		for (i = 0, n = 0; i < N; n += near_iov[i++].iov_len) {
-			near_iov[i].iov_base = g.mem + n;
-			if (round % 2 && near_iov[i].iov_len) {
-				assert_int_equal(weir_inventory_get(
-					&buf, g.inv, g.m, g.mem + n,
-					near_iov[i].iov_len, NULL, 0), 0);
-				if (list)
-					assert_int_equal(weir_buf_chain(
-						list, buf), 0);
-				else
-					list = buf;
-			}
-		}
+		len = cut(&g, far_iov, near_iov, &seed);
+		list = round % 2 ? list_of(&g, near_iov) : NULL;
 		near_loc = list ? weir_loc_buf(list) :
-				  weir_loc_iov(NULL, near_iov, N);
+				  weir_loc_iov(NULL, near_iov, PIECES);
 		fill_pattern(g.mem, len, 0, round);
-		if (list)
-			for (buf = list; buf; buf = weir_buf_next(buf))
-				weir_buf_set_data(buf, weir_buf_addr(buf),
-						  weir_buf_len(buf));
-		assert_int_equal(copy(&g, weir_loc_iov(g.d, far_iov, N),
-				      near_loc), len);
+		assert_int_equal(copy(&g, far_loc, near_loc), len);
 		assert_true(ask(&g.c, 0, len, round));
+
 		memset(g.mem, 0, len);
 		jrec_init(&g.j);
-		weir_job_copy(&g.j.job, near_loc,
-			      weir_loc_iov(g.d, far_iov, N));
+		weir_job_copy(&g.j.job, near_loc, far_loc);
 		g.j.job.flags = WEIR_JOB_OVERWRITE;
 		assert_int_equal(jrec_run(g.dma, &g.j), len);
 		assert_true(is_pattern(g.mem, len, 0, round));
@@ -450,49 +470,55 @@ static void any_shape_is_moved(void **state)
 	rig_end(&g);
 }
 
+/* What is done of a move that meets a page without the right. */
+static const struct bad_row {
+	size_t off, len, done;
+	bool push;
+} bad_rows[] = {
+	{ BAD - PAGE, 2 * PAGE, PAGE, false },
+	{ BAD - 1, 2, 1, false },
+	{ BAD - 5 * PAGE - 77, 7 * PAGE, 5 * PAGE + 77, false },
+	{ BAD, 1, 0, false },
+	{ BAD - PAGE, 2 * PAGE, PAGE, true },
+	{ READ_ONLY - 9, PAGE, 9, true },
+	{ READ_ONLY - 9, PAGE, PAGE, false },
+	{ BAD + PAGE, LEN - BAD - PAGE, FAR_BAD - BAD - PAGE, false },
+	{ READ_ONLY + PAGE + 3, LEN / 2, FAR_BAD - READ_ONLY - PAGE - 3, true },
+};
+
+static void try_bad_row(struct rig *g, const struct bad_row *row)
+{
+	struct weir_loc far_loc = there(g, row->off, row->len);
+	struct weir_loc near_loc = here(g, 0, row->len);
+	int64_t want = row->done == row->len ? (int64_t)row->len : -EFAULT;
+	int64_t res;
+
+	memset(g->mem, 0, LEN);
+	if (row->push)
+		fill_pattern(g->mem, LEN, row->off, SEED);
+	res = row->push ? copy(g, far_loc, near_loc) :
+			  copy(g, near_loc, far_loc);
+	if (res != want || g->j.detail.bytes != row->done)
+		fail_msg("row %d: %lld, %llu bytes", (int)(row - bad_rows),
+			 (long long)res,
+			 (unsigned long long)g->j.detail.bytes);
+	if (row->push)
+		return;
+	assert_true(is_pattern(g->mem, row->done, row->off, SEED));
+	assert_int_equal(g->mem[row->done], 0);
+}
+
 /* 3.7: a short count at a page without rights; fully bad -> -EFAULT */
 static void a_bad_page_is_an_error_with_the_exact_bytes(void **state)
 {
-	static const struct { size_t off, len, done; bool push; } rows[] = {
-		{ BAD - PAGE, 2 * PAGE, PAGE, false },
-		{ BAD - 1, 2, 1, false },
-		{ BAD - 5 * PAGE - 77, 7 * PAGE, 5 * PAGE + 77, false },
-		{ BAD, 1, 0, false },
-		{ BAD - PAGE, 2 * PAGE, PAGE, true },
-		{ READ_ONLY - 9, PAGE, 9, true },
-		{ READ_ONLY - 9, PAGE, PAGE, false },
-		{ BAD + PAGE, LEN - BAD - PAGE, FAR_BAD - BAD - PAGE, false },
-		{ READ_ONLY + PAGE + 3, LEN / 2,
-		  FAR_BAD - READ_ONLY - PAGE - 3, true },
-	};
 	struct iovec iov[3];
 	struct weir_buf *buf;
 	struct rig g;
 	size_t i;
 
 	rig_begin(&g, state);
-	for (i = 0; i < N_OF(rows); i++) {
-		struct weir_loc far_loc = there(&g, rows[i].off, rows[i].len);
-		struct weir_loc near_loc = here(&g, 0, rows[i].len);
-		bool ok = rows[i].done == rows[i].len;
-		int64_t res;
-
-		memset(g.mem, 0, LEN);
-		if (rows[i].push)
-			fill_pattern(g.mem, LEN, rows[i].off, SEED);
-		res = rows[i].push ? copy(&g, far_loc, near_loc) :
-				     copy(&g, near_loc, far_loc);
-		if (res != (ok ? (int64_t)rows[i].len : -EFAULT) ||
-		    g.j.detail.bytes != rows[i].done)
-			fail_msg("row %zu: %lld, %llu bytes", i,
-				 (long long)res,
-				 (unsigned long long)g.j.detail.bytes);
-		if (!rows[i].push) {
-			assert_true(is_pattern(g.mem, rows[i].done,
-					       rows[i].off, SEED));
-			assert_int_equal(g.mem[rows[i].done], 0);
-		}
-	}
+	for (i = 0; i < N_OF(bad_rows); i++)
+		try_bad_row(&g, &bad_rows[i]);
 
 	/* In the middle of pieces; bufs keep their lengths. */
 	iov[0] = (struct iovec){ g.c.mem, 10 };
@@ -588,63 +614,76 @@ static void what_is_read_only_is_not_written_to(void **state)
 	rig_end(&g);
 }
 
-/* The table "who can, with another process" of dma/README.md. */
+enum place { M, P, Q, F }; /* Memory, two processes, a file. */
+
+/* The table "with another process, or a user's domain" of dma/README.md. */
+static const struct route_row {
+	uint32_t kind;
+	enum place src, dst;
+	int want;
+} route_rows[] = {
+	{ WEIR_JOB_COPY, M, P, 0 },
+	{ WEIR_JOB_COPY, P, M, 0 },
+	{ WEIR_JOB_COPY, P, P, -EXDEV },
+	{ WEIR_JOB_COPY, P, Q, -EXDEV },
+	{ WEIR_JOB_COPY, P, F, -EXDEV },
+	{ WEIR_JOB_COPY, F, P, -EXDEV },
+	{ WEIR_JOB_PULL, P, M, 0 },
+	{ WEIR_JOB_PULL, M, P, -EINVAL },
+	{ WEIR_JOB_PULL, P, Q, -EINVAL },
+	{ WEIR_JOB_PUSH, M, P, 0 },
+	{ WEIR_JOB_PUSH, P, M, -EINVAL },
+	{ WEIR_JOB_PUSH, P, Q, -EINVAL },
+	{ WEIR_JOB_FILL, M, P, -EXDEV },
+	{ WEIR_JOB_CRC32C, P, M, -EXDEV },
+	{ WEIR_JOB_COPY_CRC32C, P, M, -EXDEV },
+	{ WEIR_JOB_COMPARE, P, M, -EXDEV },
+};
+
+/* 64 bytes at @off, in each place. */
+static struct weir_loc in(struct rig *g, enum place place, size_t off,
+			  struct weir_domain *self, struct weir_domain *file)
+{
+	switch (place) {
+	case M:
+		return here(g, off, 64);
+	case P:
+		return there(g, off, 64);
+	case Q:
+		return weir_loc_at(self, (uintptr_t)g->mem + off, 64);
+	default:
+		return weir_loc_at(file, off, 64);
+	}
+}
+
 static void every_cell_of_the_table_of_routes_is_so(void **state)
 {
-	enum { M, P, Q, F };	/* Memory, two processes, a file. */
-	static const struct { uint32_t kind; int src, dst, want; } rows[] = {
-		{ WEIR_JOB_COPY, M, P, 0 },
-		{ WEIR_JOB_COPY, P, M, 0 },
-		{ WEIR_JOB_COPY, P, P, -EXDEV },
-		{ WEIR_JOB_COPY, P, Q, -EXDEV },
-		{ WEIR_JOB_COPY, P, F, -EXDEV },
-		{ WEIR_JOB_COPY, F, P, -EXDEV },
-		{ WEIR_JOB_PULL, P, M, 0 },
-		{ WEIR_JOB_PULL, M, P, -EINVAL },
-		{ WEIR_JOB_PULL, P, Q, -EINVAL },
-		{ WEIR_JOB_PUSH, M, P, 0 },
-		{ WEIR_JOB_PUSH, P, M, -EINVAL },
-		{ WEIR_JOB_PUSH, P, Q, -EINVAL },
-		{ WEIR_JOB_FILL, M, P, -EXDEV },
-		{ WEIR_JOB_CRC32C, P, M, -EXDEV },
-		{ WEIR_JOB_COPY_CRC32C, P, M, -EXDEV },
-		{ WEIR_JOB_COMPARE, P, M, -EXDEV },
-	};
 	struct weir_domain *self, *file;
-	int fd, err;
+	const struct route_row *row;
 	struct rig g;
-	size_t i;
+	int fd, err;
 
 	rig_begin(&g, state);
 	self = process_domain(getpid());
 	fd = test_file(state, "f", 1000, 0);
 	file = file_domain(fd);
-	for (i = 0; i < N_OF(rows); i++) {
-		struct weir_loc dst[4] = {
-			here(&g, 0, 64), there(&g, 0, 64),
-			weir_loc_at(self, (uintptr_t)g.mem, 64),
-			weir_loc_at(file, 0, 64),
-		};
-		struct weir_loc src[4] = {
-			here(&g, 64, 64), there(&g, 64, 64),
-			weir_loc_at(self, (uintptr_t)g.mem + 64, 64),
-			weir_loc_at(file, 64, 64),
-		};
-
+	for (row = route_rows; row < route_rows + N_OF(route_rows); row++) {
 		jrec_init(&g.j);
-		weir_job_copy(&g.j.job, dst[rows[i].dst], src[rows[i].src]);
-		g.j.job.kind = rows[i].kind;
+		weir_job_copy(&g.j.job, in(&g, row->dst, 0, self, file),
+			      in(&g, row->src, 64, self, file));
+		g.j.job.kind = row->kind;
 		err = weir_job_start(g.dma, &g.j.job);
-		if (err != rows[i].want)
-			fail_msg("row %zu: %d, not %d", i, err, rows[i].want);
+		if (err != row->want)
+			fail_msg("row %d: %d, not %d", (int)(row - route_rows),
+				 err, row->want);
 		if (!err)
 			assert_int_equal(jrec_finish(g.r, &g.j), 64);
 	}
 
 	/* We are a process too. */
 	fill_pattern(g.mem, 64, 0, 9);
-	assert_int_equal(copy(&g, here(&g, 64, 64),
-			      weir_loc_at(self, (uintptr_t)g.mem, 64)), 64);
+	assert_int_equal(copy(&g, here(&g, 64, 64), in(&g, Q, 0, self, file)),
+			 64);
 	assert_true(is_pattern(g.mem + 64, 64, 0, 9));
 	assert_int_equal(weir_domain_destroy(self), 0);
 	assert_int_equal(weir_domain_destroy(file), 0);
