@@ -32,10 +32,15 @@ enum sort {
 	DIRECTORY,
 };
 
+/* What is in a sound control page, for those that are not. */
+static char control[24];
+
 static int memfd(off_t size, int seals)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
+	assert_int_equal(pwrite(fd, control, sizeof(control), 0),
+			 sizeof(control));
 	assert_int_equal(ftruncate(fd, size), 0);
 	if (seals)
 		assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
@@ -109,6 +114,7 @@ static int make(void **state, enum sort sort)
 	case CONTROL_OTHER:
 		return control_of_another();
 	case CONTROL_BLANK:
+		memset(control, 0, sizeof(control));
 		return memfd(sysconf(_SC_PAGESIZE), CONTROL);
 	case PIPE_WRITE:
 		return end_of_a_pipe(1);
@@ -146,6 +152,8 @@ static void a_wrong_file_descriptor_is_refused(void **state)
 
 	parcel_of(&p, m, NULL);
 	for (i = 0; i < N_OF(swaps); i++) {
+		assert_int_equal(pread(p.fds[1], control, sizeof(control), 0),
+				 sizeof(control));
 		fd = make(state, swaps[i].sort);
 		good = p.fds[swaps[i].which];
 		p.fds[swaps[i].which] = fd;

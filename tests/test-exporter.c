@@ -135,14 +135,55 @@ static void who_is_refused_does_not_learn_what_there_is(void **state)
 	rig_end(&g);
 }
 
+/* A connection by hand. */
+static int dial(const struct rig *g)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	strcpy(sun.sun_path, g->path);
+	assert_int_equal(connect(fd, (void *)&sun, sizeof(sun)), 0);
+	return fd;
+}
+
+static bool has_hung_up(int fd)
+{
+	char buf[2000];
+
+	return recv(fd, buf, sizeof(buf), MSG_DONTWAIT) == 0 ||
+	       (errno == ECONNRESET &&
+		recv(fd, buf, sizeof(buf), MSG_DONTWAIT) == 0);
+}
+
+/* The errno that is answered; 0 for silence and the end. */
+static int answer_to(struct rig *g, int fd)
+{
+	uint32_t answer[300] = { 0 };
+	ssize_t n = -1;
+	int i;
+
+	for (i = 0; i < TURNS_MAX && n < 0; i++) {
+		assert_true(weir_reactor_turn(g->r, 0) >= 0);
+		n = recv(fd, answer, sizeof(answer), MSG_DONTWAIT);
+		if (n < 0 && errno != EAGAIN)
+			return -errno;
+	}
+	return n >= 16 ? (int)answer[2] : 0;
+}
+
 static void after_a_stop_it_is_stale_until_added_again(void **state)
 {
 	struct weir_mmap *im;
 	struct rig g;
+	int fd;
 
 	rig_begin(&g, state);
 	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
 	assert_int_equal(import_from(&g, "memory", &im), -ESTALE);
+	fd = dial(&g);	/* The exporter says so, not the import. */
+	assert_int_equal(send(fd, "weirask1\6\0\0\0\0\0\0\0memory", 22, 0), 22);
+	assert_int_equal(answer_to(&g, fd), ESTALE);
+	close(fd);
 	assert_int_equal(weir_mmap_start(g.m), 0);
 	assert_int_equal(import_from(&g, "memory", &im), -ESTALE);
 	assert_int_equal(weir_exporter_add(g.x, "memory", g.m, NULL), -EEXIST);
@@ -315,42 +356,6 @@ static void a_socket_of_others_is_not_removed(void **state)
 	assert_int_equal(mode_of(g.path), 0600);
 	g.x = other.x;
 	rig_end(&g);
-}
-
-/* A connection by hand. */
-static int dial(const struct rig *g)
-{
-	struct sockaddr_un sun = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-	strcpy(sun.sun_path, g->path);
-	assert_int_equal(connect(fd, (void *)&sun, sizeof(sun)), 0);
-	return fd;
-}
-
-static bool has_hung_up(int fd)
-{
-	char buf[2000];
-
-	return recv(fd, buf, sizeof(buf), MSG_DONTWAIT) == 0 ||
-	       (errno == ECONNRESET &&
-		recv(fd, buf, sizeof(buf), MSG_DONTWAIT) == 0);
-}
-
-/* The errno that is answered; 0 for silence and the end. */
-static int answer_to(struct rig *g, int fd)
-{
-	uint32_t answer[300] = { 0 };
-	ssize_t n = -1;
-	int i;
-
-	for (i = 0; i < TURNS_MAX && n < 0; i++) {
-		assert_true(weir_reactor_turn(g->r, 0) >= 0);
-		n = recv(fd, answer, sizeof(answer), MSG_DONTWAIT);
-		if (n < 0 && errno != EAGAIN)
-			return -errno;
-	}
-	return n >= 16 ? (int)answer[2] : 0;
 }
 
 static const struct {
@@ -577,6 +582,17 @@ static const struct {
 	  -EPROTO },
 };
 
+static int listen_at(const char *path)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	strcpy(sun.sun_path, path);
+	assert_int_equal(bind(fd, (void *)&sun, sizeof(sun)), 0);
+	assert_int_equal(listen(fd, 4), 0);
+	return fd;
+}
+
 static void serve(int listener, size_t i)
 {
 	struct parcel p = { .len = answers[i].len, .n_fds = answers[i].n_fds };
@@ -610,17 +626,13 @@ static bool is_readable(int fd)
 
 static void answers_that_are_none_are_refused(void **state)
 {
-	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	int listener, before;
 	struct rec rec;
 	struct rig g;
 	size_t i;
 
 	rig_set_up(&g, state);
-	strcpy(sun.sun_path, g.path);
-	listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(listener, (void *)&sun, sizeof(sun)), 0);
-	assert_int_equal(listen(listener, 4), 0);
+	listener = listen_at(g.path);
 	some_turns(g.r, 3);
 	before = count_fds();
 	for (i = 0; i < N_OF(answers); i++) {
@@ -637,6 +649,29 @@ static void answers_that_are_none_are_refused(void **state)
 	}
 	some_turns(g.r, 3);
 	assert_int_equal(count_fds(), before);
+	close(listener);
+	unlink(g.path);
+	rig_end(&g);
+}
+
+/* A question that nobody has read resets the connection; the answer is there
+ * all the same. */
+static void an_answer_without_a_look_at_the_question_is_one(void **state)
+{
+	struct rec rec;
+	struct rig g;
+	int listener, fd;
+
+	rig_set_up(&g, state);
+	listener = listen_at(g.path);
+	rec_init(&rec);
+	STARTS(weir_mmap_import_from(g.r, &rec.op, g.path, "memory", NULL));
+	UNTIL(g.r, is_readable(listener));
+	some_turns(g.r, 10);
+	fd = accept(listener, NULL, NULL);
+	assert_int_equal(send(fd, "weirsay1\13\0\0\0\0\0\0\0", 16, 0), 16);
+	close(fd);
+	assert_int_equal(finish(g.r, &rec), -EAGAIN);
 	close(listener);
 	unlink(g.path);
 	rig_end(&g);
@@ -779,6 +814,7 @@ int main(void)
 		CASE(an_import_can_be_cancelled_at_any_step),
 		CASE(an_import_from_nowhere_says_so),
 		CASE(answers_that_are_none_are_refused),
+		CASE(an_answer_without_a_look_at_the_question_is_one),
 		CASE(another_user_is_refused),
 		CASE(what_fails_leaves_nothing_behind),
 	};
