@@ -185,7 +185,8 @@ WEIR_API int weir_mmap_set_dm(struct weir_mmap *mmap, struct weir_dm *dm,
  *   -EBADFD  it is started
  *   -EMFILE, -ENFILE  no descriptor is left
  *
- * The owner's thread.  May take long: 1 GiB in pages of 4 KiB some 0.2 s.
+ * The owner's thread.  May take long: 1 GiB is a second or several, if the host
+ * of a virtual machine has to find the pages, too.
  *
  * Re-creates rte_malloc()'s huge pages and doca_mmap's 1.x populate.
  */
