@@ -43,10 +43,8 @@ struct client {
 	size_t request_len;
 	struct msghdr msg;
 	struct iovec iov;
-	union {
-		struct cmsghdr align;
-		char buf[CMSG_SPACE(WEIR_EXPORT_FDS * sizeof(int))];
-	} control;
+	_Alignas(struct cmsghdr)
+	char control[CMSG_SPACE(WEIR_EXPORT_FDS * sizeof(int))];
 	uint8_t buf[MESSAGE_ANSWER_MAX];
 };
 
@@ -180,8 +178,8 @@ static void receive(struct client *c)
 	if (!go_on(c, on_answer))
 		return;
 	c->iov.iov_len = sizeof(c->buf);
-	c->msg.msg_control = c->control.buf;
-	c->msg.msg_controllen = sizeof(c->control.buf);
+	c->msg.msg_control = c->control;
+	c->msg.msg_controllen = sizeof(c->control);
 	err = weir_recvmsg(c->r, &c->step, c->fd, &c->msg, 0);
 	if (err)
 		end(c, err, NULL);

@@ -57,10 +57,8 @@ struct connection {
 	struct weir_exporter_peer peer;
 	struct msghdr msg;
 	struct iovec iov;
-	union {
-		struct cmsghdr align;
-		char buf[CMSG_SPACE(EXPORT_FDS * sizeof(int))];
-	} control;
+	_Alignas(struct cmsghdr)
+	char control[CMSG_SPACE(EXPORT_FDS * sizeof(int))];
 	uint8_t buf[MESSAGE_ANSWER_MAX];
 };
 
@@ -119,9 +117,9 @@ static void put_fds(struct connection *c, const struct named *n)
 	struct cmsghdr *cmsg;
 	size_t len = n->n_fds * sizeof(int);
 
-	c->msg.msg_control = c->control.buf;
+	c->msg.msg_control = c->control;
 	c->msg.msg_controllen = CMSG_SPACE(len);
-	memset(c->control.buf, 0, sizeof(c->control.buf));
+	memset(c->control, 0, sizeof(c->control));
 	cmsg = CMSG_FIRSTHDR(&c->msg);
 	cmsg->cmsg_level = SOL_SOCKET;
 	cmsg->cmsg_type = SCM_RIGHTS;

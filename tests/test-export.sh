@@ -26,7 +26,7 @@ if [ "${WEIR_TEST_LONG:-0}" = 1 ]; then
 	kills=100 # On each backend.
 else
 	mib=16
-	kills=10
+	kills=5
 fi
 n=0
 bad=0
