@@ -10,6 +10,7 @@
 #endif
 
 #include "tests/job-kit.h"
+#include "tests/table-kit.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -700,6 +701,113 @@ static void random_calls_agree_with_a_model(void **state)
 	rig_end(&g);
 }
 
+/* The table of mem/README.md. */
+enum { ALL_IN, SOME_OUT, ALL_OUT };
+
+static const char *const states[] = { "all in", "some out", "all out" };
+
+struct stand {
+	struct rig g;
+	struct weir_buf *buf[BUFS + 1];
+	int n;
+	bool gone;
+};
+
+static int kept(struct stand *s, int err)
+{
+	s->n += !err;
+	return err;
+}
+
+static int call_get(void *arg)
+{
+	struct stand *s = arg;
+
+	return kept(s, weir_inventory_get(&s->buf[s->n], s->g.inv, s->g.m,
+					  s->g.mem, 1, NULL, 0));
+}
+
+static int call_get_by_addr(void *arg)
+{
+	struct stand *s = arg;
+
+	return kept(s, weir_inventory_get_by_addr(&s->buf[s->n], s->g.inv,
+						  s->g.m, s->g.mem, 1));
+}
+
+static int call_get_by_data(void *arg)
+{
+	struct stand *s = arg;
+
+	return kept(s, weir_inventory_get_by_data(&s->buf[s->n], s->g.inv,
+						  s->g.m, s->g.mem, 1));
+}
+
+static int call_dup(void *arg)
+{
+	struct stand *s = arg;
+
+	return kept(s, weir_inventory_dup(&s->buf[s->n], s->g.inv, s->buf[0]));
+}
+
+static int call_expand(void *arg)
+{
+	struct stand *s = arg;
+
+	return weir_inventory_expand(s->g.inv, 1);
+}
+
+static int call_put(void *arg)
+{
+	struct stand *s = arg;
+
+	weir_buf_put(s->buf[--s->n]);
+	return 0;
+}
+
+static int call_destroy(void *arg)
+{
+	struct stand *s = arg;
+	int err = weir_inventory_destroy(s->g.inv);
+
+	s->gone = !err;
+	return err;
+}
+
+static void every_cell_of_the_table_holds(void **state)
+{
+	static const struct table_call calls[] = {
+		{ "get", call_get }, { "get_by_addr", call_get_by_addr },
+		{ "get_by_data", call_get_by_data }, { "dup", call_dup },
+		{ "expand", call_expand }, { "put", call_put },
+		{ "destroy", call_destroy },
+	};
+	struct table_cell c;
+	struct stand s;
+	struct table t;
+
+	table_open(&t, "mem/README.md", "inventory: call by state", calls,
+		   N_OF(calls), states, N_OF(states));
+	while (table_next(&t, &c)) {
+		memset(&s, 0, sizeof(s));
+		rig_begin(&s.g, state);
+		while (s.n < (c.column == ALL_OUT ? BUFS : 2 * c.column))
+			assert_int_equal(call_get(&s), 0);
+		table_result(&c, c.call->fn(&s));
+		assert_int_equal(s.gone, !strcmp(c.then, "gone"));
+		while (s.n)
+			call_put(&s);
+		if (s.gone) {
+			assert_int_equal(weir_mmap_destroy(s.g.m), 0);
+			free(s.g.mem);
+		} else {
+			rig_end(&s.g);
+		}
+		end_reactor(state);
+	}
+	table_close(&t);
+}
+
 static void what_was_revoked_gives_no_bufs(void **state)
 {
 	_Atomic uint64_t generation = 1;
@@ -786,6 +894,7 @@ int main(void)
 		CASE(to_put_what_is_not_out_ends_the_process),
 		CASE(a_dup_shares_memory_and_nothing_else),
 		CASE(a_job_locks_the_lists_that_it_uses),
+		CASE(every_cell_of_the_table_holds),
 		CASE(what_was_revoked_gives_no_bufs),
 		CASE(an_inventory_can_grow_while_bufs_are_out),
 		CASE(random_calls_agree_with_a_model),

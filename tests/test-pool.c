@@ -7,8 +7,10 @@
 #endif
 
 #include "tests/job-kit.h"
+#include "tests/table-kit.h"
 
 #include <weir/pool.h>
+#include <weir/store.h>
 
 #include "base/fault.h"
 
@@ -464,6 +466,182 @@ static void random_use_loses_nothing(void **state)
 	assert_int_equal(weir_pool_destroy(pool), 0);
 }
 
+/* The table of mem/README.md, for a pool of its own and for one of a store. */
+#define STAND_BUFS 4
+
+enum { ALL_IN, SOME_OUT, ALL_OUT, WAITING };
+
+static const char *const states[] = {
+	"all in", "some out", "all out", "operations wait",
+};
+
+struct stand {
+	struct weir_reactor *r;
+	struct weir_store *store;	/* NULL: the pool's own. */
+	struct weir_pool *pool;
+	struct weir_buf *buf[2 * STAND_BUFS];
+	int n;
+	struct taker first, more;
+	bool gone;
+};
+
+static int call_get(void *arg)
+{
+	struct stand *s = arg;
+	int err = weir_pool_get(&s->buf[s->n], s->pool);
+
+	s->n += !err;
+	return err;
+}
+
+static int call_get_sized(void *arg)
+{
+	struct stand *s = arg;
+	int err = weir_pool_get_sized(&s->buf[s->n], s->pool, 5000);
+
+	s->n += !err;
+	return err;
+}
+
+static int get_bulk(struct stand *s, int n)
+{
+	int err = weir_pool_get_bulk(&s->buf[s->n], s->pool, 1, (uint32_t)n);
+
+	if (!err)
+		s->n += n;
+	return err;
+}
+
+static int call_get_one(void *arg)
+{
+	return get_bulk(arg, 1);
+}
+
+static int call_get_all(void *arg)
+{
+	return get_bulk(arg, STAND_BUFS);
+}
+
+static int call_grow(void *arg)
+{
+	struct stand *s = arg;
+
+	if (!s->store)
+		return weir_pool_grow(s->pool, 1);
+	assert_int_equal(weir_pool_grow(s->pool, 1), -EPERM);
+	return weir_store_grow(s->store, 5000, 1);
+}
+
+static int call_wait(void *arg)
+{
+	struct stand *s = arg;
+
+	return weir_pool_wait(s->pool, &s->more.op);
+}
+
+static int call_wait_sized(void *arg)
+{
+	struct stand *s = arg;
+
+	return weir_pool_wait_sized(s->pool, &s->more.op, 5000);
+}
+
+static int call_put(void *arg)
+{
+	struct stand *s = arg;
+
+	weir_buf_put(s->buf[--s->n]);
+	return 0;
+}
+
+static int call_destroy(void *arg)
+{
+	struct stand *s = arg;
+	int err = weir_pool_destroy(s->pool);
+
+	s->gone = !err;
+	return err;
+}
+
+static void stand_begin(struct stand *s, void **state, bool shared, int column)
+{
+	struct weir_store_class one = { .buf_size = 5000, .bufs = STAND_BUFS };
+	struct weir_store_opts sopts = {
+		.size = sizeof(sopts), .classes = &one, .n_classes = 1,
+	};
+	struct weir_pool_opts opts = { .size = sizeof(opts),
+				       .waiters_max = 1, .cache = 2 };
+
+	memset(s, 0, sizeof(*s));
+	s->r = start_reactor(state);
+	weir_op_init(&s->first.op, on_taken);
+	weir_op_init(&s->more.op, on_taken);
+	if (shared) {
+		assert_int_equal(weir_store_create(&s->store, &sopts), 0);
+		opts.store = s->store;
+		assert_int_equal(weir_pool_create(&s->pool, s->r, &opts), 0);
+	} else {
+		s->pool = make(s->r, STAND_BUFS, 1);
+	}
+	while (s->n < (column >= ALL_OUT ? STAND_BUFS : 2 * column))
+		assert_int_equal(call_get(s), 0);
+	if (column == WAITING)
+		STARTS(weir_pool_wait(s->pool, &s->first.op));
+}
+
+/* What waits is served by what is put. */
+static void stand_end(struct stand *s, void **state)
+{
+	struct taker *t[] = { &s->first, &s->more };
+	size_t i;
+
+	while (s->n)
+		call_put(s);
+	for (i = 0; i < N_OF(t); i++)
+		if (weir_op_is_busy(&t[i]->op)) {
+			UNTIL(s->r, t[i]->calls);
+			weir_buf_put(t[i]->buf);
+		}
+	if (!s->gone)
+		assert_int_equal(weir_pool_destroy(s->pool), 0);
+	assert_int_equal(weir_store_destroy(s->store), 0);
+	end_reactor(state);
+}
+
+static void go_through_table(void **state, bool shared)
+{
+	static const struct table_call calls[] = {
+		{ "get", call_get }, { "get_sized", call_get_sized },
+		{ "get_bulk of one", call_get_one },
+		{ "get_bulk of all", call_get_all }, { "grow", call_grow },
+		{ "wait", call_wait }, { "wait_sized", call_wait_sized },
+		{ "put", call_put }, { "destroy", call_destroy },
+	};
+	struct table_cell c;
+	struct stand s;
+	struct table t;
+
+	table_open(&t, "mem/README.md", "pool: call by state", calls,
+		   N_OF(calls), states, N_OF(states));
+	while (table_next(&t, &c)) {
+		stand_begin(&s, state, shared, c.column);
+		table_result(&c, c.call->fn(&s));
+		assert_int_equal(s.gone, !strcmp(c.then, "gone"));
+		stand_end(&s, state);
+	}
+	table_close(&t);
+}
+
+static void every_cell_of_the_table_holds(void **state)
+{
+	go_through_table(state, false);
+}
+
+static void and_for_a_pool_of_a_store(void **state)
+{
+	go_through_table(state, true);
+}
+
 static void any_failure_inside_leaves_nothing_behind(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -505,6 +683,8 @@ int main(void)
 		CASE(it_works_whatever_could_be_registered),
 		CASE(what_the_limit_refuses_works_unregistered),
 		CASE(random_use_loses_nothing),
+		CASE(every_cell_of_the_table_holds),
+		CASE(and_for_a_pool_of_a_store),
 		CASE(any_failure_inside_leaves_nothing_behind),
 	};
 

@@ -12,6 +12,7 @@
 
 #include "tests/job-kit.h"
 #include "tests/cores.h"
+#include "tests/table-kit.h"
 
 #include <time.h>
 
@@ -1045,6 +1046,136 @@ static void cores_at_full_speed_lose_nothing(void **state)
 	free(p);
 }
 
+/* The table of mem/README.md. */
+enum { NO_POOLS, ALL_IN, BUFS_OUT, WAITING };
+
+static const char *const states[] = {
+	"no pools", "pools, all in", "bufs out", "operations wait",
+};
+
+struct stand {
+	struct weir_reactor *r;
+	struct weir_store *store;
+	struct weir_pool *pool;
+	struct weir_buf *buf[2];
+	struct rec wait, count;
+	struct weir_store_count all;
+	bool gone;
+};
+
+static int call_grow(void *arg)
+{
+	struct stand *s = arg;
+
+	return weir_store_grow(s->store, SMALL, 1);
+}
+
+static int call_stats(void *arg)
+{
+	struct stand *s = arg;
+
+	survey(s->store);
+	return 0;
+}
+
+static int call_describe(void *arg)
+{
+	struct stand *s = arg;
+
+	return weir_store_describe(s->store, NULL, 0) ? 0 : -EINVAL;
+}
+
+static int call_count(void *arg)
+{
+	struct stand *s = arg;
+
+	s->all.size = sizeof(s->all);
+	return weir_store_count(s->store, s->r, &s->count.op, &s->all);
+}
+
+static int call_pool_create(void *arg)
+{
+	struct stand *s = arg;
+
+	return weir_pool_destroy(make_pool(s->r, s->store, 1));
+}
+
+static int call_pool_destroy(void *arg)
+{
+	struct stand *s = arg;
+	int err = weir_pool_destroy(s->pool);
+
+	if (!err)
+		s->pool = NULL;
+	return err;
+}
+
+static int call_destroy(void *arg)
+{
+	struct stand *s = arg;
+	int err = weir_store_destroy(s->store);
+
+	s->gone = !err;
+	return err;
+}
+
+static void stand_begin(struct stand *s, void **state, int column)
+{
+	memset(s, 0, sizeof(*s));
+	s->r = start_reactor(state);
+	s->store = make_store(2, 1);
+	rec_init(&s->wait);
+	rec_init(&s->count);
+	if (column > NO_POOLS)
+		s->pool = make_pool(s->r, s->store, 1);
+	if (column >= BUFS_OUT)
+		assert_int_equal(weir_pool_get_bulk(s->buf, s->pool, 0, 2), 0);
+	if (column == WAITING)
+		STARTS(weir_pool_wait(s->pool, &s->wait.op));
+}
+
+static void stand_end(struct stand *s, void **state)
+{
+	weir_buf_put(s->buf[0]);
+	weir_buf_put(s->buf[1]);
+	if (weir_op_is_busy(&s->wait.op)) {
+		UNTIL(s->r, s->wait.calls);
+		weir_buf_put(weir_pool_taken(&s->wait.op));
+	}
+	if (weir_op_is_busy(&s->count.op)) {
+		UNTIL(s->r, s->count.calls);
+		assert_int_equal(s->count.res, s->all.total);
+	}
+	assert_int_equal(weir_pool_destroy(s->pool), 0);
+	if (!s->gone)
+		assert_int_equal(weir_store_destroy(s->store), 0);
+	end_reactor(state);
+}
+
+static void every_cell_of_the_table_holds(void **state)
+{
+	static const struct table_call calls[] = {
+		{ "grow", call_grow }, { "stats", call_stats },
+		{ "describe", call_describe }, { "count", call_count },
+		{ "pool_create", call_pool_create },
+		{ "pool_destroy", call_pool_destroy },
+		{ "destroy", call_destroy },
+	};
+	struct table_cell c;
+	struct stand s;
+	struct table t;
+
+	table_open(&t, "mem/README.md", "store: call by state", calls,
+		   N_OF(calls), states, N_OF(states));
+	while (table_next(&t, &c)) {
+		stand_begin(&s, state, c.column);
+		table_result(&c, c.call->fn(&s));
+		assert_int_equal(s.gone, !strcmp(c.then, "gone"));
+		stand_end(&s, state);
+	}
+	table_close(&t);
+}
+
 static void any_failure_inside_leaves_nothing_behind(void **state)
 {
 	struct weir_store_class one = { .buf_size = 100, .bufs = 4 };
@@ -1128,6 +1259,7 @@ int main(void)
 		CASE(who_has_what_is_told_by_tag),
 		CASE(pages_and_node_are_told),
 		CASE(cores_at_full_speed_lose_nothing),
+		CASE(every_cell_of_the_table_holds),
 		CASE(any_failure_inside_leaves_nothing_behind),
 		CASE(a_growth_that_fails_changes_nothing),
 	};
