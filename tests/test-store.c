@@ -499,6 +499,105 @@ static void waiters_of_all_cores_are_one_queue(void **state)
 	assert_int_equal(weir_store_destroy(store), 0);
 }
 
+/* Not even with a buffer in its own cache, which has not been recalled yet. */
+static void nobody_overtakes_who_waits(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_store *store = make_store(2, 2);
+	struct weir_pool *a = make_pool(r, store, 2);
+	struct weir_pool *b = make_pool(r, store, 2);
+	struct weir_buf *buf[2], *none = NULL;
+	struct rec first, second;
+
+	assert_int_equal(weir_pool_get_bulk(buf, a, 0, 2), 0);
+	weir_buf_put(buf[0]);
+	rec_init(&first);
+	rec_init(&second);
+	STARTS(weir_pool_wait(b, &first.op));
+	assert_int_equal(look(a).free, 1);
+	assert_int_equal(weir_pool_get(&none, a), -EAGAIN);
+	assert_int_equal(survey(store).waiting, 0);
+	STARTS(weir_pool_wait(a, &second.op));
+	weir_buf_put(buf[1]);
+	assert_int_equal(weir_pool_get_bulk(&none, a, 0, 1), -EAGAIN);
+	UNTIL(r, first.calls && second.calls);
+	assert_null(none);
+	weir_buf_put(weir_pool_taken(&first.op));
+	weir_buf_put(weir_pool_taken(&second.op));
+	assert_int_equal(weir_pool_destroy(a), 0);
+	assert_int_equal(weir_pool_destroy(b), 0);
+	assert_int_equal(weir_store_destroy(store), 0);
+}
+
+/* Given to a reactor that makes no turns, until it does. */
+static void a_cancel_in_transit_is_too_late(void **state)
+{
+	struct weir_reactor_opts opts = { .size = sizeof(opts) };
+	struct weir_reactor *r = start_reactor(state), *still;
+	struct weir_store *store = make_store(1, 1);
+	struct weir_pool *a = make_pool(r, store, 1), *b;
+	struct weir_buf *buf = take(a, 1);
+	struct rec rec;
+
+	opts.backend = backend_of(*state);
+	assert_int_equal(weir_reactor_create(&still, &opts), 0);
+	b = make_pool(still, store, 1);
+	rec_init(&rec);
+	STARTS(weir_pool_wait(b, &rec.op));
+	weir_buf_put(buf);
+	assert_int_equal(look(b).in_transit, 1);
+	assert_int_equal(survey(store).in_transit, 1);
+	assert_int_equal(weir_op_cancel(&rec.op), 0);
+	assert_int_equal(weir_pool_destroy(b), -EBUSY);
+	assert_string_equal(weir_why(), "weir_pool_destroy: 0 buffers are out "
+			    "and 1 operations wait");
+	assert_int_equal(finish(still, &rec), SMALL);
+	assert_int_equal(look(b).in_transit, 0);
+	weir_buf_put(weir_pool_taken(&rec.op));
+	assert_int_equal(weir_pool_destroy(a), 0);
+	assert_int_equal(weir_pool_destroy(b), 0);
+	assert_int_equal(weir_reactor_destroy(still), 0);
+	assert_int_equal(weir_store_destroy(store), 0);
+}
+
+/* What was cached at a pool's visit and has gone since is not counted twice. */
+static void a_count_is_right_though_buffers_move(void **state)
+{
+	struct weir_store_count c = { .size = sizeof(c) };
+	struct weir_reactor_opts opts = { .size = sizeof(opts) };
+	struct weir_reactor *r = start_reactor(state), *still;
+	struct weir_store *store = make_store(2, 2);
+	struct weir_pool *a = make_pool(r, store, 2), *b;
+	struct weir_buf *buf[2];
+	struct rec count, wait;
+
+	opts.backend = backend_of(*state);
+	assert_int_equal(weir_reactor_create(&still, &opts), 0);
+	b = make_pool(still, store, 2);
+	assert_int_equal(weir_pool_get_bulk(buf, a, 0, 2), 0);
+	weir_buf_put(buf[0]);
+	weir_buf_put(buf[1]);
+	rec_init(&count);
+	rec_init(&wait);
+	STARTS(weir_store_count(store, r, &count.op, &c));
+	some_turns(r, 2);
+	STARTS(weir_pool_wait(b, &wait.op));
+	assert_int_equal(weir_pool_get(&buf[0], a), 0);
+	assert_int_equal(look(a).total, 1);
+	assert_int_equal(finish(still, &wait), SMALL);
+	assert_int_equal(finish(r, &count), 4);
+	assert_int_equal(c.total, 4);
+	assert_int_equal(c.free, 2);
+	assert_int_equal(c.cached, 1);
+	assert_int_equal(c.out + c.in_transit, 1);
+	weir_buf_put(buf[0]);
+	weir_buf_put(weir_pool_taken(&wait.op));
+	assert_int_equal(weir_pool_destroy(a), 0);
+	assert_int_equal(weir_pool_destroy(b), 0);
+	assert_int_equal(weir_reactor_destroy(still), 0);
+	assert_int_equal(weir_store_destroy(store), 0);
+}
+
 static void a_pool_that_goes_leaves_all_to_the_others(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -1248,6 +1347,9 @@ int main(void)
 		CASE(what_a_sleeping_core_has_cached_is_recalled),
 		CASE(who_has_nothing_is_not_woken),
 		CASE(waiters_of_all_cores_are_one_queue),
+		CASE(nobody_overtakes_who_waits),
+		CASE(a_cancel_in_transit_is_too_late),
+		CASE(a_count_is_right_though_buffers_move),
 		CASE(a_pool_that_goes_leaves_all_to_the_others),
 		CASE(a_reactor_that_stops_keeps_no_cache),
 		CASE(growth_serves_who_waits),
