@@ -69,6 +69,8 @@ int weir_dma_create(struct weir_dma **ret, struct weir_reactor *r,
 	dma->file_slice = opts.file_slice;
 	dma->turn_bytes = opts.turn_bytes;
 	dma->stream_min = opts.stream_min;
+	order_init(dma);
+	state_init(dma);
 	cpu_init(dma);
 	engines_init(dma);
 	*ret = dma;
@@ -80,7 +82,12 @@ int weir_dma_start(struct weir_dma *dma)
 	if (dma->state == WEIR_DMA_STOPPING)
 		return why(-EBUSY, "weir_dma_start: the context is stopping; "
 			   "wait for the operation of weir_dma_stop()");
-	dma->state = WEIR_DMA_RUNNING;
+	if (dma->state == WEIR_DMA_RUNNING)
+		return 0;
+	if (state_is_full(dma))
+		return why(-EAGAIN, "weir_dma_start: too many calls of the "
+			   "state callback are due; let the loop run");
+	dma_set_state(dma, WEIR_DMA_RUNNING);
 	return 0;
 }
 
@@ -93,7 +100,7 @@ void dma_left(struct weir_dma *dma)
 	if (dma->n_jobs)
 		return;
 	dma->stop_op = NULL;
-	dma->state = WEIR_DMA_STOPPED;
+	dma_set_state(dma, WEIR_DMA_STOPPED);
 	op_complete(op, 0);
 }
 
@@ -120,8 +127,12 @@ static void cancel_all(struct weir_dma *dma)
 		weir_op_cancel(&job->op);
 	}
 	dma->jobs = asked;
-	if (asked)
-		job_priv(asked)->pprev = &dma->jobs;
+	dma->jobs_last = &dma->jobs;
+	for (job = asked; job; job = p->next) {
+		p = job_priv(job);
+		p->pprev = dma->jobs_last;
+		dma->jobs_last = &p->next;
+	}
 }
 
 int weir_dma_stop(struct weir_dma *dma, struct weir_op *op)
@@ -133,7 +144,8 @@ int weir_dma_stop(struct weir_dma *dma, struct weir_op *op)
 	err = op_begin(dma->r, op, &stop_class);
 	if (err)
 		return err;
-	dma->state = WEIR_DMA_STOPPING;
+	if (dma->n_jobs)
+		dma_set_state(dma, WEIR_DMA_STOPPING);
 	cancel_all(dma);
 	dma->stop_op = op;
 	dma_left(dma);
@@ -150,6 +162,9 @@ int weir_dma_destroy(struct weir_dma *dma)
 	if (weir_op_is_busy(&dma->tick) || weir_op_is_busy(&dma->engine_tick))
 		return why(-EBUSY, "weir_dma_destroy: callbacks of jobs are "
 			   "due");
+	if (state_is_due(dma))
+		return why(-EBUSY, "weir_dma_destroy: calls of the state "
+			   "callback are due");
 	reactor_detach(&dma->obj);
 	free(dma);
 	return 0;

@@ -32,6 +32,11 @@ static int can(void *arg, const struct weir_engine_query *q, const char **why)
 	       (!q->dst || domain_is_memory(q->dst));
 }
 
+/* A block of a job with more than two locations: an XOR comes back to its
+ * destination, and a copy to two to its source. */
+#define XOR_BLOCK ((uint64_t)4 << 10)
+#define DUALCAST_BLOCK ((uint64_t)64 << 10)
+
 static void *at(const struct cursor *c)
 {
 	return (void *)(uintptr_t)c->addr;
@@ -65,6 +70,52 @@ static size_t equal_bytes(const char *a, const char *b, size_t len)
 	return i;
 }
 
+typedef uint64_t lanes __attribute__((vector_size(32), aligned(1),
+				      may_alias));
+
+/* *@to ^= *@from */
+static void xor_into(char *to, const char *from, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i + sizeof(lanes) <= n; i += sizeof(lanes))
+		*(lanes *)(to + i) ^= *(const lanes *)(from + i);
+	for (; i < n; i++)
+		to[i] ^= from[i];
+}
+
+/* Copy @n bytes, of a job of p->total. */
+static void copy(const struct job_priv *p, void *to, const void *from, size_t n)
+{
+	if (p->total < p->dma->stream_min)
+		memcpy(to, from, n);
+	else
+		copy_stream(to, from, n);
+}
+
+/* The same for each location beside: at most a block, all in the cache. */
+static void piece_more(struct weir_job *job, struct job_priv *p, size_t n)
+{
+	bool is_xor = job->kind == WEIR_JOB_XOR;
+	struct cursor c;
+	uint64_t done, some;
+	uint32_t i;
+
+	for (i = 0; i < job->n_more; i++) {
+		more_cursor(job, i, p->done, &c);
+		for (done = 0; done < n; done += some) {
+			some = n - done < c.len ? n - done : c.len;
+			if (is_xor)
+				xor_into((char *)at(&p->dst) + done, at(&c),
+					 some);
+			else
+				copy(p, at(&c), (char *)at(&p->src) + done,
+				     some);
+			cursor_advance(&c, some);
+		}
+	}
+}
+
 /* Do @n bytes, which lie in one piece of each side.  Returns how many. */
 static size_t piece(struct weir_job *job, struct job_priv *p, size_t n)
 {
@@ -86,11 +137,16 @@ static size_t piece(struct weir_job *job, struct job_priv *p, size_t n)
 		same = equal_bytes(at(&p->src), at(&p->dst), n);
 		p->differ = same < n;
 		return same;
+	case WEIR_JOB_XOR:
+		memcpy(at(&p->dst), at(&p->src), n);
+		piece_more(job, p, n);
+		return n;
+	case WEIR_JOB_DUALCAST:
+		copy(p, at(&p->dst), at(&p->src), n);
+		piece_more(job, p, n);
+		return n;
 	default:
-		if (p->total < p->dma->stream_min)
-			memcpy(at(&p->dst), at(&p->src), n);
-		else
-			copy_stream(at(&p->dst), at(&p->src), n);
+		copy(p, at(&p->dst), at(&p->src), n);
 		return n;
 	}
 }
@@ -98,6 +154,13 @@ static size_t piece(struct weir_job *job, struct job_priv *p, size_t n)
 static bool finished(const struct job_priv *p)
 {
 	return p->done == p->total || p->differ;
+}
+
+static uint64_t at_most_a_block(const struct weir_job *job, uint64_t n)
+{
+	uint64_t block = job->kind == WEIR_JOB_XOR ? XOR_BLOCK : DUALCAST_BLOCK;
+
+	return n < block ? n : block;
 }
 
 /* Do at most @max bytes, as far as there are. */
@@ -112,6 +175,8 @@ static void slice(struct weir_job *job, uint64_t max)
 			n = p->src.len;
 		if (p->dst.side && p->dst.len < n)
 			n = p->dst.len;
+		if (unlikely(job->n_more))
+			n = at_most_a_block(job, n);
 		max -= n;
 		n = piece(job, p, n);
 		p->done += n;

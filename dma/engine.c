@@ -133,7 +133,7 @@ int weir_dma_engine_stats(const struct weir_dma *dma, uint32_t i,
 
 /* Waiting for room. */
 
-static void arm_tick(struct weir_dma *dma)
+void engines_arm(struct weir_dma *dma)
 {
 	static const struct weir_op_class tick_class = { .name = "engines" };
 
@@ -198,15 +198,19 @@ static int call_start(struct engine *e, struct weir_job *job)
 	}
 	if (unlikely(e->kind->ops.flush) && !e->unflushed) {
 		e->unflushed = true;
-		arm_tick(dma);
+		engines_arm(dma);
 	}
 	return 0;
 }
 
-/* Whether it is the engine's way to have jobs wait, and not to refuse them. */
-static bool may_wait(const struct engine *e, const struct job_priv *p)
+/*
+ * Whether it is the engine's way to have jobs wait, and not to refuse them; or
+ * the start may be over, and nobody there to be refused.
+ */
+static bool may_wait(const struct engine *e, const struct weir_job *job)
 {
-	return p->is_step || !e->kind->refuses;
+	return !e->kind->refuses || job_priv((struct weir_job *)job)->is_step ||
+	       (job->flags & (WEIR_JOB_FENCE | WEIR_JOB_LAZY));
 }
 
 int engine_start(struct engine *e, struct weir_job *job)
@@ -217,10 +221,10 @@ int engine_start(struct engine *e, struct weir_job *job)
 	p->engine = e;
 	if (likely(!e->wait))
 		err = call_start(e, job);
-	if (unlikely(err == -EAGAIN) && may_wait(e, p)) {
+	if (unlikely(err == -EAGAIN) && may_wait(e, job)) {
 		wait_last(e, job);
 		e->stats.waited++;
-		arm_tick(p->dma);
+		engines_arm(p->dma);
 		err = 0;
 	}
 	if (likely(!err) && p->is_step)
@@ -253,7 +257,7 @@ void engine_left(struct weir_job *job, int64_t res)
 	e->stats.bytes += p->done;
 	e->stats.failed += res < 0;
 	if (unlikely(e->wait))
-		arm_tick(p->dma);
+		engines_arm(p->dma);
 }
 
 /* Those that wait for @e, in order, as far as there is room. */
@@ -273,7 +277,7 @@ static void retry(struct weir_dma *dma, struct engine *e)
 			continue;
 		}
 		if (!e->stats.under_way)
-			arm_tick(dma);
+			engines_arm(dma);
 		return;
 	}
 }
@@ -299,7 +303,7 @@ static void tick(struct weir_op *op, int64_t res)
 	(void)res;
 	for (i = 0; i < dma->n_engines; i++)
 		retry(dma, &dma->engines[i]);
-	engines_flush(dma);
+	weir_dma_flush(dma);
 }
 
 /* What an engine sees of a job. */
@@ -309,8 +313,13 @@ uint32_t weir_job_pieces(const struct weir_job *job, int side, uint64_t skip,
 {
 	const struct job_priv *p = job_priv((struct weir_job *)job);
 	struct cursor c = side == WEIR_JOB_SRC ? p->src : p->dst;
+	uint32_t i = (uint32_t)side - WEIR_JOB_MORE;
 	uint64_t len;
 
+	if (side >= WEIR_JOB_MORE && i < job->n_more)
+		more_cursor(job, i, 0, &c);
+	else if (side >= WEIR_JOB_MORE)
+		return 0;
 	if (!c.side || skip >= c.left)
 		return 0;
 	cursor_skip(&c, skip);
@@ -321,7 +330,10 @@ struct weir_domain *weir_job_domain(const struct weir_job *job, int side)
 {
 	const struct job_priv *p = job_priv((struct weir_job *)job);
 	const struct cursor *c = side == WEIR_JOB_SRC ? &p->src : &p->dst;
+	uint32_t i = (uint32_t)side - WEIR_JOB_MORE;
 
+	if (side >= WEIR_JOB_MORE)
+		return i < job->n_more ? loc_domain(&job->more[i]) : NULL;
 	return c->side ? loc_domain(c->loc) : NULL;
 }
 

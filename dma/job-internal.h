@@ -44,6 +44,7 @@ struct job_priv {
 	bool direct;			/* The step goes through O_DIRECT. */
 	bool waits : 1;			/* For room in its engine. */
 	bool is_step : 1;		/* Of another job. */
+	bool held : 1;			/* order.c has it: it has not begun. */
 	union {
 		struct iovec iov[JOB_IOVS];
 		struct {
@@ -126,12 +127,22 @@ void engines_flush(struct weir_dma *dma);
 struct engine *route(const struct weir_dma *dma,
 		     const struct weir_engine_query *q);
 
+/* Have waiting jobs looked at in the next turn. */
+void engines_arm(struct weir_dma *dma);
+
+/* Changes of state that may wait to be told. */
+#define DMA_ARROWS 16
+
 struct weir_dma {
 	struct weir_reactor *r;
 	uint32_t state;
 	uint32_t jobs_max;
 	uint64_t n_jobs;
-	struct weir_job *jobs;		/* All under way. */
+	struct weir_job *jobs;		/* All under way, oldest first. */
+	struct weir_job **jobs_last;
+	uint32_t n_fenced;		/* Held for what is before them. */
+	struct weir_job *lazy;		/* Held until the flush. */
+	struct weir_job **lazy_last;
 	struct weir_op *stop_op;	/* In STOPPING. */
 	uint64_t worker_min;		/* UINT64_MAX: never. */
 	uint64_t file_slice;
@@ -151,9 +162,63 @@ struct weir_dma {
 	uint32_t n_engines;
 	struct weir_op engine_tick;
 
+	/* state.c's: whom to tell, and of what. */
+	weir_dma_state_fn *state_fn;
+	void *state_arg;
+	struct weir_op state_op;
+	uint8_t arrows[DMA_ARROWS];	/* States; the first was told. */
+	uint32_t n_arrows;
+
 	struct weir_dma_stats stats;
 	struct reactor_obj obj;
 };
+
+/* order.c: keep @job, which was just enlisted, from beginning, if it has to
+ * wait.  Returns whether it has. */
+bool order_hold(struct weir_job *job);
+
+/* @job, which is held, ends: do not hold it. */
+void order_drop(struct weir_job *job);
+
+/* Begin what need not be held any more. */
+void order_open(struct weir_dma *dma);
+
+void order_init(struct weir_dma *dma);
+
+/* more.c: check the locations of @job beside its two, which were found to be
+ * @src and @dst and to have @total bytes.  Returns 0 or an errno. */
+int more_check(const struct weir_dma *dma, const struct weir_job *job,
+	       const struct loc_part *src, const struct loc_part *dst,
+	       uint64_t total);
+
+/* What they are to their job. */
+static inline enum loc_side more_side(const struct weir_job *job)
+{
+	if (job->kind == WEIR_JOB_XOR)
+		return LOC_SRC;
+	return job->flags & WEIR_JOB_OVERWRITE ? LOC_OVERWRITE : LOC_APPEND;
+}
+
+/* Take, and give back; the bytes that were written to them, if they are
+ * destinations. */
+void more_hold(const struct weir_dma *dma, const struct weir_job *job);
+void more_release(const struct weir_dma *dma, const struct weir_job *job);
+void more_commit(const struct weir_job *job, uint64_t n);
+bool more_stale(const struct weir_job *job);
+
+/* To @skip bytes after the first of the @i-th. */
+void more_cursor(const struct weir_job *job, uint32_t i, uint64_t skip,
+		 struct cursor *c);
+
+/* state.c: the context goes to @state, and who wants to know is told. */
+void dma_set_state(struct weir_dma *dma, uint32_t state);
+void state_init(struct weir_dma *dma);
+
+/* Whether calls are due. */
+bool state_is_due(const struct weir_dma *dma);
+
+/* Whether there is no room for what a start may bring. */
+bool state_is_full(const struct weir_dma *dma);
 
 /*
  * @job ends with @res, or, if that is >= 0, with what it has done.  Nothing

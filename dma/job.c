@@ -19,11 +19,24 @@ struct shape {
 	struct engine *engine;
 };
 
+#define FLAGS (WEIR_JOB_OVERWRITE | WEIR_JOB_SHORT_OK | WEIR_JOB_FENCE | \
+	       WEIR_JOB_LAZY)
+
+static bool may_have_more(const struct weir_job *job)
+{
+	return job->more && ((job->kind == WEIR_JOB_DUALCAST &&
+			      job->n_more == 1) ||
+			     (job->kind == WEIR_JOB_XOR &&
+			      job->n_more <= WEIR_JOB_MORE_MAX));
+}
+
 static int set_sides(const struct weir_job *job, struct shape *s)
 {
 	bool over = job->flags & WEIR_JOB_OVERWRITE;
 
-	if (job->flags & ~(WEIR_JOB_OVERWRITE | WEIR_JOB_SHORT_OK))
+	if (job->flags & ~FLAGS)
+		return -EINVAL;
+	if (unlikely(job->n_more) && !may_have_more(job))
 		return -EINVAL;
 	s->src_side = LOC_SRC;
 	s->dst_side = over ? LOC_OVERWRITE : LOC_APPEND;
@@ -33,6 +46,9 @@ static int set_sides(const struct weir_job *job, struct shape *s)
 	case WEIR_JOB_PUSH:
 	case WEIR_JOB_COPY_CRC32C:
 		return 0;
+	case WEIR_JOB_DUALCAST:
+	case WEIR_JOB_XOR:
+		return job->n_more ? 0 : -EINVAL;
 	case WEIR_JOB_FILL:
 		s->src_side = LOC_NONE;
 		return 0;
@@ -61,32 +77,30 @@ static int check_totals(const struct weir_job *job, struct shape *s)
 	return s->dst.total != s->total ? -EMSGSIZE : 0;
 }
 
-/* Whether the same address in both is the same byte. */
-static bool same_space(const struct weir_domain *a, const struct weir_domain *b)
+static struct loc_part src_part(const struct weir_job *job,
+				const struct shape *s)
 {
-	return a == b || (domain_is_memory(a) && domain_is_memory(b));
+	return (struct loc_part){ &job->src, s->src_side, &s->src };
 }
 
-/* Addresses that are offsets in an mmap mean nothing in another. */
-static bool other_mmaps(const struct weir_job *job, const struct shape *s)
+static struct loc_part dst_part(const struct weir_job *job,
+				const struct shape *s)
 {
-	return !domain_is_memory(s->src.domain) && job->src.buf &&
-	       job->dst.buf &&
-	       job->src.buf->use->mmap != job->dst.buf->use->mmap;
+	return (struct loc_part){ &job->dst, s->dst_side, &s->dst };
 }
 
-static bool overlaps(const struct weir_job *job, const struct shape *s)
+static int check_overlap(const struct weir_dma *dma, const struct weir_job *job,
+			 const struct shape *s)
 {
+	struct loc_part src = src_part(job, s), dst = dst_part(job, s);
+
 	if (!s->src_side || !s->dst_side || s->dst_side == LOC_SRC)
-		return false;
-	if (job->src.buf && job->src.buf == job->dst.buf)
-		return true;
-	if (!same_space(s->src.domain, s->dst.domain) ||
-	    s->src.lo >= s->dst.hi || s->dst.lo >= s->src.hi ||
-	    other_mmaps(job, s))
-		return false;
-	return loc_overlap(&job->src, s->src_side, &job->dst, s->dst_side,
-			   s->total);
+		return 0;
+	if (loc_overlap(&src, &dst, s->total))
+		return -EINVAL;
+	if (likely(!job->n_more))
+		return 0;
+	return more_check(dma, job, &src, &dst, s->total);
 }
 
 static bool is_foreign(const struct weir_domain *domain)
@@ -108,6 +122,7 @@ static int find_engine(const struct weir_dma *dma, const struct weir_job *job,
 		.bytes = s->total,
 		.n_src = src ? s->src.n_pieces : 0,
 		.n_dst = dst ? s->dst.n_pieces : 0,
+		.n_more = job->n_more,
 	};
 
 	if (job->kind == WEIR_JOB_PULL && (!is_foreign(src) || is_foreign(dst)))
@@ -133,8 +148,8 @@ static int check_job(const struct weir_dma *dma, const struct weir_job *job,
 		err = loc_check(&job->dst, s->dst_side, dma->r, &s->dst);
 	if (!err)
 		err = check_totals(job, s);
-	if (!err && overlaps(job, s))
-		err = -EINVAL;
+	if (!err)
+		err = check_overlap(dma, job, s);
 	return err ? err : find_engine(dma, job, s);
 }
 
@@ -151,7 +166,12 @@ static int may_start(struct weir_dma *dma, struct weir_job *job)
 
 static void job_cancel(struct weir_op *op)
 {
-	engine_cancel(weir_job_of(op));
+	struct weir_job *job = weir_job_of(op);
+
+	if (job_priv(job)->held)
+		job_end(job, -ECANCELED);
+	else
+		engine_cancel(job);
 }
 
 static const struct weir_op_class job_class = {
@@ -164,11 +184,10 @@ static void enlist(struct weir_dma *dma, struct weir_job *job)
 	struct job_priv *p = job_priv(job);
 
 	p->dma = dma;
-	p->next = dma->jobs;
-	p->pprev = &dma->jobs;
-	if (p->next)
-		job_priv(p->next)->pprev = &p->next;
-	dma->jobs = job;
+	p->next = NULL;
+	p->pprev = dma->jobs_last;
+	*dma->jobs_last = job;
+	dma->jobs_last = &p->next;
 	dma->n_jobs++;
 	dma->stats.started++;
 }
@@ -178,7 +197,11 @@ static void delist(struct weir_dma *dma, struct job_priv *p)
 	*p->pprev = p->next;
 	if (p->next)
 		job_priv(p->next)->pprev = p->pprev;
+	else
+		dma->jobs_last = p->pprev;
 	dma->n_jobs--;
+	if (unlikely(dma->n_fenced))
+		engines_arm(dma);
 }
 
 static void let_go(struct weir_dma *dma, struct weir_job *job)
@@ -189,6 +212,8 @@ static void let_go(struct weir_dma *dma, struct weir_job *job)
 		loc_release(&job->src, p->src.side, dma->r);
 	if (p->dst.side)
 		loc_release(&job->dst, p->dst.side, dma->r);
+	if (unlikely(job->n_more))
+		more_release(dma, job);
 }
 
 /* The engine does not want it: it has never begun. */
@@ -223,6 +248,7 @@ int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 	p->differ = false;
 	p->waits = false;
 	p->is_step = false;
+	p->held = false;
 	atomic_init(&p->stop, false);
 	p->src.side = s.src_side;
 	p->dst.side = s.dst_side;
@@ -234,9 +260,30 @@ int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 		loc_hold(&job->dst, s.dst_side, dma->r);
 		cursor_init(&p->dst, &job->dst, s.dst_side, s.total);
 	}
+	if (unlikely(job->n_more))
+		more_hold(dma, job);
+	p->engine = s.engine;
+	if (unlikely(job->flags & (WEIR_JOB_FENCE | WEIR_JOB_LAZY)) &&
+	    order_hold(job))
+		return 0;
 	err = engine_start(s.engine, job);
 	if (unlikely(err))
 		take_back(dma, job);
+	return err;
+}
+
+int weir_job_start_batch(struct weir_dma *dma, struct weir_job *const *jobs,
+			 uint32_t n, uint32_t *n_started)
+{
+	uint32_t i;
+	int err = 0;
+
+	for (i = 0; i < n; i++) {
+		err = weir_job_start(dma, jobs[i]);
+		if (unlikely(err))
+			break;
+	}
+	*n_started = i;
 	return err;
 }
 
@@ -257,19 +304,25 @@ void job_end(struct weir_job *job, int64_t res)
 	struct weir_dma *dma = p->dma;
 
 	if (res >= 0 && ((p->src.side && loc_stale(&job->src)) ||
-			 (p->dst.side && loc_stale(&job->dst))))
+			 (p->dst.side && loc_stale(&job->dst)) ||
+			 (unlikely(job->n_more) && more_stale(job))))
 		res = -ESTALE;
 	if (res >= 0) {
 		res = (int64_t)p->done;
 		if (p->dst.side == LOC_APPEND || p->dst.side == LOC_OVERWRITE)
 			loc_commit(&job->dst, p->dst.side, p->done);
+		if (unlikely(job->n_more))
+			more_commit(job, p->done);
 		job->crc = p->crc;
 	}
 	let_go(dma, job);
 	job->op.detail.bytes = p->done;
 	job->op.detail.segment = p->src.side ? p->src.index : p->dst.index;
 	count(dma, p, res);
-	engine_left(job, res);
+	if (unlikely(p->held))
+		order_drop(job);
+	else
+		engine_left(job, res);
 	delist(dma, p);
 	op_complete(&job->op, res);
 	if (unlikely(dma->stop_op))

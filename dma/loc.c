@@ -129,12 +129,6 @@ static void widen(struct loc_info *info, uint64_t addr, uint64_t len)
 	info->n_pieces++;
 }
 
-/* Whether one engine does both: a list may span mmaps, but not worlds. */
-static bool is_like(const struct weir_domain *a, const struct weir_domain *b)
-{
-	return a == b || (domain_is_memory(a) && domain_is_memory(b));
-}
-
 static int check_bufs(const struct weir_loc *loc, enum loc_side side,
 		      const struct weir_reactor *r, struct loc_info *info)
 {
@@ -152,7 +146,7 @@ static int check_bufs(const struct weir_loc *loc, enum loc_side side,
 		err = check_buf(buf, side, home);
 		if (err)
 			return err;
-		if (unlikely(!is_like(buf->use->mmap->domain, info->domain)))
+		if (unlikely(!loc_is_like(buf->use->mmap->domain, info->domain)))
 			return -EXDEV;
 		if (n++ == WEIR_JOB_PIECES_MAX)
 			return -EMSGSIZE;
@@ -245,19 +239,37 @@ bool loc_stale(const struct weir_loc *loc)
 }
 
 /* Bounded by the square of WEIR_JOB_PIECES_MAX. */
-bool loc_overlap(const struct weir_loc *a, enum loc_side a_side,
-		 const struct weir_loc *b, enum loc_side b_side, uint64_t n)
+static bool pieces_overlap(const struct loc_part *a, const struct loc_part *b,
+			   uint64_t n)
 {
 	struct cursor ca, cb;
 
-	for (cursor_init(&ca, a, a_side, n); ca.left;
+	for (cursor_init(&ca, a->loc, a->side, n); ca.left;
 	     cursor_advance(&ca, ca.len))
-		for (cursor_init(&cb, b, b_side, n); cb.left;
+		for (cursor_init(&cb, b->loc, b->side, n); cb.left;
 		     cursor_advance(&cb, cb.len))
 			if (ca.addr < cb.addr + cb.len &&
 			    cb.addr < ca.addr + ca.len)
 				return true;
 	return false;
+}
+
+/* Addresses that are offsets in an mmap mean nothing in another. */
+static bool other_mmaps(const struct loc_part *a, const struct loc_part *b)
+{
+	return !domain_is_memory(a->info->domain) && a->loc->buf &&
+	       b->loc->buf &&
+	       a->loc->buf->use->mmap != b->loc->buf->use->mmap;
+}
+
+bool loc_overlap(const struct loc_part *a, const struct loc_part *b, uint64_t n)
+{
+	if (a->loc->buf && a->loc->buf == b->loc->buf)
+		return true;
+	if (a->info->lo >= b->info->hi || b->info->lo >= a->info->hi ||
+	    !loc_is_like(a->info->domain, b->info->domain) || other_mmaps(a, b))
+		return false;
+	return pieces_overlap(a, b, n);
 }
 
 /*

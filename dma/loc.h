@@ -85,9 +85,24 @@ uint32_t cursor_gather(const struct cursor *c, struct iovec *iov,
 /* The domain whose addresses @loc has. */
 struct weir_domain *loc_domain(const struct weir_loc *loc);
 
+/* A location, what it is to its job, and what was found out about it. */
+struct loc_part {
+	const struct weir_loc *loc;
+	enum loc_side side;
+	const struct loc_info *info;
+};
+
 /* Whether the first @n bytes of the two have a byte in common. */
-bool loc_overlap(const struct weir_loc *a, enum loc_side a_side,
-		 const struct weir_loc *b, enum loc_side b_side, uint64_t n);
+bool loc_overlap(const struct loc_part *a, const struct loc_part *b,
+		 uint64_t n);
+
+/* Whether one engine does both: a list may span mmaps, but not worlds; and the
+ * same address in both is the same byte, unless it is one of a mmap. */
+static inline bool loc_is_like(const struct weir_domain *a,
+			       const struct weir_domain *b)
+{
+	return a == b || (domain_is_memory(a) && domain_is_memory(b));
+}
 
 /* Take and give back the bufs of @loc for a job on @r. */
 void loc_hold(const struct weir_loc *loc, enum loc_side side,

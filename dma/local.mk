@@ -13,9 +13,12 @@ libweir_all_la_SOURCES += \
 	%D%/job.c \
 	%D%/loc.c \
 	%D%/loc.h \
+	%D%/more.c \
+	%D%/order.c \
 	%D%/pipeline-internal.h \
 	%D%/pipeline.c \
 	%D%/route.c \
-	%D%/slot.c
+	%D%/slot.c \
+	%D%/state.c
 
 EXTRA_DIST += %D%/README.md

@@ -50,6 +50,7 @@ test_programs += \
 	%D%/test-mmap-range \
 	%D%/test-mmap-register \
 	%D%/test-mmap-stop \
+	%D%/test-order \
 	%D%/test-pipeline \
 	%D%/test-pool \
 	%D%/test-process \
@@ -188,6 +189,8 @@ endif
 %C%_test_mmap_stop_SOURCES = %D%/test-mmap-stop.c %D%/peer-kit.h $(test_jobs)
 %C%_test_mmap_stop_LDADD = $(test_internal)
 
+%C%_test_order_SOURCES = %D%/test-order.c $(test_jobs)
+%C%_test_order_LDADD = $(test_public)
 %C%_test_pipeline_SOURCES = %D%/test-pipeline.c $(test_jobs)
 %C%_test_pipeline_LDADD = $(test_internal)
 

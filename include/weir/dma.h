@@ -36,6 +36,10 @@ struct weir_reactor;
 #define WEIR_DMA_RUNNING 2
 #define WEIR_DMA_STOPPING 3
 
+/* A context has gone from state @prev to @next. */
+typedef void weir_dma_state_fn(struct weir_dma *dma, int prev, int next,
+			       void *arg);
+
 /*
  * Options of weir_dma_create().  Set .size to the size of the struct and leave
  * what you do not care about at 0.
@@ -90,7 +94,8 @@ WEIR_API int weir_dma_create(struct weir_dma **ret, struct weir_reactor *r,
  * Let jobs in.  Starting what is running has no effect.
  *
  * Returns 0, or
- *   -EBUSY  it is stopping
+ *   -EBUSY   it is stopping
+ *   -EAGAIN  too many calls of the state callback are due: let the loop run
  *
  * Call on the context's reactor.  Never blocks.
  */
@@ -113,7 +118,7 @@ WEIR_API int weir_dma_stop(struct weir_dma *dma, struct weir_op *op);
  *
  * Returns 0, or, with the context as it was:
  *   -EBUSY  jobs are under way, it is stopping, or callbacks of jobs that
- *           had to wait for their turn are due
+ *           had to wait for their turn, or of changes of state, are due
  *
  * Call on the context's reactor; callbacks too.
  */
@@ -125,6 +130,45 @@ WEIR_API int weir_dma_destroy(struct weir_dma *dma);
  * Call on the context's reactor.  Never blocks.
  */
 WEIR_API int weir_dma_state(const struct weir_dma *dma);
+
+/*
+ * Have @fn called with @arg after each change of state, from the loop: once for
+ * each arrow of the table above, in order, before the callback of the operation
+ * of weir_dma_stop().  The state may have changed again by then.  NULL: nobody
+ * is told.
+ *
+ * @fn may stop the context and start it again, and destroy it when nothing is
+ * under way and no more calls are due.
+ *
+ * Returns 0, or
+ *   -EBUSY  the context is not stopped, or calls of the last one are due
+ *
+ * Call on the context's reactor.  Never blocks, never allocates.
+ * Re-creates doca_ctx_set_state_changed_cb().
+ */
+WEIR_API int weir_dma_set_state_cb(struct weir_dma *dma, weir_dma_state_fn *fn,
+				   void *arg);
+
+/*
+ * Begin what waits for that: jobs with WEIR_JOB_LAZY, fences that have nothing
+ * left before them; and tell engines that collect jobs to go.  Without it all
+ * this happens in the reactor's next turn.
+ *
+ * Call on the context's reactor, but not in a function of an engine or domain.
+ * Never blocks, never allocates.
+ * Re-creates rte_dma_submit() and doca_ctx_flush_tasks().
+ */
+WEIR_API void weir_dma_flush(struct weir_dma *dma);
+
+/*
+ * Jobs of @dma under way: started, and not ended.
+ *
+ * Returns how many, from 0 to .jobs_max.
+ *
+ * Call on the context's reactor.  Never blocks.
+ * Re-creates doca_ctx_get_num_inflight_tasks().
+ */
+WEIR_API uint32_t weir_dma_in_flight(const struct weir_dma *dma);
 
 /*
  * The reactor that @dma belongs to.

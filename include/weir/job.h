@@ -26,7 +26,18 @@
  *     in the detail; with WEIR_JOB_SHORT_OK it is a success, with the bytes as
  *     result.
  *
- * There is no order between jobs but what the caller makes, with a chain say.
+ * There is no order between jobs but what the caller makes, with a chain say, or
+ * with a fence:
+ *
+ *   - A job with WEIR_JOB_FENCE begins when all jobs that were started before it
+ *     in its context have ended, well or not.  Jobs started after it do not
+ *     wait for it, unless they are fences too.  It is order and nothing more:
+ *     what shall happen only if something else went well is a step of a chain.
+ *   - A job with WEIR_JOB_LAZY begins when weir_dma_flush() is called, or else
+ *     by itself in the reactor's next turn: so that jobs started one by one
+ *     begin together.
+ *   - Until it begins, either is under way like any other: it counts, holds its
+ *     bufs, and may be cancelled, with nothing done.
  *
  * Re-creates doca_dma's tasks, SPDK's accel operations and rte_dmadev.
  */
@@ -82,10 +93,17 @@ struct weir_loc {
 #define WEIR_JOB_CRC32C 5	/* Of the source, into .crc. */
 #define WEIR_JOB_COPY_CRC32C 6	/* Copy, and the CRC of what was copied. */
 #define WEIR_JOB_COMPARE 7	/* Source and destination. */
+#define WEIR_JOB_DUALCAST 8	/* To .dst, and to the one of .more. */
+#define WEIR_JOB_XOR 9		/* Of .src and all of .more. */
+
+/* Locations that a job may have beside .src and .dst. */
+#define WEIR_JOB_MORE_MAX 15
 
 /* weir_job.flags */
 #define WEIR_JOB_OVERWRITE 1u	/* Replace the data of destination bufs. */
 #define WEIR_JOB_SHORT_OK 2u	/* The source may end early. */
+#define WEIR_JOB_FENCE 4u	/* After all that was started before. */
+#define WEIR_JOB_LAZY 8u	/* When the context is flushed. */
 
 /*
  * A job.  The first part is the caller's; the rest is the library's, and its
@@ -101,7 +119,10 @@ struct weir_job {
 	uint64_t pattern;	/* Repeated by FILL; its first byte is first. */
 	struct weir_loc src;
 	struct weir_loc dst;
-	uint64_t reserved1[3];
+	const struct weir_loc *more;	/* Of the kinds that have them; lent. */
+	uint32_t n_more;
+	uint32_t reserved1;
+	uint64_t reserved2;
 
 	/* The library's. */
 	struct weir_op inner;
@@ -175,6 +196,7 @@ static inline void weir_job_copy(struct weir_job *job, struct weir_loc dst,
 {
 	job->kind = WEIR_JOB_COPY;
 	job->flags = 0;
+	job->n_more = 0;
 	job->dst = dst;
 	job->src = src;
 }
@@ -207,6 +229,42 @@ static inline void weir_job_fill(struct weir_job *job, struct weir_loc dst,
 	job->pattern = pattern;
 }
 
+/* Have @job set @dst to zeros: a fill. */
+static inline void weir_job_memzero(struct weir_job *job, struct weir_loc dst)
+{
+	weir_job_fill(job, dst, 0);
+}
+
+/*
+ * Have @job copy @src to @dst and to *@dst2, which is lent until the callback.
+ * Each must have room, none may overlap with another, and the two destinations
+ * are of one domain, or both memory of this process.
+ */
+static inline void weir_job_dualcast(struct weir_job *job, struct weir_loc dst,
+				     const struct weir_loc *dst2,
+				     struct weir_loc src)
+{
+	weir_job_copy(job, dst, src);
+	job->kind = WEIR_JOB_DUALCAST;
+	job->more = dst2;
+	job->n_more = 1;
+}
+
+/*
+ * Have @job write to @dst the exclusive or of @n sources, which are equally
+ * long, of one domain or all memory of this process, and lent until the
+ * callback.  They may overlap with one another, but not with @dst.  @n is from
+ * 2 to 1 + WEIR_JOB_MORE_MAX.
+ */
+static inline void weir_job_xor(struct weir_job *job, struct weir_loc dst,
+				const struct weir_loc *srcs, uint32_t n)
+{
+	weir_job_copy(job, dst, srcs[0]);
+	job->kind = WEIR_JOB_XOR;
+	job->more = srcs + 1;
+	job->n_more = n - 1;
+}
+
 /*
  * Have @job compare @a with @b, both as sources, equally long.  The result is
  * how many bytes from the beginning are equal: all, if they are the same.
@@ -232,14 +290,14 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_loc a,
  * that process has ended; or what the function of a user's domain said.
  *
  * Returns 0, or
- *   -EINVAL      .kind or .flags make no sense; .reserved0 of a location is not
+ *   -EINVAL      .kind, .flags or .n_more make no sense; .reserved0 of a location is not
  *                0, or its .translation not NULL and its domain not a user's;
- *                a length of 0; an address of 0 in this process; source and
- *                destination overlap; pull from or push to this process;
+ *                a length of 0; an address of 0 in this process; a
+ *                destination overlaps with another location; pull from or push to this process;
  *                not as aligned as an O_DIRECT file without .buffered_fd needs
  *                it; @job is under way or has no callback
- *   -EMSGSIZE    the destination has no room for the source, or (a compare, or
- *                a destination by address) another length; or a side has more
+ *   -EMSGSIZE    a destination has no room for the source, or (a compare, an
+ *                XOR, or a destination by address) another length; or a side has more
  *                than WEIR_JOB_PIECES_MAX pieces, or a list of it has nearly
  *                WEIR_BUF_REFS_MAX references
  *   -ERANGE      a range wraps around, ends beyond INT64_MAX in a file, or a
@@ -260,6 +318,21 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_loc a,
  * Call on @dma's reactor.  Never blocks, never allocates.
  */
 WEIR_API int weir_job_start(struct weir_dma *dma, struct weir_job *job);
+
+/*
+ * Start jobs[0] to jobs[n - 1] in @dma, in this order, until one cannot be
+ * started.  How many were is set in *@n_started in any case; the others are
+ * untouched, to be started again from jobs[*n_started] on when there is room.
+ *
+ * Returns 0 if all were started, or what weir_job_start() said of
+ * jobs[*n_started]: -EAGAIN if there was no more room.
+ *
+ * Call on @dma's reactor.  Never blocks, never allocates.
+ * Re-creates rte_dma_burst_capacity() and DOCA's task batches.
+ */
+WEIR_API int weir_job_start_batch(struct weir_dma *dma,
+				  struct weir_job *const *jobs, uint32_t n,
+				  uint32_t *n_started);
 
 #ifdef __cplusplus
 }
