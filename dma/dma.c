@@ -12,13 +12,18 @@
 #include "base/alloc.h"
 #include "base/opts.h"
 #include "base/why.h"
-#include "dma/job-internal.h"
+#include "dma/bounce.h"
+#include "dma/route.h"
 
 #define JOBS_DEFAULT 4096
 #define JOBS_MAX (1u << 24)
 #define TURN_BYTES_DEFAULT (1u << 20)
 #define FILE_SLICE_DEFAULT (16u << 20)
 #define SLICE_MIN 4096
+#define STAGING_BUFS_DEFAULT 4
+#define STAGING_BUFS_MAX 1024
+#define STAGING_SIZE_DEFAULT (256u << 10)
+#define STAGING_SIZE_MAX (64u << 20)
 
 static int load_opts(struct weir_dma_opts *opts,
 		     const struct weir_dma_opts *user)
@@ -35,12 +40,22 @@ static int load_opts(struct weir_dma_opts *opts,
 		opts->file_slice = FILE_SLICE_DEFAULT;
 	if (!opts->worker_min)
 		opts->worker_min = UINT64_MAX;
+	if (!opts->staging_bufs)
+		opts->staging_bufs = STAGING_BUFS_DEFAULT;
+	if (!opts->staging_size)
+		opts->staging_size = STAGING_SIZE_DEFAULT;
 	if (opts->jobs_max > JOBS_MAX)
 		return why(-EINVAL, "weir_dma_create: .jobs_max is at most %u",
 			   JOBS_MAX);
 	if (opts->turn_bytes < SLICE_MIN || opts->file_slice < SLICE_MIN)
 		return why(-EINVAL, "weir_dma_create: .turn_bytes and "
 			   ".file_slice are at least %u", SLICE_MIN);
+	if (opts->staging_bufs > STAGING_BUFS_MAX ||
+	    opts->staging_size > STAGING_SIZE_MAX ||
+	    opts->staging_size % STAGING_ALIGN)
+		return why(-EINVAL, "weir_dma_create: .staging_bufs is at most "
+			   "%u, .staging_size at most %u and a multiple of %u",
+			   STAGING_BUFS_MAX, STAGING_SIZE_MAX, STAGING_ALIGN);
 	return 0;
 }
 
@@ -57,8 +72,15 @@ int weir_dma_create(struct weir_dma **ret, struct weir_reactor *r,
 	dma = mem_calloc(1, sizeof(*dma));
 	if (!dma)
 		return why(-ENOMEM, "weir_dma_create: no memory");
+	dma->n_slots = opts.staging_bufs;
+	dma->staging_size = opts.staging_size;
+	if (bounce_create(dma)) {
+		free(dma);
+		return why(-ENOMEM, "weir_dma_create: no memory for staging");
+	}
 	err = reactor_attach(r, &dma->obj, "DMA context");
 	if (err) {
+		bounce_destroy(dma);
 		free(dma);
 		return err;
 	}
@@ -97,7 +119,7 @@ void dma_left(struct weir_dma *dma)
 {
 	struct weir_op *op = dma->stop_op;
 
-	if (dma->n_jobs)
+	if (dma->n_jobs || dma->stats.quarantined)
 		return;
 	dma->stop_op = NULL;
 	dma_set_state(dma, WEIR_DMA_STOPPED);
@@ -165,7 +187,12 @@ int weir_dma_destroy(struct weir_dma *dma)
 	if (state_is_due(dma))
 		return why(-EBUSY, "weir_dma_destroy: calls of the state "
 			   "callback are due");
+	if (dma->stats.quarantined)
+		return why(-EBUSY, "weir_dma_destroy: a device has not let go of "
+			   "%llu staging buffers",
+			   (unsigned long long)dma->stats.quarantined);
 	reactor_detach(&dma->obj);
+	bounce_destroy(dma);
 	free(dma);
 	return 0;
 }

@@ -18,7 +18,7 @@
 
 #include <errno.h>
 
-#include "dma/job-internal.h"
+#include "dma/bounce.h"
 #include "mem/buf-internal.h"
 #include "reactor/io.h"
 
@@ -233,6 +233,15 @@ static bool is_direct_end(const struct job_priv *p, const struct weir_op *op,
 	       op->detail.bytes;
 }
 
+/* The kernel does not copy between these two files: what it says then. */
+static bool is_refusal(const struct weir_job *job, int64_t res)
+{
+	const struct job_priv *p = job_priv((struct weir_job *)job);
+
+	return (res == -EXDEV || res == -EOPNOTSUPP || res == -EINVAL) &&
+	       !p->done && job->inner.kind == IO_COPY_RANGE;
+}
+
 static void step_done(struct weir_op *op, int64_t res)
 {
 	struct weir_job *job = weir_container_of(op, struct weir_job, inner);
@@ -245,7 +254,9 @@ static void step_done(struct weir_op *op, int64_t res)
 	if (is_direct_end(p, op, res))
 		res = (int64_t)n;
 
-	if (res < 0)
+	if (is_refusal(job, res))
+		bounce_instead(job, res);
+	else if (res < 0)
 		job_end(job, res);
 	else if (p->done == p->total)
 		job_end(job, 0);

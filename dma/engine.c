@@ -14,7 +14,7 @@
 #include "base/check.h"
 #include "base/opts.h"
 #include "base/why.h"
-#include "dma/job-internal.h"
+#include "dma/bounce.h"
 
 /* In the order of preference: the first that can gets the job. */
 static const struct engine_kind *const shipped[N_SHIPPED] = {
@@ -41,6 +41,7 @@ void engines_init(struct weir_dma *dma)
 
 	for (i = 0; i < N_SHIPPED; i++)
 		engine_init(&dma->engines[i], shipped[i], dma);
+	engine_init(&dma->bounce, &engine_bounce, dma);
 	dma->n_engines = N_SHIPPED;
 	weir_op_init(&dma->engine_tick, tick);
 }

@@ -23,6 +23,7 @@
 #include "reactor/op-inline.h"
 
 struct engine;
+struct slot;
 
 #define JOB_IOVS 6	/* Pieces of memory that one file transfer takes. */
 #define JOB_MOVE_IOVS 4	/* Pieces of both sides in a step by a domain. */
@@ -59,6 +60,23 @@ _Static_assert(sizeof(struct weir_job) == 1024, "part of the ABI");
 _Static_assert(sizeof(struct weir_loc) == 64, "part of the ABI");
 _Static_assert(sizeof(struct job_priv) <= sizeof(((struct weir_job *)0)->words),
 	       "the library's part of a job");
+
+/* Which way a job goes; in the operation's part for its class. */
+struct job_route {
+	uint8_t route;			/* WEIR_ROUTE_; 0: not started yet. */
+	int32_t refused;
+	uint32_t steps;
+	const char *engine, *pull, *push;
+	uint64_t bounced;
+};
+
+_Static_assert(sizeof(struct job_route) <= sizeof(((struct weir_op *)0)->u),
+	       "in the part of the class");
+
+static inline struct job_route *job_route(struct weir_job *job)
+{
+	return (struct job_route *)(void *)&job->op.u;
+}
 
 static inline struct job_priv *job_priv(struct weir_job *job)
 {
@@ -123,10 +141,6 @@ void engine_left(struct weir_job *job, int64_t res);
 /* Ring the doorbell of each that has begun jobs since. */
 void engines_flush(struct weir_dma *dma);
 
-/* route.c: who does it, or NULL.  Changes nothing. */
-struct engine *route(const struct weir_dma *dma,
-		     const struct weir_engine_query *q);
-
 /* Have waiting jobs looked at in the next turn. */
 void engines_arm(struct weir_dma *dma);
 
@@ -148,6 +162,16 @@ struct weir_dma {
 	uint64_t file_slice;
 	uint64_t stream_min;		/* Copies past the cache from here on. */
 
+	/* bounce.c's: staging, and the jobs that wait for it. */
+	uint32_t n_slots;
+	uint32_t staging_size;
+	char *staging;
+	struct slot *slots;
+	struct slot *bounce_free;
+	struct weir_job *bounce_queue;
+	struct weir_job **bounce_last;
+	bool in_serve;
+
 	/* The cpu engine's: what it may still do in this turn, and what waits
 	 * for the next. */
 	uint64_t turn_bytes;
@@ -160,6 +184,7 @@ struct weir_dma {
 	/* The user's behind the library's. */
 	struct engine engines[WEIR_ENGINES_MAX];
 	uint32_t n_engines;
+	struct engine bounce;		/* Not one of those. */
 	struct weir_op engine_tick;
 
 	/* state.c's: whom to tell, and of what. */

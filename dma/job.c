@@ -7,17 +7,11 @@
 
 #include <errno.h>
 
-#include "dma/job-internal.h"
+#include <weir/route.h>
+
+#include "dma/route.h"
 #include "mem/buf-internal.h"
 #include "reactor/io.h"
-
-/* What the sides of a job are, by its kind and flags. */
-struct shape {
-	enum loc_side src_side, dst_side;
-	struct loc_info src, dst;
-	uint64_t total;
-	struct engine *engine;
-};
 
 #define FLAGS (WEIR_JOB_OVERWRITE | WEIR_JOB_SHORT_OK | WEIR_JOB_FENCE | \
 	       WEIR_JOB_LAZY)
@@ -30,7 +24,7 @@ static bool may_have_more(const struct weir_job *job)
 			      job->n_more <= WEIR_JOB_MORE_MAX));
 }
 
-static int set_sides(const struct weir_job *job, struct shape *s)
+static int set_sides(const struct weir_job *job, struct job_shape *s)
 {
 	bool over = job->flags & WEIR_JOB_OVERWRITE;
 
@@ -63,7 +57,7 @@ static int set_sides(const struct weir_job *job, struct shape *s)
 	}
 }
 
-static int check_totals(const struct weir_job *job, struct shape *s)
+static int check_totals(const struct weir_job *job, struct job_shape *s)
 {
 	s->total = s->src_side ? s->src.total : s->dst.total;
 	if (!s->total)
@@ -78,19 +72,19 @@ static int check_totals(const struct weir_job *job, struct shape *s)
 }
 
 static struct loc_part src_part(const struct weir_job *job,
-				const struct shape *s)
+				const struct job_shape *s)
 {
 	return (struct loc_part){ &job->src, s->src_side, &s->src };
 }
 
 static struct loc_part dst_part(const struct weir_job *job,
-				const struct shape *s)
+				const struct job_shape *s)
 {
 	return (struct loc_part){ &job->dst, s->dst_side, &s->dst };
 }
 
 static int check_overlap(const struct weir_dma *dma, const struct weir_job *job,
-			 const struct shape *s)
+			 const struct job_shape *s)
 {
 	struct loc_part src = src_part(job, s), dst = dst_part(job, s);
 
@@ -108,8 +102,31 @@ static bool is_foreign(const struct weir_domain *domain)
 	return domain && !domain_is_memory(domain);
 }
 
+/* Whether @e can move all of @loc from or to staging as it lies. */
+static int verify_half(const struct engine *e, const struct weir_loc *loc,
+		       const struct loc_info *info, uint64_t total)
+{
+	struct weir_job half = { .kind = WEIR_JOB_COPY };
+	struct loc_info here = { .domain = weir_domain_system() };
+
+	if (!e || !e->kind->verify)
+		return 0;
+	half.src = *loc;
+	half.dst = weir_loc_at(NULL, STAGING_ALIGN, total);
+	return e->kind->verify(&half, info, &here, total);
+}
+
+static int verify_bounce(const struct weir_job *job, const struct job_shape *s)
+{
+	int err = verify_half(s->plan.pull.engine, &job->src, &s->src,
+			      s->total);
+
+	return err ? err : verify_half(s->plan.push.engine, &job->dst, &s->dst,
+				       s->total);
+}
+
 static int find_engine(const struct weir_dma *dma, const struct weir_job *job,
-		       struct shape *s)
+		       struct job_shape *s)
 {
 	const struct weir_domain *src = s->src_side ? s->src.domain : NULL;
 	const struct weir_domain *dst = s->dst_side ? s->dst.domain : NULL;
@@ -129,19 +146,23 @@ static int find_engine(const struct weir_dma *dma, const struct weir_job *job,
 		return -EINVAL;
 	if (job->kind == WEIR_JOB_PUSH && (is_foreign(src) || !is_foreign(dst)))
 		return -EINVAL;
-	s->engine = route(dma, &q);
-	if (!s->engine)
+	route_plan(dma, &q, &s->plan);
+	s->planned = true;
+	if (!s->plan.engine)
 		return -EXDEV;
-	if (!s->engine->kind->verify)
+	if (unlikely(s->plan.route == WEIR_ROUTE_BOUNCE))
+		return verify_bounce(job, s);
+	if (!s->plan.engine->kind->verify)
 		return 0;
-	return s->engine->kind->verify(job, &s->src, &s->dst, s->total);
+	return s->plan.engine->kind->verify(job, &s->src, &s->dst, s->total);
 }
 
-static int check_job(const struct weir_dma *dma, const struct weir_job *job,
-		     struct shape *s)
+int job_check(const struct weir_dma *dma, const struct weir_job *job,
+	      struct job_shape *s)
 {
 	int err = set_sides(job, s);
 
+	s->planned = false;
 	if (!err && s->src_side)
 		err = loc_check(&job->src, s->src_side, dma->r, &s->src);
 	if (!err && s->dst_side)
@@ -228,12 +249,12 @@ static void take_back(struct weir_dma *dma, struct weir_job *job)
 int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
-	struct shape s;
+	struct job_shape s;
 	int err;
 
 	if (unlikely(job->op.state != OP_IDLE))
 		return -EINVAL;
-	err = check_job(dma, job, &s);
+	err = job_check(dma, job, &s);
 	if (likely(!err))
 		err = may_start(dma, job);
 	if (unlikely(err))
@@ -262,11 +283,12 @@ int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 	}
 	if (unlikely(job->n_more))
 		more_hold(dma, job);
-	p->engine = s.engine;
+	route_note(job, &s.plan);
+	p->engine = s.plan.engine;
 	if (unlikely(job->flags & (WEIR_JOB_FENCE | WEIR_JOB_LAZY)) &&
 	    order_hold(job))
 		return 0;
-	err = engine_start(s.engine, job);
+	err = engine_start(p->engine, job);
 	if (unlikely(err))
 		take_back(dma, job);
 	return err;
@@ -298,11 +320,25 @@ static void count(struct weir_dma *dma, const struct job_priv *p, int64_t res)
 		dma->stats.failed++;
 }
 
+/* It holds nothing, and the job that it is of looks at what it came to. */
+static void end_step(struct weir_job *job, int64_t res)
+{
+	struct job_priv *p = job_priv(job);
+
+	engine_left(job, res);
+	job->op.detail.bytes = p->done;
+	op_complete(&job->op, res < 0 ? res : (int64_t)p->done);
+}
+
 void job_end(struct weir_job *job, int64_t res)
 {
 	struct job_priv *p = job_priv(job);
 	struct weir_dma *dma = p->dma;
 
+	if (unlikely(p->is_step)) {
+		end_step(job, res);
+		return;
+	}
 	if (res >= 0 && ((p->src.side && loc_stale(&job->src)) ||
 			 (p->dst.side && loc_stale(&job->dst)) ||
 			 (unlikely(job->n_more) && more_stale(job))))

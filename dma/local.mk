@@ -1,4 +1,6 @@
 libweir_all_la_SOURCES += \
+	%D%/bounce.c \
+	%D%/bounce.h \
 	%D%/chain-internal.h \
 	%D%/chain-run.c \
 	%D%/chain.c \
@@ -17,7 +19,9 @@ libweir_all_la_SOURCES += \
 	%D%/order.c \
 	%D%/pipeline-internal.h \
 	%D%/pipeline.c \
+	%D%/route-explain.c \
 	%D%/route.c \
+	%D%/route.h \
 	%D%/slot.c \
 	%D%/state.c
 

@@ -3,21 +3,167 @@
 #include "config.h"
 #endif
 
-/* Which engine does a job: a pure function of what it is asked to do. */
+/*
+ * Which way a job goes: a pure function of what it is asked to do.  One engine
+ * does all of it; or it bounces: one engine moves between the source and
+ * staging memory, one between that and the destination, a block at a time.
+ */
 
-#include "dma/job-internal.h"
+#include <errno.h>
+#include <string.h>
 
-struct engine *route(const struct weir_dma *dma,
-		     const struct weir_engine_query *q)
+#include <weir/route.h>
+
+#include "dma/bounce.h"
+#include "dma/route.h"
+
+/* Ask one after the other for the first that can. */
+static void ask(const struct weir_dma *dma, const struct weir_engine_query *q,
+		struct answers *ret)
 {
-	const char *why = NULL;
 	struct engine *e;
 	uint32_t i;
 
+	ret->asked = true;
+	ret->engine = NULL;
 	for (i = 0; i < dma->n_engines; i++) {
 		e = engine_at(dma, i);
-		if (e->kind->ops.can(e->arg, q, &why))
-			return e;
+		ret->why[i] = "not this";
+		if (e->kind->ops.can(e->arg, q, &ret->why[i])) {
+			ret->engine = e;
+			return;
+		}
 	}
-	return NULL;
+}
+
+static bool is_foreign(const struct weir_domain *domain)
+{
+	return domain && !domain_is_memory(domain);
+}
+
+/* Who moves a block of one side to or from staging. */
+static bool ask_half(const struct weir_dma *dma,
+		     const struct weir_engine_query *whole,
+		     const struct weir_domain *src,
+		     const struct weir_domain *dst, struct answers *ret)
+{
+	struct weir_engine_query q = {
+		.size = sizeof(q),
+		.kind = WEIR_JOB_COPY,
+		.src = src,
+		.dst = dst,
+		.bytes = whole->bytes < dma->staging_size ? whole->bytes :
+							    dma->staging_size,
+		.n_src = 1,
+		.n_dst = 1,
+	};
+
+	ask(dma, &q, ret);
+	return ret->engine != NULL;
+}
+
+/* Why it is not for staging at all, or NULL. */
+static const char *no_bounce(const struct weir_engine_query *q)
+{
+	switch (q->kind) {
+	case WEIR_JOB_COPY:
+	case WEIR_JOB_COPY_CRC32C:
+	case WEIR_JOB_CRC32C:
+	case WEIR_JOB_COMPARE:
+	case WEIR_JOB_FILL:
+		break;
+	case WEIR_JOB_PULL:
+	case WEIR_JOB_PUSH:
+		return "a pull or a push is one step, not two";
+	default:
+		return "not for this kind of job";
+	}
+	return is_foreign(q->src) || is_foreign(q->dst) ? NULL :
+		"both sides are memory of this process";
+}
+
+static bool plan_bounce(const struct weir_dma *dma,
+			const struct weir_engine_query *q, struct plan *plan)
+{
+	const struct weir_domain *here = weir_domain_system();
+	bool compares = q->kind == WEIR_JOB_COMPARE;
+	bool ok = true;
+
+	plan->no_bounce = no_bounce(q);
+	if (plan->no_bounce)
+		return false;
+	if (is_foreign(q->src))
+		ok = ask_half(dma, q, q->src, here, &plan->pull);
+	if (is_foreign(q->dst))
+		ok &= compares ?
+			ask_half(dma, q, q->dst, here, &plan->push) :
+			ask_half(dma, q, here, q->dst, &plan->push);
+	return ok;
+}
+
+static uint32_t direct_route(const struct weir_engine_query *q)
+{
+	if (is_foreign(q->src) && q->dst && !is_foreign(q->dst))
+		return WEIR_ROUTE_PULL;
+	if (q->src && !is_foreign(q->src) && is_foreign(q->dst))
+		return WEIR_ROUTE_PUSH;
+	return WEIR_ROUTE_DIRECT;
+}
+
+void route_plan(const struct weir_dma *dma, const struct weir_engine_query *q,
+		struct plan *plan)
+{
+	plan->route = 0;
+	plan->pull.asked = false;
+	plan->pull.engine = NULL;
+	plan->push.asked = false;
+	plan->push.engine = NULL;
+	ask(dma, q, &plan->direct);
+	plan->engine = plan->direct.engine;
+	if (likely(plan->engine)) {
+		plan->route = direct_route(q);
+	} else if (plan_bounce(dma, q, plan)) {
+		plan->engine = (struct engine *)&dma->bounce;
+		plan->route = WEIR_ROUTE_BOUNCE;
+	}
+}
+
+static const char *name_of(const struct engine *e)
+{
+	return e ? e->kind->ops.name : NULL;
+}
+
+void route_note(struct weir_job *job, const struct plan *plan)
+{
+	struct job_route *route = job_route(job);
+
+	*route = (struct job_route){
+		.route = (uint8_t)plan->route,
+		.engine = name_of(plan->engine),
+	};
+	if (unlikely(plan->route == WEIR_ROUTE_BOUNCE)) {
+		route->engine = NULL;
+		bounce_prepare(job, plan->pull.engine, plan->push.engine);
+	}
+}
+
+int weir_job_get_route(const struct weir_job *job, struct weir_job_route *ret)
+{
+	const struct job_route *route = job_route((struct weir_job *)job);
+	struct weir_job_route own = { .route = route->route };
+	size_t size = ret->size;
+
+	if (size < sizeof(ret->size) || weir_op_is_busy(&job->op))
+		return -EINVAL;
+	if (!route->route)
+		return -ENOENT;
+	own.size = size;
+	own.engine = route->engine;
+	own.pull = route->pull;
+	own.push = route->push;
+	own.steps = route->steps;
+	own.refused = route->refused;
+	own.bounced = route->bounced;
+	memcpy(ret, &own, size < sizeof(own) ? size : sizeof(own));
+	return 0;
 }

@@ -23,6 +23,7 @@ weirinclude_HEADERS += \
 	%D%/weir/pipeline.h \
 	%D%/weir/pool.h \
 	%D%/weir/reactor.h \
+	%D%/weir/route.h \
 	%D%/weir/segment.h \
 	%D%/weir/socket.h \
 	%D%/weir/store.h \

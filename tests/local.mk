@@ -27,6 +27,7 @@ test_internal = libweir-all.la $(CMOCKA_LIBS)
 test_programs =
 if HAVE_CMOCKA
 test_programs += \
+	%D%/test-bounce \
 	%D%/test-buf \
 	%D%/test-chain \
 	%D%/test-dm \
@@ -36,6 +37,7 @@ test_programs += \
 	%D%/test-device-caps \
 	%D%/test-device-id \
 	%D%/test-domain \
+	%D%/test-engine \
 	%D%/test-export \
 	%D%/test-export-copy \
 	%D%/test-export-hostile \
@@ -54,6 +56,7 @@ test_programs += \
 	%D%/test-pipeline \
 	%D%/test-pool \
 	%D%/test-process \
+	%D%/test-route \
 	%D%/test-segment \
 	%D%/test-segment-attach \
 	%D%/test-segment-flags \
@@ -102,6 +105,9 @@ if HAVE_VERBS
 test_standin += %D%/standin-verbs.c
 endif
 
+%C%_test_bounce_SOURCES = %D%/test-bounce.c %D%/slow-kit.h $(test_jobs)
+%C%_test_bounce_LDADD = $(test_internal)
+
 %C%_test_buf_SOURCES = %D%/test-buf.c %D%/cores.h $(test_jobs)
 %C%_test_buf_LDADD = $(test_internal)
 
@@ -133,6 +139,9 @@ endif
 
 %C%_test_domain_SOURCES = %D%/test-domain.c $(test_jobs)
 %C%_test_domain_LDADD = $(test_internal)
+
+%C%_test_engine_SOURCES = %D%/test-engine.c $(test_jobs)
+%C%_test_engine_LDADD = $(test_internal)
 
 %C%_test_export_SOURCES = %D%/test-export.c %D%/export-kit.h \
 	%D%/table-kit.h $(test_jobs)
@@ -224,6 +233,9 @@ endif
 
 %C%_test_process_SOURCES = %D%/test-process.c $(test_jobs)
 %C%_test_process_LDADD = $(test_internal)
+
+%C%_test_route_SOURCES = %D%/test-route.c %D%/store-kit.h $(test_jobs)
+%C%_test_route_LDADD = $(test_internal)
 
 %C%_test_reactor_SOURCES = %D%/test-reactor.c $(test_harness)
 %C%_test_reactor_LDADD = $(test_public)

@@ -77,7 +77,7 @@ static void only(struct weir_domain *d, int set)
 
 enum place { M, U, V, F, N_PLACES }; /* Memory, two stores, a file. */
 
-/* The table "with another process, or a user's domain" of dma/README.md. */
+/* The table "what the functions of a user's domain add" of dma/README.md. */
 static const struct row {
 	uint32_t kind;
 	enum place src, dst;
@@ -88,18 +88,18 @@ static const struct row {
 	{ WEIR_JOB_COPY, U, M, { X, 0, X, X, X } },
 	{ WEIR_JOB_COPY, M, U, { X, X, 0, 0, X } },
 	{ WEIR_JOB_COPY, U, V, { X, X, X, 0, X } },
-	{ WEIR_JOB_COPY, F, U, { X, X, X, X, X } },
-	{ WEIR_JOB_COPY, U, F, { X, X, X, X, X } },
+	{ WEIR_JOB_COPY, F, U, { X, X, 0, 0, X } },
+	{ WEIR_JOB_COPY, U, F, { X, 0, X, X, X } },
 	{ WEIR_JOB_PULL, U, M, { X, 0, X, X, X } },
 	{ WEIR_JOB_PULL, M, U, { N, N, N, N, N } },
 	{ WEIR_JOB_PULL, U, V, { N, N, N, N, N } },
 	{ WEIR_JOB_PUSH, M, U, { X, X, 0, 0, X } },
 	{ WEIR_JOB_PUSH, U, M, { N, N, N, N, N } },
 	{ WEIR_JOB_PUSH, U, V, { N, N, N, N, N } },
-	{ WEIR_JOB_FILL, M, U, { X, X, X, X, 0 } },
-	{ WEIR_JOB_CRC32C, U, M, { X, X, X, X, X } },
-	{ WEIR_JOB_COPY_CRC32C, U, M, { X, X, X, X, X } },
-	{ WEIR_JOB_COMPARE, U, M, { X, X, X, X, X } },
+	{ WEIR_JOB_FILL, M, U, { X, X, 0, 0, 0 } },
+	{ WEIR_JOB_CRC32C, U, M, { X, 0, X, X, X } },
+	{ WEIR_JOB_COPY_CRC32C, U, M, { X, 0, X, X, X } },
+	{ WEIR_JOB_COMPARE, U, M, { X, 0, X, X, X } },
 #undef X
 #undef N
 };
@@ -122,7 +122,8 @@ static void try_row(struct job_rig *w, const struct row *row, int set)
 		fail_msg("row %d, set %d: %d, not %d", (int)(row - rows), set,
 			 err, row->want[set]);
 	if (!err)
-		assert_int_equal(jrec_finish(w->g->r, &w->j), 64);
+		assert_in_range(jrec_finish(w->g->r, &w->j),
+				row->kind == WEIR_JOB_COMPARE ? 0 : 64, 64);
 }
 
 static void what_a_job_can_do_is_what_is_set(void **state)

@@ -616,7 +616,7 @@ static void what_is_read_only_is_not_written_to(void **state)
 
 enum place { M, P, Q, F }; /* Memory, two processes, a file. */
 
-/* The table "with another process, or a user's domain" of dma/README.md. */
+/* The table "how it goes, by kind and domains" of dma/README.md. */
 static const struct route_row {
 	uint32_t kind;
 	enum place src, dst;
@@ -624,20 +624,20 @@ static const struct route_row {
 } route_rows[] = {
 	{ WEIR_JOB_COPY, M, P, 0 },
 	{ WEIR_JOB_COPY, P, M, 0 },
-	{ WEIR_JOB_COPY, P, P, -EXDEV },
-	{ WEIR_JOB_COPY, P, Q, -EXDEV },
-	{ WEIR_JOB_COPY, P, F, -EXDEV },
-	{ WEIR_JOB_COPY, F, P, -EXDEV },
+	{ WEIR_JOB_COPY, P, P, 0 },
+	{ WEIR_JOB_COPY, P, Q, 0 },
+	{ WEIR_JOB_COPY, P, F, 0 },
+	{ WEIR_JOB_COPY, F, P, 0 },
 	{ WEIR_JOB_PULL, P, M, 0 },
 	{ WEIR_JOB_PULL, M, P, -EINVAL },
 	{ WEIR_JOB_PULL, P, Q, -EINVAL },
 	{ WEIR_JOB_PUSH, M, P, 0 },
 	{ WEIR_JOB_PUSH, P, M, -EINVAL },
 	{ WEIR_JOB_PUSH, P, Q, -EINVAL },
-	{ WEIR_JOB_FILL, M, P, -EXDEV },
-	{ WEIR_JOB_CRC32C, P, M, -EXDEV },
-	{ WEIR_JOB_COPY_CRC32C, P, M, -EXDEV },
-	{ WEIR_JOB_COMPARE, P, M, -EXDEV },
+	{ WEIR_JOB_FILL, M, P, 0 },
+	{ WEIR_JOB_CRC32C, P, M, 0 },
+	{ WEIR_JOB_COPY_CRC32C, P, M, 0 },
+	{ WEIR_JOB_COMPARE, P, M, 0 },
 };
 
 /* 64 bytes at @off, in each place. */
@@ -677,7 +677,9 @@ static void every_cell_of_the_table_of_routes_is_so(void **state)
 			fail_msg("row %d: %d, not %d", (int)(row - route_rows),
 				 err, row->want);
 		if (!err)
-			assert_int_equal(jrec_finish(g.r, &g.j), 64);
+			assert_in_range(jrec_finish(g.r, &g.j),
+					row->kind != WEIR_JOB_COMPARE ? 64 :
+					0, 64);
 	}
 
 	/* We are a process too. */

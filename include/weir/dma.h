@@ -15,6 +15,9 @@
  *	process  memory <-> another process, by a worker
  *	domain   memory <-> a user's domain, by its functions
  *
+ * and those of the user's own, see <weir/engine.h>.  What none does at once goes
+ * through staging memory of the context, see <weir/route.h>.
+ *
  *	           start()           stop()            drained
  *	STOPPED -----------> RUNNING --------> STOPPING -------> STOPPED
  *
@@ -55,6 +58,9 @@ struct weir_dma_opts {
 	uint64_t stream_min;	/* Bytes from which on cpu copies past the
 				 * cache; 0: half of the last cache, 4 to
 				 * 64 MiB; UINT64_MAX: never. */
+	uint32_t staging_bufs;	/* For jobs that bounce, see <weir/route.h>;
+				 * each holds two blocks; 0: 4. */
+	uint32_t staging_size;	/* Bytes of a block; 0: 256 KiB. */
 };
 
 /* What a context did; weir_dma_stats(). */
@@ -73,14 +79,22 @@ struct weir_dma_stats {
 	uint64_t fixed;		/* Transfers that used registered memory. */
 	uint64_t process_jobs;	/* Started, by engine. */
 	uint64_t domain_jobs;
+	uint64_t bounced;	/* Jobs that went through staging, */
+	uint64_t bounced_bytes;	/* and what did. */
+	uint64_t bounce_waits;	/* Of them, those that had to wait for it. */
+	uint64_t fallbacks;	/* And those that a better route refused. */
+	uint64_t quarantines;	/* Jobs that ended before the device let go of
+				 * their staging, */
+	uint64_t quarantined;	/* and staging buffers that are so now. */
 };
 
 /*
  * Create a context of @r, in state WEIR_DMA_STOPPED.
  *
  * Returns 0 with *@ret set, to be freed by weir_dma_destroy(), or
- *   -EINVAL     .jobs_max is more than 2^24, or .turn_bytes or .file_slice is
- *               less than 4096
+ *   -EINVAL     .jobs_max is more than 2^24; .turn_bytes or .file_slice is
+ *               less than 4096; .staging_bufs is more than 1024, or
+ *               .staging_size more than 64 MiB or no multiple of 4096
  *   -E2BIG      @opts asks for what this version does not know
  *   -ENOMEM     no memory
  *   -ESHUTDOWN  @r is stopping
@@ -117,8 +131,9 @@ WEIR_API int weir_dma_stop(struct weir_dma *dma, struct weir_op *op);
  * Free @dma.  NULL is allowed.
  *
  * Returns 0, or, with the context as it was:
- *   -EBUSY  jobs are under way, it is stopping, or callbacks of jobs that
- *           had to wait for their turn, or of changes of state, are due
+ *   -EBUSY  jobs are under way, it is stopping, callbacks of jobs that had
+ *           to wait for their turn, or of changes of state, are due, or a
+ *           device has not let go of the staging of a job that was cancelled
  *
  * Call on the context's reactor; callbacks too.
  */

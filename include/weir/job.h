@@ -285,8 +285,7 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_loc a,
  *
  * Completes with the bytes done (what weir_job_compare() says for a compare),
  * or a negative errno: -ENODATA if the source ended early, what the kernel said
- * of a file, -EXDEV or -EOPNOTSUPP if it refuses to copy between two files;
- * -EFAULT at a page that another process has not, or may not write, -ESRCH if
+ * of a file; -EFAULT at a page that another process has not, or may not write, -ESRCH if
  * that process has ended; or what the function of a user's domain said.
  *
  * Returns 0, or
@@ -309,7 +308,8 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_loc a,
  *                that is under way then completes with -ESTALE
  *   -EBUSY       another job under way writes to one of the lists, or reads
  *                the list that this one would write to
- *   -EXDEV       no engine can do this between these domains
+ *   -EXDEV       no engine can do this between these domains, and none both
+ *                ways through staging; weir_route_explain() says why
  *   -EBADFD      @dma is not started
  *   -EAGAIN      .jobs_max jobs, or .ops_max operations, are under way
  *   -ESHUTDOWN   the reactor is stopping

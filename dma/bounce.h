@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_DMA_BOUNCE_H
+#define WEIR_DMA_BOUNCE_H
+
+/* Jobs through staging memory, see bounce.c. */
+
+#include "dma/job-internal.h"
+
+struct slot;
+
+/* What a job that bounces keeps between its turns in a slot; in its area. */
+struct bounce {
+	struct slot *slot;		/* NULL: it waits for one. */
+	struct engine *pull;		/* Of the source; NULL: not foreign. */
+	struct engine *push;		/* Of the destination, likewise. */
+	bool ended;			/* The source has. */
+};
+
+_Static_assert(sizeof(struct bounce) <= WEIR_JOB_AREA, "in a job's area");
+
+static inline struct bounce *bounce_of(struct weir_job *job)
+{
+	return (struct bounce *)(void *)job_priv(job)->area;
+}
+
+extern const struct engine_kind engine_bounce;
+
+/* Make the slots of @dma, whose number and size are set.  0, or -ENOMEM. */
+int bounce_create(struct weir_dma *dma);
+
+/* Free them; none is in use. */
+void bounce_destroy(struct weir_dma *dma);
+
+/* @job, about to start, moves by these engines. */
+void bounce_prepare(struct weir_job *job, struct engine *pull,
+		    struct engine *push);
+
+/* The kernel has refused @job, which has moved nothing, with @err: let it go
+ * through staging, if it can, or end it. */
+void bounce_instead(struct weir_job *job, int64_t err);
+
+#endif /* WEIR_DMA_BOUNCE_H */

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/* The plan for a job in words, with the reason why each better one is none. */
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <weir/route.h>
+
+#include "dma/route.h"
+
+/* Text that is cut off where there is no more room. */
+struct text {
+	char *at;
+	size_t left;
+};
+
+__attribute__((format(printf, 2, 3)))
+static void say(struct text *t, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(t->at, t->left, fmt, ap);
+	va_end(ap);
+	if (n < 0 || !t->left)
+		return;
+	if ((size_t)n >= t->left)
+		n = (int)t->left - 1;
+	t->at += n;
+	t->left -= (size_t)n;
+}
+
+/* Why no engine, or none in front of the one that can. */
+static void say_whys(struct text *t, const struct weir_dma *dma,
+		     const struct answers *a, const char *what)
+{
+	const struct engine *e;
+	uint32_t i;
+
+	for (i = 0; i < dma->n_engines; i++) {
+		e = engine_at(dma, i);
+		if (e == a->engine)
+			break;
+		say(t, "%s%s: %s", i ? "; " : what, e->kind->ops.name,
+		    a->why[i]);
+	}
+	if (i)
+		say(t, "\n");
+}
+
+static const char *name_of(const struct answers *a)
+{
+	return a->engine->kind->ops.name;
+}
+
+static void say_bounce(struct text *t, const struct weir_dma *dma,
+		       const struct weir_job *job, const struct job_shape *s)
+{
+	uint64_t size = dma->staging_size;
+	bool compares = job->kind == WEIR_JOB_COMPARE;
+	const char *comma = "";
+
+	say(t, "bounce: ");
+	if (s->plan.pull.asked) {
+		say(t, "pull by %s", name_of(&s->plan.pull));
+		comma = ", ";
+	}
+	if (s->plan.push.asked)
+		say(t, "%s%s by %s", comma, compares ? "pull" : "push",
+		    name_of(&s->plan.push));
+	say(t, ", %llu blocks of %u bytes\n",
+	    (unsigned long long)((s->total + size - 1) / size),
+	    dma->staging_size);
+}
+
+static void say_direct(struct text *t, const struct plan *plan)
+{
+	static const char *const words[] = {
+		[WEIR_ROUTE_DIRECT] = "direct",
+		[WEIR_ROUTE_PULL] = "pull",
+		[WEIR_ROUTE_PUSH] = "push",
+	};
+
+	say(t, "%s: by %s\n", words[plan->route], name_of(&plan->direct));
+}
+
+static void say_plan(struct text *t, const struct weir_dma *dma,
+		     const struct weir_job *job, const struct job_shape *s)
+{
+	const struct plan *plan = &s->plan;
+
+	if (plan->route == WEIR_ROUTE_BOUNCE)
+		say_bounce(t, dma, job, s);
+	else if (plan->route)
+		say_direct(t, plan);
+	else
+		say(t, "none\n");
+	say_whys(t, dma, &plan->direct, "  not direct: ");
+	if (plan->route)
+		return;
+	if (plan->no_bounce)
+		say(t, "  no bounce: %s\n", plan->no_bounce);
+	if (plan->pull.asked && !plan->pull.engine)
+		say_whys(t, dma, &plan->pull, "  no pull of the source: ");
+	if (plan->push.asked && !plan->push.engine)
+		say_whys(t, dma, &plan->push,
+			 job->kind == WEIR_JOB_COMPARE ?
+				 "  no pull of the other: " :
+				 "  no push to the destination: ");
+}
+
+/* A sentence for each errno of a start; see <weir/job.h>. */
+static const char *cause(int err)
+{
+	switch (err) {
+	case -EINVAL:
+		return "the kind, the flags, a length, an address or an "
+		       "alignment makes no sense, or the sides overlap";
+	case -EMSGSIZE:
+		return "the lengths of the sides do not fit, or there are too "
+		       "many pieces";
+	case -ERANGE:
+		return "a range ends outside its domain";
+	case -EACCES:
+		return "the mmap, file or process does not allow it";
+	case -EBUSY:
+		return "another job under way uses the bufs";
+	case -EPERM:
+		return "a buf is in the middle of a list";
+	case -ESTALE:
+		return "the exporter has revoked the memory";
+	case -EXDEV:
+		return "no engine does it";
+	case -EBADFD:
+		return "the context is not started";
+	case -EAGAIN:
+		return "as many jobs or operations as may be are under way";
+	default:
+		return strerror(-err);
+	}
+}
+
+/* As weir_job_start() does, but without counting a refusal. */
+static int may_start(const struct weir_dma *dma, const struct weir_job *job)
+{
+	const struct weir_reactor *r = dma->r;
+
+	if (dma->state != WEIR_DMA_RUNNING)
+		return -EBADFD;
+	if (!job->op.fn)
+		return -EINVAL;
+	if (r->attention & ATTENTION_STOPPING)
+		return -ESHUTDOWN;
+	return dma->n_jobs >= dma->jobs_max || r->n_begun >= r->begun_max ?
+		       -EAGAIN : 0;
+}
+
+int weir_route_explain(struct weir_dma *dma, const struct weir_job *job,
+		       char *text, size_t len)
+{
+	struct text t = { text, len };
+	struct job_shape s;
+	int err;
+
+	s.planned = false;
+	if (len)
+		*text = '\0';
+	err = weir_op_is_busy(&job->op) ? -EINVAL : job_check(dma, job, &s);
+	if (!err)
+		err = may_start(dma, job);
+	if (err)
+		say(&t, "refused: %s: %s\n", strerror(-err), cause(err));
+	if (s.planned)
+		say_plan(&t, dma, job, &s);
+	return err;
+}

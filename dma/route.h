@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_DMA_ROUTE_H
+#define WEIR_DMA_ROUTE_H
+
+/*
+ * How a job will be done, and why not better.
+ *
+ * The plan is a function of what is asked and of what the engines say that they
+ * can: nothing that changes goes into it, and making it changes nothing.
+ */
+
+#include "dma/job-internal.h"
+
+/* What engines say to one question: the one that can, or why each cannot. */
+struct answers {
+	struct engine *engine;		/* NULL: none can. */
+	bool asked;
+	const char *why[WEIR_ENGINES_MAX];	/* Of those in front of it. */
+};
+
+struct plan {
+	uint32_t route;			/* WEIR_ROUTE_; 0: none. */
+	struct engine *engine;		/* Who has the job. */
+	struct answers direct;
+	struct answers pull;		/* Of a bounce; not asked: not needed. */
+	struct answers push;
+	const char *no_bounce;		/* Why none, whatever engines say. */
+};
+
+/* Find the best route for @q in @dma.  *@plan need not be set before. */
+void route_plan(const struct weir_dma *dma, const struct weir_engine_query *q,
+		struct plan *plan);
+
+/* Write in @job what becomes of it by @plan. */
+void route_note(struct weir_job *job, const struct plan *plan);
+
+/* What checking has found out about a job. */
+struct job_shape {
+	enum loc_side src_side, dst_side;
+	struct loc_info src, dst;
+	uint64_t total;
+	struct plan plan;
+	bool planned;			/* .plan is set. */
+};
+
+/* job.c: check all of @job but whether there is room for it.  0, or what
+ * weir_job_start() returns. */
+int job_check(const struct weir_dma *dma, const struct weir_job *job,
+	      struct job_shape *s);
+
+/* To which staging is aligned. */
+#define STAGING_ALIGN 4096
+
+#endif /* WEIR_DMA_ROUTE_H */

@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+/* Jobs through staging: every byte, every end, and nobody waits for ever. */
+
+#include <sys/mman.h>
+
+#include "tests/slow-kit.h"
+
+#include <weir/crc32c.h>
+#include <weir/route.h>
+
+#define LEN (1u << 17)
+
+/* Where bytes can be; all are mirrored in memory that the test reads. */
+enum place { MEM, FIL, PROC, USER, N_PLACES };
+
+struct rig {
+	struct weir_reactor *r;
+	struct weir_dma *dma;
+	char *mem;		/* Two halves of LEN: of side 0 and side 1. */
+	struct slow user[2];
+	struct weir_domain *file[2], *self;
+	int fd[2];
+	char *view[2];		/* Of the files. */
+};
+
+static void rig_begin(struct rig *g, void **state, struct weir_dma_opts opts)
+{
+	char name[8];
+	int i;
+
+	g->r = start_reactor(state);
+	g->dma = start_dma(g->r, opts);
+	g->mem = calloc(2, LEN);
+	assert_int_equal(weir_domain_process_create(&g->self, getpid(), NULL),
+			 0);
+	for (i = 0; i < 2; i++) {
+		snprintf(name, sizeof(name), "f%d", i);
+		slow_init(&g->user[i], (unsigned int)i + 1);
+		g->fd[i] = test_file(state, name, LEN, 0);
+		g->file[i] = file_domain(g->fd[i]);
+		g->view[i] = mmap(NULL, LEN, PROT_READ | PROT_WRITE,
+				  MAP_SHARED, g->fd[i], 0);
+		assert_ptr_not_equal(g->view[i], MAP_FAILED);
+	}
+}
+
+static void rig_end(struct rig *g)
+{
+	int i;
+
+	assert_int_equal(weir_dma_destroy(g->dma), 0);
+	assert_int_equal(weir_domain_destroy(g->self), 0);
+	for (i = 0; i < 2; i++) {
+		munmap(g->view[i], LEN);
+		slow_end(&g->user[i]);
+		assert_int_equal(weir_domain_destroy(g->file[i]), 0);
+		close(g->fd[i]);
+	}
+	free(g->mem);
+}
+
+/* The bytes of @place on @side, for the test to see. */
+static char *bytes_of(struct rig *g, enum place place, int side)
+{
+	return place == FIL ? g->view[side] :
+	       place == USER ? g->user[side].mem : g->mem + (size_t)side * LEN;
+}
+
+static struct weir_loc loc_of(struct rig *g, enum place place, int side,
+			      uint64_t off, uint64_t len)
+{
+	uint64_t addr = (uintptr_t)g->mem + (uint64_t)side * LEN + off;
+
+	switch (place) {
+	case FIL:
+		return weir_loc_at(g->file[side], off, len);
+	case USER:
+		return weir_loc_at(g->user[side].d, off, len);
+	case PROC:
+		return weir_loc_at(g->self, addr, len);
+	default:
+		return weir_loc_at(NULL, addr, len);
+	}
+}
+
+/* Turns in which the slow domains do something, now and then. */
+static void pump(struct rig *g)
+{
+	bool any = slow_pump(&g->user[0]) | slow_pump(&g->user[1]);
+
+	assert_true(weir_reactor_turn(g->r, any ? 0 : WEIR_SEC / 1000) >= 0);
+}
+
+#define PUMP_UNTIL(g, cond)                                  \
+	do {                                                 \
+		unsigned int turns_ = 0;                     \
+		while (!(cond)) {                            \
+			if (++turns_ > TURNS_MAX)            \
+				fail_msg("waiting: %s", #cond); \
+			pump(g);                             \
+		}                                            \
+	} while (0)
+
+static int64_t run(struct rig *g, struct jrec *j)
+{
+	STARTS(weir_job_start(g->dma, &j->job));
+	PUMP_UNTIL(g, j->calls);
+	assert_int_equal(j->calls, 1);
+	return j->res;
+}
+
+static struct weir_dma_stats stats_of(struct rig *g)
+{
+	struct weir_dma_stats s = { .size = sizeof(s) };
+
+	assert_int_equal(weir_dma_stats(g->dma, &s), 0);
+	return s;
+}
+
+static uint32_t route_of(const struct jrec *j)
+{
+	struct weir_job_route route = { .size = sizeof(route) };
+
+	assert_int_equal(weir_job_get_route(&j->job, &route), 0);
+	return route.route;
+}
+
+static void try_kind(struct rig *g, uint32_t kind, enum place from,
+		     enum place to, size_t len)
+{
+	char *src = bytes_of(g, from, 0), *dst = bytes_of(g, to, 1);
+	const size_t off = 3;
+	struct jrec j;
+	size_t i;
+
+	jrec_init(&j);
+	fill_pattern(src, LEN, 0, (unsigned int)len);
+	memset(dst, 0x55, LEN);
+	weir_job_copy(&j.job, loc_of(g, to, 1, off, len),
+		      loc_of(g, from, 0, off, len));
+	j.job.kind = kind;
+	j.job.crc = 7;
+	j.job.pattern = UINT64_C(0x8877665544332211);
+	if (kind == WEIR_JOB_COMPARE)
+		memcpy(dst, src, LEN);
+	if (kind == WEIR_JOB_COMPARE && len % 3)
+		dst[off + len / 2] ^= 1;
+	if (run(g, &j) != (int64_t)(kind == WEIR_JOB_COMPARE && len % 3 ?
+				    len / 2 : len))
+		fail_msg("kind %u from %d to %d, %zu bytes: %lld", kind, from,
+			 to, len, (long long)j.res);
+	assert_int_equal(j.detail.bytes, j.res);
+	if (kind == WEIR_JOB_COPY || kind == WEIR_JOB_COPY_CRC32C) {
+		assert_memory_equal(dst + off, src + off, len);
+		for (i = 0; i < off; i++)
+			assert_int_equal(dst[i], 0x55);
+		assert_int_equal(dst[off + len], 0x55);
+	}
+	if (kind == WEIR_JOB_CRC32C || kind == WEIR_JOB_COPY_CRC32C)
+		assert_int_equal(j.job.crc, weir_crc32c(7, src + off, len));
+	for (i = 0; kind == WEIR_JOB_FILL && i < len; i++)
+		assert_int_equal(dst[off + i] & 0xff, 0x11 * (i % 8 + 1));
+}
+
+static void every_kind_between_any_two_places(void **state)
+{
+	static const uint32_t kinds[] = {
+		WEIR_JOB_COPY, WEIR_JOB_COPY_CRC32C, WEIR_JOB_COMPARE,
+		WEIR_JOB_CRC32C, WEIR_JOB_FILL,
+	};
+	static const size_t lens[] = { 1, 4095, 4096, 4097, 8192, 100000 };
+	struct rig g;
+	size_t i, k, size;
+	int from, to;
+
+	for (size = 4096; size <= 262144; size *= 8) {
+		rig_begin(&g, state, (struct weir_dma_opts){
+			.staging_bufs = 1, .staging_size = (uint32_t)size });
+		for (i = 0; i < N_OF(lens); i++)
+			for (k = 0; k < N_OF(kinds); k++)
+				for (from = 0; from < N_PLACES; from++)
+					for (to = 0; to < N_PLACES; to++)
+						try_kind(&g, kinds[k],
+							 (enum place)from,
+							 (enum place)to,
+							 lens[i]);
+		rig_end(&g);
+		end_reactor(state);
+	}
+}
+
+static void a_hundred_jobs_share_one_block_of_4_kib(void **state)
+{
+	enum { N = 100, EACH = LEN / N };
+	struct jrec *j = calloc(N, sizeof(*j));
+	struct rig g;
+	int i;
+
+	rig_begin(&g, state, (struct weir_dma_opts){
+		.staging_bufs = 1, .staging_size = 4096 });
+	fill_pattern(g.user[0].mem, LEN, 0, 1);
+	for (i = 0; i < N; i++) {
+		jrec_init(&j[i]);
+		weir_job_copy(&j[i].job,
+			      loc_of(&g, i % 2 ? FIL : USER, 1,
+				     (uint64_t)i * EACH, EACH),
+			      loc_of(&g, USER, 0, (uint64_t)i * EACH, EACH));
+		STARTS(weir_job_start(g.dma, &j[i].job));
+	}
+	assert_int_equal(stats_of(&g).bounce_waits, N - 1);
+	for (i = 0; i < N; i++) {
+		PUMP_UNTIL(&g, j[i].calls);
+		assert_int_equal(j[i].res, EACH);
+		assert_int_equal(route_of(&j[i]), WEIR_ROUTE_BOUNCE);
+		assert_true(is_pattern((i % 2 ? g.view[1] : g.user[1].mem) +
+				       i * EACH, EACH, (uint64_t)i * EACH, 1));
+	}
+	assert_int_equal(stats_of(&g).bounced, N);
+	assert_int_equal(stats_of(&g).bounced_bytes, N * EACH);
+	free(j);
+	rig_end(&g);
+}
+
+static void a_long_job_does_not_keep_others_waiting(void **state)
+{
+	struct jrec large, small;
+	struct rig g;
+
+	rig_begin(&g, state, (struct weir_dma_opts){
+		.staging_bufs = 1, .staging_size = 4096 });
+	jrec_init(&large);
+	jrec_init(&small);
+	weir_job_copy(&large.job, loc_of(&g, FIL, 1, 0, LEN),
+		      loc_of(&g, USER, 0, 0, LEN));
+	weir_job_copy(&small.job, loc_of(&g, USER, 1, 0, 100),
+		      loc_of(&g, USER, 0, 0, 100));
+	STARTS(weir_job_start(g.dma, &large.job));
+	STARTS(weir_job_start(g.dma, &small.job));
+	PUMP_UNTIL(&g, small.calls);
+	assert_int_equal(large.calls, 0);
+	PUMP_UNTIL(&g, large.calls);
+	assert_int_equal(large.res, LEN);
+	rig_end(&g);
+}
+
+static void a_source_that_ends_early_is_told_exactly(void **state)
+{
+	struct jrec j;
+	struct rig g;
+	size_t end;
+	int flag;
+
+	rig_begin(&g, state, (struct weir_dma_opts){
+		.staging_bufs = 1, .staging_size = 4096 });
+	for (end = 0; end < 20000; end += 1 + end / 2) {
+		assert_int_equal(ftruncate(g.fd[0], 0), 0);
+		assert_int_equal(ftruncate(g.fd[0], (off_t)end), 0);
+		for (flag = 0; flag < 2; flag++) {
+			memset(g.user[1].mem, 0x55, LEN);
+			jrec_init(&j);
+			weir_job_copy_crc32c(&j.job, loc_of(&g, USER, 1, 0,
+							    20000),
+					     loc_of(&g, FIL, 0, 0, 20000), 0);
+			j.job.flags = flag ? WEIR_JOB_SHORT_OK : 0;
+			assert_int_equal(run(&g, &j),
+					 flag ? (int64_t)end : -ENODATA);
+			assert_int_equal(j.detail.bytes, end);
+			assert_int_equal(g.user[1].mem[end], 0x55);
+			if (flag)
+				assert_int_equal(j.job.crc,
+						 weir_crc32c(0, g.user[1].mem,
+							     end));
+			else
+				assert_int_equal(j.job.crc, 0);
+		}
+	}
+	assert_int_equal(ftruncate(g.fd[0], LEN), 0);
+	rig_end(&g);
+}
+
+/* Between file systems of different kinds the kernel does not copy. */
+static void files_that_the_kernel_does_not_copy_bounce(void **state)
+{
+	int fd = memfd_create("weir-test", MFD_CLOEXEC);
+	struct weir_job_route route = { .size = sizeof(route) };
+	struct weir_domain *d;
+	struct jrec j;
+	struct rig g;
+
+	assert_true(fd >= 0);
+	rig_begin(&g, state, (struct weir_dma_opts){ .staging_size = 4096 });
+	d = file_domain(fd);
+	fill_pattern(g.view[0], LEN, 0, 8);
+	jrec_init(&j);
+	weir_job_copy(&j.job, weir_loc_at(d, 0, LEN), loc_of(&g, FIL, 0, 0,
+							     LEN));
+	assert_int_equal(run(&g, &j), LEN);
+	assert_int_equal(pread(fd, g.mem, LEN, 0), LEN);
+	assert_true(is_pattern(g.mem, LEN, 0, 8));
+	assert_int_equal(weir_job_get_route(&j.job, &route), 0);
+	if (route.route == WEIR_ROUTE_BOUNCE) {
+		assert_int_equal(route.refused, -EXDEV);
+		assert_string_equal(route.pull, "file");
+		assert_string_equal(route.push, "file");
+		assert_null(route.engine);
+		assert_int_equal(route.bounced, LEN);
+		assert_int_equal(route.steps, 2 * LEN / 4096);
+		assert_int_equal(stats_of(&g).fallbacks, 1);
+	} else {
+		print_message("the kernel copies between these\n");
+	}
+	assert_int_equal(weir_domain_destroy(d), 0);
+	close(fd);
+	rig_end(&g);
+}
+
+/* Whatever happens to them: each ends once, and what is told is true. */
+static void errors_and_cancels_anywhere_leave_nothing_behind(void **state)
+{
+	enum { N = 16, EACH = LEN / N };
+	unsigned int rounds = scaled(want_long() ? 20000 : 1000);
+	unsigned int seed = 11, round, ok = 0, bad = 0;
+	struct jrec *j = calloc(N, sizeof(*j));
+	enum place from, to;
+	struct rig g;
+	int i;
+
+	rig_begin(&g, state, (struct weir_dma_opts){
+		.staging_bufs = 3, .staging_size = 4096 });
+	for (round = 0; round < rounds; round++) {
+		g.user[0].fail_in = (unsigned int)rand_r(&seed) % 3 * 20;
+		g.user[1].fail_in = (unsigned int)rand_r(&seed) % 3 * 20;
+		g.user[0].refuse_in = (unsigned int)rand_r(&seed) % 2 * 5;
+		g.user[1].refuse_in = (unsigned int)rand_r(&seed) % 2 * 5;
+		from = rand_r(&seed) % 2 ? USER : FIL;
+		to = from == FIL || rand_r(&seed) % 2 ? USER : FIL;
+		fill_pattern(bytes_of(&g, from, 0), LEN, 0, round);
+		memset(bytes_of(&g, to, 1), 0, LEN);
+		for (i = 0; i < N; i++) {
+			jrec_init(&j[i]);
+			weir_job_copy_crc32c(&j[i].job,
+				loc_of(&g, to, 1, (uint64_t)i * EACH, EACH),
+				loc_of(&g, from, 0, (uint64_t)i * EACH, EACH),
+				0);
+			if (!(rand_r(&seed) % 8))
+				weir_op_set_deadline(&j[i].job.op,
+					weir_reactor_now(g.r) +
+					(uint64_t)rand_r(&seed) % 50000);
+			STARTS(weir_job_start(g.dma, &j[i].job));
+		}
+		while (stats_of(&g).in_flight) {
+			i = rand_r(&seed) % (N * 4);
+			if (i < N && weir_op_is_busy(&j[i].job.op))
+				weir_op_cancel(&j[i].job.op);
+			pump(&g);
+		}
+		some_turns(g.r, 2);
+		for (i = 0; i < N; i++) {
+			char *dst = bytes_of(&g, to, 1) + i * EACH;
+
+			assert_int_equal(j[i].calls, 1);
+			if (j[i].res >= 0)
+				assert_int_equal(j[i].res, EACH);
+			else if (j[i].res != -ECANCELED &&
+				 j[i].res != -ETIMEDOUT)
+				assert_int_equal(j[i].res, -EREMOTEIO);
+			ok += j[i].res >= 0;
+			bad += j[i].res < 0;
+			assert_true(is_pattern(dst, j[i].detail.bytes,
+					       (uint64_t)i * EACH, round));
+			if (j[i].res >= 0)
+				assert_int_equal(j[i].job.crc,
+						 weir_crc32c(0, dst, EACH));
+		}
+		PUMP_UNTIL(&g, !stats_of(&g).quarantined);
+	}
+	assert_true(ok > 0 && bad > 0);
+	free(j);
+	rig_end(&g);
+}
+
+static void what_is_in_our_staging_only_need_not_be_waited_for(void **state)
+{
+	struct rec stop;
+	struct jrec j;
+	struct rig g;
+
+	rig_begin(&g, state, (struct weir_dma_opts){ .staging_bufs = 1 });
+	g.user[0].stuck = true;
+	jrec_init(&j);
+	weir_job_copy(&j.job, loc_of(&g, FIL, 1, 0, LEN),
+		      loc_of(&g, USER, 0, 0, LEN));
+	weir_op_set_deadline(&j.job.op, weir_reactor_now(g.r) + 1);
+	assert_int_equal(run(&g, &j), -ETIMEDOUT);
+	assert_int_equal(j.detail.bytes, 0);
+	assert_int_equal(stats_of(&g).quarantined, 1);
+	assert_int_equal(stats_of(&g).quarantines, 1);
+	assert_int_equal(stats_of(&g).in_flight, 0);
+
+	/* The staging is kept, and what the device was told of. */
+	assert_int_equal(weir_dma_destroy(g.dma), -EBUSY);
+	assert_starts_with(weir_why(), "weir_dma_destroy: a device has not ");
+	assert_int_equal(weir_domain_destroy(g.user[0].d), -EBUSY);
+	jrec_init(&j);
+	weir_job_copy(&j.job, loc_of(&g, FIL, 1, 0, LEN),
+		      loc_of(&g, USER, 1, 0, LEN));
+	STARTS(weir_job_start(g.dma, &j.job));
+	some_turns(g.r, 3);
+	assert_int_equal(j.calls, 0);
+
+	/* A stop waits for it. */
+	rec_init(&stop);
+	STARTS(weir_dma_stop(g.dma, &stop.op));
+	some_turns(g.r, 3);
+	assert_int_equal(j.res, -ECANCELED);
+	assert_int_equal(stop.calls, 0);
+	g.user[0].stuck = false;
+	PUMP_UNTIL(&g, stop.calls);
+	assert_int_equal(stats_of(&g).quarantined, 0);
+	rig_end(&g);
+}
+
+/* A push touches the destination, and a context may be the caller's memory. */
+static void what_is_the_callers_is_waited_for(void **state)
+{
+	struct jrec j;
+	struct rig g;
+	int ctx, i;
+
+	rig_begin(&g, state, (struct weir_dma_opts){ .staging_bufs = 1 });
+	for (i = 0; i < 2; i++) {
+		g.user[i].stuck = true;
+		jrec_init(&j);
+		weir_job_copy(&j.job, loc_of(&g, USER, 1, 0, LEN),
+			      loc_of(&g, USER, 0, 0, LEN));
+		if (!i)
+			j.job.src.ctx = &ctx;
+		STARTS(weir_job_start(g.dma, &j.job));
+		PUMP_UNTIL(&g, g.user[i].n_asked);
+		assert_int_equal(weir_op_cancel(&j.job.op), 0);
+		some_turns(g.r, 3);
+		assert_int_equal(j.calls, 0);
+		assert_int_equal(g.user[i].n_cancelled, 1);
+		g.user[i].stuck = false;
+		PUMP_UNTIL(&g, j.calls);
+		assert_int_equal(j.res, -ECANCELED);
+	}
+	assert_int_equal(stats_of(&g).quarantines, 0);
+	rig_end(&g);
+}
+
+static void a_stop_in_the_middle_ends_all(void **state)
+{
+	enum { N = 20 };
+	struct jrec j[N];
+	struct rec stop;
+	struct rig g;
+	int i, round;
+
+	for (round = 0; round < 20; round++) {
+		rig_begin(&g, state, (struct weir_dma_opts){
+			.staging_bufs = 2, .staging_size = 4096 });
+		for (i = 0; i < N; i++) {
+			jrec_init(&j[i]);
+			weir_job_copy(&j[i].job, loc_of(&g, FIL, 1, 0, LEN),
+				      loc_of(&g, i % 2 ? USER : FIL, 0, 0,
+					     LEN));
+			j[i].job.kind = WEIR_JOB_COPY_CRC32C;
+			j[i].job.dst = loc_of(&g, i % 3 ? FIL : USER, 1, 0,
+					      LEN);
+			STARTS(weir_job_start(g.dma, &j[i].job));
+		}
+		for (i = 0; i < round; i++)
+			pump(&g);
+		rec_init(&stop);
+		STARTS(weir_dma_stop(g.dma, &stop.op));
+		PUMP_UNTIL(&g, stop.calls);
+		for (i = 0; i < N; i++)
+			assert_int_equal(j[i].calls, 1);
+		rig_end(&g);
+		end_reactor(state);
+	}
+}
+
+static void what_makes_no_sense_is_refused(void **state)
+{
+	static const struct weir_dma_opts bad[] = {
+		{ .staging_bufs = 1025 }, { .staging_size = 4095 },
+		{ .staging_size = 5000 }, { .staging_size = 65u << 20 },
+	};
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_dma_opts opts;
+	struct weir_dma *dma;
+	size_t i;
+
+	for (i = 0; i < N_OF(bad); i++) {
+		opts = bad[i];
+		opts.size = sizeof(opts);
+		assert_int_equal(weir_dma_create(&dma, r, &opts), -EINVAL);
+		assert_starts_with(weir_why(), "weir_dma_create: .staging");
+	}
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(every_kind_between_any_two_places),
+		CASE(a_hundred_jobs_share_one_block_of_4_kib),
+		CASE(a_long_job_does_not_keep_others_waiting),
+		CASE(a_source_that_ends_early_is_told_exactly),
+		CASE(files_that_the_kernel_does_not_copy_bounce),
+		CASE(errors_and_cancels_anywhere_leave_nothing_behind),
+		CASE(what_is_in_our_staging_only_need_not_be_waited_for),
+		CASE(what_is_the_callers_is_waited_for),
+		CASE(a_stop_in_the_middle_ends_all),
+		CASE(what_makes_no_sense_is_refused),
+	};
+
+	return harness_run(cases, N_OF(cases));
+}

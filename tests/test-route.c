@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+/* Which way a job goes: the table, what is said before and what after. */
+
+#include "tests/store-kit.h"
+#include "tests/table-kit.h"
+
+#include <weir/engine.h>
+#include <weir/route.h>
+
+enum { MEM, FIL, PROC, USER };
+
+struct route_rig {
+	struct rig *g;
+	struct weir_dma *dma;
+	struct weir_domain *file[2], *self;
+	int fd[2];
+	int src, dst;			/* Of the column. */
+	struct jrec j;
+	char text[2048];
+};
+
+static void route_begin(struct route_rig *w, void **state)
+{
+	int i;
+
+	memset(w, 0, sizeof(*w));
+	w->g = rig_begin(state);
+	w->dma = start_dma(w->g->r, (struct weir_dma_opts){ 0 });
+	for (i = 0; i < 2; i++) {
+		struct store *s = i ? &w->g->b : &w->g->a;
+
+		assert_int_equal(weir_domain_set_pull(s->d, store_pull), 0);
+		assert_int_equal(weir_domain_set_push(s->d, store_push), 0);
+		w->fd[i] = test_file(state, i ? "f1" : "f0", LEN, 2);
+		w->file[i] = file_domain(w->fd[i]);
+	}
+	assert_int_equal(weir_domain_process_create(&w->self, getpid(), NULL),
+			 0);
+	jrec_init(&w->j);
+}
+
+static void route_end(struct route_rig *w)
+{
+	int i;
+
+	assert_int_equal(weir_dma_destroy(w->dma), 0);
+	assert_int_equal(weir_domain_destroy(w->self), 0);
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(weir_domain_destroy(w->file[i]), 0);
+		close(w->fd[i]);
+	}
+	rig_end(w->g);
+}
+
+static struct weir_loc place(struct route_rig *w, int what, int side)
+{
+	char *mem = w->g->mem + side * 1024;
+
+	switch (what) {
+	case FIL:
+		return weir_loc_at(w->file[side], 0, 64);
+	case PROC:
+		return weir_loc_at(w->self, (uintptr_t)mem, 64);
+	case USER:
+		return weir_loc_at(side ? w->g->b.d : w->g->a.d, 0, 64);
+	default:
+		return weir_loc_mem(mem, 64);
+	}
+}
+
+static const char *const words[] = {
+	[WEIR_ROUTE_DIRECT] = "direct",
+	[WEIR_ROUTE_PULL] = "pull",
+	[WEIR_ROUTE_PUSH] = "push",
+	[WEIR_ROUTE_BOUNCE] = "bounce",
+};
+
+/* What is said before is what is so afterwards. */
+static int go(struct route_rig *w, uint32_t kind)
+{
+	struct weir_job_route route = { .size = sizeof(route) };
+	int said, err;
+
+	weir_job_copy(&w->j.job, place(w, w->dst, 1), place(w, w->src, 0));
+	w->j.job.kind = kind;
+	assert_int_equal(weir_job_get_route(&w->j.job, &route), -ENOENT);
+	said = weir_route_explain(w->dma, &w->j.job, w->text, sizeof(w->text));
+	err = weir_job_start(w->dma, &w->j.job);
+	assert_int_equal(err, said);
+	if (err) {
+		assert_starts_with(w->text, "refused: ");
+		return err;
+	}
+	assert_int_equal(weir_job_get_route(&w->j.job, &route), -EINVAL);
+	assert_true(jrec_finish(w->g->r, &w->j) >= 0);
+	assert_int_equal(weir_job_get_route(&w->j.job, &route), 0);
+	assert_starts_with(w->text, words[route.route]);
+	assert_int_equal(route.bounced > 0, route.route == WEIR_ROUTE_BOUNCE);
+	assert_int_equal(route.engine != NULL,
+			 route.route != WEIR_ROUTE_BOUNCE);
+	return 0;
+}
+
+#define KIND(name, kind)                        \
+	static int go_##name(void *rig)         \
+	{                                       \
+		return go(rig, WEIR_JOB_##kind); \
+	}
+
+KIND(copy, COPY)
+KIND(pull, PULL)
+KIND(push, PUSH)
+KIND(copy_crc32c, COPY_CRC32C)
+KIND(compare, COMPARE)
+KIND(crc32c, CRC32C)
+KIND(fill, FILL)
+
+static void every_cell_of_the_table_of_routes_is_so(void **state)
+{
+	static const struct table_call calls[] = {
+		{ "COPY", go_copy },
+		{ "PULL", go_pull },
+		{ "PUSH", go_push },
+		{ "COPY_CRC32C", go_copy_crc32c },
+		{ "COMPARE", go_compare },
+		{ "CRC32C", go_crc32c },
+		{ "FILL", go_fill },
+	};
+	static const char *const columns[] = {
+		"memory → memory", "memory → file", "file → memory",
+		"file → file", "memory → process", "process → memory",
+		"process → file", "memory → user", "user → memory",
+		"user → user", "file → user",
+	};
+	static const int sides[][2] = {
+		{ MEM, MEM }, { MEM, FIL }, { FIL, MEM }, { FIL, FIL },
+		{ MEM, PROC }, { PROC, MEM }, { PROC, FIL }, { MEM, USER },
+		{ USER, MEM }, { USER, USER }, { FIL, USER },
+	};
+	struct weir_job_route route = { .size = sizeof(route) };
+	struct route_rig w;
+	struct table_cell c;
+	struct table t;
+
+	table_open(&t, "dma/README.md",
+		   "job: how it goes, by kind and domains", calls, N_OF(calls),
+		   columns, N_OF(columns));
+	while (table_next(&t, &c)) {
+		route_begin(&w, state);
+		w.src = sides[c.column][0];
+		w.dst = sides[c.column][1];
+		table_result(&c, c.call->fn(&w));
+		if (*c.then) {
+			assert_int_equal(weir_job_get_route(&w.j.job, &route),
+					 0);
+			assert_string_equal(words[route.route], c.then);
+		}
+		route_end(&w);
+		end_reactor(state);
+	}
+	table_close(&t);
+}
+
+static void the_plan_says_why_no_better_one(void **state)
+{
+	struct route_rig w;
+	size_t len;
+
+	route_begin(&w, state);
+	weir_job_copy(&w.j.job, place(&w, USER, 1), place(&w, FIL, 0));
+	assert_int_equal(weir_route_explain(w.dma, &w.j.job, w.text,
+					    sizeof(w.text)), 0);
+	assert_string_equal(w.text,
+		"bounce: pull by file, push by domain, 1 blocks of 262144 "
+		"bytes\n  not direct: cpu: only memory of this process; file: "
+		"only files, and memory of this process; process: only copies "
+		"between another process and memory of this one; domain: only "
+		"to and from memory, and between users' domains\n");
+
+	/* Cut off, but always a string. */
+	len = strlen(w.text);
+	memset(w.text, 'x', sizeof(w.text));
+	assert_int_equal(weir_route_explain(w.dma, &w.j.job, w.text, 20), 0);
+	assert_string_equal(w.text, "bounce: pull by fil");
+	assert_int_equal(w.text[20], 'x');
+	assert_true(len > 20);
+	assert_int_equal(weir_route_explain(w.dma, &w.j.job, NULL, 0), 0);
+
+	/* A domain that cannot be written to. */
+	assert_int_equal(weir_domain_set_push(w.g->b.d, NULL), 0);
+	assert_int_equal(weir_route_explain(w.dma, &w.j.job, w.text,
+					    sizeof(w.text)), -EXDEV);
+	assert_non_null(strstr(w.text, "no push to the destination: cpu: "));
+	assert_non_null(strstr(w.text, "neither push nor transfer"));
+	route_end(&w);
+}
+
+static void what_would_be_refused_is_said_and_changes_nothing(void **state)
+{
+	struct weir_dma_stats a = { .size = sizeof(a) }, b = a;
+	struct route_rig w;
+	struct rec stop;
+
+	route_begin(&w, state);
+	assert_int_equal(weir_dma_stats(w.dma, &a), 0);
+	weir_job_copy(&w.j.job, weir_loc_mem(w.g->mem, 9),
+		      weir_loc_mem(w.g->mem + 4, 9));
+	assert_int_equal(weir_route_explain(w.dma, &w.j.job, w.text,
+					    sizeof(w.text)), -EINVAL);
+	assert_non_null(strstr(w.text, "overlap"));
+	weir_job_copy(&w.j.job, weir_loc_mem(w.g->mem, 9),
+		      weir_loc_mem(w.g->mem + 40, 8));
+	assert_int_equal(weir_route_explain(w.dma, &w.j.job, w.text,
+					    sizeof(w.text)), -EMSGSIZE);
+	assert_int_equal(weir_dma_stats(w.dma, &b), 0);
+	assert_memory_equal(&a, &b, sizeof(a));
+	assert_int_equal(weir_op_is_busy(&w.j.job.op), 0);
+
+	weir_job_copy(&w.j.job, weir_loc_mem(w.g->mem, 9),
+		      weir_loc_mem(w.g->mem + 40, 9));
+	rec_init(&stop);
+	STARTS(weir_dma_stop(w.dma, &stop.op));
+	assert_int_equal(finish(w.g->r, &stop), 0);
+	assert_int_equal(weir_route_explain(w.dma, &w.j.job, w.text,
+					    sizeof(w.text)), -EBADFD);
+	assert_non_null(strstr(w.text, "not started"));
+	assert_non_null(strstr(w.text, "direct: by cpu"));
+	route_end(&w);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(every_cell_of_the_table_of_routes_is_so),
+		CASE(the_plan_says_why_no_better_one),
+		CASE(what_would_be_refused_is_said_and_changes_nothing),
+	};
+
+	return harness_run(cases, N_OF(cases));
+}
