@@ -441,7 +441,9 @@ static void on_served(struct weir_op *op, int64_t res)
 
 	MUST(res == SMALL);
 	m->buf[m->n++] = weir_pool_taken(op);
-	m->place[rec - m->rec] = atomic_fetch_add(m->served, 1);
+	/* There is one buffer: nobody else is served meanwhile. */
+	m->place[rec - m->rec] = atomic_load(m->served);
+	atomic_fetch_add(m->served, 1);
 }
 
 static void member_waits(struct core *core, void *arg)

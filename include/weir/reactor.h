@@ -169,7 +169,9 @@ WEIR_API int weir_reactor_turn(struct weir_reactor *r, uint64_t timeout_ns);
  * weir_reactor_run() returns when every operation has had its callback.
  * Stopping what is stopped, or stopping, has no effect.
  *
- * Any thread, callbacks and signal handlers included.  Never blocks.
+ * Any thread, callbacks and signal handlers included.  Never blocks.  @r must
+ * not be destroyed before the call has returned: its thread may be woken, and
+ * run() at its end, while another is still in here.
  */
 WEIR_API void weir_reactor_stop(struct weir_reactor *r);
 
