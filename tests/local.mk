@@ -30,6 +30,7 @@ test_programs += \
 	%D%/test-bounce \
 	%D%/test-buf \
 	%D%/test-chain \
+	%D%/test-cpu \
 	%D%/test-dm \
 	%D%/test-dm-soft \
 	%D%/test-descriptor \
@@ -114,6 +115,8 @@ endif
 %C%_test_chain_SOURCES = %D%/test-chain.c $(test_jobs)
 %C%_test_chain_LDADD = $(test_internal)
 
+%C%_test_cpu_SOURCES = %D%/test-cpu.c $(test_jobs)
+%C%_test_cpu_LDADD = $(test_public)
 %C%_test_dm_SOURCES = %D%/test-dm.c $(test_jobs) $(test_standin)
 %C%_test_dm_LDADD = $(test_internal)
 
