@@ -68,6 +68,10 @@ struct weir_chain {
 	struct reactor_obj obj;
 };
 
+/* As weir_chain_start(), but neither .ops_max nor a stop refuses it: for what is
+ * bounded otherwise, and is cancelled with what it is part of. */
+int chain_start_always(struct weir_chain *chain, struct weir_op *op);
+
 /* chain-run.c: callbacks of the chain's own operations. */
 void chain_tick(struct weir_op *op, int64_t res);
 void chain_job_ended(struct weir_op *op, int64_t res);

@@ -297,7 +297,7 @@ static void reset(struct weir_chain *chain)
 	}
 }
 
-int weir_chain_start(struct weir_chain *chain, struct weir_op *op)
+static int start(struct weir_chain *chain, struct weir_op *op, bool always)
 {
 	int err;
 
@@ -305,7 +305,8 @@ int weir_chain_start(struct weir_chain *chain, struct weir_op *op)
 		return -EBUSY;
 	if (!chain->n_steps)
 		return -EINVAL;
-	err = op_begin(chain->r, op, &chain_class);
+	err = always ? op_begin_always(chain->r, op, &chain_class) :
+		       op_begin(chain->r, op, &chain_class);
 	if (err)
 		return err;
 	op->u.words[0] = (uintptr_t)chain;
@@ -313,4 +314,14 @@ int weir_chain_start(struct weir_chain *chain, struct weir_op *op)
 	reset(chain);
 	run(chain, false);
 	return 0;
+}
+
+int weir_chain_start(struct weir_chain *chain, struct weir_op *op)
+{
+	return start(chain, op, false);
+}
+
+int chain_start_always(struct weir_chain *chain, struct weir_op *op)
+{
+	return start(chain, op, true);
 }

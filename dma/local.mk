@@ -18,6 +18,7 @@ libweir_all_la_SOURCES += \
 	%D%/more.c \
 	%D%/order.c \
 	%D%/pipeline-internal.h \
+	%D%/pipeline-run.c \
 	%D%/pipeline.c \
 	%D%/route-explain.c \
 	%D%/route.c \

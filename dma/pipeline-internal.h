@@ -2,7 +2,10 @@
 #ifndef WEIR_DMA_PIPELINE_INTERNAL_H
 #define WEIR_DMA_PIPELINE_INTERNAL_H
 
-/* What a pipeline is made of: pipeline.c runs it, slot.c shows its slots. */
+/*
+ * What a pipeline is made of: pipeline.c makes it, pipeline-run.c runs it,
+ * slot.c shows its slots.
+ */
 
 #include <weir/chain.h>
 #include <weir/pipeline.h>
@@ -20,6 +23,7 @@ struct weir_slot {
 	int64_t res;
 	bool active;		/* Its chain is under way. */
 	bool ended;
+	bool ran;		/* Its chain has been started for this unit. */
 	struct weir_slot *next;	/* In the free list. */
 	struct weir_op op;	/* The chain's. */
 };
@@ -31,25 +35,30 @@ struct weir_pipeline {
 	struct weir_slot *slots;
 	struct weir_slot **order;
 	char *data;
+	uint32_t window;	/* Slots that may have units. */
 
 	/* Of the run. */
 	struct weir_slot *free;
 	struct weir_slot *parked;	/* Has no buf yet; wait is under way. */
-	struct weir_slot *stuck;	/* Its chain found no room to start. */
 	struct weir_op wait;
 	struct weir_op tick;
 	uint64_t n_active;	/* Units between next() and done(). */
 	uint64_t retire;	/* Next to be done, if ordered. */
-	int64_t err;
-	int64_t failed_unit;
-	bool ended;		/* next() said so. */
+	bool ended;		/* next() or the user said so: no more units. */
 	bool idle;		/* next() has none now. */
+	bool paused;
 	bool stopping;		/* Error or cancel: no more units. */
 	bool cancelled;
 	bool cut;		/* By the cancel: a unit. */
 	unsigned int in_fn;	/* Functions of the user's on the stack. */
 	struct weir_pipeline_progress progress;
+	struct weir_pipeline_failure failure;	/* .where is 0: none. */
 	struct reactor_obj obj;
 };
+
+/* Callbacks of its operations. */
+void pipeline_slot_ended(struct weir_op *op, int64_t res);
+void pipeline_wait_done(struct weir_op *op, int64_t res);
+void pipeline_tick(struct weir_op *op, int64_t res);
 
 #endif /* WEIR_DMA_PIPELINE_INTERNAL_H */

@@ -3,31 +3,9 @@
 #include "config.h"
 #endif
 
-/* Slots and progress of pipelines, as their users see them. */
-
-#include <errno.h>
-#include <string.h>
+/* Slots of pipelines, as their users see them. */
 
 #include "dma/pipeline-internal.h"
-
-int weir_pipeline_progress(const struct weir_pipeline *p,
-			   struct weir_pipeline_progress *ret)
-{
-	struct weir_pipeline_progress out = p->progress;
-	size_t size = ret->size;
-
-	if (size < sizeof(ret->size))
-		return -EINVAL;
-	out.size = size;
-	out.in_flight = p->n_active;
-	memcpy(ret, &out, size < sizeof(out) ? size : sizeof(out));
-	return 0;
-}
-
-int64_t weir_pipeline_failed_unit(const struct weir_pipeline *p)
-{
-	return p->failed_unit;
-}
 
 void *weir_slot_data(struct weir_slot *slot)
 {

@@ -60,6 +60,7 @@ libweir_all_la_SOURCES += \
 	%D%/store-count.c \
 	%D%/store-internal.h \
 	%D%/store-move.c \
+	%D%/store-room.c \
 	%D%/store-slab.c \
 	%D%/store.c \
 	%D%/tags.c \

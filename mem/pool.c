@@ -212,6 +212,7 @@ static struct weir_pool *pool_alloc(struct weir_reactor *r,
 			  opts->flags & WEIR_POOL_NO_CACHE ? 0 :
 			  opts->cache ? opts->cache : CACHE_DEFAULT;
 	pool->n_classes = n;
+	op_queue_init(&pool->outside);
 	errand_init(&pool->errand, r, store_errand);
 	for (i = 0; i < n; i++) {
 		pc = &pool->classes[i];

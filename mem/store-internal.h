@@ -113,6 +113,7 @@ struct weir_pool {
 	bool may_register;
 	uint32_t waiters_max;		/* 0: no limit. */
 	uint64_t cache_max;
+	struct op_queue outside;	/* Wait for .waiters_max to let them in. */
 	struct errand errand;
 	uint64_t counted;		/* Under the lock: up to this count. */
 	struct weir_pool *next;		/* Of the store. */
@@ -195,6 +196,25 @@ void store_give(struct pool_class *pc);
 /* Wait: 0, with the operation begun and in the queue, or served at once; or
  * -EAGAIN at the pool's bound. */
 int store_wait(struct pool_class *pc, struct weir_op *op);
+
+/* As store_wait(), but neither .ops_max nor a stop refuses it: for what is
+ * bounded otherwise, and is cancelled with what it is part of. */
+int store_wait_always(struct pool_class *pc, struct weir_op *op);
+
+/* store-room.c: those that .waiters_max keeps outside. */
+
+/*
+ * Wait as store_wait_always() does; and if .waiters_max wait already, for some
+ * of them to leave.  Then @op completes with 0 and store_taken() is NULL: ask
+ * again.
+ */
+void store_wait_or_room(struct pool_class *pc, struct weir_op *op);
+
+/* Under the lock: whether no more may wait. */
+bool store_is_full(const struct weir_pool *pool);
+
+/* The same, on the pool's thread: a waiter has left. */
+void store_let_in(struct weir_pool *pool);
 
 /* The pool's errand: what others want of it. */
 void store_errand(struct errand *errand);

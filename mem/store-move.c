@@ -105,6 +105,7 @@ static void serve(struct store_class *cls, struct weir_reactor *r)
 		op->u.words[WAIT_BUF] = (uintptr_t)adopt(pc);
 		if (pc->pool->r == r) {
 			receive(op);
+			store_let_in(pc->pool);
 		} else {
 			pc->transit++;
 			op_return(op);
@@ -209,8 +210,10 @@ static void wait_cancel(struct weir_op *op)
 
 	store_lock(cls->store);
 	queued = op->u.words[WAIT_QUEUED];
-	if (queued)
+	if (queued) {
 		dequeue(cls, op);
+		store_let_in(class_of(op)->pool);
+	}
 	store_unlock(cls->store);
 	if (queued)
 		op_complete(op, -ECANCELED);
@@ -222,6 +225,7 @@ static void wait_home(struct weir_op *op)
 
 	store_lock(pc->cls->store);
 	pc->transit--;
+	store_let_in(pc->pool);
 	store_unlock(pc->cls->store);
 	receive(op);
 }
@@ -245,19 +249,8 @@ static void begin_wait(struct pool_class *pc, struct weir_op *op)
 	op->u.words[WAIT_QUEUED] = 0;
 }
 
-static uint64_t waiting_in(const struct weir_pool *pool)
-{
-	uint64_t n = 0;
-	uint32_t i;
-
-	for (i = 0; i < pool->n_classes; i++)
-		n += pool->classes[i].waiting;
-	return n;
-}
-
 static int wait_under_lock(struct pool_class *pc, struct weir_op *op)
 {
-	const struct weir_pool *pool = pc->pool;
 	bool first;
 
 	if (refill(pc, 1)) {
@@ -266,7 +259,7 @@ static int wait_under_lock(struct pool_class *pc, struct weir_op *op)
 		receive(op);
 		return 0;
 	}
-	if (pool->waiters_max && waiting_in(pool) >= pool->waiters_max)
+	if (store_is_full(pc->pool))
 		return -EAGAIN;
 	begin_wait(pc, op);
 	first = !pc->cls->first;
@@ -276,12 +269,10 @@ static int wait_under_lock(struct pool_class *pc, struct weir_op *op)
 	return 0;
 }
 
-int store_wait(struct pool_class *pc, struct weir_op *op)
+int store_wait_always(struct pool_class *pc, struct weir_op *op)
 {
-	int err = op_may_begin(pc->pool->r, op);
+	int err;
 
-	if (err)
-		return err;
 	if (likely(pc->stock.free && !store_has_waiters(pc->cls))) {
 		begin_wait(pc, op);
 		op->u.words[WAIT_BUF] = (uintptr_t)stock_pop(&pc->stock);
@@ -292,6 +283,13 @@ int store_wait(struct pool_class *pc, struct weir_op *op)
 	err = wait_under_lock(pc, op);
 	store_unlock(pc->cls->store);
 	return err;
+}
+
+int store_wait(struct pool_class *pc, struct weir_op *op)
+{
+	int err = op_may_begin(pc->pool->r, op);
+
+	return err ? err : store_wait_always(pc, op);
 }
 
 void store_take_in(struct store_class *cls, uint32_t which)
@@ -376,7 +374,7 @@ static bool is_idle(const struct weir_pool *pool)
 	for (i = 0; i < pool->n_classes; i++, pc++)
 		if (pc->owned != pc->stock.n_free || pc->waiting)
 			return false;
-	return true;
+	return op_queue_empty(&pool->outside);
 }
 
 static void flush(struct weir_pool *pool)

@@ -177,6 +177,17 @@ static inline uint64_t reactor_in_flight(const struct weir_reactor *r)
 	return r->n_begun + r->ops_max - r->begun_max;
 }
 
+/*
+ * Room for @n operations of an object of the library's own, beyond what the
+ * user's may be; given back with -@n.  An object that starts operations inside
+ * others would else take the room that those need to end.
+ */
+static inline void reactor_reserve(struct weir_reactor *r, int64_t n)
+{
+	r->ops_max += (uint32_t)n;
+	r->begun_max += (uint64_t)n;
+}
+
 /* Whether a wait has to end for a request; a break is run()'s alone. */
 static inline bool reactor_requested(struct weir_reactor *r)
 {

@@ -55,6 +55,7 @@ test_programs += \
 	%D%/test-mmap-stop \
 	%D%/test-order \
 	%D%/test-pipeline \
+	%D%/test-pipeline-control \
 	%D%/test-pool \
 	%D%/test-process \
 	%D%/test-route \
@@ -97,7 +98,8 @@ test_harness = %D%/harness.c %D%/harness.h
 test_op_kinds = %D%/op-kinds.c %D%/op-kinds.h
 
 # What tests of memory and DMA share.
-test_jobs = $(test_harness) %D%/job-kit.h %D%/table-kit.h
+test_jobs = $(test_harness) %D%/job-kit.h %D%/pipeline-kit.h \
+	%D%/table-kit.h
 test_segments = $(test_harness) %D%/segment-kit.h
 
 # RDMA devices that are none, in place of rdma-core.
@@ -205,6 +207,9 @@ endif
 %C%_test_order_LDADD = $(test_public)
 %C%_test_pipeline_SOURCES = %D%/test-pipeline.c $(test_jobs)
 %C%_test_pipeline_LDADD = $(test_internal)
+
+%C%_test_pipeline_control_SOURCES = %D%/test-pipeline-control.c $(test_jobs)
+%C%_test_pipeline_control_LDADD = $(test_public)
 
 %C%_test_pool_SOURCES = %D%/test-pool.c $(test_jobs)
 %C%_test_pool_LDADD = $(test_internal)

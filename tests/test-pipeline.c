@@ -1,154 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Pipelines: the tables of dma/README.md; windows, order, the first error,
- * cancel at any point, nothing lost.
+ * Pipelines: windows, order, the first error, cancel at any point, nothing
+ * lost.  The tables of dma/README.md are test-pipeline-control.c's.
  */
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
 
-#include "tests/job-kit.h"
+#include "tests/pipeline-kit.h"
 
-#include <weir/chain.h>
 #include <weir/crc32c.h>
-#include <weir/pipeline.h>
-#include <weir/pool.h>
 
 #include "base/fault.h"
-
-/* A stream of numbered units whose one step is an operation of the test's. */
-struct stream {
-	struct weir_reactor *r;
-	struct weir_pipeline *p;
-	unsigned int seed;
-	uint64_t n_units;	/* Length of the stream. */
-	uint64_t next_at;	/* Units given out. */
-	uint64_t gap_at;	/* next() says -EAGAIN once, here. */
-	uint64_t fail_at;	/* The unit with this number fails, */
-	bool fail_counts;	/* and done() says so. */
-	uint64_t next_fails_at;
-	uint64_t cancel_at;	/* done() of it cancels the pipeline. */
-	bool pends;		/* Steps wait for ever. */
-	bool random;		/* Steps take a random number of turns. */
-	uint64_t dones;
-	uint64_t in_window, window_max;
-	bool ordered;
-	uint64_t last_unit;	/* Of done(). */
-	struct rec rec;
-};
-
-struct unit {
-	uint64_t number;
-	int delay;
-};
-
-static int step_start(struct weir_chain *chain, uint32_t step,
-		      struct weir_op *op, void *arg)
-{
-	struct weir_slot *slot = weir_chain_ctx(chain);
-	struct unit *u = weir_slot_data(slot);
-	struct stream *s = arg;
-
-	(void)step;
-	assert_int_equal(weir_slot_unit(slot), u->number);
-	if (u->delay) {
-		u->delay--;
-		return -EAGAIN;
-	}
-	if (u->number == s->fail_at)
-		return -EDOM;
-	return s->pends ? weir_sleep_until(s->r, op, WEIR_FOREVER) :
-			  weir_defer(s->r, op);
-}
-
-static int on_build(struct weir_slot *slot, void *arg)
-{
-	int n = weir_chain_add_op(weir_slot_chain(slot), WEIR_CHAIN_FIRST,
-				  step_start, arg);
-
-	assert_null(weir_slot_buf(slot));
-	assert_int_equal((uintptr_t)weir_slot_data(slot) % 64, 0);
-	return n < 0 ? n : 0;
-}
-
-static int on_next(struct weir_slot *slot, void *arg)
-{
-	struct stream *s = arg;
-	struct unit *u = weir_slot_data(slot);
-
-	assert_int_equal(harness_starting, 0);
-	assert_ptr_equal(weir_slot_pipeline(slot), s->p);
-	assert_int_equal(weir_pipeline_destroy(s->p), -EBUSY);
-	assert_int_equal(weir_pipeline_start(s->p, &s->rec.op), -EBUSY);
-	if (s->next_at == s->next_fails_at)
-		return -ENOBUFS;
-	if (s->next_at == s->n_units)
-		return WEIR_PIPELINE_END;
-	if (s->next_at == s->gap_at) {
-		s->gap_at = UINT64_MAX;
-		return -EAGAIN;
-	}
-	assert_int_equal(weir_slot_unit(slot), s->next_at);
-	u->number = s->next_at++;
-	u->delay = s->random ? (int)(rand_r(&s->seed) % 4) : 0;
-	weir_slot_set_bytes(slot, 10);
-	if (++s->in_window > s->window_max)
-		s->window_max = s->in_window;
-	return WEIR_PIPELINE_UNIT;
-}
-
-static int on_done(struct weir_slot *slot, int64_t res, void *arg)
-{
-	struct stream *s = arg;
-	struct unit *u = weir_slot_data(slot);
-
-	assert_int_equal(weir_slot_unit(slot), u->number);
-	if (s->ordered)
-		assert_int_equal(u->number, s->dones);
-	s->dones++;
-	s->in_window--;
-	if (u->number == s->cancel_at)
-		assert_int_equal(weir_op_cancel(&s->rec.op), 0);
-	return res < 0 && s->fail_counts ? (int)res : 0;
-}
-
-static void make(struct stream *s, struct weir_reactor *r, uint32_t depth,
-		 uint32_t flags, struct weir_pool *pool)
-{
-	struct weir_pipeline_opts opts = {
-		.size = sizeof(opts), .build = on_build, .next = on_next,
-		.done = on_done, .arg = s, .depth = depth, .flags = flags,
-		.data_size = sizeof(struct unit), .pool = pool,
-	};
-
-	memset(s, 0, sizeof(*s));
-	s->r = r;
-	s->ordered = flags & WEIR_PIPELINE_ORDERED;
-	s->gap_at = s->fail_at = s->next_fails_at = UINT64_MAX;
-	s->cancel_at = UINT64_MAX;
-	s->fail_counts = true;
-	rec_init(&s->rec);
-	assert_int_equal(weir_pipeline_create(&s->p, r, &opts), 0);
-}
-
-static struct weir_pipeline_progress look(struct stream *s)
-{
-	struct weir_pipeline_progress p = { .size = sizeof(p) };
-
-	assert_int_equal(weir_pipeline_progress(s->p, &p), 0);
-	assert_int_equal(p.units, p.done + p.failed + p.in_flight);
-	assert_int_equal(p.bytes, 10 * p.done);
-	return p;
-}
-
-static int64_t run(struct stream *s)
-{
-	s->next_at = s->dones = 0;
-	STARTS(weir_pipeline_start(s->p, &s->rec.op));
-	return finish(s->r, &s->rec);
-}
 
 static void bad_options_are_refused(void **state)
 {
@@ -333,29 +198,6 @@ static void an_error_of_the_stream_ends_it(void **state)
 	assert_int_equal(weir_pipeline_destroy(s.p), 0);
 }
 
-static int next_says_2(struct weir_slot *slot, void *arg)
-{
-	(void)slot, (void)arg;
-	return 2;
-}
-
-static void what_next_may_not_return_is_an_error(void **state)
-{
-	struct weir_reactor *r = start_reactor(state);
-	struct weir_pipeline_opts opts = {
-		.size = sizeof(opts), .build = on_build, .next = next_says_2,
-		.done = on_done,
-	};
-	struct weir_pipeline *p = NULL;
-	struct rec rec;
-
-	assert_int_equal(weir_pipeline_create(&p, r, &opts), 0);
-	rec_init(&rec);
-	STARTS(weir_pipeline_start(p, &rec.op));
-	assert_int_equal(finish(r, &rec), -EINVAL);
-	assert_int_equal(weir_pipeline_destroy(p), 0);
-}
-
 static void a_cancel_drains_it(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -419,15 +261,6 @@ static void a_deadline_and_a_stop_drain_it_too(void **state)
 	assert_int_equal(s.in_window, 0);
 	assert_int_equal(weir_pipeline_start(s.p, &s.rec.op), -ESHUTDOWN);
 	assert_int_equal(weir_pipeline_destroy(s.p), 0);
-}
-
-static uint64_t pool_free_bufs(struct weir_pool *pool)
-{
-	struct weir_pool_stats s = { .size = sizeof(s) };
-
-	assert_int_equal(weir_pool_stats(pool, &s), 0);
-	assert_int_equal(s.waiting, 0);
-	return s.free;
 }
 
 static void a_small_pool_narrows_the_window(void **state)
@@ -610,6 +443,7 @@ static void a_file_goes_through_whole(void **state)
 {
 	const uint64_t size = 333333;
 	struct weir_pipeline_progress p = { .size = sizeof(p) };
+	struct weir_pipeline_failure f = { .size = sizeof(f) };
 	char *want = malloc(size), *got = malloc(size);
 	struct copy_rig g;
 
@@ -630,6 +464,12 @@ static void a_file_goes_through_whole(void **state)
 	STARTS(weir_pipeline_start(g.p, &g.c.rec.op));
 	assert_int_equal(finish(g.r, &g.c.rec), -ENODATA);
 	assert_int_equal(weir_pipeline_failed_unit(g.p), 40);
+	assert_int_equal(weir_pipeline_failure(g.p, &f), 0);
+	assert_int_equal(f.unit, 40);
+	assert_int_equal(f.where, WEIR_PIPELINE_AT_STEP);
+	assert_int_equal(f.step, 0);
+	assert_int_equal(f.res, -ENODATA);
+	assert_int_equal(f.detail.bytes, 1);
 	copy_end(&g);
 	free(want);
 	free(got);
@@ -692,7 +532,6 @@ int main(void)
 		CASE(the_first_error_ends_it_and_says_where),
 		CASE(a_failure_that_is_forgiven_is_only_counted),
 		CASE(an_error_of_the_stream_ends_it),
-		CASE(what_next_may_not_return_is_an_error),
 		CASE(a_cancel_drains_it),
 		CASE(done_may_cancel_it),
 		CASE(a_deadline_and_a_stop_drain_it_too),

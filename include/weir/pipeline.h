@@ -23,7 +23,11 @@
  * The pipeline is itself an operation: it completes when the stream is at its
  * end and every unit is done.  The first error ends it: no more units, those
  * under way are cancelled and drained, done() is called for them too.  So does
- * a cancel.  Then it can be started again.
+ * a cancel.  weir_pipeline_stop() ends it after what is under way, and
+ * weir_pipeline_pause() lets it rest.  Then it can be started again.
+ *
+ * Nothing of it is refused for want of room: units, buffers and steps wait for
+ * theirs, and the loop sleeps.
  */
 
 #include <weir/op.h>
@@ -100,6 +104,23 @@ struct weir_pipeline_progress {
 	uint64_t bytes;		/* Of those that ended well. */
 	uint64_t in_flight;	/* Units in the window now. */
 	uint64_t waits;		/* Times the window had to wait for a buf. */
+	uint64_t window;	/* Slots that may have units now. */
+	uint64_t paused;	/* 1 or 0. */
+};
+
+/* Where a pipeline failed; weir_pipeline_failure.where. */
+#define WEIR_PIPELINE_AT_NEXT 1u /* In next(), or for want of a buf. */
+#define WEIR_PIPELINE_AT_STEP 2u /* In a step; done() did not forgive it. */
+#define WEIR_PIPELINE_AT_DONE 3u /* In done(), the chain's end being none. */
+
+/* The error that ended a run; weir_pipeline_failure(). */
+struct weir_pipeline_failure {
+	size_t size;		/* Set by the caller: what it has room for. */
+	uint64_t unit;		/* Counted from 0. */
+	uint32_t where;		/* WEIR_PIPELINE_AT_ */
+	int32_t step;		/* Of the unit's chain, or WEIR_CHAIN_FIRST. */
+	int64_t res;		/* The error; the pipeline's result. */
+	struct weir_op_detail detail;	/* Of the step. */
 };
 
 /*
@@ -156,6 +177,58 @@ WEIR_API int weir_pipeline_start(struct weir_pipeline *pipeline,
 WEIR_API void weir_pipeline_kick(struct weir_pipeline *pipeline);
 
 /*
+ * No new units until weir_pipeline_resume(): next() is not called.  What is
+ * under way goes on to its end, and done() is called for it; with .in_flight 0
+ * all of it has ended.  A paused pipeline has no bufs but those of its units.
+ * Pausing what is paused has no effect.
+ *
+ * Returns 0, or
+ *   -EBADFD  it is not under way
+ *
+ * Call on the pipeline's reactor, next() and done() included.  Never blocks,
+ * never allocates.
+ */
+WEIR_API int weir_pipeline_pause(struct weir_pipeline *pipeline);
+
+/*
+ * Go on after weir_pipeline_pause().  Resuming what is not paused has no
+ * effect.  next() is called from the loop, not inside this call.
+ *
+ * Returns 0, or
+ *   -EBADFD  it is not under way
+ *
+ * Call on the pipeline's reactor, next() and done() included.  Never blocks,
+ * never allocates.
+ */
+WEIR_API int weir_pipeline_resume(struct weir_pipeline *pipeline);
+
+/*
+ * End @pipeline as if its stream had ended here: no more units, those under way
+ * go on to their end, and it completes with the number of units that were done.
+ * (weir_op_cancel() of its operation cancels them.)  Paused or not; what is not
+ * under way is stopped already.
+ *
+ * Returns 0.
+ *
+ * Call on the pipeline's reactor, next() and done() included.  Never blocks,
+ * never allocates.
+ */
+WEIR_API int weir_pipeline_stop(struct weir_pipeline *pipeline);
+
+/*
+ * Have at most @slots units under way, from now on and in later runs; at first
+ * it is .depth.  Fewer than there are now takes effect as they end.
+ *
+ * Returns 0, or, with the window as it was:
+ *   -EINVAL  @slots is 0, or more than .depth
+ *
+ * Call on the pipeline's reactor, next() and done() included.  Never blocks,
+ * never allocates.
+ */
+WEIR_API int weir_pipeline_set_window(struct weir_pipeline *pipeline,
+				      uint32_t slots);
+
+/*
  * Copy how far @pipeline is, or was at its end, to *@ret, whose .size the
  * caller has set.
  *
@@ -166,6 +239,20 @@ WEIR_API void weir_pipeline_kick(struct weir_pipeline *pipeline);
  */
 WEIR_API int weir_pipeline_progress(const struct weir_pipeline *pipeline,
 				    struct weir_pipeline_progress *ret);
+
+/*
+ * Copy where and how the last run of @pipeline failed to *@ret, whose .size the
+ * caller has set.  The first error wins: what comes of those under way, which
+ * are cancelled then, is not looked at.
+ *
+ * Returns 0, or, with *@ret as it was:
+ *   -ENOENT  it has not failed: it went well, was stopped or cancelled
+ *   -EINVAL  .size is too small to hold even itself
+ *
+ * Call on the pipeline's reactor.  Never blocks.
+ */
+WEIR_API int weir_pipeline_failure(const struct weir_pipeline *pipeline,
+				   struct weir_pipeline_failure *ret);
 
 /*
  * The number of the unit whose error ended the last run, counted from 0, or
