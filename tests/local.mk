@@ -302,6 +302,7 @@ test_scripts = \
 	%D%/check-install.sh \
 	%D%/check-layers.sh \
 	%D%/check-symbols.sh \
+	%D%/test-export.sh \
 	%D%/test-weir-cp.sh \
 	%D%/test-weir-info.sh
 
