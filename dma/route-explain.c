@@ -64,6 +64,7 @@ static void say_bounce(struct text *t, const struct weir_dma *dma,
 		       const struct weir_job *job, const struct job_shape *s)
 {
 	uint64_t size = dma->staging_size;
+	uint64_t n = (s->total + size - 1) / size;
 	bool compares = job->kind == WEIR_JOB_COMPARE;
 	const char *comma = "";
 
@@ -75,9 +76,8 @@ static void say_bounce(struct text *t, const struct weir_dma *dma,
 	if (s->plan.push.asked)
 		say(t, "%s%s by %s", comma, compares ? "pull" : "push",
 		    name_of(&s->plan.push));
-	say(t, ", %llu blocks of %u bytes\n",
-	    (unsigned long long)((s->total + size - 1) / size),
-	    dma->staging_size);
+	say(t, ", %llu block%s of %u bytes\n", (unsigned long long)n,
+	    n == 1 ? "" : "s", dma->staging_size);
 }
 
 static void say_direct(struct text *t, const struct plan *plan)

@@ -304,7 +304,8 @@ test_scripts = \
 	%D%/check-symbols.sh \
 	%D%/test-export.sh \
 	%D%/test-weir-cp.sh \
-	%D%/test-weir-info.sh
+	%D%/test-weir-info.sh \
+	%D%/test-weir-route.sh
 
 # Programs that make no sense under valgrind, or take for ever.
 not_under_valgrind =

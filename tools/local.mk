@@ -9,6 +9,9 @@ bin_PROGRAMS += %D%/weir
 	%D%/info.h \
 	%D%/json.c \
 	%D%/json.h \
+	%D%/route-place.c \
+	%D%/route.c \
+	%D%/route.h \
 	%D%/system.c \
 	%D%/tool.h \
 	%D%/weir.c

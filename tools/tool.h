@@ -13,6 +13,7 @@
 #define EXIT_USAGE 2	/* The command line makes no sense; nothing done. */
 
 int cmd_info(int argc, char **argv);
+int cmd_route(int argc, char **argv);
 
 /* Say on standard error, in a sentence, what is wrong with the command line.
  * Returns EXIT_USAGE. */

@@ -22,6 +22,7 @@ static const struct command {
 	const char *what;
 } commands[] = {
 	{ "info", cmd_info, "what there is here, and why the rest is not used" },
+	{ "route", cmd_route, "which way bytes go between two places, and why" },
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))

@@ -1,0 +1,186 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The command `weir route`: the plans that it shows, and how it fails.
+#
+# Environment: WEIR is the program.
+# shellcheck disable=SC2317 # run() calls functions by their names.
+set -u
+LC_ALL=C
+export LC_ALL
+
+absolute() { echo "$(cd "$(dirname "$1")" && pwd)/${1##*/}"; }
+
+weir=$(absolute "${WEIR:-tools/weir}")
+dir=$(mktemp -d ./test-weir-route.XXXXXX) || exit 1
+cd "$dir" || exit 1
+dir=$(pwd)
+trap 'cd / && rm -rf "$dir"' EXIT
+trap 'exit 1' INT TERM
+echo bytes >a
+echo other >b
+
+n=0
+bad=0
+why=
+
+# Why the test that runs is wrong; the first reason counts.
+wrong()
+{
+	why=${why:-$*}
+	return 1
+}
+
+# route STATUS ARGUMENT...: its output goes to out and err.
+route()
+{
+	want=$1
+	shift
+	status=0
+	"$weir" route "$@" >out 2>err || status=$?
+	[ "$status" = "$want" ] ||
+		wrong "status $status, not $want, of: $*: $(head -n 3 err)"
+}
+
+# plan LINE ARGUMENT...: there is a way, and this is its first line.
+plan()
+{
+	line=$1
+	shift
+	route 0 "$@"
+	[ "$(head -n 1 out)" = "$line" ] ||
+		wrong "'$(head -n 1 out)', not '$line', of: $*"
+	[ ! -s err ] || wrong "said: $(cat err)"
+}
+
+# One sentence on standard error, and in it PATTERN.
+says()
+{
+	grep -q -e "$1" err || wrong "said '$(cat err)', not '$1'"
+	[ "$(wc -l <err)" = 1 ] || wrong "not one sentence: $(cat err)"
+}
+
+shows() { grep -q -e "$1" out || wrong "no '$1' in: $(cat out)"; }
+
+# run TEST [REASON TO SKIP]
+run()
+{
+	title=$(echo "${1#t_}" | tr _ ' ')
+	n=$((n + 1))
+	why=
+	if [ "${2:-}" ]; then
+		echo "ok $n - $title # SKIP $2"
+		return
+	fi
+	$1
+	if [ "$why" ]; then
+		echo "not ok $n - $title"
+		echo "$why" | sed 's/^/# /'
+		bad=1
+	else
+		echo "ok $n - $title"
+	fi
+}
+
+t_one_engine()
+{
+	plan 'direct: by cpu' system system
+	plan 'direct: by cpu' hugepage system
+	plan 'pull: by file' file:a system
+	plan 'push: by file' hugepage file:b
+	plan 'direct: by file' file:a file:b
+	plan 'pull: by domain' user system
+	plan 'direct: by domain' user user:transfer
+	plan 'direct: by domain' --kind fill user:fill
+	plan 'direct: by cpu' --kind crc32c system
+}
+
+t_bounces()
+{
+	plan 'bounce: pull by file, push by domain, 4 blocks of 262144 bytes' \
+		file:a user
+	shows '^  not direct: cpu: only memory of this process; file: only'
+	plan 'bounce: pull by domain, pull by file, 1 block of 262144 bytes' \
+		--kind compare --bytes 4K user:pull file:b
+	plan 'bounce: push by domain, 1 block of 262144 bytes' \
+		--kind fill --bytes 1 user:push
+	plan 'bounce: pull by file, 4096 blocks of 262144 bytes' \
+		--kind copy+crc32c --bytes 1G file:a system
+}
+
+t_processes()
+{
+	plan 'pull: by process' process:$$ system
+	plan 'bounce: pull by process, 4 blocks of 262144 bytes' \
+		--kind crc32c process:$$
+}
+
+t_no_way()
+{
+	route 1 user user:pull
+	shows '^refused: '
+	shows '^  no push to the destination: .*neither push nor transfer'
+	route 1 --kind pull system file:a
+	shows '^refused: Invalid argument'
+	route 1 direct:a system --bytes 100
+	route 1 file:nothing system
+	says 'file:nothing: No such file'
+}
+
+t_json()
+{
+	route 0 --json file:a user
+	shows '^  "possible": true'
+	shows '^  "plan": "bounce: pull by file, push by domain'
+	shows '^    "not direct: '
+	route 1 --json user user:pull
+	shows '^  "possible": false'
+	shows '^  "errno": 18'
+	route 0 --json --kind fill system
+	shows '^  "source": null'
+}
+
+t_nothing_is_touched()
+{
+	route 0 file:a file:b
+	[ "$(cat a b)" = "$(printf 'bytes\nother')" ] || wrong 'files changed'
+	route 0 -q file:a user
+	[ ! -s out ] || wrong "not quiet: $(cat out)"
+}
+
+t_usage()
+{
+	route 2
+	says 'copy takes 2 places, not 0'
+	route 2 system
+	route 2 --kind crc32c system system
+	says 'crc32c takes 1 place, not 2'
+	route 2 here there
+	says "no place 'here'"
+	route 2 --kind move system system
+	says "no kind 'move'"
+	for bytes in 0 -1 4x 1KK 99999999999999999999 9999999999G ''; do
+		route 2 --bytes "$bytes" system system
+		says 'is no number of bytes'
+	done
+	route 2 process:me system
+	says 'no number of a process'
+	route 2 user:shout system
+	says "no 'shout'"
+	route 2 --loud system system
+	says "no option '--loud'"
+	route 0 --help
+	shows '^Usage: weir route'
+}
+
+no_process=
+"$weir" route -q process:$$ system 2>/dev/null ||
+	no_process='processes cannot be had here'
+run t_one_engine
+run t_bounces
+run t_processes "$no_process"
+run t_no_way
+run t_json
+run t_nothing_is_touched
+run t_usage
+echo "1..$n"
+exit $bad

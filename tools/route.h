@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TOOLS_ROUTE_H
+#define TOOLS_ROUTE_H
+
+/* A place that bytes can be in, named by a word of the command line. */
+
+#include <stdint.h>
+
+#include <weir/job.h>
+
+struct weir_device;
+struct weir_dm;
+struct weir_inventory;
+struct weir_mmap;
+
+struct place {
+	struct weir_loc loc;
+	struct weir_domain *domain;	/* Made here, or NULL. */
+	int fd;				/* -1: none. */
+	struct weir_device *device;
+	struct weir_dm *dm;
+	struct weir_mmap *mmap;
+	struct weir_inventory *inv;
+	struct weir_buf *buf;
+};
+
+/*
+ * Make the place that @word names, for @bytes bytes; what is no memory is not
+ * touched by that.  @side is 0 for the source, 1 for the
+ * destination, 2 for a second source.  Returns
+ * an exit status; place_end() is needed after each.
+ */
+int place_begin(struct place *p, struct weir_reactor *r, const char *word,
+		uint64_t bytes, int side);
+void place_end(struct place *p);
+
+#endif /* TOOLS_ROUTE_H */
