@@ -166,7 +166,7 @@ int weir_dma_stop(struct weir_dma *dma, struct weir_op *op)
 	err = op_begin(dma->r, op, &stop_class);
 	if (err)
 		return err;
-	if (dma->n_jobs)
+	if (dma->n_jobs || dma->stats.quarantined)
 		dma_set_state(dma, WEIR_DMA_STOPPING);
 	cancel_all(dma);
 	dma->stop_op = op;

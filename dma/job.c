@@ -83,18 +83,27 @@ static struct loc_part dst_part(const struct weir_job *job,
 	return (struct loc_part){ &job->dst, s->dst_side, &s->dst };
 }
 
+/* Whether it is seen at once that nothing overlaps. */
+static bool are_apart(const struct weir_job *job, const struct job_shape *s)
+{
+	return !job->src.buf && !job->n_more &&
+	       (s->src.lo >= s->dst.hi || s->dst.lo >= s->src.hi);
+}
+
 static int check_overlap(const struct weir_dma *dma, const struct weir_job *job,
 			 const struct job_shape *s)
 {
-	struct loc_part src = src_part(job, s), dst = dst_part(job, s);
+	struct loc_part src, dst;
 
 	if (!s->src_side || !s->dst_side || s->dst_side == LOC_SRC)
 		return 0;
+	if (likely(are_apart(job, s)))
+		return 0;
+	src = src_part(job, s);
+	dst = dst_part(job, s);
 	if (loc_overlap(&src, &dst, s->total))
 		return -EINVAL;
-	if (likely(!job->n_more))
-		return 0;
-	return more_check(dma, job, &src, &dst, s->total);
+	return job->n_more ? more_check(dma, job, &src, &dst, s->total) : 0;
 }
 
 static bool is_foreign(const struct weir_domain *domain)
@@ -157,12 +166,11 @@ static int find_engine(const struct weir_dma *dma, const struct weir_job *job,
 	return s->plan.engine->kind->verify(job, &s->src, &s->dst, s->total);
 }
 
-int job_check(const struct weir_dma *dma, const struct weir_job *job,
-	      struct job_shape *s)
+static int check_locations(const struct weir_dma *dma,
+			   const struct weir_job *job, struct job_shape *s)
 {
 	int err = set_sides(job, s);
 
-	s->planned = false;
 	if (!err && s->src_side)
 		err = loc_check(&job->src, s->src_side, dma->r, &s->src);
 	if (!err && s->dst_side)
@@ -171,7 +179,44 @@ int job_check(const struct weir_dma *dma, const struct weir_job *job,
 		err = check_totals(job, s);
 	if (!err)
 		err = check_overlap(dma, job, s);
+	return err;
+}
+
+int job_check(const struct weir_dma *dma, const struct weir_job *job,
+	      struct job_shape *s)
+{
+	int err = check_locations(dma, job, s);
+
+	s->planned = false;
 	return err ? err : find_engine(dma, job, s);
+}
+
+/*
+ * Whether routing can only come to the cpu engine: it is asked first, and does
+ * whatever is in memory of this process.
+ */
+static bool is_for_cpu(const struct weir_dma *dma, const struct weir_job *job,
+		       const struct job_shape *s)
+{
+	return dma->n_engines == N_SHIPPED && job->kind != WEIR_JOB_PULL &&
+	       job->kind != WEIR_JOB_PUSH &&
+	       (!s->src_side || !is_foreign(s->src.domain)) &&
+	       (!s->dst_side || !is_foreign(s->dst.domain));
+}
+
+/* As job_check(), without the reasons. */
+static int check_to_start(struct weir_dma *dma, const struct weir_job *job,
+			  struct job_shape *s)
+{
+	int err = check_locations(dma, job, s);
+
+	if (unlikely(err))
+		return err;
+	if (unlikely(!is_for_cpu(dma, job, s)))
+		return find_engine(dma, job, s);
+	s->plan.route = WEIR_ROUTE_DIRECT;
+	s->plan.engine = &dma->engines[ENGINE_CPU];
+	return 0;
 }
 
 static int may_start(struct weir_dma *dma, struct weir_job *job)
@@ -229,9 +274,9 @@ static void let_go(struct weir_dma *dma, struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
 
-	if (p->src.side)
+	if (p->src.side && unlikely(loc_has_owner(&job->src)))
 		loc_release(&job->src, p->src.side, dma->r);
-	if (p->dst.side)
+	if (p->dst.side && unlikely(loc_has_owner(&job->dst)))
 		loc_release(&job->dst, p->dst.side, dma->r);
 	if (unlikely(job->n_more))
 		more_release(dma, job);
@@ -254,7 +299,7 @@ int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 
 	if (unlikely(job->op.state != OP_IDLE))
 		return -EINVAL;
-	err = job_check(dma, job, &s);
+	err = check_to_start(dma, job, &s);
 	if (likely(!err))
 		err = may_start(dma, job);
 	if (unlikely(err))
@@ -274,11 +319,13 @@ int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 	p->src.side = s.src_side;
 	p->dst.side = s.dst_side;
 	if (s.src_side) {
-		loc_hold(&job->src, s.src_side, dma->r);
+		if (unlikely(loc_has_owner(&job->src)))
+			loc_hold(&job->src, s.src_side, dma->r);
 		cursor_init(&p->src, &job->src, s.src_side, s.total);
 	}
 	if (s.dst_side) {
-		loc_hold(&job->dst, s.dst_side, dma->r);
+		if (unlikely(loc_has_owner(&job->dst)))
+			loc_hold(&job->dst, s.dst_side, dma->r);
 		cursor_init(&p->dst, &job->dst, s.dst_side, s.total);
 	}
 	if (unlikely(job->n_more))
@@ -330,6 +377,20 @@ static void end_step(struct weir_job *job, int64_t res)
 	op_complete(&job->op, res < 0 ? res : (int64_t)p->done);
 }
 
+/* Only bufs are of mmaps. */
+static bool may_be_stale(const struct weir_job *job)
+{
+	return job->src.buf || job->dst.buf || job->n_more;
+}
+
+static bool is_stale(const struct weir_job *job)
+{
+	const struct job_priv *p = job_priv((struct weir_job *)job);
+
+	return (p->src.side && loc_stale(&job->src)) ||
+	       (p->dst.side && loc_stale(&job->dst)) || more_stale(job);
+}
+
 void job_end(struct weir_job *job, int64_t res)
 {
 	struct job_priv *p = job_priv(job);
@@ -339,13 +400,12 @@ void job_end(struct weir_job *job, int64_t res)
 		end_step(job, res);
 		return;
 	}
-	if (res >= 0 && ((p->src.side && loc_stale(&job->src)) ||
-			 (p->dst.side && loc_stale(&job->dst)) ||
-			 (unlikely(job->n_more) && more_stale(job))))
+	if (res >= 0 && unlikely(may_be_stale(job)) && is_stale(job))
 		res = -ESTALE;
 	if (res >= 0) {
 		res = (int64_t)p->done;
-		if (p->dst.side == LOC_APPEND || p->dst.side == LOC_OVERWRITE)
+		if (unlikely(job->dst.buf) && (p->dst.side == LOC_APPEND ||
+					       p->dst.side == LOC_OVERWRITE))
 			loc_commit(&job->dst, p->dst.side, p->done);
 		if (unlikely(job->n_more))
 			more_commit(job, p->done);

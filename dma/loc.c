@@ -57,8 +57,8 @@ void cursor_next(struct cursor *c)
 		c->len = c->left;
 }
 
-void cursor_init(struct cursor *c, const struct weir_loc *loc,
-		 enum loc_side side, uint64_t n)
+void cursor_init_any(struct cursor *c, const struct weir_loc *loc,
+		     enum loc_side side, uint64_t n)
 {
 	uint64_t skip = loc->buf ? loc->addr : 0;
 	uint64_t step;
@@ -209,8 +209,8 @@ static int check_addresses(const struct weir_loc *loc, struct loc_info *info)
 	return 0;
 }
 
-int loc_check(const struct weir_loc *loc, enum loc_side side,
-	      const struct weir_reactor *r, struct loc_info *info)
+int loc_check_any(const struct weir_loc *loc, enum loc_side side,
+		  const struct weir_reactor *r, struct loc_info *info)
 {
 	int err;
 

@@ -11,6 +11,7 @@
 
 #include <weir/job.h>
 
+#include "base/check.h"
 #include "mem/domain-internal.h"
 
 /* What a location is to a job; decides which bytes of a buf are meant. */
@@ -43,15 +44,63 @@ struct loc_info {
 /* Check @loc as a @side of a job on @r and describe it, or return what
  * weir_job_start() does: pieces, ranges, rights, and whether its bufs are free
  * for this use, which is known of those that are at home on @r. */
-int loc_check(const struct weir_loc *loc, enum loc_side side,
-	      const struct weir_reactor *r, struct loc_info *info);
+int loc_check_any(const struct weir_loc *loc, enum loc_side side,
+		  const struct weir_reactor *r, struct loc_info *info);
+
+/*
+ * Whether nothing can be wrong with @loc: one range of this process, which does
+ * not wrap.  Small jobs mostly have such, and nothing else is cheap to see;
+ * whatever is not, is for the functions that know all there is.
+ */
+static inline bool loc_is_plain(const struct weir_loc *loc)
+{
+	return !loc->buf && !loc->domain && !loc->n_iov && !loc->reserved0 &&
+	       !loc->translation && loc->addr && loc->len &&
+	       loc->addr < loc->addr + loc->len;
+}
+
+static inline int loc_check(const struct weir_loc *loc, enum loc_side side,
+			    const struct weir_reactor *r, struct loc_info *info)
+{
+	if (unlikely(!loc_is_plain(loc)))
+		return loc_check_any(loc, side, r, info);
+	info->domain = &domain_of_system;
+	info->total = loc->len;
+	info->lo = loc->addr;
+	info->hi = loc->addr + loc->len;
+	info->n_pieces = 1;
+	return 0;
+}
+
+/* Whether it has bufs or a domain, which are to be held. */
+static inline bool loc_has_owner(const struct weir_loc *loc)
+{
+	return loc->buf || loc->domain;
+}
 
 /* Whether a buf of @loc is of an import that its exporter has revoked. */
 bool loc_stale(const struct weir_loc *loc);
 
-/* To the first of the first @n bytes of @loc. */
-void cursor_init(struct cursor *c, const struct weir_loc *loc,
-		 enum loc_side side, uint64_t n);
+/* To the first of the first @n bytes of @loc, whatever it is. */
+void cursor_init_any(struct cursor *c, const struct weir_loc *loc,
+		     enum loc_side side, uint64_t n);
+
+/* The same, at once if it is one range. */
+static inline void cursor_init(struct cursor *c, const struct weir_loc *loc,
+			       enum loc_side side, uint64_t n)
+{
+	if (unlikely(loc->buf || loc->n_iov)) {
+		cursor_init_any(c, loc, side, n);
+		return;
+	}
+	c->addr = loc->addr;
+	c->len = n;
+	c->left = n;
+	c->loc = loc;
+	c->buf = NULL;
+	c->index = 0;
+	c->side = side;
+}
 
 /* On to the next piece, when .len is 0 and .left is not. */
 void cursor_next(struct cursor *c);

@@ -29,6 +29,9 @@ struct weir_domain {
 	uint32_t held;			/* By walks. */
 };
 
+/* What weir_domain_system() returns. */
+extern struct weir_domain domain_of_system;
+
 /* Have walks see @domain, which is complete: the last step of a create. */
 void domain_add(struct weir_domain *domain);
 

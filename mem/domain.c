@@ -21,7 +21,7 @@ static struct weir_domain hugepage_domain;
 
 /* Guards the list, and .held of its members. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct weir_domain system_domain = {
+struct weir_domain domain_of_system = {
 	.kind = WEIR_DOMAIN_SYSTEM,
 	.id = "system",
 	.immortal = true,
@@ -31,13 +31,13 @@ static struct weir_domain hugepage_domain = {
 	.kind = WEIR_DOMAIN_HUGEPAGE,
 	.id = "hugepage",
 	.immortal = true,
-	.pprev = &system_domain.next,
+	.pprev = &domain_of_system.next,
 };
 static struct weir_domain **last = &hugepage_domain.next;
 
 struct weir_domain *weir_domain_system(void)
 {
-	return &system_domain;
+	return &domain_of_system;
 }
 
 struct weir_domain *weir_domain_hugepage(void)
@@ -72,7 +72,7 @@ struct weir_domain *weir_domain_next(struct weir_domain *prev, const char *id)
 	struct weir_domain *d;
 
 	pthread_mutex_lock(&lock);
-	d = prev ? prev->next : &system_domain;
+	d = prev ? prev->next : &domain_of_system;
 	while (d && id && strcmp(d->id, id))
 		d = d->next;
 	if (d)
