@@ -24,6 +24,12 @@ libweir_all_la_SOURCES += \
 	%D%/route.c \
 	%D%/route.h \
 	%D%/slot.c \
-	%D%/state.c
+	%D%/state.c \
+	%D%/sync-chain.c \
+	%D%/sync-internal.h \
+	%D%/sync-shared.c \
+	%D%/sync-wait.c \
+	%D%/sync-watch.c \
+	%D%/sync.c
 
 EXTRA_DIST += %D%/README.md

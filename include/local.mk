@@ -27,6 +27,7 @@ weirinclude_HEADERS += \
 	%D%/weir/segment.h \
 	%D%/weir/socket.h \
 	%D%/weir/store.h \
+	%D%/weir/sync.h \
 	%D%/weir/timer.h \
 	%D%/weir/uring.h \
 	%D%/weir/watch.h

@@ -127,6 +127,12 @@ static inline struct import *import_of(const struct weir_mmap *mmap)
 	return (struct import *)mmap->import;
 }
 
+/*
+ * Look whether the exporter of @mmap, if it is an import, has ended, for
+ * mmap_stale().  Any thread; one system call.
+ */
+void import_look(const struct weir_mmap *mmap);
+
 /* Why @mmap, if it is an import, cannot be destroyed now, or 0. */
 int import_refuse_destroy(const struct weir_mmap *mmap);
 

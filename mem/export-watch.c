@@ -12,6 +12,7 @@
  */
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 
 #include <weir/socket.h>
@@ -43,15 +44,30 @@ static const struct weir_op_class watch_class = {
 	.cancel = cancel,
 };
 
+/* Whatever comes out of this pipe, its exporter is over. */
+static void see_end(struct import *im)
+{
+	atomic_store_explicit(&im->base.mine, 0, memory_order_release);
+}
+
+void import_look(const struct weir_mmap *mmap)
+{
+	struct pollfd pipe = { .events = POLLIN };
+
+	if (!mmap->import)
+		return;
+	pipe.fd = import_of(mmap)->lifeline;
+	if (poll(&pipe, 1, 0) > 0)
+		see_end(import_of(mmap));
+}
+
 static void on_poll(struct weir_op *poll, int64_t res)
 {
 	struct watch *w = weir_container_of(poll, struct watch, poll);
 	struct weir_op *op = w->op;
 
-	/* Whatever comes out of this pipe, its exporter is over. */
 	if (res >= 0) {
-		atomic_store_explicit(&w->im->base.mine, 0,
-				      memory_order_release);
+		see_end(w->im);
 		res = -ESTALE;
 	}
 	atomic_fetch_sub(&w->im->watches, 1);

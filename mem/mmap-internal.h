@@ -98,6 +98,7 @@ struct weir_mmap {
 	weir_mmap_free_fn *free_fn;
 	void *free_arg;
 	void *user_data;
+	atomic_uint n_syncs;		/* Sync events that lie in it. */
 	pthread_mutex_t lock;
 	struct mmap_use *uses;
 

@@ -67,6 +67,10 @@ static int refuse_stop(const struct weir_mmap *mmap, bool may_travel)
 
 	if (mmap->stop_op)
 		return why(-EBUSY, "weir_mmap_stop: a stop is under way");
+	if (atomic_load(&mmap->n_syncs))
+		return why(-EBUSY, "weir_mmap_stop: %u sync events lie in the "
+			   "mmap; destroy them first",
+			   atomic_load(&mmap->n_syncs));
 	for (use = mmap->uses; use && !err; use = use->next)
 		err = refuse_use(use, may_travel);
 	return err ? err : segment_may_remove(mmap, "weir_mmap_stop");

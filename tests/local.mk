@@ -82,6 +82,8 @@ test_programs += \
 	%D%/test-op \
 	%D%/test-store \
 	%D%/test-storm \
+	%D%/test-sync \
+	%D%/test-sync-shared \
 	%D%/test-uring \
 	%D%/test-wheel
 if HAVE_VERBS
@@ -291,6 +293,14 @@ endif
 %C%_test_storm_LDADD = $(test_public)
 
 %C%_test_crc32c_LDADD = $(test_internal)
+%C%_test_sync_SOURCES = %D%/test-sync.c %D%/export-kit.h %D%/peer-kit.h \
+	%D%/table-kit.h $(test_harness)
+%C%_test_sync_LDADD = $(test_internal)
+
+%C%_test_sync_shared_SOURCES = %D%/test-sync-shared.c %D%/export-kit.h \
+	$(test_harness)
+%C%_test_sync_shared_LDADD = $(test_internal)
+
 %C%_test_uring_SOURCES = %D%/test-uring.c $(test_harness)
 %C%_test_uring_LDADD = $(test_internal)
 %C%_test_wheel_LDADD = $(test_internal)

@@ -351,8 +351,9 @@ WEIR_API int weir_mmap_start(struct weir_mmap *mmap);
  *                it goes on to its end
  *
  * Returns 0, or, with the mmap as it was:
- *   -EBUSY  bufs of it are out; it backs a pool; a stop is under way; or,
- *           with @op NULL, a reactor of another thread has it attached;
+ *   -EBUSY  bufs of it are out; it backs a pool; a sync event lies in it,
+ *           see <weir/sync.h>; a stop is under way; or, with @op NULL, a
+ *           reactor of another thread has it attached;
  *           weir_why() says which
  *   -EPERM  it is imported
  *   -EINVAL  @op without @r

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * Waits.  An operation that waits hangs in a list of the sync event, and is
+ * itself what travels to its reactor when it has been served, as errands and
+ * what workers have done do: that needs no room and cannot be refused.  From
+ * the moment that it is off the list (.pprev is NULL) it is on its way.
+ */
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <limits.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "dma/sync-internal.h"
+#include "reactor/op-inline.h"
+
+uint64_t sync_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * WEIR_SEC + (uint64_t)ts.tv_nsec;
+}
+
+/* The bitset variant has absolute times. */
+int sync_futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t until_ns,
+		    bool shared)
+{
+	struct timespec ts = {
+		.tv_sec = (time_t)(until_ns / WEIR_SEC),
+		.tv_nsec = (long)(until_ns % WEIR_SEC),
+	};
+	int op = FUTEX_WAIT_BITSET | (shared ? 0 : FUTEX_PRIVATE_FLAG);
+
+	if (!syscall(SYS_futex, word, op, seen,
+		     until_ns == WEIR_FOREVER ? NULL : &ts, NULL,
+		     FUTEX_BITSET_MATCH_ANY))
+		return 0;
+	return -errno;
+}
+
+void sync_futex_wake(_Atomic uint32_t *word, bool shared)
+{
+	int op = FUTEX_WAKE | (shared ? 0 : FUTEX_PRIVATE_FLAG);
+
+	syscall(SYS_futex, word, op, INT_MAX, NULL, NULL, 0);
+}
+
+static bool holds(const struct sync_cond *c, uint64_t value)
+{
+	value &= c->mask;
+	switch (c->cond) {
+	case WEIR_SYNC_EQ:
+		return value == c->value;
+	case WEIR_SYNC_NE:
+		return value != c->value;
+	case WEIR_SYNC_GE:
+		return value >= c->value;
+	default:
+		return value > c->value;
+	}
+}
+
+/* What is over may have been signalled before: that counts. */
+int sync_look(const struct weir_sync *sync, const struct sync_cond *cond)
+{
+	int err = sync_over(sync);
+
+	if (holds(cond, atomic_load(&sync->word->value)))
+		return 1;
+	return err;
+}
+
+static int check_cond(const struct sync_cond *c)
+{
+	if (c->cond < WEIR_SYNC_EQ || c->cond > WEIR_SYNC_GT)
+		return -EINVAL;
+	return !c->mask || c->value & ~c->mask ? -EINVAL : 0;
+}
+
+void sync_wake_sleepers(struct weir_sync *sync)
+{
+	atomic_store(&sync->word->waiting, 0);
+	atomic_fetch_add(&sync->word->seq, 1);
+	sync_futex_wake(&sync->word->seq, sync_is_shared(sync));
+}
+
+void sync_signalled(struct weir_sync *sync)
+{
+	if (unlikely(atomic_load(&sync->n_ops)))
+		sync_serve(sync);
+	if (unlikely(sync->always || atomic_load(&sync->word->waiting)))
+		sync_wake_sleepers(sync);
+}
+
+/* Its parameters lie in the operation. */
+static struct weir_sync *sync_of(const struct weir_op *op)
+{
+	return (struct weir_sync *)(uintptr_t)op->u.words[0];
+}
+
+static struct sync_cond cond_of(const struct weir_op *op)
+{
+	return (struct sync_cond){
+		.cond = (uint32_t)op->u.words[1],
+		.value = op->u.words[2],
+		.mask = op->u.words[3],
+	};
+}
+
+/* Under the lock; the operation's flags are its reactor's. */
+static void list_add(struct weir_sync *sync, struct weir_op *op)
+{
+	op->next = NULL;
+	op->pprev = sync->last;
+	*sync->last = op;
+	sync->last = &op->next;
+	atomic_fetch_add(&sync->n_ops, 1);
+}
+
+static void list_del(struct weir_sync *sync, struct weir_op *op)
+{
+	*op->pprev = op->next;
+	if (op->next)
+		op->next->pprev = op->pprev;
+	else
+		sync->last = op->pprev;
+	op->pprev = NULL;
+	atomic_fetch_sub(&sync->n_ops, 1);
+}
+
+/* Take those that are served off, in their order.  Under the lock. */
+static struct weir_op *take_served(struct weir_sync *sync)
+{
+	struct weir_op *op, *next, *served = NULL, **end = &served;
+	struct sync_cond cond;
+	int res;
+
+	for (op = sync->first; op; op = next) {
+		next = op->next;
+		cond = cond_of(op);
+		res = sync_look(sync, &cond);
+		if (!res)
+			continue;
+		list_del(sync, op);
+		op->res = res < 0 ? res : 0;
+		op->next = NULL;
+		*end = op;
+		end = &op->next;
+	}
+	return served;
+}
+
+bool sync_serve(struct weir_sync *sync)
+{
+	struct weir_op *op, *next;
+	bool any;
+
+	pthread_mutex_lock(&sync->lock);
+	op = take_served(sync);
+	pthread_mutex_unlock(&sync->lock);
+	any = op;
+	for (; op; op = next) {
+		next = op->next;
+		op_return(op);
+	}
+	return any;
+}
+
+/* Too late, if it is off the list: its result is on the way. */
+static void wait_cancel(struct weir_op *op)
+{
+	struct weir_sync *sync = sync_of(op);
+	bool waits;
+
+	pthread_mutex_lock(&sync->lock);
+	waits = op->pprev;
+	if (waits)
+		list_del(sync, op);
+	pthread_mutex_unlock(&sync->lock);
+	if (waits)
+		op_complete(op, -ECANCELED);
+}
+
+static const struct weir_op_class wait_class = {
+	.name = "sync event wait",
+	.cancel = wait_cancel,
+};
+
+/* Wait, unless it holds now.  Returns what sync_look() does. */
+static int enlist(struct weir_sync *sync, struct weir_op *op)
+{
+	struct sync_cond cond = cond_of(op);
+	bool kick = false;
+	int res;
+
+	pthread_mutex_lock(&sync->lock);
+	list_add(sync, op);
+	res = sync_look(sync, &cond);
+	if (res) {
+		list_del(sync, op);
+	} else if (sync_is_shared(sync) && !sync->armed) {
+		sync->armed = true;
+		kick = true;
+	}
+	pthread_mutex_unlock(&sync->lock);
+	if (kick)
+		sync_watch_kick();
+	return res;
+}
+
+/* Whether it has to wait: 0, and it can; 1: not at all; or why it cannot. */
+static int prepare(struct weir_sync *sync, const struct sync_cond *cond)
+{
+	int res = check_cond(cond);
+
+	if (!res)
+		res = sync_over(sync);
+	if (!res)
+		res = sync_look(sync, cond);
+	if (!res && sync_is_shared(sync))
+		res = sync_watch_join(sync);
+	return res;
+}
+
+int weir_sync_wait(struct weir_sync *sync, struct weir_reactor *r,
+		   struct weir_op *op, uint32_t cond, uint64_t value,
+		   uint64_t mask)
+{
+	struct sync_cond c = { cond, value, mask };
+	int err = op_may_begin(r, op), res;
+
+	if (err)
+		return err;
+	res = prepare(sync, &c);
+	if (res < 0)
+		return res;
+	op_enlist(r, op, &wait_class);
+	op->u.words[0] = (uintptr_t)sync;
+	op->u.words[1] = cond;
+	op->u.words[2] = value;
+	op->u.words[3] = mask;
+	op->pprev = NULL;
+	if (!res)
+		res = enlist(sync, op);
+	if (res)
+		op_complete(op, res < 0 ? res : 0);
+	return 0;
+}
+
+bool sync_announce(struct weir_sync *sync)
+{
+	if (sync->always)
+		return true;
+	if (sync->writable)
+		atomic_store(&sync->word->waiting, 1);
+	return sync->writable;
+}
+
+/*
+ * One sleep.  A peer that changes the futex without a signal makes us look in
+ * vain; after some of that we look every SYNC_POLL_NS, for a while.
+ */
+static void block(struct weir_sync *sync, const struct sync_cond *cond,
+		  uint64_t until_ns, uint32_t *fruitless)
+{
+	static const struct timespec nap = { .tv_nsec = SYNC_POLL_NS };
+	uint32_t seen = atomic_load(&sync->word->seq);
+	uint64_t end;
+	bool told = sync_announce(sync);
+
+	if (sync_look(sync, cond))
+		return;
+	if (!sync_is_shared(sync)) {
+		sync_futex_wait(&sync->word->seq, seen, until_ns, false);
+		return;
+	}
+	if (!told || ++*fruitless > SYNC_FRUITLESS_MAX) {
+		nanosleep(&nap, NULL);
+		return;
+	}
+	end = sync_now() + SYNC_LOOK_NS;
+	sync_futex_wait(&sync->word->seq, seen, end < until_ns ? end : until_ns,
+			true);
+}
+
+/* Wait, however long the sleeps are.  The thread is counted. */
+static int block_until(struct weir_sync *sync, const struct sync_cond *cond,
+		       uint64_t until_ns)
+{
+	uint64_t now, look_ns = sync_now() + SYNC_LOOK_NS;
+	uint32_t fruitless = 0;
+	int res;
+
+	while (!(res = sync_look(sync, cond))) {
+		now = sync_now();
+		if (now >= until_ns)
+			return -ETIMEDOUT;
+		if (now >= look_ns) {
+			sync_look_at_exporter(sync);
+			look_ns = now + SYNC_LOOK_NS;
+			fruitless = 0;
+		}
+		block(sync, cond, until_ns, &fruitless);
+	}
+	return res < 0 ? res : 0;
+}
+
+int weir_sync_wait_blocking(struct weir_sync *sync, uint32_t cond,
+			    uint64_t value, uint64_t mask, uint64_t timeout_ns)
+{
+	struct sync_cond c = { cond, value, mask };
+	uint64_t until = WEIR_FOREVER, now;
+	int res = check_cond(&c);
+
+	if (!res)
+		res = sync_over(sync);
+	if (!res)
+		res = sync_look(sync, &c);
+	if (res)
+		return res < 0 ? res : 0;
+	if (!timeout_ns)
+		return -ETIMEDOUT;
+	now = sync_now();
+	if (timeout_ns < WEIR_FOREVER - now)
+		until = now + timeout_ns;
+	atomic_fetch_add(&sync->n_blocked, 1);
+	res = block_until(sync, &c, until);
+	atomic_fetch_sub(&sync->n_blocked, 1);
+	return res;
+}
