@@ -2,7 +2,12 @@
 #ifndef WEIR_DMA_CHAIN_INTERNAL_H
 #define WEIR_DMA_CHAIN_INTERNAL_H
 
-/* What a chain is made of: chain.c builds it, chain-run.c runs it. */
+/*
+ * What a chain is made of: chain.c builds it, chain-run.c runs it, chain-fuse.c
+ * sees to two steps being one job, and chain-hop.c to steps on other reactors.
+ */
+
+#include <stdatomic.h>
 
 #include <weir/chain.h>
 
@@ -12,6 +17,15 @@ enum step_kind {
 	STEP_JOB,
 	STEP_CALL,
 	STEP_OP,
+	STEP_FENCE,
+	STEP_HOP,	/* A job in a context of another reactor. */
+};
+
+/* Which side of a copy the CRC of the next step is of. */
+enum fused {
+	FUSED_NOT,
+	FUSED_SRC,
+	FUSED_DST,
 };
 
 struct dep {
@@ -29,6 +43,7 @@ struct step {
 	bool unmet;		/* One of them has not ended as it should. */
 	bool last;		/* Waits for the end of others only. */
 	bool has_branch;	/* Somebody waits for its failure. */
+	uint8_t fused;		/* enum fused: its job does the next step's. */
 	struct dep *deps;	/* Who waits for it, in the order of adding. */
 	struct dep **deps_last;
 	struct step *next;	/* In the runnable list. */
@@ -38,10 +53,28 @@ struct step {
 	weir_chain_call_fn *call;
 	weir_chain_start_fn *start;
 	void *arg;
+	struct step *pair;	/* One pass may do both, or it for us; or NULL */
+	uint32_t crc_in;	/* Of the pair's job, when the pass began. */
+	uint32_t crc;		/* What the pass found; while fused, what the
+				 * copy's job had there. */
 
 	int64_t res;
 	struct weir_op_detail detail;
-	struct weir_op op;	/* Of STEP_OP. */
+	const char *engine;
+	struct dma_room room;	/* Waits in .dma, if its .pprev is set. */
+
+	struct weir_op op;	/* Of STEP_OP; of STEP_HOP: there and back. */
+	struct hop {
+		atomic_uint word;	/* enum hop_word */
+		bool begun;		/* The rest is the other thread's. */
+		bool heard;		/* Of the cancel. */
+		bool ended;		/* Before that, which is to come. */
+		uint32_t tries;
+		int64_t res;
+		struct weir_op_detail detail;
+		const char *engine;
+		struct weir_op cancel;	/* There, on its own. */
+	} hop;
 };
 
 struct weir_chain {
@@ -52,6 +85,10 @@ struct weir_chain {
 	struct dep *deps;
 	uint32_t n_steps, steps_max;
 	uint32_t n_deps, deps_max;
+	int fence;		/* The last; WEIR_CHAIN_FIRST: none. */
+	uint32_t depth;		/* Of chains inside. */
+	uint32_t n_parents;	/* Steps that this chain is. */
+	bool changed;		/* Since it was looked at by prepare(). */
 
 	/* Of the run. */
 	struct step *runnable;
@@ -64,6 +101,8 @@ struct weir_chain {
 	bool cut;		/* By the cancel: a step, or what was to come. */
 	bool in_run;		/* run() is on the stack. */
 	bool in_fn;		/* So is a function of the user's. */
+	bool sleeps;		/* The tick is a time off. */
+	uint32_t tries;		/* Ticks on end that found no room. */
 	struct weir_op tick;
 	struct reactor_obj obj;
 };
@@ -71,10 +110,52 @@ struct weir_chain {
 /* As weir_chain_start(), but neither .ops_max nor a stop refuses it: for what is
  * bounded otherwise, and is cancelled with what it is part of. */
 int chain_start_always(struct weir_chain *chain, struct weir_op *op);
+#define CHAIN_DEPTH_MAX 16
+
+/* How long to wait, in ns, before the @tries-th look whether there is room
+ * where nobody says so; 0: until the next turn. */
+static inline uint64_t chain_backoff(uint32_t tries)
+{
+	if (tries < 4)
+		return 0;
+	return tries < 10 ? (uint64_t)16384 << (tries - 4) : WEIR_MSEC;
+}
 
 /* chain-run.c: callbacks of the chain's own operations. */
 void chain_tick(struct weir_op *op, int64_t res);
 void chain_job_ended(struct weir_op *op, int64_t res);
 void chain_op_ended(struct weir_op *op, int64_t res);
+void chain_room(struct dma_room *room);
+
+/* @s has ended with @res, its detail set; no callback is called. */
+void chain_step_ended(struct step *s, int64_t res);
+
+/* @s, which had been begun, was cancelled before anything happened. */
+void chain_step_not_begun(struct step *s);
+
+/* chain.c: how a step that is a chain starts it. */
+int chain_start_inner(struct weir_chain *chain, uint32_t step,
+		      struct weir_op *op, void *arg);
+
+/* chain-fuse.c: find the pairs of steps that one pass may serve. */
+void fuse_pairs(struct weir_chain *chain);
+
+/* Start the job of @s, with its pair's if one pass does both. */
+int fuse_start(struct step *s);
+
+/* The job of @s has ended: it is as the user left it again. */
+void fuse_ended(struct step *s, int64_t res);
+
+/* Whether the pass that has just ended did @s too; its result is in the job
+ * and in .detail. */
+bool fuse_take(struct step *s, int64_t *res);
+
+/* chain-hop.c: a chain names a context of another reactor; no more. */
+void hop_hold(struct step *s);
+void hop_let_go(struct step *s);
+
+/* Send @s to its reactor, or return what ends it here. */
+int hop_begin(struct step *s);
+void hop_cancel(struct step *s);
 
 #endif /* WEIR_DMA_CHAIN_INTERNAL_H */

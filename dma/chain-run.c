@@ -11,17 +11,27 @@
  * unmet and will be skipped.  With the last it goes to the runnable list, from
  * which run() takes it: to begin it, or to skip it.  So there is no recursion,
  * and everything is looked at once: the work is that of steps plus edges.
+ *
+ * A job that has ended in its start, as small copies do, is taken off the ready
+ * list again: the next step begins at once, and not a turn later.
  */
 
 #include <errno.h>
+#include <string.h>
 
 #include "dma/chain-internal.h"
 
-/* Whether steps wait for the failure of this one is asked at each end. */
-static void note_kinds(struct weir_chain *chain)
+/*
+ * What follows from the steps and dependencies alone.  Whether steps wait for
+ * the failure of this one, say, is asked at each end.
+ */
+static void prepare(struct weir_chain *chain)
 {
 	struct step *s, *end = chain->steps + chain->n_steps;
 	struct dep *dep;
+
+	chain->changed = false;
+	fuse_pairs(chain);
 
 	for (s = chain->steps; s < end; s++) {
 		s->last = s->n_deps != 0;
@@ -55,12 +65,29 @@ static struct step *pop(struct weir_chain *chain)
 	return s;
 }
 
-static void arm_tick(struct weir_chain *chain)
+/* No time off any more: in the next turn. */
+static void wake_tick(struct weir_chain *chain)
+{
+	if (chain->sleeps)
+		weir_op_cancel(&chain->tick);
+	chain->sleeps = false;
+}
+
+/* @now: something can be done in the next turn; else look whether it can. */
+static void arm_tick(struct weir_chain *chain, bool now)
 {
 	static const struct weir_op_class tick_class = { .name = "chain turn" };
+	uint64_t ns = now ? 0 : chain_backoff(chain->tries++);
 
-	if (weir_op_is_busy(&chain->tick))
+	if (now)
+		wake_tick(chain);
+	if (chain->tick.state != OP_IDLE)
 		return;
+	chain->sleeps = ns != 0;
+	if (ns) {
+		op_sleep(chain->r, &chain->tick, reactor_now(chain->r) + ns);
+		return;
+	}
 	op_enlist(chain->r, &chain->tick, &tick_class);
 	op_complete(&chain->tick, 0);
 }
@@ -119,16 +146,34 @@ static void end_begun(struct step *s, int64_t res)
 		end_step(s, WEIR_STEP_FAILED, res);
 }
 
+static void job_ended(struct step *s, int64_t res)
+{
+	s->detail = s->job->op.detail;
+	s->engine = job_priv(s->job)->engine->kind->ops.name;
+	fuse_ended(s, res);
+	end_begun(s, res);
+}
+
 /* The job may be a step of other chains too, or another step of this one. */
 static int begin_job(struct step *s)
 {
-	struct weir_job *job = s->job;
+	struct weir_op **last = s->chain->r->ready_last;
+	struct weir_op *op = &s->job->op;
+	int64_t res;
+	int err;
 
-	if (unlikely(job->op.state != OP_IDLE))
+	if (unlikely(op->state != OP_IDLE))
 		return -EINVAL;
-	job->op.fn = chain_job_ended;
-	job->op.data = s;
-	return weir_job_start(s->dma, job);
+	if (fuse_take(s, &res)) {
+		end_begun(s, res);
+		return 0;
+	}
+	op->fn = chain_job_ended;
+	op->data = s;
+	err = fuse_start(s);
+	if (!err && op_take_ended(op, last))
+		job_ended(s, op->res);
+	return err;
 }
 
 static int begin_op(struct step *s)
@@ -157,6 +202,29 @@ static void begin_call(struct step *s)
 	end_begun(s, res);
 }
 
+static void cancel_step(struct step *s)
+{
+	if (s->kind == STEP_HOP)
+		hop_cancel(s);
+	else if (s->kind == STEP_JOB)
+		weir_op_cancel(&s->job->op);
+	else if (s->kind == STEP_OP)
+		weir_op_cancel(&s->op);
+}
+
+/* What takes some time.  Returns what start functions do. */
+static int begin_long(struct step *s)
+{
+	switch (s->kind) {
+	case STEP_JOB:
+		return begin_job(s);
+	case STEP_HOP:
+		return hop_begin(s);
+	default:
+		return begin_op(s);
+	}
+}
+
 /* Returns false if there is no room for it now. */
 static bool begin(struct step *s)
 {
@@ -167,15 +235,30 @@ static bool begin(struct step *s)
 		begin_call(s);
 		return true;
 	}
-	err = s->kind == STEP_JOB ? begin_job(s) : begin_op(s);
+	if (s->kind == STEP_FENCE) {
+		end_step(s, WEIR_STEP_DONE, 0);
+		return true;
+	}
+	err = begin_long(s);
 	if (err == -EAGAIN) {
 		s->state = WEIR_STEP_IDLE;
 		return false;
 	}
+	s->chain->tries = 0;
 	if (err)
 		end_begun(s, err > 0 ? 0 : err);
-	else if (unlikely(s->chain->cancelled))
-		weir_op_cancel(s->job ? &s->job->op : &s->op);
+	else if (unlikely(s->chain->cancelled) &&
+		 s->state == WEIR_STEP_RUNNING)
+		cancel_step(s);
+	return true;
+}
+
+/* Whether @s is told when there is room for it. */
+static bool waits_for_room(struct step *s)
+{
+	if (s->kind != STEP_JOB || !room_none(s->dma))
+		return false;
+	room_wait(s->dma, &s->room);
 	return true;
 }
 
@@ -184,51 +267,86 @@ static bool is_skipped(const struct step *s)
 	return s->unmet || (s->chain->err && !s->last);
 }
 
-static void finish(struct weir_chain *chain)
+static int64_t result(const struct weir_chain *chain)
+{
+	if (chain->err)
+		return chain->err;
+	return chain->cut ? -ECANCELED : (int64_t)chain->n_done;
+}
+
+/* The callback may destroy the chain, so the tick must not be due. */
+static void finish(struct weir_chain *chain, bool from_loop)
 {
 	struct weir_op *op = chain->op;
-	int64_t res = chain->n_done;
+	int64_t res = result(chain);
 
-	if (chain->err)
-		res = chain->err;
-	else if (chain->cut)
-		res = -ECANCELED;
 	chain->op = NULL;
-	op_complete(op, res);
+	wake_tick(chain);
+	if (from_loop && chain->tick.state == OP_IDLE)
+		op_finish(op, res);
+	else
+		op_complete(op, res);
+}
+
+/* Steps that run() could not begin. */
+struct held {
+	struct step *first;
+	struct step **last;
+	bool now;		/* In the next turn they can be. */
+};
+
+static void hold(struct held *held, struct step *s)
+{
+	s->next = NULL;
+	*held->last = s;
+	held->last = &s->next;
+}
+
+static bool calls_user(const struct step *s)
+{
+	return s->kind == STEP_CALL || s->kind == STEP_OP;
+}
+
+static void run_step(struct step *s, bool from_loop, struct held *held)
+{
+	struct weir_chain *chain = s->chain;
+
+	if (is_skipped(s)) {
+		end_step(s, WEIR_STEP_SKIPPED, 0);
+	} else if (chain->cancelled) {
+		cut_step(s, WEIR_STEP_SKIPPED, 0);
+	} else if (!from_loop && calls_user(s)) {
+		held->now = true;
+		hold(held, s);
+	} else if (!begin(s) && !waits_for_room(s)) {
+		hold(held, s);
+	}
 }
 
 /*
  * Begin or skip what can be.  @from_loop: functions of the user's may be
- * called; in a start or a cancel they wait for the tick.  So does what there is
- * no room for now, without holding up what is behind it.
+ * called, the chain's callback too; in a start or a cancel they wait for the
+ * tick.  So does what there is no room for now, without holding up what is
+ * behind it.  The chain may be gone after this.
  */
 static void run(struct weir_chain *chain, bool from_loop)
 {
-	struct step *held = NULL, **held_last = &held;
+	struct held held = { .last = &held.first };
 	struct step *s;
 
 	if (chain->in_run)
 		return;
 	chain->in_run = true;
-	while ((s = pop(chain))) {
-		if (is_skipped(s)) {
-			end_step(s, WEIR_STEP_SKIPPED, 0);
-		} else if (chain->cancelled) {
-			cut_step(s, WEIR_STEP_SKIPPED, 0);
-		} else if ((s->kind != STEP_JOB && !from_loop) || !begin(s)) {
-			s->next = NULL;
-			*held_last = s;
-			held_last = &s->next;
-		}
-	}
+	while ((s = pop(chain)))
+		run_step(s, from_loop, &held);
 	chain->in_run = false;
-	if (held) {
-		chain->runnable = held;
-		chain->runnable_last = held_last;
-		arm_tick(chain);
+	if (unlikely(held.first)) {
+		chain->runnable = held.first;
+		chain->runnable_last = held.last;
+		arm_tick(chain, held.now);
 	}
 	if (!chain->n_left)
-		finish(chain);
+		finish(chain, from_loop);
 }
 
 void chain_tick(struct weir_op *op, int64_t res)
@@ -237,25 +355,46 @@ void chain_tick(struct weir_op *op, int64_t res)
 						     tick);
 
 	(void)res;
+	chain->sleeps = false;
 	if (chain->op)
 		run(chain, true);
 }
 
-static void step_ended(struct step *s, struct weir_op *op, int64_t res)
+void chain_job_ended(struct weir_op *op, int64_t res)
 {
+	struct step *s = op->data;
+
+	job_ended(s, res);
+	run(s->chain, true);
+}
+
+void chain_op_ended(struct weir_op *op, int64_t res)
+{
+	struct step *s = weir_container_of(op, struct step, op);
+
 	s->detail = op->detail;
 	end_begun(s, res);
 	run(s->chain, true);
 }
 
-void chain_job_ended(struct weir_op *op, int64_t res)
+void chain_step_ended(struct step *s, int64_t res)
 {
-	step_ended(op->data, op, res);
+	end_begun(s, res);
+	run(s->chain, false);
 }
 
-void chain_op_ended(struct weir_op *op, int64_t res)
+void chain_step_not_begun(struct step *s)
 {
-	step_ended(weir_container_of(op, struct step, op), op, res);
+	cut_step(s, WEIR_STEP_SKIPPED, 0);
+	run(s->chain, false);
+}
+
+void chain_room(struct dma_room *room)
+{
+	struct step *s = weir_container_of(room, struct step, room);
+
+	push(s->chain, s);
+	run(s->chain, false);
 }
 
 static void chain_cancel(struct weir_op *op)
@@ -265,9 +404,14 @@ static void chain_cancel(struct weir_op *op)
 	struct step *s, *end = chain->steps + chain->n_steps;
 
 	chain->cancelled = true;
-	for (s = chain->steps; s < end; s++)
-		if (s->state == WEIR_STEP_RUNNING && s->kind != STEP_CALL)
-			weir_op_cancel(s->job ? &s->job->op : &s->op);
+	for (s = chain->steps; s < end; s++) {
+		if (s->state == WEIR_STEP_RUNNING) {
+			cancel_step(s);
+		} else if (s->room.pprev && s->kind == STEP_JOB) {
+			room_wait_no_more(s->dma, &s->room);
+			push(chain, s);
+		}
+	}
 	run(chain, false);
 }
 
@@ -280,7 +424,9 @@ static void reset(struct weir_chain *chain)
 {
 	struct step *s, *end = chain->steps + chain->n_steps;
 
-	note_kinds(chain);
+	if (chain->changed)
+		prepare(chain);
+	chain->tries = 0;
 	chain->n_left = chain->n_steps;
 	chain->n_done = 0;
 	chain->err = 0;
@@ -290,6 +436,8 @@ static void reset(struct weir_chain *chain)
 		s->state = WEIR_STEP_IDLE;
 		s->n_waiting = s->n_deps;
 		s->unmet = false;
+		s->fused = FUSED_NOT;
+		s->engine = NULL;
 		s->res = 0;
 		s->detail = (struct weir_op_detail){ 0 };
 		if (!s->n_deps)

@@ -72,9 +72,22 @@ int weir_chain_create(struct weir_chain **ret, struct weir_reactor *r,
 	chain->deps_max = opts.deps;
 	chain->runnable_last = &chain->runnable;
 	chain->failed_step = WEIR_CHAIN_FIRST;
+	chain->fence = WEIR_CHAIN_FIRST;
 	weir_op_init(&chain->tick, chain_tick);
 	*ret = chain;
 	return 0;
+}
+
+/* Contexts and chains that its steps name do so no more. */
+static void let_go(struct weir_chain *chain)
+{
+	struct step *s, *end = chain->steps + chain->n_steps;
+
+	for (s = chain->steps; s < end; s++)
+		if (s->kind == STEP_HOP)
+			hop_let_go(s);
+		else if (s->start == chain_start_inner)
+			((struct weir_chain *)s->arg)->n_parents--;
 }
 
 int weir_chain_destroy(struct weir_chain *chain)
@@ -84,6 +97,10 @@ int weir_chain_destroy(struct weir_chain *chain)
 	if (chain->op || chain->in_fn || weir_op_is_busy(&chain->tick))
 		return why(-EBUSY, "weir_chain_destroy: the chain is under "
 			   "way");
+	if (chain->n_parents)
+		return why(-EBUSY, "weir_chain_destroy: the chain is a step of "
+			   "another; destroy that first");
+	let_go(chain);
 	reactor_detach(&chain->obj);
 	chain_free(chain);
 	return 0;
@@ -101,22 +118,43 @@ static void connect(struct weir_chain *chain, struct step *from,
 	to->n_deps++;
 }
 
+/* Under way, or a step of another: which then knows what it consists of. */
+static bool is_sealed(const struct weir_chain *chain)
+{
+	return chain->op || chain->n_parents;
+}
+
+static struct step *append(struct weir_chain *chain, uint32_t kind)
+{
+	struct step *s = &chain->steps[chain->n_steps++];
+
+	s->chain = chain;
+	s->kind = kind;
+	s->deps_last = &s->deps;
+	s->room.fn = chain_room;
+	weir_op_init(&s->op, chain_op_ended);
+	chain->changed = true;
+	return s;
+}
+
+/* What comes after the fence by what it comes after already needs no edge. */
 static int add(struct weir_chain *chain, int after, uint32_t kind,
 	       struct step **ret)
 {
+	bool fenced = after < chain->fence;
 	struct step *s;
 
-	if (chain->op)
+	if (is_sealed(chain))
 		return -EBUSY;
 	if (after < WEIR_CHAIN_FIRST || after >= (int)chain->n_steps)
 		return -EINVAL;
 	if (chain->n_steps == chain->steps_max ||
-	    (after >= 0 && chain->n_deps == chain->deps_max))
+	    chain->deps_max - chain->n_deps < (uint32_t)(after >= 0) + fenced)
 		return -ENOSPC;
-	s = &chain->steps[chain->n_steps++];
-	s->chain = chain;
-	s->kind = kind;
-	s->deps_last = &s->deps;
+	s = append(chain, kind);
+	if (fenced)
+		connect(chain, &chain->steps[chain->fence], s,
+			WEIR_CHAIN_ON_DONE);
 	if (after >= 0)
 		connect(chain, &chain->steps[after], s, WEIR_CHAIN_ON_DONE);
 	*ret = s;
@@ -129,13 +167,15 @@ int weir_chain_add_job(struct weir_chain *chain, int after,
 	struct step *s;
 	int n;
 
-	if (!dma || !job || dma->r != chain->r)
+	if (!dma || !job)
 		return -EINVAL;
-	n = add(chain, after, STEP_JOB, &s);
+	n = add(chain, after, dma->r == chain->r ? STEP_JOB : STEP_HOP, &s);
 	if (n < 0)
 		return n;
 	s->dma = dma;
 	s->job = job;
+	if (s->kind == STEP_HOP)
+		hop_hold(s);
 	return n;
 }
 
@@ -168,8 +208,64 @@ int weir_chain_add_op(struct weir_chain *chain, int after,
 		return n;
 	s->start = fn;
 	s->arg = arg;
-	weir_op_init(&s->op, chain_op_ended);
 	return n;
+}
+
+int chain_start_inner(struct weir_chain *chain, uint32_t step,
+		      struct weir_op *op, void *arg)
+{
+	(void)chain, (void)step;
+	return weir_chain_start(arg, op);
+}
+
+/* A step of another is sealed, so no chain can get into itself. */
+int weir_chain_add_chain(struct weir_chain *chain, int after,
+			 struct weir_chain *inner)
+{
+	int n;
+
+	if (!inner || inner->r != chain->r || !inner->n_steps)
+		return -EINVAL;
+	if (inner == chain)
+		return -EPERM;
+	if (inner->depth + 1 > CHAIN_DEPTH_MAX)
+		return -EMSGSIZE;
+	n = weir_chain_add_op(chain, after, chain_start_inner, inner);
+	if (n < 0)
+		return n;
+	inner->n_parents++;
+	if (chain->depth < inner->depth + 1)
+		chain->depth = inner->depth + 1;
+	return n;
+}
+
+/* Who has dependants ends before them. */
+static uint32_t n_leaves(const struct weir_chain *chain)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < chain->n_steps; i++)
+		n += !chain->steps[i].deps;
+	return n;
+}
+
+int weir_chain_add_fence(struct weir_chain *chain)
+{
+	struct step *s, *fence;
+
+	if (is_sealed(chain))
+		return -EBUSY;
+	if (!chain->n_steps)
+		return -EINVAL;
+	if (chain->n_steps == chain->steps_max ||
+	    chain->deps_max - chain->n_deps < n_leaves(chain))
+		return -ENOSPC;
+	fence = append(chain, STEP_FENCE);
+	for (s = chain->steps; s < fence; s++)
+		if (!s->deps)
+			connect(chain, s, fence, WEIR_CHAIN_ON_END);
+	chain->fence = (int)chain->n_steps - 1;
+	return chain->fence;
 }
 
 int weir_chain_add_dep(struct weir_chain *chain, uint32_t step, uint32_t dep,
@@ -177,11 +273,12 @@ int weir_chain_add_dep(struct weir_chain *chain, uint32_t step, uint32_t dep,
 {
 	struct dep *d;
 
-	if (chain->op)
+	if (is_sealed(chain))
 		return -EBUSY;
 	if (step >= chain->n_steps || dep >= step || !on ||
 	    on > WEIR_CHAIN_ON_END)
 		return -EINVAL;
+	chain->changed = true;
 	for (d = chain->steps[dep].deps; d; d = d->next)
 		if (d->to == step) {
 			d->on = on;
@@ -207,6 +304,7 @@ int weir_chain_get_step(const struct weir_chain *chain, uint32_t step,
 		.state = s->state,
 		.res = s->res,
 		.detail = s->detail,
+		.engine = s->engine,
 	};
 	memcpy(ret, &out, ret->size < sizeof(out) ? ret->size : sizeof(out));
 	return 0;

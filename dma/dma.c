@@ -95,6 +95,8 @@ int weir_dma_create(struct weir_dma **ret, struct weir_reactor *r,
 	state_init(dma);
 	cpu_init(dma);
 	engines_init(dma);
+	room_init(dma);
+	hop_init(dma);
 	*ret = dma;
 	return 0;
 }
@@ -181,7 +183,8 @@ int weir_dma_destroy(struct weir_dma *dma)
 	if (dma->n_jobs)
 		return why(-EBUSY, "weir_dma_destroy: %llu jobs are under way",
 			   (unsigned long long)dma->n_jobs);
-	if (weir_op_is_busy(&dma->tick) || weir_op_is_busy(&dma->engine_tick))
+	if (weir_op_is_busy(&dma->tick) || weir_op_is_busy(&dma->engine_tick) ||
+	    weir_op_is_busy(&dma->room_tick) || weir_op_is_busy(&dma->gate_op))
 		return why(-EBUSY, "weir_dma_destroy: callbacks of jobs are "
 			   "due");
 	if (state_is_due(dma))
@@ -191,6 +194,10 @@ int weir_dma_destroy(struct weir_dma *dma)
 		return why(-EBUSY, "weir_dma_destroy: a device has not let go of "
 			   "%llu staging buffers",
 			   (unsigned long long)dma->stats.quarantined);
+	if (atomic_load(&dma->n_hops))
+		return why(-EBUSY, "weir_dma_destroy: %u steps of chains of "
+			   "other reactors name it; destroy the chains first",
+			   atomic_load(&dma->n_hops));
 	reactor_detach(&dma->obj);
 	bounce_destroy(dma);
 	free(dma);

@@ -147,6 +147,14 @@ void engines_arm(struct weir_dma *dma);
 /* Changes of state that may wait to be told. */
 #define DMA_ARROWS 16
 
+/* Who waits for a context to have room for one more job. */
+struct dma_room {
+	struct dma_room *next;
+	struct dma_room **pprev;	/* NULL: does not wait. */
+	/* There may be: starts, or waits again.  Calls no callback. */
+	void (*fn)(struct dma_room *room);
+};
+
 struct weir_dma {
 	struct weir_reactor *r;
 	uint32_t state;
@@ -193,6 +201,16 @@ struct weir_dma {
 	struct weir_op state_op;
 	uint8_t arrows[DMA_ARROWS];	/* States; the first was told. */
 	uint32_t n_arrows;
+	/* Who waits for room, first come first served; see room.c. */
+	struct dma_room *room;
+	struct dma_room **room_last;
+	struct weir_op room_tick;
+
+	/* For steps that come from other reactors; see chain-hop.c. */
+	atomic_uint n_hops;		/* Steps that name it. */
+	atomic_uint n_returning;	/* That are being sent home. */
+	atomic_uint gate;		/* enum gate */
+	struct weir_op gate_op;
 
 	struct weir_dma_stats stats;
 	struct reactor_obj obj;
@@ -262,6 +280,21 @@ void job_work_cancel(struct weir_job *job);
 
 /* engine-cpu.c: set up and take down its part of @dma. */
 void cpu_init(struct weir_dma *dma);
+
+/* room.c: whether @dma is full; wait until it is not; wait no more. */
+void room_init(struct weir_dma *dma);
+static inline bool room_none(const struct weir_dma *dma)
+{
+	return dma->n_jobs >= dma->jobs_max;
+}
+void room_wait(struct weir_dma *dma, struct dma_room *room);
+void room_wait_no_more(struct weir_dma *dma, struct dma_room *room);
+
+/* A job has left, and somebody waits. */
+void room_made(struct weir_dma *dma);
+
+/* chain-hop.c: its part of @dma, which hangs on its reactor. */
+void hop_init(struct weir_dma *dma);
 
 /* dma.c: a job has left; a stop may be done. */
 void dma_left(struct weir_dma *dma);

@@ -421,6 +421,8 @@ void job_end(struct weir_job *job, int64_t res)
 		engine_left(job, res);
 	delist(dma, p);
 	op_complete(&job->op, res);
+	if (unlikely(dma->room))
+		room_made(dma);
 	if (unlikely(dma->stop_op))
 		dma_left(dma);
 }

@@ -1,6 +1,8 @@
 libweir_all_la_SOURCES += \
 	%D%/bounce.c \
 	%D%/bounce.h \
+	%D%/chain-fuse.c \
+	%D%/chain-hop.c \
 	%D%/chain-internal.h \
 	%D%/chain-run.c \
 	%D%/chain.c \
@@ -20,6 +22,7 @@ libweir_all_la_SOURCES += \
 	%D%/pipeline-internal.h \
 	%D%/pipeline-run.c \
 	%D%/pipeline.c \
+	%D%/room.c \
 	%D%/route-explain.c \
 	%D%/route.c \
 	%D%/route.h \

@@ -129,6 +129,45 @@ static inline void op_complete(struct weir_op *op, int64_t res)
 	reactor_touch(r);
 }
 
+/* PENDING -> IDLE, and its callback at once.  In the loop only, as the last
+ * thing that is done: the callback may destroy whatever there is. */
+static inline void op_finish(struct weir_op *op, int64_t res)
+{
+	struct weir_reactor *r = op->reactor;
+
+	debug_check(op->state == OP_PENDING && !(op->flags & OP_QUEUED));
+	*op->live_pprev = op->live_next;
+	if (op->live_next)
+		op->live_next->live_pprev = op->live_pprev;
+	if (unlikely(op->deadline.expires_ns))
+		wheel_del(&r->wheel, &op->deadline);
+	if (unlikely(res == -ECANCELED && (op->flags & OP_TIMED_OUT)))
+		res = -ETIMEDOUT;
+	r->begun_max++;
+	op->state = OP_IDLE;
+	op->deadline.expires_ns = 0;
+	op->fn(op, res);
+}
+
+/*
+ * READY -> IDLE without a callback, for who owns @op and has just started it:
+ * if it has ended in its start, and nothing else has since.  @last is what
+ * r->ready_last was before the start.
+ */
+static inline bool op_take_ended(struct weir_op *op, struct weir_op **last)
+{
+	struct weir_reactor *r = op->reactor;
+
+	if (op->state != OP_READY || r->ready_last != &op->next || *last != op)
+		return false;
+	*last = NULL;
+	r->ready_last = last;
+	r->begun_max++;
+	op->state = OP_IDLE;
+	op->deadline.expires_ns = 0;
+	return true;
+}
+
 /*
  * PENDING -> IDLE: what was begun is refused after all, still inside the start.
  * No callback follows; a deadline that was set before is set again.

@@ -68,6 +68,9 @@ void op_request_cancel(struct weir_op *op, unsigned int why);
  */
 void op_return(struct weir_op *op);
 
+/* Start @op, which ends at @when_ns: weir_sleep_until() that is not refused. */
+void op_sleep(struct weir_reactor *r, struct weir_op *op, uint64_t when_ns);
+
 static inline bool op_cancel_wanted(const struct weir_op *op)
 {
 	return op->flags & OP_CANCEL;

@@ -168,14 +168,19 @@ static const struct weir_op_class sleep_class = {
 	.cancel = sleep_cancel,
 };
 
+void op_sleep(struct weir_reactor *r, struct weir_op *op, uint64_t when_ns)
+{
+	op_enlist(r, op, &sleep_class);
+	op->u.timer = (struct weir_timer_node){ .fire = sleep_fire };
+	wheel_add(&r->wheel, &op->u.timer, when_ns);
+}
+
 int weir_sleep_until(struct weir_reactor *r, struct weir_op *op,
 		     uint64_t when_ns)
 {
-	int err = op_begin(r, op, &sleep_class);
+	int err = op_may_begin(r, op);
 
-	if (err)
-		return err;
-	op->u.timer = (struct weir_timer_node){ .fire = sleep_fire };
-	wheel_add(&r->wheel, &op->u.timer, when_ns);
-	return 0;
+	if (!err)
+		op_sleep(r, op, when_ns);
+	return err;
 }

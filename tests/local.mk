@@ -30,6 +30,7 @@ test_programs += \
 	%D%/test-bounce \
 	%D%/test-buf \
 	%D%/test-chain \
+	%D%/test-chain-fuse \
 	%D%/test-cpu \
 	%D%/test-dm \
 	%D%/test-dm-soft \
@@ -121,6 +122,10 @@ endif
 
 %C%_test_cpu_SOURCES = %D%/test-cpu.c $(test_jobs)
 %C%_test_cpu_LDADD = $(test_public)
+
+%C%_test_chain_fuse_SOURCES = %D%/test-chain-fuse.c $(test_jobs)
+%C%_test_chain_fuse_LDADD = $(test_internal)
+
 %C%_test_dm_SOURCES = %D%/test-dm.c $(test_jobs) $(test_standin)
 %C%_test_dm_LDADD = $(test_internal)
 

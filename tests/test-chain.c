@@ -10,6 +10,7 @@
 #endif
 
 #include "tests/job-kit.h"
+#include "tests/table-kit.h"
 
 #include <weir/chain.h>
 
@@ -648,15 +649,17 @@ static void model_check(const struct model *m, struct weir_chain *chain,
 static void a_job_may_be_a_step_more_than_once(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct weir_dma *dma = start_dma(r, (struct weir_dma_opts){ 0 });
-	char mem[64] = "to and fro";
+	struct weir_dma *dma = start_dma(r, (struct weir_dma_opts){
+		.turn_bytes = 4096 });
+	static char mem[16384] = "to and fro";
 	struct weir_chain *chain, *other;
 	struct weir_job job;
 	struct log log;
 	int a;
 
 	weir_job_init(&job, NULL);
-	weir_job_copy(&job, weir_loc_mem(mem + 32, 16), weir_loc_mem(mem, 16));
+	weir_job_copy(&job, weir_loc_mem(mem + 8192, 8192),
+		      weir_loc_mem(mem, 8192));
 	chain = make(r, &log);
 	a = weir_chain_add_job(chain, WEIR_CHAIN_FIRST, dma, &job);
 	assert_int_equal(weir_chain_add_job(chain, a, dma, &job), 1);
@@ -665,7 +668,7 @@ static void a_job_may_be_a_step_more_than_once(void **state)
 			 0);
 	assert_int_equal(run(chain, &log), 2);
 	assert_int_equal(run(other, &log), 1);
-	assert_string_equal(mem + 32, "to and fro");
+	assert_string_equal(mem + 8192, "to and fro");
 	assert_int_equal(weir_chain_destroy(chain), 0);
 
 	/* But not at the same time. */
@@ -738,6 +741,315 @@ static void any_failure_inside_leaves_nothing_behind(void **state)
 	assert_int_equal(weir_chain_destroy(chain), 0);
 }
 
+/* A9.1: a chain is a step; not of itself. */
+static void a_chain_is_a_step(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct log outer_log, inner_log;
+	struct weir_chain *outer = make(r, &outer_log);
+	struct weir_chain *inner = make(r, &inner_log);
+	struct weir_chain_step s = { .size = sizeof(s) };
+	struct rec rec;
+	int a, b;
+
+	assert_int_equal(weir_chain_add_chain(outer, -1, inner), -EINVAL);
+	assert_int_equal(weir_chain_add_chain(outer, -1, NULL), -EINVAL);
+	call(inner, async(inner, WEIR_CHAIN_FIRST));
+	a = call(outer, WEIR_CHAIN_FIRST);
+	b = weir_chain_add_chain(outer, a, inner);
+	assert_int_equal(b, 1);
+	call(outer, b);
+	assert_int_equal(weir_chain_add_chain(outer, b, outer), -EPERM);
+	assert_int_equal(weir_chain_add_chain(inner, 0, outer), -EBUSY);
+	assert_int_equal(weir_chain_add_call(inner, 0, on_call, NULL), -EBUSY);
+	assert_int_equal(weir_chain_destroy(inner), -EBUSY);
+	assert_int_equal(run(outer, &outer_log), 3);
+	assert_int_equal(inner_log.n, 2);
+	assert_int_equal(run(inner, &inner_log), 2);
+
+	inner_log.result[1] = -EDOM;
+	assert_int_equal(run(outer, &outer_log), -EDOM);
+	assert_int_equal(weir_chain_failed_step(outer), b);
+	assert_int_equal(weir_chain_failed_step(inner), 1);
+	assert_int_equal(weir_chain_get_step(outer, (uint32_t)b, &s), 0);
+	assert_int_equal(s.res, -EDOM);
+
+	/* A cancel reaches what runs inside. */
+	inner_log.pends[0] = true;
+	rec_init(&rec);
+	STARTS(weir_chain_start(outer, &rec.op));
+	UNTIL(r, state_of(inner, 0) == WEIR_STEP_RUNNING);
+	assert_int_equal(weir_op_cancel(&rec.op), 0);
+	assert_int_equal(finish(r, &rec), -ECANCELED);
+	assert_int_equal(state_of(inner, 0), WEIR_STEP_CANCELLED);
+	assert_int_equal(state_of(outer, b), WEIR_STEP_CANCELLED);
+	assert_int_equal(weir_chain_destroy(outer), 0);
+	assert_int_equal(weir_chain_destroy(inner), 0);
+}
+
+static void chains_go_so_deep_and_no_deeper(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_chain *chains[18];
+	struct log log;
+	int i;
+
+	for (i = 0; i < 18; i++) {
+		assert_int_equal(weir_chain_create(&chains[i], r, NULL), 0);
+		memset(&log, 0, sizeof(log));
+		if (!i)
+			weir_chain_add_call(chains[i], -1, on_call, &log);
+		else
+			assert_int_equal(weir_chain_add_chain(chains[i], -1,
+							      chains[i - 1]),
+					 i < 17 ? 0 : -EMSGSIZE);
+	}
+	log.r = r;
+	assert_int_equal(run(chains[16], &log), 1);
+	while (i--)
+		assert_int_equal(weir_chain_destroy(chains[i]), 0);
+}
+
+static void a_fence_parts_what_is_before_from_what_is_behind(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct log log;
+	struct weir_chain *chain = make(r, &log);
+	int a, b, c, f, d, e;
+
+	assert_int_equal(weir_chain_add_fence(chain), -EINVAL);
+	a = async(chain, WEIR_CHAIN_FIRST);
+	b = call(chain, a);
+	c = async(chain, WEIR_CHAIN_FIRST);
+	f = weir_chain_add_fence(chain);
+	assert_int_equal(f, 3);
+	d = call(chain, WEIR_CHAIN_FIRST);
+	e = call(chain, a);
+	assert_int_equal(e, 5);
+	log.again[c] = 6;
+	assert_int_equal(run(chain, &log), 6);
+	assert_order(&log, "abcef");
+
+	/* Behind a failure that somebody sees to, the rest goes on. */
+	log.result[a] = -EIO;
+	log.again[c] = 0;
+	assert_int_equal(run(chain, &log), -EIO);
+	assert_int_equal(state_of(chain, f), WEIR_STEP_DONE);
+	assert_int_equal(state_of(chain, d), WEIR_STEP_SKIPPED);
+	assert_int_equal(weir_chain_add_dep(chain, (uint32_t)b, (uint32_t)a,
+					    WEIR_CHAIN_ON_FAILED), 0);
+	assert_int_equal(run(chain, &log), 4);
+	assert_int_equal(state_of(chain, d), WEIR_STEP_DONE);
+	assert_int_equal(state_of(chain, e), WEIR_STEP_SKIPPED);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
+/* It does not make turn after turn to ask whether there is room. */
+static void a_step_that_waits_lets_the_reactor_sleep(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_dma *dma = start_dma(r, (struct weir_dma_opts){
+		.jobs_max = 1 });
+	struct weir_reactor_stats before = { .size = sizeof(before) }, after;
+	int fd = test_file(state, "f", 4096, 1), n;
+	struct weir_domain *file = file_domain(fd);
+	struct weir_chain *chain;
+	struct weir_job job[3];
+	char mem[64] = "x";
+	struct log log;
+	struct rec rec;
+
+	chain = make(r, &log);
+	for (n = 0; n < 3; n++) {
+		weir_job_init(&job[n], NULL);
+		assert_int_equal(weir_chain_add_job(chain, WEIR_CHAIN_FIRST,
+						    dma, &job[n]), n);
+		weir_job_copy(&job[n], weir_loc_mem(mem + 32, 16),
+			      weir_loc_mem(mem, 16));
+	}
+	weir_job_copy(&job[0], weir_loc_mem(mem, 16), weir_loc_at(file, 0, 16));
+	after = before;
+	rec_init(&rec);
+	STARTS(weir_chain_start(chain, &rec.op));
+	assert_int_equal(state_of(chain, 0), WEIR_STEP_RUNNING);
+	assert_int_equal(state_of(chain, 1), WEIR_STEP_IDLE);
+	assert_int_equal(weir_reactor_stats(r, &before), 0);
+	assert_int_equal(finish(r, &rec), 3);
+	assert_int_equal(weir_reactor_stats(r, &after), 0);
+	assert_true(after.turns - before.turns < 10);
+
+	/* A cancel reaches those that wait. */
+	STARTS(weir_chain_start(chain, &rec.op));
+	assert_int_equal(weir_op_cancel(&rec.op), 0);
+	finish(r, &rec);
+	assert_int_equal(state_of(chain, 1), WEIR_STEP_SKIPPED);
+	assert_int_equal(state_of(chain, 2), WEIR_STEP_SKIPPED);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+	assert_int_equal(weir_dma_destroy(dma), 0);
+	assert_int_equal(weir_domain_destroy(file), 0);
+	close(fd);
+}
+
+/* The table of dma/README.md. */
+struct table_rig {
+	struct weir_reactor *r;
+	struct weir_dma *dma;
+	struct weir_chain *chain, *inner;
+	struct log log, inner_log;
+	struct weir_job job;
+	struct rec rec, second;
+	bool in_fn;
+	int (*fn)(void *rig);	/* For the step's function. */
+	int got;
+};
+
+static int call_add_job(void *rig)
+{
+	struct table_rig *g = rig;
+
+	return weir_chain_add_job(g->chain, -1, g->dma, &g->job);
+}
+
+static int call_add_call(void *rig)
+{
+	struct table_rig *g = rig;
+
+	return weir_chain_add_call(g->chain, -1, on_call, &g->log);
+}
+
+static int call_add_op(void *rig)
+{
+	struct table_rig *g = rig;
+
+	return weir_chain_add_op(g->chain, -1, on_start, &g->log);
+}
+
+static int call_add_chain(void *rig)
+{
+	struct table_rig *g = rig;
+
+	return weir_chain_add_chain(g->chain, -1, g->inner);
+}
+
+static int call_add_fence(void *rig)
+{
+	return weir_chain_add_fence(((struct table_rig *)rig)->chain);
+}
+
+static int call_add_dep(void *rig)
+{
+	return weir_chain_add_dep(((struct table_rig *)rig)->chain, 1, 0,
+				  WEIR_CHAIN_ON_END);
+}
+
+static int call_start(void *rig)
+{
+	struct table_rig *g = rig;
+
+	return weir_chain_start(g->chain, &g->second.op);
+}
+
+static int call_destroy(void *rig)
+{
+	struct table_rig *g = rig;
+	int err = weir_chain_destroy(g->chain);
+
+	if (!err)
+		g->chain = NULL;
+	return err;
+}
+
+static int64_t in_fn(struct weir_chain *chain, uint32_t step, void *arg)
+{
+	struct table_rig *g = arg;
+
+	(void)chain, (void)step;
+	if (g->fn)
+		g->got = g->fn(g);
+	return 0;
+}
+
+enum { EMPTY, IDLE, UNDER_WAY, IN_FN, INSIDE };
+
+static void table_rig_begin(struct table_rig *g, struct weir_reactor *r,
+			    int column)
+{
+	memset(g, 0, sizeof(*g));
+	g->r = r;
+	g->dma = start_dma(r, (struct weir_dma_opts){ 0 });
+	g->chain = make(r, &g->log);
+	g->inner = make(r, &g->inner_log);
+	weir_job_init(&g->job, NULL);
+	weir_job_copy(&g->job, weir_loc_mem("abcd", 4),
+		      weir_loc_mem("abcd", 4));
+	rec_init(&g->rec);
+	rec_init(&g->second);
+	call(g->inner, -1);
+	if (column == EMPTY)
+		return;
+	weir_chain_add_call(g->chain, -1, in_fn, g);
+	async(g->chain, -1);
+	if (column == INSIDE)
+		weir_chain_add_chain(g->inner, -1, g->chain);
+	g->log.pends[1] = true;
+	if (column == UNDER_WAY || column == IN_FN)
+		STARTS(weir_chain_start(g->chain, &g->rec.op));
+}
+
+static int table_call(struct table_rig *g, const struct table_cell *c)
+{
+	if (c->column != IN_FN)
+		return c->call->fn(g);
+	g->fn = c->call->fn;
+	g->got = 1;
+	UNTIL(g->r, g->got <= 0);
+	return g->got;
+}
+
+static void table_rig_end(struct table_rig *g)
+{
+	weir_op_cancel(&g->rec.op);
+	weir_op_cancel(&g->second.op);
+	UNTIL(g->r, !weir_op_is_busy(&g->rec.op) &&
+	      !weir_op_is_busy(&g->second.op));
+	if (weir_chain_destroy(g->chain)) {
+		assert_int_equal(weir_chain_destroy(g->inner), 0);
+		assert_int_equal(weir_chain_destroy(g->chain), 0);
+	} else {
+		assert_int_equal(weir_chain_destroy(g->inner), 0);
+	}
+	assert_int_equal(weir_dma_destroy(g->dma), 0);
+}
+
+static void every_cell_of_the_table_is_so(void **state)
+{
+	static const struct table_call calls[] = {
+		{ "add_job", call_add_job }, { "add_call", call_add_call },
+		{ "add_op", call_add_op }, { "add_chain", call_add_chain },
+		{ "add_fence", call_add_fence }, { "add_dep", call_add_dep },
+		{ "start", call_start }, { "destroy", call_destroy },
+	};
+	static const char *const columns[] = {
+		"empty", "idle", "under way", "in a step's function",
+		"a step of another",
+	};
+	struct weir_reactor *r = start_reactor(state);
+	struct table_cell c;
+	struct table_rig g;
+	struct table t;
+
+	table_open(&t, "dma/README.md", "chain: call by state", calls,
+		   N_OF(calls), columns, N_OF(columns));
+	while (table_next(&t, &c)) {
+		table_rig_begin(&g, r, c.column);
+		table_result(&c, table_call(&g, &c));
+		if (!strcmp(c.then, "gone"))
+			assert_null(g.chain);
+		table_rig_end(&g);
+	}
+	table_close(&t);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -761,6 +1073,11 @@ int main(void)
 		CASE(a_job_may_be_a_step_more_than_once),
 		CASE(random_graphs_obey_the_rules),
 		CASE(random_cancels_end_it_once),
+		CASE(a_chain_is_a_step),
+		CASE(chains_go_so_deep_and_no_deeper),
+		CASE(a_fence_parts_what_is_before_from_what_is_behind),
+		CASE(a_step_that_waits_lets_the_reactor_sleep),
+		CASE(every_cell_of_the_table_is_so),
 		CASE(any_failure_inside_leaves_nothing_behind),
 	};
 

@@ -28,6 +28,13 @@
  *
  * When it has ended it can be started again, and allocates nothing for that.
  *
+ * A copy in memory and, as the next step, the CRC-32C of what was copied are
+ * done in one pass, as if they had run one after the other.
+ *
+ * A job may belong to a DMA context of another reactor: the step hops there and
+ * comes home.  On its way it counts as running; it is not refused, and a cancel
+ * reaches it there.
+ *
  * Re-creates SPDK's accel sequence and doca_graph, and adds cancel, deadline,
  * branches and the status of each step.
  */
@@ -76,6 +83,7 @@ struct weir_chain_step {
 	uint32_t reserved;
 	int64_t res;		/* Its result, if it ended; else 0. */
 	struct weir_op_detail detail;
+	const char *engine;	/* That did the job; NULL: none was. */
 };
 
 /*
@@ -89,7 +97,7 @@ typedef int64_t weir_chain_call_fn(struct weir_chain *chain, uint32_t step,
  * A step that starts an operation of its own: start @op and return 0.  Return 1
  * if there is nothing to be done: the step is done, with 0.  Else return the
  * negative errno that the start returned, which is the step's failure; but not
- * -EAGAIN: the chain asks again in a later turn.  @op has its callback; leave
+ * -EAGAIN: the chain asks again, at most a millisecond later.  @op has its callback; leave
  * it.  To return 0 without starting @op fails the step with -EINVAL; once @op is
  * started, what is returned does not count.
  */
@@ -114,7 +122,8 @@ WEIR_API int weir_chain_create(struct weir_chain **ret, struct weir_reactor *r,
  * Free @chain.  NULL is allowed.
  *
  * Returns 0, or, with the chain as it was:
- *   -EBUSY  it is under way, or one of its steps' functions is running
+ *   -EBUSY  it is under way, one of its steps' functions is running, or it
+ *           is a step of another chain
  *
  * Call on the chain's reactor; callbacks too.
  */
@@ -126,15 +135,22 @@ WEIR_API int weir_chain_destroy(struct weir_chain *chain);
  *
  * The job stays the caller's, who says what it does before the chain starts or
  * in a call step before it; its callback and .op.data are the chain's from now
- * on.  -EAGAIN from its start is not a failure: it is tried again.  It may be
- * more than one step; one that is under way already fails the step (-EINVAL).
+ * on.  -EAGAIN from its start is not a failure: the step waits for room.  It may
+ * be more than one step; one that is under way already fails the step (-EINVAL).
+ *
+ * @dma may be of another reactor.  The job then runs on that one's thread, and
+ * is not to be touched here while the step runs; bufs of this reactor that it
+ * names must stay taken until it has ended, and nothing marks them meanwhile,
+ * see <weir/buf.h>.  If that reactor is stopping or has stopped the step fails
+ * with -ESHUTDOWN, or with -ECANCELED if its job was under way.  @dma cannot be
+ * destroyed before the chain.
  *
  * Returns the number of the step, counted from 0, or
- *   -EINVAL  there is no step @after, or @job is NULL
+ *   -EINVAL  there is no step @after, or @dma or @job is NULL
  *   -ENOSPC  .steps or .deps are used up
- *   -EBUSY   the chain is under way
+ *   -EBUSY   the chain is under way, or a step of another
  *
- * Call on the chain's reactor, which is @dma's.  Never allocates.
+ * Call on the chain's reactor.  Never allocates.
  */
 WEIR_API int weir_chain_add_job(struct weir_chain *chain, int after,
 				struct weir_dma *dma, struct weir_job *job);
@@ -161,6 +177,44 @@ WEIR_API int weir_chain_add_op(struct weir_chain *chain, int after,
 			       weir_chain_start_fn *fn, void *arg);
 
 /*
+ * Add the chain @inner as a step, which ends as @inner does.  From now on @inner
+ * cannot be changed, and not be destroyed before @chain.  It may still be
+ * started by itself, and be a step more than once; one that is under way already
+ * fails the step (-EBUSY).
+ *
+ * Returns the number of the step, counted from 0, or
+ *   -EINVAL    there is no step @after; @inner is NULL, has no steps, or is of
+ *              another reactor
+ *   -EPERM     @inner is @chain
+ *   -EMSGSIZE  chains would be in chains more than 16 deep
+ *   -ENOSPC    .steps or .deps are used up
+ *   -EBUSY     the chain is under way, or a step of another
+ *
+ * Call on the chain's reactor.  Never allocates.
+ *
+ * Re-creates doca_graph_node_create_from_sub_graph().
+ */
+WEIR_API int weir_chain_add_chain(struct weir_chain *chain, int after,
+				  struct weir_chain *inner);
+
+/*
+ * Add a fence: all steps that were added so far end, in any way, before one that
+ * is added later begins.  It is a step itself, and done as soon as they have
+ * ended; it takes a dependency for each step that none comes after, and one for
+ * each step that is added later and comes after none behind the fence.
+ *
+ * Returns the number of the step, or
+ *   -EINVAL  it has no steps
+ *   -ENOSPC  .steps or .deps are used up
+ *   -EBUSY   the chain is under way, or a step of another
+ *
+ * Call on the chain's reactor.  Never allocates.
+ *
+ * Re-creates rte_dmadev's fence.
+ */
+WEIR_API int weir_chain_add_fence(struct weir_chain *chain);
+
+/*
  * Have @step wait also for @dep, an earlier step, to end as @on says.  If it
  * depends on it already, @on replaces what was asked for.
  *
@@ -168,7 +222,7 @@ WEIR_API int weir_chain_add_op(struct weir_chain *chain, int after,
  *   -EINVAL  there is no such step, @dep is not before @step, or @on makes no
  *            sense
  *   -ENOSPC  .deps are used up
- *   -EBUSY   the chain is under way
+ *   -EBUSY   the chain is under way, or a step of another
  *
  * Call on the chain's reactor.  Never allocates.
  */

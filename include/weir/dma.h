@@ -86,6 +86,8 @@ struct weir_dma_stats {
 	uint64_t quarantines;	/* Jobs that ended before the device let go of
 				 * their staging, */
 	uint64_t quarantined;	/* and staging buffers that are so now. */
+	uint64_t fused;		/* Steps of chains that were done in the pass
+				 * of the step before, without a job. */
 };
 
 /*
@@ -132,8 +134,9 @@ WEIR_API int weir_dma_stop(struct weir_dma *dma, struct weir_op *op);
  *
  * Returns 0, or, with the context as it was:
  *   -EBUSY  jobs are under way, it is stopping, callbacks of jobs that had
- *           to wait for their turn, or of changes of state, are due, or a
- *           device has not let go of the staging of a job that was cancelled
+ *           to wait for their turn, or of changes of state, are due, a
+ *           device has not let go of the staging of a job that was cancelled,
+ *           or chains of other reactors name it
  *
  * Call on the context's reactor; callbacks too.
  */

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * Chains, hops: steps whose job is on another reactor, and so on another
+ * thread.
+ *
+ *	the chain's reactor              the context's reactor
+ *	hop_begin()   --- .op -------->  arrive(): start the job, or wait
+ *	hop_cancel()  --- .hop.cancel ->  hear(): cancel it
+ *	home()        <-- .op ---------  when it has ended
+ *
+ * Both travel as operations that come home, which are never refused.  A step
+ * that has come home is not touched there any more: so who has ended first asks
+ * whether a cancel is under way to it, and then waits for that.
+ *
+ * The gate counts what is under way to a context.  Its reactor closes it when
+ * it stops, and has not stopped before it is empty: so what was let in is
+ * answered, and the rest knows at once that nobody will.  Neither the context
+ * nor, because of it, its reactor can be destroyed while chains name it.
+ */
+
+#include <errno.h>
+#include <sched.h>
+
+#include "dma/chain-internal.h"
+
+enum hop_word {
+	HOP_CANCEL = 1,		/* The chain's: it has been sent. */
+	HOP_ENDED = 2,		/* The other's: the job, or it never began. */
+};
+
+enum gate {
+	GATE_CLOSED = 1,
+	GATE_ONE = 2,		/* Each that is under way. */
+};
+
+/* Any thread. */
+static bool gate_enter(struct weir_dma *dma)
+{
+	unsigned int gate = atomic_load(&dma->gate);
+
+	do {
+		if (gate & GATE_CLOSED)
+			return false;
+	} while (!atomic_compare_exchange_weak(&dma->gate, &gate,
+					       gate + GATE_ONE));
+	return true;
+}
+
+/* As long as something is under way, so is an operation. */
+static void gate_hold(struct weir_dma *dma)
+{
+	static const struct weir_op_class gate_class = { .name = "hop" };
+
+	if (dma->gate_op.state == OP_IDLE)
+		op_enlist(dma->r, &dma->gate_op, &gate_class);
+}
+
+static void gate_expect(struct weir_dma *dma)
+{
+	if (atomic_fetch_add(&dma->gate, GATE_ONE) & GATE_CLOSED)
+		gate_hold(dma);
+}
+
+static void gate_leave(struct weir_dma *dma)
+{
+	if (atomic_fetch_sub(&dma->gate, GATE_ONE) == GATE_ONE + GATE_CLOSED &&
+	    dma->gate_op.state == OP_PENDING)
+		op_complete(&dma->gate_op, 0);
+}
+
+static void gate_close(struct reactor_obj *obj)
+{
+	struct weir_dma *dma = weir_container_of(obj, struct weir_dma, obj);
+
+	if (atomic_fetch_or(&dma->gate, GATE_CLOSED) >= GATE_ONE)
+		gate_hold(dma);
+}
+
+static void gate_open(struct reactor_obj *obj)
+{
+	struct weir_dma *dma = weir_container_of(obj, struct weir_dma, obj);
+
+	atomic_fetch_and(&dma->gate, ~(unsigned int)GATE_CLOSED);
+}
+
+/* It may have been held again when it was empty, and its callback due. */
+static void gate_op_done(struct weir_op *op, int64_t res)
+{
+	struct weir_dma *dma = weir_container_of(op, struct weir_dma, gate_op);
+
+	(void)res;
+	if (atomic_load(&dma->gate) > GATE_ONE)
+		gate_hold(dma);
+}
+
+void hop_init(struct weir_dma *dma)
+{
+	weir_op_init(&dma->gate_op, gate_op_done);
+	dma->obj.stop = gate_close;
+	dma->obj.start = gate_open;
+}
+
+/* The context's thread. */
+
+static void home(struct weir_op *op);
+
+/* Whose thread this is may destroy the chain's reactor as soon as it has @s:
+ * see hop_let_go(). */
+static void go_home(struct step *s)
+{
+	static const struct weir_op_class home_class = {
+		.name = "hop home",
+		.home = home,
+	};
+	struct weir_dma *dma = s->dma;
+
+	atomic_fetch_add(&dma->n_returning, 1);
+	s->op.reactor = s->chain->r;
+	s->op.cls = &home_class;
+	op_return(&s->op);
+	atomic_fetch_sub(&dma->n_returning, 1);
+}
+
+static void end(struct step *s, int64_t res)
+{
+	s->hop.res = res;
+	if (atomic_fetch_or(&s->hop.word, HOP_ENDED) & HOP_CANCEL &&
+	    !s->hop.heard) {
+		s->hop.ended = true;
+		gate_expect(s->dma);
+		return;
+	}
+	go_home(s);
+}
+
+static void job_ended(struct weir_op *op, int64_t res)
+{
+	struct step *s = op->data;
+
+	s->hop.detail = op->detail;
+	s->hop.engine = job_priv(s->job)->engine->kind->ops.name;
+	end(s, res);
+}
+
+static int start_job(struct step *s)
+{
+	struct weir_op *op = &s->job->op;
+
+	if (unlikely(op->state != OP_IDLE))
+		return -EINVAL;
+	op->fn = job_ended;
+	op->data = s;
+	return weir_job_start(s->dma, s->job);
+}
+
+static void retry(struct weir_op *op, int64_t res);
+static void found_room(struct dma_room *room);
+
+static void wait_for_room(struct step *s)
+{
+	struct weir_reactor *r = s->dma->r;
+
+	if (room_none(s->dma)) {
+		s->room.fn = found_room;
+		room_wait(s->dma, &s->room);
+		return;
+	}
+	s->op.fn = retry;
+	op_sleep(r, &s->op, reactor_now(r) + chain_backoff(s->hop.tries++));
+}
+
+static void attempt(struct step *s)
+{
+	int err = s->hop.heard ? -ECANCELED : start_job(s);
+
+	if (!err)
+		s->hop.begun = true;
+	else if (err == -EAGAIN)
+		wait_for_room(s);
+	else
+		end(s, err);
+}
+
+static void retry(struct weir_op *op, int64_t res)
+{
+	(void)res;
+	attempt(weir_container_of(op, struct step, op));
+}
+
+static void found_room(struct dma_room *room)
+{
+	attempt(weir_container_of(room, struct step, room));
+}
+
+/* The context outlives the step, which may be gone after attempt(). */
+static void arrive(struct weir_op *op)
+{
+	struct step *s = weir_container_of(op, struct step, op);
+	struct weir_dma *dma = s->dma;
+
+	attempt(s);
+	gate_leave(dma);
+}
+
+static void hear(struct weir_op *op)
+{
+	struct step *s = weir_container_of(op, struct step, hop.cancel);
+	struct weir_dma *dma = s->dma;
+
+	s->hop.heard = true;
+	if (s->hop.ended) {
+		go_home(s);
+		gate_leave(dma);
+	} else if (s->hop.begun) {
+		weir_op_cancel(&s->job->op);
+	} else if (s->room.pprev) {
+		room_wait_no_more(dma, &s->room);
+		end(s, -ECANCELED);
+	} else {
+		weir_op_cancel(&s->op);
+	}
+}
+
+/* The chain's thread. */
+
+static void home(struct weir_op *op)
+{
+	struct step *s = weir_container_of(op, struct step, op);
+
+	s->detail = s->hop.detail;
+	s->engine = s->hop.engine;
+	if (!s->hop.begun && s->hop.res == -ECANCELED)
+		chain_step_not_begun(s);
+	else
+		chain_step_ended(s, s->hop.res);
+}
+
+int hop_begin(struct step *s)
+{
+	static const struct weir_op_class class = {
+		.name = "hop",
+		.home = arrive,
+	};
+
+	if (!gate_enter(s->dma))
+		return -ESHUTDOWN;
+	atomic_store(&s->hop.word, 0);
+	s->hop.begun = s->hop.heard = s->hop.ended = false;
+	s->hop.tries = 0;
+	s->hop.detail = (struct weir_op_detail){ 0 };
+	s->hop.engine = NULL;
+	s->op.reactor = s->dma->r;
+	s->op.cls = &class;
+	op_return(&s->op);
+	return 0;
+}
+
+void hop_cancel(struct step *s)
+{
+	static const struct weir_op_class class = {
+		.name = "hop cancel",
+		.home = hear,
+	};
+
+	if (atomic_fetch_or(&s->hop.word, HOP_CANCEL))
+		return;
+	s->hop.cancel.reactor = s->dma->r;
+	s->hop.cancel.cls = &class;
+	op_return(&s->hop.cancel);
+}
+
+void hop_hold(struct step *s)
+{
+	atomic_fetch_add(&s->dma->n_hops, 1);
+}
+
+/* Who has sent the last of them home may still be waking us up. */
+void hop_let_go(struct step *s)
+{
+	while (atomic_load(&s->dma->n_returning))
+		sched_yield();
+	atomic_fetch_sub(&s->dma->n_hops, 1);
+}
