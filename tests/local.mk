@@ -38,6 +38,7 @@ test_programs += \
 	%D%/test-device \
 	%D%/test-device-caps \
 	%D%/test-device-id \
+	%D%/test-doca \
 	%D%/test-domain \
 	%D%/test-engine \
 	%D%/test-export \
@@ -148,6 +149,9 @@ endif
 
 %C%_test_device_id_SOURCES = %D%/test-device-id.c $(test_harness)
 %C%_test_device_id_LDADD = $(test_internal)
+
+%C%_test_doca_SOURCES = %D%/test-doca.c $(test_jobs)
+%C%_test_doca_LDADD = $(test_internal)
 
 %C%_test_domain_SOURCES = %D%/test-domain.c $(test_jobs)
 %C%_test_domain_LDADD = $(test_internal)
