@@ -4,6 +4,7 @@ bench_common = %D%/bench.c %D%/bench.h %D%/report.c
 bench_libs = libweir.la $(LIBURING_LIBS) $(LIBEV_LIBS) $(LIBUV_LIBS) -lm
 
 bench_programs = \
+	%D%/bench-bounce \
 	%D%/bench-buf \
 	%D%/bench-copy \
 	%D%/bench-cp \
@@ -16,6 +17,8 @@ bench_programs = \
 	%D%/bench-register \
 	%D%/bench-timer
 
+%C%_bench_bounce_SOURCES = %D%/bench-bounce.c $(bench_common)
+%C%_bench_bounce_LDADD = $(bench_libs)
 %C%_bench_buf_SOURCES = %D%/bench-buf.c %D%/mempool.c %D%/mempool.h \
 	$(bench_common)
 %C%_bench_buf_CFLAGS = $(AM_CFLAGS) $(DPDK_CFLAGS)

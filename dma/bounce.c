@@ -60,6 +60,7 @@ struct step {
 	struct slot *slot;
 	struct half *half;
 	struct weir_domain *held;	/* In quarantine. */
+	bool starting;			/* Its engine's start is on the stack. */
 	struct iovec iov[STEP_PIECES];
 };
 
@@ -193,7 +194,9 @@ static int begin_step(struct step *step, struct engine *e,
 	step->job.dst = in ? here : there;
 	op_enlist(dma->r, &step->job.op, &step_class);
 	set_up(step, n);
+	step->starting = true;
 	err = engine_start(e, &step->job);
+	step->starting = false;
 	if (err)
 		op_abandon(&step->job.op);
 	else
@@ -468,6 +471,19 @@ static void step_ended(struct weir_op *op, int64_t res)
 	else
 		pull_ended(s, step, n, res);
 	run(s);
+}
+
+/*
+ * The library's own engines end jobs in callbacks of theirs, where anything may
+ * be begun; not so a user's, and not while all that is left is to drain: that
+ * may be inside a cancel.
+ */
+bool bounce_goes_on(const struct weir_job *job)
+{
+	const struct step *step = weir_container_of(job, struct step, job);
+	const struct engine *e = job_priv((struct weir_job *)job)->engine;
+
+	return e->kind != &e->own && !step->starting && !step->slot->err;
 }
 
 /* Jobs and slots. */

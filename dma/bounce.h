@@ -35,6 +35,10 @@ void bounce_destroy(struct weir_dma *dma);
 void bounce_prepare(struct weir_job *job, struct engine *pull,
 		    struct engine *push);
 
+/* Whether what comes after the step that @job is may happen where it ends, and
+ * need not wait for its turn. */
+bool bounce_goes_on(const struct weir_job *job);
+
 /* The kernel has refused @job, which has moved nothing, with @err: let it go
  * through staging, if it can, or end it. */
 void bounce_instead(struct weir_job *job, int64_t err);

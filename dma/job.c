@@ -9,6 +9,7 @@
 
 #include <weir/route.h>
 
+#include "dma/bounce.h"
 #include "dma/route.h"
 #include "mem/buf-internal.h"
 #include "reactor/io.h"
@@ -115,11 +116,14 @@ static bool is_foreign(const struct weir_domain *domain)
 static int verify_half(const struct engine *e, const struct weir_loc *loc,
 		       const struct loc_info *info, uint64_t total)
 {
-	struct weir_job half = { .kind = WEIR_JOB_COPY };
+	struct weir_job half;
 	struct loc_info here = { .domain = weir_domain_system() };
 
 	if (!e || !e->kind->verify)
 		return 0;
+	half.kind = WEIR_JOB_COPY;
+	half.flags = 0;
+	half.n_more = 0;
 	half.src = *loc;
 	half.dst = weir_loc_at(NULL, STAGING_ALIGN, total);
 	return e->kind->verify(&half, info, &here, total);
@@ -374,7 +378,13 @@ static void end_step(struct weir_job *job, int64_t res)
 
 	engine_left(job, res);
 	job->op.detail.bytes = p->done;
-	op_complete(&job->op, res < 0 ? res : (int64_t)p->done);
+	res = res < 0 ? res : (int64_t)p->done;
+	if (bounce_goes_on(job)) {
+		op_abandon(&job->op);
+		job->op.fn(&job->op, res);
+	} else {
+		op_complete(&job->op, res);
+	}
 }
 
 /* Only bufs are of mmaps. */
