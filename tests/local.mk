@@ -39,6 +39,7 @@ test_programs += \
 	%D%/test-device-caps \
 	%D%/test-device-id \
 	%D%/test-doca \
+	%D%/test-dmadev \
 	%D%/test-domain \
 	%D%/test-engine \
 	%D%/test-export \
@@ -153,6 +154,8 @@ endif
 %C%_test_doca_SOURCES = %D%/test-doca.c $(test_jobs)
 %C%_test_doca_LDADD = $(test_internal)
 
+%C%_test_dmadev_SOURCES = %D%/test-dmadev.c $(test_jobs)
+%C%_test_dmadev_LDADD = $(test_public)
 %C%_test_domain_SOURCES = %D%/test-domain.c $(test_jobs)
 %C%_test_domain_LDADD = $(test_internal)
 
