@@ -40,5 +40,6 @@ clean-local:
 EXTRA_DIST += \
 	%D%/bench.txt \
 	%D%/check-long.txt \
+	%D%/tutorial-dma.md \
 	%D%/tutorial-domain.md \
 	build-aux/man3.awk

@@ -6,6 +6,11 @@ noinst_PROGRAMS += \
 	%D%/12-user-domain \
 	%D%/13-export \
 	%D%/14-import \
+	%D%/16-local-copy \
+	%D%/17-lists \
+	%D%/18-push-pull \
+	%D%/19-pipeline \
+	%D%/20-bounce \
 	%D%/hello
 
 %C%_01_operation_LDADD = libweir.la
@@ -14,6 +19,11 @@ noinst_PROGRAMS += \
 %C%_12_user_domain_LDADD = libweir.la
 %C%_13_export_LDADD = libweir.la
 %C%_14_import_LDADD = libweir.la
+%C%_16_local_copy_LDADD = libweir.la
+%C%_17_lists_LDADD = libweir.la
+%C%_18_push_pull_LDADD = libweir.la
+%C%_19_pipeline_LDADD = libweir.la
+%C%_20_bounce_LDADD = libweir.la
 %C%_hello_LDADD = libweir.la
 
 # Other loops with a reactor inside, and the other way round.
