@@ -173,6 +173,13 @@ t_each_thing_not_used_has_a_reason()
 	[ ! -s short ] || wrong "no reason: $(cat short)"
 }
 
+t_nothing_not_used_is_named_twice()
+{
+	expect 0 nobody "'$weir' info --json"
+	json '.unused[].what' | sort | uniq -d >twice
+	[ ! -s twice ] || wrong "twice: $(cat twice)"
+}
+
 t_quiet()
 {
 	expect 0 "$weir" info --quiet
@@ -322,6 +329,7 @@ run t_json "$no_json"
 run t_json_says_the_same_as_text "$no_jq"
 run t_json_has_what_the_man_page_names "$no_jq"
 run t_each_thing_not_used_has_a_reason "$no_jq"
+run t_nothing_not_used_is_named_twice "$no_jq$no_nobody"
 run t_quiet
 run t_help_and_version
 run t_usage

@@ -165,9 +165,6 @@ static void unused_addresses(struct info *info)
 
 static void unused_sharing(struct info *info)
 {
-	if (!info->phys)
-		say(info, "physical addresses", "CAP_SYS_ADMIN; most programs "
-		    "need none", "the kernel does not tell them to this user");
 	if (!info->keys)
 		say_sentence(info, "keyed exports", info->keys_why);
 	if (!info->memfd)
