@@ -32,6 +32,11 @@
 #define UNIT 64u
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
+/* The system adds it by itself where vm.memfd_noexec is set. */
+#ifndef F_SEAL_EXEC
+#define F_SEAL_EXEC 0x20
+#endif
+
 /* Nobody shall rely on zeroes that a card does not promise. */
 #define NOISE 0xdb
 
@@ -141,8 +146,8 @@ static int check_token(const struct weir_dm_token *token)
 	int flags = fcntl(token->fd, F_GETFL);
 	struct stat st;
 
-	if (seals != SEALS || flags < 0 || (flags & O_ACCMODE) != O_RDWR ||
-	    fstat(token->fd, &st))
+	if (seals < 0 || (seals & ~F_SEAL_EXEC) != SEALS || flags < 0 ||
+	    (flags & O_ACCMODE) != O_RDWR || fstat(token->fd, &st))
 		return why(-EINVAL, "weir_dm_import: fd %d is no memory of a "
 			   "soft-dm device", token->fd);
 	if ((uint64_t)st.st_size != token->len)

@@ -20,6 +20,13 @@
 #include <weir/device.h>
 #include <weir/dm.h>
 
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u
+#endif
+#ifndef F_SEAL_EXEC
+#define F_SEAL_EXEC 0x20
+#endif
+
 #define LEN 4096u
 #define SIZE (256u << 10)
 
@@ -133,12 +140,31 @@ static void only_memory_of_a_twin_is_imported(void **state)
 	rig_end(&g);
 }
 
+/* With vm.memfd_noexec all memfds get it. */
+static void a_seal_that_the_system_adds_is_let_through(void **state)
+{
+	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+	int memfd = memfd_create("other", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
+	struct rig g;
+
+	if (memfd < 0)
+		skip_because("a kernel before 6.3 seals nothing by itself");
+	rig_begin(&g, state);
+	assert_int_equal(ftruncate(memfd, LEN), 0);
+	assert_int_equal(fcntl(memfd, F_ADD_SEALS, seals), 0);
+	assert_int_equal(fcntl(memfd, F_GET_SEALS), seals | F_SEAL_EXEC);
+	assert_int_equal(try_fd(&g, memfd, LEN), 0);
+	close(memfd);
+	rig_end(&g);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(alignment_takes_room_of_the_twin),
 		CASE(the_twin_is_called_software_and_holds_no_zeroes),
 		CASE(only_memory_of_a_twin_is_imported),
+		CASE(a_seal_that_the_system_adds_is_let_through),
 	};
 
 	return harness_run_plain(cases, N_OF(cases));
