@@ -125,7 +125,7 @@ static int check_memfd(size_t *page_size, int fd, uint64_t len, bool write)
 
 	if (seals < 0 || (seals & SEALS) != SEALS)
 		return bad_memfd("it is not sealed against being cut");
-	if (is_huge(fd, page_size) && write)
+	if (is_huge(fd, page_size) && (write || !(seals & READ_ONLY)))
 		return why(-EOPNOTSUPP, "weir_mmap_import: huge pages that "
 			   "others can take away cannot be imported");
 	if (!*page_size || fstat(fd, &st) || st.st_size < 0 ||

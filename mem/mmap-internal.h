@@ -157,10 +157,13 @@ static inline bool mmap_is_started(const struct weir_mmap *mmap)
 static inline bool mmap_stale(const struct weir_mmap *mmap)
 {
 	const struct mmap_import *import = mmap->import;
+	uint64_t mine;
 
-	return import &&
-	       atomic_load_explicit(import->generation, memory_order_acquire) !=
-		       atomic_load_explicit(&import->mine, memory_order_relaxed);
+	if (!import)
+		return false;
+	mine = atomic_load_explicit(&import->mine, memory_order_relaxed);
+	return !mine || atomic_load_explicit(import->generation,
+					     memory_order_acquire) != mine;
 }
 
 /* Whether bufs of @mmap can be made: 0, -EBADFD or -ESTALE. */

@@ -281,11 +281,43 @@ static void a_generation_that_lies_does_no_harm(void **state)
 	assert_int_equal(write(ends[1], "hello", 5), 5);
 	assert_int_equal(finish(r, &rec), -ESTALE);
 	assert_int_equal(weir_mmap_is_stale(im), 1);
+	*generation = 0;
+	assert_int_equal(weir_mmap_is_stale(im), 1);
 
 	assert_int_equal(weir_mmap_destroy(im), 0);
 	munmap((void *)generation, 4096);
 	close(page);
 	close_pair(ends);
+	parcel_drop(&p);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+}
+
+/*
+ * Who may write to huge pages can punch holes into them, and when none are left
+ * to fill these up again, reading is a SIGBUS.
+ */
+static void huge_pages_that_can_be_taken_away_are_refused(void **state)
+{
+	struct weir_mmap *m = kit_started(KIT_LEN, RO), *im;
+	struct parcel p, q;
+	int huge;
+
+	(void)state;
+	parcel_of(&p, m, NULL);
+	q = p;
+	huge = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING |
+					    MFD_HUGETLB);
+	if (huge < 0 || ftruncate(huge, 2 << 20))
+		skip_because("the kernel has no huge pages");
+	assert_int_equal(fcntl(huge, F_ADD_SEALS, SHRINK_GROW), 0);
+	q.fds[0] = huge;
+	assert_int_equal(parcel_import(&im, &q, NULL), -EOPNOTSUPP);
+	assert_int_equal(fcntl(huge, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
+	if (!parcel_import(&im, &q, NULL))
+		assert_int_equal(weir_mmap_destroy(im), 0);
+	else
+		assert_non_null(strstr(weir_why(), "cannot be mapped"));
+	close(huge);
 	parcel_drop(&p);
 	assert_int_equal(weir_mmap_destroy(m), 0);
 }
@@ -332,6 +364,7 @@ int main(void)
 		CASE(file_descriptors_in_another_order_are_refused),
 		CASE(bytes_that_promise_what_is_not_there_are_refused),
 		CASE(a_generation_that_lies_does_no_harm),
+		CASE(huge_pages_that_can_be_taken_away_are_refused),
 		CASE(mutated_descriptors_never_reach_beyond),
 	};
 
