@@ -241,11 +241,14 @@ void segment_tell_removing(struct segment_list *list)
 	segments_unlock();
 }
 
-/* What @hook says to @total.  The lock is given up meanwhile. */
-static int ask(struct hook *hook, uint64_t total)
+/* What @hook says, if it is concerned.  The lock is given up meanwhile. */
+static int ask(struct hook *hook)
 {
+	uint64_t total = segments_own_bytes(hook->node, true);
 	int res;
 
+	if (total < hook->limit)
+		return 0;
 	segments_unlock();
 	depth++;
 	res = hook->validator(hook->node, hook->limit, total, hook->arg);
@@ -262,7 +265,7 @@ static int ask(struct hook *hook, uint64_t total)
 int segment_validate(struct segment_list *list)
 {
 	int node = list->whole.node < 0 ? 0 : list->whole.node;
-	uint64_t total, at = 0, last;
+	uint64_t at = 0, last;
 	struct hook *hook;
 	int res, err = 0;
 
@@ -272,10 +275,7 @@ int segment_validate(struct segment_list *list)
 		last = 0;
 	while ((hook = enter(HOOK_VALIDATOR, at, last))) {
 		at = hook->id;
-		res = 0;
-		total = segments_own_bytes(node, true);
-		if (hook->node == node && total >= hook->limit)
-			res = ask(hook, total);
+		res = hook->node == node ? ask(hook) : 0;
 		leave(hook);
 		if (!err)
 			err = res;

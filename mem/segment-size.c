@@ -114,25 +114,30 @@ int weir_segment_stats(struct weir_segment_stats *ret)
 	return 0;
 }
 
-uint64_t list_last_iova(const struct segment_list *list)
+/*
+ * The last IOVA of the list, 0 if unknown.  Of an mmap in external memory only
+ * its own pages count.
+ */
+static uint64_t last_iova(const struct segment_list *list)
 {
+	size_t page = list->whole.page_size, i, end;
 	uint64_t max = 0;
-	size_t i;
 
 	if (list->whole.iova == WEIR_SEGMENT_NO_IOVA)
 		return 0;
 	if (!list->iovas)
 		return list->last;
-	for (i = 0; i < list->iovas->n; i++)
+	end = (list->iova_skip + list->whole.len - 1) / page;
+	for (i = list->iova_skip / page; i <= end; i++)
 		if (list->iovas->iova[i] > max)
 			max = list->iovas->iova[i];
-	return max + list->whole.page_size - 1;
+	return max + page - 1;
 }
 
 int list_check_mask(const struct segment_list *list, unsigned int bits,
 		    const char *call)
 {
-	uint64_t last = list_last_iova(list);
+	uint64_t last = bits ? last_iova(list) : 0;
 
 	if (!bits || !(last >> bits))
 		return 0;

@@ -67,7 +67,9 @@ struct segment_table {
 	struct segment_list **lists;	/* By first address, then id. */
 	size_t n;
 	size_t room;
-	size_t n_external;	/* Registered and attached. */
+	size_t n_external;	/* Registered and attached, which never share a
+				   byte: by first address, too. */
+	struct segment_list *external[WEIR_SEGMENT_EXTERNAL_MAX];
 	uint64_t last_id;
 	unsigned int mask_bits;	/* 0: none. */
 };
@@ -101,8 +103,12 @@ void list_put(struct segment_list *list);
 int list_insert(struct segment_list *list, const char *call);
 void list_erase(struct segment_list *list);
 
-/* The list that answers for @addr, or NULL; and the one with this id. */
+/*
+ * The list that answers for @addr, or NULL; the external memory there alone,
+ * which takes no longer where many lists overlap; and the one with this id.
+ */
 struct segment_list *list_at(const void *addr);
+struct segment_list *external_at(const void *addr);
 struct segment_list *list_by_id(uint64_t id);
 
 /* The next list from *@i on that shares a byte with the range, or NULL. */
@@ -118,9 +124,6 @@ static inline bool list_is_registered(const struct segment_list *list)
 uint64_t segment_iova_at(const struct weir_segment *whole,
 			 const struct iova_table *iovas, size_t skip,
 			 size_t off);
-
-/* The last IOVA of the list, 0 if unknown. */
-uint64_t list_last_iova(const struct segment_list *list);
 
 /* -ERANGE if it is beyond @bits bits; leaves a sentence. */
 int list_check_mask(const struct segment_list *list, unsigned int bits,

@@ -79,19 +79,57 @@ void list_put(struct segment_list *list)
 	segments_unlock();
 }
 
-/* The number of lists that begin at or before @addr. */
-static size_t n_up_to(uintptr_t addr)
+/* The number of the @n lists that begin at or before @addr. */
+static size_t n_before(struct segment_list *const *lists, size_t n,
+		       uintptr_t addr)
 {
-	size_t low = 0, high = segments.n, mid;
+	size_t low = 0, high = n, mid;
 
 	while (low < high) {
 		mid = low + (high - low) / 2;
-		if (segments.lists[mid]->first <= addr)
+		if (lists[mid]->first <= addr)
 			low = mid + 1;
 		else
 			high = mid;
 	}
 	return low;
+}
+
+static size_t n_up_to(uintptr_t addr)
+{
+	return n_before(segments.lists, segments.n, addr);
+}
+
+struct segment_list *external_at(const void *addr)
+{
+	uintptr_t at = (uintptr_t)addr;
+	size_t n = n_before(segments.external, segments.n_external, at);
+
+	if (!n || segments.external[n - 1]->last < at)
+		return NULL;
+	return segments.external[n - 1];
+}
+
+/* There is room: who registers has looked. */
+static void external_insert(struct segment_list *list)
+{
+	struct segment_list **all = segments.external;
+	size_t i = n_before(all, segments.n_external, list->first);
+
+	memmove(&all[i + 1], &all[i],
+		(segments.n_external - i) * sizeof(struct segment_list *));
+	all[i] = list;
+	segments.n_external++;
+}
+
+static void external_erase(const struct segment_list *list)
+{
+	struct segment_list **all = segments.external;
+	size_t n = n_before(all, segments.n_external, list->first);
+
+	memmove(&all[n - 1], &all[n],
+		(segments.n_external - n) * sizeof(struct segment_list *));
+	segments.n_external--;
 }
 
 /* From @i on; where one is right already, all further ones are. */
@@ -141,7 +179,8 @@ int list_insert(struct segment_list *list, const char *call)
 		(segments.n - i) * sizeof(struct segment_list *));
 	segments.lists[i] = list;
 	segments.n++;
-	segments.n_external += list_is_registered(list);
+	if (list_is_registered(list))
+		external_insert(list);
 	set_max_last(i);
 	list->whole.list = ++segments.last_id;
 	list->refs++;
@@ -155,7 +194,8 @@ void list_erase(struct segment_list *list)
 	while (segments.lists[--i] != list)
 		;
 	segments.n--;
-	segments.n_external -= list_is_registered(list);
+	if (list_is_registered(list))
+		external_erase(list);
 	memmove(&segments.lists[i], &segments.lists[i + 1],
 		(segments.n - i) * sizeof(struct segment_list *));
 	set_max_last(i);
@@ -167,25 +207,19 @@ void list_erase(struct segment_list *list)
 	}
 }
 
-static bool answers_before(const struct segment_list *a,
-			   const struct segment_list *b)
-{
-	if (list_is_registered(a) != list_is_registered(b))
-		return list_is_registered(a);
-	return a->whole.list < b->whole.list;
-}
-
 struct segment_list *list_at(const void *addr)
 {
 	uintptr_t at = (uintptr_t)addr;
-	struct segment_list *list, *best = NULL;
+	struct segment_list *list, *best = external_at(addr);
 	size_t i = n_up_to(at);
 
+	if (best)
+		return best;
 	while (i-- && segments.lists[i]->max_last >= at) {
 		list = segments.lists[i];
 		if (list->last < at || list->state == LIST_PENDING)
 			continue;
-		if (!best || answers_before(list, best))
+		if (!best || list->whole.list < best->whole.list)
 			best = list;
 	}
 	return best;
@@ -219,11 +253,9 @@ struct segment_list *list_in(size_t *i, uintptr_t first, uintptr_t last)
 /* The external memory that @list lies in, NULL if there is none. */
 static struct segment_list *external_around(const struct segment_list *list)
 {
-	struct segment_list *ext = list_at(list->whole.addr);
+	struct segment_list *ext = external_at(list->whole.addr);
 
-	if (ext && list_is_registered(ext) && ext->last >= list->last)
-		return ext;
-	return NULL;
+	return ext && ext->last >= list->last ? ext : NULL;
 }
 
 /* What is known of external memory is so for an mmap in it, too. */

@@ -105,6 +105,14 @@ static void check_masks(void *arg)
 	WANT(!weir_segment_set_mask(12) && weir_mmap_start(m) == -ERANGE);
 	WANT(!weir_segment_set_mask(0) && !weir_mmap_start(m));
 	WANT(!weir_mmap_destroy(m));
+
+	/* In external memory by its own pages, whatever the others have. */
+	m = stopped_mmap(p + PAGE + 50, 100);
+	WANT(!weir_segment_set_mask(13) && !weir_mmap_start(m));
+	WANT(!weir_mmap_destroy(m));
+	m = stopped_mmap(p + 2 * PAGE + 50, 100);
+	WANT(weir_mmap_start(m) == -ERANGE);
+	WANT(!weir_mmap_destroy(m));
 }
 
 static void memory_beyond_the_mask_is_refused(void **state)
