@@ -303,6 +303,7 @@ static int refuse_busy(struct weir_pool *pool)
 int weir_pool_destroy(struct weir_pool *pool)
 {
 	struct weir_store *store;
+	bool shared;
 	uint32_t i;
 	int err;
 
@@ -310,7 +311,8 @@ int weir_pool_destroy(struct weir_pool *pool)
 		return 0;
 	reactor_check_thread(pool->r);
 	store = pool->store;
-	err = store->shared ? 0 : store_may_free(store, "weir_pool_destroy");
+	shared = store->shared;
+	err = shared ? 0 : store_may_free(store, "weir_pool_destroy");
 	if (err)
 		return err;
 	bring_home(pool);
@@ -325,9 +327,10 @@ int weir_pool_destroy(struct weir_pool *pool)
 	pthread_mutex_unlock(&store->control);
 	if (err)
 		return refuse_busy(pool);
+	/* Whoever shares the store may have destroyed it by now. */
 	reactor_detach(&pool->obj);
 	free(pool);
-	if (!store->shared)
+	if (!shared)
 		store_free(store);
 	return 0;
 }

@@ -53,8 +53,14 @@ static int64_t add_up(struct weir_store *store, struct weir_store_count *ret)
 	return (int64_t)count.total;
 }
 
+static struct weir_store *store_of(const struct weir_op *op)
+{
+	return (struct weir_store *)(uintptr_t)op->u.words[COUNT_STORE];
+}
+
 static void push(struct weir_store *store, struct weir_op *op)
 {
+	store->n_counts++;
 	op->next = store->counts;
 	op->pprev = &store->counts;
 	if (op->next)
@@ -92,10 +98,12 @@ void store_settle_counts(struct weir_store *store, struct weir_reactor *r)
 		take_out(op);
 		op->res = add_up(store, (struct weir_store_count *)(uintptr_t)
 				 op->u.words[COUNT_RESULT]);
-		if (op->reactor == r)
+		if (op->reactor == r) {
+			store->n_counts--;
 			op_complete(op, op->res);
-		else
+		} else {
 			op_return(op);
+		}
 	}
 }
 
@@ -114,22 +122,35 @@ void store_visit(struct weir_pool *pool)
 
 static void count_cancel(struct weir_op *op)
 {
-	struct weir_store *store = (struct weir_store *)(uintptr_t)
-				   op->u.words[COUNT_STORE];
+	struct weir_store *store = store_of(op);
 	bool waits;
 
 	store_lock(store);
 	waits = op->pprev;
-	if (waits)
+	if (waits) {
 		take_out(op);
+		store->n_counts--;
+	}
 	store_unlock(store);
 	if (waits)
 		op_complete(op, -ECANCELED);
 }
 
+/* The lock is also to wait for who has sent it home, and has still to ring. */
+static void count_home(struct weir_op *op)
+{
+	struct weir_store *store = store_of(op);
+
+	store_lock(store);
+	store->n_counts--;
+	store_unlock(store);
+	op_complete(op, op->res);
+}
+
 static const struct weir_op_class count_class = {
 	.name = "store count",
 	.cancel = count_cancel,
+	.home = count_home,
 };
 
 int weir_store_count(struct weir_store *store, struct weir_reactor *r,

@@ -84,6 +84,7 @@ struct weir_store {
 	uint32_t n_classes;
 	struct weir_pool *pools;
 	struct weir_op *counts;		/* Under way; by next and pprev. */
+	uint32_t n_counts;		/* Those, and what goes home of them. */
 	uint64_t count_seq;		/* The last that was begun. */
 	struct store_class classes[];	/* From small to large. */
 };

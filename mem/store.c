@@ -173,7 +173,7 @@ int store_may_free(const struct weir_store *store, const char *call)
 
 int weir_store_destroy(struct weir_store *store)
 {
-	uint32_t n = 0;
+	uint32_t n = 0, n_counts;
 	struct weir_pool *pool;
 	int err;
 
@@ -182,10 +182,16 @@ int weir_store_destroy(struct weir_store *store)
 	pthread_mutex_lock(&store->control);
 	for (pool = store->pools; pool; pool = pool->next)
 		n++;
+	store_lock(store);
+	n_counts = store->n_counts;
+	store_unlock(store);
 	pthread_mutex_unlock(&store->control);
 	if (n)
 		return why(-EBUSY, "weir_store_destroy: %u pools are made of "
 			   "the store; destroy them first", n);
+	if (n_counts)
+		return why(-EBUSY, "weir_store_destroy: %u counts are under "
+			   "way; wait for them, or cancel them", n_counts);
 	err = store_may_free(store, "weir_store_destroy");
 	if (!err)
 		store_free(store);

@@ -86,15 +86,28 @@ static void core_run_fn(void *arg)
 	sem_post(&core->done);
 }
 
-static inline void core_do(struct core *core,
-			   void (*fn)(struct core *core, void *arg), void *arg)
+/* core_do() in two: the test's thread has something to do meanwhile. */
+static inline void core_post(struct core *core,
+			     void (*fn)(struct core *core, void *arg),
+			     void *arg)
 {
 	core->fn = fn;
 	core->arg = arg;
 	while (weir_post(core->r, core_run_fn, core))
 		sched_yield();
+}
+
+static inline void core_wait(struct core *core)
+{
 	while (sem_wait(&core->done))
 		;
+}
+
+static inline void core_do(struct core *core,
+			   void (*fn)(struct core *core, void *arg), void *arg)
+{
+	core_post(core, fn, arg);
+	core_wait(core);
 }
 
 /* Until the core is in its reactor's wait, with nothing to do. */

@@ -84,6 +84,7 @@ test_programs += \
 	%D%/test-reactor \
 	%D%/test-op \
 	%D%/test-store \
+	%D%/test-store-end \
 	%D%/test-storm \
 	%D%/test-sync \
 	%D%/test-sync-shared \
@@ -300,6 +301,9 @@ endif
 
 %C%_test_store_SOURCES = %D%/test-store.c %D%/cores.h $(test_jobs)
 %C%_test_store_LDADD = $(test_internal)
+
+%C%_test_store_end_SOURCES = %D%/test-store-end.c %D%/cores.h $(test_jobs)
+%C%_test_store_end_LDADD = $(test_internal)
 
 %C%_test_storm_SOURCES = %D%/test-storm.c $(test_harness)
 %C%_test_storm_LDADD = $(test_public)

@@ -119,8 +119,8 @@ WEIR_API int weir_store_create(struct weir_store **ret,
  * Free @store and its memory.  NULL is allowed.
  *
  * Returns 0, or, with the store as it was:
- *   -EBUSY  pools are made of it; or its memory is not to be freed, see
- *           weir_segment_set_flags()
+ *   -EBUSY  pools are made of it, or a weir_store_count() is under way; or its
+ *           memory is not to be freed, see weir_segment_set_flags()
  *
  * Any thread.
  */

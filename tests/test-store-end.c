@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * Stores, pools, counts and reactors that end while others are still at it, in
+ * any order.  What goes wrong here is memory that is used after it was freed:
+ * ThreadSanitizer and AddressSanitizer see it.
+ */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/cores.h"
+#include "tests/job-kit.h"
+
+#include <weir/pool.h>
+#include <weir/store.h>
+
+static int rounds(void)
+{
+	return getenv("WEIR_TEST_LONG") ? 2000 : 200;
+}
+
+static struct weir_store *make_store(void)
+{
+	struct weir_store_class one = { .buf_size = 100, .bufs = 4 };
+	struct weir_store_opts opts = {
+		.size = sizeof(opts), .classes = &one, .n_classes = 1,
+		.flags = WEIR_STORE_NO_HUGE,
+	};
+	struct weir_store *store = NULL;
+
+	assert_int_equal(weir_store_create(&store, &opts), 0);
+	return store;
+}
+
+static struct weir_pool *make_pool(struct weir_reactor *r,
+				   struct weir_store *store)
+{
+	struct weir_pool_opts opts = {
+		.size = sizeof(opts), .store = store, .cache = 2,
+	};
+	struct weir_pool *pool = NULL;
+
+	MUST(!weir_pool_create(&pool, r, &opts));
+	return pool;
+}
+
+static struct weir_reactor *another_reactor(void **state)
+{
+	struct weir_reactor_opts opts = {
+		.size = sizeof(opts), .backend = backend_of(*state),
+	};
+	struct weir_reactor *r = NULL;
+
+	assert_int_equal(weir_reactor_create(&r, &opts), 0);
+	return r;
+}
+
+/* A pool on a core of its own. */
+struct member {
+	struct core core;
+	struct weir_store *store;
+	struct weir_pool *pool;
+};
+
+static void member_open(struct core *core, void *arg)
+{
+	struct member *m = arg;
+
+	m->pool = make_pool(core->r, m->store);
+}
+
+static void member_close(struct core *core, void *arg)
+{
+	struct member *m = arg;
+
+	(void)core;
+	MUST(!weir_pool_destroy(m->pool));
+}
+
+/* Its last pool has gone, and the count's end is still to come. */
+static void a_count_on_its_way_home_holds_the_store(void **state)
+{
+	struct weir_store_count c = { .size = sizeof(c) };
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *other = another_reactor(state);
+	struct weir_store *store = make_store();
+	struct weir_pool *pool = make_pool(other, store);
+	struct rec rec;
+
+	rec_init(&rec);
+	STARTS(weir_store_count(store, r, &rec.op, &c));
+	assert_int_equal(weir_pool_destroy(pool), 0);
+	assert_int_equal(weir_store_destroy(store), -EBUSY);
+	assert_string_equal(weir_why(), "weir_store_destroy: 1 counts are under "
+			    "way; wait for them, or cancel them");
+	assert_int_equal(weir_op_cancel(&rec.op), 0);
+	assert_int_equal(finish(r, &rec), 4);
+	assert_int_equal(weir_store_destroy(store), 0);
+	assert_int_equal(weir_reactor_destroy(other), 0);
+}
+
+static void a_count_that_was_cancelled_holds_nothing(void **state)
+{
+	struct weir_store_count c = { .size = sizeof(c) };
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *other = another_reactor(state);
+	struct weir_store *store = make_store();
+	struct weir_pool *pool = make_pool(other, store);
+	struct rec rec;
+
+	rec_init(&rec);
+	STARTS(weir_store_count(store, r, &rec.op, &c));
+	assert_int_equal(weir_op_cancel(&rec.op), 0);
+	assert_int_equal(weir_pool_destroy(pool), 0);
+	assert_int_equal(weir_store_destroy(store), 0);
+	assert_int_equal(finish(r, &rec), -ECANCELED);
+	assert_int_equal(weir_reactor_destroy(other), 0);
+}
+
+/* Whoever destroys the store tries until the last pool is gone. */
+static void a_store_goes_as_soon_as_its_last_pool_has(void **state)
+{
+	struct member m;
+	int i, err;
+
+	memset(&m, 0, sizeof(m));
+	core_begin(&m.core, state);
+	for (i = 0; i < rounds(); i++) {
+		m.store = make_store();
+		core_do(&m.core, member_open, &m);
+		core_post(&m.core, member_close, &m);
+		while ((err = weir_store_destroy(m.store)))
+			MUST(err == -EBUSY && !sched_yield());
+		core_wait(&m.core);
+	}
+	core_end(&m.core);
+}
+
+/* Who has sent the count home may not have rung yet. */
+static void a_reactor_goes_as_soon_as_its_count_has_ended(void **state)
+{
+	struct weir_store_count c = { .size = sizeof(c) };
+	struct weir_reactor *r;
+	struct member m;
+	struct rec rec;
+	int i;
+
+	memset(&m, 0, sizeof(m));
+	m.store = make_store();
+	core_begin(&m.core, state);
+	core_do(&m.core, member_open, &m);
+	for (i = 0; i < rounds(); i++) {
+		r = another_reactor(state);
+		rec_init(&rec);
+		STARTS(weir_store_count(m.store, r, &rec.op, &c));
+		assert_int_equal(finish(r, &rec), 4);
+		assert_int_equal(weir_reactor_destroy(r), 0);
+	}
+	core_do(&m.core, member_close, &m);
+	core_end(&m.core);
+	assert_int_equal(weir_store_destroy(m.store), 0);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(a_count_on_its_way_home_holds_the_store),
+		CASE(a_count_that_was_cancelled_holds_nothing),
+		CASE(a_store_goes_as_soon_as_its_last_pool_has),
+		CASE(a_reactor_goes_as_soon_as_its_count_has_ended),
+	};
+
+	return harness_run(cases, N_OF(cases));
+}
