@@ -29,6 +29,7 @@ if HAVE_CMOCKA
 test_programs += \
 	%D%/test-bounce \
 	%D%/test-buf \
+	%D%/test-buf-table \
 	%D%/test-chain \
 	%D%/test-chain-fuse \
 	%D%/test-cpu \
@@ -119,6 +120,9 @@ endif
 
 %C%_test_buf_SOURCES = %D%/test-buf.c %D%/cores.h $(test_jobs)
 %C%_test_buf_LDADD = $(test_internal)
+
+%C%_test_buf_table_SOURCES = %D%/test-buf-table.c $(test_jobs)
+%C%_test_buf_table_LDADD = $(test_internal)
 
 %C%_test_chain_SOURCES = %D%/test-chain.c $(test_jobs)
 %C%_test_chain_LDADD = $(test_internal)
