@@ -74,13 +74,15 @@ int weir_dma_create(struct weir_dma **ret, struct weir_reactor *r,
 		return why(-ENOMEM, "weir_dma_create: no memory");
 	dma->n_slots = opts.staging_bufs;
 	dma->staging_size = opts.staging_size;
-	if (bounce_create(dma)) {
+	if (translate_create(dma) || bounce_create(dma)) {
+		free(dma->translated);
 		free(dma);
 		return why(-ENOMEM, "weir_dma_create: no memory for staging");
 	}
 	err = reactor_attach(r, &dma->obj, "DMA context");
 	if (err) {
 		bounce_destroy(dma);
+		free(dma->translated);
 		free(dma);
 		return err;
 	}
@@ -200,6 +202,7 @@ int weir_dma_destroy(struct weir_dma *dma)
 			   atomic_load(&dma->n_hops));
 	reactor_detach(&dma->obj);
 	bounce_destroy(dma);
+	free(dma->translated);
 	free(dma);
 	return 0;
 }

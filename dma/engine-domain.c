@@ -148,8 +148,8 @@ static void set_side(struct weir_domain_side *side, const struct weir_loc *loc)
 static int step(struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
-	struct weir_domain *src = p->src.side ? loc_domain(&job->src) : NULL;
-	struct mover m = find(job->kind, src, loc_domain(&job->dst));
+	struct weir_domain *src = p->src.side ? loc_domain(p->src.loc) : NULL;
+	struct mover m = find(job->kind, src, loc_domain(p->dst.loc));
 	struct domain_call call = {
 		.domain = m.domain,
 		.fn = m.fn,
@@ -158,8 +158,8 @@ static int step(struct weir_job *job)
 
 	p->move = (struct weir_domain_move){ .size = sizeof(p->move) };
 	if (p->src.side)
-		set_side(&p->move.src, &job->src);
-	set_side(&p->move.dst, &job->dst);
+		set_side(&p->move.src, p->src.loc);
+	set_side(&p->move.dst, p->dst.loc);
 	p->move.pattern = job->kind == WEIR_JOB_FILL ? job->pattern : 0;
 	p->step = set_pieces(p);
 	call.total = p->step;

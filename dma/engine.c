@@ -15,6 +15,7 @@
 #include "base/opts.h"
 #include "base/why.h"
 #include "dma/bounce.h"
+#include "dma/route.h"
 
 /* In the order of preference: the first that can gets the job. */
 static const struct engine_kind *const shipped[N_SHIPPED] = {
@@ -42,6 +43,7 @@ void engines_init(struct weir_dma *dma)
 	for (i = 0; i < N_SHIPPED; i++)
 		engine_init(&dma->engines[i], shipped[i], dma);
 	engine_init(&dma->bounce, &engine_bounce, dma);
+	engine_init(&dma->translate, &engine_translate, dma);
 	dma->n_engines = N_SHIPPED;
 	weir_op_init(&dma->engine_tick, tick);
 }
@@ -304,6 +306,7 @@ static void tick(struct weir_op *op, int64_t res)
 	(void)res;
 	for (i = 0; i < dma->n_engines; i++)
 		retry(dma, &dma->engines[i]);
+	retry(dma, &dma->translate);
 	weir_dma_flush(dma);
 }
 

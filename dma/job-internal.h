@@ -24,6 +24,7 @@
 
 struct engine;
 struct slot;
+struct translated;
 
 #define JOB_IOVS 6	/* Pieces of memory that one file transfer takes. */
 #define JOB_MOVE_IOVS 4	/* Pieces of both sides in a step by a domain. */
@@ -68,6 +69,7 @@ struct job_route {
 	uint32_t steps;
 	const char *engine, *pull, *push;
 	uint64_t bounced;
+	struct translated *translated;	/* To be invalidated, or NULL. */
 };
 
 _Static_assert(sizeof(struct job_route) <= sizeof(((struct weir_op *)0)->u),
@@ -192,7 +194,10 @@ struct weir_dma {
 	/* The user's behind the library's. */
 	struct engine engines[WEIR_ENGINES_MAX];
 	uint32_t n_engines;
-	struct engine bounce;		/* Not one of those. */
+	struct engine bounce;		/* Not one of those, */
+	struct engine translate;	/* nor this. */
+	struct translated *translated;
+	struct translated *translated_free;
 	struct weir_op engine_tick;
 
 	/* state.c's: whom to tell, and of what. */

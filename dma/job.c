@@ -138,29 +138,41 @@ static int verify_bounce(const struct weir_job *job, const struct job_shape *s)
 				       s->total);
 }
 
-static int find_engine(const struct weir_dma *dma, const struct weir_job *job,
-		       struct job_shape *s)
+static struct weir_engine_query query_of(const struct weir_job *job,
+					 const struct job_shape *s)
 {
-	const struct weir_domain *src = s->src_side ? s->src.domain : NULL;
-	const struct weir_domain *dst = s->dst_side ? s->dst.domain : NULL;
-	struct weir_engine_query q = {
-		.size = sizeof(q),
+	return (struct weir_engine_query){
+		.size = sizeof(struct weir_engine_query),
 		.kind = job->kind,
 		.flags = job->flags,
-		.src = src,
-		.dst = dst,
+		.src = s->src_side ? s->src.domain : NULL,
+		.dst = s->dst_side ? s->dst.domain : NULL,
 		.bytes = s->total,
-		.n_src = src ? s->src.n_pieces : 0,
-		.n_dst = dst ? s->dst.n_pieces : 0,
+		.n_src = s->src_side ? s->src.n_pieces : 0,
+		.n_dst = s->dst_side ? s->dst.n_pieces : 0,
 		.n_more = job->n_more,
 	};
+}
 
-	if (job->kind == WEIR_JOB_PULL && (!is_foreign(src) || is_foreign(dst)))
-		return -EINVAL;
-	if (job->kind == WEIR_JOB_PUSH && (is_foreign(src) || !is_foreign(dst)))
-		return -EINVAL;
+static bool may_translate_any(const struct weir_job *job,
+			      const struct job_shape *s)
+{
+	return !job->n_more &&
+	       ((s->src_side && translate_may(&job->src)) ||
+		(s->dst_side && translate_may(&job->dst)));
+}
+
+int job_plan(const struct weir_dma *dma, const struct weir_job *job,
+	     struct job_shape *s, bool may_translate)
+{
+	struct weir_engine_query q = query_of(job, s);
+
 	route_plan(dma, &q, &s->plan);
 	s->planned = true;
+	if (unlikely(may_translate) && may_translate_any(job, s)) {
+		route_translate(dma, &s->plan);
+		return 0;
+	}
 	if (!s->plan.engine)
 		return -EXDEV;
 	if (unlikely(s->plan.route == WEIR_ROUTE_BOUNCE))
@@ -168,6 +180,19 @@ static int find_engine(const struct weir_dma *dma, const struct weir_job *job,
 	if (!s->plan.engine->kind->verify)
 		return 0;
 	return s->plan.engine->kind->verify(job, &s->src, &s->dst, s->total);
+}
+
+static int find_engine(const struct weir_dma *dma, const struct weir_job *job,
+		       struct job_shape *s)
+{
+	bool src = s->src_side && is_foreign(s->src.domain);
+	bool dst = s->dst_side && is_foreign(s->dst.domain);
+
+	if (job->kind == WEIR_JOB_PULL && (!src || dst))
+		return -EINVAL;
+	if (job->kind == WEIR_JOB_PUSH && (src || !dst))
+		return -EINVAL;
+	return job_plan(dma, job, s, src || dst);
 }
 
 static int check_locations(const struct weir_dma *dma,
@@ -421,6 +446,8 @@ void job_end(struct weir_job *job, int64_t res)
 			more_commit(job, p->done);
 		job->crc = p->crc;
 	}
+	if (unlikely(job_route(job)->translated))
+		translate_end(job);
 	let_go(dma, job);
 	job->op.detail.bytes = p->done;
 	job->op.detail.segment = p->src.side ? p->src.index : p->dst.index;

@@ -28,6 +28,7 @@ libweir_all_la_SOURCES += \
 	%D%/route.h \
 	%D%/slot.c \
 	%D%/state.c \
+	%D%/translate.c \
 	%D%/sync-chain.c \
 	%D%/sync-internal.h \
 	%D%/sync-shared.c \

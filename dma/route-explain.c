@@ -91,19 +91,35 @@ static void say_direct(struct text *t, const struct plan *plan)
 	say(t, "%s: by %s\n", words[plan->route], name_of(&plan->direct));
 }
 
+/* Whether it would, were it not for translation. */
+static bool bounces(const struct plan *plan)
+{
+	return !plan->direct.engine && !plan->no_bounce &&
+	       (!plan->pull.asked || plan->pull.engine) &&
+	       (!plan->push.asked || plan->push.engine);
+}
+
 static void say_plan(struct text *t, const struct weir_dma *dma,
 		     const struct weir_job *job, const struct job_shape *s)
 {
 	const struct plan *plan = &s->plan;
 
-	if (plan->route == WEIR_ROUTE_BOUNCE)
+	if (plan->route == WEIR_ROUTE_TRANSLATE)
+		say(t, "translate: if the domain says where it is in memory; "
+		    "else ");
+	if (plan->route == WEIR_ROUTE_TRANSLATE && plan->direct.engine)
+		say(t, "by %s\n", name_of(&plan->direct));
+	else if (plan->route == WEIR_ROUTE_TRANSLATE && !bounces(plan))
+		say(t, "none\n");
+	else if (plan->route == WEIR_ROUTE_BOUNCE ||
+		 plan->route == WEIR_ROUTE_TRANSLATE)
 		say_bounce(t, dma, job, s);
 	else if (plan->route)
 		say_direct(t, plan);
 	else
 		say(t, "none\n");
 	say_whys(t, dma, &plan->direct, "  not direct: ");
-	if (plan->route)
+	if (plan->direct.engine || bounces(plan))
 		return;
 	if (plan->no_bounce)
 		say(t, "  no bounce: %s\n", plan->no_bounce);

@@ -128,6 +128,12 @@ void route_plan(const struct weir_dma *dma, const struct weir_engine_query *q,
 	}
 }
 
+void route_translate(const struct weir_dma *dma, struct plan *plan)
+{
+	plan->engine = (struct engine *)&dma->translate;
+	plan->route = WEIR_ROUTE_TRANSLATE;
+}
+
 static const char *name_of(const struct engine *e)
 {
 	return e ? e->kind->ops.name : NULL;

@@ -31,6 +31,10 @@ struct plan {
 void route_plan(const struct weir_dma *dma, const struct weir_engine_query *q,
 		struct plan *plan);
 
+/* How much of a plan is made of asking a domain to translate: see
+ * translate.c.  The rest of @plan is the way that it goes otherwise. */
+void route_translate(const struct weir_dma *dma, struct plan *plan);
+
 /* Write in @job what becomes of it by @plan. */
 void route_note(struct weir_job *job, const struct plan *plan);
 
@@ -47,6 +51,22 @@ struct job_shape {
  * weir_job_start() returns. */
 int job_check(const struct weir_dma *dma, const struct weir_job *job,
 	      struct job_shape *s);
+
+/* Choose a way for @job, of which @s has all but the plan, and see whether it
+ * lies as that wants it.  0, -EXDEV, or what the engine says. */
+int job_plan(const struct weir_dma *dma, const struct weir_job *job,
+	     struct job_shape *s, bool may_translate);
+
+/* translate.c: whether @loc may be memory of this process in truth. */
+bool translate_may(const struct weir_loc *loc);
+
+/* What @job has had translated is needed no more. */
+void translate_end(struct weir_job *job);
+
+/* Make room for what is translated.  0 or -ENOMEM. */
+int translate_create(struct weir_dma *dma);
+
+extern const struct engine_kind engine_translate;
 
 /* To which staging is aligned. */
 #define STAGING_ALIGN 4096

@@ -63,6 +63,7 @@ test_programs += \
 	%D%/test-pool \
 	%D%/test-process \
 	%D%/test-route \
+	%D%/test-translate \
 	%D%/test-segment \
 	%D%/test-segment-attach \
 	%D%/test-segment-flags \
@@ -260,6 +261,9 @@ endif
 
 %C%_test_process_SOURCES = %D%/test-process.c $(test_jobs)
 %C%_test_process_LDADD = $(test_internal)
+
+%C%_test_translate_SOURCES = %D%/test-translate.c %D%/slow-kit.h $(test_jobs)
+%C%_test_translate_LDADD = $(test_internal)
 
 %C%_test_route_SOURCES = %D%/test-route.c %D%/store-kit.h $(test_jobs)
 %C%_test_route_LDADD = $(test_internal)

@@ -79,6 +79,7 @@ struct weir_dma_stats {
 	uint64_t fixed;		/* Transfers that used registered memory. */
 	uint64_t process_jobs;	/* Started, by engine. */
 	uint64_t domain_jobs;
+	uint64_t translated;	/* Jobs over what was memory in truth. */
 	uint64_t bounced;	/* Jobs that went through staging, */
 	uint64_t bounced_bytes;	/* and what did. */
 	uint64_t bounce_waits;	/* Of them, those that had to wait for it. */

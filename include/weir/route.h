@@ -5,6 +5,10 @@
 /*
  * Routes: the way that a job goes, before and after.
  *
+ * A user's domain that can translate is asked where its bytes are; if they are
+ * memory of this process, nothing is pulled or pushed: the job is done there.
+ * Else it goes the way that it would go without that.
+ *
  * A job that one engine can do is that engine's: directly, or as a pull or a
  * push where one side is memory of this process.  What no engine does at once
  * bounces: a block of the source is pulled into staging memory of the context,
@@ -37,6 +41,8 @@ struct weir_job;
 #define WEIR_ROUTE_PULL 2	/* One engine, to memory of this process. */
 #define WEIR_ROUTE_PUSH 3	/* One engine, from memory of this process. */
 #define WEIR_ROUTE_BOUNCE 4	/* Through staging. */
+#define WEIR_ROUTE_TRANSLATE 5	/* One engine, on memory that a user's domain
+				 * has said it is; or through staging then. */
 
 /* The way a job went; weir_job_get_route(). */
 struct weir_job_route {

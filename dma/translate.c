@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * Jobs over a user's domain that can say where its bytes are in memory of this
+ * process: they are done there, and nothing is pulled or pushed.
+ *
+ * An engine in front of the others: it asks the domain, and hands the job on
+ * to whoever does it between the places that it really is about.  If the domain
+ * does not answer with memory, the job goes the way that it would have gone
+ * without.  What was translated is invalidated once, when the job ends or is
+ * not begun after all.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include <weir/route.h>
+
+#include "base/alloc.h"
+#include "dma/route.h"
+
+#define TRANSLATED_MAX 64	/* Jobs at once; others wait. */
+
+/* Where the two sides of a job really are. */
+struct translated {
+	struct weir_translation t[2];
+	struct weir_loc loc[2];
+	struct translated *next;	/* In the list of free ones. */
+};
+
+int translate_create(struct weir_dma *dma)
+{
+	uint32_t i;
+
+	dma->translated = mem_calloc(TRANSLATED_MAX, sizeof(*dma->translated));
+	if (!dma->translated)
+		return -ENOMEM;
+	for (i = 0; i < TRANSLATED_MAX; i++) {
+		dma->translated[i].next = dma->translated_free;
+		dma->translated_free = &dma->translated[i];
+	}
+	return 0;
+}
+
+static bool is_memory(const struct weir_translation *t)
+{
+	return t->domain && domain_is_memory(t->domain);
+}
+
+bool translate_may(const struct weir_loc *loc)
+{
+	const struct weir_domain *domain = loc_domain(loc);
+
+	if (loc->buf || !domain_is_user(domain))
+		return false;
+	if (loc->translation && is_memory(loc->translation))
+		return true;
+	return loc->n_iov < 2 &&
+	       domain_to_user((struct weir_domain *)domain)->translate;
+}
+
+/* All of @c's side, as the caller says that it is. */
+static int take_known(struct weir_loc *ret, const struct weir_translation *t,
+		      const struct cursor *c)
+{
+	const struct iovec *iov = weir_translation_iov(t);
+	uint64_t total = 0;
+	uint32_t i;
+
+	if (!t->n_iov || t->n_iov > WEIR_JOB_PIECES_MAX)
+		return -EMSGSIZE;
+	for (i = 0; i < t->n_iov; i++)
+		total += iov[i].iov_len;
+	if (total != c->left)
+		return -EMSGSIZE;
+	*ret = weir_loc_iov(t->domain, iov, t->n_iov);
+	return 0;
+}
+
+static int ask_domain(struct weir_loc *ret, struct weir_translation *t,
+		      const struct cursor *c)
+{
+	int err;
+
+	t->size = sizeof(*t);
+	err = weir_domain_translate(loc_domain(c->loc), c->loc->ctx,
+				    weir_domain_system(), NULL, c->addr,
+				    c->left, t);
+	if (err)
+		return err;
+	if (is_memory(t) && t->n_iov <= WEIR_JOB_PIECES_MAX) {
+		*ret = weir_loc_iov(t->domain, weir_translation_iov(t),
+				    t->n_iov);
+		return 0;
+	}
+	weir_domain_invalidate(t);
+	return -EXDEV;
+}
+
+/* Have @c go where its side really is. */
+static int translate_side(const struct weir_dma *dma, struct translated *r,
+			  int i, struct cursor *c, struct loc_info *info)
+{
+	const struct weir_loc *loc = c->loc;
+	uint64_t n = c->left;
+	int err;
+
+	if (!c->side || !translate_may(loc))
+		return -EOPNOTSUPP;
+	if (loc->translation && is_memory(loc->translation))
+		err = take_known(&r->loc[i], loc->translation, c);
+	else
+		err = ask_domain(&r->loc[i], &r->t[i], c);
+	if (!err)
+		err = loc_check(&r->loc[i], (enum loc_side)c->side, dma->r,
+				info);
+	if (err)
+		return err;
+	cursor_init(c, &r->loc[i], (enum loc_side)c->side, n);
+	return 0;
+}
+
+static void give_back(struct weir_dma *dma, struct translated *r)
+{
+	weir_domain_invalidate(&r->t[0]);
+	weir_domain_invalidate(&r->t[1]);
+	r->next = dma->translated_free;
+	dma->translated_free = r;
+}
+
+/* The job as it is now, for the checks of its new engine. */
+static void describe(const struct weir_job *job, struct weir_job *ret,
+		     struct job_shape *s)
+{
+	const struct job_priv *p = job_priv((struct weir_job *)job);
+
+	ret->kind = job->kind;
+	ret->flags = job->flags;
+	ret->n_more = 0;
+	if (p->src.side)
+		ret->src = *p->src.loc;
+	if (p->dst.side)
+		ret->dst = *p->dst.loc;
+	s->src_side = (enum loc_side)p->src.side;
+	s->dst_side = (enum loc_side)p->dst.side;
+	s->total = p->total;
+}
+
+static int check_sides(const struct weir_dma *dma, struct weir_job *job,
+		       struct job_shape *s)
+{
+	struct loc_part src = { &job->src, s->src_side, &s->src };
+	struct loc_part dst = { &job->dst, s->dst_side, &s->dst };
+
+	if (s->src_side && s->dst_side && s->dst_side != LOC_SRC &&
+	    loc_overlap(&src, &dst, s->total))
+		return -EINVAL;
+	return job_plan(dma, job, s, false);
+}
+
+/* Of a side that was checked already: that it may be anywhere. */
+static struct loc_info unknown(const struct weir_loc *loc)
+{
+	return (struct loc_info){
+		.domain = loc_domain(loc),
+		.hi = UINT64_MAX,
+		.n_pieces = 1,
+	};
+}
+
+/* Who does @job where it really is. */
+static int plan_rest(const struct weir_dma *dma, struct weir_job *job,
+		     struct translated *r, struct job_shape *s, bool *any)
+{
+	struct job_priv *p = job_priv(job);
+	struct weir_job real;
+	int src_err, dst_err;
+
+	src_err = translate_side(dma, r, 0, &p->src, &s->src);
+	dst_err = translate_side(dma, r, 1, &p->dst, &s->dst);
+	*any = !src_err || !dst_err;
+	describe(job, &real, s);
+	if (src_err && s->src_side)
+		s->src = unknown(&real.src);
+	if (dst_err && s->dst_side)
+		s->dst = unknown(&real.dst);
+	return check_sides(dma, &real, s);
+}
+
+/* The cursors back to where the caller has said. */
+static void undo(struct weir_dma *dma, struct weir_job *job,
+		 struct translated *r)
+{
+	struct job_priv *p = job_priv(job);
+
+	if (p->src.side)
+		cursor_init(&p->src, &job->src, (enum loc_side)p->src.side,
+			    p->total);
+	if (p->dst.side)
+		cursor_init(&p->dst, &job->dst, (enum loc_side)p->dst.side,
+			    p->total);
+	give_back(dma, r);
+}
+
+static int start(void *arg, struct weir_job *job)
+{
+	struct weir_dma *dma = arg;
+	struct translated *r = dma->translated_free;
+	struct job_route *route = job_route(job);
+	struct job_shape s;
+	bool any;
+	int err;
+
+	if (!r)
+		return -EAGAIN;
+	dma->translated_free = r->next;
+	r->t[0].translator = NULL;
+	r->t[1].translator = NULL;
+	err = plan_rest(dma, job, r, &s, &any);
+	if (err) {
+		undo(dma, job, r);
+		return err;
+	}
+	route_note(job, &s.plan);
+	route->translated = r;
+	if (any) {
+		route->route = WEIR_ROUTE_TRANSLATE;
+		dma->stats.translated++;
+	}
+	err = engine_start(s.plan.engine, job);
+	if (err) {
+		route->translated = NULL;
+		job_priv(job)->engine = &dma->translate;
+		dma->stats.translated -= any;
+		undo(dma, job, r);
+	}
+	return err;
+}
+
+void translate_end(struct weir_job *job)
+{
+	struct weir_dma *dma = job_priv(job)->dma;
+	struct translated *r = job_route(job)->translated;
+
+	job_route(job)->translated = NULL;
+	give_back(dma, r);
+	dma->translate.stats.under_way--;
+	if (dma->translate.wait)
+		engines_arm(dma);
+}
+
+static int can(void *arg, const struct weir_engine_query *q, const char **why)
+{
+	(void)arg, (void)q;
+	*why = "asked by the plan only";
+	return 0;
+}
+
+/* Not called: once begun, the job is another engine's. */
+const struct engine_kind engine_translate = {
+	.ops = {
+		.size = sizeof(struct weir_engine_ops),
+		.name = "translate",
+		.can = can,
+		.start = start,
+	},
+};
