@@ -15,6 +15,7 @@ bench_programs = \
 	%D%/bench-post \
 	%D%/bench-read \
 	%D%/bench-register \
+	%D%/bench-sync \
 	%D%/bench-timer
 
 %C%_bench_bounce_SOURCES = %D%/bench-bounce.c $(bench_common)
@@ -42,6 +43,8 @@ bench_programs = \
 %C%_bench_read_LDADD = $(bench_libs)
 %C%_bench_register_SOURCES = %D%/bench-register.c $(bench_common)
 %C%_bench_register_LDADD = $(bench_libs)
+%C%_bench_sync_SOURCES = %D%/bench-sync.c $(bench_common)
+%C%_bench_sync_LDADD = $(bench_libs)
 %C%_bench_timer_SOURCES = %D%/bench-timer.c $(bench_common)
 %C%_bench_timer_LDADD = $(bench_libs)
 

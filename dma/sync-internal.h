@@ -82,7 +82,7 @@ struct weir_sync {
 	atomic_bool watched;
 	struct weir_sync *watch_next;
 	uint32_t watch_seq;	/* word.seq, when it looked last. */
-	uint32_t fruitless;	/* Changes of that for nothing, lately. */
+	_Atomic uint32_t fruitless; /* Changes of that in vain, lately. */
 
 	struct sync_word local;
 };

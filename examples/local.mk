@@ -6,6 +6,7 @@ noinst_PROGRAMS += \
 	%D%/12-user-domain \
 	%D%/13-export \
 	%D%/14-import \
+	%D%/15-sync-event \
 	%D%/16-local-copy \
 	%D%/17-lists \
 	%D%/18-push-pull \
@@ -19,6 +20,7 @@ noinst_PROGRAMS += \
 %C%_12_user_domain_LDADD = libweir.la
 %C%_13_export_LDADD = libweir.la
 %C%_14_import_LDADD = libweir.la
+%C%_15_sync_event_LDADD = libweir.la
 %C%_16_local_copy_LDADD = libweir.la
 %C%_17_lists_LDADD = libweir.la
 %C%_18_push_pull_LDADD = libweir.la
