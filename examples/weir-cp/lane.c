@@ -169,7 +169,7 @@ static int next(struct weir_slot *slot, void *arg)
 		f = lane->first;
 	}
 	if (!f)
-		return lane->cp->ending ? WEIR_PIPELINE_END : -EAGAIN;
+		return -EAGAIN;
 	cut(f, u, block_of(lane));
 	f->in_flight++;
 	if (f->cur_ext == f->n_ext)
@@ -344,7 +344,7 @@ void lanes_end(struct cp *cp)
 {
 	for (int i = 0; i < LANES; i++)
 		if (cp->lanes[i].open)
-			weir_pipeline_kick(cp->lanes[i].pipeline);
+			weir_pipeline_stop(cp->lanes[i].pipeline);
 }
 
 void lanes_cancel(struct cp *cp)
