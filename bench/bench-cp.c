@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Copying a file: weir-cp beside cp and dd, and `dd && cksum` where it also
- * computes a checksum.  Wall time, and CPU time of the processes with all their
+ * Copying a file: weir-cp beside cp, dd and, where it is installed, qemu-img
+ * convert, and `dd && cksum` where it also computes a checksum.  Wall time, and CPU time of the processes with all their
  * threads.
  *
  * Each copy goes to a new file on the file system of --dir; outside of what is
@@ -37,6 +37,7 @@ struct copy {
 static const struct copy copies[] = {
 	{ "cached", "cp", "cp $S $D" },
 	{ "cached", "dd 1M", "dd if=$S of=$D bs=1M status=none" },
+	{ "cached", "qemu-img", "qemu-img convert -f raw -O raw $S $D" },
 	{ "cached", "weir-cp", "$W --quiet $S $D" },
 	{ "cached", "weir-cp pipeline", "$W --quiet --path pipeline $S $D" },
 	{ "cached", "weir-cp on ev",
@@ -49,6 +50,8 @@ static const struct copy copies[] = {
 	  "$W --quiet --checksum --backend ev $S $D >/dev/null" },
 	{ "O_DIRECT", "dd 1M",
 	  "dd if=$S of=$D bs=1M iflag=direct oflag=direct status=none" },
+	{ "O_DIRECT", "qemu-img",
+	  "qemu-img convert -T none -t none -f raw -O raw $S $D" },
 	{ "O_DIRECT", "weir-cp", "$W --quiet --direct $S $D" },
 	{ "O_DIRECT", "weir-cp checksum",
 	  "$W --quiet --direct --checksum $S $D >/dev/null" },
@@ -56,6 +59,7 @@ static const struct copy copies[] = {
 
 static char source[4096], target[4096];
 static size_t mib;
+static bool has_qemu_img;
 
 /* The program itself, not libtool's script around it, which costs time. */
 static bool find_weir_cp(void)
@@ -202,6 +206,8 @@ static void measure(struct bench *b, const char *what)
 		for (size_t i = 0; i < n; i++) {
 			k = b->tries % 2 ? n - 1 - i : i;
 			if (strcmp(copies[k].what, what) || failed[k] ||
+			    (!has_qemu_img &&
+			     !strcmp(copies[k].variant, "qemu-img")) ||
 			    !bench_wants(b, copies[k].variant))
 				continue;
 			failed[k] = !run_one(b, &copies[k]);
@@ -223,6 +229,23 @@ static void goals(struct bench *b)
 	bench_goal(b, "weir-cp --direct --checksum: 1.1 x dd bs=1M",
 		   "O_DIRECT, rate", "weir-cp checksum", "dd 1M",
 		   BENCH_AT_LEAST, 1.1);
+}
+
+/* The pipeline against each of the others: the best is among them. */
+static void pipeline_goals(struct bench *b)
+{
+	bench_goal(b, "pipeline, cached: at least as fast as cp",
+		   "cached, rate", "weir-cp pipeline", "cp", BENCH_AT_LEAST, 1);
+	bench_goal(b, "pipeline, cached: at least as fast as dd bs=1M",
+		   "cached, rate", "weir-cp pipeline", "dd 1M", BENCH_AT_LEAST,
+		   1);
+	if (!has_qemu_img)
+		return;
+	bench_goal(b, "pipeline, cached: at least as fast as qemu-img",
+		   "cached, rate", "weir-cp pipeline", "qemu-img",
+		   BENCH_AT_LEAST, 1);
+	bench_goal(b, "pipeline, O_DIRECT: at least as fast as qemu-img",
+		   "O_DIRECT, rate", "weir-cp", "qemu-img", BENCH_AT_LEAST, 1);
 }
 
 /* Source, target, and as much again so that nothing is cramped. */
@@ -249,6 +272,9 @@ int main(int argc, char **argv)
 		bench_note("weir-cp is not built: skipped");
 		return bench_done(&b);
 	}
+	has_qemu_img = !shell("command -v qemu-img >/dev/null");
+	if (!has_qemu_img)
+		bench_note("no qemu-img (package qemu-utils): left out");
 	mib = size_that_fits(&b);
 	make_source(&b);
 	measure(&b, "cached");
@@ -256,5 +282,6 @@ int main(int argc, char **argv)
 	measure(&b, "O_DIRECT");
 	unlink(source);
 	goals(&b);
+	pipeline_goals(&b);
 	return bench_done(&b);
 }
