@@ -259,7 +259,7 @@ static struct segment_list *external_around(const struct segment_list *list)
 }
 
 /* What is known of external memory is so for an mmap in it, too. */
-static int inherit(struct segment_list *list)
+static int inherit(struct segment_list *list, const char *call)
 {
 	struct segment_list *ext = external_around(list);
 	size_t off;
@@ -267,8 +267,8 @@ static int inherit(struct segment_list *list)
 	if (!ext)
 		return 0;
 	if (ext->state == LIST_LEAVING)
-		return why(-EBUSY, "weir_mmap_start: the external memory at %p "
-			   "is being removed", ext->whole.addr);
+		return why(-EBUSY, "%s: the external memory at %p is being "
+			   "removed", call, ext->whole.addr);
 	off = list->first - ext->first;
 	list->whole.page_size = ext->whole.page_size;
 	list->whole.node = ext->whole.node;
@@ -302,18 +302,19 @@ static struct segment_list *list_of_mmap(struct weir_mmap *mmap)
 	return list;
 }
 
-static int enter(struct segment_list *list, struct weir_mmap *mmap)
+static int enter(struct segment_list *list, struct weir_mmap *mmap,
+		 const char *call)
 {
 	int err;
 
 	segments_lock();
 	if (mmap->segment)
-		err = why(-EBUSY, "weir_mmap_start: the mmap is being started "
-			  "or stopped, and this is a callback of that");
+		err = why(-EBUSY, "%s: the mmap is being started or stopped, "
+			  "and this is a callback of that", call);
 	else
-		err = inherit(list);
+		err = inherit(list, call);
 	if (!err)
-		err = list_insert(list, "weir_mmap_start");
+		err = list_insert(list, call);
 	if (!err)
 		mmap->segment = list;
 	segments_unlock();
@@ -322,6 +323,8 @@ static int enter(struct segment_list *list, struct weir_mmap *mmap)
 
 int segment_add(struct weir_mmap *mmap)
 {
+	const char *call = mmap->import ? "weir_mmap_import" :
+					  "weir_mmap_start";
 	struct segment_list *list;
 	int err;
 
@@ -329,8 +332,8 @@ int segment_add(struct weir_mmap *mmap)
 		return 0;
 	list = list_of_mmap(mmap);
 	if (!list)
-		return why(-ENOMEM, "weir_mmap_start: no memory");
-	err = enter(list, mmap);
+		return why(-ENOMEM, "%s: no memory", call);
+	err = enter(list, mmap, call);
 	if (err) {
 		list_put(list);
 		return err;

@@ -16,6 +16,7 @@
 #include "tests/table-kit.h"
 
 #include <weir/inventory.h>
+#include <weir/segment.h>
 
 #include "base/fault.h"
 
@@ -243,6 +244,22 @@ static void a_memfd_has_one_right_for_all(void **state)
 	assert_int_equal(weir_mmap_start(m), 0);
 	assert_int_equal(export_with(m, RO), -EACCES);
 	assert_int_equal(export_with(m, RW), 0);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+}
+
+static void an_import_is_held_to_the_address_mask(void **state)
+{
+	struct weir_mmap *m = kit_started(KIT_LEN, RW), *im = NULL;
+	struct parcel p;
+
+	(void)state;
+	parcel_of(&p, m, NULL);
+	assert_int_equal(weir_segment_set_mask(12), 0);
+	assert_int_equal(parcel_import(&im, &p, NULL), -ERANGE);
+	assert_int_equal(weir_segment_set_mask(0), 0);
+	assert_null(im);
+	assert_ptr_equal(strstr(weir_why(), "weir_mmap_import: "), weir_why());
+	parcel_drop(&p);
 	assert_int_equal(weir_mmap_destroy(m), 0);
 }
 
@@ -846,6 +863,7 @@ int main(void)
 		CASE(who_may_write_cannot_cut_it),
 		CASE(a_memfd_has_one_right_for_all),
 		CASE(an_importer_can_take_less_but_not_more),
+		CASE(an_import_is_held_to_the_address_mask),
 		CASE(what_cannot_be_shared_is_refused),
 		CASE(plain_memory_and_files_are_refused),
 		CASE(unknown_options_are_refused),

@@ -183,7 +183,8 @@ struct weir_import_opts {
  *                     a key of a wrong length
  *   -E2BIG            @opts asks for what this version does not know
  *   -EMFILE, -ENFILE, -ENOMEM  no descriptor or no memory left
- *   -ERANGE, or what a validator of segments answers
+ *   -ERANGE           it is mapped beyond the mask of
+ *                     weir_segment_check_mask()
  *
  * Any thread.
  *
