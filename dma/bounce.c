@@ -182,6 +182,8 @@ static int begin_step(struct step *step, struct engine *e,
 	uint64_t len;
 	int err;
 
+	if (unlikely(job_is_stale(step->slot->job)))
+		return -ESTALE;
 	there = weir_loc_iov(loc_domain(c->loc), step->iov,
 			     cursor_gather(c, step->iov, STEP_PIECES, n, &len));
 	there.ctx = c->loc->ctx;

@@ -12,7 +12,9 @@
  * the process has ended and its parent has taken note of it.  As long as the
  * pidfd does not say that it has ended, the number is its own.  It is asked
  * before each slice, so that a stranger is not touched; and after it, so that
- * what was read in the moment between is not taken for the process's.
+ * what was read in the moment between is not taken for the process's.  Whether
+ * the memory is revoked is asked before each slice too: its owner may have put
+ * something else there.
  */
 
 #ifndef _GNU_SOURCE
@@ -84,10 +86,13 @@ static long copy(const struct path *path)
 	return n < 0 ? -errno : n;
 }
 
-static int slice(struct job_priv *p, const struct path *path)
+static int slice(struct weir_job *job, const struct path *path)
 {
+	struct job_priv *p = job_priv(job);
 	long n;
 
+	if (job_is_stale(job))
+		return -ESTALE;
 	if (!process_lives(path->process))
 		return -ESRCH;
 	n = copy(path);
@@ -115,7 +120,7 @@ static int64_t work(void *arg)
 	while (!err && p->done < p->total) {
 		if (atomic_load_explicit(&p->stop, memory_order_relaxed))
 			return -ECANCELED;
-		err = slice(p, &path);
+		err = slice(job, &path);
 	}
 	return err;
 }

@@ -254,6 +254,10 @@ void more_release(const struct weir_dma *dma, const struct weir_job *job);
 void more_commit(const struct weir_job *job, uint64_t n);
 bool more_stale(const struct weir_job *job);
 
+/* Whether an exporter has revoked memory of @job, which is under way.  On the
+ * thread that has it, a worker's too. */
+bool job_is_stale(const struct weir_job *job);
+
 /* To @skip bytes after the first of the @i-th. */
 void more_cursor(const struct weir_job *job, uint32_t i, uint64_t skip,
 		 struct cursor *c);

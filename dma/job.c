@@ -418,10 +418,12 @@ static bool may_be_stale(const struct weir_job *job)
 	return job->src.buf || job->dst.buf || job->n_more;
 }
 
-static bool is_stale(const struct weir_job *job)
+bool job_is_stale(const struct weir_job *job)
 {
 	const struct job_priv *p = job_priv((struct weir_job *)job);
 
+	if (likely(!may_be_stale(job)))
+		return false;
 	return (p->src.side && loc_stale(&job->src)) ||
 	       (p->dst.side && loc_stale(&job->dst)) || more_stale(job);
 }
@@ -435,7 +437,7 @@ void job_end(struct weir_job *job, int64_t res)
 		end_step(job, res);
 		return;
 	}
-	if (res >= 0 && unlikely(may_be_stale(job)) && is_stale(job))
+	if (res >= 0 && unlikely(job_is_stale(job)))
 		res = -ESTALE;
 	if (res >= 0) {
 		res = (int64_t)p->done;

@@ -202,6 +202,86 @@ static void a_stop_revokes_it_too(void **state)
 	rig_end(&g);
 }
 
+/* Imported by ourselves. */
+static struct weir_mmap *import_copying(struct weir_mmap *m)
+{
+	struct weir_exporter_peer peer = { getpid(), geteuid(), getegid() };
+	struct weir_import_opts importing = wanting(&peer);
+	struct weir_export_opts exporting = copying(0);
+	struct weir_mmap *im = NULL;
+	struct parcel p;
+	int err;
+
+	parcel_of(&p, m, &exporting);
+	err = parcel_import(&im, &p, &importing);
+	parcel_drop(&p);
+	if (err == -EPERM)
+		skip_because("%s", weir_why());
+	assert_int_equal(err, 0);
+	return im;
+}
+
+#define LARGE (64u << 20)
+
+/* Stop the export when the first bytes have come.  Returns what came of the
+ * job, and in *@bytes how many it has written. */
+static int64_t stop_under(struct weir_reactor *r, const char *ours, char *mem,
+			  uint64_t *bytes)
+{
+	struct weir_mmap *m = start_mmap(mem, LARGE, WEIR_MMAP_WRITE | RW);
+	struct weir_mmap *im = import_copying(m);
+	struct weir_dma *dma = start_dma(r, (struct weir_dma_opts){ 0 });
+	struct weir_inventory *inv;
+	struct weir_buf *buf;
+	struct jrec j;
+	int64_t res;
+
+	assert_int_equal(weir_inventory_create(&inv, r, NULL), 0);
+	assert_int_equal(weir_inventory_attach(inv, im), 0);
+	assert_int_equal(weir_inventory_get(&buf, inv, im, mem, LARGE, NULL, 0),
+			 0);
+	jrec_init(&j);
+	weir_job_copy(&j.job, weir_loc_buf(buf),
+		      weir_loc_mem((void *)(uintptr_t)ours, LARGE));
+	memset(mem, 0, LARGE);
+	assert_int_equal(weir_job_start(dma, &j.job), 0);
+	while (!*(volatile char *)mem)
+		weir_reactor_turn(r, 0);
+	assert_int_equal(weir_mmap_stop(m, NULL, NULL), 0);
+	res = jrec_finish(r, &j);
+	*bytes = j.job.op.detail.bytes;
+	weir_buf_put(buf);
+	assert_int_equal(weir_inventory_destroy(inv), 0);
+	assert_int_equal(weir_dma_destroy(dma), 0);
+	assert_int_equal(weir_mmap_destroy(im), 0);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+	return res;
+}
+
+/* Else it would write on to what the exporter has something else in by now.  It
+ * may have been done before we could stop it. */
+static void a_job_under_way_writes_no_further(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	char *ours = malloc(LARGE), *mem = malloc(LARGE);
+	uint64_t bytes = LARGE;
+	unsigned int tries;
+	int64_t res;
+
+	needs_pidfds();
+	assert_non_null(ours);
+	assert_non_null(mem);
+	memset(ours, 1, LARGE);
+	for (tries = 0; bytes == LARGE && tries < 50; tries++) {
+		res = stop_under(r, ours, mem, &bytes);
+		assert_true(res == LARGE || res == -ESTALE);
+	}
+	assert_int_equal(res, -ESTALE);
+	assert_true(bytes < LARGE);
+	free(ours);
+	free(mem);
+}
+
 static void a_dead_exporter_is_noticed(void **state)
 {
 	struct weir_import_opts opts;
@@ -384,6 +464,7 @@ int main(void)
 		CASE(plain_memory_goes_by_copying),
 		CASE(its_rights_hold_here),
 		CASE(a_stop_revokes_it_too),
+		CASE(a_job_under_way_writes_no_further),
 		CASE(a_dead_exporter_is_noticed),
 		CASE(only_the_sender_can_be_reached),
 		CASE(what_can_be_shared_is_shared),

@@ -87,7 +87,9 @@ struct weir_export_desc {
  * by copying: the importer reads and writes our memory by the means of a
  * debugger, which needs our user id and may be forbidden (ptrace(2), "ptrace
  * access mode checking").  Rights are then a promise of the importer's: it
- * could do the same without a descriptor.
+ * could do the same without a descriptor.  And a stop does not wait for it: what
+ * it is just copying, up to 1 MiB, can come after weir_mmap_stop().  Put nothing
+ * else into memory that others may write like that while they are there.
  *
  * A key makes a MAC: who does not have it can neither make nor change a
  * descriptor.  That is for descriptors that travel through strange hands.
