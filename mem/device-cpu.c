@@ -26,7 +26,9 @@
 	      WEIR_DEVICE_BIT(WEIR_JOB_FILL) | \
 	      WEIR_DEVICE_BIT(WEIR_JOB_CRC32C) | \
 	      WEIR_DEVICE_BIT(WEIR_JOB_COPY_CRC32C) | \
-	      WEIR_DEVICE_BIT(WEIR_JOB_COMPARE))
+	      WEIR_DEVICE_BIT(WEIR_JOB_COMPARE) | \
+	      WEIR_DEVICE_BIT(WEIR_JOB_DUALCAST) | \
+	      WEIR_DEVICE_BIT(WEIR_JOB_XOR))
 
 /* The kernel is old, or a filter refuses.  Ask of ourselves, for nothing. */
 static bool reaches_processes(void)

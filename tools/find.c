@@ -62,6 +62,8 @@ const struct bit_name job_names[] = {
 	{ WEIR_DEVICE_BIT(WEIR_JOB_CRC32C), "crc32c" },
 	{ WEIR_DEVICE_BIT(WEIR_JOB_COPY_CRC32C), "copy+crc32c" },
 	{ WEIR_DEVICE_BIT(WEIR_JOB_COMPARE), "compare" },
+	{ WEIR_DEVICE_BIT(WEIR_JOB_DUALCAST), "dualcast" },
+	{ WEIR_DEVICE_BIT(WEIR_JOB_XOR), "xor" },
 };
 const size_t n_job_names = N_OF(job_names);
 
