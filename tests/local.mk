@@ -32,6 +32,8 @@ test_programs += \
 	%D%/test-buf-table \
 	%D%/test-chain \
 	%D%/test-chain-fuse \
+	%D%/test-chain-hop \
+	%D%/test-chain-storm \
 	%D%/test-cpu \
 	%D%/test-dm \
 	%D%/test-dm-soft \
@@ -133,6 +135,12 @@ endif
 
 %C%_test_chain_fuse_SOURCES = %D%/test-chain-fuse.c $(test_jobs)
 %C%_test_chain_fuse_LDADD = $(test_internal)
+
+%C%_test_chain_hop_SOURCES = %D%/test-chain-hop.c %D%/cores.h $(test_jobs)
+%C%_test_chain_hop_LDADD = $(test_internal)
+
+%C%_test_chain_storm_SOURCES = %D%/test-chain-storm.c $(test_jobs)
+%C%_test_chain_storm_LDADD = $(test_internal)
 
 %C%_test_dm_SOURCES = %D%/test-dm.c $(test_jobs) $(test_standin)
 %C%_test_dm_LDADD = $(test_internal)
