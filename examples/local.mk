@@ -12,6 +12,8 @@ noinst_PROGRAMS += \
 	%D%/18-push-pull \
 	%D%/19-pipeline \
 	%D%/20-bounce \
+	%D%/21-chain \
+	%D%/22-deadline \
 	%D%/hello
 
 %C%_01_operation_LDADD = libweir.la
@@ -26,6 +28,8 @@ noinst_PROGRAMS += \
 %C%_18_push_pull_LDADD = libweir.la
 %C%_19_pipeline_LDADD = libweir.la
 %C%_20_bounce_LDADD = libweir.la
+%C%_21_chain_LDADD = libweir.la
+%C%_22_deadline_LDADD = libweir.la
 %C%_hello_LDADD = libweir.la
 
 # Other loops with a reactor inside, and the other way round.
