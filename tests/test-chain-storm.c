@@ -523,11 +523,13 @@ static void lane_start(struct lane *l)
 static void turn(struct storm *s)
 {
 	bool any = false;
-	int i;
+	int i, n;
 
 	for (i = 0; i < 8; i++)
 		any |= slow_pump(&s->user);
-	assert_true(weir_reactor_turn(s->r, any ? 0 : WEIR_MSEC) >= 0);
+	n = weir_reactor_turn(s->r, any ? 0 : WEIR_MSEC);
+	/* The fault may have hit the wait, which says so and can be repeated. */
+	assert_true(n >= 0 || fault_disarm());
 	if (one_in(s, 6))
 		weir_op_cancel(&s->lanes[rnd(s, LANES)].op);
 }
