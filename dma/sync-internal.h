@@ -72,7 +72,7 @@ struct weir_sync {
 	_Atomic uint32_t n_blocked;	/* Threads. */
 
 	/* Operations that wait, first come first. */
-	_Atomic uint32_t n_ops;
+	_Atomic uint32_t n_ops;	/* With those on their way home. */
 	pthread_mutex_t lock;
 	struct weir_op *first;
 	struct weir_op **last;

@@ -121,7 +121,6 @@ static void list_add(struct weir_sync *sync, struct weir_op *op)
 	op->pprev = sync->last;
 	*sync->last = op;
 	sync->last = &op->next;
-	atomic_fetch_add(&sync->n_ops, 1);
 }
 
 static void list_del(struct weir_sync *sync, struct weir_op *op)
@@ -132,14 +131,14 @@ static void list_del(struct weir_sync *sync, struct weir_op *op)
 	else
 		sync->last = op->pprev;
 	op->pprev = NULL;
-	atomic_fetch_sub(&sync->n_ops, 1);
 }
 
-/* Take those that are served off, in their order.  Under the lock. */
-static struct weir_op *take_served(struct weir_sync *sync)
+/* In their order.  Returns whether there was any.  Under the lock. */
+static bool serve(struct weir_sync *sync)
 {
-	struct weir_op *op, *next, *served = NULL, **end = &served;
+	struct weir_op *op, *next;
 	struct sync_cond cond;
+	bool any = false;
 	int res;
 
 	for (op = sync->first; op; op = next) {
@@ -150,27 +149,35 @@ static struct weir_op *take_served(struct weir_sync *sync)
 			continue;
 		list_del(sync, op);
 		op->res = res < 0 ? res : 0;
-		op->next = NULL;
-		*end = op;
-		end = &op->next;
+		op_return(op);
+		any = true;
 	}
-	return served;
+	return any;
 }
 
 bool sync_serve(struct weir_sync *sync)
 {
-	struct weir_op *op, *next;
 	bool any;
 
 	pthread_mutex_lock(&sync->lock);
-	op = take_served(sync);
+	any = serve(sync);
 	pthread_mutex_unlock(&sync->lock);
-	any = op;
-	for (; op; op = next) {
-		next = op->next;
-		op_return(op);
-	}
 	return any;
+}
+
+/*
+ * Whoever sent it home may not have woken the reactor yet.  Once the callback
+ * has run the reactor may be destroyed: so wait until he is out of it, which is
+ * when he gives back the lock.
+ */
+static void wait_home(struct weir_op *op)
+{
+	struct weir_sync *sync = sync_of(op);
+
+	pthread_mutex_lock(&sync->lock);
+	pthread_mutex_unlock(&sync->lock);
+	atomic_fetch_sub(&sync->n_ops, 1);
+	op_complete(op, op->res);
 }
 
 /* Too late, if it is off the list: its result is on the way. */
@@ -184,13 +191,16 @@ static void wait_cancel(struct weir_op *op)
 	if (waits)
 		list_del(sync, op);
 	pthread_mutex_unlock(&sync->lock);
-	if (waits)
-		op_complete(op, -ECANCELED);
+	if (!waits)
+		return;
+	atomic_fetch_sub(&sync->n_ops, 1);
+	op_complete(op, -ECANCELED);
 }
 
 static const struct weir_op_class wait_class = {
 	.name = "sync event wait",
 	.cancel = wait_cancel,
+	.home = wait_home,
 };
 
 /* Wait, unless it holds now.  Returns what sync_look() does. */
@@ -201,10 +211,12 @@ static int enlist(struct weir_sync *sync, struct weir_op *op)
 	int res;
 
 	pthread_mutex_lock(&sync->lock);
+	atomic_fetch_add(&sync->n_ops, 1);
 	list_add(sync, op);
 	res = sync_look(sync, &cond);
 	if (res) {
 		list_del(sync, op);
+		atomic_fetch_sub(&sync->n_ops, 1);
 	} else if (sync_is_shared(sync) && !sync->armed) {
 		sync->armed = true;
 		kick = true;

@@ -19,10 +19,15 @@
 struct weir_sync *sync_alloc(void)
 {
 	struct weir_sync *sync = mem_calloc(1, sizeof(*sync));
+	pthread_mutexattr_t attr;
 
 	if (!sync)
 		return NULL;
-	pthread_mutex_init(&sync->lock, NULL);
+	/* Held for less than a sleep would take. */
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+	pthread_mutex_init(&sync->lock, &attr);
+	pthread_mutexattr_destroy(&attr);
 	sync->last = &sync->first;
 	return sync;
 }
