@@ -10,6 +10,7 @@ bench_programs = \
 	%D%/bench-cp \
 	%D%/bench-echo \
 	%D%/bench-idle \
+	%D%/bench-large \
 	%D%/bench-nop \
 	%D%/bench-pipe \
 	%D%/bench-post \
@@ -33,6 +34,8 @@ bench_programs = \
 %C%_bench_echo_LDADD = $(bench_libs)
 %C%_bench_idle_SOURCES = %D%/bench-idle.c $(bench_common)
 %C%_bench_idle_LDADD = $(bench_libs)
+%C%_bench_large_SOURCES = %D%/bench-large.c $(bench_common)
+%C%_bench_large_LDADD = $(bench_libs)
 %C%_bench_nop_SOURCES = %D%/bench-nop.c $(bench_common)
 %C%_bench_nop_LDADD = $(bench_libs)
 %C%_bench_pipe_SOURCES = %D%/bench-pipe.c $(bench_common)
