@@ -285,6 +285,25 @@ static int start(void *arg, struct weir_job *job)
 	return 0;
 }
 
+bool cpu_at_once(struct weir_dma *dma, struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+	struct engine *e = &dma->engines[ENGINE_CPU];
+
+	if (p->total >= dma->worker_min || dma->queue || p->total > budget(dma))
+		return false;
+	dma->budget -= p->total;
+	p->dma = dma;
+	p->crc = job->crc;
+	p->done = 0;
+	p->src.addr = job->src.addr;
+	p->dst.addr = job->dst.addr;
+	p->done = piece(job, p, p->total);
+	e->stats.jobs++;
+	e->stats.bytes += p->done;
+	return true;
+}
+
 static void cancel(void *arg, struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);

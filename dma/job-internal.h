@@ -290,6 +290,10 @@ void job_work_cancel(struct weir_job *job);
 /* engine-cpu.c: set up and take down its part of @dma. */
 void cpu_init(struct weir_dma *dma);
 
+/* Do all of @job now, whose used sides are plain and whose .total is set, if
+ * nothing speaks against it.  Returns whether it has: .done and .crc are set. */
+bool cpu_at_once(struct weir_dma *dma, struct weir_job *job);
+
 /* room.c: whether @dma is full; wait until it is not; wait no more. */
 void room_init(struct weir_dma *dma);
 static inline bool room_none(const struct weir_dma *dma)

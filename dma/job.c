@@ -320,6 +320,36 @@ static void take_back(struct weir_dma *dma, struct weir_job *job)
 	op_abandon(&job->op);
 }
 
+/*
+ * Whether @job is over before it could be waited for, cancelled or seen: it
+ * holds nothing, waits for nothing, and is for who does it here and now.  Half
+ * of what a small job costs is to be listed and found again, so this is not.
+ */
+static bool may_be_at_once(const struct weir_dma *dma,
+			   const struct weir_job *job,
+			   const struct job_shape *s)
+{
+	return s->plan.engine == &dma->engines[ENGINE_CPU] && !job->n_more &&
+	       !(job->flags & (WEIR_JOB_FENCE | WEIR_JOB_LAZY)) &&
+	       (!s->src_side || s->src.plain) && (!s->dst_side || s->dst.plain);
+}
+
+/* What is left of a job's life then: to be counted, and called back. */
+static void end_at_once(struct weir_dma *dma, struct weir_job *job,
+			const struct job_shape *s)
+{
+	struct job_priv *p = job_priv(job);
+
+	p->engine = s->plan.engine;
+	job->crc = p->crc;
+	dma->stats.started++;
+	dma->stats.completed++;
+	dma->stats.bytes += p->done;
+	op_begin_ready(dma->r, &job->op, (int64_t)p->done);
+	job->op.detail.bytes = p->done;
+	route_note(job, &s->plan);
+}
+
 int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
@@ -334,9 +364,13 @@ int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 	if (unlikely(err))
 		return err;
 
+	p->total = s.total;
+	if (may_be_at_once(dma, job, &s) && cpu_at_once(dma, job)) {
+		end_at_once(dma, job, &s);
+		return 0;
+	}
 	op_enlist(dma->r, &job->op, &job_class);
 	enlist(dma, job);
-	p->total = s.total;
 	p->done = 0;
 	p->crc = job->crc;
 	p->q_pprev = NULL;

@@ -221,6 +221,7 @@ int loc_check_any(const struct weir_loc *loc, enum loc_side side,
 		return -EINVAL;
 	info->total = 0;
 	info->n_pieces = 0;
+	info->plain = false;
 	info->lo = UINT64_MAX;
 	info->hi = 0;
 	err = loc->buf ? check_bufs(loc, side, r, info) :

@@ -39,6 +39,7 @@ struct loc_info {
 	uint64_t total;		/* Bytes there are. */
 	uint64_t lo, hi;	/* All addresses are in [lo, hi). */
 	uint32_t n_pieces;
+	bool plain;		/* loc_is_plain() */
 };
 
 /* Check @loc as a @side of a job on @r and describe it, or return what
@@ -69,6 +70,7 @@ static inline int loc_check(const struct weir_loc *loc, enum loc_side side,
 	info->lo = loc->addr;
 	info->hi = loc->addr + loc->len;
 	info->n_pieces = 1;
+	info->plain = true;
 	return 0;
 }
 

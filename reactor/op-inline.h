@@ -108,6 +108,21 @@ static inline void op_defer(struct weir_reactor *r, struct weir_op *op)
 }
 
 /*
+ * IDLE -> READY at once, with @res, after op_may_begin(): it was done inside its
+ * start, so there is nothing to cancel, and no deadline matters.
+ */
+static inline void op_begin_ready(struct weir_reactor *r, struct weir_op *op,
+				  int64_t res)
+{
+	op->reactor = r;
+	op->flags = 0;
+	op->detail = (struct weir_op_detail){ 0 };
+	r->n_begun++;
+	op_make_ready(r, op, res);
+	reactor_touch(r);
+}
+
+/*
  * PENDING -> READY: @res goes to the callback in the reactor's next turn, or
  * later in this one.  -ECANCELED after a deadline becomes -ETIMEDOUT.  Takes
  * the op off the live list; it must be in no queue any more.
