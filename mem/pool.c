@@ -27,12 +27,26 @@
 #define KNOWN_FLAGS (WEIR_POOL_NO_REGISTER | WEIR_POOL_NO_HUGE | \
 		     WEIR_POOL_NO_CACHE)
 
+static int check_cache(struct weir_store *store, uint32_t cache)
+{
+	unsigned long long total;
+	uint32_t i;
+
+	for (i = 0; i < store->n_classes; i++) {
+		store_lock(store);
+		total = store->classes[i].total;
+		store_unlock(store);
+		if (cache > total)
+			return why(-EINVAL, "weir_pool_create: .cache of %u is "
+				   "more than the %llu buffers of %zu bytes",
+				   cache, total, store->classes[i].buf_size);
+	}
+	return 0;
+}
+
 /* With a store, all that describes buffers is the store's. */
 static int check_shared(const struct weir_pool_opts *opts)
 {
-	const struct weir_store *store = opts->store;
-	uint32_t i;
-
 	if (opts->bufs || opts->buf_size || opts->align || opts->mmap ||
 	    opts->flags & WEIR_POOL_NO_HUGE)
 		return why(-EINVAL, "weir_pool_create: .bufs, .buf_size, "
@@ -41,13 +55,7 @@ static int check_shared(const struct weir_pool_opts *opts)
 	if (opts->flags & WEIR_POOL_NO_CACHE && opts->cache)
 		return why(-EINVAL, "weir_pool_create: .cache with "
 			   "WEIR_POOL_NO_CACHE");
-	for (i = 0; i < store->n_classes; i++)
-		if (opts->cache > store->classes[i].slabs[0].n)
-			return why(-EINVAL, "weir_pool_create: .cache of %u is "
-				   "more than the %u buffers of %zu bytes",
-				   opts->cache, store->classes[i].slabs[0].n,
-				   store->classes[i].buf_size);
-	return 0;
+	return check_cache(opts->store, opts->cache);
 }
 
 static int load_opts(struct weir_pool_opts *opts,

@@ -680,6 +680,23 @@ static void growth_serves_who_waits(void **state)
 	assert_int_equal(weir_store_destroy(store), 0);
 }
 
+/* A cache may be as large as its class is now. */
+static void what_has_grown_may_be_cached(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_store *store = make_store(2, 8);
+	struct weir_pool_opts opts = {
+		.size = sizeof(opts), .store = store, .cache = 8,
+	};
+	struct weir_pool *pool = NULL;
+
+	assert_int_equal(weir_pool_create(&pool, r, &opts), -EINVAL);
+	assert_int_equal(weir_store_grow(store, SMALL, 6), 0);
+	assert_int_equal(weir_pool_create(&pool, r, &opts), 0);
+	assert_int_equal(weir_pool_destroy(pool), 0);
+	assert_int_equal(weir_store_destroy(store), 0);
+}
+
 static void growth_is_bounded(void **state)
 {
 	struct weir_store *store = make_store(1, 1);
@@ -1355,6 +1372,7 @@ int main(void)
 		CASE(a_pool_that_goes_leaves_all_to_the_others),
 		CASE(a_reactor_that_stops_keeps_no_cache),
 		CASE(growth_serves_who_waits),
+		CASE(what_has_grown_may_be_cached),
 		CASE(growth_is_bounded),
 		CASE(memory_that_was_added_is_registered),
 		CASE(a_pool_of_its_own_can_grow),

@@ -85,6 +85,7 @@ WEIR_API int weir_inventory_expand(struct weir_inventory *inventory,
  *
  * Returns 0, also if it is attached already, or
  *   -EBADFD  @mmap is not started
+ *   -ESTALE  @mmap is imported, and its exporter has revoked it
  *   -ENOSPC  .mmaps are attached
  *   -ENOMEM  no memory
  *

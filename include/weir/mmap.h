@@ -352,14 +352,17 @@ WEIR_API int weir_mmap_start(struct weir_mmap *mmap);
  *
  * Returns 0, or, with the mmap as it was:
  *   -EBUSY  bufs of it are out; it backs a pool; a sync event lies in it,
- *           see <weir/sync.h>; a stop is under way; or, with @op NULL, a
- *           reactor of another thread has it attached;
- *           weir_why() says which
+ *           see <weir/sync.h>; a stop is under way; its memory is not to be
+ *           freed, see weir_segment_set_flags(); or, with @op NULL, a reactor
+ *           of another thread has it attached; weir_why() says which
  *   -EPERM  it is imported
  *   -EINVAL  @op without @r
+ *   another  the errno of a device's driver that keeps its registration; with
+ *            @op, that is what it completes with
  *   -EINVAL, -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
  *
- * The owner's thread, which is @r's.  Never blocks.
+ * The owner's thread, which is @r's.  The callbacks of <weir/segment.h> that
+ * are told of the removal run in this call or, with @op, in a turn of @r.
  */
 WEIR_API int weir_mmap_stop(struct weir_mmap *mmap, struct weir_reactor *r,
 			    struct weir_op *op);

@@ -94,6 +94,7 @@ struct weir_pool_stats {
  *               than a class has buffers
  *   -ERANGE     .mmap is too small for .bufs, or for one buffer
  *   -EBADFD     .mmap is not started
+ *   -ESTALE     .mmap is imported, and its exporter has revoked it
  *   -E2BIG      @opts asks for what this version does not know
  *   -ENOMEM     no memory; weir_why() says how much was wanted
  *   -ESHUTDOWN  @r is stopping
