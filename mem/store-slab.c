@@ -46,28 +46,38 @@ static void *reserved_pages(size_t len, unsigned int shift)
 	return p == MAP_FAILED ? NULL : p;
 }
 
+/* As many reserved pages of 2^@shift bytes as *@len takes, or NULL. */
+static void *try_reserved(size_t *len, size_t align, unsigned int shift,
+			  struct store_slab *slab)
+{
+	size_t page = (size_t)1 << shift;
+	size_t round = (*len + page - 1) & ~(page - 1);
+	void *p = align <= page ? reserved_pages(round, shift) : NULL;
+
+	if (p) {
+		*len = round;
+		slab->page_size = page;
+	}
+	return p;
+}
+
+/* From the largest pages that were asked for down to ordinary ones. */
 static void *alloc(const struct store_class *cls, size_t *len,
 		   struct store_slab *slab)
 {
 	uint32_t flags = cls->store->flags;
 	size_t align = cls->align < PAGE ? PAGE : cls->align;
 	bool huge = !(flags & WEIR_STORE_NO_HUGE);
-	unsigned int shift = flags & WEIR_STORE_HUGE_1G ? 30 :
-			     flags & WEIR_STORE_HUGE_2M ? 21 : 0;
-	size_t page = (size_t)1 << shift;
-	size_t round = (*len + page - 1) & ~(page - 1);
-	void *p;
+	void *p = NULL;
 
-	if (shift && align <= page) {
-		p = reserved_pages(round, shift);
-		if (p) {
-			*len = round;
-			slab->page_size = page;
-			return p;
-		}
+	if (flags & WEIR_STORE_HUGE_1G)
+		p = try_reserved(len, align, 30, slab);
+	if (!p && flags & (WEIR_STORE_HUGE_1G | WEIR_STORE_HUGE_2M))
+		p = try_reserved(len, align, 21, slab);
+	if (!p) {
+		p = pages_alloc(*len, align, &huge);
+		slab->transparent = huge;
 	}
-	p = pages_alloc(*len, align, &huge);
-	slab->transparent = huge;
 	return p;
 }
 

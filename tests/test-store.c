@@ -680,6 +680,35 @@ static void growth_serves_who_waits(void **state)
 	assert_int_equal(weir_store_destroy(store), 0);
 }
 
+static uint64_t page_size_with(uint32_t flags)
+{
+	struct weir_store_class one = { .buf_size = 1 << 20, .bufs = 4 };
+	struct weir_store_opts opts = {
+		.size = sizeof(opts), .classes = &one, .n_classes = 1,
+		.flags = flags,
+	};
+	struct weir_store *store = NULL;
+	uint64_t page;
+
+	assert_int_equal(weir_store_create(&store, &opts), 0);
+	page = survey(store).page_size;
+	assert_int_equal(weir_store_destroy(store), 0);
+	return page;
+}
+
+/* Of 1 GiB there are rarely any; where there are some of 2 MiB, those. */
+static void the_largest_pages_that_there_are_are_taken(void **state)
+{
+	uint64_t small = page_size_with(WEIR_STORE_HUGE_2M);
+
+	(void)state;
+	if (small == 4096)
+		skip_because("no huge pages of 2 MiB are reserved");
+	assert_true(page_size_with(WEIR_STORE_HUGE_1G) >= small);
+	assert_true(page_size_with(WEIR_STORE_HUGE_1G | WEIR_STORE_HUGE_2M) >=
+		    small);
+}
+
 /* A cache may be as large as its class is now. */
 static void what_has_grown_may_be_cached(void **state)
 {
@@ -915,9 +944,12 @@ static void pages_and_node_are_told(void **state)
 		assert_true(s.page_size >= 4096 && s.bytes >= 4 << 20);
 		if (tries[i] & WEIR_STORE_NO_HUGE)
 			assert_false(s.transparent);
-		if (tries[i] & (WEIR_STORE_HUGE_2M | WEIR_STORE_HUGE_1G))
-			assert_true((s.page_size > 4096) !=
-				    !!strstr(text, "are reserved"));
+		if (tries[i] & WEIR_STORE_HUGE_2M)
+			assert_true((s.page_size == 2 << 20) !=
+				    !!strstr(text, "2048 KiB are reserved"));
+		if (tries[i] & WEIR_STORE_HUGE_1G)
+			assert_true((s.page_size == 1 << 30) !=
+				    !!strstr(text, "1048576 KiB are reserved"));
 		if (tries[i] & WEIR_STORE_NUMA)
 			assert_non_null(strstr(text, "node"));
 		pool = make_pool(r, store, 2);
@@ -1372,6 +1404,7 @@ int main(void)
 		CASE(a_pool_that_goes_leaves_all_to_the_others),
 		CASE(a_reactor_that_stops_keeps_no_cache),
 		CASE(growth_serves_who_waits),
+		CASE(the_largest_pages_that_there_are_are_taken),
 		CASE(what_has_grown_may_be_cached),
 		CASE(growth_is_bounded),
 		CASE(memory_that_was_added_is_registered),

@@ -45,7 +45,7 @@ struct weir_store;
 
 /* weir_store_opts.flags */
 #define WEIR_STORE_HUGE_2M 1u	/* Reserved huge pages of 2 MiB, if any. */
-#define WEIR_STORE_HUGE_1G 2u	/* The same of 1 GiB. */
+#define WEIR_STORE_HUGE_1G 2u	/* Those of 1 GiB, or else of 2 MiB. */
 #define WEIR_STORE_NO_HUGE 4u	/* Not even transparent huge pages. */
 #define WEIR_STORE_NUMA 8u	/* Memory of node .numa_node. */
 
