@@ -308,11 +308,28 @@ static int refuse_busy(struct weir_pool *pool)
 		   (unsigned long long)(st.waiting + st.in_transit));
 }
 
+/*
+ * Off the list: what is left of it goes.  Without a lock at first, because what
+ * comes home to the reactor with our errands may run callbacks.
+ */
+static void leave(struct weir_pool *pool)
+{
+	struct weir_store *store = pool->store;
+	uint32_t i;
+
+	for (i = 0; i < pool->n_classes; i++)
+		stock_fini(&pool->classes[i].stock);
+	errand_finish(&pool->errand);
+	pthread_mutex_lock(&store->control);
+	detach_slabs(pool);
+	store->n_leaving--;
+	pthread_mutex_unlock(&store->control);
+}
+
 int weir_pool_destroy(struct weir_pool *pool)
 {
 	struct weir_store *store;
 	bool shared;
-	uint32_t i;
 	int err;
 
 	if (!pool)
@@ -326,15 +343,10 @@ int weir_pool_destroy(struct weir_pool *pool)
 	bring_home(pool);
 	pthread_mutex_lock(&store->control);
 	err = store_leave(pool);
-	if (!err) {
-		for (i = 0; i < pool->n_classes; i++)
-			stock_fini(&pool->classes[i].stock);
-		errand_finish(&pool->errand);
-		detach_slabs(pool);
-	}
 	pthread_mutex_unlock(&store->control);
 	if (err)
 		return refuse_busy(pool);
+	leave(pool);
 	/* Whoever shares the store may have destroyed it by now. */
 	reactor_detach(&pool->obj);
 	free(pool);

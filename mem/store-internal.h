@@ -83,6 +83,8 @@ struct weir_store {
 	uint32_t numa_node;
 	uint32_t n_classes;
 	struct weir_pool *pools;
+	uint32_t n_leaving;		/* Under control: not of .pools any
+					 * more, and not done with us. */
 	struct weir_op *counts;		/* Under way; by next and pprev. */
 	uint32_t n_counts;		/* Those, and what goes home of them. */
 	uint64_t count_seq;		/* The last that was begun. */
@@ -116,6 +118,7 @@ struct weir_pool {
 	uint64_t cache_max;
 	struct op_queue outside;	/* Wait for .waiters_max to let them in. */
 	struct errand errand;
+	bool gone;			/* From the store's list. */
 	uint64_t counted;		/* Under the lock: up to this count. */
 	struct weir_pool *next;		/* Of the store. */
 	struct weir_pool **pprev;

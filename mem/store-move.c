@@ -340,6 +340,8 @@ void store_errand(struct errand *errand)
 						   errand);
 	uint32_t i;
 
+	if (pool->gone)
+		return;
 	see_all_slabs(pool);
 	store_lock(pool->store);
 	for (i = 0; i < pool->n_classes; i++)
@@ -400,6 +402,8 @@ int store_leave(struct weir_pool *pool)
 		*pool->pprev = pool->next;
 		if (pool->next)
 			pool->next->pprev = pool->pprev;
+		pool->gone = true;
+		store->n_leaving++;
 		store_settle_counts(store, pool->r);
 	}
 	store_unlock(store);

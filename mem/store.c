@@ -173,13 +173,14 @@ int store_may_free(const struct weir_store *store, const char *call)
 
 int weir_store_destroy(struct weir_store *store)
 {
-	uint32_t n = 0, n_counts;
+	uint32_t n, n_counts;
 	struct weir_pool *pool;
 	int err;
 
 	if (!store)
 		return 0;
 	pthread_mutex_lock(&store->control);
+	n = store->n_leaving;
 	for (pool = store->pools; pool; pool = pool->next)
 		n++;
 	store_lock(store);

@@ -13,7 +13,9 @@
 #include "tests/cores.h"
 #include "tests/job-kit.h"
 
+#include <weir/inventory.h>
 #include <weir/pool.h>
+#include <weir/segment.h>
 #include <weir/store.h>
 
 static int rounds(void)
@@ -163,6 +165,78 @@ static void a_reactor_goes_as_soon_as_its_count_has_ended(void **state)
 	assert_int_equal(weir_store_destroy(m.store), 0);
 }
 
+/* An inventory on a core of its own. */
+struct guest {
+	struct core core;
+	struct weir_mmap *m;
+	struct weir_inventory *inv;
+};
+
+static void guest_open(struct core *core, void *arg)
+{
+	struct guest *g = arg;
+
+	MUST(!weir_inventory_create(&g->inv, core->r, NULL));
+	MUST(!weir_inventory_attach(g->inv, g->m));
+}
+
+static void guest_close(struct core *core, void *arg)
+{
+	struct guest *g = arg;
+
+	(void)core;
+	MUST(!weir_inventory_destroy(g->inv));
+}
+
+/* Done, if the core was asleep, after what came before it. */
+static void nothing(struct core *core, void *arg)
+{
+	(void)core;
+	(void)arg;
+}
+
+static void look_at_store(int event, const struct weir_segment *list, void *arg)
+{
+	(void)list;
+	if (event == WEIR_SEGMENT_REMOVING)
+		MUST(weir_store_describe(arg, NULL, 0));
+}
+
+/* Here it is the end of a stop, which tells of the removal of a segment. */
+static void what_comes_home_at_a_pools_end_may_use_the_store(void **state)
+{
+	static char mem[4096] __attribute__((aligned(4096)));
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_store *store = make_store();
+	struct weir_pool *pool = make_pool(r, store);
+	struct guest g;
+	struct rec rec;
+
+	memset(&g, 0, sizeof(g));
+	g.m = start_mmap(mem, sizeof(mem), WEIR_MMAP_WRITE);
+	core_begin(&g.core, state);
+	core_do(&g.core, guest_open, &g);
+	rec_init(&rec);
+	core_await_sleep(&g.core);
+	STARTS(weir_mmap_stop(g.m, r, &rec.op));
+	core_do(&g.core, nothing, NULL);
+	core_await_sleep(&g.core);
+	some_turns(r, 1);
+	core_do(&g.core, nothing, NULL);
+	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STOPPING);
+	assert_int_equal(weir_segment_event_register("end", look_at_store,
+						     store), 0);
+	assert_int_equal(weir_store_grow(store, 100, 1), 0);
+	assert_int_equal(weir_pool_destroy(pool), 0);
+	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STOPPED);
+	assert_int_equal(finish(r, &rec), 0);
+	assert_int_equal(weir_segment_event_unregister("end", store), 0);
+	core_do(&g.core, guest_close, &g);
+	core_end(&g.core);
+	assert_int_equal(weir_mmap_destroy(g.m), 0);
+	assert_int_equal(weir_store_destroy(store), 0);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -170,6 +244,7 @@ int main(void)
 		CASE(a_count_that_was_cancelled_holds_nothing),
 		CASE(a_store_goes_as_soon_as_its_last_pool_has),
 		CASE(a_reactor_goes_as_soon_as_its_count_has_ended),
+		CASE(what_comes_home_at_a_pools_end_may_use_the_store),
 	};
 
 	return harness_run(cases, N_OF(cases));
