@@ -367,6 +367,47 @@ static void a_signal_does_not_overtake_data_to_a_thread(void **state)
 	exchange(state, answer_blocking);
 }
 
+/* The other thread signals while the wait is being started, more or less. */
+struct race {
+	struct weir_sync *sync;
+	_Atomic uint64_t round;
+	uint64_t rounds;
+};
+
+static void *signal_each_round(void *arg)
+{
+	struct race *race = arg;
+	uint64_t i, spins;
+
+	for (i = 1; i <= race->rounds; i++) {
+		while (atomic_load(&race->round) < i)
+			sched_yield();
+		for (spins = i % 64; spins; spins--)
+			atomic_load(&race->round);
+		weir_sync_set(race->sync, i);
+	}
+	return NULL;
+}
+
+static void a_signal_during_the_start_is_not_missed(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct race race = { .sync = make(0), .rounds = scaled(20000) };
+	pthread_t thread;
+	struct rec rec;
+	uint64_t i;
+
+	assert_int_equal(pthread_create(&thread, NULL, signal_each_round,
+					&race), 0);
+	for (i = 1; i <= race.rounds; i++) {
+		atomic_store(&race.round, i);
+		start_wait(race.sync, r, &rec, WEIR_SYNC_EQ, i);
+		assert_int_equal(finish(r, &rec), 0);
+	}
+	pthread_join(thread, NULL);
+	assert_int_equal(weir_sync_destroy(race.sync), 0);
+}
+
 /* Many on each of two reactors and many threads; one adds up for all. */
 #define CROWD 50
 
@@ -739,6 +780,7 @@ int main(void)
 		CASE(another_thread_wakes_the_reactor),
 		CASE(a_signal_does_not_overtake_data_to_a_reactor),
 		CASE(a_signal_does_not_overtake_data_to_a_thread),
+		CASE(a_signal_during_the_start_is_not_missed),
 		CASE(many_waiters_of_all_kinds_are_woken),
 		CASE(a_waiter_may_destroy_it_at_once),
 		CASE(random_cancels_and_signals_end_each_wait_once),
