@@ -41,7 +41,7 @@
 #define REGION 16384u
 #define PLACE_BYTES (LANES * TRACKS * REGION)
 #define MOVES 4			/* Of a track, at most. */
-#define STEPS (TRACKS * (MOVES + 1) + 3)
+#define STEPS (TRACKS * (MOVES + 2) + 2)
 
 _Static_assert(PLACE_BYTES <= SLOW_LEN, "what the slow domain has");
 
@@ -206,6 +206,8 @@ static void choose_crc_of(struct move *m, const struct move *copy, bool src)
 	m->src = src ? copy->src : copy->dst;
 	m->src_off = src ? copy->src_off : copy->dst_off;
 	m->len = copy->len;
+	m->dst = MEM;
+	m->dst_off = 0;
 	m->broken = false;
 }
 
