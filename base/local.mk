@@ -15,5 +15,6 @@ libweir_all_la_SOURCES += \
 	%D%/opts.h \
 	%D%/own.c \
 	%D%/own.h \
+	%D%/probe.h \
 	%D%/why.c \
 	%D%/why.h

@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/probe.h"
 #include "dma/chain-internal.h"
 
 /*
@@ -113,6 +114,7 @@ static void end_step(struct step *s, uint32_t state, int64_t res)
 
 	s->state = state;
 	s->res = res;
+	PROBE3(chain_step_done, s, state, res);
 	chain->n_left--;
 	if (state == WEIR_STEP_DONE)
 		chain->n_done++;
@@ -231,6 +233,7 @@ static bool begin(struct step *s)
 	int err;
 
 	s->state = WEIR_STEP_RUNNING;
+	PROBE3(chain_step, s->chain, s, s - s->chain->steps);
 	if (s->kind == STEP_CALL) {
 		begin_call(s);
 		return true;

@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/opts.h"
+#include "base/probe.h"
 #include "base/why.h"
 #include "dma/bounce.h"
 #include "dma/route.h"
@@ -222,6 +223,7 @@ int engine_start(struct engine *e, struct weir_job *job)
 	int err = -EAGAIN;
 
 	p->engine = e;
+	PROBE3(job_step, job, e->kind->ops.name, p->total);
 	if (likely(!e->wait))
 		err = call_start(e, job);
 	if (unlikely(err == -EAGAIN) && may_wait(e, job)) {

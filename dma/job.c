@@ -9,6 +9,7 @@
 
 #include <weir/route.h>
 
+#include "base/probe.h"
 #include "dma/bounce.h"
 #include "dma/route.h"
 #include "mem/buf-internal.h"
@@ -345,6 +346,7 @@ static void end_at_once(struct weir_dma *dma, struct weir_job *job,
 	dma->stats.started++;
 	dma->stats.completed++;
 	dma->stats.bytes += p->done;
+	PROBE3(job_done, job, p->done, p->done);
 	op_begin_ready(dma->r, &job->op, (int64_t)p->done);
 	job->op.detail.bytes = p->done;
 	route_note(job, &s->plan);
@@ -365,6 +367,7 @@ int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 		return err;
 
 	p->total = s.total;
+	PROBE3(job_submit, job, job->kind, s.total);
 	if (may_be_at_once(dma, job, &s) && cpu_at_once(dma, job)) {
 		end_at_once(dma, job, &s);
 		return 0;
@@ -399,8 +402,10 @@ int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 	    order_hold(job))
 		return 0;
 	err = engine_start(p->engine, job);
-	if (unlikely(err))
+	if (unlikely(err)) {
+		PROBE2(job_refused, job, err);
 		take_back(dma, job);
+	}
 	return err;
 }
 
@@ -493,6 +498,7 @@ void job_end(struct weir_job *job, int64_t res)
 	else
 		engine_left(job, res);
 	delist(dma, p);
+	PROBE3(job_done, job, res, p->done);
 	op_complete(&job->op, res);
 	if (unlikely(dma->room))
 		room_made(dma);

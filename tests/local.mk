@@ -343,6 +343,7 @@ test_scripts = \
 	%D%/check-headers.sh \
 	%D%/check-install.sh \
 	%D%/check-layers.sh \
+	%D%/check-probes.sh \
 	%D%/check-symbols.sh \
 	%D%/test-export.sh \
 	%D%/test-weir-cp.sh \

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_BASE_PROBE_H
+#define WEIR_BASE_PROBE_H
+
+/*
+ * Static probes, for perf, bpftrace and SystemTap to look at a program that
+ * runs.  One that nobody looks at is an instruction that does nothing.
+ *
+ *	bpftrace -e 'usdt:libweir.so:weir:job_done { @[arg1] = count(); }'
+ */
+
+#ifdef HAVE_SDT
+
+#include <sys/sdt.h>
+
+#define PROBE2(name, a, b) DTRACE_PROBE2(weir, name, a, b)
+#define PROBE3(name, a, b, c) DTRACE_PROBE3(weir, name, a, b, c)
+
+#else
+
+#define PROBE2(name, a, b) ((void)0)
+#define PROBE3(name, a, b, c) ((void)0)
+
+#endif
+
+#endif /* WEIR_BASE_PROBE_H */
