@@ -15,6 +15,7 @@
 
 #include "tests/harness.h"
 
+#include <poll.h>
 #include <pthread.h>
 
 struct peer {
@@ -36,8 +37,12 @@ static inline void *peer_main(void *data)
 	struct weir_reactor_opts opts = {
 		.size = sizeof(opts), .backend = p->backend,
 	};
+	int tries = 100;
 
-	p->err = weir_reactor_create(&p->r, &opts);
+	/* Others may have all that the user may lock, for a while. */
+	do
+		p->err = weir_reactor_create(&p->r, &opts);
+	while (p->err == -ENOMEM && tries-- && !poll(NULL, 0, 20));
 	pthread_mutex_lock(&p->lock);
 	while (!p->quit) {
 		if (p->fn) {

@@ -178,7 +178,7 @@ other_user()
 		return
 	fi
 	begin 1
-	nobody='setpriv --reuid=65534 --regid=65534 --clear-groups'
+	nobody='setpriv --reuid=65532 --regid=65532 --clear-groups'
 	i_status=0
 	$nobody "$importer" s >i.out 2>i.err || i_status=$?
 	if [ $i_status = 126 ] || [ $i_status = 127 ]; then

@@ -687,7 +687,7 @@ static void ask_as_nobody(int sock, void *arg)
 	struct weir_mmap *im;
 	int64_t want, res;
 
-	EXPECT(!setgid(65534) && !setuid(65534));
+	EXPECT(!setgid(65530) && !setuid(65530));
 	EXPECT(!weir_reactor_create(&g->r, &opts));
 	while (recv(sock, &want, sizeof(want), 0) == sizeof(want)) {
 		res = import_from(g, "memory", &im);
@@ -733,8 +733,8 @@ static void another_user_is_refused(void **state)
 	assert_int_equal(weir_exporter_add(g.x, "memory", g.m, NULL), 0);
 	ask_there(&g, &p, -EACCES);	/* The callback, which knows him. */
 	assert_int_equal(g.asked, 1);
-	assert_int_equal(g.peer.uid, 65534);
-	assert_int_equal(g.peer.gid, 65534);
+	assert_int_equal(g.peer.uid, 65530);
+	assert_int_equal(g.peer.gid, 65530);
 	assert_int_equal(g.peer.pid, p.pid);
 	g.answer = 0;
 	ask_there(&g, &p, 0);

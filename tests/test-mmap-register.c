@@ -344,7 +344,7 @@ static const char *limited(uint32_t backend)
 	struct weir_mmap *m = NULL;
 	int64_t n;
 
-	if (setrlimit(RLIMIT_MEMLOCK, &lim) || (!getuid() && setuid(65534)))
+	if (setrlimit(RLIMIT_MEMLOCK, &lim) || (!getuid() && setuid(65531)))
 		return "limits";
 	if (weir_reactor_create(&r, &opts))
 		return "reactor";

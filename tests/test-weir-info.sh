@@ -89,7 +89,7 @@ run()
 nobody()
 {
 	if [ "$(id -u)" = 0 ]; then
-		setpriv --reuid=65534 --regid=65534 --clear-groups sh -c "$1"
+		setpriv --reuid=65533 --regid=65533 --clear-groups sh -c "$1"
 	else
 		sh -c "$1"
 	fi
