@@ -245,6 +245,17 @@ static char *with_hole(void **state)
 	return p;
 }
 
+/* These lock a MiB, or lower the limit to that. */
+static void want_lockable_memory(void)
+{
+	struct rlimit lim;
+
+	assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &lim), 0);
+	if (geteuid() && lim.rlim_cur < 2 << 20)
+		skip_because("ulimit -l is %llu KiB, this takes 2 MiB",
+			     (unsigned long long)lim.rlim_cur >> 10);
+}
+
 static void no_memory_is_refused_because_it_cannot_be_registered(void **state)
 {
 	static const struct {
@@ -261,6 +272,7 @@ static void no_memory_is_refused_because_it_cannot_be_registered(void **state)
 	size_t i;
 	char *p;
 
+	want_lockable_memory();
 	for (i = 0; i < N_OF(kinds); i++) {
 		p = kinds[i].make(state);
 		assert_ptr_not_equal(p, MAP_FAILED);
@@ -373,6 +385,7 @@ static void a_user_with_a_small_limit_is_told_which(void **state)
 	if (under_valgrind() || UNDER_TSAN)
 		skip_because("a child that gives up its rights cannot be "
 			     "looked into");
+	want_lockable_memory();
 	fflush(NULL);
 	pid = fork();
 	if (!pid) {
