@@ -263,12 +263,14 @@ static int64_t stop_under(struct weir_reactor *r, const char *ours, char *mem,
 static void a_job_under_way_writes_no_further(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	char *ours = malloc(LARGE), *mem = malloc(LARGE);
 	uint64_t bytes = LARGE;
+	char *ours, *mem;
 	unsigned int tries;
 	int64_t res;
 
 	needs_pidfds();
+	ours = malloc(LARGE);
+	mem = malloc(LARGE);
 	assert_non_null(ours);
 	assert_non_null(mem);
 	memset(ours, 1, LARGE);
