@@ -32,7 +32,11 @@ struct errand {
 void errand_init(struct errand *errand, struct weir_reactor *r,
 		 void (*run)(struct errand *errand));
 
-/* Any thread.  What was written before is seen by run(). */
+/*
+ * Any thread.  What was written before is seen by run().  The errand may have run
+ * before the call returns, but its reactor must be there until then: the sender
+ * holds a lock that who destroys it takes, or is counted.
+ */
 void errand_send(struct errand *errand);
 
 /*
