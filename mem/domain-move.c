@@ -123,6 +123,11 @@ void *weir_domain_op_data(const struct weir_op *op)
 	return (void *)(uintptr_t)under_way(op)->u.words[WORD_DATA];
 }
 
+static bool is_memory(const struct weir_domain *domain)
+{
+	return !domain || domain_is_memory(domain);
+}
+
 static int check_piece(const struct weir_domain_side *side, uint32_t i,
 		       uint64_t *total)
 {
@@ -132,7 +137,7 @@ static int check_piece(const struct weir_domain_side *side, uint32_t i,
 	if (addr + len < addr || *total + len < *total ||
 	    *total + len > INT64_MAX)
 		return -ERANGE;
-	if (!addr && len && (!side->domain || domain_is_memory(side->domain)))
+	if (!addr && len && is_memory(side->domain))
 		return -EINVAL;
 	*total += len;
 	return 0;
@@ -154,11 +159,6 @@ static int check_side(const struct weir_domain_side *side, uint64_t *total)
 			return err;
 	}
 	return *total ? 0 : -EINVAL;
-}
-
-static bool is_memory(const struct weir_domain *domain)
-{
-	return !domain || domain_is_memory(domain);
 }
 
 static int check_size(const struct weir_domain_move *move)
@@ -197,15 +197,47 @@ static int check_sides(const struct weir_domain_move *move, bool fills,
 	return err;
 }
 
-/* Have @domain do it by its function @fn, if it has it. */
-static int start(struct weir_reactor *r, struct weir_op *op,
-		 struct weir_domain *domain, weir_domain_move_fn *fn,
-		 const struct weir_domain_move *move, uint64_t total)
+enum move_kind { PULL, PUSH, TRANSFER, FILL };
+
+/* Whose function it is; NULL: the domains of @move do not suit @kind. */
+static struct weir_domain *mover(const struct weir_domain_move *move,
+				 enum move_kind kind)
 {
-	struct domain_call call = { domain, fn, move, total, true };
+	struct weir_domain *src = move->src.domain, *dst = move->dst.domain;
+
+	switch (kind) {
+	case PULL:
+		return is_memory(dst) ? src : NULL;
+	case PUSH:
+		return is_memory(src) ? dst : NULL;
+	case TRANSFER:
+		return src ? dst : NULL;
+	default:
+		return dst;
+	}
+}
+
+/* All of @call but the function. */
+static int prepare(struct domain_call *call,
+		   const struct weir_domain_move *move, enum move_kind kind)
+{
+	int err = check_sides(move, kind == FILL, &call->total);
+
+	if (err)
+		return err;
+	call->domain = mover(move, kind);
+	call->move = move;
+	call->hold = true;
+	return call->domain ? 0 : -EINVAL;
+}
+
+static int start(struct weir_reactor *r, struct weir_op *op,
+		 struct domain_call *call, weir_domain_move_fn *fn)
+{
 	int err = fn ? op_may_begin(r, op) : -EOPNOTSUPP;
 
-	return err ? err : domain_move(r, op, &call);
+	call->fn = fn;
+	return err ? err : domain_move(r, op, call);
 }
 
 /* The function @name of @domain, if it can have any. */
@@ -215,59 +247,35 @@ static int start(struct weir_reactor *r, struct weir_op *op,
 int weir_domain_pull(struct weir_reactor *r, struct weir_op *op,
 		     const struct weir_domain_move *move)
 {
-	struct weir_domain *src;
-	uint64_t total;
-	int err = check_sides(move, false, &total);
+	struct domain_call call;
+	int err = prepare(&call, move, PULL);
 
-	if (err)
-		return err;
-	src = move->src.domain;
-	if (!src || !is_memory(move->dst.domain))
-		return -EINVAL;
-	return start(r, op, src, FN(src, pull), move, total);
+	return err ? err : start(r, op, &call, FN(call.domain, pull));
 }
 
 int weir_domain_push(struct weir_reactor *r, struct weir_op *op,
 		     const struct weir_domain_move *move)
 {
-	struct weir_domain *dst;
-	uint64_t total;
-	int err = check_sides(move, false, &total);
+	struct domain_call call;
+	int err = prepare(&call, move, PUSH);
 
-	if (err)
-		return err;
-	dst = move->dst.domain;
-	if (!dst || !is_memory(move->src.domain))
-		return -EINVAL;
-	return start(r, op, dst, FN(dst, push), move, total);
+	return err ? err : start(r, op, &call, FN(call.domain, push));
 }
 
 int weir_domain_transfer(struct weir_reactor *r, struct weir_op *op,
 			 const struct weir_domain_move *move)
 {
-	struct weir_domain *dst;
-	uint64_t total;
-	int err = check_sides(move, false, &total);
+	struct domain_call call;
+	int err = prepare(&call, move, TRANSFER);
 
-	if (err)
-		return err;
-	dst = move->dst.domain;
-	if (!dst || !move->src.domain)
-		return -EINVAL;
-	return start(r, op, dst, FN(dst, transfer), move, total);
+	return err ? err : start(r, op, &call, FN(call.domain, transfer));
 }
 
 int weir_domain_fill(struct weir_reactor *r, struct weir_op *op,
 		     const struct weir_domain_move *move)
 {
-	struct weir_domain *dst;
-	uint64_t total;
-	int err = check_sides(move, true, &total);
+	struct domain_call call;
+	int err = prepare(&call, move, FILL);
 
-	if (err)
-		return err;
-	dst = move->dst.domain;
-	if (!dst)
-		return -EINVAL;
-	return start(r, op, dst, FN(dst, fill), move, total);
+	return err ? err : start(r, op, &call, FN(call.domain, fill));
 }

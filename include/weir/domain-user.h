@@ -29,8 +29,10 @@
  *     from the loop, never inside the start.
  *
  * All of them return 0, or
- *   -EINVAL      an argument is NULL that must not be; there is nothing to
- *                move; .size is too small; @op is under way or has no callback
+ *   -EINVAL      an argument or a domain is NULL that must not be; a side is
+ *                not memory that must be; a fill has a source; there is nothing
+ *                to move; .size is too small; @op is under way or has no
+ *                callback
  *   -EMSGSIZE    source and destination differ in length, or one has more than
  *                WEIR_DOMAIN_PIECES_MAX pieces
  *   -ERANGE      a piece wraps around, or the pieces together do
