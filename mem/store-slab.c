@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -27,37 +26,29 @@
 
 #define PAGE ((size_t)4096)
 
-/* From <linux/mman.h> and <linux/mempolicy.h>, which are not always there. */
-#define HUGE_SHIFT 26
+/* From <linux/mempolicy.h>, which is not always there. */
 #define POLICY_BIND 2
 #define POLICY_MOVE 2
 
-/* Pages that were reserved, of 2^@shift bytes; the kernel faults them in, or
- * says now that there are not enough. */
-static void *reserved_pages(size_t len, unsigned int shift)
-{
-	void *p;
-
-	if (fault("hugetlb"))
-		return NULL;
-	p = mmap(NULL, len, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_POPULATE |
-			 (int)(shift << HUGE_SHIFT), -1, 0);
-	return p == MAP_FAILED ? NULL : p;
-}
-
-/* As many reserved pages of 2^@shift bytes as *@len takes, or NULL. */
+/*
+ * As many reserved pages of 2^@shift bytes as *@len takes, or NULL.  They are
+ * touched here: a promised one may be refused after all, by a cgroup say.
+ */
 static void *try_reserved(size_t *len, size_t align, unsigned int shift,
 			  struct store_slab *slab)
 {
 	size_t page = (size_t)1 << shift;
-	size_t round = (*len + page - 1) & ~(page - 1);
-	void *p = align <= page ? reserved_pages(round, shift) : NULL;
+	size_t round = pages_round(*len, page);
+	char *p;
 
-	if (p) {
-		*len = round;
-		slab->page_size = page;
+	if (align > page || pages_map_huge(&p, round, page))
+		return NULL;
+	if (pages_populate(p, round, page)) {
+		pages_free(p, round);
+		return NULL;
 	}
+	*len = round;
+	slab->page_size = page;
 	return p;
 }
 
@@ -110,7 +101,7 @@ static void free_pages(void *addr, size_t len, void *arg)
 static int make_mmap(struct store_slab *slab, const struct store_class *cls,
 		     uint32_t n, const char *call)
 {
-	size_t len = (store_stride(cls) * n + PAGE - 1) & ~(PAGE - 1);
+	size_t len = pages_round(store_stride(cls) * n, PAGE);
 	void *mem;
 	int err;
 
