@@ -16,9 +16,8 @@
 #define MAX_DEFAULT 16u
 #define MAX_MAX 1024u
 
-/* Where in the list @device is, or the end of it. */
-static struct mmap_device **find(struct weir_mmap *mmap,
-				 const struct weir_device *device)
+struct mmap_device **mmap_find_device(struct weir_mmap *mmap,
+				      const struct weir_device *device)
 {
 	struct mmap_device **p;
 
@@ -84,7 +83,7 @@ int weir_mmap_add_device(struct weir_mmap *mmap, struct weir_device *device)
 		err = mmap_refuse_device(mmap, device, "weir_mmap_add_device");
 	if (err)
 		return err;
-	if (*find(mmap, device))
+	if (*mmap_find_device(mmap, device))
 		return why(-EEXIST, "weir_mmap_add_device: device %s is added "
 			   "already", device_name(device));
 	if (mmap->n_devices >= max)
@@ -114,7 +113,7 @@ static void del(struct weir_mmap *mmap, struct mmap_device **p)
 int weir_mmap_rm_device(struct weir_mmap *mmap, struct weir_device *device)
 {
 	int err = mmap_refuse_config(mmap, "weir_mmap_rm_device");
-	struct mmap_device **p = find(mmap, device);
+	struct mmap_device **p = mmap_find_device(mmap, device);
 
 	if (err)
 		return err;

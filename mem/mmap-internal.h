@@ -204,6 +204,10 @@ void dmabuf_end(struct weir_mmap *mmap);
 /* ioctl(2), or a test's stand-in for dma-bufs. */
 extern int (*dmabuf_ioctl)(int fd, unsigned long request, void *arg);
 
+/* Where in the list of its devices @device is, or the end of it. */
+struct mmap_device **mmap_find_device(struct weir_mmap *mmap,
+				      const struct weir_device *device);
+
 /* Why @call is impossible with @device and the range that there is, or 0. */
 int mmap_refuse_device(const struct weir_mmap *mmap,
 		       const struct weir_device *device, const char *call);

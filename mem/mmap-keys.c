@@ -13,18 +13,7 @@
 
 #include "base/why.h"
 #include "mem/device-internal.h"
-#include "mem/dm-internal.h"
 #include "mem/mmap-internal.h"
-
-static struct mmap_device *find(struct weir_mmap *mmap,
-				const struct weir_device *device)
-{
-	struct mmap_device *md;
-
-	for (md = mmap->devices; md && md->device != device; md = md->next)
-		;
-	return md;
-}
 
 static struct device_range range_of(const struct weir_mmap *mmap)
 {
@@ -63,7 +52,7 @@ static int refuse_state(const struct weir_mmap *mmap)
 static int ensure(struct weir_mmap *mmap, struct weir_device *device,
 		  struct mmap_device **ret)
 {
-	struct mmap_device *md = find(mmap, device);
+	struct mmap_device *md = *mmap_find_device(mmap, device);
 	struct device_range range;
 	int err = refuse_state(mmap);
 
