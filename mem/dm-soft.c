@@ -28,6 +28,7 @@
 #include "base/fault.h"
 #include "base/why.h"
 #include "mem/dm-internal.h"
+#include "mem/mmap-internal.h"
 
 #define UNIT 64u
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -158,24 +159,13 @@ static int check_token(const struct weir_dm_token *token)
 	return 0;
 }
 
-static int dup_fd(int fd, const char *call)
-{
-	int copy = fault("fcntl") ? (errno = EMFILE, -1) :
-		   fcntl(fd, F_DUPFD_CLOEXEC, 0);
-
-	if (copy < 0)
-		return why(-errno, "%s: cannot duplicate the fd: %s", call,
-			   strerror(errno));
-	return copy;
-}
-
 static int soft_import(struct weir_dm *dm, const struct weir_dm_token *token)
 {
 	int err = check_token(token);
 
 	if (err)
 		return err;
-	dm->fd = dup_fd(token->fd, "weir_dm_import");
+	dm->fd = mmap_dup_fd(token->fd, "weir_dm_import");
 	if (dm->fd < 0)
 		return dm->fd;
 	err = map(dm, "weir_dm_import");
@@ -226,7 +216,7 @@ static int soft_copy_from(void *dst, struct weir_dm *dm, uint64_t off,
 
 static int soft_export(struct weir_dm *dm, struct weir_dm_token *token)
 {
-	int fd = dup_fd(dm->fd, "weir_dm_export");
+	int fd = mmap_dup_fd(dm->fd, "weir_dm_export");
 
 	if (fd < 0)
 		return fd;
