@@ -150,10 +150,6 @@ static inline bool store_has_waiters(const struct store_class *cls)
 struct weir_store *store_alloc(uint32_t n_classes, bool shared);
 void store_free(struct weir_store *store);
 
-/* The first class of at least @size bytes, or of just that many; or NULL. */
-struct store_class *store_fit(struct weir_store *store, size_t size);
-struct store_class *store_find(struct weir_store *store, size_t buf_size);
-
 /*
  * Add @n bufs to @cls: in @mmap, or, if that is NULL, in memory of their own.
  * Attaches the pools there are.  No lock is held.  Returns 0, -ENOSPC, -ENOMEM or what starting

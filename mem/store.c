@@ -199,21 +199,15 @@ int weir_store_destroy(struct weir_store *store)
 	return err;
 }
 
-struct store_class *store_fit(struct weir_store *store, size_t size)
+/* The class of buffers of just @buf_size bytes, or NULL. */
+static struct store_class *find_class(struct weir_store *store, size_t buf_size)
 {
 	uint32_t i;
 
 	for (i = 0; i < store->n_classes; i++)
-		if (store->classes[i].buf_size >= size)
+		if (store->classes[i].buf_size == buf_size)
 			return &store->classes[i];
 	return NULL;
-}
-
-struct store_class *store_find(struct weir_store *store, size_t buf_size)
-{
-	struct store_class *cls = store_fit(store, buf_size);
-
-	return cls && cls->buf_size == buf_size ? cls : NULL;
 }
 
 /* Attach the pools to the new slab; they register it themselves. */
@@ -317,9 +311,9 @@ int store_add(struct store_class *cls, uint32_t n, struct weir_mmap *mmap,
 
 int weir_store_grow(struct weir_store *store, size_t buf_size, uint32_t n)
 {
-	struct store_class *cls = store_find(store, buf_size);
+	struct store_class *cls = find_class(store, buf_size);
 
-	if (!cls || !buf_size)
+	if (!cls)
 		return why(-ENOENT, "weir_store_grow: no class of %zu bytes",
 			   buf_size);
 	if (!n)
@@ -363,7 +357,7 @@ int weir_store_stats(struct weir_store *store, size_t buf_size,
 
 	if (ret->size < sizeof(ret->size))
 		return -EINVAL;
-	if (buf_size && !(only = store_find(store, buf_size)))
+	if (buf_size && !(only = find_class(store, buf_size)))
 		return -ENOENT;
 	store_lock(store);
 	for (i = 0; i < store->n_classes; i++)
