@@ -93,8 +93,8 @@ struct device_class {
 extern const struct device_class device_cpu;
 extern const struct device_class device_uring;
 extern const struct device_class device_soft_dm;
-extern const struct device_class device_rdma;	/* Built without verbs. */
-extern const struct device_class device_verbs;	/* Built with them. */
+extern const struct device_class device_rdma;	/* In /sys, and unusable. */
+extern const struct device_class device_verbs;	/* If built with verbs. */
 
 /* Where /sys is; tests have a tree of their own. */
 extern const char *device_sysfs;

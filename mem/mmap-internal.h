@@ -229,7 +229,8 @@ int mmap_keys_drop(struct weir_mmap *mmap);
  * Attach @link to @mmap on @r, and register the memory if this is the first on
  * this reactor with @may_register.
  *
- * Returns 0, -EBADFD if it is not started, or -ENOMEM; leaves a sentence.
+ * Returns 0, -EBADFD if it is not started, -ESTALE if its exporter has revoked
+ * it, or -ENOMEM; leaves a sentence.
  */
 int mmap_attach(struct weir_mmap *mmap, struct weir_reactor *r,
 		struct mmap_link *link, bool may_register);

@@ -12,6 +12,7 @@
  *	store.c        create, grow, destroy; numbers
  *	store-slab.c   the memory
  *	store-move.c   between store, caches and waiters, under the lock
+ *	store-room.c   who is kept outside by .waiters_max
  *	store-count.c  a count of it all
  *	pool.c         the caches, and what users call
  *	pool-info.c    what is where, who has it
@@ -152,8 +153,9 @@ void store_free(struct weir_store *store);
 
 /*
  * Add @n bufs to @cls: in @mmap, or, if that is NULL, in memory of their own.
- * Attaches the pools there are.  No lock is held.  Returns 0, -ENOSPC, -ENOMEM or what starting
- * an mmap does; leaves a sentence that begins with @call.
+ * Attaches the pools there are.  No lock is held.  Returns 0, -EINVAL, -ENOSPC,
+ * -ENOMEM or what starting an mmap does; leaves a sentence, which begins with
+ * @call if it is about the store.
  */
 int store_add(struct store_class *cls, uint32_t n, struct weir_mmap *mmap,
 	      const char *call);
@@ -165,6 +167,12 @@ int store_may_free(const struct weir_store *store, const char *call);
 int store_check_sizes(const char *call, size_t size, size_t align, uint32_t n);
 
 /* store-slab.c */
+
+/*
+ * Make *@slab: @n bufs of @cls, in @mmap, or, if that is NULL, in an mmap of
+ * its own, which is started.  Returns 0, to be freed by slab_free(), -ENOMEM or
+ * what starting an mmap does.
+ */
 int slab_make(struct store_slab *slab, const struct store_class *cls,
 	      uint32_t n, struct weir_mmap *mmap, const char *call);
 void slab_free(struct store_slab *slab);

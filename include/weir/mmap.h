@@ -438,9 +438,9 @@ WEIR_API uint64_t weir_mmap_num_bufs(const struct weir_mmap *mmap);
 /*
  * How many bytes of @mmap, from its beginning, are registered with the backend
  * of @r.  A buf that lies in them, and not across a multiple of 1 GiB, uses the
- * registration.  If it is less than all, @why (if not NULL) is set to a sentence that
- * says the reason and what would help, else to "".  The string is the mmap's
- * and is valid as long as it is attached to @r.
+ * registration.  If it is less than all, @why (if not NULL) is set to a sentence
+ * that says the reason and what would help, else to "".  The string is the
+ * mmap's and is valid as long as it is attached to @r.
  *
  * Returns the number of bytes, or
  *   -ENOENT  it is attached to no inventory or pool of @r
