@@ -98,6 +98,7 @@ struct weir_pool_stats {
  *   -E2BIG      @opts asks for what this version does not know
  *   -ENOMEM     no memory; weir_why() says how much was wanted
  *   -ESHUTDOWN  @r is stopping
+ *   another     weir_mmap_start() refuses the pool's own memory with it
  *
  * Call on @r's thread.  May take long: memory is faulted in.
  */
@@ -207,6 +208,7 @@ WEIR_API int weir_pool_wait_sized(struct weir_pool *pool, struct weir_op *op,
  *   -EINVAL  it would have more than 2^24
  *   -ENOSPC  it has been grown 63 times
  *   -ENOMEM  no memory
+ *   another  weir_mmap_start() refuses the memory with it
  *
  * Call on the pool's reactor.  May take long: memory is faulted in.
  */

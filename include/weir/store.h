@@ -109,6 +109,7 @@ struct weir_store_count {
  *            two of the same size, or an unknown flag
  *   -E2BIG   @opts asks for what this version does not know
  *   -ENOMEM  no memory; weir_why() says how much was wanted
+ *   another  weir_mmap_start() refuses the memory with it
  *
  * Any thread.  May take long: memory is faulted in.
  */
@@ -137,6 +138,7 @@ WEIR_API int weir_store_destroy(struct weir_store *store);
  *   -EINVAL  the class would have more than 2^24 buffers
  *   -ENOSPC  it has been grown 63 times
  *   -ENOMEM  no memory
+ *   another  weir_mmap_start() refuses the memory with it
  *
  * Any thread.  May take long: memory is faulted in.
  */
