@@ -24,6 +24,7 @@ weirinclude_HEADERS += \
 	%D%/weir/pool.h \
 	%D%/weir/reactor.h \
 	%D%/weir/route.h \
+	%D%/weir/segment-event.h \
 	%D%/weir/segment.h \
 	%D%/weir/socket.h \
 	%D%/weir/store.h \

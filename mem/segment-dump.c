@@ -17,23 +17,19 @@
 #include "base/why.h"
 #include "mem/segment-table.h"
 
-struct dump {
-	int fd;
-};
-
-static int put(struct dump *dump, const char *text)
+static int put(int fd, const char *text)
 {
 	size_t len = strlen(text);
 	ssize_t n;
 
 	while (len) {
 		n = fault("write") ? (errno = EIO, -1) :
-				     write(dump->fd, text, len);
+				     write(fd, text, len);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return why(-errno, "weir_segment_dump: fd %d: %s",
-				   dump->fd, strerror(errno));
+			return why(-errno, "weir_segment_dump: fd %d: %s", fd,
+				   strerror(errno));
 		text += n;
 		len -= (size_t)n;
 	}
@@ -84,15 +80,14 @@ static int put_list(const struct weir_segment *seg, void *arg)
 		 (unsigned long long)seg->list, seg->len, seg->addr,
 		 seg->page_size, seg->node, iova, seg->fd, seg->domain_kind,
 		 *flags ? flags : " no flags");
-	return put(arg, line);
+	return put(*(const int *)arg, line);
 }
 
 int weir_segment_dump(int fd)
 {
 	struct weir_segment_stats stats = { .size = sizeof(stats) };
-	struct dump dump = { .fd = fd };
 	char line[256];
-	int err = weir_segment_walk_lists(put_list, &dump);
+	int err = weir_segment_walk_lists(put_list, &fd);
 
 	if (err)
 		return err;
@@ -104,5 +99,5 @@ int weir_segment_dump(int fd)
 		 (unsigned long long)stats.external,
 		 (unsigned long long)stats.imported, stats.nodes,
 		 stats.channels, stats.ranks, stats.mask_bits);
-	return put(&dump, line);
+	return put(fd, line);
 }

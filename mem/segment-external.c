@@ -76,14 +76,11 @@ static struct iova_table *make_table(size_t n)
 	return table;
 }
 
-static int check_table(const struct iova_table *table, size_t len, size_t page,
+static int check_table(const struct iova_table *table, size_t page,
 		       const char *call)
 {
 	size_t i;
 
-	if (table->n != len / page)
-		return why(-EINVAL, "%s: %zu IOVAs for %zu pages", call,
-			   table->n, len / page);
 	for (i = 0; i < table->n; i++)
 		if (table->iova[i] > UINT64_MAX - page)
 			return why(-EINVAL, "%s: the IOVA of page %zu is too "
@@ -170,7 +167,7 @@ int weir_segment_register(void *addr, size_t len, const uint64_t *iova_table,
 			return why(-ENOMEM, "%s: no memory for %zu IOVAs", call,
 				   n);
 		memcpy(table->iova, iova_table, n * sizeof(*iova_table));
-		err = check_table(table, len, page_size, call);
+		err = check_table(table, page_size, call);
 	}
 	if (err) {
 		iova_table_put(table);
@@ -388,7 +385,7 @@ static int read_table(struct iova_table **ret, int fd,
 	if (read_at(fd, table->iova, (size_t)want, sizeof(*record)) != want)
 		err = not_ours("the IOVAs cannot be read");
 	else
-		err = check_table(table, record->len, record->page_size,
+		err = check_table(table, record->page_size,
 				  "weir_segment_attach");
 	if (err)
 		iova_table_put(table);

@@ -25,8 +25,9 @@
 struct weir_mmap;
 
 /*
- * Returns 0, or -ENOMEM, -ERANGE (beyond the address mask), or what a validator
- * answered; leaves a sentence.
+ * Returns 0, or -ENOMEM, -ERANGE (beyond the address mask), -EBUSY (this is a
+ * callback of the mmap's own start or stop, or the external memory around it is
+ * being removed), or what a validator answered; leaves a sentence.
  */
 int segment_add(struct weir_mmap *mmap);
 void segment_added(struct weir_mmap *mmap);

@@ -36,6 +36,23 @@ static void bits(struct json *j, const char *key, uint64_t set,
 	json_close(j, ']');
 }
 
+/* What is in item @i of an array of objects. */
+typedef void put_fn(struct json *j, const struct info *info, size_t i);
+
+static void put_objects(struct json *j, const char *key, size_t n, put_fn *put,
+			const struct info *info)
+{
+	size_t i;
+
+	json_open(j, key, '[');
+	for (i = 0; i < n; i++) {
+		json_open(j, NULL, '{');
+		put(j, info, i);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+}
+
 static void put_system(struct json *j, const struct info *info)
 {
 	json_open(j, "system", '{');
@@ -93,9 +110,10 @@ static void put_identity(struct json *j, const struct device *d)
 	told(j, "lid", d->lid);
 }
 
-static void put_device(struct json *j, const struct device *d)
+static void put_device(struct json *j, const struct info *info, size_t i)
 {
-	json_open(j, NULL, '{');
+	const struct device *d = &info->devices[i];
+
 	json_string(j, "name", d->caps.name);
 	json_string(j, "kind", device_kind(d));
 	json_bool(j, "usable", is_usable(d));
@@ -115,16 +133,14 @@ static void put_device(struct json *j, const struct device *d)
 	else
 		json_number(j, "numa_node", (uint64_t)d->caps.numa_node);
 	put_identity(j, d);
-	json_close(j, '}');
 }
 
-static void put_domain(struct json *j, const struct info *info,
-		       const struct domain_kind *k)
+static void put_domain(struct json *j, const struct info *info, size_t which)
 {
+	const struct domain_kind *k = &domain_kinds[which];
 	bool any = false;
 	size_t i;
 
-	json_open(j, NULL, '{');
 	json_string(j, "name", k->name);
 	json_number(j, "kind", k->kind);
 	json_open(j, "devices", '[');
@@ -135,7 +151,6 @@ static void put_domain(struct json *j, const struct info *info,
 		}
 	json_close(j, ']');
 	json_bool(j, "usable", any);
-	json_close(j, '}');
 }
 
 static void put_limit(struct json *j, const char *key, const struct limit *lim)
@@ -146,23 +161,20 @@ static void put_limit(struct json *j, const char *key, const struct limit *lim)
 	json_close(j, '}');
 }
 
+static void put_pages(struct json *j, const struct info *info, size_t i)
+{
+	json_number(j, "size", info->huge[i].size);
+	known(j, "total", info->huge[i].total);
+	known(j, "free", info->huge[i].free);
+}
+
 static void put_limits(struct json *j, const struct info *info)
 {
-	size_t i;
-
 	json_open(j, "limits", '{');
 	put_limit(j, "memlock", &info->memlock);
 	json_bool(j, "memlock_exempt", info->may_lock);
 	put_limit(j, "nofile", &info->nofile);
-	json_open(j, "hugepages", '[');
-	for (i = 0; i < info->n_huge; i++) {
-		json_open(j, NULL, '{');
-		json_number(j, "size", info->huge[i].size);
-		known(j, "total", info->huge[i].total);
-		known(j, "free", info->huge[i].free);
-		json_close(j, '}');
-	}
-	json_close(j, ']');
+	put_objects(j, "hugepages", info->n_huge, put_pages, info);
 	told(j, "transparent_hugepages", info->thp);
 	known(j, "ptrace_scope", info->ptrace_scope);
 	known(j, "io_uring_disabled", info->uring_disabled);
@@ -173,56 +185,33 @@ static void put_limits(struct json *j, const struct info *info)
 	json_close(j, '}');
 }
 
-static void put_nodes(struct json *j, const struct info *info)
+static void put_node(struct json *j, const struct info *info, size_t i)
 {
-	size_t i;
-
-	json_open(j, "numa_nodes", '[');
-	for (i = 0; i < info->n_nodes; i++) {
-		json_open(j, NULL, '{');
-		json_number(j, "id", info->nodes[i].id);
-		json_string(j, "cpus", info->nodes[i].cpus);
-		known(j, "memory", info->nodes[i].memory);
-		known(j, "free", info->nodes[i].free);
-		json_close(j, '}');
-	}
-	json_close(j, ']');
+	json_number(j, "id", info->nodes[i].id);
+	json_string(j, "cpus", info->nodes[i].cpus);
+	known(j, "memory", info->nodes[i].memory);
+	known(j, "free", info->nodes[i].free);
 }
 
-static void put_unused(struct json *j, const struct info *info)
+static void put_unused(struct json *j, const struct info *info, size_t i)
 {
-	size_t i;
-
-	json_open(j, "unused", '[');
-	for (i = 0; i < info->n_unused; i++) {
-		json_open(j, NULL, '{');
-		json_string(j, "what", info->unused[i].what);
-		json_string(j, "why", info->unused[i].why);
-		told(j, "remedy", info->unused[i].remedy);
-		json_close(j, '}');
-	}
-	json_close(j, ']');
+	json_string(j, "what", info->unused[i].what);
+	json_string(j, "why", info->unused[i].why);
+	told(j, "remedy", info->unused[i].remedy);
 }
 
 void show_json(const struct info *info)
 {
 	struct json j = { 0 };
-	size_t i;
 
 	json_open(&j, NULL, '{');
 	json_string(&j, "version", weir_version());
 	put_system(&j, info);
 	put_backends(&j, info);
-	json_open(&j, "devices", '[');
-	for (i = 0; i < info->n_devices; i++)
-		put_device(&j, &info->devices[i]);
-	json_close(&j, ']');
-	json_open(&j, "domains", '[');
-	for (i = 0; i < n_domain_kinds; i++)
-		put_domain(&j, info, &domain_kinds[i]);
-	json_close(&j, ']');
+	put_objects(&j, "devices", info->n_devices, put_device, info);
+	put_objects(&j, "domains", n_domain_kinds, put_domain, info);
 	put_limits(&j, info);
-	put_nodes(&j, info);
-	put_unused(&j, info);
+	put_objects(&j, "numa_nodes", info->n_nodes, put_node, info);
+	put_objects(&j, "unused", info->n_unused, put_unused, info);
 	json_close(&j, '}');
 }

@@ -24,8 +24,9 @@
  *
  * The map belongs to the process.  A child of fork() has a copy of its own.
  *
- * Re-creates rte_memory: memory segments, external memory, memory events and
- * allocation validators.
+ * Re-creates rte_memory: memory segments and external memory.  Who is told of
+ * changes, and who is asked about growth, is in <weir/segment-event.h>, which
+ * this header includes.
  */
 
 #include <weir/base.h>
@@ -47,9 +48,6 @@ extern "C" {
 
 /* Lists of external memory that there can be. */
 #define WEIR_SEGMENT_EXTERNAL_MAX 1024
-
-/* Names of callbacks are shorter than this. */
-#define WEIR_SEGMENT_NAME_MAX 64
 
 /* A segment, a list, or a run of adjoining lists. */
 struct weir_segment {
@@ -406,96 +404,6 @@ WEIR_API int weir_segment_lock(uint64_t list);
  */
 WEIR_API int weir_segment_unlock(uint64_t list);
 
-/* What happened to a list. */
-#define WEIR_SEGMENT_ADDED 1	/* It is there, and usable. */
-#define WEIR_SEGMENT_REMOVING 2	/* It will be gone, but still is there. */
-
-/* Called with the list as one segment. */
-typedef void weir_segment_event_fn(int event, const struct weir_segment *list,
-				   void *arg);
-
-/*
- * Have @fn(event, list, @arg) called when a list has been added, and before one
- * is removed.  @name is for people.  Lists that are there already are not told;
- * walk for them.
- *
- * It is called on the thread that makes the change, with no lock held, and may
- * call anything; removal goes on when all callbacks have returned.  It must not
- * stop or destroy the mmap whose removal it is told (-EBUSY), for that is being
- * done.  Those who registered first are told first.
- *
- * Returns 0, or
- *   -EINVAL        @name is NULL or empty, or @fn is NULL
- *   -ENAMETOOLONG  @name has WEIR_SEGMENT_NAME_MAX bytes or more
- *   -EEXIST        there is one with this name and @arg
- *   -ENOMEM        no memory
- *
- * Any thread, callbacks too.  Re-creates rte_mem_event_callback_register().
- */
-WEIR_API int weir_segment_event_register(const char *name,
-					 weir_segment_event_fn *fn, void *arg);
-
-/*
- * Undo weir_segment_event_register().  When it returns the callback is not
- * running, and will not; called inside an event or a validator, it does not
- * wait for other threads that are in the callback.
- *
- * Returns 0, or
- *   -EINVAL  @name is NULL or empty
- *   -ENAMETOOLONG  @name has WEIR_SEGMENT_NAME_MAX bytes or more
- *   -ENOENT  there is none with this name and @arg
- *
- * Any thread, callbacks too.  Re-creates rte_mem_event_callback_unregister().
- */
-WEIR_API int weir_segment_event_unregister(const char *name, void *arg);
-
-/*
- * Called with what the memory on @node would come to.  Returns 0 to let it
- * grow, or a negative errno, with which weir_mmap_start() then fails.
- */
-typedef int weir_segment_validator_fn(int node, uint64_t limit, uint64_t total,
-				      void *arg);
-
-/*
- * Have @fn(node, @limit, total, @arg) asked before memory of this process's own
- * is added to NUMA node @node, if the total there (weir_segment_node_bytes())
- * would then be @limit or more: at exactly the limit it is asked too, and may
- * say yes.
- *
- * All who are concerned are asked, in the order they came, and one refusal is
- * enough: the first one's errno is the answer, and nothing changes.  Memory
- * that another thread is adding at the time counts.  It is called on the thread
- * that adds, with no lock held, and may call anything but a start, stop or
- * destroy of the mmap that it is asked about (-EBUSY).
- *
- * Returns 0, or
- *   -EINVAL        @name is NULL or empty, @fn is NULL, or @node is negative
- *   -ENAMETOOLONG  @name has WEIR_SEGMENT_NAME_MAX bytes or more
- *   -EEXIST        there is one with this name and @node
- *   -ENOMEM        no memory
- *
- * Any thread, callbacks too.  Re-creates
- * rte_mem_alloc_validator_register().
- */
-WEIR_API int weir_segment_validator_register(const char *name,
-					     weir_segment_validator_fn *fn,
-					     void *arg, int node,
-					     uint64_t limit);
-
-/*
- * Undo weir_segment_validator_register().  What
- * weir_segment_event_unregister() says of callbacks that run is so here too.
- *
- * Returns 0, or
- *   -EINVAL  @name is NULL or empty, or @node is negative
- *   -ENAMETOOLONG  @name has WEIR_SEGMENT_NAME_MAX bytes or more
- *   -ENOENT  there is none with this name and @node
- *
- * Any thread, callbacks too.  Re-creates
- * rte_mem_alloc_validator_unregister().
- */
-WEIR_API int weir_segment_validator_unregister(const char *name, int node);
-
 /*
  * Check that a device with addresses of @bits bits reaches all memory, and hold
  * all further memory to it: starting an mmap, or registering external memory,
@@ -525,5 +433,7 @@ WEIR_API int weir_segment_set_mask(unsigned int bits);
 #ifdef __cplusplus
 }
 #endif
+
+#include <weir/segment-event.h>
 
 #endif /* WEIR_SEGMENT_H */
