@@ -1,4 +1,6 @@
 libweir_all_la_SOURCES += \
+	%D%/bounce-block.c \
+	%D%/bounce-internal.h \
 	%D%/bounce.c \
 	%D%/bounce.h \
 	%D%/chain-fuse.c \
