@@ -122,6 +122,24 @@ static inline void op_begin_ready(struct weir_reactor *r, struct weir_op *op,
 	reactor_touch(r);
 }
 
+/* Off the live list, its deadline off the wheel: PENDING no more. */
+static inline void op_delist(struct weir_reactor *r, struct weir_op *op)
+{
+	*op->live_pprev = op->live_next;
+	if (op->live_next)
+		op->live_next->live_pprev = op->live_pprev;
+	if (unlikely(op->deadline.expires_ns))
+		wheel_del(&r->wheel, &op->deadline);
+}
+
+/* What the callback gets for @res: a deadline's cancel is a timeout. */
+static inline int64_t op_result(const struct weir_op *op, int64_t res)
+{
+	if (unlikely(res == -ECANCELED && (op->flags & OP_TIMED_OUT)))
+		return -ETIMEDOUT;
+	return res;
+}
+
 /*
  * PENDING -> READY: @res goes to the callback in the reactor's next turn, or
  * later in this one.  -ECANCELED after a deadline becomes -ETIMEDOUT.  Takes
@@ -132,15 +150,8 @@ static inline void op_complete(struct weir_op *op, int64_t res)
 	struct weir_reactor *r = op->reactor;
 
 	debug_check(op->state == OP_PENDING && !(op->flags & OP_QUEUED));
-	*op->live_pprev = op->live_next;
-	if (op->live_next)
-		op->live_next->live_pprev = op->live_pprev;
-
-	if (unlikely(op->deadline.expires_ns))
-		wheel_del(&r->wheel, &op->deadline);
-	if (unlikely(res == -ECANCELED && (op->flags & OP_TIMED_OUT)))
-		res = -ETIMEDOUT;
-	op_make_ready(r, op, res);
+	op_delist(r, op);
+	op_make_ready(r, op, op_result(op, res));
 	reactor_touch(r);
 }
 
@@ -151,13 +162,8 @@ static inline void op_finish(struct weir_op *op, int64_t res)
 	struct weir_reactor *r = op->reactor;
 
 	debug_check(op->state == OP_PENDING && !(op->flags & OP_QUEUED));
-	*op->live_pprev = op->live_next;
-	if (op->live_next)
-		op->live_next->live_pprev = op->live_pprev;
-	if (unlikely(op->deadline.expires_ns))
-		wheel_del(&r->wheel, &op->deadline);
-	if (unlikely(res == -ECANCELED && (op->flags & OP_TIMED_OUT)))
-		res = -ETIMEDOUT;
+	op_delist(r, op);
+	res = op_result(op, res);
 	r->begun_max++;
 	op->state = OP_IDLE;
 	op->deadline.expires_ns = 0;
@@ -192,11 +198,7 @@ static inline void op_abandon(struct weir_op *op)
 	struct weir_reactor *r = op->reactor;
 
 	check(op->state == OP_PENDING && !(op->flags & OP_QUEUED));
-	*op->live_pprev = op->live_next;
-	if (op->live_next)
-		op->live_next->live_pprev = op->live_pprev;
-	if (unlikely(op->deadline.expires_ns))
-		wheel_del(&r->wheel, &op->deadline);
+	op_delist(r, op);
 	r->n_begun--;
 	op->state = OP_IDLE;
 }
