@@ -110,7 +110,6 @@ struct weir_chain {
 /* As weir_chain_start(), but neither .ops_max nor a stop refuses it: for what is
  * bounded otherwise, and is cancelled with what it is part of. */
 int chain_start_always(struct weir_chain *chain, struct weir_op *op);
-#define CHAIN_DEPTH_MAX 16
 
 /* How long to wait, in ns, before the @tries-th look whether there is room
  * where nobody says so; 0: until the next turn. */

@@ -17,6 +17,7 @@
 #define STEPS_DEFAULT 8
 #define STEPS_MAX 1024
 #define DEPS_MAX (64 * STEPS_MAX)
+#define DEPTH_MAX 16
 
 static int load_opts(struct weir_chain_opts *opts,
 		     const struct weir_chain_opts *user)
@@ -228,7 +229,7 @@ int weir_chain_add_chain(struct weir_chain *chain, int after,
 		return -EINVAL;
 	if (inner == chain)
 		return -EPERM;
-	if (inner->depth + 1 > CHAIN_DEPTH_MAX)
+	if (inner->depth + 1 > DEPTH_MAX)
 		return -EMSGSIZE;
 	n = weir_chain_add_op(chain, after, chain_start_inner, inner);
 	if (n < 0)

@@ -132,7 +132,7 @@ static inline bool sync_is_shared(const struct weir_sync *sync)
 /* The exporter of its mmap may be dead: look. */
 void sync_look_at_exporter(struct weir_sync *sync);
 
-/* sync-watch.c: be watched from now on.  0, -ENOSPC or -EAGAIN.. */
+/* sync-watch.c: be watched from now on.  0, -ENOSPC or -EAGAIN. */
 int sync_watch_join(struct weir_sync *sync);
 
 /* Not any more. */

@@ -97,9 +97,9 @@ typedef int64_t weir_chain_call_fn(struct weir_chain *chain, uint32_t step,
  * A step that starts an operation of its own: start @op and return 0.  Return 1
  * if there is nothing to be done: the step is done, with 0.  Else return the
  * negative errno that the start returned, which is the step's failure; but not
- * -EAGAIN: the chain asks again, at most a millisecond later.  @op has its callback; leave
- * it.  To return 0 without starting @op fails the step with -EINVAL; once @op is
- * started, what is returned does not count.
+ * -EAGAIN: the chain asks again, at most a millisecond later.  @op has its
+ * callback; leave it.  To return 0 without starting @op fails the step with
+ * -EINVAL; once @op is started, what is returned does not count.
  */
 typedef int weir_chain_start_fn(struct weir_chain *chain, uint32_t step,
 				struct weir_op *op, void *arg);
