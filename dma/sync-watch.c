@@ -21,13 +21,12 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/fault.h"
 #include "dma/sync-internal.h"
+#include "reactor/io.h"
 
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
@@ -194,21 +193,11 @@ void sync_watch_kick(void)
 	sync_futex_wake(&watcher.control, false);
 }
 
-/* Signals are for the application's threads. */
 static int start_thread(void)
 {
-	sigset_t all, old;
-	int err;
-
-	if (fault("pthread_create"))
-		return -EAGAIN;
 	watcher.quit = false;
 	watcher.look_ns = 0;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&watcher.thread, NULL, watch, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return err ? -EAGAIN : 0;
+	return thread_start(&watcher.thread, watch, NULL) ? -EAGAIN : 0;
 }
 
 static int join(struct weir_sync *sync)

@@ -30,6 +30,7 @@
  * in the iovecs the next step begins.
  */
 
+#include <pthread.h>
 #include <sys/uio.h>
 
 #include "base/own.h"
@@ -155,6 +156,12 @@ bool worker_cancel(struct weir_reactor *r, struct weir_op *op);
 
 /* Make sure that there is at least one worker.  0 or a negative errno. */
 int worker_ensure(struct weir_reactor *r);
+
+/*
+ * Start a thread of the library's own, which gets no signals, with *@ret set.
+ * Any thread.  0 or a negative errno.
+ */
+int thread_start(pthread_t *ret, void *(*run)(void *arg), void *arg);
 
 /* All threads have ended after this.  Nothing is queued. */
 void worker_fini(struct weir_reactor *r);

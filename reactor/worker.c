@@ -82,7 +82,7 @@ static void *worker_main(void *arg)
 }
 
 /* Signals are for the application's threads. */
-static int add_thread(struct worker_pool *p)
+int thread_start(pthread_t *ret, void *(*run)(void *arg), void *arg)
 {
 	sigset_t all, old;
 	int err;
@@ -91,11 +91,18 @@ static int add_thread(struct worker_pool *p)
 		return -EAGAIN;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&p->threads[p->n_threads], NULL, worker_main, p);
+	err = pthread_create(ret, NULL, run, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return -err;
+}
+
+static int add_thread(struct worker_pool *p)
+{
+	int err = thread_start(&p->threads[p->n_threads], worker_main, p);
+
 	if (!err)
 		p->n_threads++;
-	return -err;
+	return err;
 }
 
 static int pool_create(struct weir_reactor *r)
