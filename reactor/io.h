@@ -147,7 +147,8 @@ int64_t io_sync(struct weir_op *op);
 
 /*
  * worker.c: have a worker do @op by io_sync(), and bring it home.  What cannot
- * be queued because no thread could be made completes with that error.
+ * be queued because no thread could be made completes with that error, but for
+ * a close, which is done here.
  */
 void worker_submit(struct weir_reactor *r, struct weir_op *op);
 
