@@ -204,6 +204,20 @@ static void each_question_has_its_answer_by_kind_of_link(void **state)
 	done(list);
 }
 
+/* As the kernel lists them, which is not how the library asks. */
+static bool lo_has_ipv6(void)
+{
+	FILE *f = fopen("/proc/net/if_inet6", "re");
+	char name[32];
+	bool found = false;
+
+	while (f && !found && fscanf(f, "%*s %*s %*s %*s %*s %31s", name) == 1)
+		found = !strcmp(name, "lo");
+	if (f)
+		fclose(f);
+	return found;
+}
+
 static void an_ipv6_address_is_found_too(void **state)
 {
 	struct weir_devinfo **list = list_tree(state);
@@ -211,8 +225,10 @@ static void an_ipv6_address_is_found_too(void **state)
 	int err = get_ipv6(named(list, "rxe0"), buf, sizeof(buf));
 
 	done(list);
-	if (err == -ENOENT)
+	if (!lo_has_ipv6()) {
+		assert_int_equal(err, -ENOENT);
 		skip_because("lo has no IPv6 address here");
+	}
 	assert_int_equal(err, 0);
 	assert_string_equal(buf, "...1");
 }

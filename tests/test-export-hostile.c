@@ -298,17 +298,18 @@ static void a_generation_that_lies_does_no_harm(void **state)
  */
 static void huge_pages_that_can_be_taken_away_are_refused(void **state)
 {
-	struct weir_mmap *m = kit_started(KIT_LEN, RO), *im;
+	int huge = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING |
+						MFD_HUGETLB);
+	struct weir_mmap *m, *im;
 	struct parcel p, q;
-	int huge;
 
 	(void)state;
+	if (huge < 0)
+		skip_because("the kernel has no huge pages");
+	assert_int_equal(ftruncate(huge, 2 << 20), 0);
+	m = kit_started(KIT_LEN, RO);
 	parcel_of(&p, m, NULL);
 	q = p;
-	huge = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING |
-					    MFD_HUGETLB);
-	if (huge < 0 || ftruncate(huge, 2 << 20))
-		skip_because("the kernel has no huge pages");
 	assert_int_equal(fcntl(huge, F_ADD_SEALS, SHRINK_GROW), 0);
 	q.fds[0] = huge;
 	assert_int_equal(parcel_import(&im, &q, NULL), -EOPNOTSUPP);
