@@ -356,7 +356,8 @@ not_under_valgrind =
 # Runs another where io_uring is refused.
 check_PROGRAMS += $(test_programs) %D%/without-uring
 TESTS += $(test_programs) $(test_scripts)
-EXTRA_DIST += $(test_scripts) %D%/valgrind.supp %D%/weir-cp-kit.sh
+EXTRA_DIST += $(test_scripts) %D%/kit.sh %D%/valgrind.supp \
+	%D%/weir-cp-kit.sh
 
 valgrind_command = $(LIBTOOL) --mode=execute valgrind -q --error-exitcode=99 \
 	--leak-check=full --errors-for-leak-kinds=definite,indirect \

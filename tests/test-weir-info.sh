@@ -5,94 +5,20 @@
 #
 # Environment: WEIR is the program, WITHOUT_URING what forbids io_uring.
 # shellcheck disable=SC2317 # run() calls functions by their names.
-set -u
-LC_ALL=C
-export LC_ALL
-unset WEIR_BACKEND
-
-absolute() { echo "$(cd "$(dirname "$1")" && pwd)/${1##*/}"; }
+. "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
 
 man=$(absolute "${srcdir:-$(dirname "$0")/..}/docs/man/weir.1")
 weir=$(absolute "${WEIR:-tools/weir}")
 without_uring=$(absolute "${WITHOUT_URING:-tests/without-uring}")
-dir=$(mktemp -d ./test-weir-info.XXXXXX) || exit 1
-chmod 755 "$dir"
-cd "$dir" || exit 1
-dir=$(pwd)
-trap 'cd / && rm -rf "$dir"' EXIT
-trap 'exit 1' INT TERM
+enter test-weir-info
+nobody=65533
 
-n=0
-bad=0
-why=
-
-# Why the test that runs is wrong; the first reason counts.
-wrong()
-{
-	why=${why:-$*}
-	return 1
-}
-
-# expect STATUS COMMAND...: its output goes to out and err.
-expect()
-{
-	want=$1
-	shift
-	status=0
-	"$@" >out 2>err || status=$?
-	[ "$status" = "$want" ] && return
-	wrong "status $status, not $want, of: $*: $(head -n 3 err)"
-}
-
-# One sentence on standard error, and in it PATTERN.
-says()
-{
-	grep -q -e "$1" err || wrong "said '$(cat err)', not '$1'"
-	[ "$(wc -l <err)" = 1 ] || wrong "not one sentence: $(cat err)"
-}
-
-shows() { grep -q -e "$1" out || wrong "no '$1' in: $(cat out)"; }
 shows_not() { ! grep -q -e "$1" out || wrong "'$1' in: $(cat out)"; }
 
 # The sentences are broken into lines: shows_words PATTERN, in one line.
 shows_words()
 {
 	tr -s ' \n' '  ' <out | grep -q -e "$1" || wrong "no '$1' in: $(cat out)"
-}
-
-result()
-{
-	n=$((n + 1))
-	echo "$1 $n - $2${3:+ # SKIP $3}"
-}
-
-# run TEST [REASON TO SKIP]
-run()
-{
-	title=$(echo "${1#t_}" | tr _ ' ')
-	if [ "${2:-}" ]; then
-		result ok "$title" "$2"
-		return
-	fi
-	why=
-	$1
-	if [ "$why" ]; then
-		result 'not ok' "$title"
-		echo "$why" | sed 's/^/# /'
-		bad=1
-	else
-		result ok "$title"
-	fi
-}
-
-# Run a shell command as somebody without privileges.
-nobody()
-{
-	if [ "$(id -u)" = 0 ]; then
-		setpriv --reuid=65533 --regid=65533 --clear-groups sh -c "$1"
-	else
-		sh -c "$1"
-	fi
 }
 
 # The output is JSON with what the man page names.
@@ -198,14 +124,14 @@ t_help_and_version()
 
 t_usage()
 {
-	expect 2 "$weir" && says 'no command'
-	expect 2 "$weir" information && says "no command 'information'"
-	expect 2 "$weir" --verbose && says "no option '--verbose'"
-	expect 2 "$weir" info --verbose && says "no option '--verbose'"
-	expect 2 "$weir" info -x && says "no option '-x'"
-	expect 2 "$weir" info -qx && says "no option '-x'"
-	expect 2 "$weir" info --json=yes && says "'--json=yes'"
-	expect 2 "$weir" info all && says "'all' is too much"
+	expect 2 "$weir" && says_only 'no command'
+	expect 2 "$weir" information && says_only "no command 'information'"
+	expect 2 "$weir" --verbose && says_only "no option '--verbose'"
+	expect 2 "$weir" info --verbose && says_only "no option '--verbose'"
+	expect 2 "$weir" info -x && says_only "no option '-x'"
+	expect 2 "$weir" info -qx && says_only "no option '-x'"
+	expect 2 "$weir" info --json=yes && says_only "'--json=yes'"
+	expect 2 "$weir" info all && says_only "'all' is too much"
 	[ ! -s out ] || wrong 'it wrote something'
 	expect 2 "$weir" "$(printf 'in\nfo')"
 }
@@ -220,7 +146,7 @@ t_ev_by_name()
 t_no_backend()
 {
 	expect 1 env WEIR_BACKEND=magic "$weir" info
-	says 'cannot run here: WEIR_BACKEND=magic'
+	says_only 'cannot run here: WEIR_BACKEND=magic'
 	shows_not '^\* '
 	expect 1 env WEIR_BACKEND=magic "$weir" info --quiet
 	[ ! -s out ] || wrong 'it was not quiet'
@@ -239,7 +165,7 @@ t_io_uring_refused()
 		expect 0 "$without_uring" "$err" "$weir" info --json && is_json
 	done
 	expect 1 env WEIR_BACKEND=uring "$without_uring" 1 "$weir" info
-	says 'io_uring is not allowed here'
+	says_only 'io_uring is not allowed here'
 }
 
 t_nobody()
@@ -270,7 +196,7 @@ t_full_disk()
 	for option in '' --json --help; do
 		# shellcheck disable=SC2086 # Perhaps none.
 		expect 1 sh -c '"$@" >/dev/full' - "$weir" info $option
-		says 'cannot write to standard output: No space left'
+		says_only 'cannot write to standard output: No space left'
 	done
 	expect 1 sh -c '"$@" >/dev/full' - "$weir" --version
 }
@@ -278,7 +204,7 @@ t_full_disk()
 t_closed_output()
 {
 	expect 1 sh -c '"$@" >&-' - "$weir" info
-	says 'standard output is closed'
+	says_only 'standard output is closed'
 }
 
 # The reader has gone before the first byte is written.
@@ -299,7 +225,7 @@ t_closed_pipe()
 	: >gone
 	wait $!
 	[ "$(cat status)" = 1 ] || wrong "status $(cat status)"
-	says 'cannot write to standard output: Broken pipe'
+	says_only 'cannot write to standard output: Broken pipe'
 }
 
 no_json=

@@ -4,41 +4,19 @@
 #
 # Environment: WEIR is the program.
 # shellcheck disable=SC2317 # run() calls functions by their names.
-set -u
-LC_ALL=C
-export LC_ALL
-
-absolute() { echo "$(cd "$(dirname "$1")" && pwd)/${1##*/}"; }
+. "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
 
 weir=$(absolute "${WEIR:-tools/weir}")
-dir=$(mktemp -d ./test-weir-route.XXXXXX) || exit 1
-cd "$dir" || exit 1
-dir=$(pwd)
-trap 'cd / && rm -rf "$dir"' EXIT
-trap 'exit 1' INT TERM
+enter test-weir-route
 echo bytes >a
 echo other >b
-
-n=0
-bad=0
-why=
-
-# Why the test that runs is wrong; the first reason counts.
-wrong()
-{
-	why=${why:-$*}
-	return 1
-}
 
 # route STATUS ARGUMENT...: its output goes to out and err.
 route()
 {
 	want=$1
 	shift
-	status=0
-	"$weir" route "$@" >out 2>err || status=$?
-	[ "$status" = "$want" ] ||
-		wrong "status $status, not $want, of: $*: $(head -n 3 err)"
+	expect "$want" "$weir" route "$@"
 }
 
 # plan LINE ARGUMENT...: there is a way, and this is its first line.
@@ -50,35 +28,6 @@ plan()
 	[ "$(head -n 1 out)" = "$line" ] ||
 		wrong "'$(head -n 1 out)', not '$line', of: $*"
 	[ ! -s err ] || wrong "said: $(cat err)"
-}
-
-# One sentence on standard error, and in it PATTERN.
-says()
-{
-	grep -q -e "$1" err || wrong "said '$(cat err)', not '$1'"
-	[ "$(wc -l <err)" = 1 ] || wrong "not one sentence: $(cat err)"
-}
-
-shows() { grep -q -e "$1" out || wrong "no '$1' in: $(cat out)"; }
-
-# run TEST [REASON TO SKIP]
-run()
-{
-	title=$(echo "${1#t_}" | tr _ ' ')
-	n=$((n + 1))
-	why=
-	if [ "${2:-}" ]; then
-		echo "ok $n - $title # SKIP $2"
-		return
-	fi
-	$1
-	if [ "$why" ]; then
-		echo "not ok $n - $title"
-		echo "$why" | sed 's/^/# /'
-		bad=1
-	else
-		echo "ok $n - $title"
-	fi
 }
 
 t_one_engine()
@@ -123,7 +72,7 @@ t_no_way()
 	shows '^refused: Invalid argument'
 	route 1 direct:a system --bytes 100
 	route 1 file:nothing system
-	says 'file:nothing: No such file'
+	says_only 'file:nothing: No such file'
 }
 
 t_json()
@@ -150,24 +99,24 @@ t_nothing_is_touched()
 t_usage()
 {
 	route 2
-	says 'copy takes 2 places, not 0'
+	says_only 'copy takes 2 places, not 0'
 	route 2 system
 	route 2 --kind crc32c system system
-	says 'crc32c takes 1 place, not 2'
+	says_only 'crc32c takes 1 place, not 2'
 	route 2 here there
-	says "no place 'here'"
+	says_only "no place 'here'"
 	route 2 --kind move system system
-	says "no kind 'move'"
+	says_only "no kind 'move'"
 	for bytes in 0 -1 4x 1KK 99999999999999999999 9999999999G ''; do
 		route 2 --bytes "$bytes" system system
-		says 'is no number of bytes'
+		says_only 'is no number of bytes'
 	done
 	route 2 process:me system
-	says 'no number of a process'
+	says_only 'no number of a process'
 	route 2 user:shout system
-	says "no 'shout'"
+	says_only "no 'shout'"
 	route 2 --loud system system
-	says "no option '--loud'"
+	says_only "no option '--loud'"
 	route 0 --help
 	shows '^Usage: weir route'
 }

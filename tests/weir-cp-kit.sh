@@ -1,49 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh disable=SC2034 # its variables are for who sources it
-# What test-weir-cp.sh needs: a directory, ways to say what is wrong, and files
-# to copy.  It is sourced.
-set -u
-LC_ALL=C
-export LC_ALL
-umask 022
-unset WEIR_BACKEND
+# What test-weir-cp.sh needs beside kit.sh: files to copy, and ways to look at
+# what was copied.  It is sourced.
+. "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
 
-program=${WEIR_CP:-examples/weir-cp/weir-cp}
-program=$(cd "$(dirname "$program")" && pwd)/${program##*/}
-dir=$(mktemp -d ./test-weir-cp.XXXXXX) || exit 1
-chmod 755 "$dir"
-cd "$dir" || exit 1
-dir=$(pwd)
-trap 'cd / && chmod -R u+rwx "$dir" && rm -rf "$dir"' EXIT
-trap 'exit 1' INT TERM
-
-n=0
-bad=0
-backend=
-why=
+program=$(absolute "${WEIR_CP:-examples/weir-cp/weir-cp}")
+enter test-weir-cp
+nobody=65534
 
 cp_() { "$program" --backend="$backend" "$@"; }
-
-# Why the test that runs is wrong; the first reason counts.
-wrong()
-{
-	why=${why:-$*}
-	return 1
-}
-
-# expect STATUS COMMAND...: its output goes to out and err.
-expect()
-{
-	want=$1
-	shift
-	status=0
-	"$@" >out 2>err || status=$?
-	[ $status = "$want" ] && return
-	wrong "status $status, not $want, of: $*: $(head -n 3 err)"
-}
-
-# says PATTERN: the last command told the cause.
-says() { grep -q -e "$1" err || wrong "said '$(cat err)', not '$1'"; }
 
 # nothing left in DIRECTORY but the names that follow.
 only()
@@ -134,41 +99,6 @@ make_tree()
 	touch -d '2001-02-03 04:05:06.123456789' tree/f1 tree/sub/deep tree
 	touch -h -d '2002-03-04 05:06:07' tree/link
 	chmod 555 tree/empty
-}
-
-result()
-{
-	n=$((n + 1))
-	echo "$1 $n - $backend: $2${3:+ # SKIP $3}"
-}
-
-# run TEST [REASON TO SKIP]
-run()
-{
-	name=$(echo "${1#t_}" | tr _ ' ')
-	if [ "${2:-}" ]; then
-		result ok "$name" "$2"
-		return
-	fi
-	why=
-	$1
-	if [ "$why" ]; then
-		result 'not ok' "$name"
-		echo "$why" | sed 's/^/# /'
-		bad=1
-	else
-		result ok "$name"
-	fi
-}
-
-# Run a shell command as somebody without privileges.
-nobody()
-{
-	if [ "$(id -u)" = 0 ]; then
-		setpriv --reuid=65534 --regid=65534 --clear-groups sh -c "$1"
-	else
-		sh -c "$1"
-	fi
 }
 
 prepare()

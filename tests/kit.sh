@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=sh disable=SC2034 # its variables are for who sources it
+# What the tests of programs need: a directory, ways to say what is wrong, TAP,
+# and somebody without privileges.  It is sourced.
+set -u
+LC_ALL=C
+export LC_ALL
+umask 022
+unset WEIR_BACKEND
+
+n=0
+bad=0
+why=
+backend= # That of the tests that run, if they run on each.
+nobody=  # The number of the user without privileges: each test has its own,
+         # because the kernel counts locked memory by user.
+
+absolute() { echo "$(cd "$(dirname "$1")" && pwd)/${1##*/}"; }
+
+# enter NAME: go to a new directory, which others may enter too, and goes away.
+enter()
+{
+	dir=$(mktemp -d "./$1.XXXXXX") || exit 1
+	chmod 755 "$dir"
+	cd "$dir" || exit 1
+	dir=$(pwd)
+	trap 'cd / && chmod -R u+rwx "$dir" && rm -rf "$dir"' EXIT
+	trap 'exit 1' INT TERM
+}
+
+# Why the test that runs is wrong; the first reason counts.
+wrong()
+{
+	why=${why:-$*}
+	return 1
+}
+
+# expect STATUS COMMAND...: its output goes to out and err.
+expect()
+{
+	want=$1
+	shift
+	status=0
+	"$@" >out 2>err || status=$?
+	[ "$status" = "$want" ] && return
+	wrong "status $status, not $want, of: $*: $(head -n 3 err)"
+}
+
+# says PATTERN: the last command told the cause.
+says() { grep -q -e "$1" err || wrong "said '$(cat err)', not '$1'"; }
+
+# says_only PATTERN: in one sentence.
+says_only()
+{
+	says "$1"
+	[ "$(wc -l <err)" = 1 ] || wrong "not one sentence: $(cat err)"
+}
+
+shows() { grep -q -e "$1" out || wrong "no '$1' in: $(cat out)"; }
+
+# result ok|'not ok' TITLE [REASON TO SKIP]
+result()
+{
+	n=$((n + 1))
+	echo "$1 $n - ${backend:+$backend: }$2${3:+ # SKIP $3}"
+}
+
+# run TEST [REASON TO SKIP]
+run()
+{
+	title=$(echo "${1#t_}" | tr _ ' ')
+	if [ "${2:-}" ]; then
+		result ok "$title" "$2"
+		return
+	fi
+	why=
+	$1
+	if [ "$why" ]; then
+		result 'not ok' "$title"
+		echo "$why" | sed 's/^/# /'
+		bad=1
+	else
+		result ok "$title"
+	fi
+}
+
+# Run a shell command as somebody without privileges.
+nobody()
+{
+	if [ "$(id -u)" = 0 ]; then
+		setpriv "--reuid=$nobody" "--regid=$nobody" --clear-groups \
+			sh -c "$1"
+	else
+		sh -c "$1"
+	fi
+}
