@@ -112,48 +112,65 @@ static double ms(uint64_t begin)
 	return (double)(bench_wall_ns() - begin) / 1e6;
 }
 
-static void measure_weir(struct bench *b, struct kind *k, const char *what,
+/* False if not all of it was registered: then it is no figure. */
+static bool measure_weir(struct bench *b, struct kind *k, const char *what,
 			 const char *undo)
 {
 	const char *text = NULL;
 	uint64_t begin = bench_wall_ns();
-	int64_t n;
+	double attached, detached;
+	bool all;
 
 	bench_must(weir_inventory_attach(inv, k->mmap), "attach");
-	bench_add(b, what, "weir", "ms", ms(begin));
-	n = weir_mmap_registered(k->mmap, reactor, &text);
-	if (n != (int64_t)size)
-		bench_note("%s: %s", what, text);
+	attached = ms(begin);
+	all = weir_mmap_registered(k->mmap, reactor, &text) == (int64_t)size;
+	if (!all)
+		bench_note("left out, %s: %s", what, text);
 	begin = bench_wall_ns();
 	bench_must(weir_inventory_detach(inv, k->mmap), "detach");
-	bench_add(b, undo, "weir", "ms", ms(begin));
+	detached = ms(begin);
+	if (!all)
+		return false;
+	bench_add(b, what, "weir", "ms", attached);
+	bench_add(b, undo, "weir", "ms", detached);
+	return true;
 }
 
-static void measure_raw(struct bench *b, struct kind *k, const char *what,
+/* False if the limit of locked memory is in the way. */
+static bool measure_raw(struct bench *b, struct kind *k, const char *what,
 			const char *undo)
 {
 	struct iovec iov = { .iov_base = k->mem, .iov_len = size };
 	uint64_t begin = bench_wall_ns();
+	int err = io_uring_register_buffers(&ring, &iov, 1);
 
-	bench_must(io_uring_register_buffers(&ring, &iov, 1), "register");
+	if (err == -ENOMEM) {
+		bench_note("left out, %s: more than ulimit -l allows", what);
+		return false;
+	}
+	bench_must(err, "register");
 	bench_add(b, what, "liburing", "ms", ms(begin));
 	begin = bench_wall_ns();
 	bench_must(io_uring_unregister_buffers(&ring), "unregister");
 	bench_add(b, undo, "liburing", "ms", ms(begin));
+	return true;
 }
 
 static void measure(struct bench *b, struct kind *k)
 {
 	char what[48], undo[48];
+	bool fits = true;
 
 	if (!k->mem)
 		return;
 	snprintf(what, sizeof(what), "%zu MiB, %s", size >> 20, k->name);
 	snprintf(undo, sizeof(undo), "detach, %s", k->name);
 	if (have_ring && bench_wants(b, "liburing"))
-		measure_raw(b, k, what, undo);
-	if (bench_wants(b, "weir"))
-		measure_weir(b, k, what, undo);
+		fits = measure_raw(b, k, what, undo);
+	if (fits && bench_wants(b, "weir"))
+		fits = measure_weir(b, k, what, undo);
+	if (!fits)
+		drop(k);
 }
 
 static int open_reactor(void)
