@@ -278,6 +278,9 @@ bool state_is_full(const struct weir_dma *dma);
  */
 void job_end(struct weir_job *job, int64_t res);
 
+/* The engine does not want @job: it has never begun. */
+void job_take_back(struct weir_job *job);
+
 /*
  * Have a worker do all of @job by @fn, which moves .done and the cursors on; the
  * job ends with what it returns.  It looks at .stop now and then.

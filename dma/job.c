@@ -3,7 +3,10 @@
 #include "config.h"
 #endif
 
-/* Jobs: everything is checked before anything is changed; then an engine. */
+/*
+ * Jobs, the start: everything is checked before anything is changed; then an
+ * engine has it.  Which engine is job-plan.c's to say, the end job-end.c's.
+ */
 
 #include <errno.h>
 
@@ -13,7 +16,6 @@
 #include "dma/bounce.h"
 #include "dma/route.h"
 #include "mem/buf-internal.h"
-#include "reactor/io.h"
 
 #define FLAGS (WEIR_JOB_OVERWRITE | WEIR_JOB_SHORT_OK | WEIR_JOB_FENCE | \
 	       WEIR_JOB_LAZY)
@@ -108,94 +110,6 @@ static int check_overlap(const struct weir_dma *dma, const struct weir_job *job,
 	return job->n_more ? more_check(dma, job, &src, &dst, s->total) : 0;
 }
 
-static bool is_foreign(const struct weir_domain *domain)
-{
-	return domain && !domain_is_memory(domain);
-}
-
-/* Whether @e can move all of @loc from or to staging as it lies. */
-static int verify_half(const struct engine *e, const struct weir_loc *loc,
-		       const struct loc_info *info, uint64_t total)
-{
-	struct weir_job half;
-	struct loc_info here = { .domain = weir_domain_system() };
-
-	if (!e || !e->kind->verify)
-		return 0;
-	half.kind = WEIR_JOB_COPY;
-	half.flags = 0;
-	half.n_more = 0;
-	half.src = *loc;
-	half.dst = weir_loc_at(NULL, STAGING_ALIGN, total);
-	return e->kind->verify(&half, info, &here, total);
-}
-
-static int verify_bounce(const struct weir_job *job, const struct job_shape *s)
-{
-	int err = verify_half(s->plan.pull.engine, &job->src, &s->src,
-			      s->total);
-
-	return err ? err : verify_half(s->plan.push.engine, &job->dst, &s->dst,
-				       s->total);
-}
-
-static struct weir_engine_query query_of(const struct weir_job *job,
-					 const struct job_shape *s)
-{
-	return (struct weir_engine_query){
-		.size = sizeof(struct weir_engine_query),
-		.kind = job->kind,
-		.flags = job->flags,
-		.src = s->src_side ? s->src.domain : NULL,
-		.dst = s->dst_side ? s->dst.domain : NULL,
-		.bytes = s->total,
-		.n_src = s->src_side ? s->src.n_pieces : 0,
-		.n_dst = s->dst_side ? s->dst.n_pieces : 0,
-		.n_more = job->n_more,
-	};
-}
-
-static bool may_translate_any(const struct weir_job *job,
-			      const struct job_shape *s)
-{
-	return !job->n_more &&
-	       ((s->src_side && translate_may(&job->src)) ||
-		(s->dst_side && translate_may(&job->dst)));
-}
-
-int job_plan(const struct weir_dma *dma, const struct weir_job *job,
-	     struct job_shape *s, bool may_translate)
-{
-	struct weir_engine_query q = query_of(job, s);
-
-	route_plan(dma, &q, &s->plan);
-	s->planned = true;
-	if (unlikely(may_translate) && may_translate_any(job, s)) {
-		route_translate(dma, &s->plan);
-		return 0;
-	}
-	if (!s->plan.engine)
-		return -EXDEV;
-	if (unlikely(s->plan.route == WEIR_ROUTE_BOUNCE))
-		return verify_bounce(job, s);
-	if (!s->plan.engine->kind->verify)
-		return 0;
-	return s->plan.engine->kind->verify(job, &s->src, &s->dst, s->total);
-}
-
-static int find_engine(const struct weir_dma *dma, const struct weir_job *job,
-		       struct job_shape *s)
-{
-	bool src = s->src_side && is_foreign(s->src.domain);
-	bool dst = s->dst_side && is_foreign(s->dst.domain);
-
-	if (job->kind == WEIR_JOB_PULL && (!src || dst))
-		return -EINVAL;
-	if (job->kind == WEIR_JOB_PUSH && (src || !dst))
-		return -EINVAL;
-	return job_plan(dma, job, s, src || dst);
-}
-
 static int check_locations(const struct weir_dma *dma,
 			   const struct weir_job *job, struct job_shape *s)
 {
@@ -218,7 +132,7 @@ int job_check(const struct weir_dma *dma, const struct weir_job *job,
 	int err = check_locations(dma, job, s);
 
 	s->planned = false;
-	return err ? err : find_engine(dma, job, s);
+	return err ? err : job_find_engine(dma, job, s);
 }
 
 /*
@@ -243,7 +157,7 @@ static int check_to_start(struct weir_dma *dma, const struct weir_job *job,
 	if (unlikely(err))
 		return err;
 	if (unlikely(!is_for_cpu(dma, job, s)))
-		return find_engine(dma, job, s);
+		return job_find_engine(dma, job, s);
 	s->plan.route = WEIR_ROUTE_DIRECT;
 	s->plan.engine = &dma->engines[ENGINE_CPU];
 	return 0;
@@ -288,39 +202,6 @@ static void enlist(struct weir_dma *dma, struct weir_job *job)
 	dma->stats.started++;
 }
 
-static void delist(struct weir_dma *dma, struct job_priv *p)
-{
-	*p->pprev = p->next;
-	if (p->next)
-		job_priv(p->next)->pprev = p->pprev;
-	else
-		dma->jobs_last = p->pprev;
-	dma->n_jobs--;
-	if (unlikely(dma->n_fenced))
-		engines_arm(dma);
-}
-
-static void let_go(struct weir_dma *dma, struct weir_job *job)
-{
-	struct job_priv *p = job_priv(job);
-
-	if (p->src.side && unlikely(loc_has_owner(&job->src)))
-		loc_release(&job->src, p->src.side, dma->r);
-	if (p->dst.side && unlikely(loc_has_owner(&job->dst)))
-		loc_release(&job->dst, p->dst.side, dma->r);
-	if (unlikely(job->n_more))
-		more_release(dma, job);
-}
-
-/* The engine does not want it: it has never begun. */
-static void take_back(struct weir_dma *dma, struct weir_job *job)
-{
-	let_go(dma, job);
-	delist(dma, job_priv(job));
-	dma->stats.started--;
-	op_abandon(&job->op);
-}
-
 /*
  * Whether @job is over before it could be waited for, cancelled or seen: it
  * holds nothing, waits for nothing, and is for who does it here and now.  Half
@@ -352,9 +233,58 @@ static void end_at_once(struct weir_dma *dma, struct weir_job *job,
 	route_note(job, &s->plan);
 }
 
-int weir_job_start(struct weir_dma *dma, struct weir_job *job)
+static void hold_side(const struct weir_dma *dma, const struct weir_loc *loc,
+		      enum loc_side side, uint64_t total, struct cursor *c)
+{
+	c->side = side;
+	if (!side)
+		return;
+	if (unlikely(loc_has_owner(loc)))
+		loc_hold(loc, side, dma->r);
+	cursor_init(c, loc, side, total);
+}
+
+/* From here on it is listed, and holds what it uses. */
+static void set_up(struct weir_dma *dma, struct weir_job *job,
+		   const struct job_shape *s)
 {
 	struct job_priv *p = job_priv(job);
+
+	op_enlist(dma->r, &job->op, &job_class);
+	enlist(dma, job);
+	p->done = 0;
+	p->crc = job->crc;
+	p->q_pprev = NULL;
+	p->differ = false;
+	p->waits = false;
+	p->is_step = false;
+	p->held = false;
+	atomic_init(&p->stop, false);
+	hold_side(dma, &job->src, s->src_side, s->total, &p->src);
+	hold_side(dma, &job->dst, s->dst_side, s->total, &p->dst);
+	if (unlikely(job->n_more))
+		more_hold(dma, job);
+	route_note(job, &s->plan);
+	p->engine = s->plan.engine;
+}
+
+static int begin(struct weir_job *job)
+{
+	int err;
+
+	if (unlikely(job->flags & (WEIR_JOB_FENCE | WEIR_JOB_LAZY)) &&
+	    order_hold(job))
+		return 0;
+	err = engine_start(job_priv(job)->engine, job);
+	if (unlikely(err)) {
+		PROBE2(job_refused, job, err);
+		job_take_back(job);
+	}
+	return err;
+}
+
+int weir_job_start(struct weir_dma *dma, struct weir_job *job)
+{
 	struct job_shape s;
 	int err;
 
@@ -366,47 +296,14 @@ int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 	if (unlikely(err))
 		return err;
 
-	p->total = s.total;
+	job_priv(job)->total = s.total;
 	PROBE3(job_submit, job, job->kind, s.total);
 	if (may_be_at_once(dma, job, &s) && cpu_at_once(dma, job)) {
 		end_at_once(dma, job, &s);
 		return 0;
 	}
-	op_enlist(dma->r, &job->op, &job_class);
-	enlist(dma, job);
-	p->done = 0;
-	p->crc = job->crc;
-	p->q_pprev = NULL;
-	p->differ = false;
-	p->waits = false;
-	p->is_step = false;
-	p->held = false;
-	atomic_init(&p->stop, false);
-	p->src.side = s.src_side;
-	p->dst.side = s.dst_side;
-	if (s.src_side) {
-		if (unlikely(loc_has_owner(&job->src)))
-			loc_hold(&job->src, s.src_side, dma->r);
-		cursor_init(&p->src, &job->src, s.src_side, s.total);
-	}
-	if (s.dst_side) {
-		if (unlikely(loc_has_owner(&job->dst)))
-			loc_hold(&job->dst, s.dst_side, dma->r);
-		cursor_init(&p->dst, &job->dst, s.dst_side, s.total);
-	}
-	if (unlikely(job->n_more))
-		more_hold(dma, job);
-	route_note(job, &s.plan);
-	p->engine = s.plan.engine;
-	if (unlikely(job->flags & (WEIR_JOB_FENCE | WEIR_JOB_LAZY)) &&
-	    order_hold(job))
-		return 0;
-	err = engine_start(p->engine, job);
-	if (unlikely(err)) {
-		PROBE2(job_refused, job, err);
-		take_back(dma, job);
-	}
-	return err;
+	set_up(dma, job, &s);
+	return begin(job);
 }
 
 int weir_job_start_batch(struct weir_dma *dma, struct weir_job *const *jobs,
@@ -422,108 +319,4 @@ int weir_job_start_batch(struct weir_dma *dma, struct weir_job *const *jobs,
 	}
 	*n_started = i;
 	return err;
-}
-
-static void count(struct weir_dma *dma, const struct job_priv *p, int64_t res)
-{
-	dma->stats.bytes += p->done;
-	if (res >= 0)
-		dma->stats.completed++;
-	else if (res == -ECANCELED)
-		dma->stats.cancelled++;
-	else
-		dma->stats.failed++;
-}
-
-/* It holds nothing, and the job that it is of looks at what it came to. */
-static void end_step(struct weir_job *job, int64_t res)
-{
-	struct job_priv *p = job_priv(job);
-
-	engine_left(job, res);
-	job->op.detail.bytes = p->done;
-	res = res < 0 ? res : (int64_t)p->done;
-	if (bounce_goes_on(job)) {
-		op_abandon(&job->op);
-		job->op.fn(&job->op, res);
-	} else {
-		op_complete(&job->op, res);
-	}
-}
-
-/* Only bufs are of mmaps. */
-static bool may_be_stale(const struct weir_job *job)
-{
-	return job->src.buf || job->dst.buf || job->n_more;
-}
-
-bool job_is_stale(const struct weir_job *job)
-{
-	const struct job_priv *p = job_priv((struct weir_job *)job);
-
-	if (likely(!may_be_stale(job)))
-		return false;
-	return (p->src.side && loc_stale(&job->src)) ||
-	       (p->dst.side && loc_stale(&job->dst)) || more_stale(job);
-}
-
-void job_end(struct weir_job *job, int64_t res)
-{
-	struct job_priv *p = job_priv(job);
-	struct weir_dma *dma = p->dma;
-
-	if (unlikely(p->is_step)) {
-		end_step(job, res);
-		return;
-	}
-	if (res >= 0 && unlikely(job_is_stale(job)))
-		res = -ESTALE;
-	if (res >= 0) {
-		res = (int64_t)p->done;
-		if (unlikely(job->dst.buf) && (p->dst.side == LOC_APPEND ||
-					       p->dst.side == LOC_OVERWRITE))
-			loc_commit(&job->dst, p->dst.side, p->done);
-		if (unlikely(job->n_more))
-			more_commit(job, p->done);
-		job->crc = p->crc;
-	}
-	if (unlikely(job_route(job)->translated))
-		translate_end(job);
-	let_go(dma, job);
-	job->op.detail.bytes = p->done;
-	job->op.detail.segment = p->src.side ? p->src.index : p->dst.index;
-	count(dma, p, res);
-	if (unlikely(p->held))
-		order_drop(job);
-	else
-		engine_left(job, res);
-	delist(dma, p);
-	PROBE3(job_done, job, res, p->done);
-	op_complete(&job->op, res);
-	if (unlikely(dma->room))
-		room_made(dma);
-	if (unlikely(dma->stop_op))
-		dma_left(dma);
-}
-
-static void work_done(struct weir_op *op, int64_t res)
-{
-	job_end(weir_container_of(op, struct weir_job, inner), res);
-}
-
-void job_work(struct weir_job *job, int64_t (*fn)(void *job))
-{
-	struct weir_op *op = &job->inner;
-
-	weir_op_init(op, work_done);
-	op->kind = IO_WORK;
-	op->u.io.addr = (uintptr_t)fn;
-	op->u.io.aux = (uintptr_t)job;
-	io_launch(job->op.reactor, op);
-}
-
-void job_work_cancel(struct weir_job *job)
-{
-	atomic_store_explicit(&job_priv(job)->stop, true, memory_order_relaxed);
-	weir_op_cancel(&job->inner);
 }

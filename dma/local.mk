@@ -16,6 +16,8 @@ libweir_all_la_SOURCES += \
 	%D%/engine-process.c \
 	%D%/engine.c \
 	%D%/job-internal.h \
+	%D%/job-end.c \
+	%D%/job-plan.c \
 	%D%/job.c \
 	%D%/loc.c \
 	%D%/loc.h \
@@ -30,12 +32,12 @@ libweir_all_la_SOURCES += \
 	%D%/route.h \
 	%D%/slot.c \
 	%D%/state.c \
-	%D%/translate.c \
 	%D%/sync-chain.c \
 	%D%/sync-internal.h \
 	%D%/sync-shared.c \
 	%D%/sync-wait.c \
 	%D%/sync-watch.c \
-	%D%/sync.c
+	%D%/sync.c \
+	%D%/translate.c
 
 EXTRA_DIST += %D%/README.md

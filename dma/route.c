@@ -36,11 +36,6 @@ static void ask(const struct weir_dma *dma, const struct weir_engine_query *q,
 	}
 }
 
-static bool is_foreign(const struct weir_domain *domain)
-{
-	return domain && !domain_is_memory(domain);
-}
-
 /* Who moves a block of one side to or from staging. */
 static bool ask_half(const struct weir_dma *dma,
 		     const struct weir_engine_query *whole,

@@ -38,6 +38,12 @@ void route_translate(const struct weir_dma *dma, struct plan *plan);
 /* Write in @job what becomes of it by @plan. */
 void route_note(struct weir_job *job, const struct plan *plan);
 
+/* Whether the processor cannot go there as it is. */
+static inline bool is_foreign(const struct weir_domain *domain)
+{
+	return domain && !domain_is_memory(domain);
+}
+
 /* What checking has found out about a job. */
 struct job_shape {
 	enum loc_side src_side, dst_side;
@@ -51,6 +57,11 @@ struct job_shape {
  * weir_job_start() returns. */
 int job_check(const struct weir_dma *dma, const struct weir_job *job,
 	      struct job_shape *s);
+
+/* job-plan.c: the way of @job, of which @s has all but the plan.  0, or what
+ * weir_job_start() returns. */
+int job_find_engine(const struct weir_dma *dma, const struct weir_job *job,
+		    struct job_shape *s);
 
 /* Choose a way for @job, of which @s has all but the plan, and see whether it
  * lies as that wants it.  0, -EXDEV, or what the engine says. */

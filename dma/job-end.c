@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/* Jobs: the end of one, and what may come to it on a worker. */
+
+#include <errno.h>
+
+#include "base/probe.h"
+#include "dma/bounce.h"
+#include "dma/route.h"
+#include "mem/buf-internal.h"
+#include "reactor/io.h"
+
+static void delist(struct weir_dma *dma, struct job_priv *p)
+{
+	*p->pprev = p->next;
+	if (p->next)
+		job_priv(p->next)->pprev = p->pprev;
+	else
+		dma->jobs_last = p->pprev;
+	dma->n_jobs--;
+	if (unlikely(dma->n_fenced))
+		engines_arm(dma);
+}
+
+static void let_go(struct weir_dma *dma, struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+
+	if (p->src.side && unlikely(loc_has_owner(&job->src)))
+		loc_release(&job->src, p->src.side, dma->r);
+	if (p->dst.side && unlikely(loc_has_owner(&job->dst)))
+		loc_release(&job->dst, p->dst.side, dma->r);
+	if (unlikely(job->n_more))
+		more_release(dma, job);
+}
+
+void job_take_back(struct weir_job *job)
+{
+	struct weir_dma *dma = job_priv(job)->dma;
+
+	let_go(dma, job);
+	delist(dma, job_priv(job));
+	dma->stats.started--;
+	op_abandon(&job->op);
+}
+
+static void count(struct weir_dma *dma, const struct job_priv *p, int64_t res)
+{
+	dma->stats.bytes += p->done;
+	if (res >= 0)
+		dma->stats.completed++;
+	else if (res == -ECANCELED)
+		dma->stats.cancelled++;
+	else
+		dma->stats.failed++;
+}
+
+/* It holds nothing, and the job that it is of looks at what it came to. */
+static void end_step(struct weir_job *job, int64_t res)
+{
+	struct job_priv *p = job_priv(job);
+
+	engine_left(job, res);
+	job->op.detail.bytes = p->done;
+	res = res < 0 ? res : (int64_t)p->done;
+	if (bounce_goes_on(job)) {
+		op_abandon(&job->op);
+		job->op.fn(&job->op, res);
+	} else {
+		op_complete(&job->op, res);
+	}
+}
+
+/* Only bufs are of mmaps. */
+static bool may_be_stale(const struct weir_job *job)
+{
+	return job->src.buf || job->dst.buf || job->n_more;
+}
+
+bool job_is_stale(const struct weir_job *job)
+{
+	const struct job_priv *p = job_priv((struct weir_job *)job);
+
+	if (likely(!may_be_stale(job)))
+		return false;
+	return (p->src.side && loc_stale(&job->src)) ||
+	       (p->dst.side && loc_stale(&job->dst)) || more_stale(job);
+}
+
+void job_end(struct weir_job *job, int64_t res)
+{
+	struct job_priv *p = job_priv(job);
+	struct weir_dma *dma = p->dma;
+
+	if (unlikely(p->is_step)) {
+		end_step(job, res);
+		return;
+	}
+	if (res >= 0 && unlikely(job_is_stale(job)))
+		res = -ESTALE;
+	if (res >= 0) {
+		res = (int64_t)p->done;
+		if (unlikely(job->dst.buf) && (p->dst.side == LOC_APPEND ||
+					       p->dst.side == LOC_OVERWRITE))
+			loc_commit(&job->dst, p->dst.side, p->done);
+		if (unlikely(job->n_more))
+			more_commit(job, p->done);
+		job->crc = p->crc;
+	}
+	if (unlikely(job_route(job)->translated))
+		translate_end(job);
+	let_go(dma, job);
+	job->op.detail.bytes = p->done;
+	job->op.detail.segment = p->src.side ? p->src.index : p->dst.index;
+	count(dma, p, res);
+	if (unlikely(p->held))
+		order_drop(job);
+	else
+		engine_left(job, res);
+	delist(dma, p);
+	PROBE3(job_done, job, res, p->done);
+	op_complete(&job->op, res);
+	if (unlikely(dma->room))
+		room_made(dma);
+	if (unlikely(dma->stop_op))
+		dma_left(dma);
+}
+
+static void work_done(struct weir_op *op, int64_t res)
+{
+	job_end(weir_container_of(op, struct weir_job, inner), res);
+}
+
+void job_work(struct weir_job *job, int64_t (*fn)(void *job))
+{
+	struct weir_op *op = &job->inner;
+
+	weir_op_init(op, work_done);
+	op->kind = IO_WORK;
+	op->u.io.addr = (uintptr_t)fn;
+	op->u.io.aux = (uintptr_t)job;
+	io_launch(job->op.reactor, op);
+}
+
+void job_work_cancel(struct weir_job *job)
+{
+	atomic_store_explicit(&job_priv(job)->stop, true, memory_order_relaxed);
+	weir_op_cancel(&job->inner);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/* Jobs: which way one goes that was checked, and whether it lies as that wants
+ * it. */
+
+#include <errno.h>
+
+#include <weir/route.h>
+
+#include "dma/route.h"
+
+/* Whether @e can move all of @loc from or to staging as it lies. */
+static int verify_half(const struct engine *e, const struct weir_loc *loc,
+		       const struct loc_info *info, uint64_t total)
+{
+	struct weir_job half;
+	struct loc_info here = { .domain = weir_domain_system() };
+
+	if (!e || !e->kind->verify)
+		return 0;
+	half.kind = WEIR_JOB_COPY;
+	half.flags = 0;
+	half.n_more = 0;
+	half.src = *loc;
+	half.dst = weir_loc_at(NULL, STAGING_ALIGN, total);
+	return e->kind->verify(&half, info, &here, total);
+}
+
+static int verify_bounce(const struct weir_job *job, const struct job_shape *s)
+{
+	int err = verify_half(s->plan.pull.engine, &job->src, &s->src,
+			      s->total);
+
+	return err ? err : verify_half(s->plan.push.engine, &job->dst, &s->dst,
+				       s->total);
+}
+
+static struct weir_engine_query query_of(const struct weir_job *job,
+					 const struct job_shape *s)
+{
+	return (struct weir_engine_query){
+		.size = sizeof(struct weir_engine_query),
+		.kind = job->kind,
+		.flags = job->flags,
+		.src = s->src_side ? s->src.domain : NULL,
+		.dst = s->dst_side ? s->dst.domain : NULL,
+		.bytes = s->total,
+		.n_src = s->src_side ? s->src.n_pieces : 0,
+		.n_dst = s->dst_side ? s->dst.n_pieces : 0,
+		.n_more = job->n_more,
+	};
+}
+
+static bool may_translate_any(const struct weir_job *job,
+			      const struct job_shape *s)
+{
+	return !job->n_more &&
+	       ((s->src_side && translate_may(&job->src)) ||
+		(s->dst_side && translate_may(&job->dst)));
+}
+
+int job_plan(const struct weir_dma *dma, const struct weir_job *job,
+	     struct job_shape *s, bool may_translate)
+{
+	struct weir_engine_query q = query_of(job, s);
+
+	route_plan(dma, &q, &s->plan);
+	s->planned = true;
+	if (unlikely(may_translate) && may_translate_any(job, s)) {
+		route_translate(dma, &s->plan);
+		return 0;
+	}
+	if (!s->plan.engine)
+		return -EXDEV;
+	if (unlikely(s->plan.route == WEIR_ROUTE_BOUNCE))
+		return verify_bounce(job, s);
+	if (!s->plan.engine->kind->verify)
+		return 0;
+	return s->plan.engine->kind->verify(job, &s->src, &s->dst, s->total);
+}
+
+int job_find_engine(const struct weir_dma *dma, const struct weir_job *job,
+		    struct job_shape *s)
+{
+	bool src = s->src_side && is_foreign(s->src.domain);
+	bool dst = s->dst_side && is_foreign(s->dst.domain);
+
+	if (job->kind == WEIR_JOB_PULL && (!src || dst))
+		return -EINVAL;
+	if (job->kind == WEIR_JOB_PUSH && (src || !dst))
+		return -EINVAL;
+	return job_plan(dma, job, s, src || dst);
+}
