@@ -17,7 +17,9 @@
  */
 
 #include <errno.h>
+#include <string.h>
 
+#include "base/why.h"
 #include "dma/bounce.h"
 #include "mem/buf-internal.h"
 #include "reactor/io.h"
@@ -61,6 +63,15 @@ static bool is_aligned(const struct weir_loc *loc, enum loc_side side,
 	return true;
 }
 
+static int refuse(const struct domain_file *file)
+{
+	return why(-EINVAL, "weir_job_start: domain %s is O_DIRECT alone (%s): "
+		   "align its offsets and lengths to %u bytes, memory to %u, "
+		   "or give .buffered_fd", file->domain.id,
+		   file->no_way ? strerror(-file->no_way) : "as was asked for",
+		   file->align, file->mem_align);
+}
+
 /*
  * Without a way round O_DIRECT all must be aligned from the start, and so must
  * every step be, which ends where a piece of either side does.
@@ -78,7 +89,7 @@ static int check_direct(const struct weir_loc *floc, enum loc_side fside,
 		return 0;
 	return is_aligned(floc, fside, total, file->align, file->align) &&
 	       is_aligned(mloc, mside, total, file->mem_align, file->align) ?
-		       0 : -EINVAL;
+		       0 : refuse(file);
 }
 
 static int check_job(const struct weir_job *job, const struct loc_info *src,

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -24,6 +25,10 @@
 #include "mem/domain-internal.h"
 
 #define PAGE 4096u
+
+/* What a second descriptor of the file has of the first: rights, and when a
+ * write is done. */
+#define KEPT_FLAGS (O_ACCMODE | O_SYNC | O_DSYNC | O_NOATIME)
 
 static int file_flags(int fd)
 {
@@ -108,32 +113,77 @@ static int check_buffered(const struct domain_file *file, int fd)
 	return 0;
 }
 
-static int set_direct(struct domain_file *file,
+/*
+ * The same file once more, without O_DIRECT.  What /proc names is opened, so
+ * the name that the file had does not matter, nor whether it still has one; but
+ * what is mounted there may be something else, so look.
+ */
+static int reopen(const struct domain_file *file, int flags)
+{
+	char path[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file->fd);
+	fd = fault("open") ? (errno = ENOENT, -1) :
+			     open(path, (flags & KEPT_FLAGS) | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (is_same_file(file->fd, fd))
+		return fd;
+	close(fd);
+	return -ENOENT;
+}
+
+static void close_own(struct weir_domain *domain)
+{
+	close(domain_to_file(domain)->buffered_fd);
+}
+
+/* A way round O_DIRECT; without one, jobs have to be aligned. */
+static void find_way_round(struct domain_file *file, int flags)
+{
+	int fd = reopen(file, flags);
+
+	if (fd < 0) {
+		file->no_way = fd;
+		return;
+	}
+	file->buffered_fd = fd;
+	file->domain.release = close_own;
+}
+
+static int set_direct(struct domain_file *file, int flags,
 		      const struct weir_domain_file_opts *opts)
 {
-	int err;
+	int err = 0;
 
 	ask_alignment(file);
 	if (opts->align) {
 		file->align = opts->align;
 		file->mem_align = opts->align;
 	}
-	if (!(opts->flags & WEIR_DOMAIN_FILE_BUFFERED))
-		return 0;
-
-	if (file->align < PAGE)
-		file->align = PAGE;
-	err = check_buffered(file, opts->buffered_fd);
-	if (!err)
+	if (opts->flags & WEIR_DOMAIN_FILE_BUFFERED) {
+		err = check_buffered(file, opts->buffered_fd);
 		file->buffered_fd = opts->buffered_fd;
+	} else if (!(opts->flags & WEIR_DOMAIN_FILE_DIRECT_ONLY)) {
+		find_way_round(file, flags);
+	}
+	if (file->buffered_fd >= 0 && file->align < PAGE)
+		file->align = PAGE;
 	return err;
 }
 
 static int check_opts(const struct weir_domain_file_opts *opts)
 {
-	if (opts->flags & ~WEIR_DOMAIN_FILE_BUFFERED)
+	uint32_t both = WEIR_DOMAIN_FILE_BUFFERED |
+			WEIR_DOMAIN_FILE_DIRECT_ONLY;
+
+	if (opts->flags & ~both)
 		return why(-EINVAL, "weir_domain_file_create: unknown .flags %x",
 			   opts->flags);
+	if (opts->flags == both)
+		return why(-EINVAL, "weir_domain_file_create: there is a "
+			   ".buffered_fd, and WEIR_DOMAIN_FILE_DIRECT_ONLY");
 	if (opts->reserved)
 		return why(-E2BIG, "weir_domain_file_create: .reserved is "
 			   "unknown to this version");
@@ -178,7 +228,7 @@ int weir_domain_file_create(struct weir_domain **ret, int fd,
 	file->readable = (flags & O_ACCMODE) != O_WRONLY;
 	file->writable = (flags & O_ACCMODE) != O_RDONLY;
 	if (flags & O_DIRECT)
-		err = set_direct(file, &opts);
+		err = set_direct(file, flags, &opts);
 	if (err) {
 		free(file);
 		return err;

@@ -70,7 +70,8 @@ struct domain_process {
 struct domain_file {
 	struct weir_domain domain;
 	int fd;
-	int buffered_fd;	/* -1: there is none. */
+	int buffered_fd;	/* The user's or our own; -1: there is none. */
+	int no_way;		/* Why we have none; 0: none was wanted. */
 	bool readable, writable;
 
 	/*

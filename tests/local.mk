@@ -41,6 +41,7 @@ test_programs += \
 	%D%/test-device \
 	%D%/test-device-caps \
 	%D%/test-device-id \
+	%D%/test-direct \
 	%D%/test-doca \
 	%D%/test-dmadev \
 	%D%/test-domain \
@@ -164,6 +165,9 @@ endif
 
 %C%_test_device_id_SOURCES = %D%/test-device-id.c $(test_harness)
 %C%_test_device_id_LDADD = $(test_internal)
+
+%C%_test_direct_SOURCES = %D%/test-direct.c %D%/loopdev.h $(test_jobs)
+%C%_test_direct_LDADD = $(test_internal)
 
 %C%_test_doca_SOURCES = %D%/test-doca.c $(test_jobs)
 %C%_test_doca_LDADD = $(test_internal)

@@ -632,7 +632,9 @@ static void offsets_may_be_beyond_4_gib(void **state)
 
 static struct weir_domain *direct_domain(void **state, int fd[2], bool both)
 {
-	struct weir_domain_file_opts opts = { .size = sizeof(opts) };
+	struct weir_domain_file_opts opts = {
+		.size = sizeof(opts), .flags = WEIR_DOMAIN_FILE_DIRECT_ONLY,
+	};
 	struct weir_domain *d = NULL;
 
 	fd[0] = open(test_path(state, "a"), O_RDWR | O_DIRECT | O_CLOEXEC);

@@ -38,6 +38,7 @@ struct weir_domain;
 
 /* weir_domain_file_opts.flags */
 #define WEIR_DOMAIN_FILE_BUFFERED 1u	/* .buffered_fd is set. */
+#define WEIR_DOMAIN_FILE_DIRECT_ONLY 2u	/* Nothing goes round O_DIRECT. */
 
 /*
  * Options of weir_domain_file_create().  Set .size to the size of the struct
@@ -101,23 +102,33 @@ WEIR_API void weir_domain_put(struct weir_domain *domain);
  *
  * @fd stays the caller's, and must stay open until the domain is destroyed.
  * Its mode gives the domain's rights: what was opened for reading only is not
- * written to.  If it is O_DIRECT, what is not aligned as the file needs it (the
- * last bytes of a file, say) goes through .buffered_fd, which must be open on
- * the same file with at least the same rights; without one it is -EINVAL when
- * the job starts.  With one, whole pages at least go directly, whatever .align
- * says: of a page written both ways, either part could be lost.
+ * written to.
+ *
+ * If it is O_DIRECT, any range may be moved all the same, to and from any
+ * memory.  What is aligned as the file needs it goes directly.  What is not
+ * (the last bytes of a file, say) goes through .buffered_fd, which must be open
+ * on the same file with at least the same rights; or, if that is not set,
+ * through a descriptor without O_DIRECT that the domain opens by itself and
+ * closes when it is destroyed.  Whole pages at least go directly then, whatever
+ * .align says: of a page written both ways, either part could be lost.
+ *
+ * If the domain cannot open one (there is no /proc, the rights have been given
+ * up), or WEIR_DOMAIN_FILE_DIRECT_ONLY says that it shall not, what is not
+ * aligned to .align is -EINVAL when the job starts, and weir_why() says why.
+ * Whoever holds record locks of fcntl(2) on the file needs that flag, or a
+ * .buffered_fd: closing any descriptor of the file gives such locks up.
  *
  * Returns 0 with *@ret set, to be freed by weir_domain_destroy(), or
  *   -EINVAL  @fd is a directory, or was opened with O_PATH, or for writing
  *            with O_APPEND; .align is no power of 2; .buffered_fd is
  *            O_DIRECT itself, has fewer rights or is open on another file; or
- *            an unknown flag
+ *            an unknown flag, or both flags
  *   -EBADF   @fd or .buffered_fd is not open
  *   -ESPIPE  @fd cannot be positioned: a pipe, a socket, a terminal
  *   -E2BIG   @opts asks for what this version does not know
  *   -ENOMEM  no memory
  *
- * Any thread.  Two or three system calls that do not block.
+ * Any thread.  Some system calls; one opens a file, if @fd is O_DIRECT.
  */
 WEIR_API int weir_domain_file_create(struct weir_domain **ret, int fd,
 				     const struct weir_domain_file_opts *opts);
