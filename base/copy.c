@@ -3,6 +3,7 @@
 #include "config.h"
 #endif
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,6 +43,8 @@ size_t copy_stream_min(void)
 	return min > MIN_MOST ? MIN_MOST : min;
 }
 
+atomic_bool copy_other_order;
+
 /* Sanitizers see memcpy(), and not these stores. */
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && \
 	!defined(__SANITIZE_THREAD__)
@@ -50,22 +53,28 @@ size_t copy_stream_min(void)
 
 #define AVX __attribute__((target("avx")))
 
-/* One line, and a look at the one in the next block. */
-AVX static inline void avx_line(char *dst, const char *src)
+/* One line, and a look at the one @ahead of it. */
+AVX static inline void avx_line(char *dst, const char *src, size_t ahead)
 {
 	__m256i a = _mm256_loadu_si256((const __m256i *)(const void *)src);
 	__m256i b = _mm256_loadu_si256((const __m256i *)(const void *)src + 1);
 
-	_mm_prefetch(src + COPY_BLOCK, _MM_HINT_T0);
+	_mm_prefetch(src + ahead, _MM_HINT_T0);
 	_mm256_stream_si256((__m256i *)(void *)dst, a);
 	_mm256_stream_si256((__m256i *)(void *)dst + 1, b);
 }
 
-AVX static void avx_block(char *dst, const char *src)
+AVX static void avx_lanes(char *dst, const char *src)
 {
 	for (size_t at = 0; at < COPY_LANE; at += COPY_LINE)
 		for (size_t lane = 0; lane < COPY_BLOCK; lane += COPY_LANE)
-			avx_line(dst + lane + at, src + lane + at);
+			avx_line(dst + lane + at, src + lane + at, COPY_BLOCK);
+}
+
+AVX static void avx_straight(char *dst, const char *src)
+{
+	for (size_t at = 0; at < COPY_BLOCK; at += COPY_LINE)
+		avx_line(dst + at, src + at, COPY_AHEAD);
 }
 
 static inline void sse2_half(char *dst, const char *src)
@@ -77,7 +86,7 @@ static inline void sse2_half(char *dst, const char *src)
 	_mm_stream_si128((__m128i *)(void *)dst + 1, b);
 }
 
-static void sse2_block(char *dst, const char *src)
+static void sse2_lanes(char *dst, const char *src)
 {
 	for (size_t at = 0; at < COPY_LANE; at += COPY_LINE)
 		for (size_t lane = at; lane < COPY_BLOCK; lane += COPY_LANE) {
@@ -87,10 +96,22 @@ static void sse2_block(char *dst, const char *src)
 		}
 }
 
+/* The lanes are right for CPUs that old. */
+static void (*block_fn(void))(char *dst, const char *src)
+{
+	if (!__builtin_cpu_supports("avx"))
+		return sse2_lanes;
+	return copy_in_lanes() ? avx_lanes : avx_straight;
+}
+
+bool copy_in_lanes(void)
+{
+	return !__builtin_cpu_is("amd") != atomic_load(&copy_other_order);
+}
+
 void copy_stream(void *dst, const void *src, size_t len)
 {
-	void (*block)(char *, const char *) =
-		__builtin_cpu_supports("avx") ? avx_block : sse2_block;
+	void (*block)(char *, const char *) = block_fn();
 	size_t head = copy_to_line(dst);
 	const char *from = src;
 	char *to = dst;

@@ -303,24 +303,35 @@ VPCLMUL static inline __m512i fold512(__m512i x, __m512i by, __m512i next)
 	return _mm512_ternarylogic_epi64(h, l, next, 0x96);
 }
 
-/* Load 64 bytes at @p + @at; and store them at @dst + @at if @copy. */
+/* What becomes of what is loaded. */
+enum pass {
+	LOOK,
+	COPY,
+	STREAM,		/* A copy past the cache, to what is at a line. */
+};
+
+/* Load 64 bytes at @p + @at; store them at @dst + @at if @pass says so. */
 VPCLMUL static inline ALWAYS_INLINE __m512i
-pass512(uint8_t *dst, const uint8_t *p, size_t at, bool copy)
+pass512(uint8_t *dst, const uint8_t *p, size_t at, enum pass pass)
 {
 	__m512i v = _mm512_loadu_si512(p + at);
 
-	if (copy)
+	if (pass == STREAM) {
+		_mm_prefetch((const char *)p + at + COPY_AHEAD, _MM_HINT_T0);
+		_mm512_stream_si512((__m512i *)(void *)(dst + at), v);
+	} else if (pass == COPY) {
 		_mm512_storeu_si512(dst + at, v);
+	}
 	return v;
 }
 
 /*
  * Fold @len bytes, a multiple of 64 and not 0, into the last 64 of them.  Four
- * registers hide the time that a multiplication takes.  @copy is a constant in
- * both callers, so nothing tests it in the loop.
+ * registers hide the time that a multiplication takes.  @pass is a constant in
+ * all callers, so nothing tests it in the loop.
  */
 VPCLMUL static inline ALWAYS_INLINE __m512i
-fold_all(uint32_t rem, uint8_t *dst, const uint8_t *p, size_t len, bool copy)
+fold_all(uint32_t rem, uint8_t *dst, const uint8_t *p, size_t len, enum pass pass)
 {
 	const __m512i far = _mm512_broadcast_i32x4(_mm_set_epi64x(FOLD_2048));
 	const __m512i near = _mm512_broadcast_i32x4(_mm_set_epi64x(FOLD_512));
@@ -328,22 +339,22 @@ fold_all(uint32_t rem, uint8_t *dst, const uint8_t *p, size_t len, bool copy)
 	size_t at = 64;
 
 	x0 = _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)rem));
-	x0 = _mm512_xor_si512(x0, pass512(dst, p, 0, copy));
+	x0 = _mm512_xor_si512(x0, pass512(dst, p, 0, pass));
 	if (len >= 512) {
-		x1 = pass512(dst, p, 64, copy);
-		x2 = pass512(dst, p, 128, copy);
-		x3 = pass512(dst, p, 192, copy);
+		x1 = pass512(dst, p, 64, pass);
+		x2 = pass512(dst, p, 128, pass);
+		x3 = pass512(dst, p, 192, pass);
 		for (at = 256; len - at >= 256; at += 256) {
-			x0 = fold512(x0, far, pass512(dst, p, at, copy));
-			x1 = fold512(x1, far, pass512(dst, p, at + 64, copy));
-			x2 = fold512(x2, far, pass512(dst, p, at + 128, copy));
-			x3 = fold512(x3, far, pass512(dst, p, at + 192, copy));
+			x0 = fold512(x0, far, pass512(dst, p, at, pass));
+			x1 = fold512(x1, far, pass512(dst, p, at + 64, pass));
+			x2 = fold512(x2, far, pass512(dst, p, at + 128, pass));
+			x3 = fold512(x3, far, pass512(dst, p, at + 192, pass));
 		}
 		x0 = fold512(x0, near, x1);
 		x0 = fold512(fold512(x0, near, x2), near, x3);
 	}
 	for (; at < len; at += 64)
-		x0 = fold512(x0, near, pass512(dst, p, at, copy));
+		x0 = fold512(x0, near, pass512(dst, p, at, pass));
 	return x0;
 }
 
@@ -356,7 +367,7 @@ VPCLMUL static uint32_t vpclmul_update(uint32_t rem, const uint8_t *p,
 	/* Folding less than this is slower than not to. */
 	if (len < 128)
 		return one_stream(rem, p, len);
-	x = fold_all(rem, NULL, p, len - tail, false);
+	x = fold_all(rem, NULL, p, len - tail, LOOK);
 	rem = one_stream(0, (const uint8_t *)&x, sizeof(x));
 	return one_stream(rem, p + len - tail, tail);
 }
@@ -371,7 +382,7 @@ VPCLMUL static uint32_t vpclmul_copy(uint32_t rem, uint8_t *dst,
 		memcpy(dst, src, len);
 		return one_stream(rem, src, len);
 	}
-	x = fold_all(rem, dst, src, len - tail, true);
+	x = fold_all(rem, dst, src, len - tail, COPY);
 	rem = one_stream(0, (const uint8_t *)&x, sizeof(x));
 	memcpy(dst + len - tail, src + len - tail, tail);
 	return one_stream(rem, src + len - tail, tail);
@@ -421,6 +432,15 @@ stream_block(__m512i x, uint8_t *dst, const uint8_t *src)
 	return join_lanes(x0, x1, x2, x3);
 }
 
+VPCLMUL static uint32_t straight_on(uint32_t rem, uint8_t *dst,
+				    const uint8_t *src, size_t len)
+{
+	__m512i x = fold_all(rem, dst, src, len, STREAM);
+
+	_mm_sfence();
+	return one_stream(0, (const uint8_t *)&x, sizeof(x));
+}
+
 VPCLMUL static uint32_t vpclmul_copy_blocks(uint32_t rem, uint8_t *dst,
 					    const uint8_t *src, size_t n)
 {
@@ -428,6 +448,8 @@ VPCLMUL static uint32_t vpclmul_copy_blocks(uint32_t rem, uint8_t *dst,
 	const __m512i none = _mm512_setzero_si512();
 	__m512i x = _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)rem));
 
+	if (!copy_in_lanes())
+		return straight_on(rem, dst, src, n * COPY_BLOCK);
 	for (; n; n--, dst += COPY_BLOCK, src += COPY_BLOCK) {
 		x = stream_block(x, dst, src);
 		if (n > 1)	/* On to the first line of the next. */
