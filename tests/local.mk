@@ -27,6 +27,7 @@ test_internal = libweir-all.la $(CMOCKA_LIBS)
 test_programs =
 if HAVE_CMOCKA
 test_programs += \
+	%D%/test-accel \
 	%D%/test-bounce \
 	%D%/test-buf \
 	%D%/test-buf-table \
@@ -90,6 +91,7 @@ test_programs += \
 	%D%/test-op \
 	%D%/test-store \
 	%D%/test-store-end \
+	%D%/test-steady \
 	%D%/test-storm \
 	%D%/test-sync \
 	%D%/test-sync-shared \
@@ -119,6 +121,9 @@ if HAVE_VERBS
 test_standin += %D%/standin-verbs.c
 endif
 
+%C%_test_accel_SOURCES = %D%/test-accel.c %D%/store-kit.h $(test_jobs)
+%C%_test_accel_LDADD = $(test_public)
+
 %C%_test_bounce_SOURCES = %D%/test-bounce.c %D%/slow-kit.h $(test_jobs)
 %C%_test_bounce_LDADD = $(test_internal)
 
@@ -131,7 +136,7 @@ endif
 %C%_test_chain_SOURCES = %D%/test-chain.c $(test_jobs)
 %C%_test_chain_LDADD = $(test_internal)
 
-%C%_test_cpu_SOURCES = %D%/test-cpu.c $(test_jobs)
+%C%_test_cpu_SOURCES = %D%/test-cpu.c %D%/alloc-kit.h $(test_jobs)
 %C%_test_cpu_LDADD = $(test_public)
 
 %C%_test_chain_fuse_SOURCES = %D%/test-chain-fuse.c $(test_jobs)
@@ -325,6 +330,10 @@ endif
 %C%_test_store_end_SOURCES = %D%/test-store-end.c %D%/cores.h $(test_jobs)
 %C%_test_store_end_LDADD = $(test_internal)
 
+%C%_test_steady_SOURCES = %D%/test-steady.c %D%/alloc-kit.h %D%/cores.h \
+	$(test_jobs)
+%C%_test_steady_LDADD = $(test_internal)
+
 %C%_test_storm_SOURCES = %D%/test-storm.c $(test_harness)
 %C%_test_storm_LDADD = $(test_public)
 
@@ -348,6 +357,7 @@ test_scripts = \
 	%D%/check-install.sh \
 	%D%/check-layers.sh \
 	%D%/check-probes.sh \
+	%D%/check-rules.sh \
 	%D%/check-symbols.sh \
 	%D%/test-export.sh \
 	%D%/test-weir-cp.sh \

@@ -192,6 +192,7 @@ static void stand_end(struct stand *s, void **state)
 	end_reactor(state);
 }
 
+/* 2.2; acceptance 16 */
 static void every_cell_of_the_table_holds(void **state)
 {
 	static const struct table_call calls[] = {

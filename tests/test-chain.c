@@ -123,6 +123,7 @@ static void assert_order(const struct log *log, const char *want)
 	assert_string_equal(got, want);
 }
 
+/* A9.1, A9.2 */
 static void bad_arguments_are_refused(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -202,6 +203,7 @@ static void a_join_waits_for_all(void **state)
 	assert_int_equal(weir_chain_destroy(chain), 0);
 }
 
+/* A9.4 */
 static void the_first_failure_is_the_chains(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -417,6 +419,7 @@ static void a_stopping_reactor_ends_it(void **state)
 	assert_int_equal(weir_chain_destroy(chain), 0);
 }
 
+/* A9.1, A9.3 */
 static void under_way_it_cannot_be_changed(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -497,6 +500,7 @@ static void what_was_started_is_waited_for_in_any_case(void **state)
 	}
 }
 
+/* A9.1, A9.4 */
 static void jobs_are_steps(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -1021,6 +1025,7 @@ static void table_rig_end(struct table_rig *g)
 	assert_int_equal(weir_dma_destroy(g->dma), 0);
 }
 
+/* 2.6; A9.2, A9.3 */
 static void every_cell_of_the_table_is_so(void **state)
 {
 	static const struct table_call calls[] = {

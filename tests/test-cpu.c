@@ -15,10 +15,8 @@
 #define _GNU_SOURCE
 #endif
 
+#include "tests/alloc-kit.h"
 #include "tests/job-kit.h"
-
-#include <stdatomic.h>
-#include <sys/resource.h>
 
 #include <weir/buf.h>
 #include <weir/inventory.h>
@@ -26,37 +24,6 @@
 #define GUARD 64
 #define SOURCES 5		/* Of an XOR. */
 #define LARGE ((size_t)64 << 20)
-
-/* Calls of the allocator, by whichever thread. */
-
-static atomic_uint allocations;
-
-#if defined(__GLIBC__) && !UNDER_ASAN && !UNDER_TSAN
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t size);
-
-void *malloc(size_t size)
-{
-	atomic_fetch_add(&allocations, 1);
-	return __libc_malloc(size);
-}
-
-void *calloc(size_t n, size_t size)
-{
-	atomic_fetch_add(&allocations, 1);
-	return __libc_calloc(n, size);
-}
-
-void *realloc(void *p, size_t size)
-{
-	atomic_fetch_add(&allocations, 1);
-	return __libc_realloc(p, size);
-}
-#define COUNTS 1
-#else
-#define COUNTS 0
-#endif
 
 struct rig {
 	struct weir_reactor *r;
@@ -512,14 +479,6 @@ static void a_list_may_be_several_sources(void **state)
 	rig_end(&g);
 }
 
-static long minor_faults(void)
-{
-	struct rusage u;
-
-	assert_int_equal(getrusage(RUSAGE_SELF, &u), 0);
-	return u.ru_minflt;
-}
-
 static void many(struct rig *g, struct jrec *file, int n)
 {
 	struct weir_loc more[SOURCES];
@@ -536,19 +495,16 @@ static void many(struct rig *g, struct jrec *file, int n)
 
 static void in_steady_state_nothing_is_allocated_or_faulted_in(void **state)
 {
-	int n = 2000, fd = test_file(state, "f", 4096, 9);
-	struct weir_domain *d = file_domain(fd);
+	struct weir_domain *d;
 	struct jrec file;
 	unsigned int before;
+	int n = 2000, fd;
 	long faults;
 	struct rig g;
 
-	if (!COUNTS || under_valgrind()) {
-		assert_int_equal(weir_domain_destroy(d), 0);
-		close(fd);
-		print_message("[  SKIP  ] the allocator is a tool's\n");
-		skip();
-	}
+	need_counts();
+	fd = test_file(state, "f", 4096, 9);
+	d = file_domain(fd);
 	rig_begin(&g, state, 8192, (struct weir_dma_opts){ 0 });
 	jrec_init(&file);
 	weir_job_copy(&file.job, weir_loc_mem(g.dst[1], 4096),

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * The acceptance cases 1 to 11: the samples of DOCA DMA, in weir's terms.  Each
- * case bears the number and the sample's name; dma/README.md has the table.
+ * The acceptance cases 1 to 11: the samples of DOCA DMA, in weir's terms; and
+ * of its rules 24.  Each case bears the number and the sample's name;
+ * dma/README.md has the table.
  */
 
 #ifdef HAVE_CONFIG_H
@@ -452,13 +453,15 @@ static void case_5_a_stop_after_half_of_them(void **state)
 	rig_end(&g);
 }
 
-/* Acceptance 6, pe_multi_context. */
+/* Acceptance 6, pe_multi_context.  A6.1, A6.6: the reactor counts what is under
+ * way in all of them, and is not destroyed before them. */
 static void case_6_four_contexts_on_one_reactor(void **state)
 {
+	struct weir_reactor_stats of_all = { .size = sizeof(of_all) };
 	struct weir_dma_stats st = { .size = sizeof(st) };
 	struct weir_dma *dma[4];
 	struct rig g;
-	size_t i;
+	size_t i, sum = 0;
 
 	rig_begin(&g, state, 0);
 	for (i = 0; i < 4; i++)
@@ -466,7 +469,14 @@ static void case_6_four_contexts_on_one_reactor(void **state)
 			.turn_bytes = 4096 });
 	for (i = 0; i < TASKS; i++)
 		STARTS(weir_job_start(dma[i % 4], &g.tasks[i].j.job));
+	for (i = 0; i < 4; i++)
+		sum += weir_dma_in_flight(dma[i]);
+	assert_int_equal(weir_reactor_stats(g.r, &of_all), 0);
+	assert_true(sum > 0 && of_all.in_flight >= sum);
 	UNTIL(g.r, count_ended(&g) == TASKS);
+	assert_int_equal(weir_reactor_stats(g.r, &of_all), 0);
+	assert_int_equal(of_all.in_flight, 0);
+	assert_int_equal(weir_reactor_destroy(g.r), -EBUSY);
 	for (i = 0; i < TASKS; i++)
 		check_copied(&g.tasks[i]);
 	for (i = 0; i < 4; i++) {
@@ -676,6 +686,42 @@ static void case_11_what_makes_no_sense_stays_the_callers(void **state)
 	rig_end(&g);
 }
 
+/* Acceptance 24; A8.4 */
+static void case_24_a_read_only_import_is_no_destination(void **state)
+{
+	struct weir_mmap *m = kit_started(KIT_LEN, WEIR_MMAP_WRITE |
+					  WEIR_MMAP_PEER_READ), *im = NULL;
+	struct weir_buf *buf = NULL;
+	struct parcel p;
+	struct rig g;
+
+	rig_begin(&g, state, 0);
+	fill_pattern(kit_addr(m), KIT_LEN, 0, 3);
+	parcel_of(&p, m, NULL);
+	assert_int_equal(parcel_import(&im, &p, NULL), 0);
+	assert_int_equal(weir_inventory_attach(g.inv, im), 0);
+	assert_int_equal(weir_inventory_get(&buf, g.inv, im, kit_addr(im), 100,
+					    NULL, 0), 0);
+	weir_job_copy(&g.tasks[0].j.job, weir_loc_buf(buf),
+		      weir_loc_mem(g.mem, 50));
+	assert_int_equal(weir_job_start(g.dma, &g.tasks[0].j.job), -EACCES);
+	weir_job_fill(&g.tasks[0].j.job, weir_loc_buf(buf), 0);
+	assert_int_equal(weir_job_start(g.dma, &g.tasks[0].j.job), -EACCES);
+	assert_int_equal(weir_buf_data_len(buf), 0);
+
+	/* As a source it is as good as any. */
+	assert_int_equal(weir_buf_set_data(buf, kit_addr(im), 100), 0);
+	weir_job_copy(&g.tasks[0].j.job, weir_loc_mem(g.mem, 100),
+		      weir_loc_buf(buf));
+	assert_int_equal(jrec_run(g.dma, &g.tasks[0].j), 100);
+	assert_true(is_pattern(g.mem, 100, 0, 3));
+	weir_buf_put(buf);
+	rig_end(&g);
+	parcel_drop(&p);
+	assert_int_equal(weir_mmap_destroy(im), 0);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -691,6 +737,7 @@ int main(void)
 		CASE(case_9_one_of_255_is_of_no_length),
 		CASE(case_10_four_jobs_started_again_in_their_callbacks),
 		CASE(case_11_what_makes_no_sense_stays_the_callers),
+		CASE(case_24_a_read_only_import_is_no_destination),
 	};
 
 	return harness_run(cases, N_OF(cases));

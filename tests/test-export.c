@@ -451,7 +451,7 @@ static void after_its_end_it_cannot_be_imported(void **state)
 	assert_int_equal(weir_mmap_destroy(m), 0);
 }
 
-/* A1.13, A1.22 */
+/* A1.13, A1.22; acceptance 23 */
 static void a_stop_revokes(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -811,6 +811,7 @@ static int call_destroy(void *arg)
 	return err;
 }
 
+/* Acceptance 15 */
 static void every_cell_of_the_table_is_so(void **state)
 {
 	static const struct table_call calls[] = {

@@ -83,6 +83,7 @@ static void idle_it_is_quiet(void **state)
 	host_close(&h);
 }
 
+/* 2.5; A6.4 */
 static void what_is_started_outside_a_turn_is_told(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -259,6 +260,7 @@ static void a_post_from_another_thread_is_told(void **state)
 	host_close(&h);
 }
 
+/* 2.5; A6.4 */
 static void what_a_bounded_turn_leaves_over_is_told(void **state)
 {
 	struct weir_reactor *r = start_reactor_with(state,
@@ -311,6 +313,7 @@ static void a_watch_is_told_again_and_again(void **state)
 	host_close(&h);
 }
 
+/* 2.5; A6.4 */
 static void several_turns_for_one_event_do_no_harm(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);

@@ -221,6 +221,7 @@ static void what_is_out_comes_back(void **state)
 	rig_end(&g);
 }
 
+/* A3.3; acceptance 20 */
 static void references_are_counted_up_to_their_bound(void **state)
 {
 	struct weir_buf *buf, *other;
@@ -677,6 +678,7 @@ static unsigned int choose_seed(void)
 	return seed;
 }
 
+/* Acceptance 19 */
 static void random_calls_agree_with_a_model(void **state)
 {
 	unsigned int steps = scaled(want_long() ? 10000000 : 100000), i;

@@ -115,6 +115,7 @@ static void refused(struct rig *g, struct jrec *j, int err)
 	assert_int_equal(j->calls, 0);
 }
 
+/* A7.5, A7.6, A8.3 */
 static void what_makes_no_sense_is_refused_before_it_starts(void **state)
 {
 	struct iovec iov[WEIR_JOB_PIECES_MAX + 1];
@@ -187,6 +188,7 @@ static void what_makes_no_sense_is_refused_before_it_starts(void **state)
 	rig_end(&g);
 }
 
+/* A8.4 */
 static void bufs_are_checked_before_it_starts(void **state)
 {
 	struct weir_buf *src, *dst, *tail, *ro = NULL, *many;
@@ -340,6 +342,7 @@ static void huge_pages_are_memory(void **state)
 	rig_end(&g);
 }
 
+/* A8.2, A8.3, A8.5; acceptance 21 */
 static void a_copy_appends_and_a_flag_overwrites(void **state)
 {
 	struct weir_buf *src, *dst;
@@ -581,6 +584,7 @@ static void any_shape_is_copied_to_any_shape(void **state)
 	rig_end(&g);
 }
 
+/* A8.5 */
 static void a_source_that_ends_early_is_an_error_or_short(void **state)
 {
 	struct weir_buf *dst;
@@ -980,6 +984,7 @@ static void readers_share_and_writers_do_not(void **state)
 	rig_end(&g);
 }
 
+/* 2.3; A7.1, A7.2, A7.3, A7.4; acceptance 16 */
 static void every_cell_of_the_contexts_table_is_so(void **state)
 {
 	struct weir_dma_opts opts = { .size = sizeof(opts), .jobs_max = 1,

@@ -391,7 +391,7 @@ static void try_cell(void **state, const struct table_cell *c)
 	end_reactor(state);
 }
 
-/* 2.1; A1.3, A1.5 to A1.15 */
+/* 2.1; A1.3, A1.5 to A1.15; acceptance 15 */
 static void every_cell_of_the_table_is_so(void **state)
 {
 	struct table_cell c;
@@ -518,7 +518,7 @@ static void a_new_mmap_has_nothing(void **state)
 	assert_int_equal(weir_mmap_destroy(m), 0);
 }
 
-/* A1.9 */
+/* A1.9; acceptance 18 */
 static void the_free_callback_runs_once_and_not_at_a_stop(void **state)
 {
 	struct rig g;
@@ -535,7 +535,7 @@ static void the_free_callback_runs_once_and_not_at_a_stop(void **state)
 	rig_end(&g);
 }
 
-/* A1.9 */
+/* A1.9; acceptance 18 */
 static void a_free_callback_that_was_taken_back_does_not_run(void **state)
 {
 	struct rig g;
@@ -549,7 +549,7 @@ static void a_free_callback_that_was_taken_back_does_not_run(void **state)
 	rig_end(&g);
 }
 
-/* A1.15, A1.16 */
+/* A1.15, A1.16; acceptance 17 */
 static void bufs_are_counted_and_hold_it(void **state)
 {
 	struct weir_buf *more;

@@ -72,6 +72,7 @@ static void assert_ended(struct cell *c, struct rec *rec, int64_t err)
 		assert_int_equal(rec->res, err);
 }
 
+/* 2.4; A7.5 */
 static void completes_once_and_not_inside_the_start(void **state)
 {
 	struct cell c;
@@ -135,6 +136,7 @@ static void start_again(struct weir_op *op, int64_t res)
 	}
 }
 
+/* A7.5 */
 static void may_be_started_again_by_its_callback(void **state)
 {
 	struct cell c;

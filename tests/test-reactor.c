@@ -296,6 +296,7 @@ static void try_all(struct weir_op *op, int64_t res)
 	rec_done(op, res);
 }
 
+/* A6.3 */
 static void callbacks_may_not_run_or_destroy_it(void **state)
 {
 	struct inside in = { .r = start_reactor(state) };
@@ -324,6 +325,7 @@ static void no_watch(struct weir_watch *w, uint32_t events, void *arg)
 	(void)w, (void)events, (void)arg;
 }
 
+/* A6.1 */
 static void destroy_names_what_is_still_there(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -574,6 +576,7 @@ static void an_idle_reactor_sleeps(void **state)
 	assert_true(after.syscalls - before.syscalls < 60);
 }
 
+/* A6.3 */
 static void a_turn_that_may_not_wait_does_not(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);

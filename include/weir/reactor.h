@@ -95,7 +95,8 @@ struct weir_reactor_stats {
 	uint64_t posts;		/* Taken from the mailbox. */
 	uint64_t syscalls;	/* Of the loop itself: submit and wait. */
 	uint64_t overflows;	/* Times the completion queue ran over. */
-	uint64_t in_flight;	/* Operations under way now. */
+	uint64_t in_flight;	/* Operations under way now; the library has
+				 * some of its own. */
 };
 
 /*

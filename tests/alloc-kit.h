@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TESTS_ALLOC_KIT_H
+#define TESTS_ALLOC_KIT_H
+
+/*
+ * Calls of the allocator and of mmap(), by whichever thread and library, are
+ * counted; and so are page faults.  For one file of a program: it defines
+ * malloc() and its sisters.  COUNTS is 0 where a sanitizer has defined them.
+ */
+
+#include "tests/harness.h"
+
+#include <malloc.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+static atomic_uint allocations;
+
+#if defined(__GLIBC__) && defined(__LP64__) && !UNDER_ASAN && !UNDER_TSAN
+#define COUNTS 1
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t size);
+void *__libc_memalign(size_t align, size_t size);
+
+void *malloc(size_t size)
+{
+	atomic_fetch_add(&allocations, 1);
+	return __libc_malloc(size);
+}
+
+void *calloc(size_t n, size_t size)
+{
+	atomic_fetch_add(&allocations, 1);
+	return __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t size)
+{
+	atomic_fetch_add(&allocations, 1);
+	return __libc_realloc(p, size);
+}
+
+void *memalign(size_t align, size_t size)
+{
+	atomic_fetch_add(&allocations, 1);
+	return __libc_memalign(align, size);
+}
+
+void *aligned_alloc(size_t align, size_t size)
+{
+	return memalign(align, size);
+}
+
+int posix_memalign(void **ret, size_t align, size_t size)
+{
+	void *p = memalign(align, size);
+
+	if (p)
+		*ret = p;
+	return p ? 0 : ENOMEM;
+}
+
+void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off)
+{
+	atomic_fetch_add(&allocations, 1);
+	return (void *)syscall(SYS_mmap, addr, len, prot, flags, fd, off);
+}
+#else
+#define COUNTS 0
+#endif
+
+/* For the tests that count: skips where nothing can be counted. */
+static inline void need_counts(void)
+{
+	if (!COUNTS || under_valgrind())
+		skip_because("the allocator is a tool's");
+}
+
+/* Of all threads. */
+static inline long minor_faults(void)
+{
+	struct rusage u;
+
+	assert_int_equal(getrusage(RUSAGE_SELF, &u), 0);
+	return u.ru_minflt;
+}
+
+#endif /* TESTS_ALLOC_KIT_H */

@@ -1,0 +1,90 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The rules and acceptance cases of the systems that weir re-creates have
+# numbers.  Each rule is named by a comment of a test, or by a table of a README
+# that says why it has no meaning here; each case by its row of the table
+# "Acceptance" of dma/README.md, and by the tests that the row names.
+dir=${srcdir:-.}
+n=0
+bad=0
+
+# found WHAT TEXT: WHAT holds if TEXT, what is missing, is empty.
+found()
+{
+	n=$((n + 1))
+	if [ -z "$2" ]; then
+		echo "ok $n - $1"
+	else
+		echo "not ok $n - $1"
+		echo "$2" | sed 's/^/# /'
+		bad=1
+	fi
+}
+
+# Comments of tests, and rows of tables.
+words=$(grep -hE '^[[:space:]]*/?\*' "$dir"/tests/*.[ch]
+	grep -hE '^(\||3\.5:)' "$dir"/dma/README.md "$dir"/mem/README.md)
+
+# missing RULE...: those that nobody names.
+missing()
+{
+	for rule; do
+		echo "$words" | grep -qE \
+			"(^|[^0-9A-Za-z.])$(echo "$rule" | sed 's/\./\\./')([^0-9.]|\.[^0-9]|\.?\$)" ||
+			echo "$rule"
+	done
+}
+
+# upto PREFIX LAST
+upto()
+{
+	i=0
+	while [ $((i += 1)) -le "$2" ]; do
+		echo "$1$i"
+	done
+}
+
+# shellcheck disable=SC2046 # They are words.
+{
+found 'rules of progress engines, A6' "$(missing $(upto A6. 6))"
+found 'rules of contexts and tasks, A7' "$(missing $(upto A7. 11))"
+found 'rules of copies, A8' "$(missing $(upto A8. 6))"
+found 'rules of graphs, A9' "$(missing $(upto A9. 4))"
+found 'rules of sync events, A10' "$(missing $(upto A10. 4))"
+found 'rules of work queues, A11' "$(missing $(upto A11. 6))"
+found 'rules of dmadevs, C3' "$(missing $(upto C3. 12))"
+found 'rules of memory domains, S' "$(missing $(upto S 8))"
+found 'states, 2.3 to 2.6, and results, 3.5' "$(missing 2.3 2.4 2.5 2.6 3.5)"
+}
+
+# The rows: number, and names of tests.
+rows=$(sed -n '/^## Acceptance/,$s/^| \([0-9]*\) |.*| \([^|]*\) |$/\1 \2/p' \
+	"$dir/dma/README.md")
+
+# A test bears a number as case_N_, or in a comment of cases.
+bears()
+{
+	grep -qE "case_$1_|[Aa]cceptance( case)? ([0-9]+(, | and | to ))*$1([^0-9]|\$)|[Cc]ases? ([0-9]+(, | and ))*$1([^0-9]|\$)" "$2"
+}
+
+without_row()
+{
+	for i in $(upto '' 31) $(upto '' 70 | tail -n 11); do
+		echo "$rows" | grep -q "^$i " || echo "case $i"
+	done
+}
+
+without_test()
+{
+	echo "$rows" | tr -d , | while read -r i tests; do
+		for t in $tests; do
+			[ "$t" = none ] || bears "$i" "$dir/tests/$t.c" ||
+				echo "$t does not bear $i"
+		done
+	done
+}
+
+found 'each case has a row' "$(without_row)"
+found 'the tests of each row bear its number' "$(without_test 2>&1)"
+echo "1..$n"
+exit $bad
