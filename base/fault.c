@@ -3,11 +3,14 @@
 #include "config.h"
 #endif
 
+#include <limits.h>
+
 #include "base/fault.h"
 
 atomic_long fault_countdown = -1;
 static _Atomic(const char *) last = "";
 static atomic_int fired;
+static int (*_Atomic asked)(const char *name);
 
 void fault_arm(long nth)
 {
@@ -26,8 +29,19 @@ const char *fault_last(void)
 	return atomic_load(&last);
 }
 
+/* With nobody to ask, as if disarmed; with somebody, the count never ends. */
+void fault_ask(int (*decide)(const char *name))
+{
+	atomic_store(&asked, decide);
+	atomic_store(&fault_countdown, decide ? LONG_MAX : -1);
+}
+
 int fault_hit(const char *name)
 {
+	int (*decide)(const char *name) = atomic_load(&asked);
+
+	if (decide)
+		return decide(name);
 	if (atomic_fetch_sub(&fault_countdown, 1) != 0)
 		return 0;
 	atomic_store(&last, name);

@@ -8,7 +8,7 @@
  *
  * Always compiled in: disarmed, a point is one load and one branch, and stands
  * only where something far slower follows.  Armed by tests that are linked with
- * the static library; nothing public reaches it.
+ * the static library, and by a simulated world while it runs.
  */
 
 #include <stdatomic.h>
@@ -26,6 +26,12 @@ int fault_disarm(void);
 
 /* The name of the last point that failed, for the test's message. */
 const char *fault_last(void);
+
+/*
+ * Have @decide say at each point whether it fails, in any thread, until it is
+ * set to NULL.  It may be asked in threads that it knows nothing of.
+ */
+void fault_ask(int (*decide)(const char *name));
 
 int fault_hit(const char *name);
 

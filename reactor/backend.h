@@ -3,7 +3,7 @@
 #define WEIR_REACTOR_BACKEND_H
 
 /*
- * What a reactor stands on: the table that uring, ev and, one day, sim fill.
+ * What a reactor stands on: the table that uring, ev and sim fill.
  *
  * The rest of the library knows backends only by this.  All nondeterminism is
  * behind it: the clock, the wait, what completes and in which order, and what
@@ -36,6 +36,7 @@ enum io_kind {
 
 struct backend {
 	const char *name;
+	bool simulated;	/* Nothing real: no thread, clock, descriptor. */
 
 	/*
 	 * Set up r->backend_data, and r->describe for people.
@@ -56,7 +57,8 @@ struct backend {
 	 * taken now is kept and taken later: this cannot fail.  What each step
 	 * does is asked with io_step_next(), its end told with io_step_done(),
 	 * or io_end() for a kind that has no steps; see io.h.  What it cannot
-	 * do itself it may hand on with worker_submit().
+	 * do itself it may hand on with worker_submit().  A simulated one gets
+	 * what is always a worker's, too.
 	 */
 	void (*submit)(struct weir_reactor *r, struct weir_op *op);
 
@@ -116,5 +118,6 @@ struct backend {
 
 extern const struct backend backend_uring;
 extern const struct backend backend_ev;	/* Only with HAVE_LIBEV. */
+extern const struct backend backend_sim;
 
 #endif /* WEIR_REACTOR_BACKEND_H */

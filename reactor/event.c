@@ -15,7 +15,7 @@
 #include "base/fault.h"
 #include "base/why.h"
 #include "reactor/op-inline.h"
-#include "reactor/source.h"
+#include "reactor/sim.h"
 
 struct weir_event {
 	struct source source;
@@ -31,8 +31,11 @@ static void deliver(struct source *s, int64_t res, int rx_id)
 	eventfd_t n;
 
 	(void)res, (void)rx_id;
-	if (!eventfd_read(e->fd, &n))
-		e->fn(e, n, e->arg);
+	if (sim_fd_is(e->fd))
+		n = sim_counter_take(e->fd);
+	else if (eventfd_read(e->fd, &n))
+		return;
+	e->fn(e, n, e->arg);
 }
 
 static void release(struct source *s)
@@ -40,21 +43,40 @@ static void release(struct source *s)
 	free(weir_container_of(s, struct weir_event, source));
 }
 
+static int open_fd(struct weir_reactor *r)
+{
+	int fd;
+
+	if (fault("eventfd"))
+		return -EMFILE;
+	if (r->backend->simulated)
+		return sim_counter_open(sim_of(r)->sim);
+	fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return fd < 0 ? -errno : fd;
+}
+
+static void close_fd(int fd)
+{
+	if (sim_fd_is(fd))
+		sim_fd_close(sim_fd_find(fd));
+	else
+		close(fd);
+}
+
 static int event_open(struct weir_event *e, struct weir_reactor *r)
 {
 	int err;
 
-	e->fd = fault("eventfd") ? (errno = EMFILE, -1) :
-		eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	e->fd = open_fd(r);
 	if (e->fd < 0)
-		return why(-errno, "weir_event_create: no eventfd: error %d; "
-			   "is ulimit -n too low?", errno);
+		return why(e->fd, "weir_event_create: no eventfd: error %d; "
+			   "is ulimit -n too low?", -e->fd);
 	e->source.deliver = deliver;
 	e->source.release = release;
 	e->source.events = WEIR_READABLE | WEIR_EDGE;
 	err = source_init(&e->source, r, "event", SOURCE_WATCH, e->fd);
 	if (err) {
-		close(e->fd);
+		close_fd(e->fd);
 		return err;
 	}
 	return 0;
@@ -92,7 +114,10 @@ void weir_event_signal(struct weir_event *event)
 	int saved = errno;
 
 	/* Full means that 2^64 - 2 are there: the callback is due anyway. */
-	(void)eventfd_write(event->fd, 1);
+	if (sim_fd_is(event->fd))
+		sim_counter_add(event->fd, 1);
+	else
+		(void)eventfd_write(event->fd, 1);
 	errno = saved;
 }
 
@@ -109,5 +134,5 @@ void weir_event_destroy(struct weir_event *event)
 		return;
 	fd = event->fd;
 	source_destroy(&event->source);
-	close(fd);
+	close_fd(fd);
 }

@@ -140,6 +140,9 @@ int weir_reactor_fd(struct weir_reactor *r)
 	reactor_check_thread(r);
 	if (r->host.epoll >= 0)
 		return r->host.epoll;
+	if (r->backend->simulated)
+		return why(-EOPNOTSUPP, "weir_reactor_fd: no loop but "
+			   "weir_sim_run() can drive a simulated reactor");
 	err = host_open(&r->host, r->backend->pollfd(r));
 	if (err) {
 		host_fini(r);

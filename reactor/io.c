@@ -58,7 +58,7 @@ void io_launch(struct weir_reactor *r, struct weir_op *op)
 {
 	op_enlist(r, op, &io_classes[op->kind]);
 	io_lend(op);
-	if (likely(op->kind < IO_COPY_RANGE))
+	if (likely(op->kind < IO_COPY_RANGE) || r->backend->simulated)
 		r->backend->submit(r, op);
 	else
 		worker_submit(r, op);

@@ -24,6 +24,14 @@ libweir_all_la_SOURCES += \
 	%D%/rx.c \
 	%D%/rx.h \
 	%D%/signal.c \
+	%D%/sim-backend.c \
+	%D%/sim-counter.c \
+	%D%/sim-event.c \
+	%D%/sim-fault.c \
+	%D%/sim-fd.c \
+	%D%/sim-file.c \
+	%D%/sim.c \
+	%D%/sim.h \
 	%D%/socket.c \
 	%D%/source.c \
 	%D%/source.h \

@@ -20,7 +20,7 @@
  *	io-sync.c    an operation as blocking system calls
  *	source.h     what delivers again and again; watch.c event.c signal.c
  *	             acceptor.c receiver.c; poller.c
- *	backend.h    uring*.c and ev*.c
+ *	backend.h    uring*.c, ev*.c and sim*.c
  */
 
 #include <pthread.h>
@@ -149,6 +149,9 @@ void op_cancel_all(struct weir_reactor *r);
 
 /* @op was begun with a deadline set. */
 void op_deadline_begin(struct weir_reactor *r, struct weir_op *op);
+
+/* turn.c: when a turn would find something: 0 is now, WEIR_FOREVER never. */
+uint64_t reactor_next_turn(struct weir_reactor *r);
 
 /* turn.c: turns until the reactor is stopped, or it is @until_ns. */
 int turn_until_stopped(struct weir_reactor *r, uint64_t until_ns);

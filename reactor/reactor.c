@@ -38,9 +38,14 @@ static int count(const char *name, uint32_t *value, uint32_t deflt,
 
 static int opts_check(struct weir_reactor_opts *o)
 {
-	if (o->backend > WEIR_BACKEND_EV)
+	if (o->backend > WEIR_BACKEND_SIM)
 		return why(-EINVAL, "weir_reactor_create: .backend is %u; use "
 			   "a WEIR_BACKEND_ constant", o->backend);
+	if (o->sim ? o->backend != WEIR_BACKEND_AUTO &&
+		     o->backend != WEIR_BACKEND_SIM :
+		     o->backend == WEIR_BACKEND_SIM)
+		return why(-EINVAL, "weir_reactor_create: .sim is the world of "
+			   "WEIR_BACKEND_SIM, and of no other");
 	if (count("ops_max", &o->ops_max, 65536, OPS_MAX) ||
 	    count("turn_max", &o->turn_max, 256, TURN_MAX) ||
 	    count("mailbox", &o->mailbox, 1024, MAILBOX_MAX) ||
@@ -124,11 +129,19 @@ static int fall_back(struct weir_reactor *r)
 	return 0;
 }
 
+static int use_sim(struct weir_reactor *r)
+{
+	r->backend = &backend_sim;
+	return backend_sim.create(r, &r->opts);
+}
+
 static int choose_backend(struct weir_reactor *r)
 {
 	uint32_t wanted = r->opts.backend;
 	int err;
 
+	if (r->opts.sim)
+		return use_sim(r);
 	if (wanted == WEIR_BACKEND_AUTO) {
 		err = backend_from_env(&wanted);
 		if (err)

@@ -126,6 +126,11 @@ static uint64_t next_due(struct weir_reactor *r)
 	return next;
 }
 
+uint64_t reactor_next_turn(struct weir_reactor *r)
+{
+	return more_is_due(r) ? 0 : next_due(r);
+}
+
 static uint64_t time_after(struct weir_reactor *r, uint64_t ns)
 {
 	uint64_t now;
@@ -177,6 +182,9 @@ int weir_reactor_turn(struct weir_reactor *r, uint64_t timeout_ns)
 		return why(-EBUSY, "weir_reactor_turn: called from a callback "
 			   "of the same reactor");
 	n = one_turn(r, timeout_ns);
+	if (unlikely(n == -EDEADLK))
+		return why(n, "weir_reactor_turn: nothing will ever happen in "
+			   "this world");
 	if (unlikely(n < 0))
 		return why(n, "weir_reactor_turn: the %s backend cannot wait "
 			   "for the kernel: error %d", r->backend->name, -n);

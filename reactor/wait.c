@@ -52,6 +52,8 @@ void wait_init(struct weir_reactor *r)
 	struct wait *w = &r->wait;
 
 	w->born_ns = r->backend->now(r);
+	if (r->backend->simulated)
+		return;
 	w->spin_ns = r->opts.spin_ns;
 	if (r->opts.spin_ns == WEIR_SPIN_NONE ||
 	    sysconf(_SC_NPROCESSORS_ONLN) < 2 ||

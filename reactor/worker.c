@@ -124,7 +124,8 @@ int worker_ensure(struct weir_reactor *r)
 {
 	int err;
 
-	if (likely(r->workers && r->workers->n_threads))
+	if (likely(r->workers && r->workers->n_threads) ||
+	    r->backend->simulated)
 		return 0;
 	err = r->workers ? 0 : pool_create(r);
 	return err ? err : add_thread(r->workers);

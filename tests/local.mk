@@ -90,6 +90,7 @@ test_programs += \
 	%D%/test-reactor \
 	%D%/test-op \
 	%D%/test-store \
+	%D%/test-sim \
 	%D%/test-store-end \
 	%D%/test-steady \
 	%D%/test-storm \
@@ -288,6 +289,8 @@ endif
 %C%_test_reactor_SOURCES = %D%/test-reactor.c $(test_harness)
 %C%_test_reactor_LDADD = $(test_public)
 
+%C%_test_sim_SOURCES = %D%/test-sim.c $(test_harness)
+%C%_test_sim_LDADD = $(test_public)
 %C%_test_timer_SOURCES = %D%/test-timer.c $(test_harness)
 %C%_test_timer_LDADD = $(test_public)
 

@@ -41,11 +41,13 @@ extern "C" {
 #endif
 
 struct weir_reactor;
+struct weir_sim;
 
 /* What a reactor is built on; weir_reactor_opts.backend. */
 #define WEIR_BACKEND_AUTO 0	/* io_uring, else libev */
 #define WEIR_BACKEND_URING 1	/* io_uring or failure */
 #define WEIR_BACKEND_EV 2	/* libev and worker threads; no probing */
+#define WEIR_BACKEND_SIM 3	/* The world in .sim; see <weir/sim.h>. */
 
 /* States of a reactor; weir_reactor_state(). */
 #define WEIR_REACTOR_RUNNING 1
@@ -73,6 +75,7 @@ struct weir_reactor_opts {
 	uint32_t rx_bufs;	/* Receive buffers for receivers; 0: 256. */
 	uint32_t rx_buf_size;	/* Bytes in each; 0: 4096. */
 	uint32_t drain_ms;	/* Patience of destroy; 0: 5000. */
+	struct weir_sim *sim;	/* Simulated, in this world; NULL: not. */
 };
 
 /*
@@ -107,6 +110,7 @@ struct weir_reactor_stats {
  * it and libev where it does not (ENOSYS, EPERM, EACCES) or has no memory left
  * for this user's rings (ENOMEM).  A backend that was asked for by name is used
  * without probing for another: under a seccomp filter that kills, name "ev".
+ * With .sim it is simulated, whatever the environment says.
  *
  * Returns 0 with *@ret set, to be freed by weir_reactor_destroy(), or
  *   -EINVAL      an option is out of its range, or WEIR_BACKEND has no sense
