@@ -2,15 +2,20 @@
 #ifndef WEIR_DMA_BOUNCE_INTERNAL_H
 #define WEIR_DMA_BOUNCE_INTERNAL_H
 
-/* The slots of bounce.c, whose blocks are moved in bounce-block.c. */
+/*
+ * The slots of bounce.c.  Their blocks are moved in bounce-block.c, and in
+ * bounce-both.c if they need both halves, by the steps of bounce-step.c.
+ */
 
 #include "dma/bounce.h"
 
 #define STEP_PIECES 16
+#define BLOCKS_IN_TURN 8	/* Before others get the slot. */
 
 enum half_state {
 	EMPTY,
 	FILLING,
+	PART,		/* Of a sum that more is to be added to. */
 	FULL,
 	DRAINING,
 };
@@ -28,6 +33,7 @@ struct step {
 	struct weir_job job;
 	struct slot *slot;
 	struct half *half;
+	const struct weir_loc *loc;	/* Of the job, that it moves. */
 	struct weir_domain *held;	/* In quarantine. */
 	bool starting;			/* Its engine's start is on the stack. */
 	struct iovec iov[STEP_PIECES];
@@ -41,6 +47,10 @@ struct slot {
 	struct step src, dst;	/* The steps of the two sides. */
 	unsigned int in, out;	/* Halves that are next. */
 	uint32_t blocks;	/* That this turn has begun. */
+	uint32_t n_added;	/* Sources beside, to the sum. */
+	uint64_t pos;		/* Of the last block that was begun. */
+	struct half *sum;	/* Of an XOR, that is not complete; or NULL. */
+	bool second;		/* A block has been put to the first of two. */
 	int64_t err;		/* The first. */
 };
 
@@ -59,6 +69,42 @@ static inline bool step_is_push(const struct slot *s, const struct step *step)
 {
 	return step == &s->dst && step->half->state == DRAINING;
 }
+
+/* Whether a block may be begun: there is more, and nothing against it. */
+static inline bool may_fill(const struct slot *s)
+{
+	const struct job_priv *p = job_priv(s->job);
+	const struct bounce *b = bounce_of(s->job);
+	const struct cursor *c = p->src.side ? &p->src : &p->dst;
+
+	return !s->err && !b->ended && c->left &&
+	       (s->blocks < BLOCKS_IN_TURN || !s->dma->bounce_queue);
+}
+
+/* What a half is that a source has come to. */
+static inline uint32_t arrived_state(const struct slot *s)
+{
+	return s->sum ? PART : FULL;
+}
+
+/* The bytes of the next block, at s->pos: what all locations can in one step.
+ * The destination is at @dst there. */
+uint64_t bounce_next_len(const struct slot *s, const struct cursor *dst);
+
+/* Have @e move the next @n bytes at @c to staging, or, if !@in, from it. */
+int bounce_begin_step(struct step *step, struct engine *e,
+		      const struct cursor *c, uint64_t n, bool in);
+
+/* Get @n bytes at @c into @h, by @step if that needs an engine. */
+void bounce_fetch(struct slot *s, struct step *step, struct half *h,
+		  struct engine *e, struct cursor *c, uint64_t n);
+
+/* Comparisons: both sides come in; both are there.  False: not now. */
+bool bounce_fill_both(struct slot *s);
+bool bounce_compare_both(struct slot *s);
+
+/* Go on with the sum in s->sum.  False: not now. */
+bool bounce_add(struct slot *s);
 
 /* Begin what can be begun in @s, which has a job; leave it if that is all. */
 void bounce_run(struct slot *s);

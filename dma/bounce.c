@@ -13,7 +13,9 @@
  *
  * Blocks go in order, for a checksum goes on from block to block; a side that
  * is memory of this process is copied by the processor.  A comparison fills
- * both halves with the two sides and needs no pushes.
+ * both halves with the two sides and needs no pushes.  A copy to two places
+ * pushes each block twice; an XOR has its sum in one half and pulls what is to
+ * be added into the other.
  *
  * Jobs get slots in the order in which they came.  Whoever has one needs
  * nothing else, so however few there are, all come to an end; and after some
@@ -26,6 +28,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include <weir/route.h>
@@ -76,6 +79,8 @@ static void serve(struct weir_dma *dma)
 		s->out = 0;
 		s->blocks = 0;
 		s->err = 0;
+		s->sum = NULL;
+		s->second = false;
 		s->half[0].state = EMPTY;
 		s->half[1].state = EMPTY;
 		bounce_of(job)->slot = s;
@@ -137,12 +142,14 @@ static int can(void *arg, const struct weir_engine_query *q, const char **why)
 }
 
 void bounce_prepare(struct weir_job *job, struct engine *pull,
-		    struct engine *push)
+		    struct engine *push, const uint8_t *more)
 {
 	struct bounce *b = bounce_of(job);
 	struct job_route *route = job_route(job);
 
 	*b = (struct bounce){ .pull = pull, .push = push };
+	memcpy(b->more, more, job->n_more);
+	route->engine = NULL;
 	route->pull = pull ? pull->kind->ops.name : NULL;
 	route->push = push ? push->kind->ops.name : NULL;
 }
@@ -162,10 +169,9 @@ static int start(void *arg, struct weir_job *job)
  * nothing that is the caller's. */
 static bool is_ours(const struct slot *s, const struct step *step)
 {
-	const struct weir_loc *loc = step == &s->src ? &s->job->src :
-						       &s->job->dst;
+	const struct weir_loc *loc = step->loc;
 
-	return step->job.op.state == OP_IDLE ||
+	return !step_busy(step) ||
 	       (!step_is_push(s, step) && !loc->buf && !loc->ctx &&
 		!loc->translation);
 }
@@ -210,6 +216,7 @@ static void cancel(void *arg, struct weir_job *job)
 
 void bounce_instead(struct weir_job *job, int64_t err)
 {
+	static const uint8_t none[WEIR_JOB_MORE_MAX];
 	struct job_priv *p = job_priv(job);
 	struct weir_dma *dma = p->dma;
 	struct engine *file = p->engine;
@@ -220,9 +227,8 @@ void bounce_instead(struct weir_job *job, int64_t err)
 	}
 	file->stats.under_way--;
 	job_route(job)->route = WEIR_ROUTE_BOUNCE;
-	job_route(job)->engine = NULL;
 	job_route(job)->refused = (int32_t)err;
-	bounce_prepare(job, file, file);
+	bounce_prepare(job, file, file, none);
 	dma->stats.fallbacks++;
 	engine_start(&dma->bounce, job);
 }

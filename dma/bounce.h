@@ -14,6 +14,7 @@ struct bounce {
 	struct engine *pull;		/* Of the source; NULL: not foreign. */
 	struct engine *push;		/* Of the destination, likewise. */
 	bool ended;			/* The source has. */
+	uint8_t more[WEIR_JOB_MORE_MAX]; /* Engines: number + 1; 0: memory. */
 };
 
 _Static_assert(sizeof(struct bounce) <= WEIR_JOB_AREA, "in a job's area");
@@ -21,6 +22,14 @@ _Static_assert(sizeof(struct bounce) <= WEIR_JOB_AREA, "in a job's area");
 static inline struct bounce *bounce_of(struct weir_job *job)
 {
 	return (struct bounce *)(void *)job_priv(job)->area;
+}
+
+/* Who moves the @i-th location beside; NULL: it is not foreign. */
+static inline struct engine *bounce_more(struct weir_job *job, uint32_t i)
+{
+	uint8_t n = bounce_of(job)->more[i];
+
+	return n ? &job_priv(job)->dma->engines[n - 1] : NULL;
 }
 
 extern const struct engine_kind engine_bounce;
@@ -31,9 +40,10 @@ int bounce_create(struct weir_dma *dma);
 /* Free them; none is in use. */
 void bounce_destroy(struct weir_dma *dma);
 
-/* @job, about to start, moves by these engines. */
+/* @job, about to start, moves by these engines; @more of them for the locations
+ * beside, as in struct bounce. */
 void bounce_prepare(struct weir_job *job, struct engine *pull,
-		    struct engine *push);
+		    struct engine *push, const uint8_t *more);
 
 /* Whether what comes after the step that @job is may happen where it ends, and
  * need not wait for its turn. */

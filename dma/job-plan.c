@@ -29,13 +29,34 @@ static int verify_half(const struct engine *e, const struct weir_loc *loc,
 	return e->kind->verify(&half, info, &here, total);
 }
 
-static int verify_bounce(const struct weir_job *job, const struct job_shape *s)
+static int verify_more(const struct weir_dma *dma, const struct weir_job *job,
+		       const struct job_shape *s)
+{
+	const struct engine *e;
+	struct loc_info info;
+	uint32_t i;
+	int err = 0;
+
+	for (i = 0; i < job->n_more && !err; i++) {
+		if (!s->plan.more[i])
+			continue;
+		e = &dma->engines[s->plan.more[i] - 1];
+		info.domain = loc_domain(&job->more[i]);
+		err = verify_half(e, &job->more[i], &info, s->total);
+	}
+	return err;
+}
+
+static int verify_bounce(const struct weir_dma *dma, const struct weir_job *job,
+			 const struct job_shape *s)
 {
 	int err = verify_half(s->plan.pull.engine, &job->src, &s->src,
 			      s->total);
 
-	return err ? err : verify_half(s->plan.push.engine, &job->dst, &s->dst,
-				       s->total);
+	if (!err)
+		err = verify_half(s->plan.push.engine, &job->dst, &s->dst,
+				  s->total);
+	return err ? err : verify_more(dma, job, s);
 }
 
 static struct weir_engine_query query_of(const struct weir_job *job,
@@ -67,7 +88,7 @@ int job_plan(const struct weir_dma *dma, const struct weir_job *job,
 {
 	struct weir_engine_query q = query_of(job, s);
 
-	route_plan(dma, &q, &s->plan);
+	route_plan(dma, job, &q, &s->plan);
 	s->planned = true;
 	if (unlikely(may_translate) && may_translate_any(job, s)) {
 		route_translate(dma, &s->plan);
@@ -76,7 +97,7 @@ int job_plan(const struct weir_dma *dma, const struct weir_job *job,
 	if (!s->plan.engine)
 		return -EXDEV;
 	if (unlikely(s->plan.route == WEIR_ROUTE_BOUNCE))
-		return verify_bounce(job, s);
+		return verify_bounce(dma, job, s);
 	if (!s->plan.engine->kind->verify)
 		return 0;
 	return s->plan.engine->kind->verify(job, &s->src, &s->dst, s->total);

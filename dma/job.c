@@ -135,6 +135,11 @@ int job_check(const struct weir_dma *dma, const struct weir_job *job,
 	return err ? err : job_find_engine(dma, job, s);
 }
 
+/* A pull or a push has a foreign side or is wrong, and here nobody has looked at
+ * the locations beside. */
+#define NOT_AT_SIGHT (1u << WEIR_JOB_PULL | 1u << WEIR_JOB_PUSH | \
+		      1u << WEIR_JOB_DUALCAST | 1u << WEIR_JOB_XOR)
+
 /*
  * Whether routing can only come to the cpu engine: it is asked first, and does
  * whatever is in memory of this process.
@@ -142,8 +147,8 @@ int job_check(const struct weir_dma *dma, const struct weir_job *job,
 static bool is_for_cpu(const struct weir_dma *dma, const struct weir_job *job,
 		       const struct job_shape *s)
 {
-	return dma->n_engines == N_SHIPPED && job->kind != WEIR_JOB_PULL &&
-	       job->kind != WEIR_JOB_PUSH &&
+	return dma->n_engines == N_SHIPPED &&
+	       !(NOT_AT_SIGHT >> job->kind & 1) &&
 	       (!s->src_side || !is_foreign(s->src.domain)) &&
 	       (!s->dst_side || !is_foreign(s->dst.domain));
 }

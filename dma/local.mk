@@ -1,6 +1,8 @@
 libweir_all_la_SOURCES += \
 	%D%/bounce-block.c \
+	%D%/bounce-both.c \
 	%D%/bounce-internal.h \
+	%D%/bounce-step.c \
 	%D%/bounce.c \
 	%D%/bounce.h \
 	%D%/chain-fuse.c \

@@ -33,8 +33,6 @@ static int check_one(const struct loc_part *part, const struct loc_part *like,
 
 	if (err)
 		return err;
-	if (!loc_is_like(part->info->domain, like->info->domain))
-		return -EXDEV;
 	if (loc_overlap(part, other, total))
 		return -EINVAL;
 	if (part->side != LOC_SRC && loc_overlap(part, like, total))

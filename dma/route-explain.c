@@ -60,6 +60,12 @@ static const char *name_of(const struct answers *a)
 	return a->engine->kind->ops.name;
 }
 
+/* What the locations beside are for. */
+static const char *more_word(const struct weir_job *job)
+{
+	return job->kind == WEIR_JOB_XOR ? "pull" : "push";
+}
+
 static void say_bounce(struct text *t, const struct weir_dma *dma,
 		       const struct weir_job *job, const struct job_shape *s)
 {
@@ -67,15 +73,25 @@ static void say_bounce(struct text *t, const struct weir_dma *dma,
 	uint64_t n = (s->total + size - 1) / size;
 	bool compares = job->kind == WEIR_JOB_COMPARE;
 	const char *comma = "";
+	uint32_t i;
 
 	say(t, "bounce: ");
 	if (s->plan.pull.asked) {
 		say(t, "pull by %s", name_of(&s->plan.pull));
 		comma = ", ";
 	}
-	if (s->plan.push.asked)
+	if (s->plan.push.asked) {
 		say(t, "%s%s by %s", comma, compares ? "pull" : "push",
 		    name_of(&s->plan.push));
+		comma = ", ";
+	}
+	for (i = 0; i < job->n_more; i++) {
+		if (!s->plan.more[i])
+			continue;
+		say(t, "%s%s by %s", comma, more_word(job),
+		    dma->engines[s->plan.more[i] - 1].kind->ops.name);
+		comma = ", ";
+	}
 	say(t, ", %llu block%s of %u bytes\n", (unsigned long long)n,
 	    n == 1 ? "" : "s", dma->staging_size);
 }
@@ -96,7 +112,8 @@ static bool bounces(const struct plan *plan)
 {
 	return !plan->direct.engine && !plan->no_bounce &&
 	       (!plan->pull.asked || plan->pull.engine) &&
-	       (!plan->push.asked || plan->push.engine);
+	       (!plan->push.asked || plan->push.engine) &&
+	       (!plan->beside.asked || plan->beside.engine);
 }
 
 static void say_plan(struct text *t, const struct weir_dma *dma,
@@ -118,7 +135,10 @@ static void say_plan(struct text *t, const struct weir_dma *dma,
 		say_direct(t, plan);
 	else
 		say(t, "none\n");
-	say_whys(t, dma, &plan->direct, "  not direct: ");
+	if (plan->no_direct)
+		say(t, "  not direct: %s\n", plan->no_direct);
+	else
+		say_whys(t, dma, &plan->direct, "  not direct: ");
 	if (plan->direct.engine || bounces(plan))
 		return;
 	if (plan->no_bounce)
@@ -130,6 +150,8 @@ static void say_plan(struct text *t, const struct weir_dma *dma,
 			 job->kind == WEIR_JOB_COMPARE ?
 				 "  no pull of the other: " :
 				 "  no push to the destination: ");
+	if (plan->beside.asked && !plan->beside.engine)
+		say_whys(t, dma, &plan->beside, "  no way for one beside: ");
 }
 
 /* A sentence for each errno of a start; see <weir/job.h>. */

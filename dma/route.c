@@ -57,34 +57,71 @@ static bool ask_half(const struct weir_dma *dma,
 	return ret->engine != NULL;
 }
 
-/* Why it is not for staging at all, or NULL. */
-static const char *no_bounce(const struct weir_engine_query *q)
+static bool any_foreign(const struct weir_job *job,
+			const struct weir_engine_query *q)
 {
-	switch (q->kind) {
-	case WEIR_JOB_COPY:
-	case WEIR_JOB_COPY_CRC32C:
-	case WEIR_JOB_CRC32C:
-	case WEIR_JOB_COMPARE:
-	case WEIR_JOB_FILL:
-		break;
-	case WEIR_JOB_PULL:
-	case WEIR_JOB_PUSH:
-		return "a pull or a push is one step, not two";
-	default:
-		return "not for this kind of job";
-	}
-	return is_foreign(q->src) || is_foreign(q->dst) ? NULL :
-		"both sides are memory of this process";
+	uint32_t i;
+
+	for (i = 0; i < q->n_more; i++)
+		if (is_foreign(loc_domain(&job->more[i])))
+			return true;
+	return is_foreign(q->src) || is_foreign(q->dst);
 }
 
-static bool plan_bounce(const struct weir_dma *dma,
+/* Why it is not for staging at all, or NULL. */
+static const char *no_bounce(const struct weir_job *job,
+			     const struct weir_engine_query *q)
+{
+	if (q->kind == WEIR_JOB_PULL || q->kind == WEIR_JOB_PUSH)
+		return "a pull or a push is one step, not two";
+	return any_foreign(job, q) ? NULL :
+				     "all sides are memory of this process";
+}
+
+/* An engine is told of two domains, so it does no job that has more. */
+static const char *no_direct(const struct weir_job *job,
+			     const struct weir_engine_query *q)
+{
+	const struct weir_domain *like = q->kind == WEIR_JOB_XOR ? q->src :
+								   q->dst;
+	uint32_t i;
+
+	for (i = 0; i < q->n_more; i++)
+		if (!loc_is_like(loc_domain(&job->more[i]), like))
+			return "its locations are of several domains";
+	return NULL;
+}
+
+/* Who moves the locations beside. */
+static bool ask_more(const struct weir_dma *dma, const struct weir_job *job,
+		     const struct weir_engine_query *q, struct plan *plan)
+{
+	const struct weir_domain *here = weir_domain_system(), *there;
+	bool in = q->kind == WEIR_JOB_XOR;
+	uint32_t i;
+
+	for (i = 0; i < q->n_more; i++) {
+		there = loc_domain(&job->more[i]);
+		plan->more[i] = 0;
+		if (!is_foreign(there))
+			continue;
+		if (!ask_half(dma, q, in ? there : here, in ? here : there,
+			      &plan->beside))
+			return false;
+		plan->more[i] = (uint8_t)(plan->beside.engine - dma->engines +
+					  1);
+	}
+	return true;
+}
+
+static bool plan_bounce(const struct weir_dma *dma, const struct weir_job *job,
 			const struct weir_engine_query *q, struct plan *plan)
 {
 	const struct weir_domain *here = weir_domain_system();
 	bool compares = q->kind == WEIR_JOB_COMPARE;
 	bool ok = true;
 
-	plan->no_bounce = no_bounce(q);
+	plan->no_bounce = no_bounce(job, q);
 	if (plan->no_bounce)
 		return false;
 	if (is_foreign(q->src))
@@ -93,7 +130,7 @@ static bool plan_bounce(const struct weir_dma *dma,
 		ok &= compares ?
 			ask_half(dma, q, q->dst, here, &plan->push) :
 			ask_half(dma, q, here, q->dst, &plan->push);
-	return ok;
+	return ok & ask_more(dma, job, q, plan);
 }
 
 static uint32_t direct_route(const struct weir_engine_query *q)
@@ -105,19 +142,23 @@ static uint32_t direct_route(const struct weir_engine_query *q)
 	return WEIR_ROUTE_DIRECT;
 }
 
-void route_plan(const struct weir_dma *dma, const struct weir_engine_query *q,
-		struct plan *plan)
+void route_plan(const struct weir_dma *dma, const struct weir_job *job,
+		const struct weir_engine_query *q, struct plan *plan)
 {
 	plan->route = 0;
+	plan->direct.engine = NULL;
 	plan->pull.asked = false;
 	plan->pull.engine = NULL;
 	plan->push.asked = false;
 	plan->push.engine = NULL;
-	ask(dma, q, &plan->direct);
+	plan->beside.asked = false;
+	plan->no_direct = no_direct(job, q);
+	if (likely(!plan->no_direct))
+		ask(dma, q, &plan->direct);
 	plan->engine = plan->direct.engine;
 	if (likely(plan->engine)) {
 		plan->route = direct_route(q);
-	} else if (plan_bounce(dma, q, plan)) {
+	} else if (plan_bounce(dma, job, q, plan)) {
 		plan->engine = (struct engine *)&dma->bounce;
 		plan->route = WEIR_ROUTE_BOUNCE;
 	}
@@ -142,10 +183,9 @@ void route_note(struct weir_job *job, const struct plan *plan)
 		.route = (uint8_t)plan->route,
 		.engine = name_of(plan->engine),
 	};
-	if (unlikely(plan->route == WEIR_ROUTE_BOUNCE)) {
-		route->engine = NULL;
-		bounce_prepare(job, plan->pull.engine, plan->push.engine);
-	}
+	if (unlikely(plan->route == WEIR_ROUTE_BOUNCE))
+		bounce_prepare(job, plan->pull.engine, plan->push.engine,
+			       plan->more);
 }
 
 int weir_job_get_route(const struct weir_job *job, struct weir_job_route *ret)

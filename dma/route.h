@@ -24,12 +24,16 @@ struct plan {
 	struct answers direct;
 	struct answers pull;		/* Of a bounce; not asked: not needed. */
 	struct answers push;
-	const char *no_bounce;		/* Why none, whatever engines say. */
+	struct answers beside;		/* The last of those for other places. */
+	uint8_t more[WEIR_JOB_MORE_MAX]; /* Of those: engines, number + 1. */
+	const char *no_direct;		/* Why none, whatever engines say. */
+	const char *no_bounce;
 };
 
-/* Find the best route for @q in @dma.  *@plan need not be set before. */
-void route_plan(const struct weir_dma *dma, const struct weir_engine_query *q,
-		struct plan *plan);
+/* Find the best route in @dma for @q, which is what @job asks.  *@plan need not
+ * be set before. */
+void route_plan(const struct weir_dma *dma, const struct weir_job *job,
+		const struct weir_engine_query *q, struct plan *plan);
 
 /* How much of a plan is made of asking a domain to translate: see
  * translate.c.  The rest of @plan is the way that it goes otherwise. */

@@ -100,6 +100,10 @@ static const struct row {
 	{ WEIR_JOB_CRC32C, U, M, { X, 0, X, X, X } },
 	{ WEIR_JOB_COPY_CRC32C, U, M, { X, 0, X, X, X } },
 	{ WEIR_JOB_COMPARE, U, M, { X, 0, X, X, X } },
+	{ WEIR_JOB_DUALCAST, M, U, { X, X, 0, 0, X } },
+	{ WEIR_JOB_DUALCAST, U, M, { X, 0, X, X, X } },
+	{ WEIR_JOB_XOR, M, U, { X, X, 0, 0, X } },
+	{ WEIR_JOB_XOR, U, M, { X, 0, X, X, X } },
 #undef X
 #undef N
 };
@@ -112,11 +116,18 @@ static void try_row(struct job_rig *w, const struct row *row, int set)
 		weir_loc_at(w->g->b.d, 0, 64),
 		weir_loc_at(w->file, 0, 64),
 	};
+	struct weir_loc more;
 	int err;
 
 	jrec_init(&w->j);
 	weir_job_copy(&w->j.job, locs[row->dst], locs[row->src]);
 	w->j.job.kind = row->kind;
+	if (row->kind == WEIR_JOB_DUALCAST || row->kind == WEIR_JOB_XOR) {
+		more = locs[row->kind == WEIR_JOB_XOR ? row->src : row->dst];
+		more.addr += 100;
+		w->j.job.more = &more;
+		w->j.job.n_more = 1;
+	}
 	err = weir_job_start(w->dma, &w->j.job);
 	if (err != row->want[set])
 		fail_msg("row %d, set %d: %d, not %d", (int)(row - rows), set,

@@ -23,6 +23,7 @@ struct route_rig {
 	struct weir_domain *file[2], *self;
 	int fd[2];
 	int src, dst;			/* Of the column. */
+	struct weir_loc more;
 	struct jrec j;
 	char text[2048];
 };
@@ -91,6 +92,13 @@ static int go(struct route_rig *w, uint32_t kind)
 
 	weir_job_copy(&w->j.job, place(w, w->dst, 1), place(w, w->src, 0));
 	w->j.job.kind = kind;
+	if (kind == WEIR_JOB_DUALCAST || kind == WEIR_JOB_XOR) {
+		w->more = kind == WEIR_JOB_XOR ? place(w, w->src, 0) :
+						 place(w, w->dst, 1);
+		w->more.addr += 100;
+		w->j.job.more = &w->more;
+		w->j.job.n_more = 1;
+	}
 	assert_int_equal(weir_job_get_route(&w->j.job, &route), -ENOENT);
 	said = weir_route_explain(w->dma, &w->j.job, w->text, sizeof(w->text));
 	err = weir_job_start(w->dma, &w->j.job);
@@ -122,6 +130,8 @@ KIND(copy_crc32c, COPY_CRC32C)
 KIND(compare, COMPARE)
 KIND(crc32c, CRC32C)
 KIND(fill, FILL)
+KIND(dualcast, DUALCAST)
+KIND(xor, XOR)
 
 static void every_cell_of_the_table_of_routes_is_so(void **state)
 {
@@ -133,6 +143,8 @@ static void every_cell_of_the_table_of_routes_is_so(void **state)
 		{ "COMPARE", go_compare },
 		{ "CRC32C", go_crc32c },
 		{ "FILL", go_fill },
+		{ "DUALCAST", go_dualcast },
+		{ "XOR", go_xor },
 	};
 	static const char *const columns[] = {
 		"memory → memory", "memory → file", "file → memory",
@@ -190,7 +202,24 @@ static void the_plan_says_why_no_better_one(void **state)
 		"between another process and memory of this one; domain: only "
 		"to and from memory, and between users' domains\n");
 
+	/* More places, and each of its own kind. */
+	w.more = place(&w, FIL, 0);
+	weir_job_dualcast(&w.j.job, place(&w, USER, 1), &w.more,
+			  place(&w, MEM, 0));
+	assert_int_equal(weir_route_explain(w.dma, &w.j.job, w.text,
+					    sizeof(w.text)), 0);
+	assert_string_equal(w.text,
+		"bounce: push by domain, push by file, 1 block of 262144 "
+		"bytes\n  not direct: its locations are of several domains\n");
+	w.j.job.kind = WEIR_JOB_XOR;
+	assert_int_equal(weir_route_explain(w.dma, &w.j.job, w.text,
+					    sizeof(w.text)), 0);
+	assert_starts_with(w.text, "bounce: push by domain, pull by file, 1 ");
+
 	/* Cut off, but always a string. */
+	weir_job_copy(&w.j.job, place(&w, USER, 1), place(&w, FIL, 0));
+	assert_int_equal(weir_route_explain(w.dma, &w.j.job, w.text,
+					    sizeof(w.text)), 0);
 	len = strlen(w.text);
 	memset(w.text, 'x', sizeof(w.text));
 	assert_int_equal(weir_route_explain(w.dma, &w.j.job, w.text, 20), 0);
@@ -205,6 +234,13 @@ static void the_plan_says_why_no_better_one(void **state)
 					    sizeof(w.text)), -EXDEV);
 	assert_non_null(strstr(w.text, "no push to the destination: cpu: "));
 	assert_non_null(strstr(w.text, "neither push nor transfer"));
+	w.more = place(&w, USER, 1);
+	weir_job_dualcast(&w.j.job, place(&w, FIL, 1), &w.more,
+			  place(&w, MEM, 0));
+	assert_int_equal(weir_route_explain(w.dma, &w.j.job, w.text,
+					    sizeof(w.text)), -EXDEV);
+	assert_non_null(strstr(w.text, "none\n"));
+	assert_non_null(strstr(w.text, "no way for one beside: cpu: "));
 	route_end(&w);
 }
 

@@ -237,8 +237,8 @@ static inline void weir_job_memzero(struct weir_job *job, struct weir_loc dst)
 
 /*
  * Have @job copy @src to @dst and to *@dst2, which is lent until the callback.
- * Each must have room, none may overlap with another, and the two destinations
- * are of one domain, or both memory of this process.
+ * Each must have room, and none may overlap with another.  They may be of
+ * different domains.  The bytes done are those that both destinations have.
  */
 static inline void weir_job_dualcast(struct weir_job *job, struct weir_loc dst,
 				     const struct weir_loc *dst2,
@@ -252,9 +252,9 @@ static inline void weir_job_dualcast(struct weir_job *job, struct weir_loc dst,
 
 /*
  * Have @job write to @dst the exclusive or of @n sources, which are equally
- * long, of one domain or all memory of this process, and lent until the
- * callback.  They may overlap with one another, but not with @dst.  @n is from
- * 2 to 1 + WEIR_JOB_MORE_MAX.
+ * long, and lent until the callback.  They may be of different domains, and
+ * overlap with one another, but not with @dst.  @n is from 2 to
+ * 1 + WEIR_JOB_MORE_MAX.  It ends where the first of its sources does.
  */
 static inline void weir_job_xor(struct weir_job *job, struct weir_loc dst,
 				const struct weir_loc *srcs, uint32_t n)

@@ -50,10 +50,9 @@ struct weir_job_route {
 	uint32_t route;		/* WEIR_ROUTE_ */
 	uint32_t steps;		/* Pulls and pushes of a bounce. */
 	const char *engine;	/* Of a route with one; else NULL. */
-	const char *pull;	/* Of a bounce: of the source; NULL: it is
-				 * memory, or there is none. */
-	const char *push;	/* The same of the destination; a comparison
-				 * pulls it. */
+	const char *pull;	/* Of a bounce: of .src; NULL: it is memory, or
+				 * there is none. */
+	const char *push;	/* The same of .dst; a comparison pulls it. */
 	int32_t refused;	/* The errno for which a better route was left
 				 * under way: the kernel's, to copy a file. */
 	uint32_t reserved;

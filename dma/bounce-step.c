@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * Steps of jobs through staging: how much of a job its next block is, and how
+ * one side of it comes into staging, or goes out.
+ */
+
+#include <errno.h>
+#include <string.h>
+
+#include "dma/bounce-internal.h"
+
+/* How much of @c a step can take, at most @max. */
+static uint64_t step_len(const struct cursor *c, uint64_t max)
+{
+	struct iovec iov[STEP_PIECES];
+	uint64_t n;
+
+	if (!c->side)
+		return max;
+	if (domain_is_memory(loc_domain(c->loc)))
+		return c->left < max ? c->left : max;
+	cursor_gather(c, iov, STEP_PIECES, max, &n);
+	return n;
+}
+
+/* The file on the side of @c, if it is O_DIRECT; @strict: and nothing else. */
+static const struct domain_file *direct_file(const struct cursor *c,
+					     bool strict)
+{
+	const struct domain_file *file;
+
+	if (!c->side || !domain_is_file(loc_domain(c->loc)))
+		return NULL;
+	file = domain_to_file(loc_domain(c->loc));
+	return file->align && (!strict || file->buffered_fd < 0) ? file : NULL;
+}
+
+/* Have the block of @n bytes end where O_DIRECT can go on. */
+static uint64_t trim(const struct cursor *c, const struct domain_file *file,
+		     uint64_t n)
+{
+	struct cursor end = *c;
+	uint64_t over;
+
+	if (n == c->left)
+		return n;
+	cursor_skip(&end, n);
+	over = end.addr & (file->align - 1);
+	return over < n ? n - over : n;
+}
+
+/* Where the block is in the @i-th of all locations of its job. */
+static const struct cursor *place(const struct slot *s, uint32_t i,
+				  const struct cursor *dst, struct cursor *more)
+{
+	if (i == 0)
+		return &job_priv(s->job)->src;
+	if (i == 1)
+		return dst;
+	more_cursor(s->job, i - 2, s->pos, more);
+	return more;
+}
+
+uint64_t bounce_next_len(const struct slot *s, const struct cursor *dst)
+{
+	uint32_t i, n_locs = s->job->n_more + 2;
+	uint64_t n = s->dma->staging_size;
+	const struct domain_file *file;
+	const struct cursor *c;
+	bool strict = false;
+	struct cursor more;
+
+	for (i = 0; i < n_locs; i++)
+		n = step_len(place(s, i, dst, &more), n);
+	/* Whoever has no other way decides. */
+	for (i = 0; i < n_locs; i++) {
+		c = place(s, i, dst, &more);
+		file = direct_file(c, true);
+		if (!file)
+			continue;
+		n = trim(c, file, n);
+		strict = true;
+	}
+	for (i = 0; i < n_locs && !strict; i++) {
+		c = place(s, i, dst, &more);
+		file = direct_file(c, false);
+		if (file)
+			return trim(c, file, n);
+	}
+	return n;
+}
+
+static void cancel_step(struct weir_op *op)
+{
+	engine_cancel(weir_job_of(op));
+}
+
+static const struct weir_op_class step_class = {
+	.name = "step of a job through staging",
+	.cancel = cancel_step,
+};
+
+/* The library's part of a step's job: the cursors say what moves. */
+static void set_up(struct step *step, uint64_t n)
+{
+	struct weir_job *job = &step->job;
+	struct job_priv *p = job_priv(job);
+
+	p->dma = step->slot->dma;
+	p->total = n;
+	p->done = 0;
+	p->crc = 0;
+	p->q_pprev = NULL;
+	p->differ = false;
+	p->waits = false;
+	p->held = false;
+	p->is_step = true;
+	atomic_init(&p->stop, false);
+	cursor_init(&p->src, &job->src, LOC_SRC, n);
+	cursor_init(&p->dst, &job->dst, LOC_OVERWRITE, n);
+}
+
+int bounce_begin_step(struct step *step, struct engine *e,
+		      const struct cursor *c, uint64_t n, bool in)
+{
+	struct weir_dma *dma = step->slot->dma;
+	struct weir_loc here = weir_loc_mem(step->half->mem, n), there;
+	uint64_t len;
+	int err;
+
+	if (unlikely(job_is_stale(step->slot->job)))
+		return -ESTALE;
+	there = weir_loc_iov(loc_domain(c->loc), step->iov,
+			     cursor_gather(c, step->iov, STEP_PIECES, n, &len));
+	there.ctx = c->loc->ctx;
+	/* It is known of all of the location, not of a block. */
+	if (!c->loc->buf && n == job_priv(step->slot->job)->total)
+		there.translation = c->loc->translation;
+	step->job.kind = WEIR_JOB_COPY;
+	step->job.flags = in ? WEIR_JOB_SHORT_OK : 0;
+	step->job.src = in ? there : here;
+	step->job.dst = in ? here : there;
+	op_enlist(dma->r, &step->job.op, &step_class);
+	set_up(step, n);
+	step->loc = c->loc;
+	step->starting = true;
+	err = engine_start(e, &step->job);
+	step->starting = false;
+	if (err)
+		op_abandon(&step->job.op);
+	else
+		job_route(step->slot->job)->steps++;
+	return err;
+}
+
+/* Memory of this process, between @c and staging. */
+static void copy_in(char *mem, const struct cursor *from, uint64_t n)
+{
+	struct cursor c = *from;
+	uint64_t some;
+
+	for (; n; n -= some) {
+		some = c.len < n ? c.len : n;
+		memcpy(mem, (void *)(uintptr_t)c.addr, some);
+		mem += some;
+		cursor_advance(&c, some);
+	}
+}
+
+void bounce_fetch(struct slot *s, struct step *step, struct half *h,
+		  struct engine *e, struct cursor *c, uint64_t n)
+{
+	int err;
+
+	h->want = n;
+	h->len = 0;
+	if (!e) {
+		copy_in(h->mem, c, n);
+		cursor_skip(c, n);
+		h->len = n;
+		h->state = arrived_state(s);
+		return;
+	}
+	h->state = FILLING;
+	step->half = h;
+	err = bounce_begin_step(step, e, c, n, true);
+	if (err) {
+		h->state = EMPTY;
+		slot_fail(s, err);
+	}
+}
+
+/*
+ * The library's own engines end jobs in callbacks of theirs, where anything may
+ * be begun; not so a user's, and not while all that is left is to drain: that
+ * may be inside a cancel.
+ */
+bool bounce_goes_on(const struct weir_job *job)
+{
+	const struct step *step = weir_container_of(job, struct step, job);
+	const struct engine *e = job_priv((struct weir_job *)job)->engine;
+
+	return e->kind != &e->own && !step->starting && !step->slot->err;
+}
