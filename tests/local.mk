@@ -29,6 +29,7 @@ if HAVE_CMOCKA
 test_programs += \
 	%D%/test-accel \
 	%D%/test-bounce \
+	%D%/test-bounce-more \
 	%D%/test-buf \
 	%D%/test-buf-table \
 	%D%/test-chain \
@@ -114,6 +115,7 @@ test_op_kinds = %D%/op-kinds.c %D%/op-kinds.h
 # What tests of memory and DMA share.
 test_jobs = $(test_harness) %D%/job-kit.h %D%/pipeline-kit.h \
 	%D%/table-kit.h
+test_bounces = %D%/bounce-kit.h %D%/slow-kit.h $(test_jobs)
 test_segments = $(test_harness) %D%/segment-kit.h
 
 # RDMA devices that are none, in place of rdma-core.
@@ -125,8 +127,11 @@ endif
 %C%_test_accel_SOURCES = %D%/test-accel.c %D%/store-kit.h $(test_jobs)
 %C%_test_accel_LDADD = $(test_public)
 
-%C%_test_bounce_SOURCES = %D%/test-bounce.c %D%/slow-kit.h $(test_jobs)
-%C%_test_bounce_LDADD = $(test_internal)
+%C%_test_bounce_SOURCES = %D%/test-bounce.c $(test_bounces)
+%C%_test_bounce_LDADD = $(test_public)
+
+%C%_test_bounce_more_SOURCES = %D%/test-bounce-more.c $(test_bounces)
+%C%_test_bounce_more_LDADD = $(test_public)
 
 %C%_test_buf_SOURCES = %D%/test-buf.c %D%/cores.h $(test_jobs)
 %C%_test_buf_LDADD = $(test_internal)
