@@ -70,7 +70,6 @@ t_no_way()
 	shows '^  no push to the destination: .*neither push nor transfer'
 	route 1 --kind pull system file:a
 	shows '^refused: Invalid argument'
-	route 1 direct:a system --bytes 100
 	route 1 file:nothing system
 	says_only 'file:nothing: No such file'
 }
