@@ -364,6 +364,7 @@ test_scripts = \
 	%D%/check-headers.sh \
 	%D%/check-install.sh \
 	%D%/check-layers.sh \
+	%D%/check-models.sh \
 	%D%/check-probes.sh \
 	%D%/check-rules.sh \
 	%D%/check-symbols.sh \
@@ -372,14 +373,22 @@ test_scripts = \
 	%D%/test-weir-info.sh \
 	%D%/test-weir-route.sh
 
+# What check-models.sh has Spin go through.
+test_models = \
+	%D%/models/close.pml \
+	%D%/models/hop.pml \
+	%D%/models/mailbox.pml \
+	%D%/models/pool.pml \
+	%D%/models/sync.pml
+
 # Programs that make no sense under valgrind, or take for ever.
 not_under_valgrind =
 
 # Runs another where io_uring is refused.
 check_PROGRAMS += $(test_programs) %D%/without-uring
 TESTS += $(test_programs) $(test_scripts)
-EXTRA_DIST += $(test_scripts) %D%/kit.sh %D%/valgrind.supp \
-	%D%/weir-cp-kit.sh
+EXTRA_DIST += $(test_scripts) $(test_models) %D%/kit.sh \
+	%D%/valgrind.supp %D%/weir-cp-kit.sh
 
 valgrind_command = $(LIBTOOL) --mode=execute valgrind -q --error-exitcode=99 \
 	--leak-check=full --errors-for-leak-kinds=definite,indirect \
