@@ -45,6 +45,13 @@ size_t copy_stream_min(void)
 
 atomic_bool copy_other_order;
 
+#ifdef __x86_64__
+bool copy_in_lanes(void)
+{
+	return !__builtin_cpu_is("amd") != atomic_load(&copy_other_order);
+}
+#endif
+
 /* Sanitizers see memcpy(), and not these stores. */
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && \
 	!defined(__SANITIZE_THREAD__)
@@ -102,11 +109,6 @@ static void (*block_fn(void))(char *dst, const char *src)
 	if (!__builtin_cpu_supports("avx"))
 		return sse2_lanes;
 	return copy_in_lanes() ? avx_lanes : avx_straight;
-}
-
-bool copy_in_lanes(void)
-{
-	return !__builtin_cpu_is("amd") != atomic_load(&copy_other_order);
 }
 
 void copy_stream(void *dst, const void *src, size_t len)

@@ -32,8 +32,7 @@ void copy_stream(void *dst, const void *src, size_t len);
  * pages is taken at a time.  In which order depends on the CPU, and makes up to
  * half of the speed:
  *
- *	in lanes	a line of each page in turn: Intel's, which have few open
- *			pages of memory else
+ *	in lanes	a line of each page in turn: Intel's
  *	straight	one line after the other, which is what the prefetchers
  *			of AMD's follow
  */

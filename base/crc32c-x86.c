@@ -330,8 +330,9 @@ pass512(uint8_t *dst, const uint8_t *p, size_t at, enum pass pass)
  * registers hide the time that a multiplication takes.  @pass is a constant in
  * all callers, so nothing tests it in the loop.
  */
-VPCLMUL static inline ALWAYS_INLINE __m512i
-fold_all(uint32_t rem, uint8_t *dst, const uint8_t *p, size_t len, enum pass pass)
+VPCLMUL static inline ALWAYS_INLINE __m512i fold_all(uint32_t rem, uint8_t *dst,
+						     const uint8_t *p,
+						     size_t len, enum pass pass)
 {
 	const __m512i far = _mm512_broadcast_i32x4(_mm_set_epi64x(FOLD_2048));
 	const __m512i near = _mm512_broadcast_i32x4(_mm_set_epi64x(FOLD_512));

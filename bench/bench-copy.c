@@ -12,8 +12,8 @@
  * "chain" a chain of two steps.  Each variant does the same bytes of the same
  * memory.
  *
- * "streamed" is what somebody may write who knows that this C library's memcpy()
- * is slow on more than the cache holds: stores past it, and the CRC after them.
+ * "streamed" is what somebody may write who knows that memcpy() is slow on more
+ * than the cache holds: stores past it, and the CRC after them.
  * "isa-l" is memcpy() with ISA-L's CRC after it.  "copy alone" is the same job
  * without CRC.
  */
@@ -241,7 +241,8 @@ static void measure_rate(struct bench *b, const char *what, size_t len,
 	batch = 1;
 	n = how_many(b);
 	if (bench_wants(b, "bare"))
-		bench_add(b, what, "bare", "GB/s", rate(run_bare(n, plain_copy, weir_crc)));
+		bench_add(b, what, "bare", "GB/s",
+			  rate(run_bare(n, plain_copy, weir_crc)));
 	if (bench_wants(b, "job"))
 		bench_add(b, what, "job", "GB/s", rate(run_jobs(n)));
 	if (kind == WEIR_JOB_COPY_CRC32C && bench_wants(b, "chain"))
