@@ -16,5 +16,6 @@ libweir_all_la_SOURCES += \
 	%D%/own.c \
 	%D%/own.h \
 	%D%/probe.h \
+	%D%/relax.h \
 	%D%/why.c \
 	%D%/why.h

@@ -3,7 +3,8 @@
 /*
  * Sync events: from one side to the other and back, between two threads and
  * between two processes, on two CPUs; beside eventfds and pipes.  A side waits
- * in a loop (epoll, a reactor) or blocks.  "unheard": a signal that nobody
+ * in a loop (epoll, a reactor) or blocks.  Unless it is told "no spin", weir
+ * looks for a while before it sleeps, the others sleep at once.  "unheard": a signal that nobody
  * waits for, beside an atomic addition and a write to an eventfd.
  */
 
@@ -128,14 +129,25 @@ static void on_signal(struct weir_op *op, int64_t res)
 	s->failed = res != 0;
 }
 
-static void weir_open(struct side *s)
+static void open_reactor(struct side *s, uint32_t spin_ns)
 {
 	struct weir_reactor_opts opts = {
 		.size = sizeof(opts), .backend = s->court->way->backend,
+		.spin_ns = spin_ns,
 	};
 
 	s->failed = weir_reactor_create(&s->reactor, &opts) != 0;
 	weir_op_init(&s->op, on_signal);
+}
+
+static void weir_open(struct side *s)
+{
+	open_reactor(s, 0);
+}
+
+static void weir_open_tired(struct side *s)
+{
+	open_reactor(s, WEIR_SPIN_NONE);
 }
 
 static void weir_send(struct side *s)
@@ -171,6 +183,10 @@ static const struct way ways[] = {
 	  weir_wait, weir_close_side },
 	{ "weir ev", WEIR_BACKEND_EV, true, weir_open, weir_send, weir_wait,
 	  weir_close_side },
+	{ "uring, no spin", WEIR_BACKEND_URING, true, weir_open_tired,
+	  weir_send, weir_wait, weir_close_side },
+	{ "ev, no spin", WEIR_BACKEND_EV, true, weir_open_tired, weir_send,
+	  weir_wait, weir_close_side },
 	{ "eventfd, blocking", 0, false, nothing, ev_send, ev_wait, nothing },
 	{ "pipe, blocking", 0, false, nothing, pipe_send, pipe_wait, nothing },
 	{ "weir, blocking", 0, true, nothing, weir_send, weir_block, nothing },

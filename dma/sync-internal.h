@@ -70,13 +70,15 @@ struct weir_sync {
 	bool always;			/* Each signal wakes. */
 	_Atomic uint32_t users;		/* Calls that signal, just now. */
 	_Atomic uint32_t n_blocked;	/* Threads. */
+	_Atomic uint32_t unspun;	/* Of their waits, so many just sleep. */
 
 	/* Operations that wait, first come first. */
 	_Atomic uint32_t n_ops;	/* With those on their way home. */
 	pthread_mutex_t lock;
 	struct weir_op *first;
 	struct weir_op **last;
-	bool armed;	/* The watcher looks; under the lock. */
+	bool armed;	/* The watcher looks; under the lock, */
+	uint32_t n_left; /* as are operations that only it looks after. */
 
 	/* The watcher's, under its lock. */
 	atomic_bool watched;
@@ -154,5 +156,8 @@ void sync_futex_wake(_Atomic uint32_t *word, bool shared);
 
 /* Tests: as if the kernel had no futex_waitv(). */
 extern atomic_bool sync_no_waitv;
+
+/* Tests: as if reactors had no room to look. */
+extern atomic_bool sync_no_looks;
 
 #endif /* WEIR_DMA_SYNC_INTERNAL_H */

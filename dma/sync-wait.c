@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/own.h"
+#include "base/relax.h"
 #include "dma/sync-internal.h"
 #include "reactor/op-inline.h"
 
@@ -99,7 +101,17 @@ void sync_signalled(struct weir_sync *sync)
 		sync_wake_sleepers(sync);
 }
 
-/* Its parameters lie in the operation. */
+#define SPIN_NS (50 * WEIR_USEC)
+#define LOOKS_PER_CLOCK 32
+#define PROBE_EVERY 16
+#define LOOKS_IN_VAIN 65536	/* Then the reactor leaves it alone. */
+
+atomic_bool sync_no_looks;
+
+/*
+ * The parameters lie in the operation.  words[4] is how often its reactor has
+ * looked, and words[5] whether it is left to the watcher: both the reactor's.
+ */
 static struct weir_sync *sync_of(const struct weir_op *op)
 {
 	return (struct weir_sync *)(uintptr_t)op->u.words[0];
@@ -131,6 +143,24 @@ static void list_del(struct weir_sync *sync, struct weir_op *op)
 	else
 		sync->last = op->pprev;
 	op->pprev = NULL;
+}
+
+/* Under the lock.  Returns whether the watcher has to be told. */
+static bool leave(struct weir_sync *sync, struct weir_op *op)
+{
+	bool armed = sync->armed;
+
+	op->u.words[5] = true;
+	sync->n_left++;
+	sync->armed = true;
+	return !armed;
+}
+
+/* Under the lock. */
+static void take_back(struct weir_sync *sync, struct weir_op *op)
+{
+	sync->n_left -= (uint32_t)op->u.words[5];
+	op->u.words[5] = false;
 }
 
 /* In their order.  Returns whether there was any.  Under the lock. */
@@ -174,7 +204,9 @@ static void wait_home(struct weir_op *op)
 {
 	struct weir_sync *sync = sync_of(op);
 
+	look_end(op);
 	pthread_mutex_lock(&sync->lock);
+	take_back(sync, op);
 	pthread_mutex_unlock(&sync->lock);
 	atomic_fetch_sub(&sync->n_ops, 1);
 	op_complete(op, op->res);
@@ -188,20 +220,62 @@ static void wait_cancel(struct weir_op *op)
 
 	pthread_mutex_lock(&sync->lock);
 	waits = op->pprev;
-	if (waits)
+	if (waits) {
 		list_del(sync, op);
+		take_back(sync, op);
+	}
 	pthread_mutex_unlock(&sync->lock);
 	if (!waits)
 		return;
+	look_end(op);
 	atomic_fetch_sub(&sync->n_ops, 1);
 	op_complete(op, -ECANCELED);
+}
+
+static void wait_asleep(struct weir_op *op, bool asleep)
+{
+	struct weir_sync *sync = sync_of(op);
+	bool kick = false;
+
+	pthread_mutex_lock(&sync->lock);
+	take_back(sync, op);
+	if (asleep)
+		kick = leave(sync, op);
+	pthread_mutex_unlock(&sync->lock);
+	if (kick)
+		sync_watch_kick();
+}
+
+/*
+ * While the reactor is awake, a signal from another process needs nobody else to
+ * be seen, and costs its sender no system call.  A wait that takes longer is
+ * left alone: there may be one, and a reactor that never sleeps.
+ */
+static void wait_look(struct weir_op *op)
+{
+	struct weir_sync *sync = sync_of(op);
+	struct sync_cond cond = cond_of(op);
+
+	if (sync_look(sync, &cond))
+		sync_serve(sync);
+	else if (++op->u.words[4] == LOOKS_IN_VAIN) {
+		look_end(op);
+		wait_asleep(op, true);
+	}
 }
 
 static const struct weir_op_class wait_class = {
 	.name = "sync event wait",
 	.cancel = wait_cancel,
 	.home = wait_home,
+	.look = wait_look,
+	.asleep = wait_asleep,
 };
+
+static bool may_look(struct weir_op *op)
+{
+	return !atomic_load(&sync_no_looks) && look_begin(op);
+}
 
 /* Wait, unless it holds now.  Returns what sync_look() does. */
 static int enlist(struct weir_sync *sync, struct weir_op *op)
@@ -217,9 +291,8 @@ static int enlist(struct weir_sync *sync, struct weir_op *op)
 	if (res) {
 		list_del(sync, op);
 		atomic_fetch_sub(&sync->n_ops, 1);
-	} else if (sync_is_shared(sync) && !sync->armed) {
-		sync->armed = true;
-		kick = true;
+	} else if (sync_is_shared(sync) && !may_look(op)) {
+		kick = leave(sync, op);
 	}
 	pthread_mutex_unlock(&sync->lock);
 	if (kick)
@@ -258,6 +331,8 @@ int weir_sync_wait(struct weir_sync *sync, struct weir_reactor *r,
 	op->u.words[1] = cond;
 	op->u.words[2] = value;
 	op->u.words[3] = mask;
+	op->u.words[4] = 0;
+	op->u.words[5] = false;
 	op->pprev = NULL;
 	if (!res)
 		res = enlist(sync, op);
@@ -302,6 +377,52 @@ static void block(struct weir_sync *sync, const struct sync_cond *cond,
 			true);
 }
 
+/* Whether somebody else can run meanwhile. */
+static bool may_spin(void)
+{
+	static _Atomic long cpus;
+
+	if (!atomic_load(&cpus))
+		atomic_store(&cpus, sysconf(_SC_NPROCESSORS_ONLN));
+	return atomic_load(&cpus) > 1 && !own_on_valgrind();
+}
+
+/* Returns whether there is something to see. */
+static bool look_until(const struct weir_sync *sync,
+		       const struct sync_cond *cond, uint64_t end)
+{
+	do {
+		for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
+			if (sync_look(sync, cond))
+				return true;
+			relax();
+		}
+	} while (sync_now() < end);
+	return false;
+}
+
+/*
+ * To be woken takes tens of microseconds, and to look for as long is worth it if
+ * a signal comes in that time.  Where the last spin was in vain, most waits go
+ * without.
+ */
+static void spin(struct weir_sync *sync, const struct sync_cond *cond,
+		 uint64_t until_ns)
+{
+	uint32_t unspun = atomic_load(&sync->unspun);
+	uint64_t end;
+
+	if (unspun) {
+		atomic_store(&sync->unspun, unspun - 1);
+		return;
+	}
+	if (!may_spin())
+		return;
+	end = sync_now() + SPIN_NS;
+	if (!look_until(sync, cond, end < until_ns ? end : until_ns))
+		atomic_store(&sync->unspun, PROBE_EVERY);
+}
+
 /* Wait, however long the sleeps are.  The thread is counted. */
 static int block_until(struct weir_sync *sync, const struct sync_cond *cond,
 		       uint64_t until_ns)
@@ -310,6 +431,7 @@ static int block_until(struct weir_sync *sync, const struct sync_cond *cond,
 	uint32_t fruitless = 0;
 	int res;
 
+	spin(sync, cond, until_ns);
 	while (!(res = sync_look(sync, cond))) {
 		now = sync_now();
 		if (now >= until_ns)

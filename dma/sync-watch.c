@@ -9,8 +9,8 @@
  * those whose condition has come to hold.
  *
  * A sync event is watched from the first operation that had to wait for it to
- * its end, but only looked at while it is armed: while operations wait, and
- * once more after some were served, for they are likely to wait again; so in a
+ * its end, but only looked at while it is armed: while operations wait that their
+ * reactor does not look after, and once more after some were served, for they are likely to wait again; so in a
  * steady exchange nobody has to wake the watcher but the peer.
  *
  *	armed, under the event's lock: a look is still to come, which says that
@@ -89,7 +89,7 @@ static bool disarm_if_idle(struct weir_sync *sync, bool served)
 	bool armed;
 
 	pthread_mutex_lock(&sync->lock);
-	sync->armed = served || atomic_load(&sync->n_ops);
+	sync->armed = served || sync->n_left;
 	armed = sync->armed;
 	pthread_mutex_unlock(&sync->lock);
 	return armed;

@@ -59,6 +59,7 @@ void host_turn_begins(struct weir_reactor *r)
 
 	r->attention &= ~(uint32_t)ATTENTION_KICK;
 	atomic_store(&r->mailbox.asleep, false);
+	looks_awake(r);
 	if (r->host.kicked) {
 		r->host.kicked = false;
 		eventfd_read(r->host.event, &n);
@@ -94,6 +95,7 @@ void host_turn_ends(struct weir_reactor *r, bool more, uint64_t next_ns)
 	r->host.left_ns = now;
 	r->attention |= ATTENTION_KICK;
 	atomic_store(&r->mailbox.asleep, true);
+	looks_asleep(r);
 	if (more || mailbox_has(&r->mailbox) || reactor_requested(r))
 		host_kick(r);
 }

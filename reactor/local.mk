@@ -12,6 +12,7 @@ libweir_all_la_SOURCES += \
 	%D%/io.c \
 	%D%/io.h \
 	%D%/listen.c \
+	%D%/look.c \
 	%D%/mailbox.c \
 	%D%/mailbox.h \
 	%D%/op-inline.h \

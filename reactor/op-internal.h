@@ -55,6 +55,15 @@ struct weir_op_class {
 	 * it.  NULL: just that.
 	 */
 	void (*home)(struct weir_op *op);
+
+	/*
+	 * From look_begin() to look_end(), on the reactor's thread: look
+	 * whether there is a result, and op_return() it; and, since the reactor
+	 * goes to sleep, or is awake again, have somebody else look, or not.
+	 * May come for one whose result is on its way.
+	 */
+	void (*look)(struct weir_op *op);
+	void (*asleep)(struct weir_op *op, bool asleep);
 };
 
 _Static_assert(sizeof(struct weir_op) == 256, "part of the ABI");
@@ -67,6 +76,13 @@ void op_request_cancel(struct weir_op *op, unsigned int why);
  * completes it in its next turn, and is woken for that.  Never fails.
  */
 void op_return(struct weir_op *op);
+
+/*
+ * Have the class of @op, which is PENDING, look for its end.  False: there is no
+ * room.  look_end() comes before its end, and in .look() if it likes.
+ */
+bool look_begin(struct weir_op *op);
+void look_end(struct weir_op *op);
 
 /* Start @op, which ends at @when_ns: weir_sleep_until() that is not refused. */
 void op_sleep(struct weir_reactor *r, struct weir_op *op, uint64_t when_ns);

@@ -12,6 +12,7 @@
  *	host.c       the one descriptor for foreign loops
  *	mailbox.c    posts, and operations that come home from other threads
  *	errand.c     what other threads want looked after, never refused
+ *	look.c       what is looked for in memory
  *	worker.c     threads for what blocks
  *	wheel.c      the timer wheel;  timer.c  timers
  *	file.c       file operations;  socket.c  socket operations;  listen.c
@@ -49,6 +50,8 @@ struct reactor_obj {
 	struct reactor_obj *next;
 	struct reactor_obj **pprev;
 };
+
+#define LOOKS_MAX 16	/* Each costs every turn, and all of a spin. */
 
 /* Why a start needs a closer look; r->attention. */
 enum attention {
@@ -116,6 +119,8 @@ struct weir_reactor {
 	struct rx_stock *rx;		/* NULL until first used. */
 	unsigned int delivered;		/* Callbacks of sources, in reap(). */
 	uint32_t n_zombies;		/* Dead sources the kernel still has. */
+	uint32_t n_looks;
+	struct weir_op *looks[LOOKS_MAX];
 
 	struct wait wait;
 	struct host host;
@@ -201,6 +206,11 @@ static inline bool reactor_requested(struct weir_reactor *r)
 /* poller.c: returns how many did something; when they are due again. */
 unsigned int pollers_run(struct weir_reactor *r);
 uint64_t pollers_next(struct weir_reactor *r);
+
+/* look.c: look, in no order; the reactor goes to sleep, or is awake again. */
+void looks_run(struct weir_reactor *r);
+void looks_asleep(struct weir_reactor *r);
+void looks_awake(struct weir_reactor *r);
 
 /* timer.c: fires what is due, at most @max.  Returns how many. */
 unsigned int timers_run(struct weir_reactor *r, unsigned int max);

@@ -81,6 +81,8 @@ static int do_due(struct weir_reactor *r, unsigned int *ran)
 	int n;
 
 	heed_requests(r);
+	if (unlikely(r->n_looks))
+		looks_run(r);
 	*ran += mailbox_run(r, r->turn_max);
 	r->delivered = 0;
 	n = r->backend->reap(r, r->turn_max);

@@ -24,21 +24,13 @@
 #include <unistd.h>
 
 #include "base/own.h"
+#include "base/relax.h"
 #include "reactor/op-inline.h"
 
 #define PROBE_EVERY 16
 #define LOOKS_PER_CLOCK 32
 #define LOOK_EVERY_NS (10 * WEIR_MSEC)
 #define SHARED_FOR_NS (100 * WEIR_MSEC)
-
-static inline void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
 
 static long times_preempted(void)
 {
@@ -93,6 +85,8 @@ static uint64_t spin_budget(struct wait *w, uint64_t now)
 
 static bool work_is_here(struct weir_reactor *r)
 {
+	if (unlikely(r->n_looks))
+		looks_run(r);
 	return r->backend->ready(r) || mailbox_has(&r->mailbox) ||
 	       reactor_requested(r);
 }
@@ -120,11 +114,15 @@ static int sleep_until(struct weir_reactor *r, uint64_t now, uint64_t until)
 	int err = 0;
 
 	atomic_store(&r->mailbox.asleep, true);
+	if (unlikely(r->n_looks))
+		looks_asleep(r);
 	if (!mailbox_has(&r->mailbox) && !reactor_requested(r)) {
 		err = r->backend->wait(r, timeout);
 		r->stats.sleeps++;
 	}
 	atomic_store(&r->mailbox.asleep, false);
+	if (unlikely(r->n_looks))
+		looks_awake(r);
 	return err;
 }
 

@@ -11,12 +11,14 @@
 
 #include "tests/export-kit.h"
 
+#include <poll.h>
 #include <sched.h>
 
 #include <weir/sync.h>
 
 #include "base/fault.h"
 #include "dma/sync-internal.h"
+#include "reactor/reactor-internal.h"
 
 #define THERE 0		/* Where in the memory: signalled by the exporter, */
 #define BACK 64		/* by the importer, */
@@ -230,6 +232,99 @@ static void without_futex_waitv_it_is_looked_for(void **state)
 	atomic_store(&sync_no_waitv, false);
 }
 
+static void without_looks_of_the_reactor_the_watcher_tells(void **state)
+{
+	atomic_store(&sync_no_looks, true);
+	signals_arrive_by_the_other_mapping(state);
+	atomic_store(&sync_no_looks, false);
+}
+
+/* More waits than a reactor looks after, of which the last is signalled. */
+static void what_a_reactor_has_no_room_for_is_watched(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct rec recs[2 * LOOKS_MAX];
+	struct sides ex, im;
+	size_t i;
+
+	lay_out(&ex, RW);
+	import_here(&im, &ex, 0);
+	for (i = 0; i < N_OF(recs); i++) {
+		rec_init(&recs[i]);
+		STARTS(weir_sync_wait(im.there, r, &recs[i].op, WEIR_SYNC_EQ,
+				      i + 1, WEIR_SYNC_ALL));
+	}
+	assert_int_equal(r->n_looks, LOOKS_MAX);
+	for (i = N_OF(recs); i; i--) {
+		assert_int_equal(weir_sync_set(ex.there, i), 0);
+		assert_int_equal(finish(r, &recs[i - 1]), 0);
+	}
+	assert_int_equal(r->n_looks, 0);
+	assert_int_equal(im.there->n_left, 0);
+	clear_up(&im);
+	clear_up(&ex);
+}
+
+/* A reactor that never sleeps leaves it to the watcher some time. */
+static void a_long_wait_is_looked_after_no_more(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sides ex, im;
+	struct rec rec;
+
+	lay_out(&ex, RW);
+	import_here(&im, &ex, 0);
+	rec_init(&rec);
+	STARTS(weir_sync_wait(im.there, r, &rec.op, WEIR_SYNC_EQ, 1,
+			      WEIR_SYNC_ALL));
+	assert_int_equal(r->n_looks, 1);
+	while (r->n_looks)
+		assert_int_equal(weir_reactor_turn(r, 0), 0);
+	assert_int_equal(im.there->n_left, 1);
+	assert_int_equal(weir_sync_set(ex.there, 1), 0);
+	assert_int_equal(finish(r, &rec), 0);
+	assert_int_equal(im.there->n_left, 0);
+
+	/* And one that is cancelled is no more, either. */
+	rec_init(&rec);
+	STARTS(weir_sync_wait(im.there, r, &rec.op, WEIR_SYNC_EQ, 2,
+			      WEIR_SYNC_ALL));
+	weir_op_cancel(&rec.op);
+	assert_int_equal(finish(r, &rec), -ECANCELED);
+	assert_int_equal(r->n_looks, 0);
+	clear_up(&im);
+	clear_up(&ex);
+}
+
+/* Asleep in a foreign loop it cannot look: its descriptor becomes readable. */
+static void a_foreign_loop_hears_of_a_signal(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct pollfd p = { .fd = weir_reactor_fd(r), .events = POLLIN };
+	struct sides ex, im;
+	struct rec rec;
+	uint64_t i;
+
+	lay_out(&ex, RW);
+	import_here(&im, &ex, 0);
+	for (i = 1; i <= scaled(300); i++) {
+		rec_init(&rec);
+		STARTS(weir_sync_wait(im.there, r, &rec.op, WEIR_SYNC_EQ, i,
+				      WEIR_SYNC_ALL));
+		while (poll(&p, 1, 0))
+			assert_true(weir_reactor_turn(r, 0) >= 0);
+		assert_int_equal(im.there->n_left, 1);
+		assert_int_equal(weir_sync_set(ex.there, i), 0);
+		while (!rec.calls) {
+			assert_int_equal(poll(&p, 1, 10000), 1);
+			assert_true(weir_reactor_turn(r, 0) >= 0);
+		}
+		assert_int_equal(rec.res, 0);
+	}
+	clear_up(&im);
+	clear_up(&ex);
+}
+
 /* It cannot say that it waits. */
 static void a_reader_is_woken_or_looks(void **state)
 {
@@ -362,6 +457,14 @@ static void exchange(void **state, bool reactors)
 static void reactors_of_two_processes_signal_each_other(void **state)
 {
 	exchange(state, true);
+}
+
+/* On this side; the other one's reactor looks. */
+static void watched_they_signal_each_other_too(void **state)
+{
+	atomic_store(&sync_no_looks, true);
+	exchange(state, true);
+	atomic_store(&sync_no_looks, false);
 }
 
 static void threads_of_two_processes_signal_each_other(void **state)
@@ -569,8 +672,10 @@ static void a_noisy_peer_gets_few_looks(void **state)
 	lay_out(&ex, RW);
 	import_here(&im, &ex, 0);
 	rec_init(&rec);
+	atomic_store(&sync_no_looks, true);
 	STARTS(weir_sync_wait(im.there, r, &rec.op, WEIR_SYNC_EQ, 1,
 			      WEIR_SYNC_ALL));
+	atomic_store(&sync_no_looks, false);
 	for (i = 0; i < 50 * SYNC_FRUITLESS_MAX; i++)
 		assert_int_equal(weir_sync_set(ex.there, 2 + i), 0);
 	assert_true(atomic_load(&im.there->fruitless) <=
@@ -650,8 +755,13 @@ int main(void)
 		CASE(an_importer_opens_and_does_not_create),
 		CASE(signals_arrive_by_the_other_mapping),
 		CASE(without_futex_waitv_it_is_looked_for),
+		CASE(without_looks_of_the_reactor_the_watcher_tells),
+		CASE(what_a_reactor_has_no_room_for_is_watched),
+		CASE(a_long_wait_is_looked_after_no_more),
+		CASE(a_foreign_loop_hears_of_a_signal),
 		CASE(a_reader_is_woken_or_looks),
 		CASE(reactors_of_two_processes_signal_each_other),
+		CASE(watched_they_signal_each_other_too),
 		CASE(threads_of_two_processes_signal_each_other),
 		CASE(a_killed_importer_leaves_us_whole),
 		CASE(a_killed_exporter_ends_waits),

@@ -204,10 +204,11 @@ WEIR_API int weir_sync_get(const struct weir_sync *sync, uint64_t *ret);
  *            exporter is dead; the last is seen within a second
  *   -ECANCELED, -ETIMEDOUT
  *
- * Waiters are served in the order in which they came.  The first wait for a
- * sync event in an mmap makes a thread, one for the process, that waits for
- * signals from other processes.  On kernels before 5.16 it looks every
- * millisecond while there are waits.
+ * Waiters are served in the order in which they came.  While @r is awake it
+ * looks for signals from other processes itself.  The first wait for a sync
+ * event in an mmap makes a thread, one for the process, that waits for them
+ * while @r sleeps.  On kernels before 5.16 it looks every millisecond while there
+ * are such waits.
  *
  * Returns 0, or
  *   -EINVAL  unknown @cond; @mask is 0; @value has bits that are not in @mask;
@@ -228,7 +229,8 @@ WEIR_API int weir_sync_wait(struct weir_sync *sync, struct weir_reactor *r,
 
 /*
  * The same for a thread without reactor: block until it holds, or for
- * @timeout_ns; WEIR_FOREVER: for as long as it takes, 0: only look.
+ * @timeout_ns; WEIR_FOREVER: for as long as it takes, 0: only look.  It spins for
+ * some 50 us before it sleeps, if that was of use lately.
  *
  * Returns 0, or
  *   -ETIMEDOUT  it did not hold in that time
