@@ -132,6 +132,10 @@ void chain_step_ended(struct step *s, int64_t res);
 /* @s, which had been begun, was cancelled before anything happened. */
 void chain_step_not_begun(struct step *s);
 
+/* chain.c: weir_chain_add_op(), for what says that it is @call. */
+int chain_add_op(const char *call, struct weir_chain *chain, int after,
+		 weir_chain_start_fn *fn, void *arg);
+
 /* chain.c: how a step that is a chain starts it. */
 int chain_start_inner(struct weir_chain *chain, uint32_t step,
 		      struct weir_op *op, void *arg);

@@ -138,20 +138,47 @@ static struct step *append(struct weir_chain *chain, uint32_t kind)
 	return s;
 }
 
+static int why_sealed(const char *call, const struct weir_chain *chain)
+{
+	return why(-EBUSY, "%s: the chain is %s", call, chain->op ?
+		   "under way; wait for its end" :
+		   "a step of another, and stays as it is");
+}
+
+static int why_full(const char *call, const struct weir_chain *chain)
+{
+	return why(-ENOSPC, "%s: %u of %u steps and %u of %u dependencies are "
+		   "there; create it with larger .steps or .deps", call,
+		   chain->n_steps, chain->steps_max, chain->n_deps,
+		   chain->deps_max);
+}
+
+/* Likely what the call before has failed with, and nobody has looked at. */
+static int why_no_step(const char *call, const struct weir_chain *chain,
+		       int after)
+{
+	if (after < 0)
+		return why(-EINVAL, "%s: after is %d, %s: no step, but what "
+			   "an earlier call has failed with", call, after,
+			   strerror(-after));
+	return why(-EINVAL, "%s: after is %d, and the chain has %u steps",
+		   call, after, chain->n_steps);
+}
+
 /* What comes after the fence by what it comes after already needs no edge. */
-static int add(struct weir_chain *chain, int after, uint32_t kind,
-	       struct step **ret)
+static int add(const char *call, struct weir_chain *chain, int after,
+	       uint32_t kind, struct step **ret)
 {
 	bool fenced = after < chain->fence;
 	struct step *s;
 
 	if (is_sealed(chain))
-		return -EBUSY;
+		return why_sealed(call, chain);
 	if (after < WEIR_CHAIN_FIRST || after >= (int)chain->n_steps)
-		return -EINVAL;
+		return why_no_step(call, chain, after);
 	if (chain->n_steps == chain->steps_max ||
 	    chain->deps_max - chain->n_deps < (uint32_t)(after >= 0) + fenced)
-		return -ENOSPC;
+		return why_full(call, chain);
 	s = append(chain, kind);
 	if (fenced)
 		connect(chain, &chain->steps[chain->fence], s,
@@ -169,8 +196,9 @@ int weir_chain_add_job(struct weir_chain *chain, int after,
 	int n;
 
 	if (!dma || !job)
-		return -EINVAL;
-	n = add(chain, after, dma->r == chain->r ? STEP_JOB : STEP_HOP, &s);
+		return why(-EINVAL, "weir_chain_add_job: dma or job is NULL");
+	n = add("weir_chain_add_job", chain, after,
+		dma->r == chain->r ? STEP_JOB : STEP_HOP, &s);
 	if (n < 0)
 		return n;
 	s->dma = dma;
@@ -187,8 +215,8 @@ int weir_chain_add_call(struct weir_chain *chain, int after,
 	int n;
 
 	if (!fn)
-		return -EINVAL;
-	n = add(chain, after, STEP_CALL, &s);
+		return why(-EINVAL, "weir_chain_add_call: fn is NULL");
+	n = add("weir_chain_add_call", chain, after, STEP_CALL, &s);
 	if (n < 0)
 		return n;
 	s->call = fn;
@@ -196,20 +224,26 @@ int weir_chain_add_call(struct weir_chain *chain, int after,
 	return n;
 }
 
-int weir_chain_add_op(struct weir_chain *chain, int after,
-		      weir_chain_start_fn *fn, void *arg)
+int chain_add_op(const char *call, struct weir_chain *chain, int after,
+		 weir_chain_start_fn *fn, void *arg)
 {
 	struct step *s;
 	int n;
 
-	if (!fn)
-		return -EINVAL;
-	n = add(chain, after, STEP_OP, &s);
+	n = add(call, chain, after, STEP_OP, &s);
 	if (n < 0)
 		return n;
 	s->start = fn;
 	s->arg = arg;
 	return n;
+}
+
+int weir_chain_add_op(struct weir_chain *chain, int after,
+		      weir_chain_start_fn *fn, void *arg)
+{
+	if (!fn)
+		return why(-EINVAL, "weir_chain_add_op: fn is NULL");
+	return chain_add_op("weir_chain_add_op", chain, after, fn, arg);
 }
 
 int chain_start_inner(struct weir_chain *chain, uint32_t step,
@@ -226,12 +260,16 @@ int weir_chain_add_chain(struct weir_chain *chain, int after,
 	int n;
 
 	if (!inner || inner->r != chain->r || !inner->n_steps)
-		return -EINVAL;
+		return why(-EINVAL, "weir_chain_add_chain: inner is NULL, of "
+			   "another reactor, or has no steps");
 	if (inner == chain)
-		return -EPERM;
+		return why(-EPERM, "weir_chain_add_chain: a chain is no step "
+			   "of itself");
 	if (inner->depth + 1 > DEPTH_MAX)
-		return -EMSGSIZE;
-	n = weir_chain_add_op(chain, after, chain_start_inner, inner);
+		return why(-EMSGSIZE, "weir_chain_add_chain: chains would be "
+			   "in chains more than %d deep", DEPTH_MAX);
+	n = chain_add_op("weir_chain_add_chain", chain, after,
+			 chain_start_inner, inner);
 	if (n < 0)
 		return n;
 	inner->n_parents++;
@@ -255,12 +293,13 @@ int weir_chain_add_fence(struct weir_chain *chain)
 	struct step *s, *fence;
 
 	if (is_sealed(chain))
-		return -EBUSY;
+		return why_sealed("weir_chain_add_fence", chain);
 	if (!chain->n_steps)
-		return -EINVAL;
+		return why(-EINVAL, "weir_chain_add_fence: there is no step "
+			   "before it");
 	if (chain->n_steps == chain->steps_max ||
 	    chain->deps_max - chain->n_deps < n_leaves(chain))
-		return -ENOSPC;
+		return why_full("weir_chain_add_fence", chain);
 	fence = append(chain, STEP_FENCE);
 	for (s = chain->steps; s < fence; s++)
 		if (!s->deps)
@@ -275,10 +314,13 @@ int weir_chain_add_dep(struct weir_chain *chain, uint32_t step, uint32_t dep,
 	struct dep *d;
 
 	if (is_sealed(chain))
-		return -EBUSY;
+		return why_sealed("weir_chain_add_dep", chain);
 	if (step >= chain->n_steps || dep >= step || !on ||
 	    on > WEIR_CHAIN_ON_END)
-		return -EINVAL;
+		return why(-EINVAL, "weir_chain_add_dep: step %u cannot wait "
+			   "for %u with %u: a step waits for an earlier one, "
+			   "on WEIR_CHAIN_ON_DONE, _FAILED or _END", step, dep,
+			   on);
 	chain->changed = true;
 	for (d = chain->steps[dep].deps; d; d = d->next)
 		if (d->to == step) {
@@ -286,7 +328,7 @@ int weir_chain_add_dep(struct weir_chain *chain, uint32_t step, uint32_t dep,
 			return 0;
 		}
 	if (chain->n_deps == chain->deps_max)
-		return -ENOSPC;
+		return why_full("weir_chain_add_dep", chain);
 	connect(chain, &chain->steps[dep], &chain->steps[step], on);
 	return 0;
 }

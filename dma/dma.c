@@ -183,15 +183,16 @@ int weir_dma_destroy(struct weir_dma *dma)
 	if (!dma)
 		return 0;
 	if (dma->n_jobs)
-		return why(-EBUSY, "weir_dma_destroy: %llu jobs are under way",
+		return why(-EBUSY, "weir_dma_destroy: jobs under way: %llu; "
+			   "weir_dma_stop() ends them",
 			   (unsigned long long)dma->n_jobs);
 	if (weir_op_is_busy(&dma->tick) || weir_op_is_busy(&dma->engine_tick) ||
 	    weir_op_is_busy(&dma->room_tick) || weir_op_is_busy(&dma->gate_op))
 		return why(-EBUSY, "weir_dma_destroy: callbacks of jobs are "
-			   "due");
+			   "due; let the reactor turn");
 	if (state_is_due(dma))
 		return why(-EBUSY, "weir_dma_destroy: calls of the state "
-			   "callback are due");
+			   "callback are due; let the reactor turn");
 	if (dma->stats.quarantined)
 		return why(-EBUSY, "weir_dma_destroy: a device has not let go of "
 			   "%llu staging buffers",

@@ -31,13 +31,13 @@ static bool knows(const struct weir_domain *domain)
 
 static int can(void *arg, const struct weir_engine_query *q, const char **why)
 {
+	bool copies = q->kind == WEIR_JOB_COPY || q->kind == WEIR_JOB_PULL ||
+		      q->kind == WEIR_JOB_PUSH;
+
 	(void)arg;
-	*why = !knows(q->src) || !knows(q->dst) ?
-		       "only files, and memory of this process" :
-		       "only copies";
-	return knows(q->src) && knows(q->dst) &&
-	       (q->kind == WEIR_JOB_COPY || q->kind == WEIR_JOB_PULL ||
-		q->kind == WEIR_JOB_PUSH);
+	*why = copies ? "only files, and memory of this process" :
+			"only copies";
+	return copies && knows(q->src) && knows(q->dst);
 }
 
 static bool is_file(const struct cursor *c)

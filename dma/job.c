@@ -66,6 +66,8 @@ static int check_totals(const struct weir_job *job, struct job_shape *s)
 	s->total = s->src_side ? s->src.total : s->dst.total;
 	if (!s->total)
 		return -EINVAL;
+	if (unlikely(s->dst_side && !job->dst.buf && !s->dst.total))
+		return -EINVAL;
 	if (s->total > INT64_MAX)
 		return -ERANGE;
 	if (!s->dst_side || !s->src_side)

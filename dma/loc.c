@@ -263,12 +263,33 @@ static bool other_mmaps(const struct loc_part *a, const struct loc_part *b)
 	       a->loc->buf->use->mmap != b->loc->buf->use->mmap;
 }
 
+/* Two domains may be of one file, or of one process. */
+static bool is_same_place(const struct weir_domain *a,
+			  const struct weir_domain *b)
+{
+	const struct domain_file *fa, *fb;
+
+	if (loc_is_like(a, b))
+		return true;
+	if (a->kind != b->kind)
+		return false;
+	if (a->kind == WEIR_DOMAIN_PROCESS)
+		return domain_to_process((struct weir_domain *)a)->pid ==
+		       domain_to_process((struct weir_domain *)b)->pid;
+	if (a->kind != WEIR_DOMAIN_FILE)
+		return false;
+	fa = domain_to_file((struct weir_domain *)a);
+	fb = domain_to_file((struct weir_domain *)b);
+	return fa->file[0] == fb->file[0] && fa->file[1] == fb->file[1];
+}
+
 bool loc_overlap(const struct loc_part *a, const struct loc_part *b, uint64_t n)
 {
 	if (a->loc->buf && a->loc->buf == b->loc->buf)
 		return true;
 	if (a->info->lo >= b->info->hi || b->info->lo >= a->info->hi ||
-	    !loc_is_like(a->info->domain, b->info->domain) || other_mmaps(a, b))
+	    !is_same_place(a->info->domain, b->info->domain) ||
+	    other_mmaps(a, b))
 		return false;
 	return pieces_overlap(a, b, n);
 }

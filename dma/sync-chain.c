@@ -9,6 +9,7 @@
 
 #include <weir/chain.h>
 
+#include "base/why.h"
 #include "dma/chain-internal.h"
 #include "dma/sync-internal.h"
 
@@ -43,6 +44,6 @@ int weir_chain_add_sync(struct weir_chain *chain, int after,
 			struct weir_sync_step *step)
 {
 	if (!step)
-		return -EINVAL;
-	return weir_chain_add_op(chain, after, start, step);
+		return why(-EINVAL, "weir_chain_add_sync: step is NULL");
+	return chain_add_op("weir_chain_add_sync", chain, after, start, step);
 }

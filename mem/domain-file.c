@@ -193,6 +193,19 @@ static int check_opts(const struct weir_domain_file_opts *opts)
 	return 0;
 }
 
+/* A device is the same by whatever name. */
+static int find_out_which(struct domain_file *file)
+{
+	struct stat st;
+
+	if (fault("fstat") || fstat(file->fd, &st))
+		return why(-EBADF, "weir_domain_file_create: fd %d: %s",
+			   file->fd, strerror(errno));
+	file->file[0] = S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev;
+	file->file[1] = S_ISBLK(st.st_mode) ? UINT64_MAX : st.st_ino;
+	return 0;
+}
+
 int weir_domain_file_create(struct weir_domain **ret, int fd,
 			    const struct weir_domain_file_opts *user)
 {
@@ -227,7 +240,8 @@ int weir_domain_file_create(struct weir_domain **ret, int fd,
 	file->buffered_fd = -1;
 	file->readable = (flags & O_ACCMODE) != O_WRONLY;
 	file->writable = (flags & O_ACCMODE) != O_RDONLY;
-	if (flags & O_DIRECT)
+	err = find_out_which(file);
+	if (!err && flags & O_DIRECT)
 		err = set_direct(file, flags, &opts);
 	if (err) {
 		free(file);

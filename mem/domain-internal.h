@@ -73,6 +73,7 @@ struct domain_file {
 	int buffered_fd;	/* The user's or our own; -1: there is none. */
 	int no_way;		/* Why we have none; 0: none was wanted. */
 	bool readable, writable;
+	uint64_t file[2];	/* Which it is: the same in all its domains. */
 
 	/*
 	 * Of an O_DIRECT file; 0: it is none.  Offset and length are kept to

@@ -123,6 +123,13 @@ static void assert_order(const struct log *log, const char *want)
 	assert_string_equal(got, want);
 }
 
+static void says(const char *beginning)
+{
+	if (strncmp(weir_why(), beginning, strlen(beginning)))
+		fail_msg("\"%s\" does not begin with \"%s\"", weir_why(),
+			 beginning);
+}
+
 /* A9.1, A9.2 */
 static void bad_arguments_are_refused(void **state)
 {
@@ -141,8 +148,10 @@ static void bad_arguments_are_refused(void **state)
 	assert_int_equal(weir_chain_create(&chain, r, &opts), 0);
 	assert_int_equal(weir_chain_start(chain, &rec.op), -EINVAL);
 	assert_int_equal(weir_chain_add_call(chain, 0, on_call, NULL), -EINVAL);
+	says("weir_chain_add_call: after is 0, and the chain has 0 steps");
 	assert_int_equal(weir_chain_add_call(chain, -2, on_call, NULL),
 			 -EINVAL);
+	says("weir_chain_add_call: after is -2, ");
 	assert_int_equal(weir_chain_add_call(chain, -1, NULL, NULL), -EINVAL);
 	assert_int_equal(weir_chain_add_op(chain, -1, NULL, NULL), -EINVAL);
 	assert_int_equal(weir_chain_add_job(chain, -1, dma, NULL), -EINVAL);
@@ -153,9 +162,14 @@ static void bad_arguments_are_refused(void **state)
 	assert_int_equal(weir_chain_add_call(chain, 0, on_call, NULL), 1);
 	assert_int_equal(weir_chain_add_call(chain, 1, on_call, NULL), 2);
 	assert_int_equal(weir_chain_add_call(chain, 2, on_call, NULL), -ENOSPC);
+	says("weir_chain_add_call: 3 of 3 steps and 2 of 2 ");
+	assert_int_equal(weir_chain_add_fence(chain), -ENOSPC);
+	says("weir_chain_add_fence: 3 of 3 ");
 	assert_int_equal(weir_chain_add_dep(chain, 2, 0, 1), -ENOSPC);
+	says("weir_chain_add_dep: 3 of 3 ");
 	assert_int_equal(weir_chain_add_dep(chain, 1, 0, 3), 0);
 	assert_int_equal(weir_chain_add_dep(chain, 1, 1, 1), -EINVAL);
+	says("weir_chain_add_dep: step 1 cannot wait for 1 ");
 	assert_int_equal(weir_chain_add_dep(chain, 0, 1, 1), -EINVAL);
 	assert_int_equal(weir_chain_add_dep(chain, 3, 1, 1), -EINVAL);
 	assert_int_equal(weir_chain_add_dep(chain, 2, 1, 0), -EINVAL);

@@ -143,6 +143,10 @@ static void what_makes_no_sense_is_refused_before_it_starts(void **state)
 	/* Lengths. */
 	weir_job_copy(&j.job, mem_at(&g, 0, 0), mem_at(&g, 100, 0));
 	refused(&g, &j, -EINVAL);
+	weir_job_copy(&j.job, mem_at(&g, 0, 0), mem_at(&g, 100, 10));
+	refused(&g, &j, -EINVAL);
+	weir_job_copy(&j.job, weir_loc_buf(NULL), mem_at(&g, 100, 10));
+	refused(&g, &j, -EINVAL);
 	weir_job_copy(&j.job, mem_at(&g, 0, 9), mem_at(&g, 100, 10));
 	refused(&g, &j, -EMSGSIZE);
 	weir_job_copy(&j.job, mem_at(&g, 0, 11), mem_at(&g, 100, 10));
@@ -185,6 +189,30 @@ static void what_makes_no_sense_is_refused_before_it_starts(void **state)
 	refused(&g, &j, -EINVAL);
 	weir_job_copy(&j.job, file_at(&g, 0, 0, 10), file_at(&g, 0, 9, 10));
 	refused(&g, &j, -EINVAL);
+	rig_end(&g);
+}
+
+/* Through staging a block would be read that has been written already. */
+static void two_domains_of_one_file_overlap_too(void **state)
+{
+	struct weir_domain *twin;
+	struct jrec j;
+	struct rig g;
+	int fd;
+
+	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fd = open(test_path(state, "a"), O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	twin = file_domain(fd);
+	jrec_init(&j);
+	weir_job_copy(&j.job, weir_loc_at(twin, 0, 10), file_at(&g, 0, 9, 10));
+	refused(&g, &j, -EINVAL);
+	weir_job_copy(&j.job, weir_loc_at(twin, 0, 10), file_at(&g, 0, 10, 10));
+	assert_int_equal(jrec_run(g.dma, &j), 10);
+	weir_job_copy(&j.job, weir_loc_at(twin, 0, 10), file_at(&g, 1, 0, 10));
+	assert_int_equal(jrec_run(g.dma, &j), 10);
+	assert_int_equal(weir_domain_destroy(twin), 0);
+	close(fd);
 	rig_end(&g);
 }
 
@@ -1118,6 +1146,7 @@ int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(what_makes_no_sense_is_refused_before_it_starts),
+		CASE(two_domains_of_one_file_overlap_too),
 		CASE(bufs_are_checked_before_it_starts),
 		CASE(the_mode_of_a_file_is_its_right),
 		CASE(every_cell_of_the_table_of_routes_is_so),

@@ -292,7 +292,8 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_loc a,
  *   -EINVAL      .kind, .flags or .n_more make no sense; .reserved0 of a location is not
  *                0, or its .translation not NULL and its domain not a user's;
  *                a length of 0; an address of 0 in this process; a
- *                destination overlaps with another location; pull from or push to this process;
+ *                destination overlaps with another location, also if two
+ *                domains of one file name them; pull from or push to this process;
  *                not as aligned as an O_DIRECT file without .buffered_fd needs
  *                it; @job is under way or has no callback
  *   -EMSGSIZE    a destination has no room for the source, or (a compare, an
