@@ -165,6 +165,12 @@ static int start(void *arg, struct weir_job *job)
 	return 0;
 }
 
+/* It may have ended, with only its callback due: then nobody is waited for. */
+static bool is_with_device(const struct step *step)
+{
+	return step->job.op.state == OP_PENDING;
+}
+
 /* Whether what is under way in @step touches nothing but staging, and knows
  * nothing that is the caller's. */
 static bool is_ours(const struct slot *s, const struct step *step)
@@ -210,6 +216,8 @@ static void cancel(void *arg, struct weir_job *job)
 		weir_op_cancel(&s->src.job.op);
 	if (step_busy(&s->dst))
 		weir_op_cancel(&s->dst.job.op);
+	if (!is_with_device(&s->src) && !is_with_device(&s->dst))
+		return;
 	if (is_ours(s, &s->src) && is_ours(s, &s->dst))
 		quarantine(s, job);
 }

@@ -29,6 +29,7 @@ if HAVE_CMOCKA
 test_programs += \
 	%D%/test-accel \
 	%D%/test-bounce \
+	%D%/test-bounce-end \
 	%D%/test-bounce-more \
 	%D%/test-buf \
 	%D%/test-buf-table \
@@ -129,6 +130,9 @@ endif
 
 %C%_test_bounce_SOURCES = %D%/test-bounce.c $(test_bounces)
 %C%_test_bounce_LDADD = $(test_public)
+
+%C%_test_bounce_end_SOURCES = %D%/test-bounce-end.c $(test_bounces)
+%C%_test_bounce_end_LDADD = $(test_public)
 
 %C%_test_bounce_more_SOURCES = %D%/test-bounce-more.c $(test_bounces)
 %C%_test_bounce_more_LDADD = $(test_public)
