@@ -12,7 +12,9 @@
  * of the user's runs in between.  Whether they are one is asked when the first
  * begins, for only then do the jobs say what they say; and again when the
  * second would begin, for its job is the user's until then.  If the answers
- * differ it is run by itself.
+ * differ it is run by itself, and so it is if a function of a step beside has
+ * been called meanwhile, which may have changed the bytes; nothing else of the
+ * user's can run between the two.
  *
  * So neither step can tell: if the copy fails the CRC is skipped, and a cancel
  * that comes in between finds a copy that is done and a CRC not begun.
@@ -143,6 +145,7 @@ void fuse_ended(struct step *s, int64_t res)
 		return;
 	part(s);
 	s->crc = crc;
+	s->calls = s->chain->n_calls;
 	if (res < 0)
 		s->fused = FUSED_NOT;
 }
@@ -152,6 +155,7 @@ bool fuse_take(struct step *s, int64_t *res)
 	struct step *copy = s->pair;
 
 	if (!copy || copy > s || !copy->fused ||
+	    copy->calls != s->chain->n_calls ||
 	    !is_crc_of(s->job, copy->job, (enum fused)copy->fused) ||
 	    s->job->crc != copy->crc_in)
 		return false;

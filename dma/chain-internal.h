@@ -57,6 +57,7 @@ struct step {
 	uint32_t crc_in;	/* Of the pair's job, when the pass began. */
 	uint32_t crc;		/* What the pass found; while fused, what the
 				 * copy's job had there. */
+	uint32_t calls;		/* .n_calls when the pass ended. */
 
 	int64_t res;
 	struct weir_op_detail detail;
@@ -95,6 +96,7 @@ struct weir_chain {
 	struct step **runnable_last;
 	uint32_t n_left;	/* Steps that have not ended. */
 	uint32_t n_done;
+	uint32_t n_calls;	/* Of functions of the user's. */
 	int64_t err;		/* The first failure. */
 	int failed_step;
 	bool cancelled;

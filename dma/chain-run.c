@@ -183,6 +183,7 @@ static int begin_op(struct step *s)
 	struct weir_chain *chain = s->chain;
 	int err;
 
+	chain->n_calls++;
 	chain->in_fn = true;
 	err = s->start(chain, (uint32_t)(s - chain->steps), &s->op, s->arg);
 	chain->in_fn = false;
@@ -198,6 +199,7 @@ static void begin_call(struct step *s)
 	struct weir_chain *chain = s->chain;
 	int64_t res;
 
+	chain->n_calls++;
 	chain->in_fn = true;
 	res = s->call(chain, (uint32_t)(s - chain->steps), s->arg);
 	chain->in_fn = false;

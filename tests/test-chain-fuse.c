@@ -359,6 +359,51 @@ static void a_call_in_between_prevents_it(void **state)
 	free(g);
 }
 
+static int64_t changes_dst(struct weir_chain *chain, uint32_t step, void *arg)
+{
+	(void)chain, (void)step;
+	dst_of(arg)[0] ^= 1;
+	return 0;
+}
+
+/* Begins nothing, but might have changed something all the same. */
+static int changes_dst_too(struct weir_chain *chain, uint32_t step,
+			   struct weir_op *op, void *arg)
+{
+	(void)op;
+	changes_dst(chain, step, arg);
+	return 1;
+}
+
+/* No edge says when, but it is called when the copy is done. */
+static void a_step_beside_that_changes_the_bytes_is_seen(void **state)
+{
+	struct rig *g = malloc(sizeof(*g));
+	int by_op, n;
+
+	for (by_op = 0; by_op < 2; by_op++) {
+		rig_begin(g, state);
+		of_destination(g, 64);
+		assert_int_equal(weir_chain_add_call(g->chain, -1, changes_crc,
+						     g), 0);
+		assert_int_equal(weir_chain_add_job(g->chain, 0, g->dma,
+						    &g->copy), 1);
+		n = by_op ? weir_chain_add_op(g->chain, 0, changes_dst_too, g) :
+			    weir_chain_add_call(g->chain, 0, changes_dst, g);
+		assert_int_equal(n, 2);
+		assert_int_equal(weir_chain_add_job(g->chain, 1, g->dma,
+						    &g->crc), 3);
+		assert_int_equal(run(g), 4);
+		assert_int_equal(n_fused(g), 0);
+		assert_memory_equal(dst_of(g) + 1, src_of(g) + 1, 63);
+		assert_int_equal(dst_of(g)[0], src_of(g)[0] ^ 1);
+		assert_int_equal(g->crc.crc, weir_crc32c(99, dst_of(g), 64));
+		rig_end(g);
+		end_reactor(state);
+	}
+	free(g);
+}
+
 static void who_waits_otherwise_is_not_fused(void **state)
 {
 	struct rig *g = malloc(sizeof(*g));
@@ -428,6 +473,7 @@ int main(void)
 		CASE(a_failure_is_that_of_the_step_at_fault),
 		CASE(a_cancel_finds_two_steps),
 		CASE(a_call_in_between_prevents_it),
+		CASE(a_step_beside_that_changes_the_bytes_is_seen),
 		CASE(who_waits_otherwise_is_not_fused),
 		CASE(an_engine_of_the_users_gets_its_copies),
 	};

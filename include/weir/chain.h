@@ -29,7 +29,8 @@
  * When it has ended it can be started again, and allocates nothing for that.
  *
  * A copy in memory and, as the next step, the CRC-32C of what was copied are
- * done in one pass, as if they had run one after the other.
+ * done in one pass, as if they had run one after the other.  A job of a step
+ * beside them that writes to the same bytes is a race, as it would be without.
  *
  * A job may belong to a DMA context of another reactor: the step hops there and
  * comes home.  On its way it counts as running; it is not refused, and a cancel
