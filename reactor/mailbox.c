@@ -3,7 +3,56 @@
 #include "config.h"
 #endif
 
-/* Posts and homecomings; the header says how, and why there are no fences. */
+/*
+ * Posts and homecomings; the header says how, and why there are no fences.
+ *
+ * The order of memory, by what it is needed for.  S is a sender, R the reactor.
+ *
+ *  1. What S wrote before it is seen by what R then runs.  S fills the cell and
+ *     stores .seq = full; R loads .seq, finds it full, and reads the cell: a
+ *     release that is paired with an acquire.  Relaxed, R could read the cell as
+ *     it was a round before.  For .home the same: the exchange of op_return()
+ *     releases the operation and what it has done, that of take_home() acquires
+ *     it.  R takes the whole stack and never compares with an operation on it,
+ *     so none can leave and come back in between (no ABA).
+ *
+ *  2. A cell is not filled before R has read it.  R stores .seq = free for the
+ *     next round after it has read .fn and .arg; S loads .seq, finds it free for
+ *     its position, and only then claims: release and acquire again, the other
+ *     way round.  A cell that R has emptied and S still finds full is one that
+ *     S is refused for, which is no harm.
+ *
+ *  3. One sender to a position.  The exchange of .tail decides; nothing is read
+ *     because of its order, for (2) has come before it by .seq.  Positions have
+ *     64 bits and do not come again; .seq tells a position from the one a round
+ *     later, so that S, who has been asleep between its loads, fails to
+ *     exchange .tail, or finds .seq moved on and looks again.
+ *
+ *  4. The doorbell.  S stores .seq (or exchanges .home, or sets a bit of the
+ *     reactor's .requests), then loads .asleep; R stores .asleep, then loads
+ *     .seq, .home and .requests.  This is the case that release and acquire are
+ *     too weak for: each may put off its store until after its load, so that
+ *     neither sees the other, and R sleeps on a full mailbox.  Sequentially
+ *     consistent, the four have one order that all agree on, in which one of
+ *     the stores comes first and is seen by the other's load.  So of the atomics
+ *     above the store of full, the exchange of .home, the stores and loads of
+ *     .asleep, and R's loads cannot be weaker.  R looks at the cell of its head
+ *     only: who fills another cell leaves it to who fills that one, and this
+ *     rings for itself.
+ *
+ *  5. One bell for each sleep.  Among those that load .asleep as true one
+ *     exchanges it and rings.  R stores false after it has woken: a bell that
+ *     was rung for work that R has found by itself ends a later sleep early,
+ *     and a sleep that begins anew has all of (4) for itself again.
+ *
+ * What remains could be weaker: S's loads of .tail (relaxed) and .seq (acquire),
+ * R's store of free (release), .wakes (relaxed).  On x86 only that store would
+ * be cheaper, by a locked instruction for each post; one order for all of them
+ * is easier to argue.
+ *
+ * tests/models/mailbox.pml goes through all orders of these steps; a variant
+ * without R's second look is found to hang.  tests/test-mailbox.c hammers them.
+ */
 
 #include <stdlib.h>
 

@@ -58,6 +58,7 @@ test_programs += \
 	%D%/test-inventory \
 	%D%/test-job \
 	%D%/test-errand \
+	%D%/test-mailbox \
 	%D%/test-mmap \
 	%D%/test-mmap-job \
 	%D%/test-mmap-range \
@@ -223,6 +224,9 @@ endif
 
 %C%_test_job_SOURCES = %D%/test-job.c $(test_jobs)
 %C%_test_job_LDADD = $(test_internal)
+
+%C%_test_mailbox_SOURCES = %D%/test-mailbox.c $(test_harness)
+%C%_test_mailbox_LDADD = $(test_public)
 
 %C%_test_mmap_keys_SOURCES = %D%/test-mmap-keys.c %D%/peer-kit.h $(test_jobs) \
 	$(test_standin)

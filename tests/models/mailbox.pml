@@ -4,9 +4,9 @@
  *
  * Two senders post, together three times, through a ring of two cells, a third
  * thread brings an operation home, and the reactor takes all of it, sleeping
- * whenever it finds nothing.  Each step is one of the code's atomic operations, which are all
- * sequentially consistent: so what Spin goes through, one step at a time in any
- * order, is all that they can do.
+ * whenever it finds nothing.  Each step is one of the code's atomic operations,
+ * which are all sequentially consistent: so what Spin goes through, one step at
+ * a time in any order, is all that they can do.
  *
  * Shown: nothing is lost, taken twice, or out of its sender's order; who finds
  * the reactor asleep rings once; and it all ends.

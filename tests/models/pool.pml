@@ -2,8 +2,8 @@
 /*
  * Buffers that reactors share: mem/store-move.c, and foreign puts of mem/buf.c.
  *
- * Three reactors with a cache each share one buffer, or two.  Each takes one, or
- * waits for one, and puts it back itself or has another thread put it.  That a
+ * Three reactors with a cache each share one buffer, or two.  Each takes one,
+ * or waits for one, and puts it back itself or has another thread put it.  That a
  * reactor with something in its mailbox wakes up is shown by mailbox.pml; here
  * one sleeps until there is.
  *
