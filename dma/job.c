@@ -17,9 +17,6 @@
 #include "dma/route.h"
 #include "mem/buf-internal.h"
 
-#define FLAGS (WEIR_JOB_OVERWRITE | WEIR_JOB_SHORT_OK | WEIR_JOB_FENCE | \
-	       WEIR_JOB_LAZY)
-
 static bool may_have_more(const struct weir_job *job)
 {
 	return job->more && ((job->kind == WEIR_JOB_DUALCAST &&
@@ -32,7 +29,7 @@ static int set_sides(const struct weir_job *job, struct job_shape *s)
 {
 	bool over = job->flags & WEIR_JOB_OVERWRITE;
 
-	if (job->flags & ~FLAGS)
+	if (job->flags & ~JOB_FLAGS)
 		return -EINVAL;
 	if (unlikely(job->n_more) && !may_have_more(job))
 		return -EINVAL;

@@ -29,6 +29,7 @@ libweir_all_la_SOURCES += \
 	%D%/pipeline-run.c \
 	%D%/pipeline.c \
 	%D%/room.c \
+	%D%/refusal.c \
 	%D%/route-explain.c \
 	%D%/route.c \
 	%D%/route.h \

@@ -154,37 +154,6 @@ static void say_plan(struct text *t, const struct weir_dma *dma,
 		say_whys(t, dma, &plan->beside, "  no way for one beside: ");
 }
 
-/* A sentence for each errno of a start; see <weir/job.h>. */
-static const char *cause(int err)
-{
-	switch (err) {
-	case -EINVAL:
-		return "the kind, the flags, a length, an address or an "
-		       "alignment makes no sense, or the sides overlap";
-	case -EMSGSIZE:
-		return "the lengths of the sides do not fit, or there are too "
-		       "many pieces";
-	case -ERANGE:
-		return "a range ends outside its domain";
-	case -EACCES:
-		return "the mmap, file or process does not allow it";
-	case -EBUSY:
-		return "another job under way uses the bufs";
-	case -EPERM:
-		return "a buf is in the middle of a list";
-	case -ESTALE:
-		return "the exporter has revoked the memory";
-	case -EXDEV:
-		return "no engine does it";
-	case -EBADFD:
-		return "the context is not started";
-	case -EAGAIN:
-		return "as many jobs or operations as may be are under way";
-	default:
-		return strerror(-err);
-	}
-}
-
 /* As weir_job_start() does, but without counting a refusal. */
 static int may_start(const struct weir_dma *dma, const struct weir_job *job)
 {
@@ -204,17 +173,19 @@ int weir_route_explain(struct weir_dma *dma, const struct weir_job *job,
 		       char *text, size_t len)
 {
 	struct text t = { text, len };
-	struct job_shape s;
+	struct job_shape s = { .planned = false };
+	char words[240];
 	int err;
 
-	s.planned = false;
 	if (len)
 		*text = '\0';
 	err = weir_op_is_busy(&job->op) ? -EINVAL : job_check(dma, job, &s);
 	if (!err)
 		err = may_start(dma, job);
-	if (err)
-		say(&t, "refused: %s: %s\n", strerror(-err), cause(err));
+	if (err) {
+		refusal_say(words, sizeof(words), job, &s, err);
+		say(&t, "refused: %s: %s\n", strerror(-err), words);
+	}
 	if (s.planned)
 		say_plan(&t, dma, job, &s);
 	return err;

@@ -83,6 +83,15 @@ int translate_create(struct weir_dma *dma);
 
 extern const struct engine_kind engine_translate;
 
+/* refusal.c: say in @len bytes at @out why @job is refused with @err; @s is
+ * what job_check() has found out until then. */
+void refusal_say(char *out, size_t len, const struct weir_job *job,
+		 const struct job_shape *s, int err);
+
+/* All there are. */
+#define JOB_FLAGS (WEIR_JOB_OVERWRITE | WEIR_JOB_SHORT_OK | WEIR_JOB_FENCE | \
+		   WEIR_JOB_LAZY)
+
 /* To which staging is aligned. */
 #define STAGING_ALIGN 4096
 

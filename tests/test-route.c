@@ -277,9 +277,90 @@ static void what_would_be_refused_is_said_and_changes_nothing(void **state)
 	route_end(&w);
 }
 
+/* What the errno alone leaves open: one thing is wrong each time. */
+enum wrong {
+	BUSY, NO_KIND, NO_FLAG, NO_MORE, NO_CALLBACK, RESERVED, TRANSLATION,
+	NO_IOV, NO_LENGTH, NO_ADDRESS, NO_PIECE, PULL, PUSH, OVERLAP, PIECES,
+	LENGTHS, WRONGS,
+};
+
+static struct weir_job *wrong_job(struct route_rig *w, enum wrong wrong)
+{
+	static struct iovec iov[WEIR_JOB_PIECES_MAX + 1] = { { NULL, 5 } };
+	struct weir_job *job = &w->j.job;
+	struct weir_loc *src = &job->src;
+
+	weir_job_copy(job, weir_loc_mem(w->g->mem, 9),
+		      weir_loc_mem(w->g->mem + 40, 9));
+	job->op.fn = wrong == NO_CALLBACK ? NULL : jrec_done;
+	job->flags = wrong == BUSY ? WEIR_JOB_LAZY : wrong == NO_FLAG ? 256 : 0;
+	job->kind = wrong == NO_KIND ? 77 : wrong == PULL ? WEIR_JOB_PULL :
+		    wrong == PUSH ? WEIR_JOB_PUSH : WEIR_JOB_COPY;
+	job->n_more = wrong == NO_MORE;
+	src->reserved0 = wrong == RESERVED;
+	src->translation = wrong == TRANSLATION ? (void *)1 : NULL;
+	if (wrong == NO_LENGTH)
+		job->dst.len = 0;
+	if (wrong == NO_ADDRESS)
+		src->addr = 0;
+	if (wrong == OVERLAP)
+		src->addr = job->dst.addr + 8;
+	if (wrong == NO_IOV)
+		src->n_iov = 2;
+	if (wrong == NO_PIECE || wrong == PIECES)
+		*src = weir_loc_iov(NULL, iov, wrong == PIECES ? N_OF(iov) : 1);
+	if (wrong == LENGTHS)
+		src->len = 8;
+	return job;
+}
+
+static void what_exactly_is_wrong_is_said(void **state)
+{
+	static const char *const said[WRONGS] = {
+		[BUSY] = "it is under way",
+		[NO_KIND] = "there is no such .kind",
+		[NO_FLAG] = "there are no such .flags",
+		[NO_MORE] = ".n_more and .more are not what its kind has",
+		[NO_CALLBACK] = "it has no callback",
+		[RESERVED] = "the source: .reserved0 is not 0",
+		[TRANSLATION] = "the source: a translation is for users' "
+				"domains",
+		[NO_IOV] = "the source: .n_iov is not 0, and .iov is NULL",
+		[NO_LENGTH] = "the destination: its length is 0",
+		[NO_ADDRESS] = "the source: its address is 0",
+		[NO_PIECE] = "the source: the address of a piece is 0",
+		[PULL] = "a pull is to memory of this process, from elsewhere",
+		[PUSH] = "a push is from memory of this process, to elsewhere",
+		[OVERLAP] = "the destination overlaps with another location",
+		[PIECES] = "a side has 257 pieces, and may have 256",
+		[LENGTHS] = "the source has 8 bytes, the other side 9",
+	};
+	struct weir_job *job;
+	struct route_rig w;
+	char want[160];
+	int i, err;
+
+	route_begin(&w, state);
+	for (i = 0; i < WRONGS; i++) {
+		job = wrong_job(&w, (enum wrong)i);
+		if (i == BUSY)
+			STARTS(weir_job_start(w.dma, job));
+		err = weir_route_explain(w.dma, job, w.text, sizeof(w.text));
+		assert_int_equal(weir_job_start(w.dma, job), err);
+		assert_true(err == -EINVAL || err == -EMSGSIZE);
+		snprintf(want, sizeof(want), "refused: %s: %s\n",
+			 strerror(-err), said[i]);
+		assert_starts_with(w.text, want);
+		if (i == BUSY)
+			jrec_finish(w.g->r, &w.j);
+	}
+	route_end(&w);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		CASE(what_exactly_is_wrong_is_said),
 		CASE(every_cell_of_the_table_of_routes_is_so),
 		CASE(the_plan_says_why_no_better_one),
 		CASE(what_would_be_refused_is_said_and_changes_nothing),

@@ -283,6 +283,8 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_loc a,
  * data or room they have.  The bufs get a reference each until the callback;
  * domains are counted as used.
  *
+ * If it is refused, weir_route_explain() says what exactly is wrong.
+ *
  * Completes with the bytes done (what weir_job_compare() says for a compare),
  * or a negative errno: -ENODATA if the source ended early, what the kernel said
  * of a file; -EFAULT at a page that another process has not, or may not write, -ESRCH if

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * Why a job is refused, in words.  The start itself has no time for more than
+ * an errno; so what it has looked at is looked at once more here, in its order.
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dma/route.h"
+#include "mem/buf-internal.h"
+
+static bool has_src(const struct weir_job *job)
+{
+	return job->kind != WEIR_JOB_FILL;
+}
+
+static bool has_dst(const struct weir_job *job)
+{
+	return job->kind != WEIR_JOB_CRC32C;
+}
+
+/* What is wrong with the job, whatever its locations are; or NULL. */
+static const char *wrong_job(const struct weir_job *job)
+{
+	bool more = job->kind == WEIR_JOB_DUALCAST || job->kind == WEIR_JOB_XOR;
+
+	if (weir_op_is_busy(&job->op))
+		return "it is under way";
+	if (!job->kind || job->kind > WEIR_JOB_XOR)
+		return "there is no such .kind";
+	if (job->flags & ~JOB_FLAGS)
+		return "there are no such .flags";
+	if (more != (job->n_more > 0) || (more && !job->more) ||
+	    job->n_more > WEIR_JOB_MORE_MAX)
+		return ".n_more and .more are not what its kind has";
+	return NULL;
+}
+
+static uint64_t length_of(const struct weir_loc *loc)
+{
+	uint64_t n = 0;
+	uint32_t i;
+
+	if (!loc->n_iov)
+		return loc->len;
+	for (i = 0; i < loc->n_iov; i++)
+		n += loc->iov[i].iov_len;
+	return n;
+}
+
+/* What is wrong with one, whatever the others are; or NULL. */
+static const char *wrong_location(const struct weir_loc *loc)
+{
+	const struct weir_domain *domain = loc_domain(loc);
+	uint32_t i;
+
+	if (loc->reserved0)
+		return ".reserved0 is not 0";
+	if (loc->translation && !domain_is_user(domain))
+		return "a translation is for users' domains";
+	if (loc->buf)
+		return NULL;
+	if (loc->n_iov && !loc->iov)
+		return ".n_iov is not 0, and .iov is NULL";
+	if (!length_of(loc))
+		return "its length is 0";
+	if (!domain_is_memory(domain))
+		return NULL;
+	if (!loc->n_iov)
+		return loc->addr ? NULL : "its address is 0";
+	for (i = 0; i < loc->n_iov; i++)
+		if (loc->iov[i].iov_len && !loc->iov[i].iov_base)
+			return "the address of a piece is 0";
+	return NULL;
+}
+
+/* The first location that is wrong, and its name. */
+static const char *wrong_locations(const struct weir_job *job,
+				   const char **which)
+{
+	const char *what = NULL;
+	uint32_t i;
+
+	if (has_src(job)) {
+		*which = "the source";
+		what = wrong_location(&job->src);
+	}
+	if (!what && has_dst(job)) {
+		*which = job->kind == WEIR_JOB_COMPARE ? "the other side" :
+							 "the destination";
+		what = wrong_location(&job->dst);
+	}
+	for (i = 0; i < job->n_more && !what; i++) {
+		*which = "a location beside";
+		what = wrong_location(&job->more[i]);
+	}
+	return what;
+}
+
+/* What is wrong with all of it together. */
+static const char *wrong_together(const struct weir_job *job,
+				  const struct job_shape *s)
+{
+	static const char call[] = "weir_job_start: ";
+
+	if (!job->op.fn)
+		return "it has no callback";
+	if (s->planned)		/* Its alignment, of which the engine told. */
+		return strncmp(weir_why(), call, sizeof(call) - 1) ?
+			       "an engine finds something wrong with it" :
+			       weir_why() + sizeof(call) - 1;
+	if (!s->total)
+		return "its bufs have no data, or no room";
+	if (job->kind == WEIR_JOB_PULL &&
+	    (!is_foreign(s->src.domain) || is_foreign(s->dst.domain)))
+		return "a pull is to memory of this process, from elsewhere";
+	if (job->kind == WEIR_JOB_PUSH &&
+	    (is_foreign(s->src.domain) || !is_foreign(s->dst.domain)))
+		return "a push is from memory of this process, to elsewhere";
+	return "the destination overlaps with another location";
+}
+
+static void say_invalid(char *out, size_t len, const struct weir_job *job,
+			const struct job_shape *s)
+{
+	const char *which, *what = wrong_job(job);
+
+	if (!what) {
+		what = wrong_locations(job, &which);
+		if (what) {
+			snprintf(out, len, "%s: %s", which, what);
+			return;
+		}
+		what = wrong_together(job, s);
+	}
+	snprintf(out, len, "%s", what);
+}
+
+static uint32_t pieces_of(const struct weir_loc *loc)
+{
+	const struct weir_buf *buf;
+	uint32_t n = 0;
+
+	if (!loc->buf)
+		return loc->n_iov;
+	for (buf = loc->buf; buf; buf = buf->next)
+		n++;
+	return n;
+}
+
+static bool is_worn_out(const struct weir_loc *loc)
+{
+	return loc->buf && loc->buf->refs >= WEIR_BUF_REFS_MAX - 1;
+}
+
+static void say_too_much(char *out, size_t len, const struct weir_job *job,
+			 const struct job_shape *s)
+{
+	uint32_t n_src = has_src(job) ? pieces_of(&job->src) : 0;
+	uint32_t n_dst = has_dst(job) ? pieces_of(&job->dst) : 0;
+	uint32_t n = n_src > n_dst ? n_src : n_dst;
+
+	if (n > WEIR_JOB_PIECES_MAX)
+		snprintf(out, len, "a side has %u pieces, and may have %d", n,
+			 WEIR_JOB_PIECES_MAX);
+	else if ((has_src(job) && is_worn_out(&job->src)) ||
+		 (has_dst(job) && is_worn_out(&job->dst)))
+		snprintf(out, len, "a list has as many references as may be");
+	else if (has_src(job) && has_dst(job) && s->src.total != s->dst.total)
+		snprintf(out, len, "the source has %llu bytes, the other side "
+			 "%s%llu", (unsigned long long)s->src.total,
+			 job->dst.buf ? "room for " : "",
+			 (unsigned long long)s->dst.total);
+	else
+		snprintf(out, len, "a location beside has another length, "
+			 "or a part more than its bufs have");
+}
+
+/* A sentence for each of the others; see <weir/job.h>. */
+static const char *cause(int err)
+{
+	switch (err) {
+	case -ERANGE:
+		return "a range ends outside its domain";
+	case -EACCES:
+		return "the mmap, file or process does not allow it";
+	case -EBUSY:
+		return "another job under way uses the bufs";
+	case -EPERM:
+		return "a buf is in the middle of a list";
+	case -ESTALE:
+		return "the exporter has revoked the memory";
+	case -EXDEV:
+		return "no engine does it";
+	case -EBADFD:
+		return "the context is not started";
+	case -EAGAIN:
+		return "as many jobs or operations as may be are under way";
+	default:
+		return strerror(-err);
+	}
+}
+
+void refusal_say(char *out, size_t len, const struct weir_job *job,
+		 const struct job_shape *s, int err)
+{
+	if (err == -EINVAL)
+		say_invalid(out, len, job, s);
+	else if (err == -EMSGSIZE)
+		say_too_much(out, len, job, s);
+	else
+		snprintf(out, len, "%s", cause(err));
+}
