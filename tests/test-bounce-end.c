@@ -357,6 +357,7 @@ struct card {
 	char *mem;
 	struct weir_job *job;
 	bool inside, fails;
+	uint64_t align;		/* Of each piece; 0: any. */
 	uint32_t n_starts, n_full, n_cancels;
 };
 
@@ -380,6 +381,9 @@ static void card_end(struct card *card, int64_t res)
 	assert_int_equal(weir_job_pieces(job, WEIR_JOB_DST, 0, &dst, 1), 1);
 	assert_int_equal(dst.iov_len, n);
 	n_src = weir_job_pieces(job, WEIR_JOB_SRC, 0, src, 16);
+	for (i = 0; i < n_src && card->align; i++)
+		assert_int_equal(((uintptr_t)src[i].iov_base |
+				  src[i].iov_len) % card->align, 0);
 	for (i = 0; i < n_src && !res; at += src[i++].iov_len)
 		memcpy((char *)dst.iov_base + at,
 		       card->mem + (uintptr_t)src[i].iov_base, src[i].iov_len);
@@ -473,6 +477,49 @@ static void an_engine_of_the_users_may_be_a_half(void **state)
 		assert_int_equal(j.detail.code, 5);
 		assert_int_equal(j.detail.bytes, 0);
 	}
+	rig_end(&g);
+}
+
+/* The pieces of the other side are so short that they decide how much is
+ * moved at once. */
+static void a_block_ends_where_o_direct_can_go_on(void **state)
+{
+	struct weir_domain_file_opts opts = {
+		.size = sizeof(opts), .align = 4096,
+		.flags = WEIR_DOMAIN_FILE_DIRECT_ONLY,
+	};
+	struct iovec from[8], to[100];
+	struct weir_domain *d = NULL;
+	struct card card;
+	struct jrec j;
+	struct rig g;
+	int fd, i;
+
+	fd = open(test_path(state, "f"), O_RDWR | O_CREAT | O_DIRECT, 0600);
+	if (fd < 0)
+		skip_because("no O_DIRECT here: %s", strerror(errno));
+	card_begin(&g, &card, state, (struct weir_dma_opts){
+		.staging_bufs = 1, .staging_size = 65536 });
+	assert_int_equal(weir_domain_file_create(&d, fd, &opts), 0);
+	card.d = d;
+	card.inside = true;
+	card.align = 4096;
+	for (i = 0; i < 8; i++)
+		from[i] = (struct iovec){ (void *)(i * 8192ul), 4096 };
+	for (i = 0; i < 100; i++)
+		to[i] = (struct iovec){ (void *)(i * 1000ul), 328 };
+	to[99].iov_len = 8 * 4096 - 99 * 328;
+	jrec_init(&j);
+	weir_job_copy_crc32c(&j.job, weir_loc_iov(g.user[1].d, to, 100),
+			     weir_loc_iov(d, from, 8), 0);
+	assert_int_equal(run(&g, &j), 8 * 4096);
+	for (i = 0; i < 100; i++)
+		if (i * 328 / 4096 == (i * 328 + 327) / 4096)
+			assert_memory_equal(g.user[1].mem + i * 1000,
+				g.user[0].mem + i * 328 / 4096 * 8192 +
+				i * 328 % 4096, 328);
+	assert_int_equal(weir_domain_destroy(d), 0);
+	close(fd);
 	rig_end(&g);
 }
 
@@ -594,6 +641,7 @@ int main(void)
 		CASE(bufs_are_read_as_any_memory),
 		CASE(bufs_are_free_after_a_cancel),
 		CASE(an_engine_of_the_users_may_be_a_half),
+		CASE(a_block_ends_where_o_direct_can_go_on),
 		CASE(an_engine_without_room_keeps_halves_waiting),
 		CASE(a_crowd_with_cancels_and_deadlines_gets_through),
 	};
