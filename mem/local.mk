@@ -57,6 +57,12 @@ libweir_all_la_SOURCES += \
 	%D%/segment-table.h \
 	%D%/segment-walk.c \
 	%D%/segment.c \
+	%D%/sim-card-control.c \
+	%D%/sim-card.c \
+	%D%/sim-card.h \
+	%D%/sim-memory.c \
+	%D%/sim-memory.h \
+	%D%/sim-peer.c \
 	%D%/store-count.c \
 	%D%/store-internal.h \
 	%D%/store-move.c \

@@ -94,6 +94,7 @@ test_programs += \
 	%D%/test-op \
 	%D%/test-store \
 	%D%/test-sim \
+	%D%/test-sim-memory \
 	%D%/test-store-end \
 	%D%/test-steady \
 	%D%/test-storm \
@@ -304,6 +305,8 @@ endif
 
 %C%_test_sim_SOURCES = %D%/test-sim.c $(test_harness)
 %C%_test_sim_LDADD = $(test_public)
+%C%_test_sim_memory_SOURCES = %D%/test-sim-memory.c %D%/sim-kit.h $(test_jobs)
+%C%_test_sim_memory_LDADD = $(test_public)
 %C%_test_timer_SOURCES = %D%/test-timer.c $(test_harness)
 %C%_test_timer_LDADD = $(test_public)
 
