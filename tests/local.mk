@@ -37,6 +37,7 @@ test_programs += \
 	%D%/test-chain-fuse \
 	%D%/test-chain-hop \
 	%D%/test-chain-storm \
+	%D%/test-conform \
 	%D%/test-cpu \
 	%D%/test-dm \
 	%D%/test-dm-soft \
@@ -147,6 +148,9 @@ endif
 
 %C%_test_chain_SOURCES = %D%/test-chain.c $(test_jobs)
 %C%_test_chain_LDADD = $(test_internal)
+
+%C%_test_conform_SOURCES = %D%/test-conform.c $(test_jobs)
+%C%_test_conform_LDADD = $(test_public)
 
 %C%_test_cpu_SOURCES = %D%/test-cpu.c %D%/alloc-kit.h $(test_jobs)
 %C%_test_cpu_LDADD = $(test_public)
