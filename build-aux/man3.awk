@@ -16,6 +16,7 @@
 #	anything else        DESCRIPTION, and its first sentence the NAME
 #
 # Callbacks, structs and constants that a function uses come with its page.
+# The opening comment of a header is the OVERVIEW of its first WEIR_API function.
 # What the opening comment of a header says of "All of them" completes the
 # pages of the functions that start an operation: those with an op parameter
 # and no "Returns" of their own.
@@ -51,8 +52,10 @@ state == "comment" {
 	line = $0
 	if (line ~ /\*\//) {
 		state = "code"
-		if (!n_preambles++)
+		if (!n_preambles++) {
+			overview[header] = comment
 			read_preamble(comment)
+		}
 		next
 	}
 	sub(/^ \* ?/, "", line)
@@ -159,6 +162,8 @@ function first_name(s)
 function end_function(    name)
 {
 	name = first_name(decl)
+	if (decl ~ /^WEIR_API/ && !(header in has_overview))
+		has_overview[header] = name
 	if (decl ~ /^WEIR_API/ && list)
 		print name
 	sub(/^WEIR_API /, "", decl)
@@ -223,6 +228,8 @@ function write_page(p,    file, doc, par, n, i, first, starts, type)
 	put(file, "COMPLETION", sec["completion"])
 	put(file, "RETURN VALUE", sec["returns"])
 	put(file, "CONTEXT", sec["context"])
+	if (has_overview[page_header[p]] == page_name[p])
+		put(file, "OVERVIEW", paragraphs(overview[page_header[p]]))
 	types(file, p)
 	put(file, "NOTES", sec["notes"])
 	see_also(file, p)
@@ -403,6 +410,8 @@ function constants(file, p,    all, name, g, t, seen)
 {
 	split("", seen)
 	all = page_doc[p]
+	if (has_overview[page_header[p]] == page_name[p])
+		all = all overview[page_header[p]]
 	t = 0
 	while (match(all, /WEIR_[A-Z0-9_]+/)) {
 		name = substr(all, RSTART, RLENGTH)
@@ -431,14 +440,16 @@ function see_also(file, p,    name, n, i, s, max)
 }
 
 # Several paragraphs to roff.
-function paragraphs(text,    par, n, i, s)
+function paragraphs(text,    par, n, i, s, one)
 {
 	s = ""
 	n = split(text, par, /\n\n+/)
 	for (i = 1; i <= n; i++) {
 		sub(/\n+$/, "", par[i])
-		if (par[i] != "")
-			s = s (s == "" ? "" : ".PP\n") roff(par[i])
+		if (par[i] == "")
+			continue
+		one = roff(par[i])
+		s = s (s == "" || one ~ /^\.[IT]P/ ? "" : ".PP\n") one
 	}
 	return s
 }
