@@ -8,6 +8,7 @@ bench_programs = \
 	%D%/bench-buf \
 	%D%/bench-copy \
 	%D%/bench-cp \
+	%D%/bench-direct \
 	%D%/bench-echo \
 	%D%/bench-idle \
 	%D%/bench-large \
@@ -30,6 +31,8 @@ bench_programs = \
 %C%_bench_copy_LDADD = $(bench_libs) $(ISAL_LIBS)
 %C%_bench_cp_SOURCES = %D%/bench-cp.c $(bench_common)
 %C%_bench_cp_LDADD = $(bench_libs)
+%C%_bench_direct_SOURCES = %D%/bench-direct.c tests/loopdev.h $(bench_common)
+%C%_bench_direct_LDADD = $(bench_libs)
 %C%_bench_echo_SOURCES = %D%/bench-echo.c %D%/echo-server.c %D%/echo.h \
 	$(bench_common)
 %C%_bench_echo_LDADD = $(bench_libs)

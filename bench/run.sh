@@ -7,12 +7,12 @@
 #	run.sh [--quick] [--json] [--reps N] [--dir DIR] [NAME...]
 #
 # NAME is nop, buf, bounce, copy, large, timer, pipe, echo, post, read,
-# register, sync, idle, cp; without any, all run.
+# direct, register, sync, idle, cp; without any, all run.
 # Tables go to stdout and the JSON lines to bench.json; with --json the lines go
 # to stdout, too, and the tables to stderr.
 set -eu
 
-all='nop buf bounce copy large timer pipe echo post read register sync idle cp'
+all='nop buf bounce copy large timer pipe echo post read direct register sync idle cp'
 bin=${BENCH_BIN:-bench}
 out=${BENCH_JSON:-bench.json}
 names=
