@@ -16,3 +16,22 @@ bin_PROGRAMS += %D%/weir
 	%D%/tool.h \
 	%D%/weir.c
 %C%_weir_LDADD = libweir.la
+
+bin_PROGRAMS += %D%/weir-sim
+weir_sim_sources = \
+	%D%/json.c \
+	%D%/json.h \
+	%D%/sim-command.c \
+	%D%/sim-command.h \
+	%D%/sim-file.c \
+	%D%/sim-kit.c \
+	%D%/sim-kit.h \
+	%D%/sim-reactor.c \
+	%D%/sim-run.c \
+	%D%/sim-scenarios.c \
+	%D%/sim-scenarios.h \
+	%D%/sim-shrink.c \
+	%D%/sim.h \
+	%D%/weir-sim.c
+%C%_weir_sim_SOURCES = $(weir_sim_sources)
+%C%_weir_sim_LDADD = libweir.la

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * Scenario: reactors, and programs of operations, timers, counters, pollers and
+ * posts that do whatever comes to mind to each other in their callbacks.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/file.h>
+#include <weir/timer.h>
+#include <weir/watch.h>
+
+#include "sim-kit.h"
+
+#define REACTORS 4
+#define SLOTS 24	/* Operations at a time, on each reactor. */
+#define THINGS 6	/* Timers, counters and pollers, each. */
+
+struct core;
+
+/* What may be there or not, and calls back only while it is. */
+struct thing {
+	struct core *core;
+	bool is_there;
+	uint64_t due_ns;	/* A timer: not before. */
+	uint64_t owed;		/* A counter: signals not told yet. */
+	struct weir_timer *timer;
+	struct weir_event *event;
+	struct weir_poller *poller;
+};
+
+struct core {
+	struct program *program;
+	struct weir_reactor *r;
+	unsigned int id;
+	struct task *slots[SLOTS];
+	struct thing timers[THINGS], events[THINGS], pollers[THINGS];
+	uint64_t next_from[REACTORS];	/* The number of the next post. */
+	uint64_t next_to[REACTORS];
+	bool stopped;
+};
+
+struct program {
+	struct run *run;
+	struct core cores[REACTORS];
+	uint32_t budget;	/* Actions left. */
+	uint64_t posts;		/* Under way. */
+};
+
+struct post {
+	struct core *from, *to;
+	uint64_t number;
+};
+
+static void act(struct core *c);
+
+static uint64_t soon(struct run *run)
+{
+	static const uint64_t spans[] = { 0, 100, WEIR_USEC, 50 * WEIR_USEC,
+					  WEIR_MSEC, WEIR_SEC };
+
+	return spans[rnd(run, 6)] * (1 + rnd(run, 9));
+}
+
+/* Operations. */
+
+static int64_t do_work(void *arg)
+{
+	return (int64_t)(uintptr_t)arg;
+}
+
+static void slot_end(struct task *task, int64_t res)
+{
+	struct core *c = task->op.data;
+	struct task **slot = c->slots;
+
+	while (*slot != task)
+		slot++;
+	must(res >= 0 || task_was_ended(task, res) ||
+	     (res == -EAGAIN && !strcmp(task->what, "work")),
+	     "a result that is documented", "a %s: %lld", task->what,
+	     (long long)res);
+	must(res <= 0 || (res == 42 && !strcmp(task->what, "work")),
+	     "the function's result", "a %s: %lld", task->what,
+	     (long long)res);
+	*slot = NULL;
+	free(task);	/* In its own callback, as is allowed. */
+	act(c);
+}
+
+static int begin(struct core *c, struct task *task)
+{
+	struct run *run = c->program->run;
+
+	switch (rnd(run, 4)) {
+	case 0:
+		task_init(task, run, "nop", slot_end);
+		task->op.data = c;
+		return weir_nop(c->r, &task->op);
+	case 1:
+		task_init(task, run, "defer", slot_end);
+		task->op.data = c;
+		return weir_defer(c->r, &task->op);
+	case 2:
+		task_init(task, run, "work", slot_end);
+		task->op.data = c;
+		return weir_work(c->r, &task->op, do_work,
+				 (void *)(uintptr_t)42);
+	default:
+		task_init(task, run, "sleep", slot_end);
+		task->op.data = c;
+		task->not_before_ns = weir_sim_now(run->sim) + soon(run);
+		return weir_sleep_until(c->r, &task->op, task->not_before_ns);
+	}
+}
+
+static void start_one(struct core *c)
+{
+	unsigned int i = rnd(c->program->run, SLOTS);
+	struct task *task;
+	int err;
+
+	if (c->slots[i])
+		return;
+	task = malloc(sizeof(*task));
+	if (!task)
+		return;
+	err = begin(c, task);
+	must(!err || err == -EAGAIN || (err == -ESHUTDOWN && c->stopped),
+	     "a start is refused for a reason", "a %s: %d", task->what, err);
+	if (!task_began(task, err)) {
+		free(task);
+		return;
+	}
+	c->slots[i] = task;
+	task->may_be_cancelled = c->stopped;
+}
+
+static void disturb_one(struct core *c)
+{
+	struct run *run = c->program->run;
+	struct task *task = c->slots[rnd(run, SLOTS)];
+
+	if (!task)
+		return;
+	if (one_in(run, 2))
+		task_cancel(task);
+	else
+		task_deadline(task, soon(run));
+}
+
+/* Timers. */
+
+static void on_timer(struct weir_timer *timer, uint64_t n, void *arg)
+{
+	struct thing *t = arg;
+	struct core *c = t->core;
+
+	(void)timer;
+	must(t->is_there, "no callback after destroy", "a timer");
+	must(n && weir_sim_now(c->program->run->sim) >= t->due_ns,
+	     "never early", "a timer");
+	must(weir_reactor_state(c->r) == WEIR_REACTOR_RUNNING,
+	     "a stopped reactor's timers are silent", "core %u", c->id);
+	act(c);
+}
+
+static void touch_timer(struct core *c)
+{
+	struct run *run = c->program->run;
+	struct thing *t = &c->timers[rnd(run, THINGS)];
+	uint64_t period;
+
+	if (!t->is_there) {
+		t->is_there = !weir_timer_create(&t->timer, c->r, on_timer, t);
+		return;
+	}
+	switch (rnd(run, 4)) {
+	case 0:
+		t->is_there = false;
+		weir_timer_destroy(t->timer);
+		break;
+	case 1:
+		weir_timer_stop(t->timer);
+		break;
+	default:
+		period = one_in(run, 3) && !run->ending ?
+				 WEIR_MSEC + soon(run) : 0;
+		t->due_ns = weir_sim_now(run->sim) + soon(run);
+		weir_timer_start(t->timer, t->due_ns, period);
+	}
+}
+
+/* Counters. */
+
+static void on_event(struct weir_event *event, uint64_t n, void *arg)
+{
+	struct thing *t = arg;
+
+	(void)event;
+	must(t->is_there, "no callback after destroy", "a counter");
+	must(n && n == t->owed, "a counter tells what was added",
+	     "%llu of %llu", (unsigned long long)n,
+	     (unsigned long long)t->owed);
+	t->owed = 0;
+	act(t->core);
+}
+
+static void touch_event(struct core *c)
+{
+	struct run *run = c->program->run;
+	struct core *other = &c->program->cores[rnd(run, run->n_reactors)];
+	struct thing *t = &other->events[rnd(run, THINGS)];
+
+	if (t->is_there && !one_in(run, 4)) {
+		t->owed++;
+		weir_event_signal(t->event);
+	} else if (other == c && t->is_there) {
+		t->is_there = false;
+		t->owed = 0;
+		weir_event_destroy(t->event);
+	} else if (other == c) {
+		t->is_there = !weir_event_create(&t->event, c->r, on_event, t);
+	}
+}
+
+/* Pollers. */
+
+static int on_poller(struct weir_poller *poller, void *arg)
+{
+	struct thing *t = arg;
+	struct core *c = t->core;
+
+	(void)poller;
+	must(t->is_there, "no callback after destroy", "a poller");
+	if (!one_in(c->program->run, 4))
+		return 0;
+	act(c);
+	return 1;
+}
+
+static void touch_poller(struct core *c)
+{
+	struct run *run = c->program->run;
+	struct thing *t = &c->pollers[rnd(run, THINGS)];
+
+	if (t->is_there) {
+		t->is_there = false;
+		weir_poller_destroy(t->poller);
+	} else if (!run->ending) {
+		t->is_there = !weir_poller_create(&t->poller, c->r, soon(run),
+						  on_poller, t);
+	}
+}
+
+/* Posts: each sender's come in their order, and each once. */
+
+static void on_post(void *arg)
+{
+	struct post *post = arg;
+	struct core *to = post->to;
+	uint64_t *next = &to->next_from[post->from->id];
+
+	must(post->number == *next, "posts come in order, and once",
+	     "%llu, not %llu, from %u to %u",
+	     (unsigned long long)post->number, (unsigned long long)*next,
+	     post->from->id, to->id);
+	++*next;
+	to->program->posts--;
+	free(post);
+	act(to);
+}
+
+static void post_one(struct core *c)
+{
+	struct run *run = c->program->run;
+	struct core *to = &c->program->cores[rnd(run, run->n_reactors)];
+	struct post *post = malloc(sizeof(*post));
+	int err;
+
+	if (!post)
+		return;
+	*post = (struct post){ c, to, c->next_to[to->id] };
+	err = weir_post(to->r, on_post, post);
+	must(!err || err == -EAGAIN || (err == -ESHUTDOWN && to->stopped),
+	     "a post is refused for a reason", "%d", err);
+	if (err) {
+		free(post);
+		return;
+	}
+	c->next_to[to->id]++;
+	c->program->posts++;
+}
+
+/* A stop cancels all; outside() starts it again. */
+static void stop_one(struct core *c)
+{
+	if (c->stopped || !one_in(c->program->run, 20))
+		return;
+	weir_reactor_stop(c->r);
+	c->stopped = true;
+	for (unsigned int i = 0; i < SLOTS; i++)
+		if (c->slots[i])
+			c->slots[i]->may_be_cancelled = true;
+}
+
+static void act_once(struct core *c)
+{
+	switch (rnd(c->program->run, 9)) {
+	case 0:
+	case 1:
+	case 2:
+		start_one(c);
+		break;
+	case 3:
+		disturb_one(c);
+		break;
+	case 4:
+		touch_timer(c);
+		break;
+	case 5:
+		touch_event(c);
+		break;
+	case 6:
+		touch_poller(c);
+		break;
+	case 7:
+		post_one(c);
+		break;
+	default:
+		stop_one(c);
+	}
+}
+
+/* In a callback on @c: some actions, as long as there are any left. */
+static void act(struct core *c)
+{
+	struct program *p = c->program;
+	unsigned int n = 1 + rnd(p->run, 3);
+
+	for (; n && p->budget && !p->run->ending; n--) {
+		p->budget--;
+		act_once(c);
+	}
+}
+
+static void put_away(struct core *c)
+{
+	for (unsigned int i = 0; i < THINGS; i++) {
+		if (c->timers[i].is_there)
+			weir_timer_destroy(c->timers[i].timer);
+		if (c->events[i].is_there)
+			weir_event_destroy(c->events[i].event);
+		if (c->pollers[i].is_there)
+			weir_poller_destroy(c->pollers[i].poller);
+		c->timers[i].is_there = false;
+		c->events[i].is_there = false;
+		c->pollers[i].is_there = false;
+	}
+}
+
+/* What nobody in the world does: start what was stopped, and begin. */
+static void outside(struct program *p)
+{
+	for (unsigned int i = 0; i < p->run->n_reactors; i++) {
+		struct core *c = &p->cores[i];
+
+		if (weir_reactor_state(c->r) == WEIR_REACTOR_STOPPED) {
+			must(c->stopped, "it stops only if asked", "core %u",
+			     i);
+			c->stopped = weir_reactor_start(c->r) != 0;
+		}
+		if (!c->stopped && p->budget) {
+			p->budget--;
+			start_one(c);
+		}
+	}
+}
+
+static void run_reactor(struct run *run)
+{
+	struct program p = { .run = run, .budget = run->params.ops };
+	unsigned int i;
+
+	make_reactors(run, 1 + rnd(run, REACTORS));
+	for (i = 0; i < run->n_reactors; i++) {
+		struct core *c = &p.cores[i];
+
+		c->program = &p;
+		c->r = run->reactors[i];
+		c->id = i;
+		for (unsigned int j = 0; j < THINGS; j++) {
+			c->timers[j].core = c;
+			c->events[j].core = c;
+			c->pollers[j].core = c;
+		}
+	}
+	/* A reactor that something stuck keeps from stopping comes back only
+	 * when all is healed. */
+	for (i = 0; p.budget && i < 10 * run->params.ops; i++) {
+		outside(&p);
+		(void)weir_sim_run(run->sim, soon(run) + WEIR_USEC,
+				   1 + rnd(run, 200));
+	}
+	for (i = 0; i < run->n_reactors; i++)
+		put_away(&p.cores[i]);
+	run_to_end(run, WEIR_SEC, NULL);
+	must(!p.posts, "each post is run", "%llu are lost",
+	     (unsigned long long)p.posts);
+	end_reactors(run);
+}
+
+const struct scenario scenario_reactor = {
+	.name = "reactor",
+	.what = "operations, timers, counters, pollers and posts, at random",
+	.run = run_reactor,
+	.faults = WEIR_SIM_ALL_FAULTS,
+	.ops = 400,
+};

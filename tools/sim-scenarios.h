@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TOOLS_SIM_SCENARIOS_H
+#define TOOLS_SIM_SCENARIOS_H
+
+/* One for each sim-SCENARIO.c. */
+
+#include "sim.h"
+
+extern const struct scenario scenario_reactor;
+
+#endif /* TOOLS_SIM_SCENARIOS_H */

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * Make what fails small: no faults but the first so many, no kind of fault that
+ * is not needed, and no more operations than it takes.  What fails in another
+ * way is not the same failure.
+ */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "sim.h"
+
+static bool still_fails(const struct params *params, struct outcome *found)
+{
+	struct outcome out;
+
+	if (run_seeds(params, 1, false, &out) || strcmp(out.rule, found->rule))
+		return false;
+	*found = out;
+	return true;
+}
+
+/* Faults are drawn kind by kind, so that the others stay as they are. */
+static bool drop_kinds(struct params *p, struct outcome *found)
+{
+	bool did = false;
+	struct params with;
+
+	for (unsigned int i = 0; i < WEIR_SIM_FAULTS; i++) {
+		with = *p;
+		with.faults &= ~(UINT64_C(1) << i);
+		if (with.faults == p->faults || !still_fails(&with, found))
+			continue;
+		*p = with;
+		did = true;
+	}
+	return did;
+}
+
+static uint64_t faults_of(const struct outcome *found)
+{
+	uint64_t n = 0;
+
+	for (unsigned int i = 0; i < WEIR_SIM_FAULTS; i++)
+		n += found->faults[i];
+	return n;
+}
+
+/* The least @*member in [@low, it] that fails, as far as halving finds it. */
+static bool halve(struct params *p, struct outcome *found, uint64_t low,
+		  uint64_t high, void (*set)(struct params *p, uint64_t n))
+{
+	struct params with = *p;
+	bool did = false;
+	uint64_t mid;
+
+	while (low < high) {
+		mid = low + (high - low) / 2;
+		set(&with, mid);
+		if (still_fails(&with, found)) {
+			*p = with;
+			high = mid;
+			did = true;
+		} else {
+			low = mid + 1;
+		}
+	}
+	return did;
+}
+
+static void set_faults_max(struct params *p, uint64_t n)
+{
+	p->faults_max = n;
+}
+
+static void set_ops(struct params *p, uint64_t n)
+{
+	p->ops = (uint32_t)n;
+}
+
+static bool fewer_faults(struct params *p, struct outcome *found)
+{
+	uint64_t high = p->faults_max;
+
+	if (!p->faults)
+		return false;
+	/* A child that failed has not told how many there were. */
+	if (!high)
+		high = faults_of(found) ? faults_of(found) : 1u << 20;
+	return halve(p, found, 1, high, set_faults_max);
+}
+
+void shrink(struct params *params, struct outcome *found, bool quiet)
+{
+	char line[512];
+	bool did;
+
+	if (!strcmp(found->rule, "hang"))
+		return;	/* Each try would take as long. */
+	do {
+		did = drop_kinds(params, found);
+		did = halve(params, found, 1, params->ops, set_ops) || did;
+		did = fewer_faults(params, found) || did;
+		params_print(line, sizeof(line), params);
+		if (!quiet && did)
+			fprintf(stderr, "weir-sim: smaller: %s\n", line);
+	} while (did);
+}
