@@ -25,9 +25,6 @@
 #ifdef BENCH_ISAL
 #include <isa-l/crc.h>
 #endif
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 
 #include <weir/chain.h>
 #include <weir/crc32c.h>
@@ -36,6 +33,7 @@
 #include <weir/reactor.h>
 
 #include "bench/bench.h"
+#include "bench/streamed.h"
 
 #define BATCH_MAX 32
 #define MEMORY ((size_t)256 << 20)
@@ -97,24 +95,6 @@ static double run_bare(uint64_t n,
 static uint32_t isal_crc(const void *p, size_t len)
 {
 	return ~crc32_iscsi((unsigned char *)(uintptr_t)p, (int)len, ~0u);
-}
-#endif
-
-#ifdef __SSE2__
-/* Both are at a line, and @len is a multiple of one. */
-static void streamed(void *to, const void *from, size_t len)
-{
-	const __m128i *p = from;
-	__m128i *q = to;
-
-	for (; len; len -= 64, p += 4, q += 4) {
-		_mm_prefetch((const char *)p + 1024, _MM_HINT_T0);
-		_mm_stream_si128(q, _mm_load_si128(p));
-		_mm_stream_si128(q + 1, _mm_load_si128(p + 1));
-		_mm_stream_si128(q + 2, _mm_load_si128(p + 2));
-		_mm_stream_si128(q + 3, _mm_load_si128(p + 3));
-	}
-	_mm_sfence();
 }
 #endif
 
@@ -259,11 +239,9 @@ static void measure_peers(struct bench *b, const char *what, size_t len,
 	kind = the_kind;
 	batch = 1;
 	n = how_many(b);
-#ifdef __SSE2__
 	if (len > BIG && bench_wants(b, "streamed"))
 		bench_add(b, what, "streamed", "GB/s",
 			  rate(run_bare(n, streamed, weir_crc)));
-#endif
 	if (kind != WEIR_JOB_COPY_CRC32C)
 		return;
 #ifdef BENCH_ISAL

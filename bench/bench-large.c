@@ -7,9 +7,15 @@
  * "lateness" is that of a timer of 1 ms, by the clock when its callback runs:
  * "idle" with nothing else to do, "copying" while copies of 1 GiB are under way
  * on the loop's own thread with the default budget, "worker" while a worker does
- * them.  "two workers" is 64 MiB by each of two at once against one.
+ * them, "thread" while a thread does that has nothing to do with the loop.
+ *
+ * "two workers" is 64 MiB by each of two at once against one.  What the machine
+ * has to give is "two threads", with nothing but a loop of stores past the cache
+ * in each, against one of these.
  */
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,6 +26,7 @@
 #include <weir/timer.h>
 
 #include "bench/bench.h"
+#include "bench/streamed.h"
 
 #define PART ((size_t)64 << 20)
 #define PARTS 16		/* Of the job of 1 GiB, all of the same memory. */
@@ -84,6 +91,24 @@ static void on_gib(struct weir_op *op, int64_t res)
 		start_gib();
 }
 
+static atomic_bool quit;
+
+static void *copy_on(void *arg)
+{
+	(void)arg;
+	while (!atomic_load(&quit))
+		streamed(memory + PART, memory, PART);
+	return NULL;
+}
+
+static void start_thread(pthread_t *thread, void *(*fn)(void *), void *arg)
+{
+	int err = pthread_create(thread, NULL, fn, arg);
+
+	if (err)
+		bench_die("pthread_create", err);
+}
+
 static int by_size(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -117,6 +142,53 @@ static void measure_lateness(struct bench *b, const char *variant,
 		  late_us[ticks - 1 - ticks / 1000]);
 }
 
+/* As "worker", but without one. */
+static void measure_beside_thread(struct bench *b)
+{
+	pthread_t thread;
+
+	if (!bench_wants(b, "thread"))
+		return;
+	atomic_store(&quit, false);
+	start_thread(&thread, copy_on, NULL);
+	measure_lateness(b, "thread", NULL);
+	atomic_store(&quit, true);
+	pthread_join(thread, NULL);
+}
+
+/* two threads */
+
+static int rounds;
+
+static void *copy_half(void *arg)
+{
+	char *src = memory + (arg ? 2 * PART : 0);
+	int i;
+
+	bench_pin(arg != NULL);
+	for (i = 0; i < rounds; i++)
+		streamed(src + PART, src, PART);
+	return NULL;
+}
+
+static void measure_threads(struct bench *b, const char *variant, int n)
+{
+	pthread_t threads[2];
+	uint64_t begin;
+	int i;
+
+	if (!bench_wants(b, variant))
+		return;
+	rounds = b->quick ? 1 : 8;
+	begin = bench_wall_ns();
+	for (i = 0; i < n; i++)
+		start_thread(&threads[i], copy_half, i ? &threads[i] : NULL);
+	for (i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+	bench_add(b, "copies of 64 MiB", variant, "GB/s",
+		  (double)rounds * n * PART / (double)(bench_wall_ns() - begin));
+}
+
 /* two workers */
 
 static struct weir_job halves[2];
@@ -145,11 +217,12 @@ static void start_half(struct weir_dma *dma, int i)
 static void measure_workers(struct bench *b, const char *variant,
 			    struct weir_dma *dma, int n)
 {
-	int i, k, rounds = b->quick ? 1 : 8;
 	uint64_t begin;
+	int i, k;
 
 	if (!bench_wants(b, variant))
 		return;
+	rounds = b->quick ? 1 : 8;
 	begin = bench_wall_ns();
 	for (k = 0; k < rounds; k++) {
 		for (i = 0; i < n; i++)
@@ -180,14 +253,20 @@ int main(int argc, char **argv)
 		measure_lateness(&b, "idle", NULL);
 		measure_lateness(&b, "copying", here);
 		measure_lateness(&b, "worker", worker);
+		measure_beside_thread(&b);
 		measure_workers(&b, "one worker", worker, 1);
 		measure_workers(&b, "two workers", worker, 2);
+		measure_threads(&b, "one thread", 1);
+		measure_threads(&b, "two threads", 2);
 	}
 	bench_goal(&b, "the loop at most 2 ms late while it copies 1 GiB",
 		   "lateness, p99.9", "copying", NULL, BENCH_AT_MOST, 2000);
 	bench_goal(&b, "two workers at least 1.85 times one",
 		   "copies of 64 MiB", "two workers", "one worker",
 		   BENCH_AT_LEAST, 1.85);
+	bench_goal(&b, "two workers at least 0.95 times two threads",
+		   "copies of 64 MiB", "two workers", "two threads",
+		   BENCH_AT_LEAST, 0.95);
 	bench_must(weir_dma_destroy(here), "weir_dma_destroy");
 	bench_must(weir_dma_destroy(worker), "weir_dma_destroy");
 	bench_must(weir_reactor_destroy(reactor), "weir_reactor_destroy");
