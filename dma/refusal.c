@@ -187,7 +187,8 @@ static const char *cause(int err)
 {
 	switch (err) {
 	case -ERANGE:
-		return "a range ends outside its domain";
+		return "a range ends outside its domain, or a part of bufs "
+		       "is beyond their data";
 	case -EACCES:
 		return "the mmap, file or process does not allow it";
 	case -EBUSY:

@@ -73,10 +73,15 @@ void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off)
 #define COUNTS 0
 #endif
 
+static inline bool has_counts(void)
+{
+	return COUNTS && !under_valgrind();
+}
+
 /* For the tests that count: skips where nothing can be counted. */
 static inline void need_counts(void)
 {
-	if (!COUNTS || under_valgrind())
+	if (!has_counts())
 		skip_because("the allocator is a tool's");
 }
 
