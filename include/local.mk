@@ -27,6 +27,7 @@ weirinclude_HEADERS += \
 	%D%/weir/segment-event.h \
 	%D%/weir/segment.h \
 	%D%/weir/sim-memory.h \
+	%D%/weir/sim-socket.h \
 	%D%/weir/sim.h \
 	%D%/weir/socket.h \
 	%D%/weir/store.h \

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/why.h"
 #include "reactor/op-inline.h"
+#include "reactor/sim.h"
 #include "reactor/source.h"
 
 #define PAUSE_NS (100 * WEIR_MSEC)
@@ -69,11 +70,14 @@ static void release(struct source *s)
 	free(weir_container_of(s, struct weir_acceptor, source));
 }
 
-static int check_fd(int fd)
+static int check_fd(struct weir_reactor *r, int fd)
 {
 	socklen_t len = sizeof(int);
 	int listens = 0;
 
+	if (r->backend->simulated)
+		return sim_source_check(r, SOURCE_ACCEPT, fd,
+					"weir_acceptor_create");
 	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len))
 		return why(-errno, "weir_acceptor_create: descriptor %d is not "
 			   "a socket", fd);
@@ -91,7 +95,7 @@ int weir_acceptor_create(struct weir_acceptor **ret, struct weir_reactor *r,
 
 	if (!fn)
 		return why(-EINVAL, "weir_acceptor_create: no callback");
-	err = check_fd(fd);
+	err = check_fd(r, fd);
 	if (err)
 		return err;
 	a = mem_calloc(1, sizeof(*a));

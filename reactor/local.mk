@@ -31,6 +31,12 @@ libweir_all_la_SOURCES += \
 	%D%/sim-fault.c \
 	%D%/sim-fd.c \
 	%D%/sim-file.c \
+	%D%/sim-socket-conn.c \
+	%D%/sim-socket-connect.c \
+	%D%/sim-socket-flow.c \
+	%D%/sim-socket-make.c \
+	%D%/sim-socket.c \
+	%D%/sim-socket.h \
 	%D%/sim.c \
 	%D%/sim.h \
 	%D%/socket.c \

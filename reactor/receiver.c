@@ -20,6 +20,7 @@
 #include "base/why.h"
 #include "reactor/op-inline.h"
 #include "reactor/rx.h"
+#include "reactor/sim.h"
 #include "reactor/source.h"
 
 #define NOT_ENDED INT64_MAX
@@ -152,11 +153,14 @@ static void on_start(struct reactor_obj *obj)
 	source_start(obj);
 }
 
-static int check_fd(int fd)
+static int check_fd(struct weir_reactor *r, int fd)
 {
 	socklen_t len = sizeof(int);
 	int type;
 
+	if (r->backend->simulated)
+		return sim_source_check(r, SOURCE_RECV, fd,
+					"weir_receiver_create");
 	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len))
 		return why(-errno, "weir_receiver_create: descriptor %d is not "
 			   "a socket", fd);
@@ -187,7 +191,7 @@ int weir_receiver_create(struct weir_receiver **ret, struct weir_reactor *r,
 
 	if (!fn)
 		return why(-EINVAL, "weir_receiver_create: no callback");
-	err = check_fd(fd);
+	err = check_fd(r, fd);
 	if (err)
 		return err;
 	rc = mem_calloc(1, sizeof(*rc));

@@ -219,6 +219,17 @@ static int64_t close_now(struct sim_fd *f)
 	return res;
 }
 
+static bool wants_socket(const struct weir_op *op)
+{
+	switch (op->kind) {
+	case IO_ACCEPT: case IO_CONNECT: case IO_RECV: case IO_SEND:
+	case IO_SENDV: case IO_SENDMSG: case IO_RECVMSG: case IO_SHUTDOWN:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static int64_t call_fd(struct weir_sim *sim, struct sim_fd *f,
 		       struct weir_op *op)
 {
@@ -226,6 +237,8 @@ static int64_t call_fd(struct weir_sim *sim, struct sim_fd *f,
 		return -EBADF;
 	if (f->dead && op->kind != IO_CLOSE)
 		return -EIO;
+	if (wants_socket(op) && !f->cls->socket)
+		return -ENOTSOCK;
 	switch (op->kind) {
 	case IO_READ: case IO_READV: case IO_RECV:
 		return transfer(sim, f, op, true);
@@ -495,7 +508,8 @@ static void run_recv(struct sim_reactor *sr, struct source *s,
 {
 	struct weir_reactor *r = sr->r;
 	int id = rx_take(r->rx);
-	struct io_step step = { .addr = rx_buf(r->rx, id),
+	struct io_step step = { .off = WEIR_OFF_STREAM,
+				.addr = rx_buf(r->rx, id),
 				.len = r->rx->size };
 	int64_t res;
 
@@ -515,6 +529,17 @@ static void run_recv(struct sim_reactor *sr, struct source *s,
 		end_source(sr, s, (int)res);
 }
 
+static int64_t accept_one(struct weir_sim *sim, struct sim_fd *f)
+{
+	static const int errors[] = { -EMFILE, -ECONNABORTED, -ENOMEM };
+
+	if (!f->cls->accept)
+		return -EINVAL;
+	if (sim_fault(sim, WEIR_SIM_ERROR, "acceptor"))
+		return errors[sim_rng(&sim->fault_rng[WEIR_SIM_ERROR]) % 3];
+	return f->cls->accept(f);
+}
+
 static void run_source(struct sim_reactor *sr, struct source *s)
 {
 	struct sim_fd *f = sim_fd_find(s->fd);
@@ -530,7 +555,7 @@ static void run_source(struct sim_reactor *sr, struct source *s)
 		source_deliver(s, poll_now(f, s->events), -1);
 		break;
 	case SOURCE_ACCEPT:
-		res = f->cls->accept ? f->cls->accept(f) : -EINVAL;
+		res = accept_one(sr->sim, f);
 		if (res >= 0)
 			source_deliver(s, res, -1);
 		else if (res != SIM_NOT_YET)
@@ -583,6 +608,26 @@ static bool sim_ready(struct weir_reactor *r)
 	return false;
 }
 
+int sim_source_check(struct weir_reactor *r, enum source_kind kind, int fd,
+		     const char *call)
+{
+	struct sim_fd *f = sim_fd_find(fd);
+
+	if (!f || f->sim != sim_of(r)->sim)
+		return why(-EBADF, "%s: descriptor %d is not open in this "
+			   "world", call, fd);
+	if (kind != SOURCE_WATCH && !f->cls->socket)
+		return why(-ENOTSOCK, "%s: descriptor %d is a %s, not a socket",
+			   call, fd, f->cls->name);
+	if (kind == SOURCE_ACCEPT && !f->cls->accept)
+		return why(-EINVAL, "%s: descriptor %d does not listen; see "
+			   "weir_sim_listen()", call, fd);
+	if (kind == SOURCE_WATCH && !f->cls->events)
+		return why(-EPERM, "%s: descriptor %d is always ready (a file, "
+			   "say); read it with weir_read()", call, fd);
+	return 0;
+}
+
 static int sim_arm(struct weir_reactor *r, struct source *s)
 {
 	struct sim_reactor *sr = sim_of(r);
@@ -611,9 +656,19 @@ static uint64_t sim_now(struct weir_reactor *r)
 	return sim_of(r)->sim->now_ns;
 }
 
+/* A turn takes its time: who polls, by turns of its own, sees time go on. */
 static int sim_flush(struct weir_reactor *r)
 {
-	(void)r;
+	struct weir_sim *sim = sim_of(r)->sim;
+	uint64_t until;
+
+	if (sim->depth)
+		return 0;
+	until = sim->now_ns + 1 + sim_latency(sim, WEIR_SIM_TURN);
+	while (sim_step(sim, until))
+		;
+	if (sim->now_ns < until)
+		sim->now_ns = until;
 	return 0;
 }
 

@@ -196,7 +196,8 @@ static void turn(struct weir_sim *sim, struct sim_reactor *sr)
 			  (uint32_t)(draw >> 2) % sr->turn_max;
 	n = weir_reactor_turn(sr->r, 0);
 	sr->r->turn_max = sr->turn_max;
-	sr->free_at_ns = sim->now_ns + sim_latency(sim, WEIR_SIM_TURN);
+	/* At least a little, lest time stand still. */
+	sr->free_at_ns = sim->now_ns + 1 + sim_latency(sim, WEIR_SIM_TURN);
 	if (sim_fault(sim, WEIR_SIM_SLOW, NULL))
 		sr->free_at_ns += sim_below(&sim->time, 100 * SLOW_NS);
 	sim->stats.turns++;

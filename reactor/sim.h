@@ -11,6 +11,7 @@
  *	sim-backend.c  the backend: operations and sources on descriptors
  *	sim-fd.c       descriptors;  sim-counter.c  the simplest kind
  *	sim-file.c     files
+ *	sim-socket.h   connections
  *
  * All of it belongs to the world's thread, and allocates with malloc() itself:
  * what the simulation needs must not be a fault of its own.
@@ -188,6 +189,7 @@ struct sim_fd_class {
 	const char *name;
 	enum weir_sim_device device;	/* How long calls take. */
 	bool waits;	/* A call can wait for ever, and be cancelled then. */
+	bool socket;	/* And not -ENOTSOCK to calls that want one. */
 
 	/* READ, READV, RECV and receivers: to memory; never more than asked. */
 	int64_t (*read)(struct sim_fd *f, const struct io_step *step);
@@ -247,7 +249,11 @@ void sim_step_fill(const struct io_step *step, uint64_t skip, const void *from,
 void sim_step_drain(const struct io_step *step, uint64_t skip, void *to,
 		    uint64_t len);
 
-/* sim-backend.c: @op, whose step was waiting or stuck, tries again soon. */
+/* sim-backend.c: whether a source of @kind can be had of @fd: 0, or why not. */
+int sim_source_check(struct weir_reactor *r, enum source_kind kind, int fd,
+		     const char *call);
+
+/* @op, whose step was waiting or stuck, tries again soon. */
 void sim_io_again(struct weir_sim *sim, struct weir_op *op);
 
 /* @op has ended with @res; its reactor hears of it in its next turn. */

@@ -16,6 +16,7 @@
 #include "base/fault.h"
 #include "base/why.h"
 #include "reactor/op-inline.h"
+#include "reactor/sim.h"
 #include "reactor/source.h"
 
 #define ASKED (WEIR_READABLE | WEIR_WRITABLE | WEIR_EDGE)
@@ -56,10 +57,13 @@ static bool device_has_poll(int fd)
 	return ret;
 }
 
-static int check_fd(int fd)
+static int check_fd(struct weir_reactor *r, int fd)
 {
 	struct stat st;
 
+	if (r->backend->simulated)
+		return sim_source_check(r, SOURCE_WATCH, fd,
+					"weir_watch_create");
 	if (fstat(fd, &st))
 		return why(-errno, "weir_watch_create: descriptor %d is not "
 			   "open", fd);
@@ -80,7 +84,7 @@ int weir_watch_create(struct weir_watch **ret, struct weir_reactor *r, int fd,
 	if (!fn || events & ~ASKED)
 		return why(-EINVAL, "weir_watch_create: no callback, or unknown "
 			   "events %#x", events);
-	err = check_fd(fd);
+	err = check_fd(r, fd);
 	if (err)
 		return err;
 	w = mem_calloc(1, sizeof(*w));

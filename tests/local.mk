@@ -96,6 +96,8 @@ test_programs += \
 	%D%/test-store \
 	%D%/test-sim \
 	%D%/test-sim-memory \
+	%D%/test-sim-net \
+	%D%/test-sim-socket \
 	%D%/test-store-end \
 	%D%/test-steady \
 	%D%/test-storm \
@@ -311,6 +313,13 @@ endif
 %C%_test_sim_LDADD = $(test_public)
 %C%_test_sim_memory_SOURCES = %D%/test-sim-memory.c %D%/sim-kit.h $(test_jobs)
 %C%_test_sim_memory_LDADD = $(test_public)
+
+%C%_test_sim_net_SOURCES = %D%/test-sim-net.c $(test_harness)
+%C%_test_sim_net_LDADD = $(test_public)
+
+%C%_test_sim_socket_SOURCES = %D%/test-sim-socket.c $(test_harness)
+%C%_test_sim_socket_LDADD = $(test_public)
+
 %C%_test_timer_SOURCES = %D%/test-timer.c $(test_harness)
 %C%_test_timer_LDADD = $(test_public)
 
