@@ -28,8 +28,8 @@ static uint64_t step_len(const struct cursor *c, uint64_t max)
 }
 
 /* The file on the side of @c, if it is O_DIRECT; @strict: and nothing else. */
-static const struct domain_file *direct_file(const struct cursor *c,
-					     bool strict)
+static inline const struct domain_file *direct_file(const struct cursor *c,
+						    bool strict)
 {
 	const struct domain_file *file;
 
@@ -65,18 +65,16 @@ static const struct cursor *place(const struct slot *s, uint32_t i,
 	return more;
 }
 
-uint64_t bounce_next_len(const struct slot *s, const struct cursor *dst)
+/* As trim(), for all locations.  Whoever has no other way decides. */
+static uint64_t trim_all(const struct slot *s, const struct cursor *dst,
+			 uint64_t n)
 {
 	uint32_t i, n_locs = s->job->n_more + 2;
-	uint64_t n = s->dma->staging_size;
 	const struct domain_file *file;
 	const struct cursor *c;
 	bool strict = false;
 	struct cursor more;
 
-	for (i = 0; i < n_locs; i++)
-		n = step_len(place(s, i, dst, &more), n);
-	/* Whoever has no other way decides. */
 	for (i = 0; i < n_locs; i++) {
 		c = place(s, i, dst, &more);
 		file = direct_file(c, true);
@@ -92,6 +90,24 @@ uint64_t bounce_next_len(const struct slot *s, const struct cursor *dst)
 			return trim(c, file, n);
 	}
 	return n;
+}
+
+uint64_t bounce_next_len(const struct slot *s, const struct cursor *dst)
+{
+	const struct cursor *src = &job_priv(s->job)->src;
+	uint64_t n = s->dma->staging_size;
+	bool direct = direct_file(src, false) || direct_file(dst, false);
+	const struct cursor *c;
+	struct cursor more;
+	uint32_t i;
+
+	n = step_len(dst, step_len(src, n));
+	for (i = 0; i < s->job->n_more; i++) {
+		c = place(s, i + 2, dst, &more);
+		n = step_len(c, n);
+		direct |= direct_file(c, false) != NULL;
+	}
+	return unlikely(direct) ? trim_all(s, dst, n) : n;
 }
 
 static void cancel_step(struct weir_op *op)

@@ -148,7 +148,8 @@ void bounce_prepare(struct weir_job *job, struct engine *pull,
 	struct job_route *route = job_route(job);
 
 	*b = (struct bounce){ .pull = pull, .push = push };
-	memcpy(b->more, more, job->n_more);
+	if (more && job->n_more)
+		memcpy(b->more, more, job->n_more);
 	route->engine = NULL;
 	route->pull = pull ? pull->kind->ops.name : NULL;
 	route->push = push ? push->kind->ops.name : NULL;
@@ -224,7 +225,6 @@ static void cancel(void *arg, struct weir_job *job)
 
 void bounce_instead(struct weir_job *job, int64_t err)
 {
-	static const uint8_t none[WEIR_JOB_MORE_MAX];
 	struct job_priv *p = job_priv(job);
 	struct weir_dma *dma = p->dma;
 	struct engine *file = p->engine;
@@ -236,7 +236,7 @@ void bounce_instead(struct weir_job *job, int64_t err)
 	file->stats.under_way--;
 	job_route(job)->route = WEIR_ROUTE_BOUNCE;
 	job_route(job)->refused = (int32_t)err;
-	bounce_prepare(job, file, file, none);
+	bounce_prepare(job, file, file, NULL);
 	dma->stats.fallbacks++;
 	engine_start(&dma->bounce, job);
 }

@@ -40,8 +40,8 @@ int bounce_create(struct weir_dma *dma);
 /* Free them; none is in use. */
 void bounce_destroy(struct weir_dma *dma);
 
-/* @job, about to start, moves by these engines; @more of them for the locations
- * beside, as in struct bounce. */
+/* @job, about to start, moves by these engines; @more, if it has locations
+ * beside, are those for them, as in struct bounce. */
 void bounce_prepare(struct weir_job *job, struct engine *pull,
 		    struct engine *push, const uint8_t *more);
 
