@@ -63,15 +63,15 @@ static int check_totals(const struct weir_job *job, struct job_shape *s)
 	s->total = s->src_side ? s->src.total : s->dst.total;
 	if (!s->total)
 		return -EINVAL;
-	if (unlikely(s->dst_side && !job->dst.buf && !s->dst.total))
-		return -EINVAL;
 	if (s->total > INT64_MAX)
 		return -ERANGE;
 	if (!s->dst_side || !s->src_side)
 		return 0;
 	if (job->dst.buf && s->dst_side != LOC_SRC)
 		return s->dst.total < s->total ? -EMSGSIZE : 0;
-	return s->dst.total != s->total ? -EMSGSIZE : 0;
+	if (likely(s->dst.total == s->total))
+		return 0;
+	return s->dst.total || job->dst.buf ? -EMSGSIZE : -EINVAL;
 }
 
 static struct loc_part src_part(const struct weir_job *job,
