@@ -38,6 +38,7 @@ void sync_word_init(struct weir_sync *sync, const struct weir_sync_opts *opts)
 
 	atomic_store(&w->magic, 0);
 	atomic_store(&w->value, opts->value);
+	atomic_store(&w->seq, 0);
 	atomic_store(&w->waiting, 0);
 	atomic_store(&w->flags, sync->always ? SYNC_FLAG_ALWAYS : 0);
 	atomic_store(&w->reserved, 0);

@@ -196,6 +196,25 @@ static void an_importer_opens_and_does_not_create(void **state)
 	clear_up(&ex);
 }
 
+/* Nothing that was there before is left, or is written beside it. */
+static void all_its_bytes_are_overwritten(void **state)
+{
+	static const char zeros[WEIR_SYNC_LEN - 16];
+	struct weir_mmap *m = kit_started(LEN, RW);
+	struct weir_sync *sync = NULL;
+	char *p = kit_addr(m);
+
+	(void)state;
+	memset(p, 0xff, LEN);
+	assert_int_equal(weir_sync_create_in(&sync, m, 64, NULL), 0);
+	assert_int_equal((unsigned char)p[63], 0xff);
+	assert_memory_equal(p + 64, "weirsyn\1\0\0\0\0\0\0\0", 16);
+	assert_memory_equal(p + 64 + 16, zeros, sizeof(zeros));
+	assert_int_equal((unsigned char)p[64 + WEIR_SYNC_LEN], 0xff);
+	assert_int_equal(weir_sync_destroy(sync), 0);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+}
+
 /* Both mappings in one process: the watcher, step by step. */
 static void signals_arrive_by_the_other_mapping(void **state)
 {
@@ -753,6 +772,7 @@ int main(void)
 		CASE(what_does_not_fit_is_refused),
 		CASE(what_is_no_sync_event_is_not_opened),
 		CASE(an_importer_opens_and_does_not_create),
+		CASE(all_its_bytes_are_overwritten),
 		CASE(signals_arrive_by_the_other_mapping),
 		CASE(without_futex_waitv_it_is_looked_for),
 		CASE(without_looks_of_the_reactor_the_watcher_tells),
