@@ -41,9 +41,21 @@ static bool is_memory(const struct weir_domain *domain)
 	return domain && domain_is_memory(domain);
 }
 
+/* What another process does in the meantime is no part of a world. */
+static bool may_reach(const struct weir_dma *dma,
+		      const struct weir_domain *domain)
+{
+	if (!dma || !dma->r->backend->simulated || !is_process(domain))
+		return true;
+	return ((const struct domain_process *)domain)->pid == getpid();
+}
+
 static int can(void *arg, const struct weir_engine_query *q, const char **why)
 {
-	(void)arg;
+	if (!may_reach(arg, q->src) || !may_reach(arg, q->dst)) {
+		*why = "a simulated world has no other processes";
+		return 0;
+	}
 	*why = "only copies between another process and memory of this one";
 	if (is_process(q->src) && is_memory(q->dst))
 		return q->kind == WEIR_JOB_COPY || q->kind == WEIR_JOB_PULL;

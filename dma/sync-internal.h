@@ -35,6 +35,7 @@
 #include <weir/sync.h>
 
 #include "reactor/op-internal.h"
+#include "reactor/sim.h"
 
 struct weir_mmap;
 
@@ -86,6 +87,7 @@ struct weir_sync {
 	uint32_t watch_seq;	/* word.seq, when it looked last. */
 	_Atomic uint32_t fruitless; /* Changes of that in vain, lately. */
 
+	struct sim_look sim_look;	/* Instead of it, in a world. */
 	struct sync_word local;
 };
 
@@ -134,14 +136,14 @@ static inline bool sync_is_shared(const struct weir_sync *sync)
 /* The exporter of its mmap may be dead: look. */
 void sync_look_at_exporter(struct weir_sync *sync);
 
-/* sync-watch.c: be watched from now on.  0, -ENOSPC or -EAGAIN. */
-int sync_watch_join(struct weir_sync *sync);
+/* sync-watch.c: be watched from now on, for @r.  0, -ENOSPC or -EAGAIN. */
+int sync_watch_join(struct weir_sync *sync, struct weir_reactor *r);
 
 /* Not any more. */
 void sync_watch_leave(struct weir_sync *sync);
 
-/* Somebody began to wait for what was not armed. */
-void sync_watch_kick(void);
+/* Somebody began to wait for what was not armed, on @r. */
+void sync_watch_kick(const struct weir_reactor *r);
 
 /* Nanoseconds of CLOCK_MONOTONIC. */
 uint64_t sync_now(void);

@@ -19,6 +19,7 @@
 
 #include "base/own.h"
 #include "base/relax.h"
+#include "base/why.h"
 #include "dma/sync-internal.h"
 #include "reactor/op-inline.h"
 
@@ -243,7 +244,7 @@ static void wait_asleep(struct weir_op *op, bool asleep)
 		kick = leave(sync, op);
 	pthread_mutex_unlock(&sync->lock);
 	if (kick)
-		sync_watch_kick();
+		sync_watch_kick(op->reactor);
 }
 
 /*
@@ -296,12 +297,13 @@ static int enlist(struct weir_sync *sync, struct weir_op *op)
 	}
 	pthread_mutex_unlock(&sync->lock);
 	if (kick)
-		sync_watch_kick();
+		sync_watch_kick(op->reactor);
 	return res;
 }
 
 /* Whether it has to wait: 0, and it can; 1: not at all; or why it cannot. */
-static int prepare(struct weir_sync *sync, const struct sync_cond *cond)
+static int prepare(struct weir_sync *sync, struct weir_reactor *r,
+		   const struct sync_cond *cond)
 {
 	int res = check_cond(cond);
 
@@ -310,7 +312,7 @@ static int prepare(struct weir_sync *sync, const struct sync_cond *cond)
 	if (!res)
 		res = sync_look(sync, cond);
 	if (!res && sync_is_shared(sync))
-		res = sync_watch_join(sync);
+		res = sync_watch_join(sync, r);
 	return res;
 }
 
@@ -323,7 +325,7 @@ int weir_sync_wait(struct weir_sync *sync, struct weir_reactor *r,
 
 	if (err)
 		return err;
-	res = prepare(sync, &c);
+	res = prepare(sync, r, &c);
 	if (res < 0)
 		return res;
 	op_enlist(r, op, &wait_class);
@@ -461,6 +463,10 @@ int weir_sync_wait_blocking(struct weir_sync *sync, uint32_t cond,
 		return res < 0 ? res : 0;
 	if (!timeout_ns)
 		return -ETIMEDOUT;
+	if (sim_runs_here())
+		return why(-EOPNOTSUPP, "weir_sync_wait_blocking: called in a "
+			   "simulated world, where nobody else would go on; "
+			   "use weir_sync_wait()");
 	now = sync_now();
 	if (timeout_ns < WEIR_FOREVER - now)
 		until = now + timeout_ns;

@@ -9,14 +9,18 @@
  * those whose condition has come to hold.
  *
  * A sync event is watched from the first operation that had to wait for it to
- * its end, but only looked at while it is armed: while operations wait that their
- * reactor does not look after, and once more after some were served, for they are likely to wait again; so in a
- * steady exchange nobody has to wake the watcher but the peer.
+ * its end, but only looked at while it is armed: while operations wait that
+ * their reactor does not look after, and once more after some were served, for
+ * they are likely to wait again; so in a steady exchange nobody has to wake the
+ * watcher but the peer.
  *
  *	armed, under the event's lock: a look is still to come, which says that
  *	somebody waits before it goes through the list
  *
  * The thread is there while anything is watched.
+ *
+ * In a simulated world there is no thread: the world looks, some virtual time
+ * after anything else has happened.
  */
 
 #include <errno.h>
@@ -27,6 +31,7 @@
 
 #include "dma/sync-internal.h"
 #include "reactor/io.h"
+#include "reactor/reactor-internal.h"
 
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
@@ -187,10 +192,31 @@ static void *watch(void *arg)
 	return NULL;
 }
 
-void sync_watch_kick(void)
+static void kick(void)
 {
 	atomic_fetch_add(&watcher.control, 1);
 	sync_futex_wake(&watcher.control, false);
+}
+
+void sync_watch_kick(const struct weir_reactor *r)
+{
+	if (!r->backend->simulated)
+		kick();
+}
+
+/* In a world there is no thread, and nobody else: the world looks. */
+static void sim_look(struct sim_look *look)
+{
+	sync_serve(weir_container_of(look, struct weir_sync, sim_look));
+}
+
+static int join_world(struct weir_sync *sync, struct weir_reactor *r)
+{
+	if (sync->sim_look.pprev)
+		return 0;
+	sync->sim_look.fn = sim_look;
+	sim_look_add(sim_of(r)->sim, &sync->sim_look);
+	return 0;
 }
 
 static int start_thread(void)
@@ -221,10 +247,12 @@ static int join(struct weir_sync *sync)
 	return 0;
 }
 
-int sync_watch_join(struct weir_sync *sync)
+int sync_watch_join(struct weir_sync *sync, struct weir_reactor *r)
 {
 	int err;
 
+	if (unlikely(r->backend->simulated))
+		return join_world(sync, r);
 	if (atomic_load(&sync->watched))
 		return 0;
 	pthread_mutex_lock(&watcher.life);
@@ -239,6 +267,7 @@ void sync_watch_leave(struct weir_sync *sync)
 	struct weir_sync **p;
 	bool last;
 
+	sim_look_del(&sync->sim_look);
 	if (!atomic_load(&sync->watched))
 		return;
 	pthread_mutex_lock(&watcher.life);
@@ -249,7 +278,7 @@ void sync_watch_leave(struct weir_sync *sync)
 	last = !--watcher.n;
 	watcher.quit = last;
 	pthread_mutex_unlock(&watcher.lock);
-	sync_watch_kick();
+	kick();
 	if (last)
 		pthread_join(watcher.thread, NULL);
 	pthread_mutex_unlock(&watcher.life);

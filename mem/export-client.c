@@ -271,6 +271,9 @@ int weir_mmap_import_from(struct weir_reactor *r, struct weir_op *op,
 	struct client *c;
 	int err = check_args(path, name, &opts, user);
 
+	if (!err && r->backend->simulated)
+		err = why(-EOPNOTSUPP, CALL ": a simulated world has no UNIX "
+			  "sockets; take what weir_mmap_export() gives");
 	if (err)
 		return err;
 	c = mem_calloc(1, sizeof(*c));

@@ -335,6 +335,9 @@ int weir_exporter_create(struct weir_exporter **ret, struct weir_reactor *r,
 	struct weir_exporter *x;
 	int err = load_opts(&opts, user);
 
+	if (!err && r->backend->simulated)
+		err = why(-EOPNOTSUPP, CALL ": a simulated world has no UNIX "
+			  "sockets; hand over what weir_mmap_export() gives");
 	if (err)
 		return err;
 	x = exporter_alloc(r, &opts);

@@ -9,6 +9,9 @@
  *
  * The caller's operation stands for a poll of our own, whose result means
  * something else.
+ *
+ * A simulated world has no such descriptors: there it looks, some virtual time
+ * after anything else has happened.
  */
 
 #include <errno.h>
@@ -22,11 +25,14 @@
 #include "base/why.h"
 #include "mem/export-internal.h"
 #include "reactor/op-inline.h"
+#include "reactor/sim.h"
 
 struct watch {
 	struct weir_op poll;
+	struct sim_look look;	/* Instead of it, in a world. */
 	struct weir_op *op;	/* The caller's. */
 	struct import *im;
+	const struct weir_mmap *mmap;
 };
 
 static struct watch *watch_of(const struct weir_op *op)
@@ -61,6 +67,12 @@ void import_look(const struct weir_mmap *mmap)
 		see_end(import_of(mmap));
 }
 
+static void free_watch(struct watch *w)
+{
+	atomic_fetch_sub(&w->im->watches, 1);
+	free(w);
+}
+
 static void on_poll(struct weir_op *poll, int64_t res)
 {
 	struct watch *w = weir_container_of(poll, struct watch, poll);
@@ -70,9 +82,47 @@ static void on_poll(struct weir_op *poll, int64_t res)
 		see_end(w->im);
 		res = -ESTALE;
 	}
-	atomic_fetch_sub(&w->im->watches, 1);
-	free(w);
+	free_watch(w);
 	op_complete(op, res);
+}
+
+/* In a world. */
+
+static void end_look(struct weir_op *op, int res)
+{
+	sim_look_del(&watch_of(op)->look);
+	free_watch(watch_of(op));
+	op_complete(op, res);
+}
+
+static void look(struct sim_look *look)
+{
+	struct watch *w = weir_container_of(look, struct watch, look);
+
+	import_look(w->mmap);
+	if (mmap_stale(w->mmap))
+		end_look(w->op, -ESTALE);
+}
+
+static void cancel_look(struct weir_op *op)
+{
+	end_look(op, -ECANCELED);
+}
+
+static const struct weir_op_class look_class = {
+	.name = "mmap watch in a world",
+	.cancel = cancel_look,
+};
+
+static int start_look(struct weir_reactor *r, struct weir_op *op,
+		      struct watch *w)
+{
+	w->look.fn = look;
+	sim_look_add(sim_of(r)->sim, &w->look);
+	op->u.words[0] = (uintptr_t)w;
+	op_enlist(r, op, &look_class);
+	atomic_fetch_add(&w->im->watches, 1);
+	return 0;
 }
 
 int weir_mmap_watch(struct weir_mmap *mmap, struct weir_reactor *r,
@@ -89,8 +139,11 @@ int weir_mmap_watch(struct weir_mmap *mmap, struct weir_reactor *r,
 		return why(-ENOMEM, "weir_mmap_watch: no memory");
 	w->im = import_of(mmap);
 	w->op = op;
+	w->mmap = mmap;
 	weir_op_init(&w->poll, on_poll);
 	err = op_may_begin(r, op);
+	if (!err && r->backend->simulated)
+		return start_look(r, op, w);
 	if (!err)
 		err = weir_poll(r, &w->poll, w->im->lifeline, WEIR_READABLE);
 	if (err) {

@@ -21,6 +21,9 @@
 #define BEGINNING (1000 * WEIR_SEC)	/* What the clock says at first. */
 #define SLOW_NS (WEIR_MSEC)
 #define JUMP_NS (60 * WEIR_SEC)
+#define LOOK_NS WEIR_MSEC
+
+static _Thread_local unsigned int running;	/* Steps of worlds. */
 
 static const struct latency usual[WEIR_SIM_DEVICES] = {
 	[WEIR_SIM_TURN] = { 200, 500 },
@@ -32,6 +35,8 @@ static const struct latency usual[WEIR_SIM_DEVICES] = {
 	[WEIR_SIM_WIRE] = { 5000, 20000 },
 	[WEIR_SIM_MEMORY] = { 1000, 3000 },
 };
+
+static void look_now(struct weir_sim *sim, struct sim_event *ev);
 
 static int take_slot(struct weir_sim *sim)
 {
@@ -78,6 +83,7 @@ int weir_sim_create(struct weir_sim **ret, uint64_t seed,
 	sim->trace = opts.trace;
 	sim->trace_arg = opts.trace_arg;
 	memcpy(sim->latency, usual, sizeof(usual));
+	sim->look.fire = look_now;
 	op_queue_init(&sim->stuck);
 	seed_chances(sim);
 	sim_faults_init(sim, &opts);
@@ -95,6 +101,8 @@ int weir_sim_destroy(struct weir_sim *sim)
 		return why(-EBUSY, "weir_sim_destroy: %s", sim->depth ?
 			   "called from a callback in the world" :
 			   "it still has reactors; destroy them first");
+	while (sim->looks)
+		sim_look_del(sim->looks);
 	for (uint32_t i = 0; i < sim->n_fds; i++)
 		if (sim->fds[i])
 			sim_fd_close(sim->fds[i]);
@@ -121,6 +129,47 @@ void sim_part_add(struct weir_sim *sim, struct sim_part *part)
 {
 	part->next = sim->parts;
 	sim->parts = part;
+}
+
+void sim_look_add(struct weir_sim *sim, struct sim_look *look)
+{
+	look->next = sim->looks;
+	look->pprev = &sim->looks;
+	if (look->next)
+		look->next->pprev = &look->next;
+	sim->looks = look;
+}
+
+void sim_look_del(struct sim_look *look)
+{
+	if (!look->pprev)
+		return;
+	*look->pprev = look->next;
+	if (look->next)
+		look->next->pprev = look->pprev;
+	look->pprev = NULL;
+}
+
+void sim_happened(struct weir_sim *sim)
+{
+	if (sim->looks && !sim->look.queued)
+		sim_at(sim, &sim->look, 1 + sim_below(&sim->time, LOOK_NS));
+}
+
+static void look_now(struct weir_sim *sim, struct sim_event *ev)
+{
+	struct sim_look *look, *next;
+
+	(void)ev;
+	for (look = sim->looks; look; look = next) {
+		next = look->next;
+		look->fn(look);
+	}
+}
+
+bool sim_runs_here(void)
+{
+	return running;
 }
 
 void sim_mix(struct weir_sim *sim, uint64_t value)
@@ -225,6 +274,8 @@ static void fire(struct weir_sim *sim)
 	sim_unqueue(sim, ev);
 	sim->stats.events++;
 	ev->fire(sim, ev);
+	if (ev != &sim->look)
+		sim_happened(sim);
 }
 
 static bool step(struct weir_sim *sim, uint64_t until_ns)
@@ -237,6 +288,7 @@ static bool step(struct weir_sim *sim, uint64_t until_ns)
 		if (sr) {
 			sim->stats.events++;
 			turn(sim, sr);
+			sim_happened(sim);
 			return true;
 		}
 		if (sim->heap && sim->heap->at_ns < next)
@@ -257,7 +309,9 @@ bool sim_step(struct weir_sim *sim, uint64_t until_ns)
 
 	if (!sim->depth++)
 		sim_faults_enter(sim);
+	running++;
 	did = step(sim, until_ns);
+	running--;
 	if (!--sim->depth)
 		sim_faults_leave(sim);
 	return did;
@@ -273,6 +327,7 @@ int weir_sim_run(struct weir_sim *sim, uint64_t ns, uint64_t events)
 	if (sim->depth)
 		return why(-EBUSY, "weir_sim_run: called from a callback in "
 			   "the world");
+	sim_happened(sim);
 	while (!events || sim->stats.events - begun < events)
 		if (!sim_step(sim, until))
 			break;

@@ -89,6 +89,17 @@ struct sim_reactor {
 	struct sim_reactor *next;
 };
 
+/*
+ * What looks at memory that somebody writes to without telling, as another
+ * process would: called some time after anything else has happened, so not if
+ * nothing does.  May delete itself.
+ */
+struct sim_look {
+	void (*fn)(struct sim_look *look);
+	struct sim_look *next;
+	struct sim_look **pprev;	/* NULL: not there. */
+};
+
 struct weir_sim {
 	uint64_t seed;
 	uint64_t now_ns;
@@ -112,6 +123,8 @@ struct weir_sim {
 	struct latency latency[WEIR_SIM_DEVICES];
 	struct op_queue stuck;
 	struct sim_part *parts;
+	struct sim_look *looks;
+	struct sim_event look;	/* When the next look is. */
 	struct sim_fd **fds;
 	uint32_t n_fds;
 
@@ -134,6 +147,15 @@ bool sim_step(struct weir_sim *sim, uint64_t until_ns);
 /* A part by its name, or NULL; a new one. */
 struct sim_part *sim_part(struct weir_sim *sim, const char *name);
 void sim_part_add(struct weir_sim *sim, struct sim_part *part);
+
+void sim_look_add(struct weir_sim *sim, struct sim_look *look);
+void sim_look_del(struct sim_look *look);
+
+/* Something has happened, so that looking is of use. */
+void sim_happened(struct weir_sim *sim);
+
+/* Whether a world is running in this thread: then nothing may block. */
+bool sim_runs_here(void);
 
 /* How long @device takes this time. */
 uint64_t sim_latency(struct weir_sim *sim, enum weir_sim_device device);

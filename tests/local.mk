@@ -98,6 +98,7 @@ test_programs += \
 	%D%/test-sim-memory \
 	%D%/test-sim-net \
 	%D%/test-sim-socket \
+	%D%/test-sim-shared \
 	%D%/test-store-end \
 	%D%/test-steady \
 	%D%/test-storm \
@@ -320,6 +321,9 @@ endif
 %C%_test_sim_socket_SOURCES = %D%/test-sim-socket.c $(test_harness)
 %C%_test_sim_socket_LDADD = $(test_public)
 
+%C%_test_sim_shared_SOURCES = %D%/test-sim-shared.c %D%/sim-kit.h \
+	%D%/export-kit.h $(test_jobs)
+%C%_test_sim_shared_LDADD = $(test_public)
 %C%_test_timer_SOURCES = %D%/test-timer.c $(test_harness)
 %C%_test_timer_LDADD = $(test_public)
 

@@ -264,6 +264,7 @@ struct weir_exporter_opts {
  *   -E2BIG       @opts asks for what this version does not know
  *   -EMFILE, -ENFILE, -ENOMEM  no descriptor or no memory left
  *   -ESHUTDOWN   @r is stopping
+ *   -EOPNOTSUPP  @r is in a simulated world
  *
  * Call on @r's thread.
  */
@@ -331,6 +332,7 @@ WEIR_API void weir_exporter_destroy(struct weir_exporter *exporter);
  *   -E2BIG     @opts asks for what this version does not know
  *   -EMFILE, -ENFILE, -ENOMEM  no descriptor or no memory left
  *   -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
+ *   -EOPNOTSUPP  @r is in a simulated world
  *
  * Call on @r's thread.
  */

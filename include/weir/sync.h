@@ -237,6 +237,7 @@ WEIR_API int weir_sync_wait(struct weir_sync *sync, struct weir_reactor *r,
  *   -EINVAL     unknown @cond; @mask is 0; or @value has bits that are not in
  *               @mask
  *   -ESTALE     as above
+ *   -EOPNOTSUPP it would block in a simulated world that is being run
  *
  * Any thread; in a callback it holds up the loop.
  *
