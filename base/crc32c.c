@@ -42,6 +42,13 @@
  */
 #define TILE 16384
 
+/*
+ * The same for copies past the cache.  Kernels prefetch from one block to the
+ * next, and copies begin anew with each: so it is rather half of an L2, the
+ * smallest of which has 256 KiB.
+ */
+#define LOOK_TILE ((size_t)128 << 10)
+
 /* x to this power is 1: P is (x + 1) times a primitive of degree 31. */
 #define X_ORDER 0x7fffffffu
 
@@ -333,11 +340,16 @@ uint32_t crc32c_copy(uint32_t crc, void *dst, const void *src, size_t len)
 
 /* Into the cache by looking, and past it by writing. */
 static uint32_t look_and_copy(const struct crc32c_kernel *k, uint32_t rem,
-			      uint8_t *dst, const uint8_t *src, size_t n)
+			      uint8_t *dst, const uint8_t *src, size_t len)
 {
-	for (; n; n--, dst += COPY_BLOCK, src += COPY_BLOCK) {
-		rem = k->update(rem, src, COPY_BLOCK);
-		copy_stream(dst, src, COPY_BLOCK);
+	while (len) {
+		size_t n = len < LOOK_TILE ? len : LOOK_TILE;
+
+		rem = k->update(rem, src, n);
+		copy_stream(dst, src, n);
+		dst += n;
+		src += n;
+		len -= n;
 	}
 	return rem;
 }
@@ -354,11 +366,11 @@ uint32_t crc32c_stream_with(const struct crc32c_kernel *k, uint32_t rem,
 	rem = crc32c_copy_with(k, rem, to, from, head);
 	n = (len - head) / COPY_BLOCK;
 	body = head + n * COPY_BLOCK;
-	if (n)
-		rem = (k->copy_blocks ? k->copy_blocks(rem, to + head,
-						       from + head, n) :
-					look_and_copy(k, rem, to + head,
-						      from + head, n));
+	if (n && k->copy_blocks)
+		rem = k->copy_blocks(rem, to + head, from + head, n);
+	else if (n)
+		rem = look_and_copy(k, rem, to + head, from + head,
+				    n * COPY_BLOCK);
 	return crc32c_copy_with(k, rem, to + body, from + body, len - body);
 }
 
