@@ -13,6 +13,9 @@
  * What a correct caller may run into is answered with a negative errno instead.
  */
 
+#include <errno.h>
+#include <stdint.h>
+
 #define unlikely(cond) __builtin_expect(!!(cond), 0)
 #define likely(cond) __builtin_expect(!!(cond), 1)
 
@@ -34,5 +37,16 @@ __attribute__((noreturn, cold)) void check_failed(const char *file, int line,
 		(void)sizeof((cond)); \
 	} while (0)
 #endif
+
+/*
+ * A result that a user's function has given: what is negative and no errno
+ * becomes -EIO, for who takes it for an int would find nothing wrong in some.
+ */
+#define ERRNO_MAX 4095
+
+static inline int64_t sane_result(int64_t res)
+{
+	return unlikely(res < -ERRNO_MAX) ? -EIO : res;
+}
 
 #endif /* WEIR_BASE_CHECK_H */

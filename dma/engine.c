@@ -197,8 +197,10 @@ static int call_start(struct engine *e, struct weir_job *job)
 	e->stats.under_way++;
 	err = e->kind->ops.start(e->arg, job);
 	if (unlikely(err)) {
+		/* Refused, and ended: nobody has it any more. */
+		check(job->op.state == OP_PENDING);
 		e->stats.under_way--;
-		return err < 0 ? err : -EIO;
+		return err < 0 ? (int)sane_result(err) : -EIO;
 	}
 	if (unlikely(e->kind->ops.flush) && !e->unflushed) {
 		e->unflushed = true;
@@ -367,6 +369,7 @@ void weir_job_end(struct weir_job *job, uint64_t bytes, int64_t res,
 	struct job_priv *p = job_priv(job);
 
 	check(job->op.state == OP_PENDING && !p->waits);
+	res = sane_result(res);
 	if (bytes > p->total) {
 		bytes = p->total;
 		res = res < 0 ? res : -EIO;

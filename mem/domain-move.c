@@ -82,7 +82,7 @@ int domain_move(struct weir_reactor *r, struct weir_op *op,
 		return 0;
 	op_abandon(op);
 	release(op);
-	return err;
+	return (int)sane_result(err);
 }
 
 static struct weir_op *under_way(const struct weir_op *op)
@@ -95,6 +95,7 @@ static struct weir_op *under_way(const struct weir_op *op)
 void weir_domain_complete(struct weir_op *op, int64_t res)
 {
 	under_way(op);
+	res = sane_result(res);
 	if (res >= 0) {
 		if ((uint64_t)res > op->u.words[WORD_TOTAL])
 			res = -EIO;

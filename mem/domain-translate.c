@@ -8,7 +8,17 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "mem/domain-internal.h"
+
+static bool is_piece(const struct weir_translation *t, const struct iovec *iov)
+{
+	uint64_t addr = (uintptr_t)iov->iov_base;
+
+	if (!addr && iov->iov_len && domain_is_memory(t->domain))
+		return false;
+	return addr + iov->iov_len >= addr;
+}
 
 /* What a domain has answered is not believed without a look. */
 static bool makes_sense(const struct weir_translation *t, size_t len)
@@ -21,7 +31,7 @@ static bool makes_sense(const struct weir_translation *t, size_t len)
 	    (t->n_iov > 1 && !t->iovs))
 		return false;
 	for (i = 0; i < t->n_iov; i++) {
-		if (iov[i].iov_len > len - total)
+		if (iov[i].iov_len > len - total || !is_piece(t, &iov[i]))
 			return false;
 		total += iov[i].iov_len;
 	}
@@ -51,7 +61,7 @@ static int ask(struct weir_domain *src, void *src_ctx, struct weir_domain *dst,
 	if (!domain_is_user(src) || !user->translate)
 		return -EOPNOTSUPP;
 	err = user->translate(src, src_ctx, dst, dst_ctx, addr, len, t);
-	return err < 0 ? err : 0;
+	return err < 0 ? (int)sane_result(err) : 0;
 }
 
 int weir_domain_translate(struct weir_domain *src, void *src_ctx,

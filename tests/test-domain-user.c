@@ -388,6 +388,12 @@ static void the_end_is_what_the_domain_says(void **state)
 	rec_init(&g->rec);
 	STARTS(weir_domain_push(g->r, &g->rec.op, m));
 	assert_int_equal(finish(g->r, &g->rec), -EIO);
+
+	/* Nor is what is no errno. */
+	g->b.end = -(INT64_C(1) << 32);
+	rec_init(&g->rec);
+	STARTS(weir_domain_push(g->r, &g->rec.op, m));
+	assert_int_equal(finish(g->r, &g->rec), -EIO);
 	rig_end(g);
 }
 
@@ -509,6 +515,13 @@ static int store_translate(struct weir_domain *src, void *src_ctx,
 		t->iovs = s->answer;
 		t->n_iov = WEIR_DOMAIN_PIECES_MAX + 1;
 		break;
+	case 7:
+		t->domain = weir_domain_system();
+		t->iov.iov_base = NULL;
+		break;
+	case 8:
+		t->iov.iov_base = (void *)(UINTPTR_MAX - 4);
+		break;
 	default:
 		break;
 	}
@@ -586,7 +599,7 @@ static void an_answer_that_makes_no_sense_is_not_believed(void **state)
 	assert_int_equal(weir_domain_set_translate(s->d, store_translate), 0);
 	assert_int_equal(weir_domain_set_invalidate(s->d, store_invalidate),
 			 0);
-	for (s->end = 1; s->end <= 6; s->end++) {
+	for (s->end = 1; s->end <= 8; s->end++) {
 		assert_int_equal(ASK(100, 10), -EIO);
 		assert_null(t.domain);
 		assert_int_equal(s->invalidates, s->end);
@@ -606,7 +619,7 @@ static void an_answer_that_makes_no_sense_is_not_believed(void **state)
 					       NULL), -EINVAL);
 	assert_int_equal(weir_domain_translate(sys, NULL, sys, NULL, 0, 1,
 					       &t), -EINVAL);
-	assert_int_equal(s->translates, 6);
+	assert_int_equal(s->translates, 8);
 	rig_end(g);
 }
 

@@ -7,6 +7,8 @@
 
 #include "tests/job-kit.h"
 
+#include <limits.h>
+
 #include <weir/crc32c.h>
 #include <weir/engine.h>
 #include <weir/route.h>
@@ -348,6 +350,29 @@ static void more_bytes_than_there_are_is_an_error(void **state)
 	rig_end(&g);
 }
 
+static void what_is_no_errno_is_one(void **state)
+{
+	static const int64_t results[] = { INT64_MIN, -(INT64_C(1) << 32),
+					   -4096 };
+	struct rig g;
+	size_t i;
+
+	rig_begin(&g, state);
+	for (i = 0; i < N_OF(results); i++) {
+		STARTS(weir_job_start(g.dma, &g.j[i].job));
+		g.card.n_jobs = 0;
+		weir_job_end(&g.j[i].job, 1, results[i], 0);
+		assert_int_equal(jrec_finish(g.r, &g.j[i]), -EIO);
+		assert_int_equal(g.j[i].detail.bytes, 1);
+	}
+	g.card.refuse = INT_MIN;
+	assert_int_equal(weir_job_start(g.dma, &g.j[4].job), -EIO);
+	g.card.refuse = 7;
+	assert_int_equal(weir_job_start(g.dma, &g.j[4].job), -EIO);
+	assert_int_equal(g.j[4].calls, 0);
+	rig_end(&g);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -359,6 +384,7 @@ int main(void)
 		CASE(a_cancel_reaches_it_and_those_that_wait),
 		CASE(one_doorbell_is_for_all_of_a_turns_starts),
 		CASE(more_bytes_than_there_are_is_an_error),
+		CASE(what_is_no_errno_is_one),
 	};
 
 	return harness_run(cases, N_OF(cases));

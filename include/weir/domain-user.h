@@ -314,7 +314,8 @@ WEIR_API int weir_domain_fill(struct weir_reactor *r, struct weir_op *op,
 /*
  * @op, which a function of a domain has started, ends with @res: the bytes that
  * were moved, all unless the source ended early, or a negative errno.
- * More than there was to move becomes -EIO.
+ * More than there was to move, and what is negative and no errno (below -4095),
+ * becomes -EIO.
  *
  * Call on the reactor's thread, once for each op, inside the domain's function
  * or later.  Never blocks, never allocates.
@@ -364,7 +365,7 @@ WEIR_API void *weir_domain_op_data(const struct weir_op *op);
  *   -ERANGE      @addr + @len wraps around
  *   -EOPNOTSUPP  @src has no such function
  *   -EIO         @src's function has answered with pieces that are not @len
- *                bytes, or too many
+ *                bytes, too many, wrap around, or are memory at NULL
  *   other errnos  what @src's function said
  *
  * Any thread on which @src's function may be called; for memory, any.

@@ -198,7 +198,8 @@ WEIR_API void weir_job_set_crc(struct weir_job *job, uint32_t crc);
 /*
  * @job ends: @bytes were done, at most weir_job_bytes(), and nothing touches its
  * memory any more.  @res is 0 or a negative errno, @code the engine's own code
- * for weir_op_get_detail().
+ * for weir_op_get_detail().  More bytes than there are, or a negative @res that is
+ * no errno (below -4095), make it -EIO.
  *
  * With 0 and fewer bytes a comparison has found a difference after them, and
  * any other kind a source that ended early.
