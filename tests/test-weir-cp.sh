@@ -410,8 +410,10 @@ t_usage()
 	expect 2 cp_ --no-such a b && says 'Try'
 	expect 2 cp_ --path=other a b && says 'auto, pipeline or kernel'
 	expect 2 cp_ --backend=other a b && says 'auto, uring or ev'
-	for block in 1 4097 128M x -1 4Kx 99999999999999999999; do
-		expect 2 cp_ --block=$block a b && says 'block'
+	# The last is 4096, for strtoull().
+	for block in 1 4097 128M x -1 4Kx 99999999999999999999 \
+		' -18446744073709547520'; do
+		expect 2 cp_ "--block=$block" a b && says 'block'
 	done
 	for depth in 0 1025 x; do
 		expect 2 cp_ --depth=$depth a b && says 'depth'

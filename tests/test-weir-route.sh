@@ -106,7 +106,8 @@ t_usage()
 	says_only "no place 'here'"
 	route 2 --kind move system system
 	says_only "no kind 'move'"
-	for bytes in 0 -1 4x 1KK 99999999999999999999 9999999999G ''; do
+	for bytes in 0 -1 4x 1KK 99999999999999999999 9999999999G '' \
+		' -18446744073709547520'; do
 		route 2 --bytes "$bytes" system system
 		says_only 'is no number of bytes'
 	done

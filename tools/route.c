@@ -111,7 +111,7 @@ static int parse_bytes(const char *text, struct asked *asked)
 		shift = 10 * (int)(unit - units + 1);
 		end++;
 	}
-	if (errno || end == text || *end || *text == '-' || !n ||
+	if (errno || *text < '0' || *text > '9' || *end || !n ||
 	    n > (UINT64_MAX >> 1) >> shift)
 		return usage_error("route: '%s' is no number of bytes", text);
 	asked->bytes = (uint64_t)n << shift;

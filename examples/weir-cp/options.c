@@ -79,7 +79,7 @@ static int parse_size(const char *s, uint64_t min, uint64_t max, uint64_t *ret)
 
 	errno = 0;
 	n = strtoull(s, &end, 10);
-	if (errno || end == s || *s == '-')
+	if (errno || *s < '0' || *s > '9')
 		return -1;
 	switch (*end) {
 	case 'k':
