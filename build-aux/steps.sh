@@ -123,6 +123,9 @@ lint()
 		-exec shellcheck -S warning {} +)
 }
 
+# Where the bare one is built: its library is compiled anew, with clang.
+fuzz() { cd "$root/bare" && make fuzz FUZZ_SECONDS="$1"; }
+
 if command -v shellcheck >/dev/null; then
 	step shellcheck lint
 else
@@ -132,6 +135,12 @@ fi
 step bare check bare --without-libev --without-verbs --without-valgrind \
 	--without-sdt --without-libsodium --without-libuv --without-glib \
 	--without-systemd --disable-static
+if command -v clang >/dev/null; then
+	[ $long = 1 ] && seconds=600 || seconds=20
+	step fuzz fuzz $seconds
+else
+	say 'fuzz                   skipped: no clang'
+fi
 if [ $long = 1 ]; then
 	step debug check debug --enable-debug
 	WEIR_BACKEND=uring step on-uring check on-uring

@@ -1,36 +1,59 @@
-# `make fuzz`: each parser of hostile input under clang's libFuzzer, for
-# FUZZ_SECONDS, from a corpus that a small program begins.  What make check does
-# with the same parsers is in their tests, short and always the same.
+# Fuzz targets: what is hostile, or might be, as bytes.
+#
+# In `make check` each is a plain program, with any compiler, that goes through
+# the files of corpus/NAME (run-NAME); test-descriptor does that for descriptors
+# from seeds that it makes itself.  `make fuzz` runs each under clang's libFuzzer
+# for FUZZ_SECONDS, from there on; what it finds is kept in the build directory.
+#
+# corpus/engine and corpus/inventory are from run-NAME --write-seeds 24 DIR: for
+# a target that reads its input as decisions any bytes will do, and longer ones
+# go further.  corpus/command is written by hand.  What has failed is added.
 FUZZ_SECONDS = 60
+fuzz_targets = command descriptor engine inventory
 fuzz_cflags = -std=gnu11 -g -O1 -DHAVE_CONFIG_H -include config.h -I. \
-	-I$(top_srcdir)/include -I$(top_srcdir) $(LIBSODIUM_CFLAGS) \
-	-pthread -fno-omit-frame-pointer -fsanitize=address,undefined \
-	-fno-sanitize-recover=undefined
+	-I$(top_srcdir)/include -I$(top_srcdir) $(LIBURING_CFLAGS) \
+	$(LIBSODIUM_CFLAGS) $(VERBS_CFLAGS) -pthread -fno-omit-frame-pointer
+fuzz_libs = $(LIBURING_LIBS) $(LIBEV_LIBS) $(LIBSODIUM_LIBS) $(VERBS_LIBS)
 
-# All of base/, which the shell finds.
-fuzz_descriptor_sources = \
-	$(top_srcdir)/base/*.c \
-	$(top_srcdir)/mem/descriptor-mac.c \
-	$(top_srcdir)/mem/descriptor.c
+fuzz_tools = tools/find.c tools/info-json.c tools/info-text.c \
+	tools/info-unused.c tools/info.c tools/json.c tools/route-place.c \
+	tools/route.c tools/system.c examples/weir-cp/options.c
+
+fuzz_common = %D%/run-corpus.c %D%/fuzz-kit.h
+fuzz_programs = %D%/run-command %D%/run-engine %D%/run-inventory
+%C%_run_command_SOURCES = %D%/fuzz-command.c $(fuzz_common) $(fuzz_tools)
+%C%_run_command_LDADD = libweir.la
+%C%_run_engine_SOURCES = %D%/fuzz-engine.c $(fuzz_common)
+%C%_run_engine_LDADD = libweir-all.la
+%C%_run_inventory_SOURCES = %D%/fuzz-inventory.c $(fuzz_common)
+%C%_run_inventory_LDADD = libweir-all.la
+check_PROGRAMS += $(fuzz_programs)
+TESTS += $(fuzz_programs)
 
 fuzz: config.h
 	@test -n '$(CLANG)' || { echo 'fuzzing wants clang' >&2; exit 1; }
 	@$(MKDIR_P) %D%/corpus-descriptor
-	$(CLANG) $(fuzz_cflags) -fsanitize=fuzzer -o %D%/fuzz-descriptor \
-		$(srcdir)/%D%/fuzz-descriptor.c $(fuzz_descriptor_sources) \
-		$(LIBSODIUM_LIBS)
 	$(CLANG) $(fuzz_cflags) -o %D%/seed-descriptor \
-		$(srcdir)/%D%/seed-descriptor.c $(fuzz_descriptor_sources) \
+		$(srcdir)/%D%/seed-descriptor.c $(srcdir)/base/*.c \
+		$(srcdir)/mem/descriptor-mac.c $(srcdir)/mem/descriptor.c \
 		$(LIBSODIUM_LIBS)
 	%D%/seed-descriptor %D%/corpus-descriptor
-	%D%/fuzz-descriptor -max_len=2048 -max_total_time=$(FUZZ_SECONDS) \
-		-artifact_prefix=%D%/ -print_final_stats=1 \
-		%D%/corpus-descriptor
+	CLANG='$(CLANG)' FUZZ_CFLAGS='$(fuzz_cflags)' srcdir='$(srcdir)' \
+	FUZZ_LIBS='$(fuzz_libs)' \
+	SOURCES='$(libweir_all_la_SOURCES)' TOOLS='$(fuzz_tools)' \
+	$(SHELL) $(srcdir)/%D%/fuzz.sh $(FUZZ_SECONDS) $(fuzz_targets)
 
-.PHONY: fuzz
+mostlyclean-local: clean-fuzz
+clean-fuzz:
+	rm -rf %D%/obj
 
-CLEANFILES += %D%/fuzz-descriptor %D%/seed-descriptor
+.PHONY: fuzz clean-fuzz
+
+CLEANFILES += %D%/fuzz-command %D%/fuzz-descriptor %D%/fuzz-engine \
+	%D%/fuzz-inventory %D%/seed-descriptor
 EXTRA_DIST += \
+	%D%/corpus \
 	%D%/descriptor-kit.h \
 	%D%/fuzz-descriptor.c \
+	%D%/fuzz.sh \
 	%D%/seed-descriptor.c
