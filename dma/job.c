@@ -134,8 +134,7 @@ int job_check(const struct weir_dma *dma, const struct weir_job *job,
 	return err ? err : job_find_engine(dma, job, s);
 }
 
-/* A pull or a push has a foreign side or is wrong, and here nobody has looked at
- * the locations beside. */
+/* Of these kinds it takes more to see it. */
 #define NOT_AT_SIGHT (1u << WEIR_JOB_PULL | 1u << WEIR_JOB_PUSH | \
 		      1u << WEIR_JOB_DUALCAST | 1u << WEIR_JOB_XOR)
 
@@ -152,6 +151,22 @@ static bool is_for_cpu(const struct weir_dma *dma, const struct weir_job *job,
 	       (!s->dst_side || !is_foreign(s->dst.domain));
 }
 
+/* The same of the kinds that have more locations. */
+static bool is_more_for_cpu(const struct weir_dma *dma,
+			    const struct weir_job *job,
+			    const struct job_shape *s)
+{
+	uint32_t i;
+
+	if (!job->n_more || dma->n_engines != N_SHIPPED ||
+	    is_foreign(s->src.domain) || is_foreign(s->dst.domain))
+		return false;
+	for (i = 0; i < job->n_more; i++)
+		if (is_foreign(loc_domain(&job->more[i])))
+			return false;
+	return true;
+}
+
 /* As job_check(), without the reasons. */
 static int check_to_start(struct weir_dma *dma, const struct weir_job *job,
 			  struct job_shape *s)
@@ -160,7 +175,7 @@ static int check_to_start(struct weir_dma *dma, const struct weir_job *job,
 
 	if (unlikely(err))
 		return err;
-	if (unlikely(!is_for_cpu(dma, job, s)))
+	if (unlikely(!is_for_cpu(dma, job, s)) && !is_more_for_cpu(dma, job, s))
 		return job_find_engine(dma, job, s);
 	s->plan.route = WEIR_ROUTE_DIRECT;
 	s->plan.engine = &dma->engines[ENGINE_CPU];
