@@ -187,9 +187,12 @@ static inline struct weir_job *weir_job_of(struct weir_op *op)
 }
 
 /*
- * Have @job copy @src to @dst, as many bytes as @src has; .flags are cleared,
- * here and below.  Totals must fit: -EMSGSIZE if @dst has less room, and an
- * address range as destination must be exactly as long.
+ * Have @job copy @src to @dst, as many bytes as @src has.
+ *
+ * To the data of bufs they are appended; with WEIR_JOB_OVERWRITE they replace
+ * it.  Set .flags after this call or its sisters: they clear them.  Totals
+ * must fit: -EMSGSIZE if @dst has less room, and an address range as
+ * destination must be exactly as long.
  */
 static inline void weir_job_copy(struct weir_job *job, struct weir_loc dst,
 				 struct weir_loc src)
