@@ -26,6 +26,7 @@ weirinclude_HEADERS += \
 	%D%/weir/route.h \
 	%D%/weir/segment-event.h \
 	%D%/weir/segment.h \
+	%D%/weir/sim-file.h \
 	%D%/weir/sim-memory.h \
 	%D%/weir/sim-socket.h \
 	%D%/weir/sim.h \

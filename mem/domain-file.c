@@ -23,6 +23,7 @@
 #include "base/opts.h"
 #include "base/why.h"
 #include "mem/domain-internal.h"
+#include "reactor/sim.h"
 
 #define PAGE 4096u
 
@@ -32,17 +33,47 @@
 
 static int file_flags(int fd)
 {
-	int flags = fault("fcntl") ? (errno = EBADF, -1) : fcntl(fd, F_GETFL);
+	struct sim_file_info sim;
+	int flags;
 
+	if (fault("fcntl"))
+		flags = -1;
+	else if (sim_fd_is(fd))
+		flags = sim_file_look(fd, &sim) ? -1 : sim.flags;
+	else
+		flags = fcntl(fd, F_GETFL);
 	if (flags < 0)
 		return why(-EBADF, "weir_domain_file_create: fd %d is not open",
 			   fd);
 	return flags;
 }
 
+/* What it is: 0, or -errno. */
+static int look(int fd, bool *is_dir, bool *has_offsets)
+{
+	struct sim_file_info sim;
+	struct stat st;
+
+	if (fault("fstat"))
+		return -EIO;
+	if (sim_fd_is(fd)) {
+		if (sim_file_look(fd, &sim))
+			return -EBADF;
+		*is_dir = sim.is_dir;
+		*has_offsets = sim.has_offsets;
+		return 0;
+	}
+	if (fstat(fd, &st))
+		return -errno;
+	*is_dir = S_ISDIR(st.st_mode);
+	*has_offsets = lseek(fd, 0, SEEK_CUR) >= 0;
+	return 0;
+}
+
 static int check_kind(int fd, int flags)
 {
-	struct stat st;
+	bool is_dir = false, has_offsets = false;
+	int err;
 
 	if (flags & O_PATH)
 		return why(-EINVAL, "weir_domain_file_create: fd %d was opened "
@@ -50,13 +81,14 @@ static int check_kind(int fd, int flags)
 	if ((flags & O_APPEND) && (flags & O_ACCMODE) != O_RDONLY)
 		return why(-EINVAL, "weir_domain_file_create: fd %d has "
 			   "O_APPEND, which ignores the offset of a write", fd);
-	if (fault("fstat") || fstat(fd, &st))
+	err = look(fd, &is_dir, &has_offsets);
+	if (err)
 		return why(-EBADF, "weir_domain_file_create: fd %d: %s", fd,
-			   strerror(errno));
-	if (S_ISDIR(st.st_mode))
+			   strerror(-err));
+	if (is_dir)
 		return why(-EINVAL,
 			   "weir_domain_file_create: fd %d is a directory", fd);
-	if (lseek(fd, 0, SEEK_CUR) < 0)
+	if (!has_offsets)
 		return why(-ESPIPE, "weir_domain_file_create: fd %d has no "
 			   "offsets: a pipe, a socket or a terminal", fd);
 	return 0;
@@ -66,25 +98,37 @@ static int check_kind(int fd, int flags)
 static void ask_alignment(struct domain_file *file)
 {
 	uint32_t off = PAGE, mem = PAGE;
+	struct sim_file_info sim;
 #ifdef STATX_DIOALIGN
 	struct statx stx = { 0 };
 
-	if (!fault("statx") &&
+	if (!sim_fd_is(file->fd) && !fault("statx") &&
 	    !statx(file->fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) &&
 	    (stx.stx_mask & STATX_DIOALIGN) && stx.stx_dio_offset_align) {
 		off = stx.stx_dio_offset_align;
 		mem = stx.stx_dio_mem_align ? stx.stx_dio_mem_align : PAGE;
 	}
 #endif
+	if (sim_fd_is(file->fd) && !fault("statx") &&
+	    !sim_file_look(file->fd, &sim)) {
+		off = sim.align;
+		mem = sim.mem_align;
+	}
 	file->align = off < PAGE ? PAGE : off;
 	file->mem_align = mem;
 }
 
 static bool is_same_file(int a, int b)
 {
+	struct sim_file_info sim_a, sim_b;
 	struct stat sa, sb;
 
-	if (fault("fstat") || fstat(a, &sa) || fstat(b, &sb))
+	if (fault("fstat"))
+		return false;
+	if (sim_fd_is(a) || sim_fd_is(b))
+		return !sim_file_look(a, &sim_a) &&
+		       !sim_file_look(b, &sim_b) && sim_a.id == sim_b.id;
+	if (fstat(a, &sa) || fstat(b, &sb))
 		return false;
 	if (S_ISBLK(sa.st_mode) && S_ISBLK(sb.st_mode))
 		return sa.st_rdev == sb.st_rdev;
@@ -123,6 +167,9 @@ static int reopen(const struct domain_file *file, int flags)
 	char path[32];
 	int fd;
 
+	if (sim_fd_is(file->fd))
+		return fault("open") ? -ENOENT :
+		       sim_file_reopen(file->fd, flags & KEPT_FLAGS);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", file->fd);
 	fd = fault("open") ? (errno = ENOENT, -1) :
 			     open(path, (flags & KEPT_FLAGS) | O_CLOEXEC);
@@ -136,7 +183,12 @@ static int reopen(const struct domain_file *file, int flags)
 
 static void close_own(struct weir_domain *domain)
 {
-	close(domain_to_file(domain)->buffered_fd);
+	int fd = domain_to_file(domain)->buffered_fd;
+
+	if (sim_fd_is(fd))
+		sim_file_close(fd);
+	else
+		close(fd);
 }
 
 /* A way round O_DIRECT; without one, jobs have to be aligned. */

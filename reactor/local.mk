@@ -30,7 +30,15 @@ libweir_all_la_SOURCES += \
 	%D%/sim-event.c \
 	%D%/sim-fault.c \
 	%D%/sim-fd.c \
+	%D%/sim-file-data.c \
+	%D%/sim-file-name.c \
+	%D%/sim-file-path.c \
+	%D%/sim-file-range.c \
+	%D%/sim-file-sync.c \
+	%D%/sim-file-user.c \
+	%D%/sim-file-world.c \
 	%D%/sim-file.c \
+	%D%/sim-file.h \
 	%D%/sim-socket-conn.c \
 	%D%/sim-socket-connect.c \
 	%D%/sim-socket-flow.c \

@@ -155,21 +155,30 @@ static bool may_be_interrupted(const struct weir_op *op)
 	       op->kind != IO_COPY_RANGE;
 }
 
-static void shorten(struct weir_sim *sim, struct weir_op *op,
+/* The first piece of a vector that is not empty, alone. */
+static void take_piece(struct io_step *step)
+{
+	while (step->n > 1 && !step->iov->iov_len) {
+		step->iov++;
+		step->n--;
+	}
+	step->addr = step->iov->iov_base;
+	step->len = step->iov->iov_len;
+	step->n = 0;
+	step->iov = NULL;
+}
+
+static void shorten(struct weir_sim *sim, struct sim_fd *f, struct weir_op *op,
 		    struct io_step *step)
 {
-	uint64_t len;
+	uint64_t grain = f->cls->grain ? f->cls->grain(f) : 1, most;
 
-	if (step->n) {
-		step->addr = step->iov->iov_base;
-		step->len = step->iov->iov_len;
-		step->n = 0;
-		step->iov = NULL;
-	}
-	len = step->len;
-	if (len > 1 && sim_fault(sim, WEIR_SIM_SHORT, name_of(op)))
-		step->len = 1 + sim_below(&sim->fault_rng[WEIR_SIM_SHORT],
-					  len - 1);
+	if (step->n)
+		take_piece(step);
+	most = step->len ? (step->len - 1) / grain : 0;
+	if (most && sim_fault(sim, WEIR_SIM_SHORT, name_of(op)))
+		step->len = grain * (1 +
+			sim_below(&sim->fault_rng[WEIR_SIM_SHORT], most));
 }
 
 static int64_t transfer(struct weir_sim *sim, struct sim_fd *f,
@@ -184,7 +193,7 @@ static int64_t transfer(struct weir_sim *sim, struct sim_fd *f,
 		return -EINVAL;
 	io_step_next(op, &step);
 	if (sim->fault_rate[WEIR_SIM_SHORT])
-		shorten(sim, op, &step);
+		shorten(sim, f, op, &step);
 	/* The device is us: what was lent to it is ours for the moment. */
 	io_take(op);
 	res = fn(f, &step);
@@ -282,6 +291,18 @@ static int64_t do_step(struct weir_sim *sim, struct weir_op *op)
 	}
 }
 
+static int fail(struct weir_sim *sim, struct weir_op *op)
+{
+	struct sim_fd *f = io_of(op)->f;
+
+	if (f && f->fd >= 0 && !f->dead && f->cls->failed) {
+		io_take(op);
+		f->cls->failed(f, op);
+		io_lend(op);
+	}
+	return draw_error(sim, op);
+}
+
 static void io_fire(struct weir_sim *sim, struct sim_event *ev)
 {
 	struct weir_op *op = op_of(ev);
@@ -291,7 +312,7 @@ static void io_fire(struct weir_sim *sim, struct sim_event *ev)
 	leave(sim, op);
 	io->state = BUSY;
 	if (!never_fails(op) && sim_fault(sim, WEIR_SIM_ERROR, name_of(op)))
-		res = draw_error(sim, op);
+		res = fail(sim, op);
 	else if (may_be_interrupted(op) &&
 		 sim_fault(sim, WEIR_SIM_EINTR, name_of(op)))
 		res = -EINTR;
@@ -372,11 +393,15 @@ static void enqueue(struct weir_sim *sim, struct weir_op *op)
 	begin(sim, op);
 }
 
+static bool names_path(const struct weir_op *op)
+{
+	return op->kind == IO_OPEN || op->kind == IO_STATX ||
+	       op->kind == IO_RENAME || op->kind == IO_UNLINK;
+}
+
 static bool names_fd(const struct weir_op *op)
 {
-	return op->kind != IO_NOP && op->kind != IO_WORK &&
-	       op->kind != IO_OPEN && op->kind != IO_STATX &&
-	       op->kind != IO_RENAME && op->kind != IO_UNLINK;
+	return op->kind != IO_NOP && op->kind != IO_WORK && !names_path(op);
 }
 
 static bool is_workers(const struct weir_op *op)
@@ -413,14 +438,41 @@ void sim_io_again(struct weir_sim *sim, struct weir_op *op)
 	sim_at(sim, &io_of(op)->event, sim_latency(sim, device_of(op)));
 }
 
-void sim_stuck_heal(struct weir_sim *sim)
+/* What is stuck goes on: of @f, or what names a path; all of it. */
+static void unstick(struct weir_sim *sim, const struct sim_fd *f, bool paths,
+		    bool all)
 {
-	struct weir_op *op;
+	struct weir_op *op, *next;
 
-	while ((op = op_queue_pop(&sim->stuck))) {
+	for (op = sim->stuck.first; op; op = next) {
+		next = op->next;
+		if (!all && !(f && io_of(op)->f == f) &&
+		    !(paths && names_path(op)))
+			continue;
+		op_queue_del(&sim->stuck, op);
 		sim_unqueue(sim, &io_of(op)->event);
 		sim_io_again(sim, op);
 	}
+}
+
+void sim_stuck_heal(struct weir_sim *sim)
+{
+	unstick(sim, NULL, false, true);
+}
+
+void sim_stuck_fd(struct sim_fd *f)
+{
+	unstick(f->sim, f, false, false);
+}
+
+void sim_stuck_paths(struct weir_sim *sim)
+{
+	unstick(sim, NULL, true, false);
+}
+
+uint32_t sim_io_serial(const struct weir_op *op)
+{
+	return ((const struct sim_io *)(const void *)op->reserved)->serial;
 }
 
 /* What waits for a peer, or for its turn, can be taken back; what a disk has

@@ -111,6 +111,7 @@ void sim_fd_changed(struct sim_fd *f)
 void sim_fd_kill(struct sim_fd *f)
 {
 	f->dead = true;
+	sim_stuck_fd(f);
 	sim_fd_changed(f);
 }
 

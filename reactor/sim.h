@@ -10,8 +10,8 @@
  *	sim-fault.c    what goes wrong
  *	sim-backend.c  the backend: operations and sources on descriptors
  *	sim-fd.c       descriptors;  sim-counter.c  the simplest kind
- *	sim-file.c     files
  *	sim-socket.h   connections
+ *	sim-file.h     files
  *
  * All of it belongs to the world's thread, and allocates with malloc() itself:
  * what the simulation needs must not be a fault of its own.
@@ -223,6 +223,10 @@ struct sim_fd_class {
 	int64_t (*call)(struct sim_fd *f, struct weir_op *op);
 	/* WEIR_READABLE and its sisters, as it is now; NULL: both. */
 	uint32_t (*events)(struct sim_fd *f);
+	/* An error was drawn for @op, which ends with it. */
+	void (*failed)(struct sim_fd *f, struct weir_op *op);
+	/* What a transfer that is cut short is a multiple of; NULL: 1. */
+	uint32_t (*grain)(struct sim_fd *f);
 	/* More than the usual; NULL: the latency of @device. */
 	uint64_t (*delay)(struct sim_fd *f, const struct weir_op *op);
 	/* Its number is gone. */
@@ -281,8 +285,13 @@ void sim_io_again(struct weir_sim *sim, struct weir_op *op);
 /* @op has ended with @res; its reactor hears of it in its next turn. */
 void sim_io_done(struct weir_sim *sim, struct weir_op *op, int64_t res);
 
-/* What is stuck goes on. */
+/* What is stuck goes on: all of it, what is on @f, what names a path. */
 void sim_stuck_heal(struct weir_sim *sim);
+void sim_stuck_fd(struct sim_fd *f);
+void sim_stuck_paths(struct weir_sim *sim);
+
+/* When @op was begun: sim->serial was this after it. */
+uint32_t sim_io_serial(const struct weir_op *op);
 
 /* sim-counter.c: an eventfd, for weir_event: its number, or -EMFILE. */
 int sim_counter_open(struct weir_sim *sim);
@@ -291,10 +300,28 @@ void sim_counter_add(int fd, uint64_t n);
 /* All that was added, which is taken away. */
 uint64_t sim_counter_take(int fd);
 
-/* sim-file.c: what names a path; OPEN, STATX, RENAME, UNLINK. */
+/* sim-file-path.c: what names a path; OPEN, STATX, RENAME, UNLINK. */
 int64_t sim_path_call(struct weir_sim *sim, struct weir_op *op);
 
-/* COPY_RANGE between two descriptors. */
+/* sim-file-world.c: COPY_RANGE between two descriptors. */
 int64_t sim_copy_range(struct weir_sim *sim, struct weir_op *op);
+
+/* What a descriptor is, for who would ask fcntl(), fstat(), statx(). */
+struct sim_file_info {
+	int flags;		/* O_ */
+	bool is_dir;
+	bool has_offsets;	/* It is a file, or a disk. */
+	const void *id;		/* The same for the same file. */
+	uint32_t align, mem_align; /* For O_DIRECT. */
+};
+
+/* 0 with *@ret set, or -EBADF. */
+int sim_file_look(int fd, struct sim_file_info *ret);
+
+/* Another descriptor of the same file, or a negative errno. */
+int sim_file_reopen(int fd, int flags);
+
+/* No effect if it is closed. */
+void sim_file_close(int fd);
 
 #endif /* WEIR_REACTOR_SIM_H */

@@ -95,6 +95,7 @@ test_programs += \
 	%D%/test-op \
 	%D%/test-store \
 	%D%/test-sim \
+	%D%/test-sim-file \
 	%D%/test-sim-memory \
 	%D%/test-sim-net \
 	%D%/test-sim-socket \
@@ -312,6 +313,7 @@ endif
 
 %C%_test_sim_SOURCES = %D%/test-sim.c $(test_harness)
 %C%_test_sim_LDADD = $(test_public)
+
 %C%_test_sim_memory_SOURCES = %D%/test-sim-memory.c %D%/sim-kit.h $(test_jobs)
 %C%_test_sim_memory_LDADD = $(test_public)
 
@@ -324,6 +326,11 @@ endif
 %C%_test_sim_shared_SOURCES = %D%/test-sim-shared.c %D%/sim-kit.h \
 	%D%/export-kit.h $(test_jobs)
 %C%_test_sim_shared_LDADD = $(test_public)
+
+%C%_test_sim_file_SOURCES = %D%/test-sim-file.c %D%/sim-file-kit.h \
+	$(test_harness)
+%C%_test_sim_file_LDADD = $(test_public)
+
 %C%_test_timer_SOURCES = %D%/test-timer.c $(test_harness)
 %C%_test_timer_LDADD = $(test_public)
 
