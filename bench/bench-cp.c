@@ -37,6 +37,7 @@ struct copy {
 static const struct copy copies[] = {
 	{ "cached", "cp", "cp $S $D" },
 	{ "cached", "dd 1M", "dd if=$S of=$D bs=1M status=none" },
+	{ "cached", "dd 2M", "dd if=$S of=$D bs=2M status=none" },
 	{ "cached", "qemu-img", "qemu-img convert -f raw -O raw $S $D" },
 	{ "cached", "weir-cp", "$W --quiet $S $D" },
 	{ "cached", "weir-cp pipeline", "$W --quiet --path pipeline $S $D" },
@@ -238,6 +239,9 @@ static void pipeline_goals(struct bench *b)
 		   "cached, rate", "weir-cp pipeline", "cp", BENCH_AT_LEAST, 1);
 	bench_goal(b, "pipeline, cached: at least as fast as dd bs=1M",
 		   "cached, rate", "weir-cp pipeline", "dd 1M", BENCH_AT_LEAST,
+		   1);
+	bench_goal(b, "pipeline, cached: at least as fast as dd bs=2M",
+		   "cached, rate", "weir-cp pipeline", "dd 2M", BENCH_AT_LEAST,
 		   1);
 	if (!has_qemu_img)
 		return;
