@@ -207,12 +207,19 @@ static bool all_empty(const struct slot *s)
 			   s->half[1].state == EMPTY));
 }
 
-void bounce_run(struct slot *s)
+/* Both are tried: what goes out makes room for what comes in. */
+static bool go_on(struct slot *s)
 {
 	bool compares = s->job->kind == WEIR_JOB_COMPARE;
+	bool in = compares ? bounce_fill_both(s) : fill_half(s);
+	bool out = compares ? bounce_compare_both(s) : drain_half(s);
 
-	while (compares ? bounce_fill_both(s) | bounce_compare_both(s) :
-			  fill_half(s) | drain_half(s))
+	return in || out;
+}
+
+void bounce_run(struct slot *s)
+{
+	while (go_on(s))
 		;
 	if (!all_empty(s))
 		return;
