@@ -27,6 +27,7 @@ const char fuzz_name[] = "engine";
 
 #define JOBS 12
 #define PENDING 64
+#define PIECES 12
 #define LEN_MAX 3000
 #define GUARD 16
 #define GUARD_BYTE 0x5c
@@ -45,6 +46,8 @@ struct pending {
 	struct weir_job *job;
 	struct weir_op *op;
 	uint64_t len;
+	struct iovec touches[PIECES];	/* Memory of ours that it has. */
+	uint32_t n_touches;
 };
 
 static struct {
@@ -158,8 +161,21 @@ static void answer(unsigned int i)
 		answer_op(p.op, p.len);
 }
 
+static void touches(struct pending *p, const struct iovec *iov, uint32_t n)
+{
+	while (n-- && p->n_touches < PIECES)
+		p->touches[p->n_touches++] = *iov++;
+}
+
 static void keep(struct pending p)
 {
+	struct iovec iov[4];
+	int side;
+
+	for (side = 0; p.job && side < 3; side++)
+		if (weir_job_domain(p.job, side) != f.store)
+			touches(&p, iov, weir_job_pieces(p.job, side, 0, iov,
+							 4));
 	MUST(f.n_pending < PENDING);
 	f.pending[f.n_pending++] = p;
 	if (!take(&f.in, 4))
@@ -239,13 +255,17 @@ static uint64_t check_side(const struct weir_domain_side *side)
 static int store_move(struct weir_domain *domain, struct weir_reactor *r,
 		      struct weir_op *op, const struct weir_domain_move *move)
 {
+	struct pending p = { .op = op, .len = check_side(&move->dst) };
 	int err = take_refusal();
-	uint64_t len = check_side(&move->dst);
 
 	(void)domain, (void)r;
-	MUST(!move->src.n_iov || check_side(&move->src) == len);
+	MUST(!move->src.n_iov || check_side(&move->src) == p.len);
+	if (move->src.domain != f.store)
+		touches(&p, move->src.iov, move->src.n_iov);
+	if (move->dst.domain != f.store)
+		touches(&p, move->dst.iov, move->dst.n_iov);
 	if (!err)
-		keep((struct pending){ .op = op, .len = len });
+		keep(p);
 	return err;
 }
 
@@ -301,6 +321,22 @@ static void store_invalidate(struct weir_domain *domain, void *ctx,
 	MUST(f.translations >= 0);
 }
 
+/* Nothing that is under way may touch memory of what has ended. */
+static void check_let_go(const struct work *w)
+{
+	const struct pending *p;
+	const char *at;
+	uint32_t i, j;
+
+	for (p = f.pending; p < f.pending + f.n_pending; p++)
+		for (i = 0; i < p->n_touches; i++)
+			for (j = 0; j < 3; j++) {
+				at = p->touches[i].iov_base;
+				MUST(at + p->touches[i].iov_len <= w->mem[j] ||
+				     at >= w->mem[j] + w->len);
+			}
+}
+
 static void done(struct weir_op *op, int64_t res)
 {
 	struct work *w = weir_container_of(op, struct work, job.op);
@@ -308,6 +344,7 @@ static void done(struct weir_op *op, int64_t res)
 
 	w->calls++;
 	MUST(w->calls == w->started);
+	check_let_go(w);
 	MUST(res >= -4095 && res <= (int64_t)w->len);
 	MUST(!weir_op_get_detail(op, &detail));
 	MUST(detail.bytes <= w->len);
