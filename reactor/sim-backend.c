@@ -342,6 +342,22 @@ static enum weir_sim_device device_of(struct weir_op *op)
 	}
 }
 
+/* Until the first worker that is free has done what takes @ns. */
+static uint64_t worker_delay(struct weir_sim *sim, struct sim_reactor *sr,
+			     uint64_t ns)
+{
+	uint64_t *free_ns = &sr->worker_ns[0];
+
+	for (uint32_t i = 1; i < sr->workers; i++)
+		if (sr->worker_ns[i] < *free_ns)
+			free_ns = &sr->worker_ns[i];
+	if (*free_ns < sim->now_ns)
+		*free_ns = sim->now_ns;
+	/* None ends together with the one before it. */
+	*free_ns += ns + 1;
+	return *free_ns - sim->now_ns;
+}
+
 static uint64_t delay(struct weir_sim *sim, struct weir_op *op)
 {
 	struct sim_fd *f = io_of(op)->f;
@@ -350,6 +366,8 @@ static uint64_t delay(struct weir_sim *sim, struct weir_op *op)
 
 	if (sim_fault(sim, WEIR_SIM_DELAY, name_of(op)))
 		ns *= 2 + sim_below(&sim->fault_rng[WEIR_SIM_DELAY], 1000);
+	if (op->kind == IO_WORK)
+		return worker_delay(sim, sim_of(op->reactor), ns);
 	return ns;
 }
 
@@ -804,6 +822,8 @@ static int sim_create(struct weir_reactor *r,
 	sr->r = r;
 	sr->id = sim->n_reactors++;
 	sr->turn_max = opts->turn_max;
+	sr->workers = opts->workers < SIM_WORKERS ? opts->workers :
+						    SIM_WORKERS;
 	op_queue_init(&sr->done);
 	for (end = &sim->reactors; *end; end = &(*end)->next)
 		;

@@ -27,6 +27,37 @@ static uint32_t events(struct sim_fd *f)
 	return counter_of(f)->n ? WEIR_READABLE : 0;
 }
 
+static int64_t add(struct sim_fd *f, const struct io_step *step)
+{
+	uint64_t n;
+
+	if (sim_step_len(step) < sizeof(n))
+		return -EINVAL;
+	sim_step_drain(step, 0, &n, sizeof(n));
+	if (n == UINT64_MAX)
+		return -EINVAL;
+	if (f->fd < 0)
+		return -EBADF;
+	if (n >= UINT64_MAX - counter_of(f)->n)
+		return SIM_NOT_YET;
+	sim_counter_add(f->fd, n);
+	return sizeof(n);
+}
+
+static int64_t take(struct sim_fd *f, const struct io_step *step)
+{
+	uint64_t n = counter_of(f)->n;
+
+	if (sim_step_len(step) < sizeof(n))
+		return -EINVAL;
+	if (!n)
+		return SIM_NOT_YET;
+	counter_of(f)->n = 0;
+	sim_step_fill(step, 0, &n, sizeof(n));
+	sim_fd_changed(f);
+	return sizeof(n);
+}
+
 static void release(struct sim_fd *f)
 {
 	free(counter_of(f));
@@ -36,6 +67,8 @@ static const struct sim_fd_class counter_class = {
 	.name = "counter",
 	.device = WEIR_SIM_FILE,
 	.waits = true,
+	.read = take,
+	.write = add,
 	.events = events,
 	.release = release,
 };

@@ -206,8 +206,13 @@ static void refuse_fire(struct weir_sim *sim, struct sim_event *ev)
 /* The answer takes as long as the question did. */
 static void refuse(struct end *e)
 {
+	uint64_t ns = sim_latency(e->f.sim, WEIR_SIM_WIRE);
+
 	e->call.fire = refuse_fire;
-	sim_at(e->f.sim, &e->call, sim_latency(e->f.sim, WEIR_SIM_WIRE));
+	if (ns)
+		sim_at(e->f.sim, &e->call, ns);
+	else
+		fail(e, -ECONNREFUSED);
 }
 
 static int enter_queue(struct sockets *s, struct end *e, struct listener *l)
@@ -275,23 +280,35 @@ static void call_up(struct end *e)
 		call_fire(sim, &e->call);
 }
 
-static int64_t begin_connect(struct end *e, struct weir_op *op)
+int end_call(struct end *e, const struct sockaddr *addr, size_t len)
 {
-	const struct sockaddr *addr =
-		(const struct sockaddr *)(uintptr_t)op->u.io.addr;
 	int err;
 
 	if (e->state == END_UP || e->state == END_BROKEN)
 		return -EISCONN;
-	if (e->state == END_IDLE) {
-		err = name_of_address(e->to, addr, op->u.io.len);
-		if (err)
-			return err;
-		call_up(e);
-	}
+	if (e->state == END_CALLING)
+		return -EALREADY;
+	err = name_of_address(e->to, addr, len);
+	if (err)
+		return err;
+	call_up(e);
+	if (e->state == END_CALLING)
+		return -EINPROGRESS;
+	err = e->err;
+	e->err = 0;
+	return err;
+}
+
+static int64_t begin_connect(struct end *e, struct weir_op *op)
+{
+	int err = end_call(e, (const struct sockaddr *)(uintptr_t)
+			   op->u.io.addr, op->u.io.len);
+
+	if (err != -EINPROGRESS && err != -EALREADY)
+		return err;
 	/* It is one of those that wait for the answer now. */
 	op->u.io.seg = 1;
-	return e->state == END_UP ? 0 : SIM_NOT_YET;
+	return SIM_NOT_YET;
 }
 
 int64_t end_connect(struct end *e, struct weir_op *op)

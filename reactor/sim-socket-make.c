@@ -158,9 +158,21 @@ static int find_end(int fd, struct end **ret)
 	if (!f->cls->socket)
 		return -ENOTSOCK;
 	if (f->cls != &socket_class)
-		return -ENOTCONN;
+		return -ENOTCONN;	/* It listens. */
 	*ret = end_of(f);
 	return 0;
+}
+
+int weir_sim_connect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	struct end *e;
+	int err = find_end(fd, &e);
+
+	if (err)
+		return err == -ENOTCONN ? -EINVAL : err;
+	if (!addr || len < sizeof(addr->sa_family))
+		return -EINVAL;
+	return end_call(e, addr, len);
 }
 
 int weir_sim_shutdown(int fd, int how)

@@ -180,6 +180,9 @@ struct listener *listener_find(struct sockets *s, const char *name);
 int listener_open(struct sockets *s, const char *name, int backlog);
 void listener_cut(struct listener *l, bool silent);
 
+/* 0, -EINPROGRESS, or what is wrong. */
+int end_call(struct end *e, const struct sockaddr *addr, size_t len);
+
 /* CONNECT */
 int64_t end_connect(struct end *e, struct weir_op *op);
 

@@ -73,13 +73,17 @@ struct latency {
 	uint64_t min_ns, mean_ns;
 };
 
+#define SIM_WORKERS 16		/* As many as are told apart. */
+
 /* One reactor in a world; r->backend_data. */
 struct sim_reactor {
 	struct weir_sim *sim;
 	struct weir_reactor *r;
 	uint32_t id;		/* From 0, in the order of creation. */
 	uint32_t turn_max;	/* As its options say. */
-	uint64_t free_at_ns;	/* Its core is busy until then. */
+	uint64_t free_at_ns;	/* Its core is busy until then, */
+	uint64_t worker_ns[SIM_WORKERS]; /* and these, of its workers. */
+	uint32_t workers;
 	struct op_queue done;	/* Operations with a result in op->res. */
 	struct source *sources;	/* Armed. */
 	struct source *cursor;	/* The next that reap() looks at, */

@@ -5,10 +5,8 @@
 
 #include "tests/harness.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <ftw.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 
@@ -126,6 +124,8 @@ static int set_up(void **state)
 	w->backend = plan->backend;
 	w->arg = plan->c->arg;
 	w->n_fds = count_fds();
+	if (!strcmp(w->backend, "sim"))
+		sim_begin();
 	*state = w;
 	return 0;
 }
@@ -153,6 +153,8 @@ static int tear_down(void **state)
 		fprintf(stderr, "%s: %d descriptors open, %d before\n",
 			running, n, w->n_fds);
 	err = err || n != w->n_fds;
+	if (harness_sim && sim_end())
+		err = -1;
 	alarm(0);
 	free(w);
 	return err ? -1 : 0;
@@ -172,6 +174,8 @@ static bool backend_works(const char *name)
 
 	opts.backend = !strcmp(name, "ev") ? WEIR_BACKEND_EV :
 					     WEIR_BACKEND_URING;
+	if (!strcmp(name, "sim"))
+		return true;
 	if (weir_reactor_create(&r, &opts)) {
 		printf("# %s: %s\n", name, weir_why());
 		return false;
@@ -192,53 +196,77 @@ static void name_plan(struct plan *plan, bool prefix)
 			*s = ' ';
 }
 
+/* The tests of one backend, after those before; returns how many there are. */
+static size_t plan_backend(const struct harness_case *cases, size_t n,
+			   const char *backend, struct plan *plans,
+			   struct CMUnitTest *tests)
+{
+	bool sim = backend && !strcmp(backend, "sim");
+	bool works = !backend || backend_works(backend);
+	size_t sum = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct plan *plan = &plans[sum];
+
+		if (sim && cases[i].real)
+			continue;
+		plan->c = &cases[i];
+		plan->backend = backend ? backend : "none";
+		name_plan(plan, backend);
+		tests[sum++] = (struct CMUnitTest){
+			.name = plan->name,
+			.test_func = works ? cases[i].fn : not_here,
+			.setup_func = set_up,
+			.teardown_func = tear_down,
+			.initial_state = plan,
+		};
+	}
+	return sum;
+}
+
 static int run(const struct harness_case *cases, size_t n, const char **names,
 	       size_t n_names)
 {
-	struct CMUnitTest *tests = calloc(n * n_names, sizeof(*tests));
-	struct plan *plans = calloc(n * n_names, sizeof(*plans));
+	struct CMUnitTest *tests = calloc(n * n_names + 1, sizeof(*tests));
+	struct plan *plans = calloc(n * n_names + 1, sizeof(*plans));
 	const char *filter = getenv("WEIR_TEST_FILTER");
+	size_t b, sum = 0;
 	int failed;
-	size_t b, i;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (!tests || !plans)
 		return 99;
-	for (b = 0; b < n_names; b++) {
-		bool works = !names[b] || backend_works(names[b]);
-
-		for (i = 0; i < n; i++) {
-			struct plan *plan = &plans[b * n + i];
-
-			plan->c = &cases[i];
-			plan->backend = names[b] ? names[b] : "none";
-			name_plan(plan, names[b]);
-			tests[b * n + i] = (struct CMUnitTest){
-				.name = plan->name,
-				.test_func = works ? cases[i].fn : not_here,
-				.setup_func = set_up,
-				.teardown_func = tear_down,
-				.initial_state = plan,
-			};
-		}
-	}
+	for (b = 0; b < n_names; b++)
+		sum += plan_backend(cases, n, names[b], plans + sum,
+				    tests + sum);
 	if (filter)
 		cmocka_set_test_filter(filter);
-	failed = _cmocka_run_group_tests("tests", tests, n * n_names, NULL,
-					 NULL);
+	failed = _cmocka_run_group_tests("tests", tests, sum, NULL, NULL);
 	free(tests);
 	free(plans);
 	return failed ? 1 : 0;
 }
 
-int harness_run(const struct harness_case *cases, size_t n)
+static int run_named(const struct harness_case *cases, size_t n,
+		     size_t n_names)
 {
-	const char *names[] = { "uring", "ev" };
+	const char *names[] = { "uring", "ev", "sim" };
 	const char *only = getenv("WEIR_TEST_BACKEND");
 
-	if (only)
-		return run(cases, n, &only, 1);
-	return run(cases, n, names, 2);
+	if (!only)
+		return run(cases, n, names, n_names);
+	return !strcmp(only, "sim") && n_names < 3 ? 0 :
+						      run(cases, n, &only, 1);
+}
+
+int harness_run(const struct harness_case *cases, size_t n)
+{
+	return run_named(cases, n, 2);
+}
+
+int harness_run_all(const struct harness_case *cases, size_t n)
+{
+	return run_named(cases, n, 3);
 }
 
 int harness_run_plain(const struct harness_case *cases, size_t n)
@@ -250,6 +278,8 @@ int harness_run_plain(const struct harness_case *cases, size_t n)
 
 uint32_t backend_of(const struct world *w)
 {
+	if (!strcmp(w->backend, "sim"))
+		return WEIR_BACKEND_SIM;
 	return !strcmp(w->backend, "ev") ? WEIR_BACKEND_EV :
 					   WEIR_BACKEND_URING;
 }
@@ -278,6 +308,7 @@ struct weir_reactor *start_reactor_with(void **state,
 	assert_null(w->r);
 	opts.size = sizeof(opts);
 	opts.backend = backend_of(w);
+	opts.sim = harness_sim;
 	err = create_patiently(&w->r, &opts);
 	if (err)
 		fail_msg("weir_reactor_create: %d: %s", err, weir_why());
@@ -366,65 +397,6 @@ int test_file(void **state, const char *name, size_t len, unsigned int seed)
 	assert_true(pwrite(fd, buf, len, 0) == (ssize_t)len);
 	free(buf);
 	return fd;
-}
-
-/* Descriptors. */
-
-void socket_pair(int fd[2])
-{
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0,
-				    fd), 0);
-}
-
-void tcp_pair(int fd[2])
-{
-	struct sockaddr_in a = { .sin_family = AF_INET };
-	socklen_t len = sizeof(a);
-	int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_true(l >= 0);
-	assert_int_equal(bind(l, (struct sockaddr *)&a, len), 0);
-	assert_int_equal(listen(l, 1), 0);
-	assert_int_equal(getsockname(l, (struct sockaddr *)&a, &len), 0);
-	fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(connect(fd[0], (struct sockaddr *)&a, len), 0);
-	fd[1] = accept4(l, NULL, NULL, SOCK_CLOEXEC);
-	assert_true(fd[1] >= 0);
-	close(l);
-}
-
-void pipe_pair(int fd[2])
-{
-	assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
-}
-
-void close_pair(int fd[2])
-{
-	close(fd[0]);
-	close(fd[1]);
-}
-
-void set_nonblock(int fd)
-{
-	assert_int_equal(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK),
-			 0);
-}
-
-size_t stuff(int fd)
-{
-	static const char zeros[4096];
-	int flags = fcntl(fd, F_GETFL);
-	size_t sum = 0;
-	ssize_t n;
-
-	set_nonblock(fd);
-	while ((n = write(fd, zeros, sizeof(zeros))) > 0)
-		sum += (size_t)n;
-	while ((n = write(fd, zeros, 1)) > 0)
-		sum += (size_t)n;
-	fcntl(fd, F_SETFL, flags);
-	return sum;
 }
 
 /* Operations. */

@@ -7,14 +7,15 @@
  *
  * A program hands its cases to harness_run(), which runs each once per backend,
  * under names like "ev: a cancelled read completes once"; the tests of a
- * backend that this machine refuses are skipped.  harness_run_plain() runs them
- * once.  A test gets a world: its backend, a reactor when it asks for one, and
+ * backend that this machine refuses are skipped.  harness_run_all() runs them
+ * in a simulated world, too, but for the cases that are REAL: those need the
+ * system, threads or its files.  harness_run_plain() runs them once.  A test gets a world: its backend, a reactor when it asks for one, and
  * a directory.  After each test the reactor must be destroyable, and no
  * descriptor may be left open.
  *
  * A test that hangs is ended by SIGALRM; nothing else depends on real time.
  *
- * Environment: WEIR_TEST_BACKEND=uring|ev runs one backend alone,
+ * Environment: WEIR_TEST_BACKEND=uring|ev|sim runs one backend alone,
  * WEIR_TEST_FILTER=*PATTERN* the tests whose name matches, WEIR_TEST_LONG=1 all
  * in full length.
  */
@@ -64,13 +65,15 @@ struct harness_case {
 	const char *name;	/* Underscores are shown as spaces. */
 	void (*fn)(void **state);
 	const void *arg;	/* world->arg */
+	bool real;		/* Not in a simulated world. */
 };
 
-#define CASE(fn) { #fn, fn, NULL }
+#define CASE(fn) { #fn, fn, NULL, false }
+#define REAL(fn) { #fn, fn, NULL, true }
 #define N_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 struct world {
-	const char *backend;		/* "uring" or "ev" */
+	const char *backend;		/* "uring", "ev" or "sim" */
 	const void *arg;
 	struct weir_reactor *r;		/* NULL until asked for. */
 	char dir[64];			/* Empty until asked for. */
@@ -78,7 +81,13 @@ struct world {
 };
 
 int harness_run(const struct harness_case *cases, size_t n);
+int harness_run_all(const struct harness_case *cases, size_t n);
 int harness_run_plain(const struct harness_case *cases, size_t n);
+
+/* harness-sim.c: the world of the test that runs, or NULL. */
+extern struct weir_sim *harness_sim;
+void sim_begin(void);
+int sim_end(void);
 
 /* Say why, and end this test as skipped. */
 __attribute__((format(printf, 1, 2), noreturn)) void skip_because(

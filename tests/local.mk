@@ -117,7 +117,8 @@ endif
 endif
 
 # What tests of behaviour share, and the kinds of operation that there are.
-test_harness = %D%/harness.c %D%/harness.h
+test_harness = %D%/harness.c %D%/harness-fd.c %D%/harness-sim.c \
+	%D%/harness.h %D%/sim-calls.h
 test_op_kinds = %D%/op-kinds.c %D%/op-kinds.h
 
 # What tests of memory and DMA share.

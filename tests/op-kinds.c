@@ -8,6 +8,8 @@
 
 #include <arpa/inet.h>
 
+#include "tests/sim-calls.h"
+
 void stage_use_own_memory(struct stage *s)
 {
 	s->iov[0] = (struct iovec){ s->buf, 100 };
@@ -17,10 +19,24 @@ void stage_use_own_memory(struct stage *s)
 	s->msg.msg_iovlen = 3;
 }
 
+static int listener(struct sockaddr_in *addr)
+{
+	socklen_t len = sizeof(*addr);
+	int fd;
+
+	if (harness_sim)
+		return sim_listener(addr, 8);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	addr->sin_family = AF_INET;
+	addr->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(fd, (struct sockaddr *)addr, len), 0);
+	assert_int_equal(listen(fd, 8), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)addr, &len), 0);
+	return fd;
+}
+
 void stage_begin(struct stage *s, void **state, struct weir_reactor *r)
 {
-	socklen_t len = sizeof(s->addr);
-
 	memset(s, 0, sizeof(*s));
 	s->r = r;
 	s->connecting = -1;
@@ -35,14 +51,7 @@ void stage_begin(struct stage *s, void **state, struct weir_reactor *r)
 	stuff(s->full[0]);
 	stuff(s->full_pipe[1]);
 
-	s->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	s->addr.sin_family = AF_INET;
-	s->addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(bind(s->listener, (struct sockaddr *)&s->addr, len),
-			 0);
-	assert_int_equal(listen(s->listener, 8), 0);
-	assert_int_equal(getsockname(s->listener, (struct sockaddr *)&s->addr,
-				     &len), 0);
+	s->listener = listener(&s->addr);
 	s->client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	stage_use_own_memory(s);
@@ -272,6 +281,7 @@ static int start_poll(struct stage *s, struct weir_op *op)
 
 #define WAITS .waits = true
 #define MOVES .moves = true
+#define FILES .files = true
 
 const struct op_kind op_kinds[] = {
 	{ "nop:", start_nop, .res = 0 },
@@ -279,22 +289,22 @@ const struct op_kind op_kinds[] = {
 	{ "sleep:", start_sleep, .res = 0 },
 	{ "long sleep:", start_long_sleep, WAITS, .never = true },
 	{ "work:", start_work, .res = 7 },
-	{ "read:", start_read, .res = STAGE_FILE_LEN, MOVES },
-	{ "write:", start_write, .res = STAGE_FILE_LEN, MOVES },
-	{ "readv:", start_readv, .res = 1000, MOVES },
-	{ "writev:", start_writev, .res = 1000, MOVES },
+	{ "read:", start_read, .res = STAGE_FILE_LEN, MOVES, FILES },
+	{ "write:", start_write, .res = STAGE_FILE_LEN, MOVES, FILES },
+	{ "readv:", start_readv, .res = 1000, MOVES, FILES },
+	{ "writev:", start_writev, .res = 1000, MOVES, FILES },
 	{ "read of an empty pipe:", start_pipe_read, fill_pipe, 100, WAITS,
 	  MOVES },
 	{ "write to a full pipe:", start_pipe_write, drain_pipe, 3000, WAITS,
 	  MOVES },
-	{ "fsync:", start_fsync, .res = 0 },
-	{ "fallocate:", start_fallocate, .res = 0 },
-	{ "open:", start_open, .res = OP_GIVES_FD },
+	{ "fsync:", start_fsync, .res = 0, FILES },
+	{ "fallocate:", start_fallocate, .res = 0, FILES },
+	{ "open:", start_open, .res = OP_GIVES_FD, FILES },
 	{ "close:", start_close, .res = -EBADF, .always = true },
-	{ "statx:", start_statx, .res = 0 },
-	{ "rename:", start_rename, .res = 0 },
-	{ "unlink:", start_unlink, .res = 0 },
-	{ "copy range:", start_copy, .res = STAGE_FILE_LEN, MOVES },
+	{ "statx:", start_statx, .res = 0, FILES },
+	{ "rename:", start_rename, .res = 0, FILES },
+	{ "unlink:", start_unlink, .res = 0, FILES },
+	{ "copy range:", start_copy, .res = STAGE_FILE_LEN, MOVES, FILES },
 	{ "accept:", start_accept, knock, OP_GIVES_FD, WAITS },
 	{ "connect:", start_connect, .res = 0 },
 	{ "recv:", start_recv, send_100, 100, WAITS, MOVES },

@@ -394,17 +394,17 @@ static void what_makes_no_sense_is_refused(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
-		CASE(every_kind_between_any_two_places),
-		CASE(a_hundred_jobs_share_one_block_of_4_kib),
-		CASE(a_long_job_does_not_keep_others_waiting),
-		CASE(a_source_that_ends_early_is_told_exactly),
-		CASE(files_that_the_kernel_does_not_copy_bounce),
-		CASE(errors_and_cancels_anywhere_leave_nothing_behind),
+		REAL(every_kind_between_any_two_places),
+		REAL(a_hundred_jobs_share_one_block_of_4_kib),
+		REAL(a_long_job_does_not_keep_others_waiting),
+		REAL(a_source_that_ends_early_is_told_exactly),
+		REAL(files_that_the_kernel_does_not_copy_bounce),
+		REAL(errors_and_cancels_anywhere_leave_nothing_behind),
 		CASE(what_is_in_our_staging_only_need_not_be_waited_for),
 		CASE(what_is_the_callers_is_waited_for),
 		CASE(a_stop_in_the_middle_ends_all),
 		CASE(what_makes_no_sense_is_refused),
 	};
 
-	return harness_run(cases, N_OF(cases));
+	return harness_run_all(cases, N_OF(cases));
 }

@@ -478,5 +478,5 @@ int main(void)
 		CASE(an_engine_of_the_users_gets_its_copies),
 	};
 
-	return harness_run(cases, N_OF(cases));
+	return harness_run_all(cases, N_OF(cases));
 }

@@ -701,5 +701,5 @@ int main(void)
 		CASE(any_failure_inside_leaves_nothing_behind),
 	};
 
-	return harness_run(cases, N_OF(cases));
+	return harness_run_all(cases, N_OF(cases));
 }

@@ -387,5 +387,5 @@ int main(void)
 		CASE(what_is_no_errno_is_one),
 	};
 
-	return harness_run(cases, N_OF(cases));
+	return harness_run_all(cases, N_OF(cases));
 }

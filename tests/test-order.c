@@ -575,5 +575,5 @@ int main(void)
 		CASE(untold_changes_are_bounded),
 	};
 
-	return harness_run(cases, N_OF(cases));
+	return harness_run_all(cases, N_OF(cases));
 }

@@ -252,7 +252,7 @@ int main(void)
 		snprintf(names[i], sizeof(names[i]), "caught: a program that "
 			 "%s", crimes[i].name);
 		cases[i + 1] = (struct harness_case){
-			names[i], somebody_must_see_it, &crimes[i] };
+			names[i], somebody_must_see_it, &crimes[i], true };
 	}
 	return harness_run(cases, N_OF(cases));
 }

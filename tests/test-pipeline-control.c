@@ -630,5 +630,5 @@ int main(void)
 		CASE(steered_at_random_it_loses_nothing),
 	};
 
-	return harness_run(cases, N_OF(cases));
+	return harness_run_all(cases, N_OF(cases));
 }

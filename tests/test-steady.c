@@ -556,7 +556,7 @@ int main(void)
 	static const struct load pipelines = { pipelines_round,
 					       pipelines_begin, 400 };
 #define LOAD(name) { #name "_allocate_nothing_in_steady_state", \
-		     nothing_is_allocated_or_faulted_in, &name }
+		     nothing_is_allocated_or_faulted_in, &name, true }
 	const struct harness_case cases[] = {
 		LOAD(jobs), LOAD(engines), LOAD(bounces), LOAD(ends),
 		LOAD(bufs), LOAD(chains), LOAD(hops), LOAD(syncs),

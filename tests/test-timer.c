@@ -397,5 +397,5 @@ int main(void)
 		CASE(a_million_can_be_set_and_stopped),
 	};
 
-	return harness_run(cases, N_OF(cases));
+	return harness_run_all(cases, N_OF(cases));
 }

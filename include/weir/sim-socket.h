@@ -30,6 +30,7 @@
  * Descriptors cannot be sent: weir_sendmsg() with control data is -EOPNOTSUPP.
  */
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <weir/sim.h>
@@ -122,6 +123,24 @@ WEIR_API ssize_t weir_sim_read(int fd, void *buf, size_t len);
  * Call on the world's thread.  Never blocks.
  */
 WEIR_API ssize_t weir_sim_write(int fd, const void *buf, size_t len);
+
+/*
+ * Begin to connect the simulated socket @fd to @addr, as connect(2) does for
+ * what is O_NONBLOCK.  It is writable when it stands, and in error if not.
+ *
+ * Returns 0 if it stands at once, as when the wire takes no time, or
+ *   -EINPROGRESS   it is on its way
+ *   -EALREADY      it was, already
+ *   -EBADF         @fd is not open
+ *   -ENOTSOCK      it is not a socket
+ *   -EISCONN       it is connected
+ *   -EINVAL, -EAFNOSUPPORT  @addr is no address
+ *   -ECONNREFUSED  nobody listens there
+ *
+ * Call on the world's thread.  Never blocks.
+ */
+WEIR_API int weir_sim_connect(int fd, const struct sockaddr *addr,
+			      socklen_t len);
 
 /*
  * Take a connection from the simulated @fd, as accept(2) does from what is
