@@ -118,21 +118,34 @@ static void ask_alignment(struct domain_file *file)
 	file->mem_align = mem;
 }
 
-static bool is_same_file(int a, int b)
+/* Which file it is, a device by whatever name: 0, or -errno. */
+static int identify(int fd, uint64_t id[2])
 {
-	struct sim_file_info sim_a, sim_b;
-	struct stat sa, sb;
+	struct sim_file_info sim;
+	struct stat st;
 
 	if (fault("fstat"))
-		return false;
-	if (sim_fd_is(a) || sim_fd_is(b))
-		return !sim_file_look(a, &sim_a) &&
-		       !sim_file_look(b, &sim_b) && sim_a.id == sim_b.id;
-	if (fstat(a, &sa) || fstat(b, &sb))
-		return false;
-	if (S_ISBLK(sa.st_mode) && S_ISBLK(sb.st_mode))
-		return sa.st_rdev == sb.st_rdev;
-	return sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+		return -EIO;
+	if (sim_fd_is(fd)) {
+		if (sim_file_look(fd, &sim))
+			return -EBADF;
+		id[0] = sim.world;
+		id[1] = sim.number;
+		return 0;
+	}
+	if (fstat(fd, &st))
+		return -errno;
+	id[0] = S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev;
+	id[1] = S_ISBLK(st.st_mode) ? UINT64_MAX : st.st_ino;
+	return 0;
+}
+
+static bool is_same_file(int a, int b)
+{
+	uint64_t id_a[2] = { 0 }, id_b[2] = { 0 };
+
+	return !identify(a, id_a) && !identify(b, id_b) &&
+	       id_a[0] == id_b[0] && id_a[1] == id_b[1];
 }
 
 static int check_buffered(const struct domain_file *file, int fd)
@@ -245,17 +258,12 @@ static int check_opts(const struct weir_domain_file_opts *opts)
 	return 0;
 }
 
-/* A device is the same by whatever name. */
 static int find_out_which(struct domain_file *file)
 {
-	struct stat st;
+	int err = identify(file->fd, file->file);
 
-	if (fault("fstat") || fstat(file->fd, &st))
-		return why(-EBADF, "weir_domain_file_create: fd %d: %s",
-			   file->fd, strerror(errno));
-	file->file[0] = S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev;
-	file->file[1] = S_ISBLK(st.st_mode) ? UINT64_MAX : st.st_ino;
-	return 0;
+	return err ? why(-EBADF, "weir_domain_file_create: fd %d: %s",
+			 file->fd, strerror(-err)) : 0;
 }
 
 int weir_domain_file_create(struct weir_domain **ret, int fd,

@@ -224,9 +224,10 @@ int sim_file_look(int fd, struct sim_file_info *ret)
 		return 0;
 	ret->is_dir = !file->inode || file->inode->kind == INODE_DIR;
 	ret->has_offsets = true;
-	ret->id = file->inode;
 	if (ret->is_dir)
 		return 0;
+	ret->world = UINT64_MAX - f->sim->slot;
+	ret->number = file->inode->number;
 	ret->align = file->inode->align;
 	ret->mem_align = DIRECT_MEM;
 	return 0;

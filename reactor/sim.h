@@ -315,7 +315,7 @@ struct sim_file_info {
 	int flags;		/* O_ */
 	bool is_dir;
 	bool has_offsets;	/* It is a file, or a disk. */
-	const void *id;		/* The same for the same file. */
+	uint64_t world, number;	/* Which file; no device has such a number. */
 	uint32_t align, mem_align; /* For O_DIRECT. */
 };
 

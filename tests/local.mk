@@ -95,7 +95,9 @@ test_programs += \
 	%D%/test-op \
 	%D%/test-store \
 	%D%/test-sim \
+	%D%/test-sim-cut \
 	%D%/test-sim-file \
+	%D%/test-sim-file-job \
 	%D%/test-sim-memory \
 	%D%/test-sim-net \
 	%D%/test-sim-socket \
@@ -327,6 +329,14 @@ endif
 %C%_test_sim_shared_SOURCES = %D%/test-sim-shared.c %D%/sim-kit.h \
 	%D%/export-kit.h $(test_jobs)
 %C%_test_sim_shared_LDADD = $(test_public)
+
+%C%_test_sim_cut_SOURCES = %D%/test-sim-cut.c %D%/sim-file-kit.h \
+	$(test_harness)
+%C%_test_sim_cut_LDADD = $(test_public)
+
+%C%_test_sim_file_job_SOURCES = %D%/test-sim-file-job.c %D%/sim-kit.h \
+	$(test_jobs)
+%C%_test_sim_file_job_LDADD = $(test_public)
 
 %C%_test_sim_file_SOURCES = %D%/test-sim-file.c %D%/sim-file-kit.h \
 	$(test_harness)

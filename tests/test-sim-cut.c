@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * What simulated files keep when their power is cut, against a model: of each
+ * sector what was synced and every state since, and the states of the names.
+ */
+
+#include "tests/sim-file-kit.h"
+
+#define SECTOR 512
+#define SECTORS 24
+#define LEN (SECTORS * SECTOR)
+#define STATES 64
+
+/* What the file may be after a cut; the last of each is what it is now. */
+struct model {
+	unsigned char sector[SECTORS][STATES][SECTOR];
+	unsigned int n_states[SECTORS];
+	uint64_t size[STATES];
+	unsigned int n_sizes;
+	unsigned char now[LEN];
+};
+
+static void model_init(struct model *m)
+{
+	memset(m, 0, sizeof(*m));
+	for (unsigned int s = 0; s < SECTORS; s++)
+		m->n_states[s] = 1;
+	m->n_sizes = 1;
+}
+
+static void model_take(struct model *m, unsigned int s)
+{
+	unsigned int n = m->n_states[s];
+
+	assert_true(n < STATES);
+	memcpy(m->sector[s][n], m->now + s * SECTOR, SECTOR);
+	m->n_states[s]++;
+}
+
+static void model_size(struct model *m, uint64_t size)
+{
+	if (m->size[m->n_sizes - 1] == size)
+		return;
+	assert_true(m->n_sizes < STATES);
+	m->size[m->n_sizes++] = size;
+}
+
+static void model_write(struct model *m, const void *buf, size_t len,
+			uint64_t off)
+{
+	memcpy(m->now + off, buf, len);
+	for (uint64_t s = off / SECTOR; s <= (off + len - 1) / SECTOR; s++)
+		model_take(m, (unsigned int)s);
+	if (off + len > m->size[m->n_sizes - 1])
+		model_size(m, off + len);
+}
+
+static void model_zero(struct model *m, uint64_t from, uint64_t to)
+{
+	if (from >= to)
+		return;
+	memset(m->now + from, 0, to - from);
+	for (uint64_t s = from / SECTOR; s <= (to - 1) / SECTOR; s++)
+		model_take(m, (unsigned int)s);
+}
+
+static void model_sync(struct model *m)
+{
+	for (unsigned int s = 0; s < SECTORS; s++) {
+		memcpy(m->sector[s][0], m->now + s * SECTOR, SECTOR);
+		m->n_states[s] = 1;
+	}
+	m->size[0] = m->size[m->n_sizes - 1];
+	m->n_sizes = 1;
+}
+
+/* Whether @len bytes of @in can be what is left of sector @s. */
+static bool is_state(const struct model *m, unsigned int s, const void *in,
+		     size_t len)
+{
+	for (unsigned int i = 0; i < m->n_states[s]; i++)
+		if (!memcmp(m->sector[s][i], in, len))
+			return true;
+	return false;
+}
+
+static bool is_size(const struct model *m, uint64_t size)
+{
+	for (unsigned int i = 0; i < m->n_sizes; i++)
+		if (m->size[i] == size)
+			return true;
+	return false;
+}
+
+static void check(struct sim_world *w, const struct model *m, uint64_t seed)
+{
+	unsigned char in[LEN + 1];
+	int64_t n = weir_sim_file_read(w->sim, "a/f", in, sizeof(in), 0);
+	size_t len;
+
+	if (n < 0 || !is_size(m, (uint64_t)n))
+		fail_msg("seed %llu: size %lld", (unsigned long long)seed,
+			 (long long)n);
+	for (unsigned int s = 0; s < SECTORS && s * SECTOR < n; s++) {
+		len = (size_t)n - s * SECTOR;
+		if (len > SECTOR)
+			len = SECTOR;
+		if (!is_state(m, s, in + s * SECTOR, len))
+			fail_msg("seed %llu: sector %u is what it never was",
+				 (unsigned long long)seed, s);
+	}
+}
+
+/* What is certain is what was synced. */
+static void check_durable(struct sim_world *w, const struct model *m)
+{
+	unsigned char in[LEN];
+	int64_t n = weir_sim_file_durable(w->sim, "a/f", in, LEN, 0);
+
+	assert_int_equal(n, m->size[0]);
+	for (unsigned int s = 0; s < SECTORS && (s + 1) * SECTOR <= n; s++)
+		assert_memory_equal(in + s * SECTOR, m->sector[s][0], SECTOR);
+}
+
+static void write_somewhere(struct sim_world *w, struct model *m, int fd,
+			    bool direct)
+{
+	unsigned char *out = malloc(LEN);
+	uint64_t off = weir_sim_random(w->sim) % (LEN - 1);
+	size_t len = 1 + weir_sim_random(w->sim) % (LEN - off) / 3;
+
+	if (direct) {
+		off -= off % SECTOR;
+		len = (len + SECTOR - 1) / SECTOR * SECTOR;
+	}
+	fill_pattern(out, len, off, (unsigned int)weir_sim_random(w->sim));
+	assert_int_equal(SIM_CALL(w, write, fd, out, len, off), len);
+	model_write(m, out, len, off);
+	free(out);
+}
+
+static void do_something(struct sim_world *w, struct model *m, int fd,
+			 int direct)
+{
+	uint64_t size = m->size[m->n_sizes - 1], from;
+	int other;
+
+	switch (weir_sim_random(w->sim) % 16) {
+	case 0: case 1:
+		assert_int_equal(sim_sync(w, fd), 0);
+		model_sync(m);
+		break;
+	case 2:
+		other = sim_open(w, "a/f", O_RDWR | O_TRUNC);
+		model_zero(m, 0, size);
+		model_size(m, 0);
+		SIM_CALL(w, close, other);
+		break;
+	case 3:
+		from = weir_sim_random(w->sim) % LEN;
+		assert_int_equal(SIM_CALL(w, fallocate, fd,
+					  3 /* a hole */, from, 1000), 0);
+		model_zero(m, from, from + 1000 < size ? from + 1000 : size);
+		break;
+	case 4: case 5: case 6:
+		write_somewhere(w, m, direct, true);
+		break;
+	default:
+		write_somewhere(w, m, fd, false);
+	}
+}
+
+/* After every cut it goes on with what there is. */
+static void take_over(struct sim_world *w, struct model *m)
+{
+	int64_t n;
+
+	memset(m->now, 0, LEN);
+	n = weir_sim_file_read(w->sim, "a/f", m->now, LEN, 0);
+	assert_true(n >= 0);
+	m->n_sizes = 1;
+	m->size[0] = (uint64_t)n;
+	for (unsigned int s = 0; s < SECTORS; s++) {
+		memcpy(m->sector[s][0], m->now + s * SECTOR, SECTOR);
+		m->n_states[s] = 1;
+	}
+}
+
+static uint64_t run_a_seed(uint64_t seed, struct model *m)
+{
+	unsigned int n, cuts;
+	struct sim_world w;
+	uint64_t digest;
+	int fd, direct;
+	char c;
+
+	sim_world_begin(&w, seed, 0, 0);
+	model_init(m);
+	weir_sim_file_write(w.sim, "a/f", "", 0, 0);
+	for (cuts = 0; cuts < 4; cuts++) {
+		fd = sim_open(&w, "a/f", O_RDWR);
+		direct = sim_open(&w, "a/f", O_RDWR | O_DIRECT);
+		for (n = weir_sim_random(w.sim) % 24; n; n--) {
+			do_something(&w, m, fd, direct);
+			check_durable(&w, m);
+		}
+		weir_sim_power_cut(w.sim, "b/");
+		assert_int_equal(weir_sim_file_size(w.sim, "a/f"),
+				 m->size[m->n_sizes - 1]);
+		weir_sim_power_cut(w.sim, "a/");
+		check(&w, m, seed);
+		take_over(&w, m);
+		/* It stays so, and nothing of before can change it. */
+		weir_sim_power_cut(w.sim, "a/");
+		check(&w, m, seed);
+		assert_int_equal(SIM_CALL(&w, read, fd, &c, 1, 0), -EIO);
+		assert_int_equal(SIM_CALL(&w, write, fd, "x", 1, 0), -EIO);
+		assert_int_equal(sim_sync(&w, fd), -EIO);
+		SIM_CALL(&w, close, fd);
+		assert_int_equal(SIM_CALL(&w, read, fd, &c, 1, 0), -EBADF);
+		SIM_CALL(&w, close, direct);
+	}
+	digest = weir_sim_digest(w.sim);
+	sim_world_end(&w);
+	return digest;
+}
+
+static void each_sector_is_as_synced_or_as_written_since(void **state)
+{
+	struct model *m = malloc(sizeof(*m));
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 200; seed++)
+		assert_true(run_a_seed(seed, m) == run_a_seed(seed, m));
+	free(m);
+}
+
+/* Every mixture that may come does come. */
+static void what_a_cut_may_leave_some_seed_leaves(void **state)
+{
+	unsigned int seen[3] = { 0 }, mixed = 0;
+	unsigned char in[2 * SECTOR];
+	struct sim_world w;
+	int fd;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 200; seed++) {
+		sim_world_begin(&w, seed, 0, 0);
+		memset(in, 'a', sizeof(in));
+		weir_sim_file_write(w.sim, "f", in, sizeof(in), 0);
+		fd = sim_open(&w, "f", O_RDWR);
+		for (char c = 'b'; c < 'd'; c++) {
+			memset(in, c, sizeof(in));
+			SIM_CALL(&w, write, fd, in, sizeof(in), 0);
+		}
+		weir_sim_power_cut(w.sim, "");
+		weir_sim_file_read(w.sim, "f", in, sizeof(in), 0);
+		assert_in_range(in[0], 'a', 'c');
+		seen[in[0] - 'a']++;
+		mixed += in[0] != in[SECTOR];
+		sim_world_end(&w);
+	}
+	for (int i = 0; i < 3; i++)
+		assert_in_range(seen[i], 20, 120);
+	assert_in_range(mixed, 40, 160);
+}
+
+static void a_write_with_dsync_is_durable_when_it_ends(void **state)
+{
+	static const int flags[] = { O_DSYNC, O_SYNC, O_DSYNC | O_DIRECT };
+	char *out = calloc(1, 4096), in[4096];
+	struct sim_world w;
+	int fd;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 60; seed++) {
+		sim_world_begin(&w, seed, 0, 0);
+		memset(out, 'x', 4096);
+		fd = sim_open(&w, "f", O_RDWR | O_CREAT | flags[seed % 3]);
+		SIM_CALL(&w, write, fd, out, 2048, 1024);
+		assert_int_equal(weir_sim_file_durable(w.sim, "f", in, 4096, 0),
+				 -ENOENT);
+		sim_sync_dir(&w, ".");
+		weir_sim_power_cut(w.sim, "");
+		assert_int_equal(weir_sim_file_read(w.sim, "f", in, 4096, 0),
+				 3072);
+		assert_memory_equal(in + 1024, out, 2048);
+		sim_world_end(&w);
+	}
+	free(out);
+}
+
+/* As Linux: told once, and lost in silence after. */
+static void a_sync_that_failed_is_not_made_good_by_the_next(void **state)
+{
+	unsigned int lost = 0, kept = 0;
+	unsigned char in[SECTOR * 4];
+	struct sim_world w;
+	int fd;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 100; seed++) {
+		sim_world_begin(&w, seed, UINT64_C(1) << WEIR_SIM_ERROR, 1);
+		memset(in, 'x', sizeof(in));
+		weir_sim_file_write(w.sim, "f", in, sizeof(in), 0);
+		fd = weir_sim_file_open(w.sim, "f", O_RDWR, 0);
+		weir_sim_set_faults(w.sim, 0);
+		memset(in, 'y', sizeof(in));
+		SIM_CALL(&w, write, fd, in, sizeof(in), 0);
+		weir_sim_set_faults(w.sim, 1);
+		assert_int_equal(sim_sync(&w, fd), -EIO);
+		weir_sim_set_faults(w.sim, 0);
+		assert_int_equal(sim_sync(&w, fd), 0);
+		/* The cache knows nothing of it. */
+		SIM_CALL(&w, read, fd, in, sizeof(in), 0);
+		for (size_t i = 0; i < sizeof(in); i++)
+			assert_int_equal(in[i], 'y');
+		memset(in, 'z', SECTOR);
+		SIM_CALL(&w, write, fd, in, SECTOR, 0);
+		assert_int_equal(sim_sync(&w, fd), 0);
+		weir_sim_power_cut(w.sim, "");
+		weir_sim_file_read(w.sim, "f", in, sizeof(in), 0);
+		assert_int_equal(in[0], 'z');
+		for (size_t s = 1; s < 4; s++) {
+			lost += in[s * SECTOR] == 'x';
+			kept += in[s * SECTOR] == 'y';
+		}
+		sim_world_end(&w);
+	}
+	assert_int_equal(lost + kept, 300);
+	assert_in_range(lost, 100, 200);
+}
+
+/* Names: what was done to them, one after the other. */
+#define NAMES 6
+#define STEPS 40
+
+struct names {
+	char is[STEPS + 1][NAMES];	/* What is in which file; 0: none. */
+	unsigned int n, durable;
+};
+
+static void read_names(struct sim_world *w, char *ret)
+{
+	char path[8];
+
+	for (int i = 0; i < NAMES; i++) {
+		snprintf(path, sizeof(path), "a/%d", i);
+		ret[i] = 0;
+		if (weir_sim_file_size(w->sim, path) >= 0)
+			assert_int_equal(weir_sim_file_read(w->sim, path,
+							    ret + i, 1, 0), 1);
+	}
+}
+
+static void change_a_name(struct sim_world *w, struct names *m)
+{
+	char *now = m->is[m->n], *next = m->is[m->n + 1], path[8], to[8], c;
+	unsigned int a = weir_sim_random(w->sim) % NAMES;
+	unsigned int b = weir_sim_random(w->sim) % NAMES;
+	int fd;
+
+	snprintf(path, sizeof(path), "a/%u", a);
+	snprintf(to, sizeof(to), "a/%u", b);
+	memcpy(next, now, NAMES);
+	if (!now[a]) {
+		fd = sim_open(w, path, O_RDWR | O_CREAT | O_DSYNC);
+		c = next[a] = (char)('A' + m->n);
+		assert_int_equal(SIM_CALL(w, write, fd, &c, 1, 0), 1);
+		SIM_CALL(w, close, fd);
+	} else if (weir_sim_random(w->sim) % 4 == 0) {
+		assert_int_equal(SIM_CALL(w, unlink, AT_FDCWD, path, 0), 0);
+		next[a] = 0;
+	} else if (now[b] && weir_sim_random(w->sim) % 2) {
+		assert_int_equal(SIM_CALL(w, rename, AT_FDCWD, path, to,
+					  RENAME_EXCHANGE), 0);
+		next[a] = now[b];
+		next[b] = now[a];
+	} else {
+		assert_int_equal(SIM_CALL(w, rename, AT_FDCWD, path, to, 0), 0);
+		next[a] = 0;
+		next[b] = now[a];
+	}
+	m->n++;
+}
+
+static unsigned int cut_names(uint64_t seed)
+{
+	struct names m = { .n = 0 };
+	unsigned int i, steps;
+	char now[NAMES];
+	struct sim_world w;
+
+	sim_world_begin(&w, seed, 0, 0);
+	weir_sim_mkdir(w.sim, "a");
+	for (steps = weir_sim_random(w.sim) % STEPS; steps; steps--) {
+		change_a_name(&w, &m);
+		read_names(&w, now);
+		assert_memory_equal(now, m.is[m.n], NAMES);
+		if (weir_sim_random(w.sim) % 12 == 0) {
+			sim_sync_dir(&w, "a");
+			m.durable = m.n;
+		}
+	}
+	weir_sim_power_cut(w.sim, "a/");
+	read_names(&w, now);
+	for (i = m.durable; memcmp(now, m.is[i], NAMES); i++)
+		if (i == m.n)
+			fail_msg("seed %llu: names as they never were",
+				 (unsigned long long)seed);
+	weir_sim_power_cut(w.sim, "a/");
+	read_names(&w, now);
+	assert_memory_equal(now, m.is[i], NAMES);
+	sim_world_end(&w);
+	return i != m.durable && i != m.n;
+}
+
+static void names_are_as_they_were_at_some_time_since_the_sync(void **state)
+{
+	unsigned int between = 0;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 200; seed++)
+		between += cut_names(seed);
+	assert_true(between > 50);
+}
+
+/* A sync of one directory says nothing of another, but takes both halves. */
+static void a_sync_is_of_a_directory(void **state)
+{
+	unsigned int kept = 0;
+	struct sim_world w;
+	int fd;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 100; seed++) {
+		sim_world_begin(&w, seed, 0, 0);
+		fd = sim_open(&w, "h/d/x", O_WRONLY | O_CREAT | O_DSYNC);
+		SIM_CALL(&w, write, fd, "x", 1, 0);
+		fd = sim_open(&w, "h/d/other", O_WRONLY | O_CREAT);
+		assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "h/d/x",
+					  "h/e/y", 0), 0);
+		sim_sync_dir(&w, "h/e");
+		weir_sim_power_cut(w.sim, "h/");
+		assert_int_equal(weir_sim_file_size(w.sim, "h/d/x"), -ENOENT);
+		assert_int_equal(weir_sim_file_size(w.sim, "h/e/y"), 1);
+		kept += weir_sim_file_size(w.sim, "h/d/other") == 0;
+		sim_world_end(&w);
+	}
+	assert_in_range(kept, 20, 80);
+}
+
+/* What had begun before ends with -EIO, and has done nothing since. */
+static void what_is_under_way_in_a_cut_fails(void **state)
+{
+	struct weir_op *op;
+	struct rec rec[4];
+	struct sim_world w;
+	int fd;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 100; seed++) {
+		sim_world_begin(&w, seed, seed & 1 ? UINT64_C(1) <<
+				WEIR_SIM_STUCK : 0, 1);
+		weir_sim_file_write(w.sim, "a/f", "x", 1, 0);
+		weir_sim_file_write(w.sim, "b/f", "x", 1, 0);
+		fd = weir_sim_file_open(w.sim, "a/f", O_RDWR, 0);
+		for (size_t i = 0; i < N_OF(rec); i++)
+			rec_init(&rec[i]);
+		op = &rec[0].op;
+		assert_int_equal(weir_write(w.r, op, fd, "y", 1, 0), 0);
+		assert_int_equal(weir_rename(w.r, &rec[1].op, AT_FDCWD, "a/f",
+					     "a/g", 0), 0);
+		assert_int_equal(weir_unlink(w.r, &rec[2].op, AT_FDCWD, "a/f",
+					     0), 0);
+		assert_int_equal(weir_rename(w.r, &rec[3].op, AT_FDCWD, "b/f",
+					     "b/g", 0), 0);
+		weir_sim_power_cut(w.sim, "a/");
+		weir_sim_run(w.sim, WEIR_SEC, 0);
+		for (size_t i = 0; i < 3; i++)
+			assert_int_equal(rec[i].res, -EIO);
+		assert_int_equal(weir_sim_file_size(w.sim, "a/f"), 1);
+		weir_sim_set_faults(w.sim, 0);
+		weir_sim_run(w.sim, WEIR_SEC, 0);
+		assert_int_equal(rec[3].res, 0);
+		assert_int_equal(weir_sim_file_size(w.sim, "b/g"), 1);
+		sim_world_end(&w);
+	}
+}
+
+static const struct harness_case cases[] = {
+	CASE(each_sector_is_as_synced_or_as_written_since),
+	CASE(what_a_cut_may_leave_some_seed_leaves),
+	CASE(a_write_with_dsync_is_durable_when_it_ends),
+	CASE(a_sync_that_failed_is_not_made_good_by_the_next),
+	CASE(names_are_as_they_were_at_some_time_since_the_sync),
+	CASE(a_sync_is_of_a_directory),
+	CASE(what_is_under_way_in_a_cut_fails),
+};
+
+int main(void)
+{
+	return harness_run_plain(cases, N_OF(cases));
+}
