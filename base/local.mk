@@ -1,6 +1,8 @@
 libweir_all_la_SOURCES += \
 	%D%/alloc.c \
 	%D%/alloc.h \
+	%D%/canary.c \
+	%D%/canary.h \
 	%D%/check.c \
 	%D%/check.h \
 	%D%/copy.c \

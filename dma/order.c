@@ -14,6 +14,7 @@
 
 #include <errno.h>
 
+#include "base/canary.h"
 #include "dma/job-internal.h"
 
 void order_init(struct weir_dma *dma)
@@ -54,7 +55,8 @@ bool order_hold(struct weir_job *job)
 
 	if (job->flags & WEIR_JOB_LAZY) {
 		lazy_add(dma, job);
-		engines_arm(dma);
+		if (!canary(missed_flush))
+			engines_arm(dma);
 	} else if (fence_waits(dma, job)) {
 		dma->n_fenced++;
 	} else {

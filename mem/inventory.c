@@ -12,6 +12,7 @@
 #include <weir/inventory.h>
 
 #include "base/alloc.h"
+#include "base/canary.h"
 #include "base/opts.h"
 #include "base/why.h"
 #include "mem/buf-internal.h"
@@ -242,6 +243,8 @@ static bool inside(const char *base, size_t size, const char *p, size_t len)
 {
 	size_t off = (size_t)(p - base);
 
+	if (canary(off_by_one))
+		size++;
 	return p >= base && off <= size && len <= size - off;
 }
 

@@ -57,6 +57,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/canary.h"
 #include "reactor/op-inline.h"
 
 /*
@@ -118,7 +119,7 @@ bool mailbox_has(struct mailbox *box)
 	struct mailbox_cell *cell = &box->cells[box->head & box->mask];
 
 	return atomic_load(&cell->seq) == full_at(box->head) ||
-	       atomic_load(&box->home);
+	       (atomic_load(&box->home) && !canary(lost_wakeup));
 }
 
 /* The stack has the last on top; results are due in the order they came. */

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 
+#include "base/canary.h"
 #include "reactor/reactor-internal.h"
 
 /* Nothing under way, and nothing unusual about the reactor? */
@@ -128,7 +129,7 @@ static inline void op_delist(struct weir_reactor *r, struct weir_op *op)
 	*op->live_pprev = op->live_next;
 	if (op->live_next)
 		op->live_next->live_pprev = op->live_pprev;
-	if (unlikely(op->deadline.expires_ns))
+	if (unlikely(op->deadline.expires_ns) && !canary(double_completion))
 		wheel_del(&r->wheel, &op->deadline);
 }
 

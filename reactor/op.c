@@ -5,6 +5,7 @@
 
 /* The life of an operation: cancel, deadline, callback; and a simple one. */
 
+#include "base/canary.h"
 #include "reactor/op-inline.h"
 
 /* Asked to end by its owner, its deadline, or a reactor that stops. */
@@ -110,7 +111,8 @@ unsigned int op_run_ready(struct weir_reactor *r, unsigned int max)
 	}
 	if (unlikely(op)) {
 		/* The rest goes before what was added. */
-		*end = r->ready;
+		if (!canary(lost_completion))
+			*end = r->ready;
 		if (!r->ready)
 			r->ready_last = end;
 		r->ready = op;

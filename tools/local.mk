@@ -35,3 +35,9 @@ weir_sim_sources = \
 	%D%/weir-sim.c
 %C%_weir_sim_SOURCES = $(weir_sim_sources)
 %C%_weir_sim_LDADD = libweir.la
+
+if !SANITIZE
+check_PROGRAMS += %D%/weir-sim-canary
+%C%_weir_sim_canary_SOURCES = $(weir_sim_sources)
+%C%_weir_sim_canary_LDADD = libweir-canary.la
+endif
