@@ -26,6 +26,7 @@ weir_sim_sources = \
 	%D%/sim-file.c \
 	%D%/sim-kit.c \
 	%D%/sim-kit.h \
+	%D%/sim-pools.c \
 	%D%/sim-reactor.c \
 	%D%/sim-run.c \
 	%D%/sim-scenarios.c \

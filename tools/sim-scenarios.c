@@ -8,6 +8,7 @@
 
 const struct scenario *const scenarios[] = {
 	&scenario_reactor,
+	&scenario_pools,
 	NULL,
 };
 

@@ -59,6 +59,7 @@ struct run {
 	uint64_t under_way;	/* By the ledger. */
 	uint64_t verified;	/* Bytes that were compared. */
 	bool ending;		/* It is being taken down. */
+	void *program;		/* The scenario's own. */
 };
 
 /* What has come of seeds, in memory that parent and child share. */

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * Scenario: pools of one store under contention.  Buffers are taken, waited
+ * for, written to, handed to other reactors and put back there; descriptors
+ * are taken of an inventory for ranges around the ends of its memory.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/domain.h>
+#include <weir/inventory.h>
+#include <weir/mmap.h>
+#include <weir/pool.h>
+#include <weir/store.h>
+
+#include "sim-kit.h"
+
+#define REACTORS 4
+#define HELD 12		/* Buffers that a core has at most, */
+#define WAITS 4		/* and waits for. */
+#define RANGE 4096	/* Bytes of the inventory's memory. */
+
+static const size_t sizes[] = { 512, 2048 };
+
+/* A buffer with what its holder has written into it. */
+struct held {
+	struct weir_buf *buf;
+	uint64_t stamp;
+	size_t len;
+};
+
+struct core {
+	struct program *program;
+	struct weir_pool *pool;
+	struct weir_inventory *inventory;
+	struct weir_reactor *r;
+	struct held held[HELD];
+	struct task waits[WAITS];
+};
+
+struct program {
+	struct run *run;
+	struct weir_store *store;
+	struct weir_mmap *mmap;
+	struct core cores[REACTORS];
+	uint32_t budget;
+	uint64_t stamps;
+	uint64_t out, travelling;
+	char range[RANGE];
+};
+
+static void act(struct core *c);
+
+static void hold(struct core *c, struct held *h, struct weir_buf *buf)
+{
+	struct program *p = c->program;
+
+	h->buf = buf;
+	h->stamp = ++p->stamps;
+	h->len = weir_buf_len(buf);
+	pattern_fill(weir_buf_addr(buf), h->len, h->stamp, 0);
+}
+
+static void check_held(struct core *c, const struct held *h)
+{
+	must(pattern_is(c->program->run, weir_buf_addr(h->buf), h->len,
+			h->stamp, 0),
+	     "a buffer is its holder's alone", "stamp %llu",
+	     (unsigned long long)h->stamp);
+}
+
+static void put(struct core *c, struct held *h)
+{
+	check_held(c, h);
+	weir_buf_put(h->buf);
+	h->buf = NULL;
+	c->program->out--;
+}
+
+static struct held *a_place(struct core *c)
+{
+	for (unsigned int i = 0; i < HELD; i++)
+		if (!c->held[i].buf)
+			return &c->held[i];
+	return NULL;
+}
+
+static void get_one(struct core *c)
+{
+	struct held *h = a_place(c);
+	struct weir_buf *buf;
+	int err;
+
+	if (!h)
+		return;
+	err = weir_pool_get_sized(&buf, c->pool,
+				  1 + rnd(c->program->run, 2048));
+	must(!err || err == -EAGAIN, "a get is refused for a reason", "%d",
+	     err);
+	if (err)
+		return;
+	c->program->out++;
+	hold(c, h, buf);
+}
+
+static struct held *some_held(struct core *c)
+{
+	struct held *h = &c->held[rnd(c->program->run, HELD)];
+
+	return h->buf ? h : NULL;
+}
+
+static void put_one(struct core *c)
+{
+	struct held *h = some_held(c);
+
+	if (h)
+		put(c, h);
+}
+
+static void wait_end(struct task *task, int64_t res)
+{
+	struct core *c = task->op.data;
+	struct weir_buf *buf;
+	struct held *h;
+
+	must(res > 0 || task_was_ended(task, res),
+	     "a result that is documented", "a wait: %lld", (long long)res);
+	if (res > 0) {
+		buf = weir_pool_taken(&task->op);
+		must(buf && (size_t)res == weir_buf_len(buf),
+		     "a wait brings a buffer of its size", "%lld",
+		     (long long)res);
+		c->program->out++;
+		h = a_place(c);
+		if (h) {
+			hold(c, h, buf);
+		} else {
+			weir_buf_put(buf);
+			c->program->out--;
+		}
+	}
+	act(c);
+}
+
+static void wait_one(struct core *c)
+{
+	struct run *run = c->program->run;
+	struct task *task = &c->waits[rnd(run, WAITS)];
+	int err;
+
+	if (task->is_under_way) {
+		if (one_in(run, 2))
+			task_cancel(task);
+		else
+			task_deadline(task, rnd(run, 100000));
+		return;
+	}
+	task_init(task, run, "wait", wait_end);
+	task->op.data = c;
+	err = weir_pool_wait_sized(c->pool, &task->op, 1 + rnd(run, 2048));
+	must(!err || err == -EAGAIN, "a wait is refused for a reason", "%d",
+	     err);
+	task_began(task, err);
+}
+
+/* To another reactor, which keeps it or puts it back from there. */
+struct parcel {
+	struct core *to;
+	struct held held;
+};
+
+static void on_parcel(void *arg)
+{
+	struct parcel *parcel = arg;
+	struct core *c = parcel->to;
+	struct held *h = one_in(c->program->run, 2) ? a_place(c) : NULL;
+
+	c->program->travelling--;
+	if (h)
+		*h = parcel->held;
+	else
+		put(c, &parcel->held);
+	free(parcel);
+	act(c);
+}
+
+static void send_one(struct core *c)
+{
+	struct program *p = c->program;
+	struct held *h = some_held(c);
+	struct parcel *parcel;
+
+	if (!h)
+		return;
+	parcel = malloc(sizeof(*parcel));
+	if (!parcel)
+		return;
+	parcel->to = &p->cores[rnd(p->run, p->run->n_reactors)];
+	parcel->held = *h;
+	if (weir_post(parcel->to->r, on_parcel, parcel)) {
+		free(parcel);
+		return;
+	}
+	h->buf = NULL;
+	p->travelling++;
+}
+
+/* A range near one of the ends: it is refused exactly if it goes beyond. */
+static void describe_one(struct core *c)
+{
+	struct program *p = c->program;
+	int64_t from = (int64_t)rnd(p->run, 64) - 32;
+	int64_t len = 1 + rnd(p->run, 64);
+	struct weir_buf *buf;
+	int64_t want;
+	int err;
+
+	if (one_in(p->run, 2))
+		from += RANGE - 32;
+	want = from >= 0 && from + len <= RANGE ? 0 : -ERANGE;
+	err = weir_inventory_get(&buf, c->inventory, p->mmap,
+				 (void *)((uintptr_t)p->range +
+					  (uintptr_t)from),
+				 (size_t)len, NULL, 0);
+	must(err == want, "a range inside is taken, one beyond is not",
+	     "[%lld, %lld) of %d: %d", (long long)from,
+	     (long long)(from + len), RANGE, err);
+	if (!err)
+		weir_buf_put(buf);
+}
+
+static void act_once(struct core *c)
+{
+	switch (rnd(c->program->run, 8)) {
+	case 0:
+	case 1:
+		get_one(c);
+		break;
+	case 2:
+	case 3:
+		put_one(c);
+		break;
+	case 4:
+	case 5:
+		wait_one(c);
+		break;
+	case 6:
+		send_one(c);
+		break;
+	default:
+		describe_one(c);
+	}
+}
+
+static void act(struct core *c)
+{
+	struct program *p = c->program;
+	unsigned int n = 1 + rnd(p->run, 3);
+
+	for (; n && p->budget && !p->run->ending; n--) {
+		p->budget--;
+		act_once(c);
+	}
+}
+
+static void set_up_core(struct program *p, struct core *c,
+			struct weir_reactor *r)
+{
+	struct weir_pool_opts opts = { .size = sizeof(opts) };
+	struct weir_inventory_opts inv = { .size = sizeof(inv), .bufs = 4 };
+	int err;
+
+	c->program = p;
+	c->r = r;
+	opts.store = p->store;
+	if (one_in(p->run, 4))
+		opts.flags = WEIR_POOL_NO_CACHE;
+	else
+		opts.cache = 1 + rnd(p->run, 4);
+	opts.waiters_max = one_in(p->run, 4) ? 1 + rnd(p->run, 3) : 0;
+	err = weir_pool_create(&c->pool, r, &opts);
+	must(!err, "a pool can be made", "%d: %s", err, weir_why());
+	err = weir_inventory_create(&c->inventory, r, &inv);
+	if (!err)
+		err = weir_inventory_attach(c->inventory, p->mmap);
+	must(!err, "an inventory can be made", "%d: %s", err, weir_why());
+}
+
+static void set_up(struct program *p)
+{
+	struct weir_store_class classes[2] = {
+		{ .buf_size = sizes[0], .bufs = 4 + rnd(p->run, 12) },
+		{ .buf_size = sizes[1], .bufs = 4 + rnd(p->run, 6) },
+	};
+	struct weir_store_opts opts = {
+		.size = sizeof(opts), .classes = classes, .n_classes = 2,
+		.flags = WEIR_STORE_NO_HUGE,
+	};
+	int err = weir_store_create(&p->store, &opts);
+
+	must(!err, "a store can be made", "%d: %s", err, weir_why());
+	err = weir_mmap_create(&p->mmap, weir_domain_system());
+	if (!err)
+		err = weir_mmap_set_memrange(p->mmap, p->range, RANGE);
+	if (!err)
+		err = weir_mmap_start(p->mmap);
+	must(!err, "an mmap can be made", "%d: %s", err, weir_why());
+	make_reactors(p->run, 1 + rnd(p->run, REACTORS));
+	for (unsigned int i = 0; i < p->run->n_reactors; i++)
+		set_up_core(p, &p->cores[i], p->run->reactors[i]);
+}
+
+static void put_all(struct program *p)
+{
+	for (unsigned int i = 0; i < p->run->n_reactors; i++)
+		for (unsigned int j = 0; j < HELD; j++)
+			if (p->cores[i].held[j].buf)
+				put(&p->cores[i], &p->cores[i].held[j]);
+}
+
+/* At the end nobody keeps any, so all who wait must be served. */
+static bool is_done(struct run *run)
+{
+	struct program *p = run->program;
+
+	put_all(p);
+	return !p->travelling && !p->out;
+}
+
+static void check_store(struct program *p)
+{
+	struct weir_store_stats s = { .size = sizeof(s) };
+
+	for (unsigned int i = 0; i < 2; i++) {
+		must(!weir_store_stats(p->store, sizes[i], &s), "stats", "none");
+		must(s.total == s.free + s.held + s.in_transit && !s.waiting &&
+		     !s.in_transit, "free, held and in transit are all",
+		     "%llu: %llu, %llu, %llu", (unsigned long long)s.total,
+		     (unsigned long long)s.free, (unsigned long long)s.held,
+		     (unsigned long long)s.in_transit);
+	}
+}
+
+static void take_down(struct program *p)
+{
+	int err = 0;
+
+	for (unsigned int i = 0; !err && i < p->run->n_reactors; i++) {
+		err = weir_pool_destroy(p->cores[i].pool);
+		if (!err)
+			err = weir_inventory_destroy(p->cores[i].inventory);
+	}
+	must(!err, "all is back, so it can be destroyed", "%d: %s", err,
+	     weir_why());
+	end_reactors(p->run);
+	err = weir_store_destroy(p->store);
+	if (!err)
+		err = weir_mmap_destroy(p->mmap);
+	must(!err, "nobody uses the memory", "%d: %s", err, weir_why());
+}
+
+static void run_pools(struct run *run)
+{
+	static struct program p;
+
+	memset(&p, 0, sizeof(p));
+	p.run = run;
+	p.budget = run->params.ops;
+	run->program = &p;
+	set_up(&p);
+	while (p.budget) {
+		for (unsigned int i = 0; i < run->n_reactors; i++)
+			act(&p.cores[i]);
+		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 100));
+	}
+	run_to_end(run, WEIR_SEC, is_done);
+	check_store(&p);
+	take_down(&p);
+}
+
+const struct scenario scenario_pools = {
+	.name = "pools",
+	.what = "pools of one store under contention, and bufs on the move",
+	.run = run_pools,
+	.faults = WEIR_SIM_ALL_FAULTS,
+	.ops = 300,
+};
