@@ -21,11 +21,14 @@ bin_PROGRAMS += %D%/weir-sim
 weir_sim_sources = \
 	%D%/json.c \
 	%D%/json.h \
+	%D%/sim-chains.c \
+	%D%/sim-chains.h \
 	%D%/sim-command.c \
 	%D%/sim-command.h \
 	%D%/sim-file.c \
 	%D%/sim-kit.c \
 	%D%/sim-kit.h \
+	%D%/sim-places.c \
 	%D%/sim-pools.c \
 	%D%/sim-reactor.c \
 	%D%/sim-run.c \

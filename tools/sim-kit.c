@@ -50,7 +50,8 @@ static void on_end(struct weir_op *op, int64_t res)
 	     "a %s ended twice, or never began", task->what);
 	must(!weir_op_is_busy(op), "idle in its callback", "a %s", task->what);
 	must(res >= 0 || weir_sim_now(run->sim) > 0, "a time", "none");
-	must(res != -ECANCELED || task->may_be_cancelled,
+	must(res != -ECANCELED || task->may_be_cancelled ||
+	     task->may_be_flushed,
 	     "cancelled only if asked", "a %s", task->what);
 	must(res != 0 || weir_sim_now(run->sim) >= task->not_before_ns,
 	     "never early", "a %s", task->what);

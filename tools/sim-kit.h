@@ -37,6 +37,7 @@ struct task {
 	bool is_under_way;
 	bool may_be_cancelled;	/* Somebody asked, or its reactor stops. */
 	bool has_deadline;
+	bool may_be_flushed;	/* A device may end it with -ECANCELED. */
 };
 
 void task_init(struct task *task, struct run *run, const char *what,

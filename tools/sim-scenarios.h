@@ -6,6 +6,7 @@
 
 #include "sim.h"
 
+extern const struct scenario scenario_chains;
 extern const struct scenario scenario_pools;
 extern const struct scenario scenario_reactor;
 

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * Scenario: chains of jobs between this process, cards and a peer, on several
+ * reactors, with cancels and deadlines.  Each step has a source and a
+ * destination of its own, so what it did can be compared with what it says.
+ */
+
+#include <errno.h>
+#include <string.h>
+
+#include <weir/chain.h>
+#include <weir/crc32c.h>
+#include <weir/file.h>
+
+#include "sim-chains.h"
+
+static int64_t on_call(struct weir_chain *chain, uint32_t step, void *arg)
+{
+	struct step *s = arg;
+
+	(void)chain, (void)step;
+	s->calls++;
+	return one_in(s->link->program->run, 8) ? -EDOM : 0;
+}
+
+static int on_op(struct weir_chain *chain, uint32_t step, struct weir_op *op,
+		 void *arg)
+{
+	struct step *s = arg;
+	struct run *run = s->link->program->run;
+	int err = weir_sleep_until(s->link->core->r, op,
+				   weir_sim_now(run->sim) +
+				   rnd(run, 1000000));
+
+	(void)chain, (void)step;
+	s->calls += !err;
+	return err;
+}
+
+/* A step after one before, or none, and perhaps after another, too. */
+static void add_step(struct link *l, uint32_t i)
+{
+	struct run *run = l->program->run;
+	struct step *s = &l->steps[i];
+	int after = i && !one_in(run, 3) ? (int)rnd(run, i) : WEIR_CHAIN_FIRST;
+	struct core *at = &l->program->cores[rnd(run, run->n_reactors)];
+	int n;
+
+	s->link = l;
+	s->region = l->number * STEPS + i;
+	switch (rnd(run, 8)) {
+	case 0:
+		s->kind = STEP_CALL;
+		n = weir_chain_add_call(l->chain, after, on_call, s);
+		break;
+	case 1:
+		s->kind = STEP_OP;
+		n = weir_chain_add_op(l->chain, after, on_op, s);
+		break;
+	default:
+		s->kind = STEP_JOB;
+		s->dma = one_in(run, 2) ? at->dma : l->core->dma;
+		n = weir_chain_add_job(l->chain, after, s->dma, &s->job);
+	}
+	must(n == (int)i, "steps are numbered", "%d", n);
+	if (after >= 0)
+		s->on[after] = WEIR_CHAIN_ON_DONE;
+	if (i && one_in(run, 2)) {
+		uint32_t dep = rnd(run, i), on = 1 + rnd(run, 3);
+
+		must(!weir_chain_add_dep(l->chain, i, dep, on),
+		     "a dependency can be added", "of %u on %u", i, dep);
+		s->on[dep] = on;
+	}
+}
+
+static void link_set_up(struct program *p, struct link *l, uint32_t number)
+{
+	struct weir_chain_opts opts = { .size = sizeof(opts), .steps = STEPS };
+	int err;
+
+	l->program = p;
+	l->number = number;
+	l->core = &p->cores[rnd(p->run, p->run->n_reactors)];
+	l->n_steps = 1 + rnd(p->run, STEPS);
+	err = weir_chain_create(&l->chain, l->core->r, &opts);
+	must(!err, "a chain can be made", "%d: %s", err, weir_why());
+	for (uint32_t i = 0; i < l->n_steps; i++)
+		add_step(l, i);
+}
+
+/* Whether a dependency that asks for @on is content with @state. */
+static bool suits(uint32_t on, uint32_t state)
+{
+	switch (on) {
+	case WEIR_CHAIN_ON_DONE:
+		return state == WEIR_STEP_DONE;
+	case WEIR_CHAIN_ON_FAILED:
+		return state == WEIR_STEP_FAILED;
+	default:
+		return true;
+	}
+}
+
+static bool ran(uint32_t state)
+{
+	return state == WEIR_STEP_DONE || state == WEIR_STEP_FAILED ||
+	       state == WEIR_STEP_CANCELLED;
+}
+
+/* It ran only if its dependencies allow, and was skipped only for a cause. */
+static void check_edges(const struct link *l, const uint32_t *states,
+			bool whole)
+{
+	for (uint32_t i = 0; i < l->n_steps; i++) {
+		bool all = true;
+
+		for (uint32_t dep = 0; dep < i; dep++)
+			if (l->steps[i].on[dep] &&
+			    !suits(l->steps[i].on[dep], states[dep]))
+				all = false;
+		must(all || !ran(states[i]), "a step runs after what it waits "
+		     "for", "step %u of %u", i, l->number);
+		must(!all || ran(states[i]) || !whole,
+		     "a step is skipped for a cause", "step %u of %u: %u", i,
+		     l->number, states[i]);
+	}
+}
+
+static void start_link(struct link *l);
+
+static void link_end(struct task *task, int64_t res)
+{
+	struct link *l = task->op.data;
+	uint32_t states[STEPS], n_done = 0;
+
+	for (uint32_t i = 0; i < l->n_steps; i++) {
+		struct weir_chain_step s = { .size = sizeof(s) };
+
+		must(!weir_chain_get_step(l->chain, i, &s), "a step is there",
+		     "%u", i);
+		states[i] = s.state;
+		n_done += s.state == WEIR_STEP_DONE;
+		must(ran(s.state) || s.state == WEIR_STEP_SKIPPED,
+		     "each step has an outcome", "step %u: %u", i, s.state);
+		step_check(&l->steps[i], &s, task->may_be_cancelled ||
+			   task->has_deadline);
+	}
+	must(res < 0 || res == n_done, "the result counts what was done",
+	     "%lld, not %u", (long long)res, n_done);
+	check_edges(l, states, res >= 0);
+	start_link(l);
+}
+
+/* Again, as long as there are any left; the others are disturbed meanwhile. */
+static void start_link(struct link *l)
+{
+	struct program *p = l->program;
+	int err;
+
+	if (!p->budget || p->run->ending)
+		return;
+	p->budget--;
+	for (uint32_t i = 0; i < l->n_steps; i++)
+		step_prepare(&l->steps[i]);
+	task_init(&l->task, p->run, "chain", link_end);
+	l->task.op.data = l;
+	l->task.may_be_flushed = p->run->params.faults != 0;
+	err = weir_chain_start(l->chain, &l->task.op);
+	must(!err || err == -EAGAIN, "a chain can be started", "%d", err);
+	task_began(&l->task, err);
+}
+
+static void disturb(struct program *p)
+{
+	struct link *l = &p->links[rnd(p->run, LINKS)];
+
+	if (!l->task.is_under_way)
+		start_link(l);
+	else if (one_in(p->run, 2))
+		task_cancel(&l->task);
+	else if (one_in(p->run, 2))
+		task_deadline(&l->task, rnd(p->run, 100000));
+}
+
+static void set_up_core(struct program *p, struct core *c,
+			struct weir_reactor *r)
+{
+	struct weir_dma_opts opts = { .size = sizeof(opts) };
+	int err;
+
+	c->r = r;
+	opts.jobs_max = one_in(p->run, 4) ? 1 + rnd(p->run, 4) : 0;
+	err = weir_dma_create(&c->dma, r, &opts);
+	if (!err)
+		err = weir_dma_start(c->dma);
+	must(!err, "a context can be made", "%d: %s", err, weir_why());
+}
+
+static void take_down(struct program *p)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; !err && i < LINKS; i++)
+		err = weir_chain_destroy(p->links[i].chain);
+	must(!err, "a chain that has ended can be destroyed", "%d: %s", err,
+	     weir_why());
+	/* What changed state is still to be told. */
+	(void)weir_sim_run(p->run->sim, WEIR_SEC, 0);
+	for (uint32_t i = 0; !err && i < p->run->n_reactors; i++)
+		err = weir_dma_destroy(p->cores[i].dma);
+	must(!err, "an idle context can be destroyed", "%d: %s", err,
+	     weir_why());
+	end_reactors(p->run);
+}
+
+static void run_chains(struct run *run)
+{
+	static struct program p;
+	uint32_t i;
+
+	memset(&p, 0, sizeof(p));
+	p.run = run;
+	p.budget = run->params.ops;
+	make_reactors(run, 1 + rnd(run, REACTORS));
+	places_set_up(&p);
+	for (i = 0; i < run->n_reactors; i++)
+		set_up_core(&p, &p.cores[i], run->reactors[i]);
+	for (i = 0; i < LINKS; i++)
+		link_set_up(&p, &p.links[i], i);
+	for (i = 0; p.budget && i < 20 * run->params.ops; i++) {
+		places_mend(&p);
+		disturb(&p);
+		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 200));
+	}
+	run_to_end(run, WEIR_SEC, NULL);
+	take_down(&p);
+	places_take_down(&p);
+}
+
+const struct scenario scenario_chains = {
+	.name = "chains",
+	.what = "chains of jobs between memory, cards and a peer, with cancels",
+	.run = run_chains,
+	.faults = WEIR_SIM_ALL_FAULTS,
+	.ops = 60,
+};

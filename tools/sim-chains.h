@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TOOLS_SIM_CHAINS_H
+#define TOOLS_SIM_CHAINS_H
+
+/*
+ * The scenario of chains: sim-chains.c has the chains, sim-places.c what their
+ * jobs move.
+ */
+
+#include <weir/chain.h>
+#include <weir/dma.h>
+#include <weir/job.h>
+#include <weir/sim-memory.h>
+
+#include "sim-kit.h"
+
+#define REACTORS 3
+#define LINKS 6		/* Chains. */
+#define STEPS 6		/* Of each, at most. */
+#define REGION 8192	/* Bytes that a step may move. */
+#define REGIONS (LINKS * STEPS)
+
+enum place { MEMORY, CARD_A, CARD_B, PEER, PLACES };
+
+enum step_kind { STEP_JOB, STEP_CALL, STEP_OP };
+
+struct core {
+	struct weir_reactor *r;
+	struct weir_dma *dma;
+};
+
+struct step {
+	struct link *link;
+	enum step_kind kind;
+	uint32_t region;	/* Its part of each place. */
+	uint32_t on[STEPS];	/* What it waits for, by step. */
+	struct weir_dma *dma;
+	struct weir_job job;
+	enum place from, to;
+	uint64_t stamp;		/* Of the source's bytes. */
+	size_t len;
+	unsigned int calls;
+	uint64_t resets;	/* Of cards, when it was prepared. */
+	bool is_known;		/* All of it could be prepared. */
+};
+
+struct link {
+	struct program *program;
+	struct core *core;
+	struct weir_chain *chain;
+	struct task task;
+	uint32_t number, n_steps;
+	struct step steps[STEPS];
+};
+
+struct program {
+	struct run *run;
+	struct core cores[REACTORS];
+	struct link links[LINKS];
+	struct weir_sim_card *cards[2];
+	struct weir_sim_peer *peer;
+	uint32_t budget;
+	uint64_t stamps;
+	uint64_t opened;	/* Cards, after resets. */
+	char sources[REGIONS][REGION];
+	char targets[REGIONS][REGION];
+};
+
+void places_set_up(struct program *p);
+void places_take_down(struct program *p);
+
+/* What was reset is opened and connected again, sometimes. */
+void places_mend(struct program *p);
+
+/* New bytes and a new job for @s; its destination is marked. */
+void step_prepare(struct step *s);
+
+/* @s is in @outcome: compare. */
+void step_check(struct step *s, const struct weir_chain_step *outcome,
+		bool disturbed);
+
+#endif /* TOOLS_SIM_CHAINS_H */

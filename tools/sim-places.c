@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* What the jobs of the scenario of chains move, and whether they have. */
+
+#include <errno.h>
+#include <string.h>
+
+#include <weir/crc32c.h>
+
+#include "sim-chains.h"
+
+#define MARK 0xa5
+#define TARGET (REGIONS * REGION)	/* Where targets begin, elsewhere. */
+
+void places_set_up(struct program *p)
+{
+	struct weir_sim_card_opts card = {
+		.size = sizeof(card), .bytes = 2 * TARGET,
+	};
+	struct weir_sim_peer_opts peer = {
+		.size = sizeof(peer), .bytes = 2 * TARGET,
+	};
+	int err = 0;
+
+	for (unsigned int i = 0; !err && i < 2; i++) {
+		/* Not TRANSFER: a card takes nothing from a peer by it. */
+		card.flags = rnd(p->run, 8) << 1;
+		card.depth = one_in(p->run, 2) ? 1 + rnd(p->run, 4) : 0;
+		err = weir_sim_card_create(&p->cards[i], p->run->sim, &card);
+	}
+	peer.depth = one_in(p->run, 2) ? 1 + rnd(p->run, 4) : 0;
+	if (!err)
+		err = weir_sim_peer_create(&p->peer, p->run->sim, &peer);
+	must(!err, "places can be made", "%d: %s", err, weir_why());
+}
+
+void places_take_down(struct program *p)
+{
+	int err = weir_sim_peer_destroy(p->peer);
+
+	for (unsigned int i = 0; !err && i < 2; i++)
+		err = weir_sim_card_destroy(p->cards[i]);
+	must(!err, "nobody uses the places", "%d: %s", err, weir_why());
+}
+
+void places_mend(struct program *p)
+{
+	for (unsigned int i = 0; i < 2; i++)
+		if (!weir_sim_card_open(p->cards[i]))
+			p->opened++;
+	if (p->run->params.faults && one_in(p->run, 4))
+		(void)weir_sim_peer_reset(p->peer);
+}
+
+/* Times that a card has lost its memory: by a reset, or an open after it. */
+static uint64_t resets(const struct program *p)
+{
+	struct weir_sim_card_stats s = { .size = sizeof(s) };
+	uint64_t n = p->opened;
+
+	for (unsigned int i = 0; i < 2; i++)
+		if (!weir_sim_card_stats(p->cards[i], &s))
+			n += s.resets;
+	return n;
+}
+
+/* @len bytes at @at of @place, to or from @buf; false: they are gone. */
+static bool write_place(struct program *p, enum place place, uint64_t at,
+			const void *buf, size_t len)
+{
+	switch (place) {
+	case MEMORY:
+		memcpy(at < TARGET ? p->sources[0] + at :
+				     p->targets[0] + (at - TARGET), buf, len);
+		return true;
+	case PEER:
+		memcpy((char *)weir_sim_peer_bytes(p->peer) + at, buf, len);
+		return true;
+	default:
+		return !weir_sim_card_put(p->cards[place - CARD_A], at, buf,
+					  len);
+	}
+}
+
+static bool read_place(struct program *p, enum place place, uint64_t at,
+		       void *buf, size_t len)
+{
+	switch (place) {
+	case MEMORY:
+		memcpy(buf, at < TARGET ? p->sources[0] + at :
+				p->targets[0] + (at - TARGET), len);
+		return true;
+	case PEER:
+		memcpy(buf, (char *)weir_sim_peer_bytes(p->peer) + at, len);
+		return true;
+	default:
+		return !weir_sim_card_get(p->cards[place - CARD_A], at, buf,
+					  len);
+	}
+}
+
+static struct weir_loc location(struct program *p, enum place place,
+				uint64_t at, size_t len)
+{
+	switch (place) {
+	case MEMORY:
+		return weir_loc_mem(at < TARGET ? p->sources[0] + at :
+				    p->targets[0] + (at - TARGET), len);
+	case PEER:
+		return weir_loc_at(weir_sim_peer_domain(p->peer), at, len);
+	default:
+		return weir_loc_at(weir_sim_card_domain(
+				   p->cards[place - CARD_A]), at, len);
+	}
+}
+
+static void draw_job(struct step *s)
+{
+	struct program *p = s->link->program;
+	uint64_t at = (uint64_t)s->region * REGION;
+	struct weir_loc src = location(p, s->from, at, s->len);
+	struct weir_loc dst = location(p, s->to, TARGET + at, s->len);
+
+	switch (rnd(p->run, 4)) {
+	case 0:
+		weir_job_crc32c(&s->job, src, 0);
+		break;
+	case 1:
+		weir_job_copy_crc32c(&s->job, dst, src, 0);
+		break;
+	default:
+		weir_job_copy(&s->job, dst, src);
+	}
+	s->job.flags = one_in(p->run, 3) ? WEIR_JOB_LAZY : 0;
+	if (one_in(p->run, 8))
+		s->job.flags |= WEIR_JOB_FENCE;
+}
+
+void step_prepare(struct step *s)
+{
+	struct program *p = s->link->program;
+	char buf[REGION];
+
+	s->calls = 0;
+	if (s->kind != STEP_JOB)
+		return;
+	s->from = (enum place)rnd(p->run, PLACES);
+	s->to = (enum place)rnd(p->run, PLACES);
+	s->len = 1 + rnd(p->run, one_in(p->run, 2) ? 200 : REGION);
+	s->stamp = ++p->stamps;
+	s->resets = resets(p);
+	s->is_known = true;
+	pattern_fill(buf, s->len, s->stamp, 0);
+	if (!write_place(p, s->from, (uint64_t)s->region * REGION, buf,
+			 s->len))
+		s->is_known = false;
+	memset(buf, MARK, s->len);
+	if (!write_place(p, s->to, TARGET + (uint64_t)s->region * REGION, buf,
+			 s->len))
+		s->is_known = false;
+	draw_job(s);
+}
+
+static bool copies(const struct step *s)
+{
+	return s->job.kind != WEIR_JOB_CRC32C;
+}
+
+static bool is_marked(const char *buf, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)buf[i] != MARK)
+			return false;
+	return true;
+}
+
+static void check_done(struct step *s, const char *target)
+{
+	struct program *p = s->link->program;
+	char source[REGION];
+
+	pattern_fill(source, s->len, s->stamp, 0);
+	must(!copies(s) || pattern_is(p->run, target, s->len, s->stamp, 0),
+	     "what is done is there", "step %u: %zu bytes, %d to %d",
+	     s->region, s->len, (int)s->from, (int)s->to);
+	must(s->job.kind == WEIR_JOB_COPY ||
+	     s->job.crc == weir_crc32c(0, source, s->len),
+	     "a checksum is that of the bytes", "step %u", s->region);
+}
+
+/* Whether its failure needs no other cause than what the seed does. */
+static bool may_fail(const struct step *s, bool disturbed)
+{
+	return disturbed || s->link->program->run->params.faults;
+}
+
+static void check_job(struct step *s, const struct weir_chain_step *outcome,
+		      bool disturbed)
+{
+	struct program *p = s->link->program;
+	uint64_t at = TARGET + (uint64_t)s->region * REGION;
+	char target[REGION];
+
+	must(outcome->state != WEIR_STEP_FAILED || may_fail(s, disturbed),
+	     "nothing fails without a cause", "step %u: %lld", s->region,
+	     (long long)outcome->res);
+	if (!s->is_known || s->resets != resets(p) ||
+	    !read_place(p, s->to, at, target, s->len))
+		return;
+	if (outcome->state == WEIR_STEP_DONE)
+		check_done(s, target);
+	else if (outcome->state == WEIR_STEP_SKIPPED)
+		must(is_marked(target, s->len),
+		     "what was skipped has changed nothing",
+		     "step %u: %zu bytes, %d to %d", s->region, s->len,
+		     (int)s->from, (int)s->to);
+}
+
+void step_check(struct step *s, const struct weir_chain_step *outcome,
+		bool disturbed)
+{
+	bool began = outcome->state != WEIR_STEP_SKIPPED;
+
+	if (s->kind == STEP_JOB)
+		check_job(s, outcome, disturbed);
+	else
+		must(s->calls == (began ? 1u : 0u),
+		     "a call is made once, if at all", "step %u: %u",
+		     s->region, s->calls);
+}
