@@ -137,10 +137,20 @@ static void end(struct step *s, int64_t res)
 	go_home(s);
 }
 
+/* The room that it had beyond .ops_max. */
+static void give_back(struct step *s)
+{
+	if (!s->hop.extra)
+		return;
+	s->hop.extra = false;
+	reactor_reserve(s->dma->r, -1);
+}
+
 static void job_ended(struct weir_op *op, int64_t res)
 {
 	struct step *s = op->data;
 
+	give_back(s);
 	s->hop.detail = op->detail;
 	s->hop.engine = job_priv(s->job)->engine->kind->ops.name;
 	end(s, res);
@@ -170,13 +180,32 @@ static void wait_for_room(struct step *s)
 		return;
 	}
 	s->op.fn = retry;
+	reactor_reserve(r, 1);
 	op_sleep(r, &s->op, reactor_now(r) + chain_backoff(s->hop.tries++));
+}
+
+/* Chains of two reactors could else fill both, and wait for each other. */
+static int start_beyond(struct step *s)
+{
+	struct weir_reactor *r = s->dma->r;
+	int err;
+
+	if (!reactor_is_full(r))
+		return -EAGAIN;
+	reactor_reserve(r, 1);
+	s->hop.extra = true;
+	err = start_job(s);
+	if (err)
+		give_back(s);
+	return err;
 }
 
 static void attempt(struct step *s)
 {
 	int err = s->hop.heard ? -ECANCELED : start_job(s);
 
+	if (err == -EAGAIN)
+		err = start_beyond(s);
 	if (!err)
 		s->hop.begun = true;
 	else if (err == -EAGAIN)
@@ -187,8 +216,11 @@ static void attempt(struct step *s)
 
 static void retry(struct weir_op *op, int64_t res)
 {
+	struct step *s = weir_container_of(op, struct step, op);
+
 	(void)res;
-	attempt(weir_container_of(op, struct step, op));
+	reactor_reserve(s->dma->r, -1);
+	attempt(s);
 }
 
 static void found_room(struct dma_room *room)
@@ -249,7 +281,7 @@ int hop_begin(struct step *s)
 	if (!gate_enter(s->dma))
 		return -ESHUTDOWN;
 	atomic_store(&s->hop.word, 0);
-	s->hop.begun = s->hop.heard = s->hop.ended = false;
+	s->hop.begun = s->hop.heard = s->hop.ended = s->hop.extra = false;
 	s->hop.tries = 0;
 	s->hop.detail = (struct weir_op_detail){ 0 };
 	s->hop.engine = NULL;

@@ -70,6 +70,7 @@ struct step {
 		bool begun;		/* The rest is the other thread's. */
 		bool heard;		/* Of the cancel. */
 		bool ended;		/* Before that, which is to come. */
+		bool extra;		/* Begun beyond .ops_max there. */
 		uint32_t tries;
 		int64_t res;
 		struct weir_op_detail detail;
@@ -99,6 +100,7 @@ struct weir_chain {
 	uint32_t n_calls;	/* Of functions of the user's. */
 	int64_t err;		/* The first failure. */
 	int failed_step;
+	struct step *extra;	/* Has begun beyond .ops_max; NULL: none. */
 	bool cancelled;
 	bool cut;		/* By the cancel: a step, or what was to come. */
 	bool in_run;		/* run() is on the stack. */

@@ -85,6 +85,7 @@ static void arm_tick(struct weir_chain *chain, bool now)
 	if (chain->tick.state != OP_IDLE)
 		return;
 	chain->sleeps = ns != 0;
+	reactor_reserve(chain->r, 1);
 	if (ns) {
 		op_sleep(chain->r, &chain->tick, reactor_now(chain->r) + ns);
 		return;
@@ -112,6 +113,10 @@ static void end_step(struct step *s, uint32_t state, int64_t res)
 	struct step *to;
 	struct dep *dep;
 
+	if (unlikely(chain->extra == s)) {
+		chain->extra = NULL;
+		reactor_reserve(chain->r, -1);
+	}
 	s->state = state;
 	s->res = res;
 	PROBE3(chain_step_done, s, state, res);
@@ -229,6 +234,27 @@ static int begin_long(struct step *s)
 	}
 }
 
+/*
+ * One step of each chain may be beyond .ops_max: chains could else fill the
+ * reactor among themselves, so that none of their steps ever begins.
+ */
+static int begin_beyond(struct step *s)
+{
+	struct weir_chain *chain = s->chain;
+	int err;
+
+	if (chain->extra || !reactor_is_full(chain->r))
+		return -EAGAIN;
+	chain->extra = s;
+	reactor_reserve(chain->r, 1);
+	err = begin_long(s);
+	if (err && chain->extra == s) {
+		chain->extra = NULL;
+		reactor_reserve(chain->r, -1);
+	}
+	return err;
+}
+
 /* Returns false if there is no room for it now. */
 static bool begin(struct step *s)
 {
@@ -245,6 +271,8 @@ static bool begin(struct step *s)
 		return true;
 	}
 	err = begin_long(s);
+	if (err == -EAGAIN)
+		err = begin_beyond(s);
 	if (err == -EAGAIN) {
 		s->state = WEIR_STEP_IDLE;
 		return false;
@@ -360,6 +388,7 @@ void chain_tick(struct weir_op *op, int64_t res)
 						     tick);
 
 	(void)res;
+	reactor_reserve(chain->r, -1);
 	chain->sleeps = false;
 	if (chain->op)
 		run(chain, true);

@@ -196,6 +196,12 @@ static inline void reactor_reserve(struct weir_reactor *r, int64_t n)
 	r->begun_max += (uint64_t)n;
 }
 
+/* No room for an operation that may be refused. */
+static inline bool reactor_is_full(const struct weir_reactor *r)
+{
+	return r->n_begun >= r->begun_max;
+}
+
 /* Whether a wait has to end for a request; a break is run()'s alone. */
 static inline bool reactor_requested(struct weir_reactor *r)
 {

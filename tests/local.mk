@@ -94,6 +94,7 @@ test_programs += \
 	%D%/test-reactor \
 	%D%/test-op \
 	%D%/test-store \
+	%D%/test-chain-full \
 	%D%/test-sim \
 	%D%/test-sim-cut \
 	%D%/test-sim-file \
@@ -314,6 +315,8 @@ endif
 %C%_test_reactor_SOURCES = %D%/test-reactor.c $(test_harness)
 %C%_test_reactor_LDADD = $(test_public)
 
+%C%_test_chain_full_SOURCES = %D%/test-chain-full.c $(test_harness)
+%C%_test_chain_full_LDADD = $(test_public)
 %C%_test_sim_SOURCES = %D%/test-sim.c $(test_harness)
 %C%_test_sim_LDADD = $(test_public)
 
