@@ -13,6 +13,7 @@
 
 #include <errno.h>
 
+#include "dma/bounce.h"
 #include "dma/job-internal.h"
 
 /* A function that moves, and whose it is. */
@@ -187,17 +188,40 @@ static void step_done(struct weir_op *op, int64_t res)
 		job_end(job, -ECANCELED);
 	} else {
 		err = step(job);
-		if (err)
+		if (err == -EAGAIN)
+			engine_wait(job);
+		else if (err)
 			job_end(job, err);
 	}
 }
 
-/* What the domain refuses now has not begun, as if it were called directly. */
+/* Whether @job, a transfer, could go through memory. */
+static bool has_way_round(const struct weir_job *job)
+{
+	const struct job_priv *p = job_priv((struct weir_job *)job);
+	struct weir_domain *src = p->src.side ? loc_domain(p->src.loc) : NULL;
+	struct weir_domain *dst = loc_domain(p->dst.loc);
+
+	return !p->is_step && is_user(src) && is_user(dst) &&
+	       domain_to_user(src)->pull && domain_to_user(dst)->push;
+}
+
+/*
+ * What the domain refuses now has not begun, as if it were called directly.
+ * That it can transfer is not to say from where: if not from there, its bytes
+ * go through memory.
+ */
 static int start(void *arg, struct weir_job *job)
 {
+	int err;
+
 	(void)arg;
 	weir_op_init(&job->inner, step_done);
-	return step(job);
+	err = step(job);
+	if (likely(err != -EXDEV && err != -EOPNOTSUPP) || !has_way_round(job))
+		return err;
+	bounce_instead(job, err);
+	return 0;
 }
 
 static void cancel(void *arg, struct weir_job *job)

@@ -241,6 +241,16 @@ int engine_start(struct engine *e, struct weir_job *job)
 	return err;
 }
 
+void engine_wait(struct weir_job *job)
+{
+	struct engine *e = job_priv(job)->engine;
+
+	e->stats.under_way--;
+	e->stats.waited++;
+	wait_last(e, job);
+	engines_arm(job_priv(job)->dma);
+}
+
 void engine_cancel(struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);

@@ -130,6 +130,10 @@ void engines_init(struct weir_dma *dma);
 /* The @i-th in the order of preference. */
 struct engine *engine_at(const struct weir_dma *dma, uint32_t i);
 
+/* @job, which is in the middle of what its engine does, waits for room there;
+ * .start() then goes on with it. */
+void engine_wait(struct weir_job *job);
+
 /* Have @e do @job, whose op is PENDING and whose cursors are at the start.
  * Returns 0, or the errno with which it is refused. */
 int engine_start(struct engine *e, struct weir_job *job);

@@ -443,10 +443,20 @@ static void sim_submit(struct weir_reactor *r, struct weir_op *op)
 	if (sim_traced(sim))
 		sim_trace(sim, "reactor %u: %s %u begins", sim_of(r)->id,
 			  name_of(op), io->serial);
-	if (is_workers(op) && sim_fault(sim, WEIR_SIM_REFUSED, name_of(op)))
+	if (is_workers(op) && !sim_of(r)->has_worker && sim_fault(sim, WEIR_SIM_REFUSED, name_of(op)))
 		sim_io_done(sim, op, -EAGAIN);
 	else
 		enqueue(sim, op);
+}
+
+int sim_worker_ensure(struct weir_reactor *r)
+{
+	struct sim_reactor *sr = sim_of(r);
+
+	if (!sr->has_worker && sim_fault(sr->sim, WEIR_SIM_REFUSED, "worker"))
+		return -EAGAIN;
+	sr->has_worker = true;
+	return 0;
 }
 
 void sim_io_again(struct weir_sim *sim, struct weir_op *op)

@@ -88,6 +88,7 @@ struct sim_reactor {
 	struct source *sources;	/* Armed. */
 	struct source *cursor;	/* The next that reap() looks at, */
 	struct source *current;	/* and the one that it is in; NULL: gone. */
+	bool has_worker;	/* So that none can be missing. */
 	uint32_t n_bufs;	/* Registered, */
 	uint32_t next_buf;	/* and the number of the next. */
 	struct sim_reactor *next;
@@ -288,6 +289,9 @@ void sim_io_again(struct weir_sim *sim, struct weir_op *op);
 
 /* @op has ended with @res; its reactor hears of it in its next turn. */
 void sim_io_done(struct weir_sim *sim, struct weir_op *op, int64_t res);
+
+/* See to it that there is a worker: 0, or -EAGAIN. */
+int sim_worker_ensure(struct weir_reactor *r);
 
 /* What is stuck goes on: all of it, what is on @f, what names a path. */
 void sim_stuck_heal(struct weir_sim *sim);

@@ -23,6 +23,7 @@
 #include "base/fault.h"
 #include "base/why.h"
 #include "reactor/io.h"
+#include "reactor/sim.h"
 
 struct worker_pool {
 	pthread_mutex_t lock;
@@ -124,9 +125,10 @@ int worker_ensure(struct weir_reactor *r)
 {
 	int err;
 
-	if (likely(r->workers && r->workers->n_threads) ||
-	    r->backend->simulated)
+	if (likely(r->workers && r->workers->n_threads))
 		return 0;
+	if (r->backend->simulated)
+		return sim_worker_ensure(r);
 	err = r->workers ? 0 : pool_create(r);
 	return err ? err : add_thread(r->workers);
 }

@@ -99,6 +99,7 @@ test_programs += \
 	%D%/test-sim-cut \
 	%D%/test-sim-file \
 	%D%/test-sim-file-job \
+	%D%/test-sim-job \
 	%D%/test-sim-memory \
 	%D%/test-sim-net \
 	%D%/test-sim-socket \
@@ -320,6 +321,8 @@ endif
 %C%_test_sim_SOURCES = %D%/test-sim.c $(test_harness)
 %C%_test_sim_LDADD = $(test_public)
 
+%C%_test_sim_job_SOURCES = %D%/test-sim-job.c %D%/sim-kit.h $(test_jobs)
+%C%_test_sim_job_LDADD = $(test_public)
 %C%_test_sim_memory_SOURCES = %D%/test-sim-memory.c %D%/sim-kit.h $(test_jobs)
 %C%_test_sim_memory_LDADD = $(test_public)
 

@@ -7,6 +7,8 @@
 
 #include "tests/sim-kit.h"
 
+#include <weir/buf.h>
+#include <weir/inventory.h>
 #include <weir/route.h>
 
 #define LEN 4096
@@ -241,6 +243,74 @@ static void a_full_send_queue_refuses_and_jobs_through_staging_wait(
 	end(p);
 }
 
+#define BUFS 12
+
+/* A list of bufs with @i's memory, cut into pieces. */
+static struct weir_buf *list_of(struct place *p, struct weir_inventory *inv,
+				struct weir_mmap *m, unsigned int i)
+{
+	struct weir_buf *head = NULL, *buf;
+
+	for (unsigned int n = 0; n < BUFS; n++) {
+		assert_int_equal(weir_inventory_get(&buf, inv, m,
+			p->mem[i] + n * 100, 100, NULL, 100), 0);
+		if (head)
+			assert_int_equal(weir_buf_chain(head, buf), 0);
+		else
+			head = buf;
+	}
+	return head;
+}
+
+/* Bufs go over in several moves, and the queue may be full in the middle. */
+static void lists_to_a_shallow_queue(uint64_t seed)
+{
+	struct weir_sim_peer_opts shallow = { .depth = 1 };
+	struct weir_sim_card_opts card = { 0 };
+	struct place *p = begin_with(sim_world(seed, 0, 0), shallow, card);
+	struct weir_reactor *r[2] = { p->r, sim_reactor_in(p->sim) };
+	struct weir_dma *dma[2] = { p->dma, start_dma(r[1],
+					(struct weir_dma_opts){ 0 }) };
+	struct weir_inventory *inv[2];
+	struct weir_buf *lists[4];
+	struct weir_mmap *m;
+
+	m = start_mmap(p->mem, sizeof(p->mem), WEIR_MMAP_WRITE);
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_int_equal(weir_inventory_create(&inv[i], r[i], NULL),
+				 0);
+		assert_int_equal(weir_inventory_attach(inv[i], m), 0);
+	}
+	for (unsigned int i = 0; i < 4; i++) {
+		lists[i] = list_of(p, inv[i % 2], m, i);
+		weir_job_copy(&p->jobs[i].job,
+			      weir_loc_at(p->remote, i * LEN, BUFS * 100),
+			      weir_loc_buf(lists[i]));
+		/* So that it is not refused, but waits. */
+		p->jobs[i].job.flags = WEIR_JOB_LAZY;
+		STARTS(weir_job_start(dma[i % 2], &p->jobs[i].job));
+	}
+	sim_idle(p->sim);
+	for (unsigned int i = 0; i < 4; i++) {
+		came_to(p, i, BUFS * 100, 0);
+		assert_memory_equal(peer_at(p, i), p->mem[i], BUFS * 100);
+		weir_buf_put(lists[i]);
+	}
+	for (unsigned int i = 0; i < 2; i++)
+		assert_int_equal(weir_inventory_destroy(inv[i]), 0);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+	sim_end_dma(p->sim, dma[1]);
+	assert_int_equal(weir_reactor_destroy(r[1]), 0);
+	end(p);
+}
+
+static void a_job_of_many_bufs_waits_in_its_middle(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 0; seed < 20; seed++)
+		lists_to_a_shallow_queue(seed);
+}
+
 static void a_revoked_key_fails_once_and_the_rest_is_flushed(void **state)
 {
 	struct place *p = begin(7);
@@ -419,6 +489,29 @@ static void a_card_fills_itself_and_transfers_to_another(void **state)
 	sim_idle(p->sim);
 	assert_int_equal(p->jobs[1].res, -ENODEV);
 	assert_int_equal(weir_sim_card_destroy(two), 0);
+	end(p);
+}
+
+static void a_transfer_that_cannot_be_goes_through_memory(void **state)
+{
+	struct weir_sim_peer_opts peer = { 0 };
+	struct weir_sim_card_opts other = { .flags = WEIR_SIM_CARD_TRANSFER };
+	struct place *p = begin_with(sim_world(1, 0, 0), peer, other);
+	struct weir_job_route route = { .size = sizeof(route) };
+	unsigned char got[LEN];
+
+	(void)state;
+	fill_pattern(peer_at(p, 2), LEN, 0, 50);
+	weir_job_copy(&p->jobs[0].job, theirs(p->device, 1),
+		      theirs(p->remote, 2));
+	start(p, 0);
+	sim_idle(p->sim);
+	came_to(p, 0, LEN, 0);
+	assert_int_equal(weir_sim_card_get(p->card, LEN, got, LEN), 0);
+	assert_true(is_pattern(got, LEN, 0, 50));
+	assert_int_equal(weir_job_get_route(&p->jobs[0].job, &route), 0);
+	assert_int_equal(route.route, WEIR_ROUTE_BOUNCE);
+	assert_int_equal(route.refused, -EXDEV);
 	end(p);
 }
 
@@ -605,12 +698,14 @@ static const struct harness_case cases[] = {
 	CASE(pieces_of_both_sides_may_differ),
 	CASE(what_is_outside_is_refused),
 	CASE(a_full_send_queue_refuses_and_jobs_through_staging_wait),
+	CASE(a_job_of_many_bufs_waits_in_its_middle),
 	CASE(a_revoked_key_fails_once_and_the_rest_is_flushed),
 	CASE(a_key_is_that_of_the_start),
 	CASE(a_dead_peer_is_given_up_after_the_retries),
 	CASE(a_card_that_is_reset_is_gone_until_it_is_opened),
 	CASE(a_card_may_want_whole_words),
 	CASE(a_card_fills_itself_and_transfers_to_another),
+	CASE(a_transfer_that_cannot_be_goes_through_memory),
 	CASE(a_cancel_of_a_card_leaves_the_bytes_that_it_tells),
 	CASE(a_mapped_card_is_worked_on_where_it_is),
 	CASE(the_power_of_both_can_be_cut),

@@ -202,7 +202,9 @@ WEIR_API int weir_domain_set_push(struct weir_domain *domain,
 
 /*
  * Set the function of @domain that moves to it from another domain, replacing
- * the one before; NULL means none.
+ * the one before; NULL means none.  It need not be able to move from every
+ * other: where it returns -EXDEV or -EOPNOTSUPP, a job goes through memory if
+ * the one can pull and the other push.
  *
  * Returns 0, or, with @domain as it was:
  *   -EPERM  @domain is not of weir_domain_create()

@@ -54,7 +54,8 @@ struct weir_job_route {
 				 * there is none. */
 	const char *push;	/* The same of .dst; a comparison pulls it. */
 	int32_t refused;	/* The errno for which a better route was left
-				 * under way: the kernel's, to copy a file. */
+				 * under way: the kernel's, to copy a file, or
+				 * a domain's, to transfer. */
 	uint32_t reserved;
 	uint64_t bounced;	/* Bytes that went through staging. */
 };
