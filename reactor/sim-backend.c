@@ -411,15 +411,9 @@ static void enqueue(struct weir_sim *sim, struct weir_op *op)
 	begin(sim, op);
 }
 
-static bool names_path(const struct weir_op *op)
-{
-	return op->kind == IO_OPEN || op->kind == IO_STATX ||
-	       op->kind == IO_RENAME || op->kind == IO_UNLINK;
-}
-
 static bool names_fd(const struct weir_op *op)
 {
-	return op->kind != IO_NOP && op->kind != IO_WORK && !names_path(op);
+	return op->kind != IO_NOP && op->kind != IO_WORK && !sim_names_path(op);
 }
 
 static bool is_workers(const struct weir_op *op)
@@ -466,16 +460,14 @@ void sim_io_again(struct weir_sim *sim, struct weir_op *op)
 	sim_at(sim, &io_of(op)->event, sim_latency(sim, device_of(op)));
 }
 
-/* What is stuck goes on: of @f, or what names a path; all of it. */
-static void unstick(struct weir_sim *sim, const struct sim_fd *f, bool paths,
-		    bool all)
+void sim_stuck_again(struct weir_sim *sim,
+		     bool (*which)(struct weir_op *op, void *arg), void *arg)
 {
 	struct weir_op *op, *next;
 
 	for (op = sim->stuck.first; op; op = next) {
 		next = op->next;
-		if (!all && !(f && io_of(op)->f == f) &&
-		    !(paths && names_path(op)))
+		if (!which(op, arg))
 			continue;
 		op_queue_del(&sim->stuck, op);
 		sim_unqueue(sim, &io_of(op)->event);
@@ -483,19 +475,25 @@ static void unstick(struct weir_sim *sim, const struct sim_fd *f, bool paths,
 	}
 }
 
+static bool every(struct weir_op *op, void *arg)
+{
+	(void)op, (void)arg;
+	return true;
+}
+
 void sim_stuck_heal(struct weir_sim *sim)
 {
-	unstick(sim, NULL, false, true);
+	sim_stuck_again(sim, every, NULL);
+}
+
+static bool is_on(struct weir_op *op, void *arg)
+{
+	return io_of(op)->f == arg;
 }
 
 void sim_stuck_fd(struct sim_fd *f)
 {
-	unstick(f->sim, f, false, false);
-}
-
-void sim_stuck_paths(struct weir_sim *sim)
-{
-	unstick(sim, NULL, true, false);
+	sim_stuck_again(f->sim, is_on, f);
 }
 
 uint32_t sim_io_serial(const struct weir_op *op)

@@ -333,10 +333,35 @@ static bool is_cut(const struct sim_files *files, const struct weir_op *op,
 	return false;
 }
 
-int64_t sim_path_call(struct weir_sim *sim, struct weir_op *op)
+/* The names of @op: the second one of a rename alone. */
+static int resolve(struct weir_sim *sim, const struct weir_op *op, char *name,
+		   char *to)
 {
 	const char *path = (const char *)(uintptr_t)op->u.io.addr;
 	const char *other = (const char *)(uintptr_t)op->u.io.aux;
+	int err = path_resolve(sim, op->u.io.fd, path, name);
+
+	if (!err && op->kind == IO_RENAME)
+		err = path_resolve(sim, op->u.io.fd, other, to);
+	return err;
+}
+
+bool path_is_cut(struct weir_op *op, void *files)
+{
+	char name[PATH_BYTES], to[PATH_BYTES];
+	struct sim_files *all = files;
+	int err;
+
+	if (!sim_names_path(op))
+		return false;
+	err = resolve(all->sim, op, name, to);
+	return err || is_cut(all, op, name) ||
+	       (op->kind == IO_RENAME && is_cut(all, op, to));
+}
+
+int64_t sim_path_call(struct weir_sim *sim, struct weir_op *op)
+{
+	const char *path = (const char *)(uintptr_t)op->u.io.addr;
 	struct sim_files *files = files_of(sim);
 	char name[PATH_BYTES], to[PATH_BYTES];
 	int err;
@@ -346,9 +371,7 @@ int64_t sim_path_call(struct weir_sim *sim, struct weir_op *op)
 	if (op->kind == IO_STATX && !*path)
 		return op->u.io.flags & AT_EMPTY_PATH ? stat_now(files, op) :
 							-ENOENT;
-	err = path_resolve(sim, op->u.io.fd, path, name);
-	if (!err && op->kind == IO_RENAME)
-		err = path_resolve(sim, op->u.io.fd, other, to);
+	err = resolve(sim, op, name, to);
 	if (err)
 		return err;
 	if (is_cut(files, op, name) ||

@@ -78,7 +78,7 @@ static void files_cut(struct sim_part *part, const char *prefix)
 		    is_hit(file_of(sim->fds[n]), prefix))
 			sim_fd_kill(sim->fds[n]);
 	if (!remember_cut(files, prefix))
-		sim_stuck_paths(sim);
+		sim_stuck_again(sim, path_is_cut, files);
 	for (i = files->inodes; i; i = i->next)
 		if (begins_with(i->name->path, prefix))
 			inode_cut(i);
@@ -132,9 +132,22 @@ static struct file *find(struct weir_sim *sim, int fd)
 	return f && f->sim == sim ? file_of(f) : NULL;
 }
 
+/* In one file, as far as it goes. */
+static bool overlap(const struct weir_op *op, const struct file *src,
+		    const struct file *dst)
+{
+	uint64_t from = op->u.io.off, to = op->u.io.aux, len = op->u.io.len;
+
+	if (src->inode != dst->inode || from >= src->inode->size)
+		return false;
+	if (len > src->inode->size - from)
+		len = src->inode->size - from;
+	return from < to + len && to < from + len;
+}
+
 /* What copy_file_range(2) says of two descriptors. */
-static int check_copy(struct weir_sim *sim, const struct weir_op *op,
-		      struct file *src, struct file *dst)
+static int check_copy(const struct weir_op *op, struct file *src,
+		      struct file *dst)
 {
 	if (!src || !dst)
 		return sim_fd_find(op->u.io.fd) &&
@@ -151,12 +164,7 @@ static int check_copy(struct weir_sim *sim, const struct weir_op *op,
 	    (src->f.flags | dst->f.flags) & O_PATH ||
 	    dst->f.flags & O_APPEND)
 		return -EBADF;
-	if (src->inode == dst->inode &&
-	    op->u.io.off < op->u.io.aux + op->u.io.len &&
-	    op->u.io.aux < op->u.io.off + op->u.io.len)
-		return -EINVAL;
-	(void)sim;
-	return 0;
+	return overlap(op, src, dst) ? -EINVAL : 0;
 }
 
 /* The next @n bytes, which the file's size allows, by way of @block. */
@@ -188,7 +196,7 @@ int64_t sim_copy_range(struct weir_sim *sim, struct weir_op *op)
 {
 	struct file *src = find(sim, op->u.io.fd);
 	struct file *dst = find(sim, (int)op->u.io.addr);
-	int64_t n = check_copy(sim, op, src, dst);
+	int64_t n = check_copy(op, src, dst);
 	char block[CHUNK];
 	uint64_t from, left;
 

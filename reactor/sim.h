@@ -293,10 +293,11 @@ void sim_io_done(struct weir_sim *sim, struct weir_op *op, int64_t res);
 /* See to it that there is a worker: 0, or -EAGAIN. */
 int sim_worker_ensure(struct weir_reactor *r);
 
-/* What is stuck goes on: all of it, what is on @f, what names a path. */
+/* What is stuck goes on: all of it, what is on @f, or what @which says. */
 void sim_stuck_heal(struct weir_sim *sim);
 void sim_stuck_fd(struct sim_fd *f);
-void sim_stuck_paths(struct weir_sim *sim);
+void sim_stuck_again(struct weir_sim *sim,
+		     bool (*which)(struct weir_op *op, void *arg), void *arg);
 
 /* When @op was begun: sim->serial was this after it. */
 uint32_t sim_io_serial(const struct weir_op *op);
@@ -308,7 +309,14 @@ void sim_counter_add(int fd, uint64_t n);
 /* All that was added, which is taken away. */
 uint64_t sim_counter_take(int fd);
 
-/* sim-file-path.c: what names a path; OPEN, STATX, RENAME, UNLINK. */
+/* Whether @op names a path, and no descriptor. */
+static inline bool sim_names_path(const struct weir_op *op)
+{
+	return op->kind == IO_OPEN || op->kind == IO_STATX ||
+	       op->kind == IO_RENAME || op->kind == IO_UNLINK;
+}
+
+/* sim-file-path.c: what does. */
 int64_t sim_path_call(struct weir_sim *sim, struct weir_op *op);
 
 /* sim-file-world.c: COPY_RANGE between two descriptors. */

@@ -100,6 +100,7 @@ test_programs += \
 	%D%/test-sim-file \
 	%D%/test-sim-file-job \
 	%D%/test-sim-job \
+	%D%/test-sim-file-linux \
 	%D%/test-sim-memory \
 	%D%/test-sim-net \
 	%D%/test-sim-socket \
@@ -343,6 +344,10 @@ endif
 %C%_test_sim_file_job_SOURCES = %D%/test-sim-file-job.c %D%/sim-kit.h \
 	$(test_jobs)
 %C%_test_sim_file_job_LDADD = $(test_public)
+
+%C%_test_sim_file_linux_SOURCES = %D%/test-sim-file-linux.c \
+	%D%/sim-file-kit.h $(test_harness)
+%C%_test_sim_file_linux_LDADD = $(test_public)
 
 %C%_test_sim_file_SOURCES = %D%/test-sim-file.c %D%/sim-file-kit.h \
 	$(test_harness)

@@ -335,6 +335,37 @@ static void a_sync_that_failed_is_not_made_good_by_the_next(void **state)
 	assert_in_range(lost, 100, 200);
 }
 
+/* Written again, and cut: what was lost was never on the medium. */
+static void what_a_failed_sync_lost_does_not_come_back(void **state)
+{
+	unsigned char in[SECTOR];
+	struct sim_world w;
+	char medium;
+	int fd;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 100; seed++) {
+		sim_world_begin(&w, seed, UINT64_C(1) << WEIR_SIM_ERROR, 1);
+		memset(in, 'x', sizeof(in));
+		weir_sim_file_write(w.sim, "f", in, sizeof(in), 0);
+		fd = weir_sim_file_open(w.sim, "f", O_RDWR, 0);
+		weir_sim_set_faults(w.sim, 0);
+		memset(in, 'y', sizeof(in));
+		SIM_CALL(&w, write, fd, in, sizeof(in), 0);
+		weir_sim_set_faults(w.sim, 1);
+		assert_int_equal(sim_sync(&w, fd), -EIO);
+		weir_sim_set_faults(w.sim, 0);
+		weir_sim_file_durable(w.sim, "f", &medium, 1, 0);
+		assert_true(medium == 'x' || medium == 'y');
+		memset(in, 'z', sizeof(in));
+		SIM_CALL(&w, write, fd, in, sizeof(in), 0);
+		weir_sim_power_cut(w.sim, "");
+		weir_sim_file_read(w.sim, "f", in, sizeof(in), 0);
+		assert_true(in[0] == medium || in[0] == 'z');
+		sim_world_end(&w);
+	}
+}
+
 /* Names: what was done to them, one after the other. */
 #define NAMES 6
 #define STEPS 40
@@ -454,41 +485,65 @@ static void a_sync_is_of_a_directory(void **state)
 	assert_in_range(kept, 20, 80);
 }
 
+struct cut_rig {
+	struct sim_world w;
+	struct rec rec[5];
+	struct weir_op start;
+	int fd;
+	bool started;
+};
+
+/* In the world's time, so that faults can be. */
+static void start_all(struct weir_op *op, int64_t res)
+{
+	struct cut_rig *g = weir_container_of(op, struct cut_rig, start);
+	struct weir_reactor *r = g->w.r;
+
+	assert_int_equal(res, 0);
+	for (size_t i = 0; i < N_OF(g->rec); i++)
+		rec_init(&g->rec[i]);
+	g->started = true;
+	assert_int_equal(weir_write(r, &g->rec[0].op, g->fd, "y", 1, 0), 0);
+	assert_int_equal(weir_rename(r, &g->rec[1].op, AT_FDCWD, "a/f", "a/g",
+				     0), 0);
+	assert_int_equal(weir_unlink(r, &g->rec[2].op, AT_FDCWD, "a/f", 0), 0);
+	assert_int_equal(weir_open(r, &g->rec[3].op, AT_FDCWD, "a/new",
+				   O_RDWR | O_CREAT, 0), 0);
+	assert_int_equal(weir_rename(r, &g->rec[4].op, AT_FDCWD, "b/f", "b/g",
+				     0), 0);
+}
+
 /* What had begun before ends with -EIO, and has done nothing since. */
 static void what_is_under_way_in_a_cut_fails(void **state)
 {
-	struct weir_op *op;
-	struct rec rec[4];
-	struct sim_world w;
-	int fd;
+	struct cut_rig g;
 
 	(void)state;
 	for (uint64_t seed = 0; seed < 100; seed++) {
-		sim_world_begin(&w, seed, seed & 1 ? UINT64_C(1) <<
+		memset(&g, 0, sizeof(g));
+		sim_world_begin(&g.w, seed, seed & 1 ? UINT64_C(1) <<
 				WEIR_SIM_STUCK : 0, 1);
-		weir_sim_file_write(w.sim, "a/f", "x", 1, 0);
-		weir_sim_file_write(w.sim, "b/f", "x", 1, 0);
-		fd = weir_sim_file_open(w.sim, "a/f", O_RDWR, 0);
-		for (size_t i = 0; i < N_OF(rec); i++)
-			rec_init(&rec[i]);
-		op = &rec[0].op;
-		assert_int_equal(weir_write(w.r, op, fd, "y", 1, 0), 0);
-		assert_int_equal(weir_rename(w.r, &rec[1].op, AT_FDCWD, "a/f",
-					     "a/g", 0), 0);
-		assert_int_equal(weir_unlink(w.r, &rec[2].op, AT_FDCWD, "a/f",
-					     0), 0);
-		assert_int_equal(weir_rename(w.r, &rec[3].op, AT_FDCWD, "b/f",
-					     "b/g", 0), 0);
-		weir_sim_power_cut(w.sim, "a/");
-		weir_sim_run(w.sim, WEIR_SEC, 0);
-		for (size_t i = 0; i < 3; i++)
-			assert_int_equal(rec[i].res, -EIO);
-		assert_int_equal(weir_sim_file_size(w.sim, "a/f"), 1);
-		weir_sim_set_faults(w.sim, 0);
-		weir_sim_run(w.sim, WEIR_SEC, 0);
-		assert_int_equal(rec[3].res, 0);
-		assert_int_equal(weir_sim_file_size(w.sim, "b/g"), 1);
-		sim_world_end(&w);
+		weir_sim_file_write(g.w.sim, "a/f", "x", 1, 0);
+		weir_sim_file_write(g.w.sim, "b/f", "x", 1, 0);
+		g.fd = weir_sim_file_open(g.w.sim, "a/f", O_RDWR, 0);
+		weir_op_init(&g.start, start_all);
+		assert_int_equal(weir_defer(g.w.r, &g.start), 0);
+		while (!g.started)
+			weir_sim_run(g.w.sim, WEIR_FOREVER, 1);
+		weir_sim_power_cut(g.w.sim, "a/");
+		weir_sim_run(g.w.sim, WEIR_SEC, 0);
+		for (size_t i = 0; i < 4; i++) {
+			assert_int_equal(g.rec[i].calls, 1);
+			assert_int_equal(g.rec[i].res, -EIO);
+		}
+		assert_int_equal(weir_sim_file_size(g.w.sim, "a/f"), 1);
+		assert_int_equal(weir_sim_file_size(g.w.sim, "a/new"), -ENOENT);
+		assert_int_equal(g.rec[4].calls, !(seed & 1));
+		weir_sim_set_faults(g.w.sim, 0);
+		weir_sim_run(g.w.sim, WEIR_SEC, 0);
+		assert_int_equal(g.rec[4].res, 0);
+		assert_int_equal(weir_sim_file_size(g.w.sim, "b/g"), 1);
+		sim_world_end(&g.w);
 	}
 }
 
@@ -497,6 +552,7 @@ static const struct harness_case cases[] = {
 	CASE(what_a_cut_may_leave_some_seed_leaves),
 	CASE(a_write_with_dsync_is_durable_when_it_ends),
 	CASE(a_sync_that_failed_is_not_made_good_by_the_next),
+	CASE(what_a_failed_sync_lost_does_not_come_back),
 	CASE(names_are_as_they_were_at_some_time_since_the_sync),
 	CASE(a_sync_is_of_a_directory),
 	CASE(what_is_under_way_in_a_cut_fails),

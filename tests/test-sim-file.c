@@ -480,6 +480,69 @@ static void a_full_disk_is_enospc_at_the_byte(void **state)
 	sim_world_end(&w);
 }
 
+static void with_o_direct_it_ends_at_a_sector(void **state)
+{
+	char *out = calloc(1, 16384);
+	struct sim_world w;
+	int fd;
+
+	(void)state;
+	sim_world_begin(&w, 1, 0, 0);
+	fd = sim_open(&w, "f", O_RDWR | O_CREAT | O_DIRECT);
+	weir_sim_space(w.sim, "f", 10000);
+	assert_int_equal(SIM_CALL(&w, write, fd, out, 16384, 0), -ENOSPC);
+	assert_int_equal(w.detail.bytes, 9728);
+	free(out);
+	sim_world_end(&w);
+}
+
+/* How many bytes of a write have room, by a map of each byte. */
+static size_t room(const bool *held, size_t space, size_t off, size_t len)
+{
+	size_t used = 0, n;
+
+	for (size_t i = 0; i < 400; i++)
+		used += held[i];
+	for (n = 0; n < len; n++)
+		if (!held[off + n] && used++ >= space)
+			break;
+	return n;
+}
+
+static void space_is_what_is_no_hole(void **state)
+{
+	size_t space = 100, off, len, n;
+	struct sim_world w;
+	char out[100] = { 1 };
+	bool held[400];
+	int fd;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 20; seed++) {
+		sim_world_begin(&w, seed, 0, 0);
+		memset(held, 0, sizeof(held));
+		fd = sim_open(&w, "f", O_RDWR | O_CREAT);
+		weir_sim_space(w.sim, "f", space);
+		for (int step = 0; step < 200; step++) {
+			off = weir_sim_random(w.sim) % 300;
+			len = 1 + weir_sim_random(w.sim) % 60;
+			if (weir_sim_random(w.sim) % 3 == 0) {
+				SIM_CALL(&w, fallocate, fd,
+					 FALLOC_FL_PUNCH_HOLE |
+					 FALLOC_FL_KEEP_SIZE, off, len);
+				memset(held + off, 0, len);
+				continue;
+			}
+			n = room(held, space, off, len);
+			assert_int_equal(SIM_CALL(&w, write, fd, out, len, off),
+					 n == len ? (int64_t)len : -ENOSPC);
+			assert_int_equal(w.detail.bytes, n);
+			memset(held + off, 1, n);
+		}
+		sim_world_end(&w);
+	}
+}
+
 static void bad_sectors_are_eio_and_what_is_before_them_is_not(void **state)
 {
 	struct sim_world w;
@@ -581,6 +644,8 @@ static const struct harness_case cases[] = {
 	CASE(o_direct_wants_what_is_aligned),
 	CASE(o_direct_short_by_chance_is_so_by_sectors),
 	CASE(a_full_disk_is_enospc_at_the_byte),
+	CASE(with_o_direct_it_ends_at_a_sector),
+	CASE(space_is_what_is_no_hole),
 	CASE(bad_sectors_are_eio_and_what_is_before_them_is_not),
 	CASE(a_byte_can_rot),
 	CASE(what_goes_to_the_disk_takes_its_time),
