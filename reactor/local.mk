@@ -26,6 +26,7 @@ libweir_all_la_SOURCES += \
 	%D%/rx.h \
 	%D%/signal.c \
 	%D%/sim-backend.c \
+	%D%/sim-call.c \
 	%D%/sim-counter.c \
 	%D%/sim-event.c \
 	%D%/sim-fault.c \
@@ -45,6 +46,8 @@ libweir_all_la_SOURCES += \
 	%D%/sim-socket-make.c \
 	%D%/sim-socket.c \
 	%D%/sim-socket.h \
+	%D%/sim-op.c \
+	%D%/sim-source.c \
 	%D%/sim.c \
 	%D%/sim.h \
 	%D%/socket.c \

@@ -12,12 +12,14 @@
  * thread.
  */
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/fault.h"
 #include "reactor/sim.h"
 
 #define RATE 128
+#define N_ERRORS 8
 
 static _Thread_local struct weir_sim *world;	/* That runs here. */
 static atomic_int running;			/* In all threads. */
@@ -91,6 +93,59 @@ bool sim_fault(struct weir_sim *sim, enum weir_sim_fault kind,
 			  (unsigned long long)sim->stats.faults_all,
 			  names[kind], where ? ": " : "", where ? where : "");
 	return true;
+}
+
+/* What the manual has for each call, short of what a program's own mistakes
+ * would be; the first is as likely as all others. */
+static const int errors[IO_KINDS][N_ERRORS] = {
+	[IO_READ] = { EIO, ENOMEM, ENOBUFS },
+	[IO_WRITE] = { EIO, ENOSPC, EDQUOT, EFBIG, EPERM, ENOMEM },
+	[IO_FSYNC] = { EIO, ENOSPC, EDQUOT },
+	[IO_FALLOCATE] = { EIO, ENOSPC, EDQUOT, EFBIG, EOPNOTSUPP, EPERM },
+	[IO_OPEN] = { EIO, EMFILE, ENFILE, EACCES, ENOMEM, ENOSPC, EROFS },
+	[IO_STATX] = { EIO, ENOMEM, EACCES },
+	[IO_RENAME] = { EIO, ENOSPC, EDQUOT, EACCES, EROFS, ENOMEM },
+	[IO_UNLINK] = { EIO, EACCES, EBUSY, EROFS, ENOMEM },
+	[IO_COPY_RANGE] = { EIO, ENOSPC, EDQUOT, EXDEV, EOPNOTSUPP, EFBIG,
+			    ENOMEM },
+	[IO_ACCEPT] = { EMFILE, ECONNABORTED, ENFILE, ENOBUFS, ENOMEM, EPERM,
+			EPROTO },
+	[IO_CONNECT] = { ECONNREFUSED, ETIMEDOUT, EHOSTUNREACH, ENETUNREACH,
+			 EADDRNOTAVAIL, EAGAIN, ECONNRESET },
+	[IO_RECV] = { ECONNRESET, ETIMEDOUT, ENOMEM, EHOSTUNREACH },
+	[IO_SEND] = { ECONNRESET, EPIPE, ETIMEDOUT, ENOBUFS, ENOMEM,
+		      EHOSTUNREACH },
+};
+
+/* Calls that fail alike have one row. */
+static enum io_kind row_of(const struct weir_op *op)
+{
+	switch (op->kind) {
+	case IO_READV:
+		return IO_READ;
+	case IO_WRITEV:
+		return IO_WRITE;
+	case IO_RECVMSG:
+		return IO_RECV;
+	case IO_SENDV:
+	case IO_SENDMSG:
+		return IO_SEND;
+	default:
+		return (enum io_kind)op->kind;
+	}
+}
+
+int sim_draw_error(struct weir_sim *sim, const struct weir_op *op)
+{
+	struct sim_rng *rng = &sim->fault_rng[WEIR_SIM_ERROR];
+	const int *row = errors[row_of(op)];
+	unsigned int n = 0;
+
+	while (n < N_ERRORS && row[n])
+		n++;
+	if (n < 2 || sim_rng(rng) & 1)
+		return n ? -row[0] : -EIO;
+	return -row[1 + sim_below(rng, n - 1)];
 }
 
 int weir_sim_fault(struct weir_sim *sim, enum weir_sim_fault kind)

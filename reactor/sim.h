@@ -8,7 +8,8 @@
  *	sim.c          the world: its life, its steps, its digest
  *	sim-event.c    what happens when: a heap; chances
  *	sim-fault.c    what goes wrong
- *	sim-backend.c  the backend: operations and sources on descriptors
+ *	sim-backend.c  the backend;  sim-source.c  its sources
+ *	sim-op.c       an operation's way;  sim-call.c  its steps
  *	sim-fd.c       descriptors;  sim-counter.c  the simplest kind
  *	sim-socket.h   connections
  *	sim-file.h     files
@@ -185,6 +186,9 @@ void sim_faults_init(struct weir_sim *sim, const struct weir_sim_opts *opts);
 bool sim_fault(struct weir_sim *sim, enum weir_sim_fault kind,
 	       const char *where);
 
+/* How @op fails: one of what the system call may say. */
+int sim_draw_error(struct weir_sim *sim, const struct weir_op *op);
+
 /* Fault points of the library are this world's while it runs. */
 void sim_faults_enter(struct weir_sim *sim);
 void sim_faults_leave(struct weir_sim *sim);
@@ -280,7 +284,29 @@ void sim_step_fill(const struct io_step *step, uint64_t skip, const void *from,
 void sim_step_drain(const struct io_step *step, uint64_t skip, void *to,
 		    uint64_t len);
 
-/* sim-backend.c: whether a source of @kind can be had of @fd: 0, or why not. */
+/* sim-op.c: backend.submit, .cancel; what comes after DONE. */
+void sim_submit(struct weir_reactor *r, struct weir_op *op);
+void sim_cancel(struct weir_reactor *r, struct weir_op *op);
+void sim_io_reap(struct weir_sim *sim, struct weir_op *op);
+
+/* sim-call.c: the next step of @op, on @f (NULL: there is none). */
+int64_t sim_call(struct weir_sim *sim, struct sim_fd *f, struct weir_op *op);
+
+static inline const char *sim_io_name(const struct weir_op *op)
+{
+	return io_classes[op->kind].name;
+}
+
+/* Which of @wanted, and of what is always told, @f is; or SIM_NOT_YET. */
+int64_t sim_poll_now(struct sim_fd *f, uint32_t wanted);
+
+/* sim-source.c: backend.arm, .disarm; what is due, in a turn. */
+int sim_arm(struct weir_reactor *r, struct source *s);
+void sim_disarm(struct weir_reactor *r, struct source *s);
+bool sim_sources_due(const struct sim_reactor *sr);
+void sim_sources_run(struct sim_reactor *sr);
+
+/* Whether a source of @kind can be had of @fd: 0, or why not. */
 int sim_source_check(struct weir_reactor *r, enum source_kind kind, int fd,
 		     const char *call);
 

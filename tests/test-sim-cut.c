@@ -312,7 +312,7 @@ static void a_sync_that_failed_is_not_made_good_by_the_next(void **state)
 		memset(in, 'y', sizeof(in));
 		SIM_CALL(&w, write, fd, in, sizeof(in), 0);
 		weir_sim_set_faults(w.sim, 1);
-		assert_int_equal(sim_sync(&w, fd), -EIO);
+		assert_true(sim_sync(&w, fd) < 0);
 		weir_sim_set_faults(w.sim, 0);
 		assert_int_equal(sim_sync(&w, fd), 0);
 		/* The cache knows nothing of it. */
@@ -353,7 +353,7 @@ static void what_a_failed_sync_lost_does_not_come_back(void **state)
 		memset(in, 'y', sizeof(in));
 		SIM_CALL(&w, write, fd, in, sizeof(in), 0);
 		weir_sim_set_faults(w.sim, 1);
-		assert_int_equal(sim_sync(&w, fd), -EIO);
+		assert_true(sim_sync(&w, fd) < 0);
 		weir_sim_set_faults(w.sim, 0);
 		weir_sim_file_durable(w.sim, "f", &medium, 1, 0);
 		assert_true(medium == 'x' || medium == 'y');
