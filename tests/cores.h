@@ -11,6 +11,9 @@
  *	core_do(&core, take_two, &args);	runs there, in a turn
  *	core_end(&core);			the reactor must be destroyable
  *
+ * In a simulated world a core is one more reactor of the test's thread, and the
+ * world goes on until it is done.
+ *
  * cmocka's assertions jump, and so must not be used on such a thread: MUST()
  * ends the program instead.
  */
@@ -21,6 +24,8 @@
 
 #include "reactor/reactor-internal.h"
 #include "tests/harness.h"
+
+#include <weir/sim.h>
 
 #define MUST(cond)                                                        \
 	do {                                                              \
@@ -65,6 +70,8 @@ static void *core_main(void *arg)
 
 static inline void core_begin(struct core *core, void **state)
 {
+	struct weir_reactor_opts opts = { .size = sizeof(opts),
+					  .sim = harness_sim };
 	const struct world *w = *state;
 
 	memset(core, 0, sizeof(*core));
@@ -72,6 +79,10 @@ static inline void core_begin(struct core *core, void **state)
 	sem_init(&core->up, 0, 0);
 	sem_init(&core->done, 0, 0);
 	sem_init(&core->leave, 0, 0);
+	if (harness_sim) {
+		assert_int_equal(weir_reactor_create(&core->r, &opts), 0);
+		return;
+	}
 	assert_int_equal(pthread_create(&core->thread, NULL, core_main, core),
 			 0);
 	while (sem_wait(&core->up))
@@ -94,11 +105,18 @@ static inline void core_post(struct core *core,
 	core->fn = fn;
 	core->arg = arg;
 	while (weir_post(core->r, core_run_fn, core))
-		sched_yield();
+		if (harness_sim)
+			weir_sim_run(harness_sim, WEIR_MSEC, 0);
+		else
+			sched_yield();
 }
 
 static inline void core_wait(struct core *core)
 {
+	if (harness_sim) {
+		UNTIL(core->r, !sem_trywait(&core->done));
+		return;
+	}
 	while (sem_wait(&core->done))
 		;
 }
@@ -110,9 +128,21 @@ static inline void core_do(struct core *core,
 	core_wait(core);
 }
 
+/* For what a core is to tell. */
+static inline void await(sem_t *sem)
+{
+	while (harness_sim ? sem_trywait(sem) : sem_wait(sem))
+		if (harness_sim)
+			weir_sim_run(harness_sim, WEIR_MSEC, 0);
+}
+
 /* Until the core is in its reactor's wait, with nothing to do. */
 static inline void core_await_sleep(struct core *core)
 {
+	if (harness_sim) {
+		weir_sim_run(harness_sim, WEIR_MSEC, 0);
+		return;
+	}
 	while (!atomic_load(&core->r->mailbox.asleep))
 		sched_yield();
 }
@@ -120,8 +150,13 @@ static inline void core_await_sleep(struct core *core)
 static inline void core_end(struct core *core)
 {
 	weir_reactor_stop(core->r);
-	sem_post(&core->leave);
-	pthread_join(core->thread, NULL);
+	if (harness_sim) {
+		assert_int_equal(weir_reactor_run(core->r), 0);
+		assert_int_equal(weir_reactor_destroy(core->r), 0);
+	} else {
+		sem_post(&core->leave);
+		pthread_join(core->thread, NULL);
+	}
 	sem_destroy(&core->up);
 	sem_destroy(&core->done);
 	sem_destroy(&core->leave);

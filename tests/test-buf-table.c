@@ -152,6 +152,7 @@ static void stand_begin(struct stand *s, void **state, int column)
 	struct weir_dma_opts dopts = { .turn_bytes = LEN };
 	struct weir_reactor_opts opts = {
 		.size = sizeof(opts), .backend = backend_of(*state),
+		.sim = harness_sim,
 	};
 	bool member = column == MEMBER || column == USED_MEMBER;
 	int i;
@@ -228,5 +229,5 @@ int main(void)
 		CASE(every_cell_of_the_table_holds),
 	};
 
-	return harness_run(cases, N_OF(cases));
+	return harness_run_all(cases, N_OF(cases));
 }
