@@ -320,8 +320,8 @@ int weir_pipeline_resume(struct weir_pipeline *p)
 
 int weir_pipeline_stop(struct weir_pipeline *p)
 {
-	if (!p->op || p->ended)
-		return 0;
+	if (!p->op || p->ended || p->stopping)
+		return 0;	/* What has ended it already stays. */
 	p->ended = true;
 	if (p->parked)
 		weir_op_cancel(&p->wait);

@@ -288,6 +288,22 @@ static int ends_late(void *arg)
 	return (int)run(s);
 }
 
+static void cancels_and_stops(struct stream *s)
+{
+	assert_int_equal(weir_op_cancel(&s->rec.op), 0);
+	weir_pipeline_stop(s->p);
+}
+
+static int ends_cancelled_and_stopped(void *arg)
+{
+	struct stream *s = arg;
+
+	/* Nothing is under way but what ends well: units are left out. */
+	assert_int_equal(weir_pipeline_set_window(s->p, 1), 0);
+	s->in_done = cancels_and_stops;
+	return (int)run(s);
+}
+
 static int ends_before_the_cancel(void *arg)
 {
 	struct stream *s = arg;
@@ -317,6 +333,7 @@ static const struct table_call endings[] = {
 	{ "next() returned an error", ends_by_next },
 	{ "next() returned what it may not", ends_by_nonsense },
 	{ "it was cancelled", ends_cancelled },
+	{ "it was cancelled and then stopped", ends_cancelled_and_stopped },
 	{ "its deadline passed", ends_late },
 	{ "it was cancelled after the last unit", ends_before_the_cancel },
 	{ "it failed and then was cancelled", ends_failed_and_cancelled },

@@ -28,6 +28,8 @@ weir_sim_sources = \
 	%D%/sim-file.c \
 	%D%/sim-kit.c \
 	%D%/sim-kit.h \
+	%D%/sim-pipelines.c \
+	%D%/sim-pipelines.h \
 	%D%/sim-places.c \
 	%D%/sim-pools.c \
 	%D%/sim-reactor.c \
@@ -35,6 +37,7 @@ weir_sim_sources = \
 	%D%/sim-scenarios.c \
 	%D%/sim-scenarios.h \
 	%D%/sim-shrink.c \
+	%D%/sim-stream.c \
 	%D%/sim.h \
 	%D%/weir-sim.c
 %C%_weir_sim_SOURCES = $(weir_sim_sources)

@@ -10,6 +10,7 @@ const struct scenario *const scenarios[] = {
 	&scenario_reactor,
 	&scenario_pools,
 	&scenario_chains,
+	&scenario_pipelines,
 	NULL,
 };
 

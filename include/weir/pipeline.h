@@ -70,7 +70,8 @@ typedef int weir_pipeline_next_fn(struct weir_slot *slot, void *arg);
  * buf and data are still there.
  *
  * Returns 0 to go on, also if the unit failed, or a negative errno to end the
- * pipeline with.  Once it is ending, what is returned does not count.
+ * pipeline with.  Once it has failed or was cancelled, what is returned does
+ * not count.
  */
 typedef int weir_pipeline_done_fn(struct weir_slot *slot, int64_t res,
 				  void *arg);
