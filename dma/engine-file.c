@@ -244,13 +244,16 @@ static bool is_direct_end(const struct job_priv *p, const struct weir_op *op,
 	       op->detail.bytes;
 }
 
-/* The kernel does not copy between these two files: what it says then. */
+/* The kernel does not copy between these two files, and says so; or no worker
+ * can be made for it, which reads and writes may not need. */
 static bool is_refusal(const struct weir_job *job, int64_t res)
 {
 	const struct job_priv *p = job_priv((struct weir_job *)job);
 
-	return (res == -EXDEV || res == -EOPNOTSUPP || res == -EINVAL) &&
-	       !p->done && job->inner.kind == IO_COPY_RANGE;
+	if (job->inner.kind != IO_COPY_RANGE)
+		return false;
+	return res == -EXDEV || res == -EOPNOTSUPP ||
+	       (!p->done && (res == -EINVAL || res == -EAGAIN));
 }
 
 static void step_done(struct weir_op *op, int64_t res)

@@ -55,7 +55,8 @@ struct weir_buf {
  * is still in the cache.
  */
 struct buf_stock {
-	const void *thread;	/* Of .r, as thread_here() says it there. */
+	const void *thread;	/* Of .r, as thread_here() says it there; NULL:
+				 * it is in a world, ask that. */
 	struct weir_reactor *r;
 	struct weir_buf *free;
 	uint64_t n_free;

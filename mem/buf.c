@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "mem/buf-internal.h"
+#include "reactor/sim.h"
 
 static bool is_used(const struct weir_buf *head)
 {
@@ -98,7 +99,7 @@ static void arrived(struct errand *errand)
 void stock_init(struct buf_stock *stock, struct weir_reactor *r)
 {
 	stock->r = r;
-	stock->thread = thread_here();
+	stock->thread = r->backend->simulated ? NULL : thread_here();
 	errand_init(&stock->errand, r, arrived);
 }
 
@@ -125,7 +126,8 @@ void weir_buf_put(struct weir_buf *buf)
 	if (!buf)
 		return;
 	check(buf->state == BUF_HEAD);
-	if (likely(stock_is_here(buf->stock)))
+	if (likely(stock_is_here(buf->stock)) ||
+	    (!buf->stock->thread && sim_is_here(buf->stock->r)))
 		drop(buf, 1);
 	else
 		put_from_afar(buf);

@@ -33,10 +33,12 @@
 #include "mem/mmap-internal.h"
 #include "mem/segment-internal.h"
 #include "reactor/op-inline.h"
+#include "reactor/sim.h"
 
 static bool is_here(const struct mmap_use *use)
 {
-	return pthread_equal(use->r->thread, pthread_self());
+	return unlikely(use->r->backend->simulated) ? sim_is_here(use->r) :
+	       pthread_equal(use->r->thread, pthread_self());
 }
 
 static int refuse_use(const struct mmap_use *use, bool may_travel)

@@ -215,9 +215,7 @@ int weir_sim_card_open(struct weir_sim_card *c)
 	if (c->open)
 		return why(-EALREADY, "weir_sim_card_open: card %s is open",
 			   c->mem.name);
-	sim_card_open_memory(c);
-	memset(c->mem.bytes, 0, (size_t)c->mem.len);
-	sim_card_close_memory(c);
+	sim_card_set_memory(c, 0);
 	c->open = true;
 	return 0;
 }

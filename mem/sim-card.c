@@ -55,8 +55,11 @@ void sim_card_open_memory(struct weir_sim_card *c)
 #endif
 }
 
-static void set_memory(struct weir_sim_card *c, int byte)
+/* Where an answer is good, somebody may be at it: the processor, or a read. */
+void sim_card_set_memory(struct weir_sim_card *c, int byte)
 {
+	if (c->answers)
+		return;
 	sim_card_open_memory(c);
 	memset(c->mem.bytes, byte, (size_t)c->mem.len);
 	sim_card_close_memory(c);
@@ -114,7 +117,7 @@ static void reset(struct weir_sim_card *c)
 	sim_trace(c->mem.sim, "card %s is reset", c->mem.name);
 	c->open = false;
 	c->stats.resets++;
-	set_memory(c, NOISE);
+	sim_card_set_memory(c, NOISE);
 	for (w = c->works; w < c->works + c->depth; w++)
 		if (w->op)
 			finish(w, 0, -ENODEV, CODE_RESET);

@@ -44,6 +44,8 @@ struct weir_sim_card {
 void sim_card_open_memory(struct weir_sim_card *c);
 void sim_card_close_memory(struct weir_sim_card *c);
 
+void sim_card_set_memory(struct weir_sim_card *c, int byte);
+
 /* Give the slot of @w back. */
 void sim_card_put_slot(struct work *w);
 

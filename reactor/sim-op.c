@@ -257,7 +257,7 @@ void sim_submit(struct weir_reactor *r, struct weir_op *op)
 	if (sim_traced(sim))
 		sim_trace(sim, "reactor %u: %s %u begins", sim_of(r)->id,
 			  sim_io_name(op), io->serial);
-	if (is_workers(op) && !sim_of(r)->has_worker && sim_fault(sim, WEIR_SIM_REFUSED, sim_io_name(op)))
+	if (is_workers(op) && sim_worker_ensure(r))
 		sim_io_done(sim, op, -EAGAIN);
 	else
 		enqueue(sim, op);

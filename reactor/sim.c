@@ -167,6 +167,19 @@ static void look_now(struct weir_sim *sim, struct sim_event *ev)
 	}
 }
 
+bool sim_is_here(const struct weir_reactor *r)
+{
+	const struct sim_reactor *sr = sim_of(r)->sim->reactors;
+
+	if (!pthread_equal(r->thread, pthread_self()))
+		return false;
+	if (r->in_turn)
+		return true;
+	while (sr && !sr->r->in_turn)
+		sr = sr->next;
+	return !sr;
+}
+
 bool sim_runs_here(void)
 {
 	return running;

@@ -163,6 +163,12 @@ void sim_happened(struct weir_sim *sim);
 /* Whether a world is running in this thread: then nothing may block. */
 bool sim_runs_here(void);
 
+/*
+ * Whether who asks is @r, which is in a world: in a turn of its, or outside all
+ * turns.  Reactors of a world are to behave as if each had a thread.
+ */
+bool sim_is_here(const struct weir_reactor *r);
+
 /* How long @device takes this time. */
 uint64_t sim_latency(struct weir_sim *sim, enum weir_sim_device device);
 

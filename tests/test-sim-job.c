@@ -23,12 +23,17 @@
  * destroyed, and a second run of the seed is the same one.
  */
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
 #include "tests/sim-kit.h"
 
 #include <weir/buf.h>
 #include <weir/chain.h>
 #include <weir/crc32c.h>
 #include <weir/inventory.h>
+#include <weir/sim-file.h>
 
 #define N_REACTORS 3
 #define SLOT 20011
@@ -39,14 +44,20 @@
 #define STEPS 3
 #define ACTIONS 80
 #define PIECES 3
+#define BUFS 6
 
-enum { MEMORY, PEER, PEER2, CARD, CARD2, MAPPED, N_PLACES };
+enum { MEMORY, PEER, PEER2, CARD, CARD2, MAPPED, FILE1, DIRECT, N_PLACES };
+
+static const char *const paths[N_PLACES] = {
+	[FILE1] = "a file", [DIRECT] = "a direct file",
+};
 
 /* Where bytes are, and what they must be. */
 struct place {
 	struct weir_domain *domain;	/* NULL: memory. */
 	struct weir_sim_peer *peer;
 	struct weir_sim_card *card;
+	const char *path;
 	unsigned char shadow[SIZE];
 	int readers[N_SLOTS];
 	bool writer[N_SLOTS];
@@ -70,8 +81,9 @@ struct work {
 	bool busy;
 	struct range src, src2, dst, dst2;
 	struct weir_loc more;
-	struct weir_buf *buf;		/* For the destination. */
-	unsigned int buf_len;
+	struct weir_buf *src_buf;	/* That it is about, or NULL. */
+	struct weir_buf *buf;		/* Of the destination, */
+	unsigned int buf_len;		/* with so much data. */
 	uint32_t crc;
 	unsigned char new[SLOT];
 };
@@ -89,6 +101,7 @@ struct line {
 
 struct driver {
 	struct weir_op op;
+	struct weir_op stop;		/* Of the context. */
 	struct run *run;
 	unsigned int left;
 };
@@ -123,6 +136,9 @@ static void peek(struct run *run, const struct place *p, unsigned int slot,
 		memcpy(ret, (char *)weir_sim_peer_bytes(p->peer) + at, SLOT);
 	else if (p->card)
 		assert_int_equal(weir_sim_card_get(p->card, at, ret, SLOT), 0);
+	else if (p->path)
+		assert_int_equal(weir_sim_file_read(run->sim, p->path, ret,
+						    SLOT, at), SLOT);
 	else
 		memcpy(ret, run->memory + at, SLOT);
 }
@@ -224,7 +240,8 @@ static void check_error(int64_t res)
 {
 	static const int known[] = {
 		-EACCES, -EREMOTEIO, -ETIMEDOUT, -EIO, -ECANCELED, -ENODEV,
-		-ENODATA,
+		-ENODATA, -EBADFD, -ENOSPC, -EDQUOT, -ENOMEM,
+		-EFBIG, -EPERM, -ENOBUFS,
 	};
 
 	for (size_t i = 0; i < N_OF(known); i++)
@@ -312,12 +329,12 @@ static void check_result(struct work *w, int64_t res)
 
 static void check_buf(struct work *w, int64_t res)
 {
-	if (!w->buf)
-		return;
-	assert_int_equal(weir_buf_data_len(w->buf),
-			 w->buf_len + (res < 0 ? 0 : (size_t)res));
-	weir_buf_put(w->buf);
-	w->buf = NULL;
+	if (w->buf)
+		assert_int_equal(weir_buf_list_data_len(w->buf), w->buf_len +
+				 (res < 0 ? 0 : (uint64_t)res));
+	if (w->src_buf)
+		assert_int_equal(weir_buf_list_data_len(w->src_buf),
+				 w->src.len);
 }
 
 static void check_bytes(struct work *w, int64_t res)
@@ -343,6 +360,16 @@ static void check_bytes(struct work *w, int64_t res)
 		check_slot(w->run, &w->dst, w->new, n, maybe);
 	if (w->dst2.p)
 		check_slot(w->run, &w->dst2, w->new, n, maybe);
+}
+
+static void put_bufs(struct work *w)
+{
+	if (w->buf)
+		weir_buf_put(w->buf);
+	if (w->src_buf)
+		weir_buf_put(w->src_buf);
+	w->buf = NULL;
+	w->src_buf = NULL;
 }
 
 static void let_go(struct work *w)
@@ -371,6 +398,7 @@ static void job_ended(struct weir_op *op, int64_t res)
 	check_result(w, res);
 	check_bytes(w, res);
 	check_buf(w, res);
+	put_bufs(w);
 	let_go(w);
 }
 
@@ -388,21 +416,62 @@ static struct place *draw_place(struct run *run)
 	return &run->places[below(run, N_PLACES)];
 }
 
-/* The destination as the tail room of a buf with some data. */
-static void use_buf(struct work *w, unsigned int i)
+/* The window from @from to @to of a slot, with @data bytes of data, as the last
+ * of the list @head.  Returns the head. */
+static struct weir_buf *add_buf(struct run *run, unsigned int i,
+				struct weir_buf *head, unsigned char *slot,
+				unsigned int from, unsigned int to,
+				unsigned int data)
 {
-	unsigned char *slot = w->run->memory + (size_t)w->dst.slot * SLOT;
-	struct weir_loc loc;
+	struct weir_buf *buf;
 
-	if (weir_inventory_get(&w->buf, w->run->inv[i], w->run->mmap, slot,
-			       SLOT, slot, w->dst.off)) {
-		w->buf = NULL;
-		return;
+	assert_int_equal(weir_inventory_get(&buf, run->inv[i], run->mmap,
+					    slot + from, to - from, NULL,
+					    data), 0);
+	if (!head)
+		return buf;
+	assert_int_equal(weir_buf_chain(head, buf), 0);
+	return head;
+}
+
+/* @x as the data of some bufs; or as their tail rooms, the first of which has
+ * some data before. */
+static struct weir_buf *as_bufs(struct run *run, unsigned int i,
+				const struct range *x, bool empty)
+{
+	unsigned char *slot = run->memory + (size_t)x->slot * SLOT;
+	unsigned int n = 1 + (unsigned int)below(run, BUFS), at, left, some;
+	struct weir_buf *head = NULL;
+
+	at = empty ? 0 : x->off;
+	left = x->len;
+	for (unsigned int k = 0; left; k++) {
+		some = k + 1 < n ? 1 + (unsigned int)below(run, left) : left;
+		left -= some;
+		if (empty && !k)
+			some += x->off;
+		head = add_buf(run, i, head, slot, at, at + some, !empty ?
+			       some : k ? 0 : x->off);
+		at += some;
 	}
-	w->buf_len = w->dst.off;
-	loc = weir_loc_buf(w->buf);
-	loc.len = w->dst.len;
-	w->rec.job.dst = loc;
+	return head;
+}
+
+static void use_bufs(struct work *w, unsigned int i)
+{
+	struct run *run = w->run;
+	struct place *memory = &run->places[MEMORY];
+	uint32_t kind = w->rec.job.kind;
+
+	if (w->src.p == memory && !below(run, 3)) {
+		w->src_buf = as_bufs(run, i, &w->src, false);
+		w->rec.job.src = weir_loc_buf(w->src_buf);
+	}
+	if (w->dst.p == memory && kind != WEIR_JOB_COMPARE && below(run, 2)) {
+		w->buf_len = w->dst.off;
+		w->buf = as_bufs(run, i, &w->dst, true);
+		w->rec.job.dst = weir_loc_buf(w->buf);
+	}
 }
 
 static bool draw_sides(struct work *w, uint32_t kind, unsigned int len)
@@ -477,10 +546,8 @@ static void fill_in(struct work *w, uint32_t kind, unsigned int i)
 		job->flags |= WEIR_JOB_FENCE;
 	if (!below(run, 16))
 		job->flags |= WEIR_JOB_LAZY;
-	if (w->dst.p == &run->places[MEMORY] && !w->dst2.p &&
-	    kind != WEIR_JOB_COMPARE && kind != WEIR_JOB_FILL &&
-	    kind != WEIR_JOB_XOR && below(run, 2))
-		use_buf(w, i);
+	if (!job->n_more)
+		use_bufs(w, i);
 	if (!below(run, 8))
 		weir_op_set_deadline(&job->op, weir_sim_now(run->sim) +
 				     below(run, 200 * WEIR_USEC));
@@ -514,15 +581,13 @@ static void start_one(struct run *run, unsigned int i)
 		run->started++;
 		return;
 	}
-	if (err != -EAGAIN && err != -ENODEV)
+	if (err != -EAGAIN && err != -ENODEV && err != -EBADFD)
 		fail_msg("kind %u from %d to %d: %d: %s", kind,
 			 w->src.p ? (int)(w->src.p - run->places) : -1,
 			 w->dst.p ? (int)(w->dst.p - run->places) : -1, err,
 			 weir_why());
 	run->refused++;
-	if (w->buf)
-		weir_buf_put(w->buf);
-	w->buf = NULL;
+	put_bufs(w);
 	let_go(w);
 }
 
@@ -656,6 +721,22 @@ static void cancel_one(struct run *run, struct weir_reactor *r)
 		assert_int_equal(weir_op_cancel(&l->op), 0);
 }
 
+static void stopped(struct weir_op *op, int64_t res)
+{
+	struct driver *d = weir_container_of(op, struct driver, stop);
+	struct run *run = d->run;
+
+	assert_int_equal(res, 0);
+	assert_int_equal(weir_dma_start(run->dma[d - run->drivers]), 0);
+}
+
+/* A context stops, and is started again when it has. */
+static void stop_context(struct run *run, unsigned int i)
+{
+	if (!weir_op_is_busy(&run->drivers[i].stop))
+		STARTS(weir_dma_stop(run->dma[i], &run->drivers[i].stop));
+}
+
 static void act(struct run *run, unsigned int i)
 {
 	switch (below(run, 16)) {
@@ -670,6 +751,8 @@ static void act(struct run *run, unsigned int i)
 		break;
 	case 5:
 		weir_dma_flush(run->dma[i]);
+		if (!below(run, 8))
+			stop_context(run, i);
 		break;
 	default:
 		start_one(run, i);
@@ -722,6 +805,19 @@ static void make_places(struct run *run)
 	}
 }
 
+/* After the bytes are there. */
+static void make_files(struct run *run)
+{
+	int fd;
+
+	for (int i = FILE1; i <= DIRECT; i++) {
+		fd = weir_sim_file_open(run->sim, paths[i], O_RDWR |
+					(i == DIRECT ? O_DIRECT : 0), 0);
+		assert_true(fd >= 0);
+		run->places[i].domain = file_domain(fd);
+	}
+}
+
 static void fill_places(struct run *run)
 {
 	struct place *p;
@@ -734,6 +830,10 @@ static void fill_places(struct run *run)
 		else if (p->card)
 			assert_int_equal(weir_sim_card_put(p->card, 0,
 							   p->shadow, SIZE), 0);
+		else if (p->path)
+			assert_int_equal(weir_sim_file_write(run->sim, p->path,
+							     p->shadow, SIZE,
+							     0), SIZE);
 		else
 			memcpy(run->memory, p->shadow, SIZE);
 	}
@@ -755,6 +855,7 @@ static void make_core(struct run *run, unsigned int i)
 	run->drivers[i].run = run;
 	run->drivers[i].left = ACTIONS;
 	weir_op_init(&run->drivers[i].op, drive);
+	weir_op_init(&run->drivers[i].stop, stopped);
 	assert_int_equal(weir_defer(run->r[i], &run->drivers[i].op), 0);
 }
 
@@ -765,7 +866,10 @@ static struct run *begin(uint64_t seed, const struct weir_sim_opts *opts)
 	assert_non_null(run);
 	assert_int_equal(weir_sim_create(&run->sim, seed, opts), 0);
 	make_places(run);
+	for (int i = FILE1; i <= DIRECT; i++)
+		run->places[i].path = paths[i];
 	fill_places(run);
+	make_files(run);
 	run->mmap = start_mmap(run->memory, SIZE, WEIR_MMAP_WRITE);
 	for (unsigned int i = 0; i < N_REACTORS; i++)
 		make_core(run, i);
@@ -784,6 +888,9 @@ static void end(struct run *run)
 	for (unsigned int i = 0; i < N_PLACES; i++) {
 		assert_int_equal(weir_sim_peer_destroy(run->places[i].peer), 0);
 		assert_int_equal(weir_sim_card_destroy(run->places[i].card), 0);
+		if (run->places[i].path)
+			assert_int_equal(weir_domain_destroy(
+				run->places[i].domain), 0);
 	}
 	assert_int_equal(weir_mmap_destroy(run->mmap), 0);
 	assert_int_equal(weir_sim_destroy(run->sim), 0);
@@ -881,7 +988,7 @@ static void without_faults_every_job_does_what_it_should(void **state)
 	struct sums sums = { 0 };
 
 	(void)state;
-	all_seeds(&opts, want_long() ? 2000 : 60, &sums);
+	all_seeds(&opts, want_long() ? 2000 : 50, &sums);
 	assert_true(sums.started > 5000);
 	assert_true(sums.chains > 50);
 	assert_int_equal(sums.lost, 0);
@@ -896,7 +1003,7 @@ static void with_faults_every_job_ends_and_tells_the_truth(void **state)
 	struct sums sums = { 0 };
 
 	(void)state;
-	all_seeds(&opts, want_long() ? 20000 : 200, &sums);
+	all_seeds(&opts, want_long() ? 20000 : 150, &sums);
 	assert_true(sums.failed > 1000);
 	assert_true(sums.short_ones > 1000);
 	assert_true(sums.lost > 10);

@@ -261,7 +261,8 @@ WEIR_API int weir_sim_card_get(struct weir_sim_card *card, uint64_t addr,
 
 /*
  * Reset @card: what is under way ends with -ENODEV, its memory is lost, and
- * every start is -ENODEV until weir_sim_card_open().
+ * every start is -ENODEV until weir_sim_card_open().  While somebody is told
+ * where bytes of it are, if it is MAPPED, they stay there.
  *
  * Call on the world's thread.  Never blocks.
  */
