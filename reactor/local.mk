@@ -32,6 +32,7 @@ libweir_all_la_SOURCES += \
 	%D%/sim-fault.c \
 	%D%/sim-fd.c \
 	%D%/sim-file-data.c \
+	%D%/sim-file-fd.c \
 	%D%/sim-file-name.c \
 	%D%/sim-file-path.c \
 	%D%/sim-file-range.c \

@@ -6,6 +6,7 @@
  * Simulated files inside.
  *
  *	sim-file.c        descriptors: what their calls do
+ *	sim-file-fd.c     the system's calls on them
  *	sim-file-path.c   what names a path
  *	sim-file-name.c   names, and which of them are durable
  *	sim-file-data.c   what is in a file: chunks

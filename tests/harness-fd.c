@@ -3,13 +3,14 @@
 #include "config.h"
 #endif
 
-/* Connected descriptors, of the system or of the test's world. */
+/* Files and connections, of the system or of the test's world. */
 
 #include "tests/harness.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <weir/sim-file.h>
 #include <weir/sim-socket.h>
 
 #include "tests/sim-calls.h"
@@ -81,4 +82,26 @@ size_t stuff(int fd)
 		sum += (size_t)n;
 	fcntl(fd, F_SETFL, flags);
 	return sum;
+}
+
+int test_file(void **state, const char *name, size_t len, unsigned int seed)
+{
+	int fd = open(test_path(state, name), O_RDWR | O_CREAT | O_CLOEXEC,
+		      0600);
+	char *buf = malloc(len + 1);
+
+	assert_true(fd >= 0);
+	assert_non_null(buf);
+	fill_pattern(buf, len, 0, seed);
+	assert_true(pwrite(fd, buf, len, 0) == (ssize_t)len);
+	free(buf);
+	return fd;
+}
+
+void test_mkdir(void **state, const char *name)
+{
+	const char *path = test_path(state, name);
+
+	assert_int_equal(harness_sim ? weir_sim_mkdir(harness_sim, path) :
+				       mkdir(path, 0700), 0);
 }

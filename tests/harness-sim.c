@@ -11,10 +11,16 @@
 #include <arpa/inet.h>
 #include <sys/eventfd.h>
 
+#include <weir/sim-file.h>
 #include <weir/sim-socket.h>
 #include <weir/sim.h>
 
 #include "tests/sim-calls.h"
+#undef open
+#undef pread
+#undef pwrite
+#undef lseek
+#undef ftruncate
 #undef read
 #undef write
 #undef close
@@ -84,6 +90,40 @@ static ssize_t answer(ssize_t res)
 		return res;
 	errno = (int)-res;
 	return -1;
+}
+
+int any_open(const char *path, int flags, int mode)
+{
+	if (!harness_sim)
+		return open(path, flags, mode);
+	return (int)answer(weir_sim_file_open(harness_sim, path, flags,
+					      (mode_t)mode));
+}
+
+ssize_t any_pread(int fd, void *buf, size_t len, off_t off)
+{
+	return is_sim(fd) ? answer(weir_sim_pread(fd, buf, len,
+						  (uint64_t)off)) :
+			    pread(fd, buf, len, off);
+}
+
+ssize_t any_pwrite(int fd, const void *buf, size_t len, off_t off)
+{
+	return is_sim(fd) ? answer(weir_sim_pwrite(fd, buf, len,
+						   (uint64_t)off)) :
+			    pwrite(fd, buf, len, off);
+}
+
+off_t any_lseek(int fd, off_t off, int whence)
+{
+	return is_sim(fd) ? (off_t)answer(weir_sim_lseek(fd, off, whence)) :
+			    lseek(fd, off, whence);
+}
+
+int any_ftruncate(int fd, off_t len)
+{
+	return is_sim(fd) ? (int)answer(weir_sim_ftruncate(fd, (uint64_t)len)) :
+			    ftruncate(fd, len);
 }
 
 ssize_t any_read(int fd, void *buf, size_t len)

@@ -10,6 +10,8 @@
 #include <poll.h>
 #include <signal.h>
 
+#include <weir/sim-file.h>
+
 #ifdef WEIR_VALGRIND
 #include <valgrind/valgrind.h>
 #endif
@@ -146,7 +148,7 @@ static int tear_down(void **state)
 	if (err)
 		fprintf(stderr, "%s: destroy: %d: %s\n", running, err,
 			weir_why());
-	if (*w->dir)
+	if (*w->dir && !harness_sim)
 		nftw(w->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	n = count_fds();
 	if (n != w->n_fds)
@@ -338,7 +340,12 @@ const char *test_dir(void **state)
 	struct world *w = *state;
 	const char *tmp = getenv("TMPDIR");
 
-	if (!*w->dir) {
+	if (*w->dir)
+		return w->dir;
+	if (harness_sim) {
+		snprintf(w->dir, sizeof(w->dir), "test");
+		assert_int_equal(weir_sim_mkdir(harness_sim, w->dir), 0);
+	} else {
 		snprintf(w->dir, sizeof(w->dir), "%.40s/weir-test-XXXXXX",
 			 tmp ? tmp : "/tmp");
 		assert_non_null(mkdtemp(w->dir));
@@ -383,20 +390,6 @@ bool is_pattern(const void *buf, size_t len, uint64_t off, unsigned int seed)
 		if (p[i] != pattern_at(off + i, seed))
 			return false;
 	return true;
-}
-
-int test_file(void **state, const char *name, size_t len, unsigned int seed)
-{
-	int fd = open(test_path(state, name), O_RDWR | O_CREAT | O_CLOEXEC,
-		      0600);
-	char *buf = malloc(len + 1);
-
-	assert_true(fd >= 0);
-	assert_non_null(buf);
-	fill_pattern(buf, len, 0, seed);
-	assert_true(pwrite(fd, buf, len, 0) == (ssize_t)len);
-	free(buf);
-	return fd;
 }
 
 /* Operations. */

@@ -8,9 +8,10 @@
  * A program hands its cases to harness_run(), which runs each once per backend,
  * under names like "ev: a cancelled read completes once"; the tests of a
  * backend that this machine refuses are skipped.  harness_run_all() runs them
- * in a simulated world, too, but for the cases that are REAL: those need the
- * system, threads or its files.  harness_run_plain() runs them once.  A test gets a world: its backend, a reactor when it asks for one, and
- * a directory.  After each test the reactor must be destroyable, and no
+ * in a simulated world, too, with its files and connections, but for the cases
+ * that are REAL: those need the system, or threads.  harness_run_plain() runs
+ * them once.  A test gets a world: its backend, a reactor when it asks for one,
+ * and a directory.  After each test the reactor must be destroyable, and no
  * descriptor may be left open.
  *
  * A test that hangs is ended by SIGALRM; nothing else depends on real time.
@@ -119,6 +120,9 @@ const char *test_path(void **state, const char *name);
 /* A file in it with @len bytes of pattern(@seed), open for reading and
  * writing. */
 int test_file(void **state, const char *name, size_t len, unsigned int seed);
+
+/* A directory in it. */
+void test_mkdir(void **state, const char *name);
 
 void fill_pattern(void *buf, size_t len, uint64_t off, unsigned int seed);
 bool is_pattern(const void *buf, size_t len, uint64_t off, unsigned int seed);

@@ -15,6 +15,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+int any_open(const char *path, int flags, int mode);
+ssize_t any_pread(int fd, void *buf, size_t len, off_t off);
+ssize_t any_pwrite(int fd, const void *buf, size_t len, off_t off);
+off_t any_lseek(int fd, off_t off, int whence);
+int any_ftruncate(int fd, off_t len);
 ssize_t any_read(int fd, void *buf, size_t len);
 ssize_t any_write(int fd, const void *buf, size_t len);
 int any_close(int fd);
@@ -33,6 +38,12 @@ int sim_listener(struct sockaddr_in *addr, int backlog);
 
 #define ANY_FIRST(a, ...) a
 #define ANY_SECOND(a, b, ...) b
+#define open(path, ...) any_open(path, ANY_FIRST(__VA_ARGS__, 0), \
+				 ANY_SECOND(__VA_ARGS__, 0, 0))
+#define pread(fd, buf, len, off) any_pread(fd, buf, len, off)
+#define pwrite(fd, buf, len, off) any_pwrite(fd, buf, len, off)
+#define lseek(fd, off, whence) any_lseek(fd, off, whence)
+#define ftruncate(fd, len) any_ftruncate(fd, len)
 #define read(fd, buf, len) any_read(fd, buf, len)
 #define write(fd, buf, len) any_write(fd, buf, len)
 #define close(fd) any_close(fd)

@@ -23,6 +23,8 @@
 #include "base/fault.h"
 #include "mem/domain-internal.h"
 
+#include "tests/sim-calls.h"
+
 #define LEN 65536u
 #define MOST 20000u	/* Bytes of a job. */
 
@@ -546,21 +548,21 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(any_range_and_any_memory_goes_through_a_direct_file),
 		CASE(so_do_bufs_in_registered_memory),
-		CASE(what_is_aligned_goes_directly_and_registered),
+		REAL(what_is_aligned_goes_directly_and_registered),
 		CASE(lists_of_odd_pieces_do),
 		CASE(what_goes_through_staging_takes_any_alignment),
 		CASE(so_it_does_in_blocks_of_a_page),
 		CASE(files_are_copied_to_files_at_any_offset),
 		CASE(the_end_of_a_file_need_not_be_aligned),
-		CASE(a_block_device_takes_any_range),
-		CASE(so_does_one_with_large_blocks),
-		CASE(the_domain_opens_the_file_again_as_it_was),
-		CASE(a_file_without_a_name_is_opened_again_too),
+		REAL(a_block_device_takes_any_range),
+		REAL(so_does_one_with_large_blocks),
+		REAL(the_domain_opens_the_file_again_as_it_was),
+		REAL(a_file_without_a_name_is_opened_again_too),
 		CASE(only_a_direct_file_is_opened_again),
 		CASE(without_proc_alignment_is_wanted_and_said),
-		CASE(whoever_has_given_up_the_rights_is_told),
+		REAL(whoever_has_given_up_the_rights_is_told),
 		CASE(nothing_goes_round_if_so_it_was_asked),
 	};
 
-	return harness_run(cases, N_OF(cases));
+	return harness_run_all(cases, N_OF(cases));
 }

@@ -23,6 +23,8 @@
 
 #include "mem/mmap-internal.h"
 
+#include "tests/sim-calls.h"
+
 #define LEN 4096
 #define N 512
 
@@ -374,7 +376,7 @@ static void no_buf_is_made_of_what_is_revoked(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
-		REAL(every_cell_of_the_table_is_so),
+		CASE(every_cell_of_the_table_is_so),
 		CASE(a_job_under_way_ends_when_the_exporter_revokes),
 		CASE(no_buf_is_made_of_what_is_revoked),
 	};

@@ -15,6 +15,8 @@
 
 #include "base/fault.h"
 
+#include "tests/sim-calls.h"
+
 static void bad_options_are_refused(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -537,8 +539,8 @@ int main(void)
 		CASE(a_deadline_and_a_stop_drain_it_too),
 		CASE(a_small_pool_narrows_the_window),
 		CASE(random_runs_lose_nothing),
-		REAL(a_file_goes_through_whole),
-		REAL(any_failure_on_the_way_drains_it),
+		CASE(a_file_goes_through_whole),
+		CASE(any_failure_on_the_way_drains_it),
 		CASE(any_failure_inside_leaves_nothing_behind),
 	};
 

@@ -9,6 +9,8 @@
 
 #include <linux/falloc.h>
 
+#include <weir/sim-socket.h>
+
 #define BIG ((uint64_t)1 << 40)
 
 static void what_is_written_is_read_back(void **state)
@@ -587,6 +589,48 @@ static void bad_sectors_are_eio_and_what_is_before_them_is_not(void **state)
 	sim_world_end(&w);
 }
 
+static void the_systems_calls_are_there_too(void **state)
+{
+	int fd, ro, dir, pipe[2];
+	struct sim_world w;
+	char in[8];
+
+	(void)state;
+	sim_world_begin(&w, 1, 0, 0);
+	assert_int_equal(weir_sim_pipe(w.sim, pipe), 0);
+	fd = weir_sim_file_open(w.sim, "d/f", O_RDWR | O_CREAT, 0600);
+	ro = weir_sim_file_open(w.sim, "d/f", O_RDONLY, 0);
+	dir = weir_sim_file_open(w.sim, "d", O_RDONLY, 0);
+	assert_int_equal(weir_sim_pwrite(fd, "abcdef", 6, 10), 6);
+	assert_int_equal(weir_sim_pwrite(ro, "x", 1, 10), -EBADF);
+	assert_int_equal(weir_sim_pwrite(fd, "x", 1, UINT64_MAX), -EINVAL);
+	assert_int_equal(weir_sim_pread(ro, in, 8, 12), 4);
+	assert_memory_equal(in, "cdef", 4);
+	assert_int_equal(weir_sim_pread(ro, in, 8, UINT64_MAX), -EINVAL);
+	assert_int_equal(weir_sim_pread(dir, in, 8, 0), -EISDIR);
+	assert_int_equal(weir_sim_pread(pipe[0], in, 8, 0), -ESPIPE);
+	assert_int_equal(weir_sim_pread(fd + 99, in, 8, 0), -EBADF);
+	assert_int_equal(weir_sim_lseek(fd, -2, SEEK_END), 14);
+	assert_int_equal(weir_sim_read(fd, in, 8), 2);
+	assert_int_equal(weir_sim_lseek(fd, -17, SEEK_CUR), -EINVAL);
+	assert_int_equal(weir_sim_lseek(fd, INT64_MAX, SEEK_CUR), -EINVAL);
+	assert_int_equal(weir_sim_lseek(fd, 0, 77), -EINVAL);
+	assert_int_equal(weir_sim_lseek(fd, 0, SEEK_CUR), 16);
+	assert_int_equal(weir_sim_lseek(pipe[0], 0, SEEK_SET), -ESPIPE);
+	assert_int_equal(weir_sim_ftruncate(fd, 11), 0);
+	assert_int_equal(weir_sim_ftruncate(fd, 13), 0);
+	assert_int_equal(weir_sim_ftruncate(ro, 13), -EINVAL);
+	assert_int_equal(weir_sim_ftruncate(dir, 13), -EINVAL);
+	assert_int_equal(weir_sim_ftruncate(pipe[1], 13), -EINVAL);
+	assert_int_equal(weir_sim_pread(ro, in, 8, 10), 3);
+	assert_memory_equal(in, "a\0\0", 3);
+	weir_sim_power_cut(w.sim, "d/");
+	assert_int_equal(weir_sim_pread(ro, in, 8, 10), -EIO);
+	assert_int_equal(weir_sim_lseek(fd, 0, SEEK_CUR), -EIO);
+	assert_int_equal(weir_sim_ftruncate(fd, 0), -EIO);
+	sim_world_end(&w);
+}
+
 static void a_byte_can_rot(void **state)
 {
 	struct sim_world w;
@@ -647,6 +691,7 @@ static const struct harness_case cases[] = {
 	CASE(with_o_direct_it_ends_at_a_sector),
 	CASE(space_is_what_is_no_hole),
 	CASE(bad_sectors_are_eio_and_what_is_before_them_is_not),
+	CASE(the_systems_calls_are_there_too),
 	CASE(a_byte_can_rot),
 	CASE(what_goes_to_the_disk_takes_its_time),
 };

@@ -40,7 +40,9 @@
  * What differs from Linux: there are no links, and a directory cannot be
  * renamed (-EXDEV).
  *
- * All paths here are from the root.  All functions here are called on the
+ * What a program does with descriptors by system calls, it does here by
+ * weir_sim_pread() and its sisters, and weir_sim_read(), weir_sim_write() and
+ * weir_sim_close() of <weir/sim-socket.h>.  Paths here are from the root.  All functions here are called on the
  * world's thread, callbacks included, take no virtual time, and never block.
  */
 
@@ -95,6 +97,63 @@ WEIR_API int weir_sim_disk(struct weir_sim *sim, const char *path,
  */
 WEIR_API int weir_sim_file_open(struct weir_sim *sim, const char *path,
 				int flags, mode_t mode);
+
+/*
+ * Read at most @len bytes at @off of the simulated @fd into @buf at once, as
+ * pread(2) does.
+ *
+ * Returns the bytes read, 0 at the end, or
+ *   -EBADF   @fd is not open, or not for reading
+ *   -ESPIPE  it is no file
+ *   -EINVAL  @off is beyond INT64_MAX
+ *   or what weir_read() completes with
+ *
+ * Call on the world's thread, callbacks included.
+ */
+WEIR_API ssize_t weir_sim_pread(int fd, void *buf, size_t len, uint64_t off);
+
+/*
+ * Write at most @len bytes of @buf at @off of the simulated @fd at once, as
+ * pwrite(2) does.
+ *
+ * Returns the bytes written, or
+ *   -EBADF   @fd is not open, or not for writing
+ *   -ESPIPE  it is no file
+ *   -EINVAL  @off is beyond INT64_MAX
+ *   or what weir_write() completes with
+ *
+ * Call on the world's thread, callbacks included.
+ */
+WEIR_API ssize_t weir_sim_pwrite(int fd, const void *buf, size_t len,
+				 uint64_t off);
+
+/*
+ * Move the position of the simulated @fd, as lseek(2) does with SEEK_SET,
+ * SEEK_CUR and SEEK_END.
+ *
+ * Returns where it is then, or
+ *   -EBADF   @fd is not open
+ *   -ESPIPE  it is no file
+ *   -EINVAL  that would be before the beginning, or @whence is another
+ *   -EIO     its power was cut
+ *
+ * Call on the world's thread, callbacks included.
+ */
+WEIR_API int64_t weir_sim_lseek(int fd, int64_t off, int whence);
+
+/*
+ * Have the file of the simulated @fd be @bytes bytes long at once, as
+ * ftruncate(2) does: what is more is a hole.
+ *
+ * Returns 0, or
+ *   -EBADF   @fd is not open
+ *   -EINVAL  it is no file, or not open for writing; @bytes is too much
+ *   -EIO     its power was cut
+ *   -ENOMEM  no memory
+ *
+ * Call on the world's thread, callbacks included.
+ */
+WEIR_API int weir_sim_ftruncate(int fd, uint64_t bytes);
 
 /*
  * Read at most @len bytes at @off of @path into @buf: what a reader would see
