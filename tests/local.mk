@@ -103,6 +103,7 @@ test_programs += \
 	%D%/test-sim-file-linux \
 	%D%/test-sim-memory \
 	%D%/test-sim-net \
+	%D%/test-sim-pipeline \
 	%D%/test-sim-pool \
 	%D%/test-sim-socket \
 	%D%/test-sim-shared \
@@ -334,6 +335,9 @@ endif
 %C%_test_sim_socket_SOURCES = %D%/test-sim-socket.c $(test_harness)
 %C%_test_sim_socket_LDADD = $(test_public)
 
+%C%_test_sim_pipeline_SOURCES = %D%/test-sim-pipeline.c %D%/sim-kit.h \
+	$(test_jobs)
+%C%_test_sim_pipeline_LDADD = $(test_public)
 %C%_test_sim_pool_SOURCES = %D%/test-sim-pool.c %D%/sim-kit.h $(test_jobs)
 %C%_test_sim_pool_LDADD = $(test_public)
 %C%_test_sim_shared_SOURCES = %D%/test-sim-shared.c %D%/sim-kit.h \

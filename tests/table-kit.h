@@ -244,7 +244,8 @@ static inline int table_errno(const char *name, size_t len)
 		int err;
 	} errs[] = {
 #define E(name) { #name, name }
-		E(E2BIG), E(EACCES), E(EAGAIN), E(EBADF), E(EBADFD), E(EBUSY),
+		E(E2BIG), E(EACCES), E(EAGAIN), E(EALREADY), E(EBADF), E(EBADFD),
+		E(EBUSY), E(EHOSTUNREACH),
 		E(ECANCELED), E(EDOM), E(EEXIST), E(EFAULT), E(EINVAL), E(EIO),
 		E(EKEYREJECTED), E(EMSGSIZE), E(ENOBUFS), E(ENODATA), E(ENODEV),
 		E(ENOENT), E(ENOMEM), E(ENOSPC), E(EOPNOTSUPP), E(EPERM), E(EPIPE),

@@ -6,6 +6,7 @@
 /* Memory in a simulated world: peers behind queue pairs, and cards. */
 
 #include "tests/sim-kit.h"
+#include "tests/table-kit.h"
 
 #include <weir/buf.h>
 #include <weir/inventory.h>
@@ -692,7 +693,198 @@ static void what_is_asked_for_must_make_sense(void **state)
 	assert_int_equal(weir_sim_destroy(sim), 0);
 }
 
+/* The tables of mem/README.md. */
+
+enum peer_column { READY, REVOKED, READABLE, DOWN, UP_AGAIN, IN_ERROR, USED };
+
+static struct place *peer_in(int column)
+{
+	struct place *p = begin(1);
+
+	if (column == REVOKED)
+		weir_sim_peer_revoke(p->peer);
+	if (column == READABLE)
+		assert_int_equal(weir_sim_peer_grant(p->peer,
+						     WEIR_SIM_PEER_READ), 0);
+	if (column == DOWN || column == UP_AGAIN)
+		weir_sim_peer_crash(p->peer);
+	if (column == UP_AGAIN)
+		assert_int_equal(weir_sim_peer_restart(p->peer), 0);
+	if (column == IN_ERROR) {
+		weir_sim_peer_revoke(p->peer);
+		pull(p, p->remote, 0);
+		sim_idle(p->sim);
+		assert_int_equal(weir_sim_peer_grant(p->peer,
+			WEIR_SIM_PEER_READ | WEIR_SIM_PEER_WRITE), 0);
+	}
+	if (column == USED)
+		pull(p, p->remote, 0);
+	return p;
+}
+
+static int run_job(struct place *p)
+{
+	int err = weir_job_start(p->dma, &p->jobs[1].job);
+
+	if (err)
+		return err;
+	sim_idle(p->sim);
+	return (int)p->jobs[1].res;
+}
+
+static int call_read(void *rig)
+{
+	struct place *p = rig;
+
+	weir_job_copy(&p->jobs[1].job, mine(p, 1), theirs(p->remote, 1));
+	return run_job(p);
+}
+
+static int call_write(void *rig)
+{
+	struct place *p = rig;
+
+	weir_job_copy(&p->jobs[1].job, theirs(p->remote, 1), mine(p, 1));
+	return run_job(p);
+}
+
+static int call_read_beyond(void *rig)
+{
+	struct place *p = rig;
+
+	weir_job_copy(&p->jobs[1].job, mine(p, 1), theirs(p->remote, JOBS));
+	return run_job(p);
+}
+
+static int call_reset_and_read(void *rig)
+{
+	struct place *p = rig;
+	int err = weir_sim_peer_reset(p->peer);
+
+	return err ? err : call_read(p);
+}
+
+static int call_restart(void *rig)
+{
+	return weir_sim_peer_restart(((struct place *)rig)->peer);
+}
+
+static int call_destroy_peer(void *rig)
+{
+	struct place *p = rig;
+	int err = weir_sim_peer_destroy(p->peer);
+
+	if (!err)
+		p->peer = NULL;
+	return err;
+}
+
+static void every_cell_of_the_table_of_peers_holds(void **state)
+{
+	static const struct table_call calls[] = {
+		{ "read", call_read }, { "write", call_write },
+		{ "read beyond the end", call_read_beyond },
+		{ "reset and read", call_reset_and_read },
+		{ "restart", call_restart }, { "destroy", call_destroy_peer },
+	};
+	static const char *const columns[] = {
+		"ready", "revoked", "only readable", "down", "up again",
+		"in error", "a read is under way",
+	};
+	struct table_cell c;
+	struct place *p;
+	struct table t;
+
+	(void)state;
+	table_open(&t, "mem/README.md", "simulated peer: call by state", calls,
+		   N_OF(calls), columns, N_OF(columns));
+	while (table_next(&t, &c)) {
+		p = peer_in(c.column);
+		table_result(&c, c.call->fn(p));
+		end(p);
+	}
+	table_close(&t);
+}
+
+enum card_column { OPEN, RESET, MOVING };
+
+static struct place *card_in(int column)
+{
+	struct place *p = begin(1);
+
+	p->remote = p->device;
+	if (column == RESET)
+		weir_sim_card_reset(p->card);
+	if (column == MOVING)
+		pull(p, p->device, 0);
+	return p;
+}
+
+static int call_fill(void *rig)
+{
+	struct place *p = rig;
+
+	weir_job_fill(&p->jobs[1].job, theirs(p->device, 1), 5);
+	return run_job(p);
+}
+
+static int call_put(void *rig)
+{
+	return weir_sim_card_put(((struct place *)rig)->card, 5, "x", 1);
+}
+
+static int call_get(void *rig)
+{
+	char c;
+
+	return weir_sim_card_get(((struct place *)rig)->card, 5, &c, 1);
+}
+
+static int call_open(void *rig)
+{
+	return weir_sim_card_open(((struct place *)rig)->card);
+}
+
+static int call_destroy_card(void *rig)
+{
+	struct place *p = rig;
+	int err = weir_sim_card_destroy(p->card);
+
+	if (!err)
+		p->card = NULL;
+	return err;
+}
+
+static void every_cell_of_the_table_of_cards_holds(void **state)
+{
+	static const struct table_call calls[] = {
+		{ "read", call_read }, { "write", call_write },
+		{ "fill", call_fill },
+		{ "read beyond the end", call_read_beyond },
+		{ "put", call_put }, { "get", call_get },
+		{ "open", call_open }, { "destroy", call_destroy_card },
+	};
+	static const char *const columns[] = {
+		"open", "reset", "a move is under way",
+	};
+	struct table_cell c;
+	struct place *p;
+	struct table t;
+
+	(void)state;
+	table_open(&t, "mem/README.md", "simulated card: call by state", calls,
+		   N_OF(calls), columns, N_OF(columns));
+	while (table_next(&t, &c)) {
+		p = card_in(c.column);
+		table_result(&c, c.call->fn(p));
+		end(p);
+	}
+	table_close(&t);
+}
+
 static const struct harness_case cases[] = {
+	CASE(every_cell_of_the_table_of_peers_holds),
+	CASE(every_cell_of_the_table_of_cards_holds),
 	CASE(a_peer_is_written_and_read_in_order),
 	CASE(a_card_moves_in_any_order),
 	CASE(pieces_of_both_sides_may_differ),
