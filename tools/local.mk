@@ -25,6 +25,9 @@ weir_sim_sources = \
 	%D%/sim-chains.h \
 	%D%/sim-command.c \
 	%D%/sim-command.h \
+	%D%/sim-copier.c \
+	%D%/sim-cp.c \
+	%D%/sim-cp.h \
 	%D%/sim-file.c \
 	%D%/sim-kit.c \
 	%D%/sim-kit.h \
