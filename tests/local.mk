@@ -96,6 +96,7 @@ test_programs += \
 	%D%/test-store \
 	%D%/test-chain-full \
 	%D%/test-sim \
+	%D%/test-sim-crash \
 	%D%/test-sim-cut \
 	%D%/test-sim-file \
 	%D%/test-sim-file-job \
@@ -343,6 +344,10 @@ endif
 %C%_test_sim_shared_SOURCES = %D%/test-sim-shared.c %D%/sim-kit.h \
 	%D%/export-kit.h $(test_jobs)
 %C%_test_sim_shared_LDADD = $(test_public)
+
+%C%_test_sim_crash_SOURCES = %D%/test-sim-crash.c %D%/sim-file-kit.h \
+	$(test_harness)
+%C%_test_sim_crash_LDADD = $(test_public)
 
 %C%_test_sim_cut_SOURCES = %D%/test-sim-cut.c %D%/sim-file-kit.h \
 	$(test_harness)
