@@ -25,9 +25,6 @@ weir_sim_sources = \
 	%D%/sim-chains.h \
 	%D%/sim-command.c \
 	%D%/sim-command.h \
-	%D%/sim-copier.c \
-	%D%/sim-cp.c \
-	%D%/sim-cp.h \
 	%D%/sim-file.c \
 	%D%/sim-kit.c \
 	%D%/sim-kit.h \
@@ -40,7 +37,9 @@ weir_sim_sources = \
 	%D%/sim-scenarios.c \
 	%D%/sim-scenarios.h \
 	%D%/sim-shrink.c \
+	%D%/sim-state.c \
 	%D%/sim-stream.c \
+	%D%/sim-tell.c \
 	%D%/sim.h \
 	%D%/weir-sim.c
 %C%_weir_sim_SOURCES = $(weir_sim_sources)

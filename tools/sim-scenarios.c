@@ -11,7 +11,6 @@ const struct scenario *const scenarios[] = {
 	&scenario_pools,
 	&scenario_chains,
 	&scenario_pipelines,
-	&scenario_cp,
 	NULL,
 };
 

@@ -7,7 +7,6 @@
 #include "sim.h"
 
 extern const struct scenario scenario_chains;
-extern const struct scenario scenario_cp;
 extern const struct scenario scenario_pipelines;
 extern const struct scenario scenario_pools;
 extern const struct scenario scenario_reactor;
