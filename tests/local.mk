@@ -440,7 +440,13 @@ test_scripts = \
 	%D%/test-export.sh \
 	%D%/test-weir-cp.sh \
 	%D%/test-weir-info.sh \
-	%D%/test-weir-route.sh
+	%D%/test-weir-route.sh \
+	%D%/test-weir-sim.sh \
+	%D%/test-weir-sim-canary.sh
+
+# What weir-sim found once.
+test_seeds = \
+	%D%/seeds/chains-full-reactor.seed
 
 # What check-models.sh has Spin go through.
 test_models = \
@@ -456,7 +462,7 @@ not_under_valgrind =
 # Runs another where io_uring is refused.
 check_PROGRAMS += $(test_programs) %D%/without-uring
 TESTS += $(test_programs) $(test_scripts)
-EXTRA_DIST += $(test_scripts) $(test_models) %D%/kit.sh \
+EXTRA_DIST += $(test_scripts) $(test_models) $(test_seeds) %D%/kit.sh \
 	%D%/valgrind.supp %D%/weir-cp-kit.sh
 
 valgrind_command = $(LIBTOOL) --mode=execute valgrind -q --error-exitcode=99 \
