@@ -107,6 +107,7 @@ test_programs += \
 	%D%/test-sim-pipeline \
 	%D%/test-sim-pool \
 	%D%/test-sim-socket \
+	%D%/test-sim-wire \
 	%D%/test-sim-shared \
 	%D%/test-store-end \
 	%D%/test-steady \
@@ -335,6 +336,9 @@ endif
 
 %C%_test_sim_socket_SOURCES = %D%/test-sim-socket.c $(test_harness)
 %C%_test_sim_socket_LDADD = $(test_public)
+
+%C%_test_sim_wire_SOURCES = %D%/test-sim-wire.c $(test_harness)
+%C%_test_sim_wire_LDADD = $(test_public)
 
 %C%_test_sim_pipeline_SOURCES = %D%/test-sim-pipeline.c %D%/sim-kit.h \
 	$(test_jobs)
