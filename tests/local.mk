@@ -98,11 +98,13 @@ test_programs += \
 	%D%/test-sim \
 	%D%/test-sim-crash \
 	%D%/test-sim-cut \
+	%D%/test-sim-disk \
 	%D%/test-sim-file \
 	%D%/test-sim-file-job \
 	%D%/test-sim-job \
 	%D%/test-sim-file-linux \
 	%D%/test-sim-memory \
+	%D%/test-sim-name \
 	%D%/test-sim-net \
 	%D%/test-sim-pipeline \
 	%D%/test-sim-pool \
@@ -352,6 +354,14 @@ endif
 %C%_test_sim_crash_SOURCES = %D%/test-sim-crash.c %D%/sim-file-kit.h \
 	$(test_harness)
 %C%_test_sim_crash_LDADD = $(test_public)
+
+%C%_test_sim_disk_SOURCES = %D%/test-sim-disk.c %D%/sim-file-kit.h \
+	$(test_harness)
+%C%_test_sim_disk_LDADD = $(test_public)
+
+%C%_test_sim_name_SOURCES = %D%/test-sim-name.c %D%/sim-file-kit.h \
+	$(test_harness)
+%C%_test_sim_name_LDADD = $(test_public)
 
 %C%_test_sim_cut_SOURCES = %D%/test-sim-cut.c %D%/sim-file-kit.h \
 	$(test_harness)
