@@ -26,6 +26,11 @@ bool sim_fd_is(int fd)
 	return fd >= FD_BASE && fd < FD_BASE + (SIM_WORLDS << FD_SHIFT);
 }
 
+int sim_fd_number(const struct sim_fd *f)
+{
+	return f && f->fd >= 0 ? (f->fd - FD_BASE) & (int)(FDS_MAX - 1) : -1;
+}
+
 static int grow(struct weir_sim *sim)
 {
 	uint32_t n = sim->n_fds ? 2 * sim->n_fds : 64;

@@ -263,8 +263,8 @@ void sim_submit(struct weir_reactor *r, struct weir_op *op)
 	if (io->f)
 		sim_fd_use(io->f);
 	if (sim_traced(sim))
-		sim_trace(sim, "reactor %u: %s %u begins", sim_of(r)->id,
-			  sim_io_name(op), io->serial);
+		sim_trace(sim, "reactor %u: %s %u begins, on %d", sim_of(r)->id,
+			  sim_io_name(op), io->serial, sim_fd_number(io->f));
 	if (is_workers(op) && sim_worker_ensure(r))
 		sim_io_done(sim, op, -EAGAIN);
 	else

@@ -159,6 +159,8 @@ void end_hears(struct end *e, enum part_what what)
 		hears_reset(e);
 		return;
 	}
+	if (e->state == END_BROKEN)
+		return;		/* A reset is the last that it hears. */
 	if (what == PART_UP && e->state == END_CALLING)
 		e->state = END_UP;
 	if (what == PART_END || what == PART_CLOSED)

@@ -262,6 +262,9 @@ int sim_fd_open(struct weir_sim *sim, struct sim_fd *f,
 /* By number; NULL: there is none. */
 struct sim_fd *sim_fd_find(int fd);
 
+/* For people: from 0 on in each world; -1: it is not open. */
+int sim_fd_number(const struct sim_fd *f);
+
 /* Whether @fd is a number of some world. */
 bool sim_fd_is(int fd);
 

@@ -325,6 +325,24 @@ static void a_reset_is_told_once_at_each_end(void **state)
 	net_end(&n);
 }
 
+/* An end that the peer sends afterwards is no orderly one. */
+static void a_reset_is_the_last_that_an_end_hears(void **state)
+{
+	struct net n;
+	int fd[2];
+	char c;
+
+	(void)state;
+	net_begin(&n, 1);
+	assert_int_equal(weir_sim_socket_pair(n.sim, fd), 0);
+	assert_int_equal(weir_sim_reset(fd[0]), 0);
+	assert_int_equal(weir_sim_shutdown(fd[1], SHUT_WR), 0);
+	run(&n);
+	assert_int_equal(weir_sim_read(fd[0], &c, 1), -ECONNRESET);
+	assert_int_equal(weir_sim_read(fd[0], &c, 1), 0);
+	net_end(&n);
+}
+
 static void a_close_with_data_unread_is_a_reset(void **state)
 {
 	struct net n;
@@ -413,6 +431,7 @@ static const struct harness_case cases[] = {
 	CASE(names_are_checked),
 	CASE(a_pipe_holds_64_kib_and_takes_no_time),
 	CASE(a_reset_is_told_once_at_each_end),
+	CASE(a_reset_is_the_last_that_an_end_hears),
 	CASE(a_close_with_data_unread_is_a_reset),
 	CASE(a_close_ends_what_waits_there),
 	CASE(descriptors_are_not_sent),

@@ -25,9 +25,15 @@ weir_sim_sources = \
 	%D%/sim-chains.h \
 	%D%/sim-command.c \
 	%D%/sim-command.h \
+	%D%/sim-copier.c \
+	%D%/sim-cp.c \
+	%D%/sim-cp.h \
 	%D%/sim-file.c \
 	%D%/sim-kit.c \
 	%D%/sim-kit.h \
+	%D%/sim-net-end.c \
+	%D%/sim-net.c \
+	%D%/sim-net.h \
 	%D%/sim-pipelines.c \
 	%D%/sim-pipelines.h \
 	%D%/sim-places.c \

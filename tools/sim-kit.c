@@ -110,22 +110,29 @@ static bool all_done(struct run *run, bool (*is_done)(struct run *run))
 	return done && !run->under_way;
 }
 
-/* For @ns, or until all is done, or nothing happens any more: asking may be
- * what makes something happen, so that is so only after two times in a row. */
+static uint64_t events(struct run *run)
+{
+	struct weir_sim_stats stats = { .size = sizeof(stats) };
+
+	return weir_sim_stats(run->sim, &stats) ? 0 : stats.events;
+}
+
+/* For @ns, or until all is done, or nothing happens any more, although it was
+ * asked, which may be what makes something happen. */
 static bool run_for(struct run *run, uint64_t ns,
 		    bool (*is_done)(struct run *run))
 {
 	uint64_t until = weir_sim_now(run->sim) + ns, now;
-	unsigned int idle = 0;
+	uint64_t begun;
 
 	while (!all_done(run, is_done)) {
 		now = weir_sim_now(run->sim);
-		if (now >= until || idle == 2)
+		begun = events(run);
+		if (now >= until)
 			return false;
-		if (weir_sim_run(run->sim, until - now, 1000))
-			idle = 0;
-		else
-			idle++;
+		if (!weir_sim_run(run->sim, until - now, 1000) &&
+		    events(run) == begun)
+			return all_done(run, is_done);
 	}
 	return true;
 }

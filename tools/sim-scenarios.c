@@ -11,6 +11,8 @@ const struct scenario *const scenarios[] = {
 	&scenario_pools,
 	&scenario_chains,
 	&scenario_pipelines,
+	&scenario_cp,
+	&scenario_net,
 	NULL,
 };
 

@@ -7,8 +7,10 @@
 #include "sim.h"
 
 extern const struct scenario scenario_chains;
+extern const struct scenario scenario_cp;
 extern const struct scenario scenario_pipelines;
 extern const struct scenario scenario_pools;
 extern const struct scenario scenario_reactor;
+extern const struct scenario scenario_net;
 
 #endif /* TOOLS_SIM_SCENARIOS_H */
