@@ -330,6 +330,17 @@ bool sim_step(struct weir_sim *sim, uint64_t until_ns)
 	return did;
 }
 
+/* Of a step of the world, or of a turn from outside. */
+static bool in_callback(const struct weir_sim *sim)
+{
+	const struct sim_reactor *sr;
+
+	for (sr = sim->reactors; sr; sr = sr->next)
+		if (sr->r->in_turn)
+			return true;
+	return sim->depth;
+}
+
 int weir_sim_run(struct weir_sim *sim, uint64_t ns, uint64_t events)
 {
 	uint64_t until = ns < WEIR_FOREVER - 1 - sim->now_ns ?
@@ -337,7 +348,7 @@ int weir_sim_run(struct weir_sim *sim, uint64_t ns, uint64_t events)
 	uint64_t begun = sim->stats.events;
 	uint64_t next;
 
-	if (sim->depth)
+	if (in_callback(sim))
 		return why(-EBUSY, "weir_sim_run: called from a callback in "
 			   "the world");
 	sim_happened(sim);

@@ -255,8 +255,13 @@ int weir_reactor_start(struct weir_reactor *r)
 	struct reactor_obj *obj, *next;
 
 	reactor_check_thread(r);
-	heed_requests(r);
-	if (r->state == WEIR_REACTOR_STOPPING)
+	/* In a turn its beginning heeds them: sources that are due in this one
+	 * would not know of it. */
+	if (!r->in_turn || r->state != WEIR_REACTOR_RUNNING)
+		heed_requests(r);
+	if (r->state == WEIR_REACTOR_STOPPING ||
+	    (r->state == WEIR_REACTOR_RUNNING &&
+	     atomic_load(&r->requests) & REQUEST_STOP))
 		return why(-EBUSY, "weir_reactor_start: it is stopping; run it "
 			   "until it has stopped");
 	if (r->state == WEIR_REACTOR_RUNNING)

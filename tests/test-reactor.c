@@ -193,6 +193,33 @@ static void stopped_it_can_be_started_again(void **state)
 	}
 }
 
+static int stop_and_start(struct weir_poller *poller, void *arg)
+{
+	struct weir_reactor *r = arg;
+
+	(void)poller;
+	assert_int_equal(weir_reactor_state(r), WEIR_REACTOR_RUNNING);
+	weir_reactor_stop(r);
+	assert_int_equal(weir_reactor_start(r), -EBUSY);
+	return 0;
+}
+
+/* The turn's other sources are still to run, and would be silent else. */
+static void a_start_does_not_stop_it_in_the_middle_of_a_turn(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_poller *pollers[2];
+	int i;
+
+	for (i = 0; i < 2; i++)
+		assert_int_equal(weir_poller_create(&pollers[i], r, 0,
+						    stop_and_start, r), 0);
+	assert_int_equal(weir_reactor_run(r), 0);
+	assert_int_equal(weir_reactor_start(r), 0);
+	for (i = 0; i < 2; i++)
+		weir_poller_destroy(pollers[i]);
+}
+
 static void run_returns_when_a_callback_stops_it(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -727,6 +754,7 @@ int main(void)
 		CASE(a_new_one_runs),
 		CASE(destroying_nothing_is_allowed),
 		CASE(stopped_it_can_be_started_again),
+		CASE(a_start_does_not_stop_it_in_the_middle_of_a_turn),
 		CASE(run_returns_when_a_callback_stops_it),
 		CASE(a_break_ends_run_and_nothing_else),
 		REAL(another_thread_ends_run),

@@ -268,6 +268,32 @@ static void a_real_descriptor_is_not_open_in_a_world(void **state)
 	assert_int_equal(weir_sim_destroy(p.sim), 0);
 }
 
+static struct weir_sim *the_world;
+
+static void run_it(struct weir_op *op, int64_t res)
+{
+	rec_done(op, res);
+	assert_int_equal(weir_sim_run(the_world, 1, 1), -EBUSY);
+}
+
+static void a_callback_in_a_turn_from_outside_does_not_run_the_world(
+	void **state)
+{
+	struct weir_reactor *r;
+	struct rec rec;
+
+	(void)state;
+	assert_int_equal(weir_sim_create(&the_world, 0, NULL), 0);
+	r = reactor_in(the_world);
+	rec_init(&rec);
+	rec.op.fn = run_it;
+	assert_int_equal(weir_defer(r, &rec.op), 0);
+	assert_int_equal(weir_reactor_turn(r, 0), 1);
+	assert_int_equal(rec.calls, 1);
+	assert_int_equal(weir_reactor_destroy(r), 0);
+	assert_int_equal(weir_sim_destroy(the_world), 0);
+}
+
 static const struct harness_case cases[] = {
 	CASE(all_of_a_program_happens_once),
 	CASE(time_jumps_to_what_is_next),
@@ -276,6 +302,7 @@ static const struct harness_case cases[] = {
 	CASE(the_order_of_what_is_due_together_is_drawn),
 	CASE(a_reactor_can_be_run_alone),
 	CASE(a_world_with_reactors_is_not_destroyed),
+	CASE(a_callback_in_a_turn_from_outside_does_not_run_the_world),
 	CASE(a_real_descriptor_is_not_open_in_a_world),
 };
 
