@@ -19,8 +19,6 @@
 
 #include "tests/harness.h"
 
-#include "tests/sim-calls.h"
-
 #define SLOTS 256
 #define STREAMS 8
 #define PIECE 3000		/* Bytes of a transfer, at most. */
@@ -359,5 +357,5 @@ static const struct harness_case cases[] = {
 
 int main(void)
 {
-	return harness_run_all(cases, N_OF(cases));
+	return harness_run(cases, N_OF(cases));
 }

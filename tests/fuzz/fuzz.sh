@@ -49,6 +49,8 @@ for target; do
 			more="$more $srcdir/$f"
 		done
 	fi
+	# What a target is made of besides fuzz-TARGET.c.
+	[ "$target" != sim ] || more=$(echo "$src"/sim-*.c)
 	mkdir -p "$here/corpus-$target"
 	# shellcheck disable=SC2086 # Lists.
 	$CLANG $FUZZ_CFLAGS $san -fsanitize=fuzzer -o "$here/fuzz-$target" \

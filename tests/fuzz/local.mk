@@ -7,9 +7,10 @@
 #
 # corpus/engine and corpus/inventory are from run-NAME --write-seeds 24 DIR: for
 # a target that reads its input as decisions any bytes will do, and longer ones
-# go further.  corpus/command is written by hand.  What has failed is added.
+# go further.  corpus/sim is what libFuzzer has made of such, the small files that
+# reach most.  corpus/command is written by hand.  What has failed is added.
 FUZZ_SECONDS = 60
-fuzz_targets = command descriptor engine inventory
+fuzz_targets = command descriptor engine inventory sim
 fuzz_cflags = -std=gnu11 -g -O1 -DHAVE_CONFIG_H -include config.h -I. \
 	-I$(top_srcdir)/include -I$(top_srcdir) $(LIBURING_CFLAGS) \
 	$(LIBSODIUM_CFLAGS) $(VERBS_CFLAGS) -pthread -fno-omit-frame-pointer
@@ -20,13 +21,17 @@ fuzz_tools = tools/find.c tools/info-json.c tools/info-text.c \
 	tools/route.c tools/system.c examples/weir-cp/options.c
 
 fuzz_common = %D%/run-corpus.c %D%/fuzz-kit.h
-fuzz_programs = %D%/run-command %D%/run-engine %D%/run-inventory
+fuzz_programs = %D%/run-command %D%/run-engine %D%/run-inventory %D%/run-sim
 %C%_run_command_SOURCES = %D%/fuzz-command.c $(fuzz_common) $(fuzz_tools)
 %C%_run_command_LDADD = libweir.la
 %C%_run_engine_SOURCES = %D%/fuzz-engine.c $(fuzz_common)
 %C%_run_engine_LDADD = libweir-all.la
 %C%_run_inventory_SOURCES = %D%/fuzz-inventory.c $(fuzz_common)
 %C%_run_inventory_LDADD = libweir-all.la
+%C%_run_sim_SOURCES = %D%/fuzz-sim.c %D%/sim-chain.c %D%/sim-move.c \
+	%D%/sim-op.c %D%/sim-source.c %D%/sim-task.c %D%/sim-world.h \
+	$(fuzz_common)
+%C%_run_sim_LDADD = libweir.la
 check_PROGRAMS += $(fuzz_programs)
 TESTS += $(fuzz_programs)
 
@@ -50,7 +55,7 @@ clean-fuzz:
 .PHONY: fuzz clean-fuzz
 
 CLEANFILES += %D%/fuzz-command %D%/fuzz-descriptor %D%/fuzz-engine \
-	%D%/fuzz-inventory %D%/seed-descriptor
+	%D%/fuzz-inventory %D%/fuzz-sim %D%/seed-descriptor
 EXTRA_DIST += \
 	%D%/corpus \
 	%D%/descriptor-kit.h \
