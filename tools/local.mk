@@ -28,9 +28,12 @@ weir_sim_sources = \
 	%D%/sim-copier.c \
 	%D%/sim-cp.c \
 	%D%/sim-cp.h \
+	%D%/sim-export.c \
+	%D%/sim-export.h \
 	%D%/sim-file.c \
 	%D%/sim-kit.c \
 	%D%/sim-kit.h \
+	%D%/sim-moves.c \
 	%D%/sim-net-end.c \
 	%D%/sim-net.c \
 	%D%/sim-net.h \

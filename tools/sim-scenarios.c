@@ -12,6 +12,7 @@ const struct scenario *const scenarios[] = {
 	&scenario_chains,
 	&scenario_pipelines,
 	&scenario_cp,
+	&scenario_export,
 	&scenario_net,
 	NULL,
 };

@@ -8,6 +8,7 @@
 
 extern const struct scenario scenario_chains;
 extern const struct scenario scenario_cp;
+extern const struct scenario scenario_export;
 extern const struct scenario scenario_pipelines;
 extern const struct scenario scenario_pools;
 extern const struct scenario scenario_reactor;

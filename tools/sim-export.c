@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * Scenario: memory is exported, imported and used, and taken back in the middle
+ * of that.  Both sides are in one world: what is real of it, mappings and file
+ * descriptors, decides nothing.
+ */
+
+#define _GNU_SOURCE 1
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sim-export.h"
+
+/* What may fail only if there are faults. */
+static bool went_well(struct program *p, int err, const char *what)
+{
+	must(!err || p->run->params.faults, "nothing fails without a cause",
+	     "%s: %d: %s", what, err, weir_why());
+	return !err;
+}
+
+/* The exporter. */
+
+static void share_start(struct share *s)
+{
+	s->is_started = went_well(s->program, weir_mmap_start(s->mmap),
+				  "a start");
+}
+
+static void share_make(struct share *s)
+{
+	uint32_t rights = WEIR_MMAP_WRITE | WEIR_MMAP_PEER_READ;
+	size_t len = sizeof(s->shadow);
+	struct weir_mmap *mmap;
+	void *at = NULL;
+	int err = weir_mmap_create(&mmap, weir_domain_system());
+
+	s->may_write = !one_in(s->program->run, 3);
+	if (s->may_write)
+		rights |= WEIR_MMAP_PEER_WRITE;
+	if (!went_well(s->program, err, "an mmap"))
+		return;
+	err = weir_mmap_set_permissions(mmap, rights);
+	if (!err)
+		err = weir_mmap_alloc(mmap, len, WEIR_MMAP_ALLOC_MEMFD);
+	if (!err)
+		err = weir_mmap_memrange(mmap, &at, &len);
+	if (!went_well(s->program, err, "memory")) {
+		must(!weir_mmap_destroy(mmap), "nobody uses the memory", "new");
+		return;
+	}
+	s->mmap = mmap;
+	s->bytes = at;
+	memset(s->shadow, 0, sizeof(s->shadow));
+	share_start(s);
+}
+
+/* Whoever has imported it finds it revoked from here on. */
+static void share_revoked(struct share *s)
+{
+	struct program *p = s->program;
+
+	for (uint32_t i = 0; i < IMPORTS; i++)
+		if (p->imports[i].share == s && !is_stale(&p->imports[i]))
+			p->imports[i].stale_ns = weir_sim_now(p->run->sim);
+	s->is_started = false;
+	s->stops++;
+	weir_sim_note(p->run->sim, "revoked", s->number);
+}
+
+static void share_stop(struct share *s)
+{
+	int err = weir_mmap_stop(s->mmap, NULL, NULL);
+
+	must(!err, "an exporter can stop at any time", "%d: %s", err,
+	     weir_why());
+	share_revoked(s);
+}
+
+static void share_unmake(struct share *s)
+{
+	int err;
+
+	share_check(s);
+	err = weir_mmap_destroy(s->mmap);
+	must(!err, "an exporter can end at any time", "%d: %s", err,
+	     weir_why());
+	if (s->is_started)
+		share_revoked(s);
+	s->mmap = NULL;
+	s->lives++;
+	memset(s->busy, 0, sizeof(s->busy));
+}
+
+/* Importers see what the exporter writes. */
+static void share_write(struct share *s)
+{
+	uint32_t region = rnd(s->program->run, REGIONS);
+	char *shadow = s->shadow + (size_t)region * REGION;
+
+	if (s->busy[region])
+		return;
+	pattern_fill(shadow, 256, ++s->program->stamps, 0);
+	memcpy(s->bytes + (size_t)region * REGION, shadow, 256);
+}
+
+static void share_act(void *arg)
+{
+	struct share *s = arg;
+
+	if (!s->mmap) {
+		share_make(s);
+		return;
+	}
+	if (!s->is_started) {
+		if (one_in(s->program->run, 2))
+			share_unmake(s);
+		else
+			share_start(s);
+		return;
+	}
+	switch (rnd(s->program->run, 8)) {
+	case 0:
+	case 1:
+		share_stop(s);
+		break;
+	case 2:
+		share_unmake(s);
+		break;
+	case 3:
+		share_check(s);
+		break;
+	default:
+		share_write(s);
+	}
+}
+
+/* Importers. */
+
+static int import_attach(struct import *im, struct weir_mmap *mmap)
+{
+	struct weir_inventory_opts opts = { .size = sizeof(opts), .bufs = 8 };
+	struct weir_inventory *inventory;
+	int err = weir_inventory_create(&inventory, im->core->r, &opts);
+
+	if (err)
+		return err;
+	err = weir_inventory_attach(inventory, mmap);
+	if (err) {
+		must(!weir_inventory_destroy(inventory), "no buf is out",
+		     "new");
+		return err;
+	}
+	im->inventory = inventory;
+	return 0;
+}
+
+static int import_open(struct import *im, struct share *s, uint32_t rights,
+		       struct weir_mmap **ret)
+{
+	struct weir_import_opts opts = { .size = sizeof(opts) };
+	struct weir_export_desc desc = { .size = sizeof(desc) };
+	int err = weir_mmap_export(s->mmap, NULL, &desc);
+
+	opts.permissions = rights;
+	im->may_write = s->may_write && rights != WEIR_MMAP_READ;
+	if (!err)
+		err = weir_mmap_import(ret, desc.bytes, desc.len, desc.fds,
+				       desc.n_fds, &opts);
+	return err;
+}
+
+static void check_rights(struct import *im, struct weir_mmap *mmap)
+{
+	bool writes = weir_mmap_permissions(mmap) & WEIR_MMAP_WRITE;
+	size_t len = 0;
+	void *at = NULL;
+
+	must(writes == im->may_write, "rights are what was granted",
+	     "import %u: %x", im->number, weir_mmap_permissions(mmap));
+	must(!weir_mmap_memrange(mmap, &at, &len) &&
+	     len == sizeof(im->share->shadow),
+	     "an import is as long as what was exported", "%zu", len);
+	im->bytes = at;
+}
+
+static void import_one(struct import *im)
+{
+	static const uint32_t asks[] = { 0, WEIR_MMAP_READ, WEIR_MMAP_WRITE };
+	struct program *p = im->program;
+	struct share *s = &p->shares[rnd(p->run, SHARES)];
+	uint32_t rights = asks[rnd(p->run, 3)];
+	struct weir_mmap *mmap;
+	int err;
+
+	if (!s->is_started)
+		return;
+	err = import_open(im, s, rights, &mmap);
+	if (rights == WEIR_MMAP_WRITE && !s->may_write) {
+		must(err == -EACCES || (err && p->run->params.faults),
+		     "no more than was granted", "%d", err);
+		return;
+	}
+	if (!went_well(p, err, "an import"))
+		return;
+	im->share = s;
+	im->stops = s->stops;
+	check_rights(im, mmap);
+	if (!went_well(p, import_attach(im, mmap), "an inventory"))
+		must(!weir_mmap_destroy(mmap), "nobody uses an import", "new");
+	else
+		im->mmap = mmap;
+}
+
+static void watch_end(struct task *task, int64_t res)
+{
+	struct import *im = task->op.data;
+
+	must((res == -ESTALE && is_stale(im)) || task_was_ended(task, res),
+	     "the end of an exporter is told, and nothing else", "%lld",
+	     (long long)res);
+}
+
+static void import_watch(struct import *im)
+{
+	int err;
+
+	if (im->watch.is_under_way) {
+		if (one_in(im->program->run, 4))
+			task_cancel(&im->watch);
+		return;
+	}
+	if (im->program->run->ending)
+		return;
+	task_init(&im->watch, im->program->run, "watch", watch_end);
+	im->watch.op.data = im;
+	err = weir_mmap_watch(im->mmap, im->core->r, &im->watch.op);
+	if (err != -EAGAIN && went_well(im->program, err, "a watch"))
+		task_began(&im->watch, 0);
+}
+
+static bool is_used(const struct import *im)
+{
+	for (uint32_t i = 0; i < MOVES; i++)
+		if (im->moves[i].is_under_way)
+			return true;
+	return false;
+}
+
+static void import_drop(struct import *im)
+{
+	int err;
+
+	if (is_used(im)) {
+		must(weir_inventory_destroy(im->inventory) == -EBUSY,
+		     "what is in use is busy", "import %u", im->number);
+		return;
+	}
+	if (im->watch.is_under_way)
+		return;
+	err = weir_inventory_destroy(im->inventory);
+	if (!err)
+		err = weir_mmap_destroy(im->mmap);
+	must(!err, "an import can be given back", "%d: %s", err, weir_why());
+	im->mmap = NULL;
+}
+
+static void import_act(void *arg)
+{
+	struct import *im = arg;
+
+	if (!im->mmap) {
+		import_one(im);
+		return;
+	}
+	must(weir_mmap_is_stale(im->mmap) == is_stale(im),
+	     "an import is stale exactly if its exporter has stopped",
+	     "import %u", im->number);
+	switch (rnd(im->program->run, 16)) {
+	case 0:
+		import_watch(im);
+		break;
+	case 1:
+		import_drop(im);
+		break;
+	default:
+		if (is_stale(im) && one_in(im->program->run, 2)) {
+			import_drop(im);
+			break;
+		}
+		for (uint32_t n = 1 + rnd(im->program->run, 6); n; n--)
+			move_one(im);
+	}
+}
+
+/* All of them. */
+
+/* On its reactor, so that what it calls may fail as in real life. */
+static void let_act(struct program *p)
+{
+	struct import *im = &p->imports[rnd(p->run, IMPORTS)];
+	struct share *s = &p->shares[rnd(p->run, SHARES)];
+
+	if (one_in(p->run, 6))
+		(void)weir_post(p->cores[0].r, share_act, s);
+	else
+		(void)weir_post(im->core->r, import_act, im);
+}
+
+static bool is_done(struct run *run)
+{
+	struct program *p = run->program;
+
+	for (uint32_t i = 0; i < IMPORTS; i++)
+		if (p->imports[i].watch.is_under_way)
+			task_cancel(&p->imports[i].watch);
+	return true;
+}
+
+static void set_up(struct program *p)
+{
+	struct weir_dma_opts opts = { .size = sizeof(opts) };
+	uint32_t i;
+	int err;
+
+	make_reactors(p->run, 1 + rnd(p->run, REACTORS));
+	/* Exporters stop in the middle of what takes its time. */
+	(void)weir_sim_set_latency(p->run->sim, WEIR_SIM_FILE, 500,
+				   rnd(p->run, 3000000));
+	for (i = 0; i < p->run->n_reactors; i++) {
+		p->cores[i].r = p->run->reactors[i];
+		opts.turn_bytes = one_in(p->run, 2) ? 4096 : 0;
+		err = weir_dma_create(&p->cores[i].dma, p->cores[i].r, &opts);
+		if (!err)
+			err = weir_dma_start(p->cores[i].dma);
+		must(!err, "a context can be made", "%d: %s", err, weir_why());
+	}
+	files_set_up(p);
+	for (i = 0; i < SHARES; i++) {
+		p->shares[i].program = p;
+		p->shares[i].number = i;
+	}
+	for (i = 0; i < IMPORTS; i++) {
+		p->imports[i].program = p;
+		p->imports[i].number = i;
+		p->imports[i].core = &p->cores[rnd(p->run, p->run->n_reactors)];
+	}
+}
+
+static void take_down(struct program *p)
+{
+	int err = 0;
+	uint32_t i;
+
+	for (i = 0; i < IMPORTS; i++)
+		if (p->imports[i].mmap)
+			import_drop(&p->imports[i]);
+	for (i = 0; i < SHARES; i++)
+		if (p->shares[i].mmap)
+			share_unmake(&p->shares[i]);
+	/* What changed state is still to be told. */
+	(void)weir_sim_run(p->run->sim, WEIR_SEC, 0);
+	for (i = 0; !err && i < p->run->n_reactors; i++)
+		err = weir_dma_destroy(p->cores[i].dma);
+	must(!err, "an idle context can be destroyed", "%d: %s", err,
+	     weir_why());
+	files_take_down(p);
+	end_reactors(p->run);
+}
+
+/* The lowest descriptor that is free: a lost one would be below it. */
+static int free_fd(void)
+{
+	int fd = dup(STDERR_FILENO);
+
+	close(fd);
+	return fd;
+}
+
+static void run_export(struct run *run)
+{
+	static struct program p;
+	int fd = free_fd();
+
+	memset(&p, 0, sizeof(p));
+	p.run = run;
+	p.budget = run->params.ops;
+	run->program = &p;
+	set_up(&p);
+	for (uint32_t i = 0; p.budget && i < 40 * run->params.ops; i++) {
+		for (uint32_t n = rnd(run, 8); n; n--)
+			let_act(&p);
+		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 12));
+	}
+	run_to_end(run, WEIR_SEC, is_done);
+	/* Who was to act, and had not yet. */
+	(void)weir_sim_run(run->sim, WEIR_SEC, 0);
+	run_to_end(run, WEIR_SEC, is_done);
+	weir_sim_note(run->sim, "stale", p.stale);
+	take_down(&p);
+	must(free_fd() == fd, "all descriptors are given back", "%d, not %d",
+	     free_fd(), fd);
+}
+
+const struct scenario scenario_export = {
+	.name = "export",
+	.what = "jobs over imported memory that its exporter takes back",
+	.run = run_export,
+	.faults = WEIR_SIM_ALL_FAULTS,
+	.ops = 400,
+};

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TOOLS_SIM_EXPORT_H
+#define TOOLS_SIM_EXPORT_H
+
+/*
+ * The scenario of exported memory: sim-export.c has who exports and imports it,
+ * sim-moves.c the jobs over it.
+ */
+
+#include <weir/dma.h>
+#include <weir/domain.h>
+#include <weir/export.h>
+#include <weir/inventory.h>
+#include <weir/job.h>
+#include <weir/mmap.h>
+
+#include "sim-kit.h"
+
+#define REACTORS 3
+#define SHARES 2	/* Exported mmaps, */
+#define IMPORTS 4	/* imports, of any of them, */
+#define MOVES 4		/* and jobs at a time over each of these. */
+#define REGIONS 6	/* Of a share; a job is in one. */
+#define REGION 8192
+
+struct move;
+
+/* An exported mmap, and what is to be in it. */
+struct share {
+	struct program *program;
+	uint32_t number;
+	struct weir_mmap *mmap;
+	bool is_started, may_write;
+	uint64_t stops;		/* What was imported before the last: stale. */
+	uint64_t lives;		/* Memory of its own each time. */
+	char *bytes;
+	char shadow[REGIONS * REGION];
+	struct move *busy[REGIONS];
+};
+
+struct core {
+	struct weir_reactor *r;
+	struct weir_dma *dma;
+};
+
+/* A job between a region of a share and memory, or a file, of the importer's. */
+struct move {
+	struct import *import;
+	struct weir_job job;
+	struct weir_buf *buf;
+	struct share *share;
+	uint64_t lives;		/* Of the share, when it began. */
+	uint32_t region, slot;
+	uint64_t off, stamp;
+	size_t len;
+	bool is_under_way, writes, by_file, cancelled, has_deadline;
+	char local[REGION];
+};
+
+struct import {
+	struct program *program;
+	uint32_t number;
+	struct core *core;
+	struct share *share;
+	struct weir_mmap *mmap;		/* NULL: none. */
+	struct weir_inventory *inventory;
+	uint64_t stops;			/* Of the share, when it was made. */
+	uint64_t stale_ns;		/* When it became so. */
+	bool may_write;
+	char *bytes;
+	struct task watch;
+	struct move moves[MOVES];
+};
+
+struct program {
+	struct run *run;
+	struct core cores[REACTORS];
+	struct share shares[SHARES];
+	struct import imports[IMPORTS];
+	int fd;
+	struct weir_domain *file;
+	uint32_t budget;	/* Jobs. */
+	uint64_t stamps;
+	uint64_t stale;		/* Jobs that ended so. */
+};
+
+static inline bool is_stale(const struct import *im)
+{
+	return im->stops != im->share->stops;
+}
+
+/* sim-moves.c */
+
+void files_set_up(struct program *p);
+void files_take_down(struct program *p);
+
+/* Start a job over @im, or try what is refused. */
+void move_one(struct import *im);
+void move_disturb(struct move *m);
+
+/* All of @s that no job writes to is as it is to be. */
+void share_check(struct share *s);
+
+#endif /* TOOLS_SIM_EXPORT_H */
