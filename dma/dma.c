@@ -201,6 +201,7 @@ int weir_dma_destroy(struct weir_dma *dma)
 		return why(-EBUSY, "weir_dma_destroy: %u steps of chains of "
 			   "other reactors name it; destroy the chains first",
 			   atomic_load(&dma->n_hops));
+	engines_fini(dma);
 	reactor_detach(&dma->obj);
 	bounce_destroy(dma);
 	free(dma->translated);

@@ -16,6 +16,7 @@
 #include "base/probe.h"
 #include "base/why.h"
 #include "dma/bounce.h"
+#include "dma/chain-internal.h"
 #include "dma/route.h"
 
 /* In the order of preference: the first that can gets the job. */
@@ -145,6 +146,43 @@ void engines_arm(struct weir_dma *dma)
 		return;
 	op_enlist(dma->r, &dma->engine_tick, &tick_class);
 	op_complete(&dma->engine_tick, 0);
+}
+
+static void nap_over(struct weir_timer_node *node)
+{
+	struct weir_dma *dma = weir_container_of(node, struct weir_dma,
+						 engine_nap);
+	bool waits = dma->translate.wait;
+
+	for (uint32_t i = 0; i < dma->n_engines; i++)
+		waits |= dma->engines[i].wait != NULL;
+	if (waits)
+		engines_arm(dma);
+}
+
+/*
+ * An engine has no room, and nothing of ours under way whose end would tell of
+ * some: what fills it is another context's.  Ask again, soon at first, and then
+ * less often, so that the reactor can sleep.
+ */
+static void nap(struct weir_dma *dma)
+{
+	struct weir_reactor *r = dma->r;
+	uint64_t ns = chain_backoff(dma->engine_naps);
+
+	if (!ns || r->state != WEIR_REACTOR_RUNNING) {
+		dma->engine_naps++;
+		engines_arm(dma);
+	} else if (!dma->engine_nap.pprev) {
+		dma->engine_naps++;
+		dma->engine_nap.fire = nap_over;
+		wheel_add(&r->wheel, &dma->engine_nap, reactor_now(r) + ns);
+	}
+}
+
+void engines_fini(struct weir_dma *dma)
+{
+	wheel_del(&dma->r->wheel, &dma->engine_nap);
 }
 
 static void wait_last(struct engine *e, struct weir_job *job)
@@ -286,15 +324,17 @@ static void retry(struct weir_dma *dma, struct engine *e)
 	while ((job = e->wait)) {
 		wait_no_more(e, job);
 		err = call_start(e, job);
-		if (!err)
+		if (!err) {
+			dma->engine_naps = 0;
 			continue;
+		}
 		wait_first(e, job);
 		if (err != -EAGAIN) {
 			job_end(job, err);
 			continue;
 		}
 		if (!e->stats.under_way)
-			engines_arm(dma);
+			nap(dma);
 		return;
 	}
 }

@@ -150,6 +150,9 @@ void engines_flush(struct weir_dma *dma);
 /* Have waiting jobs looked at in the next turn. */
 void engines_arm(struct weir_dma *dma);
 
+/* Nothing of @dma is under way any more, and it goes. */
+void engines_fini(struct weir_dma *dma);
+
 /* Changes of state that may wait to be told. */
 #define DMA_ARROWS 16
 
@@ -203,6 +206,8 @@ struct weir_dma {
 	struct translated *translated;
 	struct translated *translated_free;
 	struct weir_op engine_tick;
+	struct weir_timer_node engine_nap;	/* Until they are asked again. */
+	uint32_t engine_naps;			/* In vain, lately. */
 
 	/* state.c's: whom to tell, and of what. */
 	weir_dma_state_fn *state_fn;

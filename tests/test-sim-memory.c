@@ -312,6 +312,34 @@ static void a_job_of_many_bufs_waits_in_its_middle(void **state)
 		lists_to_a_shallow_queue(seed);
 }
 
+/* The queue is another context's, who will not tell of room in it. */
+static void who_waits_for_room_lets_its_reactor_sleep(void **state)
+{
+	struct weir_sim_peer_opts shallow = {
+		.depth = 1, .retry_ns = 20 * WEIR_SEC,
+	};
+	struct weir_sim_card_opts card = { 0 };
+	struct place *p = begin_with(sim_world(1, 0, 0), shallow, card);
+	struct weir_sim_stats stats = { .size = sizeof(stats) };
+	struct weir_reactor *r = sim_reactor_in(p->sim);
+	struct weir_dma *dma = start_dma(r, (struct weir_dma_opts){ 0 });
+
+	(void)state;
+	weir_sim_peer_crash(p->peer);
+	push(p, p->remote, 0);
+	weir_job_copy(&p->jobs[1].job, theirs(p->remote, 1), mine(p, 1));
+	p->jobs[1].job.flags = WEIR_JOB_LAZY;
+	STARTS(weir_job_start(dma, &p->jobs[1].job));
+	sim_idle(p->sim);
+	came_to(p, 0, -ETIMEDOUT, NO_ANSWER);
+	came_to(p, 1, -ECANCELED, FLUSHED);
+	assert_int_equal(weir_sim_stats(p->sim, &stats), 0);
+	assert_true(stats.turns < 50000);
+	sim_end_dma(p->sim, dma);
+	assert_int_equal(weir_reactor_destroy(r), 0);
+	end(p);
+}
+
 static void a_revoked_key_fails_once_and_the_rest_is_flushed(void **state)
 {
 	struct place *p = begin(7);
@@ -891,6 +919,7 @@ static const struct harness_case cases[] = {
 	CASE(what_is_outside_is_refused),
 	CASE(a_full_send_queue_refuses_and_jobs_through_staging_wait),
 	CASE(a_job_of_many_bufs_waits_in_its_middle),
+	CASE(who_waits_for_room_lets_its_reactor_sleep),
 	CASE(a_revoked_key_fails_once_and_the_rest_is_flushed),
 	CASE(a_key_is_that_of_the_start),
 	CASE(a_dead_peer_is_given_up_after_the_retries),
