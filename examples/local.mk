@@ -14,6 +14,8 @@ noinst_PROGRAMS += \
 	%D%/20-bounce \
 	%D%/21-chain \
 	%D%/22-deadline \
+	%D%/23-replicated-log \
+	%D%/23-without-fsync \
 	%D%/hello
 
 %C%_01_operation_LDADD = libweir.la
@@ -30,6 +32,13 @@ noinst_PROGRAMS += \
 %C%_20_bounce_LDADD = libweir.la
 %C%_21_chain_LDADD = libweir.la
 %C%_22_deadline_LDADD = libweir.la
+%C%_23_replicated_log_LDADD = libweir.la
+%C%_23_replicated_log_SOURCES = \
+	%D%/23-replicated-log.c \
+	%D%/23-replicated-log.h
+%C%_23_without_fsync_LDADD = libweir.la
+%C%_23_without_fsync_CPPFLAGS = $(AM_CPPFLAGS) -DWITHOUT_FSYNC
+%C%_23_without_fsync_SOURCES = $(%C%_23_replicated_log_SOURCES)
 %C%_hello_LDADD = libweir.la
 
 # Other loops with a reactor inside, and the other way round.

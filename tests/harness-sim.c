@@ -50,10 +50,15 @@ static bool is_sim(int fd)
 void sim_begin(void)
 {
 	const char *seed = getenv("WEIR_TEST_SEED");
+	const char *faults = getenv("WEIR_TEST_FAULTS");
+	struct weir_sim_opts opts = {
+		.size = sizeof(opts), .rate = 8, .flags = WEIR_SIM_SWARM,
+		.faults = faults ? strtoull(faults, NULL, 0) : 0,
+	};
 	int fd[2];
 
 	assert_int_equal(weir_sim_create(&harness_sim, seed ?
-					 strtoull(seed, NULL, 0) : 1, NULL),
+					 strtoull(seed, NULL, 0) : 1, &opts),
 			 0);
 	for (int i = 0; i < WEIR_SIM_DEVICES; i++)
 		if (i != WEIR_SIM_TURN)

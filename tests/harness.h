@@ -18,7 +18,9 @@
  *
  * Environment: WEIR_TEST_BACKEND=uring|ev|sim runs one backend alone,
  * WEIR_TEST_FILTER=*PATTERN* the tests whose name matches, WEIR_TEST_LONG=1 all
- * in full length.
+ * in full length.  In a world, WEIR_TEST_SEED=N is its seed, and
+ * WEIR_TEST_FAULTS=MASK has a swarm of these faults in it: of those which only
+ * delay (0x112c) no case may take notice.
  */
 
 #include <setjmp.h>

@@ -96,16 +96,20 @@ test_programs += \
 	%D%/test-store \
 	%D%/test-chain-full \
 	%D%/test-sim \
+	%D%/test-sim-crash \
 	%D%/test-sim-cut \
+	%D%/test-sim-disk \
 	%D%/test-sim-file \
 	%D%/test-sim-file-job \
 	%D%/test-sim-job \
 	%D%/test-sim-file-linux \
 	%D%/test-sim-memory \
+	%D%/test-sim-name \
 	%D%/test-sim-net \
 	%D%/test-sim-pipeline \
 	%D%/test-sim-pool \
 	%D%/test-sim-socket \
+	%D%/test-sim-wire \
 	%D%/test-sim-shared \
 	%D%/test-store-end \
 	%D%/test-steady \
@@ -335,6 +339,9 @@ endif
 %C%_test_sim_socket_SOURCES = %D%/test-sim-socket.c $(test_harness)
 %C%_test_sim_socket_LDADD = $(test_public)
 
+%C%_test_sim_wire_SOURCES = %D%/test-sim-wire.c $(test_harness)
+%C%_test_sim_wire_LDADD = $(test_public)
+
 %C%_test_sim_pipeline_SOURCES = %D%/test-sim-pipeline.c %D%/sim-kit.h \
 	$(test_jobs)
 %C%_test_sim_pipeline_LDADD = $(test_public)
@@ -343,6 +350,18 @@ endif
 %C%_test_sim_shared_SOURCES = %D%/test-sim-shared.c %D%/sim-kit.h \
 	%D%/export-kit.h $(test_jobs)
 %C%_test_sim_shared_LDADD = $(test_public)
+
+%C%_test_sim_crash_SOURCES = %D%/test-sim-crash.c %D%/sim-file-kit.h \
+	$(test_harness)
+%C%_test_sim_crash_LDADD = $(test_public)
+
+%C%_test_sim_disk_SOURCES = %D%/test-sim-disk.c %D%/sim-file-kit.h \
+	$(test_harness)
+%C%_test_sim_disk_LDADD = $(test_public)
+
+%C%_test_sim_name_SOURCES = %D%/test-sim-name.c %D%/sim-file-kit.h \
+	$(test_harness)
+%C%_test_sim_name_LDADD = $(test_public)
 
 %C%_test_sim_cut_SOURCES = %D%/test-sim-cut.c %D%/sim-file-kit.h \
 	$(test_harness)
@@ -435,7 +454,13 @@ test_scripts = \
 	%D%/test-export.sh \
 	%D%/test-weir-cp.sh \
 	%D%/test-weir-info.sh \
-	%D%/test-weir-route.sh
+	%D%/test-weir-route.sh \
+	%D%/test-weir-sim.sh \
+	%D%/test-weir-sim-canary.sh
+
+# What weir-sim found once.
+test_seeds = \
+	%D%/seeds/chains-full-reactor.seed
 
 # What check-models.sh has Spin go through.
 test_models = \
@@ -451,7 +476,7 @@ not_under_valgrind =
 # Runs another where io_uring is refused.
 check_PROGRAMS += $(test_programs) %D%/without-uring
 TESTS += $(test_programs) $(test_scripts)
-EXTRA_DIST += $(test_scripts) $(test_models) %D%/kit.sh \
+EXTRA_DIST += $(test_scripts) $(test_models) $(test_seeds) %D%/kit.sh \
 	%D%/valgrind.supp %D%/weir-cp-kit.sh
 
 valgrind_command = $(LIBTOOL) --mode=execute valgrind -q --error-exitcode=99 \

@@ -281,7 +281,6 @@ static int start_poll(struct stage *s, struct weir_op *op)
 
 #define WAITS .waits = true
 #define MOVES .moves = true
-#define FILES .files = true
 
 const struct op_kind op_kinds[] = {
 	{ "nop:", start_nop, .res = 0 },
@@ -289,22 +288,22 @@ const struct op_kind op_kinds[] = {
 	{ "sleep:", start_sleep, .res = 0 },
 	{ "long sleep:", start_long_sleep, WAITS, .never = true },
 	{ "work:", start_work, .res = 7 },
-	{ "read:", start_read, .res = STAGE_FILE_LEN, MOVES, FILES },
-	{ "write:", start_write, .res = STAGE_FILE_LEN, MOVES, FILES },
-	{ "readv:", start_readv, .res = 1000, MOVES, FILES },
-	{ "writev:", start_writev, .res = 1000, MOVES, FILES },
+	{ "read:", start_read, .res = STAGE_FILE_LEN, MOVES },
+	{ "write:", start_write, .res = STAGE_FILE_LEN, MOVES },
+	{ "readv:", start_readv, .res = 1000, MOVES },
+	{ "writev:", start_writev, .res = 1000, MOVES },
 	{ "read of an empty pipe:", start_pipe_read, fill_pipe, 100, WAITS,
 	  MOVES },
 	{ "write to a full pipe:", start_pipe_write, drain_pipe, 3000, WAITS,
 	  MOVES },
-	{ "fsync:", start_fsync, .res = 0, FILES },
-	{ "fallocate:", start_fallocate, .res = 0, FILES },
-	{ "open:", start_open, .res = OP_GIVES_FD, FILES },
+	{ "fsync:", start_fsync, .res = 0 },
+	{ "fallocate:", start_fallocate, .res = 0 },
+	{ "open:", start_open, .res = OP_GIVES_FD },
 	{ "close:", start_close, .res = -EBADF, .always = true },
-	{ "statx:", start_statx, .res = 0, FILES },
-	{ "rename:", start_rename, .res = 0, FILES },
-	{ "unlink:", start_unlink, .res = 0, FILES },
-	{ "copy range:", start_copy, .res = STAGE_FILE_LEN, MOVES, FILES },
+	{ "statx:", start_statx, .res = 0 },
+	{ "rename:", start_rename, .res = 0 },
+	{ "unlink:", start_unlink, .res = 0 },
+	{ "copy range:", start_copy, .res = STAGE_FILE_LEN, MOVES },
 	{ "accept:", start_accept, knock, OP_GIVES_FD, WAITS },
 	{ "connect:", start_connect, .res = 0 },
 	{ "recv:", start_recv, send_100, 100, WAITS, MOVES },

@@ -50,7 +50,6 @@ struct op_kind {
 	bool never;		/* Ends only when asked to. */
 	bool moves;		/* The result is bytes, and in the detail. */
 	bool always;		/* Is never refused: a close. */
-	bool files;		/* Needs the system's files. */
 };
 
 extern const struct op_kind op_kinds[];

@@ -19,6 +19,8 @@
 #include <weir/inventory.h>
 #include <weir/route.h>
 
+#include "tests/sim-calls.h"
+
 #define INSTANCES 10
 #define NODES 2			/* That copy. */
 #define PART 5000
@@ -415,5 +417,5 @@ int main(void)
 		CASE(what_a_device_says_is_the_status),
 	};
 
-	return harness_run(cases, N_OF(cases));
+	return harness_run_all(cases, N_OF(cases));
 }

@@ -15,6 +15,8 @@
 #include <weir/buf.h>
 #include <weir/inventory.h>
 
+#include "tests/sim-calls.h"
+
 struct job_rig {
 	struct rig *g;
 	struct weir_dma *dma;
@@ -526,5 +528,5 @@ int main(void)
 		CASE(random_work_is_right_and_wrong_keys_fail_alone),
 	};
 
-	return harness_run(cases, N_OF(cases));
+	return harness_run_all(cases, N_OF(cases));
 }

@@ -14,6 +14,8 @@
 
 #include "base/fault.h"
 
+#include "tests/sim-calls.h"
+
 /* S1, case 25 */
 static void what_makes_no_sense_is_not_created(void **state)
 {

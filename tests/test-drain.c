@@ -407,16 +407,16 @@ static void file_work_in_the_drain_is_done_with_its_memory(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
-		REAL(nothing_is_written_after_destroy),
-		REAL(what_completed_in_the_drain_is_whole),
+		CASE(nothing_is_written_after_destroy),
+		CASE(what_completed_in_the_drain_is_whole),
 		CASE(sockets_that_wait_are_let_go),
 		REAL(what_cannot_be_drained_is_kept),
 		CASE(callbacks_in_the_drain_cannot_prolong_it),
 		CASE(callbacks_in_the_drain_may_close),
-		REAL(a_close_after_the_stop_is_drained_too),
+		CASE(a_close_after_the_stop_is_drained_too),
 		CASE(a_timer_made_in_the_drain_keeps_it),
 		CASE(receivers_that_end_after_the_stop_are_drained),
-		REAL(file_work_in_the_drain_is_done_with_its_memory),
+		CASE(file_work_in_the_drain_is_done_with_its_memory),
 	};
 
 	return harness_run_all(cases, N_OF(cases));

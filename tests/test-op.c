@@ -625,8 +625,7 @@ int main(void)
 				 op_kinds[i].name, columns[j].name);
 			cases[n].name = names[n];
 			cases[n].fn = columns[j].fn;
-			cases[n].real = op_kinds[i].files ||
-					columns[j].real;
+			cases[n].real = columns[j].real;
 			cases[n++].arg = &op_kinds[i];
 		}
 	}

@@ -247,6 +247,75 @@ static void a_job_on_memory_that_is_taken_back_is_stale(void **state)
 	assert_true(stale > 0);
 }
 
+/* Two reactors that have one mmap attached, and a buf of the second's. */
+struct pair {
+	struct sides s;
+	struct weir_inventory *inv[2];
+	struct weir_buf *buf;
+	struct rec stop;
+	int err, out;
+};
+
+static int n_out(const struct weir_inventory *inv)
+{
+	struct weir_inventory_stats stats = { .size = sizeof(stats) };
+
+	assert_int_equal(weir_inventory_stats(inv, &stats), 0);
+	return (int)stats.out;
+}
+
+static void stop_from_here(void *arg)
+{
+	struct pair *p = arg;
+
+	p->err = weir_mmap_stop(p->s.m, NULL, NULL);
+	STARTS(weir_mmap_stop(p->s.m, p->s.here, &p->stop.op));
+}
+
+static void put_from_here(void *arg)
+{
+	struct pair *p = arg;
+
+	weir_buf_put(p->buf);
+	p->out = n_out(p->inv[1]);
+}
+
+static void reactors_are_strangers_as_on_threads(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	begin(&p.s, 6, 0);
+	assert_int_equal(weir_sync_destroy(p.s.sync), 0);
+	p.s.sync = NULL;
+	for (int i = 0; i < 2; i++) {
+		struct weir_reactor *r = i ? p.s.there : p.s.here;
+
+		assert_int_equal(weir_inventory_create(&p.inv[i], r, NULL), 0);
+		assert_int_equal(weir_inventory_attach(p.inv[i], p.s.m), 0);
+	}
+	assert_int_equal(weir_inventory_get(&p.buf, p.inv[1], p.s.m,
+					    kit_addr(p.s.m), 100, NULL, 0), 0);
+	/* A buf is out: seen by who visits the other reactor. */
+	rec_init(&p.stop);
+	p.stop.op.fn = rec_done;
+	assert_int_equal(weir_mmap_stop(p.s.m, NULL, NULL), -EBUSY);
+	assert_int_equal(weir_post(p.s.here, put_from_here, &p), 0);
+	sim_idle(p.s.sim);
+	assert_int_equal(p.out, 1);
+	assert_int_equal(n_out(p.inv[1]), 0);
+	/* At once it is refused in a turn, for there is somebody else. */
+	assert_int_equal(weir_post(p.s.here, stop_from_here, &p), 0);
+	sim_idle(p.s.sim);
+	assert_int_equal(p.err, -EBUSY);
+	assert_int_equal(p.stop.calls, 1);
+	assert_int_equal(p.stop.res, 0);
+	assert_int_equal(weir_mmap_state(p.s.m), WEIR_MMAP_STOPPED);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(weir_inventory_destroy(p.inv[i]), 0);
+	end(&p.s);
+}
+
 static void block(void *arg)
 {
 	int *err = arg;
@@ -322,6 +391,7 @@ static const struct harness_case cases[] = {
 	CASE(a_wait_can_be_cancelled_or_time_out),
 	CASE(the_end_of_an_exporter_is_seen_in_virtual_time),
 	CASE(a_job_on_memory_that_is_taken_back_is_stale),
+	CASE(reactors_are_strangers_as_on_threads),
 	CASE(what_a_world_has_not_is_refused_with_a_sentence),
 	CASE(this_process_is_reached_and_no_other),
 };

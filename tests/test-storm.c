@@ -19,6 +19,8 @@
 
 #include "tests/harness.h"
 
+#include "tests/sim-calls.h"
+
 #define SLOTS 256
 #define STREAMS 8
 #define PIECE 3000		/* Bytes of a transfer, at most. */
@@ -357,5 +359,5 @@ static const struct harness_case cases[] = {
 
 int main(void)
 {
-	return harness_run(cases, N_OF(cases));
+	return harness_run_all(cases, N_OF(cases));
 }

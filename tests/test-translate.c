@@ -15,6 +15,8 @@
 #include <weir/crc32c.h>
 #include <weir/route.h>
 
+#include "tests/sim-calls.h"
+
 #define LEN 65536u
 
 enum answer { ONE, TWO, NO, ELSEWHERE, WRONG };
@@ -297,5 +299,5 @@ int main(void)
 		CASE(many_at_once_wait_and_may_be_cancelled),
 	};
 
-	return harness_run(cases, N_OF(cases));
+	return harness_run_all(cases, N_OF(cases));
 }

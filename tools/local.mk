@@ -46,7 +46,9 @@ weir_sim_sources = \
 	%D%/sim-scenarios.c \
 	%D%/sim-scenarios.h \
 	%D%/sim-shrink.c \
+	%D%/sim-state.c \
 	%D%/sim-stream.c \
+	%D%/sim-tell.c \
 	%D%/sim.h \
 	%D%/weir-sim.c
 %C%_weir_sim_SOURCES = $(weir_sim_sources)

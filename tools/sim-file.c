@@ -62,7 +62,7 @@ void params_print(char *buf, size_t size, const struct params *p)
 		n += (size_t)snprintf(buf + n, size - n, " --rate %u", p->rate);
 	if (p->steady)
 		n += (size_t)snprintf(buf + n, size - n, " --steady");
-	if (p->faults_max)
+	if (p->faults_max && p->faults)
 		n += (size_t)snprintf(buf + n, size - n,
 				      " --faults-max %" PRIu64, p->faults_max);
 	n += (size_t)snprintf(buf + n, size - n, " --faults");
@@ -77,30 +77,53 @@ void params_print(char *buf, size_t size, const struct params *p)
 	}
 }
 
+bool parse_number(const char *text, uint64_t low, uint64_t high, uint64_t *ret)
+{
+	char *end;
+
+	errno = 0;
+	*ret = strtoull(text, &end, 10);
+	return !errno && *text >= '0' && *text <= '9' && !*end &&
+	       *ret >= low && *ret <= high;
+}
+
+/* A number and where it goes; false: it is none, or no such option. */
+static bool load_number(struct params *p, const char *word, const char *value)
+{
+	uint64_t n;
+
+	if (!strcmp(word, "--seed"))
+		return parse_number(value, 0, UINT64_MAX, &p->seed);
+	if (!strcmp(word, "--faults-max"))
+		return parse_number(value, 1, UINT64_MAX, &p->faults_max);
+	if (!parse_number(value, 1, UINT32_MAX, &n))
+		return false;
+	if (!strcmp(word, "--ops"))
+		p->ops = (uint32_t)n;
+	else if (!strcmp(word, "--rate"))
+		p->rate = (uint32_t)n;
+	else
+		return false;
+	return true;
+}
+
 /* One option of a file; returns how many words it took, or 0. */
 static int load_option(struct params *p, const char *word, const char *value)
 {
+	if (!strcmp(word, "--trace"))
+		return 1;	/* As a failure is told. */
 	if (!strcmp(word, "--steady")) {
 		p->steady = true;
 		return 1;
 	}
 	if (!value)
 		return 0;
-	if (!strcmp(word, "--seed"))
-		p->seed = strtoull(value, NULL, 10);
-	else if (!strcmp(word, "--ops"))
-		p->ops = (uint32_t)strtoul(value, NULL, 10);
-	else if (!strcmp(word, "--rate"))
-		p->rate = (uint32_t)strtoul(value, NULL, 10);
-	else if (!strcmp(word, "--faults-max"))
-		p->faults_max = strtoull(value, NULL, 10);
-	else if (strcmp(word, "--faults") ||
-		 params_parse_faults(&p->faults, value))
-		return 0;
-	return 2;
+	if (!strcmp(word, "--faults"))
+		return params_parse_faults(&p->faults, value) ? 0 : 2;
+	return load_number(p, word, value) ? 2 : 0;
 }
 
-static int load_line(struct params *ret, char *line)
+static const char *load_line(struct params *ret, char *line)
 {
 	const struct scenario *scenario;
 	char *words[32], *save = NULL, *word;
@@ -112,29 +135,62 @@ static int load_line(struct params *ret, char *line)
 	words[n] = NULL;
 	scenario = n ? scenario_find(words[0]) : NULL;
 	if (!scenario)
-		return -ENOENT;
+		return "there is no such scenario";
 	params_default(ret, scenario);
 	while (i < n) {
 		took = load_option(ret, words[i], words[i + 1]);
 		if (!took)
-			return -EINVAL;
+			return "an option in it makes no sense";
 		i += took;
 	}
-	return 0;
+	return NULL;
 }
 
-/* The first line that is no comment. */
-int params_load(struct params *ret, const char *path)
+/* One line beside comments. */
+int params_load(struct params *ret, const char *path, const char **why)
 {
 	FILE *file = fopen(path, "re");
 	char line[1024];
-	int err = -ENODATA;
+	bool has_line = false;
 
-	if (!file)
-		return -errno;
-	while (err == -ENODATA && fgets(line, sizeof(line), file))
-		if (*line != '#' && *line != '\n')
-			err = load_line(ret, line);
-	fclose(file);
+	*why = file ? NULL : strerror(errno);
+	while (!*why && fgets(line, sizeof(line), file)) {
+		if (*line == '#' || *line == '\n')
+			continue;
+		*why = has_line ? "there is more than one line in it" :
+				  load_line(ret, line);
+		has_line = true;
+	}
+	if (!*why && ferror(file))
+		*why = strerror(errno);
+	if (!*why && !has_line)
+		*why = "there is nothing in it";
+	if (file)
+		fclose(file);
+	return *why ? -EINVAL : 0;
+}
+
+/* What fails once is run ever after. */
+int params_save(const struct params *params, const struct outcome *found,
+		const char *dir)
+{
+	char path[4096], line[512];
+	FILE *file;
+	int err = 0;
+
+	snprintf(path, sizeof(path), "%s/%s-%" PRIu64 ".seed", dir,
+		 params->scenario->name, params->seed);
+	params_print(line, sizeof(line), params);
+	file = fopen(path, "we");
+	if (!file) {
+		err = -errno;
+	} else {
+		fprintf(file, "# '%s' does not hold: %s\n%s\n", found->rule,
+			found->text, line);
+		if (fclose(file))
+			err = -errno;
+	}
+	fprintf(stderr, "weir-sim: %s%s%s\n", err ? "" : "kept in ", path,
+		err ? ": it cannot be written" : "");
 	return err;
 }

@@ -144,7 +144,7 @@ void run_to_end(struct run *run, uint64_t ns, bool (*is_done)(struct run *run))
 	run->ending = true;
 	must(run_for(run, AFTER_HEAL, is_done),
 	     "progress once faults have stopped",
-	     "%llu operations never ended",
+	     "%llu operations never ended, or what they led to",
 	     (unsigned long long)run->under_way);
 }
 

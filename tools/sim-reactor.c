@@ -335,11 +335,12 @@ static void act_once(struct core *c)
 	}
 }
 
-/* In a callback on @c: some actions, as long as there are any left. */
+/* In a callback on @c: some actions, as long as there are any left; at times so
+ * many that no turn is long enough for what comes of them. */
 static void act(struct core *c)
 {
 	struct program *p = c->program;
-	unsigned int n = 1 + rnd(p->run, 3);
+	unsigned int n = one_in(p->run, 16) ? 40 : 1 + rnd(p->run, 3);
 
 	for (; n && p->budget && !p->run->ending; n--) {
 		p->budget--;
@@ -380,11 +381,19 @@ static void outside(struct program *p)
 	}
 }
 
+static bool is_done(struct run *run)
+{
+	struct program *p = run->program;
+
+	return !p->posts;
+}
+
 static void run_reactor(struct run *run)
 {
 	struct program p = { .run = run, .budget = run->params.ops };
 	unsigned int i;
 
+	run->program = &p;
 	make_reactors(run, 1 + rnd(run, REACTORS));
 	for (i = 0; i < run->n_reactors; i++) {
 		struct core *c = &p.cores[i];
@@ -407,9 +416,7 @@ static void run_reactor(struct run *run)
 	}
 	for (i = 0; i < run->n_reactors; i++)
 		put_away(&p.cores[i]);
-	run_to_end(run, WEIR_SEC, NULL);
-	must(!p.posts, "each post is run", "%llu are lost",
-	     (unsigned long long)p.posts);
+	run_to_end(run, WEIR_SEC, is_done);
 	end_reactors(run);
 }
 

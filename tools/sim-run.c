@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -19,13 +20,18 @@
 
 #include "sim.h"
 
-#define PATIENCE_S 30		/* For a child to begin its next seed. */
 #define BROKEN 70		/* How a child ends that found a violation. */
 #define SHARE_MAX 256		/* Seeds of a child. */
 #define JOBS_MAX 64
 
 static struct outcome *mine;	/* In a child. */
 static struct run *now_run;
+static int patience_ms = 30000;
+
+void run_set_patience(unsigned int seconds)
+{
+	patience_ms = (int)seconds * 1000;
+}
 
 void violation(const char *rule, const char *fmt, ...)
 {
@@ -86,13 +92,20 @@ void run_one(struct run *run, struct outcome *out, bool trace)
 		violation("nothing is left", "%s", weir_why());
 }
 
-/* So that a failed check of the library's, which aborts, is told as such, too. */
-static void child(const struct params *params, uint64_t n, bool trace,
-		  struct outcome *out)
+/* Who is killed leaves nobody behind, and no core: a crash is only a result. */
+static void child_begin(pid_t parent)
 {
 	struct rlimit none = { 0, 0 };
 
 	setrlimit(RLIMIT_CORE, &none);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(BROKEN);
+}
+
+static void child(const struct params *params, uint64_t n, bool trace,
+		  struct outcome *out)
+{
 	if (trace)
 		setvbuf(stdout, NULL, _IOLBF, 0);	/* All up to a crash. */
 	for (uint64_t i = 0; i < n; i++) {
@@ -109,6 +122,7 @@ static void child(const struct params *params, uint64_t n, bool trace,
 struct share {
 	pid_t pid;
 	int pidfd;
+	bool hangs;
 	uint64_t seen;		/* Of seeds, when it was last looked at. */
 	struct outcome *out;
 };
@@ -116,24 +130,32 @@ struct share {
 static int start_share(struct share *s, const struct params *params, uint64_t n,
 		       bool trace)
 {
+	pid_t parent = getpid();
+
 	fflush(stdout);
 	fflush(stderr);
 	memset(s->out, 0, sizeof(*s->out));
+	s->out->seed = params->seed;
 	s->seen = 0;
+	s->hangs = false;
 	s->pid = fork();
 	if (s->pid < 0)
 		return -errno;
-	if (!s->pid)
+	if (!s->pid) {
+		child_begin(parent);
 		child(params, n, trace, s->out);
+	}
 	s->pidfd = (int)syscall(SYS_pidfd_open, s->pid, 0);
 	return 0;
 }
 
-static void tell_death(struct outcome *out, int status)
+static void tell_death(const struct share *s, int status)
 {
+	struct outcome *out = s->out;
+
 	if (*out->rule)
 		return;
-	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+	if (s->hangs)
 		snprintf(out->rule, sizeof(out->rule), "hang");
 	else if (WIFSIGNALED(status))
 		snprintf(out->rule, sizeof(out->rule), "killed by signal %d",
@@ -151,8 +173,9 @@ static bool end_share(struct share *s)
 	struct pollfd p = { .fd = s->pidfd, .events = POLLIN };
 	int status = 0;
 
-	while (s->pidfd >= 0 && poll(&p, 1, PATIENCE_S * 1000) == 0) {
-		if (s->out->seeds == s->seen)
+	while (s->pidfd >= 0 && poll(&p, 1, patience_ms) == 0) {
+		s->hangs = s->out->seeds == s->seen;
+		if (s->hangs)
 			kill(s->pid, SIGKILL);
 		s->seen = s->out->seeds;
 	}
@@ -162,7 +185,7 @@ static bool end_share(struct share *s)
 		close(s->pidfd);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_OK)
 		return true;
-	tell_death(s->out, status);
+	tell_death(s, status);
 	return false;
 }
 
@@ -193,7 +216,7 @@ bool run_seeds(const struct params *params, uint64_t n, bool trace,
 	return well;
 }
 
-static void add(struct outcome *sum, const struct outcome *out)
+void outcome_add(struct outcome *sum, const struct outcome *out)
 {
 	sum->seeds += out->seeds;
 	sum->completions += out->completions;
@@ -208,6 +231,15 @@ static void add(struct outcome *sum, const struct outcome *out)
 		memcpy(sum->rule, out->rule, sizeof(sum->rule));
 		memcpy(sum->text, out->text, sizeof(sum->text));
 	}
+}
+
+uint64_t outcome_faults(const struct outcome *out)
+{
+	uint64_t n = 0;
+
+	for (unsigned int i = 0; i < WEIR_SIM_FAULTS; i++)
+		n += out->faults[i];
+	return n;
 }
 
 bool run_many(const struct params *params, uint64_t n, unsigned int jobs,
@@ -238,7 +270,7 @@ bool run_many(const struct params *params, uint64_t n, unsigned int jobs,
 		}
 		for (j = 0; j < running; j++) {
 			well = end_share(&shares[j]) && well;
-			add(ret, shares[j].out);
+			outcome_add(ret, shares[j].out);
 		}
 		well = well && running;
 	}

@@ -38,15 +38,6 @@ static bool drop_kinds(struct params *p, struct outcome *found)
 	return did;
 }
 
-static uint64_t faults_of(const struct outcome *found)
-{
-	uint64_t n = 0;
-
-	for (unsigned int i = 0; i < WEIR_SIM_FAULTS; i++)
-		n += found->faults[i];
-	return n;
-}
-
 /* The least @*member in [@low, it] that fails, as far as halving finds it. */
 static bool halve(struct params *p, struct outcome *found, uint64_t low,
 		  uint64_t high, void (*set)(struct params *p, uint64_t n))
@@ -87,17 +78,19 @@ static bool fewer_faults(struct params *p, struct outcome *found)
 		return false;
 	/* A child that failed has not told how many there were. */
 	if (!high)
-		high = faults_of(found) ? faults_of(found) : 1u << 20;
+		high = outcome_faults(found) ? outcome_faults(found) : 1u << 20;
 	return halve(p, found, 1, high, set_faults_max);
 }
 
-void shrink(struct params *params, struct outcome *found, bool quiet)
+bool shrink(struct params *params, struct outcome *found, bool quiet)
 {
 	char line[512];
 	bool did;
 
+	if (!still_fails(params, found))
+		return false;
 	if (!strcmp(found->rule, "hang"))
-		return;	/* Each try would take as long. */
+		return true;	/* Each try would take as long. */
 	do {
 		did = drop_kinds(params, found);
 		did = halve(params, found, 1, params->ops, set_ops) || did;
@@ -106,4 +99,5 @@ void shrink(struct params *params, struct outcome *found, bool quiet)
 		if (!quiet && did)
 			fprintf(stderr, "weir-sim: smaller: %s\n", line);
 	} while (did);
+	return true;
 }

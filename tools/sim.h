@@ -7,6 +7,9 @@
  * fails small.
  *
  *	weir-sim.c       the command line, and what is printed
+ *	sim-command.c    seeds in rounds, and what becomes of a failure
+ *	sim-state.c      how far a run is, in a file, to go on with
+ *	sim-tell.c       the outcome as text, as JSON and as a report
  *	sim-run.c        seeds in child processes, so that a crash or a hang of
  *	                 one is a result like any other
  *	sim-shrink.c     fewer faults, fewer kinds of them, fewer operations
@@ -33,6 +36,7 @@ struct scenario {
 	void (*run)(struct run *run);
 	uint64_t faults;	/* What it can bear; not all if it is not 0. */
 	uint32_t ops;		/* Unless asked otherwise. */
+	uint32_t share;		/* Of --completions; 0 is 1. */
 };
 
 extern const struct scenario *const scenarios[];	/* Ends with NULL. */
@@ -76,6 +80,13 @@ struct outcome {
 
 /* sim-run.c */
 
+/* How many seconds a child has for a seed before it is taken to hang. */
+void run_set_patience(unsigned int seconds);
+
+/* The counts of both, and the failure of the first that has one. */
+void outcome_add(struct outcome *sum, const struct outcome *out);
+uint64_t outcome_faults(const struct outcome *out);
+
 /* Run @n seeds from @params->seed on in a child.  Returns whether all is well. */
 bool run_seeds(const struct params *params, uint64_t n, bool trace,
 	       struct outcome *ret);
@@ -91,11 +102,16 @@ __attribute__((noreturn, format(printf, 2, 3))) void violation(
 /* In a child: one seed. */
 void run_one(struct run *run, struct outcome *out, bool trace);
 
-/* sim-shrink.c: smaller @params that break the same rule as @found. */
-void shrink(struct params *params, struct outcome *found, bool quiet);
+/* sim-shrink.c: smaller @params that break the same rule as @found.  False: it
+ * did not fail again. */
+bool shrink(struct params *params, struct outcome *found, bool quiet);
 
-/* sim-file.c: a line of options, as on the command line. */
-int params_load(struct params *ret, const char *path);
+/* sim-file.c: a line of options, as on the command line.  @why says in a
+ * sentence what is wrong with a file. */
+int params_load(struct params *ret, const char *path, const char **why);
+int params_save(const struct params *params, const struct outcome *found,
+		const char *dir);
+bool parse_number(const char *text, uint64_t low, uint64_t high, uint64_t *ret);
 void params_print(char *buf, size_t size, const struct params *params);
 int params_parse_faults(uint64_t *ret, const char *text);
 void params_default(struct params *params, const struct scenario *scenario);

@@ -33,7 +33,8 @@ static int help(void)
 	     "  --seed S           one seed; to try a failure again\n"
 	     "  --first S          the first of many seeds (1)\n"
 	     "  --seeds N          how many (100)\n"
-	     "  --completions N    as many as it takes for so many operations\n"
+	     "  --completions N    as many as it takes for so many operations,\n"
+	     "                     over all scenarios that are named\n"
 	     "  --ops N            operations of a program\n"
 	     "  --faults LIST      kinds, with commas; \"all\", \"none\"\n"
 	     "  --rate N           a fault in so many chances (128)\n"
@@ -42,10 +43,13 @@ static int help(void)
 	     "  --trace            all that happens; wants --seed\n"
 	     "  --no-shrink        do not make a failure smaller\n"
 	     "  --jobs N           processes at a time (1)\n"
+	     "  --patience S       a seed that takes so long hangs (30)\n"
+	     "  --keep DIR         a failure becomes a seed file there\n"
 	     "  --state FILE       go on where FILE says that it was, and note it\n"
 	     "  --report FILE      what was done, for keeping\n"
 	     "  --json             the outcome as JSON\n"
 	     "  --quiet            nothing unless it fails\n"
+	     "  --file             what follows are seed files, not scenarios\n"
 	     "  --list             the scenarios, and the kinds of faults\n"
 	     "\n"
 	     "Exit status: 0, 1 if something was not true, 2 for a command line\n"
@@ -64,21 +68,11 @@ static int list(void)
 	return EXIT_OK;
 }
 
-/* A number from @low on; false: it is none. */
-static bool number(const char *text, uint64_t low, uint64_t *ret)
-{
-	char *end;
-
-	errno = 0;
-	*ret = strtoull(text, &end, 10);
-	return !errno && *text >= '0' && *text <= '9' && !*end && *ret >= low;
-}
-
 enum {
 	OPT_SEED = 256, OPT_FIRST, OPT_SEEDS, OPT_COMPLETIONS, OPT_OPS,
 	OPT_FAULTS, OPT_RATE, OPT_FAULTS_MAX, OPT_JOBS, OPT_STATE, OPT_REPORT,
 	OPT_STEADY, OPT_TRACE, OPT_NO_SHRINK, OPT_JSON, OPT_QUIET, OPT_LIST,
-	OPT_FILE, OPT_HELP, OPT_VERSION,
+	OPT_FILE, OPT_PATIENCE, OPT_KEEP, OPT_HELP, OPT_VERSION,
 };
 
 static const struct option options[] = {
@@ -91,6 +85,8 @@ static const struct option options[] = {
 	{ "rate", 1, NULL, OPT_RATE },
 	{ "faults-max", 1, NULL, OPT_FAULTS_MAX },
 	{ "jobs", 1, NULL, OPT_JOBS },
+	{ "patience", 1, NULL, OPT_PATIENCE },
+	{ "keep", 1, NULL, OPT_KEEP },
 	{ "state", 1, NULL, OPT_STATE },
 	{ "report", 1, NULL, OPT_REPORT },
 	{ "steady", 0, NULL, OPT_STEADY },
@@ -105,37 +101,44 @@ static const struct option options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
+static uint32_t *small_number(struct command *c, int opt)
+{
+	switch (opt) {
+	case OPT_OPS:
+		return &c->ops;
+	case OPT_RATE:
+		return &c->rate;
+	case OPT_PATIENCE:
+		return &c->patience;
+	default:
+		return &c->jobs;
+	}
+}
+
 static bool set_number(struct command *c, int opt, const char *text)
 {
-	uint64_t n, low = opt == OPT_SEED || opt == OPT_FIRST ? 0 : 1;
+	uint64_t n;
 
-	if (!number(text, low, &n))
-		return false;
 	switch (opt) {
 	case OPT_SEED:
-		c->first = n;
 		c->seeds = 1;
 		c->one = true;
-		return true;
+		return parse_number(text, 0, UINT64_MAX, &c->first);
 	case OPT_FIRST:
-		c->first = n;
-		return true;
+		return parse_number(text, 0, UINT64_MAX, &c->first);
 	case OPT_SEEDS:
-		c->seeds = n;
-		return true;
+		return parse_number(text, 1, UINT64_MAX, &c->seeds);
 	case OPT_COMPLETIONS:
-		c->completions = n;
-		return true;
+		return parse_number(text, 1, UINT64_MAX, &c->completions);
 	case OPT_FAULTS_MAX:
-		c->faults_max = n;
-		return true;
+		return parse_number(text, 1, UINT64_MAX, &c->faults_max);
 	default:
 		break;
 	}
-	if (n > UINT32_MAX)
+	if (!parse_number(text, 1, opt == OPT_PATIENCE ? 86400 : UINT32_MAX,
+			  &n))
 		return false;
-	*(opt == OPT_OPS ? &c->ops : opt == OPT_RATE ? &c->rate : &c->jobs) =
-		(uint32_t)n;
+	*small_number(c, opt) = (uint32_t)n;
 	return true;
 }
 
@@ -150,6 +153,9 @@ static bool set_text(struct command *c, int opt, const char *text)
 		return true;
 	case OPT_REPORT:
 		c->report = text;
+		return true;
+	case OPT_KEEP:
+		c->keep = text;
 		return true;
 	default:
 		return set_number(c, opt, text);
@@ -216,38 +222,76 @@ static int parse(struct command *c, int argc, char **argv)
 			   "which file?" : "which scenario?");
 	if (c->trace && !c->one && !c->files)
 		return say("%s wants --seed", "--trace");
+	if (c->trace && c->json)
+		return say("%s and --json do not go together", "--trace");
 	return -1;
 }
 
+static uint32_t share_of(const struct scenario *scenario)
+{
+	return scenario->share ? scenario->share : 1;
+}
+
+/* Before any is run: whether there is such a one, and what share it has. */
+static bool count_named(struct command *c, const char *name)
+{
+	const struct scenario *scenario = scenario_find(name);
+
+	if (scenario)
+		c->shares += share_of(scenario);
+	else if (strcmp(name, "all"))
+		return false;
+	for (size_t i = 0; !scenario && scenarios[i]; i++)
+		c->shares += share_of(scenarios[i]);
+	return true;
+}
+
 /* All scenarios, for "all", or the one of that name. */
-static int run_named(const struct command *c, const char *name)
+static int run_named(struct command *c, const char *name)
 {
 	const struct scenario *scenario = scenario_find(name);
 	int status = EXIT_OK;
 
 	if (scenario)
 		return command_run(c, scenario);
-	if (strcmp(name, "all"))
-		return say("there is no scenario '%s'; see --list", name);
 	for (size_t i = 0; scenarios[i]; i++)
 		if (command_run(c, scenarios[i]) != EXIT_OK)
 			status = EXIT_FAILED;
 	return status;
 }
 
-int main(int argc, char **argv)
+static int run_all(struct command *c, char **names)
 {
-	struct command c = { .first = 1, .seeds = 100, .jobs = 1 };
-	int status = parse(&c, argc, argv), one;
+	int status, one;
 
-	if (status >= 0)
+	for (char **name = names; *name && !c->files; name++)
+		if (!count_named(c, *name))
+			return say("there is no scenario '%s'; see --list",
+				   *name);
+	status = report_open(c);
+	if (status)
 		return status;
-	status = EXIT_OK;
-	for (int i = optind; i < argc; i++) {
-		one = c.files ? command_run_file(&c, argv[i]) :
-				run_named(&c, argv[i]);
+	tell_begin(c);
+	for (; *names; names++) {
+		one = c->files ? command_run_file(c, *names) :
+				 run_named(c, *names);
 		if (one > status)
 			status = one;
+	}
+	one = tell_end(c);
+	return one > status ? one : status;
+}
+
+int main(int argc, char **argv)
+{
+	static struct command c = {
+		.first = 1, .seeds = 100, .jobs = 1, .patience = 30,
+	};
+	int status = parse(&c, argc, argv);
+
+	if (status < 0) {
+		run_set_patience(c.patience);
+		status = run_all(&c, argv + optind);
 	}
 	if (fflush(stdout) || ferror(stdout)) {
 		fprintf(stderr, "weir-sim: standard output: %s\n",

@@ -20,8 +20,9 @@
  *   with 0, or a write with O_SYNC or O_DSYNC.  Of each sector of 512 bytes
  *   that was written since, either that, or what it was after any of those
  *   writes; each sector by itself, and never a mixture.  The size likewise.
- *   Truncating is a write of zeros.  O_DIRECT goes past the cache, but it is
- *   the disk's cache then: it needs the sync too;
+ *   Truncating is a write of zeros; what WEIR_SIM_SHORT cuts short is several
+ *   writes.  O_DIRECT goes past the cache, but into the disk's own: it needs
+ *   the sync too;
  * - of the names, what weir_fsync() of a descriptor of their directory has made
  *   durable.  Of what was created, renamed and removed since, in the order in
  *   which it was done, as much from the beginning as chance will: a rename is
