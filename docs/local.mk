@@ -3,6 +3,7 @@ dist_man_MANS += \
 	%D%/man/weir-cp.1 \
 	%D%/man/weir-errors.7 \
 	%D%/man/weir-op.7 \
+	%D%/man/weir-sim.1 \
 	%D%/man/weir.1 \
 	%D%/man/weir.7
 
@@ -42,4 +43,5 @@ EXTRA_DIST += \
 	%D%/check-long.txt \
 	%D%/tutorial-dma.md \
 	%D%/tutorial-domain.md \
+	%D%/tutorial-sim.md \
 	build-aux/man3.awk

@@ -38,7 +38,6 @@ struct node {
 };
 
 static void begin(struct weir_op *op, int64_t res);
-static void store(struct node *n);
 
 /* The operation of @l for its next step, which may take a second. */
 static struct weir_op *step(struct link *l, weir_op_fn *fn)
@@ -65,6 +64,45 @@ static void hang_up(struct weir_op *op, int64_t res)
 	(void)res;
 	op->fn = on_closed;
 	weir_close(l->node->r, op, l->fd);
+}
+
+static void answer(struct link *l)
+{
+	if (weir_send(l->node->r, step(l, hang_up), l->fd,
+		      &l->node->count, sizeof(l->node->count), 0))
+		hang_up(&l->op, 0);
+}
+
+/* After an error nobody knows what is on the disk: then, no more. */
+static void on_synced(struct weir_op *op, int64_t res)
+{
+	struct node *n = weir_container_of(op, struct node, op);
+
+	if (res < 0)
+		return;
+	n->count++;
+	n->is_ready = 1;
+	for (struct link *l = n->links; l < n->links + 2; l++)
+		if (l->is_waiting)
+			n->dial ? begin(&l->op, 0) : answer(l);
+}
+
+static void on_written(struct weir_op *op, int64_t res)
+{
+	struct node *n = weir_container_of(op, struct node, op);
+
+	op->fn = on_synced;
+	if (res > 0)
+		weir_fsync(n->r, op, n->file, 0);
+}
+
+/* Store what is at the end of .log. */
+static void store(struct node *n)
+{
+	n->is_ready = 0;
+	n->op.fn = on_written;
+	weir_write(n->r, &n->op, n->file, &n->log[n->count],
+		   sizeof(*n->log), n->count * sizeof(*n->log));
 }
 
 /* A link of the leader: connect, send a record, hear how many are there. */
@@ -100,13 +138,6 @@ static void on_connected(struct weir_op *op, int64_t res)
 }
 
 /* The link of a follower: accept, receive a record, store it, answer. */
-static void answer(struct link *l)
-{
-	if (weir_send(l->node->r, step(l, hang_up), l->fd,
-		      &l->node->count, sizeof(l->node->count), 0))
-		hang_up(&l->op, 0);
-}
-
 static void on_record(struct weir_op *op, int64_t res)
 {
 	struct link *l = weir_container_of(op, struct link, op);
@@ -126,9 +157,10 @@ static void on_accepted(struct weir_op *op, int64_t res)
 	struct node *n = l->node;
 
 	l->fd = (int)res;
-	if (res < 0 || weir_recv(n->r, step(l, on_record), l->fd,
-				 &n->log[n->count], sizeof(*n->log),
-				 WEIR_SOCK_ALL))
+	if (res < 0)
+		on_closed(op, res);
+	else if (weir_recv(n->r, step(l, on_record), l->fd,
+			   &n->log[n->count], sizeof(*n->log), WEIR_SOCK_ALL))
 		hang_up(op, res);
 }
 
@@ -137,43 +169,12 @@ static void begin(struct weir_op *op, int64_t res)
 	struct link *l = weir_container_of(op, struct link, op);
 	struct node *n = l->node;
 
+	op->fn = on_accepted;
 	l->is_waiting = n->dial && l->has == n->count;
 	if (!res && !n->dial)
-		weir_accept(n->r, step(l, on_accepted), n->listener);
+		weir_accept(n->r, op, n->listener);
 	else if (!res && !l->is_waiting)
 		n->dial(l, step(l, on_connected));
-}
-
-/* After an error nobody knows what is on the disk: then, no more. */
-static void on_synced(struct weir_op *op, int64_t res)
-{
-	struct node *n = weir_container_of(op, struct node, op);
-
-	if (res < 0)
-		return;
-	n->count++;
-	n->is_ready = 1;
-	for (struct link *l = n->links; l < n->links + 2; l++)
-		if (l->is_waiting)
-			n->dial ? begin(&l->op, 0) : answer(l);
-}
-
-static void on_written(struct weir_op *op, int64_t res)
-{
-	struct node *n = weir_container_of(op, struct node, op);
-
-	op->fn = on_synced;
-	if (res > 0)
-		weir_fsync(n->r, op, n->file, 0);
-}
-
-/* Store what is at the end of .log. */
-static void store(struct node *n)
-{
-	n->is_ready = 0;
-	n->op.fn = on_written;
-	weir_write(n->r, &n->op, n->file, &n->log[n->count],
-		   sizeof(*n->log), n->count * sizeof(*n->log));
 }
 
 /* At the leader; it does nothing while another is being stored, or if full. */

@@ -16,6 +16,7 @@ noinst_PROGRAMS += \
 	%D%/22-deadline \
 	%D%/23-replicated-log \
 	%D%/23-without-fsync \
+	%D%/24-first-world \
 	%D%/hello
 
 %C%_01_operation_LDADD = libweir.la
@@ -39,6 +40,7 @@ noinst_PROGRAMS += \
 %C%_23_without_fsync_LDADD = libweir.la
 %C%_23_without_fsync_CPPFLAGS = $(AM_CPPFLAGS) -DWITHOUT_FSYNC
 %C%_23_without_fsync_SOURCES = $(%C%_23_replicated_log_SOURCES)
+%C%_24_first_world_LDADD = libweir.la
 %C%_hello_LDADD = libweir.la
 
 # Other loops with a reactor inside, and the other way round.

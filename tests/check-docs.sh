@@ -35,11 +35,32 @@ lacks()
 	done
 }
 
+# Lines of code in the page $1 that no example and no scenario has.
+invented()
+{
+	awk -v page="$1" '
+		function plain(s) {
+			gsub(/[ \t]+/, " ", s)
+			sub(/^ /, "", s)
+			return s
+		}
+		{ source = source plain($0) "\n" }
+		END {
+			while ((getline line < page) > 0)
+				if (line ~ /^    / &&
+				    !index(source, plain(line) "\n"))
+					print line
+		}' "$dir"/examples/*.[ch] "$dir"/tools/sim*.[ch]
+}
+
 functions=$(LC_ALL=C ${AWK:-awk} -v list=1 -f "$dir/build-aux/man3.awk" \
 	"$dir"/include/weir/*.h)
 for f in $functions; do
 	result "$f has a man page" "$(lacks "docs/man/$f.3")"
 done
+
+result 'the code in tutorial-sim.md is that of the examples' \
+	"$(invented "$dir/docs/tutorial-sim.md")"
 
 if command -v mandoc >/dev/null; then
 	for page in docs/man/*.3 "$dir"/docs/man/*.[17]; do

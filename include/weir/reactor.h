@@ -237,7 +237,8 @@ WEIR_API uint64_t weir_reactor_now(struct weir_reactor *r);
 WEIR_API int weir_reactor_fd(struct weir_reactor *r);
 
 /*
- * The name of @r's backend: "uring" or "ev".  The string is static.
+ * The name of @r's backend: "uring", "ev" or "sim".  The string is
+ * static.
  *
  * Call on @r's thread.  Never blocks.
  */

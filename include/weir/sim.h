@@ -23,7 +23,9 @@
  * Which reactor has its turn next, how many callbacks it runs in it, how long
  * each device takes and who ends first are drawn.  So are faults, if they are
  * asked for: transfers cut short, errors, requests that never end, memory that
- * is not there.
+ * is not there.  They come while the world runs: in weir_sim_run(), and in
+ * turns and destroys of its reactors, which let all of it go on.  So the clock
+ * may jump beyond .drain_ms in a destroy: let it be an hour of virtual time.
  *
  * Descriptors in a world are simulated; those of the system are -EBADF there,
  * and so are those of a world outside it.  <weir/sim-file.h> has files and
@@ -181,8 +183,11 @@ WEIR_API void weir_sim_note(struct weir_sim *sim, const char *what,
 WEIR_API uint64_t weir_sim_digest(const struct weir_sim *sim);
 
 /*
- * No more faults from now on, and what is stuck, stalled or slow goes on: what
- * a program must recover from.  If @on is 0; faults come again if it is not.
+ * End all faults, so that the program must recover, or have them again.
+ *
+ * If @on is 0 no more come from now on, and what is stuck, stalled or slow goes
+ * on; who was silent after a power cut resets.  What was done by a call (a
+ * partition, a bad sector, a full disk) stays.  If @on is not 0, they come again.
  *
  * Call on @sim's thread, callbacks included.  Never blocks.
  */
@@ -192,8 +197,8 @@ WEIR_API void weir_sim_set_faults(struct weir_sim *sim, int on);
  * Draw whether the fault @kind happens here, as devices do: for devices of the
  * user's own.  It is counted and traced.
  *
- * Returns 1 if so, or 0, as always outside weir_sim_run(), and if @kind is not
- * among the faults of this seed.
+ * Returns 1 if so, or 0, as always while the world does not run, and if @kind is
+ * not among the faults of this seed.
  *
  * Call on @sim's thread, callbacks included.  Never blocks.
  */
