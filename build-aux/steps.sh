@@ -118,6 +118,7 @@ distcheck()
 lint()
 {
 	(cd "$src" && find bootstrap .ci/run build-aux/tap-run.sh \
+		build-aux/digests.sh build-aux/sim-release.sh \
 		build-aux/steps.sh tests examples bench -type f \
 		\( -name '*.sh' -o -name bootstrap -o -name run \) \
 		-exec shellcheck -S warning {} +)
@@ -125,6 +126,16 @@ lint()
 
 # Where the bare one is built: its library is compiled anew, with clang.
 fuzz() { cd "$root/bare" && make fuzz FUZZ_SECONDS="$1"; }
+
+# Over what was compiled for that; gcc's is the bare one's.
+digests() { cd "$root/bare" && make check-digests; }
+
+# The simulator, in what was built with ASan and UBSan: $1 operations.
+simulate()
+{
+	cd "$root/asan" && tools/weir-sim --completions "$1" --jobs "$jobs" \
+		--report "$root/sim.txt" all
+}
 
 if command -v shellcheck >/dev/null; then
 	step shellcheck lint
@@ -138,8 +149,10 @@ step bare check bare --without-libev --without-verbs --without-valgrind \
 if command -v clang >/dev/null; then
 	[ $long = 1 ] && seconds=600 || seconds=20
 	step fuzz fuzz $seconds
+	step digests digests
 else
 	say 'fuzz                   skipped: no clang'
+	say 'digests                skipped: no clang'
 fi
 if [ $long = 1 ]; then
 	step debug check debug --enable-debug
@@ -148,6 +161,8 @@ if [ $long = 1 ]; then
 fi
 step asan check asan --enable-asan --enable-ubsan --enable-debug \
 	--disable-static
+[ $long = 1 ] && completions=50000000 || completions=5000000
+step sim simulate $completions
 step tsan check_tsan tsan --enable-tsan --enable-debug --disable-static
 step valgrind check_valgrind valgrind --disable-static
 step distcheck distcheck distcheck
@@ -167,6 +182,11 @@ if [ "$report" ]; then
 		echo "liburing  $(pkg-config --modversion liburing)"
 		echo
 		cat "$lines"
+		[ ! -s "$root/sim.txt" ] || {
+			echo
+			echo 'sim, with ASan and UBSan:'
+			cat "$root/sim.txt"
+		}
 	} >"$report" && echo "The report is in $report"
 fi
 [ $failures = 0 ]

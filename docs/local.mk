@@ -41,6 +41,7 @@ clean-local:
 EXTRA_DIST += \
 	%D%/bench.txt \
 	%D%/check-long.txt \
+	%D%/sim.txt \
 	%D%/tutorial-dma.md \
 	%D%/tutorial-domain.md \
 	%D%/tutorial-sim.md \

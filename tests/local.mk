@@ -501,4 +501,9 @@ check-long: all
 		--report $(top_srcdir)/docs/check-long.txt \
 		$(abs_top_srcdir) $(abs_builddir)/check-long.d
 
-.PHONY: check-valgrind check-long
+# The simulator for as long as a release is worth; it can be interrupted.
+check-sim: tools/weir-sim
+	$(SHELL) $(top_srcdir)/build-aux/sim-release.sh tools/weir-sim \
+		$(top_srcdir)
+
+.PHONY: check-long check-sim check-valgrind

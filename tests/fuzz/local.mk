@@ -48,14 +48,29 @@ fuzz: config.h
 	SOURCES='$(libweir_all_la_SOURCES)' TOOLS='$(fuzz_tools)' \
 	$(SHELL) $(srcdir)/%D%/fuzz.sh $(FUZZ_SECONDS) $(fuzz_targets)
 
+# Whether gcc and clang make programs that do the same: this build's weir-sim
+# and one over the library as it is compiled for fuzzing.
+DIGEST_SEEDS = 200
+check-digests: config.h tools/weir-sim
+	@test -n '$(CLANG)' || { echo 'this wants clang, too' >&2; exit 1; }
+	CLANG='$(CLANG)' FUZZ_CFLAGS='$(fuzz_cflags)' srcdir='$(srcdir)' \
+	SOURCES='$(libweir_all_la_SOURCES)' $(SHELL) $(srcdir)/%D%/fuzz.sh 0
+	$(CLANG) $(fuzz_cflags) -fsanitize=address,undefined \
+		-fsanitize=fuzzer-no-link -o %D%/weir-sim-clang \
+		`for f in $(weir_sim_sources); do case $$f in *.c) \
+		echo $(srcdir)/$$f ;; esac; done` %D%/obj/*.o $(fuzz_libs)
+	$(SHELL) $(srcdir)/build-aux/digests.sh $(DIGEST_SEEDS) tools/weir-sim \
+		%D%/weir-sim-clang
+
 mostlyclean-local: clean-fuzz
 clean-fuzz:
 	rm -rf %D%/obj
 
-.PHONY: fuzz clean-fuzz
+.PHONY: check-digests clean-fuzz fuzz
 
 CLEANFILES += %D%/fuzz-command %D%/fuzz-descriptor %D%/fuzz-engine \
-	%D%/fuzz-inventory %D%/fuzz-sim %D%/seed-descriptor
+	%D%/fuzz-inventory %D%/fuzz-sim %D%/seed-descriptor \
+	%D%/weir-sim-clang
 EXTRA_DIST += \
 	%D%/corpus \
 	%D%/descriptor-kit.h \
