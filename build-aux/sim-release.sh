@@ -24,18 +24,18 @@ state=sim-$built
 case $built in
 *-dirty) state=$state-$(git -C "$src" diff HEAD | cksum | cut -d' ' -f1) ;;
 esac
-report=sim-report.txt
+report='sim-report.txt'
 
 status=0
 "$sim" --completions "$completions" --jobs "$jobs" --state "$state.state" \
-	--keep "$src/tests/seeds" --report $report all || status=$?
-[ -s $report ] || exit 1
+	--keep "$src/tests/seeds" --report "$report" all || status=$?
+[ -s "$report" ] || exit 1
 {
 	echo 'The last run of make check-sim: programs in simulated worlds,' \
 		'with faults.'
 	echo 'Each operation ended once, and bytes were what they had to be.'
 	echo
 	echo "commit    $built"
-	cat $report
+	cat "$report"
 } >"$src/docs/sim.txt" && echo "The report is in docs/sim.txt"
 exit $status

@@ -64,14 +64,20 @@ static uint64_t resets(const struct program *p)
 	return n;
 }
 
+/* Sources are first, and then targets, as everywhere. */
+static char *memory_at(struct program *p, uint64_t at)
+{
+	return at < TARGET ? (char *)p->sources + at :
+			     (char *)p->targets + (at - TARGET);
+}
+
 /* @len bytes at @at of @place, to or from @buf; false: they are gone. */
 static bool write_place(struct program *p, enum place place, uint64_t at,
 			const void *buf, size_t len)
 {
 	switch (place) {
 	case MEMORY:
-		memcpy(at < TARGET ? p->sources[0] + at :
-				     p->targets[0] + (at - TARGET), buf, len);
+		memcpy(memory_at(p, at), buf, len);
 		return true;
 	case PEER:
 		memcpy((char *)weir_sim_peer_bytes(p->peer) + at, buf, len);
@@ -87,8 +93,7 @@ static bool read_place(struct program *p, enum place place, uint64_t at,
 {
 	switch (place) {
 	case MEMORY:
-		memcpy(buf, at < TARGET ? p->sources[0] + at :
-				p->targets[0] + (at - TARGET), len);
+		memcpy(buf, memory_at(p, at), len);
 		return true;
 	case PEER:
 		memcpy(buf, (char *)weir_sim_peer_bytes(p->peer) + at, len);
@@ -104,8 +109,7 @@ static struct weir_loc location(struct program *p, enum place place,
 {
 	switch (place) {
 	case MEMORY:
-		return weir_loc_mem(at < TARGET ? p->sources[0] + at :
-				    p->targets[0] + (at - TARGET), len);
+		return weir_loc_mem(memory_at(p, at), len);
 	case PEER:
 		return weir_loc_at(weir_sim_peer_domain(p->peer), at, len);
 	default:

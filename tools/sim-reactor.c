@@ -62,7 +62,10 @@ static uint64_t soon(struct run *run)
 	static const uint64_t spans[] = { 0, 100, WEIR_USEC, 50 * WEIR_USEC,
 					  WEIR_MSEC, WEIR_SEC };
 
-	return spans[rnd(run, 6)] * (1 + rnd(run, 9));
+	uint64_t span = spans[rnd(run, 6)];
+
+	/* Not in one expression: compilers differ in what they draw first. */
+	return span * (1 + rnd(run, 9));
 }
 
 /* Operations. */
@@ -410,9 +413,10 @@ static void run_reactor(struct run *run)
 	/* A reactor that something stuck keeps from stopping comes back only
 	 * when all is healed. */
 	for (i = 0; p.budget && i < 10 * run->params.ops; i++) {
+		uint64_t ns = WEIR_USEC + soon(run);
+
 		outside(&p);
-		(void)weir_sim_run(run->sim, soon(run) + WEIR_USEC,
-				   1 + rnd(run, 200));
+		(void)weir_sim_run(run->sim, ns, 1 + rnd(run, 200));
 	}
 	for (i = 0; i < run->n_reactors; i++)
 		put_away(&p.cores[i]);
