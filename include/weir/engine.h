@@ -74,7 +74,8 @@ struct weir_engine_ops {
 	 * or, without having called it:
 	 *   -EAGAIN  no room: the job waits, in its place, and start is called
 	 *            again when a job of this engine has ended, or, if none is
-	 *            under way, in each turn
+	 *            under way, in the next turns, and then at least once in a
+	 *            millisecond
 	 *   another errno  refused; weir_job_start() returns it, or, if the job
 	 *            has waited, it ends with it
 	 */
