@@ -60,17 +60,14 @@ uint64_t flow_space(const struct flow *fl)
 	return fl->send_max - (fl->sent - fl->arrived);
 }
 
-/* When what is sent now arrives: never before what was sent earlier. */
+/* When what is sent now arrives, unless what was sent before holds it up. */
 static uint64_t arrival(struct flow *fl)
 {
 	struct weir_sim *sim = sim_of_flow(fl);
-	uint64_t at = sim->now_ns;
 
-	if (!fl->conn->pipe)
-		at += sim_latency(sim, WEIR_SIM_WIRE);
-	if (fl->n && fl->parts[(fl->first + fl->n - 1) % PARTS].at_ns > at)
-		at = fl->parts[(fl->first + fl->n - 1) % PARTS].at_ns;
-	return at;
+	if (fl->conn->pipe)
+		return sim->now_ns;
+	return sim->now_ns + sim_latency(sim, WEIR_SIM_WIRE);
 }
 
 static void add_part(struct flow *fl, enum part_what what, uint64_t end)
