@@ -106,6 +106,7 @@ test_programs += \
 	%D%/test-sim-memory \
 	%D%/test-sim-name \
 	%D%/test-sim-net \
+	%D%/test-sim-order \
 	%D%/test-sim-pipeline \
 	%D%/test-sim-pool \
 	%D%/test-sim-socket \
@@ -335,6 +336,9 @@ endif
 
 %C%_test_sim_net_SOURCES = %D%/test-sim-net.c $(test_harness)
 %C%_test_sim_net_LDADD = $(test_public)
+
+%C%_test_sim_order_SOURCES = %D%/test-sim-order.c $(test_harness)
+%C%_test_sim_order_LDADD = $(test_public)
 
 %C%_test_sim_socket_SOURCES = %D%/test-sim-socket.c $(test_harness)
 %C%_test_sim_socket_LDADD = $(test_public)
