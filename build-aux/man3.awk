@@ -108,6 +108,24 @@ state == "struct" {
 	next
 }
 
+# An enum is a group of constants, and goes with whoever takes it, too.
+state == "code" && /^enum weir_[a-z_]+ \{$/ {
+	n_groups++
+	group_doc[n_groups] = comment
+	group_text[n_groups] = ""
+	group_of[$2] = n_groups
+	comment = ""
+	state = "enum"
+}
+state == "enum" {
+	group_text[n_groups] = group_text[n_groups] $0 "\n"
+	if (match($0, /WEIR_[A-Z0-9_]+/))
+		group_of[substr($0, RSTART, RLENGTH)] = n_groups
+	if (/^\};/)
+		state = "code"
+	next
+}
+
 # Constants: those that follow each other belong together.
 state == "code" && /^#define WEIR_[A-Z0-9_]+[ \t]/ {
 	if (!in_group) {
@@ -409,13 +427,14 @@ function types(file, p,    all, name, t, seen, more)
 function constants(file, p,    all, name, g, t, seen)
 {
 	split("", seen)
-	all = page_doc[p]
+	all = page_decl[p] page_doc[p]
 	if (has_overview[page_header[p]] == page_name[p])
 		all = all overview[page_header[p]]
 	t = 0
-	while (match(all, /WEIR_[A-Z0-9_]+/)) {
+	while (match(all, /(WEIR_[A-Z0-9_]+|enum weir_[a-z_]+)/)) {
 		name = substr(all, RSTART, RLENGTH)
 		all = substr(all, RSTART + RLENGTH)
+		sub(/^enum /, "", name)
 		g = group_of[name]
 		if (!g || g in seen || name ~ /^WEIR_(API|VERSION)/)
 			continue

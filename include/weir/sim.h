@@ -110,6 +110,9 @@ struct weir_sim_stats {
 /*
  * Create a world whose chances come from @seed.
  *
+ * Faults are asked for by bits 1 << WEIR_SIM_SHORT and so on; with
+ * WEIR_SIM_SWARM each seed has others of them.
+ *
  * Returns 0 with *@ret set, to be freed by weir_sim_destroy(), or
  *   -EINVAL  .flags or .faults has bits that mean nothing
  *   -E2BIG   @opts asks for what this version does not know
