@@ -545,5 +545,5 @@ int main(void)
 		CASE(case_68_what_makes_no_sense_is_refused),
 	};
 
-	return harness_run(cases, N_OF(cases));
+	return harness_run_all(cases, N_OF(cases));
 }

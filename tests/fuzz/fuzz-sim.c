@@ -109,6 +109,12 @@ static bool has_objects(const struct core *c)
 	return c->pool || c->dma;
 }
 
+/* What happens besides in a turn from outside is not known: a guess. */
+static void spend(uint32_t events)
+{
+	w.events -= events < w.events ? events : w.events;
+}
+
 /* It may be anywhere, in its own callback too. */
 static void core_destroy(struct core *c)
 {
@@ -118,6 +124,7 @@ static void core_destroy(struct core *c)
 	if (!c->depth)
 		move_release(c);
 	c->is_stopped |= !busy;
+	spend(100);
 	c->depth++;
 	err = weir_reactor_destroy(c->r);
 	c->depth--;
@@ -134,8 +141,9 @@ static void core_turn(struct core *c)
 	uint64_t ns = some_span() % WEIR_MSEC;
 	int res;
 
-	if (w.depth > 2)
+	if (w.depth > 2 || !w.events)
 		return;
+	spend(100);
 	c->depth++;
 	res = weir_reactor_turn(c->r, ns);
 	c->depth--;
@@ -225,7 +233,7 @@ void act(struct core *c)
 static void run(uint64_t ns, uint32_t events)
 {
 	MUST(weir_sim_run(w.sim, ns, events) >= 0);
-	w.events -= events < w.events ? events : w.events;
+	spend(events);
 }
 
 /* The outermost level: between events. */

@@ -7,8 +7,8 @@
 #
 # corpus/engine and corpus/inventory are from run-NAME --write-seeds 24 DIR: for
 # a target that reads its input as decisions any bytes will do, and longer ones
-# go further.  corpus/sim is what libFuzzer has made of such, the small files that
-# reach most.  corpus/command is written by hand.  What has failed is added.
+# go further.  corpus/sim is what libFuzzer has made of such: small files that
+# reach much.  corpus/command is written by hand.  What has failed is added.
 FUZZ_SECONDS = 60
 fuzz_targets = command descriptor engine inventory sim
 fuzz_cflags = -std=gnu11 -g -O1 -DHAVE_CONFIG_H -include config.h -I. \
