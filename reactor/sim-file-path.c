@@ -346,17 +346,15 @@ static int resolve(struct weir_sim *sim, const struct weir_op *op, char *name,
 	return err;
 }
 
-bool path_is_cut(struct weir_op *op, void *files)
+bool sim_path_is_cut(struct weir_sim *sim, const struct weir_op *op)
 {
 	char name[PATH_BYTES], to[PATH_BYTES];
-	struct sim_files *all = files;
-	int err;
+	struct sim_files *files = files_of(sim);
 
-	if (!sim_names_path(op))
+	if (!files || !files->cuts)
 		return false;
-	err = resolve(all->sim, op, name, to);
-	return err || is_cut(all, op, name) ||
-	       (op->kind == IO_RENAME && is_cut(all, op, to));
+	return resolve(sim, op, name, to) || is_cut(files, op, name) ||
+	       (op->kind == IO_RENAME && is_cut(files, op, to));
 }
 
 int64_t sim_path_call(struct weir_sim *sim, struct weir_op *op)

@@ -66,6 +66,11 @@ static bool is_hit(struct file *file, const char *prefix)
 	return begins_with(prefix, file->dir) && !strcmp(prefix + len, "/");
 }
 
+static bool is_stuck_in_a_cut(struct weir_op *op, void *sim)
+{
+	return sim_names_path(op) && sim_path_is_cut(sim, op);
+}
+
 static void files_cut(struct sim_part *part, const char *prefix)
 {
 	struct sim_files *files = weir_container_of(part, struct sim_files,
@@ -78,7 +83,7 @@ static void files_cut(struct sim_part *part, const char *prefix)
 		    is_hit(file_of(sim->fds[n]), prefix))
 			sim_fd_kill(sim->fds[n]);
 	if (!remember_cut(files, prefix))
-		sim_stuck_again(sim, path_is_cut, files);
+		sim_stuck_again(sim, is_stuck_in_a_cut, sim);
 	for (i = files->inodes; i; i = i->next)
 		if (begins_with(i->name->path, prefix))
 			inode_cut(i);

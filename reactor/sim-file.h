@@ -258,9 +258,6 @@ void names_fini(struct sim_files *files);
  */
 int path_resolve(struct weir_sim *sim, int dirfd, const char *path, char *ret);
 
-/* Whether the operation @op names a path whose power was cut since it began. */
-bool path_is_cut(struct weir_op *op, void *files);
-
 /* A descriptor of @i, which is no directory; O_TRUNC is done. */
 int inode_open(struct inode *i, int flags);
 

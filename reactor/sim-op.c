@@ -191,14 +191,22 @@ static uint64_t delay(struct weir_sim *sim, struct weir_op *op)
 	return ns;
 }
 
+/* Its power was cut: it fails, and soon. */
+static bool is_cut(struct weir_sim *sim, struct weir_op *op)
+{
+	struct sim_fd *f = io_of(op)->f;
+
+	return f ? f->dead : sim_names_path(op) && sim_path_is_cut(sim, op);
+}
+
 /* The device has it.  Half of what is stuck moves by itself some time. */
 static void begin(struct weir_sim *sim, struct weir_op *op)
 {
 	struct sim_io *io = io_of(op);
 	uint64_t ns = delay(sim, op);
 
-	if (op->kind != IO_CLOSE && sim_fault(sim, WEIR_SIM_STUCK,
-					      sim_io_name(op))) {
+	if (op->kind != IO_CLOSE && !is_cut(sim, op) &&
+	    sim_fault(sim, WEIR_SIM_STUCK, sim_io_name(op))) {
 		io->state = STUCK;
 		op_queue_push(&sim->stuck, op);
 		if (sim_rng(&sim->fault_rng[WEIR_SIM_STUCK]) & 1)

@@ -354,6 +354,9 @@ static inline bool sim_names_path(const struct weir_op *op)
 /* sim-file-path.c: what does. */
 int64_t sim_path_call(struct weir_sim *sim, struct weir_op *op);
 
+/* Whether the power of a path that it names was cut since it began. */
+bool sim_path_is_cut(struct weir_sim *sim, const struct weir_op *op);
+
 /* sim-file-world.c: COPY_RANGE between two descriptors. */
 int64_t sim_copy_range(struct weir_sim *sim, struct weir_op *op);
 
