@@ -312,7 +312,8 @@ endif
 %C%_test_segment_phys_SOURCES = %D%/test-segment-phys.c $(test_segments)
 %C%_test_segment_phys_LDADD = $(test_internal)
 
-%C%_test_process_SOURCES = %D%/test-process.c $(test_jobs)
+%C%_test_process_SOURCES = %D%/test-process.c %D%/gate-kit.h \
+	$(test_jobs)
 %C%_test_process_LDADD = $(test_internal)
 
 %C%_test_translate_SOURCES = %D%/test-translate.c %D%/slow-kit.h $(test_jobs)
@@ -386,7 +387,7 @@ endif
 %C%_test_timer_SOURCES = %D%/test-timer.c $(test_harness)
 %C%_test_timer_LDADD = $(test_public)
 
-%C%_test_post_SOURCES = %D%/test-post.c $(test_harness)
+%C%_test_post_SOURCES = %D%/test-post.c %D%/gate-kit.h $(test_harness)
 %C%_test_post_LDADD = $(test_public)
 
 %C%_test_watch_SOURCES = %D%/test-watch.c $(test_harness)
@@ -398,7 +399,7 @@ endif
 %C%_test_socket_SOURCES = %D%/test-socket.c $(test_harness)
 %C%_test_socket_LDADD = $(test_public)
 
-%C%_test_drain_SOURCES = %D%/test-drain.c $(test_harness)
+%C%_test_drain_SOURCES = %D%/test-drain.c %D%/gate-kit.h $(test_harness)
 %C%_test_drain_LDADD = $(test_public)
 
 %C%_test_host_SOURCES = %D%/test-host.c $(test_harness)

@@ -9,7 +9,7 @@
 #include "config.h"
 #endif
 
-#include "tests/harness.h"
+#include "tests/gate-kit.h"
 
 #include <time.h>
 
@@ -133,49 +133,21 @@ static void sockets_that_wait_are_let_go(void **state)
 	close_pair(full);
 }
 
-struct gate {
-	int open[2], here[2];
-	char byte;
-};
-
-static int64_t wait_at_gate(void *arg)
-{
-	struct gate *g = arg;
-
-	if (write(g->here[1], "x", 1) != 1)
-		return -EIO;
-	return read(g->open[0], &g->byte, 1);
-}
-
-static void gate_make(struct gate *g)
-{
-	pipe_pair(g->open);
-	pipe_pair(g->here);
-	g->byte = 0;
-}
-
-static void gate_free(struct gate *g)
-{
-	close_pair(g->open);
-	close_pair(g->here);
-}
-
 static void what_cannot_be_drained_is_kept(void **state)
 {
 	struct weir_reactor *r = start_reactor_with(state,
 		(struct weir_reactor_opts){ .drain_ms = 10, .workers = 1 });
 	struct rec runs, waits;
 	struct gate g;
-	char byte;
 	int i;
 
 	gate_make(&g);
 	rec_init(&runs);
 	rec_init(&waits);
-	STARTS(weir_work(r, &runs.op, wait_at_gate, &g));
-	STARTS(weir_work(r, &waits.op, wait_at_gate, &g));
+	STARTS(weir_work(r, &runs.op, pass_gate, &g));
+	STARTS(weir_work(r, &waits.op, pass_gate, &g));
 	some_turns(r, 1);
-	assert_int_equal(read(g.here[0], &byte, 1), 1);
+	gate_wait(&g);
 
 	for (i = 0; i < 2; i++) {
 		assert_int_equal(weir_reactor_destroy(r), -EBUSY);
@@ -191,11 +163,10 @@ static void what_cannot_be_drained_is_kept(void **state)
 	assert_int_equal(weir_nop(r, &waits.op), -ESHUTDOWN);
 
 	/* And later it can be. */
-	assert_int_equal(write(g.open[1], "x", 1), 1);
+	gate_open(&g);
 	end_reactor(state);
 	assert_int_equal(runs.calls, 1);
 	assert_int_equal(runs.res, 1);
-	assert_int_equal(g.byte, 'x');
 	gate_free(&g);
 }
 

@@ -6,7 +6,7 @@
 #include "config.h"
 #endif
 
-#include "tests/harness.h"
+#include "tests/gate-kit.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -338,47 +338,6 @@ static void none_is_taken_when_it_has_stopped(void **state)
 }
 
 /* Work. */
-
-struct gate {
-	int open[2], here[2];
-	atomic_int ran;
-};
-
-static void gate_make(struct gate *g)
-{
-	pipe_pair(g->open);
-	pipe_pair(g->here);
-	atomic_store(&g->ran, 0);
-}
-
-static void gate_free(struct gate *g)
-{
-	close_pair(g->open);
-	close_pair(g->here);
-}
-
-static int64_t pass_gate(void *arg)
-{
-	struct gate *g = arg;
-	char byte;
-
-	atomic_fetch_add(&g->ran, 1);
-	if (write(g->here[1], "x", 1) != 1)
-		return -EIO;
-	return read(g->open[0], &byte, 1);
-}
-
-static void gate_wait(struct gate *g)
-{
-	char byte;
-
-	assert_int_equal(read(g->here[0], &byte, 1), 1);
-}
-
-static void gate_open(struct gate *g)
-{
-	assert_int_equal(write(g->open[1], "x", 1), 1);
-}
 
 static int64_t my_thread(void *arg)
 {

@@ -240,9 +240,9 @@ t_a_state_is_gone_on_with()
 
 t_a_killed_run_is_gone_on_with()
 {
-	options='--completions 200000 --ops 20 --state state reactor'
+	options='--completions 40000 --ops 20 --state state reactor'
 	# shellcheck disable=SC2086 # Words.
-	expect 0 weir_sim --completions 200000 --ops 20 reactor
+	expect 0 weir_sim --completions 40000 --ops 20 reactor
 	digest out >whole
 	rm -f state
 	# shellcheck disable=SC2086
