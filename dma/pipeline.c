@@ -13,6 +13,7 @@
 #include "base/opts.h"
 #include "base/why.h"
 #include "dma/pipeline-internal.h"
+#include "mem/store-internal.h"
 
 #define DEPTH_DEFAULT 8
 #define DEPTH_MAX 4096
@@ -54,6 +55,7 @@ static void pipeline_free(struct weir_pipeline *p)
 
 	for (i = 0; p->slots && i < p->opts.depth; i++)
 		check(!weir_chain_destroy(p->slots[i].chain));
+	pool_let_go(p->opts.pool);
 	free(p->slots);
 	free(p->order);
 	free(p->data);
@@ -126,12 +128,17 @@ int weir_pipeline_create(struct weir_pipeline **ret, struct weir_reactor *r,
 	err = load_opts(&opts, user);
 	if (err)
 		return err;
+	if (opts.pool && opts.pool->r != r)
+		return why(-EINVAL, "weir_pipeline_create: .pool is of another "
+			   "reactor; a pool of the same store can be made for "
+			   "each");
 	p = mem_calloc(1, sizeof(*p));
 	if (!p)
 		return why(-ENOMEM, "weir_pipeline_create: no memory");
 	p->r = r;
 	p->opts = opts;
 	p->window = opts.depth;
+	pool_hold(opts.pool);
 	weir_op_init(&p->wait, pipeline_wait_done);
 	weir_op_init(&p->tick, pipeline_tick);
 	err = build_slots(p);

@@ -335,6 +335,10 @@ int weir_pool_destroy(struct weir_pool *pool)
 	if (!pool)
 		return 0;
 	reactor_check_thread(pool->r);
+	if (pool->n_pipelines)
+		return why(-EBUSY, "weir_pool_destroy: %u pipelines take their "
+			   "buffers here; destroy them first",
+			   pool->n_pipelines);
 	store = pool->store;
 	shared = store->shared;
 	err = shared ? 0 : store_may_free(store, "weir_pool_destroy");

@@ -116,6 +116,7 @@ struct weir_pool {
 	struct weir_store *store;
 	bool may_register;
 	uint32_t waiters_max;		/* 0: no limit. */
+	uint32_t n_pipelines;		/* That take their bufs here. */
 	uint64_t cache_max;
 	struct op_queue outside;	/* Wait for .waiters_max to let them in. */
 	struct errand errand;
@@ -245,6 +246,19 @@ void store_settle_counts(struct weir_store *store, struct weir_reactor *r);
 /* pool-info.c: who has what is out. */
 struct tags;
 void pool_count_tags(const struct weir_pool *pool, struct tags *tags);
+
+/* A pipeline of the pool's reactor takes its bufs here; or no more. */
+static inline void pool_hold(struct weir_pool *pool)
+{
+	if (pool)
+		pool->n_pipelines++;
+}
+
+static inline void pool_let_go(struct weir_pool *pool)
+{
+	if (pool)
+		pool->n_pipelines--;
+}
 
 /* pool.c: buf_out() for a pool's buf that is not in the cache. */
 static inline void pool_hand_out(struct pool_class *pc, struct weir_buf *buf)

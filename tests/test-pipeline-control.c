@@ -20,6 +20,9 @@ enum column { IDLE, UNDER_WAY, PAUSED, ENDING, IN_NEXT, IN_DONE };
 static const char *const columns[] = { "idle", "under way", "paused", "ending",
 				       "in next()", "in done()" };
 
+/* What all pipelines of the table take from. */
+static struct weir_pool *table_pool;
+
 /* The call whose turn it is, for the hooks. */
 static const struct table_call *hook_call;
 static int hook_result, hook_calls;
@@ -77,6 +80,12 @@ static int call_destroy(void *arg)
 	return err;
 }
 
+static int call_pool_destroy(void *arg)
+{
+	(void)arg;
+	return weir_pool_destroy(table_pool);
+}
+
 static const struct table_call calls[] = {
 	{ "start", call_start },
 	{ "kick", call_kick },
@@ -86,6 +95,7 @@ static const struct table_call calls[] = {
 	{ "set_window", call_set_window },
 	{ "cancel of its operation", call_cancel },
 	{ "destroy", call_destroy },
+	{ "pool_destroy of its pool", call_pool_destroy },
 };
 
 static void hook(struct stream *s)
@@ -189,20 +199,23 @@ static void end_stream(struct stream *s)
 static void calls_by_state(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool_opts opts = { .size = sizeof(opts), .bufs = DEPTH };
 	struct table t;
 	struct table_cell c;
 	struct stream s;
 
+	assert_int_equal(weir_pool_create(&table_pool, r, &opts), 0);
 	table_open(&t, "dma/README.md", "pipeline: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
-		make(&s, r, DEPTH, 0, NULL);
+		make(&s, r, DEPTH, 0, table_pool);
 		s.n_units = UNITS;
 		table_result(&c, call_in(&s, &c));
 		check_then(&s, &c);
 		end_stream(&s);
 	}
 	table_close(&t);
+	assert_int_equal(weir_pool_destroy(table_pool), 0);
 }
 
 static void stops(struct stream *s)
@@ -633,6 +646,74 @@ static void steered_at_random_it_loses_nothing(void **state)
 	assert_int_equal(weir_pool_destroy(pool), 0);
 }
 
+static int tries_to_destroy(struct weir_slot *slot, void *arg)
+{
+	struct full *f = arg;
+
+	assert_int_equal(weir_pool_destroy(f->pool), -EBUSY);
+	assert_non_null(strstr(weir_why(), "1 pipelines"));
+	return on_build(slot, NULL);
+}
+
+static int refuses(struct weir_slot *slot, void *arg)
+{
+	(void)slot, (void)arg;
+	return -EDOM;
+}
+
+/* From before the first build() until it is gone, whatever became of it. */
+static void the_pool_it_takes_from_stays(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool_opts popts = { .size = sizeof(popts), .bufs = 1 };
+	struct full f = { .pool = NULL };
+	struct weir_pipeline_opts opts = {
+		.size = sizeof(opts), .build = tries_to_destroy,
+		.next = on_next, .done = on_done, .arg = &f, .depth = 2,
+	};
+	struct weir_pipeline *p = NULL;
+	struct stream s;
+
+	assert_int_equal(weir_pool_create(&f.pool, r, &popts), 0);
+	opts.pool = f.pool;
+	assert_int_equal(weir_pipeline_create(&p, r, &opts), 0);
+	make(&s, r, DEPTH, 0, f.pool);
+	s.n_units = UNITS;
+	assert_int_equal(run(&s), UNITS);
+	assert_int_equal(weir_pool_destroy(f.pool), -EBUSY);
+	assert_non_null(strstr(weir_why(), "2 pipelines"));
+	assert_int_equal(weir_pipeline_destroy(s.p), 0);
+	assert_int_equal(weir_pool_destroy(f.pool), -EBUSY);
+	assert_int_equal(weir_pipeline_destroy(p), 0);
+
+	/* One that was not created has nothing. */
+	opts.build = refuses;
+	assert_int_equal(weir_pipeline_create(&p, r, &opts), -EDOM);
+	assert_int_equal(weir_pool_destroy(f.pool), 0);
+}
+
+static void a_pool_of_another_reactor_is_refused(void **state)
+{
+	struct weir_reactor_opts ropts = {
+		.size = sizeof(ropts), .backend = backend_of(*state),
+		.sim = harness_sim,
+	};
+	struct weir_reactor *r = start_reactor(state), *other = NULL;
+	struct weir_pool_opts popts = { .size = sizeof(popts), .bufs = 1 };
+	struct weir_pipeline_opts opts = {
+		.size = sizeof(opts), .build = on_build, .next = on_next,
+		.done = on_done,
+	};
+	struct weir_pipeline *p = NULL;
+
+	assert_int_equal(weir_reactor_create(&other, &ropts), 0);
+	assert_int_equal(weir_pool_create(&opts.pool, other, &popts), 0);
+	assert_int_equal(weir_pipeline_create(&p, r, &opts), -EINVAL);
+	assert_null(p);
+	assert_int_equal(weir_pool_destroy(opts.pool), 0);
+	assert_int_equal(weir_reactor_destroy(other), 0);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -645,6 +726,8 @@ int main(void)
 		CASE(it_can_be_cancelled_while_it_waits_to_wait),
 		CASE(a_reactor_without_room_holds_it_up_and_no_more),
 		CASE(steered_at_random_it_loses_nothing),
+		CASE(the_pool_it_takes_from_stays),
+		CASE(a_pool_of_another_reactor_is_refused),
 	};
 
 	return harness_run_all(cases, N_OF(cases));

@@ -9,6 +9,8 @@
 #include "tests/job-kit.h"
 #include "tests/table-kit.h"
 
+#include <weir/chain.h>
+#include <weir/pipeline.h>
 #include <weir/pool.h>
 #include <weir/store.h>
 
@@ -469,16 +471,20 @@ static void random_use_loses_nothing(void **state)
 /* The table of mem/README.md, for a pool of its own and for one of a store. */
 #define STAND_BUFS 4
 
-enum { ALL_IN, SOME_OUT, ALL_OUT, WAITING };
+enum { ALL_IN, SOME_OUT, ALL_OUT, WAITING, OF_PIPELINE };
 
 static const char *const states[] = {
 	"all in", "some out", "all out", "operations wait",
+	"all in, a pipeline has it",
 };
+
+static const int bufs_out[] = { 0, 2, STAND_BUFS, STAND_BUFS, 0 };
 
 struct stand {
 	struct weir_reactor *r;
 	struct weir_store *store;	/* NULL: the pool's own. */
 	struct weir_pool *pool;
+	struct weir_pipeline *pipeline;
 	struct weir_buf *buf[2 * STAND_BUFS];
 	int n;
 	struct taker first, more;
@@ -563,6 +569,44 @@ static int call_destroy(void *arg)
 	return err;
 }
 
+static int64_t no_step(struct weir_chain *chain, uint32_t step, void *arg)
+{
+	(void)chain, (void)step, (void)arg;
+	return 0;
+}
+
+static int build(struct weir_slot *slot, void *arg)
+{
+	(void)arg;
+	return weir_chain_add_call(weir_slot_chain(slot), WEIR_CHAIN_FIRST,
+				   no_step, NULL);
+}
+
+static int no_next(struct weir_slot *slot, void *arg)
+{
+	(void)slot, (void)arg;
+	return WEIR_PIPELINE_END;
+}
+
+static int no_done(struct weir_slot *slot, int64_t res, void *arg)
+{
+	(void)slot, (void)res, (void)arg;
+	return 0;
+}
+
+static struct weir_pipeline *pipeline_of(struct weir_pool *pool,
+					 struct weir_reactor *r)
+{
+	struct weir_pipeline_opts opts = {
+		.size = sizeof(opts), .build = build, .next = no_next,
+		.done = no_done, .pool = pool,
+	};
+	struct weir_pipeline *p = NULL;
+
+	assert_int_equal(weir_pipeline_create(&p, r, &opts), 0);
+	return p;
+}
+
 static void stand_begin(struct stand *s, void **state, bool shared, int column)
 {
 	struct weir_store_class one = { .buf_size = 5000, .bufs = STAND_BUFS };
@@ -583,7 +627,9 @@ static void stand_begin(struct stand *s, void **state, bool shared, int column)
 	} else {
 		s->pool = make(s->r, STAND_BUFS, 1);
 	}
-	while (s->n < (column >= ALL_OUT ? STAND_BUFS : 2 * column))
+	if (column == OF_PIPELINE)
+		s->pipeline = pipeline_of(s->pool, s->r);
+	while (s->n < bufs_out[column])
 		assert_int_equal(call_get(s), 0);
 	if (column == WAITING)
 		STARTS(weir_pool_wait(s->pool, &s->first.op));
@@ -602,6 +648,7 @@ static void stand_end(struct stand *s, void **state)
 			UNTIL(s->r, t[i]->calls);
 			weir_buf_put(t[i]->buf);
 		}
+	assert_int_equal(weir_pipeline_destroy(s->pipeline), 0);
 	if (!s->gone)
 		assert_int_equal(weir_pool_destroy(s->pool), 0);
 	assert_int_equal(weir_store_destroy(s->store), 0);

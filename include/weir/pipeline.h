@@ -87,7 +87,8 @@ struct weir_pipeline_opts {
 	weir_pipeline_next_fn *next;
 	weir_pipeline_done_fn *done;
 	void *arg;		/* For the three. */
-	struct weir_pool *pool;	/* For the slots' bufs; NULL: none. */
+	struct weir_pool *pool;	/* For the slots' bufs; NULL: none.  Cannot be
+				 * destroyed before the pipeline. */
 	uint32_t depth;		/* Slots; 0: 8; at most 4096. */
 	uint32_t flags;		/* WEIR_PIPELINE_ */
 	uint32_t data_size;	/* Bytes of the user's in each slot. */
@@ -129,13 +130,13 @@ struct weir_pipeline_failure {
  *
  * Returns 0 with *@ret set, to be freed by weir_pipeline_destroy(), or
  *   -EINVAL     a function is missing, .build has added no steps, .depth is
- *               too large, an unknown flag
+ *               too large, an unknown flag, .pool is of another reactor
  *   -E2BIG      @opts asks for what this version does not know
  *   -ENOMEM     no memory
  *   -ESHUTDOWN  @r is stopping
  *   or what .build returned
  *
- * Call on @r's thread, which is .pool's.
+ * Call on @r's thread.
  */
 WEIR_API int weir_pipeline_create(struct weir_pipeline **ret,
 				  struct weir_reactor *r,

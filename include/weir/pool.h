@@ -111,8 +111,8 @@ WEIR_API int weir_pool_create(struct weir_pool **ret, struct weir_reactor *r,
  *
  * Returns 0, or, with the pool as it was:
  *   -EBUSY  buffers are out, or operations wait; weir_why() says how many, and
- *           who has them by tag; or its own memory is not to be freed, see
- *           weir_segment_set_flags()
+ *           who has them by tag; or a pipeline was created with it; or its own
+ *           memory is not to be freed, see weir_segment_set_flags()
  *
  * Call on the pool's reactor; callbacks too.
  */
