@@ -147,7 +147,7 @@ step bare check bare --without-libev --without-verbs --without-valgrind \
 	--without-sdt --without-libsodium --without-libuv --without-glib \
 	--without-systemd --disable-static
 if command -v clang >/dev/null; then
-	[ $long = 1 ] && seconds=600 || seconds=20
+	[ $long = 1 ] && seconds=240 || seconds=20
 	step fuzz fuzz $seconds
 	step digests digests
 else
