@@ -111,19 +111,19 @@ atomic_bool sync_no_looks;
 
 /*
  * The parameters lie in the operation.  words[4] is how often its reactor has
- * looked, and words[5] whether it is left to the watcher: both the reactor's.
+ * looked, and .kind whether it is left to the watcher: both the reactor's.
  */
 static struct weir_sync *sync_of(const struct weir_op *op)
 {
-	return (struct weir_sync *)(uintptr_t)op->u.words[0];
+	return (struct weir_sync *)(uintptr_t)op->u.looked.words[0];
 }
 
 static struct sync_cond cond_of(const struct weir_op *op)
 {
 	return (struct sync_cond){
-		.cond = (uint32_t)op->u.words[1],
-		.value = op->u.words[2],
-		.mask = op->u.words[3],
+		.cond = (uint32_t)op->u.looked.words[1],
+		.value = op->u.looked.words[2],
+		.mask = op->u.looked.words[3],
 	};
 }
 
@@ -151,7 +151,7 @@ static bool leave(struct weir_sync *sync, struct weir_op *op)
 {
 	bool armed = sync->armed;
 
-	op->u.words[5] = true;
+	op->kind = true;
 	sync->n_left++;
 	sync->armed = true;
 	return !armed;
@@ -160,8 +160,8 @@ static bool leave(struct weir_sync *sync, struct weir_op *op)
 /* Under the lock. */
 static void take_back(struct weir_sync *sync, struct weir_op *op)
 {
-	sync->n_left -= (uint32_t)op->u.words[5];
-	op->u.words[5] = false;
+	sync->n_left -= op->kind;
+	op->kind = false;
 }
 
 /* In their order.  Returns whether there was any.  Under the lock. */
@@ -205,7 +205,7 @@ static void wait_home(struct weir_op *op)
 {
 	struct weir_sync *sync = sync_of(op);
 
-	look_end(op);
+	look_end(op->reactor, &op->u.looked.look);
 	pthread_mutex_lock(&sync->lock);
 	take_back(sync, op);
 	pthread_mutex_unlock(&sync->lock);
@@ -228,54 +228,80 @@ static void wait_cancel(struct weir_op *op)
 	pthread_mutex_unlock(&sync->lock);
 	if (!waits)
 		return;
-	look_end(op);
+	look_end(op->reactor, &op->u.looked.look);
 	atomic_fetch_sub(&sync->n_ops, 1);
 	op_complete(op, -ECANCELED);
-}
-
-static void wait_asleep(struct weir_op *op, bool asleep)
-{
-	struct weir_sync *sync = sync_of(op);
-	bool kick = false;
-
-	pthread_mutex_lock(&sync->lock);
-	take_back(sync, op);
-	if (asleep)
-		kick = leave(sync, op);
-	pthread_mutex_unlock(&sync->lock);
-	if (kick)
-		sync_watch_kick(op->reactor);
-}
-
-/*
- * While the reactor is awake, a signal from another process needs nobody else to
- * be seen, and costs its sender no system call.  A wait that takes longer is
- * left alone: there may be one, and a reactor that never sleeps.
- */
-static void wait_look(struct weir_op *op)
-{
-	struct weir_sync *sync = sync_of(op);
-	struct sync_cond cond = cond_of(op);
-
-	if (sync_look(sync, &cond))
-		sync_serve(sync);
-	else if (++op->u.words[4] == LOOKS_IN_VAIN) {
-		look_end(op);
-		wait_asleep(op, true);
-	}
 }
 
 static const struct weir_op_class wait_class = {
 	.name = "sync event wait",
 	.cancel = wait_cancel,
 	.home = wait_home,
+};
+
+static struct weir_op *op_of(struct weir_look *look)
+{
+	return weir_container_of(look, struct weir_op, u.looked.look);
+}
+
+static bool wait_asleep(struct weir_look *look)
+{
+	struct weir_op *op = op_of(look);
+	struct weir_sync *sync = sync_of(op);
+	bool kick;
+
+	pthread_mutex_lock(&sync->lock);
+	take_back(sync, op);
+	kick = leave(sync, op);
+	pthread_mutex_unlock(&sync->lock);
+	if (kick)
+		sync_watch_kick(op->reactor);
+	return false;
+}
+
+static void wait_awake(struct weir_look *look)
+{
+	struct weir_op *op = op_of(look);
+	struct weir_sync *sync = sync_of(op);
+
+	pthread_mutex_lock(&sync->lock);
+	take_back(sync, op);
+	pthread_mutex_unlock(&sync->lock);
+}
+
+/*
+ * While the reactor is awake, a signal from another process needs nobody else to
+ * be seen, and costs its sender no system call.  A wait that takes longer is
+ * left alone: there may be one, and a reactor that never sleeps.  One whose
+ * result is on its way is looked at in vain.
+ */
+static bool wait_look(struct weir_look *look)
+{
+	struct weir_op *op = op_of(look);
+	struct weir_sync *sync = sync_of(op);
+	struct sync_cond cond = cond_of(op);
+
+	if (sync_look(sync, &cond))
+		sync_serve(sync);
+	else if (++op->u.looked.words[4] == LOOKS_IN_VAIN) {
+		look_end(op->reactor, look);
+		wait_asleep(look);
+	}
+	return false;
+}
+
+static const struct weir_look_class look_class = {
 	.look = wait_look,
 	.asleep = wait_asleep,
+	.awake = wait_awake,
 };
 
 static bool may_look(struct weir_op *op)
 {
-	return !atomic_load(&sync_no_looks) && look_begin(op);
+	if (atomic_load(&sync_no_looks) || !look_has_room(op->reactor))
+		return false;
+	look_begin(op->reactor, &op->u.looked.look, &look_class);
+	return true;
 }
 
 /* Wait, unless it holds now.  Returns what sync_look() does. */
@@ -329,12 +355,13 @@ int weir_sync_wait(struct weir_sync *sync, struct weir_reactor *r,
 	if (res < 0)
 		return res;
 	op_enlist(r, op, &wait_class);
-	op->u.words[0] = (uintptr_t)sync;
-	op->u.words[1] = cond;
-	op->u.words[2] = value;
-	op->u.words[3] = mask;
-	op->u.words[4] = 0;
-	op->u.words[5] = false;
+	op->u.looked.look.pprev = NULL;
+	op->u.looked.words[0] = (uintptr_t)sync;
+	op->u.looked.words[1] = cond;
+	op->u.looked.words[2] = value;
+	op->u.looked.words[3] = mask;
+	op->u.looked.words[4] = 0;
+	op->kind = false;
 	op->pprev = NULL;
 	if (!res)
 		res = enlist(sync, op);

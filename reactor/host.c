@@ -95,7 +95,8 @@ void host_turn_ends(struct weir_reactor *r, bool more, uint64_t next_ns)
 	r->host.left_ns = now;
 	r->attention |= ATTENTION_KICK;
 	atomic_store(&r->mailbox.asleep, true);
-	looks_asleep(r);
+	if (looks_asleep(r))
+		more = true;
 	if (more || mailbox_has(&r->mailbox) || reactor_requested(r))
 		host_kick(r);
 }

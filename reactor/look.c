@@ -4,57 +4,85 @@
 #endif
 
 /*
- * Operations that end by what is written to memory, by somebody who cannot wake
- * us without help.  As long as the reactor is awake it looks itself, which is
- * cheaper than any help; before it sleeps, it says so.
+ * What is written to memory by somebody who cannot wake us without help: words
+ * of other processes, completion queues of devices.  As long as the reactor is
+ * awake it looks itself, which is cheaper than any help; before it sleeps, it
+ * says so, and looks once more.
  */
 
 #include "reactor/op-inline.h"
 
-bool look_begin(struct weir_op *op)
+bool look_has_room(const struct weir_reactor *r)
 {
-	struct weir_reactor *r = op->reactor;
-
-	if (r->n_looks == LOOKS_MAX)
-		return false;
-	r->looks[r->n_looks++] = op;
-	return true;
+	return r->n_looks < LOOKS_MAX;
 }
 
-void look_end(struct weir_op *op)
+void look_begin(struct weir_reactor *r, struct weir_look *look,
+		const struct weir_look_class *cls)
 {
-	struct weir_reactor *r = op->reactor;
-	unsigned int i;
+	look->cls = cls;
+	look->next = r->looks;
+	look->pprev = &r->looks;
+	if (look->next)
+		look->next->pprev = &look->next;
+	r->looks = look;
+	r->n_looks++;
+}
 
-	for (i = 0; i < r->n_looks; i++) {
-		if (r->looks[i] != op)
-			continue;
-		r->looks[i] = r->looks[--r->n_looks];
+void look_end(struct weir_reactor *r, struct weir_look *look)
+{
+	if (!look->pprev)
 		return;
+	if (r->look_next == look)
+		r->look_next = look->next;
+	*look->pprev = look->next;
+	if (look->next)
+		look->next->pprev = look->pprev;
+	look->pprev = NULL;
+	r->n_looks--;
+}
+
+/* One may end its own look, or another: the cursor is moved on by that. */
+bool looks_run(struct weir_reactor *r)
+{
+	struct weir_look *look;
+	bool any = false;
+
+	for (look = r->looks; look; look = r->look_next) {
+		r->look_next = look->next;
+		any |= look->cls->look(look);
 	}
+	return any;
 }
 
-/* From the end, because one that ends its look moves the last to its place. */
-void looks_run(struct weir_reactor *r)
+unsigned int looks_deliver(struct weir_reactor *r)
 {
-	unsigned int i;
+	struct weir_look *look;
+	unsigned int ran = 0;
 
-	for (i = r->n_looks; i; i--)
-		r->looks[i - 1]->cls->look(r->looks[i - 1]);
+	for (look = r->looks; look; look = r->look_next) {
+		r->look_next = look->next;
+		if (look->cls->deliver)
+			ran += look->cls->deliver(look);
+	}
+	return ran;
 }
 
-void looks_asleep(struct weir_reactor *r)
+bool looks_asleep(struct weir_reactor *r)
 {
-	unsigned int i;
+	struct weir_look *look;
+	bool any = false;
 
-	for (i = 0; i < r->n_looks; i++)
-		r->looks[i]->cls->asleep(r->looks[i], true);
+	for (look = r->looks; look; look = look->next)
+		any |= look->cls->asleep(look);
+	return any;
 }
 
 void looks_awake(struct weir_reactor *r)
 {
-	unsigned int i;
+	struct weir_look *look;
 
-	for (i = 0; i < r->n_looks; i++)
-		r->looks[i]->cls->asleep(r->looks[i], false);
+	for (look = r->looks; look; look = look->next)
+		if (look->cls->awake)
+			look->cls->awake(look);
 }

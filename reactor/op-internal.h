@@ -55,15 +55,33 @@ struct weir_op_class {
 	 * it.  NULL: just that.
 	 */
 	void (*home)(struct weir_op *op);
+};
+
+/*
+ * What is done about something that a reactor looks at, from look_begin() to
+ * look_end(), on its thread.
+ */
+struct weir_look_class {
+	/*
+	 * In each turn and often while it spins: look.  Returns whether
+	 * .deliver() has something to do; what goes home by op_return(), or by
+	 * an errand, need not be told.  No callback runs here.
+	 */
+	bool (*look)(struct weir_look *look);
+
+	/* In each turn: run the callbacks that are due, a bounded number.
+	 * Returns how many.  NULL: there are none. */
+	unsigned int (*deliver)(struct weir_look *look);
 
 	/*
-	 * From look_begin() to look_end(), on the reactor's thread: look
-	 * whether there is a result, and op_return() it; and, since the reactor
-	 * goes to sleep, or is awake again, have somebody else look, or not.
-	 * May come for one whose result is on its way.
+	 * The reactor is about to sleep: have somebody else wake it.  Returns
+	 * whether there is something to deliver now, so that it must not.  May
+	 * come several times in a row.
 	 */
-	void (*look)(struct weir_op *op);
-	void (*asleep)(struct weir_op *op, bool asleep);
+	bool (*asleep)(struct weir_look *look);
+
+	/* It is awake again: nobody else need look.  NULL: whatever. */
+	void (*awake)(struct weir_look *look);
 };
 
 _Static_assert(sizeof(struct weir_op) == 256, "part of the ABI");
@@ -78,11 +96,14 @@ void op_request_cancel(struct weir_op *op, unsigned int why);
 void op_return(struct weir_op *op);
 
 /*
- * Have the class of @op, which is PENDING, look for its end.  False: there is no
- * room.  look_end() comes before its end, and in .look() if it likes.
+ * Have @r look at @look, which is embedded in what it is about, by @cls.  Each
+ * costs every turn, and all of a spin: where it need not be, only if there is
+ * room.  To end what is not looked at is no error; .look() and .deliver() may.
  */
-bool look_begin(struct weir_op *op);
-void look_end(struct weir_op *op);
+bool look_has_room(const struct weir_reactor *r);
+void look_begin(struct weir_reactor *r, struct weir_look *look,
+		const struct weir_look_class *cls);
+void look_end(struct weir_reactor *r, struct weir_look *look);
 
 /* Start @op, which ends at @when_ns: weir_sleep_until() that is not refused. */
 void op_sleep(struct weir_reactor *r, struct weir_op *op, uint64_t when_ns);

@@ -51,7 +51,7 @@ struct reactor_obj {
 	struct reactor_obj **pprev;
 };
 
-#define LOOKS_MAX 16	/* Each costs every turn, and all of a spin. */
+#define LOOKS_MAX 16	/* Then what need not be looked at is not. */
 
 /* Why a start needs a closer look; r->attention. */
 enum attention {
@@ -120,7 +120,8 @@ struct weir_reactor {
 	unsigned int delivered;		/* Callbacks of sources, in reap(). */
 	uint32_t n_zombies;		/* Dead sources the kernel still has. */
 	uint32_t n_looks;
-	struct weir_op *looks[LOOKS_MAX];
+	struct weir_look *looks;
+	struct weir_look *look_next;	/* While they run. */
 
 	struct wait wait;
 	struct host host;
@@ -213,9 +214,14 @@ static inline bool reactor_requested(struct weir_reactor *r)
 unsigned int pollers_run(struct weir_reactor *r);
 uint64_t pollers_next(struct weir_reactor *r);
 
-/* look.c: look, in no order; the reactor goes to sleep, or is awake again. */
-void looks_run(struct weir_reactor *r);
-void looks_asleep(struct weir_reactor *r);
+/*
+ * look.c, in no order: look; run callbacks; the reactor goes to sleep, or is
+ * awake again.  The first and the third return whether there is something to
+ * deliver, the second how much was.
+ */
+bool looks_run(struct weir_reactor *r);
+unsigned int looks_deliver(struct weir_reactor *r);
+bool looks_asleep(struct weir_reactor *r);
 void looks_awake(struct weir_reactor *r);
 
 /* timer.c: fires what is due, at most @max.  Returns how many. */

@@ -89,6 +89,8 @@ static int do_due(struct weir_reactor *r, unsigned int *ran)
 	if (unlikely(n < 0))
 		return n;
 	*ran += r->delivered;
+	if (unlikely(r->n_looks))
+		*ran += looks_deliver(r);
 	if (r->deferred)
 		take_deferred(r);
 	*ran += op_run_ready(r, r->turn_max);

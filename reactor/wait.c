@@ -85,8 +85,8 @@ static uint64_t spin_budget(struct wait *w, uint64_t now)
 
 static bool work_is_here(struct weir_reactor *r)
 {
-	if (unlikely(r->n_looks))
-		looks_run(r);
+	if (unlikely(r->n_looks) && looks_run(r))
+		return true;
 	return r->backend->ready(r) || mailbox_has(&r->mailbox) ||
 	       reactor_requested(r);
 }
@@ -111,12 +111,13 @@ static bool spin(struct weir_reactor *r, uint64_t end, uint64_t *now)
 static int sleep_until(struct weir_reactor *r, uint64_t now, uint64_t until)
 {
 	uint64_t timeout = until == WEIR_FOREVER ? WEIR_FOREVER : until - now;
+	bool due = false;
 	int err = 0;
 
 	atomic_store(&r->mailbox.asleep, true);
 	if (unlikely(r->n_looks))
-		looks_asleep(r);
-	if (!mailbox_has(&r->mailbox) && !reactor_requested(r)) {
+		due = looks_asleep(r);
+	if (!due && !mailbox_has(&r->mailbox) && !reactor_requested(r)) {
 		err = r->backend->wait(r, timeout);
 		r->stats.sleeps++;
 	}

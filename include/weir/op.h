@@ -80,6 +80,13 @@ struct weir_timer_node {
 	void (*fire)(struct weir_timer_node *node);
 };
 
+/* A place among what a reactor looks at while it is awake.  The library's. */
+struct weir_look {
+	const struct weir_look_class *cls;
+	struct weir_look *next;
+	struct weir_look **pprev;	/* NULL: not there. */
+};
+
 /*
  * An operation.  @fn and @data are the caller's; the rest is the library's and
  * its layout may change inside the size, which is part of the ABI and has room
@@ -117,6 +124,10 @@ struct weir_op {
 			uint64_t seg_off;	/* and bytes into it. */
 		} io;
 		struct weir_timer_node timer;
+		struct {
+			struct weir_look look;
+			uint64_t words[5];
+		} looked;	/* What its reactor looks at for its end. */
 		uint64_t words[8];
 	} u;
 
