@@ -124,7 +124,8 @@ test_programs += \
 	%D%/test-dm-cards \
 	%D%/test-mmap-keys \
 	%D%/test-mmap-keys-cards \
-	%D%/test-mmap-verbs
+	%D%/test-mmap-verbs \
+	%D%/test-verbs-rules
 endif
 endif
 
@@ -142,7 +143,9 @@ test_segments = $(test_harness) %D%/segment-kit.h
 # RDMA devices that are none, in place of rdma-core.
 test_standin = %D%/standin-verbs.h
 if HAVE_VERBS
-test_standin += %D%/standin-verbs.c
+test_standin += %D%/standin-verbs.c %D%/standin-verbs-cq.c \
+	%D%/standin-verbs-event.c %D%/standin-verbs-internal.h \
+	%D%/standin-verbs-memory.c %D%/standin-verbs-qp.c
 endif
 
 %C%_test_accel_SOURCES = %D%/test-accel.c %D%/store-kit.h $(test_jobs)
@@ -446,6 +449,14 @@ endif
 %C%_test_uring_LDADD = $(test_internal)
 %C%_test_wheel_LDADD = $(test_internal)
 
+# The same cases twice: with the stand-in, and with what is real.
+test_rules = %D%/test-verbs-rules.c %D%/verbs-rules-queue.c \
+	%D%/verbs-rules.h $(test_harness)
+%C%_test_verbs_rules_SOURCES = $(test_rules) $(test_standin)
+%C%_test_verbs_rules_LDADD = $(test_internal)
+%C%_test_verbs_rules_rdma_SOURCES = $(test_rules)
+%C%_test_verbs_rules_rdma_LDADD = $(test_internal)
+
 test_scripts = \
 	%D%/check-docs.sh \
 	%D%/check-examples.sh \
@@ -480,6 +491,11 @@ not_under_valgrind =
 
 # Runs another where io_uring is refused.
 check_PROGRAMS += $(test_programs) %D%/without-uring
+if HAVE_CMOCKA
+if HAVE_VERBS
+check_PROGRAMS += %D%/test-verbs-rules-rdma
+endif
+endif
 TESTS += $(test_programs) $(test_scripts)
 EXTRA_DIST += $(test_scripts) $(test_models) $(test_seeds) %D%/kit.sh \
 	%D%/valgrind.supp %D%/weir-cp-kit.sh

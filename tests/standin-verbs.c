@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The stand-in's devices and protection domains. */
+
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
@@ -7,361 +10,67 @@
 #define _GNU_SOURCE
 #endif
 
-#include "tests/standin-verbs.h"
+#include "tests/standin-verbs-internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include <infiniband/verbs.h>
-
-/* These are functions here, as they are in the library. */
-#undef ibv_reg_mr
-#undef ibv_reg_mr_iova
-
-#define UNIT 64u
-#define OPTIONAL (0x3ffu << 20)
-
-#define DM_FLAGS                                                      \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |            \
-	 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC |         \
-	 IBV_ACCESS_ZERO_BASED | OPTIONAL)
-
-#define MR_FLAGS                                                      \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |            \
-	 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC |         \
-	 IBV_ACCESS_MW_BIND | OPTIONAL)
-
-static struct standin self = { .fd = -1, .memlock = SIZE_MAX };
+struct standin standin_self = { .fd = -1, .memlock = SIZE_MAX };
 
 struct standin *standin(void)
 {
-	return &self;
+	return &standin_self;
 }
 
-enum model { MLX5, MANA, RXE, SHUT, MODELS };
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
-static struct ibv_device devices[MODELS] = {
-	[MLX5] = { .name = "standin_mlx5" },
-	[MANA] = { .name = "standin_mana" },
-	[RXE] = { .name = "standin_rxe" },
-	[SHUT] = { .name = "standin_shut", .dev_name = "uverbs_standin" },
-};
-
-static enum model model_of(const struct ibv_context *ctx)
+void standin_lock(void)
 {
-	return (enum model)(ctx->device - devices);
+	pthread_mutex_lock(&lock);
 }
 
-struct pd {
-	struct ibv_pd pd;
-	int children;
-};
+void standin_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
 
-/* The kernel's object, and a handle of it. */
-struct memory {
-	char *bytes;
-	size_t len;
-	int refs, mrs;
-};
-
-struct dm {
-	struct ibv_dm dm;
-	struct memory *memory;
-};
-
-struct mr {
-	struct ibv_mr mr;
-	struct memory *memory;
-};
-
-#define HANDLES 256
-static struct memory *handles[HANDLES];
-static size_t room = STANDIN_DM_SIZE;
-
-static void *fail(int err)
+void *standin_fail(int err)
 {
 	errno = err;
 	return NULL;
 }
 
-/* Device memory, by mlx5's rules. */
-
-static size_t padded(size_t len)
+void standin_hang(const char *call, const char *what)
 {
-	return (len + UNIT - 1) & ~(size_t)(UNIT - 1);
+	fprintf(stderr, "standin: %s() would wait for ever: %s\n", call, what);
+	abort();
 }
 
-static int check_copy(const struct dm *dm, uint64_t off, size_t len)
+static struct ibv_device devices[STANDIN_MODELS] = {
+	[STANDIN_MLX5] = { .name = "standin_mlx5" },
+	[STANDIN_MANA] = { .name = "standin_mana" },
+	[STANDIN_RXE] = { .name = "standin_rxe" },
+	[STANDIN_SHUT] = { .name = "standin_shut",
+			   .dev_name = "uverbs_standin" },
+};
+
+enum standin_model standin_model_of(const struct ibv_context *ctx)
 {
-	if (off + len > dm->memory->len)
-		return EFAULT;
-	return (len & 3) || (off & 3) ? EINVAL : 0;
-}
-
-static int copy_to(struct ibv_dm *ibdm, uint64_t off, const void *src,
-		   size_t len)
-{
-	struct dm *dm = (struct dm *)ibdm;
-	int err = check_copy(dm, off, len);
-	size_t i;
-	uint32_t word;
-
-	for (i = 0; !err && i < len; i += 4) {
-		memcpy(&word, (const char *)src + i, 4);
-		__atomic_store_n((uint32_t *)(dm->memory->bytes + off + i),
-				 word, __ATOMIC_RELAXED);
-	}
-	return err;
-}
-
-static int copy_from(void *dst, struct ibv_dm *ibdm, uint64_t off, size_t len)
-{
-	struct dm *dm = (struct dm *)ibdm;
-	int err = check_copy(dm, off, len);
-	size_t i;
-	uint32_t word;
-
-	for (i = 0; !err && i < len; i += 4) {
-		word = __atomic_load_n((uint32_t *)(dm->memory->bytes + off +
-						    i), __ATOMIC_RELAXED);
-		memcpy((char *)dst + i, &word, 4);
-	}
-	return err;
-}
-
-static struct ibv_dm *new_dm(struct ibv_context *ctx, uint32_t handle)
-{
-	struct dm *dm = calloc(1, sizeof(*dm));
-
-	dm->memory = handles[handle];
-	dm->memory->refs++;
-	dm->dm.context = ctx;
-	dm->dm.handle = handle;
-	dm->dm.comp_mask = IBV_DM_MASK_HANDLE;
-	dm->dm.memcpy_to_dm = copy_to;
-	dm->dm.memcpy_from_dm = copy_from;
-	if (model_of(ctx) == MANA)	/* What malloc() had there. */
-		memset(&dm->dm.memcpy_to_dm, 0xa5,
-		       2 * sizeof(dm->dm.memcpy_to_dm));
-	return &dm->dm;
-}
-
-static struct ibv_dm *alloc_dm(struct ibv_context *ctx,
-			       struct ibv_alloc_dm_attr *attr)
-{
-	struct memory *memory;
-	uint32_t h = 0;
-
-	if (attr->comp_mask || attr->length > STANDIN_DM_SIZE ||
-	    !attr->length || attr->log_align_req > 12)
-		return fail(EINVAL);
-	while (h < HANDLES && handles[h])
-		h++;
-	if (h == HANDLES || padded(attr->length) > room)
-		return fail(ENOMEM);
-	room -= padded(attr->length);
-	memory = calloc(1, sizeof(*memory));
-	memory->bytes = calloc(1, padded(attr->length));
-	memory->len = attr->length;
-	handles[h] = memory;
-	self.dms++;
-	return new_dm(ctx, h);
-}
-
-static void put_memory(struct dm *dm)
-{
-	struct memory *memory = dm->memory;
-
-	free(dm);
-	if (--memory->refs)
-		return;
-	room += padded(memory->len);
-	free(memory->bytes);
-	free(memory);
-}
-
-static int free_dm(struct ibv_dm *ibdm)
-{
-	struct dm *dm = (struct dm *)ibdm;
-
-	if (dm->memory->mrs)
-		return EBUSY;
-	handles[ibdm->handle] = NULL;
-	put_memory(dm);
-	self.dms--;
-	return 0;
-}
-
-struct ibv_dm *ibv_import_dm(struct ibv_context *ctx, uint32_t handle)
-{
-	if (model_of(ctx) != MLX5)
-		return fail(EOPNOTSUPP);
-	if (handle >= HANDLES || !handles[handle])
-		return fail(ENOENT);
-	self.imports++;
-	return new_dm(ctx, handle);
-}
-
-void ibv_unimport_dm(struct ibv_dm *ibdm)
-{
-	self.imports--;
-	put_memory((struct dm *)ibdm);
-}
-
-int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm);
-int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
-{
-	int err = model_of(dm->context) == MLX5 ? self.dmabuf_errno :
-						  EOPNOTSUPP;
-
-	if (!err)
-		return memfd_create("standin-dmabuf", MFD_CLOEXEC);
-	errno = err;
-	return -1;
-}
-
-/* Memory regions, by the rules of B2.1. */
-
-static bool is_allowed(unsigned int access, unsigned int known)
-{
-	bool writes = access & (IBV_ACCESS_REMOTE_WRITE |
-				IBV_ACCESS_REMOTE_ATOMIC);
-
-	return !(access & ~known) &&
-	       (!writes || (access & IBV_ACCESS_LOCAL_WRITE));
-}
-
-static struct ibv_mr *new_mr(struct ibv_pd *pd, void *addr, size_t len,
-			     unsigned int access, struct memory *memory)
-{
-	static uint32_t key = 0x100;
-	struct mr *mr = calloc(1, sizeof(*mr));
-
-	mr->memory = memory;
-	if (memory)
-		memory->mrs++;
-	mr->mr.context = pd->context;
-	mr->mr.pd = pd;
-	mr->mr.addr = addr;
-	mr->mr.length = len;
-	mr->mr.lkey = key;
-	mr->mr.rkey = key + 0x80000000u;
-	key += 0x100;
-	((struct pd *)pd)->children++;
-	self.mrs++;
-	self.unsafe += !self.fork_inits;
-	self.access = access;
-	self.len = len;
-	self.registrations++;
-	return &mr->mr;
-}
-
-/* Whether the process could do @access itself, page by page. */
-static bool is_mapped(const char *addr, size_t len, unsigned int access)
-{
-	uintptr_t at = (uintptr_t)addr, end = at + len, from, to;
-	FILE *f = fopen("/proc/self/maps", "re");
-	char line[512], prot[5];
-
-	while (at < end && fgets(line, sizeof(line), f))
-		if (sscanf(line, "%lx-%lx %4s", &from, &to, prot) == 3 &&
-		    from <= at && at < to && prot[0] == 'r' &&
-		    (prot[1] == 'w' || !(access & IBV_ACCESS_LOCAL_WRITE)))
-			at = to;
-	fclose(f);
-	return at >= end;
-}
-
-struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len,
-				uint64_t iova, unsigned int access)
-{
-	if (!len || (uintptr_t)addr + len < (uintptr_t)addr ||
-	    !is_allowed(access, MR_FLAGS))
-		return fail(EINVAL);
-	if (len > self.memlock)
-		return fail(ENOMEM);
-	if (!is_mapped(addr, len, access))
-		return fail(EFAULT);
-	self.iova = iova;
-	return new_mr(pd, addr, len, access, NULL);
-}
-
-struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t len, int access)
-{
-	return ibv_reg_mr_iova2(pd, addr, len, (uintptr_t)addr,
-				(unsigned int)access);
-}
-
-struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t off, size_t len,
-				 uint64_t iova, int fd, int access)
-{
-	if (model_of(pd->context) == RXE)
-		return fail(EOPNOTSUPP);
-	if (fcntl(fd, F_GETFD) < 0)
-		return fail(EBADF);
-	if (!len || (off & 4095) != (iova & 4095) ||
-	    !is_allowed((unsigned int)access, MR_FLAGS))
-		return fail(EINVAL);
-	self.off = off;
-	self.iova = iova;
-	self.fd = fd;
-	return new_mr(pd, NULL, len, (unsigned int)access, NULL);
-}
-
-static struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibdm,
-				uint64_t off, size_t len, unsigned int access)
-{
-	struct dm *dm = (struct dm *)ibdm;
-
-	if (!(access & IBV_ACCESS_ZERO_BASED) ||
-	    !is_allowed(access, DM_FLAGS) || off > dm->memory->len ||
-	    len > dm->memory->len - off || ibdm->context != pd->context)
-		return fail(EINVAL);
-	self.off = off;
-	return new_mr(pd, NULL, len, access, dm->memory);
-}
-
-int ibv_dereg_mr(struct ibv_mr *ibmr)
-{
-	struct mr *mr = (struct mr *)ibmr;
-
-	if (self.bound)
-		return EBUSY;
-	if (mr->memory)
-		mr->memory->mrs--;
-	((struct pd *)ibmr->pd)->children--;
-	self.mrs--;
-	free(mr);
-	return 0;
-}
-
-/* Devices. */
-
-static int query(struct ibv_context *ctx,
-		 const struct ibv_query_device_ex_input *input,
-		 struct ibv_device_attr_ex *attr, size_t size)
-{
-	(void)input;
-	memset(attr, 0, size);
-	attr->orig_attr.max_mr_size = UINT64_C(1) << 40;
-	attr->orig_attr.max_sge = 30;
-	attr->max_dm_size = model_of(ctx) == RXE ? 0 : STANDIN_DM_SIZE;
-	return 0;
+	return (enum standin_model)(ctx->device - devices);
 }
 
 struct ibv_device **ibv_get_device_list(int *n)
 {
-	struct ibv_device **list = calloc(MODELS + 1, sizeof(*list));
+	struct ibv_device **list = calloc(STANDIN_MODELS + 1, sizeof(*list));
 	int i;
 
-	for (i = 0; i < MODELS; i++)
+	for (i = 0; i < STANDIN_MODELS; i++)
 		list[i] = &devices[i];
-	*n = MODELS;
+	if (n)
+		*n = STANDIN_MODELS;
 	return list;
 }
 
@@ -375,60 +84,171 @@ const char *ibv_get_device_name(struct ibv_device *device)
 	return device->name;
 }
 
-struct ibv_context *ibv_open_device(struct ibv_device *device)
-{
-	struct verbs_context *ctx;
+/* What a device can. */
 
-	if (device == &devices[SHUT])
-		return fail(EACCES);
-	ctx = calloc(1, sizeof(*ctx));
-	ctx->sz = sizeof(*ctx);
-	ctx->context.device = device;
-	ctx->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
-	ctx->query_device_ex = query;
-	if (device != &devices[RXE]) {
-		ctx->alloc_dm = alloc_dm;
-		ctx->free_dm = free_dm;
-		ctx->reg_dm_mr = reg_dm_mr;
-	}
-	self.contexts++;
-	return &ctx->context;
+static void fill_limits(struct ibv_device_attr *attr)
+{
+	attr->max_mr_size = UINT64_C(1) << 40;
+	attr->max_qp = 1 << 12;
+	attr->max_qp_wr = STANDIN_MAX_WR;
+	attr->max_sge = STANDIN_MAX_SGE;
+	attr->max_sge_rd = STANDIN_MAX_SGE;
+	attr->max_cq = 1 << 12;
+	attr->max_cqe = STANDIN_MAX_CQE;
+	attr->max_mr = 1 << 16;
+	attr->max_pd = 1 << 12;
+	attr->max_qp_rd_atom = STANDIN_MAX_READS;
+	attr->max_qp_init_rd_atom = STANDIN_MAX_READS;
+	attr->atomic_cap = IBV_ATOMIC_HCA;
+	attr->max_srq = 1 << 12;
+	attr->max_srq_wr = STANDIN_MAX_WR;
+	attr->max_srq_sge = STANDIN_MAX_SGE;
+	attr->max_pkeys = 1;
+	attr->phys_port_cnt = 1;
 }
 
-int ibv_close_device(struct ibv_context *ctx)
+int standin_query_device(struct ibv_context *ctx,
+			 const struct ibv_query_device_ex_input *input,
+			 struct ibv_device_attr_ex *attr, size_t size)
 {
-	self.contexts--;
-	free(verbs_get_ctx(ctx));
+	enum standin_model model = standin_model_of(ctx);
+
+	(void)input;
+	memset(attr, 0, size);
+	fill_limits(&attr->orig_attr);
+	if (model != STANDIN_MANA) {
+		attr->orig_attr.max_mw = 1 << 12;
+		attr->orig_attr.device_cap_flags =
+			IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+	}
+	attr->max_dm_size = model == STANDIN_RXE ? 0 : STANDIN_DM_SIZE;
+	return 0;
+}
+
+int ibv_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
+{
+	struct ibv_device_attr_ex ex;
+
+	standin_query_device(ctx, NULL, &ex, sizeof(ex));
+	*attr = ex.orig_attr;
+	return 0;
+}
+
+static int query_port(struct ibv_context *ctx, uint8_t port,
+		      struct ibv_port_attr *attr, size_t size)
+{
+	(void)ctx;
+	if (port != 1)
+		return EINVAL;
+	memset(attr, 0, size);
+	attr->state = IBV_PORT_ACTIVE;
+	attr->max_mtu = IBV_MTU_4096;
+	attr->active_mtu = IBV_MTU_1024;
+	attr->gid_tbl_len = 2;
+	attr->pkey_tbl_len = 1;
+	attr->max_msg_sz = STANDIN_MAX_MESSAGE;
+	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
+	return 0;
+}
+
+int ibv_query_gid(struct ibv_context *ctx, uint8_t port, int index,
+		  union ibv_gid *gid)
+{
+	static const uint8_t v4[16] = { [10] = 0xff, [11] = 0xff, 127, 0, 0,
+					1 };
+
+	if (port != 1 || index < 0 || index > 1) {
+		errno = EINVAL;
+		return -1;
+	}
+	memcpy(gid->raw, v4, sizeof(v4));
+	gid->raw[15] = (uint8_t)(standin_model_of(ctx) + 1);
+	if (index)
+		return 0;
+	memset(gid->raw + 10, 0, 2);
+	gid->raw[0] = 0xfe;
+	gid->raw[1] = 0x80;
+	return 0;
+}
+
+/* Contexts. */
+
+static void fill_context(struct verbs_context *verbs,
+			 struct ibv_device *device)
+{
+	verbs->sz = sizeof(*verbs);
+	verbs->context.device = device;
+	verbs->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	verbs->context.num_comp_vectors = 2;
+	verbs->query_device_ex = standin_query_device;
+	verbs->query_port = query_port;
+	standin_cq_ops(&verbs->context);
+	if (device != &devices[STANDIN_RXE])
+		standin_memory_ops(verbs);
+}
+
+struct ibv_context *standin_open(struct ibv_device *device, bool quiet)
+{
+	struct standin_context *ctx;
+
+	if (device == &devices[STANDIN_SHUT])
+		return standin_fail(EACCES);
+	ctx = calloc(1, sizeof(*ctx));
+	fill_context(&ctx->verbs, device);
+	ctx->quiet = quiet;
+	ctx->verbs.context.cmd_fd = -1;
+	ctx->verbs.context.async_fd = standin_fifo_open(&ctx->async);
+	if (ctx->verbs.context.async_fd < 0) {
+		free(ctx);
+		return NULL;
+	}
+	standin_self.contexts += !quiet;
+	return &ctx->verbs.context;
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	return standin_open(device, false);
+}
+
+int ibv_close_device(struct ibv_context *ibctx)
+{
+	struct standin_context *ctx =
+		(struct standin_context *)verbs_get_ctx(ibctx);
+
+	standin_self.contexts -= !ctx->quiet;
+	standin_fifo_close(&ctx->async);
+	free(ctx);
 	return 0;
 }
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
 {
-	struct pd *pd = calloc(1, sizeof(*pd));
+	struct standin_pd *pd = calloc(1, sizeof(*pd));
 
 	pd->pd.context = ctx;
-	self.pds++;
+	standin_self.pds++;
 	return &pd->pd;
 }
 
 int ibv_dealloc_pd(struct ibv_pd *ibpd)
 {
-	struct pd *pd = (struct pd *)ibpd;
+	struct standin_pd *pd = (struct standin_pd *)ibpd;
 
 	if (pd->children)
 		return EBUSY;
-	self.pds--;
+	standin_self.pds--;
 	free(pd);
 	return 0;
 }
 
 enum ibv_fork_status ibv_is_fork_initialized(void)
 {
-	return self.fork_inits ? IBV_FORK_ENABLED : IBV_FORK_DISABLED;
+	return standin_self.fork_inits ? IBV_FORK_ENABLED : IBV_FORK_DISABLED;
 }
 
 int ibv_fork_init(void)
 {
-	self.fork_inits++;
+	standin_self.fork_inits++;
 	return 0;
 }

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The stand-in's memory: of devices, and registered. */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "tests/standin-verbs-internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define UNIT 64u
+#define OPTIONAL (0x3ffu << 20)
+
+#define DM_FLAGS                                                      \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |            \
+	 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC |         \
+	 IBV_ACCESS_ZERO_BASED | OPTIONAL)
+
+#define MR_FLAGS                                                      \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |            \
+	 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC |         \
+	 IBV_ACCESS_MW_BIND | OPTIONAL)
+
+/* The kernel's object, and a handle of it. */
+struct memory {
+	char *bytes;
+	size_t len;
+	int refs, mrs;
+};
+
+struct dm {
+	struct ibv_dm dm;
+	struct memory *memory;
+};
+
+struct mr {
+	struct ibv_mr mr;
+	struct memory *memory;
+};
+
+#define HANDLES 256
+static struct memory *handles[HANDLES];
+static size_t room = STANDIN_DM_SIZE;
+
+/* Device memory, by mlx5's rules. */
+
+static size_t padded(size_t len)
+{
+	return (len + UNIT - 1) & ~(size_t)(UNIT - 1);
+}
+
+static int check_copy(const struct dm *dm, uint64_t off, size_t len)
+{
+	if (off + len > dm->memory->len)
+		return EFAULT;
+	return (len & 3) || (off & 3) ? EINVAL : 0;
+}
+
+static int copy_to(struct ibv_dm *ibdm, uint64_t off, const void *src,
+		   size_t len)
+{
+	struct dm *dm = (struct dm *)ibdm;
+	int err = check_copy(dm, off, len);
+	size_t i;
+	uint32_t word;
+
+	for (i = 0; !err && i < len; i += 4) {
+		memcpy(&word, (const char *)src + i, 4);
+		__atomic_store_n((uint32_t *)(dm->memory->bytes + off + i),
+				 word, __ATOMIC_RELAXED);
+	}
+	return err;
+}
+
+static int copy_from(void *dst, struct ibv_dm *ibdm, uint64_t off, size_t len)
+{
+	struct dm *dm = (struct dm *)ibdm;
+	int err = check_copy(dm, off, len);
+	size_t i;
+	uint32_t word;
+
+	for (i = 0; !err && i < len; i += 4) {
+		word = __atomic_load_n((uint32_t *)(dm->memory->bytes + off +
+						    i), __ATOMIC_RELAXED);
+		memcpy((char *)dst + i, &word, 4);
+	}
+	return err;
+}
+
+static struct ibv_dm *new_dm(struct ibv_context *ctx, uint32_t handle)
+{
+	struct dm *dm = calloc(1, sizeof(*dm));
+
+	dm->memory = handles[handle];
+	dm->memory->refs++;
+	dm->dm.context = ctx;
+	dm->dm.handle = handle;
+	dm->dm.comp_mask = IBV_DM_MASK_HANDLE;
+	dm->dm.memcpy_to_dm = copy_to;
+	dm->dm.memcpy_from_dm = copy_from;
+	if (standin_model_of(ctx) == STANDIN_MANA)	/* What malloc() had there. */
+		memset(&dm->dm.memcpy_to_dm, 0xa5,
+		       2 * sizeof(dm->dm.memcpy_to_dm));
+	return &dm->dm;
+}
+
+static struct ibv_dm *alloc_dm(struct ibv_context *ctx,
+			       struct ibv_alloc_dm_attr *attr)
+{
+	struct memory *memory;
+	uint32_t h = 0;
+
+	if (attr->comp_mask || attr->length > STANDIN_DM_SIZE ||
+	    !attr->length || attr->log_align_req > 12)
+		return standin_fail(EINVAL);
+	while (h < HANDLES && handles[h])
+		h++;
+	if (h == HANDLES || padded(attr->length) > room)
+		return standin_fail(ENOMEM);
+	room -= padded(attr->length);
+	memory = calloc(1, sizeof(*memory));
+	memory->bytes = calloc(1, padded(attr->length));
+	memory->len = attr->length;
+	handles[h] = memory;
+	standin_self.dms++;
+	return new_dm(ctx, h);
+}
+
+static void put_memory(struct dm *dm)
+{
+	struct memory *memory = dm->memory;
+
+	free(dm);
+	if (--memory->refs)
+		return;
+	room += padded(memory->len);
+	free(memory->bytes);
+	free(memory);
+}
+
+static int free_dm(struct ibv_dm *ibdm)
+{
+	struct dm *dm = (struct dm *)ibdm;
+
+	if (dm->memory->mrs)
+		return EBUSY;
+	handles[ibdm->handle] = NULL;
+	put_memory(dm);
+	standin_self.dms--;
+	return 0;
+}
+
+struct ibv_dm *ibv_import_dm(struct ibv_context *ctx, uint32_t handle)
+{
+	if (standin_model_of(ctx) != STANDIN_MLX5)
+		return standin_fail(EOPNOTSUPP);
+	if (handle >= HANDLES || !handles[handle])
+		return standin_fail(ENOENT);
+	standin_self.imports++;
+	return new_dm(ctx, handle);
+}
+
+void ibv_unimport_dm(struct ibv_dm *ibdm)
+{
+	standin_self.imports--;
+	put_memory((struct dm *)ibdm);
+}
+
+int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm);
+int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
+{
+	int err = standin_model_of(dm->context) == STANDIN_MLX5 ? standin_self.dmabuf_errno :
+						  EOPNOTSUPP;
+
+	if (!err)
+		return memfd_create("standin-dmabuf", MFD_CLOEXEC);
+	errno = err;
+	return -1;
+}
+
+/* Memory regions, by the rules of B2.1. */
+
+static bool is_allowed(unsigned int access, unsigned int known)
+{
+	bool writes = access & (IBV_ACCESS_REMOTE_WRITE |
+				IBV_ACCESS_REMOTE_ATOMIC);
+
+	return !(access & ~known) &&
+	       (!writes || (access & IBV_ACCESS_LOCAL_WRITE));
+}
+
+static struct ibv_mr *new_mr(struct ibv_pd *pd, void *addr, size_t len,
+			     unsigned int access, struct memory *memory)
+{
+	static uint32_t key = 0x100;
+	struct mr *mr = calloc(1, sizeof(*mr));
+
+	mr->memory = memory;
+	if (memory)
+		memory->mrs++;
+	mr->mr.context = pd->context;
+	mr->mr.pd = pd;
+	mr->mr.addr = addr;
+	mr->mr.length = len;
+	mr->mr.lkey = key;
+	mr->mr.rkey = key + 0x80000000u;
+	key += 0x100;
+	((struct standin_pd *)pd)->children++;
+	standin_self.mrs++;
+	standin_self.unsafe += !standin_self.fork_inits;
+	standin_self.access = access;
+	standin_self.len = len;
+	standin_self.registrations++;
+	return &mr->mr;
+}
+
+/* Whether the process could do @access itself, page by page. */
+static bool is_mapped(const char *addr, size_t len, unsigned int access)
+{
+	uintptr_t at = (uintptr_t)addr, end = at + len, from, to;
+	FILE *f = fopen("/proc/self/maps", "re");
+	char line[512], prot[5];
+
+	while (at < end && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx %4s", &from, &to, prot) == 3 &&
+		    from <= at && at < to && prot[0] == 'r' &&
+		    (prot[1] == 'w' || !(access & IBV_ACCESS_LOCAL_WRITE)))
+			at = to;
+	fclose(f);
+	return at >= end;
+}
+
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len,
+				uint64_t iova, unsigned int access)
+{
+	if (!len || (uintptr_t)addr + len < (uintptr_t)addr ||
+	    !is_allowed(access, MR_FLAGS))
+		return standin_fail(EINVAL);
+	if (len > standin_self.memlock)
+		return standin_fail(ENOMEM);
+	if (!is_mapped(addr, len, access))
+		return standin_fail(EFAULT);
+	standin_self.iova = iova;
+	return new_mr(pd, addr, len, access, NULL);
+}
+
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t len, int access)
+{
+	return ibv_reg_mr_iova2(pd, addr, len, (uintptr_t)addr,
+				(unsigned int)access);
+}
+
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t off, size_t len,
+				 uint64_t iova, int fd, int access)
+{
+	if (standin_model_of(pd->context) == STANDIN_RXE)
+		return standin_fail(EOPNOTSUPP);
+	if (fcntl(fd, F_GETFD) < 0)
+		return standin_fail(EBADF);
+	if (!len || (off & 4095) != (iova & 4095) ||
+	    !is_allowed((unsigned int)access, MR_FLAGS))
+		return standin_fail(EINVAL);
+	standin_self.off = off;
+	standin_self.iova = iova;
+	standin_self.fd = fd;
+	return new_mr(pd, NULL, len, (unsigned int)access, NULL);
+}
+
+static struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibdm,
+				uint64_t off, size_t len, unsigned int access)
+{
+	struct dm *dm = (struct dm *)ibdm;
+
+	if (!(access & IBV_ACCESS_ZERO_BASED) ||
+	    !is_allowed(access, DM_FLAGS) || off > dm->memory->len ||
+	    len > dm->memory->len - off || ibdm->context != pd->context)
+		return standin_fail(EINVAL);
+	standin_self.off = off;
+	return new_mr(pd, NULL, len, access, dm->memory);
+}
+
+int ibv_dereg_mr(struct ibv_mr *ibmr)
+{
+	struct mr *mr = (struct mr *)ibmr;
+
+	if (standin_self.bound)
+		return EBUSY;
+	if (mr->memory)
+		mr->memory->mrs--;
+	((struct standin_pd *)ibmr->pd)->children--;
+	standin_self.mrs--;
+	free(mr);
+	return 0;
+}
+
+void standin_memory_ops(struct verbs_context *ctx)
+{
+	ctx->alloc_dm = alloc_dm;
+	ctx->free_dm = free_dm;
+	ctx->reg_dm_mr = reg_dm_mr;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * What weir relies on in rdma-core, in rdma-core's own calls.  Linked once with
+ * the stand-in and once with the real libraries, that the one be held to what
+ * the other does.  The numbers beside the cases are those of the rules.
+ */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/standin-verbs.h"
+#include "tests/verbs-rules.h"
+
+static struct rules self;
+
+struct rules *rules_begin(void **state)
+{
+	const struct world *w = *state;
+	struct ibv_device **list;
+	int i, n;
+
+	memset(&self, 0, sizeof(self));
+	self.device = w->arg;
+	list = ibv_get_device_list(&n);
+	for (i = 0; list && i < n; i++)
+		if (!strcmp(ibv_get_device_name(list[i]), self.device))
+			self.ctx = ibv_open_device(list[i]);
+	if (list)
+		ibv_free_device_list(list);
+	assert_non_null(self.ctx);
+	self.pd = ibv_alloc_pd(self.ctx);
+	assert_non_null(self.pd);
+	return &self;
+}
+
+void rules_end(void)
+{
+	assert_int_equal(ibv_dealloc_pd(self.pd), 0);
+	assert_int_equal(ibv_close_device(self.ctx), 0);
+	if (!standin)
+		return;
+	assert_int_equal(standin()->contexts, 0);
+	assert_int_equal(standin()->pds, 0);
+	assert_int_equal(standin()->cqs, 0);
+	assert_int_equal(standin()->channels, 0);
+	assert_int_equal(standin()->unacked, 0);
+}
+
+static const struct rules_part *const parts[] = { &rules_queue };
+
+#define MOST 512
+
+static struct harness_case all[MOST];
+static char names[MOST][160];
+static size_t n_all;
+
+static void add_device(const char *device)
+{
+	const struct harness_case *from;
+	size_t part, i;
+
+	for (part = 0; part < N_OF(parts); part++)
+		for (i = 0; i < parts[part]->n; i++, n_all++) {
+			from = &parts[part]->cases[i];
+			if (n_all == MOST)
+				abort();
+			snprintf(names[n_all], sizeof(names[n_all]), "%s: %s",
+				 device, from->name);
+			all[n_all] = *from;
+			all[n_all].name = names[n_all];
+			all[n_all].arg = device;
+		}
+}
+
+static void no_device_is_here(void **state)
+{
+	(void)state;
+	skip_because("this machine has no RDMA device");
+}
+
+static void add_first(void)
+{
+	static const struct harness_case none = CASE(no_device_is_here);
+	static char device[64];
+	struct ibv_device **list;
+	int n = 0;
+
+	list = ibv_get_device_list(&n);
+	if (list && n) {
+		snprintf(device, sizeof(device), "%s",
+			 ibv_get_device_name(list[0]));
+		add_device(device);
+	} else {
+		all[n_all++] = none;
+	}
+	if (list)
+		ibv_free_device_list(list);
+}
+
+int main(void)
+{
+	if (standin) {
+		add_device("standin_mlx5");
+		add_device("standin_rxe");
+	} else {
+		add_first();
+	}
+	return harness_run_plain(all, n_all);
+}
