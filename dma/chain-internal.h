@@ -82,7 +82,7 @@ struct step {
 struct weir_chain {
 	struct weir_reactor *r;
 	void *ctx;
-	struct weir_op *op;	/* NULL: not under way. */
+	struct weir_op *op;	/* Up to its callback; NULL: not under way. */
 	struct step *steps;
 	struct dep *deps;
 	uint32_t n_steps, steps_max;
@@ -95,7 +95,8 @@ struct weir_chain {
 	/* Of the run. */
 	struct step *runnable;
 	struct step **runnable_last;
-	uint32_t n_left;	/* Steps that have not ended. */
+	uint32_t n_left;	/* Steps that have not ended; 0: there is a
+				 * result, or it is not under way. */
 	uint32_t n_done;
 	uint32_t n_calls;	/* Of functions of the user's. */
 	int64_t err;		/* The first failure. */

@@ -313,7 +313,6 @@ static void finish(struct weir_chain *chain, bool from_loop)
 	struct weir_op *op = chain->op;
 	int64_t res = result(chain);
 
-	chain->op = NULL;
 	wake_tick(chain);
 	if (from_loop && chain->tick.state == OP_IDLE)
 		op_finish(op, res);
@@ -390,7 +389,7 @@ void chain_tick(struct weir_op *op, int64_t res)
 	(void)res;
 	reactor_reserve(chain->r, -1);
 	chain->sleeps = false;
-	if (chain->op)
+	if (chain->n_left)
 		run(chain, true);
 }
 
@@ -449,9 +448,16 @@ static void chain_cancel(struct weir_op *op)
 	run(chain, false);
 }
 
+/* Not before: who hears of the end is who may destroy it or start it again. */
+static void chain_leave(struct weir_op *op)
+{
+	((struct weir_chain *)(uintptr_t)op->u.words[0])->op = NULL;
+}
+
 static const struct weir_op_class chain_class = {
 	.name = "chain",
 	.cancel = chain_cancel,
+	.leave = chain_leave,
 };
 
 static void reset(struct weir_chain *chain)
@@ -492,6 +498,7 @@ static int start(struct weir_chain *chain, struct weir_op *op, bool always)
 	if (err)
 		return err;
 	op->u.words[0] = (uintptr_t)chain;
+	op->flags |= OP_LEAVES;
 	chain->op = op;
 	reset(chain);
 	run(chain, false);

@@ -31,7 +31,7 @@ struct weir_slot {
 struct weir_pipeline {
 	struct weir_reactor *r;
 	struct weir_pipeline_opts opts;
-	struct weir_op *op;	/* NULL: not under way. */
+	struct weir_op *op;	/* Up to its callback; NULL: not under way. */
 	struct weir_slot *slots;
 	struct weir_slot **order;
 	char *data;
@@ -50,6 +50,7 @@ struct weir_pipeline {
 	bool stopping;		/* Error or cancel: no more units. */
 	bool cancelled;
 	bool cut;		/* By the cancel: a unit. */
+	bool drained;		/* .op has its result, and its callback is due. */
 	unsigned int in_fn;	/* Functions of the user's on the stack. */
 	struct weir_pipeline_progress progress;
 	struct weir_pipeline_failure failure;	/* .where is 0: none. */

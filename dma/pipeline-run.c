@@ -36,7 +36,7 @@ static void arm_tick(struct weir_pipeline *p)
 		.name = "pipeline turn",
 	};
 
-	if (weir_op_is_busy(&p->tick))
+	if (weir_op_is_busy(&p->tick) || p->drained)
 		return;
 	op_enlist(p->r, &p->tick, &tick_class);
 	op_complete(&p->tick, 0);
@@ -57,13 +57,13 @@ static void maybe_finish(struct weir_pipeline *p)
 	int64_t res = (int64_t)p->progress.done;
 
 	if (!op || !(p->ended || p->stopping) || p->n_active || p->parked ||
-	    p->in_fn)
+	    p->in_fn || p->drained)
 		return;
 	if (p->failure.where)
 		res = p->failure.res;
 	else if (p->cancelled && (!p->ended || p->cut))
 		res = -ECANCELED;
-	p->op = NULL;
+	p->drained = true;
 	op_complete(op, res);
 }
 
@@ -267,9 +267,15 @@ static void pipeline_cancel(struct weir_op *op)
 	maybe_finish(p);
 }
 
+static void pipeline_leave(struct weir_op *op)
+{
+	((struct weir_pipeline *)(uintptr_t)op->u.words[0])->op = NULL;
+}
+
 static const struct weir_op_class pipeline_class = {
 	.name = "pipeline",
 	.cancel = pipeline_cancel,
+	.leave = pipeline_leave,
 };
 
 int weir_pipeline_start(struct weir_pipeline *p, struct weir_op *op)
@@ -282,10 +288,11 @@ int weir_pipeline_start(struct weir_pipeline *p, struct weir_op *op)
 	if (err)
 		return err;
 	op->u.words[0] = (uintptr_t)p;
+	op->flags |= OP_LEAVES;
 	p->op = op;
 	p->retire = 0;
 	p->ended = p->idle = p->paused = false;
-	p->stopping = p->cancelled = p->cut = false;
+	p->stopping = p->cancelled = p->cut = p->drained = false;
 	memset(&p->progress, 0, sizeof(p->progress));
 	memset(&p->failure, 0, sizeof(p->failure));
 	arm_tick(p);

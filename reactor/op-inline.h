@@ -156,6 +156,18 @@ static inline void op_complete(struct weir_op *op, int64_t res)
 	reactor_touch(r);
 }
 
+/* To IDLE, off all lists, and its callback. */
+static inline void op_call_back(struct weir_reactor *r, struct weir_op *op,
+				int64_t res)
+{
+	r->begun_max++;
+	op->state = OP_IDLE;
+	op->deadline.expires_ns = 0;
+	if (unlikely(op->flags & OP_LEAVES))
+		op->cls->leave(op);
+	op->fn(op, res);
+}
+
 /* PENDING -> IDLE, and its callback at once.  In the loop only, as the last
  * thing that is done: the callback may destroy whatever there is. */
 static inline void op_finish(struct weir_op *op, int64_t res)
@@ -164,11 +176,7 @@ static inline void op_finish(struct weir_op *op, int64_t res)
 
 	debug_check(op->state == OP_PENDING && !(op->flags & OP_QUEUED));
 	op_delist(r, op);
-	res = op_result(op, res);
-	r->begun_max++;
-	op->state = OP_IDLE;
-	op->deadline.expires_ns = 0;
-	op->fn(op, res);
+	op_call_back(r, op, op_result(op, res));
 }
 
 /*

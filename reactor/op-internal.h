@@ -36,6 +36,7 @@ enum op_flag {
 	OP_ENGAGED = 8,		/* The kernel or a worker has it. */
 	OP_LENT = 16,		/* Its memory is annotated as lent. */
 	OP_WORKER = 32,		/* With the worker pool, waiting or running. */
+	OP_LEAVES = 64,		/* Its class has a .leave(), to be called. */
 };
 
 /* What kind of operation it is: one static const per kind. */
@@ -55,6 +56,13 @@ struct weir_op_class {
 	 * it.  NULL: just that.
 	 */
 	void (*home)(struct weir_op *op);
+
+	/*
+	 * Its callback is about to begin: what it was the operation of is idle
+	 * from now on.  Called if OP_LEAVES is set, after op_begin(), which
+	 * few do: so the others pay next to nothing for it.
+	 */
+	void (*leave)(struct weir_op *op);
 };
 
 /*

@@ -103,10 +103,7 @@ unsigned int op_run_ready(struct weir_reactor *r, unsigned int max)
 	r->ready_last = &r->ready;
 	for (n = 0; op && n < max; n++) {
 		next = op->next;
-		r->begun_max++;
-		op->state = OP_IDLE;
-		op->deadline.expires_ns = 0;
-		op->fn(op, op->res);
+		op_call_back(r, op, op->res);
 		op = next;
 	}
 	if (unlikely(op)) {

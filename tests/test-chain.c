@@ -12,6 +12,8 @@
 #include "tests/job-kit.h"
 #include "tests/table-kit.h"
 
+#include <limits.h>
+
 #include <weir/chain.h>
 
 #include "base/fault.h"
@@ -917,9 +919,11 @@ struct table_rig {
 	struct weir_chain *chain, *inner;
 	struct log log, inner_log;
 	struct weir_job job;
+	struct weir_job short_jobs[2];
+	char bytes[8];
 	struct rec rec, second;
 	bool in_fn;
-	int (*fn)(void *rig);	/* For the step's function. */
+	int (*fn)(void *rig);	/* For a function of the chain's. */
 	int got;
 };
 
@@ -979,6 +983,11 @@ static int call_destroy(void *rig)
 	return err;
 }
 
+static int call_cancel(void *rig)
+{
+	return weir_op_cancel(&((struct table_rig *)rig)->rec.op);
+}
+
 static int64_t in_fn(struct weir_chain *chain, uint32_t step, void *arg)
 {
 	struct table_rig *g = arg;
@@ -989,7 +998,29 @@ static int64_t in_fn(struct weir_chain *chain, uint32_t step, void *arg)
 	return 0;
 }
 
-enum { EMPTY, IDLE, UNDER_WAY, IN_FN, INSIDE };
+static void in_callback(struct weir_op *op, int64_t res)
+{
+	struct table_rig *g = weir_container_of(op, struct table_rig, rec.op);
+
+	rec_done(op, res);
+	if (g->fn)
+		g->got = g->fn(g);
+}
+
+enum { EMPTY, IDLE, UNDER_WAY, IN_FN, DUE, IN_CALLBACK, INSIDE };
+
+/* Steps that all end in the chain's start. */
+static void add_short_steps(struct table_rig *g)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		weir_job_init(&g->short_jobs[i], NULL);
+		weir_job_fill(&g->short_jobs[i],
+			      weir_loc_mem(g->bytes + 4 * i, 4), 'x');
+		weir_chain_add_job(g->chain, -1, g->dma, &g->short_jobs[i]);
+	}
+}
 
 static void table_rig_begin(struct table_rig *g, struct weir_reactor *r,
 			    int column)
@@ -1007,22 +1038,29 @@ static void table_rig_begin(struct table_rig *g, struct weir_reactor *r,
 	call(g->inner, -1);
 	if (column == EMPTY)
 		return;
-	weir_chain_add_call(g->chain, -1, in_fn, g);
-	async(g->chain, -1);
+	if (column == DUE || column == IN_CALLBACK) {
+		g->rec.op.fn = in_callback;
+		add_short_steps(g);
+	} else {
+		weir_chain_add_call(g->chain, -1, in_fn, g);
+		async(g->chain, -1);
+	}
 	if (column == INSIDE)
 		weir_chain_add_chain(g->inner, -1, g->chain);
 	g->log.pends[1] = true;
-	if (column == UNDER_WAY || column == IN_FN)
+	if (column >= UNDER_WAY && column <= IN_CALLBACK)
 		STARTS(weir_chain_start(g->chain, &g->rec.op));
+	if (column == DUE)
+		assert_int_equal(state_of(g->chain, 1), WEIR_STEP_DONE);
 }
 
 static int table_call(struct table_rig *g, const struct table_cell *c)
 {
-	if (c->column != IN_FN)
+	if (c->column != IN_FN && c->column != IN_CALLBACK)
 		return c->call->fn(g);
 	g->fn = c->call->fn;
-	g->got = 1;
-	UNTIL(g->r, g->got <= 0);
+	g->got = INT_MAX;
+	UNTIL(g->r, g->got != INT_MAX);
 	return g->got;
 }
 
@@ -1048,10 +1086,13 @@ static void every_cell_of_the_table_is_so(void **state)
 		{ "add_job", call_add_job }, { "add_call", call_add_call },
 		{ "add_op", call_add_op }, { "add_chain", call_add_chain },
 		{ "add_fence", call_add_fence }, { "add_dep", call_add_dep },
-		{ "start", call_start }, { "destroy", call_destroy },
+		{ "start", call_start },
+		{ "cancel of its operation", call_cancel },
+		{ "destroy", call_destroy },
 	};
 	static const char *const columns[] = {
 		"empty", "idle", "under way", "in a step's function",
+		"result there, callback due", "in its callback",
 		"a step of another",
 	};
 	struct weir_reactor *r = start_reactor(state);
@@ -1067,6 +1108,8 @@ static void every_cell_of_the_table_is_so(void **state)
 		if (!strcmp(c.then, "gone"))
 			assert_null(g.chain);
 		table_rig_end(&g);
+		if (c.column == DUE)
+			assert_int_equal(g.rec.res, 2);
 	}
 	table_close(&t);
 }

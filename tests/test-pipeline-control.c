@@ -15,13 +15,19 @@
 #define UNITS 20
 #define DEPTH 4
 
-enum column { IDLE, UNDER_WAY, PAUSED, ENDING, IN_NEXT, IN_DONE };
+enum column { IDLE, UNDER_WAY, PAUSED, ENDING, IN_NEXT, IN_DONE, DUE,
+	      IN_CALLBACK };
 
 static const char *const columns[] = { "idle", "under way", "paused", "ending",
-				       "in next()", "in done()" };
+				       "in next()", "in done()",
+				       "result there, callback due",
+				       "in its callback" };
 
 /* What all pipelines of the table take from. */
 static struct weir_pool *table_pool;
+
+/* For a start while the pipeline's first operation is under way. */
+static struct rec second;
 
 /* The call whose turn it is, for the hooks. */
 static const struct table_call *hook_call;
@@ -31,7 +37,8 @@ static int call_start(void *arg)
 {
 	struct stream *s = arg;
 
-	return weir_pipeline_start(s->p, &s->rec.op);
+	return weir_pipeline_start(s->p, weir_op_is_busy(&s->rec.op) ?
+				   &second.op : &s->rec.op);
 }
 
 static int call_kick(void *arg)
@@ -104,13 +111,38 @@ static void hook(struct stream *s)
 		hook_result = hook_call->fn(s);
 }
 
+static void hook_callback(struct weir_op *op, int64_t res)
+{
+	struct stream *s = weir_container_of(op, struct stream, rec.op);
+
+	rec_done(op, res);
+	if (hook_calls++)
+		return;
+	s->next_at = 0;
+	hook_result = hook_call->fn(s);
+}
+
+/* It has its result inside the stop, for there is nothing to wait for. */
+static int call_when_due(struct stream *s, const struct table_cell *c)
+{
+	s->gap_at = 0;
+	STARTS(weir_pipeline_start(s->p, &s->rec.op));
+	UNTIL(s->r, s->gap_at);
+	assert_int_equal(weir_pipeline_stop(s->p), 0);
+	return c->call->fn(s);
+}
+
 /* Bring the pipeline to @c, and make the call there. */
 static int call_in(struct stream *s, const struct table_cell *c)
 {
 	if (c->column == IDLE)
 		return c->call->fn(s);
+	if (c->column == DUE)
+		return call_when_due(s, c);
 	hook_call = c->call;
 	hook_calls = 0;
+	if (c->column == IN_CALLBACK)
+		s->rec.op.fn = hook_callback;
 	s->in_next = c->column == IN_NEXT ? hook : NULL;
 	s->in_done = c->column == IN_DONE ? hook : NULL;
 	s->closed = c->column < IN_NEXT;
@@ -205,6 +237,7 @@ static void calls_by_state(void **state)
 	struct stream s;
 
 	assert_int_equal(weir_pool_create(&table_pool, r, &opts), 0);
+	rec_init(&second);
 	table_open(&t, "dma/README.md", "pipeline: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {

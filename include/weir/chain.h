@@ -26,7 +26,9 @@
  *	step:  IDLE -> RUNNING -> DONE, FAILED or CANCELLED
  *	         +---> SKIPPED
  *
- * When it has ended it can be started again, and allocates nothing for that.
+ * It is under way from its start until its callback begins, and nothing else
+ * says that it has ended: from the callback's first line on it can be started
+ * again, which allocates nothing, changed, or destroyed.
  *
  * A copy in memory and, as the next step, the CRC-32C of what was copied are
  * done in one pass, as if they had run one after the other.  A job of a step

@@ -24,7 +24,8 @@
  * end and every unit is done.  The first error ends it: no more units, those
  * under way are cancelled and drained, done() is called for them too.  So does
  * a cancel.  weir_pipeline_stop() ends it after what is under way, and
- * weir_pipeline_pause() lets it rest.  Then it can be started again.
+ * weir_pipeline_pause() lets it rest.  From its callback's first line on, and
+ * not before, it can be started again, or destroyed.
  *
  * Nothing of it is refused for want of room: units, buffers and steps wait for
  * theirs, and the loop sleeps.
