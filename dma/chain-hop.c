@@ -109,7 +109,7 @@ void hop_init(struct weir_dma *dma)
 static void home(struct weir_op *op);
 
 /* Whose thread this is may destroy the chain's reactor as soon as it has @s:
- * see hop_let_go(). */
+ * see hop_part(). */
 static void go_home(struct step *s)
 {
 	static const struct weir_op_class home_class = {
@@ -305,15 +305,9 @@ void hop_cancel(struct step *s)
 	op_return(&s->hop.cancel);
 }
 
-void hop_hold(struct step *s)
-{
-	atomic_fetch_add(&s->dma->n_hops, 1);
-}
-
 /* Who has sent the last of them home may still be waking us up. */
-void hop_let_go(struct step *s)
+void hop_part(struct step *s)
 {
 	while (atomic_load(&s->dma->n_returning))
 		sched_yield();
-	atomic_fetch_sub(&s->dma->n_hops, 1);
 }

@@ -158,9 +158,8 @@ void fuse_ended(struct step *s, int64_t res);
  * and in .detail. */
 bool fuse_take(struct step *s, int64_t *res);
 
-/* chain-hop.c: a chain names a context of another reactor; no more. */
-void hop_hold(struct step *s);
-void hop_let_go(struct step *s);
+/* chain-hop.c: wait until nothing there knows @s any more. */
+void hop_part(struct step *s);
 
 /* Send @s to its reactor, or return what ends it here. */
 int hop_begin(struct step *s);

@@ -84,11 +84,14 @@ static void let_go(struct weir_chain *chain)
 {
 	struct step *s, *end = chain->steps + chain->n_steps;
 
-	for (s = chain->steps; s < end; s++)
+	for (s = chain->steps; s < end; s++) {
 		if (s->kind == STEP_HOP)
-			hop_let_go(s);
-		else if (s->start == chain_start_inner)
+			hop_part(s);
+		if (s->dma)
+			atomic_fetch_sub(&s->dma->n_steps, 1);
+		if (s->start == chain_start_inner)
 			((struct weir_chain *)s->arg)->n_parents--;
+	}
 }
 
 int weir_chain_destroy(struct weir_chain *chain)
@@ -203,8 +206,7 @@ int weir_chain_add_job(struct weir_chain *chain, int after,
 		return n;
 	s->dma = dma;
 	s->job = job;
-	if (s->kind == STEP_HOP)
-		hop_hold(s);
+	atomic_fetch_add(&dma->n_steps, 1);
 	return n;
 }
 

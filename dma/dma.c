@@ -197,10 +197,10 @@ int weir_dma_destroy(struct weir_dma *dma)
 		return why(-EBUSY, "weir_dma_destroy: a device has not let go of "
 			   "%llu staging buffers",
 			   (unsigned long long)dma->stats.quarantined);
-	if (atomic_load(&dma->n_hops))
-		return why(-EBUSY, "weir_dma_destroy: %u steps of chains of "
-			   "other reactors name it; destroy the chains first",
-			   atomic_load(&dma->n_hops));
+	if (atomic_load(&dma->n_steps))
+		return why(-EBUSY, "weir_dma_destroy: %u steps of chains, or "
+			   "of pipelines, name it; destroy those first",
+			   atomic_load(&dma->n_steps));
 	engines_fini(dma);
 	reactor_detach(&dma->obj);
 	bounce_destroy(dma);

@@ -220,8 +220,9 @@ struct weir_dma {
 	struct dma_room **room_last;
 	struct weir_op room_tick;
 
+	atomic_uint n_steps;		/* Of chains, on any reactor. */
+
 	/* For steps that come from other reactors; see chain-hop.c. */
-	atomic_uint n_hops;		/* Steps that name it. */
 	atomic_uint n_returning;	/* That are being sent home. */
 	atomic_uint gate;		/* enum gate */
 	struct weir_op gate_op;

@@ -1114,6 +1114,67 @@ static void every_cell_of_the_table_is_so(void **state)
 	table_close(&t);
 }
 
+/* A step's function, and the chain's callback: the context cannot go there. */
+struct holding {
+	struct weir_dma *dma;
+	struct rec rec;
+	int refused;
+};
+
+static void is_held(struct holding *h)
+{
+	assert_int_equal(weir_dma_destroy(h->dma), -EBUSY);
+	assert_non_null(strstr(weir_why(), "steps of chains"));
+	h->refused++;
+}
+
+static int64_t held_in_step(struct weir_chain *chain, uint32_t step, void *arg)
+{
+	(void)chain, (void)step;
+	is_held(arg);
+	return 0;
+}
+
+static void held_in_callback(struct weir_op *op, int64_t res)
+{
+	struct holding *h = weir_container_of(op, struct holding, rec.op);
+
+	is_held(h);
+	rec_done(op, res);
+}
+
+static void a_context_stays_as_long_as_its_chain(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct holding h = { .dma = start_dma(r, (struct weir_dma_opts){ 0 }) };
+	struct weir_chain *chain = NULL, *other = NULL;
+	struct weir_job job;
+	char bytes[8];
+	int n, i;
+
+	rec_init(&h.rec);
+	h.rec.op.fn = held_in_callback;
+	weir_job_init(&job, NULL);
+	weir_job_fill(&job, weir_loc_mem(bytes, sizeof(bytes)), 'x');
+	assert_int_equal(weir_chain_create(&chain, r, NULL), 0);
+	assert_int_equal(weir_chain_create(&other, r, NULL), 0);
+	n = weir_chain_add_call(chain, WEIR_CHAIN_FIRST, held_in_step, &h);
+	n = weir_chain_add_job(chain, n, h.dma, &job);
+	weir_chain_add_job(chain, n, h.dma, &job);
+	weir_chain_add_job(other, WEIR_CHAIN_FIRST, h.dma, &job);
+	for (i = 0; i < 2; i++) {
+		is_held(&h);
+		STARTS(weir_chain_start(chain, &h.rec.op));
+		is_held(&h);
+		assert_int_equal(finish(r, &h.rec), 3);
+	}
+	assert_int_equal(h.refused, 8);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+	is_held(&h);
+	assert_int_equal(weir_chain_destroy(other), 0);
+	assert_int_equal(weir_dma_destroy(h.dma), 0);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -1142,6 +1203,7 @@ int main(void)
 		CASE(a_fence_parts_what_is_before_from_what_is_behind),
 		CASE(a_step_that_waits_lets_the_reactor_sleep),
 		CASE(every_cell_of_the_table_is_so),
+		CASE(a_context_stays_as_long_as_its_chain),
 		CASE(any_failure_inside_leaves_nothing_behind),
 	};
 

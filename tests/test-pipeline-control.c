@@ -725,6 +725,52 @@ static void the_pool_it_takes_from_stays(void **state)
 	assert_int_equal(weir_pool_destroy(f.pool), 0);
 }
 
+static int build_fill(struct weir_slot *slot, void *arg)
+{
+	struct weir_job *job = weir_slot_data(slot);
+
+	weir_job_init(job, NULL);
+	return weir_chain_add_job(weir_slot_chain(slot), WEIR_CHAIN_FIRST, arg,
+				  job);
+}
+
+static int no_next(struct weir_slot *slot, void *arg)
+{
+	(void)slot, (void)arg;
+	return WEIR_PIPELINE_END;
+}
+
+static int no_done(struct weir_slot *slot, int64_t res, void *arg)
+{
+	(void)slot, (void)res, (void)arg;
+	return 0;
+}
+
+static void the_contexts_of_its_jobs_stay(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pipeline_opts opts = {
+		.size = sizeof(opts), .build = build_fill, .next = no_next,
+		.done = no_done, .depth = 3,
+		.data_size = sizeof(struct weir_job),
+	};
+	struct weir_dma *dma = start_dma(r, (struct weir_dma_opts){ 0 });
+	struct weir_pipeline *p = NULL;
+	struct rec rec;
+
+	opts.arg = dma;
+	rec_init(&rec);
+	assert_int_equal(weir_pipeline_create(&p, r, &opts), 0);
+	assert_int_equal(weir_dma_destroy(dma), -EBUSY);
+	assert_non_null(strstr(weir_why(), "3 steps"));
+	assert_non_null(strstr(weir_why(), "pipelines"));
+	STARTS(weir_pipeline_start(p, &rec.op));
+	assert_int_equal(finish(r, &rec), 0);
+	assert_int_equal(weir_dma_destroy(dma), -EBUSY);
+	assert_int_equal(weir_pipeline_destroy(p), 0);
+	assert_int_equal(weir_dma_destroy(dma), 0);
+}
+
 static void a_pool_of_another_reactor_is_refused(void **state)
 {
 	struct weir_reactor_opts ropts = {
@@ -760,6 +806,7 @@ int main(void)
 		CASE(a_reactor_without_room_holds_it_up_and_no_more),
 		CASE(steered_at_random_it_loses_nothing),
 		CASE(the_pool_it_takes_from_stays),
+		CASE(the_contexts_of_its_jobs_stay),
 		CASE(a_pool_of_another_reactor_is_refused),
 	};
 

@@ -145,8 +145,9 @@ WEIR_API int weir_chain_destroy(struct weir_chain *chain);
  * is not to be touched here while the step runs; bufs of this reactor that it
  * names must stay taken until it has ended, and nothing marks them meanwhile,
  * see <weir/buf.h>.  If that reactor is stopping or has stopped the step fails
- * with -ESHUTDOWN, or with -ECANCELED if its job was under way.  @dma cannot be
- * destroyed before the chain.
+ * with -ESHUTDOWN, or with -ECANCELED if its job was under way.
+ *
+ * @dma cannot be destroyed before the chain.
  *
  * Returns the number of the step, counted from 0, or
  *   -EINVAL  there is no step @after, or @dma or @job is NULL

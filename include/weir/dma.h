@@ -137,7 +137,7 @@ WEIR_API int weir_dma_stop(struct weir_dma *dma, struct weir_op *op);
  *   -EBUSY  jobs are under way, it is stopping, callbacks of jobs that had
  *           to wait for their turn, or of changes of state, are due, a
  *           device has not let go of the staging of a job that was cancelled,
- *           or chains of other reactors name it
+ *           or a step of a chain or pipeline names it, under way or not
  *
  * Call on the context's reactor; callbacks too.
  */
