@@ -120,7 +120,8 @@ lint()
 	(cd "$src" && find bootstrap .ci/run build-aux/tap-run.sh \
 		build-aux/digests.sh build-aux/sim-release.sh \
 		build-aux/steps.sh tests examples bench -type f \
-		\( -name '*.sh' -o -name bootstrap -o -name run \) \
+		\( -name '*.sh' -o -name bootstrap -o -name run \
+		-o -name prepare \) \
 		-exec shellcheck -S warning {} +)
 }
 
@@ -129,6 +130,15 @@ fuzz() { cd "$root/bare" && make fuzz FUZZ_SECONDS="$1"; }
 
 # Over what was compiled for that; gcc's is the bare one's.
 digests() { cd "$root/bare" && make check-digests; }
+
+# In a guest, with what was built for valgrind: $1 seconds.
+rdma()
+{
+	WEIR_VM_CACHE=$root/vm
+	export WEIR_VM_CACHE
+	cd "$root/valgrind" && timeout "$1" make -j "$jobs" check-rdma \
+		RDMA_RESULTS="$root/rdma"
+}
 
 # The simulator, in what was built with ASan and UBSan: $1 operations.
 simulate()
@@ -165,6 +175,12 @@ step asan check asan --enable-asan --enable-ubsan --enable-debug \
 step sim simulate $completions
 step tsan check_tsan tsan --enable-tsan --enable-debug --disable-static
 step valgrind check_valgrind valgrind --disable-static
+if why=$(WEIR_VM_CACHE=$root/vm sh "$src/tests/vm/run" --check 2>&1); then
+	[ $long = 1 ] && seconds=3600 || seconds=180
+	step rdma rdma $seconds
+else
+	say "rdma                   skipped: ${why##*prepare: }"
+fi
 step distcheck distcheck distcheck
 
 say "$([ $failures = 0 ] && echo 'all is well' || echo "$failures failed")"

@@ -478,6 +478,33 @@ test_scripts = \
 test_seeds = \
 	%D%/seeds/chains-full-reactor.seed
 
+# What runs in a guest that has RDMA, by make check-rdma: scripts, and programs
+# of above or of rdma_programs.  They find two devices (vm/guest.sh).
+rdma_programs =
+rdma_tests = \
+	%D%/vm/rdma-smoke.sh
+if HAVE_CMOCKA
+if HAVE_VERBS
+rdma_tests += \
+	%D%/test-dm-cards \
+	%D%/test-mmap-keys-cards \
+	$(rdma_programs)
+endif
+endif
+
+# The guest itself; see vm/README.md.
+test_guest = \
+	%D%/vm/README.md \
+	%D%/vm/check.sh \
+	%D%/vm/drive.sh \
+	%D%/vm/frame.h \
+	%D%/vm/guest.sh \
+	%D%/vm/init.c \
+	%D%/vm/prepare \
+	%D%/vm/rdma-smoke.sh \
+	%D%/vm/relay.c \
+	%D%/vm/run
+
 # What check-models.sh has Spin go through.
 test_models = \
 	%D%/models/close.pml \
@@ -497,8 +524,8 @@ check_PROGRAMS += %D%/test-verbs-rules-rdma
 endif
 endif
 TESTS += $(test_programs) $(test_scripts)
-EXTRA_DIST += $(test_scripts) $(test_models) $(test_seeds) %D%/kit.sh \
-	%D%/valgrind.supp %D%/weir-cp-kit.sh
+EXTRA_DIST += $(test_scripts) $(test_models) $(test_seeds) $(test_guest) \
+	%D%/kit.sh %D%/test-vm.sh %D%/valgrind.supp %D%/weir-cp-kit.sh
 
 valgrind_command = $(LIBTOOL) --mode=execute valgrind -q --error-exitcode=99 \
 	--leak-check=full --errors-for-leak-kinds=definite,indirect \
@@ -516,6 +543,17 @@ else
 	@exit 1
 endif
 
+# Tests over RDMA, in a guest: RDMA_RESULTS is where their results go.  The
+# guest itself is tested before, by check-vm.
+RDMA_RESULTS = check-rdma.d
+
+check-rdma: all $(rdma_tests)
+	@$(AM_TESTS_ENVIRONMENT) $(SHELL) $(srcdir)/%D%/vm/check.sh \
+		$(RDMA_RESULTS) $(rdma_tests)
+
+check-vm:
+	@$(MAKE) check-TESTS TESTS=%D%/test-vm.sh
+
 # Everything there is, in full, into a report; about an hour.
 check-long: all
 	$(SHELL) $(top_srcdir)/build-aux/steps.sh --long \
@@ -527,4 +565,4 @@ check-sim: tools/weir-sim
 	$(SHELL) $(top_srcdir)/build-aux/sim-release.sh tools/weir-sim \
 		$(top_srcdir)
 
-.PHONY: check-long check-sim check-valgrind
+.PHONY: check-long check-rdma check-sim check-valgrind check-vm

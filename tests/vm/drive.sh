@@ -1,0 +1,42 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# drive.sh RESULTS TEST...: run tests as `make check` does, without make, which
+# takes longer in a guest than many a test: each has a .log and a .trs in the
+# directory RESULTS, and a line for each case.
+#
+# Environment: srcdir; and AWK, as make check gives it.
+set -u
+
+results=$1
+shift
+aux=${srcdir:-.}/build-aux
+mkdir -p "$results" || exit 1
+AM_TAP_AWK=${AWK:-awk}
+export AM_TAP_AWK
+
+for test in "$@"; do
+	[ -e "$test" ] || test=${srcdir:-.}/$test
+	case $test in
+	*.sh) shell='sh' ;;
+	*) shell= ;;
+	esac
+	name=${test##*/}
+	name=$results/${name%.sh}
+	# shellcheck disable=SC2086 # Perhaps none.
+	sh "$aux/tap-driver.sh" --test-name "${test#"${srcdir:-.}/"}" \
+		--log-file "$name.log" --trs-file "$name.trs" \
+		--color-tests no --enable-hard-errors yes \
+		--expect-failure no -- sh "$aux/tap-run.sh" $shell "$test"
+	! grep -qE '^:test-result: (FAIL|XPASS|ERROR)' "$name.trs" ||
+		tail -n 40 "$name.log"
+done
+
+cat "$results"/*.trs | ${AWK:-awk} '
+	/^:test-result: (PASS|XFAIL)/ { passed++ }
+	/^:test-result: (FAIL|XPASS|ERROR)/ { failed++ }
+	/^:test-result: SKIP/ { skipped++ }
+	END {
+		printf "%d passed, %d failed, %d skipped\n",
+			passed, failed, skipped
+		exit failed > 0
+	}'
