@@ -2,6 +2,8 @@ weirinclude_HEADERS += \
 	%D%/weir/base.h \
 	%D%/weir/buf.h \
 	%D%/weir/chain.h \
+	%D%/weir/channel.h \
+	%D%/weir/cm.h \
 	%D%/weir/crc32c.h \
 	%D%/weir/device.h \
 	%D%/weir/dm.h \
@@ -35,4 +37,5 @@ weirinclude_HEADERS += \
 	%D%/weir/sync.h \
 	%D%/weir/timer.h \
 	%D%/weir/uring.h \
+	%D%/weir/verbs-event.h \
 	%D%/weir/watch.h

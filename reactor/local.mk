@@ -70,6 +70,17 @@ libweir_all_la_SOURCES += \
 	%D%/wheel.h \
 	%D%/worker.c
 
+if HAVE_VERBS
+libweir_all_la_SOURCES += \
+	%D%/channel.c \
+	%D%/cm.c \
+	%D%/verbs-event.c \
+	%D%/verbs-fd.c \
+	%D%/verbs-fd.h
+else
+libweir_all_la_SOURCES += %D%/verbs-none.c
+endif
+
 if HAVE_LIBEV
 libweir_all_la_SOURCES += \
 	%D%/ev-fd.c \

@@ -43,14 +43,15 @@ void look_end(struct weir_reactor *r, struct weir_look *look)
 }
 
 /* One may end its own look, or another: the cursor is moved on by that. */
-bool looks_run(struct weir_reactor *r)
+bool looks_run(struct weir_reactor *r, bool spinning)
 {
 	struct weir_look *look;
 	bool any = false;
 
 	for (look = r->looks; look; look = r->look_next) {
 		r->look_next = look->next;
-		any |= look->cls->look(look);
+		if (spinning || !look->cls->deliver)
+			any |= look->cls->look(look);
 	}
 	return any;
 }

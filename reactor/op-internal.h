@@ -71,7 +71,8 @@ struct weir_op_class {
  */
 struct weir_look_class {
 	/*
-	 * In each turn and often while it spins: look.  Returns whether
+	 * Often while it spins, and in each turn if there is no .deliver():
+	 * look.  Returns whether
 	 * .deliver() has something to do; what goes home by op_return(), or by
 	 * an errand, need not be told.  No callback runs here.
 	 */

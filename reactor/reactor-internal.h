@@ -215,11 +215,12 @@ unsigned int pollers_run(struct weir_reactor *r);
 uint64_t pollers_next(struct weir_reactor *r);
 
 /*
- * look.c, in no order: look; run callbacks; the reactor goes to sleep, or is
- * awake again.  The first and the third return whether there is something to
- * deliver, the second how much was.
+ * look.c, in no order: look, in a turn but at those that will deliver in it;
+ * run callbacks; the reactor goes to sleep, or is awake again.  The first and
+ * the third return whether there is something to deliver, the second how much
+ * was.
  */
-bool looks_run(struct weir_reactor *r);
+bool looks_run(struct weir_reactor *r, bool spinning);
 unsigned int looks_deliver(struct weir_reactor *r);
 bool looks_asleep(struct weir_reactor *r);
 void looks_awake(struct weir_reactor *r);

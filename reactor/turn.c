@@ -82,7 +82,7 @@ static int do_due(struct weir_reactor *r, unsigned int *ran)
 
 	heed_requests(r);
 	if (unlikely(r->n_looks))
-		looks_run(r);
+		looks_run(r, false);
 	*ran += mailbox_run(r, r->turn_max);
 	r->delivered = 0;
 	n = r->backend->reap(r, r->turn_max);

@@ -85,7 +85,7 @@ static uint64_t spin_budget(struct wait *w, uint64_t now)
 
 static bool work_is_here(struct weir_reactor *r)
 {
-	if (unlikely(r->n_looks) && looks_run(r))
+	if (unlikely(r->n_looks) && looks_run(r, true))
 		return true;
 	return r->backend->ready(r) || mailbox_has(&r->mailbox) ||
 	       reactor_requested(r);

@@ -121,6 +121,7 @@ test_programs += \
 	%D%/test-wheel
 if HAVE_VERBS
 test_programs += \
+	%D%/test-channel \
 	%D%/test-dm-cards \
 	%D%/test-mmap-keys \
 	%D%/test-mmap-keys-cards \
@@ -168,6 +169,10 @@ endif
 
 %C%_test_chain_SOURCES = %D%/test-chain.c $(test_jobs)
 %C%_test_chain_LDADD = $(test_internal)
+
+%C%_test_channel_SOURCES = %D%/test-channel.c %D%/channel-kit.h \
+	%D%/table-kit.h $(test_harness) $(test_standin)
+%C%_test_channel_LDADD = $(test_internal)
 
 %C%_test_conform_SOURCES = %D%/test-conform.c $(test_jobs)
 %C%_test_conform_LDADD = $(test_public)

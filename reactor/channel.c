@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * Completion channels; why nothing is lost is in README.md.
+ *
+ * What was polled lies in .wc, from .head to .tail, until it is told in a turn;
+ * the queue is polled again when that is empty.
+ */
+
+#include <weir/channel.h>
+#include <weir/watch.h>
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <infiniband/verbs.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/opts.h"
+#include "base/why.h"
+#include "reactor/op-inline.h"
+#include "reactor/verbs-fd.h"
+
+#define DEPTH 256
+#define BATCH 64
+#define ACK_EVERY 32	/* Each takes a lock in rdma-core. */
+
+struct weir_channel {
+	struct verbs_fd vfd;
+	struct weir_look look;
+	struct ibv_comp_channel *comp;
+	struct ibv_cq *cq;
+	struct ibv_wc *wc;
+	uint32_t head, tail;	/* Polled, and not told yet. */
+	uint32_t wc_max;
+	uint32_t batch;
+	uint32_t unacked;	/* Events. */
+	bool armed;		/* There will be an event, or is one. */
+	bool event_seen;	/* And nothing polled since. */
+	bool delivering;
+	bool told;		/* That it has failed. */
+	atomic_bool failed;
+	weir_channel_failed_fn *fn;
+	void *arg;
+	struct weir_channel_stats stats;
+	struct weir_channel *next;
+};
+
+/* All there are, for what any thread reads of a device's events. */
+static struct {
+	pthread_mutex_t lock;
+	struct weir_channel *first;
+} channels = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void list_add(struct weir_channel *ch)
+{
+	pthread_mutex_lock(&channels.lock);
+	ch->next = channels.first;
+	channels.first = ch;
+	pthread_mutex_unlock(&channels.lock);
+}
+
+static void list_del(struct weir_channel *ch)
+{
+	struct weir_channel **p;
+
+	pthread_mutex_lock(&channels.lock);
+	for (p = &channels.first; *p != ch; p = &(*p)->next)
+		;
+	*p = ch->next;
+	pthread_mutex_unlock(&channels.lock);
+}
+
+void channel_cq_failed(const struct ibv_cq *cq)
+{
+	struct weir_channel *ch;
+
+	pthread_mutex_lock(&channels.lock);
+	for (ch = channels.first; ch && ch->cq != cq; ch = ch->next)
+		;
+	if (ch) {
+		atomic_store(&ch->failed, true);
+		verbs_fd_send(&ch->vfd);
+	}
+	pthread_mutex_unlock(&channels.lock);
+}
+
+static bool has_to_tell(const struct weir_channel *ch)
+{
+	return atomic_load(&ch->failed) && !ch->told;
+}
+
+/* Up to @max behind what is there.  Returns how many. */
+static uint32_t poll_cq(struct weir_channel *ch, uint32_t max)
+{
+	int n;
+
+	if (atomic_load(&ch->failed))
+		return 0;
+	n = ibv_poll_cq(ch->cq, (int)max, ch->wc + ch->tail);
+	ch->stats.polls++;
+	if (unlikely(n < 0))
+		atomic_store(&ch->failed, true);
+	if (n <= 0) {
+		ch->stats.empty_polls++;
+		return 0;
+	}
+	ch->tail += (uint32_t)n;
+	return (uint32_t)n;
+}
+
+/* Whether there is something to tell, polled now or before. */
+static bool fill(struct weir_channel *ch)
+{
+	if (ch->head == ch->tail) {
+		ch->head = ch->tail = 0;
+		poll_cq(ch, ch->batch);
+	}
+	if (ch->event_seen) {
+		ch->event_seen = false;
+		ch->stats.empty_events += ch->head == ch->tail;
+	}
+	return ch->head < ch->tail;
+}
+
+/* One event will follow the next completion; not those that are there. */
+static void arm(struct weir_channel *ch)
+{
+	if (ch->armed || atomic_load(&ch->failed))
+		return;
+	if (ibv_req_notify_cq(ch->cq, 0)) {
+		atomic_store(&ch->failed, true);
+		return;
+	}
+	ch->armed = true;
+	ch->stats.arms++;
+}
+
+static struct weir_channel *channel_of(struct weir_look *look)
+{
+	return weir_container_of(look, struct weir_channel, look);
+}
+
+static bool look(struct weir_look *l)
+{
+	return fill(channel_of(l)) || has_to_tell(channel_of(l));
+}
+
+/* What comes between the poll and the arm, the second poll finds. */
+static bool may_not_sleep(struct weir_channel *ch)
+{
+	if (fill(ch))
+		return true;
+	if (!ch->armed) {
+		arm(ch);
+		fill(ch);
+	}
+	return ch->head < ch->tail || has_to_tell(ch);
+}
+
+static bool asleep(struct weir_look *l)
+{
+	return may_not_sleep(channel_of(l));
+}
+
+/* A world that looks while a callback of ours runs a world looks again. */
+static bool peek(struct verbs_fd *vfd)
+{
+	struct weir_channel *ch = weir_container_of(vfd, struct weir_channel,
+						    vfd);
+
+	return !ch->delivering && may_not_sleep(ch);
+}
+
+static unsigned int tell_failure(struct weir_channel *ch)
+{
+	if (!has_to_tell(ch))
+		return 0;
+	ch->told = true;
+	if (ch->fn)
+		ch->fn(ch, -EIO, ch->arg);
+	return 1;
+}
+
+/* Left over where some was forgotten: to the front, where there is room. */
+static void move_up(struct weir_channel *ch)
+{
+	memmove(ch->wc, ch->wc + ch->head,
+		(ch->tail - ch->head) * sizeof(*ch->wc));
+	ch->tail -= ch->head;
+	ch->head = 0;
+}
+
+static unsigned int tell(struct weir_channel *ch)
+{
+	unsigned int i, n = 0;
+	struct weir_wr *wr;
+	struct ibv_wc *wc;
+
+	if (ch->head)
+		move_up(ch);
+	ch->delivering = true;
+	for (i = 0; i < ch->batch && ch->head < ch->tail; i++) {
+		wc = &ch->wc[ch->head++];
+		wr = (struct weir_wr *)(uintptr_t)wc->wr_id;
+		if (!wr)
+			continue;
+		ch->stats.completions++;
+		n++;
+		wr->fn(wr, wc);
+		if (ch->vfd.closed)
+			break;
+	}
+	ch->delivering = false;
+	return n;
+}
+
+static unsigned int deliver(struct weir_look *l)
+{
+	struct weir_channel *ch = channel_of(l);
+	unsigned int n;
+
+	if (!fill(ch))
+		return tell_failure(ch);
+	verbs_fd_get(&ch->vfd);
+	n = tell(ch);
+	verbs_fd_put(&ch->vfd);
+	return n;
+}
+
+static const struct weir_look_class look_class = {
+	.look = look,
+	.deliver = deliver,
+	.asleep = asleep,
+};
+
+static void ack(struct weir_channel *ch)
+{
+	if (ch->unacked)
+		ibv_ack_cq_events(ch->cq, ch->unacked);
+	ch->unacked = 0;
+}
+
+/* Armed once at a time, so there are few. */
+static void ready(struct verbs_fd *vfd, int err)
+{
+	struct weir_channel *ch = weir_container_of(vfd, struct weir_channel,
+						    vfd);
+	struct ibv_cq *cq;
+	void *arg;
+
+	while (!err && !ibv_get_cq_event(ch->comp, &cq, &arg)) {
+		ch->stats.events++;
+		ch->armed = false;
+		ch->event_seen = true;
+		if (++ch->unacked == ACK_EVERY)
+			ack(ch);
+	}
+	if (err || (errno != EAGAIN && errno != EINTR))
+		atomic_store(&ch->failed, true);
+}
+
+static void release(struct verbs_fd *vfd)
+{
+	struct weir_channel *ch = weir_container_of(vfd, struct weir_channel,
+						    vfd);
+
+	free(ch->wc);
+	free(ch);
+}
+
+static int check_opts(struct ibv_context *ctx,
+		      const struct weir_channel_opts *opts)
+{
+	if (!ctx)
+		return why(-EINVAL, "weir_channel_create: no device context");
+	if (opts->reserved)
+		return why(-EINVAL, "weir_channel_create: .reserved is not 0");
+	if (opts->depth > INT_MAX)
+		return why(-EINVAL, "weir_channel_create: .depth %u is more "
+			   "than any device has", opts->depth);
+	if (opts->vector >= (uint32_t)ctx->num_comp_vectors)
+		return why(-EINVAL, "weir_channel_create: .vector %u; the "
+			   "device has %d", opts->vector,
+			   ctx->num_comp_vectors);
+	return 0;
+}
+
+/* rdma-core's errno, if it has set it. */
+static int error(const char *what)
+{
+	int err = errno > 0 ? -errno : -EIO;
+
+	return why(err, "weir_channel_create: %s failed: error %d; is .depth "
+		   "more than the device has, or ulimit -n or -l too low?",
+		   what, -err);
+}
+
+/* A fault point before a call that sets errno. */
+static bool fails(const char *name, int err)
+{
+	errno = fault(name) ? err : 0;
+	return errno;
+}
+
+static int open_cq(struct weir_channel *ch, struct ibv_context *ctx,
+		   const struct weir_channel_opts *opts)
+{
+	int depth = opts->depth ? (int)opts->depth : DEPTH;
+
+	if (!fails("ibv_create_comp_channel", EMFILE))
+		ch->comp = ibv_create_comp_channel(ctx);
+	if (!ch->comp)
+		return error("ibv_create_comp_channel()");
+	if (!fails("ibv_create_cq", ENOMEM))
+		ch->cq = ibv_create_cq(ctx, depth, NULL, ch->comp,
+				       (int)opts->vector);
+	return ch->cq ? 0 : error("ibv_create_cq()");
+}
+
+/* Room for a batch that is being told, and for all that the queue holds. */
+static int make_room(struct weir_channel *ch,
+		     const struct weir_channel_opts *opts)
+{
+	ch->stats.room = (uint32_t)ch->cq->cqe;
+	ch->batch = opts->batch ? opts->batch : BATCH;
+	if (ch->batch > ch->stats.room)
+		ch->batch = ch->stats.room;
+	ch->wc_max = ch->batch + ch->stats.room;
+	ch->wc = mem_calloc(ch->wc_max, sizeof(*ch->wc));
+	return ch->wc ? 0 : why(-ENOMEM, "weir_channel_create: no memory");
+}
+
+static int open_all(struct weir_channel *ch, struct weir_reactor *r,
+		    struct ibv_context *ctx,
+		    const struct weir_channel_opts *opts)
+{
+	int err = open_cq(ch, ctx, opts);
+
+	if (!err)
+		err = make_room(ch, opts);
+	if (err)
+		return err;
+	ch->fn = opts->failed;
+	ch->arg = opts->arg;
+	ch->vfd.ready = ready;
+	ch->vfd.peek = peek;
+	ch->vfd.release = release;
+	return verbs_fd_init(&ch->vfd, r, "channel", ch->comp->fd,
+			     WEIR_READABLE | WEIR_EDGE);
+}
+
+static void undo(struct weir_channel *ch)
+{
+	if (ch->cq)
+		ibv_destroy_cq(ch->cq);
+	if (ch->comp)
+		ibv_destroy_comp_channel(ch->comp);
+	free(ch->wc);
+	free(ch);
+}
+
+int weir_channel_create(struct weir_channel **ret, struct weir_reactor *r,
+			struct ibv_context *ctx,
+			const struct weir_channel_opts *user)
+{
+	struct weir_channel_opts opts;
+	struct weir_channel *ch;
+	int err;
+
+	reactor_check_thread(r);
+	err = opts_load(&opts, sizeof(opts), user, "weir_channel_create");
+	if (!err)
+		err = check_opts(ctx, &opts);
+	if (err)
+		return err;
+	ch = mem_calloc(1, sizeof(*ch));
+	if (!ch)
+		return why(-ENOMEM, "weir_channel_create: no memory");
+	err = open_all(ch, r, ctx, &opts);
+	if (err) {
+		undo(ch);
+		return err;
+	}
+	look_begin(r, &ch->look, &look_class);
+	list_add(ch);
+	reactor_touch(r);
+	*ret = ch;
+	return 0;
+}
+
+struct ibv_cq *weir_channel_cq(const struct weir_channel *ch)
+{
+	return ch->cq;
+}
+
+int weir_channel_reserve(struct weir_channel *ch, uint32_t n)
+{
+	reactor_check_thread(ch->vfd.source.reactor);
+	if (atomic_load(&ch->failed))
+		return why(-EIO, "weir_channel_reserve: the channel has "
+			   "failed; destroy it, and make another");
+	if (n > ch->stats.room - ch->stats.reserved)
+		return why(-EAGAIN, "weir_channel_reserve: %u asked for; %u of "
+			   "%u are reserved; make it with more .depth", n,
+			   ch->stats.reserved, ch->stats.room);
+	ch->stats.reserved += n;
+	return 0;
+}
+
+void weir_channel_release(struct weir_channel *ch, uint32_t n)
+{
+	reactor_check_thread(ch->vfd.source.reactor);
+	check(n <= ch->stats.reserved);
+	ch->stats.reserved -= n;
+}
+
+void weir_channel_forget(struct weir_channel *ch, uint32_t qp_num)
+{
+	uint32_t i;
+
+	reactor_check_thread(ch->vfd.source.reactor);
+	if (!ch->delivering)
+		move_up(ch);
+	while (ch->tail < ch->wc_max && poll_cq(ch, ch->wc_max - ch->tail))
+		;
+	for (i = ch->head; i < ch->tail; i++)
+		if (ch->wc[i].qp_num == qp_num)
+			ch->wc[i].wr_id = 0;
+	reactor_touch(ch->vfd.source.reactor);
+}
+
+int weir_channel_stats(const struct weir_channel *ch,
+		       struct weir_channel_stats *ret)
+{
+	struct weir_channel_stats stats = ch->stats;
+	size_t size = ret->size;
+
+	if (size < sizeof(ret->size))
+		return -EINVAL;
+	stats.size = size;
+	stats.failed = atomic_load(&ch->failed);
+	memcpy(ret, &stats, size < sizeof(stats) ? size : sizeof(stats));
+	return 0;
+}
+
+/* What was read of the channel, and no more, has to be acked before. */
+static int destroy_cq(struct weir_channel *ch)
+{
+	int err;
+
+	ack(ch);
+	list_del(ch);
+	err = ibv_destroy_cq(ch->cq);
+	if (!err)
+		return 0;
+	list_add(ch);
+	return why(-err, "weir_channel_destroy: ibv_destroy_cq() failed: error "
+		   "%d; destroy its queue pairs first", err);
+}
+
+int weir_channel_destroy(struct weir_channel *ch)
+{
+	struct ibv_comp_channel *comp;
+	int err;
+
+	if (!ch)
+		return 0;
+	reactor_check_thread(ch->vfd.source.reactor);
+	if (ch->stats.reserved)
+		return why(-EBUSY, "weir_channel_destroy: room for %u "
+			   "completions is reserved", ch->stats.reserved);
+	err = destroy_cq(ch);
+	if (err)
+		return err;
+	comp = ch->comp;
+	look_end(ch->vfd.source.reactor, &ch->look);
+	verbs_fd_close(&ch->vfd);
+	ibv_destroy_comp_channel(comp);
+	return 0;
+}

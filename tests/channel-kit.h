@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TESTS_CHANNEL_KIT_H
+#define TESTS_CHANNEL_KIT_H
+
+/* What tests of RDMA in the loop share: the stand-in's device, and how much of
+ * it is open. */
+
+#include "tests/harness.h"
+
+#include <infiniband/verbs.h>
+
+#include <weir/channel.h>
+
+#include "tests/standin-verbs.h"
+
+static inline struct ibv_context *kit_open_device(void)
+{
+	struct ibv_device **list;
+	struct ibv_context *ctx;
+	int n;
+
+	list = ibv_get_device_list(&n);
+	assert_true(n > 0);
+	assert_string_equal(ibv_get_device_name(list[0]), "standin_mlx5");
+	ctx = ibv_open_device(list[0]);
+	assert_non_null(ctx);
+	ibv_free_device_list(list);
+	return ctx;
+}
+
+/* All was given back, and acknowledged. */
+static inline void kit_close_device(struct ibv_context *ctx)
+{
+	assert_int_equal(standin()->unacked, 0);
+	assert_int_equal(standin()->cqs, 0);
+	assert_int_equal(standin()->channels, 0);
+	assert_int_equal(ibv_close_device(ctx), 0);
+}
+
+static inline struct weir_channel_stats kit_stats(const struct weir_channel *ch)
+{
+	struct weir_channel_stats stats = { .size = sizeof(stats) };
+
+	assert_int_equal(weir_channel_stats(ch, &stats), 0);
+	return stats;
+}
+
+static inline struct weir_channel *kit_channel(struct weir_reactor *r,
+					       struct ibv_context *ctx,
+					       uint32_t depth, uint32_t batch)
+{
+	struct weir_channel_opts opts = {
+		.size = sizeof(opts), .depth = depth, .batch = batch,
+	};
+	struct weir_channel *ch;
+
+	assert_int_equal(weir_channel_create(&ch, r, ctx, &opts), 0);
+	return ch;
+}
+
+static inline void kit_destroy(struct weir_channel *ch)
+{
+	assert_int_equal(weir_channel_destroy(ch), 0);
+}
+
+/* A work request, and what came of it. */
+struct item {
+	struct weir_wr wr;
+	struct weir_channel *ch;
+	int calls;
+	int status;
+	void (*then)(struct item *item);
+};
+
+static inline void item_done(struct weir_wr *wr, const struct ibv_wc *wc)
+{
+	struct item *item = weir_container_of(wr, struct item, wr);
+
+	assert_int_equal(wc->wr_id, (uintptr_t)wr);
+	assert_int_equal(harness_starting, 0);
+	item->calls++;
+	item->status = wc->status;
+	if (item->then)
+		item->then(item);
+}
+
+static inline void item_init(struct item *item, struct weir_channel *ch)
+{
+	*item = (struct item){ .wr.fn = item_done, .ch = ch };
+}
+
+static inline void item_complete(struct item *item)
+{
+	harness_starting++;
+	assert_true(standin_complete(weir_channel_cq(item->ch),
+				     (uintptr_t)&item->wr, IBV_WC_SUCCESS,
+				     false));
+	harness_starting--;
+}
+
+#endif /* TESTS_CHANNEL_KIT_H */
