@@ -146,7 +146,9 @@ test_standin = %D%/standin-verbs.h
 if HAVE_VERBS
 test_standin += %D%/standin-verbs.c %D%/standin-verbs-cq.c \
 	%D%/standin-verbs-event.c %D%/standin-verbs-internal.h \
-	%D%/standin-verbs-memory.c %D%/standin-verbs-qp.c
+	%D%/standin-verbs-key.c %D%/standin-verbs-memory.c \
+	%D%/standin-verbs-move.c %D%/standin-verbs-post.c \
+	%D%/standin-verbs-qp.c
 endif
 
 %C%_test_accel_SOURCES = %D%/test-accel.c %D%/store-kit.h $(test_jobs)
@@ -455,8 +457,10 @@ endif
 %C%_test_wheel_LDADD = $(test_internal)
 
 # The same cases twice: with the stand-in, and with what is real.
-test_rules = %D%/test-verbs-rules.c %D%/verbs-rules-queue.c \
-	%D%/verbs-rules.h $(test_harness)
+test_rules = %D%/test-verbs-rules.c %D%/verbs-rules-error.c \
+	%D%/verbs-rules-memory.c %D%/verbs-rules-move.c \
+	%D%/verbs-rules-queue.c %D%/verbs-rules-rig.c \
+	%D%/verbs-rules-state.c %D%/verbs-rules.h $(test_harness)
 %C%_test_verbs_rules_SOURCES = $(test_rules) $(test_standin)
 %C%_test_verbs_rules_LDADD = $(test_internal)
 %C%_test_verbs_rules_rdma_SOURCES = $(test_rules)

@@ -200,6 +200,27 @@ bool standin_cq_push(struct standin_cq *cq, const struct standin_cqe *cqe,
 	return true;
 }
 
+/* @qp is gone, or begins anew.  What it has in here is removed; but soft-RoCE
+ * leaves it. */
+void standin_cq_forget(struct standin_cq *cq, struct standin_qp *qp)
+{
+	bool keeps = standin_model_of(cq->cq.context) == STANDIN_RXE;
+	struct standin_cqe *cqe;
+	uint32_t i, n = 0;
+
+	for (i = 0; i < cq->count; i++) {
+		cqe = &cq->ring[(cq->head + i) % cq->size];
+		if (cqe->qp == qp) {
+			standin_qp_polled(qp, cqe);
+			cqe->qp = NULL;
+			if (!keeps)
+				continue;
+		}
+		cq->ring[(cq->head + n++) % cq->size] = *cqe;
+	}
+	cq->count = n;
+}
+
 /* B3.5: of an error, no more is valid than four members. */
 static void show(struct ibv_wc *wc, const struct ibv_wc *from)
 {

@@ -72,15 +72,131 @@ struct standin_pd {
 	int children;
 };
 
-struct standin_qp {
-	struct ibv_qp qp;
-	uint32_t reported;
+/* The kernel's object of device memory, and a handle of it. */
+struct standin_memory {
+	char *bytes;
+	size_t len;
+	int fd, refs, mrs;
 };
+
+struct standin_dm {
+	struct ibv_dm dm;
+	struct standin_memory *memory;
+};
+
+struct standin_mr {
+	struct ibv_mr mr;
+	struct standin_memory *memory;
+	char *bytes;			/* NULL: the CPU does not reach it. */
+	uint64_t iova;
+	unsigned int access;
+	int windows;			/* Bound to it. */
+	void *mapped;
+	size_t mapped_len;
+};
+
+struct standin_qp;
+struct standin_cq;
+
+struct standin_mw {
+	struct ibv_mw mw;
+	uint32_t rkey;			/* What the device knows. */
+	struct standin_mr *mr;		/* NULL: not bound. */
+	struct standin_qp *qp;		/* Type 2: the one it is bound on. */
+	uint64_t addr, len;
+	unsigned int access;
+};
+
+/* Keys: an index, and a byte that tells what was from what is. */
+#define STANDIN_RKEY 0x80000000u
+
+uint32_t standin_key_new(struct standin_mr *mr, struct standin_mw *mw);
+void standin_key_free(uint32_t key);
+
+struct standin_span {
+	char *at;
+	size_t len;
+};
+
+/* What @sge names, with at least @need of enum ibv_access_flags. */
+enum ibv_wc_status standin_local(const struct standin_qp *qp,
+				 const struct ibv_sge *sge, unsigned int need,
+				 struct standin_span *ret);
+enum ibv_wc_status standin_remote(const struct standin_qp *qp, uint32_t rkey,
+				  uint64_t addr, size_t len, unsigned int need,
+				  struct standin_span *ret);
+
+struct standin_wqe;
+
+enum ibv_wc_status standin_bind(struct standin_qp *qp,
+				const struct standin_wqe *wqe);
+bool standin_invalidate(struct standin_qp *qp, uint32_t rkey);
+void standin_unbind_all(const struct standin_qp *qp);
+void standin_window_ops(struct ibv_context *ctx);
+
+/* A work request, as the device has it. */
+struct standin_wqe {
+	uint64_t wr_id;
+	enum ibv_wr_opcode opcode;
+	unsigned int flags;
+	uint32_t imm;			/* Or the rkey to invalidate. */
+	uint64_t remote_addr, compare_add, swap;
+	uint32_t rkey;
+	struct standin_mw *mw;
+	struct ibv_mw_bind_info bind;
+	char *inlined;
+	struct standin_span inlined_span;
+	int n_sge;
+	struct ibv_sge sge[STANDIN_MAX_SGE];
+};
+
+/* Slots [head, next) are done and not free yet, [next, tail) to be done. */
+struct standin_ring {
+	struct standin_wqe *wqe;
+	uint32_t size, head, next, tail;
+};
+
+void standin_ring_open(struct standin_ring *ring, uint32_t size);
+void standin_ring_close(struct standin_ring *ring);
+struct standin_wqe *standin_ring_next(struct standin_ring *ring);
+struct standin_wqe *standin_ring_room(struct standin_ring *ring);
 
 struct standin_srq {
 	struct ibv_srq srq;
+	struct standin_ring ring;
+	uint32_t max_sge, limit, taken;	/* Taken and not polled yet. */
+	uint32_t reported;
+	int users;
+};
+
+struct standin_qp {
+	struct ibv_qp qp;
+	struct standin_qp *next;
+	enum ibv_qp_state state;
+	struct ibv_qp_cap cap;
+	struct ibv_qp_attr attr;
+	struct standin_ring sq, rq;
+	uint32_t silent;		/* Done since the last CQE. */
+	bool sig_all;
+	bool killed;			/* Answers nothing. */
+	bool lost;			/* Its CQ was overrun. */
+	bool told_last;			/* IBV_EVENT_QP_LAST_WQE_REACHED */
 	uint32_t reported;
 };
+
+extern struct standin_qp *standin_qps;
+
+struct standin_qp *standin_qp_find(uint32_t num);
+void standin_qp_event(struct standin_qp *qp, enum ibv_event_type type);
+void standin_qp_fail(struct standin_qp *qp);
+void standin_cq_forget(struct standin_cq *cq, struct standin_qp *qp);
+struct standin_wqe *standin_srq_take(struct standin_srq *srq);
+int standin_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
+			  struct ibv_recv_wr **bad);
+void standin_post_ops(struct ibv_context *ctx);
+
+/* Do what can be done, unless it is held. */
+void standin_pump(void);
 
 void standin_qp_reported(struct ibv_qp *qp);
 void standin_srq_reported(struct ibv_srq *srq);

@@ -33,25 +33,8 @@
 	 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC |         \
 	 IBV_ACCESS_MW_BIND | OPTIONAL)
 
-/* The kernel's object, and a handle of it. */
-struct memory {
-	char *bytes;
-	size_t len;
-	int refs, mrs;
-};
-
-struct dm {
-	struct ibv_dm dm;
-	struct memory *memory;
-};
-
-struct mr {
-	struct ibv_mr mr;
-	struct memory *memory;
-};
-
 #define HANDLES 256
-static struct memory *handles[HANDLES];
+static struct standin_memory *handles[HANDLES];
 static size_t room = STANDIN_DM_SIZE;
 
 /* Device memory, by mlx5's rules. */
@@ -61,7 +44,7 @@ static size_t padded(size_t len)
 	return (len + UNIT - 1) & ~(size_t)(UNIT - 1);
 }
 
-static int check_copy(const struct dm *dm, uint64_t off, size_t len)
+static int check_copy(const struct standin_dm *dm, uint64_t off, size_t len)
 {
 	if (off + len > dm->memory->len)
 		return EFAULT;
@@ -71,7 +54,7 @@ static int check_copy(const struct dm *dm, uint64_t off, size_t len)
 static int copy_to(struct ibv_dm *ibdm, uint64_t off, const void *src,
 		   size_t len)
 {
-	struct dm *dm = (struct dm *)ibdm;
+	struct standin_dm *dm = (struct standin_dm *)ibdm;
 	int err = check_copy(dm, off, len);
 	size_t i;
 	uint32_t word;
@@ -86,7 +69,7 @@ static int copy_to(struct ibv_dm *ibdm, uint64_t off, const void *src,
 
 static int copy_from(void *dst, struct ibv_dm *ibdm, uint64_t off, size_t len)
 {
-	struct dm *dm = (struct dm *)ibdm;
+	struct standin_dm *dm = (struct standin_dm *)ibdm;
 	int err = check_copy(dm, off, len);
 	size_t i;
 	uint32_t word;
@@ -99,9 +82,25 @@ static int copy_from(void *dst, struct ibv_dm *ibdm, uint64_t off, size_t len)
 	return err;
 }
 
+/* Behind a file, that a dma-buf of it is the same memory. */
+static struct standin_memory *new_memory(size_t len)
+{
+	struct standin_memory *memory = calloc(1, sizeof(*memory));
+
+	memory->len = len;
+	memory->fd = memfd_create("standin-dm", MFD_CLOEXEC);
+	if (memory->fd < 0 || ftruncate(memory->fd, (off_t)padded(len)))
+		abort();
+	memory->bytes = mmap(NULL, padded(len), PROT_READ | PROT_WRITE,
+			     MAP_SHARED, memory->fd, 0);
+	if (memory->bytes == MAP_FAILED)
+		abort();
+	return memory;
+}
+
 static struct ibv_dm *new_dm(struct ibv_context *ctx, uint32_t handle)
 {
-	struct dm *dm = calloc(1, sizeof(*dm));
+	struct standin_dm *dm = calloc(1, sizeof(*dm));
 
 	dm->memory = handles[handle];
 	dm->memory->refs++;
@@ -119,7 +118,7 @@ static struct ibv_dm *new_dm(struct ibv_context *ctx, uint32_t handle)
 static struct ibv_dm *alloc_dm(struct ibv_context *ctx,
 			       struct ibv_alloc_dm_attr *attr)
 {
-	struct memory *memory;
+	struct standin_memory *memory;
 	uint32_t h = 0;
 
 	if (attr->comp_mask || attr->length > STANDIN_DM_SIZE ||
@@ -129,30 +128,29 @@ static struct ibv_dm *alloc_dm(struct ibv_context *ctx,
 		h++;
 	if (h == HANDLES || padded(attr->length) > room)
 		return standin_fail(ENOMEM);
+	memory = new_memory(attr->length);
 	room -= padded(attr->length);
-	memory = calloc(1, sizeof(*memory));
-	memory->bytes = calloc(1, padded(attr->length));
-	memory->len = attr->length;
 	handles[h] = memory;
 	standin_self.dms++;
 	return new_dm(ctx, h);
 }
 
-static void put_memory(struct dm *dm)
+static void put_memory(struct standin_dm *dm)
 {
-	struct memory *memory = dm->memory;
+	struct standin_memory *memory = dm->memory;
 
 	free(dm);
 	if (--memory->refs)
 		return;
 	room += padded(memory->len);
-	free(memory->bytes);
+	munmap(memory->bytes, padded(memory->len));
+	close(memory->fd);
 	free(memory);
 }
 
 static int free_dm(struct ibv_dm *ibdm)
 {
-	struct dm *dm = (struct dm *)ibdm;
+	struct standin_dm *dm = (struct standin_dm *)ibdm;
 
 	if (dm->memory->mrs)
 		return EBUSY;
@@ -175,7 +173,7 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *ctx, uint32_t handle)
 void ibv_unimport_dm(struct ibv_dm *ibdm)
 {
 	standin_self.imports--;
-	put_memory((struct dm *)ibdm);
+	put_memory((struct standin_dm *)ibdm);
 }
 
 int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm);
@@ -185,7 +183,8 @@ int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
 						  EOPNOTSUPP;
 
 	if (!err)
-		return memfd_create("standin-dmabuf", MFD_CLOEXEC);
+		return fcntl(((struct standin_dm *)dm)->memory->fd,
+			     F_DUPFD_CLOEXEC, 0);
 	errno = err;
 	return -1;
 }
@@ -201,29 +200,31 @@ static bool is_allowed(unsigned int access, unsigned int known)
 	       (!writes || (access & IBV_ACCESS_LOCAL_WRITE));
 }
 
-static struct ibv_mr *new_mr(struct ibv_pd *pd, void *addr, size_t len,
-			     unsigned int access, struct memory *memory)
+static struct standin_mr *new_mr(struct ibv_pd *pd, size_t len,
+				 unsigned int access, char *bytes,
+				 uint64_t iova)
 {
-	static uint32_t key = 0x100;
-	struct mr *mr = calloc(1, sizeof(*mr));
+	struct standin_mr *mr = calloc(1, sizeof(*mr));
+	uint32_t key;
 
-	mr->memory = memory;
-	if (memory)
-		memory->mrs++;
+	standin_lock();
+	key = standin_key_new(mr, NULL);
 	mr->mr.context = pd->context;
 	mr->mr.pd = pd;
-	mr->mr.addr = addr;
 	mr->mr.length = len;
 	mr->mr.lkey = key;
-	mr->mr.rkey = key + 0x80000000u;
-	key += 0x100;
+	mr->mr.rkey = key + STANDIN_RKEY;
+	mr->access = access;
+	mr->bytes = bytes;
+	mr->iova = iova;
 	((struct standin_pd *)pd)->children++;
 	standin_self.mrs++;
 	standin_self.unsafe += !standin_self.fork_inits;
 	standin_self.access = access;
 	standin_self.len = len;
 	standin_self.registrations++;
-	return &mr->mr;
+	standin_unlock();
+	return mr;
 }
 
 /* Whether the process could do @access itself, page by page. */
@@ -245,6 +246,8 @@ static bool is_mapped(const char *addr, size_t len, unsigned int access)
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len,
 				uint64_t iova, unsigned int access)
 {
+	struct standin_mr *mr;
+
 	if (!len || (uintptr_t)addr + len < (uintptr_t)addr ||
 	    !is_allowed(access, MR_FLAGS))
 		return standin_fail(EINVAL);
@@ -253,7 +256,9 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len,
 	if (!is_mapped(addr, len, access))
 		return standin_fail(EFAULT);
 	standin_self.iova = iova;
-	return new_mr(pd, addr, len, access, NULL);
+	mr = new_mr(pd, len, access, addr, iova);
+	mr->mr.addr = addr;
+	return &mr->mr;
 }
 
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t len, int access)
@@ -262,9 +267,25 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t len, int access)
 				(unsigned int)access);
 }
 
+/* A dma-buf that the CPU cannot have is never reached, then. */
+static void map_dmabuf(struct standin_mr *mr, uint64_t off, int fd)
+{
+	uint64_t within = off & 4095;
+
+	mr->mapped_len = mr->mr.length + within;
+	mr->mapped = mmap(NULL, mr->mapped_len, PROT_READ | PROT_WRITE,
+			  MAP_SHARED, fd, (off_t)(off - within));
+	if (mr->mapped == MAP_FAILED)
+		mr->mapped = NULL;
+	else
+		mr->bytes = (char *)mr->mapped + within;
+}
+
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t off, size_t len,
 				 uint64_t iova, int fd, int access)
 {
+	struct standin_mr *mr;
+
 	if (standin_model_of(pd->context) == STANDIN_RXE)
 		return standin_fail(EOPNOTSUPP);
 	if (fcntl(fd, F_GETFD) < 0)
@@ -275,33 +296,46 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t off, size_t len,
 	standin_self.off = off;
 	standin_self.iova = iova;
 	standin_self.fd = fd;
-	return new_mr(pd, NULL, len, (unsigned int)access, NULL);
+	mr = new_mr(pd, len, (unsigned int)access, NULL, iova);
+	map_dmabuf(mr, off, fd);
+	return &mr->mr;
 }
 
 static struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibdm,
 				uint64_t off, size_t len, unsigned int access)
 {
-	struct dm *dm = (struct dm *)ibdm;
+	struct standin_dm *dm = (struct standin_dm *)ibdm;
+	struct standin_mr *mr;
 
 	if (!(access & IBV_ACCESS_ZERO_BASED) ||
 	    !is_allowed(access, DM_FLAGS) || off > dm->memory->len ||
 	    len > dm->memory->len - off || ibdm->context != pd->context)
 		return standin_fail(EINVAL);
 	standin_self.off = off;
-	return new_mr(pd, NULL, len, access, dm->memory);
+	mr = new_mr(pd, len, access, dm->memory->bytes + off, 0);
+	mr->memory = dm->memory;
+	mr->memory->mrs++;
+	return &mr->mr;
 }
 
 int ibv_dereg_mr(struct ibv_mr *ibmr)
 {
-	struct mr *mr = (struct mr *)ibmr;
+	struct standin_mr *mr = (struct standin_mr *)ibmr;
 
-	if (standin_self.bound)
+	standin_lock();
+	if (standin_self.bound || mr->windows) {
+		standin_unlock();
 		return EBUSY;
+	}
+	standin_key_free(ibmr->lkey);
 	if (mr->memory)
 		mr->memory->mrs--;
+	if (mr->mapped)
+		munmap(mr->mapped, mr->mapped_len);
 	((struct standin_pd *)ibmr->pd)->children--;
 	standin_self.mrs--;
 	free(mr);
+	standin_unlock();
 	return 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* The stand-in's queue pairs. */
+/* The stand-in's queue pairs: made, taken from state to state, ended. */
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -8,23 +8,362 @@
 
 #include "tests/standin-verbs-internal.h"
 
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct standin_qp *standin_qps;
+
+struct standin_qp *standin_qp_find(uint32_t num)
+{
+	struct standin_qp *qp = standin_qps;
+
+	while (qp && qp->qp.qp_num != num)
+		qp = qp->next;
+	return qp;
+}
+
 void standin_qp_reported(struct ibv_qp *qp)
 {
 	((struct standin_qp *)qp)->reported++;
 }
 
-void standin_srq_reported(struct ibv_srq *srq)
+void standin_qp_event(struct standin_qp *qp, enum ibv_event_type type)
 {
-	((struct standin_srq *)srq)->reported++;
+	struct ibv_async_event event = { .event_type = type,
+					 .element.qp = &qp->qp };
+
+	standin_async(qp->qp.context, &event);
 }
 
+/* Rings of work requests. */
+
+void standin_ring_open(struct standin_ring *ring, uint32_t size)
+{
+	memset(ring, 0, sizeof(*ring));
+	ring->size = size;
+	ring->wqe = calloc(size ? size : 1, sizeof(*ring->wqe));
+}
+
+static void empty(struct standin_ring *ring)
+{
+	uint32_t i;
+
+	for (i = 0; i < ring->size; i++) {
+		free(ring->wqe[i].inlined);
+		ring->wqe[i].inlined = NULL;
+	}
+	ring->head = ring->next = ring->tail = 0;
+}
+
+void standin_ring_close(struct standin_ring *ring)
+{
+	empty(ring);
+	free(ring->wqe);
+}
+
+/* The next one to be done, or NULL. */
+struct standin_wqe *standin_ring_next(struct standin_ring *ring)
+{
+	return ring->next == ring->tail ? NULL :
+					  &ring->wqe[ring->next % ring->size];
+}
+
+/* Where the next one that is posted goes, or NULL. */
+struct standin_wqe *standin_ring_room(struct standin_ring *ring)
+{
+	return ring->tail - ring->head == ring->size ?
+		NULL : &ring->wqe[ring->tail % ring->size];
+}
+
+/* A slot is free when the completion of its work request, or of a later one,
+ * was polled. */
 void standin_qp_polled(struct standin_qp *qp, const struct standin_cqe *cqe)
 {
-	(void)qp;
-	(void)cqe;
+	if (!cqe->is_recv)
+		qp->sq.head += cqe->slots;
+	else if (qp->qp.srq)
+		((struct standin_srq *)qp->qp.srq)->taken -= cqe->slots;
+	else
+		qp->rq.head += cqe->slots;
+}
+
+void standin_qp_fail(struct standin_qp *qp)
+{
+	qp->state = IBV_QPS_ERR;
+	if (qp->qp.srq && !qp->told_last) {
+		qp->told_last = true;
+		standin_qp_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+	}
 }
 
 void standin_qps_lose(struct standin_cq *cq)
 {
-	(void)cq;
+	struct standin_qp *qp;
+
+	for (qp = standin_qps; qp; qp = qp->next) {
+		if (qp->qp.send_cq != &cq->cq && qp->qp.recv_cq != &cq->cq)
+			continue;
+		qp->lost = true;
+		if (qp->state != IBV_QPS_RESET)
+			standin_qp_fail(qp);
+	}
+}
+
+/* Create and destroy. */
+
+static uint32_t rounded_up(uint32_t n)
+{
+	uint32_t size = 1;
+
+	while (size < n)
+		size *= 2;
+	return size;
+}
+
+static int check(const struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
+{
+	const struct ibv_qp_cap *cap = &attr->cap;
+
+	if (!pd || !attr->send_cq || !attr->recv_cq)
+		return EINVAL;
+	if (attr->qp_type != IBV_QPT_RC)
+		return EOPNOTSUPP;
+	if (cap->max_send_wr > STANDIN_MAX_WR ||
+	    cap->max_recv_wr > STANDIN_MAX_WR ||
+	    cap->max_send_sge > STANDIN_MAX_SGE ||
+	    cap->max_recv_sge > STANDIN_MAX_SGE ||
+	    cap->max_inline_data > STANDIN_MAX_INLINE)
+		return EINVAL;
+	return attr->srq && attr->srq->context != pd->context ? EINVAL : 0;
+}
+
+static void hold_users(struct standin_qp *qp, int by)
+{
+	((struct standin_cq *)qp->qp.send_cq)->users += by;
+	((struct standin_cq *)qp->qp.recv_cq)->users += by;
+	((struct standin_pd *)qp->qp.pd)->children += by;
+	if (qp->qp.srq)
+		((struct standin_srq *)qp->qp.srq)->users += by;
+	standin_self.qps += by;
+}
+
+static void fill(struct standin_qp *qp, struct ibv_pd *pd,
+		 struct ibv_qp_init_attr *attr)
+{
+	static uint32_t num = 0x11;
+
+	if (attr->srq) {
+		attr->cap.max_recv_wr = 0;
+		attr->cap.max_recv_sge = 0;
+	}
+	attr->cap.max_send_wr = rounded_up(attr->cap.max_send_wr);
+	if (attr->cap.max_recv_wr)
+		attr->cap.max_recv_wr = rounded_up(attr->cap.max_recv_wr);
+	qp->cap = attr->cap;
+	qp->sig_all = attr->sq_sig_all;
+	qp->qp.context = pd->context;
+	qp->qp.qp_context = attr->qp_context;
+	qp->qp.pd = pd;
+	qp->qp.send_cq = attr->send_cq;
+	qp->qp.recv_cq = attr->recv_cq;
+	qp->qp.srq = attr->srq;
+	qp->qp.qp_type = attr->qp_type;
+	qp->qp.qp_num = num++;
+	standin_ring_open(&qp->sq, qp->cap.max_send_wr);
+	standin_ring_open(&qp->rq, qp->cap.max_recv_wr);
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct standin_qp *qp;
+	int err = check(pd, attr);
+
+	if (err)
+		return standin_fail(err);
+	qp = calloc(1, sizeof(*qp));
+	standin_lock();
+	fill(qp, pd, attr);
+	hold_users(qp, 1);
+	qp->next = standin_qps;
+	standin_qps = qp;
+	standin_unlock();
+	return &qp->qp;
+}
+
+/* Soft-RoCE leaves in a CQ what it has of a QP that is gone. */
+static void forget_cqes(struct standin_qp *qp)
+{
+	standin_cq_forget((struct standin_cq *)qp->qp.send_cq, qp);
+	standin_cq_forget((struct standin_cq *)qp->qp.recv_cq, qp);
+}
+
+int ibv_destroy_qp(struct ibv_qp *ibqp)
+{
+	struct standin_qp *qp = (struct standin_qp *)ibqp, **at;
+
+	standin_lock();
+	if (qp->reported != ibqp->events_completed)
+		standin_hang("ibv_destroy_qp", "async events not acked");
+	standin_async_purge(ibqp->context, ibqp);
+	for (at = &standin_qps; *at != qp; at = &(*at)->next)
+		;
+	*at = qp->next;
+	forget_cqes(qp);
+	standin_unbind_all(qp);
+	hold_users(qp, -1);
+	standin_ring_close(&qp->sq);
+	standin_ring_close(&qp->rq);
+	free(qp);
+	standin_unlock();
+	return 0;
+}
+
+/* From state to state: 2.8, with what each step must and may be told. */
+
+#define RESOLVED (IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS)
+#define RUNNING (RESOLVED | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE)
+#define SET_UP (IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
+
+static const struct step {
+	enum ibv_qp_state from, to;
+	int must, may;
+} steps[] = {
+	{ IBV_QPS_RESET, IBV_QPS_INIT, SET_UP, 0 },
+	{ IBV_QPS_INIT, IBV_QPS_INIT, 0, SET_UP },
+	{ IBV_QPS_INIT, IBV_QPS_RTR,
+	  IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+	  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+	  RESOLVED | IBV_QP_PKEY_INDEX },
+	{ IBV_QPS_RTR, IBV_QPS_RTS,
+	  IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+	  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC, RUNNING },
+	{ IBV_QPS_RTS, IBV_QPS_RTS, 0, RUNNING },
+	{ IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY },
+	{ IBV_QPS_SQD, IBV_QPS_RTS, 0, RUNNING },
+	{ IBV_QPS_SQD, IBV_QPS_SQD, 0,
+	  RUNNING | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY },
+};
+
+static bool may_step(const struct standin_qp *qp, enum ibv_qp_state to,
+		     int mask)
+{
+	size_t i;
+
+	mask &= ~(IBV_QP_STATE | IBV_QP_CUR_STATE);
+	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
+		return !mask && (to == IBV_QPS_RESET ||
+				 qp->state != IBV_QPS_RESET);
+	for (i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+		if (steps[i].from == qp->state && steps[i].to == to)
+			return (mask & steps[i].must) == steps[i].must &&
+			       !(mask & ~(steps[i].must | steps[i].may));
+	return false;
+}
+
+static bool is_valid(const struct ibv_qp_attr *attr, int mask)
+{
+	if (mask & IBV_QP_PORT && attr->port_num != 1)
+		return false;
+	if (mask & IBV_QP_MAX_QP_RD_ATOMIC &&
+	    attr->max_rd_atomic > STANDIN_MAX_READS)
+		return false;
+	return !(mask & IBV_QP_MAX_DEST_RD_ATOMIC) ||
+	       attr->max_dest_rd_atomic <= STANDIN_MAX_READS;
+}
+
+static void copy_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *attr,
+		      int mask)
+{
+	if (mask & IBV_QP_ACCESS_FLAGS)
+		to->qp_access_flags = attr->qp_access_flags;
+	if (mask & IBV_QP_PORT)
+		to->port_num = attr->port_num;
+	if (mask & IBV_QP_AV)
+		to->ah_attr = attr->ah_attr;
+	if (mask & IBV_QP_PATH_MTU)
+		to->path_mtu = attr->path_mtu;
+	if (mask & IBV_QP_DEST_QPN)
+		to->dest_qp_num = attr->dest_qp_num;
+	if (mask & IBV_QP_RQ_PSN)
+		to->rq_psn = attr->rq_psn;
+	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+		to->max_dest_rd_atomic = attr->max_dest_rd_atomic;
+	if (mask & IBV_QP_MIN_RNR_TIMER)
+		to->min_rnr_timer = attr->min_rnr_timer;
+	if (mask & IBV_QP_TIMEOUT)
+		to->timeout = attr->timeout;
+	if (mask & IBV_QP_RETRY_CNT)
+		to->retry_cnt = attr->retry_cnt;
+	if (mask & IBV_QP_RNR_RETRY)
+		to->rnr_retry = attr->rnr_retry;
+	if (mask & IBV_QP_SQ_PSN)
+		to->sq_psn = attr->sq_psn;
+	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
+		to->max_rd_atomic = attr->max_rd_atomic;
+}
+
+static void reset(struct standin_qp *qp)
+{
+	forget_cqes(qp);
+	empty(&qp->sq);
+	empty(&qp->rq);
+	memset(&qp->attr, 0, sizeof(qp->attr));
+	qp->silent = 0;
+	qp->told_last = false;
+}
+
+static void step(struct standin_qp *qp, enum ibv_qp_state to)
+{
+	if (to == IBV_QPS_ERR) {
+		standin_qp_fail(qp);
+		return;
+	}
+	if (to == IBV_QPS_RESET)
+		reset(qp);
+	qp->state = to;
+}
+
+int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
+{
+	struct standin_qp *qp = (struct standin_qp *)ibqp;
+	enum ibv_qp_state to;
+
+	standin_lock();
+	to = mask & IBV_QP_STATE ? attr->qp_state : qp->state;
+	if ((mask & IBV_QP_CUR_STATE && attr->cur_qp_state != qp->state) ||
+	    !may_step(qp, to, mask) || !is_valid(attr, mask)) {
+		standin_unlock();
+		return EINVAL;
+	}
+	copy_attr(&qp->attr, attr, mask);
+	if (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY && attr->en_sqd_async_notify)
+		standin_qp_event(qp, IBV_EVENT_SQ_DRAINED);
+	step(qp, to);
+	ibqp->state = to;
+	standin_pump();
+	standin_unlock();
+	return 0;
+}
+
+int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
+		 struct ibv_qp_init_attr *init)
+{
+	struct standin_qp *qp = (struct standin_qp *)ibqp;
+
+	(void)mask;
+	standin_lock();
+	*attr = qp->attr;
+	attr->qp_state = attr->cur_qp_state = ibqp->state = qp->state;
+	attr->cap = qp->cap;
+	memset(init, 0, sizeof(*init));
+	init->qp_context = ibqp->qp_context;
+	init->send_cq = ibqp->send_cq;
+	init->recv_cq = ibqp->recv_cq;
+	init->srq = ibqp->srq;
+	init->cap = qp->cap;
+	init->qp_type = ibqp->qp_type;
+	init->sq_sig_all = qp->sig_all;
+	standin_unlock();
+	return 0;
 }

@@ -183,6 +183,9 @@ static void fill_context(struct verbs_context *verbs,
 	verbs->query_device_ex = standin_query_device;
 	verbs->query_port = query_port;
 	standin_cq_ops(&verbs->context);
+	standin_post_ops(&verbs->context);
+	if (device != &devices[STANDIN_MANA])
+		standin_window_ops(&verbs->context);
 	if (device != &devices[STANDIN_RXE])
 		standin_memory_ops(verbs);
 }

@@ -22,24 +22,27 @@
 struct ibv_async_event;
 struct ibv_context;
 struct ibv_cq;
+struct ibv_qp;
 
 #define STANDIN_DM_SIZE (128u << 10)
 #define STANDIN_MAX_CQE 65535
 #define STANDIN_MAX_WR 8192
 #define STANDIN_MAX_SGE 30
 #define STANDIN_MAX_READS 16
+#define STANDIN_MAX_INLINE 512
 #define STANDIN_MAX_MESSAGE (1u << 30)
 
 struct standin {
 	/* What there is now; all 0 when everything was given back. */
 	int contexts, pds, mrs, dms, imports, channels, cqs;
+	int qps, srqs, mws;
 
 	/* Events of all kinds that were read and not acknowledged yet. */
 	int unacked;
 
-	/* How often: polled and armed, acknowledged (the calls), completions
-	 * and completion events made. */
-	unsigned int polls, arms, acks, cqes, events;
+	/* How often: polled and armed, acknowledged and posted to be sent (the
+	 * calls), completions and completion events made. */
+	unsigned int polls, arms, acks, posts, cqes, events;
 
 	/* What the last registration asked for, and how many there were. */
 	unsigned int access;
@@ -79,5 +82,34 @@ bool standin_is_armed(const struct ibv_cq *cq) __attribute__((weak));
 /* An asynchronous event, of any kind. */
 void standin_async(struct ibv_context *ctx,
 		   const struct ibv_async_event *event) __attribute__((weak));
+
+/*
+ * Work requests are done when they are posted, in the call, unless they are
+ * held: then they, and the flushes of a QP in error, wait to be told.  Each QP
+ * does its own in order, and QPs take turns.
+ */
+void standin_hold(bool hold) __attribute__((weak));
+
+/* Do at most @most of them.  Returns how many there were. */
+unsigned int standin_step(unsigned int most) __attribute__((weak));
+
+/*
+ * The wire.  No time passes in here: where nobody answers, all the retries of a
+ * QP are made at once, and end in IBV_WC_RETRY_EXC_ERR; so do those to a
+ * receiver that is not ready.  Those of a QP that retries for ever (timeout 0;
+ * rnr_retry 7) wait.
+ */
+enum standin_link {
+	STANDIN_UP,
+	STANDIN_LOST,		/* Nothing arrives. */
+	STANDIN_STALLED,	/* Nothing arrives yet. */
+};
+void standin_set_link(enum standin_link state) __attribute__((weak));
+
+/* The process of this QP is dead: it answers nothing from now on. */
+void standin_kill(struct ibv_qp *qp) __attribute__((weak));
+
+/* The device takes it to the error state: IBV_EVENT_QP_FATAL. */
+void standin_break(struct ibv_qp *qp) __attribute__((weak));
 
 #endif /* TESTS_STANDIN_VERBS_H */

@@ -13,42 +13,10 @@
 #include "tests/standin-verbs.h"
 #include "tests/verbs-rules.h"
 
-static struct rules self;
-
-struct rules *rules_begin(void **state)
-{
-	const struct world *w = *state;
-	struct ibv_device **list;
-	int i, n;
-
-	memset(&self, 0, sizeof(self));
-	self.device = w->arg;
-	list = ibv_get_device_list(&n);
-	for (i = 0; list && i < n; i++)
-		if (!strcmp(ibv_get_device_name(list[i]), self.device))
-			self.ctx = ibv_open_device(list[i]);
-	if (list)
-		ibv_free_device_list(list);
-	assert_non_null(self.ctx);
-	self.pd = ibv_alloc_pd(self.ctx);
-	assert_non_null(self.pd);
-	return &self;
-}
-
-void rules_end(void)
-{
-	assert_int_equal(ibv_dealloc_pd(self.pd), 0);
-	assert_int_equal(ibv_close_device(self.ctx), 0);
-	if (!standin)
-		return;
-	assert_int_equal(standin()->contexts, 0);
-	assert_int_equal(standin()->pds, 0);
-	assert_int_equal(standin()->cqs, 0);
-	assert_int_equal(standin()->channels, 0);
-	assert_int_equal(standin()->unacked, 0);
-}
-
-static const struct rules_part *const parts[] = { &rules_queue };
+static const struct rules_part *const parts[] = {
+	&rules_queue, &rules_error, &rules_move, &rules_memory,
+	&rules_states,
+};
 
 #define MOST 512
 

@@ -8,6 +8,9 @@
 
 #include "tests/verbs-rules.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+
 /* B3.1 */
 static void an_empty_channel_that_does_not_wait_says_EAGAIN(void **state)
 {
@@ -85,12 +88,197 @@ static void no_news_is_EAGAIN(void **state)
 	rules_end();
 }
 
+/* Whether there is an event; one that there must be is waited for. */
+static bool took_event(struct rules *rules, struct ibv_cq *want, bool must)
+{
+	struct ibv_cq *cq;
+	void *arg;
+
+	set_nonblock(rules->channel->fd);
+	while (ibv_get_cq_event(rules->channel, &cq, &arg)) {
+		assert_int_equal(errno, EAGAIN);
+		if (!must)
+			return false;
+	}
+	assert_ptr_equal(cq, want);
+	assert_ptr_equal(arg, want->cq_context);
+	ibv_ack_cq_events(cq, 1);
+	return true;
+}
+
+static void write_nothing(struct rules *rules)
+{
+	assert_int_equal(rules_send(&rules->a, rules_wr(IBV_WR_RDMA_WRITE,
+							&rules->a, &rules->b,
+							0, 8, 1)), 0);
+}
+
+/* B3.2 */
+static void an_armed_queue_fires_once(void **state)
+{
+	struct rules *rules = rules_pair(state, &(struct rules_opts){ 0 });
+	struct rules_end *a = &rules->a;
+
+	assert_int_equal(ibv_req_notify_cq(a->cq, 0), 0);
+	assert_false(took_event(rules, a->cq, false));
+	write_nothing(rules);
+	assert_true(took_event(rules, a->cq, true));
+	rules_expect(a->cq, 1, IBV_WC_SUCCESS);
+	write_nothing(rules);
+	rules_expect(a->cq, 1, IBV_WC_SUCCESS);
+	assert_false(took_event(rules, a->cq, false));
+	assert_int_equal(ibv_req_notify_cq(a->cq, 0), 0);
+	write_nothing(rules);
+	assert_true(took_event(rules, a->cq, true));
+	rules_expect(a->cq, 1, IBV_WC_SUCCESS);
+	rules_end();
+}
+
+/* B3.2: what is there already is not what one is armed for. */
+static void a_completion_that_was_there_does_not_fire(void **state)
+{
+	struct rules *rules = rules_pair(state, &(struct rules_opts){ 0 });
+	struct rules_end *a = &rules->a;
+
+	write_nothing(rules);
+	write_nothing(rules);
+	rules_expect(a->cq, 1, IBV_WC_SUCCESS);
+	rules_idle(rules);
+	assert_int_equal(ibv_req_notify_cq(a->cq, 0), 0);
+	assert_false(took_event(rules, a->cq, false));
+	rules_expect(a->cq, 1, IBV_WC_SUCCESS);
+	assert_false(took_event(rules, a->cq, false));
+	write_nothing(rules);
+	assert_true(took_event(rules, a->cq, true));
+	rules_expect(a->cq, 1, IBV_WC_SUCCESS);
+	rules_end();
+}
+
+/* An event for a completion that somebody polled meanwhile is legal. */
+static void an_event_may_come_to_an_empty_queue(void **state)
+{
+	struct rules *rules = rules_pair(state, &(struct rules_opts){ 0 });
+	struct rules_end *a = &rules->a;
+
+	assert_int_equal(ibv_req_notify_cq(a->cq, 0), 0);
+	write_nothing(rules);
+	rules_expect(a->cq, 1, IBV_WC_SUCCESS);
+	rules_expect_none(a->cq);
+	assert_true(took_event(rules, a->cq, true));
+	rules_end();
+}
+
+static void send_8(struct rules *rules, unsigned int flags, uint64_t id)
+{
+	struct ibv_send_wr *wr = rules_wr(IBV_WR_SEND, &rules->a, &rules->b, 0,
+					  8, id);
+
+	wr->send_flags = flags;
+	assert_int_equal(rules_send(&rules->a, wr), 0);
+	rules_expect(rules->a.cq, id, IBV_WC_SUCCESS);
+}
+
+/* B3.3 */
+static void who_wants_solicited_ones_hears_of_no_others(void **state)
+{
+	struct rules *rules = rules_pair(state, &(struct rules_opts){ 0 });
+	struct rules_end *b = &rules->b;
+
+	assert_int_equal(rules_recv(b, 0, 64, 10), 0);
+	assert_int_equal(rules_recv(b, 0, 64, 11), 0);
+	assert_int_equal(ibv_req_notify_cq(b->cq, 1), 0);
+	send_8(rules, 0, 1);
+	rules_expect(b->cq, 10, IBV_WC_SUCCESS);
+	assert_false(took_event(rules, b->cq, false));
+	send_8(rules, IBV_SEND_SOLICITED, 2);
+	assert_true(took_event(rules, b->cq, true));
+	rules_expect(b->cq, 11, IBV_WC_SUCCESS);
+	rules_end();
+}
+
+/* B3.3: an error is as good as solicited. */
+static void who_wants_solicited_ones_hears_of_errors(void **state)
+{
+	struct rules *rules = rules_pair(state, &(struct rules_opts){ 0 });
+	struct rules_end *b = &rules->b;
+
+	assert_int_equal(rules_recv(b, 0, 64, 10), 0);
+	assert_int_equal(ibv_req_notify_cq(b->cq, 1), 0);
+	assert_int_equal(rules_to(b, IBV_QPS_ERR), 0);
+	assert_true(took_event(rules, b->cq, true));
+	rules_expect(b->cq, 10, IBV_WC_WR_FLUSH_ERR);
+	rules_end();
+}
+
+/* An event that nobody read goes with its queue. */
+static void an_event_of_a_queue_that_is_gone_is_not_delivered(void **state)
+{
+	struct rules *rules = rules_pair(state, &(struct rules_opts){ 0 });
+	struct rules_end *a = &rules->a;
+	struct ibv_cq *cq;
+	void *arg;
+
+	assert_int_equal(ibv_req_notify_cq(a->cq, 0), 0);
+	write_nothing(rules);
+	rules_expect(a->cq, 1, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_destroy_qp(a->qp), 0);
+	assert_int_equal(ibv_destroy_cq(a->cq), 0);
+	a->qp = NULL;
+	a->cq = NULL;
+	set_nonblock(rules->channel->fd);
+	assert_int_equal(ibv_get_cq_event(rules->channel, &cq, &arg), -1);
+	assert_int_equal(errno, EAGAIN);
+	rules_end();
+}
+
+static void destroy_unacked(void **state)
+{
+	struct rules *rules = rules_pair(state, &(struct rules_opts){ 0 });
+	struct ibv_cq *cq;
+	void *arg;
+
+	ibv_req_notify_cq(rules->a.cq, 0);
+	write_nothing(rules);
+	ibv_get_cq_event(rules->channel, &cq, &arg);
+	ibv_destroy_qp(rules->a.qp);
+	alarm(1);
+	ibv_destroy_cq(cq);
+	_exit(0);
+}
+
+/* B3.4; the stand-in ends itself, the real one is ended by the alarm. */
+static void a_queue_waits_for_acknowledgements(void **state)
+{
+	pid_t pid = fork();
+	int status, null;
+
+	if (!pid) {
+		null = open("/dev/null", O_WRONLY);
+		dup2(null, 1);
+		dup2(null, 2);
+		signal(SIGALRM, SIG_DFL);
+		signal(SIGABRT, SIG_DFL);
+		destroy_unacked(state);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status));
+	assert_true(WTERMSIG(status) == SIGALRM ||
+		    WTERMSIG(status) == SIGABRT);
+}
+
 static const struct harness_case cases[] = {
 	CASE(an_empty_channel_that_does_not_wait_says_EAGAIN),
 	CASE(a_channel_of_a_queue_is_busy),
 	CASE(a_queue_has_at_least_the_room_that_was_asked_for),
 	CASE(a_queue_that_no_device_has_is_EINVAL),
 	CASE(no_news_is_EAGAIN),
+	CASE(an_armed_queue_fires_once),
+	CASE(a_completion_that_was_there_does_not_fire),
+	CASE(an_event_may_come_to_an_empty_queue),
+	CASE(who_wants_solicited_ones_hears_of_no_others),
+	CASE(who_wants_solicited_ones_hears_of_errors),
+	CASE(an_event_of_a_queue_that_is_gone_is_not_delivered),
+	CASE(a_queue_waits_for_acknowledgements),
 };
 
 const struct rules_part rules_queue = { cases, N_OF(cases) };

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The stand-in's keys, and what they give access to; memory windows. */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/standin-verbs-internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define WINDOW_FLAGS                                                  \
+	(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |           \
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED)
+
+/* An index is used once: what is stale names nothing. */
+static struct key {
+	struct standin_mr *mr;
+	struct standin_mw *mw;
+} *keys;
+static uint32_t n_keys = 1, room;
+
+uint32_t standin_key_new(struct standin_mr *mr, struct standin_mw *mw)
+{
+	if (n_keys >= room) {
+		room = 2 * room + 64;
+		keys = realloc(keys, room * sizeof(*keys));
+	}
+	keys[n_keys] = (struct key){ mr, mw };
+	return n_keys++ << 8;
+}
+
+void standin_key_free(uint32_t key)
+{
+	keys[(key & ~STANDIN_RKEY) >> 8] = (struct key){ NULL, NULL };
+}
+
+static struct key find(uint32_t key)
+{
+	uint32_t i = (key & ~STANDIN_RKEY) >> 8;
+
+	return i && i < n_keys ? keys[i] : (struct key){ NULL, NULL };
+}
+
+static bool is_within(uint64_t addr, uint64_t len, uint64_t from, uint64_t size)
+{
+	return addr >= from && addr - from <= size &&
+	       len <= size - (addr - from);
+}
+
+enum ibv_wc_status standin_local(const struct standin_qp *qp,
+				 const struct ibv_sge *sge, unsigned int need,
+				 struct standin_span *ret)
+{
+	struct standin_mr *mr = find(sge->lkey).mr;
+
+	if (!mr || mr->mr.lkey != sge->lkey || mr->mr.pd != qp->qp.pd ||
+	    (mr->access & need) != need || !mr->bytes ||
+	    !is_within(sge->addr, sge->length, mr->iova, mr->mr.length))
+		return IBV_WC_LOC_PROT_ERR;
+	ret->at = mr->bytes + (sge->addr - mr->iova);
+	ret->len = sge->length;
+	return IBV_WC_SUCCESS;
+}
+
+static enum ibv_wc_status by_window(const struct standin_qp *qp,
+				    const struct standin_mw *mw, uint64_t addr,
+				    size_t len, unsigned int need,
+				    struct standin_span *ret)
+{
+	bool zero = mw->access & IBV_ACCESS_ZERO_BASED;
+
+	if (!mw->mr || mw->mw.pd != qp->qp.pd ||
+	    (mw->mw.type == IBV_MW_TYPE_2 && mw->qp != qp) ||
+	    (mw->access & need) != need ||
+	    !is_within(addr, len, zero ? 0 : mw->addr, mw->len))
+		return IBV_WC_REM_ACCESS_ERR;
+	ret->at = mw->mr->bytes + (mw->addr - mw->mr->iova) +
+		  (addr - (zero ? 0 : mw->addr));
+	ret->len = len;
+	return IBV_WC_SUCCESS;
+}
+
+enum ibv_wc_status standin_remote(const struct standin_qp *qp, uint32_t rkey,
+				  uint64_t addr, size_t len, unsigned int need,
+				  struct standin_span *ret)
+{
+	struct key key = find(rkey);
+
+	if (key.mw && key.mw->rkey == rkey)
+		return by_window(qp, key.mw, addr, len, need, ret);
+	if (!key.mr || key.mr->mr.rkey != rkey || key.mr->mr.pd != qp->qp.pd ||
+	    (key.mr->access & need) != need || !key.mr->bytes ||
+	    !is_within(addr, len, key.mr->iova, key.mr->mr.length))
+		return IBV_WC_REM_ACCESS_ERR;
+	ret->at = key.mr->bytes + (addr - key.mr->iova);
+	ret->len = len;
+	return IBV_WC_SUCCESS;
+}
+
+/* Memory windows, by the rules of B2.8. */
+
+static struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	struct standin_mw *mw;
+
+	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
+		return standin_fail(EINVAL);
+	mw = calloc(1, sizeof(*mw));
+	standin_lock();
+	mw->rkey = standin_key_new(NULL, mw) + STANDIN_RKEY;
+	mw->mw.context = pd->context;
+	mw->mw.pd = pd;
+	mw->mw.rkey = mw->rkey;
+	mw->mw.type = type;
+	((struct standin_pd *)pd)->children++;
+	standin_self.mws++;
+	standin_unlock();
+	return &mw->mw;
+}
+
+static void unbind(struct standin_mw *mw)
+{
+	if (mw->mr)
+		mw->mr->windows--;
+	mw->mr = NULL;
+	mw->qp = NULL;
+}
+
+static int dealloc_mw(struct ibv_mw *ibmw)
+{
+	struct standin_mw *mw = (struct standin_mw *)ibmw;
+
+	standin_lock();
+	unbind(mw);
+	standin_key_free(mw->rkey);
+	((struct standin_pd *)ibmw->pd)->children--;
+	standin_self.mws--;
+	standin_unlock();
+	free(mw);
+	return 0;
+}
+
+static bool may_bind(const struct standin_qp *qp, const struct standin_wqe *wqe)
+{
+	const struct standin_mr *mr = (struct standin_mr *)wqe->bind.mr;
+	unsigned int access = wqe->bind.mw_access_flags;
+
+	if (wqe->mw->mw.type == IBV_MW_TYPE_2 &&
+	    (wqe->mw->mr || !(((wqe->rkey ^ wqe->mw->rkey) & 0xff))))
+		return false;
+	if (!wqe->bind.length)
+		return wqe->mw->mw.type == IBV_MW_TYPE_1;
+	if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) &&
+	    !(mr->access & IBV_ACCESS_LOCAL_WRITE))
+		return false;
+	return mr && !(access & ~(unsigned int)WINDOW_FLAGS) && mr->bytes &&
+	       (mr->access & IBV_ACCESS_MW_BIND) &&
+	       mr->mr.pd == wqe->mw->mw.pd && qp->qp.pd == mr->mr.pd &&
+	       is_within(wqe->bind.addr, wqe->bind.length, mr->iova,
+			 mr->mr.length);
+}
+
+enum ibv_wc_status standin_bind(struct standin_qp *qp,
+				const struct standin_wqe *wqe)
+{
+	struct standin_mw *mw = wqe->mw;
+
+	if (!may_bind(qp, wqe))
+		return IBV_WC_MW_BIND_ERR;
+	unbind(mw);
+	mw->rkey = (mw->rkey & ~0xffu) | (wqe->rkey & 0xff);
+	if (!wqe->bind.length)
+		return IBV_WC_SUCCESS;
+	mw->mr = (struct standin_mr *)wqe->bind.mr;
+	mw->mr->windows++;
+	mw->qp = mw->mw.type == IBV_MW_TYPE_2 ? qp : NULL;
+	mw->addr = wqe->bind.addr;
+	mw->len = wqe->bind.length;
+	mw->access = wqe->bind.mw_access_flags;
+	return IBV_WC_SUCCESS;
+}
+
+/* By LOCAL_INV, or by SEND_WITH_INV from the peer of @qp. */
+bool standin_invalidate(struct standin_qp *qp, uint32_t rkey)
+{
+	struct standin_mw *mw = find(rkey).mw;
+
+	if (!mw || mw->rkey != rkey || mw->mw.type != IBV_MW_TYPE_2 ||
+	    (mw->mr && mw->qp != qp))
+		return false;
+	unbind(mw);
+	return true;
+}
+
+/* Its QP is gone. */
+void standin_unbind_all(const struct standin_qp *qp)
+{
+	uint32_t i;
+
+	for (i = 1; i < n_keys; i++)
+		if (keys[i].mw && keys[i].mw->qp == qp)
+			unbind(keys[i].mw);
+}
+
+/* Type 1: the call gives it its next key. */
+static int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
+		   struct ibv_mw_bind *bind)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = bind->wr_id,
+		.opcode = IBV_WR_BIND_MW,
+		.send_flags = bind->send_flags,
+		.bind_mw = { mw, ibv_inc_rkey(mw->rkey), bind->bind_info },
+	}, *bad;
+	int err = ibv_post_send(qp, &wr, &bad);
+
+	if (!err)
+		mw->rkey = wr.bind_mw.rkey;
+	return err;
+}
+
+void standin_window_ops(struct ibv_context *ctx)
+{
+	ctx->ops.alloc_mw = alloc_mw;
+	ctx->ops.dealloc_mw = dealloc_mw;
+	ctx->ops.bind_mw = bind_mw;
+}

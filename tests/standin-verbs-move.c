@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * The stand-in at work: one step is one work request done or flushed.  Each QP
+ * does its own in order; nothing is written before all of it was checked.
+ */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/standin-verbs-internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum standin_link link_state;
+static bool held;
+
+/* The bytes of one side. */
+struct side {
+	struct standin_span span[STANDIN_MAX_SGE];
+	int n;
+	size_t len;
+};
+
+static enum ibv_wc_status sges(const struct standin_qp *qp,
+			       const struct standin_wqe *wqe, unsigned int need,
+			       struct side *ret)
+{
+	enum ibv_wc_status status;
+	int i;
+
+	ret->n = 0;
+	ret->len = 0;
+	for (i = 0; i < wqe->n_sge; i++) {
+		if (!wqe->sge[i].length)
+			continue;
+		status = standin_local(qp, &wqe->sge[i], need,
+				       &ret->span[ret->n]);
+		if (status != IBV_WC_SUCCESS)
+			return status;
+		ret->len += ret->span[ret->n++].len;
+	}
+	return IBV_WC_SUCCESS;
+}
+
+static enum ibv_wc_status local_side(const struct standin_qp *qp,
+				     const struct standin_wqe *wqe,
+				     unsigned int need, struct side *ret)
+{
+	if (!wqe->inlined)
+		return sges(qp, wqe, need, ret);
+	ret->n = 1;
+	ret->span[0] = wqe->inlined_span;
+	ret->len = ret->span[0].len;
+	return IBV_WC_SUCCESS;
+}
+
+/* A word that somebody polls arrives whole. */
+static void move_bytes(char *to, const char *from, size_t len)
+{
+	uint64_t word;
+
+	if (len != 8 || ((uintptr_t)to & 7)) {
+		memmove(to, from, len);
+		return;
+	}
+	memcpy(&word, from, 8);
+	__atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE);
+}
+
+static void move(const struct side *to, const struct side *from)
+{
+	struct standin_span d = { NULL, 0 }, s = { NULL, 0 };
+	int i = 0, j = 0;
+	size_t n;
+
+	for (;;) {
+		while (!s.len && j < from->n)
+			s = from->span[j++];
+		while (!d.len && i < to->n)
+			d = to->span[i++];
+		n = s.len < d.len ? s.len : d.len;
+		if (!n)
+			return;
+		move_bytes(d.at, s.at, n);
+		s = (struct standin_span){ s.at + n, s.len - n };
+		d = (struct standin_span){ d.at + n, d.len - n };
+	}
+}
+
+/* Completions. */
+
+static enum ibv_wc_opcode opcode_of(enum ibv_wr_opcode opcode)
+{
+	switch (opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return IBV_WC_RDMA_WRITE;
+	case IBV_WR_RDMA_READ:
+		return IBV_WC_RDMA_READ;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		return IBV_WC_COMP_SWAP;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return IBV_WC_FETCH_ADD;
+	case IBV_WR_BIND_MW:
+		return IBV_WC_BIND_MW;
+	case IBV_WR_LOCAL_INV:
+		return IBV_WC_LOCAL_INV;
+	default:
+		return IBV_WC_SEND;
+	}
+}
+
+static void complete(struct standin_cq *cq, const struct standin_cqe *cqe,
+		     bool solicited)
+{
+	if (!cqe->qp->lost)
+		standin_cq_push(cq, cqe, solicited);
+}
+
+static void end_send(struct standin_qp *qp, const struct standin_wqe *wqe,
+		     enum ibv_wc_status status, size_t len)
+{
+	struct standin_cqe cqe = {
+		.wc = { .wr_id = wqe->wr_id, .status = status,
+			.opcode = opcode_of(wqe->opcode),
+			.byte_len = (uint32_t)len, .qp_num = qp->qp.qp_num },
+		.qp = qp,
+		.slots = ++qp->silent,
+	};
+
+	qp->sq.next++;
+	if (status == IBV_WC_SUCCESS && !qp->sig_all &&
+	    !(wqe->flags & IBV_SEND_SIGNALED))
+		return;
+	qp->silent = 0;
+	complete((struct standin_cq *)qp->qp.send_cq, &cqe, false);
+	if (status != IBV_WC_SUCCESS && qp->state != IBV_QPS_ERR)
+		standin_qp_fail(qp);
+}
+
+/* What a message that takes a receive says of itself. */
+static void describe(struct ibv_wc *wc, const struct standin_wqe *sent,
+		     size_t len)
+{
+	wc->byte_len = (uint32_t)len;
+	wc->opcode = sent->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ?
+		IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+	if (sent->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
+	    sent->opcode == IBV_WR_SEND_WITH_IMM) {
+		wc->wc_flags = IBV_WC_WITH_IMM;
+		wc->imm_data = sent->imm;
+	} else if (sent->opcode == IBV_WR_SEND_WITH_INV) {
+		wc->wc_flags = IBV_WC_WITH_INV;
+		wc->invalidated_rkey = sent->imm;
+	}
+}
+
+/* @sent is NULL for one that is flushed. */
+static void end_recv(struct standin_qp *qp, const struct standin_wqe *wqe,
+		     enum ibv_wc_status status, const struct standin_wqe *sent,
+		     size_t len)
+{
+	struct standin_cqe cqe = {
+		.wc = { .wr_id = wqe->wr_id, .status = status,
+			.qp_num = qp->qp.qp_num,
+			.src_qp = qp->attr.dest_qp_num },
+		.qp = qp, .slots = 1, .is_recv = true,
+	};
+
+	if (sent)
+		describe(&cqe.wc, sent, len);
+	if (!qp->qp.srq)
+		qp->rq.next++;
+	complete((struct standin_cq *)qp->qp.recv_cq, &cqe,
+		 sent && sent->flags & IBV_SEND_SOLICITED);
+}
+
+/* The responder. */
+
+static struct standin_qp *peer_of(const struct standin_qp *qp)
+{
+	struct standin_qp *peer = standin_qp_find(qp->attr.dest_qp_num);
+
+	if (!peer || peer->killed || qp->killed ||
+	    peer->attr.dest_qp_num != qp->qp.qp_num ||
+	    peer->qp.context->device != qp->qp.context->device ||
+	    (peer->state != IBV_QPS_RTR && peer->state != IBV_QPS_RTS &&
+	     peer->state != IBV_QPS_SQD))
+		return NULL;
+	return peer;
+}
+
+/* What it refuses ends its connection, too. */
+static enum ibv_wc_status refuse(struct standin_qp *peer,
+				 enum ibv_wc_status status)
+{
+	standin_qp_fail(peer);
+	standin_qp_event(peer, status == IBV_WC_REM_ACCESS_ERR ?
+			 IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR);
+	return status;
+}
+
+static struct standin_wqe *take_recv(struct standin_qp *peer)
+{
+	return peer->qp.srq ?
+		standin_srq_take((struct standin_srq *)peer->qp.srq) :
+		standin_ring_next(&peer->rq);
+}
+
+static bool has_recv(const struct standin_qp *peer)
+{
+	const struct standin_ring *ring = peer->qp.srq ?
+		&((const struct standin_srq *)peer->qp.srq)->ring : &peer->rq;
+
+	return ring->next != ring->tail;
+}
+
+static enum ibv_wc_status refuse_send(struct standin_qp *peer,
+				      const struct standin_wqe *recv,
+				      enum ibv_wc_status theirs,
+				      enum ibv_wc_status ours)
+{
+	end_recv(peer, recv, theirs, NULL, 0);
+	standin_qp_fail(peer);
+	return ours;
+}
+
+static enum ibv_wc_status deliver(struct standin_qp *peer,
+				  const struct standin_wqe *wqe,
+				  const struct side *from)
+{
+	struct standin_wqe *recv = take_recv(peer);
+	enum ibv_wc_status status;
+	struct side to;
+
+	status = sges(peer, recv, IBV_ACCESS_LOCAL_WRITE, &to);
+	if (status != IBV_WC_SUCCESS)
+		return refuse_send(peer, recv, status, IBV_WC_REM_OP_ERR);
+	if (from->len > to.len)
+		return refuse_send(peer, recv, IBV_WC_LOC_LEN_ERR,
+				   IBV_WC_REM_INV_REQ_ERR);
+	move(&to, from);
+	if (wqe->opcode == IBV_WR_SEND_WITH_INV &&
+	    !standin_invalidate(peer, wqe->imm))
+		return refuse_send(peer, recv, IBV_WC_LOC_QP_OP_ERR,
+				   IBV_WC_REM_OP_ERR);
+	end_recv(peer, recv, IBV_WC_SUCCESS, wqe, from->len);
+	return IBV_WC_SUCCESS;
+}
+
+/* The range of the peer that @wqe is about, if it may be. */
+static enum ibv_wc_status remote_side(struct standin_qp *peer,
+				      const struct standin_wqe *wqe,
+				      size_t len, unsigned int need,
+				      struct side *ret)
+{
+	enum ibv_wc_status status;
+
+	ret->n = 0;
+	if (!(peer->attr.qp_access_flags & need) ||
+	    (need != IBV_ACCESS_REMOTE_WRITE && !peer->attr.max_dest_rd_atomic))
+		return refuse(peer, IBV_WC_REM_INV_REQ_ERR);
+	if (!len)			/* B3.7: of nothing, no key is asked. */
+		return IBV_WC_SUCCESS;
+	status = standin_remote(peer, wqe->rkey, wqe->remote_addr, len, need,
+				&ret->span[0]);
+	ret->n = 1;
+	ret->len = len;
+	return status == IBV_WC_SUCCESS ? status : refuse(peer, status);
+}
+
+static enum ibv_wc_status write_to(struct standin_qp *peer,
+				   const struct standin_wqe *wqe,
+				   const struct side *from)
+{
+	enum ibv_wc_status status;
+	struct side to;
+
+	status = remote_side(peer, wqe, from->len, IBV_ACCESS_REMOTE_WRITE,
+			     &to);
+	if (status != IBV_WC_SUCCESS)
+		return status;
+	move(&to, from);
+	if (wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+		end_recv(peer, take_recv(peer), IBV_WC_SUCCESS, wqe,
+			 from->len);
+	return status;
+}
+
+static enum ibv_wc_status read_from(struct standin_qp *peer,
+				    const struct standin_wqe *wqe,
+				    const struct side *to)
+{
+	enum ibv_wc_status status;
+	struct side from;
+
+	status = remote_side(peer, wqe, to->len, IBV_ACCESS_REMOTE_READ,
+			     &from);
+	if (status == IBV_WC_SUCCESS)
+		move(to, &from);
+	return status;
+}
+
+static enum ibv_wc_status atomic_on(struct standin_qp *peer,
+				    const struct standin_wqe *wqe,
+				    const struct side *to)
+{
+	enum ibv_wc_status status;
+	struct side at;
+	uint64_t old, *word;
+	struct side result = { .span = { { (char *)&old, 8 } }, .n = 1 };
+
+	status = remote_side(peer, wqe, 8, IBV_ACCESS_REMOTE_ATOMIC, &at);
+	if (status != IBV_WC_SUCCESS)
+		return status;
+	word = (uint64_t *)(void *)at.span[0].at;
+	old = wqe->compare_add;
+	if (wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+		old = __atomic_fetch_add(word, wqe->compare_add,
+					 __ATOMIC_SEQ_CST);
+	else
+		__atomic_compare_exchange_n(word, &old, wqe->swap, false,
+					    __ATOMIC_SEQ_CST,
+					    __ATOMIC_SEQ_CST);
+	move(to, &result);
+	return status;
+}
+
+/* The requester. */
+
+static bool takes_recv(const struct standin_wqe *wqe)
+{
+	return wqe->opcode != IBV_WR_RDMA_WRITE &&
+	       wqe->opcode != IBV_WR_RDMA_READ &&
+	       wqe->opcode != IBV_WR_ATOMIC_CMP_AND_SWP &&
+	       wqe->opcode != IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static enum ibv_wc_status exchange(struct standin_qp *peer,
+				   const struct standin_wqe *wqe,
+				   const struct side *local)
+{
+	switch (wqe->opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return write_to(peer, wqe, local);
+	case IBV_WR_RDMA_READ:
+		return read_from(peer, wqe, local);
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return atomic_on(peer, wqe, local);
+	default:
+		return deliver(peer, wqe, local);
+	}
+}
+
+/* What has to do with no peer. */
+static enum ibv_wc_status at_home(struct standin_qp *qp,
+				  const struct standin_wqe *wqe)
+{
+	if (wqe->opcode == IBV_WR_BIND_MW)
+		return standin_bind(qp, wqe);
+	return standin_invalidate(qp, wqe->imm) ? IBV_WC_SUCCESS :
+						  IBV_WC_LOC_QP_OP_ERR;
+}
+
+/* Every retry at once, as if the time for them had passed; but a QP that
+ * retries for ever waits. */
+static bool send_one(struct standin_qp *qp, const struct standin_wqe *wqe)
+{
+	bool gets = wqe->opcode == IBV_WR_RDMA_READ ||
+		    wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+		    wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	enum ibv_wc_status status;
+	struct standin_qp *peer;
+	struct side local;
+
+	status = local_side(qp, wqe, gets ? IBV_ACCESS_LOCAL_WRITE : 0,
+			    &local);
+	if (status == IBV_WC_SUCCESS && gets && !qp->attr.max_rd_atomic)
+		status = IBV_WC_LOC_QP_OP_ERR;
+	if (status == IBV_WC_SUCCESS) {
+		if (link_state == STANDIN_STALLED)
+			return false;
+		peer = link_state == STANDIN_UP ? peer_of(qp) : NULL;
+		if (!peer && !qp->attr.timeout)
+			return false;
+		status = IBV_WC_RETRY_EXC_ERR;
+		if (peer && takes_recv(wqe) && !has_recv(peer)) {
+			if (qp->attr.rnr_retry == 7)
+				return false;
+			status = IBV_WC_RNR_RETRY_EXC_ERR;
+		} else if (peer) {
+			status = exchange(peer, wqe, &local);
+		}
+	}
+	end_send(qp, wqe, status, local.len);
+	return true;
+}
+
+static bool step_qp(struct standin_qp *qp)
+{
+	struct standin_wqe *wqe = standin_ring_next(&qp->sq), *recv;
+
+	if (qp->state == IBV_QPS_ERR) {
+		recv = qp->qp.srq ? NULL : standin_ring_next(&qp->rq);
+		if (wqe)
+			end_send(qp, wqe, IBV_WC_WR_FLUSH_ERR, 0);
+		else if (recv)
+			end_recv(qp, recv, IBV_WC_WR_FLUSH_ERR, NULL, 0);
+		return wqe || recv;
+	}
+	if (!wqe || qp->state != IBV_QPS_RTS)
+		return false;
+	if (wqe->opcode != IBV_WR_BIND_MW && wqe->opcode != IBV_WR_LOCAL_INV)
+		return send_one(qp, wqe);
+	end_send(qp, wqe, at_home(qp, wqe), 0);
+	return true;
+}
+
+/* What tests tell it. */
+
+unsigned int standin_step(unsigned int most)
+{
+	unsigned int done = 0, before;
+	struct standin_qp *qp;
+
+	standin_lock();
+	do {
+		before = done;
+		for (qp = standin_qps; qp && done < most; qp = qp->next)
+			done += step_qp(qp);
+	} while (done != before && done < most);
+	standin_unlock();
+	return done;
+}
+
+void standin_pump(void)
+{
+	if (!held)
+		standin_step(UINT32_MAX);
+}
+
+void standin_hold(bool hold)
+{
+	standin_lock();
+	held = hold;
+	standin_pump();
+	standin_unlock();
+}
+
+void standin_set_link(enum standin_link state)
+{
+	standin_lock();
+	link_state = state;
+	standin_pump();
+	standin_unlock();
+}
+
+void standin_kill(struct ibv_qp *qp)
+{
+	standin_lock();
+	((struct standin_qp *)qp)->killed = true;
+	standin_unlock();
+}
+
+void standin_break(struct ibv_qp *qp)
+{
+	standin_lock();
+	standin_qp_fail((struct standin_qp *)qp);
+	standin_qp_event((struct standin_qp *)qp, IBV_EVENT_QP_FATAL);
+	standin_pump();
+	standin_unlock();
+}
