@@ -34,12 +34,9 @@ noinst_PROGRAMS += \
 %C%_21_chain_LDADD = libweir.la
 %C%_22_deadline_LDADD = libweir.la
 %C%_23_replicated_log_LDADD = libweir.la
-%C%_23_replicated_log_SOURCES = \
-	%D%/23-replicated-log.c \
-	%D%/23-replicated-log.h
 %C%_23_without_fsync_LDADD = libweir.la
 %C%_23_without_fsync_CPPFLAGS = $(AM_CPPFLAGS) -DWITHOUT_FSYNC
-%C%_23_without_fsync_SOURCES = $(%C%_23_replicated_log_SOURCES)
+%C%_23_without_fsync_SOURCES = %D%/23-replicated-log.c
 %C%_24_first_world_LDADD = libweir.la
 %C%_hello_LDADD = libweir.la
 
