@@ -118,7 +118,8 @@ struct standin_span {
 	size_t len;
 };
 
-/* What @sge names, with at least @need of enum ibv_access_flags. */
+/* What @sge names, with at least @need of enum ibv_access_flags.  A wrong key
+ * is IBV_WC_LOC_QP_OP_ERR, a wrong range IBV_WC_LOC_PROT_ERR. */
 enum ibv_wc_status standin_local(const struct standin_qp *qp,
 				 const struct ibv_sge *sge, unsigned int need,
 				 struct standin_span *ret);
@@ -177,6 +178,8 @@ struct standin_qp {
 	struct ibv_qp_attr attr;
 	struct standin_ring sq, rq;
 	uint32_t silent;		/* Done since the last CQE. */
+	uint32_t flush_to;		/* Of its receives. */
+	bool soft;			/* Soft-RoCE has ways of its own. */
 	bool sig_all;
 	bool killed;			/* Answers nothing. */
 	bool lost;			/* Its CQ was overrun. */

@@ -57,12 +57,25 @@ enum ibv_wc_status standin_local(const struct standin_qp *qp,
 	struct standin_mr *mr = find(sge->lkey).mr;
 
 	if (!mr || mr->mr.lkey != sge->lkey || mr->mr.pd != qp->qp.pd ||
-	    (mr->access & need) != need || !mr->bytes ||
-	    !is_within(sge->addr, sge->length, mr->iova, mr->mr.length))
+	    (mr->access & need) != need || !mr->bytes)
+		return IBV_WC_LOC_QP_OP_ERR;
+	if (!is_within(sge->addr, sge->length, mr->iova, mr->mr.length))
 		return IBV_WC_LOC_PROT_ERR;
 	ret->at = mr->bytes + (sge->addr - mr->iova);
 	ret->len = sge->length;
 	return IBV_WC_SUCCESS;
+}
+
+/* Soft-RoCE asks for no more than that it is within the region. */
+static bool reaches(const struct standin_qp *qp, const struct standin_mw *mw,
+		    uint64_t addr, size_t len)
+{
+	uint64_t base = mw->access & IBV_ACCESS_ZERO_BASED ? mw->addr : 0;
+
+	if (qp->soft)
+		return is_within(base + addr, len, mw->mr->iova,
+				 mw->mr->mr.length);
+	return is_within(base + addr, len, mw->addr, mw->len);
 }
 
 static enum ibv_wc_status by_window(const struct standin_qp *qp,
@@ -70,15 +83,14 @@ static enum ibv_wc_status by_window(const struct standin_qp *qp,
 				    size_t len, unsigned int need,
 				    struct standin_span *ret)
 {
-	bool zero = mw->access & IBV_ACCESS_ZERO_BASED;
+	uint64_t base = mw->access & IBV_ACCESS_ZERO_BASED ? mw->addr : 0;
 
 	if (!mw->mr || mw->mw.pd != qp->qp.pd ||
 	    (mw->mw.type == IBV_MW_TYPE_2 && mw->qp != qp) ||
 	    (mw->access & need) != need ||
-	    !is_within(addr, len, zero ? 0 : mw->addr, mw->len))
+	    !reaches(qp, mw, addr, len))
 		return IBV_WC_REM_ACCESS_ERR;
-	ret->at = mw->mr->bytes + (mw->addr - mw->mr->iova) +
-		  (addr - (zero ? 0 : mw->addr));
+	ret->at = mw->mr->bytes + (base + addr - mw->mr->iova);
 	ret->len = len;
 	return IBV_WC_SUCCESS;
 }
@@ -148,8 +160,7 @@ static bool may_bind(const struct standin_qp *qp, const struct standin_wqe *wqe)
 	const struct standin_mr *mr = (struct standin_mr *)wqe->bind.mr;
 	unsigned int access = wqe->bind.mw_access_flags;
 
-	if (wqe->mw->mw.type == IBV_MW_TYPE_2 &&
-	    (wqe->mw->mr || !(((wqe->rkey ^ wqe->mw->rkey) & 0xff))))
+	if (wqe->mw->mw.type == IBV_MW_TYPE_2 && wqe->mw->mr)
 		return false;
 	if (!wqe->bind.length)
 		return wqe->mw->mw.type == IBV_MW_TYPE_1;

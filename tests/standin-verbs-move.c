@@ -31,8 +31,8 @@ static enum ibv_wc_status sges(const struct standin_qp *qp,
 	enum ibv_wc_status status;
 	int i;
 
-	ret->n = 0;
 	ret->len = 0;
+	ret->n = 0;
 	for (i = 0; i < wqe->n_sge; i++) {
 		if (!wqe->sge[i].length)
 			continue;
@@ -49,8 +49,14 @@ static enum ibv_wc_status local_side(const struct standin_qp *qp,
 				     const struct standin_wqe *wqe,
 				     unsigned int need, struct side *ret)
 {
-	if (!wqe->inlined)
-		return sges(qp, wqe, need, ret);
+	enum ibv_wc_status status;
+
+	if (!wqe->inlined) {
+		status = sges(qp, wqe, need, ret);
+		if (status == IBV_WC_LOC_QP_OP_ERR && (!qp->soft || need))
+			status = IBV_WC_LOC_PROT_ERR;
+		return status;
+	}
 	ret->n = 1;
 	ret->span[0] = wqe->inlined_span;
 	ret->len = ret->span[0].len;
@@ -132,6 +138,10 @@ static void end_send(struct standin_qp *qp, const struct standin_wqe *wqe,
 	};
 
 	qp->sq.next++;
+	if (qp->soft) {			/* Its slot is free already. */
+		qp->sq.head = qp->sq.next;
+		cqe.slots = qp->silent = 0;
+	}
 	if (status == IBV_WC_SUCCESS && !qp->sig_all &&
 	    !(wqe->flags & IBV_SEND_SIGNALED))
 		return;
@@ -142,8 +152,8 @@ static void end_send(struct standin_qp *qp, const struct standin_wqe *wqe,
 }
 
 /* What a message that takes a receive says of itself. */
-static void describe(struct ibv_wc *wc, const struct standin_wqe *sent,
-		     size_t len)
+static void describe(const struct standin_qp *qp, struct ibv_wc *wc,
+		     const struct standin_wqe *sent, size_t len)
 {
 	wc->byte_len = (uint32_t)len;
 	wc->opcode = sent->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ?
@@ -153,7 +163,8 @@ static void describe(struct ibv_wc *wc, const struct standin_wqe *sent,
 		wc->wc_flags = IBV_WC_WITH_IMM;
 		wc->imm_data = sent->imm;
 	} else if (sent->opcode == IBV_WR_SEND_WITH_INV) {
-		wc->wc_flags = IBV_WC_WITH_INV;
+		/* The kernel's number for it. */
+		wc->wc_flags = qp->soft ? 1 << 2 : IBV_WC_WITH_INV;
 		wc->invalidated_rkey = sent->imm;
 	}
 }
@@ -171,7 +182,7 @@ static void end_recv(struct standin_qp *qp, const struct standin_wqe *wqe,
 	};
 
 	if (sent)
-		describe(&cqe.wc, sent, len);
+		describe(qp, &cqe.wc, sent, len);
 	if (!qp->qp.srq)
 		qp->rq.next++;
 	complete((struct standin_cq *)qp->qp.recv_cq, &cqe,
@@ -198,8 +209,10 @@ static enum ibv_wc_status refuse(struct standin_qp *peer,
 				 enum ibv_wc_status status)
 {
 	standin_qp_fail(peer);
-	standin_qp_event(peer, status == IBV_WC_REM_ACCESS_ERR ?
-			 IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR);
+	if (!peer->soft)
+		standin_qp_event(peer, status == IBV_WC_REM_ACCESS_ERR ?
+				 IBV_EVENT_QP_ACCESS_ERR :
+				 IBV_EVENT_QP_REQ_ERR);
 	return status;
 }
 
@@ -237,16 +250,21 @@ static enum ibv_wc_status deliver(struct standin_qp *peer,
 	struct side to;
 
 	status = sges(peer, recv, IBV_ACCESS_LOCAL_WRITE, &to);
+	if (peer->soft && (status != IBV_WC_SUCCESS || from->len > to.len))
+		return refuse_send(peer, recv, IBV_WC_LOC_QP_OP_ERR,
+				   IBV_WC_REM_OP_ERR);
 	if (status != IBV_WC_SUCCESS)
-		return refuse_send(peer, recv, status, IBV_WC_REM_OP_ERR);
+		return refuse_send(peer, recv, IBV_WC_LOC_PROT_ERR,
+				   IBV_WC_REM_OP_ERR);
 	if (from->len > to.len)
 		return refuse_send(peer, recv, IBV_WC_LOC_LEN_ERR,
 				   IBV_WC_REM_INV_REQ_ERR);
 	move(&to, from);
+	/* The message itself has arrived, and its sender is told so. */
 	if (wqe->opcode == IBV_WR_SEND_WITH_INV &&
 	    !standin_invalidate(peer, wqe->imm))
-		return refuse_send(peer, recv, IBV_WC_LOC_QP_OP_ERR,
-				   IBV_WC_REM_OP_ERR);
+		return refuse_send(peer, recv, IBV_WC_REM_INV_REQ_ERR,
+				   IBV_WC_SUCCESS);
 	end_recv(peer, recv, IBV_WC_SUCCESS, wqe, from->len);
 	return IBV_WC_SUCCESS;
 }
@@ -406,7 +424,9 @@ static bool step_qp(struct standin_qp *qp)
 	struct standin_wqe *wqe = standin_ring_next(&qp->sq), *recv;
 
 	if (qp->state == IBV_QPS_ERR) {
-		recv = qp->qp.srq ? NULL : standin_ring_next(&qp->rq);
+		/* Soft-RoCE flushes no receive that is posted later. */
+		recv = qp->qp.srq || (qp->soft && qp->rq.next == qp->flush_to) ?
+			NULL : standin_ring_next(&qp->rq);
 		if (wqe)
 			end_send(qp, wqe, IBV_WC_WR_FLUSH_ERR, 0);
 		else if (recv)

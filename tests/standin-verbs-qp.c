@@ -91,7 +91,8 @@ void standin_qp_polled(struct standin_qp *qp, const struct standin_cqe *cqe)
 void standin_qp_fail(struct standin_qp *qp)
 {
 	qp->state = IBV_QPS_ERR;
-	if (qp->qp.srq && !qp->told_last) {
+	qp->flush_to = qp->rq.tail;
+	if (qp->qp.srq && !qp->told_last && !qp->soft) {
 		qp->told_last = true;
 		standin_qp_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 	}
@@ -161,6 +162,7 @@ static void fill(struct standin_qp *qp, struct ibv_pd *pd,
 	if (attr->cap.max_recv_wr)
 		attr->cap.max_recv_wr = rounded_up(attr->cap.max_recv_wr);
 	qp->cap = attr->cap;
+	qp->soft = standin_model_of(pd->context) == STANDIN_RXE;
 	qp->sig_all = attr->sq_sig_all;
 	qp->qp.context = pd->context;
 	qp->qp.qp_context = attr->qp_context;
@@ -170,8 +172,11 @@ static void fill(struct standin_qp *qp, struct ibv_pd *pd,
 	qp->qp.srq = attr->srq;
 	qp->qp.qp_type = attr->qp_type;
 	qp->qp.qp_num = num++;
-	standin_ring_open(&qp->sq, qp->cap.max_send_wr);
-	standin_ring_open(&qp->rq, qp->cap.max_recv_wr);
+	/* Soft-RoCE has more room than it says. */
+	standin_ring_open(&qp->sq, (qp->cap.max_send_wr << qp->soft) -
+				   qp->soft);
+	standin_ring_open(&qp->rq, !qp->cap.max_recv_wr ? 0 :
+			  (qp->cap.max_recv_wr << qp->soft) - qp->soft);
 }
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)

@@ -212,6 +212,7 @@ static void a_bad_one_stops_the_list_where_it_stands(void **state)
 	struct rules *rules = filled_pair(state, &(struct rules_opts){ 0 });
 	struct rules_end *a = &rules->a;
 	struct ibv_send_wr *wr[3], *bad = NULL;
+	struct ibv_sge many[64] = { { 0 } };
 	int i;
 
 	for (i = 0; i < 3; i++) {
@@ -220,7 +221,8 @@ static void a_bad_one_stops_the_list_where_it_stands(void **state)
 		if (i)
 			wr[i - 1]->next = wr[i];
 	}
-	wr[1]->num_sge = 1000;
+	wr[1]->sg_list = many;
+	wr[1]->num_sge = N_OF(many);
 	assert_int_not_equal(ibv_post_send(a->qp, wr[0], &bad), 0);
 	assert_ptr_equal(bad, wr[1]);
 	rules_expect(a->cq, 0, IBV_WC_SUCCESS);

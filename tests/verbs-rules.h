@@ -45,6 +45,9 @@ struct rules_opts {
 struct rules *rules_begin(void **state);
 void rules_end(void);
 
+/* Soft-RoCE, real or not: it has ways of its own. */
+bool rules_is_soft(const struct rules *rules);
+
 /* Two ends that are made, and that are connected. */
 struct rules *rules_ends(void **state, const struct rules_opts *opts);
 struct rules *rules_pair(void **state, const struct rules_opts *opts);
