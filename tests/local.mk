@@ -490,6 +490,12 @@ test_seeds = \
 # What runs in a guest that has RDMA, by make check-rdma: scripts, and programs
 # of above or of rdma_programs.  They find two devices (vm/guest.sh).
 rdma_programs =
+if HAVE_CMOCKA
+if HAVE_VERBS
+rdma_programs += \
+	%D%/test-verbs-rules-rdma
+endif
+endif
 rdma_tests = \
 	%D%/vm/rdma-smoke.sh
 if HAVE_CMOCKA
@@ -526,12 +532,7 @@ test_models = \
 not_under_valgrind =
 
 # Runs another where io_uring is refused.
-check_PROGRAMS += $(test_programs) %D%/without-uring
-if HAVE_CMOCKA
-if HAVE_VERBS
-check_PROGRAMS += %D%/test-verbs-rules-rdma
-endif
-endif
+check_PROGRAMS += $(test_programs) $(rdma_programs) %D%/without-uring
 TESTS += $(test_programs) $(test_scripts)
 EXTRA_DIST += $(test_scripts) $(test_models) $(test_seeds) $(test_guest) \
 	%D%/kit.sh %D%/test-vm.sh %D%/valgrind.supp %D%/weir-cp-kit.sh
