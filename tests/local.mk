@@ -126,7 +126,10 @@ test_programs += \
 	%D%/test-mmap-keys \
 	%D%/test-mmap-keys-cards \
 	%D%/test-mmap-verbs \
+	%D%/test-verbs-event \
 	%D%/test-verbs-rules
+else
+test_programs += %D%/test-verbs-none
 endif
 endif
 
@@ -455,6 +458,13 @@ endif
 %C%_test_uring_SOURCES = %D%/test-uring.c $(test_harness)
 %C%_test_uring_LDADD = $(test_internal)
 %C%_test_wheel_LDADD = $(test_internal)
+
+%C%_test_verbs_event_SOURCES = %D%/test-verbs-event.c %D%/channel-kit.h \
+	%D%/cores.h $(test_harness) $(test_standin)
+%C%_test_verbs_event_LDADD = $(test_internal)
+
+%C%_test_verbs_none_SOURCES = %D%/test-verbs-none.c $(test_harness)
+%C%_test_verbs_none_LDADD = $(test_public)
 
 # The same cases twice: with the stand-in, and with what is real.
 test_rules = %D%/test-verbs-rules.c %D%/verbs-rules-error.c \
