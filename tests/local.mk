@@ -122,6 +122,7 @@ test_programs += \
 if HAVE_VERBS
 test_programs += \
 	%D%/test-channel \
+	%D%/test-channel-wire \
 	%D%/test-dm-cards \
 	%D%/test-mmap-keys \
 	%D%/test-mmap-keys-cards \
@@ -178,6 +179,14 @@ endif
 %C%_test_channel_SOURCES = %D%/test-channel.c %D%/channel-kit.h \
 	%D%/table-kit.h $(test_harness) $(test_standin)
 %C%_test_channel_LDADD = $(test_internal)
+
+# The same cases twice: with the stand-in, and with what is real.
+test_channel_wire = %D%/test-channel-wire.c %D%/cores.h $(test_harness)
+%C%_test_channel_wire_SOURCES = $(test_channel_wire) $(test_standin)
+%C%_test_channel_wire_LDADD = $(test_internal)
+%C%_test_channel_wire_rdma_SOURCES = $(test_channel_wire) \
+	%D%/standin-verbs.h
+%C%_test_channel_wire_rdma_LDADD = $(test_internal)
 
 %C%_test_conform_SOURCES = %D%/test-conform.c $(test_jobs)
 %C%_test_conform_LDADD = $(test_public)
@@ -503,6 +512,7 @@ rdma_programs =
 if HAVE_CMOCKA
 if HAVE_VERBS
 rdma_programs += \
+	%D%/test-channel-wire-rdma \
 	%D%/test-verbs-rules-rdma
 endif
 endif
