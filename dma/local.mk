@@ -43,4 +43,20 @@ libweir_all_la_SOURCES += \
 	%D%/sync.c \
 	%D%/translate.c
 
+if HAVE_VERBS
+libweir_all_la_SOURCES += \
+	%D%/conn-accept.c \
+	%D%/conn-connect.c \
+	%D%/conn-device.c \
+	%D%/conn-end.c \
+	%D%/conn-event.c \
+	%D%/conn-hub.c \
+	%D%/conn-internal.h \
+	%D%/conn-listen.c \
+	%D%/conn-qp.c \
+	%D%/conn.c
+else
+libweir_all_la_SOURCES += %D%/conn-none.c
+endif
+
 EXTRA_DIST += %D%/README.md

@@ -4,6 +4,7 @@ weirinclude_HEADERS += \
 	%D%/weir/chain.h \
 	%D%/weir/channel.h \
 	%D%/weir/cm.h \
+	%D%/weir/conn.h \
 	%D%/weir/crc32c.h \
 	%D%/weir/device.h \
 	%D%/weir/dm.h \

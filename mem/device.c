@@ -19,7 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/why.h"
-#include "mem/device-internal.h"
+#include "mem/device-verbs.h"
 
 static const struct device_class *const classes[] = {
 	&device_cpu,
@@ -255,4 +255,11 @@ int weir_device_close(struct weir_device *dev)
 const struct weir_devinfo *weir_device_info(const struct weir_device *dev)
 {
 	return &dev->info;
+}
+
+struct ibv_context *weir_device_verbs(const struct weir_device *dev)
+{
+	const struct device_verbs_open *v = device_verbs_of(dev);
+
+	return v ? v->ctx : NULL;
 }

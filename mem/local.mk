@@ -10,6 +10,7 @@ libweir_all_la_SOURCES += \
 	%D%/device-rdma.c \
 	%D%/device-soft.c \
 	%D%/device-uring.c \
+	%D%/device-verbs.h \
 	%D%/device.c \
 	%D%/dm-internal.h \
 	%D%/dm-soft.c \

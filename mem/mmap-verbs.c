@@ -31,16 +31,11 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/why.h"
-#include "mem/device-internal.h"
+#include "mem/device-verbs.h"
 #include "mem/dm-internal.h"
 
 /* Of rdma-core 61; it may be there though we were built with an older one. */
 extern int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm) __attribute__((weak));
-
-struct verbs {
-	struct ibv_context *ctx;
-	struct ibv_pd *pd;
-};
 
 /* rdma-core's errno, if it has set it. */
 static int error(void)
@@ -234,7 +229,7 @@ static struct ibv_context *open_by_name(const char *name)
 static int open_verbs(struct weir_device *dev)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	struct verbs *v = mem_calloc(1, sizeof(*v));
+	struct device_verbs_open *v = mem_calloc(1, sizeof(*v));
 	int err;
 
 	if (!v)
@@ -257,7 +252,7 @@ static int open_verbs(struct weir_device *dev)
 
 static void close_verbs(struct weir_device *dev)
 {
-	struct verbs *v = dev->priv;
+	struct device_verbs_open *v = dev->priv;
 
 	if (!ibv_dealloc_pd(v->pd))
 		ibv_close_device(v->ctx);
@@ -338,7 +333,7 @@ static int say_why_not(const struct weir_device *dev,
 static int register_mr(struct weir_device *dev,
 		       const struct device_range *range, struct device_mr *ret)
 {
-	const struct verbs *v = dev->priv;
+	const struct device_verbs_open *v = dev->priv;
 	struct ibv_mr *mr = reg(v->pd, range);
 
 	if (!mr)
@@ -395,7 +390,7 @@ static int dm_made(struct weir_dm *dm, struct ibv_dm *made, const char *call)
 
 static struct ibv_context *context_of(const struct weir_dm *dm)
 {
-	return ((const struct verbs *)dm->device->priv)->ctx;
+	return ((const struct device_verbs_open *)dm->device->priv)->ctx;
 }
 
 static int verbs_dm_alloc(struct weir_dm *dm, uint32_t log_align)

@@ -38,6 +38,7 @@ test_programs += \
 	%D%/test-chain-hop \
 	%D%/test-chain-storm \
 	%D%/test-conform \
+	%D%/test-conn-none \
 	%D%/test-cpu \
 	%D%/test-dm \
 	%D%/test-dm-soft \
@@ -190,6 +191,16 @@ test_channel_wire = %D%/test-channel-wire.c %D%/cores.h $(test_harness)
 
 %C%_test_conform_SOURCES = %D%/test-conform.c $(test_jobs)
 %C%_test_conform_LDADD = $(test_public)
+
+# Over soft-RoCE.
+test_conns = %D%/conn-kit.h $(test_harness) %D%/standin-verbs.h
+%C%_test_conn_rdma_SOURCES = %D%/test-conn.c $(test_conns)
+%C%_test_conn_rdma_LDADD = $(test_internal)
+%C%_test_conn_state_rdma_SOURCES = %D%/test-conn-state.c %D%/table-kit.h \
+	$(test_conns)
+%C%_test_conn_state_rdma_LDADD = $(test_internal)
+%C%_test_conn_none_SOURCES = %D%/test-conn-none.c $(test_harness)
+%C%_test_conn_none_LDADD = $(test_public)
 
 %C%_test_cpu_SOURCES = %D%/test-cpu.c %D%/alloc-kit.h $(test_jobs)
 %C%_test_cpu_LDADD = $(test_public)
@@ -513,6 +524,8 @@ if HAVE_CMOCKA
 if HAVE_VERBS
 rdma_programs += \
 	%D%/test-channel-wire-rdma \
+	%D%/test-conn-rdma \
+	%D%/test-conn-state-rdma \
 	%D%/test-verbs-rules-rdma
 endif
 endif

@@ -29,6 +29,7 @@
 extern "C" {
 #endif
 
+struct ibv_context;
 struct weir_device;
 struct weir_devinfo;
 
@@ -173,6 +174,16 @@ WEIR_API int weir_device_close(struct weir_device *dev);
  */
 WEIR_API const struct weir_devinfo *weir_device_info(
 	const struct weir_device *dev);
+
+/*
+ * What rdma-core knows an open RDMA device by: to make a weir_channel of it, or
+ * to ask rdma-core more.  It lives as long as @dev is open.
+ *
+ * Returns it, or NULL if @dev is no RDMA device.
+ *
+ * Any thread.  Never blocks.
+ */
+WEIR_API struct ibv_context *weir_device_verbs(const struct weir_device *dev);
 
 /*
  * The name of an RDMA device as the kernel and rdma-core have it: "mlx5_0".

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_DMA_CONN_INTERNAL_H
+#define WEIR_DMA_CONN_INTERNAL_H
+
+/*
+ * Connections inside, and what an engine needs of one.
+ *
+ *	conn.c          create and destroy; what there is to know
+ *	conn-event.c    what events of rdma_cm's do, by state
+ *	conn-connect.c  the client's way, and reconnecting
+ *	conn-accept.c   the server's way
+ *	conn-listen.c   listeners
+ *	conn-end.c      how it ends
+ *	conn-qp.c       the QP
+ *	conn-device.c   devices that have QPs, and their asynchronous events
+ *	conn-hub.c      one source of rdma_cm events per reactor
+ *	conn-none.c     instead of all these, without verbs
+ *
+ * A connection has an id of rdma_cm's from the start of a connect or from the
+ * request on, and a QP from where the device is known; neither is ever used for
+ * a second connection.  Whoever posts work counts it (conn_begin(), conn_end()):
+ * a connection is over when it has ended and the count is 0, so nothing refers
+ * to a QP that is gone.
+ */
+
+#include <stdbool.h>
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+#include <weir/conn.h>
+
+#include "reactor/errand.h"
+#include "reactor/op-inline.h"
+
+#define CONN_LINGER_NS (5 * WEIR_SEC)	/* For TIMEWAIT_EXIT. */
+#define CONN_DATA_MAX 256
+
+struct weir_cm;
+struct weir_device;
+struct weir_verbs_event;
+
+/* What an id's context points at. */
+struct conn_user {
+	/* May free the user. */
+	void (*event)(struct conn_user *user, const struct rdma_cm_event *ev);
+};
+
+/* One per reactor; see conn-hub.c. */
+struct conn_hub {
+	struct weir_reactor *r;
+	struct weir_cm *cm;
+	unsigned int refs;
+	struct conn_hub *next;
+};
+
+/* An RDMA device with connections; see conn-device.c. */
+struct conn_device {
+	struct weir_device *dev;
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_device_attr attr;
+	char name[64];
+	unsigned int refs;
+	struct conn_device *next;
+};
+
+/* Those of one reactor, and the source of events that it has for them. */
+struct conn_tap {
+	struct conn_device *device;
+	struct weir_reactor *r;
+	struct weir_verbs_event *events;
+	unsigned int refs;
+	struct weir_conn *conns;
+	struct conn_tap *next;
+};
+
+/* Where CONNECTING is. */
+enum conn_step {
+	CONN_ADDRESS,		/* Address resolution is under way. */
+	CONN_ROUTE,		/* Then that of the route. */
+	CONN_ANSWER,		/* The request is sent. */
+	CONN_BACKOFF,		/* The next attempt is due later. */
+};
+
+/* What the device may have to tell; weir_conn.news. */
+enum conn_news {
+	CONN_NEWS_QP = 1,	/* It may have failed. */
+	CONN_NEWS_DEVICE = 2,	/* The device has. */
+	CONN_NEWS_DATA = 4,	/* The peer sends already. */
+};
+
+struct weir_conn {
+	struct reactor_obj obj;
+	struct conn_user user;
+	struct weir_reactor *r;
+	struct conn_hub *hub;
+	struct weir_conn_opts opts;	/* With defaults filled in. */
+
+	uint32_t state;			/* WEIR_CONN_ */
+	enum conn_step step;
+	bool passive;			/* It came from a listener. */
+	bool wanted;			/* CLOSING: we have asked for it. */
+	bool quiet;			/* CLOSING: the fabric is done. */
+	int why;			/* CLOSING: what ended it. */
+	struct weir_op *op;
+	uint64_t posted;
+
+	struct rdma_cm_id *id;
+	struct ibv_qp *qp;
+	struct weir_channel *given;	/* The user's; NULL: our own. */
+	struct weir_channel *channel;	/* While there is a QP. */
+	struct conn_tap *tap;		/* Likewise. */
+	struct weir_conn *tap_next, **tap_pprev;
+	uint32_t reads_out, reads_in;
+	uint32_t max_sge, max_inline;
+
+	struct errand errand;
+	unsigned int news;		/* For the errand. */
+	struct weir_timer_node timer;	/* Linger, or backoff. */
+	uint32_t tries;			/* Attempts that are left. */
+	uint64_t backoff_ns;
+	uint64_t n_connects, n_attempts;
+
+	weir_conn_end_fn *end_fn;
+	void *end_arg;
+
+	struct sockaddr_storage to, from;	/* .ss_family 0: any. */
+	uint8_t data[WEIR_CONN_CONNECT_DATA];
+	uint8_t data_len;
+
+	uint8_t peer_data[CONN_DATA_MAX];
+	size_t peer_len;
+
+	struct weir_conn *next;		/* In the listener's queue. */
+};
+
+struct weir_listener {
+	struct reactor_obj obj;
+	struct conn_user user;
+	struct weir_reactor *r;
+	struct conn_hub *hub;
+	struct rdma_cm_id *id;		/* NULL: its device was removed. */
+	struct sockaddr_storage addr;
+	struct weir_channel *channel;
+	struct weir_conn_opts opts;
+	uint32_t backlog, n_requests;
+	struct weir_conn *requests, **requests_last;
+	struct op_queue waiters;
+};
+
+/* rdma-core's errno, if it has set it. */
+static inline int conn_error(void)
+{
+	return errno > 0 ? -errno : -EIO;
+}
+
+/* For an engine. */
+
+/*
+ * Work is about to be posted.  Returns 0, and it counts until conn_end(), or
+ * -ENOTCONN.
+ */
+static inline int conn_begin(struct weir_conn *c)
+{
+	if (unlikely(c->state != WEIR_CONN_ESTABLISHED))
+		return -ENOTCONN;
+	c->posted++;
+	return 0;
+}
+
+/* It has ended, or was not posted after all.  Calls nobody. */
+void conn_end(struct weir_conn *c);
+
+/*
+ * A completion says that the QP has failed: the connection ends with @err, once
+ * nothing is posted any more.  Calls nobody.
+ */
+void conn_fail(struct weir_conn *c, int err);
+
+/* conn.c */
+int conn_alloc(struct weir_conn **ret, struct weir_reactor *r,
+	       struct weir_channel *channel, const struct weir_conn_opts *opts,
+	       const char *call);
+int conn_opts_load(struct weir_conn_opts *opts,
+		   const struct weir_conn_opts *user, const char *call);
+void conn_keep_data(struct weir_conn *c, const struct rdma_cm_event *ev);
+
+/* The size of an address of IPv4 or IPv6 of @len bytes; 0: it is none. */
+socklen_t conn_address_len(const struct sockaddr *addr, socklen_t len);
+int conn_copy_address(struct sockaddr *dst, socklen_t *len,
+		      const struct sockaddr *addr);
+
+/* conn-listen.c */
+void conn_queue_request(struct weir_listener *l, struct weir_conn *c);
+
+/* conn-event.c: what an event does, by state. */
+void conn_event(struct conn_user *user, const struct rdma_cm_event *ev);
+
+/* conn-connect.c: the next step, and the answer. */
+void conn_resolved(struct weir_conn *c);
+void conn_routed(struct weir_conn *c);
+void conn_answered(struct weir_conn *c, const struct rdma_cm_event *ev);
+
+/* It has ended unasked; the time for another attempt has come.  May free. */
+void conn_ended(struct weir_conn *c, int why);
+void conn_try_again(struct weir_conn *c);
+
+/* A connect or accept has come to its end; may free @c. */
+void conn_done(struct weir_conn *c, int err, int code);
+
+/* conn-end.c */
+void conn_teardown(struct weir_conn *c);	/* No id, no QP. */
+void conn_close(struct weir_conn *c, int why);	/* -> CLOSING */
+void conn_settle(struct weir_conn *c);		/* May free @c. */
+void conn_timer(struct weir_timer_node *node);
+void conn_stop(struct reactor_obj *obj);
+void conn_run(struct errand *errand);
+void conn_tell(struct weir_conn *c, int why);	/* May free @c. */
+
+/* conn-qp.c; of conn_qp_make() nothing remains when it fails. */
+int conn_qp_make(struct weir_conn *c);
+int conn_qp_ready(struct weir_conn *c);
+void conn_qp_error(struct weir_conn *c);
+bool conn_qp_has_failed(struct weir_conn *c);
+void conn_qp_free(struct weir_conn *c);
+
+/* conn-device.c */
+int conn_tap_get(struct conn_tap **ret, struct weir_reactor *r,
+		 const char *name);
+void conn_tap_put(struct conn_tap *tap);
+void conn_tap_add(struct conn_tap *tap, struct weir_conn *c);
+void conn_tap_del(struct weir_conn *c);
+
+/* conn-hub.c */
+int conn_hub_get(struct conn_hub **ret, struct weir_reactor *r);
+void conn_hub_put(struct conn_hub *hub);
+
+/* A new id whose events go to @user; -errno. */
+int conn_hub_id(struct conn_hub *hub, struct rdma_cm_id **ret,
+		struct conn_user *user);
+
+#endif /* WEIR_DMA_CONN_INTERNAL_H */

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * The QP of a connection.
+ *
+ * It is ours and not rdma_cm's, because that has device contexts of its own, and
+ * memory is registered in those of weir_device.  So we move it from state to
+ * state, with the attributes that rdma_cm has worked out (rdma_init_qp_attr()),
+ * and then say so: rdma_accept(), or rdma_establish().
+ */
+
+#include <string.h>
+
+#include <weir/channel.h>
+
+#include "base/fault.h"
+#include "base/why.h"
+#include "dma/conn-internal.h"
+
+#define SGE_DEFAULT 16
+#define INLINE_DEFAULT 64
+#define READS_DEFAULT 16
+#define RNR_TIMER_DEFAULT 12	/* 0.64 ms */
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint32_t credits(const struct weir_conn *c)
+{
+	return c->opts.sends + (c->opts.srq ? 0 : c->opts.recvs);
+}
+
+static void on_channel_failed(struct weir_channel *channel, int err, void *arg)
+{
+	(void)channel;
+	conn_fail(arg, err);
+}
+
+static int get_channel(struct weir_conn *c)
+{
+	struct weir_channel_opts opts = { .size = sizeof(opts),
+					  .depth = credits(c),
+					  .failed = on_channel_failed,
+					  .arg = c };
+	int err;
+
+	if (!c->given) {
+		err = weir_channel_create(&c->channel, c->r,
+					  c->tap->device->ctx, &opts);
+		if (err)
+			return err;
+	} else if (weir_channel_cq(c->given)->context != c->tap->device->ctx) {
+		return why(-EXDEV, "weir_conn: the address is %s's, but the "
+			   "channel is another device's", c->tap->device->name);
+	} else {
+		c->channel = c->given;
+	}
+	err = weir_channel_reserve(c->channel, credits(c));
+	if (!err)
+		return 0;
+	if (!c->given)
+		weir_channel_destroy(c->channel);
+	c->channel = NULL;
+	return why(err, "weir_conn: the channel has no room for %u "
+		   "completions", credits(c));
+}
+
+static void put_channel(struct weir_conn *c)
+{
+	weir_channel_release(c->channel, credits(c));
+	if (!c->given)
+		weir_channel_destroy(c->channel);
+	c->channel = NULL;
+}
+
+static struct ibv_qp *try_qp(struct weir_conn *c, uint32_t max_inline)
+{
+	const struct ibv_device_attr *attr = &c->tap->device->attr;
+	uint32_t max_sge = c->opts.max_sge;
+	struct ibv_qp_init_attr init = {
+		.qp_context = c,
+		.send_cq = weir_channel_cq(c->channel),
+		.recv_cq = weir_channel_cq(c->channel),
+		.srq = c->opts.srq,
+		.qp_type = IBV_QPT_RC,
+	};
+	struct ibv_qp *qp;
+
+	if (!max_sge)
+		max_sge = least(SGE_DEFAULT, (uint32_t)attr->max_sge);
+	init.cap.max_send_wr = c->opts.sends;
+	init.cap.max_recv_wr = c->opts.srq ? 0 : c->opts.recvs;
+	init.cap.max_send_sge = max_sge;
+	init.cap.max_recv_sge = c->opts.srq ? 0 : max_sge;
+	init.cap.max_inline_data = max_inline;
+	errno = fault("ibv_create_qp") ? ENOMEM : 0;
+	qp = errno ? NULL : ibv_create_qp(c->tap->device->pd, &init);
+	if (!qp)
+		return NULL;
+	c->max_sge = max_sge;
+	c->max_inline = init.cap.max_inline_data;
+	return qp;
+}
+
+/* Inline data are a wish, unless they were asked for. */
+static int create_qp(struct weir_conn *c)
+{
+	uint32_t max_inline = c->opts.max_inline;
+	int err;
+
+	c->qp = try_qp(c, max_inline ? max_inline : INLINE_DEFAULT);
+	if (!c->qp && !max_inline && errno == EINVAL)
+		c->qp = try_qp(c, 0);
+	if (c->qp)
+		return 0;
+	err = conn_error();
+	return why(err, "weir_conn: %s refuses a QP of %u sends and %u "
+		   "receives: %s", c->tap->device->name, c->opts.sends,
+		   c->opts.recvs, strerror(-err));
+}
+
+/* What an INIT gives rights to is up to memory regions and windows. */
+static void adjust(const struct weir_conn *c, struct ibv_qp_attr *attr)
+{
+	const struct weir_conn_opts *opts = &c->opts;
+
+	switch (attr->qp_state) {
+	case IBV_QPS_INIT:
+		attr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
+					IBV_ACCESS_REMOTE_READ |
+					IBV_ACCESS_REMOTE_ATOMIC;
+		break;
+	case IBV_QPS_RTR:
+		attr->max_dest_rd_atomic = (uint8_t)c->reads_in;
+		attr->min_rnr_timer = opts->rnr_timer ? opts->rnr_timer :
+							RNR_TIMER_DEFAULT;
+		break;
+	case IBV_QPS_RTS:
+		attr->max_rd_atomic = (uint8_t)c->reads_out;
+		attr->retry_cnt = opts->retries;
+		attr->rnr_retry = opts->rnr_retries;
+		if (opts->ack_timeout)
+			attr->timeout = opts->ack_timeout;
+		break;
+	default:
+		break;
+	}
+}
+
+/*
+ * rdma_cm knows no attributes of an id whose peer has given up: -EINVAL, which
+ * is the one cause that there is.
+ */
+static int move(struct weir_conn *c, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = { .qp_state = state };
+	int mask = 0, err;
+
+	errno = 0;
+	if (fault("rdma_init_qp_attr"))
+		return -ENOMEM;
+	if (rdma_init_qp_attr(c->id, &attr, &mask)) {
+		err = conn_error();
+		return why(err == -EINVAL ? -ECONNRESET : err,
+			   "weir_conn: the peer has given up");
+	}
+	adjust(c, &attr);
+	err = fault("ibv_modify_qp") ? ENOMEM :
+	      ibv_modify_qp(c->qp, &attr, mask);
+	return !err ? 0 : why(-err, "weir_conn: %s does not take the QP to "
+			      "state %d: %s", c->tap->device->name, state,
+			      strerror(err));
+}
+
+static void set_reads(struct weir_conn *c)
+{
+	const struct ibv_device_attr *attr = &c->tap->device->attr;
+	uint32_t reads = c->opts.reads ? c->opts.reads : READS_DEFAULT;
+
+	c->reads_out = least(reads, (uint32_t)attr->max_qp_init_rd_atom);
+	c->reads_in = least(reads, (uint32_t)attr->max_qp_rd_atom);
+}
+
+int conn_qp_make(struct weir_conn *c)
+{
+	struct conn_tap *tap;
+	int err = conn_tap_get(&tap, c->r,
+			       ibv_get_device_name(c->id->verbs->device));
+
+	if (err)
+		return err;
+	c->tap = tap;
+	set_reads(c);
+	err = get_channel(c);
+	if (err) {
+		c->tap = NULL;
+		conn_tap_put(tap);
+		return err;
+	}
+	err = create_qp(c);
+	if (err) {
+		put_channel(c);
+		c->tap = NULL;
+		conn_tap_put(tap);
+		return err;
+	}
+	conn_tap_add(tap, c);
+	err = move(c, IBV_QPS_INIT);
+	if (err)
+		conn_qp_free(c);
+	return err;
+}
+
+int conn_qp_ready(struct weir_conn *c)
+{
+	int err = move(c, IBV_QPS_RTR);
+
+	return err ? err : move(c, IBV_QPS_RTS);
+}
+
+/* All that is posted is flushed; so would be what is posted later. */
+void conn_qp_error(struct weir_conn *c)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	ibv_modify_qp(c->qp, &attr, IBV_QP_STATE);
+}
+
+bool conn_qp_has_failed(struct weir_conn *c)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	return ibv_query_qp(c->qp, &attr, IBV_QP_STATE, &init) ||
+	       attr.qp_state == IBV_QPS_ERR || attr.qp_state == IBV_QPS_SQE;
+}
+
+/*
+ * Off the list of its tap first, so that nobody finds it any more.  A QP whose
+ * device has gone may be refused: it is gone as well.
+ */
+void conn_qp_free(struct weir_conn *c)
+{
+	struct conn_tap *tap = c->tap;
+
+	conn_tap_del(c);
+	ibv_destroy_qp(c->qp);
+	c->qp = NULL;
+	put_channel(c);
+	conn_tap_put(tap);
+}

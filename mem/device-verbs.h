@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_MEM_DEVICE_VERBS_H
+#define WEIR_MEM_DEVICE_VERBS_H
+
+/*
+ * What an open RDMA device is: for who makes QPs and the like in its protection
+ * domain.  Only where HAVE_VERBS is.
+ */
+
+#include "mem/device-internal.h"
+
+struct ibv_context;
+struct ibv_pd;
+
+struct device_verbs_open {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+};
+
+/* Of an open device; NULL if it is no RDMA device. */
+static inline const struct device_verbs_open *device_verbs_of(
+	const struct weir_device *dev)
+{
+	return dev->info.caps.kind == WEIR_DEVICE_RDMA ? dev->priv : NULL;
+}
+
+#endif /* WEIR_MEM_DEVICE_VERBS_H */
