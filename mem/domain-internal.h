@@ -66,6 +66,17 @@ struct domain_process {
 	char id_mem[];
 };
 
+/*
+ * A peer, by RDMA.  What reaches it is dma/'s: the link, opaque here, which
+ * domain_remote_attach() sets.
+ */
+struct domain_remote {
+	struct weir_domain domain;
+	void *_Atomic link;	/* NULL: nothing reaches it. */
+	const char *link_name;	/* The link's, for people. */
+	char id_mem[];
+};
+
 /* A file. */
 struct domain_file {
 	struct weir_domain domain;
@@ -117,6 +128,18 @@ static inline struct domain_process *domain_to_process(
 	return (struct domain_process *)domain;
 }
 
+static inline bool domain_is_remote(const struct weir_domain *domain)
+{
+	return domain->kind == WEIR_DOMAIN_REMOTE;
+}
+
+/* What reaches @domain, a remote one; NULL: nothing does.  Any thread. */
+static inline void *domain_remote_link(const struct weir_domain *domain)
+{
+	return atomic_load_explicit(&((const struct domain_remote *)domain)->link,
+				    memory_order_acquire);
+}
+
 static inline struct domain_file *domain_to_file(struct weir_domain *domain)
 {
 	return (struct domain_file *)domain;
@@ -143,5 +166,17 @@ int domain_move(struct weir_reactor *r, struct weir_op *op,
  * made a domain: as long as it is, its number is nobody else's.
  */
 bool process_lives(const struct domain_process *process);
+
+/*
+ * domain-remote.c: @link reaches @domain from now on, and uses it until
+ * domain_remote_detach(); @name, for people, lives as long.  Returns 0, or, with
+ * a sentence that begins with @call: -EINVAL, it is of another kind; -EBUSY,
+ * another link reaches it; -EALREADY, this one does.  Any thread.
+ */
+int domain_remote_attach(struct weir_domain *domain, void *link,
+			 const char *name, const char *call);
+
+/* Jobs that go by @link have ended.  Does nothing if another one reaches it. */
+void domain_remote_detach(struct weir_domain *domain, void *link);
 
 #endif /* WEIR_MEM_DOMAIN_INTERNAL_H */

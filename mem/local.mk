@@ -19,6 +19,7 @@ libweir_all_la_SOURCES += \
 	%D%/domain-internal.h \
 	%D%/domain-move.c \
 	%D%/domain-process.c \
+	%D%/domain-remote.c \
 	%D%/domain-translate.c \
 	%D%/domain-user.c \
 	%D%/domain.c \

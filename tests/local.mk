@@ -56,6 +56,7 @@ test_programs += \
 	%D%/test-export-hostile \
 	%D%/test-exporter \
 	%D%/test-domain-job \
+	%D%/test-domain-remote \
 	%D%/test-domain-user \
 	%D%/test-inventory \
 	%D%/test-job \
@@ -269,6 +270,10 @@ test_conns = %D%/conn-kit.h $(test_harness) %D%/standin-verbs.h
 %C%_test_domain_job_SOURCES = %D%/test-domain-job.c $(test_jobs) \
 	%D%/store-kit.h
 %C%_test_domain_job_LDADD = $(test_internal)
+
+%C%_test_domain_remote_SOURCES = %D%/test-domain-remote.c %D%/table-kit.h \
+	$(test_harness)
+%C%_test_domain_remote_LDADD = $(test_internal)
 
 %C%_test_domain_user_SOURCES = %D%/test-domain-user.c $(test_jobs) \
 	%D%/store-kit.h

@@ -203,11 +203,43 @@ WEIR_API int weir_domain_process_create_pidfd(
 WEIR_API int weir_domain_process_pid(const struct weir_domain *domain);
 
 /*
+ * Options of weir_domain_remote_create().  Set .size to the size of the struct
+ * and leave what you do not care about at 0.
+ */
+struct weir_domain_remote_opts {
+	size_t size;
+	uint32_t flags;		/* 0 */
+	uint32_t reserved;
+	const char *id;		/* For people, copied; NULL: "remote". */
+	void *ctx;		/* For weir_domain_ctx(). */
+};
+
+/*
+ * Make a domain of the memory of a peer that is reached by RDMA; addresses are
+ * those that the peer has exported.  It describes, and reaches nothing yet: a
+ * connection that is attached to it does.  What the peer exports becomes an
+ * mmap in it.
+ *
+ * It is there whatever this library was built with and whatever devices there
+ * are.
+ *
+ * Returns 0 with *@ret set, to be freed by weir_domain_destroy(), or
+ *   -EINVAL  an unknown flag
+ *   -E2BIG   @opts asks for what this version does not know
+ *   -ENOMEM  no memory
+ *
+ * Any thread.  Never blocks.
+ */
+WEIR_API int weir_domain_remote_create(
+	struct weir_domain **ret, const struct weir_domain_remote_opts *opts);
+
+/*
  * Free @domain.  NULL is allowed.
  *
  * Returns 0, or, with @domain as it was:
  *   -EBUSY  an mmap is made in it, a job or operation under way or a
- *           translation uses it, or a walk holds it
+ *           translation uses it, a connection is attached to it, or a walk
+ *           holds it
  *   -EPERM  it is always there: the system domain, or that of huge pages
  *
  * Any thread, one at a time; callbacks too.  Takes a lock.
@@ -244,8 +276,8 @@ WEIR_API void *weir_domain_ctx(const struct weir_domain *domain);
 WEIR_API size_t weir_domain_ctx_size(const struct weir_domain *domain);
 
 /*
- * The number of mmaps, of translations, and of jobs and operations under way
- * that use @domain.  While other threads work with it, it may be old when it is
+ * The number of mmaps, of translations, of connections, and of jobs and
+ * operations under way that use @domain.  While other threads work with it, it may be old when it is
  * returned.
  *
  * Any thread.  Never blocks.

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * Remote domains: the memory of a peer, by RDMA.  A description: which addresses
+ * there are say the mmaps that are imported into it, and how they are reached
+ * the link that dma/ attaches.
+ */
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/opts.h"
+#include "base/why.h"
+#include "mem/domain-internal.h"
+
+#define CALL "weir_domain_remote_create"
+
+int weir_domain_remote_create(struct weir_domain **ret,
+			      const struct weir_domain_remote_opts *user)
+{
+	struct weir_domain_remote_opts opts;
+	struct domain_remote *remote;
+	const char *id = "remote";
+	int err = opts_load(&opts, sizeof(opts), user, CALL);
+
+	if (err)
+		return err;
+	if (opts.flags)
+		return why(-EINVAL, CALL ": unknown .flags %#x", opts.flags);
+	if (opts.reserved)
+		return why(-E2BIG, CALL ": .reserved is unknown to this "
+			   "version");
+	if (opts.id)
+		id = opts.id;
+	remote = mem_calloc(1, sizeof(*remote) + strlen(id) + 1);
+	if (!remote)
+		return why(-ENOMEM, CALL ": no memory");
+	memcpy(remote->id_mem, id, strlen(id) + 1);
+	remote->domain.kind = WEIR_DOMAIN_REMOTE;
+	remote->domain.id = remote->id_mem;
+	remote->domain.ctx = opts.ctx;
+	domain_add(&remote->domain);
+	*ret = &remote->domain;
+	return 0;
+}
+
+int domain_remote_attach(struct weir_domain *domain, void *link,
+			 const char *name, const char *call)
+{
+	struct domain_remote *remote = (struct domain_remote *)domain;
+	void *old = NULL;
+
+	if (!domain_is_remote(domain))
+		return why(-EINVAL, "%s: domain %s is no remote one; see "
+			   "weir_domain_remote_create()", call, domain->id);
+	if (!atomic_compare_exchange_strong(&remote->link, &old, link))
+		return why(old == link ? -EALREADY : -EBUSY,
+			   "%s: domain %s is reached by a connection already",
+			   call, domain->id);
+	remote->link_name = name;
+	domain_use(domain);
+	return 0;
+}
+
+void domain_remote_detach(struct weir_domain *domain, void *link)
+{
+	struct domain_remote *remote = (struct domain_remote *)domain;
+	void *old = link;
+
+	if (atomic_compare_exchange_strong(&remote->link, &old, NULL))
+		domain_unuse(domain);
+}
