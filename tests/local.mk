@@ -150,7 +150,9 @@ test_segments = $(test_harness) %D%/segment-kit.h
 # RDMA devices that are none, in place of rdma-core.
 test_standin = %D%/standin-verbs.h
 if HAVE_VERBS
-test_standin += %D%/standin-verbs.c %D%/standin-verbs-cq.c \
+test_standin += %D%/standin-cm.c %D%/standin-cm-connect.c \
+	%D%/standin-cm-event.c %D%/standin-cm-internal.h \
+	%D%/standin-verbs.c %D%/standin-verbs-cq.c \
 	%D%/standin-verbs-event.c %D%/standin-verbs-internal.h \
 	%D%/standin-verbs-key.c %D%/standin-verbs-memory.c \
 	%D%/standin-verbs-move.c %D%/standin-verbs-post.c \
@@ -492,7 +494,9 @@ test_conns = %D%/conn-kit.h $(test_harness) %D%/standin-verbs.h
 %C%_test_verbs_none_LDADD = $(test_public)
 
 # The same cases twice: with the stand-in, and with what is real.
-test_rules = %D%/test-verbs-rules.c %D%/verbs-rules-error.c \
+test_rules = %D%/test-verbs-rules.c %D%/verbs-rules-cm.c \
+	%D%/verbs-rules-cm.h %D%/verbs-rules-connect.c \
+	%D%/verbs-rules-error.c \
 	%D%/verbs-rules-memory.c %D%/verbs-rules-move.c \
 	%D%/verbs-rules-queue.c %D%/verbs-rules-rig.c \
 	%D%/verbs-rules-state.c %D%/verbs-rules.h $(test_harness)

@@ -198,6 +198,9 @@ int standin_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
 			  struct ibv_recv_wr **bad);
 void standin_post_ops(struct ibv_context *ctx);
 
+/* STANDIN_LOST */
+bool standin_is_cut(void);
+
 /* Do what can be done, unless it is held. */
 void standin_pump(void);
 

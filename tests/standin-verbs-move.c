@@ -480,6 +480,11 @@ void standin_set_link(enum standin_link state)
 	standin_unlock();
 }
 
+bool standin_is_cut(void)
+{
+	return link_state == STANDIN_LOST;
+}
+
 void standin_kill(struct ibv_qp *qp)
 {
 	standin_lock();

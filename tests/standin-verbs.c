@@ -200,8 +200,9 @@ struct ibv_context *standin_open(struct ibv_device *device, bool quiet)
 	fill_context(&ctx->verbs, device);
 	ctx->quiet = quiet;
 	ctx->verbs.context.cmd_fd = -1;
-	ctx->verbs.context.async_fd = standin_fifo_open(&ctx->async);
-	if (ctx->verbs.context.async_fd < 0) {
+	ctx->verbs.context.async_fd = quiet ? -1 :
+				      standin_fifo_open(&ctx->async);
+	if (!quiet && ctx->verbs.context.async_fd < 0) {
 		free(ctx);
 		return NULL;
 	}

@@ -35,7 +35,7 @@ struct ibv_qp;
 struct standin {
 	/* What there is now; all 0 when everything was given back. */
 	int contexts, pds, mrs, dms, imports, channels, cqs;
-	int qps, srqs, mws;
+	int qps, srqs, mws, ids, cm_channels;
 
 	/* Events of all kinds that were read and not acknowledged yet. */
 	int unacked;
@@ -55,6 +55,12 @@ struct standin {
 	size_t memlock;		/* More bytes than this are ENOMEM. */
 	bool bound;		/* To deregister is EBUSY: a window is bound. */
 	int dmabuf_errno;	/* Of a dma-buf of device memory; 0: it works. */
+
+	/* Of rdma_cm: the device that addresses belong to (NULL:
+	 * standin_mlx5); what the resolving of an address or route, and a
+	 * request to connect end in, as the status of an error event, or 0. */
+	const char *cm_device;
+	int fail_addr, fail_route, fail_connect;
 
 	/* Calls of ibv_fork_init(), and registrations before the first. */
 	int fork_inits, unsafe;
@@ -102,7 +108,7 @@ unsigned int standin_step(unsigned int most) __attribute__((weak));
 enum standin_link {
 	STANDIN_UP,
 	STANDIN_LOST,		/* Nothing arrives. */
-	STANDIN_STALLED,	/* Nothing arrives yet. */
+	STANDIN_STALLED,	/* Nothing of a QP arrives yet. */
 };
 void standin_set_link(enum standin_link state) __attribute__((weak));
 
@@ -111,5 +117,25 @@ void standin_kill(struct ibv_qp *qp) __attribute__((weak));
 
 /* The device takes it to the error state: IBV_EVENT_QP_FATAL. */
 void standin_break(struct ibv_qp *qp) __attribute__((weak));
+
+/*
+ * Connections, by rdma_cm, are made within the process: all addresses are its
+ * own, IPv4 or IPv6, but those of documentation.  No route goes to 192.0.2.0/24
+ * and 2001:db8:1::/48; nobody answers in 198.51.100.0/24 and 2001:db8:2::/48;
+ * no RDMA device goes to 203.0.113.0/24 and 2001:db8:3::/48.  Ports are those
+ * of its listeners.  As with RoCE, private data are told in full length, filled
+ * up with zeros: 56 bytes of a request, 196 of an answer, 148 of a refusal.
+ *
+ * What happens is told at once, unless it is held: then events wait to be told
+ * to come, in order.
+ */
+void standin_cm_hold(bool hold) __attribute__((weak));
+unsigned int standin_cm_step(unsigned int most) __attribute__((weak));
+
+/* Hold RDMA_CM_EVENT_TIMEWAIT_EXIT alone. */
+void standin_cm_hold_timewait(bool hold) __attribute__((weak));
+
+/* RDMA_CM_EVENT_DEVICE_REMOVAL to all ids that have a device. */
+void standin_cm_remove_device(void) __attribute__((weak));
 
 #endif /* TESTS_STANDIN_VERBS_H */

@@ -13,9 +13,11 @@
 #include "tests/standin-verbs.h"
 #include "tests/verbs-rules.h"
 
+#include <rdma/rdma_cma.h>
+
 static const struct rules_part *const parts[] = {
 	&rules_queue, &rules_error, &rules_move, &rules_memory,
-	&rules_states,
+	&rules_states, &rules_ids, &rules_connections,
 };
 
 #define MOST 512
@@ -55,6 +57,8 @@ static void add_first(void)
 	struct ibv_device **list;
 	int n = 0;
 
+	/* What librdmacm opens stays open. */
+	rdma_free_devices(rdma_get_devices(NULL));
 	list = ibv_get_device_list(&n);
 	if (list && n) {
 		snprintf(device, sizeof(device), "%s",

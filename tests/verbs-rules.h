@@ -82,6 +82,6 @@ struct rules_part {
 };
 
 extern const struct rules_part rules_queue, rules_error, rules_move,
-	rules_memory, rules_states;
+	rules_memory, rules_states, rules_ids, rules_connections;
 
 #endif /* TESTS_VERBS_RULES_H */

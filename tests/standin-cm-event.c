@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The stand-in's event channels of rdma_cm. */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/standin-cm-internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct channel {
+	struct rdma_event_channel channel;
+	struct standin_fifo events;
+};
+
+/* What a program is given; the event is first. */
+struct told {
+	struct rdma_cm_event event;
+	struct standin_id *owner;	/* Waits for the acknowledgement. */
+	enum standin_cm_state next;
+	struct told *behind;		/* Held. */
+	uint8_t data[STANDIN_CM_REPLY];
+};
+
+static struct told *held_first;
+static bool held, timewait_held;
+
+struct rdma_event_channel *rdma_create_event_channel(void)
+{
+	struct channel *ch = calloc(1, sizeof(*ch));
+
+	ch->channel.fd = standin_fifo_open(&ch->events);
+	if (ch->channel.fd < 0) {
+		free(ch);
+		return NULL;
+	}
+	standin_lock();
+	standin_self.cm_channels++;
+	standin_unlock();
+	return &ch->channel;
+}
+
+void rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+	struct channel *ch = (struct channel *)channel;
+	struct standin_id *id;
+
+	standin_lock();
+	for (id = standin_ids; id; id = id->next)
+		if (id->id.channel == channel)
+			abort();	/* They would have nothing. */
+	standin_self.cm_channels--;
+	standin_unlock();
+	standin_fifo_close(&ch->events);
+	free(ch);
+}
+
+/* What was held is not to take an id back. */
+static void advance(struct standin_id *id, enum standin_cm_state next)
+{
+	if (id->state < STANDIN_CM_CONNECT || next > id->state)
+		id->state = next;
+}
+
+static void deliver(struct told *told)
+{
+	struct channel *ch = (struct channel *)told->owner->id.channel;
+	struct standin_event e = { .owner = told->owner, .more = told };
+
+	if (told->event.event != RDMA_CM_EVENT_CONNECT_REQUEST)
+		advance(told->owner, told->next);
+	standin_fifo_put(&ch->events, &e);
+}
+
+static bool is_held(const struct told *told)
+{
+	return held || (timewait_held &&
+			told->event.event == RDMA_CM_EVENT_TIMEWAIT_EXIT);
+}
+
+static void enqueue(struct told *told)
+{
+	struct told **at = &held_first;
+
+	if (!is_held(told)) {
+		deliver(told);
+		return;
+	}
+	while (*at)
+		at = &(*at)->behind;
+	*at = told;
+}
+
+void standin_cm_message(struct standin_id *id, struct standin_id *child,
+			enum rdma_cm_event_type type, int status,
+			enum standin_cm_state next,
+			const struct rdma_conn_param *param, uint8_t room)
+{
+	struct told *told = calloc(1, sizeof(*told));
+
+	told->owner = id;
+	told->next = next;
+	told->event.id = child ? &child->id : &id->id;
+	told->event.listen_id = child ? &id->id : NULL;
+	told->event.event = type;
+	told->event.status = status;
+	if (param) {
+		told->event.param.conn = *param;
+		told->event.param.conn.private_data = told->data;
+		told->event.param.conn.private_data_len = room;
+		if (param->private_data_len)
+			memcpy(told->data, param->private_data,
+			       param->private_data_len);
+	}
+	enqueue(told);
+}
+
+void standin_cm_tell(struct standin_id *id, enum rdma_cm_event_type type,
+		     int status, enum standin_cm_state next)
+{
+	standin_cm_message(id, NULL, type, status, next, NULL, 0);
+}
+
+/* libibverbs' device of an id is known when the program has read of it. */
+static void learn(struct told *told)
+{
+	struct standin_id *id = (struct standin_id *)told->event.id;
+
+	id->given = true;
+	if (told->event.event == RDMA_CM_EVENT_ADDR_RESOLVED ||
+	    told->event.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		id->id.verbs = standin_cm_verbs();
+		id->id.port_num = 1;
+	}
+}
+
+int rdma_get_cm_event(struct rdma_event_channel *channel,
+		      struct rdma_cm_event **event)
+{
+	struct standin_event e;
+	struct told *told;
+
+	if (standin_fifo_take(&((struct channel *)channel)->events, &e))
+		return -1;
+	told = e.more;
+	told->owner->reported++;
+	standin_self.unacked++;
+	learn(told);
+	*event = &told->event;
+	standin_unlock();
+	return 0;
+}
+
+int rdma_ack_cm_event(struct rdma_cm_event *event)
+{
+	struct told *told = (struct told *)event;
+
+	standin_lock();
+	told->owner->acked++;
+	standin_self.unacked--;
+	standin_unlock();
+	memset(told, 0xa5, sizeof(*told));
+	free(told);
+	return 0;
+}
+
+/* A request that nobody read is refused. */
+static void drop(struct standin_id *listener)
+{
+	struct standin_id **at = &standin_ids, *id;
+
+	while ((id = *at)) {
+		if (id->given || id->listener != listener) {
+			at = &id->next;
+			continue;
+		}
+		*at = id->next;
+		standin_cm_leave(id);
+		standin_cm_purge(id);
+		standin_self.ids--;
+		free(id);
+		at = &standin_ids;
+	}
+}
+
+void standin_cm_purge(struct standin_id *id)
+{
+	struct channel *ch = (struct channel *)id->id.channel;
+	struct told **at = &held_first, *told;
+
+	while ((told = *at)) {
+		if (told->owner != id) {
+			at = &told->behind;
+			continue;
+		}
+		*at = told->behind;
+		free(told);
+	}
+	standin_fifo_purge(&ch->events, id);
+	if (id->state == STANDIN_CM_LISTEN)
+		drop(id);
+}
+
+int rdma_migrate_id(struct rdma_cm_id *ibid, struct rdma_event_channel *channel)
+{
+	struct standin_id *id = (struct standin_id *)ibid;
+	struct channel *from = (struct channel *)ibid->channel;
+	struct standin_event **at, *e;
+
+	standin_lock();
+	if (id->reported != id->acked)
+		standin_hang("rdma_migrate_id", "events not acked");
+	for (at = &from->events.first; (e = *at);) {
+		if (e->owner != id) {
+			at = &e->next;
+			continue;
+		}
+		standin_fifo_put(&((struct channel *)channel)->events, e);
+		e->more = NULL;
+		e->owner = from;
+	}
+	standin_fifo_purge(&from->events, from);
+	ibid->channel = channel;
+	standin_unlock();
+	return 0;
+}
+
+/* What tests tell it. */
+
+unsigned int standin_cm_step(unsigned int most)
+{
+	unsigned int done = 0;
+	struct told *told;
+
+	standin_lock();
+	while (done < most && (told = held_first)) {
+		held_first = told->behind;
+		told->behind = NULL;
+		deliver(told);
+		done++;
+	}
+	standin_unlock();
+	return done;
+}
+
+void standin_cm_hold(bool hold)
+{
+	standin_lock();
+	held = hold;
+	if (!held)
+		standin_cm_step(UINT32_MAX);
+	standin_unlock();
+}
+
+void standin_cm_hold_timewait(bool hold)
+{
+	standin_lock();
+	timewait_held = hold;
+	if (!hold && !held)
+		standin_cm_step(UINT32_MAX);
+	standin_unlock();
+}
+
+void standin_cm_remove_device(void)
+{
+	struct standin_id *id;
+
+	standin_lock();
+	for (id = standin_ids; id; id = id->next)
+		if (id->id.verbs && id->state != STANDIN_CM_LISTEN)
+			standin_cm_tell(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0,
+					STANDIN_CM_ENDED);
+	standin_unlock();
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The stand-in's ids of rdma_cm: addresses within this process. */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/standin-cm-internal.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct standin_id *standin_ids;
+
+/* librdmacm opens a device once, for itself, and keeps it. */
+struct ibv_context *standin_cm_verbs(void)
+{
+	static struct ibv_context *opened[STANDIN_MODELS];
+	static const char *const names[STANDIN_MODELS] = {
+		"standin_mlx5", "standin_mana", "standin_rxe",
+	};
+	const char *want = standin_self.cm_device;
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	int i = 0;
+
+	while (want && i < STANDIN_SHUT - 1 && strcmp(names[i], want))
+		i++;
+	if (!opened[i])
+		opened[i] = standin_open(list[i], true);
+	ibv_free_device_list(list);
+	return opened[i];
+}
+
+static int fail(int err)
+{
+	errno = err;
+	return -1;
+}
+
+/* Addresses. */
+
+static in_port_t *port_of(struct sockaddr_storage *addr)
+{
+	return addr->ss_family == AF_INET6 ?
+		&((struct sockaddr_in6 *)addr)->sin6_port :
+		&((struct sockaddr_in *)addr)->sin_port;
+}
+
+static socklen_t length_of(int family)
+{
+	return family == AF_INET6 ? sizeof(struct sockaddr_in6) :
+	       family == AF_INET ? sizeof(struct sockaddr_in) : 0;
+}
+
+/* The networks of documentation are where nobody is. */
+enum place { HERE, NO_ROUTE, NOBODY, NO_DEVICE };
+
+static enum place place_of(const struct sockaddr_storage *addr)
+{
+	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)addr;
+	uint32_t four;
+
+	if (addr->ss_family == AF_INET6)
+		return six->sin6_addr.s6_addr32[0] != htonl(0x20010db8) ?
+			HERE : six->sin6_addr.s6_addr[5] & 3;
+	four = ntohl(((const struct sockaddr_in *)addr)->sin_addr.s_addr);
+	return four >> 8 == 0xc00002 ? NO_ROUTE :	/* 192.0.2 */
+	       four >> 8 == 0xc63364 ? NOBODY :		/* 198.51.100 */
+	       four >> 8 == 0xcb0071 ? NO_DEVICE :	/* 203.0.113 */
+	       HERE;
+}
+
+static bool is_any(const struct sockaddr_storage *addr)
+{
+	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)addr;
+
+	return addr->ss_family == AF_INET6 ?
+		IN6_IS_ADDR_UNSPECIFIED(&six->sin6_addr) :
+		!((const struct sockaddr_in *)addr)->sin_addr.s_addr;
+}
+
+static bool is_same_host(const struct sockaddr_storage *a,
+			 const struct sockaddr_storage *b)
+{
+	const struct sockaddr_in6 *x = (const struct sockaddr_in6 *)a;
+	const struct sockaddr_in6 *y = (const struct sockaddr_in6 *)b;
+
+	if (a->ss_family != b->ss_family)
+		return false;
+	if (is_any(a) || is_any(b))
+		return true;
+	return a->ss_family == AF_INET6 ?
+		IN6_ARE_ADDR_EQUAL(&x->sin6_addr, &y->sin6_addr) :
+		((const struct sockaddr_in *)a)->sin_addr.s_addr ==
+		((const struct sockaddr_in *)b)->sin_addr.s_addr;
+}
+
+static struct standin_id *who_has(struct sockaddr_storage *addr,
+				  const struct standin_id *but)
+{
+	struct standin_id *id;
+
+	for (id = standin_ids; id; id = id->next)
+		if (id != but && (id->state == STANDIN_CM_BOUND ||
+				  id->state == STANDIN_CM_LISTEN) &&
+		    *port_of(&id->id.route.addr.src_storage) ==
+		    *port_of(addr) &&
+		    is_same_host(&id->id.route.addr.src_storage, addr))
+			return id;
+	return NULL;
+}
+
+struct standin_id *standin_cm_listener(const struct standin_id *id)
+{
+	struct sockaddr_storage to = id->id.route.addr.dst_storage;
+	struct standin_id *found = who_has(&to, id);
+
+	return found && found->state == STANDIN_CM_LISTEN ? found : NULL;
+}
+
+static int set_source(struct standin_id *id, const struct sockaddr *addr)
+{
+	static uint16_t ephemeral = 40000;
+	struct sockaddr_storage *src = &id->id.route.addr.src_storage, copy;
+
+	if (!length_of(addr->sa_family))
+		return EAFNOSUPPORT;
+	memset(&copy, 0, sizeof(copy));
+	memcpy(&copy, addr, length_of(addr->sa_family));
+	if (place_of(&copy) != HERE)
+		return EADDRNOTAVAIL;
+	if (!*port_of(&copy))
+		*port_of(&copy) = htons(ephemeral++);
+	else if (who_has(&copy, id))
+		return EADDRINUSE;
+	*src = copy;
+	return 0;
+}
+
+/* Ids. */
+
+struct standin_id *standin_id_new(struct rdma_event_channel *channel,
+				  void *context, enum rdma_port_space ps)
+{
+	struct standin_id *id = calloc(1, sizeof(*id));
+
+	id->id.channel = channel;
+	id->id.context = context;
+	id->id.ps = ps;
+	id->id.qp_type = IBV_QPT_RC;
+	id->next = standin_ids;
+	standin_ids = id;
+	return id;
+}
+
+int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **ret,
+		   void *context, enum rdma_port_space ps)
+{
+	struct standin_id *id;
+
+	if (!channel || ps != RDMA_PS_TCP)
+		return fail(EINVAL);
+	standin_lock();
+	id = standin_id_new(channel, context, ps);
+	id->given = true;
+	standin_self.ids++;
+	*ret = &id->id;
+	standin_unlock();
+	return 0;
+}
+
+int rdma_destroy_id(struct rdma_cm_id *ibid)
+{
+	struct standin_id *id = (struct standin_id *)ibid, **at;
+
+	standin_lock();
+	if (id->reported != id->acked)
+		standin_hang("rdma_destroy_id", "events not acked");
+	for (at = &standin_ids; *at != id; at = &(*at)->next)
+		;
+	*at = id->next;
+	standin_cm_leave(id);
+	standin_cm_purge(id);
+	standin_self.ids--;
+	memset(id, 0xa5, sizeof(*id));
+	free(id);
+	standin_unlock();
+	return 0;
+}
+
+int rdma_bind_addr(struct rdma_cm_id *ibid, struct sockaddr *addr)
+{
+	struct standin_id *id = (struct standin_id *)ibid;
+	int err;
+
+	standin_lock();
+	err = id->state == STANDIN_CM_IDLE ? set_source(id, addr) : EINVAL;
+	if (!err) {
+		id->state = STANDIN_CM_BOUND;
+		if (!is_any(&ibid->route.addr.src_storage))
+			ibid->verbs = standin_cm_verbs();
+	}
+	standin_unlock();
+	return err ? fail(err) : 0;
+}
+
+int rdma_listen(struct rdma_cm_id *ibid, int backlog)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET };
+	struct standin_id *id = (struct standin_id *)ibid;
+	int err = 0;
+
+	(void)backlog;
+	standin_lock();
+	if (id->state == STANDIN_CM_IDLE)
+		err = set_source(id, (struct sockaddr *)&any);
+	else if (id->state != STANDIN_CM_BOUND)
+		err = EINVAL;
+	if (!err)
+		id->state = STANDIN_CM_LISTEN;
+	standin_unlock();
+	return err ? fail(err) : 0;
+}
+
+static int start_source(struct standin_id *id, const struct sockaddr *src,
+			int family)
+{
+	struct sockaddr_storage any = { .ss_family = (sa_family_t)family };
+
+	if (id->state == STANDIN_CM_BOUND)
+		return 0;
+	return set_source(id, src ? src : (struct sockaddr *)&any);
+}
+
+int rdma_resolve_addr(struct rdma_cm_id *ibid, struct sockaddr *src,
+		      struct sockaddr *dst, int timeout_ms)
+{
+	static const int errors[] = { 0, 0, -ETIMEDOUT, -ENODEV };
+	struct standin_id *id = (struct standin_id *)ibid;
+	struct sockaddr_storage *to = &ibid->route.addr.dst_storage;
+	int err, status;
+
+	(void)timeout_ms;
+	if (!length_of(dst->sa_family))
+		return fail(EAFNOSUPPORT);
+	standin_lock();
+	err = id->state != STANDIN_CM_IDLE && id->state != STANDIN_CM_BOUND ?
+		EINVAL : start_source(id, src, dst->sa_family);
+	if (!err) {
+		memset(to, 0, sizeof(*to));
+		memcpy(to, dst, length_of(dst->sa_family));
+		if (place_of(to) == NO_ROUTE)
+			err = ENETUNREACH;
+	}
+	if (!err) {
+		if (is_any(&ibid->route.addr.src_storage) && !is_any(to)) {
+			in_port_t port =
+				*port_of(&ibid->route.addr.src_storage);
+
+			ibid->route.addr.src_storage = *to;
+			*port_of(&ibid->route.addr.src_storage) = port;
+		}
+		status = standin_self.fail_addr ? standin_self.fail_addr :
+			 errors[place_of(to)];
+		id->state = STANDIN_CM_ADDR_QUERY;
+		standin_cm_tell(id, status ? RDMA_CM_EVENT_ADDR_ERROR :
+				RDMA_CM_EVENT_ADDR_RESOLVED, status,
+				status ? STANDIN_CM_BOUND : STANDIN_CM_ADDR);
+	}
+	standin_unlock();
+	return err ? fail(err) : 0;
+}
+
+int rdma_resolve_route(struct rdma_cm_id *ibid, int timeout_ms)
+{
+	struct standin_id *id = (struct standin_id *)ibid;
+	int status = standin_self.fail_route;
+	bool may;
+
+	(void)timeout_ms;
+	standin_lock();
+	may = id->state == STANDIN_CM_ADDR;
+	if (may) {
+		id->state = STANDIN_CM_ROUTE_QUERY;
+		standin_cm_tell(id, status ? RDMA_CM_EVENT_ROUTE_ERROR :
+				RDMA_CM_EVENT_ROUTE_RESOLVED, status,
+				status ? STANDIN_CM_ADDR : STANDIN_CM_ROUTE);
+	}
+	standin_unlock();
+	return may ? 0 : fail(EINVAL);
+}
+
+/* Only how long an acknowledgement may take is taken notice of. */
+int rdma_set_option(struct rdma_cm_id *ibid, int level, int option, void *value,
+		    size_t len)
+{
+	struct standin_id *id = (struct standin_id *)ibid;
+
+	if (level == RDMA_OPTION_ID && option == RDMA_OPTION_ID_ACK_TIMEOUT) {
+		if (len != 1)
+			return fail(EINVAL);
+		id->timeout = *(const uint8_t *)value;
+	}
+	return 0;
+}
+
+int rdma_notify(struct rdma_cm_id *ibid, enum ibv_event_type event)
+{
+	(void)ibid;
+	(void)event;
+	return 0;
+}
