@@ -600,7 +600,8 @@ endif
 RDMA_RESULTS = check-rdma.d
 
 check-rdma: all $(rdma_tests)
-	@$(AM_TESTS_ENVIRONMENT) $(SHELL) $(srcdir)/%D%/vm/check.sh \
+	@$(AM_TESTS_ENVIRONMENT) TEST_WRAPPER='$(TEST_WRAPPER)' \
+		$(SHELL) $(srcdir)/%D%/vm/check.sh \
 		$(RDMA_RESULTS) $(rdma_tests)
 
 check-vm:

@@ -8,10 +8,18 @@
 . "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
 
 vm=$(absolute "${srcdir:-$(dirname "$0")/..}/tests/vm/run")
-whole=$(sh "$vm" --check 2>&1) || {
-	echo "1..0 # SKIP ${whole##*prepare: }"
+because=$(sh "$vm" --check 2>&1)
+case $? in
+0) ;;
+77)
+	echo "1..0 # SKIP ${because##*prepare: }"
 	exit 77
-}
+	;;
+*)
+	echo "Bail out! $because"
+	exit 1
+	;;
+esac
 # Where it was found now, it is looked for from elsewhere, too.
 WEIR_VM_CACHE=${WEIR_VM_CACHE:-$(sh "${vm%/run}/prepare")/..}
 WEIR_VM_CACHE=$(cd "$WEIR_VM_CACHE" && pwd)
@@ -321,6 +329,11 @@ t_what_is_missing_is_told()
 	done
 	expect 77 env PATH="$dir/bin" "$(command -v sh)" "${vm%/run}/prepare"
 	says_only 'qemu-system-x86_64 is missing; install the package'
+	expect 77 env WEIR_VM_KERNEL=backports \
+		WEIR_VM_MIRROR=http://127.0.0.1:1/debian \
+		WEIR_VM_CACHE="$dir/cache" "$(command -v sh)" "$vm" --check
+	says 'no kernel to be had: .*127.0.0.1'
+	[ "$(ls cache)" = lock ] || wrong "left in the cache: $(ls cache)"
 	expect 77 nobody "TMPDIR=/tmp sh '$vm' --check"
 	says_only 'only root'
 }

@@ -4,7 +4,8 @@
 # takes longer in a guest than many a test: each has a .log and a .trs in the
 # directory RESULTS, and a line for each case.
 #
-# Environment: srcdir; and AWK, as make check gives it.
+# Environment: srcdir and AWK, as make check gives them; TEST_WRAPPER is a
+# command that programs are run by, such as valgrind.
 set -u
 
 results=$1
@@ -18,7 +19,7 @@ for test in "$@"; do
 	[ -e "$test" ] || test=${srcdir:-.}/$test
 	case $test in
 	*.sh) shell='sh' ;;
-	*) shell= ;;
+	*) shell=${TEST_WRAPPER:-} ;;
 	esac
 	name=${test##*/}
 	name=$results/${name%.sh}
