@@ -34,6 +34,7 @@ struct ends {
 	struct weir_conn *client, *server;
 	struct rec connected, accepted, next, closed;
 	int n_ends[2], why[2];		/* Client's, server's. */
+	bool others;			/* Somebody else has the device. */
 };
 
 /* librdmacm opens each device once and for good: before anybody counts. */
@@ -199,11 +200,24 @@ static inline void ends_establish(struct ends *e)
 	weir_conn_set_end_fn(e->server, on_end, e);
 }
 
+/* And each event was acknowledged: B4.3. */
+static inline void nothing_is_left(void)
+{
+	const struct standin *s = standin();
+
+	assert_int_equal(s->ids + s->cm_channels, 0);
+	assert_int_equal(s->qps + s->cqs + s->channels, 0);
+	assert_int_equal(s->contexts + s->pds, 0);
+	assert_int_equal(s->unacked, 0);
+}
+
 static inline void ends_destroy(struct ends *e)
 {
 	assert_int_equal(weir_conn_destroy(e->client), 0);
 	assert_int_equal(weir_conn_destroy(e->server), 0);
 	assert_int_equal(weir_listener_destroy(e->l), 0);
+	if (standin && !e->others)
+		nothing_is_left();
 }
 
 static inline int state_of(const struct weir_conn *c)
@@ -251,5 +265,35 @@ static inline int64_t do_disconnect(struct ends *e, struct weir_conn *c)
 	STARTS(weir_conn_disconnect(c, &e->closed.op));
 	return finish(e->r, &e->closed);
 }
+
+/* The result of @rec, which may be there already. */
+static inline int64_t result_of(struct weir_reactor *r, struct rec *rec)
+{
+	UNTIL(r, rec->calls);
+	assert_int_equal(rec->calls, 1);
+	return rec->res;
+}
+
+/* The fabric fills private data up with zeros. */
+static inline void assert_said(const struct weir_conn *c, const char *text)
+{
+	size_t len, i;
+	const char *data = weir_conn_peer_data(c, &len);
+
+	assert_non_null(data);
+	assert_true(len >= strlen(text));
+	assert_memory_equal(data, text, strlen(text));
+	for (i = strlen(text); i < len; i++)
+		assert_int_equal(data[i], 0);
+}
+
+static inline int family_of(void **state)
+{
+	const struct world *w = *state;
+
+	return w->arg ? *(const int *)w->arg : AF_INET;
+}
+
+static const int ipv6 = AF_INET6;
 
 #endif /* TESTS_CONN_KIT_H */

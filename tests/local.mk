@@ -123,6 +123,10 @@ test_programs += \
 	%D%/test-wheel
 if HAVE_VERBS
 test_programs += \
+	%D%/test-conn \
+	%D%/test-conn-device \
+	%D%/test-conn-end \
+	%D%/test-conn-state \
 	%D%/test-channel \
 	%D%/test-channel-wire \
 	%D%/test-dm-cards \
@@ -195,12 +199,23 @@ test_channel_wire = %D%/test-channel-wire.c %D%/cores.h $(test_harness)
 %C%_test_conform_SOURCES = %D%/test-conform.c $(test_jobs)
 %C%_test_conform_LDADD = $(test_public)
 
-# Over soft-RoCE.
-test_conns = %D%/conn-kit.h $(test_harness) %D%/standin-verbs.h
+# The same twice: with the stand-in, and with what is real.
+test_conns = %D%/conn-kit.h $(test_harness)
+test_conn_states = %D%/test-conn-state.c %D%/table-kit.h $(test_conns)
+%C%_test_conn_SOURCES = %D%/test-conn.c $(test_conns) $(test_standin)
+%C%_test_conn_LDADD = $(test_internal)
 %C%_test_conn_rdma_SOURCES = %D%/test-conn.c $(test_conns)
 %C%_test_conn_rdma_LDADD = $(test_internal)
-%C%_test_conn_state_rdma_SOURCES = %D%/test-conn-state.c %D%/table-kit.h \
-	$(test_conns)
+%C%_test_conn_device_SOURCES = %D%/test-conn-device.c $(test_conns) \
+	$(test_standin)
+%C%_test_conn_device_LDADD = $(test_internal)
+%C%_test_conn_end_SOURCES = %D%/test-conn-end.c $(test_conns) $(test_standin)
+%C%_test_conn_end_LDADD = $(test_internal)
+%C%_test_conn_end_rdma_SOURCES = %D%/test-conn-end.c $(test_conns)
+%C%_test_conn_end_rdma_LDADD = $(test_internal)
+%C%_test_conn_state_SOURCES = $(test_conn_states) $(test_standin)
+%C%_test_conn_state_LDADD = $(test_internal)
+%C%_test_conn_state_rdma_SOURCES = $(test_conn_states)
 %C%_test_conn_state_rdma_LDADD = $(test_internal)
 %C%_test_conn_none_SOURCES = %D%/test-conn-none.c $(test_harness)
 %C%_test_conn_none_LDADD = $(test_public)
@@ -533,6 +548,7 @@ if HAVE_CMOCKA
 if HAVE_VERBS
 rdma_programs += \
 	%D%/test-channel-wire-rdma \
+	%D%/test-conn-end-rdma \
 	%D%/test-conn-rdma \
 	%D%/test-conn-state-rdma \
 	%D%/test-verbs-rules-rdma

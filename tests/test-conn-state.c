@@ -133,6 +133,10 @@ static void stop_op(struct rig *g, struct rec *rec)
 
 static void rig_end(struct rig *g)
 {
+	if (!g->c && (g->column == REQUESTED || g->column == ACCEPTING))
+		g->e.server = NULL;
+	else if (!g->c)
+		g->e.client = NULL;
 	if (g->phantom)
 		conn_end(g->c);
 	stop_op(g, &g->call);
@@ -140,10 +144,6 @@ static void rig_end(struct rig *g)
 	stop_op(g, &g->e.connected);
 	stop_op(g, &g->e.closed);
 	UNTIL(g->e.r, !g->e.client || !g->e.client->posted);
-	if (!g->c && (g->column == REQUESTED || g->column == ACCEPTING))
-		g->e.server = NULL;
-	else if (!g->c)
-		g->e.client = NULL;
 	ends_destroy(&g->e);
 }
 

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * Connections and what becomes of the device, the fabric and time: over the
+ * stand-in, which does as it is told.  B3.9, B4.3.
+ */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/conn-kit.h"
+
+#include <infiniband/verbs.h>
+
+/* B4.3: ids are destroyed, and the device is closed. */
+static void a_removed_device_ends_all_that_it_had(void **state)
+{
+	struct weir_conn *other;
+	struct rec rec;
+	struct ends e;
+
+	ends_begin(&e, state, AF_INET);
+	ends_establish(&e);
+	assert_int_equal(weir_conn_create(&other, e.r, NULL, &e.opts), 0);
+	rec_init(&rec);
+	STARTS(weir_conn_connect(other, &rec.op, sa_of(&e.addr), e.addr.len,
+				 NULL, 0, NULL, 0));
+	UNTIL(e.r, e.l->n_requests);
+	standin_cm_remove_device();
+	UNTIL(e.r, e.n_ends[0] && e.n_ends[1] && rec.calls);
+	assert_int_equal(e.why[0], -ENODEV);
+	assert_int_equal(e.why[1], -ENODEV);
+	assert_int_equal(rec.res, -ENODEV);
+	assert_int_equal(standin()->ids, 1);	/* The listener's. */
+	assert_int_equal(standin()->qps, 0);
+	assert_int_equal(standin()->contexts, 0);
+	assert_int_equal(weir_conn_destroy(other), 0);
+	ends_destroy(&e);
+}
+
+static void fatal_device(struct ends *e)
+{
+	struct ibv_async_event ev = { .event_type = IBV_EVENT_DEVICE_FATAL };
+
+	standin_async(e->client->tap->device->ctx, &ev);
+}
+
+static void a_device_that_failed_ends_all_that_it_had(void **state)
+{
+	struct ends e;
+
+	ends_begin(&e, state, AF_INET);
+	ends_establish(&e);
+	fatal_device(&e);
+	UNTIL(e.r, e.n_ends[0] && e.n_ends[1]);
+	assert_int_equal(e.why[0], -ENODEV);
+	assert_int_equal(e.why[1], -ENODEV);
+	ends_destroy(&e);
+}
+
+/* B3.9; the peer finds that it has disconnected. */
+static void a_qp_that_the_device_breaks_ends_its_connection(void **state)
+{
+	struct ends e;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		ends_begin(&e, state, AF_INET);
+		ends_establish(&e);
+		standin_break(i ? e.server->qp : e.client->qp);
+		UNTIL(e.r, e.n_ends[0] && e.n_ends[1]);
+		assert_int_equal(e.why[i], -EIO);
+		assert_int_equal(e.why[!i], 0);
+		assert_int_equal(e.n_ends[0] + e.n_ends[1], 2);
+		ends_destroy(&e);
+	}
+}
+
+static void other_events_are_no_news(void **state)
+{
+	static const enum ibv_event_type types[] = {
+		IBV_EVENT_PORT_ACTIVE, IBV_EVENT_PORT_ERR,
+		IBV_EVENT_LID_CHANGE, IBV_EVENT_GID_CHANGE,
+	};
+	struct ibv_async_event ev = { .element.port_num = 1 };
+	struct ends e;
+	size_t i;
+
+	ends_begin(&e, state, AF_INET);
+	ends_establish(&e);
+	for (i = 0; i < N_OF(types); i++) {
+		ev.event_type = types[i];
+		standin_async(e.client->tap->device->ctx, &ev);
+		some_turns(e.r, 3);
+	}
+	assert_int_equal(e.n_ends[0] + e.n_ends[1], 0);
+	ends_destroy(&e);
+}
+
+/* A device belongs to the process: each reactor is told, and knows its own. */
+static void reactors_share_a_device(void **state)
+{
+	struct weir_reactor_opts opts = { .size = sizeof(opts) };
+	struct weir_reactor *r2;
+	struct weir_conn *far;
+	struct ends e;
+
+	ends_begin(&e, state, AF_INET);
+	opts.backend = backend_of(*state);
+	assert_int_equal(weir_reactor_create(&r2, &opts), 0);
+	ends_establish(&e);
+	assert_int_equal(weir_conn_create(&far, r2, NULL, &e.opts), 0);
+	rec_init(&e.connected);
+	STARTS(weir_conn_connect(far, &e.connected.op, sa_of(&e.addr),
+				 e.addr.len, NULL, 0, NULL, 0));
+	UNTIL(r2, far->step == CONN_ANSWER);
+	assert_int_equal(standin()->contexts, 1);
+	standin_break(e.client->qp);
+	some_turns(r2, 5);
+	UNTIL(e.r, e.n_ends[0]);
+	assert_int_equal(state_of(far), WEIR_CONN_CONNECTING);
+	fatal_device(&(struct ends){ .client = far });
+	UNTIL(r2, e.connected.calls);
+	assert_int_equal(e.connected.res, -ENODEV);
+	assert_int_equal(weir_conn_destroy(far), 0);
+	assert_int_equal(weir_reactor_destroy(r2), 0);
+	UNTIL(e.r, e.n_ends[1]);
+	ends_destroy(&e);
+}
+
+static void what_is_not_found_is_told_apart(void **state)
+{
+	static const struct {
+		int addr, route, want;
+	} fails[] = {
+		{ -ETIMEDOUT, 0, -EHOSTUNREACH },
+		{ -EHOSTUNREACH, 0, -EHOSTUNREACH },
+		{ -ENODEV, 0, -ENODEV },
+		{ 0, -ETIMEDOUT, -EHOSTUNREACH },
+		{ 0, -EINVAL, -EHOSTUNREACH },
+	};
+	struct ends e;
+	size_t i;
+
+	ends_begin(&e, state, AF_INET);
+	for (i = 0; i < N_OF(fails); i++) {
+		standin()->fail_addr = fails[i].addr;
+		standin()->fail_route = fails[i].route;
+		start_connect(&e);
+		assert_int_equal(finish(e.r, &e.connected), fails[i].want);
+		assert_int_equal(e.connected.detail.code,
+				 fails[i].addr + fails[i].route);
+		assert_int_equal(state_of(e.client), WEIR_CONN_ENDED);
+	}
+	standin()->fail_addr = standin()->fail_route = 0;
+	ends_destroy(&e);
+}
+
+/* All that can be waited for, step by step. */
+static void a_deadline_reaches_every_step_of_a_connect(void **state)
+{
+	struct ends e;
+	unsigned int steps;
+
+	ends_begin(&e, state, AF_INET);
+	for (steps = 0; steps < 3; steps++) {
+		standin_cm_hold(true);
+		start_connect(&e);
+		while (e.client->step != (enum conn_step)steps) {
+			standin_cm_step(1);
+			some_turns(e.r, 1);
+		}
+		assert_int_equal(weir_op_set_deadline(&e.connected.op,
+				 weir_reactor_now(e.r) + WEIR_MSEC), 0);
+		assert_int_equal(finish(e.r, &e.connected), -ETIMEDOUT);
+		standin_cm_hold(false);
+		some_turns(e.r, 3);
+		assert_int_equal(state_of(e.client), WEIR_CONN_ENDED);
+	}
+	ends_destroy(&e);
+}
+
+static void an_accept_and_a_next_have_deadlines(void **state)
+{
+	struct ends e;
+
+	ends_begin(&e, state, AF_INET);
+	start_next(&e);
+	assert_int_equal(weir_op_set_deadline(&e.next.op,
+			 weir_reactor_now(e.r) + WEIR_MSEC), 0);
+	assert_int_equal(finish(e.r, &e.next), -ETIMEDOUT);
+	ends_request(&e);
+	standin_cm_hold(true);
+	start_accept(&e, NULL);
+	assert_int_equal(weir_op_set_deadline(&e.accepted.op,
+			 weir_reactor_now(e.r) + WEIR_MSEC), 0);
+	assert_int_equal(finish(e.r, &e.accepted), -ETIMEDOUT);
+	standin_cm_hold(false);
+	UNTIL(e.r, state_of(e.client) == WEIR_CONN_ENDED);
+	ends_destroy(&e);
+}
+
+/* B4.2: for TIMEWAIT_EXIT, or its own 5 s, or the deadline. */
+static void a_disconnect_waits_for_the_fabric_for_a_time(void **state)
+{
+	struct ends e;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		ends_begin(&e, state, AF_INET);
+		ends_establish(&e);
+		standin_cm_hold_timewait(true);
+		rec_init(&e.closed);
+		STARTS(weir_conn_disconnect(e.client, &e.closed.op));
+		UNTIL(e.r, e.n_ends[1]);
+		some_turns(e.r, 3);
+		assert_int_equal(e.closed.calls, 0);
+		assert_int_equal(state_of(e.client), WEIR_CONN_CLOSING);
+		if (i == 0)
+			weir_op_set_deadline(&e.closed.op,
+					     weir_reactor_now(e.r));
+		else if (i == 1)
+			conn_timer(&e.client->timer);
+		else
+			standin_cm_hold_timewait(false);
+		assert_int_equal(finish(e.r, &e.closed), i ? 0 : -ETIMEDOUT);
+		standin_cm_hold_timewait(false);
+		ends_destroy(&e);
+	}
+}
+
+int main(void)
+{
+	const struct harness_case cases[] = {
+		CASE(a_removed_device_ends_all_that_it_had),
+		CASE(a_device_that_failed_ends_all_that_it_had),
+		CASE(a_qp_that_the_device_breaks_ends_its_connection),
+		CASE(other_events_are_no_news),
+		CASE(reactors_share_a_device),
+		CASE(what_is_not_found_is_told_apart),
+		CASE(a_deadline_reaches_every_step_of_a_connect),
+		CASE(an_accept_and_a_next_have_deadlines),
+		CASE(a_disconnect_waits_for_the_fabric_for_a_time),
+	};
+
+	return harness_run(cases, N_OF(cases));
+}

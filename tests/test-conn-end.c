@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Connections: work on them, their ends, by either side, and reconnecting. */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/conn-kit.h"
+
+#include <infiniband/verbs.h>
+
+#include <weir/channel.h>
+#include <weir/device.h>
+
+/* Bytes by the QP itself: the engine is another matter. */
+struct message {
+	struct weir_wr wr;
+	struct weir_conn *c;
+	int calls, status;
+};
+
+static void on_wr(struct weir_wr *wr, const struct ibv_wc *wc)
+{
+	struct message *m = weir_container_of(wr, struct message, wr);
+
+	m->calls++;
+	m->status = wc->status;
+	conn_end(m->c);
+}
+
+static void begin_message(struct message *m, struct weir_conn *c)
+{
+	memset(m, 0, sizeof(*m));
+	m->wr.fn = on_wr;
+	m->c = c;
+	assert_int_equal(conn_begin(c), 0);
+}
+
+static void receive(struct message *m, struct weir_conn *c, struct ibv_sge *sge)
+{
+	struct ibv_recv_wr wr = { .wr_id = (uintptr_t)&m->wr, .sg_list = sge,
+				  .num_sge = !!sge };
+	struct ibv_recv_wr *bad;
+
+	begin_message(m, c);
+	assert_int_equal(ibv_post_recv(c->qp, &wr, &bad), 0);
+}
+
+static void transmit(struct message *m, struct weir_conn *c, struct ibv_sge *sge)
+{
+	struct ibv_send_wr wr = { .wr_id = (uintptr_t)&m->wr, .sg_list = sge,
+				  .num_sge = !!sge, .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr *bad;
+
+	begin_message(m, c);
+	assert_int_equal(ibv_post_send(c->qp, &wr, &bad), 0);
+}
+
+static void bytes_go_both_ways(void **state)
+{
+	static char buf[2][64];
+	struct message in, out;
+	struct ibv_sge from, to;
+	struct ibv_mr *mr;
+	struct ends e;
+	int i;
+
+	ends_begin(&e, state, family_of(state));
+	ends_establish(&e);
+	mr = ibv_reg_mr(e.client->tap->device->pd, buf, sizeof(buf),
+			IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(mr);
+	for (i = 0; i < 2; i++) {
+		memset(buf, 0, sizeof(buf));
+		memcpy(buf[0], "hello", 5);
+		from = (struct ibv_sge){ (uintptr_t)buf[0], 5, mr->lkey };
+		to = (struct ibv_sge){ (uintptr_t)buf[1], 64, mr->lkey };
+		receive(&in, i ? e.client : e.server, &to);
+		transmit(&out, i ? e.server : e.client, &from);
+		UNTIL(e.r, in.calls && out.calls);
+		assert_int_equal(in.status, IBV_WC_SUCCESS);
+		assert_int_equal(out.status, IBV_WC_SUCCESS);
+		assert_memory_equal(buf[1], "hello", 6);
+	}
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	ends_destroy(&e);
+}
+
+/* The ends. */
+
+static void either_side_disconnects(void **state)
+{
+	struct weir_conn *who;
+	struct ends e;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		ends_begin(&e, state, family_of(state));
+		ends_establish(&e);
+		who = i ? e.server : e.client;
+		assert_int_equal(do_disconnect(&e, who), 0);
+		assert_int_equal(state_of(who), WEIR_CONN_ENDED);
+		UNTIL(e.r, e.n_ends[!i]);
+		assert_int_equal(state_of(i ? e.client : e.server),
+				 WEIR_CONN_ENDED);
+		assert_int_equal(e.why[!i], 0);
+		assert_int_equal(e.n_ends[!i], 1);
+		assert_int_equal(e.n_ends[i], 0);
+		ends_destroy(&e);
+		end_reactor(state);
+	}
+}
+
+static void both_sides_disconnect_at_once(void **state)
+{
+	struct rec other;
+	struct ends e;
+
+	ends_begin(&e, state, AF_INET);
+	ends_establish(&e);
+	rec_init(&e.closed);
+	rec_init(&other);
+	STARTS(weir_conn_disconnect(e.client, &e.closed.op));
+	STARTS(weir_conn_disconnect(e.server, &other.op));
+	assert_int_equal(result_of(e.r, &e.closed), 0);
+	assert_int_equal(result_of(e.r, &other), 0);
+	assert_int_equal(e.n_ends[0] + e.n_ends[1], 0);
+	ends_destroy(&e);
+}
+
+static void a_disconnect_need_not_wait(void **state)
+{
+	struct ends e;
+
+	ends_begin(&e, state, AF_INET);
+	ends_establish(&e);
+	rec_init(&e.closed);
+	STARTS(weir_conn_disconnect(e.client, &e.closed.op));
+	assert_int_equal(weir_op_cancel(&e.closed.op), 0);
+	assert_int_equal(finish(e.r, &e.closed), -ECANCELED);
+	assert_int_equal(state_of(e.client), WEIR_CONN_ENDED);
+	UNTIL(e.r, e.n_ends[1]);
+	ends_destroy(&e);
+}
+
+/* B3.5: what is posted is flushed; a connection ends after it. */
+static void work_under_way_ends_before_its_connection(void **state)
+{
+	struct message in[3];
+	struct ends e;
+	int i;
+
+	ends_begin(&e, state, AF_INET);
+	ends_establish(&e);
+	for (i = 0; i < 3; i++)
+		receive(&in[i], i < 2 ? e.client : e.server, NULL);
+	assert_int_equal(weir_conn_destroy(e.client), -EBUSY);
+	rec_init(&e.closed);
+	STARTS(weir_conn_disconnect(e.client, &e.closed.op));
+	assert_int_equal(weir_op_cancel(&e.closed.op), 0);
+	assert_int_equal(conn_begin(e.client), -ENOTCONN);
+	assert_int_equal(finish(e.r, &e.closed), -ECANCELED);
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(in[i].calls, 1);
+		assert_int_equal(in[i].status, IBV_WC_WR_FLUSH_ERR);
+	}
+	UNTIL(e.r, e.n_ends[1]);
+	assert_int_equal(in[2].calls, 1);
+	assert_int_equal(e.server->posted, 0);
+	ends_destroy(&e);
+}
+
+static void a_peer_that_is_destroyed_has_disconnected(void **state)
+{
+	struct ends e;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		ends_begin(&e, state, AF_INET);
+		ends_establish(&e);
+		assert_int_equal(weir_conn_destroy(i ? e.server : e.client),
+				 0);
+		if (i)
+			e.server = NULL;
+		else
+			e.client = NULL;
+		UNTIL(e.r, e.n_ends[0] + e.n_ends[1]);
+		assert_int_equal(e.why[!i], 0);
+		ends_destroy(&e);
+		end_reactor(state);
+	}
+}
+
+static void unanswered_requests_are_refused_by_a_destroy(void **state)
+{
+	struct ends e;
+
+	ends_begin(&e, state, AF_INET);
+	ends_request(&e);
+	assert_int_equal(weir_conn_destroy(e.client), -EBUSY);
+	assert_int_equal(weir_conn_destroy(e.server), 0);
+	e.server = NULL;
+	assert_int_equal(finish(e.r, &e.connected), -ECONNREFUSED);
+	ends_destroy(&e);
+}
+
+/* The peer's QP is in error, and nobody there has noticed. */
+static void a_qp_that_failed_shows_when_it_is_used(void **state)
+{
+	struct message out;
+	struct ends e;
+
+	ends_init(&e, state, AF_INET);
+	e.opts.retries = 1;
+	e.opts.ack_timeout = 10;
+	ends_open(&e);
+	ends_establish(&e);
+	conn_qp_error(e.server);
+	transmit(&out, e.client, NULL);
+	UNTIL(e.r, out.calls);
+	assert_int_not_equal(out.status, IBV_WC_SUCCESS);
+	conn_fail(e.client, -ECONNRESET);
+	assert_int_equal(state_of(e.client), WEIR_CONN_CLOSING);
+	assert_int_equal(e.n_ends[0], 0);
+	conn_fail(e.client, -EIO);	/* The first one counts. */
+	UNTIL(e.r, e.n_ends[0]);
+	assert_int_equal(e.why[0], -ECONNRESET);
+	assert_int_equal(state_of(e.client), WEIR_CONN_ENDED);
+	UNTIL(e.r, e.n_ends[1]);
+	assert_int_equal(e.n_ends[0], 1);
+	ends_destroy(&e);
+}
+
+/* A callback may free what it is about. */
+static void destroy_in_end(struct weir_conn *c, int why_told, void *arg)
+{
+	struct ends *e = arg;
+
+	on_end(c, why_told, arg);
+	assert_int_equal(weir_conn_destroy(c), 0);
+	e->server = NULL;
+}
+
+static void it_may_be_destroyed_when_it_ends(void **state)
+{
+	struct ends e;
+
+	ends_begin(&e, state, AF_INET);
+	ends_establish(&e);
+	weir_conn_set_end_fn(e.server, destroy_in_end, &e);
+	assert_int_equal(do_disconnect(&e, e.client), 0);
+	UNTIL(e.r, !e.server);
+	assert_int_equal(e.n_ends[1], 1);
+	ends_destroy(&e);
+}
+
+static void an_ended_client_connects_again_and_a_server_does_not(void **state)
+{
+	struct ends e;
+	struct rec rec;
+	int i;
+
+	ends_begin(&e, state, AF_INET);
+	for (i = 0; i < 3; i++) {
+		ends_establish(&e);
+		assert_int_equal(do_disconnect(&e, e.client), 0);
+		UNTIL(e.r, state_of(e.server) == WEIR_CONN_ENDED);
+		rec_init(&rec);
+		assert_int_equal(weir_conn_connect(e.server, &rec.op,
+				 sa_of(&e.addr), e.addr.len, NULL, 0, NULL, 0),
+				 -EPERM);
+		assert_int_equal(weir_conn_destroy(e.server), 0);
+		e.server = NULL;
+	}
+	ends_destroy(&e);
+}
+
+static void a_stopping_reactor_ends_what_is_under_way(void **state)
+{
+	struct ends e;
+	struct rec waiting;
+
+	ends_begin(&e, state, AF_INET);
+	ends_request(&e);
+	rec_init(&waiting);
+	STARTS(weir_listener_next(e.l, &waiting.op, &e.server));
+	weir_reactor_stop(e.r);
+	assert_int_equal(weir_reactor_run(e.r), 0);
+	assert_int_equal(e.connected.res, -ECANCELED);
+	assert_int_equal(waiting.res, -ECANCELED);
+	rec_init(&e.accepted);
+	if (state_of(e.server) == WEIR_CONN_REQUESTED)
+		assert_int_equal(weir_conn_accept(e.server, &e.accepted.op,
+						  NULL, 0), -ESHUTDOWN);
+	ends_destroy(&e);
+}
+
+/* Channels. */
+
+static void connections_share_a_channel_as_far_as_it_goes(void **state)
+{
+	struct weir_channel_opts opts = { .size = sizeof(opts), .depth = 512 };
+	struct weir_channel_stats stats = { .size = sizeof(stats) };
+	struct weir_conn *third;
+	struct weir_device *dev;
+	struct weir_channel *ch;
+	struct ends e;
+
+	ends_begin(&e, state, AF_INET);
+	ends_establish(&e);
+	assert_int_equal(weir_device_open_name(&dev,
+					e.client->tap->device->name), 0);
+	assert_int_equal(weir_channel_create(&ch, e.r, weir_device_verbs(dev),
+					     &opts), 0);
+	assert_int_equal(weir_channel_stats(ch, &stats), 0);
+	e.opts.sends = stats.room / 2 + 1;
+	e.opts.recvs = 1;
+	assert_int_equal(weir_conn_create(&third, e.r, ch, &e.opts), 0);
+	assert_int_equal(weir_channel_reserve(ch, stats.room / 2), 0);
+	rec_init(&e.connected);
+	STARTS(weir_conn_connect(third, &e.connected.op, sa_of(&e.addr),
+				 e.addr.len, NULL, 0, NULL, 0));
+	assert_int_equal(finish(e.r, &e.connected), -EAGAIN);
+	weir_channel_release(ch, stats.room / 2);
+	rec_init(&e.connected);
+	STARTS(weir_conn_connect(third, &e.connected.op, sa_of(&e.addr),
+				 e.addr.len, NULL, 0, NULL, 0));
+	UNTIL(e.r, third->step == CONN_ANSWER);
+	assert_int_equal(weir_channel_destroy(ch), -EBUSY);
+	assert_int_equal(weir_op_cancel(&e.connected.op), 0);
+	assert_int_equal(finish(e.r, &e.connected), -ECANCELED);
+	assert_int_equal(weir_conn_destroy(third), 0);
+	assert_int_equal(weir_channel_destroy(ch), 0);
+	e.others = true;
+	ends_destroy(&e);
+	assert_int_equal(weir_device_close(dev), 0);
+}
+
+/* Reconnecting. */
+
+static void ends_with_policy(struct ends *e, void **state)
+{
+	ends_init(e, state, AF_INET);
+	e->opts.attempts = 2;
+	e->opts.first_ns = WEIR_MSEC;
+	e->opts.most_ns = 2 * WEIR_MSEC;
+	ends_open(e);
+	ends_establish(e);
+}
+
+/* Its end goes: the client tries again. */
+static void drop_server(struct ends *e)
+{
+	int n = e->n_ends[0];
+
+	assert_int_equal(weir_conn_destroy(e->server), 0);
+	e->server = NULL;
+	UNTIL(e->r, e->n_ends[0] > n);
+	assert_int_equal(e->why[0], 0);
+	assert_int_equal(state_of(e->client), WEIR_CONN_CONNECTING);
+	assert_int_equal(conn_begin(e->client), -ENOTCONN);
+}
+
+static void what_ends_unasked_is_connected_again(void **state)
+{
+	struct weir_conn_info info = { .size = sizeof(info) };
+	struct ends e;
+	int i;
+
+	ends_with_policy(&e, state);
+	for (i = 0; i < 3; i++) {
+		drop_server(&e);
+		start_next(&e);
+		assert_int_equal(finish(e.r, &e.next), 0);
+		assert_said(e.server, "may I");
+		start_accept(&e, NULL);
+		UNTIL(e.r, e.why[0] == WEIR_CONN_AGAIN);
+		assert_int_equal(result_of(e.r, &e.accepted), 0);
+		assert_int_equal(state_of(e.client), WEIR_CONN_ESTABLISHED);
+		assert_int_equal(e.n_ends[0], 2 * (i + 1));
+	}
+	assert_int_equal(weir_conn_info(e.client, &info), 0);
+	assert_int_equal(info.connects, 4);
+	ends_destroy(&e);
+}
+
+static void reconnecting_has_a_last_attempt(void **state)
+{
+	struct weir_conn_info info = { .size = sizeof(info) };
+	struct ends e;
+
+	ends_with_policy(&e, state);
+	assert_int_equal(weir_listener_destroy(e.l), 0);
+	e.l = NULL;
+	drop_server(&e);
+	UNTIL(e.r, e.n_ends[0] == 2);
+	assert_int_equal(e.why[0], -ECONNREFUSED);
+	assert_int_equal(state_of(e.client), WEIR_CONN_ENDED);
+	assert_int_equal(weir_conn_info(e.client, &info), 0);
+	assert_int_equal(info.attempts, 3);
+	ends_destroy(&e);
+}
+
+static void reconnecting_ends_when_asked(void **state)
+{
+	struct ends e;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		ends_with_policy(&e, state);
+		drop_server(&e);
+		if (i == 0) {
+			assert_int_equal(do_disconnect(&e, e.client), 0);
+			assert_int_equal(state_of(e.client), WEIR_CONN_ENDED);
+		} else if (i == 1) {
+			weir_reactor_stop(e.r);
+			assert_int_equal(weir_reactor_run(e.r), 0);
+			assert_int_equal(state_of(e.client), WEIR_CONN_ENDED);
+		}
+		assert_int_equal(e.n_ends[0], 1);
+		ends_destroy(&e);
+		end_reactor(state);
+	}
+}
+
+int main(void)
+{
+	const struct harness_case cases[] = {
+		CASE(bytes_go_both_ways),
+		{ "bytes_go_both_ways_by_IPv6", bytes_go_both_ways, &ipv6,
+		  false },
+		CASE(either_side_disconnects),
+		{ "either_side_disconnects_by_IPv6", either_side_disconnects,
+		  &ipv6, false },
+		CASE(both_sides_disconnect_at_once),
+		CASE(a_disconnect_need_not_wait),
+		CASE(work_under_way_ends_before_its_connection),
+		CASE(a_peer_that_is_destroyed_has_disconnected),
+		CASE(unanswered_requests_are_refused_by_a_destroy),
+		CASE(a_qp_that_failed_shows_when_it_is_used),
+		CASE(it_may_be_destroyed_when_it_ends),
+		CASE(an_ended_client_connects_again_and_a_server_does_not),
+		CASE(a_stopping_reactor_ends_what_is_under_way),
+		CASE(connections_share_a_channel_as_far_as_it_goes),
+		CASE(what_ends_unasked_is_connected_again),
+		CASE(reconnecting_has_a_last_attempt),
+		CASE(reconnecting_ends_when_asked),
+	};
+
+	conn_warm_up();
+	return harness_run(cases, N_OF(cases));
+}
