@@ -101,6 +101,7 @@ test_programs += \
 	%D%/test-sim-crash \
 	%D%/test-sim-cut \
 	%D%/test-sim-disk \
+	%D%/test-sim-end \
 	%D%/test-sim-file \
 	%D%/test-sim-file-job \
 	%D%/test-sim-job \
@@ -402,6 +403,8 @@ test_conn_states = %D%/test-conn-state.c %D%/table-kit.h $(test_conns)
 %C%_test_sim_wire_SOURCES = %D%/test-sim-wire.c $(test_harness)
 %C%_test_sim_wire_LDADD = $(test_public)
 
+%C%_test_sim_end_SOURCES = %D%/test-sim-end.c %D%/sim-kit.h $(test_jobs)
+%C%_test_sim_end_LDADD = $(test_public)
 %C%_test_sim_pipeline_SOURCES = %D%/test-sim-pipeline.c %D%/sim-kit.h \
 	$(test_jobs)
 %C%_test_sim_pipeline_LDADD = $(test_public)

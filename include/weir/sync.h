@@ -255,7 +255,8 @@ WEIR_API int weir_sync_wait_blocking(struct weir_sync *sync, uint32_t cond,
 
 /*
  * A step of a chain; the caller's.  What it says may be changed until the step
- * begins, in each run of the chain anew.
+ * begins, in each run of the chain anew; so nothing holds .sync before, and it
+ * has to be there while the chain is under way.
  */
 struct weir_sync_step {
 	struct weir_sync *sync;
