@@ -97,6 +97,10 @@ struct domain_file {
 	char id_mem[];
 };
 
+/* domain.c: 0, or -EBUSY with a sentence that begins with @call: somebody uses
+ * @domain, or a walk is at it. */
+int domain_may_destroy(const struct weir_domain *domain, const char *call);
+
 static inline void domain_use(struct weir_domain *domain)
 {
 	if (!domain->immortal)

@@ -93,25 +93,43 @@ void weir_domain_put(struct weir_domain *domain)
 	pthread_mutex_unlock(&lock);
 }
 
+/* Why it cannot go, or 0.  Under the lock. */
+static int refuse(const struct weir_domain *domain, const char *call)
+{
+	uint32_t users = atomic_load_explicit(&domain->users,
+					      memory_order_acquire);
+
+	if (users)
+		return why(-EBUSY, "%s: %u mmaps, jobs or translations use "
+			   "domain %s", call, users, domain->id);
+	if (domain->held)
+		return why(-EBUSY, "%s: a walk is at domain %s; call "
+			   "weir_domain_next() or weir_domain_put()", call,
+			   domain->id);
+	return 0;
+}
+
+int domain_may_destroy(const struct weir_domain *domain, const char *call)
+{
+	int err;
+
+	pthread_mutex_lock(&lock);
+	err = refuse(domain, call);
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
 /* Out of the list, unless somebody needs it. */
 static int leave(struct weir_domain *domain)
 {
-	uint32_t users, held;
+	int err;
 
 	pthread_mutex_lock(&lock);
-	users = atomic_load_explicit(&domain->users, memory_order_acquire);
-	held = domain->held;
-	if (!users && !held)
+	err = refuse(domain, "weir_domain_destroy");
+	if (!err)
 		del(domain);
 	pthread_mutex_unlock(&lock);
-	if (users)
-		return why(-EBUSY, "weir_domain_destroy: %u mmaps, jobs or "
-			   "translations use domain %s", users, domain->id);
-	if (held)
-		return why(-EBUSY, "weir_domain_destroy: a walk is at domain "
-			   "%s; call weir_domain_next() or weir_domain_put()",
-			   domain->id);
-	return 0;
+	return err;
 }
 
 int weir_domain_destroy(struct weir_domain *domain)

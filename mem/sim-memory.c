@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/why.h"
+#include "mem/domain-internal.h"
 #include "mem/sim-memory.h"
 
 #define BYTES_IN_NS 16		/* That move, beside the latency. */
@@ -43,8 +44,19 @@ static void heal(struct sim_part *part)
 		m->cls->heal(m);
 }
 
-/* What an mmap or a translation still is about stays, as memory that nobody
- * moves any more. */
+/* A world that has gone has none of it in use: nobody could move it, and who
+ * says that he is done with it would tell somebody who is not there. */
+static int may_destroy(const struct sim_part *part)
+{
+	const struct sim_mem *m = memory_of((struct sim_part *)part)->first;
+	int err = 0;
+
+	for (; m && !err; m = m->next)
+		err = domain_may_destroy(m->domain, "weir_sim_destroy");
+	return err;
+}
+
+/* Unless another thread has come to it since it was asked. */
 static void destroy(struct sim_part *part)
 {
 	struct sim_mem *m;
@@ -73,6 +85,7 @@ static struct memory_part *memory_in(struct weir_sim *sim)
 	mp->part.name = "memory";
 	mp->part.cut = cut;
 	mp->part.heal = heal;
+	mp->part.may_destroy = may_destroy;
 	mp->part.destroy = destroy;
 	sim_part_add(sim, &mp->part);
 	return mp;

@@ -91,9 +91,21 @@ int weir_sim_create(struct weir_sim **ret, uint64_t seed,
 	return 0;
 }
 
+static int ask_parts(const struct weir_sim *sim)
+{
+	const struct sim_part *part;
+	int err = 0;
+
+	for (part = sim->parts; part && !err; part = part->next)
+		if (part->may_destroy)
+			err = part->may_destroy(part);
+	return err;
+}
+
 int weir_sim_destroy(struct weir_sim *sim)
 {
 	struct sim_part *part;
+	int err;
 
 	if (!sim)
 		return 0;
@@ -101,6 +113,9 @@ int weir_sim_destroy(struct weir_sim *sim)
 		return why(-EBUSY, "weir_sim_destroy: %s", sim->depth ?
 			   "called from a callback in the world" :
 			   "it still has reactors; destroy them first");
+	err = ask_parts(sim);
+	if (err)
+		return err;
 	while (sim->looks)
 		sim_look_del(sim->looks);
 	for (uint32_t i = 0; i < sim->n_fds; i++)

@@ -66,6 +66,9 @@ struct sim_part {
 	const char *name;
 	void (*cut)(struct sim_part *part, const char *prefix);	/* Or NULL. */
 	void (*heal)(struct sim_part *part);			/* Or NULL. */
+	/* Whether all of it can go with the world: 0, or -EBUSY with a
+	 * sentence.  NULL: it can. */
+	int (*may_destroy)(const struct sim_part *part);
 	void (*destroy)(struct sim_part *part);
 	struct sim_part *next;
 };

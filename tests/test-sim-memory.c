@@ -721,6 +721,38 @@ static void what_is_asked_for_must_make_sense(void **state)
 	assert_int_equal(weir_sim_destroy(sim), 0);
 }
 
+/* What is a world's is not in use when it goes. */
+static void a_world_whose_memory_is_in_use_stays(void **state)
+{
+	struct weir_sim *sim = sim_world(0, 0, 0);
+	struct weir_sim_peer_opts po = { .size = sizeof(po), .bytes = 64 };
+	struct weir_sim_card_opts co = { .size = sizeof(co), .bytes = 64,
+					 .flags = WEIR_SIM_CARD_MAPPED };
+	struct weir_translation t = { .size = sizeof(t) };
+	struct weir_sim_peer *peer = NULL;
+	struct weir_sim_card *card = NULL;
+	struct weir_domain *d = NULL;
+
+	(void)state;
+	assert_int_equal(weir_sim_peer_create(&peer, sim, &po), 0);
+	assert_int_equal(weir_sim_card_create(&card, sim, &co), 0);
+	assert_int_equal(weir_domain_translate(weir_sim_card_domain(card), NULL,
+					       weir_domain_system(), NULL, 0, 8,
+					       &t), 0);
+	assert_int_equal(weir_sim_destroy(sim), -EBUSY);
+	assert_starts_with(weir_why(), "weir_sim_destroy: 1 mmaps, jobs or");
+	assert_int_equal(weir_sim_card_put(card, 0, "", 1), 0);
+	weir_domain_invalidate(&t);
+
+	do
+		d = weir_domain_next(d, NULL);
+	while (d != weir_sim_peer_domain(peer));
+	assert_int_equal(weir_sim_destroy(sim), -EBUSY);
+	assert_starts_with(weir_why(), "weir_sim_destroy: a walk is at");
+	weir_domain_put(d);
+	assert_int_equal(weir_sim_destroy(sim), 0);
+}
+
 /* The tables of mem/README.md. */
 
 enum peer_column { READY, REVOKED, READABLE, DOWN, UP_AGAIN, IN_ERROR, USED };
@@ -932,6 +964,7 @@ static const struct harness_case cases[] = {
 	CASE(the_power_of_both_can_be_cut),
 	CASE(all_ends_once_and_a_seed_is_a_run),
 	CASE(what_is_asked_for_must_make_sense),
+	CASE(a_world_whose_memory_is_in_use_stays),
 };
 
 int main(void)

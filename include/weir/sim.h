@@ -128,7 +128,8 @@ WEIR_API int weir_sim_create(struct weir_sim **ret, uint64_t seed,
  * Free @sim, with its files and connections.  NULL is allowed.
  *
  * Returns 0, or, with @sim as it was:
- *   -EBUSY  it has reactors; destroy them first.  Or it is being run.
+ *   -EBUSY  it has reactors, or the domain of a peer or card in it is in use;
+ *           destroy those first.  Or it is being run.
  *
  * Call on @sim's thread.
  */
