@@ -129,7 +129,7 @@ struct weir_conn {
 	uint8_t data[WEIR_CONN_CONNECT_DATA];
 	uint8_t data_len;
 
-	uint8_t peer_data[CONN_DATA_MAX];
+	_Alignas(8) uint8_t peer_data[CONN_DATA_MAX];
 	size_t peer_len;
 
 	struct weir_conn *next;		/* In the listener's queue. */

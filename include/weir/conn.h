@@ -286,8 +286,8 @@ WEIR_API int weir_conn_state(const struct weir_conn *c);
  * or its refusal; *@len bytes of it.  The fabric fills them up with zeros, so
  * *@len is not what the peer has given.
  *
- * Returns them, @c's own until the next connect; NULL with *@len 0 if it has
- * sent none.
+ * Returns them, @c's own until the next connect, at a multiple of 8; NULL with
+ * *@len 0 if it has sent none.
  *
  * Call on the connection's reactor.  Never blocks.
  */
