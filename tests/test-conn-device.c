@@ -13,6 +13,9 @@
 
 #include <infiniband/verbs.h>
 
+#include <weir/channel.h>
+#include <weir/device.h>
+
 /* B4.3: ids are destroyed, and the device is closed. */
 static void a_removed_device_ends_all_that_it_had(void **state)
 {
@@ -129,6 +132,26 @@ static void reactors_share_a_device(void **state)
 	ends_destroy(&e);
 }
 
+static void a_channel_of_another_device_is_refused(void **state)
+{
+	struct weir_channel_opts opts = { .size = sizeof(opts), .depth = 512 };
+	struct weir_device *dev;
+	struct weir_channel *ch;
+	struct ends e;
+
+	ends_init(&e, state, AF_INET);
+	ends_listen(&e);
+	assert_int_equal(weir_device_open_name(&dev, "standin_rxe"), 0);
+	assert_int_equal(weir_channel_create(&ch, e.r, weir_device_verbs(dev),
+					     &opts), 0);
+	assert_int_equal(weir_conn_create(&e.client, e.r, ch, &e.opts), 0);
+	start_connect(&e);
+	assert_int_equal(finish(e.r, &e.connected), -EXDEV);
+	assert_int_equal(weir_channel_destroy(ch), 0);
+	assert_int_equal(weir_device_close(dev), 0);
+	ends_destroy(&e);
+}
+
 static void what_is_not_found_is_told_apart(void **state)
 {
 	static const struct {
@@ -238,6 +261,7 @@ int main(void)
 		CASE(a_qp_that_the_device_breaks_ends_its_connection),
 		CASE(other_events_are_no_news),
 		CASE(reactors_share_a_device),
+		CASE(a_channel_of_another_device_is_refused),
 		CASE(what_is_not_found_is_told_apart),
 		CASE(a_deadline_reaches_every_step_of_a_connect),
 		CASE(an_accept_and_a_next_have_deadlines),

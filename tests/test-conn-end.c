@@ -172,6 +172,23 @@ static void work_under_way_ends_before_its_connection(void **state)
 	ends_destroy(&e);
 }
 
+/* It has answered, and goes on when its own work has ended. */
+static void work_at_the_peer_does_not_hold_up_a_disconnect(void **state)
+{
+	struct ends e;
+
+	ends_begin(&e, state, AF_INET);
+	ends_establish(&e);
+	assert_int_equal(conn_begin(e.server), 0);
+	assert_int_equal(do_disconnect(&e, e.client), 0);
+	UNTIL(e.r, state_of(e.server) == WEIR_CONN_CLOSING);
+	some_turns(e.r, 3);
+	assert_int_equal(e.n_ends[1], 0);
+	conn_end(e.server);
+	UNTIL(e.r, e.n_ends[1]);
+	ends_destroy(&e);
+}
+
 static void a_peer_that_is_destroyed_has_disconnected(void **state)
 {
 	struct ends e;
@@ -400,6 +417,7 @@ static void reconnecting_has_a_last_attempt(void **state)
 	assert_int_equal(state_of(e.client), WEIR_CONN_ENDED);
 	assert_int_equal(weir_conn_info(e.client, &info), 0);
 	assert_int_equal(info.attempts, 3);
+	assert_true(e.client->backoff_ns == 2 * WEIR_MSEC);
 	ends_destroy(&e);
 }
 
@@ -437,6 +455,7 @@ int main(void)
 		CASE(both_sides_disconnect_at_once),
 		CASE(a_disconnect_need_not_wait),
 		CASE(work_under_way_ends_before_its_connection),
+		CASE(work_at_the_peer_does_not_hold_up_a_disconnect),
 		CASE(a_peer_that_is_destroyed_has_disconnected),
 		CASE(unanswered_requests_are_refused_by_a_destroy),
 		CASE(a_qp_that_failed_shows_when_it_is_used),

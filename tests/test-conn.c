@@ -173,6 +173,55 @@ static void private_data_have_a_length(void **state)
 	ends_destroy(&e);
 }
 
+static void query(const struct weir_conn *c, struct ibv_qp_attr *attr)
+{
+	struct ibv_qp_init_attr init;
+
+	assert_int_equal(ibv_query_qp(c->qp, attr, IBV_QP_TIMEOUT |
+				      IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				      IBV_QP_MIN_RNR_TIMER |
+				      IBV_QP_MAX_QP_RD_ATOMIC |
+				      IBV_QP_MAX_DEST_RD_ATOMIC, &init), 0);
+}
+
+/* Each end has its own; of reads what both have. */
+static void options_reach_the_qp(void **state)
+{
+	struct ibv_qp_attr client, server;
+	struct ends e;
+
+	ends_init(&e, state, AF_INET);
+	e.opts = (struct weir_conn_opts){
+		.size = sizeof(e.opts), .reads = 2, .retries = 3,
+		.rnr_retries = WEIR_CONN_NO_RETRY, .ack_timeout = 11,
+		.rnr_timer = 5,
+	};
+	ends_listen(&e);
+	e.opts.reads = 4;
+	e.opts.ack_timeout = 13;
+	assert_int_equal(weir_conn_create(&e.client, e.r, NULL, &e.opts), 0);
+	ends_request(&e);
+	rec_init(&e.accepted);
+	fault_arm(1);
+	assert_true(weir_conn_accept(e.server, &e.accepted.op, NULL, 0) < 0);
+	assert_int_equal(fault_disarm(), 1);
+	assert_int_equal(state_of(e.server), WEIR_CONN_REQUESTED);
+	start_accept(&e, NULL);
+	assert_int_equal(finish(e.r, &e.connected), 0);
+	assert_int_equal(result_of(e.r, &e.accepted), 0);
+	query(e.client, &client);
+	query(e.server, &server);
+	assert_int_equal(client.timeout, 13);
+	assert_int_equal(server.timeout, 11);
+	assert_int_equal(client.retry_cnt, 3);
+	assert_int_equal(client.rnr_retry, 0);
+	assert_int_equal(client.min_rnr_timer, 5);
+	assert_int_equal(client.max_rd_atomic, server.max_dest_rd_atomic);
+	assert_int_equal(client.max_rd_atomic, 2);
+	assert_int_equal(server.max_rd_atomic, 2);
+	ends_destroy(&e);
+}
+
 /* Given up. */
 
 static void a_connect_is_cancelled_at_every_step(void **state)
@@ -456,6 +505,7 @@ int main(void)
 		CASE(what_is_no_address_is_refused),
 		CASE(options_have_ranges),
 		CASE(private_data_have_a_length),
+		CASE(options_reach_the_qp),
 		CASE(a_connect_is_cancelled_at_every_step),
 		CASE(a_client_that_gave_up_is_noticed_by_the_accept),
 		CASE(a_connect_that_is_not_answered_has_a_deadline),
