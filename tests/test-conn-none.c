@@ -44,5 +44,5 @@ int main(void)
 		CASE(the_calls_say_what_is_missing),
 	};
 
-	return harness_run_plain(cases, N_OF(cases));
+	return harness_run(cases, N_OF(cases));
 }
