@@ -17,7 +17,6 @@
 #include <string.h>
 
 /* Of enum ib_cm_rej_reason. */
-#define TIMED_OUT 4
 #define NOBODY_LISTENS 8
 #define BY_CONSUMER 28
 
@@ -119,7 +118,7 @@ static void answer(struct standin_id *id, const struct rdma_conn_param *param)
 	if (standin_is_cut())
 		standin_cm_tell(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT,
 				STANDIN_CM_ENDED);
-	if (standin_is_cut() || !peer)
+	if (standin_is_cut())
 		return;
 	peer->peer_qp_num = id->qp_num;
 	peer->responder = id->initiator;
@@ -137,7 +136,7 @@ int rdma_accept(struct rdma_cm_id *ibid, struct rdma_conn_param *param)
 	bool may;
 
 	standin_lock();
-	may = id->state == STANDIN_CM_REQUESTED && param &&
+	may = id->state == STANDIN_CM_REQUESTED && param && id->peer &&
 	      fits(param, STANDIN_CM_REPLY);
 	if (may)
 		answer(id, param);
@@ -235,7 +234,6 @@ int rdma_disconnect(struct rdma_cm_id *ibid)
 
 	standin_lock();
 	switch (id->state) {
-	case STANDIN_CM_RESPONDED:
 	case STANDIN_CM_ACCEPTED:
 	case STANDIN_CM_ESTABLISHED:
 		close_first(id);
@@ -243,6 +241,7 @@ int rdma_disconnect(struct rdma_cm_id *ibid)
 	case STANDIN_CM_CLOSED:
 		close_second(id, false);
 		break;
+	case STANDIN_CM_RESPONDED:	/* It comes to nothing. */
 	case STANDIN_CM_CLOSING:
 	case STANDIN_CM_ENDED:
 		break;
@@ -258,9 +257,6 @@ void standin_cm_leave(struct standin_id *id)
 	struct rdma_conn_param none = { 0 };
 
 	switch (id->state) {
-	case STANDIN_CM_CONNECT:
-		refuse(id, TIMED_OUT, &none);
-		break;
 	case STANDIN_CM_REQUESTED:
 	case STANDIN_CM_RESPONDED:
 		refuse(id, BY_CONSUMER, &none);
@@ -285,10 +281,13 @@ void standin_cm_leave(struct standin_id *id)
 static void attr_init(const struct standin_id *id, struct ibv_qp_attr *attr,
 		      int *mask)
 {
+	attr->qp_state = IBV_QPS_INIT;
 	attr->pkey_index = 0;
 	attr->port_num = 1;
 	attr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-	if (id->responder)
+	if (id->state < STANDIN_CM_CONNECT)
+		attr->qp_access_flags = 0;
+	else if (id->responder)
 		attr->qp_access_flags |= IBV_ACCESS_REMOTE_READ |
 					 IBV_ACCESS_REMOTE_ATOMIC;
 	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
@@ -319,7 +318,7 @@ static void attr_rts(const struct standin_id *id, struct ibv_qp_attr *attr,
 	attr->retry_cnt = id->retries;
 	attr->rnr_retry = id->rnr_retries;
 	attr->max_rd_atomic = id->initiator;
-	attr->timeout = id->timeout ? (uint8_t)id->timeout : 14;
+	attr->timeout = id->timeout ? (uint8_t)id->timeout : 19;
 	*mask = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_RETRY_CNT |
 		IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_TIMEOUT;
 }
@@ -334,7 +333,8 @@ int rdma_init_qp_attr(struct rdma_cm_id *ibid, struct ibv_qp_attr *attr,
 	standin_lock();
 	memset(attr, 0, sizeof(*attr));
 	attr->qp_state = to;
-	if (to == IBV_QPS_INIT && id->state >= STANDIN_CM_ADDR)
+	if (id->state >= STANDIN_CM_ADDR &&
+	    (to == IBV_QPS_INIT || id->state < STANDIN_CM_CONNECT))
 		attr_init(id, attr, mask);
 	else if (to == IBV_QPS_RTR && id->state >= STANDIN_CM_REQUESTED)
 		attr_rtr(id, attr, mask);

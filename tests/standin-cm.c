@@ -82,6 +82,16 @@ static bool is_any(const struct sockaddr_storage *addr)
 		!((const struct sockaddr_in *)addr)->sin_addr.s_addr;
 }
 
+static bool is_loopback(const struct sockaddr_storage *addr)
+{
+	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)addr;
+	const struct sockaddr_in *four = (const struct sockaddr_in *)addr;
+
+	return addr->ss_family == AF_INET6 ?
+		IN6_IS_ADDR_LOOPBACK(&six->sin6_addr) :
+		ntohl(four->sin_addr.s_addr) >> 24 == 127;
+}
+
 static bool is_same_host(const struct sockaddr_storage *a,
 			 const struct sockaddr_storage *b)
 {
@@ -200,7 +210,8 @@ int rdma_bind_addr(struct rdma_cm_id *ibid, struct sockaddr *addr)
 	err = id->state == STANDIN_CM_IDLE ? set_source(id, addr) : EINVAL;
 	if (!err) {
 		id->state = STANDIN_CM_BOUND;
-		if (!is_any(&ibid->route.addr.src_storage))
+		if (!is_any(&ibid->route.addr.src_storage) &&
+		    !is_loopback(&ibid->route.addr.src_storage))
 			ibid->verbs = standin_cm_verbs();
 	}
 	standin_unlock();
