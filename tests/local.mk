@@ -161,7 +161,7 @@ test_standin += %D%/standin-cm.c %D%/standin-cm-connect.c \
 	%D%/standin-verbs-event.c %D%/standin-verbs-internal.h \
 	%D%/standin-verbs-key.c %D%/standin-verbs-memory.c \
 	%D%/standin-verbs-move.c %D%/standin-verbs-post.c \
-	%D%/standin-verbs-qp.c
+	%D%/standin-verbs-qp.c %D%/standin-verbs-side.c
 endif
 
 %C%_test_accel_SOURCES = %D%/test-accel.c %D%/store-kit.h $(test_jobs)
@@ -518,7 +518,8 @@ test_rules = %D%/test-verbs-rules.c %D%/verbs-rules-cm.c \
 	%D%/verbs-rules-memory.c %D%/verbs-rules-move.c \
 	%D%/verbs-rules-queue.c %D%/verbs-rules-rig.c \
 	%D%/verbs-rules-state.c %D%/verbs-rules.h $(test_harness)
-%C%_test_verbs_rules_SOURCES = $(test_rules) $(test_standin)
+%C%_test_verbs_rules_SOURCES = $(test_rules) %D%/verbs-rules-told.c \
+	$(test_standin)
 %C%_test_verbs_rules_LDADD = $(test_internal)
 %C%_test_verbs_rules_rdma_SOURCES = $(test_rules)
 %C%_test_verbs_rules_rdma_LDADD = $(test_internal)

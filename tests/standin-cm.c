@@ -246,13 +246,37 @@ static int start_source(struct standin_id *id, const struct sockaddr *src,
 	return set_source(id, src ? src : (struct sockaddr *)&any);
 }
 
+/* The address that one comes from is the one that one goes to. */
+static void choose_source(struct rdma_addr *addr)
+{
+	in_port_t port = *port_of(&addr->src_storage);
+
+	if (!is_any(&addr->src_storage) || is_any(&addr->dst_storage))
+		return;
+	addr->src_storage = addr->dst_storage;
+	*port_of(&addr->src_storage) = port;
+}
+
+static void resolve(struct standin_id *id)
+{
+	static const int errors[] = { 0, 0, -ETIMEDOUT, -ENODEV };
+	int status = errors[place_of(&id->id.route.addr.dst_storage)];
+
+	if (standin_self.fail_addr)
+		status = standin_self.fail_addr;
+	choose_source(&id->id.route.addr);
+	id->state = STANDIN_CM_ADDR_QUERY;
+	standin_cm_tell(id, status ? RDMA_CM_EVENT_ADDR_ERROR :
+			RDMA_CM_EVENT_ADDR_RESOLVED, status,
+			status ? STANDIN_CM_BOUND : STANDIN_CM_ADDR);
+}
+
 int rdma_resolve_addr(struct rdma_cm_id *ibid, struct sockaddr *src,
 		      struct sockaddr *dst, int timeout_ms)
 {
-	static const int errors[] = { 0, 0, -ETIMEDOUT, -ENODEV };
 	struct standin_id *id = (struct standin_id *)ibid;
 	struct sockaddr_storage *to = &ibid->route.addr.dst_storage;
-	int err, status;
+	int err;
 
 	(void)timeout_ms;
 	if (!length_of(dst->sa_family))
@@ -266,21 +290,8 @@ int rdma_resolve_addr(struct rdma_cm_id *ibid, struct sockaddr *src,
 		if (place_of(to) == NO_ROUTE)
 			err = ENETUNREACH;
 	}
-	if (!err) {
-		if (is_any(&ibid->route.addr.src_storage) && !is_any(to)) {
-			in_port_t port =
-				*port_of(&ibid->route.addr.src_storage);
-
-			ibid->route.addr.src_storage = *to;
-			*port_of(&ibid->route.addr.src_storage) = port;
-		}
-		status = standin_self.fail_addr ? standin_self.fail_addr :
-			 errors[place_of(to)];
-		id->state = STANDIN_CM_ADDR_QUERY;
-		standin_cm_tell(id, status ? RDMA_CM_EVENT_ADDR_ERROR :
-				RDMA_CM_EVENT_ADDR_RESOLVED, status,
-				status ? STANDIN_CM_BOUND : STANDIN_CM_ADDR);
-	}
+	if (!err)
+		resolve(id);
 	standin_unlock();
 	return err ? fail(err) : 0;
 }

@@ -151,6 +151,23 @@ struct standin_wqe {
 	struct ibv_sge sge[STANDIN_MAX_SGE];
 };
 
+/* The bytes of one side of a transfer. */
+struct standin_side {
+	struct standin_span span[STANDIN_MAX_SGE];
+	int n;
+	size_t len;
+};
+
+enum ibv_wc_status standin_sges(const struct standin_qp *qp,
+				const struct standin_wqe *wqe,
+				unsigned int need, struct standin_side *ret);
+enum ibv_wc_status standin_local_side(const struct standin_qp *qp,
+				      const struct standin_wqe *wqe,
+				      unsigned int need,
+				      struct standin_side *ret);
+void standin_move(const struct standin_side *to,
+		  const struct standin_side *from);
+
 /* Slots [head, next) are done and not free yet, [next, tail) to be done. */
 struct standin_ring {
 	struct standin_wqe *wqe;

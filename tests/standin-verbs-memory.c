@@ -109,7 +109,8 @@ static struct ibv_dm *new_dm(struct ibv_context *ctx, uint32_t handle)
 	dm->dm.comp_mask = IBV_DM_MASK_HANDLE;
 	dm->dm.memcpy_to_dm = copy_to;
 	dm->dm.memcpy_from_dm = copy_from;
-	if (standin_model_of(ctx) == STANDIN_MANA)	/* What malloc() had there. */
+	/* What malloc() had there. */
+	if (standin_model_of(ctx) == STANDIN_MANA)
 		memset(&dm->dm.memcpy_to_dm, 0xa5,
 		       2 * sizeof(dm->dm.memcpy_to_dm));
 	return &dm->dm;
@@ -179,8 +180,8 @@ void ibv_unimport_dm(struct ibv_dm *ibdm)
 int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm);
 int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
 {
-	int err = standin_model_of(dm->context) == STANDIN_MLX5 ? standin_self.dmabuf_errno :
-						  EOPNOTSUPP;
+	int err = standin_model_of(dm->context) != STANDIN_MLX5 ?
+		EOPNOTSUPP : standin_self.dmabuf_errno;
 
 	if (!err)
 		return fcntl(((struct standin_dm *)dm)->memory->fd,

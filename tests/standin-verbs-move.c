@@ -17,85 +17,6 @@
 static enum standin_link link_state;
 static bool held;
 
-/* The bytes of one side. */
-struct side {
-	struct standin_span span[STANDIN_MAX_SGE];
-	int n;
-	size_t len;
-};
-
-static enum ibv_wc_status sges(const struct standin_qp *qp,
-			       const struct standin_wqe *wqe, unsigned int need,
-			       struct side *ret)
-{
-	enum ibv_wc_status status;
-	int i;
-
-	ret->len = 0;
-	ret->n = 0;
-	for (i = 0; i < wqe->n_sge; i++) {
-		if (!wqe->sge[i].length)
-			continue;
-		status = standin_local(qp, &wqe->sge[i], need,
-				       &ret->span[ret->n]);
-		if (status != IBV_WC_SUCCESS)
-			return status;
-		ret->len += ret->span[ret->n++].len;
-	}
-	return IBV_WC_SUCCESS;
-}
-
-static enum ibv_wc_status local_side(const struct standin_qp *qp,
-				     const struct standin_wqe *wqe,
-				     unsigned int need, struct side *ret)
-{
-	enum ibv_wc_status status;
-
-	if (!wqe->inlined) {
-		status = sges(qp, wqe, need, ret);
-		if (status == IBV_WC_LOC_QP_OP_ERR && (!qp->soft || need))
-			status = IBV_WC_LOC_PROT_ERR;
-		return status;
-	}
-	ret->n = 1;
-	ret->span[0] = wqe->inlined_span;
-	ret->len = ret->span[0].len;
-	return IBV_WC_SUCCESS;
-}
-
-/* A word that somebody polls arrives whole. */
-static void move_bytes(char *to, const char *from, size_t len)
-{
-	uint64_t word;
-
-	if (len != 8 || ((uintptr_t)to & 7)) {
-		memmove(to, from, len);
-		return;
-	}
-	memcpy(&word, from, 8);
-	__atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE);
-}
-
-static void move(const struct side *to, const struct side *from)
-{
-	struct standin_span d = { NULL, 0 }, s = { NULL, 0 };
-	int i = 0, j = 0;
-	size_t n;
-
-	for (;;) {
-		while (!s.len && j < from->n)
-			s = from->span[j++];
-		while (!d.len && i < to->n)
-			d = to->span[i++];
-		n = s.len < d.len ? s.len : d.len;
-		if (!n)
-			return;
-		move_bytes(d.at, s.at, n);
-		s = (struct standin_span){ s.at + n, s.len - n };
-		d = (struct standin_span){ d.at + n, d.len - n };
-	}
-}
-
 /* Completions. */
 
 static enum ibv_wc_opcode opcode_of(enum ibv_wr_opcode opcode)
@@ -243,13 +164,13 @@ static enum ibv_wc_status refuse_send(struct standin_qp *peer,
 
 static enum ibv_wc_status deliver(struct standin_qp *peer,
 				  const struct standin_wqe *wqe,
-				  const struct side *from)
+				  const struct standin_side *from)
 {
 	struct standin_wqe *recv = take_recv(peer);
 	enum ibv_wc_status status;
-	struct side to;
+	struct standin_side to;
 
-	status = sges(peer, recv, IBV_ACCESS_LOCAL_WRITE, &to);
+	status = standin_sges(peer, recv, IBV_ACCESS_LOCAL_WRITE, &to);
 	if (peer->soft && (status != IBV_WC_SUCCESS || from->len > to.len))
 		return refuse_send(peer, recv, IBV_WC_LOC_QP_OP_ERR,
 				   IBV_WC_REM_OP_ERR);
@@ -259,7 +180,7 @@ static enum ibv_wc_status deliver(struct standin_qp *peer,
 	if (from->len > to.len)
 		return refuse_send(peer, recv, IBV_WC_LOC_LEN_ERR,
 				   IBV_WC_REM_INV_REQ_ERR);
-	move(&to, from);
+	standin_move(&to, from);
 	/* The message itself has arrived, and its sender is told so. */
 	if (wqe->opcode == IBV_WR_SEND_WITH_INV &&
 	    !standin_invalidate(peer, wqe->imm))
@@ -273,7 +194,7 @@ static enum ibv_wc_status deliver(struct standin_qp *peer,
 static enum ibv_wc_status remote_side(struct standin_qp *peer,
 				      const struct standin_wqe *wqe,
 				      size_t len, unsigned int need,
-				      struct side *ret)
+				      struct standin_side *ret)
 {
 	enum ibv_wc_status status;
 
@@ -292,16 +213,16 @@ static enum ibv_wc_status remote_side(struct standin_qp *peer,
 
 static enum ibv_wc_status write_to(struct standin_qp *peer,
 				   const struct standin_wqe *wqe,
-				   const struct side *from)
+				   const struct standin_side *from)
 {
 	enum ibv_wc_status status;
-	struct side to;
+	struct standin_side to;
 
 	status = remote_side(peer, wqe, from->len, IBV_ACCESS_REMOTE_WRITE,
 			     &to);
 	if (status != IBV_WC_SUCCESS)
 		return status;
-	move(&to, from);
+	standin_move(&to, from);
 	if (wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
 		end_recv(peer, take_recv(peer), IBV_WC_SUCCESS, wqe,
 			 from->len);
@@ -310,26 +231,27 @@ static enum ibv_wc_status write_to(struct standin_qp *peer,
 
 static enum ibv_wc_status read_from(struct standin_qp *peer,
 				    const struct standin_wqe *wqe,
-				    const struct side *to)
+				    const struct standin_side *to)
 {
 	enum ibv_wc_status status;
-	struct side from;
+	struct standin_side from;
 
 	status = remote_side(peer, wqe, to->len, IBV_ACCESS_REMOTE_READ,
 			     &from);
 	if (status == IBV_WC_SUCCESS)
-		move(to, &from);
+		standin_move(to, &from);
 	return status;
 }
 
 static enum ibv_wc_status atomic_on(struct standin_qp *peer,
 				    const struct standin_wqe *wqe,
-				    const struct side *to)
+				    const struct standin_side *to)
 {
 	enum ibv_wc_status status;
-	struct side at;
+	struct standin_side at;
 	uint64_t old, *word;
-	struct side result = { .span = { { (char *)&old, 8 } }, .n = 1 };
+	struct standin_side result = { .span = { { (char *)&old, 8 } },
+				       .n = 1 };
 
 	status = remote_side(peer, wqe, 8, IBV_ACCESS_REMOTE_ATOMIC, &at);
 	if (status != IBV_WC_SUCCESS)
@@ -343,7 +265,7 @@ static enum ibv_wc_status atomic_on(struct standin_qp *peer,
 		__atomic_compare_exchange_n(word, &old, wqe->swap, false,
 					    __ATOMIC_SEQ_CST,
 					    __ATOMIC_SEQ_CST);
-	move(to, &result);
+	standin_move(to, &result);
 	return status;
 }
 
@@ -359,7 +281,7 @@ static bool takes_recv(const struct standin_wqe *wqe)
 
 static enum ibv_wc_status exchange(struct standin_qp *peer,
 				   const struct standin_wqe *wqe,
-				   const struct side *local)
+				   const struct standin_side *local)
 {
 	switch (wqe->opcode) {
 	case IBV_WR_RDMA_WRITE:
@@ -394,9 +316,9 @@ static bool send_one(struct standin_qp *qp, const struct standin_wqe *wqe)
 		    wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 	enum ibv_wc_status status;
 	struct standin_qp *peer;
-	struct side local;
+	struct standin_side local;
 
-	status = local_side(qp, wqe, gets ? IBV_ACCESS_LOCAL_WRITE : 0,
+	status = standin_local_side(qp, wqe, gets ? IBV_ACCESS_LOCAL_WRITE : 0,
 			    &local);
 	if (status == IBV_WC_SUCCESS && gets && !qp->attr.max_rd_atomic)
 		status = IBV_WC_LOC_QP_OP_ERR;

@@ -26,22 +26,31 @@ static struct harness_case all[MOST];
 static char names[MOST][160];
 static size_t n_all;
 
-static void add_device(const char *device)
+static void add_part(const char *device, const struct rules_part *part)
 {
 	const struct harness_case *from;
-	size_t part, i;
+	size_t i;
 
-	for (part = 0; part < N_OF(parts); part++)
-		for (i = 0; i < parts[part]->n; i++, n_all++) {
-			from = &parts[part]->cases[i];
-			if (n_all == MOST)
-				abort();
-			snprintf(names[n_all], sizeof(names[n_all]), "%s: %s",
-				 device, from->name);
-			all[n_all] = *from;
-			all[n_all].name = names[n_all];
-			all[n_all].arg = device;
-		}
+	for (i = 0; i < part->n; i++, n_all++) {
+		from = &part->cases[i];
+		if (n_all == MOST)
+			abort();
+		snprintf(names[n_all], sizeof(names[n_all]), "%s: %s", device,
+			 from->name);
+		all[n_all] = *from;
+		all[n_all].name = names[n_all];
+		all[n_all].arg = device;
+	}
+}
+
+static void add_device(const char *device)
+{
+	size_t i;
+
+	for (i = 0; i < N_OF(parts); i++)
+		add_part(device, parts[i]);
+	if (&rules_told)
+		add_part(device, &rules_told);
 }
 
 static void no_device_is_here(void **state)

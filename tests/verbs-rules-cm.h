@@ -13,7 +13,7 @@
 struct rules_cm {
 	struct rules *rules;
 	struct rdma_event_channel *ours, *theirs;	/* They do not wait. */
-	struct rdma_cm_id *listener;			/* On theirs, or NULL. */
+	struct rdma_cm_id *listener;		/* On theirs, or NULL. */
 	struct sockaddr_storage address;		/* Of the device. */
 };
 

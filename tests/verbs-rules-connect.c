@@ -416,7 +416,7 @@ static void a_client_that_has_an_answer_cannot_disconnect(void **state)
 	rules_cm_end();
 }
 
-/* What a queue pair is to be told.  A client's INIT gives no rights, and whoever
+/* What a queue pair is to be told.  A client's INIT gives no rights, and who
  * asks for what comes later is given INIT, too. */
 static void attributes_are_those_of_the_state_of_the_id(void **state)
 {

@@ -9,6 +9,7 @@
 #include "tests/verbs-rules.h"
 
 #include <arpa/inet.h>
+#include <pthread.h>
 
 static struct rules *filled_pair(void **state, const struct rules_opts *opts)
 {
@@ -376,6 +377,44 @@ static void a_shared_receive_is_taken_and_the_limit_told_once(void **state)
 	rules_end();
 }
 
+/* Two threads, each with an end of its own. */
+
+static void *work(void *arg)
+{
+	struct rules_end *end = arg, *peer = end->peer;
+	struct ibv_sge sge = { (uintptr_t)end->bytes, 64, end->mr->lkey };
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_RDMA_READ, .sg_list = &sge, .num_sge = 1,
+		.wr.rdma = { (uintptr_t)peer->bytes + 2048, peer->mr->rkey },
+	};
+	uintptr_t i;
+
+	for (i = 0; i < 200; i++) {
+		wr.wr_id = i;
+		if (rules_send(end, &wr) ||
+		    rules_wait(end->cq).status != IBV_WC_SUCCESS)
+			break;
+	}
+	return (void *)i;
+}
+
+static void two_threads_can_work_on_one_device(void **state)
+{
+	struct rules *rules = filled_pair(state, &(struct rules_opts){ 0 });
+	pthread_t thread;
+	void *done;
+
+	rules->a.peer = &rules->b;
+	rules->b.peer = &rules->a;
+	assert_int_equal(pthread_create(&thread, NULL, work, &rules->b), 0);
+	assert_int_equal((uintptr_t)work(&rules->a), 200);
+	assert_int_equal(pthread_join(thread, &done), 0);
+	assert_int_equal((uintptr_t)done, 200);
+	assert_true(is_pattern(rules->a.bytes, 64, 2048, 2));
+	assert_true(is_pattern(rules->b.bytes, 64, 2048, 1));
+	rules_end();
+}
+
 static const struct harness_case cases[] = {
 	CASE(a_write_arrives_where_it_was_meant_to),
 	CASE(a_read_brings_what_is_there),
@@ -392,6 +431,7 @@ static const struct harness_case cases[] = {
 	CASE(compare_and_swap_brings_what_was),
 	CASE(an_atomic_that_is_not_aligned_is_refused),
 	CASE(one_who_reads_nothing_at_a_time_cannot_be_read),
+	CASE(two_threads_can_work_on_one_device),
 	CASE(a_shared_receive_is_taken_and_the_limit_told_once),
 };
 

@@ -21,6 +21,7 @@ struct rules_end {
 	struct ibv_mr *mr;
 	char *bytes;
 	uint32_t depth;			/* What it has room for. */
+	struct rules_end *peer;		/* For a case that needs to know. */
 };
 
 /* One device, opened anew for each case. */
@@ -83,5 +84,8 @@ struct rules_part {
 
 extern const struct rules_part rules_queue, rules_error, rules_move,
 	rules_memory, rules_states, rules_ids, rules_connections;
+
+/* With the stand-in alone. */
+extern const struct rules_part rules_told __attribute__((weak));
 
 #endif /* TESTS_VERBS_RULES_H */
