@@ -11,8 +11,20 @@
  *
  *	standin_mlx5	all of it, with mlx5's checks
  *	standin_mana	device memory, but copies nothing and imports nothing
- *	standin_rxe	memory regions and nothing else, as soft-RoCE
+ *	standin_rxe	neither device memory nor dma-bufs, as soft-RoCE
  *	standin_shut	cannot be opened by this user
+ *
+ * What soft-RoCE has of its own, as its stand-in has it:
+ *
+ *	a memory window reaches all of its region, whatever its range
+ *	a receive posted in error is flushed when the QP is told ERR once more
+ *	a slot is free when its work is done; a card wants the completion polled
+ *	queues have more room than they say
+ *	a wrong lkey of what is sent, and any receive that is too short or has no
+ *	right, is IBV_WC_LOC_QP_OP_ERR; the sender has IBV_WC_REM_OP_ERR
+ *	no event tells of a QP's error, nor of its last receive
+ *	what a QP has in a CQ stays there when it is destroyed or reset
+ *	the flag of a message that invalidates is not IBV_WC_WITH_INV
  */
 
 #include <stdbool.h>

@@ -124,6 +124,9 @@ static void a_reset_forgets_what_was_posted(void **state)
 	assert_int_equal(rules_send(a, rules_wr(IBV_WR_RDMA_WRITE, a, &rules->b,
 						0, 8, 9)), 0);
 	rules_expect(a->cq, 9, IBV_WC_SUCCESS);
+	assert_int_equal(rules_send(&rules->b, rules_wr(IBV_WR_SEND, &rules->b,
+							a, 0, 8, 8)), 0);
+	rules_expect(rules->b.cq, 8, IBV_WC_RNR_RETRY_EXC_ERR);
 	rules_end();
 }
 
