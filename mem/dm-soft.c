@@ -89,14 +89,28 @@ static int map(struct weir_dm *dm, const char *call)
 	return 0;
 }
 
-/* Allocated in full now: what is not there later would be SIGBUS. */
+/*
+ * Allocated in full now: what is not there later would be SIGBUS.  A thread
+ * that has closed an io_uring is interrupted once more when its work is done,
+ * without any signal.
+ */
+static int allocate(int fd, size_t len)
+{
+	int err;
+
+	do {
+		err = posix_fallocate(fd, 0, (off_t)len);
+	} while (err == EINTR);
+	return err;
+}
+
 static int size_and_seal(int fd, size_t len)
 {
 	int err;
 
 	if (fault("ftruncate") || ftruncate(fd, (off_t)len))
 		return why(-ENOMEM, "weir_dm_alloc: cannot size the memory");
-	err = fault("fallocate") ? ENOMEM : posix_fallocate(fd, 0, (off_t)len);
+	err = fault("fallocate") ? ENOMEM : allocate(fd, len);
 	if (err)
 		return why(-ENOMEM, "weir_dm_alloc: no memory for %zu bytes: "
 			   "%s", len, strerror(err));
