@@ -10,8 +10,8 @@ results=$1
 shift
 vm=$(cd "$(dirname "$0")" && pwd) || exit 1
 rm -rf "$results"
-mkdir -p "$results" && results=$(cd "$results" && pwd) || exit 1
-srcdir=$(cd "${srcdir:-.}" && pwd)
+mkdir -p "$results" && results=$(cd -P "$results" && pwd) || exit 1
+srcdir=$(cd -P "${srcdir:-.}" && pwd)
 export srcdir
 
 why=$("$vm/run" --check 2>&1 >/dev/null)

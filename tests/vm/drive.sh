@@ -28,6 +28,10 @@ for test in "$@"; do
 		--log-file "$name.log" --trs-file "$name.trs" \
 		--color-tests no --enable-hard-errors yes \
 		--expect-failure no -- sh "$aux/tap-run.sh" $shell "$test"
+	[ -s "$name.trs" ] || {
+		echo "ERROR: $test could not be run"
+		echo ':test-result: ERROR' >"$name.trs"
+	}
 	! grep -qE '^:test-result: (FAIL|XPASS|ERROR)' "$name.trs" ||
 		tail -n 40 "$name.log"
 done
@@ -39,5 +43,5 @@ cat "$results"/*.trs | ${AWK:-awk} '
 	END {
 		printf "%d passed, %d failed, %d skipped\n",
 			passed, failed, skipped
-		exit failed > 0
+		exit failed > 0 || !NR
 	}'
