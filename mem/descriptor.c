@@ -23,6 +23,7 @@
 #define CRC_OFF 16
 #define FIELD_HEADER 8
 #define PROCESS_LEN 24
+#define RDMA_LEN 24
 #define MAC_FIELD (FIELD_HEADER + DESCRIPTOR_MAC_LEN)
 
 static const char magic[8] = { 'w', 'e', 'i', 'r', 'm', 'm', 'a', 'p' };
@@ -90,6 +91,27 @@ static uint8_t *put_field(uint8_t *p, unsigned int type, size_t len)
 	return p + FIELD_HEADER;
 }
 
+/* What belongs to the kind.  Returns its bytes. */
+static size_t put_kind(uint8_t *p, const struct descriptor *d)
+{
+	if (d->kind == DESCRIPTOR_PROCESS) {
+		p = put_field(p, DESCRIPTOR_FIELD_PROCESS, PROCESS_LEN);
+		put(p, d->pid, 8);
+		put(p + 8, d->start_time, 8);
+		put(p + 16, d->addr, 8);
+		return FIELD_HEADER + PROCESS_LEN;
+	}
+	if (d->kind == DESCRIPTOR_RDMA) {
+		p = put_field(p, DESCRIPTOR_FIELD_RDMA, RDMA_LEN);
+		put(p, d->addr, 8);
+		put(p + 8, d->node, 8);
+		put(p + 16, d->rkey, 4);
+		put(p + 20, d->qp_num, 4);
+		return FIELD_HEADER + RDMA_LEN;
+	}
+	return 0;
+}
+
 int descriptor_format(uint8_t *buf, const struct descriptor *d,
 		      const void *key, size_t key_len, const char *call)
 {
@@ -98,13 +120,7 @@ int descriptor_format(uint8_t *buf, const struct descriptor *d,
 	int err;
 
 	memset(buf, 0, DESCRIPTOR_MAX);
-	if (d->kind == DESCRIPTOR_PROCESS) {
-		p = put_field(buf + len, DESCRIPTOR_FIELD_PROCESS, PROCESS_LEN);
-		put(p, d->pid, 8);
-		put(p + 8, d->start_time, 8);
-		put(p + 16, d->addr, 8);
-		len += FIELD_HEADER + PROCESS_LEN;
-	}
+	len += put_kind(buf + len, d);
 	total = len + (key ? MAC_FIELD : 0);
 	put_header(buf, d, total, key);
 	if (key) {
@@ -212,12 +228,33 @@ static int read_process(struct descriptor *d, const uint8_t *p, size_t len,
 	return 0;
 }
 
+/* Device memory begins at 0. */
+static int read_rdma(struct descriptor *d, const uint8_t *p, size_t len,
+		     const char *call)
+{
+	if (d->rkey)
+		return bad(call, "a field is there twice");
+	if (len != RDMA_LEN)
+		return bad(call, "a field has a wrong length");
+	d->addr = get(p, 8);
+	d->node = get(p + 8, 8);
+	d->rkey = (uint32_t)get(p + 16, 4);
+	d->qp_num = (uint32_t)get(p + 20, 4);
+	if (!d->rkey || d->addr > INT64_MAX || d->len > INT64_MAX - d->addr ||
+	    d->qp_num >> 24)
+		return bad(call, "it names no registered memory");
+	return 0;
+}
+
 static int read_field(struct descriptor *d, unsigned int type,
 		      const uint8_t *p, size_t len, const char *call)
 {
 	if (type == (DESCRIPTOR_FIELD_PROCESS | DESCRIPTOR_CRITICAL))
 		return read_process(d, p, len, call);
-	if ((type & ~DESCRIPTOR_CRITICAL) == DESCRIPTOR_FIELD_PROCESS ||
+	if (type == (DESCRIPTOR_FIELD_RDMA | DESCRIPTOR_CRITICAL))
+		return read_rdma(d, p, len, call);
+	if ((type & ~DESCRIPTOR_CRITICAL) == DESCRIPTOR_FIELD_RDMA ||
+	    (type & ~DESCRIPTOR_CRITICAL) == DESCRIPTOR_FIELD_PROCESS ||
 	    (type & ~DESCRIPTOR_CRITICAL) == DESCRIPTOR_FIELD_MAC)
 		return bad(call, "a field is out of place");
 	if (type & DESCRIPTOR_CRITICAL)
@@ -253,6 +290,17 @@ static int read_fields(struct descriptor *d, const uint8_t *p, size_t left,
 	return 0;
 }
 
+static bool makes_sense(const struct descriptor *d)
+{
+	uint32_t p = d->permissions;
+
+	if (d->kind == DESCRIPTOR_RDMA)
+		return p && p <= (DESCRIPTOR_READ | DESCRIPTOR_WRITE |
+				  DESCRIPTOR_ATOMIC);
+	return p == DESCRIPTOR_READ ||
+	       p == (DESCRIPTOR_READ | DESCRIPTOR_WRITE);
+}
+
 static int read_header(struct descriptor *d, const uint8_t *p, const char *call)
 {
 	memcpy(d->export_id, p + 24, sizeof(d->export_id));
@@ -262,16 +310,13 @@ static int read_header(struct descriptor *d, const uint8_t *p, const char *call)
 	d->not_after = get(p + 56, 8);
 	d->permissions = (uint32_t)get(p + 64, 4);
 
-	if (d->kind == DESCRIPTOR_RDMA)
-		return why(-EOPNOTSUPP, "%s: the descriptor is for RDMA, which "
-			   "this library cannot import", call);
-	if (d->kind != DESCRIPTOR_MEMFD && d->kind != DESCRIPTOR_PROCESS)
+	if (d->kind != DESCRIPTOR_MEMFD && d->kind != DESCRIPTOR_PROCESS &&
+	    d->kind != DESCRIPTOR_RDMA)
 		return why(-EPROTONOSUPPORT, "%s: the descriptor is of kind "
 			   "%u, which is not known here", call, d->kind);
 	if (!d->len || d->len > INT64_MAX)
 		return bad(call, "it names no range");
-	if (d->permissions != DESCRIPTOR_READ &&
-	    d->permissions != (DESCRIPTOR_READ | DESCRIPTOR_WRITE))
+	if (!makes_sense(d))
 		return bad(call, "its permissions make no sense");
 	if (get(p + 68, 4))
 		return bad(call, "what must be 0 is not");
@@ -295,7 +340,8 @@ int descriptor_parse(struct descriptor *ret, const void *bytes, size_t len,
 				  len - DESCRIPTOR_HEADER, call);
 	if (err)
 		return err;
-	if ((d.kind == DESCRIPTOR_PROCESS) != (d.pid != 0))
+	if ((d.kind == DESCRIPTOR_PROCESS) != (d.pid != 0) ||
+	    (d.kind == DESCRIPTOR_RDMA) != (d.rkey != 0))
 		return bad(call, "its fields are those of another kind");
 	if (d.not_after && now > d.not_after)
 		return why(-EKEYEXPIRED, "%s: the descriptor has expired; ask "

@@ -31,8 +31,12 @@
  * field and covers all before its value, the CRC taken as 0: so it is checked
  * before any field is looked at.
  *
- * What has no place yet is the RDMA flavour: its kind and the numbers of its
- * fields are reserved.
+ * The field of RDMA:
+ *
+ *	 0  8  address of the range, as the key knows it
+ *	 8  8  GUID of the node; 0: not known
+ *	16  4  remote key, never 0
+ *	20  4  number of the queue pair it is bound to; 0: any of the device's
  */
 
 #include <stddef.h>
@@ -51,18 +55,19 @@
 enum descriptor_kind {
 	DESCRIPTOR_MEMFD = 1,	/* Pages that are shared by a memfd. */
 	DESCRIPTOR_PROCESS = 2,	/* Memory of a process, copied. */
-	DESCRIPTOR_RDMA = 3,	/* Reserved. */
+	DESCRIPTOR_RDMA = 3,	/* Memory that an RDMA device has registered. */
 };
 
 enum descriptor_field {
 	DESCRIPTOR_CRITICAL = 0x8000,
 	DESCRIPTOR_FIELD_MAC = 1,
 	DESCRIPTOR_FIELD_PROCESS = 2,
-	DESCRIPTOR_FIELD_RDMA_FIRST = 16,	/* To 31: reserved. */
+	DESCRIPTOR_FIELD_RDMA = 16,	/* To 31: reserved for it. */
 };
 
 #define DESCRIPTOR_READ 1u
-#define DESCRIPTOR_WRITE 2u	/* Never without READ. */
+#define DESCRIPTOR_WRITE 2u	/* Never without READ, but by RDMA. */
+#define DESCRIPTOR_ATOMIC 4u	/* RDMA alone. */
 
 struct descriptor {
 	uint8_t export_id[16];
@@ -72,10 +77,17 @@ struct descriptor {
 	uint32_t kind;
 	uint32_t permissions;
 
+	/* DESCRIPTOR_PROCESS and DESCRIPTOR_RDMA. */
+	uint64_t addr;
+
 	/* DESCRIPTOR_PROCESS alone. */
 	uint64_t pid;
 	uint64_t start_time;	/* Of the process: field 22 of stat. */
-	uint64_t addr;
+
+	/* DESCRIPTOR_RDMA alone. */
+	uint64_t node;		/* GUID; 0: not known. */
+	uint32_t rkey;		/* Never 0. */
+	uint32_t qp_num;	/* 0: any of the device's. */
 };
 
 /*
@@ -99,7 +111,7 @@ int descriptor_format(uint8_t *buf, const struct descriptor *d,
  *   -EPROTONOSUPPORT  made by a version that says what we do not know
  *   -EKEYREJECTED     the MAC is wrong, missing, or there for no key
  *   -EKEYEXPIRED      @now is after its end
- *   -EOPNOTSUPP       RDMA; or a key, and no libsodium
+ *   -EOPNOTSUPP       a key, and no libsodium
  *   -EINVAL           the key is too short or too long
  */
 int descriptor_parse(struct descriptor *ret, const void *bytes, size_t len,

@@ -54,7 +54,7 @@ static int decide_rights(uint32_t *ret, const struct descriptor *d,
 	return 0;
 }
 
-static void import_free(struct import *im)
+void import_free(struct import *im)
 {
 	if (im->page)
 		control_unmap(im->page);
@@ -198,6 +198,9 @@ static int check_fds(const struct descriptor *d, const int *fds, uint32_t n_fds,
 {
 	uint32_t i;
 
+	if (d->kind == DESCRIPTOR_RDMA)
+		return why(-EOPNOTSUPP, CALL ": the export is reached by RDMA; "
+			   "see weir_mmap_import_rdma()");
 	if (d->kind == DESCRIPTOR_PROCESS && !(flags & WEIR_IMPORT_COPY))
 		return why(-EOPNOTSUPP, CALL ": the export can be reached by "
 			   "copying only; WEIR_IMPORT_COPY allows that");

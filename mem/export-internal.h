@@ -8,6 +8,7 @@
  *	export.c          the exporter's side of an mmap; descriptors made of it
  *	export-memfd.c    what can be shared as it is, and its seals
  *	export-process.c  what cannot be shared, by copying
+ *	export-rdma.c     what peers get, both sides
  *	export-control.c  the page with the generation, and the lifeline
  *	export-import.c   the importer's side
  *	export-watch.c    waiting for the end of the exporter
@@ -108,6 +109,44 @@ void process_release(struct weir_mmap *mmap);
 /* Whether jobs by address use its domain. */
 bool process_is_busy(const struct weir_mmap *mmap);
 
+/* A descriptor that was made; kept, for somebody may use its bytes. */
+struct export_blob {
+	struct export_blob *next;
+	size_t len;
+	uint32_t kind;
+	uint8_t bytes[];
+};
+
+/* What an mmap was exported as: made by the first export, until the stop. */
+struct mmap_export {
+	struct lifeline line;	/* .page is NULL before it is needed. */
+	int pidfd;		/* -1: not exported by copying yet. */
+	uint8_t rdma_id[16];	/* Of exports by RDMA, which have no line; */
+	bool has_rdma_id;	/* if there was one. */
+	struct export_blob *blobs;
+	unsigned int n_blobs;
+};
+
+/*
+ * export.c: the mmap's, or a new one, which becomes the mmap's by being set.
+ * NULL: no memory, with a sentence that begins with @call.
+ */
+struct mmap_export *export_get(const struct weir_mmap *mmap, const char *call);
+
+/* Free one that has not become the mmap's. */
+void export_free(struct mmap_export *x);
+
+/*
+ * Keep these bytes in @x, or find them there.  Returns 0, or -EAGAIN or -ENOMEM
+ * with a sentence.
+ */
+int export_keep(struct export_blob **ret, struct mmap_export *x, uint32_t kind,
+		const uint8_t *bytes, size_t len, const char *call);
+
+/* export-import.c: end one that was not given away. */
+struct import;
+void import_free(struct import *im);
+
 /*
  * @mmap, whose .export is set, has stopped: its importers must find out.  Sets
  * .export to NULL.  Cannot fail.
@@ -117,6 +156,7 @@ void export_revoke(struct weir_mmap *mmap);
 /* The importer's side; see mmap_stale(). */
 struct import {
 	struct mmap_import base;
+	struct mmap_remote remote;	/* By RDMA, which has none of these: */
 	const struct control *page;
 	int lifeline;
 	atomic_uint watches;	/* Under way: it cannot be destroyed. */

@@ -134,6 +134,9 @@ int weir_mmap_watch(struct weir_mmap *mmap, struct weir_reactor *r,
 	if (!mmap->import)
 		return why(-EINVAL, "weir_mmap_watch: the mmap is not "
 			   "imported");
+	if (mmap->import->remote)
+		return why(-EOPNOTSUPP, "weir_mmap_watch: the mmap is reached "
+			   "by RDMA; its connection says when that ends");
 	w = mem_calloc(1, sizeof(*w));
 	if (!w)
 		return why(-ENOMEM, "weir_mmap_watch: no memory");

@@ -26,20 +26,6 @@
 #define PEER (WEIR_MMAP_PEER_READ | WEIR_MMAP_PEER_WRITE)
 #define BLOBS_MAX 256
 
-struct blob {
-	struct blob *next;
-	size_t len;
-	uint32_t kind;
-	uint8_t bytes[];
-};
-
-struct mmap_export {
-	struct lifeline line;
-	int pidfd;		/* -1: not exported by copying yet. */
-	struct blob *blobs;
-	unsigned int n_blobs;
-};
-
 /* Before the memfd is sealed, which cannot be undone. */
 static int check_opts(const struct weir_export_opts *opts)
 {
@@ -84,21 +70,26 @@ static bool may_write(const struct weir_mmap *mmap,
 	return p & WEIR_MMAP_PEER_WRITE;
 }
 
-static struct mmap_export *export_create(void)
+struct mmap_export *export_get(const struct weir_mmap *mmap, const char *call)
 {
-	struct mmap_export *x = mem_calloc(1, sizeof(*x));
+	struct mmap_export *x = mmap->export;
 
+	if (x)
+		return x;
+	x = mem_calloc(1, sizeof(*x));
 	if (x)
 		x->pidfd = -1;
 	else
-		why(-ENOMEM, CALL ": no memory");
+		why(-ENOMEM, "%s: no memory", call);
 	return x;
 }
 
-static void export_free(struct mmap_export *x)
+void export_free(struct mmap_export *x)
 {
-	struct blob *blob;
+	struct export_blob *blob;
 
+	if (x->line.page)
+		lifeline_cut(&x->line);
 	while ((blob = x->blobs)) {
 		x->blobs = blob->next;
 		free(blob);
@@ -109,21 +100,22 @@ static void export_free(struct mmap_export *x)
 }
 
 /* The same bytes again, or kept for as long as the mmap is exported. */
-static int keep(struct blob **ret, struct mmap_export *x, uint32_t kind,
-		const uint8_t *bytes, size_t len)
+int export_keep(struct export_blob **ret, struct mmap_export *x, uint32_t kind,
+		const uint8_t *bytes, size_t len, const char *call)
 {
-	struct blob *blob;
+	struct export_blob *blob;
 
 	for (blob = x->blobs; blob; blob = blob->next)
 		if (blob->len == len && !memcmp(blob->bytes, bytes, len))
 			break;
 	if (!blob && x->n_blobs == BLOBS_MAX)
-		return why(-EAGAIN, CALL ": exported with %d different options "
-			   "already; stop the mmap to forget them", BLOBS_MAX);
+		return why(-EAGAIN, "%s: exported with %d different options "
+			   "already; stop the mmap to forget them", call,
+			   BLOBS_MAX);
 	if (!blob) {
 		blob = mem_calloc(1, sizeof(*blob) + len);
 		if (!blob)
-			return why(-ENOMEM, CALL ": no memory");
+			return why(-ENOMEM, "%s: no memory", call);
 		memcpy(blob->bytes, bytes, len);
 		blob->len = len;
 		blob->kind = kind;
@@ -135,7 +127,7 @@ static int keep(struct blob **ret, struct mmap_export *x, uint32_t kind,
 	return 0;
 }
 
-static int describe(struct blob **ret, const struct weir_mmap *mmap,
+static int describe(struct export_blob **ret, const struct weir_mmap *mmap,
 		    struct mmap_export *x, const struct weir_export_opts *opts,
 		    bool copy)
 {
@@ -155,37 +147,30 @@ static int describe(struct blob **ret, const struct weir_mmap *mmap,
 
 	memcpy(d.export_id, x->line.page->export_id, sizeof(d.export_id));
 	n = descriptor_format(bytes, &d, opts->key, opts->key_len, CALL);
-	return n < 0 ? n : keep(ret, x, d.kind, bytes, (size_t)n);
+	return n < 0 ? n : export_keep(ret, x, d.kind, bytes, (size_t)n, CALL);
 }
 
-static int export_with(struct blob **ret, struct weir_mmap *mmap,
+static int export_with(struct export_blob **ret, struct weir_mmap *mmap,
 		       const struct weir_export_opts *opts)
 {
-	struct mmap_export *x = mmap->export;
 	int err = memfd_seal(mmap, may_write(mmap, opts));
 	bool copy = (err == -EOPNOTSUPP || err == -EACCES) &&
 		    opts->flags & WEIR_EXPORT_COPY;
+	struct mmap_export *x;
 
 	if (err && !copy)
 		return err;
-	if (x)
-		return describe(ret, mmap, x, opts, copy);
-	x = export_create();
+	x = export_get(mmap, CALL);
 	if (!x)
 		return -ENOMEM;
-	err = lifeline_open(&x->line);
-	if (err) {
-		free(x);
-		return err;
-	}
-	err = describe(ret, mmap, x, opts, copy);
-	if (err) {
-		lifeline_cut(&x->line);
+	err = x->line.page ? 0 : lifeline_open(&x->line);
+	if (!err)
+		err = describe(ret, mmap, x, opts, copy);
+	if (!err)
+		mmap->export = x;
+	else if (x != mmap->export)
 		export_free(x);
-		return err;
-	}
-	mmap->export = x;
-	return 0;
+	return err;
 }
 
 int weir_mmap_export(struct weir_mmap *mmap,
@@ -194,7 +179,7 @@ int weir_mmap_export(struct weir_mmap *mmap,
 {
 	struct weir_export_desc desc = { .size = ret->size };
 	struct weir_export_opts opts;
-	struct blob *blob = NULL;
+	struct export_blob *blob = NULL;
 	int err;
 
 	if (ret->size < sizeof(ret->size))
@@ -225,6 +210,5 @@ void export_revoke(struct weir_mmap *mmap)
 	struct mmap_export *x = mmap->export;
 
 	mmap->export = NULL;
-	lifeline_cut(&x->line);
 	export_free(x);
 }

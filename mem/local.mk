@@ -30,6 +30,7 @@ libweir_all_la_SOURCES += \
 	%D%/export-memfd.c \
 	%D%/export-message.c \
 	%D%/export-process.c \
+	%D%/export-rdma.c \
 	%D%/export-server.c \
 	%D%/export-socket.c \
 	%D%/export-watch.c \

@@ -55,6 +55,24 @@ enum mmap_range {
 struct mmap_import {
 	const _Atomic uint64_t *generation;	/* The exporter's. */
 	_Atomic uint64_t mine;	/* When it was exported; 0: the end was seen. */
+	const struct mmap_remote *remote;	/* NULL: not by RDMA. */
+};
+
+/* By what a peer knows an mmap of its that is imported here. */
+struct mmap_remote {
+	uint32_t rkey;
+	uint32_t permissions;	/* WEIR_MMAP_READ, _WRITE, _RDMA_ATOMIC */
+	uint32_t qp_num;	/* Of the peer's end; 0: any of its device's. */
+	uint32_t reserved;
+	uint64_t node;		/* GUID; 0: not known. */
+};
+
+/* A part of an mmap, or fewer rights: registered by itself. */
+struct mmap_part {
+	struct mmap_part *next;
+	uint64_t off, len;
+	uint32_t permissions;
+	struct device_mr mr;
 };
 
 /* A device of an mmap, and what it was registered as there: mmap-keys.c. */
@@ -63,6 +81,7 @@ struct mmap_device {
 	struct mmap_device *next;
 	bool registered;
 	struct device_mr mr;
+	struct mmap_part *parts;
 };
 
 struct weir_mmap {
@@ -153,6 +172,10 @@ static inline bool mmap_is_started(const struct weir_mmap *mmap)
 	       WEIR_MMAP_STARTED;
 }
 
+/* What peers may do. */
+#define MMAP_RDMA \
+	(WEIR_MMAP_RDMA_READ | WEIR_MMAP_RDMA_WRITE | WEIR_MMAP_RDMA_ATOMIC)
+
 /* Whether the exporter of @mmap has revoked it.  Any thread. */
 static inline bool mmap_stale(const struct weir_mmap *mmap)
 {
@@ -172,6 +195,25 @@ static inline int mmap_may_take(const struct weir_mmap *mmap)
 	if (unlikely(!mmap_is_started(mmap)))
 		return -EBADFD;
 	return unlikely(mmap_stale(mmap)) ? -ESTALE : 0;
+}
+
+/*
+ * By which key the peer of @mmap, a buf of which is to be used, knows it, for
+ * what needs @need of its permissions.  Returns 0, or -EXDEV, it is not one of a
+ * peer, or -EACCES.  Any thread, while @mmap is there.
+ */
+static inline int mmap_remote_key(const struct weir_mmap *mmap, uint32_t need,
+				  uint32_t *rkey)
+{
+	const struct mmap_remote *remote;
+
+	remote = mmap->import ? mmap->import->remote : NULL;
+	if (unlikely(!remote))
+		return -EXDEV;
+	if (unlikely((remote->permissions & need) != need))
+		return -EACCES;
+	*rkey = remote->rkey;
+	return 0;
 }
 
 /* Why @call, a setting, cannot be made now, or 0; leaves a sentence. */
@@ -217,6 +259,15 @@ int mmap_check_devices(const struct weir_mmap *mmap);
 
 /* Let go of them all, at the end. */
 void mmap_rm_devices(struct weir_mmap *mmap);
+
+/*
+ * The key for peers of @device to the @len bytes of @mmap from @off, with
+ * @permissions, which the mmap has, and the address that it begins at with it.
+ * Returns 0, or a negative errno with a sentence, as weir_mmap_keys().
+ */
+int mmap_keys_part(struct weir_mmap *mmap, struct weir_device *device,
+		   uint64_t off, uint64_t len, uint32_t permissions,
+		   uint64_t *addr, uint32_t *rkey);
 
 /*
  * Take back what devices have registered; under the lock, when the stop is

@@ -5,12 +5,14 @@
 
 /*
  * Registration of an mmap with its devices: when somebody first wants the keys,
- * once for each device, until the stop.  That they serve this kind of range was
+ * once for each device, and once for each part that peers get, until the stop.  That they serve this kind of range was
  * found out by the start.
  */
 
 #include <errno.h>
+#include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/why.h"
 #include "mem/device-internal.h"
 #include "mem/mmap-internal.h"
@@ -90,6 +92,110 @@ int weir_mmap_keys(struct weir_mmap *mmap, struct weir_device *device,
 	return err;
 }
 
+/* Parts, for peers. */
+
+static struct device_range range_of_part(const struct weir_mmap *mmap,
+					 uint64_t off, uint64_t len,
+					 uint32_t permissions)
+{
+	struct device_range range = range_of(mmap);
+
+	range.permissions = permissions |
+			    (mmap->permissions & WEIR_MMAP_RELAXED_ORDERING);
+	if (permissions & (WEIR_MMAP_RDMA_WRITE | WEIR_MMAP_RDMA_ATOMIC))
+		range.permissions |= WEIR_MMAP_WRITE;
+	range.len = (size_t)len;
+	range.off += off;
+	if (range.addr)
+		range.addr = (char *)range.addr + off;
+	return range;
+}
+
+/* Under the lock. */
+static int ensure_part(struct mmap_part **ret, const struct weir_mmap *mmap,
+		       struct mmap_device *md, uint64_t off, uint64_t len,
+		       uint32_t permissions)
+{
+	struct device_range range;
+	struct mmap_part *part;
+	int err;
+
+	for (part = md->parts; part; part = part->next)
+		if (part->off == off && part->len == len &&
+		    part->permissions == permissions)
+			break;
+	*ret = part;
+	if (part)
+		return 0;
+	part = mem_calloc(1, sizeof(*part));
+	if (!part)
+		return why(-ENOMEM, "weir_mmap_export_rdma: no memory");
+	range = range_of_part(mmap, off, len, permissions);
+	err = md->device->info.cls->mr_register(md->device, &range, &part->mr);
+	if (err) {
+		free(part);
+		return err;
+	}
+	part->off = off;
+	part->len = len;
+	part->permissions = permissions;
+	part->next = md->parts;
+	md->parts = part;
+	*ret = part;
+	return 0;
+}
+
+/* By which the device knows its first byte, see weir_mmap_keys(). */
+static uint64_t address_of(const struct device_range *range)
+{
+	if (range->kind == DEVICE_RANGE_DM)
+		return 0;
+	return range->addr ? (uintptr_t)range->addr : range->off;
+}
+
+int mmap_keys_part(struct weir_mmap *mmap, struct weir_device *device,
+		   uint64_t off, uint64_t len, uint32_t permissions,
+		   uint64_t *addr, uint32_t *rkey)
+{
+	bool whole = !off && len == mmap->len &&
+		     permissions == (mmap->permissions & MMAP_RDMA);
+	struct device_range range;
+	struct mmap_device *md = NULL;
+	struct mmap_part *part = NULL;
+	int err;
+
+	range = range_of_part(mmap, off, len, permissions);
+	pthread_mutex_lock(&mmap->lock);
+	if (whole) {
+		err = ensure(mmap, device, &md);
+	} else {
+		md = *mmap_find_device(mmap, device);
+		err = ensure_part(&part, mmap, md, off, len, permissions);
+	}
+	if (!err) {
+		*addr = address_of(&range);
+		*rkey = part ? part->mr.rkey : md->mr.rkey;
+	}
+	pthread_mutex_unlock(&mmap->lock);
+	return err;
+}
+
+static int drop_parts(struct mmap_device *md)
+{
+	struct mmap_part *part;
+	int err;
+
+	while ((part = md->parts)) {
+		err = md->device->info.cls->mr_deregister(md->device,
+							  &part->mr);
+		if (err)
+			return err;
+		md->parts = part->next;
+		free(part);
+	}
+	return 0;
+}
+
 /* A memory window may be bound to it: A1.15, B2.4. */
 int mmap_keys_drop(struct weir_mmap *mmap)
 {
@@ -97,6 +203,9 @@ int mmap_keys_drop(struct weir_mmap *mmap)
 	int err;
 
 	for (md = mmap->devices; md; md = md->next) {
+		err = drop_parts(md);
+		if (err)
+			return err;
 		if (!md->registered)
 			continue;
 		err = md->device->info.cls->mr_deregister(md->device, &md->mr);

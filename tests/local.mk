@@ -131,6 +131,7 @@ test_programs += \
 	%D%/test-channel \
 	%D%/test-channel-wire \
 	%D%/test-dm-cards \
+	%D%/test-export-rdma \
 	%D%/test-mmap-keys \
 	%D%/test-mmap-keys-cards \
 	%D%/test-mmap-verbs \
@@ -281,6 +282,14 @@ test_conn_states = %D%/test-conn-state.c %D%/table-kit.h $(test_conns)
 %C%_test_export_hostile_SOURCES = %D%/test-export-hostile.c %D%/export-kit.h \
 	$(test_jobs)
 %C%_test_export_hostile_LDADD = $(test_internal)
+
+# Over the stand-in, and over soft-RoCE.
+%C%_test_export_rdma_SOURCES = %D%/test-export-rdma.c $(test_harness) \
+	$(test_standin)
+%C%_test_export_rdma_LDADD = $(test_internal)
+%C%_test_export_rdma_rdma_SOURCES = %D%/test-export-rdma.c \
+	%D%/standin-verbs.h $(test_harness)
+%C%_test_export_rdma_rdma_LDADD = $(test_internal)
 
 %C%_test_exporter_SOURCES = %D%/test-exporter.c %D%/export-kit.h $(test_jobs)
 %C%_test_exporter_LDADD = $(test_internal)
@@ -555,6 +564,7 @@ rdma_programs += \
 	%D%/test-conn-end-rdma \
 	%D%/test-conn-rdma \
 	%D%/test-conn-state-rdma \
+	%D%/test-export-rdma-rdma \
 	%D%/test-verbs-rules-rdma
 endif
 endif

@@ -102,7 +102,7 @@ static void every_truncation_is_refused(void **state)
 	int k, err;
 
 	(void)state;
-	for (i = 0; i < 16; i++) {
+	for (i = 0; i < KIT_DESCRIPTORS; i++) {
 		for (k = 0; k < KEYS; k++) {
 			make(&b, i, k);
 			for (cut.len = 0; cut.len < b.len; cut.len++) {
@@ -127,7 +127,7 @@ static void a_cut_that_is_repaired_says_no_more(void **state)
 	int k, err;
 
 	(void)state;
-	for (i = 0; i < 16; i++) {
+	for (i = 0; i < KIT_DESCRIPTORS; i++) {
 		for (k = 0; k < KEYS; k++) {
 			make(&b, i, k);
 			for (cut.len = 0; cut.len < b.len; cut.len++) {
@@ -136,7 +136,7 @@ static void a_cut_that_is_repaired_says_no_more(void **state)
 				memcpy(cut.p, b.p, cut.len);
 				kit_repair(cut.p, cut.len, k);
 				err = parse(&cut);
-				if (cut.len != DESCRIPTOR_HEADER || i & 8)
+				if (cut.len != DESCRIPTOR_HEADER || i >= 8)
 					assert_true(err < 0);
 				free(cut.p);
 			}
@@ -153,7 +153,7 @@ static void every_flipped_bit_is_refused(void **state)
 	int k;
 
 	(void)state;
-	for (i = 0; i < 16; i++) {
+	for (i = 0; i < KIT_DESCRIPTORS; i++) {
 		for (k = 0; k < KEYS; k++) {
 			make(&b, i, k);
 			for (bit = 0; bit < 8 * b.len; bit++) {
@@ -257,7 +257,7 @@ static const struct change {
 	{ "an unknown flag", 10, 2, 2, -EPROTONOSUPPORT },
 	{ "another length", 12, 71, 4, -EBADMSG },
 	{ "kind 0", 20, 0, 4, -EPROTONOSUPPORT },
-	{ "kind RDMA", 20, DESCRIPTOR_RDMA, 4, -EOPNOTSUPP },
+	{ "RDMA, without its field", 20, DESCRIPTOR_RDMA, 4, -EBADMSG },
 	{ "kind 4", 20, 4, 4, -EPROTONOSUPPORT },
 	{ "a process, without its field", 20, 2, 4, -EBADMSG },
 	{ "no length", 48, 0, 8, -EBADMSG },
@@ -298,8 +298,12 @@ static const struct fields {
 	{ "an unknown one", { { 99, 0, 3, 8 } }, 0, 0 },
 	{ "an unknown one, twice", { { 99, 0, 3, 8 }, { 99, 0, 0, 0 } }, 0, 0 },
 	{ "an unknown one that is empty", { { 99, 0, 0, 0 } }, 0, 0 },
-	{ "one of RDMA", { { 16, 0, 8, 8 } }, 0, 0 },
-	{ "a critical one of RDMA", { { 0x8010, 0, 8, 8 } }, 0,
+	{ "that of RDMA, not critical", { { 16, 0, 24, 24 } }, 0, -EBADMSG },
+	{ "that of RDMA, without a key", { { 0x8010, 0, 24, 24 } }, 0,
+	  -EBADMSG },
+	{ "a short one of RDMA", { { 0x8010, 0, 16, 16 } }, 0, -EBADMSG },
+	{ "one that is reserved for RDMA", { { 17, 0, 8, 8 } }, 0, 0 },
+	{ "a critical one of those", { { 0x8011, 0, 8, 8 } }, 0,
 	  -EPROTONOSUPPORT },
 	{ "an unknown critical one", { { 0x8063, 0, 8, 8 } }, 0,
 	  -EPROTONOSUPPORT },
@@ -353,6 +357,39 @@ static void fields_are_known_or_not_critical(void **state)
 		free(b.p);
 		free(head.p);
 	}
+}
+
+/* In a sound descriptor of RDMA, of number @i, @bytes at @off are changed. */
+static int parse_changed(unsigned int i, size_t off, uint64_t value,
+			 unsigned int bytes)
+{
+	struct blob b;
+	int err;
+
+	make(&b, i, 0);
+	kit_put(b.p + off, value, bytes);
+	kit_repair(b.p, b.len, 0);
+	err = parse(&b);
+	free(b.p);
+	return err;
+}
+
+static void memory_by_rdma_has_a_key_and_does_not_wrap(void **state)
+{
+	const size_t field = DESCRIPTOR_HEADER + 8;
+
+	(void)state;
+	assert_int_equal(parse_changed(17, field, INT64_MAX - 1, 8), 0);
+	assert_int_equal(parse_changed(17, field, INT64_MAX, 8), -EBADMSG);
+	assert_int_equal(parse_changed(17, field, UINT64_MAX, 8), -EBADMSG);
+	assert_int_equal(parse_changed(17, field + 16, 0, 4), -EBADMSG);
+	assert_int_equal(parse_changed(17, field + 20, 1u << 24, 4), -EBADMSG);
+	assert_int_equal(parse_changed(17, 64, DESCRIPTOR_WRITE, 4), 0);
+	assert_int_equal(parse_changed(17, 64, 0, 4), -EBADMSG);
+	assert_int_equal(parse_changed(17, 64, 8, 4), -EBADMSG);
+	assert_int_equal(parse_changed(17, 20, DESCRIPTOR_PROCESS, 4),
+			 -EBADMSG);
+	assert_int_equal(parse_changed(8, 20, DESCRIPTOR_RDMA, 4), -EBADMSG);
 }
 
 static void padding_hides_nothing_and_fields_come_once(void **state)
@@ -440,9 +477,9 @@ static void mutations_find_nothing(void **state)
 
 	(void)state;
 	for (i = 0; i < n; i++) {
-		make(&b, i % 16, i / 16 % KEYS);
+		make(&b, i % KIT_DESCRIPTORS, i / KIT_DESCRIPTORS % KEYS);
 		memset(buf, 0, sizeof(buf));
-		buf[0] = (uint8_t)(i / 16 % 4);
+		buf[0] = (uint8_t)(i / KIT_DESCRIPTORS % 4);
 		memcpy(buf + 1, b.p, b.len);
 		for (k = next_random(&seed) % 4 + 1; k; k--)
 			buf[1 + next_random(&seed) % (b.len + 16)] =
@@ -467,6 +504,7 @@ int main(void)
 		CASE(it_expires),
 		CASE(a_header_that_makes_no_sense_is_refused),
 		CASE(fields_are_known_or_not_critical),
+		CASE(memory_by_rdma_has_a_key_and_does_not_wrap),
 		CASE(padding_hides_nothing_and_fields_come_once),
 		CASE(it_is_not_longer_than_it_may_be),
 		CASE(garbage_is_refused),

@@ -218,7 +218,7 @@ struct weir_domain_remote_opts {
  * Make a domain of the memory of a peer that is reached by RDMA; addresses are
  * those that the peer has exported.  It describes, and reaches nothing yet: a
  * connection that is attached to it does.  What the peer exports becomes an
- * mmap in it.
+ * mmap in it, see weir_mmap_import_rdma().
  *
  * It is there whatever this library was built with and whatever devices there
  * are.

@@ -3,8 +3,8 @@
 #define WEIR_EXPORT_H
 
 /*
- * Memory for another process of this machine: export, import, and how it gets
- * from one to the other.
+ * Memory for another process of this machine, or by RDMA of another one:
+ * export, import, and how it gets from one to the other.
  *
  *	exporter                                importer
  *	weir_mmap_export() -- bytes and fds --> weir_mmap_import()
@@ -37,6 +37,8 @@
 extern "C" {
 #endif
 
+struct weir_device;
+struct weir_domain;
 struct weir_exporter;
 struct weir_mmap;
 struct weir_op;
@@ -116,7 +118,7 @@ WEIR_API int weir_mmap_export(struct weir_mmap *mmap,
 
 /*
  * Whether @mmap is an import that its exporter has revoked, or whose end was
- * seen by weir_mmap_watch(): 1 or 0.
+ * seen by weir_mmap_watch(): 1 or 0.  By RDMA nothing tells, and it is 0.
  *
  * Any thread.  Never blocks.
  */
@@ -178,9 +180,10 @@ struct weir_import_opts {
  *                     and the process is not .peer
  *   -EPERM, -ESRCH    by copying, and the process may not be reached, or has
  *                     ended
- *   -EOPNOTSUPP       a kind that cannot be imported here: RDMA; huge pages,
- *                     to be written; by copying, without WEIR_IMPORT_COPY; or
- *                     a key, and no libsodium
+ *   -EOPNOTSUPP       a kind that cannot be imported here: RDMA, see
+ *                     weir_mmap_import_rdma(); huge pages, to be written; by
+ *                     copying, without WEIR_IMPORT_COPY; or a key, and no
+ *                     libsodium
  *   -EINVAL           @bytes or @fds is NULL, unknown flags or permissions, or
  *                     a key of a wrong length
  *   -E2BIG            @opts asks for what this version does not know
@@ -197,6 +200,97 @@ WEIR_API int weir_mmap_import(struct weir_mmap **ret, const void *bytes,
 			      const struct weir_import_opts *opts);
 
 /*
+ * Options of weir_mmap_export_rdma().  Set .size to the size of the struct and
+ * leave what you do not care about at 0.
+ */
+struct weir_export_rdma_opts {
+	size_t size;
+	uint32_t flags;		/* 0 */
+	uint32_t permissions;	/* WEIR_MMAP_RDMA_; 0: all of the mmap's. */
+	uint64_t off;		/* Where in the range it begins. */
+	uint64_t len;		/* 0: up to the end of the range. */
+	uint64_t not_after;	/* Seconds of the epoch; 0: no end. */
+	const void *key;	/* NULL: no MAC.  Copied, not kept. */
+	size_t key_len;		/* 16 to 64 bytes. */
+};
+
+/*
+ * Export @mmap, or a part of it, to peers of @device, which is one of its
+ * devices: fill *@ret with the bytes that a peer needs to import it.  No file
+ * descriptors go with them.  They belong to the mmap and are good until it is
+ * stopped; exporting again with the same options gives the same.
+ *
+ * The bytes hold the address and the remote key, and are a capability: whoever
+ * has a queue pair of @device and knows them may do what they say, without a
+ * trace here.  All of the range with all rights is known by the key that
+ * weir_mmap_keys() gives.  A part of it, or fewer rights, is registered by
+ * itself, so that its key is good for that and no more.  The MAC and .not_after
+ * are checked by the importer and bind nobody else.
+ *
+ * Stopping the mmap takes the registrations back before the memory can be used
+ * for anything else: a late access of a peer ends in its error, and changes
+ * nothing here.
+ *
+ * Returns 0, or, with *@ret as it was:
+ *   -EBADFD      @mmap is not started
+ *   -EPERM       @mmap is imported
+ *   -EACCES      it has none of WEIR_MMAP_RDMA_, or not what is asked for
+ *   -ENOENT      @device is none of @mmap's, see weir_mmap_add_device()
+ *   -ERANGE      .off and .len are not within the range
+ *   -EOPNOTSUPP  @device registers no memory; or a key, and no libsodium
+ *   -EINVAL      unknown flags or permissions, or a key of a wrong length
+ *   -E2BIG       @opts asks for what this version does not know
+ *   -EAGAIN      exported with 256 different options already
+ *   -ENOMEM, -EFAULT, ...  it cannot be registered, see weir_mmap_keys()
+ *
+ * The owner's thread.  Registering takes time for each page.
+ *
+ * Re-creates doca_mmap_export_rdma().
+ */
+WEIR_API int weir_mmap_export_rdma(struct weir_mmap *mmap,
+				   struct weir_device *device,
+				   const struct weir_export_rdma_opts *opts,
+				   struct weir_export_desc *ret);
+
+/*
+ * Import what a peer has exported by weir_mmap_export_rdma(): the @len bytes at
+ * @bytes, as they came, into @domain, a remote one that reaches this peer; see
+ * weir_domain_remote_create().  They stay the caller's.
+ *
+ * The mmap is started, for good, and can be used in all ways but to be set up,
+ * stopped or exported.  Its addresses are the exporter's, and are no pointers
+ * here: bufs of it are for jobs alone.  That the exporter has stopped is found
+ * out by the job that fails.  weir_mmap_destroy() gives it back.
+ *
+ * Of @opts .flags and .peer have no meaning and are left at 0; .permissions may
+ * be WEIR_MMAP_READ, WEIR_MMAP_WRITE and WEIR_MMAP_RDMA_ATOMIC.
+ *
+ * Everything that was received is checked; but whose memory it is that the key
+ * opens is known by the peer alone.
+ *
+ * Returns 0 with *@ret set, to be freed by weir_mmap_destroy(), or
+ *   -EBADMSG          the bytes are not a descriptor
+ *   -EPROTONOSUPPORT  made by a version that says what we do not know
+ *   -EKEYREJECTED     the MAC is wrong, missing, or there for no key
+ *   -EKEYEXPIRED      it is after the end
+ *   -EACCES           .permissions asks for what was not given
+ *   -EOPNOTSUPP       it is not for RDMA, see weir_mmap_import(); or a key, and
+ *                     no libsodium
+ *   -EINVAL           @bytes is NULL, @domain is no remote one, unknown flags
+ *                     or permissions, or a key of a wrong length
+ *   -E2BIG            @opts asks for what this version does not know
+ *   -ENOMEM           no memory
+ *
+ * Any thread.
+ *
+ * Re-creates doca_mmap_create_from_export() for RDMA.
+ */
+WEIR_API int weir_mmap_import_rdma(struct weir_mmap **ret,
+				   struct weir_domain *domain,
+				   const void *bytes, size_t len,
+				   const struct weir_import_opts *opts);
+
+/*
  * Wait on @r until the exporter of @mmap, an import, has revoked it or is dead.
  *
  * Completes with -ESTALE then; from there on jobs with @mmap are refused with
@@ -209,6 +303,7 @@ WEIR_API int weir_mmap_import(struct weir_mmap **ret, const void *bytes,
  *
  * Returns 0, or
  *   -EINVAL  @mmap is no import, or @op is under way or without callback
+ *   -EOPNOTSUPP  @mmap is reached by RDMA; its connection says when that ends
  *   -ENOMEM  no memory
  *   -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
  *

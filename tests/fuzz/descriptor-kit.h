@@ -15,6 +15,7 @@
 
 #define KIT_CALL "kit"
 #define KIT_NOW 1000000
+#define KIT_DESCRIPTORS 24
 
 static const char kit_key[32] = "a key of thirty-two bytes, a key";
 
@@ -27,13 +28,23 @@ static inline int kit_descriptor(struct descriptor *d, unsigned int i)
 	d->len = i & 4 ? INT64_MAX - 0x7f0000001000 : 1;
 	d->not_after = i & 1 ? KIT_NOW : 0;
 	d->permissions = DESCRIPTOR_READ | (i & 2 ? DESCRIPTOR_WRITE : 0);
-	d->kind = i & 8 ? DESCRIPTOR_PROCESS : DESCRIPTOR_MEMFD;
-	if (i & 8) {
+	d->kind = (const uint32_t []){
+		DESCRIPTOR_MEMFD, DESCRIPTOR_PROCESS, DESCRIPTOR_RDMA,
+	}[i / 8 % 3];
+	if (d->kind != DESCRIPTOR_MEMFD)
+		d->addr = 0x7f0000001000;
+	if (d->kind == DESCRIPTOR_PROCESS) {
 		d->pid = 4711;
 		d->start_time = 123456789;
-		d->addr = 0x7f0000001000;
 	}
-	return i < 16;
+	if (d->kind == DESCRIPTOR_RDMA) {
+		d->permissions += i & 2 ? DESCRIPTOR_ATOMIC - 1 : 0;
+		d->addr = i & 1 ? d->addr : 0;
+		d->node = 0x0102030405060708;
+		d->rkey = 0x80000107;
+		d->qp_num = i & 4 ? 0xabcdef : 0;
+	}
+	return i < KIT_DESCRIPTORS;
 }
 
 static inline void kit_put(uint8_t *p, uint64_t value, unsigned int bytes)

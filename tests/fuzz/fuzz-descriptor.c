@@ -23,7 +23,10 @@ static void must_be_sound(const struct descriptor *d)
 				      KIT_CALL))
 		abort();
 	if (!d->len || d->len > INT64_MAX || d->addr + d->len < d->addr ||
-	    !(d->permissions & DESCRIPTOR_READ) || d->permissions > 3 ||
+	    !d->permissions || d->permissions > 7 ||
+	    (d->kind != DESCRIPTOR_RDMA &&
+	     (!(d->permissions & DESCRIPTOR_READ) || d->permissions > 3)) ||
+	    d->rkey != e.rkey || d->qp_num != e.qp_num || d->node != e.node ||
 	    d->len != e.len || d->permissions != e.permissions ||
 	    d->kind != e.kind || d->pid != e.pid || d->addr != e.addr)
 		abort();

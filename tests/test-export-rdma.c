@@ -1,0 +1,897 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * Exports by RDMA, A1.19 to A1.24: what is refused, what a peer's device lets
+ * it do, rogue peers among them, and what a stop leaves.  Over the stand-in, or,
+ * in the program without it, over soft-RoCE in the guest.
+ */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/harness.h"
+
+#include <infiniband/verbs.h>
+#include <time.h>
+
+#include <weir/device.h>
+#include <weir/domain.h>
+#include <weir/export.h>
+#include <weir/inventory.h>
+#include <weir/mmap.h>
+
+#include "base/fault.h"
+#include "mem/descriptor.h"
+#include "mem/device-verbs.h"
+#include "mem/mmap-internal.h"
+#include "tests/standin-verbs.h"
+#include "tests/table-kit.h"
+
+#define LEN 16384u
+#define PART_OFF 4096u
+#define PART_LEN 1000u
+#define ALL (WEIR_MMAP_WRITE | WEIR_MMAP_RDMA_READ | WEIR_MMAP_RDMA_WRITE | \
+	     WEIR_MMAP_RDMA_ATOMIC)
+
+/* An mmap, and a domain to import it into; both ends are this process. */
+struct rig {
+	struct weir_device *dev;
+	struct weir_mmap *m;
+	struct weir_domain *domain;
+	char *mem;
+};
+
+static const char *rdma_device(void)
+{
+	const char *name = getenv("WEIR_RDMA_DEVICE");
+
+	if (standin)
+		return "standin_rxe";
+	if (!name)
+		skip_because("this machine has no RDMA device");
+	return name;
+}
+
+static void rig_begin(struct rig *g, uint32_t permissions)
+{
+	int err = weir_device_open_name(&g->dev, rdma_device());
+
+	if (err)
+		fail_msg("%d: %s", err, weir_why());
+	g->mem = aligned_alloc(4096, LEN);
+	memset(g->mem, 'm', LEN);
+	assert_int_equal(weir_mmap_create(&g->m, NULL), 0);
+	assert_int_equal(weir_mmap_set_memrange(g->m, g->mem, LEN), 0);
+	assert_int_equal(weir_mmap_set_permissions(g->m, permissions), 0);
+	assert_int_equal(weir_mmap_add_device(g->m, g->dev), 0);
+	assert_int_equal(weir_mmap_start(g->m), 0);
+	assert_int_equal(weir_domain_remote_create(&g->domain, NULL), 0);
+}
+
+static void rig_end(struct rig *g)
+{
+	assert_int_equal(weir_domain_destroy(g->domain), 0);
+	assert_int_equal(weir_mmap_destroy(g->m), 0);
+	assert_int_equal(weir_device_close(g->dev), 0);
+	free(g->mem);
+	if (!standin)
+		return;
+	assert_int_equal(standin()->mrs, 0);
+	assert_int_equal(standin()->pds, 0);
+	assert_int_equal(standin()->contexts, 0);
+}
+
+static int export_it(struct rig *g, const struct weir_export_rdma_opts *opts,
+		     struct weir_export_desc *desc)
+{
+	*desc = (struct weir_export_desc){ .size = sizeof(*desc) };
+	return weir_mmap_export_rdma(g->m, g->dev, opts, desc);
+}
+
+static int import_as(struct rig *g, struct weir_mmap **im,
+		     const struct weir_export_desc *desc, uint32_t permissions)
+{
+	struct weir_import_opts opts = {
+		.size = sizeof(opts), .permissions = permissions,
+	};
+
+	return weir_mmap_import_rdma(im, g->domain, desc->bytes, desc->len,
+				     &opts);
+}
+
+static struct weir_mmap *imported(struct rig *g,
+				  const struct weir_export_rdma_opts *opts)
+{
+	struct weir_export_desc desc;
+	struct weir_mmap *im = NULL;
+
+	assert_int_equal(export_it(g, opts, &desc), 0);
+	assert_int_equal(import_as(g, &im, &desc, 0), 0);
+	return im;
+}
+
+/* A peer: two queue pairs of the one device, for one access. */
+
+struct pair {
+	struct ibv_cq *cq;
+	struct ibv_qp *qp[2];
+	union ibv_gid gid;
+	uint8_t gid_index;
+};
+
+static struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *cq)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+		.cap = { .max_send_wr = 4, .max_recv_wr = 4,
+			 .max_send_sge = 1, .max_recv_sge = 1 },
+	};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1,
+		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE |
+			IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+			IBV_ACCESS_REMOTE_ATOMIC,
+	};
+	struct ibv_qp *qp = ibv_create_qp(pd, &init);
+
+	assert_non_null(qp);
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE |
+				       IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				       IBV_QP_ACCESS_FLAGS), 0);
+	return qp;
+}
+
+static void connect_qp(const struct pair *p, struct ibv_qp *qp,
+		       const struct ibv_qp *peer)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024,
+		.dest_qp_num = peer->qp_num, .max_dest_rd_atomic = 4,
+		.min_rnr_timer = 1,
+		.ah_attr = {
+			.is_global = 1, .port_num = 1,
+			.grh = { .dgid = p->gid, .hop_limit = 1,
+				 .sgid_index = p->gid_index },
+		},
+	};
+
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV |
+				       IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				       IBV_QP_RQ_PSN |
+				       IBV_QP_MAX_DEST_RD_ATOMIC |
+				       IBV_QP_MIN_RNR_TIMER), 0);
+	attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTS, .timeout = 12, .retry_cnt = 7,
+		.rnr_retry = 3, .max_rd_atomic = 4,
+	};
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE |
+				       IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+				       IBV_QP_MAX_QP_RD_ATOMIC), 0);
+}
+
+static void pair_begin(struct pair *p, const struct rig *g)
+{
+	const struct device_verbs_open *v = device_verbs_of(g->dev);
+	const char *index = getenv("WEIR_RDMA_GID");
+
+	p->gid_index = (uint8_t)(index && !standin ? atoi(index) : 1);
+	assert_int_equal(ibv_query_gid(v->ctx, 1, p->gid_index, &p->gid), 0);
+	p->cq = ibv_create_cq(v->ctx, 16, NULL, NULL, 0);
+	assert_non_null(p->cq);
+	p->qp[0] = make_qp(v->pd, p->cq);
+	p->qp[1] = make_qp(v->pd, p->cq);
+	connect_qp(p, p->qp[0], p->qp[1]);
+	connect_qp(p, p->qp[1], p->qp[0]);
+}
+
+static void pair_end(struct pair *p)
+{
+	assert_int_equal(ibv_destroy_qp(p->qp[0]), 0);
+	assert_int_equal(ibv_destroy_qp(p->qp[1]), 0);
+	assert_int_equal(ibv_destroy_cq(p->cq), 0);
+}
+
+static enum ibv_wc_status do_wr(struct pair *p, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad;
+	struct ibv_wc wc;
+	int n;
+
+	assert_int_equal(ibv_post_send(p->qp[0], wr, &bad), 0);
+	do {
+		n = ibv_poll_cq(p->cq, 1, &wc);
+	} while (!n);
+	assert_int_equal(n, 1);
+	return wc.status;
+}
+
+/* What comes of @len bytes at @addr, with @rkey; READ fills @buf. */
+static enum ibv_wc_status access_peer(const struct rig *g,
+				      enum ibv_wr_opcode opcode, uint64_t addr,
+				      uint32_t rkey, char *buf, size_t len)
+{
+	const struct device_verbs_open *v = device_verbs_of(g->dev);
+	struct ibv_mr *mr = ibv_reg_mr(v->pd, buf, len, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_sge sge = { (uintptr_t)buf, (uint32_t)len, 0 };
+	struct ibv_send_wr wr = {
+		.opcode = opcode, .sg_list = &sge, .num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	enum ibv_wc_status status;
+	struct pair p;
+
+	assert_non_null(mr);
+	sge.lkey = mr->lkey;
+	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr.wr.atomic.remote_addr = addr;
+		wr.wr.atomic.rkey = rkey;
+		wr.wr.atomic.compare_add = 1;
+	} else {
+		wr.wr.rdma.remote_addr = addr;
+		wr.wr.rdma.rkey = rkey;
+	}
+	pair_begin(&p, g);
+	status = do_wr(&p, &wr);
+	pair_end(&p);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	return status;
+}
+
+struct peer_range {
+	uint64_t addr;
+	size_t len;
+	uint32_t rkey;
+};
+
+static struct peer_range range_of(const struct weir_mmap *im)
+{
+	struct peer_range range = { 0 };
+	void *addr;
+
+	assert_int_equal(weir_mmap_memrange(im, &addr, &range.len), 0);
+	assert_int_equal(mmap_remote_key(im, 0, &range.rkey), 0);
+	range.addr = (uintptr_t)addr;
+	return range;
+}
+
+/* The cases. */
+
+static void a_peer_reads_and_writes_what_was_exported(void **state)
+{
+	char buf[64] = "from the peer";
+	struct weir_mmap *im;
+	struct peer_range at;
+	struct rig g;
+	uint64_t old;
+
+	(void)state;
+	rig_begin(&g, ALL);
+	im = imported(&g, NULL);
+	at = range_of(im);
+	assert_int_equal(at.addr, (uintptr_t)g.mem);
+	assert_int_equal(at.len, LEN);
+	assert_int_equal(access_peer(&g, IBV_WR_RDMA_WRITE, at.addr + 8,
+				     at.rkey, buf, 14), IBV_WC_SUCCESS);
+	assert_string_equal(g.mem + 8, "from the peer");
+	assert_int_equal(access_peer(&g, IBV_WR_RDMA_READ, at.addr, at.rkey,
+				     buf, 8), IBV_WC_SUCCESS);
+	assert_memory_equal(buf, "mmmmmmmm", 8);
+	memset(g.mem, 0, 8);
+	assert_int_equal(access_peer(&g, IBV_WR_ATOMIC_FETCH_AND_ADD, at.addr,
+				     at.rkey, buf, 8), IBV_WC_SUCCESS);
+	memcpy(&old, g.mem, 8);
+	assert_int_equal(old, 1);
+	assert_int_equal(weir_mmap_destroy(im), 0);
+	rig_end(&g);
+}
+
+/* Off by one at each end, with fewer rights, with a key that is none. */
+static void a_part_is_good_for_itself_alone(void **state)
+{
+	struct weir_export_rdma_opts opts = {
+		.size = sizeof(opts), .permissions = WEIR_MMAP_RDMA_READ,
+		.off = PART_OFF, .len = PART_LEN,
+	};
+	struct weir_mmap *im;
+	struct peer_range at;
+	char buf[PART_LEN];
+	struct rig g;
+	size_t i;
+
+	(void)state;
+	rig_begin(&g, ALL);
+	im = imported(&g, &opts);
+	at = range_of(im);
+	assert_int_equal(at.addr, (uintptr_t)g.mem + PART_OFF);
+	assert_int_equal(at.len, PART_LEN);
+	assert_int_equal(access_peer(&g, IBV_WR_RDMA_READ, at.addr, at.rkey,
+				     buf, at.len), IBV_WC_SUCCESS);
+	memset(buf, 'x', sizeof(buf));
+	assert_int_equal(access_peer(&g, IBV_WR_RDMA_READ, at.addr - 1,
+				     at.rkey, buf, 2), IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(access_peer(&g, IBV_WR_RDMA_READ,
+				     at.addr + at.len - 1, at.rkey, buf, 2),
+			 IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(access_peer(&g, IBV_WR_RDMA_WRITE, at.addr, at.rkey,
+				     buf, 2), IBV_WC_REM_ACCESS_ERR);
+	assert_int_not_equal(access_peer(&g, IBV_WR_ATOMIC_FETCH_AND_ADD,
+					 at.addr, at.rkey, buf, 8),
+			     IBV_WC_SUCCESS);
+	assert_int_equal(access_peer(&g, IBV_WR_RDMA_READ, at.addr,
+				     at.rkey ^ 1, buf, 2),
+			 IBV_WC_REM_ACCESS_ERR);
+	for (i = 0; i < LEN; i++)
+		assert_int_equal(g.mem[i], 'm');
+	assert_int_equal(weir_mmap_destroy(im), 0);
+	rig_end(&g);
+}
+
+/* A1.22: a late access is the peer's error, and changes nothing here. */
+static void after_the_stop_nothing_is_reached(void **state)
+{
+	struct weir_export_rdma_opts part = {
+		.size = sizeof(part), .off = PART_OFF, .len = PART_LEN,
+	};
+	struct weir_mmap *im[2];
+	char buf[16] = "late";
+	struct peer_range at;
+	struct rig g;
+	size_t i;
+
+	(void)state;
+	rig_begin(&g, ALL);
+	im[0] = imported(&g, NULL);
+	im[1] = imported(&g, &part);
+	assert_int_equal(weir_mmap_is_exported(g.m), 1);
+	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
+	assert_int_equal(weir_mmap_is_exported(g.m), 0);
+	for (i = 0; i < 2; i++) {
+		at = range_of(im[i]);
+		assert_int_equal(access_peer(&g, IBV_WR_RDMA_WRITE, at.addr,
+					     at.rkey, buf, 4),
+				 IBV_WC_REM_ACCESS_ERR);
+		assert_int_equal(weir_mmap_destroy(im[i]), 0);
+	}
+	for (i = 0; i < LEN; i++)
+		assert_int_equal(g.mem[i], 'm');
+
+	/* What is exported then has another key. */
+	assert_int_equal(weir_mmap_start(g.m), 0);
+	im[0] = imported(&g, &part);
+	assert_int_not_equal(range_of(im[0]).rkey, at.rkey);
+	assert_int_equal(weir_mmap_destroy(im[0]), 0);
+	rig_end(&g);
+}
+
+static void equal_options_give_equal_bytes(void **state)
+{
+	struct weir_export_rdma_opts opts = {
+		.size = sizeof(opts), .off = 1, .len = 7,
+	};
+	struct weir_export_desc a, b;
+	struct rig g;
+	int i;
+
+	(void)state;
+	rig_begin(&g, ALL);
+	assert_int_equal(export_it(&g, &opts, &a), 0);
+	assert_int_equal(a.n_fds, 0);
+	for (i = 0; i < WEIR_EXPORT_FDS; i++)
+		assert_int_equal(a.fds[i], -1);
+	assert_int_equal(export_it(&g, NULL, &b), 0);
+	assert_ptr_not_equal(a.bytes, b.bytes);
+	assert_int_equal(export_it(&g, &opts, &b), 0);
+	assert_ptr_equal(a.bytes, b.bytes);
+	if (standin)
+		assert_int_equal(standin()->mrs, 2);
+	opts.len = 0;
+	for (opts.off = 1; opts.off < 255; opts.off++)
+		assert_int_equal(export_it(&g, &opts, &b), 0);
+	assert_int_equal(export_it(&g, &opts, &b), -EAGAIN);
+	rig_end(&g);
+}
+
+struct asked {
+	struct weir_export_rdma_opts opts;
+	int want;
+};
+
+static void what_is_asked_for_has_to_be_there(void **state)
+{
+	static const struct asked asked[] = {
+		{ { .flags = 1 }, -EINVAL },
+		{ { .permissions = WEIR_MMAP_READ }, -EINVAL },
+		{ { .permissions = WEIR_MMAP_PEER_READ }, -EINVAL },
+		{ { .permissions = WEIR_MMAP_RDMA_ATOMIC }, -EACCES },
+		{ { .off = LEN }, -ERANGE },
+		{ { .off = LEN - 1, .len = 2 }, -ERANGE },
+		{ { .off = UINT64_MAX, .len = 2 }, -ERANGE },
+		{ { .off = 1, .len = UINT64_MAX }, -ERANGE },
+		{ { .key_len = 16 }, -EINVAL },
+		{ { .off = LEN - 1, .len = 1 }, 0 },
+		{ { .permissions = WEIR_MMAP_RDMA_WRITE }, 0 },
+	};
+	struct weir_export_rdma_opts opts;
+	struct weir_export_desc desc;
+	struct rig g;
+	size_t i;
+	int err;
+
+	(void)state;
+	rig_begin(&g, WEIR_MMAP_WRITE | WEIR_MMAP_RDMA_READ |
+		      WEIR_MMAP_RDMA_WRITE);
+	for (i = 0; i < N_OF(asked); i++) {
+		opts = asked[i].opts;
+		opts.size = sizeof(opts);
+		err = export_it(&g, &opts, &desc);
+		if (err != asked[i].want)
+			fail_msg("%zu: %d: %s", i, err, weir_why());
+		if (err)
+			assert_starts_with(weir_why(),
+					   "weir_mmap_export_rdma: ");
+		assert_int_equal(weir_mmap_is_exported(g.m), !err || i > 9);
+	}
+	rig_end(&g);
+}
+
+/* A1.19 */
+static void it_has_to_be_started_allowed_and_of_the_device(void **state)
+{
+	struct weir_export_desc desc = { .size = sizeof(desc) };
+	struct weir_device *cpu;
+	struct weir_mmap *im;
+	struct rig g;
+
+	(void)state;
+	rig_begin(&g, WEIR_MMAP_WRITE);
+	assert_int_equal(weir_device_open_name(&cpu, "cpu"), 0);
+	assert_int_equal(export_it(&g, NULL, &desc), -EACCES);
+	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
+	assert_int_equal(export_it(&g, NULL, &desc), -EBADFD);
+	assert_int_equal(weir_mmap_set_permissions(g.m, ALL), 0);
+	assert_int_equal(weir_mmap_start(g.m), 0);
+	assert_int_equal(weir_mmap_export_rdma(g.m, cpu, NULL, &desc),
+			 -ENOENT);
+	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
+	assert_int_equal(weir_mmap_add_device(g.m, cpu), 0);
+	assert_int_equal(weir_mmap_start(g.m), 0);
+	assert_int_equal(weir_mmap_export_rdma(g.m, cpu, NULL, &desc),
+			 -EOPNOTSUPP);
+	im = imported(&g, NULL);
+	assert_int_equal(weir_mmap_export_rdma(im, g.dev, NULL, &desc), -EPERM);
+	assert_int_equal(weir_mmap_destroy(im), 0);
+	desc.size = 0;
+	assert_int_equal(weir_mmap_export_rdma(g.m, g.dev, NULL, &desc),
+			 -EINVAL);
+	rig_end(&g);
+	assert_int_equal(weir_device_close(cpu), 0);
+}
+
+/* A1.21 */
+static void an_import_is_started_for_good(void **state)
+{
+	struct weir_export_desc desc = { .size = sizeof(desc) };
+	struct weir_mmap *im;
+	struct weir_op op;
+	struct rig g;
+
+	(void)state;
+	rig_begin(&g, WEIR_MMAP_RDMA_READ);
+	im = imported(&g, NULL);
+	assert_ptr_equal(weir_mmap_domain(im), g.domain);
+	assert_int_equal(weir_mmap_state(im), WEIR_MMAP_STARTED);
+	assert_int_equal(weir_mmap_is_imported(im), 1);
+	assert_int_equal(weir_mmap_is_stale(im), 0);
+	assert_int_equal(weir_mmap_permissions(im), WEIR_MMAP_READ);
+	assert_int_equal(weir_mmap_stop(im, NULL, NULL), -EPERM);
+	assert_int_equal(weir_mmap_start(im), -EPERM);
+	assert_int_equal(weir_mmap_set_permissions(im, ALL), -EPERM);
+	assert_int_equal(weir_mmap_set_memrange(im, g.mem, 1), -EPERM);
+	assert_int_equal(weir_mmap_add_device(im, g.dev), -EPERM);
+	assert_int_equal(weir_mmap_rm_device(im, g.dev), -EPERM);
+	assert_int_equal(weir_mmap_export(im, NULL, &desc), -EPERM);
+	assert_int_equal(weir_mmap_keys(im, g.dev, NULL, NULL), -ENOENT);
+	weir_op_init(&op, NULL);
+	assert_int_equal(weir_mmap_watch(im, NULL, &op), -EOPNOTSUPP);
+	assert_int_equal(weir_domain_destroy(g.domain), -EBUSY);
+	assert_int_equal(weir_mmap_destroy(im), 0);
+	rig_end(&g);
+}
+
+static void rights_are_no_more_than_were_given(void **state)
+{
+	struct weir_export_rdma_opts opts = {
+		.size = sizeof(opts), .permissions = WEIR_MMAP_RDMA_WRITE,
+	};
+	struct weir_export_desc desc;
+	struct weir_mmap *im = NULL;
+	struct rig g;
+	uint32_t key;
+
+	(void)state;
+	rig_begin(&g, ALL);
+	assert_int_equal(export_it(&g, &opts, &desc), 0);
+	assert_int_equal(import_as(&g, &im, &desc, WEIR_MMAP_READ), -EACCES);
+	assert_int_equal(import_as(&g, &im, &desc, WEIR_MMAP_RDMA_READ),
+			 -EINVAL);
+	assert_null(im);
+	assert_int_equal(import_as(&g, &im, &desc, WEIR_MMAP_WRITE), 0);
+	assert_int_equal(mmap_remote_key(im, WEIR_MMAP_WRITE, &key), 0);
+	assert_int_equal(mmap_remote_key(im, WEIR_MMAP_READ, &key), -EACCES);
+	assert_int_equal(mmap_remote_key(g.m, 0, &key), -EXDEV);
+	assert_int_equal(weir_mmap_destroy(im), 0);
+	assert_int_equal(export_it(&g, NULL, &desc), 0);
+	assert_int_equal(import_as(&g, &im, &desc, 0), 0);
+	assert_int_equal(weir_mmap_permissions(im), WEIR_MMAP_READ |
+			 WEIR_MMAP_WRITE | WEIR_MMAP_RDMA_ATOMIC);
+	assert_int_equal(weir_mmap_destroy(im), 0);
+	rig_end(&g);
+}
+
+static void what_is_not_for_rdma_is_not_imported_by_it(void **state)
+{
+	struct weir_import_opts opts = {
+		.size = sizeof(opts), .flags = WEIR_IMPORT_COPY,
+	};
+	int fds[3] = { 0, 1, 2 };
+	uint8_t other[DESCRIPTOR_MAX];
+	struct descriptor d = {
+		.generation = 1, .len = 1, .kind = DESCRIPTOR_MEMFD,
+		.permissions = DESCRIPTOR_READ,
+	};
+	int n = descriptor_format(other, &d, NULL, 0, "test");
+	struct weir_export_desc desc;
+	struct weir_mmap *im = NULL;
+	struct rig g;
+
+	(void)state;
+	rig_begin(&g, ALL);
+	assert_int_equal(export_it(&g, NULL, &desc), 0);
+	assert_int_equal(weir_mmap_import(&im, desc.bytes, desc.len, fds, 3,
+					  NULL), -EOPNOTSUPP);
+	assert_int_equal(weir_mmap_import_rdma(&im, g.domain, other, (size_t)n,
+					       NULL), -EOPNOTSUPP);
+	assert_int_equal(weir_mmap_import_rdma(&im, g.domain, NULL, 0, NULL),
+			 -EINVAL);
+	assert_int_equal(weir_mmap_import_rdma(&im, weir_domain_system(),
+					       desc.bytes, desc.len, NULL),
+			 -EINVAL);
+	assert_int_equal(weir_mmap_import_rdma(&im, g.domain, desc.bytes,
+					       desc.len, &opts), -EINVAL);
+	assert_null(im);
+	rig_end(&g);
+}
+
+/* All of them, of what an export really gives. */
+static void every_truncation_and_every_flipped_bit_is_refused(void **state)
+{
+	struct weir_export_desc desc;
+	struct weir_mmap *im = NULL;
+	struct rig g;
+	uint8_t *copy;
+	size_t i;
+
+	(void)state;
+	rig_begin(&g, ALL);
+	assert_int_equal(export_it(&g, NULL, &desc), 0);
+	for (i = 0; i < desc.len; i++) {
+		copy = malloc(i ? i : 1);
+		memcpy(copy, desc.bytes, i);
+		assert_int_equal(weir_mmap_import_rdma(&im, g.domain, copy, i,
+						       NULL), -EBADMSG);
+		free(copy);
+	}
+	copy = malloc(desc.len);
+	memcpy(copy, desc.bytes, desc.len);
+	for (i = 0; i < 8 * desc.len; i++) {
+		copy[i / 8] ^= (uint8_t)(1 << i % 8);
+		assert_true(weir_mmap_import_rdma(&im, g.domain, copy, desc.len,
+						  NULL) < 0);
+		copy[i / 8] ^= (uint8_t)(1 << i % 8);
+	}
+	assert_null(im);
+	free(copy);
+	rig_end(&g);
+}
+
+static void a_key_and_an_end_are_the_importers_to_check(void **state)
+{
+	static const char key[16] = "sixteen bytes...";
+	struct weir_export_rdma_opts opts = {
+		.size = sizeof(opts), .key = key, .key_len = sizeof(key),
+	};
+	struct weir_import_opts with = {
+		.size = sizeof(with), .key = key, .key_len = sizeof(key),
+	};
+	struct weir_export_desc desc;
+	struct weir_mmap *im = NULL;
+	struct rig g;
+	int err;
+
+	(void)state;
+	rig_begin(&g, ALL);
+	err = export_it(&g, &opts, &desc);
+	if (err) {
+		assert_int_equal(err, -EOPNOTSUPP);
+	} else {
+		assert_int_equal(import_as(&g, &im, &desc, 0), -EKEYREJECTED);
+		assert_int_equal(weir_mmap_import_rdma(&im, g.domain,
+				 desc.bytes, desc.len, &with), 0);
+		assert_int_equal(weir_mmap_destroy(im), 0);
+		im = NULL;
+	}
+	opts = (struct weir_export_rdma_opts){
+		.size = sizeof(opts), .not_after = 1,
+	};
+	assert_int_equal(export_it(&g, &opts, &desc), 0);
+	assert_int_equal(import_as(&g, &im, &desc, 0), -EKEYEXPIRED);
+	opts.not_after = (uint64_t)time(NULL) + 1000;
+	assert_int_equal(export_it(&g, &opts, &desc), 0);
+	assert_int_equal(import_as(&g, &im, &desc, 0), 0);
+	assert_int_equal(weir_mmap_destroy(im), 0);
+	rig_end(&g);
+}
+
+/* By RDMA and to other processes: one stop ends both. */
+static void both_kinds_of_export_go_together(void **state)
+{
+	struct weir_export_desc a = { .size = sizeof(a) }, b = a;
+	struct weir_mmap *m, *im = NULL;
+	struct rig g;
+
+	(void)state;
+	rig_begin(&g, ALL);
+	assert_int_equal(weir_mmap_create(&m, NULL), 0);
+	assert_int_equal(weir_mmap_alloc(m, LEN, WEIR_MMAP_ALLOC_MEMFD), 0);
+	assert_int_equal(weir_mmap_set_permissions(m, ALL |
+						   WEIR_MMAP_PEER_READ), 0);
+	assert_int_equal(weir_mmap_add_device(m, g.dev), 0);
+	assert_int_equal(weir_mmap_start(m), 0);
+	assert_int_equal(weir_mmap_export_rdma(m, g.dev, NULL, &a), 0);
+	assert_int_equal(weir_mmap_export(m, NULL, &b), 0);
+	assert_int_equal(weir_mmap_import(&im, b.bytes, b.len, b.fds, b.n_fds,
+					  NULL), 0);
+	assert_int_equal(weir_mmap_stop(m, NULL, NULL), 0);
+	assert_int_equal(weir_mmap_is_stale(im), 1);
+	assert_int_equal(weir_mmap_destroy(im), 0);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+	rig_end(&g);
+}
+
+/* The table. */
+
+struct cell {
+	struct rig g;
+	struct weir_mmap *m;		/* Which is asked. */
+	struct weir_device *cpu;
+};
+
+static int ask(struct cell *c, struct weir_device *dev, uint64_t len,
+	       uint32_t permissions)
+{
+	struct weir_export_rdma_opts opts = {
+		.size = sizeof(opts), .len = len, .permissions = permissions,
+	};
+	struct weir_export_desc desc = { .size = sizeof(desc) };
+
+	return weir_mmap_export_rdma(c->m, dev, &opts, &desc);
+}
+
+static int call_export(void *c)
+{
+	return ask(c, ((struct cell *)c)->g.dev, 0, 0);
+}
+
+static int call_part(void *c)
+{
+	return ask(c, ((struct cell *)c)->g.dev, PART_LEN, 0);
+}
+
+static int call_more(void *c)
+{
+	return ask(c, ((struct cell *)c)->g.dev, LEN + 1, 0);
+}
+
+static int call_right(void *c)
+{
+	return ask(c, ((struct cell *)c)->g.dev, 0, WEIR_MMAP_RDMA_ATOMIC);
+}
+
+static int call_device(void *c)
+{
+	return ask(c, ((struct cell *)c)->cpu, 0, 0);
+}
+
+static int call_stop(void *c)
+{
+	return weir_mmap_stop(((struct cell *)c)->m, NULL, NULL);
+}
+
+static int call_watch(void *c)
+{
+	struct weir_op op;
+
+	weir_op_init(&op, NULL);
+	return weir_mmap_watch(((struct cell *)c)->m, NULL, &op);
+}
+
+static int call_destroy(void *arg)
+{
+	struct cell *c = arg;
+	int err = weir_mmap_destroy(c->m);
+
+	if (!err && c->m == c->g.m)
+		c->g.m = NULL;
+	if (!err)
+		c->m = NULL;
+	return err;
+}
+
+static const struct table_call calls[] = {
+	{ "export_rdma", call_export },
+	{ "export_rdma of a part", call_part },
+	{ "export_rdma of more", call_more },
+	{ "export_rdma with another right", call_right },
+	{ "export_rdma for another device", call_device },
+	{ "stop", call_stop },
+	{ "watch", call_watch },
+	{ "destroy", call_destroy },
+};
+
+enum column { STOPPED, FORBIDDEN, STARTED, BY_RDMA, TO_PROCESS, IMPORTED };
+static const char *const columns[] = {
+	[STOPPED] = "STOPPED",
+	[FORBIDDEN] = "STARTED, without WEIR_MMAP_RDMA_",
+	[STARTED] = "STARTED",
+	[BY_RDMA] = "exported by RDMA",
+	[TO_PROCESS] = "exported to a process",
+	[IMPORTED] = "imported",
+};
+
+/* A memfd, which can be exported to a process. */
+static void cell_begin(struct cell *c, int column)
+{
+	const uint32_t rights = WEIR_MMAP_WRITE | WEIR_MMAP_PEER_READ;
+	struct weir_export_desc desc = { .size = sizeof(desc) };
+	struct rig *g = &c->g;
+
+	rig_begin(g, ALL);
+	assert_int_equal(weir_device_open_name(&c->cpu, "cpu"), 0);
+	assert_int_equal(weir_mmap_destroy(g->m), 0);
+	assert_int_equal(weir_mmap_create(&g->m, NULL), 0);
+	assert_int_equal(weir_mmap_alloc(g->m, LEN, WEIR_MMAP_ALLOC_MEMFD), 0);
+	assert_int_equal(weir_mmap_set_permissions(g->m, column == FORBIDDEN ?
+			 rights : rights | WEIR_MMAP_RDMA_READ |
+			 WEIR_MMAP_RDMA_WRITE), 0);
+	assert_int_equal(weir_mmap_add_device(g->m, g->dev), 0);
+	if (column != STOPPED)
+		assert_int_equal(weir_mmap_start(g->m), 0);
+	c->m = g->m;
+	if (column == BY_RDMA)
+		assert_int_equal(call_export(c), 0);
+	if (column == TO_PROCESS)
+		assert_int_equal(weir_mmap_export(g->m, NULL, &desc), 0);
+	if (column == IMPORTED)
+		c->m = imported(g, NULL);
+}
+
+static void cell_check(const struct table_cell *cell, const struct cell *c)
+{
+	if (!strcmp(cell->then, "gone"))
+		assert_null(c->m);
+	if (!strcmp(cell->then, "exported"))
+		assert_int_equal(weir_mmap_is_exported(c->m), 1);
+	if (!strcmp(cell->then, "stopped")) {
+		assert_int_equal(weir_mmap_is_exported(c->m), 0);
+		assert_int_equal(weir_mmap_state(c->m), WEIR_MMAP_STOPPED);
+	}
+}
+
+static void the_table_is_true(void **state)
+{
+	struct table_cell cell;
+	struct table t;
+
+	(void)state;
+	table_open(&t, "mem/README.md",
+		   "mmap exported by RDMA, and imported: call by state", calls,
+		   N_OF(calls), columns, N_OF(columns));
+	while (table_next(&t, &cell)) {
+		struct cell c = { .m = NULL };
+
+		cell_begin(&c, cell.column);
+		table_result(&cell, cell.call->fn(&c));
+		cell_check(&cell, &c);
+		if (c.m != c.g.m)
+			assert_int_equal(weir_mmap_destroy(c.m), 0);
+		rig_end(&c.g);
+		assert_int_equal(weir_device_close(c.cpu), 0);
+	}
+	table_close(&t);
+}
+
+static int export_and_import(struct rig *g, struct weir_mmap **im)
+{
+	struct weir_export_rdma_opts opts = {
+		.size = sizeof(opts), .off = PART_OFF,
+	};
+	struct weir_export_desc desc;
+	int err = export_it(g, &opts, &desc);
+
+	return err ? err : import_as(g, im, &desc, 0);
+}
+
+static void any_failure_inside_leaves_nothing_behind(void **state)
+{
+	struct weir_mmap *im = NULL;
+	int err, n = 0, fired;
+	struct rig g;
+
+	(void)state;
+	rig_begin(&g, ALL);
+	do {
+		fault_arm(n++);
+		err = export_and_import(&g, &im);
+		fired = fault_disarm();
+		if (fired)
+			assert_true(err < 0 && !im);
+		if (fired)
+			assert_int_equal(weir_domain_users(g.domain), 0);
+		if (fired)
+			assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
+		assert_int_equal(weir_mmap_start(g.m), 0);
+	} while (fired);
+	assert_int_equal(err, 0);
+	assert_true(n > 6);
+	assert_int_equal(weir_mmap_destroy(im), 0);
+	rig_end(&g);
+}
+
+/* B2.4: what the device keeps stays exported, and can be stopped again. */
+static void what_cannot_be_taken_back_stays_exported(void **state)
+{
+	struct weir_export_rdma_opts part = {
+		.size = sizeof(part), .off = PART_OFF,
+	};
+	struct weir_export_desc a, b;
+	struct rig g;
+
+	(void)state;
+	if (!standin)
+		skip_because("a real device does not refuse at will");
+	rig_begin(&g, ALL);
+	assert_int_equal(export_it(&g, &part, &a), 0);
+	standin()->bound = true;
+	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), -EBUSY);
+	standin()->bound = false;
+	assert_int_equal(weir_mmap_is_exported(g.m), 1);
+	assert_int_equal(export_it(&g, &part, &b), 0);
+	assert_ptr_equal(a.bytes, b.bytes);
+	rig_end(&g);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(a_peer_reads_and_writes_what_was_exported),
+		CASE(a_part_is_good_for_itself_alone),
+		CASE(after_the_stop_nothing_is_reached),
+		CASE(equal_options_give_equal_bytes),
+		CASE(what_is_asked_for_has_to_be_there),
+		CASE(it_has_to_be_started_allowed_and_of_the_device),
+		CASE(an_import_is_started_for_good),
+		CASE(rights_are_no_more_than_were_given),
+		CASE(what_is_not_for_rdma_is_not_imported_by_it),
+		CASE(every_truncation_and_every_flipped_bit_is_refused),
+		CASE(a_key_and_an_end_are_the_importers_to_check),
+		CASE(both_kinds_of_export_go_together),
+		CASE(the_table_is_true),
+		CASE(any_failure_inside_leaves_nothing_behind),
+		CASE(what_cannot_be_taken_back_stays_exported),
+	};
+
+	return harness_run_plain(cases, N_OF(cases));
+}
