@@ -44,6 +44,7 @@ enum device_range_kind { DEVICE_RANGE_MEM, DEVICE_RANGE_DMABUF,
 struct device_range {
 	enum device_range_kind kind;
 	uint32_t permissions;	/* WEIR_MMAP_ */
+	bool windows;		/* May be bound to it.  MEM */
 	void *addr;		/* MEM */
 	size_t len;
 	int fd;			/* DMABUF */
@@ -56,6 +57,8 @@ struct device_mr {
 	void *priv;
 	uint32_t lkey, rkey;	/* By which the device and its peers name it. */
 };
+
+struct mmap_device;
 
 /* A list in the making. */
 struct device_list {
@@ -88,6 +91,9 @@ struct device_class {
 			   struct device_mr *ret);
 	int (*mr_deregister)(struct weir_device *dev,
 			     const struct device_mr *mr);
+
+	/* Before that: what is bound to the memory of @md.  NULL: nothing. */
+	int (*windows_drop)(struct mmap_device *md);
 };
 
 extern const struct device_class device_cpu;

@@ -10,6 +10,7 @@
 #include "mem/device-internal.h"
 
 struct ibv_context;
+struct ibv_device_attr_ex;
 struct ibv_pd;
 
 struct device_verbs_open {
@@ -23,5 +24,14 @@ static inline const struct device_verbs_open *device_verbs_of(
 {
 	return dev->info.caps.kind == WEIR_DEVICE_RDMA ? dev->priv : NULL;
 }
+
+/*
+ * mmap-window.c: free what is bound to the memory of @md, under its mmap's lock.
+ * Returns 0, or what the driver says, with a sentence.
+ */
+int mmap_windows_drop(struct mmap_device *md);
+
+/* WEIR_DEVICE_CAP_WINDOW and _ODP, as the driver says. */
+uint32_t mmap_window_caps(const struct ibv_device_attr_ex *attr);
 
 #endif /* WEIR_MEM_DEVICE_VERBS_H */

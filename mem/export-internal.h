@@ -143,6 +143,22 @@ void export_free(struct mmap_export *x);
 int export_keep(struct export_blob **ret, struct mmap_export *x, uint32_t kind,
 		const uint8_t *bytes, size_t len, const char *call);
 
+/* A key that is there already: that of a memory window, see mmap-window.h. */
+struct export_key {
+	uint64_t addr;
+	uint32_t rkey;
+	uint32_t qp_num;	/* On which it is good; never 0 then. */
+};
+
+/*
+ * export-rdma.c: put the bytes that name what @key opens of @mmap, which is
+ * started, as @opts say it, into @bytes.  They are the caller's.  Returns how
+ * many, or a negative errno as weir_mmap_export_rdma().  The owner's thread.
+ */
+int export_rdma_key(uint8_t bytes[DESCRIPTOR_MAX], struct weir_mmap *mmap,
+		    const struct weir_export_rdma_opts *opts,
+		    const struct export_key *key);
+
 /* export-import.c: end one that was not given away. */
 struct import;
 void import_free(struct import *im);

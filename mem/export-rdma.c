@@ -111,32 +111,44 @@ static int ensure_id(struct mmap_export *x)
 	return 0;
 }
 
-static int describe(struct export_blob **ret, struct weir_mmap *mmap,
-		    struct weir_device *device, struct mmap_export *x,
-		    const struct weir_export_rdma_opts *opts)
+/* Returns the number of bytes. */
+static int format(uint8_t bytes[DESCRIPTOR_MAX], const struct mmap_export *x,
+		  const struct weir_export_rdma_opts *opts,
+		  const struct export_key *key)
 {
 	struct descriptor d = {
 		.generation = 1,
 		.len = opts->len,
 		.not_after = opts->not_after,
 		.kind = DESCRIPTOR_RDMA,
+		.addr = key->addr,
+		.rkey = key->rkey,
+		.qp_num = key->qp_num,
 	};
-	uint8_t bytes[DESCRIPTOR_MAX];
-	int err = ensure_id(x);
 	size_t i;
 
 	for (i = 0; i < N_RIGHTS; i++)
 		if (opts->permissions & rights[i].there)
 			d.permissions |= rights[i].bit;
-	if (!err)
-		err = mmap_keys_part(mmap, device, opts->off, opts->len,
-				     opts->permissions, &d.addr, &d.rkey);
-	if (err)
-		return err;
 	memcpy(d.export_id, x->rdma_id, sizeof(d.export_id));
-	err = descriptor_format(bytes, &d, opts->key, opts->key_len, EXPORT);
-	return err < 0 ? err : export_keep(ret, x, d.kind, bytes, (size_t)err,
-					   EXPORT);
+	return descriptor_format(bytes, &d, opts->key, opts->key_len, EXPORT);
+}
+
+static int describe(struct export_blob **ret, struct weir_mmap *mmap,
+		    struct weir_device *device, struct mmap_export *x,
+		    const struct weir_export_rdma_opts *opts)
+{
+	struct export_key key = { .qp_num = 0 };
+	uint8_t bytes[DESCRIPTOR_MAX];
+	int n = ensure_id(x);
+
+	if (!n)
+		n = mmap_keys_part(mmap, device, opts->off, opts->len,
+				   opts->permissions, &key.addr, &key.rkey);
+	if (!n)
+		n = format(bytes, x, opts, &key);
+	return n < 0 ? n : export_keep(ret, x, DESCRIPTOR_RDMA, bytes,
+				       (size_t)n, EXPORT);
 }
 
 static int export_part(struct export_blob **ret, struct weir_mmap *mmap,
@@ -183,6 +195,31 @@ int weir_mmap_export_rdma(struct weir_mmap *mmap, struct weir_device *device,
 	memset(desc.fds, 0xff, sizeof(desc.fds));
 	memcpy(ret, &desc, ret->size < sizeof(desc) ? ret->size : sizeof(desc));
 	return 0;
+}
+
+int export_rdma_key(uint8_t bytes[DESCRIPTOR_MAX], struct weir_mmap *mmap,
+		    const struct weir_export_rdma_opts *user,
+		    const struct export_key *key)
+{
+	struct weir_export_rdma_opts opts = *user;
+	struct mmap_export *x;
+	int n = check_opts(&opts);
+
+	if (!n)
+		n = check_part(mmap, &opts);
+	if (n)
+		return n;
+	x = export_get(mmap, EXPORT);
+	if (!x)
+		return -ENOMEM;
+	n = ensure_id(x);
+	if (!n)
+		n = format(bytes, x, &opts, key);
+	if (n >= 0)
+		mmap->export = x;
+	else if (x != mmap->export)
+		export_free(x);
+	return n;
 }
 
 /* The importer's side. */

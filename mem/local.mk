@@ -76,7 +76,8 @@ libweir_all_la_SOURCES += \
 	%D%/tags.h
 
 if HAVE_VERBS
-libweir_all_la_SOURCES += %D%/mmap-verbs.c
+libweir_all_la_SOURCES += %D%/mmap-verbs.c %D%/mmap-window.c \
+	%D%/mmap-window.h
 endif
 
 EXTRA_DIST += %D%/README.md

@@ -34,6 +34,7 @@
 
 struct mmap_export;
 struct mmap_use;
+struct mmap_window;
 struct segment_list;
 struct weir_dm;
 struct weir_domain;
@@ -82,6 +83,7 @@ struct mmap_device {
 	bool registered;
 	struct device_mr mr;
 	struct mmap_part *parts;
+	struct mmap_window *windows;	/* mmap-window.c's, under its lock. */
 };
 
 struct weir_mmap {

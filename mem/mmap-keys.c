@@ -71,6 +71,9 @@ static int ensure(struct weir_mmap *mmap, struct weir_device *device,
 		return why(-EOPNOTSUPP, "weir_mmap_keys: device %s registers "
 			   "no memory", device_name(device));
 	range = range_of(mmap);
+	range.windows = range.kind == DEVICE_RANGE_MEM &&
+			mmap->permissions & MMAP_RDMA &&
+			device_can(device, WEIR_DEVICE_CAP_WINDOW);
 	err = device->info.cls->mr_register(device, &range, &md->mr);
 	md->registered = !err;
 	return err;
@@ -196,14 +199,18 @@ static int drop_parts(struct mmap_device *md)
 	return 0;
 }
 
-/* A memory window may be bound to it: A1.15, B2.4. */
+/* Memory windows first, or the device keeps what they are bound to: A1.15,
+ * B2.4. */
 int mmap_keys_drop(struct weir_mmap *mmap)
 {
 	struct mmap_device *md;
-	int err;
+	int err = 0;
 
 	for (md = mmap->devices; md; md = md->next) {
-		err = drop_parts(md);
+		if (md->windows)
+			err = md->device->info.cls->windows_drop(md);
+		if (!err)
+			err = drop_parts(md);
 		if (err)
 			return err;
 		if (!md->registered)

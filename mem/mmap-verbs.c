@@ -4,8 +4,8 @@
 #endif
 
 /*
- * RDMA devices, and what memory needs of them: the only file of this layer that
- * knows rdma-core.
+ * RDMA devices, and what memory needs of them: with mmap-window.c the only file of
+ * this layer that knows rdma-core.
  *
  * An open device is a context and one protection domain; an mmap has one memory
  * region in it.  What a device can do is asked of it when it is listed, with
@@ -122,7 +122,7 @@ static void describe(struct weir_devinfo *info, struct ibv_context *ctx,
 	caps->flags = WEIR_DEVICE_USABLE;
 	if (is_virtual(info))
 		caps->flags |= WEIR_DEVICE_SOFTWARE;
-	caps->caps = WEIR_DEVICE_CAP_MMAP;
+	caps->caps = WEIR_DEVICE_CAP_MMAP | mmap_window_caps(attr);
 	caps->domains = WEIR_DEVICE_BIT(WEIR_DOMAIN_SYSTEM) |
 			WEIR_DEVICE_BIT(WEIR_DOMAIN_HUGEPAGE);
 	if (attr->orig_attr.max_mr_size != UINT64_MAX)
@@ -290,7 +290,8 @@ static unsigned int access_of(uint32_t permissions)
  */
 static struct ibv_mr *reg(struct ibv_pd *pd, const struct device_range *range)
 {
-	unsigned int access = access_of(range->permissions);
+	unsigned int access = access_of(range->permissions) |
+			      (range->windows ? IBV_ACCESS_MW_BIND : 0u);
 
 	if (fails("ibv_reg_mr", ENOMEM))
 		return NULL;
@@ -492,4 +493,5 @@ const struct device_class device_verbs = {
 	.dm = &verbs_dm_ops,
 	.mr_register = register_mr,
 	.mr_deregister = deregister_mr,
+	.windows_drop = mmap_windows_drop,
 };

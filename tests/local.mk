@@ -135,6 +135,7 @@ test_programs += \
 	%D%/test-mmap-keys \
 	%D%/test-mmap-keys-cards \
 	%D%/test-mmap-verbs \
+	%D%/test-mmap-window \
 	%D%/test-verbs-event \
 	%D%/test-verbs-rules
 else
@@ -284,11 +285,12 @@ test_conn_states = %D%/test-conn-state.c %D%/table-kit.h $(test_conns)
 %C%_test_export_hostile_LDADD = $(test_internal)
 
 # Over the stand-in, and over soft-RoCE.
-%C%_test_export_rdma_SOURCES = %D%/test-export-rdma.c $(test_harness) \
+%C%_test_export_rdma_SOURCES = %D%/test-export-rdma.c %D%/rdma-kit.h \
+	%D%/table-kit.h $(test_harness) \
 	$(test_standin)
 %C%_test_export_rdma_LDADD = $(test_internal)
 %C%_test_export_rdma_rdma_SOURCES = %D%/test-export-rdma.c \
-	%D%/standin-verbs.h $(test_harness)
+	%D%/rdma-kit.h %D%/standin-verbs.h %D%/table-kit.h $(test_harness)
 %C%_test_export_rdma_rdma_LDADD = $(test_internal)
 
 %C%_test_exporter_SOURCES = %D%/test-exporter.c %D%/export-kit.h $(test_jobs)
@@ -325,6 +327,13 @@ test_conn_states = %D%/test-conn-state.c %D%/table-kit.h $(test_conns)
 %C%_test_mmap_verbs_SOURCES = %D%/test-mmap-verbs.c $(test_jobs) \
 	$(test_standin)
 %C%_test_mmap_verbs_LDADD = $(test_internal)
+
+%C%_test_mmap_window_SOURCES = %D%/test-mmap-window.c %D%/rdma-kit.h \
+	%D%/table-kit.h $(test_harness) $(test_standin)
+%C%_test_mmap_window_LDADD = $(test_internal)
+%C%_test_mmap_window_rdma_SOURCES = %D%/test-mmap-window.c %D%/rdma-kit.h \
+	%D%/standin-verbs.h %D%/table-kit.h $(test_harness)
+%C%_test_mmap_window_rdma_LDADD = $(test_internal)
 
 %C%_test_mmap_SOURCES = %D%/test-mmap.c %D%/peer-kit.h $(test_jobs)
 %C%_test_mmap_LDADD = $(test_internal)
@@ -565,6 +574,7 @@ rdma_programs += \
 	%D%/test-conn-rdma \
 	%D%/test-conn-state-rdma \
 	%D%/test-export-rdma-rdma \
+	%D%/test-mmap-window-rdma \
 	%D%/test-verbs-rules-rdma
 endif
 endif

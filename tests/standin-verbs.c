@@ -121,6 +121,11 @@ int standin_query_device(struct ibv_context *ctx,
 		attr->orig_attr.device_cap_flags =
 			IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 	}
+	if (model == STANDIN_MLX5) {
+		attr->odp_caps.general_caps = IBV_ODP_SUPPORT;
+		attr->odp_caps.per_transport_caps.rc_odp_caps =
+			IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_WRITE;
+	}
 	attr->max_dm_size = model == STANDIN_RXE ? 0 : STANDIN_DM_SIZE;
 	return 0;
 }

@@ -73,12 +73,14 @@ static void what_a_device_can_do_is_what_its_driver_answers(void **state)
 	} want[] = {
 		{ "standin_mlx5", WEIR_DEVICE_CAP_MMAP |
 		  WEIR_DEVICE_CAP_DMABUF | WEIR_DEVICE_CAP_DM |
-		  WEIR_DEVICE_CAP_DM_IMPORT | WEIR_DEVICE_CAP_DM_DMABUF,
+		  WEIR_DEVICE_CAP_DM_IMPORT | WEIR_DEVICE_CAP_DM_DMABUF |
+		  WEIR_DEVICE_CAP_ODP | WEIR_DEVICE_CAP_WINDOW,
 		  STANDIN_DM_SIZE },
 		{ "standin_mana", WEIR_DEVICE_CAP_MMAP |
 		  WEIR_DEVICE_CAP_DMABUF | WEIR_DEVICE_CAP_DM |
 		  WEIR_DEVICE_CAP_DM_DMABUF, STANDIN_DM_SIZE },
-		{ "standin_rxe", WEIR_DEVICE_CAP_MMAP, 0 },
+		{ "standin_rxe", WEIR_DEVICE_CAP_MMAP |
+		  WEIR_DEVICE_CAP_WINDOW, 0 },
 	};
 	struct weir_device_caps caps;
 	size_t i;

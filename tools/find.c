@@ -51,6 +51,8 @@ const struct bit_name cap_names[] = {
 	{ WEIR_DEVICE_CAP_DM_DMABUF, "dm-dmabuf" },
 	{ WEIR_DEVICE_CAP_EXPORT, "export" },
 	{ WEIR_DEVICE_CAP_IMPORT, "import" },
+	{ WEIR_DEVICE_CAP_ODP, "odp" },
+	{ WEIR_DEVICE_CAP_WINDOW, "window" },
 };
 const size_t n_cap_names = N_OF(cap_names);
 

@@ -58,6 +58,11 @@ struct weir_devinfo;
 					 * weir_mmap_export(). */
 #define WEIR_DEVICE_CAP_IMPORT 64u	/* Import such: weir_mmap_import(). */
 
+/* And what no call of this library needs, but its driver offers. */
+#define WEIR_DEVICE_CAP_ODP 128u	/* Registers memory that is not pinned;
+					 * not used. */
+#define WEIR_DEVICE_CAP_WINDOW 256u	/* Memory windows of type 2. */
+
 /*
  * The bit that stands for a kind of domain in weir_device_caps.domains, or for
  * a kind of job in .jobs.  User kinds of domains have none.

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * Memory windows over an mmap, B2.8: good on one queue pair, within their range
+ * and rights, until they are taken back or the mmap is stopped.  Over the
+ * stand-in, or, in the program without it, over soft-RoCE in the guest.
+ */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/* Soft-RoCE does not look at the range of a window. */
+#define KIT_STANDIN "standin_mlx5"
+
+#include "tests/rdma-kit.h"
+
+#include "base/fault.h"
+#include "mem/export-internal.h"
+#include "mem/mmap-window.h"
+#include "tests/table-kit.h"
+
+static const struct mmap_window_opts usual = {
+	.off = PART_OFF, .len = PART_LEN, .permissions = WEIR_MMAP_RDMA_WRITE,
+};
+
+static int post(struct ibv_send_wr *wr, void *arg)
+{
+	struct pair *p = arg;
+
+	wr->send_flags = IBV_SEND_SIGNALED;
+	return do_wr(p, 1, wr) == IBV_WC_SUCCESS ? 0 : -EIO;
+}
+
+/* The exporter's end of @p is 1. */
+static int bind_on(struct mmap_window *w, struct pair *p)
+{
+	struct ibv_send_wr wr = { .wr_id = 0 };
+
+	return mmap_window_bind(w, &wr, post, p);
+}
+
+static struct mmap_window *window_on(struct rig *g, struct pair *p,
+				     uint64_t *addr, uint32_t *rkey)
+{
+	struct mmap_window *w = NULL;
+
+	assert_int_equal(mmap_window_create(&w, g->m, g->dev, &usual, "test"),
+			 0);
+	assert_int_equal(mmap_window_key(w, addr, rkey), -ENOKEY);
+	assert_int_equal(bind_on(w, p), 0);
+	assert_int_equal(mmap_window_key(w, addr, rkey), 0);
+	assert_int_equal(*addr, (uintptr_t)g->mem + PART_OFF);
+	return w;
+}
+
+static void it_opens_its_range_to_its_queue_pair(void **state)
+{
+	char buf[PART_LEN] = "through the window";
+	struct mmap_window *w;
+	struct pair p;
+	struct rig g;
+	uint64_t addr;
+	uint32_t rkey;
+
+	(void)state;
+	rig_begin(&g, ALL);
+	pair_begin(&p, &g);
+	w = window_on(&g, &p, &addr, &rkey);
+	assert_int_equal(access_by(&g, &p, IBV_WR_RDMA_WRITE, addr, rkey, buf,
+				   PART_LEN), IBV_WC_SUCCESS);
+	assert_string_equal(g.mem + PART_OFF, "through the window");
+	assert_int_equal(g.mem[PART_OFF - 1], 'm');
+	assert_int_equal(g.mem[PART_OFF + PART_LEN], 'm');
+	pair_end(&p);
+	assert_int_equal(mmap_window_destroy(w), 0);
+	rig_end(&g);
+}
+
+/* The bytes name the queue pair, for who imports them. */
+static void it_is_exported_for_its_connection(void **state)
+{
+	struct weir_export_rdma_opts opts = {
+		.size = sizeof(opts), .off = usual.off, .len = usual.len,
+		.permissions = usual.permissions,
+	};
+	struct weir_mmap *im = NULL;
+	uint8_t bytes[DESCRIPTOR_MAX];
+	struct export_key key;
+	struct mmap_window *w;
+	struct pair p;
+	struct rig g;
+	void *addr;
+	int n;
+
+	(void)state;
+	rig_begin(&g, ALL);
+	pair_begin(&p, &g);
+	w = window_on(&g, &p, &key.addr, &key.rkey);
+	key.qp_num = p.qp[1]->qp_num;
+	opts.len = LEN;
+	assert_int_equal(export_rdma_key(bytes, g.m, &opts, &key), -ERANGE);
+	assert_int_equal(weir_mmap_is_exported(g.m), 0);
+	opts.len = usual.len;
+	n = export_rdma_key(bytes, g.m, &opts, &key);
+	assert_true(n > 0);
+	assert_int_equal(weir_mmap_is_exported(g.m), 1);
+	assert_int_equal(weir_mmap_import_rdma(&im, g.domain, bytes, (size_t)n,
+					       NULL), 0);
+	assert_int_equal(im->import->remote->qp_num, key.qp_num);
+	assert_int_equal(im->import->remote->rkey, key.rkey);
+	assert_int_equal(weir_mmap_permissions(im), WEIR_MMAP_WRITE);
+	assert_int_equal(weir_mmap_memrange(im, &addr, NULL), 0);
+	assert_int_equal((uintptr_t)addr, key.addr);
+	assert_int_equal(weir_mmap_destroy(im), 0);
+	pair_end(&p);
+	assert_int_equal(mmap_window_destroy(w), 0);
+	rig_end(&g);
+}
+
+/* What a rogue does with the key, and how far it comes. */
+static const struct rogue {
+	const char *name;
+	bool other_qp, in_region;
+	enum ibv_wr_opcode opcode;
+	int64_t off;
+	size_t len;
+	uint32_t key;
+} rogues[] = {
+	{ "another queue pair", true, false, IBV_WR_RDMA_WRITE, 0, 1, 0 },
+	{ "one before", false, true, IBV_WR_RDMA_WRITE, -1, 1, 0 },
+	{ "one behind", false, true, IBV_WR_RDMA_WRITE, 1, PART_LEN, 0 },
+	{ "reading", false, false, IBV_WR_RDMA_READ, 0, 1, 0 },
+	{ "another key", false, false, IBV_WR_RDMA_WRITE, 0, 1, 1 },
+};
+
+static void a_rogue_peer_changes_nothing(void **state)
+{
+	char buf[PART_LEN];
+	struct mmap_window *w;
+	struct pair p;
+	struct rig g;
+	uint64_t addr;
+	uint32_t rkey;
+	size_t i, j;
+
+	(void)state;
+	memset(buf, 'x', sizeof(buf));
+	for (i = 0; i < N_OF(rogues); i++) {
+		if (rogues[i].in_region && strstr(rdma_device(), "rxe"))
+			continue;
+		rig_begin(&g, ALL);
+		pair_begin(&p, &g);
+		w = window_on(&g, &p, &addr, &rkey);
+		if (access_by(&g, rogues[i].other_qp ? NULL : &p,
+			      rogues[i].opcode,
+			      addr + (uint64_t)rogues[i].off,
+			      rkey ^ rogues[i].key, buf, rogues[i].len) ==
+		    IBV_WC_SUCCESS)
+			fail_msg("%s", rogues[i].name);
+		for (j = 0; j < LEN; j++)
+			assert_int_equal(g.mem[j], 'm');
+		pair_end(&p);
+		assert_int_equal(mmap_window_destroy(w), 0);
+		rig_end(&g);
+	}
+}
+
+/* B2.4: a stop takes windows back, bound or not, and then the memory. */
+static void a_stop_frees_what_is_bound(void **state)
+{
+	struct mmap_window *w, *idle = NULL;
+	char buf[8] = "late";
+	struct pair p;
+	struct rig g;
+	uint64_t addr;
+	uint32_t rkey;
+	size_t i;
+
+	(void)state;
+	rig_begin(&g, ALL);
+	pair_begin(&p, &g);
+	w = window_on(&g, &p, &addr, &rkey);
+	assert_int_equal(mmap_window_create(&idle, g.m, g.dev, &usual, "test"),
+			 0);
+	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
+	assert_int_not_equal(access_by(&g, &p, IBV_WR_RDMA_WRITE, addr, rkey,
+				       buf, 4), IBV_WC_SUCCESS);
+	for (i = 0; i < LEN; i++)
+		assert_int_equal(g.mem[i], 'm');
+	assert_int_equal(mmap_window_key(w, &addr, &rkey), -ESTALE);
+	pair_end(&p);
+	rig_end(&g);
+	assert_int_equal(mmap_window_destroy(w), 0);
+	assert_int_equal(mmap_window_destroy(idle), 0);
+	assert_int_equal(mmap_window_destroy(NULL), 0);
+}
+
+static void an_invalidated_one_can_be_bound_again(void **state)
+{
+	struct ibv_send_wr inv = {
+		.opcode = IBV_WR_LOCAL_INV, .send_flags = IBV_SEND_SIGNALED,
+	};
+	char buf[8] = "again";
+	struct mmap_window *w;
+	struct pair p;
+	struct rig g;
+	uint64_t addr;
+	uint32_t rkey, old;
+
+	(void)state;
+	rig_begin(&g, ALL);
+	pair_begin(&p, &g);
+	w = window_on(&g, &p, &addr, &old);
+	assert_int_equal(bind_on(w, &p), -EBUSY);
+	inv.invalidate_rkey = old;
+	assert_int_equal(do_wr(&p, 1, &inv), IBV_WC_SUCCESS);
+	mmap_window_unbound(w);
+	assert_int_equal(bind_on(w, &p), 0);
+	assert_int_equal(mmap_window_key(w, &addr, &rkey), 0);
+	assert_int_not_equal(rkey, old);
+	assert_int_equal(access_by(&g, &p, IBV_WR_RDMA_WRITE, addr, rkey, buf,
+				   6), IBV_WC_SUCCESS);
+	assert_int_not_equal(access_by(&g, &p, IBV_WR_RDMA_WRITE, addr, old,
+				       buf, 6), IBV_WC_SUCCESS);
+	pair_end(&p);
+	assert_int_equal(mmap_window_destroy(w), 0);
+	rig_end(&g);
+}
+
+static void what_the_mmap_has_not_got_is_refused(void **state)
+{
+	static const struct {
+		struct mmap_window_opts opts;
+		int want;
+	} asked[] = {
+		{ { 0, LEN, WEIR_MMAP_RDMA_READ }, 0 },
+		{ { 0, 0, WEIR_MMAP_RDMA_READ }, -ERANGE },
+		{ { LEN, 1, WEIR_MMAP_RDMA_READ }, -ERANGE },
+		{ { 1, LEN, WEIR_MMAP_RDMA_READ }, -ERANGE },
+		{ { 1, UINT64_MAX, WEIR_MMAP_RDMA_READ }, -ERANGE },
+		{ { 0, 1, 0 }, -EACCES },
+		{ { 0, 1, WEIR_MMAP_RDMA_WRITE }, -EACCES },
+		{ { 0, 1, WEIR_MMAP_READ }, -EACCES },
+	};
+	struct mmap_window *w = NULL;
+	struct rig g;
+	size_t i;
+
+	(void)state;
+	rig_begin(&g, WEIR_MMAP_RDMA_READ);
+	for (i = 0; i < N_OF(asked); i++) {
+		assert_int_equal(mmap_window_create(&w, g.m, g.dev,
+						    &asked[i].opts, "test"),
+				 asked[i].want);
+		if (!asked[i].want)
+			assert_int_equal(mmap_window_destroy(w), 0);
+	}
+	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
+	assert_int_equal(mmap_window_create(&w, g.m, g.dev, &asked[0].opts,
+					    "test"), -EBADFD);
+	rig_end(&g);
+}
+
+static void any_failure_inside_leaves_nothing_behind(void **state)
+{
+	struct mmap_window *w = NULL;
+	int err, n = 0, fired;
+	struct rig g;
+
+	(void)state;
+	rig_begin(&g, ALL);
+	do {
+		fault_arm(n++);
+		err = mmap_window_create(&w, g.m, g.dev, &usual, "test");
+		fired = fault_disarm();
+		if (fired)
+			assert_true(err < 0 && !w);
+	} while (fired);
+	assert_int_equal(err, 0);
+	fault_arm(0);
+	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), -EBUSY);
+	assert_int_equal(fault_disarm(), 1);
+	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STARTED);
+	fault_arm(0);
+	assert_int_equal(mmap_window_destroy(w), -EBUSY);
+	assert_int_equal(fault_disarm(), 1);
+	assert_int_equal(mmap_window_destroy(w), 0);
+	rig_end(&g);
+}
+
+/* The table. */
+
+struct cell {
+	struct rig g;
+	struct pair p;
+	struct mmap_window *w;
+};
+
+static int call_bind(void *arg)
+{
+	struct cell *c = arg;
+
+	return bind_on(c->w, &c->p);
+}
+
+static int call_unbound(void *arg)
+{
+	struct cell *c = arg;
+
+	mmap_window_unbound(c->w);
+	return 0;
+}
+
+static int call_key(void *arg)
+{
+	struct cell *c = arg;
+	uint64_t addr;
+	uint32_t rkey;
+
+	return mmap_window_key(c->w, &addr, &rkey);
+}
+
+static int call_stop(void *arg)
+{
+	struct cell *c = arg;
+
+	return weir_mmap_stop(c->g.m, NULL, NULL);
+}
+
+static int call_destroy(void *arg)
+{
+	struct cell *c = arg;
+	int err = mmap_window_destroy(c->w);
+
+	c->w = err ? c->w : NULL;
+	return err;
+}
+
+static const struct table_call calls[] = {
+	{ "bind", call_bind },
+	{ "unbound", call_unbound },
+	{ "key", call_key },
+	{ "stop of the mmap", call_stop },
+	{ "destroy", call_destroy },
+};
+
+static const char *const columns[] = { "free", "bound", "stale" };
+
+static const char *state_of(struct cell *c)
+{
+	int err = c->w ? call_key(c) : 1;
+
+	return err == 1 ? "gone" : !err ? "bound" :
+	       err == -ESTALE ? "stale" : "free";
+}
+
+static void the_table_is_true(void **state)
+{
+	struct table_cell cell;
+	struct table t;
+
+	(void)state;
+	table_open(&t, "mem/README.md", "memory window: call by state", calls,
+		   N_OF(calls), columns, N_OF(columns));
+	while (table_next(&t, &cell)) {
+		struct cell c = { .w = NULL };
+
+		rig_begin(&c.g, ALL);
+		pair_begin(&c.p, &c.g);
+		assert_int_equal(mmap_window_create(&c.w, c.g.m, c.g.dev,
+						    &usual, "test"), 0);
+		if (cell.column == 1)
+			assert_int_equal(call_bind(&c), 0);
+		if (cell.column == 2)
+			assert_int_equal(call_stop(&c), 0);
+		table_result(&cell, cell.call->fn(&c));
+		assert_string_equal(state_of(&c), *cell.then ? cell.then :
+				    columns[cell.column]);
+		pair_end(&c.p);
+		assert_int_equal(mmap_window_destroy(c.w), 0);
+		rig_end(&c.g);
+	}
+	table_close(&t);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(it_opens_its_range_to_its_queue_pair),
+		CASE(it_is_exported_for_its_connection),
+		CASE(a_rogue_peer_changes_nothing),
+		CASE(a_stop_frees_what_is_bound),
+		CASE(an_invalidated_one_can_be_bound_again),
+		CASE(what_the_mmap_has_not_got_is_refused),
+		CASE(any_failure_inside_leaves_nothing_behind),
+		CASE(the_table_is_true),
+	};
+
+	return harness_run_plain(cases, N_OF(cases));
+}
