@@ -2,7 +2,8 @@
 
 /*
  * Memory windows over an mmap, B2.8: good on one queue pair, within their range
- * and rights, until they are taken back or the mmap is stopped.  Over the
+ * and rights, until they are taken back or the mmap is stopped.  Windows go
+ * before their queue pair, for which soft-RoCE waits else.  Over the
  * stand-in, or, in the program without it, over soft-RoCE in the guest.
  */
 
@@ -72,8 +73,8 @@ static void it_opens_its_range_to_its_queue_pair(void **state)
 	assert_string_equal(g.mem + PART_OFF, "through the window");
 	assert_int_equal(g.mem[PART_OFF - 1], 'm');
 	assert_int_equal(g.mem[PART_OFF + PART_LEN], 'm');
-	pair_end(&p);
 	assert_int_equal(mmap_window_destroy(w), 0);
+	pair_end(&p);
 	rig_end(&g);
 }
 
@@ -113,8 +114,8 @@ static void it_is_exported_for_its_connection(void **state)
 	assert_int_equal(weir_mmap_memrange(im, &addr, NULL), 0);
 	assert_int_equal((uintptr_t)addr, key.addr);
 	assert_int_equal(weir_mmap_destroy(im), 0);
-	pair_end(&p);
 	assert_int_equal(mmap_window_destroy(w), 0);
+	pair_end(&p);
 	rig_end(&g);
 }
 
@@ -160,8 +161,8 @@ static void a_rogue_peer_changes_nothing(void **state)
 			fail_msg("%s", rogues[i].name);
 		for (j = 0; j < LEN; j++)
 			assert_int_equal(g.mem[j], 'm');
-		pair_end(&p);
 		assert_int_equal(mmap_window_destroy(w), 0);
+		pair_end(&p);
 		rig_end(&g);
 	}
 }
@@ -223,8 +224,8 @@ static void an_invalidated_one_can_be_bound_again(void **state)
 				   6), IBV_WC_SUCCESS);
 	assert_int_not_equal(access_by(&g, &p, IBV_WR_RDMA_WRITE, addr, old,
 				       buf, 6), IBV_WC_SUCCESS);
-	pair_end(&p);
 	assert_int_equal(mmap_window_destroy(w), 0);
+	pair_end(&p);
 	rig_end(&g);
 }
 
@@ -377,8 +378,8 @@ static void the_table_is_true(void **state)
 		table_result(&cell, cell.call->fn(&c));
 		assert_string_equal(state_of(&c), *cell.then ? cell.then :
 				    columns[cell.column]);
-		pair_end(&c.p);
 		assert_int_equal(mmap_window_destroy(c.w), 0);
+		pair_end(&c.p);
 		rig_end(&c.g);
 	}
 	table_close(&t);
