@@ -20,12 +20,19 @@ bench_programs = \
 	%D%/bench-sync \
 	%D%/bench-timer
 
+# What needs an RDMA device, as a guest's: tests/vm/run --rdma bench/bench-channel.
+if HAVE_VERBS
+bench_programs += %D%/bench-channel
+endif
+
 %C%_bench_bounce_SOURCES = %D%/bench-bounce.c $(bench_common)
 %C%_bench_bounce_LDADD = $(bench_libs)
 %C%_bench_buf_SOURCES = %D%/bench-buf.c %D%/mempool.c %D%/mempool.h \
 	$(bench_common)
 %C%_bench_buf_CFLAGS = $(AM_CFLAGS) $(DPDK_CFLAGS)
 %C%_bench_buf_LDADD = $(bench_libs) $(DPDK_LIBS)
+%C%_bench_channel_SOURCES = %D%/bench-channel.c $(bench_common)
+%C%_bench_channel_LDADD = $(bench_libs) $(VERBS_LIBS)
 %C%_bench_copy_SOURCES = %D%/bench-copy.c %D%/streamed.h $(bench_common)
 %C%_bench_copy_CFLAGS = $(AM_CFLAGS) $(ISAL_CFLAGS)
 %C%_bench_copy_LDADD = $(bench_libs) $(ISAL_LIBS)

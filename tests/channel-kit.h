@@ -98,4 +98,57 @@ static inline void item_complete(struct item *item)
 	harness_starting--;
 }
 
+/* What comes at a moment that was chosen. */
+
+enum moment { BEFORE, AT_POLL, BEFORE_ARM, AFTER_ARM, AFTER_POLL, MOMENTS };
+
+static struct {
+	int (*poll)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+	int (*arm)(struct ibv_cq *cq, int solicited_only);
+	enum moment at;
+	struct item *item;
+	int fail;
+} gate;
+
+static inline void pass(enum moment at)
+{
+	struct item *item = gate.item;
+
+	if (!item || gate.at != at)
+		return;
+	gate.item = NULL;
+	item_complete(item);
+}
+
+static inline int gate_poll(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	int res;
+
+	if (gate.fail)
+		return -1;
+	res = gate.poll(cq, n, wc);
+	if (!res)
+		pass(standin_is_armed(cq) ? AFTER_POLL : AT_POLL);
+	return res;
+}
+
+static inline int gate_arm(struct ibv_cq *cq, int solicited_only)
+{
+	int res;
+
+	pass(BEFORE_ARM);
+	res = gate.arm(cq, solicited_only);
+	pass(AFTER_ARM);
+	return gate.fail ? EIO : res;
+}
+
+static inline void gate_install(struct ibv_context *ctx)
+{
+	memset(&gate, 0, sizeof(gate));
+	gate.poll = ctx->ops.poll_cq;
+	gate.arm = ctx->ops.req_notify_cq;
+	ctx->ops.poll_cq = gate_poll;
+	ctx->ops.req_notify_cq = gate_arm;
+}
+
 #endif /* TESTS_CHANNEL_KIT_H */

@@ -129,7 +129,9 @@ test_programs += \
 	%D%/test-conn-end \
 	%D%/test-conn-state \
 	%D%/test-channel \
+	%D%/test-channel-end \
 	%D%/test-channel-wire \
+	%D%/test-cm \
 	%D%/test-dm-cards \
 	%D%/test-export-rdma \
 	%D%/test-mmap-keys \
@@ -188,10 +190,19 @@ endif
 %C%_test_chain_LDADD = $(test_internal)
 
 %C%_test_channel_SOURCES = %D%/test-channel.c %D%/channel-kit.h \
-	%D%/table-kit.h $(test_harness) $(test_standin)
+	$(test_harness) $(test_standin)
 %C%_test_channel_LDADD = $(test_internal)
 
+%C%_test_channel_end_SOURCES = %D%/test-channel-end.c %D%/channel-kit.h \
+	%D%/table-kit.h $(test_harness) $(test_standin)
+%C%_test_channel_end_LDADD = $(test_internal)
+
 # The same cases twice: with the stand-in, and with what is real.
+%C%_test_cm_SOURCES = %D%/test-cm.c $(test_harness) $(test_standin)
+%C%_test_cm_LDADD = $(test_internal)
+%C%_test_cm_rdma_SOURCES = %D%/test-cm.c %D%/standin-verbs.h $(test_harness)
+%C%_test_cm_rdma_LDADD = $(test_internal)
+
 test_channel_wire = %D%/test-channel-wire.c %D%/cores.h $(test_harness)
 %C%_test_channel_wire_SOURCES = $(test_channel_wire) $(test_standin)
 %C%_test_channel_wire_LDADD = $(test_internal)
@@ -570,6 +581,7 @@ if HAVE_CMOCKA
 if HAVE_VERBS
 rdma_programs += \
 	%D%/test-channel-wire-rdma \
+	%D%/test-cm-rdma \
 	%D%/test-conn-end-rdma \
 	%D%/test-conn-rdma \
 	%D%/test-conn-state-rdma \
