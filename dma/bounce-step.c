@@ -140,6 +140,17 @@ static void set_up(struct step *step, uint64_t n)
 	cursor_init(&p->dst, &job->dst, LOC_OVERWRITE, n);
 }
 
+/* Bufs at a peer have a key each, which their addresses have not. */
+static void keep_bufs(struct cursor *ret, const struct cursor *c, uint64_t n)
+{
+	if (likely(!c->buf || !domain_is_remote(loc_domain(c->loc))))
+		return;
+	*ret = *c;
+	ret->left = n;
+	if (ret->len > n)
+		ret->len = n;
+}
+
 int bounce_begin_step(struct step *step, struct engine *e,
 		      const struct cursor *c, uint64_t n, bool in)
 {
@@ -162,6 +173,8 @@ int bounce_begin_step(struct step *step, struct engine *e,
 	step->job.dst = in ? here : there;
 	op_enlist(dma->r, &step->job.op, &step_class);
 	set_up(step, n);
+	keep_bufs(in ? &job_priv(&step->job)->src : &job_priv(&step->job)->dst,
+		  c, n);
 	step->loc = c->loc;
 	step->starting = true;
 	err = engine_start(e, &step->job);

@@ -36,6 +36,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "dma/bounce-internal.h"
+#include "dma/route.h"
 
 /* Jobs and slots. */
 
@@ -172,15 +173,21 @@ static bool is_with_device(const struct step *step)
 	return step->job.op.state == OP_PENDING;
 }
 
-/* Whether what is under way in @step touches nothing but staging, and knows
- * nothing that is the caller's. */
+/*
+ * Whether what is under way in @step touches nothing but staging, and knows
+ * nothing that is the caller's.  A device that reads from a peer has a copy of
+ * what it needs to know.
+ */
 static bool is_ours(const struct slot *s, const struct step *step)
 {
 	const struct weir_loc *loc = step->loc;
 
-	return !step_busy(step) ||
-	       (!step_is_push(s, step) && !loc->buf && !loc->ctx &&
-		!loc->translation);
+	if (!step_busy(step))
+		return true;
+	if (step_is_push(s, step))
+		return false;
+	return domain_is_remote(loc_domain(loc)) ||
+	       (!loc->buf && !loc->ctx && !loc->translation);
 }
 
 static void hold(struct step *step)
@@ -227,16 +234,17 @@ void bounce_instead(struct weir_job *job, int64_t err)
 {
 	struct job_priv *p = job_priv(job);
 	struct weir_dma *dma = p->dma;
-	struct engine *file = p->engine;
+	struct engine *e = p->engine;
 
 	if (op_cancel_wanted(&job->op)) {
 		job_end(job, -ECANCELED);
 		return;
 	}
-	file->stats.under_way--;
+	e->stats.under_way--;
 	job_route(job)->route = WEIR_ROUTE_BOUNCE;
 	job_route(job)->refused = (int32_t)err;
-	bounce_prepare(job, file, file, NULL);
+	bounce_prepare(job, is_foreign(loc_domain(&job->src)) ? e : NULL,
+		       is_foreign(loc_domain(&job->dst)) ? e : NULL, NULL);
 	dma->stats.fallbacks++;
 	engine_start(&dma->bounce, job);
 }

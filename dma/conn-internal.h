@@ -39,6 +39,7 @@
 struct weir_cm;
 struct weir_device;
 struct weir_verbs_event;
+struct verbs_queue;
 
 /* What an id's context points at. */
 struct conn_user {
@@ -111,6 +112,8 @@ struct weir_conn {
 	struct weir_channel *given;	/* The user's; NULL: our own. */
 	struct weir_channel *channel;	/* While there is a QP. */
 	struct conn_tap *tap;		/* Likewise. */
+	struct verbs_queue *queue;	/* Likewise. */
+	uint32_t n_domains;		/* Attached. */
 	struct weir_conn *tap_next, **tap_pprev;
 	uint32_t reads_out, reads_in;
 	uint32_t max_sge, max_inline;
@@ -224,6 +227,12 @@ int conn_qp_ready(struct weir_conn *c);
 void conn_qp_error(struct weir_conn *c);
 bool conn_qp_has_failed(struct weir_conn *c);
 void conn_qp_free(struct weir_conn *c);
+
+/* engine-verbs.c: what the engine has for a QP; of which nothing is posted, or
+ * whose channel will tell nothing any more. */
+int verbs_queue_create(struct weir_conn *c);
+void verbs_queue_free(struct weir_conn *c);
+void verbs_queue_abandon(struct weir_conn *c);
 
 /* conn-device.c */
 int conn_tap_get(struct conn_tap **ret, struct weir_reactor *r,

@@ -86,6 +86,18 @@ int weir_conn_info(const struct weir_conn *c, struct weir_conn_info *ret)
 	return none("weir_conn_info");
 }
 
+int weir_conn_attach(struct weir_conn *c, struct weir_domain *domain)
+{
+	(void)c, (void)domain;
+	return none("weir_conn_attach");
+}
+
+int weir_conn_detach(struct weir_conn *c, struct weir_domain *domain)
+{
+	(void)c, (void)domain;
+	return none("weir_conn_detach");
+}
+
 /* Of NULL, and there is nothing else. */
 int weir_conn_destroy(struct weir_conn *c)
 {

@@ -39,6 +39,7 @@ static void on_channel_failed(struct weir_channel *channel, int err, void *arg)
 {
 	(void)channel;
 	conn_fail(arg, err);
+	verbs_queue_abandon(arg);
 }
 
 static int get_channel(struct weir_conn *c)
@@ -210,7 +211,9 @@ int conn_qp_make(struct weir_conn *c)
 		return err;
 	}
 	conn_tap_add(tap, c);
-	err = move(c, IBV_QPS_INIT);
+	err = verbs_queue_create(c);
+	if (!err)
+		err = move(c, IBV_QPS_INIT);
 	if (err)
 		conn_qp_free(c);
 	return err;
@@ -248,6 +251,7 @@ void conn_qp_free(struct weir_conn *c)
 {
 	struct conn_tap *tap = c->tap;
 
+	verbs_queue_free(c);
 	conn_tap_del(c);
 	ibv_destroy_qp(c->qp);
 	c->qp = NULL;

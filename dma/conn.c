@@ -122,6 +122,9 @@ int weir_conn_destroy(struct weir_conn *c)
 		return why(-EBUSY, "weir_conn_destroy: work is under way: %llu; "
 			   "weir_conn_disconnect() flushes it",
 			   (unsigned long long)c->posted);
+	if (c->n_domains)
+		return why(-EBUSY, "weir_conn_destroy: it reaches %u domains; "
+			   "see weir_conn_detach()", c->n_domains);
 	conn_teardown(c);
 	c->state = WEIR_CONN_ENDED;
 	c->end_fn = NULL;

@@ -202,6 +202,7 @@ int weir_dma_destroy(struct weir_dma *dma)
 			   "of pipelines, name it; destroy those first",
 			   atomic_load(&dma->n_steps));
 	engines_fini(dma);
+	verbs_fini(dma);
 	reactor_detach(&dma->obj);
 	bounce_destroy(dma);
 	free(dma->translated);

@@ -25,6 +25,7 @@ static const struct engine_kind *const shipped[N_SHIPPED] = {
 	[ENGINE_FILE] = &engine_file,
 	[ENGINE_PROCESS] = &engine_process,
 	[ENGINE_DOMAIN] = &engine_domain,
+	[ENGINE_VERBS] = &engine_verbs,
 };
 
 static void tick(struct weir_op *op, int64_t res);

@@ -25,6 +25,8 @@
 struct engine;
 struct slot;
 struct translated;
+struct verbs_queue;
+struct verbs_staging;
 
 #define JOB_IOVS 6	/* Pieces of memory that one file transfer takes. */
 #define JOB_MOVE_IOVS 4	/* Pieces of both sides in a step by a domain. */
@@ -104,9 +106,17 @@ extern const struct engine_kind engine_cpu;
 extern const struct engine_kind engine_domain;
 extern const struct engine_kind engine_file;
 extern const struct engine_kind engine_process;
+extern const struct engine_kind engine_verbs;
 
 /* The library's own, as they stand in a context's array. */
-enum { ENGINE_CPU, ENGINE_FILE, ENGINE_PROCESS, ENGINE_DOMAIN, N_SHIPPED };
+enum {
+	ENGINE_CPU,
+	ENGINE_FILE,
+	ENGINE_PROCESS,
+	ENGINE_DOMAIN,
+	ENGINE_VERBS,
+	N_SHIPPED,
+};
 
 /* An engine in a context. */
 struct engine {
@@ -209,6 +219,11 @@ struct weir_dma {
 	struct weir_timer_node engine_nap;	/* Until they are asked again. */
 	uint32_t engine_naps;			/* In vain, lately. */
 
+	/* engine-verbs.c's: what has to be posted at the flush, and staging
+	 * that devices know. */
+	struct verbs_queue *verbs_unposted;
+	struct verbs_staging *verbs_staging;
+
 	/* state.c's: whom to tell, and of what. */
 	weir_dma_state_fn *state_fn;
 	void *state_arg;
@@ -299,6 +314,9 @@ void job_work(struct weir_job *job, int64_t (*fn)(void *job));
 
 /* Have the worker that has @job, if one has, stop. */
 void job_work_cancel(struct weir_job *job);
+
+/* engine-verbs-key.c: take down the engine's part of @dma. */
+void verbs_fini(struct weir_dma *dma);
 
 /* engine-cpu.c: set up and take down its part of @dma. */
 void cpu_init(struct weir_dma *dma);

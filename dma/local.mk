@@ -54,9 +54,14 @@ libweir_all_la_SOURCES += \
 	%D%/conn-internal.h \
 	%D%/conn-listen.c \
 	%D%/conn-qp.c \
-	%D%/conn.c
+	%D%/conn.c \
+	%D%/engine-verbs-key.c \
+	%D%/engine-verbs-post.c \
+	%D%/engine-verbs-split.c \
+	%D%/engine-verbs.c \
+	%D%/engine-verbs.h
 else
-libweir_all_la_SOURCES += %D%/conn-none.c
+libweir_all_la_SOURCES += %D%/conn-none.c %D%/engine-verbs-none.c
 endif
 
 EXTRA_DIST += %D%/README.md

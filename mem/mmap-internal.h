@@ -164,6 +164,9 @@ struct mmap_use {
 	size_t registered;	/* Bytes of it, from the beginning. */
 	atomic_ulong n_bufs;	/* Out.  Written by the reactor's thread. */
 	char why[256];		/* If not all is registered. */
+	struct weir_device *key_device;	/* That mmap_use_key() was asked of, */
+	uint32_t lkey;			/* and what it said. */
+	int key_err;
 	uint32_t n_pieces;
 	int index[];		/* Of the registered buffers. */
 };
@@ -314,6 +317,26 @@ void mmap_use_visit(struct errand *errand);
 
 /* Under the lock: @use, which a stop may be waiting for, goes by itself. */
 void mmap_use_leaves(struct mmap_use *use);
+
+/* mmap-keys.c: the first time.  Leaves a sentence. */
+int mmap_use_ask_key(struct mmap_use *use, struct weir_device *device);
+
+/*
+ * By which key @device knows the mmap of @use.  Returns 0 or what
+ * weir_mmap_keys() says; only the first time takes the lock.
+ *
+ * On the use's thread, while bufs are out.
+ */
+static inline int mmap_use_key(struct mmap_use *use, struct weir_device *device,
+			       uint32_t *lkey)
+{
+	int err = use->key_err;
+
+	if (unlikely(use->key_device != device))
+		err = mmap_use_ask_key(use, device);
+	*lkey = use->lkey;
+	return err;
+}
 
 /* Only the owning thread writes, so this needs no locked instruction. */
 static inline void mmap_use_count(struct mmap_use *use, long n)

@@ -79,6 +79,16 @@ static int ensure(struct weir_mmap *mmap, struct weir_device *device,
 	return err;
 }
 
+int mmap_use_ask_key(struct mmap_use *use, struct weir_device *device)
+{
+	int err = weir_mmap_keys(use->mmap, device, &use->lkey, NULL);
+
+	/* What has failed for want of something may work the next time. */
+	use->key_device = !err || err == -ENOENT ? device : NULL;
+	use->key_err = err;
+	return err;
+}
+
 int weir_mmap_keys(struct weir_mmap *mmap, struct weir_device *device,
 		   uint32_t *lkey, uint32_t *rkey)
 {

@@ -156,6 +156,14 @@ test_jobs = $(test_harness) %D%/job-kit.h %D%/pipeline-kit.h \
 test_bounces = %D%/bounce-kit.h %D%/slow-kit.h $(test_jobs)
 test_segments = $(test_harness) %D%/segment-kit.h
 
+if HAVE_CMOCKA
+if HAVE_VERBS
+test_programs += \
+	%D%/test-engine-verbs \
+	%D%/test-engine-verbs-end
+endif
+endif
+
 # RDMA devices that are none, in place of rdma-core.
 test_standin = %D%/standin-verbs.h
 if HAVE_VERBS
@@ -282,6 +290,21 @@ test_conn_states = %D%/test-conn-state.c %D%/table-kit.h $(test_conns)
 
 %C%_test_engine_SOURCES = %D%/test-engine.c $(test_jobs)
 %C%_test_engine_LDADD = $(test_internal)
+
+# Over the stand-in, and over soft-RoCE.
+test_lanes = %D%/conn-kit.h %D%/verbs-kit.h $(test_jobs)
+%C%_test_engine_verbs_SOURCES = %D%/test-engine-verbs.c $(test_lanes) \
+	$(test_standin)
+%C%_test_engine_verbs_LDADD = $(test_internal)
+%C%_test_engine_verbs_end_SOURCES = %D%/test-engine-verbs-end.c \
+	$(test_lanes) $(test_standin)
+%C%_test_engine_verbs_end_LDADD = $(test_internal)
+%C%_test_engine_verbs_rdma_SOURCES = %D%/test-engine-verbs.c \
+	$(test_lanes) %D%/standin-verbs.h
+%C%_test_engine_verbs_rdma_LDADD = $(test_internal)
+%C%_test_engine_verbs_end_rdma_SOURCES = %D%/test-engine-verbs-end.c \
+	$(test_lanes) %D%/standin-verbs.h
+%C%_test_engine_verbs_end_rdma_LDADD = $(test_internal)
 
 %C%_test_export_SOURCES = %D%/test-export.c %D%/export-kit.h \
 	%D%/table-kit.h $(test_jobs)
@@ -598,6 +621,14 @@ rdma_tests += \
 	%D%/test-dm-cards \
 	%D%/test-mmap-keys-cards \
 	$(rdma_programs)
+endif
+endif
+
+if HAVE_CMOCKA
+if HAVE_VERBS
+rdma_programs += \
+	%D%/test-engine-verbs-end-rdma \
+	%D%/test-engine-verbs-rdma
 endif
 endif
 

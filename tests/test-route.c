@@ -202,7 +202,8 @@ static void the_plan_says_why_no_better_one(void **state)
 		"bytes\n  not direct: cpu: only memory of this process; file: "
 		"only files, and memory of this process; process: only copies "
 		"between another process and memory of this one; domain: only "
-		"to and from memory, and between users' domains\n");
+		"to and from memory, and between users' domains; verbs: only "
+		"copies between memory and a peer by RDMA\n");
 
 	/* More places, and each of its own kind. */
 	w.more = place(&w, FIL, 0);

@@ -52,6 +52,7 @@ extern "C" {
 struct ibv_srq;
 struct weir_channel;
 struct weir_conn;
+struct weir_domain;
 struct weir_listener;
 
 /* States; weir_conn_state(). */
@@ -319,11 +320,53 @@ WEIR_API int weir_conn_info(const struct weir_conn *c,
 			    struct weir_conn_info *ret);
 
 /*
+ * By which a peer knows a piece of its memory: .ctx of a location that is
+ * addresses in a remote domain.  It must stay until the job's callback.
+ */
+struct weir_remote_key {
+	uint32_t rkey;
+	uint32_t reserved;	/* 0 */
+};
+
+/*
+ * Have @c reach the peer whose memory @domain is: jobs of contexts on its
+ * reactor that name the domain go by it, also after it has reconnected.
+ *
+ * While there is no connection such jobs are refused, -ENOTCONN.  If it ends,
+ * all that are under way end: one with what has happened, the others with
+ * -ECANCELED.  What was done of a job is then its beginning.
+ *
+ * Returns 0, or
+ *   -EINVAL       @domain is no remote one
+ *   -EALREADY     @c reaches it already
+ *   -EBUSY        another connection does
+ *   -EOPNOTSUPP   built without verbs
+ *
+ * Call on the connection's reactor.  Never blocks.
+ *
+ * Re-creates the side of spdk_rdma_utils that has a domain for a protection
+ * domain.
+ */
+WEIR_API int weir_conn_attach(struct weir_conn *c, struct weir_domain *domain);
+
+/*
+ * Undo weir_conn_attach().
+ *
+ * Returns 0, or
+ *   -ENOENT  @c does not reach it
+ *   -EBUSY   work is under way on @c
+ *
+ * Call on the connection's reactor.  Never blocks.
+ */
+WEIR_API int weir_conn_detach(struct weir_conn *c, struct weir_domain *domain);
+
+/*
  * Free @c.  If it is connected, or somebody waits for it to be accepted, the
  * peer finds out.  NULL is allowed.
  *
  * Returns 0, or, with nothing changed:
- *   -EBUSY  an operation on it, or work, is under way
+ *   -EBUSY  an operation on it, or work, is under way, or it is attached to a
+ *           domain
  *
  * Call on the connection's reactor.
  */

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * Keys: of memory here, for the device of a connection; and of a peer's.
+ *
+ * A buf is known by its mmap's key, if the device is one of the mmap's.  Staging
+ * is registered when a context first bounces over a connection, and until
+ * either goes.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/why.h"
+#include "dma/engine-verbs.h"
+#include "mem/buf-internal.h"
+
+static bool is_staging(const struct weir_dma *dma, uint64_t addr)
+{
+	size_t len = (size_t)dma->staging_size * 2 * dma->n_slots;
+
+	return addr - (uintptr_t)dma->staging < len;
+}
+
+static struct verbs_staging *find(const struct verbs_queue *q,
+				  const struct weir_dma *dma)
+{
+	struct verbs_staging *s;
+
+	for (s = q->staging; s && s->dma != dma; s = s->next_of_queue)
+		;
+	return s;
+}
+
+static int staging_get(struct verbs_queue *q, struct weir_dma *dma)
+{
+	size_t len = (size_t)dma->staging_size * 2 * dma->n_slots;
+	struct verbs_staging *s;
+
+	if (find(q, dma))
+		return 0;
+	s = mem_calloc(1, sizeof(*s));
+	if (!s)
+		return -ENOMEM;
+	errno = fault("ibv_reg_mr") ? ENOMEM : 0;
+	s->mr = errno ? NULL : ibv_reg_mr(q->conn->tap->device->pd,
+					  dma->staging, len,
+					  IBV_ACCESS_LOCAL_WRITE);
+	if (!s->mr) {
+		free(s);
+		return why(conn_error(), "weir_job_start: %s does not register "
+			   "%zu bytes of staging", q->conn->tap->device->name,
+			   len);
+	}
+	s->dma = dma;
+	s->q = q;
+	s->next_of_queue = q->staging;
+	q->staging = s;
+	s->next_of_dma = dma->verbs_staging;
+	dma->verbs_staging = s;
+	return 0;
+}
+
+static void del_of_dma(struct verbs_staging *s)
+{
+	struct verbs_staging **at = &s->dma->verbs_staging;
+
+	while (*at != s)
+		at = &(*at)->next_of_dma;
+	*at = s->next_of_dma;
+}
+
+static void del_of_queue(struct verbs_staging *s)
+{
+	struct verbs_staging **at = &s->q->staging;
+
+	while (*at != s)
+		at = &(*at)->next_of_queue;
+	*at = s->next_of_queue;
+}
+
+static void drop(struct verbs_staging *s)
+{
+	del_of_dma(s);
+	del_of_queue(s);
+	ibv_dereg_mr(s->mr);
+	free(s);
+}
+
+void verbs_staging_drop(struct verbs_queue *q)
+{
+	while (q->staging)
+		drop(q->staging);
+}
+
+void verbs_fini(struct weir_dma *dma)
+{
+	while (dma->verbs_staging)
+		drop(dma->verbs_staging);
+}
+
+/* Bufs of other reactors are no business of ours, but the key is. */
+static int buf_lkey(const struct verbs_queue *q, const struct weir_buf *buf,
+		    uint32_t *lkey)
+{
+	struct weir_device *device = q->conn->tap->device->dev;
+
+	if (likely(buf->use->r == q->conn->r))
+		return mmap_use_key(buf->use, device, lkey);
+	return weir_mmap_keys(buf->use->mmap, device, lkey, NULL);
+}
+
+int verbs_lkey(struct verbs_queue *q, struct weir_job *job,
+	       const struct cursor *c, uint32_t *lkey)
+{
+	const struct verbs_staging *s;
+
+	*lkey = 0;
+	if (verbs_job(job)->inlined)
+		return 0;
+	if (c->buf)
+		return buf_lkey(q, c->buf, lkey);
+	if (!is_staging(job_priv(job)->dma, c->addr))
+		return -ENOENT;
+	s = find(q, job_priv(job)->dma);
+	if (!s)
+		return -ENOENT;
+	*lkey = s->mr->lkey;
+	return 0;
+}
+
+int verbs_rkey(const struct cursor *c, uint32_t *rkey)
+{
+	const struct weir_remote_key *key = c->loc->ctx;
+
+	if (c->buf)
+		return -ENOKEY;
+	*rkey = key->rkey;
+	return 0;
+}
+
+int verbs_check_keys(struct verbs_queue *q, struct weir_job *job)
+{
+	const struct weir_buf *buf = verbs_here(job)->buf;
+	uint32_t lkey;
+	int err = 0;
+
+	if (!buf && !job_priv(job)->is_step)
+		return -ENOENT;
+	if (!buf)
+		return staging_get(q, job_priv(job)->dma);
+	for (; buf && !err; buf = buf->next)
+		err = buf_lkey(q, buf, &lkey);
+	return err;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * Work requests to the device, and back.
+ *
+ * A batch is one list, and so one doorbell.  A completion retires all that were
+ * posted before its work request, too: a QP does them in order, and of one that
+ * fails it tells whether or not it was signalled.  The first that fails has the
+ * true cause; the device flushes the rest.
+ */
+
+#include <errno.h>
+
+#include "base/fault.h"
+#include "dma/engine-verbs.h"
+
+static int errno_of(enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_SUCCESS:
+		return 0;
+	case IBV_WC_WR_FLUSH_ERR:
+		return -ECANCELED;
+	case IBV_WC_REM_ACCESS_ERR:
+		return -EACCES;
+	case IBV_WC_REM_OP_ERR:
+	case IBV_WC_REM_ABORT_ERR:
+		return -EREMOTEIO;
+	case IBV_WC_RETRY_EXC_ERR:
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		return -ETIMEDOUT;
+	case IBV_WC_LOC_PROT_ERR:
+	case IBV_WC_LOC_ACCESS_ERR:
+		return -EFAULT;
+	case IBV_WC_LOC_LEN_ERR:
+	case IBV_WC_REM_INV_REQ_ERR:
+		return -EPROTO;
+	default:
+		return -EIO;
+	}
+}
+
+/* What the connection has ended with then. */
+static int end_of(enum ibv_wc_status status)
+{
+	return status == IBV_WC_RETRY_EXC_ERR ||
+	       status == IBV_WC_RNR_RETRY_EXC_ERR ? -ECONNRESET : -EIO;
+}
+
+/* The bytes that have arrived are its beginning. */
+static int64_t outcome(struct weir_job *job)
+{
+	const struct job_priv *p = job_priv(job);
+
+	if (p->done == p->total)
+		return 0;
+	return verbs_job(job)->err ? verbs_job(job)->err : -ECANCELED;
+}
+
+void verbs_settle(struct weir_job *job)
+{
+	const struct job_priv *p = job_priv(job);
+	struct verbs_job *v = verbs_job(job);
+	struct weir_conn *c = v->q->conn;
+	bool over = v->err || v->stop || p->done == p->total;
+
+	if (!over || v->n_wrs)
+		return;
+	job->op.detail.code = v->code;
+	job_end(job, outcome(job));
+	conn_end(c);
+}
+
+static void note(struct weir_job *job, int err, int32_t code)
+{
+	struct verbs_job *v = verbs_job(job);
+
+	if (v->err)
+		return;
+	v->err = err;
+	v->code = code;
+	if (v->waits)
+		verbs_dequeue(v->q, job);
+}
+
+/* @w is done, one way or the other, and its place is free. */
+static void retire(struct verbs_queue *q, struct verbs_wr *w, int err,
+		   int32_t code)
+{
+	struct weir_job *job = w->job;
+	struct verbs_job *v;
+
+	w->job = NULL;
+	if (!job)
+		return;
+	v = verbs_job(job);
+	v->n_wrs--;
+	q->reads -= v->read;
+	if (err)
+		note(job, err, code);
+	else
+		job_priv(job)->done += w->len;
+	verbs_settle(job);
+}
+
+void verbs_on_wr(struct weir_wr *wr, const struct ibv_wc *wc)
+{
+	struct verbs_wr *w = weir_container_of(wr, struct verbs_wr, wr);
+	enum ibv_wc_status status = wc->status;
+	struct verbs_queue *q = w->q;
+	uint64_t seq = w->seq;
+	bool last;
+
+	if (unlikely(status != IBV_WC_SUCCESS))
+		conn_fail(q->conn, end_of(status));
+	while (q->head <= seq) {
+		last = q->head == seq;
+		w = verbs_at(q, q->head++);
+		retire(q, w, last ? errno_of(status) : 0,
+		       last ? (int32_t)status : 0);
+	}
+	verbs_pump(q);
+	verbs_post(q);
+}
+
+/* A completion that tells of all before it, from a QP in error. */
+static void post_marker(struct verbs_queue *q)
+{
+	struct verbs_wr *w = verbs_at(q, q->tail);
+	struct ibv_send_wr *bad;
+
+	w->wr.fn = verbs_on_wr;
+	w->q = q;
+	w->job = NULL;
+	w->seq = q->tail++;
+	q->posted = q->tail;
+	w->send = (struct ibv_send_wr){
+		.wr_id = (uintptr_t)&w->wr,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	ibv_post_send(q->conn->qp, &w->send, &bad);
+}
+
+/*
+ * The device has refused what is behind @q->posted: a QP that does so is good
+ * for nothing, so the connection ends.  The last that it has taken may not be
+ * signalled.
+ */
+static void refuse(struct verbs_queue *q, int err)
+{
+	uint64_t first = q->posted, seq;
+
+	conn_fail(q->conn, err);
+	for (seq = first; seq < q->tail; seq++) {
+		retire(q, verbs_at(q, seq), err, 0);
+		err = -ECANCELED;
+	}
+	q->tail = first;
+	if (q->head != first &&
+	    !(verbs_at(q, first - 1)->send.send_flags & IBV_SEND_SIGNALED))
+		post_marker(q);
+	verbs_pump(q);
+}
+
+void verbs_queue_abandon(struct weir_conn *c)
+{
+	struct verbs_queue *q = c->queue;
+	int err = -EIO;
+
+	while (q && q->head != q->tail) {
+		retire(q, verbs_at(q, q->head++), err, 0);
+		err = -ECANCELED;
+	}
+	if (!q)
+		return;
+	q->posted = q->tail;
+	verbs_pump(q);
+}
+
+static struct ibv_send_wr *link_all(struct verbs_queue *q)
+{
+	uint64_t seq;
+
+	for (seq = q->posted; seq + 1 < q->tail; seq++)
+		verbs_at(q, seq)->send.next = &verbs_at(q, seq + 1)->send;
+	verbs_at(q, seq)->send.next = NULL;
+	return &verbs_at(q, q->posted)->send;
+}
+
+void verbs_post(struct verbs_queue *q)
+{
+	uint64_t tail = q->tail;
+	struct ibv_send_wr *first, *bad;
+	int err;
+
+	if (q->posted == tail)
+		return;
+	first = link_all(q);
+	bad = first;
+	err = fault("ibv_post_send") ? ENOMEM :
+	      ibv_post_send(q->conn->qp, first, &bad);
+	if (likely(!err)) {
+		q->posted = tail;
+		return;
+	}
+	q->posted = weir_container_of(bad, struct verbs_wr, send)->seq;
+	refuse(q, -err);
+}

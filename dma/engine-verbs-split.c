@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * Jobs into work requests.
+ *
+ * One work request is about one piece of the peer's and up to .max_sge pieces
+ * here, and has at most .max_len bytes: so a cancel takes effect within a large
+ * job, and every device takes it.  Writers and readers take turns, each up to
+ * VERBS_RUN work requests; of a run only the last is signalled, for its
+ * completion tells of all before it.
+ */
+
+#include <errno.h>
+
+#include "dma/engine-verbs.h"
+
+static struct verbs_list *list_of(struct verbs_queue *q, struct weir_job *job)
+{
+	return &q->wait[verbs_job(job)->read];
+}
+
+void verbs_enqueue(struct verbs_queue *q, struct weir_job *job)
+{
+	struct verbs_list *list = list_of(q, job);
+	struct job_priv *p = job_priv(job);
+
+	verbs_job(job)->waits = true;
+	p->q_next = NULL;
+	p->q_pprev = list->last;
+	*list->last = job;
+	list->last = &p->q_next;
+}
+
+void verbs_dequeue(struct verbs_queue *q, struct weir_job *job)
+{
+	struct verbs_list *list = list_of(q, job);
+	struct job_priv *p = job_priv(job);
+
+	verbs_job(job)->waits = false;
+	*p->q_pprev = p->q_next;
+	if (p->q_next)
+		job_priv(p->q_next)->q_pprev = p->q_pprev;
+	else
+		list->last = p->q_pprev;
+	p->q_pprev = NULL;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Up to @max bytes here, as far as the pieces go.  Returns an errno. */
+static int gather(struct verbs_queue *q, struct weir_job *job,
+		  struct verbs_wr *w, uint64_t max)
+{
+	struct cursor *here = verbs_here(job);
+	struct ibv_sge *sge;
+	uint32_t n;
+	int err;
+
+	w->len = 0;
+	w->send.num_sge = 0;
+	while (w->len < max && (uint32_t)w->send.num_sge < q->max_sge) {
+		sge = &w->sge[w->send.num_sge];
+		err = verbs_lkey(q, job, here, &sge->lkey);
+		if (err)
+			return err;
+		n = (uint32_t)least(here->len, max - w->len);
+		sge->addr = here->addr;
+		sge->length = n;
+		w->send.num_sge++;
+		w->len += n;
+		cursor_advance(here, n);
+	}
+	return 0;
+}
+
+/* The next of @job into the next place.  Returns an errno. */
+static int build(struct verbs_queue *q, struct weir_job *job)
+{
+	struct verbs_wr *w = verbs_at(q, q->tail);
+	struct verbs_job *v = verbs_job(job);
+	struct cursor *there = verbs_there(job);
+	uint32_t rkey;
+	int err = verbs_rkey(there, &rkey);
+
+	w->send = (struct ibv_send_wr){
+		.wr_id = (uintptr_t)&w->wr,
+		.sg_list = w->sge,
+		.opcode = v->read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+		.send_flags = v->inlined ? IBV_SEND_INLINE : 0,
+		.wr.rdma = { .remote_addr = there->addr, .rkey = rkey },
+	};
+	if (!err)
+		err = gather(q, job, w, least(there->len, q->max_len));
+	if (err)
+		return err;
+	cursor_advance(there, w->len);
+	w->wr.fn = verbs_on_wr;
+	w->q = q;
+	w->job = job;
+	w->seq = q->tail++;
+	q->reads += v->read;
+	v->n_wrs++;
+	return 0;
+}
+
+static bool has_room(const struct verbs_queue *q, bool read)
+{
+	return q->tail - q->head < q->size &&
+	       (!read || q->reads < q->reads_max);
+}
+
+/* Some of @job, which is the first of its list and then the last, or off it. */
+static void run(struct verbs_queue *q, struct weir_job *job)
+{
+	struct verbs_job *v = verbs_job(job);
+	uint64_t before = q->tail;
+	int err = 0;
+
+	verbs_dequeue(q, job);
+	while (!err && verbs_there(job)->left && has_room(q, v->read) &&
+	       q->tail - before < VERBS_RUN)
+		err = build(q, job);
+	if (q->tail != before)
+		verbs_at(q, q->tail - 1)->send.send_flags |= IBV_SEND_SIGNALED;
+	if (err) {
+		v->err = err;
+		verbs_settle(job);
+	} else if (verbs_there(job)->left) {
+		verbs_enqueue(q, job);
+	}
+}
+
+/* Who is next and has room, or NULL. */
+static struct weir_job *next(struct verbs_queue *q)
+{
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		q->turn ^= 1;
+		if (q->wait[q->turn].first && has_room(q, q->turn))
+			return q->wait[q->turn].first;
+	}
+	return NULL;
+}
+
+/* Nothing more can be posted: none of what waits has a chance. */
+static void give_up(struct verbs_queue *q)
+{
+	struct weir_job *job;
+	int i;
+
+	for (i = 0; i < 2; i++)
+		while ((job = q->wait[i].first)) {
+			verbs_dequeue(q, job);
+			if (!verbs_job(job)->err)
+				verbs_job(job)->err = -ECANCELED;
+			verbs_job(job)->code = verbs_job(job)->code ?
+				verbs_job(job)->code : IBV_WC_WR_FLUSH_ERR;
+			verbs_settle(job);
+		}
+}
+
+void verbs_pump(struct verbs_queue *q)
+{
+	struct weir_job *job;
+
+	if (unlikely(q->conn->state != WEIR_CONN_ESTABLISHED)) {
+		give_up(q);
+		return;
+	}
+	while ((job = next(q)))
+		run(q, job);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * The verbs engine: between memory that the device of a connection knows and a
+ * remote domain that the connection is attached to, by RDMA writes and reads.
+ *
+ * What the device does not know goes through staging, which it does; a few
+ * bytes to be written go into the work request itself.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/why.h"
+#include "dma/engine-verbs.h"
+#include "dma/route.h"
+
+static bool is_remote(const struct weir_domain *domain)
+{
+	return domain && domain_is_remote(domain);
+}
+
+/* What a device may know by a key. */
+static bool is_local(const struct weir_domain *domain)
+{
+	return domain && (domain_is_memory(domain) ||
+			  domain->kind == WEIR_DOMAIN_DEVICE ||
+			  domain->kind == WEIR_DOMAIN_DMABUF);
+}
+
+static int can(void *arg, const struct weir_engine_query *q, const char **why)
+{
+	(void)arg;
+	*why = "only copies between memory and a peer by RDMA";
+	if (is_remote(q->src) && is_local(q->dst))
+		return q->kind == WEIR_JOB_COPY || q->kind == WEIR_JOB_PULL;
+	if (is_local(q->src) && is_remote(q->dst))
+		return q->kind == WEIR_JOB_COPY || q->kind == WEIR_JOB_PUSH;
+	return 0;
+}
+
+/* Of locations that are lists of addresses. */
+static int verify_side(const struct weir_loc *loc, const struct loc_info *info)
+{
+	if (is_remote(info->domain) && !loc->buf && !loc->ctx)
+		return why(-EACCES, "weir_job_start: addresses at a peer have "
+			   "no key: use bufs of an mmap that was imported, or "
+			   "set .ctx to a struct weir_remote_key");
+	if (!is_remote(info->domain) && !domain_is_memory(info->domain) &&
+	    !loc->buf)
+		return why(-EOPNOTSUPP, "weir_job_start: addresses of device "
+			   "memory have no key: use bufs of an mmap");
+	return 0;
+}
+
+static int verify(const struct weir_job *job, const struct loc_info *src,
+		  const struct loc_info *dst, uint64_t total)
+{
+	int err = verify_side(&job->src, src);
+
+	(void)total;
+	return err ? err : verify_side(&job->dst, dst);
+}
+
+static struct weir_conn *conn_of(const struct weir_loc *loc)
+{
+	return domain_remote_link(loc_domain(loc));
+}
+
+/*
+ * Through staging, if it is memory that can be copied; bounce.c has the engine
+ * move between that and the peer.
+ */
+static int go_round(struct weir_job *job, int err)
+{
+	const struct job_priv *p = job_priv(job);
+	const struct cursor *here = verbs_here(job);
+
+	if (p->is_step)
+		return err;
+	if (!domain_is_memory(loc_domain(here->loc)))
+		return err == -ENOENT ? -EOPNOTSUPP : err;
+	bounce_instead(job, err);
+	return 0;
+}
+
+static bool is_small(const struct verbs_queue *q, const struct weir_job *job)
+{
+	return !verbs_job((struct weir_job *)job)->read &&
+	       job_priv((struct weir_job *)job)->total <= q->max_inline &&
+	       domain_is_memory(loc_domain(&job->src));
+}
+
+/* Have its flush post what @q has. */
+static void hang_on(struct weir_dma *dma, struct verbs_queue *q)
+{
+	if (q->posted == q->tail || q->dma == dma)
+		return;
+	if (q->dma) {
+		verbs_post(q);
+		return;
+	}
+	q->dma = dma;
+	q->next = dma->verbs_unposted;
+	q->pprev = &dma->verbs_unposted;
+	if (q->next)
+		q->next->pprev = &q->next;
+	dma->verbs_unposted = q;
+}
+
+static void hang_off(struct verbs_queue *q)
+{
+	if (!q->dma)
+		return;
+	*q->pprev = q->next;
+	if (q->next)
+		q->next->pprev = q->pprev;
+	q->dma = NULL;
+}
+
+static int start(void *arg, struct weir_job *job)
+{
+	struct verbs_job *v = verbs_job(job);
+	struct weir_dma *dma = arg;
+	struct verbs_queue *q;
+	struct weir_conn *c;
+	int err;
+
+	*v = (struct verbs_job){ .read = is_remote(loc_domain(&job->src)) };
+	c = conn_of(v->read ? &job->src : &job->dst);
+	if (!c || !c->queue || c->state != WEIR_CONN_ESTABLISHED)
+		return -ENOTCONN;
+	if (c->r != dma->r)
+		return -EXDEV;
+	q = c->queue;
+	v->q = q;
+	v->inlined = is_small(q, job);
+	err = v->inlined ? 0 : verbs_check_keys(q, job);
+	if (err)
+		return go_round(job, err);
+	err = conn_begin(c);
+	if (err)
+		return err;
+	verbs_enqueue(q, job);
+	verbs_pump(q);
+	hang_on(dma, q);
+	return 0;
+}
+
+/* What is posted cannot be recalled: the job ends when it is done. */
+static void cancel(void *arg, struct weir_job *job)
+{
+	struct verbs_job *v = verbs_job(job);
+
+	(void)arg;
+	v->stop = true;
+	if (v->waits)
+		verbs_dequeue(v->q, job);
+	verbs_settle(job);
+}
+
+static void flush(void *arg)
+{
+	struct weir_dma *dma = arg;
+	struct verbs_queue *q;
+
+	while ((q = dma->verbs_unposted)) {
+		hang_off(q);
+		verbs_post(q);
+	}
+}
+
+const struct engine_kind engine_verbs = {
+	.ops = {
+		.size = sizeof(struct weir_engine_ops),
+		.name = "verbs",
+		.can = can,
+		.start = start,
+		.cancel = cancel,
+		.flush = flush,
+	},
+	.verify = verify,
+};
+
+/* The queue of a QP. */
+
+static size_t stride_of(uint32_t max_sge)
+{
+	return sizeof(struct verbs_wr) + max_sge * sizeof(struct ibv_sge);
+}
+
+int verbs_queue_create(struct weir_conn *c)
+{
+	struct verbs_queue *q = mem_calloc(1, sizeof(*q));
+	size_t stride = stride_of(c->max_sge);
+
+	if (q)
+		q->ring = mem_calloc(c->opts.sends, stride);
+	if (!q || !q->ring) {
+		free(q);
+		return why(-ENOMEM, "weir_conn: no memory");
+	}
+	q->conn = c;
+	q->stride = stride;
+	q->size = c->opts.sends;
+	q->max_sge = c->max_sge;
+	q->max_inline = c->max_inline;
+	q->max_len = VERBS_WR_LEN;
+	q->reads_max = c->reads_out;
+	q->wait[0].last = &q->wait[0].first;
+	q->wait[1].last = &q->wait[1].first;
+	c->queue = q;
+	return 0;
+}
+
+void verbs_queue_free(struct weir_conn *c)
+{
+	struct verbs_queue *q = c->queue;
+
+	if (!q)
+		return;
+	hang_off(q);
+	verbs_staging_drop(q);
+	free(q->ring);
+	free(q);
+	c->queue = NULL;
+}
+
+/* Domains that a connection reaches. */
+
+int weir_conn_attach(struct weir_conn *c, struct weir_domain *domain)
+{
+	int err = domain_remote_attach(domain, c, "connection",
+				       "weir_conn_attach");
+
+	if (!err)
+		c->n_domains++;
+	return err;
+}
+
+int weir_conn_detach(struct weir_conn *c, struct weir_domain *domain)
+{
+	if (!domain_is_remote(domain) || domain_remote_link(domain) != c)
+		return why(-ENOENT, "weir_conn_detach: the connection does not "
+			   "reach domain %s", domain->id);
+	if (c->posted)
+		return why(-EBUSY, "weir_conn_detach: work is under way: %llu; "
+			   "weir_conn_disconnect() flushes it",
+			   (unsigned long long)c->posted);
+	domain_remote_detach(domain, c);
+	c->n_domains--;
+	return 0;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_DMA_ENGINE_VERBS_H
+#define WEIR_DMA_ENGINE_VERBS_H
+
+/*
+ * The verbs engine inside.
+ *
+ *	engine-verbs.c        the engine; which jobs it can do
+ *	engine-verbs-key.c    by which key a piece of memory is known
+ *	engine-verbs-split.c  jobs into work requests
+ *	engine-verbs-post.c   work requests to the device, and back
+ *
+ * Each QP has a queue.  Its ring is the send queue as the device has it, in the
+ * order of posting:
+ *
+ *	 done        under way        to be posted       free
+ *	......|head ...............|posted ........|tail .....
+ *
+ * A completion of one says that all before it are done, too.  A job that has
+ * more to post than there is room for waits in its queue, not in the context:
+ * a peer that does not answer holds up nobody else's work.
+ */
+
+#include <infiniband/verbs.h>
+
+#include <weir/channel.h>
+
+#include "dma/bounce-internal.h"
+#include "dma/conn-internal.h"
+
+#define VERBS_WR_LEN (1u << 20)	/* Of one work request, at most. */
+#define VERBS_RUN 8		/* Work requests before others have a turn. */
+
+struct verbs_queue;
+
+/* A place in the ring. */
+struct verbs_wr {
+	struct weir_wr wr;
+	struct verbs_queue *q;
+	struct weir_job *job;		/* NULL: nobody's. */
+	uint64_t seq;			/* How many were posted before it. */
+	uint32_t len;
+	struct ibv_send_wr send;
+	struct ibv_sge sge[];		/* .max_sge of the queue's. */
+};
+
+/* Staging of a context, as the device of a queue knows it. */
+struct verbs_staging {
+	struct weir_dma *dma;
+	struct verbs_queue *q;
+	struct ibv_mr *mr;
+	struct verbs_staging *next_of_queue, *next_of_dma;
+};
+
+/* Jobs that have more to post, first come first served. */
+struct verbs_list {
+	struct weir_job *first, **last;
+};
+
+struct verbs_queue {
+	struct weir_conn *conn;
+	char *ring;
+	size_t stride;
+	uint32_t size;			/* Places. */
+	uint32_t max_sge, max_inline;
+	uint32_t max_len;		/* VERBS_WR_LEN; less in tests. */
+	uint32_t reads, reads_max;	/* Under way, or to be posted. */
+	uint64_t head, posted, tail;
+	struct verbs_list wait[2];	/* Writers, readers. */
+	unsigned int turn;		/* Whose it is. */
+	struct weir_dma *dma;		/* Whose flush posts; NULL: nobody's. */
+	struct verbs_queue *next, **pprev;
+	struct verbs_staging *staging;
+};
+
+/* A job's, in its area. */
+struct verbs_job {
+	struct verbs_queue *q;
+	uint32_t n_wrs;			/* In the ring. */
+	bool read;
+	bool inlined;
+	bool waits;			/* It is in the queue's list. */
+	bool stop;			/* Post no more of it. */
+	int32_t code;
+	int err;			/* The first. */
+};
+
+_Static_assert(sizeof(struct verbs_job) <= WEIR_JOB_AREA, "in a job's area");
+
+static inline struct verbs_job *verbs_job(struct weir_job *job)
+{
+	return (struct verbs_job *)(void *)job_priv(job)->area;
+}
+
+static inline struct verbs_wr *verbs_at(const struct verbs_queue *q,
+					uint64_t seq)
+{
+	return (struct verbs_wr *)(void *)(q->ring +
+					   seq % q->size * q->stride);
+}
+
+static inline struct cursor *verbs_here(struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+
+	return verbs_job(job)->read ? &p->dst : &p->src;
+}
+
+static inline struct cursor *verbs_there(struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+
+	return verbs_job(job)->read ? &p->src : &p->dst;
+}
+
+/* engine-verbs-key.c: the key of the piece of memory at @c, on @q's device.
+ * Returns 0, or -ENOENT: it has none. */
+int verbs_lkey(struct verbs_queue *q, struct weir_job *job,
+	       const struct cursor *c, uint32_t *lkey);
+
+/* The peer's key of the piece at @c.  Returns 0 or -ENOKEY. */
+int verbs_rkey(const struct cursor *c, uint32_t *rkey);
+
+/* Whether all of @job's memory here has keys: 0 or an errno. */
+int verbs_check_keys(struct verbs_queue *q, struct weir_job *job);
+
+/* Have no device know staging any more that @q's does. */
+void verbs_staging_drop(struct verbs_queue *q);
+
+/* engine-verbs-split.c: @job, whose area is set up, wants to be posted. */
+void verbs_enqueue(struct verbs_queue *q, struct weir_job *job);
+void verbs_dequeue(struct verbs_queue *q, struct weir_job *job);
+
+/* Make work requests as far as there is room. */
+void verbs_pump(struct verbs_queue *q);
+
+/* engine-verbs-post.c: post what is in the ring. */
+void verbs_post(struct verbs_queue *q);
+
+/* @job ends if nothing of it is under way. */
+void verbs_settle(struct weir_job *job);
+
+/* Told of a work request of a queue's. */
+void verbs_on_wr(struct weir_wr *wr, const struct ibv_wc *wc);
+
+#endif /* WEIR_DMA_ENGINE_VERBS_H */

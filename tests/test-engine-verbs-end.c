@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * The verbs engine, when something goes wrong: each job ends once, the first
+ * with the true cause and the others as flushed, and what it says of the bytes
+ * is so; B3.5.
+ */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/verbs-kit.h"
+
+#include "base/fault.h"
+
+#define N 8
+#define LEN 5000u
+#define AT(i) ((uint64_t)(i) * 6000)
+
+static int need_standin(const char *why_not)
+{
+	if (!standin)
+		skip_because("%s", why_not);
+	return 1;
+}
+
+/* Jobs 0 to N - 1, of which the one numbered @bad has the wrong key. */
+static void start_with_bad(struct lane *l, int bad, struct weir_remote_key *key)
+{
+	int i;
+
+	for (i = 0; i < N; i++) {
+		if (i != bad) {
+			start_write(l, i, AT(i), LEN);
+			continue;
+		}
+		key->rkey = l->key.rkey ^ 0x5a5a00;
+		jrec_init(&l->j[i]);
+		weir_job_copy(&l->j[i].job, far_at(l, AT(i), 64),
+			      weir_loc_mem(l->near + AT(i), 64));
+		l->j[i].job.dst.ctx = key;
+		STARTS(weir_job_start(l->dma, &l->j[i].job));
+	}
+}
+
+static void until_ended(struct lane *l)
+{
+	UNTIL(l->r, l->e.n_ends[0]);
+	assert_int_equal(l->e.n_ends[0], 1);
+	assert_int_equal(weir_conn_state(l->c), WEIR_CONN_ENDED);
+}
+
+static void nothing_starts_any_more(struct lane *l)
+{
+	jrec_init(&l->j[63]);
+	weir_job_copy(&l->j[63].job, far_at(l, 0, 8),
+		      weir_loc_mem(l->near, 8));
+	assert_int_equal(weir_job_start(l->dma, &l->j[63].job), -ENOTCONN);
+}
+
+/* From @first on; it has the cause. */
+static void assert_failed_from(struct lane *l, int first, int n, int err,
+			       int code)
+{
+	int i;
+
+	for (i = 0; i < n; i++) {
+		if (i < first) {
+			assert_int_equal(l->j[i].res, LEN);
+			assert_memory_equal(l->far + AT(i), l->near + AT(i),
+					    LEN);
+			continue;
+		}
+		assert_int_equal(l->j[i].res, i == first ? err : -ECANCELED);
+		assert_int_equal(l->j[i].detail.code,
+				 i == first ? code : IBV_WC_WR_FLUSH_ERR);
+		assert_int_equal(l->j[i].detail.bytes, 0);
+	}
+}
+
+static void the_first_has_the_cause_and_the_rest_is_flushed(void **state)
+{
+	struct weir_remote_key key = { 0 };
+	struct lane l;
+
+	lane_begin(&l, state);
+	start_with_bad(&l, 3, &key);
+	wait_for(&l, N);
+	assert_failed_from(&l, 3, N, -EACCES, IBV_WC_REM_ACCESS_ERR);
+	until_ended(&l);
+	assert_int_equal(l.e.why[0], -EIO);
+	nothing_starts_any_more(&l);
+	assert_memory_equal(l.far + AT(4), l.far_shadow + AT(4), LEN);
+	lane_end(&l);
+}
+
+/* Most never got into the send queue. */
+static void those_that_wait_for_room_are_flushed_too(void **state)
+{
+	struct weir_remote_key key = { 0 };
+	struct lane l;
+
+	lane_init(&l, state);
+	l.e.opts.sends = 2;
+	lane_open(&l, state);
+	start_with_bad(&l, 1, &key);
+	wait_for(&l, N);
+	assert_failed_from(&l, 1, N, -EACCES, IBV_WC_REM_ACCESS_ERR);
+	until_ended(&l);
+	lane_end(&l);
+}
+
+static void a_revoked_key_is_an_error_and_changes_nothing(void **state)
+{
+	struct lane l;
+	int i;
+
+	lane_begin(&l, state);
+	lane_revoke(&l);
+	for (i = 0; i < N; i++)
+		start_write(&l, i, AT(i), LEN);
+	wait_for(&l, N);
+	assert_failed_from(&l, 0, N, -EACCES, IBV_WC_REM_ACCESS_ERR);
+	until_ended(&l);
+	assert_is_shadow(&l);
+	lane_end(&l);
+}
+
+static void one_byte_too_far_is_an_error(void **state)
+{
+	struct lane l;
+
+	lane_begin(&l, state);
+	jrec_init(&l.j[0]);
+	weir_job_copy(&l.j[0].job, far_at(&l, FAR - 63, 64),
+		      weir_loc_mem(l.near, 64));
+	assert_int_equal(jrec_run(l.dma, &l.j[0]), -EACCES);
+	assert_int_equal(l.j[0].detail.code, IBV_WC_REM_ACCESS_ERR);
+	until_ended(&l);
+	assert_is_shadow(&l);
+	lane_end(&l);
+}
+
+static void a_cut_link_is_noticed_by_the_work(void **state)
+{
+	struct lane l;
+	int i;
+
+	need_standin("who cuts the link is not this program");
+	lane_begin(&l, state);
+	standin_set_link(STANDIN_LOST);
+	for (i = 0; i < N; i++)
+		start_write(&l, i, AT(i), LEN);
+	wait_for(&l, N);
+	standin_set_link(STANDIN_UP);
+	assert_failed_from(&l, 0, N, -ETIMEDOUT, IBV_WC_RETRY_EXC_ERR);
+	until_ended(&l);
+	assert_int_equal(l.e.why[0], -ECONNRESET);
+	assert_is_shadow(&l);
+	lane_end(&l);
+}
+
+/* The device says so by itself; nobody knows the cause. */
+static void a_qp_that_breaks_ends_all_that_is_under_way(void **state)
+{
+	struct lane l;
+	int i;
+
+	need_standin("soft-RoCE breaks when it wants");
+	lane_begin(&l, state);
+	standin_hold(true);
+	for (i = 0; i < N; i++)
+		start_read(&l, i, AT(i), LEN);
+	weir_dma_flush(l.dma);
+	standin_break(l.c->qp);
+	standin_hold(false);
+	wait_for(&l, N);
+	for (i = 0; i < N; i++)
+		assert_int_equal(l.j[i].res, -ECANCELED);
+	until_ended(&l);
+	assert_int_equal(l.e.why[0], -EIO);
+	lane_end(&l);
+}
+
+/* Of what is under way nothing will be told any more. */
+static void a_lost_completion_queue_ends_all_that_is_under_way(void **state)
+{
+	struct lane l;
+	int i;
+
+	need_standin("soft-RoCE does not lose completion queues");
+	lane_init(&l, state);
+	l.e.opts.sends = 4;
+	lane_open(&l, state);
+	standin_hold(true);
+	for (i = 0; i < N; i++)
+		start_read(&l, i, AT(i), LEN);
+	weir_dma_flush(l.dma);
+	standin_overrun(weir_channel_cq(l.c->channel));
+	wait_for(&l, N);
+	for (i = 0; i < N; i++)
+		assert_int_equal(l.j[i].res, i ? -ECANCELED : -EIO);
+	until_ended(&l);
+	standin_hold(false);
+	lane_end(&l);
+}
+
+/* Bytes of a failed job are its beginning. */
+static void what_was_done_is_known_exactly(void **state)
+{
+	struct iovec iov[3];
+	struct lane l;
+
+	lane_begin(&l, state);
+	l.c->queue->max_len = 1000;
+	iov[0] = (struct iovec){ l.far, 2500 };
+	iov[1] = (struct iovec){ l.far + 3000, 700 };
+	iov[2] = (struct iovec){ l.far + FAR, 800 };
+	jrec_init(&l.j[0]);
+	l.j[0].job.kind = WEIR_JOB_COPY;
+	l.j[0].job.src = weir_loc_buf(near_buf(&l, 0, 4000, true));
+	l.j[0].job.dst = weir_loc_iov(l.there, iov, 3);
+	l.j[0].job.dst.ctx = &l.key;
+	assert_int_equal(jrec_run(l.dma, &l.j[0]), -EACCES);
+	assert_int_equal(l.j[0].detail.bytes, 3200);
+	assert_memory_equal(l.far, l.near, 2500);
+	assert_memory_equal(l.far + 3000, l.near + 2500, 700);
+	weir_buf_put(l.j[0].job.src.buf);
+	until_ended(&l);
+	lane_end(&l);
+}
+
+/* What is posted cannot be recalled, and may well be done. */
+static void a_cancel_waits_for_what_is_posted(void **state)
+{
+	struct lane l;
+
+	need_standin("soft-RoCE does not wait to be told");
+	lane_begin(&l, state);
+	standin_hold(true);
+	start_write(&l, 0, 0, LEN);
+	weir_dma_flush(l.dma);
+	weir_op_cancel(&l.j[0].job.op);
+	some_turns(l.r, 5);
+	assert_int_equal(l.j[0].calls, 0);
+	standin_step(1);
+	wait_for(&l, 1);
+	assert_int_equal(l.j[0].res, LEN);
+	assert_memory_equal(l.far, l.near, LEN);
+	standin_hold(false);
+	lane_end(&l);
+}
+
+static void a_cancel_ends_the_rest_of_a_long_job(void **state)
+{
+	struct lane l;
+
+	need_standin("soft-RoCE does not wait to be told");
+	lane_init(&l, state);
+	l.e.opts.sends = 4;
+	lane_open(&l, state);
+	l.c->queue->max_len = 1000;
+	standin_hold(true);
+	start_write(&l, 0, 0, 20000);
+	start_write(&l, 1, 30000, 20000);
+	weir_dma_flush(l.dma);
+	weir_op_cancel(&l.j[0].job.op);
+	weir_op_cancel(&l.j[1].job.op);
+	UNTIL(l.r, l.j[1].calls);
+	assert_int_equal(l.j[1].res, -ECANCELED);
+	assert_int_equal(l.j[1].detail.bytes, 0);
+	assert_int_equal(l.j[0].calls, 0);
+	standin_hold(false);
+	wait_for(&l, 1);
+	assert_int_equal(l.j[0].res, -ECANCELED);
+	assert_int_equal(l.j[0].detail.bytes, 4000);
+	assert_memory_equal(l.far, l.near, 4000);
+	memcpy(l.far_shadow, l.near, 4000);
+	assert_is_shadow(&l);
+	lane_end(&l);
+}
+
+static void a_deadline_is_a_cancel_at_a_time(void **state)
+{
+	struct lane l;
+
+	need_standin("soft-RoCE does not wait to be told");
+	lane_init(&l, state);
+	l.e.opts.sends = 1;
+	lane_open(&l, state);
+	standin_hold(true);
+	start_write(&l, 0, 0, LEN);
+	start_write(&l, 1, 30000, LEN);
+	assert_int_equal(weir_op_set_deadline(&l.j[1].job.op, 1), 0);
+	UNTIL(l.r, l.j[1].calls);
+	assert_int_equal(l.j[1].res, -ETIMEDOUT);
+	standin_hold(false);
+	wait_for(&l, 2);
+	assert_int_equal(l.j[0].res, LEN);
+	lane_end(&l);
+}
+
+/* Its job has ended, but the device still writes to staging. */
+static void staging_that_is_read_into_is_in_quarantine(void **state)
+{
+	struct weir_dma_stats s = { .size = sizeof(s) };
+	static char mem[LEN];
+	struct lane l;
+
+	need_standin("soft-RoCE does not wait to be told");
+	lane_begin(&l, state);
+	standin_hold(true);
+	jrec_init(&l.j[0]);
+	weir_job_copy(&l.j[0].job, weir_loc_mem(mem, LEN), far_at(&l, 0, LEN));
+	STARTS(weir_job_start(l.dma, &l.j[0].job));
+	weir_dma_flush(l.dma);
+	weir_op_cancel(&l.j[0].job.op);
+	wait_for(&l, 1);
+	assert_int_equal(l.j[0].res, -ECANCELED);
+	assert_int_equal(weir_dma_stats(l.dma, &s), 0);
+	assert_int_equal(s.quarantined, 1);
+	some_turns(l.r, 3);
+	assert_int_equal(weir_dma_destroy(l.dma), -EBUSY);
+	assert_int_equal(weir_conn_detach(l.c, l.there), -EBUSY);
+	standin_hold(false);
+	UNTIL(l.r, !weir_dma_stats(l.dma, &s) && !s.quarantined);
+	assert_memory_equal(l.near, l.near_shadow, NEAR);
+	lane_end(&l);
+}
+
+static void nothing_is_destroyed_with_work_under_way(void **state)
+{
+	struct rec stop;
+	struct lane l;
+	int i;
+
+	need_standin("soft-RoCE does not wait to be told");
+	lane_begin(&l, state);
+	standin_hold(true);
+	for (i = 0; i < N; i++)
+		start_read(&l, i, AT(i), LEN);
+	assert_int_equal(weir_dma_destroy(l.dma), -EBUSY);
+	assert_int_equal(weir_conn_destroy(l.c), -EBUSY);
+	assert_int_equal(weir_conn_detach(l.c, l.there), -EBUSY);
+	assert_int_equal(weir_domain_destroy(l.there), -EBUSY);
+	rec_init(&stop);
+	STARTS(weir_dma_stop(l.dma, &stop.op));
+	some_turns(l.r, 3);
+	assert_int_equal(stop.calls, 0);
+	standin_hold(false);
+	assert_int_equal(finish(l.r, &stop), 0);
+	wait_for(&l, N);
+	for (i = 0; i < N; i++)
+		assert_int_equal(l.j[i].res, LEN);
+	lane_end(&l);
+}
+
+/* At each place where something may be refused, once. */
+static void every_refusal_ends_each_job_once(void **state)
+{
+	static char mem[200000];
+	struct lane l;
+	int i, hit, nth = 0;
+
+	do {
+		lane_init(&l, state);
+		l.e.opts.sends = 16;
+		lane_open(&l, state);
+		l.c->queue->max_len = 1000;
+		for (i = 0; i < N; i++)
+			jrec_init(&l.j[i]);
+		fault_arm(nth++);
+		for (i = 0; i < 4; i++)
+			start_write(&l, i, AT(i), LEN);
+		weir_dma_flush(l.dma);
+		weir_job_copy(&l.j[4].job, far_at(&l, 1 << 20, sizeof(mem)),
+			      weir_loc_mem(mem, sizeof(mem)));
+		if (weir_job_start(l.dma, &l.j[4].job))
+			l.j[4].calls = 1;
+		wait_for(&l, 5);
+		hit = fault_disarm();
+		for (i = 0; i < 5; i++)
+			if (l.j[i].res < 0 && !hit)
+				fail_msg("%d: %lld, with no fault", i,
+					 (long long)l.j[i].res);
+		some_turns(l.r, 3);
+		lane_end(&l);
+		assert_true(nth < 1000);
+	} while (hit);
+}
+
+static void a_refused_doorbell_ends_the_connection(void **state)
+{
+	struct lane l;
+	int i;
+
+	lane_begin(&l, state);
+	for (i = 0; i < N; i++)
+		start_write(&l, i, AT(i), LEN);
+	fault_arm(0);
+	weir_dma_flush(l.dma);
+	assert_int_equal(fault_disarm(), 1);
+	wait_for(&l, N);
+	assert_int_equal(l.j[0].res, -ENOMEM);
+	for (i = 1; i < N; i++)
+		assert_int_equal(l.j[i].res, -ECANCELED);
+	until_ended(&l);
+	assert_is_shadow(&l);
+	lane_end(&l);
+}
+
+/* The first of the list was taken, and is not signalled. */
+static void a_list_refused_in_the_middle_ends_what_was_taken(void **state)
+{
+	struct lane l;
+
+	lane_begin(&l, state);
+	l.c->queue->max_len = 1000;
+	start_write(&l, 0, 0, LEN);
+	start_write(&l, 1, AT(1), LEN);
+	assert_int_equal(verbs_at(l.c->queue, 0)->send.send_flags, 0);
+	verbs_at(l.c->queue, 1)->send.num_sge = 1000;
+	weir_dma_flush(l.dma);
+	wait_for(&l, 2);
+	assert_true(l.j[0].res == -EINVAL || l.j[0].res == -ENOMEM);
+	assert_int_equal(l.j[0].detail.bytes, 1000);
+	assert_int_equal(l.j[1].res, -ECANCELED);
+	until_ended(&l);
+	memcpy(l.far_shadow, l.near, 1000);
+	assert_is_shadow(&l);
+	lane_end(&l);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(the_first_has_the_cause_and_the_rest_is_flushed),
+		CASE(those_that_wait_for_room_are_flushed_too),
+		CASE(a_revoked_key_is_an_error_and_changes_nothing),
+		CASE(one_byte_too_far_is_an_error),
+		CASE(a_cut_link_is_noticed_by_the_work),
+		CASE(a_qp_that_breaks_ends_all_that_is_under_way),
+		CASE(a_lost_completion_queue_ends_all_that_is_under_way),
+		CASE(what_was_done_is_known_exactly),
+		CASE(a_cancel_waits_for_what_is_posted),
+		CASE(a_cancel_ends_the_rest_of_a_long_job),
+		CASE(a_deadline_is_a_cancel_at_a_time),
+		CASE(staging_that_is_read_into_is_in_quarantine),
+		CASE(nothing_is_destroyed_with_work_under_way),
+		CASE(every_refusal_ends_each_job_once),
+		CASE(a_refused_doorbell_ends_the_connection),
+		CASE(a_list_refused_in_the_middle_ends_what_was_taken),
+	};
+
+	conn_warm_up();
+	return harness_run(cases, N_OF(cases));
+}

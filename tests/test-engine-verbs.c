@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * The verbs engine: bytes between here and a peer are where they should be, and
+ * nowhere else, whatever their shape; work requests, windows, doorbells.
+ */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/verbs-kit.h"
+
+#include <weir/crc32c.h>
+#include <weir/dm.h>
+#include <weir/domain.h>
+#include <weir/route.h>
+
+/* A shape: pieces of different lengths, with gaps between them. */
+static uint32_t cut(struct iovec *iov, uint32_t n, char *mem, uint64_t len)
+{
+	uint64_t off = 0, some;
+	uint32_t i, n_used = 0;
+
+	for (i = 0; i < n && off < len; i++) {
+		some = i + 1 == n ? len - off : len / n + i % 3;
+		if (some > len - off)
+			some = len - off;
+		if (!some)
+			continue;
+		iov[n_used++] = (struct iovec){ mem + off + (size_t)n_used * 7,
+						some };
+		off += some;
+	}
+	return n_used;
+}
+
+/* Bufs for the pieces, in one list. */
+static struct weir_buf *bufs_of(struct lane *l, const struct iovec *iov,
+				uint32_t n, bool data)
+{
+	struct weir_buf *head = NULL, *b;
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		b = near_buf(l, (uint64_t)((char *)iov[i].iov_base - l->near),
+			     iov[i].iov_len, data);
+		if (head)
+			assert_int_equal(weir_buf_chain(head, b), 0);
+		else
+			head = b;
+	}
+	return head;
+}
+
+/* What the job should do, byte by byte. */
+static void shadow_move(struct lane *l, const struct iovec *here,
+			const struct iovec *there, uint64_t len, bool read)
+{
+	uint64_t hi = 0, ti = 0;
+	char *h, *t;
+
+	while (len--) {
+		h = l->near_shadow + ((char *)here->iov_base - l->near) + hi;
+		t = l->far_shadow + ((char *)there->iov_base - l->far) + ti;
+		*(read ? h : t) = read ? *t : *h;
+		if (++hi == here->iov_len) {
+			here++;
+			hi = 0;
+		}
+		if (++ti == there->iov_len) {
+			there++;
+			ti = 0;
+		}
+	}
+}
+
+struct shape {
+	uint64_t len;
+	uint32_t n_here, n_there;
+	bool read, raw, narrow;	/* .narrow: PUSH or PULL. */
+};
+
+static void run_shape(struct lane *l, const struct shape *s)
+{
+	struct iovec here[64], there[64];
+	uint32_t n_here = cut(here, s->n_here, l->near + 13, s->len);
+	uint32_t n_there = cut(there, s->n_there, l->far + 5, s->len);
+	struct weir_loc far = weir_loc_iov(l->there, there, n_there);
+	struct weir_loc near = weir_loc_iov(NULL, here, n_here);
+	struct jrec *j = &l->j[0];
+	struct weir_buf *b = NULL;
+
+	far.ctx = &l->key;
+	if (!s->raw) {
+		b = bufs_of(l, here, n_here, !s->read);
+		near = weir_loc_buf(b);
+	}
+	jrec_init(j);
+	weir_job_copy(&j->job, s->read ? near : far, s->read ? far : near);
+	if (s->narrow)
+		j->job.kind = s->read ? WEIR_JOB_PULL : WEIR_JOB_PUSH;
+	shadow_move(l, here, there, s->len, s->read);
+	if (jrec_run(l->dma, j) != (int64_t)s->len)
+		fail_msg("%s %u -> %u pieces, %llu bytes%s: %lld",
+			 s->read ? "read" : "write", s->n_here, s->n_there,
+			 (unsigned long long)s->len, s->raw ? ", raw" : "",
+			 (long long)j->res);
+	if (b)
+		weir_buf_put(b);
+}
+
+static void every_shape_and_size(void **state, uint32_t max_len)
+{
+	static const uint64_t sizes[] = { 1, 63, 64, 65, 4097, 70001,
+					  (1 << 20) + 17, 3000003 };
+	static const uint32_t pieces[] = { 1, 2, 5, 37 };
+	struct lane l;
+	unsigned int i, how;
+
+	lane_begin(&l, state);
+	l.c->queue->max_len = max_len;
+	for (i = 0; i < N_OF(sizes) * N_OF(pieces) * N_OF(pieces); i++)
+		for (how = 0; how < 8; how++) {
+			struct shape s = {
+				.len = sizes[i % 8],
+				.n_here = pieces[i / 8 % 4],
+				.n_there = pieces[i / 32],
+				.read = how & 1, .raw = how & 2,
+				.narrow = how & 4,
+			};
+
+			if ((how & 4) && s.len > 70001)
+				continue;
+			run_shape(&l, &s);
+			if (s.len > 70001 && !standin && i % 3)
+				break;
+		}
+	assert_is_shadow(&l);
+	lane_end(&l);
+}
+
+static void bytes_are_where_they_should_be(void **state)
+{
+	every_shape_and_size(state, VERBS_WR_LEN);
+}
+
+static void what_is_too_long_for_one_is_several(void **state)
+{
+	every_shape_and_size(state, 9973);
+}
+
+/* More pieces than the device takes in one. */
+static void two_pieces_at_once_are_enough(void **state)
+{
+	struct shape s = { .len = 70001, .n_here = 37, .n_there = 2 };
+	struct lane l;
+
+	lane_init(&l, state);
+	l.e.opts.max_sge = 2;
+	lane_open(&l, state);
+	run_shape(&l, &s);
+	s.read = true;
+	run_shape(&l, &s);
+	s.len = 61000;
+	s.n_there = 37;
+	run_shape(&l, &s);
+	assert_is_shadow(&l);
+	lane_end(&l);
+}
+
+static void move_shadow(struct lane *l, uint64_t off, size_t len, bool read)
+{
+	memcpy((read ? l->near_shadow : l->far_shadow) + off,
+	       (read ? l->far_shadow : l->near_shadow) + off, len);
+}
+
+/* Each at its place, readers and writers in turn. */
+static void many_jobs(struct lane *l)
+{
+	int i;
+
+	for (i = 0; i < 64; i++) {
+		if (i % 2)
+			start_read(l, i, (uint64_t)i * 60000, 50000);
+		else
+			start_write(l, i, (uint64_t)i * 60000, 50000);
+		move_shadow(l, (uint64_t)i * 60000, 50000, i % 2);
+	}
+	wait_for(l, 64);
+	for (i = 0; i < 64; i++)
+		assert_int_equal(l->j[i].res, 50000);
+	assert_is_shadow(l);
+}
+
+static void a_window_of_one_is_enough(void **state)
+{
+	struct lane l;
+
+	lane_init(&l, state);
+	l.e.opts.sends = 1;
+	lane_open(&l, state);
+	l.c->queue->max_len = 9973;
+	many_jobs(&l);
+	lane_end(&l);
+}
+
+static void no_more_reads_are_under_way_than_the_peer_takes(void **state)
+{
+	struct lane l;
+	int i;
+
+	lane_init(&l, state);
+	l.e.opts.reads = 2;
+	lane_open(&l, state);
+	l.c->queue->max_len = 9973;
+	if (standin)
+		standin_hold(true);
+	for (i = 0; i < 8; i++)
+		start_read(&l, i, (uint64_t)i * 60000, 50000);
+	weir_dma_flush(l.dma);
+	assert_int_equal(l.c->queue->reads, 2);
+	assert_int_equal(l.c->queue->tail - l.c->queue->head, 2);
+	start_write(&l, 8, 1 << 20, 50000);
+	assert_true(l.c->queue->tail - l.c->queue->head > 2);
+	if (standin)
+		standin_hold(false);
+	wait_for(&l, 9);
+	for (i = 0; i < 8; i++)
+		move_shadow(&l, (uint64_t)i * 60000, 50000, true);
+	move_shadow(&l, 1 << 20, 50000, false);
+	many_jobs(&l);
+	lane_end(&l);
+}
+
+static void all_of_a_turn_is_one_doorbell(void **state)
+{
+	unsigned int posts, cqes;
+	struct lane l;
+	int i;
+
+	if (!standin)
+		skip_because("soft-RoCE does not count doorbells");
+	lane_begin(&l, state);
+	posts = standin()->posts;
+	cqes = standin()->cqes;
+	for (i = 0; i < 16; i++)
+		start_write(&l, i, (uint64_t)i * 60000, 50000);
+	assert_int_equal(standin()->posts, posts);
+	weir_dma_flush(l.dma);
+	assert_int_equal(standin()->posts, posts + 1);
+	wait_for(&l, 16);
+	assert_int_equal(standin()->posts, posts + 1);
+	assert_int_equal(standin()->cqes, cqes + 16);
+	lane_end(&l);
+}
+
+static void of_a_job_in_parts_few_are_signalled(void **state)
+{
+	unsigned int cqes;
+	struct lane l;
+
+	if (!standin)
+		skip_because("soft-RoCE does not count completions");
+	lane_begin(&l, state);
+	cqes = standin()->cqes;
+	l.c->queue->max_len = 10000;
+	start_write(&l, 0, 0, 16 * 10000);
+	wait_for(&l, 1);
+	assert_int_equal(l.j[0].res, 160000);
+	assert_int_equal(standin()->cqes, cqes + 16 / VERBS_RUN);
+	lane_end(&l);
+}
+
+static void route_of(struct lane *l, int i, const char *engine,
+		     uint64_t bounced)
+{
+	struct weir_job_route route = { .size = sizeof(route) };
+
+	assert_int_equal(weir_job_get_route(&l->j[i].job, &route), 0);
+	if (engine)
+		assert_string_equal(route.engine, engine);
+	assert_int_equal(route.bounced, bounced);
+}
+
+/* What the device does not know goes through staging, unless it is small. */
+static void memory_without_a_key_goes_round(void **state)
+{
+	static char mem[100000];
+	struct lane l;
+
+	lane_begin(&l, state);
+	fill_pattern(mem, sizeof(mem), 0, 3);
+	jrec_init(&l.j[0]);
+	weir_job_copy(&l.j[0].job, far_at(&l, 0, sizeof(mem)),
+		      weir_loc_mem(mem, sizeof(mem)));
+	assert_int_equal(jrec_run(l.dma, &l.j[0]), sizeof(mem));
+	route_of(&l, 0, NULL, sizeof(mem));
+	assert_memory_equal(l.far, mem, sizeof(mem));
+	jrec_init(&l.j[1]);
+	weir_job_copy(&l.j[1].job, far_at(&l, 9, 64), weir_loc_mem(mem, 64));
+	assert_int_equal(jrec_run(l.dma, &l.j[1]), 64);
+	route_of(&l, 1, "verbs", 0);
+	assert_memory_equal(l.far + 9, mem, 64);
+	start_write(&l, 2, 0, 4096);
+	wait_for(&l, 1);
+	UNTIL(l.r, l.j[2].calls);
+	route_of(&l, 2, "verbs", 0);
+	lane_end(&l);
+}
+
+/* Sums, and files, by blocks through staging. */
+static void what_it_cannot_do_itself_is_done_by_blocks(void **state)
+{
+	struct weir_domain *file;
+	struct lane l;
+	int fd;
+
+	lane_begin(&l, state);
+	fd = test_file(state, "f", 200000, 9);
+	file = file_domain(fd);
+	jrec_init(&l.j[0]);
+	weir_job_crc32c(&l.j[0].job, far_at(&l, 3, 150000), 0);
+	assert_int_equal(jrec_run(l.dma, &l.j[0]), 150000);
+	assert_int_equal(l.j[0].job.crc, weir_crc32c(0, l.far + 3, 150000));
+	jrec_init(&l.j[1]);
+	weir_job_copy(&l.j[1].job, far_at(&l, 3, 150000),
+		      weir_loc_at(file, 100, 150000));
+	assert_int_equal(jrec_run(l.dma, &l.j[1]), 150000);
+	assert_true(is_pattern(l.far + 3, 150000, 100, 9));
+	jrec_init(&l.j[2]);
+	weir_job_fill(&l.j[2].job, far_at(&l, 7, 99999), 0);
+	assert_int_equal(jrec_run(l.dma, &l.j[2]), 99999);
+	jrec_init(&l.j[3]);
+	weir_job_copy(&l.j[3].job, weir_loc_at(file, 0, 150000),
+		      far_at(&l, 7, 150000));
+	assert_int_equal(jrec_run(l.dma, &l.j[3]), 150000);
+	assert_int_equal(pread(fd, l.near, 150000, 0), 150000);
+	assert_memory_equal(l.near, l.far + 7, 150000);
+	assert_int_equal(weir_domain_destroy(file), 0);
+	close(fd);
+	lane_end(&l);
+}
+
+static void memory_of_a_device_is_reached_directly(void **state)
+{
+	struct weir_inventory *inv = NULL;
+	struct weir_mmap *m = NULL;
+	struct weir_dm *dm = NULL;
+	struct weir_buf *b = NULL;
+	static char bytes[4096];
+	struct lane l;
+
+	lane_begin(&l, state);
+	if (weir_dm_alloc(&dm, l.dev, sizeof(bytes), 0) == -EOPNOTSUPP) {
+		lane_end(&l);
+		skip_because("the device has no memory of its own");
+	}
+	fill_pattern(bytes, sizeof(bytes), 0, 4);
+	assert_int_equal(weir_dm_copy_to(dm, 0, bytes, sizeof(bytes)), 0);
+	assert_int_equal(weir_mmap_create(&m, NULL), 0);
+	assert_int_equal(weir_mmap_add_device(m, l.dev), 0);
+	assert_int_equal(weir_mmap_set_dm(m, dm, 0, sizeof(bytes)), 0);
+	assert_int_equal(weir_mmap_set_permissions(m, WEIR_MMAP_READ |
+						   WEIR_MMAP_WRITE), 0);
+	assert_int_equal(weir_mmap_start(m), 0);
+	assert_int_equal(weir_inventory_create(&inv, l.r, NULL), 0);
+	assert_int_equal(weir_inventory_attach(inv, m), 0);
+	assert_int_equal(weir_inventory_get(&b, inv, m, (void *)64, 4000,
+					    (void *)64, 4000), 0);
+	jrec_init(&l.j[0]);
+	weir_job_copy(&l.j[0].job, far_at(&l, 1, 4000), weir_loc_buf(b));
+	assert_int_equal(jrec_run(l.dma, &l.j[0]), 4000);
+	assert_memory_equal(l.far + 1, bytes + 64, 4000);
+	jrec_init(&l.j[1]);
+	weir_job_copy(&l.j[1].job, weir_loc_buf(b), far_at(&l, 5000, 4000));
+	l.j[1].job.flags = WEIR_JOB_OVERWRITE;
+	assert_int_equal(jrec_run(l.dma, &l.j[1]), 4000);
+	assert_int_equal(weir_dm_copy_from(bytes, dm, 0, sizeof(bytes)), 0);
+	assert_memory_equal(l.far + 5000, bytes + 64, 4000);
+	weir_buf_put(b);
+	assert_int_equal(weir_inventory_destroy(inv), 0);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+	assert_int_equal(weir_dm_free(dm), 0);
+	lane_end(&l);
+}
+
+static void two_contexts_share_a_connection(void **state)
+{
+	struct weir_dma *first, *second;
+	struct lane l;
+	int i;
+
+	lane_begin(&l, state);
+	first = l.dma;
+	second = start_dma(l.r, (struct weir_dma_opts){ .size = 0 });
+	for (i = 0; i < 20; i++) {
+		l.dma = i % 3 ? first : second;
+		start_write(&l, i, (uint64_t)i * 60000, 50000);
+		move_shadow(&l, (uint64_t)i * 60000, 50000, false);
+	}
+	l.dma = first;
+	wait_for(&l, 20);
+	assert_is_shadow(&l);
+	some_turns(l.r, 3);
+	assert_int_equal(weir_dma_destroy(second), 0);
+	lane_end(&l);
+}
+
+static void what_has_no_key_or_no_way_is_refused(void **state)
+{
+	struct weir_domain *other = NULL;
+	struct jrec *j;
+	struct lane l;
+
+	lane_begin(&l, state);
+	j = &l.j[0];
+	jrec_init(j);
+	weir_job_copy(&j->job, far_at(&l, 0, 99), weir_loc_mem(l.near, 99));
+	j->job.dst.ctx = NULL;
+	assert_int_equal(weir_job_start(l.dma, &j->job), -EACCES);
+	assert_int_equal(weir_domain_remote_create(&other, NULL), 0);
+	j->job.dst.ctx = &l.key;
+	j->job.dst.domain = other;
+	assert_int_equal(weir_job_start(l.dma, &j->job), -ENOTCONN);
+	assert_int_equal(weir_conn_attach(l.c, l.there), -EALREADY);
+	assert_int_equal(weir_conn_attach(l.peer, l.there), -EBUSY);
+	assert_int_equal(weir_conn_attach(l.c, weir_domain_system()), -EINVAL);
+	assert_int_equal(weir_conn_detach(l.c, other), -ENOENT);
+	assert_int_equal(weir_conn_destroy(l.c), -EBUSY);
+	assert_int_equal(weir_domain_destroy(l.there), -EBUSY);
+	assert_int_equal(weir_domain_destroy(other), 0);
+	lane_end(&l);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(bytes_are_where_they_should_be),
+		CASE(what_is_too_long_for_one_is_several),
+		CASE(two_pieces_at_once_are_enough),
+		CASE(a_window_of_one_is_enough),
+		CASE(no_more_reads_are_under_way_than_the_peer_takes),
+		CASE(all_of_a_turn_is_one_doorbell),
+		CASE(of_a_job_in_parts_few_are_signalled),
+		CASE(memory_without_a_key_goes_round),
+		CASE(what_it_cannot_do_itself_is_done_by_blocks),
+		CASE(memory_of_a_device_is_reached_directly),
+		CASE(two_contexts_share_a_connection),
+		CASE(what_has_no_key_or_no_way_is_refused),
+	};
+
+	conn_warm_up();
+	return harness_run(cases, N_OF(cases));
+}
