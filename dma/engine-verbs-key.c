@@ -134,14 +134,32 @@ int verbs_lkey(struct verbs_queue *q, struct weir_job *job,
 	return 0;
 }
 
-int verbs_rkey(const struct cursor *c, uint32_t *rkey)
+int verbs_rkey(const struct cursor *c, bool read, uint32_t *rkey)
 {
 	const struct weir_remote_key *key = c->loc->ctx;
 
 	if (c->buf)
-		return -ENOKEY;
+		return mmap_remote_key(c->buf->use->mmap,
+				       read ? WEIR_MMAP_READ : WEIR_MMAP_WRITE,
+				       rkey);
 	*rkey = key->rkey;
 	return 0;
+}
+
+int verbs_check_rkeys(const struct weir_loc *loc, uint32_t need)
+{
+	const struct weir_buf *buf;
+	uint32_t rkey;
+	int err = 0;
+
+	if (!loc->buf && !loc->ctx)
+		return why(-EACCES, "weir_job_start: addresses at a peer have "
+			   "no key: use bufs of an mmap that was imported, or "
+			   "set .ctx to a struct weir_remote_key");
+	for (buf = loc->buf; buf && !err; buf = buf->next)
+		err = mmap_remote_key(buf->use->mmap, need, &rkey);
+	return !err ? 0 : why(err, "weir_job_start: the peer does not give this "
+			      "right");
 }
 
 int verbs_check_keys(struct verbs_queue *q, struct weir_job *job)

@@ -86,7 +86,7 @@ static int build(struct verbs_queue *q, struct weir_job *job)
 	struct verbs_job *v = verbs_job(job);
 	struct cursor *there = verbs_there(job);
 	uint32_t rkey;
-	int err = verbs_rkey(there, &rkey);
+	int err = verbs_rkey(there, v->read, &rkey);
 
 	w->send = (struct ibv_send_wr){
 		.wr_id = (uintptr_t)&w->wr,

@@ -43,27 +43,26 @@ static int can(void *arg, const struct weir_engine_query *q, const char **why)
 	return 0;
 }
 
-/* Of locations that are lists of addresses. */
-static int verify_side(const struct weir_loc *loc, const struct loc_info *info)
+static int verify_side(const struct weir_loc *loc, const struct loc_info *info,
+		       uint32_t need)
 {
-	if (is_remote(info->domain) && !loc->buf && !loc->ctx)
-		return why(-EACCES, "weir_job_start: addresses at a peer have "
-			   "no key: use bufs of an mmap that was imported, or "
-			   "set .ctx to a struct weir_remote_key");
-	if (!is_remote(info->domain) && !domain_is_memory(info->domain) &&
-	    !loc->buf)
+	if (is_remote(info->domain))
+		return verbs_check_rkeys(loc, need);
+	if (!domain_is_memory(info->domain) && !loc->buf)
 		return why(-EOPNOTSUPP, "weir_job_start: addresses of device "
 			   "memory have no key: use bufs of an mmap");
 	return 0;
 }
 
+/* Of a half of a bounce it is not known whether it is read or written. */
 static int verify(const struct weir_job *job, const struct loc_info *src,
 		  const struct loc_info *dst, uint64_t total)
 {
-	int err = verify_side(&job->src, src);
+	bool half = !dst->total;
+	int err = verify_side(&job->src, src, half ? 0 : WEIR_MMAP_READ);
 
 	(void)total;
-	return err ? err : verify_side(&job->dst, dst);
+	return err ? err : verify_side(&job->dst, dst, WEIR_MMAP_WRITE);
 }
 
 static struct weir_conn *conn_of(const struct weir_loc *loc)

@@ -24,6 +24,7 @@
 #include <infiniband/verbs.h>
 
 #include <weir/channel.h>
+#include <weir/mmap.h>
 
 #include "dma/bounce-internal.h"
 #include "dma/conn-internal.h"
@@ -118,8 +119,13 @@ static inline struct cursor *verbs_there(struct weir_job *job)
 int verbs_lkey(struct verbs_queue *q, struct weir_job *job,
 	       const struct cursor *c, uint32_t *lkey);
 
-/* The peer's key of the piece at @c.  Returns 0 or -ENOKEY. */
-int verbs_rkey(const struct cursor *c, uint32_t *rkey);
+/* The peer's key of the piece at @c, to be read or written.  Returns 0, -EXDEV
+ * or -EACCES. */
+int verbs_rkey(const struct cursor *c, bool read, uint32_t *rkey);
+
+/* Whether all of @loc, at the peer, has keys, with the rights @need: 0, or the
+ * errno with a sentence. */
+int verbs_check_rkeys(const struct weir_loc *loc, uint32_t need);
 
 /* Whether all of @job's memory here has keys: 0 or an errno. */
 int verbs_check_keys(struct verbs_queue *q, struct weir_job *job);

@@ -160,7 +160,8 @@ if HAVE_CMOCKA
 if HAVE_VERBS
 test_programs += \
 	%D%/test-engine-verbs \
-	%D%/test-engine-verbs-end
+	%D%/test-engine-verbs-end \
+	%D%/test-engine-verbs-import
 endif
 endif
 
@@ -299,12 +300,18 @@ test_lanes = %D%/conn-kit.h %D%/verbs-kit.h $(test_jobs)
 %C%_test_engine_verbs_end_SOURCES = %D%/test-engine-verbs-end.c \
 	$(test_lanes) $(test_standin)
 %C%_test_engine_verbs_end_LDADD = $(test_internal)
+%C%_test_engine_verbs_import_SOURCES = %D%/test-engine-verbs-import.c \
+	$(test_lanes) $(test_standin)
+%C%_test_engine_verbs_import_LDADD = $(test_internal)
 %C%_test_engine_verbs_rdma_SOURCES = %D%/test-engine-verbs.c \
 	$(test_lanes) %D%/standin-verbs.h
 %C%_test_engine_verbs_rdma_LDADD = $(test_internal)
 %C%_test_engine_verbs_end_rdma_SOURCES = %D%/test-engine-verbs-end.c \
 	$(test_lanes) %D%/standin-verbs.h
 %C%_test_engine_verbs_end_rdma_LDADD = $(test_internal)
+%C%_test_engine_verbs_import_rdma_SOURCES = \
+	%D%/test-engine-verbs-import.c $(test_lanes) %D%/standin-verbs.h
+%C%_test_engine_verbs_import_rdma_LDADD = $(test_internal)
 
 %C%_test_export_SOURCES = %D%/test-export.c %D%/export-kit.h \
 	%D%/table-kit.h $(test_jobs)
@@ -628,6 +635,7 @@ if HAVE_CMOCKA
 if HAVE_VERBS
 rdma_programs += \
 	%D%/test-engine-verbs-end-rdma \
+	%D%/test-engine-verbs-import-rdma \
 	%D%/test-engine-verbs-rdma
 endif
 endif

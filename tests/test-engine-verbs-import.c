@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The verbs engine, and what a peer has exported: bufs at the peer. */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/verbs-kit.h"
+
+#include <weir/crc32c.h>
+#include <weir/export.h>
+
+struct import {
+	struct weir_mmap *theirs, *m;
+};
+
+/* All of .far, as the peer's mmap, and as ours of it. */
+static void import_far(struct lane *l, struct import *im, uint32_t permissions)
+{
+	struct weir_export_desc desc = { .size = sizeof(desc) };
+
+	im->m = NULL;
+	assert_int_equal(weir_mmap_create(&im->theirs, NULL), 0);
+	assert_int_equal(weir_mmap_add_device(im->theirs, l->dev), 0);
+	assert_int_equal(weir_mmap_set_memrange(im->theirs, l->far, FAR), 0);
+	assert_int_equal(weir_mmap_set_permissions(im->theirs, permissions |
+				WEIR_MMAP_READ | WEIR_MMAP_WRITE), 0);
+	assert_int_equal(weir_mmap_start(im->theirs), 0);
+	assert_int_equal(weir_mmap_export_rdma(im->theirs, l->dev, NULL, &desc),
+			 0);
+	assert_int_equal(weir_mmap_import_rdma(&im->m, l->there, desc.bytes,
+					       desc.len, NULL), 0);
+	assert_int_equal(weir_inventory_attach(l->inv, im->m), 0);
+}
+
+static void import_end(struct lane *l, struct import *im)
+{
+	assert_int_equal(weir_inventory_detach(l->inv, im->m), 0);
+	assert_int_equal(weir_mmap_destroy(im->m), 0);
+	assert_int_equal(weir_mmap_destroy(im->theirs), 0);
+}
+
+static struct weir_buf *far_buf(struct lane *l, struct import *im, uint64_t off,
+				size_t len, bool data)
+{
+	struct weir_buf *b = NULL;
+
+	assert_int_equal(weir_inventory_get(&b, l->inv, im->m, l->far + off,
+					    len, l->far + off,
+					    data ? len : 0), 0);
+	return b;
+}
+
+/* Two bufs there, of which the second is before the first. */
+static struct weir_buf *two_far(struct lane *l, struct import *im, bool data)
+{
+	struct weir_buf *b = far_buf(l, im, 200000, 70000, data);
+
+	assert_int_equal(weir_buf_chain(b, far_buf(l, im, 100, 30000, data)),
+			 0);
+	return b;
+}
+
+static int64_t run(struct lane *l, struct weir_loc dst, struct weir_loc src)
+{
+	jrec_init(&l->j[0]);
+	weir_job_copy(&l->j[0].job, dst, src);
+	return jrec_run(l->dma, &l->j[0]);
+}
+
+#define RIGHTS (WEIR_MMAP_RDMA_READ | WEIR_MMAP_RDMA_WRITE)
+
+static void bytes_go_to_bufs_of_an_import_and_back(void **state)
+{
+	struct weir_buf *near, *far;
+	struct import im;
+	struct lane l;
+
+	lane_begin(&l, state);
+	import_far(&l, &im, RIGHTS);
+	near = near_buf(&l, 0, 100000, true);
+	far = two_far(&l, &im, false);
+	assert_int_equal(run(&l, weir_loc_buf(far), weir_loc_buf(near)), 100000);
+	memcpy(l.far_shadow + 200000, l.near, 70000);
+	memcpy(l.far_shadow + 100, l.near + 70000, 30000);
+	assert_is_shadow(&l);
+	weir_buf_put(near);
+	near = near_buf(&l, 1 << 20, 100000, false);
+	assert_int_equal(run(&l, weir_loc_buf(near), weir_loc_buf(far)), 100000);
+	memcpy(l.near_shadow + (1 << 20), l.near, 100000);
+	assert_is_shadow(&l);
+	weir_buf_put(near);
+	weir_buf_put(far);
+	import_end(&l, &im);
+	lane_end(&l);
+}
+
+/* Blocks of it: each keeps the key of its buf. */
+static void through_staging_too(void **state)
+{
+	static char mem[100000];
+	struct weir_buf *far;
+	struct import im;
+	struct lane l;
+
+	lane_begin(&l, state);
+	import_far(&l, &im, RIGHTS);
+	fill_pattern(mem, sizeof(mem), 0, 8);
+	far = two_far(&l, &im, false);
+	assert_int_equal(run(&l, weir_loc_buf(far), weir_loc_mem(mem, 100000)),
+			 100000);
+	assert_true(is_pattern(l.far + 200000, 70000, 0, 8));
+	assert_true(is_pattern(l.far + 100, 30000, 70000, 8));
+	memset(mem, 0, sizeof(mem));
+	assert_int_equal(run(&l, weir_loc_mem(mem, 100000), weir_loc_buf(far)),
+			 100000);
+	assert_true(is_pattern(mem, 100000, 0, 8));
+	jrec_init(&l.j[1]);
+	weir_job_crc32c(&l.j[1].job, weir_loc_buf(far), 0);
+	assert_int_equal(jrec_run(l.dma, &l.j[1]), 100000);
+	assert_int_equal(l.j[1].job.crc, weir_crc32c(0, mem, 100000));
+	weir_buf_put(far);
+	import_end(&l, &im);
+	lane_end(&l);
+}
+
+static void what_the_peer_does_not_allow_is_not_begun(void **state)
+{
+	struct weir_buf *near, *far;
+	struct import im;
+	struct lane l;
+
+	lane_begin(&l, state);
+	import_far(&l, &im, WEIR_MMAP_RDMA_READ);
+	near = near_buf(&l, 0, 4096, true);
+	far = far_buf(&l, &im, 0, 4096, true);
+	jrec_init(&l.j[0]);
+	weir_job_copy(&l.j[0].job, weir_loc_buf(far), weir_loc_buf(near));
+	l.j[0].job.flags = WEIR_JOB_OVERWRITE;
+	assert_int_equal(weir_job_start(l.dma, &l.j[0].job), -EACCES);
+	weir_job_copy(&l.j[0].job, weir_loc_buf(near), weir_loc_buf(far));
+	l.j[0].job.flags = WEIR_JOB_OVERWRITE;
+	assert_int_equal(jrec_run(l.dma, &l.j[0]), 4096);
+	assert_memory_equal(l.near, l.far, 4096);
+	weir_buf_put(near);
+	weir_buf_put(far);
+	import_end(&l, &im);
+	lane_end(&l);
+}
+
+/* The stop takes the key back; what comes later is its error. */
+static void after_the_peers_stop_nothing_arrives(void **state)
+{
+	struct weir_buf *near, *far;
+	struct import im;
+	struct lane l;
+
+	lane_begin(&l, state);
+	import_far(&l, &im, RIGHTS);
+	near = near_buf(&l, 0, 4096, true);
+	far = far_buf(&l, &im, 0, 4096, false);
+	assert_int_equal(weir_mmap_stop(im.theirs, NULL, NULL), 0);
+	assert_int_equal(run(&l, weir_loc_buf(far), weir_loc_buf(near)),
+			 -EACCES);
+	assert_is_shadow(&l);
+	UNTIL(l.r, l.e.n_ends[0]);
+	weir_buf_put(near);
+	weir_buf_put(far);
+	import_end(&l, &im);
+	lane_end(&l);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(bytes_go_to_bufs_of_an_import_and_back),
+		CASE(through_staging_too),
+		CASE(what_the_peer_does_not_allow_is_not_begun),
+		CASE(after_the_peers_stop_nothing_arrives),
+	};
+
+	conn_warm_up();
+	return harness_run(cases, N_OF(cases));
+}
