@@ -98,7 +98,7 @@ check_tsan()
 	if [ "$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 28)" -gt 28 ]
 	then wrapper="setarch $(uname -m) -R"
 	fi
-	build "$@" && make -j "$jobs" check TEST_WRAPPER="$wrapper"
+	build "$@" && make -j "$jobs" check-threads TEST_WRAPPER="$wrapper"
 }
 
 check_valgrind() { build "$@" && make -j "$jobs" check-valgrind; }
@@ -181,7 +181,7 @@ why=$(WEIR_VM_CACHE=$root/vm sh "$src/tests/vm/run" --check 2>&1)
 if [ $? = 77 ]; then
 	say "rdma                   skipped: ${why##*prepare: }"
 else
-	[ $long = 1 ] && seconds=3600 || seconds=180
+	[ $long = 1 ] && seconds=3600 || seconds=400
 	step rdma rdma $seconds
 fi
 step distcheck distcheck distcheck

@@ -686,6 +686,14 @@ else
 	@exit 1
 endif
 
+# With TSan: programs alone, and of these not those that have one thread.
+without_threads = %D%/test-accel %D%/test-crc32c
+
+check-threads: all
+	$(MAKE) check TESTS="`for t in $(test_programs); do case \
+		' $(without_threads) ' in *\" $$t \"*) ;; *) echo $$t ;; esac; \
+		done`"
+
 # Tests over RDMA, in a guest: RDMA_RESULTS is where their results go.  The
 # guest itself is tested before, by check-vm.
 RDMA_RESULTS = check-rdma.d
@@ -709,4 +717,4 @@ check-sim: tools/weir-sim
 	$(SHELL) $(top_srcdir)/build-aux/sim-release.sh tools/weir-sim \
 		$(top_srcdir)
 
-.PHONY: check-long check-rdma check-sim check-valgrind check-vm
+.PHONY: check-long check-rdma check-sim check-threads check-valgrind check-vm
