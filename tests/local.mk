@@ -706,7 +706,7 @@ check-rdma: all $(rdma_tests)
 check-vm:
 	@$(MAKE) check-TESTS TESTS=%D%/test-vm.sh
 
-# Everything there is, in full, into a report; about an hour.
+# Everything there is, in full, into a report; well over an hour.
 check-long: all
 	$(SHELL) $(top_srcdir)/build-aux/steps.sh --long \
 		--report $(top_srcdir)/docs/check-long.txt \

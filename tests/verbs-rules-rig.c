@@ -9,8 +9,12 @@
 #include "tests/standin-verbs.h"
 #include "tests/verbs-rules.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 static struct rules self;
 static struct rules_opts how;
@@ -295,4 +299,29 @@ void rules_expect_none(struct ibv_cq *cq)
 
 	rules_idle(&self);
 	assert_int_equal(ibv_poll_cq(cq, 1, &wc), 0);
+}
+
+static void in_child(void (*fn)(void **state), void **state)
+{
+	int null = open("/dev/null", O_WRONLY);
+
+	dup2(null, 1);
+	dup2(null, 2);
+	signal(SIGALRM, SIG_DFL);
+	signal(SIGABRT, SIG_DFL);
+	fn(state);
+	_exit(0);
+}
+
+void rules_wait_for_ever(void (*fn)(void **state), void **state)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid)
+		in_child(fn, state);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status));
+	assert_true(WTERMSIG(status) == SIGALRM ||
+		    WTERMSIG(status) == SIGABRT);
 }

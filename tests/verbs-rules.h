@@ -77,6 +77,13 @@ void rules_expect(struct ibv_cq *cq, uint64_t id, enum ibv_wc_status status);
 void rules_idle(const struct rules *rules);
 void rules_expect_none(struct ibv_cq *cq);
 
+/*
+ * That @fn, which calls alarm() before, never returns from what it then does.
+ * It runs in a child: the real libraries wait until the alarm, and the stand-in
+ * ends the process.
+ */
+void rules_wait_for_ever(void (*fn)(void **state), void **state);
+
 struct rules_part {
 	const struct harness_case *cases;
 	size_t n;
