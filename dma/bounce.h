@@ -49,8 +49,8 @@ void bounce_prepare(struct weir_job *job, struct engine *pull,
  * need not wait for its turn. */
 bool bounce_goes_on(const struct weir_job *job);
 
-/* The kernel, or an engine, has refused @job, which has moved nothing, with @err: let it go
- * through staging, if it can, or end it. */
+/* The kernel, or an engine, has refused @job, which has moved nothing, with
+ * @err: let it go through staging, if it can, or end it. */
 void bounce_instead(struct weir_job *job, int64_t err);
 
 #endif /* WEIR_DMA_BOUNCE_H */

@@ -5,8 +5,8 @@
 
 /*
  * Registration of an mmap with its devices: when somebody first wants the keys,
- * once for each device, and once for each part that peers get, until the stop.  That they serve this kind of range was
- * found out by the start.
+ * once for each device, and once for each part that peers get, until the stop.
+ * That they serve this kind of range was found out by the start.
  */
 
 #include <errno.h>

@@ -72,9 +72,9 @@ struct weir_op_class {
 struct weir_look_class {
 	/*
 	 * Often while it spins, and in each turn if there is no .deliver():
-	 * look.  Returns whether
-	 * .deliver() has something to do; what goes home by op_return(), or by
-	 * an errand, need not be told.  No callback runs here.
+	 * look.  Returns whether .deliver() has something to do; what goes home
+	 * by op_return(), or by an errand, need not be told.  No callback runs
+	 * here.
 	 */
 	bool (*look)(struct weir_look *look);
 

@@ -277,8 +277,8 @@ WEIR_API size_t weir_domain_ctx_size(const struct weir_domain *domain);
 
 /*
  * The number of mmaps, of translations, of connections, and of jobs and
- * operations under way that use @domain.  While other threads work with it, it may be old when it is
- * returned.
+ * operations under way that use @domain.  While other threads work with it, it
+ * may be old when it is returned.
  *
  * Any thread.  Never blocks.
  */

@@ -43,8 +43,9 @@
  *
  * What a program does with descriptors by system calls, it does here by
  * weir_sim_pread() and its sisters, and weir_sim_read(), weir_sim_write() and
- * weir_sim_close() of <weir/sim-socket.h>.  Paths here are from the root.  All functions here are called on the
- * world's thread, callbacks included, take no virtual time, and never block.
+ * weir_sim_close() of <weir/sim-socket.h>.  Paths here are from the root.  All
+ * functions here are called on the world's thread, callbacks included, take no
+ * virtual time, and never block.
  */
 
 #include <sys/types.h>
