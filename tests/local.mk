@@ -694,6 +694,11 @@ check-threads: all
 		' $(without_threads) ' in *\" $$t \"*) ;; *) echo $$t ;; esac; \
 		done`"
 
+# As distcheck, but of the tests only the scripts, which see the tree and what
+# is installed: what a program tests is the same wherever it is built.
+distcheck-scripts:
+	$(MAKE) distcheck TESTS='$(test_scripts)'
+
 # Tests over RDMA, in a guest: RDMA_RESULTS is where their results go.  The
 # guest itself is tested before, by check-vm.
 RDMA_RESULTS = check-rdma.d
@@ -717,4 +722,5 @@ check-sim: tools/weir-sim
 	$(SHELL) $(top_srcdir)/build-aux/sim-release.sh tools/weir-sim \
 		$(top_srcdir)
 
-.PHONY: check-long check-rdma check-sim check-threads check-valgrind check-vm
+.PHONY: check-long check-rdma check-sim check-threads check-valgrind check-vm \
+	distcheck-scripts
