@@ -43,6 +43,7 @@ struct weir_channel {
 	uint32_t unacked;	/* Events. */
 	bool armed;		/* There will be an event, or is one. */
 	bool event_seen;	/* And nothing polled since. */
+	bool slept;		/* In a world: no turn since it was to sleep. */
 	bool delivering;
 	bool told;		/* That it has failed. */
 	atomic_bool failed;
@@ -169,13 +170,19 @@ static bool asleep(struct weir_look *l)
 	return may_not_sleep(channel_of(l));
 }
 
-/* A world that looks while a callback of ours runs a world looks again. */
+/*
+ * After each turn of a world's reactor once, as before any sleep: from then on
+ * nothing but the event ends it.  Not while a callback of ours runs a world.
+ */
 static bool peek(struct verbs_fd *vfd)
 {
 	struct weir_channel *ch = weir_container_of(vfd, struct weir_channel,
 						    vfd);
 
-	return !ch->delivering && may_not_sleep(ch);
+	if (ch->delivering || ch->slept)
+		return false;
+	ch->slept = true;
+	return may_not_sleep(ch);
 }
 
 static unsigned int tell_failure(struct weir_channel *ch)
@@ -226,6 +233,7 @@ static unsigned int deliver(struct weir_look *l)
 	struct weir_channel *ch = channel_of(l);
 	unsigned int n;
 
+	ch->slept = false;
 	if (!fill(ch))
 		return tell_failure(ch);
 	verbs_fd_get(&ch->vfd);

@@ -44,6 +44,7 @@ static int sim_flush(struct weir_reactor *r)
 
 	if (sim->depth)
 		return 0;
+	sim_happened(sim);
 	until = sim->now_ns + 1 + sim_latency(sim, WEIR_SIM_TURN);
 	while (sim_step(sim, until))
 		;

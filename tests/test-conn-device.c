@@ -111,6 +111,7 @@ static void reactors_share_a_device(void **state)
 
 	ends_begin(&e, state, AF_INET);
 	opts.backend = backend_of(*state);
+	opts.sim = harness_sim;
 	assert_int_equal(weir_reactor_create(&r2, &opts), 0);
 	ends_establish(&e);
 	assert_int_equal(weir_conn_create(&far, r2, NULL, &e.opts), 0);
@@ -268,5 +269,5 @@ int main(void)
 		CASE(a_disconnect_waits_for_the_fabric_for_a_time),
 	};
 
-	return harness_run(cases, N_OF(cases));
+	return run_over_rdma(cases, N_OF(cases));
 }

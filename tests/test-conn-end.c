@@ -468,6 +468,5 @@ int main(void)
 		CASE(reconnecting_ends_when_asked),
 	};
 
-	conn_warm_up();
-	return harness_run(cases, N_OF(cases));
+	return run_over_rdma(cases, N_OF(cases));
 }

@@ -517,6 +517,5 @@ int main(void)
 		CASE(a_request_that_ended_in_the_queue_is_dropped),
 	};
 
-	conn_warm_up();
-	return harness_run(cases, N_OF(cases));
+	return run_over_rdma(cases, N_OF(cases));
 }

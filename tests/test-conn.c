@@ -517,6 +517,5 @@ int main(void)
 		CASE(any_call_may_fail),
 	};
 
-	conn_warm_up();
-	return harness_run(cases, N_OF(cases));
+	return run_over_rdma(cases, N_OF(cases));
 }

@@ -453,6 +453,5 @@ int main(void)
 		CASE(a_list_refused_in_the_middle_ends_what_was_taken),
 	};
 
-	conn_warm_up();
-	return harness_run(cases, N_OF(cases));
+	return run_over_rdma(cases, N_OF(cases));
 }

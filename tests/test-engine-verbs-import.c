@@ -180,6 +180,5 @@ int main(void)
 		CASE(after_the_peers_stop_nothing_arrives),
 	};
 
-	conn_warm_up();
-	return harness_run(cases, N_OF(cases));
+	return run_over_rdma(cases, N_OF(cases));
 }

@@ -16,6 +16,8 @@
 #include <weir/domain.h>
 #include <weir/route.h>
 
+#include "tests/sim-calls.h"
+
 /* A shape: pieces of different lengths, with gaps between them. */
 static uint32_t cut(struct iovec *iov, uint32_t n, char *mem, uint64_t len)
 {
@@ -450,6 +452,5 @@ int main(void)
 		CASE(what_has_no_key_or_no_way_is_refused),
 	};
 
-	conn_warm_up();
-	return harness_run(cases, N_OF(cases));
+	return run_over_rdma(cases, N_OF(cases));
 }

@@ -347,7 +347,6 @@ static void who_does_not_look_is_told_that_some_are_lost(void **state)
 	kit_close_device(ctx);
 }
 
-/* In a world nothing happens any more, so nobody looks. */
 static void events_are_told_while_the_reactor_stops(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -363,6 +362,23 @@ static void events_are_told_while_the_reactor_stops(void **state)
 						 NULL), -ESHUTDOWN);
 	send_port(ctx, 1);
 	UNTIL(r, s.calls);
+	weir_verbs_event_destroy(s.ev);
+	kit_close_device(ctx);
+}
+
+/* In a world, too, where turns that do not wait let time go on. */
+static void who_only_polls_is_told(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct ibv_context *ctx = kit_open_device();
+	struct seen s;
+	int i;
+
+	see(&s, r, ctx);
+	send_port(ctx, 1);
+	for (i = 0; i < TURNS_MAX && !s.calls; i++)
+		some_turns(r, 1);
+	assert_int_equal(s.calls, 1);
 	weir_verbs_event_destroy(s.ev);
 	kit_close_device(ctx);
 }
@@ -398,7 +414,8 @@ int main(void)
 		REAL(sources_of_several_reactors_are_told_of_all),
 		CASE(a_flood_gets_its_share_and_no_more),
 		REAL(who_does_not_look_is_told_that_some_are_lost),
-		REAL(events_are_told_while_the_reactor_stops),
+		CASE(events_are_told_while_the_reactor_stops),
+		CASE(who_only_polls_is_told),
 		CASE(any_failure_inside_leaves_nothing_behind),
 	};
 
