@@ -141,6 +141,10 @@ static size_t piece(struct weir_job *job, struct job_priv *p, size_t n)
 		memcpy(at(&p->dst), at(&p->src), n);
 		piece_more(job, p, n);
 		return n;
+	case WEIR_JOB_FETCH_ADD:
+	case WEIR_JOB_COMPARE_SWAP:
+		p->old = atomic_do(job, at(&p->dst));
+		return n;
 	case WEIR_JOB_DUALCAST:
 		copy(p, at(&p->dst), at(&p->src), n);
 		piece_more(job, p, n);

@@ -134,14 +134,12 @@ int verbs_lkey(struct verbs_queue *q, struct weir_job *job,
 	return 0;
 }
 
-int verbs_rkey(const struct cursor *c, bool read, uint32_t *rkey)
+int verbs_rkey(const struct cursor *c, uint32_t need, uint32_t *rkey)
 {
 	const struct weir_remote_key *key = c->loc->ctx;
 
 	if (c->buf)
-		return mmap_remote_key(c->buf->use->mmap,
-				       read ? WEIR_MMAP_READ : WEIR_MMAP_WRITE,
-				       rkey);
+		return mmap_remote_key(c->buf->use->mmap, need, rkey);
 	*rkey = key->rkey;
 	return 0;
 }

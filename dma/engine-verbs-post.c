@@ -98,11 +98,13 @@ static void retire(struct verbs_queue *q, struct verbs_wr *w, int err,
 		return;
 	v = verbs_job(job);
 	v->n_wrs--;
-	q->reads -= v->read;
+	q->reads -= verbs_is_answered(job);
 	if (err)
 		note(job, err, code);
 	else
 		job_priv(job)->done += w->len;
+	if (!err && v->atomic)
+		job_priv(job)->old = q->words[w->seq % q->size];
 	verbs_settle(job);
 }
 

@@ -19,7 +19,7 @@
 
 static struct verbs_list *list_of(struct verbs_queue *q, struct weir_job *job)
 {
-	return &q->wait[verbs_job(job)->read];
+	return &q->wait[verbs_is_answered(job)];
 }
 
 void verbs_enqueue(struct verbs_queue *q, struct weir_job *job)
@@ -79,14 +79,13 @@ static int gather(struct verbs_queue *q, struct weir_job *job,
 	return 0;
 }
 
-/* The next of @job into the next place.  Returns an errno. */
-static int build(struct verbs_queue *q, struct weir_job *job)
+/* A write or a read, as long as can be. */
+static int build_move(struct verbs_queue *q, struct weir_job *job,
+		      struct verbs_wr *w, uint32_t rkey)
 {
-	struct verbs_wr *w = verbs_at(q, q->tail);
 	struct verbs_job *v = verbs_job(job);
 	struct cursor *there = verbs_there(job);
-	uint32_t rkey;
-	int err = verbs_rkey(there, v->read, &rkey);
+	int err;
 
 	w->send = (struct ibv_send_wr){
 		.wr_id = (uintptr_t)&w->wr,
@@ -95,24 +94,39 @@ static int build(struct verbs_queue *q, struct weir_job *job)
 		.send_flags = v->inlined ? IBV_SEND_INLINE : 0,
 		.wr.rdma = { .remote_addr = there->addr, .rkey = rkey },
 	};
+	err = gather(q, job, w, least(there->len, q->max_len));
 	if (!err)
-		err = gather(q, job, w, least(there->len, q->max_len));
+		cursor_advance(there, w->len);
+	return err;
+}
+
+/* The next of @job into the next place.  Returns an errno. */
+static int build(struct verbs_queue *q, struct weir_job *job)
+{
+	struct verbs_wr *w = verbs_at(q, q->tail);
+	struct verbs_job *v = verbs_job(job);
+	uint32_t rkey;
+	int err = verbs_rkey(verbs_there(job), verbs_need(job), &rkey);
+
+	if (!err && unlikely(v->atomic))
+		verbs_build_atomic(q, job, w, rkey);
+	else if (!err)
+		err = build_move(q, job, w, rkey);
 	if (err)
 		return err;
-	cursor_advance(there, w->len);
 	w->wr.fn = verbs_on_wr;
 	w->q = q;
 	w->job = job;
 	w->seq = q->tail++;
-	q->reads += v->read;
+	q->reads += verbs_is_answered(job);
 	v->n_wrs++;
 	return 0;
 }
 
-static bool has_room(const struct verbs_queue *q, bool read)
+static bool has_room(const struct verbs_queue *q, bool answered)
 {
 	return q->tail - q->head < q->size &&
-	       (!read || q->reads < q->reads_max);
+	       (!answered || q->reads < q->reads_max);
 }
 
 /* Some of @job, which is the first of its list and then the last, or off it. */
@@ -123,7 +137,8 @@ static void run(struct verbs_queue *q, struct weir_job *job)
 	int err = 0;
 
 	verbs_dequeue(q, job);
-	while (!err && verbs_there(job)->left && has_room(q, v->read) &&
+	while (!err && verbs_there(job)->left &&
+	       has_room(q, verbs_is_answered(job)) &&
 	       q->tail - before < VERBS_RUN)
 		err = build(q, job);
 	if (q->tail != before)

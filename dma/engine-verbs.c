@@ -5,7 +5,8 @@
 
 /*
  * The verbs engine: between memory that the device of a connection knows and a
- * remote domain that the connection is attached to, by RDMA writes and reads.
+ * remote domain that the connection is attached to, by RDMA writes and reads;
+ * and atomics there.
  *
  * What the device does not know goes through staging, which it does; a few
  * bytes to be written go into the work request itself.
@@ -34,7 +35,8 @@ static bool is_local(const struct weir_domain *domain)
 
 static int can(void *arg, const struct weir_engine_query *q, const char **why)
 {
-	(void)arg;
+	if (unlikely(kind_is_atomic(q->kind)))
+		return verbs_can_atomic(arg, q->dst, why);
 	*why = "only copies between memory and a peer by RDMA";
 	if (is_remote(q->src) && is_local(q->dst))
 		return q->kind == WEIR_JOB_COPY || q->kind == WEIR_JOB_PULL;
@@ -59,9 +61,12 @@ static int verify(const struct weir_job *job, const struct loc_info *src,
 		  const struct loc_info *dst, uint64_t total)
 {
 	bool half = !dst->total;
-	int err = verify_side(&job->src, src, half ? 0 : WEIR_MMAP_READ);
+	int err;
 
 	(void)total;
+	if (kind_is_atomic(job->kind))
+		return verify_side(&job->dst, dst, WEIR_MMAP_RDMA_ATOMIC);
+	err = verify_side(&job->src, src, half ? 0 : WEIR_MMAP_READ);
 	return err ? err : verify_side(&job->dst, dst, WEIR_MMAP_WRITE);
 }
 
@@ -121,15 +126,35 @@ static void hang_off(struct verbs_queue *q)
 	q->dma = NULL;
 }
 
-static int start(void *arg, struct weir_job *job)
+static struct verbs_job *set_up(struct weir_job *job)
 {
 	struct verbs_job *v = verbs_job(job);
+
+	*v = (struct verbs_job){ .atomic = kind_is_atomic(job->kind) };
+	v->read = !v->atomic && is_remote(loc_domain(&job->src));
+	return v;
+}
+
+/* Of the memory here: 0 or an errno. */
+static int find_keys(struct verbs_queue *q, struct weir_job *job)
+{
+	struct verbs_job *v = verbs_job(job);
+
+	if (unlikely(v->atomic))
+		return verbs_words_get(q);
+	v->inlined = is_small(q, job);
+	return v->inlined ? 0 : verbs_check_keys(q, job);
+}
+
+static int start(void *arg, struct weir_job *job)
+{
 	struct weir_dma *dma = arg;
 	struct verbs_queue *q;
+	struct verbs_job *v;
 	struct weir_conn *c;
 	int err;
 
-	*v = (struct verbs_job){ .read = is_remote(loc_domain(&job->src)) };
+	v = set_up(job);
 	c = conn_of(v->read ? &job->src : &job->dst);
 	if (!c || !c->queue || c->state != WEIR_CONN_ESTABLISHED)
 		return -ENOTCONN;
@@ -137,10 +162,9 @@ static int start(void *arg, struct weir_job *job)
 		return -EXDEV;
 	q = c->queue;
 	v->q = q;
-	v->inlined = is_small(q, job);
-	err = v->inlined ? 0 : verbs_check_keys(q, job);
+	err = find_keys(q, job);
 	if (err)
-		return go_round(job, err);
+		return v->atomic ? err : go_round(job, err);
 	err = conn_begin(c);
 	if (err)
 		return err;
@@ -224,6 +248,7 @@ void verbs_queue_free(struct weir_conn *c)
 		return;
 	hang_off(q);
 	verbs_staging_drop(q);
+	verbs_words_free(q);
 	free(q->ring);
 	free(q);
 	c->queue = NULL;

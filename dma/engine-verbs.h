@@ -8,6 +8,7 @@
  *	engine-verbs.c        the engine; which jobs it can do
  *	engine-verbs-key.c    by which key a piece of memory is known
  *	engine-verbs-split.c  jobs into work requests
+ *	engine-verbs-atomic.c those of one word
  *	engine-verbs-post.c   work requests to the device, and back
  *
  * Each QP has a queue.  Its ring is the send queue as the device has it, in the
@@ -72,6 +73,8 @@ struct verbs_queue {
 	struct weir_dma *dma;		/* Whose flush posts; NULL: nobody's. */
 	struct verbs_queue *next, **pprev;
 	struct verbs_staging *staging;
+	uint64_t *words;		/* What atomics fetch, by place; NULL: */
+	struct ibv_mr *words_mr;	/* there were none yet. */
 };
 
 /* A job's, in its area. */
@@ -79,6 +82,7 @@ struct verbs_job {
 	struct verbs_queue *q;
 	uint32_t n_wrs;			/* In the ring. */
 	bool read;
+	bool atomic;
 	bool inlined;
 	bool waits;			/* It is in the queue's list. */
 	bool stop;			/* Post no more of it. */
@@ -91,6 +95,12 @@ _Static_assert(sizeof(struct verbs_job) <= WEIR_JOB_AREA, "in a job's area");
 static inline struct verbs_job *verbs_job(struct weir_job *job)
 {
 	return (struct verbs_job *)(void *)job_priv(job)->area;
+}
+
+/* Whether the peer's answer has bytes: it gives so many at once only. */
+static inline bool verbs_is_answered(struct weir_job *job)
+{
+	return verbs_job(job)->read || verbs_job(job)->atomic;
 }
 
 static inline struct verbs_wr *verbs_at(const struct verbs_queue *q,
@@ -119,9 +129,17 @@ static inline struct cursor *verbs_there(struct weir_job *job)
 int verbs_lkey(struct verbs_queue *q, struct weir_job *job,
 	       const struct cursor *c, uint32_t *lkey);
 
-/* The peer's key of the piece at @c, to be read or written.  Returns 0, -EXDEV
- * or -EACCES. */
-int verbs_rkey(const struct cursor *c, bool read, uint32_t *rkey);
+/* The right at the peer that @job needs: WEIR_MMAP_READ, ... */
+static inline uint32_t verbs_need(struct weir_job *job)
+{
+	if (verbs_job(job)->atomic)
+		return WEIR_MMAP_RDMA_ATOMIC;
+	return verbs_job(job)->read ? WEIR_MMAP_READ : WEIR_MMAP_WRITE;
+}
+
+/* The peer's key of the piece at @c, with the right @need.  Returns 0, -EXDEV or
+ * -EACCES. */
+int verbs_rkey(const struct cursor *c, uint32_t need, uint32_t *rkey);
 
 /* Whether all of @loc, at the peer, has keys, with the rights @need: 0, or the
  * errno with a sentence. */
@@ -132,6 +150,19 @@ int verbs_check_keys(struct verbs_queue *q, struct weir_job *job);
 
 /* Have no device know staging any more that @q's does. */
 void verbs_staging_drop(struct verbs_queue *q);
+
+/* engine-verbs-atomic.c: whether atomics can be done at @domain by connections of
+ * @dma's reactor; else *@why says why not. */
+bool verbs_can_atomic(const struct weir_dma *dma,
+		      const struct weir_domain *domain, const char **why);
+
+/* Have room for what they fetch, known to the device; 0 or an errno. */
+int verbs_words_get(struct verbs_queue *q);
+void verbs_words_free(struct verbs_queue *q);
+
+/* @w, the next place, becomes that of @job, which is all of it. */
+void verbs_build_atomic(struct verbs_queue *q, struct weir_job *job,
+			struct verbs_wr *w, uint32_t rkey);
 
 /* engine-verbs-split.c: @job, whose area is set up, wants to be posted. */
 void verbs_enqueue(struct verbs_queue *q, struct weir_job *job);

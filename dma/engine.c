@@ -414,6 +414,11 @@ void weir_job_set_crc(struct weir_job *job, uint32_t crc)
 	job_priv(job)->crc = crc;
 }
 
+void weir_job_set_old(struct weir_job *job, uint64_t old)
+{
+	job_priv(job)->old = old;
+}
+
 void weir_job_end(struct weir_job *job, uint64_t bytes, int64_t res,
 		  int32_t code)
 {

@@ -41,7 +41,10 @@ struct job_priv {
 	struct cursor src, dst;
 	uint64_t total;
 	uint64_t done;
-	uint64_t step;			/* What the step was to move. */
+	union {
+		uint64_t step;		/* What the step was to move. */
+		uint64_t old;		/* What the word of an atomic was. */
+	};
 	uint32_t crc;
 	atomic_bool stop;		/* For the worker that has it. */
 	bool differ;			/* A compare has found a difference. */
@@ -86,6 +89,22 @@ static inline struct job_priv *job_priv(struct weir_job *job)
 {
 	return (struct job_priv *)(void *)job->words;
 }
+
+/* Of kinds that change one word, and have no source. */
+static inline bool kind_is_atomic(uint32_t kind)
+{
+	return kind == WEIR_JOB_FETCH_ADD || kind == WEIR_JOB_COMPARE_SWAP;
+}
+
+/* atomic.c: whether the word of @job, an atomic of @total bytes, can be one: 0,
+ * -EMSGSIZE or -EINVAL. */
+int atomic_check(const struct weir_job *job, uint64_t total);
+
+/* Why it would be none although somebody could do it, or NULL. */
+const char *atomic_refuse(const struct weir_job *job);
+
+/* Do it, on the word at @p of this process.  Returns what that was. */
+uint64_t atomic_do(const struct weir_job *job, void *p);
 
 /*
  * The table of an engine, which the library's own have in common with the

@@ -50,6 +50,11 @@ static int set_sides(const struct weir_job *job, struct job_shape *s)
 	case WEIR_JOB_CRC32C:
 		s->dst_side = LOC_NONE;
 		return 0;
+	case WEIR_JOB_FETCH_ADD:
+	case WEIR_JOB_COMPARE_SWAP:
+		s->src_side = LOC_NONE;
+		s->dst_side = LOC_UPDATE;
+		return 0;
 	case WEIR_JOB_COMPARE:
 		s->dst_side = LOC_SRC;
 		return 0;
@@ -65,6 +70,8 @@ static int check_totals(const struct weir_job *job, struct job_shape *s)
 		return -EINVAL;
 	if (s->total > INT64_MAX)
 		return -ERANGE;
+	if (unlikely(s->dst_side == LOC_UPDATE))
+		return atomic_check(job, s->total);
 	if (!s->dst_side || !s->src_side)
 		return 0;
 	if (job->dst.buf && s->dst_side != LOC_SRC)
@@ -147,6 +154,7 @@ static bool is_for_cpu(const struct weir_dma *dma, const struct weir_job *job,
 {
 	return dma->n_engines == N_SHIPPED &&
 	       !(NOT_AT_SIGHT >> job->kind & 1) &&
+	       (s->dst_side != LOC_UPDATE || !atomic_refuse(job)) &&
 	       (!s->src_side || !is_foreign(s->src.domain)) &&
 	       (!s->dst_side || !is_foreign(s->dst.domain));
 }

@@ -16,6 +16,7 @@ static void buf_piece(const struct weir_buf *buf, enum loc_side side,
 
 	switch (side) {
 	case LOC_SRC:
+	case LOC_UPDATE:
 		*len = buf->data_len;
 		break;
 	case LOC_APPEND:
@@ -105,12 +106,19 @@ struct weir_domain *loc_domain(const struct weir_loc *loc)
 	return loc->domain ? loc->domain : weir_domain_system();
 }
 
+/* A peer may let us do atomics, and nothing else: its engine looks at that. */
+static bool may_write(const struct weir_mmap *mmap, enum loc_side side)
+{
+	return (mmap->permissions & WEIR_MMAP_WRITE) ||
+	       (side == LOC_UPDATE && domain_is_remote(mmap->domain));
+}
+
 /* Marks and references are for the home reactor's thread to look at. */
 static int check_buf(const struct weir_buf *buf, enum loc_side side, bool home)
 {
 	const struct weir_mmap *mmap = buf->use->mmap;
 
-	if (side != LOC_SRC && !(mmap->permissions & WEIR_MMAP_WRITE))
+	if (side != LOC_SRC && !may_write(mmap, side))
 		return -EACCES;
 	if (unlikely(mmap_stale(mmap)))
 		return -ESTALE;
@@ -153,11 +161,11 @@ static int check_bufs(const struct weir_loc *loc, enum loc_side side,
 		buf_piece(buf, side, &addr, &len);
 		widen(info, addr, len);
 	}
-	if (loc->addr > info->total || (loc->addr && side != LOC_SRC))
+	if (loc->addr > info->total || (loc->addr && !side_is_data(side)))
 		return -ERANGE;
 	info->total -= loc->addr;
 	if (loc->len > info->total)
-		return side == LOC_SRC ? -ERANGE : -EMSGSIZE;
+		return side_is_data(side) ? -ERANGE : -EMSGSIZE;
 	if (loc->len)
 		info->total = loc->len;
 	return 0;

@@ -20,6 +20,7 @@ enum loc_side {
 	LOC_SRC,	/* The data. */
 	LOC_APPEND,	/* The tail room. */
 	LOC_OVERWRITE,	/* Data and tail room. */
+	LOC_UPDATE,	/* The data, changed where they are. */
 };
 
 /* A place in a location: the rest of one piece, and of all. */
@@ -72,6 +73,12 @@ static inline int loc_check(const struct weir_loc *loc, enum loc_side side,
 	info->n_pieces = 1;
 	info->plain = true;
 	return 0;
+}
+
+/* Whether bytes are meant that are there already. */
+static inline bool side_is_data(enum loc_side side)
+{
+	return side == LOC_SRC || side == LOC_UPDATE;
 }
 
 /* Whether it has bufs or a domain, which are to be held. */

@@ -9,6 +9,7 @@ libweir_all_la_SOURCES += \
 	%D%/chain-hop.c \
 	%D%/chain-internal.h \
 	%D%/chain-run.c \
+	%D%/atomic.c \
 	%D%/chain.c \
 	%D%/crc32c.c \
 	%D%/dma.c \
@@ -55,6 +56,7 @@ libweir_all_la_SOURCES += \
 	%D%/conn-listen.c \
 	%D%/conn-qp.c \
 	%D%/conn.c \
+	%D%/engine-verbs-atomic.c \
 	%D%/engine-verbs-key.c \
 	%D%/engine-verbs-post.c \
 	%D%/engine-verbs-split.c \

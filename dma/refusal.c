@@ -17,7 +17,7 @@
 
 static bool has_src(const struct weir_job *job)
 {
-	return job->kind != WEIR_JOB_FILL;
+	return job->kind != WEIR_JOB_FILL && !kind_is_atomic(job->kind);
 }
 
 static bool has_dst(const struct weir_job *job)
@@ -32,7 +32,7 @@ static const char *wrong_job(const struct weir_job *job)
 
 	if (weir_op_is_busy(&job->op))
 		return "it is under way";
-	if (!job->kind || job->kind > WEIR_JOB_XOR)
+	if (!job->kind || job->kind > WEIR_JOB_COMPARE_SWAP)
 		return "there is no such .kind";
 	if (job->flags & ~JOB_FLAGS)
 		return "there are no such .flags";
@@ -123,6 +123,9 @@ static const char *wrong_together(const struct weir_job *job,
 	if (job->kind == WEIR_JOB_PUSH &&
 	    (is_foreign(s->src.domain) || !is_foreign(s->dst.domain)))
 		return "a push is from memory of this process, to elsewhere";
+	if (kind_is_atomic(job->kind))
+		return "the word of an atomic is in one piece, at a multiple "
+		       "of 8";
 	return "the destination overlaps with another location";
 }
 
@@ -172,6 +175,9 @@ static void say_too_much(char *out, size_t len, const struct weir_job *job,
 	else if ((has_src(job) && is_worn_out(&job->src)) ||
 		 (has_dst(job) && is_worn_out(&job->dst)))
 		snprintf(out, len, "a list has as many references as may be");
+	else if (kind_is_atomic(job->kind))
+		snprintf(out, len, "an atomic is about 8 bytes, not %llu",
+			 (unsigned long long)s->total);
 	else if (has_src(job) && has_dst(job) && s->src.total != s->dst.total)
 		snprintf(out, len, "the source has %llu bytes, the other side "
 			 "%s%llu", (unsigned long long)s->src.total,

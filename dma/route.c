@@ -74,11 +74,14 @@ static const char *no_bounce(const struct weir_job *job,
 {
 	if (q->kind == WEIR_JOB_PULL || q->kind == WEIR_JOB_PUSH)
 		return "a pull or a push is one step, not two";
+	if (kind_is_atomic(q->kind))
+		return "an atomic in two steps would be none";
 	return any_foreign(job, q) ? NULL :
 				     "all sides are memory of this process";
 }
 
-/* An engine is told of two domains, so it does no job that has more. */
+/* An engine is told of two domains, so it does no job that has more; nor of what
+ * else comes at an atomic's word. */
 static const char *no_direct(const struct weir_job *job,
 			     const struct weir_engine_query *q)
 {
@@ -86,6 +89,8 @@ static const char *no_direct(const struct weir_job *job,
 								   q->dst;
 	uint32_t i;
 
+	if (unlikely(kind_is_atomic(q->kind)))
+		return atomic_refuse(job);
 	for (i = 0; i < q->n_more; i++)
 		if (!loc_is_like(loc_domain(&job->more[i]), like))
 			return "its locations are of several domains";

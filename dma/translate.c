@@ -158,6 +158,8 @@ static int check_sides(const struct weir_dma *dma, struct weir_job *job,
 	if (s->src_side && s->dst_side && s->dst_side != LOC_SRC &&
 	    loc_overlap(&src, &dst, s->total))
 		return -EINVAL;
+	if (s->dst_side == LOC_UPDATE && atomic_check(job, s->total))
+		return -EINVAL;
 	return job_plan(dma, job, s, false);
 }
 

@@ -28,7 +28,9 @@
 	      WEIR_DEVICE_BIT(WEIR_JOB_COPY_CRC32C) | \
 	      WEIR_DEVICE_BIT(WEIR_JOB_COMPARE) | \
 	      WEIR_DEVICE_BIT(WEIR_JOB_DUALCAST) | \
-	      WEIR_DEVICE_BIT(WEIR_JOB_XOR))
+	      WEIR_DEVICE_BIT(WEIR_JOB_XOR) | \
+	      WEIR_DEVICE_BIT(WEIR_JOB_FETCH_ADD) | \
+	      WEIR_DEVICE_BIT(WEIR_JOB_COMPARE_SWAP))
 
 /* The kernel is old, or a filter refuses.  Ask of ourselves, for nothing. */
 static bool reaches_processes(void)

@@ -31,7 +31,8 @@ static inline const struct device_verbs_open *device_verbs_of(
  */
 int mmap_windows_drop(struct mmap_device *md);
 
-/* WEIR_DEVICE_CAP_WINDOW and _ODP, as the driver says. */
-uint32_t mmap_window_caps(const struct ibv_device_attr_ex *attr);
+/* device-verbs.c: _WINDOW, _ODP, _ATOMIC and the like of WEIR_DEVICE_CAP_, as
+ * the driver says. */
+uint32_t device_verbs_caps(const struct ibv_device_attr_ex *attr);
 
 #endif /* WEIR_MEM_DEVICE_VERBS_H */

@@ -76,7 +76,8 @@ libweir_all_la_SOURCES += \
 	%D%/tags.h
 
 if HAVE_VERBS
-libweir_all_la_SOURCES += %D%/mmap-verbs.c %D%/mmap-window.c \
+libweir_all_la_SOURCES += %D%/device-verbs.c %D%/mmap-verbs.c \
+	%D%/mmap-window.c \
 	%D%/mmap-window.h
 endif
 

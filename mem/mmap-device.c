@@ -139,6 +139,20 @@ int mmap_check_devices(const struct weir_mmap *mmap)
 	return err;
 }
 
+bool mmap_atomics_are_apart(const struct weir_mmap *mmap)
+{
+	const uint32_t all = WEIR_DEVICE_CAP_ATOMIC_ALL;
+	const struct mmap_device *md;
+
+	if (!(mmap->permissions & WEIR_MMAP_RDMA_ATOMIC) || mmap->import)
+		return false;
+	for (md = mmap->devices; md; md = md->next)
+		if (device_can(md->device, WEIR_DEVICE_CAP_ATOMIC) &&
+		    !device_can(md->device, all))
+			return true;
+	return false;
+}
+
 void mmap_rm_devices(struct weir_mmap *mmap)
 {
 	while (mmap->devices)

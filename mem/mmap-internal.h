@@ -262,6 +262,10 @@ int mmap_refuse_device(const struct weir_mmap *mmap,
 /* The same of all its devices, at the start. */
 int mmap_check_devices(const struct weir_mmap *mmap);
 
+/* Whether peers may do atomics in it by a device whose atomics are not atomic to
+ * the processor. */
+bool mmap_atomics_are_apart(const struct weir_mmap *mmap);
+
 /* Let go of them all, at the end. */
 void mmap_rm_devices(struct weir_mmap *mmap);
 

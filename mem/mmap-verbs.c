@@ -4,8 +4,8 @@
 #endif
 
 /*
- * RDMA devices, and what memory needs of them: with mmap-window.c the only file of
- * this layer that knows rdma-core.
+ * RDMA devices, and what memory needs of them: with mmap-window.c and device-verbs.c
+ * the only files of this layer that know rdma-core.
  *
  * An open device is a context and one protection domain; an mmap has one memory
  * region in it.  What a device can do is asked of it when it is listed, with
@@ -122,9 +122,10 @@ static void describe(struct weir_devinfo *info, struct ibv_context *ctx,
 	caps->flags = WEIR_DEVICE_USABLE;
 	if (is_virtual(info))
 		caps->flags |= WEIR_DEVICE_SOFTWARE;
-	caps->caps = WEIR_DEVICE_CAP_MMAP | mmap_window_caps(attr);
+	caps->caps = WEIR_DEVICE_CAP_MMAP | device_verbs_caps(attr);
 	caps->domains = WEIR_DEVICE_BIT(WEIR_DOMAIN_SYSTEM) |
-			WEIR_DEVICE_BIT(WEIR_DOMAIN_HUGEPAGE);
+			WEIR_DEVICE_BIT(WEIR_DOMAIN_HUGEPAGE) |
+			WEIR_DEVICE_BIT(WEIR_DOMAIN_REMOTE);
 	if (attr->orig_attr.max_mr_size != UINT64_MAX)
 		caps->max_register = attr->orig_attr.max_mr_size;
 	caps->max_segments = (uint32_t)attr->orig_attr.max_sge;

@@ -235,24 +235,3 @@ int mmap_windows_drop(struct mmap_device *md)
 	pthread_mutex_unlock(&windows_lock);
 	return err;
 }
-
-/* Told, and not used: where soft-RoCE takes it the data are wrong. */
-static bool has_odp(const struct ibv_odp_caps *odp)
-{
-	const uint32_t both = IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_WRITE;
-
-	return odp->general_caps & IBV_ODP_SUPPORT &&
-	       (odp->per_transport_caps.rc_odp_caps & both) == both;
-}
-
-uint32_t mmap_window_caps(const struct ibv_device_attr_ex *attr)
-{
-	const struct ibv_device_attr *a = &attr->orig_attr;
-	uint32_t caps = has_odp(&attr->odp_caps) ? WEIR_DEVICE_CAP_ODP : 0;
-
-	if (a->max_mw > 0 &&
-	    a->device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A |
-				   IBV_DEVICE_MEM_WINDOW_TYPE_2B))
-		caps |= WEIR_DEVICE_CAP_WINDOW;
-	return caps;
-}

@@ -28,6 +28,7 @@ test_programs =
 if HAVE_CMOCKA
 test_programs += \
 	%D%/test-accel \
+	%D%/test-atomic \
 	%D%/test-bounce \
 	%D%/test-bounce-end \
 	%D%/test-bounce-more \
@@ -160,6 +161,7 @@ if HAVE_CMOCKA
 if HAVE_VERBS
 test_programs += \
 	%D%/test-engine-verbs \
+	%D%/test-engine-verbs-atomic \
 	%D%/test-engine-verbs-end \
 	%D%/test-engine-verbs-import
 endif
@@ -179,6 +181,8 @@ endif
 
 %C%_test_accel_SOURCES = %D%/test-accel.c %D%/store-kit.h $(test_jobs)
 %C%_test_accel_LDADD = $(test_public)
+%C%_test_atomic_SOURCES = %D%/test-atomic.c $(test_jobs)
+%C%_test_atomic_LDADD = $(test_public)
 
 %C%_test_bounce_SOURCES = %D%/test-bounce.c $(test_bounces)
 %C%_test_bounce_LDADD = $(test_public)
@@ -297,6 +301,9 @@ test_lanes = %D%/conn-kit.h %D%/verbs-kit.h $(test_jobs)
 %C%_test_engine_verbs_SOURCES = %D%/test-engine-verbs.c $(test_lanes) \
 	$(test_standin)
 %C%_test_engine_verbs_LDADD = $(test_internal)
+%C%_test_engine_verbs_atomic_SOURCES = %D%/test-engine-verbs-atomic.c \
+	$(test_lanes) $(test_standin)
+%C%_test_engine_verbs_atomic_LDADD = $(test_internal)
 %C%_test_engine_verbs_end_SOURCES = %D%/test-engine-verbs-end.c \
 	$(test_lanes) $(test_standin)
 %C%_test_engine_verbs_end_LDADD = $(test_internal)
@@ -306,6 +313,9 @@ test_lanes = %D%/conn-kit.h %D%/verbs-kit.h $(test_jobs)
 %C%_test_engine_verbs_rdma_SOURCES = %D%/test-engine-verbs.c \
 	$(test_lanes) %D%/standin-verbs.h
 %C%_test_engine_verbs_rdma_LDADD = $(test_internal)
+%C%_test_engine_verbs_atomic_rdma_SOURCES = \
+	%D%/test-engine-verbs-atomic.c $(test_lanes) %D%/standin-verbs.h
+%C%_test_engine_verbs_atomic_rdma_LDADD = $(test_internal)
 %C%_test_engine_verbs_end_rdma_SOURCES = %D%/test-engine-verbs-end.c \
 	$(test_lanes) %D%/standin-verbs.h
 %C%_test_engine_verbs_end_rdma_LDADD = $(test_internal)
@@ -634,6 +644,7 @@ endif
 if HAVE_CMOCKA
 if HAVE_VERBS
 rdma_programs += \
+	%D%/test-engine-verbs-atomic-rdma \
 	%D%/test-engine-verbs-end-rdma \
 	%D%/test-engine-verbs-import-rdma \
 	%D%/test-engine-verbs-rdma

@@ -99,7 +99,9 @@ static void fill_limits(struct ibv_device_attr *attr)
 	attr->max_pd = 1 << 12;
 	attr->max_qp_rd_atom = STANDIN_MAX_READS;
 	attr->max_qp_init_rd_atom = STANDIN_MAX_READS;
-	attr->atomic_cap = IBV_ATOMIC_HCA;
+	attr->atomic_cap = standin_self.no_atomics ? IBV_ATOMIC_NONE :
+			   standin_self.all_atomics ? IBV_ATOMIC_GLOB :
+						      IBV_ATOMIC_HCA;
 	attr->max_srq = 1 << 12;
 	attr->max_srq_wr = STANDIN_MAX_WR;
 	attr->max_srq_sge = STANDIN_MAX_SGE;

@@ -66,6 +66,8 @@ struct standin {
 	/* What it is to refuse. */
 	size_t memlock;		/* More bytes than this are ENOMEM. */
 	bool bound;		/* To deregister is EBUSY: a window is bound. */
+	bool no_atomics;	/* Devices say that they do none; */
+	bool all_atomics;	/* or that they are atomic to all here. */
 	int dmabuf_errno;	/* Of a dma-buf of device memory; 0: it works. */
 
 	/* Of rdma_cm: the device that addresses belong to (NULL:

@@ -274,7 +274,7 @@ static void no_engine_does_what_no_device_promises(void **state)
 
 	make_domains(state, domains, &fd);
 	assert_int_equal(weir_device_list(&list, &n), 0);
-	for (kind = WEIR_JOB_COPY; kind <= WEIR_JOB_XOR; kind++)
+	for (kind = WEIR_JOB_COPY; kind <= WEIR_JOB_COMPARE_SWAP; kind++)
 		for (a = 0; a < N_DOMAINS; a++)
 			for (b = 0; b < N_DOMAINS; b++)
 				if (engine_own(kind, domains[a], domains[b]))

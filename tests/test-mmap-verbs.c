@@ -14,6 +14,7 @@
 #include <infiniband/verbs.h>
 
 #include <weir/device.h>
+#include <weir/domain.h>
 #include <weir/dm.h>
 #include <weir/mmap.h>
 
@@ -63,6 +64,8 @@ static struct weir_device_caps caps_of(const char *name)
 	return caps;
 }
 
+#define QUEUES (WEIR_DEVICE_CAP_ATOMIC | WEIR_DEVICE_CAP_SRQ)
+
 /* A2.3, B1.1 */
 static void what_a_device_can_do_is_what_its_driver_answers(void **state)
 {
@@ -74,13 +77,13 @@ static void what_a_device_can_do_is_what_its_driver_answers(void **state)
 		{ "standin_mlx5", WEIR_DEVICE_CAP_MMAP |
 		  WEIR_DEVICE_CAP_DMABUF | WEIR_DEVICE_CAP_DM |
 		  WEIR_DEVICE_CAP_DM_IMPORT | WEIR_DEVICE_CAP_DM_DMABUF |
-		  WEIR_DEVICE_CAP_ODP | WEIR_DEVICE_CAP_WINDOW,
+		  WEIR_DEVICE_CAP_ODP | WEIR_DEVICE_CAP_WINDOW | QUEUES,
 		  STANDIN_DM_SIZE },
 		{ "standin_mana", WEIR_DEVICE_CAP_MMAP |
 		  WEIR_DEVICE_CAP_DMABUF | WEIR_DEVICE_CAP_DM |
-		  WEIR_DEVICE_CAP_DM_DMABUF, STANDIN_DM_SIZE },
+		  WEIR_DEVICE_CAP_DM_DMABUF | QUEUES, STANDIN_DM_SIZE },
 		{ "standin_rxe", WEIR_DEVICE_CAP_MMAP |
-		  WEIR_DEVICE_CAP_WINDOW, 0 },
+		  WEIR_DEVICE_CAP_WINDOW | QUEUES, 0 },
 	};
 	struct weir_device_caps caps;
 	size_t i;
@@ -92,10 +95,30 @@ static void what_a_device_can_do_is_what_its_driver_answers(void **state)
 		assert_int_equal(caps.flags, WEIR_DEVICE_USABLE);
 		assert_int_equal(caps.caps, want[i].caps);
 		assert_int_equal(caps.dm_size, want[i].dm_size);
+		assert_true(caps.domains &
+			    WEIR_DEVICE_BIT(WEIR_DOMAIN_REMOTE));
 		assert_int_equal(caps.max_segments, 30);
 		assert_int_equal(caps.address_bits, 64);
 		assert_string_equal(caps.why, "");
 	}
+	nothing_is_left();
+}
+
+/* To whom its atomics are atomic. */
+static void a_device_says_what_its_atomics_are_worth(void **state)
+{
+	const uint32_t both = WEIR_DEVICE_CAP_ATOMIC |
+			      WEIR_DEVICE_CAP_ATOMIC_ALL;
+
+	(void)state;
+	assert_int_equal(caps_of("standin_rxe").caps & both,
+			 WEIR_DEVICE_CAP_ATOMIC);
+	standin()->all_atomics = true;
+	assert_int_equal(caps_of("standin_rxe").caps & both, both);
+	standin()->all_atomics = false;
+	standin()->no_atomics = true;
+	assert_int_equal(caps_of("standin_rxe").caps & both, 0);
+	standin()->no_atomics = false;
 	nothing_is_left();
 }
 
@@ -383,6 +406,7 @@ int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(what_a_device_can_do_is_what_its_driver_answers),
+		CASE(a_device_says_what_its_atomics_are_worth),
 		CASE(what_cannot_be_opened_is_listed_with_the_remedy),
 		CASE(what_hangs_on_no_bus_is_called_software),
 		CASE(what_rdma_core_does_not_know_is_listed_with_the_remedy),

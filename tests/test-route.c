@@ -101,6 +101,8 @@ static int go(struct route_rig *w, uint32_t kind)
 		w->j.job.more = &w->more;
 		w->j.job.n_more = 1;
 	}
+	if (kind == WEIR_JOB_FETCH_ADD || kind == WEIR_JOB_COMPARE_SWAP)
+		w->j.job.dst.len = 8;
 	assert_int_equal(weir_job_get_route(&w->j.job, &route), -ENOENT);
 	said = weir_route_explain(w->dma, &w->j.job, w->text, sizeof(w->text));
 	err = weir_job_start(w->dma, &w->j.job);
@@ -134,6 +136,8 @@ KIND(crc32c, CRC32C)
 KIND(fill, FILL)
 KIND(dualcast, DUALCAST)
 KIND(xor, XOR)
+KIND(fetch_add, FETCH_ADD)
+KIND(compare_swap, COMPARE_SWAP)
 
 static void every_cell_of_the_table_of_routes_is_so(void **state)
 {
@@ -147,6 +151,8 @@ static void every_cell_of_the_table_of_routes_is_so(void **state)
 		{ "FILL", go_fill },
 		{ "DUALCAST", go_dualcast },
 		{ "XOR", go_xor },
+		{ "FETCH_ADD", go_fetch_add },
+		{ "COMPARE_SWAP", go_compare_swap },
 	};
 	static const char *const columns[] = {
 		"memory → memory", "memory → file", "file → memory",

@@ -289,6 +289,33 @@ static void many_at_once_wait_and_may_be_cancelled(void **state)
 	rig_end(&g);
 }
 
+/* One that is where it says; one in two pieces would be none. */
+static void a_word_there_is_one_here(void **state)
+{
+	struct rig g;
+	uint64_t was;
+
+	rig_begin(&g, state);
+	memcpy(&was, g.user.mem + 64, 8);
+	weir_job_fetch_add(&g.j.job, weir_loc_at(g.user.d, 64, 8), 3);
+	assert_int_equal(run(&g), 8);
+	assert_true(weir_job_old(&g.j.job) == was);
+	was += 3;
+	assert_memory_equal(g.user.mem + 64, &was, 8);
+	jrec_init(&g.j);
+	weir_job_fetch_add(&g.j.job, weir_loc_at(g.user.d, 65, 8), 3);
+	assert_int_equal(weir_job_start(g.dma, &g.j.job), -EINVAL);
+	said.answer = TWO;
+	g.j.job.dst.addr = 64;
+	assert_int_equal(weir_job_start(g.dma, &g.j.job), -EINVAL);
+	said.answer = ELSEWHERE;
+	assert_int_equal(weir_job_start(g.dma, &g.j.job), -EXDEV);
+	said.answer = NO;
+	assert_int_equal(weir_job_start(g.dma, &g.j.job), -EXDEV);
+	assert_memory_equal(g.user.mem + 64, &was, 8);
+	rig_end(&g);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -297,6 +324,7 @@ int main(void)
 		CASE(a_translation_that_is_known_is_not_asked_for),
 		CASE(what_is_refused_is_invalidated),
 		CASE(many_at_once_wait_and_may_be_cancelled),
+		CASE(a_word_there_is_one_here),
 	};
 
 	return harness_run_all(cases, N_OF(cases));

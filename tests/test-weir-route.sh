@@ -56,6 +56,36 @@ t_bounces()
 		--kind copy+crc32c --bytes 1G file:a system
 }
 
+t_atomics()
+{
+	plan 'direct: by cpu' --kind fetch-add system
+	plan 'direct: by cpu' --kind compare-swap hugepage
+	route 1 --kind fetch-add file:b
+	shows '^  no bounce: an atomic in two steps would be none'
+	route 1 --kind fetch-add --bytes 16 system
+	shows 'an atomic is about 8 bytes, not 16'
+	route 0 --json --kind fetch-add system
+	shows '^  "bytes": 8'
+	shows '^  "source": null'
+}
+
+t_peers()
+{
+	plan 'push: by verbs' system remote
+	plan 'pull: by verbs' remote hugepage
+	plan 'direct: by verbs' --kind compare-swap remote
+	plan 'bounce: pull by file, push by verbs, 4 blocks of 262144 bytes' \
+		file:a remote
+	route 0 --json remote file:b
+	shows '^  "plan": "bounce: pull by verbs, push by file'
+}
+
+t_peers_without_verbs()
+{
+	route 1 system remote
+	shows 'verbs: this weir was built without verbs'
+}
+
 t_processes()
 {
 	plan 'pull: by process' process:$$ system
@@ -124,8 +154,15 @@ t_usage()
 no_process=
 "$weir" route -q process:$$ system 2>/dev/null ||
 	no_process='processes cannot be had here'
+no_verbs='built without verbs'
+verbs=
+"$weir" route -q system remote 2>/dev/null &&
+	{ no_verbs= verbs='built with verbs'; }
 run t_one_engine
 run t_bounces
+run t_atomics
+run t_peers "$no_verbs"
+run t_peers_without_verbs "$verbs"
 run t_processes "$no_process"
 run t_no_way
 run t_json

@@ -90,7 +90,8 @@ static inline void hand_connect(struct weir_conn *c, uint32_t peer)
 	struct ibv_qp_attr a = {
 		.qp_state = IBV_QPS_INIT,
 		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
-				   IBV_ACCESS_REMOTE_READ,
+				   IBV_ACCESS_REMOTE_READ |
+				   IBV_ACCESS_REMOTE_ATOMIC,
 		.port_num = 1,
 		.path_mtu = IBV_MTU_1024,
 		.dest_qp_num = peer,
@@ -169,7 +170,7 @@ static inline void lane_memory(struct lane *l)
 	assert_int_equal(weir_inventory_attach(l->inv, l->m), 0);
 	l->mr = ibv_reg_mr(l->peer->tap->device->pd, l->far, FAR,
 			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-			   IBV_ACCESS_REMOTE_WRITE);
+			   IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 	assert_non_null(l->mr);
 	l->key.rkey = l->mr->rkey;
 }

@@ -23,7 +23,7 @@ const struct domain_kind domain_kinds[] = {
 	{ WEIR_DOMAIN_PROCESS, "process", "pointers of another process",
 	  "allow pidfd_open(2) and process_vm_readv(2); Linux 5.3" },
 	{ WEIR_DOMAIN_REMOTE, "remote", "memory of a peer, by RDMA",
-	  "a later version of weir" },
+	  "an RDMA card, and a weir with verbs" },
 	{ WEIR_DOMAIN_DEVICE, "device", "offsets in device memory",
 	  "an RDMA card with memory that can be allocated" },
 	{ WEIR_DOMAIN_DMABUF, "dmabuf", "offsets in a dma-buf",
@@ -53,6 +53,9 @@ const struct bit_name cap_names[] = {
 	{ WEIR_DEVICE_CAP_IMPORT, "import" },
 	{ WEIR_DEVICE_CAP_ODP, "odp" },
 	{ WEIR_DEVICE_CAP_WINDOW, "window" },
+	{ WEIR_DEVICE_CAP_ATOMIC, "atomic" },
+	{ WEIR_DEVICE_CAP_ATOMIC_ALL, "atomic-all" },
+	{ WEIR_DEVICE_CAP_SRQ, "srq" },
 };
 const size_t n_cap_names = N_OF(cap_names);
 
@@ -66,6 +69,8 @@ const struct bit_name job_names[] = {
 	{ WEIR_DEVICE_BIT(WEIR_JOB_COMPARE), "compare" },
 	{ WEIR_DEVICE_BIT(WEIR_JOB_DUALCAST), "dualcast" },
 	{ WEIR_DEVICE_BIT(WEIR_JOB_XOR), "xor" },
+	{ WEIR_DEVICE_BIT(WEIR_JOB_FETCH_ADD), "fetch-add" },
+	{ WEIR_DEVICE_BIT(WEIR_JOB_COMPARE_SWAP), "compare-swap" },
 };
 const size_t n_job_names = N_OF(job_names);
 

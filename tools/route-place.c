@@ -66,6 +66,17 @@ static int begin_process(struct place *p, const char *word, const char *text,
 	return EXIT_OK;
 }
 
+/* Of a peer that is still to be connected to, by some key. */
+static int begin_remote(struct place *p, const char *word, uint64_t bytes,
+			int side)
+{
+	if (weir_domain_remote_create(&p->domain, NULL))
+		return cannot(word);
+	p->loc = weir_loc_at(p->domain, ADDRESS(side), bytes);
+	p->loc.ctx = &p->key;
+	return EXIT_OK;
+}
+
 static int no_move(struct weir_domain *domain, struct weir_reactor *r,
 		   struct weir_op *op, const struct weir_domain_move *move)
 {
@@ -238,6 +249,8 @@ int place_begin(struct place *p, struct weir_reactor *r, const char *word,
 		return begin_user(p, word, arg, bytes);
 	if (!strcmp(word, "user"))
 		return begin_user(p, word, "pull,push", bytes);
+	if (!strcmp(word, "remote"))
+		return begin_remote(p, word, bytes, side);
 	if (!strcmp(word, "device"))
 		return begin_device(p, r, word, bytes, side);
 	if (!strcmp(word, "dmabuf"))

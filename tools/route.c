@@ -44,7 +44,15 @@ static const struct kind {
 	{ "crc32c", WEIR_JOB_CRC32C, true, false },
 	{ "copy+crc32c", WEIR_JOB_COPY_CRC32C, true, true },
 	{ "compare", WEIR_JOB_COMPARE, true, true },
+	{ "fetch-add", WEIR_JOB_FETCH_ADD, false, true },
+	{ "compare-swap", WEIR_JOB_COMPARE_SWAP, false, true },
 };
+
+static bool is_atomic(const struct kind *kind)
+{
+	return kind->kind == WEIR_JOB_FETCH_ADD ||
+	       kind->kind == WEIR_JOB_COMPARE_SWAP;
+}
 
 struct asked {
 	bool json, quiet, help;
@@ -58,6 +66,7 @@ static void help(void)
 	puts("Usage: weir route [OPTION...] SRC DST\n"
 	     "       weir route [OPTION...] --kind crc32c SRC\n"
 	     "       weir route [OPTION...] --kind fill DST\n"
+	     "       weir route [OPTION...] --kind fetch-add DST\n"
 	     "\n"
 	     "Show which way bytes would go from SRC to DST, and for each\n"
 	     "better way why not. Nothing is moved.\n"
@@ -69,13 +78,16 @@ static void help(void)
 	     "  process:PID       memory of another process\n"
 	     "  user[:FN,...]     a domain of a program's own, with these of\n"
 	     "                    pull, push, transfer, fill; else the first two\n"
+	     "  remote            memory of a peer, by RDMA\n"
 	     "  device            memory of a device\n"
 	     "  dmabuf            a dma-buf, made by udmabuf\n"
 	     "\n"
 	     "Options:\n"
 	     "  --kind KIND       copy (the default), pull, push, fill, crc32c,\n"
-	     "                    copy+crc32c or compare\n"
-	     "  --bytes N         that many; K, M or G may follow; else 1M\n"
+	     "                    copy+crc32c, compare, fetch-add or\n"
+	     "                    compare-swap\n"
+	     "  --bytes N         that many; K, M or G may follow; else 1M, or\n"
+	     "                    the 8 of an atomic\n"
 	     "  --json            as one JSON object; its members are in weir(1)\n"
 	     "  -q, --quiet       show nothing: only the exit status\n"
 	     "\n"
@@ -151,6 +163,8 @@ static int parse(int argc, char **argv, struct asked *asked)
 		if (status)
 			return status;
 	}
+	if (!asked->bytes)
+		asked->bytes = is_atomic(asked->kind) ? 8 : BYTES_DEFAULT;
 	want = asked->kind->src + asked->kind->dst;
 	if (asked->help)
 		return 0;
@@ -232,7 +246,7 @@ static int with_places(const struct asked *asked, struct weir_reactor *r,
 
 int cmd_route(int argc, char **argv)
 {
-	struct asked asked = { .kind = &kinds[0], .bytes = BYTES_DEFAULT };
+	struct asked asked = { .kind = &kinds[0] };
 	struct weir_reactor *r = NULL;
 	struct weir_dma *dma = NULL;
 	int status = parse(argc, argv, &asked);

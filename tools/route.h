@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#include <weir/conn.h>
 #include <weir/job.h>
 
 struct weir_device;
@@ -16,6 +17,7 @@ struct weir_mmap;
 struct place {
 	struct weir_loc loc;
 	struct weir_domain *domain;	/* Made here, or NULL. */
+	struct weir_remote_key key;
 	int fd;				/* -1: none. */
 	struct weir_device *device;
 	struct weir_dm *dm;

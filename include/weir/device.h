@@ -62,6 +62,12 @@ struct weir_devinfo;
 #define WEIR_DEVICE_CAP_ODP 128u	/* Registers memory that is not pinned;
 					 * not used. */
 #define WEIR_DEVICE_CAP_WINDOW 256u	/* Memory windows of type 2. */
+#define WEIR_DEVICE_CAP_SRQ 512u	/* Receives that connections share. */
+
+/* Atomics at peers, and of peers here: atomic to all that goes through this
+ * device, and, with the second, to the processors here, too. */
+#define WEIR_DEVICE_CAP_ATOMIC 1024u
+#define WEIR_DEVICE_CAP_ATOMIC_ALL 2048u
 
 /*
  * The bit that stands for a kind of domain in weir_device_caps.domains, or for

@@ -197,6 +197,15 @@ WEIR_API void *weir_job_area(struct weir_job *job);
 WEIR_API void weir_job_set_crc(struct weir_job *job, uint32_t crc);
 
 /*
+ * Say what the word of @job, an atomic, was, before weir_job_end().  The word is
+ * the one piece of WEIR_JOB_DST; see weir_job_fetch_add().
+ *
+ * Call on the reactor's thread, for engines, between start and weir_job_end().
+ * Never blocks.
+ */
+WEIR_API void weir_job_set_old(struct weir_job *job, uint64_t old);
+
+/*
  * @job ends: @bytes were done, at most weir_job_bytes(), and nothing touches its
  * memory any more.  @res is 0 or a negative errno, @code the engine's own code
  * for weir_op_get_detail().  More bytes than there are, or a negative @res that is

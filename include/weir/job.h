@@ -95,6 +95,8 @@ struct weir_loc {
 #define WEIR_JOB_COMPARE 7	/* Source and destination. */
 #define WEIR_JOB_DUALCAST 8	/* To .dst, and to the one of .more. */
 #define WEIR_JOB_XOR 9		/* Of .src and all of .more. */
+#define WEIR_JOB_FETCH_ADD 10	/* Add .pattern to a word. */
+#define WEIR_JOB_COMPARE_SWAP 11 /* If it is .compare, make it .pattern. */
 
 /* Locations that a job may have beside .src and .dst. */
 #define WEIR_JOB_MORE_MAX 15
@@ -116,13 +118,15 @@ struct weir_job {
 	uint32_t flags;		/* WEIR_JOB_OVERWRITE, ... */
 	uint32_t crc;		/* In: continued from this.  Out: the CRC. */
 	uint32_t reserved0;
-	uint64_t pattern;	/* Repeated by FILL; its first byte is first. */
+	uint64_t pattern;	/* Repeated by FILL; its first byte is first.
+				 * What an atomic adds, or stores. */
 	struct weir_loc src;
 	struct weir_loc dst;
 	const struct weir_loc *more;	/* Of the kinds that have them; lent. */
 	uint32_t n_more;
 	uint32_t reserved1;
-	uint64_t reserved2;
+	uint64_t compare;	/* What is compared with; in the byte order of
+				 * this machine, as all of an atomic. */
 
 	/* The library's. */
 	struct weir_op inner;
@@ -269,6 +273,51 @@ static inline void weir_job_xor(struct weir_job *job, struct weir_loc dst,
 }
 
 /*
+ * Have @job add @n, which may wrap around, to the 64-bit word at @dst, as one
+ * atomic step; weir_job_old() is what the word was.
+ *
+ * @dst is 8 bytes in one piece, at an address that is a multiple of 8; of a buf,
+ * of its data, which stay as long as they are.
+ *
+ * A word here is atomic to all processors, and so to other processes that have
+ * mapped it.  One at a peer, by RDMA, needs WEIR_MMAP_RDMA_ATOMIC of its
+ * exporter, and is atomic to all that goes through the peer's device; to the
+ * peer's processors, too, only if that device has WEIR_DEVICE_CAP_ATOMIC_ALL.
+ * So a word of a buf whose mmap lets peers do atomics by a device without that
+ * is no word for this job here: -EXDEV.  Nothing sees to this for addresses
+ * without a buf, or if a peer is reached by several of its devices.
+ *
+ * The word is a number in the byte order of the machine where it is; operands
+ * and weir_job_old() are in that of this one.
+ *
+ * It is done once or not at all, and never through staging.  If the connection
+ * to the peer fails while it is under way, nobody knows which: the job ends
+ * with the error, and 0 bytes.
+ */
+static inline void weir_job_fetch_add(struct weir_job *job, struct weir_loc dst,
+				      uint64_t n)
+{
+	weir_job_copy(job, dst, weir_loc_mem(NULL, 0));
+	job->kind = WEIR_JOB_FETCH_ADD;
+	job->pattern = n;
+}
+
+/*
+ * Have @job set the word at @dst to @swap if it is @compare: as
+ * weir_job_fetch_add() otherwise.  It succeeds either way: it has swapped if
+ * weir_job_old() is @compare.
+ */
+static inline void weir_job_compare_swap(struct weir_job *job,
+					 struct weir_loc dst, uint64_t compare,
+					 uint64_t swap)
+{
+	weir_job_copy(job, dst, weir_loc_mem(NULL, 0));
+	job->kind = WEIR_JOB_COMPARE_SWAP;
+	job->compare = compare;
+	job->pattern = swap;
+}
+
+/*
  * Have @job compare @a with @b, both as sources, equally long.  The result is
  * how many bytes from the beginning are equal: all, if they are the same.
  */
@@ -300,10 +349,11 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_loc a,
  *                destination overlaps with another location, also if two
  *                domains of one file name them; pull from or push to this process;
  *                not as aligned as an O_DIRECT file without .buffered_fd needs
- *                it; @job is under way or has no callback
+ *                it; the word of an atomic is in several pieces, or not at a
+ *                multiple of 8; @job is under way or has no callback
  *   -EMSGSIZE    a destination has no room for the source, or (a compare, an
- *                XOR, or a destination by address) another length; or a side has more
- *                than WEIR_JOB_PIECES_MAX pieces, or a list of it has nearly
+ *                XOR, or a destination by address) another length; an atomic
+ *                is not of 8 bytes; or a side has more than WEIR_JOB_PIECES_MAX pieces, or a list of it has nearly
  *                WEIR_BUF_REFS_MAX references
  *   -ERANGE      a range wraps around, ends beyond INT64_MAX in a file, or a
  *                part of bufs is beyond their data
@@ -315,7 +365,8 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_loc a,
  *   -EBUSY       another job under way writes to one of the lists, or reads
  *                the list that this one would write to
  *   -EXDEV       no engine can do this between these domains, and none both
- *                ways through staging; weir_route_explain() says why
+ *                ways through staging; or an atomic would not be one;
+ *                weir_route_explain() says why
  *   -EBADFD      @dma is not started
  *   -EAGAIN      .jobs_max jobs, or .ops_max operations, are under way
  *   -ESHUTDOWN   the reactor is stopping
@@ -339,6 +390,13 @@ WEIR_API int weir_job_start(struct weir_dma *dma, struct weir_job *job);
 WEIR_API int weir_job_start_batch(struct weir_dma *dma,
 				  struct weir_job *const *jobs, uint32_t n,
 				  uint32_t *n_started);
+
+/*
+ * The word of @job as it was before: of an atomic that has succeeded.
+ *
+ * Call on the reactor's thread, in the callback or after it.  Never blocks.
+ */
+WEIR_API uint64_t weir_job_old(const struct weir_job *job);
 
 #ifdef __cplusplus
 }
