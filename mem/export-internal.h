@@ -143,16 +143,24 @@ void export_free(struct mmap_export *x);
 int export_keep(struct export_blob **ret, struct mmap_export *x, uint32_t kind,
 		const uint8_t *bytes, size_t len, const char *call);
 
+/*
+ * Check what weir_mmap_export_rdma() is asked for, and fill in what 0 stands
+ * for.  Returns 0 or its errnos.  The owner's thread.
+ */
+int export_rdma_check(struct weir_mmap *mmap, struct weir_device *device,
+		      struct weir_export_rdma_opts *opts);
+
 /* A key that is there already: that of a memory window, see mmap-window.h. */
 struct export_key {
 	uint64_t addr;
+	uint64_t node;		/* GUID of the node; 0: not known. */
 	uint32_t rkey;
-	uint32_t qp_num;	/* On which it is good; never 0 then. */
+	uint32_t qp_num;	/* On which it is good; 0: on any. */
 };
 
 /*
- * export-rdma.c: put the bytes that name what @key opens of @mmap, which is
- * started, as @opts say it, into @bytes.  They are the caller's.  Returns how
+ * export-rdma.c: put the bytes that name what @key opens of @mmap, as @opts,
+ * which were checked, say it, into @bytes.  They are the caller's.  Returns how
  * many, or a negative errno as weir_mmap_export_rdma().  The owner's thread.
  */
 int export_rdma_key(uint8_t bytes[DESCRIPTOR_MAX], struct weir_mmap *mmap,

@@ -124,6 +124,7 @@ static int format(uint8_t bytes[DESCRIPTOR_MAX], const struct mmap_export *x,
 		.addr = key->addr,
 		.rkey = key->rkey,
 		.qp_num = key->qp_num,
+		.node = key->node,
 	};
 	size_t i;
 
@@ -149,6 +150,16 @@ static int describe(struct export_blob **ret, struct weir_mmap *mmap,
 		n = format(bytes, x, opts, &key);
 	return n < 0 ? n : export_keep(ret, x, DESCRIPTOR_RDMA, bytes,
 				       (size_t)n, EXPORT);
+}
+
+int export_rdma_check(struct weir_mmap *mmap, struct weir_device *device,
+		      struct weir_export_rdma_opts *opts)
+{
+	int err = check_opts(opts);
+
+	if (!err)
+		err = check_mmap(mmap, device);
+	return err ? err : check_part(mmap, opts);
 }
 
 static int export_part(struct export_blob **ret, struct weir_mmap *mmap,
@@ -181,11 +192,7 @@ int weir_mmap_export_rdma(struct weir_mmap *mmap, struct weir_device *device,
 		return why(-EINVAL, EXPORT ": .size of the result is not set");
 	err = opts_load(&opts, sizeof(opts), user, EXPORT);
 	if (!err)
-		err = check_opts(&opts);
-	if (!err)
-		err = check_mmap(mmap, device);
-	if (!err)
-		err = check_part(mmap, &opts);
+		err = export_rdma_check(mmap, device, &opts);
 	if (!err)
 		err = export_part(&blob, mmap, device, &opts);
 	if (err)
@@ -198,23 +205,17 @@ int weir_mmap_export_rdma(struct weir_mmap *mmap, struct weir_device *device,
 }
 
 int export_rdma_key(uint8_t bytes[DESCRIPTOR_MAX], struct weir_mmap *mmap,
-		    const struct weir_export_rdma_opts *user,
+		    const struct weir_export_rdma_opts *opts,
 		    const struct export_key *key)
 {
-	struct weir_export_rdma_opts opts = *user;
-	struct mmap_export *x;
-	int n = check_opts(&opts);
+	struct mmap_export *x = export_get(mmap, EXPORT);
+	int n;
 
-	if (!n)
-		n = check_part(mmap, &opts);
-	if (n)
-		return n;
-	x = export_get(mmap, EXPORT);
 	if (!x)
 		return -ENOMEM;
 	n = ensure_id(x);
 	if (!n)
-		n = format(bytes, x, &opts, key);
+		n = format(bytes, x, opts, key);
 	if (n >= 0)
 		mmap->export = x;
 	else if (x != mmap->export)
@@ -353,4 +354,28 @@ int weir_mmap_import_rdma(struct weir_mmap **ret, struct weir_domain *domain,
 	if (!err)
 		err = import_parsed(ret, domain, &d, &opts);
 	return err;
+}
+
+int weir_mmap_import_info(const struct weir_mmap *mmap,
+			  struct weir_import_info *ret)
+{
+	const struct mmap_remote *remote = NULL;
+	struct weir_import_info info = { .size = ret->size };
+
+	if (ret->size < sizeof(ret->size))
+		return why(-EINVAL, "weir_mmap_import_info: .size is %zu; set "
+			   "it to sizeof of the struct", ret->size);
+	if (mmap->import)
+		remote = mmap->import->remote;
+	if (!remote)
+		return why(-EPERM, "weir_mmap_import_info: the mmap is no "
+			   "import by RDMA");
+	info.qp_num = remote->qp_num;
+	info.rkey = remote->rkey;
+	info.node = remote->node;
+	if (ret->size > sizeof(info))
+		memset((char *)ret + sizeof(info), 0,
+		       ret->size - sizeof(info));
+	memcpy(ret, &info, ret->size < sizeof(info) ? ret->size : sizeof(info));
+	return 0;
 }

@@ -221,6 +221,14 @@ static inline int mmap_remote_key(const struct weir_mmap *mmap, uint32_t need,
 	return 0;
 }
 
+/* The exporter's queue pair that the key is good on; 0: any. */
+static inline uint32_t mmap_remote_qp(const struct weir_mmap *mmap)
+{
+	const struct mmap_import *import = mmap->import;
+
+	return import && import->remote ? import->remote->qp_num : 0;
+}
+
 /* Why @call, a setting, cannot be made now, or 0; leaves a sentence. */
 int mmap_refuse_config(const struct weir_mmap *mmap, const char *call);
 
@@ -277,6 +285,15 @@ void mmap_rm_devices(struct weir_mmap *mmap);
 int mmap_keys_part(struct weir_mmap *mmap, struct weir_device *device,
 		   uint64_t off, uint64_t len, uint32_t permissions,
 		   uint64_t *addr, uint32_t *rkey);
+
+/*
+ * What a device is to register so that peers have @permissions on the @len bytes
+ * of @mmap from @off; and by which address it knows the first of a range.
+ */
+struct device_range mmap_range_of_part(const struct weir_mmap *mmap,
+				       uint64_t off, uint64_t len,
+				       uint32_t permissions);
+uint64_t device_range_address(const struct device_range *range);
 
 /*
  * Take back what devices have registered; under the lock, when the stop is

@@ -107,9 +107,9 @@ int weir_mmap_keys(struct weir_mmap *mmap, struct weir_device *device,
 
 /* Parts, for peers. */
 
-static struct device_range range_of_part(const struct weir_mmap *mmap,
-					 uint64_t off, uint64_t len,
-					 uint32_t permissions)
+struct device_range mmap_range_of_part(const struct weir_mmap *mmap,
+				       uint64_t off, uint64_t len,
+				       uint32_t permissions)
 {
 	struct device_range range = range_of(mmap);
 
@@ -143,7 +143,7 @@ static int ensure_part(struct mmap_part **ret, const struct weir_mmap *mmap,
 	part = mem_calloc(1, sizeof(*part));
 	if (!part)
 		return why(-ENOMEM, "weir_mmap_export_rdma: no memory");
-	range = range_of_part(mmap, off, len, permissions);
+	range = mmap_range_of_part(mmap, off, len, permissions);
 	err = md->device->info.cls->mr_register(md->device, &range, &part->mr);
 	if (err) {
 		free(part);
@@ -158,8 +158,7 @@ static int ensure_part(struct mmap_part **ret, const struct weir_mmap *mmap,
 	return 0;
 }
 
-/* By which the device knows its first byte, see weir_mmap_keys(). */
-static uint64_t address_of(const struct device_range *range)
+uint64_t device_range_address(const struct device_range *range)
 {
 	if (range->kind == DEVICE_RANGE_DM)
 		return 0;
@@ -177,7 +176,7 @@ int mmap_keys_part(struct weir_mmap *mmap, struct weir_device *device,
 	struct mmap_part *part = NULL;
 	int err;
 
-	range = range_of_part(mmap, off, len, permissions);
+	range = mmap_range_of_part(mmap, off, len, permissions);
 	pthread_mutex_lock(&mmap->lock);
 	if (whole) {
 		err = ensure(mmap, device, &md);
@@ -186,7 +185,7 @@ int mmap_keys_part(struct weir_mmap *mmap, struct weir_device *device,
 		err = ensure_part(&part, mmap, md, off, len, permissions);
 	}
 	if (!err) {
-		*addr = address_of(&range);
+		*addr = device_range_address(&range);
 		*rkey = part ? part->mr.rkey : md->mr.rkey;
 	}
 	pthread_mutex_unlock(&mmap->lock);

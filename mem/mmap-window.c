@@ -25,12 +25,25 @@
 #include "mem/device-verbs.h"
 #include "mem/mmap-internal.h"
 
+/* Where a window is. */
+enum place {
+	FREE,			/* Its key opens nothing yet, or any more. */
+	POSTED,			/* A work request is about to change that. */
+	BOUND,
+	STALE,			/* Gone from the device. */
+};
+
 struct mmap_window {
-	struct mmap_window *next;	/* Of the mmap's device, */
-	struct mmap_window **pprev;	/* unless it was stopped: NULL. */
-	struct ibv_mw *mw;		/* Then NULL, too. */
+	struct mmap_window *next;	/* Of the mmap's device, unless it is */
+	struct mmap_window **pprev;	/* stale. */
+	struct weir_device *device;
+	enum place place;
+	bool narrow;			/* Else there is none, and the key is */
+	struct ibv_mw *mw;		/* that of the region. */
+	struct device_mr own;		/* A region for this part alone; */
+	bool has_own;			/* else it is the mmap's. */
+	uint32_t rkey;
 	struct ibv_mw_bind_info info;
-	bool bound;
 };
 
 static pthread_mutex_t windows_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -45,14 +58,20 @@ static unsigned int access_of(uint32_t permissions)
 		IBV_ACCESS_REMOTE_ATOMIC : 0u);
 }
 
+static bool has_windows(const struct weir_mmap *mmap,
+			const struct weir_device *device)
+{
+	return device_can(device, WEIR_DEVICE_CAP_WINDOW) && mmap->cpu &&
+	       mmap->range != MMAP_DMABUF;
+}
+
 static int check_opts(const struct weir_mmap *mmap,
 		      const struct weir_device *device,
 		      const struct mmap_window_opts *opts, const char *call)
 {
 	uint32_t has = mmap->permissions & MMAP_RDMA;
 
-	if (!device_can(device, WEIR_DEVICE_CAP_WINDOW) || !mmap->cpu ||
-	    mmap->range == MMAP_DMABUF)
+	if (opts->narrow && !has_windows(mmap, device))
 		return why(-EOPNOTSUPP, "%s: device %s has no memory windows, "
 			   "or none over memory of this kind", call,
 			   device_name(device));
@@ -66,6 +85,40 @@ static int check_opts(const struct weir_mmap *mmap,
 	return 0;
 }
 
+static int check_mmap(struct weir_mmap *mmap, struct weir_device *device,
+		      const char *call)
+{
+	if (mmap_may_take(mmap))
+		return why(-EBADFD, "%s: the mmap is not started", call);
+	if (!*mmap_find_device(mmap, device))
+		return why(-ENOENT, "%s: device %s is none of the mmap's; see "
+			   "weir_mmap_add_device()", call,
+			   device_name(device));
+	return 0;
+}
+
+/* Without a window its rights are the region's; else the region has none. */
+static int register_own(struct mmap_window *w, const struct weir_mmap *mmap,
+			const struct mmap_window_opts *opts)
+{
+	struct device_range range = mmap_range_of_part(mmap, opts->off,
+						       opts->len,
+						       opts->permissions);
+	int err;
+
+	range.windows = w->narrow;
+	if (w->narrow)
+		range.permissions &= ~MMAP_RDMA;
+	err = w->device->info.cls->mr_register(w->device, &range, &w->own);
+	w->has_own = !err;
+	if (err || w->narrow)
+		return err;
+	w->info.addr = device_range_address(&range);
+	w->rkey = w->own.rkey;
+	w->place = BOUND;
+	return 0;
+}
+
 static struct ibv_mw *alloc_mw(const struct weir_device *device)
 {
 	errno = 0;
@@ -74,6 +127,18 @@ static struct ibv_mw *alloc_mw(const struct weir_device *device)
 		return NULL;
 	}
 	return ibv_alloc_mw(device_verbs_of(device)->pd, IBV_MW_TYPE_2);
+}
+
+static int make_mw(struct mmap_window *w, const char *call)
+{
+	int err;
+
+	w->mw = alloc_mw(w->device);
+	if (w->mw)
+		return 0;
+	err = errno > 0 ? errno : EIO;
+	return why(-err, "%s: %s makes no memory window: %s", call,
+		   device_name(w->device), strerror(err));
 }
 
 static void link_to(struct mmap_window *w, struct mmap_device *md)
@@ -87,24 +152,29 @@ static void link_to(struct mmap_window *w, struct mmap_device *md)
 	pthread_mutex_unlock(&windows_lock);
 }
 
-/* Under the mmap's lock.  It may have been stopped since it had keys. */
-static int add(struct mmap_window *w, struct weir_mmap *mmap,
-	       struct weir_device *device, const char *call)
+/* Under the mmap's lock.  All of the mmap is one region already. */
+static int make(struct mmap_window *w, struct weir_mmap *mmap,
+		const struct mmap_window_opts *opts, const char *call)
 {
-	struct mmap_device *md = *mmap_find_device(mmap, device);
-	int err;
+	struct mmap_device *md;
+	int err = check_mmap(mmap, w->device, call);
 
-	if (!md || !md->registered)
-		return why(-EBADFD, "%s: the mmap is not started", call);
-	w->mw = alloc_mw(device);
-	if (!w->mw) {
-		err = errno > 0 ? errno : EIO;
-		return why(-err, "%s: %s makes no memory window: %s", call,
-			   device_name(device), strerror(err));
-	}
-	w->info.mr = md->mr.priv;
-	link_to(w, md);
-	return 0;
+	if (err)
+		return err;
+	md = *mmap_find_device(mmap, w->device);
+	if (w->narrow && opts->len == mmap->len && md->registered)
+		w->info.mr = md->mr.priv;
+	else
+		err = register_own(w, mmap, opts);
+	if (!err && w->has_own)
+		w->info.mr = w->own.priv;
+	if (!err && w->narrow)
+		err = make_mw(w, call);
+	if (!err)
+		link_to(w, md);
+	else if (w->has_own)
+		w->device->info.cls->mr_deregister(w->device, &w->own);
+	return err;
 }
 
 int mmap_window_create(struct mmap_window **ret, struct weir_mmap *mmap,
@@ -112,20 +182,24 @@ int mmap_window_create(struct mmap_window **ret, struct weir_mmap *mmap,
 		       const struct mmap_window_opts *opts, const char *call)
 {
 	struct mmap_window *w;
-	int err = weir_mmap_keys(mmap, device, NULL, NULL);
+	int err = check_mmap(mmap, device, call);
 
 	if (!err)
 		err = check_opts(mmap, device, opts, call);
+	if (!err && opts->len == mmap->len && has_windows(mmap, device))
+		err = weir_mmap_keys(mmap, device, NULL, NULL);
 	if (err)
 		return err;
 	w = mem_calloc(1, sizeof(*w));
 	if (!w)
 		return why(-ENOMEM, "%s: no memory", call);
+	w->device = device;
+	w->narrow = has_windows(mmap, device);
 	w->info.addr = (uintptr_t)mmap->addr + opts->off;
 	w->info.length = opts->len;
 	w->info.mw_access_flags = access_of(opts->permissions);
 	pthread_mutex_lock(&mmap->lock);
-	err = add(w, mmap, device, call);
+	err = make(w, mmap, opts, call);
 	pthread_mutex_unlock(&mmap->lock);
 	if (err)
 		free(w);
@@ -134,43 +208,65 @@ int mmap_window_create(struct mmap_window **ret, struct weir_mmap *mmap,
 	return err;
 }
 
-/* The provider reads the window while it is posted. */
-static int bind_locked(struct mmap_window *w, struct ibv_send_wr *wr,
-		       mmap_window_post_fn *post, void *arg)
+bool mmap_window_is_narrow(const struct mmap_window *w)
 {
-	int err;
-
-	if (!w->mw)
-		return why(-ESTALE, "a memory window's mmap was stopped");
-	if (w->bound)
-		return why(-EBUSY, "a memory window is bound already");
-	wr->opcode = IBV_WR_BIND_MW;
-	wr->bind_mw.mw = w->mw;
-	wr->bind_mw.rkey = ibv_inc_rkey(w->mw->rkey);
-	wr->bind_mw.bind_info = w->info;
-	err = post(wr, arg);
-	if (err)
-		return err;
-	w->mw->rkey = wr->bind_mw.rkey;
-	w->bound = true;
-	return 0;
+	return w->narrow;
 }
 
-int mmap_window_bind(struct mmap_window *w, struct ibv_send_wr *wr,
-		     mmap_window_post_fn *post, void *arg)
+/* Under the lock: why no work request can take it from @from, or 0. */
+static int refuse(const struct mmap_window *w, enum place from)
+{
+	if (w->place == STALE || !w->mw)
+		return why(-ESTALE, "a memory window's mmap was stopped");
+	if (w->place == from)
+		return 0;
+	return w->place == FREE ?
+		why(-ENOKEY, "a memory window is not bound") :
+		why(-EBUSY, "a memory window is bound already, or is about to "
+		    "be");
+}
+
+/* The provider still needs the old key to find it. */
+int mmap_window_bind(struct mmap_window *w, struct ibv_send_wr *wr)
 {
 	int err;
 
 	pthread_mutex_lock(&windows_lock);
-	err = bind_locked(w, wr, post, arg);
+	err = refuse(w, FREE);
+	if (!err) {
+		w->place = POSTED;
+		w->rkey = ibv_inc_rkey(w->mw->rkey);
+		wr->opcode = IBV_WR_BIND_MW;
+		wr->bind_mw.mw = w->mw;
+		wr->bind_mw.rkey = w->rkey;
+		wr->bind_mw.bind_info = w->info;
+	}
 	pthread_mutex_unlock(&windows_lock);
 	return err;
 }
 
-void mmap_window_unbound(struct mmap_window *w)
+int mmap_window_invalidate(struct mmap_window *w, struct ibv_send_wr *wr)
+{
+	int err;
+
+	pthread_mutex_lock(&windows_lock);
+	err = refuse(w, BOUND);
+	if (!err) {
+		w->place = POSTED;
+		wr->opcode = IBV_WR_LOCAL_INV;
+		wr->invalidate_rkey = w->rkey;
+	}
+	pthread_mutex_unlock(&windows_lock);
+	return err;
+}
+
+void mmap_window_done(struct mmap_window *w, bool bound)
 {
 	pthread_mutex_lock(&windows_lock);
-	w->bound = false;
+	if (w->place == POSTED)
+		w->place = bound ? BOUND : FREE;
+	if (w->mw && bound)
+		w->mw->rkey = w->rkey;
 	pthread_mutex_unlock(&windows_lock);
 }
 
@@ -179,57 +275,86 @@ int mmap_window_key(const struct mmap_window *w, uint64_t *addr, uint32_t *rkey)
 	int err = 0;
 
 	pthread_mutex_lock(&windows_lock);
-	if (!w->mw)
+	if (w->place == STALE)
 		err = -ESTALE;
-	else if (!w->bound)
+	else if (w->place != BOUND)
 		err = -ENOKEY;
 	if (!err) {
 		*addr = w->info.addr;
-		*rkey = w->mw->rkey;
+		*rkey = w->rkey;
 	}
 	pthread_mutex_unlock(&windows_lock);
 	return err;
 }
 
-/* Under the lock: off its device, which may keep it. */
-static int drop(struct mmap_window *w)
+static int free_mw(struct mmap_window *w)
 {
-	int err;
+	int err = fault("ibv_dealloc_mw") ? EBUSY : ibv_dealloc_mw(w->mw);
 
-	if (!w->mw)
-		return 0;
-	err = fault("ibv_dealloc_mw") ? EBUSY : ibv_dealloc_mw(w->mw);
 	if (err)
 		return why(-err, "a memory window cannot be freed: %s",
 			   strerror(err));
+	w->mw = NULL;
+	w->place = FREE;
+	return 0;
+}
+
+/* Under the lock: off its device, which may keep it. */
+static int drop(struct mmap_window *w)
+{
+	int err = w->mw ? free_mw(w) : 0;
+
+	if (!err && w->has_own) {
+		err = w->device->info.cls->mr_deregister(w->device, &w->own);
+		w->has_own = err;
+	}
+	if (err || w->place == STALE)
+		return err;
 	*w->pprev = w->next;
 	if (w->next)
 		w->next->pprev = w->pprev;
-	w->pprev = NULL;
-	w->mw = NULL;
-	w->bound = false;
+	w->place = STALE;
 	return 0;
+}
+
+int mmap_window_drop(struct mmap_window *w)
+{
+	int err;
+
+	pthread_mutex_lock(&windows_lock);
+	err = drop(w);
+	pthread_mutex_unlock(&windows_lock);
+	return err;
 }
 
 int mmap_window_destroy(struct mmap_window *w)
 {
-	int err;
+	int err = w ? mmap_window_drop(w) : 0;
 
-	if (!w)
-		return 0;
-	pthread_mutex_lock(&windows_lock);
-	err = drop(w);
-	pthread_mutex_unlock(&windows_lock);
 	if (!err)
 		free(w);
 	return err;
 }
 
+/* All or none, as far as we know. */
+static int refuse_drop(const struct mmap_device *md)
+{
+	const struct mmap_window *w;
+
+	for (w = md->windows; w; w = w->next)
+		if (w->place == POSTED)
+			return why(-EBUSY, "a work request that binds or "
+				   "invalidates a memory window of the mmap "
+				   "is under way");
+	return 0;
+}
+
 int mmap_windows_drop(struct mmap_device *md)
 {
-	int err = 0;
+	int err;
 
 	pthread_mutex_lock(&windows_lock);
+	err = refuse_drop(md);
 	while (!err && md->windows)
 		err = drop(md->windows);
 	pthread_mutex_unlock(&windows_lock);

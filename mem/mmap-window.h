@@ -7,10 +7,16 @@
  * of its rights, behind a key that is good on one queue pair alone, and that a
  * work request makes and another one takes back.  Only where HAVE_VERBS is.
  *
+ * A part that is not all of the mmap is registered by itself, so that a device
+ * that does not look at the range of a window looks at that of the region.  Its
+ * own key opens nothing.  Where there are no windows at all the key is a
+ * region's: good on any queue pair, and there without a work request.
+ *
  * A window is its maker's.  The mmap's stop frees what it is on the device,
  * bound or not; the maker finds out by -ESTALE, and destroys the rest.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct ibv_send_wr;
@@ -21,6 +27,7 @@ struct weir_mmap;
 struct mmap_window_opts {
 	uint64_t off, len;	/* In the range; .len is not 0. */
 	uint32_t permissions;	/* WEIR_MMAP_RDMA_, the mmap's. */
+	bool narrow;		/* No key that is good on any queue pair. */
 };
 
 /*
@@ -28,7 +35,8 @@ struct mmap_window_opts {
  *
  * Returns 0 with *@ret set, to be freed by mmap_window_destroy(), or, with a
  * sentence that begins with @call:
- *   -EOPNOTSUPP  the device has no windows, or the range is no memory
+ *   -EOPNOTSUPP  .narrow, and the device has no windows or the range is no
+ *                memory; or it registers nothing
  *   -ERANGE, -EACCES  the mmap has not got this part, or these rights
  *   -EBADFD, -ENOENT, -ENOMEM, ...  what weir_mmap_keys() says
  *
@@ -38,28 +46,27 @@ int mmap_window_create(struct mmap_window **ret, struct weir_mmap *mmap,
 		       struct weir_device *device,
 		       const struct mmap_window_opts *opts, const char *call);
 
-/* Post @wr.  Returns 0 or a negative errno.  Must not call anything here. */
-typedef int mmap_window_post_fn(struct ibv_send_wr *wr, void *arg);
+/* Whether it has to be bound; else it has its key already. */
+bool mmap_window_is_narrow(const struct mmap_window *w);
 
 /*
- * Bind @w: fill in what @wr needs for it (not .wr_id, .send_flags, .next), and
- * have @post post it, while no stop can take the window away.  The key, of
- * mmap_window_key(), is new each time.  It is good for the peer of that queue
- * pair once the work request has completed; if that fails, call
- * mmap_window_unbound().
+ * Fill in what @wr needs to bind @w, or to invalidate it (not .wr_id,
+ * .send_flags, .next).  It is to be posted, and mmap_window_done() called when
+ * it has ended; the mmap cannot be stopped in between.  The key is new each
+ * time, and good for the peer once the work request has completed.
  *
  * Returns 0, or
  *   -ESTALE  the mmap was stopped
- *   -EBUSY   it is bound
- *   what @post says: then it is not bound
+ *   -EBUSY   bound already, or another work request is under way
+ *   -ENOKEY  to be invalidated, and not bound
  *
  * Any thread.
  */
-int mmap_window_bind(struct mmap_window *w, struct ibv_send_wr *wr,
-		     mmap_window_post_fn *post, void *arg);
+int mmap_window_bind(struct mmap_window *w, struct ibv_send_wr *wr);
+int mmap_window_invalidate(struct mmap_window *w, struct ibv_send_wr *wr);
 
-/* It was invalidated, or its queue pair is gone: its key opens nothing. */
-void mmap_window_unbound(struct mmap_window *w);
+/* It has ended, and @w is bound, or its key opens nothing. */
+void mmap_window_done(struct mmap_window *w, bool bound);
 
 /*
  * The key of @w for peers, and the address that it begins at.  Returns 0,
@@ -73,5 +80,8 @@ int mmap_window_key(const struct mmap_window *w, uint64_t *addr,
  * Returns 0, or what the driver says, with a sentence.  Any thread.
  */
 int mmap_window_destroy(struct mmap_window *w);
+
+/* As the stop does: it is stale.  Returns as mmap_window_destroy(). */
+int mmap_window_drop(struct mmap_window *w);
 
 #endif /* WEIR_MEM_MMAP_WINDOW_H */

@@ -144,6 +144,7 @@ struct standin_wqe {
 	uint64_t remote_addr, compare_add, swap;
 	uint32_t rkey;
 	struct standin_mw *mw;
+	uint32_t mw_key;		/* By which the user knows it. */
 	struct ibv_mw_bind_info bind;
 	char *inlined;
 	struct standin_span inlined_span;

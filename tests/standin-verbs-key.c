@@ -162,6 +162,8 @@ static bool may_bind(const struct standin_qp *qp, const struct standin_wqe *wqe)
 
 	if (wqe->mw->mw.type == IBV_MW_TYPE_2 && wqe->mw->mr)
 		return false;
+	if (wqe->mw_key != wqe->mw->rkey)
+		return false;
 	if (!wqe->bind.length)
 		return wqe->mw->mw.type == IBV_MW_TYPE_1;
 	if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) &&

@@ -100,6 +100,7 @@ static void fill(struct standin_wqe *wqe, const struct ibv_send_wr *wr)
 		wqe->swap = wr->wr.atomic.swap;
 	} else if (wr->opcode == IBV_WR_BIND_MW) {
 		wqe->mw = (struct standin_mw *)wr->bind_mw.mw;
+		wqe->mw_key = wr->bind_mw.mw->rkey;
 		wqe->rkey = wr->bind_mw.rkey;
 		wqe->bind = wr->bind_mw.bind_info;
 	} else {

@@ -199,13 +199,17 @@ WEIR_API int weir_mmap_import(struct weir_mmap **ret, const void *bytes,
 			      size_t len, const int *fds, uint32_t n_fds,
 			      const struct weir_import_opts *opts);
 
+/* Flags of struct weir_export_rdma_opts. */
+#define WEIR_EXPORT_BOUND 1u	/* Of weir_window_create() alone: not with a
+				 * key that is good on any queue pair. */
+
 /*
  * Options of weir_mmap_export_rdma().  Set .size to the size of the struct and
  * leave what you do not care about at 0.
  */
 struct weir_export_rdma_opts {
 	size_t size;
-	uint32_t flags;		/* 0 */
+	uint32_t flags;		/* WEIR_EXPORT_BOUND */
 	uint32_t permissions;	/* WEIR_MMAP_RDMA_; 0: all of the mmap's. */
 	uint64_t off;		/* Where in the range it begins. */
 	uint64_t len;		/* 0: up to the end of the range. */
@@ -222,7 +226,8 @@ struct weir_export_rdma_opts {
  *
  * The bytes hold the address and the remote key, and are a capability: whoever
  * has a queue pair of @device and knows them may do what they say, without a
- * trace here.  All of the range with all rights is known by the key that
+ * trace here; what weir_window_create() makes is good on one queue pair alone.
+ * All of the range with all rights is known by the key that
  * weir_mmap_keys() gives.  A part of it, or fewer rights, is registered by
  * itself, so that its key is good for that and no more.  The MAC and .not_after
  * are checked by the importer and bind nobody else.
@@ -289,6 +294,30 @@ WEIR_API int weir_mmap_import_rdma(struct weir_mmap **ret,
 				   struct weir_domain *domain,
 				   const void *bytes, size_t len,
 				   const struct weir_import_opts *opts);
+
+/* What an import by RDMA is known by; weir_mmap_import_info(). */
+struct weir_import_info {
+	size_t size;		/* Set by the caller: what it has room for. */
+	uint32_t qp_num;	/* The exporter's, that the key is good on; 0:
+				 * any of its device's. */
+	uint32_t rkey;
+	uint64_t node;		/* GUID of the exporter's node; 0: not said. */
+};
+
+/*
+ * Copy what the descriptor of @mmap, an import by RDMA, said of its key to
+ * *@ret, whose .size the caller has set.  A key that is good on one queue pair
+ * is of no use on another: jobs are refused, -ESTALE, where the connection that
+ * the domain is attached to leads elsewhere, as after it was established again.
+ *
+ * Returns 0, or
+ *   -EPERM   @mmap is no import by RDMA
+ *   -EINVAL  .size is too small to hold even itself
+ *
+ * Any thread.  Never blocks.
+ */
+WEIR_API int weir_mmap_import_info(const struct weir_mmap *mmap,
+				   struct weir_import_info *ret);
 
 /*
  * Wait on @r until the exporter of @mmap, an import, has revoked it or is dead.
