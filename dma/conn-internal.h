@@ -40,6 +40,7 @@ struct weir_cm;
 struct weir_device;
 struct weir_verbs_event;
 struct verbs_queue;
+struct weir_window;
 
 /* What an id's context points at. */
 struct conn_user {
@@ -114,6 +115,8 @@ struct weir_conn {
 	struct conn_tap *tap;		/* Likewise. */
 	struct verbs_queue *queue;	/* Likewise. */
 	uint32_t n_domains;		/* Attached. */
+	struct weir_window *windows;	/* Open, or about to be; while there */
+	uint32_t peer_qp;		/* is a QP, as the peer's number. */
 	struct weir_conn *tap_next, **tap_pprev;
 	uint32_t reads_out, reads_in;
 	uint32_t max_sge, max_inline;
@@ -233,6 +236,9 @@ void conn_qp_free(struct weir_conn *c);
 int verbs_queue_create(struct weir_conn *c);
 void verbs_queue_free(struct weir_conn *c);
 void verbs_queue_abandon(struct weir_conn *c);
+
+/* window.c: all of the connection's are over. */
+void windows_end(struct weir_conn *c);
 
 /* conn-device.c */
 int conn_tap_get(struct conn_tap **ret, struct weir_reactor *r,

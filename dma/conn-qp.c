@@ -126,7 +126,7 @@ static int create_qp(struct weir_conn *c)
 }
 
 /* What an INIT gives rights to is up to memory regions and windows. */
-static void adjust(const struct weir_conn *c, struct ibv_qp_attr *attr)
+static void adjust(struct weir_conn *c, struct ibv_qp_attr *attr)
 {
 	const struct weir_conn_opts *opts = &c->opts;
 
@@ -137,6 +137,7 @@ static void adjust(const struct weir_conn *c, struct ibv_qp_attr *attr)
 					IBV_ACCESS_REMOTE_ATOMIC;
 		break;
 	case IBV_QPS_RTR:
+		c->peer_qp = attr->dest_qp_num;
 		attr->max_dest_rd_atomic = (uint8_t)c->reads_in;
 		attr->min_rnr_timer = opts->rnr_timer ? opts->rnr_timer :
 							RNR_TIMER_DEFAULT;
@@ -244,8 +245,9 @@ bool conn_qp_has_failed(struct weir_conn *c)
 }
 
 /*
- * Off the list of its tap first, so that nobody finds it any more.  A QP whose
- * device has gone may be refused: it is gone as well.
+ * Off the list of its tap first, so that nobody finds it any more.  Windows go
+ * before it: soft-RoCE waits for them.  A QP whose device has gone may be
+ * refused: it is gone as well.
  */
 void conn_qp_free(struct weir_conn *c)
 {
@@ -253,6 +255,7 @@ void conn_qp_free(struct weir_conn *c)
 
 	verbs_queue_free(c);
 	conn_tap_del(c);
+	windows_end(c);
 	ibv_destroy_qp(c->qp);
 	c->qp = NULL;
 	put_channel(c);

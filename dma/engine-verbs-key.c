@@ -160,6 +160,22 @@ int verbs_check_rkeys(const struct weir_loc *loc, uint32_t need)
 			      "right");
 }
 
+int verbs_check_peer(const struct verbs_queue *q, struct weir_job *job)
+{
+	const struct weir_buf *buf = verbs_there(job)->buf;
+	uint32_t bound_to;
+
+	for (; buf; buf = buf->next) {
+		bound_to = mmap_remote_qp(buf->use->mmap);
+		if (unlikely(bound_to && bound_to != q->conn->peer_qp))
+			return why(-ESTALE, "weir_job_start: the peer has "
+				   "exported this for its QP %u, and the "
+				   "connection leads to QP %u; ask it for "
+				   "another", bound_to, q->conn->peer_qp);
+	}
+	return 0;
+}
+
 int verbs_check_keys(struct verbs_queue *q, struct weir_job *job)
 {
 	const struct weir_buf *buf = verbs_here(job)->buf;

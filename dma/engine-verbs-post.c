@@ -90,10 +90,14 @@ static void note(struct weir_job *job, int err, int32_t code)
 static void retire(struct verbs_queue *q, struct verbs_wr *w, int err,
 		   int32_t code)
 {
+	struct verbs_request *request = w->request;
 	struct weir_job *job = w->job;
 	struct verbs_job *v;
 
 	w->job = NULL;
+	w->request = NULL;
+	if (unlikely(request))
+		verbs_request_end(q, request, err, code);
 	if (!job)
 		return;
 	v = verbs_job(job);

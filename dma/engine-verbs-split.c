@@ -170,6 +170,7 @@ static void give_up(struct verbs_queue *q)
 	struct weir_job *job;
 	int i;
 
+	verbs_requests_give_up(q);
 	for (i = 0; i < 2; i++)
 		while ((job = q->wait[i].first)) {
 			verbs_dequeue(q, job);
@@ -189,6 +190,7 @@ void verbs_pump(struct verbs_queue *q)
 		give_up(q);
 		return;
 	}
+	verbs_requests_run(q);
 	while ((job = next(q)))
 		run(q, job);
 }

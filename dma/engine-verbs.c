@@ -162,6 +162,9 @@ static int start(void *arg, struct weir_job *job)
 		return -EXDEV;
 	q = c->queue;
 	v->q = q;
+	err = verbs_check_peer(q, job);
+	if (err)
+		return err;
 	err = find_keys(q, job);
 	if (err)
 		return v->atomic ? err : go_round(job, err);
@@ -236,6 +239,7 @@ int verbs_queue_create(struct weir_conn *c)
 	q->reads_max = c->reads_out;
 	q->wait[0].last = &q->wait[0].first;
 	q->wait[1].last = &q->wait[1].first;
+	q->requests_last = &q->requests;
 	c->queue = q;
 	return 0;
 }

@@ -10,6 +10,7 @@
  *	engine-verbs-split.c  jobs into work requests
  *	engine-verbs-atomic.c those of one word
  *	engine-verbs-post.c   work requests to the device, and back
+ *	engine-verbs-request.c  work requests that are no job's
  *
  * Each QP has a queue.  Its ring is the send queue as the device has it, in the
  * order of posting:
@@ -35,11 +36,22 @@
 
 struct verbs_queue;
 
+/*
+ * A work request that is no job's, embedded in its owner, from its start to
+ * .done, which is told how it has ended and may free it.
+ */
+struct verbs_request {
+	struct ibv_send_wr send;	/* Without .wr_id, flags and .next. */
+	void (*done)(struct verbs_request *request, int err, int32_t code);
+	struct verbs_request *next;	/* In the queue. */
+};
+
 /* A place in the ring. */
 struct verbs_wr {
 	struct weir_wr wr;
 	struct verbs_queue *q;
-	struct weir_job *job;		/* NULL: nobody's. */
+	struct weir_job *job;		/* NULL, and no .request: nobody's. */
+	struct verbs_request *request;	/* Or NULL. */
 	uint64_t seq;			/* How many were posted before it. */
 	uint32_t len;
 	struct ibv_send_wr send;
@@ -69,6 +81,7 @@ struct verbs_queue {
 	uint32_t reads, reads_max;	/* Under way, or to be posted. */
 	uint64_t head, posted, tail;
 	struct verbs_list wait[2];	/* Writers, readers. */
+	struct verbs_request *requests, **requests_last;
 	unsigned int turn;		/* Whose it is. */
 	struct weir_dma *dma;		/* Whose flush posts; NULL: nobody's. */
 	struct verbs_queue *next, **pprev;
@@ -145,6 +158,10 @@ int verbs_rkey(const struct cursor *c, uint32_t need, uint32_t *rkey);
  * errno with a sentence. */
 int verbs_check_rkeys(const struct weir_loc *loc, uint32_t need);
 
+/* Whether all of @job's memory at the peer is known there by a key for @q, and
+ * not for a connection that has ended: 0, or -ESTALE with a sentence. */
+int verbs_check_peer(const struct verbs_queue *q, struct weir_job *job);
+
 /* Whether all of @job's memory here has keys: 0 or an errno. */
 int verbs_check_keys(struct verbs_queue *q, struct weir_job *job);
 
@@ -170,6 +187,19 @@ void verbs_dequeue(struct verbs_queue *q, struct weir_job *job);
 
 /* Make work requests as far as there is room. */
 void verbs_pump(struct verbs_queue *q);
+
+/*
+ * engine-verbs-request.c: post @request, after what was posted before, when
+ * there is room.  Returns 0, and .done is called once, perhaps inside; or
+ * -ENOTCONN.
+ */
+int verbs_request(struct verbs_queue *q, struct verbs_request *request);
+
+/* As far as there is room; none of them has a chance any more; @request is. */
+void verbs_requests_run(struct verbs_queue *q);
+void verbs_requests_give_up(struct verbs_queue *q);
+void verbs_request_end(struct verbs_queue *q, struct verbs_request *request,
+		       int err, int32_t code);
 
 /* engine-verbs-post.c: post what is in the ring. */
 void verbs_post(struct verbs_queue *q);

@@ -59,11 +59,14 @@ libweir_all_la_SOURCES += \
 	%D%/engine-verbs-atomic.c \
 	%D%/engine-verbs-key.c \
 	%D%/engine-verbs-post.c \
+	%D%/engine-verbs-request.c \
 	%D%/engine-verbs-split.c \
 	%D%/engine-verbs.c \
-	%D%/engine-verbs.h
+	%D%/engine-verbs.h \
+	%D%/window.c
 else
-libweir_all_la_SOURCES += %D%/conn-none.c %D%/engine-verbs-none.c
+libweir_all_la_SOURCES += %D%/conn-none.c %D%/engine-verbs-none.c \
+	%D%/window-none.c
 endif
 
 EXTRA_DIST += %D%/README.md

@@ -39,4 +39,5 @@ weirinclude_HEADERS += \
 	%D%/weir/timer.h \
 	%D%/weir/uring.h \
 	%D%/weir/verbs-event.h \
-	%D%/weir/watch.h
+	%D%/weir/watch.h \
+	%D%/weir/window.h

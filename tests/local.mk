@@ -140,7 +140,8 @@ test_programs += \
 	%D%/test-mmap-verbs \
 	%D%/test-mmap-window \
 	%D%/test-verbs-event \
-	%D%/test-verbs-rules
+	%D%/test-verbs-rules \
+	%D%/test-window
 else
 test_programs += %D%/test-verbs-none
 endif
@@ -580,6 +581,14 @@ test_lanes = %D%/conn-kit.h %D%/verbs-kit.h $(test_jobs)
 %C%_test_verbs_none_SOURCES = %D%/test-verbs-none.c $(test_harness)
 %C%_test_verbs_none_LDADD = $(test_public)
 
+# Over the stand-in, and over soft-RoCE.
+test_windows = %D%/conn-kit.h %D%/table-kit.h %D%/window-kit.h $(test_jobs)
+%C%_test_window_SOURCES = %D%/test-window.c $(test_windows) $(test_standin)
+%C%_test_window_LDADD = $(test_internal)
+%C%_test_window_rdma_SOURCES = %D%/test-window.c %D%/standin-verbs.h \
+	$(test_windows)
+%C%_test_window_rdma_LDADD = $(test_internal)
+
 # The same cases twice: with the stand-in, and with what is real.
 test_rules = %D%/test-verbs-rules.c %D%/verbs-rules-cm.c \
 	%D%/verbs-rules-cm.h %D%/verbs-rules-connect.c \
@@ -647,7 +656,8 @@ rdma_programs += \
 	%D%/test-engine-verbs-atomic-rdma \
 	%D%/test-engine-verbs-end-rdma \
 	%D%/test-engine-verbs-import-rdma \
-	%D%/test-engine-verbs-rdma
+	%D%/test-engine-verbs-rdma \
+	%D%/test-window-rdma
 endif
 endif
 

@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 
 #include <weir/conn.h>
+#include <weir/window.h>
 
 static void the_calls_say_what_is_missing(void **state)
 {
@@ -36,6 +37,9 @@ static void the_calls_say_what_is_missing(void **state)
 	assert_int_equal(len, 0);
 	assert_int_equal(weir_conn_destroy(NULL), 0);
 	assert_int_equal(weir_listener_destroy(NULL), 0);
+	assert_int_equal(weir_window_create(NULL, c, NULL, NULL, NULL),
+			 -EOPNOTSUPP);
+	assert_int_equal(weir_window_destroy(NULL), 0);
 }
 
 int main(void)
