@@ -34,6 +34,7 @@ weirinclude_HEADERS += \
 	%D%/weir/sim-socket.h \
 	%D%/weir/sim.h \
 	%D%/weir/socket.h \
+	%D%/weir/stats.h \
 	%D%/weir/store.h \
 	%D%/weir/sync.h \
 	%D%/weir/timer.h \

@@ -88,6 +88,8 @@ void host_turn_ends(struct weir_reactor *r, bool more, uint64_t next_ns)
 {
 	uint64_t now = reactor_now_fresh(r);
 
+	if (unlikely(r->page))
+		next_ns = stats_before_sleep(r, now, next_ns);
 	if (next_ns <= now)
 		more = true;
 	else

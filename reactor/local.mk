@@ -54,6 +54,21 @@ libweir_all_la_SOURCES += \
 	%D%/socket.c \
 	%D%/source.c \
 	%D%/source.h \
+	%D%/stats-ask.c \
+	%D%/stats-layout.h \
+	%D%/stats-list.c \
+	%D%/stats-open.c \
+	%D%/stats-page-internal.h \
+	%D%/stats-page.c \
+	%D%/stats-page.h \
+	%D%/stats-place.c \
+	%D%/stats-place.h \
+	%D%/stats-publish.c \
+	%D%/stats-publish.h \
+	%D%/stats-read.c \
+	%D%/stats-read.h \
+	%D%/stats-record.c \
+	%D%/stats-time.c \
 	%D%/timer.c \
 	%D%/turn.c \
 	%D%/uring-files.c \

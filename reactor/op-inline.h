@@ -11,6 +11,7 @@
 
 #include "base/canary.h"
 #include "reactor/reactor-internal.h"
+#include "reactor/stats-publish.h"
 
 /* Nothing under way, and nothing unusual about the reactor? */
 static inline int op_may_begin(struct weir_reactor *r, const struct weir_op *op)
@@ -43,6 +44,8 @@ static inline void op_enlist(struct weir_reactor *r, struct weir_op *op,
 		r->live->live_pprev = &op->live_next;
 	r->live = op;
 	r->n_begun++;
+	if (unlikely(r->n_begun >= r->time_at))
+		stats_time_begin(r, op);
 
 	if (unlikely(op->deadline.expires_ns))
 		op_deadline_begin(r, op);
@@ -156,6 +159,16 @@ static inline void op_complete(struct weir_op *op, int64_t res)
 	reactor_touch(r);
 }
 
+/* What few operations want of their end. */
+static inline void op_leave(struct weir_reactor *r, struct weir_op *op,
+			    int64_t res)
+{
+	if (op->flags & OP_TIMED)
+		stats_time_end(r, op, res);
+	if (op->flags & OP_LEAVES)
+		op->cls->leave(op);
+}
+
 /* To IDLE, off all lists, and its callback. */
 static inline void op_call_back(struct weir_reactor *r, struct weir_op *op,
 				int64_t res)
@@ -163,8 +176,8 @@ static inline void op_call_back(struct weir_reactor *r, struct weir_op *op,
 	r->begun_max++;
 	op->state = OP_IDLE;
 	op->deadline.expires_ns = 0;
-	if (unlikely(op->flags & OP_LEAVES))
-		op->cls->leave(op);
+	if (unlikely(op->flags & (OP_LEAVES | OP_TIMED)))
+		op_leave(r, op, res);
 	op->fn(op, res);
 }
 
@@ -195,6 +208,8 @@ static inline bool op_take_ended(struct weir_op *op, struct weir_op **last)
 	r->begun_max++;
 	op->state = OP_IDLE;
 	op->deadline.expires_ns = 0;
+	if (unlikely(op->flags & OP_TIMED))
+		stats_time_end(r, op, op->res);
 	return true;
 }
 

@@ -37,6 +37,7 @@ enum op_flag {
 	OP_LENT = 16,		/* Its memory is annotated as lent. */
 	OP_WORKER = 32,		/* With the worker pool, waiting or running. */
 	OP_LEAVES = 64,		/* Its class has a .leave(), to be called. */
+	OP_TIMED = 128,		/* It is timed, for the page of statistics. */
 };
 
 /* What kind of operation it is: one static const per kind. */

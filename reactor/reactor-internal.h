@@ -21,6 +21,7 @@
  *	io-sync.c    an operation as blocking system calls
  *	source.h     what delivers again and again; watch.c event.c signal.c
  *	             acceptor.c receiver.c; poller.c
+ *	stats-*.c    the page that others read; stats-page.h, stats-publish.h
  *	backend.h    uring*.c, ev*.c and sim*.c
  */
 
@@ -35,6 +36,7 @@
 #include "reactor/wheel.h"
 
 struct rx_stock;
+struct stats_reactor;
 struct worker_pool;
 
 /*
@@ -90,6 +92,7 @@ struct weir_reactor {
 	struct weir_op **ready_last;
 	uint64_t n_begun;		/* Operations, ever. */
 	uint64_t begun_max;		/* Those that ended, and ops_max. */
+	uint64_t time_at;		/* The n_begun that is timed next. */
 	uint32_t ops_max;
 	uint32_t attention;		/* enum attention */
 	uint32_t turn_max;
@@ -125,6 +128,9 @@ struct weir_reactor {
 
 	struct wait wait;
 	struct host host;
+
+	uint64_t publish_at;		/* In which turn, or later. */
+	struct stats_reactor *page;	/* NULL: it is not on one. */
 
 	struct weir_reactor_opts opts;	/* With defaults filled in. */
 	struct weir_reactor_stats stats;

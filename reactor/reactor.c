@@ -179,6 +179,13 @@ static struct weir_reactor *reactor_alloc(const struct weir_reactor_opts *opts)
 	return r;
 }
 
+static void reactor_free(struct weir_reactor *r)
+{
+	r->backend->destroy(r);
+	mailbox_fini(&r->mailbox);
+	free(r);
+}
+
 int weir_reactor_create(struct weir_reactor **ret,
 			const struct weir_reactor_opts *opts)
 {
@@ -202,6 +209,11 @@ int weir_reactor_create(struct weir_reactor **ret,
 	}
 	wheel_init(&r->wheel, r->backend->now(r));
 	wait_init(r);
+	err = stats_begin(r);
+	if (err) {
+		reactor_free(r);
+		return err;
+	}
 	*ret = r;
 	return 0;
 }
@@ -266,9 +278,8 @@ int weir_reactor_destroy(struct weir_reactor *r)
 	rx_destroy(r);
 	timers_fini(r);
 	host_fini(r);
-	r->backend->destroy(r);
-	mailbox_fini(&r->mailbox);
-	free(r);
+	stats_end(r);
+	reactor_free(r);
 	return 0;
 }
 

@@ -167,6 +167,8 @@ static int one_turn(struct weir_reactor *r, uint64_t timeout_ns)
 	r->stats.turns++;
 	if (unlikely(r->host.epoll >= 0))
 		host_turn_begins(r);
+	if (unlikely(r->stats.turns >= r->publish_at))
+		stats_in_turn(r);
 	err = do_due(r, &ran);
 	if (!err && !ran && timeout_ns &&
 	    r->state != WEIR_REACTOR_STOPPED && !more_is_due(r))

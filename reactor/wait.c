@@ -110,10 +110,13 @@ static bool spin(struct weir_reactor *r, uint64_t end, uint64_t *now)
 /* The order is the point: first be seen to sleep, then look once more. */
 static int sleep_until(struct weir_reactor *r, uint64_t now, uint64_t until)
 {
-	uint64_t timeout = until == WEIR_FOREVER ? WEIR_FOREVER : until - now;
+	uint64_t timeout;
 	bool due = false;
 	int err = 0;
 
+	if (unlikely(r->page))
+		until = stats_before_sleep(r, now, until);
+	timeout = until == WEIR_FOREVER ? WEIR_FOREVER : until - now;
 	atomic_store(&r->mailbox.asleep, true);
 	if (unlikely(r->n_looks))
 		due = looks_asleep(r);
@@ -124,6 +127,8 @@ static int sleep_until(struct weir_reactor *r, uint64_t now, uint64_t until)
 	atomic_store(&r->mailbox.asleep, false);
 	if (unlikely(r->n_looks))
 		looks_awake(r);
+	if (unlikely(r->page))
+		stats_after_sleep(r);
 	return err;
 }
 

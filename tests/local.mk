@@ -117,6 +117,8 @@ test_programs += \
 	%D%/test-sim-wire \
 	%D%/test-sim-shared \
 	%D%/test-store-end \
+	%D%/test-stats \
+	%D%/test-stats-hostile \
 	%D%/test-steady \
 	%D%/test-storm \
 	%D%/test-sync \
@@ -553,6 +555,13 @@ test_lanes = %D%/conn-kit.h %D%/verbs-kit.h $(test_jobs)
 
 %C%_test_store_end_SOURCES = %D%/test-store-end.c %D%/cores.h $(test_jobs)
 %C%_test_store_end_LDADD = $(test_internal)
+
+%C%_test_stats_SOURCES = %D%/test-stats.c %D%/stats-kit.h $(test_harness)
+%C%_test_stats_LDADD = $(test_internal)
+
+%C%_test_stats_hostile_SOURCES = %D%/test-stats-hostile.c \
+	%D%/stats-kit.h $(test_harness)
+%C%_test_stats_hostile_LDADD = $(test_internal)
 
 %C%_test_steady_SOURCES = %D%/test-steady.c %D%/alloc-kit.h %D%/cores.h \
 	$(test_jobs)

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_REACTOR_STATS_PLACE_H
+#define WEIR_REACTOR_STATS_PLACE_H
+
+/*
+ * Where pages are: PID-NS in a directory of their user's, where NS is the
+ * number of the pid namespace, so that two containers which share a directory
+ * do not share a name.
+ *
+ * Whoever writes a page holds a lock on it (flock), which the kernel takes away
+ * when the process ends or becomes another program: so a page that nobody holds
+ * is stale, whatever has become of its pid.
+ */
+
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define PLACE_MAX 256	/* A path of a directory. */
+#define PLACES 4	/* Directories that a user's pages may be in. */
+#define PAGE_NAME_MAX 48
+
+/*
+ * The @i-th directory in which pages of @uid may be, best first.  Returns
+ * false if there is no such.
+ */
+bool place_path(char path[PLACE_MAX], unsigned int i, uid_t uid);
+
+/*
+ * Open directory @path, made before if @make.  Returns a descriptor, -EACCES if
+ * it is not @uid's or others may write to it, or what the system answers.
+ * Leaves a sentence which begins with @call.
+ */
+int place_open(const char *path, bool make, uid_t uid, const char *call);
+
+void page_name(char name[PAGE_NAME_MAX], int64_t pid, uint64_t pid_ns);
+
+/* The same backwards: false if @name is none. */
+bool page_name_parse(const char *name, int64_t *pid, uint64_t *pid_ns);
+
+/* Whether nobody holds the page @fd. */
+bool page_is_stale(int fd);
+
+/* The number of the pid namespace of @pid, and ours; 0: not known. */
+uint64_t pid_ns_of(int64_t pid);
+uint64_t own_pid_ns(void);
+
+/* When @pid was started, in ticks since boot; 0: not known. */
+uint64_t start_ticks(int64_t pid);
+
+/* Whose @pid is: 0, -ESRCH, or another errno. */
+int pid_owner(int64_t pid, uid_t *ret);
+
+#endif /* WEIR_REACTOR_STATS_PLACE_H */

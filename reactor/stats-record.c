@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/* Kinds and records in the page of this process. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "reactor/stats-page-internal.h"
+
+static void *at(uint64_t off)
+{
+	return (char *)page.header + off;
+}
+
+uint32_t stats_kind_words(const struct stats_kind *kind)
+{
+	uint32_t n = 0, i;
+
+	for (i = 0; i < kind->n_fields; i++)
+		n += kind->fields[i].n_words ? kind->fields[i].n_words : 1;
+	return n;
+}
+
+static void write_field(struct stats_field_entry *e,
+			const struct stats_field *field, uint32_t word)
+{
+	snprintf(e->name, sizeof(e->name), "%s", field->name);
+	snprintf(e->help, sizeof(e->help), "%s", field->help);
+	e->word = (uint16_t)word;
+	e->n_words = field->n_words ? field->n_words : 1;
+	e->type = field->type;
+	e->unit = field->unit;
+	if (field->type == WEIR_STATS_HISTOGRAM) {
+		e->shift = HISTOGRAM_SHIFT;
+		e->sub_bits = HISTOGRAM_SUB;
+	}
+}
+
+/* What readers count with is written last. */
+static bool add_kind(const struct stats_kind *kind)
+{
+	struct stats_header *h = page.header;
+	struct stats_kind_entry *e = at(h->kinds_at);
+	struct stats_field_entry *f = at(h->fields_at);
+	uint32_t word = 0, i;
+
+	if (h->n_kinds == STATS_KINDS_MAX ||
+	    kind->n_fields > STATS_FIELDS_MAX - h->n_fields)
+		return false;
+	for (i = 0; i < kind->n_fields; i++) {
+		write_field(&f[h->n_fields + i], &kind->fields[i], word);
+		word += f[h->n_fields + i].n_words;
+	}
+	snprintf(e[h->n_kinds].name, sizeof(e->name), "%s", kind->name);
+	e[h->n_kinds].first_field = h->n_fields;
+	e[h->n_kinds].n_fields = kind->n_fields;
+	page.kinds[h->n_kinds] = kind;
+	__atomic_store_n(&h->n_fields, h->n_fields + kind->n_fields,
+			 __ATOMIC_RELEASE);
+	__atomic_store_n(&h->n_kinds, h->n_kinds + 1, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* The number of @kind + 1; 0: no room for it. */
+static uint32_t kind_number(const struct stats_kind *kind)
+{
+	uint32_t i;
+
+	for (i = 0; i < page.header->n_kinds; i++)
+		if (page.kinds[i] == kind)
+			return i + 1;
+	return add_kind(kind) ? i + 1 : 0;
+}
+
+static struct stats_record *find_free(uint32_t size)
+{
+	uint64_t off = page.header->records_at;
+	struct stats_record *record;
+
+	for (; off < page.header->used; off += record->size) {
+		record = at(off);
+		if (!record->kind && record->size == size)
+			return record;
+	}
+	return NULL;
+}
+
+static struct stats_record *get_record(uint32_t size)
+{
+	struct stats_header *h = page.header;
+	struct stats_record *record = find_free(size);
+	uint64_t used = h->used + size;
+
+	if (record)
+		return record;
+	if (!page_has_room(used))
+		return NULL;
+	record = at(h->used);
+	record->size = size;
+	word_set(&h->used, used);
+	return record;
+}
+
+static struct stats_record *record_add(const struct stats_kind *kind,
+				       uint32_t parent, const char *label)
+{
+	uint32_t n_words = stats_kind_words(kind);
+	uint32_t number = kind_number(kind);
+	struct stats_record *record;
+	size_t size = sizeof(*record) + n_words * sizeof(record->words[0]);
+
+	size = (size + STATS_ALIGN - 1) & ~(size_t)(STATS_ALIGN - 1);
+	record = number ? get_record((uint32_t)size) : NULL;
+	if (!record) {
+		page.header->left_out++;
+		return NULL;
+	}
+	record_begin(record);
+	for (uint32_t i = 0; i < n_words; i++)
+		word_set(&record->words[i], 0);
+	record->n_words = n_words;
+	record->id = ++page.last_id;
+	record->parent = parent;
+	record->stamp_ns = 0;
+	snprintf(record->label, sizeof(record->label), "%s", label);
+	__atomic_store_n(&record->kind, number, __ATOMIC_RELEASE);
+	record_end(record);
+	page.n_records++;
+	return record;
+}
+
+struct stats_record *stats_record_add(const struct stats_kind *kind,
+				      uint32_t parent, const char *label)
+{
+	struct stats_record *record = NULL;
+
+	pthread_mutex_lock(&page.lock);
+	if (page.header)
+		record = record_add(kind, parent, label);
+	pthread_mutex_unlock(&page.lock);
+	return record;
+}
+
+/* What a child of fork() has inherited is not its to take back. */
+static bool is_ours(const struct stats_record *record)
+{
+	const char *p = (const char *)record;
+	const char *begin = (const char *)page.header;
+
+	return begin && p >= begin && p < begin + STATS_SIZE_MAX;
+}
+
+void stats_record_del(struct stats_record *record)
+{
+	if (!record)
+		return;
+	pthread_mutex_lock(&page.lock);
+	if (is_ours(record)) {
+		record_begin(record);
+		__atomic_store_n(&record->kind, 0, __ATOMIC_RELEASE);
+		record_end(record);
+		page.n_records--;
+	}
+	pthread_mutex_unlock(&page.lock);
+}
+
+void page_forget_records(void)
+{
+	memset(page.kinds, 0, sizeof(page.kinds));
+	page.n_records = 0;
+}
+
+uint32_t stats_record_id(const struct stats_record *record)
+{
+	return record ? record->id : 0;
+}
+
+uint32_t stats_generation(void)
+{
+	return atomic_load_explicit(&page.generation, memory_order_relaxed);
+}
+
+void stats_put(struct stats_record *record, uint64_t now_ns, const void *words)
+{
+	const char *from = words;
+	uint64_t word;
+	uint32_t i;
+
+	if (!record)
+		return;
+	record_begin(record);
+	for (i = 0; i < record->n_words; i++, from += sizeof(word)) {
+		memcpy(&word, from, sizeof(word));
+		word_set(&record->words[i], word);
+	}
+	word_set(&record->stamp_ns, now_ns);
+	record_end(record);
+}
+
+/* One word is whole in any case, so the sequence stays as it is. */
+void stats_put_word(struct stats_record *record, uint32_t i, uint64_t value)
+{
+	word_set(&record->words[i], value);
+}
