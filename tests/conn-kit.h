@@ -30,6 +30,7 @@ struct ends {
 	struct weir_conn_opts opts;	/* Of both. */
 	struct weir_listener_opts listen;
 	struct address addr;		/* The listener's. */
+	struct address from;		/* The client's; none: whichever. */
 	struct weir_listener *l;
 	struct weir_conn *client, *server;
 	struct rec connected, accepted, next, closed;
@@ -158,7 +159,8 @@ static inline void start_connect_with(struct ends *e, const char *data)
 {
 	rec_init(&e->connected);
 	STARTS(weir_conn_connect(e->client, &e->connected.op, sa_of(&e->addr),
-				 e->addr.len, NULL, 0, data,
+				 e->addr.len, e->from.len ? sa_of(&e->from) :
+				 NULL, e->from.len, data,
 				 data ? strlen(data) : 0));
 }
 

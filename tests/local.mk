@@ -141,6 +141,7 @@ test_programs += \
 	%D%/test-mmap-keys-cards \
 	%D%/test-mmap-verbs \
 	%D%/test-mmap-window \
+	%D%/test-rogue \
 	%D%/test-verbs-event \
 	%D%/test-verbs-rules \
 	%D%/test-window
@@ -592,6 +593,12 @@ test_lanes = %D%/conn-kit.h %D%/verbs-kit.h $(test_jobs)
 
 # Over the stand-in, and over soft-RoCE.
 test_windows = %D%/conn-kit.h %D%/table-kit.h %D%/window-kit.h $(test_jobs)
+test_rogues = %D%/fuzz/descriptor-kit.h $(test_windows)
+%C%_test_rogue_SOURCES = %D%/test-rogue.c $(test_rogues) $(test_standin)
+%C%_test_rogue_LDADD = $(test_internal)
+%C%_test_rogue_rdma_SOURCES = %D%/test-rogue.c %D%/standin-verbs.h \
+	$(test_rogues)
+%C%_test_rogue_rdma_LDADD = $(test_internal)
 %C%_test_window_SOURCES = %D%/test-window.c $(test_windows) $(test_standin)
 %C%_test_window_LDADD = $(test_internal)
 %C%_test_window_rdma_SOURCES = %D%/test-window.c %D%/standin-verbs.h \
@@ -666,6 +673,7 @@ rdma_programs += \
 	%D%/test-engine-verbs-end-rdma \
 	%D%/test-engine-verbs-import-rdma \
 	%D%/test-engine-verbs-rdma \
+	%D%/test-rogue-rdma \
 	%D%/test-window-rdma
 endif
 endif

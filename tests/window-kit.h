@@ -5,7 +5,8 @@
 /*
  * An exporter and an importer with a connection between them: the server's end
  * has an mmap with a part to be exported, the client's end a remote domain and
- * memory of its own.  Over the stand-in, or over soft-RoCE in the guest.
+ * memory of its own.  Over the stand-in, or over soft-RoCE in the guest, where
+ * each has a device of its own if there are two.
  */
 
 #include "tests/conn-kit.h"
@@ -25,7 +26,7 @@
 struct scene {
 	struct ends e;
 	struct weir_reactor *r;
-	struct weir_device *dev;
+	struct weir_device *dev, *near_dev;
 	char *mem;		/* The exporter's, all 'm', */
 	struct weir_mmap *m;	/* its mmap, with all rights, */
 	struct weir_window *w;	/* and a window over its part. */
@@ -71,11 +72,13 @@ static inline void scene_open(struct scene *s)
 	scene_connect(s);
 	assert_int_equal(weir_device_open_name(&s->dev,
 				s->e.server->tap->device->name), 0);
+	assert_int_equal(weir_device_open_name(&s->near_dev,
+				s->e.client->tap->device->name), 0);
 	s->mem = filled('m');
 	s->m = mmap_of(s->dev, s->mem, WEIR_MMAP_WRITE | R | W |
 				       WEIR_MMAP_RDMA_ATOMIC);
 	s->near = filled('n');
-	s->mine = mmap_of(s->dev, s->near, WEIR_MMAP_READ | WEIR_MMAP_WRITE);
+	s->mine = mmap_of(s->near_dev, s->near, WEIR_MMAP_READ | WEIR_MMAP_WRITE);
 	assert_int_equal(weir_inventory_create(&s->inv, s->r, NULL), 0);
 	assert_int_equal(weir_inventory_attach(s->inv, s->mine), 0);
 	assert_int_equal(weir_domain_remote_create(&s->there, NULL), 0);
@@ -89,6 +92,10 @@ static inline void scene_init(struct scene *s, void **state)
 	memset(s, 0, sizeof(*s));
 	ends_init(&s->e, state, AF_INET);
 	s->r = s->e.r;
+	if (standin || !getenv("WEIR_RDMA_ADDRESS2"))
+		return;
+	s->e.from = s->e.addr;
+	s->e.addr = ip(getenv("WEIR_RDMA_ADDRESS2"), 0);
 }
 
 static inline void scene_begin(struct scene *s, void **state)
@@ -156,6 +163,7 @@ static inline void scene_end(struct scene *s)
 	assert_int_equal(weir_mmap_destroy(s->mine), 0);
 	assert_int_equal(weir_mmap_destroy(s->m), 0);
 	assert_int_equal(weir_device_close(s->dev), 0);
+	assert_int_equal(weir_device_close(s->near_dev), 0);
 	ends_destroy(&s->e);
 	if (standin && !s->e.others)
 		assert_int_equal(standin()->mrs + standin()->mws, 0);
