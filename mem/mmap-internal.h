@@ -110,6 +110,7 @@ struct weir_mmap {
 	void (*release)(struct weir_mmap *mmap);
 
 	struct mmap_device *devices;
+	atomic_uint keys_taken;		/* Back, so often: a key may be old. */
 	uint32_t n_devices;
 	uint32_t max_devices;		/* 0: the default. */
 	struct mmap_export *export;	/* NULL: not exported. */
@@ -165,8 +166,9 @@ struct mmap_use {
 	atomic_ulong n_bufs;	/* Out.  Written by the reactor's thread. */
 	char why[256];		/* If not all is registered. */
 	struct weir_device *key_device;	/* That mmap_use_key() was asked of, */
-	uint32_t lkey;			/* and what it said. */
+	uint32_t lkey;			/* and what it said, */
 	int key_err;
+	unsigned int keys_taken;	/* when the mmap's was this. */
 	uint32_t n_pieces;
 	int index[];		/* Of the registered buffers. */
 };
@@ -344,16 +346,19 @@ int mmap_use_ask_key(struct mmap_use *use, struct weir_device *device);
 
 /*
  * By which key @device knows the mmap of @use.  Returns 0 or what
- * weir_mmap_keys() says; only the first time takes the lock.
+ * weir_mmap_keys() says; only the first time takes the lock, and the first after
+ * a stop that has taken back some keys, and then had to leave the mmap started.
  *
  * On the use's thread, while bufs are out.
  */
 static inline int mmap_use_key(struct mmap_use *use, struct weir_device *device,
 			       uint32_t *lkey)
 {
+	unsigned int taken = atomic_load_explicit(&use->mmap->keys_taken,
+						  memory_order_relaxed);
 	int err = use->key_err;
 
-	if (unlikely(use->key_device != device))
+	if (unlikely(use->key_device != device || use->keys_taken != taken))
 		err = mmap_use_ask_key(use, device);
 	*lkey = use->lkey;
 	return err;

@@ -81,7 +81,11 @@ static int ensure(struct weir_mmap *mmap, struct weir_device *device,
 
 int mmap_use_ask_key(struct mmap_use *use, struct weir_device *device)
 {
-	int err = weir_mmap_keys(use->mmap, device, &use->lkey, NULL);
+	int err;
+
+	/* Before: what is taken back meanwhile is asked for once more. */
+	use->keys_taken = atomic_load(&use->mmap->keys_taken);
+	err = weir_mmap_keys(use->mmap, device, &use->lkey, NULL);
 
 	/* What has failed for want of something may work the next time. */
 	use->key_device = !err || err == -ENOENT ? device : NULL;
@@ -224,6 +228,7 @@ int mmap_keys_drop(struct weir_mmap *mmap)
 			return err;
 		if (!md->registered)
 			continue;
+		atomic_fetch_add(&mmap->keys_taken, 1);
 		err = md->device->info.cls->mr_deregister(md->device, &md->mr);
 		if (err)
 			return err;

@@ -348,7 +348,7 @@ static int register_mr(struct weir_device *dev,
 
 static int deregister_mr(struct weir_device *dev, const struct device_mr *mr)
 {
-	int err = ibv_dereg_mr(mr->priv);
+	int err = fault("ibv_dereg_mr") ? EBUSY : ibv_dereg_mr(mr->priv);
 
 	return !err ? 0 : why(-err, "%s keeps its registration: %s",
 			      device_name(dev), strerror(err));

@@ -11,6 +11,8 @@
 #include <weir/crc32c.h>
 #include <weir/export.h>
 
+#include "base/fault.h"
+
 struct import {
 	struct weir_mmap *theirs, *m;
 };
@@ -171,6 +173,78 @@ static void after_the_peers_stop_nothing_arrives(void **state)
 	lane_end(&l);
 }
 
+/* The one that the lane does not use. */
+static struct weir_device *other_device(const struct lane *l)
+{
+	struct weir_device_caps caps = { .size = sizeof(caps) };
+	struct weir_devinfo **list;
+	struct weir_device *dev = NULL;
+	size_t n, i;
+
+	assert_int_equal(weir_device_list(&list, &n), 0);
+	for (i = 0; i < n && !dev; i++) {
+		assert_int_equal(weir_devinfo_caps(list[i], &caps), 0);
+		if (caps.kind != WEIR_DEVICE_RDMA ||
+		    weir_device_open(&dev, list[i]))
+			continue;
+		if (dev != l->dev)
+			continue;
+		weir_device_close(dev);
+		dev = NULL;
+	}
+	weir_device_list_free(list);
+	return dev;
+}
+
+static void change_devices(struct lane *l, struct weir_device *other, bool add)
+{
+	assert_int_equal(weir_inventory_detach(l->inv, l->m), 0);
+	assert_int_equal(weir_mmap_stop(l->m, NULL, NULL), 0);
+	assert_int_equal(weir_mmap_rm_device(l->m, l->dev), 0);
+	if (add)
+		assert_int_equal(weir_mmap_add_device(l->m, other), 0);
+	else
+		assert_int_equal(weir_mmap_rm_device(l->m, other), 0);
+	assert_int_equal(weir_mmap_add_device(l->m, l->dev), 0);
+	assert_int_equal(weir_mmap_start(l->m), 0);
+	assert_int_equal(weir_inventory_attach(l->inv, l->m), 0);
+}
+
+/* One device has taken its key back, the other refuses: the mmap goes on. */
+static void a_key_that_half_a_stop_took_back_is_not_used(void **state)
+{
+	struct weir_device *other;
+	uint32_t old, now;
+	struct lane l;
+
+	lane_begin(&l, state);
+	other = other_device(&l);
+	if (!other) {
+		lane_end(&l);
+		skip_because("there is only one RDMA device");
+	}
+	/* A stop asks those first that were added last. */
+	change_devices(&l, other, true);
+	assert_int_equal(weir_mmap_keys(l.m, other, NULL, NULL), 0);
+	start_write(&l, 0, 0, 4096);
+	wait_for(&l, 1);
+	assert_int_equal(l.j[0].res, 4096);
+	assert_int_equal(weir_mmap_keys(l.m, l.dev, &old, NULL), 0);
+	fault_arm(1);
+	assert_int_equal(weir_mmap_stop(l.m, NULL, NULL), -EBUSY);
+	assert_int_equal(fault_disarm(), 1);
+	assert_int_equal(weir_mmap_state(l.m), WEIR_MMAP_STARTED);
+	start_write(&l, 0, 8192, 4096);
+	wait_for(&l, 1);
+	assert_int_equal(l.j[0].res, 4096);
+	assert_memory_equal(l.far + 8192, l.near + 8192, 4096);
+	assert_int_equal(weir_mmap_keys(l.m, l.dev, &now, NULL), 0);
+	assert_int_not_equal(old, now);
+	change_devices(&l, other, false);
+	assert_int_equal(weir_device_close(other), 0);
+	lane_end(&l);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -178,6 +252,7 @@ int main(void)
 		CASE(through_staging_too),
 		CASE(what_the_peer_does_not_allow_is_not_begun),
 		CASE(after_the_peers_stop_nothing_arrives),
+		CASE(a_key_that_half_a_stop_took_back_is_not_used),
 	};
 
 	return run_over_rdma(cases, N_OF(cases));

@@ -64,8 +64,10 @@ struct weir_devinfo;
 #define WEIR_DEVICE_CAP_WINDOW 256u	/* Memory windows of type 2. */
 #define WEIR_DEVICE_CAP_SRQ 512u	/* Receives that connections share. */
 
-/* Atomics at peers, and of peers here: atomic to all that goes through this
- * device, and, with the second, to the processors here, too. */
+/*
+ * Atomics at peers, and of peers here: atomic to all that goes through this
+ * device; and, with the second, to the processors here, too.
+ */
 #define WEIR_DEVICE_CAP_ATOMIC 1024u
 #define WEIR_DEVICE_CAP_ATOMIC_ALL 2048u
 
