@@ -30,6 +30,7 @@
 
 #include <weir/conn.h>
 
+#include "reactor/channel-internal.h"
 #include "reactor/errand.h"
 #include "reactor/op-inline.h"
 
@@ -112,6 +113,7 @@ struct weir_conn {
 	struct ibv_qp *qp;
 	struct weir_channel *given;	/* The user's; NULL: our own. */
 	struct weir_channel *channel;	/* While there is a QP. */
+	struct channel_user channel_user; /* Of that. */
 	struct conn_tap *tap;		/* Likewise. */
 	struct verbs_queue *queue;	/* Likewise. */
 	uint32_t n_domains;		/* Attached. */
@@ -229,6 +231,7 @@ int conn_qp_make(struct weir_conn *c);
 int conn_qp_ready(struct weir_conn *c);
 void conn_qp_error(struct weir_conn *c);
 bool conn_qp_has_failed(struct weir_conn *c);
+void conn_channel_failed(struct channel_user *user, int err);
 void conn_qp_free(struct weir_conn *c);
 
 /* engine-verbs.c: what the engine has for a QP; of which nothing is posted, or

@@ -35,19 +35,26 @@ static uint32_t credits(const struct weir_conn *c)
 	return c->opts.sends + (c->opts.srq ? 0 : c->opts.recvs);
 }
 
-static void on_channel_failed(struct weir_channel *channel, int err, void *arg)
+/* The QP is in error before its work ends, so that nothing is written then. */
+void conn_channel_failed(struct channel_user *user, int err)
 {
-	(void)channel;
-	conn_fail(arg, err);
-	verbs_queue_abandon(arg);
+	struct weir_conn *c = weir_container_of(user, struct weir_conn,
+						channel_user);
+
+	conn_fail(c, err);
+	verbs_queue_abandon(c);
+}
+
+static void use_channel(struct weir_conn *c)
+{
+	c->channel_user.failed = conn_channel_failed;
+	channel_user_add(c->channel, &c->channel_user);
 }
 
 static int get_channel(struct weir_conn *c)
 {
 	struct weir_channel_opts opts = { .size = sizeof(opts),
-					  .depth = credits(c),
-					  .failed = on_channel_failed,
-					  .arg = c };
+					  .depth = credits(c) };
 	int err;
 
 	if (!c->given) {
@@ -62,8 +69,10 @@ static int get_channel(struct weir_conn *c)
 		c->channel = c->given;
 	}
 	err = weir_channel_reserve(c->channel, credits(c));
-	if (!err)
+	if (!err) {
+		use_channel(c);
 		return 0;
+	}
 	if (!c->given)
 		weir_channel_destroy(c->channel);
 	c->channel = NULL;
@@ -73,6 +82,7 @@ static int get_channel(struct weir_conn *c)
 
 static void put_channel(struct weir_conn *c)
 {
+	channel_user_del(&c->channel_user);
 	weir_channel_release(c->channel, credits(c));
 	if (!c->given)
 		weir_channel_destroy(c->channel);

@@ -10,12 +10,10 @@
  * the queue is polled again when that is empty.
  */
 
-#include <weir/channel.h>
 #include <weir/watch.h>
 
 #include <errno.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 #include <infiniband/verbs.h>
@@ -24,78 +22,12 @@
 #include "base/fault.h"
 #include "base/opts.h"
 #include "base/why.h"
+#include "reactor/channel-internal.h"
 #include "reactor/op-inline.h"
-#include "reactor/verbs-fd.h"
 
 #define DEPTH 256
 #define BATCH 64
 #define ACK_EVERY 32	/* Each takes a lock in rdma-core. */
-
-struct weir_channel {
-	struct verbs_fd vfd;
-	struct weir_look look;
-	struct ibv_comp_channel *comp;
-	struct ibv_cq *cq;
-	struct ibv_wc *wc;
-	uint32_t head, tail;	/* Polled, and not told yet. */
-	uint32_t wc_max;
-	uint32_t batch;
-	uint32_t unacked;	/* Events. */
-	bool armed;		/* There will be an event, or is one. */
-	bool event_seen;	/* And nothing polled since. */
-	bool slept;		/* In a world: no turn since it was to sleep. */
-	bool delivering;
-	bool told;		/* That it has failed. */
-	atomic_bool failed;
-	weir_channel_failed_fn *fn;
-	void *arg;
-	struct weir_channel_stats stats;
-	struct weir_channel *next;
-};
-
-/* All there are, for what any thread reads of a device's events. */
-static struct {
-	pthread_mutex_t lock;
-	struct weir_channel *first;
-} channels = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-static void list_add(struct weir_channel *ch)
-{
-	pthread_mutex_lock(&channels.lock);
-	ch->next = channels.first;
-	channels.first = ch;
-	pthread_mutex_unlock(&channels.lock);
-}
-
-static void list_del(struct weir_channel *ch)
-{
-	struct weir_channel **p;
-
-	pthread_mutex_lock(&channels.lock);
-	for (p = &channels.first; *p != ch; p = &(*p)->next)
-		;
-	*p = ch->next;
-	pthread_mutex_unlock(&channels.lock);
-}
-
-void channel_cq_failed(const struct ibv_cq *cq)
-{
-	struct weir_channel *ch;
-
-	pthread_mutex_lock(&channels.lock);
-	for (ch = channels.first; ch && ch->cq != cq; ch = ch->next)
-		;
-	if (ch) {
-		atomic_store(&ch->failed, true);
-		verbs_fd_send(&ch->vfd);
-	}
-	pthread_mutex_unlock(&channels.lock);
-}
-
-static bool has_to_tell(const struct weir_channel *ch)
-{
-	return atomic_load(&ch->failed) && !ch->told;
-}
 
 /* Up to @max behind what is there.  Returns how many. */
 static uint32_t poll_cq(struct weir_channel *ch, uint32_t max)
@@ -150,7 +82,7 @@ static struct weir_channel *channel_of(struct weir_look *look)
 
 static bool look(struct weir_look *l)
 {
-	return fill(channel_of(l)) || has_to_tell(channel_of(l));
+	return fill(channel_of(l)) || channel_has_to_tell(channel_of(l));
 }
 
 /* What comes between the poll and the arm, the second poll finds. */
@@ -162,7 +94,7 @@ static bool may_not_sleep(struct weir_channel *ch)
 		arm(ch);
 		fill(ch);
 	}
-	return ch->head < ch->tail || has_to_tell(ch);
+	return ch->head < ch->tail || channel_has_to_tell(ch);
 }
 
 static bool asleep(struct weir_look *l)
@@ -183,16 +115,6 @@ static bool peek(struct verbs_fd *vfd)
 		return false;
 	ch->slept = true;
 	return may_not_sleep(ch);
-}
-
-static unsigned int tell_failure(struct weir_channel *ch)
-{
-	if (!has_to_tell(ch))
-		return 0;
-	ch->told = true;
-	if (ch->fn)
-		ch->fn(ch, -EIO, ch->arg);
-	return 1;
 }
 
 /* Left over where some was forgotten: to the front, where there is room. */
@@ -235,7 +157,7 @@ static unsigned int deliver(struct weir_look *l)
 
 	ch->slept = false;
 	if (!fill(ch))
-		return tell_failure(ch);
+		return channel_tell_failure(ch);
 	verbs_fd_get(&ch->vfd);
 	n = tell(ch);
 	verbs_fd_put(&ch->vfd);
@@ -397,7 +319,7 @@ int weir_channel_create(struct weir_channel **ret, struct weir_reactor *r,
 		return err;
 	}
 	look_begin(r, &ch->look, &look_class);
-	list_add(ch);
+	channel_list_add(ch);
 	reactor_touch(r);
 	*ret = ch;
 	return 0;
@@ -464,11 +386,11 @@ static int destroy_cq(struct weir_channel *ch)
 	int err;
 
 	ack(ch);
-	list_del(ch);
+	channel_list_del(ch);
 	err = ibv_destroy_cq(ch->cq);
 	if (!err)
 		return 0;
-	list_add(ch);
+	channel_list_add(ch);
 	return why(-err, "weir_channel_destroy: ibv_destroy_cq() failed: error "
 		   "%d; destroy its queue pairs first", err);
 }

@@ -87,6 +87,8 @@ libweir_all_la_SOURCES += \
 
 if HAVE_VERBS
 libweir_all_la_SOURCES += \
+	%D%/channel-failed.c \
+	%D%/channel-internal.h \
 	%D%/channel.c \
 	%D%/cm.c \
 	%D%/verbs-event.c \

@@ -54,6 +54,13 @@ struct reactor_obj {
 };
 
 #define LOOKS_MAX 16	/* Then what need not be looked at is not. */
+#define LOOKS_AT_ONCE 64 /* With callbacks: then the next turn goes on. */
+
+/* What is looked at, and with which it goes on; NULL: the first. */
+struct look_list {
+	struct weir_look *first, *at;
+	uint32_t n;
+};
 
 /* Why a start needs a closer look; r->attention. */
 enum attention {
@@ -123,8 +130,8 @@ struct weir_reactor {
 	unsigned int delivered;		/* Callbacks of sources, in reap(). */
 	uint32_t n_zombies;		/* Dead sources the kernel still has. */
 	uint32_t n_looks;
-	struct weir_look *looks;
-	struct weir_look *look_next;	/* While they run. */
+	struct look_list plain_looks;	/* Without callbacks: LOOKS_MAX. */
+	struct look_list looks;		/* With: any number. */
 
 	struct wait wait;
 	struct host host;
@@ -221,10 +228,11 @@ unsigned int pollers_run(struct weir_reactor *r);
 uint64_t pollers_next(struct weir_reactor *r);
 
 /*
- * look.c, in no order: look, in a turn but at those that will deliver in it;
- * run callbacks; the reactor goes to sleep, or is awake again.  The first and
- * the third return whether there is something to deliver, the second how much
- * was.
+ * look.c: look, in a turn but at those that will deliver in it; run callbacks;
+ * the reactor goes to sleep, or is awake again.  The first and the third return
+ * whether there is something to deliver, the second how much was.  Of those with
+ * callbacks a turn, or a look of a spinning reactor, takes LOOKS_AT_ONCE, and
+ * the next goes on behind them.
  */
 bool looks_run(struct weir_reactor *r, bool spinning);
 unsigned int looks_deliver(struct weir_reactor *r);

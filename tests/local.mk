@@ -133,6 +133,7 @@ test_programs += \
 	%D%/test-conn-state \
 	%D%/test-channel \
 	%D%/test-channel-end \
+	%D%/test-channel-many \
 	%D%/test-channel-wire \
 	%D%/test-cm \
 	%D%/test-dm-cards \
@@ -213,6 +214,10 @@ endif
 %C%_test_channel_end_SOURCES = %D%/test-channel-end.c %D%/channel-kit.h \
 	%D%/table-kit.h $(test_harness) $(test_standin)
 %C%_test_channel_end_LDADD = $(test_internal)
+
+%C%_test_channel_many_SOURCES = %D%/test-channel-many.c %D%/channel-kit.h \
+	$(test_harness) $(test_standin)
+%C%_test_channel_many_LDADD = $(test_internal)
 
 # The same cases twice: with the stand-in, and with what is real.
 %C%_test_cm_SOURCES = %D%/test-cm.c $(test_harness) $(test_standin)

@@ -206,6 +206,56 @@ static void a_lost_completion_queue_ends_all_that_is_under_way(void **state)
 	lane_end(&l);
 }
 
+/* By when all is known: each of the library's own was told before. */
+static void user_is_told(struct weir_channel *ch, int err, void *arg)
+{
+	struct lane *l = arg;
+
+	assert_ptr_equal(ch, l->given);
+	assert_int_equal(err, -EIO);
+	assert_int_equal(l->c->posted, 0);
+	assert_int_equal(weir_conn_state(l->c), WEIR_CONN_CLOSING);
+	l->key.reserved++;
+}
+
+/* Whoever has made it: it is the work that is lost. */
+static void so_does_one_that_the_user_has_made(void **state)
+{
+	struct weir_channel_opts opts = { .size = sizeof(opts),
+					  .failed = user_is_told };
+	struct weir_device *dev = NULL;
+	struct lane l;
+	int i;
+
+	need_standin("soft-RoCE does not lose completion queues");
+	lane_init(&l, state);
+	assert_int_equal(weir_device_open_name(&dev, "standin_mlx5"), 0);
+	opts.arg = &l;
+	opts.depth = 1024;
+	assert_int_equal(weir_channel_create(&l.given, l.r,
+					     weir_device_verbs(dev), &opts),
+			 0);
+	l.e.others = true;
+	l.e.opts.sends = 4;
+	lane_open(&l, state);
+	standin_hold(true);
+	for (i = 0; i < N; i++)
+		start_read(&l, i, AT(i), LEN);
+	weir_dma_flush(l.dma);
+	standin_overrun(weir_channel_cq(l.given));
+	wait_for(&l, N);
+	for (i = 0; i < N; i++)
+		assert_int_equal(l.j[i].res, i ? -ECANCELED : -EIO);
+	until_ended(&l);
+	assert_int_equal(l.e.why[0], -EIO);
+	assert_int_equal(l.key.reserved, 1);
+	standin_hold(false);
+	assert_is_shadow(&l);
+	lane_end(&l);
+	assert_int_equal(weir_channel_destroy(l.given), 0);
+	assert_int_equal(weir_device_close(dev), 0);
+}
+
 /* Bytes of a failed job are its beginning. */
 static void what_was_done_is_known_exactly(void **state)
 {
@@ -442,6 +492,7 @@ int main(void)
 		CASE(a_cut_link_is_noticed_by_the_work),
 		CASE(a_qp_that_breaks_ends_all_that_is_under_way),
 		CASE(a_lost_completion_queue_ends_all_that_is_under_way),
+		CASE(so_does_one_that_the_user_has_made),
 		CASE(what_was_done_is_known_exactly),
 		CASE(a_cancel_waits_for_what_is_posted),
 		CASE(a_cancel_ends_the_rest_of_a_long_job),

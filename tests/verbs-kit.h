@@ -30,6 +30,7 @@ struct lane {
 	struct weir_reactor *r;
 	struct ends e;
 	struct weir_conn *c, *peer;
+	struct weir_channel *given;	/* To .c, if it is set before. */
 	struct weir_dma *dma;
 	struct weir_domain *there;
 	struct weir_device *dev;
@@ -40,13 +41,6 @@ struct lane {
 	struct weir_remote_key key;
 	struct jrec *j;		/* 64 of them. */
 };
-
-static inline void on_failed(struct weir_channel *ch, int err, void *arg)
-{
-	(void)ch;
-	conn_fail(arg, err);
-	verbs_queue_abandon(arg);
-}
 
 static inline struct weir_conn *hand_made(struct weir_reactor *r,
 					  const struct weir_conn_opts *opts)
@@ -63,12 +57,12 @@ static inline struct weir_conn *hand_made(struct weir_reactor *r,
 	errand_init(&c->errand, r, conn_run);
 	assert_int_equal(reactor_attach(r, &c->obj, "connection"), 0);
 	assert_int_equal(conn_tap_get(&tap, r, "standin_mlx5"), 0);
-	ch.failed = on_failed;
-	ch.arg = c;
 	ch.depth = c->opts.sends + c->opts.recvs;
 	assert_int_equal(weir_channel_create(&c->channel, r, tap->device->ctx,
 					     &ch), 0);
 	assert_int_equal(weir_channel_reserve(c->channel, ch.depth), 0);
+	c->channel_user.failed = conn_channel_failed;
+	channel_user_add(c->channel, &c->channel_user);
 	c->max_sge = c->opts.max_sge ? c->opts.max_sge : 16;
 	init.send_cq = init.recv_cq = weir_channel_cq(c->channel);
 	init.cap.max_send_wr = c->opts.sends;
@@ -129,8 +123,10 @@ static inline void hand_free(struct weir_conn *c)
 
 static inline void lane_connect(struct lane *l, void **state)
 {
-	if (!standin) {
-		ends_open(&l->e);
+	if (!standin || l->given) {
+		ends_listen(&l->e);
+		assert_int_equal(weir_conn_create(&l->e.client, l->r, l->given,
+						  &l->e.opts), 0);
 		ends_establish(&l->e);
 		l->c = l->e.client;
 		l->peer = l->e.server;
@@ -226,7 +222,7 @@ static inline void lane_end(struct lane *l)
 	assert_int_equal(weir_conn_detach(l->c, l->there), 0);
 	assert_int_equal(weir_domain_destroy(l->there), 0);
 	lane_memory_end(l);
-	if (standin) {
+	if (standin && !l->given) {
 		hand_free(l->c);
 		hand_free(l->peer);
 		assert_int_equal(standin()->mrs, 0);
