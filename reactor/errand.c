@@ -41,10 +41,13 @@ void errand_send(struct errand *errand)
 /* Between its mark and its arrival a sender may have lost its processor. */
 void errand_finish(struct errand *errand)
 {
-	reactor_check_thread(errand->op.reactor);
+	struct weir_reactor *r = errand->op.reactor;
+
+	reactor_check_thread(r);
 	while (atomic_load(&errand->sent)) {
-		mailbox_bring_home(errand->op.reactor);
-		if (atomic_load(&errand->sent))
+		if (mailbox_take(r, &errand->op))
+			errand_home(&errand->op);
+		else
 			sched_yield();
 	}
 }

@@ -40,8 +40,8 @@ void errand_init(struct errand *errand, struct weir_reactor *r,
 void errand_send(struct errand *errand);
 
 /*
- * The reactor's thread: run it now, if it was sent.  Nobody sends it any more,
- * or waits for what it does: then it can be freed.
+ * The reactor's thread: run it now, if it was sent, and nothing else.  Nobody
+ * sends it any more, or waits for what it does: then it can be freed.
  */
 void errand_finish(struct errand *errand);
 

@@ -118,7 +118,7 @@ bool mailbox_has(struct mailbox *box)
 {
 	struct mailbox_cell *cell = &box->cells[box->head & box->mask];
 
-	return atomic_load(&cell->seq) == full_at(box->head) ||
+	return box->due || atomic_load(&cell->seq) == full_at(box->head) ||
 	       (atomic_load(&box->home) && !canary(lost_wakeup));
 }
 
@@ -137,8 +137,21 @@ static void take_home(struct mailbox *box)
 	*end = list;
 }
 
-/* One of them may bring home the rest, which it then does in their place. */
-void mailbox_bring_home(struct weir_reactor *r)
+bool mailbox_take(struct weir_reactor *r, const struct weir_op *op)
+{
+	struct mailbox *box = &r->mailbox;
+	struct weir_op **at = &box->due;
+
+	take_home(box);
+	while (*at && *at != op)
+		at = &(*at)->next;
+	if (!*at)
+		return false;
+	*at = op->next;
+	return true;
+}
+
+static void bring_home(struct weir_reactor *r)
 {
 	struct mailbox *box = &r->mailbox;
 	struct weir_op *op;
@@ -162,7 +175,7 @@ unsigned int mailbox_run(struct weir_reactor *r, unsigned int max)
 	unsigned int n;
 	void *arg;
 
-	mailbox_bring_home(r);
+	bring_home(r);
 	for (n = 0; n < max; n++) {
 		cell = &box->cells[box->head & box->mask];
 		if (atomic_load(&cell->seq) != full_at(box->head))

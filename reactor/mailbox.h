@@ -59,8 +59,9 @@ bool mailbox_has(struct mailbox *box);
 /* Run at most @max posts, and complete what came home.  Returns how many. */
 unsigned int mailbox_run(struct weir_reactor *r, unsigned int max);
 
-/* Complete what came home.  What comes home may do this, too. */
-void mailbox_bring_home(struct weir_reactor *r);
+/* Take @op away, which somebody hands home; what else came stays there.  Returns
+ * false if it has not arrived yet.  What comes home may do this. */
+bool mailbox_take(struct weir_reactor *r, const struct weir_op *op);
 
 /* Any thread: wake @r if it sleeps and nobody did yet. */
 void mailbox_wake(struct weir_reactor *r);

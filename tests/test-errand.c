@@ -92,9 +92,28 @@ static void finish_runs_what_was_sent_and_only_that(void **state)
 	assert_int_equal(a[1].runs, 0);
 }
 
+/* Who finishes one is in the middle of something. */
+static void finish_leaves_others_to_the_next_turn(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct asked a[3];
+	int i;
+
+	init(a, 3, r);
+	for (i = 0; i < 3; i++)
+		errand_send(&a[i].errand);
+	errand_finish(&a[1].errand);
+	assert_int_equal(all_runs, 1);
+	assert_int_equal(a[1].runs, 1);
+	UNTIL(r, all_runs == 3);
+	assert_int_equal(a[0].order, 2);
+	assert_int_equal(a[2].order, 3);
+}
+
 /* They came home together: the rest is already off the stack. */
 static void one_errand_may_finish_those_behind_it(void **state)
 {
+	static const int order[] = { 1, 3, 2, 4 };
 	struct weir_reactor *r = start_reactor(state);
 	struct asked a[4];
 	int i;
@@ -106,7 +125,7 @@ static void one_errand_may_finish_those_behind_it(void **state)
 	some_turns(r, 1);
 	for (i = 0; i < 4; i++) {
 		assert_int_equal(a[i].runs, 1);
-		assert_int_equal(a[i].order, i + 1);
+		assert_int_equal(a[i].order, order[i]);
 	}
 }
 
@@ -141,6 +160,7 @@ int main(void)
 		CASE(sends_before_it_runs_are_one),
 		CASE(what_it_sends_itself_runs_again),
 		CASE(finish_runs_what_was_sent_and_only_that),
+		CASE(finish_leaves_others_to_the_next_turn),
 		CASE(one_errand_may_finish_those_behind_it),
 		REAL(another_thread_wakes_the_reactor),
 	};
