@@ -23,6 +23,7 @@ static void cancel(struct weir_op *op)
 static const struct weir_op_class accept_class = {
 	.name = "RDMA accept",
 	.cancel = cancel,
+	.leave = conn_op_leaves,
 };
 
 /* An id whose peer has given up takes no answer: -EINVAL. */

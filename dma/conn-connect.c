@@ -163,6 +163,8 @@ void conn_done(struct weir_conn *c, int err, int code)
 		if (err)
 			c->state = WEIR_CONN_ENDED;
 		op->detail.code = code;
+		op->flags |= OP_LEAVES;
+		c->due = op;
 		op_complete(op, err);
 	} else if (err) {
 		retry(c, err);
@@ -180,6 +182,7 @@ static void cancel(struct weir_op *op)
 static const struct weir_op_class connect_class = {
 	.name = "RDMA connect",
 	.cancel = cancel,
+	.leave = conn_op_leaves,
 };
 
 static int may_connect(const struct weir_conn *c, const struct sockaddr *to,
@@ -189,7 +192,8 @@ static int may_connect(const struct weir_conn *c, const struct sockaddr *to,
 	if (c->passive)
 		return why(-EPERM, "weir_conn_connect: it came from a listener; "
 			   "its peer can connect again");
-	if (c->state != WEIR_CONN_IDLE && c->state != WEIR_CONN_ENDED)
+	if (conn_busy(c) ||
+	    (c->state != WEIR_CONN_IDLE && c->state != WEIR_CONN_ENDED))
 		return why(-EBADFD, "weir_conn_connect: it is in use already");
 	if (!conn_address_len(to, to_len) ||
 	    (from && !conn_address_len(from, from_len)))

@@ -8,7 +8,8 @@
  *
  *	ESTABLISHED --> CLOSING: the QP is in error, and flushes what is posted
  *	CLOSING --> ENDED: nothing is posted any more; after a disconnect of our
- *	            own, the fabric has also said its last word
+ *	            own, the fabric has also said its last word; and whoever
+ *	            was to hear that it stands has heard it
  *
  * Who posts counts (conn_begin(), conn_end()), so no work request of ours is
  * needed to know that all have been flushed.
@@ -48,7 +49,7 @@ void conn_settle(struct weir_conn *c)
 {
 	struct weir_op *op = c->op;
 
-	if (c->posted || !c->quiet)
+	if (c->posted || !c->quiet || c->due)
 		return;
 	conn_teardown(c);
 	c->state = WEIR_CONN_ENDED;
@@ -64,6 +65,15 @@ void conn_settle(struct weir_conn *c)
 void conn_end(struct weir_conn *c)
 {
 	if (!--c->posted && c->state == WEIR_CONN_CLOSING)
+		errand_send(&c->errand);
+}
+
+void conn_op_leaves(struct weir_op *op)
+{
+	struct weir_conn *c = (struct weir_conn *)(uintptr_t)op->u.words[0];
+
+	c->due = NULL;
+	if (c->state == WEIR_CONN_CLOSING)
 		errand_send(&c->errand);
 }
 
@@ -126,7 +136,7 @@ void conn_timer(struct weir_timer_node *node)
 /* Whether it is connecting with nobody who waits for it. */
 static bool is_reconnecting(const struct weir_conn *c)
 {
-	return c->state == WEIR_CONN_CONNECTING && !c->op;
+	return c->state == WEIR_CONN_CONNECTING && !conn_busy(c);
 }
 
 /* The reactor stops: operations are cancelled, this is none. */
@@ -167,9 +177,9 @@ int weir_conn_disconnect(struct weir_conn *c, struct weir_op *op)
 {
 	int err;
 
-	if (c->op)
+	if (conn_busy(c))
 		return why(-EBUSY, "weir_conn_disconnect: an operation is under "
-			   "way: %s", c->op->cls->name);
+			   "way: %s", conn_busy(c)->cls->name);
 	if (c->state != WEIR_CONN_ESTABLISHED &&
 	    c->state != WEIR_CONN_CLOSING && !is_reconnecting(c))
 		return why(-ENOTCONN, "weir_conn_disconnect: there is no "

@@ -107,6 +107,7 @@ struct weir_conn {
 	bool quiet;			/* CLOSING: the fabric is done. */
 	int why;			/* CLOSING: what ended it. */
 	struct weir_op *op;
+	struct weir_op *due;		/* Has its result, but no callback yet. */
 	uint64_t posted;
 
 	struct rdma_cm_id *id;
@@ -216,6 +217,15 @@ void conn_try_again(struct weir_conn *c);
 
 /* A connect or accept has come to its end; may free @c. */
 void conn_done(struct weir_conn *c, int err, int code);
+
+/* The .leave() of their operations. */
+void conn_op_leaves(struct weir_op *op);
+
+/* What its user has to wait for, or NULL. */
+static inline const struct weir_op *conn_busy(const struct weir_conn *c)
+{
+	return c->op ? c->op : c->due;
+}
 
 /* conn-end.c */
 void conn_teardown(struct weir_conn *c);	/* No id, no QP. */

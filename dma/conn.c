@@ -115,9 +115,9 @@ int weir_conn_destroy(struct weir_conn *c)
 {
 	if (!c)
 		return 0;
-	if (c->op)
+	if (conn_busy(c))
 		return why(-EBUSY, "weir_conn_destroy: an operation is under "
-			   "way: %s; cancel it", c->op->cls->name);
+			   "way: %s; cancel it", conn_busy(c)->cls->name);
 	if (c->posted)
 		return why(-EBUSY, "weir_conn_destroy: work is under way: %llu; "
 			   "weir_conn_disconnect() flushes it",

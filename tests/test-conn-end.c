@@ -224,6 +224,46 @@ static void unanswered_requests_are_refused_by_a_destroy(void **state)
 }
 
 /* The peer's QP is in error, and nobody there has noticed. */
+/* Both are read in one turn, before the callback. */
+static void then_disconnect(struct conn_user *user,
+			    const struct rdma_cm_event *ev)
+{
+	struct rdma_cm_event end = { .event = RDMA_CM_EVENT_DISCONNECTED };
+
+	conn_event(user, ev);
+	if (ev->event == RDMA_CM_EVENT_CONNECT_RESPONSE)
+		conn_event(user, &end);
+}
+
+static void on_early_end(struct weir_conn *c, int told, void *arg)
+{
+	struct ends *e = arg;
+
+	assert_int_equal(e->connected.calls, 1);
+	on_end(c, told, arg);
+}
+
+static void an_end_is_told_after_the_connect(void **state)
+{
+	struct ends e;
+
+	ends_begin(&e, state, AF_INET);
+	weir_conn_set_end_fn(e.client, on_early_end, &e);
+	e.client->user.event = then_disconnect;
+	ends_request(&e);
+	start_accept(&e, NULL);
+	UNTIL(e.r, weir_conn_state(e.client) != WEIR_CONN_CONNECTING);
+	if (!e.connected.calls) {
+		assert_int_equal(weir_conn_destroy(e.client), -EBUSY);
+		assert_int_equal(state_of(e.client), WEIR_CONN_CLOSING);
+	}
+	UNTIL(e.r, e.n_ends[0] && e.accepted.calls);
+	assert_int_equal(e.connected.res, 0);
+	assert_int_equal(e.n_ends[0], 1);
+	assert_int_equal(state_of(e.client), WEIR_CONN_ENDED);
+	ends_destroy(&e);
+}
+
 static void a_qp_that_failed_shows_when_it_is_used(void **state)
 {
 	struct message out;
@@ -458,6 +498,7 @@ int main(void)
 		CASE(work_at_the_peer_does_not_hold_up_a_disconnect),
 		CASE(a_peer_that_is_destroyed_has_disconnected),
 		CASE(unanswered_requests_are_refused_by_a_destroy),
+		CASE(an_end_is_told_after_the_connect),
 		CASE(a_qp_that_failed_shows_when_it_is_used),
 		CASE(it_may_be_destroyed_when_it_ends),
 		CASE(an_ended_client_connects_again_and_a_server_does_not),
