@@ -177,12 +177,17 @@ test_standin = %D%/standin-verbs.h
 if HAVE_VERBS
 test_standin += %D%/standin-cm.c %D%/standin-cm-connect.c \
 	%D%/standin-cm-event.c %D%/standin-cm-internal.h \
+	%D%/standin-sim.c \
 	%D%/standin-verbs.c %D%/standin-verbs-cq.c \
 	%D%/standin-verbs-event.c %D%/standin-verbs-internal.h \
 	%D%/standin-verbs-key.c %D%/standin-verbs-memory.c \
 	%D%/standin-verbs-move.c %D%/standin-verbs-post.c \
 	%D%/standin-verbs-qp.c %D%/standin-verbs-side.c
 endif
+
+# A scenario of weir-sim's.
+sim_verbs = %D%/sim-verbs.c %D%/sim-verbs.h %D%/sim-verbs-job.c \
+	%D%/sim-verbs-link.c %D%/sim-verbs-target.c $(test_standin)
 
 %C%_test_accel_SOURCES = %D%/test-accel.c %D%/store-kit.h $(test_jobs)
 %C%_test_accel_LDADD = $(test_public)
@@ -638,7 +643,8 @@ test_scripts = \
 	%D%/test-weir-info.sh \
 	%D%/test-weir-route.sh \
 	%D%/test-weir-sim.sh \
-	%D%/test-weir-sim-canary.sh
+	%D%/test-weir-sim-canary.sh \
+	%D%/test-weir-sim-verbs.sh
 
 # What weir-sim found once.
 test_seeds = \

@@ -106,6 +106,13 @@ int rdma_connect(struct rdma_cm_id *ibid, struct rdma_conn_param *param)
 	return may ? 0 : fail(EINVAL);
 }
 
+/* Nothing arrives: who waits for it gives up at last. */
+static void give_up(struct standin_id *id)
+{
+	standin_cm_tell(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT,
+			STANDIN_CM_ENDED);
+}
+
 static void answer(struct standin_id *id, const struct rdma_conn_param *param)
 {
 	struct rdma_conn_param seen = *param;
@@ -115,11 +122,11 @@ static void answer(struct standin_id *id, const struct rdma_conn_param *param)
 	id->qp_num = param->qp_num;
 	id->responder = param->responder_resources;
 	id->initiator = param->initiator_depth;
-	if (standin_is_cut())
-		standin_cm_tell(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT,
-				STANDIN_CM_ENDED);
-	if (standin_is_cut())
+	if (standin_is_cut()) {
+		give_up(id);
+		give_up(peer);
 		return;
+	}
 	peer->peer_qp_num = id->qp_num;
 	peer->responder = id->initiator;
 	peer->initiator = id->responder;
@@ -153,7 +160,9 @@ int rdma_establish(struct rdma_cm_id *ibid)
 	may = id->state == STANDIN_CM_RESPONDED;
 	if (may) {
 		id->state = STANDIN_CM_ESTABLISHED;
-		if (id->peer)
+		if (id->peer && standin_is_cut())
+			give_up(id->peer);
+		else if (id->peer)
 			standin_cm_tell(id->peer, RDMA_CM_EVENT_ESTABLISHED, 0,
 					STANDIN_CM_ESTABLISHED);
 	}
@@ -165,7 +174,9 @@ static void refuse(struct standin_id *id, int reason,
 		   const struct rdma_conn_param *param)
 {
 	id->state = STANDIN_CM_ENDED;
-	if (id->peer && !standin_is_cut())
+	if (id->peer && standin_is_cut())
+		give_up(id->peer);
+	else if (id->peer)
 		standin_cm_message(id->peer, NULL, RDMA_CM_EVENT_REJECTED,
 				   reason, STANDIN_CM_ENDED, param,
 				   STANDIN_CM_REJECT);
@@ -257,6 +268,10 @@ void standin_cm_leave(struct standin_id *id)
 	struct rdma_conn_param none = { 0 };
 
 	switch (id->state) {
+	case STANDIN_CM_CONNECT:	/* The answer may be on its way. */
+		if (id->peer && id->peer->state == STANDIN_CM_ACCEPTED)
+			refuse(id, BY_CONSUMER, &none);
+		break;
 	case STANDIN_CM_REQUESTED:
 	case STANDIN_CM_RESPONDED:
 		refuse(id, BY_CONSUMER, &none);

@@ -22,7 +22,8 @@ struct told {
 	struct rdma_cm_event event;
 	struct standin_id *owner;	/* Waits for the acknowledgement. */
 	enum standin_cm_state next;
-	struct told *behind;		/* Held. */
+	struct told *behind;		/* Held, or on its way. */
+	struct sim_event timer;
 	uint8_t data[STANDIN_CM_REPLY];
 };
 
@@ -82,17 +83,37 @@ static bool is_held(const struct told *told)
 			told->event.event == RDMA_CM_EVENT_TIMEWAIT_EXIT);
 }
 
+/* Its time has come, in a world. */
+static void arrive(struct weir_sim *sim, struct sim_event *ev)
+{
+	struct told *told = weir_container_of(ev, struct told, timer);
+	struct told **at = &held_first;
+
+	(void)sim;
+	standin_lock();
+	while (*at != told)
+		at = &(*at)->behind;
+	*at = told->behind;
+	told->behind = NULL;
+	deliver(told);
+	standin_unlock();
+}
+
 static void enqueue(struct told *told)
 {
 	struct told **at = &held_first;
+	bool travels = standin_in_world() && !is_held(told);
 
-	if (!is_held(told)) {
+	if (!travels && !is_held(told)) {
 		deliver(told);
 		return;
 	}
 	while (*at)
 		at = &(*at)->behind;
 	*at = told;
+	told->timer.fire = arrive;
+	if (travels)
+		standin_sim_tell(&told->timer, told->owner);
 }
 
 void standin_cm_message(struct standin_id *id, struct standin_id *child,
@@ -198,6 +219,7 @@ void standin_cm_purge(struct standin_id *id)
 			continue;
 		}
 		*at = told->behind;
+		standin_sim_untell(&told->timer);
 		free(told);
 	}
 	standin_fifo_purge(&ch->events, id);

@@ -39,7 +39,13 @@ struct standin_id {
 	/* As the CM hands them on: of this side. */
 	uint8_t responder, initiator, retries, rnr_retries;
 	uint32_t qp_num, peer_qp_num;
+	uint64_t last_ns;		/* In a world: of what it is told. */
 };
+
+/* standin-sim.c: @ev comes in the world's time, after what was told @id before;
+ * or does not come after all. */
+void standin_sim_tell(struct sim_event *ev, struct standin_id *id);
+void standin_sim_untell(struct sim_event *ev);
 
 extern struct standin_id *standin_ids;
 

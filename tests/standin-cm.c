@@ -131,9 +131,18 @@ struct standin_id *standin_cm_listener(const struct standin_id *id)
 	return found && found->state == STANDIN_CM_LISTEN ? found : NULL;
 }
 
+/* One that nobody has. */
+static void take_port(struct sockaddr_storage *addr)
+{
+	static uint16_t next;
+
+	do
+		*port_of(addr) = htons((uint16_t)(40000 + next++ % 20000));
+	while (who_has(addr, NULL));
+}
+
 static int set_source(struct standin_id *id, const struct sockaddr *addr)
 {
-	static uint16_t ephemeral = 40000;
 	struct sockaddr_storage *src = &id->id.route.addr.src_storage, copy;
 
 	if (!length_of(addr->sa_family))
@@ -143,7 +152,7 @@ static int set_source(struct standin_id *id, const struct sockaddr *addr)
 	if (place_of(&copy) != HERE)
 		return EADDRNOTAVAIL;
 	if (!*port_of(&copy))
-		*port_of(&copy) = htons(ephemeral++);
+		take_port(&copy);
 	else if (who_has(&copy, id))
 		return EADDRINUSE;
 	*src = copy;

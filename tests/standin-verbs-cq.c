@@ -241,6 +241,7 @@ static int poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 	int i;
 
 	standin_lock();
+	standin_sim_meanwhile();
 	for (i = 0; i < n && cq->count; i++) {
 		cqe = &cq->ring[cq->head];
 		show(&wc[i], &cqe->wc);
@@ -261,10 +262,12 @@ static int req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	struct standin_cq *cq = (struct standin_cq *)ibcq;
 
 	standin_lock();
+	standin_sim_meanwhile();
 	cq->solicited_only = solicited_only &&
 			     (!cq->armed || cq->solicited_only);
 	cq->armed = true;
 	standin_self.arms++;
+	standin_sim_meanwhile();
 	standin_unlock();
 	return 0;
 }

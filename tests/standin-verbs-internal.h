@@ -8,6 +8,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "reactor/sim.h"
+
 /* These are functions here, as they are in the library. */
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -203,6 +205,10 @@ struct standin_qp {
 	bool lost;			/* Its CQ was overrun. */
 	bool told_last;			/* IBV_EVENT_QP_LAST_WQE_REACHED */
 	uint32_t reported;
+	/* In a simulated world: */
+	struct sim_event timer;		/* When it goes on. */
+	bool blocked;			/* Until something changes. */
+	uint32_t number;		/* In this world. */
 };
 
 extern struct standin_qp *standin_qps;
@@ -221,6 +227,33 @@ bool standin_is_cut(void);
 
 /* Do what can be done, unless it is held. */
 void standin_pump(void);
+
+/* The next work request of @qp, if it has one.  Returns whether it was done. */
+bool standin_step_qp(struct standin_qp *qp);
+
+/* Whether it has one. */
+bool standin_qp_is_due(struct standin_qp *qp);
+
+/* It ends with @status, if there is one to be sent. */
+void standin_fail_next(struct standin_qp *qp, enum ibv_wc_status status);
+
+/* standin-sim.c: whether there is a world; what happens in it. */
+bool standin_in_world(void);
+
+/* All QPs that are due, and not blocked, get their time. */
+void standin_sim_pump(void);
+
+/* A processor looks at a queue: somebody may be quicker. */
+void standin_sim_meanwhile(void);
+
+/* @qp has ended a work request. */
+void standin_sim_ended(const struct standin_qp *qp, const struct ibv_wc *wc);
+
+/* Whether the device takes no work request now. */
+bool standin_sim_refuses(void);
+
+struct standin_qp *standin_sim_qp(void);
+void standin_sim_qp_free(struct standin_qp *qp);
 
 void standin_qp_reported(struct ibv_qp *qp);
 void standin_srq_reported(struct ibv_srq *srq);

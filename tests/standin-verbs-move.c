@@ -43,6 +43,7 @@ static enum ibv_wc_opcode opcode_of(enum ibv_wr_opcode opcode)
 static void complete(struct standin_cq *cq, const struct standin_cqe *cqe,
 		     bool solicited)
 {
+	standin_sim_ended(cqe->qp, &cqe->wc);
 	if (!cqe->qp->lost)
 		standin_cq_push(cq, cqe, solicited);
 }
@@ -341,14 +342,35 @@ static bool send_one(struct standin_qp *qp, const struct standin_wqe *wqe)
 	return true;
 }
 
-static bool step_qp(struct standin_qp *qp)
+/* Soft-RoCE flushes no receive that is posted later. */
+static struct standin_wqe *to_flush(struct standin_qp *qp)
+{
+	return qp->qp.srq || (qp->soft && qp->rq.next == qp->flush_to) ?
+		NULL : standin_ring_next(&qp->rq);
+}
+
+bool standin_qp_is_due(struct standin_qp *qp)
+{
+	if (qp->state == IBV_QPS_ERR && to_flush(qp))
+		return true;
+	return (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_RTS) &&
+	       standin_ring_next(&qp->sq);
+}
+
+void standin_fail_next(struct standin_qp *qp, enum ibv_wc_status status)
+{
+	struct standin_wqe *wqe = standin_ring_next(&qp->sq);
+
+	if (wqe)
+		end_send(qp, wqe, status, 0);
+}
+
+bool standin_step_qp(struct standin_qp *qp)
 {
 	struct standin_wqe *wqe = standin_ring_next(&qp->sq), *recv;
 
 	if (qp->state == IBV_QPS_ERR) {
-		/* Soft-RoCE flushes no receive that is posted later. */
-		recv = qp->qp.srq || (qp->soft && qp->rq.next == qp->flush_to) ?
-			NULL : standin_ring_next(&qp->rq);
+		recv = to_flush(qp);
 		if (wqe)
 			end_send(qp, wqe, IBV_WC_WR_FLUSH_ERR, 0);
 		else if (recv)
@@ -374,15 +396,26 @@ unsigned int standin_step(unsigned int most)
 	do {
 		before = done;
 		for (qp = standin_qps; qp && done < most; qp = qp->next)
-			done += step_qp(qp);
+			done += standin_step_qp(qp);
 	} while (done != before && done < most);
 	standin_unlock();
 	return done;
 }
 
+static void pump_world(void)
+{
+	struct standin_qp *qp;
+
+	for (qp = standin_qps; qp; qp = qp->next)
+		qp->blocked = false;
+	standin_sim_pump();
+}
+
 void standin_pump(void)
 {
-	if (!held)
+	if (standin_in_world())
+		pump_world();
+	else if (!held)
 		standin_step(UINT32_MAX);
 }
 

@@ -35,7 +35,7 @@ static bool can_inline(enum ibv_wr_opcode opcode)
 	       opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
-static int check(const struct standin_qp *qp, const struct ibv_send_wr *wr)
+static int check_wr(const struct standin_qp *qp, const struct ibv_send_wr *wr)
 {
 	uint64_t len;
 
@@ -119,8 +119,8 @@ static int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 	standin_lock();
 	for (; wr; wr = wr->next) {
 		wqe = standin_ring_room(&qp->sq);
-		err = check(qp, wr);
-		if (!err && !wqe)
+		err = check_wr(qp, wr);
+		if (!err && (!wqe || standin_sim_refuses()))
 			err = ENOMEM;
 		if (err)
 			break;

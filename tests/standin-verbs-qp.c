@@ -122,7 +122,7 @@ static uint32_t rounded_up(uint32_t n)
 	return size;
 }
 
-static int check(const struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
+static int check_init(const struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 {
 	const struct ibv_qp_cap *cap = &attr->cap;
 
@@ -182,12 +182,12 @@ static void fill(struct standin_qp *qp, struct ibv_pd *pd,
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	struct standin_qp *qp;
-	int err = check(pd, attr);
+	int err = check_init(pd, attr);
 
 	if (err)
 		return standin_fail(err);
-	qp = calloc(1, sizeof(*qp));
 	standin_lock();
+	qp = standin_sim_qp();
 	fill(qp, pd, attr);
 	hold_users(qp, 1);
 	qp->next = standin_qps;
@@ -219,7 +219,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	hold_users(qp, -1);
 	standin_ring_close(&qp->sq);
 	standin_ring_close(&qp->rq);
-	free(qp);
+	standin_sim_qp_free(qp);
 	standin_unlock();
 	return 0;
 }

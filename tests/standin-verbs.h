@@ -35,6 +35,7 @@ struct ibv_async_event;
 struct ibv_context;
 struct ibv_cq;
 struct ibv_qp;
+struct weir_sim;
 
 #define STANDIN_DM_SIZE (128u << 10)
 #define STANDIN_MAX_CQE 65535
@@ -151,5 +152,21 @@ void standin_cm_hold_timewait(bool hold) __attribute__((weak));
 
 /* RDMA_CM_EVENT_DEVICE_REMOVAL to all ids that have a device. */
 void standin_cm_remove_device(void) __attribute__((weak));
+
+/*
+ * In a simulated world, until standin_leave(), before which all QPs and ids are
+ * to be destroyed: work requests are done, and what rdma_cm tells arrives, in
+ * the world's time.  Of its faults devices have
+ *
+ *	delay	work takes longer
+ *	stall	nothing of a QP arrives for a while
+ *	crash	the process of its peer is dead
+ *	reset	the device takes it to the error state
+ *	error	a work request fails
+ *	full	its completion queue is overrun
+ *	refused	ibv_post_send() is ENOMEM, perhaps in the middle of a list
+ */
+void standin_enter(struct weir_sim *sim) __attribute__((weak));
+void standin_leave(void) __attribute__((weak));
 
 #endif /* TESTS_STANDIN_VERBS_H */

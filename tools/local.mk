@@ -18,21 +18,29 @@ bin_PROGRAMS += %D%/weir
 %C%_weir_LDADD = libweir.la
 
 bin_PROGRAMS += %D%/weir-sim
-weir_sim_sources = \
+# What runs scenarios, and the scenarios.
+weir_sim_runner = \
 	%D%/json.c \
 	%D%/json.h \
-	%D%/sim-chains.c \
-	%D%/sim-chains.h \
 	%D%/sim-command.c \
 	%D%/sim-command.h \
+	%D%/sim-file.c \
+	%D%/sim-kit.c \
+	%D%/sim-kit.h \
+	%D%/sim-run.c \
+	%D%/sim-shrink.c \
+	%D%/sim-state.c \
+	%D%/sim-tell.c \
+	%D%/sim.h \
+	%D%/weir-sim.c
+weir_sim_sources = $(weir_sim_runner) \
+	%D%/sim-chains.c \
+	%D%/sim-chains.h \
 	%D%/sim-copier.c \
 	%D%/sim-cp.c \
 	%D%/sim-cp.h \
 	%D%/sim-export.c \
 	%D%/sim-export.h \
-	%D%/sim-file.c \
-	%D%/sim-kit.c \
-	%D%/sim-kit.h \
 	%D%/sim-moves.c \
 	%D%/sim-net-end.c \
 	%D%/sim-net.c \
@@ -42,15 +50,9 @@ weir_sim_sources = \
 	%D%/sim-places.c \
 	%D%/sim-pools.c \
 	%D%/sim-reactor.c \
-	%D%/sim-run.c \
 	%D%/sim-scenarios.c \
 	%D%/sim-scenarios.h \
-	%D%/sim-shrink.c \
-	%D%/sim-state.c \
-	%D%/sim-stream.c \
-	%D%/sim-tell.c \
-	%D%/sim.h \
-	%D%/weir-sim.c
+	%D%/sim-stream.c
 %C%_weir_sim_SOURCES = $(weir_sim_sources)
 %C%_weir_sim_LDADD = libweir.la
 
@@ -58,4 +60,15 @@ if !SANITIZE
 check_PROGRAMS += %D%/weir-sim-canary
 %C%_weir_sim_canary_SOURCES = $(weir_sim_sources)
 %C%_weir_sim_canary_LDADD = libweir-canary.la
+endif
+
+# Over the stand-in for RDMA, which lives in tests/.
+if HAVE_VERBS
+check_PROGRAMS += %D%/weir-sim-verbs
+%C%_weir_sim_verbs_SOURCES = $(weir_sim_runner) $(sim_verbs)
+if SANITIZE
+%C%_weir_sim_verbs_LDADD = libweir-all.la
+else
+%C%_weir_sim_verbs_LDADD = libweir-canary.la
+endif
 endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * The stand-in as a device of a simulated world.
+ *
+ * Each QP that has something to do has an event of the world's, by which it does
+ * some of it: so each does its own in order, and QPs overtake each other.  A
+ * device goes on while a processor looks at it; so whenever a queue is polled or
+ * armed, one of them may come first.
+ *
+ * Nothing real may decide what happens, so not even where malloc() puts a QP:
+ * one that is destroyed is the next that is made.
+ */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/standin-cm-internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define STALL_NS (100 * WEIR_MSEC)
+#define BURST 8		/* Work requests at a time, at most. */
+#define MEANWHILE 8	/* Once in so many looks. */
+
+static struct weir_sim *world;
+static struct standin_qp *spare;	/* Destroyed, the last one first. */
+static uint32_t n_made;			/* QPs, in this world. */
+
+static struct standin_qp *qp_of(struct sim_event *ev)
+{
+	return weir_container_of(ev, struct standin_qp, timer);
+}
+
+bool standin_in_world(void)
+{
+	return world;
+}
+
+static uint64_t delay(enum weir_sim_device device)
+{
+	uint64_t ns = sim_latency(world, device);
+
+	if (sim_fault(world, WEIR_SIM_DELAY, "verbs"))
+		ns *= 2 + sim_below(&world->fault_rng[WEIR_SIM_DELAY], 1000);
+	return ns;
+}
+
+/* What goes wrong with a QP, instead of what it was to do. */
+
+static void stall(struct standin_qp *qp)
+{
+	sim_at(world, &qp->timer, sim_below(&world->chance, STALL_NS));
+}
+
+static void kill_peer(const struct standin_qp *qp)
+{
+	struct standin_qp *peer = standin_qp_find(qp->attr.dest_qp_num);
+
+	if (peer)
+		peer->killed = true;
+}
+
+static void fail_next(struct standin_qp *qp)
+{
+	static const enum ibv_wc_status causes[] = {
+		IBV_WC_LOC_QP_OP_ERR, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR,
+		IBV_WC_REM_ABORT_ERR, IBV_WC_RETRY_EXC_ERR, IBV_WC_FATAL_ERR,
+	};
+	size_t n = sizeof(causes) / sizeof(causes[0]);
+
+	standin_fail_next(qp, causes[sim_below(&world->chance, n)]);
+}
+
+static bool has_failed(struct standin_qp *qp)
+{
+	if (qp->state != IBV_QPS_RTS)
+		return false;
+	if (sim_fault(world, WEIR_SIM_STALL, "queue pair")) {
+		stall(qp);
+		return true;
+	}
+	if (sim_fault(world, WEIR_SIM_CRASH, "a peer's process"))
+		kill_peer(qp);
+	if (sim_fault(world, WEIR_SIM_RESET, "queue pair"))
+		standin_break(&qp->qp);
+	else if (sim_fault(world, WEIR_SIM_FULL, "completion queue"))
+		standin_overrun(qp->qp.send_cq);
+	else if (sim_fault(world, WEIR_SIM_ERROR, "work request"))
+		fail_next(qp);
+	return false;
+}
+
+/* Some of what it has; what is done may give others something to do. */
+static void work(struct standin_qp *qp)
+{
+	uint64_t n = 1, draw = sim_rng(&world->chance);
+
+	if (draw & 1)
+		n += (draw >> 1) % BURST;
+	if (has_failed(qp))
+		return;
+	while (n-- && !qp->blocked)
+		qp->blocked = !standin_step_qp(qp);
+	qp->blocked = qp->blocked && standin_qp_is_due(qp);
+	standin_sim_pump();
+}
+
+static void fire(struct weir_sim *sim, struct sim_event *ev)
+{
+	(void)sim;
+	standin_lock();
+	work(qp_of(ev));
+	standin_unlock();
+}
+
+void standin_sim_pump(void)
+{
+	struct standin_qp *qp;
+
+	for (qp = standin_qps; qp; qp = qp->next)
+		if (!qp->timer.queued && !qp->blocked &&
+		    standin_qp_is_due(qp))
+			sim_at(world, &qp->timer, delay(WEIR_SIM_WIRE));
+}
+
+/* One of those that are due does not wait. */
+void standin_sim_meanwhile(void)
+{
+	struct standin_qp *qp, *picked = NULL;
+	uint64_t n = 0;
+
+	if (!world || !world->depth || sim_below(&world->chance, MEANWHILE))
+		return;
+	for (qp = standin_qps; qp; qp = qp->next)
+		if (qp->timer.queued && !sim_below(&world->chance, ++n))
+			picked = qp;
+	if (!picked)
+		return;
+	sim_unqueue(world, &picked->timer);
+	work(picked);
+}
+
+void standin_sim_ended(const struct standin_qp *qp, const struct ibv_wc *wc)
+{
+	if (!world)
+		return;
+	sim_mix(world, (uint64_t)qp->number << 32 | (uint32_t)wc->status);
+	if (sim_traced(world) && wc->status != IBV_WC_SUCCESS)
+		sim_trace(world, "queue pair %u: status %d", qp->number,
+			  wc->status);
+}
+
+bool standin_sim_refuses(void)
+{
+	return world && sim_fault(world, WEIR_SIM_REFUSED, "ibv_post_send");
+}
+
+struct standin_qp *standin_sim_qp(void)
+{
+	struct standin_qp *qp = world ? spare : NULL;
+
+	if (qp) {
+		spare = qp->next;
+		memset(qp, 0, sizeof(*qp));
+	} else {
+		qp = calloc(1, sizeof(*qp));
+	}
+	qp->timer.fire = fire;
+	qp->number = n_made++;
+	return qp;
+}
+
+void standin_sim_qp_free(struct standin_qp *qp)
+{
+	if (!world) {
+		free(qp);
+		return;
+	}
+	sim_unqueue(world, &qp->timer);
+	memset(qp, 0xa5, sizeof(*qp));
+	qp->next = spare;
+	spare = qp;
+}
+
+/* To one id in order, and not at the same time. */
+void standin_sim_tell(struct sim_event *ev, struct standin_id *id)
+{
+	uint64_t at = world->now_ns + delay(WEIR_SIM_WIRE);
+
+	if (at <= id->last_ns)
+		at = id->last_ns + 1;
+	id->last_ns = at;
+	sim_at(world, ev, at - world->now_ns);
+}
+
+void standin_sim_untell(struct sim_event *ev)
+{
+	if (world)
+		sim_unqueue(world, ev);
+}
+
+void standin_enter(struct weir_sim *sim)
+{
+	world = sim;
+	n_made = 0;
+}
+
+void standin_leave(void)
+{
+	struct standin_qp *qp;
+
+	while ((qp = spare)) {
+		spare = qp->next;
+		free(qp);
+	}
+	world = NULL;
+}
