@@ -18,6 +18,7 @@
  * without CRC.
  */
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -261,6 +262,17 @@ static void measure(struct bench *b, const char *what, size_t len,
 	measure_peers(b, what, len, the_kind);
 }
 
+static void measure_sizes(struct bench *b, const char *name, uint32_t the_kind)
+{
+	char what[48], text[24];
+
+	for (int i = 0; i < b->sizes.n; i++) {
+		snprintf(what, sizeof(what), "%s %s", name,
+			 bench_size_text(text, b->sizes.value[i]));
+		measure(b, what, b->sizes.value[i], the_kind);
+	}
+}
+
 static void goals(struct bench *b)
 {
 	bench_goal(b, "a job alone, at most 100 ns", "overhead, batch 1",
@@ -287,20 +299,20 @@ static void run(struct bench *b)
 {
 	measure_overhead(b, 1, "overhead, batch 1");
 	measure_overhead(b, 32, "overhead, batch 32");
-	measure(b, "copy 4 KiB", 4096, WEIR_JOB_COPY);
-	measure(b, "copy 64 KiB", 65536, WEIR_JOB_COPY);
-	measure(b, "copy 1 MiB", 1 << 20, WEIR_JOB_COPY);
-	measure(b, "copy 64 MiB", 64 << 20, WEIR_JOB_COPY);
-	measure(b, "copy+crc32c 4 KiB", 4096, WEIR_JOB_COPY_CRC32C);
-	measure(b, "copy+crc32c 64 KiB", 65536, WEIR_JOB_COPY_CRC32C);
-	measure(b, "copy+crc32c 64 MiB", 64 << 20, WEIR_JOB_COPY_CRC32C);
+	measure_sizes(b, "copy", WEIR_JOB_COPY);
+	measure_sizes(b, "copy+crc32c", WEIR_JOB_COPY_CRC32C);
 }
 
 int main(int argc, char **argv)
 {
-	struct bench b;
+	static const uint64_t sizes[] = { 4096, 65536, 1 << 20, 64 << 20 };
+	static struct bench b;
 
-	bench_init(&b, "copy", argc, argv);
+	bench_init_with(&b, "copy", BENCH_SIZES, argc, argv);
+	bench_default(&b.sizes, sizes, ARRAY_SIZE(sizes));
+	for (int i = 0; i < b.sizes.n; i++)
+		if (b.sizes.value[i] > MEMORY)
+			bench_die("--size", EFBIG);
 	b.reference = "bare";
 	src = pages(MEMORY);
 	dst = pages(MEMORY);

@@ -10,7 +10,8 @@
  * one before it.  The order turns round with each repetition.  The CPU time of
  * the kernel's own write-back threads is nobody's, and not counted.
  *
- * WEIR_CP names the program if it is not in the build directory.
+ * WEIR_CP names the program if it is neither in the build directory nor in
+ * PATH.
  */
 
 #include <errno.h>
@@ -62,6 +63,13 @@ static char source[4096], target[4096];
 static size_t mib;
 static bool has_qemu_img;
 
+static int shell(const char *command)
+{
+	int status = system(command);
+
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 /* The program itself, not libtool's script around it, which costs time. */
 static bool find_weir_cp(void)
 {
@@ -77,15 +85,10 @@ static bool find_weir_cp(void)
 		setenv("LD_LIBRARY_PATH", library, 1);
 		return !setenv("W", "examples/weir-cp/.libs/weir-cp", 1);
 	}
-	setenv("W", "examples/weir-cp/weir-cp", 1);
-	return !access("examples/weir-cp/weir-cp", X_OK);
-}
-
-static int shell(const char *command)
-{
-	int status = system(command);
-
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	if (!access("examples/weir-cp/weir-cp", X_OK))
+		return !setenv("W", "examples/weir-cp/weir-cp", 1);
+	setenv("W", "weir-cp", 1);
+	return !shell("command -v weir-cp >/dev/null");
 }
 
 static void make_source(const struct bench *b)

@@ -27,7 +27,6 @@
 #include "bench/echo.h"
 
 #define MESSAGE 64
-#define LATENCIES_MAX (1 << 20)
 
 struct client {
 	int ep;
@@ -35,7 +34,7 @@ struct client {
 	uint64_t sent_ns[ECHO_CONNS_MAX];
 	int n;
 	uint64_t requests;
-	uint32_t *latency;	/* ns, of the last LATENCIES_MAX requests */
+	struct bench_hist *latency;	/* NULL: not yet. */
 };
 
 static int listen_local(struct sockaddr_in *addr)
@@ -110,14 +109,12 @@ static void client_close(struct client *c)
 static void on_answer(struct client *c, int i)
 {
 	char buf[MESSAGE];
-	uint64_t took;
-
 	/* What is as short as this comes in one piece over loopback. */
 	if (recv(c->fd[i], buf, MESSAGE, MSG_WAITALL) != MESSAGE)
 		bench_die("recv: the server is gone", ECONNRESET);
-	took = bench_wall_ns() - c->sent_ns[i];
-	c->latency[c->requests++ % LATENCIES_MAX] =
-		took > UINT32_MAX ? UINT32_MAX : (uint32_t)took;
+	c->requests++;
+	if (c->latency)
+		bench_hist_add(c->latency, bench_wall_ns() - c->sent_ns[i]);
 	client_send(c, i);
 }
 
@@ -135,13 +132,6 @@ static void client_run(struct client *c, uint64_t until)
 	}
 }
 
-static int by_latency(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 static double server_cpu(clockid_t clock)
 {
 	struct timespec ts = { 0 };
@@ -153,18 +143,18 @@ static double server_cpu(clockid_t clock)
 static void add_all(struct bench *b, struct client *c, const char *variant,
 		    double seconds, double cpu)
 {
-	size_t n = c->requests < LATENCIES_MAX ? c->requests : LATENCIES_MAX;
 	char what[48];
 
-	if (!n)
+	if (!c->requests)
 		return;
-	qsort(c->latency, n, sizeof(*c->latency), by_latency);
 	snprintf(what, sizeof(what), "%d connections", c->n);
 	bench_add(b, what, variant, "req/s", (double)c->requests / seconds);
 	snprintf(what, sizeof(what), "%d connections, p50", c->n);
-	bench_add(b, what, variant, "us", c->latency[n / 2] / 1e3);
+	bench_add(b, what, variant, "us",
+		  bench_hist_quantile(c->latency, 0.5) / 1e3);
 	snprintf(what, sizeof(what), "%d connections, p99", c->n);
-	bench_add(b, what, variant, "us", c->latency[n * 99 / 100] / 1e3);
+	bench_add(b, what, variant, "us",
+		  bench_hist_quantile(c->latency, 0.99) / 1e3);
 	snprintf(what, sizeof(what), "%d connections, server CPU", c->n);
 	bench_add(b, what, variant, "us/req",
 		  cpu * 1e6 / (double)c->requests);
@@ -177,27 +167,38 @@ static void measure(struct bench *b, const struct echo_server *s, int conns)
 	uint64_t ms = b->quick ? 30 : 500, begun;
 	int fd = listen_local(&addr), status;
 	pid_t pid = start_server(s, fd);
+	char what[48];
 	clockid_t clock;
+	static struct bench_hist latency;
 	double cpu;
 
-	if (!c.latency)
-		c.latency = malloc(LATENCIES_MAX * sizeof(*c.latency));
+	c.latency = NULL;
 	close(fd);
 	clock_getcpuclockid(pid, &clock);
 	client_connect(&c, &addr, conns);
 	client_run(&c, bench_wall_ns() + ms / 3 * 1000000);
 
 	c.requests = 0;
+	memset(&latency, 0, sizeof(latency));
+	c.latency = &latency;
 	cpu = server_cpu(clock);
 	begun = bench_wall_ns();
 	client_run(&c, begun + ms * 1000000);
 	begun = bench_wall_ns() - begun;
 	cpu = server_cpu(clock) - cpu;
 	add_all(b, &c, s->name, (double)begun / 1e9, cpu);
+	snprintf(what, sizeof(what), "%d connections", conns);
+	bench_hist_merge(bench_latency(b, what, s->name), &latency);
 
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
 	client_close(&c);
+}
+
+static bool wanted(const struct bench *b, const struct echo_server *s)
+{
+	return bench_wants(b, s->name) &&
+	       (!s->backend || bench_wants_backend(b, s->backend));
 }
 
 static void measure_all(struct bench *b, int conns)
@@ -205,7 +206,7 @@ static void measure_all(struct bench *b, int conns)
 	const struct echo_server *s;
 
 	for (s = echo_servers; s < echo_servers + n_echo_servers; s++)
-		if (bench_wants(b, s->name) && echo_can_run(s))
+		if (wanted(b, s) && echo_can_run(s))
 			measure(b, s, conns);
 }
 
@@ -234,10 +235,11 @@ static void goals(struct bench *b)
 
 int main(int argc, char **argv)
 {
-	static const int conns[] = { 1, 4, 64, 1000 };
+	static const uint64_t conns[] = { 1, 4, 64, 1000 };
 	static struct bench b;
 
-	bench_init(&b, "echo", argc, argv);
+	bench_init_with(&b, "echo", BENCH_BACKENDS | BENCH_DEPTHS, argc, argv);
+	bench_default(&b.depths, conns, ARRAY_SIZE(conns));
 	bench_need_fds(4 * ECHO_CONNS_MAX);
 	if (bench_cpus() < 2)
 		bench_note("one CPU only: server and client share it");
@@ -246,9 +248,12 @@ int main(int argc, char **argv)
 		if (!echo_can_run(&echo_servers[k]))
 			bench_note("%s is not there: %s", echo_servers[k].name,
 				   weir_why());
-	for (size_t i = 0; i < ARRAY_SIZE(conns); i++)
+	for (int i = 0; i < b.depths.n; i++) {
+		if (b.depths.value[i] > ECHO_CONNS_MAX)
+			bench_die("--depth", E2BIG);
 		for (bench_begin(&b); bench_next(&b); )
-			measure_all(&b, conns[i]);
+			measure_all(&b, (int)b.depths.value[i]);
+	}
 	goals(&b);
 	return bench_done(&b);
 }

@@ -197,15 +197,16 @@ static int raw_init(struct io_uring *ring)
 	return err;
 }
 
-static struct weir_reactor *reactor_new(uint32_t backend)
+static struct weir_reactor *reactor_new(const struct bench *b, uint32_t backend)
 {
 	struct weir_reactor_opts opts = {
 		.size = sizeof(opts), .backend = backend,
 	};
 	struct weir_reactor *r = NULL;
-	int err = weir_reactor_create(&r, &opts);
 
-	if (err)
+	if (!bench_wants_backend(b, backend))
+		return NULL;
+	if (weir_reactor_create(&r, &opts))
 		bench_note("no %s backend: %s",
 			   backend == WEIR_BACKEND_EV ? "ev" : "uring",
 			   weir_why());
@@ -260,29 +261,41 @@ static void one_defer(struct bench *b, struct weir_reactor *r,
 		  weir_run(r, batch, rounds, true));
 }
 
+static void one_deferred(struct bench *b, const struct loops *l, int batch,
+			 uint64_t total)
+{
+	one_list(b, batch, total);
+	one_defer(b, l->uring, "weir uring", batch, total);
+	one_defer(b, l->ev, "weir ev", batch, total);
+}
+
+static int batch_of(const struct bench *b, int i)
+{
+	if (b->depths.value[i] > BATCH_MAX)
+		bench_die("--depth", E2BIG);
+	return (int)b->depths.value[i];
+}
+
 int main(int argc, char **argv)
 {
-	static const int batches[] = { 1, 4, 32, 256 };
+	static const uint64_t batches[] = { 1, 4, 32, BATCH_MAX };
 	static struct bench b;
 	static struct loops l;
 	uint64_t total;
 
-	bench_init(&b, "nop", argc, argv);
+	bench_init_with(&b, "nop", BENCH_BACKENDS | BENCH_DEPTHS, argc, argv);
+	bench_default(&b.depths, batches, ARRAY_SIZE(batches));
 	bench_pin(0);
 	total = b.quick ? 20000 : 1000000;
 	l.have_ring = !raw_init(&l.ring);
-	l.uring = reactor_new(WEIR_BACKEND_URING);
-	l.ev = reactor_new(WEIR_BACKEND_EV);
+	l.uring = reactor_new(&b, WEIR_BACKEND_URING);
+	l.ev = reactor_new(&b, WEIR_BACKEND_EV);
 
 	for (bench_begin(&b); bench_next(&b); ) {
-		for (size_t i = 0; i < ARRAY_SIZE(batches); i++)
-			one_batch(&b, &l, batches[i], total);
-		for (size_t i = 0; i < ARRAY_SIZE(batches); i++) {
-			one_list(&b, batches[i], total * 4);
-			one_defer(&b, l.uring, "weir uring", batches[i],
-				  total * 4);
-			one_defer(&b, l.ev, "weir ev", batches[i], total * 4);
-		}
+		for (int i = 0; i < b.depths.n; i++)
+			one_batch(&b, &l, batch_of(&b, i), total);
+		for (int i = 0; i < b.depths.n; i++)
+			one_deferred(&b, &l, batch_of(&b, i), total * 4);
 	}
 	for (size_t i = 0; i <= 2; i += 2) {
 		const char *what = i ? "nop, batch 32" : "nop, batch 1";

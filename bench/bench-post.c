@@ -30,6 +30,7 @@
 #include "bench/bench.h"
 
 #define FLOOD_MAX 200000
+#define WINDOW_MAX 4096
 
 struct side;
 
@@ -386,28 +387,34 @@ static double round_trip(const struct peer *p, int window, uint64_t n)
 
 static void one_rep(struct bench *b, const struct peer *p)
 {
-	static const int windows[] = { 1, 8, 64 };
+	uint64_t window;
 	char what[48];
 
-	if (!bench_wants(b, p->name))
+	if (!bench_wants(b, p->name) ||
+	    (p->backend && !bench_wants_backend(b, p->backend)))
 		return;
 	bench_add(b, "flood", p->name, "ns/msg",
 		  flood(p, b->quick ? 5000 : FLOOD_MAX));
-	for (size_t i = 0; i < ARRAY_SIZE(windows); i++) {
+	for (int i = 0; i < b->depths.n; i++) {
+		window = b->depths.value[i];
 		snprintf(what, sizeof(what), "round trip, %d under way",
-			 windows[i]);
+			 (int)window);
 		bench_add(b, what, p->name, "ns/trip",
-			  round_trip(p, windows[i],
-				     b->quick ? 500 : 4000 *
-					     (uint64_t)windows[i]));
+			  round_trip(p, (int)window,
+				     b->quick ? 500 : 4000 * window));
 	}
 }
 
 int main(int argc, char **argv)
 {
+	static const uint64_t windows[] = { 1, 8, 64 };
 	static struct bench b;
 
-	bench_init(&b, "post", argc, argv);
+	bench_init_with(&b, "post", BENCH_BACKENDS | BENCH_DEPTHS, argc, argv);
+	bench_default(&b.depths, windows, ARRAY_SIZE(windows));
+	for (int i = 0; i < b.depths.n; i++)
+		if (b.depths.value[i] > WINDOW_MAX)
+			bench_die("--depth", E2BIG);
 	bench_pin(0);
 	if (bench_cpus() < 2)
 		bench_note("one CPU only: both threads share it");

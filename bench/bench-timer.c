@@ -10,6 +10,7 @@
  * and delivered in one go.
  */
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
@@ -347,12 +348,15 @@ static void goals(struct bench *b)
 
 int main(int argc, char **argv)
 {
+	static const uint64_t quick[] = { 1000, 10000 };
+	static const uint64_t many[] = { 1000, 10000, 100000, N_MAX };
 	static struct bench b;
-	int most;
 
-	bench_init(&b, "timer", argc, argv);
+	bench_init_with(&b, "timer", BENCH_DEPTHS, argc, argv);
 	bench_pin(0);
-	most = b.quick ? 10000 : N_MAX;
+	if (b.quick)
+		bench_default(&b.depths, quick, ARRAY_SIZE(quick));
+	bench_default(&b.depths, many, ARRAY_SIZE(many));
 	for (size_t i = 0; i < ARRAY_SIZE(peers); i++)
 		if (!peers[i]->open())
 			bench_die(peers[i]->name, 0);
@@ -362,9 +366,12 @@ int main(int argc, char **argv)
 #ifndef HAVE_LIBUV
 	bench_note("libuv is not installed: skipped");
 #endif
-	for (int n = 1000; n <= most; n *= 10)
+	for (int i = 0; i < b.depths.n; i++) {
+		if (b.depths.value[i] > N_MAX)
+			bench_die("--depth", E2BIG);
 		for (bench_begin(&b); bench_next(&b); )
-			one_size(&b, n);
+			one_size(&b, (int)b.depths.value[i]);
+	}
 	goals(&b);
 	bench_must(weir_reactor_destroy(reactor), "destroy");
 	return bench_done(&b);

@@ -156,6 +156,10 @@ static void usage(const char *name)
 	       "  --quick        small and short: to see whether it runs\n"
 	       "  --json FILE    append a line of JSON for each figure\n"
 	       "  --only TEXT    only the variants whose name contains TEXT\n"
+	       "  --backend B    uring, ev or uring,ev   (where it has them)\n"
+	       "  --size LIST    bytes of a move: 4K,1M  (likewise)\n"
+	       "  --depth LIST   how many under way      (likewise)\n"
+	       "  --cores LIST   how many cores          (likewise)\n"
 	       "  --dir DIR      where to make files (default: .)\n"
 	       "  --noise X      repeat while others use more than X CPUs (%.2f)\n",
 	       name, NOISE_DEFAULT);
@@ -166,6 +170,10 @@ static const struct option options[] = {
 	{ "quick", no_argument, NULL, 'q' },
 	{ "json", required_argument, NULL, 'j' },
 	{ "only", required_argument, NULL, 'o' },
+	{ "backend", required_argument, NULL, 'b' },
+	{ "size", required_argument, NULL, 's' },
+	{ "depth", required_argument, NULL, 'D' },
+	{ "cores", required_argument, NULL, 'c' },
 	{ "dir", required_argument, NULL, 'd' },
 	{ "noise", required_argument, NULL, 'n' },
 	{ "help", no_argument, NULL, 'h' },
@@ -187,6 +195,18 @@ static void take_option(struct bench *b, int opt)
 	case 'o':
 		b->only = optarg;
 		break;
+	case 'b':
+		bench_choose(b, BENCH_BACKENDS, optarg);
+		break;
+	case 's':
+		bench_choose(b, BENCH_SIZES, optarg);
+		break;
+	case 'D':
+		bench_choose(b, BENCH_DEPTHS, optarg);
+		break;
+	case 'c':
+		bench_choose(b, BENCH_CORES, optarg);
+		break;
 	case 'd':
 		b->dir = optarg;
 		break;
@@ -204,10 +224,17 @@ static void take_option(struct bench *b, int opt)
 
 void bench_init(struct bench *b, const char *name, int argc, char **argv)
 {
+	bench_init_with(b, name, 0, argc, argv);
+}
+
+void bench_init_with(struct bench *b, const char *name, unsigned int takes,
+		     int argc, char **argv)
+{
 	int opt;
 
 	memset(b, 0, sizeof(*b));
 	b->name = name;
+	b->takes = takes;
 	b->dir = ".";
 	b->noise_max = NOISE_DEFAULT;
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) >= 0)
@@ -226,6 +253,33 @@ void bench_init(struct bench *b, const char *name, int argc, char **argv)
 bool bench_wants(const struct bench *b, const char *variant)
 {
 	return !b->only || strstr(variant, b->only);
+}
+
+static struct bench_hist *hist_new(void)
+{
+	struct bench_hist *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		bench_die("a histogram", ENOMEM);
+	return h;
+}
+
+struct bench_hist *bench_latency(struct bench *b, const char *what,
+				 const char *variant)
+{
+	struct bench_latency *l;
+
+	for (l = b->latencies; l < b->latencies + b->n_latencies; l++)
+		if (!strcmp(l->what, what) && !strcmp(l->variant, variant))
+			return l->now;
+	if (b->n_latencies == BENCH_LATENCIES_MAX)
+		bench_die("latencies", ENOSPC);
+	b->n_latencies++;
+	snprintf(l->what, sizeof(l->what), "%s", what);
+	snprintf(l->variant, sizeof(l->variant), "%s", variant);
+	l->now = hist_new();
+	l->kept = hist_new();
+	return l->now;
 }
 
 void bench_begin(struct bench *b)
@@ -252,10 +306,14 @@ static void end_rep(struct bench *b)
 	    b->tries - b->rep <= b->reps * (TRIES_PER_REP - 1)) {
 		for (int i = 0; i < b->n_figures; i++)
 			b->figures[i].n = b->figures[i].n_kept;
+		for (int i = 0; i < b->n_latencies; i++)
+			*b->latencies[i].now = *b->latencies[i].kept;
 		return;
 	}
 	for (int i = 0; i < b->n_figures; i++)
 		b->figures[i].n_kept = b->figures[i].n;
+	for (int i = 0; i < b->n_latencies; i++)
+		*b->latencies[i].kept = *b->latencies[i].now;
 	b->n_noisy += noisy;
 	b->noise_sum += others;
 	b->wall_sum += wall;

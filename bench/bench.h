@@ -13,6 +13,11 @@
  *	bench_goal(&b, "NOP, at most 1.15 times liburing", "batch 1", ...);
  *	return bench_done(&b);
  *
+ * What waits has a histogram of its latencies beside its figures:
+ *
+ *	h = bench_latency(&b, "64 connections", "weir");
+ *	bench_hist_add(h, ns);
+ *
  * Variants take turns within a repetition, so that what disturbs the machine
  * disturbs all of them, and a ratio is the median of the ratios within the
  * repetitions.  A repetition during which other processes used much CPU is
@@ -27,9 +32,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "bench/hist.h"
+
 #define BENCH_SAMPLES_MAX 99
 #define BENCH_FIGURES_MAX 256
 #define BENCH_GOALS_MAX 32
+#define BENCH_LATENCIES_MAX 64
+#define BENCH_LIST_MAX 16
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -41,6 +50,28 @@ struct bench_figure {
 	double sample[BENCH_SAMPLES_MAX];
 	int n;
 	int n_kept;		/* Those of repetitions that count. */
+};
+
+/* The latencies of a variant in a case. */
+struct bench_latency {
+	char what[48];
+	char variant[24];
+	struct bench_hist *now;
+	struct bench_hist *kept;	/* Of repetitions that count. */
+};
+
+/* What a program lets its user choose: --backend, --size, --depth, --cores. */
+enum {
+	BENCH_BACKENDS = 1 << 0,
+	BENCH_SIZES = 1 << 1,	/* Bytes of one move. */
+	BENCH_DEPTHS = 1 << 2,	/* Under way at once. */
+	BENCH_CORES = 1 << 3,
+};
+
+/* The values of such an option. */
+struct bench_list {
+	uint64_t value[BENCH_LIST_MAX];
+	int n;
 };
 
 enum bench_bound { BENCH_AT_MOST, BENCH_AT_LEAST };
@@ -69,11 +100,16 @@ struct bench {
 	double noise_max;	/* CPUs in use by others, at most. */
 	const char *json_path;
 	const char *reference;	/* The variant that ratios refer to. */
+	unsigned int takes;
+	uint32_t backends;	/* Bits by WEIR_BACKEND_*; 0: all. */
+	struct bench_list sizes, depths, cores;
 
 	struct bench_figure figures[BENCH_FIGURES_MAX];
 	int n_figures;
 	struct bench_goal goals[BENCH_GOALS_MAX];
 	int n_goals;
+	struct bench_latency latencies[BENCH_LATENCIES_MAX];
+	int n_latencies;
 
 	int rep;		/* Kept so far, in this round. */
 	int tries;
@@ -88,6 +124,23 @@ struct bench {
 /* Read the options; exits for --help and for bad ones. */
 void bench_init(struct bench *b, const char *name, int argc, char **argv);
 
+/* Likewise, of a program that also takes the options of @takes. */
+void bench_init_with(struct bench *b, const char *name, unsigned int takes,
+		     int argc, char **argv);
+
+/* The value @text of the option @what, one of BENCH_BACKENDS and so on; exits
+ * for a bad one. */
+void bench_choose(struct bench *b, unsigned int what, const char *text);
+
+/* What is measured where the user has chosen nothing. */
+void bench_default(struct bench_list *list, const uint64_t *value, int n);
+
+/* Does the user want this one of WEIR_BACKEND_*? */
+bool bench_wants_backend(const struct bench *b, uint32_t backend);
+
+/* "4 KiB" */
+const char *bench_size_text(char text[24], uint64_t size);
+
 /* A round of repetitions: bench_begin() once, then while bench_next(). */
 void bench_begin(struct bench *b);
 bool bench_next(struct bench *b);
@@ -98,6 +151,10 @@ bool bench_wants(const struct bench *b, const char *variant);
 /* One sample of the figure of @variant in case @what.  NAN adds nothing. */
 void bench_add(struct bench *b, const char *what, const char *variant,
 	       const char *unit, double value);
+
+/* Where to add latencies of this repetition, in nanoseconds. */
+struct bench_hist *bench_latency(struct bench *b, const char *what,
+				 const char *variant);
 
 /* CPU seconds that a child of ours, still alive, has used. */
 void bench_own_cpu(struct bench *b, double seconds);
@@ -113,6 +170,22 @@ void bench_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void bench_goal(struct bench *b, const char *text, const char *what,
 		const char *variant, const char *other,
 		enum bench_bound kind, double bound);
+
+/* A line of JSON for each library that we are measured beside. */
+void bench_write_peers(FILE *out);
+
+/* The lines of JSON of all of it, to @out. */
+void bench_write_json(const struct bench *b, FILE *out);
+
+/* What figures are made of. */
+double bench_median_of(const double *sample, int n);
+double bench_ratio_of(const struct bench_figure *f,
+		      const struct bench_figure *other);
+const struct bench_figure *bench_reference_of(const struct bench *b,
+					      const struct bench_figure *f);
+bool bench_is_met(const struct bench_goal *g);
+double bench_noise_of(const struct bench *b);
+double bench_load_average(void);
 
 /* Print everything; what main() returns. */
 int bench_done(struct bench *b);

@@ -1,6 +1,7 @@
-# Benchmarks: built by `make check`, which only looks whether they run, and run
-# in earnest by `make bench`.  BENCH_FLAGS goes to run.sh: names, --quick.
-bench_common = %D%/bench.c %D%/bench.h %D%/report.c
+# Benchmarks: `make check` only looks whether they run, `make bench` and the
+# installed `weir bench` run them in earnest.
+bench_common = %D%/bench.c %D%/bench.h %D%/choice.c %D%/hist.c %D%/hist.h \
+	%D%/peers.c %D%/report-json.c %D%/report.c
 bench_libs = libweir.la $(LIBURING_LIBS) $(LIBEV_LIBS) $(LIBUV_LIBS) -lm
 
 bench_programs = \
@@ -62,12 +63,17 @@ endif
 %C%_bench_timer_SOURCES = %D%/bench-timer.c $(bench_common)
 %C%_bench_timer_LDADD = $(bench_libs)
 
-check_PROGRAMS += $(bench_programs)
+# They are what `weir bench` runs, also where weir is installed.
+pkglibexec_PROGRAMS += $(bench_programs)
 TESTS += %D%/smoke.sh
-EXTRA_DIST += %D%/README.md %D%/run.sh %D%/smoke.sh
+EXTRA_DIST += %D%/README.md %D%/smoke.sh
 
-# WEIR_CP is the program that bench-cp copies with.
-bench: all $(bench_programs)
-	$(SHELL) $(srcdir)/%D%/run.sh $(BENCH_FLAGS)
+# All figures, and a page of them; BENCH_FLAGS are more options of weir bench,
+# as names and --quick.
+bench: all
+	$(MKDIR_P) docs
+	WEIR_BENCH_DIR=%D% tools/weir bench --output bench.json \
+		--report docs/performance.md $(BENCH_FLAGS) $$(command -v \
+		gnuplot >/dev/null && echo --plot docs/performance)
 
 .PHONY: bench

@@ -16,7 +16,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static double median_of(const double *sample, int n)
+double bench_median_of(const double *sample, int n)
 {
 	double sorted[BENCH_SAMPLES_MAX];
 
@@ -71,21 +71,21 @@ double bench_median(const struct bench *b, const char *what,
 {
 	const struct bench_figure *f = find(b, what, variant, unit);
 
-	return f ? median_of(f->sample, f->n) : NAN;
+	return f ? bench_median_of(f->sample, f->n) : NAN;
 }
 
 /* The median of the ratios within repetitions: what they shared cancels. */
-static double ratio_of(const struct bench_figure *f,
+double bench_ratio_of(const struct bench_figure *f,
 		       const struct bench_figure *other)
 {
 	double r[BENCH_SAMPLES_MAX];
 
 	if (f->n != other->n)
-		return median_of(f->sample, f->n) /
-		       median_of(other->sample, other->n);
+		return bench_median_of(f->sample, f->n) /
+		       bench_median_of(other->sample, other->n);
 	for (int i = 0; i < f->n; i++)
 		r[i] = f->sample[i] / other->sample[i];
-	return median_of(r, f->n);
+	return bench_median_of(r, f->n);
 }
 
 static bool is_worse(const struct bench_goal *g, double figure)
@@ -116,7 +116,7 @@ void bench_goal(struct bench *b, const char *text, const char *what,
 
 	if (!f || !o)
 		return;
-	figure = other ? ratio_of(f, o) : median_of(f->sample, f->n);
+	figure = other ? bench_ratio_of(f, o) : bench_median_of(f->sample, f->n);
 	g = goal_of(b, text);
 	g->kind = kind;
 	g->bound = bound;
@@ -127,14 +127,14 @@ void bench_goal(struct bench *b, const char *text, const char *what,
 		 other ? " / " : "", other ? other : "");
 }
 
-static bool is_met(const struct bench_goal *g)
+bool bench_is_met(const struct bench_goal *g)
 {
 	return g->kind == BENCH_AT_MOST ? g->figure <= g->bound
 					: g->figure >= g->bound;
 }
 
 /* The variant of the same case and unit that others are compared with. */
-static const struct bench_figure *reference_of(const struct bench *b,
+const struct bench_figure *bench_reference_of(const struct bench *b,
 					       const struct bench_figure *f)
 {
 	const struct bench_figure *ref = NULL;
@@ -157,7 +157,7 @@ static void show_value(char *text, size_t size, double v)
 
 static void table_line(const struct bench *b, const struct bench_figure *f)
 {
-	const struct bench_figure *ref = reference_of(b, f);
+	const struct bench_figure *ref = bench_reference_of(b, f);
 	char mid[32], low[32], high[32];
 	double lo = f->sample[0], hi = f->sample[0];
 
@@ -165,56 +165,26 @@ static void table_line(const struct bench *b, const struct bench_figure *f)
 		lo = fmin(lo, f->sample[i]);
 		hi = fmax(hi, f->sample[i]);
 	}
-	show_value(mid, sizeof(mid), median_of(f->sample, f->n));
+	show_value(mid, sizeof(mid), bench_median_of(f->sample, f->n));
 	show_value(low, sizeof(low), lo);
 	show_value(high, sizeof(high), hi);
 	printf("%-30s %-16s %10s %-8s [%s .. %s]", f->what, f->variant, mid,
 	       f->unit, low, high);
 	if (ref && ref != f)
-		printf("  %.2f x %s", ratio_of(f, ref), ref->variant);
+		printf("  %.2f x %s", bench_ratio_of(f, ref), ref->variant);
 	printf("\n");
 }
 
-static double load_average(void)
+double bench_load_average(void)
 {
 	double load = 0;
 
 	return getloadavg(&load, 1) == 1 ? load : 0;
 }
 
-static double noise_of(const struct bench *b)
+double bench_noise_of(const struct bench *b)
 {
 	return b->wall_sum > 0 ? b->noise_sum / b->wall_sum : 0;
-}
-
-static void json_figure(const struct bench *b, FILE *out,
-			const struct bench_figure *f)
-{
-	const struct bench_figure *ref = reference_of(b, f);
-	double lo = f->sample[0], hi = f->sample[0];
-
-	for (int i = 1; i < f->n; i++) {
-		lo = fmin(lo, f->sample[i]);
-		hi = fmax(hi, f->sample[i]);
-	}
-	fprintf(out, "{\"bench\":\"%s\",\"case\":\"%s\",\"variant\":\"%s\","
-		"\"unit\":\"%s\",\"median\":%.6g,\"min\":%.6g,\"max\":%.6g,"
-		"\"n\":%d,", b->name, f->what, f->variant, f->unit,
-		median_of(f->sample, f->n), lo, hi, f->n);
-	if (ref && ref != f && ratio_of(f, ref) < 1e12)
-		fprintf(out, "\"ratio_to\":\"%s\",\"ratio\":%.4g,",
-			ref->variant, ratio_of(f, ref));
-	fprintf(out, "\"others_cpu\":%.3f,\"loadavg\":%.2f}\n", noise_of(b),
-		load_average());
-}
-
-static void json_goal(const struct bench *b, FILE *out,
-		      const struct bench_goal *g)
-{
-	fprintf(out, "{\"bench\":\"%s\",\"goal\":\"%s\",\"where\":\"%s\","
-		"\"%s\":%g,\"figure\":%.4g,\"met\":%s}\n", b->name, g->text,
-		g->where, g->kind == BENCH_AT_MOST ? "at_most" : "at_least",
-		g->bound, g->figure, is_met(g) ? "true" : "false");
 }
 
 static void write_json(const struct bench *b)
@@ -223,13 +193,41 @@ static void write_json(const struct bench *b)
 
 	if (!out)
 		bench_die(b->json_path, errno);
-	for (int i = 0; i < b->n_figures; i++)
-		if (b->figures[i].n)
-			json_figure(b, out, &b->figures[i]);
-	for (int i = 0; i < b->n_goals; i++)
-		json_goal(b, out, &b->goals[i]);
+	bench_write_peers(out);
+	bench_write_json(b, out);
 	if (fclose(out))
 		bench_die(b->json_path, errno);
+}
+
+static void latency_line(const struct bench_latency *l)
+{
+	const struct bench_hist *h = l->kept;
+
+	printf("%-30s %-16s %9.1f %9.1f %9.1f %9.1f %9.1f us\n", l->what,
+	       l->variant, bench_hist_quantile(h, 0.5) / 1e3,
+	       bench_hist_quantile(h, 0.99) / 1e3,
+	       bench_hist_quantile(h, 0.999) / 1e3,
+	       bench_hist_quantile(h, 0.9999) / 1e3, (double)h->max / 1e3);
+}
+
+static void latency_table(const struct bench *b)
+{
+	if (!b->n_latencies)
+		return;
+	printf("%-47s %9s %9s %9s %9s %9s\n", "latency", "p50", "p99", "p99.9",
+	       "p99.99", "max");
+	for (int i = 0; i < b->n_latencies; i++)
+		if (b->latencies[i].kept->n)
+			latency_line(&b->latencies[i]);
+}
+
+static void free_latencies(struct bench *b)
+{
+	for (int i = 0; i < b->n_latencies; i++) {
+		free(b->latencies[i].now);
+		free(b->latencies[i].kept);
+	}
+	b->n_latencies = 0;
 }
 
 int bench_done(struct bench *b)
@@ -237,20 +235,22 @@ int bench_done(struct bench *b)
 	const struct bench_goal *g;
 
 	printf("\n%s: median [min .. max] of %d; others used %.2f CPUs, "
-	       "load average %.2f\n", b->name, b->reps, noise_of(b),
-	       load_average());
+	       "load average %.2f\n", b->name, b->reps, bench_noise_of(b),
+	       bench_load_average());
 	if (b->n_noisy)
 		printf("%d repetitions were disturbed by others\n",
 		       b->n_noisy);
 	for (int i = 0; i < b->n_figures; i++)
 		if (b->figures[i].n)
 			table_line(b, &b->figures[i]);
+	latency_table(b);
 	for (int i = 0; i < b->n_goals; i++) {
 		g = &b->goals[i];
 		printf("goal: %-56s %8.2f  %s  (%s)\n", g->text, g->figure,
-		       is_met(g) ? "met" : "NOT MET", g->where);
+		       bench_is_met(g) ? "met" : "NOT MET", g->where);
 	}
 	if (b->json_path)
 		write_json(b);
+	free_latencies(b);
 	return 0;
 }

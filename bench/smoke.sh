@@ -8,7 +8,9 @@ dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 names='nop buf bounce copy large timer pipe echo post read direct register sync idle cp'
 string='"[^"\\]*"'
-value="($string|-?[0-9.]+(e[-+]?[0-9]+)?|true|false)"
+number='-?[0-9.]+(e[-+]?[0-9]+)?'
+array="\\[($number(,$number)*)?\\]"
+value="($string|$number|$array|true|false)"
 line="^\\{$string:$value(,$string:$value)*\\}\$"
 
 echo "1..$(echo "$names" | wc -w)"

@@ -1,5 +1,6 @@
 # Pages written by hand.
 dist_man_MANS += \
+	%D%/man/weir-bench.1 \
 	%D%/man/weir-cp.1 \
 	%D%/man/weir-errors.7 \
 	%D%/man/weir-op.7 \

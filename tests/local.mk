@@ -639,6 +639,7 @@ test_scripts = \
 	%D%/check-rules.sh \
 	%D%/check-symbols.sh \
 	%D%/test-export.sh \
+	%D%/test-weir-bench.sh \
 	%D%/test-weir-cp.sh \
 	%D%/test-weir-info.sh \
 	%D%/test-weir-route.sh \

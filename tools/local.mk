@@ -1,6 +1,16 @@
 # The installed commands.  They use public headers only.
 bin_PROGRAMS += %D%/weir
 %C%_weir_SOURCES = \
+	%D%/bench-compare.c \
+	%D%/bench-csv.c \
+	%D%/bench-line.c \
+	%D%/bench-plot.c \
+	%D%/bench-report.c \
+	%D%/bench-result.c \
+	%D%/bench-run.c \
+	%D%/bench-table.c \
+	%D%/bench.c \
+	%D%/bench.h \
 	%D%/find.c \
 	%D%/info-json.c \
 	%D%/info-text.c \
@@ -15,7 +25,8 @@ bin_PROGRAMS += %D%/weir
 	%D%/system.c \
 	%D%/tool.h \
 	%D%/weir.c
-%C%_weir_LDADD = libweir.la
+%C%_weir_CPPFLAGS = $(AM_CPPFLAGS) -DWEIR_LIBEXECDIR='"$(pkglibexecdir)"'
+%C%_weir_LDADD = libweir.la -lm
 
 bin_PROGRAMS += %D%/weir-sim
 # What runs scenarios, and the scenarios.

@@ -12,6 +12,7 @@
 #define EXIT_FAILED 1	/* What was asked for could not be done. */
 #define EXIT_USAGE 2	/* The command line makes no sense; nothing done. */
 
+int cmd_bench(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_route(int argc, char **argv);
 

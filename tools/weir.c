@@ -21,6 +21,7 @@ static const struct command {
 	int (*run)(int argc, char **argv);
 	const char *what;
 } commands[] = {
+	{ "bench", cmd_bench, "how fast it is here, beside what else is there" },
 	{ "info", cmd_info, "what there is here, and why the rest is not used" },
 	{ "route", cmd_route, "which way bytes go between two places, and why" },
 };

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* weir bench: how fast it is here, and beside what else is installed. */
+
+#define _GNU_SOURCE 1
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "tool.h"
+
+#define NAMES_MAX 32
+#define OPTIONS_MAX 32
+
+enum {
+	OPT_LIST = 256, OPT_COMPARE, OPT_WORSE, OPT_FROM, OPT_OUTPUT, OPT_JSON,
+	OPT_CSV, OPT_HDR, OPT_PLOT, OPT_FORMAT, OPT_REPORT, OPT_HELP,
+	OPT_QUICK, OPT_REPS, OPT_ONLY, OPT_DIR, OPT_NOISE,
+	OPT_BACKEND, OPT_SIZE, OPT_DEPTH, OPT_CORES,
+};
+
+static const struct option options[] = {
+	{ "list", no_argument, NULL, OPT_LIST },
+	{ "compare", no_argument, NULL, OPT_COMPARE },
+	{ "worse", required_argument, NULL, OPT_WORSE },
+	{ "from", required_argument, NULL, OPT_FROM },
+	{ "output", required_argument, NULL, OPT_OUTPUT },
+	{ "json", no_argument, NULL, OPT_JSON },
+	{ "csv", required_argument, NULL, OPT_CSV },
+	{ "hdr", required_argument, NULL, OPT_HDR },
+	{ "plot", required_argument, NULL, OPT_PLOT },
+	{ "format", required_argument, NULL, OPT_FORMAT },
+	{ "report", required_argument, NULL, OPT_REPORT },
+	{ "quick", no_argument, NULL, OPT_QUICK },
+	{ "reps", required_argument, NULL, OPT_REPS },
+	{ "only", required_argument, NULL, OPT_ONLY },
+	{ "dir", required_argument, NULL, OPT_DIR },
+	{ "noise", required_argument, NULL, OPT_NOISE },
+	{ "backend", required_argument, NULL, OPT_BACKEND },
+	{ "size", required_argument, NULL, OPT_SIZE },
+	{ "depth", required_argument, NULL, OPT_DEPTH },
+	{ "cores", required_argument, NULL, OPT_CORES },
+	{ "quiet", no_argument, NULL, 'q' },
+	{ "help", no_argument, NULL, OPT_HELP },
+	{ NULL, 0, NULL, 0 },
+};
+
+struct asked {
+	bool list, compare, json, quiet, help;
+	double worse;		/* Percent; negative: any is fine. */
+	const char *from, *output, *csv, *hdr, *plot, *format, *report;
+	const char *pass[OPTIONS_MAX];	/* To the programs. */
+	size_t n_pass;
+	const char *takes[4];	/* Choices that not all programs have. */
+	size_t n_takes;
+	const char *names[NAMES_MAX];
+	size_t n_names;
+};
+
+static void help(void)
+{
+	puts("Usage: weir bench [OPTION...] [NAME...]\n"
+	     "       weir bench --compare [--worse PERCENT] BEFORE AFTER\n"
+	     "       weir bench --list\n"
+	     "\n"
+	     "Measure weir on this machine, in turns with what else is\n"
+	     "installed that does the same. Without a NAME all that have the\n"
+	     "choices asked for are run, which takes some minutes.\n"
+	     "\n"
+	     "What is measured:\n"
+	     "  --backend LIST    uring, ev or uring,ev\n"
+	     "  --size LIST       bytes of a move: 4K,1M\n"
+	     "  --depth LIST      how many are under way: 1,32\n"
+	     "  --cores LIST      on how many cores: 1,2\n"
+	     "  --only TEXT       only variants whose name contains TEXT\n"
+	     "  --reps N          repetitions; the median counts\n"
+	     "  --noise X         repeat while others use more than X CPUs\n"
+	     "  --dir DIR         where files are made\n"
+	     "  --quick           only see whether it runs\n"
+	     "\n"
+	     "What becomes of it (tables are shown in any case):\n"
+	     "  --output FILE     keep the result, lines of JSON\n"
+	     "  --from FILE       run nothing: take a result that was kept\n"
+	     "  --json            the result instead of tables\n"
+	     "  --csv FILE        a table for other programs; - is standard\n"
+	     "                    output\n"
+	     "  --hdr DIR         latencies, in HdrHistogram's form\n"
+	     "  --plot DIR        plots by gnuplot; --format svg or png\n"
+	     "  --report FILE     a page of Markdown, with the plots of --plot\n"
+	     "  -q, --quiet       no tables");
+}
+
+/* An option that goes to the programs as it is. */
+static int pass(struct asked *a, const char *name, const char *value)
+{
+	if (a->n_pass + 3 > OPTIONS_MAX)
+		return usage_error("too many options");
+	a->pass[a->n_pass++] = name;
+	if (value)
+		a->pass[a->n_pass++] = value;
+	return EXIT_OK;
+}
+
+/* Likewise of a choice that only some have. */
+static int choose(struct asked *a, const char *name, const char *value)
+{
+	if (a->n_takes < 4)
+		a->takes[a->n_takes++] = name + 2;
+	return pass(a, name, value);
+}
+
+static int take_percent(struct asked *a, const char *text)
+{
+	char *end;
+
+	a->worse = strtod(text, &end);
+	if (end == text || *end || !(a->worse >= 0))
+		return usage_error("--worse %s: not a percentage", text);
+	return EXIT_OK;
+}
+
+static int take_format(struct asked *a, const char *text)
+{
+	if (strcmp(text, "svg") && strcmp(text, "png"))
+		return usage_error("--format %s: svg or png", text);
+	a->format = text;
+	return EXIT_OK;
+}
+
+static int take_passed(struct asked *a, int opt)
+{
+	switch (opt) {
+	case OPT_QUICK:
+		return pass(a, "--quick", NULL);
+	case OPT_REPS:
+		return pass(a, "--reps", optarg);
+	case OPT_ONLY:
+		return pass(a, "--only", optarg);
+	case OPT_DIR:
+		return pass(a, "--dir", optarg);
+	case OPT_NOISE:
+		return pass(a, "--noise", optarg);
+	case OPT_BACKEND:
+		return choose(a, "--backend", optarg);
+	case OPT_SIZE:
+		return choose(a, "--size", optarg);
+	case OPT_DEPTH:
+		return choose(a, "--depth", optarg);
+	case OPT_CORES:
+		return choose(a, "--cores", optarg);
+	default:
+		return EXIT_USAGE;	/* getopt has said why. */
+	}
+}
+
+static int take_option(struct asked *a, int opt)
+{
+	switch (opt) {
+	case OPT_LIST:
+		a->list = true;
+		break;
+	case OPT_COMPARE:
+		a->compare = true;
+		break;
+	case OPT_WORSE:
+		return take_percent(a, optarg);
+	case OPT_FROM:
+		a->from = optarg;
+		break;
+	case OPT_OUTPUT:
+		a->output = optarg;
+		break;
+	case OPT_JSON:
+		a->json = true;
+		break;
+	case OPT_CSV:
+		a->csv = optarg;
+		break;
+	case OPT_HDR:
+		a->hdr = optarg;
+		break;
+	case OPT_PLOT:
+		a->plot = optarg;
+		break;
+	case OPT_FORMAT:
+		return take_format(a, optarg);
+	case OPT_REPORT:
+		a->report = optarg;
+		break;
+	case OPT_HELP:
+		a->help = true;
+		break;
+	case 'q':
+		a->quiet = true;
+		break;
+	default:
+		return take_passed(a, opt);
+	}
+	return EXIT_OK;
+}
+
+static int parse(struct asked *a, int argc, char **argv)
+{
+	int opt, status = EXIT_OK;
+
+	a->worse = -1;
+	a->format = "svg";
+	while (!status &&
+	       (opt = getopt_long(argc, argv, "q", options, NULL)) >= 0)
+		status = take_option(a, opt);
+	if (status)
+		return status;
+	if (argc - optind > NAMES_MAX)
+		return usage_error("too many names");
+	while (optind < argc)
+		a->names[a->n_names++] = argv[optind++];
+	return EXIT_OK;
+}
+
+static int show_list(void)
+{
+	printf("%-9s %-58s %-38s %s\n", "name", "measures", "beside",
+	       "choices");
+	for (size_t i = 0; i < n_programs; i++)
+		printf("%-9s %-58s %-38s %s\n", programs[i].name,
+		       programs[i].measures, programs[i].beside,
+		       programs[i].takes);
+	return EXIT_OK;
+}
+
+static int show_comparison(const struct asked *a)
+{
+	struct result before, after;
+	int status;
+
+	if (a->n_names != 2)
+		return usage_error("--compare wants two files that --output "
+				   "has written");
+	status = result_load(&before, a->names[0]);
+	if (!status)
+		status = result_load(&after, a->names[1]);
+	else
+		memset(&after, 0, sizeof(after));
+	if (!status)
+		status = compare(&before, &after, a->worse);
+	result_free(&before);
+	result_free(&after);
+	return status;
+}
+
+static bool has_choices(const struct program *p, const struct asked *a)
+{
+	for (size_t i = 0; i < a->n_takes; i++)
+		if (!strstr(p->takes, a->takes[i]))
+			return false;
+	return true;
+}
+
+static int pick_named(const struct asked *a, struct wanted *w)
+{
+	const struct program *p;
+
+	for (size_t i = 0; i < a->n_names; i++) {
+		p = find_program(a->names[i]);
+		if (!p)
+			return usage_error("there is no benchmark '%s'; weir "
+					   "bench --list lists them",
+					   a->names[i]);
+		if (!has_choices(p, a))
+			return usage_error("%s has no choice of --%s; weir "
+					   "bench --list says which it has",
+					   p->name, a->takes[0]);
+		w->programs[w->n_programs++] = p;
+	}
+	return EXIT_OK;
+}
+
+static int pick(const struct asked *a, struct wanted *w)
+{
+	if (a->n_names)
+		return pick_named(a, w);
+	for (size_t i = 0; i < n_programs; i++)
+		if (!programs[i].by_name && has_choices(&programs[i], a))
+			w->programs[w->n_programs++] = &programs[i];
+	return w->n_programs ? EXIT_OK :
+	       usage_error("no benchmark has all of these choices");
+}
+
+static int show_json(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	char buf[4096];
+	size_t n;
+
+	if (!f)
+		return failed("cannot read %s: %s", path, strerror(errno));
+	while ((n = fread(buf, 1, sizeof(buf), f)) > 0)
+		fwrite(buf, 1, n, stdout);
+	fclose(f);
+	return EXIT_OK;
+}
+
+static bool is_stdout(const char *path)
+{
+	return path && !strcmp(path, "-");
+}
+
+static int write_files(const struct asked *a, const char *path)
+{
+	struct result r;
+	int status;
+
+	status = result_load(&r, path);
+	if (!status && !a->json && !a->quiet && !is_stdout(a->csv) &&
+	    !is_stdout(a->report))
+		show_goals(&r);
+	if (!status && r.n_bad)
+		fprintf(stderr, "weir: %zu lines of %s say nothing: left out\n",
+			r.n_bad, path);
+	if (!status && a->csv)
+		status = write_csv(&r, a->csv);
+	if (!status && a->hdr)
+		status = write_hdr(&r, a->hdr);
+	if (!status && a->plot)
+		status = write_plots(&r, a->plot, a->format);
+	if (!status && a->report)
+		status = write_report(&r, a->report, a->plot);
+	result_free(&r);
+	return status;
+}
+
+static int finish(const struct asked *a, const char *path)
+{
+	int status = a->json ? show_json(path) : EXIT_OK;
+
+	return status ? status : write_files(a, path);
+}
+
+static int run(const struct asked *a)
+{
+	char kept[] = "/tmp/weir-bench.XXXXXX";
+	const struct program *picked[NAMES_MAX];
+	struct wanted w = {
+		.programs = picked, .options = a->pass,
+		.quiet = a->quiet || a->json || is_stdout(a->csv) ||
+			 is_stdout(a->report),
+	};
+	const char *path = a->output;
+	int fd, status = pick(a, &w), written = EXIT_OK;
+
+	if (status)
+		return status;
+	if (!path) {
+		fd = mkstemp(kept);
+		if (fd < 0)
+			return failed("cannot make %s: %s", kept,
+				      strerror(errno));
+		close(fd);
+		path = kept;
+	}
+	status = run_programs(&w, path);
+	if (w.n_done)
+		written = finish(a, path);
+	if (!a->output)
+		unlink(path);
+	return status ? status : written;
+}
+
+int cmd_bench(int argc, char **argv)
+{
+	struct asked a = { 0 };
+	int status = parse(&a, argc, argv);
+
+	if (status)
+		return status;
+	if (a.help) {
+		help();
+		return EXIT_OK;
+	}
+	if (a.list)
+		return show_list();
+	if (a.compare)
+		return show_comparison(&a);
+	if (a.from && a.n_names)
+		return usage_error("--from runs nothing: what is %s for?",
+				   a.names[0]);
+	return a.from ? finish(&a, a.from) : run(&a);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TOOLS_BENCH_H
+#define TOOLS_BENCH_H
+
+/*
+ * weir bench: runs the programs bench-*, which are installed beside the library,
+ * and shows what they found.
+ *
+ *	bench.c          the command line
+ *	bench-table.c    which programs there are
+ *	bench-run.c      runs them; their lines go to one file
+ *	bench-line.c     one line of that file
+ *	bench-result.c   all of it
+ *	bench-compare.c  two of them
+ *	bench-csv.c bench-hdr.c bench-plot.c bench-report.c
+ *	                 what a result is written as
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* The programs. */
+
+struct program {
+	const char *name;
+	const char *measures;
+	const char *beside;
+	const char *takes;	/* Of "backend size depth cores". */
+	bool by_name;		/* Runs only where somebody asks for it. */
+};
+
+extern const struct program programs[];
+extern const size_t n_programs;
+
+/* NULL: there is none. */
+const struct program *find_program(const char *name);
+
+/* What to run, and how. */
+struct wanted {
+	const struct program **programs;
+	size_t n_programs;
+	const char *const *options;	/* For each of them, NULL at the end. */
+	bool quiet;			/* Their tables are not shown. */
+	size_t n_done;			/* Those that ran to their end. */
+};
+
+/* Run them; their lines follow one about this machine in the file @path.
+ * Returns an exit status. */
+int run_programs(struct wanted *w, const char *path);
+
+/* Members of one line of JSON: an object of strings, numbers, booleans and
+ * arrays of numbers. */
+
+#define MEMBERS_MAX 32
+
+struct member {
+	const char *key;
+	const char *text;	/* NULL: no string. */
+	double number;		/* true is 1. */
+	double *array;		/* NULL: no array. */
+	size_t n;
+};
+
+struct line {
+	struct member member[MEMBERS_MAX];
+	size_t n;
+};
+
+/* @text is changed, and pointed to.  Returns 0, -EINVAL, or -ENOMEM. */
+int line_parse(struct line *line, char *text);
+void line_free(struct line *line);
+
+/* "" and NAN if it has none. */
+const char *line_text(const struct line *line, const char *key);
+double line_number(const struct line *line, const char *key);
+const struct member *line_find(const struct line *line, const char *key);
+
+/* Results. */
+
+struct name {
+	char *bench, *what, *variant, *unit;
+};
+
+struct figure {
+	struct name name;
+	double median, min, max;
+	double *sample;
+	size_t n;
+	char *ratio_to;		/* "": nothing. */
+	double ratio;
+	double others;		/* CPUs that others used meanwhile. */
+};
+
+enum { P50, P90, P99, P999, P9999, N_POINTS };
+
+struct latency {
+	struct name name;
+	double count, mean, deviation, max;
+	double point[N_POINTS];
+	double *value, *counts;	/* The buckets in use. */
+	size_t n;
+};
+
+struct goal {
+	char *bench, *text, *where;
+	bool at_most, met;
+	double bound, figure;
+};
+
+/* About the machine, and the versions of peers. */
+struct fact {
+	char *key, *value;
+};
+
+struct result {
+	struct figure *figures;
+	struct latency *latencies;
+	struct goal *goals;
+	struct fact *facts;
+	size_t n_figures, n_latencies, n_goals, n_facts;
+	size_t n_bad;		/* Lines that say nothing. */
+};
+
+extern const char *const point_names[N_POINTS];
+
+/* Returns EXIT_OK, or EXIT_FAILED and has said why. */
+int result_load(struct result *r, const char *path);
+void result_free(struct result *r);
+
+/* Is it the first with this bench, and unit or case unless they are NULL? */
+bool is_first_figure(const struct result *r, size_t i, bool unit);
+
+/* Does more of this unit mean better? */
+bool more_is_better(const char *unit);
+
+/* Whether the median of @b is another than that of @a: the ratio, with the
+ * bounds that it is within in 95 of 100 cases. */
+struct ratio {
+	double ratio, low, high;
+};
+
+struct ratio ratio_of(const struct figure *b, const struct figure *a);
+
+/* What a result becomes.  They return exit statuses. */
+int write_csv(const struct result *r, const char *path);
+int write_hdr(const struct result *r, const char *dir);
+int write_plots(const struct result *r, const char *dir, const char *format);
+int write_report(const struct result *r, const char *path, const char *plots);
+void show_goals(const struct result *r);
+int compare(const struct result *a, const struct result *b, double worse);
+
+/* Open @path to write it, "-" being standard output; NULL: has said why. */
+FILE *open_output(const char *path);
+int close_output(FILE *f, const char *path);
+
+/* A name of a file in @dir: @a and @b without what does not belong there. */
+void file_name(char *to, size_t size, const char *dir, const char *a,
+	       const char *b, const char *end);
+
+#endif /* TOOLS_BENCH_H */
