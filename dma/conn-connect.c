@@ -158,6 +158,8 @@ void conn_done(struct weir_conn *c, int err, int code)
 	} else {
 		c->state = WEIR_CONN_ESTABLISHED;
 		c->n_connects++;
+		if (c->held)
+			errand_send(&c->errand);
 	}
 	if (op) {
 		if (err)

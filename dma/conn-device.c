@@ -22,7 +22,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/why.h"
-#include "dma/conn-internal.h"
+#include "dma/srq-internal.h"
 #include "mem/device-verbs.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -57,6 +57,8 @@ static void on_async(struct weir_verbs_event *source,
 	struct weir_conn *c;
 
 	(void)source;
+	if (ev)
+		srq_event((struct conn_tap *)arg, ev);
 	for (c = news ? tap->conns : NULL; c; c = c->tap_next) {
 		if (!all && ev->element.qp != c->qp)
 			continue;

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "base/why.h"
-#include "dma/conn-internal.h"
+#include "dma/srq-internal.h"
 
 void conn_teardown(struct weir_conn *c)
 {
@@ -43,13 +43,15 @@ void conn_close(struct weir_conn *c, int why_closed)
 	c->wanted = false;
 	c->quiet = true;
 	conn_qp_error(c);
+	if (c->member)
+		srq_mark_set(c->member->srq, &c->member->mark);
 }
 
 void conn_settle(struct weir_conn *c)
 {
 	struct weir_op *op = c->op;
 
-	if (c->posted || !c->quiet || c->due)
+	if (c->posted || !c->quiet || c->due || !conn_has_told(c))
 		return;
 	conn_teardown(c);
 	c->state = WEIR_CONN_ENDED;
@@ -73,7 +75,7 @@ void conn_op_leaves(struct weir_op *op)
 	struct weir_conn *c = (struct weir_conn *)(uintptr_t)op->u.words[0];
 
 	c->due = NULL;
-	if (c->state == WEIR_CONN_CLOSING)
+	if (c->state == WEIR_CONN_CLOSING || c->held)
 		errand_send(&c->errand);
 }
 
@@ -95,20 +97,25 @@ static int failure_of(struct weir_conn *c, unsigned int news)
 		return 0;
 	if (news & CONN_NEWS_DEVICE)
 		return -ENODEV;
+	if (news & CONN_NEWS_FLOOD)
+		return -ENOBUFS;
 	return news & CONN_NEWS_QP && conn_qp_has_failed(c) ? -EIO : 0;
 }
 
 /*
  * The first data prove that the answer has arrived, whether or not the peer's
- * last message has.
+ * last message has.  What came before an end is told before it.
  */
 void conn_run(struct errand *errand)
 {
 	struct weir_conn *c = weir_container_of(errand, struct weir_conn,
 						errand);
 	unsigned int news = c->news;
-	int err = failure_of(c, news);
+	int err;
 
+	if (conn_tell_message(c))
+		return;
+	err = failure_of(c, news);
 	c->news = 0;
 	if (c->state == WEIR_CONN_ESTABLISHED && err)
 		conn_close(c, err);

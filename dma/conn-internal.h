@@ -15,6 +15,7 @@
  *	conn-device.c   devices that have QPs, and their asynchronous events
  *	conn-hub.c      one source of rdma_cm events per reactor
  *	conn-none.c     instead of all these, without verbs
+ *	message*.c srq*.c  what is sent and received on them; see srq-internal.h
  *
  * A connection has an id of rdma_cm's from the start of a connect or from the
  * request on, and a QP from where the device is known; neither is ever used for
@@ -28,7 +29,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-#include <weir/conn.h>
+#include <weir/message.h>
 
 #include "reactor/channel-internal.h"
 #include "reactor/errand.h"
@@ -40,6 +41,8 @@
 struct weir_cm;
 struct weir_device;
 struct weir_verbs_event;
+struct srq_member;
+struct srq_slot;
 struct verbs_queue;
 struct weir_window;
 
@@ -75,6 +78,7 @@ struct conn_tap {
 	struct weir_verbs_event *events;
 	unsigned int refs;
 	struct weir_conn *conns;
+	struct weir_srq *srqs;
 	struct conn_tap *next;
 };
 
@@ -91,6 +95,7 @@ enum conn_news {
 	CONN_NEWS_QP = 1,	/* It may have failed. */
 	CONN_NEWS_DEVICE = 2,	/* The device has. */
 	CONN_NEWS_DATA = 4,	/* The peer sends already. */
+	CONN_NEWS_FLOOD = 8,	/* More than somebody wants to hear. */
 };
 
 struct weir_conn {
@@ -117,6 +122,7 @@ struct weir_conn {
 	struct channel_user channel_user; /* Of that. */
 	struct conn_tap *tap;		/* Likewise. */
 	struct verbs_queue *queue;	/* Likewise. */
+	struct srq_member *member;	/* Likewise, with .srq. */
 	uint32_t n_domains;		/* Attached. */
 	struct weir_window *windows;	/* Open, or about to be; while there */
 	uint32_t peer_qp;		/* is a QP, as the peer's number. */
@@ -133,6 +139,11 @@ struct weir_conn {
 
 	weir_conn_end_fn *end_fn;
 	void *end_arg;
+
+	weir_message_fn *message_fn;
+	void *message_arg;
+	struct srq_slot *held, **held_last;	/* Messages that wait. */
+	uint32_t n_held;
 
 	struct sockaddr_storage to, from;	/* .ss_family 0: any. */
 	uint8_t data[WEIR_CONN_CONNECT_DATA];
@@ -192,7 +203,8 @@ int conn_alloc(struct weir_conn **ret, struct weir_reactor *r,
 	       struct weir_channel *channel, const struct weir_conn_opts *opts,
 	       const char *call);
 int conn_opts_load(struct weir_conn_opts *opts,
-		   const struct weir_conn_opts *user, const char *call);
+		   const struct weir_conn_opts *user,
+		   const struct weir_reactor *r, const char *call);
 void conn_keep_data(struct weir_conn *c, const struct rdma_cm_event *ev);
 
 /* The size of an address of IPv4 or IPv6 of @len bytes; 0: it is none. */
@@ -259,6 +271,17 @@ int conn_tap_get(struct conn_tap **ret, struct weir_reactor *r,
 void conn_tap_put(struct conn_tap *tap);
 void conn_tap_add(struct conn_tap *tap, struct weir_conn *c);
 void conn_tap_del(struct weir_conn *c);
+
+/* message-told.c: one that has waited is told, if there is one and it may be.
+ * Returns whether; then @c may be gone. */
+bool conn_tell_message(struct weir_conn *c);
+
+/* Nobody will hear of those that wait. */
+void conn_drop_messages(struct weir_conn *c);
+
+/* Whether what had come when it was closed is told; if not, the errand will run
+ * again. */
+bool conn_has_told(struct weir_conn *c);
 
 /* conn-hub.c */
 int conn_hub_get(struct conn_hub **ret, struct weir_reactor *r);

@@ -17,7 +17,7 @@
 #include "base/fault.h"
 #include "base/opts.h"
 #include "base/why.h"
-#include "dma/conn-internal.h"
+#include "dma/srq-internal.h"
 
 #define BACKLOG_DEFAULT 64
 #define BACKLOG_MAX 4096
@@ -135,7 +135,8 @@ static int load_opts(struct weir_listener *l,
 			   "%d, .reserved 0", BACKLOG_MAX);
 	l->backlog = opts.backlog ? opts.backlog : BACKLOG_DEFAULT;
 	l->channel = opts.channel;
-	return conn_opts_load(&l->opts, opts.conn, "weir_listener_create");
+	return conn_opts_load(&l->opts, opts.conn, l->r,
+			      "weir_listener_create");
 }
 
 static int bind_and_listen(struct weir_listener *l, const struct sockaddr *addr)
@@ -211,6 +212,8 @@ int weir_listener_create(struct weir_listener **ret, struct weir_reactor *r,
 		free(l);
 		return err;
 	}
+	if (l->opts.srq)
+		l->opts.srq->n_users++;
 	*ret = l;
 	return 0;
 }
@@ -271,6 +274,8 @@ int weir_listener_destroy(struct weir_listener *l)
 	if (l->id)
 		rdma_destroy_id(l->id);
 	conn_hub_put(l->hub);
+	if (l->opts.srq)
+		l->opts.srq->n_users--;
 	reactor_detach(&l->obj);
 	free(l);
 	return 0;

@@ -18,7 +18,7 @@
 
 #include "base/fault.h"
 #include "base/why.h"
-#include "dma/conn-internal.h"
+#include "dma/srq-internal.h"
 
 #define SGE_DEFAULT 16
 #define INLINE_DEFAULT 64
@@ -92,12 +92,13 @@ static void put_channel(struct weir_conn *c)
 static struct ibv_qp *try_qp(struct weir_conn *c, uint32_t max_inline)
 {
 	const struct ibv_device_attr *attr = &c->tap->device->attr;
+	const struct weir_srq *srq = c->opts.srq;
 	uint32_t max_sge = c->opts.max_sge;
 	struct ibv_qp_init_attr init = {
 		.qp_context = c,
 		.send_cq = weir_channel_cq(c->channel),
-		.recv_cq = weir_channel_cq(c->channel),
-		.srq = c->opts.srq,
+		.recv_cq = weir_channel_cq(srq ? srq->channel : c->channel),
+		.srq = srq ? srq->srq : NULL,
 		.qp_type = IBV_QPT_RC,
 	};
 	struct ibv_qp *qp;
@@ -105,9 +106,9 @@ static struct ibv_qp *try_qp(struct weir_conn *c, uint32_t max_inline)
 	if (!max_sge)
 		max_sge = least(SGE_DEFAULT, (uint32_t)attr->max_sge);
 	init.cap.max_send_wr = c->opts.sends;
-	init.cap.max_recv_wr = c->opts.srq ? 0 : c->opts.recvs;
+	init.cap.max_recv_wr = srq ? 0 : c->opts.recvs;
 	init.cap.max_send_sge = max_sge;
-	init.cap.max_recv_sge = c->opts.srq ? 0 : max_sge;
+	init.cap.max_recv_sge = srq ? 0 : max_sge;
 	init.cap.max_inline_data = max_inline;
 	errno = fault("ibv_create_qp") ? ENOMEM : 0;
 	qp = errno ? NULL : ibv_create_qp(c->tap->device->pd, &init);
@@ -198,6 +199,28 @@ static void set_reads(struct weir_conn *c)
 	c->reads_in = least(reads, (uint32_t)attr->max_qp_rd_atom);
 }
 
+/* The QP and what it needs of others. */
+static int make_qp(struct weir_conn *c)
+{
+	int err = 0;
+
+	if (c->opts.srq)
+		err = srq_bind(c->opts.srq, c->tap);
+	if (!err)
+		err = get_channel(c);
+	if (err)
+		return err;
+	if (c->opts.srq)
+		err = srq_join(c);
+	if (!err)
+		err = create_qp(c);
+	if (!err)
+		return 0;
+	srq_unjoin(c);
+	put_channel(c);
+	return err;
+}
+
 int conn_qp_make(struct weir_conn *c)
 {
 	struct conn_tap *tap;
@@ -208,20 +231,15 @@ int conn_qp_make(struct weir_conn *c)
 		return err;
 	c->tap = tap;
 	set_reads(c);
-	err = get_channel(c);
+	err = make_qp(c);
 	if (err) {
-		c->tap = NULL;
-		conn_tap_put(tap);
-		return err;
-	}
-	err = create_qp(c);
-	if (err) {
-		put_channel(c);
 		c->tap = NULL;
 		conn_tap_put(tap);
 		return err;
 	}
 	conn_tap_add(tap, c);
+	if (c->member)
+		srq_joined(c);
 	err = verbs_queue_create(c);
 	if (!err)
 		err = move(c, IBV_QPS_INIT);
@@ -234,6 +252,8 @@ int conn_qp_ready(struct weir_conn *c)
 {
 	int err = move(c, IBV_QPS_RTR);
 
+	if (!err && c->member)
+		c->member->ready = true;
 	return err ? err : move(c, IBV_QPS_RTS);
 }
 
@@ -257,17 +277,25 @@ bool conn_qp_has_failed(struct weir_conn *c)
 /*
  * Off the list of its tap first, so that nobody finds it any more.  Windows go
  * before it: soft-RoCE waits for them.  A QP whose device has gone may be
- * refused: it is gone as well.
+ * refused: it is gone as well.  With a shared receive queue, that takes its end
+ * into its hands.
  */
 void conn_qp_free(struct weir_conn *c)
 {
 	struct conn_tap *tap = c->tap;
 
 	verbs_queue_free(c);
+	conn_drop_messages(c);
 	conn_tap_del(c);
 	windows_end(c);
-	ibv_destroy_qp(c->qp);
+	if (c->member) {
+		conn_qp_error(c);
+		srq_leave(c);
+	} else {
+		ibv_destroy_qp(c->qp);
+		put_channel(c);
+	}
+	c->channel = NULL;
 	c->qp = NULL;
-	put_channel(c);
 	conn_tap_put(tap);
 }

@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/opts.h"
 #include "base/why.h"
-#include "dma/conn-internal.h"
+#include "dma/srq-internal.h"
 
 #define POSTED_DEFAULT 128
 #define POSTED_MAX (1u << 20)
@@ -46,7 +46,8 @@ static void fill_in(struct weir_conn_opts *opts)
 }
 
 int conn_opts_load(struct weir_conn_opts *opts,
-		   const struct weir_conn_opts *user, const char *call)
+		   const struct weir_conn_opts *user,
+		   const struct weir_reactor *r, const char *call)
 {
 	int err = opts_load(opts, sizeof(*opts), user, call);
 
@@ -62,6 +63,8 @@ int conn_opts_load(struct weir_conn_opts *opts,
 	if (opts->ack_timeout > TIMER_MAX || opts->rnr_timer > TIMER_MAX)
 		return why(-EINVAL, "%s: .ack_timeout and .rnr_timer are at "
 			   "most %u: they are exponents", call, TIMER_MAX);
+	if (opts->srq && opts->srq->r != r)
+		return why(-EXDEV, "%s: .srq is another reactor's", call);
 	if (opts->reads > READS_MAX || opts->resolve_ms > INT32_MAX)
 		return why(-EINVAL, "%s: .reads is at most %u, .resolve_ms at "
 			   "most %d", call, READS_MAX, INT32_MAX);
@@ -83,6 +86,7 @@ int conn_alloc(struct weir_conn **ret, struct weir_reactor *r,
 	c->state = WEIR_CONN_IDLE;
 	c->user.event = conn_event;
 	c->timer.fire = conn_timer;
+	c->held_last = &c->held;
 	c->obj.stop = conn_stop;
 	errand_init(&c->errand, r, conn_run);
 	err = reactor_attach(r, &c->obj, "connection");
@@ -96,6 +100,8 @@ int conn_alloc(struct weir_conn **ret, struct weir_reactor *r,
 		free(c);
 		return err;
 	}
+	if (opts->srq)
+		opts->srq->n_users++;
 	*ret = c;
 	return 0;
 }
@@ -105,7 +111,7 @@ int weir_conn_create(struct weir_conn **ret, struct weir_reactor *r,
 		     const struct weir_conn_opts *user)
 {
 	struct weir_conn_opts opts;
-	int err = conn_opts_load(&opts, user, "weir_conn_create");
+	int err = conn_opts_load(&opts, user, r, "weir_conn_create");
 
 	return err ? err : conn_alloc(ret, r, channel, &opts,
 				      "weir_conn_create");
@@ -126,6 +132,8 @@ int weir_conn_destroy(struct weir_conn *c)
 		return why(-EBUSY, "weir_conn_destroy: it reaches %u domains; "
 			   "see weir_conn_detach()", c->n_domains);
 	conn_teardown(c);
+	if (c->opts.srq)
+		c->opts.srq->n_users--;
 	c->state = WEIR_CONN_ENDED;
 	c->end_fn = NULL;
 	errand_finish(&c->errand);

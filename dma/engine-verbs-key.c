@@ -105,8 +105,8 @@ void verbs_fini(struct weir_dma *dma)
 }
 
 /* Bufs of other reactors are no business of ours, but the key is. */
-static int buf_lkey(const struct verbs_queue *q, const struct weir_buf *buf,
-		    uint32_t *lkey)
+int verbs_buf_lkey(const struct verbs_queue *q, const struct weir_buf *buf,
+		   uint32_t *lkey)
 {
 	struct weir_device *device = q->conn->tap->device->dev;
 
@@ -124,7 +124,7 @@ int verbs_lkey(struct verbs_queue *q, struct weir_job *job,
 	if (verbs_job(job)->inlined)
 		return 0;
 	if (c->buf)
-		return buf_lkey(q, c->buf, lkey);
+		return verbs_buf_lkey(q, c->buf, lkey);
 	if (!is_staging(job_priv(job)->dma, c->addr))
 		return -ENOENT;
 	s = find(q, job_priv(job)->dma);
@@ -187,6 +187,6 @@ int verbs_check_keys(struct verbs_queue *q, struct weir_job *job)
 	if (!buf)
 		return staging_get(q, job_priv(job)->dma);
 	for (; buf && !err; buf = buf->next)
-		err = buf_lkey(q, buf, &lkey);
+		err = verbs_buf_lkey(q, buf, &lkey);
 	return err;
 }

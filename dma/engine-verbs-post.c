@@ -92,12 +92,16 @@ static void retire(struct verbs_queue *q, struct verbs_wr *w, int err,
 {
 	struct verbs_request *request = w->request;
 	struct weir_job *job = w->job;
+	struct weir_op *op = w->op;
 	struct verbs_job *v;
 
 	w->job = NULL;
 	w->request = NULL;
+	w->op = NULL;
 	if (unlikely(request))
 		verbs_request_end(q, request, err, code);
+	if (op)
+		verbs_sent(op, err, code);
 	if (!job)
 		return;
 	v = verbs_job(job);

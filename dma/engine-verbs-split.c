@@ -13,6 +13,7 @@
  * completion tells of all before it.
  */
 
+#include <arpa/inet.h>
 #include <errno.h>
 
 #include "dma/engine-verbs.h"
@@ -22,30 +23,68 @@ static struct verbs_list *list_of(struct verbs_queue *q, struct weir_job *job)
 	return &q->wait[verbs_is_answered(job)];
 }
 
-void verbs_enqueue(struct verbs_queue *q, struct weir_job *job)
+static void list_add(struct verbs_queue *q, struct weir_job *job)
 {
 	struct verbs_list *list = list_of(q, job);
 	struct job_priv *p = job_priv(job);
 
-	verbs_job(job)->waits = true;
 	p->q_next = NULL;
 	p->q_pprev = list->last;
 	*list->last = job;
 	list->last = &p->q_next;
 }
 
-void verbs_dequeue(struct verbs_queue *q, struct weir_job *job)
+static void list_del(struct verbs_queue *q, struct weir_job *job)
 {
 	struct verbs_list *list = list_of(q, job);
 	struct job_priv *p = job_priv(job);
 
-	verbs_job(job)->waits = false;
 	*p->q_pprev = p->q_next;
 	if (p->q_next)
 		job_priv(p->q_next)->q_pprev = p->q_pprev;
 	else
 		list->last = p->q_pprev;
 	p->q_pprev = NULL;
+}
+
+/* Writers by age, for messages do not overtake older ones. */
+
+static void age_add(struct verbs_queue *q, struct weir_job *job)
+{
+	struct verbs_job *v = verbs_job(job);
+
+	v->ticket = q->tickets++;
+	v->newer = NULL;
+	v->older = q->writers_last;
+	*q->writers_last = job;
+	q->writers_last = &v->newer;
+}
+
+static void age_del(struct verbs_queue *q, struct weir_job *job)
+{
+	struct verbs_job *v = verbs_job(job);
+
+	*v->older = v->newer;
+	if (v->newer)
+		verbs_job(v->newer)->older = v->older;
+	else
+		q->writers_last = v->older;
+}
+
+void verbs_enqueue(struct verbs_queue *q, struct weir_job *job)
+{
+	verbs_job(job)->waits = true;
+	list_add(q, job);
+	if (!verbs_is_answered(job))
+		age_add(q, job);
+}
+
+void verbs_dequeue(struct verbs_queue *q, struct weir_job *job)
+{
+	verbs_job(job)->waits = false;
+	list_del(q, job);
+	if (!verbs_is_answered(job))
+		age_del(q, job);
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -95,9 +134,14 @@ static int build_move(struct verbs_queue *q, struct weir_job *job,
 		.wr.rdma = { .remote_addr = there->addr, .rkey = rkey },
 	};
 	err = gather(q, job, w, least(there->len, q->max_len));
-	if (!err)
-		cursor_advance(there, w->len);
-	return err;
+	if (err)
+		return err;
+	cursor_advance(there, w->len);
+	if (job->flags & WEIR_JOB_SIGNAL && !there->left) {
+		w->send.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+		w->send.imm_data = htonl(job->signal);
+	}
+	return 0;
 }
 
 /* The next of @job into the next place.  Returns an errno. */
@@ -136,18 +180,21 @@ static void run(struct verbs_queue *q, struct weir_job *job)
 	uint64_t before = q->tail;
 	int err = 0;
 
-	verbs_dequeue(q, job);
 	while (!err && verbs_there(job)->left &&
 	       has_room(q, verbs_is_answered(job)) &&
 	       q->tail - before < VERBS_RUN)
 		err = build(q, job);
 	if (q->tail != before)
 		verbs_at(q, q->tail - 1)->send.send_flags |= IBV_SEND_SIGNALED;
+	if (!err && verbs_there(job)->left) {
+		list_del(q, job);
+		list_add(q, job);
+		return;
+	}
+	verbs_dequeue(q, job);
 	if (err) {
 		v->err = err;
 		verbs_settle(job);
-	} else if (verbs_there(job)->left) {
-		verbs_enqueue(q, job);
 	}
 }
 
@@ -180,17 +227,23 @@ static void give_up(struct verbs_queue *q)
 				verbs_job(job)->code : IBV_WC_WR_FLUSH_ERR;
 			verbs_settle(job);
 		}
+	verbs_send_give_up(q);
 }
 
 void verbs_pump(struct verbs_queue *q)
 {
 	struct weir_job *job;
+	bool any;
 
 	if (unlikely(q->conn->state != WEIR_CONN_ESTABLISHED)) {
 		give_up(q);
 		return;
 	}
 	verbs_requests_run(q);
-	while ((job = next(q)))
-		run(q, job);
+	do {
+		any = verbs_send_run(q);
+		job = next(q);
+		if (job)
+			run(q, job);
+	} while (any || job);
 }

@@ -25,22 +25,14 @@ static bool is_remote(const struct weir_domain *domain)
 	return domain && domain_is_remote(domain);
 }
 
-/* What a device may know by a key. */
-static bool is_local(const struct weir_domain *domain)
-{
-	return domain && (domain_is_memory(domain) ||
-			  domain->kind == WEIR_DOMAIN_DEVICE ||
-			  domain->kind == WEIR_DOMAIN_DMABUF);
-}
-
 static int can(void *arg, const struct weir_engine_query *q, const char **why)
 {
 	if (unlikely(kind_is_atomic(q->kind)))
 		return verbs_can_atomic(arg, q->dst, why);
 	*why = "only copies between memory and a peer by RDMA";
-	if (is_remote(q->src) && is_local(q->dst))
+	if (is_remote(q->src) && verbs_is_local(q->dst))
 		return q->kind == WEIR_JOB_COPY || q->kind == WEIR_JOB_PULL;
-	if (is_local(q->src) && is_remote(q->dst))
+	if (verbs_is_local(q->src) && is_remote(q->dst))
 		return q->kind == WEIR_JOB_COPY || q->kind == WEIR_JOB_PUSH;
 	return 0;
 }
@@ -86,6 +78,10 @@ static int go_round(struct weir_job *job, int err)
 
 	if (p->is_step)
 		return err;
+	if (job->flags & WEIR_JOB_SIGNAL)
+		return why(-EXDEV, "weir_job_start: a signal goes with bytes "
+			   "that the device knows: use bufs of an mmap that "
+			   "has it, or few bytes");
 	if (!domain_is_memory(loc_domain(here->loc)))
 		return err == -ENOENT ? -EOPNOTSUPP : err;
 	bounce_instead(job, err);
@@ -240,6 +236,8 @@ int verbs_queue_create(struct weir_conn *c)
 	q->wait[0].last = &q->wait[0].first;
 	q->wait[1].last = &q->wait[1].first;
 	q->requests_last = &q->requests;
+	q->writers_last = &q->writers;
+	op_queue_init(&q->sends);
 	c->queue = q;
 	return 0;
 }

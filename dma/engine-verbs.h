@@ -11,6 +11,7 @@
  *	engine-verbs-atomic.c those of one word
  *	engine-verbs-post.c   work requests to the device, and back
  *	engine-verbs-request.c  work requests that are no job's
+ *	message.c             messages into work requests
  *
  * Each QP has a queue.  Its ring is the send queue as the device has it, in the
  * order of posting:
@@ -50,8 +51,9 @@ struct verbs_request {
 struct verbs_wr {
 	struct weir_wr wr;
 	struct verbs_queue *q;
-	struct weir_job *job;		/* NULL, and no .request: nobody's. */
-	struct verbs_request *request;	/* Or NULL. */
+	struct weir_job *job;		/* Whose it is, or */
+	struct verbs_request *request;	/* that, */
+	struct weir_op *op;		/* or a message's.  All NULL: nobody's. */
 	uint64_t seq;			/* How many were posted before it. */
 	uint32_t len;
 	struct ibv_send_wr send;
@@ -82,6 +84,9 @@ struct verbs_queue {
 	uint64_t head, posted, tail;
 	struct verbs_list wait[2];	/* Writers, readers. */
 	struct verbs_request *requests, **requests_last;
+	struct op_queue sends;		/* Messages that wait. */
+	struct weir_job *writers, **writers_last; /* That wait, oldest first. */
+	uint64_t tickets;		/* Given to writers and messages. */
 	unsigned int turn;		/* Whose it is. */
 	struct weir_dma *dma;		/* Whose flush posts; NULL: nobody's. */
 	struct verbs_queue *next, **pprev;
@@ -99,6 +104,8 @@ struct verbs_job {
 	bool inlined;
 	bool waits;			/* It is in the queue's list. */
 	bool stop;			/* Post no more of it. */
+	uint64_t ticket;		/* Of a writer: */
+	struct weir_job *newer, **older; /* its place among them. */
 	int32_t code;
 	int err;			/* The first. */
 };
@@ -123,6 +130,14 @@ static inline struct verbs_wr *verbs_at(const struct verbs_queue *q,
 					   seq % q->size * q->stride);
 }
 
+/* What a device may know by a key. */
+static inline bool verbs_is_local(const struct weir_domain *domain)
+{
+	return domain && (domain_is_memory(domain) ||
+			  domain->kind == WEIR_DOMAIN_DEVICE ||
+			  domain->kind == WEIR_DOMAIN_DMABUF);
+}
+
 static inline struct cursor *verbs_here(struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
@@ -137,7 +152,11 @@ static inline struct cursor *verbs_there(struct weir_job *job)
 	return verbs_job(job)->read ? &p->src : &p->dst;
 }
 
-/* engine-verbs-key.c: the key of the piece of memory at @c, on @q's device.
+/* engine-verbs-key.c: the key of @buf, or -ENOENT. */
+int verbs_buf_lkey(const struct verbs_queue *q, const struct weir_buf *buf,
+		   uint32_t *lkey);
+
+/* The key of the piece of memory at @c, on @q's device.
  * Returns 0, or -ENOENT: it has none. */
 int verbs_lkey(struct verbs_queue *q, struct weir_job *job,
 	       const struct cursor *c, uint32_t *lkey);
@@ -200,6 +219,14 @@ void verbs_requests_run(struct verbs_queue *q);
 void verbs_requests_give_up(struct verbs_queue *q);
 void verbs_request_end(struct verbs_queue *q, struct verbs_request *request,
 		       int err, int32_t code);
+/* message.c: as many as may go, up to VERBS_RUN.  Returns whether any did. */
+bool verbs_send_run(struct verbs_queue *q);
+
+/* Those that wait have no chance. */
+void verbs_send_give_up(struct verbs_queue *q);
+
+/* The message of @op has been sent, or @err. */
+void verbs_sent(struct weir_op *op, int err, int32_t code);
 
 /* engine-verbs-post.c: post what is in the ring. */
 void verbs_post(struct verbs_queue *q);

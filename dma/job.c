@@ -25,6 +25,13 @@ static bool may_have_more(const struct weir_job *job)
 			      job->n_more <= WEIR_JOB_MORE_MAX));
 }
 
+/* Who is told is a peer. */
+bool job_may_signal(const struct weir_job *job)
+{
+	return (job->kind == WEIR_JOB_COPY || job->kind == WEIR_JOB_PUSH) &&
+	       domain_is_remote(loc_domain(&job->dst));
+}
+
 static int set_sides(const struct weir_job *job, struct job_shape *s)
 {
 	bool over = job->flags & WEIR_JOB_OVERWRITE;
@@ -32,6 +39,8 @@ static int set_sides(const struct weir_job *job, struct job_shape *s)
 	if (job->flags & ~JOB_FLAGS)
 		return -EINVAL;
 	if (unlikely(job->n_more) && !may_have_more(job))
+		return -EINVAL;
+	if (unlikely(job->flags & WEIR_JOB_SIGNAL) && !job_may_signal(job))
 		return -EINVAL;
 	s->src_side = LOC_SRC;
 	s->dst_side = over ? LOC_OVERWRITE : LOC_APPEND;

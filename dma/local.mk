@@ -63,10 +63,17 @@ libweir_all_la_SOURCES += \
 	%D%/engine-verbs-split.c \
 	%D%/engine-verbs.c \
 	%D%/engine-verbs.h \
+	%D%/message-told.c \
+	%D%/message.c \
+	%D%/srq-device.c \
+	%D%/srq-fill.c \
+	%D%/srq-internal.h \
+	%D%/srq-member.c \
+	%D%/srq.c \
 	%D%/window.c
 else
 libweir_all_la_SOURCES += %D%/conn-none.c %D%/engine-verbs-none.c \
-	%D%/window-none.c
+	%D%/message-none.c %D%/window-none.c
 endif
 
 EXTRA_DIST += %D%/README.md

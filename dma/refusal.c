@@ -36,6 +36,8 @@ static const char *wrong_job(const struct weir_job *job)
 		return "there is no such .kind";
 	if (job->flags & ~JOB_FLAGS)
 		return "there are no such .flags";
+	if (job->flags & WEIR_JOB_SIGNAL && !job_may_signal(job))
+		return "a signal is for a copy or push to a peer";
 	if (more != (job->n_more > 0) || (more && !job->more) ||
 	    job->n_more > WEIR_JOB_MORE_MAX)
 		return ".n_more and .more are not what its kind has";

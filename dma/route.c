@@ -76,6 +76,8 @@ static const char *no_bounce(const struct weir_job *job,
 		return "a pull or a push is one step, not two";
 	if (kind_is_atomic(q->kind))
 		return "an atomic in two steps would be none";
+	if (q->flags & WEIR_JOB_SIGNAL)
+		return "a signal goes with one step, not two";
 	return any_foreign(job, q) ? NULL :
 				     "all sides are memory of this process";
 }

@@ -62,6 +62,9 @@ struct job_shape {
 int job_check(const struct weir_dma *dma, const struct weir_job *job,
 	      struct job_shape *s);
 
+/* Whether there is somebody to signal to. */
+bool job_may_signal(const struct weir_job *job);
+
 /* job-plan.c: the way of @job, of which @s has all but the plan.  0, or what
  * weir_job_start() returns. */
 int job_find_engine(const struct weir_dma *dma, const struct weir_job *job,
@@ -90,7 +93,7 @@ void refusal_say(char *out, size_t len, const struct weir_job *job,
 
 /* All there are. */
 #define JOB_FLAGS (WEIR_JOB_OVERWRITE | WEIR_JOB_SHORT_OK | WEIR_JOB_FENCE | \
-		   WEIR_JOB_LAZY)
+		   WEIR_JOB_LAZY | WEIR_JOB_SIGNAL)
 
 /* To which staging is aligned. */
 #define STAGING_ALIGN 4096

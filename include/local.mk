@@ -21,6 +21,7 @@ weirinclude_HEADERS += \
 	%D%/weir/host.h \
 	%D%/weir/inventory.h \
 	%D%/weir/job.h \
+	%D%/weir/message.h \
 	%D%/weir/mmap.h \
 	%D%/weir/op.h \
 	%D%/weir/pipeline.h \
@@ -34,6 +35,7 @@ weirinclude_HEADERS += \
 	%D%/weir/sim-socket.h \
 	%D%/weir/sim.h \
 	%D%/weir/socket.h \
+	%D%/weir/srq.h \
 	%D%/weir/stats.h \
 	%D%/weir/store.h \
 	%D%/weir/sync.h \

@@ -49,11 +49,11 @@
 extern "C" {
 #endif
 
-struct ibv_srq;
 struct weir_channel;
 struct weir_conn;
 struct weir_domain;
 struct weir_listener;
+struct weir_srq;
 
 /* States; weir_conn_state(). */
 #define WEIR_CONN_IDLE 1	/* It was never connected. */
@@ -95,9 +95,10 @@ struct weir_conn_opts {
 				 * route. */
 	uint8_t rnr_timer;	/* What we ask a peer to wait, as IBTA encodes
 				 * it, up to 31; 0: 0.64 ms. */
-	struct ibv_srq *srq;	/* Receives come from there; .recvs is not
-				 * used, and room for them in the channel is
-				 * the SRQ's owner's matter. */
+	struct weir_srq *srq;	/* Messages are received into it, see
+				 * <weir/message.h>; on the same reactor, and
+				 * it must live longer.  .recvs is then how
+				 * many may wait for a callback. */
 	uint32_t resolve_ms;	/* For each of address and route; 0: 5000. */
 
 	/* Reconnect after an end that nobody here has asked for: */
@@ -131,6 +132,7 @@ struct weir_conn_info {
  *
  * Returns 0 with *@ret set, to be freed by weir_conn_destroy(), or
  *   -EINVAL      an option is out of its range
+ *   -EXDEV       .srq is another reactor's
  *   -E2BIG       @opts asks for what this version does not know
  *   -EOPNOTSUPP  built without verbs
  *   -ENODEV, -EACCES, -EMFILE and others  rdma_cm cannot be opened;
@@ -161,7 +163,7 @@ WEIR_API int weir_conn_create(struct weir_conn **ret, struct weir_reactor *r,
  *   -ECONNRESET    the peer gave up in the middle of it
  *   -ECANCELED     cancelled
  *   -ENODEV        no RDMA device reaches @to, or it was removed
- *   -EXDEV         the device that does is not that of the channel
+ *   -EXDEV         the device that does is not that of the channel, or of .srq
  *   -EAGAIN        the channel has no room for .sends and .recvs
  *   -EINVAL, -ENOMEM, -EIO and others  the device refuses the QP; weir_why()
  *                  says more, on this thread and until another call fails
@@ -201,7 +203,7 @@ WEIR_API int weir_conn_connect(struct weir_conn *c, struct weir_op *op,
  *   -EMSGSIZE    @len is more than WEIR_CONN_ACCEPT_DATA
  *   -EBADFD      it is not REQUESTED
  *   -ECONNRESET  the peer has given up already
- *   -EXDEV       the device is not that of the listener's channel
+ *   -EXDEV       the device is not that of the listener's channel, or .srq
  *   -EAGAIN      that has no room, or the reactor
  *   -EINVAL, -ENOMEM, -EIO and others  the device refuses the QP; weir_why()
  *                says more
@@ -362,7 +364,9 @@ WEIR_API int weir_conn_detach(struct weir_conn *c, struct weir_domain *domain);
 
 /*
  * Free @c.  If it is connected, or somebody waits for it to be accepted, the
- * peer finds out.  NULL is allowed.
+ * peer finds out.  NULL is allowed.  With .srq its QP, and so the channel that it
+ * uses, stays in use for some 100 ms at most, until the device has done with it;
+ * or until the queue is destroyed.
  *
  * Returns 0, or, with nothing changed:
  *   -EBUSY  an operation on it, or work, is under way, or it is attached to a
@@ -392,6 +396,7 @@ struct weir_listener_opts {
  *
  * Returns 0 with *@ret set, to be freed by weir_listener_destroy(), or
  *   -EINVAL         no address of IPv4 or IPv6, or an option is out of range
+ *   -EXDEV          .srq of its connections is another reactor's
  *   -E2BIG          @opts asks for what this version does not know
  *   -EADDRINUSE     the port is taken
  *   -EADDRNOTAVAIL  not an address of this machine

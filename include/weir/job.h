@@ -39,6 +39,9 @@
  *   - Until it begins, either is under way like any other: it counts, holds its
  *     bufs, and may be cancelled, with nothing done.
  *
+ * A copy or push to a peer with WEIR_JOB_SIGNAL tells it when its bytes have
+ * landed, by .signal: see <weir/message.h>.  A job that fails does not.
+ *
  * Re-creates doca_dma's tasks, SPDK's accel operations and rte_dmadev.
  */
 
@@ -106,6 +109,7 @@ struct weir_loc {
 #define WEIR_JOB_SHORT_OK 2u	/* The source may end early. */
 #define WEIR_JOB_FENCE 4u	/* After all that was started before. */
 #define WEIR_JOB_LAZY 8u	/* When the context is flushed. */
+#define WEIR_JOB_SIGNAL 16u	/* Tell the peer of .signal at the end. */
 
 /*
  * A job.  The first part is the caller's; the rest is the library's, and its
@@ -124,7 +128,7 @@ struct weir_job {
 	struct weir_loc dst;
 	const struct weir_loc *more;	/* Of the kinds that have them; lent. */
 	uint32_t n_more;
-	uint32_t reserved1;
+	uint32_t signal;	/* With WEIR_JOB_SIGNAL. */
 	uint64_t compare;	/* What is compared with; in the byte order of
 				 * this machine, as all of an atomic. */
 
@@ -365,7 +369,8 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_loc a,
  *   -EBUSY       another job under way writes to one of the lists, or reads
  *                the list that this one would write to
  *   -EXDEV       no engine can do this between these domains, and none both
- *                ways through staging; or an atomic would not be one;
+ *                ways through staging; or an atomic would not be one, or a
+ *                signal, which goes with bytes that the device reaches;
  *                weir_route_explain() says why
  *   -EBADFD      @dma is not started
  *   -EAGAIN      .jobs_max jobs, or .ops_max operations, are under way

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * The queue of the device: made for the first connection, filled, and never
+ * moved to another one; and what the device tells of it.
+ */
+
+#include <string.h>
+
+#include <weir/mmap.h>
+#include <weir/pool.h>
+
+#include "base/fault.h"
+#include "base/why.h"
+#include "dma/srq-internal.h"
+
+/* Of what is under way nothing will be told any more. */
+static void on_failed(struct weir_channel *channel, int err, void *arg)
+{
+	struct weir_srq *srq = arg;
+	struct srq_member *m;
+	unsigned int i;
+
+	(void)channel;
+	srq->failed = true;
+	for (i = 0; i < SRQ_BUCKETS; i++)
+		for (m = srq->members[i]; m; m = m->next)
+			conn_fail(m->conn, err);
+	errand_send(&srq->errand);
+}
+
+static int make_channel(struct weir_srq *srq)
+{
+	struct weir_channel_opts opts = { .size = sizeof(opts),
+					  .depth = srq->opts.recvs,
+					  .failed = on_failed,
+					  .arg = srq };
+	int err = weir_channel_create(&srq->channel, srq->r,
+				      srq->tap->device->ctx, &opts);
+
+	return err ? err : weir_channel_reserve(srq->channel, srq->opts.recvs);
+}
+
+static int make_memory(struct weir_srq *srq)
+{
+	struct weir_pool_opts opts = { .size = sizeof(opts),
+				       .bufs = srq->opts.bufs,
+				       .buf_size = srq->opts.buf_size,
+				       .align = 64 };
+	size_t stride = (opts.buf_size + 63) & ~(size_t)63;
+	int err = weir_mmap_create(&srq->mmap, NULL);
+
+	if (!err)
+		err = weir_mmap_add_device(srq->mmap, srq->tap->device->dev);
+	if (!err)
+		err = weir_mmap_alloc(srq->mmap, stride * opts.bufs, 0);
+	if (!err)
+		err = weir_mmap_set_permissions(srq->mmap, WEIR_MMAP_READ |
+						WEIR_MMAP_WRITE);
+	if (!err)
+		err = weir_mmap_start(srq->mmap);
+	opts.mmap = srq->mmap;
+	return err ? err : weir_pool_create(&srq->pool, srq->r, &opts);
+}
+
+static int make_queue(struct weir_srq *srq)
+{
+	struct ibv_srq_init_attr init = {
+		.srq_context = srq,
+		.attr = { .max_wr = srq->opts.recvs, .max_sge = 1 },
+	};
+	int err;
+
+	errno = fault("ibv_create_srq") ? ENOMEM : 0;
+	srq->srq = errno ? NULL : ibv_create_srq(srq->tap->device->pd, &init);
+	if (srq->srq)
+		return 0;
+	err = conn_error();
+	return why(err, "weir_conn: %s refuses a shared receive queue of %u: "
+		   "%s", srq->tap->device->name, srq->opts.recvs,
+		   strerror(-err));
+}
+
+static int make_all(struct weir_srq *srq)
+{
+	int err = make_channel(srq);
+
+	srq->pool = srq->opts.pool;
+	if (!err && !srq->pool)
+		err = make_memory(srq);
+	if (!err)
+		err = make_queue(srq);
+	return err ? err : srq_fill(srq, true);
+}
+
+int srq_bind(struct weir_srq *srq, struct conn_tap *tap)
+{
+	int err;
+
+	if (srq->failed)
+		return why(-EIO, "weir_conn: the shared receive queue has "
+			   "failed; destroy it, and make another");
+	if (srq->tap && srq->tap->device != tap->device)
+		return why(-EXDEV, "weir_conn: the address is %s's, but the "
+			   "shared receive queue is %s's", tap->device->name,
+			   srq->tap->device->name);
+	if (srq->tap)
+		return 0;
+	srq->tap = tap;
+	tap->refs++;
+	srq->tap_next = tap->srqs;
+	tap->srqs = srq;
+	err = make_all(srq);
+	if (err)
+		srq_unbind(srq);
+	return err;
+}
+
+static void off_tap(struct weir_srq *srq)
+{
+	struct weir_srq **at = &srq->tap->srqs;
+
+	while (*at != srq)
+		at = &(*at)->tap_next;
+	*at = srq->tap_next;
+	conn_tap_put(srq->tap);
+	srq->tap = NULL;
+}
+
+static void free_channel(struct weir_srq *srq)
+{
+	struct weir_channel_stats stats = { .size = sizeof(stats) };
+
+	if (!srq->channel)
+		return;
+	weir_channel_stats(srq->channel, &stats);
+	weir_channel_release(srq->channel, stats.reserved);
+	weir_channel_destroy(srq->channel);
+	srq->channel = NULL;
+}
+
+/* The device writes into no buf any more when its queue is gone. */
+void srq_unbind(struct weir_srq *srq)
+{
+	if (!srq->tap)
+		return;
+	if (srq->srq)
+		ibv_destroy_srq(srq->srq);
+	srq->srq = NULL;
+	free_channel(srq);
+	srq_slots_empty(srq);
+	if (srq->mmap) {
+		weir_pool_destroy(srq->pool);
+		weir_mmap_destroy(srq->mmap);
+	}
+	srq->mmap = NULL;
+	srq->pool = NULL;
+	off_tap(srq);
+}
+
+static void last_of(struct weir_srq *srq, const struct ibv_qp *qp)
+{
+	struct srq_member *m;
+	unsigned int i;
+
+	for (i = 0; i < SRQ_BUCKETS; i++)
+		for (m = srq->members[i]; m; m = m->next)
+			m->last |= m->qp == qp;
+	for (m = srq->leaving; m; m = m->next)
+		if (m->qp == qp)
+			srq_last(m);
+}
+
+void srq_event(struct conn_tap *tap, const struct ibv_async_event *ev)
+{
+	struct weir_srq *srq;
+
+	for (srq = tap->srqs; srq; srq = srq->tap_next) {
+		if (ev->event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
+			last_of(srq, ev->element.qp);
+		} else if (ev->event_type == IBV_EVENT_SRQ_LIMIT_REACHED &&
+			   ev->element.srq == srq->srq) {
+			srq->stats.low++;
+			srq->limited = false;
+			srq_fill(srq, true);
+		} else if (ev->event_type == IBV_EVENT_SRQ_ERR &&
+			   ev->element.srq == srq->srq) {
+			on_failed(srq->channel, -EIO, srq);
+		}
+	}
+}

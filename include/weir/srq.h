@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_SRQ_H
+#define WEIR_SRQ_H
+
+/*
+ * A shared receive queue (SRQ): buffers into which peers of many connections
+ * send.
+ *
+ *	weir_srq_create(&srq, r, NULL);
+ *	opts.srq = srq;                      of each connection, or listener
+ *	weir_conn_create(&c, r, NULL, &opts);
+ *	weir_conn_set_message_fn(c, fn, arg);     see <weir/message.h>
+ *
+ * The library keeps it filled with bufs of a pool: a message takes one of them,
+ * the callback has it, and weir_buf_put() gives it back, on any thread.  A
+ * device that has a buffer less than .low says so, and then the queue is filled
+ * up whatever has come home.
+ *
+ * Nothing is lost if they run out: a peer that finds no buffer waits, and tries
+ * again as often as its .rnr_retries say.  So who keeps bufs holds up those who
+ * send; all of them, for the buffers are all peers'.
+ *
+ * It belongs to the device of the first connection that uses it, and then it is
+ * made; before, it is a wish.
+ *
+ * Re-creates ibv_srq and the receive pools of SPDK's NVMe-oF target.
+ */
+
+#include <weir/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct weir_pool;
+struct weir_reactor;
+struct weir_srq;
+
+/*
+ * Options of weir_srq_create().  Set .size to the size of the struct and leave
+ * what you do not care about at 0.
+ */
+struct weir_srq_opts {
+	size_t size;
+	uint32_t recvs;		/* Buffers that wait for messages; 0: 256. */
+	uint32_t batch;		/* Posted together; 0: a sixteenth of them. */
+	uint32_t low;		/* The device tells when it has fewer; 0: a
+				 * quarter of them. */
+	uint32_t bufs;		/* Of its own pool; 0: twice .recvs. */
+	size_t buf_size;	/* Bytes in each of these; 0: 4096. */
+	struct weir_pool *pool;	/* Buffers come from there, whose mmaps must
+				 * have the device, and which must live longer;
+				 * NULL: a pool of its own. */
+};
+
+/* What a shared receive queue has and did; weir_srq_stats(). */
+struct weir_srq_stats {
+	size_t size;		/* Set by the caller: what it has room for. */
+	uint32_t recvs;		/* As .recvs. */
+	uint32_t posted;	/* Buffers that wait for messages, */
+	uint32_t held;		/* and messages that wait for a callback. */
+	uint32_t users;		/* Connections and listeners. */
+	uint32_t leaving;	/* QPs that are gone but for the device. */
+	uint32_t reserved;
+	uint64_t messages;	/* Told so far, or held; signals too. */
+	uint64_t dropped;	/* That came with no connection, or too late. */
+	uint64_t batches;	/* Posted so far. */
+	uint64_t starved;	/* Times that the pool had too few buffers. */
+	uint64_t low;		/* Times that the device had fewer than .low. */
+	char device[64];	/* "": not known yet. */
+};
+
+/*
+ * Create a shared receive queue of @r.
+ *
+ * Returns 0 with *@ret set, to be freed by weir_srq_destroy(), or
+ *   -EINVAL      .recvs or .buf_size is more than 2^20, .bufs more than 2^21;
+ *                .batch or .low is more than .recvs; .bufs or .buf_size with
+ *                .pool
+ *   -EXDEV       .pool is another reactor's
+ *   -E2BIG       @opts asks for what this version does not know
+ *   -EOPNOTSUPP  built without verbs
+ *   -ENOMEM      no memory
+ *   -ESHUTDOWN   @r is stopping
+ *
+ * Call on @r's thread.
+ *
+ * Re-creates ibv_create_srq().
+ */
+WEIR_API int weir_srq_create(struct weir_srq **ret, struct weir_reactor *r,
+			     const struct weir_srq_opts *opts);
+
+/*
+ * Copy what @srq has and did to *@ret, whose .size the caller has set.
+ *
+ * Returns 0, or
+ *   -EINVAL  .size is too small to hold even itself
+ *
+ * Call on the queue's reactor.  Never blocks.
+ */
+WEIR_API int weir_srq_stats(const struct weir_srq *srq,
+			    struct weir_srq_stats *ret);
+
+/*
+ * Free @srq, and the pool if it is its own.  NULL is allowed.
+ *
+ * Returns 0, or, with nothing changed:
+ *   -EBUSY  connections or listeners were created with it, or bufs of its own
+ *           pool are out; weir_why() says how many
+ *
+ * Call on the queue's reactor; callbacks too.
+ */
+WEIR_API int weir_srq_destroy(struct weir_srq *srq);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEIR_SRQ_H */
