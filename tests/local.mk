@@ -138,10 +138,14 @@ test_programs += \
 	%D%/test-cm \
 	%D%/test-dm-cards \
 	%D%/test-export-rdma \
+	%D%/test-message \
+	%D%/test-message-end \
+	%D%/test-message-state \
 	%D%/test-mmap-keys \
 	%D%/test-mmap-keys-cards \
 	%D%/test-mmap-verbs \
 	%D%/test-mmap-window \
+	%D%/test-srq \
 	%D%/test-rogue \
 	%D%/test-verbs-event \
 	%D%/test-verbs-rules \
@@ -381,6 +385,30 @@ test_lanes = %D%/conn-kit.h %D%/verbs-kit.h $(test_jobs)
 
 %C%_test_mailbox_SOURCES = %D%/test-mailbox.c $(test_harness)
 %C%_test_mailbox_LDADD = $(test_public)
+
+# Over the stand-in, and over soft-RoCE.
+test_messages = %D%/message-kit.h $(test_conns) %D%/job-kit.h \
+	%D%/pipeline-kit.h %D%/table-kit.h %D%/standin-verbs.h
+%C%_test_message_SOURCES = %D%/test-message.c $(test_messages) \
+	$(test_standin)
+%C%_test_message_LDADD = $(test_internal)
+%C%_test_message_rdma_SOURCES = %D%/test-message.c $(test_messages)
+%C%_test_message_rdma_LDADD = $(test_internal)
+%C%_test_message_end_SOURCES = %D%/test-message-end.c $(test_messages) \
+	$(test_standin)
+%C%_test_message_end_LDADD = $(test_internal)
+%C%_test_message_end_rdma_SOURCES = %D%/test-message-end.c $(test_messages)
+%C%_test_message_end_rdma_LDADD = $(test_internal)
+%C%_test_message_state_SOURCES = %D%/test-message-state.c \
+	$(test_messages) $(test_standin)
+%C%_test_message_state_LDADD = $(test_internal)
+%C%_test_message_state_rdma_SOURCES = %D%/test-message-state.c \
+	$(test_messages)
+%C%_test_message_state_rdma_LDADD = $(test_internal)
+%C%_test_srq_SOURCES = %D%/test-srq.c $(test_messages) $(test_standin)
+%C%_test_srq_LDADD = $(test_internal)
+%C%_test_srq_rdma_SOURCES = %D%/test-srq.c $(test_messages)
+%C%_test_srq_rdma_LDADD = $(test_internal)
 
 %C%_test_mmap_keys_SOURCES = %D%/test-mmap-keys.c %D%/peer-kit.h $(test_jobs) \
 	$(test_standin)
@@ -663,7 +691,11 @@ rdma_programs += \
 	%D%/test-conn-rdma \
 	%D%/test-conn-state-rdma \
 	%D%/test-export-rdma-rdma \
+	%D%/test-message-end-rdma \
+	%D%/test-message-rdma \
+	%D%/test-message-state-rdma \
 	%D%/test-mmap-window-rdma \
+	%D%/test-srq-rdma \
 	%D%/test-verbs-rules-rdma
 endif
 endif

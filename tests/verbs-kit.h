@@ -50,7 +50,7 @@ static inline struct weir_conn *hand_made(struct weir_reactor *r,
 	struct weir_conn *c = calloc(1, sizeof(*c));
 	struct conn_tap *tap;
 
-	assert_int_equal(conn_opts_load(&c->opts, opts, "test"), 0);
+	assert_int_equal(conn_opts_load(&c->opts, opts, r, "test"), 0);
 	c->r = r;
 	c->user.event = conn_event;
 	c->timer.fire = conn_timer;

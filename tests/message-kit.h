@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TESTS_MESSAGE_KIT_H
+#define TESTS_MESSAGE_KIT_H
+
+/*
+ * Two ends that talk, over the stand-in for RDMA or over soft-RoCE; both
+ * receive from one queue.  What comes is written down, and its buf put or kept.
+ */
+
+#include "tests/conn-kit.h"
+#include "tests/job-kit.h"
+
+#include <infiniband/verbs.h>
+
+#include <weir/device.h>
+#include <weir/inventory.h>
+#include <weir/message.h>
+#include <weir/pool.h>
+
+#include "dma/engine-verbs.h"
+#include "dma/srq-internal.h"
+
+#define HEARD_MAX 256
+#define TALK_MEM (256u << 10)
+
+/* What one end has heard. */
+struct heard {
+	int n;
+	struct weir_message m[HEARD_MAX];
+	uint32_t sum[HEARD_MAX];	/* Of the bytes. */
+	bool keep;
+	struct weir_buf *kept[HEARD_MAX];
+	int n_kept;
+};
+
+struct talk {
+	struct ends e;
+	struct weir_reactor *r;
+	struct weir_srq_opts srq_opts;
+	struct weir_srq *srq;
+	struct heard client, server;
+	struct rec *sent;		/* HEARD_MAX of them. */
+
+	/* The client's memory. */
+	struct weir_device *dev;
+	struct weir_mmap *m;
+	struct weir_inventory *inv;
+	char *mem;
+};
+
+static inline uint32_t sum_of(const void *p, size_t len)
+{
+	const unsigned char *c = p;
+	uint32_t sum = 5381;
+
+	while (len--)
+		sum = sum * 33 + *c++;
+	return sum;
+}
+
+static inline void on_message(struct weir_conn *c, const struct weir_message *m,
+			      void *arg)
+{
+	struct heard *h = arg;
+
+	(void)c;
+	assert_true(h->n < HEARD_MAX);
+	assert_int_equal(m->size, sizeof(*m));
+	h->m[h->n] = *m;
+	if (m->buf) {
+		assert_int_equal(weir_buf_data_len(m->buf), m->len);
+		assert_ptr_equal(weir_buf_data(m->buf), m->data);
+		h->sum[h->n] = sum_of(m->data, m->len);
+	}
+	h->n++;
+	if (h->keep && m->buf)
+		h->kept[h->n_kept++] = m->buf;
+	else
+		weir_buf_put(m->buf);
+}
+
+static inline void put_kept(struct heard *h)
+{
+	while (h->n_kept)
+		weir_buf_put(h->kept[--h->n_kept]);
+	h->keep = false;
+}
+
+static inline void talk_memory(struct talk *t)
+{
+	struct weir_inventory_opts inv = { .size = sizeof(inv), .bufs = 256 };
+
+	t->mem = malloc(TALK_MEM);
+	fill_pattern(t->mem, TALK_MEM, 0, 7);
+	assert_int_equal(weir_device_open_name(&t->dev,
+				t->e.client->tap->device->name), 0);
+	assert_int_equal(weir_mmap_create(&t->m, NULL), 0);
+	assert_int_equal(weir_mmap_add_device(t->m, t->dev), 0);
+	assert_int_equal(weir_mmap_set_memrange(t->m, t->mem, TALK_MEM), 0);
+	assert_int_equal(weir_mmap_set_permissions(t->m, WEIR_MMAP_READ |
+				WEIR_MMAP_WRITE | WEIR_MMAP_RDMA_WRITE), 0);
+	assert_int_equal(weir_mmap_start(t->m), 0);
+	assert_int_equal(weir_inventory_create(&t->inv, t->r, &inv), 0);
+	assert_int_equal(weir_inventory_attach(t->inv, t->m), 0);
+}
+
+/* .e.opts and .srq_opts may be set then. */
+static inline void talk_init(struct talk *t, void **state)
+{
+	memset(t, 0, sizeof(*t));
+	ends_init(&t->e, state, AF_INET);
+	t->r = t->e.r;
+	t->srq_opts.size = sizeof(t->srq_opts);
+	t->sent = calloc(HEARD_MAX, sizeof(*t->sent));
+}
+
+static inline void talk_listen(struct talk *t)
+{
+	assert_int_equal(weir_conn_set_message_fn(t->e.client, on_message,
+						  &t->client), 0);
+	assert_int_equal(weir_conn_set_message_fn(t->e.server, on_message,
+						  &t->server), 0);
+}
+
+static inline void talk_create(struct talk *t)
+{
+	assert_int_equal(weir_srq_create(&t->srq, t->r, &t->srq_opts), 0);
+	t->e.opts.srq = t->srq;
+	ends_open(&t->e);
+}
+
+static inline void talk_open(struct talk *t)
+{
+	talk_create(t);
+	ends_establish(&t->e);
+	talk_memory(t);
+	talk_listen(t);
+}
+
+static inline void talk_begin(struct talk *t, void **state)
+{
+	talk_init(t, state);
+	talk_open(t);
+}
+
+static inline void talk_end(struct talk *t)
+{
+	put_kept(&t->client);
+	put_kept(&t->server);
+	some_turns(t->r, 2);
+	if (t->m) {
+		assert_int_equal(weir_inventory_destroy(t->inv), 0);
+		assert_int_equal(weir_mmap_destroy(t->m), 0);
+		assert_int_equal(weir_device_close(t->dev), 0);
+	}
+	free(t->mem);
+	assert_int_equal(weir_conn_destroy(t->e.client), 0);
+	assert_int_equal(weir_conn_destroy(t->e.server), 0);
+	assert_int_equal(weir_listener_destroy(t->e.l), 0);
+	assert_int_equal(weir_srq_destroy(t->srq), 0);
+	some_turns(t->r, 2);
+	if (standin) {
+		nothing_is_left();
+		assert_int_equal(standin()->srqs, 0);
+		assert_int_equal(standin()->mrs, 0);
+	}
+	free(t->sent);
+}
+
+/* Send as the @i-th; @len bytes at @at of the client's memory. */
+static inline int try_send(struct talk *t, struct weir_conn *c, int i,
+			   const struct weir_message *m)
+{
+	rec_init(&t->sent[i]);
+	return weir_message_send(c, &t->sent[i].op, m);
+}
+
+static inline struct weir_buf *talk_buf(struct talk *t, size_t at, size_t len)
+{
+	struct weir_buf *b = NULL;
+
+	assert_int_equal(weir_inventory_get(&b, t->inv, t->m, t->mem + at, len,
+					    t->mem + at, len), 0);
+	return b;
+}
+
+static inline void send_mem(struct talk *t, int i, size_t at, size_t len)
+{
+	struct weir_message m = { .size = sizeof(m) };
+
+	m.buf = talk_buf(t, at, len);
+	STARTS(try_send(t, t->e.client, i, &m));
+	weir_buf_put(m.buf);
+}
+
+/* A few bytes, with a number. */
+static inline void send_number(struct talk *t, int i, uint32_t number)
+{
+	struct weir_message m = { .size = sizeof(m), .data = "abc", .len = 3,
+				  .flags = WEIR_MESSAGE_IMM, .imm = number };
+
+	STARTS(try_send(t, t->e.client, i, &m));
+}
+
+static inline void all_sent(struct talk *t, int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		UNTIL(t->r, t->sent[i].calls);
+	for (i = 0; i < n; i++)
+		assert_int_equal(t->sent[i].calls, 1);
+}
+
+static inline void until_heard(struct talk *t, int n)
+{
+	UNTIL(t->r, t->server.n >= n);
+	assert_int_equal(t->server.n, n);
+}
+
+static inline void until_end(struct talk *t, int which)
+{
+	UNTIL(t->r, t->e.n_ends[which]);
+	assert_int_equal(t->e.n_ends[which], 1);
+}
+
+static inline struct weir_srq_stats srq_stats_of(const struct weir_srq *srq)
+{
+	struct weir_srq_stats s = { .size = sizeof(s) };
+
+	assert_int_equal(weir_srq_stats(srq, &s), 0);
+	return s;
+}
+
+static inline bool is_soft(const struct talk *t)
+{
+	return !strncmp(t->e.client->tap->device->name, "rxe", 3) ||
+	       !strcmp(t->e.client->tap->device->name, "standin_rxe");
+}
+
+#endif /* TESTS_MESSAGE_KIT_H */
