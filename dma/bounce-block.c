@@ -138,7 +138,7 @@ static void put(struct slot *s, struct half *h)
 	err = bounce_begin_step(&s->dst, e, c, h->len, false);
 	if (err) {
 		h->state = EMPTY;
-		slot_fail(s, err);
+		slot_fail(s, err, s->dst.job.op.detail.code);
 	}
 }
 
@@ -189,10 +189,8 @@ void bounce_step_ended(struct weir_op *op, int64_t res)
 		bounce_out_of_quarantine(s);
 		return;
 	}
-	if (res < 0) {
-		slot_fail(s, res);
-		s->job->op.detail.code = op->detail.code;
-	}
+	if (res < 0)
+		slot_fail(s, res, op->detail.code);
 	if (step_is_push(s, step))
 		put_done(s, step->half, n);
 	else

@@ -59,10 +59,13 @@ static inline bool step_busy(const struct step *step)
 	return step->job.op.state != OP_IDLE;
 }
 
-static inline void slot_fail(struct slot *s, int64_t err)
+/* The first failure counts, and what the engine calls it. */
+static inline void slot_fail(struct slot *s, int64_t err, int32_t code)
 {
-	if (!s->err)
-		s->err = err;
+	if (s->err)
+		return;
+	s->err = err;
+	s->job->op.detail.code = code;
 }
 
 static inline bool step_is_push(const struct slot *s, const struct step *step)

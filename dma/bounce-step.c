@@ -219,7 +219,7 @@ void bounce_fetch(struct slot *s, struct step *step, struct half *h,
 	err = bounce_begin_step(step, e, c, n, true);
 	if (err) {
 		h->state = EMPTY;
-		slot_fail(s, err);
+		slot_fail(s, err, step->job.op.detail.code);
 	}
 }
 

@@ -219,7 +219,7 @@ static void cancel(void *arg, struct weir_job *job)
 		job_end(job, -ECANCELED);
 		return;
 	}
-	slot_fail(s, -ECANCELED);
+	slot_fail(s, -ECANCELED, 0);
 	if (step_busy(&s->src))
 		weir_op_cancel(&s->src.job.op);
 	if (step_busy(&s->dst))

@@ -60,18 +60,76 @@ static int64_t outcome(struct weir_job *job)
 	return verbs_job(job)->err ? verbs_job(job)->err : -ECANCELED;
 }
 
+static void finish(struct weir_job *job)
+{
+	struct verbs_job *v = verbs_job(job);
+	struct weir_conn *c = v->q->conn;
+
+	job->op.detail.code = v->code;
+	job_end(job, outcome(job));
+	conn_end(c);
+}
+
+/*
+ * Who has the cause ends first.  That may be later than others could: of a job
+ * in parts the last has to be flushed as well.
+ */
+static void hold(struct verbs_queue *q, struct weir_job *job)
+{
+	verbs_job(job)->held = true;
+	job_priv(job)->q_next = NULL;
+	*q->held.last = job;
+	q->held.last = &job_priv(job)->q_next;
+}
+
+static void release(struct verbs_queue *q)
+{
+	struct weir_job *job;
+
+	q->culprit = NULL;
+	while ((job = q->held.first)) {
+		q->held.first = job_priv(job)->q_next;
+		if (!q->held.first)
+			q->held.last = &q->held.first;
+		finish(job);
+	}
+}
+
 void verbs_settle(struct weir_job *job)
 {
 	const struct job_priv *p = job_priv(job);
 	struct verbs_job *v = verbs_job(job);
-	struct weir_conn *c = v->q->conn;
-	bool over = v->err || v->stop || p->done == p->total;
+	struct verbs_queue *q = v->q;
+	bool done = p->done == p->total;
 
-	if (!over || v->n_wrs)
+	if (!(v->err || v->stop || done) || v->n_wrs || v->held)
 		return;
-	job->op.detail.code = v->code;
-	job_end(job, outcome(job));
-	conn_end(c);
+	if (unlikely(q->culprit) && q->culprit != job && !done) {
+		hold(q, job);
+		return;
+	}
+	finish(job);
+	if (unlikely(q->culprit == job))
+		release(q);
+}
+
+void verbs_join(struct verbs_queue *q, struct weir_job *job)
+{
+	struct verbs_job *v = verbs_job(job);
+
+	v->q = q;
+	v->err = -ECANCELED;
+	v->code = IBV_WC_WR_FLUSH_ERR;
+	q->conn->posted++;
+	verbs_settle(job);
+}
+
+/* The work request at @seq is what the connection ends for, with @err. */
+static void blame(struct verbs_queue *q, uint64_t seq, int err)
+{
+	if (!q->culprit)
+		q->culprit = verbs_at(q, seq)->job;
+	conn_fail(q->conn, err);
 }
 
 static void note(struct weir_job *job, int err, int32_t code)
@@ -124,8 +182,10 @@ void verbs_on_wr(struct weir_wr *wr, const struct ibv_wc *wc)
 	uint64_t seq = w->seq;
 	bool last;
 
-	if (unlikely(status != IBV_WC_SUCCESS))
-		conn_fail(q->conn, end_of(status));
+	if (unlikely(status == IBV_WC_WR_FLUSH_ERR))
+		conn_fail(q->conn, -EIO);
+	else if (unlikely(status != IBV_WC_SUCCESS))
+		blame(q, seq, end_of(status));
 	while (q->head <= seq) {
 		last = q->head == seq;
 		w = verbs_at(q, q->head++);
@@ -164,7 +224,7 @@ static void refuse(struct verbs_queue *q, int err)
 {
 	uint64_t first = q->posted, seq;
 
-	conn_fail(q->conn, err);
+	blame(q, first, err);
 	for (seq = first; seq < q->tail; seq++) {
 		retire(q, verbs_at(q, seq), err, 0);
 		err = -ECANCELED;
@@ -181,6 +241,8 @@ void verbs_queue_abandon(struct weir_conn *c)
 	struct verbs_queue *q = c->queue;
 	int err = -EIO;
 
+	if (q && q->head != q->tail)
+		blame(q, q->head, err);
 	while (q && q->head != q->tail) {
 		retire(q, verbs_at(q, q->head++), err, 0);
 		err = -ECANCELED;

@@ -142,6 +142,19 @@ static int find_keys(struct verbs_queue *q, struct weir_job *job)
 	return v->inlined ? 0 : verbs_check_keys(q, job);
 }
 
+/* While a job goes through staging its connection may end between two steps. */
+static int too_late(const struct weir_conn *c, struct weir_job *job)
+{
+	if (!c || c->state != WEIR_CONN_CLOSING || !job_priv(job)->is_step)
+		return -ENOTCONN;
+	if (!c->queue->culprit) {
+		job->op.detail.code = IBV_WC_WR_FLUSH_ERR;
+		return -ECANCELED;
+	}
+	verbs_join(c->queue, job);
+	return 0;
+}
+
 static int start(void *arg, struct weir_job *job)
 {
 	struct weir_dma *dma = arg;
@@ -153,7 +166,7 @@ static int start(void *arg, struct weir_job *job)
 	v = set_up(job);
 	c = conn_of(v->read ? &job->src : &job->dst);
 	if (!c || !c->queue || c->state != WEIR_CONN_ESTABLISHED)
-		return -ENOTCONN;
+		return too_late(c, job);
 	if (c->r != dma->r)
 		return -EXDEV;
 	q = c->queue;
@@ -235,6 +248,7 @@ int verbs_queue_create(struct weir_conn *c)
 	q->reads_max = c->reads_out;
 	q->wait[0].last = &q->wait[0].first;
 	q->wait[1].last = &q->wait[1].first;
+	q->held.last = &q->held.first;
 	q->requests_last = &q->requests;
 	q->writers_last = &q->writers;
 	op_queue_init(&q->sends);

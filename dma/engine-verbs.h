@@ -83,6 +83,8 @@ struct verbs_queue {
 	uint32_t reads, reads_max;	/* Under way, or to be posted. */
 	uint64_t head, posted, tail;
 	struct verbs_list wait[2];	/* Writers, readers. */
+	struct weir_job *culprit;	/* It has the cause, and ends first; */
+	struct verbs_list held;		/* those that wait for that. */
 	struct verbs_request *requests, **requests_last;
 	struct op_queue sends;		/* Messages that wait. */
 	struct weir_job *writers, **writers_last; /* That wait, oldest first. */
@@ -104,6 +106,7 @@ struct verbs_job {
 	bool inlined;
 	bool waits;			/* It is in the queue's list. */
 	bool stop;			/* Post no more of it. */
+	bool held;			/* Over, and in the queue's list. */
 	uint64_t ticket;		/* Of a writer: */
 	struct weir_job *newer, **older; /* its place among them. */
 	int32_t code;
@@ -233,6 +236,9 @@ void verbs_post(struct verbs_queue *q);
 
 /* @job ends if nothing of it is under way. */
 void verbs_settle(struct weir_job *job);
+
+/* A step of a job came too late for the connection: it ends with the others. */
+void verbs_join(struct verbs_queue *q, struct weir_job *job);
 
 /* Told of a work request of a queue's. */
 void verbs_on_wr(struct weir_wr *wr, const struct ibv_wc *wc);

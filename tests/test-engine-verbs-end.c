@@ -281,6 +281,55 @@ static void what_was_done_is_known_exactly(void **state)
 	lane_end(&l);
 }
 
+static struct jrec *first_ended;
+
+static void note_end(struct weir_op *op, int64_t res)
+{
+	if (!first_ended)
+		first_ended = weir_container_of(op, struct jrec, job.op);
+	jrec_done(op, res);
+}
+
+/* Though it has parts behind those of others, and others are between blocks. */
+static void who_has_the_cause_ends_first(void **state)
+{
+	static char mem[200000];
+	struct iovec iov[3];
+	struct lane l;
+	int i;
+
+	lane_begin(&l, state);
+	l.c->queue->max_len = 1000;
+	iov[0] = (struct iovec){ l.far, 2500 };
+	iov[1] = (struct iovec){ l.far + FAR, 800 };
+	iov[2] = (struct iovec){ l.far + 3000, 9000 };
+	first_ended = NULL;
+	for (i = 0; i < 3; i++) {
+		jrec_init(&l.j[i]);
+		weir_job_copy(&l.j[i].job, far_at(&l, 1 << 20, sizeof(mem)),
+			      weir_loc_mem(mem, sizeof(mem)));
+		l.j[i].job.op.fn = note_end;
+		if (i == 0) {
+			l.j[i].job.src = weir_loc_buf(near_buf(&l, 0, 12300,
+							       true));
+			l.j[i].job.dst = weir_loc_iov(l.there, iov, 3);
+			l.j[i].job.dst.ctx = &l.key;
+		}
+		STARTS(weir_job_start(l.dma, &l.j[i].job));
+	}
+	wait_for(&l, 3);
+	assert_ptr_equal(first_ended, &l.j[0]);
+	assert_int_equal(l.j[0].res, -EACCES);
+	assert_int_equal(l.j[0].detail.bytes, 2500);
+	for (i = 1; i < 3; i++) {
+		assert_int_equal(l.j[i].res, -ECANCELED);
+		assert_int_equal(l.j[i].detail.code, IBV_WC_WR_FLUSH_ERR);
+	}
+	weir_buf_put(l.j[0].job.src.buf);
+	until_ended(&l);
+	lane_end(&l);
+}
+
 /* What is posted cannot be recalled, and may well be done. */
 static void a_cancel_waits_for_what_is_posted(void **state)
 {
@@ -494,6 +543,7 @@ int main(void)
 		CASE(a_lost_completion_queue_ends_all_that_is_under_way),
 		CASE(so_does_one_that_the_user_has_made),
 		CASE(what_was_done_is_known_exactly),
+		CASE(who_has_the_cause_ends_first),
 		CASE(a_cancel_waits_for_what_is_posted),
 		CASE(a_cancel_ends_the_rest_of_a_long_job),
 		CASE(a_deadline_is_a_cancel_at_a_time),
