@@ -128,6 +128,7 @@ test_programs += \
 if HAVE_VERBS
 test_programs += \
 	%D%/test-conn \
+	%D%/test-conn-cycles \
 	%D%/test-conn-device \
 	%D%/test-conn-end \
 	%D%/test-conn-state \
@@ -251,6 +252,12 @@ test_conn_states = %D%/test-conn-state.c %D%/table-kit.h $(test_conns)
 %C%_test_conn_LDADD = $(test_internal)
 %C%_test_conn_rdma_SOURCES = %D%/test-conn.c $(test_conns)
 %C%_test_conn_rdma_LDADD = $(test_internal)
+test_conn_cycles = %D%/test-conn-cycles.c %D%/cycles-far.c %D%/cycles-far.h \
+	%D%/cycles-near.c %D%/cycles-near.h %D%/job-kit.h $(test_conns)
+%C%_test_conn_cycles_SOURCES = $(test_conn_cycles) $(test_standin)
+%C%_test_conn_cycles_LDADD = $(test_internal)
+%C%_test_conn_cycles_rdma_SOURCES = $(test_conn_cycles)
+%C%_test_conn_cycles_rdma_LDADD = $(test_internal)
 %C%_test_conn_device_SOURCES = %D%/test-conn-device.c $(test_conns) \
 	$(test_standin)
 %C%_test_conn_device_LDADD = $(test_internal)
@@ -687,6 +694,7 @@ if HAVE_VERBS
 rdma_programs += \
 	%D%/test-channel-wire-rdma \
 	%D%/test-cm-rdma \
+	%D%/test-conn-cycles-rdma \
 	%D%/test-conn-end-rdma \
 	%D%/test-conn-rdma \
 	%D%/test-conn-state-rdma \
