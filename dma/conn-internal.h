@@ -34,6 +34,7 @@
 #include "reactor/channel-internal.h"
 #include "reactor/errand.h"
 #include "reactor/op-inline.h"
+#include "reactor/stats-page.h"
 
 #define CONN_LINGER_NS (5 * WEIR_SEC)	/* For TIMEWAIT_EXIT. */
 #define CONN_DATA_MAX 256
@@ -99,6 +100,7 @@ enum conn_news {
 };
 
 struct weir_conn {
+	struct stats_item item;
 	struct reactor_obj obj;
 	struct conn_user user;
 	struct weir_reactor *r;

@@ -71,6 +71,37 @@ int conn_opts_load(struct weir_conn_opts *opts,
 	return 0;
 }
 
+struct conn_words {
+	uint64_t state, qp_num, sends, recvs, posted, connects, attempts;
+};
+
+static const struct stats_field stats_fields[] = {
+	STATS_NOW("state", "1: idle, 5: established, 7: ended; see <weir/conn.h>"),
+	STATS_NOW("qp_num", "Number of its queue pair; 0: there is none"),
+	STATS_NOW("sends", "Sends that can be under way"),
+	STATS_NOW("recvs", "Receives that can be under way"),
+	STATS_NOW("posted", "Pieces of work under way"),
+	STATS_COUNT("connects", "Times that it was established"),
+	STATS_COUNT("attempts", "Times that it was tried"),
+};
+STATS_FITS(stats_fields, struct conn_words, state);
+
+static const struct stats_kind stats_kind =
+	STATS_KIND("connection", stats_fields);
+
+static void publish(struct stats_item *item, uint64_t now)
+{
+	const struct weir_conn *c = weir_container_of(item, struct weir_conn,
+						      item);
+	struct conn_words w = {
+		c->state, c->qp ? c->qp->qp_num : 0, c->opts.sends,
+		c->opts.srq ? 0 : c->opts.recvs, c->posted, c->n_connects,
+		c->n_attempts,
+	};
+
+	stats_put(item->record, now, &w);
+}
+
 int conn_alloc(struct weir_conn **ret, struct weir_reactor *r,
 	       struct weir_channel *channel, const struct weir_conn_opts *opts,
 	       const char *call)
@@ -102,6 +133,7 @@ int conn_alloc(struct weir_conn **ret, struct weir_reactor *r,
 	}
 	if (opts->srq)
 		opts->srq->n_users++;
+	stats_item_add(r, &c->item, &stats_kind, publish, 0, "");
 	*ret = c;
 	return 0;
 }
@@ -138,6 +170,7 @@ int weir_conn_destroy(struct weir_conn *c)
 	c->end_fn = NULL;
 	errand_finish(&c->errand);
 	conn_hub_put(c->hub);
+	stats_item_del(&c->item);
 	reactor_detach(&c->obj);
 	free(c);
 	return 0;

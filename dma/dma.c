@@ -99,6 +99,7 @@ int weir_dma_create(struct weir_dma **ret, struct weir_reactor *r,
 	engines_init(dma);
 	room_init(dma);
 	hop_init(dma);
+	dma_publish(dma);
 	*ret = dma;
 	return 0;
 }
@@ -203,6 +204,7 @@ int weir_dma_destroy(struct weir_dma *dma)
 			   atomic_load(&dma->n_steps));
 	engines_fini(dma);
 	verbs_fini(dma);
+	dma_unpublish(dma);
 	reactor_detach(&dma->obj);
 	bounce_destroy(dma);
 	free(dma->translated);

@@ -115,6 +115,7 @@ int weir_dma_add_engine(struct weir_dma *dma, const struct weir_engine_ops *ops,
 	e = &dma->engines[dma->n_engines++];
 	engine_init(e, &e->own, arg);
 	e->own.ops = own;
+	dma_publish_engine(dma, e);
 	return 0;
 }
 

@@ -21,6 +21,7 @@
 
 #include "dma/loc.h"
 #include "reactor/op-inline.h"
+#include "reactor/stats-page.h"
 
 struct engine;
 struct slot;
@@ -145,6 +146,7 @@ struct engine {
 	struct weir_job *wait;		/* For room, first come first served. */
 	struct weir_job **wait_last;
 	struct weir_dma_engine_stats stats;
+	struct stats_item item;
 	struct engine_kind own;		/* A user's. */
 };
 
@@ -262,6 +264,7 @@ struct weir_dma {
 	struct weir_op gate_op;
 
 	struct weir_dma_stats stats;
+	struct stats_item item;
 	struct reactor_obj obj;
 };
 
@@ -358,6 +361,12 @@ void room_made(struct weir_dma *dma);
 
 /* chain-hop.c: its part of @dma, which hangs on its reactor. */
 void hop_init(struct weir_dma *dma);
+
+/* stats.c: the context and its engines are on the page, if there is one; or no
+ * more; a user's engine is new. */
+void dma_publish(struct weir_dma *dma);
+void dma_unpublish(struct weir_dma *dma);
+void dma_publish_engine(struct weir_dma *dma, struct engine *e);
 
 /* dma.c: a job has left; a stop may be done. */
 void dma_left(struct weir_dma *dma);

@@ -254,7 +254,7 @@ static bool may_be_at_once(const struct weir_dma *dma,
 
 /* What is left of a job's life then: to be counted, and called back. */
 static void end_at_once(struct weir_dma *dma, struct weir_job *job,
-			const struct job_shape *s)
+			const struct job_shape *s, uint64_t since)
 {
 	struct job_priv *p = job_priv(job);
 
@@ -264,7 +264,7 @@ static void end_at_once(struct weir_dma *dma, struct weir_job *job,
 	dma->stats.completed++;
 	dma->stats.bytes += p->done;
 	PROBE3(job_done, job, p->done, p->done);
-	op_begin_ready(dma->r, &job->op, (int64_t)p->done);
+	op_begin_ready(dma->r, &job->op, &job_class, (int64_t)p->done, since);
 	job->op.detail.bytes = p->done;
 	route_note(job, &s->plan);
 }
@@ -322,6 +322,7 @@ static int begin(struct weir_job *job)
 int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 {
 	struct job_shape s;
+	uint64_t since;
 	int err;
 
 	if (unlikely(job->op.state != OP_IDLE))
@@ -334,8 +335,9 @@ int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 
 	job_priv(job)->total = s.total;
 	PROBE3(job_submit, job, job->kind, s.total);
+	since = op_time_now(dma->r);
 	if (may_be_at_once(dma, job, &s) && cpu_at_once(dma, job)) {
-		end_at_once(dma, job, &s);
+		end_at_once(dma, job, &s, since);
 		return 0;
 	}
 	set_up(dma, job, &s);

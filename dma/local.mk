@@ -36,6 +36,7 @@ libweir_all_la_SOURCES += \
 	%D%/route.h \
 	%D%/slot.c \
 	%D%/state.c \
+	%D%/stats.c \
 	%D%/sync-chain.c \
 	%D%/sync-internal.h \
 	%D%/sync-shared.c \

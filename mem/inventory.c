@@ -17,6 +17,7 @@
 #include "base/why.h"
 #include "mem/buf-internal.h"
 #include "mem/tags.h"
+#include "reactor/stats-page.h"
 
 #define BUFS_DEFAULT 1024
 #define BUFS_MAX (1u << 24)
@@ -36,8 +37,28 @@ struct weir_inventory {
 	uint32_t n_links;
 	struct mmap_link *links;	/* Some with .use NULL: free. */
 	struct slab *slabs;
+	struct stats_item item;
 	struct reactor_obj obj;
 };
+
+static const struct stats_field stats_fields[] = {
+	STATS_NOW("total", "Descriptors of bufs"),
+	STATS_NOW("free", "Descriptors that are free"),
+	STATS_NOW("out", "Descriptors that users hold"),
+};
+STATS_FITS(stats_fields, struct weir_inventory_stats, total);
+
+static const struct stats_kind stats_kind =
+	STATS_KIND("inventory", stats_fields);
+
+static void publish(struct stats_item *item, uint64_t now)
+{
+	struct weir_inventory_stats stats = { .size = sizeof(stats) };
+
+	weir_inventory_stats(weir_container_of(item, struct weir_inventory,
+					       item), &stats);
+	stats_put(item->record, now, &stats.total);
+}
 
 static int load_opts(struct weir_inventory_opts *opts,
 		     const struct weir_inventory_opts *user)
@@ -117,6 +138,7 @@ int weir_inventory_create(struct weir_inventory **ret, struct weir_reactor *r,
 	}
 	inv->n_links = opts.mmaps;
 	inv->last = inv->links;
+	stats_item_add(r, &inv->item, &stats_kind, publish, 0, "");
 	*ret = inv;
 	return 0;
 }
@@ -169,6 +191,7 @@ int weir_inventory_destroy(struct weir_inventory *inv)
 	for (i = 0; i < inv->n_links; i++)
 		if (inv->links[i].use)
 			mmap_detach(&inv->links[i]);
+	stats_item_del(&inv->item);
 	reactor_detach(&inv->obj);
 	inventory_free(inv);
 	return 0;

@@ -71,6 +71,7 @@ libweir_all_la_SOURCES += \
 	%D%/store-move.c \
 	%D%/store-room.c \
 	%D%/store-slab.c \
+	%D%/store-stats.c \
 	%D%/store.c \
 	%D%/tags.c \
 	%D%/tags.h

@@ -41,18 +41,24 @@ static void add_up(struct weir_pool_stats *stats, const struct pool_class *pc)
 	}
 }
 
+void pool_add_up(const struct weir_pool *pool, struct weir_pool_stats *stats)
+{
+	uint32_t i;
+
+	for (i = 0; i < pool->n_classes; i++)
+		add_up(stats, &pool->classes[i]);
+	stats->out = stats->total - stats->free - stats->in_transit;
+}
+
 int weir_pool_stats(const struct weir_pool *pool, struct weir_pool_stats *ret)
 {
 	struct weir_pool_stats stats = { .size = ret->size };
-	uint32_t i;
 
 	if (ret->size < sizeof(ret->size))
 		return -EINVAL;
 	store_lock(pool->store);
-	for (i = 0; i < pool->n_classes; i++)
-		add_up(&stats, &pool->classes[i]);
+	pool_add_up(pool, &stats);
 	store_unlock(pool->store);
-	stats.out = stats.total - stats.free - stats.in_transit;
 	memcpy(ret, &stats, ret->size < sizeof(stats) ? ret->size :
 						       sizeof(stats));
 	return 0;

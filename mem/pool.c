@@ -250,6 +250,7 @@ static int enter(struct weir_pool *pool)
 	store_enter(pool);
 	if (!pool->store->shared)
 		check(store_refill(pool->classes, pool->classes->cls->n_free));
+	pool_publish(pool);
 	return 0;
 }
 
@@ -352,6 +353,7 @@ int weir_pool_destroy(struct weir_pool *pool)
 		return refuse_busy(pool);
 	leave(pool);
 	/* Whoever shares the store may have destroyed it by now. */
+	stats_item_del(&pool->item);
 	reactor_detach(&pool->obj);
 	free(pool);
 	if (!shared)

@@ -14,6 +14,7 @@
  *	store-move.c   between store, caches and waiters, under the lock
  *	store-room.c   who is kept outside by .waiters_max
  *	store-count.c  a count of it all
+ *	store-stats.c  stores and pools on the page of statistics
  *	pool.c         the caches, and what users call
  *	pool-info.c    what is where, who has it
  *
@@ -39,6 +40,7 @@
 #include <weir/store.h>
 
 #include "mem/buf-internal.h"
+#include "reactor/stats-page.h"
 
 #define STORE_CLASSES_MAX 64
 #define STORE_SLABS_MAX 64	/* In a class: the first, and growth. */
@@ -89,6 +91,7 @@ struct weir_store {
 	struct weir_op *counts;		/* Under way; by next and pprev. */
 	uint32_t n_counts;		/* Those, and what goes home of them. */
 	uint64_t count_seq;		/* The last that was begun. */
+	struct stats_record *record;	/* Written by who has the lock. */
 	struct store_class classes[];	/* From small to large. */
 };
 
@@ -122,6 +125,7 @@ struct weir_pool {
 	struct errand errand;
 	bool gone;			/* From the store's list. */
 	uint64_t counted;		/* Under the lock: up to this count. */
+	struct stats_item item;
 	struct weir_pool *next;		/* Of the store. */
 	struct weir_pool **pprev;
 	struct reactor_obj obj;
@@ -242,6 +246,15 @@ void store_visit(struct weir_pool *pool);
 
 /* End the counts that wait for nobody any more; @r: whose thread this is. */
 void store_settle_counts(struct weir_store *store, struct weir_reactor *r);
+
+/* Under the lock: what it has; on the pool's thread. */
+void store_add_up(struct weir_store *store, const struct store_class *only,
+		  struct weir_store_stats *stats);
+void pool_add_up(const struct weir_pool *pool, struct weir_pool_stats *stats);
+
+/* store-stats.c: they are on the page, if there is one; or no more. */
+void store_publish(struct weir_store *store);
+void pool_publish(struct weir_pool *pool);
 
 /* pool-info.c: who has what is out. */
 struct tags;

@@ -44,6 +44,7 @@ void store_free(struct weir_store *store)
 	struct store_class *cls;
 	uint32_t i, j;
 
+	stats_record_del(store->record);
 	for (i = 0; i < store->n_classes; i++) {
 		cls = &store->classes[i];
 		for (j = 0; j < cls->n_slabs; j++)
@@ -148,11 +149,13 @@ int weir_store_create(struct weir_store **ret,
 	store->flags = opts.flags;
 	store->numa_node = opts.numa_node;
 	err = add_classes(store, &opts);
-	if (err)
+	if (err) {
 		store_free(store);
-	else
-		*ret = store;
-	return err;
+		return err;
+	}
+	store_publish(store);
+	*ret = store;
+	return 0;
 }
 
 int store_may_free(const struct weir_store *store, const char *call)
@@ -347,24 +350,31 @@ static void add_up(struct weir_store_stats *stats, struct store_class *cls)
 	}
 }
 
+void store_add_up(struct weir_store *store, const struct store_class *only,
+		  struct weir_store_stats *stats)
+{
+	struct weir_pool *pool;
+	uint32_t i;
+
+	for (i = 0; i < store->n_classes; i++)
+		if (!only || only == &store->classes[i])
+			add_up(stats, &store->classes[i]);
+	for (pool = store->pools; pool; pool = pool->next)
+		stats->pools++;
+}
+
 int weir_store_stats(struct weir_store *store, size_t buf_size,
 		     struct weir_store_stats *ret)
 {
 	struct weir_store_stats stats = { .size = ret->size };
 	struct store_class *only = NULL;
-	struct weir_pool *pool;
-	uint32_t i;
 
 	if (ret->size < sizeof(ret->size))
 		return -EINVAL;
 	if (buf_size && !(only = find_class(store, buf_size)))
 		return -ENOENT;
 	store_lock(store);
-	for (i = 0; i < store->n_classes; i++)
-		if (!only || only == &store->classes[i])
-			add_up(&stats, &store->classes[i]);
-	for (pool = store->pools; pool; pool = pool->next)
-		stats.pools++;
+	store_add_up(store, only, &stats);
 	store_unlock(store);
 	memcpy(ret, &stats, ret->size < sizeof(stats) ? ret->size :
 						       sizeof(stats));

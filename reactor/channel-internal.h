@@ -45,6 +45,7 @@ struct weir_channel {
 	weir_channel_failed_fn *fn;
 	void *arg;
 	struct weir_channel_stats stats;
+	struct stats_item item;
 	struct weir_channel *next;
 };
 

@@ -296,6 +296,42 @@ static void undo(struct weir_channel *ch)
 	free(ch);
 }
 
+struct channel_words {
+	uint64_t completions, polls, empty_polls, arms, events, empty_events;
+	uint64_t room, reserved, failed;
+};
+
+static const struct stats_field stats_fields[] = {
+	STATS_COUNT("completions", "Completions told"),
+	STATS_COUNT("polls", "Polls of the completion queue"),
+	STATS_COUNT("empty_polls", "Of them, those that found nothing"),
+	STATS_COUNT("arms", "Times that the queue was armed"),
+	STATS_COUNT("events", "Events that the device has sent"),
+	STATS_COUNT("empty_events", "Of them, those after which nothing was there"),
+	STATS_NOW("room", "Completions that the queue has room for"),
+	STATS_NOW("reserved", "Of them, those that are reserved"),
+	STATS_NOW("failed", "1 if the queue is dead"),
+};
+STATS_FITS(stats_fields, struct channel_words, completions);
+
+static const struct stats_kind stats_kind =
+	STATS_KIND("channel", stats_fields);
+
+static void publish(struct stats_item *item, uint64_t now)
+{
+	struct weir_channel *ch = weir_container_of(item, struct weir_channel,
+						    item);
+	struct weir_channel_stats s = { .size = sizeof(s) };
+	struct channel_words w;
+
+	weir_channel_stats(ch, &s);
+	w = (struct channel_words){
+		s.completions, s.polls, s.empty_polls, s.arms, s.events,
+		s.empty_events, s.room, s.reserved, s.failed,
+	};
+	stats_put(item->record, now, &w);
+}
+
 int weir_channel_create(struct weir_channel **ret, struct weir_reactor *r,
 			struct ibv_context *ctx,
 			const struct weir_channel_opts *user)
@@ -319,6 +355,8 @@ int weir_channel_create(struct weir_channel **ret, struct weir_reactor *r,
 		return err;
 	}
 	look_begin(r, &ch->look, &look_class);
+	stats_item_add(r, &ch->item, &stats_kind, publish, 0,
+		       ibv_get_device_name(ctx->device));
 	channel_list_add(ch);
 	reactor_touch(r);
 	*ret = ch;
@@ -410,6 +448,7 @@ int weir_channel_destroy(struct weir_channel *ch)
 	if (err)
 		return err;
 	comp = ch->comp;
+	stats_item_del(&ch->item);
 	look_end(ch->vfd.source.reactor, &ch->look);
 	verbs_fd_close(&ch->vfd);
 	ibv_destroy_comp_channel(comp);

@@ -45,7 +45,7 @@ static inline void op_enlist(struct weir_reactor *r, struct weir_op *op,
 	r->live = op;
 	r->n_begun++;
 	if (unlikely(r->n_begun >= r->time_at))
-		stats_time_begin(r, op);
+		stats_time_begin(r, op, 0);
 
 	if (unlikely(op->deadline.expires_ns))
 		op_deadline_begin(r, op);
@@ -111,17 +111,28 @@ static inline void op_defer(struct weir_reactor *r, struct weir_op *op)
 	reactor_touch(r);
 }
 
+/* The time, if what begins next on @r is one to be timed, else 0. */
+static inline uint64_t op_time_now(struct weir_reactor *r)
+{
+	return unlikely(r->n_begun + 1 >= r->time_at) ? r->backend->now(r) : 0;
+}
+
 /*
  * IDLE -> READY at once, with @res, after op_may_begin(): it was done inside its
- * start, so there is nothing to cancel, and no deadline matters.
+ * start, so there is nothing to cancel, and no deadline matters.  @since is what
+ * op_time_now() said before it was done.
  */
 static inline void op_begin_ready(struct weir_reactor *r, struct weir_op *op,
-				  int64_t res)
+				  const struct weir_op_class *cls, int64_t res,
+				  uint64_t since)
 {
 	op->reactor = r;
+	op->cls = cls;
 	op->flags = 0;
 	op->detail = (struct weir_op_detail){ 0 };
 	r->n_begun++;
+	if (unlikely(since))
+		stats_time_begin(r, op, since);
 	op_make_ready(r, op, res);
 	reactor_touch(r);
 }

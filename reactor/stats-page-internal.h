@@ -5,7 +5,6 @@
 /* The page of this process, and what the files that write it share. */
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "reactor/stats-layout.h"
 #include "reactor/stats-page.h"
@@ -18,7 +17,6 @@ struct page {
 	uint64_t allocated;		/* Bytes that there is room for. */
 	uint32_t n_records;		/* In use. */
 	uint32_t last_id;
-	atomic_uint generation;
 	pid_t pid;
 	char dir[PLACE_MAX];
 	char name[PAGE_NAME_MAX];

@@ -57,7 +57,6 @@ static void in_child(void)
 	page.header = NULL;
 	page.n_records = 0;
 	env_heeded = false;
-	atomic_fetch_add(&page.generation, 1);
 	pthread_mutex_unlock(&page.lock);
 }
 

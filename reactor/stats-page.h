@@ -77,16 +77,16 @@ uint32_t stats_record_id(const struct stats_record *record);
 /* The number of words of @kind. */
 uint32_t stats_kind_words(const struct stats_kind *kind);
 
-/* Write all words of @record.  One thread at a time; NULL is allowed. */
+/* Write all words of @record, if it is ours.  One thread at a time. */
 void stats_put(struct stats_record *record, uint64_t now_ns,
 	       const void *words);
 
 /* Write word @i of @record, alone. */
 void stats_put_word(struct stats_record *record, uint32_t i, uint64_t value);
 
-/* What a process publishes is its own: a child of fork() has another number,
- * and must not write to what it has inherited. */
-uint32_t stats_generation(void);
+/* Whether @record is of this process's page: what a child of fork() inherits is
+ * its parent's, and is written to by nothing here.  NULL is not. */
+bool stats_is_ours(const struct stats_record *record);
 
 /* Whether there is a page; made now, if WEIR_STATS asks for one. */
 bool stats_wanted(void);
@@ -105,11 +105,10 @@ struct stats_item {
  * Have @r publish @item, zeroed before, by @publish, as a section of @kind that
  * is part of section @parent, 0: of the reactor's.  On @r's thread.
  */
-__attribute__((format(printf, 6, 7))) void stats_item_add(
-	struct weir_reactor *r, struct stats_item *item,
-	const struct stats_kind *kind,
-	void (*publish)(struct stats_item *item, uint64_t now_ns),
-	uint32_t parent, const char *label, ...);
+void stats_item_add(struct weir_reactor *r, struct stats_item *item,
+		    const struct stats_kind *kind,
+		    void (*publish)(struct stats_item *item, uint64_t now_ns),
+		    uint32_t parent, const char *label);
 
 /* No more.  Nothing happens if it does not.  On the reactor's thread. */
 void stats_item_del(struct stats_item *item);

@@ -6,8 +6,6 @@
 /* When a reactor copies its numbers to the page, and which. */
 
 #include <sched.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -114,7 +112,7 @@ static void forget(struct weir_reactor *r)
 
 static bool is_forgotten(const struct weir_reactor *r)
 {
-	return r->page->generation != stats_generation();
+	return !stats_is_ours(r->page->record);
 }
 
 static void publish(struct weir_reactor *r, uint64_t now)
@@ -162,12 +160,8 @@ void stats_in_turn(struct weir_reactor *r)
 
 static void set_asleep(struct weir_reactor *r, uint64_t asleep)
 {
-	struct stats_record *record = r->page->record;
-
-	if (likely(record && !is_forgotten(r)))
-		stats_put_word(record,
-			       offsetof(struct reactor_words, asleep) / 8,
-			       asleep);
+	stats_put_word(r->page->record,
+		       offsetof(struct reactor_words, asleep) / 8, asleep);
 }
 
 uint64_t stats_before_sleep(struct weir_reactor *r, uint64_t now,
@@ -215,9 +209,12 @@ int stats_begin(struct weir_reactor *r)
 	s = mem_calloc(1, sizeof(*s));
 	if (!s)
 		return why(-ENOMEM, "weir_reactor_create: no memory");
-	s->tid = (int64_t)syscall(SYS_gettid);
-	s->generation = stats_generation();
 	s->record = stats_record_add(&reactor_kind, 0, r->backend->name);
+	if (!s->record) {
+		free(s);	/* There is no room, which is counted. */
+		return 0;
+	}
+	s->tid = (int64_t)syscall(SYS_gettid);
 	id = stats_record_id(s->record);
 	s->mailbox = stats_record_add(&mailbox_kind, id, "");
 	s->last_ns = r->wait.born_ns;
@@ -245,20 +242,15 @@ void stats_end(struct weir_reactor *r)
 void stats_item_add(struct weir_reactor *r, struct stats_item *item,
 		    const struct stats_kind *kind,
 		    void (*fn)(struct stats_item *item, uint64_t now_ns),
-		    uint32_t parent, const char *label, ...)
+		    uint32_t parent, const char *label)
 {
 	struct stats_reactor *s = r->page;
-	char text[88];
-	va_list ap;
 
 	if (!s || is_forgotten(r))
 		return;
-	va_start(ap, label);
-	vsnprintf(text, sizeof(text), label, ap);
-	va_end(ap);
 	if (!parent)
 		parent = stats_record_id(s->record);
-	item->record = stats_record_add(kind, parent, text);
+	item->record = stats_record_add(kind, parent, label);
 	if (!item->record)
 		return;
 	item->publish = fn;

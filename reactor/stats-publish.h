@@ -34,7 +34,6 @@ struct stats_reactor {
 	struct stats_record *record;
 	struct stats_record *mailbox;
 	struct stats_item *items;
-	uint32_t generation;		/* Of the page: see stats-page.h. */
 	uint32_t n_words;		/* That are copied. */
 	uint64_t gap_ns;		/* From one copy to the next, at least. */
 	uint64_t last_ns;		/* When the last copy was made, */
@@ -60,8 +59,10 @@ uint64_t stats_before_sleep(struct weir_reactor *r, uint64_t now,
 			    uint64_t until);
 void stats_after_sleep(struct weir_reactor *r);
 
-/* @op, which is PENDING, is to be timed; it was, and ends with @res. */
-void stats_time_begin(struct weir_reactor *r, struct weir_op *op);
+/* @op has begun, at @since or, if that is 0, now, and may be one to be timed;
+ * it was, and ends with @res. */
+void stats_time_begin(struct weir_reactor *r, struct weir_op *op,
+		      uint64_t since);
 void stats_time_end(struct weir_reactor *r, struct weir_op *op, int64_t res);
 
 /* stats-time.c: the records, and how many operations are to be timed. */

@@ -144,8 +144,8 @@ struct stats_record *stats_record_add(const struct stats_kind *kind,
 	return record;
 }
 
-/* What a child of fork() has inherited is not its to take back. */
-static bool is_ours(const struct stats_record *record)
+/* The page does not change while it has records. */
+bool stats_is_ours(const struct stats_record *record)
 {
 	const char *p = (const char *)record;
 	const char *begin = (const char *)page.header;
@@ -158,7 +158,7 @@ void stats_record_del(struct stats_record *record)
 	if (!record)
 		return;
 	pthread_mutex_lock(&page.lock);
-	if (is_ours(record)) {
+	if (stats_is_ours(record)) {
 		record_begin(record);
 		__atomic_store_n(&record->kind, 0, __ATOMIC_RELEASE);
 		record_end(record);
@@ -178,18 +178,13 @@ uint32_t stats_record_id(const struct stats_record *record)
 	return record ? record->id : 0;
 }
 
-uint32_t stats_generation(void)
-{
-	return atomic_load_explicit(&page.generation, memory_order_relaxed);
-}
-
 void stats_put(struct stats_record *record, uint64_t now_ns, const void *words)
 {
 	const char *from = words;
 	uint64_t word;
 	uint32_t i;
 
-	if (!record)
+	if (!stats_is_ours(record))
 		return;
 	record_begin(record);
 	for (i = 0; i < record->n_words; i++, from += sizeof(word)) {
@@ -203,5 +198,6 @@ void stats_put(struct stats_record *record, uint64_t now_ns, const void *words)
 /* One word is whole in any case, so the sequence stays as it is. */
 void stats_put_word(struct stats_record *record, uint32_t i, uint64_t value)
 {
-	word_set(&record->words[i], value);
+	if (stats_is_ours(record))
+		word_set(&record->words[i], value);
 }

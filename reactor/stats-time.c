@@ -90,7 +90,8 @@ static bool was_drawn(const struct weir_reactor *r)
 	return r->n_begun == r->time_at || r->page->weight == 1;
 }
 
-void stats_time_begin(struct weir_reactor *r, struct weir_op *op)
+void stats_time_begin(struct weir_reactor *r, struct weir_op *op,
+		      uint64_t since)
 {
 	struct stats_reactor *s = r->page;
 
@@ -100,7 +101,8 @@ void stats_time_begin(struct weir_reactor *r, struct weir_op *op)
 	}
 	if (was_drawn(r)) {
 		op->flags |= OP_TIMED;
-		op->reserved[OP_BEGUN_NS] = r->backend->now(r);
+		op->reserved[OP_BEGUN_NS] = since ? since :
+						    r->backend->now(r);
 		op->reserved[OP_WEIGHT] = s->weight;
 	}
 	draw(r);
@@ -146,7 +148,7 @@ void stats_time_end(struct weir_reactor *r, struct weir_op *op, int64_t res)
 	uint64_t ns = now - op->reserved[OP_BEGUN_NS];
 	struct stats_record *record = find(s, op->cls);
 
-	if (!record || s->generation != stats_generation())
+	if (!stats_is_ours(record))
 		return;
 	record_begin(record);
 	add(&record->words[WORD_COUNT], weight);

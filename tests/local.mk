@@ -119,6 +119,7 @@ test_programs += \
 	%D%/test-store-end \
 	%D%/test-stats \
 	%D%/test-stats-hostile \
+	%D%/test-stats-sections \
 	%D%/test-steady \
 	%D%/test-storm \
 	%D%/test-sync \
@@ -608,6 +609,10 @@ test_messages = %D%/message-kit.h $(test_conns) %D%/job-kit.h \
 %C%_test_stats_hostile_SOURCES = %D%/test-stats-hostile.c \
 	%D%/stats-kit.h $(test_harness)
 %C%_test_stats_hostile_LDADD = $(test_internal)
+
+%C%_test_stats_sections_SOURCES = %D%/test-stats-sections.c \
+	%D%/stats-kit.h %D%/conn-kit.h $(test_jobs) $(test_standin)
+%C%_test_stats_sections_LDADD = $(test_internal)
 
 %C%_test_steady_SOURCES = %D%/test-steady.c %D%/alloc-kit.h %D%/cores.h \
 	$(test_jobs)
