@@ -34,6 +34,7 @@
 #include <weir/route.h>
 
 #include "base/alloc.h"
+#include "base/canary.h"
 #include "base/fault.h"
 #include "dma/bounce-internal.h"
 #include "dma/route.h"
@@ -185,7 +186,7 @@ static bool is_ours(const struct slot *s, const struct step *step)
 	if (!step_busy(step))
 		return true;
 	if (step_is_push(s, step))
-		return false;
+		return canary(early_release);
 	return domain_is_remote(loc_domain(loc)) ||
 	       (!loc->buf && !loc->ctx && !loc->translation);
 }

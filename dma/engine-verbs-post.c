@@ -14,6 +14,7 @@
 
 #include <errno.h>
 
+#include "base/canary.h"
 #include "base/fault.h"
 #include "dma/engine-verbs.h"
 
@@ -160,7 +161,7 @@ static void retire(struct verbs_queue *q, struct verbs_wr *w, int err,
 		verbs_request_end(q, request, err, code);
 	if (op)
 		verbs_sent(op, err, code);
-	if (!job)
+	if (!job || (code == IBV_WC_WR_FLUSH_ERR && canary(lost_flush)))
 		return;
 	v = verbs_job(job);
 	v->n_wrs--;

@@ -300,10 +300,11 @@ static void fire(struct weir_sim *sim)
 	struct sim_event *ev = sim->heap;
 
 	sim_unqueue(sim, ev);
-	sim->stats.events++;
 	ev->fire(sim, ev);
-	if (ev != &sim->look)
-		sim_happened(sim);
+	if (ev == &sim->look)	/* Nothing has happened by that. */
+		return;
+	sim->stats.events++;
+	sim_happened(sim);
 }
 
 static bool step(struct weir_sim *sim, uint64_t until_ns)

@@ -34,8 +34,8 @@
 #define LINKS 4
 #define SLOTS 5
 #define PIECES 4
-#define ROOM 12288	/* Bytes of a slot, on each side. */
-#define MOST 8192	/* Of these a job moves. */
+#define ROOM 16384	/* Bytes of a slot, on each side. */
+#define MOST 13000	/* Of these a job moves. */
 
 struct piece {
 	uint32_t off, len;

@@ -3,11 +3,12 @@
 # Bugs on purpose (base/canary.h): each is found within 1000 seeds, is made
 # small, and can be had again; and without one the same seeds find nothing.
 #
-# Environment: WEIR_SIM_CANARY is the program.
+# Environment: WEIR_SIM_CANARY is the program, WEIR_SIM_VERBS that for RDMA.
 # shellcheck disable=SC2317 # run() calls functions by their names.
 . "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
 
 sim=$(absolute "${WEIR_SIM_CANARY:-tools/weir-sim-canary}")
+verbs=$(absolute "${WEIR_SIM_VERBS:-tools/weir-sim-verbs}")
 [ -x "$sim" ] || {
 	echo '1..0 # SKIP canaries are not built with a sanitizer'
 	exit 0
@@ -71,6 +72,16 @@ t_a_lost_wakeup() { found lost_wakeup pools 'progress once faults'; }
 t_a_missed_flush() { found missed_flush chains 'progress once faults'; }
 t_an_off_by_one_bound() { found off_by_one pools 'a range inside is taken'; }
 
+t_canaries_of_rdma()
+{
+	[ -x "$verbs" ] || return
+	runner=$sim
+	sim=$verbs
+	found lost_flush verbs 'progress once faults'
+	found early_release verbs 'memory changes by what is asked for'
+	sim=$runner
+}
+
 t_each_canary_there_is_has_a_test()
 {
 	names=$(grep -rhoE '[^_]canary\([a-z_]+\)' "$sources/base" \
@@ -97,6 +108,7 @@ run t_a_use_after_free
 run t_a_lost_wakeup
 run t_a_missed_flush
 run t_an_off_by_one_bound
+run t_canaries_of_rdma
 run t_each_canary_there_is_has_a_test
 run t_without_one_nothing_is_found
 echo "1..$n"
