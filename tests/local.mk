@@ -128,6 +128,7 @@ test_programs += \
 	%D%/test-wheel
 if HAVE_VERBS
 test_programs += \
+	%D%/test-conform-verbs \
 	%D%/test-conn \
 	%D%/test-conn-cycles \
 	%D%/test-conn-device \
@@ -243,8 +244,14 @@ test_channel_wire = %D%/test-channel-wire.c %D%/cores.h $(test_harness)
 	%D%/standin-verbs.h
 %C%_test_channel_wire_rdma_LDADD = $(test_internal)
 
-%C%_test_conform_SOURCES = %D%/test-conform.c $(test_jobs)
+%C%_test_conform_SOURCES = %D%/test-conform.c %D%/conform-kit.h $(test_jobs)
 %C%_test_conform_LDADD = $(test_public)
+test_conforms = %D%/test-conform-verbs.c %D%/conform-kit.h \
+	%D%/conn-kit.h $(test_jobs)
+%C%_test_conform_verbs_SOURCES = $(test_conforms) $(test_standin)
+%C%_test_conform_verbs_LDADD = $(test_internal)
+%C%_test_conform_verbs_rdma_SOURCES = $(test_conforms) %D%/standin-verbs.h
+%C%_test_conform_verbs_rdma_LDADD = $(test_internal)
 
 # The same twice: with the stand-in, and with what is real.
 test_conns = %D%/conn-kit.h $(test_harness)
@@ -730,6 +737,7 @@ rdma_programs += \
 	%D%/test-engine-verbs-end-rdma \
 	%D%/test-engine-verbs-import-rdma \
 	%D%/test-engine-verbs-rdma \
+	%D%/test-conform-verbs-rdma \
 	%D%/test-rogue-rdma \
 	%D%/test-window-rdma
 endif

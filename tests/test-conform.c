@@ -15,45 +15,17 @@
 #define _GNU_SOURCE
 #endif
 
-#include "tests/job-kit.h"
+#include "tests/conform-kit.h"
 
 #include <weir/domain-user.h>
 
-#define GUARD 64u
-#define GAP 3u			/* Between pieces. */
 #define LARGEST (want_long() ? (size_t)64 << 20 : (size_t)2 << 20)
 
 /* The file engine has two, one of them without the page cache. */
 enum where { MEMORY, FILE_CACHED, FILE_DIRECT, PROCESS, USER, PLACES };
 
-/* What a place has: a source, a destination, and one more of either. */
-enum { SRC, DST, MORE, AREAS };
-
-struct place {
-	struct weir_domain *d[AREAS];	/* NULL: memory of this process. */
-	int fd[AREAS];			/* To look at it; -1: it is .mem. */
-	int direct[AREAS];
-	char *mem[AREAS];
-	uint64_t base[AREAS];		/* The address of its first byte. */
-	bool there;
-};
-
-struct rig {
-	struct weir_reactor *r;
-	struct weir_dma *dma;		/* Of what is tried. */
-	struct weir_dma *cpu;		/* Of the reference. */
-	size_t area;
-	struct place place[PLACES], ref;
-	char *seen;
-};
-
-/* A job to be tried. */
-struct spec {
-	uint32_t kind;
-	size_t len;
-	size_t off[AREAS];
-	uint32_t n[AREAS];		/* Pieces. */
-	unsigned int seed;
+static const char *const names[] = {
+	"memory", "file", "O_DIRECT", "process", "user",
 };
 
 static char *byte_at(const struct weir_domain_side *side, uint64_t n,
@@ -91,45 +63,10 @@ static int user_move(struct weir_domain *d, struct weir_reactor *r,
 	return 0;
 }
 
-static void look(const struct place *p, int area, size_t off, char *buf,
-		 size_t len)
-{
-	if (p->fd[area] >= 0)
-		assert_int_equal(pread(p->fd[area], buf, len, (off_t)off), len);
-	else
-		memcpy(buf, p->mem[area] + off, len);
-}
-
-static void put(const struct place *p, int area, size_t off, const char *buf,
-		size_t len)
-{
-	if (p->fd[area] >= 0)
-		assert_int_equal(pwrite(p->fd[area], buf, len, (off_t)off),
-				 len);
-	else
-		memcpy(p->mem[area] + off, buf, len);
-}
-
-static void fill_area(struct rig *g, struct place *p, int area)
-{
-	fill_pattern(g->seen, g->area, 0, 1 + (unsigned int)area);
-	put(p, area, 0, g->seen, g->area);
-}
-
-static void memory_begin(struct rig *g, struct place *p, int area)
-{
-	p->mem[area] = aligned_alloc(4096, g->area);
-	assert_non_null(p->mem[area]);
-	p->base[area] = (uintptr_t)p->mem[area];
-	p->fd[area] = -1;
-	p->direct[area] = -1;
-	p->there = true;
-}
-
 static void file_begin(void **state, struct place *p, int area, bool direct)
 {
-	const char *names[] = { "a", "b", "c", "da", "db", "dc" };
-	const char *name = names[area + 3 * direct];
+	const char *const files[] = { "a", "b", "c", "da", "db", "dc" };
+	const char *name = files[area + 3 * direct];
 	int fd;
 
 	fd = p->fd[area] = test_file(state, name, 0, 0);
@@ -160,6 +97,7 @@ static void place_begin(struct rig *g, void **state, int where, int area)
 {
 	struct place *p = &g->place[where];
 
+	p->name = names[where];
 	if (where == FILE_CACHED || where == FILE_DIRECT)
 		file_begin(state, p, area, where == FILE_DIRECT);
 	else
@@ -172,23 +110,27 @@ static void place_begin(struct rig *g, void **state, int where, int area)
 	fill_area(g, p, area);
 }
 
+/* Whether it is worth the time: what waits for a disk is slow, and what goes
+ * through staging is pulled from and pushed to memory as well. */
+static bool is_tried(const struct rig *g, int from, int to)
+{
+	bool waits = from == FILE_DIRECT || to == FILE_DIRECT;
+
+	(void)g;
+	return want_long() || !waits || from == MEMORY || to == MEMORY;
+}
+
 static void rig_begin(struct rig *g, void **state, size_t max,
 		      struct weir_dma_opts opts)
 {
 	int where, area;
 
-	memset(g, 0, sizeof(*g));
-	g->r = start_reactor(state);
-	g->dma = start_dma(g->r, opts);
-	g->cpu = start_dma(g->r, (struct weir_dma_opts){ 0 });
-	g->area = (max + 2 * GUARD + 256 * GAP + 128 + 4095) & ~(size_t)4095;
-	g->seen = malloc(g->area);
-	for (area = 0; area < AREAS; area++) {
-		memory_begin(g, &g->ref, area);
-		fill_area(g, &g->ref, area);
-		for (where = 0; where < PLACES; where++)
+	rig_init(g, start_reactor(state), max, opts);
+	g->places = PLACES;
+	g->is_tried = is_tried;
+	for (where = 0; where < PLACES; where++)
+		for (area = 0; area < AREAS; area++)
 			place_begin(g, state, where, area);
-	}
 }
 
 static void place_end(struct place *p)
@@ -209,162 +151,9 @@ static void rig_end(struct rig *g)
 {
 	int where;
 
-	assert_int_equal(weir_dma_destroy(g->dma), 0);
-	assert_int_equal(weir_dma_destroy(g->cpu), 0);
 	for (where = 0; where < PLACES; where++)
 		place_end(&g->place[where]);
-	place_end(&g->ref);
-	free(g->seen);
-}
-
-/* The same cuts whatever the place. */
-static struct weir_loc cut(const struct place *p, int area,
-			   const struct spec *s, struct iovec *iov)
-{
-	uint64_t at = p->base[area] + s->off[area];
-	unsigned int seed = s->seed + (unsigned int)area;
-	uint32_t i, n = s->n[area];
-	size_t left = s->len, some;
-
-	if (n <= 1)
-		return weir_loc_at(p->d[area], at, s->len);
-	for (i = 0; i < n; i++) {
-		some = i + 1 == n ? left :
-		       (size_t)rand_r(&seed) % (2 * (left / (n - i)) + 1);
-		some = some < left ? some : left;
-		iov[i] = (struct iovec){ (void *)(uintptr_t)at, some };
-		at += some + GAP;
-		left -= some;
-	}
-	return weir_loc_iov(p->d[area], iov, n);
-}
-
-static int64_t run_on(struct weir_dma *dma, const struct place *src,
-		      const struct place *dst, const struct spec *s,
-		      struct jrec *j)
-{
-	static struct iovec iov[AREAS][WEIR_JOB_PIECES_MAX];
-	const struct place *more = s->kind == WEIR_JOB_XOR ? src : dst;
-	struct weir_loc loc = cut(more, MORE, s, iov[MORE]);
-	struct weir_job *job = &j->job;
-
-	jrec_init(j);
-	weir_job_copy(job, cut(dst, DST, s, iov[DST]),
-		      cut(src, SRC, s, iov[SRC]));
-	job->kind = s->kind;
-	job->crc = s->seed;
-	job->pattern = UINT64_C(0x0123456789abcdef) * s->seed;
-	if (s->kind == WEIR_JOB_XOR || s->kind == WEIR_JOB_DUALCAST) {
-		job->more = &loc;
-		job->n_more = 1;
-	}
-	return jrec_run(dma, j);
-}
-
-/* What is there, and a guard's length around it. */
-static void same_bytes(struct rig *g, const struct place *p, int area,
-		       const struct spec *s, const char *what)
-{
-	size_t len = s->len + 2 * GUARD + s->n[area] * GAP;
-	size_t from = s->off[area] - GUARD;
-
-	look(p, area, from, g->seen, len);
-	if (memcmp(g->seen, g->ref.mem[area] + from, len))
-		fail_msg("%s: kind %u, %zu bytes at %zu to %zu, in %u and %u "
-			 "pieces: other bytes in area %d", what, s->kind,
-			 s->len, s->off[SRC], s->off[DST], s->n[SRC],
-			 s->n[DST], area);
-}
-
-/* The same everywhere: one byte of the destination is another. */
-static void spoil(struct rig *g, struct place *dst, const struct spec *s)
-{
-	size_t at = s->off[DST] + s->seed % s->len;
-	char byte = (char)(g->ref.mem[DST][at] + 1);
-
-	put(&g->ref, DST, at, &byte, 1);
-	put(dst, DST, at, &byte, 1);
-}
-
-static void try_kind(struct rig *g, struct place *src, struct place *dst,
-		     struct spec *s, const char *what)
-{
-	struct jrec want, got;
-	int area;
-
-	run_on(g->cpu, &g->ref, &g->ref, s, &want);
-	run_on(g->dma, src, dst, s, &got);
-	if (got.res != want.res || got.job.crc != want.job.crc)
-		fail_msg("%s: kind %u, %zu bytes at %zu to %zu: %lld, not "
-			 "%lld; %x, not %x", what, s->kind, s->len,
-			 s->off[SRC], s->off[DST], (long long)got.res,
-			 (long long)want.res, got.job.crc, want.job.crc);
-	assert_int_equal(got.detail.bytes, want.detail.bytes);
-	for (area = 0; area < AREAS; area++)
-		same_bytes(g, area == SRC || (area == MORE &&
-			   s->kind == WEIR_JOB_XOR) ? src : dst, area, s,
-			   what);
-}
-
-/* A destination begins as it is in the reference. */
-static void equal_before(struct rig *g, struct place *dst, const struct spec *s)
-{
-	int area;
-
-	for (area = DST; area < AREAS; area++) {
-		size_t len = s->len + 2 * GUARD + s->n[area] * GAP;
-		size_t from = s->off[area] - GUARD;
-
-		put(dst, area, from, g->ref.mem[area] + from, len);
-	}
-}
-
-static void try_all_kinds(struct rig *g, int from, int to, struct spec *s)
-{
-	static const uint32_t kinds[] = {
-		WEIR_JOB_COPY, WEIR_JOB_COMPARE, WEIR_JOB_CRC32C,
-		WEIR_JOB_FILL, WEIR_JOB_COPY_CRC32C, WEIR_JOB_COMPARE,
-		WEIR_JOB_DUALCAST, WEIR_JOB_XOR,
-	};
-	static const char *const names[] = {
-		"memory", "file", "O_DIRECT", "process", "user",
-	};
-	struct place *src = &g->place[from], *dst = &g->place[to];
-	char what[64];
-	size_t i;
-
-	snprintf(what, sizeof(what), "%s to %s", names[from], names[to]);
-	equal_before(g, dst, s);
-	equal_before(g, src, s);
-	for (i = 0; i < N_OF(kinds); i++) {
-		s->kind = kinds[i];
-		if (kinds[i] == WEIR_JOB_COMPARE && s->seed % 2)
-			spoil(g, dst, s);
-		try_kind(g, src, dst, s, what);
-	}
-}
-
-/* Whether it is worth the time: what waits for a disk is slow, and what goes
- * through staging is pulled from and pushed to memory as well. */
-static bool is_tried(const struct rig *g, int from, int to)
-{
-	bool waits = from == FILE_DIRECT || to == FILE_DIRECT;
-
-	if (!g->place[from].there || !g->place[to].there)
-		return false;
-	return want_long() || !waits || from == MEMORY || to == MEMORY;
-}
-
-/* Between any two of the places. */
-static void try_all(struct rig *g, struct spec *s)
-{
-	int from, to;
-
-	s->seed++;
-	for (from = 0; from < PLACES; from++)
-		for (to = 0; to < PLACES; to++)
-			if (is_tried(g, from, to))
-				try_all_kinds(g, from, to, s);
+	rig_fini(g);
 }
 
 static void every_size_is_as_in_memory(void **state)

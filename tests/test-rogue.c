@@ -101,7 +101,7 @@ static const struct attempt {
 	enum when when;
 } attempts[] = {
 	{ "another tag", R | W, WRITE, 0, 64, 1, AT_ONCE },
-	{ "another index", R | W, WRITE, 0, 64, 0x100, AT_ONCE },
+	{ "another index", R | W, WRITE, 0, 64, 0x5a5a00, AT_ONCE },
 	{ "no key", R | W, READ, 0, 64, UINT32_MAX, AT_ONCE },
 	{ "to one before", R | W, WRITE, -1, 1, 0, AT_ONCE },
 	{ "to one before and the first", R | W, WRITE, -1, 2, 0, AT_ONCE },
@@ -233,7 +233,7 @@ static void other_bytes(struct descriptor *d)
 
 static void another_key(struct descriptor *d)
 {
-	d->rkey ^= 0x100;
+	d->rkey ^= 0x5a5a00;
 }
 
 static void no_queue_pair(struct descriptor *d)

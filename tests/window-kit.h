@@ -65,7 +65,7 @@ static inline void scene_connect(struct scene *s)
 	ends_establish(&s->e);
 }
 
-/* With the device that addresses belong to; e.opts may have been set. */
+/* All of the mmap is known to the device as well; e.opts may have been set. */
 static inline void scene_open(struct scene *s)
 {
 	ends_open(&s->e);
@@ -77,6 +77,7 @@ static inline void scene_open(struct scene *s)
 	s->mem = filled('m');
 	s->m = mmap_of(s->dev, s->mem, WEIR_MMAP_WRITE | R | W |
 				       WEIR_MMAP_RDMA_ATOMIC);
+	assert_int_equal(weir_mmap_keys(s->m, s->dev, NULL, NULL), 0);
 	s->near = filled('n');
 	s->mine = mmap_of(s->near_dev, s->near, WEIR_MMAP_READ | WEIR_MMAP_WRITE);
 	assert_int_equal(weir_inventory_create(&s->inv, s->r, NULL), 0);
