@@ -77,3 +77,15 @@ bench: all
 		gnuplot >/dev/null && echo --plot docs/performance)
 
 .PHONY: bench
+
+# Instructions on the hot paths.  To keep new ones: make counts.
+check_PROGRAMS += %D%/count
+%C%_count_SOURCES = %D%/count.c $(bench_common)
+%C%_count_LDADD = $(bench_libs)
+TESTS += %D%/count.sh
+EXTRA_DIST += %D%/count.sh %D%/counts.txt
+
+counts: %D%/count
+	srcdir='$(srcdir)' $(SHELL) $(srcdir)/%D%/count.sh --keep
+
+.PHONY: counts
