@@ -52,9 +52,30 @@ found 'rules of copies, A8' "$(missing $(upto A8. 6))"
 found 'rules of graphs, A9' "$(missing $(upto A9. 4))"
 found 'rules of sync events, A10' "$(missing $(upto A10. 4))"
 found 'rules of work queues, A11' "$(missing $(upto A11. 6))"
+found 'rules of device memory, B1' "$(missing $(upto B1. 7))"
+found 'rules of memory regions, B2' "$(missing $(upto B2. 8))"
+found 'rules of completions, B3' "$(missing $(upto B3. 10))"
+found 'rules of rdma_cm, B4' "$(missing $(upto B4. 3))"
 found 'rules of dmadevs, C3' "$(missing $(upto C3. 12))"
 found 'rules of memory domains, S' "$(missing $(upto S 8))"
 found 'states, 2.3 to 2.6, and results, 3.5' "$(missing 2.3 2.4 2.5 2.6 3.5)"
+}
+
+# What can be measured is, by programs that run over real verbs: test-x.c of
+# test-x-rdma or test-x-cards, and the cases that are for both.
+over_verbs()
+{
+	echo "$dir"/tests/verbs-rules-*.c
+	grep -oE 'test-[a-z-]+-(rdma|cards)' "$dir/tests/local.mk" | sort -u |
+		sed -E "s|^(.*)-[a-z]+\$|$dir/tests/\1.c|"
+}
+
+# shellcheck disable=SC2046 # They are words.
+{
+words=$(grep -hE '^[[:space:]]*/?\*' $(over_verbs)
+	grep -hE '^\|' "$dir"/dma/README.md "$dir"/mem/README.md)
+found 'rules of verbs, B2 to B4, over a device' \
+	"$(missing $(upto B2. 8) $(upto B3. 10) $(upto B4. 3))"
 }
 
 # The rows: number, and names of tests.

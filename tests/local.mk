@@ -668,7 +668,8 @@ test_rules = %D%/test-verbs-rules.c %D%/verbs-rules-cm.c \
 	%D%/verbs-rules-error.c \
 	%D%/verbs-rules-memory.c %D%/verbs-rules-move.c \
 	%D%/verbs-rules-queue.c %D%/verbs-rules-rig.c \
-	%D%/verbs-rules-state.c %D%/verbs-rules.h $(test_harness)
+	%D%/verbs-rules-state.c %D%/verbs-rules-unused.c \
+	%D%/verbs-rules.h $(test_harness)
 %C%_test_verbs_rules_SOURCES = $(test_rules) %D%/verbs-rules-told.c \
 	$(test_standin)
 %C%_test_verbs_rules_LDADD = $(test_internal)

@@ -17,7 +17,7 @@
 
 static const struct rules_part *const parts[] = {
 	&rules_queue, &rules_error, &rules_move, &rules_memory,
-	&rules_states, &rules_ids, &rules_connections,
+	&rules_states, &rules_ids, &rules_connections, &rules_unused,
 };
 
 #define MOST 512

@@ -90,7 +90,8 @@ struct rules_part {
 };
 
 extern const struct rules_part rules_queue, rules_error, rules_move,
-	rules_memory, rules_states, rules_ids, rules_connections;
+	rules_memory, rules_states, rules_ids, rules_connections,
+	rules_unused;
 
 /* With the stand-in alone. */
 extern const struct rules_part rules_told __attribute__((weak));
