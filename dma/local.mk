@@ -39,6 +39,7 @@ libweir_all_la_SOURCES += \
 	%D%/stats.c \
 	%D%/sync-chain.c \
 	%D%/sync-internal.h \
+	%D%/sync-remote.c \
 	%D%/sync-shared.c \
 	%D%/sync-wait.c \
 	%D%/sync-watch.c \

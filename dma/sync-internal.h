@@ -10,6 +10,7 @@
  *	sync-shared.c  those that lie in an mmap
  *	sync-watch.c   the thread that waits for other processes
  *	sync-chain.c   as steps of chains
+ *	sync-remote.c  those of a peer, by RDMA
  *
  * Nobody misses a signal, because both sides do two things in opposite order,
  * sequentially consistent all four:
@@ -28,6 +29,7 @@
  * behind: so in an mmap nobody sleeps longer than SYNC_LOOK_NS without looking.
  */
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -50,6 +52,8 @@ struct weir_mmap;
 
 #define SYNC_FLAG_ALWAYS 1u	/* Waiters cannot say that they wait. */
 #define SYNC_FLAG_CLOSED 2u
+#define SYNC_FLAG_POLLED 4u	/* By devices, which wake nobody, */
+#define SYNC_FLAG_APART 8u	/* and know nothing of processors' atomics. */
 
 /* As <weir/sync.h> has it; in an mmap others can write it at any time. */
 struct sync_word {
@@ -69,6 +73,8 @@ struct weir_sync {
 	bool writable;
 	bool creator;
 	bool always;			/* Each signal wakes. */
+	bool polled;			/* Some signals wake nobody. */
+	bool apart;			/* Those of processors might be lost. */
 	_Atomic uint32_t users;		/* Calls that signal, just now. */
 	_Atomic uint32_t n_blocked;	/* Threads. */
 	_Atomic uint32_t unspun;	/* Of their waits, so many just sleep. */
@@ -97,6 +103,29 @@ struct sync_cond {
 	uint64_t value;
 	uint64_t mask;
 };
+
+/* 0, or -EINVAL. */
+static inline int sync_cond_check(const struct sync_cond *c)
+{
+	if (c->cond < WEIR_SYNC_EQ || c->cond > WEIR_SYNC_GT)
+		return -EINVAL;
+	return !c->mask || c->value & ~c->mask ? -EINVAL : 0;
+}
+
+static inline bool sync_cond_holds(const struct sync_cond *c, uint64_t value)
+{
+	value &= c->mask;
+	switch (c->cond) {
+	case WEIR_SYNC_EQ:
+		return value == c->value;
+	case WEIR_SYNC_NE:
+		return value != c->value;
+	case WEIR_SYNC_GE:
+		return value >= c->value;
+	default:
+		return value > c->value;
+	}
+}
 
 /* A new one, whose word is still to be set; NULL: no memory. */
 struct weir_sync *sync_alloc(void);

@@ -33,7 +33,8 @@ static int check_place(const struct weir_mmap *mmap, uint64_t off,
 		return why(err, "%s: the mmap is not started", call);
 	if (!mmap->cpu)
 		return why(-EOPNOTSUPP, "%s: the mmap has no addresses of this "
-			   "process", call);
+			   "process; for one at a peer by RDMA see "
+			   "weir_sync_remote_open()", call);
 	if (off % 8 || (uintptr_t)mmap->addr % 8)
 		return why(-EINVAL, "%s: at offset %llu it is not aligned to 8 "
 			   "bytes", call, (unsigned long long)off);
@@ -93,6 +94,9 @@ int weir_sync_create_in(struct weir_sync **ret, struct weir_mmap *mmap,
 	sync->creator = true;
 	sync->always = opts.flags & WEIR_SYNC_READERS ||
 		       (mmap->permissions & PEER) == WEIR_MMAP_PEER_READ;
+	sync->polled = mmap->permissions & (WEIR_MMAP_RDMA_WRITE |
+					    WEIR_MMAP_RDMA_ATOMIC);
+	sync->apart = mmap_atomics_are_apart(mmap);
 	sync_word_init(sync, &opts);
 	*ret = sync;
 	return 0;
@@ -126,6 +130,8 @@ int weir_sync_open(struct weir_sync **ret, struct weir_mmap *mmap, uint64_t off)
 		return why(-ENOMEM, "weir_sync_open: no memory");
 	flags = atomic_load(&sync->word->flags);
 	sync->always = flags & SYNC_FLAG_ALWAYS;
+	sync->polled = flags & SYNC_FLAG_POLLED;
+	sync->apart = flags & SYNC_FLAG_APART;
 	if (flags & SYNC_FLAG_CLOSED) {
 		weir_sync_destroy(sync);
 		return why(-ESTALE, "weir_sync_open: its creator has destroyed "

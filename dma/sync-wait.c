@@ -55,36 +55,14 @@ void sync_futex_wake(_Atomic uint32_t *word, bool shared)
 	syscall(SYS_futex, word, op, INT_MAX, NULL, NULL, 0);
 }
 
-static bool holds(const struct sync_cond *c, uint64_t value)
-{
-	value &= c->mask;
-	switch (c->cond) {
-	case WEIR_SYNC_EQ:
-		return value == c->value;
-	case WEIR_SYNC_NE:
-		return value != c->value;
-	case WEIR_SYNC_GE:
-		return value >= c->value;
-	default:
-		return value > c->value;
-	}
-}
-
 /* What is over may have been signalled before: that counts. */
 int sync_look(const struct weir_sync *sync, const struct sync_cond *cond)
 {
 	int err = sync_over(sync);
 
-	if (holds(cond, atomic_load(&sync->word->value)))
+	if (sync_cond_holds(cond, atomic_load(&sync->word->value)))
 		return 1;
 	return err;
-}
-
-static int check_cond(const struct sync_cond *c)
-{
-	if (c->cond < WEIR_SYNC_EQ || c->cond > WEIR_SYNC_GT)
-		return -EINVAL;
-	return !c->mask || c->value & ~c->mask ? -EINVAL : 0;
 }
 
 void sync_wake_sleepers(struct weir_sync *sync)
@@ -331,7 +309,7 @@ static int enlist(struct weir_sync *sync, struct weir_op *op)
 static int prepare(struct weir_sync *sync, struct weir_reactor *r,
 		   const struct sync_cond *cond)
 {
-	int res = check_cond(cond);
+	int res = sync_cond_check(cond);
 
 	if (!res)
 		res = sync_over(sync);
@@ -372,6 +350,8 @@ int weir_sync_wait(struct weir_sync *sync, struct weir_reactor *r,
 
 bool sync_announce(struct weir_sync *sync)
 {
+	if (sync->polled)
+		return false;
 	if (sync->always)
 		return true;
 	if (sync->writable)
@@ -480,7 +460,7 @@ int weir_sync_wait_blocking(struct weir_sync *sync, uint32_t cond,
 {
 	struct sync_cond c = { cond, value, mask };
 	uint64_t until = WEIR_FOREVER, now;
-	int res = check_cond(&c);
+	int res = sync_cond_check(&c);
 
 	if (!res)
 		res = sync_over(sync);

@@ -32,6 +32,13 @@ struct weir_sync *sync_alloc(void)
 	return sync;
 }
 
+static uint32_t flags_of(const struct weir_sync *sync)
+{
+	return (sync->always ? SYNC_FLAG_ALWAYS : 0) |
+	       (sync->polled ? SYNC_FLAG_POLLED : 0) |
+	       (sync->apart ? SYNC_FLAG_APART : 0);
+}
+
 void sync_word_init(struct weir_sync *sync, const struct weir_sync_opts *opts)
 {
 	struct sync_word *w = sync->word;
@@ -40,7 +47,7 @@ void sync_word_init(struct weir_sync *sync, const struct weir_sync_opts *opts)
 	atomic_store(&w->value, opts->value);
 	atomic_store(&w->seq, 0);
 	atomic_store(&w->waiting, 0);
-	atomic_store(&w->flags, sync->always ? SYNC_FLAG_ALWAYS : 0);
+	atomic_store(&w->flags, flags_of(sync));
 	atomic_store(&w->reserved, 0);
 	atomic_store(&w->magic, SYNC_MAGIC);
 }
@@ -116,7 +123,9 @@ int sync_over(const struct weir_sync *sync)
 
 static int may_signal(const struct weir_sync *sync)
 {
-	return unlikely(!sync->writable) ? -EACCES : sync_over(sync);
+	if (unlikely(!sync->writable || sync->apart))
+		return sync->writable ? -EXDEV : -EACCES;
+	return sync_over(sync);
 }
 
 /*

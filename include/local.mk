@@ -38,6 +38,7 @@ weirinclude_HEADERS += \
 	%D%/weir/srq.h \
 	%D%/weir/stats.h \
 	%D%/weir/store.h \
+	%D%/weir/sync-remote.h \
 	%D%/weir/sync.h \
 	%D%/weir/timer.h \
 	%D%/weir/uring.h \

@@ -175,7 +175,8 @@ test_programs += \
 	%D%/test-engine-verbs \
 	%D%/test-engine-verbs-atomic \
 	%D%/test-engine-verbs-end \
-	%D%/test-engine-verbs-import
+	%D%/test-engine-verbs-import \
+	%D%/test-sync-remote
 endif
 endif
 
@@ -337,6 +338,12 @@ test_lanes = %D%/conn-kit.h %D%/verbs-kit.h $(test_jobs)
 %C%_test_engine_verbs_atomic_SOURCES = %D%/test-engine-verbs-atomic.c \
 	$(test_lanes) $(test_standin)
 %C%_test_engine_verbs_atomic_LDADD = $(test_internal)
+%C%_test_sync_remote_SOURCES = %D%/test-sync-remote.c %D%/table-kit.h \
+	$(test_lanes) $(test_standin)
+%C%_test_sync_remote_LDADD = $(test_internal)
+%C%_test_sync_remote_rdma_SOURCES = %D%/test-sync-remote.c \
+	%D%/table-kit.h $(test_lanes) %D%/standin-verbs.h
+%C%_test_sync_remote_rdma_LDADD = $(test_internal)
 %C%_test_engine_verbs_end_SOURCES = %D%/test-engine-verbs-end.c \
 	$(test_lanes) $(test_standin)
 %C%_test_engine_verbs_end_LDADD = $(test_internal)
@@ -740,7 +747,8 @@ rdma_programs += \
 	%D%/test-engine-verbs-rdma \
 	%D%/test-conform-verbs-rdma \
 	%D%/test-rogue-rdma \
-	%D%/test-window-rdma
+	%D%/test-window-rdma \
+	%D%/test-sync-remote-rdma
 endif
 endif
 

@@ -280,8 +280,8 @@ static inline void weir_job_xor(struct weir_job *job, struct weir_loc dst,
  * Have @job add @n, which may wrap around, to the 64-bit word at @dst, as one
  * atomic step; weir_job_old() is what the word was.
  *
- * @dst is 8 bytes in one piece, at an address that is a multiple of 8; of a buf,
- * of its data, which stay as long as they are.
+ * @dst is 8 bytes in one piece, at an address that is a multiple of 8; of a
+ * buf, of its data, which stay as long as they are.
  *
  * A word here is atomic to all processors, and so to other processes that have
  * mapped it.  One at a peer, by RDMA, needs WEIR_MMAP_RDMA_ATOMIC of its
@@ -357,7 +357,8 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_loc a,
  *                multiple of 8; @job is under way or has no callback
  *   -EMSGSIZE    a destination has no room for the source, or (a compare, an
  *                XOR, or a destination by address) another length; an atomic
- *                is not of 8 bytes; or a side has more than WEIR_JOB_PIECES_MAX pieces, or a list of it has nearly
+ *                is not of 8 bytes; or a side has more than
+ *                WEIR_JOB_PIECES_MAX pieces, or a list of it has nearly
  *                WEIR_BUF_REFS_MAX references
  *   -ERANGE      a range wraps around, ends beyond INT64_MAX in a file, or a
  *                part of bufs is beyond their data

@@ -30,7 +30,8 @@
  *	8   8  the value
  *	16  4  changes when those who wait should look again: their futex
  *	20  4  not 0: somebody waits there; who wakes them sets it to 0
- *	24  4  flags; 1: wake in any case; 2: its creator has destroyed it
+ *	24  4  flags; 1: wake in any case; 2: its creator has destroyed it; 4: look
+ *	       every millisecond, for devices signal it too; 8: only they
  *	28  4  0
  *
  * Whatever a peer writes there, it can only make us wait too long or not long
@@ -160,6 +161,8 @@ WEIR_API int weir_sync_destroy(struct weir_sync *sync);
  *
  * Returns 0, or
  *   -EACCES  the mmap is imported for reading only
+ *   -EXDEV   peers may signal it by a device whose atomics are not atomic to
+ *            processors: one of the two would be lost; see <weir/sync-remote.h>
  *   -ESTALE  it was destroyed by its creator, or revoked
  *
  * Any thread.  Never allocates.  No lock and no system call unless somebody
