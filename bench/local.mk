@@ -18,6 +18,7 @@ bench_programs = \
 	%D%/bench-post \
 	%D%/bench-read \
 	%D%/bench-register \
+	%D%/bench-shared \
 	%D%/bench-sync \
 	%D%/bench-timer
 
@@ -58,6 +59,8 @@ endif
 %C%_bench_read_LDADD = $(bench_libs)
 %C%_bench_register_SOURCES = %D%/bench-register.c $(bench_common)
 %C%_bench_register_LDADD = $(bench_libs)
+%C%_bench_shared_SOURCES = %D%/bench-shared.c $(bench_common)
+%C%_bench_shared_LDADD = $(bench_libs)
 %C%_bench_sync_SOURCES = %D%/bench-sync.c $(bench_common)
 %C%_bench_sync_LDADD = $(bench_libs)
 %C%_bench_timer_SOURCES = %D%/bench-timer.c $(bench_common)

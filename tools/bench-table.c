@@ -33,6 +33,8 @@ const struct program programs[] = {
 	  "liburing, fio", "", false },
 	{ "register", "256 MiB registered, by the size of its pages",
 	  "liburing", "", false },
+	{ "shared", "messages between two processes, in exported memory",
+	  "UCX", "", false },
 	{ "sync", "sync events between threads and processes",
 	  "eventfd, pipe", "", false },
 	{ "idle", "CPU of a loop that waits", "libev, libuv", "", false },
