@@ -53,6 +53,33 @@ invented()
 		}' "$dir"/examples/*.[ch] "$dir"/tools/sim*.[ch]
 }
 
+# Tests that a README says were run where no make target runs them.
+not_run()
+{
+	awk -v readme="$1" -v list="$(cat "$dir/tests/local.mk")" '
+		function wants(program) {
+			if (!index(list, "%D%/" program " ") &&
+			    !index(list, "%D%/" program "\n"))
+				print readme ": " program " is not run"
+		}
+		/^#/ { inside = /what it was run on/ }
+		!inside || !/^\|/ { next }
+		{
+			n = split($0, cell, / *\| */)
+			what = cell[2]
+			while (match(what, /`test-[a-z-]*`/)) {
+				test = substr(what, RSTART + 1, RLENGTH - 2)
+				what = substr(what, RSTART + RLENGTH)
+				if (cell[3] ~ /^yes/)
+					wants(test)
+				if (cell[4] ~ /^yes/ && test == "test-mmap-keys")
+					wants(test "-cards")
+				else if (cell[4] ~ /^yes/)
+					wants(test "-rdma")
+			}
+		}' "$dir/$1"
+}
+
 functions=$(LC_ALL=C ${AWK:-awk} -v list=1 -f "$dir/build-aux/man3.awk" \
 	"$dir"/include/weir/*.h)
 for f in $functions; do
@@ -61,6 +88,10 @@ done
 
 result 'the code in tutorial-sim.md is that of the examples' \
 	"$(invented "$dir/docs/tutorial-sim.md")"
+
+for readme in mem/README.md dma/README.md; do
+	result "what $readme says was run is run" "$(not_run $readme)"
+done
 
 if command -v mandoc >/dev/null; then
 	for page in docs/man/*.3 "$dir"/docs/man/*.[17]; do

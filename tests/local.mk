@@ -149,6 +149,7 @@ test_programs += \
 	%D%/test-mmap-verbs \
 	%D%/test-mmap-window \
 	%D%/test-srq \
+	%D%/test-fork \
 	%D%/test-rogue \
 	%D%/test-verbs-event \
 	%D%/test-verbs-rules \
@@ -657,6 +658,11 @@ test_messages = %D%/message-kit.h $(test_conns) %D%/job-kit.h \
 
 # Over the stand-in, and over soft-RoCE.
 test_windows = %D%/conn-kit.h %D%/table-kit.h %D%/window-kit.h $(test_jobs)
+test_forks = %D%/test-fork.c %D%/rdma-kit.h $(test_harness)
+%C%_test_fork_SOURCES = $(test_forks) $(test_standin)
+%C%_test_fork_LDADD = $(test_internal)
+%C%_test_fork_rdma_SOURCES = $(test_forks) %D%/standin-verbs.h
+%C%_test_fork_rdma_LDADD = $(test_internal)
 test_rogues = %D%/fuzz/descriptor-kit.h $(test_windows)
 %C%_test_rogue_SOURCES = %D%/test-rogue.c $(test_rogues) $(test_standin)
 %C%_test_rogue_LDADD = $(test_internal)
@@ -746,6 +752,7 @@ rdma_programs += \
 	%D%/test-engine-verbs-import-rdma \
 	%D%/test-engine-verbs-rdma \
 	%D%/test-conform-verbs-rdma \
+	%D%/test-fork-rdma \
 	%D%/test-rogue-rdma \
 	%D%/test-window-rdma \
 	%D%/test-sync-remote-rdma

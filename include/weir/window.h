@@ -22,6 +22,9 @@
  * access ends in the peer's error and changes nothing here.  Over it stays: a
  * connection that is established again needs a new one.
  *
+ * Windows were run over soft-RoCE, and over stand-ins for what it has not; on no
+ * hardware.  See weir-rdma(7).
+ *
  * Without verbs, there is no connection to make one for: -EOPNOTSUPP.
  */
 
