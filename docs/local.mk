@@ -4,6 +4,7 @@ dist_man_MANS += \
 	%D%/man/weir-cp.1 \
 	%D%/man/weir-errors.7 \
 	%D%/man/weir-op.7 \
+	%D%/man/weir-rdma.1 \
 	%D%/man/weir-rdma.7 \
 	%D%/man/weir-sim.1 \
 	%D%/man/weir.1 \

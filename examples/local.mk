@@ -103,3 +103,20 @@ bin_PROGRAMS += %D%/weir-cp/weir-cp
 	%D%/weir-cp/weir-cp.h
 %C%_weir_cp_weir_cp_LDADD = libweir.la
 EXTRA_DIST += %D%/demo.sh %D%/weir-cp/README.md
+
+# Files by RDMA: see weir-rdma/README.md.
+bin_PROGRAMS += %D%/weir-rdma/weir-rdma
+%C%_weir_rdma_weir_rdma_SOURCES = \
+	%D%/weir-rdma/client.c \
+	%D%/weir-rdma/file.c \
+	%D%/weir-rdma/main.c \
+	%D%/weir-rdma/move.c \
+	%D%/weir-rdma/note.c \
+	%D%/weir-rdma/options.c \
+	%D%/weir-rdma/say.c \
+	%D%/weir-rdma/serve.c \
+	%D%/weir-rdma/staging.c \
+	%D%/weir-rdma/transfer.c \
+	%D%/weir-rdma/weir-rdma.h
+%C%_weir_rdma_weir_rdma_LDADD = libweir.la
+EXTRA_DIST += %D%/weir-rdma/README.md

@@ -92,6 +92,7 @@ test_programs += \
 	%D%/test-socket \
 	%D%/test-file \
 	%D%/test-watch \
+	%D%/test-weir-rdma-parts \
 	%D%/test-post \
 	%D%/test-timer \
 	%D%/test-reactor \
@@ -582,6 +583,10 @@ test_messages = %D%/message-kit.h $(test_conns) %D%/job-kit.h \
 %C%_test_post_SOURCES = %D%/test-post.c %D%/gate-kit.h $(test_harness)
 %C%_test_post_LDADD = $(test_public)
 
+%C%_test_weir_rdma_parts_SOURCES = %D%/test-weir-rdma-parts.c \
+	examples/weir-rdma/file.c examples/weir-rdma/note.c $(test_harness)
+%C%_test_weir_rdma_parts_LDADD = $(test_public)
+
 %C%_test_watch_SOURCES = %D%/test-watch.c $(test_harness)
 %C%_test_watch_LDADD = $(test_public)
 
@@ -703,6 +708,7 @@ test_scripts = \
 	%D%/test-weir-bench.sh \
 	%D%/test-weir-cp.sh \
 	%D%/test-weir-info.sh \
+	%D%/test-weir-rdma.sh \
 	%D%/test-weir-route.sh \
 	%D%/test-weir-sim.sh \
 	%D%/test-weir-sim-canary.sh \
@@ -734,6 +740,7 @@ rdma_programs += \
 endif
 endif
 rdma_tests = \
+	%D%/test-weir-rdma.sh \
 	%D%/vm/rdma-smoke.sh
 if HAVE_CMOCKA
 if HAVE_VERBS
