@@ -1,6 +1,7 @@
 weirinclude_HEADERS += \
 	%D%/weir/base.h \
 	%D%/weir/buf.h \
+	%D%/weir/call.h \
 	%D%/weir/chain.h \
 	%D%/weir/channel.h \
 	%D%/weir/cm.h \
@@ -14,6 +15,7 @@ weirinclude_HEADERS += \
 	%D%/weir/engine.h \
 	%D%/weir/export.h \
 	%D%/weir/file.h \
+	%D%/weir/group.h \
 	%D%/weir/host-glib.h \
 	%D%/weir/host-libev.h \
 	%D%/weir/host-libuv.h \

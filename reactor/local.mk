@@ -1,16 +1,25 @@
 libweir_all_la_SOURCES += \
 	%D%/acceptor.c \
 	%D%/backend.h \
+	%D%/call.c \
 	%D%/errand.c \
 	%D%/errand.h \
 	%D%/event.c \
 	%D%/file.c \
+	%D%/group-core.c \
+	%D%/group-cpu.c \
+	%D%/group-load.c \
+	%D%/group.c \
+	%D%/group.h \
 	%D%/host.c \
 	%D%/io-own.c \
 	%D%/io-step.c \
 	%D%/io-sync.c \
 	%D%/io.c \
 	%D%/io.h \
+	%D%/lane-inline.h \
+	%D%/lane.c \
+	%D%/lane.h \
 	%D%/listen.c \
 	%D%/look.c \
 	%D%/mailbox.c \

@@ -58,7 +58,7 @@
 
 #include "base/alloc.h"
 #include "base/canary.h"
-#include "reactor/op-inline.h"
+#include "reactor/lane-inline.h"
 
 /*
  * A cell's sequence is even when it is free for a position, odd when it is full
@@ -81,6 +81,7 @@ int mailbox_init(struct mailbox *box, uint32_t n)
 	if (!box->cells)
 		return -ENOMEM;
 	box->mask = n - 1;
+	box->waiting_last = &box->waiting;
 	for (uint32_t i = 0; i < n; i++)
 		atomic_init(&box->cells[i].seq, free_at(i));
 	return 0;
@@ -119,7 +120,20 @@ bool mailbox_has(struct mailbox *box)
 	struct mailbox_cell *cell = &box->cells[box->head & box->mask];
 
 	return box->due || atomic_load(&cell->seq) == full_at(box->head) ||
-	       (atomic_load(&box->home) && !canary(lost_wakeup));
+	       (atomic_load(&box->home) && !canary(lost_wakeup)) ||
+	       (unlikely(box->lanes) && lanes_have(box->lanes)) ||
+	       (unlikely(box->waiting) && mailbox_has_room(box));
+}
+
+uint64_t mailbox_room(struct mailbox *box)
+{
+	return box->mask + 1 - (atomic_load(&box->tail) - box->head);
+}
+
+/* Not just for one more: who is told of room is to have some work done. */
+bool mailbox_has_room(struct mailbox *box)
+{
+	return mailbox_room(box) >= (box->mask + 2) / 2;
 }
 
 /* The stack has the last on top; results are due in the order they came. */
@@ -186,6 +200,10 @@ unsigned int mailbox_run(struct weir_reactor *r, unsigned int max)
 		box->head++;
 		fn(arg);
 	}
+	if (unlikely(box->waiting))
+		rooms_tell(r);
+	if (unlikely(box->lanes))
+		n += lanes_run(r, max);
 	r->stats.posts += n;
 	return n;
 }
@@ -199,9 +217,8 @@ void mailbox_wake(struct weir_reactor *r)
 	}
 }
 
-void op_return(struct weir_op *op)
+void mailbox_send(struct weir_reactor *r, struct weir_op *op)
 {
-	struct weir_reactor *r = op->reactor;
 	struct weir_op *top = atomic_load(&r->mailbox.home);
 
 	do {
@@ -210,10 +227,21 @@ void op_return(struct weir_op *op)
 	mailbox_wake(r);
 }
 
+void op_return(struct weir_op *op)
+{
+	mailbox_send(op->reactor, op);
+}
+
 int weir_post(struct weir_reactor *r, void (*fn)(void *arg), void *arg)
 {
+	struct lane *lane;
 	int err;
 
+	if (r->mailbox.lanes && lanes_here) {
+		lane = lane_between(lanes_here, r);
+		if (likely(lane))
+			return lane_post(lane, fn, arg);
+	}
 	if (atomic_load(&r->down))
 		return -ESHUTDOWN;
 	err = mailbox_put(&r->mailbox, fn, arg);

@@ -10,7 +10,8 @@
  * a cell by moving the tail, fills it, and publishes it by its sequence; the
  * reactor takes cells in order.  Senders never wait for one another, and one
  * that is put to sleep between claim and publish delays only what came after.
- * Operations come home on a stack threaded through themselves.
+ * Operations come home on a stack threaded through themselves.  Reactors of one
+ * group have lanes for each other, see lane.h; the rest is for all others.
  *
  * Sleeping: the reactor sets @asleep, looks again, and sleeps; a sender
  * publishes and then looks at @asleep.  All four are sequentially consistent
@@ -23,6 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct lanes;
 struct weir_op;
 struct weir_reactor;
 
@@ -38,13 +40,17 @@ struct mailbox {
 	uint64_t mask;
 	uint64_t head;
 	struct weir_op *due;		/* Came home; being seen to, in order. */
-	uint64_t pad[4];
+	struct lanes *lanes;		/* NULL: it is in no group. */
+	struct weir_op *waiting;	/* Of others, for room; see call.c. */
+	struct weir_op **waiting_last;
+	uint64_t pad;
 
 	/* The senders'. */
 	_Atomic uint64_t tail;
 	_Atomic(struct weir_op *) home;
 	atomic_bool asleep;
 	atomic_ulong wakes;
+	atomic_uint visitors;		/* Other threads inside; see call.c. */
 };
 
 int mailbox_init(struct mailbox *box, uint32_t n);
@@ -62,6 +68,20 @@ unsigned int mailbox_run(struct weir_reactor *r, unsigned int max);
 /* Take @op away, which somebody hands home; what else came stays there.  Returns
  * false if it has not arrived yet.  What comes home may do this. */
 bool mailbox_take(struct weir_reactor *r, const struct weir_op *op);
+
+/* Any thread: put @op on @r's stack, and wake it.  Never fails. */
+void mailbox_send(struct weir_reactor *r, struct weir_op *op);
+
+/* Its reactor: for how many posts there is room; whether for half of all. */
+uint64_t mailbox_room(struct mailbox *box);
+bool mailbox_has_room(struct mailbox *box);
+
+/* call.c: those who wait for room are told of it, or of the end, or that they
+ * need not wait any more, who was marked. */
+void rooms_tell(struct weir_reactor *r);
+void rooms_end(struct weir_reactor *r);
+void rooms_recall(struct weir_reactor *r);
+void mailbox_await_visitors(struct weir_reactor *r);
 
 /* Any thread: wake @r if it sleeps and nobody did yet. */
 void mailbox_wake(struct weir_reactor *r);

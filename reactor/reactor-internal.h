@@ -11,6 +11,9 @@
  *	wait.c       spin, sleep, and the account of time
  *	host.c       the one descriptor for foreign loops
  *	mailbox.c    posts, and operations that come home from other threads
+ *	lane.c       what the reactors of a group have for each other
+ *	call.c       calls, and waiting for room
+ *	group.c      many reactors; group-core.c group-cpu.c group-load.c
  *	errand.c     what other threads want looked after, never refused
  *	look.c       what is looked for in memory
  *	worker.c     threads for what blocks
@@ -35,6 +38,7 @@
 #include "reactor/op-internal.h"
 #include "reactor/wheel.h"
 
+struct group_core;
 struct rx_stock;
 struct stats_reactor;
 struct worker_pool;
@@ -72,6 +76,7 @@ enum attention {
 enum request {
 	REQUEST_STOP = 1,
 	REQUEST_BREAK = 2,
+	REQUEST_RECALL = 4,	/* Who waited for room does not any more. */
 };
 
 /* How it waits; see wait.c. */
@@ -134,6 +139,7 @@ struct weir_reactor {
 	struct look_list looks;		/* With: any number. */
 
 	struct wait wait;
+	struct group_core *core;	/* NULL: it is in no group. */
 	struct host host;
 
 	uint64_t publish_at;		/* In which turn, or later. */
@@ -220,7 +226,8 @@ static inline bool reactor_is_full(const struct weir_reactor *r)
 static inline bool reactor_requested(struct weir_reactor *r)
 {
 	return atomic_load(&r->requests) &
-	       (r->running ? REQUEST_STOP | REQUEST_BREAK : REQUEST_STOP);
+	       (REQUEST_STOP | REQUEST_RECALL |
+		(r->running ? REQUEST_BREAK : 0));
 }
 
 /* poller.c: returns how many did something; when they are due again. */
@@ -238,6 +245,10 @@ bool looks_run(struct weir_reactor *r, bool spinning);
 unsigned int looks_deliver(struct weir_reactor *r);
 bool looks_asleep(struct weir_reactor *r);
 void looks_awake(struct weir_reactor *r);
+
+/* group-core.c, group-load.c: see group.h. */
+void core_look(struct weir_reactor *r, uint64_t now);
+void core_tell_time(struct weir_reactor *r, uint64_t now, bool asleep);
 
 /* timer.c: fires what is due, at most @max.  Returns how many. */
 unsigned int timers_run(struct weir_reactor *r, unsigned int max);

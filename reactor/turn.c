@@ -6,6 +6,7 @@
 /* The order of a turn, and the states that a reactor goes through. */
 
 #include "base/why.h"
+#include "reactor/lane.h"
 #include "reactor/op-inline.h"
 
 uint64_t reactor_now_fresh(struct weir_reactor *r)
@@ -40,23 +41,33 @@ static void begin_stopping(struct weir_reactor *r)
 		if (obj->stop)
 			obj->stop(obj);
 	}
+	rooms_end(r);
+	if (r->mailbox.lanes)
+		lanes_close(r->mailbox.lanes);
 	op_cancel_all(r);
 }
 
 /* A break is left for run(), which consumes it. */
 static void heed_requests(struct weir_reactor *r)
 {
+	unsigned int asked;
+
 	if (likely(!atomic_load(&r->requests)))
 		return;
-	if (atomic_fetch_and(&r->requests, ~(unsigned int)REQUEST_STOP) &
-	    REQUEST_STOP && r->state == WEIR_REACTOR_RUNNING)
+	asked = atomic_fetch_and(&r->requests, REQUEST_BREAK);
+	if (asked & REQUEST_RECALL)
+		rooms_recall(r);
+	if (asked & REQUEST_STOP && r->state == WEIR_REACTOR_RUNNING)
 		begin_stopping(r);
 }
 
+/* First that nobody is about to put something, then that nothing is there. */
 static bool is_drained(struct weir_reactor *r)
 {
+	mailbox_await_visitors(r);
 	return !reactor_in_flight(r) && !r->n_zombies &&
-	       !mailbox_has(&r->mailbox);
+	       !mailbox_has(&r->mailbox) &&
+	       (!r->mailbox.lanes || lanes_quiet(r->mailbox.lanes));
 }
 
 static void end_stopping_if_drained(struct weir_reactor *r)
@@ -100,6 +111,8 @@ static int do_due(struct weir_reactor *r, unsigned int *ran)
 		if (r->pollers)
 			*ran += pollers_run(r);
 	}
+	if (unlikely(r->mailbox.lanes))
+		lanes_show(r->mailbox.lanes);
 	n = r->backend->flush(r);
 	if (unlikely(r->state != WEIR_REACTOR_RUNNING))
 		end_stopping_if_drained(r);
@@ -160,11 +173,14 @@ static int wait_and_do(struct weir_reactor *r, uint64_t timeout_ns,
 
 static int one_turn(struct weir_reactor *r, uint64_t timeout_ns)
 {
+	struct weir_reactor *outer = lanes_here;
 	unsigned int ran = 0;
 	int err;
 
 	r->in_turn = true;
 	r->stats.turns++;
+	if (unlikely(r->backend->simulated))
+		lanes_here = r->mailbox.lanes ? r : NULL;
 	if (unlikely(r->host.epoll >= 0))
 		host_turn_begins(r);
 	if (unlikely(r->stats.turns >= r->publish_at))
@@ -176,6 +192,8 @@ static int one_turn(struct weir_reactor *r, uint64_t timeout_ns)
 	if (unlikely(r->host.epoll >= 0))
 		host_turn_ends(r, more_is_due(r), next_due(r));
 	r->in_turn = false;
+	if (unlikely(r->backend->simulated))
+		lanes_here = outer;
 	return err ? err : (int)ran;
 }
 

@@ -159,6 +159,8 @@ int wait_for_work(struct weir_reactor *r, uint64_t until)
 			r->stats.spin_ns += now - begun;
 			w->gap_ns = now - begun;
 			r->now_ns = now;
+			if (unlikely(r->core))
+				core_look(r, now);
 			return 0;
 		}
 		r->stats.spin_ns += now - begun;
@@ -166,8 +168,14 @@ int wait_for_work(struct weir_reactor *r, uint64_t until)
 	r->now_ns = now;
 	if (now >= until)
 		return 0;
+	if (unlikely(r->core))
+		core_tell_time(r, now, true);
 	err = sleep_until(r, now, until);
 	r->stats.sleep_ns += reactor_now_fresh(r) - now;
 	learn_gap(w, r->now_ns - begun);
+	if (unlikely(r->core)) {
+		core_tell_time(r, r->now_ns, false);
+		core_look(r, r->now_ns);
+	}
 	return err;
 }

@@ -34,6 +34,7 @@ test_programs += \
 	%D%/test-bounce-more \
 	%D%/test-buf \
 	%D%/test-buf-table \
+	%D%/test-call \
 	%D%/test-chain \
 	%D%/test-chain-fuse \
 	%D%/test-chain-hop \
@@ -62,6 +63,8 @@ test_programs += \
 	%D%/test-inventory \
 	%D%/test-job \
 	%D%/test-errand \
+	%D%/test-group \
+	%D%/test-lane \
 	%D%/test-mailbox \
 	%D%/test-mmap \
 	%D%/test-mmap-job \
@@ -406,6 +409,16 @@ test_lanes = %D%/conn-kit.h %D%/verbs-kit.h $(test_jobs)
 
 %C%_test_job_SOURCES = %D%/test-job.c $(test_jobs)
 %C%_test_job_LDADD = $(test_internal)
+
+%C%_test_call_SOURCES = %D%/test-call.c %D%/group-kit.h $(test_harness)
+%C%_test_call_LDADD = $(test_public)
+
+%C%_test_group_SOURCES = %D%/test-group.c %D%/group-kit.h %D%/table-kit.h \
+	$(test_harness)
+%C%_test_group_LDADD = $(test_internal)
+
+%C%_test_lane_SOURCES = %D%/test-lane.c %D%/group-kit.h $(test_harness)
+%C%_test_lane_LDADD = $(test_public)
 
 %C%_test_mailbox_SOURCES = %D%/test-mailbox.c $(test_harness)
 %C%_test_mailbox_LDADD = $(test_public)
@@ -782,7 +795,9 @@ test_guest = \
 # What check-models.sh has Spin go through.
 test_models = \
 	%D%/models/close.pml \
+	%D%/models/group.pml \
 	%D%/models/hop.pml \
+	%D%/models/lane.pml \
 	%D%/models/mailbox.pml \
 	%D%/models/pool.pml \
 	%D%/models/sync.pml

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_CALL_H
+#define WEIR_CALL_H
+
+/*
+ * Calls from one reactor to another: run there, complete here.
+ *
+ *	static int64_t look_up(void *arg)	on the other's thread
+ *	{
+ *		struct query *q = arg;
+ *		...
+ *		return found;
+ *	}
+ *
+ *	weir_op_init(&q->op, on_found);
+ *	err = weir_call(here, &q->op, there, look_up, q);
+ *	if (err == -EAGAIN)
+ *		weir_room_wait(here, &q->room, there);
+ *
+ * What is new work is bounded: it is refused with -EAGAIN when the way is full,
+ * and who wants to be told of room asks for it.  What comes home is never
+ * refused: a call has taken the room for its answer when it was made.
+ *
+ * Between the reactors of a group (<weir/group.h>) calls and posts go by a lane
+ * of each pair's own.  They are shown to the other side once in a turn, all
+ * together, and cost some nanoseconds.  Between others they go by the mailbox
+ * that all share.
+ *
+ * Re-creates Seastar's smp::submit_to() and spdk_thread_send_msg() with an
+ * answer.
+ */
+
+#include <weir/base.h>
+#include <weir/op.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct weir_reactor;
+
+/*
+ * Have @to run @fn(@arg) in its turn; @op completes on @r with what it returns.
+ *
+ * Calls and posts from @r to @to are run in the order in which they were made.
+ * @fn must not wait, as no callback may: what takes longer answers by a call of
+ * its own.  It may be called from anywhere on @r's thread; outside a turn it is
+ * sent at once, in a turn with all else that this turn sends.
+ *
+ * A cancel or a deadline reaches a call that was not run yet: then it is not
+ * run, and ends with -ECANCELED or -ETIMEDOUT.  What has run has its result.
+ * In both cases the answer comes from @to, so when @op has ended @arg is the
+ * caller's again.
+ *
+ * Returns 0, or what weir_defer() returns, or
+ *   -EINVAL     @fn or @to is NULL
+ *   -EAGAIN     the way to @to is full, or .ops_max is reached
+ *   -ESHUTDOWN  @r or @to is stopping or stopped: @fn will not run
+ *
+ * Call on @r's thread.  Never blocks, never allocates, takes no lock.  @to must
+ * not be destroyed before @op has ended: reactors of a group see to that.
+ */
+WEIR_API int weir_call(struct weir_reactor *r, struct weir_op *op,
+		       struct weir_reactor *to, int64_t (*fn)(void *arg),
+		       void *arg);
+
+/*
+ * Complete @op on @r with 0 when there is room for posts and calls to @to.
+ *
+ * For who was refused with -EAGAIN.  There is room when half of the way is
+ * free; then as many waiters are told as messages fit, first come first served,
+ * and each once.  That is no reservation: others may be faster, and then one
+ * asks again.  Who asks while there is room is told at once.  @op can be
+ * cancelled, and have a deadline.  It ends with -ESHUTDOWN when @to stops.
+ *
+ * Returns 0, or what weir_defer() returns, or
+ *   -EINVAL     @to is NULL
+ *   -ESHUTDOWN  @r or @to is stopping or stopped
+ *
+ * Call on @r's thread.  Never blocks, never allocates, takes no lock.  @to must
+ * not be destroyed before @op has ended.
+ */
+WEIR_API int weir_room_wait(struct weir_reactor *r, struct weir_op *op,
+			    struct weir_reactor *to);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* WEIR_CALL_H */

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * Calls, and waiting for room.  In a group both go by lanes.  Else a call is a
+ * post whose operation comes home by itself, and who waits for room travels:
+ *
+ *	the waiter's reactor            the reactor that is waited for
+ *	weir_room_wait()  --- op --->   arrive(): tell at once, or keep it
+ *	room_cancel()     --- bell ->   rooms_recall(): send home who is marked
+ *	room_home()       <-- op ----   when there is room, or it stops
+ *
+ * The mark is a word of the operation's own.  Nothing else of it is written by
+ * both sides: while it is away, .next is the other's, and all else the owner's.
+ */
+
+#include <sched.h>
+
+#include <weir/call.h>
+
+#include "reactor/lane-inline.h"
+
+/* In op->u.words. */
+enum {
+	CALL_TO,
+	CALL_FN,
+	CALL_ARG,
+	CALL_POS,	/* In the lane. */
+	CALL_MARK,	/* 1: its owner does not want it any more. */
+	CALL_TOLD,	/* 1: it is on its way home. */
+};
+
+static struct weir_reactor *to_of(const struct weir_op *op)
+{
+	return (struct weir_reactor *)(uintptr_t)op->u.words[CALL_TO];
+}
+
+static bool is_marked(struct weir_op *op)
+{
+	return __atomic_load_n(&op->u.words[CALL_MARK], __ATOMIC_SEQ_CST);
+}
+
+static void mark(struct weir_op *op)
+{
+	__atomic_store_n(&op->u.words[CALL_MARK], 1, __ATOMIC_SEQ_CST);
+}
+
+/*
+ * Who is inside another's mailbox is counted, so that this one neither stops
+ * between a look at whether it does and what is then put, nor is gone while it
+ * is being woken: leave() is the last that is done to it.
+ */
+static void visit(struct weir_reactor *r)
+{
+	atomic_fetch_add(&r->mailbox.visitors, 1);
+}
+
+static void leave(struct weir_reactor *r)
+{
+	atomic_fetch_sub(&r->mailbox.visitors, 1);
+}
+
+void mailbox_await_visitors(struct weir_reactor *r)
+{
+	while (atomic_load(&r->mailbox.visitors))
+		sched_yield();
+}
+
+static void send_home(struct weir_op *op, int64_t res)
+{
+	struct weir_reactor *r = op->reactor;
+
+	visit(r);
+	op->res = res;
+	mailbox_send(r, op);
+	leave(r);
+}
+
+/* A call by the mailbox. */
+
+static void shared_call_cancel(struct weir_op *op)
+{
+	mark(op);
+}
+
+static const struct weir_op_class shared_call_class = {
+	.name = "call",
+	.cancel = shared_call_cancel,
+};
+
+/* On the other's thread. */
+static void call_arrives(void *arg)
+{
+	struct weir_op *op = arg;
+	int64_t (*fn)(void *arg) =
+		(int64_t (*)(void *))(uintptr_t)op->u.words[CALL_FN];
+	int64_t res = -ECANCELED;
+
+	if (!is_marked(op))
+		res = fn((void *)(uintptr_t)op->u.words[CALL_ARG]);
+	send_home(op, res);
+}
+
+static int call_by_mailbox(struct weir_reactor *r, struct weir_op *op,
+			   struct weir_reactor *to,
+			   int64_t (*fn)(void *arg), void *arg)
+{
+	int err;
+
+	op->u.words[CALL_TO] = (uintptr_t)to;
+	op->u.words[CALL_FN] = (uintptr_t)fn;
+	op->u.words[CALL_ARG] = (uintptr_t)arg;
+	op->u.words[CALL_MARK] = 0;
+	op_enlist(r, op, &shared_call_class);
+	visit(to);
+	err = weir_post(to, call_arrives, op);
+	leave(to);
+	if (unlikely(err)) {
+		op_abandon(op);
+		r->stats.refused += err == -EAGAIN;
+	}
+	return err;
+}
+
+/* A call by a lane. */
+
+static void lane_call_cancel(struct weir_op *op)
+{
+	lane_cancel(lane_between(op->reactor, to_of(op)),
+		    op->u.words[CALL_POS]);
+}
+
+static const struct weir_op_class lane_call_class = {
+	.name = "call",
+	.cancel = lane_call_cancel,
+};
+
+/* In no list: nobody need end it, for it is answered soon. */
+static int call_by_lane(struct lane *lane, struct weir_op *op,
+			int64_t (*fn)(void *arg), void *arg)
+{
+	struct weir_reactor *r = lane->from;
+	uint64_t pos = lane->next;
+	int err = lane_call(lane, op, fn, arg);
+
+	if (unlikely(err)) {
+		r->stats.refused += err == -EAGAIN;
+		return err;
+	}
+	op->reactor = r;
+	op->cls = &lane_call_class;
+	op->state = OP_PENDING;
+	op->flags = 0;
+	op->detail = (struct weir_op_detail){ 0 };
+	op->u.words[CALL_TO] = (uintptr_t)lane->to;
+	op->u.words[CALL_POS] = pos;
+	r->n_begun++;
+	if (unlikely(op->deadline.expires_ns))
+		op_deadline_begin(r, op);
+	reactor_touch(r);
+	return 0;
+}
+
+int weir_call(struct weir_reactor *r, struct weir_op *op,
+	      struct weir_reactor *to, int64_t (*fn)(void *arg), void *arg)
+{
+	struct lane *lane;
+	int err;
+
+	if (unlikely(!to || !fn))
+		return -EINVAL;
+	err = op_may_begin(r, op);
+	if (unlikely(err))
+		return err;
+	lane = lane_between(r, to);
+	if (unlikely(!lane))
+		return call_by_mailbox(r, op, to, fn, arg);
+	return call_by_lane(lane, op, fn, arg);
+}
+
+/* Room in a lane: its sender waits at home. */
+
+static void lane_room_cancel(struct weir_op *op)
+{
+	struct lane *lane = lane_between(op->reactor, to_of(op));
+
+	op_queue_del(&lane->waiting, op);
+	op_complete(op, -ECANCELED);
+}
+
+static const struct weir_op_class lane_room_class = {
+	.name = "wait for room",
+	.cancel = lane_room_cancel,
+};
+
+static int wait_at_lane(struct lane *lane, struct weir_op *op)
+{
+	if (unlikely(atomic_load(&lane->closed)))
+		return -ESHUTDOWN;
+	op->u.words[CALL_TO] = (uintptr_t)lane->to;
+	op_enlist(lane->from, op, &lane_room_class);
+	op_queue_push(&lane->waiting, op);
+	atomic_store(&lane->wants_room, true);
+	return 0;
+}
+
+/* Room in a mailbox: who waits travels. */
+
+static void room_cancel(struct weir_op *op)
+{
+	struct weir_reactor *to = to_of(op);
+
+	mark(op);
+	atomic_fetch_or(&to->requests, REQUEST_RECALL);
+	mailbox_wake(to);
+}
+
+static void room_home(struct weir_op *op);
+
+static const struct weir_op_class room_class = {
+	.name = "wait for room",
+	.cancel = room_cancel,
+	.home = room_home,
+};
+
+static void tell(struct weir_op *op, int64_t res)
+{
+	op->u.words[CALL_TOLD] = 1;
+	send_home(op, is_marked(op) ? -ECANCELED : res);
+}
+
+static void room_arrives(struct weir_reactor *r, struct weir_op *op)
+{
+	if (atomic_load(&r->down)) {
+		tell(op, -ESHUTDOWN);
+		return;
+	}
+	op->next = NULL;
+	*r->mailbox.waiting_last = op;
+	r->mailbox.waiting_last = &op->next;
+	rooms_recall(r);
+}
+
+static void room_home(struct weir_op *op)
+{
+	if (op->u.words[CALL_TOLD])
+		op_complete(op, op->res);
+	else
+		room_arrives(to_of(op), op);
+}
+
+/* Tell all that @why is a reason for, at most @n; the rest stays in order. */
+static void tell_some(struct weir_reactor *r, uint64_t n,
+		      bool (*why)(struct weir_op *op), int64_t res)
+{
+	struct weir_op **at = &r->mailbox.waiting, *op;
+
+	while ((op = *at)) {
+		if (n && why(op)) {
+			*at = op->next;
+			tell(op, res);
+			n--;
+		} else {
+			at = &op->next;
+		}
+	}
+	r->mailbox.waiting_last = at;
+}
+
+static bool always(struct weir_op *op)
+{
+	(void)op;
+	return true;
+}
+
+void rooms_recall(struct weir_reactor *r)
+{
+	tell_some(r, UINT64_MAX, is_marked, -ECANCELED);
+}
+
+void rooms_end(struct weir_reactor *r)
+{
+	tell_some(r, UINT64_MAX, always, -ESHUTDOWN);
+}
+
+void rooms_tell(struct weir_reactor *r)
+{
+	if (mailbox_has_room(&r->mailbox))
+		tell_some(r, mailbox_room(&r->mailbox), always, 0);
+}
+
+static int wait_at_mailbox(struct weir_reactor *r, struct weir_op *op,
+			   struct weir_reactor *to)
+{
+	int err = 0;
+
+	visit(to);
+	if (atomic_load(&to->down)) {
+		err = -ESHUTDOWN;
+	} else {
+		op->u.words[CALL_TO] = (uintptr_t)to;
+		op->u.words[CALL_MARK] = 0;
+		op->u.words[CALL_TOLD] = 0;
+		op_enlist(r, op, &room_class);
+		mailbox_send(to, op);
+	}
+	leave(to);
+	return err;
+}
+
+int weir_room_wait(struct weir_reactor *r, struct weir_op *op,
+		   struct weir_reactor *to)
+{
+	struct lane *lane;
+	int err;
+
+	if (unlikely(!to))
+		return -EINVAL;
+	err = op_may_begin(r, op);
+	if (unlikely(err))
+		return err;
+	lane = lane_between(r, to);
+	return lane ? wait_at_lane(lane, op) : wait_at_mailbox(r, op, to);
+}

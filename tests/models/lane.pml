@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A lane and both its bells: reactor/lane.c, with reactor/wait.c.
+ *
+ * The sender posts and calls, as much as there is room for, shows it at the end
+ * of its turn, waits for room when it is refused, and sleeps; the receiver runs
+ * and answers it, and sleeps.  Each is woken by nothing but the other.  A call
+ * may be cancelled at any time.  Each step is one of the code's operations on
+ * what both see, all of which are sequentially consistent.
+ *
+ * Shown: all is run, in order; each call is answered, as it was run; no cell is
+ * written to that was not read; who sleeps is rung for once; and it all ends.
+ *
+ * wrong: SLEEP_AT_ONCE_SENDER SLEEP_AT_ONCE_RECEIVER SHOW_AFTER_BELL
+ * wrong: NO_BELL_FOR_ROOM ANSWER_AFTER_BELL WANT_TOO_LATE
+ */
+
+#define CELLS 2
+#define ALL 4
+#define HALF (CELLS / 2)
+
+/* Both see these. */
+byte tail, head;
+bool wants_room;
+mtype = { POST, CALL, CANCELLED };
+mtype kind[CELLS];
+byte number_in[CELLS], result[CELLS];
+bool s_asleep, r_asleep;
+byte s_bell, r_bell;
+byte s_rung, r_rung;		/* Who pays for the end of this sleep. */
+
+/* The sender's own. */
+byte next, done, n_calls;
+bool is_call[CELLS];
+bool waits;
+byte ended;
+
+#define NOT_RUN 255
+
+/* mailbox_wake(): the look, the exchange, the eventfd. */
+inline wake(asleep, bell, rung)
+{
+	if
+	:: asleep ->
+		atomic {
+			if
+			:: asleep ->
+				asleep = false;
+				bell++;
+				rung++;
+				assert(rung <= 1)
+			:: else
+			fi
+		}
+	:: else
+	fi
+}
+
+/* lane_has_room(): lane_forget_posts(), and the look. */
+inline forget_posts()
+{
+	if
+	:: !n_calls -> done = head
+	:: else
+	fi
+}
+
+#define ROOM (next - done <= HALF)
+
+/* tell_ends(); the answer is that of this very call. */
+inline tell_ends()
+{
+	do
+	:: n_calls && head != done ->
+		if
+		:: is_call[done % CELLS] ->
+			assert(result[done % CELLS] == done ||
+			       (result[done % CELLS] == NOT_RUN &&
+				kind[done % CELLS] == CANCELLED));
+			n_calls--
+		:: else
+		fi;
+		done++
+	:: else -> break
+	od
+}
+
+/* lane_post(), lane_call(), of which the latter may be cancelled. */
+inline write_one()
+{
+	number_in[next % CELLS] = next;
+	if
+	:: kind[next % CELLS] = POST;
+		is_call[next % CELLS] = false
+	:: kind[next % CELLS] = CALL;
+		is_call[next % CELLS] = true;
+		n_calls++
+	fi;
+	next++
+}
+
+/* has_news() */
+inline look_for_news()
+{
+	news = n_calls && head != done;
+	if
+	:: !news && waits ->
+		forget_posts();
+		news = ROOM
+	:: else
+	fi
+}
+
+proctype sender()
+{
+	byte shown;
+	bool news;
+
+turn:	tell_ends();
+	/* tell_room() */
+	if
+	:: waits ->
+		forget_posts();
+		if
+		:: ROOM -> waits = false; wants_room = false
+		:: else
+		fi
+	:: else
+	fi;
+	/* The callbacks: messages, until one is refused. */
+	do
+	:: next < ALL && !waits ->
+		if
+		:: next - done == CELLS -> forget_posts()
+		:: else
+		fi;
+		if
+		:: next - done < CELLS -> write_one()
+		:: else ->
+			/* weir_room_wait() */
+			waits = true;
+#ifndef WANT_TOO_LATE
+			wants_room = true
+#endif
+		fi
+	:: else -> break
+	od;
+	/* lanes_show() */
+	if
+	:: shown != next ->
+		shown = next;
+#ifdef SHOW_AFTER_BELL
+		wake(r_asleep, r_bell, r_rung);
+		tail = next
+#else
+		tail = next;
+		wake(r_asleep, r_bell, r_rung)
+#endif
+	:: else
+	fi;
+	if
+	:: next == ALL && !n_calls -> goto end
+	:: else
+	fi;
+	look_for_news();
+	if
+	:: news -> goto turn
+	:: else
+	fi;
+	/* sleep_until() */
+	d_step {
+		s_asleep = true;
+		s_rung = 0
+	}
+#ifndef SLEEP_AT_ONCE_SENDER
+	look_for_news();
+	if
+	:: news -> goto awake
+	:: else
+	fi;
+#endif
+#ifdef WANT_TOO_LATE
+	wants_room = waits;
+#endif
+	/* lane_cancel(), of the first that was not told; it wakes nobody. */
+	do
+	:: atomic { s_bell > 0 -> s_bell = 0 }; break
+	:: n_calls && is_call[done % CELLS] && kind[done % CELLS] == CALL ->
+		kind[done % CELLS] = CANCELLED
+	od;
+awake:	s_asleep = false;
+	goto turn;
+end:	ended++
+}
+
+proctype receiver()
+{
+	byte taken, seen;
+	bool calls;
+
+turn:	/* lane_run() */
+	seen = tail;
+	if
+	:: taken == seen -> goto idle
+	:: else
+	fi;
+	calls = false;
+	do
+	:: taken != seen ->
+		assert(number_in[taken % CELLS] == taken);
+		if
+		:: kind[taken % CELLS] == CALL ->
+			result[taken % CELLS] = taken;
+			calls = true
+		:: kind[taken % CELLS] == CANCELLED ->
+			result[taken % CELLS] = NOT_RUN;
+			calls = true
+		:: else
+		fi;
+		taken++
+	:: else -> break
+	od;
+	/* lane_answer() */
+#ifndef ANSWER_AFTER_BELL
+	head = taken;
+#endif
+	if
+	:: calls -> wake(s_asleep, s_bell, s_rung)
+#ifndef NO_BELL_FOR_ROOM
+	:: !calls && wants_room && seen - taken <= HALF ->
+		wake(s_asleep, s_bell, s_rung)
+#endif
+	:: else
+	fi;
+#ifdef ANSWER_AFTER_BELL
+	head = taken;
+#endif
+	goto turn;
+idle:	if
+	:: taken == ALL -> goto end
+	:: else
+	fi;
+	d_step {
+		r_asleep = true;
+		r_rung = 0
+	}
+#ifndef SLEEP_AT_ONCE_RECEIVER
+	if
+	:: tail != taken -> goto awake
+	:: else
+	fi;
+#endif
+	atomic { r_bell > 0 -> r_bell = 0 }
+awake:	r_asleep = false;
+	goto turn;
+end:	ended++
+}
+
+init {
+	atomic {
+		run sender();
+		run receiver()
+	}
+}
+
+ltl both_come_to_their_end { <> (ended == 2) }

@@ -1,0 +1,592 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Groups: their states, cell by cell of README.md; cores that fail; CPUs,
+ * quotas and nodes; how cores spend their time. */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/group-kit.h"
+
+#include <stdatomic.h>
+
+#include <weir/sim.h>
+#include <weir/timer.h>
+
+#include "base/fault.h"
+#include "reactor/group.h"
+#include "tests/table-kit.h"
+
+static void stop_group(void *arg)
+{
+	weir_group_stop(arg);
+}
+
+/* The table. */
+
+enum column { STOPPED, STARTED, STOPPING, N_COLUMNS };
+
+static const char *const columns[] = { "STOPPED", "STARTED", "STOPPING" };
+
+struct rig {
+	struct team t;
+	enum column column;
+	int res;
+	bool gone;
+};
+
+static void rig_begin(struct rig *g, void **state, enum column column)
+{
+	memset(g, 0, sizeof(*g));
+	g->column = column;
+	team_create(&g->t, state, 2, 0);
+	if (column == STOPPED)
+		return;
+	team_start(&g->t);
+	if (column == STOPPING)
+		weir_group_stop(g->t.group);
+}
+
+static void rig_end(struct rig *g)
+{
+	if (!g->gone)
+		team_end(&g->t);
+}
+
+static int call_set_cpus(void *rig)
+{
+	static const uint32_t cpus[2];
+
+	return weir_group_set_cpus(((struct rig *)rig)->t.group, cpus, 2);
+}
+
+static int call_set_core_fns(void *rig)
+{
+	return weir_group_set_core_fns(((struct rig *)rig)->t.group, NULL,
+				       NULL, NULL);
+}
+
+static int call_set_event_fn(void *rig)
+{
+	return weir_group_set_event_fn(((struct rig *)rig)->t.group, NULL,
+				       NULL);
+}
+
+static int call_start(void *rig)
+{
+	return weir_group_start(((struct rig *)rig)->t.group);
+}
+
+static int call_stop(void *rig)
+{
+	return weir_group_stop(((struct rig *)rig)->t.group);
+}
+
+static int call_run(void *rig)
+{
+	struct rig *g = rig;
+
+	if (g->column == STARTED)
+		assert_int_equal(weir_post(g->t.r[0], stop_group, g->t.group),
+				 0);
+	return weir_group_run(g->t.group);
+}
+
+static void run_and_stop(void *arg)
+{
+	struct rig *g = arg;
+
+	g->res = weir_group_run(g->t.group);
+	weir_group_stop(g->t.group);
+}
+
+static int call_run_in_a_callback(void *rig)
+{
+	struct rig *g = rig;
+
+	assert_int_equal(weir_post(g->t.r[0], run_and_stop, g), 0);
+	assert_int_equal(weir_group_run(g->t.group), 0);
+	return g->res;
+}
+
+static int call_load(void *rig)
+{
+	struct weir_group_load load = { .size = sizeof(load) };
+
+	return weir_group_load(((struct rig *)rig)->t.group, 1, &load);
+}
+
+static int call_destroy(void *rig)
+{
+	struct rig *g = rig;
+	int err = weir_group_destroy(g->t.group);
+
+	g->gone = !err;
+	return err;
+}
+
+static const struct table_call calls[] = {
+	{ "set_cpus", call_set_cpus },
+	{ "set_core_fns", call_set_core_fns },
+	{ "set_event_fn", call_set_event_fn },
+	{ "start", call_start },
+	{ "stop", call_stop },
+	{ "run", call_run },
+	{ "run in a callback", call_run_in_a_callback },
+	{ "load", call_load },
+	{ "destroy", call_destroy },
+};
+
+static void check_state(struct rig *g, const struct table_cell *c)
+{
+	static const int states[] = {
+		WEIR_GROUP_STOPPED, WEIR_GROUP_STARTED, WEIR_GROUP_STOPPING,
+	};
+	int i;
+
+	for (i = 0; c->then[0] && i < N_COLUMNS; i++)
+		if (!strcmp(columns[i], c->then))
+			assert_int_equal(weir_group_state(g->t.group),
+					 states[i]);
+}
+
+static void the_table_of_states_holds(void **state)
+{
+	struct table_cell c;
+	struct table t;
+	struct rig g;
+
+	table_open(&t, "reactor/README.md", "group: call by state", calls,
+		   N_OF(calls), columns, N_OF(columns));
+	while (table_next(&t, &c)) {
+		rig_begin(&g, state, (enum column)c.column);
+		table_result(&c, c.call->fn(&g));
+		check_state(&g, &c);
+		rig_end(&g);
+	}
+	table_close(&t);
+}
+
+/* Init and fini. */
+
+struct story {
+	struct team t;
+	int fails_at;		/* -1: none. */
+	char told[64];		/* "i0 i1 f1 f0 " */
+	pthread_t thread[TEAM_MAX];
+	bool wrong;
+	unsigned int ran;
+};
+
+static void tell(struct story *s, char what, uint32_t core)
+{
+	size_t len = strlen(s->told);
+
+	snprintf(s->told + len, sizeof(s->told) - len, "%c%u ", what, core);
+}
+
+static void count_ran(void *arg)
+{
+	((struct story *)arg)->ran++;
+}
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+static int init(struct weir_group *group, uint32_t core, void *arg)
+{
+	struct story *s = arg;
+	struct weir_reactor *last = weir_group_reactor(group,
+		weir_group_size(group) - 1);
+
+	tell(s, 'i', core);
+	s->thread[core] = pthread_self();
+	s->wrong |= !last || weir_post(last, count_ran, s);
+	return (int)core == s->fails_at ? -ENOKEY : 0;
+}
+
+static void fini(struct weir_group *group, uint32_t core, void *arg)
+{
+	struct story *s = arg;
+
+	tell(s, 'f', core);
+	s->wrong |= !pthread_equal(s->thread[core], pthread_self());
+	s->wrong |= weir_reactor_state(weir_group_reactor(group, core)) !=
+		    WEIR_REACTOR_STOPPED;
+}
+
+static void story_begin(struct story *s, void **state, int fails_at)
+{
+	memset(s, 0, sizeof(*s));
+	s->fails_at = fails_at;
+	team_create(&s->t, state, 3, 0);
+	assert_int_equal(weir_group_set_core_fns(s->t.group, init, fini, s), 0);
+}
+
+static void init_comes_in_order_and_fini_in_reverse(void **state)
+{
+	struct story s;
+
+	story_begin(&s, state, -1);
+	team_start(&s.t);
+	assert_string_equal(s.told, "i0 i1 i2 ");
+	team_end(&s.t);
+	assert_string_equal(s.told, "i0 i1 i2 f2 f1 f0 ");
+	assert_false(s.wrong);
+	assert_int_equal(s.ran, 3);
+	assert_true(pthread_equal(s.thread[0], pthread_self()));
+	assert_true(harness_sim ||
+		    !pthread_equal(s.thread[1], s.thread[2]));
+}
+
+static void a_core_that_fails_has_the_others_stopped(void **state)
+{
+	static const char *const told[] = {
+		"i0 ", "i0 i1 f0 ", "i0 i1 i2 f1 f0 ",
+	};
+	struct story s;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		story_begin(&s, state, i);
+		assert_int_equal(weir_group_start(s.t.group), -ENOKEY);
+		assert_non_null(strstr(weir_why(), "init function"));
+		assert_string_equal(s.told, told[i]);
+		assert_false(s.wrong);
+		assert_int_equal(s.ran, i + 1);
+		assert_int_equal(weir_group_state(s.t.group),
+				 WEIR_GROUP_STOPPED);
+		/* It can be started again. */
+		s.fails_at = -1;
+		s.told[0] = '\0';
+		team_start(&s.t);
+		team_end(&s.t);
+		assert_string_equal(s.told, "i0 i1 i2 f2 f1 f0 ");
+	}
+}
+
+/* Each allocation and system call of a start fails once. */
+static void a_start_that_fails_anywhere_leaves_nothing(void **state)
+{
+	struct team t;
+	int err, nth;
+
+	for (nth = 0; ; nth++) {
+		team_create(&t, state, 2, 0);
+		fault_arm(nth);
+		err = weir_group_start(t.group);
+		if (!fault_disarm()) {
+			assert_int_equal(err, 0);
+			team_end(&t);
+			break;
+		}
+		/* Some have another way, and some hit a core that runs. */
+		if (!err) {
+			weir_group_stop(t.group);
+			weir_group_run(t.group);
+		}
+		assert_int_equal(weir_group_destroy(t.group), 0);
+	}
+	assert_true(nth > 5);
+}
+
+static void never(struct weir_timer *timer, uint64_t n, void *arg)
+{
+	(void)timer, (void)n, (void)arg;
+}
+
+static void what_fini_has_left_is_named(void **state)
+{
+	struct weir_timer *timer;
+	struct weir_reactor *r;
+	struct team t;
+
+	team_begin(&t, state, 2, 0);
+	r = t.r[0];
+	assert_int_equal(weir_timer_create(&timer, r, never, NULL), 0);
+	weir_group_stop(t.group);
+	assert_int_equal(weir_group_run(t.group), -EBUSY);
+	assert_non_null(strstr(weir_why(), "core 0"));
+	assert_non_null(strstr(weir_why(), "timer"));
+	assert_int_equal(weir_group_destroy(t.group), 0);
+	/* It is kept; and here its thread is still there. */
+	weir_timer_destroy(timer);
+	assert_int_equal(weir_reactor_destroy(r), 0);
+}
+
+/* CPUs. */
+
+static void bad_options_are_refused(void **state)
+{
+	struct weir_group_opts opts = { .size = sizeof(opts) };
+	struct weir_group *group;
+	uint32_t cpus[3] = { 0 };
+
+	(void)state;
+	opts.n_cores = WEIR_GROUP_CORES_MAX + 1;
+	assert_int_equal(weir_group_create(&group, &opts), -EINVAL);
+	opts.n_cores = 1;
+	opts.lane = 3;
+	assert_int_equal(weir_group_create(&group, &opts), -EINVAL);
+	opts.lane = 0;
+	opts.flags = 1u << 31;
+	assert_int_equal(weir_group_create(&group, &opts), -EINVAL);
+	opts.flags = 0;
+	assert_int_equal(weir_group_create(&group, &opts), 0);
+	assert_int_equal(weir_group_set_cpus(group, cpus, 3), -EINVAL);
+	assert_int_equal(weir_group_destroy(group), 0);
+	assert_int_equal(weir_group_destroy(NULL), 0);
+}
+
+static void a_cpu_that_is_not_there_is_named(void **state)
+{
+	uint32_t cpus[2] = { 0, CPU_SETSIZE - 1 };
+	struct team t;
+
+	team_create(&t, state, 2, 0);
+	assert_int_equal(weir_group_set_cpus(t.group, cpus, 2), 0);
+	assert_int_equal(weir_group_start(t.group), -EINVAL);
+	assert_non_null(strstr(weir_why(), "CPU 1023"));
+	assert_int_equal(weir_group_destroy(t.group), 0);
+}
+
+static int see_cpu(struct weir_group *group, uint32_t core, void *arg)
+{
+	atomic_int *wrong = arg;
+
+	if (weir_group_cpu(group, core) != sched_getcpu())
+		atomic_fetch_add(wrong, 1);
+	return 0;
+}
+
+static void each_core_is_on_its_cpu_and_this_thread_is_let_go(void **state)
+{
+	cpu_set_t before, after;
+	atomic_int wrong = 0;
+	struct team t;
+
+	sched_getaffinity(0, sizeof(before), &before);
+	team_create(&t, state, 2, 0);
+	weir_group_set_core_fns(t.group, see_cpu, NULL, &wrong);
+	team_start(&t);
+	assert_int_equal(atomic_load(&wrong), 0);
+	assert_non_null(strstr(weir_group_describe(t.group), "2 cores"));
+	team_end(&t);
+	sched_getaffinity(0, sizeof(after), &after);
+	assert_true(CPU_EQUAL(&before, &after));
+}
+
+static void cores_that_share_a_cpu_do_not_spin(void **state)
+{
+	uint32_t cpu, cpus[3];
+	struct team t;
+	int i;
+
+	assert_true(cpus_allowed(&cpu, 1) > 0);
+	cpus[0] = cpus[1] = cpus[2] = cpu;
+	team_create(&t, state, 3, 0);
+	assert_int_equal(weir_group_set_cpus(t.group, cpus, 3), 0);
+	team_start(&t);
+	for (i = 0; i < 3; i++)
+		assert_int_equal(t.r[i]->wait.spin_ns, 0);
+	team_end(&t);
+}
+
+static void note_event(struct weir_group *group,
+		       const struct weir_group_event *event, void *arg)
+{
+	atomic_uint *seen = arg;
+
+	(void)group;
+	if (event->text[0])
+		atomic_fetch_or(seen, 1u << event->kind);
+}
+
+/* As a cpuset would: bound elsewhere, while it runs. */
+static void take_cpu_away(void *arg)
+{
+	struct weir_group *group = arg;
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(weir_group_cpu(group, 0), &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+static void a_core_that_loses_its_cpu_says_so_and_goes_on(void **state)
+{
+	atomic_uint seen = 0;
+	struct rec rec;
+	struct team t;
+
+	if (cpus_allowed(NULL, 0) < 2)
+		skip_because("this process may use one CPU only");
+	team_create(&t, state, 2, 0);
+	weir_group_set_event_fn(t.group, note_event, &seen);
+	team_start(&t);
+	assert_int_equal(weir_post(t.r[1], take_cpu_away, t.group), 0);
+	while (!(atomic_load(&seen) & 1u << WEIR_GROUP_CPU_LOST)) {
+		rec_init(&rec);
+		STARTS(weir_sleep_until(t.r[0], &rec.op,
+			weir_reactor_now(t.r[0]) + WEIR_MSEC));
+		assert_int_equal(finish(t.r[0], &rec), 0);
+		weir_post(t.r[1], nothing, NULL);
+	}
+	assert_int_equal(atomic_load(&seen), 1u << WEIR_GROUP_CPU_LOST);
+	team_end(&t);
+}
+
+/* What the kernel says, in a tree of its own. */
+
+static const char *say(void **state, const char *file, const char *text)
+{
+	char path[512], *slash;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", test_dir(state), file);
+	for (slash = path + strlen(test_dir(state)) + 1;
+	     (slash = strchr(slash, '/')); slash++) {
+		*slash = '\0';
+		mkdir(path, 0755);
+		*slash = '/';
+	}
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+	return test_dir(state);
+}
+
+static void assert_quota(void **state, double quota)
+{
+	double got = cpus_quota(test_dir(state));
+
+	assert_true(got > quota - 0.001 && got < quota + 0.001);
+}
+
+static void the_least_quota_of_a_cgroup_and_its_parents_counts(void **state)
+{
+	assert_quota(state, 0);
+	say(state, "proc/self/cgroup", "1:cpu:/old\n0::/a/b\n");
+	assert_quota(state, 0);
+	say(state, "sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+	assert_quota(state, 0);
+	say(state, "sys/fs/cgroup/a/cpu.max", "150000 100000\n");
+	assert_quota(state, 1.5);
+	say(state, "sys/fs/cgroup/a/b/cpu.max", "400000 100000\n");
+	assert_quota(state, 1.5);
+	say(state, "sys/fs/cgroup/a/b/cpu.max", "50000 100000\n");
+	assert_quota(state, 0.5);
+	say(state, "sys/fs/cgroup/a/b/cpu.max", "nonsense\n");
+	assert_quota(state, 1.5);
+}
+
+static void nodes_are_found(void **state)
+{
+	const char *root = test_dir(state);
+
+	assert_int_equal(nodes_count(root), 0);
+	say(state, "sys/devices/system/node/online", "0-1,4\n");
+	say(state, "sys/devices/system/node/node0/cpulist", "0-3\n");
+	say(state, "sys/devices/system/node/node1/cpulist", "4-7,12\n");
+	say(state, "sys/devices/system/node/node4/cpulist", "\n");
+	assert_int_equal(nodes_count(root), 3);
+	assert_int_equal(node_of_cpu(root, 3), 0);
+	assert_int_equal(node_of_cpu(root, 12), 1);
+	assert_int_equal(node_of_cpu(root, 13), -1);
+}
+
+static void memory_is_asked_for_on_a_node(void **state)
+{
+	int err = memory_prefer(0);
+
+	(void)state;
+	if (err == -ENOSYS || err == -EPERM)
+		skip_because("set_mempolicy() is not for us: %d", err);
+	assert_int_equal(err, 0);
+	assert_int_equal(memory_prefer(-1), 0);
+	assert_int_equal(memory_prefer(1000), -EINVAL);
+}
+
+/* How they spend their time. */
+
+static void a_sleeping_core_is_seen_to_sleep_and_not_woken(void **state)
+{
+	struct weir_group_load a = { .size = sizeof(a) }, b;
+	struct team t;
+	int i;
+
+	team_begin(&t, state, 2, 0);
+	do
+		assert_int_equal(weir_group_load(t.group, 1, &a), 0);
+	while (!atomic_load(&t.group->cores[1].clock.asleep));
+	assert_int_equal(weir_group_load(t.group, 1, &a), 0);
+	b = a;
+	for (i = 0; i < 1000; i++)
+		assert_int_equal(weir_group_load(t.group, 1, &b), 0);
+	assert_true(b.sleep_ns > a.sleep_ns);
+	assert_int_equal(b.sleeps, a.sleeps);
+	assert_int_equal(b.wakes, a.wakes);
+	assert_int_equal(b.busy_ns, a.busy_ns);
+	assert_int_equal(b.last_busy_ns, 0);
+	assert_int_equal(weir_group_load(t.group, 2, &b), -EINVAL);
+	team_end(&t);
+}
+
+/* The ring of all of it, in a world: from a seed, always the same. */
+static uint64_t digest_of(uint64_t seed)
+{
+	struct weir_reactor_opts ropts = { .size = sizeof(ropts) };
+	struct weir_group_opts opts = {
+		.size = sizeof(opts), .n_cores = 4, .reactor = &ropts,
+	};
+	struct weir_group *group;
+	uint64_t digest;
+
+	assert_int_equal(weir_sim_create(&ropts.sim, seed, NULL), 0);
+	assert_int_equal(weir_group_create(&group, &opts), 0);
+	assert_int_equal(weir_group_start(group), 0);
+	for (int i = 0; i < 40; i++)
+		assert_int_equal(weir_post(weir_group_reactor(group,
+			(uint32_t)i % 4), nothing, NULL), 0);
+	weir_sim_run(ropts.sim, WEIR_SEC, 0);
+	weir_group_stop(group);
+	assert_int_equal(weir_group_run(group), 0);
+	assert_int_equal(weir_group_destroy(group), 0);
+	digest = weir_sim_digest(ropts.sim);
+	assert_int_equal(weir_sim_destroy(ropts.sim), 0);
+	return digest;
+}
+
+static void a_seed_draws_the_order_of_a_simulated_group(void **state)
+{
+	(void)state;
+	assert_true(digest_of(1) == digest_of(1));
+	assert_true(digest_of(1) != digest_of(2));
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(the_table_of_states_holds),
+		CASE(init_comes_in_order_and_fini_in_reverse),
+		CASE(a_core_that_fails_has_the_others_stopped),
+		REAL(a_start_that_fails_anywhere_leaves_nothing),
+		CASE(what_fini_has_left_is_named),
+		REAL(bad_options_are_refused),
+		REAL(a_cpu_that_is_not_there_is_named),
+		REAL(each_core_is_on_its_cpu_and_this_thread_is_let_go),
+		REAL(cores_that_share_a_cpu_do_not_spin),
+		REAL(a_core_that_loses_its_cpu_says_so_and_goes_on),
+		REAL(the_least_quota_of_a_cgroup_and_its_parents_counts),
+		REAL(nodes_are_found),
+		REAL(memory_is_asked_for_on_a_node),
+		REAL(a_sleeping_core_is_seen_to_sleep_and_not_woken),
+		REAL(a_seed_draws_the_order_of_a_simulated_group),
+	};
+
+	return harness_run_all(cases, N_OF(cases));
+}
