@@ -7,6 +7,7 @@ bench_libs = libweir.la $(LIBURING_LIBS) $(LIBEV_LIBS) $(LIBUV_LIBS) -lm
 bench_programs = \
 	%D%/bench-bounce \
 	%D%/bench-buf \
+	%D%/bench-call \
 	%D%/bench-copy \
 	%D%/bench-cp \
 	%D%/bench-direct \
@@ -33,6 +34,9 @@ endif
 	$(bench_common)
 %C%_bench_buf_CFLAGS = $(AM_CFLAGS) $(DPDK_CFLAGS)
 %C%_bench_buf_LDADD = $(bench_libs) $(DPDK_LIBS)
+%C%_bench_call_SOURCES = %D%/bench-call.c %D%/post-peers.c %D%/post-peers.h \
+	$(bench_common)
+%C%_bench_call_LDADD = $(bench_libs)
 %C%_bench_channel_SOURCES = %D%/bench-channel.c $(bench_common)
 %C%_bench_channel_LDADD = $(bench_libs) $(VERBS_LIBS)
 %C%_bench_copy_SOURCES = %D%/bench-copy.c %D%/streamed.h $(bench_common)
@@ -53,7 +57,8 @@ endif
 %C%_bench_nop_LDADD = $(bench_libs)
 %C%_bench_pipe_SOURCES = %D%/bench-pipe.c $(bench_common)
 %C%_bench_pipe_LDADD = $(bench_libs)
-%C%_bench_post_SOURCES = %D%/bench-post.c $(bench_common)
+%C%_bench_post_SOURCES = %D%/bench-post.c %D%/post-peers.c %D%/post-peers.h \
+	$(bench_common)
 %C%_bench_post_LDADD = $(bench_libs)
 %C%_bench_read_SOURCES = %D%/bench-read.c $(bench_common)
 %C%_bench_read_LDADD = $(bench_libs)

@@ -6,7 +6,7 @@
 
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
-names='nop buf bounce copy large timer pipe echo post read direct register shared sync idle cp'
+names='nop buf bounce copy large timer pipe echo post call read direct register shared sync idle cp'
 string='"[^"\\]*"'
 number='-?[0-9.]+(e[-+]?[0-9]+)?'
 array="\\[($number(,$number)*)?\\]"
