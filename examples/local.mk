@@ -17,6 +17,7 @@ noinst_PROGRAMS += \
 	%D%/23-replicated-log \
 	%D%/23-without-fsync \
 	%D%/24-first-world \
+	%D%/25-group \
 	%D%/hello
 
 %C%_01_operation_LDADD = libweir.la
@@ -38,6 +39,7 @@ noinst_PROGRAMS += \
 %C%_23_without_fsync_CPPFLAGS = $(AM_CPPFLAGS) -DWITHOUT_FSYNC
 %C%_23_without_fsync_SOURCES = %D%/23-replicated-log.c
 %C%_24_first_world_LDADD = libweir.la
+%C%_25_group_LDADD = libweir.la
 %C%_hello_LDADD = libweir.la
 
 # Other loops with a reactor inside, and the other way round.
