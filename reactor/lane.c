@@ -274,6 +274,7 @@ static unsigned int lane_run(struct lane *lane, unsigned int max)
 	}
 	if (n % LANE_SHOW_EVERY)
 		lane_answer(lane, calls);
+	lane->to->stats.posts += n;
 	return n;
 }
 

@@ -202,9 +202,9 @@ unsigned int mailbox_run(struct weir_reactor *r, unsigned int max)
 	}
 	if (unlikely(box->waiting))
 		rooms_tell(r);
+	r->stats.posts += n;
 	if (unlikely(box->lanes))
 		n += lanes_run(r, max);
-	r->stats.posts += n;
 	return n;
 }
 

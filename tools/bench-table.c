@@ -27,6 +27,8 @@ const struct program programs[] = {
 	  "backend depth", false },
 	{ "post", "messages between two threads", "eventfd, libev, libuv",
 	  "backend depth", false },
+	{ "call", "calls and posts between the cores of a group",
+	  "libuv, io_uring's messages, eventfd", "", false },
 	{ "read", "random reads of 4 KiB, cached and O_DIRECT",
 	  "pread, liburing", "backend depth", false },
 	{ "direct", "random reads from a disk that costs nothing (root)",

@@ -95,7 +95,7 @@ struct weir_reactor_stats {
 	uint64_t completed;
 	uint64_t refused;	/* Starts that were answered -EAGAIN. */
 	uint64_t timers;	/* Expiries. */
-	uint64_t posts;		/* Taken from the mailbox. */
+	uint64_t posts;		/* Taken from the mailbox; calls, too. */
 	uint64_t syscalls;	/* Of the loop itself: submit and wait. */
 	uint64_t overflows;	/* Times the completion queue ran over. */
 	uint64_t in_flight;	/* Operations under way now; the library has
