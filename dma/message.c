@@ -55,7 +55,6 @@ static void end(struct weir_op *op, int64_t res, int32_t code)
 	op->detail.code = code;
 	op->detail.bytes = res < 0 ? 0 : s->len;
 	op_complete(op, res < 0 ? res : (int64_t)s->len);
-	conn_end(c);
 }
 
 void verbs_sent(struct weir_op *op, int err, int32_t code)
@@ -71,9 +70,16 @@ static void cancel(struct weir_op *op)
 	end(op, -ECANCELED, 0);
 }
 
+/* Its callback begins: until then the connection is not over. */
+static void leave(struct weir_op *op)
+{
+	conn_end(sending_of(op)->conn);
+}
+
 static const struct weir_op_class send_class = {
 	.name = "RDMA send",
 	.cancel = cancel,
+	.leave = leave,
 };
 
 static int gather(struct verbs_queue *q, const struct sending *s,
@@ -254,6 +260,7 @@ int weir_message_send(struct weir_conn *c, struct weir_op *op,
 	loc = loc_of(&s);
 	if (s.buf)
 		loc_hold(&loc, LOC_SRC, c->r);
+	op->flags |= OP_LEAVES;
 	s.ticket = q->tickets++;
 	*sending_of(op) = s;
 	c->posted++;

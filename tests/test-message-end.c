@@ -77,6 +77,17 @@ static void a_peer_without_room_for_too_long_ends_it(void **state)
 	talk_end(&t);
 }
 
+/* The end comes last, when all who wait have been told. */
+static void all_are_told(struct weir_conn *c, int why_told, void *arg)
+{
+	struct talk *t = arg;
+	int i;
+
+	for (i = 0; i < N; i++)
+		assert_int_equal(t->sent[i].calls, 1);
+	on_end(c, why_told, &t->e);
+}
+
 static void a_cut_link_ends_each_send_once(void **state)
 {
 	struct talk t;
@@ -87,6 +98,7 @@ static void a_cut_link_ends_each_send_once(void **state)
 	talk_init(&t, state);
 	t.e.opts.sends = 3;
 	talk_open(&t);
+	weir_conn_set_end_fn(t.e.client, all_are_told, &t);
 	standin_set_link(STANDIN_LOST);
 	for (i = 0; i < N; i++)
 		send_number(&t, i, 1);
