@@ -6,6 +6,7 @@ dist_man_MANS += \
 	%D%/man/weir-op.7 \
 	%D%/man/weir-rdma.1 \
 	%D%/man/weir-rdma.7 \
+	%D%/man/weir-rping.1 \
 	%D%/man/weir-sim.1 \
 	%D%/man/weir.1 \
 	%D%/man/weir.7

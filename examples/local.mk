@@ -122,3 +122,15 @@ bin_PROGRAMS += %D%/weir-rdma/weir-rdma
 	%D%/weir-rdma/weir-rdma.h
 %C%_weir_rdma_weir_rdma_LDADD = libweir.la
 EXTRA_DIST += %D%/weir-rdma/README.md
+
+# The other end of rdmacm-utils' rping: see weir-rping/README.md.
+bin_PROGRAMS += %D%/weir-rping/weir-rping
+%C%_weir_rping_weir_rping_SOURCES = \
+	%D%/weir-rping/client.c \
+	%D%/weir-rping/main.c \
+	%D%/weir-rping/options.c \
+	%D%/weir-rping/server.c \
+	%D%/weir-rping/session.c \
+	%D%/weir-rping/weir-rping.h
+%C%_weir_rping_weir_rping_LDADD = libweir.la
+EXTRA_DIST += %D%/weir-rping/README.md

@@ -722,6 +722,7 @@ test_scripts = \
 	%D%/test-weir-cp.sh \
 	%D%/test-weir-info.sh \
 	%D%/test-weir-rdma.sh \
+	%D%/test-weir-rping.sh \
 	%D%/test-weir-route.sh \
 	%D%/test-weir-sim.sh \
 	%D%/test-weir-sim-canary.sh \
@@ -755,6 +756,9 @@ endif
 rdma_tests = \
 	%D%/test-weir-rdma.sh \
 	%D%/vm/rdma-smoke.sh
+if HAVE_VERBS
+rdma_tests += %D%/vm/weir-rping.sh
+endif
 if HAVE_CMOCKA
 if HAVE_VERBS
 rdma_tests += \
@@ -790,7 +794,8 @@ test_guest = \
 	%D%/vm/prepare \
 	%D%/vm/rdma-smoke.sh \
 	%D%/vm/relay.c \
-	%D%/vm/run
+	%D%/vm/run \
+	%D%/vm/weir-rping.sh
 
 # What check-models.sh has Spin go through.
 test_models = \
