@@ -7,9 +7,14 @@
  */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -105,7 +110,7 @@ struct conn {
 	} queue[QUEUE];
 };
 
-static struct weir_reactor *reactor;
+static __thread struct weir_reactor *reactor;
 
 static void conn_end(struct conn *c)
 {
@@ -156,15 +161,14 @@ static int on_data(struct weir_receiver *rx, void *data, int64_t len, void *arg)
 	return WEIR_RECEIVER_KEEP;
 }
 
-static void on_conn(struct weir_acceptor *acceptor, int fd, void *arg)
-{
-	struct conn *c;
+/* Another core to give every second connection to; NULL: there is none. */
+static struct weir_reactor *_Atomic helper;
 
-	(void)acceptor;
-	(void)arg;
-	if (fd < 0)
-		return;
-	c = calloc(1, sizeof(*c));
+static void serve_conn(void *arg)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+	int fd = (int)(intptr_t)arg;
+
 	c->fd = fd;
 	weir_op_init(&c->send, on_sent);
 	weir_fd_register(reactor, fd);
@@ -172,16 +176,35 @@ static void on_conn(struct weir_acceptor *acceptor, int fd, void *arg)
 		   "weir_receiver_create");
 }
 
-static void serve_weir(int fd, uint32_t backend, uint32_t spin_ns)
+static void on_conn(struct weir_acceptor *acceptor, int fd, void *arg)
+{
+	static unsigned int n;
+	void *what = (void *)(intptr_t)fd;
+
+	(void)acceptor;
+	(void)arg;
+	if (fd < 0)
+		return;
+	if (!helper || n++ % 2 == 0 || weir_post(helper, serve_conn, what))
+		serve_conn(what);
+}
+
+static void reactor_new(uint32_t backend, uint32_t spin_ns)
 {
 	struct weir_reactor_opts opts = {
 		.size = sizeof(opts), .backend = backend, .spin_ns = spin_ns,
 		.rx_bufs = ECHO_CONNS_MAX, .rx_buf_size = ECHO_BUF,
 	};
-	struct weir_acceptor *acceptor;
 
 	if (weir_reactor_create(&reactor, &opts))
-		return;
+		_exit(77);
+}
+
+static void serve_weir(int fd, uint32_t backend, uint32_t spin_ns)
+{
+	struct weir_acceptor *acceptor;
+
+	reactor_new(backend, spin_ns);
 	bench_must(weir_acceptor_create(&acceptor, reactor, fd, on_conn, NULL),
 		   "weir_acceptor_create");
 	weir_reactor_run(reactor);
@@ -202,6 +225,50 @@ static void serve_no_spin(int fd)
 {
 	serve_weir(fd, WEIR_BACKEND_URING, WEIR_SPIN_NONE);
 }
+
+static void *run_helper(void *arg)
+{
+	bench_pin(1);
+	reactor_new(WEIR_BACKEND_URING, WEIR_SPIN_NONE);
+	atomic_store(&helper, reactor);
+	weir_reactor_run(reactor);
+	return arg;
+}
+
+/* Every second connection is handed to a second core. */
+static void serve_two(int fd)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, run_helper, NULL))
+		return;
+	while (!atomic_load(&helper))
+		sched_yield();
+	serve_weir(fd, WEIR_BACKEND_URING, WEIR_SPIN_NONE);
+}
+
+/* libevent, in a program beside this one */
+
+#ifdef BENCH_LIBEVENT
+static void serve_libevent(int fd)
+{
+	char path[4096], number[16];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 32);
+	char *slash;
+
+	path[n > 0 ? n : 0] = '\0';
+	slash = strrchr(path, '/');
+	if (!slash)
+		return;
+	/* In a build directory programs are in .libs, this one is not. */
+	strcpy(slash + 1, "echo-libevent");
+	if (access(path, X_OK))
+		strcpy(slash + 1, "../echo-libevent");
+	snprintf(number, sizeof(number), "%d", fd);
+	fcntl(fd, F_SETFD, 0);
+	execl(path, path, number, (char *)NULL);
+}
+#endif
 
 /* libev */
 
@@ -293,16 +360,21 @@ static void serve_libuv(int fd)
 #endif
 
 const struct echo_server echo_servers[] = {
-	{ "epoll", serve_epoll, 0 },
-	{ "epoll, spinning", serve_spinning, 0 },
-	{ "weir uring", serve_uring, WEIR_BACKEND_URING },
-	{ "weir ev", serve_weir_ev, WEIR_BACKEND_EV },
-	{ "weir no spin", serve_no_spin, WEIR_BACKEND_URING },
+	{ "epoll", serve_epoll, 0, false },
+	{ "epoll, spinning", serve_spinning, 0, false },
+	{ "liburing", serve_liburing, WEIR_BACKEND_URING, false },
+	{ "weir uring", serve_uring, WEIR_BACKEND_URING, false },
+	{ "weir ev", serve_weir_ev, WEIR_BACKEND_EV, false },
+	{ "weir no spin", serve_no_spin, WEIR_BACKEND_URING, false },
+	{ "weir, two cores", serve_two, WEIR_BACKEND_URING, true },
+#ifdef BENCH_LIBEVENT
+	{ "libevent", serve_libevent, 0, false },
+#endif
 #ifdef HAVE_LIBEV
-	{ "libev", serve_libev, 0 },
+	{ "libev", serve_libev, 0, false },
 #endif
 #ifdef HAVE_LIBUV
-	{ "libuv", serve_libuv, 0 },
+	{ "libuv", serve_libuv, 0, false },
 #endif
 };
 

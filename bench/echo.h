@@ -15,10 +15,14 @@ struct echo_server {
 	/* Serve the listening socket until killed; returns only on failure. */
 	void (*serve)(int fd);
 	uint32_t backend;	/* WEIR_BACKEND_ that it needs; 0: none. */
+	bool two;		/* On two cores. */
 };
 
 extern const struct echo_server echo_servers[];
 extern const unsigned int n_echo_servers;
+
+/* In files of their own. */
+void serve_liburing(int fd);
 
 /* Whether @s can run here; weir_why() says why not. */
 bool echo_can_run(const struct echo_server *s);

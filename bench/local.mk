@@ -46,8 +46,14 @@ endif
 %C%_bench_cp_LDADD = $(bench_libs)
 %C%_bench_direct_SOURCES = %D%/bench-direct.c tests/loopdev.h $(bench_common)
 %C%_bench_direct_LDADD = $(bench_libs)
-%C%_bench_echo_SOURCES = %D%/bench-echo.c %D%/echo-server.c %D%/echo.h \
-	$(bench_common)
+%C%_bench_echo_SOURCES = %D%/bench-echo.c %D%/echo-liburing.c \
+	%D%/echo-server.c %D%/echo.h $(bench_common)
+if HAVE_LIBEVENT
+pkglibexec_PROGRAMS += %D%/echo-libevent
+%C%_echo_libevent_SOURCES = %D%/echo-libevent.c %D%/echo.h
+%C%_echo_libevent_CFLAGS = $(AM_CFLAGS) $(LIBEVENT_CFLAGS)
+%C%_echo_libevent_LDADD = $(LIBEVENT_LIBS)
+endif
 %C%_bench_echo_LDADD = $(bench_libs)
 %C%_bench_idle_SOURCES = %D%/bench-idle.c $(bench_common)
 %C%_bench_idle_LDADD = $(bench_libs)
