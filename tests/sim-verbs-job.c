@@ -273,6 +273,22 @@ static void check_sum(const struct slot *s)
 		     "a checksum is that of the bytes", "of %u", s->len);
 }
 
+/* Done or not: of one that has failed nobody knows. */
+static void check_atomic(struct slot *s, int64_t res)
+{
+	const struct shape *at = &s->there_at;
+	const unsigned char *now = s->there.mem + at->piece[0].off;
+	unsigned char *was = s->there.was + at->piece[0].off;
+
+	must(res < 0 || weir_job_old(&s->job) == s->old,
+	     "an atomic tells what was there", "link %u",
+	     s->end->link->number);
+	must(!memcmp(now, s->bytes, 8) || (res < 0 && !memcmp(now, was, 8)),
+	     "an atomic is done once or not at all", "link %u",
+	     s->end->link->number);
+	memcpy(was, now, 8);
+}
+
 static void on_job(struct weir_op *op, int64_t res)
 {
 	struct weir_op_detail detail = { .bytes = 0 };
@@ -292,7 +308,9 @@ static void on_job(struct weir_op *op, int64_t res)
 	     (unsigned long long)detail.bytes);
 	if (res > 0)
 		check_sum(s);
-	if (s->has_target && !s->wrong)
+	if (s->atomic)
+		check_atomic(s, res);
+	else if (s->has_target && !s->wrong)
 		ground_take(s, s->reads ? &s->here : &s->there,
 			    s->reads ? &s->here_at : &s->there_at,
 			    (uint32_t)detail.bytes);
@@ -304,15 +322,50 @@ static void on_job(struct weir_op *op, int64_t res)
 		slots_act(s->end);
 }
 
+static void begin(struct slot *s)
+{
+	s->atomic = false;
+	s->has_target = true;
+	s->wrong = RIGHT;
+	s->disturbed = !is_connected(s->end);
+	s->revoked = s->end->target.revoked;
+	weir_job_init(&s->job, on_job);
+}
+
+/* A word at the peer: something is added to it, or it is perhaps replaced. */
+static void prepare_atomic(struct slot *s)
+{
+	struct run *run = run_of(s->end);
+	uint64_t n = ++s->end->link->program->stamps, to;
+	struct weir_loc there;
+
+	begin(s);
+	s->atomic = true;
+	s->reads = false;
+	s->len = 8;
+	s->there_at = (struct shape){ .piece = { { 8 * rnd(run, ROOM / 8), 8 } },
+				      .n = 1 };
+	there = place_there(s, true);
+	memcpy(&s->old, s->there.mem + s->there_at.piece[0].off, 8);
+	to = s->old + n;
+	if (one_in(run, 2)) {
+		weir_job_fetch_add(&s->job, there, n);
+	} else if (one_in(run, 2)) {
+		weir_job_compare_swap(&s->job, there, s->old, to);
+	} else {
+		to = s->old;
+		weir_job_compare_swap(&s->job, there, ~s->old, n);
+	}
+	memcpy(s->bytes, &to, 8);
+}
+
 static void prepare(struct slot *s)
 {
 	struct run *run = run_of(s->end);
 	struct weir_loc here, there;
 
+	begin(s);
 	s->reads = one_in(run, 2);
-	s->has_target = true;
-	s->disturbed = !is_connected(s->end);
-	s->revoked = s->end->target.revoked;
 	s->wrong = one_in(run, 200) ? 1 + rnd(run, 2) : RIGHT;
 	s->len = one_in(run, 3) || s->wrong ? 1 + rnd(run, 100) :
 					      1 + rnd(run, MOST);
@@ -320,7 +373,6 @@ static void prepare(struct slot *s)
 	draw_shape(run, &s->there_at, s->len, PIECES);
 	here = place_here(s, !s->reads);
 	there = place_there(s, s->reads);
-	weir_job_init(&s->job, on_job);
 	if (s->reads)
 		weir_job_copy(&s->job, here, there);
 	else
@@ -379,8 +431,12 @@ static void start_one(struct slot *s)
 	ground_check(s, &s->here, "here");
 	ground_check(s, &s->there, "at the peer");
 	ground_fill(e->link->program, s->reads ? &s->there : &s->here);
-	prepare(s);
-	choose_kind(s);
+	if (one_in(run_of(e), 10)) {
+		prepare_atomic(s);
+	} else {
+		prepare(s);
+		choose_kind(s);
+	}
 	err = weir_job_start(e->host->dma, &s->job);
 	if (err) {
 		check_refusal(s, err);

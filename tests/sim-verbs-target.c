@@ -54,7 +54,8 @@ void target_set_up(struct end *e)
 	start(e->near);
 	e->target.mem = some_memory(SLOTS * ROOM);
 	e->target.theirs = make_mmap(p, e->target.mem, WEIR_MMAP_RDMA_READ |
-				     WEIR_MMAP_RDMA_WRITE);
+				     WEIR_MMAP_RDMA_WRITE |
+				     WEIR_MMAP_RDMA_ATOMIC);
 	err = weir_domain_remote_create(&e->there, NULL);
 	if (!err)
 		err = weir_inventory_create(&e->inventory, e->host->r, &inv);

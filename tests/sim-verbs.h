@@ -63,6 +63,8 @@ struct slot {
 	bool disturbed;		/* A cancel, a deadline, or its link ended. */
 	bool reads;
 	bool has_target;	/* Not so a checksum. */
+	bool atomic;
+	uint64_t old;		/* An atomic's: what it should find. */
 	enum wrong wrong;
 	uint64_t revoked;	/* The target's count at the start. */
 	struct ground here, there;

@@ -60,15 +60,34 @@ static struct standin_id *new_child(struct standin_id *listener,
 	return child;
 }
 
+/* A message of the exchange that does not arrive. */
+static bool is_lost(void)
+{
+	return standin_is_cut() || standin_sim_loses();
+}
+
+/* Nothing arrives: who waits for it gives up at last. */
+static void give_up(struct standin_id *id)
+{
+	enum rdma_cm_event_type type = RDMA_CM_EVENT_UNREACHABLE;
+
+	if (standin_sim_flips())
+		type = RDMA_CM_EVENT_CONNECT_ERROR;
+	standin_cm_tell(id, type, -ETIMEDOUT, STANDIN_CM_ENDED);
+}
+
 static void ask(struct standin_id *id, const struct rdma_conn_param *param)
 {
 	struct standin_id *listener = standin_cm_listener(id), *child;
 	struct rdma_conn_param seen = *param;
 
-	if (standin_self.fail_connect || standin_is_cut()) {
+	if (standin_self.fail_connect) {
 		standin_cm_tell(id, RDMA_CM_EVENT_UNREACHABLE,
-				standin_is_cut() ? -ETIMEDOUT :
 				standin_self.fail_connect, STANDIN_CM_ENDED);
+		return;
+	}
+	if (is_lost()) {
+		give_up(id);
 		return;
 	}
 	if (!listener) {
@@ -106,13 +125,6 @@ int rdma_connect(struct rdma_cm_id *ibid, struct rdma_conn_param *param)
 	return may ? 0 : fail(EINVAL);
 }
 
-/* Nothing arrives: who waits for it gives up at last. */
-static void give_up(struct standin_id *id)
-{
-	standin_cm_tell(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT,
-			STANDIN_CM_ENDED);
-}
-
 static void answer(struct standin_id *id, const struct rdma_conn_param *param)
 {
 	struct rdma_conn_param seen = *param;
@@ -122,7 +134,7 @@ static void answer(struct standin_id *id, const struct rdma_conn_param *param)
 	id->qp_num = param->qp_num;
 	id->responder = param->responder_resources;
 	id->initiator = param->initiator_depth;
-	if (standin_is_cut()) {
+	if (is_lost()) {
 		give_up(id);
 		give_up(peer);
 		return;
@@ -160,7 +172,7 @@ int rdma_establish(struct rdma_cm_id *ibid)
 	may = id->state == STANDIN_CM_RESPONDED;
 	if (may) {
 		id->state = STANDIN_CM_ESTABLISHED;
-		if (id->peer && standin_is_cut())
+		if (id->peer && is_lost())
 			give_up(id->peer);
 		else if (id->peer)
 			standin_cm_tell(id->peer, RDMA_CM_EVENT_ESTABLISHED, 0,
@@ -174,7 +186,7 @@ static void refuse(struct standin_id *id, int reason,
 		   const struct rdma_conn_param *param)
 {
 	id->state = STANDIN_CM_ENDED;
-	if (id->peer && standin_is_cut())
+	if (id->peer && is_lost())
 		give_up(id->peer);
 	else if (id->peer)
 		standin_cm_message(id->peer, NULL, RDMA_CM_EVENT_REJECTED,

@@ -60,9 +60,11 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 	free(ch);
 }
 
-/* What was held is not to take an id back. */
+/* What was held is not to take an id back; no news leads to IDLE. */
 static void advance(struct standin_id *id, enum standin_cm_state next)
 {
+	if (next == STANDIN_CM_IDLE)
+		return;
 	if (id->state < STANDIN_CM_CONNECT || next > id->state)
 		id->state = next;
 }

@@ -47,6 +47,11 @@ struct standin_id {
 void standin_sim_tell(struct sim_event *ev, struct standin_id *id);
 void standin_sim_untell(struct sim_event *ev);
 
+/* Whether a message, or what else rdma_cm waits for, is lost in the world; and
+ * one of two things, there. */
+bool standin_sim_loses(void);
+bool standin_sim_flips(void);
+
 extern struct standin_id *standin_ids;
 
 struct standin_id *standin_id_new(struct rdma_event_channel *channel,

@@ -273,6 +273,8 @@ static void resolve(struct standin_id *id)
 
 	if (standin_self.fail_addr)
 		status = standin_self.fail_addr;
+	else if (standin_sim_loses())
+		status = -ETIMEDOUT;
 	choose_source(&id->id.route.addr);
 	id->state = STANDIN_CM_ADDR_QUERY;
 	standin_cm_tell(id, status ? RDMA_CM_EVENT_ADDR_ERROR :
@@ -310,6 +312,9 @@ int rdma_resolve_route(struct rdma_cm_id *ibid, int timeout_ms)
 	struct standin_id *id = (struct standin_id *)ibid;
 	int status = standin_self.fail_route;
 	bool may;
+
+	if (!status && standin_sim_loses())
+		status = -ETIMEDOUT;
 
 	(void)timeout_ms;
 	standin_lock();

@@ -93,6 +93,30 @@ static bool has_failed(struct standin_qp *qp)
 	return false;
 }
 
+/* What is no news, or not true. */
+static void tell_something(const struct standin_qp *qp)
+{
+	static const enum ibv_event_type types[] = {
+		IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR,
+		IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_COMM_EST,
+		IBV_EVENT_SQ_DRAINED, IBV_EVENT_PATH_MIG,
+		IBV_EVENT_PATH_MIG_ERR, IBV_EVENT_PORT_ACTIVE,
+		IBV_EVENT_PORT_ERR, IBV_EVENT_LID_CHANGE,
+		IBV_EVENT_PKEY_CHANGE, IBV_EVENT_SM_CHANGE,
+		IBV_EVENT_GID_CHANGE,
+	};
+	size_t n = sizeof(types) / sizeof(types[0]);
+	struct ibv_async_event ev;
+
+	memset(&ev, 0, sizeof(ev));
+	ev.event_type = types[sim_below(&world->chance, n)];
+	if (ev.event_type <= IBV_EVENT_PATH_MIG_ERR)
+		ev.element.qp = (struct ibv_qp *)&qp->qp;
+	else
+		ev.element.port_num = 1;
+	standin_async(qp->qp.context, &ev);
+}
+
 /* Some of what it has; what is done may give others something to do. */
 static void work(struct standin_qp *qp)
 {
@@ -100,6 +124,8 @@ static void work(struct standin_qp *qp)
 
 	if (draw & 1)
 		n += (draw >> 1) % BURST;
+	if (sim_fault(world, WEIR_SIM_REORDER, "asynchronous event"))
+		tell_something(qp);
 	if (has_failed(qp))
 		return;
 	while (n-- && !qp->blocked)
@@ -185,6 +211,28 @@ void standin_sim_qp_free(struct standin_qp *qp)
 	spare = qp;
 }
 
+bool standin_sim_loses(void)
+{
+	return world && sim_fault(world, WEIR_SIM_STALL, "rdma_cm");
+}
+
+bool standin_sim_flips(void)
+{
+	return world && sim_below(&world->chance, 2);
+}
+
+/* What is no news at any time. */
+static void tell_nothing(struct standin_id *id)
+{
+	static const enum rdma_cm_event_type types[] = {
+		RDMA_CM_EVENT_ADDR_CHANGE, RDMA_CM_EVENT_MULTICAST_JOIN,
+		RDMA_CM_EVENT_MULTICAST_ERROR,
+	};
+
+	standin_cm_tell(id, types[sim_below(&world->chance, 3)], 0,
+			STANDIN_CM_IDLE);
+}
+
 /* To one id in order, and not at the same time. */
 void standin_sim_tell(struct sim_event *ev, struct standin_id *id)
 {
@@ -194,6 +242,8 @@ void standin_sim_tell(struct sim_event *ev, struct standin_id *id)
 		at = id->last_ns + 1;
 	id->last_ns = at;
 	sim_at(world, ev, at - world->now_ns);
+	if (sim_fault(world, WEIR_SIM_REORDER, "rdma_cm"))
+		tell_nothing(id);
 }
 
 void standin_sim_untell(struct sim_event *ev)

@@ -159,7 +159,9 @@ void standin_cm_remove_device(void) __attribute__((weak));
  * the world's time.  Of its faults devices have
  *
  *	delay	work takes longer
- *	stall	nothing of a QP arrives for a while
+ *	stall	nothing of a QP arrives for a while; what rdma_cm waits for
+ *		never does
+ *	reorder	events of the device or of rdma_cm's that mean nothing
  *	crash	the process of its peer is dead
  *	reset	the device takes it to the error state
  *	error	a work request fails
