@@ -197,15 +197,26 @@ void verbs_on_wr(struct weir_wr *wr, const struct ibv_wc *wc)
 	verbs_post(q);
 }
 
-/* A completion that tells of all before it, from a QP in error. */
+static void marker_done(struct verbs_request *request, int err, int32_t code)
+{
+	(void)request, (void)err, (void)code;
+}
+
+/*
+ * A completion that tells of all before it, from a QP in error.  It counts, for
+ * the QP may be there for longer than the ring.
+ */
 static void post_marker(struct verbs_queue *q)
 {
 	struct verbs_wr *w = verbs_at(q, q->tail);
 	struct ibv_send_wr *bad;
 
+	q->marker.done = marker_done;
+	q->conn->posted++;
 	w->wr.fn = verbs_on_wr;
 	w->q = q;
 	w->job = NULL;
+	w->request = &q->marker;
 	w->seq = q->tail++;
 	q->posted = q->tail;
 	w->send = (struct ibv_send_wr){

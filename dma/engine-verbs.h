@@ -86,6 +86,7 @@ struct verbs_queue {
 	struct weir_job *culprit;	/* It has the cause, and ends first; */
 	struct verbs_list held;		/* those that wait for that. */
 	struct verbs_request *requests, **requests_last;
+	struct verbs_request marker;	/* Of nothing; see post_marker(). */
 	struct op_queue sends;		/* Messages that wait. */
 	struct weir_job *writers, **writers_last; /* That wait, oldest first. */
 	uint64_t tickets;		/* Given to writers and messages. */

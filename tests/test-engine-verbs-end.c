@@ -531,6 +531,28 @@ static void a_list_refused_in_the_middle_ends_what_was_taken(void **state)
 	lane_end(&l);
 }
 
+/* One of nothing, too: a QP that others receive by is there for longer. */
+static void the_end_waits_for_all_that_is_posted(void **state)
+{
+	struct lane l;
+
+	need_standin("soft-RoCE does not wait to be told");
+	lane_begin(&l, state);
+	l.c->queue->max_len = 1000;
+	standin_hold(true);
+	start_write(&l, 0, 0, LEN);
+	start_write(&l, 1, AT(1), LEN);
+	verbs_at(l.c->queue, 1)->send.num_sge = 1000;
+	weir_dma_flush(l.dma);
+	standin_step(1);
+	wait_for(&l, 2);
+	some_turns(l.r, 5);
+	assert_int_equal(l.e.n_ends[0], 0);
+	standin_hold(false);
+	until_ended(&l);
+	lane_end(&l);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -552,6 +574,7 @@ int main(void)
 		CASE(every_refusal_ends_each_job_once),
 		CASE(a_refused_doorbell_ends_the_connection),
 		CASE(a_list_refused_in_the_middle_ends_what_was_taken),
+		CASE(the_end_waits_for_all_that_is_posted),
 	};
 
 	return run_over_rdma(cases, N_OF(cases));
