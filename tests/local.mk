@@ -200,7 +200,8 @@ endif
 
 # A scenario of weir-sim's.
 sim_verbs = %D%/sim-verbs.c %D%/sim-verbs.h %D%/sim-verbs-job.c \
-	%D%/sim-verbs-link.c %D%/sim-verbs-target.c $(test_standin)
+	%D%/sim-verbs-link.c %D%/sim-verbs-message.c \
+	%D%/sim-verbs-target.c $(test_standin)
 
 %C%_test_accel_SOURCES = %D%/test-accel.c %D%/store-kit.h $(test_jobs)
 %C%_test_accel_LDADD = $(test_public)

@@ -98,6 +98,17 @@ static void ground_take(struct slot *s, struct ground *g,
 	}
 }
 
+bool slot_has_landed(const struct slot *s)
+{
+	struct walk w = { &s->there_at, 0, 0 };
+	uint32_t i;
+
+	for (i = 0; i < s->len; i++)
+		if (s->there.mem[walk_on(&w)] != s->bytes[i])
+			return false;
+	return true;
+}
+
 void slots_set_up(struct end *e)
 {
 	struct program *p = e->link->program;
@@ -107,6 +118,7 @@ void slots_set_up(struct end *e)
 		struct slot *s = &e->slots[i];
 
 		s->end = e;
+		s->number = i;
 		s->here.mem = e->mem + i * ROOM;
 		s->there.mem = e->target.mem + i * ROOM;
 		ground_fill(p, &s->here);
@@ -324,6 +336,7 @@ static void on_job(struct weir_op *op, int64_t res)
 
 static void begin(struct slot *s)
 {
+	s->number += SLOTS;
 	s->atomic = false;
 	s->has_target = true;
 	s->wrong = RIGHT;
@@ -381,6 +394,13 @@ static void prepare(struct slot *s)
 	       s->reads ? &s->there_at : &s->here_at, s->bytes, s->len);
 }
 
+/* Not what goes through staging. */
+static bool can_signal(const struct slot *s)
+{
+	return s->end->host->srq && s->here_buf && !s->reads && !s->wrong &&
+	       (s->job.kind == WEIR_JOB_COPY || s->job.kind == WEIR_JOB_PUSH);
+}
+
 /* Others than plain copies go through staging. */
 static void choose_kind(struct slot *s)
 {
@@ -407,6 +427,10 @@ static void choose_kind(struct slot *s)
 		break;
 	default:
 		break;
+	}
+	if (can_signal(s) && one_in(run, 3)) {
+		s->job.flags |= WEIR_JOB_SIGNAL;
+		s->job.signal = s->number;
 	}
 	if (one_in(run, 8))
 		s->job.flags |= WEIR_JOB_LAZY;

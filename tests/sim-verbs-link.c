@@ -20,6 +20,7 @@ static void went_up(struct end *e)
 	     e->link->number);
 	e->up = true;
 	e->ups++;
+	talk_begin(e);
 	weir_sim_note(run_of(e)->sim, e->is_server ? "server up" : "client up",
 		      e->link->number);
 }
@@ -59,7 +60,7 @@ static bool try_destroy(struct end *e)
 static bool is_cause(int why)
 {
 	return why == 0 || why == -ENODEV || why == -ECONNRESET ||
-	       why == -EIO || why == -ENOMEM;
+	       why == -EIO || why == -ENOMEM || why == -EMSGSIZE;
 }
 
 /* Of a reconnect that has failed for good the cause may be any. */
@@ -97,6 +98,8 @@ static void attach(struct end *e)
 
 	must(!err, "a domain can be attached", "%d: %s", err, weir_why());
 	e->attached = true;
+	if (e->host->srq)
+		talk_listen(e);
 	weir_conn_set_end_fn(e->conn, on_end, e);
 }
 
@@ -250,6 +253,7 @@ void host_listen(struct host *h)
 	conn.sends = 1 + rnd(run, 32);
 	conn.recvs = 4;
 	conn.max_sge = 1 + rnd(run, 4);
+	conn.srq = h->srq;
 	opts.backlog = one_in(run, 4) ? 1 : 0;
 	h->addr.sin_family = AF_INET;
 	h->addr.sin_addr.s_addr = htonl(0x0a4d0001u +
@@ -278,6 +282,7 @@ static void make_client(struct end *e)
 	opts.reads = 1 + rnd(run, 8);
 	opts.max_inline = one_in(run, 3) ? 1 + rnd(run, 200) : 0;
 	opts.attempts = one_in(run, 2) ? rnd(run, 4) : 0;
+	opts.srq = e->host->srq;
 	opts.first_ns = (1 + rnd(run, 20)) * WEIR_MSEC;
 	err = weir_conn_create(&e->conn, e->host->r, NULL, &opts);
 	must(!err || run->params.faults, "a connection can be made", "%d: %s",
@@ -345,6 +350,8 @@ static void act(void *arg)
 	if (!e->host->next.is_under_way)
 		next(e->host);
 	slots_act(e);
+	if (e->host->srq)
+		talk_act(e);
 }
 
 void link_act(struct link *l)
@@ -377,6 +384,7 @@ static bool end_ends(struct end *e)
 {
 	int state = e->conn ? weir_conn_state(e->conn) : 0;
 
+	talk_put_kept(e);
 	if (!e->conn || (e->op.is_under_way && e->leaving))
 		return !e->conn;
 	if (e->op.is_under_way)

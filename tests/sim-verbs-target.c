@@ -20,13 +20,14 @@ static void *some_memory(size_t len)
 	return mem;
 }
 
-static struct weir_mmap *make_mmap(struct program *p, void *mem, uint32_t perms)
+static struct weir_mmap *make_mmap(struct program *p, void *mem, size_t len,
+				   uint32_t perms)
 {
 	struct weir_mmap *m = NULL;
 	int err = weir_mmap_create(&m, NULL);
 
 	if (!err)
-		err = weir_mmap_set_memrange(m, mem, SLOTS * ROOM);
+		err = weir_mmap_set_memrange(m, mem, len);
 	if (!err)
 		err = weir_mmap_set_permissions(m, WEIR_MMAP_READ |
 						WEIR_MMAP_WRITE | perms);
@@ -49,11 +50,12 @@ void target_set_up(struct end *e)
 	struct program *p = e->link->program;
 	int err;
 
-	e->mem = some_memory(SLOTS * ROOM);
-	e->near = make_mmap(p, e->mem, 0);
+	e->mem = some_memory(END_MEM);
+	e->near = make_mmap(p, e->mem, END_MEM, 0);
 	start(e->near);
 	e->target.mem = some_memory(SLOTS * ROOM);
-	e->target.theirs = make_mmap(p, e->target.mem, WEIR_MMAP_RDMA_READ |
+	e->target.theirs = make_mmap(p, e->target.mem, SLOTS * ROOM,
+				     WEIR_MMAP_RDMA_READ |
 				     WEIR_MMAP_RDMA_WRITE |
 				     WEIR_MMAP_RDMA_ATOMIC);
 	err = weir_domain_remote_create(&e->there, NULL);

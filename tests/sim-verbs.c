@@ -30,6 +30,8 @@ static void make_host(struct program *p, struct host *h,
 	if (!err)
 		err = weir_dma_start(h->dma);
 	must(!err, "a context can be made", "%d: %s", err, weir_why());
+	if (p->talks)
+		talk_set_up(h);
 	host_listen(h);
 }
 
@@ -126,6 +128,8 @@ static void take_down(struct program *p)
 		err = weir_listener_destroy(p->hosts[i].listener);
 	must(!err, "a listener can go", "%d: %s", err, weir_why());
 	(void)weir_sim_run(p->run->sim, WEIR_SEC, 0);
+	for (i = 0; i < p->n_hosts && p->talks; i++)
+		talk_take_down(&p->hosts[i]);
 	for (i = 0; i < p->n_hosts && !err; i++)
 		err = weir_dma_destroy(p->hosts[i].dma);
 	must(!err, "an idle context can go", "%d: %s", err, weir_why());
@@ -147,6 +151,7 @@ static void set_up(struct program *p)
 	must(!err, "a device can be opened", "%d: %s", err, weir_why());
 	p->n_hosts = 1 + rnd(run, HOSTS);
 	p->n_links = 1 + rnd(run, LINKS);
+	p->talks = one_in(run, 2);
 	make_reactors(run, p->n_hosts);
 	for (i = 0; i < p->n_hosts; i++)
 		make_host(p, &p->hosts[i], run->reactors[i]);

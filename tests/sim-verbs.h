@@ -11,6 +11,7 @@
  *	sim-verbs-link.c    connections: made, answered, ended, destroyed
  *	sim-verbs-target.c  what an end may write to, and that it is taken back
  *	sim-verbs-job.c     jobs, and what must have become of the bytes
+ *	sim-verbs-message.c messages, and signals of jobs
  *
  * Each slot of an end has memory of its own here and there, of which every byte
  * is known: so whatever is written where it should not be is found.
@@ -36,6 +37,10 @@
 #define PIECES 4
 #define ROOM 16384	/* Bytes of a slot, on each side. */
 #define MOST 13000	/* Of these a job moves. */
+#define SAYING 1024	/* Bytes of a message. */
+#define SAYINGS 4	/* Messages of an end under way. */
+#define KEPT 2
+#define END_MEM (SLOTS * ROOM + SAYINGS * 2 * SAYING)
 
 struct piece {
 	uint32_t off, len;
@@ -62,6 +67,7 @@ struct slot {
 	bool busy;
 	bool disturbed;		/* A cancel, a deadline, or its link ended. */
 	bool reads;
+	uint32_t number;	/* Of this job; the slot's modulo SLOTS. */
 	bool has_target;	/* Not so a checksum. */
 	bool atomic;
 	uint64_t old;		/* An atomic's: what it should find. */
@@ -74,6 +80,16 @@ struct slot {
 	struct iovec here_iov[PIECES], there_iov[PIECES];
 	struct weir_buf *here_buf, *there_buf;
 	struct weir_remote_key key;
+};
+
+/* A message under way. */
+struct saying {
+	struct end *end;
+	struct task task;
+	unsigned char *bytes;
+	uint32_t len;
+	bool too_large;
+	struct weir_buf *buf;
 };
 
 /* What one end may reach at the other. */
@@ -101,6 +117,11 @@ struct end {
 	unsigned char *mem;
 	struct target target;
 	struct slot slots[SLOTS];
+
+	struct saying sayings[SAYINGS];
+	struct weir_buf *kept[KEPT];
+	uint64_t n_said, n_unsent;	/* On this connection. */
+	uint64_t n_heard, n_missing;
 };
 
 struct link {
@@ -113,6 +134,7 @@ struct host {
 	struct program *program;
 	struct weir_reactor *r;
 	struct weir_dma *dma;
+	struct weir_srq *srq;	/* NULL: there are no messages. */
 	struct weir_listener *listener;
 	struct sockaddr_in addr;
 	struct task next;
@@ -126,6 +148,7 @@ struct program {
 	uint32_t n_hosts;
 	struct link links[LINKS];
 	uint32_t n_links;
+	bool talks;		/* By messages, too. */
 	uint32_t budget;	/* Jobs that may still be started. */
 	uint64_t stamps;
 	uint64_t healed_ns;	/* When the wire comes back; 0: it is there. */
@@ -165,5 +188,16 @@ void slots_set_up(struct end *e);
 void slots_act(struct end *e);
 bool slots_idle(const struct end *e);
 void slots_check(struct end *e);
+
+/* Whether all bytes of @s are where they go. */
+bool slot_has_landed(const struct slot *s);
+
+/* sim-verbs-message.c */
+void talk_set_up(struct host *h);
+void talk_take_down(struct host *h);
+void talk_listen(struct end *e);
+void talk_begin(struct end *e);
+void talk_act(struct end *e);
+void talk_put_kept(struct end *e);
 
 #endif /* TESTS_SIM_VERBS_H */

@@ -179,9 +179,10 @@ void standin_sim_ended(const struct standin_qp *qp, const struct ibv_wc *wc)
 			  wc->status);
 }
 
-bool standin_sim_refuses(void)
+bool standin_sim_refuses(const struct standin_qp *qp)
 {
-	return world && sim_fault(world, WEIR_SIM_REFUSED, "ibv_post_send");
+	return world && qp->state == IBV_QPS_RTS &&
+	       sim_fault(world, WEIR_SIM_REFUSED, "ibv_post_send");
 }
 
 struct standin_qp *standin_sim_qp(void)

@@ -249,8 +249,8 @@ void standin_sim_meanwhile(void);
 /* @qp has ended a work request. */
 void standin_sim_ended(const struct standin_qp *qp, const struct ibv_wc *wc);
 
-/* Whether the device takes no work request now. */
-bool standin_sim_refuses(void);
+/* Whether the device takes no work request of @qp now. */
+bool standin_sim_refuses(const struct standin_qp *qp);
 
 struct standin_qp *standin_sim_qp(void);
 void standin_sim_qp_free(struct standin_qp *qp);

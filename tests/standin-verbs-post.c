@@ -120,7 +120,7 @@ static int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 	for (; wr; wr = wr->next) {
 		wqe = standin_ring_room(&qp->sq);
 		err = check_wr(qp, wr);
-		if (!err && (!wqe || standin_sim_refuses()))
+		if (!err && (!wqe || standin_sim_refuses(qp)))
 			err = ENOMEM;
 		if (err)
 			break;
