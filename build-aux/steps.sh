@@ -121,7 +121,8 @@ distcheck()
 lint()
 {
 	(cd "$src" && find bootstrap .ci/run build-aux/tap-run.sh \
-		build-aux/digests.sh build-aux/sim-release.sh \
+		build-aux/digests.sh build-aux/rdma-report.sh \
+		build-aux/sim-release.sh \
 		build-aux/steps.sh tests examples bench -type f \
 		\( -name '*.sh' -o -name bootstrap -o -name run \
 		-o -name prepare \) \
@@ -143,6 +144,15 @@ rdma()
 	export RDMA_SECONDS
 	cd "$root/valgrind" && timeout "$1" make -j "$jobs" check-rdma \
 		RDMA_RESULTS="$root/rdma"
+}
+
+# Cycles of failures in full, and chosen programs under ASan and valgrind, also in
+# guests, into docs/rdma.txt.
+rdma_report()
+{
+	WEIR_VM_CACHE=$root/vm
+	export WEIR_VM_CACHE
+	cd "$root" && sh "$src/build-aux/rdma-report.sh" "$src" valgrind asan
 }
 
 # The simulator, in what was built with ASan and UBSan: $1 operations.
@@ -186,6 +196,7 @@ if [ $? = 77 ]; then
 else
 	[ $long = 1 ] && seconds=3600 || seconds=400
 	step rdma rdma $seconds
+	[ $long = 0 ] || step rdma-report rdma_report
 fi
 [ $long = 1 ] && target=distcheck || target=distcheck-scripts
 step distcheck distcheck $target distcheck
