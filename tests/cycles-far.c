@@ -55,7 +55,7 @@ static void on_accepted(struct weir_op *op, int64_t res)
 static void on_next(struct weir_op *op, int64_t res)
 {
 	struct far *f = weir_container_of(op, struct far, next);
-	struct far_offer offer = { (uintptr_t)f->mem, f->mr->rkey };
+	struct far_offer offer = { (uintptr_t)f->mem, f->mr->rkey, 0 };
 
 	if (res)
 		return;
@@ -146,8 +146,7 @@ static int zygote = -1;		/* The socket to it. */
 static pid_t pid;		/* Of the far end. */
 
 struct started {
-	pid_t pid;
-	uint16_t port;
+	int32_t pid, port;
 };
 
 static void on_signal(struct weir_signal *s, int signo, void *arg)
@@ -188,9 +187,7 @@ static void far_main(int sock, uint32_t backend, uint16_t port)
 
 /* What it is told: start one, or wait for it to be gone. */
 struct order {
-	bool start;
-	uint16_t port;
-	uint32_t backend;
+	uint32_t start, port, backend;
 };
 
 static void zygote_main(int sock)
@@ -204,7 +201,7 @@ static void zygote_main(int sock)
 		if (o.start) {
 			child = fork();
 			if (!child)
-				far_main(sock, o.backend, o.port);
+				far_main(sock, o.backend, (uint16_t)o.port);
 			continue;
 		}
 		waitpid(child, &status, 0);
@@ -257,7 +254,7 @@ uint16_t far_wait(void)
 		return here_port;
 	assert_int_equal(read(zygote, &told, sizeof(told)), sizeof(told));
 	pid = told.pid;
-	return told.port;
+	return (uint16_t)told.port;
 }
 
 static int far_end(int signo)

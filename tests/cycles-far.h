@@ -19,7 +19,7 @@
 /* What the answer says. */
 struct far_offer {
 	uint64_t addr;
-	uint32_t rkey;
+	uint32_t rkey, zero;
 };
 
 struct far {

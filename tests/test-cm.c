@@ -356,7 +356,7 @@ int main(void)
 
 	/* librdmacm opens devices when it first needs them, and keeps them. */
 	if (!standin)
-		rdma_get_devices(NULL);
+		rdma_free_devices(rdma_get_devices(NULL));
 	return standin ? harness_run_all(cases, N_OF(cases)) :
 			 harness_run(cases, N_OF(cases));
 }

@@ -87,15 +87,23 @@ static void mend_link(struct near *n, unsigned int i)
 }
 
 /*
- * An answer that soft-RoCE takes for that to another request, of which some
- * were lost on the way, is IBV_WC_FATAL_ERR to it.
+ * To soft-RoCE an answer that it takes for that to another request, of which
+ * some were lost on the way, is IBV_WC_FATAL_ERR; and sometimes it flushes all
+ * and tells no cause.
  */
+static bool is_odd(int why_ended, const struct failure *first)
+{
+	if (standin || why_ended != -EIO)
+		return false;
+	return first->code == (first->res == -EIO ? IBV_WC_FATAL_ERR :
+						    IBV_WC_WR_FLUSH_ERR);
+}
+
 static bool is_due_to_cut(int why_ended, const struct failure *first)
 {
-	if (!standin && first->code == IBV_WC_FATAL_ERR)
-		return why_ended == -EIO && first->res == -EIO;
-	return why_ended == -ECONNRESET && first->res == -ETIMEDOUT &&
-	       first->code == IBV_WC_RETRY_EXC_ERR;
+	return is_odd(why_ended, first) ||
+	       (why_ended == -ECONNRESET && first->res == -ETIMEDOUT &&
+		first->code == IBV_WC_RETRY_EXC_ERR);
 }
 
 /* The peer.  Its kernel says that it has gone, or it does not answer because its
