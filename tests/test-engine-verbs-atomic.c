@@ -128,6 +128,33 @@ static void a_window_of_one_is_enough(void **state)
 	each_is_done_once(state, 1, 1);
 }
 
+/* It keeps their answers where it keeps those of reads. */
+static void no_more_are_under_way_than_the_peer_takes(void **state)
+{
+	const struct verbs_queue *q;
+	struct lane l;
+	int i;
+
+	lane_init(&l, state);
+	l.e.opts.reads = 2;
+	lane_open(&l, state);
+	q = l.c->queue;
+	for (i = 0; i < 8; i++) {
+		jrec_init(&l.j[i]);
+		weir_job_fetch_add(&l.j[i].job, word_at(&l, 1), 1);
+		STARTS(weir_job_start(l.dma, &l.j[i].job));
+	}
+	start_read(&l, 8, 4096, 64);
+	weir_dma_flush(l.dma);
+	assert_int_equal(q->reads, 2);
+	assert_int_equal(q->tail - q->head, 2);
+	start_write(&l, 9, 8192, 64);
+	assert_int_equal(q->tail - q->head, 3);
+	wait_for(&l, 10);
+	assert_int_equal(q->reads, 0);
+	lane_end(&l);
+}
+
 /* All of .far as the peer's mmap, and as ours of it. */
 struct import {
 	struct weir_mmap *theirs, *m;
@@ -390,6 +417,7 @@ int main(void)
 		CASE(many_are_each_done_once),
 		CASE(a_window_of_two_is_enough),
 		CASE(a_window_of_one_is_enough),
+		CASE(no_more_are_under_way_than_the_peer_takes),
 		CASE(it_has_a_right_of_its_own),
 		CASE(a_wrong_key_changes_nothing),
 		CASE(a_chain_signals_by_one),

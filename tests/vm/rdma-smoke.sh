@@ -83,6 +83,26 @@ t_weir_info_lists_the_devices_as_usable()
 	done
 }
 
+# Of soft-RoCE: not to the processors, so there is no atomic-all.
+t_weir_info_tells_what_they_can()
+{
+	expect 0 "$weir" info --json
+	for name in window atomic srq; do
+		shows "^        \"$name\""
+	done
+	! grep '"atomic-all"' out || wrong 'soft-RoCE is not that atomic'
+	expect 0 "$weir" info
+	shows "^  remote .*  $device"
+}
+
+t_weir_route_goes_to_a_peer()
+{
+	expect 0 "$weir" route system remote
+	shows '^push: by verbs'
+	expect 0 "$weir" route --kind fetch-add remote
+	shows '^direct: by verbs'
+}
+
 t_two_processes_on_one_device() { pingpong "$device" "$device"; }
 t_two_ends() { pingpong "$device" "$device2"; }
 
@@ -135,6 +155,8 @@ t_what_is_sent_while_the_link_is_cut_arrives_later()
 run t_both_devices_are_listed
 run t_the_gid_is_that_of_the_address
 run t_weir_info_lists_the_devices_as_usable
+run t_weir_info_tells_what_they_can
+run t_weir_route_goes_to_a_peer
 run t_two_processes_on_one_device
 run t_two_ends
 run t_rping_between_the_ends
