@@ -45,6 +45,7 @@ clean-local:
 EXTRA_DIST += \
 	%D%/bench.txt \
 	%D%/check-long.txt \
+	%D%/live-view.md \
 	%D%/sim.txt \
 	%D%/tutorial-dma.md \
 	%D%/tutorial-domain.md \

@@ -40,11 +40,12 @@ static const struct stats_kind_entry *kind_of(const struct weir_stats *s,
 int weir_stats_section(const struct weir_stats *s, uint32_t i,
 		       struct weir_stats_section *ret)
 {
-	const struct read_section *from = &s->now.sections[i];
+	const struct read_section *from;
 	struct weir_stats_section section;
 
 	if (i >= s->now.n_sections)
 		return -ENOENT;
+	from = &s->now.sections[i];
 	section = (struct weir_stats_section){
 		.kind = kind_of(s, i)->name,
 		.label = from->head.label,

@@ -10,8 +10,8 @@
  * to it in steps, by fallocate(), because to touch a file for which there is
  * no room left would end the process.
  *
- * It is filled under another name, locked, and then put in its place: so readers
- * never see one that is half made.
+ * It is filled under another name, locked, and then put in its place: so
+ * readers never see one that is half made.
  */
 
 #include <errno.h>
@@ -36,7 +36,6 @@
 #define CHUNK UINT64_C(65536)	/* What a page grows by. */
 
 struct page page = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
-static bool env_heeded;
 
 static void before_fork(void)
 {
@@ -56,7 +55,6 @@ static void in_child(void)
 	page.fd = -1;
 	page.header = NULL;
 	page.n_records = 0;
-	env_heeded = false;
 	pthread_mutex_unlock(&page.lock);
 }
 
@@ -243,12 +241,9 @@ bool stats_wanted(void)
 	bool there;
 
 	pthread_mutex_lock(&page.lock);
-	if (!env_heeded && !page.header) {
-		env_heeded = true;
-		asked = secure_getenv("WEIR_STATS");
-		if (asked && (*asked == '/' || !strcmp(asked, "1")))
-			publish(NULL);
-	}
+	asked = page.header ? NULL : secure_getenv("WEIR_STATS");
+	if (asked && (*asked == '/' || !strcmp(asked, "1")))
+		publish(NULL);
 	there = page.header;
 	pthread_mutex_unlock(&page.lock);
 	return there;

@@ -26,8 +26,8 @@ static bool fits(int n)
 	return n > 0 && n < PLACE_MAX;
 }
 
-/* In a program that has more rights than its user, the environment is not to be
- * trusted: secure_getenv(). */
+/* In a program that has more rights than its user, the environment is not to
+ * be trusted: secure_getenv(). */
 bool place_path(char path[PLACE_MAX], unsigned int i, uid_t uid)
 {
 	const char *named;

@@ -7,9 +7,9 @@
  * Latencies of operations, by kind, from start to callback.
  *
  * To read the clock twice costs as much as half an empty operation, so not all
- * are timed if there are many; which ones is drawn, so that what alternates with
- * something else is not always passed over.  Each counts for as many as it was
- * drawn from, so numbers add up to what was started, nearly.
+ * are timed if there are many; which ones is drawn, so that what alternates
+ * with something else is not always passed over.  Each counts for as many as it
+ * was drawn from, so numbers add up to what was started, nearly.
  *
  * What is timed is written to the page at once.
  */

@@ -124,6 +124,7 @@ test_programs += \
 	%D%/test-stats \
 	%D%/test-stats-hostile \
 	%D%/test-stats-sections \
+	%D%/test-weir-top \
 	%D%/test-steady \
 	%D%/test-storm \
 	%D%/test-sync \
@@ -643,6 +644,11 @@ test_messages = %D%/message-kit.h $(test_conns) %D%/job-kit.h \
 %C%_test_stats_hostile_SOURCES = %D%/test-stats-hostile.c \
 	%D%/stats-kit.h $(test_harness)
 %C%_test_stats_hostile_LDADD = $(test_internal)
+
+# It runs tools/weir, and a child for that to look at.
+%C%_test_weir_top_SOURCES = %D%/test-weir-top.c %D%/stats-kit.h \
+	%D%/prometheus-kit.h $(test_harness)
+%C%_test_weir_top_LDADD = $(test_internal)
 
 %C%_test_stats_sections_SOURCES = %D%/test-stats-sections.c \
 	%D%/stats-kit.h %D%/conn-kit.h $(test_jobs) $(test_standin)

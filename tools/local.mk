@@ -24,9 +24,21 @@ bin_PROGRAMS += %D%/weir
 	%D%/route.h \
 	%D%/system.c \
 	%D%/tool.h \
+	%D%/top-ask.c \
+	%D%/top-json.c \
+	%D%/top-prometheus.c \
+	%D%/top-text.c \
+	%D%/top.c \
+	%D%/top.h \
 	%D%/weir.c
 %C%_weir_CPPFLAGS = $(AM_CPPFLAGS) -DWEIR_LIBEXECDIR='"$(pkglibexecdir)"'
-%C%_weir_LDADD = libweir.la -lm
+%C%_weir_LDADD = libweir.la $(NCURSES_LIBS) -lm
+if HAVE_NCURSES
+%C%_weir_SOURCES += %D%/top-screen.c
+%C%_weir_CPPFLAGS += $(NCURSES_CFLAGS)
+else
+%C%_weir_SOURCES += %D%/top-screen-none.c
+endif
 
 bin_PROGRAMS += %D%/weir-sim
 # What runs scenarios, and the scenarios.

@@ -15,6 +15,7 @@
 int cmd_bench(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_route(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 
 /* Say on standard error, in a sentence, what is wrong with the command line.
  * Returns EXIT_USAGE. */

@@ -24,6 +24,7 @@ static const struct command {
 	{ "bench", cmd_bench, "how fast it is here, beside what else is there" },
 	{ "info", cmd_info, "what there is here, and why the rest is not used" },
 	{ "route", cmd_route, "which way bytes go between two places, and why" },
+	{ "top", cmd_top, "what the processes that use weir do" },
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))

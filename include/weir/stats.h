@@ -115,7 +115,8 @@ WEIR_API int weir_stats_publish(const char *dir);
  * Take this process's page away.
  *
  * It goes by itself when the process exits, and is removed by the next reader
- * or writer if the process was killed.
+ * or writer if the process was killed.  Where WEIR_STATS asks for a page, the
+ * next reactor makes a new one.
  *
  * Returns 0, also if there is none, or
  *   -EBUSY  reactors, or stores, that were created since are on it

@@ -10,7 +10,7 @@
 # go further.  corpus/sim is what libFuzzer has made of such: small files that
 # reach much.  corpus/command is written by hand.  What has failed is added.
 FUZZ_SECONDS = 60
-fuzz_targets = command descriptor engine inventory sim
+fuzz_targets = command descriptor engine inventory sim stats
 fuzz_cflags = -std=gnu11 -g -O1 -DHAVE_CONFIG_H -include config.h -I. \
 	-I$(top_srcdir)/include -I$(top_srcdir) $(LIBURING_CFLAGS) \
 	$(LIBSODIUM_CFLAGS) $(VERBS_CFLAGS) -pthread -fno-omit-frame-pointer
@@ -18,10 +18,13 @@ fuzz_libs = $(LIBURING_LIBS) $(LIBEV_LIBS) $(LIBSODIUM_LIBS) $(VERBS_LIBS)
 
 fuzz_tools = tools/find.c tools/info-json.c tools/info-text.c \
 	tools/info-unused.c tools/info.c tools/json.c tools/route-place.c \
-	tools/route.c tools/system.c examples/weir-cp/options.c
+	tools/route.c tools/system.c tools/top-ask.c tools/top-json.c \
+	tools/top-prometheus.c tools/top-screen-none.c tools/top-text.c \
+	tools/top.c examples/weir-cp/options.c
 
 fuzz_common = %D%/run-corpus.c %D%/fuzz-kit.h
-fuzz_programs = %D%/run-command %D%/run-engine %D%/run-inventory %D%/run-sim
+fuzz_programs = %D%/run-command %D%/run-engine %D%/run-inventory %D%/run-sim \
+	%D%/run-stats
 %C%_run_command_SOURCES = %D%/fuzz-command.c $(fuzz_common) $(fuzz_tools)
 %C%_run_command_LDADD = libweir.la
 %C%_run_engine_SOURCES = %D%/fuzz-engine.c $(fuzz_common)
@@ -32,6 +35,8 @@ fuzz_programs = %D%/run-command %D%/run-engine %D%/run-inventory %D%/run-sim
 	%D%/sim-op.c %D%/sim-source.c %D%/sim-task.c %D%/sim-world.h \
 	$(fuzz_common)
 %C%_run_sim_LDADD = libweir.la
+%C%_run_stats_SOURCES = %D%/fuzz-stats.c $(fuzz_common)
+%C%_run_stats_LDADD = libweir-all.la
 check_PROGRAMS += $(fuzz_programs)
 TESTS += $(fuzz_programs)
 
@@ -69,7 +74,7 @@ clean-fuzz:
 .PHONY: check-digests clean-fuzz fuzz
 
 CLEANFILES += %D%/fuzz-command %D%/fuzz-descriptor %D%/fuzz-engine \
-	%D%/fuzz-inventory %D%/fuzz-sim %D%/seed-descriptor \
+	%D%/fuzz-inventory %D%/fuzz-sim %D%/fuzz-stats %D%/seed-descriptor \
 	%D%/weir-sim-clang
 EXTRA_DIST += \
 	%D%/corpus \
