@@ -43,6 +43,7 @@ clean-local:
 	-rm -f %D%/man/weir_*.3 $(man3_stamp)
 
 EXTRA_DIST += \
+	%D%/bench-rdma.txt \
 	%D%/bench.txt \
 	%D%/check-long.txt \
 	%D%/live-view.md \
