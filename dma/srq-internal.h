@@ -69,7 +69,7 @@ struct srq_member {
 	uint32_t credits;		/* That it has reserved there. */
 	struct srq_mark mark;
 	struct weir_timer_node timer;
-	struct srq_member *next;	/* In the bucket, or those that leave. */
+	struct srq_member *next;	/* In the bucket, or of .leaving. */
 };
 
 /* Waits for a buf of the pool; outlives the queue until it is called. */

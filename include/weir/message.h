@@ -14,7 +14,7 @@
  *
  *	weir_conn_set_message_fn(c, on_message, arg);
  *
- *	struct weir_message m = { .size = sizeof(m), .data = "hello", .len = 5 };
+ *	struct weir_message m = { .size = sizeof(m), .data = "hi", .len = 2 };
  *	err = weir_message_send(c, &op, &m);
  *
  * Received are they into the bufs of a shared receive queue, .srq of the
