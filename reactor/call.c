@@ -267,6 +267,7 @@ static void tell_some(struct weir_reactor *r, uint64_t n,
 		}
 	}
 	r->mailbox.waiting_last = at;
+	mailbox_note_more(&r->mailbox);
 }
 
 static bool always(struct weir_op *op)
@@ -287,7 +288,7 @@ void rooms_end(struct weir_reactor *r)
 
 void rooms_tell(struct weir_reactor *r)
 {
-	if (mailbox_has_room(&r->mailbox))
+	if (r->mailbox.waiting && mailbox_has_room(&r->mailbox))
 		tell_some(r, mailbox_room(&r->mailbox), always, 0);
 }
 

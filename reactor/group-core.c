@@ -176,6 +176,7 @@ static int core_destroy(struct group_core *core)
 	if (lanes_here == r)
 		lanes_here = NULL;
 	r->mailbox.lanes = NULL;
+	mailbox_note_more(&r->mailbox);
 	r->core = NULL;
 	core->r = NULL;
 	return weir_reactor_destroy(r);

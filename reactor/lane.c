@@ -137,6 +137,7 @@ void lanes_join(struct lane_mesh *mesh, uint32_t index, struct weir_reactor *r)
 		lanes->out[i]->from = r;
 	}
 	r->mailbox.lanes = lanes;
+	mailbox_note_more(&r->mailbox);
 }
 
 /* The sender. */
@@ -152,7 +153,7 @@ void lanes_show(struct lanes *lanes)
 {
 	struct lane *lane;
 
-	while ((lane = lanes->unshown)) {
+	while (lanes && (lane = lanes->unshown)) {
 		lanes->unshown = lane->next_unshown;
 		lane->unshown = false;
 		if (lane->shown != lane->next)

@@ -128,7 +128,7 @@ bool lane_has_room(struct lane *lane);
 unsigned int lanes_run(struct weir_reactor *r, unsigned int max);
 /* Is there something for lanes_run()? */
 bool lanes_have(const struct lanes *lanes);
-/* Show what was written, and wake who sleeps. */
+/* Show what was written, and wake who sleeps.  NULL is allowed. */
 void lanes_show(struct lanes *lanes);
 
 /* The reactor stops. */

@@ -115,14 +115,19 @@ int mailbox_put(struct mailbox *box, void (*fn)(void *arg), void *arg)
 	return 0;
 }
 
+static bool has_more(struct mailbox *box)
+{
+	return (box->lanes && lanes_have(box->lanes)) ||
+	       (box->waiting && mailbox_has_room(box));
+}
+
 bool mailbox_has(struct mailbox *box)
 {
 	struct mailbox_cell *cell = &box->cells[box->head & box->mask];
 
 	return box->due || atomic_load(&cell->seq) == full_at(box->head) ||
 	       (atomic_load(&box->home) && !canary(lost_wakeup)) ||
-	       (unlikely(box->lanes) && lanes_have(box->lanes)) ||
-	       (unlikely(box->waiting) && mailbox_has_room(box));
+	       (unlikely(box->more) && has_more(box));
 }
 
 uint64_t mailbox_room(struct mailbox *box)
@@ -181,6 +186,12 @@ static void bring_home(struct weir_reactor *r)
 	}
 }
 
+static unsigned int run_more(struct weir_reactor *r, unsigned int max)
+{
+	rooms_tell(r);
+	return r->mailbox.lanes ? lanes_run(r, max) : 0;
+}
+
 unsigned int mailbox_run(struct weir_reactor *r, unsigned int max)
 {
 	struct mailbox *box = &r->mailbox;
@@ -200,11 +211,9 @@ unsigned int mailbox_run(struct weir_reactor *r, unsigned int max)
 		box->head++;
 		fn(arg);
 	}
-	if (unlikely(box->waiting))
-		rooms_tell(r);
 	r->stats.posts += n;
-	if (unlikely(box->lanes))
-		n += lanes_run(r, max);
+	if (unlikely(box->more))
+		n += run_more(r, max);
 	return n;
 }
 

@@ -43,7 +43,7 @@ struct mailbox {
 	struct lanes *lanes;		/* NULL: it is in no group. */
 	struct weir_op *waiting;	/* Of others, for room; see call.c. */
 	struct weir_op **waiting_last;
-	uint64_t pad;
+	bool more;		/* One of these two: see to them as well. */
 
 	/* The senders'. */
 	_Atomic uint64_t tail;
@@ -75,6 +75,12 @@ void mailbox_send(struct weir_reactor *r, struct weir_op *op);
 /* Its reactor: for how many posts there is room; whether for half of all. */
 uint64_t mailbox_room(struct mailbox *box);
 bool mailbox_has_room(struct mailbox *box);
+
+/* After .lanes or .waiting was changed: one look for both in each turn. */
+static inline void mailbox_note_more(struct mailbox *box)
+{
+	box->more = box->lanes || box->waiting;
+}
 
 /* call.c: those who wait for room are told of it, or of the end, or that they
  * need not wait any more, who was marked. */

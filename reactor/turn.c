@@ -111,7 +111,7 @@ static int do_due(struct weir_reactor *r, unsigned int *ran)
 		if (r->pollers)
 			*ran += pollers_run(r);
 	}
-	if (unlikely(r->mailbox.lanes))
+	if (unlikely(r->mailbox.more))
 		lanes_show(r->mailbox.lanes);
 	n = r->backend->flush(r);
 	if (unlikely(r->state != WEIR_REACTOR_RUNNING))
@@ -173,14 +173,16 @@ static int wait_and_do(struct weir_reactor *r, uint64_t timeout_ns,
 
 static int one_turn(struct weir_reactor *r, uint64_t timeout_ns)
 {
-	struct weir_reactor *outer = lanes_here;
+	struct weir_reactor *outer = NULL;
 	unsigned int ran = 0;
 	int err;
 
 	r->in_turn = true;
 	r->stats.turns++;
-	if (unlikely(r->backend->simulated))
+	if (unlikely(r->backend->simulated)) {
+		outer = lanes_here;
 		lanes_here = r->mailbox.lanes ? r : NULL;
+	}
 	if (unlikely(r->host.epoll >= 0))
 		host_turn_begins(r);
 	if (unlikely(r->stats.turns >= r->publish_at))
