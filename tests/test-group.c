@@ -536,7 +536,34 @@ static void a_sleeping_core_is_seen_to_sleep_and_not_woken(void **state)
 	team_end(&t);
 }
 
-/* The ring of all of it, in a world: from a seed, always the same. */
+/* On core 1: nothing is taken before core 0 sleeps. */
+static void await_sleep(void *arg)
+{
+	struct weir_reactor *r = arg;
+
+	while (!atomic_load(&r->mailbox.asleep))
+		sched_yield();
+}
+
+static void who_sleeps_and_waits_for_room_is_woken(void **state)
+{
+	struct rec room;
+	struct team t;
+
+	team_begin(&t, state, 2, 4);
+	assert_int_equal(weir_post(t.r[1], await_sleep, t.r[0]), 0);
+	while (!weir_post(t.r[1], nothing, NULL))
+		;
+	rec_init(&room);
+	STARTS(weir_room_wait(t.r[0], &room.op, t.r[1]));
+	while (!room.calls)
+		assert_true(weir_reactor_turn(t.r[0], WEIR_FOREVER) >= 0);
+	assert_int_equal(room.res, 0);
+	assert_true(atomic_load(&t.r[0]->mailbox.wakes) > 0);
+	team_end(&t);
+}
+
+/* In a world the seed draws who is next. */
 static uint64_t digest_of(uint64_t seed)
 {
 	struct weir_reactor_opts ropts = { .size = sizeof(ropts) };
@@ -585,6 +612,7 @@ int main(void)
 		REAL(nodes_are_found),
 		REAL(memory_is_asked_for_on_a_node),
 		REAL(a_sleeping_core_is_seen_to_sleep_and_not_woken),
+		REAL(who_sleeps_and_waits_for_room_is_woken),
 		REAL(a_seed_draws_the_order_of_a_simulated_group),
 	};
 
