@@ -44,6 +44,21 @@ static int make_channel(struct weir_srq *srq)
 	return err ? err : weir_channel_reserve(srq->channel, srq->opts.recvs);
 }
 
+/* A device that keeps it is asked once more, later. */
+int srq_free_memory(struct weir_srq *srq)
+{
+	int err;
+
+	if (!srq->mmap)
+		return 0;
+	weir_pool_destroy(srq->pool);
+	srq->pool = NULL;
+	err = weir_mmap_destroy(srq->mmap);
+	if (!err)
+		srq->mmap = NULL;
+	return err;
+}
+
 static int make_memory(struct weir_srq *srq)
 {
 	struct weir_pool_opts opts = { .size = sizeof(opts),
@@ -51,8 +66,10 @@ static int make_memory(struct weir_srq *srq)
 				       .buf_size = srq->opts.buf_size,
 				       .align = 64 };
 	size_t stride = (opts.buf_size + 63) & ~(size_t)63;
-	int err = weir_mmap_create(&srq->mmap, NULL);
+	int err = srq_free_memory(srq);
 
+	if (!err)
+		err = weir_mmap_create(&srq->mmap, NULL);
 	if (!err)
 		err = weir_mmap_add_device(srq->mmap, srq->tap->device->dev);
 	if (!err)
@@ -152,11 +169,7 @@ void srq_unbind(struct weir_srq *srq)
 	srq->srq = NULL;
 	free_channel(srq);
 	srq_slots_empty(srq);
-	if (srq->mmap) {
-		weir_pool_destroy(srq->pool);
-		weir_mmap_destroy(srq->mmap);
-	}
-	srq->mmap = NULL;
+	(void)srq_free_memory(srq);
 	srq->pool = NULL;
 	off_tap(srq);
 }

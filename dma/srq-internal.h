@@ -110,6 +110,9 @@ struct weir_srq {
 int srq_bind(struct weir_srq *srq, struct conn_tap *tap);
 void srq_unbind(struct weir_srq *srq);
 
+/* Its own pool, and the memory of that: 0, or why the device keeps it. */
+int srq_free_memory(struct weir_srq *srq);
+
 /* An asynchronous event about one of the queues of @tap, or their QPs. */
 void srq_event(struct conn_tap *tap, const struct ibv_async_event *ev);
 

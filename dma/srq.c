@@ -92,7 +92,7 @@ static uint64_t n_out(const struct weir_srq *srq)
 {
 	struct weir_pool_stats stats = { .size = sizeof(stats) };
 
-	if (!srq->mmap)
+	if (!srq->mmap || !srq->pool)
 		return 0;
 	weir_pool_stats(srq->pool, &stats);
 	return stats.out + stats.in_transit - srq_n_bufs(srq);
@@ -100,6 +100,8 @@ static uint64_t n_out(const struct weir_srq *srq)
 
 int weir_srq_destroy(struct weir_srq *srq)
 {
+	int err;
+
 	if (!srq)
 		return 0;
 	if (srq->n_users)
@@ -110,6 +112,9 @@ int weir_srq_destroy(struct weir_srq *srq)
 			   "were not put", (unsigned long long)n_out(srq));
 	srq_bury_all(srq);
 	srq_unbind(srq);
+	err = srq_free_memory(srq);
+	if (err)
+		return err;
 	errand_finish(&srq->errand);
 	srq_slots_destroy(srq);
 	reactor_detach(&srq->obj);

@@ -469,6 +469,28 @@ static void any_call_may_fail(void **state)
 	} while (hit);
 }
 
+static void memory_that_the_device_keeps_is_asked_for_again(void **state)
+{
+	struct talk t;
+
+	if (!standin)
+		skip_because("soft-RoCE keeps nothing");
+	talk_begin(&t, state);
+	assert_int_equal(weir_conn_destroy(t.e.client), 0);
+	assert_int_equal(weir_conn_destroy(t.e.server), 0);
+	assert_int_equal(weir_listener_destroy(t.e.l), 0);
+	UNTIL(t.r, !srq_stats_of(t.srq).leaving);
+	t.e.client = t.e.server = NULL;
+	t.e.l = NULL;
+	standin()->bound = true;
+	assert_int_equal(weir_srq_destroy(t.srq), -EBUSY);
+	assert_int_equal(weir_srq_destroy(t.srq), -EBUSY);
+	standin()->bound = false;
+	assert_int_equal(weir_srq_destroy(t.srq), 0);
+	t.srq = NULL;
+	talk_end(&t);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -481,6 +503,7 @@ int main(void)
 		CASE(the_device_says_when_few_are_left),
 		CASE(a_batch_is_posted_when_it_is_missing),
 		CASE(what_was_not_posted_is_tried_again),
+		CASE(memory_that_the_device_keeps_is_asked_for_again),
 		CASE(a_queue_outlives_its_connections_and_loses_no_buf),
 		CASE(a_qp_waits_for_its_last_receive),
 		CASE(a_device_that_never_says_so_is_not_waited_for_long),

@@ -107,6 +107,7 @@ WEIR_API int weir_srq_stats(const struct weir_srq *srq,
  * Returns 0, or, with nothing changed:
  *   -EBUSY  connections or listeners were created with it, or bufs of its own
  *           pool are out; weir_why() says how many
+ *   others  the device keeps the memory; weir_why() says more
  *
  * Call on the queue's reactor; callbacks too.
  */
