@@ -60,7 +60,8 @@ static bool try_destroy(struct end *e)
 static bool is_cause(int why)
 {
 	return why == 0 || why == -ENODEV || why == -ECONNRESET ||
-	       why == -EIO || why == -ENOMEM || why == -EMSGSIZE;
+	       why == -EIO || why == -ENOMEM || why == -EMSGSIZE ||
+	       why == -ENOBUFS;
 }
 
 /* Of a reconnect that has failed for good the cause may be any. */

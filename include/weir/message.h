@@ -132,10 +132,13 @@ WEIR_API int weir_conn_set_message_fn(struct weir_conn *c, weir_message_fn *fn,
  *                .max_sge; or .data has more than .max_inline bytes
  *   -EXDEV       the bufs are not of mmaps that have the device
  *   -EPERM, -EBUSY, -ESTALE  of the bufs, see weir_job_start()
+ *   -ENOMEM, -EFAULT, ...  their mmap, which is registered when it is first
+ *                sent from, cannot be: see weir_mmap_keys()
  *   -EOPNOTSUPP  built without verbs
  *   -EAGAIN, -ESHUTDOWN  see <weir/op.h>
  *
- * Call on the connection's reactor.  Never blocks, never allocates.
+ * Call on the connection's reactor.  Never blocks, never allocates but for
+ * that.
  *
  * Re-creates ibv_post_send() of IBV_WR_SEND, _SEND_WITH_IMM and _SEND_WITH_INV.
  */
