@@ -124,14 +124,13 @@ static void publish(struct weir_reactor *r, uint64_t now)
 		forget(r);
 		return;
 	}
-	stats_times_adapt(r, now - s->last_ns);
+	stats_times_adapt(r, now);
 	put_reactor(r, now);
 	put_mailbox(r, now);
 	for (item = s->items; item; item = item->next)
 		item->publish(item, now);
 	s->last_ns = now;
 	s->last_turn = r->stats.turns;
-	s->last_begun = r->n_begun;
 }
 
 /* So many turns as fill the time, if they go on as they did. */
@@ -218,6 +217,7 @@ int stats_begin(struct weir_reactor *r)
 	id = stats_record_id(s->record);
 	s->mailbox = stats_record_add(&mailbox_kind, id, "");
 	s->last_ns = r->wait.born_ns;
+	s->adapted_ns = s->last_ns;
 	add_words(s, stats_kind_words(&reactor_kind) +
 		     stats_kind_words(&mailbox_kind));
 	stats_times_add(s);

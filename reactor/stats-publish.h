@@ -37,8 +37,9 @@ struct stats_reactor {
 	uint32_t n_words;		/* That are copied. */
 	uint64_t gap_ns;		/* From one copy to the next, at least. */
 	uint64_t last_ns;		/* When the last copy was made, */
-	uint64_t last_turn;		/* in which turn, */
-	uint64_t last_begun;		/* after how many operations. */
+	uint64_t last_turn;		/* in which turn. */
+	uint64_t adapted_ns;		/* When .every was set, */
+	uint64_t adapted_begun;		/* after how many operations. */
 	uint64_t every;			/* One operation in so many is timed; */
 	uint64_t weight;		/* the next stands for so many. */
 	uint64_t random;
@@ -68,6 +69,6 @@ void stats_time_end(struct weir_reactor *r, struct weir_op *op, int64_t res);
 /* stats-time.c: the records, and how many operations are to be timed. */
 void stats_times_add(struct stats_reactor *s);
 void stats_times_del(struct stats_reactor *s);
-void stats_times_adapt(struct weir_reactor *r, uint64_t elapsed_ns);
+void stats_times_adapt(struct weir_reactor *r, uint64_t now);
 
 #endif /* WEIR_REACTOR_STATS_PUBLISH_H */

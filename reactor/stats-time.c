@@ -71,13 +71,18 @@ static void draw(struct weir_reactor *r)
 	r->time_at = r->n_begun + 1 + s->random % (2 * s->every - 1);
 }
 
-void stats_times_adapt(struct weir_reactor *r, uint64_t elapsed_ns)
+void stats_times_adapt(struct weir_reactor *r, uint64_t now)
 {
 	struct stats_reactor *s = r->page;
-	uint64_t begun = r->n_begun - s->last_begun;
-	uint64_t allowed = elapsed_ns / (WEIR_SEC / TIMED_PER_SEC) + 1;
+	uint64_t begun = r->n_begun - s->adapted_begun;
+	uint64_t elapsed = now - s->adapted_ns;
 
-	s->every = begun / allowed + 1;
+	/* Of a shorter time nothing can be said. */
+	if (elapsed < WEIR_MSEC)
+		return;
+	s->adapted_ns = now;
+	s->adapted_begun = r->n_begun;
+	s->every = begun / (elapsed / (WEIR_SEC / TIMED_PER_SEC) + 1) + 1;
 	/* What was drawn when there were more may be far away. */
 	if (r->time_at > r->n_begun + 2 * s->every)
 		draw(r);

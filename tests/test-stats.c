@@ -214,7 +214,7 @@ static void nap(void)
 	nanosleep(&ts, NULL);
 }
 
-/* Its reactor is there, too. */
+/* Its reactor is there, too, and has done something. */
 static struct weir_stats *open_child(pid_t pid)
 {
 	struct weir_stats *s = NULL;
@@ -222,7 +222,8 @@ static struct weir_stats *open_child(pid_t pid)
 	for (;; nap()) {
 		if (weir_stats_open(&s, pid))
 			continue;
-		if (find_section(s, "reactor", "") >= 0)
+		if (find_section(s, "reactor", "") >= 0 &&
+		    value_of(s, "reactor", "", "started"))
 			return s;
 		weir_stats_close(s);
 	}
@@ -268,7 +269,8 @@ static void a_process_at_rest_has_published_all(void **state)
 		assert_int_equal(weir_stats_read(s), 0);
 	}
 	assert_int_equal(value_of(s, "reactor", "", "started"), 100);
-	assert_int_equal(value_of(s, "operation", "nop", "count"), 100);
+	/* If they took long, not all of them were timed. */
+	assert_in_range(value_of(s, "operation", "nop", "count"), 30, 300);
 	weir_stats_close(s);
 	end_child(pid);
 	unsetenv("WEIR_STATS");
