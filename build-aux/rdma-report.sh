@@ -4,8 +4,8 @@
 # docs/rdma.txt.
 #
 # In guests: the cycles of test-conn-cycles in full, as built in BUILD; then the
-# programs of RDMA_PROGRAMS in short form under valgrind, and as they are built
-# in ASAN_BUILD.  It may be ended at any time, and goes on with the part it was
+# programs of RDMA_PROGRAMS in short form as they are built in ASAN_BUILD, and
+# those of RDMA_LEAN, which have room in the guest's memory, under valgrind.  It may be ended at any time, and goes on with the part it was
 # at when it is started again in the same directory and for the same commit.
 set -u
 [ $# = 3 ] || {
@@ -17,6 +17,7 @@ src=$(cd "$1" && pwd) && build=$(cd "$2" && pwd) && asan=$(cd "$3" && pwd) ||
 vm=$src/tests/vm
 programs=${RDMA_PROGRAMS:-channel-wire cm conn conn-cycles engine-verbs-end \
 	export-rdma mmap-window}
+lean=${RDMA_LEAN:-cm conn-cycles mmap-window}
 commit=$(git -C "$src" describe --always --dirty 2>/dev/null ||
 	echo 'a tarball')
 state=$PWD/rdma-$commit
@@ -46,15 +47,14 @@ cycles()
 		--env "WEIR_TEST_FILTER=*$1*" tests/test-conn-cycles-rdma
 }
 
-# checked BUILD RESULTS WRAPPER: the programs, and a line for each.
+# checked BUILD RESULTS WRAPPER PROGRAMS: these, and a line for each.
 checked()
 {
 	cd "$1" || return 1
-	set -- "$2" "$3"
-	results=$1
-	wrapper=$2
+	results=$2
+	wrapper=$3
 	status=0
-	for p in $programs; do
+	for p in $4; do
 		begun=$(date +%s)
 		srcdir=$src TEST_WRAPPER=$wrapper RDMA_SECONDS=1800 \
 			CMOCKA_MESSAGE_OUTPUT=TAP WEIR_TEST_LONG=0 \
@@ -77,8 +77,8 @@ part kernel "$vm/run" uname -sr
 part link cycles 'link is cut'
 part peer cycles 'peer is killed'
 part qp cycles 'qp fails'
-part asan checked "$asan" asan ''
-part valgrind checked "$build" valgrind "$valgrind"
+part asan checked "$asan" asan '' "$programs"
+part valgrind checked "$build" valgrind "$valgrind" "$lean"
 [ $failed = 0 ] || exit 1
 
 version() { dpkg-query -W -f '${Version}' "$1" 2>/dev/null || echo unknown; }
@@ -124,7 +124,8 @@ version() { dpkg-query -W -f '${Version}' "$1" 2>/dev/null || echo unknown; }
 	failed: those that had the cause.  A QP that is forced into error here, or
 	whose peer says goodbye, leaves none.  early: ends, not counted as cycles,
 	because the guest had no processor for as long as a QP is patient.  heap:
-	bytes more in use at the end than after half of the cycles.
+	bytes more in use at the end than after half of the cycles.  seconds: by the
+	clock of the guest.
 
 	With AddressSanitizer and UBSan, in short form:
 

@@ -47,6 +47,7 @@ EXTRA_DIST += \
 	%D%/bench.txt \
 	%D%/check-long.txt \
 	%D%/live-view.md \
+	%D%/rdma.txt \
 	%D%/sim.txt \
 	%D%/tutorial-dma.md \
 	%D%/tutorial-domain.md \
