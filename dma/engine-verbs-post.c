@@ -73,7 +73,8 @@ static void finish(struct weir_job *job)
 
 /*
  * Who has the cause ends first.  That may be later than others could: of a job
- * in parts the last has to be flushed as well.
+ * in parts the last has to be flushed as well, and a peer may have said goodbye
+ * before the device tells of what it has given up on.
  */
 static void hold(struct verbs_queue *q, struct weir_job *job)
 {
@@ -83,7 +84,7 @@ static void hold(struct verbs_queue *q, struct weir_job *job)
 	q->held.last = &job_priv(job)->q_next;
 }
 
-static void release(struct verbs_queue *q)
+void verbs_release(struct verbs_queue *q)
 {
 	struct weir_job *job;
 
@@ -105,13 +106,14 @@ void verbs_settle(struct weir_job *job)
 
 	if (!(v->err || v->stop || done) || v->n_wrs || v->held)
 		return;
-	if (unlikely(q->culprit) && q->culprit != job && !done) {
+	if (unlikely(q->culprit ? q->culprit != job : verbs_may_blame(q)) &&
+	    !done) {
 		hold(q, job);
 		return;
 	}
 	finish(job);
 	if (unlikely(q->culprit == job))
-		release(q);
+		verbs_release(q);
 }
 
 void verbs_join(struct verbs_queue *q, struct weir_job *job)
@@ -137,7 +139,8 @@ static void note(struct weir_job *job, int err, int32_t code)
 {
 	struct verbs_job *v = verbs_job(job);
 
-	if (v->err)
+	/* What was flushed for want of room has a cause if a part of it has. */
+	if (v->err && (v->code != IBV_WC_WR_FLUSH_ERR || err == -ECANCELED))
 		return;
 	v->err = err;
 	v->code = code;

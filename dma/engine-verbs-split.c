@@ -237,6 +237,8 @@ void verbs_pump(struct verbs_queue *q)
 
 	if (unlikely(q->conn->state != WEIR_CONN_ESTABLISHED)) {
 		give_up(q);
+		if (!verbs_may_blame(q) && !q->culprit)
+			verbs_release(q);
 		return;
 	}
 	verbs_requests_run(q);

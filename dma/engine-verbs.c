@@ -147,7 +147,7 @@ static int too_late(const struct weir_conn *c, struct weir_job *job)
 {
 	if (!c || c->state != WEIR_CONN_CLOSING || !job_priv(job)->is_step)
 		return -ENOTCONN;
-	if (!c->queue->culprit) {
+	if (!c->queue->culprit && !verbs_may_blame(c->queue)) {
 		job->op.detail.code = IBV_WC_WR_FLUSH_ERR;
 		return -ECANCELED;
 	}

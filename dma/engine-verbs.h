@@ -238,6 +238,16 @@ void verbs_post(struct verbs_queue *q);
 /* @job ends if nothing of it is under way. */
 void verbs_settle(struct weir_job *job);
 
+/* The connection is over, and the device may yet tell for which job. */
+static inline bool verbs_may_blame(const struct verbs_queue *q)
+{
+	return q->conn->state != WEIR_CONN_ESTABLISHED && !q->culprit &&
+	       q->head != q->tail;
+}
+
+/* Jobs that were held back for the one to blame end. */
+void verbs_release(struct verbs_queue *q);
+
 /* A step of a job came too late for the connection: it ends with the others. */
 void verbs_join(struct verbs_queue *q, struct weir_job *job);
 

@@ -189,23 +189,19 @@ static long heap_in_use(void)
 
 /* A cycle. */
 
-/*
- * At most one has a cause, and it is the first; but a peer's goodbye may overtake
- * what the device has to tell of one job, while others wait for room.
- */
+/* At most one has a cause, and it is the first. */
 static void check_outcome(const struct near *n, const char *name,
 			  bool (*is_due)(int why, const struct failure *first))
 {
 	const struct failure *f = n->failures;
-	unsigned int i, late = 0;
+	unsigned int i;
 
 	if (!is_due(n->why, f))
 		fail_msg("%s: ended with %d, the first of %u with %lld (%d)",
 			 name, n->why, n->n_failures, (long long)f->res,
 			 f->code);
 	for (i = 1; i < n->n_failures; i++)
-		if (f[i].res != -ECANCELED &&
-		    (n->why || f->res != -ECANCELED || late++))
+		if (f[i].res != -ECANCELED)
 			fail_msg("%s: %lld (%d) is number %u of %u, after %lld",
 				 name, (long long)f[i].res, f[i].code, i,
 				 n->n_failures, (long long)f->res);

@@ -330,6 +330,37 @@ static void who_has_the_cause_ends_first(void **state)
 	lane_end(&l);
 }
 
+/* The device has given up on one, but the end of the connection is heard first,
+ * and others still wait for room. */
+static void a_goodbye_does_not_overtake_the_cause(void **state)
+{
+	struct lane l;
+	int i;
+
+	need_standin("a peer says goodbye in time to be overtaken");
+	lane_init(&l, state);
+	l.e.opts.sends = 2;
+	lane_open(&l, state);
+	standin_kill(l.peer->qp);
+	first_ended = NULL;
+	for (i = 0; i < 6; i++) {
+		start_write(&l, i, (uint64_t)i * LEN, LEN);
+		l.j[i].job.op.fn = note_end;
+	}
+	weir_dma_flush(l.dma);
+	conn_fail(l.c, 0);
+	verbs_pump(l.c->queue);
+	wait_for(&l, 6);
+	assert_ptr_equal(first_ended, &l.j[0]);
+	assert_int_equal(l.j[0].res, -ETIMEDOUT);
+	for (i = 1; i < 6; i++) {
+		assert_int_equal(l.j[i].res, -ECANCELED);
+		assert_int_equal(l.j[i].detail.code, IBV_WC_WR_FLUSH_ERR);
+	}
+	until_ended(&l);
+	lane_end(&l);
+}
+
 /* What is posted cannot be recalled, and may well be done. */
 static void a_cancel_waits_for_what_is_posted(void **state)
 {
@@ -566,6 +597,7 @@ int main(void)
 		CASE(so_does_one_that_the_user_has_made),
 		CASE(what_was_done_is_known_exactly),
 		CASE(who_has_the_cause_ends_first),
+		CASE(a_goodbye_does_not_overtake_the_cause),
 		CASE(a_cancel_waits_for_what_is_posted),
 		CASE(a_cancel_ends_the_rest_of_a_long_job),
 		CASE(a_deadline_is_a_cancel_at_a_time),
