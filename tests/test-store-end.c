@@ -203,8 +203,9 @@ static void look_at_store(int event, const struct weir_segment *list, void *arg)
 		MUST(weir_store_describe(arg, NULL, 0));
 }
 
-/* Here it is the end of a stop, which tells of the removal of a segment. */
-static void what_comes_home_at_a_pools_end_may_use_the_store(void **state)
+/* Here it is the end of a stop, which tells of the removal of a segment, and may
+ * look at the store then. */
+static void what_comes_home_at_a_pools_end_waits_for_a_turn(void **state)
 {
 	static char mem[4096] __attribute__((aligned(4096)));
 	struct weir_reactor *r = start_reactor(state);
@@ -229,8 +230,9 @@ static void what_comes_home_at_a_pools_end_may_use_the_store(void **state)
 						     store), 0);
 	assert_int_equal(weir_store_grow(store, 100, 1), 0);
 	assert_int_equal(weir_pool_destroy(pool), 0);
-	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STOPPED);
+	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STOPPING);
 	assert_int_equal(finish(r, &rec), 0);
+	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STOPPED);
 	assert_int_equal(weir_segment_event_unregister("end", store), 0);
 	core_do(&g.core, guest_close, &g);
 	core_end(&g.core);
@@ -245,7 +247,7 @@ int main(void)
 		CASE(a_count_that_was_cancelled_holds_nothing),
 		REAL(a_store_goes_as_soon_as_its_last_pool_has),
 		CASE(a_reactor_goes_as_soon_as_its_count_has_ended),
-		REAL(what_comes_home_at_a_pools_end_may_use_the_store),
+		REAL(what_comes_home_at_a_pools_end_waits_for_a_turn),
 	};
 
 	return harness_run_all(cases, N_OF(cases));

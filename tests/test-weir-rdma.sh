@@ -18,6 +18,7 @@ program=$(absolute "${WEIR_RDMA:-examples/weir-rdma/weir-rdma}")
 }
 host=${WEIR_RDMA_ADDRESS2:-127.0.0.1}
 nobody=65534
+verbs=$(grep '^#define HAVE_VERBS 1' config.h 2>/dev/null)
 enter test-weir-rdma
 long=${WEIR_TEST_LONG:-}
 [ "$long" ] && mib=256 || mib=4
@@ -103,7 +104,7 @@ no_rest()
 	! has_rest "$1" || wrong "a rest in $1"
 }
 
-same() { cmp "$1" "$2" >diff 2>&1 || wrong "$(cat diff)"; }
+same() { cmp "$1" "$2" >differ 2>&1 || wrong "$(cat differ)"; }
 
 # Until the server has said so; it has to hear of it first.
 server_says()
@@ -284,8 +285,21 @@ t_wrong_usage()
 	done
 	expect 0 "$program" --help
 	expect 0 "$program" --version
+}
+
+t_no_such_directory()
+{
 	expect 3 "$program" serve --listen="$host" nothing
 	says 'No such file'
+}
+
+t_without_verbs()
+{
+	expect 3 "$program" serve --listen=127.0.0.1 .
+	says 'built without verbs'
+	expect 3 "$program" get 127.0.0.1:f g
+	says 'built without verbs'
+	[ ! -e g ] || wrong 'it made a file'
 }
 
 t_without_a_device()
@@ -303,7 +317,12 @@ t_without_a_device()
 
 [ "${WEIR_RDMA_DEVICE2:-}" ] || {
 	run t_wrong_usage
-	run t_without_a_device
+	if [ "$verbs" ]; then
+		run t_no_such_directory
+		run t_without_a_device
+	else
+		run t_without_verbs
+	fi
 	echo "1..$n"
 	exit $bad
 }

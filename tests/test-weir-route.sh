@@ -157,7 +157,7 @@ no_process=
 no_verbs='built without verbs'
 verbs=
 "$weir" route -q system remote 2>/dev/null &&
-	{ no_verbs= verbs='built with verbs'; }
+	{ no_verbs='' && verbs='built with verbs'; }
 run t_one_engine
 run t_bounces
 run t_atomics
