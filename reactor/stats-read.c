@@ -190,7 +190,7 @@ static int make_room(struct snapshot *snap, uint32_t n)
 		snap->sections = more;
 		snap->sections_max = max;
 	}
-	if (snap->n_words + n > snap->words_max) {
+	if (!snap->words || snap->n_words + n > snap->words_max) {
 		more = fault("stats grow") ? NULL :
 		       realloc(snap->words, words * sizeof(*snap->words));
 		if (!more)
