@@ -840,7 +840,29 @@ else
 endif
 
 # With TSan: programs alone, and of these not those that have one thread.
-without_threads = %D%/test-accel %D%/test-crc32c
+without_threads = \
+	%D%/test-accel \
+	%D%/test-channel-end \
+	%D%/test-channel-many \
+	%D%/test-conform-verbs \
+	%D%/test-conn \
+	%D%/test-conn-cycles \
+	%D%/test-conn-device \
+	%D%/test-conn-end \
+	%D%/test-conn-state \
+	%D%/test-crc32c \
+	%D%/test-engine-verbs \
+	%D%/test-engine-verbs-atomic \
+	%D%/test-engine-verbs-end \
+	%D%/test-engine-verbs-import \
+	%D%/test-export-rdma \
+	%D%/test-message-end \
+	%D%/test-message-state \
+	%D%/test-mmap-window \
+	%D%/test-rogue \
+	%D%/test-srq \
+	%D%/test-verbs-rules \
+	%D%/test-window
 
 check-threads: all
 	$(MAKE) check TESTS="`for t in $(test_programs); do case \
