@@ -101,7 +101,12 @@ check_tsan()
 	build "$@" && make -j "$jobs" check-threads TEST_WRAPPER="$wrapper"
 }
 
-check_valgrind() { build "$@" && make -j "$jobs" check-valgrind; }
+# In short form each case runs over one backend, in turn: it is slow.
+check_valgrind()
+(
+	[ $long = 1 ] || export WEIR_TEST_IN_TURN=1
+	build "$@" && make -j "$jobs" check-valgrind
+)
 
 # As a stranger builds it, by the target $1; and the tarball is the tree, no more
 # and no less.

@@ -11,11 +11,13 @@
 
 #include "tests/harness.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "examples/weir-rdma/weir-rdma.h"
@@ -35,10 +37,19 @@ static void put_file(int dir, const char *name, const char *text)
 	close(fd);
 }
 
+/* Linux 5.6; valgrind 3.19 does not know it. */
+static bool has_openat2(void)
+{
+	return syscall(SYS_openat2, -1, "", NULL, (size_t)0) >= 0 ||
+	       errno != ENOSYS;
+}
+
 static void place_begin(struct place *p)
 {
 	int above;
 
+	if (!has_openat2())
+		skip_because("no openat2() here");
 	snprintf(p->path, sizeof(p->path), "/tmp/weir-rdma.XXXXXX");
 	assert_non_null(mkdtemp(p->path));
 	above = open(p->path, O_RDONLY | O_DIRECTORY);
@@ -70,16 +81,11 @@ static void place_end(struct place *p)
 static int64_t open_name(struct place *p, struct file *f, const char *name,
 			 bool sink)
 {
-	int64_t res;
-
 	file_init(f, p->root, name, sink);
 	f->beneath = true;
 	f->size = 7;
 	f->mode = 0640;
-	res = file_open_work(f);
-	if (res == -ENOSYS)
-		skip_because("this kernel has no openat2()");
-	return res;
+	return file_open_work(f);
 }
 
 static bool is_empty_of_temps(const struct place *p)
@@ -184,8 +190,7 @@ static void what_has_no_room_leaves_nothing(void **state)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
 	res = file_open_work(&f);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
-	if (res != -ENOSYS)
-		assert_int_equal(res, -EFBIG);
+	assert_int_equal(res, -EFBIG);
 	file_close(&f);
 	assert_true(is_empty_of_temps(&p));
 	place_end(&p);
