@@ -5,25 +5,16 @@
 
 /* Connections without rdma-core: there are none. */
 
-#include <errno.h>
-
 #include <weir/conn.h>
 
-#include "base/why.h"
-
-static int none(const char *call)
-{
-	return why(-EOPNOTSUPP, "%s: this weir was built without verbs; install "
-		   "libibverbs-dev and librdmacm-dev, configure and build "
-		   "again", call);
-}
+#include "dma/no-verbs.h"
 
 int weir_conn_create(struct weir_conn **ret, struct weir_reactor *r,
 		     struct weir_channel *channel,
 		     const struct weir_conn_opts *opts)
 {
 	(void)ret, (void)r, (void)channel, (void)opts;
-	return none("weir_conn_create");
+	return no_verbs("weir_conn_create");
 }
 
 int weir_conn_connect(struct weir_conn *c, struct weir_op *op,
@@ -33,26 +24,26 @@ int weir_conn_connect(struct weir_conn *c, struct weir_op *op,
 {
 	(void)c, (void)op, (void)to, (void)to_len, (void)from, (void)from_len;
 	(void)data, (void)len;
-	return none("weir_conn_connect");
+	return no_verbs("weir_conn_connect");
 }
 
 int weir_conn_accept(struct weir_conn *c, struct weir_op *op, const void *data,
 		     size_t len)
 {
 	(void)c, (void)op, (void)data, (void)len;
-	return none("weir_conn_accept");
+	return no_verbs("weir_conn_accept");
 }
 
 int weir_conn_reject(struct weir_conn *c, const void *data, size_t len)
 {
 	(void)c, (void)data, (void)len;
-	return none("weir_conn_reject");
+	return no_verbs("weir_conn_reject");
 }
 
 int weir_conn_disconnect(struct weir_conn *c, struct weir_op *op)
 {
 	(void)c, (void)op;
-	return none("weir_conn_disconnect");
+	return no_verbs("weir_conn_disconnect");
 }
 
 void weir_conn_set_end_fn(struct weir_conn *c, weir_conn_end_fn *fn, void *arg)
@@ -63,7 +54,7 @@ void weir_conn_set_end_fn(struct weir_conn *c, weir_conn_end_fn *fn, void *arg)
 int weir_conn_state(const struct weir_conn *c)
 {
 	(void)c;
-	return none("weir_conn_state");
+	return no_verbs("weir_conn_state");
 }
 
 const void *weir_conn_peer_data(const struct weir_conn *c, size_t *len)
@@ -77,25 +68,25 @@ int weir_conn_peer_address(const struct weir_conn *c, struct sockaddr *addr,
 			   socklen_t *len)
 {
 	(void)c, (void)addr, (void)len;
-	return none("weir_conn_peer_address");
+	return no_verbs("weir_conn_peer_address");
 }
 
 int weir_conn_info(const struct weir_conn *c, struct weir_conn_info *ret)
 {
 	(void)c, (void)ret;
-	return none("weir_conn_info");
+	return no_verbs("weir_conn_info");
 }
 
 int weir_conn_attach(struct weir_conn *c, struct weir_domain *domain)
 {
 	(void)c, (void)domain;
-	return none("weir_conn_attach");
+	return no_verbs("weir_conn_attach");
 }
 
 int weir_conn_detach(struct weir_conn *c, struct weir_domain *domain)
 {
 	(void)c, (void)domain;
-	return none("weir_conn_detach");
+	return no_verbs("weir_conn_detach");
 }
 
 /* Of NULL, and there is nothing else. */
@@ -110,21 +101,21 @@ int weir_listener_create(struct weir_listener **ret, struct weir_reactor *r,
 			 const struct weir_listener_opts *opts)
 {
 	(void)ret, (void)r, (void)addr, (void)len, (void)opts;
-	return none("weir_listener_create");
+	return no_verbs("weir_listener_create");
 }
 
 int weir_listener_address(const struct weir_listener *l, struct sockaddr *addr,
 			  socklen_t *len)
 {
 	(void)l, (void)addr, (void)len;
-	return none("weir_listener_address");
+	return no_verbs("weir_listener_address");
 }
 
 int weir_listener_next(struct weir_listener *l, struct weir_op *op,
 		       struct weir_conn **ret)
 {
 	(void)l, (void)op, (void)ret;
-	return none("weir_listener_next");
+	return no_verbs("weir_listener_next");
 }
 
 int weir_listener_destroy(struct weir_listener *l)

@@ -75,7 +75,7 @@ libweir_all_la_SOURCES += \
 	%D%/window.c
 else
 libweir_all_la_SOURCES += %D%/conn-none.c %D%/engine-verbs-none.c \
-	%D%/message-none.c %D%/window-none.c
+	%D%/message-none.c %D%/no-verbs.h %D%/window-none.c
 endif
 
 EXTRA_DIST += %D%/README.md

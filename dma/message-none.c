@@ -5,45 +5,36 @@
 
 /* Messages and shared receive queues without rdma-core: there are none. */
 
-#include <errno.h>
-
 #include <weir/message.h>
 #include <weir/srq.h>
 
-#include "base/why.h"
-
-static int none(const char *call)
-{
-	return why(-EOPNOTSUPP, "%s: this weir was built without verbs; install "
-		   "libibverbs-dev and librdmacm-dev, configure and build "
-		   "again", call);
-}
+#include "dma/no-verbs.h"
 
 int weir_conn_set_message_fn(struct weir_conn *c, weir_message_fn *fn,
 			     void *arg)
 {
 	(void)c, (void)fn, (void)arg;
-	return none("weir_conn_set_message_fn");
+	return no_verbs("weir_conn_set_message_fn");
 }
 
 int weir_message_send(struct weir_conn *c, struct weir_op *op,
 		      const struct weir_message *m)
 {
 	(void)c, (void)op, (void)m;
-	return none("weir_message_send");
+	return no_verbs("weir_message_send");
 }
 
 int weir_srq_create(struct weir_srq **ret, struct weir_reactor *r,
 		    const struct weir_srq_opts *opts)
 {
 	(void)ret, (void)r, (void)opts;
-	return none("weir_srq_create");
+	return no_verbs("weir_srq_create");
 }
 
 int weir_srq_stats(const struct weir_srq *srq, struct weir_srq_stats *ret)
 {
 	(void)srq, (void)ret;
-	return none("weir_srq_stats");
+	return no_verbs("weir_srq_stats");
 }
 
 /* Of NULL, and there is nothing else. */

@@ -5,44 +5,35 @@
 
 /* Windows without rdma-core: there are none, and no connections. */
 
-#include <errno.h>
-
 #include <weir/window.h>
 
-#include "base/why.h"
-
-static int none(const char *call)
-{
-	return why(-EOPNOTSUPP, "%s: this weir was built without verbs; install "
-		   "libibverbs-dev and librdmacm-dev, configure and build "
-		   "again", call);
-}
+#include "dma/no-verbs.h"
 
 int weir_window_create(struct weir_window **ret, struct weir_conn *c,
 		       struct weir_op *op, struct weir_mmap *mmap,
 		       const struct weir_export_rdma_opts *opts)
 {
 	(void)ret, (void)c, (void)op, (void)mmap, (void)opts;
-	return none("weir_window_create");
+	return no_verbs("weir_window_create");
 }
 
 int weir_window_export(const struct weir_window *w,
 		       struct weir_export_desc *ret)
 {
 	(void)w, (void)ret;
-	return none("weir_window_export");
+	return no_verbs("weir_window_export");
 }
 
 int weir_window_info(const struct weir_window *w, struct weir_window_info *ret)
 {
 	(void)w, (void)ret;
-	return none("weir_window_info");
+	return no_verbs("weir_window_info");
 }
 
 int weir_window_revoke(struct weir_window *w, struct weir_op *op)
 {
 	(void)w, (void)op;
-	return none("weir_window_revoke");
+	return no_verbs("weir_window_revoke");
 }
 
 /* Of NULL, and there is nothing else. */

@@ -27,8 +27,8 @@
  * that is torn, cut off or made up is an error, and never a crash; texts have
  * no control characters.
  *
- * Publishing is off unless asked for, not for its cost, which is below a
- * hundredth of an empty turn, but because a library does not make files that
+ * Publishing is off unless asked for, not for its cost, which is one or two
+ * hundredths of an empty turn, but because a library does not make files that
  * nobody has asked for.
  *
  * WEIR_STATS is "1", or the directory for the page, which begins with a slash;
