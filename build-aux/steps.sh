@@ -6,6 +6,9 @@
 # of its own under ROOT, cheapest first, and say how long each took.  Goes on
 # after a failure; exits by whether there was one.
 #
+# WEIR_BUILT is a directory in which the default configuration has been built; if
+# it is set, valgrind and the guest run what is there.
+#
 # Short (what .ci/run does): each configuration once, tests in reduced form.
 # Long (make check-long): all of every test (WEIR_TEST_LONG=1), and a run that
 # is told by WEIR_BACKEND to stand on each backend in turn.
@@ -30,12 +33,16 @@ done
 }
 mkdir -p "$2" || exit 1
 src=$(cd "$1" && pwd) && root=$(cd "$2" && pwd) || exit 1
-jobs=$(nproc)
+# One more than there are cores, for some tests wait.
+jobs=$(($(nproc) + 1))
 failures=0
 WEIR_TEST_LONG=$long
 export WEIR_TEST_LONG
 # Jobs and flags of the make that may have called us are not for those below.
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+
+[ -z "${WEIR_BUILT-}" ] || [ -e "$root/valgrind" ] ||
+	ln -s "$(cd "$WEIR_BUILT" && pwd)" "$root/valgrind" || exit 1
 
 lines=$root/report.txt
 : >"$lines"
@@ -44,7 +51,7 @@ say() { printf '%s\n' "$*" | tee -a "$lines"; }
 # The sums over what automake's driver left in the build directory $1.
 sums()
 {
-	find "$1" -name '*.trs' -exec cat {} + 2>/dev/null | awk '
+	find "$1/" -name '*.trs' -exec cat {} + 2>/dev/null | awk '
 		/^:test-result: (PASS|XFAIL)/ { passed++ }
 		/^:test-result: (FAIL|XPASS|ERROR)/ { failed++ }
 		/^:test-result: SKIP/ { skipped++ }
@@ -61,7 +68,7 @@ step()
 	name=$1
 	shift
 	log=$root/$name.log
-	find "$root/$name" -name '*.trs' -exec rm -f {} + 2>/dev/null
+	find "$root/$name/" -name '*.trs' -exec rm -f {} + 2>/dev/null
 	start=$(date +%s)
 	if "$@" >"$log" 2>&1; then
 		how=ok
@@ -78,43 +85,54 @@ step()
 	}
 }
 
-# build NAME FLAGS...: configure with FLAGS, if that is not done, and build.
-build()
+# What make is told in all of a step.
+make_flags=
+
+run_make() { make -j "$jobs" "$@" $make_flags; }
+
+# ready NAME FLAGS...: configure with FLAGS, if that is not done.
+ready()
 {
 	dir=$root/$1
 	shift
 	mkdir -p "$dir" && cd "$dir" || return 1
-	[ -f Makefile ] || "$src/configure" --enable-werror "$@" || return 1
-	make -j "$jobs" all
+	[ -f Makefile ] || "$src/configure" --enable-werror "$@"
 }
 
+build() { ready "$@" && run_make all; }
+
+# Where test programs are run alone, benchmarks need not be built.
+without_benchmarks() { make_flags='pkglibexec_PROGRAMS='; }
+
 # check NAME FLAGS...: build and run all tests.
-check() { build "$@" && make -j "$jobs" check; }
+check() { build "$@" && run_make check; }
 
 # gcc 12's TSan has no place for itself where mmap is randomised by more bits.
 check_tsan()
-{
+(
+	without_benchmarks
 	wrapper=
 	if [ "$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 28)" -gt 28 ]
 	then wrapper="setarch $(uname -m) -R"
 	fi
-	build "$@" && make -j "$jobs" check-threads TEST_WRAPPER="$wrapper"
-}
+	build "$@" && run_make check-threads TEST_WRAPPER="$wrapper"
+)
 
 # In short form each case runs over one backend, in turn: it is slow.
 check_valgrind()
 (
+	without_benchmarks
 	[ $long = 1 ] || export WEIR_TEST_IN_TURN=1
-	build "$@" && make -j "$jobs" check-valgrind
+	build "$@" && run_make check-valgrind
 )
 
-# As a stranger builds it, by the target $1; and the tarball is the tree, no more
-# and no less.
+# As a stranger builds it, by the target $1, and only so; and the tarball is the
+# tree, no more and no less.
 distcheck()
 {
 	target=$1
 	shift
-	build "$@" && make -j "$jobs" "$target" || return 1
+	ready "$@" && run_make "$target" || return 1
 	[ -e "$src/.git" ] || return 0
 	tar tf weir-*.tar.xz | sed 's|^[^/]*/||' | grep -v '/$' |
 		sort >"$root/in-tarball"
@@ -148,7 +166,7 @@ rdma()
 	RDMA_SECONDS=$1
 	export RDMA_SECONDS
 	cd "$root/valgrind" && timeout "$1" make -j "$jobs" check-rdma \
-		RDMA_RESULTS="$root/rdma"
+		pkglibexec_PROGRAMS= RDMA_RESULTS="$root/rdma"
 }
 
 # Cycles of failures in full, and chosen programs under ASan and valgrind, also in
@@ -177,7 +195,7 @@ step bare check bare --without-libev --without-verbs --without-valgrind \
 	--without-sdt --without-libsodium --without-libuv --without-glib \
 	--without-systemd --disable-static
 if command -v clang >/dev/null; then
-	[ $long = 1 ] && seconds=240 || seconds=20
+	[ $long = 1 ] && seconds=240 || seconds=12
 	step fuzz fuzz $seconds
 	step digests digests
 else

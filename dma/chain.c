@@ -341,18 +341,17 @@ int weir_chain_get_step(const struct weir_chain *chain, uint32_t step,
 	struct weir_chain_step out;
 	const struct step *s;
 
-	if (step >= chain->n_steps || ret->size < sizeof(ret->size))
+	if (step >= chain->n_steps)
 		return -EINVAL;
 	s = &chain->steps[step];
 	out = (struct weir_chain_step){
-		.size = ret->size,
+		.size = sizeof(out),
 		.state = s->state,
 		.res = s->res,
 		.detail = s->detail,
 		.engine = s->engine,
 	};
-	memcpy(ret, &out, ret->size < sizeof(out) ? ret->size : sizeof(out));
-	return 0;
+	return opts_give(ret, &out, sizeof(out), "weir_chain_get_step");
 }
 
 int weir_chain_failed_step(const struct weir_chain *chain)

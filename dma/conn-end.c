@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/why.h"
+#include "dma/engine-verbs.h"
 #include "dma/srq-internal.h"
 
 void conn_teardown(struct weir_conn *c)
@@ -171,8 +172,14 @@ static const struct weir_op_class disconnect_class = {
 	.cancel = cancel,
 };
 
+/* What waits is posted before, and may be flushed.  That may be the end of it,
+ * too. */
 static void linger(struct weir_conn *c)
 {
+	verbs_pump(c->queue);
+	verbs_post(c->queue);
+	if (c->state != WEIR_CONN_ESTABLISHED)
+		return;
 	rdma_disconnect(c->id);
 	conn_close(c, 0);
 	c->quiet = false;

@@ -252,9 +252,8 @@ int weir_conn_peer_address(const struct weir_conn *c, struct sockaddr *addr,
 
 int weir_conn_info(const struct weir_conn *c, struct weir_conn_info *ret)
 {
-	size_t size = ret->size;
 	struct weir_conn_info info = {
-		.size = size,
+		.size = sizeof(info),
 		.state = c->state,
 		.qp_num = c->qp ? c->qp->qp_num : 0,
 		.sends = c->opts.sends,
@@ -268,14 +267,8 @@ int weir_conn_info(const struct weir_conn *c, struct weir_conn_info *ret)
 		.attempts = c->n_attempts,
 	};
 
-	if (size < sizeof(size))
-		return why(-EINVAL, "weir_conn_info: .size is %zu; set it to "
-			   "sizeof of the struct", size);
 	if (c->tap)
 		snprintf(info.device, sizeof(info.device), "%s",
 			 c->tap->device->name);
-	if (size > sizeof(info))
-		memset((char *)ret + sizeof(info), 0, size - sizeof(info));
-	memcpy(ret, &info, size < sizeof(info) ? size : sizeof(info));
-	return 0;
+	return opts_give(ret, &info, sizeof(info), "weir_conn_info");
 }

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/opts.h"
@@ -225,16 +224,11 @@ struct weir_reactor *weir_dma_reactor(const struct weir_dma *dma)
 int weir_dma_stats(const struct weir_dma *dma, struct weir_dma_stats *ret)
 {
 	struct weir_dma_stats stats = dma->stats;
-	size_t size = ret->size;
 
-	if (size < sizeof(ret->size))
-		return -EINVAL;
-	stats.size = size;
 	stats.in_flight = dma->n_jobs;
 	stats.cpu_jobs = dma->engines[ENGINE_CPU].stats.jobs;
 	stats.file_jobs = dma->engines[ENGINE_FILE].stats.jobs;
 	stats.process_jobs = dma->engines[ENGINE_PROCESS].stats.jobs;
 	stats.domain_jobs = dma->engines[ENGINE_DOMAIN].stats.jobs;
-	memcpy(ret, &stats, size < sizeof(stats) ? size : sizeof(stats));
-	return 0;
+	return opts_give(ret, &stats, sizeof(stats), "weir_dma_stats");
 }

@@ -211,16 +211,12 @@ static void marker_done(struct verbs_request *request, int err, int32_t code)
  */
 static void post_marker(struct verbs_queue *q)
 {
-	struct verbs_wr *w = verbs_at(q, q->tail);
+	struct verbs_wr *w = verbs_take(q);
 	struct ibv_send_wr *bad;
 
 	q->marker.done = marker_done;
 	q->conn->posted++;
-	w->wr.fn = verbs_on_wr;
-	w->q = q;
-	w->job = NULL;
 	w->request = &q->marker;
-	w->seq = q->tail++;
 	q->posted = q->tail;
 	w->send = (struct ibv_send_wr){
 		.wr_id = (uintptr_t)&w->wr,

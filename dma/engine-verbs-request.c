@@ -19,11 +19,6 @@ void verbs_request_end(struct verbs_queue *q, struct verbs_request *request,
 	conn_end(c);
 }
 
-static bool has_place(const struct verbs_queue *q)
-{
-	return q->tail - q->head < q->size;
-}
-
 static struct verbs_request *take(struct verbs_queue *q)
 {
 	struct verbs_request *request = q->requests;
@@ -36,13 +31,9 @@ static struct verbs_request *take(struct verbs_queue *q)
 
 static void place(struct verbs_queue *q, struct verbs_request *request)
 {
-	struct verbs_wr *w = verbs_at(q, q->tail);
+	struct verbs_wr *w = verbs_take(q);
 
-	w->wr.fn = verbs_on_wr;
-	w->q = q;
-	w->job = NULL;
 	w->request = request;
-	w->seq = q->tail++;
 	w->send = request->send;
 	w->send.wr_id = (uintptr_t)&w->wr;
 	w->send.send_flags = IBV_SEND_SIGNALED;
@@ -50,7 +41,7 @@ static void place(struct verbs_queue *q, struct verbs_request *request)
 
 void verbs_requests_run(struct verbs_queue *q)
 {
-	while (unlikely(q->requests) && has_place(q))
+	while (unlikely(q->requests) && verbs_has_place(q))
 		place(q, take(q));
 }
 

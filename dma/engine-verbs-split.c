@@ -10,7 +10,8 @@
  * here, and has at most .max_len bytes: so a cancel takes effect within a large
  * job, and every device takes it.  Writers and readers take turns, each up to
  * VERBS_RUN work requests; of a run only the last is signalled, for its
- * completion tells of all before it.
+ * completion tells of all before it.  Where the peer is told something, by a
+ * message or a signal, writers go by age.
  */
 
 #include <arpa/inet.h>
@@ -47,7 +48,7 @@ static void list_del(struct verbs_queue *q, struct weir_job *job)
 	p->q_pprev = NULL;
 }
 
-/* Writers by age, for messages do not overtake older ones. */
+/* Writers by age, for messages and signals do not overtake older ones. */
 
 static void age_add(struct verbs_queue *q, struct weir_job *job)
 {
@@ -158,10 +159,7 @@ static int build(struct verbs_queue *q, struct weir_job *job)
 		err = build_move(q, job, w, rkey);
 	if (err)
 		return err;
-	w->wr.fn = verbs_on_wr;
-	w->q = q;
-	w->job = job;
-	w->seq = q->tail++;
+	verbs_take(q)->job = job;
 	q->reads += verbs_is_answered(job);
 	v->n_wrs++;
 	return 0;
@@ -169,11 +167,11 @@ static int build(struct verbs_queue *q, struct weir_job *job)
 
 static bool has_room(const struct verbs_queue *q, bool answered)
 {
-	return q->tail - q->head < q->size &&
+	return verbs_has_place(q) &&
 	       (!answered || q->reads < q->reads_max);
 }
 
-/* Some of @job, which is the first of its list and then the last, or off it. */
+/* Some of @job, which is then the last of its list, or off it. */
 static void run(struct verbs_queue *q, struct weir_job *job)
 {
 	struct verbs_job *v = verbs_job(job);
@@ -198,15 +196,31 @@ static void run(struct verbs_queue *q, struct weir_job *job)
 	}
 }
 
+/*
+ * The first of the list; but the oldest, if that is a signal, which comes after
+ * all that is older.  So it is, too, if a message waits, which with room is
+ * younger than the oldest: what is younger still does not overtake it.
+ */
+static struct weir_job *next_writer(const struct verbs_queue *q)
+{
+	struct weir_job *job = q->wait[0].first;
+
+	if (job && (q->sends.first || job->flags & WEIR_JOB_SIGNAL))
+		return q->writers;
+	return job;
+}
+
 /* Who is next and has room, or NULL. */
 static struct weir_job *next(struct verbs_queue *q)
 {
+	struct weir_job *job;
 	unsigned int i;
 
 	for (i = 0; i < 2; i++) {
 		q->turn ^= 1;
-		if (q->wait[q->turn].first && has_room(q, q->turn))
-			return q->wait[q->turn].first;
+		job = q->turn ? q->wait[1].first : next_writer(q);
+		if (job && has_room(q, q->turn))
+			return job;
 	}
 	return NULL;
 }
@@ -230,10 +244,10 @@ static void give_up(struct verbs_queue *q)
 	verbs_send_give_up(q);
 }
 
+/* All messages that may go before a job does: writers may be younger. */
 void verbs_pump(struct verbs_queue *q)
 {
 	struct weir_job *job;
-	bool any;
 
 	if (unlikely(q->conn->state != WEIR_CONN_ESTABLISHED)) {
 		give_up(q);
@@ -243,9 +257,10 @@ void verbs_pump(struct verbs_queue *q)
 	}
 	verbs_requests_run(q);
 	do {
-		any = verbs_send_run(q);
+		while (verbs_send_run(q))
+			;
 		job = next(q);
 		if (job)
 			run(q, job);
-	} while (any || job);
+	} while (job);
 }

@@ -251,7 +251,7 @@ int verbs_queue_create(struct weir_conn *c)
 	q->held.last = &q->held.first;
 	q->requests_last = &q->requests;
 	q->writers_last = &q->writers;
-	op_queue_init(&q->sends);
+	verbs_sends_init(q);
 	c->queue = q;
 	return 0;
 }

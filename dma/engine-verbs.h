@@ -88,6 +88,7 @@ struct verbs_queue {
 	struct verbs_request *requests, **requests_last;
 	struct verbs_request marker;	/* Of nothing; see post_marker(). */
 	struct op_queue sends;		/* Messages that wait. */
+	struct weir_op turn_end;	/* When more of them go. */
 	struct weir_job *writers, **writers_last; /* That wait, oldest first. */
 	uint64_t tickets;		/* Given to writers and messages. */
 	unsigned int turn;		/* Whose it is. */
@@ -223,7 +224,10 @@ void verbs_requests_run(struct verbs_queue *q);
 void verbs_requests_give_up(struct verbs_queue *q);
 void verbs_request_end(struct verbs_queue *q, struct verbs_request *request,
 		       int err, int32_t code);
-/* message.c: as many as may go, up to VERBS_RUN.  Returns whether any did. */
+/* message.c: what the messages of a queue need. */
+void verbs_sends_init(struct verbs_queue *q);
+
+/* As many as may go, up to VERBS_RUN.  Returns whether any did. */
 bool verbs_send_run(struct verbs_queue *q);
 
 /* Those that wait have no chance. */
@@ -253,5 +257,21 @@ void verbs_join(struct verbs_queue *q, struct weir_job *job);
 
 /* Told of a work request of a queue's. */
 void verbs_on_wr(struct weir_wr *wr, const struct ibv_wc *wc);
+
+static inline bool verbs_has_place(const struct verbs_queue *q)
+{
+	return q->tail - q->head < q->size;
+}
+
+/* The next place, verbs_at(q, q->tail), is used; say by whom. */
+static inline struct verbs_wr *verbs_take(struct verbs_queue *q)
+{
+	struct verbs_wr *w = verbs_at(q, q->tail);
+
+	w->wr.fn = verbs_on_wr;
+	w->q = q;
+	w->seq = q->tail++;
+	return w;
+}
 
 #endif /* WEIR_DMA_ENGINE_VERBS_H */

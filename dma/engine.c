@@ -123,19 +123,17 @@ int weir_dma_engine_stats(const struct weir_dma *dma, uint32_t i,
 			  struct weir_dma_engine_stats *ret)
 {
 	struct weir_dma_engine_stats stats;
-	size_t size = ret->size;
 	const struct engine *e;
+	int err = opts_room(ret, "weir_dma_engine_stats");
 
-	if (size < sizeof(ret->size))
-		return -EINVAL;
+	if (err)
+		return err;
 	if (i >= dma->n_engines)
 		return -ENOENT;
 	e = engine_at(dma, i);
 	stats = e->stats;
-	stats.size = size;
 	stats.name = e->kind->ops.name;
-	memcpy(ret, &stats, size < sizeof(stats) ? size : sizeof(stats));
-	return 0;
+	return opts_give(ret, &stats, sizeof(stats), "weir_dma_engine_stats");
 }
 
 /* Waiting for room. */

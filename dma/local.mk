@@ -1,4 +1,5 @@
 libweir_all_la_SOURCES += \
+	%D%/atomic.c \
 	%D%/bounce-block.c \
 	%D%/bounce-both.c \
 	%D%/bounce-internal.h \
@@ -9,7 +10,6 @@ libweir_all_la_SOURCES += \
 	%D%/chain-hop.c \
 	%D%/chain-internal.h \
 	%D%/chain-run.c \
-	%D%/atomic.c \
 	%D%/chain.c \
 	%D%/crc32c.c \
 	%D%/dma.c \
@@ -18,8 +18,8 @@ libweir_all_la_SOURCES += \
 	%D%/engine-file.c \
 	%D%/engine-process.c \
 	%D%/engine.c \
-	%D%/job-internal.h \
 	%D%/job-end.c \
+	%D%/job-internal.h \
 	%D%/job-plan.c \
 	%D%/job.c \
 	%D%/loc.c \
@@ -29,8 +29,8 @@ libweir_all_la_SOURCES += \
 	%D%/pipeline-internal.h \
 	%D%/pipeline-run.c \
 	%D%/pipeline.c \
-	%D%/room.c \
 	%D%/refusal.c \
+	%D%/room.c \
 	%D%/route-explain.c \
 	%D%/route.c \
 	%D%/route.h \

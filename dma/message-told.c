@@ -122,10 +122,13 @@ void conn_drop_messages(struct weir_conn *c)
 {
 	struct srq_slot *slot;
 
+	if (!c->held)
+		return;
 	while ((slot = take_held(c))) {
 		slot->srq->stats.dropped++;
 		srq_slot_drop(slot);
 	}
+	srq_fill(c->opts.srq, false);
 }
 
 bool conn_has_told(struct weir_conn *c)
@@ -165,10 +168,12 @@ void message_on_wr(struct weir_wr *wr, const struct ibv_wc *wc)
 	}
 	srq->stats.messages++;
 	describe(slot, c, wc);
-	if (likely(may_tell(c) && !c->held))
+	if (likely(may_tell(c) && !c->held)) {
 		tell(c, slot);
-	else
-		hold(c, slot);
+		return;
+	}
+	hold(c, slot);
+	srq_fill(srq, false);
 }
 
 int weir_conn_set_message_fn(struct weir_conn *c, weir_message_fn *fn,

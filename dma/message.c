@@ -7,7 +7,12 @@
  * Sending.  A message goes through the ring of the connection's QP as jobs do,
  * see engine-verbs.h: its place there tells of its end, and without room it
  * waits in the queue.  There it does not overtake writes that were started
- * before it, of which any part is still to be posted.
+ * before it, of which any part is still to be posted; nor do those that were
+ * started after it overtake it.
+ *
+ * The first message of a turn goes at once: nobody knows whether there will be
+ * another.  Those that follow it wait for the end of the turn, and then go
+ * together, with one doorbell, and one completion for each run of them.
  */
 
 #include <arpa/inet.h>
@@ -135,17 +140,13 @@ static void build(struct verbs_queue *q, struct weir_op *op)
 		end(op, err, 0);
 		return;
 	}
-	w->wr.fn = verbs_on_wr;
-	w->q = q;
-	w->job = NULL;
-	w->op = op;
 	w->len = 0;
-	w->seq = q->tail++;
+	verbs_take(q)->op = op;
 }
 
 static bool may_go(const struct verbs_queue *q, struct weir_op *op)
 {
-	return op && q->tail - q->head < q->size &&
+	return op && verbs_has_place(q) &&
 	       (!q->writers || verbs_job(q->writers)->ticket >
 			       sending_of(op)->ticket);
 }
@@ -169,6 +170,36 @@ void verbs_send_give_up(struct verbs_queue *q)
 
 	while ((op = op_queue_pop(&q->sends)))
 		end(op, -ECANCELED, IBV_WC_WR_FLUSH_ERR);
+}
+
+static void on_turn_end(struct weir_op *op, int64_t res)
+{
+	struct verbs_queue *q = weir_container_of(op, struct verbs_queue,
+						  turn_end);
+
+	(void)res;
+	verbs_pump(q);
+	verbs_post(q);
+}
+
+void verbs_sends_init(struct verbs_queue *q)
+{
+	op_queue_init(&q->sends);
+	weir_op_init(&q->turn_end, on_turn_end);
+}
+
+/* Callbacks come in order: the turn ends before any of the messages that were
+ * sent in it does, and so before the queue can go. */
+static void send_soon(struct verbs_queue *q)
+{
+	static const struct weir_op_class cls = { .name = "RDMA sends" };
+
+	if (weir_op_is_busy(&q->turn_end))
+		return;
+	op_enlist(q->conn->r, &q->turn_end, &cls);
+	op_complete(&q->turn_end, 0);
+	verbs_pump(q);
+	verbs_post(q);
 }
 
 /* What it says of itself. */
@@ -265,7 +296,6 @@ int weir_message_send(struct weir_conn *c, struct weir_op *op,
 	*sending_of(op) = s;
 	c->posted++;
 	op_queue_push(&q->sends, op);
-	verbs_pump(q);
-	verbs_post(q);
+	send_soon(q);
 	return 0;
 }

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/opts.h"
@@ -170,31 +169,22 @@ int weir_pipeline_progress(const struct weir_pipeline *p,
 			   struct weir_pipeline_progress *ret)
 {
 	struct weir_pipeline_progress out = p->progress;
-	size_t size = ret->size;
 
-	if (size < sizeof(ret->size))
-		return -EINVAL;
-	out.size = size;
 	out.in_flight = p->n_active;
 	out.window = p->window;
 	out.paused = p->paused;
-	memcpy(ret, &out, size < sizeof(out) ? size : sizeof(out));
-	return 0;
+	return opts_give(ret, &out, sizeof(out), "weir_pipeline_progress");
 }
 
 int weir_pipeline_failure(const struct weir_pipeline *p,
 			  struct weir_pipeline_failure *ret)
 {
-	struct weir_pipeline_failure out = p->failure;
-	size_t size = ret->size;
+	int err = opts_room(ret, "weir_pipeline_failure");
 
-	if (size < sizeof(ret->size))
-		return -EINVAL;
-	if (!out.where)
-		return -ENOENT;
-	out.size = size;
-	memcpy(ret, &out, size < sizeof(out) ? size : sizeof(out));
-	return 0;
+	if (!err && !p->failure.where)
+		err = -ENOENT;
+	return err ? err : opts_give(ret, &p->failure, sizeof(p->failure),
+				     "weir_pipeline_failure");
 }
 
 int64_t weir_pipeline_failed_unit(const struct weir_pipeline *p)

@@ -10,10 +10,10 @@
  */
 
 #include <errno.h>
-#include <string.h>
 
 #include <weir/route.h>
 
+#include "base/opts.h"
 #include "dma/bounce.h"
 #include "dma/route.h"
 
@@ -199,19 +199,19 @@ int weir_job_get_route(const struct weir_job *job, struct weir_job_route *ret)
 {
 	const struct job_route *route = job_route((struct weir_job *)job);
 	struct weir_job_route own = { .route = route->route };
-	size_t size = ret->size;
+	int err = opts_room(ret, "weir_job_get_route");
 
-	if (size < sizeof(ret->size) || weir_op_is_busy(&job->op))
+	if (err)
+		return err;
+	if (weir_op_is_busy(&job->op))
 		return -EINVAL;
 	if (!route->route)
 		return -ENOENT;
-	own.size = size;
 	own.engine = route->engine;
 	own.pull = route->pull;
 	own.push = route->push;
 	own.steps = route->steps;
 	own.refused = route->refused;
 	own.bounced = route->bounced;
-	memcpy(ret, &own, size < sizeof(own) ? size : sizeof(own));
-	return 0;
+	return opts_give(ret, &own, sizeof(own), "weir_job_get_route");
 }

@@ -16,6 +16,7 @@
 #include "base/fault.h"
 #include "base/why.h"
 #include "dma/srq-internal.h"
+#include "mem/store-internal.h"
 
 /* Of what is under way nothing will be told any more. */
 static void on_failed(struct weir_channel *channel, int err, void *arg)
@@ -168,6 +169,7 @@ void srq_unbind(struct weir_srq *srq)
 		ibv_destroy_srq(srq->srq);
 	srq->srq = NULL;
 	free_channel(srq);
+	store_wait_end(&srq->wait->op);
 	srq_slots_empty(srq);
 	(void)srq_free_memory(srq);
 	srq->pool = NULL;

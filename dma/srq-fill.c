@@ -19,9 +19,11 @@
 #include "base/fault.h"
 #include "base/why.h"
 #include "dma/srq-internal.h"
-#include "mem/buf-internal.h"
+#include "mem/store-internal.h"
 
+/* Between two tries; twice as long each time, for a cause may be for ever. */
 #define AGAIN_NS WEIR_MSEC
+#define AGAIN_MAX_NS WEIR_SEC
 
 static void on_buf(struct weir_op *op, int64_t res);
 
@@ -38,6 +40,7 @@ int srq_slots_create(struct weir_srq *srq)
 		return why(-ENOMEM, "weir_srq_create: no memory");
 	srq->wait->srq = srq;
 	srq->again.fire = on_again;
+	srq->again_ns = AGAIN_NS;
 	weir_op_init(&srq->wait->op, on_buf);
 	srq_slots_empty(srq);
 	return 0;
@@ -58,12 +61,11 @@ void srq_slots_empty(struct weir_srq *srq)
 	srq->limited = false;
 }
 
-/* What waits for a buf is called once more, without us. */
+/* What has waited for a buf is called once more, without us. */
 void srq_slots_destroy(struct weir_srq *srq)
 {
 	if (srq->wait && weir_op_is_busy(&srq->wait->op)) {
 		srq->wait->srq = NULL;
-		weir_op_cancel(&srq->wait->op);
 		srq->wait = NULL;
 	}
 	free(srq->wait);
@@ -85,7 +87,8 @@ void srq_slot_drop(struct srq_slot *slot)
 
 uint32_t srq_n_bufs(const struct weir_srq *srq)
 {
-	uint32_t i, n = 0;
+	const struct weir_op *op = &srq->wait->op;
+	uint32_t i, n = weir_op_is_busy(op) && store_taken(op);
 
 	for (i = 0; i < srq->opts.recvs; i++)
 		n += srq->slots[i].buf != NULL;
@@ -116,7 +119,20 @@ static int load(struct weir_srq *srq, struct weir_buf *buf)
 	return 0;
 }
 
-/* What the device has not taken is tried once more a little later. */
+static void try_later(struct weir_srq *srq, uint64_t ns)
+{
+	wheel_rearm(&srq->r->wheel, &srq->again, reactor_now(srq->r) + ns);
+	reactor_touch(srq->r);
+}
+
+static void try_after_failure(struct weir_srq *srq)
+{
+	try_later(srq, srq->again_ns);
+	srq->again_ns *= 2;
+	if (srq->again_ns > AGAIN_MAX_NS)
+		srq->again_ns = AGAIN_MAX_NS;
+}
+
 static int post(struct weir_srq *srq, struct ibv_recv_wr *first)
 {
 	struct ibv_recv_wr *bad = first, *next;
@@ -131,9 +147,6 @@ static int post(struct weir_srq *srq, struct ibv_recv_wr *first)
 		srq_slot_drop(weir_container_of(bad, struct srq_slot, recv));
 		srq->n_posted--;
 	}
-	wheel_rearm(&srq->r->wheel, &srq->again,
-		    reactor_now(srq->r) + AGAIN_NS);
-	reactor_touch(srq->r);
 	return why(-err, "weir_conn: %s takes no receive: error %d",
 		   srq->tap->device->name, err);
 }
@@ -147,27 +160,23 @@ static void watch(struct weir_srq *srq)
 		srq->limited = !ibv_modify_srq(srq->srq, &attr, IBV_SRQ_LIMIT);
 }
 
+/* It cannot if too many do, or if the reactor stops: then after its start. */
 static void wait_for_buf(struct weir_srq *srq)
 {
-	int err;
-
 	if (!srq->free || weir_op_is_busy(&srq->wait->op))
 		return;
 	srq->stats.starved++;
-	err = weir_pool_wait(srq->pool, &srq->wait->op);
-	if (err != -EAGAIN)
-		return;
-	wheel_rearm(&srq->r->wheel, &srq->again,
-		    reactor_now(srq->r) + AGAIN_NS);
-	reactor_touch(srq->r);
+	if (weir_pool_wait(srq->pool, &srq->wait->op))
+		try_later(srq, AGAIN_NS);
 }
 
-/* As many as there are, and @buf, if it is one, first. */
+/* As many as there are, and @buf, if it is one, first.  What failed is tried
+ * again a little later. */
 static int fill(struct weir_srq *srq, struct weir_buf *buf)
 {
 	struct ibv_recv_wr *first = NULL, **last = &first;
 	struct srq_slot *slot;
-	int err = 0, empty = 0;
+	int err = 0, refused = 0, empty = 0;
 
 	while ((slot = srq->free)) {
 		if (!buf)
@@ -184,12 +193,17 @@ static int fill(struct weir_srq *srq, struct weir_buf *buf)
 	}
 	weir_buf_put(buf);
 	if (first) {
-		err = post(srq, first);
+		refused = post(srq, first);
 		watch(srq);
 	}
+	if (err || refused) {
+		try_after_failure(srq);
+		return err ? err : refused;
+	}
+	srq->again_ns = AGAIN_NS;
 	if (empty)
 		wait_for_buf(srq);
-	return err;
+	return 0;
 }
 
 /* The device may have said so before we were told what came. */
@@ -209,18 +223,18 @@ int srq_fill(struct weir_srq *srq, bool all)
 	return fill(srq, NULL);
 }
 
+/* Without a buf if the wait was ended, for a device that is ours no more. */
 static void on_buf(struct weir_op *op, int64_t res)
 {
 	struct srq_wait *wait = weir_container_of(op, struct srq_wait, op);
-	struct weir_buf *buf = res < 0 ? NULL : weir_pool_taken(op);
+	struct weir_buf *buf = res < 0 ? NULL : store_taken(op);
 	struct weir_srq *srq = wait->srq;
 
-	if (!srq) {
-		weir_buf_put(buf);
-		free(wait);
-	} else if (srq->srq && !srq->failed && res >= 0) {
+	if (srq && srq->srq && !srq->failed) {
 		fill(srq, buf);
-	} else {
-		weir_buf_put(buf);
+		return;
 	}
+	weir_buf_put(buf);
+	if (!srq)
+		free(wait);
 }

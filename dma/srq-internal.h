@@ -98,6 +98,7 @@ struct weir_srq {
 	bool limited;			/* The device watches .low. */
 	struct srq_wait *wait;
 	struct weir_timer_node again;	/* To wait for a buf. */
+	uint64_t again_ns;		/* How long after the next failure. */
 
 	struct srq_member *members[SRQ_BUCKETS];	/* LIVE ones. */
 	struct srq_member *leaving;

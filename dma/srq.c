@@ -7,7 +7,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <weir/pool.h>
 
@@ -125,12 +124,7 @@ int weir_srq_destroy(struct weir_srq *srq)
 int weir_srq_stats(const struct weir_srq *srq, struct weir_srq_stats *ret)
 {
 	struct weir_srq_stats stats = srq->stats;
-	size_t size = ret->size;
 
-	if (size < sizeof(size))
-		return why(-EINVAL, "weir_srq_stats: .size is %zu; set it to "
-			   "sizeof of the struct", size);
-	stats.size = size;
 	stats.recvs = srq->opts.recvs;
 	stats.posted = srq->n_posted;
 	stats.held = srq->n_held;
@@ -139,8 +133,5 @@ int weir_srq_stats(const struct weir_srq *srq, struct weir_srq_stats *ret)
 	if (srq->tap)
 		snprintf(stats.device, sizeof(stats.device), "%s",
 			 srq->tap->device->name);
-	if (size > sizeof(stats))
-		memset((char *)ret + sizeof(stats), 0, size - sizeof(stats));
-	memcpy(ret, &stats, size < sizeof(stats) ? size : sizeof(stats));
-	return 0;
+	return opts_give(ret, &stats, sizeof(stats), "weir_srq_stats");
 }

@@ -221,7 +221,7 @@ static void cancel(struct weir_op *op)
 {
 	struct call *c = (struct call *)(uintptr_t)op->u.words[0];
 
-	if (!c->nap.pprev) {
+	if (!wheel_pending(&c->nap)) {
 		weir_op_cancel(&c->job.op);
 		return;
 	}

@@ -174,6 +174,15 @@ bool sync_serve(struct weir_sync *sync)
 	return any;
 }
 
+/* On its reactor: it is off the list, or nobody would find it there. */
+static inline void end_here(struct weir_sync *sync, struct weir_op *op,
+			    int64_t res)
+{
+	look_end(op->reactor, &op->u.looked.look);
+	atomic_fetch_sub(&sync->n_ops, 1);
+	op_complete(op, res);
+}
+
 /*
  * Whoever sent it home may not have woken the reactor yet.  Once the callback
  * has run the reactor may be destroyed: so wait until he is out of it, which is
@@ -183,12 +192,10 @@ static void wait_home(struct weir_op *op)
 {
 	struct weir_sync *sync = sync_of(op);
 
-	look_end(op->reactor, &op->u.looked.look);
 	pthread_mutex_lock(&sync->lock);
 	take_back(sync, op);
 	pthread_mutex_unlock(&sync->lock);
-	atomic_fetch_sub(&sync->n_ops, 1);
-	op_complete(op, op->res);
+	end_here(sync, op, op->res);
 }
 
 /* Too late, if it is off the list: its result is on the way. */
@@ -204,11 +211,8 @@ static void wait_cancel(struct weir_op *op)
 		take_back(sync, op);
 	}
 	pthread_mutex_unlock(&sync->lock);
-	if (!waits)
-		return;
-	look_end(op->reactor, &op->u.looked.look);
-	atomic_fetch_sub(&sync->n_ops, 1);
-	op_complete(op, -ECANCELED);
+	if (waits)
+		end_here(sync, op, -ECANCELED);
 }
 
 static const struct weir_op_class wait_class = {
@@ -248,6 +252,30 @@ static void wait_awake(struct weir_look *look)
 }
 
 /*
+ * The condition of @op holds, its own reactor has seen.  If nobody else waits,
+ * nor is on the way home, @op ends where it is, which is a third of the way
+ * that it would have to travel; otherwise it keeps its place among them.
+ * Returns whether it has ended.
+ */
+static bool serve_here(struct weir_sync *sync, struct weir_op *op, int res)
+{
+	bool alone;
+
+	pthread_mutex_lock(&sync->lock);
+	alone = op->pprev && atomic_load(&sync->n_ops) == 1;
+	if (alone) {
+		list_del(sync, op);
+		take_back(sync, op);
+	} else {
+		serve(sync);
+	}
+	pthread_mutex_unlock(&sync->lock);
+	if (alone)
+		end_here(sync, op, res < 0 ? res : 0);
+	return alone;
+}
+
+/*
  * While the reactor is awake, a signal from another process needs nobody else to
  * be seen, and costs its sender no system call.  A wait that takes longer is
  * left alone: there may be one, and a reactor that never sleeps.  One whose
@@ -258,10 +286,11 @@ static bool wait_look(struct weir_look *look)
 	struct weir_op *op = op_of(look);
 	struct weir_sync *sync = sync_of(op);
 	struct sync_cond cond = cond_of(op);
+	int res = sync_look(sync, &cond);
 
-	if (sync_look(sync, &cond))
-		sync_serve(sync);
-	else if (++op->u.looked.words[4] == LOOKS_IN_VAIN) {
+	if (res)
+		return serve_here(sync, op, res);
+	if (++op->u.looked.words[4] == LOOKS_IN_VAIN) {
 		look_end(op->reactor, look);
 		wait_asleep(look);
 	}

@@ -165,7 +165,7 @@ static int describe(struct weir_window *w, struct weir_conn *c,
 static void undo(struct weir_window *w)
 {
 	if (w->key)
-		mmap_window_destroy(w->key);
+		mmap_window_abandon(w->key);
 	reactor_detach(&w->obj);
 	free(w);
 }
@@ -239,14 +239,15 @@ int weir_window_create(struct weir_window **ret, struct weir_conn *c,
 	return 0;
 }
 
-/* An mmap is stopped without asking us. */
+/* An mmap is stopped without asking us; a device may keep a part of it, which
+ * opens nothing then. */
 static uint32_t state_of(const struct weir_window *w)
 {
 	uint64_t addr;
 	uint32_t rkey;
 
 	if (w->state == WEIR_WINDOW_OPEN &&
-	    mmap_window_key(w->key, &addr, &rkey) == -ESTALE)
+	    mmap_window_key(w->key, &addr, &rkey))
 		return WEIR_WINDOW_OVER;
 	return w->state;
 }
@@ -255,36 +256,29 @@ int weir_window_export(const struct weir_window *w,
 		       struct weir_export_desc *ret)
 {
 	struct weir_export_desc desc = {
-		.size = ret->size, .bytes = w->bytes, .len = w->len,
+		.size = sizeof(desc), .bytes = w->bytes, .len = w->len,
 	};
 	uint32_t state = state_of(w);
+	int err = opts_room(ret, "weir_window_export");
 
-	if (ret->size < sizeof(ret->size))
-		return why(-EINVAL, "weir_window_export: .size of the result is "
-			   "not set");
+	if (err)
+		return err;
 	if (state == WEIR_WINDOW_BINDING)
 		return why(-EBUSY, "weir_window_export: it is not open yet");
 	if (state != WEIR_WINDOW_OPEN)
 		return why(-ESTALE, "weir_window_export: the window is over");
 	memset(desc.fds, 0xff, sizeof(desc.fds));
-	memcpy(ret, &desc, ret->size < sizeof(desc) ? ret->size : sizeof(desc));
-	return 0;
+	return opts_give(ret, &desc, sizeof(desc), "weir_window_export");
 }
 
 int weir_window_info(const struct weir_window *w, struct weir_window_info *ret)
 {
-	size_t size = ret->size;
 	struct weir_window_info info = {
-		.size = size, .state = state_of(w), .qp_num = w->qp_num,
+		.size = sizeof(info), .state = state_of(w),
+		.qp_num = w->qp_num,
 	};
 
-	if (size < sizeof(size))
-		return why(-EINVAL, "weir_window_info: .size is %zu; set it to "
-			   "sizeof of the struct", size);
-	if (size > sizeof(info))
-		memset((char *)ret + sizeof(info), 0, size - sizeof(info));
-	memcpy(ret, &info, size < sizeof(info) ? size : sizeof(info));
-	return 0;
+	return opts_give(ret, &info, sizeof(info), "weir_window_info");
 }
 
 static int refuse_busy(const struct weir_window *w, const char *call)
@@ -294,7 +288,7 @@ static int refuse_busy(const struct weir_window *w, const char *call)
 }
 
 /* Whether there is somebody to do it in order with what was posted. */
-static bool is_posted(struct weir_window *w)
+static bool prepare_revoke(struct weir_window *w)
 {
 	return w->qp_num && w->conn &&
 	       w->conn->state == WEIR_CONN_ESTABLISHED &&
@@ -311,7 +305,7 @@ int weir_window_revoke(struct weir_window *w, struct weir_op *op)
 		return err;
 	w->op = op;
 	w->request.send = (struct ibv_send_wr){ .wr_id = 0 };
-	if (is_posted(w)) {
+	if (prepare_revoke(w)) {
 		w->state = WEIR_WINDOW_REVOKING;
 		post(w, on_invalidated);
 		return 0;

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/opts.h"
 #include "base/why.h"
 #include "mem/device-verbs.h"
 
@@ -109,17 +110,8 @@ int weir_device_list(struct weir_devinfo ***ret, size_t *n)
 int weir_devinfo_caps(const struct weir_devinfo *info,
 		      struct weir_device_caps *ret)
 {
-	struct weir_device_caps caps = info->caps;
-	size_t size = ret->size;
-
-	if (size < sizeof(size))
-		return why(-EINVAL, "weir_devinfo_caps: .size is %zu; set it "
-			   "to sizeof of the struct", size);
-	if (size > sizeof(caps))
-		memset((char *)ret + sizeof(caps), 0, size - sizeof(caps));
-	caps.size = size;
-	memcpy(ret, &caps, size < sizeof(caps) ? size : sizeof(caps));
-	return 0;
+	return opts_give(ret, &info->caps, sizeof(info->caps),
+			 "weir_devinfo_caps");
 }
 
 static struct weir_device *find_open(const struct weir_devinfo *info)

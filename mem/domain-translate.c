@@ -6,10 +6,13 @@
 /* Translations: asked for, looked at with suspicion, and ended once. */
 
 #include <errno.h>
-#include <string.h>
 
 #include "base/check.h"
+#include "base/opts.h"
+#include "base/why.h"
 #include "mem/domain-internal.h"
+
+#define CALL "weir_domain_translate"
 
 static bool is_piece(const struct weir_translation *t, const struct iovec *iov)
 {
@@ -64,6 +67,17 @@ static int ask(struct weir_domain *src, void *src_ctx, struct weir_domain *dst,
 	return err < 0 ? (int)sane_result(err) : 0;
 }
 
+/* Invalidation needs all of it. */
+static int check_room(const struct weir_translation *ret)
+{
+	int err = opts_room(ret, CALL);
+
+	if (err || ret->size >= sizeof(*ret))
+		return err;
+	return why(-EINVAL, CALL ": .size is %zu; set it to sizeof of the "
+		   "struct", ret->size);
+}
+
 int weir_domain_translate(struct weir_domain *src, void *src_ctx,
 			  struct weir_domain *dst, void *dst_ctx, uint64_t addr,
 			  size_t len, struct weir_translation *ret)
@@ -71,16 +85,17 @@ int weir_domain_translate(struct weir_domain *src, void *src_ctx,
 	struct weir_translation t = { .size = sizeof(t) };
 	int err;
 
-	if (!src || !dst || !ret || !len || ret->size < sizeof(t) ||
-	    (!addr && domain_is_memory(src)))
+	if (!src || !dst || !ret || !len || (!addr && domain_is_memory(src)))
 		return -EINVAL;
+	err = check_room(ret);
+	if (err)
+		return err;
 	if (addr + len < addr)
 		return -ERANGE;
 	err = ask(src, src_ctx, dst, dst_ctx, addr, len, &t);
 	if (err)
 		return err;
 
-	t.size = ret->size;
 	t.translator = src;
 	t.translator_ctx = src_ctx;
 	domain_use(src);
@@ -88,8 +103,7 @@ int weir_domain_translate(struct weir_domain *src, void *src_ctx,
 		weir_domain_invalidate(&t);
 		return -EIO;
 	}
-	*ret = t;
-	return 0;
+	return opts_give(ret, &t, sizeof(t), CALL);
 }
 
 void weir_domain_invalidate(struct weir_translation *t)

@@ -183,14 +183,13 @@ int weir_mmap_export_rdma(struct weir_mmap *mmap, struct weir_device *device,
 			  const struct weir_export_rdma_opts *user,
 			  struct weir_export_desc *ret)
 {
-	struct weir_export_desc desc = { .size = ret->size };
+	struct weir_export_desc desc = { .size = sizeof(desc) };
 	struct weir_export_rdma_opts opts;
 	struct export_blob *blob = NULL;
-	int err;
+	int err = opts_room(ret, EXPORT);
 
-	if (ret->size < sizeof(ret->size))
-		return why(-EINVAL, EXPORT ": .size of the result is not set");
-	err = opts_load(&opts, sizeof(opts), user, EXPORT);
+	if (!err)
+		err = opts_load(&opts, sizeof(opts), user, EXPORT);
 	if (!err)
 		err = export_rdma_check(mmap, device, &opts);
 	if (!err)
@@ -200,8 +199,7 @@ int weir_mmap_export_rdma(struct weir_mmap *mmap, struct weir_device *device,
 	desc.bytes = blob->bytes;
 	desc.len = blob->len;
 	memset(desc.fds, 0xff, sizeof(desc.fds));
-	memcpy(ret, &desc, ret->size < sizeof(desc) ? ret->size : sizeof(desc));
-	return 0;
+	return opts_give(ret, &desc, sizeof(desc), EXPORT);
 }
 
 int export_rdma_key(uint8_t bytes[DESCRIPTOR_MAX], struct weir_mmap *mmap,
@@ -360,11 +358,11 @@ int weir_mmap_import_info(const struct weir_mmap *mmap,
 			  struct weir_import_info *ret)
 {
 	const struct mmap_remote *remote = NULL;
-	struct weir_import_info info = { .size = ret->size };
+	struct weir_import_info info = { .size = sizeof(info) };
+	int err = opts_room(ret, "weir_mmap_import_info");
 
-	if (ret->size < sizeof(ret->size))
-		return why(-EINVAL, "weir_mmap_import_info: .size is %zu; set "
-			   "it to sizeof of the struct", ret->size);
+	if (err)
+		return err;
 	if (mmap->import)
 		remote = mmap->import->remote;
 	if (!remote)
@@ -373,9 +371,5 @@ int weir_mmap_import_info(const struct weir_mmap *mmap,
 	info.qp_num = remote->qp_num;
 	info.rkey = remote->rkey;
 	info.node = remote->node;
-	if (ret->size > sizeof(info))
-		memset((char *)ret + sizeof(info), 0,
-		       ret->size - sizeof(info));
-	memcpy(ret, &info, ret->size < sizeof(info) ? ret->size : sizeof(info));
-	return 0;
+	return opts_give(ret, &info, sizeof(info), "weir_mmap_import_info");
 }

@@ -177,14 +177,13 @@ int weir_mmap_export(struct weir_mmap *mmap,
 		     const struct weir_export_opts *user,
 		     struct weir_export_desc *ret)
 {
-	struct weir_export_desc desc = { .size = ret->size };
+	struct weir_export_desc desc = { .size = sizeof(desc) };
 	struct weir_export_opts opts;
 	struct export_blob *blob = NULL;
-	int err;
+	int err = opts_room(ret, CALL);
 
-	if (ret->size < sizeof(ret->size))
-		return why(-EINVAL, CALL ": .size of the result is not set");
-	err = opts_load(&opts, sizeof(opts), user, CALL);
+	if (!err)
+		err = opts_load(&opts, sizeof(opts), user, CALL);
 	if (!err)
 		err = check_opts(&opts);
 	if (!err)
@@ -201,8 +200,7 @@ int weir_mmap_export(struct weir_mmap *mmap,
 	desc.fds[EXPORT_FD_CONTROL] = mmap->export->line.page_fd;
 	desc.fds[EXPORT_FD_LIFELINE] = mmap->export->line.read_fd;
 	desc.fds[EXPORT_FDS] = -1;
-	memcpy(ret, &desc, ret->size < sizeof(desc) ? ret->size : sizeof(desc));
-	return 0;
+	return opts_give(ret, &desc, sizeof(desc), CALL);
 }
 
 void export_revoke(struct weir_mmap *mmap)

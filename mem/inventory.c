@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <weir/inventory.h>
 
@@ -359,15 +358,11 @@ int weir_inventory_stats(const struct weir_inventory *inv,
 			 struct weir_inventory_stats *ret)
 {
 	struct weir_inventory_stats stats = {
-		.size = ret->size,
+		.size = sizeof(stats),
 		.total = inv->stock.total,
 		.free = inv->stock.n_free,
 		.out = inv->stock.total - inv->stock.n_free,
 	};
 
-	if (ret->size < sizeof(ret->size))
-		return -EINVAL;
-	memcpy(ret, &stats, ret->size < sizeof(stats) ? ret->size :
-						       sizeof(stats));
-	return 0;
+	return opts_give(ret, &stats, sizeof(stats), "weir_inventory_stats");
 }

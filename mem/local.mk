@@ -78,8 +78,7 @@ libweir_all_la_SOURCES += \
 
 if HAVE_VERBS
 libweir_all_la_SOURCES += %D%/device-verbs.c %D%/mmap-verbs.c \
-	%D%/mmap-window.c \
-	%D%/mmap-window.h
+	%D%/mmap-window.c %D%/mmap-window.h
 endif
 
 EXTRA_DIST += %D%/README.md

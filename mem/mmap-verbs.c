@@ -4,8 +4,8 @@
 #endif
 
 /*
- * RDMA devices, and what memory needs of them: with mmap-window.c and device-verbs.c
- * the only files of this layer that know rdma-core.
+ * RDMA devices, and what memory needs of them: with mmap-window.c and
+ * device-verbs.c the only files of this layer that know rdma-core.
  *
  * An open device is a context and one protection domain; an mmap has one memory
  * region in it.  What a device can do is asked of it when it is listed, with

@@ -4,9 +4,9 @@
 #endif
 
 /*
- * Memory windows.  A window is its maker's and lives on the mmap's device; each
- * may go first, on a thread of its own.  So one lock is around all of them,
- * inside the mmap's.
+ * Memory windows.  A window is its maker's, until it is abandoned, and lives on
+ * the mmap's device; each may go first, on a thread of its own.  So one lock is
+ * around all of them, inside the mmap's.
  */
 
 #include "mem/mmap-window.h"
@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,7 @@ struct mmap_window {
 	struct ibv_mw *mw;		/* that of the region. */
 	struct device_mr own;		/* A region for this part alone; */
 	bool has_own;			/* else it is the mmap's. */
+	bool abandoned;			/* Nobody has it but the mmap. */
 	uint32_t rkey;
 	struct ibv_mw_bind_info info;
 };
@@ -166,15 +168,22 @@ static int make(struct mmap_window *w, struct weir_mmap *mmap,
 		w->info.mr = md->mr.priv;
 	else
 		err = register_own(w, mmap, opts);
-	if (!err && w->has_own)
+	if (err)
+		return err;
+	if (w->has_own)
 		w->info.mr = w->own.priv;
-	if (!err && w->narrow)
-		err = make_mw(w, call);
-	if (!err)
-		link_to(w, md);
-	else if (w->has_own)
-		w->device->info.cls->mr_deregister(w->device, &w->own);
-	return err;
+	link_to(w, md);
+	return w->narrow ? make_mw(w, call) : 0;
+}
+
+/* What failed first is told, and not what failed on the way back. */
+static int back_out(struct mmap_window *w, int err)
+{
+	char first[512];
+
+	snprintf(first, sizeof(first), "%s", weir_why());
+	mmap_window_abandon(w);
+	return why(err, "%s", first);
 }
 
 int mmap_window_create(struct mmap_window **ret, struct weir_mmap *mmap,
@@ -201,10 +210,12 @@ int mmap_window_create(struct mmap_window **ret, struct weir_mmap *mmap,
 	pthread_mutex_lock(&mmap->lock);
 	err = make(w, mmap, opts, call);
 	pthread_mutex_unlock(&mmap->lock);
-	if (err)
-		free(w);
-	else
+	if (!err)
 		*ret = w;
+	else if (w->pprev)
+		return back_out(w, err);
+	else
+		free(w);
 	return err;
 }
 
@@ -336,6 +347,20 @@ int mmap_window_destroy(struct mmap_window *w)
 	return err;
 }
 
+void mmap_window_abandon(struct mmap_window *w)
+{
+	int err;
+
+	pthread_mutex_lock(&windows_lock);
+	if (w->place == POSTED)
+		w->place = FREE;
+	err = drop(w);
+	w->abandoned = err;
+	pthread_mutex_unlock(&windows_lock);
+	if (!err)
+		free(w);
+}
+
 /* All or none, as far as we know. */
 static int refuse_drop(const struct mmap_device *md)
 {
@@ -351,12 +376,16 @@ static int refuse_drop(const struct mmap_device *md)
 
 int mmap_windows_drop(struct mmap_device *md)
 {
+	struct mmap_window *w;
 	int err;
 
 	pthread_mutex_lock(&windows_lock);
 	err = refuse_drop(md);
-	while (!err && md->windows)
-		err = drop(md->windows);
+	while (!err && (w = md->windows)) {
+		err = drop(w);
+		if (!err && w->abandoned)
+			free(w);
+	}
 	pthread_mutex_unlock(&windows_lock);
 	return err;
 }

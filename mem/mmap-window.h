@@ -12,8 +12,9 @@
  * own key opens nothing.  Where there are no windows at all the key is a
  * region's: good on any queue pair, and there without a work request.
  *
- * A window is its maker's.  The mmap's stop frees what it is on the device,
- * bound or not; the maker finds out by -ESTALE, and destroys the rest.
+ * A window is its maker's, until it abandons it.  The mmap's stop frees what it
+ * is on the device, bound or not; the maker finds out by -ESTALE, and destroys
+ * the rest.  Of one that is abandoned the stop frees that, too.
  */
 
 #include <stdbool.h>
@@ -80,6 +81,12 @@ int mmap_window_key(const struct mmap_window *w, uint64_t *addr,
  * Returns 0, or what the driver says, with a sentence.  Any thread.
  */
 int mmap_window_destroy(struct mmap_window *w);
+
+/*
+ * The same for one of which nothing was posted, and that is not asked for again:
+ * what the device keeps of it goes when the mmap is stopped.
+ */
+void mmap_window_abandon(struct mmap_window *w);
 
 /* As the stop does: it is stale.  Returns as mmap_window_destroy(). */
 int mmap_window_drop(struct mmap_window *w);

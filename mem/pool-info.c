@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/opts.h"
 #include "mem/store-internal.h"
 #include "mem/tags.h"
 
@@ -52,16 +53,12 @@ void pool_add_up(const struct weir_pool *pool, struct weir_pool_stats *stats)
 
 int weir_pool_stats(const struct weir_pool *pool, struct weir_pool_stats *ret)
 {
-	struct weir_pool_stats stats = { .size = ret->size };
+	struct weir_pool_stats stats = { .size = sizeof(stats) };
 
-	if (ret->size < sizeof(ret->size))
-		return -EINVAL;
 	store_lock(pool->store);
 	pool_add_up(pool, &stats);
 	store_unlock(pool->store);
-	memcpy(ret, &stats, ret->size < sizeof(stats) ? ret->size :
-						       sizeof(stats));
-	return 0;
+	return opts_give(ret, &stats, sizeof(stats), "weir_pool_stats");
 }
 
 static void count_slab(const struct pool_class *pc,

@@ -351,9 +351,9 @@ int weir_pool_destroy(struct weir_pool *pool)
 	pthread_mutex_unlock(&store->control);
 	if (err)
 		return refuse_busy(pool);
+	stats_item_del(&pool->item);
 	leave(pool);
 	/* Whoever shares the store may have destroyed it by now. */
-	stats_item_del(&pool->item);
 	reactor_detach(&pool->obj);
 	free(pool);
 	if (!shared)

@@ -13,8 +13,8 @@
 #endif
 
 #include <errno.h>
-#include <string.h>
 
+#include "base/opts.h"
 #include "base/why.h"
 #include "mem/segment-table.h"
 
@@ -93,11 +93,8 @@ static uint64_t n_visible(void)
 
 int weir_segment_stats(struct weir_segment_stats *ret)
 {
-	struct weir_segment_stats stats = { .size = ret->size };
+	struct weir_segment_stats stats = { .size = sizeof(stats) };
 
-	if (ret->size < sizeof(ret->size))
-		return why(-EINVAL, "weir_segment_stats: .size is %zu; set it "
-			   "to sizeof of the struct", ret->size);
 	stats.nodes = segment_host_nodes();
 	stats.channels = segment_host_channels();
 	stats.ranks = segment_host_ranks();
@@ -109,9 +106,7 @@ int weir_segment_stats(struct weir_segment_stats *ret)
 			 stats.external;
 	stats.mask_bits = segments.mask_bits;
 	segments_unlock();
-	memcpy(ret, &stats, ret->size < sizeof(stats) ? ret->size :
-						       sizeof(stats));
-	return 0;
+	return opts_give(ret, &stats, sizeof(stats), "weir_segment_stats");
 }
 
 /*

@@ -19,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "base/opts.h"
 #include "base/why.h"
 #include "mem/segment-table.h"
 
@@ -36,14 +37,7 @@ struct snapshot {
 int segment_copy_out(struct weir_segment *ret, const struct weir_segment *seg,
 		     const char *call)
 {
-	size_t size = ret->size;
-
-	if (size < sizeof(ret->size))
-		return why(-EINVAL, "%s: .size is %zu; set it to sizeof of the "
-			   "struct", call, size);
-	memcpy(ret, seg, size < sizeof(*seg) ? size : sizeof(*seg));
-	ret->size = size;
-	return 0;
+	return opts_give(ret, seg, sizeof(*seg), call);
 }
 
 uint64_t segment_iova_at(const struct weir_segment *whole,

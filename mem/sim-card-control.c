@@ -223,13 +223,6 @@ int weir_sim_card_open(struct weir_sim_card *c)
 int weir_sim_card_stats(const struct weir_sim_card *c,
 			struct weir_sim_card_stats *ret)
 {
-	struct weir_sim_card_stats stats = c->stats;
-	size_t size = ret->size;
-
-	if (size < sizeof(size))
-		return why(-EINVAL, "weir_sim_card_stats: .size is %zu; set it "
-			   "to sizeof of the struct", size);
-	stats.size = size < sizeof(stats) ? size : sizeof(stats);
-	memcpy(ret, &stats, stats.size);
-	return 0;
+	return opts_give(ret, &c->stats, sizeof(c->stats),
+			 "weir_sim_card_stats");
 }

@@ -15,10 +15,12 @@
  */
 
 #include <errno.h>
-#include <string.h>
 
+#include "base/opts.h"
 #include "mem/store-internal.h"
 #include "reactor/op-inline.h"
+
+#define COUNT "weir_store_count"
 
 enum { COUNT_RESULT, COUNT_STORE, COUNT_SEQ };
 
@@ -43,13 +45,12 @@ static void add_class(struct weir_store_count *count, struct store_class *cls)
 
 static int64_t add_up(struct weir_store *store, struct weir_store_count *ret)
 {
-	struct weir_store_count count = { .size = ret->size };
+	struct weir_store_count count = { .size = sizeof(count) };
 	uint32_t i;
 
 	for (i = 0; i < store->n_classes; i++)
 		add_class(&count, &store->classes[i]);
-	memcpy(ret, &count, ret->size < sizeof(count) ? ret->size :
-						       sizeof(count));
+	opts_give(ret, &count, sizeof(count), COUNT);
 	return (int64_t)count.total;
 }
 
@@ -157,11 +158,10 @@ int weir_store_count(struct weir_store *store, struct weir_reactor *r,
 		     struct weir_op *op, struct weir_store_count *ret)
 {
 	struct weir_pool *pool;
-	int err;
+	int err = opts_room(ret, COUNT);
 
-	if (ret->size < sizeof(ret->size))
-		return -EINVAL;
-	err = op_begin(r, op, &count_class);
+	if (!err)
+		err = op_begin(r, op, &count_class);
 	if (err)
 		return err;
 	op->u.words[COUNT_RESULT] = (uintptr_t)ret;

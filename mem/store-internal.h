@@ -239,6 +239,11 @@ void store_start_caching(struct weir_pool *pool);
 /* The buffer that a wait has brought, or NULL. */
 struct weir_buf *store_taken(const struct weir_op *op);
 
+/* Wait no more.  A buffer that came, and whose callback has not begun, goes back
+ * now: the callback finds none.  One that is on its way from another thread does
+ * come to the callback, which puts it. */
+void store_wait_end(struct weir_op *op);
+
 /* store-count.c: under the lock. */
 
 /* @pool's errand: note what it has, for the counts under way. */

@@ -241,6 +241,17 @@ struct weir_buf *store_taken(const struct weir_op *op)
 	return op->cls == &wait_class ? taken(op) : NULL;
 }
 
+void store_wait_end(struct weir_op *op)
+{
+	if (!weir_op_is_busy(op))
+		return;
+	weir_op_cancel(op);
+	if (op->state != OP_READY)
+		return;
+	weir_buf_put(store_taken(op));
+	op->u.words[WAIT_BUF] = 0;
+}
+
 static void begin_wait(struct pool_class *pc, struct weir_op *op)
 {
 	op_enlist(pc->pool->r, op, &wait_class);

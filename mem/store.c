@@ -366,19 +366,15 @@ void store_add_up(struct weir_store *store, const struct store_class *only,
 int weir_store_stats(struct weir_store *store, size_t buf_size,
 		     struct weir_store_stats *ret)
 {
-	struct weir_store_stats stats = { .size = ret->size };
+	struct weir_store_stats stats = { .size = sizeof(stats) };
 	struct store_class *only = NULL;
 
-	if (ret->size < sizeof(ret->size))
-		return -EINVAL;
 	if (buf_size && !(only = find_class(store, buf_size)))
 		return -ENOENT;
 	store_lock(store);
 	store_add_up(store, only, &stats);
 	store_unlock(store);
-	memcpy(ret, &stats, ret->size < sizeof(stats) ? ret->size :
-						       sizeof(stats));
-	return 0;
+	return opts_give(ret, &stats, sizeof(stats), "weir_store_stats");
 }
 
 static size_t page_size_max(const struct store_class *cls)

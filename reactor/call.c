@@ -27,7 +27,6 @@ enum {
 	CALL_TO,
 	CALL_FN,
 	CALL_ARG,
-	CALL_POS,	/* In the lane. */
 	CALL_MARK,	/* 1: its owner does not want it any more. */
 	CALL_TOLD,	/* 1: it is on its way home. */
 };
@@ -126,10 +125,19 @@ static int call_by_mailbox(struct weir_reactor *r, struct weir_op *op,
 
 /* A call by a lane. */
 
+/*
+ * Where its message is, in words of the operation that lists would need, and
+ * its result: they are on the line that is written anyway.
+ */
+static void set_place(struct weir_op *op, struct lane *lane, uint64_t pos)
+{
+	op->pprev = (struct weir_op **)(void *)lane;
+	op->res = (int64_t)pos;
+}
+
 static void lane_call_cancel(struct weir_op *op)
 {
-	lane_cancel(lane_between(op->reactor, to_of(op)),
-		    op->u.words[CALL_POS]);
+	lane_cancel((struct lane *)(void *)op->pprev, (uint64_t)op->res);
 }
 
 static const struct weir_op_class lane_call_class = {
@@ -145,17 +153,18 @@ static int call_by_lane(struct lane *lane, struct weir_op *op,
 	uint64_t pos = lane->next;
 	int err = lane_call(lane, op, fn, arg);
 
-	if (unlikely(err)) {
-		r->stats.refused += err == -EAGAIN;
-		return err;
+	if (unlikely(err == -EAGAIN)) {
+		r->stats.refused++;
+		return mailbox_refuses(&lane->to->mailbox);
 	}
+	if (unlikely(err))
+		return err;
 	op->reactor = r;
 	op->cls = &lane_call_class;
 	op->state = OP_PENDING;
 	op->flags = 0;
 	op->detail = (struct weir_op_detail){ 0 };
-	op->u.words[CALL_TO] = (uintptr_t)lane->to;
-	op->u.words[CALL_POS] = pos;
+	set_place(op, lane, pos);
 	r->n_begun++;
 	if (unlikely(op->deadline.expires_ns))
 		op_deadline_begin(r, op);
@@ -187,6 +196,8 @@ static void lane_room_cancel(struct weir_op *op)
 	struct lane *lane = lane_between(op->reactor, to_of(op));
 
 	op_queue_del(&lane->waiting, op);
+	if (op_queue_empty(&lane->waiting))
+		atomic_store(&lane->wants_room, false);
 	op_complete(op, -ECANCELED);
 }
 
@@ -233,14 +244,15 @@ static void tell(struct weir_op *op, int64_t res)
 
 static void room_arrives(struct weir_reactor *r, struct weir_op *op)
 {
-	if (atomic_load(&r->down)) {
+	/* What was marked on its way may have been recalled before it came. */
+	if (atomic_load(&r->down) || is_marked(op)) {
 		tell(op, -ESHUTDOWN);
 		return;
 	}
 	op->next = NULL;
 	*r->mailbox.waiting_last = op;
 	r->mailbox.waiting_last = &op->next;
-	rooms_recall(r);
+	mailbox_note_more(&r->mailbox);
 }
 
 static void room_home(struct weir_op *op)
@@ -257,16 +269,17 @@ static void tell_some(struct weir_reactor *r, uint64_t n,
 {
 	struct weir_op **at = &r->mailbox.waiting, *op;
 
-	while ((op = *at)) {
-		if (n && why(op)) {
-			*at = op->next;
-			tell(op, res);
-			n--;
-		} else {
+	while (n && (op = *at)) {
+		if (!why(op)) {
 			at = &op->next;
+			continue;
 		}
+		*at = op->next;
+		tell(op, res);
+		n--;
 	}
-	r->mailbox.waiting_last = at;
+	if (!*at)
+		r->mailbox.waiting_last = at;
 	mailbox_note_more(&r->mailbox);
 }
 

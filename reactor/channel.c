@@ -408,14 +408,9 @@ int weir_channel_stats(const struct weir_channel *ch,
 		       struct weir_channel_stats *ret)
 {
 	struct weir_channel_stats stats = ch->stats;
-	size_t size = ret->size;
 
-	if (size < sizeof(ret->size))
-		return -EINVAL;
-	stats.size = size;
 	stats.failed = atomic_load(&ch->failed);
-	memcpy(ret, &stats, size < sizeof(stats) ? size : sizeof(stats));
-	return 0;
+	return opts_give(ret, &stats, sizeof(stats), "weir_channel_stats");
 }
 
 /* What was read of the channel, and no more, has to be acked before. */

@@ -36,51 +36,27 @@ enum ev_connect_state {
 #define EV_RES_WORKER INT64_MIN		/* Only a worker can wait for this. */
 #define EV_RES_RETRY (INT64_MIN + 1)	/* Nothing says when; try later. */
 
-/*
- * Make @fd non-blocking for one call.  The flag is the open file's, so others
- * who share it see it for a moment; sockets are hardly ever shared, and the
- * alternative is a loop that hangs in accept() when another took the
- * connection, or for minutes in connect().  Returns the flags to restore, or a
- * negative errno.
- */
-static int nonblock_begin(int fd)
-{
-	int flags = fcntl(fd, F_GETFL);
-
-	if (flags < 0)
-		return -errno;
-	if (!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
-		return -errno;
-	return flags;
-}
-
-static void nonblock_end(int fd, int flags)
-{
-	if (!(flags & O_NONBLOCK))
-		fcntl(fd, F_SETFL, flags);
-}
-
 int ev_accept(int fd)
 {
-	int flags = nonblock_begin(fd), res;
+	int flags = io_nonblock_begin(fd), res;
 
 	if (flags < 0)
 		return flags;
 	res = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
 	if (res < 0)
 		res = -errno;
-	nonblock_end(fd, flags);
+	io_nonblock_end(fd, flags);
 	return res;
 }
 
 int ev_connect(int fd, const void *addr, socklen_t len)
 {
-	int flags = nonblock_begin(fd), res;
+	int flags = io_nonblock_begin(fd), res;
 
 	if (flags < 0)
 		return flags;
 	res = connect(fd, addr, len) ? -errno : 0;
-	nonblock_end(fd, flags);
+	io_nonblock_end(fd, flags);
 	return res;
 }
 
@@ -254,6 +230,7 @@ static bool has_steps(const struct weir_op *op)
 	case IO_SENDV:
 	case IO_SENDMSG:	/* One, but it counts its bytes. */
 	case IO_RECVMSG:
+	case IO_SPLICE:		/* Between polls. */
 		return true;
 	default:
 		return false;
@@ -308,6 +285,20 @@ void ev_retry_all(struct weir_reactor *r)
 		ev_submit(r, op);
 }
 
+/* A splice was tried, and waits for one of its two descriptors. */
+static void wait_as_poll(struct weir_reactor *r, struct weir_op *op)
+{
+	struct ev_backend *b = ev_of(r);
+	struct ev_fd *f = ev_fd_make(b, op->u.io.fd);
+
+	if (!f) {
+		io_end(op, -ENOMEM);
+		return;
+	}
+	op_queue_push(&f->polls, op);
+	ev_fd_update(b, f);
+}
+
 enum ev_did ev_op_step(struct weir_reactor *r, struct op_queue *q,
 		       struct weir_op *op)
 {
@@ -335,6 +326,10 @@ enum ev_did ev_op_step(struct weir_reactor *r, struct op_queue *q,
 	}
 	if (io_step_done(op, res))
 		return EV_ENDED;
+	if (op->kind == IO_SPLICE) {
+		wait_as_poll(r, op);
+		return EV_ENDED;
+	}
 	if (q)
 		push_front(q, op);
 	return EV_GOES_ON;
@@ -482,6 +477,9 @@ void ev_submit(struct weir_reactor *r, struct weir_op *op)
 	case IO_POLL:
 		start(r, op, EV_READ);
 		break;
+	case IO_SPLICE:
+		wait_as_poll(r, op);
+		break;
 	case IO_SHUTDOWN:
 		io_end(op, io_sync_step(op));
 		break;
@@ -505,6 +503,7 @@ static struct op_queue *queue_of(struct ev_backend *b, struct ev_fd *f,
 	case IO_NOP:
 		return &b->nops;
 	case IO_POLL:
+	case IO_SPLICE:
 		return &f->polls;
 	case IO_ACCEPT:
 	case IO_RECV:

@@ -34,6 +34,7 @@
  *	reads, accepts  fd->in           readable: steps until -EAGAIN
  *	writes,connects fd->out          writable: the same
  *	polls           fd->polls        either, if it is what was asked for
+ *	splices         fd->polls        the same; then perhaps the other fd's
  *	NOP             backend->nops    the next reap
  *	UNIX connect to backend->retry   the retry timer: such a socket has
  *	a full backlog                   no readiness to wait for

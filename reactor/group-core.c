@@ -69,6 +69,16 @@ static int pin(struct group_core *core)
 	return 0;
 }
 
+bool core_is_bound(const struct weir_reactor *r, cpu_set_t *cpus)
+{
+	const struct group_core *core = r->core;
+
+	if (!core || !core->pinned)
+		return false;
+	*cpus = core->affinity;
+	return true;
+}
+
 static void have_memory_near(struct group_core *core)
 {
 	int node, err;
@@ -76,7 +86,7 @@ static void have_memory_near(struct group_core *core)
 	if (core->group->n_nodes < 2 || core->cpu < 0)
 		return;
 	node = node_of_cpu("", (uint32_t)core->cpu);
-	err = node < 0 ? -ENOENT : memory_prefer(node);
+	err = node < 0 ? -ENOENT : memory_prefer(node, &core->memory);
 	core->local = !err;
 	if (err)
 		core_event(core, WEIR_GROUP_NOT_LOCAL, err, "memory of core %u "
@@ -84,14 +94,16 @@ static void have_memory_near(struct group_core *core)
 			   core->index, -err);
 }
 
-/* Another core of this group is bound to the same CPU. */
+/* It has no CPU, or time of one, of its own: others of the group want it. */
 static bool shares_cpu(const struct group_core *core)
 {
 	const struct weir_group *group = core->group;
 
 	if (group->quota > 0 && group->n > group->quota)
 		return true;
-	for (uint32_t i = 0; core->cpu >= 0 && i < group->n; i++)
+	if (core->cpu < 0)
+		return group->n > cpus_allowed(NULL, 0);
+	for (uint32_t i = 0; i < group->n; i++)
 		if (i != core->index && group->cores[i].cpu == core->cpu)
 			return true;
 	return false;
@@ -112,6 +124,7 @@ static int core_create(struct group_core *core)
 		return err;
 	core->looked_ns = core->r->wait.born_ns;
 	core->r->core = core;
+	core->r->publish_at = 0;
 	core_tell_time(core->r, core->r->wait.born_ns, false);
 	lanes_join(core->group->mesh, core->index, core->r);
 	if (!opts.sim)
@@ -130,7 +143,20 @@ static int core_init(struct group_core *core)
 	return err;
 }
 
-/* A loop that fails is told of, and tried again: it owes others answers. */
+/*
+ * Its own operations may be lost, if the kernel does not answer any more.  But
+ * messages need none: what others of the group have for it, and it for them, is
+ * brought to its end, or they would wait for ever.
+ */
+static bool may_give_up(struct group_core *core, unsigned int tries)
+{
+	if (tries < TRIES_MAX)
+		return false;
+	/* In a world nobody else goes on meanwhile. */
+	return reactor_settle(core->r) || core->r->backend->simulated;
+}
+
+/* A loop that fails is told of, and tried again: it may pass. */
 static int core_run(struct group_core *core)
 {
 	unsigned int tries = 0;
@@ -140,9 +166,11 @@ static int core_run(struct group_core *core)
 		if (err > 0)
 			continue;
 		core_failed(core, err);
-		core_event(core, WEIR_GROUP_FAILED, err, "%s", core->why);
+		if (!tries)
+			core_event(core, WEIR_GROUP_FAILED, err, "%s",
+				   core->why);
 		weir_group_stop(core->group);
-		if (++tries == TRIES_MAX)
+		if (may_give_up(core, ++tries))
 			break;
 		if (!core->r->backend->simulated)
 			usleep(1000);
@@ -170,7 +198,7 @@ static int core_destroy(struct group_core *core)
 	if (core->here && core->pinned)
 		sched_setaffinity(0, sizeof(core->affinity), &core->affinity);
 	if (core->here && core->local)
-		memory_prefer(-1);
+		memory_restore(&core->memory);
 	if (!r)
 		return 0;
 	if (lanes_here == r)
@@ -298,7 +326,7 @@ static void look_where_we_are(struct group_core *core)
 	if (CPU_ISSET(core->cpu, &set))
 		return;
 	core->lost = true;
-	core->r->wait.spin_ns = 0;
+	wait_spin_no_more(core->r);
 	core_event(core, WEIR_GROUP_CPU_LOST, 0, "core %u has lost CPU %d, by "
 		   "its affinity, its cpuset or because it went offline; it "
 		   "goes on on CPU %d, and does not spin any more",
@@ -312,7 +340,7 @@ void core_look(struct weir_reactor *r, uint64_t now)
 	if (now - core->looked_ns < LOOK_EVERY_NS)
 		return;
 	core->looked_ns = now;
-	if (now - core->clock.told_ns >= LOOK_EVERY_NS)
+	if (now - atomic_load(&core->clock.at_ns) >= LOOK_EVERY_NS)
 		core_tell_time(r, now, false);
 	look_where_we_are(core);
 }

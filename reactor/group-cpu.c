@@ -17,7 +17,6 @@
 #include "reactor/group.h"
 
 #define PATH_LONG 512
-#define NODES_MAX 1024
 
 uint32_t cpus_allowed(uint32_t *cpus, uint32_t max)
 {
@@ -168,22 +167,38 @@ int node_of_cpu(const char *root, uint32_t cpu)
 	return -1;
 }
 
-/* By the system call itself: a library only for that would be one too many. */
-int memory_prefer(int node)
+/* By the system calls themselves: a library only for that would be one too
+ * many. */
+static int policy_get(struct memory_policy *policy)
 {
-	unsigned long mask[NODES_MAX / (8 * sizeof(long))] = { 0 };
-	unsigned int bits = 8 * sizeof(long);
-	long err;
+	if (fault("get_mempolicy"))
+		return -EPERM;
+	return syscall(SYS_get_mempolicy, &policy->mode, policy->nodes,
+		       (unsigned long)NODES_MAX, NULL, 0UL) ? -errno : 0;
+}
 
+static int policy_set(const struct memory_policy *policy)
+{
 	if (fault("set_mempolicy"))
 		return -EPERM;
-	if (node < 0) {
-		err = syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0UL);
-	} else {
-		mask[(unsigned int)node / bits] |=
-			1UL << ((unsigned int)node % bits);
-		err = syscall(SYS_set_mempolicy, MPOL_PREFERRED, mask,
-			      (unsigned long)NODES_MAX);
-	}
-	return err ? -errno : 0;
+	return syscall(SYS_set_mempolicy, policy->mode, policy->nodes,
+		       (unsigned long)NODES_MAX) ? -errno : 0;
+}
+
+int memory_prefer(int node, struct memory_policy *old)
+{
+	struct memory_policy near = { .mode = MPOL_PREFERRED };
+	unsigned int bits = 8 * sizeof(long);
+	int err = policy_get(old);
+
+	if (err)
+		return err;
+	near.nodes[(unsigned int)node / bits] =
+		1UL << ((unsigned int)node % bits);
+	return policy_set(&near);
+}
+
+int memory_restore(const struct memory_policy *old)
+{
+	return policy_set(old);
 }

@@ -11,6 +11,7 @@
  * sleeps, and else to what it is busy with.
  */
 
+#include "base/opts.h"
 #include "base/why.h"
 #include "reactor/group.h"
 
@@ -25,17 +26,21 @@ void core_tell_time(struct weir_reactor *r, uint64_t now, bool asleep)
 	atomic_store(&clock->sleep_ns, r->stats.sleep_ns);
 	atomic_store(&clock->sleeps, r->stats.sleeps);
 	atomic_fetch_add(&clock->seq, 1);
-	clock->told_ns = now;
 }
+
+#define TRIES_PER_YIELD 64
 
 /* As it was at one time; returns whether it sleeps, and when that was. */
 static bool read_clock(struct core_clock *clock, struct weir_group_load *l,
 		       uint64_t *at)
 {
-	unsigned int seq;
+	unsigned int seq, tries = 0;
 	bool asleep;
 
 	do {
+		/* Who writes it may have been put off this very CPU. */
+		if (++tries > TRIES_PER_YIELD)
+			sched_yield();
 		seq = atomic_load(&clock->seq);
 		asleep = atomic_load(&clock->asleep);
 		*at = atomic_load(&clock->at_ns);
@@ -59,6 +64,21 @@ static void load_now(struct group_core *core, struct weir_group_load *l)
 	l->wakes = atomic_load(&r->mailbox.wakes);
 }
 
+/* The lock keeps the reactor there meanwhile. */
+static int load_if_there(struct weir_group *group, uint32_t core,
+			 struct weir_group_load *l)
+{
+	int err = -EBADFD;
+
+	pthread_mutex_lock(&group->lock);
+	if (group->state != WEIR_GROUP_STOPPED && !group->ending) {
+		load_now(&group->cores[core], l);
+		err = 0;
+	}
+	pthread_mutex_unlock(&group->lock);
+	return err;
+}
+
 /* It may have been awake for a moment of what was taken for sleep. */
 static uint64_t growth(uint64_t now, uint64_t before)
 {
@@ -68,23 +88,21 @@ static uint64_t growth(uint64_t now, uint64_t before)
 int weir_group_load(struct weir_group *group, uint32_t core,
 		    struct weir_group_load *ret)
 {
-	struct weir_group_load l = { 0 }, old = { 0 };
-	size_t size = ret->size;
+	struct weir_group_load l = { 0 }, old;
+	int err = opts_room(ret, "weir_group_load");
 
-	if (core >= group->n || size < sizeof(size))
-		return why(-EINVAL, "weir_group_load: core %u of %u, .size %zu",
-			   core, group->n, size);
-	if (weir_group_state(group) == WEIR_GROUP_STOPPED)
-		return why(-EBADFD, "weir_group_load: the group is not "
-			   "started");
-	size = size < sizeof(l) ? size : sizeof(l);
-	memcpy(&old, ret, size);
-	load_now(&group->cores[core], &l);
+	if (err)
+		return err;
+	if (core >= group->n)
+		return why(-EINVAL, "weir_group_load: core %u of %u", core,
+			   group->n);
+	err = load_if_there(group, core, &l);
+	if (err)
+		return why(err, "weir_group_load: the group is not started");
+	opts_take(&old, sizeof(old), ret);
 	l.last_busy_ns = growth(l.busy_ns, old.busy_ns);
 	l.last_spin_ns = growth(l.spin_ns, old.spin_ns);
 	l.last_sleep_ns = growth(l.sleep_ns, old.sleep_ns);
 	l.last_sleeps = growth(l.sleeps, old.sleeps);
-	l.size = size;
-	memcpy(ret, &l, size);
-	return 0;
+	return opts_give(ret, &l, sizeof(l), "weir_group_load");
 }

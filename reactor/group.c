@@ -113,7 +113,6 @@ int weir_group_create(struct weir_group **ret,
 	return 0;
 }
 
-/* Under the lock. */
 static void set_state(struct weir_group *group, int state)
 {
 	pthread_mutex_lock(&group->lock);
@@ -200,13 +199,30 @@ int weir_group_set_event_fn(struct weir_group *group,
 	return 0;
 }
 
+/* Elsewhere it does not matter which CPUs were named. */
+static bool pins(const struct weir_group *group)
+{
+	return !(group->opts.flags & WEIR_GROUP_NO_PIN) &&
+	       !group->reactor_opts.sim;
+}
+
+/* What no CPU can be called, and no set of them can hold. */
+static int check_cpus(const struct weir_group *group)
+{
+	for (uint32_t i = 0; group->cpus && pins(group) && i < group->n; i++)
+		if (group->cpus[i] >= CPU_SETSIZE)
+			return why(-EINVAL, "weir_group_start: core %u: CPU %u "
+				   "is not there; the last one can be %d", i,
+				   group->cpus[i], CPU_SETSIZE - 1);
+	return 0;
+}
+
 /* Which CPU each core gets: of those that were named, or that we may use. */
 static void choose_cpus(struct weir_group *group)
 {
 	uint32_t allowed[CPU_SETSIZE];
 	uint32_t n = cpus_allowed(allowed, CPU_SETSIZE), i;
-	bool none = group->opts.flags & WEIR_GROUP_NO_PIN ||
-		    group->reactor_opts.sim;
+	bool none = !pins(group);
 
 	for (i = 0; i < group->n; i++) {
 		group->cores[i].cpu = -1;
@@ -341,8 +357,10 @@ static void stop_all(struct weir_group *group)
 
 static int start(struct weir_group *group)
 {
-	int err;
+	int err = check_cpus(group);
 
+	if (err)
+		return err;
 	group->mesh = lane_mesh_create(group->n, group->opts.lane);
 	if (!group->mesh)
 		return why(-ENOMEM, "weir_group_start: no memory for lanes of "
@@ -358,6 +376,9 @@ static int start(struct weir_group *group)
 	err = do_all(group, CORE_INIT);
 	if (err)
 		stop_all(group);
+	else
+		set_state(group, WEIR_GROUP_STARTED);
+	/* From here on a core may stop the group, which must be heard. */
 	run_all(group);
 	if (!err)
 		return 0;
@@ -369,8 +390,6 @@ static int start(struct weir_group *group)
 
 int weir_group_start(struct weir_group *group)
 {
-	int err;
-
 	switch (weir_group_state(group)) {
 	case WEIR_GROUP_STARTED:
 		return 0;
@@ -378,17 +397,18 @@ int weir_group_start(struct weir_group *group)
 		return why(-EBUSY, "weir_group_start: it is stopping; run it "
 			   "until it has stopped");
 	}
-	err = start(group);
-	if (!err)
-		set_state(group, WEIR_GROUP_STARTED);
-	return err;
+	return start(group);
 }
 
 static bool in_a_callback(const struct weir_group *group)
 {
 	const struct weir_reactor *r = lanes_here;
 
-	return r && r->in_turn && r->core && r->core->group == group;
+	if (r && r->in_turn && r->core && r->core->group == group)
+		return true;
+	/* Another's turn may be within that of a core that is here. */
+	r = group->cores[0].here ? group->cores[0].r : NULL;
+	return r && r->in_turn;
 }
 
 int weir_group_run(struct weir_group *group)

@@ -24,6 +24,14 @@
 #include "reactor/lane.h"
 #include "reactor/reactor-internal.h"
 
+#define NODES_MAX 1024	/* As many as Linux can have. */
+
+/* Where a thread's memory comes from, as set_mempolicy() has it. */
+struct memory_policy {
+	int mode;
+	unsigned long nodes[NODES_MAX / (8 * sizeof(long))];
+};
+
 enum core_step {
 	CORE_NOTHING,
 	CORE_CREATE,	/* Be on its CPU, make a reactor. */
@@ -45,7 +53,6 @@ struct core_clock {
 	_Atomic uint64_t spin_ns;	/* in all, */
 	_Atomic uint64_t sleep_ns;
 	_Atomic uint64_t sleeps;
-	uint64_t told_ns;		/* Its owner's. */
 };
 
 struct group_core {
@@ -63,6 +70,7 @@ struct group_core {
 	int err;			/* The first, and its sentence. */
 	char why[192];
 	cpu_set_t affinity;		/* As it was, of an adopted thread. */
+	struct memory_policy memory;	/* So was this. */
 	bool pinned, local;
 	struct core_clock clock;
 };
@@ -94,11 +102,8 @@ int core_do(struct group_core *core, enum core_step step);
 void core_tell(struct group_core *core, enum core_step step);
 void core_await(struct group_core *core);
 int core_begin_thread(struct group_core *core);
-
-/*
- * For wait.c.  core_look(): in the turn of @r, when it has nothing to do.
- * core_tell_time(): it goes to sleep, or does not.
- */
+/* Is the thread of @r bound to a CPU?  Then where it could run before that. */
+bool core_is_bound(const struct weir_reactor *r, cpu_set_t *cpus);
 
 /*
  * group-cpu.c.  @root is where /proc and /sys are: "", but in tests.
@@ -110,8 +115,10 @@ double cpus_quota(const char *root);
 /* How many nodes there are, 0: that is not known; and that of a CPU, or -1. */
 uint32_t nodes_count(const char *root);
 int node_of_cpu(const char *root, uint32_t cpu);
-/* Bind this thread, and its memory.  0 or a negative errno. */
+/* Bind this thread, and its memory; what that was before is in *@old, to be put
+ * back.  0 or a negative errno. */
 int cpu_pin(uint32_t cpu);
-int memory_prefer(int node);	/* -1: as usual. */
+int memory_prefer(int node, struct memory_policy *old);
+int memory_restore(const struct memory_policy *old);
 
 #endif /* WEIR_REACTOR_GROUP_H */

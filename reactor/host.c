@@ -60,11 +60,28 @@ void host_turn_begins(struct weir_reactor *r)
 	r->attention &= ~(uint32_t)ATTENTION_KICK;
 	atomic_store(&r->mailbox.asleep, false);
 	looks_awake(r);
+	if (unlikely(r->page))
+		stats_after_sleep(r);
 	if (r->host.kicked) {
 		r->host.kicked = false;
 		eventfd_read(r->host.event, &n);
 	}
 	r->stats.sleep_ns += now - r->host.left_ns;
+	r->wait.clocked_ns = now;
+	if (unlikely(r->core)) {
+		core_tell_time(r, now, false);
+		core_look(r, now);
+	}
+}
+
+/* Who looks from here on sees it asleep. */
+static void host_has_it(struct weir_reactor *r, uint64_t now)
+{
+	r->host.left_ns = now;
+	r->attention |= ATTENTION_KICK;
+	if (unlikely(r->core))
+		core_tell_time(r, now, true);
+	atomic_store(&r->mailbox.asleep, true);
 }
 
 /* An absolute time that is past makes the timerfd readable at once. */
@@ -94,9 +111,7 @@ void host_turn_ends(struct weir_reactor *r, bool more, uint64_t next_ns)
 		more = true;
 	else
 		arm_timer(r, next_ns);
-	r->host.left_ns = now;
-	r->attention |= ATTENTION_KICK;
-	atomic_store(&r->mailbox.asleep, true);
+	host_has_it(r, now);
 	if (looks_asleep(r))
 		more = true;
 	if (more || mailbox_has(&r->mailbox) || reactor_requested(r))
@@ -155,11 +170,8 @@ int weir_reactor_fd(struct weir_reactor *r)
 			   "set: error %d; is ulimit -n too low?", -err);
 	}
 	r->host.armed_ns = WEIR_FOREVER;
-	r->host.left_ns = reactor_now_fresh(r);
-	if (!r->in_turn) {
-		r->attention |= ATTENTION_KICK;
-		atomic_store(&r->mailbox.asleep, true);
-	}
+	if (!r->in_turn)
+		host_has_it(r, reactor_now_fresh(r));
 	host_kick(r);
 	return r->host.epoll;
 }

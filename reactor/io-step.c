@@ -145,6 +145,8 @@ static int64_t end_of(const struct weir_op *op)
 
 bool io_step_account(struct weir_op *op, int64_t *res)
 {
+	if (unlikely(op->kind == IO_SPLICE))
+		return io_splice_account(op, res);
 	if (!is_transfer(op)) {
 		/* A close is done in any case; a connect goes on by itself. */
 		if (*res == -EINTR && op->kind != IO_CLOSE &&

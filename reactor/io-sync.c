@@ -115,6 +115,23 @@ static long recvmsg_step(int fd, struct msghdr *msg)
 	return syscall(SYS_recvmsg, fd, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 }
 
+int io_nonblock_begin(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0)
+		return -errno;
+	if (!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
+		return -errno;
+	return flags;
+}
+
+void io_nonblock_end(int fd, int flags)
+{
+	if (!(flags & O_NONBLOCK))
+		fcntl(fd, F_SETFL, flags);
+}
+
 short io_poll_mask(uint32_t events)
 {
 	return (short)((events & WEIR_READABLE ? POLLIN | POLLRDHUP : 0) |
@@ -242,6 +259,7 @@ int64_t io_sync_step(struct weir_op *op)
 	case IO_FSYNC: case IO_FALLOCATE: case IO_CLOSE: case IO_SHUTDOWN:
 		return fd_step(op);
 	case IO_POLL:
+	case IO_SPLICE: /* For what it waits; splice.c does the rest. */
 		return poll_step(op);
 	case IO_COPY_RANGE:
 		return copy_range(op);

@@ -50,6 +50,7 @@ const struct weir_op_class io_classes[IO_KINDS] = {
 	IO_CLASS(IO_RECVMSG, "recvmsg"),
 	IO_CLASS(IO_SHUTDOWN, "shutdown"),
 	IO_CLASS(IO_POLL, "poll"),
+	IO_CLASS(IO_SPLICE, "splice"),
 	IO_CLASS(IO_COPY_RANGE, "copy_range"),
 	IO_CLASS(IO_WORK, "work"),
 };

@@ -23,6 +23,7 @@
  *	SENDMSG RECVMSG fd msghdr   -       -      SOCK_     -
  *	SHUTDOWN     fd    -        -       -      how       -
  *	POLL         fd    -        -       -      WEIR_     -
+ *	SPLICE       polled in       bytes   pipes  WEIR_     out
  *	COPY_RANGE   src   dst fd   bytes   off    -         dst off
  *	WORK         -     fn       -       -      -         arg
  *
@@ -74,6 +75,12 @@ void io_step_next(const struct weir_op *op, struct io_step *step);
  * its result in *@res; false if it has to go on.  Any thread.
  */
 bool io_step_account(struct weir_op *op, int64_t *res);
+
+/*
+ * splice.c: the same for a splice, of which backends see a poll of u.io.fd.  If
+ * it goes on, that may be another descriptor than before.
+ */
+bool io_splice_account(struct weir_op *op, int64_t *res);
 
 /* io-own.c: its memory is the library's from here; the caller's again. */
 void io_lend_heard(struct weir_op *op);
@@ -136,6 +143,16 @@ int64_t io_sync_step(struct weir_op *op);
 
 /* A system call of our own is about to fill what @step names; see own_use(). */
 void io_use(const struct io_step *step);
+
+/*
+ * Make @fd non-blocking for one call.  The flag is the open file's, so others
+ * who share it see it for a moment; sockets are hardly ever shared, and the
+ * alternative is a loop that hangs in accept() when another took the
+ * connection, or for minutes in connect().  Returns the flags to restore, or a
+ * negative errno.
+ */
+int io_nonblock_begin(int fd);
+void io_nonblock_end(int fd, int flags);
 
 /* WEIR_SOCK_ flags for send(2); WEIR_ events for poll(2), and back. */
 int io_send_flags(uint32_t flags);

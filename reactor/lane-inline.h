@@ -7,8 +7,6 @@
 #include "reactor/lane.h"
 #include "reactor/op-inline.h"
 
-#define LANE_SHOW_EVERY 32	/* The other side begins while this goes on. */
-
 /* From @r to @to, or NULL: they are not of one group, or the same. */
 static inline struct lane *lane_between(struct weir_reactor *r,
 					struct weir_reactor *to)
@@ -32,65 +30,49 @@ static inline void lane_forget_posts(struct lane *lane)
 		lane->done = atomic_load(&lane->head);
 }
 
-static inline int lane_may_write(struct lane *lane)
+/* Where there is room. */
+static inline void lane_put(struct lane *lane, union lane_fn fn, void *arg,
+			    enum lane_kind kind)
 {
-	if (unlikely(lane->from->attention & ATTENTION_STOPPING ||
-		     atomic_load(&lane->closed)))
-		return -ESHUTDOWN;
-	if (likely(lane_used(lane) <= lane->mask))
-		return 0;
-	lane_forget_posts(lane);
-	return lane_used(lane) <= lane->mask ? 0 : -EAGAIN;
-}
+	uint64_t i = lane->next & lane->mask;
 
-static inline void lane_written(struct lane *lane)
-{
-	struct weir_reactor *r = lane->from;
-	struct lanes *lanes = r->mailbox.lanes;
-
+	lane->cells[i].fn = fn;
+	lane->cells[i].arg = arg;
+	/* What was there before is mostly the same, and both sides have it. */
+	if (unlikely(atomic_load_explicit(&lane->kinds[i],
+					  memory_order_relaxed) != kind))
+		atomic_store_explicit(&lane->kinds[i], (unsigned char)kind,
+				      memory_order_relaxed);
 	lane->next++;
-	if (unlikely(lane->next - lane->shown >= LANE_SHOW_EVERY)) {
-		lane_show(lane);
-	} else if (!lane->unshown) {
-		lane->unshown = true;
-		lane->next_unshown = lanes->unshown;
-		lanes->unshown = lane;
-	}
-	if (unlikely(!r->in_turn))
-		lanes_show(lanes);
 }
 
 /* 0, -EAGAIN or -ESHUTDOWN. */
+static inline int lane_write(struct lane *lane, union lane_fn fn, void *arg,
+			     enum lane_kind kind)
+{
+	if (unlikely(lane->next == lane->limit))
+		return lane_write_slowly(lane, fn, arg, kind);
+	lane_put(lane, fn, arg, kind);
+	return 0;
+}
+
 static inline int lane_post(struct lane *lane, void (*fn)(void *arg), void *arg)
 {
-	struct lane_cell *cell = &lane->cells[lane->next & lane->mask];
-	int err = lane_may_write(lane);
-
-	if (unlikely(err))
-		return err;
-	cell->fn.post = fn;
-	cell->arg = arg;
-	atomic_store_explicit(&cell->kind, LANE_POST, memory_order_relaxed);
-	lane->ops[lane->next & lane->mask] = NULL;
-	lane_written(lane);
-	return 0;
+	return lane_write(lane, (union lane_fn){ .post = fn }, arg, LANE_POST);
 }
 
 /* Likewise; the rest of what makes @op PENDING is the caller's. */
 static inline int lane_call(struct lane *lane, struct weir_op *op,
-	      int64_t (*fn)(void *arg), void *arg)
+			    int64_t (*fn)(void *arg), void *arg)
 {
-	struct lane_cell *cell = &lane->cells[lane->next & lane->mask];
-	int err = lane_may_write(lane);
+	uint64_t i = lane->next & lane->mask;
+	int err = lane_write(lane, (union lane_fn){ .call = fn }, arg,
+			     LANE_CALL);
 
 	if (unlikely(err))
 		return err;
-	cell->fn.call = fn;
-	cell->arg = arg;
-	atomic_store_explicit(&cell->kind, LANE_CALL, memory_order_relaxed);
-	lane->ops[lane->next & lane->mask] = op;
+	lane->ops[i] = op;
 	lane->n_calls++;
-	lane_written(lane);
 	return 0;
 }
 

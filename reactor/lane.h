@@ -14,14 +14,21 @@
  *	  | answered,   | under way     | written,    | room
  *	  | to be told  |               | not shown   |
  *
- * The sender moves .next as it writes, .tail once in a turn, and .done as it
- * completes calls.  The receiver runs the messages one after the other and then
- * moves .head, so that calls are answered in the order in which they came, and
- * an answer needs no room but its message's own: it cannot be refused.
+ * The sender moves .next as it writes, .tail now and then and at the end of its
+ * turn, and .done as it completes calls.  The receiver runs the messages one
+ * after the other and then moves .head, so that calls are answered in the order
+ * in which they came, and an answer needs no room but its message's own: it
+ * cannot be refused.
  *
- * A line of memory that two cores write to costs a hundred nanoseconds each
- * time it changes sides.  So each word that is shared has one writer, who keeps
+ * A line of memory that two cores write to costs tens of nanoseconds each time
+ * it changes sides.  So each word that is shared has one writer, who keeps
  * copies of all that it needs, and shows it when a turn's work is together.
+ *
+ * A cell is a fourth of a line; kinds are apart, where messages of one kind
+ * after those of the same write nothing at all.  Up to .limit a message is
+ * written without a look at anything else: it is .next when a turn begins, and
+ * moved by LANE_SHOW_EVERY at most, after a look at whether there is room and
+ * whether either side stops.
  *
  * Bells are as those of the mailbox, see mailbox.h: each side shows what it has
  * done, and then looks whether the other sleeps, or waits for room.
@@ -42,6 +49,7 @@ struct weir_reactor;
 #define LANES_TLS __attribute__((tls_model("initial-exec")))
 
 #define LANE_LINE 64	/* What is on one is moved between cores together. */
+#define LANE_SHOW_EVERY 32	/* The other side begins while this goes on. */
 
 enum lane_kind {
 	LANE_POST,
@@ -49,45 +57,48 @@ enum lane_kind {
 	LANE_CANCELLED,		/* A call; not to be run any more. */
 };
 
+union lane_fn {
+	void (*post)(void *arg);
+	int64_t (*call)(void *arg);
+};
+
 struct lane_cell {
-	union {
-		void (*post)(void *arg);
-		int64_t (*call)(void *arg);
-	} fn;
+	union lane_fn fn;
 	void *arg;
-	_Atomic uint64_t kind;
 };
 
 struct lane {
 	/* Written by the sender. */
 	_Alignas(LANE_LINE) _Atomic uint64_t tail;
-	atomic_bool wants_room;
 
 	/* Written by the receiver. */
 	_Alignas(LANE_LINE) _Atomic uint64_t head;
-	atomic_bool closed;		/* It stops: no new work. */
+
+	/* Seldom written, or never. */
+	_Alignas(LANE_LINE) atomic_bool wants_room;	/* The sender. */
+	atomic_bool closed;		/* The receiver stops: no new work. */
+	uint64_t mask;
+	struct lane_cell *cells;
+	atomic_uchar *kinds;		/* Of cells. */
+	int64_t *results;
+	struct weir_reactor *from, *to;
 
 	/* The sender's own. */
 	_Alignas(LANE_LINE) uint64_t next;
-	uint64_t shown;			/* What .tail is. */
+	uint64_t limit;			/* Of .next; then look closer. */
 	uint64_t done;
 	uint64_t n_calls;		/* Whose end was not told yet. */
-	struct weir_op **ops;		/* By position; NULL: a post. */
+	struct weir_op **ops;		/* By position; of calls only. */
 	struct op_queue waiting;	/* Operations that wait for room. */
-	struct weir_reactor *to;
-	struct lane *next_unshown;
-	bool unshown;			/* In the list of those. */
+	struct lane *next_unshown;	/* Itself: the last; NULL: in no list. */
 
 	/* The receiver's own. */
 	_Alignas(LANE_LINE) uint64_t taken;
 	uint64_t seen;			/* What .tail was. */
-	struct weir_reactor *from;
-
-	/* Neither writes. */
-	_Alignas(LANE_LINE) uint64_t mask;
-	struct lane_cell *cells;
-	int64_t *results;
 };
+
+_Static_assert(sizeof(struct lane) == 5 * LANE_LINE,
+	       "what one side writes is on one line");
 
 /* All reactors of a group. */
 struct lane_mesh {
@@ -114,20 +125,25 @@ void lane_mesh_destroy(struct lane_mesh *mesh);
 void lanes_join(struct lane_mesh *mesh, uint32_t index, struct weir_reactor *r);
 
 /*
- * The reactor whose thread this is, if it has lanes; in a simulated world,
- * whose turn it is.  What posts belong to: so all of one sender go one way.
+ * Whose turn it is, or outside of turns whose thread; NULL if it has no lanes.
+ * What posts belong to: so all of one sender go one way.
  */
 extern _Thread_local struct weir_reactor *lanes_here LANES_TLS;
 
 /* The sender; and lane-inline.h. */
-void lane_show(struct lane *lane);
+/* .next is at .limit; 0, -EAGAIN or -ESHUTDOWN. */
+int lane_write_slowly(struct lane *lane, union lane_fn fn, void *arg,
+		      enum lane_kind kind);
 void lane_cancel(struct lane *lane, uint64_t pos);
 bool lane_has_room(struct lane *lane);
 
-/* In the turn: run what came, complete what was answered, at most @max. */
+/* In the turn: run what came, and complete what was answered, at most @max of
+ * each; returns how many of both. */
 unsigned int lanes_run(struct weir_reactor *r, unsigned int max);
 /* Is there something for lanes_run()? */
 bool lanes_have(const struct lanes *lanes);
+/* Is there a call that has not been answered, or not told of? */
+bool lanes_owed(const struct lanes *lanes);
 /* Show what was written, and wake who sleeps.  NULL is allowed. */
 void lanes_show(struct lanes *lanes);
 

@@ -62,7 +62,10 @@ libweir_all_la_SOURCES += \
 	%D%/sim.h \
 	%D%/socket.c \
 	%D%/source.c \
+	%D%/splice.c \
 	%D%/source.h \
+	%D%/spin.c \
+	%D%/spin.h \
 	%D%/stats-ask.c \
 	%D%/stats-layout.h \
 	%D%/stats-list.c \
@@ -81,6 +84,7 @@ libweir_all_la_SOURCES += \
 	%D%/timer.c \
 	%D%/turn.c \
 	%D%/uring-files.c \
+	%D%/uring-fill.c \
 	%D%/uring-probe.c \
 	%D%/uring-rx.c \
 	%D%/uring-setup.c \

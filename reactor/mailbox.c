@@ -248,13 +248,16 @@ int weir_post(struct weir_reactor *r, void (*fn)(void *arg), void *arg)
 
 	if (r->mailbox.lanes && lanes_here) {
 		lane = lane_between(lanes_here, r);
-		if (likely(lane))
-			return lane_post(lane, fn, arg);
+		if (likely(lane)) {
+			err = lane_post(lane, fn, arg);
+			return likely(err != -EAGAIN) ? err :
+			       mailbox_refuses(&r->mailbox);
+		}
 	}
 	if (atomic_load(&r->down))
 		return -ESHUTDOWN;
-	err = mailbox_put(&r->mailbox, fn, arg);
-	if (!err)
-		mailbox_wake(r);
-	return err;
+	if (unlikely(mailbox_put(&r->mailbox, fn, arg)))
+		return mailbox_refuses(&r->mailbox);
+	mailbox_wake(r);
+	return 0;
 }

@@ -20,6 +20,7 @@
  * one for each sleep, however many posts there are.
  */
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,6 +52,10 @@ struct mailbox {
 	atomic_bool asleep;
 	atomic_ulong wakes;
 	atomic_uint visitors;		/* Other threads inside; see call.c. */
+
+	/* On a line of its own: who tries again and again, full as it is, is
+	 * not to be in the way of who empties it. */
+	_Alignas(64) _Atomic uint64_t refused;
 };
 
 int mailbox_init(struct mailbox *box, uint32_t n);
@@ -59,14 +64,22 @@ void mailbox_fini(struct mailbox *box);
 /* Any thread.  0 or -EAGAIN; the caller wakes the reactor. */
 int mailbox_put(struct mailbox *box, void (*fn)(void *arg), void *arg);
 
+/* Any thread: somebody was told -EAGAIN.  Returns that. */
+static inline int mailbox_refuses(struct mailbox *box)
+{
+	atomic_fetch_add_explicit(&box->refused, 1, memory_order_relaxed);
+	return -EAGAIN;
+}
+
 /* Whether something is there for the reactor. */
 bool mailbox_has(struct mailbox *box);
 
-/* Run at most @max posts, and complete what came home.  Returns how many. */
+/* Complete what came home; run at most @max each of posts, messages of lanes
+ * and ends of calls, so that none can starve the others.  Returns how many. */
 unsigned int mailbox_run(struct weir_reactor *r, unsigned int max);
 
-/* Take @op away, which somebody hands home; what else came stays there.  Returns
- * false if it has not arrived yet.  What comes home may do this. */
+/* Take @op away, which somebody hands home; what else came stays there.
+ * Returns false if it has not arrived yet.  What comes home may do this. */
 bool mailbox_take(struct weir_reactor *r, const struct weir_op *op);
 
 /* Any thread: put @op on @r's stack, and wake it.  Never fails. */

@@ -38,6 +38,12 @@ enum op_flag {
 	OP_WORKER = 32,		/* With the worker pool, waiting or running. */
 	OP_LEAVES = 64,		/* Its class has a .leave(), to be called. */
 	OP_TIMED = 128,		/* It is timed, for the page of statistics. */
+
+	/*
+	 * A poll comes before its next try: the ring's, of its own operations
+	 * until they end.  None of those has a .leave(), so it is the same bit.
+	 */
+	OP_POLLING = OP_LEAVES,
 };
 
 /* What kind of operation it is: one static const per kind. */
@@ -73,9 +79,9 @@ struct weir_op_class {
 struct weir_look_class {
 	/*
 	 * Often while it spins, and in each turn if there is no .deliver():
-	 * look.  Returns whether .deliver() has something to do; what goes home
-	 * by op_return(), or by an errand, need not be told.  No callback runs
-	 * here.
+	 * look.  Returns whether .deliver() has something to do, or an operation
+	 * was completed; what goes home by op_return(), or by an errand, need
+	 * not be told.  No callback runs here.
 	 */
 	bool (*look)(struct weir_look *look);
 

@@ -9,6 +9,7 @@
  *	op.c         the life of an operation, cancel, deadline; op-inline.h
  *	turn.c       the order of a turn, run, stop and drain
  *	wait.c       spin, sleep, and the account of time
+ *	spin.c       whether to spin
  *	host.c       the one descriptor for foreign loops
  *	mailbox.c    posts, and operations that come home from other threads
  *	lane.c       what the reactors of a group have for each other
@@ -36,6 +37,7 @@
 #include "reactor/backend.h"
 #include "reactor/mailbox.h"
 #include "reactor/op-internal.h"
+#include "reactor/spin.h"
 #include "reactor/wheel.h"
 
 struct group_core;
@@ -81,13 +83,12 @@ enum request {
 
 /* How it waits; see wait.c. */
 struct wait {
-	uint64_t spin_ns;		/* At most; 0: never. */
-	uint64_t gap_ns;		/* How long idle phases last, lately. */
+	struct spin spin;
+	uint32_t at_once;		/* Waits that may end without the clock. */
+	uint64_t looks;			/* That were, and are not accounted for. */
+	uint64_t look_ns;		/* What one takes. */
+	uint64_t clocked_ns;		/* When the last wait with it ended. */
 	uint64_t born_ns;
-	uint64_t looked_ns;		/* At how busy this CPU is. */
-	uint64_t shared_until_ns;	/* No spinning before this. */
-	long preempted;			/* Times we were put off this CPU. */
-	unsigned int sleeps;		/* Since a spin was last tried. */
 };
 
 /* The one descriptor for a foreign loop; see host.c. */
@@ -142,7 +143,8 @@ struct weir_reactor {
 	struct group_core *core;	/* NULL: it is in no group. */
 	struct host host;
 
-	uint64_t publish_at;		/* In which turn, or later. */
+	uint64_t publish_at;		/* In which turn, or later; or to see
+					 * where this core is. */
 	struct stats_reactor *page;	/* NULL: it is not on one. */
 
 	struct weir_reactor_opts opts;	/* With defaults filled in. */
@@ -181,9 +183,14 @@ uint64_t reactor_next_turn(struct weir_reactor *r);
 /* turn.c: turns until the reactor is stopped, or it is @until_ns. */
 int turn_until_stopped(struct weir_reactor *r, uint64_t until_ns);
 
+/* turn.c: turns of a core that stops fail: do what needs no kernel.  False: its
+ * group may have more for it, or owes it an answer. */
+bool reactor_settle(struct weir_reactor *r);
+
 /* wait.c: nothing is due: spin, then sleep, no longer than until @until_ns. */
 int wait_for_work(struct weir_reactor *r, uint64_t until_ns);
 void wait_init(struct weir_reactor *r);
+void wait_spin_no_more(struct weir_reactor *r);
 
 /* host.c */
 void host_init(struct weir_reactor *r);
@@ -246,7 +253,10 @@ unsigned int looks_deliver(struct weir_reactor *r);
 bool looks_asleep(struct weir_reactor *r);
 void looks_awake(struct weir_reactor *r);
 
-/* group-core.c, group-load.c: see group.h. */
+/*
+ * Of a reactor of a group; group-core.c, group-load.c.  It has nothing to do, or
+ * begins a host's turn: look where we are.  It goes to sleep, or does not: tell.
+ */
 void core_look(struct weir_reactor *r, uint64_t now);
 void core_tell_time(struct weir_reactor *r, uint64_t now, bool asleep);
 

@@ -236,16 +236,16 @@ static int refuse_with_objects(struct weir_reactor *r)
 
 static int refuse_with_ops(struct weir_reactor *r)
 {
-	const struct weir_op *op = r->live;
+	const struct weir_op *op = r->live;	/* Calls by lanes are not. */
 
-	if (!op)
+	if (!reactor_in_flight(r))
 		return why(-EBUSY, "weir_reactor_destroy: the kernel still has "
 			   "%u sources after %u ms; try again", r->n_zombies,
 			   r->opts.drain_ms);
 	return why(-EBUSY, "weir_reactor_destroy: %u operations did not end "
 		   "within %u ms, a %s among them; try again",
 		   (unsigned int)reactor_in_flight(r),
-		   r->opts.drain_ms, op->cls->name);
+		   r->opts.drain_ms, op ? op->cls->name : "call");
 }
 
 int weir_reactor_destroy(struct weir_reactor *r)
@@ -319,20 +319,14 @@ const char *weir_reactor_describe(const struct weir_reactor *r)
 int weir_reactor_stats(struct weir_reactor *r, struct weir_reactor_stats *ret)
 {
 	struct weir_reactor_stats s = r->stats;
-	size_t size = ret->size;
 	uint64_t age;
 
 	reactor_check_thread(r);
-	if (size < sizeof(s.size))
-		return why(-EINVAL, "weir_reactor_stats: .size is %zu; set it "
-			   "to sizeof of the struct", size);
 	age = r->backend->now(r) - r->wait.born_ns;
 	s.busy_ns = age - s.spin_ns - s.sleep_ns;
 	s.started = r->n_begun;
 	s.completed = r->begun_max - r->ops_max;
 	s.in_flight = reactor_in_flight(r);
 	s.wakes = atomic_load(&r->mailbox.wakes);
-	s.size = size < sizeof(s) ? size : sizeof(s);
-	memcpy(ret, &s, s.size);
-	return 0;
+	return opts_give(ret, &s, sizeof(s), "weir_reactor_stats");
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/opts.h"
 #include "base/why.h"
 #include "reactor/sim-socket.h"
 
@@ -215,11 +216,7 @@ int weir_sim_socket_stats(struct weir_sim *sim,
 	struct weir_sim_socket_stats stats = { .size = sizeof(stats) };
 	struct sockets *s = sockets_of(sim);
 	const struct conn *conn;
-	size_t size = ret->size;
 
-	if (size < sizeof(size))
-		return why(-EINVAL, "weir_sim_socket_stats: .size is %zu; set "
-			   "it to sizeof of the struct", size);
 	for (conn = s ? s->conns : NULL; conn; conn = conn->next)
 		for (int i = 0; i < 2; i++)
 			stats.held += conn->flow[i].sent - conn->flow[i].read;
@@ -230,8 +227,5 @@ int weir_sim_socket_stats(struct weir_sim *sim,
 		stats.connections = s->connections;
 		stats.resets = s->resets;
 	}
-	if (size < stats.size)
-		stats.size = size;
-	memcpy(ret, &stats, stats.size);
-	return 0;
+	return opts_give(ret, &stats, sizeof(stats), "weir_sim_socket_stats");
 }

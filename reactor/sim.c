@@ -418,16 +418,10 @@ int weir_sim_stats(const struct weir_sim *sim, struct weir_sim_stats *ret)
 {
 	struct weir_sim_stats s = sim->stats;
 	const struct sim_reactor *sr;
-	size_t size = ret->size;
 
-	if (size < sizeof(s.size))
-		return why(-EINVAL, "weir_sim_stats: .size is %zu; set it to "
-			   "sizeof of the struct", size);
 	for (sr = sim->reactors; sr; sr = sr->next) {
 		s.started += sr->r->n_begun;
 		s.completions += sr->r->begun_max - sr->r->ops_max;
 	}
-	s.size = size < sizeof(s) ? size : sizeof(s);
-	memcpy(ret, &s, s.size);
-	return 0;
+	return opts_give(ret, &s, sizeof(s), "weir_sim_stats");
 }

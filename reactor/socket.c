@@ -55,12 +55,20 @@ int weir_recv(struct weir_reactor *r, struct weir_op *op, int fd, void *buf,
 	return start(r, op, IO_RECV, fd, buf, len, flags);
 }
 
+/* Without a copy is a wish, until a backend says that it was granted. */
+static inline int wish(struct weir_op *op, uint32_t flags, int err)
+{
+	if (unlikely(flags & WEIR_SOCK_ZEROCOPY) && !err)
+		op->detail.code = WEIR_SOCK_COPIED;
+	return err;
+}
+
 int weir_send(struct weir_reactor *r, struct weir_op *op, int fd,
 	      const void *buf, size_t len, uint32_t flags)
 {
 	if (unlikely((!buf && len) || len > INT64_MAX || flags & ~SEND_FLAGS))
 		return -EINVAL;
-	return start(r, op, IO_SEND, fd, buf, len, flags);
+	return wish(op, flags, start(r, op, IO_SEND, fd, buf, len, flags));
 }
 
 int weir_sendv(struct weir_reactor *r, struct weir_op *op, int fd,
@@ -77,7 +85,7 @@ int weir_sendv(struct weir_reactor *r, struct weir_op *op, int fd,
 	if (err)
 		return err;
 	op->u.io.aux = (uint64_t)total;
-	return start(r, op, IO_SENDV, fd, iov, n, flags);
+	return wish(op, flags, start(r, op, IO_SENDV, fd, iov, n, flags));
 }
 
 int weir_sendmsg(struct weir_reactor *r, struct weir_op *op, int fd,

@@ -8,27 +8,15 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/opts.h"
 #include "reactor/stats-read.h"
-
-/* As much of a result as the caller has room for. */
-static int give(void *ret, void *result, size_t known)
-{
-	size_t size;
-
-	memcpy(&size, ret, sizeof(size));
-	if (size < sizeof(size))
-		return -EINVAL;
-	memcpy(result, &size, sizeof(size));
-	memcpy(ret, result, size < known ? size : known);
-	return 0;
-}
 
 int weir_stats_info(const struct weir_stats *s, struct weir_stats_info *ret)
 {
 	struct weir_stats_info info;
 
 	snapshot_info(&s->now, &info);
-	return give(ret, &info, sizeof(info));
+	return opts_give(ret, &info, sizeof(info), "weir_stats_info");
 }
 
 static const struct stats_kind_entry *kind_of(const struct weir_stats *s,
@@ -55,7 +43,7 @@ int weir_stats_section(const struct weir_stats *s, uint32_t i,
 		.n_fields = kind_of(s, i)->n_fields,
 		.torn = from->torn,
 	};
-	return give(ret, &section, sizeof(section));
+	return opts_give(ret, &section, sizeof(section), "weir_stats_section");
 }
 
 /* Field @j of section @i, and its words. */
@@ -97,7 +85,7 @@ int weir_stats_field(const struct weir_stats *s, uint32_t i, uint32_t j,
 		.value = f->type == WEIR_STATS_HISTOGRAM ? total(f, words) :
 							   words[0],
 	};
-	return give(ret, &field, sizeof(field));
+	return opts_give(ret, &field, sizeof(field), "weir_stats_field");
 }
 
 int weir_stats_value(const struct weir_stats *s, uint32_t i, const char *name,

@@ -17,7 +17,6 @@ struct page {
 	uint64_t allocated;		/* Bytes that there is room for. */
 	uint32_t n_records;		/* In use. */
 	uint32_t last_id;
-	pid_t pid;
 	char dir[PLACE_MAX];
 	char name[PAGE_NAME_MAX];
 
@@ -29,9 +28,6 @@ extern struct page page;
 
 /* Under the lock: whether it has room up to @used, which is made if not. */
 bool page_has_room(uint64_t used);
-
-/* Under the lock: the file has gone. */
-void page_forget_records(void);
 
 /* Remove from @dir, which is ours, pages of processes that have ended. */
 void stats_sweep(int dir);

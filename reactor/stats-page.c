@@ -35,6 +35,13 @@
 #define CALL "weir_stats_publish"
 #define CHUNK UINT64_C(65536)	/* What a page grows by. */
 
+/* Where its tables are; the header may become larger. */
+#define KINDS_AT UINT64_C(256)
+#define FIELDS_AT \
+	(KINDS_AT + STATS_KINDS_MAX * sizeof(struct stats_kind_entry))
+#define RECORDS_AT \
+	(FIELDS_AT + STATS_FIELDS_MAX * sizeof(struct stats_field_entry))
+
 struct page page = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
 
 static void before_fork(void)
@@ -88,10 +95,10 @@ static void fill_header(struct stats_header *h)
 	h->kind_size = sizeof(struct stats_kind_entry);
 	h->field_size = sizeof(struct stats_field_entry);
 	h->record_size = sizeof(struct stats_record);
-	h->kinds_at = 256;
-	h->fields_at = h->kinds_at + STATS_KINDS_MAX * h->kind_size;
-	h->records_at = h->fields_at + STATS_FIELDS_MAX * h->field_size;
-	h->used = h->records_at;
+	h->kinds_at = KINDS_AT;
+	h->fields_at = FIELDS_AT;
+	h->records_at = RECORDS_AT;
+	h->used = RECORDS_AT;
 	h->pid = getpid();
 	h->pid_ns = own_pid_ns();
 	h->start_ticks = start_ticks(h->pid);
@@ -125,8 +132,8 @@ static int map_file(int fd)
 		return why(-ENOMEM, CALL ": mmap: %s", strerror(errno));
 	page.fd = fd;
 	page.allocated = 0;
-	if (!page_has_room(256 + STATS_KINDS_MAX * 64 +
-			   STATS_FIELDS_MAX * 128)) {
+	page.last_id = 0;
+	if (!page_has_room(RECORDS_AT)) {
 		munmap(at, STATS_SIZE_MAX);
 		page.fd = -1;
 		return why(-ENOSPC, CALL ": no room for the page");
@@ -187,10 +194,8 @@ static int publish_in(const char *path)
 	stats_sweep(dir);
 	err = make_file(dir);
 	close(dir);
-	if (!err) {
+	if (!err)
 		snprintf(page.dir, sizeof(page.dir), "%s", path);
-		page.pid = getpid();
-	}
 	return err;
 }
 
@@ -259,7 +264,6 @@ static void withdraw(void)
 	page.header = NULL;
 	close(page.fd);
 	page.fd = -1;
-	page_forget_records();
 }
 
 int weir_stats_withdraw(void)
@@ -282,7 +286,7 @@ __attribute__((destructor)) static void on_exit_of_process(void)
 {
 	char path[PLACE_MAX + PAGE_NAME_MAX];
 
-	if (!page.header || page.pid != getpid())
+	if (!page.header || page.header->pid != getpid())
 		return;
 	snprintf(path, sizeof(path), "%s/%s", page.dir, page.name);
 	unlink(path);

@@ -53,7 +53,7 @@ static const struct stats_kind reactor_kind =
 	STATS_KIND("reactor", reactor_fields);
 
 struct mailbox_words {
-	uint64_t posted, taken, depth, capacity, wakes;
+	uint64_t posted, taken, depth, capacity, wakes, refused;
 };
 
 static const struct stats_field mailbox_fields[] = {
@@ -62,6 +62,7 @@ static const struct stats_field mailbox_fields[] = {
 	STATS_NOW("depth", "Posts that wait"),
 	STATS_NOW("capacity", "Posts that fit"),
 	STATS_COUNT("wakes", "Wake-ups that senders paid for"),
+	STATS_COUNT("refused", "Posts and calls answered -EAGAIN, lanes' too"),
 };
 STATS_FITS(mailbox_fields, struct mailbox_words, posted);
 
@@ -98,6 +99,8 @@ static void put_mailbox(struct weir_reactor *r, uint64_t now)
 		.depth = posted - box->head, .capacity = box->mask + 1,
 		.wakes = atomic_load_explicit(&box->wakes,
 					      memory_order_relaxed),
+		.refused = atomic_load_explicit(&box->refused,
+						memory_order_relaxed),
 	};
 
 	stats_put(r->page->mailbox, now, &w);

@@ -54,8 +54,9 @@ void stats_end(struct weir_reactor *r);
 /* In a turn whose number is r->publish_at or more: copy, if it is time to. */
 void stats_in_turn(struct weir_reactor *r);
 
-/* Nothing is due, or a host has the thread from here on; it is @now: copy, and return when to wake for what could not
- * be copied now, or @until if that is earlier. */
+/* Nothing is due, or a host has the thread from here on; it is @now: copy, and
+ * return when to wake for what could not be copied now, or @until if that is
+ * earlier. */
 uint64_t stats_before_sleep(struct weir_reactor *r, uint64_t now,
 			    uint64_t until);
 void stats_after_sleep(struct weir_reactor *r);

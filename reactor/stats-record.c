@@ -167,12 +167,6 @@ void stats_record_del(struct stats_record *record)
 	pthread_mutex_unlock(&page.lock);
 }
 
-void page_forget_records(void)
-{
-	memset(page.kinds, 0, sizeof(page.kinds));
-	page.n_records = 0;
-}
-
 uint32_t stats_record_id(const struct stats_record *record)
 {
 	return record ? record->id : 0;

@@ -9,6 +9,9 @@
 #include "reactor/lane.h"
 #include "reactor/op-inline.h"
 
+/* Turns of a core between looks at the clock, if it never waits. */
+#define TURNS_PER_LOOK 1024
+
 uint64_t reactor_now_fresh(struct weir_reactor *r)
 {
 	r->now_ns = r->backend->now(r);
@@ -61,13 +64,19 @@ static void heed_requests(struct weir_reactor *r)
 		begin_stopping(r);
 }
 
-/* First that nobody is about to put something, then that nothing is there. */
+/*
+ * First that nobody is about to put something, then that nothing is there.  Of
+ * others in the group the last may have put something after we had looked: so
+ * when all are quiet, once more.
+ */
 static bool is_drained(struct weir_reactor *r)
 {
+	struct lanes *lanes = r->mailbox.lanes;
+
 	mailbox_await_visitors(r);
 	return !reactor_in_flight(r) && !r->n_zombies &&
 	       !mailbox_has(&r->mailbox) &&
-	       (!r->mailbox.lanes || lanes_quiet(r->mailbox.lanes));
+	       (!lanes || (lanes_quiet(lanes) && !lanes_have(lanes)));
 }
 
 static void end_stopping_if_drained(struct weir_reactor *r)
@@ -171,31 +180,40 @@ static int wait_and_do(struct weir_reactor *r, uint64_t timeout_ns,
 	return do_due(r, ran);
 }
 
+/* What is not to wait until there is nothing to do. */
+static void look_around(struct weir_reactor *r)
+{
+	r->publish_at = r->stats.turns + TURNS_PER_LOOK;
+	if (r->page)
+		stats_in_turn(r);
+	if (r->core)
+		core_look(r, reactor_now_fresh(r));
+}
+
 static int one_turn(struct weir_reactor *r, uint64_t timeout_ns)
 {
-	struct weir_reactor *outer = NULL;
+	struct weir_reactor *outer = lanes_here;
 	unsigned int ran = 0;
 	int err;
 
 	r->in_turn = true;
 	r->stats.turns++;
-	if (unlikely(r->backend->simulated)) {
-		outer = lanes_here;
-		lanes_here = r->mailbox.lanes ? r : NULL;
-	}
+	lanes_here = r->mailbox.lanes ? r : NULL;
 	if (unlikely(r->host.epoll >= 0))
 		host_turn_begins(r);
 	if (unlikely(r->stats.turns >= r->publish_at))
-		stats_in_turn(r);
+		look_around(r);
 	err = do_due(r, &ran);
 	if (!err && !ran && timeout_ns &&
 	    r->state != WEIR_REACTOR_STOPPED && !more_is_due(r))
 		err = wait_and_do(r, timeout_ns, &ran);
 	if (unlikely(r->host.epoll >= 0))
 		host_turn_ends(r, more_is_due(r), next_due(r));
+	/* What was sent before it failed is on its way, as in any turn. */
+	if (unlikely(err))
+		lanes_show(r->mailbox.lanes);
 	r->in_turn = false;
-	if (unlikely(r->backend->simulated))
-		lanes_here = outer;
+	lanes_here = outer;
 	return err ? err : (int)ran;
 }
 
@@ -234,6 +252,33 @@ int turn_until_stopped(struct weir_reactor *r, uint64_t until_ns)
 			return n;
 	}
 	return 0;
+}
+
+static void run_without_kernel(struct weir_reactor *r)
+{
+	struct weir_reactor *outer = lanes_here;
+
+	r->in_turn = true;
+	r->stats.turns++;
+	lanes_here = r;
+	heed_requests(r);
+	mailbox_run(r, r->turn_max);
+	if (r->deferred)
+		take_deferred(r);
+	op_run_ready(r, r->turn_max);
+	lanes_show(r->mailbox.lanes);
+	r->in_turn = false;
+	lanes_here = outer;
+}
+
+bool reactor_settle(struct weir_reactor *r)
+{
+	struct lanes *lanes = r->mailbox.lanes;
+
+	run_without_kernel(r);
+	mailbox_await_visitors(r);
+	return !r->ready && !r->deferred && !mailbox_has(&r->mailbox) &&
+	       lanes_quiet(lanes) && !lanes_have(lanes) && !lanes_owed(lanes);
 }
 
 static int took_break(struct weir_reactor *r)

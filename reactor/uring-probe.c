@@ -15,6 +15,7 @@
 
 #include <weir/uring.h>
 
+#include "base/opts.h"
 #include "base/why.h"
 #include "reactor/rx.h"
 #include "reactor/uring.h"
@@ -68,15 +69,13 @@ static int make(struct weir_reactor **ret)
 
 int weir_uring_probe(struct weir_uring_info *ret)
 {
-	struct weir_uring_info info = { .size = ret->size };
-	struct weir_reactor *r;
+	struct weir_uring_info info = { .size = sizeof(info) };
+	struct weir_reactor *r = NULL;
 	struct uring *u;
-	int err;
+	int err = opts_room(ret, "weir_uring_probe");
 
-	if (ret->size < sizeof(ret->size))
-		return why(-EINVAL, "weir_uring_probe: .size is %zu; set it to "
-			   "sizeof of the struct", ret->size);
-	err = make(&r);
+	if (!err)
+		err = make(&r);
 	if (err)
 		return err;
 	u = uring_of(r);
@@ -85,11 +84,7 @@ int weir_uring_probe(struct weir_uring_info *ret)
 	info.features = features(u);
 	info.max_files = u->n_files;
 	info.max_buffers = u->n_free_bufs;
-	info.max_ops = u->limit;
+	info.max_ops = u->window;
 	weir_reactor_destroy(r);
-	if (ret->size > sizeof(info))
-		memset((char *)ret + sizeof(info), 0,
-		       ret->size - sizeof(info));
-	memcpy(ret, &info, ret->size < sizeof(info) ? ret->size : sizeof(info));
-	return 0;
+	return opts_give(ret, &info, sizeof(info), "weir_uring_probe");
 }

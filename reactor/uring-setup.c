@@ -76,6 +76,7 @@ static const struct {
 	{ IORING_OP_RECVMSG, IO_RECVMSG },
 	{ IORING_OP_SHUTDOWN, IO_SHUTDOWN },
 	{ IORING_OP_POLL_ADD, IO_POLL },
+	{ IORING_OP_POLL_ADD, IO_SPLICE },
 };
 
 /* What a worker can do without waiting for a peer. */
@@ -135,6 +136,8 @@ static int init_ring(struct uring *u, uint32_t sq, uint32_t cq,
 	if (err)	/* uring_create() takes ENOSYS for explained. */
 		return err == -ENOSYS ? explain(err) : err;
 	u->has_cqe_skip = p.features & IORING_FEAT_CQE_SKIP;
+	if (p.features & IORING_FEAT_REG_REG_RING)
+		u->zc_flags = IORING_SEND_ZC_REPORT_USAGE;
 	if ((p.features & NEEDED) == NEEDED)
 		return 0;
 	io_uring_queue_exit(&u->ring);
@@ -217,16 +220,18 @@ static void describe(const struct uring *u)
 
 	snprintf(u->r->describe, sizeof(u->r->describe),
 		 "uring: kernel io_uring with %s; registered:%s%s%s%s; room "
-		 "for %u operations in the kernel", ladder[u->rung].name, none,
+		 "for %u operations in the kernel that do not wait",
+		 ladder[u->rung].name, none,
 		 u->has_ring_fd ? " ring" : "", u->files ? " files" : "",
-		 u->free_bufs ? " buffers" : "", u->limit);
+		 u->free_bufs ? " buffers" : "", u->window);
 }
 
 static void init_queues(struct uring *u)
 {
 	uint32_t cq = u->ring.cq.ring_entries;
 
-	u->limit = cq - (cq / 4 < URING_RESERVE ? cq / 4 : URING_RESERVE);
+	u->window = cq - (cq / 4 < URING_RESERVE ? cq / 4 : URING_RESERVE);
+	u->limit = u->window;
 	op_queue_init(&u->backlog);
 	op_queue_init(&u->cancels);
 	u->retry.last = &u->retry.first;
@@ -330,7 +335,7 @@ static bool is_fresh(struct weir_reactor *r)
  */
 void uring_undefer(struct weir_reactor *r)
 {
-	struct uring *old = uring_of(r);
+	struct uring *old = uring_of(r), *made;
 
 	if (!(old->ring.flags & IORING_SETUP_DEFER_TASKRUN) || !is_fresh(r))
 		return;
@@ -338,5 +343,9 @@ void uring_undefer(struct weir_reactor *r)
 		r->backend_data = old;
 		return;
 	}
+	/* It is the reactor's once more while what it has out is called in. */
+	made = uring_of(r);
+	r->backend_data = old;
 	uring_free(old);
+	r->backend_data = made;
 }

@@ -200,6 +200,7 @@ static int uring_flush(struct weir_reactor *r)
 int uring_reap(struct weir_reactor *r, unsigned int max)
 {
 	struct uring *u = uring_of(r);
+	uint64_t ended = u->ended;
 	unsigned int n;
 	int err = 0;
 
@@ -211,6 +212,8 @@ int uring_reap(struct weir_reactor *r, unsigned int max)
 		err = enter(u);
 	n = uring_take(u, max);
 	u->cried = !n && kernel_has_more(u);
+	if (unlikely(u->backlog.first || u->limit != u->window))
+		uring_move_limit(u, u->ended != ended);
 	serve(u);
 	return unlikely(err) ? err : (int)n;
 }
@@ -219,7 +222,8 @@ static bool uring_ready(struct weir_reactor *r)
 {
 	const struct uring *u = uring_of(r);
 
-	return io_uring_cq_ready(&u->ring) || (kernel_has_more(u) && !u->cried);
+	return io_uring_cq_ready(&u->ring) ||
+	       (kernel_has_more(u) && !u->cried) || uring_is_stuck(u);
 }
 
 static int wait_outside(struct uring *u, uint64_t timeout_ns)
@@ -259,6 +263,9 @@ int uring_wait(struct weir_reactor *r, uint64_t timeout_ns)
 	int err;
 
 	serve(u);
+	/* That may have taken the last room: the next turn moves the limit. */
+	if (uring_is_stuck(u))
+		return 0;
 	if (unlikely(u->outside))
 		return wait_outside(u, timeout_ns);
 	if (unlikely(fault("io_uring_enter")))

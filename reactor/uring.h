@@ -8,6 +8,7 @@
  *	uring.c         reap, flush, wait, wake, and the table of the backend
  *	uring-setup.c   the ring, what the kernel has of it, and the end
  *	uring-submit.c  operations: to the kernel, back, and cancelled
+ *	uring-fill.c    what stands in their submission entries
  *	uring-source.c  sources: one request each, made again when it ends
  *	uring-rx.c      receive buffers that the kernel picks
  *	uring-files.c   registered files and buffers
@@ -33,10 +34,17 @@
  * again.  Only a zero-copy send has two: the result, which is kept in op->res,
  * and the notice that the memory is free, which ends it.
  *
- * Operations in KERNEL are fewer than the completion queue holds, so they alone
- * never overflow it; what remains is for sources and cancel requests.  Those
- * may overflow it: the kernel keeps what does not fit, sets a flag in the ring,
- * and hands it over when asked.
+ * Operations in KERNEL that are sure to end by themselves are fewer than the
+ * completion queue holds, so they alone never overflow it; the rest of it is
+ * for sources, cancel requests, and operations that wait for somebody else,
+ * which are not counted.  Those may overflow it: the kernel keeps what does not
+ * fit, sets a flag in the ring, and hands it over when asked.
+ *
+ * What is counted and not sure to end can turn out to wait: a read of a pipe, a
+ * send to a peer that does not read.  So for them the limit is not a wall.  If
+ * nothing that is counted has ended in a turn and somebody has no room, they
+ * are taken to wait: the limit becomes a window more than there are of them,
+ * and comes back as they end.
  *
  * A source has at most one request out, so that what an old one still delivers
  * comes before anything of a new one:
@@ -61,8 +69,21 @@
 #include <stdint.h>
 
 #include "base/check.h"
+#include "reactor/backend.h"
 #include "reactor/reactor-internal.h"
 #include "reactor/source.h"
+
+/*
+ * Of Linux 6.2, without a bit to ask for: it is asked of those that have the next
+ * one's, of 6.3.
+ */
+#ifndef IORING_SEND_ZC_REPORT_USAGE
+#define IORING_SEND_ZC_REPORT_USAGE (1u << 3)
+#define IORING_NOTIF_USAGE_ZC_COPIED (1u << 31)
+#endif
+#ifndef IORING_FEAT_REG_REG_RING
+#define IORING_FEAT_REG_REG_RING (1u << 13)
+#endif
 
 #define URING_CQ_MIN 4096	/* Completion entries: a page per 256. */
 #define URING_CQ_LEAST 256	/* Where memory is short. */
@@ -70,8 +91,25 @@
 #define URING_FILES 1024	/* Registered files: descriptors below this. */
 #define URING_BUFS 1024		/* Registered buffers: the old limit. */
 
-/* For a poll that comes before the next try, in op->flags. */
-#define OP_POLLING 64
+#define URING_BIT(kind) (UINT32_C(1) << (kind))
+
+_Static_assert(IO_KINDS <= 32, "a kind is a bit");
+
+/*
+ * Two counters in a word, for every operation moves both: of all that is
+ * counted, and in the upper half of what is sure to end by itself.  What runs
+ * over from the one into the other is gone from the difference of two words.
+ */
+#define URING_ONE UINT64_C(1)
+#define URING_ONE_SURE (UINT64_C(1) << 32)
+
+/* What waits for a descriptor to become readable, or writable. */
+#define URING_IN_KINDS                                                     \
+	(URING_BIT(IO_READ) | URING_BIT(IO_READV) | URING_BIT(IO_ACCEPT) | \
+	 URING_BIT(IO_RECV) | URING_BIT(IO_RECVMSG))
+#define URING_OUT_KINDS                                                    \
+	(URING_BIT(IO_WRITE) | URING_BIT(IO_WRITEV) | URING_BIT(IO_SEND) | \
+	 URING_BIT(IO_SENDV) | URING_BIT(IO_SENDMSG))
 
 /* What a completion belongs to, in the low bits of its user data. */
 enum uring_tag {
@@ -93,14 +131,17 @@ struct uring {
 	struct io_uring ring;
 	struct weir_reactor *r;
 
-	uint32_t in_flight;		/* Operations in the kernel. */
-	uint32_t limit;			/* Of these. */
+	/* What is counted, in URING_ONE and URING_ONE_SURE: the difference is
+	 * what is in the kernel. */
+	uint64_t begun, ended;
+	uint32_t limit;			/* Of what is counted, now. */
+	uint32_t window;		/* The same, normally; and of the sure. */
 	uint32_t unsupported;		/* Bits of enum io_kind. */
 	uint32_t files_top;		/* Registered files are below this. */
 	uint8_t *files;			/* By descriptor: registered? */
 	uint32_t n_files;
 
-	struct op_queue backlog;	/* Operations without room. */
+	struct op_queue backlog;	/* Operations without room or entry. */
 	struct op_queue cancels;	/* Operations to cancel. */
 	struct source_list retry;	/* Requests or cancels to make. */
 	struct source_list starving;	/* Receivers that want a buffer. */
@@ -127,6 +168,7 @@ struct uring {
 	bool no_accept_multi;
 	bool no_recv_multi;
 	bool has_send_zc;
+	uint16_t zc_flags;		/* Of such a send. */
 	bool has_cqe_skip;
 	bool has_ring_fd;
 
@@ -156,12 +198,19 @@ void uring_undefer(struct weir_reactor *r);
 /* uring.c: the submission queue is full: push it out and try again. */
 struct io_uring_sqe *uring_sqe_slow(struct uring *u);
 
-/* An entry, or NULL if the kernel takes nothing now.  Not zeroed. */
+/*
+ * An entry, or NULL if the kernel takes nothing now.  Not zeroed.  As
+ * io_uring_get_sqe(), of a ring whose entries are of the usual size and which
+ * no thread of the kernel looks at.
+ */
 static inline struct io_uring_sqe *uring_sqe(struct uring *u)
 {
-	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
+	struct io_uring_sq *sq = &u->ring.sq;
+	unsigned int head = __atomic_load_n(sq->khead, __ATOMIC_RELAXED);
 
-	return likely(sqe) ? sqe : uring_sqe_slow(u);
+	if (unlikely(sq->sqe_tail - head >= sq->ring_entries))
+		return uring_sqe_slow(u);
+	return &sq->sqes[sq->sqe_tail++ & sq->ring_mask];
 }
 
 /* Ask for the end of the request with @user_data.  False: no entry. */
@@ -190,10 +239,41 @@ unsigned int uring_take(struct uring *u, unsigned int max);
 /* Go on with the backlog and with cancels, as far as there is room. */
 void uring_serve_ops(struct uring *u);
 
+/* In the kernel, and counted; and of these, sure to end by themselves. */
+static inline uint32_t uring_in_flight(const struct uring *u)
+{
+	return (uint32_t)(u->begun - u->ended);
+}
+
+static inline uint32_t uring_sure(const struct uring *u)
+{
+	return (uint32_t)((u->begun - u->ended) >> 32);
+}
+
+/* Operations have no room, and moving the limit would make some. */
+static inline bool uring_is_stuck(const struct uring *u)
+{
+	return unlikely(u->backlog.first) && uring_in_flight(u) >= u->limit &&
+	       uring_sure(u) < u->window;
+}
+
+/* Once in a turn, in which some of what is counted has ended, or none: move the
+ * limit up if nothing moves, and back again. */
+void uring_move_limit(struct uring *u, bool some_ended);
+
+/* uring-fill.c: the next step of @op, in a zeroed entry.  IO_NOP has none. */
+typedef void uring_fill_fn(const struct uring *u, struct io_uring_sqe *sqe,
+			   struct weir_op *op);
+extern uring_fill_fn *const uring_fill[IO_KINDS];
+
+/* The poll that comes before it. */
+void uring_fill_polling(const struct uring *u, struct io_uring_sqe *sqe,
+			struct weir_op *op);
+void uring_fill_poll(struct io_uring_sqe *sqe, int fd, uint32_t bits);
+
 /* poll(2)'s bits for @events, WEIR_ bits, and back. */
 uint32_t uring_poll_bits(uint32_t events);
 uint32_t uring_weir_bits(uint32_t bits);
-void uring_fill_poll(struct io_uring_sqe *sqe, int fd, uint32_t bits);
 
 /* uring-source.c */
 int uring_arm(struct weir_reactor *r, struct source *s);

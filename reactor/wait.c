@@ -6,81 +6,76 @@
 /*
  * Waiting: spin, then sleep, and an account of both.
  *
- * To be woken on another core costs tens of microseconds, of which the waker
- * pays a good part; to find work while looking for it costs a tenth of one.  So
- * it pays to look for about as long as a wake-up costs, if something will come
- * in that time; and it is pure waste if not.  What will come is guessed from
- * what came: a mean of the last idle phases that adapts slowly to long ones and
- * at once to a short one that spinning has met.  While the guess says "sleep",
- * every PROBE_EVERY-th sleep spins first, because phases ended by a wake-up
- * look longer than they are.
+ * Whether to spin at all, spin.h says.  There is none where there is only one
+ * CPU, nor under valgrind or in a simulated world.  To be bound to one is no
+ * reason: the others are somebody else's to use.
  *
- * Spinning on a core that others want takes from them what it hopes to gain, so
- * there is none where there is only one CPU, or we were preempted lately.  To be
- * bound to one CPU is no reason: the others are somebody else's to use.
+ * Two cores that are busy with each other wait for some hundred nanoseconds at
+ * a time, of which to look at the clock twice would be a good part.  So the
+ * first LOOKS_PER_CLOCK looks are without it.  The time that they took is
+ * estimated from looks that were timed, and accounted for later.
  */
 
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/own.h"
 #include "base/relax.h"
 #include "reactor/op-inline.h"
 
-#define PROBE_EVERY 16
 #define LOOKS_PER_CLOCK 32
-#define LOOK_EVERY_NS (10 * WEIR_MSEC)
-#define SHARED_FOR_NS (100 * WEIR_MSEC)
+#define AT_ONCE_MAX 256		/* Waits that begin without the clock; in a row. */
+#define LOOK_MAX_NS 100		/* More is not the look's fault. */
 
-static long times_preempted(void)
+/* getrusage() knows CPU time too, but as it was at the last tick. */
+static struct spin_usage usage_now(struct weir_reactor *r, uint64_t now)
 {
+	struct spin_usage u = { .now_ns = now, .slept_ns = r->stats.sleep_ns };
+	struct timespec cpu;
 	struct rusage ru;
 
-	return getrusage(RUSAGE_THREAD, &ru) ? 0 : ru.ru_nivcsw;
+	if (getrusage(RUSAGE_THREAD, &ru) ||
+	    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu))
+		return u;
+	u.preempted = (uint64_t)ru.ru_nivcsw;
+	u.cpu_ns = (uint64_t)cpu.tv_sec * WEIR_SEC + (uint64_t)cpu.tv_nsec;
+	return u;
 }
 
 void wait_init(struct weir_reactor *r)
 {
-	struct wait *w = &r->wait;
+	uint64_t most = r->opts.spin_ns;
 
-	w->born_ns = r->backend->now(r);
-	if (r->backend->simulated)
-		return;
-	w->spin_ns = r->opts.spin_ns;
-	if (r->opts.spin_ns == WEIR_SPIN_NONE ||
-	    sysconf(_SC_NPROCESSORS_ONLN) < 2 ||
-	    own_on_valgrind())
-		w->spin_ns = 0;
-	w->preempted = times_preempted();
-	w->looked_ns = w->born_ns;
+	r->wait.born_ns = r->wait.clocked_ns = r->backend->now(r);
+	if (r->backend->simulated || r->opts.spin_ns == WEIR_SPIN_NONE ||
+	    sysconf(_SC_NPROCESSORS_ONLN) < 2 || own_on_valgrind())
+		most = 0;
+	spin_init(&r->wait.spin, most);
 }
 
-/* Somebody else wants this CPU, if we were put off it since we looked last. */
-static bool cpu_is_shared(struct wait *w, uint64_t now)
+void wait_spin_no_more(struct weir_reactor *r)
 {
-	long n;
-
-	if (now - w->looked_ns >= LOOK_EVERY_NS) {
-		n = times_preempted();
-		if (n > w->preempted + 1)
-			w->shared_until_ns = now + SHARED_FOR_NS;
-		w->preempted = n;
-		w->looked_ns = now;
-	}
-	return now < w->shared_until_ns;
+	spin_init(&r->wait.spin, 0);
+	r->wait.at_once = 0;
 }
 
 /* How long to spin from @now on. */
-static uint64_t spin_budget(struct wait *w, uint64_t now)
+static uint64_t budget_from(struct weir_reactor *r, uint64_t now)
 {
-	if (!w->spin_ns || cpu_is_shared(w, now))
+	struct spin *s = &r->wait.spin;
+	struct spin_usage usage;
+	uint64_t budget;
+
+	if (!s->max_ns)
 		return 0;
-	if (w->gap_ns <= w->spin_ns)
-		return w->spin_ns;
-	if (++w->sleeps < PROBE_EVERY)
-		return 0;
-	w->sleeps = 0;
-	return w->spin_ns;
+	if (spin_is_due(s, now)) {
+		usage = usage_now(r, now);
+		spin_judge(s, &usage);
+	}
+	budget = spin_budget(s, now);
+	r->wait.at_once = budget ? AT_ONCE_MAX : 0;
+	return budget;
 }
 
 static bool work_is_here(struct weir_reactor *r)
@@ -91,20 +86,59 @@ static bool work_is_here(struct weir_reactor *r)
 	       reactor_requested(r);
 }
 
+/* Whether there is work, within LOOKS_PER_CLOCK looks; those are counted. */
+static inline bool look(struct weir_reactor *r, uint64_t *looks)
+{
+	for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
+		if (work_is_here(r))
+			return true;
+		relax();
+		++*looks;
+	}
+	return false;
+}
+
+static bool look_at_once(struct weir_reactor *r)
+{
+	struct wait *w = &r->wait;
+
+	if (!w->at_once)
+		return false;
+	w->at_once--;
+	if (!look(r, &w->looks))
+		return false;
+	spin_hit(&w->spin);
+	r->now_turn = 0;
+	return true;
+}
+
+/* What looks without the clock have taken, as far as there was time for it. */
+static void account_looks(struct weir_reactor *r, uint64_t now)
+{
+	struct wait *w = &r->wait;
+	uint64_t ns = w->looks * w->look_ns, most = now - w->clocked_ns;
+
+	r->stats.spin_ns += ns < most ? ns : most;
+	w->looks = 0;
+	w->clocked_ns = now;
+}
+
 /* Returns whether there is work, and the time it is now. */
 static bool spin(struct weir_reactor *r, uint64_t end, uint64_t *now)
 {
+	uint64_t begun = *now, looks = 0, ns;
+	bool found;
+
 	do {
-		for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
-			if (work_is_here(r)) {
-				*now = r->backend->now(r);
-				return true;
-			}
-			relax();
-		}
+		found = look(r, &looks);
 		*now = r->backend->now(r);
-	} while (*now < end);
-	return false;
+	} while (!found && *now < end);
+	r->stats.spin_ns += *now - begun;
+	if (looks >= LOOKS_PER_CLOCK) {
+		ns = (*now - begun) / looks;
+		r->wait.look_ns = ns < LOOK_MAX_NS ? ns : LOOK_MAX_NS;
+	}
+	return found;
 }
 
 /* The order is the point: first be seen to sleep, then look once more. */
@@ -132,50 +166,55 @@ static int sleep_until(struct weir_reactor *r, uint64_t now, uint64_t until)
 	return err;
 }
 
-/* A mean of the last eight or so, in which one long phase is not everything. */
-static void learn_gap(struct wait *w, uint64_t gap)
+/* Returns whether there is work. */
+static bool spin_first(struct weir_reactor *r, uint64_t until, uint64_t *now)
 {
-	uint64_t most = 8 * w->spin_ns;
+	uint64_t budget = budget_from(r, *now);
 
-	if (gap > most)
-		gap = most;
-	w->gap_ns += gap / 8;
-	w->gap_ns -= w->gap_ns / 8;
+	if (!budget)
+		return false;
+	if (spin(r, until - *now < budget ? until : *now + budget, now)) {
+		spin_hit(&r->wait.spin);
+		return true;
+	}
+	if (*now < until)
+		spin_missed(&r->wait.spin);
+	return false;
 }
 
-int wait_for_work(struct weir_reactor *r, uint64_t until)
+static int then_sleep(struct weir_reactor *r, uint64_t begun, uint64_t until)
 {
-	struct wait *w = &r->wait;
-	uint64_t begun = reactor_now_fresh(r);
-	uint64_t now = begun, budget, end;
+	uint64_t now = r->now_ns;
 	int err;
 
-	if (until <= begun)
-		return 0;
-	budget = spin_budget(w, begun);
-	if (budget) {
-		end = until - begun < budget ? until : begun + budget;
-		if (spin(r, end, &now)) {
-			r->stats.spin_ns += now - begun;
-			w->gap_ns = now - begun;
-			r->now_ns = now;
-			if (unlikely(r->core))
-				core_look(r, now);
-			return 0;
-		}
-		r->stats.spin_ns += now - begun;
-	}
-	r->now_ns = now;
-	if (now >= until)
-		return 0;
 	if (unlikely(r->core))
 		core_tell_time(r, now, true);
 	err = sleep_until(r, now, until);
 	r->stats.sleep_ns += reactor_now_fresh(r) - now;
-	learn_gap(w, r->now_ns - begun);
-	if (unlikely(r->core)) {
+	spin_slept(&r->wait.spin, r->now_ns - begun);
+	if (unlikely(r->core))
 		core_tell_time(r, r->now_ns, false);
+	return err;
+}
+
+int wait_for_work(struct weir_reactor *r, uint64_t until)
+{
+	uint64_t begun;
+	int err = 0;
+
+	/* Where there are timers, this turn knows the time already. */
+	if (until != WEIR_FOREVER && until <= reactor_now(r))
+		return 0;
+	if (look_at_once(r))
+		return 0;
+	begun = reactor_now_fresh(r);
+	account_looks(r, begun);
+	if (until <= begun)
+		return 0;
+	if (!spin_first(r, until, &r->now_ns) && r->now_ns < until)
+		err = then_sleep(r, begun, until);
+	r->wait.clocked_ns = r->now_ns;
+	if (unlikely(r->core))
 		core_look(r, r->now_ns);
-	}
 	return err;
 }

@@ -22,6 +22,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/why.h"
+#include "reactor/group.h"
 #include "reactor/io.h"
 #include "reactor/sim.h"
 
@@ -33,6 +34,8 @@ struct worker_pool {
 	uint32_t n_idle;	/* Waiting for more. */
 	uint32_t n_queued;
 	bool quit;
+	bool is_bound;		/* The reactor's thread, to one CPU; */
+	cpu_set_t cpus;		/* of these. */
 
 	uint32_t n_threads;	/* The reactor's thread only. */
 	uint32_t max;
@@ -71,6 +74,9 @@ static void *worker_main(void *arg)
 	struct worker_pool *p = arg;
 	struct weir_op *op;
 
+	/* On that CPU it would hold up whom it is to relieve. */
+	if (p->is_bound)
+		sched_setaffinity(0, sizeof(p->cpus), &p->cpus);
 	pthread_mutex_lock(&p->lock);
 	while ((op = take(p))) {
 		pthread_mutex_unlock(&p->lock);
@@ -117,6 +123,7 @@ static int pool_create(struct weir_reactor *r)
 	pthread_cond_init(&p->more, NULL);
 	p->last = &p->first;
 	p->max = r->opts.workers;
+	p->is_bound = core_is_bound(r, &p->cpus);
 	r->workers = p;
 	return 0;
 }

@@ -19,6 +19,7 @@ missing()
 	*libev*) echo 'built without libev' ;;
 	*libuv*) echo 'built without libuv' ;;
 	*glib*) echo 'built without GLib' ;;
+	*cpp*) echo 'there is no C++ compiler' ;;
 	*sd-event*) echo 'built without libsystemd' ;;
 	esac
 }
@@ -56,12 +57,12 @@ for backend in uring ev; do
 		continue
 	fi
 	backends=$((backends + 1))
-	for source in "$dir"/examples/[0-9]*.c; do
+	for source in "$dir"/examples/[0-9]*.c "$dir"/examples/[0-9]*.cc; do
 		name=${source##*/}
 		case $name in
-		13-* | 14-*) continue ;; # A pair: test-export.sh.
+		13-* | 14-*) continue ;; # A pair: test-export-examples.sh.
 		esac
-		try $backend "${name%.c}"
+		try $backend "${name%.c*}"
 	done
 done
 

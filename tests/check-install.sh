@@ -109,6 +109,7 @@ done
 try 'a man page is installed' is_there /man3/weir_read.3
 try 'the command is installed' is_there /bin/weir
 try 'its man page too' is_there /man1/weir.1
+try '<weir-nbd/plug.h> is installed' is_there /weir-nbd/plug.h
 try 'config.h is not' is_not_there /config.h
 
 # shellcheck disable=SC2046,SC2086 # Lists, all of them.

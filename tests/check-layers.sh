@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # base <- reactor <- mem <- dma: a directory includes only what is to its left,
 # and includes it as "layer/file.h" or <weir/x.h>.  Examples and tools see
-# public headers only.
+# public headers only.  And each test has a name of its own.
 dir=${srcdir:-.}
 n=0
 bad=0
@@ -45,5 +45,11 @@ found 'tools include no internal headers' \
 found 'reactor/ does not know the headers of mem and dma' \
 	"$(grep -nE '^#include <weir/(device|domain|mmap|inventory|buf|pool|segment|engine|job|chain|pipeline|route)\.h>' \
 		/dev/null "$dir"/base/*.[ch] "$dir"/reactor/*.[ch] 2>/dev/null)"
+
+# automake would make one log of both, and run one of them.
+found 'no script has the name of a test program' \
+	"$(for script in "$dir"/tests/test-*.sh; do
+		ls "${script%.sh}.c" 2>/dev/null
+	done)"
 echo "1..$n"
 exit $bad

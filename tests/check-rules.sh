@@ -66,8 +66,8 @@ found 'states, 2.3 to 2.6, and results, 3.5' "$(missing 2.3 2.4 2.5 2.6 3.5)"
 over_verbs()
 {
 	echo "$dir"/tests/verbs-rules-*.c
-	grep -oE 'test-[a-z-]+-(rdma|cards)' "$dir/tests/local.mk" | sort -u |
-		sed -E "s|^(.*)-[a-z]+\$|$dir/tests/\1.c|"
+	grep -oE 'test-[a-z-]+-(rdma|cards)( |$)' "$dir/tests/local.mk" |
+		sort -u | sed -E "s|^(.*)-[a-z]+ ?\$|$dir/tests/\1.c|"
 }
 
 # shellcheck disable=SC2046 # They are words.

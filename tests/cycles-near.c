@@ -267,12 +267,8 @@ static void make_memory(struct near *n)
 		place(n, i);
 	assert_int_equal(weir_device_open_name(&n->dev,
 					n->c->tap->device->name), 0);
-	assert_int_equal(weir_mmap_create(&n->m, NULL), 0);
-	assert_int_equal(weir_mmap_add_device(n->m, n->dev), 0);
-	assert_int_equal(weir_mmap_set_memrange(n->m, n->mem, FAR_LEN), 0);
-	assert_int_equal(weir_mmap_set_permissions(n->m, WEIR_MMAP_READ |
-						   WEIR_MMAP_WRITE), 0);
-	assert_int_equal(weir_mmap_start(n->m), 0);
+	n->m = start_mmap_on(n->dev, n->mem, FAR_LEN,
+			     WEIR_MMAP_READ | WEIR_MMAP_WRITE);
 	assert_int_equal(weir_inventory_create(&n->inv, n->r, &inv), 0);
 	assert_int_equal(weir_inventory_attach(n->inv, n->m), 0);
 }

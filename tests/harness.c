@@ -199,12 +199,19 @@ static void name_plan(struct plan *plan, bool prefix)
 			*s = ' ';
 }
 
-/* WEIR_TEST_IN_TURN=1: the backends share the cases out. */
+/* WEIR_TEST_IN_TURN=1: the backends share the cases out, if both work; else
+ * half of the cases would run nowhere. */
+static bool in_turn;
+
+static bool share_the_cases(void)
+{
+	return getenv("WEIR_TEST_IN_TURN") && backend_works("uring") &&
+	       backend_works("ev");
+}
+
 static bool is_anothers(const char *backend, size_t i)
 {
-	return backend && getenv("WEIR_TEST_IN_TURN") &&
-	       !getenv("WEIR_TEST_BACKEND") &&
-	       i % 2 != !strcmp(backend, "ev");
+	return backend && in_turn && i % 2 != !strcmp(backend, "ev");
 }
 
 /* The tests of one backend, after those before; returns how many there are. */
@@ -264,8 +271,10 @@ static int run_named(const struct harness_case *cases, size_t n,
 	const char *names[] = { "uring", "ev", "sim" };
 	const char *only = getenv("WEIR_TEST_BACKEND");
 
-	if (!only)
+	if (!only) {
+		in_turn = share_the_cases();
 		return run(cases, n, names, n_names);
+	}
 	return !strcmp(only, "sim") && n_names < 3 ? 0 :
 						      run(cases, n, &only, 1);
 }

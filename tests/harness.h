@@ -169,13 +169,17 @@ extern int harness_starting;
 		assert_int_equal(err_, 0);             \
 	} while (0)
 
-/* Make turns until @cond holds; the bound is far beyond what is needed. */
+/*
+ * Make turns until @cond holds; the bound is far beyond what is needed.  A turn
+ * is short, for what @cond waits for may be nothing that wakes @r: a buf that
+ * comes home, or the word of another process.
+ */
 #define TURNS_MAX 1000000
 #define UNTIL(r, cond)                                                    \
 	do {                                                              \
 		unsigned int turns_ = 0;                                  \
 		while (!(cond)) {                                         \
-			int n_ = weir_reactor_turn(r, WEIR_SEC);          \
+			int n_ = weir_reactor_turn(r, WEIR_SEC / 100);    \
 			if (n_ < 0 || ++turns_ > TURNS_MAX)               \
 				fail_msg("turn %u: %d, waiting for: %s", \
 					 turns_, n_, #cond);              \

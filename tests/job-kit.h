@@ -75,16 +75,26 @@ static inline void spend_budget(struct weir_dma *dma, struct jrec *j, void *mem,
 	STARTS(weir_job_start(dma, &j->job));
 }
 
-static inline struct weir_mmap *start_mmap(void *mem, size_t len,
-					   uint32_t permissions)
+/* With @dev, unless it is NULL. */
+static inline struct weir_mmap *start_mmap_on(struct weir_device *dev,
+					      void *mem, size_t len,
+					      uint32_t permissions)
 {
 	struct weir_mmap *m = NULL;
 
 	assert_int_equal(weir_mmap_create(&m, NULL), 0);
+	if (dev)
+		assert_int_equal(weir_mmap_add_device(m, dev), 0);
 	assert_int_equal(weir_mmap_set_memrange(m, mem, len), 0);
 	assert_int_equal(weir_mmap_set_permissions(m, permissions), 0);
 	assert_int_equal(weir_mmap_start(m), 0);
 	return m;
+}
+
+static inline struct weir_mmap *start_mmap(void *mem, size_t len,
+					   uint32_t permissions)
+{
+	return start_mmap_on(NULL, mem, len, permissions);
 }
 
 static inline struct weir_domain *file_domain(int fd)

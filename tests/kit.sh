@@ -84,6 +84,13 @@ run()
 	fi
 }
 
+# no_backend NAME PROGRAM: why it is not run over; PROGRAM is weir.
+no_backend()
+{
+	env -u WEIR_BACKEND "$2" info | grep -q "^[* ] $1 .*not usable" &&
+		echo "$1 is not usable here"
+}
+
 # Run a shell command as somebody without privileges.
 nobody()
 {

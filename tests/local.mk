@@ -29,12 +29,14 @@ if HAVE_CMOCKA
 test_programs += \
 	%D%/test-accel \
 	%D%/test-atomic \
+	%D%/test-bell \
 	%D%/test-bounce \
 	%D%/test-bounce-end \
 	%D%/test-bounce-more \
 	%D%/test-buf \
 	%D%/test-buf-table \
 	%D%/test-call \
+	%D%/test-call-lane \
 	%D%/test-chain \
 	%D%/test-chain-fuse \
 	%D%/test-chain-hop \
@@ -64,6 +66,11 @@ test_programs += \
 	%D%/test-job \
 	%D%/test-errand \
 	%D%/test-group \
+	%D%/test-group-cpu \
+	%D%/test-group-fail \
+	%D%/test-group-load \
+	%D%/test-handover \
+	%D%/test-idle \
 	%D%/test-lane \
 	%D%/test-mailbox \
 	%D%/test-mmap \
@@ -93,6 +100,7 @@ test_programs += \
 	%D%/test-host \
 	%D%/test-drain \
 	%D%/test-socket \
+	%D%/test-splice \
 	%D%/test-file \
 	%D%/test-watch \
 	%D%/test-weir-rdma-parts \
@@ -121,8 +129,11 @@ test_programs += \
 	%D%/test-sim-wire \
 	%D%/test-sim-shared \
 	%D%/test-store-end \
+	%D%/test-spin \
 	%D%/test-stats \
 	%D%/test-stats-hostile \
+	%D%/test-stats-open \
+	%D%/test-stats-process \
 	%D%/test-stats-sections \
 	%D%/test-weir-top \
 	%D%/test-steady \
@@ -154,6 +165,7 @@ test_programs += \
 	%D%/test-mmap-verbs \
 	%D%/test-mmap-window \
 	%D%/test-srq \
+	%D%/test-srq-fill \
 	%D%/test-fork \
 	%D%/test-rogue \
 	%D%/test-verbs-event \
@@ -202,7 +214,7 @@ endif
 # A scenario of weir-sim's.
 sim_verbs = %D%/sim-verbs.c %D%/sim-verbs.h %D%/sim-verbs-job.c \
 	%D%/sim-verbs-link.c %D%/sim-verbs-message.c \
-	%D%/sim-verbs-target.c $(test_standin)
+	%D%/sim-verbs-target.c %D%/sim-verbs-window.c $(test_standin)
 
 %C%_test_accel_SOURCES = %D%/test-accel.c %D%/store-kit.h $(test_jobs)
 %C%_test_accel_LDADD = $(test_public)
@@ -406,6 +418,13 @@ test_lanes = %D%/conn-kit.h %D%/verbs-kit.h $(test_jobs)
 	%D%/store-kit.h
 %C%_test_domain_user_LDADD = $(test_internal)
 
+%C%_test_handover_SOURCES = %D%/test-handover.c %D%/group-kit.h \
+	$(test_harness)
+%C%_test_handover_LDADD = $(test_public)
+
+%C%_test_idle_SOURCES = %D%/test-idle.c $(test_harness)
+%C%_test_idle_LDADD = $(test_public)
+
 %C%_test_inventory_SOURCES = %D%/test-inventory.c $(test_jobs)
 %C%_test_inventory_LDADD = $(test_internal)
 
@@ -415,18 +434,37 @@ test_lanes = %D%/conn-kit.h %D%/verbs-kit.h $(test_jobs)
 %C%_test_call_SOURCES = %D%/test-call.c %D%/group-kit.h $(test_harness)
 %C%_test_call_LDADD = $(test_public)
 
+%C%_test_call_lane_SOURCES = %D%/test-call-lane.c %D%/group-kit.h \
+	$(test_harness)
+%C%_test_call_lane_LDADD = $(test_public)
+
 %C%_test_group_SOURCES = %D%/test-group.c %D%/group-kit.h %D%/table-kit.h \
 	$(test_harness)
 %C%_test_group_LDADD = $(test_internal)
 
+%C%_test_group_cpu_SOURCES = %D%/test-group-cpu.c %D%/group-kit.h \
+	$(test_harness)
+%C%_test_group_cpu_LDADD = $(test_internal)
+
+%C%_test_group_fail_SOURCES = %D%/test-group-fail.c %D%/group-kit.h \
+	$(test_harness)
+%C%_test_group_fail_LDADD = $(test_internal)
+
+%C%_test_group_load_SOURCES = %D%/test-group-load.c %D%/group-kit.h \
+	$(test_harness)
+%C%_test_group_load_LDADD = $(test_internal)
+
 %C%_test_lane_SOURCES = %D%/test-lane.c %D%/group-kit.h $(test_harness)
 %C%_test_lane_LDADD = $(test_public)
+
+%C%_test_bell_SOURCES = %D%/test-bell.c %D%/group-kit.h $(test_harness)
+%C%_test_bell_LDADD = $(test_internal)
 
 %C%_test_mailbox_SOURCES = %D%/test-mailbox.c $(test_harness)
 %C%_test_mailbox_LDADD = $(test_public)
 
 # Over the stand-in, and over soft-RoCE.
-test_messages = %D%/message-kit.h $(test_conns) %D%/job-kit.h \
+test_messages = %D%/message-kit.h %D%/yard-kit.h $(test_conns) %D%/job-kit.h \
 	%D%/pipeline-kit.h %D%/table-kit.h %D%/standin-verbs.h
 %C%_test_message_SOURCES = %D%/test-message.c $(test_messages) \
 	$(test_standin)
@@ -448,6 +486,11 @@ test_messages = %D%/message-kit.h $(test_conns) %D%/job-kit.h \
 %C%_test_srq_LDADD = $(test_internal)
 %C%_test_srq_rdma_SOURCES = %D%/test-srq.c $(test_messages)
 %C%_test_srq_rdma_LDADD = $(test_internal)
+%C%_test_srq_fill_SOURCES = %D%/test-srq-fill.c $(test_messages) \
+	$(test_standin)
+%C%_test_srq_fill_LDADD = $(test_internal)
+%C%_test_srq_fill_rdma_SOURCES = %D%/test-srq-fill.c $(test_messages)
+%C%_test_srq_fill_rdma_LDADD = $(test_internal)
 
 %C%_test_mmap_keys_SOURCES = %D%/test-mmap-keys.c %D%/peer-kit.h $(test_jobs) \
 	$(test_standin)
@@ -608,6 +651,9 @@ test_messages = %D%/message-kit.h $(test_conns) %D%/job-kit.h \
 %C%_test_file_SOURCES = %D%/test-file.c $(test_harness)
 %C%_test_file_LDADD = $(test_public)
 
+%C%_test_splice_SOURCES = %D%/test-splice.c $(test_harness)
+%C%_test_splice_LDADD = $(test_public)
+
 %C%_test_socket_SOURCES = %D%/test-socket.c $(test_harness)
 %C%_test_socket_LDADD = $(test_public)
 
@@ -638,12 +684,21 @@ test_messages = %D%/message-kit.h $(test_conns) %D%/job-kit.h \
 %C%_test_store_end_SOURCES = %D%/test-store-end.c %D%/cores.h $(test_jobs)
 %C%_test_store_end_LDADD = $(test_internal)
 
-%C%_test_stats_SOURCES = %D%/test-stats.c %D%/stats-kit.h $(test_harness)
+%C%_test_stats_SOURCES = %D%/test-stats.c %D%/group-kit.h \
+	%D%/stats-kit.h $(test_harness)
 %C%_test_stats_LDADD = $(test_internal)
 
 %C%_test_stats_hostile_SOURCES = %D%/test-stats-hostile.c \
 	%D%/stats-kit.h $(test_harness)
 %C%_test_stats_hostile_LDADD = $(test_internal)
+
+%C%_test_stats_open_SOURCES = %D%/test-stats-open.c %D%/stats-kit.h \
+	$(test_harness)
+%C%_test_stats_open_LDADD = $(test_internal)
+
+%C%_test_stats_process_SOURCES = %D%/test-stats-process.c \
+	%D%/stats-kit.h $(test_harness)
+%C%_test_stats_process_LDADD = $(test_public)
 
 # It runs tools/weir, and a child for that to look at.
 %C%_test_weir_top_SOURCES = %D%/test-weir-top.c %D%/stats-kit.h \
@@ -672,6 +727,7 @@ test_messages = %D%/message-kit.h $(test_conns) %D%/job-kit.h \
 
 %C%_test_uring_SOURCES = %D%/test-uring.c $(test_harness)
 %C%_test_uring_LDADD = $(test_internal)
+%C%_test_spin_LDADD = $(test_internal)
 %C%_test_wheel_LDADD = $(test_internal)
 
 %C%_test_verbs_event_SOURCES = %D%/test-verbs-event.c %D%/channel-kit.h \
@@ -724,7 +780,7 @@ test_scripts = \
 	%D%/check-probes.sh \
 	%D%/check-rules.sh \
 	%D%/check-symbols.sh \
-	%D%/test-export.sh \
+	%D%/test-export-examples.sh \
 	%D%/test-weir-bench.sh \
 	%D%/test-weir-cp.sh \
 	%D%/test-weir-info.sh \
@@ -756,6 +812,7 @@ rdma_programs += \
 	%D%/test-message-rdma \
 	%D%/test-message-state-rdma \
 	%D%/test-mmap-window-rdma \
+	%D%/test-srq-fill-rdma \
 	%D%/test-srq-rdma \
 	%D%/test-verbs-rules-rdma
 endif
@@ -842,26 +899,90 @@ endif
 # With TSan: programs alone, and of these not those that have one thread.
 without_threads = \
 	%D%/test-accel \
+	%D%/test-buf-table \
+	%D%/test-chain-full \
+	%D%/test-chain-fuse \
 	%D%/test-channel-end \
 	%D%/test-channel-many \
+	%D%/test-cm \
 	%D%/test-conform-verbs \
 	%D%/test-conn \
 	%D%/test-conn-cycles \
 	%D%/test-conn-device \
 	%D%/test-conn-end \
+	%D%/test-conn-none \
 	%D%/test-conn-state \
-	%D%/test-crc32c \
+	%D%/test-descriptor \
+	%D%/test-device-caps \
+	%D%/test-device-id \
+	%D%/test-dm-soft \
+	%D%/test-dmadev \
+	%D%/test-domain-remote \
+	%D%/test-domain-user \
+	%D%/test-engine \
 	%D%/test-engine-verbs \
 	%D%/test-engine-verbs-atomic \
 	%D%/test-engine-verbs-end \
 	%D%/test-engine-verbs-import \
+	%D%/test-export \
+	%D%/test-export-hostile \
 	%D%/test-export-rdma \
+	%D%/test-exporter \
+	%D%/test-fork \
+	%D%/test-idle \
+	%D%/test-inventory \
 	%D%/test-message-end \
 	%D%/test-message-state \
+	%D%/test-mmap-keys-cards \
+	%D%/test-mmap-range \
+	%D%/test-mmap-register \
+	%D%/test-mmap-verbs \
 	%D%/test-mmap-window \
+	%D%/test-order \
+	%D%/test-own \
+	%D%/test-pipeline-control \
+	%D%/test-pool \
 	%D%/test-rogue \
+	%D%/test-seccomp \
+	%D%/test-segment \
+	%D%/test-segment-attach \
+	%D%/test-segment-external \
+	%D%/test-segment-flags \
+	%D%/test-segment-phys \
+	%D%/test-segment-validator \
+	%D%/test-sim \
+	%D%/test-sim-crash \
+	%D%/test-sim-cut \
+	%D%/test-sim-disk \
+	%D%/test-sim-end \
+	%D%/test-sim-file \
+	%D%/test-sim-file-job \
+	%D%/test-sim-file-linux \
+	%D%/test-sim-job \
+	%D%/test-sim-memory \
+	%D%/test-sim-name \
+	%D%/test-sim-net \
+	%D%/test-sim-order \
+	%D%/test-sim-pipeline \
+	%D%/test-sim-pool \
+	%D%/test-sim-shared \
+	%D%/test-sim-socket \
+	%D%/test-sim-wire \
+	%D%/test-socket \
+	%D%/test-spin \
+	%D%/test-splice \
 	%D%/test-srq \
+	%D%/test-srq-fill \
+	%D%/test-stats-open \
+	%D%/test-stats-process \
+	%D%/test-stats-sections \
+	%D%/test-timer \
+	%D%/test-translate \
+	%D%/test-uring \
 	%D%/test-verbs-rules \
+	%D%/test-weir-rdma-parts \
+	%D%/test-weir-top \
+	%D%/test-wheel \
 	%D%/test-window
 
 check-threads: all
@@ -870,9 +991,18 @@ check-threads: all
 		done`"
 
 # As distcheck, but of the tests only the scripts, which see the tree and what
-# is installed: what a program tests is the same wherever it is built.
+# is installed, and the programs that they run: what a program tests is the same
+# wherever it is built.
+script_programs = %D%/without-uring tools/weir-sim-canary
+if HAVE_VERBS
+script_programs += tools/weir-sim-verbs
+endif
+if HAVE_CMOCKA
+endif
+
 distcheck-scripts:
-	$(MAKE) distcheck TESTS='$(test_scripts)'
+	$(MAKE) distcheck TESTS='$(test_scripts)' \
+		check_PROGRAMS='$(script_programs)'
 
 # Tests over RDMA, in a guest: RDMA_RESULTS is where their results go.  The
 # guest itself is tested before, by check-vm.

@@ -94,12 +94,8 @@ static inline void talk_memory(struct talk *t)
 	fill_pattern(t->mem, TALK_MEM, 0, 7);
 	assert_int_equal(weir_device_open_name(&t->dev,
 				t->e.client->tap->device->name), 0);
-	assert_int_equal(weir_mmap_create(&t->m, NULL), 0);
-	assert_int_equal(weir_mmap_add_device(t->m, t->dev), 0);
-	assert_int_equal(weir_mmap_set_memrange(t->m, t->mem, TALK_MEM), 0);
-	assert_int_equal(weir_mmap_set_permissions(t->m, WEIR_MMAP_READ |
-				WEIR_MMAP_WRITE | WEIR_MMAP_RDMA_WRITE), 0);
-	assert_int_equal(weir_mmap_start(t->m), 0);
+	t->m = start_mmap_on(t->dev, t->mem, TALK_MEM, WEIR_MMAP_READ |
+			     WEIR_MMAP_WRITE | WEIR_MMAP_RDMA_WRITE);
 	assert_int_equal(weir_inventory_create(&t->inv, t->r, &inv), 0);
 	assert_int_equal(weir_inventory_attach(t->inv, t->m), 0);
 }
@@ -143,6 +139,23 @@ static inline void talk_begin(struct talk *t, void **state)
 	talk_open(t);
 }
 
+/* The two ends go, and who listened. */
+static inline void talk_close(struct talk *t)
+{
+	assert_int_equal(weir_conn_destroy(t->e.client), 0);
+	assert_int_equal(weir_conn_destroy(t->e.server), 0);
+	assert_int_equal(weir_listener_destroy(t->e.l), 0);
+	t->e.client = t->e.server = NULL;
+	t->e.l = NULL;
+}
+
+/* And what they received from. */
+static inline void talk_destroy_srq(struct talk *t)
+{
+	assert_int_equal(weir_srq_destroy(t->srq), 0);
+	t->srq = NULL;
+}
+
 static inline void talk_end(struct talk *t)
 {
 	put_kept(&t->client);
@@ -154,10 +167,8 @@ static inline void talk_end(struct talk *t)
 		assert_int_equal(weir_device_close(t->dev), 0);
 	}
 	free(t->mem);
-	assert_int_equal(weir_conn_destroy(t->e.client), 0);
-	assert_int_equal(weir_conn_destroy(t->e.server), 0);
-	assert_int_equal(weir_listener_destroy(t->e.l), 0);
-	assert_int_equal(weir_srq_destroy(t->srq), 0);
+	talk_close(t);
+	talk_destroy_srq(t);
 	some_turns(t->r, 2);
 	if (standin) {
 		nothing_is_left();
@@ -194,12 +205,18 @@ static inline void send_mem(struct talk *t, int i, size_t at, size_t len)
 }
 
 /* A few bytes, with a number. */
-static inline void send_number(struct talk *t, int i, uint32_t number)
+static inline void send_number_by(struct talk *t, struct weir_conn *c, int i,
+				  uint32_t number)
 {
 	struct weir_message m = { .size = sizeof(m), .data = "abc", .len = 3,
 				  .flags = WEIR_MESSAGE_IMM, .imm = number };
 
-	STARTS(try_send(t, t->e.client, i, &m));
+	STARTS(try_send(t, c, i, &m));
+}
+
+static inline void send_number(struct talk *t, int i, uint32_t number)
+{
+	send_number_by(t, t->e.client, i, number);
 }
 
 static inline void all_sent(struct talk *t, int n)

@@ -60,6 +60,10 @@ static inline void prom_comment(struct prom *prom, const char *line)
 	if (!strncmp(line, "# HELP ", 7)) {
 		p = prom_name(line + 7, name);
 		assert_int_equal(*p, ' ');
+		while ((p = strchr(p, '\\'))) {
+			assert_true(p[1] == '\\' || p[1] == 'n');
+			p += 2;
+		}
 		prom_begin(prom, name);
 		return;
 	}

@@ -353,6 +353,8 @@ static void act(void *arg)
 	slots_act(e);
 	if (e->host->srq)
 		talk_act(e);
+	if (e->link->program->windows)
+		window_act(e);
 }
 
 void link_act(struct link *l)
@@ -377,6 +379,7 @@ void link_set_up(struct program *p, struct link *l, uint8_t number)
 		e->is_server = i;
 		e->host = &p->hosts[i ? rnd(p->run, p->n_hosts) : from];
 		target_set_up(e);
+		window_set_up(e);
 		slots_set_up(e);
 	}
 }
@@ -402,7 +405,8 @@ bool link_end(struct link *l)
 	bool done[2] = { end_ends(&l->end[0]), end_ends(&l->end[1]) };
 
 	return done[0] && done[1] && slots_idle(&l->end[0]) &&
-	       slots_idle(&l->end[1]);
+	       slots_idle(&l->end[1]) && !l->end[0].poking &&
+	       !l->end[1].poking;
 }
 
 void link_take_down(struct link *l)
@@ -411,6 +415,7 @@ void link_take_down(struct link *l)
 
 	for (i = 0; i < 2; i++) {
 		slots_check(&l->end[i]);
+		window_take_down(&l->end[i]);
 		target_take_down(&l->end[i]);
 	}
 }

@@ -44,6 +44,15 @@ static void start(struct weir_mmap *m)
 	must(!err, "an mmap can be started", "%d: %s", err, weir_why());
 }
 
+struct weir_mmap *target_mmap(struct end *e, void *mem, size_t len,
+			      uint32_t perms)
+{
+	struct weir_mmap *m = make_mmap(e->link->program, mem, len, perms);
+
+	start(m);
+	return m;
+}
+
 void target_set_up(struct end *e)
 {
 	struct weir_inventory_opts inv = { .size = sizeof(inv), .bufs = 64 };
@@ -51,8 +60,7 @@ void target_set_up(struct end *e)
 	int err;
 
 	e->mem = some_memory(END_MEM);
-	e->near = make_mmap(p, e->mem, END_MEM, 0);
-	start(e->near);
+	e->near = target_mmap(e, e->mem, END_MEM, 0);
 	e->target.mem = some_memory(SLOTS * ROOM);
 	e->target.theirs = make_mmap(p, e->target.mem, SLOTS * ROOM,
 				     WEIR_MMAP_RDMA_READ |

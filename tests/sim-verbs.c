@@ -113,10 +113,11 @@ static void nothing_is_left(void)
 	const struct standin *s = standin();
 
 	must(!s->qps && !s->cqs && !s->channels && !s->ids && !s->cm_channels &&
-	     !s->mrs && !s->mws && !s->pds && !s->contexts && !s->unacked,
-	     "all is given back", "qps %d, cqs %d, channels %d, ids %d, mrs %d,"
-	     " pds %d, contexts %d, unacknowledged %d", s->qps, s->cqs,
-	     s->channels, s->ids, s->mrs, s->pds, s->contexts, s->unacked);
+	     !s->srqs && !s->mrs && !s->mws && !s->pds && !s->contexts &&
+	     !s->unacked, "all is given back", "qps %d, srqs %d, cqs %d, "
+	     "channels %d, ids %d, mrs %d, mws %d, pds %d, contexts %d, "
+	     "unacknowledged %d", s->qps, s->srqs, s->cqs, s->channels, s->ids,
+	     s->mrs, s->mws, s->pds, s->contexts, s->unacked);
 }
 
 static void take_down(struct program *p)
@@ -152,6 +153,7 @@ static void set_up(struct program *p)
 	p->n_hosts = 1 + rnd(run, HOSTS);
 	p->n_links = 1 + rnd(run, LINKS);
 	p->talks = one_in(run, 2);
+	p->windows = one_in(run, 2);
 	make_reactors(run, p->n_hosts);
 	for (i = 0; i < p->n_hosts; i++)
 		make_host(p, &p->hosts[i], run->reactors[i]);

@@ -12,6 +12,7 @@
  *	sim-verbs-target.c  what an end may write to, and that it is taken back
  *	sim-verbs-job.c     jobs, and what must have become of the bytes
  *	sim-verbs-message.c messages, and signals of jobs
+ *	sim-verbs-window.c  windows, and what is written by them too late
  *
  * Each slot of an end has memory of its own here and there, of which every byte
  * is known: so whatever is written where it should not be is found.
@@ -27,6 +28,7 @@
 #include <weir/inventory.h>
 #include <weir/job.h>
 #include <weir/mmap.h>
+#include <weir/window.h>
 
 #include "tests/standin-verbs.h"
 #include "tools/sim-kit.h"
@@ -40,6 +42,7 @@
 #define SAYING 1024	/* Bytes of a message. */
 #define SAYINGS 4	/* Messages of an end under way. */
 #define KEPT 2
+#define PANE_OFF 256
 #define END_MEM (SLOTS * ROOM + SAYINGS * 2 * SAYING)
 
 struct piece {
@@ -101,6 +104,17 @@ struct target {
 	unsigned char *mem;
 };
 
+/* What one end opens by a window: a word. */
+struct pane {
+	struct weir_mmap *mmap;
+	unsigned char *mem;
+	uint64_t *word, last;	/* .last is what is in it, once it is */
+	bool shut;
+	struct weir_window *window;
+	struct task task;	/* To open it, or to take it back. */
+	uint32_t rkey;		/* 0: none was told yet. */
+};
+
 struct end {
 	struct link *link;
 	struct host *host;
@@ -122,6 +136,12 @@ struct end {
 	struct weir_buf *kept[KEPT];
 	uint64_t n_said, n_unsent;	/* On this connection. */
 	uint64_t n_heard, n_missing;
+
+	struct pane pane;	/* For the peer; and what is written to its: */
+	struct weir_job poke;
+	struct weir_remote_key poke_key;
+	uint64_t stamp;
+	bool poking, poked_shut;
 };
 
 struct link {
@@ -148,7 +168,8 @@ struct program {
 	uint32_t n_hosts;
 	struct link links[LINKS];
 	uint32_t n_links;
-	bool talks;		/* By messages, too. */
+	bool talks;		/* By messages, too; */
+	bool windows;		/* and these are opened. */
 	uint32_t budget;	/* Jobs that may still be started. */
 	uint64_t stamps;
 	uint64_t healed_ns;	/* When the wire comes back; 0: it is there. */
@@ -183,6 +204,10 @@ void target_close(struct end *e);	/* Nobody uses it. */
 void target_revoke(struct end *e);
 void target_take_down(struct end *e);
 
+/* An mmap of the device's, started. */
+struct weir_mmap *target_mmap(struct end *e, void *mem, size_t len,
+			      uint32_t perms);
+
 /* sim-verbs-job.c */
 void slots_set_up(struct end *e);
 void slots_act(struct end *e);
@@ -199,5 +224,10 @@ void talk_listen(struct end *e);
 void talk_begin(struct end *e);
 void talk_act(struct end *e);
 void talk_put_kept(struct end *e);
+
+/* sim-verbs-window.c */
+void window_set_up(struct end *e);
+void window_act(struct end *e);
+void window_take_down(struct end *e);
 
 #endif /* TESTS_SIM_VERBS_H */

@@ -6,6 +6,7 @@
  * and what is asked of a reader. */
 
 #include <dirent.h>
+#include <time.h>
 
 #include "tests/harness.h"
 
@@ -39,6 +40,25 @@ static inline struct weir_stats *must_open(int64_t pid)
 		print_error("weir_stats_open: %d: %s\n", err, weir_why());
 	assert_int_equal(err, 0);
 	return s;
+}
+
+/* Another process has to get on. */
+static inline void nap(void)
+{
+	struct timespec ts = { .tv_nsec = 1000000 };
+
+	nanosleep(&ts, NULL);
+}
+
+static inline void do_nops(struct weir_reactor *r, int n)
+{
+	struct rec rec;
+
+	for (int i = 0; i < n; i++) {
+		rec_init(&rec);
+		assert_int_equal(weir_nop(r, &rec.op), 0);
+		finish(r, &rec);
+	}
 }
 
 /* The first section of @kind whose label begins with @label; -1: none. */

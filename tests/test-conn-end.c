@@ -223,7 +223,6 @@ static void unanswered_requests_are_refused_by_a_destroy(void **state)
 	ends_destroy(&e);
 }
 
-/* The peer's QP is in error, and nobody there has noticed. */
 /* Both are read in one turn, before the callback. */
 static void then_disconnect(struct conn_user *user,
 			    const struct rdma_cm_event *ev)
@@ -264,6 +263,7 @@ static void an_end_is_told_after_the_connect(void **state)
 	ends_destroy(&e);
 }
 
+/* The peer's QP is in error, and nobody there has noticed. */
 static void a_qp_that_failed_shows_when_it_is_used(void **state)
 {
 	struct message out;

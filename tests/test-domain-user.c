@@ -612,6 +612,8 @@ static void an_answer_that_makes_no_sense_is_not_believed(void **state)
 	assert_int_equal(ASK(UINT64_MAX - 5, 10), -ERANGE);
 	t.size = sizeof(t) - 1;
 	assert_int_equal(ASK(100, 10), -EINVAL);
+	t.size = (size_t)-1;
+	assert_int_equal(ASK(100, 10), -EINVAL);
 	t.size = sizeof(t);
 	assert_int_equal(weir_domain_translate(NULL, NULL, sys, NULL, 1, 1,
 					       &t), -EINVAL);

@@ -155,38 +155,12 @@ static void no_more_are_under_way_than_the_peer_takes(void **state)
 	lane_end(&l);
 }
 
-/* All of .far as the peer's mmap, and as ours of it. */
-struct import {
-	struct weir_mmap *theirs, *m;
-	struct weir_buf *buf;
-};
-
+/* And its first words. */
 static void import_words(struct lane *l, struct import *im, uint32_t rights)
 {
-	struct weir_export_desc desc = { .size = sizeof(desc) };
-
-	*im = (struct import){ NULL };
-	assert_int_equal(weir_mmap_create(&im->theirs, NULL), 0);
-	assert_int_equal(weir_mmap_add_device(im->theirs, l->dev), 0);
-	assert_int_equal(weir_mmap_set_memrange(im->theirs, l->far, FAR), 0);
-	assert_int_equal(weir_mmap_set_permissions(im->theirs, rights |
-				WEIR_MMAP_READ | WEIR_MMAP_WRITE), 0);
-	assert_int_equal(weir_mmap_start(im->theirs), 0);
-	assert_int_equal(weir_mmap_export_rdma(im->theirs, l->dev, NULL, &desc),
-			 0);
-	assert_int_equal(weir_mmap_import_rdma(&im->m, l->there, desc.bytes,
-					       desc.len, NULL), 0);
-	assert_int_equal(weir_inventory_attach(l->inv, im->m), 0);
+	import_far(l, im, rights);
 	assert_int_equal(weir_inventory_get(&im->buf, l->inv, im->m, l->far,
 					    4096, l->far, 4096), 0);
-}
-
-static void import_end(struct lane *l, struct import *im)
-{
-	weir_buf_put(im->buf);
-	assert_int_equal(weir_inventory_detach(l->inv, im->m), 0);
-	assert_int_equal(weir_mmap_destroy(im->m), 0);
-	assert_int_equal(weir_mmap_destroy(im->theirs), 0);
 }
 
 static struct weir_loc word_of(const struct import *im, int i)

@@ -13,36 +13,6 @@
 
 #include "base/fault.h"
 
-struct import {
-	struct weir_mmap *theirs, *m;
-};
-
-/* All of .far, as the peer's mmap, and as ours of it. */
-static void import_far(struct lane *l, struct import *im, uint32_t permissions)
-{
-	struct weir_export_desc desc = { .size = sizeof(desc) };
-
-	im->m = NULL;
-	assert_int_equal(weir_mmap_create(&im->theirs, NULL), 0);
-	assert_int_equal(weir_mmap_add_device(im->theirs, l->dev), 0);
-	assert_int_equal(weir_mmap_set_memrange(im->theirs, l->far, FAR), 0);
-	assert_int_equal(weir_mmap_set_permissions(im->theirs, permissions |
-				WEIR_MMAP_READ | WEIR_MMAP_WRITE), 0);
-	assert_int_equal(weir_mmap_start(im->theirs), 0);
-	assert_int_equal(weir_mmap_export_rdma(im->theirs, l->dev, NULL, &desc),
-			 0);
-	assert_int_equal(weir_mmap_import_rdma(&im->m, l->there, desc.bytes,
-					       desc.len, NULL), 0);
-	assert_int_equal(weir_inventory_attach(l->inv, im->m), 0);
-}
-
-static void import_end(struct lane *l, struct import *im)
-{
-	assert_int_equal(weir_inventory_detach(l->inv, im->m), 0);
-	assert_int_equal(weir_mmap_destroy(im->m), 0);
-	assert_int_equal(weir_mmap_destroy(im->theirs), 0);
-}
-
 static struct weir_buf *far_buf(struct lane *l, struct import *im, uint64_t off,
 				size_t len, bool data)
 {

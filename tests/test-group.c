@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Groups: their states, cell by cell of README.md; cores that fail; CPUs,
- * quotas and nodes; how cores spend their time. */
+/* Groups: their states, cell by cell of README.md; cores that fail. */
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -268,6 +267,36 @@ static void a_core_that_fails_has_the_others_stopped(void **state)
 	}
 }
 
+/* The last init asks the first core, which runs before the others do. */
+static int ask_for_a_stop(struct weir_group *group, uint32_t core, void *arg)
+{
+	(void)arg;
+	if (core + 1 < weir_group_size(group))
+		return 0;
+	return weir_post(weir_group_reactor(group, 0), stop_group, group);
+}
+
+static void a_stop_by_a_core_that_runs_already_is_heard(void **state)
+{
+	struct weir_reactor_opts ropts = {
+		.size = sizeof(ropts), .backend = backend_of(*state),
+		.sim = harness_sim,
+	};
+	struct weir_group_opts opts = {
+		.size = sizeof(opts), .n_cores = 3, .reactor = &ropts,
+	};
+	struct weir_group *group;
+
+	assert_int_equal(weir_group_create(&group, &opts), 0);
+	assert_int_equal(weir_group_set_core_fns(group, ask_for_a_stop, NULL,
+						 NULL), 0);
+	for (unsigned int i = 0; i < scaled(200); i++) {
+		assert_int_equal(weir_group_start(group), 0);
+		assert_int_equal(weir_group_run(group), 0);
+	}
+	assert_int_equal(weir_group_destroy(group), 0);
+}
+
 /* Each allocation and system call of a start fails once. */
 static void a_start_that_fails_anywhere_leaves_nothing(void **state)
 {
@@ -317,7 +346,7 @@ static void what_fini_has_left_is_named(void **state)
 	assert_int_equal(weir_reactor_destroy(r), 0);
 }
 
-/* CPUs. */
+/* Options. */
 
 static void bad_options_are_refused(void **state)
 {
@@ -339,201 +368,6 @@ static void bad_options_are_refused(void **state)
 	assert_int_equal(weir_group_set_cpus(group, cpus, 3), -EINVAL);
 	assert_int_equal(weir_group_destroy(group), 0);
 	assert_int_equal(weir_group_destroy(NULL), 0);
-}
-
-static void a_cpu_that_is_not_there_is_named(void **state)
-{
-	uint32_t cpus[2] = { 0, CPU_SETSIZE - 1 };
-	struct team t;
-
-	team_create(&t, state, 2, 0);
-	assert_int_equal(weir_group_set_cpus(t.group, cpus, 2), 0);
-	assert_int_equal(weir_group_start(t.group), -EINVAL);
-	assert_non_null(strstr(weir_why(), "CPU 1023"));
-	assert_int_equal(weir_group_destroy(t.group), 0);
-}
-
-static int see_cpu(struct weir_group *group, uint32_t core, void *arg)
-{
-	atomic_int *wrong = arg;
-
-	if (weir_group_cpu(group, core) != sched_getcpu())
-		atomic_fetch_add(wrong, 1);
-	return 0;
-}
-
-static void each_core_is_on_its_cpu_and_this_thread_is_let_go(void **state)
-{
-	cpu_set_t before, after;
-	atomic_int wrong = 0;
-	struct team t;
-
-	sched_getaffinity(0, sizeof(before), &before);
-	team_create(&t, state, 2, 0);
-	weir_group_set_core_fns(t.group, see_cpu, NULL, &wrong);
-	team_start(&t);
-	assert_int_equal(atomic_load(&wrong), 0);
-	assert_non_null(strstr(weir_group_describe(t.group), "2 cores"));
-	team_end(&t);
-	sched_getaffinity(0, sizeof(after), &after);
-	assert_true(CPU_EQUAL(&before, &after));
-}
-
-static void cores_that_share_a_cpu_do_not_spin(void **state)
-{
-	uint32_t cpu, cpus[3];
-	struct team t;
-	int i;
-
-	assert_true(cpus_allowed(&cpu, 1) > 0);
-	cpus[0] = cpus[1] = cpus[2] = cpu;
-	team_create(&t, state, 3, 0);
-	assert_int_equal(weir_group_set_cpus(t.group, cpus, 3), 0);
-	team_start(&t);
-	for (i = 0; i < 3; i++)
-		assert_int_equal(t.r[i]->wait.spin_ns, 0);
-	team_end(&t);
-}
-
-static void note_event(struct weir_group *group,
-		       const struct weir_group_event *event, void *arg)
-{
-	atomic_uint *seen = arg;
-
-	(void)group;
-	if (event->text[0])
-		atomic_fetch_or(seen, 1u << event->kind);
-}
-
-/* As a cpuset would: bound elsewhere, while it runs. */
-static void take_cpu_away(void *arg)
-{
-	struct weir_group *group = arg;
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(weir_group_cpu(group, 0), &set);
-	sched_setaffinity(0, sizeof(set), &set);
-}
-
-static void a_core_that_loses_its_cpu_says_so_and_goes_on(void **state)
-{
-	atomic_uint seen = 0;
-	struct rec rec;
-	struct team t;
-
-	if (cpus_allowed(NULL, 0) < 2)
-		skip_because("this process may use one CPU only");
-	team_create(&t, state, 2, 0);
-	weir_group_set_event_fn(t.group, note_event, &seen);
-	team_start(&t);
-	assert_int_equal(weir_post(t.r[1], take_cpu_away, t.group), 0);
-	while (!(atomic_load(&seen) & 1u << WEIR_GROUP_CPU_LOST)) {
-		rec_init(&rec);
-		STARTS(weir_sleep_until(t.r[0], &rec.op,
-			weir_reactor_now(t.r[0]) + WEIR_MSEC));
-		assert_int_equal(finish(t.r[0], &rec), 0);
-		weir_post(t.r[1], nothing, NULL);
-	}
-	assert_int_equal(atomic_load(&seen), 1u << WEIR_GROUP_CPU_LOST);
-	team_end(&t);
-}
-
-/* What the kernel says, in a tree of its own. */
-
-static const char *say(void **state, const char *file, const char *text)
-{
-	char path[512], *slash;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", test_dir(state), file);
-	for (slash = path + strlen(test_dir(state)) + 1;
-	     (slash = strchr(slash, '/')); slash++) {
-		*slash = '\0';
-		mkdir(path, 0755);
-		*slash = '/';
-	}
-	f = fopen(path, "w");
-	assert_non_null(f);
-	fputs(text, f);
-	fclose(f);
-	return test_dir(state);
-}
-
-static void assert_quota(void **state, double quota)
-{
-	double got = cpus_quota(test_dir(state));
-
-	assert_true(got > quota - 0.001 && got < quota + 0.001);
-}
-
-static void the_least_quota_of_a_cgroup_and_its_parents_counts(void **state)
-{
-	assert_quota(state, 0);
-	say(state, "proc/self/cgroup", "1:cpu:/old\n0::/a/b\n");
-	assert_quota(state, 0);
-	say(state, "sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
-	assert_quota(state, 0);
-	say(state, "sys/fs/cgroup/a/cpu.max", "150000 100000\n");
-	assert_quota(state, 1.5);
-	say(state, "sys/fs/cgroup/a/b/cpu.max", "400000 100000\n");
-	assert_quota(state, 1.5);
-	say(state, "sys/fs/cgroup/a/b/cpu.max", "50000 100000\n");
-	assert_quota(state, 0.5);
-	say(state, "sys/fs/cgroup/a/b/cpu.max", "nonsense\n");
-	assert_quota(state, 1.5);
-}
-
-static void nodes_are_found(void **state)
-{
-	const char *root = test_dir(state);
-
-	assert_int_equal(nodes_count(root), 0);
-	say(state, "sys/devices/system/node/online", "0-1,4\n");
-	say(state, "sys/devices/system/node/node0/cpulist", "0-3\n");
-	say(state, "sys/devices/system/node/node1/cpulist", "4-7,12\n");
-	say(state, "sys/devices/system/node/node4/cpulist", "\n");
-	assert_int_equal(nodes_count(root), 3);
-	assert_int_equal(node_of_cpu(root, 3), 0);
-	assert_int_equal(node_of_cpu(root, 12), 1);
-	assert_int_equal(node_of_cpu(root, 13), -1);
-}
-
-static void memory_is_asked_for_on_a_node(void **state)
-{
-	int err = memory_prefer(0);
-
-	(void)state;
-	if (err == -ENOSYS || err == -EPERM)
-		skip_because("set_mempolicy() is not for us: %d", err);
-	assert_int_equal(err, 0);
-	assert_int_equal(memory_prefer(-1), 0);
-	assert_int_equal(memory_prefer(1000), -EINVAL);
-}
-
-/* How they spend their time. */
-
-static void a_sleeping_core_is_seen_to_sleep_and_not_woken(void **state)
-{
-	struct weir_group_load a = { .size = sizeof(a) }, b;
-	struct team t;
-	int i;
-
-	team_begin(&t, state, 2, 0);
-	do
-		assert_int_equal(weir_group_load(t.group, 1, &a), 0);
-	while (!atomic_load(&t.group->cores[1].clock.asleep));
-	assert_int_equal(weir_group_load(t.group, 1, &a), 0);
-	b = a;
-	for (i = 0; i < 1000; i++)
-		assert_int_equal(weir_group_load(t.group, 1, &b), 0);
-	assert_true(b.sleep_ns > a.sleep_ns);
-	assert_int_equal(b.sleeps, a.sleeps);
-	assert_int_equal(b.wakes, a.wakes);
-	assert_int_equal(b.busy_ns, a.busy_ns);
-	assert_int_equal(b.last_busy_ns, 0);
-	assert_int_equal(weir_group_load(t.group, 2, &b), -EINVAL);
-	team_end(&t);
 }
 
 /* On core 1: nothing is taken before core 0 sleeps. */
@@ -601,17 +435,10 @@ int main(void)
 		CASE(the_table_of_states_holds),
 		CASE(init_comes_in_order_and_fini_in_reverse),
 		CASE(a_core_that_fails_has_the_others_stopped),
+		CASE(a_stop_by_a_core_that_runs_already_is_heard),
 		REAL(a_start_that_fails_anywhere_leaves_nothing),
 		CASE(what_fini_has_left_is_named),
 		REAL(bad_options_are_refused),
-		REAL(a_cpu_that_is_not_there_is_named),
-		REAL(each_core_is_on_its_cpu_and_this_thread_is_let_go),
-		REAL(cores_that_share_a_cpu_do_not_spin),
-		REAL(a_core_that_loses_its_cpu_says_so_and_goes_on),
-		REAL(the_least_quota_of_a_cgroup_and_its_parents_counts),
-		REAL(nodes_are_found),
-		REAL(memory_is_asked_for_on_a_node),
-		REAL(a_sleeping_core_is_seen_to_sleep_and_not_woken),
 		REAL(who_sleeps_and_waits_for_room_is_woken),
 		REAL(a_seed_draws_the_order_of_a_simulated_group),
 	};

@@ -831,6 +831,43 @@ static void what_was_revoked_gives_no_bufs(void **state)
 	rig_end(&g);
 }
 
+/* A caller may be older than the library, or newer. */
+static void a_result_is_as_long_as_the_caller_knows_it(void **state)
+{
+	struct {
+		struct weir_inventory_stats s;
+		char newer[24];
+	} ret;
+	/* What nobody has set may be any of them. */
+	static const size_t absurd[] = { sizeof(ret.s.size) - 1, 4097,
+					 (size_t)-1 };
+	struct rig g;
+	size_t i;
+
+	rig_begin(&g, state);
+	memset(&ret, 0x55, sizeof(ret));
+	ret.s.size = offsetof(struct weir_inventory_stats, free);
+	assert_int_equal(weir_inventory_stats(g.inv, &ret.s), 0);
+	assert_int_equal(ret.s.size,
+			 offsetof(struct weir_inventory_stats, free));
+	assert_int_equal(ret.s.total, BUFS);
+	assert_int_equal(ret.s.free, 0x5555555555555555);
+	ret.s.size = sizeof(ret);
+	assert_int_equal(weir_inventory_stats(g.inv, &ret.s), 0);
+	assert_int_equal(ret.s.size, sizeof(ret));
+	assert_int_equal(ret.s.free, BUFS);
+	assert_memory_equal(ret.newer, (char[24]){ 0 }, 24);
+	for (i = 0; i < N_OF(absurd); i++) {
+		memset(&ret, 0x55, sizeof(ret));
+		ret.s.size = absurd[i];
+		assert_int_equal(weir_inventory_stats(g.inv, &ret.s), -EINVAL);
+		assert_starts_with(weir_why(),
+				   "weir_inventory_stats: .size of the ");
+		assert_int_equal(ret.s.total, 0x5555555555555555);
+	}
+	rig_end(&g);
+}
+
 /* A4.1 */
 static void an_inventory_can_grow_while_bufs_are_out(void **state)
 {
@@ -898,6 +935,7 @@ int main(void)
 		CASE(a_job_locks_the_lists_that_it_uses),
 		CASE(every_cell_of_the_table_holds),
 		CASE(what_was_revoked_gives_no_bufs),
+		CASE(a_result_is_as_long_as_the_caller_knows_it),
 		CASE(an_inventory_can_grow_while_bufs_are_out),
 		CASE(random_calls_agree_with_a_model),
 		CASE(any_failure_inside_leaves_nothing_behind),

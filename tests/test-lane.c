@@ -18,6 +18,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #define CORES 2
 #define THREADS 4
@@ -160,6 +161,18 @@ static uint64_t how_many(void)
 	return UNDER_TSAN ? 3000 : scaled(100000);
 }
 
+/* As many turns as it takes: of some progress in each million. */
+static void until_over(struct storm *st)
+{
+	uint64_t got;
+
+	do {
+		got = st->inbox[0].got;
+		UNTIL(st->t.r[0], atomic_load(&st->over) == SENDERS ||
+				  st->inbox[0].got > got + 1000);
+	} while (atomic_load(&st->over) != SENDERS);
+}
+
 static void run_storm(void **state, uint32_t lane)
 {
 	struct storm *st = aligned_alloc(64, sizeof(*st));
@@ -181,7 +194,7 @@ static void run_storm(void **state, uint32_t lane)
 		assert_int_equal(pthread_create(&st->senders[i].thread, NULL,
 						foreign_main, &st->senders[i]),
 				 0);
-	UNTIL(st->t.r[0], atomic_load(&st->over) == SENDERS);
+	until_over(st);
 	for (i = CORES; i < SENDERS; i++)
 		pthread_join(st->senders[i].thread, NULL);
 	team_end(&st->t);
@@ -201,11 +214,83 @@ static void nor_in_lanes_that_are_always_full(void **state)
 	run_storm(state, 2);
 }
 
+/* A core that is told to stop while another one is in its turn. */
+struct late {
+	struct team t;
+	struct weir_op sleep;		/* Its end says that core 1 stops. */
+	atomic_bool begun, stops;
+	unsigned int sent, ran;
+	int refusal;
+	bool over;
+};
+
+static void on_stop(struct weir_op *op, int64_t res)
+{
+	struct late *l = weir_container_of(op, struct late, sleep);
+
+	(void)res;
+	atomic_store(&l->stops, true);
+}
+
+static void sleep_long(void *arg)
+{
+	struct late *l = arg;
+
+	l->ran++;
+	weir_op_init(&l->sleep, on_stop);
+	if (weir_sleep_until(l->t.r[1], &l->sleep, WEIR_FOREVER - 1))
+		abort();
+	atomic_store(&l->begun, true);
+}
+
+static void count_late(void *arg)
+{
+	struct late *l = arg;
+
+	l->ran++;
+}
+
+/* On core 0: what it may write without a look ends soon. */
+static void send_late(void *arg)
+{
+	struct late *l = arg;
+
+	l->refusal = weir_post(l->t.r[1], count_late, l);
+	l->sent += !l->refusal;
+	weir_reactor_stop(l->t.r[1]);
+	while (!atomic_load(&l->stops))
+		sched_yield();
+	while (!l->refusal && l->sent < 1000) {
+		l->refusal = weir_post(l->t.r[1], count_late, l);
+		l->sent += !l->refusal;
+	}
+	l->over = true;
+}
+
+static void what_is_sent_before_the_end_is_known_is_run(void **state)
+{
+	static struct late l;
+
+	memset(&l, 0, sizeof(l));
+	team_begin(&l.t, state, CORES, 0);
+	assert_int_equal(weir_post(l.t.r[1], sleep_long, &l), 0);
+	l.sent++;
+	UNTIL(l.t.r[0], atomic_load(&l.begun));
+	assert_int_equal(weir_post(l.t.r[0], send_late, &l), 0);
+	UNTIL(l.t.r[0], l.over);
+	assert_int_equal(l.refusal, -ESHUTDOWN);
+	assert_int_equal(weir_post(l.t.r[1], count_late, &l), -ESHUTDOWN);
+	team_end(&l.t);
+	assert_true(l.sent < 100);
+	assert_int_equal(l.ran, l.sent);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(none_is_lost_and_none_overtakes),
 		CASE(nor_in_lanes_that_are_always_full),
+		CASE(what_is_sent_before_the_end_is_known_is_run),
 	};
 
 	return harness_run(cases, N_OF(cases));

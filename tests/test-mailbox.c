@@ -18,9 +18,8 @@
 #include <stdatomic.h>
 #include <sched.h>
 
-#define REACTORS 3
-#define THREADS 3
-#define SENDERS (REACTORS + THREADS)
+#define REACTORS_MAX 3
+#define SENDERS_MAX 11
 #define WINDOW 8	/* Notes of a sender to a reactor; more than fit. */
 
 struct note {
@@ -40,10 +39,12 @@ struct way {
 struct town {
 	uint32_t backend, mailbox;
 	uint64_t spin_ns;
+	unsigned int reactors;
+	unsigned int senders;	/* The reactors, and then threads. */
 	unsigned int n;		/* Notes each way. */
-	_Atomic(struct weir_reactor *) r[REACTORS];
-	unsigned int got[REACTORS];
-	struct way way[SENDERS][REACTORS];
+	_Atomic(struct weir_reactor *) r[REACTORS_MAX];
+	unsigned int got[REACTORS_MAX];
+	struct way way[SENDERS_MAX][REACTORS_MAX];
 	pthread_barrier_t barrier;
 	atomic_uint errors;
 };
@@ -91,7 +92,7 @@ static bool send_some(struct town *town, unsigned int from)
 	bool all = true;
 	unsigned int to;
 
-	for (to = 0; to < REACTORS; to++) {
+	for (to = 0; to < town->reactors; to++) {
 		while (send_one(town, from, to))
 			;
 		all &= town->way[from][to].sent == town->n;
@@ -124,7 +125,7 @@ static void send_and_receive(struct dweller *d, struct weir_reactor *r)
 
 	for (;;) {
 		sent = send_some(town, d->number);
-		got = town->got[d->number] == SENDERS * town->n;
+		got = town->got[d->number] == town->senders * town->n;
 		if (sent && got)
 			return;
 		if (weir_reactor_turn(r, sent ? WEIR_FOREVER : 0) < 0)
@@ -163,31 +164,31 @@ static void check_ways(const struct town *town)
 	unsigned int from, to;
 
 	assert_int_equal(atomic_load(&town->errors), 0);
-	for (from = 0; from < SENDERS; from++)
-		for (to = 0; to < REACTORS; to++) {
+	for (from = 0; from < town->senders; from++)
+		for (to = 0; to < town->reactors; to++) {
 			assert_int_equal(town->way[from][to].got, town->n);
 			assert_false(town->way[from][to].disorder);
 		}
 }
 
-static void hammer(void **state, uint32_t mailbox, uint64_t spin_ns)
+static void hammer(void **state, const struct town *how)
 {
 	struct town *town = calloc(1, sizeof(*town));
-	struct dweller d[SENDERS];
+	struct dweller d[SENDERS_MAX];
 	unsigned int i;
 
 	assert_non_null(town);
+	*town = *how;
 	town->backend = backend_of(*state);
-	town->mailbox = mailbox;
-	town->spin_ns = spin_ns;
 	town->n = want_long() ? 100000 : scaled(3000);
-	pthread_barrier_init(&town->barrier, NULL, SENDERS);
-	for (i = 0; i < SENDERS; i++) {
+	pthread_barrier_init(&town->barrier, NULL, town->senders);
+	for (i = 0; i < town->senders; i++) {
 		d[i] = (struct dweller){ .town = town, .number = i };
 		assert_int_equal(pthread_create(&d[i].thread, NULL,
-			i < REACTORS ? reactor_main : foreign_main, &d[i]), 0);
+			i < town->reactors ? reactor_main : foreign_main,
+			&d[i]), 0);
 	}
-	for (i = 0; i < SENDERS; i++)
+	for (i = 0; i < town->senders; i++)
 		pthread_join(d[i].thread, NULL);
 	pthread_barrier_destroy(&town->barrier);
 	check_ways(town);
@@ -196,17 +197,30 @@ static void hammer(void **state, uint32_t mailbox, uint64_t spin_ns)
 
 static void one_cell_loses_nothing_and_keeps_the_order(void **state)
 {
-	hammer(state, 1, WEIR_SPIN_NONE);
+	hammer(state, &(struct town){ .reactors = 3, .senders = 6,
+				      .mailbox = 1,
+				      .spin_ns = WEIR_SPIN_NONE });
 }
 
 static void a_few_cells_lose_nothing_and_keep_the_order(void **state)
 {
-	hammer(state, 4, WEIR_SPIN_NONE);
+	hammer(state, &(struct town){ .reactors = 3, .senders = 6,
+				      .mailbox = 4,
+				      .spin_ns = WEIR_SPIN_NONE });
 }
 
 static void so_do_they_for_reactors_that_spin(void **state)
 {
-	hammer(state, 4, 0);
+	hammer(state, &(struct town){ .reactors = 3, .senders = 6,
+				      .mailbox = 4 });
+}
+
+/* One reactor, which sends itself some as well. */
+static void ten_threads_can_post_to_one_reactor_at_once(void **state)
+{
+	hammer(state, &(struct town){ .reactors = 1, .senders = 11,
+				      .mailbox = 16,
+				      .spin_ns = WEIR_SPIN_NONE });
 }
 
 int main(void)
@@ -215,6 +229,7 @@ int main(void)
 		CASE(one_cell_loses_nothing_and_keeps_the_order),
 		CASE(a_few_cells_lose_nothing_and_keep_the_order),
 		CASE(so_do_they_for_reactors_that_spin),
+		CASE(ten_threads_can_post_to_one_reactor_at_once),
 	};
 
 	return harness_run(cases, N_OF(cases));

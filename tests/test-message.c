@@ -9,7 +9,7 @@
 #include "config.h"
 #endif
 
-#include "tests/message-kit.h"
+#include "tests/yard-kit.h"
 
 #include <pthread.h>
 
@@ -104,63 +104,48 @@ static void more_than_there_is_room_for_wait(void **state)
 	talk_end(&t);
 }
 
-/* Jobs beside messages. */
-struct yard {
+/* Of 20 the first goes alone, and the rest in runs of 8. */
+static void messages_of_a_turn_go_together(void **state)
+{
+	unsigned int posts, cqes;
 	struct talk t;
-	struct weir_dma *dma;
-	struct weir_domain *there;
-	struct weir_remote_key key;
-	struct ibv_mr *mr;
-	char *far;
-	struct jrec j[4];
-};
+	int i;
 
-static void yard_begin(struct yard *y, void **state, uint32_t sends)
-{
-	struct talk *t = &y->t;
-
-	talk_init(t, state);
-	t->e.opts.sends = sends;
-	talk_open(t);
-	y->far = calloc(1, TALK_MEM);
-	y->mr = ibv_reg_mr(t->e.server->tap->device->pd, y->far, TALK_MEM,
-			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-			   IBV_ACCESS_REMOTE_READ);
-	y->key = (struct weir_remote_key){ .rkey = y->mr->rkey };
-	assert_int_equal(weir_domain_remote_create(&y->there, NULL), 0);
-	assert_int_equal(weir_conn_attach(t->e.client, y->there), 0);
-	y->dma = start_dma(t->r, (struct weir_dma_opts){
-			   .staging_size = 64 << 10, .staging_bufs = 2 });
+	if (!standin)
+		skip_because("soft-RoCE does not count");
+	talk_begin(&t, state);
+	posts = standin()->posts;
+	cqes = standin()->cqes;
+	for (i = 0; i < 20; i++)
+		send_number(&t, i, (uint32_t)i);
+	assert_int_equal(standin()->posts, posts + 1);
+	all_sent(&t, 20);
+	until_heard(&t, 20);
+	for (i = 0; i < 20; i++)
+		assert_int_equal(t.server.m[i].imm, i);
+	assert_int_equal(standin()->posts, posts + 2);
+	assert_int_equal(standin()->cqes, cqes + 20 + 4);
+	send_number(&t, 0, 0);
+	assert_int_equal(standin()->posts, posts + 3);
+	all_sent(&t, 1);
+	talk_end(&t);
 }
 
-static void yard_end(struct yard *y)
+static void what_was_sent_in_a_turn_precedes_its_disconnect(void **state)
 {
-	assert_int_equal(weir_dma_destroy(y->dma), 0);
-	assert_int_equal(weir_conn_detach(y->t.e.client, y->there), 0);
-	assert_int_equal(weir_domain_destroy(y->there), 0);
-	assert_int_equal(ibv_dereg_mr(y->mr), 0);
-	free(y->far);
-	talk_end(&y->t);
-}
+	struct talk t;
+	int i;
 
-/* The @i-th: @len bytes from the client's memory, both at @at. */
-static int put_there(struct yard *y, int i, size_t at, size_t len,
-		     uint32_t flags)
-{
-	struct weir_buf *b = talk_buf(&y->t, at, len);
-	struct weir_loc dst = weir_loc_at(y->there, (uintptr_t)y->far + at,
-					  len);
-	struct weir_job *job = &y->j[i].job;
-	int err;
-
-	dst.ctx = &y->key;
-	jrec_init(&y->j[i]);
-	weir_job_copy(job, dst, weir_loc_buf(b));
-	job->flags = flags;
-	job->signal = 1000 + (uint32_t)i;
-	err = weir_job_start(y->dma, job);
-	weir_buf_put(b);
-	return err;
+	if (!standin)
+		skip_because("what soft-RoCE has posted it may flush");
+	talk_begin(&t, state);
+	for (i = 0; i < 5; i++)
+		send_number(&t, i, 1);
+	assert_int_equal(do_disconnect(&t.e, t.e.client), 0);
+	for (i = 0; i < 5; i++)
+		assert_int_equal(t.sent[i].res, 3);
+	until_heard(&t, 5);
+	talk_end(&t);
 }
 
 /* Whether the bytes that a message is about were there when it came. */
@@ -227,6 +212,76 @@ static void a_message_does_not_overtake_writes(void **state)
 		     y.t.sent[0].calls);
 	assert_int_equal(y.t.sent[0].res, 3);
 	yard_end(&y);
+}
+
+#define STRIDE 17000
+
+/* A signal of a mixture: the long write before it has landed, too. */
+static void hear_mixture(struct weir_conn *c, const struct weir_message *m,
+			 void *arg)
+{
+	struct yard *y = arg;
+	size_t at;
+
+	if (m->flags & WEIR_MESSAGE_SIGNAL) {
+		at = (m->imm - 1000) / 3 * 3 * STRIDE;
+		assert_memory_equal(y->far + at, y->t.mem + at, STRIDE + 8);
+	}
+	on_message(c, m, &y->t.server);
+}
+
+/*
+ * Of one turn: 20 messages, and then by turns a long write, a short signal, a
+ * long one and a message; .imm is which it was.
+ */
+static void start_a_mixture(struct yard *y, struct jrec *order[])
+{
+	static const size_t lens[] = { STRIDE, 8, 10000 };
+	int i, n = 20, job = 0;
+
+	for (i = 0; i < n; i++)
+		send_number(&y->t, i, (uint32_t)i);
+	for (; job < 15; job++) {
+		STARTS(put_there(y, job, (size_t)job * STRIDE,
+				 lens[job % 3], job % 3 ? WEIR_JOB_SIGNAL : 0));
+		if (job % 3)
+			order[n++] = &y->j[job];
+		if (job % 3 == 2) {
+			send_number(&y->t, n, (uint32_t)n);
+			n++;
+		}
+	}
+}
+
+#define N_MIXED 35
+
+static void jobs_and_messages_arrive_as_they_were_started(void **state)
+{
+	static const uint32_t rooms[] = { 64, 4 };
+	struct jrec *order[N_MIXED] = { NULL };
+	const struct weir_message *m;
+	struct yard y;
+	size_t at;
+	int i;
+
+	for (at = 0; at < N_OF(rooms); at++) {
+		yard_begin(&y, state, rooms[at]);
+		y.t.e.client->queue->max_len = 1000;
+		weir_conn_set_message_fn(y.t.e.server, hear_mixture, &y);
+		start_a_mixture(&y, order);
+		until_heard(&y.t, N_MIXED);
+		for (i = 0; i < N_MIXED; i++) {
+			m = &y.t.server.m[i];
+			assert_int_equal(m->imm, order[i] ?
+					 order[i]->job.signal : (uint32_t)i);
+		}
+		for (i = 0; i < 15; i++)
+			UNTIL(y.t.r, y.j[i].calls);
+		for (i = 0; i < N_MIXED; i++)
+			if (!order[i])
+				UNTIL(y.t.r, y.t.sent[i].calls);
+		yard_end(&y);
+	}
 }
 
 static void a_signal_is_for_a_peer_and_for_bytes_its_device_reaches(
@@ -407,8 +462,11 @@ int main(void)
 		CASE(a_list_of_bufs_is_one_message),
 		CASE(both_ends_send),
 		CASE(more_than_there_is_room_for_wait),
+		CASE(messages_of_a_turn_go_together),
+		CASE(what_was_sent_in_a_turn_precedes_its_disconnect),
 		CASE(a_signal_comes_once_when_all_bytes_have_landed),
 		CASE(a_message_does_not_overtake_writes),
+		CASE(jobs_and_messages_arrive_as_they_were_started),
 		CASE(a_signal_is_for_a_peer_and_for_bytes_its_device_reaches),
 		CASE(a_key_that_is_taken_back_is_told),
 		CASE(who_keeps_the_buffers_holds_up_the_sender),

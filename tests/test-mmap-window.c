@@ -290,6 +290,28 @@ static void any_failure_inside_leaves_nothing_behind(void **state)
 	rig_end(&g);
 }
 
+static int makes_no_window(const char *name)
+{
+	return !strcmp(name, "ibv_alloc_mw") || !strcmp(name, "ibv_dereg_mr");
+}
+
+/* Its region is the mmap's then. */
+static void what_failed_first_is_told(void **state)
+{
+	struct mmap_window *w = NULL;
+	struct rig g;
+
+	(void)state;
+	rig_begin(&g, ALL);
+	fault_ask(makes_no_window);
+	assert_int_equal(mmap_window_create(&w, g.m, g.dev, &usual, "test"),
+			 -ENOMEM);
+	fault_ask(NULL);
+	assert_non_null(strstr(weir_why(), "makes no memory window"));
+	assert_null(w);
+	rig_end(&g);
+}
+
 /* All of an mmap needs no second registration; a part has a key of its own. */
 static void only_a_part_is_registered_by_itself(void **state)
 {
@@ -443,6 +465,7 @@ int main(void)
 		CASE(an_invalidated_one_can_be_bound_again),
 		CASE(what_the_mmap_has_not_got_is_refused),
 		CASE(any_failure_inside_leaves_nothing_behind),
+		CASE(what_failed_first_is_told),
 		CASE(only_a_part_is_registered_by_itself),
 		CASE(a_stop_waits_for_what_is_posted),
 		CASE(the_table_is_true),

@@ -76,6 +76,8 @@ static void absurd_options_are_einval(void **state)
 
 	opts.size = 0;
 	refuses(&opts, -EINVAL);
+	opts.size = SIZE_MAX;	/* Was never set; nothing behind it is read. */
+	refuses(&opts, -EINVAL);
 	opts = opts_of(state);
 	opts.backend = 99;
 	refuses(&opts, -EINVAL);

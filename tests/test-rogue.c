@@ -379,7 +379,7 @@ static struct descriptor restart(struct scene *s)
 	assert_int_equal(weir_mmap_destroy(s->m), 0);
 	assert_int_equal(weir_conn_destroy(s->e.server), 0);
 	s->e.n_ends[1] = 0;
-	s->m = mmap_of(s->dev, s->mem, WEIR_MMAP_WRITE | R | W);
+	s->m = start_mmap_on(s->dev, s->mem, MEM_LEN, WEIR_MMAP_WRITE | R | W);
 	scene_connect(s);
 	scene_export(s, R | W);
 	return old;

@@ -322,6 +322,26 @@ static void a_zero_copy_buffer_is_free_in_the_callback(void **state)
 	close_pair(sv);
 }
 
+/* The loopback device copies, and so do backends that have no such send. */
+static void a_zero_copy_send_tells_that_it_was_a_copy(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_op_detail detail;
+	char in[6];
+	int sv[2];
+
+	tcp_pair(sv);
+	RUN(r, weir_send(r, &rec.op, sv[0], "abc", 3, WEIR_SOCK_ZEROCOPY));
+	weir_op_get_detail(&rec.op, &detail);
+	assert_int_equal(detail.code, WEIR_SOCK_COPIED);
+	RUN(r, weir_send(r, &rec.op, sv[0], "def", 3, 0));
+	weir_op_get_detail(&rec.op, &detail);
+	assert_int_equal(detail.code, 0);
+	assert_int_equal(recv(sv[1], in, 6, MSG_WAITALL), 6);
+	assert_memory_equal(in, "abcdef", 6);
+	close_pair(sv);
+}
+
 /* What was cancelled has not eaten what comes later. */
 static void a_cancelled_recv_takes_nothing(void **state)
 {
@@ -937,6 +957,7 @@ int main(void)
 		CASE(a_long_zero_copy_send_is_continued),
 		CASE(a_long_zero_copy_sendv_is_continued),
 		CASE(a_zero_copy_buffer_is_free_in_the_callback),
+		CASE(a_zero_copy_send_tells_that_it_was_a_copy),
 		CASE(a_cancelled_recv_takes_nothing),
 		CASE(many_wait_on_one_socket_and_are_served_once),
 		CASE(an_acceptor_wants_a_listening_socket),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Shared receive queues: their tables, whose bufs they take, how they are kept
- * filled, and how QPs leave them.
+ * Shared receive queues: their tables, whose bufs they take, and how QPs leave
+ * them.
  */
 
 #ifdef HAVE_CONFIG_H
@@ -11,8 +11,6 @@
 
 #include "tests/message-kit.h"
 #include "tests/table-kit.h"
-
-#include "base/fault.h"
 
 /* The table of calls. */
 
@@ -42,11 +40,7 @@ static void rig_begin(struct rig *g, void **state, enum column column)
 	send_number(&g->t, 0, 1);
 	all_sent(&g->t, 1);
 	until_heard(&g->t, 1);
-	assert_int_equal(weir_conn_destroy(g->t.e.client), 0);
-	assert_int_equal(weir_conn_destroy(g->t.e.server), 0);
-	assert_int_equal(weir_listener_destroy(g->t.e.l), 0);
-	g->t.e.client = g->t.e.server = NULL;
-	g->t.e.l = NULL;
+	talk_close(&g->t);
 }
 
 static const char *state_name(const struct rig *g)
@@ -233,13 +227,8 @@ static void bufs_may_come_from_a_pool_of_the_users(void **state)
 	assert_ptr_equal(weir_buf_mmap(t.server.kept[0]), s.m);
 	put_kept(&t.server);
 	some_turns(t.r, 3);
-	assert_int_equal(weir_conn_destroy(t.e.client), 0);
-	assert_int_equal(weir_conn_destroy(t.e.server), 0);
-	assert_int_equal(weir_listener_destroy(t.e.l), 0);
-	assert_int_equal(weir_srq_destroy(t.srq), 0);
-	t.e.client = t.e.server = NULL;
-	t.e.l = NULL;
-	t.srq = NULL;
+	talk_close(&t);
+	talk_destroy_srq(&t);
 	stock_end(&s);
 	talk_end(&t);
 }
@@ -260,12 +249,8 @@ static void a_pool_that_the_device_does_not_know_is_refused(void **state)
 	assert_int_equal(weir_op_cancel(&t.e.next.op), 0);
 	assert_int_equal(finish(t.r, &t.e.next), -ECANCELED);
 	assert_string_equal(srq_stats_of(t.srq).device, "");
-	assert_int_equal(weir_conn_destroy(t.e.client), 0);
-	assert_int_equal(weir_listener_destroy(t.e.l), 0);
-	assert_int_equal(weir_srq_destroy(t.srq), 0);
-	t.e.client = NULL;
-	t.e.l = NULL;
-	t.srq = NULL;
+	talk_close(&t);
+	talk_destroy_srq(&t);
 	stock_end(&s);
 	talk_end(&t);
 }
@@ -281,73 +266,6 @@ static void it_is_one_devices(void **state)
 	assert_int_equal(conn_tap_get(&tap, t.r, "standin_rxe"), 0);
 	assert_int_equal(srq_bind(t.srq, tap), -EXDEV);
 	conn_tap_put(tap);
-	talk_end(&t);
-}
-
-/* Filling. */
-
-static void the_device_says_when_few_are_left(void **state)
-{
-	struct talk t;
-	int i;
-
-	talk_init(&t, state);
-	t.srq_opts.recvs = 16;
-	t.srq_opts.batch = 16;
-	t.srq_opts.low = 8;
-	talk_open(&t);
-	assert_int_equal(srq_stats_of(t.srq).posted, 16);
-	for (i = 0; i < 12; i++)
-		send_number(&t, i, 1);
-	all_sent(&t, 12);
-	until_heard(&t, 12);
-	UNTIL(t.r, srq_stats_of(t.srq).low);
-	UNTIL(t.r, srq_stats_of(t.srq).posted > 8);
-	assert_true(srq_stats_of(t.srq).batches > 1);
-	talk_end(&t);
-}
-
-static void a_batch_is_posted_when_it_is_missing(void **state)
-{
-	struct talk t;
-	int i;
-
-	talk_init(&t, state);
-	t.srq_opts.recvs = 32;
-	t.srq_opts.batch = 4;
-	t.srq_opts.low = 1;
-	talk_open(&t);
-	assert_int_equal(srq_stats_of(t.srq).batches, 1);
-	for (i = 0; i < 16; i++) {
-		send_number(&t, i, 1);
-		until_heard(&t, i + 1);
-	}
-	all_sent(&t, 16);
-	assert_int_equal(srq_stats_of(t.srq).batches, 5);
-	assert_int_equal(srq_stats_of(t.srq).messages, 16);
-	talk_end(&t);
-}
-
-/* A refusal of the device's is made good a little later. */
-static void what_was_not_posted_is_tried_again(void **state)
-{
-	struct talk t;
-	int i;
-
-	talk_init(&t, state);
-	t.srq_opts.recvs = t.srq_opts.batch = 4;
-	t.srq_opts.low = 1;
-	talk_open(&t);
-	for (i = 0; i < 3; i++)
-		send_number(&t, i, 1);
-	all_sent(&t, 3);
-	until_heard(&t, 3);
-	assert_int_equal(srq_stats_of(t.srq).posted, 1);
-	fault_arm(0);
-	assert_int_equal(srq_fill(t.srq, true), -ENOMEM);
-	assert_int_equal(fault_disarm(), 1);
-	assert_int_equal(srq_stats_of(t.srq).posted, 1);
-	UNTIL(t.r, srq_stats_of(t.srq).posted == 4);
 	talk_end(&t);
 }
 
@@ -438,37 +356,6 @@ static void a_queue_whose_completions_are_lost_ends_its_connections(
 	talk_end(&t);
 }
 
-/* Each call that can fail does, once. */
-static void any_call_may_fail(void **state)
-{
-	struct talk t;
-	int nth = 0, hit, err;
-
-	do {
-		talk_init(&t, state);
-		t.srq_opts.recvs = 4;
-		assert_int_equal(weir_srq_create(&t.srq, t.r, &t.srq_opts), 0);
-		t.e.opts.srq = t.srq;
-		ends_open(&t.e);
-		ends_request(&t.e);
-		fault_arm(nth++);
-		rec_init(&t.e.accepted);
-		err = weir_conn_accept(t.e.server, &t.e.accepted.op, NULL, 0);
-		hit = fault_disarm();
-		assert_true(hit || !err);
-		if (err) {
-			assert_int_equal(weir_conn_state(t.e.server),
-					 WEIR_CONN_REQUESTED);
-			STARTS(weir_conn_accept(t.e.server, &t.e.accepted.op,
-						NULL, 0));
-		}
-		result_of(t.r, &t.e.connected);
-		result_of(t.r, &t.e.accepted);
-		talk_end(&t);
-		assert_true(nth < 1000);
-	} while (hit);
-}
-
 static void memory_that_the_device_keeps_is_asked_for_again(void **state)
 {
 	struct talk t;
@@ -476,18 +363,13 @@ static void memory_that_the_device_keeps_is_asked_for_again(void **state)
 	if (!standin)
 		skip_because("soft-RoCE keeps nothing");
 	talk_begin(&t, state);
-	assert_int_equal(weir_conn_destroy(t.e.client), 0);
-	assert_int_equal(weir_conn_destroy(t.e.server), 0);
-	assert_int_equal(weir_listener_destroy(t.e.l), 0);
+	talk_close(&t);
 	UNTIL(t.r, !srq_stats_of(t.srq).leaving);
-	t.e.client = t.e.server = NULL;
-	t.e.l = NULL;
 	standin()->bound = true;
 	assert_int_equal(weir_srq_destroy(t.srq), -EBUSY);
 	assert_int_equal(weir_srq_destroy(t.srq), -EBUSY);
 	standin()->bound = false;
-	assert_int_equal(weir_srq_destroy(t.srq), 0);
-	t.srq = NULL;
+	talk_destroy_srq(&t);
 	talk_end(&t);
 }
 
@@ -500,15 +382,11 @@ int main(void)
 		CASE(bufs_may_come_from_a_pool_of_the_users),
 		CASE(a_pool_that_the_device_does_not_know_is_refused),
 		CASE(it_is_one_devices),
-		CASE(the_device_says_when_few_are_left),
-		CASE(a_batch_is_posted_when_it_is_missing),
-		CASE(what_was_not_posted_is_tried_again),
 		CASE(memory_that_the_device_keeps_is_asked_for_again),
 		CASE(a_queue_outlives_its_connections_and_loses_no_buf),
 		CASE(a_qp_waits_for_its_last_receive),
 		CASE(a_device_that_never_says_so_is_not_waited_for_long),
 		CASE(a_queue_whose_completions_are_lost_ends_its_connections),
-		CASE(any_call_may_fail),
 	};
 
 	return run_over_rdma(cases, N_OF(cases));

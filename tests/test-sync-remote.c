@@ -42,12 +42,8 @@ static void pair_open(struct pair *p, struct lane *l, uint32_t rights,
 	struct weir_export_desc desc = { .size = sizeof(desc) };
 
 	memset(p, 0, sizeof(*p));
-	assert_int_equal(weir_mmap_create(&p->theirs, NULL), 0);
-	assert_int_equal(weir_mmap_add_device(p->theirs, l->dev), 0);
-	assert_int_equal(weir_mmap_set_memrange(p->theirs, l->far, 4096), 0);
-	assert_int_equal(weir_mmap_set_permissions(p->theirs, rights |
-				WEIR_MMAP_READ | WEIR_MMAP_WRITE), 0);
-	assert_int_equal(weir_mmap_start(p->theirs), 0);
+	p->theirs = start_mmap_on(l->dev, l->far, 4096, rights |
+				  WEIR_MMAP_READ | WEIR_MMAP_WRITE);
 	assert_int_equal(weir_sync_create_in(&p->sync, p->theirs, AT, NULL), 0);
 	assert_int_equal(weir_mmap_export_rdma(p->theirs, l->dev, NULL, &desc),
 			 0);

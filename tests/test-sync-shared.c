@@ -284,6 +284,48 @@ static void what_a_reactor_has_no_room_for_is_watched(void **state)
 	clear_up(&ex);
 }
 
+/* One of several waits, whose callback says how many have ended before. */
+struct place {
+	struct weir_op op;
+	int *ended;
+	int was;
+};
+
+static void on_place(struct weir_op *op, int64_t res)
+{
+	struct place *p = weir_container_of(op, struct place, op);
+
+	assert_int_equal(res, 0);
+	p->was = (*p->ended)++;
+}
+
+/* Also those that a reactor finds by itself, where one alone would travel no
+ * further. */
+static void several_waits_of_a_reactor_end_in_their_order(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct place p[LOOKS_MAX];
+	struct sides ex, im;
+	int i, ended = 0;
+
+	lay_out(&ex, RW);
+	import_here(&im, &ex, 0);
+	for (i = 0; i < (int)N_OF(p); i++) {
+		p[i].ended = &ended;
+		weir_op_init(&p[i].op, on_place);
+		STARTS(weir_sync_wait(im.there, r, &p[i].op, WEIR_SYNC_GE, 1,
+				      WEIR_SYNC_ALL));
+	}
+	assert_int_equal(weir_sync_set(ex.there, 1), 0);
+	while (ended < (int)N_OF(p))
+		assert_true(weir_reactor_turn(r, WEIR_FOREVER) >= 0);
+	for (i = 0; i < (int)N_OF(p); i++)
+		assert_int_equal(p[i].was, i);
+	assert_int_equal(r->n_looks, 0);
+	clear_up(&im);
+	clear_up(&ex);
+}
+
 /* A reactor that never sleeps leaves it to the watcher some time. */
 static void a_long_wait_is_looked_after_no_more(void **state)
 {
@@ -777,6 +819,7 @@ int main(void)
 		CASE(without_futex_waitv_it_is_looked_for),
 		CASE(without_looks_of_the_reactor_the_watcher_tells),
 		CASE(what_a_reactor_has_no_room_for_is_watched),
+		CASE(several_waits_of_a_reactor_end_in_their_order),
 		CASE(a_long_wait_is_looked_after_no_more),
 		CASE(a_foreign_loop_hears_of_a_signal),
 		CASE(a_reader_is_woken_or_looks),

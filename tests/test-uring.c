@@ -7,6 +7,7 @@
 
 #include "tests/harness.h"
 
+#include <weir/file.h>
 #include <weir/socket.h>
 #include <weir/watch.h>
 
@@ -14,6 +15,8 @@
 #include "reactor/uring.h"
 
 #define SQ 8			/* A submission queue that is soon full. */
+#define WINDOW 12		/* So is one of operations. */
+#define CROWD (20 * WINDOW)
 
 static struct weir_reactor *make(uint32_t entries)
 {
@@ -110,7 +113,7 @@ static void what_has_no_room_waits_and_is_done(void **state)
 		rec_init(&recs[i]);
 		STARTS(weir_nop(r, &recs[i].op));
 	}
-	assert_int_equal(uring_of(r)->in_flight, uring_of(r)->limit);
+	assert_int_equal(uring_in_flight(uring_of(r)), uring_of(r)->limit);
 	assert_false(op_queue_empty(&uring_of(r)->backlog));
 	/* From the middle of the backlog. */
 	assert_int_equal(weir_op_cancel(&recs[n - 2].op), 0);
@@ -125,6 +128,128 @@ static void what_has_no_room_waits_and_is_done(void **state)
 	}
 	unmake(r);
 	free(recs);
+}
+
+static struct weir_reactor *make_narrow(void)
+{
+	struct weir_reactor *r = make(SQ);
+	struct uring *u = uring_of(r);
+
+	some_turns(r, 2);
+	u->window = u->limit = WINDOW;
+	return r;
+}
+
+static void start_reads(struct weir_reactor *r, struct rec *recs, int n, int fd)
+{
+	static char bytes[CROWD];
+
+	for (int i = 0; i < n; i++) {
+		rec_init(&recs[i]);
+		STARTS(weir_read(r, &recs[i].op, fd, &bytes[i], 1, 0));
+	}
+}
+
+static void end_reads(struct weir_reactor *r, struct rec *recs, int n, int fd)
+{
+	for (int i = 0; i < n; i++)
+		assert_int_equal(write(fd, "x", 1), 1);
+	for (int i = 0; i < n; i++) {
+		UNTIL(r, recs[i].calls);
+		assert_int_equal(recs[i].res, 1);
+	}
+}
+
+static void start_syncs(struct weir_reactor *r, struct rec *recs, int n, int fd)
+{
+	for (int i = 0; i < n; i++) {
+		rec_init(&recs[i]);
+		STARTS(weir_fsync(r, &recs[i].op, fd, 0));
+	}
+}
+
+/* All to their end, never more than the window of them in the kernel. */
+static void end_syncs(struct weir_reactor *r, struct rec *recs, int n)
+{
+	for (int i = 0; i < n; i++)
+		while (!recs[i].calls) {
+			assert_true(weir_reactor_turn(r, WEIR_SEC) >= 0);
+			assert_in_range(uring_sure(uring_of(r)), 0, WINDOW);
+		}
+}
+
+/* A thread of the kernel has them: in many a turn none ends. */
+static void what_is_sure_to_end_stays_within_the_window(void **state)
+{
+	struct weir_reactor *r = make_narrow();
+	struct rec syncs[CROWD], reads[2 * WINDOW];
+	FILE *file = tmpfile();
+	int p[2];
+
+	(void)state;
+	assert_non_null(file);
+	start_syncs(r, syncs, CROWD, fileno(file));
+	end_syncs(r, syncs, CROWD);
+	assert_int_equal(uring_of(r)->limit, WINDOW);
+	/* Beside what waits, too, and when that has ended. */
+	pipe_pair(p);
+	start_reads(r, reads, 2 * WINDOW, p[0]);
+	start_syncs(r, syncs, CROWD, fileno(file));
+	end_syncs(r, syncs, CROWD);
+	assert_int_equal(uring_in_flight(uring_of(r)), 2 * WINDOW);
+	end_reads(r, reads, 2 * WINDOW, p[1]);
+	some_turns(r, 1);
+	assert_int_equal(uring_of(r)->limit, WINDOW);
+	assert_int_equal(uring_sure(uring_of(r)), 0);
+	unmake(r);
+	close_pair(p);
+	fclose(file);
+}
+
+/* Who is about to sleep, and finds that the kernel takes entries again. */
+static struct weir_reactor *insomniac;
+
+static int refuse_while_awake(const char *name)
+{
+	return !strcmp(name, "io_uring_enter") &&
+	       !atomic_load(&insomniac->mailbox.asleep);
+}
+
+static void it_does_not_sleep_on_room_that_was_just_taken(void **state)
+{
+	struct weir_reactor_stats st = { .size = sizeof(st) };
+	struct weir_reactor *r = make_narrow();
+	struct rec reads[2 * WINDOW];
+	int p[2];
+
+	(void)state;
+	pipe_pair(p);
+	insomniac = r;
+	fault_ask(refuse_while_awake);
+	start_reads(r, reads, 2 * WINDOW, p[0]);
+	assert_int_equal(uring_in_flight(uring_of(r)), SQ);
+	assert_int_equal(weir_reactor_turn(r, 5 * WEIR_SEC), 0);
+	fault_ask(NULL);
+	assert_true(uring_in_flight(uring_of(r)) >= WINDOW);
+	weir_reactor_stats(r, &st);
+	assert_true(st.sleep_ns < 5 * WEIR_SEC);
+	end_reads(r, reads, 2 * WINDOW, p[1]);
+	unmake(r);
+	close_pair(p);
+}
+
+/* To wait for what another ring has out would be in vain, and take long. */
+static void the_ring_that_a_host_does_not_want_goes_at_once(void **state)
+{
+	struct weir_reactor_stats st = { .size = sizeof(st) };
+	struct weir_reactor *r = make(SQ);
+
+	(void)state;
+	assert_true(weir_reactor_fd(r) >= 0);
+	weir_reactor_stats(r, &st);
+	assert_true(st.syscalls < 20);
+	assert_works(r);
+	unmake(r);
 }
 
 static void a_cancel_without_room_is_made_later(void **state)
@@ -220,6 +345,9 @@ int main(void)
 		CASE(each_failing_call_is_an_error_or_done_without),
 		CASE(flags_that_the_kernel_refuses_are_dropped),
 		CASE(what_has_no_room_waits_and_is_done),
+		CASE(what_is_sure_to_end_stays_within_the_window),
+		CASE(it_does_not_sleep_on_room_that_was_just_taken),
+		CASE(the_ring_that_a_host_does_not_want_goes_at_once),
 		CASE(a_cancel_without_room_is_made_later),
 		CASE(a_full_completion_queue_loses_nothing),
 		CASE(a_stale_flag_of_the_ring_does_not_keep_us_awake),

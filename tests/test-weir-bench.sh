@@ -8,6 +8,8 @@
 . "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
 
 weir=$(absolute "${WEIR:-tools/weir}")
+top=$(absolute "${srcdir:-$(dirname "$0")/..}")
+readme=$top/bench/README.md
 enter test-weir-bench
 mkdir bin
 WEIR_BENCH_DIR=$dir/bin
@@ -18,11 +20,20 @@ lines()
 {
 	cat <<-END
 	{"peer":"other","version":"1.2"}
+	{"missing":"third","package":"libthird-dev"}
 	{"bench":"nop","case":"a | b","variant":"weir","unit":"ns","median":$1,"min":$1,"max":$1.9,"n":5,"ratio_to":"other","ratio":0.5,"samples":[$1,$1.1,$1,$1.9,$1],"others_cpu":0,"loadavg":1}
+	{"bench":"nop","case":"a | b","variant":"other","unit":"ns","median":200,"min":200,"max":200,"n":1,"samples":[200],"others_cpu":0,"loadavg":1}
 	{"bench":"nop","case":"rate","variant":"weir","unit":"op/s","median":$1,"min":$1,"max":$1,"n":1,"samples":[$1],"others_cpu":0,"loadavg":1}
 	{"bench":"nop","case":"wait","variant":"weir","unit":"ns","count":10,"mean":110,"stddev":30,"p50":100,"p90":100,"p99":200,"p99.9":200,"p99.99":200,"max":200,"values":[100,200],"counts":[9,1],"others_cpu":0,"loadavg":1}
 	{"bench":"nop","goal":"fast","where":"a, weir","at_most":50,"figure":$1,"met":false}
 	END
+}
+
+# Program bench-$1 does $2.
+program()
+{
+	printf '#!/bin/sh\n%s\n' "$2" >"bin/bench-$1"
+	chmod 755 "bin/bench-$1"
 }
 
 # A program that says so, notes its arguments, and shows a table.
@@ -50,6 +61,8 @@ t_runs_what_is_named()
 	shows 'a table'
 	shows '^fast .*<= *50 *100 *NO'
 	grep -q '^--depth 3 --quick --json ' asked || wrong "$(cat asked)"
+	bench 0 nop --limit 2.5
+	grep -q '^--limit=2.5 --json ' asked || wrong "$(cat asked)"
 	bench 0 -q nop
 	[ ! -s out ] || wrong "shown: $(cat out)"
 }
@@ -66,19 +79,26 @@ t_refuses_what_makes_no_sense()
 	says_only 'two files'
 	bench 2 --compare --worse much a b
 	says_only 'not a percentage'
+	bench 2 echo --depth 3 --cores 2 --size 4K
+	says_only 'echo has no choice of --size'
 	bench 2 --from x nop
 	says_only 'runs nothing'
+	bench 2 --from x --output y
+	says_only 'what is --output for'
 	bench 2 --format gif nop
 	says_only 'svg or png'
+	bench 2 --resume nop
+	says_only '--resume goes on with the file of --output'
+	bench 2 --limit soon nop
+	says_only 'not a number of seconds'
 	bench 2 --nonsense
 }
 
 t_says_what_failed()
 {
 	bench 1 buf
-	says_only 'there is no .*bench-buf; WEIR_BENCH_DIR'
-	printf '#!/bin/sh\nkill -9 $$\n' >bin/bench-copy
-	chmod 755 bin/bench-copy
+	says_only 'bench-buf is not there; WEIR_BENCH_DIR'
+	program copy 'kill -9 $$'
 	bench 1 copy
 	says 'ended by signal 9'
 	bench 1 --from none --csv -
@@ -88,6 +108,81 @@ t_says_what_failed()
 	[ -w /dev/full ] || return 0
 	bench 1 --from kept --csv /dev/full
 	says_only 'cannot write /dev/full'
+}
+
+# Somebody who started us does not care about children; we do.
+t_waits_where_children_are_ignored()
+{
+	env --ignore-signal=CHLD true 2>/dev/null || return 0
+	expect 0 env --ignore-signal=CHLD "$weir" bench nop
+	shows 'a table'
+}
+
+# It is the end of what it has started, too, and not of those after it.
+t_ends_what_hangs()
+{
+	program copy 'sleep 100 & echo $! >child; wait'
+	bench 1 copy nop --limit 0.1 --output hung --report page.md
+	says_only 'bench-copy was ended after 1 s'
+	shows '^fast '
+	grep -q '^| copy | was ended after 1 s |$' page.md || wrong 'no row'
+	[ "$(ps -o stat= -p "$(cat child)" | grep -c '^[^Z]')" = 0 ] ||
+		wrong 'its child lives'
+}
+
+t_resumes()
+{
+	rm -f asked
+	bench 1 copy nop --limit 0.1 --output hung --resume
+	[ ! -f asked ] || wrong 'nop ran again'
+	program copy true
+	bench 0 copy nop --output hung --resume --report page.md
+	[ ! -f asked ] || wrong 'nop ran again'
+	grep -q 'was ended' page.md && wrong 'not measured'
+	program copy 'exit 1'
+	bench 0 copy nop --output hung --resume
+	bench 1 copy nop --output hung
+	bench 0 nop --output fresh --resume
+	shows '^fast '
+	bench 1 nop --output fresh --resume --reps 3
+	says_only "begun with the options 'none', not '--reps 3'"
+	sed 's/"weir":"[^"]*"/"weir":"0.0"/' fresh >old
+	bench 1 nop --output old --resume
+	says_only "is of weir '0.0'"
+}
+
+# In a git tree; a tarball has only the version.
+t_says_of_which_commit_figures_are()
+{
+	commit=
+	[ ! -e "$top/.git" ] ||
+		commit=$(git -C "$top" describe --always --abbrev=12)
+	version=$("$weir" --version | sed 's/^weir //')
+	bench 0 nop --output of
+	grep -q "\"weir\":\"$version${commit:+ ($commit\(-dirty\)*)}\"" of ||
+		wrong "not of $version $commit"
+}
+
+# What is there of a program that failed, or was cut off with us, is measured
+# again, and stands there once.
+t_resumes_with_what_is_whole()
+{
+	program copy 'for f; do :; done; sed s/nop/copy/ lines >>"$f"; exit 1'
+	bench 1 copy --output torn
+	bench 1 --from torn --csv -
+	says_only 'holds no figures'
+	rm bin/bench-copy
+	sed -i '$d' torn
+	bench 0 --from torn --csv -
+	program copy 'for f; do :; done; sed s/nop/copy/ lines >>"$f"'
+	bench 0 copy --output torn --resume --csv table
+	[ "$(grep -c '"rate"' torn)" = 2 ] || wrong 'no two runs'
+	[ "$(grep -c '"copy"' table)" = 4 ] || wrong "doubled: $(cat table)"
+	bench 0 copy --output torn --resume --report page.md
+	grep -q '^0 of 1 are met' page.md || wrong 'a goal twice'
+	cat kept kept >twice
+	bench 0 --from twice --csv -
+	[ "$(wc -l <out)" = 5 ] || wrong "$(cat out)"
 }
 
 t_keeps_a_result()
@@ -101,7 +196,7 @@ t_keeps_a_result()
 t_writes_a_table_for_others()
 {
 	bench 0 --from kept --csv -
-	[ "$(wc -l <out)" = 4 ] || wrong "$(cat out)"
+	[ "$(wc -l <out)" = 5 ] || wrong "$(cat out)"
 	shows '^"nop","a | b","weir","ns",100,100,100.9,5,"other",0.5,,,,,$'
 	shows '^"nop","wait","weir","ns",100,,200,10,"",,100,100,200,200,200$'
 	awk -F, 'NR > 1 && NF != 15 { exit 1 }' out || wrong 'ragged'
@@ -122,8 +217,37 @@ t_writes_a_page()
 	bench 0 --from kept -q --report page.md
 	grep -q '^| other | 1.2 |$' page.md || wrong 'no version'
 	grep -q '^0 of 1 are met' page.md || wrong 'no goals'
+	grep -q '| \*\*no\*\* |' page.md || wrong 'a reason'
+	grep -q '^| third | libthird-dev |$' page.md || wrong 'none missing'
+	grep -q '^## Not measured' page.md && wrong 'not measured'
+	bench 0 --from kept -q --report page.md --reasons why.md
+	grep -qF '| **no**, [why](why.md#nop) |' page.md || wrong 'no reason'
 	grep -qF '| a \| b | weir | 100 ns |' page.md || wrong 'no figure'
 	grep -q '^| wait | weir | 0.1 | 0.1 | 0.2 ' page.md || wrong 'no latency'
+	grep -q '^| of which | .*may use .*quota ' page.md || wrong 'no quota'
+}
+
+# Nobody may take for measured, or for quiet, what was not.
+t_says_what_the_figures_lack()
+{
+	program copy 'for f; do :; done
+		echo "{\"bench\":\"copy\",\"note\":\"no device\"}" >>"$f"'
+	sed 's/"loadavg":1/&,"n_noisy":3/' lines >noisy
+	cat >>noisy <<-END
+	{"bench":"nop","goal":"faster","where":"a, other","at_least":5,"figure":null,"met":null}
+	{"bench":"nop","note":"one CPU only"}
+	END
+	program echo 'for f; do :; done; cat noisy >>"$f"'
+	bench 0 copy echo --report page.md
+	shows '^faster .* not measured$'
+	for row in '| copy | measured nothing\.  Note: no device\. |' \
+		'| .*faster | at least 5 |  | not measured | a, other |' \
+		'| a .* other | 200 ns | 200 .. 200 (of 1) |' \
+		'0 of 2 are met, 1 are not measured\.' \
+		'Medians of 5 .* disturbed 3 repetitions\.  Note: one CPU only\.'
+	do
+		grep -q "^$row" page.md || wrong "no $row in $(cat page.md)"
+	done
 }
 
 t_plots()
@@ -136,19 +260,37 @@ t_plots()
 	mkdir -p sub
 	bench 0 --from kept -q --plot sub/plots --report sub/page.md
 	[ ! -s err ] || wrong "gnuplot said: $(cat err)"
-	grep -q '<svg' sub/plots/nop-ns.svg || wrong 'no plot'
-	grep -q '<svg' sub/plots/nop-latency-wait.svg || wrong 'no curve'
-	grep -qF '](plots/nop-ns.svg)' sub/page.md || wrong 'no link'
+	[ "$(ls sub/plots)" = bench-nop.svg ] || wrong "$(ls sub/plots)"
+	grep -q '<svg' sub/plots/bench-nop.svg || wrong 'no plot'
+	for word in wait ns other; do
+		grep -q ">$word<" sub/plots/bench-nop.svg || wrong "no $word"
+	done
+	grep -q 'op/s' sub/plots/bench-nop.svg && wrong 'a panel of one'
+	grep -qF '](plots/bench-nop.svg)' sub/page.md || wrong 'no link'
 	bench 0 --from kept -q --plot sub/plots --format png
-	[ -s sub/plots/nop-ns.png ] || wrong 'no PNG'
+	[ -s sub/plots/bench-nop.png ] || wrong 'no PNG'
+	bench 0 --from kept -q --plot plots --format png --report sub/page.md
+	grep -qF '](../plots/bench-nop.png)' sub/page.md || wrong 'a dead link'
+	bench 0 --from kept -q --plot "$dir/sub" --report - --format png
+	grep -qF '](sub/bench-nop.png)' out || wrong 'no way from here'
+	# On a logarithmic axis there is no 0.
+	{
+		cat kept
+		sed -n 's/"unit":"ns","median":[^,]*,"min":[^,]*,"max":[^,]*/"unit":"wakes","median":0,"min":0,"max":0/p' kept
+	} >idle
+	bench 0 --from idle -q --plot sub/plots
+	[ ! -s err ] || wrong "gnuplot said: $(cat err)"
 }
 
 t_compares()
 {
 	bench 0 --compare kept kept
 	shows 'no difference seen'
-	shows '^0 better, 0 worse, 1 without .*, 1 of too few samples$'
-	lines 150 >other
+	shows '^0 better, 0 worse, 1 without .*, 2 not judged$'
+	{
+		lines 150
+		grep '"ran"' kept | tail -n 1
+	} >other
 	bench 0 --compare kept other
 	shows '1.500 \[.*WORSE'
 	bench 1 --compare --worse 10 kept other
@@ -156,6 +298,125 @@ t_compares()
 	bench 0 --compare --worse 60 kept other
 	bench 0 --compare other kept
 	shows '^1 better, 0 worse'
+	lines 0 >zero
+	bench 0 --compare --worse 1 zero kept
+	shows '^0 better, 0 worse, .* 3 not judged$'
+}
+
+# Both sides of a file in which weir takes $1 and its peer $2.
+beside()
+{
+	for pair in "weir $1" "other $2"; do
+		v=${pair#* }
+		printf '{"bench":"nop","case":"c","variant":"%s","unit":"ns",' \
+			"${pair% *}"
+		[ "${pair% *}" = other ] || printf '"ratio_to":"other",'
+		printf '"median":%s,"n":5,' "$v"
+		printf '"samples":[%s,%s,%s,%s,%s]}\n' "$v" "$v" "$v" "$v" "$v"
+	done
+}
+
+# What slows both down is the machine; what slows one down is not.
+t_compares_beside_a_peer()
+{
+	beside 100 200 >before
+	beside 120 240 >busy
+	beside 100 150 >slower
+	bench 0 --compare --worse 5 before busy
+	shows '^nop .* weir  *0.5  *0.5 x other  *1.000 .*no difference seen$'
+	shows '^nop .* other  *200  *240 ns .*not judged$'
+	bench 1 --compare --worse 5 before slower
+	shows '^nop .* weir  *0.5  *0.6667 x other  *1.333 .*WORSE$'
+	grep other before | sed 's/other/weir run/' >ours
+	sed 's/"ratio_to":"other"/"ratio_to":"weir run"/' before >>ours
+	bench 0 --compare ours ours
+	shows '^nop .* weir  *100  *100 ns '
+}
+
+# What is not there cannot be as good as it was.
+t_compares_what_is_missing()
+{
+	grep -v '"rate"' kept >less
+	bench 0 --compare kept less
+	shows ', 1 in the first only$'
+	bench 1 --compare --worse 5 kept less
+	says_only '1 figures are in the first only; one is nop, rate, weir,'
+	{
+		cat kept
+		echo '{"ran":"copy","ended":"ok","seconds":1}'
+	} >added
+	bench 1 --compare --worse 5 added kept
+	says_only 'copy did not run to its end in the second'
+	bench 0 --compare added kept
+	bench 0 --compare --worse 5 kept added
+}
+
+# A hundred figures of five samples each, around $2 and within 10 % mostly; seed $1.
+sample()
+{
+	awk -v x="$1" -v mid="$2" '
+	function next_one(k, sum) {
+		for (k = 0; k < 6; k++) {
+			x = (x * 16807) % 2147483647
+			sum += x / 2147483647
+		}
+		return mid * (1 + (sum - 3) / 15)
+	}
+	BEGIN {
+		for (i = 0; i < 20; i++)
+			next_one()
+		for (i = 0; i < 100; i++) {
+			list = ""
+			for (k = 0; k < 5; k++)
+				list = list (k ? "," : "") (v[k] = next_one())
+			for (k = 0; k < 5; k++) {
+				below = 0
+				for (j = 0; j < 5; j++)
+					below += v[j] < v[k]
+				if (below == 2)
+					median = v[k]
+			}
+			printf "{\"bench\":\"nop\",\"case\":\"%d\"," \
+				"\"variant\":\"weir\",\"unit\":\"ns\"," \
+				"\"median\":%g,\"n\":5,\"samples\":[%s]}\n",
+				i, median, list
+		}
+	}'
+}
+
+# In how many lines $1 is within the bounds.
+holds()
+{
+	sed -n 's/.*\[\([0-9.]*\) \.\. \([0-9.]*\)\].*/\1 \2/p' out |
+		awk -v r="$1" '$1 <= r && r <= $2 { n++ } END { print n + 0 }'
+}
+
+# What one run and another of the same give is the same in most cases, and what
+# takes more is seen: the bounds are no wider and no narrower than they should.
+t_tells_whose_draws_differ()
+{
+	sample 1 100 >before
+	sample 2 100 >same
+	sample 3 115 >slower
+	bench 0 --compare before same
+	[ "$(holds 1)" -ge 88 ] || wrong "$(holds 1) of 100 hold 1"
+	[ "$(grep -c 'no difference seen$' out)" -ge 88 ] || wrong "$(cat out)"
+	bench 0 --compare before slower
+	[ "$(holds 1.15)" -ge 88 ] || wrong "$(holds 1.15) of 100 hold 1.15"
+	[ "$(grep -c 'WORSE$' out)" -ge 80 ] || wrong "$(cat out)"
+}
+
+# Each of them has a place that says why its goals are not met.
+t_has_reasons()
+{
+	bench 0 --list
+	while read -r name rest; do
+		case "$name $rest" in
+		'name measures'*|channel*|pipe*|rdma*) continue ;;
+		esac
+		grep -q -e "^### $name\$" -e "name=\"$name\"" "$readme" ||
+			wrong "none for $name"
+	done <out
 }
 
 # Nothing that a file holds may do more than be left out.
@@ -171,22 +432,43 @@ t_survives_a_bad_file()
 		} >spoilt
 		bench 0 --from spoilt --report - --csv - --hdr bad-hdr
 	done
-	head -c 700 kept >spoilt
+	esc=$(printf '\033')
+	sed "s/\"rate\"/\"${esc}[2J\"/" kept >spoilt
+	bench 0 --from spoilt --csv -
+	! grep -q "$esc" out || wrong 'a file speaks to the terminal'
+	says '1 lines of spoilt say nothing'
+	{
+		grep -m 1 samples kept
+		grep -m 2 samples kept | tail -n 1 | head -c 20
+	} >spoilt
 	bench 0 --from spoilt --csv -
 	head -c 100000 /dev/urandom >spoilt
 	bench 1 --from spoilt --csv -
 	says_only 'holds no figures'
+	head -c 20000000 /dev/zero >spoilt
+	bench 1 --compare kept spoilt
+	says_only 'cannot read spoilt: File too large'
 }
 
 run t_runs_what_is_named
 run t_refuses_what_makes_no_sense
 run t_keeps_a_result
 run t_says_what_failed
+run t_waits_where_children_are_ignored
+run t_ends_what_hangs
+run t_resumes
+run t_says_of_which_commit_figures_are
+run t_resumes_with_what_is_whole
 run t_writes_a_table_for_others
 run t_writes_latencies_in_the_known_form
 run t_writes_a_page
+run t_says_what_the_figures_lack
 run t_plots
 run t_compares
+run t_compares_beside_a_peer
+run t_compares_what_is_missing
+run t_tells_whose_draws_differ
+run t_has_reasons
 run t_survives_a_bad_file
 echo "1..$n"
 exit $bad

@@ -20,7 +20,8 @@ host=${WEIR_RDMA_ADDRESS2:-127.0.0.1}
 nobody=65534
 verbs=$(grep '^#define HAVE_VERBS 1' config.h 2>/dev/null)
 enter test-weir-rdma
-long=${WEIR_TEST_LONG:-}
+long=
+[ "${WEIR_TEST_LONG:-0}" = 1 ] && long=1
 [ "$long" ] && mib=256 || mib=4
 server=
 
@@ -279,9 +280,17 @@ t_wrong_usage()
 	for args in '' 'serve' 'serve a b' 'put file' 'put file nohost' \
 	    'get host: f' 'get :name f' 'copy a b' 'put --block=1 f h:n' \
 	    'put --depth=65 f h:n' 'put --timeout=0 f h:n' 'put --no f h:n' \
-	    'serve --clients=0 d' 'get [::1:name f'; do
+	    'serve --clients=0 d' 'get [::1:name f' 'serve --port=7K d' \
+	    'put --block=2049K f h:n'; do
 		# shellcheck disable=SC2086 # A list.
 		expect 2 "$program" $args
+	done
+	for args in 'serve --block=4K d' 'serve --from=h d' 'serve --progress d' \
+	    'serve --depth=1 d' 'put --fsync f h:n' 'put --listen=h f h:n' \
+	    'get --read-only h:n f' 'get --clients=1 h:n f'; do
+		# shellcheck disable=SC2086 # A list.
+		expect 2 "$program" $args
+		says 'is not for'
 	done
 	expect 0 "$program" --help
 	expect 0 "$program" --version

@@ -30,6 +30,7 @@ t_wrong_usage_is_said_in_one_sentence()
 	refused 'no such option' -s --more
 	refused 'wants a value' -s -p
 	refused 'a client' -s -I 127.0.0.1
+	refused 'a client' -s -C 0
 	refused 'a server' -c -a 127.0.0.1 -P
 	refused '1 to 65535' -s -p 0
 	refused '1 to 65535' -s -p 65536

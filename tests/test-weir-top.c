@@ -19,9 +19,10 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include <weir/pool.h>
+
+#include "reactor/stats-page.h"
 
 #define TEXT_MAX (1 << 20)
 
@@ -55,13 +56,6 @@ static void child_works(uint32_t backend)
 		while (!rec.calls)
 			weir_reactor_turn(r, WEIR_FOREVER);
 	}
-}
-
-static void nap(void)
-{
-	struct timespec ts = { .tv_nsec = 2000000 };
-
-	nanosleep(&ts, NULL);
 }
 
 static pid_t begin_child(void **state)
@@ -157,6 +151,51 @@ static void text_is_for_people(void **state)
 	end_child(pid);
 }
 
+/* Where the next unit begins, rounded as it is shown. */
+static const struct {
+	const char *shown;
+	uint64_t value;
+	uint8_t unit;
+} edges[] = {
+	{ "a 99999 ", 99999, 0 },
+	{ "a 100.0k ", 100000, 0 },
+	{ "a 9999.9k ", 9999949, 0 },
+	{ "a 10.0M ", 9999951, 0 },
+	{ "a 100.0M ", 99999960, 0 },
+	{ "a 999ns ", 999, WEIR_STATS_NS },
+	{ "a 999.9us ", 999949, WEIR_STATS_NS },
+	{ "a 1.0ms ", 999951, WEIR_STATS_NS },
+	{ "a 1.0s ", 999950001, WEIR_STATS_NS },
+};
+
+static void numbers_have_the_unit_that_they_are_rounded_to(void **state)
+{
+	struct stats_field fields[N_OF(edges)][2] = { 0 };
+	struct stats_kind kinds[N_OF(edges)];
+	struct stats_record *record[N_OF(edges)];
+	char name[N_OF(edges)][16];
+	size_t i;
+
+	publish_here(state);
+	for (i = 0; i < N_OF(edges); i++) {
+		fields[i][0] = (struct stats_field){
+			"a", "", WEIR_STATS_GAUGE, edges[i].unit, 0 };
+		fields[i][1] = (struct stats_field)STATS_NOW("b", "");
+		snprintf(name[i], sizeof(name[i]), "edge-%zu", i);
+		kinds[i] = (struct stats_kind)STATS_KIND(name[i], fields[i]);
+		record[i] = stats_record_add(&kinds[i], 0, "");
+		assert_non_null(record[i]);
+		stats_put(record[i], 1, (uint64_t[]){ edges[i].value, 1 });
+	}
+	assert_int_equal(top_of(state, "--once", getpid()), 0);
+	for (i = 0; i < N_OF(edges); i++) {
+		if (!strstr(text, edges[i].shown))
+			fail_msg("no '%s' in: %s", edges[i].shown, text);
+		stats_record_del(record[i]);
+	}
+	publish_no_more(state);
+}
+
 /* What Prometheus takes; and promtool, where there is one. */
 static void prometheus_can_read_it(void **state)
 {
@@ -174,6 +213,26 @@ static void prometheus_can_read_it(void **state)
 		 "promtool check metrics >/dev/null", program(), (int)pid);
 	assert_int_equal(system(command), 0);
 	end_child(pid);
+}
+
+/* Texts of a page may be anybody's. */
+static void no_text_ends_a_scrape(void **state)
+{
+	static const struct stats_field fields[] = {
+		STATS_COUNT("a", "ends in \"\\"),
+	};
+	static const struct stats_kind kind = STATS_KIND("odd", fields);
+	struct stats_record *record;
+
+	publish_here(state);
+	record = stats_record_add(&kind, 0, "\\\"{}");
+	assert_non_null(record);
+	stats_put(record, 1, (uint64_t[]){ 1 });
+	assert_int_equal(top_of(state, "--prometheus", getpid()), 0);
+	assert_non_null(strstr(text, "ends in \"\\\\\n"));
+	assert_true(prom_check(text) > 0);
+	stats_record_del(record);
+	publish_no_more(state);
 }
 
 static void programs_can_read_json(void **state)
@@ -335,7 +394,9 @@ int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(text_is_for_people),
+		CASE(numbers_have_the_unit_that_they_are_rounded_to),
 		CASE(prometheus_can_read_it),
+		CASE(no_text_ends_a_scrape),
 		CASE(programs_can_read_json),
 		CASE(what_cannot_be_seen_is_told_in_a_sentence),
 #ifdef HAVE_NCURSES

@@ -102,6 +102,53 @@ static void a_stop_of_the_mmap_is_its_end(void **state)
 	scene_end(&s);
 }
 
+/* What the device keeps is over for us, and asked for again. */
+static void a_device_that_keeps_it_does_not_keep_it_open(void **state)
+{
+	struct weir_export_desc desc = { .size = sizeof(desc) };
+	struct scene s;
+
+	if (!standin)
+		skip_because("soft-RoCE keeps nothing");
+	scene_begin(&s, state);
+	scene_export(&s, R | W);
+	standin()->bound = true;
+	assert_int_equal(weir_mmap_stop(s.m, NULL, NULL), -EBUSY);
+	assert_int_equal(state_of_window(&s), WEIR_WINDOW_OVER);
+	assert_int_equal(weir_window_export(s.w, &desc), -ESTALE);
+	assert_int_equal(scene_revoke(&s), -EBUSY);
+	assert_int_equal(weir_window_destroy(s.w), -EBUSY);
+	standin()->bound = false;
+	assert_int_equal(scene_revoke(&s), 0);
+	scene_end(&s);
+}
+
+/* The device keeps one that was never opened: the mmap has it alone. */
+static void what_was_refused_is_the_mmaps_to_free(void **state)
+{
+	struct weir_window *none = NULL;
+	struct scene s;
+	struct rec busy;
+
+	if (!standin)
+		skip_because("soft-RoCE keeps nothing");
+	scene_begin(&s, state);
+	rec_init(&busy);
+	assert_int_equal(weir_sleep_until(s.r, &busy.op, UINT64_MAX), 0);
+	standin()->bound = true;
+	assert_int_equal(weir_window_create(&none, s.e.server, &busy.op, s.m,
+			 &(struct weir_export_rdma_opts){
+			 .size = sizeof(struct weir_export_rdma_opts),
+			 .len = PART_LEN }), -EINVAL);
+	assert_null(none);
+	assert_int_equal(weir_mmap_stop(s.m, NULL, NULL), -EBUSY);
+	standin()->bound = false;
+	assert_int_equal(weir_mmap_stop(s.m, NULL, NULL), 0);
+	assert_int_equal(weir_op_cancel(&busy.op), 0);
+	assert_int_equal(finish(s.r, &busy), -ECANCELED);
+	scene_end(&s);
+}
+
 /* What is in the middle of it holds up a stop, and is not pulled away. */
 static void nothing_is_stopped_while_it_is_being_bound(void **state)
 {
@@ -436,6 +483,8 @@ int main(void)
 		CASE(all_of_an_mmap_with_all_rights_can_have_one),
 		CASE(a_revocation_ends_one_and_no_other),
 		CASE(a_stop_of_the_mmap_is_its_end),
+		CASE(a_device_that_keeps_it_does_not_keep_it_open),
+		CASE(what_was_refused_is_the_mmaps_to_free),
 		CASE(nothing_is_stopped_while_it_is_being_bound),
 		CASE(it_waits_for_room_like_any_work),
 		CASE(the_end_of_the_connection_is_its_end),

@@ -17,6 +17,7 @@
 
 #include <weir/channel.h>
 #include <weir/device.h>
+#include <weir/export.h>
 #include <weir/inventory.h>
 
 #include "dma/engine-verbs.h"
@@ -155,12 +156,8 @@ static inline void lane_memory(struct lane *l)
 	memcpy(l->far_shadow, l->far, FAR);
 	assert_int_equal(weir_device_open_name(&l->dev,
 					l->c->tap->device->name), 0);
-	assert_int_equal(weir_mmap_create(&l->m, NULL), 0);
-	assert_int_equal(weir_mmap_add_device(l->m, l->dev), 0);
-	assert_int_equal(weir_mmap_set_memrange(l->m, l->near, NEAR), 0);
-	assert_int_equal(weir_mmap_set_permissions(l->m, WEIR_MMAP_READ |
-						   WEIR_MMAP_WRITE), 0);
-	assert_int_equal(weir_mmap_start(l->m), 0);
+	l->m = start_mmap_on(l->dev, l->near, NEAR,
+			     WEIR_MMAP_READ | WEIR_MMAP_WRITE);
 	inv.bufs = BUFS;
 	assert_int_equal(weir_inventory_create(&l->inv, l->r, &inv), 0);
 	assert_int_equal(weir_inventory_attach(l->inv, l->m), 0);
@@ -292,6 +289,35 @@ static inline void wait_for(struct lane *l, int n)
 		UNTIL(l->r, l->j[i].calls);
 	for (i = 0; i < n; i++)
 		assert_int_equal(l->j[i].calls, 1);
+}
+
+/* All of .far, as the peer's mmap, and as ours of it. */
+struct import {
+	struct weir_mmap *theirs, *m;
+	struct weir_buf *buf;		/* Of it, if it is set. */
+};
+
+static inline void import_far(struct lane *l, struct import *im,
+			      uint32_t rights)
+{
+	struct weir_export_desc desc = { .size = sizeof(desc) };
+
+	*im = (struct import){ NULL };
+	im->theirs = start_mmap_on(l->dev, l->far, FAR, rights |
+				   WEIR_MMAP_READ | WEIR_MMAP_WRITE);
+	assert_int_equal(weir_mmap_export_rdma(im->theirs, l->dev, NULL, &desc),
+			 0);
+	assert_int_equal(weir_mmap_import_rdma(&im->m, l->there, desc.bytes,
+					       desc.len, NULL), 0);
+	assert_int_equal(weir_inventory_attach(l->inv, im->m), 0);
+}
+
+static inline void import_end(struct lane *l, struct import *im)
+{
+	weir_buf_put(im->buf);
+	assert_int_equal(weir_inventory_detach(l->inv, im->m), 0);
+	assert_int_equal(weir_mmap_destroy(im->m), 0);
+	assert_int_equal(weir_mmap_destroy(im->theirs), 0);
 }
 
 #endif /* TESTS_VERBS_KIT_H */

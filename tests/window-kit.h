@@ -38,19 +38,6 @@ struct scene {
 	struct weir_dma *dma;
 };
 
-static inline struct weir_mmap *mmap_of(struct weir_device *dev, void *mem,
-					uint32_t permissions)
-{
-	struct weir_mmap *m = NULL;
-
-	assert_int_equal(weir_mmap_create(&m, NULL), 0);
-	assert_int_equal(weir_mmap_add_device(m, dev), 0);
-	assert_int_equal(weir_mmap_set_memrange(m, mem, MEM_LEN), 0);
-	assert_int_equal(weir_mmap_set_permissions(m, permissions), 0);
-	assert_int_equal(weir_mmap_start(m), 0);
-	return m;
-}
-
 static inline char *filled(int c)
 {
 	char *mem = aligned_alloc(4096, MEM_LEN);
@@ -75,11 +62,12 @@ static inline void scene_open(struct scene *s)
 	assert_int_equal(weir_device_open_name(&s->near_dev,
 				s->e.client->tap->device->name), 0);
 	s->mem = filled('m');
-	s->m = mmap_of(s->dev, s->mem, WEIR_MMAP_WRITE | R | W |
-				       WEIR_MMAP_RDMA_ATOMIC);
+	s->m = start_mmap_on(s->dev, s->mem, MEM_LEN, WEIR_MMAP_WRITE | R | W |
+			     WEIR_MMAP_RDMA_ATOMIC);
 	assert_int_equal(weir_mmap_keys(s->m, s->dev, NULL, NULL), 0);
 	s->near = filled('n');
-	s->mine = mmap_of(s->near_dev, s->near, WEIR_MMAP_READ | WEIR_MMAP_WRITE);
+	s->mine = start_mmap_on(s->near_dev, s->near, MEM_LEN,
+				WEIR_MMAP_READ | WEIR_MMAP_WRITE);
 	assert_int_equal(weir_inventory_create(&s->inv, s->r, NULL), 0);
 	assert_int_equal(weir_inventory_attach(s->inv, s->mine), 0);
 	assert_int_equal(weir_domain_remote_create(&s->there, NULL), 0);

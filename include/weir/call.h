@@ -22,9 +22,9 @@
  * refused: a call has taken the room for its answer when it was made.
  *
  * Between the reactors of a group (<weir/group.h>) calls and posts go by a lane
- * of each pair's own.  They are shown to the other side once in a turn, all
- * together, and cost some nanoseconds.  Between others they go by the mailbox
- * that all share.
+ * of each pair's own.  They are shown to the other side at the end of a turn,
+ * and after every 32, and cost some nanoseconds.  Between others they go by the
+ * mailbox that all share.
  *
  * Re-creates Seastar's smp::submit_to() and spdk_thread_send_msg() with an
  * answer.
@@ -42,7 +42,10 @@ struct weir_reactor;
 /*
  * Have @to run @fn(@arg) in its turn; @op completes on @r with what it returns.
  *
- * Calls and posts from @r to @to are run in the order in which they were made.
+ * Calls from @r to @to, and posts to it in @r's turns, are run in the order in
+ * which they were made; so are those outside of turns, if the thread has no
+ * other reactor.  Within a group up to 32 messages may still be accepted when
+ * @to has begun to stop; they are run.
  * @fn must not wait, as no callback may: what takes longer answers by a call of
  * its own.  It may be called from anywhere on @r's thread; outside a turn it is
  * sent at once, in a turn with all else that this turn sends.

@@ -363,7 +363,8 @@ WEIR_API void *weir_domain_op_data(const struct weir_op *op);
  * use.
  *
  * Returns 0 with *@ret filled, whose .size the caller has set, or
- *   -EINVAL      a domain or @ret is NULL, @len is 0, or .size is too small
+ *   -EINVAL      a domain or @ret is NULL, @len is 0, or .size is none
+ *                that the struct can have
  *   -ERANGE      @addr + @len wraps around
  *   -EOPNOTSUPP  @src has no such function
  *   -EIO         @src's function has answered with pieces that are not @len

@@ -140,6 +140,7 @@ WEIR_API int weir_group_destroy(struct weir_group *group);
  * Returns 0, or
  *   -EINVAL  @n is not the number of cores
  *   -EBADFD  @group is not STOPPED
+ *   -ENOMEM  no memory for the list, which is copied
  *
  * Call on the owner's thread.
  */
@@ -186,9 +187,10 @@ WEIR_API int weir_group_set_event_fn(struct weir_group *group,
  * let them run.  Starting what is started has no effect.
  *
  * Where there is more than one NUMA node, a core's memory is asked for on its
- * CPU's.  The threads have all signals blocked.  With WEIR_GROUP_ADOPT core 0
- * is the calling thread, which is bound to its CPU until the group has stopped,
- * and runs in weir_group_run(); before that it may make turns by hand.
+ * CPU's.  The threads have all signals blocked; those that a reactor makes for
+ * what blocks may run wherever the calling thread may.  With WEIR_GROUP_ADOPT
+ * core 0 is the calling thread, which is bound to its CPU until the group has
+ * stopped, and runs in weir_group_run(); before that it may make turns by hand.
  *
  * If a core fails, those that were started are stopped, in reverse order, and
  * @group is STOPPED again; weir_why() says which core and why.
@@ -230,7 +232,8 @@ WEIR_API int weir_group_run(struct weir_group *group);
  * A reactor of a group that was told to stop alone stays STOPPING until all
  * others are, for it may owe them answers.
  *
- * Returns 0, also if it is stopping or stopped.
+ * Returns 0, also if it is stopping or stopped: so it has no effect in an @init,
+ * where the group is not started yet.
  *
  * Any thread, callbacks included.  Takes a lock.  @group must not be destroyed
  * meanwhile.
@@ -268,8 +271,8 @@ WEIR_API struct weir_reactor *weir_group_reactor(
 WEIR_API int weir_group_cpu(const struct weir_group *group, uint32_t core);
 
 /*
- * How many CPUs there were, what the quota was, where memory is, and who spins,
- * as one line for a person to read.
+ * How many CPUs there were, what the quota was, and where memory is, as one line
+ * for a person to read.
  *
  * The string is @group's, and changes when it starts.
  *
@@ -279,17 +282,18 @@ WEIR_API const char *weir_group_describe(const struct weir_group *group);
 
 /*
  * Copy how @core of @group spends its time to *@ret, whose .size the caller has
- * set.  It is exact for a core that sleeps, and up to 10 ms old for another.
+ * set.  It is exact for a core that sleeps; for another up to 10 ms of spinning
+ * may still count as work.
  *
  * A core that is busy nearly all of the time is where the next connection
  * should not go; weir moves no work by itself.
  *
  * Returns 0, or
  *   -EINVAL  there is no such core, or .size is too small
- *   -EBADFD  @group is STOPPED
+ *   -EBADFD  @group is STOPPED, or all its cores have stopped
  *
- * Any thread, while the group is started.  Never blocks: that core is neither
- * stopped nor woken.
+ * Any thread.  @group must not be destroyed meanwhile.  Takes a lock for a moment; that core
+ * is neither stopped nor woken.
  */
 WEIR_API int weir_group_load(struct weir_group *group, uint32_t core,
 			     struct weir_group_load *ret);

@@ -24,9 +24,11 @@
  * A write with immediate data is a job (see <weir/job.h>) with WEIR_JOB_SIGNAL:
  * when its bytes have landed, the peer's callback is called with .signal.
  *
- * What is started first is done first: when a message arrives, all bytes of
- * jobs to the same peer that were started before it have landed.  That is so
- * for writes; a read may still be under way.
+ * What is started first is done first: messages and signals arrive in the order
+ * of their starts, and when one does, all bytes of jobs to the same peer that
+ * were started before it have landed.  That is so for writes that the device
+ * does by itself; those that go through staging, and reads, may still be under
+ * way.
  *
  * Nothing is lost while the connection stands, and nothing is sent twice; what
  * was under way when it ends may have arrived or not.
@@ -110,7 +112,9 @@ WEIR_API int weir_conn_set_message_fn(struct weir_conn *c, weir_message_fn *fn,
  * are referenced until the callback, and so must .data stay.  No bytes at all
  * are a message, too.
  *
- * If the send queue is full, it waits for its turn.
+ * The first message of the reactor's turn is posted at once; those that follow
+ * it go together when the turn ends, and share its cost.  If the send queue is
+ * full, they wait for room.
  *
  * Completes with the bytes sent, when the peer's device has them, or
  *   -ECANCELED, -ETIMEDOUT  cancelled, or the deadline, before it was posted:

@@ -324,8 +324,8 @@ WEIR_API int weir_work(struct weir_reactor *r, struct weir_op *op,
 /*
  * Have @r run @fn(@arg) in its turn.
  *
- * Posts of one thread are run in the order in which they were made.  The
- * mailbox is bounded: what does not fit is refused, and the sender decides.
+ * Posts of one thread, if it has several reactors those of one's turns, are run
+ * in order.  What does not fit the mailbox is refused: the sender decides.
  * A sleeping reactor is woken, once for all posts until it wakes.
  *
  * Returns 0, or

@@ -13,6 +13,23 @@
  * For servers there are two sources that deliver again and again from one
  * submission: the acceptor (connections) and the receiver (data, in buffers of
  * the reactor's own stock, so that a thousand idle connections need none).
+ *
+ * A connection is a descriptor, so any core of a group can serve it.  Who has
+ * taken it hands it over with weir_post() or weir_call(), and the other core
+ * begins there what it would begin with one of its own.  Refused (-EAGAIN,
+ * -ESHUTDOWN) it is still the sender's; a post that was taken is run, also while
+ * that core stops, when starting on it is -ESHUTDOWN and it is to be closed.
+ * Hand it over before anything is started on it: what a receiver has taken from
+ * it does not move along, and weir_fd_register() is one reactor's.
+ *
+ * Or each core has a listener of its own: weir_listen() with
+ * WEIR_LISTEN_REUSEPORT on one address, and the kernel picks by a hash of both
+ * addresses.  That saves the message, and accepts scale with cores.  But few
+ * connections are spread unevenly, none goes where there is time for it
+ * (weir_group_load() cannot be asked), what queues for a core that is busy waits
+ * for that one, and what queues for one that closes its listener is reset.  So:
+ * many short connections, a listener for each core; few and long ones, or ones
+ * that should go to a certain core, one acceptor that hands them over.
  */
 
 #include <sys/socket.h>
@@ -28,6 +45,9 @@ extern "C" {
 #define WEIR_SOCK_ALL 1u	/* recv: until the buffer is full. */
 #define WEIR_SOCK_ZEROCOPY 2u	/* send: see weir_send(). */
 #define WEIR_SOCK_MORE 4u	/* send: more follows (MSG_MORE). */
+
+/* The detail's code of a send with WEIR_SOCK_ZEROCOPY. */
+#define WEIR_SOCK_COPIED 1
 
 /* Flags of weir_listen(). */
 #define WEIR_LISTEN_REUSEPORT 1u /* Several sockets share one port. */
@@ -81,8 +101,11 @@ WEIR_API int weir_recv(struct weir_reactor *r, struct weir_op *op, int fd,
  * Send @len bytes of @buf through @fd, all of them.
  *
  * With WEIR_SOCK_ZEROCOPY the kernel may send from @buf itself; the callback
- * then comes when it has let go of the memory, not before.  It is a wish: where
- * the kernel or the socket cannot, the data are copied.
+ * then comes when it has let go of the memory, not before: through a network
+ * that is when the peer has acknowledged the bytes.  It is a wish: where the
+ * kernel, the socket or the device cannot, as the loopback device, the data are
+ * copied, and the detail's code is WEIR_SOCK_COPIED.  Kernels before 6.3 do not
+ * say so of devices; the code is 0 then, as after a send without a copy.
  *
  * Completes with @len, or a negative errno; then the detail says how many bytes
  * the kernel took.  A broken connection is -EPIPE, without a signal.
@@ -135,6 +158,41 @@ WEIR_API int weir_shutdown(struct weir_reactor *r, struct weir_op *op, int fd,
  */
 WEIR_API int weir_poll(struct weir_reactor *r, struct weir_op *op, int fd,
 		       uint32_t events);
+
+/*
+ * Move up to @len bytes from @in to @out, of which one is a pipe and the other
+ * a socket or another pipe.  The kernel hands over pages and copies none, where
+ * it can: a relay of much data takes less than half of the CPU in this way.
+ *
+ * A single transfer, which may be short: it waits while @in has nothing or @out
+ * has no room, and completes when something was moved.  The bytes of a short
+ * one that lie in the pipe stay there.  What can move at once is moved inside
+ * the start; the callback comes in a turn, as always.
+ *
+ * What is no pipe goes by its own mode, so if it lacks O_NONBLOCK, it has it
+ * while the kernel is asked, which costs two system calls, and who has the same
+ * file open may see that.  Two threads that do this to one socket take the mode
+ * from each other, and one of their loops hangs: set O_NONBLOCK on what more
+ * than one thread may use at a time.
+ * splice(2) has a signal for what is not connected any more: ignore SIGPIPE.
+ *
+ * Completes with the bytes moved, 0 if @in sends no more, or a negative errno
+ * of splice(2), among them
+ *   -EAGAIN  the socket @in has something that splice(2) does not move, such as
+ *            an urgent byte (MSG_OOB) and what follows: receive it
+ *   -EINVAL  none is a pipe, both are the same one, or one is a file or a block
+ *            device, which would hold up the loop, whatever its mode
+ *   -EPIPE   nobody reads any more
+ *
+ * Returns also
+ *   -EINVAL      @len is 0, or more than INT64_MAX
+ *   -EOPNOTSUPP  the reactor is simulated
+ *
+ * Re-creates IORING_OP_SPLICE, which takes a thread of the kernel for each
+ * transfer.
+ */
+WEIR_API int weir_splice(struct weir_reactor *r, struct weir_op *op, int in,
+			 int out, size_t len);
 
 struct weir_acceptor;
 

@@ -104,10 +104,12 @@ WEIR_API int weir_srq_stats(const struct weir_srq *srq,
 /*
  * Free @srq, and the pool if it is its own.  NULL is allowed.
  *
- * Returns 0, or, with nothing changed:
- *   -EBUSY  connections or listeners were created with it, or bufs of its own
- *           pool are out; weir_why() says how many
- *   others  the device keeps the memory; weir_why() says more
+ * Returns 0, or
+ *   -EBUSY  with nothing changed: connections or listeners were created with
+ *           it, or bufs of its own pool are out; weir_why() says how many
+ *   -EBUSY and others  the device keeps the memory of its own pool; weir_why()
+ *           says more.  The queue has left the device, and all that is there
+ *           still to do is to call this again
  *
  * Call on the queue's reactor; callbacks too.
  */

@@ -27,13 +27,14 @@
  * that is torn, cut off or made up is an error, and never a crash; texts have
  * no control characters.
  *
- * Publishing is off unless asked for, not for its cost, which is one or two
- * hundredths of an empty turn, but because a library does not make files that
- * nobody has asked for.
+ * Publishing is off unless asked for, not for its cost, which is about one
+ * twentieth of a turn that does next to nothing, but because a library does not
+ * make files that nobody has asked for.
  *
  * WEIR_STATS is "1", or the directory for the page, which begins with a slash;
- * readers look there too.  Without one it is $XDG_RUNTIME_DIR/weir or, if that
- * is not set or cannot be used, /dev/shm/weir-UID.  "0" or nothing: no page.
+ * readers look there too.  Without one it is the first of these that is there
+ * and can be used: $XDG_RUNTIME_DIR/weir, /run/user/UID/weir,
+ * /dev/shm/weir-UID.  "0" or nothing: no page.
  */
 
 #include <weir/base.h>

@@ -29,7 +29,9 @@ struct weir_uring_info {
 	uint32_t features;	/* WEIR_URING_ */
 	uint32_t max_files;	/* Registered files of a reactor. */
 	uint32_t max_buffers;	/* Registered buffers of a reactor. */
-	uint32_t max_ops;	/* Operations in the kernel at a time. */
+	uint32_t max_ops;	/* Operations in the kernel at a time, besides
+				 * those that wait for somebody else, or turned
+				 * out to; the rest wait outside. */
 };
 
 /*

@@ -124,7 +124,11 @@ WEIR_API int weir_window_info(const struct weir_window *w,
  * Completes with 0 when nothing that the peer does can reach the memory by it
  * any more: also if it was over, and if the connection ends meanwhile.  A work
  * request does it, so a cancel or a deadline comes too late; where there is no
- * connection, or no window, a system call.
+ * connection, or no window, a system call.  That may be refused, and then it
+ * completes with
+ *   -EBUSY and others  the device keeps it, and perhaps open; to revoke or
+ *                      destroy it asks again
+ * and it is over all the same.
  *
  * Returns 0, or
  *   -EBUSY  an operation on it is under way

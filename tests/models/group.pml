@@ -11,6 +11,7 @@
  * Shown: nothing is left in the lanes of cores that have stopped, and all stop.
  *
  * wrong: STOPPED_SEND STOP_ALONE SHOW_AFTER_QUIET LAST_TELLS_NOBODY
+ * wrong: LOOK_BEFORE_ALL_ARE_QUIET
  */
 
 #define CORES 3
@@ -115,7 +116,15 @@ turn:	rung[me] = false;
 	show_all(i);
 #endif
 	if
-	:: n_quiet == CORES && lane[me] == 0 -> goto end
+	:: n_quiet == CORES ->
+#ifdef LOOK_BEFORE_ALL_ARE_QUIET
+		goto end
+#else
+		if
+		:: lane[me] == 0 -> goto end
+		:: else -> goto turn
+		fi
+#endif
 	:: else
 	fi;
 	/* It sleeps; mailbox.pml and lane.pml show that a bell wakes it. */

@@ -6,13 +6,15 @@
  * of its turn, waits for room when it is refused, and sleeps; the receiver runs
  * and answers it, and sleeps.  Each is woken by nothing but the other.  A call
  * may be cancelled at any time.  Each step is one of the code's operations on
- * what both see, all of which are sequentially consistent.
+ * what both see, all of which are sequentially consistent, but for what is
+ * shown or answered early: that may be seen or not, and rings or does not.
  *
  * Shown: all is run, in order; each call is answered, as it was run; no cell is
  * written to that was not read; who sleeps is rung for once; and it all ends.
  *
  * wrong: SLEEP_AT_ONCE_SENDER SLEEP_AT_ONCE_RECEIVER SHOW_AFTER_BELL
  * wrong: NO_BELL_FOR_ROOM ANSWER_AFTER_BELL WANT_TOO_LATE
+ * wrong: NO_LAST_SHOW NO_LAST_ANSWER BEYOND_WHAT_IS_ANSWERED
  */
 
 #define CELLS 2
@@ -67,24 +69,6 @@ inline forget_posts()
 
 #define ROOM (next - done <= HALF)
 
-/* tell_ends(); the answer is that of this very call. */
-inline tell_ends()
-{
-	do
-	:: n_calls && head != done ->
-		if
-		:: is_call[done % CELLS] ->
-			assert(result[done % CELLS] == done ||
-			       (result[done % CELLS] == NOT_RUN &&
-				kind[done % CELLS] == CANCELLED));
-			n_calls--
-		:: else
-		fi;
-		done++
-	:: else -> break
-	od
-}
-
 /* lane_post(), lane_call(), of which the latter may be cancelled. */
 inline write_one()
 {
@@ -111,9 +95,82 @@ inline look_for_news()
 	fi
 }
 
+/* show_early(), and answer_early(): perhaps. */
+inline show_early()
+{
+	if
+	:: tail = next;
+		if
+		:: wake(r_asleep, r_bell, r_rung)
+		:: true
+		fi
+#ifdef NO_LAST_SHOW
+		;
+		shown = next
+#endif
+	:: true
+	fi
+}
+
+inline answer_early()
+{
+	if
+	:: head = taken;
+		if
+		:: calls -> wake(s_asleep, s_bell, s_rung)
+		:: true
+		fi
+#ifdef NO_LAST_ANSWER
+		;
+		calls = false
+#endif
+	:: true
+	fi
+}
+
+#ifdef BEYOND_WHAT_IS_ANSWERED
+#define ANSWERED (h != done)
+#else
+#define ANSWERED (h > done)
+#endif
+
+/* tell_ends(): the answer is that of this very call, whose callback sends. */
+inline tell_ends()
+{
+	h = head;
+	do
+	:: n_calls && ANSWERED ->
+		pos = done;
+		done++;
+		if
+		:: is_call[pos % CELLS] ->
+			assert(result[pos % CELLS] == pos ||
+			       (result[pos % CELLS] == NOT_RUN &&
+				kind[pos % CELLS] == CANCELLED));
+			n_calls--;
+			do
+			:: next < ALL ->
+				if
+				:: next - done == CELLS -> forget_posts()
+				:: else
+				fi;
+				if
+				:: next - done < CELLS ->
+					write_one();
+					show_early()
+				:: else -> break
+				fi
+			:: break
+			od
+		:: else
+		fi
+	:: else -> break
+	od
+}
+
 proctype sender()
 {
-	byte shown;
+	byte shown, h, pos;
 	bool news;
 
 turn:	tell_ends();
@@ -135,7 +192,9 @@ turn:	tell_ends();
 		:: else
 		fi;
 		if
-		:: next - done < CELLS -> write_one()
+		:: next - done < CELLS ->
+			write_one();
+			show_early()
 		:: else ->
 			/* weir_room_wait() */
 			waits = true;
@@ -217,10 +276,11 @@ turn:	/* lane_run() */
 			calls = true
 		:: else
 		fi;
-		taken++
+		taken++;
+		answer_early()
 	:: else -> break
 	od;
-	/* lane_answer() */
+	/* answer() */
 #ifndef ANSWER_AFTER_BELL
 	head = taken;
 #endif

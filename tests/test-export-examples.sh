@@ -10,7 +10,7 @@
 
 exporter=$PWD/examples/13-export
 importer=$PWD/examples/14-import
-enter test-export
+enter test-export-examples
 nobody=65532
 
 seed=${WEIR_TEST_SEED:-1}
