@@ -8,22 +8,30 @@
  *	posts    one way, as fast as the other takes them; the CPU time of both
  *	gap      a call, after so long a time of doing nothing else: its 99th
  *	         percentile, in ns
- *	asleep   a call to a core that sleeps, from one that does, in us
+ *	asleep   a call to a core that sleeps, from one that does, in us; without
+ *	         spinning, so that they do sleep
+ *	one CPU  there and back between two loops that share it and do not know
+ *	         of each other: who goes on to spin there is 20 times as slow
+ *
+ * "bare ring" is what memory alone sets as a limit; see bare-ring.c.
  */
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <weir/call.h>
 #include <weir/group.h>
 
+#include "bench/bare-ring.h"
 #include "bench/bench.h"
 #include "bench/post-peers.h"
 
 #define WINDOW_MAX 256
-#define GAP_CALLS 2000
+#define GAP_CALLS 5000
 
 static const char *const weir = "weir group";
+static const char *const bare = "bare ring";
 
 struct run {
 	struct weir_group *group;
@@ -31,6 +39,7 @@ struct run {
 	struct call {
 		struct weir_op op;
 		struct run *run;
+		uint64_t made_ns;
 	} call[WINDOW_MAX];
 	unsigned int window;
 	uint64_t sent, ended, wanted;
@@ -39,6 +48,7 @@ struct run {
 	uint64_t gap_ns, gap_ends_ns, called_ns;
 	struct weir_op room;
 	double *took;
+	struct bench_hist *latency;	/* NULL: nobody looks at the clock. */
 
 	/* Core 1's own: else the two would write to the same line. */
 	_Alignas(128) uint64_t served, to_serve;
@@ -98,6 +108,8 @@ static void make_call(struct call *c)
 	struct run *run = c->run;
 
 	run->sent++;
+	if (run->latency)
+		c->made_ns = bench_wall_ns();
 	bench_must(weir_call(run->r[0], &c->op, run->r[1], serve, run),
 		   "weir_call");
 }
@@ -108,6 +120,8 @@ static void on_answer(struct weir_op *op, int64_t res)
 	struct run *run = c->run;
 
 	bench_must((int)(res < 0 ? res : 0), "answer");
+	if (run->latency)
+		bench_hist_add(run->latency, bench_wall_ns() - c->made_ns);
 	if (++run->ended == run->wanted)
 		end_run(run);
 	else if (run->sent < run->wanted)
@@ -143,11 +157,12 @@ static double per_call(const struct run *run)
 	return (double)(run->ended_ns - run->begun_ns) / (double)run->wanted;
 }
 
-static double calls(unsigned int window, uint64_t n, uint32_t spin_ns)
+static double calls(unsigned int window, uint64_t n, uint32_t spin_ns,
+		    struct bench_hist *latency)
 {
 	static struct run run;
 
-	run = (struct run){ .window = window, .wanted = n };
+	run = (struct run){ .window = window, .wanted = n, .latency = latency };
 	run_group(&run, spin_ns, 0, begin_calls);
 	return per_call(&run);
 }
@@ -270,29 +285,45 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static double took[GAP_CALLS];
+
 /* Without the first tenth, in which the loop learns what to expect. */
-static double gap_p99(uint64_t gap_ns)
+static double took_p99(struct bench_hist *latency)
 {
-	static double took[GAP_CALLS];
-	static struct run run;
 	size_t skip = GAP_CALLS / 10, n = GAP_CALLS - skip;
 
-	run = (struct run){ .wanted = GAP_CALLS, .gap_ns = gap_ns,
-			    .took = took };
-	run_group(&run, 0, 0, begin_gaps);
+	for (size_t i = skip; i < GAP_CALLS; i++)
+		bench_hist_add(latency, (uint64_t)took[i]);
 	qsort(took + skip, n, sizeof(*took), by_value);
 	return took[skip + n * 99 / 100];
 }
 
-static const unsigned int windows[] = { 1, 8, 64, 256 };
+static double gap_p99(uint64_t gap_ns, struct bench_hist *latency)
+{
+	static struct run run;
+
+	run = (struct run){ .wanted = GAP_CALLS, .gap_ns = gap_ns,
+			    .took = took };
+	run_group(&run, 0, 0, begin_gaps);
+	return took_p99(latency);
+}
+
+static double bare_gap_p99(uint64_t gap_ns, struct bench_hist *latency)
+{
+	bare_ring_gaps(GAP_CALLS, gap_ns, took);
+	return took_p99(latency);
+}
+
+static const uint64_t windows[] = { 1, 8, 64, 256 };
 static const double least[] = { 100, 100, 80, 30 };	/* Times uv_async. */
 static const unsigned int gaps_us[] = { 0, 5, 20, 40 };
 
-static const char *name_call(unsigned int window)
+static const char *name_call(uint64_t window)
 {
 	static char what[48];
 
-	snprintf(what, sizeof(what), "call, %u under way", window);
+	snprintf(what, sizeof(what), "call, %u under way",
+		 (unsigned int)window);
 	return what;
 }
 
@@ -304,45 +335,75 @@ static const char *name_gap(unsigned int us)
 	return what;
 }
 
+/* Its p99 is the figure. */
+static struct bench_hist *gap_latency(struct bench *b, unsigned int us,
+				      const char *variant)
+{
+	return bench_latency(b, name_gap(us) + strlen("p99 "), variant);
+}
+
+/* Some hundred milliseconds of the slower, whatever the window. */
+static uint64_t calls_of(unsigned int window)
+{
+	return 4000 * (uint64_t)(window < 64 ? window : 64);
+}
+
 static void add_calls(struct bench *b, unsigned int window)
 {
 	const struct post_peer *uv = post_peer("libuv");
-	uint64_t n = b->quick ? 500 : 4000 * (uint64_t)window;
+	uint64_t n = b->quick ? 500 : calls_of(window);
 
 	if (bench_wants(b, weir))
 		bench_add(b, name_call(window), weir, "ns/call",
-			  calls(window, 20 * n, 0));
+			  calls(window, 20 * n, 0, NULL));
+	if (bench_wants(b, bare))
+		bench_add(b, name_call(window), bare, "ns/call",
+			  bare_ring(20 * n, window));
 	if (uv && bench_wants(b, uv->name))
 		bench_add(b, name_call(window), uv->name, "ns/call",
 			  post_round_trip(uv, (int)window, n));
+	/* Apart, because the clock is a good part of so short a time. */
+	if (bench_wants(b, weir))
+		calls(window, 4 * n, 0, bench_latency(b, name_call(window),
+						      weir));
 }
 
 static void add_posts(struct bench *b)
 {
-	static const char *const names[] = { "libuv", "MSG_RING" };
-	uint64_t n = b->quick ? 5000 : FLOOD_MAX;
+	static const struct {
+		const char *name;
+		uint64_t share;		/* Of a flood: the slower, the less. */
+	} peers[] = { { "libuv", 1 }, { "MSG_RING", 5 } };
+	uint64_t n = b->quick ? 5000 : FLOOD;
 	const struct post_peer *p;
 	double cpu;
 
 	if (bench_wants(b, weir)) {
-		bench_add(b, "posts", weir, "ns/msg", posts(50 * n, &cpu));
+		bench_add(b, "posts", weir, "ns/msg", posts(10 * n, &cpu));
 		bench_add(b, "posts, CPU of both", weir, "ns/msg", cpu);
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		p = post_peer(names[i]);
-		if (p && bench_wants(b, names[i]))
-			bench_add(b, "posts", names[i], "ns/msg",
-				  post_flood(p, n));
+	if (bench_wants(b, bare))
+		bench_add(b, "posts", bare, "ns/msg", bare_ring(10 * n, 0));
+	for (size_t i = 0; i < ARRAY_SIZE(peers); i++) {
+		p = post_peer(peers[i].name);
+		if (p && bench_wants(b, p->name))
+			bench_add(b, "posts", p->name, "ns/msg",
+				  post_flood(p, n / peers[i].share));
 	}
 }
 
 static void add_gaps(struct bench *b)
 {
-	if (!bench_wants(b, weir))
-		return;
-	for (size_t i = 0; i < ARRAY_SIZE(gaps_us); i++)
-		bench_add(b, name_gap(gaps_us[i]), weir, "ns",
-			  gap_p99(gaps_us[i] * 1000));
+	for (size_t i = 0; i < ARRAY_SIZE(gaps_us); i++) {
+		if (bench_wants(b, weir))
+			bench_add(b, name_gap(gaps_us[i]), weir, "ns",
+				  gap_p99(gaps_us[i] * 1000,
+					  gap_latency(b, gaps_us[i], weir)));
+		if (bench_wants(b, bare))
+			bench_add(b, name_gap(gaps_us[i]), bare, "ns",
+				  bare_gap_p99(gaps_us[i] * 1000,
+					gap_latency(b, gaps_us[i], bare)));
+	}
 }
 
 static void add_asleep(struct bench *b)
@@ -352,10 +413,23 @@ static void add_asleep(struct bench *b)
 
 	if (bench_wants(b, weir))
 		bench_add(b, "asleep", weir, "ns/call",
-			  calls(1, n, WEIR_SPIN_NONE));
+			  calls(1, n, WEIR_SPIN_NONE,
+				bench_latency(b, "asleep", weir)));
 	if (bench_wants(b, ep->name))
 		bench_add(b, "asleep", ep->name, "ns/call",
 			  post_round_trip(ep, 1, n));
+}
+
+static void add_one_cpu(struct bench *b)
+{
+	static const char *const names[] = { "weir uring", "epoll+eventfd" };
+	uint64_t n = b->quick ? 50 : 20000;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (bench_wants(b, names[i]))
+			bench_add(b, "one CPU", names[i], "ns/call",
+				  post_round_trip_on(post_peer(names[i]), 0, 1,
+						     n));
 }
 
 static void add_goals(struct bench *b)
@@ -364,7 +438,8 @@ static void add_goals(struct bench *b)
 
 	for (size_t i = 0; i < ARRAY_SIZE(windows); i++) {
 		snprintf(goal, sizeof(goal), "uv_async, at least %g times a "
-			 "call, %u under way", least[i], windows[i]);
+			 "call, %u under way", least[i],
+			 (unsigned int)windows[i]);
 		bench_goal(b, goal, name_call(windows[i]), "libuv", weir,
 			   BENCH_AT_LEAST, least[i]);
 	}
@@ -378,23 +453,32 @@ static void add_goals(struct bench *b)
 		bench_goal(b, "round trip p99 at most 1 us, gaps up to 40 us",
 			   name_gap(gaps_us[i]), weir, NULL, BENCH_AT_MOST,
 			   1000);
-	bench_goal(b, "asleep, at most 1.05 times eventfd and epoll", "asleep",
-		   weir, "epoll+eventfd", BENCH_AT_MOST, 1.05);
+	bench_goal(b, "asleep, spinning off: at most 1.05 times eventfd and "
+		   "epoll", "asleep", weir, "epoll+eventfd", BENCH_AT_MOST,
+		   1.05);
+	bench_goal(b, "one CPU, spinning on: at most 1.15 times eventfd and "
+		   "epoll", "one CPU", "weir uring", "epoll+eventfd",
+		   BENCH_AT_MOST, 1.15);
 }
 
 int main(int argc, char **argv)
 {
 	static struct bench b;
 
-	bench_init(&b, "call", argc, argv);
+	bench_init_with(&b, "call", BENCH_DEPTHS, argc, argv);
+	bench_default(&b.depths, windows, ARRAY_SIZE(windows));
+	for (int i = 0; i < b.depths.n; i++)
+		if (b.depths.value[i] > WINDOW_MAX)
+			bench_die("--depth", E2BIG);
 	if (bench_cpus() < 2)
 		bench_note("one CPU only: both cores share it");
 	for (bench_begin(&b); bench_next(&b); ) {
-		for (size_t i = 0; i < ARRAY_SIZE(windows); i++)
-			add_calls(&b, windows[i]);
+		for (int i = 0; i < b.depths.n; i++)
+			add_calls(&b, (unsigned int)b.depths.value[i]);
 		add_posts(&b);
 		add_gaps(&b);
 		add_asleep(&b);
+		add_one_cpu(&b);
 	}
 	add_goals(&b);
 	return bench_done(&b);

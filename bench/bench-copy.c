@@ -15,10 +15,12 @@
  * "streamed" is what somebody may write who knows that memcpy() is slow on more
  * than the cache holds: stores past it, and the CRC after them.
  * "isa-l" is memcpy() with ISA-L's CRC after it.  "copy alone" is the same job
- * without CRC.
+ * without CRC.  "rte_dmadev" is DPDK's way to have somebody else copy, here a
+ * thread on the other CPU, to which this one looks for nothing but the end.
  */
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -34,6 +36,7 @@
 #include <weir/reactor.h>
 
 #include "bench/bench.h"
+#include "bench/dpdk.h"
 #include "bench/streamed.h"
 
 #define BATCH_MAX 32
@@ -50,6 +53,7 @@ static struct weir_job jobs[BATCH_MAX];
 static size_t size, batch;
 static uint32_t kind;
 static uint64_t left, running;
+static const char dmadev[] = "rte_dmadev";
 
 static void *pages(size_t len)
 {
@@ -200,6 +204,19 @@ static uint64_t how_many(const struct bench *b)
 	return n ? n : 1;
 }
 
+/* Fewer of them: one alone waits until that thread looks for it again. */
+static double run_dmadev(uint64_t n)
+{
+	const char *reason;
+	double ns;
+
+	if (!dmadev_open(&reason))
+		return NAN;
+	ns = dmadev_run(dst, src, size, batch, n / 16 + batch);
+	dmadev_close();
+	return ns;
+}
+
 static void measure_overhead(struct bench *b, size_t n, const char *what)
 {
 	double bare;
@@ -210,6 +227,9 @@ static void measure_overhead(struct bench *b, size_t n, const char *what)
 	bare = run_bare(how_many(b), plain_copy, weir_crc);
 	bench_add(b, what, "job", "ns over memcpy",
 		  run_jobs(how_many(b)) - bare);
+	if (bench_wants(b, dmadev))
+		bench_add(b, what, dmadev, "ns over memcpy",
+			  run_dmadev(how_many(b)) - bare);
 }
 
 static void measure_rate(struct bench *b, const char *what, size_t len,
@@ -226,6 +246,8 @@ static void measure_rate(struct bench *b, const char *what, size_t len,
 			  rate(run_bare(n, plain_copy, weir_crc)));
 	if (bench_wants(b, "job"))
 		bench_add(b, what, "job", "GB/s", rate(run_jobs(n)));
+	if (kind == WEIR_JOB_COPY && bench_wants(b, dmadev))
+		bench_add(b, what, dmadev, "GB/s", rate(run_dmadev(n)));
 	if (kind == WEIR_JOB_COPY_CRC32C && bench_wants(b, "chain"))
 		bench_add(b, what, "chain", "GB/s", rate(run_chain(n)));
 }
@@ -307,6 +329,7 @@ int main(int argc, char **argv)
 {
 	static const uint64_t sizes[] = { 4096, 65536, 1 << 20, 64 << 20 };
 	static struct bench b;
+	const char *reason;
 
 	bench_init_with(&b, "copy", BENCH_SIZES, argc, argv);
 	bench_default(&b.sizes, sizes, ARRAY_SIZE(sizes));
@@ -314,6 +337,12 @@ int main(int argc, char **argv)
 		if (b.sizes.value[i] > MEMORY)
 			bench_die("--size", EFBIG);
 	b.reference = "bare";
+	/* It leaves this thread on one CPU, which our workers would inherit. */
+	if (!dmadev_open(&reason))
+		bench_note("rte_dmadev is left out: %s", reason);
+	else
+		dmadev_close();
+	bench_unpin();
 	src = pages(MEMORY);
 	dst = pages(MEMORY);
 	bench_must(weir_reactor_create(&reactor, NULL), "weir_reactor_create");

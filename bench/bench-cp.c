@@ -2,8 +2,8 @@
 
 /*
  * Copying a file: weir-cp beside cp, dd and, where it is installed, qemu-img
- * convert, and `dd && cksum` where it also computes a checksum.  Wall time, and CPU time of the processes with all their
- * threads.
+ * convert, and `dd && cksum` where it also computes a checksum.  Wall time, and
+ * CPU time of the processes with all their threads.
  *
  * Each copy goes to a new file on the file system of --dir; outside of what is
  * timed the last copy is removed and written back, so that no run pays for the
@@ -33,30 +33,30 @@ struct copy {
 	const char *what;	/* The case. */
 	const char *variant;
 	const char *command;	/* Of the shell, with these set: */
-};				/* $W weir-cp, $S source, $D destination */
+};				/* $WEIR_CP weir-cp, $S source, $D destination */
 
 static const struct copy copies[] = {
 	{ "cached", "cp", "cp $S $D" },
 	{ "cached", "dd 1M", "dd if=$S of=$D bs=1M status=none" },
 	{ "cached", "dd 2M", "dd if=$S of=$D bs=2M status=none" },
 	{ "cached", "qemu-img", "qemu-img convert -f raw -O raw $S $D" },
-	{ "cached", "weir-cp", "$W --quiet $S $D" },
-	{ "cached", "weir-cp pipeline", "$W --quiet --path pipeline $S $D" },
+	{ "cached", "weir-cp", "$WEIR_CP --quiet $S $D" },
+	{ "cached", "weir-cp pipeline", "$WEIR_CP --quiet --path pipeline $S $D" },
 	{ "cached", "weir-cp on ev",
-	  "$W --quiet --path pipeline --backend ev $S $D" },
+	  "$WEIR_CP --quiet --path pipeline --backend ev $S $D" },
 	{ "cached, checksum", "dd && cksum",
 	  "dd if=$S of=$D bs=1M status=none && cksum $D >/dev/null" },
-	{ "cached, checksum", "weir-cp", "$W --quiet --checksum $S $D "
+	{ "cached, checksum", "weir-cp", "$WEIR_CP --quiet --checksum $S $D "
 	  ">/dev/null" },
 	{ "cached, checksum", "weir-cp on ev",
-	  "$W --quiet --checksum --backend ev $S $D >/dev/null" },
+	  "$WEIR_CP --quiet --checksum --backend ev $S $D >/dev/null" },
 	{ "O_DIRECT", "dd 1M",
 	  "dd if=$S of=$D bs=1M iflag=direct oflag=direct status=none" },
 	{ "O_DIRECT", "qemu-img",
 	  "qemu-img convert -T none -t none -f raw -O raw $S $D" },
-	{ "O_DIRECT", "weir-cp", "$W --quiet --direct $S $D" },
+	{ "O_DIRECT", "weir-cp", "$WEIR_CP --quiet --direct $S $D" },
 	{ "O_DIRECT", "weir-cp checksum",
-	  "$W --quiet --direct --checksum $S $D >/dev/null" },
+	  "$WEIR_CP --quiet --direct --checksum $S $D >/dev/null" },
 };
 
 static char source[4096], target[4096];
@@ -68,27 +68,6 @@ static int shell(const char *command)
 	int status = system(command);
 
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-/* The program itself, not libtool's script around it, which costs time. */
-static bool find_weir_cp(void)
-{
-	static char library[4096];
-	const char *given = getenv("WEIR_CP");
-
-	if (given)
-		return !setenv("W", given, 1) && !access(given, X_OK);
-	if (!access("examples/weir-cp/.libs/weir-cp", X_OK)) {
-		if (!getcwd(library, sizeof(library) - 8))
-			return false;
-		strcat(library, "/.libs");
-		setenv("LD_LIBRARY_PATH", library, 1);
-		return !setenv("W", "examples/weir-cp/.libs/weir-cp", 1);
-	}
-	if (!access("examples/weir-cp/weir-cp", X_OK))
-		return !setenv("W", "examples/weir-cp/weir-cp", 1);
-	setenv("W", "weir-cp", 1);
-	return !shell("command -v weir-cp >/dev/null");
 }
 
 static void make_source(const struct bench *b)
@@ -246,8 +225,6 @@ static void pipeline_goals(struct bench *b)
 	bench_goal(b, "pipeline, cached: at least as fast as dd bs=2M",
 		   "cached, rate", "weir-cp pipeline", "dd 2M", BENCH_AT_LEAST,
 		   1);
-	if (!has_qemu_img)
-		return;
 	bench_goal(b, "pipeline, cached: at least as fast as qemu-img",
 		   "cached, rate", "weir-cp pipeline", "qemu-img",
 		   BENCH_AT_LEAST, 1);
@@ -275,7 +252,7 @@ int main(int argc, char **argv)
 	bench_init(&b, "cp", argc, argv);
 	/* The device varies more than a few more repetitions could mend. */
 	b.reps = b.reps > 5 ? 5 : b.reps;
-	if (!find_weir_cp()) {
+	if (!bench_find_example("weir-cp")) {
 		bench_note("weir-cp is not built: skipped");
 		return bench_done(&b);
 	}

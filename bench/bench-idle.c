@@ -4,8 +4,17 @@
  * What a loop costs that has nothing to do: CPU time of the process, in percent
  * of one CPU, over some seconds of waiting.  "after work" waits right after a
  * busy time, when an adaptive loop expects more; "10 Hz" has a timer.
+ *
+ * "two cores" is a group of two, beside two loops on two threads: CPU time of
+ * one of them, and how often it wakes up, as the kernel counts it.
  */
 
+#include <math.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include <weir/group.h>
 #include <weir/reactor.h>
 #include <weir/timer.h>
 
@@ -18,9 +27,80 @@
 
 #include "bench/bench.h"
 
+#define CORES 2
+
 static uint64_t span_ns;
 
+/* What all threads but this one have used, and how often they slept. */
+struct used {
+	double cpu_s;
+	long sleeps;
+};
+
+static double cpu_s(const struct rusage *ru)
+{
+	return (double)(ru->ru_utime.tv_sec + ru->ru_stime.tv_sec) +
+	       (double)(ru->ru_utime.tv_usec + ru->ru_stime.tv_usec) / 1e6;
+}
+
+static struct used used_by_others(void)
+{
+	struct rusage all, own;
+
+	getrusage(RUSAGE_SELF, &all);
+	getrusage(RUSAGE_THREAD, &own);
+	return (struct used){ cpu_s(&all) - cpu_s(&own),
+			      all.ru_nvcsw - own.ru_nvcsw };
+}
+
+static void pause_for(uint64_t ns)
+{
+	struct timespec ts = { .tv_sec = (time_t)(ns / WEIR_SEC),
+			       .tv_nsec = (long)(ns % WEIR_SEC) };
+
+	nanosleep(&ts, NULL);
+}
+
+/* CORES threads idle; the first moments, in which they fall asleep, are not
+ * counted. */
+static void measure_cores(struct bench *b, const char *variant)
+{
+	double s = (double)span_ns / 1e9;
+	struct used begun, now;
+
+	pause_for(span_ns / 10);
+	begun = used_by_others();
+	pause_for(span_ns);
+	now = used_by_others();
+	bench_add(b, "two cores", variant, "% each",
+		  fmax(0, now.cpu_s - begun.cpu_s) * 100 / s / CORES);
+	bench_add(b, "two cores, wake-ups", variant, "per s each",
+		  (double)(now.sleeps - begun.sleeps) / s / CORES);
+}
+
 /* weir */
+
+static void weir_group_idle(struct bench *b, uint32_t backend,
+			    const char *variant)
+{
+	struct weir_reactor_opts reactor = {
+		.size = sizeof(reactor), .backend = backend,
+	};
+	struct weir_group_opts opts = {
+		.size = sizeof(opts), .n_cores = CORES, .reactor = &reactor,
+	};
+	struct weir_group *group;
+
+	if (!bench_wants(b, variant))
+		return;
+	bench_must(weir_group_create(&group, &opts), "weir_group_create");
+	if (!weir_group_start(group)) {
+		measure_cores(b, variant);
+		weir_group_stop(group);
+		bench_must(weir_group_run(group), "weir_group_run");
+	}
+	bench_must(weir_group_destroy(group), "weir_group_destroy");
+}
 
 struct weir_idle {
 	struct weir_reactor *r;
@@ -177,18 +257,60 @@ static void libuv_idle(struct bench *b)
 }
 #endif
 
-static void goals(struct bench *b)
+#ifdef HAVE_LIBUV
+struct uv_core {
+	pthread_t thread;
+	uv_loop_t loop;
+	uv_async_t end;
+};
+
+static void on_uv_end(uv_async_t *end)
+{
+	uv_close((uv_handle_t *)end, NULL);
+}
+
+static void *run_uv(void *arg)
+{
+	uv_run(arg, UV_RUN_DEFAULT);
+	return NULL;
+}
+
+static void libuv_cores_idle(struct bench *b)
+{
+	struct uv_core cores[CORES];
+
+	for (int i = 0; i < CORES; i++) {
+		uv_loop_init(&cores[i].loop);
+		uv_async_init(&cores[i].loop, &cores[i].end, on_uv_end);
+		bench_must(-pthread_create(&cores[i].thread, NULL, run_uv,
+					   &cores[i].loop), "pthread_create");
+	}
+	measure_cores(b, "libuv");
+	for (int i = 0; i < CORES; i++) {
+		uv_async_send(&cores[i].end);
+		pthread_join(cores[i].thread, NULL);
+		uv_loop_close(&cores[i].loop);
+	}
+}
+#endif
+
+static void goals_of(struct bench *b, const char *variant)
 {
 	static const char *const cases[] = {
-		"idle", "idle after work", "idle but for 10 Hz",
+		"idle", "idle after work", "idle but for 10 Hz", "two cores",
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		bench_goal(b, "idle loop: at most 0.5 % of a CPU", cases[i],
-			   "weir uring", NULL, BENCH_AT_MOST, 0.5);
-		bench_goal(b, "idle loop: at most 0.5 % of a CPU", cases[i],
-			   "weir ev", NULL, BENCH_AT_MOST, 0.5);
-	}
+			   variant, NULL, BENCH_AT_MOST, 0.5);
+	bench_goal(b, "idle core: at most one wake-up per second",
+		   "two cores, wake-ups", variant, NULL, BENCH_AT_MOST, 1);
+}
+
+static void goals(struct bench *b)
+{
+	goals_of(b, "weir uring");
+	goals_of(b, "weir ev");
 }
 
 int main(int argc, char **argv)
@@ -204,13 +326,17 @@ int main(int argc, char **argv)
 	for (bench_begin(&b); bench_next(&b); ) {
 		weir_idle(&b, WEIR_BACKEND_URING, "weir uring");
 		weir_idle(&b, WEIR_BACKEND_EV, "weir ev");
+		weir_group_idle(&b, WEIR_BACKEND_URING, "weir uring");
+		weir_group_idle(&b, WEIR_BACKEND_EV, "weir ev");
 #ifdef HAVE_LIBEV
 		if (bench_wants(&b, "libev"))
 			libev_idle(&b);
 #endif
 #ifdef HAVE_LIBUV
-		if (bench_wants(&b, "libuv"))
+		if (bench_wants(&b, "libuv")) {
 			libuv_idle(&b);
+			libuv_cores_idle(&b);
+		}
 #endif
 	}
 	goals(&b);

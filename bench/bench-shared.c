@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Messages of 8 bytes between two processes on two CPUs: through a ring in
- * memory that one has exported and the other imported, with two sync events to
- * say how far each is; beside UCX's active messages over shared memory, as its
- * own ucx_perftest measures them.
+ * Messages of 8 bytes between two processes on two CPUs: through memory that
+ * one has exported and the other imported, with sync events in it that say how
+ * far each is; beside UCX's active messages and libfabric's messages over shared
+ * memory, as their own programs measure them.
  *
- * "latency" is half of a round trip with one message.  For "rate" the messages
- * go one way, and the sender says how far it is after every 32, as one does who
- * has more to send; UCX does likewise inside.  Both sides are reactors that
- * wait by operations.
+ * "latency" is half of a round trip with one message, which lies beside the
+ * sync event.  For "rate" the messages go one way, through a ring, and the sender
+ * says how far it is after every 32, as one does who has more to send; UCX does
+ * likewise inside, and libfabric's program only goes there and back.  Both sides
+ * are reactors that wait by operations, and sleep when nothing comes for 50 us.
+ * "bare ring" is what memory gives to anybody: two threads that do nothing but
+ * look.
+ *
+ * All are means of as many messages, after some that are not counted.
  */
 
 #include <errno.h>
-#include <math.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,16 +27,24 @@
 #include <weir/reactor.h>
 #include <weir/sync.h>
 
+#include "bench/bare-ring.h"
 #include "bench/bench.h"
+#include "bench/shared-peers.h"
 
 #define SLOTS 1024
 #define PUBLISH 32
+#define WARM 1000	/* Messages, until both are there and awake. */
 #define RING 4096	/* Where the ring begins in a half. */
 #define HALF ((size_t)RING + SLOTS * sizeof(uint64_t))
 
-/* One direction: how many were put, how many taken, and the ring. */
+/*
+ * One direction: how many were put, how many taken, and the ring.  What lies
+ * beside a sync event is on its line, and comes with it: there goes a message
+ * that is alone.
+ */
 struct lane {
 	struct weir_sync *put, *taken;
+	uint64_t *beside;
 	uint64_t *slot;
 };
 
@@ -43,6 +53,7 @@ struct side {
 	struct weir_reactor *r;
 	struct weir_op op;
 	bool came;
+	struct bench_hist *latency;	/* NULL: nobody looks at the clock. */
 	struct lane lane[2];
 };
 
@@ -50,6 +61,15 @@ static void on_signal(struct weir_op *op, int64_t res)
 {
 	bench_must((int)res, "weir_sync_wait");
 	weir_container_of(op, struct side, op)->came = true;
+}
+
+static void wait_until(struct side *s, struct weir_sync *sync, uint64_t value)
+{
+	s->came = false;
+	bench_must(weir_sync_wait(sync, s->r, &s->op, WEIR_SYNC_GE, value,
+				  WEIR_SYNC_ALL), "weir_sync_wait");
+	while (!s->came)
+		bench_must(weir_reactor_turn(s->r, WEIR_FOREVER), "turn");
 }
 
 /* Wait until @sync is at least @value, and say what it is. */
@@ -61,52 +81,62 @@ static uint64_t wait_for(struct side *s, struct weir_sync *sync,
 	bench_must(weir_sync_get(sync, &now), "weir_sync_get");
 	if (now >= value)
 		return now;
-	s->came = false;
-	bench_must(weir_sync_wait(sync, s->r, &s->op, WEIR_SYNC_GE, value,
-				  WEIR_SYNC_ALL), "weir_sync_wait");
-	while (!s->came)
-		bench_must(weir_reactor_turn(s->r, WEIR_FOREVER), "turn");
+	wait_until(s, sync, value);
 	bench_must(weir_sync_get(sync, &now), "weir_sync_get");
 	return now;
 }
 
 static void send_one(struct side *s, int lane, uint64_t i)
 {
-	s->lane[lane].slot[i % SLOTS] = i;
+	*s->lane[lane].beside = i;
 	bench_must(weir_sync_set(s->lane[lane].put, i), "weir_sync_set");
 }
 
 static void take_one(struct side *s, int lane, uint64_t i)
 {
-	wait_for(s, s->lane[lane].put, i);
-	if (s->lane[lane].slot[i % SLOTS] != i)
+	wait_until(s, s->lane[lane].put, i);
+	if (*s->lane[lane].beside != i)
 		bench_die("a message that was not sent", EBADMSG);
 }
 
-static void play(struct side *s, int mine, uint64_t n)
+/* Messages @first to @last, there and back. */
+static void there_and_back(struct side *s, uint64_t first, uint64_t last)
 {
-	for (uint64_t i = 1; i <= n; i++) {
-		if (mine)
-			take_one(s, 0, i);
-		send_one(s, mine, i);
-		if (!mine)
-			take_one(s, 1, i);
+	uint64_t begun = 0;
+
+	for (uint64_t i = first; i <= last; i++) {
+		if (s->latency)
+			begun = bench_wall_ns();
+		send_one(s, 0, i);
+		take_one(s, 1, i);
+		if (s->latency)
+			bench_hist_add(s->latency,
+				       (bench_wall_ns() - begun) / 2);
 	}
 }
 
-static void send_all(struct side *s, uint64_t n)
+static void send_back(struct side *s, uint64_t n)
+{
+	for (uint64_t i = 1; i <= n; i++) {
+		take_one(s, 0, i);
+		send_one(s, 1, i);
+	}
+}
+
+/* Messages @first to @last; all before them are taken. */
+static void send_all(struct side *s, uint64_t first, uint64_t last)
 {
 	struct lane *l = &s->lane[0];
-	uint64_t taken = 0;
+	uint64_t taken = first - 1;
 
-	for (uint64_t i = 1; i <= n; i++) {
+	for (uint64_t i = first; i <= last; i++) {
 		if (i - taken > SLOTS)
 			taken = wait_for(s, l->taken, i - SLOTS);
 		l->slot[i % SLOTS] = i;
-		if (i % PUBLISH == 0 || i == n)
+		if (i % PUBLISH == 0 || i == last)
 			bench_must(weir_sync_set(l->put, i), "weir_sync_set");
 	}
-	wait_for(s, l->taken, n);
+	wait_for(s, l->taken, last);
 }
 
 static void take_all(struct side *s, uint64_t n)
@@ -155,6 +185,7 @@ static void lay_out(struct side *s, bool exporter)
 		uint64_t at = i * HALF;
 
 		l->slot = (uint64_t *)(base + at + RING);
+		l->beside = (uint64_t *)(base + at + WEIR_SYNC_LEN);
 		if (exporter) {
 			bench_must(weir_sync_create_in(&l->put, s->mmap, at,
 						       NULL), "sync");
@@ -194,18 +225,26 @@ static void other_process(const struct weir_export_desc *d, uint64_t n,
 	lay_out(&s, false);
 	open_side(&s);
 	if (rate)
-		take_all(&s, n);
+		take_all(&s, WARM + n);
 	else
-		play(&s, 1, n);
+		send_back(&s, WARM + n);
 	close_side(&s);
 	_exit(0);
 }
 
+static void send_some(struct side *s, uint64_t first, uint64_t last, bool rate)
+{
+	if (rate)
+		send_all(s, first, last);
+	else
+		there_and_back(s, first, last);
+}
+
 /* Nanoseconds for a message. */
-static double measure(uint64_t n, bool rate)
+static double measure(uint64_t n, bool rate, struct bench_hist *latency)
 {
 	struct weir_export_desc desc;
-	struct side s = { 0 };
+	struct side s = { .latency = latency };
 	uint64_t begun;
 	int status;
 	pid_t pid;
@@ -217,11 +256,9 @@ static double measure(uint64_t n, bool rate)
 	if (!pid)
 		other_process(&desc, n, rate);
 	open_side(&s);
+	send_some(&s, 1, WARM, rate);
 	begun = bench_wall_ns();
-	if (rate)
-		send_all(&s, n);
-	else
-		play(&s, 0, n);
+	send_some(&s, WARM + 1, WARM + n, rate);
 	begun = bench_wall_ns() - begun;
 	if (waitpid(pid, &status, 0) < 0 || status)
 		bench_die("the other process failed", EPIPE);
@@ -229,103 +266,53 @@ static double measure(uint64_t n, bool rate)
 	return (double)begun / (double)n / (rate ? 1 : 2);
 }
 
-/* ucx_perftest: a server and a client; the client says it in one line. */
-
-static pid_t spawn_server(const char *command)
+static void add_peer(struct bench *b, const struct shared_peer *p, uint64_t n)
 {
-	pid_t pid = fork();
-
-	if (pid < 0)
-		bench_die("fork", errno);
-	if (pid)
-		return pid;
-	execl("/bin/sh", "sh", "-c", command, (char *)NULL);
-	_exit(127);
+	if (!bench_wants(b, p->name) || !shared_peer_is_there(p))
+		return;
+	bench_add(b, "latency", p->name, "ns", shared_peer_latency(p, n));
+	bench_add(b, "rate", p->name, "Mmsg/s", shared_peer_rate(p, n * 10));
 }
 
-/* The @field-th of the last line of figures, NAN without one. */
-static double field_of(FILE *f, int field)
+static void add_bare(struct bench *b, uint64_t n)
 {
-	char line[512], *at;
-	double v = NAN;
-
-	while (fgets(line, sizeof(line), f)) {
-		if (line[0] < '0' || line[0] > '9')
-			continue;
-		at = line;
-		for (int i = 0; i < field && at; i++) {
-			at = strchr(at, ',');
-			at = at ? at + 1 : NULL;
-		}
-		v = at ? atof(at) : NAN;
-	}
-	return v;
+	bench_add(b, "latency", "bare ring", "ns", bare_ring(n, 1) / 2);
+	bench_add(b, "rate", "bare ring", "Mmsg/s", 1e3 / bare_ring(n * 30, 0));
+	bench_pin(0);
 }
 
-static double ucx(const char *test, uint64_t n, int field)
-{
-	static const char form[] =
-		"UCX_TLS=posix,sysv,cma UCX_WARN_UNUSED_ENV_VARS=n exec "
-		"timeout 60 ucx_perftest %s -p 13339 -t %s -s 8 -n %llu -c %d "
-		"-f -v 2>/dev/null%s";
-	char command[512];
-	double v = NAN;
-	pid_t server;
-	FILE *f;
-
-	snprintf(command, sizeof(command), form, "", test,
-		 (unsigned long long)n, 0, " >/dev/null");
-	server = spawn_server(command);
-	/* It says nothing when it listens: the client asks until it does. */
-	snprintf(command, sizeof(command), form, "127.0.0.1", test,
-		 (unsigned long long)n, 1, "");
-	for (int i = 0; i < 20 && isnan(v); i++) {
-		usleep(100000);
-		f = popen(command, "r");
-		v = f ? field_of(f, field) : NAN;
-		if (f)
-			pclose(f);
-	}
-	kill(server, SIGTERM);
-	waitpid(server, NULL, 0);
-	return v;
-}
-
-static bool have_ucx(void)
-{
-	return !system("command -v ucx_perftest >/dev/null");
-}
-
-static void one_rep(struct bench *b, bool peer)
+static void one_rep(struct bench *b)
 {
 	uint64_t n = b->quick ? 2000 : 300000;
 
-	if (peer && bench_wants(b, "UCX"))
-		bench_add(b, "latency", "UCX", "ns",
-			  ucx("ucp_am_lat", n, 3) * 1e3);
-	if (bench_wants(b, "weir"))
-		bench_add(b, "latency", "weir", "ns", measure(n, false));
-	if (peer && bench_wants(b, "UCX"))
-		bench_add(b, "rate", "UCX", "Mmsg/s",
-			  ucx("ucp_am_bw", n * 10, 7) / 1e6);
-	if (bench_wants(b, "weir"))
-		bench_add(b, "rate", "weir", "Mmsg/s",
-			  1e3 / measure(n * 30, true));
+	for (size_t i = 0; i < n_shared_peers; i++)
+		add_peer(b, &shared_peers[i], n);
+	if (bench_wants(b, "bare ring"))
+		add_bare(b, n);
+	if (!bench_wants(b, "weir"))
+		return;
+	bench_add(b, "latency", "weir", "ns", measure(n, false, NULL));
+	bench_add(b, "rate", "weir", "Mmsg/s",
+		  1e3 / measure(n * 30, true, NULL));
+	/* Apart, because the clock is a good part of so short a time. */
+	measure(n, false, bench_latency(b, "latency", "weir"));
 }
 
 int main(int argc, char **argv)
 {
+	const struct shared_peer *p;
 	static struct bench b;
-	bool peer = have_ucx();
 
 	bench_init(&b, "shared", argc, argv);
 	bench_pin(0);
 	if (bench_cpus() < 2)
 		bench_note("one CPU only: both processes share it");
-	if (!peer)
-		bench_note("UCX is left out: ucx_perftest is not installed");
+	for (p = shared_peers; p < shared_peers + n_shared_peers; p++)
+		if (!shared_peer_is_there(p))
+			bench_note("%s is left out: %s is not installed",
+				   p->name, p->program);
 	for (bench_begin(&b); bench_next(&b); )
-		one_rep(&b, peer);
+		one_rep(&b);
 	bench_goal(&b, "processes: at most 0.7 of UCX's latency", "latency",
 		   "weir", "UCX", BENCH_AT_MOST, 0.7);
 	bench_goal(&b, "processes: at least 5 times UCX's rate", "rate",

@@ -20,6 +20,9 @@
 
 static cpu_set_t cpus_at_start;
 
+/* Where notes go: a process is one benchmark. */
+static const struct bench *noted_by;
+
 void bench_die(const char *what, int err)
 {
 	fflush(stdout);
@@ -29,13 +32,20 @@ void bench_die(const char *what, int err)
 
 void bench_note(const char *fmt, ...)
 {
+	FILE *out = NULL;
+	char text[256];
 	va_list ap;
 
 	va_start(ap, fmt);
-	printf("note: ");
-	vprintf(fmt, ap);
-	printf("\n");
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	printf("note: %s\n", text);
+	if (noted_by && noted_by->json_path)
+		out = fopen(noted_by->json_path, "ae");
+	if (!out)
+		return;
+	bench_json_note(out, noted_by->name, text);
+	fclose(out);
 }
 
 static uint64_t clock_ns(clockid_t id)
@@ -161,7 +171,8 @@ static void usage(const char *name)
 	       "  --depth LIST   how many under way      (likewise)\n"
 	       "  --cores LIST   how many cores          (likewise)\n"
 	       "  --dir DIR      where to make files (default: .)\n"
-	       "  --noise X      repeat while others use more than X CPUs (%.2f)\n",
+	       "  --noise X      repeat while others use more than X CPUs (%.2f)\n"
+	       "  --limit S      begin no repetition later than S seconds\n",
 	       name, NOISE_DEFAULT);
 }
 
@@ -176,6 +187,7 @@ static const struct option options[] = {
 	{ "cores", required_argument, NULL, 'c' },
 	{ "dir", required_argument, NULL, 'd' },
 	{ "noise", required_argument, NULL, 'n' },
+	{ "limit", required_argument, NULL, 'l' },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
 };
@@ -213,6 +225,9 @@ static void take_option(struct bench *b, int opt)
 	case 'n':
 		b->noise_max = atof(optarg);
 		break;
+	case 'l':
+		b->limit = atof(optarg);
+		break;
 	case 'h':
 		usage(b->name);
 		exit(0);
@@ -245,6 +260,7 @@ void bench_init_with(struct bench *b, const char *name, unsigned int takes,
 		fprintf(stderr, "--reps: 1 to %d\n", BENCH_SAMPLES_MAX);
 		exit(2);
 	}
+	noted_by = b;
 	CPU_ZERO(&cpus_at_start);
 	sched_getaffinity(0, sizeof(cpus_at_start), &cpus_at_start);
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -287,6 +303,13 @@ void bench_begin(struct bench *b)
 	b->rep = 0;
 	b->tries = 0;
 	b->in_rep = false;
+	b->begun = (double)bench_wall_ns() / 1e9;
+}
+
+static bool is_late(const struct bench *b)
+{
+	return b->limit > 0 &&
+	       (double)bench_wall_ns() / 1e9 - b->begun > b->limit;
 }
 
 /* Keep the samples of this repetition, or take them back. */
@@ -302,7 +325,7 @@ static void end_rep(struct bench *b)
 	/* Below half a second the ticks say nothing. */
 	noisy = wall > 0.5 && others / wall > b->noise_max;
 	b->tries++;
-	if (noisy && !b->quick &&
+	if (noisy && !b->quick && !is_late(b) &&
 	    b->tries - b->rep <= b->reps * (TRIES_PER_REP - 1)) {
 		for (int i = 0; i < b->n_figures; i++)
 			b->figures[i].n = b->figures[i].n_kept;
@@ -324,7 +347,7 @@ bool bench_next(struct bench *b)
 {
 	if (b->in_rep)
 		end_rep(b);
-	b->in_rep = b->rep < b->reps;
+	b->in_rep = b->rep < b->reps && (!b->rep || !is_late(b));
 	b->at = load_now(b);
 	return b->in_rep;
 }

@@ -22,7 +22,8 @@
  * disturbs all of them, and a ratio is the median of the ratios within the
  * repetitions.  A repetition during which other processes used much CPU is
  * thrown away and made again, up to a limit; what could not be made in peace is
- * marked with how much others used.
+ * marked with how much others used.  With --limit a round that has taken so long
+ * begins no other repetition.
  *
  * The table goes to stdout, one JSON line per figure to the file of --json.
  */
@@ -36,7 +37,7 @@
 
 #define BENCH_SAMPLES_MAX 99
 #define BENCH_FIGURES_MAX 256
-#define BENCH_GOALS_MAX 32
+#define BENCH_GOALS_MAX 64
 #define BENCH_LATENCIES_MAX 64
 #define BENCH_LIST_MAX 16
 
@@ -98,6 +99,7 @@ struct bench {
 	const char *only;	/* Run just the variants that contain this. */
 	const char *dir;	/* For files. */
 	double noise_max;	/* CPUs in use by others, at most. */
+	double limit;		/* Seconds of a round; 0: any. */
 	const char *json_path;
 	const char *reference;	/* The variant that ratios refer to. */
 	unsigned int takes;
@@ -113,6 +115,7 @@ struct bench {
 
 	int rep;		/* Kept so far, in this round. */
 	int tries;
+	double begun;		/* The round, in seconds. */
 	bool in_rep;
 	struct bench_load at;	/* When the repetition began. */
 	double noise_sum;
@@ -138,6 +141,9 @@ void bench_default(struct bench_list *list, const uint64_t *value, int n);
 /* Does the user want this one of WEIR_BACKEND_*? */
 bool bench_wants_backend(const struct bench *b, uint32_t backend);
 
+/* Does the user want it on @n cores? */
+bool bench_wants_cores(const struct bench *b, uint64_t n);
+
 /* "4 KiB" */
 const char *bench_size_text(char text[24], uint64_t size);
 
@@ -148,7 +154,8 @@ bool bench_next(struct bench *b);
 /* Is this variant wanted?  See --only. */
 bool bench_wants(const struct bench *b, const char *variant);
 
-/* One sample of the figure of @variant in case @what.  NAN adds nothing. */
+/* One sample of the figure of @variant in case @what.  What is no number, as a
+ * rate of nothing in no time, adds nothing. */
 void bench_add(struct bench *b, const char *what, const char *variant,
 	       const char *unit, double value);
 
@@ -156,10 +163,11 @@ void bench_add(struct bench *b, const char *what, const char *variant,
 struct bench_hist *bench_latency(struct bench *b, const char *what,
 				 const char *variant);
 
-/* CPU seconds that a child of ours, still alive, has used. */
+/* CPU seconds that somebody else has used for us: the kernel's workers. */
 void bench_own_cpu(struct bench *b, double seconds);
 
-/* Something that the reader should know: a peer that is not installed. */
+/* Something that the reader should know, as a peer that is not installed.  It is
+ * shown, and goes to the file of --json. */
 void bench_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /*
@@ -171,7 +179,7 @@ void bench_goal(struct bench *b, const char *text, const char *what,
 		const char *variant, const char *other,
 		enum bench_bound kind, double bound);
 
-/* A line of JSON for each library that we are measured beside. */
+/* A line of JSON for each library that we are measured beside, or are not. */
 void bench_write_peers(FILE *out);
 
 /* The lines of JSON of all of it, to @out. */
@@ -183,6 +191,8 @@ double bench_ratio_of(const struct bench_figure *f,
 		      const struct bench_figure *other);
 const struct bench_figure *bench_reference_of(const struct bench *b,
 					      const struct bench_figure *f);
+/* A line of JSON for it. */
+void bench_json_note(FILE *out, const char *bench, const char *note);
 bool bench_is_met(const struct bench_goal *g);
 double bench_noise_of(const struct bench *b);
 double bench_load_average(void);
@@ -207,6 +217,13 @@ unsigned int bench_cpus(void);
 
 /* Have room for @n descriptors; returns how many there is room for. */
 unsigned int bench_need_fds(unsigned int n);
+
+/* Is there a program of that name to run? */
+bool bench_has_program(const char *name);
+
+/* The same of one of examples/, built or installed; the environment has its path
+ * then, that of weir-cp in WEIR_CP. */
+bool bench_find_example(const char *name);
 
 /* Say what failed and with which errno, and exit. */
 void bench_die(const char *what, int err) __attribute__((noreturn));

@@ -125,6 +125,14 @@ bool bench_wants_backend(const struct bench *b, uint32_t backend)
 	return !b->backends || b->backends >> backend & 1;
 }
 
+bool bench_wants_cores(const struct bench *b, uint64_t n)
+{
+	for (int i = 0; i < b->cores.n; i++)
+		if (b->cores.value[i] == n)
+			return true;
+	return !b->cores.n;
+}
+
 const char *bench_size_text(char text[24], uint64_t size)
 {
 	static const char *const units[] = { "B", "KiB", "MiB", "GiB" };

@@ -35,9 +35,8 @@
 #include <weir/timer.h>
 
 #include "bench/bench.h"
+#include "bench/count.h"
 
-#define ROUNDS 1000
-#define BATCH 32
 #define BYTES 64
 
 static struct weir_reactor *r;
@@ -46,12 +45,13 @@ static struct weir_mmap *map;
 static struct weir_inventory *inventory;
 static struct weir_pool *pool;
 static struct weir_timer *timer;
-static struct weir_sync *sync_event;
+static struct weir_sync *sync_event, *sync_ours, *sync_theirs;
 static struct weir_chain *chain;
 
 static struct weir_op ops[BATCH];
 static struct weir_job jobs[BATCH], steps[2];
-static char memory[2][BATCH][BYTES];
+static _Alignas(BYTES) char memory[3][BATCH][BYTES];
+#define SYNC_AT (2 * sizeof(memory[0]))
 static uint64_t left, running;
 
 static void (*start)(struct weir_op *op);
@@ -159,6 +159,22 @@ static void sync_wait(void)
 	run_ops(start_sync, 1);
 }
 
+/* As another process would signal it: by a handle that nobody waits with. */
+static void start_sync_shared(struct weir_op *op)
+{
+	static uint64_t value;
+
+	value++;
+	bench_must(weir_sync_wait(sync_ours, r, op, WEIR_SYNC_GE, value,
+				  WEIR_SYNC_ALL), "weir_sync_wait");
+	bench_must(weir_sync_set(sync_theirs, value), "weir_sync_set");
+}
+
+static void sync_shared(void)
+{
+	run_ops(start_sync_shared, 1);
+}
+
 /* Calls. */
 
 static void timer_set(void)
@@ -251,7 +267,13 @@ static const struct {
 	{ "nop-32", nop_32 },
 	{ "defer-32", defer_32 },
 	{ "post-self", post_self },
+	{ "post-lane-32", post_lane_32 },
+	{ "post-other-32", post_other_32 },
+	{ "call-1", call_1 },
+	{ "call-32", call_32 },
+	{ "call-other-32", call_other_32 },
 	{ "sync-wait", sync_wait },
+	{ "sync-shared", sync_shared },
 	{ "timer-set", timer_set },
 	{ "timer-move", timer_move },
 	{ "inventory-get", inventory_get },
@@ -281,12 +303,18 @@ static void make_memory(void)
 	bench_must(weir_mmap_create(&map, NULL), "weir_mmap_create");
 	bench_must(weir_mmap_set_memrange(map, memory, sizeof(memory)),
 		   "weir_mmap_set_memrange");
+	bench_must(weir_mmap_set_permissions(map, WEIR_MMAP_WRITE),
+		   "weir_mmap_set_permissions");
 	bench_must(weir_mmap_start(map), "weir_mmap_start");
 	bench_must(weir_inventory_create(&inventory, r, &bufs),
 		   "weir_inventory_create");
 	bench_must(weir_inventory_attach(inventory, map),
 		   "weir_inventory_attach");
 	bench_must(weir_pool_create(&pool, r, &opts), "weir_pool_create");
+	bench_must(weir_sync_create_in(&sync_ours, map, SYNC_AT, NULL),
+		   "weir_sync_create_in");
+	bench_must(weir_sync_open(&sync_theirs, map, SYNC_AT),
+		   "weir_sync_open");
 }
 
 static void make_chain(void)
@@ -315,13 +343,17 @@ static void make(void)
 	bench_must(weir_sync_create(&sync_event, NULL), "weir_sync_create");
 	make_memory();
 	make_chain();
+	cores_make();
 }
 
 static void end(void)
 {
+	cores_end();
 	bench_must(weir_chain_destroy(chain), "weir_chain_destroy");
 	bench_must(weir_pool_destroy(pool), "weir_pool_destroy");
 	bench_must(weir_inventory_destroy(inventory), "weir_inventory_destroy");
+	bench_must(weir_sync_destroy(sync_theirs), "weir_sync_destroy");
+	bench_must(weir_sync_destroy(sync_ours), "weir_sync_destroy");
 	bench_must(weir_mmap_destroy(map), "weir_mmap_destroy");
 	bench_must(weir_sync_destroy(sync_event), "weir_sync_destroy");
 	weir_timer_destroy(timer);

@@ -15,7 +15,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -57,12 +56,24 @@ static bool echo_once(int fd)
 
 /* epoll */
 
-static void epoll_loop(int fd, int timeout)
+/* Another thread's set, for every second connection; -1: there is none. */
+static int epoll_helper = -1;
+
+static int epoll_next(int own)
+{
+	static unsigned int n;
+
+	return epoll_helper >= 0 && n++ % 2 ? epoll_helper : own;
+}
+
+/* @fd listens, or is -1. */
+static void epoll_loop(int ep, int fd, int timeout)
 {
 	struct epoll_event e = { .events = EPOLLIN, .data.fd = fd }, got[256];
-	int ep = epoll_create1(EPOLL_CLOEXEC), n;
+	int n;
 
-	bench_must(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e), "epoll_ctl");
+	if (fd >= 0)
+		bench_must(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e), "epoll_ctl");
 	for (;;) {
 		n = epoll_wait(ep, got, 256, timeout);
 		for (int i = 0; i < n; i++) {
@@ -73,20 +84,38 @@ static void epoll_loop(int fd, int timeout)
 			}
 			e.data.fd = accept_one(fd);
 			if (e.data.fd >= 0)
-				epoll_ctl(ep, EPOLL_CTL_ADD, e.data.fd, &e);
+				epoll_ctl(epoll_next(ep), EPOLL_CTL_ADD,
+					  e.data.fd, &e);
 		}
 	}
 }
 
 static void serve_epoll(int fd)
 {
-	epoll_loop(fd, -1);
+	epoll_loop(epoll_create1(EPOLL_CLOEXEC), fd, -1);
+}
+
+static void *run_epoll_helper(void *arg)
+{
+	bench_pin(1);
+	epoll_loop(epoll_helper, -1, -1);
+	return arg;
+}
+
+/* What a second core brings to whoever has nothing to share. */
+static void serve_two_epolls(int fd)
+{
+	pthread_t thread;
+
+	epoll_helper = epoll_create1(EPOLL_CLOEXEC);
+	if (!pthread_create(&thread, NULL, run_epoll_helper, NULL))
+		serve_epoll(fd);
 }
 
 /* Never sleeps: the most that spinning can bring, at the price of a CPU. */
 static void serve_spinning(int fd)
 {
-	epoll_loop(fd, 0);
+	epoll_loop(epoll_create1(EPOLL_CLOEXEC), fd, 0);
 }
 
 /* weir */
@@ -250,20 +279,28 @@ static void serve_two(int fd)
 /* libevent, in a program beside this one */
 
 #ifdef BENCH_LIBEVENT
-static void serve_libevent(int fd)
+static bool find_libevent(char path[4096])
 {
-	char path[4096], number[16];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 32);
+	ssize_t n = readlink("/proc/self/exe", path, 4096 - 32);
 	char *slash;
 
 	path[n > 0 ? n : 0] = '\0';
 	slash = strrchr(path, '/');
 	if (!slash)
-		return;
+		return false;
 	/* In a build directory programs are in .libs, this one is not. */
 	strcpy(slash + 1, "echo-libevent");
 	if (access(path, X_OK))
 		strcpy(slash + 1, "../echo-libevent");
+	return !access(path, X_OK);
+}
+
+static void serve_libevent(int fd)
+{
+	char path[4096], number[16];
+
+	if (!find_libevent(path))
+		return;
 	snprintf(number, sizeof(number), "%d", fd);
 	fcntl(fd, F_SETFD, 0);
 	execl(path, path, number, (char *)NULL);
@@ -362,6 +399,7 @@ static void serve_libuv(int fd)
 const struct echo_server echo_servers[] = {
 	{ "epoll", serve_epoll, 0, false },
 	{ "epoll, spinning", serve_spinning, 0, false },
+	{ "epoll, two cores", serve_two_epolls, 0, true },
 	{ "liburing", serve_liburing, WEIR_BACKEND_URING, false },
 	{ "weir uring", serve_uring, WEIR_BACKEND_URING, false },
 	{ "weir ev", serve_weir_ev, WEIR_BACKEND_EV, false },
@@ -380,14 +418,22 @@ const struct echo_server echo_servers[] = {
 
 const unsigned int n_echo_servers = ARRAY_SIZE(echo_servers);
 
-bool echo_can_run(const struct echo_server *s)
+const char *echo_missing(const struct echo_server *s)
 {
 	struct weir_reactor_opts opts = {
 		.size = sizeof(opts), .backend = s->backend,
 	};
 	struct weir_reactor *r;
+#ifdef BENCH_LIBEVENT
+	char path[4096];
 
+	if (s->serve == serve_libevent && !find_libevent(path))
+		return "the program echo-libevent is not built";
+#endif
 	if (!s->backend)
-		return true;
-	return !weir_reactor_create(&r, &opts) && !weir_reactor_destroy(r);
+		return NULL;
+	if (weir_reactor_create(&r, &opts))
+		return weir_why();
+	weir_reactor_destroy(r);
+	return NULL;
 }

@@ -24,7 +24,7 @@ extern const unsigned int n_echo_servers;
 /* In files of their own. */
 void serve_liburing(int fd);
 
-/* Whether @s can run here; weir_why() says why not. */
-bool echo_can_run(const struct echo_server *s);
+/* Why @s cannot run here; NULL: it can. */
+const char *echo_missing(const struct echo_server *s);
 
 #endif /* BENCH_ECHO_H */

@@ -1,7 +1,9 @@
 # Benchmarks: `make check` only looks whether they run, `make bench` and the
 # installed `weir bench` run them in earnest.
-bench_common = %D%/bench.c %D%/bench.h %D%/choice.c %D%/hist.c %D%/hist.h \
+bench_common = %D%/bench.c %D%/bench.h %D%/choice.c %D%/example.c \
+	%D%/hist.c %D%/hist.h \
 	%D%/peers.c %D%/report-json.c %D%/report.c
+bench_dpdk = %D%/dpdk.c %D%/dpdk.h %D%/dpdk-quiet.h
 bench_libs = libweir.la $(LIBURING_LIBS) $(LIBEV_LIBS) $(LIBUV_LIBS) -lm
 
 bench_programs = \
@@ -30,29 +32,34 @@ endif
 
 %C%_bench_bounce_SOURCES = %D%/bench-bounce.c $(bench_common)
 %C%_bench_bounce_LDADD = $(bench_libs)
-%C%_bench_buf_SOURCES = %D%/bench-buf.c %D%/mempool.c %D%/mempool.h \
+%C%_bench_buf_SOURCES = %D%/bench-buf.c %D%/mempool.c $(bench_dpdk) \
 	$(bench_common)
 %C%_bench_buf_CFLAGS = $(AM_CFLAGS) $(DPDK_CFLAGS)
 %C%_bench_buf_LDADD = $(bench_libs) $(DPDK_LIBS)
-%C%_bench_call_SOURCES = %D%/bench-call.c %D%/post-peers.c %D%/post-peers.h \
+%C%_bench_call_SOURCES = %D%/bench-call.c %D%/bare-ring.c %D%/bare-ring.h \
+	%D%/post-peers.c %D%/post-peers.h \
 	$(bench_common)
 %C%_bench_call_LDADD = $(bench_libs)
 %C%_bench_channel_SOURCES = %D%/bench-channel.c $(bench_common)
 %C%_bench_channel_LDADD = $(bench_libs) $(VERBS_LIBS)
-%C%_bench_copy_SOURCES = %D%/bench-copy.c %D%/streamed.h $(bench_common)
-%C%_bench_copy_CFLAGS = $(AM_CFLAGS) $(ISAL_CFLAGS)
-%C%_bench_copy_LDADD = $(bench_libs) $(ISAL_LIBS)
+%C%_bench_copy_SOURCES = %D%/bench-copy.c %D%/dmadev.c %D%/streamed.h \
+	$(bench_dpdk) $(bench_common)
+%C%_bench_copy_CFLAGS = $(AM_CFLAGS) $(ISAL_CFLAGS) $(DPDK_CFLAGS)
+%C%_bench_copy_LDADD = $(bench_libs) $(ISAL_LIBS) $(DPDK_LIBS)
 %C%_bench_cp_SOURCES = %D%/bench-cp.c $(bench_common)
 %C%_bench_cp_LDADD = $(bench_libs)
-%C%_bench_direct_SOURCES = %D%/bench-direct.c tests/loopdev.h $(bench_common)
+%C%_bench_direct_SOURCES = %D%/bench-direct.c %D%/tasks.c \
+	%D%/tasks.h tests/loopdev.h $(bench_common)
 %C%_bench_direct_LDADD = $(bench_libs)
 %C%_bench_echo_SOURCES = %D%/bench-echo.c %D%/echo-liburing.c \
-	%D%/echo-server.c %D%/echo.h $(bench_common)
+	%D%/echo-server.c %D%/echo.h %D%/tasks.c %D%/tasks.h $(bench_common)
 if HAVE_LIBEVENT
 pkglibexec_PROGRAMS += %D%/echo-libevent
 %C%_echo_libevent_SOURCES = %D%/echo-libevent.c %D%/echo.h
 %C%_echo_libevent_CFLAGS = $(AM_CFLAGS) $(LIBEVENT_CFLAGS)
 %C%_echo_libevent_LDADD = $(LIBEVENT_LIBS)
+# Who builds the benchmark alone wants this peer, too.
+EXTRA_%C%_bench_echo_DEPENDENCIES = %D%/echo-libevent$(EXEEXT)
 endif
 %C%_bench_echo_LDADD = $(bench_libs)
 %C%_bench_idle_SOURCES = %D%/bench-idle.c $(bench_common)
@@ -64,8 +71,9 @@ endif
 %C%_bench_pipe_SOURCES = %D%/bench-pipe.c $(bench_common)
 %C%_bench_pipe_LDADD = $(bench_libs)
 %C%_bench_post_SOURCES = %D%/bench-post.c %D%/post-peers.c %D%/post-peers.h \
-	$(bench_common)
-%C%_bench_post_LDADD = $(bench_libs)
+	%D%/ring.c $(bench_dpdk) $(bench_common)
+%C%_bench_post_CFLAGS = $(AM_CFLAGS) $(DPDK_CFLAGS)
+%C%_bench_post_LDADD = $(bench_libs) $(DPDK_LIBS)
 %C%_bench_rdma_SOURCES = %D%/bench-rdma.c %D%/perftest.c %D%/perftest.h \
 	%D%/rdma-end.c %D%/rdma-end.h %D%/rdma-ping.c $(bench_common)
 %C%_bench_rdma_LDADD = $(bench_libs)
@@ -73,7 +81,8 @@ endif
 %C%_bench_read_LDADD = $(bench_libs)
 %C%_bench_register_SOURCES = %D%/bench-register.c $(bench_common)
 %C%_bench_register_LDADD = $(bench_libs)
-%C%_bench_shared_SOURCES = %D%/bench-shared.c $(bench_common)
+%C%_bench_shared_SOURCES = %D%/bench-shared.c %D%/bare-ring.c \
+	%D%/bare-ring.h %D%/shared-peers.c %D%/shared-peers.h $(bench_common)
 %C%_bench_shared_LDADD = $(bench_libs)
 %C%_bench_sync_SOURCES = %D%/bench-sync.c $(bench_common)
 %C%_bench_sync_LDADD = $(bench_libs)
@@ -86,12 +95,34 @@ TESTS += %D%/smoke.sh
 EXTRA_DIST += %D%/README.md %D%/smoke.sh
 
 # All figures, and a page of them; BENCH_FLAGS are more options of weir bench,
-# as names and --quick.
+# as names, --quick, and --resume after a run that was cut off.  What hangs is
+# ended, and its files go with bench.d.
+BENCH_LIMIT = 15
+bench_page = --reasons ../bench/README.md $$(command -v gnuplot >/dev/null && \
+	echo --plot $$to/performance) --report $$to/performance.md
 bench: all
-	$(MKDIR_P) docs
-	WEIR_BENCH_DIR=%D% tools/weir bench --output bench.json \
-		--report docs/performance.md $(BENCH_FLAGS) $$(command -v \
-		gnuplot >/dev/null && echo --plot docs/performance)
+	$(MKDIR_P) docs bench.d
+	to=docs; WEIR_BENCH_DIR=%D% \
+	tools/weir bench --output bench.json \
+		--limit $(BENCH_LIMIT) --dir bench.d $(bench_page) \
+		$(BENCH_FLAGS); status=$$?; rm -rf bench.d; exit $$status
+
+# The page of that run becomes the one that the source has.
+bench-docs: tools/weir
+	@test -s bench.json || { \
+		echo 'There is no bench.json: "make bench" makes it.' >&2; \
+		exit 1; }
+	rm -rf $(srcdir)/docs/performance
+	to=$(srcdir)/docs; tools/weir bench --quiet --from bench.json \
+		$(bench_page)
+
+# It goes into the tarball as it is, with whatever plots it has.
+bench-dist-hook:
+	test ! -f $(srcdir)/docs/performance.md || \
+		cp $(srcdir)/docs/performance.md '$(distdir)/docs'
+	test ! -d $(srcdir)/docs/performance || \
+		cp -R $(srcdir)/docs/performance '$(distdir)/docs'
+dist-hook: bench-dist-hook
 
 # Over RDMA, in a guest, whose processors are always somebody else's: --noise.
 BENCH_RDMA_SECONDS = 1800
@@ -104,12 +135,13 @@ bench-rdma: all $(bench_programs)
 		done' >docs/bench-rdma.txt
 	@cat docs/bench-rdma.txt
 
-.PHONY: bench bench-rdma
+.PHONY: bench bench-dist-hook bench-docs bench-rdma
 
 # Instructions on the hot paths.  To keep new ones: make counts.
 check_PROGRAMS += %D%/count
-%C%_count_SOURCES = %D%/count.c $(bench_common)
-%C%_count_LDADD = $(bench_libs)
+%C%_count_SOURCES = %D%/count.c %D%/count-cores.c %D%/count.h $(bench_common)
+%C%_count_LDADD = libweir-all.la $(LIBURING_LIBS) $(LIBEV_LIBS) $(LIBUV_LIBS) \
+	-lm
 TESTS += %D%/count.sh
 EXTRA_DIST += %D%/count.sh %D%/counts.txt
 

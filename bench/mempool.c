@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
 
-/* rte_mempool with its per-core cache, without huge pages, devices or files. */
+/* rte_mempool with its per-core cache. */
 
 #include "bench/bench.h"
-#include "bench/mempool.h"
+#include "bench/dpdk.h"
 
 #ifdef HAVE_DPDK
 
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wpedantic"
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wsign-conversion"
-#pragma GCC diagnostic ignored "-Wshadow"
-#pragma GCC diagnostic ignored "-Wcast-qual"
-#pragma GCC diagnostic ignored "-Wundef"
-#pragma GCC diagnostic ignored "-Wstrict-prototypes"
-#include <rte_eal.h>
+#include "bench/dpdk-quiet.h"
 #include <rte_mempool.h>
 #pragma GCC diagnostic pop
 
@@ -23,29 +19,11 @@
 
 static struct rte_mempool *pool;
 
-static bool start_eal(void)
-{
-	static char core[] = "0@0";
-	static char *args[] = {
-		(char *)"bench-buf", (char *)"--no-huge", (char *)"--no-shconf",
-		(char *)"--no-pci", (char *)"--no-telemetry", (char *)"-m",
-		(char *)"64", (char *)"--log-level=1", (char *)"--lcores", core,
-		NULL,
-	};
-
-	return rte_eal_init((int)ARRAY_SIZE(args) - 1, args) >= 0;
-}
-
 bool mempool_open(uint32_t n, uint32_t size, uint32_t cache,
 		  const char **reason)
 {
-	static bool up;
-
-	if (!up && !start_eal()) {
-		*reason = "rte_eal_init() fails here";
+	if (!dpdk_start(reason))
 		return false;
-	}
-	up = true;
 	pool = rte_mempool_create("bench", n, size, cache, 0, NULL, NULL, NULL,
 				  NULL, SOCKET_ID_ANY, 0);
 	*reason = pool ? NULL : "rte_mempool_create() fails here";
@@ -77,8 +55,7 @@ bool mempool_open(uint32_t n, uint32_t size, uint32_t cache,
 		  const char **reason)
 {
 	(void)n, (void)size, (void)cache;
-	*reason = "DPDK is not installed";
-	return false;
+	return dpdk_start(reason);
 }
 
 void mempool_close(void)

@@ -25,6 +25,9 @@
 #include "bench/bench.h"
 #include "bench/post-peers.h"
 
+#define MSGS 200000	/* May be under way at once. */
+#define SAY_EVERY 1000	/* The loop says how far it is. */
+
 struct msg {
 	struct msg *next;
 	struct side *to;
@@ -56,9 +59,10 @@ struct side {
 	uv_loop_t uv;
 	uv_async_t uv_async;
 #endif
+	_Alignas(64) _Atomic uint64_t said;	/* How many it has got. */
 };
 
-static struct msg msgs[FLOOD_MAX];
+static struct msg msgs[MSGS];
 
 static void send_to(struct side *to, struct msg *m)
 {
@@ -68,7 +72,8 @@ static void send_to(struct side *to, struct msg *m)
 
 static void take(struct side *s, struct msg *m)
 {
-	s->got++;
+	if (!(++s->got % SAY_EVERY))
+		atomic_store_explicit(&s->said, s->got, memory_order_release);
 	if (s->echo) {
 		send_to(s->other, m);
 	} else if (s->sent < s->wanted) {
@@ -420,49 +425,59 @@ static void side_init(struct side *s, const struct post_peer *p,
 	};
 	s->sent = wanted;
 	atomic_init(&s->inbox, NULL);
+	atomic_init(&s->said, 0);
 }
 
 static void side_start(struct side *s)
 {
-	int err = pthread_create(&s->thread, NULL, side_main, s);
-
-	if (err)
-		bench_die("pthread_create", err);
+	bench_must(-pthread_create(&s->thread, NULL, side_main, s), "thread");
 }
 
-/* Nanoseconds for a message, or NAN if the peer is not there. */
+/* A message is sent again when it has come. */
+static void flood(struct side *to, uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++) {
+		while (!(i % SAY_EVERY) &&
+		       i + SAY_EVERY > MSGS + atomic_load(&to->said))
+			sched_yield();
+		send_to(to, &msgs[i % MSGS]);
+	}
+	if (to->peer->flush)
+		to->peer->flush();
+}
+
 double post_flood(const struct post_peer *p, uint64_t n)
 {
 	static struct side s;
 	pthread_barrier_t ready;
 	uint64_t begun = 0;
 
+	bench_pin(0);
 	pthread_barrier_init(&ready, NULL, 2);
 	side_init(&s, p, 1, &ready, n);
 	side_start(&s);
 	pthread_barrier_wait(&ready);
 	if (!s.failed) {
 		begun = bench_wall_ns();
-		for (uint64_t i = 0; i < n; i++)
-			send_to(&s, &msgs[i]);
-		if (p->flush)
-			p->flush();
+		flood(&s, n);
 	}
 	pthread_barrier_wait(&ready);
 	pthread_join(s.thread, NULL);
 	pthread_barrier_destroy(&ready);
+	bench_unpin();
 	return s.failed ? __builtin_nan("")
 			: (double)(s.ended_ns - begun) / (double)n;
 }
 
-double post_round_trip(const struct post_peer *p, int window, uint64_t n)
+double post_round_trip_on(const struct post_peer *p, unsigned int cpu,
+			  int window, uint64_t n)
 {
 	static struct side a, b;
 	pthread_barrier_t ready;
 
 	pthread_barrier_init(&ready, NULL, 2);
 	side_init(&a, p, 0, &ready, n);
-	side_init(&b, p, 1, &ready, n);
+	side_init(&b, p, cpu, &ready, n);
 	a.other = &b;
 	a.sent = 0;
 	a.window = window;
@@ -475,4 +490,9 @@ double post_round_trip(const struct post_peer *p, int window, uint64_t n)
 	pthread_barrier_destroy(&ready);
 	return a.failed || b.failed ? __builtin_nan("")
 		: (double)(a.ended_ns - a.begun_ns) / (double)n;
+}
+
+double post_round_trip(const struct post_peer *p, int window, uint64_t n)
+{
+	return post_round_trip_on(p, 1, window, n);
 }

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FLOOD_MAX 200000
+#define FLOOD 1000000	/* Messages; libuv takes some 40 ms. */
 
 struct msg;
 struct side;
@@ -35,11 +35,15 @@ extern const size_t n_post_peers;
 /* By its name; NULL: it is not installed. */
 const struct post_peer *post_peer(const char *name);
 
-/* A thread sends @n, a loop takes them: nanoseconds for each, or NAN if the
- * peer does not work here. */
+/* This thread, on the first CPU meanwhile, sends @n, and a loop on the second
+ * takes them: nanoseconds for each, or NAN if the peer does not work here. */
 double post_flood(const struct post_peer *p, uint64_t n);
 
 /* From one loop to another and back, @window under way: for each, likewise. */
 double post_round_trip(const struct post_peer *p, int window, uint64_t n);
+
+/* Likewise; the other loop is on CPU @cpu: 0, too, or 1. */
+double post_round_trip_on(const struct post_peer *p, unsigned int cpu,
+			  int window, uint64_t n);
 
 #endif /* BENCH_POST_PEERS_H */

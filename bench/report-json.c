@@ -15,8 +15,8 @@ static void json_name(const struct bench *b, FILE *out, const char *what,
 
 static void json_noise(const struct bench *b, FILE *out)
 {
-	fprintf(out, ",\"others_cpu\":%.3f,\"loadavg\":%.2f}\n",
-		bench_noise_of(b), bench_load_average());
+	fprintf(out, ",\"others_cpu\":%.3f,\"loadavg\":%.2f,\"n_noisy\":%d}\n",
+		bench_noise_of(b), bench_load_average(), b->n_noisy);
 }
 
 static void json_figure(const struct bench *b, FILE *out,
@@ -32,7 +32,7 @@ static void json_figure(const struct bench *b, FILE *out,
 	}
 	fprintf(out, "\"median\":%.6g,\"min\":%.6g,\"max\":%.6g,\"n\":%d,",
 		bench_median_of(f->sample, f->n), lo, hi, f->n);
-	if (ref && ref != f && bench_ratio_of(f, ref) < 1e12)
+	if (ref && ref != f && isfinite(bench_ratio_of(f, ref)))
 		fprintf(out, "\"ratio_to\":\"%s\",\"ratio\":%.4g,",
 			ref->variant, bench_ratio_of(f, ref));
 	fputs("\"samples\":[", out);
@@ -50,13 +50,36 @@ static void json_latency(const struct bench *b, FILE *out,
 	json_noise(b, out);
 }
 
+static const char *bound_name(const struct bench_goal *g)
+{
+	return g->kind == BENCH_AT_MOST ? "at_most" : "at_least";
+}
+
+/* One that was not measured has no figure, and is neither met nor missed. */
 static void json_goal(const struct bench *b, FILE *out,
 		      const struct bench_goal *g)
 {
+	if (!isfinite(g->figure)) {
+		fprintf(out, "{\"bench\":\"%s\",\"goal\":\"%s\","
+			"\"where\":\"%s\",\"%s\":%g,\"figure\":null,"
+			"\"met\":null}\n", b->name, g->text, g->where,
+			bound_name(g), g->bound);
+		return;
+	}
 	fprintf(out, "{\"bench\":\"%s\",\"goal\":\"%s\",\"where\":\"%s\","
 		"\"%s\":%g,\"figure\":%.4g,\"met\":%s}\n", b->name, g->text,
-		g->where, g->kind == BENCH_AT_MOST ? "at_most" : "at_least",
-		g->bound, g->figure, bench_is_met(g) ? "true" : "false");
+		g->where, bound_name(g), g->bound, g->figure,
+		bench_is_met(g) ? "true" : "false");
+}
+
+/* JSON would want some characters escaped. */
+void bench_json_note(FILE *out, const char *bench, const char *note)
+{
+	fprintf(out, "{\"bench\":\"%s\",\"note\":\"", bench);
+	for (; *note; note++)
+		putc(*note == '"' || *note == '\\' || *note < ' ' ? '\''
+								 : *note, out);
+	fputs("\"}\n", out);
 }
 
 void bench_write_json(const struct bench *b, FILE *out)

@@ -51,7 +51,7 @@ void bench_add(struct bench *b, const char *what, const char *variant,
 {
 	struct bench_figure *f;
 
-	if (isnan(value))
+	if (!isfinite(value))
 		return;
 	f = (struct bench_figure *)find(b, what, variant, unit);
 	if (!f) {
@@ -102,6 +102,7 @@ static struct bench_goal *goal_of(struct bench *b, const char *text)
 	if (b->n_goals == BENCH_GOALS_MAX)
 		bench_die("goals", ENOSPC);
 	copy_text(b->goals[b->n_goals].text, sizeof(b->goals[0].text), text);
+	b->goals[b->n_goals].figure = NAN;
 	return &b->goals[b->n_goals++];
 }
 
@@ -111,18 +112,22 @@ void bench_goal(struct bench *b, const char *text, const char *what,
 {
 	const struct bench_figure *f = find(b, what, variant, NULL);
 	const struct bench_figure *o = other ? find(b, what, other, NULL) : f;
-	struct bench_goal *g;
-	double figure;
+	struct bench_goal *g = goal_of(b, text);
+	double figure = NAN;
 
-	if (!f || !o)
-		return;
-	figure = other ? bench_ratio_of(f, o) : bench_median_of(f->sample, f->n);
-	g = goal_of(b, text);
 	g->kind = kind;
 	g->bound = bound;
-	if (g->where[0] && !is_worse(g, figure))
+	if (f && o)
+		figure = other ? bench_ratio_of(f, o)
+			       : bench_median_of(f->sample, f->n);
+	/* Not measured, or to nothing at all: any other case says more. */
+	if (!isfinite(figure)) {
+		if (g->where[0])
+			return;
+	} else if (isfinite(g->figure) && !is_worse(g, figure)) {
 		return;
-	g->figure = figure;
+	}
+	g->figure = isfinite(figure) ? figure : NAN;
 	snprintf(g->where, sizeof(g->where), "%s, %s%s%s", what, variant,
 		 other ? " / " : "", other ? other : "");
 }
@@ -170,7 +175,8 @@ static void table_line(const struct bench *b, const struct bench_figure *f)
 	show_value(high, sizeof(high), hi);
 	printf("%-30s %-16s %10s %-8s [%s .. %s]", f->what, f->variant, mid,
 	       f->unit, low, high);
-	if (ref && ref != f)
+	/* To nothing at all there is none. */
+	if (ref && ref != f && isfinite(bench_ratio_of(f, ref)))
 		printf("  %.2f x %s", bench_ratio_of(f, ref), ref->variant);
 	printf("\n");
 }
@@ -230,13 +236,22 @@ static void free_latencies(struct bench *b)
 	b->n_latencies = 0;
 }
 
+static int most_samples(const struct bench *b)
+{
+	int n = 0;
+
+	for (int i = 0; i < b->n_figures; i++)
+		n = b->figures[i].n > n ? b->figures[i].n : n;
+	return n;
+}
+
 int bench_done(struct bench *b)
 {
 	const struct bench_goal *g;
 
 	printf("\n%s: median [min .. max] of %d; others used %.2f CPUs, "
-	       "load average %.2f\n", b->name, b->reps, bench_noise_of(b),
-	       bench_load_average());
+	       "load average %.2f\n", b->name, most_samples(b),
+	       bench_noise_of(b), bench_load_average());
 	if (b->n_noisy)
 		printf("%d repetitions were disturbed by others\n",
 		       b->n_noisy);
@@ -247,6 +262,7 @@ int bench_done(struct bench *b)
 	for (int i = 0; i < b->n_goals; i++) {
 		g = &b->goals[i];
 		printf("goal: %-56s %8.2f  %s  (%s)\n", g->text, g->figure,
+		       !isfinite(g->figure) ? "not measured" :
 		       bench_is_met(g) ? "met" : "NOT MET", g->where);
 	}
 	if (b->json_path)

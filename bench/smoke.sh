@@ -6,11 +6,13 @@
 
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
-names='nop buf bounce copy large timer pipe echo post call read direct register shared sync idle cp'
+names='nop buf bounce copy large timer pipe echo post call read direct register shared sync idle cp nbd proxy'
+WEIR_PROXY_PEERS=${srcdir:-$(dirname "$0")/..}/bench/proxy-peers.py
+export WEIR_PROXY_PEERS
 string='"[^"\\]*"'
 number='-?[0-9.]+(e[-+]?[0-9]+)?'
 array="\\[($number(,$number)*)?\\]"
-value="($string|$number|$array|true|false)"
+value="($string|$number|$array|true|false|null)"
 line="^\\{$string:$value(,$string:$value)*\\}\$"
 
 echo "1..$(echo "$names" | wc -w)"

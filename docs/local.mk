@@ -44,7 +44,6 @@ clean-local:
 
 EXTRA_DIST += \
 	%D%/bench-rdma.txt \
-	%D%/bench.txt \
 	%D%/check-long.txt \
 	%D%/live-view.md \
 	%D%/rdma.txt \

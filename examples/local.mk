@@ -18,6 +18,7 @@ noinst_PROGRAMS += \
 	%D%/23-without-fsync \
 	%D%/24-first-world \
 	%D%/25-group \
+	%D%/26-spread \
 	%D%/hello
 
 %C%_01_operation_LDADD = libweir.la
@@ -40,6 +41,7 @@ noinst_PROGRAMS += \
 %C%_23_without_fsync_SOURCES = %D%/23-replicated-log.c
 %C%_24_first_world_LDADD = libweir.la
 %C%_25_group_LDADD = libweir.la
+%C%_26_spread_LDADD = libweir.la
 %C%_hello_LDADD = libweir.la
 
 # Other loops with a reactor inside, and the other way round.
@@ -81,10 +83,26 @@ endif
 %C%_11_sd_event_in_weir_CPPFLAGS = $(AM_CPPFLAGS) $(SYSTEMD_CFLAGS)
 %C%_11_sd_event_in_weir_LDADD = libweir.la $(SYSTEMD_LIBS)
 
+# weir in C++.
+if HAVE_CXX
+noinst_PROGRAMS += %D%/29-copy-in-cpp
+endif
+%C%_29_copy_in_cpp_SOURCES = %D%/29-copy-in-cpp.cc
+%C%_29_copy_in_cpp_LDADD = libweir.la
+
 EXTRA_DIST += \
 	%D%/LICENSE \
 	%D%/guested.h \
 	%D%/hosted.h
+
+# What several of the programs below need.
+noinst_LIBRARIES = %D%/common/libcommon.a
+%C%_common_libcommon_a_SOURCES = \
+	%D%/common/listen-unix.c \
+	%D%/common/listen-unix.h \
+	%D%/common/number.c \
+	%D%/common/number.h
+common = %D%/common/libcommon.a
 
 # A program large enough to be of use: see weir-cp/README.md.
 bin_PROGRAMS += %D%/weir-cp/weir-cp
@@ -103,7 +121,7 @@ bin_PROGRAMS += %D%/weir-cp/weir-cp
 	%D%/weir-cp/target.c \
 	%D%/weir-cp/walk.c \
 	%D%/weir-cp/weir-cp.h
-%C%_weir_cp_weir_cp_LDADD = libweir.la
+%C%_weir_cp_weir_cp_LDADD = $(common) libweir.la
 EXTRA_DIST += %D%/demo.sh %D%/weir-cp/README.md
 
 # Files by RDMA: see weir-rdma/README.md.
@@ -120,7 +138,7 @@ bin_PROGRAMS += %D%/weir-rdma/weir-rdma
 	%D%/weir-rdma/staging.c \
 	%D%/weir-rdma/transfer.c \
 	%D%/weir-rdma/weir-rdma.h
-%C%_weir_rdma_weir_rdma_LDADD = libweir.la
+%C%_weir_rdma_weir_rdma_LDADD = $(common) libweir.la
 EXTRA_DIST += %D%/weir-rdma/README.md
 
 # The other end of rdmacm-utils' rping: see weir-rping/README.md.
@@ -132,5 +150,5 @@ bin_PROGRAMS += %D%/weir-rping/weir-rping
 	%D%/weir-rping/server.c \
 	%D%/weir-rping/session.c \
 	%D%/weir-rping/weir-rping.h
-%C%_weir_rping_weir_rping_LDADD = libweir.la
+%C%_weir_rping_weir_rping_LDADD = $(common) libweir.la
 EXTRA_DIST += %D%/weir-rping/README.md

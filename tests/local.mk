@@ -30,6 +30,7 @@ test_programs += \
 	%D%/test-accel \
 	%D%/test-atomic \
 	%D%/test-bell \
+	%D%/test-bench-tasks \
 	%D%/test-bounce \
 	%D%/test-bounce-end \
 	%D%/test-bounce-more \
@@ -78,6 +79,7 @@ test_programs += \
 	%D%/test-mmap-range \
 	%D%/test-mmap-register \
 	%D%/test-mmap-stop \
+	%D%/test-number \
 	%D%/test-order \
 	%D%/test-pipeline \
 	%D%/test-pipeline-control \
@@ -220,6 +222,10 @@ sim_verbs = %D%/sim-verbs.c %D%/sim-verbs.h %D%/sim-verbs-job.c \
 %C%_test_accel_LDADD = $(test_public)
 %C%_test_atomic_SOURCES = %D%/test-atomic.c $(test_jobs)
 %C%_test_atomic_LDADD = $(test_public)
+
+%C%_test_bench_tasks_SOURCES = %D%/test-bench-tasks.c bench/tasks.c \
+	bench/tasks.h $(test_harness)
+%C%_test_bench_tasks_LDADD = $(test_public)
 
 %C%_test_bounce_SOURCES = %D%/test-bounce.c $(test_bounces)
 %C%_test_bounce_LDADD = $(test_public)
@@ -641,6 +647,10 @@ test_messages = %D%/message-kit.h %D%/yard-kit.h $(test_conns) %D%/job-kit.h \
 %C%_test_post_SOURCES = %D%/test-post.c %D%/gate-kit.h $(test_harness)
 %C%_test_post_LDADD = $(test_public)
 
+%C%_test_number_SOURCES = %D%/test-number.c examples/common/number.c \
+	examples/common/number.h $(test_harness)
+%C%_test_number_LDADD = $(test_public)
+
 %C%_test_weir_rdma_parts_SOURCES = %D%/test-weir-rdma-parts.c \
 	examples/weir-rdma/file.c examples/weir-rdma/note.c $(test_harness)
 %C%_test_weir_rdma_parts_LDADD = $(test_public)
@@ -899,6 +909,7 @@ endif
 # With TSan: programs alone, and of these not those that have one thread.
 without_threads = \
 	%D%/test-accel \
+	%D%/test-bench-tasks \
 	%D%/test-buf-table \
 	%D%/test-chain-full \
 	%D%/test-chain-fuse \
@@ -938,6 +949,7 @@ without_threads = \
 	%D%/test-mmap-register \
 	%D%/test-mmap-verbs \
 	%D%/test-mmap-window \
+	%D%/test-number \
 	%D%/test-order \
 	%D%/test-own \
 	%D%/test-pipeline-control \

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Two results: by how much the medians differ, and how sure that is.
+ * Two results: by how much they differ, and how sure that is.
+ *
+ * A figure that was measured beside a peer is compared by its ratio to that peer,
+ * repetition by repetition: what happens to the machine between one run and the
+ * next happens to both.  Others are compared as they are.
  *
  * The bounds are a bootstrap's: both sets of samples are drawn again, with
  * replacement, many times, and the ratio of the medians is within the bounds in
- * 95 of 100 draws.  It asks for no distribution; with fewer than five samples
- * it knows little, and says so.
+ * 95 of 100 draws.  It asks for no distribution; with fewer than five samples,
+ * or medians of 0, it knows too little and judges nothing.  It knows how samples
+ * differ within a run, and nothing of what differs between two.
  */
 
 #include <math.h>
@@ -41,17 +46,28 @@ static uint64_t next(uint64_t *state)
 	return *state;
 }
 
-static double draw(const struct figure *f, uint64_t *state)
+/* What is compared: a figure's samples, or their ratios to a peer's. */
+struct side {
+	double sample[SAMPLES_MAX], median;
+	size_t n;
+};
+
+/* The ratio of two medians, with the bounds that it is within in 95 of 100
+ * draws. */
+struct ratio {
+	double ratio, low, high;
+};
+
+static double draw(const struct side *s, uint64_t *state)
 {
 	double sample[SAMPLES_MAX];
-	size_t n = f->n < SAMPLES_MAX ? f->n : SAMPLES_MAX;
 
-	for (size_t i = 0; i < n; i++)
-		sample[i] = f->sample[next(state) % n];
-	return median(sample, n);
+	for (size_t i = 0; i < s->n; i++)
+		sample[i] = s->sample[next(state) % s->n];
+	return median(sample, s->n);
 }
 
-struct ratio ratio_of(const struct figure *b, const struct figure *a)
+static struct ratio ratio_of(const struct side *b, const struct side *a)
 {
 	uint64_t state = 0x9e3779b97f4a7c15;	/* The same answer each time. */
 	struct ratio r = { .ratio = b->median / a->median };
@@ -82,67 +98,180 @@ static const struct figure *same_as(const struct result *r,
 	return NULL;
 }
 
-enum verdict { SAME, BETTER, WORSE, UNSURE };
-
-static enum verdict judge(const struct figure *a, const struct figure *b,
-			  const struct ratio *r)
+/* Some programs hold others against a variant of ours, which is no peer: when it
+ * gets better they would seem worse. */
+static bool is_ours(const char *variant)
 {
-	if (a->n < SAMPLES_ENOUGH || b->n < SAMPLES_ENOUGH)
+	static const char *const begins[] = {
+		"weir", "inventory", "pool", "store", "pull", "one worker",
+		"idle", "quiet",
+	};
+
+	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
+		if (!strncmp(variant, begins[i], strlen(begins[i])))
+			return true;
+	return false;
+}
+
+/* The peer that @f was measured beside, in the same repetitions. */
+static const struct figure *peer_of(const struct result *r,
+				    const struct figure *f)
+{
+	struct name name = f->name;
+	const struct figure *peer;
+
+	if (!*f->ratio_to || is_ours(f->ratio_to))
+		return NULL;
+	name.variant = f->ratio_to;
+	peer = same_as(r, &name);
+	return peer && peer->n && peer->n == f->n ? peer : NULL;
+}
+
+/* Is @f that peer of others?  Then it is not for us to judge. */
+static bool is_peer(const struct result *r, const struct figure *f)
+{
+	const struct figure *other;
+
+	for (other = r->figures; other < r->figures + r->n_figures; other++)
+		if (peer_of(r, other) == f)
+			return true;
+	return false;
+}
+
+static void take_samples(struct side *s, const struct figure *f,
+			 const struct figure *peer)
+{
+	double sorted[SAMPLES_MAX];
+
+	s->n = f->n < SAMPLES_MAX ? f->n : SAMPLES_MAX;
+	s->median = f->median;
+	for (size_t i = 0; i < s->n; i++)
+		s->sample[i] = f->sample[i] / (peer ? peer->sample[i] : 1);
+	if (!peer)
+		return;
+	memcpy(sorted, s->sample, s->n * sizeof(*sorted));
+	s->median = median(sorted, s->n);
+}
+
+enum verdict { SAME, BETTER, WORSE, UNSURE, N_VERDICTS };
+
+/* A figure of both results. */
+struct pair {
+	const struct name *name;
+	const char *peer;	/* NULL: they are compared as they are. */
+	struct side a, b;
+	struct ratio ratio;
+	enum verdict verdict;
+};
+
+static enum verdict judge(const struct pair *p)
+{
+	const struct ratio *r = &p->ratio;
+
+	if (p->a.n < SAMPLES_ENOUGH || p->b.n < SAMPLES_ENOUGH)
+		return UNSURE;
+	/* A median was 0: there is no such ratio. */
+	if (!isfinite(r->low) || !isfinite(r->high))
 		return UNSURE;
 	if (r->low <= 1 && r->high >= 1)
 		return SAME;
-	return (r->low > 1) == more_is_better(a->name.unit) ? BETTER : WORSE;
+	return (r->low > 1) == more_is_better(p->name->unit) ? BETTER : WORSE;
 }
 
-static void show(const struct figure *a, const struct figure *b,
-		 const struct ratio *r, enum verdict verdict)
+static void make_pair(struct pair *p, const struct result *a,
+		      const struct figure *fa, const struct result *b,
+		      const struct figure *fb)
+{
+	const struct figure *pa = peer_of(a, fa), *pb = peer_of(b, fb);
+
+	if (!pa || !pb || strcmp(fa->ratio_to, fb->ratio_to))
+		pa = pb = NULL;
+	p->name = &fa->name;
+	p->peer = pa ? pa->name.variant : NULL;
+	take_samples(&p->a, fa, pa);
+	take_samples(&p->b, fb, pb);
+	p->ratio = ratio_of(&p->b, &p->a);
+	p->verdict = is_peer(a, fa) && is_peer(b, fb) ? UNSURE : judge(p);
+}
+
+static void show(const struct pair *p)
 {
 	static const char *const words[] = {
-		"no difference seen", "better", "WORSE", "too few samples",
+		"no difference seen", "better", "WORSE", "not judged",
 	};
+	const struct name *name = p->name;
+	char unit[64];
 
-	printf("%-9s %-32s %-16s %10.4g %10.4g %-8s %6.3f [%.3f .. %.3f]  %s\n",
-	       a->name.bench, a->name.what, a->name.variant, a->median,
-	       b->median, a->name.unit, r->ratio, r->low, r->high,
-	       words[verdict]);
+	snprintf(unit, sizeof(unit), p->peer ? "x %s" : "%s",
+		 p->peer ? p->peer : name->unit);
+	printf("%-9s %-32s %-16s %10.4g %10.4g %-12s %6.3f [%.3f .. %.3f]  "
+	       "%s\n", name->bench, name->what, name->variant, p->a.median,
+	       p->b.median, unit, p->ratio.ratio, p->ratio.low, p->ratio.high,
+	       words[p->verdict]);
 }
 
 /* Even the bound nearer to 1 is worse by @percent. */
-static bool is_worse_by(double percent, const struct figure *a,
-			const struct ratio *r)
+static bool is_worse_by(double percent, const struct pair *p)
 {
-	if (more_is_better(a->name.unit))
-		return r->high < 1 - percent / 100;
-	return r->low > 1 + percent / 100;
+	if (p->verdict != WORSE)
+		return false;
+	if (more_is_better(p->name->unit))
+		return p->ratio.high < 1 - percent / 100;
+	return p->ratio.low > 1 + percent / 100;
+}
+
+/* What the second result lacks cannot be known to be no worse.  With @must it
+ * is a failure; returns an exit status. */
+static int look_for_missing(const struct result *a, const struct result *b,
+			    bool must)
+{
+	const struct name *first = NULL;
+	const struct ran *ran;
+	size_t missing = 0;
+	int status = EXIT_OK;
+
+	for (size_t i = a->n_figures; i--;) {
+		if (same_as(b, &a->figures[i].name))
+			continue;
+		first = &a->figures[i].name;
+		missing++;
+	}
+	for (ran = a->ran; must && ran < a->ran + a->n_ran; ran++)
+		if (has_ended(a, ran->bench) && !has_ended(b, ran->bench))
+			status = failed("%s did not run to its end in the "
+					"second", ran->bench);
+	printf(missing ? ", %zu in the first only\n" : "\n", missing);
+	if (!must || !missing)
+		return status;
+	return failed("%zu figures are in the first only; one is %s, %s, %s, "
+		      "in %s", missing, first->bench, first->what,
+		      first->variant, first->unit);
 }
 
 int compare(const struct result *a, const struct result *b, double worse)
 {
-	size_t n[4] = { 0 }, missing = 0, too_bad = 0;
+	size_t n[N_VERDICTS] = { 0 }, too_bad = 0;
 	const struct figure *f, *other;
-	enum verdict verdict;
-	struct ratio r;
+	struct pair pair;
+	int status;
 
-	printf("%-9s %-32s %-16s %10s %10s %-8s %6s\n", "bench", "case",
+	printf("%-9s %-32s %-16s %10s %10s %-12s %6s\n", "bench", "case",
 	       "variant", "before", "after", "unit", "ratio");
 	for (f = a->figures; f < a->figures + a->n_figures; f++) {
 		other = same_as(b, &f->name);
-		if (!other) {
-			missing++;
+		if (!other)
 			continue;
-		}
-		r = ratio_of(other, f);
-		verdict = judge(f, other, &r);
-		n[verdict]++;
-		too_bad += verdict == WORSE && is_worse_by(worse, f, &r);
-		show(f, other, &r, verdict);
+		make_pair(&pair, a, f, b, other);
+		n[pair.verdict]++;
+		too_bad += is_worse_by(worse, &pair);
+		show(&pair);
 	}
 	printf("%zu better, %zu worse, %zu without a difference that could be "
-	       "seen, %zu of too few samples", n[BETTER], n[WORSE], n[SAME],
+	       "seen, %zu not judged", n[BETTER], n[WORSE], n[SAME],
 	       n[UNSURE]);
-	printf(missing ? ", %zu in the first only\n" : "\n", missing);
+	status = look_for_missing(a, b, worse >= 0);
 	if (worse >= 0 && too_bad)
 		return failed("%zu figures are worse by more than %g %%",
 			      too_bad, worse);
-	return EXIT_OK;
+	return status;
 }

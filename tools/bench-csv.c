@@ -35,14 +35,16 @@ int close_output(FILE *f, const char *path)
 void file_name(char *to, size_t size, const char *dir, const char *a,
 	       const char *b, const char *end)
 {
-	int at = snprintf(to, size, "%s/", dir), from = at;
+	size_t at = (size_t)snprintf(to, size, "%s/", dir);
 
-	snprintf(to + at, size - (size_t)at, "%s-%s", a, b);
-	for (at = from; to[at]; at++)
+	if (at >= size)		/* It is cut off: no file can be there. */
+		return;
+	snprintf(to + at, size - at, "%s-%s", a, b);
+	for (; to[at]; at++)
 		if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789-+.",
 			    to[at] | 0x20))
 			to[at] = '-';
-	snprintf(to + at, size - (size_t)at, ".%s", end);
+	snprintf(to + at, size - at, ".%s", end);
 }
 
 static void csv_text(FILE *f, const char *text)

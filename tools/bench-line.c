@@ -21,6 +21,12 @@ static char *skip(char *p)
 	return p;
 }
 
+/* What a string may hold as it is; the rest could speak to a terminal. */
+static bool is_plain(char c)
+{
+	return (unsigned char)c >= ' ' && c != '\177';
+}
+
 /* The string at *@p, in place and ended with a zero; *@p goes after it.  Of
  * escapes there are those of a quote and a backslash. */
 static char *take_string(char **p)
@@ -33,7 +39,7 @@ static char *take_string(char **p)
 	while (*from && *from != '"') {
 		if (*from == '\\' && (from[1] == '"' || from[1] == '\\'))
 			from++;
-		else if (*from == '\\')
+		else if (*from == '\\' || !is_plain(*from))
 			return NULL;
 		*to++ = *from++;
 	}

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Plots, by gnuplot: for each program and unit the figures as bars, one group
- * for a case and one colour for a variant; for each case with latencies their
- * distribution, to the share that is above.
+ * Plots, by gnuplot, a file for each program.  It has a panel for each unit with
+ * the figures as bars, one group for a case and one colour for a variant, and one
+ * for each case with latencies, with their distribution to the share that is
+ * above.  Of a unit with one variant, or with no figure above 0, there is nothing to
+ * compare, and no panel.
  */
 
 #define _GNU_SOURCE 1
@@ -17,6 +19,9 @@
 #include "tool.h"
 
 #define SERIES_MAX 32
+#define WIDTH 1000
+#define PANEL 380	/* Its height; names of cases take a third. */
+#define STEP 1.08	/* Points of a curve are at least so far apart. */
 
 struct series {
 	const char *name[SERIES_MAX];
@@ -41,16 +46,29 @@ static void quote(FILE *f, const char *text)
 	putc('"', f);
 }
 
-static void begin(FILE *f, const char *path, const char *format)
+static void begin(FILE *f, const char *path, const char *format, size_t panels)
 {
-	if (!strcmp(format, "png"))
-		fputs("set terminal png size 1000,500 noenhanced\n", f);
-	else
-		fputs("set terminal svg size 1000,500 dynamic noenhanced "
-		      "background rgb 'white'\n", f);
-	fputs("set output ", f);
+	bool png = !strcmp(format, "png");
+
+	fprintf(f, "set terminal %s size %d,%zu noenhanced %s\nset output ",
+		png ? "png" : "svg", WIDTH, PANEL * panels,
+		png ? "" : "dynamic background rgb 'white'");
 	quote(f, path);
-	fputs("\nset grid ytics\nset key outside right top\n", f);
+	/* gnuplot has eight colours of its own. */
+	fprintf(f, "\nset linetype 9 lc rgb '#8c564b'\n"
+		"set linetype 10 lc rgb '#7f7f7f'\n"
+		"set linetype 11 lc rgb '#bcbd22'\n"
+		"set linetype 12 lc rgb '#1f4e79'\nset linetype cycle 12\n"
+		"set multiplot layout %zu,1\n", panels);
+}
+
+/* Likewise for one of them. */
+static void begin_panel(FILE *f, const char *title)
+{
+	fputs("reset\nset grid ytics\nset key outside right top Left reverse\n"
+	      "set rmargin 24\nset title ", f);
+	quote(f, title);
+	putc('\n', f);
 }
 
 static bool is_of(const struct figure *f, const struct name *name)
@@ -102,24 +120,21 @@ static void bars(FILE *f, const struct result *r, const struct name *name)
 			low = fmin(low, fig->min);
 		high = fmax(high, fig->max);
 	}
+	begin_panel(f, name->unit);
 	if (high >= low)
 		fprintf(f, "set yrange [%g:%g]\n", low / 2, high * 2);
 	bars_data(f, r, name, &cases, &variants);
 	fputs("set style data histogram\n"
 	      "set style histogram errorbars gap 1 lw 1\n"
 	      "set style fill solid 0.7 border -1\n"
-	      "set xtics rotate by -30\nset logscale y\nset ylabel ", f);
-	quote(f, name->unit);
-	fputs("\nset title ", f);
-	quote(f, name->bench);
-	fputs("\nplot ", f);
+	      "set xtics rotate by -25 font ',9'\nset logscale y\nplot ", f);
 	for (size_t k = 0; k < variants.n; k++) {
 		fprintf(f, "%s$data using %zu:%zu:%zu%s title ", k ? ", " : "",
 			3 * k + 2, 3 * k + 3, 3 * k + 4,
 			k ? "" : ":xtic(1)");
 		quote(f, variants.name[k]);
 	}
-	fputs("\nreset\nunset output\n", f);
+	putc('\n', f);
 }
 
 static bool is_case(const struct latency *l, const struct name *name)
@@ -130,13 +145,16 @@ static bool is_case(const struct latency *l, const struct name *name)
 
 static void curve_data(FILE *f, const struct latency *l, size_t i)
 {
-	double seen = 0;
+	double seen = 0, x, last = 0;
 
 	fprintf(f, "$d%zu << EOD\n", i);
 	for (size_t k = 0; k < l->n && seen < l->count; k++) {
-		fprintf(f, "%.9g %.9g\n", l->count / (l->count - seen),
-			l->value[k] / 1e3);
+		x = l->count / (l->count - seen);
 		seen += l->counts[k];
+		if (x < last * STEP && k + 1 < l->n)
+			continue;
+		fprintf(f, "%.4g %.4g\n", x, l->value[k] / 1e3);
+		last = x;
 	}
 	fputs("EOD\n", f);
 }
@@ -145,54 +163,94 @@ static void curves(FILE *f, const struct result *r, const struct name *name)
 {
 	const char *comma = "";
 
+	begin_panel(f, name->what);
 	for (size_t i = 0; i < r->n_latencies; i++)
 		if (is_case(&r->latencies[i], name))
 			curve_data(f, &r->latencies[i], i);
 	fputs("set logscale xy\nset ylabel \"us\"\nset xlabel \"share below\"\n"
 	      "set xtics (\"0\" 1, \"90 %%\" 10, \"99 %%\" 100, "
-	      "\"99.9 %%\" 1e3, \"99.99 %%\" 1e4, \"99.999 %%\" 1e5)\nset title ", f);
-	quote(f, name->what);
-	fputs("\nplot ", f);
+	      "\"99.9 %%\" 1e3, \"99.99 %%\" 1e4, \"99.999 %%\" 1e5)\nplot ", f);
 	for (size_t i = 0; i < r->n_latencies; i++) {
 		if (!is_case(&r->latencies[i], name))
 			continue;
-		fprintf(f, "%s$d%zu with steps title ", comma, i);
+		fprintf(f, "%s$d%zu with steps lw 2 title ", comma, i);
 		quote(f, r->latencies[i].name.variant);
 		comma = ", ";
 	}
-	fputs("\nreset\nunset output\n", f);
+	putc('\n', f);
 }
 
-static bool is_first_case(const struct result *r, size_t i)
+/* Are these the first latencies of a case of @bench? */
+static bool begins_curves(const struct result *r, size_t i, const char *bench)
 {
+	const struct name *name = &r->latencies[i].name;
+
+	if (strcmp(name->bench, bench))
+		return false;
 	for (size_t k = 0; k < i; k++)
-		if (is_case(&r->latencies[k], &r->latencies[i].name))
+		if (is_case(&r->latencies[k], name))
 			return false;
 	return true;
+}
+
+/* Has another variant a figure of this unit; and is one above 0, as on a log? */
+static bool can_compare(const struct result *r, const struct figure *first)
+{
+	bool another = false, above = false;
+	const struct figure *f;
+
+	for (f = first; f < r->figures + r->n_figures; f++) {
+		if (!is_of(f, &first->name))
+			continue;
+		another |= strcmp(f->name.variant, first->name.variant) != 0;
+		above |= f->median > 0;
+	}
+	return another && above;
+}
+
+/* Is this the first figure of a unit of @bench that has a panel? */
+static bool begins_bars(const struct result *r, size_t i, const char *bench)
+{
+	return !strcmp(r->figures[i].name.bench, bench) &&
+	       is_first_figure(r, i, true) && can_compare(r, &r->figures[i]);
+}
+
+size_t plot_panels(const struct result *r, const char *bench)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->n_figures; i++)
+		n += begins_bars(r, i, bench);
+	for (size_t i = 0; i < r->n_latencies; i++)
+		n += begins_curves(r, i, bench);
+	return n;
+}
+
+static void plot(FILE *f, const struct result *r, const char *bench,
+		 const char *path, const char *format)
+{
+	begin(f, path, format, plot_panels(r, bench));
+	for (size_t i = 0; i < r->n_figures; i++)
+		if (begins_bars(r, i, bench))
+			bars(f, r, &r->figures[i].name);
+	for (size_t i = 0; i < r->n_latencies; i++)
+		if (begins_curves(r, i, bench))
+			curves(f, r, &r->latencies[i].name);
+	fputs("unset multiplot\nunset output\n", f);
 }
 
 static void all_plots(FILE *f, const struct result *r, const char *dir,
 		      const char *format)
 {
-	char path[4096], what[128];
+	const char *bench;
+	char path[4096];
 
 	for (size_t i = 0; i < r->n_figures; i++) {
-		if (!is_first_figure(r, i, true))
+		bench = r->figures[i].name.bench;
+		if (!is_first_figure(r, i, false) || !plot_panels(r, bench))
 			continue;
-		file_name(path, sizeof(path), dir, r->figures[i].name.bench,
-			  r->figures[i].name.unit, format);
-		begin(f, path, format);
-		bars(f, r, &r->figures[i].name);
-	}
-	for (size_t i = 0; i < r->n_latencies; i++) {
-		if (!is_first_case(r, i))
-			continue;
-		snprintf(what, sizeof(what), "latency-%s",
-			 r->latencies[i].name.what);
-		file_name(path, sizeof(path), dir, r->latencies[i].name.bench,
-			  what, format);
-		begin(f, path, format);
-		curves(f, r, &r->latencies[i].name);
+		file_name(path, sizeof(path), dir, "bench", bench, format);
+		plot(f, r, bench, path, format);
 	}
 }
 

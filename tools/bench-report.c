@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* A result as a page to read: Markdown, made from the figures alone. */
+/*
+ * A result as a page to read: Markdown, made from the figures alone.  What cannot
+ * be in them, why a goal is not met, stands elsewhere, and is linked.
+ */
 
+#define _GNU_SOURCE 1
+#include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bench.h"
@@ -18,51 +24,118 @@ static void text(FILE *f, const char *s)
 	}
 }
 
-static void machine(FILE *f, const struct result *r)
+static void facts(FILE *f, const char *head, const struct fact *facts, size_t n)
 {
-	fputs("## Where\n\n| | |\n|---|---|\n", f);
-	for (size_t i = 0; i < r->n_facts; i++) {
+	if (!n)
+		return;
+	fputs(head, f);
+	for (size_t i = 0; i < n; i++) {
 		fputs("| ", f);
-		text(f, r->facts[i].key);
+		text(f, facts[i].key);
 		fputs(" | ", f);
-		text(f, r->facts[i].value);
+		text(f, facts[i].value);
 		fputs(" |\n", f);
 	}
 }
 
-static void goals(FILE *f, const struct result *r)
+static bool has_figures(const struct result *r, const char *bench)
 {
-	size_t met = 0;
+	for (size_t i = 0; i < r->n_figures; i++)
+		if (!strcmp(r->figures[i].name.bench, bench))
+			return true;
+	return false;
+}
+
+/* What @bench has said of its figures, or why it has none. */
+static void notes(FILE *f, const struct result *r, const char *bench)
+{
+	for (size_t i = 0; i < r->n_notes; i++) {
+		if (strcmp(r->notes[i].bench, bench))
+			continue;
+		fputs("  Note: ", f);
+		text(f, r->notes[i].text);
+		putc('.', f);
+	}
+}
+
+/* What the reader would else take for measured. */
+static void gaps(FILE *f, const struct result *r)
+{
+	bool begun = false, ended;
+
+	for (size_t i = 0; i < r->n_ran; i++) {
+		ended = has_ended(r, r->ran[i].bench);
+		if (ended && has_figures(r, r->ran[i].bench))
+			continue;
+		if (!begun)
+			fputs("\n## Not measured\n\n| benchmark | what happened "
+			      "|\n|---|---|\n", f);
+		begun = true;
+		fprintf(f, "| %s | ", r->ran[i].bench);
+		text(f, ended ? "measured nothing." : r->ran[i].ended);
+		notes(f, r, r->ran[i].bench);
+		fputs(" |\n", f);
+	}
+	facts(f, "\n## Peers that are not installed\n\n| peer | Debian package "
+	      "|\n|---|---|\n", r->missing, r->n_missing);
+}
+
+static void verdict(FILE *f, const struct goal *g, const char *reasons)
+{
+	if (!isfinite(g->figure))
+		fputs("not measured", f);
+	else if (g->met)
+		fputs("yes", f);
+	else if (reasons)
+		fprintf(f, "**no**, [why](%s#%s)", reasons, g->bench);
+	else
+		fputs("**no**", f);
+}
+
+static void goals(FILE *f, const struct result *r, const char *reasons)
+{
+	size_t met = 0, unknown = 0;
 
 	if (!r->n_goals)
 		return;
-	for (size_t i = 0; i < r->n_goals; i++)
+	for (size_t i = 0; i < r->n_goals; i++) {
 		met += r->goals[i].met;
-	fprintf(f, "\n## Goals\n\n%zu of %zu are met.  Where a goal has several "
-		"cases, the worst is shown.\n\n"
-		"| goal | bound | figure | met | where |\n"
-		"|---|---|---|---|---|\n", met, r->n_goals);
+		unknown += !isfinite(r->goals[i].figure);
+	}
+	fprintf(f, "\n## Goals\n\n%zu of %zu are met, %zu are not measured.  "
+		"Where a goal has several cases, the worst is shown.\n\n"
+		"| of | goal | bound | figure | met | where |\n"
+		"|---|---|---|---|---|---|\n", met, r->n_goals, unknown);
 	for (size_t i = 0; i < r->n_goals; i++) {
 		const struct goal *g = &r->goals[i];
 
-		fputs("| ", f);
+		fprintf(f, "| [%s](#%s) | ", g->bench, g->bench);
 		text(f, g->text);
-		fprintf(f, " | %s %.4g | %.4g | %s | ",
-			g->at_most ? "at most" : "at least", g->bound,
-			g->figure, g->met ? "yes" : "**no**");
+		fprintf(f, " | %s %.4g | ",
+			g->at_most ? "at most" : "at least", g->bound);
+		if (isfinite(g->figure))
+			fprintf(f, "%.4g", g->figure);
+		fputs(" | ", f);
+		verdict(f, g, reasons);
+		fputs(" | ", f);
 		text(f, g->where);
 		fputs(" |\n", f);
 	}
 }
 
-static void figure(FILE *f, const struct figure *fig)
+/* @n is how many samples the others have. */
+static void figure(FILE *f, const struct figure *fig, size_t n)
 {
 	fputs("| ", f);
 	text(f, fig->name.what);
 	fputs(" | ", f);
 	text(f, fig->name.variant);
-	fprintf(f, " | %.4g %s | %.4g .. %.4g | ", fig->median,
-		fig->name.unit, fig->min, fig->max);
+	fprintf(f, " | %.4g ", fig->median);
+	text(f, fig->name.unit);
+	fprintf(f, " | %.4g .. %.4g", fig->min, fig->max);
+	if (fig->n != n)
+		fprintf(f, " (of %zu)", fig->n);
+	fputs(" | ", f);
 	if (isfinite(fig->ratio)) {
 		fprintf(f, "%.3g x ", fig->ratio);
 		text(f, fig->ratio_to);
@@ -72,20 +145,26 @@ static void figure(FILE *f, const struct figure *fig)
 
 static void figures(FILE *f, const struct result *r, const char *bench)
 {
-	double others = 0;
+	double others = 0, noisy = 0;
 	size_t n = 0;
 
 	for (size_t i = 0; i < r->n_figures; i++)
 		if (!strcmp(r->figures[i].name.bench, bench)) {
 			others = fmax(others, r->figures[i].others);
+			noisy = fmax(noisy, r->figures[i].n_noisy);
 			n = n > r->figures[i].n ? n : r->figures[i].n;
 		}
-	fprintf(f, "Medians of %zu; others used %.2f CPUs meanwhile.\n\n"
-		"| case | variant | median | spread | beside |\n"
-		"|---|---|---|---|---|\n", n, others);
+	fprintf(f, "Medians of %zu where no other number stands; others used "
+		"%.2f CPUs meanwhile", n, others);
+	if (noisy > 0)
+		fprintf(f, ", and disturbed %.0f repetitions", noisy);
+	putc('.', f);
+	notes(f, r, bench);
+	fputs("\n\n| case | variant | median | spread | beside |\n"
+	      "|---|---|---|---|---|\n", f);
 	for (size_t i = 0; i < r->n_figures; i++)
 		if (!strcmp(r->figures[i].name.bench, bench))
-			figure(f, &r->figures[i]);
+			figure(f, &r->figures[i], n);
 }
 
 static void latency(FILE *f, const struct latency *l)
@@ -115,63 +194,105 @@ static void latencies(FILE *f, const struct result *r, const char *bench)
 	}
 }
 
-static void plots(FILE *f, const struct result *r, const char *bench,
-		  const char *dir)
-{
-	char path[4096];
+/* Where plots are, seen from the page; no format: there are none. */
+struct plots {
+	char dir[PATH_MAX];
+	const char *format;
+};
 
-	for (size_t i = 0; i < r->n_figures; i++) {
-		if (strcmp(r->figures[i].name.bench, bench) ||
-		    !is_first_figure(r, i, true))
-			continue;
-		file_name(path, sizeof(path), dir, bench,
-			  r->figures[i].name.unit, "svg");
-		fprintf(f, "\n![%s, ", bench);
-		text(f, r->figures[i].name.unit);
-		fprintf(f, "](%s)\n", path);
-	}
+static void plot(FILE *f, const struct result *r, const char *bench,
+		 const struct plots *plots)
+{
+	char path[PATH_MAX];
+
+	if (!plots->format || !plot_panels(r, bench))
+		return;
+	file_name(path, sizeof(path), plots->dir, "bench", bench,
+		  plots->format);
+	fputs("\n![", f);
+	text(f, bench);
+	fprintf(f, "](%s)\n", path);
 }
 
 static void section(FILE *f, const struct result *r, const char *bench,
-		    const char *dir)
+		    const struct plots *plots)
 {
 	const struct program *p = find_program(bench);
 
-	fprintf(f, "\n## %s\n\n", bench);
+	fputs("\n## ", f);
+	text(f, bench);
+	fputs("\n\n", f);
 	if (p) {
 		fprintf(f, "%c%s; beside %s.\n", p->measures[0] & ~0x20,
 			p->measures + 1, p->beside);
 	}
 	figures(f, r, bench);
 	latencies(f, r, bench);
-	if (dir)
-		plots(f, r, bench, dir);
+	plot(f, r, bench, plots);
 }
 
-/* @dir as it is called in the file @path: links begin where that is. */
-static const char *seen_from(const char *path, const char *dir)
+/* @path without links and "..", and with a slash at the end. */
+static bool real_dir(char to[PATH_MAX + 1], const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	size_t len = slash ? (size_t)(slash - path) + 1 : 0;
-
-	return dir && !strncmp(path, dir, len) ? dir + len : dir;
+	if (!realpath(path, to))
+		return false;
+	if (to[strlen(to) - 1] != '/')
+		strcat(to, "/");
+	return true;
 }
 
-int write_report(const struct result *r, const char *path, const char *dir)
+/* The way to @dir from the file @page: links begin where that is. */
+static void seen_from(char to[PATH_MAX], const char *page, const char *dir)
 {
+	char home[PATH_MAX + 1], there[PATH_MAX + 1], parent[PATH_MAX];
+	const char *slash = strrchr(page, '/');
+	size_t same = 0, n = 0;
+
+	snprintf(to, PATH_MAX, "%s", dir);
+	snprintf(parent, sizeof(parent), "%.*s",
+		 slash ? (int)(slash - page) + 1 : 1, slash ? page : ".");
+	if (!real_dir(home, parent) || !real_dir(there, dir))
+		return;
+	for (size_t i = 0; home[i] && home[i] == there[i]; i++)
+		if (home[i] == '/')
+			same = i + 1;
+	for (const char *p = home + same; *p && n + 4 < PATH_MAX; p++)
+		if (*p == '/')
+			n += (size_t)sprintf(to + n, "../");
+	snprintf(to + n, PATH_MAX - n, "%s", there[same] ? there + same : "./");
+	to[strlen(to) - 1] = '\0';	/* The slash. */
+}
+
+static double minutes(const struct result *r)
+{
+	double seconds = 0;
+
+	for (size_t i = 0; i < r->n_ran; i++)
+		seconds += r->ran[i].seconds;
+	return seconds / 60;
+}
+
+int write_report(const struct result *r, const char *path, const char *dir,
+		 const char *format, const char *reasons)
+{
+	struct plots plots = { .format = dir ? format : NULL };
 	FILE *f = open_output(path);
 
 	if (!f)
 		return EXIT_FAILED;
-	dir = seen_from(path, dir);
-	fputs("# Performance\n\nMade by `weir bench` from one run; nothing here "
-	      "is typed by hand.  Both sides of each ratio ran in turns in "
-	      "that run.  A time is this machine's; a ratio says more.\n\n", f);
-	machine(f, r);
-	goals(f, r);
+	if (dir)
+		seen_from(plots.dir, path, dir);
+	fprintf(f, "# Performance\n\nMade by `weir bench` from one run of %.0f "
+		"minutes; nothing here is typed by hand.  Both sides of each "
+		"ratio ran in turns in that run.  A time is this machine's; a "
+		"ratio says more.\n\n", minutes(r));
+	facts(f, "## Where, and which versions\n\n| | |\n|---|---|\n", r->facts,
+	      r->n_facts);
+	gaps(f, r);
+	goals(f, r, reasons);
 	for (size_t i = 0; i < r->n_figures; i++)
 		if (is_first_figure(r, i, false))
-			section(f, r, r->figures[i].name.bench, dir);
+			section(f, r, r->figures[i].name.bench, &plots);
 	return close_output(f, path);
 }
 
@@ -185,5 +306,6 @@ void show_goals(const struct result *r)
 	for (g = r->goals; g < r->goals + r->n_goals; g++)
 		printf("%-56s %s %7.3g %10.3g  %s\n", g->text,
 		       g->at_most ? "<=" : ">=", g->bound, g->figure,
+		       !isfinite(g->figure) ? "not measured" :
 		       g->met ? "yes" : "NO");
 }

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Runs the programs, one after the other; each adds its lines to a file. */
+/*
+ * Runs the programs, one after the other; each adds its lines to a file, and
+ * behind them stands how it ended.
+ */
 
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sysinfo.h>
-#include <sys/utsname.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,6 +24,17 @@
 #include "tool.h"
 
 #define ARGS_MAX 64
+#define LIMITS 10	/* A program with many rounds has so many times one's. */
+
+/* How a program ended. */
+struct outcome {
+	int status;
+	char text[96];		/* "ok", or what went wrong. */
+};
+
+/* The group of processes that is running, and the signal that ended it. */
+static volatile pid_t running;
+static volatile sig_atomic_t ended_by;
 
 /* Where the programs are: installed, or where WEIR_BENCH_DIR says. */
 static const char *where(void)
@@ -26,52 +42,6 @@ static const char *where(void)
 	const char *dir = getenv("WEIR_BENCH_DIR");
 
 	return dir && *dir ? dir : WEIR_LIBEXECDIR;
-}
-
-/* Without the characters that JSON would want to escape. */
-static void plain(char *text)
-{
-	for (; *text; text++)
-		if (*text == '"' || *text == '\\' || *text < ' ')
-			*text = ' ';
-}
-
-static void cpu_name(char *to, size_t size)
-{
-	FILE *f = fopen("/proc/cpuinfo", "re");
-	char line[256], *colon;
-
-	snprintf(to, size, "unknown");
-	while (f && fgets(line, sizeof(line), f)) {
-		colon = strchr(line, ':');
-		if (strncmp(line, "model name", 10) || !colon)
-			continue;
-		line[strcspn(line, "\n")] = '\0';
-		snprintf(to, size, "%s", colon + 2);
-		break;
-	}
-	if (f)
-		fclose(f);
-	plain(to);
-}
-
-static void write_machine(FILE *out)
-{
-	time_t now = time(NULL);
-	struct sysinfo info = { 0 };
-	struct utsname name;
-	char cpu[128], date[32];
-
-	uname(&name);
-	sysinfo(&info);
-	cpu_name(cpu, sizeof(cpu));
-	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
-	fprintf(out, "{\"machine\":\"%s\",\"cpu\":\"%s\",\"cpus\":\"%ld\","
-		"\"memory\":\"%llu MiB\",\"kernel\":\"%s %s\","
-		"\"compiler\":\"%s\",\"date\":\"%s\"}\n", name.machine, cpu,
-		sysconf(_SC_NPROCESSORS_ONLN),
-		(unsigned long long)info.totalram * info.mem_unit >> 20,
-		name.sysname, name.release, __VERSION__, date);
 }
 
 static void become(const char *program, char *const *argv, bool quiet)
@@ -82,79 +52,174 @@ static void become(const char *program, char *const *argv, bool quiet)
 		fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	if (quiet && (fd < 0 || dup2(fd, STDOUT_FILENO) < 0))
 		_exit(126);
+	setpgid(0, 0);
 	execv(program, argv);
 	_exit(errno == ENOENT ? 127 : 126);
 }
 
-static int wait_for(pid_t pid, const char *program)
+static void on_signal(int sig)
 {
-	int status;
-
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return failed("waitpid: %s", strerror(errno));
-	if (WIFSIGNALED(status))
-		return failed("%s was ended by signal %d", program,
-			      WTERMSIG(status));
-	switch (WEXITSTATUS(status)) {
-	case 0:
-		return EXIT_OK;
-	case 2:
-		return EXIT_USAGE;
-	case 127:
-		return failed("there is no %s; WEIR_BENCH_DIR can say where "
-			      "the programs are", program);
-	default:
-		return failed("%s failed with status %d", program,
-			      WEXITSTATUS(status));
-	}
+	if (running <= 0)
+		_exit(EXIT_FAILED);
+	ended_by = sig;
+	kill(-running, sig == SIGALRM ? SIGKILL : sig);
 }
 
-static int run_program(const struct wanted *w, const struct program *p,
-		       const char *path)
+/* A program and all that it has started end with us, or when the time is over. */
+static void catch_signals(void)
 {
-	char program[4096];
-	char *argv[ARGS_MAX + 4];
-	size_t n = 0;
-	pid_t pid;
+	static const int signals[] = { SIGALRM, SIGINT, SIGTERM, SIGHUP };
+	struct sigaction act = { .sa_handler = on_signal };
 
-	if (snprintf(program, sizeof(program), "%s/bench-%s", where(),
-		     p->name) >= (int)sizeof(program))
-		return failed("%s: %s", where(), strerror(ENAMETOOLONG));
-	argv[n++] = program;
-	for (size_t i = 0; w->options[i] && n <= ARGS_MAX; i++)
-		argv[n++] = (char *)(uintptr_t)w->options[i];
-	argv[n++] = (char *)(uintptr_t)"--json";
-	argv[n++] = (char *)(uintptr_t)path;
-	argv[n] = NULL;
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		sigaction(signals[i], &act, NULL);
+}
+
+__attribute__((format(printf, 3, 4)))
+static void ended(struct outcome *how, int status, const char *fmt, ...)
+{
+	va_list ap;
+
+	how->status = status;
+	va_start(ap, fmt);
+	vsnprintf(how->text, sizeof(how->text), fmt, ap);
+	va_end(ap);
+}
+
+static void judge(struct outcome *how, int status, const struct wanted *w)
+{
+	if (WIFSIGNALED(status) && ended_by == SIGALRM)
+		ended(how, EXIT_FAILED, "was ended after %g s",
+		      w->limit * LIMITS);
+	else if (WIFSIGNALED(status))
+		ended(how, EXIT_FAILED, "was ended by signal %d",
+		      WTERMSIG(status));
+	else if (WEXITSTATUS(status) == 0)
+		ended(how, EXIT_OK, "ok");
+	else if (WEXITSTATUS(status) == 2)
+		ended(how, EXIT_USAGE, "takes no such options");
+	else if (WEXITSTATUS(status) == 127)
+		ended(how, EXIT_FAILED, "is not there; WEIR_BENCH_DIR can say "
+		      "where the programs are");
+	else
+		ended(how, EXIT_FAILED, "failed with status %d",
+		      WEXITSTATUS(status));
+}
+
+static void start(const struct wanted *w, char **argv, struct outcome *how)
+{
+	struct itimerval end = {
+		.it_value.tv_sec = (time_t)ceil(w->limit * LIMITS),
+	}, never = { 0 };
+	int status = 0, err = 0;
+	pid_t pid;
 
 	fflush(stdout);
 	pid = fork();
-	if (pid < 0)
-		return failed("fork: %s", strerror(errno));
+	if (pid < 0) {
+		ended(how, EXIT_FAILED, "fork: %s", strerror(errno));
+		return;
+	}
 	if (!pid)
-		become(program, argv, w->quiet);
-	return wait_for(pid, program);
+		become(argv[0], argv, w->quiet);
+	setpgid(pid, pid);
+	running = pid;
+	ended_by = 0;
+	catch_signals();
+	setitimer(ITIMER_REAL, &end, NULL);
+	/* Interrupted: it has been told, too. */
+	while (waitpid(pid, &status, 0) < 0 && !err)
+		err = errno == EINTR ? 0 : errno;
+	setitimer(ITIMER_REAL, &never, NULL);
+	running = 0;
+	if (err)
+		ended(how, EXIT_FAILED, "waitpid: %s", strerror(err));
+	else
+		judge(how, status, w);
+}
+
+static void run_program(const struct wanted *w, const struct program *p,
+			const char *path, struct outcome *how)
+{
+	char program[4096], limit[32];
+	char *argv[ARGS_MAX + 6];
+	size_t n = 0;
+
+	if (snprintf(program, sizeof(program), "%s/bench-%s", where(),
+		     p->name) >= (int)sizeof(program)) {
+		ended(how, EXIT_FAILED, "%s", strerror(ENAMETOOLONG));
+		return;
+	}
+	argv[n++] = program;
+	for (size_t i = 0; w->options[i] && n <= ARGS_MAX; i++)
+		argv[n++] = (char *)(uintptr_t)w->options[i];
+	if (w->limit > 0) {
+		snprintf(limit, sizeof(limit), "--limit=%g", w->limit);
+		argv[n++] = limit;
+	}
+	argv[n++] = (char *)(uintptr_t)"--json";
+	argv[n++] = (char *)(uintptr_t)path;
+	argv[n] = NULL;
+	start(w, argv, how);
+	if (how->status)
+		failed("%s %s", program, how->text);
+}
+
+static int note_outcome(const struct program *p, const struct outcome *how,
+			double seconds, const char *path)
+{
+	FILE *out = fopen(path, "ae");
+
+	if (!out)
+		return failed("cannot write %s: %s", path, strerror(errno));
+	fprintf(out, "{\"ran\":\"%s\",\"ended\":\"%s\",\"seconds\":%.1f}\n",
+		p->name, how->text, seconds);
+	return close_output(out, path);
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static int begin_file(const struct wanted *w, const char *path)
+{
+	FILE *out = fopen(path, "we");
+
+	if (!out)
+		return failed("cannot write %s: %s", path, strerror(errno));
+	write_machine(out, w->options);
+	write_peers(out);
+	return close_output(out, path);
 }
 
 int run_programs(struct wanted *w, const char *path)
 {
-	FILE *out = fopen(path, "we");
-	int status = EXIT_OK, one;
+	int status = w->go_on ? EXIT_OK : begin_file(w, path), noted;
+	/* What stands there if we are ended: no figures before it count. */
+	const struct outcome cut_off = { .text = "was cut off" };
+	struct outcome how;
+	double begun;
 
-	if (!out)
-		return failed("cannot write %s: %s", path, strerror(errno));
-	write_machine(out);
-	if (fclose(out))
-		return failed("cannot write %s: %s", path, strerror(errno));
+	if (status)
+		return status;
 	for (size_t i = 0; i < w->n_programs; i++) {
-		one = run_program(w, w->programs[i], path);
-		if (one == EXIT_USAGE)
-			return one;
-		if (one)
-			status = one;	/* The others may still be of use. */
+		begun = now();
+		if (note_outcome(w->programs[i], &cut_off, 0, path))
+			return EXIT_FAILED;
+		run_program(w, w->programs[i], path, &how);
+		noted = note_outcome(w->programs[i], &how, now() - begun, path);
+		if (how.status == EXIT_USAGE)
+			return EXIT_USAGE;
+		if (how.status || noted)
+			status = EXIT_FAILED;	/* Others may be of use. */
 		else
 			w->n_done++;
+		if (ended_by && ended_by != SIGALRM)
+			return EXIT_FAILED;
 	}
 	return status;
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,7 +21,8 @@ enum {
 	OPT_LIST = 256, OPT_COMPARE, OPT_WORSE, OPT_FROM, OPT_OUTPUT, OPT_JSON,
 	OPT_CSV, OPT_HDR, OPT_PLOT, OPT_FORMAT, OPT_REPORT, OPT_HELP,
 	OPT_QUICK, OPT_REPS, OPT_ONLY, OPT_DIR, OPT_NOISE,
-	OPT_BACKEND, OPT_SIZE, OPT_DEPTH, OPT_CORES,
+	OPT_BACKEND, OPT_SIZE, OPT_DEPTH, OPT_CORES, OPT_LIMIT, OPT_RESUME,
+	OPT_REASONS,
 };
 
 static const struct option options[] = {
@@ -44,15 +46,20 @@ static const struct option options[] = {
 	{ "size", required_argument, NULL, OPT_SIZE },
 	{ "depth", required_argument, NULL, OPT_DEPTH },
 	{ "cores", required_argument, NULL, OPT_CORES },
+	{ "limit", required_argument, NULL, OPT_LIMIT },
+	{ "resume", no_argument, NULL, OPT_RESUME },
+	{ "reasons", required_argument, NULL, OPT_REASONS },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ NULL, 0, NULL, 0 },
 };
 
 struct asked {
-	bool list, compare, json, quiet, help;
+	bool list, compare, json, quiet, help, resume;
 	double worse;		/* Percent; negative: any is fine. */
-	const char *from, *output, *csv, *hdr, *plot, *format, *report;
+	double limit;		/* Seconds; 0: none. */
+	const char *from, *output, *csv, *hdr, *plot, *format, *report,
+		   *reasons;
 	const char *pass[OPTIONS_MAX];	/* To the programs. */
 	size_t n_pass;
 	const char *takes[4];	/* Choices that not all programs have. */
@@ -79,11 +86,15 @@ static void help(void)
 	     "  --only TEXT       only variants whose name contains TEXT\n"
 	     "  --reps N          repetitions; the median counts\n"
 	     "  --noise X         repeat while others use more than X CPUs\n"
+	     "  --limit SECONDS   after which no repetition is begun; what takes\n"
+	     "                    ten times as long is ended\n"
 	     "  --dir DIR         where files are made\n"
 	     "  --quick           only see whether it runs\n"
 	     "\n"
-	     "What becomes of it (tables are shown in any case):\n"
+	     "What becomes of it (tables are shown unless it is said to be\n"
+	     "quiet, or standard output is for something else):\n"
 	     "  --output FILE     keep the result, lines of JSON\n"
+	     "  --resume          run only what has no result there yet\n"
 	     "  --from FILE       run nothing: take a result that was kept\n"
 	     "  --json            the result instead of tables\n"
 	     "  --csv FILE        a table for other programs; - is standard\n"
@@ -91,6 +102,7 @@ static void help(void)
 	     "  --hdr DIR         latencies, in HdrHistogram's form\n"
 	     "  --plot DIR        plots by gnuplot; --format svg or png\n"
 	     "  --report FILE     a page of Markdown, with the plots of --plot\n"
+	     "  --reasons URL     where it says why a goal is not met\n"
 	     "  -q, --quiet       no tables");
 }
 
@@ -120,6 +132,16 @@ static int take_percent(struct asked *a, const char *text)
 	a->worse = strtod(text, &end);
 	if (end == text || *end || !(a->worse >= 0))
 		return usage_error("--worse %s: not a percentage", text);
+	return EXIT_OK;
+}
+
+static int take_limit(struct asked *a, const char *text)
+{
+	char *end;
+
+	a->limit = strtod(text, &end);
+	if (end == text || *end || !(a->limit > 0) || a->limit > 1e6)
+		return usage_error("--limit %s: not a number of seconds", text);
 	return EXIT_OK;
 }
 
@@ -191,6 +213,14 @@ static int take_option(struct asked *a, int opt)
 	case OPT_REPORT:
 		a->report = optarg;
 		break;
+	case OPT_REASONS:
+		a->reasons = optarg;
+		break;
+	case OPT_LIMIT:
+		return take_limit(a, optarg);
+	case OPT_RESUME:
+		a->resume = true;
+		break;
 	case OPT_HELP:
 		a->help = true;
 		break;
@@ -240,9 +270,9 @@ static int show_comparison(const struct asked *a)
 	if (a->n_names != 2)
 		return usage_error("--compare wants two files that --output "
 				   "has written");
-	status = result_load(&before, a->names[0]);
+	status = result_load(&before, a->names[0], false);
 	if (!status)
-		status = result_load(&after, a->names[1]);
+		status = result_load(&after, a->names[1], false);
 	else
 		memset(&after, 0, sizeof(after));
 	if (!status)
@@ -252,12 +282,13 @@ static int show_comparison(const struct asked *a)
 	return status;
 }
 
-static bool has_choices(const struct program *p, const struct asked *a)
+/* The first choice asked for that @p does not have; NULL: it has all. */
+static const char *lacks(const struct program *p, const struct asked *a)
 {
 	for (size_t i = 0; i < a->n_takes; i++)
 		if (!strstr(p->takes, a->takes[i]))
-			return false;
-	return true;
+			return a->takes[i];
+	return NULL;
 }
 
 static int pick_named(const struct asked *a, struct wanted *w)
@@ -270,10 +301,10 @@ static int pick_named(const struct asked *a, struct wanted *w)
 			return usage_error("there is no benchmark '%s'; weir "
 					   "bench --list lists them",
 					   a->names[i]);
-		if (!has_choices(p, a))
+		if (lacks(p, a))
 			return usage_error("%s has no choice of --%s; weir "
 					   "bench --list says which it has",
-					   p->name, a->takes[0]);
+					   p->name, lacks(p, a));
 		w->programs[w->n_programs++] = p;
 	}
 	return EXIT_OK;
@@ -284,10 +315,50 @@ static int pick(const struct asked *a, struct wanted *w)
 	if (a->n_names)
 		return pick_named(a, w);
 	for (size_t i = 0; i < n_programs; i++)
-		if (!programs[i].by_name && has_choices(&programs[i], a))
+		if (!programs[i].by_name && !lacks(&programs[i], a))
 			w->programs[w->n_programs++] = &programs[i];
 	return w->n_programs ? EXIT_OK :
 	       usage_error("no benchmark has all of these choices");
+}
+
+/* What was measured otherwise must not stand in the same file. */
+static int goes_on(const struct wanted *w, const struct result *r,
+		   const char *path)
+{
+	char asked[OPTIONS_TEXT];
+
+	options_text(asked, sizeof(asked), w->options);
+	if (strcmp(fact_of(r, "weir"), version_text()))
+		return failed("--resume: %s is of weir '%s', this is %s; begin "
+			      "another file", path, fact_of(r, "weir"),
+			      version_text());
+	if (strcmp(fact_of(r, "options"), asked))
+		return failed("--resume: %s was begun with the options '%s', "
+			      "not '%s'", path, fact_of(r, "options"), asked);
+	return EXIT_OK;
+}
+
+/* Leave out what a run before this one has brought to its end. */
+static int leave_out_done(struct wanted *w, const char *path)
+{
+	size_t n = w->n_programs;
+	struct result r;
+	int status;
+
+	if (access(path, F_OK))
+		return EXIT_OK;
+	status = result_load(&r, path, true);
+	if (!status && r.n_facts)
+		status = goes_on(w, &r, path);
+	w->n_programs = 0;
+	for (size_t i = 0; i < n && !status; i++)
+		if (has_ended(&r, w->programs[i]->name))
+			w->n_done++;
+		else
+			w->programs[w->n_programs++] = w->programs[i];
+	w->go_on = r.n_facts > 0;
+	result_free(&r);
+	return status;
 }
 
 static int show_json(const char *path)
@@ -314,7 +385,7 @@ static int write_files(const struct asked *a, const char *path)
 	struct result r;
 	int status;
 
-	status = result_load(&r, path);
+	status = result_load(&r, path, false);
 	if (!status && !a->json && !a->quiet && !is_stdout(a->csv) &&
 	    !is_stdout(a->report))
 		show_goals(&r);
@@ -328,7 +399,8 @@ static int write_files(const struct asked *a, const char *path)
 	if (!status && a->plot)
 		status = write_plots(&r, a->plot, a->format);
 	if (!status && a->report)
-		status = write_report(&r, a->report, a->plot);
+		status = write_report(&r, a->report, a->plot, a->format,
+				      a->reasons);
 	result_free(&r);
 	return status;
 }
@@ -345,7 +417,7 @@ static int run(const struct asked *a)
 	char kept[] = "/tmp/weir-bench.XXXXXX";
 	const struct program *picked[NAMES_MAX];
 	struct wanted w = {
-		.programs = picked, .options = a->pass,
+		.programs = picked, .options = a->pass, .limit = a->limit,
 		.quiet = a->quiet || a->json || is_stdout(a->csv) ||
 			 is_stdout(a->report),
 	};
@@ -362,7 +434,10 @@ static int run(const struct asked *a)
 		close(fd);
 		path = kept;
 	}
-	status = run_programs(&w, path);
+	if (a->resume)
+		status = leave_out_done(&w, path);
+	if (!status)
+		status = run_programs(&w, path);
 	if (w.n_done)
 		written = finish(a, path);
 	if (!a->output)
@@ -383,10 +458,15 @@ int cmd_bench(int argc, char **argv)
 	}
 	if (a.list)
 		return show_list();
+	/* Who ignores it is not told how a child has ended. */
+	signal(SIGCHLD, SIG_DFL);
 	if (a.compare)
 		return show_comparison(&a);
-	if (a.from && a.n_names)
+	if (a.from && (a.n_names || a.output))
 		return usage_error("--from runs nothing: what is %s for?",
-				   a.names[0]);
+				   a.n_names ? a.names[0] : "--output");
+	if (a.resume && !a.output)
+		return usage_error("--resume goes on with the file of "
+				   "--output: which is it?");
 	return a.from ? finish(&a, a.from) : run(&a);
 }

@@ -4,6 +4,8 @@ bin_PROGRAMS += %D%/weir
 	%D%/bench-compare.c \
 	%D%/bench-csv.c \
 	%D%/bench-line.c \
+	%D%/bench-machine.c \
+	%D%/bench-peers.c \
 	%D%/bench-plot.c \
 	%D%/bench-report.c \
 	%D%/bench-result.c \
@@ -31,6 +33,14 @@ bin_PROGRAMS += %D%/weir
 	%D%/top.c \
 	%D%/top.h \
 	%D%/weir.c
+# Of which commit figures are.
+nodist_%C%_weir_SOURCES = %D%/commit.h
+CLEANFILES += %D%/commit.h
+%D%/commit.h: always
+	$(AM_V_GEN)$(MKDIR_P) %D% && \
+		$(SHELL) $(top_srcdir)/build-aux/commit.sh $(top_srcdir) $@
+.PHONY: always
+%D%/weir-bench-machine.$(OBJEXT): %D%/commit.h
 %C%_weir_CPPFLAGS = $(AM_CPPFLAGS) -DWEIR_LIBEXECDIR='"$(pkglibexecdir)"'
 %C%_weir_LDADD = libweir.la $(NCURSES_LIBS) -lm
 if HAVE_NCURSES

@@ -130,7 +130,8 @@ static uint64_t age_of(const struct process *p)
 	       info.since_ns;
 }
 
-uint64_t span_of(const struct process *p, const struct section *sec)
+/* Nanoseconds that rates of @sec are taken over. */
+static uint64_t span_of(const struct process *p, const struct section *sec)
 {
 	uint64_t span;
 

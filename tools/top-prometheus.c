@@ -45,6 +45,16 @@ static void put_quoted(const char *s)
 	putchar('"');
 }
 
+/* Another escape than this one is an error there, and ends all of a scrape. */
+static void put_help(const char *s)
+{
+	for (; *s; s++) {
+		if (*s == '\\')
+			putchar('\\');
+		putchar(*s);
+	}
+}
+
 static void put_labels(const struct process *p, const struct section *sec)
 {
 	struct weir_stats_info info = process_info(p);
@@ -142,7 +152,9 @@ static void put_all(const struct process *all, int n, const char *kind,
 	int k;
 
 	make_name(name, kind, like);
-	printf("# HELP %s %s\n# TYPE %s %s\n", name, like->help, name,
+	printf("# HELP %s ", name);
+	put_help(like->help);
+	printf("\n# TYPE %s %s\n", name,
 	       like->type == WEIR_STATS_COUNTER ? "counter" :
 	       like->type == WEIR_STATS_GAUGE ? "gauge" : "histogram");
 	for (k = 0; k < n; k++)

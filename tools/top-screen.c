@@ -49,11 +49,22 @@ static int take_text(struct screen *s)
 	return 0;
 }
 
+static void move_by(struct screen *s, int n)
+{
+	s->top += n;
+	if (s->top > s->lines - (LINES - 1))
+		s->top = s->lines - (LINES - 1);
+	if (s->top < 0)
+		s->top = 0;
+}
+
+/* The text may have got shorter, and the terminal taller. */
 static void draw(struct screen *s)
 {
 	const char *line = s->text, *end;
 	int y;
 
+	move_by(s, 0);
 	erase();
 	for (y = 0; y < s->top && *line; y++)
 		line = strchr(line, '\n') + 1;
@@ -68,15 +79,6 @@ static void draw(struct screen *s)
 		  " q quit   arrows move   space stops   ", COLS);
 	attroff(A_REVERSE);
 	refresh();
-}
-
-static void move_by(struct screen *s, int n)
-{
-	s->top += n;
-	if (s->top > s->lines - (LINES - 1))
-		s->top = s->lines - (LINES - 1);
-	if (s->top < 0)
-		s->top = 0;
 }
 
 /* Returns whether to go on. */
@@ -100,9 +102,6 @@ static bool heed(struct screen *s, int key)
 		break;
 	case KEY_NPAGE:
 		move_by(s, LINES - 1);
-		break;
-	default:	/* KEY_RESIZE among them. */
-		move_by(s, 0);
 		break;
 	}
 	return true;

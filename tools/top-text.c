@@ -20,7 +20,8 @@ static const char *short_number(char buf[16], double n)
 	static const char units[] = " kMGTPE";
 	size_t unit = 0;
 
-	while (n >= 100000 && unit + 2 < sizeof(units)) {
+	/* As it is rounded below. */
+	while (n >= (unit ? 9999.95 : 99999.5) && unit + 2 < sizeof(units)) {
 		n /= 1000;
 		unit++;
 	}
@@ -31,16 +32,16 @@ static const char *short_number(char buf[16], double n)
 	return buf;
 }
 
-/* 850 ns, 12.5 us, 3.1 ms, 2.0 s. */
+/* 850ns, 12.5us, 3.1ms, 2.0s: likewise. */
 static const char *short_time(char buf[16], uint64_t ns)
 {
 	if (ns == UINT64_MAX)
 		snprintf(buf, 16, "more");
 	else if (ns < 1000)
 		snprintf(buf, 16, "%" PRIu64 "ns", ns);
-	else if (ns < WEIR_MSEC)
+	else if (ns < 999950)
 		snprintf(buf, 16, "%.1fus", (double)ns / 1e3);
-	else if (ns < WEIR_SEC)
+	else if (ns < 999950000)
 		snprintf(buf, 16, "%.1fms", (double)ns / 1e6);
 	else
 		snprintf(buf, 16, "%.1fs", (double)ns / 1e9);

@@ -38,7 +38,7 @@ struct asked {
 static void help(void)
 {
 	puts("Usage: weir top [--interval S] [--count N] [--json] PID\n"
-	     "       weir top [--interval S] [--count N] --prometheus [PID]\n"
+	     "       weir top --prometheus [PID]\n"
 	     "       weir top\n"
 	     "\n"
 	     "Show what the reactors of a process do, with the latencies of\n"
@@ -184,6 +184,10 @@ static int prometheus_all(void)
 	for (i = 0; i < pids.n; i++)
 		n += !weir_stats_open(&all[n].now, pids.pid[i]);
 	top_prometheus(all, n);
+	if (pids.left_out)
+		fprintf(stderr, "weir: top: %d processes are left out: those "
+			"in another pid namespace, and all after the first "
+			"%d\n", pids.left_out, PROCESSES_MAX);
 	for (i = 0; i < n; i++)
 		process_close(&all[i]);
 	return EXIT_OK;

@@ -59,9 +59,6 @@ int64_t section_before(const struct process *p, const struct section *sec);
 double rate_of(const struct process *p, const struct section *sec,
 	       const char *name);
 
-/* Nanoseconds that rates of @sec are taken over. */
-uint64_t span_of(const struct process *p, const struct section *sec);
-
 /* Write it all, in lines of at most 80 columns. */
 void top_text(FILE *out, const struct process *p);
 void top_json(const struct process *p);

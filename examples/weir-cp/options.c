@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: CC0-1.0 */
 /* The command line. */
 #define _GNU_SOURCE 1
-#include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "../common/number.h"
 #include "weir-cp.h"
 
 enum { OPT_PATH = 256, OPT_BACKEND, OPT_DIRECT, OPT_BLOCK, OPT_DEPTH,
@@ -70,43 +70,10 @@ void say_usage_error(const char *fmt, ...)
 	fputs("\nTry 'weir-cp --help'.\n", stderr);
 }
 
-/* A number with an optional K, M or G (powers of 1024). */
-static int parse_size(const char *s, uint64_t min, uint64_t max, uint64_t *ret)
-{
-	unsigned long long n;
-	char *end;
-	int shift = 0;
-
-	errno = 0;
-	n = strtoull(s, &end, 10);
-	if (errno || *s < '0' || *s > '9')
-		return -1;
-	switch (*end) {
-	case 'k':
-	case 'K':
-		shift = 10;
-		break;
-	case 'm':
-	case 'M':
-		shift = 20;
-		break;
-	case 'g':
-	case 'G':
-		shift = 30;
-		break;
-	}
-	if (shift)
-		end++;
-	if (*end || n > max >> shift || n << shift < min)
-		return -1;
-	*ret = n << shift;
-	return 0;
-}
-
 static int parse_number(const char *name, const char *arg, uint64_t min,
 			uint64_t max, uint64_t *ret)
 {
-	if (parse_size(arg, min, max, ret) == 0)
+	if (size_parse(arg, min, max, ret) == 0)
 		return 0;
 	say_usage_error("--%s=%s: a number from %llu to %llu is wanted", name,
 			arg, (unsigned long long)min, (unsigned long long)max);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: CC0-1.0 */
 /* The command line. */
 #define _GNU_SOURCE 1
-#include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/number.h"
 #include "weir-rdma.h"
 
 #define EXIT_USAGE 2
@@ -34,6 +34,8 @@ static const struct option options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
+static const char *const commands[] = { "serve", "put", "get" };
+
 static const char help[] =
 "Usage: weir-rdma serve [options] DIR\n"
 "       weir-rdma put [options] FILE HOST:NAME\n"
@@ -42,7 +44,6 @@ static const char help[] =
 "\n"
 "      --port=PORT       of the server (" STRING(PORT) ")\n"
 "      --timeout=SECONDS give up when nothing has come for so long (30)\n"
-"      --fsync           have a file written out before it gets its name\n"
 "  -q, --quiet           only errors\n"
 "      --json            results as lines of JSON\n"
 "      --help, --version\n"
@@ -50,6 +51,8 @@ static const char help[] =
 "      --listen=ADDRESS  one of ours; all of them, unless given\n"
 "      --read-only       take no files\n"
 "      --clients=N       at a time, 1 to 64 (16)\n"
+"of serve and get:\n"
+"      --fsync           have a file written out before it gets its name\n"
 "of put and get:\n"
 "      --from=ADDRESS    of ours, to connect from\n"
 "      --block=SIZE      bytes that move together, 4K to 1M (256K)\n"
@@ -60,31 +63,18 @@ static const char help[] =
 "Exit status: 0 all went well; 1 the file was not copied; 2 wrong usage;\n"
 "3 nothing could be begun.  weir-rdma(1) has the details.\n";
 
-/* A number with an optional K or M (powers of 1024). */
-static int parse_number(const char *name, const char *arg, uint64_t min,
-			uint64_t max, uint64_t *ret)
+/* A number; with an optional K or M if it is @bytes. */
+static int parse_number(const char *name, const char *arg, bool bytes,
+			uint64_t min, uint64_t max, uint64_t *ret)
 {
-	unsigned long long n;
-	char *end;
-	int shift = 0;
+	int err = bytes ? size_parse(arg, min, max, ret) :
+			  number_parse(arg, min, max, ret);
 
-	errno = 0;
-	n = strtoull(arg, &end, 10);
-	if (*end == 'K' || *end == 'k')
-		shift = 10;
-	else if (*end == 'M' || *end == 'm')
-		shift = 20;
-	if (shift)
-		end++;
-	if (errno || *arg < '0' || *arg > '9' || *end || n > max >> shift ||
-	    n << shift < min) {
+	if (err)
 		say_usage_error("--%s=%s: a number from %llu to %llu is wanted",
 				name, arg, (unsigned long long)min,
 				(unsigned long long)max);
-		return -1;
-	}
-	*ret = n << shift;
-	return 0;
+	return err;
 }
 
 static int parse_numbers(struct opts *o, int c, const char *arg)
@@ -94,25 +84,62 @@ static int parse_numbers(struct opts *o, int c, const char *arg)
 
 	switch (c) {
 	case OPT_CLIENTS:
-		err = parse_number("clients", arg, 1, CLIENTS_MAX, &n);
+		err = parse_number("clients", arg, false, 1, CLIENTS_MAX, &n);
 		o->clients = (uint32_t)n;
 		return err;
 	case OPT_DEPTH:
-		err = parse_number("depth", arg, 1, SLOTS_MAX, &n);
+		err = parse_number("depth", arg, false, 1, SLOTS_MAX, &n);
 		o->depth = (uint32_t)n;
 		return err;
 	case OPT_BLOCK:
-		err = parse_number("block", arg, BLOCK_MIN, BLOCK_MAX, &n);
+		err = parse_number("block", arg, true, BLOCK_MIN, BLOCK_MAX,
+				   &n);
 		o->block = n;
 		return err;
 	case OPT_PORT:
 		o->port = arg;
-		return parse_number("port", arg, 0, 65535, &n);
+		return parse_number("port", arg, false, 0, 65535, &n);
 	default:
-		err = parse_number("timeout", arg, 1, 86400, &n);
+		err = parse_number("timeout", arg, false, 1, 86400, &n);
 		o->timeout_ns = n * WEIR_SEC;
 		return err;
 	}
+}
+
+/* By whom an option is heeded; the others refuse it. */
+static unsigned int heeded_by(int c)
+{
+	switch (c) {
+	case OPT_LISTEN:
+	case OPT_READ_ONLY:
+	case OPT_CLIENTS:
+		return 1u << CMD_SERVE;
+	case OPT_FROM:
+	case OPT_BLOCK:
+	case OPT_DEPTH:
+	case OPT_PROGRESS:
+		return 1u << CMD_PUT | 1u << CMD_GET;
+	case OPT_FSYNC:
+		return 1u << CMD_SERVE | 1u << CMD_GET;
+	default:
+		return ~0u;
+	}
+}
+
+/* @given: a bit for each option that was, by its place in the list. */
+static int check_given(const struct opts *o, unsigned int given)
+{
+	unsigned int i;
+
+	for (i = 0; options[i].name; i++) {
+		if (!(given & 1u << i) ||
+		    heeded_by(options[i].val) & 1u << o->command)
+			continue;
+		say_usage_error("--%s is not for %s", options[i].name,
+				commands[o->command]);
+		return -1;
+	}
+	return 0;
 }
 
 static int parse_one(struct opts *o, int c, const char *arg)
@@ -176,7 +203,6 @@ static int parse_file(struct opts *o, const char *arg)
 
 static int parse_operands(struct opts *o, int n, char **args)
 {
-	static const char *const commands[] = { "serve", "put", "get" };
 	int wanted;
 
 	for (o->command = 0; o->command < 3; o->command++)
@@ -195,28 +221,36 @@ static int parse_operands(struct opts *o, int n, char **args)
 	return parse_file(o, args[o->command == CMD_PUT ? 1 : 2]);
 }
 
+static int say_about(int c)
+{
+	printf("%s", c == OPT_HELP ? help : "weir-rdma ");
+	if (c == OPT_VERSION)
+		printf("%s\n", weir_version());
+	return 0;
+}
+
 /* Returns -1 to go on, or the status to exit with. */
 int options_parse(struct opts *o, int argc, char **argv)
 {
-	int c;
+	unsigned int given = 0;
+	int c, at = 0;
 
 	*o = (struct opts){ .port = STRING(PORT), .depth = 16, .clients = 16,
 			    .block = 256 << 10, .timeout_ns = 30 * WEIR_SEC };
-	while ((c = getopt_long(argc, argv, "q", options, NULL)) >= 0) {
-		if (c == OPT_HELP || c == OPT_VERSION) {
-			printf("%s", c == OPT_HELP ? help : "weir-rdma ");
-			if (c == OPT_VERSION)
-				printf("%s\n", weir_version());
-			return 0;
-		}
+	while ((c = getopt_long(argc, argv, "q", options, &at)) >= 0) {
+		if (c == OPT_HELP || c == OPT_VERSION)
+			return say_about(c);
 		if (c == '?') {
 			fputs("Try 'weir-rdma --help'.\n", stderr);
 			return EXIT_USAGE;
 		}
 		if (parse_one(o, c, optarg))
 			return EXIT_USAGE;
+		if (c != 'q')
+			given |= 1u << at;
 	}
-	if (parse_operands(o, argc - optind, argv + optind))
+	if (parse_operands(o, argc - optind, argv + optind) ||
+	    check_given(o, given))
 		return EXIT_USAGE;
 	return -1;
 }

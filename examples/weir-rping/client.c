@@ -10,7 +10,7 @@
 #include "weir-rping.h"
 
 /* As rping has it: a word, and letters that roll on from ping to ping. */
-void fill_ping(char *p, uint32_t size, uint64_t n)
+static void fill_ping(char *p, uint32_t size, uint64_t n)
 {
 	unsigned int c = 'A' + (unsigned int)(n % ('z' - 'A' + 1));
 	int len = snprintf(p, size, "rdma-ping-%u: ", (uint32_t)n);
@@ -48,7 +48,7 @@ static void echoed(struct session *s)
 		return;
 	}
 	if (o->verbose)
-		printf("ping data: %s\n", s->sink.at);
+		printf("ping data: %.*s\n", (int)o->size, s->sink.at);
 	s->in_ping = false;
 	s->pings++;
 	next_ping(s);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: CC0-1.0 */
 /* The command line: rping's letters, where they make sense here. */
 #define _GNU_SOURCE 1
-#include <errno.h>
 #include <getopt.h>
 #include <netdb.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-
+#include "../common/number.h"
 #include "weir-rping.h"
+
+#define NOT_GIVEN UINT64_MAX
 
 enum { OPT_HELP = 256, OPT_VERSION };
 
@@ -28,8 +29,8 @@ static const char help[] =
 "  -c          client\n"
 "  -a ADDRESS  the server's, IPv4 or IPv6; where a server listens (all)\n"
 "  -p PORT     the server's (7174)\n"
-"  -I ADDRESS  connect from this one\n"
-"  -C COUNT    pings; 0: until it is ended (0)\n"
+"  -I ADDRESS  a client's, to connect from\n"
+"  -C COUNT    a client's pings; 0: until it is ended (0)\n"
 "  -S SIZE     bytes of a ping, 26 to 65535 (64); a server's most (65535)\n"
 "  -P          serve one client after the other, and many at a time\n"
 "  -V          verify the bytes\n"
@@ -53,12 +54,7 @@ static int usage(const char *fmt, ...)
 static int number(char letter, const char *arg, uint64_t min, uint64_t max,
 		  uint64_t *ret)
 {
-	char *end;
-
-	errno = 0;
-	*ret = strtoull(arg, &end, 10);
-	if (*arg >= '0' && *arg <= '9' && !*end && !errno && *ret >= min &&
-	    *ret <= max)
+	if (!number_parse(arg, min, max, ret))
 		return 0;
 	return usage("-%c %s: a number from %llu to %llu is wanted", letter,
 		     arg, (unsigned long long)min, (unsigned long long)max);
@@ -152,9 +148,13 @@ static int check(struct options *o, int role, uint64_t port, bool more)
 		return usage("-c wants -a ADDRESS");
 	if (role == 's' && o->from.len)
 		return usage("-I is for a client");
+	if (role == 's' && o->count != NOT_GIVEN)
+		return usage("-C is for a client");
 	if (role == 'c' && o->persistent)
 		return usage("-P is for a server");
 	o->server = role == 's';
+	if (o->count == NOT_GIVEN)
+		o->count = 0;
 	if (!o->addr.len) {
 		o->addr.sa.ss_family = AF_INET;
 		o->addr.len = sizeof(struct sockaddr_in);
@@ -171,6 +171,7 @@ int parse_options(struct options *o, int argc, char **argv, int *status)
 	int c, role = 0, done = 0;
 
 	opterr = 0;
+	o->count = NOT_GIVEN;
 	*status = 2;
 	while (!done && (c = getopt_long(argc, argv, "sca:p:I:C:S:PVv", longs,
 					 NULL)) != -1)

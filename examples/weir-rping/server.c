@@ -17,7 +17,7 @@
 static int take_next(struct rping *rp);
 
 /* Its word, and letters that follow one another. */
-bool is_ping(const char *p, uint32_t size)
+static bool is_ping(const char *p, uint32_t size)
 {
 	const char *at = memchr(p, ' ', size);
 	unsigned int c;

@@ -85,7 +85,6 @@ struct session {
 	struct area source, sink;	/* A server has the first alone. */
 	struct weir_domain *there;
 	struct weir_remote_key key;
-	struct weir_buf *buf;
 	struct weir_job job;
 	struct {
 		struct weir_op op;
@@ -134,9 +133,5 @@ void client_message(struct weir_conn *c, const struct weir_message *m,
 int server_start(struct rping *rp);
 void server_message(struct weir_conn *c, const struct weir_message *m,
 		    void *arg);
-
-/* The bytes of ping @n, as rping makes them. */
-void fill_ping(char *p, uint32_t size, uint64_t n);
-bool is_ping(const char *p, uint32_t size);
 
 #endif /* WEIR_RPING_H */

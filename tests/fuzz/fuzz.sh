@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # fuzz.sh SECONDS TARGET...: what `make fuzz` runs in the build directory.
 #
-# Compiles the library for libFuzzer, once, and runs each target for SECONDS
-# from the corpus in the tree and what earlier runs have found.  Of the
+# Compiles the library for libFuzzer, once, and runs each target for SECONDS, one
+# on each CPU at a time, from the corpus in the tree and what earlier runs have
+# found.  Of the
 # environment it takes CLANG, FUZZ_CFLAGS, FUZZ_LIBS, srcdir, SOURCES, the
-# library's files, and TOOLS, what the target "command" needs beside them.  What
-# fails is left as tests/fuzz/crash-*.
+# library's files, and TOOLS and NBD, what the targets "command" and "nbd" need
+# beside them.  What fails is left as tests/fuzz/crash-*.
 set -u
 seconds=$1
 shift
@@ -39,28 +40,44 @@ build()
 	mv $obj/begun $obj/built
 }
 
-is_built || build || exit 1
+# What a target is made of besides fuzz-$1.c.
+files_of()
+{
+	files=
+	case $1 in
+	command) files=$TOOLS ;;
+	nbd) files=$NBD ;;
+	sim) echo "$src"/sim-*.c ;;
+	esac
+	for f in $files; do
+		echo "$srcdir/$f"
+	done
+}
 
-bad=0
-for target; do
-	more=
-	if [ "$target" = command ]; then
-		for f in $TOOLS; do
-			more="$more $srcdir/$f"
-		done
-	fi
-	# What a target is made of besides fuzz-TARGET.c.
-	[ "$target" != sim ] || more=$(echo "$src"/sim-*.c)
-	mkdir -p "$here/corpus-$target"
-	# shellcheck disable=SC2086 # Lists.
-	$CLANG $FUZZ_CFLAGS $san -fsanitize=fuzzer -o "$here/fuzz-$target" \
-		"$src/fuzz-$target.c" $more $obj/*.o $FUZZ_LIBS || exit 1
-	echo "fuzz-$target, $seconds s:"
+fuzz_one()
+{
+	mkdir -p "$here/corpus-$1"
+	# shellcheck disable=SC2046,SC2086 # Lists.
+	$CLANG $FUZZ_CFLAGS $san -fsanitize=fuzzer -o "$here/fuzz-$1" \
+		"$src/fuzz-$1.c" $(files_of "$1") $obj/*.o $FUZZ_LIBS ||
+		return 1
+	echo "fuzz-$1, $seconds s:"
 	known=
-	[ ! -d "$src/corpus/$target" ] || known="$src/corpus/$target"
+	[ ! -d "$src/corpus/$1" ] || known="$src/corpus/$1"
 	# shellcheck disable=SC2086 # None, or one.
-	"$here/fuzz-$target" -max_len=4096 -max_total_time="$seconds" \
+	"$here/fuzz-$1" -max_len=4096 -max_total_time="$seconds" \
 		-timeout=20 -artifact_prefix=$here/ -verbosity=0 \
-		-print_final_stats=1 "$here/corpus-$target" $known || bad=1
-done
-exit $bad
+		-print_final_stats=1 "$here/corpus-$1" $known
+}
+
+# Called by itself: what one says is not to be mixed with what others say.
+if [ "${FUZZ_ONE-}" ]; then
+	fuzz_one "$1" >"$here/fuzz-$1.log" 2>&1
+	status=$?
+	cat "$here/fuzz-$1.log"
+	exit $status
+fi
+
+is_built || build || exit 1
+[ $# = 0 ] || printf '%s\n' "$@" |
+	FUZZ_ONE=1 xargs -P "$(nproc)" -n 1 sh "$0" "$seconds"

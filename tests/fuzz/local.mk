@@ -8,7 +8,8 @@
 # corpus/engine and corpus/inventory are from run-NAME --write-seeds 24 DIR: for
 # a target that reads its input as decisions any bytes will do, and longer ones
 # go further.  corpus/sim is what libFuzzer has made of such: small files that
-# reach much.  corpus/command is written by hand.  What has failed is added.
+# reach much.  corpus/command is written by hand.  What has
+# failed is added.
 FUZZ_SECONDS = 60
 fuzz_targets = command descriptor engine inventory sim stats
 fuzz_cflags = -std=gnu11 -g -O1 -DHAVE_CONFIG_H -include config.h -I. \
@@ -20,11 +21,12 @@ fuzz_tools = tools/find.c tools/info-json.c tools/info-text.c \
 	tools/info-unused.c tools/info.c tools/json.c tools/route-place.c \
 	tools/route.c tools/system.c tools/top-ask.c tools/top-json.c \
 	tools/top-prometheus.c tools/top-screen-none.c tools/top-text.c \
-	tools/top.c examples/weir-cp/options.c
+	tools/top.c examples/common/number.c \
+	examples/weir-cp/options.c
 
 fuzz_common = %D%/run-corpus.c %D%/fuzz-kit.h
-fuzz_programs = %D%/run-command %D%/run-engine %D%/run-inventory %D%/run-sim \
-	%D%/run-stats
+fuzz_programs = %D%/run-command %D%/run-engine %D%/run-inventory \
+	 %D%/run-sim %D%/run-stats
 %C%_run_command_SOURCES = %D%/fuzz-command.c $(fuzz_common) $(fuzz_tools)
 %C%_run_command_LDADD = libweir.la
 %C%_run_engine_SOURCES = %D%/fuzz-engine.c $(fuzz_common)
@@ -74,8 +76,8 @@ clean-fuzz:
 .PHONY: check-digests clean-fuzz fuzz
 
 CLEANFILES += %D%/fuzz-command %D%/fuzz-descriptor %D%/fuzz-engine \
-	%D%/fuzz-inventory %D%/fuzz-sim %D%/fuzz-stats %D%/seed-descriptor \
-	%D%/weir-sim-clang
+	%D%/fuzz-inventory %D%/fuzz-sim %D%/fuzz-stats \
+	%D%/fuzz-*.log %D%/seed-descriptor %D%/weir-sim-clang
 EXTRA_DIST += \
 	%D%/corpus \
 	%D%/descriptor-kit.h \

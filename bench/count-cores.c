@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/*
+ * Messages between two reactors, which have their turns one after the other on
+ * this thread: so neither sleeps or spins, and what is counted is always the
+ * same.  A group would have a thread for each, so lanes are made by hand.
+ */
+
+#include <weir/call.h>
+#include <weir/reactor.h>
+
+#include "bench/bench.h"
+#include "bench/count.h"
+#include "reactor/lane.h"
+#include "reactor/reactor-internal.h"
+
+#define LANE 1024
+
+struct pair {
+	struct weir_reactor *r[2];
+	struct lane_mesh *mesh;		/* NULL: they are of no group. */
+	struct call {
+		struct weir_op op;
+		struct pair *pair;
+	} calls[BATCH];
+	struct weir_op sender;
+	uint64_t to_send, to_end;
+};
+
+static struct pair group, others;
+
+/* Until all has ended; which reactor's thread this is changes. */
+static void run(struct pair *p)
+{
+	while (p->to_end)
+		for (int i = 0; i < 2; i++) {
+			lanes_here = p->mesh ? p->r[i] : NULL;
+			if (weir_reactor_turn(p->r[i], 0) < 0)
+				bench_must(-EIO, "weir_reactor_turn");
+		}
+	lanes_here = NULL;
+}
+
+/* The first messages, or all of them, are sent in a turn. */
+static void begin(struct pair *p, weir_op_fn *first)
+{
+	p->to_send = p->to_end = ROUNDS;
+	weir_op_init(&p->sender, first);
+	bench_must(weir_defer(p->r[0], &p->sender), "weir_defer");
+	run(p);
+}
+
+/* Calls. */
+
+static int64_t serve(void *arg)
+{
+	(void)arg;
+	return 0;
+}
+
+static void make_call(struct call *c)
+{
+	c->pair->to_send--;
+	bench_must(weir_call(c->pair->r[0], &c->op, c->pair->r[1], serve, c),
+		   "weir_call");
+}
+
+static void on_answer(struct weir_op *op, int64_t res)
+{
+	struct call *c = weir_container_of(op, struct call, op);
+
+	bench_must((int)res, "an answer");
+	c->pair->to_end--;
+	if (c->pair->to_send)
+		make_call(c);
+}
+
+static void call_one(struct weir_op *op, int64_t res)
+{
+	struct pair *p = weir_container_of(op, struct pair, sender);
+
+	(void)res;
+	make_call(&p->calls[0]);
+}
+
+static void call_many(struct weir_op *op, int64_t res)
+{
+	struct pair *p = weir_container_of(op, struct pair, sender);
+
+	(void)res;
+	for (int i = 0; i < BATCH; i++)
+		make_call(&p->calls[i]);
+}
+
+void call_1(void)
+{
+	begin(&group, call_one);
+}
+
+void call_32(void)
+{
+	begin(&group, call_many);
+}
+
+void call_other_32(void)
+{
+	begin(&others, call_many);
+}
+
+/* Posts. */
+
+static void on_post(void *arg)
+{
+	struct pair *p = arg;
+
+	p->to_end--;
+}
+
+/* So many in each turn. */
+static void post_many(struct weir_op *op, int64_t res)
+{
+	struct pair *p = weir_container_of(op, struct pair, sender);
+
+	(void)res;
+	for (int i = 0; i < BATCH && p->to_send; i++, p->to_send--)
+		bench_must(weir_post(p->r[1], on_post, p), "weir_post");
+	if (p->to_send)
+		bench_must(weir_defer(p->r[0], op), "weir_defer");
+}
+
+void post_lane_32(void)
+{
+	begin(&group, post_many);
+}
+
+void post_other_32(void)
+{
+	begin(&others, post_many);
+}
+
+static void make_pair(struct pair *p)
+{
+	struct weir_reactor_opts opts = {
+		.size = sizeof(opts), .spin_ns = WEIR_SPIN_NONE,
+	};
+
+	for (int i = 0; i < 2; i++)
+		bench_must(weir_reactor_create(&p->r[i], &opts),
+			   "weir_reactor_create");
+	for (int i = 0; i < BATCH; i++) {
+		weir_op_init(&p->calls[i].op, on_answer);
+		p->calls[i].pair = p;
+	}
+}
+
+void cores_make(void)
+{
+	make_pair(&group);
+	make_pair(&others);
+	group.mesh = lane_mesh_create(2, LANE);
+	if (!group.mesh)
+		bench_must(-ENOMEM, "lane_mesh_create");
+	for (uint32_t i = 0; i < 2; i++)
+		lanes_join(group.mesh, i, group.r[i]);
+}
+
+static void end_pair(struct pair *p)
+{
+	for (int i = 0; i < 2; i++) {
+		p->r[i]->mailbox.lanes = NULL;
+		mailbox_note_more(&p->r[i]->mailbox);
+		bench_must(weir_reactor_destroy(p->r[i]),
+			   "weir_reactor_destroy");
+	}
+	lane_mesh_destroy(p->mesh);
+}
+
+void cores_end(void)
+{
+	end_pair(&group);
+	end_pair(&others);
+}

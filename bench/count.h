@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef BENCH_COUNT_H
+#define BENCH_COUNT_H
+
+/* What count.c and count-cores.c have in common. */
+
+#define ROUNDS 1000
+#define BATCH 32
+
+/*
+ * Messages between two reactors, the sender's and the receiver's side together:
+ * of a group, and "other", which are of none, as from any other thread.
+ */
+void cores_make(void);
+void cores_end(void);
+void call_1(void);
+void call_32(void);
+void call_other_32(void);
+void post_lane_32(void);
+void post_other_32(void);
+
+#endif /* BENCH_COUNT_H */

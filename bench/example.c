@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Where a program of examples/ is: see bench.h. */
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/bench.h"
+
+/* WEIR_NBD for weir-nbd: who sets it has another one in mind. */
+static void variable_of(const char *name, char *to, size_t size)
+{
+	size_t i;
+
+	for (i = 0; name[i] && i + 1 < size; i++)
+		to[i] = name[i] == '-' ? '_' :
+			(char)toupper((unsigned char)name[i]);
+	to[i] = '\0';
+}
+
+/* The program itself, not libtool's script around it, which costs time. */
+static bool is_built_shared(const char *name, char *path, size_t size)
+{
+	static char library[4096];
+
+	snprintf(path, size, "examples/%s/.libs/%s", name, name);
+	if (access(path, X_OK) || !getcwd(library, sizeof(library) - 8))
+		return false;
+	strcat(library, "/.libs");
+	return !setenv("LD_LIBRARY_PATH", library, 1);
+}
+
+bool bench_find_example(const char *name)
+{
+	char variable[32], path[128];
+	const char *given;
+
+	variable_of(name, variable, sizeof(variable));
+	given = getenv(variable);
+	if (given)
+		return !access(given, X_OK);
+	if (!is_built_shared(name, path, sizeof(path)))
+		snprintf(path, sizeof(path), "examples/%s/%s", name, name);
+	if (!access(path, X_OK))
+		return !setenv(variable, path, 1);
+	return bench_has_program(name) && !setenv(variable, name, 1);
+}
+
+bool bench_has_program(const char *name)
+{
+	char command[96];
+
+	snprintf(command, sizeof(command), "command -v %s >/dev/null 2>&1",
+		 name);
+	return !system(command);
+}
