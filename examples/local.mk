@@ -48,10 +48,13 @@ noinst_PROGRAMS += \
 if HAVE_LIBEV
 noinst_PROGRAMS += \
 	%D%/04-host-libev \
-	%D%/08-libev-in-weir
+	%D%/08-libev-in-weir \
+	%D%/27-nbd-in-libev
 endif
 %C%_04_host_libev_LDADD = libweir.la $(LIBEV_LIBS)
 %C%_08_libev_in_weir_LDADD = libweir.la $(LIBEV_LIBS)
+%C%_27_nbd_in_libev_SOURCES = %D%/27-nbd-in-libev.c %D%/nbd-visitor.h
+%C%_27_nbd_in_libev_LDADD = $(nbd_server) $(LIBEV_LIBS)
 
 if HAVE_LIBUV
 noinst_PROGRAMS += \
@@ -66,12 +69,16 @@ endif
 if HAVE_GLIB
 noinst_PROGRAMS += \
 	%D%/06-host-glib \
-	%D%/10-glib-in-weir
+	%D%/10-glib-in-weir \
+	%D%/28-nbd-in-glib
 endif
 %C%_06_host_glib_CPPFLAGS = $(AM_CPPFLAGS) $(GLIB_CFLAGS)
 %C%_06_host_glib_LDADD = libweir.la $(GLIB_LIBS)
 %C%_10_glib_in_weir_CPPFLAGS = $(AM_CPPFLAGS) $(GLIB_CFLAGS)
 %C%_10_glib_in_weir_LDADD = libweir.la $(GLIB_LIBS)
+%C%_28_nbd_in_glib_CPPFLAGS = $(AM_CPPFLAGS) $(GLIB_CFLAGS)
+%C%_28_nbd_in_glib_SOURCES = %D%/28-nbd-in-glib.c %D%/nbd-visitor.h
+%C%_28_nbd_in_glib_LDADD = $(nbd_server) $(GLIB_LIBS)
 
 if HAVE_SYSTEMD
 noinst_PROGRAMS += \
@@ -123,6 +130,55 @@ bin_PROGRAMS += %D%/weir-cp/weir-cp
 	%D%/weir-cp/weir-cp.h
 %C%_weir_cp_weir_cp_LDADD = $(common) libweir.la
 EXTRA_DIST += %D%/demo.sh %D%/weir-cp/README.md
+
+# Block devices over a network: see weir-nbd/README.md.  The server is a library
+# of its own here, for programs that have it inside.
+noinst_LIBRARIES += %D%/weir-nbd/libserver.a
+%C%_weir_nbd_libserver_a_SOURCES = \
+	%D%/weir-nbd/batch.c \
+	%D%/weir-nbd/cells.c \
+	%D%/weir-nbd/conn.c \
+	%D%/weir-nbd/core.c \
+	%D%/weir-nbd/domain.c \
+	%D%/weir-nbd/export.c \
+	%D%/weir-nbd/file.c \
+	%D%/weir-nbd/hello.c \
+	%D%/weir-nbd/listen.c \
+	%D%/weir-nbd/memory.c \
+	%D%/weir-nbd/options.c \
+	%D%/weir-nbd/pages.c \
+	%D%/weir-nbd/plug.c \
+	%D%/weir-nbd/plug.h \
+	%D%/weir-nbd/reply.c \
+	%D%/weir-nbd/request.c \
+	%D%/weir-nbd/say.c \
+	%D%/weir-nbd/server.c \
+	%D%/weir-nbd/server.h \
+	%D%/weir-nbd/status.c \
+	%D%/weir-nbd/weir-nbd.h
+nbd_server = %D%/weir-nbd/libserver.a $(common) libweir.la -ldl
+
+bin_PROGRAMS += %D%/weir-nbd/weir-nbd
+%C%_weir_nbd_weir_nbd_SOURCES = %D%/weir-nbd/main.c
+%C%_weir_nbd_weir_nbd_LDADD = $(nbd_server)
+EXTRA_DIST += %D%/weir-nbd/README.md
+
+# What others need to write plugs for it, and two of them.  A plug and the server
+# share one libweir, so there must be a shared one.
+nbdincludedir = $(includedir)/weir-nbd
+nbdinclude_HEADERS = %D%/weir-nbd/plug.h
+nbdplugdir = $(libdir)/weir-nbd
+nbdplug_LTLIBRARIES =
+if SHARED
+nbdplug_LTLIBRARIES += %D%/weir-nbd/cipher.la %D%/weir-nbd/import.la
+endif
+plug_ldflags = $(AM_LDFLAGS) -module -avoid-version -shared
+%C%_weir_nbd_cipher_la_SOURCES = %D%/weir-nbd/cipher.c %D%/weir-nbd/plug.h
+%C%_weir_nbd_cipher_la_LDFLAGS = $(plug_ldflags)
+%C%_weir_nbd_cipher_la_LIBADD = libweir.la
+%C%_weir_nbd_import_la_SOURCES = %D%/weir-nbd/import.c %D%/weir-nbd/plug.h
+%C%_weir_nbd_import_la_LDFLAGS = $(plug_ldflags)
+%C%_weir_nbd_import_la_LIBADD = libweir.la
 
 # Files by RDMA: see weir-rdma/README.md.
 bin_PROGRAMS += %D%/weir-rdma/weir-rdma

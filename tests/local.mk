@@ -105,6 +105,12 @@ test_programs += \
 	%D%/test-splice \
 	%D%/test-file \
 	%D%/test-watch \
+	%D%/test-weir-nbd \
+	%D%/test-weir-nbd-disk \
+	%D%/test-weir-nbd-hello \
+	%D%/test-weir-nbd-hostile \
+	%D%/test-weir-nbd-plug \
+	%D%/test-weir-nbd-status \
 	%D%/test-weir-rdma-parts \
 	%D%/test-post \
 	%D%/test-timer \
@@ -647,9 +653,39 @@ test_messages = %D%/message-kit.h %D%/yard-kit.h $(test_conns) %D%/job-kit.h \
 %C%_test_post_SOURCES = %D%/test-post.c %D%/gate-kit.h $(test_harness)
 %C%_test_post_LDADD = $(test_public)
 
+%C%_test_weir_nbd_SOURCES = %D%/test-weir-nbd.c %D%/nbd-kit.h $(test_harness)
+%C%_test_weir_nbd_LDADD = $(test_public)
+
+%C%_test_weir_nbd_disk_SOURCES = %D%/test-weir-nbd-disk.c %D%/nbd-kit.h \
+	$(test_harness)
+%C%_test_weir_nbd_disk_LDADD = $(test_public)
+
+%C%_test_weir_nbd_hello_SOURCES = %D%/test-weir-nbd-hello.c %D%/nbd-kit.h \
+	$(test_harness)
+%C%_test_weir_nbd_hello_LDADD = $(test_public)
+
+%C%_test_weir_nbd_hostile_SOURCES = %D%/test-weir-nbd-hostile.c \
+	%D%/nbd-kit.h $(test_harness)
+%C%_test_weir_nbd_hostile_LDADD = $(test_public)
+
+%C%_test_weir_nbd_plug_SOURCES = %D%/test-weir-nbd-plug.c %D%/nbd-kit.h \
+	%D%/nbd-plug.h $(test_harness)
+%C%_test_weir_nbd_plug_LDADD = $(test_public)
+
+# What it has the server load.  The path only asks for a shared object.
+if SHARED
+check_LTLIBRARIES += %D%/nbd-plug.la
+endif
+%C%_nbd_plug_la_SOURCES = %D%/nbd-plug.c %D%/nbd-plug.h
+%C%_nbd_plug_la_LDFLAGS = $(plug_ldflags) -rpath /nowhere
+%C%_nbd_plug_la_LIBADD = libweir.la
+
 %C%_test_number_SOURCES = %D%/test-number.c examples/common/number.c \
 	examples/common/number.h $(test_harness)
 %C%_test_number_LDADD = $(test_public)
+
+%C%_test_weir_nbd_status_SOURCES = %D%/test-weir-nbd-status.c $(test_harness)
+%C%_test_weir_nbd_status_LDADD = $(test_public)
 
 %C%_test_weir_rdma_parts_SOURCES = %D%/test-weir-rdma-parts.c \
 	examples/weir-rdma/file.c examples/weir-rdma/note.c $(test_harness)
@@ -790,7 +826,9 @@ test_scripts = \
 	%D%/check-probes.sh \
 	%D%/check-rules.sh \
 	%D%/check-symbols.sh \
+	%D%/interop/weir-nbd.sh \
 	%D%/test-export-examples.sh \
+	%D%/test-nbd-embedded.sh \
 	%D%/test-weir-bench.sh \
 	%D%/test-weir-cp.sh \
 	%D%/test-weir-info.sh \
@@ -828,6 +866,7 @@ rdma_programs += \
 endif
 endif
 rdma_tests = \
+	%D%/interop/weir-nbd-kernel.sh \
 	%D%/test-weir-rdma.sh \
 	%D%/vm/rdma-smoke.sh
 if HAVE_VERBS
@@ -888,6 +927,7 @@ not_under_valgrind =
 check_PROGRAMS += $(test_programs) $(rdma_programs) %D%/without-uring
 TESTS += $(test_programs) $(test_scripts)
 EXTRA_DIST += $(test_scripts) $(test_models) $(test_seeds) $(test_guest) \
+	%D%/interop/weir-nbd-durable.py %D%/interop/weir-nbd-kernel.sh \
 	%D%/kit.sh %D%/test-vm.sh %D%/valgrind.supp %D%/weir-cp-kit.sh
 
 valgrind_command = $(LIBTOOL) --mode=execute valgrind -q --error-exitcode=99 \
@@ -992,6 +1032,7 @@ without_threads = \
 	%D%/test-translate \
 	%D%/test-uring \
 	%D%/test-verbs-rules \
+	%D%/test-weir-nbd-status \
 	%D%/test-weir-rdma-parts \
 	%D%/test-weir-top \
 	%D%/test-wheel \
@@ -1010,6 +1051,8 @@ if HAVE_VERBS
 script_programs += tools/weir-sim-verbs
 endif
 if HAVE_CMOCKA
+script_programs += %D%/test-weir-nbd %D%/test-weir-nbd-hello \
+	%D%/test-weir-nbd-hostile
 endif
 
 distcheck-scripts:

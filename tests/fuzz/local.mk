@@ -8,10 +8,10 @@
 # corpus/engine and corpus/inventory are from run-NAME --write-seeds 24 DIR: for
 # a target that reads its input as decisions any bytes will do, and longer ones
 # go further.  corpus/sim is what libFuzzer has made of such: small files that
-# reach much.  corpus/command is written by hand.  What has
+# reach much.  corpus/command and corpus/nbd are written by hand.  What has
 # failed is added.
 FUZZ_SECONDS = 60
-fuzz_targets = command descriptor engine inventory sim stats
+fuzz_targets = command descriptor engine inventory nbd sim stats
 fuzz_cflags = -std=gnu11 -g -O1 -DHAVE_CONFIG_H -include config.h -I. \
 	-I$(top_srcdir)/include -I$(top_srcdir) $(LIBURING_CFLAGS) \
 	$(LIBSODIUM_CFLAGS) $(VERBS_CFLAGS) -pthread -fno-omit-frame-pointer
@@ -24,15 +24,28 @@ fuzz_tools = tools/find.c tools/info-json.c tools/info-text.c \
 	tools/top.c examples/common/number.c \
 	examples/weir-cp/options.c
 
+fuzz_nbd = examples/weir-nbd/batch.c examples/weir-nbd/cells.c \
+	examples/weir-nbd/conn.c examples/weir-nbd/domain.c \
+	examples/weir-nbd/export.c \
+	examples/weir-nbd/file.c examples/weir-nbd/hello.c \
+	examples/weir-nbd/memory.c examples/weir-nbd/pages.c \
+	examples/weir-nbd/plug.c \
+	examples/weir-nbd/reply.c \
+	examples/weir-nbd/request.c examples/weir-nbd/say.c \
+	examples/weir-nbd/status.c \
+	examples/common/number.c
+
 fuzz_common = %D%/run-corpus.c %D%/fuzz-kit.h
 fuzz_programs = %D%/run-command %D%/run-engine %D%/run-inventory \
-	 %D%/run-sim %D%/run-stats
+	%D%/run-nbd %D%/run-sim %D%/run-stats
 %C%_run_command_SOURCES = %D%/fuzz-command.c $(fuzz_common) $(fuzz_tools)
 %C%_run_command_LDADD = libweir.la
 %C%_run_engine_SOURCES = %D%/fuzz-engine.c $(fuzz_common)
 %C%_run_engine_LDADD = libweir-all.la
 %C%_run_inventory_SOURCES = %D%/fuzz-inventory.c $(fuzz_common)
 %C%_run_inventory_LDADD = libweir-all.la
+%C%_run_nbd_SOURCES = %D%/fuzz-nbd.c $(fuzz_common) $(fuzz_nbd)
+%C%_run_nbd_LDADD = libweir.la -ldl
 %C%_run_sim_SOURCES = %D%/fuzz-sim.c %D%/sim-chain.c %D%/sim-move.c \
 	%D%/sim-op.c %D%/sim-source.c %D%/sim-task.c %D%/sim-world.h \
 	$(fuzz_common)
@@ -53,6 +66,7 @@ fuzz: config.h
 	CLANG='$(CLANG)' FUZZ_CFLAGS='$(fuzz_cflags)' srcdir='$(srcdir)' \
 	FUZZ_LIBS='$(fuzz_libs)' \
 	SOURCES='$(libweir_all_la_SOURCES)' TOOLS='$(fuzz_tools)' \
+	NBD='$(fuzz_nbd)' \
 	$(SHELL) $(srcdir)/%D%/fuzz.sh $(FUZZ_SECONDS) $(fuzz_targets)
 
 # Whether gcc and clang make programs that do the same: this build's weir-sim
@@ -76,7 +90,7 @@ clean-fuzz:
 .PHONY: check-digests clean-fuzz fuzz
 
 CLEANFILES += %D%/fuzz-command %D%/fuzz-descriptor %D%/fuzz-engine \
-	%D%/fuzz-inventory %D%/fuzz-sim %D%/fuzz-stats \
+	%D%/fuzz-inventory %D%/fuzz-nbd %D%/fuzz-sim %D%/fuzz-stats \
 	%D%/fuzz-*.log %D%/seed-descriptor %D%/weir-sim-clang
 EXTRA_DIST += \
 	%D%/corpus \

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: CC0-1.0 */
+/*
+ * A client: what is received goes to the parsers, what is ready is sent, and all
+ * of it ends once.  Every callback ends in conn_pump(), and only that frees.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <weir/file.h>
+
+#include "weir-nbd.h"
+
+/* Below this the rest of a write comes with what follows it. */
+#define DIRECT_MIN (32u << 10)
+#define HELLO_SECONDS 10u
+
+static void on_rx(struct weir_op *op, int64_t res);
+static void on_tx(struct weir_op *op, int64_t res);
+static void on_flush(struct weir_op *op, int64_t res);
+
+/* On core 0; NULL: no memory. */
+struct conn *conn_make(struct server *server, struct core *core, int fd)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->server = server;
+	c->core = core;
+	c->fd = fd;
+	weir_op_init(&c->rx_op, on_rx);
+	weir_op_init(&c->tx_op, on_tx);
+	weir_op_init(&c->flush_op, on_flush);
+	batch_init(&c->batch);
+	c->ready_end = &c->ready;
+	for (uint32_t i = 0; i < REQUESTS; i++)
+		request_init(&c->requests[i], c);
+	return c;
+}
+
+/* When the handshake must be over. */
+static uint64_t hello_end(const struct conn *c)
+{
+	uint32_t seconds = c->server->opts.timeout_s;
+
+	if (seconds > HELLO_SECONDS)
+		seconds = HELLO_SECONDS;
+	return weir_reactor_now(c->core->reactor) + seconds * WEIR_SEC;
+}
+
+void conn_adopt(void *arg)
+{
+	struct conn *c = arg;
+	struct core *core = c->core;
+
+	c->next = core->conns;
+	if (c->next)
+		c->next->pprev = &c->next;
+	core->conns = c;
+	c->pprev = &core->conns;
+	weir_fd_register(core->reactor, c->fd);
+	/* There is a slab for each connection that was let in. */
+	if (core->stopping || weir_pool_get(&c->slab, core->pool)) {
+		conn_drop(c);
+	} else {
+		c->rx = weir_buf_addr(c->slab);
+		c->cell_base = c->rx + RX_BYTES;
+		c->hello_ends_ns = hello_end(c);
+		hello_begin(c);
+	}
+	conn_pump(c);
+}
+
+static void conn_free(struct conn *c)
+{
+	struct core *core = c->core;
+
+	*c->pprev = c->next;
+	if (c->next)
+		c->next->pprev = c->pprev;
+	if (c->slab)
+		weir_buf_put(c->slab);
+	weir_fd_unregister(core->reactor, c->fd);
+	/* Who notices the end may connect again at once. */
+	atomic_fetch_sub(&core->n_conns, 1);
+	close(c->fd);
+	pages_end(c);
+	free(c->jobs);
+	free(c);
+	core_check_end(core);
+}
+
+/* To be called again and again; what is under way ends by itself. */
+void conn_drop(struct conn *c)
+{
+	if (c->state == CLOSING)
+		return;
+	c->state = CLOSING;
+	if (c->receiving)
+		weir_op_cancel(&c->rx_op);
+	if (c->sending)
+		weir_op_cancel(&c->tx_op);
+	domain_cancel(c);
+}
+
+/* Half of a request is worth waiting for, but not for ever: who sends a byte
+ * now and then gains no time by it. */
+static uint64_t rx_deadline(struct conn *c)
+{
+	if (c->state < SERVING)
+		return c->hello_ends_ns;
+	if (c->head == c->tail && !c->filling && !c->skip) {
+		c->half_ends_ns = 0;
+		return WEIR_FOREVER;
+	}
+	if (!c->half_ends_ns || c->half_bytes >= PIECE) {
+		c->half_bytes = 0;
+		c->half_ends_ns = weir_reactor_now(c->core->reactor) +
+				  c->server->opts.timeout_s * WEIR_SEC;
+	}
+	return c->half_ends_ns;
+}
+
+static void receive(struct conn *c)
+{
+	struct request *w = c->filling;
+	uint32_t rest = w ? w->piece - w->got : 0;
+	int err;
+
+	/* Memory is not ours alone: others may be reading what is there. */
+	c->direct = rest >= DIRECT_MIN && !c->export->base;
+	weir_op_set_deadline(&c->rx_op, rx_deadline(c));
+	if (c->direct) {
+		err = weir_recv(c->core->reactor, &c->rx_op, c->fd,
+				w->data + w->got, rest, WEIR_SOCK_ALL);
+	} else {
+		memmove(c->rx, c->rx + c->head, c->tail - c->head);
+		c->tail -= c->head;
+		c->head = 0;
+		err = weir_recv(c->core->reactor, &c->rx_op, c->fd,
+				c->rx + c->tail, RX_BYTES - c->tail, 0);
+	}
+	if (err) {
+		conn_drop(c);
+		return;
+	}
+	c->receiving = true;
+	c->busy++;
+}
+
+static void on_rx(struct weir_op *op, int64_t res)
+{
+	struct conn *c = weir_container_of(op, struct conn, rx_op);
+
+	c->receiving = false;
+	c->busy--;
+	if (res < 0 && !c->ending)
+		conn_drop(c);
+	else if (res <= 0)
+		c->ending = true;
+	else if (c->direct)
+		c->filling->got += (uint32_t)res;
+	else
+		c->tail += (uint32_t)res;
+	c->half_bytes += res > 0 ? (uint32_t)res : 0;
+	conn_pump(c);
+}
+
+static void send_next(struct conn *c)
+{
+	int err;
+
+	weir_op_set_deadline(&c->tx_op, c->tx_ends_ns);
+	err = c->n_iov ? weir_sendv(c->core->reactor, &c->tx_op, c->fd, c->iov,
+				    c->n_iov, 0) : pages_send(c);
+	if (err) {
+		conn_drop(c);
+		return;
+	}
+	c->sending = true;
+	c->busy++;
+}
+
+/* What c->iov has, and pages behind it; there is one send at a time. */
+void conn_send(struct conn *c)
+{
+	uint64_t patience = c->server->opts.timeout_s * WEIR_SEC;
+	uint64_t now = weir_reactor_now(c->core->reactor);
+
+	c->tx_ends_ns = c->state < SERVING ? c->hello_ends_ns : now + patience;
+	c->core->counts.sends++;
+	send_next(c);
+}
+
+/* @n bytes: all that c->iov had, or some of the pages. */
+static void sent(struct conn *c, int64_t n)
+{
+	if (c->n_iov)
+		c->n_iov = 0;
+	else
+		pages_sent(c, n);
+	if (pages_left(c))
+		send_next(c);
+	else
+		reply_sent(c);
+}
+
+static void on_tx(struct weir_op *op, int64_t res)
+{
+	struct conn *c = weir_container_of(op, struct conn, tx_op);
+
+	c->sending = false;
+	c->busy--;
+	if (res < 0)
+		conn_drop(c);
+	else if (c->state < SERVING)
+		hello_sent(c);
+	else if (c->state == SERVING)
+		sent(c, res);
+	conn_pump(c);
+}
+
+/* When the turn has seen what else is due: more replies, in one batch. */
+void conn_flush_later(struct conn *c)
+{
+	if (c->sending || c->flushing)
+		return;
+	if (weir_defer(c->core->reactor, &c->flush_op)) {
+		conn_drop(c);
+		return;
+	}
+	c->flushing = true;
+	c->busy++;
+}
+
+static void on_flush(struct weir_op *op, int64_t res)
+{
+	struct conn *c = weir_container_of(op, struct conn, flush_op);
+
+	c->flushing = false;
+	c->busy--;
+	if (res < 0)
+		conn_drop(c);
+	else if (c->state == SERVING && !c->sending)
+		reply_flush(c);
+	conn_pump(c);
+}
+
+/* Bytes that nobody wants; true if there are no more to come.  Then the write
+ * that they belong to is answered. */
+static bool skip(struct conn *c)
+{
+	uint32_t here = c->tail - c->head;
+	uint32_t n = c->skip < here ? (uint32_t)c->skip : here;
+	struct request *rq = c->refused;
+
+	c->head += n;
+	c->skip -= n;
+	if (c->skip)
+		return false;
+	c->refused = NULL;
+	if (rq)
+		reply_queue(rq);
+	return true;
+}
+
+static bool parse(struct conn *c)
+{
+	if (c->state == CLOSING)
+		return false;
+	if (!skip(c))
+		return false;
+	return c->state == SERVING ? request_parse(c) : hello_parse(c);
+}
+
+/* Nothing more comes, and what came as a whole is answered. */
+static void check_end(struct conn *c)
+{
+	bool half = c->refused || c->filling;
+
+	if (c->used == half && !c->sending)
+		conn_drop(c);
+}
+
+/* Go on with whatever can go on.  @c may be gone afterwards. */
+void conn_pump(struct conn *c)
+{
+	c->blocked = false;
+	while (parse(c))
+		;
+	batch_begin(c);
+	if (c->state != CLOSING && !c->blocked) {
+		if (c->ending)
+			check_end(c);
+		/* Replies first: somebody waits for them. */
+		else if (!c->receiving && !c->flushing)
+			receive(c);
+	}
+	if (c->state == CLOSING && !c->busy)
+		conn_free(c);
+}
+
+/* The server stops: answer what is there, and take nothing more. */
+void conn_finish(struct conn *c)
+{
+	if (c->state < SERVING)
+		conn_drop(c);
+	c->stopping = true;
+	c->ending = true;
+	if (c->state == SERVING && c->receiving)
+		weir_op_cancel(&c->rx_op);
+	conn_pump(c);
+}

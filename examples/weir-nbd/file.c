@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: CC0-1.0 */
+/* Requests to a file or a block device: weir's operations, and a worker. */
+#define _GNU_SOURCE 1
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+
+#include <weir/file.h>
+
+#include "weir-nbd.h"
+
+/* What there is to write where the file system has no other way. */
+_Alignas(CELL) uint8_t zeroes[PIECE];
+
+/* @err: of the start.  If there was none, @fn comes later. */
+static void started(struct request *rq, int err)
+{
+	if (err)
+		request_done(rq, err);
+	else
+		rq->conn->busy++;
+}
+
+static void on_done(struct weir_op *op, int64_t res)
+{
+	struct request *rq = weir_container_of(op, struct request, op);
+	struct conn *c = rq->conn;
+
+	c->busy--;
+	request_done(rq, res);
+	conn_pump(c);
+}
+
+/* A file that has become shorter reads as zeroes there. */
+static void on_read(struct weir_op *op, int64_t res)
+{
+	struct request *rq = weir_container_of(op, struct request, op);
+
+	if (res >= 0 && res < rq->piece)
+		memset(rq->data + res, 0, rq->piece - (size_t)res);
+	on_done(op, res);
+}
+
+static void file_read(struct request *rq)
+{
+	struct conn *c = rq->conn;
+
+	weir_op_init(&rq->op, on_read);
+	started(rq, weir_read(c->core->reactor, &rq->op, c->export->fd,
+			      rq->data, rq->piece, rq->off + rq->done));
+}
+
+static void file_write(struct request *rq)
+{
+	struct conn *c = rq->conn;
+
+	if (!rq->by_hand && batch_wants(rq)) {
+		batch_add(rq);
+		return;
+	}
+	weir_op_init(&rq->op, on_done);
+	started(rq, weir_write(c->core->reactor, &rq->op, c->export->fd,
+			       rq->by_hand ? zeroes : rq->data, rq->piece,
+			       rq->off + rq->done));
+}
+
+static void file_flush(struct request *rq)
+{
+	struct conn *c = rq->conn;
+
+	weir_op_init(&rq->op, on_done);
+	started(rq, weir_fsync(c->core->reactor, &rq->op, c->export->fd,
+			       WEIR_FSYNC_DATA));
+}
+
+/* The file system knows no holes; or a device has none of that size, for what
+ * it does to a range it does to whole sectors. */
+static bool cannot(int64_t res)
+{
+	return res == -EOPNOTSUPP || res == -EINVAL;
+}
+
+/* A trim is a hint: where there is no such thing, nothing is done. */
+static void on_trim(struct weir_op *op, int64_t res)
+{
+	on_done(op, cannot(res) ? 0 : res);
+}
+
+static void file_trim(struct request *rq)
+{
+	struct conn *c = rq->conn;
+
+	weir_op_init(&rq->op, on_trim);
+	started(rq, weir_fallocate(c->core->reactor, &rq->op, c->export->fd,
+				   FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				   rq->off, rq->len));
+}
+
+/* What the client said that it will need; on a worker. */
+static int64_t advise(void *arg)
+{
+	const struct request *rq = arg;
+
+	posix_fadvise(rq->conn->export->fd, (off_t)rq->off, (off_t)rq->len,
+		      POSIX_FADV_WILLNEED);
+	return 0;
+}
+
+static void file_cache(struct request *rq)
+{
+	weir_op_init(&rq->op, on_done);
+	started(rq, weir_work(rq->conn->core->reactor, &rq->op, advise, rq));
+}
+
+/* Zeroes without writing them, or else by hand, unless it was to be fast. */
+static void on_zero(struct weir_op *op, int64_t res)
+{
+	struct request *rq = weir_container_of(op, struct request, op);
+	struct conn *c = rq->conn;
+
+	if (!cannot(res) || rq->flags & NBD_CMD_FLAG_FAST_ZERO) {
+		on_done(op, cannot(res) ? -EOPNOTSUPP : res);
+		return;
+	}
+	c->busy--;
+	rq->by_hand = true;
+	rq->piece = rq->len < PIECE ? rq->len : PIECE;
+	file_write(rq);
+	conn_pump(c);
+}
+
+static void file_zero(struct request *rq)
+{
+	struct conn *c = rq->conn;
+	int how = rq->flags & NBD_CMD_FLAG_NO_HOLE ? FALLOC_FL_ZERO_RANGE :
+						     FALLOC_FL_PUNCH_HOLE;
+
+	if (rq->by_hand) {
+		file_write(rq);
+		return;
+	}
+	weir_op_init(&rq->op, on_zero);
+	started(rq, weir_fallocate(c->core->reactor, &rq->op, c->export->fd,
+				   how | FALLOC_FL_KEEP_SIZE, rq->off,
+				   rq->len));
+}
+
+static void file_status(struct request *rq)
+{
+	weir_op_init(&rq->op, on_done);
+	started(rq, weir_work(rq->conn->core->reactor, &rq->op, status_work,
+			      rq));
+}
+
+const struct backing file_backing = {
+	.read = file_read,
+	.write = file_write,
+	.flush = file_flush,
+	.trim = file_trim,
+	.cache = file_cache,
+	.zero = file_zero,
+	.status = file_status,
+};

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: CC0-1.0 */
+/* The command line. */
+#define _GNU_SOURCE 1
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../common/number.h"
+#include "weir-nbd.h"
+
+#define STRING_(n) #n
+#define STRING(n) STRING_(n)
+
+enum { OPT_EXPORT = 256, OPT_UNIX, OPT_ADDRESS, OPT_PORT, OPT_CORES,
+       OPT_CONNECTIONS, OPT_TIMEOUT, OPT_GRACE, OPT_STATS, OPT_HELP,
+       OPT_VERSION };
+
+static const struct option options[] = {
+	{ "export", required_argument, NULL, OPT_EXPORT },
+	{ "unix", required_argument, NULL, OPT_UNIX },
+	{ "address", required_argument, NULL, OPT_ADDRESS },
+	{ "port", required_argument, NULL, OPT_PORT },
+	{ "cores", required_argument, NULL, OPT_CORES },
+	{ "connections", required_argument, NULL, OPT_CONNECTIONS },
+	{ "timeout", required_argument, NULL, OPT_TIMEOUT },
+	{ "grace", required_argument, NULL, OPT_GRACE },
+	{ "stats", no_argument, NULL, OPT_STATS },
+	{ "quiet", no_argument, NULL, 'q' },
+	{ "help", no_argument, NULL, OPT_HELP },
+	{ "version", no_argument, NULL, OPT_VERSION },
+	{ NULL, 0, NULL, 0 },
+};
+
+static const char help[] =
+"Usage: weir-nbd [options] --export=EXPORT...\n"
+"Serve files, block devices, memory and whatever plugs bring as network block\n"
+"devices.\n"
+"\n"
+"      --export=[name=NAME,]path=PATH[,ro][,direct][,text=TEXT]\n"
+"      --export=[name=NAME,]size=SIZE[,ro][,text=TEXT]\n"
+"      --export=[name=NAME,]plug=OBJECT[,args=ARGS][,ro][,text=TEXT]\n"
+"                        a file or block device; memory, which is forgotten;\n"
+"                        what a shared object brings\n"
+"      --unix=PATH       listen at a UNIX socket, which is the owner's alone\n"
+"      --address=ADDRESS listen at a TCP address (127.0.0.1)\n"
+"      --port=PORT       of it; 0: any that is free (" STRING(PORT) ")\n"
+"      --cores=N         reactors; 0: one for each CPU (0)\n"
+"      --connections=N   at a time; 2 MiB of memory for each (32)\n"
+"      --timeout=SECONDS for half of a request, and for replies that are\n"
+"                        not taken (30)\n"
+"      --grace=SECONDS   for what is under way when a signal says stop (5)\n"
+"      --stats           numbers for 'weir top', and at the end on stdout\n"
+"  -q, --quiet           do not say where it listens\n"
+"      --help, --version\n"
+"\n"
+"Without --unix, --address, --port and sockets of a service manager it listens\n"
+"at 127.0.0.1.  Exit status: 0 it was stopped; 1 it failed; 2 wrong usage;\n"
+"3 nothing could be begun.  weir-nbd(1) has the details.\n";
+
+void usage_error(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	fputs("weir-nbd: ", stderr);
+	vfprintf(stderr, fmt, args);
+	fputs("\nTry 'weir-nbd --help'.\n", stderr);
+	va_end(args);
+}
+
+static int parse_number(const char *name, const char *arg, unsigned long min,
+			unsigned long max, uint32_t *ret)
+{
+	uint64_t n;
+
+	if (number_parse(arg, min, max, &n)) {
+		usage_error("--%s=%s: a number from %lu to %lu is wanted", name,
+			    arg, min, max);
+		return -1;
+	}
+	*ret = (uint32_t)n;
+	return 0;
+}
+
+static int parse_export(struct server *server, char *arg)
+{
+	struct export *x = &server->exports[server->n_exports];
+
+	if (server->n_exports == EXPORTS_MAX) {
+		usage_error("more than %u exports", EXPORTS_MAX);
+		return -1;
+	}
+	if (export_parse(x, arg))
+		return -1;
+	for (struct export *y = server->exports; y < x; y++)
+		if (!strcmp(y->name, x->name)) {
+			usage_error("two exports are named '%s'", x->name);
+			return -1;
+		}
+	server->n_exports++;
+	return 0;
+}
+
+static int parse_tcp(struct opts *o, int c, const char *arg)
+{
+	uint32_t port;
+
+	o->tcp = true;
+	if (c == OPT_ADDRESS) {
+		o->address = arg;
+		return 0;
+	}
+	o->port = arg;
+	return parse_number("port", arg, 0, 65535, &port);
+}
+
+static int parse_one(struct server *server, int c, char *arg)
+{
+	struct opts *o = &server->opts;
+
+	switch (c) {
+	case OPT_EXPORT:
+		return parse_export(server, arg);
+	case OPT_UNIX:
+		o->unix_path = arg;
+		return 0;
+	case OPT_ADDRESS:
+	case OPT_PORT:
+		return parse_tcp(o, c, arg);
+	case OPT_CORES:
+		return parse_number("cores", arg, 0, CORES_MAX, &o->cores);
+	case OPT_CONNECTIONS:
+		return parse_number("connections", arg, 1, CONNECTIONS_MAX,
+				    &o->connections);
+	case OPT_TIMEOUT:
+		return parse_number("timeout", arg, 1, 86400, &o->timeout_s);
+	case OPT_GRACE:
+		return parse_number("grace", arg, 0, 86400, &o->grace_s);
+	case OPT_STATS:
+		o->stats = true;
+		return 0;
+	default:
+		o->quiet = true;
+		return 0;
+	}
+}
+
+/* Returns -1 to go on, or the status to exit with. */
+int options_parse(struct server *server, int argc, char **argv)
+{
+	int c;
+
+	server->opts = (struct opts){ .address = "127.0.0.1",
+				      .port = STRING(PORT), .connections = 32,
+				      .timeout_s = 30, .grace_s = 5 };
+	while ((c = getopt_long(argc, argv, "q", options, NULL)) >= 0) {
+		if (c == OPT_HELP || c == OPT_VERSION) {
+			printf("%s", c == OPT_HELP ? help : "weir-nbd ");
+			if (c == OPT_VERSION)
+				printf("%s\n", weir_version());
+			return 0;
+		}
+		if (c == '?') {
+			fputs("Try 'weir-nbd --help'.\n", stderr);
+			return EXIT_USAGE;
+		}
+		if (parse_one(server, c, optarg))
+			return EXIT_USAGE;
+	}
+	if (optind < argc || !server->n_exports) {
+		usage_error("--export is wanted, and nothing else");
+		return EXIT_USAGE;
+	}
+	return -1;
+}

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: CC0-1.0 */
+#ifndef WEIR_NBD_H
+#define WEIR_NBD_H
+
+/*
+ * weir-nbd: a server of block devices.  README.md says how it is built, and
+ * docs/tutorial-nbd.md follows a read through it.  In the sources begin with
+ * conn.c, in whose conn_pump() each callback ends.
+ *
+ * A connection and its requests are its core's; the server and the exports are
+ * not changed once the group runs, but for what is atomic.
+ */
+
+#include <endian.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include <weir/buf.h>
+#include <weir/op.h>
+#include <weir/pool.h>
+#include <weir/reactor.h>
+#include <weir/socket.h>
+#include <weir/timer.h>
+#include <weir/watch.h>
+
+#include "plug.h"
+#include "server.h"
+
+/* Bounds. */
+#define PORT 10809
+#define EXPORTS_MAX 64u
+#define LISTENERS_MAX 16u
+#define CORES_MAX 64u
+#define CONNECTIONS_MAX 4096u
+#define TEXT_MAX 255u		/* Bytes of an export's name, description. */
+#define REQUESTS 128u		/* Of a connection, under way. */
+#define CELL 4096u
+#define RX_BYTES (256u << 10)
+#define SLAB_BYTES (2u << 20)
+#define CELLS ((SLAB_BYTES - RX_BYTES) / CELL)
+#define PIECE (256u << 10)	/* Bytes of a request that move at once. */
+#define PAYLOAD_MAX (32u << 20)	/* Of a read or write. */
+#define BATCH_BYTES (1u << 20)	/* After which no reply joins a batch. */
+#define OPTION_MAX (16u << 10)	/* Bytes of an option's data. */
+#define EXTENTS_MAX ((CELL - 4) / 8)
+
+/* The protocol: what is sent, with the names that its document has. */
+
+#define NBD_MAGIC UINT64_C(0x4e42444d41474943)
+#define NBD_OPTION_MAGIC UINT64_C(0x49484156454f5054)
+#define NBD_REP_MAGIC UINT64_C(0x3e889045565a9)
+#define NBD_REQUEST_MAGIC 0x25609513u
+#define NBD_SIMPLE_REPLY_MAGIC 0x67446698u
+#define NBD_STRUCTURED_REPLY_MAGIC 0x668e33efu
+
+enum { NBD_FLAG_FIXED_NEWSTYLE = 1, NBD_FLAG_NO_ZEROES = 2 };
+
+enum { NBD_OPT_EXPORT_NAME = 1, NBD_OPT_ABORT, NBD_OPT_LIST,
+       NBD_OPT_STARTTLS = 5, NBD_OPT_INFO, NBD_OPT_GO, NBD_OPT_STRUCTURED_REPLY,
+       NBD_OPT_LIST_META_CONTEXT, NBD_OPT_SET_META_CONTEXT };
+
+#define NBD_REP_ACK 1u
+#define NBD_REP_SERVER 2u
+#define NBD_REP_INFO 3u
+#define NBD_REP_META_CONTEXT 4u
+#define NBD_REP_ERR(n) (UINT32_C(1) << 31 | (n))
+#define NBD_REP_ERR_UNSUP NBD_REP_ERR(1)
+#define NBD_REP_ERR_INVALID NBD_REP_ERR(3)
+#define NBD_REP_ERR_PLATFORM NBD_REP_ERR(4)
+#define NBD_REP_ERR_UNKNOWN NBD_REP_ERR(6)
+#define NBD_REP_ERR_SHUTDOWN NBD_REP_ERR(7)
+#define NBD_REP_ERR_TOO_BIG NBD_REP_ERR(9)
+
+enum { NBD_INFO_EXPORT, NBD_INFO_NAME, NBD_INFO_DESCRIPTION,
+       NBD_INFO_BLOCK_SIZE };
+
+enum {
+	NBD_FLAG_HAS_FLAGS = 1 << 0,
+	NBD_FLAG_READ_ONLY = 1 << 1,
+	NBD_FLAG_SEND_FLUSH = 1 << 2,
+	NBD_FLAG_SEND_FUA = 1 << 3,
+	NBD_FLAG_SEND_TRIM = 1 << 5,
+	NBD_FLAG_SEND_WRITE_ZEROES = 1 << 6,
+	NBD_FLAG_SEND_DF = 1 << 7,
+	NBD_FLAG_CAN_MULTI_CONN = 1 << 8,
+	NBD_FLAG_SEND_CACHE = 1 << 10,
+	NBD_FLAG_SEND_FAST_ZERO = 1 << 11,
+};
+
+enum { NBD_CMD_READ, NBD_CMD_WRITE, NBD_CMD_DISC, NBD_CMD_FLUSH, NBD_CMD_TRIM,
+       NBD_CMD_CACHE, NBD_CMD_WRITE_ZEROES, NBD_CMD_BLOCK_STATUS, NBD_CMDS };
+
+enum { NBD_CMD_FLAG_FUA = 1, NBD_CMD_FLAG_NO_HOLE = 2, NBD_CMD_FLAG_DF = 4,
+       NBD_CMD_FLAG_REQ_ONE = 8, NBD_CMD_FLAG_FAST_ZERO = 16 };
+
+#define NBD_REPLY_FLAG_DONE 1u
+enum { NBD_REPLY_TYPE_NONE, NBD_REPLY_TYPE_OFFSET_DATA,
+       NBD_REPLY_TYPE_BLOCK_STATUS = 5, NBD_REPLY_TYPE_ERROR = 32769,
+       NBD_REPLY_TYPE_ERROR_OFFSET };
+
+enum { NBD_STATE_HOLE = 1, NBD_STATE_ZERO = 2 };
+
+enum { NBD_EPERM = 1, NBD_EIO = 5, NBD_ENOMEM = 12, NBD_EINVAL = 22,
+       NBD_ENOSPC = 28, NBD_EOVERFLOW = 75, NBD_ENOTSUP = 95,
+       NBD_ESHUTDOWN = 108 };
+
+#define NBD_REQUEST_BYTES 28u
+#define ALLOCATION_ID 1u	/* Of base:allocation, our only context. */
+
+/* Numbers on the wire have their most significant byte first. */
+static inline uint16_t get16(const void *p)
+{
+	uint16_t n;
+
+	memcpy(&n, p, sizeof(n));
+	return be16toh(n);
+}
+
+static inline uint32_t get32(const void *p)
+{
+	uint32_t n;
+
+	memcpy(&n, p, sizeof(n));
+	return be32toh(n);
+}
+
+static inline uint64_t get64(const void *p)
+{
+	uint64_t n;
+
+	memcpy(&n, p, sizeof(n));
+	return be64toh(n);
+}
+
+/* Each returns where the next one goes. */
+static inline uint8_t *put16(uint8_t *p, unsigned int n)
+{
+	uint16_t be = htobe16((uint16_t)n);
+
+	memcpy(p, &be, sizeof(be));
+	return p + sizeof(be);
+}
+
+static inline uint8_t *put32(uint8_t *p, uint32_t n)
+{
+	uint32_t be = htobe32(n);
+
+	memcpy(p, &be, sizeof(be));
+	return p + sizeof(be);
+}
+
+static inline uint8_t *put64(uint8_t *p, uint64_t n)
+{
+	uint64_t be = htobe64(n);
+
+	memcpy(p, &be, sizeof(be));
+	return p + sizeof(be);
+}
+
+struct conn;
+struct core;
+struct request;
+struct server;
+struct weir_dma;
+struct weir_inventory;
+struct weir_job;
+
+/* export.c: what is served. */
+
+/*
+ * How an export does a request, or the piece of it that is due.  Each function
+ * ends by request_done(), at once or later.
+ */
+struct backing {
+	void (*read)(struct request *rq);
+	void (*write)(struct request *rq);
+	void (*flush)(struct request *rq);
+	void (*trim)(struct request *rq);
+	void (*cache)(struct request *rq);
+	void (*zero)(struct request *rq);
+	void (*status)(struct request *rq);
+};
+
+/* What a shared object brings. */
+struct plug {
+	const char *path;	/* NULL: there is none. */
+	const char *args;
+	const char *why;	/* It is none; NULL: an errno says all. */
+	void *handle;		/* Of the loader. */
+	struct nbd_plug fns;
+	struct nbd_plug_export brought;
+	bool open;
+};
+
+struct export {
+	const char *name;
+	const char *path;	/* NULL: memory, or a plug's. */
+	const char *text;	/* A description, for people. */
+	bool read_only, direct;
+	const struct backing *backing;
+	uint64_t size;
+	uint32_t block_min;
+	uint16_t flags;		/* NBD_FLAG_ */
+	int fd;			/* -1: none. */
+	_Atomic int lost;	/* How a flush failed: none succeeds then. */
+	uint8_t *base;		/* Of memory, */
+	_Atomic uint64_t *used;	/* and a bit for each of its blocks. */
+	struct plug plug;
+};
+
+int export_parse(struct export *x, char *arg);
+int export_open(struct export *x);
+void export_close(struct export *x);
+const char *export_title(const struct export *x);
+int export_sync(const struct export *x, struct weir_reactor *r,
+		struct weir_op *op);
+struct export *export_find(struct server *server, const void *name, size_t len);
+
+extern const struct backing domain_backing, file_backing, memory_backing;
+extern uint8_t zeroes[PIECE];
+
+/* memory.c */
+int memory_open(struct export *x);
+void memory_close(struct export *x);
+bool memory_in_use(const struct export *x, uint64_t block);
+void memory_expect(const struct export *x, uint64_t off, uint64_t len);
+#define MEMORY_BLOCK (64u << 10)
+
+/* plug.c */
+int plug_open(struct export *x);
+void plug_close(struct export *x);
+
+/* domain.c */
+int domain_begin(struct core *core, uint32_t connections);
+void domain_end(struct core *core);
+int domain_adopt(struct conn *c);
+void domain_cancel(struct conn *c);
+
+/* status.c */
+int64_t status_work(void *request);	/* On a worker. */
+void memory_status(struct request *rq);
+void plain_status(struct request *rq);
+
+/* cells.c: places in a slab. */
+
+struct cells {
+	uint64_t taken[(CELLS + 63) / 64];
+};
+
+int cells_take(struct cells *cells, uint32_t n);
+void cells_give(struct cells *cells, uint32_t first, uint32_t n);
+
+/* request.c: what a client has asked for. */
+
+struct request {
+	struct weir_op op;
+	struct conn *conn;
+	struct request *next;	/* Among the free ones, or in the queue. */
+	uint64_t cookie, off;
+	uint32_t len;
+	uint16_t flags, type;	/* NBD_CMD_FLAG_, NBD_CMD_ */
+	uint32_t done;		/* Bytes of the pieces before this one. */
+	uint32_t piece;		/* Bytes of this one. */
+	uint32_t got;		/* Of a write's, from the client. */
+	uint32_t error;		/* NBD_E... */
+	uint32_t extents;	/* Of a block status. */
+	uint8_t *data;		/* Of the piece: cells, or memory itself. */
+	int cell;		/* The first; -1: none. */
+	uint32_t n_cells;
+	uint32_t head_len;
+	int64_t res;		/* Of a write in a batch. */
+	bool by_hand;		/* Zeroes are written, piece by piece. */
+	bool flushing;		/* All is written, and is to be safe. */
+	bool running;		/* A piece of a write is being written. */
+	uint8_t head[40];	/* Of the reply. */
+};
+
+void request_init(struct request *rq, struct conn *c);
+bool request_parse(struct conn *c);
+void request_done(struct request *rq, int64_t res);
+void request_sent(struct request *rq);
+void request_end(struct request *rq, uint32_t error);
+uint32_t nbd_error(int64_t err);
+
+/* batch.c: small writes to files. */
+
+struct batch {
+	struct weir_op op;
+	struct request *under_way;
+	struct request *first, **end;	/* Of those that wait for their turn. */
+};
+
+void batch_init(struct batch *b);
+bool batch_wants(const struct request *rq);
+void batch_add(struct request *rq);
+void batch_begin(struct conn *c);
+
+/* pages.c: long replies of memory. */
+
+struct pages {
+	int pipe[2];
+	bool tried, open;	/* The pipe. */
+	uint32_t in_pipe;	/* Bytes. */
+	struct iovec rest;	/* What is not there yet. */
+};
+
+bool pages_take(struct conn *c, const struct request *rq, uint32_t len);
+bool pages_left(const struct conn *c);
+int pages_send(struct conn *c);
+void pages_sent(struct conn *c, int64_t n);
+void pages_end(struct conn *c);
+
+/* reply.c */
+
+void reply_queue(struct request *rq);
+void reply_flush(struct conn *c);
+void reply_sent(struct conn *c);
+
+/* hello.c: until requests may come. */
+
+void hello_begin(struct conn *c);
+bool hello_parse(struct conn *c);
+void hello_sent(struct conn *c);
+
+/* conn.c: a client. */
+
+enum state { GREETING, HAGGLING, SERVING, CLOSING };
+
+struct conn {
+	struct server *server;
+	struct core *core;
+	struct conn *next, **pprev;	/* Of its core's. */
+	struct export *export;
+	int fd;
+	enum state state;
+	bool structured, no_zeroes;
+	const struct export *status_of;	/* base:allocation was selected. */
+	bool status;		/* And it is of the export. */
+	enum { GO_ON, GO_SERVE, GO_AWAY } then;	/* After this reply. */
+	uint8_t *reply_end;	/* Of what is written to an option. */
+	bool ending;		/* Nothing more is to be received. */
+	bool stopping;		/* The server is: NBD_ESHUTDOWN. */
+	uint32_t busy;		/* Operations under way. */
+	uint64_t hello_ends_ns;
+	uint64_t half_ends_ns;	/* For half a request; 0: not set yet. */
+	uint32_t half_bytes;	/* That came since it was set. */
+
+	struct weir_buf *slab;
+	uint8_t *rx;		/* Its first part, */
+	uint8_t *cell_base;	/* and the rest. */
+	uint32_t head, tail;	/* Of what was received and not yet parsed. */
+	uint64_t skip;		/* Bytes to come that nobody wants. */
+	struct cells cells;
+	struct request *filling; /* A write whose data are to come, */
+	struct request *refused; /* or are skipped. */
+	struct weir_op rx_op, tx_op, flush_op;
+	bool receiving, direct, sending, flushing;
+	bool blocked;		/* There is no room to parse more. */
+
+	struct batch batch;
+	struct weir_job *jobs;	/* Of a plug's export: one for each request. */
+	struct request *free;
+	struct request *ready, **ready_end;	/* To be sent, */
+	struct request *out;			/* on their way. */
+	struct request *stream;	/* A reply that is cut in pieces, */
+	bool stream_ready;	/* and the next one can be sent. */
+	uint32_t used;		/* Requests that are not free. */
+	uint64_t tx_ends_ns;	/* When the client must have taken them. */
+	uint32_t n_iov, n_bytes; /* Of the replies that are sent. */
+	struct pages pages;	/* Of the last of them. */
+	struct iovec iov[2 * REQUESTS];
+	struct request requests[REQUESTS];
+};
+
+struct conn *conn_make(struct server *server, struct core *core, int fd);
+void conn_adopt(void *conn);	/* On its core. */
+void conn_pump(struct conn *c);
+void conn_drop(struct conn *c);
+void conn_finish(struct conn *c);
+void conn_send(struct conn *c);
+void conn_flush_later(struct conn *c);
+
+/* core.c */
+
+/* What clients did, by this core. */
+struct counts {
+	uint64_t requests[NBD_CMDS];
+	uint64_t read, written;	/* Bytes. */
+	uint64_t errors;
+	uint64_t sends;
+};
+
+struct core {
+	struct server *server;
+	struct weir_reactor *reactor;
+	struct weir_pool *pool;
+	struct weir_dma *dma;		/* For plugs: where jobs run, */
+	struct weir_inventory *inventory; /* and bufs of their mmaps. */
+	struct conn *conns;
+	struct weir_timer *grace;
+	bool stopping, empty;	/* The latter was told to core 0. */
+	struct counts counts;
+	_Atomic uint32_t n_conns;	/* With those that are on their way. */
+};
+
+void core_stop(void *core);
+void core_check_end(struct core *core);
+
+/* listen.c */
+
+int listen_begin(struct server *server);
+void listen_end(struct server *server);
+int listen_open(struct server *server);
+void listen_close(struct server *server);
+
+/* options.c */
+
+struct opts {
+	const char *unix_path, *address, *port;
+	uint32_t cores, connections, timeout_s, grace_s;
+	bool tcp;		/* Also beside other sockets. */
+	bool stats, quiet;
+};
+
+int options_parse(struct server *server, int argc, char **argv);
+void usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* server.c */
+
+struct server {
+	struct opts opts;
+	struct export exports[EXPORTS_MAX];
+	uint32_t n_exports;
+	int listeners[LISTENERS_MAX];
+	struct weir_acceptor *acceptors[LISTENERS_MAX];
+	uint32_t n_listeners;
+	bool unix_made;		/* The name of a socket is to be removed. */
+	struct core cores[CORES_MAX];
+	uint32_t n_cores;
+	uint64_t refused;	/* Connections. */
+	server_stopped_fn *stopped;
+	void *stopped_arg;
+	int stop_err;		/* A file is not on its disk. */
+	struct weir_op stop_op;
+	uint32_t n_told;	/* Cores that know of the stop, */
+	uint32_t n_empty;	/* have no connection left; */
+	uint32_t n_synced;	/* exports that are on their disks. */
+};
+
+void server_empty(void *server);	/* On core 0. */
+void say(const char *what, int err);
+
+#endif /* WEIR_NBD_H */

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* What weir-nbd says of a file's holes, when the file says strange things: when
+ * somebody writes between two questions, or it does not know. */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "tests/harness.h"
+
+#include <unistd.h>
+
+/* What the file answers to one question after the other. */
+struct answer { int whence; off_t at; int error; };
+
+static const struct answer *answers;
+
+static off_t told(int fd, off_t off, int whence)
+{
+	const struct answer *a = answers++;
+
+	(void)fd, (void)off;
+	assert_int_equal(whence, a->whence);
+	errno = a->error;
+	return a->error ? -1 : a->at;
+}
+
+#define lseek told
+#include "examples/weir-nbd/status.c"
+#undef lseek
+
+bool memory_in_use(const struct export *x, uint64_t block)
+{
+	(void)x, (void)block;
+	return false;
+}
+
+void request_done(struct request *rq, int64_t res)
+{
+	(void)rq, (void)res;
+}
+
+#define HOLE (NBD_STATE_HOLE | NBD_STATE_ZERO)
+
+/* Of 100 bytes, from the first one on. */
+static const struct {
+	struct answer answers[5];
+	uint32_t extents[4][2];
+} cases[] = {
+	/* Data, a hole, data. */
+	{ { { SEEK_HOLE, 10, 0 }, { SEEK_HOLE, 10, 0 }, { SEEK_DATA, 30, 0 },
+	    { SEEK_HOLE, 200, 0 } },
+	  { { 10, 0 }, { 20, HOLE }, { 70, 0 } } },
+	/* A hole to the end. */
+	{ { { SEEK_HOLE, 0, 0 }, { SEEK_DATA, 0, ENXIO } }, { { 100, HOLE } } },
+	/* The hole was written to before the second question. */
+	{ { { SEEK_HOLE, 0, 0 }, { SEEK_DATA, 0, 0 } }, { { 100, 0 } } },
+	/* The second question has no answer. */
+	{ { { SEEK_HOLE, 0, 0 }, { SEEK_DATA, 0, EIO } }, { { 100, 0 } } },
+	/* Nor has the first. */
+	{ { { SEEK_HOLE, 0, EINVAL } }, { { 100, 0 } } },
+	/* It has become shorter. */
+	{ { { SEEK_HOLE, 0, ENXIO } }, { { 100, 0 } } },
+};
+
+static void what_is_not_known_to_be_a_hole_is_none(void **state)
+{
+	static uint8_t room[CELL];
+	struct export x = { .fd = 0 };
+	struct conn *c = calloc(1, sizeof(*c));
+	struct request rq = { .conn = c, .len = 100, .data = room };
+
+	(void)state;
+	c->export = &x;
+	for (size_t i = 0; i < N_OF(cases); i++) {
+		answers = cases[i].answers;
+		status_work(&rq);
+		for (uint32_t k = 0; k < 2 * rq.extents; k++)
+			assert_int_equal(get32(room + 4 * k),
+					 cases[i].extents[k / 2][k % 2]);
+		assert_int_equal(cases[i].extents[rq.extents][0], 0);
+	}
+	free(c);
+}
+
+static const struct harness_case tests[] = {
+	CASE(what_is_not_known_to_be_a_hole_is_none),
+};
+
+int main(void)
+{
+	return harness_run_plain(tests, N_OF(tests));
+}
