@@ -5,6 +5,7 @@ dist_man_MANS += \
 	%D%/man/weir-errors.7 \
 	%D%/man/weir-op.7 \
 	%D%/man/weir-nbd.1 \
+	%D%/man/weir-proxy.1 \
 	%D%/man/weir-rdma.1 \
 	%D%/man/weir-rdma.7 \
 	%D%/man/weir-rping.1 \
@@ -52,5 +53,6 @@ EXTRA_DIST += \
 	%D%/tutorial-dma.md \
 	%D%/tutorial-domain.md \
 	%D%/tutorial-nbd.md \
+	%D%/tutorial-proxy.md \
 	%D%/tutorial-sim.md \
 	build-aux/man3.awk

@@ -208,3 +208,25 @@ bin_PROGRAMS += %D%/weir-rping/weir-rping
 	%D%/weir-rping/weir-rping.h
 %C%_weir_rping_weir_rping_LDADD = $(common) libweir.la
 EXTRA_DIST += %D%/weir-rping/README.md
+
+# Connections in and out, and bytes between them: see weir-proxy/README.md.
+bin_PROGRAMS += %D%/weir-proxy/weir-proxy
+%C%_weir_proxy_weir_proxy_SOURCES = \
+	%D%/weir-proxy/address.c \
+	%D%/weir-proxy/buffer.c \
+	%D%/weir-proxy/config.c \
+	%D%/weir-proxy/conn.c \
+	%D%/weir-proxy/control.c \
+	%D%/weir-proxy/core.c \
+	%D%/weir-proxy/flow.c \
+	%D%/weir-proxy/header.c \
+	%D%/weir-proxy/listener.c \
+	%D%/weir-proxy/log-line.c \
+	%D%/weir-proxy/log.c \
+	%D%/weir-proxy/main.c \
+	%D%/weir-proxy/open.c \
+	%D%/weir-proxy/options.c \
+	%D%/weir-proxy/pipe.c \
+	%D%/weir-proxy/weir-proxy.h
+%C%_weir_proxy_weir_proxy_LDADD = $(common) libweir.la
+EXTRA_DIST += %D%/weir-proxy/README.md

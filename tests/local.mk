@@ -111,6 +111,10 @@ test_programs += \
 	%D%/test-weir-nbd-hostile \
 	%D%/test-weir-nbd-plug \
 	%D%/test-weir-nbd-status \
+	%D%/test-weir-proxy \
+	%D%/test-weir-proxy-address \
+	%D%/test-weir-proxy-control \
+	%D%/test-weir-proxy-hostile \
 	%D%/test-weir-rdma-parts \
 	%D%/test-post \
 	%D%/test-timer \
@@ -687,6 +691,19 @@ endif
 %C%_test_weir_nbd_status_SOURCES = %D%/test-weir-nbd-status.c $(test_harness)
 %C%_test_weir_nbd_status_LDADD = $(test_public)
 
+test_proxies = %D%/proxy-kit.c %D%/proxy-kit.h $(test_harness)
+%C%_test_weir_proxy_SOURCES = %D%/test-weir-proxy.c $(test_proxies)
+%C%_test_weir_proxy_LDADD = $(test_public)
+%C%_test_weir_proxy_address_SOURCES = %D%/test-weir-proxy-address.c \
+	$(test_proxies)
+%C%_test_weir_proxy_address_LDADD = $(test_public)
+%C%_test_weir_proxy_control_SOURCES = %D%/test-weir-proxy-control.c \
+	$(test_proxies)
+%C%_test_weir_proxy_control_LDADD = $(test_public)
+%C%_test_weir_proxy_hostile_SOURCES = %D%/test-weir-proxy-hostile.c \
+	$(test_proxies)
+%C%_test_weir_proxy_hostile_LDADD = $(test_public)
+
 %C%_test_weir_rdma_parts_SOURCES = %D%/test-weir-rdma-parts.c \
 	examples/weir-rdma/file.c examples/weir-rdma/note.c $(test_harness)
 %C%_test_weir_rdma_parts_LDADD = $(test_public)
@@ -827,11 +844,13 @@ test_scripts = \
 	%D%/check-rules.sh \
 	%D%/check-symbols.sh \
 	%D%/interop/weir-nbd.sh \
+	%D%/interop/weir-proxy.sh \
 	%D%/test-export-examples.sh \
 	%D%/test-nbd-embedded.sh \
 	%D%/test-weir-bench.sh \
 	%D%/test-weir-cp.sh \
 	%D%/test-weir-info.sh \
+	%D%/test-weir-proxy-options.sh \
 	%D%/test-weir-rdma.sh \
 	%D%/test-weir-rping.sh \
 	%D%/test-weir-route.sh \
@@ -928,6 +947,7 @@ check_PROGRAMS += $(test_programs) $(rdma_programs) %D%/without-uring
 TESTS += $(test_programs) $(test_scripts)
 EXTRA_DIST += $(test_scripts) $(test_models) $(test_seeds) $(test_guest) \
 	%D%/interop/weir-nbd-durable.py %D%/interop/weir-nbd-kernel.sh \
+	%D%/interop/weir-nbd.py %D%/interop/weir-proxy.py \
 	%D%/kit.sh %D%/test-vm.sh %D%/valgrind.supp %D%/weir-cp-kit.sh
 
 valgrind_command = $(LIBTOOL) --mode=execute valgrind -q --error-exitcode=99 \

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: CC0-1.0 */
+/*
+ * A configuration: lines of words, of which the first says what it is about.
+ *
+ *	listen 127.0.0.1:80 unix:/run/p to 10.0.0.1:80 10.0.0.2:80 [proxy-v2]
+ *	idle-timeout 60
+ *
+ * It is parsed once for each core: then nothing of it is shared, and which
+ * target rests is the core's own affair.
+ */
+#define _GNU_SOURCE 1
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "weir-proxy.h"
+
+#define BLANK " \t\r"
+
+/* A line that is read, word by word. */
+struct line {
+	unsigned int number;
+	char *rest;
+};
+
+/* Seconds are kept as nanoseconds; the mode of a file is octal. */
+enum unit { COUNT, SECONDS, OCTAL };
+
+struct setting {
+	const char *name;
+	size_t offset;		/* Of the uint64_t in struct config. */
+	double min, max;
+	enum unit unit;
+};
+
+#define SETTING(name, member, min, max, unit) \
+	{ name, offsetof(struct config, member), min, max, unit }
+
+static const struct setting settings[] = {
+	SETTING("connect-timeout", connect_ns, 0, 86400, SECONDS),
+	SETTING("idle-timeout", idle_ns, 0, 31536000, SECONDS),
+	SETTING("rest", rest_ns, 0, 86400, SECONDS),
+	SETTING("drain", drain_ns, 0, 86400, SECONDS),
+	SETTING("connections", connections, 1, 1e7, COUNT),
+	SETTING("buffer", buffer, BUFFER_MIN, BUFFER_MAX, COUNT),
+	SETTING("zerocopy", zerocopy, 0, 1e9, COUNT),
+	SETTING("splice", splice, 0, 1e9, COUNT),
+	SETTING("unix-mode", unix_mode, 0, 0777, OCTAL),
+};
+
+static int wrong(const struct line *line, const char *what, const char *word)
+{
+	complain("configuration, line %u: %s%s%s", line->number, what,
+		 word ? ": " : "", word ? word : "");
+	return -1;
+}
+
+static char *next_word(struct line *line)
+{
+	char *word = strtok_r(NULL, BLANK, &line->rest);
+
+	return word && *word != '#' ? word : NULL;
+}
+
+static double parse_number(const char *word, char **end, enum unit unit)
+{
+	return unit == OCTAL ? (double)strtoul(word, end, 8)
+			     : strtod(word, end);
+}
+
+static int set_number(struct config *c, const struct setting *s,
+		      struct line *line)
+{
+	const char *word = next_word(line);
+	char *end = NULL;
+	double n = word ? parse_number(word, &end, s->unit) : -1;
+
+	if (!word || *end || !(n >= s->min && n <= s->max))
+		return wrong(line, "not a number in range", word);
+	*(uint64_t *)(void *)((char *)c + s->offset) =
+		(uint64_t)(s->unit == SECONDS ? n * (double)WEIR_SEC : n);
+	return 0;
+}
+
+static int set_log(struct config *c, struct line *line)
+{
+	const char *word = next_word(line);
+
+	if (!word)
+		return wrong(line, "the path of a log is wanted", NULL);
+	free(c->log);
+	c->log = strdup(word);
+	return c->log ? 0 : wrong(line, "no memory", NULL);
+}
+
+/* ---- listen ... to ... ---- */
+
+static bool has_port(const struct address *a)
+{
+	if (a->sa.ss_family == AF_INET)
+		return ((const struct sockaddr_in *)&a->sa)->sin_port;
+	if (a->sa.ss_family == AF_INET6)
+		return ((const struct sockaddr_in6 *)&a->sa)->sin6_port;
+	return true;
+}
+
+static int add_listen(struct config *c, struct route *route, struct line *line,
+		      const char *word)
+{
+	struct listen *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return wrong(line, "no memory", NULL);
+	l->fd = -1;
+	l->route = route;
+	if (address_parse(&l->addr, word) || !has_port(&l->addr)) {
+		free(l);
+		return wrong(line, "not an address to listen at", word);
+	}
+	address_name(l->name, &l->addr);
+	if (config_listen(c, l->name)) {
+		free(l);
+		return wrong(line, "this address is there twice", word);
+	}
+	l->next = c->listens;
+	c->listens = l;
+	return 0;
+}
+
+static int add_target(struct route *route, struct line *line, const char *word)
+{
+	unsigned int n = route->n_targets;
+	struct target *t = realloc(route->targets, (n + 1) * sizeof(*t));
+
+	if (!t)
+		return wrong(line, "no memory", NULL);
+	route->targets = t;
+	memset(&t[n], 0, sizeof(*t));
+	if (address_parse(&t[n].addr, word) || !has_port(&t[n].addr))
+		return wrong(line, "not the address of a target", word);
+	address_name(t[n].name, &t[n].addr);
+	route->n_targets++;
+	return 0;
+}
+
+static int add_targets(struct route *route, struct line *line)
+{
+	const char *word;
+
+	while ((word = next_word(line))) {
+		if (!strcmp(word, "proxy-v2"))
+			route->header = true;
+		else if (add_target(route, line, word))
+			return -1;
+	}
+	if (!route->n_targets)
+		return wrong(line, "no target", NULL);
+	return 0;
+}
+
+static int add_route(struct config *c, struct line *line)
+{
+	struct route *route = calloc(1, sizeof(*route));
+	unsigned int n = 0;
+	const char *word;
+
+	if (!route)
+		return wrong(line, "no memory", NULL);
+	route->next = c->routes;
+	c->routes = route;
+	while ((word = next_word(line)) && strcmp(word, "to")) {
+		if (add_listen(c, route, line, word))
+			return -1;
+		n++;
+	}
+	if (!n || !word)
+		return wrong(line, "'listen ADDRESS... to TARGET...' is wanted",
+			     NULL);
+	return add_targets(route, line);
+}
+
+/* ---- the whole ---- */
+
+static int parse_line(struct config *c, struct line *line, const char *word)
+{
+	size_t i;
+	int err = -1;
+
+	if (!strcmp(word, "listen"))
+		return add_route(c, line);
+	if (!strcmp(word, "log")) {
+		err = set_log(c, line);
+	} else {
+		for (i = 0; i < sizeof(settings) / sizeof(*settings); i++)
+			if (!strcmp(word, settings[i].name))
+				break;
+		if (i == sizeof(settings) / sizeof(*settings))
+			return wrong(line, "unknown word", word);
+		err = set_number(c, &settings[i], line);
+	}
+	if (!err && (word = next_word(line)))
+		return wrong(line, "a word too many", word);
+	return err;
+}
+
+static int parse_lines(struct config *c, char *text)
+{
+	struct line line = { .number = 0 };
+	char *next = text, *at, *word;
+
+	while ((at = strsep(&next, "\n"))) {
+		line.number++;
+		word = strtok_r(at, BLANK, &line.rest);
+		if (word && *word != '#' && parse_line(c, &line, word))
+			return -1;
+	}
+	if (c->listens)
+		return 0;
+	complain("configuration: nowhere to listen");
+	return -1;
+}
+
+struct config *config_parse(const char *text)
+{
+	struct config *c = calloc(1, sizeof(*c));
+	char *copy = strdup(text);
+
+	if (!c || !copy) {
+		free(c);
+		free(copy);
+		complain("configuration: no memory");
+		return NULL;
+	}
+	c->users = 1;
+	c->connect_ns = 5 * WEIR_SEC;
+	c->idle_ns = 300 * WEIR_SEC;
+	c->rest_ns = 10 * WEIR_SEC;
+	c->drain_ns = 30 * WEIR_SEC;
+	c->connections = 10000;
+	c->buffer = 65536;
+	c->splice = 16384;
+	c->unix_mode = 0600;
+	if (parse_lines(c, copy)) {
+		config_put(c);
+		c = NULL;
+	}
+	free(copy);
+	return c;
+}
+
+struct listen *config_listen(const struct config *c, const char *name)
+{
+	struct listen *l;
+
+	for (l = c->listens; l; l = l->next)
+		if (!strcmp(l->name, name))
+			return l;
+	return NULL;
+}
+
+struct config *config_get(struct config *c)
+{
+	c->users++;
+	return c;
+}
+
+static void free_routes(struct config *c)
+{
+	struct route *route;
+
+	while ((route = c->routes)) {
+		c->routes = route->next;
+		free(route->targets);
+		free(route);
+	}
+}
+
+void config_put(struct config *c)
+{
+	struct listen *l;
+
+	if (!c || --c->users)
+		return;
+	while ((l = c->listens)) {
+		c->listens = l->next;
+		if (l->fd >= 0)
+			close(l->fd);
+		free(l);
+	}
+	free_routes(c);
+	free(c->log);
+	free(c);
+}
+
+/* The text: the file's, and the command line's after it; to be freed. */
+char *config_text(const struct options *o)
+{
+	char *text = NULL, *both = NULL;
+	size_t room = 0;
+	FILE *in;
+
+	if (!o->file)
+		return strdup(o->text);
+	in = fopen(o->file, "re");
+	if (!in || getdelim(&text, &room, 0, in) < 0) {
+		complain("%s: %s", o->file,
+			 in && feof(in) ? "it is empty" : strerror(errno));
+	} else if (asprintf(&both, "%s\n%s", text, o->text) < 0) {
+		both = NULL;
+	}
+	if (in)
+		fclose(in);
+	free(text);
+	return both;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: CC0-1.0 */
+/*
+ * One socket of a core that brings connections, one at a time: so a core that
+ * is full takes none, and they wait in the kernel.
+ */
+#define _GNU_SOURCE 1
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <weir/socket.h>
+
+#include "weir-proxy.h"
+
+/* No descriptors, say: after that it is tried again. */
+#define REST_NS (100 * WEIR_MSEC)
+
+static void listener_free(struct listener *l)
+{
+	struct core *core = l->core;
+
+	close(l->fd);
+	free(l);
+	core->n_listeners--;
+	core_left(core);
+}
+
+static void on_rested(struct weir_op *op, int64_t res)
+{
+	struct listener *l = weir_container_of(op, struct listener, op);
+
+	(void)res;
+	if (l->gone)
+		listener_free(l);
+	else
+		listener_go_on(l);
+}
+
+static void rest(struct listener *l, int64_t err)
+{
+	if (!l->failed && err != -ECANCELED)
+		complain("%s: no connection could be taken: %s", l->name,
+			 strerror((int)-err));
+	l->failed = true;
+	l->op.fn = on_rested;
+	weir_sleep_until(l->core->r, &l->op,
+			 weir_reactor_now(l->core->r) + REST_NS);
+}
+
+static void on_connection(struct weir_op *op, int64_t res)
+{
+	struct listener *l = weir_container_of(op, struct listener, op);
+
+	/* Another listener may have had the last place. */
+	if (res >= 0 && (l->gone || core_is_full(l->core)))
+		close((int)res);
+	else if (res >= 0)
+		conn_create(l, (int)res);
+	if (l->gone)
+		listener_free(l);
+	else if (res < 0)
+		rest(l, res);
+	else
+		listener_go_on(l);
+}
+
+/* Nothing happens if it is at it, or if the core is full. */
+void listener_go_on(struct listener *l)
+{
+	int err;
+
+	if (weir_op_is_busy(&l->op) || core_is_full(l->core))
+		return;
+	l->op.fn = on_connection;
+	err = weir_accept(l->core->r, &l->op, l->fd);
+	if (err)
+		rest(l, err);
+}
+
+int listener_create(struct core *c, struct listen *listen)
+{
+	struct listener *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return -ENOMEM;
+	l->core = c;
+	l->listen = listen;
+	l->fd = listen->fd;
+	listen->fd = -1;
+	memcpy(l->name, listen->name, sizeof(l->name));
+	l->next = c->listeners;
+	c->listeners = l;
+	c->n_listeners++;
+	listener_go_on(l);
+	return 0;
+}
+
+/* It is in no list any more. */
+void listener_close(struct listener *l)
+{
+	l->gone = true;
+	if (weir_op_is_busy(&l->op))
+		weir_op_cancel(&l->op);
+	else
+		listener_free(l);
+}
