@@ -16,9 +16,11 @@ bench_programs = \
 	%D%/bench-echo \
 	%D%/bench-idle \
 	%D%/bench-large \
+	%D%/bench-nbd \
 	%D%/bench-nop \
 	%D%/bench-pipe \
 	%D%/bench-post \
+	%D%/bench-proxy \
 	%D%/bench-read \
 	%D%/bench-register \
 	%D%/bench-shared \
@@ -66,6 +68,9 @@ endif
 %C%_bench_idle_LDADD = $(bench_libs)
 %C%_bench_large_SOURCES = %D%/bench-large.c %D%/streamed.h $(bench_common)
 %C%_bench_large_LDADD = $(bench_libs)
+%C%_bench_nbd_SOURCES = %D%/bench-nbd.c %D%/nbd-client.c %D%/nbd-client.h \
+	$(bench_common)
+%C%_bench_nbd_LDADD = $(bench_libs)
 %C%_bench_nop_SOURCES = %D%/bench-nop.c $(bench_common)
 %C%_bench_nop_LDADD = $(bench_libs)
 %C%_bench_pipe_SOURCES = %D%/bench-pipe.c $(bench_common)
@@ -74,6 +79,9 @@ endif
 	%D%/ring.c $(bench_dpdk) $(bench_common)
 %C%_bench_post_CFLAGS = $(AM_CFLAGS) $(DPDK_CFLAGS)
 %C%_bench_post_LDADD = $(bench_libs) $(DPDK_LIBS)
+%C%_bench_proxy_SOURCES = %D%/bench-proxy.c $(bench_common)
+%C%_bench_proxy_LDADD = $(bench_libs)
+dist_pkglibexec_SCRIPTS = %D%/proxy-peers.py
 %C%_bench_rdma_SOURCES = %D%/bench-rdma.c %D%/perftest.c %D%/perftest.h \
 	%D%/rdma-end.c %D%/rdma-end.h %D%/rdma-ping.c $(bench_common)
 %C%_bench_rdma_LDADD = $(bench_libs)
@@ -103,7 +111,7 @@ bench_page = --reasons ../bench/README.md $$(command -v gnuplot >/dev/null && \
 bench: all
 	$(MKDIR_P) docs bench.d
 	to=docs; WEIR_BENCH_DIR=%D% \
-	tools/weir bench --output bench.json \
+	WEIR_PROXY_PEERS='$(srcdir)/%D%/proxy-peers.py' tools/weir bench --output bench.json \
 		--limit $(BENCH_LIMIT) --dir bench.d $(bench_page) \
 		$(BENCH_FLAGS); status=$$?; rm -rf bench.d; exit $$status
 
