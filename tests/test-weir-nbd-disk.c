@@ -272,10 +272,12 @@ static unsigned int server_fds(unsigned int *sockets)
 	dir = opendir(path);
 	assert_non_null(dir);
 	*sockets = 0;
+	/* One that is closed meanwhile is listed, and is not there. */
 	while ((entry = readdir(dir))) {
+		if (readlinkat(dirfd(dir), entry->d_name, to, sizeof(to)) < 7)
+			continue;
 		n++;
-		if (readlinkat(dirfd(dir), entry->d_name, to, sizeof(to)) > 7)
-			*sockets += !memcmp(to, "socket:", 7);
+		*sockets += !memcmp(to, "socket:", 7);
 	}
 	closedir(dir);
 	return n;

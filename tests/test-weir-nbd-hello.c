@@ -223,32 +223,44 @@ static void queries_that_make_no_sense_are_refused(void **state)
 	nbd_stop();
 }
 
-/* A selection holds for its export, and the last one counts. */
+/* The connection then has a selection for the export "file". */
+static int select_context(uint8_t *buf)
+{
+	int fd = nbd_connect(3);
+
+	do_option(fd, NBD_OPT_STRUCTURED_REPLY, "", 0);
+	do_option(fd, NBD_OPT_SET_META_CONTEXT, buf,
+		  meta_data(buf, "file", &allocation, 1));
+	return fd;
+}
+
+static void expect_no_context(int fd, uint8_t *buf, const char *export)
+{
+	do_option(fd, NBD_OPT_GO, buf, info_data(buf, export, NULL, 0));
+	assert_int_equal(do_command(fd, 0, NBD_CMD_BLOCK_STATUS, 0, 4096),
+			 NBD_EINVAL);
+	disconnect(fd);
+}
+
+/* A selection holds for its export, and the last one counts, good or bad. */
 static void a_context_is_that_of_one_export(void **state)
 {
+	static const uint8_t much[OPTION_MAX + 1];
 	uint8_t buf[512];
 	int fd;
 
 	nbd_start(state);
-	fd = nbd_connect(3);
-	do_option(fd, NBD_OPT_STRUCTURED_REPLY, "", 0);
-	do_option(fd, NBD_OPT_SET_META_CONTEXT, buf,
-		  meta_data(buf, "file", &allocation, 1));
-	do_option(fd, NBD_OPT_GO, buf, info_data(buf, "memory", NULL, 0));
-	assert_int_equal(do_command(fd, 0, NBD_CMD_BLOCK_STATUS, 0, 4096),
-			 NBD_EINVAL);
-	disconnect(fd);
+	expect_no_context(select_context(buf), buf, "memory");
 
-	fd = nbd_connect(3);
-	do_option(fd, NBD_OPT_STRUCTURED_REPLY, "", 0);
-	do_option(fd, NBD_OPT_SET_META_CONTEXT, buf,
-		  meta_data(buf, "file", &allocation, 1));
+	fd = select_context(buf);
 	assert_int_equal(do_option(fd, NBD_OPT_SET_META_CONTEXT, "", 0),
 			 NBD_REP_ERR_INVALID);
-	do_option(fd, NBD_OPT_GO, buf, info_data(buf, "file", NULL, 0));
-	assert_int_equal(do_command(fd, 0, NBD_CMD_BLOCK_STATUS, 0, 4096),
-			 NBD_EINVAL);
-	disconnect(fd);
+	expect_no_context(fd, buf, "file");
+
+	fd = select_context(buf);
+	assert_int_equal(do_option(fd, NBD_OPT_SET_META_CONTEXT, much,
+				   sizeof(much)), NBD_REP_ERR_TOO_BIG);
+	expect_no_context(fd, buf, "file");
 	nbd_stop();
 }
 

@@ -43,25 +43,35 @@ void request_done(struct request *rq, int64_t res)
 
 #define HOLE (NBD_STATE_HOLE | NBD_STATE_ZERO)
 
-/* Of 100 bytes, from the first one on. */
+/* Of 96 bytes, from the first one on. */
 static const struct {
 	struct answer answers[5];
 	uint32_t extents[4][2];
+	uint32_t block;
 } cases[] = {
 	/* Data, a hole, data. */
 	{ { { SEEK_HOLE, 10, 0 }, { SEEK_HOLE, 10, 0 }, { SEEK_DATA, 30, 0 },
 	    { SEEK_HOLE, 200, 0 } },
-	  { { 10, 0 }, { 20, HOLE }, { 70, 0 } } },
+	  { { 10, 0 }, { 20, HOLE }, { 66, 0 } }, 1 },
 	/* A hole to the end. */
-	{ { { SEEK_HOLE, 0, 0 }, { SEEK_DATA, 0, ENXIO } }, { { 100, HOLE } } },
+	{ { { SEEK_HOLE, 0, 0 }, { SEEK_DATA, 0, ENXIO } }, { { 96, HOLE } }, 1 },
 	/* The hole was written to before the second question. */
-	{ { { SEEK_HOLE, 0, 0 }, { SEEK_DATA, 0, 0 } }, { { 100, 0 } } },
+	{ { { SEEK_HOLE, 0, 0 }, { SEEK_DATA, 0, 0 } }, { { 96, 0 } }, 1 },
 	/* The second question has no answer. */
-	{ { { SEEK_HOLE, 0, 0 }, { SEEK_DATA, 0, EIO } }, { { 100, 0 } } },
+	{ { { SEEK_HOLE, 0, 0 }, { SEEK_DATA, 0, EIO } }, { { 96, 0 } }, 1 },
 	/* Nor has the first. */
-	{ { { SEEK_HOLE, 0, EINVAL } }, { { 100, 0 } } },
+	{ { { SEEK_HOLE, 0, EINVAL } }, { { 96, 0 } }, 1 },
 	/* It has become shorter. */
-	{ { { SEEK_HOLE, 0, ENXIO } }, { { 100, 0 } } },
+	{ { { SEEK_HOLE, 0, ENXIO } }, { { 96, 0 } }, 1 },
+	/* Blocks are larger than what the file goes by: holes shrink. */
+	{ { { SEEK_HOLE, 10, 0 }, { SEEK_HOLE, 16, 0 }, { SEEK_DATA, 50, 0 },
+	    { SEEK_HOLE, 200, 0 } },
+	  { { 16, 0 }, { 32, HOLE }, { 48, 0 } }, 16 },
+	/* One that is less than a block is none. */
+	{ { { SEEK_HOLE, 0, 0 }, { SEEK_DATA, 10, 0 }, { SEEK_HOLE, 200, 0 } },
+	  { { 16, 0 }, { 80, 0 } }, 16 },
+	{ { { SEEK_HOLE, 80, 0 }, { SEEK_HOLE, 80, 0 }, { SEEK_DATA, 0, ENXIO } },
+	  { { 80, 0 }, { 16, HOLE } }, 16 },
 };
 
 static void what_is_not_known_to_be_a_hole_is_none(void **state)
@@ -69,12 +79,13 @@ static void what_is_not_known_to_be_a_hole_is_none(void **state)
 	static uint8_t room[CELL];
 	struct export x = { .fd = 0 };
 	struct conn *c = calloc(1, sizeof(*c));
-	struct request rq = { .conn = c, .len = 100, .data = room };
+	struct request rq = { .conn = c, .len = 96, .data = room };
 
 	(void)state;
 	c->export = &x;
 	for (size_t i = 0; i < N_OF(cases); i++) {
 		answers = cases[i].answers;
+		x.block_min = cases[i].block;
 		status_work(&rq);
 		for (uint32_t k = 0; k < 2 * rq.extents; k++)
 			assert_int_equal(get32(room + 4 * k),

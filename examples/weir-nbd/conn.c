@@ -84,8 +84,8 @@ static void conn_free(struct conn *c)
 	weir_fd_unregister(core->reactor, c->fd);
 	/* Who notices the end may connect again at once. */
 	atomic_fetch_sub(&core->n_conns, 1);
-	close(c->fd);
 	pages_end(c);
+	close(c->fd);
 	free(c->jobs);
 	free(c);
 	core_check_end(core);

@@ -316,6 +316,8 @@ static void refuse_long(struct conn *c, const struct option_msg *o)
 		conn_drop(c);
 		return;
 	}
+	if (o->type == NBD_OPT_SET_META_CONTEXT)
+		c->status_of = NULL;
 	c->head += OPTION_BYTES;
 	c->skip = o->len;
 	c->reply_end = c->cell_base;

@@ -43,28 +43,42 @@ static uint64_t hole_end(int fd, uint64_t off, uint64_t end)
 	return smaller(data, end);
 }
 
-/* On a worker.  Others may write meanwhile, and some file systems do not know:
- * what is not known to be a hole has data, for who copies leaves holes out. */
+/*
+ * The end of what begins at @off, in whole blocks: of a block that is a hole in
+ * part only the rest counts.  Others may write meanwhile, and some file systems
+ * do not know: what is not known to be a hole has data, for who copies leaves
+ * holes out.
+ */
+static uint64_t extent_end(const struct export *x, uint64_t off, uint64_t end,
+			   uint32_t *state)
+{
+	uint64_t block = x->block_min;
+	uint64_t data = data_end(x->fd, off, end), hole;
+
+	*state = 0;
+	if (data > off)
+		return (data + block - 1) & ~(block - 1);
+	hole = hole_end(x->fd, off, end);
+	if (hole == off)
+		return end;
+	if (hole < off + block)
+		return off + block;
+	*state = NBD_STATE_HOLE | NBD_STATE_ZERO;
+	return hole & ~(block - 1);
+}
+
+/* On a worker. */
 int64_t status_work(void *arg)
 {
 	struct request *rq = arg;
-	int fd = rq->conn->export->fd;
 	uint64_t off = rq->off, end = rq->off + rq->len;
 	bool more = true;
 
 	rq->extents = 0;
 	while (off < end && more) {
-		uint64_t next = data_end(fd, off, end);
-		uint32_t state = 0;
+		uint32_t state;
+		uint64_t next = extent_end(rq->conn->export, off, end, &state);
 
-		if (next == off) {
-			next = hole_end(fd, off, end);
-			state = NBD_STATE_HOLE | NBD_STATE_ZERO;
-		}
-		if (next == off) {
-			next = end;
-			state = 0;
-		}
 		more = add_extent(rq, off, next, state);
 		off = next;
 	}
