@@ -128,8 +128,9 @@ static inline void stock_push(struct buf_stock *stock, struct weir_buf *buf)
 /* FREE -> HEAD, counted as out. */
 static inline void buf_out(struct weir_buf *buf)
 {
-	buf->state = BUF_HEAD;
 	buf->refs = 1;
+	buf->state = BUF_HEAD;
+	buf->writing = 0;	/* It was; so these three are one store. */
 	buf->next = NULL;
 	buf->last = buf;
 	atomic_store_explicit(&buf->tag, NULL, memory_order_relaxed);

@@ -28,12 +28,11 @@ int weir_buf_ref(struct weir_buf *buf)
 	return 0;
 }
 
-static void go_home(struct weir_buf *buf)
+static inline void go_home(struct weir_buf *buf)
 {
 	struct buf_stock *stock = buf->stock;
 
 	buf->state = BUF_FREE;
-	buf->refs = 0;
 	mmap_use_count(buf->use, -1);
 	if (stock->returned)
 		stock->returned(stock, buf);
@@ -41,20 +40,30 @@ static void go_home(struct weir_buf *buf)
 		stock_push(stock, buf);
 }
 
-/* Take @n references off the head @buf; with the last the list goes home. */
-static inline void drop(struct weir_buf *buf, unsigned int n)
+/* Not the path of a buf that is alone. */
+__attribute__((noinline)) static void list_goes_home(struct weir_buf *buf)
 {
 	struct weir_buf *next;
 
+	for (; buf; buf = next) {
+		next = buf->next;
+		go_home(buf);
+	}
+}
+
+/* Take @n references off the head @buf; with the last the list goes home, whose
+ * members have none. */
+static inline void drop(struct weir_buf *buf, unsigned int n)
+{
 	check(n <= buf->refs);
 	buf->refs = (uint16_t)(buf->refs - n);
 	if (buf->refs)
 		return;
 	check(!is_used(buf));
-	for (; buf; buf = next) {
-		next = buf->next;
+	if (likely(!buf->next))
 		go_home(buf);
-	}
+	else
+		list_goes_home(buf);
 }
 
 /*
@@ -121,16 +130,24 @@ struct weir_buf *stock_alloc_bufs(struct buf_stock *stock, size_t n)
 	return bufs;
 }
 
+/* Apart, so that a put at home has no call in it to keep registers for. */
+__attribute__((noinline)) static void put_elsewhere(struct weir_buf *buf)
+{
+	if (!buf->stock->thread && sim_is_here(buf->stock->r))
+		drop(buf, 1);
+	else
+		put_from_afar(buf);
+}
+
 void weir_buf_put(struct weir_buf *buf)
 {
 	if (!buf)
 		return;
 	check(buf->state == BUF_HEAD);
-	if (likely(stock_is_here(buf->stock)) ||
-	    (!buf->stock->thread && sim_is_here(buf->stock->r)))
+	if (likely(stock_is_here(buf->stock)))
 		drop(buf, 1);
 	else
-		put_from_afar(buf);
+		put_elsewhere(buf);
 }
 
 uint32_t weir_buf_refs(const struct weir_buf *buf)

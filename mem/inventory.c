@@ -196,22 +196,29 @@ int weir_inventory_destroy(struct weir_inventory *inv)
 	return 0;
 }
 
-static struct mmap_link *find_link(struct weir_inventory *inv,
-				   const struct weir_mmap *mmap)
+static inline bool is_of(const struct mmap_link *link,
+			 const struct weir_mmap *mmap)
 {
-	struct mmap_link *link = inv->last;
+	return link->use && link->use->mmap == mmap;
+}
+
+static struct mmap_link *search_link(struct weir_inventory *inv,
+				     const struct weir_mmap *mmap)
+{
 	uint32_t i;
 
-	if (likely(link->use && link->use->mmap == mmap))
-		return link;
-	for (i = 0; i < inv->n_links; i++) {
-		link = &inv->links[i];
-		if (link->use && link->use->mmap == mmap) {
-			inv->last = link;
-			return link;
-		}
-	}
+	for (i = 0; i < inv->n_links; i++)
+		if (is_of(&inv->links[i], mmap))
+			return inv->last = &inv->links[i];
 	return NULL;
+}
+
+static inline struct mmap_link *find_link(struct weir_inventory *inv,
+					  const struct weir_mmap *mmap)
+{
+	if (likely(is_of(inv->last, mmap)))
+		return inv->last;
+	return search_link(inv, mmap);
 }
 
 int weir_inventory_attach(struct weir_inventory *inv, struct weir_mmap *mmap)
@@ -261,13 +268,15 @@ int weir_inventory_detach(struct weir_inventory *inv, struct weir_mmap *mmap)
 	return 0;
 }
 
-static bool inside(const char *base, size_t size, const char *p, size_t len)
+/* What begins before @base is, as an offset, beyond any size. */
+static inline bool inside(const char *base, size_t size, const char *p,
+			  size_t len)
 {
 	size_t off = (size_t)(p - base);
 
 	if (canary(off_by_one))
 		size++;
-	return p >= base && off <= size && len <= size - off;
+	return off <= size && len <= size - off;
 }
 
 /* All is checked, and there is one. */

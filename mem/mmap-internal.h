@@ -374,15 +374,18 @@ static inline void mmap_use_count(struct mmap_use *use, long n)
 			      memory_order_relaxed);
 }
 
-/* Index of the registered buffer that holds all of the range, plus 1; or 0. */
+/*
+ * Index of the registered buffer that holds all of the range, plus 1; or 0.  The
+ * range is in the mmap, and not empty.
+ */
 static inline int mmap_use_index(const struct mmap_use *use, const char *addr,
 				 size_t len)
 {
 	size_t off = (size_t)(addr - use->mmap->addr);
+	size_t last = off + len - 1;
 	size_t piece = off >> MMAP_PIECE_SHIFT;
 
-	if (off >= use->registered || use->registered - off < len ||
-	    (off + len - 1) >> MMAP_PIECE_SHIFT != piece)
+	if (last >= use->registered || last >> MMAP_PIECE_SHIFT != piece)
 		return 0;
 	return use->index[piece] + 1;
 }
