@@ -38,10 +38,10 @@ static inline void op_enlist(struct weir_reactor *r, struct weir_op *op,
 	op->flags = 0;
 	op->detail = (struct weir_op_detail){ 0 };
 
-	op->live_next = r->live;
 	op->live_pprev = &r->live;
 	if (r->live)
 		r->live->live_pprev = &op->live_next;
+	op->live_next = r->live;
 	r->live = op;
 	r->n_begun++;
 	if (unlikely(r->n_begun >= r->time_at))

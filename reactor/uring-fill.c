@@ -34,7 +34,6 @@ uint32_t uring_weir_bits(uint32_t bits)
 
 void uring_fill_poll(struct io_uring_sqe *sqe, int fd, uint32_t bits)
 {
-	memset(sqe, 0, sizeof(*sqe));
 	io_uring_prep_poll_add(sqe, fd, bits);
 }
 

@@ -40,36 +40,46 @@ static const uint64_t weights[IO_KINDS] = {
 	[IO_SHUTDOWN] = SURE,
 };
 
+/* The user data first: then the call that fills in the rest is the last thing,
+ * and there is nothing to keep over it. */
+static inline void enter_in(struct uring *u, struct io_uring_sqe *sqe,
+			    struct weir_op *op)
+{
+	uint32_t kind = op->kind;
+
+	u->begun += weights[kind];
+	op->flags |= OP_ENGAGED;
+	memset(sqe, 0, sizeof(*sqe));
+	sqe->user_data = (uintptr_t)op;
+	if (kind == IO_NOP)
+		return;
+	if (unlikely(op->flags & OP_POLLING))
+		uring_fill_polling(u, sqe, op);
+	else
+		uring_fill[kind](u, sqe, op);
+}
+
 /* To the kernel, as far as the queue; false if it has no entry. */
-static inline bool start(struct uring *u, struct weir_op *op)
+static bool start(struct uring *u, struct weir_op *op)
 {
 	struct io_uring_sqe *sqe = uring_sqe(u);
 
 	if (unlikely(!sqe))
 		return false;
-	u->begun += weights[op->kind];
-	op->flags |= OP_ENGAGED;
-	memset(sqe, 0, sizeof(*sqe));
-	if (op->kind != IO_NOP) {
-		if (unlikely(op->flags & OP_POLLING))
-			uring_fill_polling(u, sqe, op);
-		else
-			uring_fill[op->kind](u, sqe, op);
-	}
-	sqe->user_data = (uintptr_t)op;
+	enter_in(u, sqe, op);
 	return true;
 }
 
 /* Sends stay behind those that came before. */
-static inline bool has_room(const struct uring *u, const struct weir_op *op)
+static inline bool has_room(const struct uring *u)
 {
-	return (uring_in_flight(u) < u->limit && !u->backlog.first) ||
-	       !weights[op->kind];
+	return uring_in_flight(u) < u->limit && !u->backlog.first;
 }
 
-static inline void start_or_queue(struct uring *u, struct weir_op *op)
+/* Not the path of an operation that is done in one step, and finds room. */
+__attribute__((noinline)) static void go_on(struct uring *u, struct weir_op *op)
 {
-	if (unlikely(!has_room(u, op)) || unlikely(!start(u, op)))
+	if ((!has_room(u) && weights[op->kind]) || !start(u, op))
 		op_queue_push(&u->backlog, op);
 }
 
@@ -77,16 +87,12 @@ void uring_submit(struct weir_reactor *r, struct weir_op *op)
 {
 	struct uring *u = uring_of(r);
 
-	if (unlikely(u->unsupported & URING_BIT(op->kind)))
+	if (unlikely(u->unsupported >> op->kind & 1))
 		worker_submit(r, op);
+	else if (likely(has_room(u) && uring_has_sqe(u)))
+		enter_in(u, uring_next_sqe(u), op);
 	else
-		start_or_queue(u, op);
-}
-
-/* Not the path of an operation that is done in one step. */
-__attribute__((noinline)) static void go_on(struct uring *u, struct weir_op *op)
-{
-	start_or_queue(u, op);
+		go_on(u, op);
 }
 
 static inline void finish(struct uring *u, struct weir_op *op, int32_t res)
@@ -103,6 +109,14 @@ static inline void finish(struct uring *u, struct weir_op *op, int32_t res)
 		go_on(u, op);
 }
 
+/* For all but the usual end, which has it inline. */
+__attribute__((noinline)) static void finish_apart(struct uring *u,
+						   struct weir_op *op,
+						   int32_t res)
+{
+	finish(u, op, res);
+}
+
 void uring_cancel(struct weir_reactor *r, struct weir_op *op)
 {
 	struct uring *u = uring_of(r);
@@ -110,7 +124,7 @@ void uring_cancel(struct weir_reactor *r, struct weir_op *op)
 	if (!(op->flags & OP_ENGAGED)) {
 		op_queue_del(&u->backlog, op);
 		op->flags &= (uint8_t)~OP_POLLING;
-		finish(u, op, -ECANCELED);
+		finish_apart(u, op, -ECANCELED);
 	} else if (!uring_cancel_request(u, (uintptr_t)op)) {
 		op_queue_push(&u->cancels, op);
 	}
@@ -155,22 +169,22 @@ static bool goes_on(struct weir_op *op, int32_t res)
 	return false;
 }
 
-/* Returns whether @op was started again; else @res is its result. */
-__attribute__((noinline)) static bool begun_again(struct uring *u,
-						  struct weir_op *op,
-						  int32_t *res)
+/* @op ended with @res, which is an error or not the end; or its cancel still
+ * waits for an entry. */
+__attribute__((noinline)) static void end_or_go_on(struct uring *u,
+						   struct weir_op *op,
+						   int32_t res)
 {
 	if (op->flags & OP_QUEUED)
 		op_queue_del(&u->cancels, op);
-	if (!goes_on(op, *res))
-		return false;
-	if (op_cancel_wanted(op)) {
+	if (!goes_on(op, res)) {
+		finish_apart(u, op, res);
+	} else if (op_cancel_wanted(op)) {
 		op->flags &= (uint8_t)~OP_POLLING;
-		*res = -ECANCELED;
-		return false;
+		finish_apart(u, op, -ECANCELED);
+	} else {
+		go_on(u, op);
 	}
-	go_on(u, op);
-	return true;
 }
 
 /* The kernel says that @op ended with @res, or half ended; see @flags. */
@@ -188,10 +202,10 @@ static inline void op_cqe(struct uring *u, struct weir_op *op, int32_t res,
 	}
 	u->ended += weights[op->kind];
 	op->flags &= (uint8_t)~OP_ENGAGED;
-	if (unlikely(res < 0 || op->flags & (OP_POLLING | OP_QUEUED)) &&
-	    begun_again(u, op, &res))
-		return;
-	finish(u, op, res);
+	if (unlikely(res < 0 || op->flags & (OP_POLLING | OP_QUEUED)))
+		end_or_go_on(u, op, res);
+	else
+		finish(u, op, res);
 }
 
 /*

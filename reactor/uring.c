@@ -109,6 +109,7 @@ void uring_poll_wake(struct uring *u)
 	sqe = uring_sqe(u);
 	if (!sqe)
 		return;
+	memset(sqe, 0, sizeof(*sqe));
 	uring_fill_poll(sqe, u->event_fd, POLLIN);
 	if (!u->no_poll_multi)
 		sqe->len = IORING_POLL_ADD_MULTI;

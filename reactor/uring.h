@@ -198,19 +198,30 @@ void uring_undefer(struct weir_reactor *r);
 /* uring.c: the submission queue is full: push it out and try again. */
 struct io_uring_sqe *uring_sqe_slow(struct uring *u);
 
-/*
- * An entry, or NULL if the kernel takes nothing now.  Not zeroed.  As
- * io_uring_get_sqe(), of a ring whose entries are of the usual size and which
- * no thread of the kernel looks at.
- */
-static inline struct io_uring_sqe *uring_sqe(struct uring *u)
+/* Whether the submission queue has an entry. */
+static inline bool uring_has_sqe(const struct uring *u)
 {
-	struct io_uring_sq *sq = &u->ring.sq;
+	const struct io_uring_sq *sq = &u->ring.sq;
 	unsigned int head = __atomic_load_n(sq->khead, __ATOMIC_RELAXED);
 
-	if (unlikely(sq->sqe_tail - head >= sq->ring_entries))
-		return uring_sqe_slow(u);
+	return likely(sq->sqe_tail - head < sq->ring_entries);
+}
+
+/*
+ * That entry, not zeroed.  As io_uring_get_sqe(), of a ring whose entries are of
+ * the usual size and which no thread of the kernel looks at.
+ */
+static inline struct io_uring_sqe *uring_next_sqe(struct uring *u)
+{
+	struct io_uring_sq *sq = &u->ring.sq;
+
 	return &sq->sqes[sq->sqe_tail++ & sq->ring_mask];
+}
+
+/* An entry, or NULL if the kernel takes nothing now.  Not zeroed. */
+static inline struct io_uring_sqe *uring_sqe(struct uring *u)
+{
+	return uring_has_sqe(u) ? uring_next_sqe(u) : uring_sqe_slow(u);
 }
 
 /* Ask for the end of the request with @user_data.  False: no entry. */
@@ -261,7 +272,8 @@ static inline bool uring_is_stuck(const struct uring *u)
  * limit up if nothing moves, and back again. */
 void uring_move_limit(struct uring *u, bool some_ended);
 
-/* uring-fill.c: the next step of @op, in a zeroed entry.  IO_NOP has none. */
+/* uring-fill.c: the next step of @op, in an entry that is zeroed but for its user
+ * data, which is left as it is.  IO_NOP has none. */
 typedef void uring_fill_fn(const struct uring *u, struct io_uring_sqe *sqe,
 			   struct weir_op *op);
 extern uring_fill_fn *const uring_fill[IO_KINDS];
