@@ -115,6 +115,13 @@ int mailbox_put(struct mailbox *box, void (*fn)(void *arg), void *arg)
 	return 0;
 }
 
+static inline bool has_post(struct mailbox *box)
+{
+	struct mailbox_cell *cell = &box->cells[box->head & box->mask];
+
+	return atomic_load(&cell->seq) == full_at(box->head);
+}
+
 static bool has_more(struct mailbox *box)
 {
 	return (box->lanes && lanes_have(box->lanes)) ||
@@ -123,9 +130,7 @@ static bool has_more(struct mailbox *box)
 
 bool mailbox_has(struct mailbox *box)
 {
-	struct mailbox_cell *cell = &box->cells[box->head & box->mask];
-
-	return box->due || atomic_load(&cell->seq) == full_at(box->head) ||
+	return box->due || has_post(box) ||
 	       (atomic_load(&box->home) && !canary(lost_wakeup)) ||
 	       (unlikely(box->more) && has_more(box));
 }
@@ -188,11 +193,13 @@ static void bring_home(struct weir_reactor *r)
 
 static unsigned int run_more(struct weir_reactor *r, unsigned int max)
 {
-	rooms_tell(r);
+	if (unlikely(r->mailbox.waiting))
+		rooms_tell(r);
 	return r->mailbox.lanes ? lanes_run(r, max) : 0;
 }
 
-unsigned int mailbox_run(struct weir_reactor *r, unsigned int max)
+__attribute__((noinline)) static unsigned int run(struct weir_reactor *r,
+						  unsigned int max)
 {
 	struct mailbox *box = &r->mailbox;
 	struct mailbox_cell *cell;
@@ -216,6 +223,17 @@ unsigned int mailbox_run(struct weir_reactor *r, unsigned int max)
 	if (unlikely(box->more))
 		n += run_more(r, max);
 	return n;
+}
+
+/* Of most turns that is all. */
+unsigned int mailbox_run(struct weir_reactor *r, unsigned int max)
+{
+	struct mailbox *box = &r->mailbox;
+
+	if (likely(!box->more && !box->due && !atomic_load(&box->home) &&
+		   !has_post(box)))
+		return 0;
+	return run(r, max);
 }
 
 void mailbox_wake(struct weir_reactor *r)
