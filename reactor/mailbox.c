@@ -92,7 +92,7 @@ void mailbox_fini(struct mailbox *box)
 	free(box->cells);
 }
 
-int mailbox_put(struct mailbox *box, void (*fn)(void *arg), void *arg)
+static inline int put(struct mailbox *box, void (*fn)(void *arg), void *arg)
 {
 	uint64_t pos = atomic_load(&box->tail);
 	struct mailbox_cell *cell;
@@ -113,6 +113,11 @@ int mailbox_put(struct mailbox *box, void (*fn)(void *arg), void *arg)
 	cell->arg = arg;
 	atomic_store(&cell->seq, full_at(pos));
 	return 0;
+}
+
+int mailbox_put(struct mailbox *box, void (*fn)(void *arg), void *arg)
+{
+	return put(box, fn, arg);
 }
 
 static inline bool has_post(struct mailbox *box)
@@ -277,9 +282,10 @@ __attribute__((noinline)) static int post_from_afar(struct weir_reactor *r,
 {
 	if (atomic_load(&r->down))
 		return -ESHUTDOWN;
-	if (unlikely(mailbox_put(&r->mailbox, fn, arg)))
+	if (unlikely(put(&r->mailbox, fn, arg)))
 		return mailbox_refuses(&r->mailbox);
-	mailbox_wake(r);
+	if (unlikely(atomic_load(&r->mailbox.asleep)))
+		mailbox_wake(r);
 	return 0;
 }
 
