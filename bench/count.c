@@ -282,6 +282,10 @@ static const struct {
 	{ "copy-32", copy_32 },
 	{ "crc32c-32", crc_32 },
 	{ "chain-2", chain_2 },
+	{ "chain-crc", chain_crc },
+	{ "job-read-32", job_read_32 },
+	{ "pull-1", pull_1 },
+	{ "bounce-1", bounce_1 },
 };
 
 static void on_timer(struct weir_timer *t, uint64_t n, void *arg)
@@ -343,12 +347,14 @@ static void make(void)
 	bench_must(weir_sync_create(&sync_event, NULL), "weir_sync_create");
 	make_memory();
 	make_chain();
+	jobs_make(r, dma);
 	cores_make();
 }
 
 static void end(void)
 {
 	cores_end();
+	jobs_end();
 	bench_must(weir_chain_destroy(chain), "weir_chain_destroy");
 	bench_must(weir_pool_destroy(pool), "weir_pool_destroy");
 	bench_must(weir_inventory_destroy(inventory), "weir_inventory_destroy");

@@ -19,4 +19,14 @@ void call_other_32(void);
 void post_lane_32(void);
 void post_other_32(void);
 
+/* Jobs to and from other places than memory, through staging, and in chains. */
+struct weir_reactor;
+struct weir_dma;
+void jobs_make(struct weir_reactor *reactor, struct weir_dma *context);
+void jobs_end(void);
+void job_read_32(void);
+void pull_1(void);
+void bounce_1(void);
+void chain_crc(void);
+
 #endif /* BENCH_COUNT_H */

@@ -147,7 +147,8 @@ bench-rdma: all $(bench_programs)
 
 # Instructions on the hot paths.  To keep new ones: make counts.
 check_PROGRAMS += %D%/count
-%C%_count_SOURCES = %D%/count.c %D%/count-cores.c %D%/count.h $(bench_common)
+%C%_count_SOURCES = %D%/count.c %D%/count-cores.c %D%/count-jobs.c \
+	%D%/count.h $(bench_common)
 %C%_count_LDADD = libweir-all.la $(LIBURING_LIBS) $(LIBEV_LIBS) $(LIBUV_LIBS) \
 	-lm
 TESTS += %D%/count.sh
