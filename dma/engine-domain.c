@@ -216,7 +216,7 @@ static int start(void *arg, struct weir_job *job)
 	int err;
 
 	(void)arg;
-	weir_op_init(&job->inner, step_done);
+	job_inner(job, step_done);
 	err = step(job);
 	if (likely(err != -EXDEV && err != -EOPNOTSUPP) || !has_way_round(job))
 		return err;

@@ -285,7 +285,7 @@ static void step_done(struct weir_op *op, int64_t res)
 static int start(void *arg, struct weir_job *job)
 {
 	(void)arg;
-	weir_op_init(&job->inner, step_done);
+	job_inner(job, step_done);
 	step(job);
 	return 0;
 }

@@ -136,9 +136,8 @@ static void work_done(struct weir_op *op, int64_t res)
 
 void job_work(struct weir_job *job, int64_t (*fn)(void *job))
 {
-	struct weir_op *op = &job->inner;
+	struct weir_op *op = job_inner(job, work_done);
 
-	weir_op_init(op, work_done);
 	op->kind = IO_WORK;
 	op->u.io.addr = (uintptr_t)fn;
 	op->u.io.aux = (uintptr_t)job;

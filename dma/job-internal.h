@@ -68,6 +68,18 @@ _Static_assert(sizeof(struct weir_loc) == 64, "part of the ABI");
 _Static_assert(sizeof(struct job_priv) <= sizeof(((struct weir_job *)0)->words),
 	       "the library's part of a job");
 
+/*
+ * What @job does by another operation is told to @fn.  That is used again and
+ * again, as any operation may be, and not cleared: it was when the job was, and
+ * nothing of it outlives its callback.
+ */
+static inline struct weir_op *job_inner(struct weir_job *job, weir_op_fn *fn)
+{
+	debug_check(job->inner.state == OP_IDLE);
+	job->inner.fn = fn;
+	return &job->inner;
+}
+
 /* Which way a job goes; in the operation's part for its class. */
 struct job_route {
 	uint8_t route;			/* WEIR_ROUTE_; 0: not started yet. */
