@@ -80,16 +80,22 @@ static int check_direct(const struct weir_loc *floc, enum loc_side fside,
 			const struct weir_loc *mloc, enum loc_side mside,
 			const struct loc_info *finfo, uint64_t total)
 {
-	struct domain_file *file;
+	const struct domain_file *file = domain_to_file(finfo->domain);
 
-	if (finfo->domain->kind != WEIR_DOMAIN_FILE)
-		return 0;
-	file = domain_to_file(finfo->domain);
-	if (!file->align || file->buffered_fd >= 0)
-		return 0;
 	return is_aligned(floc, fside, total, file->align, file->align) &&
 	       is_aligned(mloc, mside, total, file->mem_align, file->align) ?
 		       0 : refuse(file);
+}
+
+/* Whether it is of an O_DIRECT file, and there is no way round that. */
+static bool is_direct_alone(const struct loc_info *info)
+{
+	const struct domain_file *file;
+
+	if (!domain_is_file(info->domain))
+		return false;
+	file = domain_to_file(info->domain);
+	return file->align && file->buffered_fd < 0;
 }
 
 static int check_job(const struct weir_job *job, const struct loc_info *src,
@@ -97,13 +103,16 @@ static int check_job(const struct weir_job *job, const struct loc_info *src,
 {
 	enum loc_side side = job->flags & WEIR_JOB_OVERWRITE ? LOC_OVERWRITE :
 							       LOC_APPEND;
-	int err;
 
 	if (src->domain->kind == dst->domain->kind)
 		return 0;
-	err = check_direct(&job->src, LOC_SRC, &job->dst, side, src, total);
-	return err ? err : check_direct(&job->dst, side, &job->src, LOC_SRC,
-					dst, total);
+	if (unlikely(is_direct_alone(src)))
+		return check_direct(&job->src, LOC_SRC, &job->dst, side, src,
+				    total);
+	if (unlikely(is_direct_alone(dst)))
+		return check_direct(&job->dst, side, &job->src, LOC_SRC, dst,
+				    total);
+	return 0;
 }
 
 static uint64_t min3(uint64_t a, uint64_t b, uint64_t c)

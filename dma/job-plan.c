@@ -103,6 +103,33 @@ int job_plan(const struct weir_dma *dma, const struct weir_job *job,
 	return s->plan.engine->kind->verify(job, &s->src, &s->dst, s->total);
 }
 
+/*
+ * Whether routing can only come to the file engine: of the library's own it is
+ * the first, and the only one, that copies between a file and memory.
+ */
+static bool is_for_file(const struct weir_dma *dma, const struct weir_job *job,
+			const struct job_shape *s)
+{
+	if (dma->n_engines != N_SHIPPED || !s->src_side || !s->dst_side)
+		return false;
+	if (domain_is_file(s->src.domain) && domain_is_memory(s->dst.domain))
+		return job->kind == WEIR_JOB_COPY || job->kind == WEIR_JOB_PULL;
+	if (domain_is_memory(s->src.domain) && domain_is_file(s->dst.domain))
+		return job->kind == WEIR_JOB_COPY || job->kind == WEIR_JOB_PUSH;
+	return false;
+}
+
+int job_find_to_start(struct weir_dma *dma, const struct weir_job *job,
+		      struct job_shape *s)
+{
+	if (!is_for_file(dma, job, s))
+		return job_find_engine(dma, job, s);
+	s->plan.route = domain_is_file(s->src.domain) ? WEIR_ROUTE_PULL :
+							WEIR_ROUTE_PUSH;
+	s->plan.engine = &dma->engines[ENGINE_FILE];
+	return engine_file.verify(job, &s->src, &s->dst, s->total);
+}
+
 int job_find_engine(const struct weir_dma *dma, const struct weir_job *job,
 		    struct job_shape *s)
 {

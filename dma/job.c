@@ -193,7 +193,7 @@ static int check_to_start(struct weir_dma *dma, const struct weir_job *job,
 	if (unlikely(err))
 		return err;
 	if (unlikely(!is_for_cpu(dma, job, s)) && !is_more_for_cpu(dma, job, s))
-		return job_find_engine(dma, job, s);
+		return job_find_to_start(dma, job, s);
 	s->plan.route = WEIR_ROUTE_DIRECT;
 	s->plan.engine = &dma->engines[ENGINE_CPU];
 	return 0;

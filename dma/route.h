@@ -70,6 +70,11 @@ bool job_may_signal(const struct weir_job *job);
 int job_find_engine(const struct weir_dma *dma, const struct weir_job *job,
 		    struct job_shape *s);
 
+/* The same for a start, which needs no reasons: what can be seen at once is not
+ * asked for. */
+int job_find_to_start(struct weir_dma *dma, const struct weir_job *job,
+		      struct job_shape *s);
+
 /* Choose a way for @job, of which @s has all but the plan, and see whether it
  * lies as that wants it.  0, -EXDEV, or what the engine says. */
 int job_plan(const struct weir_dma *dma, const struct weir_job *job,
