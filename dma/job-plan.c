@@ -12,21 +12,25 @@
 
 #include "dma/route.h"
 
-/* Whether @e can move all of @loc from or to staging as it lies. */
-static int verify_half(const struct engine *e, const struct weir_loc *loc,
-		       const struct loc_info *info, uint64_t total)
+static int verify_by(const struct engine *e, const struct weir_loc *loc,
+		     const struct loc_info *info, uint64_t total)
 {
 	struct weir_job half;
 	struct loc_info here = { .domain = weir_domain_system() };
 
-	if (!e || !e->kind->verify)
-		return 0;
 	half.kind = WEIR_JOB_COPY;
 	half.flags = 0;
 	half.n_more = 0;
 	half.src = *loc;
 	half.dst = weir_loc_at(NULL, STAGING_ALIGN, total);
 	return e->kind->verify(&half, info, &here, total);
+}
+
+/* Whether @e can move all of @loc from or to staging as it lies. */
+static int verify_half(const struct engine *e, const struct weir_loc *loc,
+		       const struct loc_info *info, uint64_t total)
+{
+	return e && e->kind->verify ? verify_by(e, loc, info, total) : 0;
 }
 
 static int verify_more(const struct weir_dma *dma, const struct weir_job *job,
@@ -86,9 +90,8 @@ static bool may_translate_any(const struct weir_job *job,
 int job_plan(const struct weir_dma *dma, const struct weir_job *job,
 	     struct job_shape *s, bool may_translate)
 {
-	struct weir_engine_query q = query_of(job, s);
-
-	route_plan(dma, job, &q, &s->plan);
+	s->plan.direct.q = query_of(job, s);
+	route_plan(dma, job, &s->plan);
 	s->planned = true;
 	if (unlikely(may_translate) && may_translate_any(job, s)) {
 		route_translate(dma, &s->plan);

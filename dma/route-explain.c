@@ -42,14 +42,16 @@ static void say_whys(struct text *t, const struct weir_dma *dma,
 		     const struct answers *a, const char *what)
 {
 	const struct engine *e;
+	const char *why;
 	uint32_t i;
 
 	for (i = 0; i < dma->n_engines; i++) {
 		e = engine_at(dma, i);
 		if (e == a->engine)
 			break;
-		say(t, "%s%s: %s", i ? "; " : what, e->kind->ops.name,
-		    a->why[i]);
+		why = "not this";
+		e->kind->ops.can(e->arg, &a->q, &why);
+		say(t, "%s%s: %s", i ? "; " : what, e->kind->ops.name, why);
 	}
 	if (i)
 		say(t, "\n");

@@ -17,23 +17,44 @@
 #include "dma/bounce.h"
 #include "dma/route.h"
 
-/* Ask one after the other for the first that can. */
-static void ask(const struct weir_dma *dma, const struct weir_engine_query *q,
-		struct answers *ret)
+/*
+ * Which of the library's own engines may be able to.  Each has kinds of foreign
+ * domains that no other goes to, so one is to be asked, and not all; between
+ * kinds of two of them none can.
+ */
+static uint32_t own_for(const struct weir_engine_query *q)
 {
-	struct engine *e;
+	const struct weir_domain *d = is_foreign(q->src) ? q->src : q->dst;
+
+	if (!is_foreign(d))
+		return ENGINE_CPU;
+	if (domain_is_user(d))
+		return ENGINE_DOMAIN;
+	if (domain_is_file(d))
+		return ENGINE_FILE;
+	return d->kind == WEIR_DOMAIN_PROCESS ? ENGINE_PROCESS : ENGINE_VERBS;
+}
+
+static bool can(const struct engine *e, const struct weir_engine_query *q)
+{
+	const char *why = "not this";
+
+	return e->kind->ops.can(e->arg, q, &why);
+}
+
+/* Ask one after the other for the first that can. */
+static void ask(const struct weir_dma *dma, struct answers *ret)
+{
+	const struct engine *e = &dma->engines[own_for(&ret->q)];
 	uint32_t i;
 
 	ret->asked = true;
-	ret->engine = NULL;
-	for (i = 0; i < dma->n_engines; i++) {
-		e = engine_at(dma, i);
-		ret->why[i] = "not this";
-		if (e->kind->ops.can(e->arg, q, &ret->why[i])) {
-			ret->engine = e;
+	for (i = N_SHIPPED; i < dma->n_engines; i++) {
+		ret->engine = (struct engine *)&dma->engines[i];
+		if (can(ret->engine, &ret->q))
 			return;
-		}
 	}
+	ret->engine = can(e, &ret->q) ? (struct engine *)e : NULL;
 }
 
 /* Who moves a block of one side to or from staging. */
@@ -42,8 +63,8 @@ static bool ask_half(const struct weir_dma *dma,
 		     const struct weir_domain *src,
 		     const struct weir_domain *dst, struct answers *ret)
 {
-	struct weir_engine_query q = {
-		.size = sizeof(q),
+	ret->q = (struct weir_engine_query){
+		.size = sizeof(ret->q),
 		.kind = WEIR_JOB_COPY,
 		.src = src,
 		.dst = dst,
@@ -52,8 +73,7 @@ static bool ask_half(const struct weir_dma *dma,
 		.n_src = 1,
 		.n_dst = 1,
 	};
-
-	ask(dma, &q, ret);
+	ask(dma, ret);
 	return ret->engine != NULL;
 }
 
@@ -150,8 +170,10 @@ static uint32_t direct_route(const struct weir_engine_query *q)
 }
 
 void route_plan(const struct weir_dma *dma, const struct weir_job *job,
-		const struct weir_engine_query *q, struct plan *plan)
+		struct plan *plan)
 {
+	const struct weir_engine_query *q = &plan->direct.q;
+
 	plan->route = 0;
 	plan->direct.engine = NULL;
 	plan->pull.asked = false;
@@ -161,7 +183,7 @@ void route_plan(const struct weir_dma *dma, const struct weir_job *job,
 	plan->beside.asked = false;
 	plan->no_direct = no_direct(job, q);
 	if (likely(!plan->no_direct))
-		ask(dma, q, &plan->direct);
+		ask(dma, &plan->direct);
 	plan->engine = plan->direct.engine;
 	if (likely(plan->engine)) {
 		plan->route = direct_route(q);

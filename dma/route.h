@@ -11,11 +11,12 @@
 
 #include "dma/job-internal.h"
 
-/* What engines say to one question: the one that can, or why each cannot. */
+/* What engines say to one question.  Why one cannot is asked when somebody wants
+ * to know. */
 struct answers {
-	struct engine *engine;		/* NULL: none can. */
+	struct weir_engine_query q;
+	struct engine *engine;		/* That can; NULL: none can. */
 	bool asked;
-	const char *why[WEIR_ENGINES_MAX];	/* Of those in front of it. */
 };
 
 struct plan {
@@ -30,10 +31,10 @@ struct plan {
 	const char *no_bounce;
 };
 
-/* Find the best route in @dma for @q, which is what @job asks.  *@plan need not
- * be set before. */
+/* Find the best route in @dma for what @job asks, which is plan->direct.q.  The
+ * rest of *@plan need not be set before. */
 void route_plan(const struct weir_dma *dma, const struct weir_job *job,
-		const struct weir_engine_query *q, struct plan *plan);
+		struct plan *plan);
 
 /* How much of a plan is made of asking a domain to translate: see
  * translate.c.  The rest of @plan is the way that it goes otherwise. */
