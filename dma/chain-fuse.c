@@ -76,14 +76,18 @@ static bool is_result(const struct weir_job *copy)
 			      !buf->data_len);
 }
 
+static bool is_crc(const struct weir_job *job)
+{
+	return job->kind == WEIR_JOB_CRC32C && !job->flags && !job->n_more &&
+	       job->op.state == OP_IDLE && is_plain(&job->src);
+}
+
+/* Whether @crc, which is one, is that of the @side of @copy. */
 static bool is_crc_of(const struct weir_job *crc, const struct weir_job *copy,
 		      enum fused side)
 {
 	const struct weir_loc *of = &crc->src;
 
-	if (crc->kind != WEIR_JOB_CRC32C || crc->flags || crc->n_more ||
-	    crc->op.state != OP_IDLE || !is_plain(of))
-		return false;
 	if (side == FUSED_SRC)
 		return is_same(of, &copy->src);
 	if (copy->dst.buf)
@@ -101,6 +105,8 @@ static enum fused may_fuse(const struct step *s)
 	    !is_plain(&copy->dst))
 		return FUSED_NOT;
 	crc = s->pair->job;
+	if (!is_crc(crc))
+		return FUSED_NOT;
 	if (is_crc_of(crc, copy, FUSED_SRC))
 		return FUSED_SRC;
 	if (is_crc_of(crc, copy, FUSED_DST) && is_result(copy))
@@ -155,7 +161,7 @@ bool fuse_take(struct step *s, int64_t *res)
 	struct step *copy = s->pair;
 
 	if (!copy || copy > s || !copy->fused ||
-	    copy->calls != s->chain->n_calls ||
+	    copy->calls != s->chain->n_calls || !is_crc(s->job) ||
 	    !is_crc_of(s->job, copy->job, (enum fused)copy->fused) ||
 	    s->job->crc != copy->crc_in)
 		return false;
