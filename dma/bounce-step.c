@@ -21,7 +21,7 @@ static uint64_t step_len(const struct cursor *c, uint64_t max)
 
 	if (!c->side)
 		return max;
-	if (domain_is_memory(loc_domain(c->loc)))
+	if (c->len == c->left || domain_is_memory(loc_domain(c->loc)))
 		return c->left < max ? c->left : max;
 	cursor_gather(c, iov, STEP_PIECES, max, &n);
 	return n;

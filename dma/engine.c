@@ -378,7 +378,7 @@ uint32_t weir_job_pieces(const struct weir_job *job, int side, uint64_t skip,
 		more_cursor(job, i, 0, &c);
 	else if (side >= WEIR_JOB_MORE)
 		return 0;
-	if (!c.side || skip >= c.left)
+	if (!n || !c.side || skip >= c.left)
 		return 0;
 	cursor_skip(&c, skip);
 	return cursor_gather(&c, iov, n, c.left, &len);

@@ -80,8 +80,8 @@ void cursor_init_any(struct cursor *c, const struct weir_loc *loc,
 	}
 }
 
-uint32_t cursor_gather(const struct cursor *at, struct iovec *iov,
-		       uint32_t n_max, uint64_t max, uint64_t *len)
+uint32_t cursor_gather_any(const struct cursor *at, struct iovec *iov,
+			   uint32_t n_max, uint64_t max, uint64_t *len)
 {
 	struct cursor c = *at;
 	uint32_t n = 0;

@@ -135,10 +135,23 @@ static inline void cursor_skip(struct cursor *c, uint64_t n)
 	}
 }
 
-/* Put the pieces from @c on into @iov, at most @n_max, and together at most
- * @max bytes.  Returns how many, and their bytes in *@len. */
-uint32_t cursor_gather(const struct cursor *c, struct iovec *iov,
-		       uint32_t n_max, uint64_t max, uint64_t *len);
+/* cursor_gather() of whatever it is. */
+uint32_t cursor_gather_any(const struct cursor *c, struct iovec *iov,
+			   uint32_t n_max, uint64_t max, uint64_t *len);
+
+/* Put the pieces from @c on into @iov, at most @n_max, which is not 0, and
+ * together at most @max bytes.  Returns how many, and their bytes in *@len. */
+static inline uint32_t cursor_gather(const struct cursor *c, struct iovec *iov,
+				     uint32_t n_max, uint64_t max,
+				     uint64_t *len)
+{
+	if (unlikely(c->len < c->left && c->len < max))
+		return cursor_gather_any(c, iov, n_max, max, len);
+	*len = c->len < max ? c->len : max;
+	iov->iov_base = (void *)(uintptr_t)c->addr;
+	iov->iov_len = *len;
+	return *len != 0;
+}
 
 /* The domain whose addresses @loc has. */
 struct weir_domain *loc_domain(const struct weir_loc *loc);
