@@ -29,9 +29,9 @@ static void let_go(struct weir_dma *dma, struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
 
-	if (p->src.side && unlikely(loc_has_owner(&job->src)))
+	if (p->src.side)
 		loc_release(&job->src, p->src.side, dma->r);
-	if (p->dst.side && unlikely(loc_has_owner(&job->dst)))
+	if (p->dst.side)
 		loc_release(&job->dst, p->dst.side, dma->r);
 	if (unlikely(job->n_more))
 		more_release(dma, job);
@@ -87,7 +87,8 @@ bool job_is_stale(const struct weir_job *job)
 	if (likely(!may_be_stale(job)))
 		return false;
 	return (p->src.side && loc_stale(&job->src)) ||
-	       (p->dst.side && loc_stale(&job->dst)) || more_stale(job);
+	       (p->dst.side && loc_stale(&job->dst)) ||
+	       (job->n_more && more_stale(job));
 }
 
 void job_end(struct weir_job *job, int64_t res)

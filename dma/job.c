@@ -269,14 +269,14 @@ static void end_at_once(struct weir_dma *dma, struct weir_job *job,
 	route_note(job, &s->plan);
 }
 
-static void hold_side(const struct weir_dma *dma, const struct weir_loc *loc,
-		      enum loc_side side, uint64_t total, struct cursor *c)
+static inline void hold_side(const struct weir_dma *dma,
+			     const struct weir_loc *loc, enum loc_side side,
+			     uint64_t total, struct cursor *c)
 {
 	c->side = side;
 	if (!side)
 		return;
-	if (unlikely(loc_has_owner(loc)))
-		loc_hold(loc, side, dma->r);
+	loc_hold(loc, side, dma->r);
 	cursor_init(c, loc, side, total);
 }
 

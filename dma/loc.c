@@ -99,11 +99,9 @@ uint32_t cursor_gather_any(const struct cursor *at, struct iovec *iov,
 	return n;
 }
 
-struct weir_domain *loc_domain(const struct weir_loc *loc)
+struct weir_domain *loc_bufs_domain(const struct weir_loc *loc)
 {
-	if (loc->buf)
-		return loc->buf->use->mmap->domain;
-	return loc->domain ? loc->domain : weir_domain_system();
+	return loc->buf->use->mmap->domain;
 }
 
 /* A peer may let us do atomics, and nothing else: its engine looks at that. */
@@ -183,8 +181,8 @@ static int check_rights(struct weir_domain *domain, enum loc_side side)
 	return ok ? 0 : -EACCES;
 }
 
-static int check_piece(const struct loc_info *info, uint64_t addr,
-		       uint64_t len)
+static inline int check_piece(const struct loc_info *info, uint64_t addr,
+			      uint64_t len)
 {
 	if (info->total + len < len)
 		return -ERANGE;
@@ -195,7 +193,21 @@ static int check_piece(const struct loc_info *info, uint64_t addr,
 	return len > SIZE_MAX || addr + len < addr ? -ERANGE : 0;
 }
 
-static int check_addresses(const struct weir_loc *loc, struct loc_info *info)
+/* One range: nothing is to be added up. */
+static int check_range(const struct weir_loc *loc, struct loc_info *info)
+{
+	int err = check_piece(info, loc->addr, loc->len);
+
+	if (unlikely(err))
+		return err;
+	info->total = loc->len;
+	info->lo = loc->addr;
+	info->hi = loc->addr + loc->len;
+	info->n_pieces = loc->len != 0;
+	return 0;
+}
+
+static int check_iov(const struct weir_loc *loc, struct loc_info *info)
 {
 	uint64_t addr, len;
 	uint32_t i;
@@ -203,11 +215,11 @@ static int check_addresses(const struct weir_loc *loc, struct loc_info *info)
 
 	if (loc->n_iov > WEIR_JOB_PIECES_MAX)
 		return -EMSGSIZE;
-	if (loc->n_iov && !loc->iov)
+	if (!loc->iov)
 		return -EINVAL;
-	for (i = 0; i < (loc->n_iov ? loc->n_iov : 1); i++) {
-		addr = loc->n_iov ? (uintptr_t)loc->iov[i].iov_base : loc->addr;
-		len = loc->n_iov ? loc->iov[i].iov_len : loc->len;
+	for (i = 0; i < loc->n_iov; i++) {
+		addr = (uintptr_t)loc->iov[i].iov_base;
+		len = loc->iov[i].iov_len;
 		err = check_piece(info, addr, len);
 		if (err)
 			return err;
@@ -217,27 +229,45 @@ static int check_addresses(const struct weir_loc *loc, struct loc_info *info)
 	return 0;
 }
 
-int loc_check_any(const struct weir_loc *loc, enum loc_side side,
-		  const struct weir_reactor *r, struct loc_info *info)
+/* What is the same for all; the rest of @info is not set yet. */
+static int check_any(const struct weir_loc *loc, struct loc_info *info)
+{
+	info->plain = false;
+	info->total = 0;
+	info->n_pieces = 0;
+	info->lo = UINT64_MAX;
+	info->hi = 0;
+	if (unlikely(loc->translation && !domain_is_user(info->domain)))
+		return -EINVAL;
+	return unlikely(loc->reserved0) ? -EINVAL : 0;
+}
+
+int loc_check_bufs(const struct weir_loc *loc, enum loc_side side,
+		   const struct weir_reactor *r, struct loc_info *info)
 {
 	int err;
 
-	if (unlikely(loc->reserved0))
-		return -EINVAL;
-	info->domain = loc_domain(loc);
-	if (unlikely(loc->translation && !domain_is_user(info->domain)))
-		return -EINVAL;
-	info->total = 0;
-	info->n_pieces = 0;
-	info->plain = false;
-	info->lo = UINT64_MAX;
-	info->hi = 0;
-	err = loc->buf ? check_bufs(loc, side, r, info) :
-			 check_addresses(loc, info);
+	info->domain = loc_bufs_domain(loc);
+	err = check_any(loc, info);
+	if (!err)
+		err = check_bufs(loc, side, r, info);
 	return err ? err : check_rights(info->domain, side);
 }
 
-bool loc_stale(const struct weir_loc *loc)
+int loc_check_addresses(const struct weir_loc *loc, enum loc_side side,
+			struct loc_info *info)
+{
+	int err;
+
+	info->domain = loc_domain(loc);
+	err = check_any(loc, info);
+	if (!err)
+		err = loc->n_iov ? check_iov(loc, info) :
+				   check_range(loc, info);
+	return err ? err : check_rights(info->domain, side);
+}
+
+bool loc_bufs_stale(const struct weir_loc *loc)
 {
 	const struct weir_buf *buf;
 
@@ -306,16 +336,11 @@ bool loc_overlap(const struct loc_part *a, const struct loc_part *b, uint64_t n)
  * Marks on every buf, because a member does not know its head.  None on bufs of
  * another reactor: those the holder keeps until the callback.
  */
-void loc_hold(const struct weir_loc *loc, enum loc_side side,
-	      const struct weir_reactor *r)
+void loc_hold_bufs(const struct weir_loc *loc, enum loc_side side,
+		   const struct weir_reactor *r)
 {
 	struct weir_buf *buf = loc->buf;
 
-	if (!buf) {
-		if (loc->domain)
-			domain_use(loc->domain);
-		return;
-	}
 	if (!buf_is_home(buf, r))
 		return;
 	buf->refs++;
@@ -327,16 +352,11 @@ void loc_hold(const struct weir_loc *loc, enum loc_side side,
 	}
 }
 
-void loc_release(const struct weir_loc *loc, enum loc_side side,
-		 const struct weir_reactor *r)
+void loc_release_bufs(const struct weir_loc *loc, enum loc_side side,
+		      const struct weir_reactor *r)
 {
 	struct weir_buf *buf;
 
-	if (!loc->buf) {
-		if (loc->domain)
-			domain_unuse(loc->domain);
-		return;
-	}
 	if (!buf_is_home(loc->buf, r))
 		return;
 	for (buf = loc->buf; buf; buf = buf->next) {
@@ -345,7 +365,7 @@ void loc_release(const struct weir_loc *loc, enum loc_side side,
 		else
 			buf->writing = 0;
 	}
-	weir_buf_put(loc->buf);
+	buf_put_home(loc->buf);
 }
 
 void loc_commit(const struct weir_loc *loc, enum loc_side side, uint64_t n)

@@ -46,17 +46,19 @@ struct loc_info {
 /* Check @loc as a @side of a job on @r and describe it, or return what
  * weir_job_start() does: pieces, ranges, rights, and whether its bufs are free
  * for this use, which is known of those that are at home on @r. */
-int loc_check_any(const struct weir_loc *loc, enum loc_side side,
-		  const struct weir_reactor *r, struct loc_info *info);
+int loc_check_bufs(const struct weir_loc *loc, enum loc_side side,
+		   const struct weir_reactor *r, struct loc_info *info);
+int loc_check_addresses(const struct weir_loc *loc, enum loc_side side,
+			struct loc_info *info);
 
 /*
- * Whether nothing can be wrong with @loc: one range of this process, which does
- * not wrap.  Small jobs mostly have such, and nothing else is cheap to see;
- * whatever is not, is for the functions that know all there is.
+ * Whether nothing can be wrong with @loc, which has no bufs: one range of this
+ * process, which does not wrap.  Small jobs mostly have such, and nothing else is
+ * cheap to see; whatever is not, is for the functions that know all there is.
  */
 static inline bool loc_is_plain(const struct weir_loc *loc)
 {
-	return !loc->buf && !loc->domain && !loc->n_iov && !loc->reserved0 &&
+	return !loc->domain && !loc->n_iov && !loc->reserved0 &&
 	       !loc->translation && loc->addr && loc->len &&
 	       loc->addr < loc->addr + loc->len;
 }
@@ -64,8 +66,10 @@ static inline bool loc_is_plain(const struct weir_loc *loc)
 static inline int loc_check(const struct weir_loc *loc, enum loc_side side,
 			    const struct weir_reactor *r, struct loc_info *info)
 {
+	if (loc->buf)
+		return loc_check_bufs(loc, side, r, info);
 	if (unlikely(!loc_is_plain(loc)))
-		return loc_check_any(loc, side, r, info);
+		return loc_check_addresses(loc, side, info);
 	info->domain = &domain_of_system;
 	info->total = loc->len;
 	info->lo = loc->addr;
@@ -81,14 +85,13 @@ static inline bool side_is_data(enum loc_side side)
 	return side == LOC_SRC || side == LOC_UPDATE;
 }
 
-/* Whether it has bufs or a domain, which are to be held. */
-static inline bool loc_has_owner(const struct weir_loc *loc)
-{
-	return loc->buf || loc->domain;
-}
-
 /* Whether a buf of @loc is of an import that its exporter has revoked. */
-bool loc_stale(const struct weir_loc *loc);
+bool loc_bufs_stale(const struct weir_loc *loc);
+
+static inline bool loc_stale(const struct weir_loc *loc)
+{
+	return loc->buf && loc_bufs_stale(loc);
+}
 
 /* To the first of the first @n bytes of @loc, whatever it is. */
 void cursor_init_any(struct cursor *c, const struct weir_loc *loc,
@@ -154,7 +157,14 @@ static inline uint32_t cursor_gather(const struct cursor *c, struct iovec *iov,
 }
 
 /* The domain whose addresses @loc has. */
-struct weir_domain *loc_domain(const struct weir_loc *loc);
+struct weir_domain *loc_bufs_domain(const struct weir_loc *loc);
+
+static inline struct weir_domain *loc_domain(const struct weir_loc *loc)
+{
+	if (loc->buf)
+		return loc_bufs_domain(loc);
+	return loc->domain ? loc->domain : &domain_of_system;
+}
 
 /* A location, what it is to its job, and what was found out about it. */
 struct loc_part {
@@ -175,11 +185,30 @@ static inline bool loc_is_like(const struct weir_domain *a,
 	return a == b || (domain_is_memory(a) && domain_is_memory(b));
 }
 
-/* Take and give back the bufs of @loc for a job on @r. */
-void loc_hold(const struct weir_loc *loc, enum loc_side side,
-	      const struct weir_reactor *r);
-void loc_release(const struct weir_loc *loc, enum loc_side side,
-		 const struct weir_reactor *r);
+/* Take and give back the bufs of @loc, which has some, for a job on @r. */
+void loc_hold_bufs(const struct weir_loc *loc, enum loc_side side,
+		   const struct weir_reactor *r);
+void loc_release_bufs(const struct weir_loc *loc, enum loc_side side,
+		      const struct weir_reactor *r);
+
+/* The same of whatever it has. */
+static inline void loc_hold(const struct weir_loc *loc, enum loc_side side,
+			    const struct weir_reactor *r)
+{
+	if (loc->buf)
+		loc_hold_bufs(loc, side, r);
+	else if (loc->domain)
+		domain_use(loc->domain);
+}
+
+static inline void loc_release(const struct weir_loc *loc, enum loc_side side,
+			       const struct weir_reactor *r)
+{
+	if (loc->buf)
+		loc_release_bufs(loc, side, r);
+	else if (loc->domain)
+		domain_unuse(loc->domain);
+}
 
 /* @n bytes were written to @loc: set the data lengths of its bufs. */
 void loc_commit(const struct weir_loc *loc, enum loc_side side, uint64_t n);

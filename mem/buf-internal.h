@@ -147,6 +147,15 @@ static inline struct weir_buf *stock_pop(struct buf_stock *stock)
 	return buf;
 }
 
+/* weir_buf_put() at home, of a reference that seldom is the last. */
+static inline void buf_put_home(struct weir_buf *buf)
+{
+	if (likely(buf->refs > 1))
+		buf->refs--;
+	else
+		weir_buf_put(buf);
+}
+
 static inline size_t buf_tailroom(const struct weir_buf *buf)
 {
 	return buf->len - (size_t)(buf->data - buf->addr) - buf->data_len;
