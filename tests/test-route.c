@@ -15,6 +15,7 @@
 #include <weir/engine.h>
 #include <weir/route.h>
 
+#include "dma/route.h"
 #include "tests/sim-calls.h"
 
 enum { MEM, FIL, PROC, USER };
@@ -366,6 +367,76 @@ static void what_exactly_is_wrong_is_said(void **state)
 	route_end(&w);
 }
 
+/* Domains of all kinds, as far as engines look at them. */
+static unsigned int some_domains(struct weir_domain **d)
+{
+	static struct domain_file file = { .domain.kind = WEIR_DOMAIN_FILE };
+	static struct domain_remote peer = {
+		.domain.kind = WEIR_DOMAIN_REMOTE,
+	};
+	static struct domain_process process = {
+		.domain.kind = WEIR_DOMAIN_PROCESS,
+	};
+	static struct domain_user user[2] = {
+		{ .domain.kind = WEIR_DOMAIN_USER },
+		{ .domain.kind = WEIR_DOMAIN_USER, .pull = store_pull,
+		  .push = store_push, .transfer = store_push,
+		  .fill = store_push },
+	};
+	static struct weir_domain other[] = {
+		{ .kind = WEIR_DOMAIN_SYSTEM }, { .kind = WEIR_DOMAIN_HUGEPAGE },
+		{ .kind = WEIR_DOMAIN_DEVICE }, { .kind = WEIR_DOMAIN_DMABUF },
+	};
+	unsigned int n = 0, i;
+
+	process.pid = getpid();
+	d[n++] = NULL;
+	d[n++] = &file.domain;
+	d[n++] = &peer.domain;
+	d[n++] = &process.domain;
+	d[n++] = &user[0].domain;
+	d[n++] = &user[1].domain;
+	for (i = 0; i < N_OF(other); i++)
+		d[n++] = &other[i];
+	return n;
+}
+
+/* Whether a job of @kind has such sides: all, or just the one that it has. */
+static bool is_question(uint32_t kind, const struct weir_domain *src,
+			const struct weir_domain *dst)
+{
+	bool no_src = kind == WEIR_JOB_FILL || kind_is_atomic(kind);
+
+	return !src == no_src && !dst == (kind == WEIR_JOB_CRC32C);
+}
+
+/* Of the library's own engines only one is asked. */
+static void who_is_not_asked_could_not(void **state)
+{
+	const struct engine_kind *first;
+	struct weir_job job = { .kind = 0 };
+	struct weir_domain *d[16];
+	unsigned int n = some_domains(d), i;
+	struct route_rig w;
+	struct plan plan;
+
+	route_begin(&w, state);
+	for (i = 0; i < WEIR_JOB_COMPARE_SWAP * n * n; i++) {
+		job.kind = i / (n * n) + 1;
+		if (!is_question(job.kind, d[i / n % n], d[i % n]))
+			continue;
+		plan.direct.q = (struct weir_engine_query){
+			.size = sizeof(plan.direct.q), .kind = job.kind,
+			.src = d[i / n % n], .dst = d[i % n], .bytes = 64,
+		};
+		route_plan(w.dma, &job, &plan);
+		first = engine_own(job.kind, d[i / n % n], d[i % n]);
+		assert_ptr_equal(plan.direct.engine ?
+				 plan.direct.engine->kind : NULL, first);
+	}
+	route_end(&w);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -373,6 +444,7 @@ int main(void)
 		CASE(every_cell_of_the_table_of_routes_is_so),
 		CASE(the_plan_says_why_no_better_one),
 		CASE(what_would_be_refused_is_said_and_changes_nothing),
+		CASE(who_is_not_asked_could_not),
 	};
 
 	return harness_run_all(cases, N_OF(cases));
