@@ -309,7 +309,8 @@ static long server_kib(void)
 	return n;
 }
 
-/* One of several ways to do wrong. */
+/* One of several ways to do wrong.  Not all at one place: what is changed by two
+ * at a time, each on a core of its own, is a race in memory. */
 static void abuse(unsigned int how)
 {
 	const char *name = how & 8 ? "file" : "memory";
@@ -321,7 +322,7 @@ static void abuse(unsigned int how)
 		tell(fd, buf, how % 8 ? 16 : 3);
 	} else {
 		fd = nbd_open(name, how & 16);
-		make_request(buf, 0, how % 8 - 2, 1, 0, BLOCK);
+		make_request(buf, 0, how % 8 - 2, 1, how % 64 * BLOCK, BLOCK);
 		buf[0] ^= how % 64 == 63;
 		tell(fd, buf, how & 32 ? 28 : 28 + BLOCK / 2);
 	}
