@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include <weir/dma.h>
-#include <weir/domain-user.h>
 #include <weir/job.h>
 #include <weir/reactor.h>
 
 #include "bench/bench.h"
+#include "bench/user-domain.h"
 
 #define LEN ((size_t)1 << 20)
 
@@ -26,38 +26,6 @@ static struct weir_job first, second;
 static uint64_t left;
 static size_t size;
 static struct weir_domain *from;
-
-/* A domain whose bytes are in memory, at offsets; done at once. */
-static int at_once(struct weir_domain *domain, struct weir_reactor *r,
-		   struct weir_op *op, const struct weir_domain_move *m)
-{
-	bool pulls = m->src.domain == domain;
-	char *base = weir_domain_ctx(domain);
-	uintptr_t src = (uintptr_t)m->src.iov->iov_base;
-	uintptr_t dst = (uintptr_t)m->dst.iov->iov_base;
-	size_t len = m->dst.iov->iov_len;
-
-	(void)r;
-	if (pulls)
-		memcpy((void *)dst, base + src, len);
-	else
-		memcpy(base + dst, (void *)src, len);
-	weir_domain_complete(op, (int64_t)len);
-	return 0;
-}
-
-static struct weir_domain *make_user(char *mem)
-{
-	struct weir_domain_opts opts = {
-		.size = sizeof(opts), .kind = WEIR_DOMAIN_USER, .ctx = mem,
-	};
-	struct weir_domain *d = NULL;
-
-	bench_must(weir_domain_create(&d, &opts), "weir_domain_create");
-	bench_must(weir_domain_set_pull(d, at_once), "set_pull");
-	bench_must(weir_domain_set_push(d, at_once), "set_push");
-	return d;
-}
 
 static void start(struct weir_job *job)
 {
@@ -164,8 +132,8 @@ int main(int argc, char **argv)
 	memset(here, 1, LEN);
 	fd = make_file(&b);
 	bench_must(weir_domain_file_create(&file, fd, NULL), "file domain");
-	user[0] = make_user(memory[0]);
-	user[1] = make_user(memory[1]);
+	user[0] = user_domain_make(memory[0]);
+	user[1] = user_domain_make(memory[1]);
 	bench_must(weir_reactor_create(&reactor, NULL), "weir_reactor_create");
 	bench_must(weir_dma_create(&dma, reactor, NULL), "weir_dma_create");
 	bench_must(weir_dma_start(dma), "weir_dma_start");

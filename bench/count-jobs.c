@@ -7,12 +7,10 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <weir/chain.h>
-#include <weir/domain-user.h>
 #include <weir/file.h>
 #include <weir/job.h>
 #include <weir/pool.h>
@@ -20,6 +18,7 @@
 
 #include "bench/bench.h"
 #include "bench/count.h"
+#include "bench/user-domain.h"
 
 #define BYTES 64
 
@@ -28,47 +27,10 @@ static struct weir_dma *dma;
 static struct weir_pool *pool;
 static struct weir_domain *file, *user[2];
 static struct weir_buf *bufs[BATCH];
-static struct weir_job jobs[BATCH], steps[2];
+static struct weir_job steps[2];
 static struct weir_chain *chain;
-static struct weir_op chain_op;
 static char memory[2][BYTES], here[BYTES];
 static int fd;
-static uint64_t left, running;
-
-static void (*start)(struct weir_op *op);
-
-static void again(struct weir_op *op)
-{
-	left--;
-	running++;
-	start(op);
-}
-
-static void on_end(struct weir_op *op, int64_t res)
-{
-	bench_must((int)res, "an operation");
-	running--;
-	if (left)
-		again(op);
-	else if (!running)
-		weir_reactor_break(r);
-}
-
-static void run(void)
-{
-	bench_must(weir_reactor_run(r), "weir_reactor_run");
-}
-
-static void run_jobs(void (*fn)(struct weir_op *op), uint64_t depth)
-{
-	start = fn;
-	left = ROUNDS;
-	for (uint64_t i = 0; i < depth; i++) {
-		weir_job_init(&jobs[i], on_end);
-		again(&jobs[i].op);
-	}
-	run();
-}
 
 static void start_job(struct weir_op *op)
 {
@@ -122,41 +84,13 @@ void bounce_1(void)
 /* Which is one pass. */
 void chain_crc(void)
 {
-	start = start_chain;
-	left = ROUNDS;
-	weir_op_init(&chain_op, on_end);
-	again(&chain_op);
-	run();
+	run_ops(start_chain, 1);
 }
 
-/* A domain whose bytes are in memory, at offsets; done at once. */
-static int at_once(struct weir_domain *domain, struct weir_reactor *reactor,
-		   struct weir_op *op, const struct weir_domain_move *m)
+static void on_step(struct weir_op *op, int64_t res)
 {
-	char *base = weir_domain_ctx(domain);
-	char *src = m->src.iov->iov_base, *dst = m->dst.iov->iov_base;
-	size_t len = m->dst.iov->iov_len;
-
-	(void)reactor;
-	if (m->src.domain == domain)
-		memcpy(dst, base + (uintptr_t)src, len);
-	else
-		memcpy(base + (uintptr_t)dst, src, len);
-	weir_domain_complete(op, (int64_t)len);
-	return 0;
-}
-
-static struct weir_domain *make_user(char *mem)
-{
-	struct weir_domain_opts opts = {
-		.size = sizeof(opts), .kind = WEIR_DOMAIN_USER, .ctx = mem,
-	};
-	struct weir_domain *d = NULL;
-
-	bench_must(weir_domain_create(&d, &opts), "weir_domain_create");
-	bench_must(weir_domain_set_pull(d, at_once), "set_pull");
-	bench_must(weir_domain_set_push(d, at_once), "set_push");
-	return d;
+	(void)op;
+	bench_must((int)res, "a step");
 }
 
 static void make_chain(void)
@@ -165,7 +99,7 @@ static void make_chain(void)
 
 	bench_must(weir_chain_create(&chain, r, NULL), "weir_chain_create");
 	for (int i = 0; i < 2; i++)
-		weir_job_init(&steps[i], on_end);
+		weir_job_init(&steps[i], on_step);
 	weir_job_copy(&steps[0], weir_loc_mem(memory[0], BYTES),
 		      weir_loc_mem(memory[1], BYTES));
 	weir_job_crc32c(&steps[1], weir_loc_mem(memory[0], BYTES), 0);
@@ -189,8 +123,8 @@ void jobs_make(struct weir_reactor *reactor, struct weir_dma *context)
 		bench_die("memfd", 0);
 	bench_must(weir_fd_register(r, fd), "weir_fd_register");
 	bench_must(weir_domain_file_create(&file, fd, NULL), "file domain");
-	user[0] = make_user(memory[0]);
-	user[1] = make_user(memory[1]);
+	user[0] = user_domain_make(memory[0]);
+	user[1] = user_domain_make(memory[1]);
 	for (int i = 0; i < BATCH; i++)
 		bench_must(weir_pool_get(&bufs[i], pool), "weir_pool_get");
 	make_chain();

@@ -49,7 +49,8 @@ static struct weir_sync *sync_event, *sync_ours, *sync_theirs;
 static struct weir_chain *chain;
 
 static struct weir_op ops[BATCH];
-static struct weir_job jobs[BATCH], steps[2];
+static struct weir_job steps[2];
+struct weir_job jobs[BATCH];
 static _Alignas(BYTES) char memory[3][BATCH][BYTES];
 #define SYNC_AT (2 * sizeof(memory[0]))
 static uint64_t left, running;
@@ -79,7 +80,7 @@ static void run(void)
 	bench_must(weir_reactor_run(r), "weir_reactor_run");
 }
 
-static void run_ops(void (*fn)(struct weir_op *op), uint64_t depth)
+void run_ops(void (*fn)(struct weir_op *op), uint64_t depth)
 {
 	start = fn;
 	left = ROUNDS;
@@ -90,7 +91,7 @@ static void run_ops(void (*fn)(struct weir_op *op), uint64_t depth)
 	run();
 }
 
-static void run_jobs(void (*fn)(struct weir_op *op), uint64_t depth)
+void run_jobs(void (*fn)(struct weir_op *op), uint64_t depth)
 {
 	start = fn;
 	left = ROUNDS;

@@ -2,10 +2,20 @@
 #ifndef BENCH_COUNT_H
 #define BENCH_COUNT_H
 
-/* What count.c and count-cores.c have in common. */
+/* What count.c, count-cores.c and count-jobs.c have in common. */
+
+#include <stdint.h>
+
+#include <weir/job.h>
 
 #define ROUNDS 1000
 #define BATCH 32
+
+extern struct weir_job jobs[BATCH];
+
+/* ROUNDS of what @fn starts, so many at a time: operations, or those of .jobs. */
+void run_ops(void (*fn)(struct weir_op *op), uint64_t depth);
+void run_jobs(void (*fn)(struct weir_op *op), uint64_t depth);
 
 /*
  * Messages between two reactors, the sender's and the receiver's side together:
@@ -20,8 +30,6 @@ void post_lane_32(void);
 void post_other_32(void);
 
 /* Jobs to and from other places than memory, through staging, and in chains. */
-struct weir_reactor;
-struct weir_dma;
 void jobs_make(struct weir_reactor *reactor, struct weir_dma *context);
 void jobs_end(void);
 void job_read_32(void);

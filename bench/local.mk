@@ -32,7 +32,8 @@ if HAVE_VERBS
 bench_programs += %D%/bench-channel %D%/bench-rdma
 endif
 
-%C%_bench_bounce_SOURCES = %D%/bench-bounce.c $(bench_common)
+%C%_bench_bounce_SOURCES = %D%/bench-bounce.c %D%/user-domain.c \
+	%D%/user-domain.h $(bench_common)
 %C%_bench_bounce_LDADD = $(bench_libs)
 %C%_bench_buf_SOURCES = %D%/bench-buf.c %D%/mempool.c $(bench_dpdk) \
 	$(bench_common)
@@ -148,7 +149,7 @@ bench-rdma: all $(bench_programs)
 # Instructions on the hot paths.  To keep new ones: make counts.
 check_PROGRAMS += %D%/count
 %C%_count_SOURCES = %D%/count.c %D%/count-cores.c %D%/count-jobs.c \
-	%D%/count.h $(bench_common)
+	%D%/count.h %D%/user-domain.c %D%/user-domain.h $(bench_common)
 %C%_count_LDADD = libweir-all.la $(LIBURING_LIBS) $(LIBEV_LIBS) $(LIBUV_LIBS) \
 	-lm
 TESTS += %D%/count.sh
