@@ -135,11 +135,29 @@ void copy_stream(void *dst, const void *src, size_t len)
 	_mm_sfence();
 }
 
+void fill_stream(void *lines, uint64_t word, size_t len)
+{
+	__m128i words = _mm_set1_epi64x((long long)word);
+	char *p = lines;
+
+	for (size_t i = 0; i < len; i += sizeof(words))
+		_mm_stream_si128((__m128i *)(void *)(p + i), words);
+	_mm_sfence();
+}
+
 #else
 
 void copy_stream(void *dst, const void *src, size_t len)
 {
 	memcpy(dst, src, len);
+}
+
+void fill_stream(void *lines, uint64_t word, size_t len)
+{
+	char *p = lines;
+
+	for (size_t i = 0; i < len; i += sizeof(word))
+		memcpy(p + i, &word, sizeof(word));
 }
 
 #endif

@@ -3,7 +3,7 @@
 #define WEIR_BASE_COPY_H
 
 /*
- * Copies of more than the cache holds.
+ * Copies, and fills, of more than the cache holds.
  *
  * An ordinary store first reads the line that it writes to.  Where nobody will
  * find the destination in the cache anyway, stores that go past it spare memory
@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * Bytes from which on copy_stream() is the faster one on this machine.  Reads a
@@ -26,6 +27,10 @@ size_t copy_stream_min(void);
 
 /* As memcpy(), past the cache where the CPU has a way to. */
 void copy_stream(void *dst, const void *src, size_t len);
+
+/* Fill @lines, @len bytes of whole lines, with @word, past the cache likewise.  In
+ * slices memset() is slower: it goes past the cache in large calls only. */
+void fill_stream(void *lines, uint64_t word, size_t len);
 
 /*
  * What stores past the cache work in: whole lines, of which a block of four

@@ -6,17 +6,20 @@
  * Who owns a buffer, told to ASan, TSan and valgrind.
  *
  * None of them sees what the kernel does behind io_uring, so they neither find
- * a buffer that is touched or freed while the kernel writes into it, nor know
- * that it is initialised afterwards.  Every operation therefore says so at two
- * places, its start and its completion:
+ * a buffer that is touched or freed while the kernel writes into it, nor one that
+ * is changed while the kernel reads it, nor know that it is initialised afterwards.
+ * Every operation therefore says so at two places, its start and its completion:
  *
  *   own_lend_in()   the kernel will write here: the caller may not touch it
- *   own_lend_out()  the kernel will read here: it must be readable now
+ *   own_lend_out()  the kernel will read here: it must be readable now, and
+ *                   stay as it is; returns a sum over @sum and what is there
+ *   own_take_out()  it is the caller's again; returns the sum anew
  *   own_take()      it is the caller's again, and @filled bytes are new
  *   own_use()       between the two: a worker's system call, which valgrind
  *                   does see, will write to what was lent
  *
- * In ordinary builds all of it is nothing.
+ * In ordinary builds all of it is nothing; with --enable-debug alone the sums are
+ * compared, and nothing else is done.
  *
  * ASan: memory that is lent is poisoned.  If it is not poisoned in the way that
  * we left it when it comes back, somebody freed it in flight: that is reported,
@@ -26,10 +29,15 @@
  * ordering that the kernel provides and TSan cannot see; what the kernel writes
  * is written by a thread that TSan is told of, so that touching it is a race.
  * valgrind: lent memory is not addressable; a buffer to be sent must be defined.
+ * The last byte of lent memory stays addressable: if it is not when the memory
+ * comes back, somebody freed it in flight.
+ *
+ * A change of what is being sent is found by the sum, at the completion; not by TSan.
  */
 
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define OWN_ASAN 1
@@ -47,11 +55,17 @@
 #endif
 #endif
 
-#if defined(OWN_ASAN) || defined(OWN_TSAN) || defined(WEIR_VALGRIND)
+#if defined(OWN_ASAN) || defined(OWN_TSAN) || defined(WEIR_VALGRIND) || \
+	defined(WEIR_DEBUG)
 #define OWN_ANNOTATE 1
 
 void own_lend_in(const void *p, size_t len);
-void own_lend_out(const void *p, size_t len);
+uint32_t own_lend_out(const void *p, size_t len, uint32_t sum);
+uint32_t own_take_out(const void *p, size_t len, uint32_t sum);
+
+/* The sums differ: say so, and end the process. */
+void own_was_changed(void);
+
 void own_take(const void *p, size_t len, size_t filled);
 
 /* A system call of our own, not the ring's, is about to fill lent memory. */
@@ -68,7 +82,7 @@ void own_acquire(void *token);
 int own_on_valgrind(void);
 
 /* Whether anybody listens to us; on the hot path, ask this first. */
-#if defined(OWN_ASAN) || defined(OWN_TSAN)
+#if defined(OWN_ASAN) || defined(OWN_TSAN) || defined(WEIR_DEBUG)
 #define own_heard() 1
 #else
 extern atomic_int own_valgrind; /* 0: not known yet; 1: no; 2: yes. */
@@ -85,11 +99,6 @@ static inline int own_heard(void)
 #define own_heard() 0
 
 static inline void own_lend_in(const void *p, size_t len)
-{
-	(void)p, (void)len;
-}
-
-static inline void own_lend_out(const void *p, size_t len)
 {
 	(void)p, (void)len;
 }

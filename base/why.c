@@ -3,10 +3,14 @@
 #include "config.h"
 #endif
 
-/* The sentence per thread, and the version: what has no object of its own. */
+/* The error message per thread, and the version: what has no object of its own. */
 
+#include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <weir/base.h>
 
@@ -14,7 +18,59 @@
 
 #define WHY_MAX 512
 
-static _Thread_local char sentence[WHY_MAX];
+/*
+ * A pointer, because the library's thread-local memory is part of the little
+ * that is kept free for all libraries that a program loads later (lane.h).  The
+ * buffer is made by the thread's first failure and freed when the thread ends.
+ */
+static _Thread_local char *message;
+static _Thread_local const char *literal;	/* If set, it is newer. */
+static char no_memory[] = "no memory, not even for the error message";
+static pthread_key_t at_exit;
+static int have_key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* The thread's other destructors may still fail, and make another one. */
+static void release(void *buf)
+{
+	message = NULL;
+	free(buf);
+}
+
+static void make_key(void)
+{
+	have_key = pthread_key_create(&at_exit, release) == 0;
+}
+
+/* The library may be unloaded before threads that have a message end. */
+__attribute__((destructor)) static void drop_key(void)
+{
+	if (!have_key)
+		return;
+	release(pthread_getspecific(at_exit));
+	pthread_key_delete(at_exit);
+	have_key = 0;
+}
+
+/*
+ * This thread's buffer, or NULL.  Plain calloc(): a simulated world must not see
+ * whether this thread has failed before.
+ */
+static char *buffer(void)
+{
+	char *buf;
+
+	if (message && message != no_memory)
+		return message;
+	pthread_once(&once, make_key);
+	buf = have_key ? calloc(1, WHY_MAX) : NULL;
+	if (buf && pthread_setspecific(at_exit, buf) != 0) {
+		free(buf);
+		buf = NULL;
+	}
+	message = buf ? buf : no_memory;
+	return buf;
+}
 
 #define STR(x) #x
 #define DOTTED(a, b, c) STR(a) "." STR(b) "." STR(c)
@@ -27,15 +83,48 @@ const char *weir_version(void)
 
 const char *weir_why(void)
 {
-	return sentence;
+	if (literal)
+		return literal;
+	return message ? message : "";
+}
+
+int why_static(int err, const char *text)
+{
+	literal = text;
+	return err;
 }
 
 int why(int err, const char *fmt, ...)
 {
+	char *to = buffer();
 	va_list ap;
 
-	va_start(ap, fmt);
-	vsnprintf(sentence, sizeof(sentence), fmt, ap);
-	va_end(ap);
+	literal = NULL;
+	if (to) {
+		va_start(ap, fmt);
+		vsnprintf(to, WHY_MAX, fmt, ap);
+		va_end(ap);
+	}
 	return err;
+}
+
+int why_no_fd(int err, const char *call, const char *what)
+{
+	switch (err) {
+	case -EMFILE:
+		return why(err, "%s: no descriptor is left for %s; raise "
+			   "ulimit -n", call, what);
+	case -ENFILE:
+		return why(err, "%s: the system has no descriptor left for %s; "
+			   "raise the sysctl fs.file-max", call, what);
+	case -ENOSYS:
+	case -EPERM:
+	case -EACCES:
+		return why(err, "%s: the kernel refuses to make %s (%s), "
+			   "probably by a seccomp filter; allow the call", call,
+			   what, strerror(-err));
+	default:
+		return why(err, "%s: the kernel cannot make %s: %s", call, what,
+			   strerror(-err));
+	}
 }

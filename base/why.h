@@ -14,4 +14,17 @@
 __attribute__((format(printf, 2, 3), cold)) int why(int err, const char *fmt,
 						    ...);
 
+/*
+ * The same where the kernel did not make a descriptor: @what, "an eventfd".  The
+ * message has the cause that @err tells, and its remedy.
+ */
+__attribute__((cold)) int why_no_fd(int err, const char *call,
+				    const char *what);
+
+/*
+ * The same for the data path: @text is a literal, and nothing is formatted,
+ * copied or allocated.  For refusals that repeating the call does not change.
+ */
+__attribute__((cold)) int why_static(int err, const char *text);
+
 #endif /* WEIR_BASE_WHY_H */

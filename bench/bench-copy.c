@@ -8,7 +8,7 @@
  * bytes are, hot in the cache and out of memory.
  *
  * "bare" is memcpy(), followed by weir_crc32c() of the source where there is a
- * CRC: what a program would write that has no library.  "job" is one job,
+ * CRC, or memset(): what a program would write that has no library.  "job" is one job,
  * "chain" a chain of two steps.  Each variant does the same bytes of the same
  * memory.
  *
@@ -80,6 +80,12 @@ static void plain_copy(void *to, const void *from, size_t len)
 	memcpy(to, from, len);
 }
 
+static void plain_zero(void *to, const void *from, size_t len)
+{
+	(void)from;
+	memset(to, 0, len);
+}
+
 static double run_bare(uint64_t n,
 		       void (*copy)(void *to, const void *from, size_t len),
 		       uint32_t (*crc_of)(const void *p, size_t len))
@@ -112,6 +118,8 @@ static void start(struct weir_job *job)
 
 	if (kind == WEIR_JOB_COPY_CRC32C)
 		weir_job_copy_crc32c(job, to, from, 0);
+	else if (kind == WEIR_JOB_FILL)
+		weir_job_memzero(job, to);
 	else
 		weir_job_copy(job, to, from);
 	bench_must(weir_job_start(dma, job), "weir_job_start");
@@ -243,7 +251,9 @@ static void measure_rate(struct bench *b, const char *what, size_t len,
 	n = how_many(b);
 	if (bench_wants(b, "bare"))
 		bench_add(b, what, "bare", "GB/s",
-			  rate(run_bare(n, plain_copy, weir_crc)));
+			  rate(run_bare(n, kind == WEIR_JOB_FILL ? plain_zero :
+								plain_copy,
+					weir_crc)));
 	if (bench_wants(b, "job"))
 		bench_add(b, what, "job", "GB/s", rate(run_jobs(n)));
 	if (kind == WEIR_JOB_COPY && bench_wants(b, dmadev))
@@ -281,7 +291,8 @@ static void measure(struct bench *b, const char *what, size_t len,
 		    uint32_t the_kind)
 {
 	measure_rate(b, what, len, the_kind);
-	measure_peers(b, what, len, the_kind);
+	if (the_kind != WEIR_JOB_FILL)
+		measure_peers(b, what, len, the_kind);
 }
 
 static void measure_sizes(struct bench *b, const char *name, uint32_t the_kind)
@@ -315,6 +326,8 @@ static void goals(struct bench *b)
 	bench_goal(b, "copy+crc32c at least 0.95 times the copy alone",
 		   "copy+crc32c 64 MiB", "job", "copy alone", BENCH_AT_LEAST,
 		   0.95);
+	bench_goal(b, "memzero at least 0.95 times memset at 1 MiB",
+		   "memzero 1 MiB", "job", "bare", BENCH_AT_LEAST, 0.95);
 }
 
 static void run(struct bench *b)
@@ -323,6 +336,7 @@ static void run(struct bench *b)
 	measure_overhead(b, 32, "overhead, batch 32");
 	measure_sizes(b, "copy", WEIR_JOB_COPY);
 	measure_sizes(b, "copy+crc32c", WEIR_JOB_COPY_CRC32C);
+	measure_sizes(b, "memzero", WEIR_JOB_FILL);
 }
 
 int main(int argc, char **argv)

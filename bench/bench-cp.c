@@ -252,10 +252,7 @@ int main(int argc, char **argv)
 	bench_init(&b, "cp", argc, argv);
 	/* The device varies more than a few more repetitions could mend. */
 	b.reps = b.reps > 5 ? 5 : b.reps;
-	if (!bench_find_example("weir-cp")) {
-		bench_note("weir-cp is not built: skipped");
-		return bench_done(&b);
-	}
+	bench_need_example("weir-cp");
 	has_qemu_img = !shell("command -v qemu-img >/dev/null");
 	if (!has_qemu_img)
 		bench_note("no qemu-img (package qemu-utils): left out");

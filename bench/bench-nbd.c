@@ -325,6 +325,7 @@ int main(int argc, char **argv)
 	static struct bench b;
 
 	bench_init(&b, "nbd", argc, argv);
+	bench_need_example("weir-nbd");
 	b.reference = "nbdkit";
 	bench_pin(1);
 	if (bench_cpus() < 2)

@@ -189,8 +189,9 @@ int main(int argc, char **argv)
 	find_script();
 	if (access(getenv("WEIR_PROXY_PEERS"), R_OK))
 		bench_die(getenv("WEIR_PROXY_PEERS"), errno);
-	if (!bench_find_example("weir-proxy") || !bench_has_program("python3")) {
-		bench_note("weir-proxy or python3 is not there");
+	bench_need_example("weir-proxy");
+	if (!bench_has_program("python3")) {
+		bench_note("no python3: left out");
 		return bench_done(&b);
 	}
 	limit_idle(&b);

@@ -196,7 +196,7 @@ static void take_option(struct bench *b, int opt)
 {
 	switch (opt) {
 	case 'r':
-		b->reps = atoi(optarg);
+		b->reps = bench_count("reps", optarg, BENCH_SAMPLES_MAX);
 		break;
 	case 'q':
 		b->quick = true;
@@ -223,10 +223,10 @@ static void take_option(struct bench *b, int opt)
 		b->dir = optarg;
 		break;
 	case 'n':
-		b->noise_max = atof(optarg);
+		b->noise_max = bench_number("noise", optarg, 1e6);
 		break;
 	case 'l':
-		b->limit = atof(optarg);
+		b->limit = bench_number("limit", optarg, 1e6);
 		break;
 	case 'h':
 		usage(b->name);
@@ -256,10 +256,6 @@ void bench_init_with(struct bench *b, const char *name, unsigned int takes,
 		take_option(b, opt);
 	if (!b->reps)
 		b->reps = b->quick ? 1 : 5;
-	if (b->reps < 1 || b->reps > BENCH_SAMPLES_MAX) {
-		fprintf(stderr, "--reps: 1 to %d\n", BENCH_SAMPLES_MAX);
-		exit(2);
-	}
 	noted_by = b;
 	CPU_ZERO(&cpus_at_start);
 	sched_getaffinity(0, sizeof(cpus_at_start), &cpus_at_start);

@@ -133,6 +133,10 @@ void bench_init_with(struct bench *b, const char *name, unsigned int takes,
 
 /* The value @text of the option @what, one of BENCH_BACKENDS and so on; exits
  * for a bad one. */
+/* The value of an option, or the end with status 2, saying which it was: a number
+ * up to @max, or a count from 1 on. */
+double bench_number(const char *option, const char *text, double max);
+int bench_count(const char *option, const char *text, int max);
 void bench_choose(struct bench *b, unsigned int what, const char *text);
 
 /* What is measured where the user has chosen nothing. */
@@ -224,6 +228,8 @@ bool bench_has_program(const char *name);
 /* The same of one of examples/, built or installed; the environment has its path
  * then, that of weir-cp in WEIR_CP. */
 bool bench_find_example(const char *name);
+/* Likewise, but without it there is nothing to measure: that is a failure. */
+void bench_need_example(const char *name);
 
 /* Say what failed and with which errno, and exit. */
 void bench_die(const char *what, int err) __attribute__((noreturn));

@@ -45,6 +45,28 @@ static uint64_t number(const char *option, const char *text, char **end)
 	return v;
 }
 
+double bench_number(const char *option, const char *text, double max)
+{
+	char want[48], *end;
+	double v = strtod(text, &end);
+
+	snprintf(want, sizeof(want), "a number from 0 to %g", max);
+	if (end == text || *end || !(v >= 0 && v <= max))
+		refuse(option, text, want);
+	return v;
+}
+
+int bench_count(const char *option, const char *text, int max)
+{
+	char want[48], *end;
+	long v = strtol(text, &end, 10);
+
+	snprintf(want, sizeof(want), "a number from 1 to %d", max);
+	if (*text < '0' || *text > '9' || *end || v < 1 || v > max)
+		refuse(option, text, want);
+	return (int)v;
+}
+
 static void take_list(struct bench_list *list, const char *option,
 		      const char *text)
 {

@@ -235,6 +235,15 @@ static void start_crc(struct weir_op *op)
 	bench_must(weir_job_start(dma, job), "weir_job_start");
 }
 
+/* Of 1 KiB: with a loop over words it would be most of all. */
+static void start_memzero(struct weir_op *op)
+{
+	struct weir_job *job = weir_job_of(op);
+
+	weir_job_memzero(job, weir_loc_mem(memory[0], 1024));
+	bench_must(weir_job_start(dma, job), "weir_job_start");
+}
+
 static void start_chain(struct weir_op *op)
 {
 	bench_must(weir_chain_start(chain, op), "weir_chain_start");
@@ -253,6 +262,11 @@ static void copy_32(void)
 static void crc_32(void)
 {
 	run_jobs(start_crc, BATCH);
+}
+
+static void memzero_32(void)
+{
+	run_jobs(start_memzero, BATCH);
 }
 
 static void chain_2(void)
@@ -282,6 +296,7 @@ static const struct {
 	{ "copy-1", copy_1 },
 	{ "copy-32", copy_32 },
 	{ "crc32c-32", crc_32 },
+	{ "memzero-32", memzero_32 },
 	{ "chain-2", chain_2 },
 	{ "chain-crc", chain_crc },
 	{ "job-read-32", job_read_32 },

@@ -4,7 +4,7 @@ bench_common = %D%/bench.c %D%/bench.h %D%/choice.c %D%/example.c \
 	%D%/hist.c %D%/hist.h \
 	%D%/peers.c %D%/report-json.c %D%/report.c
 bench_dpdk = %D%/dpdk.c %D%/dpdk.h %D%/dpdk-quiet.h
-bench_libs = libweir.la $(LIBURING_LIBS) $(LIBEV_LIBS) $(LIBUV_LIBS) -lm
+bench_libs = $(LIBEXEC_RUNPATH) libweir.la $(LIBURING_LIBS) $(LIBEV_LIBS) $(LIBUV_LIBS) -lm
 
 bench_programs = \
 	%D%/bench-bounce \
@@ -137,11 +137,15 @@ dist-hook: bench-dist-hook
 BENCH_RDMA_SECONDS = 1800
 bench-rdma: all $(bench_programs)
 	$(MKDIR_P) docs
+	{ echo 'command   make bench-rdma'; \
+	  echo "commit    $$(git -C $(srcdir) describe --always --dirty || \
+		echo 'a tarball')"; \
+	  date -u '+date      %Y-%m-%d %H:%M UTC%n'; } >docs/bench-rdma.txt
 	$(SHELL) $(srcdir)/tests/vm/run --rdma \
 		--timeout $(BENCH_RDMA_SECONDS) $(SHELL) -c 'uname -sr && \
 		for b in rdma channel; do \
 			%D%/bench-$$b --noise 99 $(BENCH_FLAGS) || exit; \
-		done' >docs/bench-rdma.txt
+		done' >>docs/bench-rdma.txt
 	@cat docs/bench-rdma.txt
 
 .PHONY: bench bench-dist-hook bench-docs bench-rdma

@@ -248,6 +248,7 @@ static int most_samples(const struct bench *b)
 int bench_done(struct bench *b)
 {
 	const struct bench_goal *g;
+	char figure[32];
 
 	printf("\n%s: median [min .. max] of %d; others used %.2f CPUs, "
 	       "load average %.2f\n", b->name, most_samples(b),
@@ -261,7 +262,11 @@ int bench_done(struct bench *b)
 	latency_table(b);
 	for (int i = 0; i < b->n_goals; i++) {
 		g = &b->goals[i];
-		printf("goal: %-56s %8.2f  %s  (%s)\n", g->text, g->figure,
+		if (isfinite(g->figure))
+			snprintf(figure, sizeof(figure), "%.2f", g->figure);
+		else
+			strcpy(figure, "-");
+		printf("goal: %-56s %8s  %s  (%s)\n", g->text, figure,
 		       !isfinite(g->figure) ? "not measured" :
 		       bench_is_met(g) ? "met" : "NOT MET", g->where);
 	}

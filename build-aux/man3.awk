@@ -17,9 +17,11 @@
 #
 # Callbacks, structs and constants that a function uses come with its page.
 # The opening comment of a header is the OVERVIEW of its first WEIR_API function.
-# What the opening comment of a header says of "All of them" completes the
-# pages of the functions that start an operation: those with an op parameter
-# and no "Returns" of their own.
+# What the opening comment of a header says of "All of them" completes the pages
+# of that header's functions that start an operation: those with an op parameter
+# and no "Returns" of their own.  A header that shares "the conditions of" another
+# one has that one's.  A header without either has none: no page takes a section
+# from a header that happened to be read before.
 #
 # Plain awk: mawk, gawk and busybox run it.
 
@@ -177,18 +179,18 @@ function first_name(s)
 	return s
 }
 
-function end_function(    name)
+function end_function(    name, kind)
 {
 	name = first_name(decl)
 	if (decl ~ /^WEIR_API/ && !(header in has_overview))
 		has_overview[header] = name
 	if (decl ~ /^WEIR_API/ && list)
 		print name
-	sub(/^WEIR_API /, "", decl)
-	sub(/^static inline /, "", decl)
+	kind = decl ~ /^static inline / ? "inline" : "function"
+	sub(/^(WEIR_API|static inline) /, "", decl)
 	sub(/\n\{.*/, ";\n", decl)
 	if (comment != "")
-		add_page(name, decl, "function")
+		add_page(name, decl, kind)
 }
 
 function add_page(name, text, kind)
@@ -203,26 +205,38 @@ function add_page(name, text, kind)
 }
 
 # The paragraphs of an opening comment that hold for all operations.
-function read_preamble(text,    par, n, i)
+function read_preamble(text,    par, n, i, s)
 {
 	n = split(text, par, /\n\n+/)
 	for (i = 1; i <= n; i++) {
 		if (par[i] ~ /All of them return/) {
-			shared_returns = par[i]
-			sub(/.*All of them return/, "Returns",
-				shared_returns)
+			s = par[i]
+			sub(/.*All of them return/, "Returns", s)
 			if (par[i + 1] ~ /^ +-E/)
-				shared_returns = shared_returns "\n" par[++i]
-			shared_more = ""
-		} else if (par[i] ~ /All of them are called/) {
-			shared_context = par[i]
-			sub(/^.*All of them are called/, "Call",
-				shared_context)
+				s = s "\n" par[++i]
+			shared_returns[header] = s
+		}
+		if (par[i] ~ /All of them are called/) {
+			s = par[i]
+			sub(/^.*All of them are called/, "Call", s)
 			sub(/, never[ \n]+block[ \n]+and[ \n]+never[ \n]+allocate\./,
-				".  Never blocks, never allocates.",
-				shared_context)
+				".  Never blocks, never allocates.", s)
+			shared_context[header] = s
+		}
+		if (match(par[i], /share the conditions of[ \n]+<weir\/[a-z_]+\.h>/)) {
+			s = substr(par[i], RSTART, RLENGTH)
+			gsub(/.*<|>/, "", s)
+			conditions_of[header] = s
 		}
 	}
+}
+
+# What the opening comment of page @p's header, or of the header whose conditions
+# it shares, says of all operations.
+function shared(texts, p,    h)
+{
+	h = page_header[p]
+	return texts[h in conditions_of ? conditions_of[h] : h]
 }
 
 # Sections of the page being written, each the roff text of its paragraphs.
@@ -262,7 +276,11 @@ function place(text,    at)
 		return
 	if (text ~ /^Re-creates /)
 		add("notes", text)
-	else if (text ~ /^Completes /)
+	else if (text ~ /^Completes and returns as /) {
+		add("completion", text)
+		sub(/^Completes and returns/, "Returns", text)
+		add("returns", text)
+	} else if (text ~ /^Completes /)
 		add("completion", text)
 	else if (text ~ /^(Any thread|Call on|The owner's thread)/)
 		add("context", text)
@@ -280,7 +298,8 @@ function place(text,    at)
 function add(name, text)
 {
 	raw[name] = text
-	sec[name] = sec[name] (sec[name] == "" ? "" : ".PP\n") roff(text)
+	text = roff(text)
+	sec[name] = sec[name] (sec[name] == "" || text ~ /^\.[IT]P/ ? "" : ".PP\n") text
 }
 
 # What a comment need not say: shared conditions, nothing returned, a value
@@ -290,14 +309,17 @@ function complete(p, starts, first, type,    also)
 	if (starts && sec["returns"] ~ /^Returns also/) {
 		also = sec["returns"]
 		sec["returns"] = ""
-		add("returns", shared_returns)
+		add("returns", shared(shared_returns, p))
 		sub(/^Returns also\n?/, "", also)
 		sec["returns"] = sec["returns"] also
 	}
 	if (starts && sec["returns"] == "" && sec["completion"] != "")
-		add("returns", shared_returns)
+		add("returns", shared(shared_returns, p))
 	if (starts && sec["context"] == "")
-		add("context", shared_context)
+		add("context", shared(shared_context, p))
+	# What is inline and says nothing only writes to what it is given.
+	if (page_kind[p] != "function" && sec["context"] == "")
+		add("context", "Any thread.  Never blocks, never allocates.")
 	if (sec["returns"] != "")
 		return
 	if (page_kind[p] == "macro" || (type !~ /^void [^*]/ &&
@@ -485,11 +507,13 @@ function roff(text,    line, n, i, s, prose, item)
 		if (line[i] ~ /^\t/) {
 			s = s flow(prose) verbatim(substr(line[i], 2) "\n")
 			prose = ""
-		} else if (line[i] ~ /^ +-(E[A-Z0-9]| )/) {
+		} else if (line[i] ~ /^ +-(E[A-Z0-9]| )/ ||
+		    line[i] ~ /^ +(another|other errnos)  /) {
 			s = s flow(prose)
 			prose = ""
 			s = s list_item(line[i])
-			sub(/^ +-(E[A-Z0-9]+(, -E[A-Z0-9]+)*)? */, "", line[i])
+			sub(/^ +(-(E[A-Z0-9]+(, -E[A-Z0-9]+)*)?|another|other errnos) */,
+				"", line[i])
 			prose = line[i]
 			item = 1
 		} else {
@@ -512,6 +536,8 @@ function list_item(s,    tag)
 	sub(/^ +/, "", s)
 	if (s ~ /^- /)
 		return ".IP \\(bu 3\n"
+	if (match(s, /^[a-z]+( errnos)?/))
+		return ".TP\n" substr(s, 1, RLENGTH) "\n"
 	match(s, /^-E[A-Z0-9]+(, -E[A-Z0-9]+)*/)
 	tag = substr(s, 1, RLENGTH)
 	return ".TP\n" inline(tag) "\n"
@@ -567,7 +593,7 @@ function inline(s,    r, word, before)
 	r = ""
 	before = ""
 	s = escape(s)
-	while (match(s, /@[a-z_][a-z_0-9]*|-E[A-Z][A-Z0-9]+|-?[a-z_][a-z_0-9]*\([^ ()]*\)|WEIR_[A-Z_0-9]+|<weir\/[a-z_]+\.h>|\.[a-z_]+_?[a-z]+/)) {
+	while (match(s, /@[a-z_][a-z_0-9]*|-E[A-Z0-9][A-Z0-9]+|-?[a-z_][a-z_0-9]*\([^ ()]*\)|WEIR_[A-Z_0-9]+|<weir\/[a-z_]+\.h>|\.[a-z_]+_?[a-z]+/)) {
 		r = r substr(s, 1, RSTART - 1)
 		before = substr(r, length(r))
 		word = substr(s, RSTART, RLENGTH)

@@ -87,6 +87,7 @@ version() { dpkg-query -W -f '${Version}' "$1" 2>/dev/null || echo unknown; }
 {
 	echo 'RDMA over soft-RoCE, in the guest of tests/vm.'
 	echo
+	echo 'command   make check-long (build-aux/rdma-report.sh)'
 	echo "commit    $commit"
 	echo "date      $(date -u '+%Y-%m-%d %H:%M UTC')"
 	echo "kernel    $(cat "$state/kernel")"

@@ -35,6 +35,12 @@ status=0
 		'with faults.'
 	echo 'Each operation ended once, and bytes were what they had to be.'
 	echo
+	echo 'At this commit, and with any compiler, "weir-sim --seeds SEEDS' \
+		'SCENARIO" has the'
+	echo 'digest of a row again.  Another commit has others: what a program' \
+		'does is in them.'
+	echo
+	echo "command   SIM_COMPLETIONS=$completions SIM_JOBS=$jobs make check-sim"
 	echo "commit    $built"
 	cat "$report"
 } >"$src/docs/sim.txt" && echo "The report is in docs/sim.txt"

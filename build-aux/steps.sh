@@ -11,7 +11,11 @@
 #
 # Short (what .ci/run does): each configuration once, tests in reduced form.
 # Long (make check-long): all of every test (WEIR_TEST_LONG=1), and a run that
-# is told by WEIR_BACKEND to stand on each backend in turn.
+# is told by WEIR_BACKEND to stand on each backend in turn.  It takes hours and may
+# be stopped: what has passed on this version of the sources is not run again.
+#
+# WEIR_STRICT=1 (.ci/run sets it): a step that cannot be tried has failed, and so
+# has one that skips what tests/skips.txt does not list, or passes too few tests.
 set -u
 
 long=0
@@ -44,6 +48,14 @@ unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 [ -z "${WEIR_BUILT-}" ] || [ -e "$root/valgrind" ] ||
 	ln -s "$(cd "$WEIR_BUILT" && pwd)" "$root/valgrind" || exit 1
 
+# Of the sources: the commit, and what has been changed since.
+version=$(git -C "$src" describe --always --dirty 2>/dev/null) ||
+	version='from a tarball'
+case $version in
+*-dirty) version=$version-$(git -C "$src" diff HEAD | cksum | cut -d ' ' -f 1) ;;
+esac
+strict=${WEIR_STRICT:-0}
+
 lines=$root/report.txt
 : >"$lines"
 say() { printf '%s\n' "$*" | tee -a "$lines"; }
@@ -62,22 +74,54 @@ sums()
 		}'
 }
 
+# judged NAME COMMAND...: the same, and what was skipped is on the list.
+judged()
+{
+	name=$1
+	shift
+	"$@" || return 1
+	[ "$strict" = 0 ] || [ ! -d "$root/$name" ] ||
+		sh "$src/build-aux/judge.sh" "$src/tests/skips.txt" "$name" \
+			"$root/$name"
+}
+
+# cannot NAME WHY: a step that cannot be tried.
+cannot()
+{
+	if [ "$strict" = 0 ]; then
+		say "$(printf '%-22s skipped: %s' "$1" "$2")"
+	else
+		say "$(printf '%-22s FAILED  cannot be tried: %s' "$1" "$2")"
+		failures=$((failures + 1))
+	fi
+}
+
 # step NAME COMMAND...: run it, in a log of its own, and say how it went.
 step()
 {
 	name=$1
 	shift
 	log=$root/$name.log
+	passed=$root/$name.passed
+	if [ $long = 1 ] && [ "$(head -n 1 "$passed" 2>/dev/null)" = "$version" ]
+	then
+		say "$(sed 1d "$passed")"
+		return
+	fi
+	rm -f "$passed"
 	find "$root/$name/" -name '*.trs' -exec rm -f {} + 2>/dev/null
 	start=$(date +%s)
-	if "$@" >"$log" 2>&1; then
+	if judged "$name" "$@" >"$log" 2>&1; then
 		how=ok
 	else
 		how=FAILED
 		failures=$((failures + 1))
 	fi
-	say "$(printf '%-22s %-7s %5d s  %s' "$name" $how \
-		$(($(date +%s) - start)) "$(sums "$root/$name")")"
+	line=$(printf '%-22s %-7s %5d s  %s' "$name" $how \
+		$(($(date +%s) - start)) "$(sums "$root/$name")")
+	[ $long = 0 ] || line="$line  ($(date -u +%Y-%m-%d))"
+	say "$line"
+	[ $how != ok ] || printf '%s\n' "$version" "$line" >"$passed"
 	[ $how = ok ] || {
 		grep -hE '^(FAIL|ERROR|XPASS):|error:|\*\*\*' "$log" |
 			head -n 20
@@ -103,6 +147,13 @@ build() { ready "$@" && run_make all; }
 
 # Where test programs are run alone, benchmarks need not be built.
 without_benchmarks() { make_flags='pkglibexec_PROGRAMS='; }
+
+# All that is compiled, in the long form tests too; without a warning.
+compile_all()
+(
+	without_benchmarks
+	build "$@" && { [ $long = 0 ] || run_make check TESTS=; }
+)
 
 # check NAME FLAGS...: build and run all tests.
 check() { build "$@" && run_make check; }
@@ -188,19 +239,21 @@ simulate()
 if command -v shellcheck >/dev/null; then
 	step shellcheck lint
 else
-	say 'shellcheck             skipped: not installed'
+	cannot shellcheck 'it is not installed'
 fi
 
 step bare check bare --without-libev --without-verbs --without-valgrind \
 	--without-sdt --without-libsodium --without-libuv --without-glib \
 	--without-systemd --disable-static
 if command -v clang >/dev/null; then
+	step clang compile_all clang CC=clang --disable-static
 	[ $long = 1 ] && seconds=240 || seconds=12
 	step fuzz fuzz $seconds
 	step digests digests
 else
-	say 'fuzz                   skipped: no clang'
-	say 'digests                skipped: no clang'
+	cannot clang 'it is not installed'
+	cannot fuzz 'there is no clang'
+	cannot digests 'there is no clang'
 fi
 if [ $long = 1 ]; then
 	step debug check debug --enable-debug
@@ -215,7 +268,7 @@ step tsan check_tsan tsan --enable-tsan --enable-debug --disable-static
 step valgrind check_valgrind valgrind --disable-static
 why=$(WEIR_VM_CACHE=$root/vm sh "$src/tests/vm/run" --check 2>&1)
 if [ $? = 77 ]; then
-	say "rdma                   skipped: ${why##*prepare: }"
+	cannot rdma "${why##*prepare: }"
 else
 	[ $long = 1 ] && seconds=3600 || seconds=400
 	step rdma rdma $seconds
@@ -228,9 +281,11 @@ say "$([ $failures = 0 ] && echo 'all is well' || echo "$failures failed")"
 
 if [ "$report" ]; then
 	{
-		echo "The last run of make check-long: $(date -u +%Y-%m-%d)"
+		echo 'The last run of make check-long.'
 		echo
-		echo "weir      $(cd "$src" && git rev-parse --short HEAD \
+		echo 'command   make check-long'
+		echo "date      $(date -u +%Y-%m-%d)"
+		echo "commit    $(cd "$src" && git rev-parse --short HEAD \
 			2>/dev/null || echo 'from a tarball')"
 		echo "kernel    $(uname -srm)"
 		echo "cpu       $(sed -n 's/^model name.*: //p;T;q' \

@@ -215,11 +215,21 @@ static bool go_on(struct slot *s)
 	return in || out;
 }
 
+/*
+ * Steps are functions of the user's, perhaps, which may want the job to end: it
+ * does when they have returned, and until then nothing more is begun.
+ */
 void bounce_run(struct slot *s)
 {
-	while (go_on(s))
-		;
-	if (!all_empty(s))
-		return;
-	bounce_leave(s);
+	struct weir_dma *dma = s->dma;
+	struct weir_job *job = s->job;
+
+	job_enter(job);
+	do {
+		if (unlikely(op_cancel_wanted(&job->op)))
+			slot_fail(s, -ECANCELED, 0);
+	} while (go_on(s));
+	if (all_empty(s))
+		bounce_leave(s);
+	job_exit(dma, job);
 }

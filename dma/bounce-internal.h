@@ -35,12 +35,13 @@ struct step {
 	struct half *half;
 	const struct weir_loc *loc;	/* Of the job, that it moves. */
 	struct weir_domain *held;	/* In quarantine. */
-	bool starting;			/* Its engine's start is on the stack. */
 	struct iovec iov[STEP_PIECES];
 };
 
 struct slot {
 	struct weir_dma *dma;
+	struct slot **list;	/* Of its kind, where it is when free. */
+	uint32_t size;		/* Of a half. */
 	struct weir_job *job;	/* That has it; NULL: free, or quarantine. */
 	struct slot *next;	/* In the list of free ones. */
 	struct half half[2];
@@ -81,7 +82,7 @@ static inline bool may_fill(const struct slot *s)
 	const struct cursor *c = p->src.side ? &p->src : &p->dst;
 
 	return !s->err && !b->ended && c->left &&
-	       (s->blocks < BLOCKS_IN_TURN || !s->dma->bounce_queue);
+	       (s->blocks < BLOCKS_IN_TURN || !s->dma->n_slot_wait);
 }
 
 /* What a half is that a source has come to. */

@@ -95,7 +95,7 @@ static uint64_t trim_all(const struct slot *s, const struct cursor *dst,
 uint64_t bounce_next_len(const struct slot *s, const struct cursor *dst)
 {
 	const struct cursor *src = &job_priv(s->job)->src;
-	uint64_t n = s->dma->staging_size;
+	uint64_t n = s->size;
 	bool direct = direct_file(src, false) || direct_file(dst, false);
 	const struct cursor *c;
 	struct cursor more;
@@ -151,10 +151,18 @@ static void keep_bufs(struct cursor *ret, const struct cursor *c, uint64_t n)
 		ret->len = n;
 }
 
+uint32_t bounce_nesting(const struct weir_job *job)
+{
+	const struct step *step = weir_container_of(job, struct step, job);
+
+	return bounce_of(step->slot->job)->nesting + 1u;
+}
+
 int bounce_begin_step(struct step *step, struct engine *e,
 		      const struct cursor *c, uint64_t n, bool in)
 {
 	struct weir_dma *dma = step->slot->dma;
+	uint32_t nesting = dma->nesting;
 	struct weir_loc here = weir_loc_mem(step->half->mem, n), there;
 	uint64_t len;
 	int err;
@@ -176,13 +184,15 @@ int bounce_begin_step(struct step *step, struct engine *e,
 	keep_bufs(in ? &job_priv(&step->job)->src : &job_priv(&step->job)->dst,
 		  c, n);
 	step->loc = c->loc;
-	step->starting = true;
+	job_enter(&step->job);
+	dma->nesting = bounce_nesting(&step->job);
 	err = engine_start(e, &step->job);
-	step->starting = false;
+	dma->nesting = nesting;
 	if (err)
 		op_abandon(&step->job.op);
 	else
 		job_route(step->slot->job)->steps++;
+	job_exit(dma, &step->job);
 	return err;
 }
 
@@ -225,13 +235,14 @@ void bounce_fetch(struct slot *s, struct step *step, struct half *h,
 
 /*
  * The library's own engines end jobs in callbacks of theirs, where anything may
- * be begun; not so a user's, and not while all that is left is to drain: that
- * may be inside a cancel.
+ * be begun; not so a user's, or inside what a function of the user's has called;
+ * and not while all that is left is to drain: that may be inside a cancel.
  */
 bool bounce_goes_on(const struct weir_job *job)
 {
 	const struct step *step = weir_container_of(job, struct step, job);
 	const struct engine *e = job_priv((struct weir_job *)job)->engine;
 
-	return e->kind != &e->own && !step->starting && !step->slot->err;
+	return e->kind != &e->own && !job->op.entered && !step->slot->err &&
+	       !step->slot->job->op.entered;
 }

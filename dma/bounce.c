@@ -21,12 +21,22 @@
  * nothing else, so however few there are, all come to an end; and after some
  * blocks it goes to the end of the queue, so that none waits for all of another.
  *
+ * A step by a function of the user's may need something else: that function may
+ * start a job through staging, and wait for it.  So jobs are of classes, by how
+ * deep they are nested in such functions (.nesting), and one class for those
+ * that need none.  If all slots are taken, one job of each class but the first
+ * gets an extra slot, a small one; so it ends, and what waits for it goes on.
+ * Whoever nests deeper than there are classes is refused, -EDEADLK.
+ *
  * A step refers to nothing of the job: its pieces are copies.  So when a job is
  * cancelled while all that is under way is a pull into staging, it ends at once,
- * and its slot is not used until the device has let go of it: quarantine.
+ * and its slot is not used until the device has let go of it: quarantine.  A
+ * spare one, small too, stands in for it.  What has not let go of
+ * QUARANTINED_MAX gets no more: jobs over it are set aside until it does.
  */
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -36,23 +46,39 @@
 #include "base/alloc.h"
 #include "base/canary.h"
 #include "base/fault.h"
+#include "base/why.h"
 #include "dma/bounce-internal.h"
 #include "dma/route.h"
 
 /* Jobs and slots. */
 
-static void enqueue(struct weir_dma *dma, struct weir_job *job)
+#define EXTRA_SLOTS (SLOT_CLASSES - 1)
+#define SPARE_SLOTS 4
+#define SMALL_SIZE (16u << 10)	/* Of a half of those. */
+
+/* From so many of its steps on that a domain has not let go of, jobs over it
+ * wait until it does: so one device cannot take all spares. */
+#define QUARANTINED_MAX 2
+
+static void queue_init(struct job_queue *q)
+{
+	q->first = NULL;
+	q->last = &q->first;
+}
+
+static void enqueue(struct job_queue *q, struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
 
 	bounce_of(job)->slot = NULL;
+	bounce_of(job)->queue = q;
 	p->q_next = NULL;
-	p->q_pprev = dma->bounce_last;
-	*dma->bounce_last = job;
-	dma->bounce_last = &p->q_next;
+	p->q_pprev = q->last;
+	*q->last = job;
+	q->last = &p->q_next;
 }
 
-static void dequeue(struct weir_dma *dma, struct weir_job *job)
+static void dequeue(struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
 
@@ -60,35 +86,152 @@ static void dequeue(struct weir_dma *dma, struct weir_job *job)
 	if (p->q_next)
 		job_priv(p->q_next)->q_pprev = p->q_pprev;
 	else
-		dma->bounce_last = p->q_pprev;
+		bounce_of(job)->queue->last = p->q_pprev;
 	p->q_pprev = NULL;
 }
 
-/* The first that wait get the slots that are free. */
-static void serve(struct weir_dma *dma)
+static void wait_for_slot(struct weir_dma *dma, struct weir_job *job)
+{
+	struct bounce *b = bounce_of(job);
+
+	b->ticket = ++dma->slot_ticket;
+	enqueue(&dma->slot_wait[b->class], job);
+	dma->n_slot_wait++;
+}
+
+static void wait_no_more(struct weir_dma *dma, struct weir_job *job)
+{
+	if (bounce_of(job)->queue == &dma->slot_blocked)
+		dma->n_slot_blocked--;
+	else
+		dma->n_slot_wait--;
+	dequeue(job);
+}
+
+static bool is_quarantined_by(const struct slot *s,
+			      const struct weir_domain *domain)
+{
+	return !s->job && (s->src.held == domain || s->dst.held == domain);
+}
+
+static uint32_t all_slots(const struct weir_dma *dma)
+{
+	return dma->n_slots + EXTRA_SLOTS + SPARE_SLOTS;
+}
+
+/* Slots that @domain has not let go of. */
+static uint32_t quarantined_by(const struct weir_dma *dma,
+			       const struct weir_domain *domain)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < all_slots(dma); i++)
+		n += is_quarantined_by(&dma->slots[i], domain);
+	return n;
+}
+
+/* A domain of @job that has to let go of others first, or NULL. */
+static const struct weir_domain *blocked_by(const struct weir_dma *dma,
+					    const struct weir_job *job)
+{
+	const struct weir_domain *domain;
+	uint32_t i;
+
+	if (likely(dma->stats.quarantined < QUARANTINED_MAX))
+		return NULL;
+	for (i = 0; i < job->n_more + 2; i++) {
+		if ((i == 0 && job->kind == WEIR_JOB_FILL) ||
+		    (i == 1 && job->kind == WEIR_JOB_CRC32C))
+			continue;
+		domain = loc_domain(i == 0 ? &job->src :
+				    i == 1 ? &job->dst : &job->more[i - 2]);
+		if (is_foreign(domain) &&
+		    quarantined_by(dma, domain) >= QUARANTINED_MAX)
+			return domain;
+	}
+	return NULL;
+}
+
+/* The first of a class may have a slot beyond those that were asked for. */
+static struct slot *slot_for(struct weir_dma *dma, uint32_t class)
+{
+	if (dma->slots_free)
+		return dma->slots_free;
+	return class && !dma->n_slot_jobs[class] ? dma->slots_extra : NULL;
+}
+
+/* Who is to get the next slot.  Others wait for those that are nested; all else
+ * is in the order of asking. */
+static struct weir_job *next_job(struct weir_dma *dma)
+{
+	struct weir_job *job, *best = NULL;
+	uint32_t class;
+
+	for (class = 0; class < SLOT_CLASSES; class++) {
+		job = dma->slot_wait[class].first;
+		if (!job || !slot_for(dma, class))
+			continue;
+		if (!best || (class > 0 && class < NESTING_MAX) ||
+		    (!bounce_of(best)->class &&
+		     bounce_of(job)->ticket < bounce_of(best)->ticket))
+			best = job;
+	}
+	return best;
+}
+
+static void give_slot(struct weir_dma *dma, struct weir_job *job)
+{
+	struct slot *s = slot_for(dma, bounce_of(job)->class);
+
+	*s->list = s->next;
+	dma->n_slot_jobs[bounce_of(job)->class]++;
+	s->job = job;
+	s->in = 0;
+	s->out = 0;
+	s->blocks = 0;
+	s->err = 0;
+	s->sum = NULL;
+	s->second = false;
+	s->half[0].state = EMPTY;
+	s->half[1].state = EMPTY;
+	bounce_of(job)->slot = s;
+	bounce_run(s);
+}
+
+static void free_slot(struct slot *s)
+{
+	s->next = *s->list;
+	*s->list = s;
+}
+
+void bounce_serve(struct weir_dma *dma)
 {
 	struct weir_job *job;
-	struct slot *s;
 
-	if (dma->in_serve)
+	if (!dma->n_slot_wait || dma->in_serve)
 		return;
 	dma->in_serve = true;
-	while ((s = dma->bounce_free) && (job = dma->bounce_queue)) {
-		dequeue(dma, job);
-		dma->bounce_free = s->next;
-		s->job = job;
-		s->in = 0;
-		s->out = 0;
-		s->blocks = 0;
-		s->err = 0;
-		s->sum = NULL;
-		s->second = false;
-		s->half[0].state = EMPTY;
-		s->half[1].state = EMPTY;
-		bounce_of(job)->slot = s;
-		bounce_run(s);
+	while (dma->n_slot_wait && (job = next_job(dma))) {
+		wait_no_more(dma, job);
+		if (unlikely(blocked_by(dma, job))) {
+			enqueue(&dma->slot_blocked, job);
+			dma->n_slot_blocked++;
+			continue;
+		}
+		give_slot(dma, job);
 	}
 	dma->in_serve = false;
+}
+
+/* A device has let go: those that wait for that ask again. */
+static void unblock(struct weir_dma *dma)
+{
+	struct weir_job *job;
+
+	while ((job = dma->slot_blocked.first)) {
+		wait_no_more(dma, job);
+		wait_for_slot(dma, job);
+	}
 }
 
 static int64_t outcome(const struct slot *s)
@@ -111,13 +254,13 @@ void bounce_leave(struct slot *s)
 	int64_t res = outcome(s);
 
 	s->job = NULL;
-	s->next = dma->bounce_free;
-	dma->bounce_free = s;
+	free_slot(s);
+	dma->n_slot_jobs[bounce_of(job)->class]--;
 	if (over)
 		job_end(job, res);
 	else
-		enqueue(dma, job);
-	serve(dma);
+		wait_for_slot(dma, job);
+	bounce_serve(dma);
 }
 
 void bounce_out_of_quarantine(struct slot *s)
@@ -127,9 +270,9 @@ void bounce_out_of_quarantine(struct slot *s)
 	if (step_busy(&s->src) || step_busy(&s->dst))
 		return;
 	dma->stats.quarantined--;
-	s->next = dma->bounce_free;
-	dma->bounce_free = s;
-	serve(dma);
+	free_slot(s);
+	unblock(dma);
+	bounce_serve(dma);
 	if (dma->stop_op)
 		dma_left(dma);
 }
@@ -143,15 +286,42 @@ static int can(void *arg, const struct weir_engine_query *q, const char **why)
 	return 0;
 }
 
+#define TOO_DEEP 255	/* In place of a class. */
+
+static bool is_user_engine(const struct engine *e)
+{
+	return e && (e->kind == &e->own || e->kind == &engine_domain);
+}
+
+/* Whether functions of the user's move it. */
+static bool needs_user(struct weir_job *job)
+{
+	const struct bounce *b = bounce_of(job);
+	bool user = is_user_engine(b->pull) || is_user_engine(b->push);
+	uint32_t i;
+
+	for (i = 0; i < job->n_more && !user; i++)
+		user = is_user_engine(bounce_more(job, i));
+	return user;
+}
+
 void bounce_prepare(struct weir_job *job, struct engine *pull,
 		    struct engine *push, const uint8_t *more)
 {
 	struct bounce *b = bounce_of(job);
 	struct job_route *route = job_route(job);
 
-	*b = (struct bounce){ .pull = pull, .push = push };
+	*b = (struct bounce){
+		.pull = pull,
+		.push = push,
+		.nesting = (uint8_t)job_priv(job)->dma->nesting,
+	};
 	if (more && job->n_more)
 		memcpy(b->more, more, job->n_more);
+	if (!needs_user(job))
+		b->class = SLOT_LEAF;
+	else
+		b->class = b->nesting < NESTING_MAX ? b->nesting : TOO_DEEP;
 	route->engine = NULL;
 	route->pull = pull ? pull->kind->ops.name : NULL;
 	route->push = push ? push->kind->ops.name : NULL;
@@ -161,10 +331,22 @@ static int start(void *arg, struct weir_job *job)
 {
 	struct weir_dma *dma = arg;
 
+	if (unlikely(bounce_of(job)->class == TOO_DEEP))
+		return why(-EDEADLK, "weir_job_start: functions of domains or "
+			   "engines have started jobs through staging inside "
+			   "each other, %u deep; start it when they have "
+			   "returned, or in another context", NESTING_MAX);
 	dma->stats.bounced++;
-	dma->stats.bounce_waits += !dma->bounce_free;
-	enqueue(dma, job);
-	serve(dma);
+	if (likely(dma->slots_free && !dma->n_slot_wait && !dma->in_serve &&
+		   !blocked_by(dma, job))) {
+		dma->in_serve = true;
+		give_slot(dma, job);
+		dma->in_serve = false;
+	} else {
+		dma->stats.bounce_waits += !dma->slots_free;
+		wait_for_slot(dma, job);
+	}
+	bounce_serve(dma);
 	return 0;
 }
 
@@ -202,12 +384,24 @@ static void hold(struct step *step)
 /* The job ends now; its slot when the device has let go. */
 static void quarantine(struct slot *s, struct weir_job *job)
 {
+	struct weir_dma *dma = s->dma;
+	struct slot *spare = dma->slots_spare;
+
 	s->job = NULL;
-	s->dma->stats.quarantined++;
-	s->dma->stats.quarantines++;
+	dma->n_slot_jobs[bounce_of(job)->class]--;
+	dma->stats.quarantined++;
+	dma->stats.quarantines++;
 	hold(&s->src);
 	hold(&s->dst);
+	if (spare) {
+		dma->slots_spare = spare->next;
+		spare->list = s->list;
+		free_slot(spare);
+		s->list = &dma->slots_spare;
+	}
 	job_end(job, -ECANCELED);
+	if (dma->n_slot_wait)
+		engines_arm(dma);
 }
 
 static void cancel(void *arg, struct weir_job *job)
@@ -216,7 +410,7 @@ static void cancel(void *arg, struct weir_job *job)
 	struct slot *s = b->slot;
 
 	if (!s) {
-		dequeue(arg, job);
+		wait_no_more(arg, job);
 		job_end(job, -ECANCELED);
 		return;
 	}
@@ -241,11 +435,15 @@ void bounce_instead(struct weir_job *job, int64_t err)
 		job_end(job, -ECANCELED);
 		return;
 	}
-	e->stats.under_way--;
 	job_route(job)->route = WEIR_ROUTE_BOUNCE;
 	job_route(job)->refused = (int32_t)err;
 	bounce_prepare(job, is_foreign(loc_domain(&job->src)) ? e : NULL,
 		       is_foreign(loc_domain(&job->dst)) ? e : NULL, NULL);
+	if (unlikely(bounce_of(job)->class == TOO_DEEP)) {
+		job_end(job, -EDEADLK);
+		return;
+	}
+	e->stats.under_way--;
 	dma->stats.fallbacks++;
 	engine_start(&dma->bounce, job);
 }
@@ -272,40 +470,85 @@ static char *map(size_t len)
 	return mem == MAP_FAILED ? NULL : mem;
 }
 
-static void slot_init(struct weir_dma *dma, struct slot *s, char *mem)
+static char *slot_init(struct weir_dma *dma, struct slot *s, struct slot **list,
+		       uint32_t size, char *mem)
 {
 	s->dma = dma;
+	s->list = list;
+	s->size = size;
 	s->half[0].mem = mem;
-	s->half[1].mem = mem + dma->staging_size;
+	s->half[1].mem = mem + size;
 	s->src.slot = s;
 	s->dst.slot = s;
 	weir_job_init(&s->src.job, bounce_step_ended);
 	weir_job_init(&s->dst.job, bounce_step_ended);
-	s->next = dma->bounce_free;
-	dma->bounce_free = s;
+	free_slot(s);
+	return mem + 2 * (size_t)size;
+}
+
+static uint32_t small_size(const struct weir_dma *dma)
+{
+	return dma->staging_size < SMALL_SIZE ? dma->staging_size : SMALL_SIZE;
+}
+
+size_t bounce_staging_len(const struct weir_dma *dma)
+{
+	return 2 * ((size_t)dma->staging_size * dma->n_slots +
+		    (size_t)small_size(dma) * (EXTRA_SLOTS + SPARE_SLOTS));
 }
 
 int bounce_create(struct weir_dma *dma)
 {
-	size_t len = (size_t)dma->staging_size * 2;
+	struct slot *s;
+	char *mem;
 	uint32_t i;
 
-	dma->bounce_last = &dma->bounce_queue;
-	dma->slots = mem_calloc(dma->n_slots, sizeof(*dma->slots));
+	for (i = 0; i < SLOT_CLASSES; i++)
+		queue_init(&dma->slot_wait[i]);
+	queue_init(&dma->slot_blocked);
+	dma->slots = mem_calloc(all_slots(dma), sizeof(*dma->slots));
 	if (!dma->slots)
 		return -ENOMEM;
-	dma->staging = map(len * dma->n_slots);
+	dma->staging = map(bounce_staging_len(dma));
 	if (!dma->staging) {
 		free(dma->slots);
 		return -ENOMEM;
 	}
-	for (i = dma->n_slots; i--;)
-		slot_init(dma, &dma->slots[i], dma->staging + i * len);
+	mem = dma->staging;
+	s = dma->slots;
+	for (i = 0; i < dma->n_slots; i++)
+		mem = slot_init(dma, s++, &dma->slots_free, dma->staging_size,
+				mem);
+	for (i = 0; i < EXTRA_SLOTS; i++)
+		mem = slot_init(dma, s++, &dma->slots_extra, small_size(dma),
+				mem);
+	for (i = 0; i < SPARE_SLOTS; i++)
+		mem = slot_init(dma, s++, &dma->slots_spare, small_size(dma),
+				mem);
 	return 0;
 }
 
 void bounce_destroy(struct weir_dma *dma)
 {
-	munmap(dma->staging, (size_t)dma->staging_size * 2 * dma->n_slots);
+	munmap(dma->staging, bounce_staging_len(dma));
 	free(dma->slots);
+}
+
+void bounce_say(const struct weir_dma *dma, const struct weir_job *job,
+		char *out, size_t len)
+{
+	const struct weir_domain *domain = blocked_by(dma, job);
+
+	*out = '\0';
+	if (domain)
+		snprintf(out, len, "domain '%s' has not let go of %u staging "
+			 "buffers of jobs that were cancelled; jobs over it "
+			 "wait until it does", weir_domain_id(domain),
+			 quarantined_by(dma, domain));
+	else if (!dma->slots_free)
+		snprintf(out, len, "all %u staging buffers are in use, %llu "
+			 "more are in quarantine, and %u jobs wait",
+			 dma->n_slots,
+			 (unsigned long long)dma->stats.quarantined,
+			 dma->n_slot_wait + dma->n_slot_blocked);
 }

@@ -13,6 +13,10 @@ struct bounce {
 	struct slot *slot;		/* NULL: it waits for one. */
 	struct engine *pull;		/* Of the source; NULL: not foreign. */
 	struct engine *push;		/* Of the destination, likewise. */
+	struct job_queue *queue;	/* Where it waits. */
+	uint64_t ticket;		/* When it asked. */
+	uint8_t class;
+	uint8_t nesting;		/* Even if it needs no function. */
 	bool ended;			/* The source has. */
 	uint8_t more[WEIR_JOB_MORE_MAX]; /* Engines: number + 1; 0: memory. */
 };
@@ -33,6 +37,20 @@ static inline struct engine *bounce_more(struct weir_job *job, uint32_t i)
 }
 
 extern const struct engine_kind engine_bounce;
+
+/* Those who wait get the slots that are free. */
+void bounce_serve(struct weir_dma *dma);
+
+/* Bytes of staging of @dma. */
+size_t bounce_staging_len(const struct weir_dma *dma);
+
+/* How deep functions are nested that @job calls, a step of one of the slots. */
+uint32_t bounce_nesting(const struct weir_job *job);
+
+/* Why a job like @job, which goes through staging, has to wait for that now:
+ * up to @len bytes of text at @out, empty if it has not. */
+void bounce_say(const struct weir_dma *dma, const struct weir_job *job,
+		char *out, size_t len);
 
 /* Make the slots of @dma, whose number and size are set.  0, or -ENOMEM. */
 int bounce_create(struct weir_dma *dma);

@@ -28,6 +28,7 @@
 static bool may_pair(const struct step *s, const struct step *t)
 {
 	return s->kind == STEP_JOB && t->kind == STEP_JOB && t->n_deps == 1 &&
+	       !t->finally &&
 	       s->deps->on == WEIR_CHAIN_ON_DONE && s->dma == t->dma &&
 	       s->job != t->job;
 }

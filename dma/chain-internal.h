@@ -43,6 +43,7 @@ struct step {
 	bool unmet;		/* One of them has not ended as it should. */
 	bool last;		/* Waits for the end of others only. */
 	bool has_branch;	/* Somebody waits for its failure. */
+	bool finally;		/* Runs whatever happens, after the others. */
 	uint8_t fused;		/* enum fused: its job does the next step's. */
 	struct dep *deps;	/* Who waits for it, in the order of adding. */
 	struct dep **deps_last;
@@ -91,12 +92,14 @@ struct weir_chain {
 	uint32_t depth;		/* Of chains inside. */
 	uint32_t n_parents;	/* Steps that this chain is. */
 	bool changed;		/* Since it was looked at by prepare(). */
+	uint32_t n_finally;	/* Found by it. */
 
 	/* Of the run. */
 	struct step *runnable;
 	struct step **runnable_last;
 	uint32_t n_left;	/* Steps that have not ended; 0: there is a
 				 * result, or it is not under way. */
+	uint32_t n_ordinary;	/* Of them, those that are no finally ones. */
 	uint32_t n_done;
 	uint32_t n_calls;	/* Of functions of the user's. */
 	int64_t err;		/* The first failure. */

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/probe.h"
+#include "base/why.h"
 #include "dma/chain-internal.h"
 
 /*
@@ -34,7 +35,9 @@ static void prepare(struct weir_chain *chain)
 	chain->changed = false;
 	fuse_pairs(chain);
 
+	chain->n_finally = 0;
 	for (s = chain->steps; s < end; s++) {
+		chain->n_finally += s->finally;
 		s->last = s->n_deps != 0;
 		s->has_branch = false;
 	}
@@ -106,6 +109,18 @@ static bool is_met(uint32_t on, uint32_t state)
 	}
 }
 
+/* All others have ended, for which finally steps wait without a dependency. */
+static void release_finally(struct weir_chain *chain)
+{
+	struct step *s, *end = chain->steps + chain->n_steps;
+
+	if (!chain->n_left)
+		return;
+	for (s = chain->steps; s < end; s++)
+		if (s->finally && !--s->n_waiting)
+			push(chain, s);
+}
+
 /* @s has ended: remember how, and tell those who wait for it. */
 static void end_step(struct step *s, uint32_t state, int64_t res)
 {
@@ -123,7 +138,8 @@ static void end_step(struct step *s, uint32_t state, int64_t res)
 	chain->n_left--;
 	if (state == WEIR_STEP_DONE)
 		chain->n_done++;
-	if (state == WEIR_STEP_FAILED && !s->has_branch && !chain->err) {
+	if (state == WEIR_STEP_FAILED && !s->has_branch && !chain->err &&
+	    !(s->finally && chain->cut)) {
 		chain->err = res;
 		chain->failed_step = (int)(s - chain->steps);
 	}
@@ -134,6 +150,8 @@ static void end_step(struct step *s, uint32_t state, int64_t res)
 		if (!--to->n_waiting)
 			push(chain, to);
 	}
+	if (!s->finally && !--chain->n_ordinary)
+		release_finally(chain);
 }
 
 static void cut_step(struct step *s, uint32_t state, int64_t res)
@@ -211,6 +229,12 @@ static void begin_call(struct step *s)
 	end_begun(s, res);
 }
 
+/* Whether the chain's cancel is for it. */
+static bool is_cancelled(const struct step *s)
+{
+	return s->chain->cancelled && !s->finally;
+}
+
 static void cancel_step(struct step *s)
 {
 	if (s->kind == STEP_HOP)
@@ -280,8 +304,7 @@ static bool begin(struct step *s)
 	s->chain->tries = 0;
 	if (err)
 		end_begun(s, err > 0 ? 0 : err);
-	else if (unlikely(s->chain->cancelled) &&
-		 s->state == WEIR_STEP_RUNNING)
+	else if (unlikely(is_cancelled(s)) && s->state == WEIR_STEP_RUNNING)
 		cancel_step(s);
 	return true;
 }
@@ -297,7 +320,7 @@ static bool waits_for_room(struct step *s)
 
 static bool is_skipped(const struct step *s)
 {
-	return s->unmet || (s->chain->err && !s->last);
+	return !s->finally && (s->unmet || (s->chain->err && !s->last));
 }
 
 static int64_t result(const struct weir_chain *chain)
@@ -341,17 +364,19 @@ static bool calls_user(const struct step *s)
 
 static void run_step(struct step *s, bool from_loop, struct held *held)
 {
-	struct weir_chain *chain = s->chain;
-
 	if (is_skipped(s)) {
 		end_step(s, WEIR_STEP_SKIPPED, 0);
-	} else if (chain->cancelled) {
+	} else if (is_cancelled(s)) {
 		cut_step(s, WEIR_STEP_SKIPPED, 0);
 	} else if (!from_loop && calls_user(s)) {
 		held->now = true;
 		hold(held, s);
-	} else if (!begin(s) && !waits_for_room(s)) {
-		hold(held, s);
+	} else if (!begin(s)) {
+		/* What was to start it may have cancelled the chain. */
+		if (unlikely(is_cancelled(s)))
+			cut_step(s, WEIR_STEP_SKIPPED, 0);
+		else if (!waits_for_room(s))
+			hold(held, s);
 	}
 }
 
@@ -438,6 +463,8 @@ static void chain_cancel(struct weir_op *op)
 
 	chain->cancelled = true;
 	for (s = chain->steps; s < end; s++) {
+		if (s->finally)
+			continue;
 		if (s->state == WEIR_STEP_RUNNING) {
 			cancel_step(s);
 		} else if (s->room.pprev && s->kind == STEP_JOB) {
@@ -468,19 +495,20 @@ static void reset(struct weir_chain *chain)
 		prepare(chain);
 	chain->tries = 0;
 	chain->n_left = chain->n_steps;
+	chain->n_ordinary = chain->n_steps - chain->n_finally;
 	chain->n_done = 0;
 	chain->err = 0;
 	chain->failed_step = WEIR_CHAIN_FIRST;
 	chain->cancelled = chain->cut = false;
 	for (s = chain->steps; s < end; s++) {
 		s->state = WEIR_STEP_IDLE;
-		s->n_waiting = s->n_deps;
+		s->n_waiting = s->n_deps + (s->finally && chain->n_ordinary);
 		s->unmet = false;
 		s->fused = FUSED_NOT;
 		s->engine = NULL;
 		s->res = 0;
 		s->detail = (struct weir_op_detail){ 0 };
-		if (!s->n_deps)
+		if (!s->n_waiting)
 			push(chain, s);
 	}
 }
@@ -490,18 +518,25 @@ static int start(struct weir_chain *chain, struct weir_op *op, bool always)
 	int err;
 
 	if (chain->op)
-		return -EBUSY;
+		return why_static(-EBUSY, "weir_chain_start: the chain is "
+				  "running; wait for its callback");
 	if (!chain->n_steps)
-		return -EINVAL;
-	err = always ? op_begin_always(chain->r, op, &chain_class) :
-		       op_begin(chain->r, op, &chain_class);
+		return why_static(-EINVAL, "weir_chain_start: the chain has no "
+				  "steps; see weir_chain_add_job()");
+	err = always ? 0 : op_may_begin(chain->r, op);
+	if (!err)
+		err = op_begin_always(chain->r, op, &chain_class);
 	if (err)
-		return err;
+		return op_refused(err, op, "weir_chain_start");
 	op->u.words[0] = (uintptr_t)chain;
 	op->flags |= OP_LEAVES;
 	chain->op = op;
 	reset(chain);
-	run(chain, false);
+	/* Its steps are told that they were skipped. */
+	if (op_is_late(chain->r, op))
+		op_request_cancel(op, OP_TIMED_OUT);
+	else
+		run(chain, false);
 	return 0;
 }
 

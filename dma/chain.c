@@ -62,7 +62,7 @@ int weir_chain_create(struct weir_chain **ret, struct weir_reactor *r,
 		err = why(-ENOMEM, "weir_chain_create: no memory for %u steps",
 			  opts.steps);
 	if (!err)
-		err = reactor_attach(r, &chain->obj, "chain");
+		err = reactor_attach(r, &chain->obj, "weir_chain");
 	if (err) {
 		chain_free(chain);
 		return err;
@@ -174,6 +174,7 @@ static int add(const char *call, struct weir_chain *chain, int after,
 {
 	bool fenced = after < chain->fence;
 	struct step *s;
+	uint32_t on;
 
 	if (is_sealed(chain))
 		return why_sealed(call, chain);
@@ -183,11 +184,12 @@ static int add(const char *call, struct weir_chain *chain, int after,
 	    chain->deps_max - chain->n_deps < (uint32_t)(after >= 0) + fenced)
 		return why_full(call, chain);
 	s = append(chain, kind);
+	s->finally = after >= 0 && chain->steps[after].finally;
+	on = s->finally ? WEIR_CHAIN_ON_END : WEIR_CHAIN_ON_DONE;
 	if (fenced)
-		connect(chain, &chain->steps[chain->fence], s,
-			WEIR_CHAIN_ON_DONE);
+		connect(chain, &chain->steps[chain->fence], s, on);
 	if (after >= 0)
-		connect(chain, &chain->steps[after], s, WEIR_CHAIN_ON_DONE);
+		connect(chain, &chain->steps[after], s, on);
 	*ret = s;
 	return (int)chain->n_steps - 1;
 }
@@ -280,13 +282,22 @@ int weir_chain_add_chain(struct weir_chain *chain, int after,
 	return n;
 }
 
-/* Who has dependants ends before them. */
+/* Who has dependants ends before them; finally steps are behind all others. */
+static bool is_leaf(const struct step *s)
+{
+	const struct dep *d = s->deps;
+
+	while (d && s->chain->steps[d->to].finally)
+		d = d->next;
+	return !d && !s->finally;
+}
+
 static uint32_t n_leaves(const struct weir_chain *chain)
 {
 	uint32_t i, n = 0;
 
 	for (i = 0; i < chain->n_steps; i++)
-		n += !chain->steps[i].deps;
+		n += is_leaf(&chain->steps[i]);
 	return n;
 }
 
@@ -304,7 +315,7 @@ int weir_chain_add_fence(struct weir_chain *chain)
 		return why_full("weir_chain_add_fence", chain);
 	fence = append(chain, STEP_FENCE);
 	for (s = chain->steps; s < fence; s++)
-		if (!s->deps)
+		if (is_leaf(s))
 			connect(chain, s, fence, WEIR_CHAIN_ON_END);
 	chain->fence = (int)chain->n_steps - 1;
 	return chain->fence;
@@ -323,6 +334,11 @@ int weir_chain_add_dep(struct weir_chain *chain, uint32_t step, uint32_t dep,
 			   "for %u with %u: a step waits for an earlier one, "
 			   "on WEIR_CHAIN_ON_DONE, _FAILED or _END", step, dep,
 			   on);
+	if (chain->steps[step].finally ? on != WEIR_CHAIN_ON_END :
+					 chain->steps[dep].finally)
+		return why(-EINVAL, "weir_chain_add_dep: a finally step waits "
+			   "for others on WEIR_CHAIN_ON_END, and only finally "
+			   "steps wait for one");
 	chain->changed = true;
 	for (d = chain->steps[dep].deps; d; d = d->next)
 		if (d->to == step) {
@@ -335,6 +351,36 @@ int weir_chain_add_dep(struct weir_chain *chain, uint32_t step, uint32_t dep,
 	return 0;
 }
 
+static bool may_be_finally(const struct weir_chain *chain, uint32_t step)
+{
+	const struct dep *d;
+
+	if (step >= chain->n_steps || chain->steps[step].kind == STEP_FENCE)
+		return false;
+	for (d = chain->steps[step].deps; d; d = d->next)
+		if (!chain->steps[d->to].finally)
+			return false;
+	return true;
+}
+
+int weir_chain_set_finally(struct weir_chain *chain, uint32_t step)
+{
+	uint32_t i;
+
+	if (is_sealed(chain))
+		return why_sealed("weir_chain_set_finally", chain);
+	if (!may_be_finally(chain, step))
+		return why(-EINVAL, "weir_chain_set_finally: there is no step "
+			   "%u, it is a fence, or a step that is no finally "
+			   "step comes after it", step);
+	chain->changed = true;
+	chain->steps[step].finally = true;
+	for (i = 0; i < chain->n_deps; i++)
+		if (chain->deps[i].to == step)
+			chain->deps[i].on = WEIR_CHAIN_ON_END;
+	return 0;
+}
+
 int weir_chain_get_step(const struct weir_chain *chain, uint32_t step,
 			struct weir_chain_step *ret)
 {
@@ -342,7 +388,8 @@ int weir_chain_get_step(const struct weir_chain *chain, uint32_t step,
 	const struct step *s;
 
 	if (step >= chain->n_steps)
-		return -EINVAL;
+		return why(-EINVAL, "weir_chain_get_step: there is no step %u; "
+			   "the chain has %u", step, chain->n_steps);
 	s = &chain->steps[step];
 	out = (struct weir_chain_step){
 		.size = sizeof(out),

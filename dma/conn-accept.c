@@ -97,11 +97,11 @@ int weir_conn_accept(struct weir_conn *c, struct weir_op *op, const void *data,
 	int err = may_answer(c, len, WEIR_CONN_ACCEPT_DATA, "weir_conn_accept");
 
 	if (!err)
-		err = op_may_begin(c->r, op);
+		err = op_admit(c->r, op);
 	if (!err)
 		err = make_ready(c, data, len);
 	if (err)
-		return err;
+		return op_admitted(err);
 	op->u.words[0] = (uintptr_t)c;
 	c->op = op;
 	c->state = WEIR_CONN_ACCEPTING;

@@ -103,6 +103,20 @@ void conn_answered(struct weir_conn *c, const struct rdma_cm_event *ev)
 }
 
 /*
+ * Clients of a server that has failed are not to come back all at once.  Those of
+ * one reactor differ by number, others by their clock; in a simulated world both
+ * repeat.
+ */
+static uint64_t jittered(const struct weir_conn *c)
+{
+	uint64_t mixed = reactor_now(c->r) + ((uint64_t)c->serial << 40);
+
+	mixed = (mixed ^ mixed >> 31) * 0x9e3779b97f4a7c15;
+	mixed ^= mixed >> 29;
+	return c->backoff_ns - mixed % (c->backoff_ns / 2 + 1);
+}
+
+/*
  * It has ended, or an attempt has failed: CONNECTING if there is another one to
  * make, ENDED if not.
  */
@@ -117,7 +131,7 @@ static bool wait_for_next(struct weir_conn *c)
 	c->tries--;
 	c->state = WEIR_CONN_CONNECTING;
 	c->step = CONN_BACKOFF;
-	wheel_rearm(&r->wheel, &c->timer, reactor_now(r) + c->backoff_ns);
+	wheel_rearm(&r->wheel, &c->timer, reactor_now(r) + jittered(c));
 	reactor_touch(r);
 	c->backoff_ns *= 2;
 	if (c->backoff_ns > c->opts.most_ns)
@@ -158,6 +172,7 @@ void conn_done(struct weir_conn *c, int err, int code)
 	} else {
 		c->state = WEIR_CONN_ESTABLISHED;
 		c->n_connects++;
+		conn_watch_begin(c);
 		if (c->held)
 			errand_send(&c->errand);
 	}
@@ -229,9 +244,9 @@ int weir_conn_connect(struct weir_conn *c, struct weir_op *op,
 	int err = may_connect(c, to, to_len, from, from_len, len);
 
 	if (!err)
-		err = op_may_begin(c->r, op);
+		err = op_admit(c->r, op);
 	if (err)
-		return err;
+		return op_admitted(err);
 	keep(c, to, to_len, from, from_len, data, len);
 	err = begin(c);
 	if (err)

@@ -47,6 +47,14 @@ static unsigned int news_of(const struct ibv_async_event *ev)
 	}
 }
 
+void conn_tap_dead(struct conn_tap *tap)
+{
+	pthread_mutex_lock(&lock);
+	tap->device->dead = true;
+	pthread_mutex_unlock(&lock);
+	device_is_dead(tap->device->dev);
+}
+
 /* Each connection looks after it in a turn of its own, and may be gone then. */
 static void on_async(struct weir_verbs_event *source,
 		     const struct ibv_async_event *ev, void *arg)
@@ -57,6 +65,8 @@ static void on_async(struct weir_verbs_event *source,
 	struct weir_conn *c;
 
 	(void)source;
+	if (news == CONN_NEWS_DEVICE)
+		conn_tap_dead((struct conn_tap *)arg);
 	if (ev)
 		srq_event((struct conn_tap *)arg, ev);
 	for (c = news ? tap->conns : NULL; c; c = c->tap_next) {
@@ -93,7 +103,8 @@ static int find_device(struct conn_device **ret, const char *name)
 	struct conn_device *d;
 	int err;
 
-	for (d = devices; d && strcmp(d->name, name); d = d->next)
+	for (d = devices; d && (d->dead || strcmp(d->name, name));
+	     d = d->next)
 		;
 	if (!d) {
 		d = mem_calloc(1, sizeof(*d));
@@ -136,7 +147,8 @@ static struct conn_tap *find_tap(struct weir_reactor *r, const char *name)
 
 	pthread_mutex_lock(&lock);
 	for (tap = taps; tap; tap = tap->next)
-		if (tap->r == r && !strcmp(tap->device->name, name))
+		if (tap->r == r && !tap->device->dead &&
+		    !strcmp(tap->device->name, name))
 			break;
 	pthread_mutex_unlock(&lock);
 	return tap;
@@ -220,5 +232,7 @@ void conn_tap_del(struct weir_conn *c)
 	*c->tap_pprev = c->tap_next;
 	if (c->tap_next)
 		c->tap_next->tap_pprev = c->tap_pprev;
+	if (!c->tap->conns)
+		verbs_staging_drop(c->tap);
 	c->tap = NULL;
 }

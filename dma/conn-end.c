@@ -8,8 +8,8 @@
  *
  *	ESTABLISHED --> CLOSING: the QP is in error, and flushes what is posted
  *	CLOSING --> ENDED: nothing is posted any more; after a disconnect of our
- *	            own, the fabric has also said its last word; and whoever
- *	            was to hear that it stands has heard it
+ *	            own, the peer has also answered; and whoever was to hear that
+ *	            it stands has heard it
  *
  * Who posts counts (conn_begin(), conn_end()), so no work request of ours is
  * needed to know that all have been flushed.
@@ -24,6 +24,7 @@
 void conn_teardown(struct weir_conn *c)
 {
 	wheel_del(&c->r->wheel, &c->timer);
+	c->watched = false;
 	if (c->qp)
 		conn_qp_free(c);
 	if (c->id)
@@ -39,6 +40,8 @@ void conn_tell(struct weir_conn *c, int why_told)
 
 void conn_close(struct weir_conn *c, int why_closed)
 {
+	wheel_del(&c->r->wheel, &c->timer);
+	c->watched = false;
 	c->state = WEIR_CONN_CLOSING;
 	c->why = why_closed;
 	c->wanted = false;
@@ -136,6 +139,8 @@ void conn_timer(struct weir_timer_node *node)
 	if (c->state == WEIR_CONN_CLOSING) {
 		c->quiet = true;
 		conn_settle(c);
+	} else if (c->state == WEIR_CONN_ESTABLISHED) {
+		conn_watch_run(c);
 	} else {
 		conn_try_again(c);
 	}
@@ -176,12 +181,16 @@ static const struct weir_op_class disconnect_class = {
  * too. */
 static void linger(struct weir_conn *c)
 {
+	int failed;
+
 	verbs_pump(c->queue);
 	verbs_post(c->queue);
 	if (c->state != WEIR_CONN_ESTABLISHED)
 		return;
-	rdma_disconnect(c->id);
+	failed = rdma_disconnect(c->id);
 	conn_close(c, 0);
+	if (failed)
+		return;
 	c->quiet = false;
 	wheel_rearm(&c->r->wheel, &c->timer,
 		    reactor_now(c->r) + CONN_LINGER_NS);
@@ -200,7 +209,7 @@ int weir_conn_disconnect(struct weir_conn *c, struct weir_op *op)
 			   "connection");
 	err = op_begin(c->r, op, &disconnect_class);
 	if (err)
-		return err;
+		return op_admitted(err);
 	op->u.words[0] = (uintptr_t)c;
 	c->op = op;
 	if (c->state == WEIR_CONN_ESTABLISHED)

@@ -85,23 +85,34 @@ static void accepting(struct weir_conn *c, const struct rdma_cm_event *ev)
 		conn_done(c, err, ev->status);
 }
 
-/* The answer to a peer that disconnects is to disconnect. */
+/*
+ * The answer to a peer that disconnects is to disconnect.  One that gives up
+ * before it has heard that the connection stands sends a REJECTED.  If the
+ * interface has another address the peer may be out of reach: find out.
+ */
 static void established(struct weir_conn *c, const struct rdma_cm_event *ev)
 {
+	int err = failure_of(ev, true);
+
+	if (ev->event == RDMA_CM_EVENT_ADDR_CHANGE)
+		conn_watch_probe(c);
+	if (!err)
+		return;
 	if (ev->event == RDMA_CM_EVENT_DISCONNECTED) {
 		rdma_disconnect(c->id);
-		conn_close(c, 0);
-		conn_settle(c);
-	} else if (ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL) {
-		conn_close(c, -ENODEV);
-		conn_settle(c);
+		err = 0;
+	} else if (err != -ENODEV) {
+		err = -ECONNRESET;
 	}
+	conn_close(c, err);
+	conn_settle(c);
 }
 
+/* What comes after a DISCONNECTED is between the kernel and the device: it gives
+ * nobody the QP's number for a while, until TIMEWAIT_EXIT. */
 static void closing(struct weir_conn *c, const struct rdma_cm_event *ev)
 {
-	if (ev->event != RDMA_CM_EVENT_TIMEWAIT_EXIT &&
-	    ev->event != RDMA_CM_EVENT_DEVICE_REMOVAL)
+	if (ev->event != RDMA_CM_EVENT_TIMEWAIT_EXIT && !failure_of(ev, true))
 		return;
 	c->quiet = true;
 	conn_settle(c);
@@ -111,6 +122,8 @@ void conn_event(struct conn_user *user, const struct rdma_cm_event *ev)
 {
 	struct weir_conn *c = weir_container_of(user, struct weir_conn, user);
 
+	if (ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL && c->tap)
+		conn_tap_dead(c->tap);
 	switch (c->state) {
 	case WEIR_CONN_CONNECTING:
 		connecting(c, ev);

@@ -11,6 +11,7 @@
  *	conn-accept.c   the server's way
  *	conn-listen.c   listeners
  *	conn-end.c      how it ends
+ *	conn-watch.c    keepalive, and what does not end
  *	conn-qp.c       the QP
  *	conn-device.c   devices that have QPs, and their asynchronous events
  *	conn-hub.c      one source of rdma_cm events per reactor
@@ -36,7 +37,7 @@
 #include "reactor/op-inline.h"
 #include "reactor/stats-page.h"
 
-#define CONN_LINGER_NS (5 * WEIR_SEC)	/* For TIMEWAIT_EXIT. */
+#define CONN_LINGER_NS (5 * WEIR_SEC)	/* For DISCONNECTED. */
 #define CONN_DATA_MAX 256
 
 struct weir_cm;
@@ -45,6 +46,7 @@ struct weir_verbs_event;
 struct srq_member;
 struct srq_slot;
 struct verbs_queue;
+struct verbs_staging;
 struct weir_window;
 
 /* What an id's context points at. */
@@ -58,6 +60,7 @@ struct conn_hub {
 	struct weir_reactor *r;
 	struct weir_cm *cm;
 	unsigned int refs;
+	uint32_t serial;		/* Of the next connection. */
 	struct conn_hub *next;
 };
 
@@ -68,6 +71,7 @@ struct conn_device {
 	struct ibv_pd *pd;
 	struct ibv_device_attr attr;
 	char name[64];
+	bool dead;			/* It was removed or reset; by the lock. */
 	unsigned int refs;
 	struct conn_device *next;
 };
@@ -80,6 +84,7 @@ struct conn_tap {
 	unsigned int refs;
 	struct weir_conn *conns;
 	struct weir_srq *srqs;
+	struct verbs_staging *staging;	/* While there are connections. */
 	struct conn_tap *next;
 };
 
@@ -97,6 +102,17 @@ enum conn_news {
 	CONN_NEWS_DEVICE = 2,	/* The device has. */
 	CONN_NEWS_DATA = 4,	/* The peer sends already. */
 	CONN_NEWS_FLOOD = 8,	/* More than somebody wants to hear. */
+};
+
+/*
+ * A write of 0 bytes, which fails if the peer is gone; see conn-watch.c.  It has
+ * a place of its own in the send queue and in the completion queue, and lives as
+ * long as the QP, which may be longer than the connection.
+ */
+struct conn_beat {
+	struct weir_wr wr;
+	struct weir_conn *conn;		/* NULL: it is gone. */
+	bool posted;
 };
 
 struct weir_conn {
@@ -125,16 +141,25 @@ struct weir_conn {
 	struct conn_tap *tap;		/* Likewise. */
 	struct verbs_queue *queue;	/* Likewise. */
 	struct srq_member *member;	/* Likewise, with .srq. */
+	struct conn_beat *beat;		/* Likewise, with .keepalive_ns. */
+	bool orphans;			/* The CQ may get completions of the QP
+					 * that are not counted by .posted. */
 	uint32_t n_domains;		/* Attached. */
 	struct weir_window *windows;	/* Open, or about to be; while there */
 	uint32_t peer_qp;		/* is a QP, as the peer's number. */
+	uint32_t serial;		/* Among those of the reactor. */
 	struct weir_conn *tap_next, **tap_pprev;
 	uint32_t reads_out, reads_in;
-	uint32_t max_sge, max_inline;
+	uint32_t max_sge, max_inline, max_message;
 
 	struct errand errand;
 	unsigned int news;		/* For the errand. */
-	struct weir_timer_node timer;	/* Linger, or backoff. */
+	struct weir_timer_node timer;	/* CONNECTING: backoff.  ESTABLISHED:
+					 * watch.  CLOSING: linger. */
+	bool watched;			/* The timer is armed as watch. */
+	bool busy;			/* Work was posted when it last ran, */
+	uint64_t seen;			/* this much had ended, */
+	uint64_t moved_ns;		/* the last of it at this time. */
 	uint32_t tries;			/* Attempts that are left. */
 	uint64_t backoff_ns;
 	uint64_t n_connects, n_attempts;
@@ -250,8 +275,21 @@ void conn_stop(struct reactor_obj *obj);
 void conn_run(struct errand *errand);
 void conn_tell(struct weir_conn *c, int why);	/* May free @c. */
 
+/* conn-watch.c: the connection is ESTABLISHED; it has posted work; its timer. */
+void conn_watch_begin(struct weir_conn *c);
+void conn_watch_posted(struct weir_conn *c);
+void conn_watch_run(struct weir_conn *c);
+
+/* Whether the peer still answers: find out now. */
+void conn_watch_probe(struct weir_conn *c);
+
+/* The QP is gone: so is what its completion queue @ch still has of it. */
+void conn_beat_free(struct conn_beat *beat, struct weir_channel *ch,
+		    uint32_t qp_num, bool orphans);
+
 /* conn-qp.c; of conn_qp_make() nothing remains when it fails. */
 int conn_qp_make(struct weir_conn *c);
+uint32_t conn_credits(const struct weir_conn *c);
 int conn_qp_ready(struct weir_conn *c);
 void conn_qp_error(struct weir_conn *c);
 bool conn_qp_has_failed(struct weir_conn *c);
@@ -264,6 +302,9 @@ int verbs_queue_create(struct weir_conn *c);
 void verbs_queue_free(struct weir_conn *c);
 void verbs_queue_abandon(struct weir_conn *c);
 
+/* engine-verbs-key.c: no staging is known to the device of @tap any more. */
+void verbs_staging_drop(struct conn_tap *tap);
+
 /* window.c: all of the connection's are over. */
 void windows_end(struct weir_conn *c);
 
@@ -271,6 +312,7 @@ void windows_end(struct weir_conn *c);
 int conn_tap_get(struct conn_tap **ret, struct weir_reactor *r,
 		 const char *name);
 void conn_tap_put(struct conn_tap *tap);
+void conn_tap_dead(struct conn_tap *tap);	/* Nobody else is to get it. */
 void conn_tap_add(struct conn_tap *tap, struct weir_conn *c);
 void conn_tap_del(struct weir_conn *c);
 

@@ -173,7 +173,7 @@ static int open_listener(struct weir_listener *l, const struct sockaddr *addr)
 /* Of what it has done nothing remains when it fails. */
 static int attach(struct weir_listener *l, const struct sockaddr *addr)
 {
-	int err = reactor_attach(l->r, &l->obj, "listener");
+	int err = reactor_attach(l->r, &l->obj, "weir_listener");
 
 	if (err)
 		return err;
@@ -249,7 +249,7 @@ int weir_listener_next(struct weir_listener *l, struct weir_op *op,
 			   "removed");
 	err = op_begin(l->r, op, &next_class);
 	if (err)
-		return err;
+		return op_admitted(err);
 	op->u.words[0] = (uintptr_t)l;
 	op->u.words[1] = (uintptr_t)ret;
 	c = pop_request(l);

@@ -12,10 +12,12 @@
  * and then say so: rdma_accept(), or rdma_establish().
  */
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <weir/channel.h>
 
+#include "base/alloc.h"
 #include "base/fault.h"
 #include "base/why.h"
 #include "dma/srq-internal.h"
@@ -30,9 +32,15 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-static uint32_t credits(const struct weir_conn *c)
+static bool has_keepalive(const struct weir_conn *c)
 {
-	return c->opts.sends + (c->opts.srq ? 0 : c->opts.recvs);
+	return c->opts.keepalive_ns != WEIR_FOREVER;
+}
+
+uint32_t conn_credits(const struct weir_conn *c)
+{
+	return c->opts.sends + (c->opts.srq ? 0 : c->opts.recvs) +
+	       has_keepalive(c);
 }
 
 /* The QP is in error before its work ends, so that nothing is written then. */
@@ -54,7 +62,7 @@ static void use_channel(struct weir_conn *c)
 static int get_channel(struct weir_conn *c)
 {
 	struct weir_channel_opts opts = { .size = sizeof(opts),
-					  .depth = credits(c) };
+					  .depth = conn_credits(c) };
 	int err;
 
 	if (!c->given) {
@@ -68,7 +76,7 @@ static int get_channel(struct weir_conn *c)
 	} else {
 		c->channel = c->given;
 	}
-	err = weir_channel_reserve(c->channel, credits(c));
+	err = channel_reserve(c->channel, conn_credits(c));
 	if (!err) {
 		use_channel(c);
 		return 0;
@@ -77,16 +85,27 @@ static int get_channel(struct weir_conn *c)
 		weir_channel_destroy(c->channel);
 	c->channel = NULL;
 	return why(err, "weir_conn: the channel has no room for %u "
-		   "completions", credits(c));
+		   "completions", conn_credits(c));
 }
 
 static void put_channel(struct weir_conn *c)
 {
 	channel_user_del(&c->channel_user);
-	weir_channel_release(c->channel, credits(c));
+	weir_channel_release(c->channel, conn_credits(c));
 	if (!c->given)
 		weir_channel_destroy(c->channel);
 	c->channel = NULL;
+}
+
+static int make_beat(struct weir_conn *c)
+{
+	if (!has_keepalive(c))
+		return 0;
+	c->beat = mem_calloc(1, sizeof(*c->beat));
+	if (!c->beat)
+		return why(-ENOMEM, "weir_conn: no memory");
+	c->beat->conn = c;
+	return 0;
 }
 
 static struct ibv_qp *try_qp(struct weir_conn *c, uint32_t max_inline)
@@ -105,10 +124,10 @@ static struct ibv_qp *try_qp(struct weir_conn *c, uint32_t max_inline)
 
 	if (!max_sge)
 		max_sge = least(SGE_DEFAULT, (uint32_t)attr->max_sge);
-	init.cap.max_send_wr = c->opts.sends;
+	init.cap.max_send_wr = c->opts.sends + has_keepalive(c);
 	init.cap.max_recv_wr = srq ? 0 : c->opts.recvs;
 	init.cap.max_send_sge = max_sge;
-	init.cap.max_recv_sge = srq ? 0 : max_sge;
+	init.cap.max_recv_sge = init.cap.max_recv_wr ? 1 : 0;
 	init.cap.max_inline_data = max_inline;
 	errno = fault("ibv_create_qp") ? ENOMEM : 0;
 	qp = errno ? NULL : ibv_create_qp(c->tap->device->pd, &init);
@@ -190,6 +209,36 @@ static int move(struct weir_conn *c, enum ibv_qp_state state)
 			      strerror(err));
 }
 
+/*
+ * iWARP differs: its active side gets no CONNECT_RESPONSE, the target of a read
+ * needs the right of remote write, and it has no immediate data.
+ */
+static int check_transport(const struct weir_conn *c)
+{
+	const struct ibv_device *dev = c->id->verbs->device;
+
+	if (dev->transport_type != IBV_TRANSPORT_IWARP)
+		return 0;
+	return why(-EOPNOTSUPP, "weir_conn: the address is %s's, an iWARP "
+		   "device; use one of InfiniBand or RoCE",
+		   ibv_get_device_name(c->id->verbs->device));
+}
+
+/* How long a message, or a write or read, may be. */
+static int ask_port(struct weir_conn *c)
+{
+	struct ibv_port_attr attr;
+	int err = fault("ibv_query_port") ? EIO :
+		  ibv_query_port(c->tap->device->ctx, c->id->port_num, &attr);
+
+	if (err)
+		return why(-err, "weir_conn: %s does not say what port %u can "
+			   "do: %s", c->tap->device->name, c->id->port_num,
+			   strerror(err));
+	c->max_message = least(attr.max_msg_sz, WEIR_MESSAGE_MAX);
+	return 0;
+}
+
 static void set_reads(struct weir_conn *c)
 {
 	const struct ibv_device_attr *attr = &c->tap->device->attr;
@@ -213,9 +262,13 @@ static int make_qp(struct weir_conn *c)
 	if (c->opts.srq)
 		err = srq_join(c);
 	if (!err)
+		err = make_beat(c);
+	if (!err)
 		err = create_qp(c);
 	if (!err)
 		return 0;
+	free(c->beat);
+	c->beat = NULL;
 	srq_unjoin(c);
 	put_channel(c);
 	return err;
@@ -224,14 +277,18 @@ static int make_qp(struct weir_conn *c)
 int conn_qp_make(struct weir_conn *c)
 {
 	struct conn_tap *tap;
-	int err = conn_tap_get(&tap, c->r,
-			       ibv_get_device_name(c->id->verbs->device));
+	int err = check_transport(c);
 
+	if (!err)
+		err = conn_tap_get(&tap, c->r,
+				   ibv_get_device_name(c->id->verbs->device));
 	if (err)
 		return err;
 	c->tap = tap;
 	set_reads(c);
-	err = make_qp(c);
+	err = ask_port(c);
+	if (!err)
+		err = make_qp(c);
 	if (err) {
 		c->tap = NULL;
 		conn_tap_put(tap);
@@ -283,6 +340,7 @@ bool conn_qp_has_failed(struct weir_conn *c)
 void conn_qp_free(struct weir_conn *c)
 {
 	struct conn_tap *tap = c->tap;
+	uint32_t qp_num;
 
 	verbs_queue_free(c);
 	conn_drop_messages(c);
@@ -292,9 +350,13 @@ void conn_qp_free(struct weir_conn *c)
 		conn_qp_error(c);
 		srq_leave(c);
 	} else {
+		qp_num = c->qp->qp_num;
 		ibv_destroy_qp(c->qp);
+		conn_beat_free(c->beat, c->channel, qp_num, c->orphans);
 		put_channel(c);
 	}
+	c->beat = NULL;
+	c->orphans = false;
 	c->channel = NULL;
 	c->qp = NULL;
 	conn_tap_put(tap);

@@ -15,34 +15,46 @@
 #include "base/why.h"
 #include "dma/srq-internal.h"
 
-#define POSTED_DEFAULT 128
+#define SENDS_DEFAULT 64
+#define RECVS_DEFAULT 128
 #define POSTED_MAX (1u << 20)
 #define RETRIES_MAX 7
+#define RETRIES_DEFAULT 6	/* Soft-RoCE takes 7 for unlimited. */
 #define TIMER_MAX 31
 #define READS_MAX 255
 #define RESOLVE_MS_DEFAULT 5000
 #define FIRST_NS_DEFAULT (100 * WEIR_MSEC)
 #define MOST_NS_DEFAULT (10 * WEIR_SEC)
+#define KEEPALIVE_NS_DEFAULT (10 * WEIR_SEC)
+#define STALL_NS_DEFAULT (30 * WEIR_SEC)
+#define GRACE_NS_DEFAULT WEIR_SEC
+#define LIMIT_NS_MIN WEIR_MSEC
 
-static uint8_t retries_of(uint8_t given)
+static uint8_t retries_of(uint8_t given, uint8_t preset)
 {
-	return !given ? RETRIES_MAX : given == WEIR_CONN_NO_RETRY ? 0 : given;
+	return !given ? preset : given == WEIR_CONN_NO_RETRY ? 0 : given;
 }
 
 static void fill_in(struct weir_conn_opts *opts)
 {
 	if (!opts->sends)
-		opts->sends = POSTED_DEFAULT;
-	if (!opts->recvs)
-		opts->recvs = POSTED_DEFAULT;
+		opts->sends = SENDS_DEFAULT;
+	if (!opts->recvs && opts->srq)
+		opts->recvs = RECVS_DEFAULT;
 	if (!opts->resolve_ms)
 		opts->resolve_ms = RESOLVE_MS_DEFAULT;
 	if (!opts->first_ns)
 		opts->first_ns = FIRST_NS_DEFAULT;
 	if (!opts->most_ns)
 		opts->most_ns = MOST_NS_DEFAULT;
-	opts->retries = retries_of(opts->retries);
-	opts->rnr_retries = retries_of(opts->rnr_retries);
+	if (!opts->keepalive_ns)
+		opts->keepalive_ns = KEEPALIVE_NS_DEFAULT;
+	if (!opts->stall_ns)
+		opts->stall_ns = STALL_NS_DEFAULT;
+	if (!opts->grace_ns)
+		opts->grace_ns = GRACE_NS_DEFAULT;
+	opts->retries = retries_of(opts->retries, RETRIES_DEFAULT);
+	opts->rnr_retries = retries_of(opts->rnr_retries, RETRIES_MAX);
 }
 
 int conn_opts_load(struct weir_conn_opts *opts,
@@ -63,6 +75,10 @@ int conn_opts_load(struct weir_conn_opts *opts,
 	if (opts->ack_timeout > TIMER_MAX || opts->rnr_timer > TIMER_MAX)
 		return why(-EINVAL, "%s: .ack_timeout and .rnr_timer are at "
 			   "most %u: they are exponents", call, TIMER_MAX);
+	if (opts->keepalive_ns < LIMIT_NS_MIN || opts->stall_ns < LIMIT_NS_MIN ||
+	    opts->grace_ns < LIMIT_NS_MIN)
+		return why(-EINVAL, "%s: .keepalive_ns, .stall_ns and .grace_ns "
+			   "are at least 1 ms", call);
 	if (opts->srq && opts->srq->r != r)
 		return why(-EXDEV, "%s: .srq is another reactor's", call);
 	if (opts->reads > READS_MAX || opts->resolve_ms > INT32_MAX)
@@ -120,7 +136,7 @@ int conn_alloc(struct weir_conn **ret, struct weir_reactor *r,
 	c->held_last = &c->held;
 	c->obj.stop = conn_stop;
 	errand_init(&c->errand, r, conn_run);
-	err = reactor_attach(r, &c->obj, "connection");
+	err = reactor_attach(r, &c->obj, "weir_conn");
 	if (err) {
 		free(c);
 		return err;
@@ -131,6 +147,7 @@ int conn_alloc(struct weir_conn **ret, struct weir_reactor *r,
 		free(c);
 		return err;
 	}
+	c->serial = c->hub->serial++;
 	if (opts->srq)
 		opts->srq->n_users++;
 	stats_item_add(r, &c->item, &stats_kind, publish, 0, "");
@@ -246,7 +263,8 @@ int weir_conn_peer_address(const struct weir_conn *c, struct sockaddr *addr,
 	const struct sockaddr *peer = c->id ? rdma_get_peer_addr(c->id) : NULL;
 
 	if (!peer || !peer->sa_family)
-		return -ENOTCONN;
+		return why(-ENOTCONN, "weir_conn_peer_address: the connection "
+			   "has no peer yet");
 	return conn_copy_address(addr, len, peer);
 }
 

@@ -16,7 +16,7 @@
 
 #define JOBS_DEFAULT 4096
 #define JOBS_MAX (1u << 24)
-#define TURN_BYTES_DEFAULT (1u << 20)
+#define TURN_BYTES_DEFAULT (2u << 20)
 #define FILE_SLICE_DEFAULT (16u << 20)
 #define SLICE_MIN 4096
 #define STAGING_BUFS_DEFAULT 4
@@ -78,7 +78,7 @@ int weir_dma_create(struct weir_dma **ret, struct weir_reactor *r,
 		free(dma);
 		return why(-ENOMEM, "weir_dma_create: no memory for staging");
 	}
-	err = reactor_attach(r, &dma->obj, "DMA context");
+	err = reactor_attach(r, &dma->obj, "weir_dma");
 	if (err) {
 		bounce_destroy(dma);
 		free(dma->translated);
@@ -169,7 +169,7 @@ int weir_dma_stop(struct weir_dma *dma, struct weir_op *op)
 		return why(-EBUSY, "weir_dma_stop: the context is stopping");
 	err = op_begin(dma->r, op, &stop_class);
 	if (err)
-		return err;
+		return op_refused(err, op, "weir_dma_stop");
 	if (dma->n_jobs || dma->stats.quarantined)
 		dma_set_state(dma, WEIR_DMA_STOPPING);
 	cancel_all(dma);
@@ -183,9 +183,15 @@ int weir_dma_destroy(struct weir_dma *dma)
 	if (!dma)
 		return 0;
 	if (dma->n_jobs)
-		return why(-EBUSY, "weir_dma_destroy: jobs under way: %llu; "
+		return why(-EBUSY, "weir_dma_destroy: jobs in flight: %llu; "
 			   "weir_dma_stop() ends them",
 			   (unsigned long long)dma->n_jobs);
+	if (dma->state == WEIR_DMA_STOPPING)
+		return why(-EBUSY, "weir_dma_destroy: the context is stopping; "
+			   "wait for the operation of weir_dma_stop()");
+	if (dma->n_entered)
+		return why(-EBUSY, "weir_dma_destroy: called from a function "
+			   "of an engine or domain for a job of the context");
 	if (weir_op_is_busy(&dma->tick) || weir_op_is_busy(&dma->engine_tick) ||
 	    weir_op_is_busy(&dma->room_tick) || weir_op_is_busy(&dma->gate_op))
 		return why(-EBUSY, "weir_dma_destroy: callbacks of jobs are "

@@ -7,9 +7,10 @@
  * The cpu engine: memory to memory, and computations over memory.  Every other
  * engine is tested against it.
  *
- * The reactor's thread does the work, but only so many bytes in a turn: a job
- * that is too large for what is left of the turn's budget waits in a queue, and
- * the queue is served in the next turns, slice by slice, all jobs in rotation.
+ * The reactor's thread does the work, but touches only so many bytes in a turn,
+ * those it reads and those it writes: a job that is too large for what is left of
+ * the turn's budget waits in a queue, and the queue is served in the next turns,
+ * slice by slice, all jobs in rotation.
  * From .worker_min bytes on a worker does all of it, if there can be one.
  */
 
@@ -21,8 +22,22 @@
 #include "dma/job-internal.h"
 #include "reactor/io.h"
 
-/* 256 KiB: 10 to 50 us, by operation and by how cold the memory is. */
-#define SLICE ((uint64_t)256 << 10)
+/* Bytes touched in a slice: 10 to 50 us, by how cold the memory is. */
+#define SLICE ((uint64_t)512 << 10)
+
+#define ONE_SIDED (1u << WEIR_JOB_FILL | 1u << WEIR_JOB_CRC32C | \
+		   1u << WEIR_JOB_FETCH_ADD | 1u << WEIR_JOB_COMPARE_SWAP)
+
+static inline unsigned int is_two_sided(const struct weir_job *job)
+{
+	return ~(ONE_SIDED >> job->kind) & 1;
+}
+
+/* Bytes that are touched, read or written, for each byte that @job does. */
+static inline uint64_t touches(const struct weir_job *job)
+{
+	return 1 + is_two_sided(job) + job->n_more;
+}
 
 static int can(void *arg, const struct weir_engine_query *q, const char **why)
 {
@@ -42,18 +57,56 @@ static void *at(const struct cursor *c)
 	return (void *)(uintptr_t)c->addr;
 }
 
-/* The pattern goes on where the last piece left it. */
-static void fill(char *p, size_t len, uint64_t pattern, uint64_t phase)
+typedef uint64_t lanes __attribute__((vector_size(32), aligned(1),
+				      may_alias));
+
+/* The next 8 bytes of @pattern, which are as in memory, after @phase of them. */
+static uint64_t word_at(uint64_t pattern, uint64_t phase)
 {
 	unsigned int shift = (unsigned int)(phase & 7) * 8;
 	char bytes[8];
+	uint64_t word;
 	size_t i;
 
 	for (i = 0; i < 8; i++)
 		bytes[i] = (char)(pattern >> ((shift + 8 * i) & 63));
-	for (i = 0; i + 8 <= len; i += 8)
-		memcpy(p + i, bytes, 8);
-	memcpy(p + i, bytes, len - i);
+	memcpy(&word, bytes, 8);
+	return word;
+}
+
+static void fill_words(char *p, size_t len, uint64_t word)
+{
+	lanes words = { word, word, word, word };
+	size_t i;
+
+	for (i = 0; i + sizeof(words) <= len; i += sizeof(words))
+		*(lanes *)(p + i) = words;
+	memcpy(p + i, &words, len - i);
+}
+
+/* The pattern goes on where the last piece left it.  Zeros, and whatever else is
+ * one byte again and again, are what memset() does. */
+static void fill(char *p, size_t len, uint64_t pattern, uint64_t phase)
+{
+	uint8_t byte = (uint8_t)pattern;
+
+	if (pattern == byte * UINT64_C(0x0101010101010101))
+		memset(p, byte, len);
+	else
+		fill_words(p, len, word_at(pattern, phase));
+}
+
+/* The same past the cache. */
+static void fill_past(char *p, size_t len, uint64_t pattern, uint64_t phase)
+{
+	size_t head = copy_to_line(p), lines;
+
+	if (head > len)
+		head = len;
+	lines = (len - head) & ~(COPY_LINE - 1);
+	fill(p, head, pattern, phase);
+	fill_stream(p + head, word_at(pattern, phase + head), lines);
+	fill(p + head + lines, len - head - lines, pattern, phase + head);
 }
 
 /* Another process may share the memory: what differed may be equal by now. */
@@ -69,9 +122,6 @@ static size_t equal_bytes(const char *a, const char *b, size_t len)
 		i++;
 	return i;
 }
-
-typedef uint64_t lanes __attribute__((vector_size(32), aligned(1),
-				      may_alias));
 
 /* *@to ^= *@from */
 static void xor_into(char *to, const char *from, size_t n)
@@ -123,7 +173,10 @@ static size_t piece(struct weir_job *job, struct job_priv *p, size_t n)
 
 	switch (job->kind) {
 	case WEIR_JOB_FILL:
-		fill(at(&p->dst), n, job->pattern, p->done);
+		if (p->total < p->dma->stream_min)
+			fill(at(&p->dst), n, job->pattern, p->done);
+		else
+			fill_past(at(&p->dst), n, job->pattern, p->done);
 		return n;
 	case WEIR_JOB_CRC32C:
 		p->crc = crc32c(p->crc, at(&p->src), n);
@@ -233,6 +286,16 @@ static uint64_t budget(struct weir_dma *dma)
 	return dma->budget;
 }
 
+/* Whether @bytes may be touched now, and nobody waits; then they are spent. */
+static inline bool spend(struct weir_dma *dma, uint64_t bytes)
+{
+	if (unlikely(dma->queue || bytes > budget(dma)))
+		return false;
+	dma->budget -= bytes;
+	return true;
+}
+
+/* A job that compares may be done with fewer bytes than it was given. */
 static void serve(struct weir_op *op, int64_t res)
 {
 	struct weir_dma *dma = weir_container_of(op, struct weir_dma, tick);
@@ -241,11 +304,12 @@ static void serve(struct weir_op *op, int64_t res)
 	uint64_t max, before;
 
 	(void)res;
-	while ((job = dma->queue) && (max = budget(dma))) {
+	while ((job = dma->queue) && (max = budget(dma) / touches(job))) {
 		p = job_priv(job);
 		before = p->done;
-		slice(job, max < SLICE ? max : SLICE);
-		dma->budget -= p->done - before;
+		slice(job, max < SLICE / touches(job) ? max :
+							SLICE / touches(job));
+		dma->budget -= (p->done - before) * touches(job);
 		dequeue(dma, job);
 		if (finished(p))
 			job_end(job, 0);
@@ -265,7 +329,7 @@ static int64_t work(void *arg)
 	while (!finished(p)) {
 		if (atomic_load_explicit(&p->stop, memory_order_relaxed))
 			return -ECANCELED;
-		slice(job, SLICE);
+		slice(job, SLICE / touches(job));
 	}
 	return 0;
 }
@@ -278,8 +342,8 @@ static int start(void *arg, struct weir_job *job)
 	if (p->total >= dma->worker_min && !worker_ensure(dma->r)) {
 		dma->stats.worker_jobs++;
 		job_work(job, work);
-	} else if (!dma->queue && p->total <= budget(dma)) {
-		dma->budget -= p->total;
+	} else if (p->total < UINT32_MAX &&
+		   spend(dma, p->total * touches(job))) {
 		slice(job, p->total);
 		job_end(job, 0);
 	} else {
@@ -294,9 +358,10 @@ bool cpu_at_once(struct weir_dma *dma, struct weir_job *job)
 	struct job_priv *p = job_priv(job);
 	struct engine *e = &dma->engines[ENGINE_CPU];
 
-	if (p->total >= dma->worker_min || dma->queue || p->total > budget(dma))
+	/* One location or two, so this does not wrap around. */
+	if (p->total >= dma->worker_min ||
+	    !spend(dma, p->total << is_two_sided(job)))
 		return false;
-	dma->budget -= p->total;
 	p->dma = dma;
 	p->crc = job->crc;
 	p->done = 0;

@@ -171,6 +171,7 @@ static void step_done(struct weir_op *op, int64_t res)
 {
 	struct weir_job *job = weir_container_of(op, struct weir_job, inner);
 	struct job_priv *p = job_priv(job);
+	struct weir_dma *dma = p->dma;
 	uint64_t n = op->detail.bytes;
 	int err;
 
@@ -187,11 +188,13 @@ static void step_done(struct weir_op *op, int64_t res)
 	} else if (op_cancel_wanted(&job->op)) {
 		job_end(job, -ECANCELED);
 	} else {
+		job_enter(job);
 		err = step(job);
 		if (err == -EAGAIN)
 			engine_wait(job);
 		else if (err)
 			job_end(job, err);
+		job_exit(dma, job);
 	}
 }
 

@@ -127,7 +127,7 @@ static void launch(struct weir_job *job, int kind, int fd, uint64_t addr,
 {
 	struct weir_op *op = &job->inner;
 
-	op->kind = (uint16_t)kind;
+	op->kind = (uint8_t)kind;
 	op->u.io.fd = fd;
 	op->u.io.flags = 0;
 	op->u.io.addr = addr;

@@ -7,8 +7,8 @@
  * Keys: of memory here, for the device of a connection; and of a peer's.
  *
  * A buf is known by its mmap's key, if the device is one of the mmap's.  Staging
- * is registered when a context first bounces over a connection, and until
- * either goes.
+ * is registered when a context first bounces over a device, once for all its
+ * connections, until the context goes or the last of them.
  */
 
 #include <errno.h>
@@ -22,7 +22,7 @@
 
 static bool is_staging(const struct weir_dma *dma, uint64_t addr)
 {
-	size_t len = (size_t)dma->staging_size * 2 * dma->n_slots;
+	size_t len = bounce_staging_len(dma);
 
 	return addr - (uintptr_t)dma->staging < len;
 }
@@ -32,14 +32,16 @@ static struct verbs_staging *find(const struct verbs_queue *q,
 {
 	struct verbs_staging *s;
 
-	for (s = q->staging; s && s->dma != dma; s = s->next_of_queue)
+	for (s = dma->verbs_staging; s && s->tap != q->conn->tap;
+	     s = s->next_of_dma)
 		;
 	return s;
 }
 
 static int staging_get(struct verbs_queue *q, struct weir_dma *dma)
 {
-	size_t len = (size_t)dma->staging_size * 2 * dma->n_slots;
+	size_t len = bounce_staging_len(dma);
+	struct conn_tap *tap = q->conn->tap;
 	struct verbs_staging *s;
 
 	if (find(q, dma))
@@ -48,54 +50,42 @@ static int staging_get(struct verbs_queue *q, struct weir_dma *dma)
 	if (!s)
 		return -ENOMEM;
 	errno = fault("ibv_reg_mr") ? ENOMEM : 0;
-	s->mr = errno ? NULL : ibv_reg_mr(q->conn->tap->device->pd,
-					  dma->staging, len,
+	s->mr = errno ? NULL : ibv_reg_mr(tap->device->pd, dma->staging, len,
 					  IBV_ACCESS_LOCAL_WRITE);
 	if (!s->mr) {
 		free(s);
 		return why(conn_error(), "weir_job_start: %s does not register "
-			   "%zu bytes of staging", q->conn->tap->device->name,
-			   len);
+			   "%zu bytes of staging; is ulimit -l too low?",
+			   tap->device->name, len);
 	}
 	s->dma = dma;
-	s->q = q;
-	s->next_of_queue = q->staging;
-	q->staging = s;
+	s->tap = tap;
+	s->next_of_tap = tap->staging;
+	tap->staging = s;
 	s->next_of_dma = dma->verbs_staging;
 	dma->verbs_staging = s;
 	return 0;
 }
 
-static void del_of_dma(struct verbs_staging *s)
+static void drop(struct verbs_staging *s)
 {
 	struct verbs_staging **at = &s->dma->verbs_staging;
 
 	while (*at != s)
 		at = &(*at)->next_of_dma;
 	*at = s->next_of_dma;
-}
-
-static void del_of_queue(struct verbs_staging *s)
-{
-	struct verbs_staging **at = &s->q->staging;
-
+	at = &s->tap->staging;
 	while (*at != s)
-		at = &(*at)->next_of_queue;
-	*at = s->next_of_queue;
-}
-
-static void drop(struct verbs_staging *s)
-{
-	del_of_dma(s);
-	del_of_queue(s);
+		at = &(*at)->next_of_tap;
+	*at = s->next_of_tap;
 	ibv_dereg_mr(s->mr);
 	free(s);
 }
 
-void verbs_staging_drop(struct verbs_queue *q)
+void verbs_staging_drop(struct conn_tap *tap)
 {
-	while (q->staging)
-		drop(q->staging);
+	while (tap->staging)
+		drop(tap->staging);
 }
 
 void verbs_fini(struct weir_dma *dma)

@@ -45,7 +45,7 @@ static int errno_of(enum ibv_wc_status status)
 }
 
 /* What the connection has ended with then. */
-static int end_of(enum ibv_wc_status status)
+int verbs_end_of(enum ibv_wc_status status)
 {
 	return status == IBV_WC_RETRY_EXC_ERR ||
 	       status == IBV_WC_RNR_RETRY_EXC_ERR ? -ECONNRESET : -EIO;
@@ -189,7 +189,7 @@ void verbs_on_wr(struct weir_wr *wr, const struct ibv_wc *wc)
 	if (unlikely(status == IBV_WC_WR_FLUSH_ERR))
 		conn_fail(q->conn, -EIO);
 	else if (unlikely(status != IBV_WC_SUCCESS))
-		blame(q, seq, end_of(status));
+		blame(q, seq, verbs_end_of(status));
 	while (q->head <= seq) {
 		last = q->head == seq;
 		w = verbs_at(q, q->head++);
@@ -200,36 +200,91 @@ void verbs_on_wr(struct weir_wr *wr, const struct ibv_wc *wc)
 	verbs_post(q);
 }
 
+static void arm_grace(struct verbs_queue *q)
+{
+	struct weir_conn *c = q->conn;
+
+	q->cut_head = q->head;
+	wheel_rearm(&c->r->wheel, &q->grace,
+		    reactor_now(c->r) + c->opts.grace_ns);
+	reactor_touch(c->r);
+}
+
+/* Fails only if nothing has ended meanwhile: what is posted before it may be
+ * much, and on its way. */
+static void on_grace(struct weir_timer_node *node)
+{
+	struct verbs_queue *q = weir_container_of(node, struct verbs_queue,
+						  grace);
+
+	if (q->head >= q->cut)
+		q->cut = 0;
+	else if (q->head == q->cut_head)
+		conn_fail(q->conn, -ETIMEDOUT);
+	else
+		arm_grace(q);
+}
+
+void verbs_overdue(struct verbs_queue *q, uint64_t tail)
+{
+	struct weir_conn *c = q->conn;
+	bool armed = q->cut > q->head;
+
+	if (c->opts.grace_ns == WEIR_FOREVER ||
+	    c->state != WEIR_CONN_ESTABLISHED)
+		return;
+	if (tail > q->cut)
+		q->cut = tail;
+	q->grace.fire = on_grace;
+	if (!armed)
+		arm_grace(q);
+}
+
 static void marker_done(struct verbs_request *request, int err, int32_t code)
 {
 	(void)request, (void)err, (void)code;
 }
 
+/* Of what is posted nothing will be told any more; @q has the true cause. */
+static void abandon(struct verbs_queue *q, int err)
+{
+	while (q->head != q->tail) {
+		retire(q, verbs_at(q, q->head++), err, 0);
+		err = -ECANCELED;
+	}
+	q->posted = q->tail;
+}
+
 /*
  * A completion that tells of all before it, from a QP in error.  It counts, for
- * the QP may be there for longer than the ring.
+ * the QP may be there for longer than the ring.  Returns whether the device has
+ * taken it.
  */
-static void post_marker(struct verbs_queue *q)
+static bool post_marker(struct verbs_queue *q)
 {
-	struct verbs_wr *w = verbs_take(q);
+	struct verbs_wr *w = verbs_at(q, q->tail);
 	struct ibv_send_wr *bad;
 
-	q->marker.done = marker_done;
-	q->conn->posted++;
-	w->request = &q->marker;
-	q->posted = q->tail;
 	w->send = (struct ibv_send_wr){
 		.wr_id = (uintptr_t)&w->wr,
 		.opcode = IBV_WR_RDMA_WRITE,
 		.send_flags = IBV_SEND_SIGNALED,
 	};
-	ibv_post_send(q->conn->qp, &w->send, &bad);
+	if (fault("ibv_post_send") || ibv_post_send(q->conn->qp, &w->send, &bad))
+		return false;
+	q->marker.done = marker_done;
+	q->conn->posted++;
+	verbs_take(q)->request = &q->marker;
+	q->posted = q->tail;
+	return true;
 }
 
 /*
  * The device has refused what is behind @q->posted: a QP that does so is good
  * for nothing, so the connection ends.  The last that it has taken may not be
- * signalled.
+ * signalled; if the device takes no marker either, all of it ends now, for the
+ * QP is in error and moves no more bytes.  What it flushes later is forgotten
+ * with the QP.
  */
 static void refuse(struct verbs_queue *q, int err)
 {
@@ -242,25 +297,23 @@ static void refuse(struct verbs_queue *q, int err)
 	}
 	q->tail = first;
 	if (q->head != first &&
-	    !(verbs_at(q, first - 1)->send.send_flags & IBV_SEND_SIGNALED))
-		post_marker(q);
+	    !(verbs_at(q, first - 1)->send.send_flags & IBV_SEND_SIGNALED) &&
+	    !post_marker(q)) {
+		q->conn->orphans = true;
+		abandon(q, -ECANCELED);
+	}
 	verbs_pump(q);
 }
 
 void verbs_queue_abandon(struct weir_conn *c)
 {
 	struct verbs_queue *q = c->queue;
-	int err = -EIO;
 
-	if (q && q->head != q->tail)
-		blame(q, q->head, err);
-	while (q && q->head != q->tail) {
-		retire(q, verbs_at(q, q->head++), err, 0);
-		err = -ECANCELED;
-	}
 	if (!q)
 		return;
-	q->posted = q->tail;
+	if (q->head != q->tail)
+		blame(q, q->head, -EIO);
+	abandon(q, -EIO);
 	verbs_pump(q);
 }
 
@@ -288,6 +341,8 @@ void verbs_post(struct verbs_queue *q)
 	      ibv_post_send(q->conn->qp, first, &bad);
 	if (likely(!err)) {
 		q->posted = tail;
+		if (unlikely(!q->conn->watched))
+			conn_watch_posted(q->conn);
 		return;
 	}
 	q->posted = weir_container_of(bad, struct verbs_wr, send)->seq;

@@ -160,6 +160,7 @@ static int build(struct verbs_queue *q, struct weir_job *job)
 	if (err)
 		return err;
 	verbs_take(q)->job = job;
+	v->tail = q->tail;
 	q->reads += verbs_is_answered(job);
 	v->n_wrs++;
 	return 0;
@@ -168,7 +169,7 @@ static int build(struct verbs_queue *q, struct weir_job *job)
 static bool has_room(const struct verbs_queue *q, bool answered)
 {
 	return verbs_has_place(q) &&
-	       (!answered || q->reads < q->reads_max);
+	       (!answered || q->reads < q->conn->reads_out);
 }
 
 /* Some of @job, which is then the last of its list, or off it. */

@@ -142,11 +142,20 @@ static int find_keys(struct verbs_queue *q, struct weir_job *job)
 	return v->inlined ? 0 : verbs_check_keys(q, job);
 }
 
+static int no_reads(const struct weir_job *job)
+{
+	return why(-EOPNOTSUPP, "weir_job_start: the peer serves no %s: it has "
+		   "made the connection with .responder_resources 0",
+		   kind_is_atomic(job->kind) ? "atomics" : "reads");
+}
+
 /* While a job goes through staging its connection may end between two steps. */
 static int too_late(const struct weir_conn *c, struct weir_job *job)
 {
 	if (!c || c->state != WEIR_CONN_CLOSING || !job_priv(job)->is_step)
-		return -ENOTCONN;
+		return why(-ENOTCONN, "weir_job_start: the memory is a peer's, "
+			   "and there is no connection to it; attach its "
+			   "domain to one, and wait until it is established");
 	if (!c->queue->culprit && !verbs_may_blame(c->queue)) {
 		job->op.detail.code = IBV_WC_WR_FLUSH_ERR;
 		return -ECANCELED;
@@ -171,6 +180,8 @@ static int start(void *arg, struct weir_job *job)
 		return -EXDEV;
 	q = c->queue;
 	v->q = q;
+	if (unlikely(verbs_is_answered(job) && !c->reads_out))
+		return no_reads(job);
 	err = verbs_check_peer(q, job);
 	if (err)
 		return err;
@@ -186,7 +197,8 @@ static int start(void *arg, struct weir_job *job)
 	return 0;
 }
 
-/* What is posted cannot be recalled: the job ends when it is done. */
+/* What is posted cannot be recalled: the job ends when it is done, or when its
+ * connection is ended for it. */
 static void cancel(void *arg, struct weir_job *job)
 {
 	struct verbs_job *v = verbs_job(job);
@@ -195,6 +207,8 @@ static void cancel(void *arg, struct weir_job *job)
 	v->stop = true;
 	if (v->waits)
 		verbs_dequeue(v->q, job);
+	if (v->n_wrs)
+		verbs_overdue(v->q, v->tail);
 	verbs_settle(job);
 }
 
@@ -244,8 +258,8 @@ int verbs_queue_create(struct weir_conn *c)
 	q->size = c->opts.sends;
 	q->max_sge = c->max_sge;
 	q->max_inline = c->max_inline;
-	q->max_len = VERBS_WR_LEN;
-	q->reads_max = c->reads_out;
+	q->max_len = c->max_message < VERBS_WR_LEN ? c->max_message :
+						     VERBS_WR_LEN;
 	q->wait[0].last = &q->wait[0].first;
 	q->wait[1].last = &q->wait[1].first;
 	q->held.last = &q->held.first;
@@ -263,7 +277,7 @@ void verbs_queue_free(struct weir_conn *c)
 	if (!q)
 		return;
 	hang_off(q);
-	verbs_staging_drop(q);
+	wheel_del(&c->r->wheel, &q->grace);
 	verbs_words_free(q);
 	free(q->ring);
 	free(q);

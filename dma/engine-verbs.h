@@ -60,12 +60,12 @@ struct verbs_wr {
 	struct ibv_sge sge[];		/* .max_sge of the queue's. */
 };
 
-/* Staging of a context, as the device of a queue knows it. */
+/* Staging of a context, as a device knows it: for all connections there. */
 struct verbs_staging {
 	struct weir_dma *dma;
-	struct verbs_queue *q;
+	struct conn_tap *tap;
 	struct ibv_mr *mr;
-	struct verbs_staging *next_of_queue, *next_of_dma;
+	struct verbs_staging *next_of_tap, *next_of_dma;
 };
 
 /* Jobs that have more to post, first come first served. */
@@ -79,14 +79,16 @@ struct verbs_queue {
 	size_t stride;
 	uint32_t size;			/* Places. */
 	uint32_t max_sge, max_inline;
-	uint32_t max_len;		/* VERBS_WR_LEN; less in tests. */
-	uint32_t reads, reads_max;	/* Under way, or to be posted. */
+	uint32_t max_len;		/* VERBS_WR_LEN, or what the port takes. */
+	uint32_t reads;			/* Under way, or to be posted. */
 	uint64_t head, posted, tail;
 	struct verbs_list wait[2];	/* Writers, readers. */
 	struct weir_job *culprit;	/* It has the cause, and ends first; */
 	struct verbs_list held;		/* those that wait for that. */
 	struct verbs_request *requests, **requests_last;
 	struct verbs_request marker;	/* Of nothing; see post_marker(). */
+	struct weir_timer_node grace;	/* Of cancelled work that is posted: */
+	uint64_t cut, cut_head;		/* all before .cut is to end; .head then. */
 	struct op_queue sends;		/* Messages that wait. */
 	struct weir_op turn_end;	/* When more of them go. */
 	struct weir_job *writers, **writers_last; /* That wait, oldest first. */
@@ -94,7 +96,6 @@ struct verbs_queue {
 	unsigned int turn;		/* Whose it is. */
 	struct weir_dma *dma;		/* Whose flush posts; NULL: nobody's. */
 	struct verbs_queue *next, **pprev;
-	struct verbs_staging *staging;
 	uint64_t *words;		/* What atomics fetch, by place; NULL: */
 	struct ibv_mr *words_mr;	/* there were none yet. */
 };
@@ -102,7 +103,8 @@ struct verbs_queue {
 /* A job's, in its area. */
 struct verbs_job {
 	struct verbs_queue *q;
-	uint32_t n_wrs;			/* In the ring. */
+	uint32_t n_wrs;			/* In the ring, */
+	uint64_t tail;			/* all of them before this. */
 	bool read;
 	bool atomic;
 	bool inlined;
@@ -189,9 +191,6 @@ int verbs_check_peer(const struct verbs_queue *q, struct weir_job *job);
 /* Whether all of @job's memory here has keys: 0 or an errno. */
 int verbs_check_keys(struct verbs_queue *q, struct weir_job *job);
 
-/* Have no device know staging any more that @q's does. */
-void verbs_staging_drop(struct verbs_queue *q);
-
 /* engine-verbs-atomic.c: whether atomics can be done at @domain by connections of
  * @dma's reactor; else *@why says why not. */
 bool verbs_can_atomic(const struct weir_dma *dma,
@@ -238,6 +237,13 @@ void verbs_sent(struct weir_op *op, int err, int32_t code);
 
 /* engine-verbs-post.c: post what is in the ring. */
 void verbs_post(struct verbs_queue *q);
+
+/* What was posted before @tail has to end: it was cancelled, or its deadline has
+ * passed.  If it does not, the connection does; see .grace_ns. */
+void verbs_overdue(struct verbs_queue *q, uint64_t tail);
+
+/* What the connection ends with. */
+int verbs_end_of(enum ibv_wc_status status);
 
 /* @job ends if nothing of it is under way. */
 void verbs_settle(struct weir_job *job);

@@ -129,7 +129,8 @@ int weir_dma_engine_stats(const struct weir_dma *dma, uint32_t i,
 	if (err)
 		return err;
 	if (i >= dma->n_engines)
-		return -ENOENT;
+		return why(-ENOENT, "weir_dma_engine_stats: there is no engine "
+			   "%u; the context has %u", i, dma->n_engines);
 	e = engine_at(dma, i);
 	stats = e->stats;
 	stats.name = e->kind->ops.name;
@@ -229,7 +230,6 @@ static void wait_first(struct engine *e, struct weir_job *job)
 /* Counted before, for the job may end inside. */
 static int call_start(struct engine *e, struct weir_job *job)
 {
-	struct weir_dma *dma = job_priv(job)->dma;
 	int err;
 
 	e->stats.under_way++;
@@ -242,18 +242,21 @@ static int call_start(struct engine *e, struct weir_job *job)
 	}
 	if (unlikely(e->kind->ops.flush) && !e->unflushed) {
 		e->unflushed = true;
-		engines_arm(dma);
+		engines_arm(job_priv(job)->dma);
 	}
 	return 0;
 }
 
 /*
- * Whether it is the engine's way to have jobs wait, and not to refuse them; or
- * the start may be over, and nobody there to be refused.
+ * Whether it is the way of the engine that has said -EAGAIN, @e or one that it
+ * has handed @job on to, to have jobs wait, and not to refuse them; or the start
+ * may be over, and nobody there to be refused.
  */
-static bool may_wait(const struct engine *e, const struct weir_job *job)
+static bool may_wait(const struct weir_job *job)
 {
-	return !e->kind->refuses || job_priv((struct weir_job *)job)->is_step ||
+	const struct job_priv *p = job_priv((struct weir_job *)job);
+
+	return !p->passed_on || p->is_step ||
 	       (job->flags & (WEIR_JOB_FENCE | WEIR_JOB_LAZY));
 }
 
@@ -264,9 +267,10 @@ int engine_start(struct engine *e, struct weir_job *job)
 
 	p->engine = e;
 	PROBE3(job_step, job, e->kind->ops.name, p->total);
+	p->passed_on = e->kind->refuses;
 	if (likely(!e->wait))
 		err = call_start(e, job);
-	if (unlikely(err == -EAGAIN) && may_wait(e, job)) {
+	if (unlikely(err == -EAGAIN) && may_wait(job)) {
 		wait_last(e, job);
 		e->stats.waited++;
 		engines_arm(p->dma);
@@ -292,12 +296,16 @@ void engine_wait(struct weir_job *job)
 void engine_cancel(struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
+	struct weir_dma *dma = p->dma;
 	struct engine *e = p->engine;
 
-	if (p->waits)
+	if (p->waits) {
 		job_end(job, -ECANCELED);
-	else if (e->kind->ops.cancel)
+	} else if (e->kind->ops.cancel) {
+		dma->n_entered++;
 		e->kind->ops.cancel(e->arg, job);
+		dma->n_entered--;
+	}
 }
 
 void engine_left(struct weir_job *job, int64_t res)
@@ -315,6 +323,27 @@ void engine_left(struct weir_job *job, int64_t res)
 		engines_arm(p->dma);
 }
 
+/* Offer @job, the first that waits, to @e again.  Returns what that says. */
+static int offer(struct weir_dma *dma, struct engine *e, struct weir_job *job)
+{
+	uint32_t nesting = dma->nesting;
+	int err;
+
+	job_enter(job);
+	wait_no_more(e, job);
+	if (job_priv(job)->is_step)
+		dma->nesting = bounce_nesting(job);
+	err = call_start(e, job);
+	dma->nesting = nesting;
+	if (err) {
+		wait_first(e, job);
+		if (err != -EAGAIN)
+			job_end(job, err);
+	}
+	job_exit(dma, job);
+	return err;
+}
+
 /* Those that wait for @e, in order, as far as there is room. */
 static void retry(struct weir_dma *dma, struct engine *e)
 {
@@ -322,20 +351,14 @@ static void retry(struct weir_dma *dma, struct engine *e)
 	int err;
 
 	while ((job = e->wait)) {
-		wait_no_more(e, job);
-		err = call_start(e, job);
+		err = offer(dma, e, job);
 		if (!err) {
 			dma->engine_naps = 0;
-			continue;
+		} else if (err == -EAGAIN) {
+			if (e->wait && !e->stats.under_way)
+				nap(dma);
+			return;
 		}
-		wait_first(e, job);
-		if (err != -EAGAIN) {
-			job_end(job, err);
-			continue;
-		}
-		if (!e->stats.under_way)
-			nap(dma);
-		return;
 	}
 }
 
@@ -347,7 +370,9 @@ void engines_flush(struct weir_dma *dma)
 		if (!e->unflushed)
 			continue;
 		e->unflushed = false;
+		dma->n_entered++;
 		e->kind->ops.flush(e->arg);
+		dma->n_entered--;
 	}
 }
 
@@ -361,6 +386,7 @@ static void tick(struct weir_op *op, int64_t res)
 	for (i = 0; i < dma->n_engines; i++)
 		retry(dma, &dma->engines[i]);
 	retry(dma, &dma->translate);
+	bounce_serve(dma);
 	weir_dma_flush(dma);
 }
 

@@ -20,7 +20,6 @@ static void delist(struct weir_dma *dma, struct job_priv *p)
 		job_priv(p->next)->pprev = p->pprev;
 	else
 		dma->jobs_last = p->pprev;
-	dma->n_jobs--;
 	if (unlikely(dma->n_fenced))
 		engines_arm(dma);
 }
@@ -45,17 +44,42 @@ void job_take_back(struct weir_job *job)
 	delist(dma, job_priv(job));
 	dma->stats.started--;
 	op_abandon(&job->op);
+	job_uncount(dma);
 }
 
-static void count(struct weir_dma *dma, const struct job_priv *p, int64_t res)
+static void count(struct weir_dma *dma, const struct weir_op *op)
 {
-	dma->stats.bytes += p->done;
-	if (res >= 0)
+	if (op->res >= 0)
 		dma->stats.completed++;
-	else if (res == -ECANCELED)
+	else if (op->res == -ECANCELED ||
+		 (op->res == -ETIMEDOUT && op->flags & OP_TIMED_OUT))
 		dma->stats.cancelled++;
 	else
 		dma->stats.failed++;
+}
+
+/* Set the data lengths of the bufs that @job has written to. */
+static void commit(struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+
+	if (unlikely(job->dst.buf) &&
+	    (p->dst.side == LOC_APPEND || p->dst.side == LOC_OVERWRITE))
+		loc_commit(&job->dst, p->dst.side, p->done);
+	if (unlikely(job->n_more))
+		more_commit(job, p->done);
+}
+
+void job_leave(struct weir_op *op)
+{
+	struct weir_job *job = weir_job_of(op);
+	struct weir_dma *dma = job_priv(job)->dma;
+
+	if (op->res >= 0)
+		commit(job);
+	let_go(dma, job);
+	count(dma, op);
+	job_uncount(dma);
 }
 
 /* It holds nothing, and the job that it is of looks at what it came to. */
@@ -95,6 +119,7 @@ void job_end(struct weir_job *job, int64_t res)
 {
 	struct job_priv *p = job_priv(job);
 	struct weir_dma *dma = p->dma;
+	bool translated = job_route(job)->translated;
 
 	if (unlikely(p->is_step)) {
 		end_step(job, res);
@@ -104,19 +129,15 @@ void job_end(struct weir_job *job, int64_t res)
 		res = -ESTALE;
 	if (res >= 0) {
 		res = (int64_t)p->done;
-		if (unlikely(job->dst.buf) && (p->dst.side == LOC_APPEND ||
-					       p->dst.side == LOC_OVERWRITE))
-			loc_commit(&job->dst, p->dst.side, p->done);
-		if (unlikely(job->n_more))
-			more_commit(job, p->done);
 		job->crc = p->crc;
 	}
-	if (unlikely(job_route(job)->translated))
+	if (unlikely(translated)) {
+		job_enter(job);
 		translate_end(job);
-	let_go(dma, job);
+	}
 	job->op.detail.bytes = p->done;
 	job->op.detail.segment = p->src.side ? p->src.index : p->dst.index;
-	count(dma, p, res);
+	dma->stats.bytes += p->done;
 	if (unlikely(p->held))
 		order_drop(job);
 	else
@@ -124,10 +145,8 @@ void job_end(struct weir_job *job, int64_t res)
 	delist(dma, p);
 	PROBE3(job_done, job, res, p->done);
 	op_complete(&job->op, res);
-	if (unlikely(dma->room))
-		room_made(dma);
-	if (unlikely(dma->stop_op))
-		dma_left(dma);
+	if (unlikely(translated))
+		job_exit(dma, job);
 }
 
 static void work_done(struct weir_op *op, int64_t res)

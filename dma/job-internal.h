@@ -7,9 +7,11 @@
  *
  *	weir_job_start()   check, find an engine, hold bufs and domains
  *	  engine's start()  ... moves .done bytes, and moves the cursors on ...
- *	job_end()          commit, release, complete job->op
+ *	job_end()          the result; complete job->op
+ *	job_leave()        commit, release, count; then the callback
  *
- * A job is on its context's list from start to end.
+ * A job is on its context's list from start to end.  It counts as in flight, and
+ * its bufs are marked as in use, until its callback begins.
  */
 
 #include <stdatomic.h>
@@ -53,6 +55,8 @@ struct job_priv {
 	bool waits : 1;			/* For room in its engine. */
 	bool is_step : 1;		/* Of another job. */
 	bool held : 1;			/* order.c has it: it has not begun. */
+	bool passed_on : 1;		/* The -EAGAIN that it was refused with is
+					 * the caller's to deal with. */
 	union {
 		struct iovec iov[JOB_IOVS];
 		struct {
@@ -126,7 +130,8 @@ uint64_t atomic_do(const struct weir_job *job, void *p);
 struct engine_kind {
 	struct weir_engine_ops ops;
 
-	/* More to check before the start.  Optional. */
+	/* More to check before the start.  0, or an errno, and the reason in
+	 * weir_why().  Optional. */
 	int (*verify)(const struct weir_job *job, const struct loc_info *src,
 		      const struct loc_info *dst, uint64_t total);
 
@@ -196,6 +201,20 @@ void engines_arm(struct weir_dma *dma);
 /* Nothing of @dma is under way any more, and it goes. */
 void engines_fini(struct weir_dma *dma);
 
+/* Jobs that wait, linked by .q_next. */
+struct job_queue {
+	struct weir_job *first;
+	struct weir_job **last;
+};
+
+/*
+ * Classes of jobs through staging, see bounce.c: by how deep the job is nested in
+ * functions of the user's, and those that need none.
+ */
+#define NESTING_MAX 4
+#define SLOT_LEAF NESTING_MAX
+#define SLOT_CLASSES (NESTING_MAX + 1)
+
 /* Changes of state that may wait to be told. */
 #define DMA_ARROWS 16
 
@@ -211,8 +230,10 @@ struct weir_dma {
 	struct weir_reactor *r;
 	uint32_t state;
 	uint32_t jobs_max;
-	uint64_t n_jobs;
-	struct weir_job *jobs;		/* All under way, oldest first. */
+	uint64_t n_jobs;		/* Whose callback has not begun. */
+	uint32_t n_entered;		/* Functions of the user's that are on
+					 * the stack for jobs of it. */
+	struct weir_job *jobs;		/* Those without a result, oldest first. */
 	struct weir_job **jobs_last;
 	uint32_t n_fenced;		/* Held for what is before them. */
 	struct weir_job *lazy;		/* Held until the flush. */
@@ -223,13 +244,21 @@ struct weir_dma {
 	uint64_t stream_min;		/* Copies past the cache from here on. */
 
 	/* bounce.c's: staging, and the jobs that wait for it. */
-	uint32_t n_slots;
+	uint32_t n_slots;		/* That were asked for. */
 	uint32_t staging_size;
 	char *staging;
 	struct slot *slots;
-	struct slot *bounce_free;
-	struct weir_job *bounce_queue;
-	struct weir_job **bounce_last;
+	struct slot *slots_free;	/* Of those that were asked for, */
+	struct slot *slots_extra;	/* the first of each class beyond 0, */
+	struct slot *slots_spare;	/* for those in quarantine. */
+	struct job_queue slot_wait[SLOT_CLASSES];
+	struct job_queue slot_blocked;	/* For a device to let go. */
+	uint32_t n_slot_jobs[SLOT_CLASSES];	/* That have a slot. */
+	uint32_t n_slot_wait;
+	uint32_t n_slot_blocked;
+	uint64_t slot_ticket;
+	uint32_t nesting;		/* Of steps of jobs through staging, that
+					 * call functions of the user's now. */
 	bool in_serve;
 
 	/* The cpu engine's: what it may still do in this turn, and what waits
@@ -337,6 +366,10 @@ bool state_is_full(const struct weir_dma *dma);
  */
 void job_end(struct weir_job *job, int64_t res);
 
+/* The callback of @op, a job's, is about to begin: nothing of the job is in use
+ * from now on. */
+void job_leave(struct weir_op *op);
+
 /* The engine does not want @job: it has never begun. */
 void job_take_back(struct weir_job *job);
 
@@ -348,6 +381,25 @@ void job_work(struct weir_job *job, int64_t (*fn)(void *job));
 
 /* Have the worker that has @job, if one has, stop. */
 void job_work_cancel(struct weir_job *job);
+
+/*
+ * @job is handed to an engine, which may call functions of the user's, or one
+ * is called for it.  Until job_exit() whoever cancels @job, or stops what it is
+ * part of, is heard but not obeyed, and its context is not destroyed.  The two
+ * may be nested; @job may have ended in between, or been refused, but its
+ * callback is not called before job_exit().
+ */
+static inline void job_enter(struct weir_job *job)
+{
+	job_priv(job)->dma->n_entered++;
+	op_enter(&job->op);
+}
+
+static inline void job_exit(struct weir_dma *dma, struct weir_job *job)
+{
+	dma->n_entered--;
+	op_exit(&job->op);
+}
 
 /* engine-verbs-key.c: take down the engine's part of @dma. */
 void verbs_fini(struct weir_dma *dma);
@@ -380,7 +432,18 @@ void dma_publish(struct weir_dma *dma);
 void dma_unpublish(struct weir_dma *dma);
 void dma_publish_engine(struct weir_dma *dma, struct engine *e);
 
-/* dma.c: a job has left; a stop may be done. */
+/* dma.c: a job has left, or a device has let go: a stop may be done. */
 void dma_left(struct weir_dma *dma);
+
+/* A job is in flight no more: its callback is about to begin, or it was refused
+ * after all. */
+static inline void job_uncount(struct weir_dma *dma)
+{
+	dma->n_jobs--;
+	if (unlikely(dma->room))
+		room_made(dma);
+	if (unlikely(dma->stop_op))
+		dma_left(dma);
+}
 
 #endif /* WEIR_DMA_JOB_INTERNAL_H */

@@ -10,6 +10,7 @@
 
 #include <weir/route.h>
 
+#include "base/why.h"
 #include "dma/route.h"
 
 static int verify_by(const struct engine *e, const struct weir_loc *loc,
@@ -98,7 +99,9 @@ int job_plan(const struct weir_dma *dma, const struct weir_job *job,
 		return 0;
 	}
 	if (!s->plan.engine)
-		return -EXDEV;
+		return why_static(-EXDEV, "weir_job_start: no engine moves "
+				  "between these domains; weir_route_explain() "
+				  "says more");
 	if (unlikely(s->plan.route == WEIR_ROUTE_BOUNCE))
 		return verify_bounce(dma, job, s);
 	if (!s->plan.engine->kind->verify)
@@ -140,8 +143,10 @@ int job_find_engine(const struct weir_dma *dma, const struct weir_job *job,
 	bool dst = s->dst_side && is_foreign(s->dst.domain);
 
 	if (job->kind == WEIR_JOB_PULL && (!src || dst))
-		return -EINVAL;
+		return why_static(-EINVAL, "weir_job_start: a pull is to memory "
+				  "of this process, from elsewhere");
 	if (job->kind == WEIR_JOB_PUSH && (src || !dst))
-		return -EINVAL;
+		return why_static(-EINVAL, "weir_job_start: a push is from "
+				  "memory of this process, to elsewhere");
 	return job_plan(dma, job, s, src || dst);
 }

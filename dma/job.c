@@ -13,6 +13,7 @@
 #include <weir/route.h>
 
 #include "base/probe.h"
+#include "base/why.h"
 #include "dma/bounce.h"
 #include "dma/route.h"
 #include "mem/buf-internal.h"
@@ -184,14 +185,39 @@ static bool is_more_for_cpu(const struct weir_dma *dma,
 	return true;
 }
 
-/* As job_check(), without the reasons. */
+#define REFUSED(err, text) \
+	case err: \
+		return why_static(err, "weir_job_start: " text \
+				  "; weir_route_explain() says more")
+
+/* Which argument it is takes looking at the job again. */
+static int refuse(int err)
+{
+	switch (err) {
+	REFUSED(-EINVAL, "an option or a location makes no sense, is empty or "
+		"overlaps with another");
+	REFUSED(-EMSGSIZE, "the destination has no room for the source, or "
+		"another length, or there are too many pieces");
+	REFUSED(-ERANGE, "a range is beyond the data, or wraps around");
+	REFUSED(-EACCES, "the source may not be read, or the destination not "
+		"written");
+	REFUSED(-EPERM, "a buf is in the middle of a list");
+	REFUSED(-ESTALE, "the exporter has revoked the memory of a buf");
+	REFUSED(-EBUSY, "another job uses a buf");
+	default:
+		return why_static(err, "weir_job_start: refused; "
+				  "weir_route_explain() says why");
+	}
+}
+
+/* As job_check(), without the reasons of a plan; of a refusal it leaves one. */
 static int check_to_start(struct weir_dma *dma, const struct weir_job *job,
 			  struct job_shape *s)
 {
 	int err = check_locations(dma, job, s);
 
 	if (unlikely(err))
-		return err;
+		return refuse(err);
 	if (unlikely(!is_for_cpu(dma, job, s)) && !is_more_for_cpu(dma, job, s))
 		return job_find_to_start(dma, job, s);
 	s->plan.route = WEIR_ROUTE_DIRECT;
@@ -202,12 +228,13 @@ static int check_to_start(struct weir_dma *dma, const struct weir_job *job,
 static int may_start(struct weir_dma *dma, struct weir_job *job)
 {
 	if (unlikely(dma->state != WEIR_DMA_RUNNING))
-		return -EBADFD;
+		return why_static(-EBADFD, "weir_job_start: the context is not "
+				  "started; see weir_dma_start()");
 	if (unlikely(dma->n_jobs >= dma->jobs_max)) {
 		dma->stats.refused++;
 		return -EAGAIN;
 	}
-	return op_may_begin(dma->r, &job->op);
+	return op_admit(dma->r, &job->op);
 }
 
 static void job_cancel(struct weir_op *op)
@@ -223,6 +250,7 @@ static void job_cancel(struct weir_op *op)
 static const struct weir_op_class job_class = {
 	.name = "job",
 	.cancel = job_cancel,
+	.leave = job_leave,
 };
 
 static void enlist(struct weir_dma *dma, struct weir_job *job)
@@ -252,6 +280,19 @@ static bool may_be_at_once(const struct weir_dma *dma,
 	       (!s->src_side || s->src.plain) && (!s->dst_side || s->dst.plain);
 }
 
+static void leave_at_once(struct weir_op *op)
+{
+	struct weir_dma *dma = job_priv(weir_job_of(op))->dma;
+
+	dma->stats.completed++;
+	job_uncount(dma);
+}
+
+static const struct weir_op_class at_once_class = {
+	.name = "job",
+	.leave = leave_at_once,
+};
+
 /* What is left of a job's life then: to be counted, and called back. */
 static void end_at_once(struct weir_dma *dma, struct weir_job *job,
 			const struct job_shape *s, uint64_t since)
@@ -260,11 +301,13 @@ static void end_at_once(struct weir_dma *dma, struct weir_job *job,
 
 	p->engine = s->plan.engine;
 	job->crc = p->crc;
+	dma->n_jobs++;
 	dma->stats.started++;
-	dma->stats.completed++;
 	dma->stats.bytes += p->done;
 	PROBE3(job_done, job, p->done, p->done);
-	op_begin_ready(dma->r, &job->op, &job_class, (int64_t)p->done, since);
+	op_begin_ready(dma->r, &job->op, &at_once_class, (int64_t)p->done,
+		       since);
+	job->op.flags |= OP_LEAVES;
 	job->op.detail.bytes = p->done;
 	route_note(job, &s->plan);
 }
@@ -287,6 +330,7 @@ static void set_up(struct weir_dma *dma, struct weir_job *job,
 	struct job_priv *p = job_priv(job);
 
 	op_enlist(dma->r, &job->op, &job_class);
+	job->op.flags |= OP_LEAVES;
 	enlist(dma, job);
 	p->done = 0;
 	p->crc = job->crc;
@@ -304,18 +348,20 @@ static void set_up(struct weir_dma *dma, struct weir_job *job,
 	p->engine = s->plan.engine;
 }
 
-static int begin(struct weir_job *job)
+static int begin(struct weir_dma *dma, struct weir_job *job)
 {
 	int err;
 
 	if (unlikely(job->flags & (WEIR_JOB_FENCE | WEIR_JOB_LAZY)) &&
 	    order_hold(job))
 		return 0;
+	job_enter(job);
 	err = engine_start(job_priv(job)->engine, job);
 	if (unlikely(err)) {
 		PROBE2(job_refused, job, err);
 		job_take_back(job);
 	}
+	job_exit(dma, job);
 	return err;
 }
 
@@ -326,12 +372,14 @@ int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 	int err;
 
 	if (unlikely(job->op.state != OP_IDLE))
-		return -EINVAL;
+		return why_static(-EINVAL, "weir_job_start: the job is under "
+				  "way; wait for its callback");
 	err = check_to_start(dma, job, &s);
-	if (likely(!err))
-		err = may_start(dma, job);
 	if (unlikely(err))
 		return err;
+	err = may_start(dma, job);
+	if (unlikely(err))
+		return op_admitted(err);
 
 	job_priv(job)->total = s.total;
 	PROBE3(job_submit, job, job->kind, s.total);
@@ -341,7 +389,7 @@ int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 		return 0;
 	}
 	set_up(dma, job, &s);
-	return begin(job);
+	return begin(dma, job);
 }
 
 int weir_job_start_batch(struct weir_dma *dma, struct weir_job *const *jobs,

@@ -4,6 +4,7 @@
 #endif
 
 #include <errno.h>
+#include <unistd.h>
 
 #include "dma/loc.h"
 #include "mem/buf-internal.h"
@@ -301,13 +302,21 @@ static bool other_mmaps(const struct loc_part *a, const struct loc_part *b)
 	       a->loc->buf->use->mmap != b->loc->buf->use->mmap;
 }
 
-/* Two domains may be of one file, or of one process. */
+/* Memory of this process, by whichever domain. */
+static bool is_own_memory(const struct weir_domain *d)
+{
+	return domain_is_memory(d) ||
+	       (d->kind == WEIR_DOMAIN_PROCESS &&
+		domain_to_process((struct weir_domain *)d)->pid == getpid());
+}
+
+/* Two domains may be of one file, or of one process, this one too. */
 static bool is_same_place(const struct weir_domain *a,
 			  const struct weir_domain *b)
 {
 	const struct domain_file *fa, *fb;
 
-	if (loc_is_like(a, b))
+	if (loc_is_like(a, b) || (is_own_memory(a) && is_own_memory(b)))
 		return true;
 	if (a->kind != b->kind)
 		return false;

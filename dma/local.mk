@@ -57,6 +57,7 @@ libweir_all_la_SOURCES += \
 	%D%/conn-internal.h \
 	%D%/conn-listen.c \
 	%D%/conn-qp.c \
+	%D%/conn-watch.c \
 	%D%/conn.c \
 	%D%/engine-verbs-atomic.c \
 	%D%/engine-verbs-key.c \

@@ -30,6 +30,7 @@ struct sending {
 	const void *data;
 	uint64_t len;
 	uint64_t ticket;
+	uint64_t tail;		/* Of the ring, when it was placed there. */
 	uint32_t flags;
 	uint32_t number;	/* .imm or .rkey */
 	bool inlined;
@@ -69,9 +70,13 @@ void verbs_sent(struct weir_op *op, int err, int32_t code)
 
 static void cancel(struct weir_op *op)
 {
-	if (!(op->flags & OP_QUEUED))
+	struct verbs_queue *q = sending_of(op)->conn->queue;
+
+	if (!(op->flags & OP_QUEUED)) {
+		verbs_overdue(q, sending_of(op)->tail);
 		return;
-	op_queue_del(&sending_of(op)->conn->queue->sends, op);
+	}
+	op_queue_del(&q->sends, op);
 	end(op, -ECANCELED, 0);
 }
 
@@ -121,7 +126,7 @@ static enum ibv_wr_opcode opcode_of(uint32_t flags)
 static void build(struct verbs_queue *q, struct weir_op *op)
 {
 	struct verbs_wr *w = verbs_at(q, q->tail);
-	const struct sending *s = sending_of(op);
+	struct sending *s = sending_of(op);
 	int err;
 
 	w->send = (struct ibv_send_wr){
@@ -142,6 +147,7 @@ static void build(struct verbs_queue *q, struct weir_op *op)
 	}
 	w->len = 0;
 	verbs_take(q)->op = op;
+	s->tail = q->tail;
 }
 
 static bool may_go(const struct verbs_queue *q, struct weir_op *op)
@@ -244,11 +250,11 @@ static int check_bufs(const struct weir_conn *c, struct sending *s)
 	if (!verbs_is_local(info.domain))
 		return why(-EXDEV, "weir_message_send: the bufs are not memory "
 			   "of this machine");
-	if (info.total > WEIR_MESSAGE_MAX || info.n_pieces > c->max_sge)
+	if (info.total > c->max_message || info.n_pieces > c->max_sge)
 		return why(-EMSGSIZE, "weir_message_send: %llu bytes in %u "
 			   "pieces; at most %u in %u are sent",
 			   (unsigned long long)info.total, info.n_pieces,
-			   WEIR_MESSAGE_MAX, c->max_sge);
+			   c->max_message, c->max_sge);
 	s->len = info.total;
 	s->inlined = s->len <= c->max_inline && domain_is_memory(info.domain);
 	return s->inlined ? 0 : check_keys(c, s->buf);
@@ -287,7 +293,7 @@ int weir_message_send(struct weir_conn *c, struct weir_op *op,
 	if (!err)
 		err = op_begin(c->r, op, &send_class);
 	if (err)
-		return err;
+		return op_admitted(err);
 	loc = loc_of(&s);
 	if (s.buf)
 		loc_hold(&loc, LOC_SRC, c->r);

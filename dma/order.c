@@ -81,15 +81,18 @@ void order_drop(struct weir_job *job)
 static void begin(struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
+	struct weir_dma *dma = p->dma;
 	int err;
 
 	order_drop(job);
+	job_enter(job);
 	err = engine_start(p->engine, job);
-	if (likely(!err))
-		return;
-	p->held = true;
-	p->dma->n_fenced++;
-	job_end(job, err);
+	if (unlikely(err)) {
+		p->held = true;
+		dma->n_fenced++;
+		job_end(job, err);
+	}
+	job_exit(dma, job);
 }
 
 /* Not begun, but nothing to wait for. */

@@ -163,9 +163,12 @@ static void start_unit(struct weir_slot *slot)
 {
 	int err = -ECANCELED;
 
+	/* Before the start, inside which functions of the user's may cancel
+	 * the pipeline. */
+	slot->active = true;
 	if (!slot->p->stopping)
 		err = chain_start_always(slot->chain, &slot->op);
-	slot->ran = slot->active = !err;
+	slot->ran = !err;
 	if (err)
 		unit_ended(slot, err);
 }
@@ -283,10 +286,12 @@ int weir_pipeline_start(struct weir_pipeline *p, struct weir_op *op)
 	int err;
 
 	if (p->op || p->in_fn)
-		return -EBUSY;
-	err = op_begin(p->r, op, &pipeline_class);
+		return why(-EBUSY, "weir_pipeline_start: the pipeline is "
+			   "running; wait for its callback");
+	err = op_may_begin(p->r, op);
 	if (err)
-		return err;
+		return op_refused(err, op, "weir_pipeline_start");
+	op_enlist(p->r, op, &pipeline_class);
 	op->u.words[0] = (uintptr_t)p;
 	op->flags |= OP_LEAVES;
 	p->op = op;
@@ -295,7 +300,10 @@ int weir_pipeline_start(struct weir_pipeline *p, struct weir_op *op)
 	p->stopping = p->cancelled = p->cut = p->drained = false;
 	memset(&p->progress, 0, sizeof(p->progress));
 	memset(&p->failure, 0, sizeof(p->failure));
-	arm_tick(p);
+	if (op_is_late(p->r, op))
+		op_request_cancel(op, OP_TIMED_OUT);
+	else
+		arm_tick(p);
 	return 0;
 }
 
@@ -310,7 +318,8 @@ void weir_pipeline_kick(struct weir_pipeline *p)
 int weir_pipeline_pause(struct weir_pipeline *p)
 {
 	if (!p->op)
-		return -EBADFD;
+		return why(-EBADFD, "weir_pipeline_pause: the pipeline is not "
+			   "running; see weir_pipeline_start()");
 	p->paused = true;
 	return 0;
 }
@@ -318,7 +327,8 @@ int weir_pipeline_pause(struct weir_pipeline *p)
 int weir_pipeline_resume(struct weir_pipeline *p)
 {
 	if (!p->op)
-		return -EBADFD;
+		return why(-EBADFD, "weir_pipeline_resume: the pipeline is not "
+			   "running; see weir_pipeline_start()");
 	if (p->paused)
 		arm_tick(p);
 	p->paused = false;

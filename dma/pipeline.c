@@ -142,7 +142,7 @@ int weir_pipeline_create(struct weir_pipeline **ret, struct weir_reactor *r,
 	weir_op_init(&p->tick, pipeline_tick);
 	err = build_slots(p);
 	if (!err)
-		err = reactor_attach(r, &p->obj, "pipeline");
+		err = reactor_attach(r, &p->obj, "weir_pipeline");
 	if (err) {
 		pipeline_free(p);
 		return err;
@@ -182,7 +182,7 @@ int weir_pipeline_failure(const struct weir_pipeline *p,
 	int err = opts_room(ret, "weir_pipeline_failure");
 
 	if (!err && !p->failure.where)
-		err = -ENOENT;
+		err = why(-ENOENT, "weir_pipeline_failure: no unit has failed");
 	return err ? err : opts_give(ret, &p->failure, sizeof(p->failure),
 				     "weir_pipeline_failure");
 }
@@ -192,6 +192,7 @@ int64_t weir_pipeline_failed_unit(const struct weir_pipeline *p)
 	uint32_t where = p->failure.where;
 
 	if (!where || where == WEIR_PIPELINE_AT_NEXT)
-		return -ENOENT;
+		return why(-ENOENT, "weir_pipeline_failed_unit: no unit has "
+			   "failed");
 	return (int64_t)p->failure.unit;
 }

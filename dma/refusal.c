@@ -207,6 +207,8 @@ static const char *cause(int err)
 		return "the exporter has revoked the memory";
 	case -EXDEV:
 		return "no engine does it";
+	case -EDEADLK:
+		return "functions of the user's are nested too deep";
 	case -EBADFD:
 		return "the context is not started";
 	case -EAGAIN:

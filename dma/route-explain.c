@@ -12,6 +12,7 @@
 
 #include <weir/route.h>
 
+#include "dma/bounce.h"
 #include "dma/route.h"
 
 /* Text that is cut off where there is no more room. */
@@ -75,6 +76,7 @@ static void say_bounce(struct text *t, const struct weir_dma *dma,
 	uint64_t n = (s->total + size - 1) / size;
 	bool compares = job->kind == WEIR_JOB_COMPARE;
 	const char *comma = "";
+	char now[200];
 	uint32_t i;
 
 	say(t, "bounce: ");
@@ -96,6 +98,9 @@ static void say_bounce(struct text *t, const struct weir_dma *dma,
 	}
 	say(t, ", %llu block%s of %u bytes\n", (unsigned long long)n,
 	    n == 1 ? "" : "s", dma->staging_size);
+	bounce_say(dma, job, now, sizeof(now));
+	if (*now)
+		say(t, "  now: %s\n", now);
 }
 
 static void say_direct(struct text *t, const struct plan *plan)

@@ -14,6 +14,7 @@
 #include <weir/route.h>
 
 #include "base/opts.h"
+#include "base/why.h"
 #include "dma/bounce.h"
 #include "dma/route.h"
 
@@ -226,9 +227,11 @@ int weir_job_get_route(const struct weir_job *job, struct weir_job_route *ret)
 	if (err)
 		return err;
 	if (weir_op_is_busy(&job->op))
-		return -EINVAL;
+		return why(-EINVAL, "weir_job_get_route: the job is under way; "
+			   "ask in its callback");
 	if (!route->route)
-		return -ENOENT;
+		return why(-ENOENT, "weir_job_get_route: the job has never been "
+			   "started");
 	own.engine = route->engine;
 	own.pull = route->pull;
 	own.push = route->push;

@@ -67,7 +67,7 @@ int job_check(const struct weir_dma *dma, const struct weir_job *job,
 bool job_may_signal(const struct weir_job *job);
 
 /* job-plan.c: the way of @job, of which @s has all but the plan.  0, or what
- * weir_job_start() returns. */
+ * weir_job_start() returns, and the reason in weir_why(). */
 int job_find_engine(const struct weir_dma *dma, const struct weir_job *job,
 		    struct job_shape *s);
 

@@ -67,6 +67,8 @@ struct srq_member {
 					 * freed with it. */
 	bool owns_channel;
 	uint32_t credits;		/* That it has reserved there. */
+	struct conn_beat *beat;		/* Of its keepalive, or NULL. */
+	bool orphans;			/* As the connection's. */
 	struct srq_mark mark;
 	struct weir_timer_node timer;
 	struct srq_member *next;	/* In the bucket, or of .leaving. */

@@ -90,6 +90,7 @@ static void bury(struct srq_member *m)
 {
 	wheel_del(&m->srq->r->wheel, &m->timer);
 	ibv_destroy_qp(m->qp);
+	conn_beat_free(m->beat, m->channel, m->qp_num, m->orphans);
 	weir_channel_release(m->channel, m->credits);
 	if (m->owns_channel)
 		weir_channel_destroy(m->channel);
@@ -124,9 +125,13 @@ void srq_leave(struct weir_conn *c)
 	m->conn = NULL;
 	m->channel = c->channel;
 	m->owns_channel = !c->given;
-	m->credits = c->opts.sends;
+	m->credits = conn_credits(c);
+	m->orphans = c->orphans;
+	m->beat = c->beat;
+	if (m->beat)
+		m->beat->conn = NULL;
 	channel_user_del(&c->channel_user);
-	if (!m->ready || srq->failed) {
+	if (!m->ready || srq->failed || m->orphans) {
 		bury(m);
 		return;
 	}

@@ -76,7 +76,7 @@ int weir_srq_create(struct weir_srq **ret, struct weir_reactor *r,
 	errand_init(&srq->errand, r, srq_run);
 	err = srq_slots_create(srq);
 	if (!err)
-		err = reactor_attach(r, &srq->obj, "shared receive queue");
+		err = reactor_attach(r, &srq->obj, "weir_srq");
 	if (err) {
 		srq_slots_destroy(srq);
 		free(srq);

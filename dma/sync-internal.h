@@ -39,11 +39,14 @@
 #include "reactor/op-internal.h"
 #include "reactor/sim.h"
 
+struct sync_watcher;
 struct weir_mmap;
 
 #define SYNC_LOOK_NS (250 * WEIR_MSEC)	/* Between looks at the exporter. */
 #define SYNC_POLL_NS WEIR_MSEC		/* Between looks, if nobody tells. */
-#define SYNC_WATCHED_MAX 127		/* As futex_waitv() takes 128. */
+#define SYNC_WATCHED_MAX 127		/* Of a watcher: futex_waitv() takes
+					 * 128, one of them its own. */
+#define SYNC_WATCHERS_MAX (WEIR_SYNC_WATCHED_MAX / SYNC_WATCHED_MAX)
 #define SYNC_FRUITLESS_MAX 1024		/* In vain, between these looks. */
 
 #define SYNC_MAGIC UINT64_C(0x016e797372696577)	/* "weirsyn", 1 */
@@ -65,6 +68,8 @@ struct sync_word {
 	_Atomic uint32_t reserved;
 };
 
+_Static_assert(SYNC_WATCHERS_MAX * SYNC_WATCHED_MAX == WEIR_SYNC_WATCHED_MAX,
+	       "documented");
 _Static_assert(sizeof(struct sync_word) == WEIR_SYNC_LEN, "documented");
 
 struct weir_sync {
@@ -87,8 +92,8 @@ struct weir_sync {
 	bool armed;	/* The watcher looks; under the lock, */
 	uint32_t n_left; /* as are operations that only it looks after. */
 
-	/* The watcher's, under its lock. */
-	atomic_bool watched;
+	/* Its watcher's, under that one's lock. */
+	struct sync_watcher *_Atomic watcher;	/* NULL: not watched yet. */
 	struct weir_sync *watch_next;
 	uint32_t watch_seq;	/* word.seq, when it looked last. */
 	_Atomic uint32_t fruitless; /* Changes of that in vain, lately. */
@@ -165,14 +170,15 @@ static inline bool sync_is_shared(const struct weir_sync *sync)
 /* The exporter of its mmap may be dead: look. */
 void sync_look_at_exporter(struct weir_sync *sync);
 
-/* sync-watch.c: be watched from now on, for @r.  0, -ENOSPC or -EAGAIN. */
+/* sync-watch.c: be watched from now on, for @r.  0, or -ENOSPC or -EAGAIN with a
+ * message. */
 int sync_watch_join(struct weir_sync *sync, struct weir_reactor *r);
 
 /* Not any more. */
 void sync_watch_leave(struct weir_sync *sync);
 
-/* Somebody began to wait for what was not armed, on @r. */
-void sync_watch_kick(const struct weir_reactor *r);
+/* Somebody began to wait for @sync, which was not armed. */
+void sync_watch_kick(struct weir_sync *sync);
 
 /* Nanoseconds of CLOCK_MONOTONIC. */
 uint64_t sync_now(void);

@@ -238,10 +238,10 @@ static int start(struct weir_sync_remote *sync, struct weir_op *op,
 		 struct weir_sync_call *call, uint32_t need)
 {
 	struct call *c = priv(call);
-	int err = op_may_begin(sync->dma->r, op);
+	int err = op_admit(sync->dma->r, op);
 
 	if (err)
-		return err;
+		return op_admitted(err);
 	if (!(sync->permissions & need))
 		return -EACCES;
 	c->sync = sync;

@@ -237,7 +237,7 @@ static bool wait_asleep(struct weir_look *look)
 	kick = leave(sync, op);
 	pthread_mutex_unlock(&sync->lock);
 	if (kick)
-		sync_watch_kick(op->reactor);
+		sync_watch_kick(sync);
 	return false;
 }
 
@@ -330,7 +330,7 @@ static int enlist(struct weir_sync *sync, struct weir_op *op)
 	}
 	pthread_mutex_unlock(&sync->lock);
 	if (kick)
-		sync_watch_kick(op->reactor);
+		sync_watch_kick(sync);
 	return res;
 }
 
@@ -354,10 +354,10 @@ int weir_sync_wait(struct weir_sync *sync, struct weir_reactor *r,
 		   uint64_t mask)
 {
 	struct sync_cond c = { cond, value, mask };
-	int err = op_may_begin(r, op), res;
+	int err = op_admit(r, op), res;
 
 	if (err)
-		return err;
+		return op_admitted(err);
 	res = prepare(sync, r, &c);
 	if (res < 0)
 		return res;

@@ -4,20 +4,23 @@
 #endif
 
 /*
- * The watcher: one thread that sleeps, on behalf of the operations of all
- * reactors, on all sync events that other processes can signal, and serves
- * those whose condition has come to hold.
+ * Watchers: threads that sleep, on behalf of the operations of all reactors, on
+ * the sync events that other processes can signal, and serve those whose
+ * condition has come to hold.  One sleeps on as many as futex_waitv() takes; the
+ * next is made when those before it are full.
  *
  * A sync event is watched from the first operation that had to wait for it to
  * its end, but only looked at while it is armed: while operations wait that
  * their reactor does not look after, and once more after some were served, for
- * they are likely to wait again; so in a steady exchange nobody has to wake the
+ * they are likely to wait again; so in a steady exchange nobody has to wake its
  * watcher but the peer.
  *
  *	armed, under the event's lock: a look is still to come, which says that
  *	somebody waits before it goes through the list
  *
- * The thread is there while anything is watched.
+ * A watcher's thread is there while it watches anything.  Places are given and
+ * taken back under .life, at the first wait for a sync event and at its end;
+ * waits in between take no lock of a watcher.
  *
  * In a simulated world there is no thread: the world looks, some virtual time
  * after anything else has happened.
@@ -29,6 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/why.h"
 #include "dma/sync-internal.h"
 #include "reactor/io.h"
 #include "reactor/reactor-internal.h"
@@ -48,13 +52,12 @@ struct waitv {
 #define WAITV_32 2u
 #define WAITV_PRIVATE 128u
 
-static struct {
-	pthread_mutex_t life;	/* Who joins and who leaves; outside .lock. */
+struct sync_watcher {
 	pthread_t thread;
+	uint32_t n;		/* Under life. */
 
 	pthread_mutex_t lock;	/* Outside those of sync events. */
 	struct weir_sync *first;
-	uint32_t n;
 	bool quit;
 	_Atomic uint32_t control; /* The thread's own futex. */
 
@@ -63,16 +66,22 @@ static struct {
 	uint32_t n_vec;
 	bool poll;		/* Of some nobody will tell us. */
 	uint64_t look_ns;	/* When to look at exporters. */
-} watcher = {
-	.life = PTHREAD_MUTEX_INITIALIZER,
-	.lock = PTHREAD_MUTEX_INITIALIZER,
+};
+
+/* Who joins and who leaves; outside the lock of a watcher. */
+static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER;
+
+/* Memory of those that were never needed is never touched. */
+static struct sync_watcher watchers[SYNC_WATCHERS_MAX] = {
+	[0 ... SYNC_WATCHERS_MAX - 1] = { .lock = PTHREAD_MUTEX_INITIALIZER },
 };
 
 atomic_bool sync_no_waitv;
 
-static void add_word(_Atomic uint32_t *word, uint32_t seen, uint32_t flags)
+static void add_word(struct sync_watcher *w, _Atomic uint32_t *word,
+		     uint32_t seen, uint32_t flags)
 {
-	watcher.vec[watcher.n_vec++] = (struct waitv){
+	w->vec[w->n_vec++] = (struct waitv){
 		.val = seen, .uaddr = (uintptr_t)word,
 		.flags = WAITV_32 | flags,
 	};
@@ -104,7 +113,8 @@ static bool disarm_if_idle(struct weir_sync *sync, bool served)
  * Look at one.  A peer that changes the futex for nothing makes us look in vain
  * each time; after some of that we look every SYNC_POLL_NS, for a while.
  */
-static void look_at(struct weir_sync *sync, bool exporter)
+static void look_at(struct sync_watcher *w, struct weir_sync *sync,
+		    bool exporter)
 {
 	uint32_t seen = atomic_load(&sync->word->seq);
 	bool told, served;
@@ -121,87 +131,89 @@ static void look_at(struct weir_sync *sync, bool exporter)
 	if (!disarm_if_idle(sync, served))
 		return;
 	if (told && sync->fruitless < SYNC_FRUITLESS_MAX)
-		add_word(&sync->word->seq, seen, 0);
+		add_word(w, &sync->word->seq, seen, 0);
 	else
-		watcher.poll = true;
+		w->poll = true;
 }
 
 /* Look at all that are armed.  Under the lock. */
-static void look(uint64_t now)
+static void look(struct sync_watcher *w, uint64_t now)
 {
-	bool exporters = now >= watcher.look_ns;
+	bool exporters = now >= w->look_ns;
 	struct weir_sync *sync;
 
 	if (exporters)
-		watcher.look_ns = now + SYNC_LOOK_NS;
-	watcher.poll = false;
-	for (sync = watcher.first; sync; sync = sync->watch_next)
+		w->look_ns = now + SYNC_LOOK_NS;
+	w->poll = false;
+	for (sync = w->first; sync; sync = sync->watch_next)
 		if (is_armed(sync))
-			look_at(sync, exporters);
+			look_at(w, sync, exporters);
 }
 
 /* Older kernels have no such call, and some sandboxes do not let us. */
-static void sleep_on_all(uint64_t until_ns)
+static void sleep_on_all(const struct sync_watcher *w, uint64_t until_ns)
 {
 	struct timespec ts = {
 		.tv_sec = (time_t)(until_ns / WEIR_SEC),
 		.tv_nsec = (long)(until_ns % WEIR_SEC),
 	};
 
-	if (syscall(SYS_futex_waitv, watcher.vec, watcher.n_vec, 0, &ts,
+	if (syscall(SYS_futex_waitv, w->vec, w->n_vec, 0, &ts,
 		    CLOCK_MONOTONIC) < 0 &&
 	    (errno == ENOSYS || errno == EPERM || errno == EACCES))
 		atomic_store(&sync_no_waitv, true);
 }
 
 /* The first word is our own: for that alone there is an older call. */
-static void sleep_after(uint64_t now, uint32_t control)
+static void sleep_after(struct sync_watcher *w, uint64_t now, uint32_t control)
 {
 	bool no_waitv = atomic_load(&sync_no_waitv);
-	bool alone = watcher.n_vec == 1;
-	uint64_t until = watcher.look_ns;
+	bool alone = w->n_vec == 1;
+	uint64_t until = w->look_ns;
 
-	if (watcher.poll || (no_waitv && !alone))
+	if (w->poll || (no_waitv && !alone))
 		until = now + SYNC_POLL_NS;
 	else if (alone)
 		until = WEIR_FOREVER;
 	if (alone || no_waitv)
-		sync_futex_wait(&watcher.control, control, until, false);
+		sync_futex_wait(&w->control, control, until, false);
 	else
-		sleep_on_all(until);
+		sleep_on_all(w, until);
 }
 
 static void *watch(void *arg)
 {
+	struct sync_watcher *w = arg;
 	uint32_t control;
 	uint64_t now;
 
-	(void)arg;
-	pthread_mutex_lock(&watcher.lock);
-	while (!watcher.quit) {
+	pthread_mutex_lock(&w->lock);
+	while (!w->quit) {
 		now = sync_now();
-		control = atomic_load(&watcher.control);
-		watcher.n_vec = 0;
-		add_word(&watcher.control, control, WAITV_PRIVATE);
-		look(now);
-		pthread_mutex_unlock(&watcher.lock);
-		sleep_after(now, control);
-		pthread_mutex_lock(&watcher.lock);
+		control = atomic_load(&w->control);
+		w->n_vec = 0;
+		add_word(w, &w->control, control, WAITV_PRIVATE);
+		look(w, now);
+		pthread_mutex_unlock(&w->lock);
+		sleep_after(w, now, control);
+		pthread_mutex_lock(&w->lock);
 	}
-	pthread_mutex_unlock(&watcher.lock);
+	pthread_mutex_unlock(&w->lock);
 	return NULL;
 }
 
-static void kick(void)
+static void kick(struct sync_watcher *w)
 {
-	atomic_fetch_add(&watcher.control, 1);
-	sync_futex_wake(&watcher.control, false);
+	atomic_fetch_add(&w->control, 1);
+	sync_futex_wake(&w->control, false);
 }
 
-void sync_watch_kick(const struct weir_reactor *r)
+void sync_watch_kick(struct weir_sync *sync)
 {
-	if (!r->backend->simulated)
-		kick();
+	struct sync_watcher *w = atomic_load(&sync->watcher);
+
+	if (w)
+		kick(w);
 }
 
 /* In a world there is no thread, and nobody else: the world looks. */
@@ -219,31 +231,49 @@ static int join_world(struct weir_sync *sync, struct weir_reactor *r)
 	return 0;
 }
 
-static int start_thread(void)
+static int start_thread(struct sync_watcher *w)
 {
-	watcher.quit = false;
-	watcher.look_ns = 0;
-	return thread_start(&watcher.thread, watch, NULL) ? -EAGAIN : 0;
+	w->quit = false;
+	w->look_ns = 0;
+	if (thread_start(&w->thread, watch, w))
+		return why(-EAGAIN, "weir_sync_wait: the thread that waits for "
+			   "other processes cannot be made; see ulimit -u");
+	return 0;
+}
+
+/* The first that has a place. */
+static struct sync_watcher *find_place(void)
+{
+	uint32_t i;
+
+	for (i = 0; i < SYNC_WATCHERS_MAX; i++)
+		if (watchers[i].n < SYNC_WATCHED_MAX)
+			return &watchers[i];
+	return NULL;
 }
 
 static int join(struct weir_sync *sync)
 {
+	struct sync_watcher *w;
 	int err = 0;
 
-	if (atomic_load(&sync->watched))
+	if (atomic_load(&sync->watcher))
 		return 0;
-	if (watcher.n >= SYNC_WATCHED_MAX)
-		return -ENOSPC;
-	if (!watcher.n)
-		err = start_thread();
+	w = find_place();
+	if (!w)
+		return why(-ENOSPC, "weir_sync_wait: operations have waited for "
+			   "%d sync events in mmaps, as many as a process can "
+			   "watch; destroy some", WEIR_SYNC_WATCHED_MAX);
+	if (!w->n)
+		err = start_thread(w);
 	if (err)
 		return err;
-	pthread_mutex_lock(&watcher.lock);
-	sync->watch_next = watcher.first;
-	watcher.first = sync;
-	watcher.n++;
-	pthread_mutex_unlock(&watcher.lock);
-	atomic_store(&sync->watched, true);
+	w->n++;
+	pthread_mutex_lock(&w->lock);
+	sync->watch_next = w->first;
+	w->first = sync;
+	pthread_mutex_unlock(&w->lock);
+	atomic_store(&sync->watcher, w);
 	return 0;
 }
 
@@ -253,33 +283,34 @@ int sync_watch_join(struct weir_sync *sync, struct weir_reactor *r)
 
 	if (unlikely(r->backend->simulated))
 		return join_world(sync, r);
-	if (atomic_load(&sync->watched))
+	if (atomic_load(&sync->watcher))
 		return 0;
-	pthread_mutex_lock(&watcher.life);
+	pthread_mutex_lock(&life);
 	err = join(sync);
-	pthread_mutex_unlock(&watcher.life);
+	pthread_mutex_unlock(&life);
 	return err;
 }
 
 /* The thread may be asleep on its word: a stale address does no harm there. */
 void sync_watch_leave(struct weir_sync *sync)
 {
+	struct sync_watcher *w = atomic_load(&sync->watcher);
 	struct weir_sync **p;
 	bool last;
 
 	sim_look_del(&sync->sim_look);
-	if (!atomic_load(&sync->watched))
+	if (!w)
 		return;
-	pthread_mutex_lock(&watcher.life);
-	pthread_mutex_lock(&watcher.lock);
-	for (p = &watcher.first; *p != sync; p = &(*p)->watch_next)
+	pthread_mutex_lock(&life);
+	last = !--w->n;
+	pthread_mutex_lock(&w->lock);
+	for (p = &w->first; *p != sync; p = &(*p)->watch_next)
 		;
 	*p = sync->watch_next;
-	last = !--watcher.n;
-	watcher.quit = last;
-	pthread_mutex_unlock(&watcher.lock);
-	kick();
+	w->quit = last;
+	pthread_mutex_unlock(&w->lock);
+	kick(w);
 	if (last)
-		pthread_join(watcher.thread, NULL);
-	pthread_mutex_unlock(&watcher.life);
+		pthread_join(w->thread, NULL);
+	pthread_mutex_unlock(&life);
 }

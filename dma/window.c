@@ -44,8 +44,22 @@ struct weir_window {
 };
 
 /* What is posted cannot be recalled. */
-static const struct weir_op_class bind_class = { .name = "memory window" };
-static const struct weir_op_class revoke_class = { .name = "its revocation" };
+static void cancel(struct weir_op *op)
+{
+	struct weir_window *w = (struct weir_window *)(uintptr_t)op->u.words[0];
+
+	if (w->conn)
+		verbs_overdue(w->conn->queue, w->conn->queue->tail);
+}
+
+static const struct weir_op_class bind_class = {
+	.name = "memory window",
+	.cancel = cancel,
+};
+static const struct weir_op_class revoke_class = {
+	.name = "its revocation",
+	.cancel = cancel,
+};
 
 static void link_to(struct weir_window *w, struct weir_conn *c)
 {
@@ -184,7 +198,7 @@ static int make(struct weir_window **ret, struct weir_conn *c,
 	if (!w)
 		return why(-ENOMEM, CALL ": no memory");
 	w->r = c->r;
-	err = reactor_attach(c->r, &w->obj, "memory window");
+	err = reactor_attach(c->r, &w->obj, "weir_window");
 	if (err) {
 		free(w);
 		return err;
@@ -223,12 +237,15 @@ int weir_window_create(struct weir_window **ret, struct weir_conn *c,
 		err = make(&w, c, mmap, &opts, narrow);
 	if (err)
 		return err;
-	err = op_begin(c->r, op, &bind_class);
+	/* Late or not, there is a window then, for the caller to destroy. */
+	err = op_may_begin(c->r, op);
 	if (err) {
 		undo(w);
 		return err;
 	}
+	op_enlist(c->r, op, &bind_class);
 	*ret = w;
+	op->u.words[0] = (uintptr_t)w;
 	w->op = op;
 	w->state = WEIR_WINDOW_BINDING;
 	link_to(w, c);
@@ -302,7 +319,8 @@ int weir_window_revoke(struct weir_window *w, struct weir_op *op)
 	if (!err)
 		err = op_begin(w->r, op, &revoke_class);
 	if (err)
-		return err;
+		return op_admitted(err);
+	op->u.words[0] = (uintptr_t)w;
 	w->op = op;
 	w->request.send = (struct ibv_send_wr){ .wr_id = 0 };
 	if (prepare_revoke(w)) {

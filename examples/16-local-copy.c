@@ -59,7 +59,7 @@ int main(void)
 	struct weir_device *dev;
 	struct weir_mmap *src_map, *dst_map;
 	struct weir_inventory *inv;
-	struct weir_buf *src, *dst;
+	struct weir_buf *src = NULL, *dst = NULL;
 	struct weir_dma *dma;
 	struct weir_job job;
 	int64_t res = 0;

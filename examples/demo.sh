@@ -130,7 +130,7 @@ run_backend()
 		die "$why"
 	fi
 	for path in auto pipeline kernel; do
-		run "weir-cp $1, $path" "$cp" -r --json --backend="$1" \
+		run "weir-cp $1, $path" "$cp" -a --json --backend="$1" \
 			--path=$path
 		shown="by the pipeline $(field by_pipeline), by the kernel"
 		shown="$shown $(field by_kernel)"
@@ -143,10 +143,10 @@ run_backend()
 # was read back is what it should be.
 run_checked()
 {
-	run "weir-cp --checksum --verify" "$cp" -r --checksum --verify
+	run "weir-cp --checksum --verify" "$cp" -a --checksum --verify
 	sort out >sums
 	lines=$(wc -l <sums)
-	run "weir-cp --checksum, ev" "$cp" -r --checksum --backend=ev
+	run "weir-cp --checksum, ev" "$cp" -a --checksum --backend=ev
 	sort out >sums.ev
 	cmp sums sums.ev || { say 'The checksums differ.'; bad=1; }
 }

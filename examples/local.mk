@@ -108,12 +108,16 @@ noinst_LIBRARIES = %D%/common/libcommon.a
 	%D%/common/listen-unix.c \
 	%D%/common/listen-unix.h \
 	%D%/common/number.c \
-	%D%/common/number.h
+	%D%/common/number.h \
+	%D%/common/option.c \
+	%D%/common/option.h
 common = %D%/common/libcommon.a
 
 # A program large enough to be of use: see weir-cp/README.md.
 bin_PROGRAMS += %D%/weir-cp/weir-cp
+%C%_weir_cp_weir_cp_LDFLAGS = $(program_ldflags)
 %C%_weir_cp_weir_cp_SOURCES = \
+	%D%/weir-cp/attrs.c \
 	%D%/weir-cp/dir.c \
 	%D%/weir-cp/extent.c \
 	%D%/weir-cp/file-finish.c \
@@ -122,9 +126,11 @@ bin_PROGRAMS += %D%/weir-cp/weir-cp
 	%D%/weir-cp/lane.c \
 	%D%/weir-cp/links.c \
 	%D%/weir-cp/main.c \
+	%D%/weir-cp/node.c \
 	%D%/weir-cp/options.c \
 	%D%/weir-cp/output.c \
 	%D%/weir-cp/progress.c \
+	%D%/weir-cp/stream.c \
 	%D%/weir-cp/target.c \
 	%D%/weir-cp/walk.c \
 	%D%/weir-cp/weir-cp.h
@@ -147,6 +153,7 @@ noinst_LIBRARIES += %D%/weir-nbd/libserver.a
 	%D%/weir-nbd/memory.c \
 	%D%/weir-nbd/options.c \
 	%D%/weir-nbd/pages.c \
+	%D%/weir-nbd/peer.c \
 	%D%/weir-nbd/plug.c \
 	%D%/weir-nbd/plug.h \
 	%D%/weir-nbd/reply.c \
@@ -159,12 +166,14 @@ noinst_LIBRARIES += %D%/weir-nbd/libserver.a
 nbd_server = %D%/weir-nbd/libserver.a $(common) libweir.la -ldl
 
 bin_PROGRAMS += %D%/weir-nbd/weir-nbd
+%C%_weir_nbd_weir_nbd_LDFLAGS = $(program_ldflags)
 %C%_weir_nbd_weir_nbd_SOURCES = %D%/weir-nbd/main.c
 %C%_weir_nbd_weir_nbd_LDADD = $(nbd_server)
 EXTRA_DIST += %D%/weir-nbd/README.md
 
-# What others need to write plugs for it, and two of them.  A plug and the server
-# share one libweir, so there must be a shared one.
+# What others need to write plugins for it, and two of them.  A plugin uses the
+# server's libweir, so there must be a shared one; the plugin does not name it:
+# libtool would link the plugin again at each installation, for one prefix only.
 nbdincludedir = $(includedir)/weir-nbd
 nbdinclude_HEADERS = %D%/weir-nbd/plug.h
 nbdplugdir = $(libdir)/weir-nbd
@@ -175,13 +184,12 @@ endif
 plug_ldflags = $(AM_LDFLAGS) -module -avoid-version -shared
 %C%_weir_nbd_cipher_la_SOURCES = %D%/weir-nbd/cipher.c %D%/weir-nbd/plug.h
 %C%_weir_nbd_cipher_la_LDFLAGS = $(plug_ldflags)
-%C%_weir_nbd_cipher_la_LIBADD = libweir.la
 %C%_weir_nbd_import_la_SOURCES = %D%/weir-nbd/import.c %D%/weir-nbd/plug.h
 %C%_weir_nbd_import_la_LDFLAGS = $(plug_ldflags)
-%C%_weir_nbd_import_la_LIBADD = libweir.la
 
 # Files by RDMA: see weir-rdma/README.md.
 bin_PROGRAMS += %D%/weir-rdma/weir-rdma
+%C%_weir_rdma_weir_rdma_LDFLAGS = $(program_ldflags)
 %C%_weir_rdma_weir_rdma_SOURCES = \
 	%D%/weir-rdma/client.c \
 	%D%/weir-rdma/file.c \
@@ -199,6 +207,7 @@ EXTRA_DIST += %D%/weir-rdma/README.md
 
 # The other end of rdmacm-utils' rping: see weir-rping/README.md.
 bin_PROGRAMS += %D%/weir-rping/weir-rping
+%C%_weir_rping_weir_rping_LDFLAGS = $(program_ldflags)
 %C%_weir_rping_weir_rping_SOURCES = \
 	%D%/weir-rping/client.c \
 	%D%/weir-rping/main.c \
@@ -211,6 +220,7 @@ EXTRA_DIST += %D%/weir-rping/README.md
 
 # Connections in and out, and bytes between them: see weir-proxy/README.md.
 bin_PROGRAMS += %D%/weir-proxy/weir-proxy
+%C%_weir_proxy_weir_proxy_LDFLAGS = $(program_ldflags)
 %C%_weir_proxy_weir_proxy_SOURCES = \
 	%D%/weir-proxy/address.c \
 	%D%/weir-proxy/buffer.c \

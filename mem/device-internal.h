@@ -14,6 +14,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include <weir/device.h>
 
@@ -33,6 +34,7 @@ struct weir_device {
 	struct weir_devinfo info;
 	uint32_t refs;		/* Opens without a close, by the one lock. */
 	atomic_uint users;	/* Mmaps, and device memory. */
+	bool dead;		/* It was removed or reset, by the one lock. */
 	struct weir_device *next;
 	void *priv;		/* The class's, from its open(). */
 };
@@ -64,7 +66,21 @@ struct mmap_device;
 struct device_list {
 	struct weir_devinfo **entries;	/* With room for one more, a NULL. */
 	size_t n;
+	const char *only;	/* Others may be left out, for it is costly to
+				 * ask what a device can do.  NULL: all. */
 };
+
+static inline bool device_list_wants(const struct device_list *list,
+				     const char *name)
+{
+	return !list->only || !strcmp(list->only, name);
+}
+
+/*
+ * The device of @dev was removed or reset: who opens one of that name from now
+ * on gets another.  @dev is still to be closed.  Any thread.
+ */
+void device_is_dead(struct weir_device *dev);
 
 /*
  * Each call returns 0 or a negative errno, with a sentence left (base/why.h);

@@ -66,7 +66,8 @@ static int add(struct device_list *list, const char *name, const char *reason)
 {
 	struct weir_devinfo *info;
 
-	if (name[0] == '.' || is_listed(list, name))
+	if (name[0] == '.' || !device_list_wants(list, name) ||
+	    is_listed(list, name))
 		return 0;
 	info = device_list_add(list, &device_rdma, name);
 	if (!info)

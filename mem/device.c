@@ -88,9 +88,10 @@ static int list_all(struct device_list *list)
 	return err;
 }
 
-int weir_device_list(struct weir_devinfo ***ret, size_t *n)
+static int list_devices(struct weir_devinfo ***ret, size_t *n,
+			const char *only)
 {
-	struct device_list list = { NULL, 0 };
+	struct device_list list = { .only = only };
 	char before[SENTENCE];
 	int err;
 
@@ -107,6 +108,11 @@ int weir_device_list(struct weir_devinfo ***ret, size_t *n)
 	return 0;
 }
 
+int weir_device_list(struct weir_devinfo ***ret, size_t *n)
+{
+	return list_devices(ret, n, NULL);
+}
+
 int weir_devinfo_caps(const struct weir_devinfo *info,
 		      struct weir_device_caps *ret)
 {
@@ -119,7 +125,7 @@ static struct weir_device *find_open(const struct weir_devinfo *info)
 	struct weir_device *dev;
 
 	for (dev = open_devices; dev; dev = dev->next)
-		if (dev->info.cls == info->cls &&
+		if (!dev->dead && dev->info.cls == info->cls &&
 		    !strcmp(device_name(dev), info->caps.name))
 			return dev;
 	return NULL;
@@ -177,16 +183,28 @@ int weir_device_open(struct weir_device **ret, const struct weir_devinfo *info)
 	return err;
 }
 
-static int no_such_device(struct weir_devinfo *const *list, const char *name)
+void device_is_dead(struct weir_device *dev)
 {
+	pthread_mutex_lock(&lock);
+	dev->dead = true;
+	pthread_mutex_unlock(&lock);
+}
+
+static int no_such_device(const char *name)
+{
+	struct weir_devinfo **list;
 	char names[160];
 	size_t len = 0, i;
+	int err = weir_device_list(&list, &i);
 
+	if (err)
+		return err;
 	names[0] = 0;
 	for (i = 0; list[i] && len < sizeof(names); i++)
 		len += (size_t)snprintf(names + len, sizeof(names) - len,
 					"%s%s", i ? ", " : "",
 					list[i]->caps.name);
+	weir_device_list_free(list);
 	return why(-ENOENT, "weir_device_open_name: there is no device %s; "
 		   "there are %s", name, names);
 }
@@ -195,7 +213,7 @@ int weir_device_open_name(struct weir_device **ret, const char *name)
 {
 	struct weir_devinfo **list;
 	size_t n, i;
-	int err = weir_device_list(&list, &n);
+	int err = list_devices(&list, &n, name);
 
 	if (err)
 		return err;
@@ -204,7 +222,7 @@ int weir_device_open_name(struct weir_device **ret, const char *name)
 	if (i < n)
 		err = weir_device_open(ret, list[i]);
 	else
-		err = no_such_device(list, name);
+		err = no_such_device(name);
 	weir_device_list_free(list);
 	return err;
 }

@@ -14,7 +14,8 @@
  * that all share, pieces of 64 bytes, words of 4 that are copied whole, and
  * nothing in it that could be relied on after an allocation.  Each allocation
  * is a memfd, so that it can be imported, sealed so that who imports it cannot
- * be hurt by a size that changes.
+ * be hurt by a size that changes.  What it takes of the room is free again when
+ * the last handle in this process has gone, whichever that is.
  */
 
 #include <errno.h>
@@ -41,8 +42,10 @@
 /* Nobody shall rely on zeroes that a card does not promise. */
 #define NOISE 0xdb
 
+/* Guards what is left, and the list of all handles. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t room = DM_SOFT_CAPACITY;
+static struct weir_dm *handles;
 
 static int take_room(struct weir_dm *dm, uint32_t log_align)
 {
@@ -65,11 +68,47 @@ static int take_room(struct weir_dm *dm, uint32_t log_align)
 		   left, DM_SOFT_CAPACITY);
 }
 
-/* An import has taken none. */
 static void give_room(struct weir_dm *dm)
 {
 	pthread_mutex_lock(&lock);
 	room += dm->room;
+	pthread_mutex_unlock(&lock);
+}
+
+/* On the list of handles.  What is imported twice has one inode. */
+static int enter(struct weir_dm *dm, const char *call)
+{
+	struct stat st;
+
+	if (fault("fstat") ? (errno = ENOMEM, -1) : fstat(dm->fd, &st))
+		return why(-ENOMEM, "%s: no inode: %s", call, strerror(errno));
+	dm->ino = st.st_ino;
+	pthread_mutex_lock(&lock);
+	dm->next_soft = handles;
+	handles = dm;
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+/*
+ * Off the list.  The memory lives as long as any handle of it, so the room goes
+ * to another one, and is free with the last.
+ */
+static void leave(struct weir_dm *dm)
+{
+	struct weir_dm **p, *other;
+
+	pthread_mutex_lock(&lock);
+	for (p = &handles; *p != dm; p = &(*p)->next_soft)
+		;
+	*p = dm->next_soft;
+	for (other = handles; other && other->ino != dm->ino;
+	     other = other->next_soft)
+		;
+	if (other)
+		other->room += dm->room;
+	else
+		room += dm->room;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -87,6 +126,18 @@ static int map(struct weir_dm *dm, const char *call)
 	dm->priv = p;
 	dm->copies = true;
 	return 0;
+}
+
+static int map_and_enter(struct weir_dm *dm, const char *call)
+{
+	int err = map(dm, call);
+
+	if (err)
+		return err;
+	err = enter(dm, call);
+	if (err)
+		munmap(dm->priv, dm->len);
+	return err;
 }
 
 /*
@@ -130,7 +181,7 @@ static int make(struct weir_dm *dm)
 			   strerror(errno));
 	err = size_and_seal(dm->fd, dm->len);
 	if (!err)
-		err = map(dm, "weir_dm_alloc");
+		err = map_and_enter(dm, "weir_dm_alloc");
 	if (err)
 		close(dm->fd);
 	else
@@ -182,7 +233,7 @@ static int soft_import(struct weir_dm *dm, const struct weir_dm_token *token)
 	dm->fd = mmap_dup_fd(token->fd, "weir_dm_import");
 	if (dm->fd < 0)
 		return dm->fd;
-	err = map(dm, "weir_dm_import");
+	err = map_and_enter(dm, "weir_dm_import");
 	if (err)
 		close(dm->fd);
 	return err;
@@ -190,9 +241,9 @@ static int soft_import(struct weir_dm *dm, const struct weir_dm_token *token)
 
 static int soft_release(struct weir_dm *dm)
 {
+	leave(dm);
 	munmap(dm->priv, dm->len);
 	close(dm->fd);
-	give_room(dm);
 	return 0;
 }
 

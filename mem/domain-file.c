@@ -31,7 +31,7 @@
  * write is done. */
 #define KEPT_FLAGS (O_ACCMODE | O_SYNC | O_DSYNC | O_NOATIME)
 
-static int file_flags(int fd)
+static int file_flags(int fd, const char *name)
 {
 	struct sim_file_info sim;
 	int flags;
@@ -43,8 +43,8 @@ static int file_flags(int fd)
 	else
 		flags = fcntl(fd, F_GETFL);
 	if (flags < 0)
-		return why(-EBADF, "weir_domain_file_create: fd %d is not open",
-			   fd);
+		return why(-EBADF, "weir_domain_file_create: %s %d is not open",
+			   name, fd);
 	return flags;
 }
 
@@ -150,7 +150,7 @@ static bool is_same_file(int a, int b)
 
 static int check_buffered(const struct domain_file *file, int fd)
 {
-	int flags = file_flags(fd), err;
+	int flags = file_flags(fd, ".buffered_fd"), err;
 
 	if (flags < 0)
 		return flags;
@@ -217,25 +217,20 @@ static void find_way_round(struct domain_file *file, int flags)
 	file->domain.release = close_own;
 }
 
-static int set_direct(struct domain_file *file, int flags,
-		      const struct weir_domain_file_opts *opts)
+static void set_direct(struct domain_file *file, int flags,
+		       const struct weir_domain_file_opts *opts)
 {
-	int err = 0;
-
 	ask_alignment(file);
 	if (opts->align) {
 		file->align = opts->align;
 		file->mem_align = opts->align;
 	}
-	if (opts->flags & WEIR_DOMAIN_FILE_BUFFERED) {
-		err = check_buffered(file, opts->buffered_fd);
+	if (opts->flags & WEIR_DOMAIN_FILE_BUFFERED)
 		file->buffered_fd = opts->buffered_fd;
-	} else if (!(opts->flags & WEIR_DOMAIN_FILE_DIRECT_ONLY)) {
+	else if (!(opts->flags & WEIR_DOMAIN_FILE_DIRECT_ONLY))
 		find_way_round(file, flags);
-	}
 	if (file->buffered_fd >= 0 && file->align < PAGE)
 		file->align = PAGE;
-	return err;
 }
 
 static int check_opts(const struct weir_domain_file_opts *opts)
@@ -280,7 +275,7 @@ int weir_domain_file_create(struct weir_domain **ret, int fd,
 		err = check_opts(&opts);
 	if (err)
 		return err;
-	flags = file_flags(fd);
+	flags = file_flags(fd, "fd");
 	if (flags < 0)
 		return flags;
 	err = check_kind(fd, flags);
@@ -301,12 +296,14 @@ int weir_domain_file_create(struct weir_domain **ret, int fd,
 	file->readable = (flags & O_ACCMODE) != O_WRONLY;
 	file->writable = (flags & O_ACCMODE) != O_RDONLY;
 	err = find_out_which(file);
-	if (!err && flags & O_DIRECT)
-		err = set_direct(file, flags, &opts);
+	if (!err && opts.flags & WEIR_DOMAIN_FILE_BUFFERED)
+		err = check_buffered(file, opts.buffered_fd);
 	if (err) {
 		free(file);
 		return err;
 	}
+	if (flags & O_DIRECT)
+		set_direct(file, flags, &opts);
 	domain_add(&file->domain);
 	*ret = &file->domain;
 	return 0;

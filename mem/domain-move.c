@@ -77,12 +77,14 @@ int domain_move(struct weir_reactor *r, struct weir_op *op,
 
 	hold(op, call);
 	op_enlist(r, op, &move_class);
+	op_enter(op);
 	err = call->fn(call->domain, r, op, call->move);
-	if (likely(err >= 0))
-		return 0;
-	op_abandon(op);
-	release(op);
-	return (int)sane_result(err);
+	if (unlikely(err < 0)) {
+		op_abandon(op);
+		release(op);
+	}
+	op_exit(op);
+	return err < 0 ? (int)sane_result(err) : 0;
 }
 
 static struct weir_op *under_way(const struct weir_op *op)
@@ -235,10 +237,10 @@ static int prepare(struct domain_call *call,
 static int start(struct weir_reactor *r, struct weir_op *op,
 		 struct domain_call *call, weir_domain_move_fn *fn)
 {
-	int err = fn ? op_may_begin(r, op) : -EOPNOTSUPP;
+	int err = fn ? op_admit(r, op) : -EOPNOTSUPP;
 
 	call->fn = fn;
-	return err ? err : domain_move(r, op, call);
+	return err ? op_admitted(err) : domain_move(r, op, call);
 }
 
 /* The function @name of @domain, if it can have any. */

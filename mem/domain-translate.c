@@ -86,22 +86,27 @@ int weir_domain_translate(struct weir_domain *src, void *src_ctx,
 	int err;
 
 	if (!src || !dst || !ret || !len || (!addr && domain_is_memory(src)))
-		return -EINVAL;
+		return why(-EINVAL, CALL ": an argument is NULL, or a length or "
+			   "address 0");
 	err = check_room(ret);
 	if (err)
 		return err;
 	if (addr + len < addr)
-		return -ERANGE;
+		return why(-ERANGE, CALL ": %zu bytes at %#llx wrap around", len,
+			   (unsigned long long)addr);
+	/* Its function may try to destroy it. */
+	domain_use(src);
 	err = ask(src, src_ctx, dst, dst_ctx, addr, len, &t);
-	if (err)
+	if (err) {
+		domain_unuse(src);
 		return err;
-
+	}
 	t.translator = src;
 	t.translator_ctx = src_ctx;
-	domain_use(src);
 	if (!makes_sense(&t, len)) {
 		weir_domain_invalidate(&t);
-		return -EIO;
+		return why(-EIO, CALL ": the function of the domain gave pieces "
+			   "that are not %zu bytes", len);
 	}
 	return opts_give(ret, &t, sizeof(t), CALL);
 }

@@ -250,7 +250,7 @@ static int client_start(struct client *c)
 	c->fd = export_socket(0, CALL);
 	if (c->fd < 0)
 		return c->fd;
-	err = op_may_begin(c->r, c->op);
+	err = op_admit(c->r, c->op);
 	if (err)
 		return err;
 	weir_op_init(&c->step, on_connected);
@@ -289,7 +289,7 @@ int weir_mmap_import_from(struct weir_reactor *r, struct weir_op *op,
 		err = client_start(c);
 	if (err)
 		client_free(c);
-	return err;
+	return op_admitted(err);
 }
 
 struct weir_mmap *weir_mmap_imported(struct weir_op *op)

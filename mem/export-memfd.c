@@ -44,26 +44,20 @@ static bool is_huge(int fd, size_t *ret_page_size)
 	return fs.f_type == HUGETLBFS;
 }
 
-static bool is_zero(const char *p, size_t len)
+/*
+ * Whether what importers will see behind the range, up to the end of its last
+ * page, is 0.  The kernel maps the page of which the file has a part as a whole,
+ * so it is looked at where it is mapped: behind the end of the file there may be
+ * something, too.
+ */
+static bool padding_is_zero(const struct weir_mmap *mmap, size_t page_size)
 {
-	while (len && !*p)
-		p++, len--;
-	return !len;
-}
+	const char *p = mmap->addr + mmap->len;
+	const char *end = mmap->addr + memfd_round(mmap->len, page_size);
 
-/* Whether there is only 0 from @off to @end. */
-static bool rest_is_zero(int fd, off_t off, off_t end)
-{
-	char buf[4096];
-	ssize_t n;
-
-	for (; off < end; off += n) {
-		n = pread(fd, buf, end - off < (off_t)sizeof(buf) ?
-				   (size_t)(end - off) : sizeof(buf), off);
-		if (n <= 0 || !is_zero(buf, (size_t)n))
-			return false;
-	}
-	return true;
+	while (p < end && !*p)
+		p++;
+	return p == end;
 }
 
 static int check_alone(const struct weir_mmap *mmap, bool write)
@@ -82,8 +76,9 @@ static int check_alone(const struct weir_mmap *mmap, bool write)
 			   "pages can also take them away from under us; use "
 			   "ordinary pages, or let importers only read");
 	if (fstat(mmap->fd, &st) || mmap->fd_off ||
-	    (size_t)st.st_size != memfd_round(mmap->len, page_size) ||
-	    !rest_is_zero(mmap->fd, (off_t)mmap->len, st.st_size))
+	    (size_t)st.st_size < mmap->len ||
+	    (size_t)st.st_size > memfd_round(mmap->len, page_size) ||
+	    !padding_is_zero(mmap, page_size))
 		return why(-EOPNOTSUPP, CALL "the memfd holds other data "
 			   "beside the range; give it one of its own" OR_COPY);
 	return 0;

@@ -343,7 +343,7 @@ int weir_exporter_create(struct weir_exporter **ret, struct weir_reactor *r,
 	x = exporter_alloc(r, &opts);
 	if (!x)
 		return why(-ENOMEM, CALL ": no memory");
-	err = reactor_attach(r, &x->obj, "exporter");
+	err = reactor_attach(r, &x->obj, "weir_exporter");
 	if (!err) {
 		err = exporter_listen(x, path);
 		if (err)

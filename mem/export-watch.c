@@ -144,14 +144,14 @@ int weir_mmap_watch(struct weir_mmap *mmap, struct weir_reactor *r,
 	w->op = op;
 	w->mmap = mmap;
 	weir_op_init(&w->poll, on_poll);
-	err = op_may_begin(r, op);
+	err = op_admit(r, op);
 	if (!err && r->backend->simulated)
 		return start_look(r, op, w);
 	if (!err)
 		err = weir_poll(r, &w->poll, w->im->lifeline, WEIR_READABLE);
 	if (err) {
 		free(w);
-		return err;
+		return op_admitted(err);
 	}
 	op->u.words[0] = (uintptr_t)w;
 	op_enlist(r, op, &watch_class);

@@ -130,7 +130,7 @@ int weir_inventory_create(struct weir_inventory **ret, struct weir_reactor *r,
 		err = why(-ENOMEM, "weir_inventory_create: no memory for %u "
 			  "bufs", opts.bufs);
 	if (!err)
-		err = reactor_attach(r, &inv->obj, "inventory");
+		err = reactor_attach(r, &inv->obj, "weir_inventory");
 	if (err) {
 		inventory_free(inv);
 		return err;
@@ -233,7 +233,8 @@ int weir_inventory_attach(struct weir_inventory *inv, struct weir_mmap *mmap)
 		return why(-ENOSPC, "weir_inventory_attach: %u mmaps are "
 			   "attached; see .mmaps of weir_inventory_opts",
 			   inv->n_links);
-	return mmap_attach(mmap, inv->stock.r, &inv->links[i], true);
+	return mmap_attach(mmap, inv->stock.r, &inv->links[i], true,
+			   "weir_inventory_attach");
 }
 
 /*

@@ -1,4 +1,6 @@
 libweir_all_la_SOURCES += \
+	%D%/available.c \
+	%D%/available.h \
 	%D%/buf-internal.h \
 	%D%/buf.c \
 	%D%/descriptor-mac.c \
@@ -74,7 +76,9 @@ libweir_all_la_SOURCES += \
 	%D%/store-stats.c \
 	%D%/store.c \
 	%D%/tags.c \
-	%D%/tags.h
+	%D%/tags.h \
+	%D%/vma.c \
+	%D%/vma.h
 
 if HAVE_VERBS
 libweir_all_la_SOURCES += %D%/device-verbs.c %D%/mmap-verbs.c \

@@ -26,6 +26,7 @@
 
 #include "base/fault.h"
 #include "base/why.h"
+#include "mem/available.h"
 #include "mem/domain-internal.h"
 #include "mem/mmap-internal.h"
 #include "mem/pages.h"
@@ -208,9 +209,23 @@ static int find_pages(struct weir_mmap *mmap, size_t len, uint32_t flags)
 	return err;
 }
 
+static int say_no_memory(int err, size_t len)
+{
+	const char *from;
+	uint64_t left = memory_available(&from);
+
+	if (err == -ENOMEM && left < len + len / 256)
+		return why(err, "weir_mmap_alloc: no %zu bytes of memory: "
+			   "%llu are left, by %s", len,
+			   (unsigned long long)left, from);
+	return why(err, "weir_mmap_alloc: no %zu bytes of memory: %s", len,
+		   strerror(-err));
+}
+
 int weir_mmap_alloc(struct weir_mmap *mmap, size_t len, uint32_t flags)
 {
-	int err = mmap_refuse_range(mmap, "weir_mmap_alloc", 0, len);
+	size_t asked = len < PTRDIFF_MAX ? len : PTRDIFF_MAX;
+	int err = mmap_refuse_range(mmap, "weir_mmap_alloc", 0, asked);
 
 	if (err)
 		return err;
@@ -220,12 +235,11 @@ int weir_mmap_alloc(struct weir_mmap *mmap, size_t len, uint32_t flags)
 	    !(flags & WEIR_MMAP_ALLOC_HUGE_1G))
 		flags |= WEIR_MMAP_ALLOC_HUGE_2M;
 	if (len > PTRDIFF_MAX / 2)
-		return why(-ENOMEM, "weir_mmap_alloc: no %zu bytes of memory",
-			   len);
+		return why(-ENOMEM, "weir_mmap_alloc: %zu bytes are more than "
+			   "an address space has", len);
 	err = find_pages(mmap, len, flags);
 	if (err)
-		return why(err, "weir_mmap_alloc: no %zu bytes of memory: %s",
-			   len, strerror(-err));
+		return say_no_memory(err, len);
 	mmap_set_domain(mmap, mmap->page_size > PAGE ? weir_domain_hugepage() :
 						       weir_domain_system());
 	mmap->len = len;

@@ -135,6 +135,12 @@ struct weir_mmap {
 struct mmap_link {
 	struct mmap_use *use;	/* NULL: not attached. */
 	bool is_pool;		/* Its memory is a pool's: cannot be stopped. */
+
+	/* More is registered, from this byte of the range on; NULL: who looks
+	 * each time.  On the use's thread, under the mmap's lock. */
+	void (*more)(struct mmap_link *link, size_t from);
+	void *arg;
+	uint32_t which;
 	struct mmap_link *next;
 	struct mmap_link **pprev;
 };
@@ -147,11 +153,14 @@ enum mmap_wish {
 };
 
 /*
- * The kernel registers at most 1 GiB in one piece, so a large range is several:
- * as many as these, and what lies behind them works unregistered.
+ * The kernel registers at most 1 GiB in one piece, and a limit may leave room for
+ * smaller ones alone.  So what is registered of a range is several, one behind
+ * the other from its beginning.
  */
-#define MMAP_PIECE_SHIFT 30
-#define MMAP_PIECES_MAX 64
+struct mmap_piece {
+	size_t end;		/* In the range. */
+	int index;		/* Of the registered buffer. */
+};
 
 struct mmap_use {
 	struct weir_mmap *mmap;
@@ -169,8 +178,14 @@ struct mmap_use {
 	uint32_t lkey;			/* and what it said, */
 	int key_err;
 	unsigned int keys_taken;	/* when the mmap's was this. */
+	struct weir_timer_node retry;	/* When to register more. */
+	uint32_t retries;	/* Without success. */
+	struct mmap_use *next_of_r;	/* Others that the reactor has tried to
+					 * register: on its thread alone. */
+	struct mmap_use **pprev_of_r;
 	uint32_t n_pieces;
-	int index[];		/* Of the registered buffers. */
+	uint32_t max_pieces;
+	struct mmap_piece pieces[];
 };
 
 static inline bool mmap_is_started(const struct weir_mmap *mmap)
@@ -309,10 +324,10 @@ int mmap_keys_drop(struct weir_mmap *mmap);
  * this reactor with @may_register.
  *
  * Returns 0, -EBADFD if it is not started, -ESTALE if its exporter has revoked
- * it, or -ENOMEM; leaves a sentence.
+ * it, or -ENOMEM; leaves a message of @call.
  */
 int mmap_attach(struct weir_mmap *mmap, struct weir_reactor *r,
-		struct mmap_link *link, bool may_register);
+		struct mmap_link *link, bool may_register, const char *call);
 
 /*
  * Register the memory of @link if that was not tried yet.  What mmap_attach()
@@ -374,6 +389,9 @@ static inline void mmap_use_count(struct mmap_use *use, long n)
 			      memory_order_relaxed);
 }
 
+/* The same behind the first piece, of what is registered. */
+int mmap_use_find(const struct mmap_use *use, size_t off, size_t last);
+
 /*
  * Index of the registered buffer that holds all of the range, plus 1; or 0.  The
  * range is in the mmap, and not empty.
@@ -383,11 +401,12 @@ static inline int mmap_use_index(const struct mmap_use *use, const char *addr,
 {
 	size_t off = (size_t)(addr - use->mmap->addr);
 	size_t last = off + len - 1;
-	size_t piece = off >> MMAP_PIECE_SHIFT;
 
-	if (last >= use->registered || last >> MMAP_PIECE_SHIFT != piece)
+	if (last >= use->registered)
 		return 0;
-	return use->index[piece] + 1;
+	if (likely(last < use->pieces[0].end))
+		return use->pieces[0].index + 1;
+	return mmap_use_find(use, off, last);
 }
 
 #endif /* WEIR_MEM_MMAP_INTERNAL_H */

@@ -37,9 +37,12 @@ int mmap_refuse_range(const struct weir_mmap *mmap, const char *call,
 		return err;
 	if (mmap->has_range)
 		return why(-EPERM, "%s: the mmap has a range", call);
-	if (!len || len > PTRDIFF_MAX || off > INT64_MAX - len)
-		return why(-EINVAL, "%s: no range: %zu bytes at %llu", call,
-			   len, (unsigned long long)off);
+	if (!len)
+		return why(-EINVAL, "%s: a range of 0 bytes", call);
+	if (len > PTRDIFF_MAX || off > INT64_MAX - len)
+		return why(-EINVAL, "%s: %zu bytes from %llu on are more than "
+			   "an address space has", call, len,
+			   (unsigned long long)off);
 	return 0;
 }
 

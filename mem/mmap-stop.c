@@ -323,11 +323,14 @@ static int stop_by(struct weir_mmap *mmap, struct weir_reactor *r,
 	pthread_mutex_lock(&mmap->lock);
 	started = mmap_is_started(mmap);
 	err = refuse_stop(mmap, true);
-	if (!err)
+	if (!err) {
 		err = op_begin(r, op, &stop_class);
+		if (err)
+			op_refused(err, op, "weir_mmap_stop");
+	}
 	if (err) {
 		pthread_mutex_unlock(&mmap->lock);
-		return err;
+		return op_admitted(err);
 	}
 	if (is_elsewhere(mmap)) {
 		travel(mmap, op);

@@ -17,27 +17,56 @@
 #include "mem/mmap-internal.h"
 #include "reactor/reactor-internal.h"
 
-#define PIECE ((size_t)1 << MMAP_PIECE_SHIFT)
+#define PIECE ((size_t)1 << 30)
 
-/* Below this, what is left of the limit is not worth a look-up. */
+/* Below this, what is left of the limit is not worth a look-up.  Pieces end at
+ * multiples of it, so that few bufs lie across their borders. */
 #define REGISTER_MIN ((size_t)64 << 10)
 
-#define PAGE ((size_t)4096)
+/* In a later turn: milliseconds for a range in small pages. */
+#define RETRY_MAX ((size_t)128 << 20)
+
+/* Pieces of a use: each of a range in turns, and what is left of limits. */
+#define PIECES_MAX 512
+#define PIECES_MORE 32
+
+/* What the limit refused is tried again after a millisecond, two, four, ...,
+ * until it has been refused as often: four seconds. */
+#define RETRIES_MAX 12
+#define RETRY_NS UINT64_C(1000000)
+
+/* Later, so that a pool on the same reactor comes first. */
+#define RETRY_AFTER_POOLS 4
+
+static void drop_pieces(struct mmap_use *use)
+{
+	struct weir_reactor *r = use->r;
+
+	while (use->n_pieces)
+		r->backend->buf_unregister(r,
+					   use->pieces[--use->n_pieces].index);
+	use->registered = 0;
+}
 
 void mmap_use_drop(struct mmap_use *use)
 {
 	struct weir_reactor *r = use->r;
 	struct mmap_link *link;
 	struct mmap_use **p;
-	uint32_t i;
 
 	for (p = &use->mmap->uses; *p != use; p = &(*p)->next)
 		;
 	*p = use->next;
 	for (link = use->links; link; link = link->next)
 		link->use = NULL;
-	for (i = 0; i < use->n_pieces; i++)
-		r->backend->buf_unregister(r, use->index[i]);
+	wheel_del(&r->wheel, &use->retry);
+	if (use->pprev_of_r) {
+		*use->pprev_of_r = use->next_of_r;
+		if (use->next_of_r)
+			use->next_of_r->pprev_of_r = use->pprev_of_r;
+		use->pprev_of_r = NULL;
+	}
+	drop_pieces(use);
 }
 
 /* Nobody sends its errand any more, for it is in no list. */
@@ -67,17 +96,32 @@ int64_t weir_mmap_registered(struct weir_mmap *mmap, struct weir_reactor *r,
 	use = find_use(mmap, r);
 	pthread_mutex_unlock(&mmap->lock);
 	if (!use)
-		return -ENOENT;
+		return why(-ENOENT, "weir_mmap_registered: nothing of the "
+			   "reactor has attached the mmap");
 	if (ret_why)
 		*ret_why = use->why;
 	return (int64_t)use->registered;
 }
 
-static uint32_t n_pieces(const struct weir_mmap *mmap)
+static uint32_t max_pieces(const struct weir_mmap *mmap)
 {
-	size_t n = (mmap->len - 1) / PIECE + 1;
+	size_t n = (mmap->len - 1) / RETRY_MAX + 1;
 
-	return n < MMAP_PIECES_MAX ? (uint32_t)n : MMAP_PIECES_MAX;
+	return (n < PIECES_MAX ? (uint32_t)n : PIECES_MAX) + PIECES_MORE;
+}
+
+int mmap_use_find(const struct mmap_use *use, size_t off, size_t last)
+{
+	uint32_t low = 0, high = use->n_pieces, mid;
+
+	while (low < high) {
+		mid = low + (high - low) / 2;
+		if (use->pieces[mid].end <= off)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return last < use->pieces[low].end ? use->pieces[low].index + 1 : 0;
 }
 
 /* What stood in the way, and what would help. */
@@ -94,7 +138,9 @@ static const char *reason(int err)
 		return "all places for registered buffers are taken; attach "
 		       "fewer mmaps on this reactor";
 	case 0:
-		return "that many pieces of 1 GiB at most; make more mmaps";
+		return "the rest follows in later turns";
+	case -ENOSPC:
+		return "a range has no more pieces; make more mmaps";
 	default:
 		return strerror(-err);
 	}
@@ -123,56 +169,172 @@ static void say_why(struct mmap_use *use, int err)
 			 use->registered, len, reason(err));
 }
 
-/* As much of @iov as the limits allow: half, a quarter, ... of what is refused.
- * Returns 0, or why it is less than all. */
-static int register_piece(struct mmap_use *use, struct iovec *iov)
+/* The next @len bytes. */
+static int register_piece(struct mmap_use *use, size_t len)
 {
 	struct weir_reactor *r = use->r;
-	int index, err = 0;
+	struct iovec iov = {
+		.iov_base = use->mmap->addr + use->registered,
+		.iov_len = len,
+	};
+	int index = r->backend->buf_register(r, &iov);
 
-	for (;;) {
-		index = r->backend->buf_register(r, iov);
-		if (index >= 0)
-			break;
-		err = index;
-		iov->iov_len = iov->iov_len / 2 & ~(PAGE - 1);
-		if (err != -ENOMEM || iov->iov_len < REGISTER_MIN)
-			return err;
-	}
-	use->index[use->n_pieces++] = index;
-	use->registered += iov->iov_len;
-	return err;
+	if (index < 0)
+		return index;
+	use->registered += len;
+	use->pieces[use->n_pieces].end = use->registered;
+	use->pieces[use->n_pieces++].index = index;
+	return 0;
 }
 
-static void use_register(struct mmap_use *use)
+/*
+ * @max bytes more, as far as the limits allow: if the kernel refuses some, half
+ * of that, a quarter, and so on, until nothing more fits.  Returns 0, or why it
+ * is less: -ENOSPC if it would be too many pieces.
+ */
+static int register_more(struct mmap_use *use, size_t max)
 {
-	struct weir_mmap *mmap = use->mmap;
-	uint32_t max = n_pieces(mmap);
-	struct iovec iov;
-	size_t left;
+	size_t left = use->mmap->len - use->registered, try = PIECE;
 	int err = 0;
 
-	use->tried = true;
-	use->why[0] = '\0';
-	if (!mmap->cpu)
-		err = -ENXIO;
-	while (!err && use->n_pieces < max) {
-		left = mmap->len - use->registered;
-		iov.iov_base = mmap->addr + use->registered;
-		iov.iov_len = left < PIECE ? left : PIECE;
-		err = register_piece(use, &iov);
+	if (left > max)
+		left = max;
+	while (left && use->n_pieces < use->max_pieces) {
+		if (try > left)
+			try = left;
+		err = register_piece(use, try);
+		if (!err) {
+			left -= try;
+			continue;
+		}
+		if (err != -ENOMEM || try <= REGISTER_MIN)
+			break;
+		try = try / 2 & ~(REGISTER_MIN - 1);
+		if (try < REGISTER_MIN)
+			try = REGISTER_MIN;
 	}
+	return !err && left ? -ENOSPC : err;
+}
+
+/*
+ * A limit may leave more room soon: others give some back, and the kernel counts
+ * what an ended process had for some time yet.  Nothing else is worth a retry.
+ */
+static void retry_later(struct mmap_use *use, int err)
+{
+	struct weir_reactor *r = use->r;
+
+	if (use->registered == use->mmap->len || use->retries >= RETRIES_MAX ||
+	    (err && err != -ENOMEM && err != -ENOBUFS))
+		return;
+	wheel_rearm(&r->wheel, &use->retry,
+		    reactor_now(r) + (RETRY_NS << use->retries));
+	reactor_touch(r);
+}
+
+static bool has_pool(const struct mmap_use *use)
+{
+	const struct mmap_link *link;
+
+	for (link = use->links; link; link = link->next)
+		if (link->is_pool)
+			return true;
+	return false;
+}
+
+/*
+ * Take back what is registered of another mmap on this reactor, of which no pool
+ * is made and no buf is out: nothing has an index of it.  Its lock is the second
+ * here, so it is not waited for.
+ */
+static bool make_room(const struct mmap_use *use)
+{
+	struct weir_reactor *r = use->r;
+	struct mmap_use *other;
+	bool done = false;
+
+	for (other = r->mmap_uses; other && !done; other = other->next_of_r) {
+		if (other == use || !other->registered ||
+		    atomic_load_explicit(&other->n_bufs, memory_order_relaxed) ||
+		    pthread_mutex_trylock(&other->mmap->lock))
+			continue;
+		done = !has_pool(other);
+		if (done) {
+			drop_pieces(other);
+			snprintf(other->why, sizeof(other->why),
+				 "a pool of this reactor comes first");
+			other->retries = RETRY_AFTER_POOLS;
+			retry_later(other, 0);
+		}
+		pthread_mutex_unlock(&other->mmap->lock);
+	}
+	return done;
+}
+
+/* Pools first: their buffers are what is moved all the time. */
+static void register_up_to(struct mmap_use *use, size_t max)
+{
+	struct mmap_link *link;
+	size_t had = use->registered;
+	int err;
+
+	do {
+		err = register_more(use, max - (use->registered - had));
+	} while (err == -ENOMEM && has_pool(use) && make_room(use));
+	use->retries = use->registered > had ? 0 : use->retries + 1;
+	use->why[0] = '\0';
 	say_why(use, err);
+	retry_later(use, err);
+	for (link = use->links; link && use->registered > had;
+	     link = link->next)
+		if (link->more)
+			link->more(link, had);
+}
+
+static void use_retry(struct weir_timer_node *node)
+{
+	struct mmap_use *use = weir_container_of(node, struct mmap_use, retry);
+	struct weir_mmap *mmap = use->mmap;
+
+	pthread_mutex_lock(&mmap->lock);
+	register_up_to(use, RETRY_MAX);
+	pthread_mutex_unlock(&mmap->lock);
+}
+
+/* The first time, and again whenever somebody else asks for it. */
+static void use_register(struct mmap_use *use)
+{
+	struct weir_reactor *r = use->r;
+
+	use->tried = true;
+	if (use->registered == use->mmap->len)
+		return;
+	if (!use->mmap->cpu) {
+		say_why(use, -ENXIO);
+		return;
+	}
+	if (!use->pprev_of_r) {
+		use->next_of_r = r->mmap_uses;
+		use->pprev_of_r = &r->mmap_uses;
+		if (use->next_of_r)
+			use->next_of_r->pprev_of_r = &use->next_of_r;
+		r->mmap_uses = use;
+	}
+	use->retries = 0;
+	register_up_to(use, SIZE_MAX);
 }
 
 static struct mmap_use *use_create(struct weir_mmap *mmap,
 				   struct weir_reactor *r)
 {
+	uint32_t n = max_pieces(mmap);
 	struct mmap_use *use = mem_calloc(1, sizeof(*use) +
-				n_pieces(mmap) * sizeof(use->index[0]));
+					  n * sizeof(use->pieces[0]));
 
 	if (!use)
 		return NULL;
+	use->max_pieces = n;
+	use->retry.fire = use_retry;
 	use->mmap = mmap;
 	use->r = r;
 	errand_init(&use->errand, r, mmap_use_visit);
@@ -183,7 +345,7 @@ static struct mmap_use *use_create(struct weir_mmap *mmap,
 }
 
 int mmap_attach(struct weir_mmap *mmap, struct weir_reactor *r,
-		struct mmap_link *link, bool may_register)
+		struct mmap_link *link, bool may_register, const char *call)
 {
 	struct mmap_use *use;
 	int err = 0;
@@ -191,15 +353,15 @@ int mmap_attach(struct weir_mmap *mmap, struct weir_reactor *r,
 	pthread_mutex_lock(&mmap->lock);
 	use = find_use(mmap, r);
 	if (!mmap_is_started(mmap))
-		err = why(-EBADFD, "the mmap is not started");
+		err = why(-EBADFD, "%s: the mmap is not started; see "
+			  "weir_mmap_start()", call);
 	else if (mmap_stale(mmap))
-		err = why(-ESTALE, "its exporter has revoked the mmap");
+		err = why(-ESTALE, "%s: the exporter has revoked the mmap",
+			  call);
 	else if (!use)
 		use = use_create(mmap, r);
 	if (!err && !use)
-		err = why(-ENOMEM, "no memory to attach the mmap");
-	if (!err && may_register && !use->tried)
-		use_register(use);
+		err = why(-ENOMEM, "%s: no memory to attach the mmap", call);
 	if (!err) {
 		link->use = use;
 		link->next = use->links;
@@ -208,6 +370,8 @@ int mmap_attach(struct weir_mmap *mmap, struct weir_reactor *r,
 			use->links->pprev = &link->next;
 		use->links = link;
 	}
+	if (!err && may_register)
+		use_register(use);
 	pthread_mutex_unlock(&mmap->lock);
 	return err;
 }

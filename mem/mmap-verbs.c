@@ -161,12 +161,15 @@ static void say_unusable(struct weir_devinfo *info, const char *what, int err,
 
 static int add(struct device_list *list, struct ibv_device *ibdev)
 {
-	struct weir_devinfo *info = device_list_add(list, &device_verbs,
-					ibv_get_device_name(ibdev));
+	const char *name = ibv_get_device_name(ibdev);
 	struct ibv_device_attr_ex attr;
+	struct weir_devinfo *info;
 	struct ibv_context *ctx;
 	int err;
 
+	if (!device_list_wants(list, name))
+		return 0;
+	info = device_list_add(list, &device_verbs, name);
 	if (!info)
 		return -ENOMEM;
 	device_rdma_locate(info);

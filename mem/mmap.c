@@ -14,6 +14,7 @@
 #include "mem/export-internal.h"
 #include "mem/mmap-internal.h"
 #include "mem/segment-internal.h"
+#include "mem/vma.h"
 
 #define PEER (WEIR_MMAP_PEER_READ | WEIR_MMAP_PEER_WRITE)
 
@@ -139,7 +140,12 @@ int weir_mmap_start(struct weir_mmap *mmap)
 	err = refuse_start(mmap);
 	if (err || mmap_is_started(mmap))
 		return err;
-	err = dmabuf_begin(mmap);
+	if (mmap->range == MMAP_MEM)
+		err = vma_check(mmap->addr, mmap->len,
+				mmap->permissions & WEIR_MMAP_WRITE,
+				"weir_mmap_start");
+	if (!err)
+		err = dmabuf_begin(mmap);
 	if (err)
 		return err;
 	err = segment_add(mmap);

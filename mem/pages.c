@@ -13,10 +13,18 @@
 #include <sys/mman.h>
 
 #include "base/fault.h"
+#include "mem/available.h"
 #include "mem/pages.h"
 
 #define PAGE ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)
+
+/* What is touched at once; and below what nothing is asked first. */
+#define SLICE ((size_t)256 << 20)
+#define LARGE ((size_t)4 << 20)
+
+/* The kernel has page tables of a byte for as many. */
+#define PER_TABLE_BYTE 512
 
 #ifndef MAP_HUGE_SHIFT
 #define MAP_HUGE_SHIFT 26
@@ -60,18 +68,39 @@ static char *map_aligned(size_t len, size_t align)
 }
 
 /* In one call on 5.14 and later; else, and under valgrind, page by page. */
-int pages_populate(char *p, size_t len, size_t page)
+static int touch(char *p, size_t len, size_t page)
 {
 	size_t i;
 
-	if (fault("madvise"))
-		return -ENOMEM;
 	if (!madvise(p, len, MADV_POPULATE_WRITE))
 		return 0;
 	if (errno != EINVAL)
 		return -errno;
 	for (i = 0; i < len; i += page)
 		*(volatile char *)(p + i) = 0;
+	return 0;
+}
+
+/*
+ * Piece by piece, each only if there is memory for all that is missing, because
+ * others take some meanwhile.  Huge pages are reserved, or else refused.
+ */
+int pages_populate(char *p, size_t len, size_t page)
+{
+	size_t n;
+	int err;
+
+	if (fault("madvise"))
+		return -ENOMEM;
+	for (; len; p += n, len -= n) {
+		n = page == PAGE && len > SLICE ? SLICE : len;
+		if (page == PAGE && len >= LARGE &&
+		    memory_available(NULL) < len + len / PER_TABLE_BYTE)
+			return -ENOMEM;
+		err = touch(p, n, page);
+		if (err)
+			return err;
+	}
 	return 0;
 }
 

@@ -162,14 +162,13 @@ static void detach_slabs(struct weir_pool *pool)
 
 static int attach_slab(struct pool_class *pc, uint32_t which)
 {
-	struct mmap_link *link = mem_calloc(1, sizeof(*link));
+	struct mmap_link *link = store_make_link(pc, which);
 	int err;
 
 	if (!link)
 		return why(-ENOMEM, "weir_pool_create: no memory");
-	link->is_pool = true;
 	err = mmap_attach(pc->cls->slabs[which].mmap, pc->pool->r, link,
-			  pc->pool->may_register);
+			  pc->pool->may_register, "weir_pool_create");
 	if (err)
 		free(link);
 	else
@@ -240,7 +239,7 @@ static int enter(struct weir_pool *pool)
 
 	if (err)
 		return err;
-	err = reactor_attach(pool->r, &pool->obj, "pool");
+	err = reactor_attach(pool->r, &pool->obj, "weir_pool");
 	if (err) {
 		detach_slabs(pool);
 		return err;

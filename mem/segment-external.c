@@ -76,8 +76,8 @@ static struct iova_table *make_table(size_t n)
 	return table;
 }
 
-static int check_table(const struct iova_table *table, size_t page,
-		       const char *call)
+/* The last step: .iova is filled in. */
+static int finish_table(struct iova_table *table, size_t page, const char *call)
 {
 	size_t i;
 
@@ -85,6 +85,9 @@ static int check_table(const struct iova_table *table, size_t page,
 		if (table->iova[i] > UINT64_MAX - page)
 			return why(-EINVAL, "%s: the IOVA of page %zu is too "
 				   "large", call, i);
+	if (iova_table_index(table, page))
+		return why(-ENOMEM, "%s: no memory to sort %zu IOVAs", call,
+			   table->n);
 	return 0;
 }
 
@@ -167,7 +170,7 @@ int weir_segment_register(void *addr, size_t len, const uint64_t *iova_table,
 			return why(-ENOMEM, "%s: no memory for %zu IOVAs", call,
 				   n);
 		memcpy(table->iova, iova_table, n * sizeof(*iova_table));
-		err = check_table(table, page_size, call);
+		err = finish_table(table, page_size, call);
 	}
 	if (err) {
 		iova_table_put(table);
@@ -385,8 +388,8 @@ static int read_table(struct iova_table **ret, int fd,
 	if (read_at(fd, table->iova, (size_t)want, sizeof(*record)) != want)
 		err = not_ours("the IOVAs cannot be read");
 	else
-		err = check_table(table, record->page_size,
-				  "weir_segment_attach");
+		err = finish_table(table, record->page_size,
+				   "weir_segment_attach");
 	if (err)
 		iova_table_put(table);
 	else

@@ -8,6 +8,10 @@
  * own sees to it that nobody else locks or unlocks in between; it comes before
  * the table's.  It may be held for as long as it takes to fault memory in, so
  * that the removal of a list that nobody locked does not touch it.
+ *
+ * What the program itself had locked before stays locked, too.  So a list that
+ * is locked notes which of its pages were not, or were by other lists alone, by
+ * the kernel's flag of each VMA; and only those are ever unlocked.
  */
 
 #ifdef HAVE_CONFIG_H
@@ -19,13 +23,17 @@
 #endif
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "base/alloc.h"
 #include "base/fault.h"
 #include "base/why.h"
 #include "mem/segment-table.h"
+#include "mem/vma.h"
 
 #define SETTABLE (WEIR_SEGMENT_DO_NOT_FREE | WEIR_SEGMENT_DIRTY)
 
@@ -61,31 +69,45 @@ int weir_segment_set_flags(uint64_t id, uint32_t set, uint32_t clear)
 	return err;
 }
 
-/*
- * The flag goes first: what somebody sets while we write stays set.  The
- * barrier is for compilers that see that nobody reads the memory again.
- */
-int weir_segment_clean(uint64_t id)
+/* Copy the list that is to be zeroed, or take its flag, too. */
+static int get_dirty(struct weir_segment *ret, uint64_t id, bool take,
+		     const char *call)
 {
 	struct segment_list *list;
-	struct weir_segment seg;
-	bool dirty = false;
 	int err = 0;
 
 	segments_lock();
 	list = list_by_id(id);
 	if (!list)
-		err = no_list(id, "weir_segment_clean");
+		err = no_list(id, call);
 	else if (!list->writable)
-		err = why(-EACCES, "weir_segment_clean: the mmap of list %llu "
-			  "is not writable", (unsigned long long)id);
-	if (!err) {
-		seg = list->whole;
-		dirty = seg.flags & WEIR_SEGMENT_DIRTY;
+		err = why(-EACCES, "%s: the mmap of list %llu is not writable",
+			  call, (unsigned long long)id);
+	else
+		*ret = list->whole;
+	if (!err && take)
 		list->whole.flags &= ~WEIR_SEGMENT_DIRTY;
-	}
 	segments_unlock();
-	if (err || !dirty)
+	return err;
+}
+
+/*
+ * The flag goes before the memory is written: what somebody sets meanwhile
+ * stays set.  The barrier is for compilers that see that nobody reads the
+ * memory again.
+ */
+int weir_segment_clean(uint64_t id)
+{
+	static const char call[] = "weir_segment_clean";
+	struct weir_segment seg;
+	int err = get_dirty(&seg, id, false, call);
+
+	if (err || !(seg.flags & WEIR_SEGMENT_DIRTY))
+		return err;
+	err = vma_check(seg.addr, seg.len, true, call);
+	if (!err)
+		err = get_dirty(&seg, id, true, call);
+	if (err)
 		return err;
 	memset(seg.addr, 0, seg.len);
 	__asm__ __volatile__("" : : "r"(seg.addr) : "memory");
@@ -155,32 +177,107 @@ static void set_locked(struct segment_list *list, bool on)
 	segments_unlock();
 }
 
-static int lock_pages(struct segment_list *list)
+/* Whether anything of this process is locked; so, too, if nobody tells. */
+static bool anything_is_locked(void)
 {
-	const struct weir_segment *seg = &list->whole;
-	int err = 0;
+	FILE *f = fault("open") ? NULL : fopen("/proc/self/status", "re");
+	unsigned long kib = 1;
+	char line[256];
 
-	if (fault("mlock"))
-		err = -ENOMEM;
-	else if (mlock(seg->addr, seg->len))
-		err = -errno;
-	if (err)
-		return say_mlock(err, seg);
-	set_locked(list, true);
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "VmLck: %lu", &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return kib;
+}
+
+/*
+ * Whether the page at @at is locked by a list and was not before.  *@last, on
+ * entry the last address of interest, becomes that up to which it is so.
+ */
+static bool is_locked_by_list(uintptr_t at, uintptr_t *last)
+{
+	const struct page_range *range;
+	size_t i;
+
+	for (i = 0; i < segments.n; i++)
+		for (range = segments.lists[i]->ours; range;
+		     range = range->next) {
+			if (range->last < at || range->first > *last)
+				continue;
+			if (range->first > at) {
+				*last = range->first - 1;
+				continue;
+			}
+			if (range->last < *last)
+				*last = range->last;
+			return true;
+		}
+	return false;
+}
+
+static int add_ours(struct segment_list *list, uintptr_t first, uintptr_t last)
+{
+	struct page_range *range = list->ours;
+
+	if (range && range->last + 1 == first) {
+		range->last = last;
+		return 0;
+	}
+	range = mem_calloc(1, sizeof(*range));
+	if (!range)
+		return -ENOMEM;
+	range->first = first;
+	range->last = last;
+	range->next = list->ours;
+	list->ours = range;
 	return 0;
 }
 
-int weir_segment_lock(uint64_t id)
+/* Note of the pages from @at to @last, which are of @vma, those that are ours. */
+static int note_vma(struct segment_list *list, const struct vma *vma,
+		    uintptr_t at, uintptr_t last)
 {
-	struct segment_list *list;
-	int err;
+	uintptr_t to;
+	bool ours;
+	int err = 0;
 
-	pthread_mutex_lock(&locking);
-	list = hold(id);
-	err = list ? lock_pages(list) : no_list(id, "weir_segment_lock");
-	if (list)
-		let_go(list);
-	pthread_mutex_unlock(&locking);
+	for (; !err; at = to + 1) {
+		to = last;
+		segments_lock();
+		ours = !vma->locked || is_locked_by_list(at, &to);
+		segments_unlock();
+		if (ours)
+			err = add_ours(list, at, to);
+		if (to == last)
+			break;
+	}
+	return err;
+}
+
+/*
+ * Before @list is locked.  Where the kernel does not tell, all of it is ours;
+ * where nothing is mapped it cannot be locked anyway.
+ */
+static int note_ours(struct segment_list *list)
+{
+	uintptr_t at = page_begin(list->first), last = page_last(list->last);
+	struct vma_walk w;
+	struct vma vma;
+	int err = 0;
+
+	if (!anything_is_locked() || vma_begin(&w, true))
+		return add_ours(list, at, last);
+	while (!err && vma_next(&w, at, &vma) > 0 && vma.first <= at) {
+		if (vma.last >= last) {
+			err = note_vma(list, &vma, at, last);
+			break;
+		}
+		err = note_vma(list, &vma, at, vma.last);
+		at = vma.last + 1;
+	}
+	vma_end(&w);
 	return err;
 }
 
@@ -215,33 +312,85 @@ static bool next_gap(uintptr_t *at, uintptr_t *to, uintptr_t last)
 	return true;
 }
 
-/* What only @list has locked; its own flag is off already. */
-static void unlock_gaps(const struct segment_list *list)
+static void unlock_gaps(uintptr_t at, uintptr_t last)
 {
-	uintptr_t at = page_begin(list->first), last = page_last(list->last);
 	uintptr_t to;
 
-	segments_lock();
 	while (at <= last && next_gap(&at, &to, last)) {
 		munlock((void *)at, to - at + 1);
 		if (to == last)
 			break;
 		at = to + 1;
 	}
+}
+
+/* What only @list has locked; its own flag is off. */
+static void unlock_ours(struct segment_list *list)
+{
+	struct page_range *range, *next;
+
+	segments_lock();
+	for (range = list->ours; range; range = next) {
+		next = range->next;
+		unlock_gaps(range->first, range->last);
+		free(range);
+	}
+	list->ours = NULL;
 	segments_unlock();
+}
+
+static bool is_locked(const struct segment_list *list)
+{
+	bool locked;
+
+	segments_lock();
+	locked = list->whole.flags & WEIR_SEGMENT_LOCKED;
+	segments_unlock();
+	return locked;
+}
+
+static int lock_pages(struct segment_list *list)
+{
+	const struct weir_segment *seg = &list->whole;
+	int err;
+
+	if (is_locked(list))
+		return 0;
+	if (note_ours(list))
+		err = why(-ENOMEM, "weir_segment_lock: no memory");
+	else if (fault("mlock"))
+		err = say_mlock(-ENOMEM, seg);
+	else if (mlock(seg->addr, seg->len))
+		err = say_mlock(-errno, seg);
+	else
+		err = 0;
+	if (err)
+		unlock_ours(list);
+	else
+		set_locked(list, true);
+	return err;
+}
+
+int weir_segment_lock(uint64_t id)
+{
+	struct segment_list *list;
+	int err;
+
+	pthread_mutex_lock(&locking);
+	list = hold(id);
+	err = list ? lock_pages(list) : no_list(id, "weir_segment_lock");
+	if (list)
+		let_go(list);
+	pthread_mutex_unlock(&locking);
+	return err;
 }
 
 static void unlock_pages(struct segment_list *list)
 {
-	bool was;
-
-	segments_lock();
-	was = list->whole.flags & WEIR_SEGMENT_LOCKED;
-	segments_unlock();
-	if (!was)
+	if (!is_locked(list))
 		return;
 	set_locked(list, false);
-	unlock_gaps(list);
+	unlock_ours(list);
 }
 
 int weir_segment_unlock(uint64_t id)

@@ -129,12 +129,23 @@ static uint64_t last_iova(const struct segment_list *list)
 	return max + page - 1;
 }
 
+/* Whether all IOVAs of the table that it is in are in the mask. */
+static bool table_fits(const struct segment_list *list, unsigned int bits)
+{
+	const struct iova_table *table = list->iovas;
+
+	return table && !(table->runs[table->n_runs - 1].last >> bits);
+}
+
 int list_check_mask(const struct segment_list *list, unsigned int bits,
 		    const char *call)
 {
-	uint64_t last = bits ? last_iova(list) : 0;
+	uint64_t last;
 
-	if (!bits || !(last >> bits))
+	if (!bits || table_fits(list, bits))
+		return 0;
+	last = last_iova(list);
+	if (!(last >> bits))
 		return 0;
 	return why(-ERANGE, "%s: the IOVAs of %zu bytes at %p reach to %#llx, "
 		   "beyond %u bits", call, list->whole.len, list->whole.addr,

@@ -30,11 +30,28 @@
 
 struct weir_mmap;
 
-/* Addresses of a list's pages as devices see them; never changes. */
+/* IOVAs that follow each other, from a byte of external memory on. */
+struct iova_run {
+	uint64_t first, last;
+	size_t off;
+};
+
+/*
+ * Addresses of a list's pages as devices see them; never changes.  The runs are
+ * the same the other way round: sorted, and no IOVA is in two.
+ */
 struct iova_table {
 	atomic_uint refs;
 	size_t n;
+	size_t n_runs;
+	struct iova_run *runs;
 	uint64_t iova[];
+};
+
+/* Whole pages, by the addresses of their first and last byte. */
+struct page_range {
+	uintptr_t first, last;
+	struct page_range *next;
 };
 
 enum list_state { LIST_PENDING, LIST_LIVE, LIST_LEAVING };
@@ -52,6 +69,8 @@ struct segment_list {
 	bool writable;
 	bool going;		/* Cannot be kept any more. */
 	unsigned int lockers;	/* Threads that lock or unlock its pages. */
+	struct page_range *ours;	/* Its pages that only lists have locked;
+					   segment-flags.c's, under its lock. */
 
 	/*
 	 * The last hook that was told of its adding: a removal that comes in
@@ -130,6 +149,13 @@ int list_check_mask(const struct segment_list *list, unsigned int bits,
 		    const char *call);
 
 void iova_table_put(struct iova_table *table);
+
+/* Make .runs of .iova, of pages of @page bytes.  0 or -ENOMEM. */
+int iova_table_index(struct iova_table *table, size_t page);
+
+/* Whether @iova is in @table, and at which byte of its memory. */
+bool iova_table_find(const struct iova_table *table, uint64_t iova,
+		     size_t *off);
 
 /* Bytes of our own on @node (-1: all), with those that are PENDING if asked. */
 uint64_t segments_own_bytes(int node, bool pending);

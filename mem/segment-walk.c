@@ -346,18 +346,12 @@ int weir_segment_iova(uint64_t *ret, const void *addr)
 static void *by_table(uint64_t iova)
 {
 	struct segment_list *list;
-	size_t i, page;
+	size_t i, off;
 
-	for (i = 0; i < segments.n; i++) {
-		list = segments.lists[i];
-		if (!list_is_registered(list) || !list->iovas)
-			continue;
-		for (page = 0; page < list->iovas->n; page++)
-			if (iova - list->iovas->iova[page] <
-			    list->whole.page_size)
-				return (char *)list->whole.addr +
-				       page * list->whole.page_size +
-				       (iova - list->iovas->iova[page]);
+	for (i = 0; i < segments.n_external; i++) {
+		list = segments.external[i];
+		if (list->iovas && iova_table_find(list->iovas, iova, &off))
+			return (char *)list->whole.addr + off;
 	}
 	return NULL;
 }

@@ -60,8 +60,91 @@ struct segment_list *list_create(void *addr, size_t len, size_t page_size)
 
 void iova_table_put(struct iova_table *table)
 {
-	if (table && atomic_fetch_sub(&table->refs, 1) == 1)
-		free(table);
+	if (!table || atomic_fetch_sub(&table->refs, 1) != 1)
+		return;
+	free(table->runs);
+	free(table);
+}
+
+/* How many runs of pages that follow each other there are; to @runs, if any. */
+static size_t join_pages(const struct iova_table *table, size_t page,
+			 struct iova_run *runs)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < table->n; i++) {
+		if (i && table->iova[i] == table->iova[i - 1] + page) {
+			if (runs)
+				runs[n - 1].last += page;
+			continue;
+		}
+		if (runs) {
+			runs[n].first = table->iova[i];
+			runs[n].last = table->iova[i] + (page - 1);
+			runs[n].off = i * page;
+		}
+		n++;
+	}
+	return n;
+}
+
+static int by_iova(const void *va, const void *vb)
+{
+	const struct iova_run *a = va, *b = vb;
+
+	if (a->first != b->first)
+		return a->first < b->first ? -1 : 1;
+	return a->off < b->off ? -1 : a->off > b->off;
+}
+
+/* Cut off what an earlier run has already.  Returns how many are left. */
+static size_t part_runs(struct iova_run *runs, size_t n)
+{
+	size_t i, left = 0;
+	uint64_t cut;
+
+	for (i = 0; i < n; i++) {
+		if (left && runs[i].first <= runs[left - 1].last) {
+			if (runs[i].last <= runs[left - 1].last)
+				continue;
+			cut = runs[left - 1].last + 1 - runs[i].first;
+			runs[i].first += cut;
+			runs[i].off += cut;
+		}
+		runs[left++] = runs[i];
+	}
+	return left;
+}
+
+int iova_table_index(struct iova_table *table, size_t page)
+{
+	size_t n = join_pages(table, page, NULL);
+
+	table->runs = mem_calloc(n, sizeof(*table->runs));
+	if (!table->runs)
+		return -ENOMEM;
+	join_pages(table, page, table->runs);
+	qsort(table->runs, n, sizeof(*table->runs), by_iova);
+	table->n_runs = part_runs(table->runs, n);
+	return 0;
+}
+
+bool iova_table_find(const struct iova_table *table, uint64_t iova,
+		     size_t *off)
+{
+	size_t low = 0, high = table->n_runs, mid;
+
+	while (low < high) {
+		mid = low + (high - low) / 2;
+		if (table->runs[mid].last < iova)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low == table->n_runs || table->runs[low].first > iova)
+		return false;
+	*off = table->runs[low].off + (iova - table->runs[low].first);
+	return true;
 }
 
 void list_put_locked(struct segment_list *list)

@@ -163,7 +163,7 @@ int weir_store_count(struct weir_store *store, struct weir_reactor *r,
 	if (!err)
 		err = op_begin(r, op, &count_class);
 	if (err)
-		return err;
+		return op_admitted(err);
 	op->u.words[COUNT_RESULT] = (uintptr_t)ret;
 	op->u.words[COUNT_STORE] = (uintptr_t)store;
 	store_lock(store);

@@ -56,6 +56,7 @@ struct store_slab {
 	int node_err;		/* Why it is not on the node that was wanted. */
 	struct weir_buf *bufs;
 	uint32_t n;
+	struct slab_range *range;	/* Of the bufs; see store-slab.c. */
 };
 
 struct store_class {
@@ -186,6 +187,10 @@ static inline size_t store_stride(const struct store_class *cls)
 {
 	return (cls->buf_size + cls->align - 1) & ~(cls->align - 1);
 }
+
+/* A link of @pc to the mmap of its slab @which, not attached yet; NULL: no
+ * memory. */
+struct mmap_link *store_make_link(struct pool_class *pc, uint32_t which);
 
 /* store-move.c: all on the pool's thread, but for store_take_in(). */
 

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 
+#include "base/alloc.h"
 #include "mem/store-internal.h"
 #include "reactor/op-inline.h"
 
@@ -298,9 +299,9 @@ int store_wait_always(struct pool_class *pc, struct weir_op *op)
 
 int store_wait(struct pool_class *pc, struct weir_op *op)
 {
-	int err = op_may_begin(pc->pool->r, op);
+	int err = op_admit(pc->pool->r, op);
 
-	return err ? err : store_wait_always(pc, op);
+	return err ? op_admitted(err) : store_wait_always(pc, op);
 }
 
 void store_take_in(struct store_class *cls, uint32_t which)
@@ -316,6 +317,42 @@ void store_take_in(struct store_class *cls, uint32_t which)
 	cls->n_free += slab->n;
 	cls->total += slab->n;
 	serve(cls, NULL);
+}
+
+/*
+ * More of a slab is registered, from byte @from of its mmap on: tell the bufs
+ * there that are this pool's, out or not.  Whose they are is under the lock.
+ */
+static void slab_registered(struct mmap_link *link, size_t from)
+{
+	struct pool_class *pc = link->arg;
+	struct mmap_use *use = link->use;
+	const char *first = use->mmap->addr + from;
+	const char *end = use->mmap->addr + use->registered;
+	struct store_slab *slab = &pc->cls->slabs[link->which];
+	uint32_t i = 0;
+
+	if (slab->n && first > slab->bufs[0].addr)
+		i = (uint32_t)((size_t)(first - slab->bufs[0].addr) /
+			       store_stride(pc->cls));
+	store_lock(pc->cls->store);
+	for (; i < slab->n && slab->bufs[i].addr < end; i++)
+		if (slab->bufs[i].stock == &pc->stock)
+			settle_in(&slab->bufs[i]);
+	store_unlock(pc->cls->store);
+}
+
+struct mmap_link *store_make_link(struct pool_class *pc, uint32_t which)
+{
+	struct mmap_link *link = mem_calloc(1, sizeof(*link));
+
+	if (!link)
+		return NULL;
+	link->is_pool = true;
+	link->more = slab_registered;
+	link->arg = pc;
+	link->which = which;
+	return link;
 }
 
 /* Memory that came by growth: register it, and what of it is cached. */

@@ -13,11 +13,13 @@
  */
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/fault.h"
 #include "base/why.h"
 #include "mem/pages.h"
@@ -124,6 +126,87 @@ static int make_mmap(struct store_slab *slab, const struct store_class *cls,
 	return err;
 }
 
+/*
+ * The memory of a slab's buffers.  No byte is in two slabs of the process: two
+ * pools over one mmap, or over mmaps that overlap, would hand out the same
+ * memory.
+ */
+struct slab_range {
+	const void *space;	/* NULL: addresses are pointers; else offsets,
+				   in this. */
+	uint64_t first, last;
+	struct slab_range *next;
+};
+
+static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct slab_range *ranges;
+
+static bool overlap(const struct slab_range *a, const struct slab_range *b)
+{
+	return a->space == b->space && a->first <= b->last &&
+	       b->first <= a->last;
+}
+
+static struct slab_range *range_of(const struct store_slab *slab,
+				   const struct store_class *cls)
+{
+	const struct weir_mmap *mmap = slab->mmap;
+	const struct weir_buf *last = &slab->bufs[slab->n - 1];
+	struct slab_range *range = mem_calloc(1, sizeof(*range));
+
+	if (!range)
+		return NULL;
+	range->first = (uintptr_t)slab->bufs[0].addr;
+	range->last = (uintptr_t)last->addr + cls->buf_size - 1;
+	if (mmap->dm) {
+		range->space = mmap->dm;
+		range->first += mmap->dm_off;
+		range->last += mmap->dm_off;
+	} else if (!mmap->cpu) {
+		range->space = mmap;
+	}
+	return range;
+}
+
+static int range_add(struct store_slab *slab, const struct store_class *cls,
+		     const char *call)
+{
+	struct slab_range *range = range_of(slab, cls), *other;
+
+	if (!range)
+		return why(-ENOMEM, "%s: no memory", call);
+	pthread_mutex_lock(&ranges_lock);
+	for (other = ranges; other && !overlap(range, other);
+	     other = other->next)
+		;
+	if (!other) {
+		range->next = ranges;
+		ranges = range;
+		slab->range = range;
+	}
+	pthread_mutex_unlock(&ranges_lock);
+	if (!other)
+		return 0;
+	free(range);
+	return why(-EBUSY, "%s: another pool hands out memory of .mmap; destroy "
+		   "it first, give each pool an mmap over memory of its own, or "
+		   "share buffers with .store", call);
+}
+
+static void range_del(struct slab_range *range)
+{
+	struct slab_range **p;
+
+	if (!range)
+		return;
+	pthread_mutex_lock(&ranges_lock);
+	for (p = &ranges; *p != range; p = &(*p)->next)
+		;
+	*p = range->next;
+	pthread_mutex_unlock(&ranges_lock);
+	free(range);
+}
+
 static void fill(struct store_slab *slab, const struct store_class *cls)
 {
 	char *base = slab->mmap->addr;
@@ -150,16 +233,19 @@ int slab_make(struct store_slab *slab, const struct store_class *cls,
 			err = why(-ENOMEM, "%s: no memory for %u bufs", call,
 				  n);
 	}
-	if (err) {
-		slab_free(slab);
-		return err;
+	if (!err) {
+		fill(slab, cls);
+		err = range_add(slab, cls, call);
 	}
-	fill(slab, cls);
-	return 0;
+	if (err)
+		slab_free(slab);
+	return err;
 }
 
+/* The range goes before the memory, which another slab may have next. */
 void slab_free(struct store_slab *slab)
 {
+	range_del(slab->range);
 	if (slab->own_mmap) {
 		segment_let_go(slab->mmap);
 		check(!weir_mmap_destroy(slab->mmap));

@@ -222,11 +222,12 @@ static int attach_pools(struct store_class *cls, struct weir_mmap *mmap)
 	int err;
 
 	for (pool = cls->store->pools; pool; pool = pool->next) {
-		link = mem_calloc(1, sizeof(*link));
+		link = store_make_link(&pool->classes[which], cls->n_slabs);
 		if (!link)
-			return why(-ENOMEM, "no memory to attach a pool");
-		link->is_pool = true;
-		err = mmap_attach(mmap, pool->r, link, false);
+			return why(-ENOMEM, "weir_store_grow: no memory to attach "
+				   "a pool");
+		err = mmap_attach(mmap, pool->r, link, false,
+				  "weir_store_grow");
 		if (err) {
 			free(link);
 			return err;
@@ -370,7 +371,8 @@ int weir_store_stats(struct weir_store *store, size_t buf_size,
 	struct store_class *only = NULL;
 
 	if (buf_size && !(only = find_class(store, buf_size)))
-		return -ENOENT;
+		return why(-ENOENT, "weir_store_stats: the store has no bufs of "
+			   "%zu bytes", buf_size);
 	store_lock(store);
 	store_add_up(store, only, &stats);
 	store_unlock(store);

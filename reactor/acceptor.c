@@ -106,7 +106,7 @@ int weir_acceptor_create(struct weir_acceptor **ret, struct weir_reactor *r,
 	a->pause.fire = pause_over;
 	a->source.deliver = deliver;
 	a->source.release = release;
-	err = source_init(&a->source, r, "acceptor", SOURCE_ACCEPT, fd);
+	err = source_init(&a->source, r, "weir_acceptor", SOURCE_ACCEPT, fd);
 	if (err) {
 		free(a);
 		return err;

@@ -22,6 +22,8 @@
 struct source;
 struct iovec;
 
+#define REPEATS_MAX 256		/* Cancels that are repeated in a turn. */
+
 /* I/O operations: op->kind.  op->u.io holds the parameters; see io.c. */
 enum io_kind {
 	IO_NOP,
@@ -40,8 +42,9 @@ struct backend {
 
 	/*
 	 * Set up r->backend_data, and r->describe for people.
-	 * Returns 0 or a negative errno with a sentence left: ENOSYS, EPERM and
-	 * EACCES mean "not on this system", and another backend may be tried.
+	 * Returns 0 or a negative errno with a sentence left: ENOSYS, EPERM,
+	 * EACCES, EINVAL and EOPNOTSUPP mean "not on this system", and another
+	 * backend may be tried.
 	 */
 	int (*create)(struct weir_reactor *r,
 		      const struct weir_reactor_opts *opts);
@@ -62,9 +65,20 @@ struct backend {
 	 */
 	void (*submit)(struct weir_reactor *r, struct weir_op *op);
 
-	/* See to it that @op, which submit() took and did not hand to the
-	 * workers, ends early. */
-	void (*cancel)(struct weir_reactor *r, struct weir_op *op);
+	/*
+	 * See to it that @op, which submit() took and did not hand to the
+	 * workers, ends early.  False: it may go on all the same, so this wants
+	 * to be called again, until it has ended.
+	 */
+	bool (*cancel)(struct weir_reactor *r, struct weir_op *op);
+
+	/*
+	 * Whether something of the backend's own waits: a request of a source
+	 * that was asked to end, or one that the kernel does not take now.  With
+	 * @ask, ask again, REPEATS_MAX of them.  Called from repeats_plan() on
+	 * until it says no.  NULL: there is no such thing.
+	 */
+	bool (*repeat)(struct weir_reactor *r, bool ask);
 
 	/*
 	 * Take in what is complete, at most @max of it, without sleeping.

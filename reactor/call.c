@@ -180,9 +180,9 @@ int weir_call(struct weir_reactor *r, struct weir_op *op,
 
 	if (unlikely(!to || !fn))
 		return -EINVAL;
-	err = op_may_begin(r, op);
+	err = op_admit(r, op);
 	if (unlikely(err))
-		return err;
+		return op_admitted(err);
 	lane = lane_between(r, to);
 	if (unlikely(!lane))
 		return call_by_mailbox(r, op, to, fn, arg);
@@ -332,9 +332,9 @@ int weir_room_wait(struct weir_reactor *r, struct weir_op *op,
 
 	if (unlikely(!to))
 		return -EINVAL;
-	err = op_may_begin(r, op);
+	err = op_admit(r, op);
 	if (unlikely(err))
-		return err;
+		return op_admitted(err);
 	lane = lane_between(r, to);
 	return lane ? wait_at_lane(lane, op) : wait_at_mailbox(r, op, to);
 }

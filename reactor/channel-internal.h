@@ -31,6 +31,7 @@ struct weir_channel {
 	struct ibv_comp_channel *comp;
 	struct ibv_cq *cq;
 	struct ibv_wc *wc;
+	struct ibv_wc *wc_told;	/* It was .wc when its telling began, or NULL. */
 	uint32_t head, tail;	/* Polled, and not told yet. */
 	uint32_t wc_max;
 	uint32_t batch;
@@ -52,6 +53,12 @@ struct weir_channel {
 /* On the channel's thread.  To end what is of none is no error. */
 void channel_user_add(struct weir_channel *ch, struct channel_user *user);
 void channel_user_del(struct channel_user *user);
+
+/*
+ * Reserve as weir_channel_reserve() does, and make the completion queue larger
+ * if it has no room.  -EAGAIN: the device does not.
+ */
+int channel_reserve(struct weir_channel *ch, uint32_t n);
 
 /* For what any thread reads of a device's events. */
 void channel_list_add(struct weir_channel *ch);

@@ -27,6 +27,7 @@
 
 #define DEPTH 256
 #define BATCH 64
+#define ROOM_MAX (1u << 24)	/* Of a queue that grows. */
 #define ACK_EVERY 32	/* Each takes a lock in rdma-core. */
 
 /* Up to @max behind what is there.  Returns how many. */
@@ -147,6 +148,8 @@ static unsigned int tell(struct weir_channel *ch)
 			break;
 	}
 	ch->delivering = false;
+	free(ch->wc_told);
+	ch->wc_told = NULL;
 	return n;
 }
 
@@ -282,7 +285,7 @@ static int open_all(struct weir_channel *ch, struct weir_reactor *r,
 	ch->vfd.ready = ready;
 	ch->vfd.peek = peek;
 	ch->vfd.release = release;
-	return verbs_fd_init(&ch->vfd, r, "channel", ch->comp->fd,
+	return verbs_fd_init(&ch->vfd, r, "weir_channel", ch->comp->fd,
 			     WEIR_READABLE | WEIR_EDGE);
 }
 
@@ -380,6 +383,55 @@ int weir_channel_reserve(struct weir_channel *ch, uint32_t n)
 			   ch->stats.reserved, ch->stats.room);
 	ch->stats.reserved += n;
 	return 0;
+}
+
+/* What is being told lies in the array of before, until it is. */
+static int use_room(struct weir_channel *ch, uint32_t room)
+{
+	uint32_t max = ch->batch + room;
+	struct ibv_wc *wc = mem_calloc(max, sizeof(*wc));
+
+	if (!wc)
+		return -ENOMEM;
+	memcpy(wc, ch->wc, ch->tail * sizeof(*wc));
+	if (ch->delivering && !ch->wc_told)
+		ch->wc_told = ch->wc;
+	else
+		free(ch->wc);
+	ch->wc = wc;
+	ch->wc_max = max;
+	return 0;
+}
+
+static bool resize(struct weir_channel *ch, uint32_t room)
+{
+	return !fault("ibv_resize_cq") && !ibv_resize_cq(ch->cq, (int)room);
+}
+
+/* To @need or, better, to twice what there is.  First the array, for devices
+ * round up, and it has to hold all of the queue. */
+static void grow(struct weir_channel *ch, uint32_t need)
+{
+	uint32_t better = 2 * ch->stats.room, most;
+
+	if (better < need)
+		better = need;
+	most = 2 * better;
+	if (use_room(ch, most) || (!resize(ch, better) && !resize(ch, need)))
+		return;
+	ch->stats.room = (uint32_t)ch->cq->cqe;
+	if (ch->stats.room > most)
+		ch->stats.room = most;
+}
+
+int channel_reserve(struct weir_channel *ch, uint32_t n)
+{
+	uint32_t left = ch->stats.room - ch->stats.reserved;
+
+	if (n > left && n < ROOM_MAX &&
+	    ch->stats.reserved < ROOM_MAX - n && !atomic_load(&ch->failed))
+		grow(ch, ch->stats.reserved + n);
+	return weir_channel_reserve(ch, n);
 }
 
 void weir_channel_release(struct weir_channel *ch, uint32_t n)

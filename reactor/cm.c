@@ -102,7 +102,7 @@ int weir_cm_create(struct weir_cm **ret, struct weir_reactor *r,
 	cm->vfd.release = release;
 	err = open_events(cm);
 	if (!err)
-		err = verbs_fd_init(&cm->vfd, r, "cm", cm->events->fd,
+		err = verbs_fd_init(&cm->vfd, r, "weir_conn", cm->events->fd,
 				    WEIR_READABLE);
 	if (!err) {
 		*ret = cm;

@@ -5,6 +5,7 @@
 
 /* The descriptors of the ev backend: who waits on each, and for what. */
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -15,10 +16,12 @@
 struct ev_fd *ev_fd_find(const struct ev_backend *b, int fd)
 {
 	uint32_t chunk = (uint32_t)fd / EV_FD_CHUNK;
+	struct ev_fd *f;
 
 	if (fd < 0 || chunk >= b->n_chunks || !b->chunks[chunk])
 		return NULL;
-	return &b->chunks[chunk][fd % EV_FD_CHUNK];
+	f = &b->chunks[chunk][fd % EV_FD_CHUNK];
+	return f->in.last ? f : NULL; /* NULL: has not been used. */
 }
 
 static int grow(struct ev_backend *b, uint32_t chunk)
@@ -40,11 +43,8 @@ static int grow(struct ev_backend *b, uint32_t chunk)
 }
 
 /* Many records may be due, but each is in the list once. */
-static void on_ready(struct ev_loop *loop, ev_io *io, int got)
+static void report(struct ev_backend *b, struct ev_fd *f, int got)
 {
-	struct ev_backend *b = ev_userdata(loop);
-	struct ev_fd *f = (struct ev_fd *)io; /* Its first member. */
-
 	f->got |= got;
 	if (f->due)
 		return;
@@ -53,6 +53,25 @@ static void on_ready(struct ev_loop *loop, ev_io *io, int got)
 	*b->due_last = f;
 	b->due_last = &f->due_next;
 	b->n_due++;
+}
+
+static void on_ready(struct ev_loop *loop, ev_io *io, int got)
+{
+	report(ev_userdata(loop), (struct ev_fd *)io, got); /* First member. */
+}
+
+void ev_fds_check(struct ev_backend *b)
+{
+	struct ev_fd *f;
+
+	while ((f = b->fresh)) {
+		b->fresh = f->fresh_next;
+		f->fresh = false;
+		if (!ev_is_active(&f->io) || fcntl(f->io.fd, F_GETFD) >= 0)
+			continue;
+		ev_unwatch(b, &f->io);
+		report(b, f, EV_ERROR);
+	}
 }
 
 static void fd_init(struct ev_fd *f, int fd)
@@ -67,20 +86,20 @@ static void fd_init(struct ev_fd *f, int fd)
 struct ev_fd *ev_fd_make(struct ev_backend *b, int fd)
 {
 	uint32_t chunk = (uint32_t)fd / EV_FD_CHUNK;
-	struct ev_fd *fs;
-	int i;
+	struct ev_fd *f;
 
+	if (ev_reserve(b, (uint32_t)fd + 1))
+		return NULL;
 	if (chunk >= b->n_chunks && grow(b, chunk))
 		return NULL;
-	if (!b->chunks[chunk]) {
-		fs = mem_calloc(EV_FD_CHUNK, sizeof(*fs));
-		if (!fs)
-			return NULL;
-		for (i = 0; i < EV_FD_CHUNK; i++)
-			fd_init(&fs[i], (int)chunk * EV_FD_CHUNK + i);
-		b->chunks[chunk] = fs;
-	}
-	return &b->chunks[chunk][fd % EV_FD_CHUNK];
+	if (!b->chunks[chunk])
+		b->chunks[chunk] = mem_calloc(EV_FD_CHUNK, sizeof(*f));
+	if (!b->chunks[chunk])
+		return NULL;
+	f = &b->chunks[chunk][fd % EV_FD_CHUNK];
+	if (!f->in.last)
+		fd_init(f, fd);
+	return f;
 }
 
 void ev_fd_free_all(struct ev_backend *b)
@@ -129,6 +148,11 @@ void ev_fd_update(struct ev_backend *b, struct ev_fd *f)
 	if (want) {
 		ev_watch(b, &f->io, f->io.fd, want);
 		b->n_watched++;
+		if (!f->fresh) {
+			f->fresh = true;
+			f->fresh_next = b->fresh;
+			b->fresh = f;
+		}
 	}
 }
 
@@ -190,6 +214,10 @@ static unsigned int fail(struct weir_reactor *r, struct ev_fd *f)
 	else
 		err = -errno;
 	b->n_watched--;
+	if (ev_is_active(&f->io)) {	/* Watched again since. */
+		ev_unwatch(b, &f->io);
+		b->n_watched--;
+	}
 	n = end_queue(&f->in, err) + end_queue(&f->out, err) +
 	    end_queue(&f->polls, err);
 	return n + ev_sources_run(r, f, UINT32_MAX, err);

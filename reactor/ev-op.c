@@ -159,6 +159,36 @@ static int64_t socket_step(struct weir_op *op, const struct iovec *iov, int n)
 	return res < 0 ? -errno : res;
 }
 
+static int64_t rw_call(struct weir_op *op, const struct iovec *iov, int n,
+		       uint64_t off)
+{
+	int flags = RWF_NOWAIT | (reads(op) ? 0 : io_nosignal());
+	long res;
+
+	res = syscall(reads(op) ? SYS_preadv2 : SYS_pwritev2, op->u.io.fd, iov,
+		      n, off, off == WEIR_OFF_STREAM ? -1L : 0L, flags);
+	if (res < 0 && errno == ESPIPE && op->token == EV_FILE_DEVICE) {
+		op->token = EV_FILE_STREAM; /* A terminal, say. */
+		return -EINTR;
+	}
+	if (res < 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
+		return stream_step_old(op, iov, n, off);
+	return res < 0 ? -errno : res;
+}
+
+/* Where the kernel has no writes without a signal. */
+static int64_t rw_call_no_signal(struct weir_op *op, const struct iovec *iov,
+				 int n, uint64_t off)
+{
+	struct io_sigpipe sigpipe;
+	int64_t res;
+
+	io_sigpipe_begin(&sigpipe);
+	res = rw_call(op, iov, n, off);
+	io_sigpipe_end(&sigpipe, res == -EPIPE);
+	return res;
+}
+
 /*
  * Raw system calls: what is read into is lent, so poisoned, and the sanitizers'
  * wrappers would take that for a mistake.
@@ -169,7 +199,6 @@ static int64_t rw_step(struct weir_op *op)
 	struct io_step step;
 	struct iovec one;
 	int n = 1;
-	long res;
 
 	io_step_next(op, &step);
 	one = (struct iovec){ step.addr, step.len };
@@ -184,16 +213,9 @@ static int64_t rw_step(struct weir_op *op)
 		return socket_step(op, iov, n);
 	if (op->token == EV_FILE_STREAM)
 		step.off = WEIR_OFF_STREAM;
-	res = syscall(reads(op) ? SYS_preadv2 : SYS_pwritev2, op->u.io.fd, iov,
-		      n, step.off, step.off == WEIR_OFF_STREAM ? -1L : 0L,
-		      RWF_NOWAIT);
-	if (res < 0 && errno == ESPIPE && op->token == EV_FILE_DEVICE) {
-		op->token = EV_FILE_STREAM; /* A terminal, say. */
-		return -EINTR;
-	}
-	if (res < 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
-		return stream_step_old(op, iov, n, step.off);
-	return res < 0 ? -errno : res;
+	if (reads(op) || io_nosignal())
+		return rw_call(op, iov, n, step.off);
+	return rw_call_no_signal(op, iov, n, step.off);
 }
 
 static int64_t step(struct weir_op *op)
@@ -260,7 +282,9 @@ static void retry_later(struct weir_reactor *r, struct weir_op *op)
 		if (!fault("timerfd"))
 			fd = timerfd_create(CLOCK_MONOTONIC,
 					    TFD_CLOEXEC | TFD_NONBLOCK);
-		if (fd < 0) {
+		if (fd < 0 || ev_reserve(b, (uint32_t)fd + 1)) {
+			if (fd >= 0)
+				close(fd);
 			io_end(op, -EAGAIN);
 			return;
 		}
@@ -321,6 +345,8 @@ enum ev_did ev_op_step(struct weir_reactor *r, struct op_queue *q,
 		return EV_ENDED;
 	}
 	if (!has_steps(op)) {
+		if (op->kind == IO_ACCEPT && res >= 0)
+			(void)ev_fd_make(ev_of(r), (int)res);
 		io_end(op, res);
 		return EV_ENDED;
 	}
@@ -521,7 +547,7 @@ static struct op_queue *queue_of(struct ev_backend *b, struct ev_fd *f,
 	}
 }
 
-void ev_cancel(struct weir_reactor *r, struct weir_op *op)
+bool ev_cancel(struct weir_reactor *r, struct weir_op *op)
 {
 	struct ev_backend *b = ev_of(r);
 	struct ev_fd *f = NULL;
@@ -533,4 +559,5 @@ void ev_cancel(struct weir_reactor *r, struct weir_op *op)
 	if (f)
 		ev_fd_update(b, f);
 	io_end(op, -ECANCELED);
+	return true;
 }

@@ -170,6 +170,7 @@ static unsigned int run_accept(struct weir_reactor *r, struct source *s,
 			end_source(b, s, fd);
 			break;
 		}
+		(void)ev_fd_make(b, fd);
 		source_deliver(s, fd, -1);
 		if (b->current != s)
 			break;

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,67 +32,80 @@ void ev_watch(struct ev_backend *b, ev_io *io, int fd, int events)
 {
 	/* Set each time, even if it is the same: the number may mean another
 	 * file now, and this is how libev is told to tell the kernel. */
+	debug_check((uint32_t)fd < b->n_fds);
+	ev_enter(b);
 	ev_io_set(io, fd, events);
 	ev_io_start(b->loop, io);
+	ev_leave();
 	b->dirty = true;
 }
 
 void ev_unwatch(struct ev_backend *b, ev_io *io)
 {
+	ev_enter(b);
 	ev_io_stop(b->loop, io);
+	ev_leave();
 	b->dirty = true;
 }
 
 /*
- * libev's epoll set, which it has no call to ask for.  But it lets one loop be
- * embedded in another, and what then is watched is just that.
+ * libev's epoll set, which it has no call to ask for.  But it lets a loop be
+ * embedded in another, here in itself, and what then is watched is just that.
  */
-static int find_set(struct ev_loop *loop)
+static int find_set(struct ev_backend *b)
 {
-	struct ev_loop *other = ev_loop_new(EVFLAG_NOENV | EVFLAG_NOSIGMASK |
-					    EVBACKEND_POLL);
 	ev_embed embed;
-	int set;
 
-	if (!other)
-		return -ENOMEM;
-	ev_embed_init(&embed, NULL, loop);
-	ev_embed_start(other, &embed);
-	set = embed.io.fd;
-	ev_embed_stop(other, &embed);
-	ev_loop_destroy(other);
-	return set;
+	ev_enter(b);
+	ev_embed_init(&embed, NULL, b->loop);
+	ev_embed_start(b->loop, &embed);
+	ev_embed_stop(b->loop, &embed);
+	ev_leave();
+	return embed.io.fd;
 }
 
 /* libev has a new set: have a host's see it. */
 static void follow(struct ev_backend *b)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
-	int set = find_set(b->loop);
 
-	if (set < 0)
-		return; /* Tried again at the next look. */
-	b->set = set;
-	if (b->outer < 0 || !epoll_ctl(b->outer, EPOLL_CTL_ADD, set, &ev))
-		b->remade = false;
+	b->set = find_set(b);
+	if (b->outer < 0 || !epoll_ctl(b->outer, EPOLL_CTL_ADD, b->set, &ev))
+		b->remade = false; /* Else tried again at the next look. */
 }
 
-/* Let libev tell epoll what changed, and take in what is ready. */
-static void look(struct weir_reactor *r, int how)
+/*
+ * Let libev tell epoll what changed, and take in what is ready.  Returns 0, or
+ * why epoll did not do it; the next look tries again.
+ */
+static int look(struct weir_reactor *r, int how)
 {
 	struct ev_backend *b = ev_of(r);
 
-	ev_run(b->loop, how);
+	ev_fds_check(b);
+	b->err = 0;
+	ev_enter(b);
+	if (!setjmp(b->give_up))
+		ev_run(b->loop, how);
+	ev_leave();
 	r->stats.syscalls++;
+	if (unlikely(b->err))
+		return b->err;
 	b->dirty = false;
 	if (unlikely(b->remade))
 		follow(b);
+	if (unlikely(b->retry_due)) {
+		b->retry_due = false;
+		ev_retry_all(r);
+	}
+	return 0;
 }
 
 /* Nothing can be ready if nothing is watched; a host wants to be sure. */
 static bool worth_a_look(const struct ev_backend *b)
 {
-	return b->n_watched || b->dirty || b->outer >= 0 || b->retry.first;
+	return b->n_watched || b->dirty || b->remade || b->outer >= 0 ||
+	       b->retry.first;
 }
 
 static bool something_due(const struct ev_backend *b)
@@ -117,8 +131,9 @@ static int ev_reap(struct weir_reactor *r, unsigned int max)
 	unsigned int n = 0, left;
 	struct weir_op *op;
 
+	/* If epoll fails, what is known already still goes on; wait() tells. */
 	if (b->looked_turn != r->stats.turns && worth_a_look(b))
-		look(r, EVRUN_NOWAIT);
+		(void)look(r, EVRUN_NOWAIT);
 	b->looked_turn = 0;
 	b->woken = false;
 	while (n < max && (op = op_queue_pop(&b->nops))) {
@@ -148,7 +163,7 @@ static bool ev_ready(struct weir_reactor *r)
 		return false;
 	if (!b->dirty && b->outer < 0 && ++b->looks % EV_LOOK_EVERY)
 		return false;
-	look(r, EVRUN_NOWAIT);
+	(void)look(r, EVRUN_NOWAIT);
 	b->looked_turn = r->stats.turns;
 	return something_due(b);
 }
@@ -181,29 +196,26 @@ static int sleep_on(struct ev_backend *b, uint64_t timeout_ns)
 static int ev_wait(struct weir_reactor *r, uint64_t timeout_ns)
 {
 	struct ev_backend *b = ev_of(r);
-	int n;
+	int n, err;
 
 	if (something_due(b) || b->woken)
 		return 0;
 	if (fault("epoll_wait"))
 		return -ENOMEM;
 	b->looked_turn = r->stats.turns;
-	if (timeout_ns == WEIR_FOREVER) {
-		look(r, EVRUN_ONCE);
-		return 0;
-	}
-	if (b->dirty) {
-		look(r, EVRUN_NOWAIT);
-		if (something_due(b) || b->woken)
-			return 0;
+	if (timeout_ns == WEIR_FOREVER)
+		return look(r, EVRUN_ONCE);
+	if (b->dirty || b->remade) {
+		err = look(r, EVRUN_NOWAIT);
+		if (err || something_due(b) || b->woken)
+			return err;
 	}
 	n = sleep_on(b, timeout_ns);
 	r->stats.syscalls++;
 	/* Taken in here, for it may be a wake-up only, which no reap looks for:
 	 * left there, it would end every later sleep at once. */
-	if (n)
-		look(r, EVRUN_NOWAIT);
-	return n < 0 && n != -EINTR ? n : 0;
+	err = n ? look(r, EVRUN_NOWAIT) : 0;
+	return n < 0 && n != -EINTR ? n : err;
 }
 
 static void ev_wake(struct weir_reactor *r)
@@ -227,12 +239,12 @@ static void on_wake(struct ev_loop *loop, ev_io *io, int got)
 
 static void on_retry(struct ev_loop *loop, ev_io *io, int got)
 {
-	struct weir_reactor *r = io->data;
+	struct ev_backend *b = ev_userdata(loop);
 	uint64_t n;
 
-	(void)loop, (void)got;
+	(void)got;
 	if (read(io->fd, &n, sizeof(n)) > 0)
-		ev_retry_all(r);
+		b->retry_due = true;
 }
 
 /* Not only in a fork: libev also starts anew when the kernel reports a file
@@ -277,9 +289,10 @@ static int ev_pollfd(struct weir_reactor *r)
 	return fd;
 }
 
+/* Nothing is registered, but the descriptor has its record from here on. */
 static int ev_fd_register(struct weir_reactor *r, int fd)
 {
-	(void)r, (void)fd;
+	(void)ev_fd_make(ev_of(r), fd);
 	return 0;
 }
 
@@ -299,30 +312,57 @@ static void ev_buf_unregister(struct weir_reactor *r, int index)
 	(void)r, (void)index;
 }
 
-static int open_loop(struct ev_backend *b)
+/* Records for descriptors that the process may have, as far as they are many. */
+static int reserve_fds(struct ev_backend *b)
 {
+	struct rlimit limit = { .rlim_cur = EV_FDS };
 	int fd;
 
-	if (fault("eventfd"))
-		return -EMFILE;
-	fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (fd < 0)
-		return -errno;
-	ev_io_init(&b->wake, on_wake, fd, EV_READ);
-	if (fault("epoll_create"))
-		return -EMFILE;
-	errno = 0;
+	getrlimit(RLIMIT_NOFILE, &limit);
+	for (fd = 0; fd < EV_FDS && (rlim_t)fd < limit.rlim_cur;
+	     fd += EV_FD_CHUNK)
+		if (!ev_fd_make(b, fd))
+			return -ENOMEM;
+	return ev_reserve(b, (uint32_t)b->wake.fd + 1);
+}
+
+static bool make_loop(struct ev_backend *b)
+{
+	if (fault("epoll_create")) {
+		errno = EMFILE;
+		return false;
+	}
+	ev_enter(b);
 	b->loop = ev_loop_new(EVFLAG_NOENV | EVFLAG_NOSIGMASK |
 			      EVBACKEND_EPOLL);
-	if (!b->loop)
-		return errno ? -errno : -ENOMEM;
+	ev_leave();
+	return b->loop;
+}
+
+static int open_loop(struct ev_backend *b)
+{
+	int fd, err;
+
+	fd = fault("eventfd") ? (errno = EMFILE, -1) :
+	     eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (fd < 0)
+		return why_no_fd(-errno, "weir_reactor_create", "an eventfd");
+	ev_io_init(&b->wake, on_wake, fd, EV_READ);
+	err = reserve_fds(b);
+	if (err)
+		return why(err, "weir_reactor_create: no memory for libev");
+	errno = 0;
+	if (!make_loop(b))
+		return why_no_fd(errno ? -errno : -EIO, "weir_reactor_create",
+				 "an epoll set for libev");
 	ev_set_userdata(b->loop, b);
-	ev_io_start(b->loop, &b->wake);
-	b->dirty = true; /* Nobody has told epoll of it yet. */
+	ev_watch(b, &b->wake, fd, EV_READ);
 	ev_fork_init(&b->fork, on_fork);
+	ev_enter(b);
 	ev_fork_start(b->loop, &b->fork);
-	b->set = find_set(b->loop);
-	return b->set < 0 ? b->set : 0;
+	ev_leave();
+	b->set = find_set(b);
+	return 0;
 }
 
 static void ev_free(struct ev_backend *b)
@@ -336,6 +376,7 @@ static void ev_free(struct ev_backend *b)
 	if (b->outer >= 0)
 		close(b->outer);
 	ev_fd_free_all(b);
+	ev_reserve_free(b);
 	free(b);
 }
 
@@ -356,13 +397,10 @@ static int ev_create(struct weir_reactor *r,
 	b->outer = -1;
 	b->no_pwait2 = own_on_valgrind(); /* 3.19 would complain. */
 	ev_io_init(&b->retry_timer, on_retry, -1, EV_READ);
-	b->retry_timer.data = r;
 	err = open_loop(b);
 	if (err) {
 		ev_free(b);
-		return why(err, "weir_reactor_create: libev cannot make an "
-			   "epoll set or we an eventfd: error %d; is ulimit -n "
-			   "too low?", -err);
+		return err;
 	}
 	r->backend_data = b;
 	snprintf(r->describe, sizeof(r->describe),

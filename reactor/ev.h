@@ -9,6 +9,7 @@
  *
  *	ev.c         create, destroy, look, reap, wait, wake
  *	ev-fd.c      descriptors: who waits on one, and for what
+ *	ev-mem.c     libev's memory and errors: it never ends the process
  *	ev-op.c      operations: where each goes, and its system call
  *	ev-source.c  watches, acceptors, receivers
  *
@@ -51,12 +52,14 @@
  */
 
 #include <ev.h>
+#include <setjmp.h>
 #include <weir/watch.h>
 
 #include "reactor/io.h"
 #include "reactor/source.h"
 
-#define EV_FD_CHUNK 64		/* Records allocated together. */
+#define EV_FD_CHUNK 1024	/* Records allocated together. */
+#define EV_FDS 4096		/* At most so many when a reactor is made. */
 #define EV_STEPS_MAX 64		/* System calls for one direction in a turn. */
 #define EV_TRIES_MAX 4		/* The same when an operation starts. */
 #define EV_CACHED_MAX (128u << 10) /* Bytes read here if they are cached. */
@@ -74,7 +77,9 @@ struct ev_fd {
 	ev_io io;		/* Its events are what somebody waits for. */
 	int got;		/* EV_ bits that libev reported. */
 	bool due;		/* In backend->due. */
+	bool fresh;		/* In backend->fresh. */
 	struct ev_fd *due_next;
+	struct ev_fd *fresh_next;
 	struct op_queue in;
 	struct op_queue out;
 	struct op_queue polls;
@@ -87,10 +92,12 @@ struct ev_backend {
 	struct ev_fd *due;		/* Reported ready, to be run. */
 	struct ev_fd **due_last;
 	uint32_t n_due;
+	struct ev_fd *fresh;		/* Watched since the last look. */
 	uint32_t n_watched;		/* Records known to libev. */
 	bool dirty;			/* libev was told what epoll was not. */
 	bool woken;			/* By wake(), since the last reap. */
 	bool remade;			/* libev made a new epoll set. */
+	bool retry_due;			/* The retry timer has expired. */
 	bool no_pwait2;			/* The kernel has no epoll_pwait2(). */
 	uint8_t looks;
 	uint64_t looked_turn;		/* What is due is news of this turn. */
@@ -107,6 +114,13 @@ struct ev_backend {
 	struct ev_fd **chunks;		/* Records, by number / EV_FD_CHUNK. */
 	uint32_t n_chunks;
 
+	/* libev allocates nothing for descriptors below n_fds; see ev-mem.c. */
+	uint32_t n_fds;
+	struct ev_block *blocks;	/* Of block_size bytes, for libev. */
+	size_t block_size;
+	int err;			/* Of epoll, in this look. */
+	jmp_buf give_up;
+
 	ev_io wake;			/* On an eventfd. */
 	ev_io retry_timer;		/* On a timerfd, from the first use. */
 	ev_fork fork;			/* Called before epoll is remade. */
@@ -118,14 +132,28 @@ static inline struct ev_backend *ev_of(const struct weir_reactor *r)
 	return r->backend_data;
 }
 
-/* ev.c: watch @io, and have epoll told of it at the next look. */
+/*
+ * ev-mem.c: reserve what libev needs for descriptors below @n_fds.  0 or
+ * -ENOMEM.  Each call of libev that may allocate or call epoll stands between
+ * ev_enter() and ev_leave(), and none of its callbacks calls libev.
+ */
+int ev_reserve(struct ev_backend *b, uint32_t n_fds);
+void ev_reserve_free(struct ev_backend *b);
+void ev_enter(struct ev_backend *b);
+void ev_leave(void);
+
+/* ev.c: watch @io on @fd, which is below n_fds, and have epoll told of it at
+ * the next look.  Never fails. */
 void ev_watch(struct ev_backend *b, ev_io *io, int fd, int events);
 void ev_unwatch(struct ev_backend *b, ev_io *io);
 
 /* ev-fd.c: the record of @fd, or NULL: there is none yet. */
 struct ev_fd *ev_fd_find(const struct ev_backend *b, int fd);
 
-/* The record of @fd, made if need be; NULL: no memory. */
+/*
+ * The record of @fd, made if need be; NULL: no memory.  Called where descriptors
+ * come in, so that an operation normally finds its own.
+ */
 struct ev_fd *ev_fd_make(struct ev_backend *b, int fd);
 void ev_fd_free_all(struct ev_backend *b);
 
@@ -137,6 +165,12 @@ static inline struct op_queue *ev_fd_queue(struct ev_fd *f, int dir)
 
 /* Who waits on @f has changed: watch for that. */
 void ev_fd_update(struct ev_backend *b, struct ev_fd *f);
+
+/*
+ * Before each look: libev calls abort() where a descriptor that it is to tell
+ * epoll of has been closed.  The operations on such a one end with -EBADF.
+ */
+void ev_fds_check(struct ev_backend *b);
 
 /* Do what @f's readiness allows, at most @max.  Returns how much was done. */
 unsigned int ev_fd_run(struct weir_reactor *r, struct ev_fd *f,
@@ -154,7 +188,7 @@ enum ev_did ev_op_step(struct weir_reactor *r, struct op_queue *q,
 		       struct weir_op *op);
 
 void ev_submit(struct weir_reactor *r, struct weir_op *op);
-void ev_cancel(struct weir_reactor *r, struct weir_op *op);
+bool ev_cancel(struct weir_reactor *r, struct weir_op *op);
 
 /* accept4() and connect() that wait on no socket, blocking or not. */
 int ev_accept(int fd);

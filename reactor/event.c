@@ -69,12 +69,11 @@ static int event_open(struct weir_event *e, struct weir_reactor *r)
 
 	e->fd = open_fd(r);
 	if (e->fd < 0)
-		return why(e->fd, "weir_event_create: no eventfd: error %d; "
-			   "is ulimit -n too low?", -e->fd);
+		return why_no_fd(e->fd, "weir_event_create", "an eventfd");
 	e->source.deliver = deliver;
 	e->source.release = release;
 	e->source.events = WEIR_READABLE | WEIR_EDGE;
-	err = source_init(&e->source, r, "event", SOURCE_WATCH, e->fd);
+	err = source_init(&e->source, r, "weir_event", SOURCE_WATCH, e->fd);
 	if (err) {
 		close_fd(e->fd);
 		return err;

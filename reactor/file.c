@@ -33,10 +33,10 @@ static int start_rw(struct weir_reactor *r, struct weir_op *op, int kind,
 
 	if (unlikely((!buf && len) || !range_is_sound(off, len)))
 		return -EINVAL;
-	err = op_may_begin(r, op);
+	err = op_admit(r, op);
 	if (unlikely(err))
-		return err;
-	op->kind = (uint16_t)kind;
+		return op_admitted(err);
+	op->kind = (uint8_t)kind;
 	op->u.io.fd = fd;
 	op->u.io.addr = addr_of(buf);
 	op->u.io.len = len;
@@ -69,10 +69,10 @@ static int start_rwv(struct weir_reactor *r, struct weir_op *op, int kind,
 		return (int)total;
 	if (!range_is_sound(off, (uint64_t)total))
 		return -EINVAL;
-	err = op_may_begin(r, op);
+	err = op_admit(r, op);
 	if (err)
-		return err;
-	op->kind = (uint16_t)kind;
+		return op_admitted(err);
+	op->kind = (uint8_t)kind;
 	op->u.io.fd = fd;
 	op->u.io.addr = addr_of(iov);
 	op->u.io.len = n;
@@ -111,7 +111,7 @@ struct params {
 static void launch(struct weir_reactor *r, struct weir_op *op, int kind,
 		   const struct params *p)
 {
-	op->kind = (uint16_t)kind;
+	op->kind = (uint8_t)kind;
 	op->u.io.fd = p->fd;
 	op->u.io.flags = p->flags;
 	op->u.io.addr = addr_of(p->addr);
@@ -125,11 +125,11 @@ static void launch(struct weir_reactor *r, struct weir_op *op, int kind,
 static int start(struct weir_reactor *r, struct weir_op *op, int kind,
 		 struct params p)
 {
-	int err = op_may_begin(r, op);
+	int err = op_admit(r, op);
 
 	if (!err)
 		launch(r, op, kind, &p);
-	return err;
+	return op_admitted(err);
 }
 
 int weir_fsync(struct weir_reactor *r, struct weir_op *op, int fd,
@@ -211,11 +211,11 @@ int weir_copy_range(struct weir_reactor *r, struct weir_op *op, int src,
 	if (src_off > INT64_MAX || dst_off > INT64_MAX ||
 	    !range_is_sound(src_off, len) || !range_is_sound(dst_off, len))
 		return -EINVAL;
-	err = op_may_begin(r, op);
+	err = op_admit(r, op);
 	if (!err)
 		err = worker_ensure(r);
 	if (err)
-		return err;
+		return op_admitted(err);
 	launch(r, op, IO_COPY_RANGE, &(struct params){
 		.fd = src, .off = src_off, .len = len,
 		.addr = (const void *)(uintptr_t)dst, .aux = dst_off });

@@ -60,8 +60,8 @@ static int pin(struct group_core *core)
 	if (!err)
 		return 0;
 	if (core->group->cpus)
-		return why(-EINVAL, "CPU %d is not there, or not for this "
-			   "process (error %d); see taskset -p and the "
+		return why(-EINVAL, "weir_group_create: CPU %d is not there, or "
+			   "not for this process (error %d); see taskset -p and the "
 			   "cgroup's cpuset", core->cpu, -err);
 	core_event(core, WEIR_GROUP_NOT_PINNED, err, "core %u cannot be bound "
 		   "to CPU %d (error %d); it runs where the kernel puts it",

@@ -166,8 +166,8 @@ int weir_reactor_fd(struct weir_reactor *r)
 	err = host_open(&r->host, r->backend->pollfd(r));
 	if (err) {
 		host_fini(r);
-		return why(err, "weir_reactor_fd: no eventfd, timerfd or epoll "
-			   "set: error %d; is ulimit -n too low?", -err);
+		return why_no_fd(err, "weir_reactor_fd",
+				 "an eventfd, a timerfd or an epoll set");
 	}
 	r->host.armed_ns = WEIR_FOREVER;
 	if (!r->in_turn)

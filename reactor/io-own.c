@@ -29,12 +29,6 @@ static void lend_again(const void *p, size_t len, size_t filled)
 	own_unuse(p, len);
 }
 
-static void lend_out(const void *p, size_t len, size_t filled)
-{
-	(void)filled;
-	own_lend_out(p, len);
-}
-
 static void each_piece(const struct iovec *iov, size_t n, piece_fn *fn)
 {
 	for (size_t i = 0; i < n; i++)
@@ -68,8 +62,19 @@ static void inward(const struct weir_op *op, piece_fn *fn)
 	}
 }
 
-/* What the kernel reads from: it must be there, and defined. */
-static void outward(const struct weir_op *op)
+typedef uint32_t sum_fn(const void *p, size_t len, uint32_t sum);
+
+static uint32_t sum_pieces(const struct iovec *iov, size_t n, sum_fn *fn)
+{
+	uint32_t sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sum = fn(iov[i].iov_base, iov[i].iov_len, sum);
+	return sum;
+}
+
+/* What the kernel reads from; @fn lends or takes it.  Returns the sum of it. */
+static uint32_t outward(const struct weir_op *op, sum_fn *fn)
 {
 	const void *addr = (const void *)(uintptr_t)op->u.io.addr;
 	const struct msghdr *msg = addr;
@@ -78,23 +83,21 @@ static void outward(const struct weir_op *op)
 	switch (op->kind) {
 	case IO_WRITE:
 	case IO_SEND:
-		own_lend_out(addr, len);
-		break;
+		return fn(addr, len, 0);
 	case IO_WRITEV:
 	case IO_SENDV:
-		each_piece(addr, len, lend_out);
-		break;
+		return sum_pieces(addr, len, fn);
 	case IO_SENDMSG:
-		each_piece(msg->msg_iov, msg->msg_iovlen, lend_out);
-		break;
+		return sum_pieces(msg->msg_iov, msg->msg_iovlen, fn);
 	default:
-		break;
+		return 0;
 	}
 }
 
+/* Until it ends, the bytes of its detail are the sum of what it sends. */
 void io_lend_heard(struct weir_op *op)
 {
-	outward(op);
+	op->detail.bytes = outward(op, own_lend_out);
 	inward(op, lend_in);
 	own_release(op);
 }
@@ -108,6 +111,8 @@ void io_take_heard(struct weir_op *op)
 {
 	own_acquire(op);
 	inward(op, own_take);
+	if (outward(op, own_take_out) != op->detail.bytes)
+		own_was_changed();
 }
 
 #else

@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fault.h"
@@ -21,6 +22,10 @@
 #include "reactor/io.h"
 
 #include <weir/watch.h>
+
+#ifndef RWF_NOSIGNAL
+#define RWF_NOSIGNAL 0x100
+#endif
 
 #define COPY_STEP_MAX (16u << 20) /* Bytes that the kernel copies at a time. */
 
@@ -64,6 +69,58 @@ static long write_step(int fd, const struct io_step *s)
 					0);
 	return stream ? syscall(SYS_write, fd, s->addr, s->len) :
 			syscall(SYS_pwrite64, fd, s->addr, s->len, s->off);
+}
+
+/* A pipe that is read takes one byte with the flag, or does not know it. */
+static int ask_nosignal(void)
+{
+	struct iovec iov = { .iov_base = "", .iov_len = 1 };
+	int p[2];
+	long n;
+
+	if (pipe2(p, O_CLOEXEC))
+		return 0;
+	n = syscall(SYS_pwritev2, p[1], &iov, 1, -1L, -1L, RWF_NOSIGNAL);
+	close(p[0]);
+	close(p[1]);
+	return n == 1 ? RWF_NOSIGNAL : 0;
+}
+
+int io_nosignal(void)
+{
+	static atomic_int known;	/* 0: not yet; else the answer, and 1. */
+	int n = atomic_load(&known);
+
+	if (!n) {
+		n = ask_nosignal() | 1;
+		atomic_store(&known, n);
+	}
+	return n & ~1;
+}
+
+void io_sigpipe_begin(struct io_sigpipe *s)
+{
+	sigset_t set;
+
+	sigpending(&set);
+	s->pending = sigismember(&set, SIGPIPE);
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	pthread_sigmask(SIG_BLOCK, &set, &s->mask);
+}
+
+void io_sigpipe_end(struct io_sigpipe *s, bool broke)
+{
+	static const struct timespec at_once;
+	sigset_t set;
+
+	if (broke && !s->pending) {
+		sigemptyset(&set);
+		sigaddset(&set, SIGPIPE);
+		while (sigtimedwait(&set, NULL, &at_once) < 0 && errno == EINTR)
+			;
+	}
+	pthread_sigmask(SIG_SETMASK, &s->mask, NULL);
 }
 
 int io_send_flags(uint32_t flags)

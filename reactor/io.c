@@ -12,10 +12,12 @@ static void io_cancel(struct weir_op *op)
 {
 	struct weir_reactor *r = op->reactor;
 
-	if (!(op->flags & OP_WORKER))
-		r->backend->cancel(r, op);
-	else if (worker_cancel(r, op))
-		io_end(op, -ECANCELED);
+	if (op->flags & OP_WORKER) {
+		if (worker_cancel(r, op))
+			io_end(op, -ECANCELED);
+	} else if (!r->backend->cancel(r, op)) {
+		op_repeat_cancel(op);
+	}
 }
 
 /* From a worker, which has done all its steps. */
@@ -67,19 +69,19 @@ void io_launch(struct weir_reactor *r, struct weir_op *op)
 
 int io_start(struct weir_reactor *r, struct weir_op *op)
 {
-	int err = op_may_begin(r, op);
+	int err = op_admit(r, op);
 
 	if (likely(!err))
 		io_launch(r, op);
-	return err;
+	return op_admitted(err);
 }
 
 int weir_nop(struct weir_reactor *r, struct weir_op *op)
 {
-	int err = op_may_begin(r, op);
+	int err = op_admit(r, op);
 
 	if (unlikely(err))
-		return err;
+		return op_admitted(err);
 	op->kind = IO_NOP;
 	op->u.io.done = 0;
 	op_enlist(r, op, &io_classes[IO_NOP]);
@@ -90,12 +92,12 @@ int weir_nop(struct weir_reactor *r, struct weir_op *op)
 int weir_work(struct weir_reactor *r, struct weir_op *op,
 	      int64_t (*fn)(void *arg), void *arg)
 {
-	int err = fn ? op_may_begin(r, op) : -EINVAL;
+	int err = fn ? op_admit(r, op) : -EINVAL;
 
 	if (!err)
 		err = worker_ensure(r);
 	if (err)
-		return err;
+		return op_admitted(err);
 	op->kind = IO_WORK;
 	op->u.io.addr = (uintptr_t)fn;
 	op->u.io.aux = (uintptr_t)arg;

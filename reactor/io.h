@@ -32,6 +32,7 @@
  */
 
 #include <pthread.h>
+#include <signal.h>
 #include <sys/uio.h>
 
 #include "base/own.h"
@@ -153,6 +154,21 @@ void io_use(const struct io_step *step);
  */
 int io_nonblock_begin(int fd);
 void io_nonblock_end(int fd, int flags);
+
+/*
+ * RWF_NOSIGNAL if this kernel knows it, else 0: with it no write ends the process
+ * by SIGPIPE.  Since Linux 6.18.
+ */
+int io_nosignal(void);
+
+/* The other way, for one system call of this thread: SIGPIPE is blocked from
+ * begin to end, and gone if the call @broke the pipe. */
+struct io_sigpipe {
+	sigset_t mask;
+	bool pending;
+};
+void io_sigpipe_begin(struct io_sigpipe *s);
+void io_sigpipe_end(struct io_sigpipe *s, bool broke);
 
 /* WEIR_SOCK_ flags for send(2); WEIR_ events for poll(2), and back. */
 int io_send_flags(uint32_t flags);

@@ -10,14 +10,19 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fault.h"
 #include "base/why.h"
+
+#define RETRY_NS (10 * WEIR_MSEC)
+#define RETRIES 100		/* WEIR_LISTEN_WAIT: a second. */
 
 /* @addr for a person. */
 static void print_addr(char *buf, size_t size, const struct sockaddr *addr,
@@ -81,14 +86,23 @@ static int prepare(int fd, sa_family_t family, uint32_t flags)
 	return err;
 }
 
+/* @tries: so often again, while the address is taken. */
 static int bind_and_listen(int fd, const struct sockaddr *addr,
-			   socklen_t addrlen, int backlog)
+			   socklen_t addrlen, int backlog, int tries)
 {
+	const struct timespec pause = { .tv_nsec = RETRY_NS };
+	bool bound = false;
+
 	if (fault("bind"))
 		return -EADDRINUSE;
-	if (bind(fd, addr, addrlen) || listen(fd, backlog))
-		return -errno;
-	return 0;
+	for (;;) {
+		bound = bound || !bind(fd, addr, addrlen);
+		if (bound && !listen(fd, backlog))
+			return 0;
+		if (errno != EADDRINUSE || !tries--)
+			return -errno;
+		nanosleep(&pause, NULL);
+	}
 }
 
 int weir_listen(int *ret_fd, const struct sockaddr *addr, socklen_t addrlen,
@@ -101,7 +115,7 @@ int weir_listen(int *ret_fd, const struct sockaddr *addr, socklen_t addrlen,
 	    addrlen < least_len(addr->sa_family))
 		return why(-EINVAL, "weir_listen: not an address of a stream "
 			   "socket: use IPv4, IPv6 or a UNIX path");
-	if (flags & ~WEIR_LISTEN_REUSEPORT)
+	if (flags & ~(WEIR_LISTEN_REUSEPORT | WEIR_LISTEN_WAIT))
 		return why(-EINVAL, "weir_listen: unknown flags %#x", flags);
 
 	fd = fault("socket") ? (errno = EMFILE, -1) :
@@ -111,7 +125,8 @@ int weir_listen(int *ret_fd, const struct sockaddr *addr, socklen_t addrlen,
 		return why(-errno, "weir_listen: socket: %s", strerror(errno));
 	err = prepare(fd, addr->sa_family, flags);
 	if (!err)
-		err = bind_and_listen(fd, addr, addrlen, backlog);
+		err = bind_and_listen(fd, addr, addrlen, backlog,
+				      flags & WEIR_LISTEN_WAIT ? RETRIES : 0);
 	if (err) {
 		close(fd);
 		print_addr(text, sizeof(text), addr, addrlen);

@@ -114,6 +114,7 @@ endif
 if HAVE_LIBEV
 libweir_all_la_SOURCES += \
 	%D%/ev-fd.c \
+	%D%/ev-mem.c \
 	%D%/ev-op.c \
 	%D%/ev-source.c \
 	%D%/ev.c \

@@ -28,6 +28,34 @@ static inline int op_may_begin(struct weir_reactor *r, const struct weir_op *op)
 	return 0;
 }
 
+/* Whether the deadline of @op, which is IDLE, has passed. */
+static inline bool op_is_late(struct weir_reactor *r, const struct weir_op *op)
+{
+	return unlikely(op->deadline.expires_ns) &&
+	       op->deadline.expires_ns <= r->backend->now(r);
+}
+
+/*
+ * What a start function asks before it does anything: op_may_begin(), or
+ * OP_ENDED if @op is late: then it has ended with -ETIMEDOUT, touching nothing,
+ * and its callback is due.  A start returns op_admitted() of what it is told.
+ */
+#define OP_ENDED 1
+
+static inline int op_admit(struct weir_reactor *r, struct weir_op *op)
+{
+	int err = op_may_begin(r, op);
+
+	if (likely(!err && !op->deadline.expires_ns))
+		return 0;
+	return err ? err : op_admit_timely(r, op);
+}
+
+static inline int op_admitted(int err)
+{
+	return err < 0 ? err : 0;
+}
+
 /* IDLE -> PENDING, after op_may_begin() or for what must not be refused. */
 static inline void op_enlist(struct weir_reactor *r, struct weir_op *op,
 			     const struct weir_op_class *cls)
@@ -55,7 +83,8 @@ static inline void op_enlist(struct weir_reactor *r, struct weir_op *op,
 /*
  * Take @op from IDLE to PENDING, as an operation of @cls on @r.
  *
- * Returns 0, or what every start function may return, with @op untouched:
+ * Returns 0, or OP_ENDED (see op_admit()), or what every start function may
+ * return, with @op untouched:
  *   -EINVAL     @op is under way, or has no callback
  *   -EAGAIN     too many operations are under way
  *   -ESHUTDOWN  the reactor is stopping
@@ -63,7 +92,7 @@ static inline void op_enlist(struct weir_reactor *r, struct weir_op *op,
 static inline int op_begin(struct weir_reactor *r, struct weir_op *op,
 			   const struct weir_op_class *cls)
 {
-	int err = op_may_begin(r, op);
+	int err = op_admit(r, op);
 
 	if (likely(!err))
 		op_enlist(r, op, cls);
@@ -219,8 +248,8 @@ static inline bool op_take_ended(struct weir_op *op, struct weir_op **last)
 	r->begun_max++;
 	op->state = OP_IDLE;
 	op->deadline.expires_ns = 0;
-	if (unlikely(op->flags & OP_TIMED))
-		stats_time_end(r, op, op->res);
+	if (unlikely(op->flags & (OP_LEAVES | OP_TIMED)))
+		op_leave(r, op, op->res);
 	return true;
 }
 
@@ -236,6 +265,29 @@ static inline void op_abandon(struct weir_op *op)
 	op_delist(r, op);
 	r->n_begun--;
 	op->state = OP_IDLE;
+	op->entered &= (uint8_t)~OP_CANCEL_DUE;
+}
+
+/*
+ * A function of the user's is about to be called for @op, and may call any
+ * other.  Until op_exit(), when it has returned and @op is what it then is, a
+ * cancel of @op (by the user, a deadline, a stop of whatever it is part of) is
+ * only recorded.  The two may be nested.
+ */
+static inline void op_enter(struct weir_op *op)
+{
+	op->entered++;
+}
+
+/* If that was the last: cancel @op if that was asked for, and it has not ended
+ * or been refused by itself. */
+static inline void op_exit(struct weir_op *op)
+{
+	if (likely(--op->entered != OP_CANCEL_DUE))
+		return;
+	op->entered = 0;
+	if (op->state == OP_PENDING && op->cls->cancel)
+		op->cls->cancel(op);
 }
 
 #endif /* WEIR_REACTOR_OP_INLINE_H */

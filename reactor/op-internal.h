@@ -23,6 +23,10 @@
 
 #include <weir/op.h>
 
+/* Reserved words of an operation that is timed (stats-time.c); a backend may have
+ * them all for one that is not. */
+enum { OP_BEGUN_NS, OP_WEIGHT };
+
 enum op_state {
 	OP_IDLE,	/* The caller's; what zeroed memory says. */
 	OP_PENDING,	/* Started; no result yet. */
@@ -46,15 +50,20 @@ enum op_flag {
 	OP_POLLING = OP_LEAVES,
 };
 
+/* In op->entered: a cancel came meanwhile. */
+#define OP_CANCEL_DUE 128
+
 /* What kind of operation it is: one static const per kind. */
 struct weir_op_class {
 	const char *name;	/* For messages: "read". */
 
 	/*
 	 * Somebody wants it to end early.  Called once at most, on the
-	 * reactor's thread, with OP_CANCEL set, while it is PENDING.  May
+	 * reactor's thread, with OP_CANCEL set, while it is PENDING and not
+	 * between op_enter() and op_exit().  May
 	 * complete it with -ECANCELED at once, or see to it that it ends; or
-	 * do nothing, if it cannot.  NULL: it cannot.
+	 * do nothing, if it cannot.  NULL: it cannot.  Called again only if it
+	 * says so, by op_repeat_cancel().
 	 */
 	void (*cancel)(struct weir_op *op);
 
@@ -102,8 +111,17 @@ struct weir_look_class {
 
 _Static_assert(sizeof(struct weir_op) == 256, "part of the ABI");
 
+/* Leave a message of @call for @err, with which @op could not be begun, unless it
+ * is -EAGAIN or OP_ENDED.  Returns op_admitted(@err). */
+__attribute__((cold)) int op_refused(int err, const struct weir_op *op,
+				     const char *call);
+
 /* weir_op_cancel(), and its sister for a deadline. */
 void op_request_cancel(struct weir_op *op, unsigned int why);
+
+/* From a class's .cancel(): @op may go on in spite of it, so call it again, a
+ * little later each time, until @op has ended. */
+void op_repeat_cancel(struct weir_op *op);
 
 /*
  * Any thread: hand a PENDING @op home, its result in op->res.  Its reactor

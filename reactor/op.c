@@ -6,7 +6,22 @@
 /* The life of an operation: cancel, deadline, callback; and a simple one. */
 
 #include "base/canary.h"
+#include "base/why.h"
 #include "reactor/op-inline.h"
+
+#define REPEAT_FIRST_NS (10 * WEIR_USEC)
+#define REPEAT_LAST_NS (10 * WEIR_MSEC)
+
+int op_refused(int err, const struct weir_op *op, const char *call)
+{
+	if (err == OP_ENDED || err == -EAGAIN)
+		return op_admitted(err);
+	return why(err, "%s: %s", call,
+		   err == -ESHUTDOWN ? "the reactor is stopping or stopped" :
+		   op->state != OP_IDLE ?
+		   "the operation is under way; wait for its callback" :
+		   "the operation has no callback; see weir_op_init()");
+}
 
 /* Asked to end by its owner, its deadline, or a reactor that stops. */
 void op_request_cancel(struct weir_op *op, unsigned int why)
@@ -14,7 +29,9 @@ void op_request_cancel(struct weir_op *op, unsigned int why)
 	if (op_cancel_wanted(op))
 		return;
 	op->flags |= (uint8_t)(OP_CANCEL | why);
-	if (op->cls->cancel)
+	if (unlikely(op->entered))
+		op->entered |= OP_CANCEL_DUE;
+	else if (op->cls->cancel)
 		op->cls->cancel(op);
 }
 
@@ -41,6 +58,17 @@ void op_deadline_begin(struct weir_reactor *r, struct weir_op *op)
 {
 	op->deadline.fire = deadline_fire;
 	wheel_add(&r->wheel, &op->deadline, op->deadline.expires_ns);
+}
+
+static const struct weir_op_class late_class = { .name = "late" };
+
+/* The rest of op_admit(): @op has a deadline. */
+int op_admit_timely(struct weir_reactor *r, struct weir_op *op)
+{
+	if (likely(!op_is_late(r, op)))
+		return 0;
+	op_begin_ready(r, op, &late_class, -ETIMEDOUT, 0);
+	return OP_ENDED;
 }
 
 static void move_deadline(struct weir_op *op, uint64_t when)
@@ -117,6 +145,22 @@ unsigned int op_run_ready(struct weir_reactor *r, unsigned int max)
 	return n;
 }
 
+static void list_push(struct weir_op **list, struct weir_op *op)
+{
+	op->live_next = *list;
+	op->live_pprev = list;
+	if (*list)
+		(*list)->live_pprev = &op->live_next;
+	*list = op;
+}
+
+static void list_del(struct weir_op *op)
+{
+	*op->live_pprev = op->live_next;
+	if (op->live_next)
+		op->live_next->live_pprev = op->live_pprev;
+}
+
 /*
  * A cancel may complete this op or another, and may begin one; it runs no
  * callback.  So each is moved to a list of its own before it is asked.
@@ -127,14 +171,8 @@ void op_cancel_all(struct weir_reactor *r)
 	struct weir_op *op;
 
 	while ((op = r->live)) {
-		r->live = op->live_next;
-		if (r->live)
-			r->live->live_pprev = &r->live;
-		op->live_next = asked;
-		op->live_pprev = &asked;
-		if (asked)
-			asked->live_pprev = &op->live_next;
-		asked = op;
+		list_del(op);
+		list_push(&asked, op);
 		op_request_cancel(op, OP_CANCEL);
 	}
 	r->live = asked;
@@ -142,13 +180,100 @@ void op_cancel_all(struct weir_reactor *r)
 		asked->live_pprev = &r->live;
 }
 
+void op_repeat_cancel(struct weir_op *op)
+{
+	struct weir_reactor *r = op->reactor;
+
+	list_del(op);
+	list_push(&r->repeats.asked, op);
+	repeats_plan(r);
+}
+
+void repeats_init(struct weir_reactor *r)
+{
+	r->repeats.at_ns = WEIR_FOREVER;
+	r->repeats.delay_ns = REPEAT_FIRST_NS;
+}
+
+void repeats_plan(struct weir_reactor *r)
+{
+	if (r->repeats.at_ns == WEIR_FOREVER)
+		r->repeats.at_ns = reactor_now(r) + r->repeats.delay_ns;
+}
+
+/* Whether the backend still has requests to be asked; with @ask it asks them. */
+static bool backend_repeats(struct weir_reactor *r, bool ask)
+{
+	return r->backend->repeat && r->backend->repeat(r, ask);
+}
+
+/* Each comes up once before one comes up again. */
+static void ask_again(struct weir_reactor *r)
+{
+	struct repeats *rep = &r->repeats;
+	struct weir_op *op;
+	unsigned int n;
+
+	if (!rep->due && rep->asked) {
+		rep->due = rep->asked;
+		rep->due->live_pprev = &rep->due;
+		rep->asked = NULL;
+	}
+	for (n = 0; (op = rep->due) && n < REPEATS_MAX; n++) {
+		list_del(op);
+		list_push(&r->live, op);
+		op->cls->cancel(op);
+	}
+}
+
+void repeats_run(struct weir_reactor *r)
+{
+	struct repeats *rep = &r->repeats;
+	bool more;
+
+	if (reactor_now(r) < rep->at_ns)
+		return;
+	rep->at_ns = WEIR_FOREVER;
+	if (rep->delay_ns < REPEAT_LAST_NS)
+		rep->delay_ns *= 2;
+	ask_again(r);
+	more = backend_repeats(r, true);
+	if (more || rep->due || rep->asked)
+		repeats_plan(r);
+	else
+		rep->delay_ns = REPEAT_FIRST_NS;
+}
+
+uint64_t repeats_due(struct weir_reactor *r)
+{
+	struct repeats *rep = &r->repeats;
+
+	if (!rep->due && !rep->asked && !backend_repeats(r, false))
+		repeats_init(r);
+	return rep->at_ns;
+}
+
+/* weir_defer() of what has a deadline; apart, so others keep nothing over a call. */
+__attribute__((noinline)) static int defer_timely(struct weir_reactor *r,
+						  struct weir_op *op)
+{
+	int err = op_admit_timely(r, op);
+
+	if (!err)
+		op_defer(r, op);
+	return op_admitted(err);
+}
+
 int weir_defer(struct weir_reactor *r, struct weir_op *op)
 {
 	int err = op_may_begin(r, op);
 
-	if (likely(!err))
-		op_defer(r, op);
-	return err;
+	if (unlikely(err))
+		return err;
+	if (unlikely(op->deadline.expires_ns))
+		return defer_timely(r, op);
+	op_defer(r, op);
+	return 0;
 }
 
 static void sleep_fire(struct weir_timer_node *node)
@@ -177,9 +302,9 @@ void op_sleep(struct weir_reactor *r, struct weir_op *op, uint64_t when_ns)
 int weir_sleep_until(struct weir_reactor *r, struct weir_op *op,
 		     uint64_t when_ns)
 {
-	int err = op_may_begin(r, op);
+	int err = op_admit(r, op);
 
 	if (!err)
 		op_sleep(r, op, when_ns);
-	return err;
+	return op_admitted(err);
 }

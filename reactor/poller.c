@@ -36,7 +36,7 @@ int weir_poller_create(struct weir_poller **ret, struct weir_reactor *r,
 	p = mem_calloc(1, sizeof(*p));
 	if (!p)
 		return why(-ENOMEM, "weir_poller_create: no memory");
-	err = reactor_attach(r, &p->obj, "poller");
+	err = reactor_attach(r, &p->obj, "weir_poller");
 	if (err) {
 		free(p);
 		return err;

@@ -41,6 +41,7 @@
 #include "reactor/wheel.h"
 
 struct group_core;
+struct mmap_use;
 struct rx_stock;
 struct stats_reactor;
 struct worker_pool;
@@ -81,6 +82,19 @@ enum request {
 	REQUEST_RECALL = 4,	/* Who waited for room does not any more. */
 };
 
+/*
+ * Operations that were asked to end, and go on: the kernel's answer to a cancel
+ * may be that there is no such request, while it is about to try that request
+ * again.  So a cancel is repeated until its operation ends, after a delay that
+ * doubles.  Both lists are instead of the live list.
+ */
+struct repeats {
+	struct weir_op *due;		/* To be asked in this round. */
+	struct weir_op *asked;		/* And in the next. */
+	uint64_t at_ns;			/* The next round; WEIR_FOREVER: none. */
+	uint64_t delay_ns;		/* Until the one that is planned next. */
+};
+
 /* How it waits; see wait.c. */
 struct wait {
 	struct spin spin;
@@ -111,7 +125,8 @@ struct weir_reactor {
 	uint32_t turn_max;
 	const struct backend *backend;
 	void *backend_data;
-	struct weir_op *live;		/* All that are PENDING. */
+	struct weir_op *live;		/* All that are PENDING, but those in */
+	struct repeats repeats;		/* here. */
 
 	uint32_t state;			/* WEIR_REACTOR_ */
 	bool in_turn;
@@ -133,6 +148,7 @@ struct weir_reactor {
 	struct weir_poller *poller_next; /* While they run. */
 	struct worker_pool *workers;	/* NULL until first used. */
 	struct rx_stock *rx;		/* NULL until first used. */
+	struct mmap_use *mmap_uses;	/* mem/mmap-use.c's. */
 	unsigned int delivered;		/* Callbacks of sources, in reap(). */
 	uint32_t n_zombies;		/* Dead sources the kernel still has. */
 	uint32_t n_looks;
@@ -173,6 +189,18 @@ unsigned int op_run_ready(struct weir_reactor *r, unsigned int max);
 
 /* Ask every operation under way to end. */
 void op_cancel_all(struct weir_reactor *r);
+
+/*
+ * Cancels that are repeated.  Plan a round, if there is none; do it, if it is
+ * due; when it is due, or WEIR_FOREVER if nothing is left to be asked.
+ */
+void repeats_init(struct weir_reactor *r);
+void repeats_plan(struct weir_reactor *r);
+void repeats_run(struct weir_reactor *r);
+uint64_t repeats_due(struct weir_reactor *r);
+
+/* op-inline.h: the rest of op_admit(). */
+int op_admit_timely(struct weir_reactor *r, struct weir_op *op);
 
 /* @op was begun with a deadline set. */
 void op_deadline_begin(struct weir_reactor *r, struct weir_op *op);

@@ -82,7 +82,8 @@ static int backend_from_env(uint32_t *ret)
 
 static bool not_on_this_system(int err)
 {
-	return err == -ENOSYS || err == -EPERM || err == -EACCES;
+	return err == -ENOSYS || err == -EPERM || err == -EACCES ||
+	       err == -EINVAL || err == -EOPNOTSUPP;
 }
 
 /* The user's locked memory is used up, perhaps by another process. */
@@ -171,6 +172,7 @@ static struct weir_reactor *reactor_alloc(const struct weir_reactor_opts *opts)
 	r->deferred_last = &r->deferred;
 	r->state = WEIR_REACTOR_RUNNING;
 	r->thread = pthread_self();
+	repeats_init(r);
 	host_init(r);
 	if (mailbox_init(&r->mailbox, opts->mailbox)) {
 		free(r);
@@ -209,41 +211,60 @@ int weir_reactor_create(struct weir_reactor **ret,
 	}
 	wheel_init(&r->wheel, r->backend->now(r));
 	wait_init(r);
-	err = stats_begin(r);
-	if (err) {
-		reactor_free(r);
-		return err;
-	}
+	stats_begin(r);
 	*ret = r;
 	return 0;
 }
 
-/* What still hangs on @r, for a person: "2 watches, 1 pool". */
+/* How many objects of @r are as @obj is, if it is the first of these. */
+static unsigned int count_like(const struct weir_reactor *r,
+			       const struct reactor_obj *obj)
+{
+	const struct reactor_obj *other;
+	unsigned int n = 0;
+
+	for (other = r->objs; other != obj; other = other->next)
+		if (!strcmp(other->what, obj->what))
+			return 0;
+	for (; other; other = other->next)
+		n += !strcmp(other->what, obj->what);
+	return n;
+}
+
+/* What still hangs on @r: "5 objects still exist: weir_dma 1, weir_timer 4". */
 static int refuse_with_objects(struct weir_reactor *r)
 {
 	const struct reactor_obj *obj;
-	unsigned int n = 0;
+	unsigned int n = r->n_timers, like;
+	char list[320] = "";
+	size_t len = 0;
 
-	for (obj = r->objs; obj; obj = obj->next)
+	for (obj = r->objs; obj; obj = obj->next) {
 		n++;
-	if (r->objs)
-		return why(-EBUSY, "weir_reactor_destroy: %u objects still "
-			   "exist, a %s among them; destroy them first", n,
-			   r->objs->what);
-	return why(-EBUSY, "weir_reactor_destroy: %u timers still exist; "
-		   "destroy them first", r->n_timers);
+		like = count_like(r, obj);
+		if (like && len < sizeof(list))
+			len += (size_t)snprintf(list + len, sizeof(list) - len,
+						", %s %u", obj->what, like);
+	}
+	if (r->n_timers && len < sizeof(list))
+		snprintf(list + len, sizeof(list) - len, ", weir_timer %u",
+			 r->n_timers);
+	return why(-EBUSY, "weir_reactor_destroy: %u objects still exist: %s; "
+		   "destroy them first", n, list + 2);
 }
 
 static int refuse_with_ops(struct weir_reactor *r)
 {
-	const struct weir_op *op = r->live;	/* Calls by lanes are not. */
+	const struct weir_op *op = r->live ? r->live : r->repeats.due ?
+				   r->repeats.due : r->repeats.asked;
 
+	/* Calls by lanes are in none of these. */
 	if (!reactor_in_flight(r))
 		return why(-EBUSY, "weir_reactor_destroy: the kernel still has "
 			   "%u sources after %u ms; try again", r->n_zombies,
 			   r->opts.drain_ms);
 	return why(-EBUSY, "weir_reactor_destroy: %u operations did not end "
-		   "within %u ms, a %s among them; try again",
+		   "within %u ms, the first a '%s'; try again",
 		   (unsigned int)reactor_in_flight(r),
 		   r->opts.drain_ms, op ? op->cls->name : "call");
 }
@@ -288,8 +309,9 @@ int reactor_attach(struct weir_reactor *r, struct reactor_obj *obj,
 {
 	reactor_check_thread(r);
 	if (r->attention & ATTENTION_STOPPING)
-		return why(-ESHUTDOWN, "a %s cannot be made: the reactor is "
-			   "stopping or stopped", what);
+		return why(-ESHUTDOWN, "%s_create: the reactor is stopping or "
+			   "stopped; weir_reactor_start() starts it again",
+			   what);
 	obj->what = what;
 	obj->next = r->objs;
 	obj->pprev = &r->objs;

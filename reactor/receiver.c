@@ -164,6 +164,11 @@ static int check_fd(struct weir_reactor *r, int fd)
 	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len))
 		return why(-errno, "weir_receiver_create: descriptor %d is not "
 			   "a socket", fd);
+	/* Of messages an empty one would be the end, and a long one be cut. */
+	if (type != SOCK_STREAM)
+		return why(-EINVAL, "weir_receiver_create: descriptor %d is a "
+			   "socket for messages, not a stream; use "
+			   "weir_recvmsg()", fd);
 	return 0;
 }
 
@@ -178,7 +183,7 @@ static int receiver_start(struct weir_receiver *rc, struct weir_reactor *r,
 			   "reactor's receive buffers");
 	s->deliver = deliver;
 	s->release = release;
-	err = source_init(s, r, "receiver", SOURCE_RECV, fd);
+	err = source_init(s, r, "weir_receiver", SOURCE_RECV, fd);
 	s->obj.start = on_start;
 	return err;
 }
@@ -234,7 +239,8 @@ int weir_receiver_set(struct weir_receiver *receiver, int on)
 
 	reactor_check_thread(s->reactor);
 	if (s->reactor->attention & ATTENTION_STOPPING)
-		return -ESHUTDOWN;
+		return why(-ESHUTDOWN, "weir_receiver_set: the reactor is "
+			   "stopping or stopped");
 	if (receiver->paused == !on)
 		return 0;
 	receiver->paused = !on;

@@ -20,7 +20,7 @@
 #include "reactor/op-inline.h"
 #include "reactor/source.h"
 
-static const char signal_name[] = "signal";
+static const char signal_name[] = "weir_signal";
 
 struct weir_signal {
 	struct source source;
@@ -97,8 +97,7 @@ static int signal_open(struct weir_signal *sig)
 	sig->fd = fault("signalfd") ? (errno = EMFILE, -1) :
 		  signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (sig->fd < 0)
-		return why(-errno, "weir_signal_create: no signalfd: error %d; "
-			   "is ulimit -n too low?", errno);
+		return why_no_fd(-errno, "weir_signal_create", "a signalfd");
 	err = pthread_sigmask(SIG_BLOCK, &set, &old);
 	if (err) {
 		close(sig->fd);

@@ -110,7 +110,7 @@ static int sim_buf_register(struct weir_reactor *r, const struct iovec *iov)
 	if (sim_fault(sr->sim, WEIR_SIM_REGISTER, "buffer"))
 		return -ENOMEM;
 	if (sr->n_bufs == BUFS_MAX)
-		return -ENOSPC;
+		return -ENOBUFS;
 	sr->n_bufs++;
 	return (int)(sr->next_buf++ & INT32_MAX);
 }

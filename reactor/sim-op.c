@@ -350,18 +350,32 @@ static bool can_be_cancelled(struct weir_sim *sim, struct weir_op *op)
 	}
 }
 
-void sim_cancel(struct weir_reactor *r, struct weir_op *op)
+/*
+ * The kernel finds no such request while it is about to try it again, in vain,
+ * as it turns out: the request waits as before, and the cancel is lost to all
+ * but who repeats it.
+ */
+static bool is_being_tried(struct weir_sim *sim, struct weir_op *op)
+{
+	return io_of(op)->state == WAITING &&
+	       sim_fault(sim, WEIR_SIM_EAGAIN, "cancel");
+}
+
+bool sim_cancel(struct weir_reactor *r, struct weir_op *op)
 {
 	struct weir_sim *sim = sim_of(r)->sim;
 
+	if (is_being_tried(sim, op))
+		return false;
 	if (!can_be_cancelled(sim, op))
-		return;
+		return true;
 	if (sim_traced(sim))
 		sim_trace(sim, "reactor %u: %s %u is cancelled", sim_of(r)->id,
 			  sim_io_name(op), io_of(op)->serial);
 	leave(sim, op);
 	let_go(op);
 	io_end(op, -ECANCELED);
+	return true;
 }
 
 /* The next step of @op, or its end. */

@@ -280,12 +280,19 @@ bool sockets_parted(const struct sockets *s, const char *a, const char *b)
 	return false;
 }
 
+static bool is_between(const struct partition *p, const char *a, const char *b)
+{
+	return (!strcmp(p->a, a) && !strcmp(p->b, b)) ||
+	       (!strcmp(p->a, b) && !strcmp(p->b, a));
+}
+
+/* Of @a and @b in either order: it has no direction. */
 static struct partition **find_partition(struct sockets *s, const char *a,
 					 const char *b)
 {
 	struct partition **at = &s->partitions;
 
-	while (*at && (strcmp((*at)->a, a) || strcmp((*at)->b, b)))
+	while (*at && !is_between(*at, a, b))
 		at = &(*at)->next;
 	return at;
 }

@@ -298,7 +298,7 @@ void sim_step_drain(const struct io_step *step, uint64_t skip, void *to,
 
 /* sim-op.c: backend.submit, .cancel; what comes after DONE. */
 void sim_submit(struct weir_reactor *r, struct weir_op *op);
-void sim_cancel(struct weir_reactor *r, struct weir_op *op);
+bool sim_cancel(struct weir_reactor *r, struct weir_op *op);
 void sim_io_reap(struct weir_sim *sim, struct weir_op *op);
 
 /* sim-call.c: the next step of @op, on @f (NULL: there is none). */

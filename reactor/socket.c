@@ -15,11 +15,11 @@
 static int start(struct weir_reactor *r, struct weir_op *op, int kind, int fd,
 		 const void *addr, uint64_t len, uint32_t flags)
 {
-	int err = op_may_begin(r, op);
+	int err = op_admit(r, op);
 
 	if (unlikely(err))
-		return err;
-	op->kind = (uint16_t)kind;
+		return op_admitted(err);
+	op->kind = (uint8_t)kind;
 	op->u.io.fd = fd;
 	op->u.io.flags = flags;
 	op->u.io.addr = (uintptr_t)addr;
@@ -81,9 +81,9 @@ int weir_sendv(struct weir_reactor *r, struct weir_op *op, int fd,
 		return (int)total;
 	if (flags & ~SEND_FLAGS)
 		return -EINVAL;
-	err = op_may_begin(r, op);
+	err = op_admit(r, op);
 	if (err)
-		return err;
+		return op_admitted(err);
 	op->u.io.aux = (uint64_t)total;
 	return wish(op, flags, start(r, op, IO_SENDV, fd, iov, n, flags));
 }

@@ -69,15 +69,19 @@ static int nonblock_begin(const struct weir_op *op, int fd, uint64_t pipe)
 
 static int64_t move(int in, int out, size_t len)
 {
-	ssize_t n;
+	struct io_sigpipe sigpipe;
+	int64_t n;
 
 	if (fault("splice"))
 		return -EIO;
+	io_sigpipe_begin(&sigpipe);
 	do {
 		n = splice(in, NULL, out, NULL, len,
 			   SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-	} while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : n;
+		n = n < 0 ? -errno : n;
+	} while (n == -EINTR);
+	io_sigpipe_end(&sigpipe, n == -EPIPE);
+	return n;
 }
 
 /*
@@ -156,9 +160,9 @@ int weir_splice(struct weir_reactor *r, struct weir_op *op, int in, int out,
 		return -EINVAL;
 	if (r->backend->simulated)
 		return -EOPNOTSUPP;
-	err = op_may_begin(r, op);
+	err = op_admit(r, op);
 	if (err)
-		return err;
+		return op_admitted(err);
 	since = op_time_now(r);
 	op->kind = IO_SPLICE;
 	op->u.io.addr = (uint64_t)in;

@@ -45,6 +45,9 @@ bool place_path(char path[PLACE_MAX], unsigned int i, uid_t uid)
 		return fits(snprintf(path, PLACE_MAX, "/run/user/%u/weir",
 				     (unsigned int)uid));
 	case 3:
+		return uid == 0 &&	/* Nobody else can make it. */
+		       fits(snprintf(path, PLACE_MAX, "/run/weir"));
+	case 4:
 		return fits(snprintf(path, PLACE_MAX, "/dev/shm/weir-%u",
 				     (unsigned int)uid));
 	default:

@@ -18,7 +18,7 @@
 #include <sys/types.h>
 
 #define PLACE_MAX 256	/* A path of a directory. */
-#define PLACES 4	/* Directories that a user's pages may be in. */
+#define PLACES 5	/* Directories that a user's pages may be in. */
 #define PAGE_NAME_MAX 48
 
 /*

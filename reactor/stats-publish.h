@@ -47,8 +47,8 @@ struct stats_reactor {
 	struct stats_time times[TIMES_MAX];
 };
 
-/* @r is complete; it is published if the process is.  Returns 0 or -ENOMEM. */
-int stats_begin(struct weir_reactor *r);
+/* @r is complete; it is published if the process is, and there is memory. */
+void stats_begin(struct weir_reactor *r);
 void stats_end(struct weir_reactor *r);
 
 /* In a turn whose number is r->publish_at or more: copy, if it is time to. */

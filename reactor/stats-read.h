@@ -18,9 +18,9 @@
 #define STATS_READ_MAX (UINT64_C(64) << 20)	/* A newer one may be larger. */
 
 struct read_section {
-	struct stats_record head;
 	size_t words;		/* Where, in the snapshot's. */
 	uint32_t torn;
+	struct stats_record head;	/* Last: it ends in its words. */
 };
 
 struct snapshot {

@@ -22,9 +22,6 @@
 
 #define TIMED_PER_SEC 8192u	/* More are not needed. */
 
-/* In an operation, of its reserved words. */
-enum { OP_BEGUN_NS = 0, OP_WEIGHT = 1 };
-
 enum { WORD_COUNT, WORD_FAILED, WORD_SUM, WORD_MAX, WORD_TIMED, WORD_BUCKETS };
 
 static const struct stats_field fields[] = {

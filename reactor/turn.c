@@ -5,6 +5,8 @@
 
 /* The order of a turn, and the states that a reactor goes through. */
 
+#include <string.h>
+
 #include "base/why.h"
 #include "reactor/lane.h"
 #include "reactor/op-inline.h"
@@ -122,6 +124,8 @@ static int do_due(struct weir_reactor *r, unsigned int *ran)
 	}
 	if (unlikely(r->mailbox.more))
 		lanes_show(r->mailbox.lanes);
+	if (unlikely(r->repeats.at_ns != WEIR_FOREVER))
+		repeats_run(r);
 	n = r->backend->flush(r);
 	if (unlikely(r->state != WEIR_REACTOR_RUNNING))
 		end_stopping_if_drained(r);
@@ -140,10 +144,15 @@ static uint64_t next_due(struct weir_reactor *r)
 {
 	uint64_t next = WEIR_FOREVER, at;
 
+	if (unlikely(r->repeats.at_ns != WEIR_FOREVER))
+		next = repeats_due(r);
 	if (r->state != WEIR_REACTOR_RUNNING)
 		return next;
-	if (r->wheel.n)
-		next = wheel_next(&r->wheel);
+	if (r->wheel.n) {
+		at = wheel_next(&r->wheel);
+		if (at < next)
+			next = at;
+	}
 	if (r->pollers) {
 		at = pollers_next(r);
 		if (at < next)
@@ -231,7 +240,8 @@ int weir_reactor_turn(struct weir_reactor *r, uint64_t timeout_ns)
 			   "this world");
 	if (unlikely(n < 0))
 		return why(n, "weir_reactor_turn: the %s backend cannot wait "
-			   "for the kernel: error %d", r->backend->name, -n);
+			   "for the kernel: %s", r->backend->name,
+			   strerror(-n));
 	return n;
 }
 

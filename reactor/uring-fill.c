@@ -7,6 +7,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <weir/file.h>
 #include <weir/socket.h>
@@ -46,6 +47,44 @@ static inline void fill_fd(const struct uring *u, struct io_uring_sqe *sqe,
 		sqe->flags = IOSQE_FIXED_FILE;
 }
 
+/* A message's header lives in the operation, where its time would be. */
+static void fill_sending(struct io_uring_sqe *sqe, struct weir_op *op,
+			 const struct io_step *step, uint32_t flags)
+{
+	struct msghdr *msg = (struct msghdr *)(void *)op->reserved;
+
+	sqe->msg_flags = flags;
+	if (step->n) {
+		op->flags &= (uint8_t)~OP_TIMED;
+		*msg = (struct msghdr){
+			.msg_iov = (struct iovec *)(uintptr_t)step->iov,
+			.msg_iovlen = step->n,
+		};
+		sqe->opcode = IORING_OP_SENDMSG;
+		sqe->addr = (uintptr_t)msg;
+		sqe->len = 1;
+		return;
+	}
+	sqe->opcode = IORING_OP_SEND;
+	sqe->addr = (uintptr_t)step->addr;
+	sqe->len = (uint32_t)step->len;
+}
+
+/*
+ * Whether a write would end this process by SIGPIPE if nobody reads any more.
+ * Only a socket is helped by another call than write, and what is written at an
+ * offset is none.
+ */
+static bool must_be_sent(const struct uring *u, const struct weir_op *op)
+{
+	struct stat st;
+
+	if (likely(u->nosignal ||
+		   (op->u.io.off && op->u.io.off != WEIR_OFF_STREAM)))
+		return false;
+	return !fstat(op->u.io.fd, &st) && S_ISSOCK(st.st_mode);
+}
+
 static void fill_rw(const struct uring *u, struct io_uring_sqe *sqe,
 		    struct weir_op *op)
 {
@@ -54,7 +93,13 @@ static void fill_rw(const struct uring *u, struct io_uring_sqe *sqe,
 
 	io_step_next(op, &step);
 	fill_fd(u, sqe, op->u.io.fd);
+	if (out && must_be_sent(u, op)) {
+		fill_sending(sqe, op, &step, MSG_NOSIGNAL);
+		return;
+	}
 	sqe->off = step.off;
+	if (out)
+		sqe->rw_flags = u->nosignal;
 	if (step.n) {
 		sqe->opcode = out ? IORING_OP_WRITEV : IORING_OP_READV;
 		sqe->addr = (uintptr_t)step.iov;
@@ -72,6 +117,10 @@ static void fill_rw(const struct uring *u, struct io_uring_sqe *sqe,
 	}
 }
 
+/*
+ * Never with MSG_WAITALL: what the kernel goes on with itself it tries so often,
+ * and then gives it to a thread of its own.  io-step.c goes on with it.
+ */
 static void fill_recv(const struct uring *u, struct io_uring_sqe *sqe,
 		      struct weir_op *op)
 {
@@ -82,8 +131,6 @@ static void fill_recv(const struct uring *u, struct io_uring_sqe *sqe,
 	sqe->opcode = IORING_OP_RECV;
 	sqe->addr = (uintptr_t)step.addr;
 	sqe->len = (uint32_t)step.len;
-	if (op->u.io.flags & WEIR_SOCK_ALL)
-		sqe->msg_flags = MSG_WAITALL;
 }
 
 static inline uint32_t send_flags(const struct weir_op *op)
@@ -92,7 +139,6 @@ static inline uint32_t send_flags(const struct weir_op *op)
 	       (op->u.io.flags & WEIR_SOCK_MORE ? (uint32_t)MSG_MORE : 0);
 }
 
-/* MSG_WAITALL: the kernel goes on after a short send, where it knows how. */
 static void fill_send(const struct uring *u, struct io_uring_sqe *sqe,
 		      struct weir_op *op)
 {
@@ -100,27 +146,12 @@ static void fill_send(const struct uring *u, struct io_uring_sqe *sqe,
 
 	io_step_next(op, &step);
 	fill_fd(u, sqe, op->u.io.fd);
-	sqe->msg_flags = send_flags(op) | MSG_WAITALL;
-	if (step.n) {
-		struct msghdr *msg = (struct msghdr *)(void *)op->reserved;
-
-		*msg = (struct msghdr){
-			.msg_iov = (struct iovec *)(uintptr_t)step.iov,
-			.msg_iovlen = step.n,
-		};
-		sqe->opcode = IORING_OP_SENDMSG;
-		sqe->addr = (uintptr_t)msg;
-		sqe->len = 1;
-		return;
-	}
-	sqe->opcode = IORING_OP_SEND;
+	fill_sending(sqe, op, &step, send_flags(op));
 	if (unlikely(op->u.io.flags & WEIR_SOCK_ZEROCOPY) && u->has_send_zc &&
 	    op->kind == IO_SEND) {
 		sqe->opcode = IORING_OP_SEND_ZC;
 		sqe->ioprio = u->zc_flags;
 	}
-	sqe->addr = (uintptr_t)step.addr;
-	sqe->len = (uint32_t)step.len;
 }
 
 static void fill_msg(const struct uring *u, struct io_uring_sqe *sqe,

@@ -9,8 +9,10 @@
  * Each feature that is only faster is tried and done without if it fails.
  */
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,11 +21,13 @@
 #include "base/fault.h"
 #include "base/own.h"
 #include "base/why.h"
+#include "reactor/io.h"
 #include "reactor/uring.h"
 
 #define DRAIN_TURNS 100		/* Of DRAIN_TURN_NS: a second. */
 #define DRAIN_TURN_NS (10 * WEIR_MSEC)
 #define DRAIN_MAX 1024
+#define PROBED 256		/* Opcodes that the kernel is asked about. */
 #define REFUND_TRIES 5
 #define REFUND_NS (10 * WEIR_MSEC)
 
@@ -85,6 +89,39 @@ static bool worker_can(unsigned int kind)
 	return kind >= IO_FSYNC && kind <= IO_UNLINK;
 }
 
+/* 0, 1 or 2; -1 where the kernel has no such switch or it cannot be read. */
+static int disabled_by_sysctl(void)
+{
+	int fd = open("/proc/sys/kernel/io_uring_disabled", O_RDONLY | O_CLOEXEC);
+	char text[4];
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
+
+	if (fd >= 0)
+		close(fd);
+	return n > 0 && text[0] >= '0' && text[0] <= '2' ? text[0] - '0' : -1;
+}
+
+/* Short enough for weir_reactor_describe(). */
+static int explain_refusal(int err)
+{
+	switch (disabled_by_sysctl()) {
+	case 2:
+		return why(err, "weir_reactor_create: io_uring is not allowed "
+			   "here: kernel.io_uring_disabled is 2; as root: "
+			   "sysctl kernel.io_uring_disabled=0, or use the ev "
+			   "backend");
+	case 1:
+		return why(err, "weir_reactor_create: io_uring is not allowed "
+			   "here: kernel.io_uring_disabled is 1; join the "
+			   "group of kernel.io_uring_group, or use the ev "
+			   "backend");
+	default:
+		return why(err, "weir_reactor_create: io_uring is not allowed "
+			   "here: a seccomp filter or a security module; allow "
+			   "io_uring_setup(2), or use the ev backend");
+	}
+}
+
 static int explain(int err)
 {
 	switch (err) {
@@ -94,22 +131,29 @@ static int explain(int err)
 			   "ev backend");
 	case -EPERM:
 	case -EACCES:
-		return why(err, "weir_reactor_create: io_uring is not allowed "
-			   "here: the sysctl kernel.io_uring_disabled, or a "
-			   "container's seccomp filter; change that, or use "
-			   "the ev backend");
+		return explain_refusal(err);
 	case -ENOMEM:
 		return why(err, "weir_reactor_create: no memory for the rings "
 			   "of io_uring; the kernel may count them towards "
 			   "ulimit -l: raise it, or use the ev backend");
-	case -EMFILE:
-	case -ENFILE:
-		return why(err, "weir_reactor_create: no descriptor left for a "
-			   "ring; raise ulimit -n");
+	case -EINVAL:
+		return why(err, "weir_reactor_create: this kernel, or a filter, "
+			   "answers io_uring_setup with EINVAL whatever its "
+			   "flags; use the ev backend");
 	default:
-		return why(err, "weir_reactor_create: io_uring_setup failed "
-			   "with error %d", -err);
+		return why_no_fd(err, "weir_reactor_create",
+				 "a ring of io_uring");
 	}
+}
+
+/* A filter may allow io_uring_setup() and refuse the other calls. */
+static int refused(const char *call, int err)
+{
+	if (err == -ENOMEM)
+		return explain(err);
+	return why(err, "weir_reactor_create: %s is refused (%s), though "
+		   "io_uring_setup is not, probably by a seccomp filter; allow "
+		   "it, too, or use the ev backend", call, strerror(-err));
 }
 
 static int too_old(const char *what)
@@ -183,14 +227,19 @@ static int open_ring(struct uring *u, uint32_t sq, unsigned int rung)
 /* Also for what a filter has switched off. */
 static int probe(struct uring *u)
 {
-	struct io_uring_probe *p = NULL;
+	struct io_uring_probe *p;
 	unsigned int i;
-	int err = 0;
+	int err;
 
-	if (!fault("io_uring_probe"))
-		p = io_uring_get_probe_ring(&u->ring);
+	p = mem_calloc(1, sizeof(*p) + PROBED * sizeof(p->ops[0]));
 	if (!p)
-		return explain(-ENOMEM);
+		return why(-ENOMEM, "weir_reactor_create: no memory");
+	err = fault("io_uring_probe") ? -EPERM :
+	      io_uring_register_probe(&u->ring, p, PROBED);
+	if (err) {
+		free(p);
+		return refused("io_uring_register", err);
+	}
 	for (i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); i++) {
 		if (io_uring_opcode_supported(p, opcodes[i].opcode))
 			continue;
@@ -199,18 +248,38 @@ static int probe(struct uring *u)
 			err = too_old("operations on sockets");
 	}
 	u->has_send_zc = io_uring_opcode_supported(p, IORING_OP_SEND_ZC);
-	io_uring_free_probe(p);
+	free(p);
 	return err;
+}
+
+/* An operation that does nothing, there and back. */
+static int try_enter(struct uring *u)
+{
+	struct io_uring_cqe *cqe;
+	int err;
+
+	io_uring_prep_nop(io_uring_get_sqe(&u->ring));
+	do
+		err = fault("io_uring_enter_first") ? -EPERM :
+		      io_uring_submit_and_wait(&u->ring, 1);
+	while (err == -EINTR);
+	if (err >= 0)
+		do
+			err = io_uring_wait_cqe(&u->ring, &cqe);
+		while (err == -EINTR);
+	if (err < 0)
+		return refused("io_uring_enter", err);
+	io_uring_cqe_seen(&u->ring, cqe);
+	return 0;
 }
 
 static int make_eventfd(struct uring *u)
 {
-	u->event_fd = fault("eventfd") ? -1 :
+	u->event_fd = fault("eventfd") ? (errno = EMFILE, -1) :
 		      eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (u->event_fd >= 0)
 		return 0;
-	return why(-EMFILE, "weir_reactor_create: no descriptor left for an "
-		   "eventfd; raise ulimit -n");
+	return why_no_fd(-errno, "weir_reactor_create", "an eventfd");
 }
 
 static void describe(const struct uring *u)
@@ -226,6 +295,19 @@ static void describe(const struct uring *u)
 		 u->free_bufs ? " buffers" : "", u->window);
 }
 
+/*
+ * As many threads of the kernel's own as there may be workers, for work on files
+ * and for all else: what cannot be done without waiting is theirs.  The limit is
+ * the thread's, whatever ring it was set by.  Since Linux 5.15.
+ */
+static void limit_threads(struct uring *u)
+{
+	unsigned int max[2] = { u->r->opts.workers, u->r->opts.workers };
+
+	if (!fault("io_uring_register"))
+		io_uring_register_iowq_max_workers(&u->ring, max);
+}
+
 static void init_queues(struct uring *u)
 {
 	uint32_t cq = u->ring.cq.ring_entries;
@@ -233,9 +315,10 @@ static void init_queues(struct uring *u)
 	u->window = cq - (cq / 4 < URING_RESERVE ? cq / 4 : URING_RESERVE);
 	u->limit = u->window;
 	op_queue_init(&u->backlog);
-	op_queue_init(&u->cancels);
+	op_queue_init(&u->connects);
 	u->retry.last = &u->retry.first;
 	u->starving.last = &u->starving.first;
+	u->stale.last = &u->stale.first;
 }
 
 /* All after the ring itself. */
@@ -244,6 +327,8 @@ static int equip(struct uring *u)
 	int err = probe(u);
 
 	if (!err)
+		err = try_enter(u);
+	if (!err)
 		err = make_eventfd(u);
 	if (err)
 		return err;
@@ -251,6 +336,8 @@ static int equip(struct uring *u)
 	u->has_ring_fd = !fault("io_uring_register") &&
 			 io_uring_register_ring_fd(&u->ring) == 1;
 	uring_files_setup(u);
+	limit_threads(u);
+	u->nosignal = io_nosignal();
 	describe(u);
 	u->wake_wanted = true;
 	uring_poll_wake(u);
@@ -266,6 +353,7 @@ static void drain(struct uring *u)
 
 	u->wake_wanted = false;
 	for (i = 0; i < DRAIN_TURNS && u->wake_polled; i++) {
+		u->wake_ending = false;
 		uring_wait(u->r, DRAIN_TURN_NS);
 		uring_reap(u->r, DRAIN_MAX);
 	}

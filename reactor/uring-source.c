@@ -40,7 +40,9 @@ static void list_push(struct source_list *list, struct source *s)
 /* The table in uring.h says which it is in. */
 static struct source_list *list_of(struct uring *u, const struct source *s)
 {
-	return s->kind == SOURCE_RECV && !s->engaged ? &u->starving : &u->retry;
+	if (s->engaged)
+		return &u->stale;
+	return s->kind == SOURCE_RECV ? &u->starving : &u->retry;
 }
 
 static void list_del(struct source_list *list, struct source *s)
@@ -304,8 +306,9 @@ void uring_disarm(struct weir_reactor *r, struct source *s)
 	if (u->last_word == s)
 		return;
 	push_out(u, s);
-	if (!uring_cancel_request(u, user_data(s)))
-		list_push(&u->retry, s);
+	uring_cancel_request(u, user_data(s));
+	list_push(&u->stale, s);
+	repeats_plan(r);
 }
 
 /* Receivers are fed as many as there are buffers, the rest stays in line. */
@@ -328,11 +331,31 @@ void uring_serve_sources(struct uring *u)
 	struct source *s;
 
 	while ((s = u->retry.first)) {
-		if (!(s->engaged ? uring_cancel_request(u, user_data(s)) :
-				   request(u, s, false)))
+		if (!request(u, s, false))
 			return;
-		/* Now engaged in any case, so this is its list. */
 		list_del(&u->retry, s);
 	}
 	feed(u);
+}
+
+/* In turn: who was asked goes to the end. */
+void uring_repeat_sources(struct uring *u)
+{
+	struct source *s, *first = NULL;
+
+	for (int n = 0; n < REPEATS_MAX; n++) {
+		s = u->stale.first;
+		if (!s || s == first ||
+		    !uring_cancel_request(u, user_data(s)))
+			return;
+		if (!first)
+			first = s;
+		list_del(&u->stale, s);
+		list_push(&u->stale, s);
+	}
+}
+
+bool uring_sources_wait(const struct uring *u)
+{
+	return u->retry.first || (u->starving.first && bufs_left(u));
 }

@@ -117,17 +117,47 @@ __attribute__((noinline)) static void finish_apart(struct uring *u,
 	finish(u, op, res);
 }
 
-void uring_cancel(struct weir_reactor *r, struct weir_op *op)
+/* Nothing says when there is room in the backlog of a UNIX socket: such a connect
+ * is tried again, as often as a cancel would be. */
+static void connect_later(struct uring *u, struct weir_op *op)
+{
+	op_queue_push(&u->connects, op);
+	repeats_plan(u->r);
+}
+
+void uring_repeat_connects(struct uring *u)
+{
+	struct weir_op *op;
+
+	/* They come back only with their completions. */
+	while ((op = op_queue_pop(&u->connects)))
+		go_on(u, op);
+}
+
+static struct op_queue *queue_of(struct uring *u, const struct weir_op *op)
+{
+	const struct weir_op *it;
+
+	if (op->kind == IO_CONNECT)
+		for (it = u->connects.first; it; it = it->next)
+			if (it == op)
+				return &u->connects;
+	return &u->backlog;
+}
+
+/* Without an entry for it now, the next time will do. */
+bool uring_cancel(struct weir_reactor *r, struct weir_op *op)
 {
 	struct uring *u = uring_of(r);
 
-	if (!(op->flags & OP_ENGAGED)) {
-		op_queue_del(&u->backlog, op);
-		op->flags &= (uint8_t)~OP_POLLING;
-		finish_apart(u, op, -ECANCELED);
-	} else if (!uring_cancel_request(u, (uintptr_t)op)) {
-		op_queue_push(&u->cancels, op);
+	if (op->flags & OP_ENGAGED) {
+		uring_cancel_request(u, (uintptr_t)op);
+		return false;
 	}
+	op_queue_del(queue_of(u, op), op);
+	op->flags &= (uint8_t)~OP_POLLING;
+	finish_apart(u, op, -ECANCELED);
+	return true;
 }
 
 /*
@@ -169,15 +199,16 @@ static bool goes_on(struct weir_op *op, int32_t res)
 	return false;
 }
 
-/* @op ended with @res, which is an error or not the end; or its cancel still
- * waits for an entry. */
+/* @op ended with @res, which is an error or not the end. */
 __attribute__((noinline)) static void end_or_go_on(struct uring *u,
 						   struct weir_op *op,
 						   int32_t res)
 {
-	if (op->flags & OP_QUEUED)
-		op_queue_del(&u->cancels, op);
-	if (!goes_on(op, res)) {
+	bool full = op->kind == IO_CONNECT && res == -EAGAIN;
+
+	if (full && !op_cancel_wanted(op)) {
+		connect_later(u, op);
+	} else if (!full && !goes_on(op, res)) {
 		finish_apart(u, op, res);
 	} else if (op_cancel_wanted(op)) {
 		op->flags &= (uint8_t)~OP_POLLING;
@@ -202,7 +233,7 @@ static inline void op_cqe(struct uring *u, struct weir_op *op, int32_t res,
 	}
 	u->ended += weights[op->kind];
 	op->flags &= (uint8_t)~OP_ENGAGED;
-	if (unlikely(res < 0 || op->flags & (OP_POLLING | OP_QUEUED)))
+	if (unlikely(res < 0 || op->flags & OP_POLLING))
 		end_or_go_on(u, op, res);
 	else
 		finish(u, op, res);
@@ -240,11 +271,6 @@ void uring_serve_ops(struct uring *u)
 {
 	struct weir_op *op;
 
-	while ((op = u->cancels.first)) {
-		if (!uring_cancel_request(u, (uintptr_t)op))
-			return;
-		op_queue_del(&u->cancels, op);
-	}
 	while ((op = u->backlog.first) && uring_in_flight(u) < u->limit) {
 		if (!start(u, op))
 			return;

@@ -28,6 +28,7 @@
 #include "reactor/uring.h"
 
 #define BUSY_WAIT_MS 1		/* The kernel is short of memory: a breath. */
+#define BUSY_WAIT_NS (BUSY_WAIT_MS * WEIR_MSEC)
 
 static inline unsigned int sq_flags(const struct uring *u)
 {
@@ -151,15 +152,46 @@ void uring_other_cqe(struct uring *u, uint64_t user_data, int32_t res,
 	}
 }
 
-/* What waited for room or for an entry goes on. */
-static inline void serve(struct uring *u)
+/* Whether something that serve() would see to has found no entry. */
+static bool is_unserved(const struct uring *u)
 {
-	if (unlikely(u->backlog.first || u->cancels.first))
+	return uring_sources_wait(u) ||
+	       (u->backlog.first && uring_in_flight(u) < u->limit) ||
+	       (u->wake_wanted ? !u->wake_polled :
+				 u->wake_polled && !u->wake_ending);
+}
+
+__attribute__((noinline)) static bool serve_apart(struct uring *u)
+{
+	if (u->backlog.first)
 		uring_serve_ops(u);
-	if (unlikely(u->retry.first || u->starving.first))
+	if (u->retry.first || u->starving.first)
 		uring_serve_sources(u);
-	if (unlikely(u->wake_polled != u->wake_wanted))
+	if (u->wake_polled != u->wake_wanted)
 		keep_wake_poll(u);
+	return is_unserved(u);
+}
+
+/* What waited for room or for an entry goes on.  Returns whether some of it has
+ * found no entry. */
+static inline bool serve(struct uring *u)
+{
+	return unlikely(u->backlog.first || u->retry.first ||
+			u->starving.first || u->wake_polled != u->wake_wanted) &&
+	       serve_apart(u);
+}
+
+static bool uring_repeat(struct weir_reactor *r, bool ask)
+{
+	struct uring *u = uring_of(r);
+
+	if (ask) {
+		uring_repeat_sources(u);
+		uring_repeat_connects(u);
+		u->wake_ending = false;
+	}
+	return u->stale.first || u->connects.first || u->wake_polled > u->wake_wanted ||
+	       unsubmitted(u) || is_unserved(u);
 }
 
 static void count_overflow(struct uring *u)
@@ -190,9 +222,14 @@ static int uring_flush(struct weir_reactor *r)
 	struct uring *u = uring_of(r);
 	int err = 0;
 
-	serve(u);
-	if (unsubmitted(u))
+	/* A turn will come for what is left, if nothing else brings one. */
+	if (unlikely(serve(u)))
+		repeats_plan(r);
+	if (unsubmitted(u)) {
 		err = enter(u);
+		if (unlikely(unsubmitted(u)))
+			repeats_plan(r);
+	}
 	if (unlikely(u->outside))
 		renew_eventfd(u);
 	return err;
@@ -230,15 +267,16 @@ static bool uring_ready(struct weir_reactor *r)
 static int wait_outside(struct uring *u, uint64_t timeout_ns)
 {
 	struct pollfd p = { .fd = u->event_fd, .events = POLLIN };
-	struct timespec ts = {
-		.tv_sec = (time_t)(timeout_ns / WEIR_SEC),
-		.tv_nsec = (long)(timeout_ns % WEIR_SEC),
-	};
+	struct timespec ts;
 	int err = enter(u);
 
 	u->r->stats.syscalls++;
 	if (err || uring_ready(u->r))
 		return err;
+	if (unlikely(unsubmitted(u)) && timeout_ns > BUSY_WAIT_NS)
+		timeout_ns = BUSY_WAIT_NS;
+	ts.tv_sec = (time_t)(timeout_ns / WEIR_SEC);
+	ts.tv_nsec = (long)(timeout_ns % WEIR_SEC);
 	if (ppoll(&p, 1, timeout_ns == WEIR_FOREVER ? NULL : &ts, NULL) < 0)
 		err = -errno;
 	return is_transient(err) ? 0 : err;
@@ -261,12 +299,15 @@ static int wait_inside(struct uring *u, uint64_t timeout_ns)
 int uring_wait(struct weir_reactor *r, uint64_t timeout_ns)
 {
 	struct uring *u = uring_of(r);
+	bool some = serve(u);
 	int err;
 
-	serve(u);
 	/* That may have taken the last room: the next turn moves the limit. */
 	if (uring_is_stuck(u))
 		return 0;
+	/* Nothing else would end this sleep for it. */
+	if (unlikely(some) && timeout_ns > BUSY_WAIT_NS)
+		timeout_ns = BUSY_WAIT_NS;
 	if (unlikely(u->outside))
 		return wait_outside(u, timeout_ns);
 	if (unlikely(fault("io_uring_enter")))
@@ -308,6 +349,7 @@ int uring_pollfd(struct weir_reactor *r)
 		return err;
 	u->outside = true;
 	u->wake_wanted = false;
+	repeats_plan(r);
 	/* What is there already has not been told. */
 	uring_wake(r);
 	return u->event_fd;
@@ -329,6 +371,7 @@ const struct backend backend_uring = {
 	.now = uring_now,
 	.submit = uring_submit,
 	.cancel = uring_cancel,
+	.repeat = uring_repeat,
 	.flush = uring_flush,
 	.reap = uring_reap,
 	.ready = uring_ready,

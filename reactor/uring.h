@@ -19,7 +19,7 @@
  *	             room, entry            last completion
  *	submit() ----------------> KERNEL -------------------> io_end(),
  *	   |                        ^  |  |                    io_step_done()
- *	   | no room    room, entry |  |  | cancel()
+ *	   | no room    room, entry |  |  | cancel(), perhaps again and again
  *	   +---------> BACKLOG -----+  |  +--> a cancel request is queued,
  *	                 |             |       the operation stays
  *	                 | cancel()    +--> goes on: the next step, or the same
@@ -27,8 +27,14 @@
  *	               -ECANCELED
  *
  *	state     OP_ENGAGED  OP_QUEUED
- *	KERNEL    yes         only while its cancel finds no entry (u->cancels)
- *	BACKLOG   no          yes (u->backlog)
+ *	KERNEL    yes         no
+ *	BACKLOG   no          yes (u->backlog; u->connects, for later, where a
+ *			      UNIX listener's backlog is full)
+ *
+ * What the kernel answers to a cancel is not looked at.  It finds nothing while
+ * the request is about to be tried again, which may then wait as before; and a
+ * thread of its own may be between two waits.  So who wants the end of a request
+ * asks until it has come (op_repeat_cancel(), uring_repeat()).
  *
  * An operation has one completion at the end, after which it is the library's
  * again.  Only a zero-copy send has two: the result, which is kept in op->res,
@@ -59,7 +65,7 @@
  *	QUIET    0        no     no
  *	WAITING  0        no     yes: u->starving if it receives, else u->retry
  *	OUT      1        no     no
- *	STALE    1        yes    only while its cancel finds no entry (u->retry)
+ *	STALE    1        yes    yes: u->stale, to be asked again
  *
  * The state of @armed is independent of that, as is @zombie.
  */
@@ -142,9 +148,10 @@ struct uring {
 	uint32_t n_files;
 
 	struct op_queue backlog;	/* Operations without room or entry. */
-	struct op_queue cancels;	/* Operations to cancel. */
-	struct source_list retry;	/* Requests or cancels to make. */
+	struct op_queue connects;	/* A backlog had no room for them. */
+	struct source_list retry;	/* Requests to make. */
 	struct source_list starving;	/* Receivers that want a buffer. */
+	struct source_list stale;	/* To be asked to end again. */
 	struct source *last_word;	/* Being delivered; its request ended. */
 
 	int event_fd;			/* Written by wake(). */
@@ -171,6 +178,8 @@ struct uring {
 	uint16_t zc_flags;		/* Of such a send. */
 	bool has_cqe_skip;
 	bool has_ring_fd;
+
+	int nosignal;			/* Flags of a write; 0: it signals. */
 
 	unsigned int rung;		/* Of the ladder of setup flags. */
 
@@ -242,12 +251,12 @@ void uring_other_cqe(struct uring *u, uint64_t user_data, int32_t res,
 
 /* uring-submit.c */
 void uring_submit(struct weir_reactor *r, struct weir_op *op);
-void uring_cancel(struct weir_reactor *r, struct weir_op *op);
+bool uring_cancel(struct weir_reactor *r, struct weir_op *op);
 
 /* Take in completions, at most @max.  Returns how many. */
 unsigned int uring_take(struct uring *u, unsigned int max);
 
-/* Go on with the backlog and with cancels, as far as there is room. */
+/* Go on with the backlog, as far as there is room. */
 void uring_serve_ops(struct uring *u);
 
 /* In the kernel, and counted; and of these, sure to end by themselves. */
@@ -293,6 +302,15 @@ void uring_disarm(struct weir_reactor *r, struct source *s);
 void uring_source_cqe(struct uring *u, uint64_t user_data, int32_t res,
 		      uint32_t flags);
 void uring_serve_sources(struct uring *u);
+
+/* Try the connects again that found a full backlog. */
+void uring_repeat_connects(struct uring *u);
+
+/* Ask those that are stale once more to end, some of them. */
+void uring_repeat_sources(struct uring *u);
+
+/* Whether some wait for nothing but an entry. */
+bool uring_sources_wait(const struct uring *u);
 
 /* uring-rx.c: give the kernel the receive stock, if it has such rings. */
 void uring_rx_setup(struct uring *u);

@@ -19,6 +19,7 @@
 #include <infiniband/verbs.h>
 
 #include "base/alloc.h"
+#include "base/fault.h"
 #include "base/why.h"
 #include "reactor/op-inline.h"
 #include "reactor/verbs-fd.h"
@@ -36,6 +37,7 @@ struct weir_verbs_event {
 	struct ibv_async_event inbox[INBOX];
 	uint32_t head, tail;
 	bool lost;
+	bool dead;			/* The device has no more events. */
 	struct weir_verbs_event *next;
 };
 
@@ -53,16 +55,17 @@ static void put(struct weir_verbs_event *ev,
 		ev->inbox[ev->tail++ % INBOX] = *event;
 }
 
-/* @self goes on with its own. */
+/* @self goes on with its own.  After the @last there is none. */
 static void tell_all(struct weir_verbs_event *self,
-		     const struct ibv_async_event *event)
+		     const struct ibv_async_event *event, bool last)
 {
 	struct weir_verbs_event *ev;
 
 	pthread_mutex_lock(&sources.lock);
 	for (ev = sources.first; ev; ev = ev->next) {
-		if (ev->ctx != self->ctx)
+		if (ev->ctx != self->ctx || ev->dead)
 			continue;
+		ev->dead = last;
 		put(ev, event);
 		if (ev != self)
 			verbs_fd_send(&ev->vfd);
@@ -70,19 +73,44 @@ static void tell_all(struct weir_verbs_event *self,
 	pthread_mutex_unlock(&sources.lock);
 }
 
-/* Of a device that was removed there is nothing to read any more. */
+static bool has_mail(struct weir_verbs_event *ev)
+{
+	bool has;
+
+	pthread_mutex_lock(&sources.lock);
+	has = ev->head != ev->tail || ev->lost;
+	pthread_mutex_unlock(&sources.lock);
+	return has;
+}
+
+static bool get_event(struct weir_verbs_event *ev,
+		      struct ibv_async_event *event)
+{
+	errno = fault("ibv_get_async_event") ? EIO : 0;
+	return !errno && !ibv_get_async_event(ev->ctx, event);
+}
+
+/*
+ * Of a device that was removed or reset nothing can be read any more.  Whoever
+ * finds that out first tells all: as the event that the device cannot send.
+ */
 static bool read_one(struct weir_verbs_event *ev)
 {
-	struct ibv_async_event event;
+	struct ibv_async_event event = {
+		.event_type = IBV_EVENT_DEVICE_FATAL,
+	};
 
-	if (ibv_get_async_event(ev->ctx, &event)) {
-		if (errno != EAGAIN && errno != EINTR)
-			source_disarm(&ev->vfd.source);
-		return false;
+	if (!get_event(ev, &event)) {
+		if (errno == EAGAIN || errno == EINTR)
+			return false;
+		source_disarm(&ev->vfd.source);
+		event.event_type = IBV_EVENT_DEVICE_FATAL;
+		tell_all(ev, &event, true);
+		return has_mail(ev);
 	}
 	if (event.event_type == IBV_EVENT_CQ_ERR)
 		channel_cq_failed(event.element.cq);
-	tell_all(ev, &event);
+	tell_all(ev, &event, false);
 	ibv_ack_async_event(&event);
 	return true;
 }
@@ -174,7 +202,7 @@ int weir_verbs_event_create(struct weir_verbs_event **ret,
 	ev->arg = arg;
 	ev->vfd.ready = ready;
 	ev->vfd.release = release;
-	err = verbs_fd_init(&ev->vfd, r, "verbs event", ctx->async_fd,
+	err = verbs_fd_init(&ev->vfd, r, "weir_verbs_event", ctx->async_fd,
 			    WEIR_READABLE);
 	if (err) {
 		free(ev);

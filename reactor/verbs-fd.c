@@ -75,7 +75,7 @@ int verbs_fd_init(struct verbs_fd *vfd, struct weir_reactor *r,
 	int err = set_nonblock(fd);
 
 	if (err)
-		return why(err, "%s: its descriptor cannot be made "
+		return why(err, "%s_create: its descriptor cannot be made "
 			   "non-blocking", what);
 	errand_init(&vfd->errand, r, run);
 	vfd->closed = false;
@@ -94,7 +94,7 @@ int verbs_fd_init(struct verbs_fd *vfd, struct weir_reactor *r,
 	vfd->release = NULL;
 	source_destroy(&vfd->source);
 	vfd->release = release;
-	return why(err, "%s: no room for its descriptor", what);
+	return why(err, "%s_create: no room for its descriptor", what);
 }
 
 void verbs_fd_send(struct verbs_fd *vfd)

@@ -94,7 +94,7 @@ int weir_watch_create(struct weir_watch **ret, struct weir_reactor *r, int fd,
 	w->arg = arg;
 	w->source.deliver = deliver;
 	w->source.release = release;
-	err = source_init(&w->source, r, "watch", SOURCE_WATCH, fd);
+	err = source_init(&w->source, r, "weir_watch", SOURCE_WATCH, fd);
 	if (err) {
 		free(w);
 		return err;
@@ -115,9 +115,11 @@ int weir_watch_set(struct weir_watch *watch, uint32_t events)
 
 	reactor_check_thread(s->reactor);
 	if (events & ~ASKED)
-		return -EINVAL;
+		return why(-EINVAL, "weir_watch_set: unknown events %#x",
+			   events);
 	if (s->reactor->attention & ATTENTION_STOPPING)
-		return -ESHUTDOWN;
+		return why(-ESHUTDOWN, "weir_watch_set: the reactor is stopping "
+			   "or stopped");
 	if (s->wanted && events == s->events)
 		return 0;
 	source_disarm(s);

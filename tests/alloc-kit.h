@@ -4,8 +4,9 @@
 
 /*
  * Calls of the allocator and of mmap(), by whichever thread and library, are
- * counted; and so are page faults.  For one file of a program: it defines
- * malloc() and its sisters.  COUNTS is 0 where a sanitizer has defined them.
+ * counted, and fail when told to; page faults are counted, too.  For one file
+ * of a program: it defines malloc() and its sisters, for all libraries of the
+ * process.  COUNTS is 0 where a sanitizer has defined them.
  */
 
 #include "tests/harness.h"
@@ -18,35 +19,56 @@
 
 static atomic_uint allocations;
 
+/* So many more succeed, then all fail; < 0: all succeed. */
+__attribute__((unused)) static atomic_long allocations_left = -1;
+
 #if defined(__GLIBC__) && defined(__LP64__) && !UNDER_ASAN && !UNDER_TSAN
 #define COUNTS 1
 
+#pragma GCC visibility push(default)
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t size);
 void *__libc_memalign(size_t align, size_t size);
 
-void *malloc(size_t size)
+static inline bool may_allocate(void)
 {
 	atomic_fetch_add(&allocations, 1);
+	if (atomic_load(&allocations_left) < 0)
+		return true;
+	if (atomic_load(&allocations_left) == 0) {
+		errno = ENOMEM;
+		return false;
+	}
+	atomic_fetch_sub(&allocations_left, 1);
+	return true;
+}
+
+void *malloc(size_t size)
+{
+	if (!may_allocate())
+		return NULL;
 	return __libc_malloc(size);
 }
 
 void *calloc(size_t n, size_t size)
 {
-	atomic_fetch_add(&allocations, 1);
+	if (!may_allocate())
+		return NULL;
 	return __libc_calloc(n, size);
 }
 
 void *realloc(void *p, size_t size)
 {
-	atomic_fetch_add(&allocations, 1);
+	if (!may_allocate())
+		return NULL;
 	return __libc_realloc(p, size);
 }
 
 void *memalign(size_t align, size_t size)
 {
-	atomic_fetch_add(&allocations, 1);
+	if (!may_allocate())
+		return NULL;
 	return __libc_memalign(align, size);
 }
 
@@ -66,9 +88,11 @@ int posix_memalign(void **ret, size_t align, size_t size)
 
 void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off)
 {
-	atomic_fetch_add(&allocations, 1);
+	if (!may_allocate())
+		return MAP_FAILED;
 	return (void *)syscall(SYS_mmap, addr, len, prot, flags, fd, off);
 }
+#pragma GCC visibility pop
 #else
 #define COUNTS 0
 #endif

@@ -80,17 +80,73 @@ not_run()
 		}' "$dir/$1"
 }
 
+# Goals that the page of figures says are missed, and for which bench/README.md has
+# no reason in the section of their benchmark.
+without_reason()
+{
+	awk '
+		FNR == NR {
+			if (/^### /)
+				bench = substr($0, 5)
+			else
+				reasons[bench] = reasons[bench] " " $0
+			next
+		}
+		/\*\*no\*\*, \[why\]/ {
+			split($0, cell, / \| /)
+			bench = cell[1]
+			sub(/.*#/, "", bench)
+			sub(/\).*/, "", bench)
+			gsub(/ +/, " ", reasons[bench])
+			if (!index(reasons[bench], "**" cell[2] "**"))
+				print bench ": " cell[2]
+		}' "$dir/bench/README.md" "$dir/docs/performance.md"
+}
+
+# Lines of the texts with a rate or a time that somebody has measured: such figures
+# are in the generated page, and would contradict it sooner or later.  Goals, in
+# bold, have bounds.
+measured()
+{
+	(cd "$dir" && grep -nE \
+		'[0-9] ?(ns|[GM]i?B/s|k?IO/s|req/s)([^a-z]|$)|[0-9],000 (requests|IO) (a|per) second|requests (a|per) second.*[0-9],[0-9]' \
+		README.md bench/README.md reactor/README.md mem/README.md \
+		dma/README.md examples/*/README.md docs/tutorial-*.md \
+		docs/live-view.md NEWS.md | grep -v '\*\*')
+}
+
+# What a record of a long run lacks: who reads it wants to run that again.
+no_record()
+{
+	for name in command commit date; do
+		grep -q "^$name  *[^ ]" "$dir/docs/$1" || echo "no $name"
+	done
+}
+
 functions=$(LC_ALL=C ${AWK:-awk} -v list=1 -f "$dir/build-aux/man3.awk" \
 	"$dir"/include/weir/*.h)
 for f in $functions; do
 	result "$f has a man page" "$(lacks "docs/man/$f.3")"
 done
 
+result 'man pages have the contexts and errnos of their headers' \
+	"$(LC_ALL=C ${AWK:-awk} -v include="$dir/include" -v pages=docs/man \
+		-f "$dir/tests/man-agrees.awk" docs/man/weir_*.3)"
+
 result 'the code in tutorial-sim.md is that of the examples' \
 	"$(invented "$dir/docs/tutorial-sim.md")"
 
 for readme in mem/README.md dma/README.md; do
 	result "what $readme says was run is run" "$(not_run $readme)"
+done
+
+result 'each missed goal has its reason' "$(without_reason)"
+result 'no text has figures of its own' "$(measured)"
+result 'no text has a control byte' "$(LC_ALL=C grep -l \
+	"$(printf '[\001-\010\013-\037]')" "$dir"/*.md "$dir"/docs/*.md \
+	"$dir"/docs/*.txt "$dir"/*/README.md "$dir"/examples/*/README.md)"
+for record in sim.txt rdma.txt bench-rdma.txt check-long.txt; do
+	result "docs/$record can be made again" "$(no_record $record)"
 done
 
 if command -v mandoc >/dev/null; then

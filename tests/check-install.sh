@@ -91,6 +91,39 @@ move_prefix()
 		>"$dir/weir.pc" && cp "$dir/weir.pc" "$pcdir/weir.pc"
 }
 
+# A program's own functions may have any name but weir's.
+only_weir_names()
+{
+	! ${NM:-nm} -g --defined-only "$libdir/libweir.a" 2>/dev/null |
+		awk 'NF == 3 && $3 !~ /^(weir_|_|\.)/ { print $3 }' | grep .
+}
+
+own_names_do_not_clash()
+{
+	sed 's/^int main/int why(void) { return 1; }\nint main/' \
+		"$src/examples/hello.c" >"$dir/why.c" &&
+		! cmp -s "$dir/why.c" "$src/examples/hello.c" &&
+		(cd "$dir" && $CC -o why why.c "$@")
+}
+
+# What a program or library is told of where others are: nothing, or relative.
+no_absolute_runpath()
+{
+	! find "$dir/root" -type f -perm -100 -exec sh -c '
+		for f; do
+			readelf -d "$f" 2>/dev/null |
+				grep -E "RPATH|RUNPATH" | grep -v "\[\$ORIGIN" |
+				sed "s|^|$f|"
+		done' sh {} + | grep .
+}
+
+# Into another prefix than configure was told, as stow and others do.
+other_prefix()
+{
+	"$MAKE" install prefix="$dir/other" && "$dir/other/bin/weir" --version &&
+		find "$dir/other" -name cipher.so | grep -q .
+}
+
 uninstall()
 {
 	"$MAKE" uninstall DESTDIR="$dir/root" &&
@@ -132,8 +165,59 @@ else
 	try 'a static program is compiled with pkg-config --static' \
 		compile static -static $(pc --static --cflags --libs)
 	try 'it runs' hello_works static
+	try 'libweir.a defines names of weir only' only_weir_names
+	# shellcheck disable=SC2046
+	try 'a program may have a why() of its own' own_names_do_not_clash \
+		-static $(pc --static --cflags --libs)
 fi
 
+# The plugin of the tutorial, and the line there that compiles it.
+compile_plugin()
+{
+	awk '/^    #include <weir-nbd\/plug.h>/ { inside = 1 }
+		inside && /^[^ ]/ { exit }
+		inside' "$src/docs/tutorial-nbd.md" >"$dir/mine.c"
+	line=$(sed -n 's/^    cc \(-shared .*mine.c .*\)/\1/p' \
+		"$src/docs/tutorial-nbd.md")
+	[ "$line" ] && (
+		cd "$dir" &&
+			PKG_CONFIG_PATH=$pcdir:${PKG_CONFIG_PATH-} &&
+			export PKG_CONFIG_PATH &&
+			eval "$CC -Wall -Werror -Wno-unused-parameter $SAN_CFLAGS $line"
+	)
+}
+
+# The server, as it was installed, takes it and says where it listens.
+plugin_is_served()
+{
+	server=$(find "$dir/root" -path '*/bin/weir-nbd')
+	(cd "$dir" && LD_LIBRARY_PATH=$libdir exec "$server" --cores=1 \
+		--unix=s --export=plug=./mine.so >said) &
+	pid=$!
+	while [ ! -s "$dir/said" ] && kill -0 "$pid"; do
+		sleep 0.1
+	done
+	kill "$pid" && wait "$pid"
+}
+
+if [ -e "$libdir/libweir.so" ]; then
+	try "the tutorial's plugin is compiled as it says" compile_plugin
+	try 'the server serves it' plugin_is_served
+else
+	skip "the tutorial's plugin" 'there is no shared library'
+fi
+
+if ! command -v readelf >/dev/null; then
+	skip 'nothing has an absolute RUNPATH' 'no readelf'
+else
+	try 'nothing has an absolute RUNPATH' no_absolute_runpath
+fi
 try 'make uninstall leaves nothing' uninstall
+if grep -q "^BIN_RUNPATH = ." Makefile; then
+	try 'make install prefix=... works' other_prefix
+else
+	export LD_LIBRARY_PATH="$dir/other/lib"
+	try 'make install prefix=... works' other_prefix
+fi
 echo "1..$n"
 exit $bad

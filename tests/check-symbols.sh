@@ -42,6 +42,18 @@ if [ -f .libs/libweir.so ]; then
 		echo "not ok $n - exported symbols have a version"
 		bad=1
 	fi
+
+	# Of what a program keeps free for libraries that it loads later.
+	n=$((n + 1))
+	tls=$(($(readelf -lW .libs/libweir.so |
+		awk '$1 == "TLS" { print $6 }') + 0))
+	if [ "$tls" -le 64 ]; then
+		echo "ok $n - thread-local memory is at most 64 bytes"
+	else
+		echo "not ok $n - thread-local memory is at most 64 bytes"
+		echo "# it is $tls"
+		bad=1
+	fi
 else
 	n=$((n + 1))
 	echo "ok $n - exports # SKIP configured without a shared library"

@@ -34,6 +34,7 @@ test_programs += \
 	%D%/test-bounce \
 	%D%/test-bounce-end \
 	%D%/test-bounce-more \
+	%D%/test-bounce-nest \
 	%D%/test-buf \
 	%D%/test-buf-table \
 	%D%/test-call \
@@ -65,6 +66,8 @@ test_programs += \
 	%D%/test-domain-user \
 	%D%/test-inventory \
 	%D%/test-job \
+	%D%/test-job-leave \
+	%D%/test-why-calls \
 	%D%/test-errand \
 	%D%/test-group \
 	%D%/test-group-cpu \
@@ -80,6 +83,7 @@ test_programs += \
 	%D%/test-mmap-register \
 	%D%/test-mmap-stop \
 	%D%/test-number \
+	%D%/test-why \
 	%D%/test-order \
 	%D%/test-pipeline \
 	%D%/test-pipeline-control \
@@ -119,7 +123,10 @@ test_programs += \
 	%D%/test-post \
 	%D%/test-timer \
 	%D%/test-reactor \
+	%D%/test-reentry \
 	%D%/test-op \
+	%D%/test-cancel \
+	%D%/test-sigpipe \
 	%D%/test-store \
 	%D%/test-chain-full \
 	%D%/test-sim \
@@ -148,6 +155,7 @@ test_programs += \
 	%D%/test-stats-process \
 	%D%/test-stats-sections \
 	%D%/test-weir-top \
+	%D%/test-starved \
 	%D%/test-steady \
 	%D%/test-storm \
 	%D%/test-sync \
@@ -240,6 +248,10 @@ sim_verbs = %D%/sim-verbs.c %D%/sim-verbs.h %D%/sim-verbs-job.c \
 %C%_test_bounce_SOURCES = %D%/test-bounce.c $(test_bounces)
 %C%_test_bounce_LDADD = $(test_public)
 
+%C%_test_bounce_nest_SOURCES = %D%/test-bounce-nest.c %D%/slow-kit.h \
+	$(test_jobs)
+%C%_test_bounce_nest_LDADD = $(test_public)
+
 %C%_test_bounce_end_SOURCES = %D%/test-bounce-end.c $(test_bounces)
 %C%_test_bounce_end_LDADD = $(test_public)
 
@@ -313,6 +325,13 @@ test_conn_cycles = %D%/test-conn-cycles.c %D%/cycles-far.c %D%/cycles-far.h \
 %C%_test_conn_state_LDADD = $(test_internal)
 %C%_test_conn_state_rdma_SOURCES = $(test_conn_states)
 %C%_test_conn_state_rdma_LDADD = $(test_internal)
+
+# A peer that knows nothing of weir; in the guest only.
+%C%_plain_peer_SOURCES = %D%/plain-peer.c
+%C%_plain_peer_LDADD = $(VERBS_LIBS)
+%C%_test_plain_peer_SOURCES = %D%/test-plain-peer.c %D%/job-kit.h $(test_conns)
+%C%_test_plain_peer_LDADD = $(test_internal)
+
 %C%_test_conn_none_SOURCES = %D%/test-conn-none.c $(test_harness)
 %C%_test_conn_none_LDADD = $(test_public)
 
@@ -446,6 +465,12 @@ test_lanes = %D%/conn-kit.h %D%/verbs-kit.h $(test_jobs)
 
 %C%_test_job_SOURCES = %D%/test-job.c $(test_jobs)
 %C%_test_job_LDADD = $(test_internal)
+
+%C%_test_why_calls_SOURCES = %D%/test-why-calls.c $(test_jobs)
+%C%_test_why_calls_LDADD = $(test_internal)
+
+%C%_test_job_leave_SOURCES = %D%/test-job-leave.c $(test_jobs)
+%C%_test_job_leave_LDADD = $(test_public)
 
 %C%_test_call_SOURCES = %D%/test-call.c %D%/group-kit.h $(test_harness)
 %C%_test_call_LDADD = $(test_public)
@@ -587,6 +612,9 @@ test_messages = %D%/message-kit.h %D%/yard-kit.h $(test_conns) %D%/job-kit.h \
 %C%_test_route_SOURCES = %D%/test-route.c %D%/store-kit.h $(test_jobs)
 %C%_test_route_LDADD = $(test_internal)
 
+%C%_test_reentry_SOURCES = %D%/test-reentry.c $(test_jobs)
+%C%_test_reentry_LDADD = $(test_public)
+
 %C%_test_reactor_SOURCES = %D%/test-reactor.c $(test_harness)
 %C%_test_reactor_LDADD = $(test_public)
 
@@ -684,9 +712,17 @@ endif
 %C%_nbd_plug_la_LDFLAGS = $(plug_ldflags) -rpath /nowhere
 %C%_nbd_plug_la_LIBADD = libweir.la
 
+# What test-starved-programs.sh preloads.
+if SHARED
+check_LTLIBRARIES += %D%/starve.la
+endif
+%C%_starve_la_SOURCES = %D%/starve.c
+%C%_starve_la_LDFLAGS = $(plug_ldflags) -rpath /nowhere
+
 %C%_test_number_SOURCES = %D%/test-number.c examples/common/number.c \
 	examples/common/number.h $(test_harness)
 %C%_test_number_LDADD = $(test_public)
+%C%_test_why_LDADD = $(test_internal)
 
 %C%_test_weir_nbd_status_SOURCES = %D%/test-weir-nbd-status.c $(test_harness)
 %C%_test_weir_nbd_status_LDADD = $(test_public)
@@ -726,7 +762,7 @@ test_proxies = %D%/proxy-kit.c %D%/proxy-kit.h $(test_harness)
 %C%_test_host_SOURCES = %D%/test-host.c $(test_harness)
 %C%_test_host_LDADD = $(test_public)
 
-%C%_test_seccomp_SOURCES = %D%/test-seccomp.c $(test_harness)
+%C%_test_seccomp_SOURCES = %D%/test-seccomp.c %D%/forbid.h $(test_harness)
 %C%_test_seccomp_LDADD = $(test_public)
 
 %C%_test_own_SOURCES = %D%/test-own.c $(test_harness)
@@ -740,6 +776,12 @@ test_proxies = %D%/proxy-kit.c %D%/proxy-kit.h $(test_harness)
 
 %C%_test_op_SOURCES = %D%/test-op.c $(test_harness) $(test_op_kinds)
 %C%_test_op_LDADD = $(test_public)
+
+%C%_test_sigpipe_SOURCES = %D%/test-sigpipe.c $(test_harness)
+%C%_test_sigpipe_LDADD = $(test_internal)
+
+%C%_test_cancel_SOURCES = %D%/test-cancel.c $(test_harness)
+%C%_test_cancel_LDADD = $(test_public)
 
 %C%_test_store_SOURCES = %D%/test-store.c %D%/cores.h $(test_jobs)
 %C%_test_store_LDADD = $(test_internal)
@@ -772,6 +814,9 @@ test_proxies = %D%/proxy-kit.c %D%/proxy-kit.h $(test_harness)
 	%D%/stats-kit.h %D%/conn-kit.h $(test_jobs) $(test_standin)
 %C%_test_stats_sections_LDADD = $(test_internal)
 
+%C%_test_starved_SOURCES = %D%/test-starved.c %D%/alloc-kit.h \
+	%D%/forbid.h $(test_harness)
+%C%_test_starved_LDADD = $(test_public)
 %C%_test_steady_SOURCES = %D%/test-steady.c %D%/alloc-kit.h %D%/cores.h \
 	$(test_jobs)
 %C%_test_steady_LDADD = $(test_internal)
@@ -838,16 +883,21 @@ test_scripts = \
 	%D%/check-examples.sh \
 	%D%/check-headers.sh \
 	%D%/check-install.sh \
+	%D%/check-judge.sh \
 	%D%/check-layers.sh \
 	%D%/check-models.sh \
 	%D%/check-probes.sh \
 	%D%/check-rules.sh \
+	%D%/check-snippets.sh \
 	%D%/check-symbols.sh \
 	%D%/interop/weir-nbd.sh \
 	%D%/interop/weir-proxy.sh \
 	%D%/test-export-examples.sh \
 	%D%/test-nbd-embedded.sh \
+	%D%/test-restart.sh \
+	%D%/test-starved-programs.sh \
 	%D%/test-weir-bench.sh \
+	%D%/test-weir-cp-as-cp.sh \
 	%D%/test-weir-cp.sh \
 	%D%/test-weir-info.sh \
 	%D%/test-weir-proxy-options.sh \
@@ -879,6 +929,7 @@ rdma_programs += \
 	%D%/test-message-rdma \
 	%D%/test-message-state-rdma \
 	%D%/test-mmap-window-rdma \
+	%D%/test-plain-peer \
 	%D%/test-srq-fill-rdma \
 	%D%/test-srq-rdma \
 	%D%/test-verbs-rules-rdma
@@ -942,13 +993,21 @@ test_models = \
 # Programs that make no sense under valgrind, or take for ever.
 not_under_valgrind =
 
+rdma_helpers =
+if HAVE_VERBS
+rdma_helpers += %D%/plain-peer
+endif
+check_PROGRAMS += $(rdma_helpers)
+
 # Runs another where io_uring is refused.
-check_PROGRAMS += $(test_programs) $(rdma_programs) %D%/without-uring
+check_PROGRAMS += $(test_programs) $(rdma_programs) %D%/without-call \
+	%D%/without-uring
 TESTS += $(test_programs) $(test_scripts)
 EXTRA_DIST += $(test_scripts) $(test_models) $(test_seeds) $(test_guest) \
 	%D%/interop/weir-nbd-durable.py %D%/interop/weir-nbd-kernel.sh \
 	%D%/interop/weir-nbd.py %D%/interop/weir-proxy.py \
-	%D%/kit.sh %D%/test-vm.sh %D%/valgrind.supp %D%/weir-cp-kit.sh
+	%D%/kit.sh %D%/man-agrees.awk %D%/skips.txt %D%/snippets.awk \
+	%D%/snippets.h %D%/test-vm.sh %D%/valgrind.supp %D%/weir-cp-kit.sh
 
 valgrind_command = $(LIBTOOL) --mode=execute valgrind -q --error-exitcode=99 \
 	--leak-check=full --errors-for-leak-kinds=definite,indirect \
@@ -1010,6 +1069,7 @@ without_threads = \
 	%D%/test-mmap-verbs \
 	%D%/test-mmap-window \
 	%D%/test-number \
+	%D%/test-why \
 	%D%/test-order \
 	%D%/test-own \
 	%D%/test-pipeline-control \
@@ -1066,7 +1126,7 @@ check-threads: all
 # As distcheck, but of the tests only the scripts, which see the tree and what
 # is installed, and the programs that they run: what a program tests is the same
 # wherever it is built.
-script_programs = %D%/without-uring tools/weir-sim-canary
+script_programs = %D%/without-call %D%/without-uring tools/weir-sim-canary
 if HAVE_VERBS
 script_programs += tools/weir-sim-verbs
 endif
@@ -1083,7 +1143,7 @@ distcheck-scripts:
 # guest itself is tested before, by check-vm.
 RDMA_RESULTS = check-rdma.d
 
-check-rdma: all $(rdma_tests)
+check-rdma: all $(rdma_tests) $(rdma_helpers)
 	@$(AM_TESTS_ENVIRONMENT) TEST_WRAPPER='$(TEST_WRAPPER)' \
 		$(SHELL) $(srcdir)/%D%/vm/check.sh \
 		$(RDMA_RESULTS) $(rdma_tests)

@@ -288,7 +288,9 @@ void standin_cm_leave(struct standin_id *id)
 	case STANDIN_CM_RESPONDED:
 		refuse(id, BY_CONSUMER, &none);
 		break;
-	case STANDIN_CM_ACCEPTED:
+	case STANDIN_CM_ACCEPTED:	/* The peer may be established. */
+		refuse(id, BY_CONSUMER, &none);
+		break;
 	case STANDIN_CM_ESTABLISHED:
 		if (id->peer && !standin_is_cut())
 			standin_cm_tell(id->peer, RDMA_CM_EVENT_DISCONNECTED, 0,

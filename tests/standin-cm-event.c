@@ -28,7 +28,7 @@ struct told {
 };
 
 static struct told *held_first;
-static bool held, timewait_held;
+static bool held, timewait_held = true;
 
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
@@ -271,12 +271,27 @@ unsigned int standin_cm_step(unsigned int most)
 	return done;
 }
 
+/* Those that are held no more. */
+static void let_go(void)
+{
+	struct told **at = &held_first, *told;
+
+	while ((told = *at)) {
+		if (is_held(told)) {
+			at = &told->behind;
+			continue;
+		}
+		*at = told->behind;
+		told->behind = NULL;
+		deliver(told);
+	}
+}
+
 void standin_cm_hold(bool hold)
 {
 	standin_lock();
 	held = hold;
-	if (!held)
-		standin_cm_step(UINT32_MAX);
+	let_go();
 	standin_unlock();
 }
 
@@ -284,8 +299,7 @@ void standin_cm_hold_timewait(bool hold)
 {
 	standin_lock();
 	timewait_held = hold;
-	if (!hold && !held)
-		standin_cm_step(UINT32_MAX);
+	let_go();
 	standin_unlock();
 }
 

@@ -153,7 +153,8 @@ static int query_port(struct ibv_context *ctx, uint8_t port,
 	attr->active_mtu = IBV_MTU_1024;
 	attr->gid_tbl_len = 2;
 	attr->pkey_tbl_len = 1;
-	attr->max_msg_sz = STANDIN_MAX_MESSAGE;
+	attr->max_msg_sz = standin_self.max_message ? standin_self.max_message :
+			   STANDIN_MAX_MESSAGE;
 	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
 	return 0;
 }

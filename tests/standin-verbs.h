@@ -64,6 +64,8 @@ struct standin {
 	int fd;
 	int registrations;
 
+	uint32_t max_message;	/* Of a port, in bytes; 0: the most. */
+
 	/* What it is to refuse. */
 	size_t memlock;		/* More bytes than this are ENOMEM. */
 	bool bound;		/* To deregister is EBUSY: a window is bound. */
@@ -147,7 +149,8 @@ void standin_break(struct ibv_qp *qp) __attribute__((weak));
 void standin_cm_hold(bool hold) __attribute__((weak));
 unsigned int standin_cm_step(unsigned int most) __attribute__((weak));
 
-/* Hold RDMA_CM_EVENT_TIMEWAIT_EXIT alone. */
+/* RDMA_CM_EVENT_TIMEWAIT_EXIT, which the kernel tells seconds after the rest, is
+ * held until it is not to be. */
 void standin_cm_hold_timewait(bool hold) __attribute__((weak));
 
 /* RDMA_CM_EVENT_DEVICE_REMOVAL to all ids that have a device. */

@@ -282,8 +282,11 @@ static void what_is_in_our_staging_only_need_not_be_waited_for(void **state)
 	jrec_init(&j);
 	weir_job_copy(&j.job, loc_of(&g, FIL, 1, 0, LEN),
 		      loc_of(&g, USER, 0, 0, LEN));
+	STARTS(weir_job_start(g.dma, &j.job));
+	PUMP_UNTIL(&g, g.user[0].n_asked);
 	weir_op_set_deadline(&j.job.op, weir_reactor_now(g.r) + 1);
-	assert_int_equal(run(&g, &j), -ETIMEDOUT);
+	PUMP_UNTIL(&g, j.calls);
+	assert_int_equal(j.res, -ETIMEDOUT);
 	assert_int_equal(j.detail.bytes, 0);
 	assert_int_equal(stats_of(&g).quarantined, 1);
 	assert_int_equal(stats_of(&g).quarantines, 1);

@@ -292,6 +292,173 @@ static void what_cleans_up_runs_after_a_failure(void **state)
 	assert_int_equal(weir_chain_destroy(chain), 0);
 }
 
+static int finally(struct weir_chain *chain, int after)
+{
+	int n = async(chain, after);
+
+	assert_int_equal(weir_chain_set_finally(chain, (uint32_t)n), 0);
+	return n;
+}
+
+/* A chain of a and b, and of c, d, which comes after c, and e, which always
+ * run. */
+static struct weir_chain *make_with_finally(struct weir_reactor *r,
+					    struct log *log)
+{
+	struct weir_chain *chain = make(r, log);
+	int a = async(chain, WEIR_CHAIN_FIRST), c;
+
+	async(chain, a);
+	c = finally(chain, a);
+	async(chain, c);	/* One, too, because c is. */
+	finally(chain, WEIR_CHAIN_FIRST);
+	return chain;
+}
+
+static void finally_steps_run_after_success_and_failure(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct log log;
+	struct weir_chain *chain = make_with_finally(r, &log);
+
+	assert_int_equal(run(chain, &log), 5);
+	assert_order(&log, "abced");
+	log.result[0] = -EIO;
+	assert_int_equal(run(chain, &log), -EIO);
+	assert_order(&log, "aced");
+	assert_int_equal(state_of(chain, 1), WEIR_STEP_SKIPPED);
+
+	/* One that fails does not keep others from running; the first failure
+	 * counts. */
+	log.result[2] = -EPROTO;
+	assert_int_equal(run(chain, &log), -EIO);
+	assert_order(&log, "aced");
+	log.result[0] = 0;
+	assert_int_equal(run(chain, &log), -EPROTO);
+	assert_order(&log, "abced");
+	assert_int_equal(weir_chain_failed_step(chain), 2);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
+/* @when step: -1: before the first. */
+static int64_t run_cut(struct weir_chain *chain, struct log *log, int when,
+		       bool deadline)
+{
+	struct rec rec;
+
+	rec_init(&rec);
+	log->n = 0;
+	log->cancel_in = when < 0 ? NULL : &rec.op;
+	log->cancel_at = when;
+	if (deadline)
+		weir_op_set_deadline(&rec.op, weir_reactor_now(log->r));
+	STARTS(weir_chain_start(chain, &rec.op));
+	if (when < 0 && !deadline)
+		assert_int_equal(weir_op_cancel(&rec.op), 0);
+	return finish(log->r, &rec);
+}
+
+static void finally_steps_run_after_cancel_and_deadline(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct log log;
+	struct weir_chain *chain = make_with_finally(r, &log);
+	int i;
+
+	assert_int_equal(run_cut(chain, &log, -1, false), -ECANCELED);
+	assert_order(&log, "ced");
+	assert_int_equal(state_of(chain, 0), WEIR_STEP_SKIPPED);
+	log.pends[0] = true;
+	assert_int_equal(run_cut(chain, &log, 0, false), -ECANCELED);
+	assert_order(&log, "aced");
+	assert_int_equal(state_of(chain, 0), WEIR_STEP_CANCELLED);
+	assert_int_equal(run_cut(chain, &log, -1, true), -ETIMEDOUT);
+	assert_int_equal(log.order[log.n - 3], 2);
+	assert_int_equal(state_of(chain, 3), WEIR_STEP_DONE);
+
+	/* A failure of theirs does not hide the cancel. */
+	log.result[4] = -EPROTO;
+	assert_int_equal(run_cut(chain, &log, 0, false), -ECANCELED);
+	assert_order(&log, "aced");
+	assert_int_equal(state_of(chain, 4), WEIR_STEP_FAILED);
+	log.result[4] = 0;
+	log.pends[0] = false;
+
+	/* What comes while they run comes too late. */
+	for (i = 2; i < 5; i++) {
+		assert_int_equal(run_cut(chain, &log, i, false), 5);
+		assert_order(&log, "abced");
+	}
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
+static void chain_may_have_finally_steps_only(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct log log;
+	struct weir_chain *chain = make(r, &log);
+	int a = finally(chain, WEIR_CHAIN_FIRST);
+
+	finally(chain, a);
+	assert_int_equal(run(chain, &log), 2);
+	assert_order(&log, "ab");
+	assert_int_equal(run_cut(chain, &log, -1, false), 2);
+	assert_order(&log, "ab");
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
+static void inner_chains_have_finally_steps_of_their_own(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct log log, inner_log;
+	struct weir_chain *inner = make_with_finally(r, &inner_log);
+	struct weir_chain *chain = make(r, &log);
+	struct rec rec;
+	int n;
+
+	n = weir_chain_add_chain(chain, WEIR_CHAIN_FIRST, inner);
+	finally(chain, n);
+	inner_log.pends[0] = true;
+	rec_init(&rec);
+	STARTS(weir_chain_start(chain, &rec.op));
+	UNTIL(r, inner_log.n);
+	assert_int_equal(weir_op_cancel(&rec.op), 0);
+	assert_int_equal(finish(r, &rec), -ECANCELED);
+	assert_order(&inner_log, "aced");
+	assert_order(&log, "b");
+	assert_int_equal(weir_chain_destroy(chain), 0);
+	assert_int_equal(weir_chain_destroy(inner), 0);
+}
+
+static void finally_steps_that_make_no_sense_are_refused(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct log log;
+	struct weir_chain *chain = make(r, &log);
+	int a = call(chain, WEIR_CHAIN_FIRST), b = call(chain, a);
+	int c = finally(chain, a), fence, d;
+
+	assert_int_equal(weir_chain_set_finally(chain, (uint32_t)a), -EINVAL);
+	says("weir_chain_set_finally: there is no step 0, it is a fence");
+	assert_int_equal(weir_chain_set_finally(chain, 9), -EINVAL);
+	assert_int_equal(weir_chain_add_dep(chain, (uint32_t)c, (uint32_t)b,
+					    WEIR_CHAIN_ON_FAILED), -EINVAL);
+	assert_int_equal(weir_chain_add_dep(chain, (uint32_t)c, (uint32_t)b,
+					    WEIR_CHAIN_ON_END), 0);
+	fence = weir_chain_add_fence(chain);
+	assert_true(fence > 0);
+	assert_int_equal(weir_chain_set_finally(chain, (uint32_t)fence),
+			 -EINVAL);
+	d = call(chain, WEIR_CHAIN_FIRST);
+	assert_int_equal(weir_chain_add_dep(chain, (uint32_t)d, (uint32_t)c,
+					    WEIR_CHAIN_ON_END), -EINVAL);
+	/* A fence is for the others: finally steps come after what it holds
+	 * up. */
+	assert_int_equal(run(chain, &log), 5);
+	assert_order(&log, "abec");
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
 static void a_cancel_reaches_what_runs_and_skips_the_rest(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -414,6 +581,26 @@ static void a_deadline_reaches_what_runs(void **state)
 	STARTS(weir_chain_start(chain, &rec.op));
 	assert_int_equal(finish(r, &rec), -ETIMEDOUT);
 	assert_int_equal(state_of(chain, a), WEIR_STEP_CANCELLED);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
+static void late_chain_runs_no_step(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct log log;
+	struct weir_chain *chain = make(r, &log);
+	int a = async(chain, WEIR_CHAIN_FIRST), b = call(chain, a);
+	struct rec rec;
+
+	rec_init(&rec);
+	weir_op_set_deadline(&rec.op, weir_reactor_now(r));
+	STARTS(weir_chain_start(chain, &rec.op));
+	assert_int_equal(finish(r, &rec), -ETIMEDOUT);
+	assert_int_equal(state_of(chain, a), WEIR_STEP_SKIPPED);
+	assert_int_equal(state_of(chain, b), WEIR_STEP_SKIPPED);
+	rec_init(&rec);
+	STARTS(weir_chain_start(chain, &rec.op));
+	assert_true(finish(r, &rec) >= 0);
 	assert_int_equal(weir_chain_destroy(chain), 0);
 }
 
@@ -966,6 +1153,11 @@ static int call_add_dep(void *rig)
 				  WEIR_CHAIN_ON_END);
 }
 
+static int call_set_finally(void *rig)
+{
+	return weir_chain_set_finally(((struct table_rig *)rig)->chain, 1);
+}
+
 static int call_start(void *rig)
 {
 	struct table_rig *g = rig;
@@ -1086,6 +1278,7 @@ static void every_cell_of_the_table_is_so(void **state)
 		{ "add_job", call_add_job }, { "add_call", call_add_call },
 		{ "add_op", call_add_op }, { "add_chain", call_add_chain },
 		{ "add_fence", call_add_fence }, { "add_dep", call_add_dep },
+		{ "set_finally", call_set_finally },
 		{ "start", call_start },
 		{ "cancel of its operation", call_cancel },
 		{ "destroy", call_destroy },
@@ -1184,12 +1377,18 @@ int main(void)
 		CASE(the_first_failure_is_the_chains),
 		CASE(a_failure_has_a_branch_of_its_own),
 		CASE(what_cleans_up_runs_after_a_failure),
+		CASE(finally_steps_run_after_success_and_failure),
+		CASE(finally_steps_run_after_cancel_and_deadline),
+		CASE(chain_may_have_finally_steps_only),
+		CASE(inner_chains_have_finally_steps_of_their_own),
+		CASE(finally_steps_that_make_no_sense_are_refused),
 		CASE(a_cancel_reaches_what_runs_and_skips_the_rest),
 		CASE(a_cancel_may_come_before_the_first_step),
 		CASE(a_step_may_cancel_its_own_chain),
 		CASE(a_branch_not_taken_is_not_the_cancels),
 		CASE(a_step_may_cancel_its_chain_and_then_start),
 		CASE(a_deadline_reaches_what_runs),
+		CASE(late_chain_runs_no_step),
 		CASE(a_stopping_reactor_ends_it),
 		CASE(under_way_it_cannot_be_changed),
 		CASE(an_operation_may_have_nothing_to_do),

@@ -11,6 +11,10 @@
 
 #include "tests/conn-kit.h"
 
+#include <stdatomic.h>
+
+#include "base/fault.h"
+
 #include <infiniband/verbs.h>
 
 #include <weir/channel.h>
@@ -153,6 +157,95 @@ static void a_channel_of_another_device_is_refused(void **state)
 	ends_destroy(&e);
 }
 
+/* Its name is there again, with another context. */
+static void device_that_was_reset_is_opened_anew(void **state)
+{
+	struct weir_device *held;
+	struct ibv_context *old;
+	struct ends e;
+
+	ends_begin(&e, state, AF_INET);
+	ends_establish(&e);
+	old = e.client->tap->device->ctx;
+	assert_int_equal(weir_device_open_name(&held,
+					e.client->tap->device->name), 0);
+	assert_ptr_equal(weir_device_verbs(held), old);
+	fatal_device(&e);
+	UNTIL(e.r, e.n_ends[0] && e.n_ends[1]);
+	assert_int_equal(weir_conn_destroy(e.server), 0);
+	ends_establish(&e);
+	assert_ptr_not_equal(e.client->tap->device->ctx, old);
+	e.others = true;
+	ends_destroy(&e);
+	assert_int_equal(weir_device_close(held), 0);
+	nothing_is_left();
+}
+
+static int lose_events(const char *name)
+{
+	return !strcmp(name, "ibv_get_async_event");
+}
+
+static void unreadable_device_events_end_its_connections(void **state)
+{
+	struct ibv_async_event ev = { .event_type = IBV_EVENT_PORT_ACTIVE };
+	struct ends e;
+
+	ends_begin(&e, state, AF_INET);
+	ends_establish(&e);
+	fault_ask(lose_events);
+	standin_async(e.client->tap->device->ctx, &ev);
+	UNTIL(e.r, e.n_ends[0] && e.n_ends[1]);
+	fault_ask(NULL);
+	assert_int_equal(e.why[0], -ENODEV);
+	assert_int_equal(e.why[1], -ENODEV);
+	ends_destroy(&e);
+}
+
+static atomic_int n_opened;
+
+static int count_opens(const char *name)
+{
+	n_opened += !strcmp(name, "ibv_open_device");
+	return 0;
+}
+
+/* Once to ask what it can do, and once for good. */
+static void connecting_opens_no_other_device(void **state)
+{
+	struct ends e;
+
+	ends_begin(&e, state, AF_INET);
+	n_opened = 0;
+	fault_ask(count_opens);
+	ends_establish(&e);
+	fault_ask(NULL);
+	assert_int_equal(n_opened, 2);
+	ends_destroy(&e);
+}
+
+static void iwarp_device_is_refused_on_both_sides(void **state)
+{
+	struct ibv_device *dev;
+	struct rec rec;
+	struct ends e;
+
+	ends_begin(&e, state, AF_INET);
+	ends_request(&e);
+	dev = e.server->id->verbs->device;
+	dev->transport_type = IBV_TRANSPORT_IWARP;
+	rec_init(&rec);
+	assert_int_equal(weir_conn_accept(e.server, &rec.op, NULL, 0),
+			 -EOPNOTSUPP);
+	assert_non_null(strstr(weir_why(), "iWARP"));
+	assert_int_equal(weir_conn_reject(e.server, NULL, 0), 0);
+	assert_int_equal(finish(e.r, &e.connected), -ECONNREFUSED);
+	start_connect(&e);
+	assert_int_equal(finish(e.r, &e.connected), -EOPNOTSUPP);
+	dev->transport_type = IBV_TRANSPORT_IB;
+	ends_destroy(&e);
+}
+
 static void what_is_not_found_is_told_apart(void **state)
 {
 	static const struct {
@@ -225,8 +318,9 @@ static void an_accept_and_a_next_have_deadlines(void **state)
 	ends_destroy(&e);
 }
 
-/* B4.2: for TIMEWAIT_EXIT, or its own 5 s, or the deadline. */
-static void a_disconnect_waits_for_the_fabric_for_a_time(void **state)
+/* For the peer's answer, or its own 5 s, or the deadline; not for TIMEWAIT_EXIT,
+ * which the stand-in does not tell. */
+static void a_disconnect_waits_for_the_peer_for_a_time(void **state)
 {
 	struct ends e;
 	int i;
@@ -234,9 +328,10 @@ static void a_disconnect_waits_for_the_fabric_for_a_time(void **state)
 	for (i = 0; i < 3; i++) {
 		ends_begin(&e, state, AF_INET);
 		ends_establish(&e);
-		standin_cm_hold_timewait(true);
+		standin_cm_hold(true);
 		rec_init(&e.closed);
 		STARTS(weir_conn_disconnect(e.client, &e.closed.op));
+		standin_cm_step(1);
 		UNTIL(e.r, e.n_ends[1]);
 		some_turns(e.r, 3);
 		assert_int_equal(e.closed.calls, 0);
@@ -246,10 +341,12 @@ static void a_disconnect_waits_for_the_fabric_for_a_time(void **state)
 					     weir_reactor_now(e.r));
 		else if (i == 1)
 			conn_timer(&e.client->timer);
-		else
-			standin_cm_hold_timewait(false);
+		else {
+			wheel_del(&e.r->wheel, &e.client->timer);
+			standin_cm_hold(false);
+		}
 		assert_int_equal(finish(e.r, &e.closed), i ? 0 : -ETIMEDOUT);
-		standin_cm_hold_timewait(false);
+		standin_cm_hold(false);
 		ends_destroy(&e);
 	}
 }
@@ -263,10 +360,14 @@ int main(void)
 		CASE(other_events_are_no_news),
 		CASE(reactors_share_a_device),
 		CASE(a_channel_of_another_device_is_refused),
+		CASE(device_that_was_reset_is_opened_anew),
+		CASE(unreadable_device_events_end_its_connections),
+		CASE(connecting_opens_no_other_device),
+		CASE(iwarp_device_is_refused_on_both_sides),
 		CASE(what_is_not_found_is_told_apart),
 		CASE(a_deadline_reaches_every_step_of_a_connect),
 		CASE(an_accept_and_a_next_have_deadlines),
-		CASE(a_disconnect_waits_for_the_fabric_for_a_time),
+		CASE(a_disconnect_waits_for_the_peer_for_a_time),
 	};
 
 	return run_over_rdma(cases, N_OF(cases));

@@ -8,6 +8,8 @@
 
 #include "tests/conn-kit.h"
 
+#include "base/fault.h"
+
 #include <infiniband/verbs.h>
 
 #include <weir/channel.h>
@@ -58,6 +60,14 @@ static void transmit(struct message *m, struct weir_conn *c, struct ibv_sge *sge
 	assert_int_equal(ibv_post_send(c->qp, &wr, &bad), 0);
 }
 
+/* The library posts none without .srq. */
+static void begin_with_receives(struct ends *e, void **state, int family)
+{
+	ends_init(e, state, family);
+	e->opts.recvs = 8;
+	ends_open(e);
+}
+
 static void bytes_go_both_ways(void **state)
 {
 	static char buf[2][64];
@@ -67,7 +77,7 @@ static void bytes_go_both_ways(void **state)
 	struct ends e;
 	int i;
 
-	ends_begin(&e, state, family_of(state));
+	begin_with_receives(&e, state, family_of(state));
 	ends_establish(&e);
 	mr = ibv_reg_mr(e.client->tap->device->pd, buf, sizeof(buf),
 			IBV_ACCESS_LOCAL_WRITE);
@@ -152,7 +162,7 @@ static void work_under_way_ends_before_its_connection(void **state)
 	struct ends e;
 	int i;
 
-	ends_begin(&e, state, AF_INET);
+	begin_with_receives(&e, state, AF_INET);
 	ends_establish(&e);
 	for (i = 0; i < 3; i++)
 		receive(&in[i], i < 2 ? e.client : e.server, NULL);
@@ -354,7 +364,168 @@ static void a_stopping_reactor_ends_what_is_under_way(void **state)
 	ends_destroy(&e);
 }
 
+/* The client has said that it is ready; the server gives up before it hears. */
+static void accept_given_up_ends_established_client(void **state)
+{
+	struct ends e;
+
+	if (!standin)
+		skip_because("test-plain-peer has it");
+	ends_begin(&e, state, AF_INET);
+	ends_request(&e);
+	weir_conn_set_end_fn(e.client, on_end, &e);
+	standin_cm_hold(true);
+	start_accept(&e, NULL);
+	UNTIL(e.r, standin_cm_step(1));
+	assert_int_equal(finish(e.r, &e.connected), 0);
+	weir_op_cancel(&e.accepted.op);
+	assert_int_equal(finish(e.r, &e.accepted), -ECANCELED);
+	assert_int_equal(state_of(e.client), WEIR_CONN_ESTABLISHED);
+	standin_cm_hold(false);
+	UNTIL(e.r, e.n_ends[0]);
+	assert_int_equal(e.why[0], -ECONNRESET);
+	ends_destroy(&e);
+}
+
+/* Keepalive. */
+
+static void keepalive_detects_dead_peer_of_idle_connection(void **state)
+{
+	struct ends e;
+
+	if (!standin)
+		skip_because("whose link is cut is not this program");
+	ends_init(&e, state, AF_INET);
+	e.opts.keepalive_ns = WEIR_MSEC;
+	ends_open(&e);
+	ends_establish(&e);
+	standin_set_link(STANDIN_LOST);
+	UNTIL(e.r, e.n_ends[0] && e.n_ends[1]);
+	assert_int_equal(e.why[0], -ECONNRESET);
+	assert_int_equal(e.why[1], -ECONNRESET);
+	standin_set_link(STANDIN_UP);
+	ends_destroy(&e);
+}
+
+static void keepalive_leaves_living_connection(void **state)
+{
+	struct weir_conn_info info = { .size = sizeof(info) };
+	unsigned int before;
+	struct ends e;
+	int i;
+
+	ends_init(&e, state, AF_INET);
+	e.opts.keepalive_ns = WEIR_MSEC;
+	ends_open(&e);
+	ends_establish(&e);
+	for (i = 0; i < 3; i++) {
+		before = e.client->beat->posted;
+		UNTIL(e.r, e.client->beat->posted != before);
+	}
+	assert_int_equal(weir_conn_info(e.client, &info), 0);
+	assert_int_equal(info.posted, 0);
+	assert_int_equal(e.n_ends[0] + e.n_ends[1], 0);
+	ends_destroy(&e);
+}
+
+/* Its completion comes to a channel that others go on to use. */
+static void connection_is_destroyed_with_keepalive_in_flight(void **state)
+{
+	struct weir_channel_opts opts = { .size = sizeof(opts), .depth = 512 };
+	struct weir_device *dev;
+	struct weir_channel *ch;
+	struct ends e;
+
+	if (!standin)
+		skip_because("soft-RoCE does not wait to be told");
+	ends_begin(&e, state, AF_INET);
+	ends_establish(&e);
+	assert_int_equal(weir_device_open_name(&dev,
+					e.client->tap->device->name), 0);
+	assert_int_equal(weir_channel_create(&ch, e.r, weir_device_verbs(dev),
+					     &opts), 0);
+	assert_int_equal(weir_conn_destroy(e.client), 0);
+	assert_int_equal(weir_conn_destroy(e.server), 0);
+	assert_int_equal(weir_conn_create(&e.client, e.r, ch, &e.opts), 0);
+	ends_establish(&e);
+	standin_hold(true);
+	conn_watch_probe(e.client);
+	assert_true(e.client->beat->posted);
+	standin_hold(false);
+	assert_int_equal(weir_conn_destroy(e.client), 0);
+	some_turns(e.r, 5);
+	e.client = NULL;
+	assert_int_equal(weir_channel_destroy(ch), 0);
+	e.others = true;
+	ends_destroy(&e);
+	assert_int_equal(weir_device_close(dev), 0);
+}
+
+static void idle_connection_without_keepalive_arms_nothing(void **state)
+{
+	struct ends e;
+
+	ends_init(&e, state, AF_INET);
+	e.opts.keepalive_ns = WEIR_FOREVER;
+	ends_open(&e);
+	ends_establish(&e);
+	assert_null(e.client->beat);
+	assert_false(e.client->watched);
+	assert_null(e.client->timer.pprev);
+	assert_null(e.server->timer.pprev);
+	ends_destroy(&e);
+}
+
+/* Memory. */
+
+static size_t resident(void)
+{
+	unsigned long all, here;
+	FILE *f = fopen("/proc/self/statm", "re");
+
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%lu %lu", &all, &here), 2);
+	fclose(f);
+	return here * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void idle_connections_take_little_memory(void **state)
+{
+	enum { PAIRS = 16 };
+	struct weir_conn *client[PAIRS], *server[PAIRS];
+	size_t before = 0, each;
+	struct ends e;
+	int i;
+
+	if (standin)
+		skip_because("the stand-in's memory says nothing");
+	ends_begin(&e, state, AF_INET);
+	assert_int_equal(weir_conn_destroy(e.client), 0);
+	for (i = 0; i < PAIRS; i++) {
+		assert_int_equal(weir_conn_create(&e.client, e.r, NULL,
+						  &e.opts), 0);
+		ends_establish(&e);
+		client[i] = e.client;
+		server[i] = e.server;
+		if (!i)
+			before = resident();
+	}
+	each = (resident() - before) / (2 * (PAIRS - 1));
+	print_message("# each end: %zu KiB\n", each >> 10);
+	assert_true(each < 192 << 10);
+	for (i = 0; i < PAIRS - 1; i++) {
+		assert_int_equal(weir_conn_destroy(client[i]), 0);
+		assert_int_equal(weir_conn_destroy(server[i]), 0);
+	}
+	ends_destroy(&e);
+}
+
 /* Channels. */
+
+static int refuse_resize(const char *name)
+{
+	return !strcmp(name, "ibv_resize_cq");
+}
 
 static void connections_share_a_channel_as_far_as_it_goes(void **state)
 {
@@ -364,6 +535,7 @@ static void connections_share_a_channel_as_far_as_it_goes(void **state)
 	struct weir_device *dev;
 	struct weir_channel *ch;
 	struct ends e;
+	uint32_t room;
 
 	ends_begin(&e, state, AF_INET);
 	ends_establish(&e);
@@ -379,12 +551,19 @@ static void connections_share_a_channel_as_far_as_it_goes(void **state)
 	rec_init(&e.connected);
 	STARTS(weir_conn_connect(third, &e.connected.op, sa_of(&e.addr),
 				 e.addr.len, NULL, 0, NULL, 0));
+	fault_ask(refuse_resize);
 	assert_int_equal(finish(e.r, &e.connected), -EAGAIN);
-	weir_channel_release(ch, stats.room / 2);
+	fault_ask(NULL);
+	assert_int_equal(weir_channel_stats(ch, &stats), 0);
+	room = stats.room;
 	rec_init(&e.connected);
 	STARTS(weir_conn_connect(third, &e.connected.op, sa_of(&e.addr),
 				 e.addr.len, NULL, 0, NULL, 0));
 	UNTIL(e.r, third->step == CONN_ANSWER);
+	assert_int_equal(weir_channel_stats(ch, &stats), 0);
+	assert_true(stats.room > room);
+	assert_int_equal(stats.room, weir_channel_cq(ch)->cqe);
+	weir_channel_release(ch, room / 2);
 	assert_int_equal(weir_channel_destroy(ch), -EBUSY);
 	assert_int_equal(weir_op_cancel(&e.connected.op), 0);
 	assert_int_equal(finish(e.r, &e.connected), -ECANCELED);
@@ -418,6 +597,33 @@ static void drop_server(struct ends *e)
 	assert_int_equal(e->why[0], 0);
 	assert_int_equal(state_of(e->client), WEIR_CONN_CONNECTING);
 	assert_int_equal(conn_begin(e->client), -ENOTCONN);
+}
+
+static void waits_before_attempts_differ(void **state)
+{
+	uint64_t first, wait, at;
+	struct ends e;
+	int i, n_other = 0;
+
+	ends_init(&e, state, AF_INET);
+	e.opts.attempts = 20;
+	e.opts.first_ns = e.opts.most_ns = 3600 * WEIR_SEC;
+	ends_open(&e);
+	ends_establish(&e);
+	drop_server(&e);
+	for (i = 0, first = 0; i < 10; i++) {
+		at = weir_reactor_now(e.r);
+		e.client->tries = 1;
+		e.client->serial++;
+		conn_ended(e.client, 0);
+		wait = e.client->timer.expires_ns - at;
+		assert_true(wait >= 1799 * WEIR_SEC);
+		assert_true(wait <= 3601 * WEIR_SEC);
+		n_other += i && wait / WEIR_SEC != first;
+		first = wait / WEIR_SEC;
+	}
+	assert_true(n_other > 5);
+	ends_destroy(&e);
 }
 
 static void what_ends_unasked_is_connected_again(void **state)
@@ -503,7 +709,14 @@ int main(void)
 		CASE(it_may_be_destroyed_when_it_ends),
 		CASE(an_ended_client_connects_again_and_a_server_does_not),
 		CASE(a_stopping_reactor_ends_what_is_under_way),
+		CASE(accept_given_up_ends_established_client),
+		CASE(keepalive_detects_dead_peer_of_idle_connection),
+		CASE(keepalive_leaves_living_connection),
+		CASE(connection_is_destroyed_with_keepalive_in_flight),
+		CASE(idle_connection_without_keepalive_arms_nothing),
+		CASE(idle_connections_take_little_memory),
 		CASE(connections_share_a_channel_as_far_as_it_goes),
+		CASE(waits_before_attempts_differ),
 		CASE(what_ends_unasked_is_connected_again),
 		CASE(reconnecting_has_a_last_attempt),
 		CASE(reconnecting_ends_when_asked),

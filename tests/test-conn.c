@@ -31,7 +31,7 @@ static void two_ends_connect_with_private_data_both_ways(void **state)
 	assert_int_equal(port_of(&peer), port_of(&e.addr));
 	assert_int_equal(weir_conn_info(e.client, &info), 0);
 	assert_int_not_equal(info.qp_num, 0);
-	assert_int_equal(info.sends, 128);
+	assert_int_equal(info.sends, 64);
 	assert_int_equal(info.connects, 1);
 	assert_true(info.reads_out > 0 && info.reads_in > 0);
 	assert_string_not_equal(info.device, "");

@@ -78,7 +78,7 @@ static void make_tree(void **state)
 /* What a weir without verbs lists of the tree. */
 static struct weir_devinfo **list_tree(void **state)
 {
-	struct device_list list = { NULL, 0 };
+	struct device_list list = { .n = 0 };
 
 	make_tree(state);
 	assert_int_equal(device_rdma.list(&list), 0);
@@ -308,7 +308,7 @@ static void without_verbs_it_is_there_and_says_what_to_install(void **state)
 
 static void a_system_without_such_a_directory_has_none(void **state)
 {
-	struct device_list list = { NULL, 0 };
+	struct device_list list = { .n = 0 };
 
 	device_sysfs = test_dir(state);
 	assert_int_equal(device_rdma.list(&list), 0);

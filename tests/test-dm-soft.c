@@ -74,6 +74,33 @@ static void alignment_takes_room_of_the_twin(void **state)
 	rig_end(&g);
 }
 
+static void imported_memory_takes_room_until_the_last_handle_goes(
+	void **state)
+{
+	struct weir_dm *first, *second, *more;
+	struct rig g;
+	int i;
+
+	rig_begin(&g, state);
+	assert_int_equal(weir_dm_free(g.dm), 0);
+	assert_int_equal(weir_dm_alloc(&g.dm, g.dev, SIZE, 0), 0);
+	assert_int_equal(weir_dm_export(g.dm, &g.token), 0);
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(weir_dm_import(&first, g.dev, &g.token), 0);
+		assert_int_equal(weir_dm_import(&second, g.dev, &g.token), 0);
+		/* Imports may go first, or last. */
+		assert_int_equal(weir_dm_free(i ? first : g.dm), 0);
+		assert_int_equal(weir_dm_alloc(&more, g.dev, 4, 0), -ENOMEM);
+		assert_int_equal(weir_dm_free(second), 0);
+		assert_int_equal(weir_dm_alloc(&more, g.dev, 4, 0), -ENOMEM);
+		if (!i)
+			g.dm = first;
+	}
+	assert_int_equal(weir_dm_free(g.dm), 0);
+	assert_int_equal(weir_dm_alloc(&g.dm, g.dev, SIZE, 0), 0);
+	rig_end(&g);
+}
+
 static void the_twin_is_called_software_and_holds_no_zeroes(void **state)
 {
 	struct weir_device_caps caps = { .size = sizeof(caps) };
@@ -162,6 +189,7 @@ int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(alignment_takes_room_of_the_twin),
+		CASE(imported_memory_takes_room_until_the_last_handle_goes),
 		CASE(the_twin_is_called_software_and_holds_no_zeroes),
 		CASE(only_memory_of_a_twin_is_imported),
 		CASE(a_seal_that_the_system_adds_is_let_through),

@@ -422,8 +422,9 @@ static void a_cancel_of_a_job_reaches_the_domain(void **state)
 	assert_int_equal(weir_domain_set_cancel(s->d, store_cancel), 0);
 	jrec_init(&w.j);
 	weir_job_copy(&w.j.job, weir_loc_at(s->d, 0, 64), mem_at(&w, 0, 64));
+	STARTS(weir_job_start(w.dma, &w.j.job));
 	weir_op_set_deadline(&w.j.job.op, weir_reactor_now(w.g->r) + 1);
-	assert_int_equal(jrec_run(w.dma, &w.j), -ETIMEDOUT);
+	assert_int_equal(jrec_finish(w.g->r, &w.j), -ETIMEDOUT);
 	assert_int_equal(s->cancels, 1);
 
 	/* A context that stops. */

@@ -399,10 +399,14 @@ static void the_end_is_what_the_domain_says(void **state)
 	rig_end(g);
 }
 
+#define NEVER (3600 * WEIR_SEC)	/* A deadline that does not come. */
+
 static void a_cancel_and_a_deadline_reach_the_domain(void **state)
 {
 	struct rig *g = rig_begin(state);
 	struct weir_domain_move *m = move(g, g->b.d, NULL);
+	uint64_t deadline;
+	int calls;
 
 	store_can_all(&g->b);
 	g->b.when = LATER;
@@ -425,12 +429,24 @@ static void a_cancel_and_a_deadline_reach_the_domain(void **state)
 
 	/* A deadline that was set before stays when it is refused. */
 	rec_init(&g->rec);
-	weir_op_set_deadline(&g->rec.op, weir_reactor_now(g->r) + 1);
+	deadline = weir_reactor_now(g->r) + NEVER;
+	weir_op_set_deadline(&g->rec.op, deadline);
 	g->b.refuse = -EAGAIN;
 	assert_int_equal(weir_domain_push(g->r, &g->rec.op, m), -EAGAIN);
+	assert_int_equal(g->rec.op.deadline.expires_ns, deadline);
 	g->b.refuse = 0;
 	STARTS(weir_domain_push(g->r, &g->rec.op, m));
+	weir_op_set_deadline(&g->rec.op, weir_reactor_now(g->r) + 1);
 	assert_int_equal(finish(g->r, &g->rec), -ETIMEDOUT);
+	assert_int_equal(g->b.cancels, 2);
+
+	/* What is late at the start does not reach it. */
+	rec_init(&g->rec);
+	calls = g->b.calls;
+	weir_op_set_deadline(&g->rec.op, weir_reactor_now(g->r));
+	STARTS(weir_domain_push(g->r, &g->rec.op, m));
+	assert_int_equal(finish(g->r, &g->rec), -ETIMEDOUT);
+	assert_int_equal(g->b.calls, calls);
 	assert_int_equal(g->b.cancels, 2);
 	rig_end(g);
 }

@@ -300,6 +300,14 @@ static void a_direct_file_wants_a_buffered_one_with_its_rights(void **state)
 	close(opts.buffered_fd);
 	opts.buffered_fd = -1;
 	refuse(dup(fd), &opts, -EBADF);
+
+	/* As well if it would not be used. */
+	refuse(dup(buffered), &opts, -EBADF);
+	opts.buffered_fd = reads;
+	refuse(dup(buffered), &opts, -EINVAL);
+	opts.buffered_fd = buffered;
+	assert_int_equal(weir_domain_file_create(&d, reads, &opts), 0);
+	assert_int_equal(weir_domain_destroy(d), 0);
 	close(buffered);
 	close(reads);
 	close(fd);

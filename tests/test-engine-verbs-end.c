@@ -431,6 +431,106 @@ static void a_deadline_is_a_cancel_at_a_time(void **state)
 	lane_end(&l);
 }
 
+/* The link is as good as cut, and the QP retries for ever. */
+static void begin_stalled(struct lane *l, void **state, uint64_t grace_ns,
+			  uint64_t stall_ns)
+{
+	need_standin("who cuts the link is not this program");
+	lane_init(l, state);
+	l->e.opts.grace_ns = grace_ns;
+	l->e.opts.stall_ns = stall_ns;
+	lane_open(l, state);
+	standin_set_link(STANDIN_STALLED);
+}
+
+static void assert_flushed(struct lane *l, int i, int64_t err)
+{
+	assert_int_equal(l->j[i].res, err);
+	assert_int_equal(l->j[i].detail.code, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(l->j[i].detail.bytes, 0);
+}
+
+static void deadline_and_grace_end_posted_jobs(void **state)
+{
+	struct lane l;
+
+	begin_stalled(&l, state, WEIR_MSEC, WEIR_FOREVER);
+	start_write(&l, 0, 0, LEN);
+	start_read(&l, 1, 30000, LEN);
+	assert_int_equal(weir_op_set_deadline(&l.j[0].job.op, 1), 0);
+	wait_for(&l, 2);
+	assert_flushed(&l, 0, -ETIMEDOUT);
+	assert_flushed(&l, 1, -ECANCELED);
+	until_ended(&l);
+	assert_int_equal(l.e.why[0], -ETIMEDOUT);
+	standin_set_link(STANDIN_UP);
+	assert_is_shadow(&l);
+	lane_end(&l);
+}
+
+static void stop_ends_posted_jobs_after_grace(void **state)
+{
+	struct rec stop;
+	struct lane l;
+
+	begin_stalled(&l, state, WEIR_MSEC, WEIR_FOREVER);
+	start_write(&l, 0, 0, LEN);
+	weir_dma_flush(l.dma);
+	rec_init(&stop);
+	STARTS(weir_dma_stop(l.dma, &stop.op));
+	assert_int_equal(finish(l.r, &stop), 0);
+	wait_for(&l, 1);
+	assert_flushed(&l, 0, -ECANCELED);
+	until_ended(&l);
+	standin_set_link(STANDIN_UP);
+	lane_end(&l);
+}
+
+/* The peer answers late, but it answers: the connection stays. */
+static void grace_begins_anew_when_work_ends(void **state)
+{
+	struct lane l;
+	int i;
+
+	need_standin("soft-RoCE does not wait to be told");
+	lane_init(&l, state);
+	l.e.opts.grace_ns = 3600 * WEIR_SEC;
+	lane_open(&l, state);
+	standin_hold(true);
+	for (i = 0; i < 3; i++)
+		start_write(&l, i, AT(i), LEN);
+	weir_dma_flush(l.dma);
+	weir_op_cancel(&l.j[2].job.op);
+	assert_int_equal(l.c->queue->cut, 3);
+	for (i = 0; i < 2; i++) {
+		standin_step(1);
+		UNTIL(l.r, l.j[i].calls);
+		l.c->queue->grace.fire(&l.c->queue->grace);
+		assert_int_equal(weir_conn_state(l.c), WEIR_CONN_ESTABLISHED);
+	}
+	standin_step(1);
+	wait_for(&l, 3);
+	assert_int_equal(l.j[2].res, LEN);
+	l.c->queue->grace.fire(&l.c->queue->grace);
+	assert_int_equal(weir_conn_state(l.c), WEIR_CONN_ESTABLISHED);
+	standin_hold(false);
+	lane_end(&l);
+}
+
+static void stalled_work_ends_connection_without_keepalive(void **state)
+{
+	struct lane l;
+
+	begin_stalled(&l, state, WEIR_FOREVER, WEIR_MSEC);
+	start_write(&l, 0, 0, LEN);
+	wait_for(&l, 1);
+	assert_flushed(&l, 0, -ECANCELED);
+	until_ended(&l);
+	assert_int_equal(l.e.why[0], -ETIMEDOUT);
+	standin_set_link(STANDIN_UP);
+	lane_end(&l);
+}
+
 /* Its job has ended, but the device still writes to staging. */
 static void staging_that_is_read_into_is_in_quarantine(void **state)
 {
@@ -456,6 +556,34 @@ static void staging_that_is_read_into_is_in_quarantine(void **state)
 	standin_hold(false);
 	UNTIL(l.r, !weir_dma_stats(l.dma, &s) && !s.quarantined);
 	assert_memory_equal(l.near, l.near_shadow, NEAR);
+	lane_end(&l);
+}
+
+static void staging_is_registered_once_for_all_connections(void **state)
+{
+	struct weir_domain *back;
+	static char mem[LEN];
+	struct lane l;
+	int before, i;
+
+	need_standin("only the stand-in counts registrations");
+	lane_begin(&l, state);
+	assert_int_equal(weir_domain_remote_create(&back, NULL), 0);
+	assert_int_equal(weir_conn_attach(l.peer, back), 0);
+	before = standin()->registrations;
+	for (i = 0; i < 4; i++) {
+		struct weir_loc far = far_at(&l, AT(i), LEN);
+
+		if (i % 2)
+			far.domain = back;
+		jrec_init(&l.j[0]);
+		weir_job_copy(&l.j[0].job, far, weir_loc_mem(mem, LEN));
+		assert_int_equal(jrec_run(l.dma, &l.j[0]), LEN);
+	}
+	assert_int_equal(standin()->registrations, before + 1);
+	some_turns(l.r, 3);
+	assert_int_equal(weir_conn_detach(l.peer, back), 0);
+	assert_int_equal(weir_domain_destroy(back), 0);
 	lane_end(&l);
 }
 
@@ -562,6 +690,54 @@ static void a_list_refused_in_the_middle_ends_what_was_taken(void **state)
 	lane_end(&l);
 }
 
+static int refuse_second_post(const char *name)
+{
+	static int n;
+
+	return !strcmp(name, "ibv_post_send") && n++ % 2;
+}
+
+/* Nor does the device take what would tell of it. */
+static void refused_marker_ends_what_was_taken(void **state)
+{
+	struct lane l;
+
+	lane_begin(&l, state);
+	l.c->queue->max_len = 1000;
+	start_write(&l, 0, 0, LEN);
+	start_write(&l, 1, AT(1), LEN);
+	verbs_at(l.c->queue, 1)->send.num_sge = 1000;
+	fault_ask(refuse_second_post);
+	weir_dma_flush(l.dma);
+	fault_ask(NULL);
+	wait_for(&l, 2);
+	assert_true(l.j[0].res == -EINVAL || l.j[0].res == -ENOMEM);
+	assert_int_equal(l.j[1].res, -ECANCELED);
+	until_ended(&l);
+	lane_end(&l);
+}
+
+/* The peer has accepted with .responder_resources 0. */
+static void read_without_credit_is_refused(void **state)
+{
+	struct lane l;
+
+	lane_begin(&l, state);
+	l.c->reads_out = 0;
+	jrec_init(&l.j[0]);
+	weir_job_copy(&l.j[0].job, weir_loc_mem(l.near, LEN),
+		      far_at(&l, 0, LEN));
+	assert_int_equal(weir_job_start(l.dma, &l.j[0].job), -EOPNOTSUPP);
+	assert_non_null(strstr(weir_why(), "reads"));
+	weir_job_fetch_add(&l.j[0].job, far_at(&l, 0, 8), 1);
+	assert_int_equal(weir_job_start(l.dma, &l.j[0].job), -EOPNOTSUPP);
+	assert_non_null(strstr(weir_why(), "atomics"));
+	start_write(&l, 1, 0, LEN);
+	UNTIL(l.r, l.j[1].calls);
+	assert_int_equal(l.j[1].res, LEN);
+	lane_end(&l);
+}
+
 /* One of nothing, too: a QP that others receive by is there for longer. */
 static void the_end_waits_for_all_that_is_posted(void **state)
 {
@@ -601,11 +777,18 @@ int main(void)
 		CASE(a_cancel_waits_for_what_is_posted),
 		CASE(a_cancel_ends_the_rest_of_a_long_job),
 		CASE(a_deadline_is_a_cancel_at_a_time),
+		CASE(deadline_and_grace_end_posted_jobs),
+		CASE(stop_ends_posted_jobs_after_grace),
+		CASE(grace_begins_anew_when_work_ends),
+		CASE(stalled_work_ends_connection_without_keepalive),
 		CASE(staging_that_is_read_into_is_in_quarantine),
+		CASE(staging_is_registered_once_for_all_connections),
 		CASE(nothing_is_destroyed_with_work_under_way),
 		CASE(every_refusal_ends_each_job_once),
 		CASE(a_refused_doorbell_ends_the_connection),
 		CASE(a_list_refused_in_the_middle_ends_what_was_taken),
+		CASE(refused_marker_ends_what_was_taken),
+		CASE(read_without_credit_is_refused),
 		CASE(the_end_waits_for_all_that_is_posted),
 	};
 

@@ -318,6 +318,12 @@ static void what_cannot_be_shared_is_refused(void **state)
 		  0 },
 		{ "something in the padding", 8192, 0, 8000, MFD_ALLOW_SEALING,
 		  1, -EOPNOTSUPP },
+		{ "no whole pages", 10000, 0, 10000, MFD_ALLOW_SEALING, 0, 0 },
+		{ "not all of it", 10000, 0, 9000, MFD_ALLOW_SEALING, 0, 0 },
+		{ "something behind the range", 10000, 0, 9000,
+		  MFD_ALLOW_SEALING, 1, -EOPNOTSUPP },
+		{ "part of a page more", 10000, 0, 8192, MFD_ALLOW_SEALING, 0,
+		  -EOPNOTSUPP },
 		{ "a page more", 12288, 0, 8192, MFD_ALLOW_SEALING, 0,
 		  -EOPNOTSUPP },
 		{ "a page before", 12288, 4096, 8192, MFD_ALLOW_SEALING, 0,
@@ -348,6 +354,43 @@ static void what_cannot_be_shared_is_refused(void **state)
 		assert_int_equal(weir_mmap_destroy(m), 0);
 		close(fd);
 	}
+}
+
+/* As a program makes it that never heard of pages, and seals what it may. */
+static void memfd_of_10000_bytes_is_shared(void **state)
+{
+	const size_t len = 10000, page = 4096;
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct weir_mmap *m, *im;
+	struct parcel p;
+	char *near, *far;
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, (off_t)len), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW),
+			 0);
+	assert_int_equal(weir_mmap_create(&m, NULL), 0);
+	assert_int_equal(weir_mmap_set_fd(m, fd, 0, len, 0), 0);
+	assert_int_equal(weir_mmap_set_permissions(m, WEIR_MMAP_WRITE | RW), 0);
+	assert_int_equal(weir_mmap_start(m), 0);
+	assert_int_equal(weir_mmap_memrange(m, (void **)&near, NULL), 0);
+
+	/* The kernel would show importers what is behind the end, too. */
+	near[3 * page - 1] = 'x';
+	assert_int_equal(export_with(m, 0), -EOPNOTSUPP);
+	near[3 * page - 1] = 0;
+
+	parcel_of(&p, m, NULL);
+	assert_int_equal(parcel_import(&im, &p, NULL), 0);
+	assert_int_equal(weir_mmap_memrange(im, (void **)&far, NULL), 0);
+	near[len - 1] = 'n';
+	assert_int_equal(far[len - 1], 'n');
+	far[0] = 'f';
+	assert_int_equal(near[0], 'f');
+	assert_int_equal(weir_mmap_destroy(im), 0);
+	parcel_drop(&p);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+	close(fd);
 }
 
 static void plain_memory_and_files_are_refused(void **state)
@@ -550,14 +593,16 @@ static void a_watch_ends_when_the_exporter_stops(void **state)
 	for (i = 0; i < 3; i++) {
 		rec_init(&rec[i]);
 		if (i == 2)
-			weir_op_set_deadline(&rec[i].op, 1);
+			weir_op_set_deadline(&rec[i].op, weir_reactor_now(r) +
+							 WEIR_MSEC);
 		STARTS(weir_mmap_watch(im, r, &rec[i].op));
 	}
 	assert_int_equal(weir_mmap_watch(im, r, &rec[0].op), -EINVAL);
 	assert_int_equal(weir_mmap_destroy(im), -EBUSY);
 	assert_int_equal(weir_op_cancel(&rec[1].op), 0);
-	assert_int_equal(finish(r, &rec[1]), -ECANCELED);
-	assert_int_equal(finish(r, &rec[2]), -ETIMEDOUT);
+	UNTIL(r, rec[1].calls && rec[2].calls);
+	assert_int_equal(rec[1].res, -ECANCELED);
+	assert_int_equal(rec[2].res, -ETIMEDOUT);
 	assert_int_equal(rec[0].calls, 0);
 	assert_int_equal(weir_mmap_is_stale(im), 0);
 	assert_int_equal(weir_mmap_stop(m, NULL, NULL), 0);
@@ -867,6 +912,7 @@ int main(void)
 		CASE(an_importer_can_take_less_but_not_more),
 		CASE(an_import_is_held_to_the_address_mask),
 		CASE(what_cannot_be_shared_is_refused),
+		CASE(memfd_of_10000_bytes_is_shared),
 		CASE(plain_memory_and_files_are_refused),
 		CASE(unknown_options_are_refused),
 		CASE(with_a_key_only_its_holders_import),

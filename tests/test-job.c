@@ -516,6 +516,46 @@ static void a_pattern_goes_on_over_pieces(void **state)
 	rig_end(&g);
 }
 
+static void fill_at(struct rig *g, size_t off, size_t len, uint64_t pattern)
+{
+	struct jrec j;
+	size_t i;
+
+	memset(g->mem, 0x55, off + len + 64);
+	jrec_init(&j);
+	weir_job_fill(&j.job, mem_at(g, off, len), pattern);
+	assert_int_equal(jrec_run(g->dma, &j), len);
+	for (i = 0; i < off + len + 64; i++)
+		if ((uint8_t)g->mem[i] != (i < off || i >= off + len ? 0x55 :
+				(uint8_t)(pattern >> 8 * ((i - off) % 8))))
+			fail_msg("%zu at %zu: byte %zu", len, off, i);
+}
+
+/* By words, by memset(), past the cache; at once and in slices. */
+static void fill_writes_its_pattern_at_any_place_and_length(void **state)
+{
+	static const uint64_t patterns[] = {
+		0, 0xababababababababu, 0x0807060504030201u,
+	};
+	static const uint64_t stream_mins[] = { UINT64_MAX, 1 };
+	struct rig g;
+	size_t i, k, off, len;
+
+	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	for (i = 0; i < N_OF(stream_mins); i++) {
+		assert_int_equal(weir_dma_destroy(g.dma), 0);
+		g.dma = start_dma(g.r, (struct weir_dma_opts){
+			.turn_bytes = 4099, .stream_min = stream_mins[i] });
+		for (k = 0; k < N_OF(patterns); k++) {
+			for (off = 64; off < 130; off += 5)
+				for (len = 1; len < 200; len += 13)
+					fill_at(&g, off, len, patterns[k]);
+			fill_at(&g, 67, 20011, patterns[k]);
+		}
+	}
+	rig_end(&g);
+}
+
 /*
  * Shapes: the first half of the memory, or file 0, is cut into random pieces,
  * and copied to the second half, or to file 1, in other pieces.
@@ -823,6 +863,53 @@ static void a_large_job_is_spread_over_turns(void **state)
 	rig_end(&g);
 }
 
+#define N_SRCS 16
+
+/* Every source and every destination counts. */
+static void turn_touches_no_more_than_its_budget(void **state)
+{
+	static const struct {
+		uint32_t kind;
+		uint64_t locations;
+	} kinds[] = {
+		{ WEIR_JOB_FILL, 1 }, { WEIR_JOB_CRC32C, 1 },
+		{ WEIR_JOB_COPY, 2 }, { WEIR_JOB_COPY_CRC32C, 2 },
+		{ WEIR_JOB_COMPARE, 2 }, { WEIR_JOB_DUALCAST, 3 },
+		{ WEIR_JOB_XOR, N_SRCS + 1 },
+	};
+	const uint64_t len = 65536, turn_bytes = 65536;
+	struct weir_loc srcs[N_SRCS];
+	struct jrec j;
+	struct rig g;
+	uint64_t turns;
+	size_t i;
+
+	rig_begin(&g, state, (struct weir_dma_opts){ .turn_bytes = 65536 });
+	for (i = 0; i < N_SRCS; i++)
+		srcs[i] = mem_at(&g, i * len, len);
+	memset(g.mem, 0, 2 * LEN);
+	for (i = 0; i < N_OF(kinds); i++) {
+		jrec_init(&j);
+		weir_job_copy(&j.job, mem_at(&g, LEN + len, len), srcs[0]);
+		j.job.kind = kinds[i].kind;
+		if (kinds[i].kind == WEIR_JOB_XOR)
+			weir_job_xor(&j.job, mem_at(&g, LEN, len), srcs,
+				     N_SRCS);
+		if (kinds[i].kind == WEIR_JOB_DUALCAST)
+			weir_job_dualcast(&j.job, mem_at(&g, LEN, len),
+					  &srcs[1], srcs[0]);
+		some_turns(g.r, 1);
+		STARTS(weir_job_start(g.dma, &j.job));
+		for (turns = 0; !j.calls; turns++)
+			assert_true(weir_reactor_turn(g.r, 0) >= 0);
+		assert_int_equal(j.res, len);
+		if (turns * turn_bytes < kinds[i].locations * len)
+			fail_msg("kind %u: %llu turns", kinds[i].kind,
+				 (unsigned long long)turns);
+	}
+	rig_end(&g);
+}
+
 static void a_job_that_waits_can_be_cancelled(void **state)
 {
 	struct weir_buf *src, *dst;
@@ -864,6 +951,32 @@ static void a_deadline_ends_a_job(void **state)
 	assert_int_equal(weir_op_set_deadline(&j.job.op, 1), 0);
 	STARTS(weir_job_start(g.dma, &j.job));
 	assert_int_equal(jrec_finish(g.r, &j), -ETIMEDOUT);
+	rig_end(&g);
+}
+
+static void late_job_touches_nothing(void **state)
+{
+	struct jrec j;
+	struct rig g;
+
+	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	jrec_init(&j);
+	weir_job_fill(&j.job, mem_at(&g, 0, 100), 0);
+	STARTS(weir_job_start(g.dma, &j.job));
+	assert_int_equal(jrec_finish(g.r, &j), 100);
+	jrec_init(&j);
+	weir_job_fill(&j.job, mem_at(&g, 0, 100), 0x5a5a5a5a5a5a5a5a);
+	weir_op_set_deadline(&j.job.op, weir_reactor_now(g.r));
+	STARTS(weir_job_start(g.dma, &j.job));
+	assert_int_equal(jrec_finish(g.r, &j), -ETIMEDOUT);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(g.mem[i], 0);
+	/* The next start has no deadline. */
+	jrec_init(&j);
+	weir_job_fill(&j.job, mem_at(&g, 0, 100), 0x5a5a5a5a5a5a5a5a);
+	STARTS(weir_job_start(g.dma, &j.job));
+	assert_int_equal(jrec_finish(g.r, &j), 100);
+	assert_int_equal(g.mem[99], 0x5a);
 	rig_end(&g);
 }
 
@@ -1017,7 +1130,7 @@ static void readers_share_and_writers_do_not(void **state)
 /* 2.3; A7.1, A7.2, A7.3, A7.4; acceptance 16 */
 static void every_cell_of_the_contexts_table_is_so(void **state)
 {
-	struct weir_dma_opts opts = { .size = sizeof(opts), .jobs_max = 1,
+	struct weir_dma_opts opts = { .size = sizeof(opts), .jobs_max = 2,
 				      .turn_bytes = 4096 };
 	struct weir_reactor *r = start_reactor(state);
 	char *mem = calloc(1, 65536);
@@ -1157,6 +1270,7 @@ int main(void)
 		CASE(computations_are_right),
 		CASE(a_compare_stays_inside_what_others_change),
 		CASE(a_pattern_goes_on_over_pieces),
+		CASE(fill_writes_its_pattern_at_any_place_and_length),
 		CASE(any_shape_is_copied_to_any_shape),
 		CASE(a_source_that_ends_early_is_an_error_or_short),
 		CASE(offsets_may_be_beyond_4_gib),
@@ -1164,8 +1278,10 @@ int main(void)
 		CASE(without_a_way_round_direct_files_want_alignment),
 		REAL(an_error_of_a_file_is_the_jobs),
 		CASE(a_large_job_is_spread_over_turns),
+		CASE(turn_touches_no_more_than_its_budget),
 		CASE(a_job_that_waits_can_be_cancelled),
 		CASE(a_deadline_ends_a_job),
+		CASE(late_job_touches_nothing),
 		CASE(a_cancel_too_late_changes_nothing),
 		CASE(a_cancelled_file_job_lets_go_of_its_bufs),
 		CASE(between_files_it_can_be_cancelled_between_slices),

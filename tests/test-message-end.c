@@ -77,6 +77,28 @@ static void a_peer_without_room_for_too_long_ends_it(void **state)
 	talk_end(&t);
 }
 
+static void deadline_ends_message_to_peer_without_receives(void **state)
+{
+	struct talk t;
+
+	talk_init(&t, state);
+	t.e.opts.grace_ns = WEIR_MSEC;
+	t.srq_opts.recvs = t.srq_opts.bufs = 1;
+	talk_open(&t);
+	t.server.keep = true;
+	send_number(&t, 0, 0);
+	UNTIL(t.r, t.server.n_kept == 1);
+	all_sent(&t, 1);
+	send_number(&t, 0, 1);
+	assert_int_equal(weir_op_set_deadline(&t.sent[0].op, 1), 0);
+	all_sent(&t, 1);
+	assert_int_equal(t.sent[0].res, -ETIMEDOUT);
+	assert_int_equal(t.sent[0].detail.code, IBV_WC_WR_FLUSH_ERR);
+	until_end(&t, 0);
+	assert_int_equal(t.e.why[0], -ETIMEDOUT);
+	talk_end(&t);
+}
+
 /* The end comes last, when all who wait have been told. */
 static void all_are_told(struct weir_conn *c, int why_told, void *arg)
 {
@@ -348,6 +370,23 @@ static void arguments_that_make_no_sense_change_nothing(void **state)
 }
 
 /* Bufs that the device does not know; too many pieces. */
+static void message_longer_than_port_takes_is_refused(void **state)
+{
+	struct weir_message m = { .size = sizeof(m) };
+	struct talk t;
+
+	if (!standin)
+		skip_because("soft-RoCE takes 8 MiB");
+	standin()->max_message = 1000;
+	talk_begin(&t, state);
+	assert_int_equal(t.e.client->max_message, 1000);
+	m.buf = talk_buf(&t, 0, 1001);
+	assert_int_equal(try_send(&t, t.e.client, 0, &m), -EMSGSIZE);
+	weir_buf_put(m.buf);
+	standin()->max_message = 0;
+	talk_end(&t);
+}
+
 static void what_the_device_cannot_send_is_refused(void **state)
 {
 	struct weir_pool_opts opts = { .size = sizeof(opts), .bufs = 1 };
@@ -397,6 +436,7 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(a_message_too_large_ends_both_ends),
 		CASE(a_peer_without_room_for_too_long_ends_it),
+		CASE(deadline_ends_message_to_peer_without_receives),
 		CASE(a_cut_link_ends_each_send_once),
 		CASE(messages_wait_for_a_callback),
 		CASE(a_flood_that_nobody_hears_ends_the_connection),
@@ -407,6 +447,7 @@ int main(void)
 		CASE(a_refused_doorbell_ends_the_connection),
 		CASE(a_callback_may_destroy_everything),
 		CASE(arguments_that_make_no_sense_change_nothing),
+		CASE(message_longer_than_port_takes_is_refused),
 		CASE(what_the_device_cannot_send_is_refused),
 		CASE(a_connection_without_a_queue_receives_nothing),
 	};

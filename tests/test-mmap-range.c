@@ -15,11 +15,14 @@
 #include <linux/dma-buf.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
+#include <sys/wait.h>
 
 #include <weir/device.h>
 #include <weir/dm.h>
 
 #include "base/fault.h"
+#include "mem/available.h"
 #include "mem/mmap-internal.h"
 
 #define LEN ((size_t)65536)
@@ -307,6 +310,133 @@ static void allocated_pages_are_there_and_told_honestly(void **state)
 	assert_int_equal(weir_mmap_destroy(m), 0);
 }
 
+/* What the kernel tells, in @dir. */
+static void write_file(const char *dir, const char *path, const char *text)
+{
+	char at[256], *slash;
+	FILE *f;
+
+	snprintf(at, sizeof(at), "%s%s", dir, path);
+	for (slash = at + strlen(dir) + 1; (slash = strchr(slash, '/'));) {
+		*slash = '\0';
+		mkdir(at, 0700);
+		*slash++ = '/';
+	}
+	f = fopen(at, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static int alloc_once(size_t len, uint32_t flags)
+{
+	struct weir_mmap *m = new_mmap(0);
+	int err = weir_mmap_alloc(m, len, flags);
+
+	assert_int_equal(weir_mmap_memrange(m, NULL, NULL), err ? -ENOENT : 0);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+	return err;
+}
+
+/* 8 MiB can be had and 16 MiB cannot, because of what @who says. */
+static void check_bound(const char *who)
+{
+	uint32_t flags;
+
+	for (flags = 0; flags <= WEIR_MMAP_ALLOC_MEMFD; flags += 4) {
+		assert_int_equal(alloc_once(8 << 20, flags), 0);
+		assert_int_equal(alloc_once(16 << 20, flags), -ENOMEM);
+		assert_non_null(strstr(weir_why(), who));
+	}
+}
+
+static void alloc_refuses_more_than_is_left(void **state)
+{
+	static const char little[] = "MemTotal: 99999999 kB\n"
+				     "MemAvailable:   9000 kB\n"
+				     "SwapFree: 3000 kB\n";
+	static const char much[] = "MemAvailable: 99999999 kB\n";
+	const char *dir = test_dir(state);
+
+	write_file(dir, "/proc/meminfo", little);
+	memory_set_root(dir);
+	check_bound("/proc/meminfo");
+	/* A parent's limit, of which the page cache can be taken back. */
+	write_file(dir, "/proc/meminfo", much);
+	write_file(dir, "/proc/self/cgroup", "0::/a/b\n");
+	write_file(dir, "/sys/fs/cgroup/a/b/memory.max", "max\n");
+	write_file(dir, "/sys/fs/cgroup/a/b/memory.current", "4096\n");
+	write_file(dir, "/sys/fs/cgroup/a/memory.max", "20000000\n");
+	write_file(dir, "/sys/fs/cgroup/a/memory.current", "18000000\n");
+	assert_int_equal(alloc_once(8 << 20, 0), -ENOMEM);
+	write_file(dir, "/sys/fs/cgroup/a/memory.stat",
+		   "anon 9999999\ninactive_file 4000000\n"
+		   "active_file 5000000\nslab_reclaimable 1000000\n");
+	check_bound("cgroup");
+	write_file(dir, "/sys/fs/cgroup/a/memory.max", "max\n");
+	assert_int_equal(alloc_once(16 << 20, 0), 0);
+	/* Version 1, in a container that sees its own alone. */
+	write_file(dir, "/proc/self/cgroup", "5:cpu,cpuacct:/x\n"
+		   "4:memory:/docker/0123\n0::/\n");
+	write_file(dir, "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+		   "12000000\n");
+	write_file(dir, "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+		   "3000000\n");
+	write_file(dir, "/sys/fs/cgroup/memory/memory.stat",
+		   "inactive_file 9999999\ntotal_inactive_file 2000000\n");
+	check_bound("cgroup");
+	write_file(dir, "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+		   "9223372036854771712\n");
+	assert_int_equal(alloc_once(16 << 20, 0), 0);
+	/* Where nothing is told, the kernel decides. */
+	memory_set_root("/nowhere");
+	assert_int_equal(alloc_once(16 << 20, WEIR_MMAP_ALLOC_MEMFD), 0);
+	memory_set_root("");
+}
+
+static size_t all_memory(void)
+{
+	struct sysinfo info;
+
+	assert_int_equal(sysinfo(&info), 0);
+	return (size_t)(info.totalram + info.totalswap) * info.mem_unit;
+}
+
+/* Where it went wrong the kernel would end the child, and nobody else. */
+static void alloc_of_a_memfd_larger_than_memory_is_refused(void **state)
+{
+	size_t len = all_memory() / PAGE * PAGE;
+	pid_t pid = fork();
+	int status, fd;
+
+	(void)state;
+	assert_true(pid >= 0);
+	if (!pid) {
+		fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+		if (fd < 0 || write(fd, "1000", 4) != 4)
+			_exit(2);
+		_exit(alloc_once(len, WEIR_MMAP_ALLOC_MEMFD) != -ENOMEM ||
+		      alloc_once(2 * len, WEIR_MMAP_ALLOC_MEMFD) != -ENOMEM ||
+		      alloc_once(len, 0) != -ENOMEM);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
+		skip_because("no way to be the first that the kernel ends");
+	assert_int_equal(status, 0);
+}
+
+static void a_length_that_nothing_has_is_told(void **state)
+{
+	(void)state;
+	assert_int_equal(alloc_once(SIZE_MAX, 0), -ENOMEM);
+	assert_non_null(strstr(weir_why(), "address space"));
+	assert_int_equal(alloc_once(SIZE_MAX, WEIR_MMAP_ALLOC_MEMFD), -ENOMEM);
+	assert_int_equal(alloc_once(PTRDIFF_MAX, 0), -ENOMEM);
+	assert_non_null(strstr(weir_why(), "address space"));
+	assert_int_equal(alloc_once(0, 0), -EINVAL);
+	assert_non_null(strstr(weir_why(), "0 bytes"));
+}
+
 static void the_hugepage_domain_asks_for_huge_pages(void **state)
 {
 	struct weir_mmap *m = NULL;
@@ -382,6 +512,149 @@ static void the_driver_of_a_dmabuf_knows_when_it_is_used(void **state)
 	close(fd);
 }
 
+static char *some_pages(size_t n)
+{
+	char *p = mmap(NULL, n * PAGE, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_true(p != MAP_FAILED);
+	return p;
+}
+
+static int start_over(char *p, size_t len, uint32_t permissions)
+{
+	struct weir_mmap *m = new_mmap(permissions);
+	int err, again;
+
+	assert_int_equal(weir_mmap_set_memrange(m, p, len), 0);
+	err = weir_mmap_start(m);
+	again = weir_mmap_start(m);
+	assert_int_equal(again, err);
+	assert_int_equal(weir_mmap_state(m), err ? WEIR_MMAP_STOPPED :
+						   WEIR_MMAP_STARTED);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+	return err;
+}
+
+/* That weir_why() has an address. */
+static void assert_why_has(const void *addr)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%p", addr);
+	assert_non_null(strstr(weir_why(), text));
+}
+
+/* @told: the kernel tells where it ends. */
+static void check_missing_memory(bool told)
+{
+	char *p = some_pages(8);
+
+	assert_int_equal(start_over(p + 1, 8 * PAGE - 2, WEIR_MMAP_WRITE), 0);
+	assert_int_equal(munmap(p + 5 * PAGE, PAGE), 0);
+	assert_int_equal(start_over(p, 5 * PAGE, WEIR_MMAP_WRITE), 0);
+	assert_int_equal(start_over(p + 6 * PAGE, 2 * PAGE, WEIR_MMAP_WRITE),
+			 0);
+	assert_int_equal(start_over(p, 8 * PAGE, WEIR_MMAP_READ), -EFAULT);
+	assert_non_null(strstr(weir_why(), "not mapped"));
+	assert_why_has(told ? p + 5 * PAGE : p);
+	assert_int_equal(start_over(p, 5 * PAGE + 1, WEIR_MMAP_READ), -EFAULT);
+	assert_int_equal(start_over(p + 5 * PAGE + 7, 1, WEIR_MMAP_READ),
+			 -EFAULT);
+	munmap(p, 8 * PAGE);
+}
+
+/* Kernels before 6.11, a container without /proc, one whose text ends early. */
+static int without_query(const char *name)
+{
+	return !strcmp(name, "ioctl");
+}
+
+static int without_proc(const char *name)
+{
+	return !strcmp(name, "open");
+}
+
+static int without_text(const char *name)
+{
+	return !strcmp(name, "ioctl") || !strcmp(name, "read");
+}
+
+static void start_refuses_memory_that_is_not_mapped(void **state)
+{
+	static int (*const lacks[])(const char *) = {
+		NULL, without_query, without_proc, without_text,
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < N_OF(lacks); i++) {
+		fault_ask(lacks[i]);
+		check_missing_memory(i < 2);
+		fault_ask(NULL);
+	}
+}
+
+static void check_rights(void)
+{
+	char *p = some_pages(8);
+	char *text = (char *)(uintptr_t)"constant";
+
+	mprotect(p + 3 * PAGE, PAGE, PROT_READ);
+	mprotect(p + 6 * PAGE, PAGE, PROT_NONE);
+	assert_int_equal(start_over(p, 6 * PAGE, WEIR_MMAP_READ), 0);
+	assert_int_equal(start_over(p, 6 * PAGE, WEIR_MMAP_WRITE), -EFAULT);
+	assert_non_null(strstr(weir_why(), "mapped r-"));
+	assert_why_has(p + 3 * PAGE);
+	assert_int_equal(start_over(p, 8 * PAGE, WEIR_MMAP_READ), -EFAULT);
+	assert_non_null(strstr(weir_why(), "mapped --"));
+	assert_why_has(p + 6 * PAGE);
+	munmap(p, 8 * PAGE);
+	assert_int_equal(start_over(text, 8, WEIR_MMAP_WRITE), -EFAULT);
+	assert_int_equal(start_over(text, 8, WEIR_MMAP_READ), 0);
+}
+
+static void start_refuses_memory_without_the_rights(void **state)
+{
+	(void)state;
+	check_rights();
+	fault_ask(without_query);
+	check_rights();
+	fault_ask(NULL);
+}
+
+/* What the kernel does not tell is the caller's affair. */
+static void start_takes_rights_for_granted_without_proc(void **state)
+{
+	char *p = some_pages(1);
+
+	(void)state;
+	mprotect(p, PAGE, PROT_READ);
+	fault_ask(without_proc);
+	assert_int_equal(start_over(p, PAGE, WEIR_MMAP_WRITE), 0);
+	fault_ask(NULL);
+	munmap(p, PAGE);
+}
+
+/* Sparse memory of 1 TiB, of which nothing is touched by the start. */
+static void start_touches_no_page(void **state)
+{
+	size_t len = (size_t)1 << 40;
+	unsigned char there[1];
+	char *p = mmap(NULL, len, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	(void)state;
+	if (p == MAP_FAILED)
+		skip_because("no 1 TiB of address space: %s", strerror(errno));
+	assert_int_equal(start_over(p, len, WEIR_MMAP_WRITE), 0);
+	assert_int_equal(mincore(p, PAGE, there), 0);
+	assert_int_equal(there[0] & 1, 0);
+	assert_int_equal(mincore(p + len / 2, PAGE, there), 0);
+	assert_int_equal(there[0] & 1, 0);
+	munmap(p, len);
+}
+
 /* A1.25 */
 static void a_dmabuf_that_cannot_be_mapped_has_offsets(void **state)
 {
@@ -446,12 +719,19 @@ int main(void)
 		CASE(a_file_that_could_kill_us_is_refused),
 		CASE(what_can_only_be_read_is_not_started_for_writing),
 		CASE(allocated_pages_are_there_and_told_honestly),
+		REAL(alloc_refuses_more_than_is_left),
+		REAL(alloc_of_a_memfd_larger_than_memory_is_refused),
+		CASE(a_length_that_nothing_has_is_told),
 		CASE(the_hugepage_domain_asks_for_huge_pages),
 		CASE(a_failure_leaves_no_range),
 		CASE(the_driver_of_a_dmabuf_knows_when_it_is_used),
 		CASE(a_dmabuf_that_cannot_be_mapped_has_offsets),
 		CASE(what_is_no_dmabuf_is_refused),
 		CASE(device_memory_is_held_and_begins_at_0),
+		REAL(start_refuses_memory_that_is_not_mapped),
+		REAL(start_refuses_memory_without_the_rights),
+		REAL(start_takes_rights_for_granted_without_proc),
+		REAL(start_touches_no_page),
 	};
 
 	return harness_run_plain(cases, N_OF(cases));

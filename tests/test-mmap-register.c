@@ -219,30 +219,23 @@ static char *truncated_memfd(void **state)
 	return of_memfd(LEN / 2);
 }
 
-static char *with_rights(void **state, int rights)
-{
-	char *p = anonymous(state);
-
-	assert_int_equal(mprotect(p, LEN, rights), 0);
-	return p;
-}
-
 static char *read_only(void **state)
 {
-	return with_rights(state, PROT_READ);
-}
-
-static char *no_rights(void **state)
-{
-	return with_rights(state, PROT_NONE);
-}
-
-static char *with_hole(void **state)
-{
 	char *p = anonymous(state);
 
-	assert_int_equal(munmap(p + LEN / 2, PAGE), 0);
+	assert_int_equal(mprotect(p, LEN, PROT_READ), 0);
 	return p;
+}
+
+/* What the caller does to its memory after the start. */
+static void take_rights(char *p)
+{
+	assert_int_equal(mprotect(p, LEN, PROT_NONE), 0);
+}
+
+static void make_hole(char *p)
+{
+	assert_int_equal(munmap(p + LEN / 2, PAGE), 0);
 }
 
 /* These lock a MiB, or lower the limit to that. */
@@ -261,10 +254,12 @@ static void no_memory_is_refused_because_it_cannot_be_registered(void **state)
 	static const struct {
 		char *(*make)(void **state);
 		int can;	/* -1: it depends on the file system. */
+		void (*spoil)(char *p);
 	} kinds[] = {
-		{ anonymous, 1 }, { private_file, 1 }, { whole_memfd, 1 },
-		{ read_only, 0 }, { no_rights, 0 }, { with_hole, 0 },
-		{ truncated_memfd, 0 }, { shared_file, -1 },
+		{ anonymous, 1, NULL }, { private_file, 1, NULL },
+		{ whole_memfd, 1, NULL }, { read_only, 0, NULL },
+		{ anonymous, 0, take_rights }, { anonymous, 0, make_hole },
+		{ truncated_memfd, 0, NULL }, { shared_file, -1, NULL },
 	};
 	const char *text = NULL;
 	struct rig g = { 0 };
@@ -277,6 +272,8 @@ static void no_memory_is_refused_because_it_cannot_be_registered(void **state)
 		p = kinds[i].make(state);
 		assert_ptr_not_equal(p, MAP_FAILED);
 		rig_over(&g, state, start_mmap(p, LEN, WEIR_MMAP_READ));
+		if (kinds[i].spoil)
+			kinds[i].spoil(p);
 		attach(&g);
 		n = weir_mmap_registered(g.m, g.r, &text);
 		if (is_ev(state))
@@ -343,6 +340,95 @@ static void more_than_1_gib_is_registered_in_pieces(void **state)
 	munmap(p, len);
 }
 
+static int refuse_registration(const char *name)
+{
+	return !strcmp(name, "io_uring_register");
+}
+
+/* Turn until @n bytes of @m are registered, or nothing happens any more. */
+static bool registers(struct weir_reactor *r, struct weir_mmap *m, int64_t n)
+{
+	int quiet = 0;
+
+	while (weir_mmap_registered(m, r, NULL) < n && quiet < 3)
+		quiet += weir_reactor_turn(r, 2100000000) <= 0;
+	return weir_mmap_registered(m, r, NULL) >= n;
+}
+
+static void what_was_refused_is_registered_from_a_later_turn(void **state)
+{
+	struct weir_pool_opts opts = { .size = sizeof(opts), .bufs = 4 };
+	struct weir_buf *out, *cached;
+	struct weir_pool *pool = NULL;
+	const char *text = "";
+	struct rig g;
+	bool can;
+
+	want_lockable_memory();
+	rig_begin(&g, state);
+	attach(&g);
+	can = weir_mmap_registered(g.m, g.r, NULL) == (int64_t)LEN;
+	assert_int_equal(weir_inventory_detach(g.inv, g.m), 0);
+	fault_ask(refuse_registration);
+	attach(&g);
+	assert_int_equal(weir_pool_create(&pool, g.r, &opts), 0);
+	assert_int_equal(weir_mmap_registered(g.m, g.r, &text), 0);
+	assert_string_not_equal(text, "");
+	assert_int_equal(weir_pool_get(&out, pool), 0);
+	assert_int_equal(out->index, 0);
+	fault_ask(NULL);
+	if (can) {
+		assert_true(registers(g.r, g.m, LEN));
+		assert_true(registers(g.r, weir_pool_mmap(pool), 4 * 65536));
+		assert_int_equal(weir_mmap_registered(g.m, g.r, &text), LEN);
+		assert_string_equal(text, "");
+		assert_true(index_of(&g, g.mem, LEN) > 0);
+		/* Of the pool's, also those that were out. */
+		assert_int_equal(weir_pool_get(&cached, pool), 0);
+		assert_true(out->index > 0 && cached->index > 0);
+		weir_buf_put(cached);
+	}
+	weir_buf_put(out);
+	assert_int_equal(weir_pool_destroy(pool), 0);
+	rig_end(&g);
+}
+
+/* In a child; see limited(). */
+static const char *use_limit(uint32_t backend)
+{
+	struct weir_reactor_opts opts = {
+		.size = sizeof(opts), .backend = backend,
+	};
+	struct weir_pool_opts few = { .size = sizeof(few), .bufs = 32 };
+	const struct rlimit lim = { 8u << 20, 8u << 20 };
+	struct weir_reactor *r = NULL;
+	struct weir_inventory *inv;
+	struct weir_pool *pool = NULL;
+	struct weir_mmap *m = NULL;
+
+	if (setrlimit(RLIMIT_MEMLOCK, &lim) || (!getuid() && setuid(65530)))
+		return "limits";
+	if (weir_reactor_create(&r, &opts))
+		return "reactor";
+	if (weir_mmap_create(&m, NULL) || weir_mmap_alloc(m, 64u << 20, 0) ||
+	    weir_mmap_start(m) || weir_inventory_create(&inv, r, NULL) ||
+	    weir_inventory_attach(inv, m))
+		return "attach";
+	/* The rings count, too, and of a huge page all of it. */
+	if (weir_mmap_registered(m, r, NULL) < 6 << 20)
+		return "a part of the limit that was not used";
+	if (weir_pool_create(&pool, r, &few))
+		return "pool";
+	if (!registers(r, weir_pool_mmap(pool), 32 * 65536))
+		return "a pool that does not come first";
+	if (!registers(r, m, 4 << 20))
+		return "what the pool has left, which was not used";
+	if (weir_pool_destroy(pool) || weir_mmap_destroy(m) ||
+	    weir_inventory_destroy(inv) || weir_reactor_destroy(r))
+		return "destroy";
+	return NULL;
+}
+
 /* What a user without privilege sees.  Returns what is wrong, or NULL. */
 static const char *limited(uint32_t backend)
 {
@@ -376,7 +462,8 @@ static const char *limited(uint32_t backend)
 	return NULL;
 }
 
-static void a_user_with_a_small_limit_is_told_which(void **state)
+/* Run @fn in a child, which gives up its rights. */
+static void in_child(void **state, const char *(*fn)(uint32_t backend))
 {
 	const char *wrong;
 	int status;
@@ -389,13 +476,25 @@ static void a_user_with_a_small_limit_is_told_which(void **state)
 	fflush(NULL);
 	pid = fork();
 	if (!pid) {
-		wrong = limited(backend_of(*state));
+		wrong = fn(backend_of(*state));
 		if (wrong)
 			fprintf(stderr, "child: %s\n", wrong);
 		_exit(wrong != NULL);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
+}
+
+static void a_user_with_a_small_limit_is_told_which(void **state)
+{
+	in_child(state, limited);
+}
+
+static void a_limit_is_used_up_and_by_pools_first(void **state)
+{
+	if (is_ev(state))
+		skip_because("there is nothing to register with");
+	in_child(state, use_limit);
 }
 
 int main(void)
@@ -407,7 +506,9 @@ int main(void)
 		CASE(without_room_to_register_it_works_unregistered),
 		CASE(no_memory_is_refused_because_it_cannot_be_registered),
 		CASE(more_than_1_gib_is_registered_in_pieces),
+		CASE(what_was_refused_is_registered_from_a_later_turn),
 		CASE(a_user_with_a_small_limit_is_told_which),
+		CASE(a_limit_is_used_up_and_by_pools_first),
 	};
 
 	return harness_run(cases, N_OF(cases));

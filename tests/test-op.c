@@ -339,6 +339,47 @@ static void a_past_deadline_ends_it(void **state)
 	cell_end(&c, state);
 }
 
+static bool is_zero(const char *buf, size_t n)
+{
+	return !buf[0] && !memcmp(buf, buf + 1, n - 1);
+}
+
+/*
+ * Whatever it would do it has not done: nothing is read, and what is written, or
+ * renamed, or opened, is as before.
+ */
+static void a_late_start_touches_nothing(void **state)
+{
+	struct cell c;
+	struct rec rec, look;
+
+	cell_begin(&c, state);
+	rec_init(&rec);
+	rec_init(&look);
+	memset(c.stage.buf2, 0, sizeof(c.stage.buf2));
+	STARTS(weir_write(c.r, &look.op, c.stage.file2, c.stage.buf2,
+			  sizeof(c.stage.buf2), 0));
+	assert_int_equal(finish(c.r, &look), sizeof(c.stage.buf2));
+	assert_int_equal(weir_op_set_deadline(&rec.op, weir_reactor_now(c.r)),
+			 0);
+	STARTS(start(&c, &rec.op));
+	assert_int_equal(weir_op_is_busy(&rec.op), 1);
+	release(&c);
+	finish(c.r, &rec);
+	if (c.kind->always) {
+		assert_natural(&c, &rec);
+	} else {
+		assert_int_equal(rec.res, -ETIMEDOUT);
+		assert_int_equal(rec.detail.bytes, 0);
+	}
+	rec_init(&look);
+	STARTS(weir_read(c.r, &look.op, c.stage.file2, c.stage.buf2,
+			 sizeof(c.stage.buf2), 0));
+	assert_int_equal(finish(c.r, &look), sizeof(c.stage.buf2));
+	assert_true(is_zero(c.stage.buf2, sizeof(c.stage.buf2)));
+	cell_end(&c, state);
+}
+
 static void a_deadline_ends_it_not_before(void **state)
 {
 	uint64_t when;
@@ -595,6 +636,7 @@ static const struct {
 	ROW(cancelled_and_released_together_it_ends_once, ALL),
 	ROW(cannot_be_cancelled_when_idle, ALL),
 	ROW(a_past_deadline_ends_it, ALL),
+	ROW(a_late_start_touches_nothing, ALL),
 	ROW(a_deadline_ends_it_not_before, ALL),
 	ROW(a_deadline_that_was_met_is_forgotten, ALL),
 	ROW(a_deadline_moves_while_under_way, WAITING),

@@ -160,8 +160,52 @@ static void writes_to_a_piece_of_a_vector(struct scene *s)
 	free(s->buf);
 }
 
+/* A send that waits for its peer to read; then the peer reads. */
+static void start_send(struct scene *s)
+{
+	memset(s->buf, 1, LEN);
+	while (send(s->sv[0], s->buf, LEN, MSG_DONTWAIT) > 0)
+		;
+	if (weir_send(s->r, &s->rec.op, s->sv[0], s->buf, LEN, 0))
+		abort();
+	weir_reactor_turn(s->r, 0);
+}
+
+static void send_end(struct scene *s)
+{
+	char sink[4096];
+
+	while (recv(s->sv[1], sink, sizeof(sink), MSG_DONTWAIT) > 0)
+		;
+	scene_end(s);
+}
+
+static void sends_by_the_rule(struct scene *s)
+{
+	start_send(s);
+	s->sink = s->buf[5];
+	send_end(s);
+	s->buf[5] = 2;
+	free(s->buf);
+}
+
+static void changes_a_buffer_that_is_sent(struct scene *s)
+{
+	start_send(s);
+	s->buf[100] = 2;
+	send_end(s);
+	free(s->buf);
+}
+
+static void frees_a_buffer_that_is_sent(struct scene *s)
+{
+	start_send(s);
+	free(s->buf);
+	send_end(s);
+}
+
 /* Which tools can see it. */
-enum { BY_ASAN = 1, BY_VALGRIND = 2, BY_TSAN = 4, BY_ALL = 7 };
+enum { BY_ASAN = 1, BY_VALGRIND = 2, BY_TSAN = 4, BY_DEBUG = 8, BY_TOOLS = 7 };
 
 static const struct crime {
 	const char *name;
@@ -169,13 +213,17 @@ static const struct crime {
 	int seen;
 } crimes[] = {
 	{ "writes to a buffer in flight", writes_to_a_buffer_in_flight,
-	  BY_ALL },
+	  BY_TOOLS },
 	{ "reads a buffer in flight", reads_a_buffer_in_flight,
-	  BY_ALL },
+	  BY_TOOLS },
 	{ "frees a buffer in flight", frees_a_buffer_in_flight,
-	  BY_ASAN | BY_TSAN },
+	  BY_TOOLS },
 	{ "frees and reuses a buffer in flight",
-	  frees_and_reuses_a_buffer_in_flight, BY_ASAN | BY_TSAN },
+	  frees_and_reuses_a_buffer_in_flight, BY_TOOLS },
+	{ "changes a buffer that is sent", changes_a_buffer_that_is_sent,
+	  BY_ASAN | BY_VALGRIND | BY_DEBUG },
+	{ "frees a buffer that is sent", frees_a_buffer_that_is_sent,
+	  BY_ASAN | BY_VALGRIND },
 	{ "sends from freed memory", sends_from_freed_memory,
 	  BY_ASAN | BY_VALGRIND },
 	{ "gives more memory than it has", gives_more_than_it_has,
@@ -183,7 +231,7 @@ static const struct crime {
 	{ "sends what it never wrote", sends_what_it_never_wrote,
 	  BY_VALGRIND },
 	{ "writes to a piece of a vector", writes_to_a_piece_of_a_vector,
-	  BY_ALL },
+	  BY_TOOLS },
 };
 
 static unsigned int errors_so_far(void)
@@ -228,8 +276,12 @@ static void somebody_must_see_it(void **state)
 	int tool = UNDER_ASAN ? BY_ASAN : UNDER_TSAN ? BY_TSAN :
 		   under_valgrind() ? BY_VALGRIND : 0;
 
+#ifdef WEIR_DEBUG
+	if (!UNDER_TSAN)
+		tool |= BY_DEBUG;
+#endif
 	if (!tool)
-		skip_because("only with ASan, TSan or valgrind");
+		skip_because("only with ASan, TSan, valgrind or debugging");
 	if (!(crime->seen & tool))
 		skip_because("this tool does not look at that");
 	assert_int_not_equal(in_a_child(crime->commit, backend_of(w)), 0);
@@ -238,6 +290,7 @@ static void somebody_must_see_it(void **state)
 static void by_the_rule_nobody_is_stopped(void **state)
 {
 	assert_int_equal(in_a_child(by_the_rule, backend_of(*state)), 0);
+	assert_int_equal(in_a_child(sends_by_the_rule, backend_of(*state)), 0);
 }
 
 int main(void)

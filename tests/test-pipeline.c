@@ -265,6 +265,21 @@ static void a_deadline_and_a_stop_drain_it_too(void **state)
 	assert_int_equal(weir_pipeline_destroy(s.p), 0);
 }
 
+static void late_pipeline_begins_no_unit(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct stream s;
+
+	make(&s, r, 4, 0, NULL);
+	s.n_units = 50;
+	weir_op_set_deadline(&s.rec.op, weir_reactor_now(r));
+	assert_int_equal(run(&s), -ETIMEDOUT);
+	assert_int_equal(s.next_at, 0);
+	assert_int_equal(s.dones, 0);
+	assert_int_equal(run(&s), 50);
+	assert_int_equal(weir_pipeline_destroy(s.p), 0);
+}
+
 static void a_small_pool_narrows_the_window(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -537,6 +552,7 @@ int main(void)
 		CASE(a_cancel_drains_it),
 		CASE(done_may_cancel_it),
 		CASE(a_deadline_and_a_stop_drain_it_too),
+		CASE(late_pipeline_begins_no_unit),
 		CASE(a_small_pool_narrows_the_window),
 		CASE(random_runs_lose_nothing),
 		CASE(a_file_goes_through_whole),

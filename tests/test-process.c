@@ -695,6 +695,29 @@ static void every_cell_of_the_table_of_routes_is_so(void **state)
 	rig_end(&g);
 }
 
+/* Its addresses are those of memory. */
+static void own_process_and_memory_overlap(void **state)
+{
+	struct weir_domain *self;
+	struct weir_loc mem, far;
+	struct rig g;
+
+	need_processes();
+	rig_begin(&g, state);
+	self = process_domain(getpid());
+	mem = weir_loc_at(NULL, (uintptr_t)g.mem, 64);
+	far = weir_loc_at(self, (uintptr_t)g.mem + 63, 64);
+	weir_job_copy(&g.j.job, mem, far);
+	assert_int_equal(weir_job_start(g.dma, &g.j.job), -EINVAL);
+	weir_job_copy(&g.j.job, far, mem);
+	assert_int_equal(weir_job_start(g.dma, &g.j.job), -EINVAL);
+	far.addr++;
+	weir_job_copy(&g.j.job, far, mem);
+	assert_int_equal(jrec_run(g.dma, &g.j), 64);
+	assert_int_equal(weir_domain_destroy(self), 0);
+	rig_end(&g);
+}
+
 static void a_cancel_between_slices_loses_nothing(void **state)
 {
 	size_t off = FAR_BAD + PAGE, len = LEN - off;
@@ -832,6 +855,7 @@ int main(void)
 		CASE(one_may_end_in_the_middle),
 		CASE(what_is_read_only_is_not_written_to),
 		CASE(every_cell_of_the_table_of_routes_is_so),
+		CASE(own_process_and_memory_overlap),
 		CASE(a_cancel_between_slices_loses_nothing),
 		CASE(a_cancel_before_the_first_slice_moves_nothing),
 		CASE(any_failure_inside_leaves_nothing_behind),

@@ -12,6 +12,7 @@
 #include "tests/store-kit.h"
 #include "tests/table-kit.h"
 
+#include <weir/conn.h>
 #include <weir/engine.h>
 #include <weir/route.h>
 
@@ -437,6 +438,27 @@ static void who_is_not_asked_could_not(void **state)
 	route_end(&w);
 }
 
+#ifdef HAVE_VERBS
+/* The plan looks at kinds of memory; whether there is a way to it now, a job. */
+static void job_to_peer_without_connection_says_what_is_missing(void **state)
+{
+	struct weir_remote_key key = { 0 };
+	struct weir_domain *far;
+	struct route_rig w;
+
+	route_begin(&w, state);
+	assert_int_equal(weir_domain_remote_create(&far, NULL), 0);
+	weir_job_copy(&w.j.job, weir_loc_at(far, 4096, 64),
+		      weir_loc_mem(w.g->mem, 64));
+	w.j.job.dst.ctx = &key;
+	assert_int_equal(weir_job_start(w.dma, &w.j.job), -ENOTCONN);
+	assert_starts_with(weir_why(), "weir_job_start: ");
+	assert_non_null(strstr(weir_why(), "there is no connection to it"));
+	assert_int_equal(weir_domain_destroy(far), 0);
+	route_end(&w);
+}
+#endif
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -445,6 +467,9 @@ int main(void)
 		CASE(the_plan_says_why_no_better_one),
 		CASE(what_would_be_refused_is_said_and_changes_nothing),
 		CASE(who_is_not_asked_could_not),
+#ifdef HAVE_VERBS
+		CASE(job_to_peer_without_connection_says_what_is_missing),
+#endif
 	};
 
 	return harness_run_all(cases, N_OF(cases));

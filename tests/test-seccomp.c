@@ -10,54 +10,13 @@
 #include "config.h"
 #endif
 
+#include "tests/forbid.h"
 #include "tests/harness.h"
 
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <weir/file.h>
 #include <weir/uring.h>
-
-#if defined(__x86_64__)
-#define THIS_ARCH AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define THIS_ARCH AUDIT_ARCH_AARCH64
-#endif
-
-/* io_uring_setup, _enter and _register have the same numbers everywhere. */
-#define NR_FIRST 425
-#define NR_LAST 427
-
-/* From now on these calls have @action.  0, or 77: not possible here. */
-static int forbid(uint32_t action)
-{
-#ifdef THIS_ARCH
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-			 offsetof(struct seccomp_data, arch)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, THIS_ARCH, 0, 3),
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-			 offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, NR_FIRST, 0, 1),
-		BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, NR_LAST, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-		BPF_STMT(BPF_RET | BPF_K, action),
-	};
-	struct sock_fprog prog = { N_OF(code), code };
-
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog))
-		return 77;
-	return 0;
-#else
-	(void)action;
-	return 77;
-#endif
-}
 
 #define SAY(cond)                                                    \
 	do {                                                         \
@@ -87,13 +46,14 @@ static int works_on(struct weir_reactor *r, const char *backend)
 	return 0;
 }
 
-static int refused_with(int err)
+/* The calls of io_uring from @first to @last are. */
+static int refused_calls(uint32_t first, uint32_t last, int err)
 {
 	struct weir_reactor_opts opts = { .size = sizeof(opts) };
 	struct weir_uring_info info = { .size = sizeof(info) };
 	struct weir_reactor *r;
 
-	if (forbid(SECCOMP_RET_ERRNO | (uint32_t)err))
+	if (forbid_range(first, last, SECCOMP_RET_ERRNO | (uint32_t)err))
 		return 77;
 	unsetenv("WEIR_BACKEND");
 	SAY(!weir_reactor_create(&r, NULL));
@@ -122,6 +82,66 @@ static int refused_with(int err)
 	return 0;
 }
 
+static int refused_with(int err)
+{
+	return refused_calls(NR_URING_SETUP, NR_URING_REGISTER, err);
+}
+
+static int refused_einval(void)
+{
+	return refused_with(EINVAL);
+}
+
+static int refused_enter(void)
+{
+	if (refused_calls(NR_URING_ENTER, NR_URING_ENTER, EPERM))
+		return 1;
+	SAY(strstr(weir_why(), "io_uring_enter"));
+	return 0;
+}
+
+static int refused_register(void)
+{
+	if (refused_calls(NR_URING_REGISTER, NR_URING_REGISTER, EPERM))
+		return 1;
+	SAY(strstr(weir_why(), "io_uring_register"));
+	return 0;
+}
+
+/* Without it there is no reactor, and the limit is not to blame. */
+static int refused_eventfd(void)
+{
+	struct weir_reactor *r;
+
+	if (forbid_call(SYS_eventfd2, EPERM))
+		return 77;
+	unsetenv("WEIR_BACKEND");
+	SAY(weir_reactor_create(&r, NULL) == -EPERM);
+	SAY(strstr(weir_why(), "eventfd") && strstr(weir_why(), "seccomp"));
+	SAY(!strstr(weir_why(), "ulimit"));
+	setenv("WEIR_BACKEND", "ev", 1);
+	SAY(weir_reactor_create(&r, NULL) == -EPERM);
+	SAY(strstr(weir_why(), "eventfd") && strstr(weir_why(), "seccomp"));
+	return 0;
+}
+
+static int refused_later(void)
+{
+	struct weir_reactor_opts opts = { .size = sizeof(opts),
+					  .backend = WEIR_BACKEND_URING,
+					  .spin_ns = WEIR_SPIN_NONE };
+	struct weir_reactor *r;
+
+	if (weir_reactor_create(&r, &opts) ||
+	    forbid_call(NR_URING_ENTER, EPERM))
+		return 77;
+	rec_init(&rec);
+	SAY(!weir_nop(r, &rec.op));
+	SAY(weir_reactor_run(r) == -EPERM);
+	SAY(strstr(weir_why(), "uring") && strstr(weir_why(), "not permitted"));
+	return 0;
+}
+
 static int refused_eperm(void)
 {
 	return refused_with(EPERM);
@@ -143,7 +163,7 @@ static int named_ev_does_not_probe(void)
 	struct weir_uring_info info = { .size = sizeof(info) };
 	struct weir_reactor *r;
 
-	if (forbid(SECCOMP_RET_KILL_PROCESS))
+	if (forbid_uring(SECCOMP_RET_KILL_PROCESS))
 		return 77;
 	setenv("WEIR_BACKEND", "ev", 1);
 	SAY(!weir_reactor_create(&r, NULL));
@@ -159,9 +179,9 @@ static int named_ev_does_not_probe(void)
 /* The proof that the filter is one: it must kill. */
 static int probing_is_killed(void)
 {
-	if (forbid(SECCOMP_RET_KILL_PROCESS))
+	if (forbid_uring(SECCOMP_RET_KILL_PROCESS))
 		return 77;
-	syscall(NR_FIRST, 0, NULL);
+	syscall(NR_URING_SETUP, 0, NULL);
 	return 0;
 }
 
@@ -198,6 +218,38 @@ static void eacces_ends_on_ev_and_says_why(void **state)
 	assert_int_equal(in_a_child(refused_eacces), 0);
 }
 
+static void einval_ends_on_ev_and_says_why(void **state)
+{
+	(void)state;
+	assert_int_equal(in_a_child(refused_einval), 0);
+}
+
+static void refused_io_uring_enter_ends_on_ev(void **state)
+{
+	(void)state;
+	assert_int_equal(in_a_child(refused_enter), 0);
+}
+
+static void refused_io_uring_register_ends_on_ev(void **state)
+{
+	(void)state;
+	assert_int_equal(in_a_child(refused_register), 0);
+}
+
+static void refused_eventfd_is_named_with_its_cause(void **state)
+{
+	(void)state;
+	assert_int_equal(in_a_child(refused_eventfd), 0);
+}
+
+static void run_returns_error_of_refused_io_uring_enter(void **state)
+{
+	(void)state;
+	if (under_valgrind())
+		skip_because("it polls outside of the ring there");
+	assert_int_equal(in_a_child(refused_later), 0);
+}
+
 static void a_filter_that_kills_is_not_touched_when_ev_is_named(void **state)
 {
 	int status;
@@ -216,6 +268,11 @@ int main(void)
 		CASE(eperm_ends_on_ev_and_says_why),
 		CASE(enosys_ends_on_ev_and_says_why),
 		CASE(eacces_ends_on_ev_and_says_why),
+		CASE(einval_ends_on_ev_and_says_why),
+		CASE(refused_io_uring_enter_ends_on_ev),
+		CASE(refused_io_uring_register_ends_on_ev),
+		CASE(refused_eventfd_is_named_with_its_cause),
+		CASE(run_returns_error_of_refused_io_uring_enter),
 		CASE(a_filter_that_kills_is_not_touched_when_ev_is_named),
 	};
 

@@ -365,6 +365,73 @@ static void a_table_gives_the_iovas(void **state)
 	pages_end(p, N);
 }
 
+/* What answers for an IOVA must have it; somebody does if any page has it. */
+static void check_iova(const char *p, const uint64_t *iovas, size_t n,
+		       uint64_t iova)
+{
+	size_t i, off;
+	void *back;
+	int err = weir_segment_from_iova(&back, iova);
+
+	for (i = 0; i < n && iova - iovas[i] >= PAGE; i++)
+		;
+	assert_int_equal(err, i < n ? 0 : -ENOENT);
+	if (err)
+		return;
+	off = (size_t)((char *)back - p);
+	assert_true(off < n * PAGE);
+	assert_true(iovas[off / PAGE] + off % PAGE == iova);
+}
+
+static void any_table_is_found_backwards(void **state)
+{
+	uint64_t iovas[8];
+	unsigned int round, seed = 1;
+	char *p = pages(N_OF(iovas));
+	size_t i;
+
+	(void)state;
+	for (round = 0; round < scaled(2000); round++) {
+		/* Few different ones, also such that are no multiples. */
+		for (i = 0; i < N_OF(iovas); i++)
+			iovas[i] = 0x100000 + (uint64_t)(rand_r(&seed) % 12) *
+				   (round & 1 ? PAGE : PAGE / 2);
+		assert_int_equal(weir_segment_register(p, N_OF(iovas) * PAGE,
+						       iovas, N_OF(iovas),
+						       PAGE), 0);
+		for (i = 0; i < 32; i++)
+			check_iova(p, iovas, N_OF(iovas), 0x100000 - PAGE +
+				   rand_r(&seed) % (14 * PAGE));
+		assert_int_equal(weir_segment_unregister(p, N_OF(iovas) * PAGE),
+				 0);
+	}
+	pages_end(p, N_OF(iovas));
+}
+
+/* A look-up that visited each page would take days. */
+static void iovas_of_many_pages_are_found(void **state)
+{
+	size_t n = scaled(1 << 20), i;
+	uint64_t *iovas = calloc(n, sizeof(*iovas));
+	char *p = mmap(NULL, n * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS |
+		       MAP_NORESERVE, -1, 0);
+	void *back;
+
+	(void)state;
+	assert_true(iovas && p != MAP_FAILED);
+	for (i = 0; i < n; i++)
+		iovas[i] = i * UINT64_C(2654435761) % n * 2 * PAGE;
+	assert_int_equal(weir_segment_register(p, n * PAGE, iovas, n, PAGE), 0);
+	for (i = 0; i < n; i++) {
+		assert_int_equal(weir_segment_from_iova(&back, iovas[i] + 5),
+				 0);
+		assert_ptr_equal(back, p + i * PAGE + 5);
+	}
+	assert_int_equal(weir_segment_unregister(p, n * PAGE), 0);
+	munmap(p, n * PAGE);
+	free(iovas);
+}
+
 /* C1.9, 55, 56: without one */
 static void without_a_table_the_iovas_are_unknown(void **state)
 {
@@ -418,6 +485,8 @@ int main(void)
 		CASE(what_is_known_cannot_be_registered),
 		CASE(there_is_a_limit_to_external_memory),
 		CASE(a_table_gives_the_iovas),
+		CASE(any_table_is_found_backwards),
+		CASE(iovas_of_many_pages_are_found),
 		CASE(without_a_table_the_iovas_are_unknown),
 		CASE(an_mmap_in_external_memory_is_external),
 	};

@@ -183,6 +183,31 @@ static void what_is_dirty_is_zeroed_once(void **state)
 	pages_end(p, N);
 }
 
+static void memory_that_cannot_be_written_is_not_zeroed(void **state)
+{
+	struct weir_segment seg = SEGMENT;
+	char *p = pages(N);
+	struct weir_mmap *m = started_mmap(p, PAGE);
+	char *ext = p + 2 * PAGE;
+
+	(void)state;
+	memset(p, 'x', N * PAGE);
+	assert_int_equal(weir_segment_register(ext, 2 * PAGE, NULL, 0, PAGE), 0);
+	mprotect(p, PAGE, PROT_READ);
+	mprotect(ext + PAGE, PAGE, PROT_READ);
+	assert_int_equal(weir_segment_clean(list_of(p)), -EFAULT);
+	assert_int_equal(weir_segment_clean(list_of(ext)), -EFAULT);
+	assert_non_null(strstr(weir_why(), "mapped r-"));
+	assert_int_equal(ext[0], 'x');
+	assert_int_equal(weir_segment_find(&seg, ext), 0);
+	assert_true(seg.flags & WEIR_SEGMENT_DIRTY);
+	munmap(ext + PAGE, PAGE);
+	assert_int_equal(weir_segment_clean(list_of(ext)), -EFAULT);
+	assert_int_equal(weir_segment_unregister(ext, 2 * PAGE), 0);
+	weir_mmap_destroy(m);
+	pages_end(p, N);
+}
+
 /* KiB of this process that are locked. */
 static long locked_kib(void)
 {
@@ -244,6 +269,60 @@ static void a_list_is_locked_in_memory(void **state)
 	pages_end(p, N);
 }
 
+/* The program has locked the third and fourth of eight pages. */
+static void check_program_locks(void *arg)
+{
+	char *p = arg;
+	struct weir_mmap *m = started_mmap(p, 6 * PAGE);
+	struct weir_mmap *m2 = started_mmap(p + 3 * PAGE + 8, 4 * PAGE);
+	uint64_t a = list_of(p), b = list_of(p + 6 * PAGE);
+	long before = locked_kib();
+	int i;
+
+	WANT(!mlock(p + 2 * PAGE, 2 * PAGE));
+	for (i = 0; i < 2; i++) {
+		WANT(!weir_segment_lock(a) && locked_kib() - before == 24);
+		WANT(!weir_segment_lock(b) && locked_kib() - before == 32);
+		WANT(!weir_segment_unlock(i ? a : b));
+		WANT(locked_kib() - before == 24);
+		WANT(!weir_segment_unlock(i ? b : a));
+		WANT(locked_kib() - before == 8);
+	}
+	WANT(!weir_segment_lock(a) && !weir_segment_lock(b));
+	WANT(!weir_mmap_destroy(m) && !weir_mmap_destroy(m2));
+	WANT(locked_kib() - before == 8);
+	/* What cannot be locked as a whole is not locked in part. */
+	m = started_mmap(p, 6 * PAGE);
+	WANT(!munmap(p + 5 * PAGE, PAGE));
+	WANT(weir_segment_lock(list_of(p)) == -ENOMEM);
+	WANT(locked_kib() - before == 8);
+	WANT(!weir_mmap_destroy(m));
+}
+
+static void check_mlockall(void *arg)
+{
+	char *p = arg;
+	struct weir_mmap *m = started_mmap(p, 4 * PAGE);
+	long locked;
+
+	WANT(!mlockall(MCL_CURRENT));
+	locked = locked_kib();
+	WANT(!weir_segment_lock(list_of(p)) && locked_kib() == locked);
+	WANT(!weir_mmap_destroy(m) && locked_kib() >= locked);
+}
+
+static void what_the_program_has_locked_stays_locked(void **state)
+{
+	char *p = pages(N);
+
+	(void)state;
+	need_mlock();
+	in_child(check_program_locks, p, false);
+	if (geteuid() == 0 && !under_valgrind())
+		in_child(check_mlockall, p, false);
+	pages_end(p, N);
+}
+
 static void check_lock_limit(void *arg)
 {
 	struct rlimit lim = { 64 << 10, 64 << 10 };
@@ -278,7 +357,9 @@ int main(void)
 		CASE(memory_beyond_the_mask_is_refused),
 		CASE(flags_are_set_and_cleared),
 		CASE(what_is_dirty_is_zeroed_once),
+		REAL(memory_that_cannot_be_written_is_not_zeroed),
 		CASE(a_list_is_locked_in_memory),
+		CASE(what_the_program_has_locked_stays_locked),
 		CASE(the_limit_of_locked_memory_is_said),
 	};
 

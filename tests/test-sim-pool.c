@@ -348,7 +348,64 @@ static void each_buffer_has_one_holder_and_no_waiter_is_forgotten(void **state)
 	assert_int_equal(most, 15);
 }
 
+struct refused {
+	struct weir_op op;
+	struct weir_reactor *r;
+	struct weir_pool *pool;
+	int64_t registered;
+};
+
+/* In a turn, because faults are the world's. */
+static void make_refused_pool(struct weir_op *op, int64_t res)
+{
+	struct refused *f = weir_container_of(op, struct refused, op);
+	struct weir_pool_opts opts = { .size = sizeof(opts), .bufs = 4 };
+
+	assert_int_equal(res, 0);
+	assert_int_equal(weir_pool_create(&f->pool, f->r, &opts), 0);
+	f->registered = weir_mmap_registered(weir_pool_mmap(f->pool), f->r,
+					     NULL);
+}
+
+/* A kernel that registers nothing: until it does, or for good. */
+static void refused_registration_is_tried_again_for_a_time(void **state)
+{
+	struct weir_sim_stats stats = { .size = sizeof(stats) };
+	struct refused f = { .registered = -1 };
+	uint64_t tried;
+	int heals;
+
+	(void)state;
+	for (heals = 0; heals < 2; heals++) {
+		struct weir_sim *sim = sim_world(1,
+						 ALWAYS(WEIR_SIM_REGISTER), 1);
+
+		f.r = sim_reactor_in(sim);
+		weir_op_init(&f.op, make_refused_pool);
+		STARTS(weir_defer(f.r, &f.op));
+		assert_int_equal(weir_sim_run(sim, 1000000, 0), 1);
+		assert_int_equal(f.registered, 0);
+		weir_sim_stats(sim, &stats);
+		tried = stats.faults[WEIR_SIM_REGISTER];
+		if (heals)
+			weir_sim_set_faults(sim, 0);
+		/* Comes to an end, some seconds of the world later. */
+		sim_idle(sim);
+		f.registered = weir_mmap_registered(weir_pool_mmap(f.pool),
+						    f.r, NULL);
+		assert_int_equal(f.registered, heals ? 4 * 65536 : 0);
+		weir_sim_stats(sim, &stats);
+		if (!heals)
+			assert_true(stats.faults[WEIR_SIM_REGISTER] >
+				    2 * tried);
+		assert_int_equal(weir_pool_destroy(f.pool), 0);
+		assert_int_equal(weir_reactor_destroy(f.r), 0);
+		assert_int_equal(weir_sim_destroy(sim), 0);
+	}
+}
+
 static const struct harness_case cases[] = {
+	CASE(refused_registration_is_tried_again_for_a_time),
 	CASE(each_buffer_has_one_holder_and_no_waiter_is_forgotten),
 };
 

@@ -234,7 +234,9 @@ static void names_are_checked(void **state)
 	assert_int_equal(weir_sim_partition(n.sim, "a", "b", 0), -ENOENT);
 	assert_int_equal(weir_sim_partition(n.sim, "a", "b", 1), 0);
 	assert_int_equal(weir_sim_partition(n.sim, "a", "b", 1), -EEXIST);
-	assert_int_equal(weir_sim_partition(n.sim, "a", "b", 0), 0);
+	assert_int_equal(weir_sim_partition(n.sim, "b", "a", 1), -EEXIST);
+	assert_int_equal(weir_sim_partition(n.sim, "b", "a", 0), 0);
+	assert_int_equal(weir_sim_partition(n.sim, "a", "b", 0), -ENOENT);
 
 	assert_int_equal(weir_sim_pipe(n.sim, fds), 0);
 	assert_int_equal(weir_sim_shutdown(l, 77), -EINVAL);
@@ -424,6 +426,34 @@ static void descriptors_are_not_sent(void **state)
 	net_end(&n);
 }
 
+/* Its first cancel, or the first few, find nothing, and it waits as before. */
+static void deadline_ends_receive_that_is_being_tried(void **state)
+{
+	struct weir_sim_stats s = { .size = sizeof(s) };
+	uint64_t n_faults = 0;
+	char buf[8];
+	struct net n;
+	int fd[2];
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		net_begin_with(&n, seed, (struct weir_sim_opts){
+			.faults = BIT(WEIR_SIM_EAGAIN), .rate = 2 });
+		assert_int_equal(weir_sim_socket_pair(n.sim, fd), 0);
+		assert_int_equal(weir_recv(n.r[0], &n.rec[0].op, fd[0], buf,
+					   sizeof(buf), WEIR_SOCK_ALL), 0);
+		weir_op_set_deadline(&n.rec[0].op, weir_reactor_now(n.r[0]) +
+				     WEIR_SEC);
+		run(&n);
+		assert_int_equal(n.rec[0].calls, 1);
+		assert_int_equal(n.rec[0].res, -ETIMEDOUT);
+		assert_int_equal(weir_sim_stats(n.sim, &s), 0);
+		n_faults += s.faults[WEIR_SIM_EAGAIN];
+		net_end(&n);
+	}
+	assert_true(n_faults > 0);
+}
+
 static const struct harness_case cases[] = {
 	CASE(a_connection_is_made_and_used),
 	CASE(an_internet_address_is_a_name),
@@ -435,6 +465,7 @@ static const struct harness_case cases[] = {
 	CASE(a_close_with_data_unread_is_a_reset),
 	CASE(a_close_ends_what_waits_there),
 	CASE(descriptors_are_not_sent),
+	CASE(deadline_ends_receive_that_is_being_tried),
 };
 
 int main(void)

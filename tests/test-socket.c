@@ -943,6 +943,68 @@ static void destroy_with_data_on_the_way_loses_no_buffer(void **state)
 	close_pair(sv);
 }
 
+static void receiver_refuses_sockets_for_messages(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_receiver *v = NULL;
+	int fd[2];
+
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(socketpair(AF_UNIX, i ? SOCK_SEQPACKET :
+					    SOCK_DGRAM, 0, fd), 0);
+		assert_int_equal(weir_receiver_create(&v, r, fd[0], on_data,
+						      NULL), -EINVAL);
+		assert_null(v);
+		assert_starts_with(weir_why(), "weir_receiver_create: ");
+		close_pair(fd);
+	}
+}
+
+/* Blocking or not, and several of them. */
+static void connect_waits_for_room_in_unix_backlog(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	struct rec conn[6];
+	int fd[6], l, s;
+
+	snprintf(un.sun_path, sizeof(un.sun_path), "%s",
+		 test_path(state, "full"));
+	assert_int_equal(weir_listen(&l, (struct sockaddr *)&un, sizeof(un), 1,
+				     0), 0);
+	for (int i = 0; i < 6; i++) {
+		fd[i] = socket(AF_UNIX, SOCK_STREAM, 0);
+		if (i & 1)
+			set_nonblock(fd[i]);
+		rec_init(&conn[i]);
+		STARTS(weir_connect(r, &conn[i].op, fd[i],
+				    (struct sockaddr *)&un, sizeof(un)));
+		some_turns(r, 2);
+	}
+	for (int i = 0; i < 50; i++)
+		assert_true(weir_reactor_turn(r, WEIR_MSEC) >= 0);
+	/* A backlog of 1 has room for two. */
+	for (int i = 0; i < 6; i++)
+		assert_int_equal(conn[i].calls, i < 2);
+	assert_int_equal(weir_op_cancel(&conn[4].op), 0);
+	assert_int_equal(weir_op_cancel(&conn[5].op), 0);
+	UNTIL(r, conn[4].calls && conn[5].calls);
+	assert_int_equal(conn[4].res, -ECANCELED);
+	assert_int_equal(conn[5].res, -ECANCELED);
+	for (int i = 0; i < 2; i++) {
+		s = accept(l, NULL, NULL);
+		assert_true(s >= 0);
+		close(s);
+	}
+	for (int i = 0; i < 4; i++) {
+		UNTIL(r, conn[i].calls);
+		assert_int_equal(conn[i].res, 0);
+	}
+	for (int i = 0; i < 6; i++)
+		close(fd[i]);
+	close(l);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -977,6 +1039,8 @@ int main(void)
 		CASE(a_receiver_may_be_destroyed_in_its_callback),
 		CASE(a_reset_is_an_error_and_the_end),
 		CASE(destroy_with_data_on_the_way_loses_no_buffer),
+		REAL(receiver_refuses_sockets_for_messages),
+		REAL(connect_waits_for_room_in_unix_backlog),
 	};
 
 	return harness_run_all(cases, N_OF(cases));

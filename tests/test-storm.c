@@ -87,7 +87,8 @@ static void check_slot(struct slot *sl, int64_t res)
 
 	assert_int_equal(weir_op_get_detail(&sl->op, &d), 0);
 	if (was_stopped(res)) {
-		assert_true(sl->what != DEFER);
+		/* No cancel comes in between; its start may come too late. */
+		assert_true(sl->what != DEFER || res == -ETIMEDOUT);
 		return;
 	}
 	switch (sl->what) {

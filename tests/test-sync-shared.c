@@ -747,30 +747,55 @@ static void a_noisy_peer_gets_few_looks(void **state)
 	clear_up(&ex);
 }
 
-static void as_many_are_watched_as_documented(void **state)
+/* More of them than one thread can sleep on: they share as few as will do. */
+static void operations_wait_for_many_sync_events_at_once(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct weir_mmap *m = kit_started(64 * (SYNC_WATCHED_MAX + 1), RW);
-	struct weir_sync *syncs[SYNC_WATCHED_MAX + 1];
-	struct rec recs[SYNC_WATCHED_MAX + 1];
-	size_t i;
-	int err;
+	uint32_t n = want_long() ? WEIR_SYNC_WATCHED_MAX :
+				      3 * SYNC_WATCHED_MAX - 1;
+	struct weir_mmap *m = kit_started(64 * (n + 1), RW);
+	struct weir_sync **syncs = calloc(n + 1, sizeof(*syncs));
+	struct rec *recs = calloc(n + 1, sizeof(*recs));
+	uint32_t i, n_watchers = 1;
 
-	for (i = 0; i < N_OF(syncs); i++) {
+	for (i = 0; i <= n; i++)
 		assert_int_equal(weir_sync_create_in(&syncs[i], m, 64 * i,
 						     NULL), 0);
+	for (i = 0; i < n; i++) {
 		rec_init(&recs[i]);
-		err = weir_sync_wait(syncs[i], r, &recs[i].op, WEIR_SYNC_EQ, 1,
-				     WEIR_SYNC_ALL);
-		assert_int_equal(err, i < SYNC_WATCHED_MAX ? 0 : -ENOSPC);
+		STARTS(weir_sync_wait(syncs[i], r, &recs[i].op, WEIR_SYNC_EQ,
+				      1, WEIR_SYNC_ALL));
 	}
-	for (i = 0; i < N_OF(syncs); i++)
+	for (i = 1; i < n; i++)
+		n_watchers += syncs[i]->watcher != syncs[i - 1]->watcher;
+	assert_int_equal(n_watchers,
+			 (n + SYNC_WATCHED_MAX - 1) / SYNC_WATCHED_MAX);
+	rec_init(&recs[n]);
+	if (n == WEIR_SYNC_WATCHED_MAX) {
+		assert_int_equal(weir_sync_wait(syncs[n], r, &recs[n].op,
+						WEIR_SYNC_EQ, 1,
+						WEIR_SYNC_ALL), -ENOSPC);
+		assert_non_null(strstr(weir_why(), "weir_sync_wait: "));
+		assert_non_null(strstr(weir_why(), "8128"));
+	}
+
+	/* In reverse order, so that each thread is told of several. */
+	for (i = n; i--;)
 		assert_int_equal(weir_sync_set(syncs[i], 1), 0);
-	for (i = 0; i < SYNC_WATCHED_MAX; i++)
+	for (i = 0; i < n; i++)
 		UNTIL(r, recs[i].calls && !recs[i].res);
-	for (i = 0; i < N_OF(syncs); i++)
+
+	/* A place that is given back is given again. */
+	assert_int_equal(weir_sync_destroy(syncs[0]), 0);
+	STARTS(weir_sync_wait(syncs[n], r, &recs[n].op, WEIR_SYNC_EQ, 1,
+			      WEIR_SYNC_ALL));
+	assert_int_equal(weir_sync_set(syncs[n], 1), 0);
+	assert_int_equal(finish(r, &recs[n]), 0);
+	for (i = 1; i <= n; i++)
 		assert_int_equal(weir_sync_destroy(syncs[i]), 0);
 	assert_int_equal(weir_mmap_destroy(m), 0);
+	free(syncs);
+	free(recs);
 }
 
 static void any_failure_inside_leaves_nothing_behind(void **state)
@@ -831,7 +856,7 @@ int main(void)
 		CASE(a_destroyed_one_ends_waits_elsewhere),
 		CASE(a_hostile_peer_can_only_make_us_wait),
 		CASE(a_noisy_peer_gets_few_looks),
-		CASE(as_many_are_watched_as_documented),
+		CASE(operations_wait_for_many_sync_events_at_once),
 		CASE(any_failure_inside_leaves_nothing_behind),
 	};
 

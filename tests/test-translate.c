@@ -122,6 +122,37 @@ static struct weir_loc user_at(struct rig *g, uint64_t off, uint64_t len)
 	return weir_loc_at(g->user.d, off, len);
 }
 
+/* Whatever functions there are beside the one that has no room. */
+static void no_capacity_is_the_callers_with_and_without_translation(
+	void **state)
+{
+	struct rig g;
+	int i;
+
+	rig_begin(&g, state);
+	said.answer = NO;
+	for (i = 0; i < 2; i++) {
+		g.user.refuse_in = 1;
+		weir_job_copy(&g.j.job, weir_loc_mem(g.mem, 100),
+			      user_at(&g, 0, 100));
+		assert_int_equal(weir_job_start(g.dma, &g.j.job), -EAGAIN);
+		assert_int_equal(weir_op_is_busy(&g.j.job.op), 0);
+		assert_int_equal(weir_dma_in_flight(g.dma), 0);
+
+		/* Nobody is there to be told. */
+		g.j.job.flags = WEIR_JOB_LAZY;
+		STARTS(weir_job_start(g.dma, &g.j.job));
+		some_turns(g.r, 20);
+		assert_int_equal(g.j.calls, 0);
+		g.user.refuse_in = 0;
+		UNTIL(g.r, (slow_pump(&g.user), g.j.calls));
+		assert_int_equal(g.j.res, 100);
+		jrec_init(&g.j);
+		assert_int_equal(weir_domain_set_translate(g.user.d, NULL), 0);
+	}
+	rig_end(&g);
+}
+
 /* S6: several pieces are allowed; the caller invalidates. */
 static void nothing_is_pulled_from_what_is_memory(void **state)
 {
@@ -321,6 +352,7 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(nothing_is_pulled_from_what_is_memory),
 		CASE(what_is_no_memory_goes_the_other_way),
+		CASE(no_capacity_is_the_callers_with_and_without_translation),
 		CASE(a_translation_that_is_known_is_not_asked_for),
 		CASE(what_is_refused_is_invalidated),
 		CASE(many_at_once_wait_and_may_be_cancelled),

@@ -83,6 +83,7 @@ static void add_first(void)
 int main(void)
 {
 	if (standin) {
+		standin_cm_hold_timewait(false);
 		add_device("standin_mlx5");
 		add_device("standin_rxe");
 	} else {

@@ -10,6 +10,7 @@
 weir=$(absolute "${WEIR:-tools/weir}")
 top=$(absolute "${srcdir:-$(dirname "$0")/..}")
 readme=$top/bench/README.md
+bench_cp=$(absolute "${BENCH_CP:-bench/bench-cp}")
 enter test-weir-bench
 mkdir bin
 WEIR_BENCH_DIR=$dir/bin
@@ -91,7 +92,47 @@ t_refuses_what_makes_no_sense()
 	says_only '--resume goes on with the file of --output'
 	bench 2 --limit soon nop
 	says_only 'not a number of seconds'
+	for reps in x '' 0 -1 3x 100 1e3; do
+		bench 2 nop --reps "$reps"
+		says_only "reps $reps: not a number from 1 to 99"
+	done
+	bench 2 nop --noise loud
+	says_only 'not a number of CPUs'
 	bench 2 --nonsense
+}
+
+# As the programs themselves do.
+t_programs_refuse_what_makes_no_sense()
+{
+	for reps in x 0 3x 100; do
+		expect 2 "$bench_cp" --reps "$reps"
+		says_only "reps $reps: not a number from 1 to 99"
+	done
+	expect 2 "$bench_cp" --limit soon
+	says_only 'limit soon: not a number'
+	expect 2 "$bench_cp" --noise x
+	says_only 'noise x: not a number'
+}
+
+# A program that is to be measured is looked for beside weir; without it there
+# is no result, and that is a failure.
+t_finds_what_is_beside_weir()
+{
+	ln -sf "$bench_cp" bin/bench-cp
+	mkdir -p beside
+	expect 1 env PATH=/usr/bin:/bin "$weir" bench cp --quick
+	says '^weir-cp is neither beside weir nor'
+	printf '#!/bin/sh\n' >beside/weir-cp
+	chmod 755 beside/weir-cp
+	WEIR_BIN_DIR=$dir/beside "$bench_cp" --quick --only nothing >out 2>err ||
+		wrong "not found in WEIR_BIN_DIR: $(cat err)"
+	grep -qi nan out && wrong "shows nan: $(cat out)"
+	program buf 'for f; do :; done; echo "$WEIR_BIN_DIR" >bin-dir
+		sed s/nop/buf/ lines >>"$f"'
+	bench 0 buf -q
+	rm bin/bench-buf bin/bench-cp
+	[ -x "$(cat bin-dir)/weir" ] || [ -x "$(cat bin-dir)/lt-weir" ] ||
+		wrong "not the directory of weir: $(cat bin-dir)"
 }
 
 t_says_what_failed()
@@ -227,6 +268,18 @@ t_writes_a_page()
 	grep -q '^| of which | .*may use .*quota ' page.md || wrong 'no quota'
 }
 
+# Each program has a section, some of which begin with a number.
+t_page_has_no_control_bytes()
+{
+	for name in $("$weir" bench --list | awk '{ print $1 }'); do
+		sed "s/\"nop\"/\"$name\"/" lines
+	done >all
+	bench 0 --from all -q --report page.md
+	grep -q '^256 MiB registered' page.md || wrong 'no section of register'
+	! LC_ALL=C grep -q '[[:cntrl:]]' page.md ||
+		wrong "$(LC_ALL=C grep '[[:cntrl:]]' page.md | cat -v)"
+}
+
 # Nobody may take for measured, or for quiet, what was not.
 t_says_what_the_figures_lack()
 {
@@ -239,7 +292,7 @@ t_says_what_the_figures_lack()
 	END
 	program echo 'for f; do :; done; cat noisy >>"$f"'
 	bench 0 copy echo --report page.md
-	shows '^faster .* not measured$'
+	shows '^faster .* - *not measured$'
 	for row in '| copy | measured nothing\.  Note: no device\. |' \
 		'| .*faster | at least 5 |  | not measured | a, other |' \
 		'| a .* other | 200 ns | 200 .. 200 (of 1) |' \
@@ -452,6 +505,8 @@ t_survives_a_bad_file()
 
 run t_runs_what_is_named
 run t_refuses_what_makes_no_sense
+run t_programs_refuse_what_makes_no_sense
+run t_finds_what_is_beside_weir
 run t_keeps_a_result
 run t_says_what_failed
 run t_waits_where_children_are_ignored
@@ -462,6 +517,7 @@ run t_resumes_with_what_is_whole
 run t_writes_a_table_for_others
 run t_writes_latencies_in_the_known_form
 run t_writes_a_page
+run t_page_has_no_control_bytes
 run t_says_what_the_figures_lack
 run t_plots
 run t_compares

@@ -10,7 +10,7 @@
 t_a_tree()
 {
 	rm -rf copy
-	expect 0 cp_ -r "$@" tree copy && same tree copy &&
+	expect 0 cp_ -a "$@" tree copy && same tree copy &&
 		[ "$(space copy/sparse)" -le 64 ] || wrong 'the hole is filled'
 	chmod -R u+w copy
 }
@@ -36,10 +36,10 @@ t_a_file()
 	rm -rf d f
 	mkdir d
 	for size in 0 1 511 4095 4096 4097 65536 1048577; do
-		expect 0 cp_ tree/f$size d && same_file tree/f$size d/f$size
-		expect 0 cp_ tree/f$size d/other && same_file tree/f$size d/other
+		expect 0 cp_ -p tree/f$size d && same_file tree/f$size d/f$size
+		expect 0 cp_ -p tree/f$size d/other && same_file tree/f$size d/other
 	done
-	expect 0 cp_ tree/link f && same_file tree/f511 f
+	expect 0 cp_ -p tree/link f && same_file tree/f511 f
 	[ ! -L f ] || wrong 'without -r, a link was copied as one'
 	expect 0 cp_ -r tree/link l && [ "$(readlink l)" = f511 ] ||
 		wrong 'with -r, a link was not copied as one'
@@ -53,7 +53,7 @@ t_direct_sizes()
 	for size in 0 1 511 4095 4096 4097 65536 1048577; do
 		for options in '--block=4K --depth=3' '--checksum --verify' ''; do
 			# shellcheck disable=SC2086 # A list.
-			expect 0 cp_ --direct $options tree/f$size d/f &&
+			expect 0 cp_ -p --direct $options tree/f$size d/f &&
 				same_file tree/f$size d/f
 		done
 	done
@@ -64,19 +64,19 @@ t_into_what_is_there()
 {
 	rm -rf d
 	mkdir d
-	expect 0 cp_ -r tree d && same tree d/tree
+	expect 0 cp_ -a tree d && same tree d/tree
 	chmod -R u+w d/tree
 	echo old >d/tree/f1
 	ln -sf /nowhere d/tree/f4095
 	mkdir d/tree/more
-	expect 0 cp_ -r -T tree d/tree
+	expect 0 cp_ -a -T tree d/tree
 	rmdir d/tree/more
 	touch -r tree d/tree
 	same tree d/tree
 	chmod -R u+w d
 	rm -rf d
 	mkdir d
-	expect 0 cp_ -r tree/. d && same tree d
+	expect 0 cp_ -a tree/. d && same tree d
 	chmod -R u+w d
 }
 
@@ -132,7 +132,7 @@ t_many_holes()
 	done
 	truncate -s 16M holes
 	for options in --path=kernel --path=pipeline --direct --verify; do
-		expect 0 cp_ $options holes f && same_file holes f
+		expect 0 cp_ -p $options holes f && same_file holes f
 		[ "$(space f)" -le $(($(space holes) + 16)) ] || wrong "$options: $(du -k holes f)"
 	done
 }
@@ -153,7 +153,7 @@ t_deep()
 			i=$((i + 1))
 		done
 	)
-	expect 0 cp_ -r deep copy
+	expect 0 cp_ -a deep copy
 	[ "$(find copy -name file | wc -l)" = $depth ] || wrong 'files missing'
 	list deep >list.a
 	list copy >list.b
@@ -165,14 +165,43 @@ t_deep()
 	rm -rf deep copy
 }
 
+# What is opened keeps to the limit, whatever it is.
 t_few_descriptors()
 {
-	rm -rf copy
-	# shellcheck disable=SC3045 # every shell of Linux has it
-	(ulimit -n 256; expect 0 cp_ -r tree copy; echo "$why" >why)
-	[ -s why ] && wrong "$(cat why)"
-	same tree copy
-	chmod -R u+w copy
+	for limit in 128 40; do
+		for options in '' --path=pipeline ${no_direct:---direct}; do
+			case $options in
+			''|-*) ;;
+			*) continue ;; # A word of the reason.
+			esac
+			rm -rf copy
+			# shellcheck disable=SC3045,SC2086 # every shell of
+			# Linux has it; a list.
+			(ulimit -n $limit; expect 0 cp_ -a $options tree copy
+			 echo "$why" >why)
+			[ "$(cat why)" ] && wrong "$limit: $(cat why)"
+			same tree copy
+			chmod -R u+w copy
+		done
+	done
+	# Many sources in many directories.
+	rm -rf many copy
+	mkdir many copy
+	i=0
+	while [ $i -lt 200 ]; do
+		mkdir many/$i
+		echo $i >many/$i/file-$i
+		i=$((i + 1))
+	done
+	# shellcheck disable=SC3045
+	(ulimit -n 40; expect 0 cp_ --path=pipeline many/*/file-* copy
+	 echo "$why" >why)
+	[ "$(cat why)" ] && wrong "$(cat why)"
+	[ "$(find copy -type f | wc -l)" = 200 ] || wrong 'files are missing'
+	cat many/*/* | sort >list.a
+	cat copy/* | sort >list.b
+	cmp list.a list.b || wrong 'they differ'
+	rm -rf many copy
 }
 
 # What belonged to somebody else, and made its user somebody else, must not.
@@ -188,7 +217,7 @@ t_unprivileged()
 	[ "$(id -u)" = 0 ] && chmod 4755 readable/f511 &&
 		lost='s/ 4755 / 755 /'
 	for options in --path=kernel --path=pipeline --direct; do
-		nobody "ulimit -l 64; '$program' --backend=$backend -r \
+		nobody "ulimit -l 64; '$program' --backend=$backend -a \
 			$options readable nobody/copy" >out 2>err ||
 			wrong "$options: $(head -n 3 err)"
 		diff -r --no-dereference readable nobody/copy >out 2>&1 ||
@@ -238,16 +267,35 @@ t_special_files()
 	data 10 special/file
 	expect 1 cp_ special/fifo f && says "'special/fifo' is a fifo"
 	expect 1 cp_ /dev/null f && says "'/dev/null' is a device"
-	expect 1 cp_ /proc/self/stat f && says 'has no size'
-	expect 1 cp_ -r special copy && says "'special/fifo' is a fifo"
-	only copy file
-	expect 1 cp_ special/file special/fifo && says 'is no file'
+	expect 0 cp_ -r special copy
+	[ -p copy/fifo ] || wrong 'the fifo was not copied as one'
+	expect 0 cp_ -rT special copy
+	only copy fifo file
+	expect 1 cp_ -T special/file special/fifo &&
+		says 'would replace what is no file'
 	[ -p special/fifo ] || wrong 'the fifo was replaced'
 	rm copy/file
 	mkfifo copy/file
 	expect 1 cp_ -r -T special copy && says 'would replace what is no file'
-	only copy file
 	[ -p copy/file ] || wrong 'the fifo in the tree was replaced'
+}
+
+# What says that it is empty, or larger than it is.
+t_files_without_a_size()
+{
+	for options in '' --path=pipeline '--checksum --verify' ; do
+		# shellcheck disable=SC2086 # A list.
+		expect 0 cp_ $options /proc/version f
+		cmp /proc/version f || wrong "$options: of /proc"
+	done
+	found=$(find /sys/kernel -maxdepth 1 -type f -size 8 -readable \
+		! -size 0 2>/dev/null | head -n 1)
+	[ "$found" ] || return 0
+	for options in '' --path=pipeline; do
+		# shellcheck disable=SC2086
+		expect 0 cp_ $options "$found" f
+		cat "$found" | cmp - f || wrong "$options: $found"
+	done
 }
 
 t_same_and_inside()
@@ -259,6 +307,8 @@ t_same_and_inside()
 	ln -s same soft
 	expect 1 cp_ same same && says 'is the same file'
 	expect 1 cp_ same hard && says 'is the same file'
+	expect 1 cp_ same soft && says 'is the same file'
+	expect 1 cp_ -P soft same && says 'leads to DEST'
 	expect 1 cp_ same ./d/../same && says 'is the same file'
 	expect 1 cp_ -r d d/sub/new && says 'into itself'
 	expect 1 cp_ -r d d && says 'into itself'
@@ -267,15 +317,15 @@ t_same_and_inside()
 	only d sub
 	rm -f hard soft
 	expect 1 cp_ d f2 && says "'d' is a directory; -r copies it"
-	expect 1 cp_ -T same d && says "'d' is a directory"
-	expect 1 cp_ -r d same && says 'is there, and no directory'
+	expect 1 cp_ -T same d && says "would replace a directory"
+	expect 1 cp_ -r d same && says 'would replace what is no directory'
 	cmp -s -n 100 same tree/f511 || wrong 'the target was touched'
 }
 
 t_not_there()
 {
 	expect 1 cp_ nothing f9 && says "'nothing': No such file"
-	expect 1 cp_ tree/f1 no/where/f9 && says "'no/where/': No such file"
+	expect 1 cp_ tree/f1 no/where/f9 && says "'no/where/f9': No such file"
 	ln -sf me me
 	expect 1 cp_ me f9 && says "'me': Too many levels"
 	expect 1 cp_ tree/f1 "$(printf '%300s' x)" && says 'File name too long'
@@ -310,8 +360,7 @@ t_full_disk()
 	done
 }
 
-# The target that was there stays, and a signal is what it dies of.  With
-# --direct the new file has a temporary name.
+# The target that was there stays, and a signal is what it dies of.
 t_signals()
 {
 	for kind in "2," "15," "15,${no_direct:---direct}"; do
@@ -374,27 +423,124 @@ t_signal_in_a_tree()
 	rm -f two/zlong
 }
 
-# The copy stands still while its source is changed.
+# Not even a signal that cannot be caught leaves anything of what has no name.
+t_killed()
+{
+	named=
+	for option in '' ${no_direct:---direct}; do
+		[ "$option" ] && [ "$option" != --direct ] && continue
+		for victim in '' victim; do
+			rm -rf d
+			mkdir d
+			[ "$victim" ] && echo old >d/victim
+			begin ${option:+"$option"} long d/${victim:-new}
+			wait_open $pid long || wrong 'it was too fast'
+			# Where not even a plain copy is without a name, the
+			# file system has no such files.
+			[ "$option$victim" ] || named=$(ls -A d)
+			kill -KILL $pid
+			wait $pid 2>/dev/null
+			[ "$named" ] && rm -f d/.weir-cp-*
+			only d $victim
+		done
+	done
+}
+
+# change PROGRAM'S OPTIONS -- COMMAND: the copy of `moving` to d/f stands still
+# while the command changes its source.
+change()
+{
+	options=
+	while [ "$1" != -- ]; do
+		options="$options $1"
+		shift
+	done
+	shift
+	rm -rf d moving moving2
+	mkdir d
+	cp long moving
+	cp long moving2
+	# shellcheck disable=SC2086 # A list.
+	begin $options moving d/f
+	wait_open $pid moving || wrong 'it was too fast'
+	kill -STOP $pid
+	sh -c "$*"
+	kill -CONT $pid
+	wait $pid 2>/dev/null
+	status=$?
+}
+
 t_changed_source()
 {
-	for change in 'echo more >>moving' 'truncate -s 1M moving' \
-	    'touch moving' 'mv moving2 moving'; do
-		rm -rf d moving moving2
-		mkdir d
-		cp long moving
-		cp long moving2
-		begin moving d/f
-		wait_open $pid moving || wrong 'it was too fast'
-		kill -STOP $pid
-		sh -c "$change"
-		kill -CONT $pid
-		wait $pid 2>/dev/null
-		status=$?
-		[ $status = 1 ] || wrong "$change: status $status"
+	for command in 'echo more >>moving' 'truncate -s 1M moving' \
+	    'touch moving' 'mv moving2 moving' 'chmod 600 moving'; do
+		change --changed=fail -- "$command"
+		[ $status = 1 ] || wrong "$command: status $status"
 		says "'moving' changed while it was copied"
 		only d
+		change --changed=fail --retry=1 -- "$command"
+		[ $status = 0 ] || wrong "$command: status $status: $(cat err)"
+		[ -s err ] && wrong "$command: said $(cat err)"
+		cmp moving d/f || wrong "$command: the second copy differs"
 	done
+	# As cp: a copy, whatever becomes of the source.
+	change -- 'echo more >>moving'
+	[ $status = 0 ] || wrong "status $status: $(cat err)"
+	says "warning: 'moving' grew while it was copied: .* first 67108864"
+	cmp long d/f || wrong 'what was there was not copied'
+	change -- 'printf X | dd of=moving conv=notrunc 2>/dev/null'
+	[ $status = 0 ] || wrong "status $status: $(cat err)"
+	says "warning: 'moving' changed while it was copied"
+	change -- 'truncate -s 100K moving'
+	[ $status = 0 ] || wrong "status $status: $(cat err)"
+	says "warning: 'moving' changed while it was copied"
+	cmp moving d/f || wrong 'not what is left of it'
+	for command in 'mv moving2 moving' 'chmod 600 moving' 'rm moving'; do
+		change -- "$command"
+		[ $status = 0 ] || wrong "$command: status $status: $(cat err)"
+		[ -s err ] && wrong "$command: said $(cat err)"
+		cmp long d/f || wrong "$command: another copy"
+	done
+	change --retry=2 -- 'echo more >>moving'
+	[ $status = 0 ] && [ ! -s err ] || wrong "status $status: $(cat err)"
+	cmp moving d/f || wrong 'it was not copied again'
 	rm -f moving moving2
+}
+
+# A system call that a filter refuses is done without.
+t_refused_calls()
+{
+	for errno in 1 13 22 38 95; do
+		for call in copy_file_range sendfile; do
+			rm -f f
+			expect 0 "$without_call" $call $errno "$program" \
+				--backend="$backend" tree/f65536 f
+			cmp tree/f65536 f || wrong "$call $errno: they differ"
+		done
+		rm -f f
+		expect 0 "$without_call" copy_file_range $errno \
+			"$without_call" sendfile $errno "$program" \
+			--backend="$backend" -v tree/f65536 f
+		cmp tree/f65536 f || wrong "$errno: they differ"
+		says 'by the kernel, 1 by the pipeline'
+	done
+	expect 1 "$without_call" copy_file_range 1 "$program" \
+		--backend="$backend" --path=kernel tree/f65536 f
+	says 'Operation not permitted'
+}
+
+# The time until the first line has passed while it stood still.
+t_progress_of_one_file()
+{
+	rm -f f
+	begin --progress long f
+	wait_open $pid long || wrong 'it was too fast'
+	kill -STOP $pid
+	sleep 0.7
+	kill -CONT $pid
+	wait $pid || wrong "it failed: $(cat err)"
+	says "'long': [0-9.]* [KM]*i*B of 64.0 MiB"
+	says '^0 of 1 files, .* of 64.0 MiB, '
 }
 
 t_usage()
@@ -405,7 +551,15 @@ t_usage()
 	grep -q '^weir-cp [0-9]' out || wrong 'no version'
 	expect 2 cp_ && says 'SOURCE and DEST'
 	expect 2 cp_ a && says 'SOURCE and DEST'
-	expect 2 cp_ a b c && says 'only one SOURCE'
+	expect 1 cp_ a b c && says "cannot copy into 'c'"
+	expect 2 cp_ -T a b c && says 'only one SOURCE'
+	expect 2 cp_ -T -t d a && says 'does not go with -T'
+	expect 2 cp_ -t d && says 'SOURCE is wanted'
+	expect 2 cp_ -t d -t e a && says 'given twice'
+	expect 2 cp_ --preserve=all,acl a b && says 'xattr or all is wanted'
+	expect 2 cp_ --preserve= a b && says 'xattr or all is wanted'
+	expect 2 cp_ --changed=perhaps a b && says 'keep or fail is wanted'
+	expect 2 cp_ --retry=x a b && says '--retry=x'
 	expect 2 cp_ '' b && says 'a name is empty'
 	expect 2 cp_ --no-such a b && says 'Try'
 	expect 2 cp_ --path=other a b && says 'auto, pipeline or kernel'
@@ -454,11 +608,13 @@ run_all()
 {
 	for test in a_tree kernel_path pipeline_path verified_tree \
 	    checked_tree synced_tree one_small_block a_file \
-	    into_what_is_there checksums big_and_sparse many_holes deep \
+	    into_what_is_there files_without_a_size checksums big_and_sparse many_holes deep \
 	    few_descriptors special_files same_and_inside not_there full_disk \
-	    signals verify_finds signal_in_a_tree changed_source usage what_is_said; do
+	    signals killed verify_finds signal_in_a_tree changed_source \
+	    progress_of_one_file usage what_is_said; do
 		run t_$test
 	done
+	run t_refused_calls "$no_filter"
 	run t_direct_tree "$no_direct"
 	run t_direct_sizes "$no_direct"
 	run t_unprivileged "$no_nobody"

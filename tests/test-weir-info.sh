@@ -164,8 +164,25 @@ t_io_uring_refused()
 		shows_words 'io_uring [a-z].* -> .*ev backend'
 		expect 0 "$without_uring" "$err" "$weir" info --json && is_json
 	done
+	[ "$(cat /proc/sys/kernel/io_uring_disabled 2>/dev/null)" = 0 ] && {
+		expect 0 "$without_uring" 1 "$weir" info
+		shows_words 'not allowed here: a seccomp filter or a security module ->'
+	}
 	expect 1 env WEIR_BACKEND=uring "$without_uring" 1 "$weir" info
 	says_only 'io_uring is not allowed here'
+}
+
+# Which of the causes it is: the sysctl is read, here one that says so.
+t_io_uring_disabled()
+{
+	for value in 1 2; do
+		echo $value >disabled
+		expect 0 unshare -m sh -c 'mount --bind disabled \
+			/proc/sys/kernel/io_uring_disabled && exec "$@"' sh \
+			"$without_uring" 1 "$weir" info
+		shows_words "kernel.io_uring_disabled is $value"
+	done
+	shows_words '-> as root: sysctl kernel.io_uring_disabled=0, or'
 }
 
 t_nobody()
@@ -243,6 +260,10 @@ nobody "'$weir' --version" >out 2>&1 ||
 no_filter=
 "$without_uring" 1 true
 [ $? = 77 ] && no_filter='no seccomp filter can be set'
+no_mounts=
+: >disabled
+unshare -m mount --bind disabled /proc/sys/kernel/io_uring_disabled \
+	2>/dev/null || no_mounts='nothing can be mounted there'
 no_uring=
 no_ev=
 "$weir" info >out
@@ -262,6 +283,7 @@ run t_usage
 run t_ev_by_name "$no_ev"
 run t_no_backend
 run t_io_uring_refused "$no_filter$no_ev"
+run t_io_uring_disabled "$no_filter$no_ev$no_mounts"
 run t_nobody "$no_nobody"
 run t_little_locked_memory "$no_nobody$no_uring"
 run t_few_descriptors

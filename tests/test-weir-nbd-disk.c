@@ -356,12 +356,85 @@ static void clients_leave_nothing_behind(void **state)
 	nbd_stop();
 }
 
+/* What sanitizers and valgrind keep is not the server's. */
+static bool can_measure(void)
+{
+	return !UNDER_ASAN && !UNDER_TSAN && !getenv("WEIR_NBD");
+}
+
+/* Buffers take memory when they are used, and as much of it as is used. */
+static void idle_connection_takes_little_memory(void **state)
+{
+	int fds[32];
+
+	nbd_start_with(state, (const char *const[]){ "--connections=32", NULL });
+	assert_true(server_kib() < 8 << 10 || !can_measure());
+	for (size_t i = 0; i < N_OF(fds); i++)
+		fds[i] = nbd_open(i % 2 ? "file" : "memory", true);
+	assert_true(server_kib() < 12 << 10 || !can_measure());
+	for (size_t i = 0; i < N_OF(fds); i++)
+		disconnect(fds[i]);
+	nbd_stop();
+}
+
+/* Of the file, whose length is now MIB. */
+static void check_truncated(int fd, uint8_t *buf)
+{
+	uint32_t extents[16], n;
+	uint64_t off = MIB - 65536;
+
+	do_read(fd, true, off, 65536, buf);
+	ask(fd, 0, NBD_CMD_READ, 2 * MIB, BLOCK);
+	assert_int_equal(hear_error(fd, 2 * MIB), NBD_EIO);
+	ask(fd, 0, NBD_CMD_READ, MIB - 512, BLOCK);
+	assert_int_equal(hear_error(fd, MIB - 512), NBD_EIO);
+	n = do_status(fd, 0, off, 4 * MIB, extents, 8);
+	for (uint32_t i = 0; i < n; i++, off += extents[2 * i - 2])
+		assert_true(!extents[2 * i + 1] ||
+			    off + extents[2 * i] <= MIB);
+}
+
+/* What a client asks for beyond the end was there, and is lost. */
+static void read_beyond_truncated_end_is_an_error(void **state)
+{
+	uint8_t *buf = calloc(1, MIB), got[BLOCK];
+	int fd, simple;
+
+	nbd_start(state);
+	fd = nbd_open("file", true);
+	simple = nbd_open("file", false);
+	assert_int_equal(truncate(test_path(state, "file"), MIB), 0);
+	check_truncated(fd, buf);
+	/* With a hole at its new end, too. */
+	assert_int_equal(truncate(test_path(state, "file"), MIB / 2), 0);
+	assert_int_equal(truncate(test_path(state, "file"), MIB), 0);
+	check_truncated(fd, buf);
+	ask(simple, 0, NBD_CMD_READ, 2 * MIB, BLOCK);
+	assert_int_equal(hear_error(simple, 2 * MIB), NBD_EIO);
+	/* Writes and zeroes make the file longer, and nothing of them is lost. */
+	fill_pattern(buf, BLOCK, 2 * MIB, 9);
+	assert_int_equal(do_write(fd, 0, 2 * MIB, BLOCK, buf), 0);
+	do_read(fd, true, 2 * MIB, BLOCK, got);
+	assert_memory_equal(buf, got, BLOCK);
+	assert_int_equal(do_command(fd, NBD_CMD_FLAG_NO_HOLE,
+				    NBD_CMD_WRITE_ZEROES, 3 * MIB, BLOCK), 0);
+	do_read(fd, true, 3 * MIB, BLOCK, got);
+	for (uint32_t i = 0; i < BLOCK; i++)
+		assert_int_equal(got[i], 0);
+	disconnect(simple);
+	disconnect(fd);
+	nbd_stop();
+	free(buf);
+}
+
 static const struct harness_case cases[] = {
 	CASE(a_full_disk_is_told),
 	CASE(a_direct_export_wants_whole_blocks),
 	CASE(a_device_zeroes_parts_of_sectors),
 	CASE(what_was_flushed_outlives_any_kill),
 	CASE(clients_leave_nothing_behind),
+	CASE(idle_connection_takes_little_memory),
+	CASE(read_beyond_truncated_end_is_an_error),
 };
 
 int main(void)

@@ -9,6 +9,8 @@
 
 #include "tests/nbd-kit.h"
 
+#include <sys/ioctl.h>
+
 /* It is over when the server says so: this waits as long as it takes, and takes
  * nothing before. */
 static void wait_for_end(int fd)
@@ -77,8 +79,8 @@ static int ask_without_end(const char *name, bool structured)
  * and its time runs out. */
 static void who_is_stuck_is_sent_away(void **state)
 {
-	static const char *const more[] = { "--timeout=1", "--connections=10",
-					    NULL };
+	static const char *const more[] = { "--timeout=1", "--handshake=1",
+					    "--connections=10", NULL };
 	int fds[9];
 
 	nbd_start_with(state, more);
@@ -424,7 +426,7 @@ static void the_socket_is_the_owners(void **state)
 }
 
 /* As a service manager does it: a socket that listens is handed over as 3. */
-static void exec_with_socket(void **state, int listener)
+static void exec_with_socket(void **state, int listener, const char *more)
 {
 	const struct world *w = *state;
 	const char *program = getenv("WEIR_NBD");
@@ -440,8 +442,20 @@ static void exec_with_socket(void **state, int listener)
 	else
 		dup2(listener, 3);
 	execl(program ? program : "examples/weir-nbd/weir-nbd", "weir-nbd",
-	      "-q", "--cores=1", "--export=size=1M", (char *)NULL);
+	      "-q", "--cores=1", "--export=size=1M", more, (char *)NULL);
 	_exit(127);
+}
+
+/* @listener is the server's from now on. */
+static void start_with_socket(void **state, int listener, const char *more)
+{
+	assert_int_equal(listen(listener, 8), 0);
+	fflush(NULL);
+	nbd_pid = fork();
+	assert_true(nbd_pid >= 0);
+	if (nbd_pid == 0)
+		exec_with_socket(state, listener, more);
+	close(listener);
 }
 
 static void a_socket_may_be_handed_over(void **state)
@@ -454,16 +468,202 @@ static void a_socket_may_be_handed_over(void **state)
 	memcpy(sun.sun_path, nbd_socket, strlen(nbd_socket));
 	assert_int_equal(bind(listener, (struct sockaddr *)&sun, sizeof(sun)),
 			 0);
-	assert_int_equal(listen(listener, 8), 0);
-	fflush(NULL);
-	nbd_pid = fork();
-	assert_true(nbd_pid >= 0);
-	if (nbd_pid == 0)
-		exec_with_socket(state, listener);
-	close(listener);
+	start_with_socket(state, listener, NULL);
 	check_served("");
 	nbd_stop();
 	assert_int_equal(access(nbd_socket, F_OK), 0);
+}
+
+#define TRIES 60000	/* Of a millisecond. */
+
+/* Connected and greeted, or -1: the server has no room. */
+static int try_greeting(void)
+{
+	int fd = nbd_try_connect();
+	uint8_t buf[18];
+
+	assert_true(fd >= 0);
+	if (recv(fd, buf, 18, MSG_WAITALL) == 18)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* As many as there may be, who say nothing: one that wants something is served,
+ * and so is one that was there before. */
+static void silent_client_makes_way_for_newcomer(void **state)
+{
+	int fds[7], fd, served, tries = 0;
+	uint8_t buf[512];
+
+	nbd_start_with(state, (const char *const[]){ "--handshake=600", NULL });
+	served = nbd_open("file", false);
+	for (int i = 0; i < 7; i++)
+		while ((fds[i] = try_greeting()) < 0)
+			assert_true(++tries < TRIES);
+	while ((fd = try_greeting()) < 0) {
+		assert_true(++tries < TRIES);
+		poll(NULL, 0, 1);
+	}
+	close(fd);
+	do_read(served, false, 0, 512, buf);
+	disconnect(served);
+	for (int i = 0; i < 7; i++)
+		close(fds[i]);
+	nbd_stop();
+}
+
+static int listen_tcp(struct sockaddr_in *ret)
+{
+	socklen_t len = sizeof(*ret);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	*ret = (struct sockaddr_in){ .sin_family = AF_INET };
+	ret->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(fd, (struct sockaddr *)ret, sizeof(*ret)), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)ret, &len), 0);
+	return fd;
+}
+
+/* From 127.0.0.@host.  Returns the reply to GO; *@ret is the connection. */
+static uint32_t go_by_tcp(int *ret, const struct sockaddr_in *to, uint32_t host)
+{
+	struct sockaddr_in from = { .sin_family = AF_INET };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	uint8_t buf[64];
+
+	from.sin_addr.s_addr = htonl(0x7f000000 | host);
+	assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
+	assert_int_equal(connect(fd, (const struct sockaddr *)to, sizeof(*to)),
+			 0);
+	hear(fd, buf, 18);
+	put32(buf, 3);
+	tell(fd, buf, 4);
+	*ret = fd;
+	return do_option(fd, NBD_OPT_GO, buf, info_data(buf, "", NULL, 0));
+}
+
+static void connections_of_an_address_are_bounded(void **state)
+{
+	struct sockaddr_in to;
+	int fds[4], tries = 0, listener = listen_tcp(&to);
+
+	start_with_socket(state, listener, "--per-peer=2");
+	assert_int_equal(go_by_tcp(&fds[0], &to, 1), NBD_REP_ACK);
+	assert_int_equal(go_by_tcp(&fds[1], &to, 1), NBD_REP_ACK);
+	assert_int_equal(go_by_tcp(&fds[2], &to, 1), NBD_REP_ERR_POLICY);
+	assert_int_equal(go_by_tcp(&fds[3], &to, 2), NBD_REP_ACK);
+	disconnect(fds[1]);
+	close(fds[2]);
+	while (go_by_tcp(&fds[1], &to, 1) != NBD_REP_ACK) {
+		assert_true(++tries < TRIES);
+		close(fds[1]);
+	}
+	disconnect(fds[0]);
+	disconnect(fds[1]);
+	disconnect(fds[3]);
+	nbd_stop();
+}
+
+/* Who asks for something now and then stays. */
+static void idle_client_is_disconnected(void **state)
+{
+	struct pollfd idle = { .events = POLLIN };
+	uint8_t buf[512];
+	int busy;
+
+	nbd_start_with(state, (const char *const[]){ "--idle=2", NULL });
+	idle.fd = nbd_open("file", true);
+	busy = nbd_open("memory", false);
+	while (poll(&idle, 1, 1) == 0)
+		do_read(busy, false, 0, 512, buf);
+	hear_end(idle.fd);
+	do_read(busy, false, 0, 512, buf);
+	disconnect(busy);
+	nbd_stop();
+}
+
+/* How often the server has said @word, in how many lines. */
+static unsigned int count_said(int err, const char *word, unsigned int *lines)
+{
+	static char said[16384];
+	ssize_t n = pread(err, said, sizeof(said) - 1, 0);
+	unsigned int found = 0;
+
+	assert_true(n >= 0);
+	said[n] = '\0';
+	*lines = 0;
+	for (const char *p = said; (p = strchr(p, '\n')); p++)
+		++*lines;
+	for (const char *p = said; (p = strstr(p, word)); p++)
+		found++;
+	return found;
+}
+
+/* On stderr, but not once for each that comes. */
+static void refusal_is_said(void **state)
+{
+	int err = open(test_path(state, "err"),
+		       O_RDWR | O_CREAT | O_APPEND | O_TRUNC, 0600);
+	int was_err = dup(2), fd;
+	unsigned int found, lines;
+
+	dup2(err, 2);
+	nbd_start_with(state, (const char *const[]){ "--connections=1", NULL });
+	dup2(was_err, 2);
+	close(was_err);
+	fd = nbd_open("file", false);
+	for (int i = 0; i < 100; i++)
+		hear_end(nbd_try_connect());
+	disconnect(fd);
+	nbd_stop();
+	found = count_said(err, "is refused: too many connections", &lines);
+	assert_true(found >= 1);
+	assert_true(lines < 100);
+	close(err);
+}
+
+/*
+ * Of two clients on one core one wants zeroes that take seconds to write, and the
+ * other one something that a worker does, too: it is not the last.  The read
+ * shows that the server has all of the requests before.
+ */
+static void zeroes_of_a_client_leave_workers_to_others(void **state)
+{
+	uint8_t buf[4096];
+	int all = 0, a, b;
+
+	nbd_start_with(state, (const char *const[]){
+		"--cores=1", "--export=name=big,size=256M", NULL });
+	a = nbd_open("big", false);
+	b = nbd_open("file", false);
+	for (int i = 0; i < 127; i++)
+		ask(a, NBD_CMD_FLAG_NO_HOLE, NBD_CMD_WRITE_ZEROES, 0, 256 * MIB);
+	do_read(a, false, 4096, 4096, buf);
+	assert_int_equal(do_write(b, 0, 0, 4096, buf), 0);
+	assert_int_equal(ioctl(a, FIONREAD, &all), 0);
+	assert_true(all < 64 * 16);
+	close(a);
+	disconnect(b);
+	nbd_stop();
+}
+
+/* Its open() would wait for somebody who writes. */
+static void fifo_is_no_export(void **state)
+{
+	char export[300];
+	int status = 0, tries = 0;
+
+	assert_int_equal(mkfifo(test_path(state, "fifo"), 0600), 0);
+	snprintf(export, sizeof(export), "--export=ro,path=%s",
+		 test_path(state, "fifo"));
+	nbd_spawn(state, (const char *const[]){ export, NULL });
+	while (waitpid(nbd_pid, &status, WNOHANG) == 0) {
+		if (++tries == TRIES)
+			kill(nbd_pid, SIGKILL);
+		poll(NULL, 0, 1);
+	}
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SETUP);
 }
 
 static const struct harness_case cases[] = {
@@ -482,6 +682,12 @@ static const struct harness_case cases[] = {
 	CASE(a_wrong_command_line_is_refused),
 	CASE(the_socket_is_the_owners),
 	CASE(a_socket_may_be_handed_over),
+	CASE(silent_client_makes_way_for_newcomer),
+	CASE(connections_of_an_address_are_bounded),
+	CASE(idle_client_is_disconnected),
+	CASE(refusal_is_said),
+	CASE(zeroes_of_a_client_leave_workers_to_others),
+	CASE(fifo_is_no_export),
 };
 
 int main(void)

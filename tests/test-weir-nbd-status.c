@@ -45,7 +45,7 @@ void request_done(struct request *rq, int64_t res)
 
 /* Of 96 bytes, from the first one on. */
 static const struct {
-	struct answer answers[5];
+	struct answer answers[6];
 	uint32_t extents[4][2];
 	uint32_t block;
 } cases[] = {
@@ -54,7 +54,12 @@ static const struct {
 	    { SEEK_HOLE, 200, 0 } },
 	  { { 10, 0 }, { 20, HOLE }, { 66, 0 } }, 1 },
 	/* A hole to the end. */
-	{ { { SEEK_HOLE, 0, 0 }, { SEEK_DATA, 0, ENXIO } }, { { 96, HOLE } }, 1 },
+	{ { { SEEK_HOLE, 0, 0 }, { SEEK_DATA, 0, ENXIO }, { SEEK_END, 96, 0 } },
+	  { { 96, HOLE } }, 1 },
+	/* A hole to the end of a file that has become shorter. */
+	{ { { SEEK_HOLE, 10, 0 }, { SEEK_HOLE, 10, 0 }, { SEEK_DATA, 0, ENXIO },
+	    { SEEK_END, 50, 0 }, { SEEK_HOLE, 0, ENXIO } },
+	  { { 10, 0 }, { 40, HOLE }, { 46, 0 } }, 1 },
 	/* The hole was written to before the second question. */
 	{ { { SEEK_HOLE, 0, 0 }, { SEEK_DATA, 0, 0 } }, { { 96, 0 } }, 1 },
 	/* The second question has no answer. */
@@ -70,7 +75,8 @@ static const struct {
 	/* One that is less than a block is none. */
 	{ { { SEEK_HOLE, 0, 0 }, { SEEK_DATA, 10, 0 }, { SEEK_HOLE, 200, 0 } },
 	  { { 16, 0 }, { 80, 0 } }, 16 },
-	{ { { SEEK_HOLE, 80, 0 }, { SEEK_HOLE, 80, 0 }, { SEEK_DATA, 0, ENXIO } },
+	{ { { SEEK_HOLE, 80, 0 }, { SEEK_HOLE, 80, 0 }, { SEEK_DATA, 0, ENXIO },
+	    { SEEK_END, 96, 0 } },
 	  { { 80, 0 }, { 16, HOLE } }, 16 },
 };
 

@@ -32,9 +32,15 @@ t_wrong_usage_is_said_in_one_sentence()
 {
 	refused 2 'LISTEN TARGET'
 	refused 2 'a target is wanted' 127.0.0.1:1
-	refused 2 'no such option' -x
-	refused 2 'no such option' --more
-	refused 2 'wants a value' -f
+	refused 2 ' -x: there is no such option' -x
+	refused 2 ' -x: there is no such option' -c -cx
+	refused 2 ' -V: there is no such option' -V
+	refused 2 ' --more: there is no such option' --more
+	refused 2 ' --more=1: there is no such option' --check --more=1
+	refused 2 ' --check: takes no value' --check=1
+	refused 2 ' -f: wants a value' -f
+	refused 2 ' --file: wants a value' --file
+	refused 2 ' -n: wants a value' -c -n
 	refused 2 '1 to 256' -n 0 127.0.0.1:1 127.0.0.1:2
 	refused 2 '1 to 256' -n 257 127.0.0.1:1 127.0.0.1:2
 	refused 2 '1 to 256' -n 2x 127.0.0.1:1 127.0.0.1:2

@@ -80,6 +80,23 @@ t_peers()
 	shows '^  "plan": "bounce: pull by verbs, push by file'
 }
 
+# What would go is not what goes: a job would be refused, too.
+t_peers_without_a_device()
+{
+	for places in 'system remote' 'remote system' 'file:a remote'; do
+		# shellcheck disable=SC2086 # A list.
+		route 1 $places
+		shows '^refused: No such device$'
+		shows '^  no device that can be used here reaches .* weir info'
+		shows '^  with one, and a connection: .* by verbs'
+	done
+	route 1 --json system remote
+	shows '^  "possible": false'
+	shows '^  "errno": 19'
+	"$weir" info | grep -q '^  *domain remote .*no device that can be used' ||
+		wrong 'weir info says otherwise'
+}
+
 t_peers_without_verbs()
 {
 	route 1 system remote
@@ -154,14 +171,20 @@ t_usage()
 no_process=
 "$weir" route -q process:$$ system 2>/dev/null ||
 	no_process='processes cannot be had here'
-no_verbs='built without verbs'
 verbs=
-"$weir" route -q system remote 2>/dev/null &&
-	{ no_verbs='' && verbs='built with verbs'; }
+no_device='built without verbs'
+device='there is no RDMA device here'
+if "$weir" route -q system remote 2>/dev/null; then
+	verbs='built with verbs'
+	device='' no_device='there is an RDMA device here'
+elif ! "$weir" route system remote | grep -q 'without verbs'; then
+	verbs='built with verbs' no_device=''
+fi
 run t_one_engine
 run t_bounces
 run t_atomics
-run t_peers "$no_verbs"
+run t_peers "$device"
+run t_peers_without_a_device "$no_device"
 run t_peers_without_verbs "$verbs"
 run t_processes "$no_process"
 run t_no_way

@@ -26,9 +26,10 @@ t_wrong_usage_is_said_in_one_sentence()
 	refused 'not both' -s -c
 	refused '-c wants -a' -c
 	refused 'too many' -s more
-	refused 'no such option' -s -x
-	refused 'no such option' -s --more
-	refused 'wants a value' -s -p
+	refused ' -x: there is no such option' -s -x
+	refused ' --more: there is no such option' -s --more
+	refused ' --version: takes no value' -s --version=1
+	refused ' -p: wants a value' -s -p
 	refused 'a client' -s -I 127.0.0.1
 	refused 'a client' -s -C 0
 	refused 'a server' -c -a 127.0.0.1 -P

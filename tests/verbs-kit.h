@@ -58,13 +58,14 @@ static inline struct weir_conn *hand_made(struct weir_reactor *r,
 	errand_init(&c->errand, r, conn_run);
 	assert_int_equal(reactor_attach(r, &c->obj, "connection"), 0);
 	assert_int_equal(conn_tap_get(&tap, r, "standin_mlx5"), 0);
-	ch.depth = c->opts.sends + c->opts.recvs;
+	ch.depth = conn_credits(c);
 	assert_int_equal(weir_channel_create(&c->channel, r, tap->device->ctx,
 					     &ch), 0);
 	assert_int_equal(weir_channel_reserve(c->channel, ch.depth), 0);
 	c->channel_user.failed = conn_channel_failed;
 	channel_user_add(c->channel, &c->channel_user);
 	c->max_sge = c->opts.max_sge ? c->opts.max_sge : 16;
+	c->max_message = WEIR_MESSAGE_MAX;
 	init.send_cq = init.recv_cq = weir_channel_cq(c->channel);
 	init.cap.max_send_wr = c->opts.sends;
 	init.cap.max_recv_wr = c->opts.recvs;

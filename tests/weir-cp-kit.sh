@@ -5,6 +5,7 @@
 . "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
 
 program=$(absolute "${WEIR_CP:-examples/weir-cp/weir-cp}")
+without_call=$(absolute "${WITHOUT_CALL:-tests/without-call}")
 enter test-weir-cp
 nobody=65534
 
@@ -114,6 +115,9 @@ prepare()
 	no_direct=
 	dd if=tree/f4096 of=f oflag=direct bs=4K 2>/dev/null ||
 		no_direct='no O_DIRECT here'
+	no_filter=
+	"$without_call" sendfile 1 true ||
+		no_filter='no system call can be refused here'
 	no_nobody=
 	nobody "'$program' --version" >out 2>&1 ||
 		no_nobody='not to be reached by the unprivileged'

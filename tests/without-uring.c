@@ -1,42 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * without-uring ERRNO COMMAND...: run a command where io_uring is answered with
- * an errno (1 is EPERM, 38 ENOSYS), as in most containers.  77: no filter can
- * be set here.
+ * without-uring ERRNO[:FIRST[-LAST]] COMMAND...: run a command where io_uring is
+ * answered with an errno (1 is EPERM, 38 ENOSYS), as in most containers; or the
+ * system calls from number FIRST to LAST instead.  77: no filter can be set here.
  */
 
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/prctl.h>
-#include <unistd.h>
+#include "tests/forbid.h"
 
-/* io_uring_setup, _enter and _register have the same numbers everywhere. */
-#define NR_FIRST 425
-#define NR_LAST 427
+#include <stdio.h>
+#include <unistd.h>
 
 int main(int argc, char **argv)
 {
-	uint32_t err = argc > 2 ? (uint32_t)atoi(argv[1]) : 0;
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-			 offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, NR_FIRST, 0, 2),
-		BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, NR_LAST, 1, 0),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | err),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog prog = { sizeof(code) / sizeof(code[0]), code };
+	unsigned int err, first = NR_URING_SETUP, last = NR_URING_REGISTER;
+	int n = argc > 2 ? sscanf(argv[1], "%u:%u-%u", &err, &first, &last) : 0;
 
-	if (argc < 3)
+	if (n < 1)
 		return 2;
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog))
+	if (n == 2)
+		last = first;
+	if (forbid_range(first, last, SECCOMP_RET_ERRNO | err))
 		return 77;
 	execvp(argv[2], argv + 2);
 	perror(argv[2]);

@@ -6,6 +6,7 @@
  */
 
 #define _GNU_SOURCE 1
+#include <ctype.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -223,7 +224,8 @@ static void section(FILE *f, const struct result *r, const char *bench,
 	text(f, bench);
 	fputs("\n\n", f);
 	if (p) {
-		fprintf(f, "%c%s; beside %s.\n", p->measures[0] & ~0x20,
+		fprintf(f, "%c%s; beside %s.\n",
+			toupper((unsigned char)p->measures[0]),
 			p->measures + 1, p->beside);
 	}
 	figures(f, r, bench);
@@ -299,13 +301,19 @@ int write_report(const struct result *r, const char *path, const char *dir,
 void show_goals(const struct result *r)
 {
 	const struct goal *g;
+	char figure[32];
 
 	if (!r->n_goals)
 		return;
 	printf("\n%-56s %10s %10s  %s\n", "Goal", "bound", "figure", "met");
-	for (g = r->goals; g < r->goals + r->n_goals; g++)
-		printf("%-56s %s %7.3g %10.3g  %s\n", g->text,
-		       g->at_most ? "<=" : ">=", g->bound, g->figure,
+	for (g = r->goals; g < r->goals + r->n_goals; g++) {
+		if (isfinite(g->figure))
+			snprintf(figure, sizeof(figure), "%.3g", g->figure);
+		else
+			strcpy(figure, "-");
+		printf("%-56s %s %7.3g %10s  %s\n", g->text,
+		       g->at_most ? "<=" : ">=", g->bound, figure,
 		       !isfinite(g->figure) ? "not measured" :
 		       g->met ? "yes" : "NO");
+	}
 }

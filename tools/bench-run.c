@@ -44,6 +44,23 @@ static const char *where(void)
 	return dir && *dir ? dir : WEIR_LIBEXECDIR;
 }
 
+/* Programs that are measured as a whole are installed beside this one. */
+static void say_where_we_are(void)
+{
+	char path[4096];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	char *end;
+
+	if (n <= 0)
+		return;
+	path[n] = 0;
+	end = strrchr(path, '/');
+	if (!end)
+		return;
+	*end = 0;
+	setenv("WEIR_BIN_DIR", path, 0);
+}
+
 static void become(const char *program, char *const *argv, bool quiet)
 {
 	int fd = -1;
@@ -206,6 +223,7 @@ int run_programs(struct wanted *w, const char *path)
 
 	if (status)
 		return status;
+	say_where_we_are();
 	for (size_t i = 0; i < w->n_programs; i++) {
 		begun = now();
 		if (note_outcome(w->programs[i], &cut_off, 0, path))

@@ -16,6 +16,7 @@
 
 #define NAMES_MAX 32
 #define OPTIONS_MAX 32
+#define REPS_MAX 99	/* The programs' BENCH_SAMPLES_MAX. */
 
 enum {
 	OPT_LIST = 256, OPT_COMPARE, OPT_WORSE, OPT_FROM, OPT_OUTPUT, OPT_JSON,
@@ -145,6 +146,27 @@ static int take_limit(struct asked *a, const char *text)
 	return EXIT_OK;
 }
 
+static int take_reps(struct asked *a, const char *text)
+{
+	char *end;
+	long n = strtol(text, &end, 10);
+
+	if (*text < '0' || *text > '9' || *end || n < 1 || n > REPS_MAX)
+		return usage_error("--reps %s: not a number from 1 to %d", text,
+				   REPS_MAX);
+	return pass(a, "--reps", text);
+}
+
+static int take_noise(struct asked *a, const char *text)
+{
+	char *end;
+	double x = strtod(text, &end);
+
+	if (end == text || *end || !(x >= 0 && x <= 1e6))
+		return usage_error("--noise %s: not a number of CPUs", text);
+	return pass(a, "--noise", text);
+}
+
 static int take_format(struct asked *a, const char *text)
 {
 	if (strcmp(text, "svg") && strcmp(text, "png"))
@@ -159,13 +181,13 @@ static int take_passed(struct asked *a, int opt)
 	case OPT_QUICK:
 		return pass(a, "--quick", NULL);
 	case OPT_REPS:
-		return pass(a, "--reps", optarg);
+		return take_reps(a, optarg);
 	case OPT_ONLY:
 		return pass(a, "--only", optarg);
 	case OPT_DIR:
 		return pass(a, "--dir", optarg);
 	case OPT_NOISE:
-		return pass(a, "--noise", optarg);
+		return take_noise(a, optarg);
 	case OPT_BACKEND:
 		return choose(a, "--backend", optarg);
 	case OPT_SIZE:

@@ -1,5 +1,6 @@
 # The installed commands.  They use public headers only.
 bin_PROGRAMS += %D%/weir
+%C%_weir_LDFLAGS = $(program_ldflags)
 %C%_weir_SOURCES = \
 	%D%/bench-compare.c \
 	%D%/bench-csv.c \
@@ -51,6 +52,7 @@ else
 endif
 
 bin_PROGRAMS += %D%/weir-sim
+%C%_weir_sim_LDFLAGS = $(program_ldflags)
 # What runs scenarios, and the scenarios.
 weir_sim_runner = \
 	%D%/json.c \

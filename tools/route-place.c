@@ -66,6 +66,27 @@ static int begin_process(struct place *p, const char *word, const char *text,
 	return EXIT_OK;
 }
 
+/* The planner knows kinds of domains; whether there is a card here is another
+ * thing, which a connection would need. */
+bool place_is_reached(const struct place *p)
+{
+	struct weir_device_caps caps = { .size = sizeof(caps) };
+	struct weir_devinfo **list;
+	bool reached = false;
+	size_t n, i;
+
+	if (!p->remote)
+		return true;
+	if (weir_device_list(&list, &n))
+		return false;
+	for (i = 0; i < n && !reached; i++)
+		reached = !weir_devinfo_caps(list[i], &caps) &&
+			  (caps.flags & WEIR_DEVICE_USABLE) &&
+			  (caps.domains & WEIR_DEVICE_BIT(WEIR_DOMAIN_REMOTE));
+	weir_device_list_free(list);
+	return reached;
+}
+
 /* Of a peer that is still to be connected to, by some key. */
 static int begin_remote(struct place *p, const char *word, uint64_t bytes,
 			int side)
@@ -74,6 +95,7 @@ static int begin_remote(struct place *p, const char *word, uint64_t bytes,
 		return cannot(word);
 	p->loc = weir_loc_at(p->domain, ADDRESS(side), bytes);
 	p->loc.ctx = &p->key;
+	p->remote = true;
 	return EXIT_OK;
 }
 

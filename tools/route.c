@@ -206,6 +206,19 @@ static void unused(struct weir_op *op, int64_t res)
 	(void)op, (void)res;
 }
 
+/* There would be a way, with a device that is not here. */
+static int not_here(char *text, size_t size)
+{
+	char plan[128];
+
+	snprintf(plan, sizeof(plan), "%.*s", (int)strcspn(text, "\n"), text);
+	snprintf(text, size, "refused: No such device\n"
+		 "  no device that can be used here reaches the memory of a "
+		 "peer: weir info says why\n"
+		 "  with one, and a connection: %s\n", plan);
+	return -ENODEV;
+}
+
 static int explain(const struct asked *asked, struct weir_dma *dma,
 		   const struct place *src, const struct place *dst)
 {
@@ -217,6 +230,8 @@ static int explain(const struct asked *asked, struct weir_dma *dma,
 	weir_job_copy(&job, dst->loc, src->loc);
 	job.kind = asked->kind->kind;
 	err = weir_route_explain(dma, &job, text, sizeof(text));
+	if (!err && !(place_is_reached(src) && place_is_reached(dst)))
+		err = not_here(text, sizeof(text));
 	if (asked->json && !asked->quiet)
 		show_json(asked, err, text);
 	else if (!asked->quiet)

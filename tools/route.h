@@ -4,6 +4,7 @@
 
 /* A place that bytes can be in, named by a word of the command line. */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <weir/conn.h>
@@ -24,6 +25,7 @@ struct place {
 	struct weir_mmap *mmap;
 	struct weir_inventory *inv;
 	struct weir_buf *buf;
+	bool remote;			/* Of a peer, by RDMA. */
 };
 
 /*
@@ -35,5 +37,8 @@ struct place {
 int place_begin(struct place *p, struct weir_reactor *r, const char *word,
 		uint64_t bytes, int side);
 void place_end(struct place *p);
+
+/* Whether some device that can be used here reaches it. */
+bool place_is_reached(const struct place *p);
 
 #endif /* TOOLS_ROUTE_H */

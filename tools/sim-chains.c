@@ -66,12 +66,23 @@ static void add_step(struct link *l, uint32_t i)
 	must(n == (int)i, "steps are numbered", "%d", n);
 	if (after >= 0)
 		s->on[after] = WEIR_CHAIN_ON_DONE;
+	s->finally = after >= 0 && l->steps[after].finally;
 	if (i && one_in(run, 2)) {
 		uint32_t dep = rnd(run, i), on = 1 + rnd(run, 3);
+
+		if (s->finally)
+			on = WEIR_CHAIN_ON_END;
+		else if (l->steps[dep].finally)
+			return;
 
 		must(!weir_chain_add_dep(l->chain, i, dep, on),
 		     "a dependency can be added", "of %u on %u", i, dep);
 		s->on[dep] = on;
+	}
+	if (one_in(run, 6)) {
+		must(!weir_chain_set_finally(l->chain, i),
+		     "the last step can be a finally one", "%u", i);
+		s->finally = true;
 	}
 }
 
@@ -116,6 +127,14 @@ static void check_edges(const struct link *l, const uint32_t *states,
 	for (uint32_t i = 0; i < l->n_steps; i++) {
 		bool all = true;
 
+		must(!l->steps[i].finally || ran(states[i]),
+		     "a finally step always runs", "step %u of %u: %u", i,
+		     l->number, states[i]);
+		must(!l->steps[i].finally || l->steps[i].kind != STEP_CALL ||
+		     l->steps[i].calls == 1, "a finally step runs once",
+		     "step %u of %u: %u", i, l->number, l->steps[i].calls);
+		if (l->steps[i].finally)
+			continue;
 		for (uint32_t dep = 0; dep < i; dep++)
 			if (l->steps[i].on[dep] &&
 			    !suits(l->steps[i].on[dep], states[dep]))

@@ -42,6 +42,7 @@ struct step {
 	unsigned int calls;
 	uint64_t resets;	/* Of cards, when it was prepared. */
 	bool is_known;		/* All of it could be prepared. */
+	bool finally;		/* Runs always, behind the others. */
 };
 
 struct link {

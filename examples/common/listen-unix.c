@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 static int make_socket(void)
@@ -75,5 +76,19 @@ int listen_unix(int *ret, const char *path, mode_t mode, int backlog)
 		close(fd);
 	else
 		*ret = fd;
+	return err;
+}
+
+int listen_unix_wait(int *ret, const char *path, mode_t mode, int backlog)
+{
+	const struct timespec pause = { .tv_nsec = 10 * 1000 * 1000 };
+	int tries, err;
+
+	for (tries = 0; tries < 100; tries++) {
+		err = listen_unix(ret, path, mode, backlog);
+		if (err != -EADDRINUSE)
+			return err;
+		nanosleep(&pause, NULL);
+	}
 	return err;
 }

@@ -16,4 +16,11 @@
  */
 int listen_unix(int *ret, const char *path, mode_t mode, int backlog);
 
+/*
+ * The same, and while something is there try again for about a second.  A server
+ * that was killed may leave its socket to the kernel, which frees it a little
+ * later.  Not in a callback of a reactor.
+ */
+int listen_unix_wait(int *ret, const char *path, mode_t mode, int backlog);
+
 #endif /* COMMON_LISTEN_UNIX_H */

@@ -23,6 +23,7 @@ void dirs_init(struct dirs *dirs)
 	memset(dirs, 0, sizeof(*dirs));
 	pthread_mutex_init(&dirs->lock, NULL);
 	dirs->idle.prev = dirs->idle.next = &dirs->idle;
+	dirs->idle_max = DIRS_OPEN_MAX;
 }
 
 void dirs_fini(struct dirs *dirs)
@@ -76,7 +77,7 @@ static void idle_add(struct dirs *dirs, struct dir *dir)
 	dir->prev = dirs->idle.prev;
 	dir->next = &dirs->idle;
 	dir->prev->next = dir->next->prev = dir;
-	if (++dirs->n_idle <= DIRS_OPEN_MAX)
+	if (++dirs->n_idle <= dirs->idle_max)
 		return;
 	oldest = dirs->idle.next;
 	idle_del(dirs, oldest);
@@ -92,21 +93,25 @@ static void use(struct dirs *dirs, struct dir *dir)
 
 static void unuse(struct dirs *dirs, struct dir *dir)
 {
-	if (--dir->users == 0 && dir->parent)
+	if (--dir->users == 0)
 		idle_add(dirs, dir);
 }
 
-/* Open @dir again, whose parent is open and in use. */
+/* Open @dir again, whose parent, if it has one, is open and in use. */
 static int reopen(struct dir *dir)
 {
+	const struct dir *up = dir->parent;
 	struct stat st;
 	int err;
 
-	dir->src = openat(dir->parent->src, dir->name, DIR_FLAGS | O_NOFOLLOW);
+	dir->src = !up ? open_dir(dir->name) :
+		   openat(up->src, dir->name,
+			  DIR_FLAGS | (dir->follow ? 0 : O_NOFOLLOW));
 	if (dir->src < 0)
 		return -errno;
-	dir->dst = openat(dir->parent->dst, dir->dst_name,
-			  DIR_FLAGS | O_NOFOLLOW);
+	dir->dst = !up ? open_dir(dir->dst_name) :
+		   openat(up->dst, dir->dst_name,
+			  DIR_FLAGS | (up->into_link ? 0 : O_NOFOLLOW));
 	err = dir->dst < 0 || fstat(dir->src, &st) ? -errno : 0;
 	if (!err && (st.st_dev != dir->st.st_dev ||
 		     st.st_ino != dir->st.st_ino))
@@ -122,8 +127,12 @@ static int open_way(struct dirs *dirs, struct dir *dir)
 	struct dir *at = dir;
 	int err = 0;
 
-	for (; at->src < 0; at = at->parent)
+	for (; at->src < 0 && at->parent; at = at->parent)
 		at->parent->down = at;
+	if (at->src < 0)
+		err = reopen(at);
+	if (err)
+		return err;
 	use(dirs, at);
 	while (at != dir && !err) {
 		struct dir *next = at->down;
@@ -194,28 +203,35 @@ void dir_unhold(struct dir *dir)
 	}
 }
 
-static int set_dir_attrs(struct dir *dir, int dst)
+/* What the rights of a new directory are without KEEP_MODE. */
+static int open_up(const struct dir *dir, int src, int dst)
 {
-	const struct cp *cp = dir->cp;
-	struct timespec times[2] = { dir->st.st_atim, dir->st.st_mtim };
+	mode_t mode = rights_of(src, &dir->st), now;
 	struct stat st;
-	mode_t mode;
 
 	if (fstat(dst, &st))
 		return -errno;
-	if (cp->root &&
-	    (st.st_uid != dir->st.st_uid || st.st_gid != dir->st.st_gid)) {
-		if (fchown(dst, dir->st.st_uid, dir->st.st_gid))
-			return -errno;
-		st.st_uid = dir->st.st_uid;
-		st.st_gid = dir->st.st_gid;
-	}
-	mode = kept_mode(cp, &dir->st, st.st_uid, st.st_gid);
-	if (fchmod(dst, mode) || futimens(dst, times))
-		return -errno;
-	if (cp->opts.fsync && fsync(dst))
+	/* Beside it, what it has by the umask or a default ACL stays. */
+	now = (st.st_mode & 07777 & ~(0700 & ~mode)) |
+	      (mode & 022 & ~dir->cp->umask);
+	if (dir->cp->opts.keep & KEEP_OWNER)
+		now |= mode & 0777 & ~dir->cp->umask;
+	if (now != (st.st_mode & 07777) && fchmod(dst, now))
 		return -errno;
 	return 0;
+}
+
+static int set_dir_attrs(struct dir *dir, int src, int dst)
+{
+	const struct cp *cp = dir->cp;
+	int err = 0;
+
+	if (dir->made && !(cp->opts.keep & KEEP_MODE))
+		err = open_up(dir, src, dst);
+	attrs_copy(cp, &dir->st, src, dst, &dir->lost);
+	if (!err && cp->opts.fsync && fsync(dst))
+		err = -errno;
+	return err;
 }
 
 /* On a worker: everything is in @dir, so its times will stay. */
@@ -227,27 +243,39 @@ static int64_t dir_finish_work(void *arg)
 
 	if (err)
 		return err;
-	err = set_dir_attrs(dir, dst);
+	err = set_dir_attrs(dir, src, dst);
 	dir_close(dir);
 	return err;
 }
 
-static void on_finished(struct weir_op *op, int64_t res)
+static void finished(struct dir *dir, int64_t res)
 {
-	struct dir *dir = weir_container_of(op, struct dir, op);
 	struct dir *parent = dir->parent;
 	struct cp *cp = dir->cp;
 
-	if (res < 0) {
+	if (res < 0 || dir->lost.names[0]) {
 		char *path = dst_path_of(dir, NULL);
 
-		say_error(cp, "set mode and times of", path, (int)res);
+		if (res < 0)
+			say_error(cp, "complete", path, (int)res);
+		else
+			say_lost(cp, &dir->lost, path);
 		free(path);
-	} else {
-		cp->n_dirs++;
 	}
+	cp->n_dirs += res >= 0;
+	cp->n_finishing--;
 	dir_unhold(dir);
 	dir_unref(parent);
+}
+
+/* A source may have waited for this. */
+static void on_finished(struct weir_op *op, int64_t res)
+{
+	struct dir *dir = weir_container_of(op, struct dir, op);
+	struct cp *cp = dir->cp;
+
+	finished(dir, res);
+	walk_pump(cp);
 	cp_idle(cp);
 }
 
@@ -258,6 +286,7 @@ void dir_ref(struct dir *dir)
 
 void dir_unref(struct dir *dir)
 {
+	struct cp *cp = dir->cp;
 	int err;
 
 	if (--dir->refs > 0)
@@ -266,9 +295,12 @@ void dir_unref(struct dir *dir)
 		dir_unhold(dir);
 		return;
 	}
-	cp_busy(dir->cp);
+	cp_busy(cp);
+	cp->n_finishing++;
 	weir_op_init(&dir->op, on_finished);
-	err = weir_work(dir->cp->reactor, &dir->op, dir_finish_work, dir);
-	if (err)
-		on_finished(&dir->op, err);
+	err = weir_work(cp->reactor, &dir->op, dir_finish_work, dir);
+	if (err) {
+		finished(dir, err);
+		cp_idle(cp);
+	}
 }

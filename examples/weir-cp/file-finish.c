@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: CC0-1.0 */
 /*
- * The end of a file, on a worker: see that the source is what it was, give the
- * copy its owner, mode and times, and then its name.  And symbolic links, which
- * have only that.
+ * The end of a file, on a worker: see whether the source is what it was, give
+ * the copy its attributes, and then its name.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -13,67 +12,74 @@
 
 #include "weir-cp.h"
 
-/*
- * The mode that a copy of @src gets if it belongs to @uid and @gid: setuid and
- * setgid would mean somebody else than they did.
- */
-mode_t kept_mode(const struct cp *cp, const struct stat *src, uid_t uid,
-		 gid_t gid)
-{
-	mode_t mode = src->st_mode & 07777;
-
-	(void)cp;
-	if (uid != src->st_uid)
-		mode &= ~(mode_t)S_ISUID;
-	if (gid != src->st_gid)
-		mode &= ~(mode_t)S_ISGID;
-	return mode;
-}
-
 static bool same_time(const struct timespec *a, const struct timespec *b)
 {
 	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-/* Also its name has to lead to it still. */
-static int check_source(struct file *f, int dir)
+static bool earlier(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec :
+					a->tv_nsec < b->tv_nsec;
+}
+
+/* With --changed=fail nothing at all may have changed: its name, too, has to
+ * lead to it still. */
+static bool is_other(const struct file *f, int dir)
 {
 	struct stat st;
 
-	if (fstatat(dir, f->name, &st, f->follow ? 0 : AT_SYMLINK_NOFOLLOW) ||
-	    st.st_dev != f->st.st_dev || st.st_ino != f->st.st_ino ||
-	    st.st_size != f->st.st_size ||
-	    !same_time(&st.st_mtim, &f->st.st_mtim) ||
-	    !same_time(&st.st_ctim, &f->st.st_ctim))
+	return fstatat(dir, f->name, &st,
+		       f->follow ? 0 : AT_SYMLINK_NOFOLLOW) ||
+	       st.st_dev != f->st.st_dev || st.st_ino != f->st.st_ino ||
+	       !same_time(&st.st_ctim, &f->st.st_ctim);
+}
+
+/* What has become of the data of the source since it was opened. */
+static int look_again(struct file *f, int dir)
+{
+	struct stat st;
+
+	if (fstat(f->src, &st))
+		return file_wrong(f, "look at", -errno);
+	f->change = st.st_size > f->size_before ? GREW :
+		    st.st_size != f->size_before ||
+		    !same_time(&st.st_mtim, &f->st.st_mtim) ? CHANGED : SAME;
+	if (f->cp->opts.fail_if_changed && is_other(f, dir))
+		f->change = CHANGED;
+	if (f->change == SAME)
+		return 0;
+	if (f->tries < f->cp->opts.retry)
+		f->again = true;
+	else if (f->cp->opts.fail_if_changed)
 		return file_wrong(f, "changed while it was copied", 0);
 	return 0;
 }
 
-static int set_attrs(struct file *f)
+/* Whether the copy is not wanted, for there is one (-n), or a newer one (-u). */
+bool file_skip(struct file *f, int dir)
 {
-	struct timespec times[2] = { f->st.st_atim, f->st.st_mtim };
+	const struct cp_opts *o = &f->cp->opts;
 	struct stat st;
-	mode_t mode;
 
-	if (f->set_owner && fchown(f->dst, f->st.st_uid, f->st.st_gid))
-		return file_wrong(f, "set the owner of the copy of", -errno);
-	if (f->set_mode) {
-		if (fstat(f->dst, &st))
-			return file_wrong(f, "look at the copy of", -errno);
-		mode = kept_mode(f->cp, &f->st, st.st_uid, st.st_gid);
-		if (fchmod(f->dst, mode))
-			return file_wrong(f, "set the mode of the copy of",
-					  -errno);
-	}
-	if (futimens(f->dst, times))
-		return file_wrong(f, "set the times of the copy of", -errno);
-	return 0;
+	if ((!o->no_clobber && !o->update) ||
+	    fstatat(dir, f->dst_name, &st, AT_SYMLINK_NOFOLLOW))
+		return false;
+	f->done = f->skipped = o->no_clobber ||
+			       !earlier(&st.st_mtim, &f->st.st_mtim);
+	return f->skipped;
 }
 
-/* Whether what has the name of the copy now may be replaced by it. */
+/* Whether what has the name of the copy now may be replaced by it: 0, 1 if it is
+ * to stay, or a negative errno. */
 static int check_replaced(struct file *f, int dir)
 {
 	struct stat st;
+
+	if (f->cp->opts.no_clobber) {
+		f->skipped = true;	/* It came meanwhile. */
+		return 1;
+	}
 
 	if (fstatat(dir, f->dst_name, &st, AT_SYMLINK_NOFOLLOW))
 		return errno == ENOENT ? 0 : file_wrong(f, "look at the name "
@@ -83,12 +89,14 @@ static int check_replaced(struct file *f, int dir)
 		return file_wrong(f, "is the same file in SOURCE and DEST", 0);
 	if (S_ISDIR(st.st_mode))
 		return file_wrong(f, "would replace a directory", 0);
-	if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
+	/* A tree can be copied to where it was copied before. */
+	if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode) &&
+	    (st.st_mode & S_IFMT) != (f->st.st_mode & S_IFMT))
 		return file_wrong(f, "would replace what is no file", 0);
 	return 0;
 }
 
-/* Move @temp to the name that the copy is to have. */
+/* Move @temp to the name that the copy is to have.  1: that is to stay. */
 int commit_name(struct file *f, int dir, const char *temp)
 {
 	int err;
@@ -140,7 +148,8 @@ static int commit(struct file *f, int dir)
 		}
 		if (err) {
 			f->temp[0] = 0;
-			return file_wrong(f, "name the copy of", err);
+			return err > 0 ? err :
+			       file_wrong(f, "name the copy of", err);
 		}
 	}
 	err = commit_name(f, dir, f->temp);
@@ -174,13 +183,15 @@ void file_drop(struct file *f, int dst_dir)
 /* All data are in the copy: make it one. */
 int file_complete(struct file *f, int src_dir, int dst_dir)
 {
-	int err = check_source(f, src_dir);
+	int err = look_again(f, src_dir);
 
+	if (f->again)
+		return 0;
 	if (!err && f->written < (uint64_t)f->st.st_size &&
 	    ftruncate(f->dst, f->st.st_size))
 		err = file_wrong(f, "set the size of the copy of", -errno);
 	if (!err)
-		err = set_attrs(f);
+		attrs_copy(f->cp, &f->st, f->src, f->dst, &f->lost);
 	if (!err && f->cp->opts.fsync && fsync(f->dst))
 		err = file_wrong(f, "write out the copy of", -errno);
 	if (!err)
@@ -188,8 +199,8 @@ int file_complete(struct file *f, int src_dir, int dst_dir)
 	if (!err && f->cp->opts.fsync && fsync(dst_dir))
 		err = file_wrong(f, "write out the name of the copy of",
 				 -errno);
-	f->done = !err;
-	return err;
+	f->done = err >= 0;
+	return err < 0 ? err : 0;
 }
 
 int64_t file_finish_work(void *arg)
@@ -207,65 +218,6 @@ int64_t file_finish_work(void *arg)
 	file_drop(f, dst_dir);
 	dir_close(f->dir);
 	return f->err;
-}
-
-static int set_link_attrs(struct file *f, int dir, const char *name)
-{
-	struct timespec times[2] = { f->st.st_atim, f->st.st_mtim };
-
-	if (f->cp->root &&
-	    fchownat(dir, name, f->st.st_uid, f->st.st_gid,
-		     AT_SYMLINK_NOFOLLOW))
-		return -errno;
-	if (utimensat(dir, name, times, AT_SYMLINK_NOFOLLOW))
-		return -errno;
-	return 0;
-}
-
-static int copy_link(struct file *f, int src_dir, int dst_dir)
-{
-	char target[PATH_MAX];
-	ssize_t n;
-	int err;
-
-	if (fstatat(src_dir, f->name, &f->st, AT_SYMLINK_NOFOLLOW))
-		return file_wrong(f, "look at", -errno);
-	n = readlinkat(src_dir, f->name, target, sizeof(target) - 1);
-	if (n < 0)
-		return file_wrong(f, "read the link", -errno);
-	target[n] = 0;
-	do {
-		make_temp_name(f);
-		err = symlinkat(target, dst_dir, f->temp) ? -errno : 0;
-	} while (err == -EEXIST);
-	if (err) {
-		f->temp[0] = 0;
-		return file_wrong(f, "create a copy of", err);
-	}
-	err = set_link_attrs(f, dst_dir, f->temp);
-	if (err)
-		return file_wrong(f, "set owner and times of the copy of",
-				  err);
-	err = commit_name(f, dst_dir, f->temp);
-	if (!err)
-		f->temp[0] = 0;
-	return err;
-}
-
-/* A symbolic link is copied in one go. */
-int64_t file_link_work(void *arg)
-{
-	struct file *f = arg;
-	int src_dir, dst_dir;
-	int err = dir_open(f->dir, &src_dir, &dst_dir);
-
-	if (err)
-		return file_wrong(f, "open the directory of", err);
-	err = copy_link(f, src_dir, dst_dir);
-	f->done = !err;
-	file_drop(f, dst_dir);
-	dir_close(f->dir);
-	return err;
 }
 
 /*

@@ -29,16 +29,6 @@ static int open_src(struct file *f, int dir, int flags)
 	return openat(dir, f->name, flags);
 }
 
-static const char *wrong_kind(mode_t mode)
-{
-	if (S_ISREG(mode))
-		return NULL;
-	return S_ISDIR(mode) ? "is a directory; -r copies it" :
-	       S_ISFIFO(mode) ? "is a fifo, and not copied" :
-	       S_ISSOCK(mode) ? "is a socket, and not copied" :
-	       "is a device, and not copied";
-}
-
 /* What says that it is empty and is not, as in /proc, has no size to go by. */
 static bool has_no_size(const struct file *f)
 {
@@ -50,7 +40,6 @@ static bool has_no_size(const struct file *f)
 static int open_source(struct file *f, int dir)
 {
 	bool direct = f->cp->opts.direct;
-	const char *wrong;
 
 	f->src = open_src(f, dir, direct ? O_DIRECT : 0);
 	if (f->src < 0)
@@ -58,11 +47,10 @@ static int open_source(struct file *f, int dir)
 				  "open with O_DIRECT" : "open", -errno);
 	if (fstat(f->src, &f->st))
 		return file_wrong(f, "look at", -errno);
-	wrong = wrong_kind(f->st.st_mode);
-	if (wrong)
-		return file_wrong(f, wrong, 0);
-	if (has_no_size(f))
-		return file_wrong(f, "has no size, and is not copied", 0);
+	f->size_before = f->st.st_size;
+	/* It was a file when the walk came by. */
+	if (!S_ISREG(f->st.st_mode))
+		return file_wrong(f, "is no file any more", 0);
 	if (!direct)
 		return 0;
 	f->src_buffered = open_src(f, dir, 0);
@@ -91,19 +79,63 @@ static int create_named(struct file *f, int dir, mode_t mode)
 	return fd;
 }
 
+/*
+ * A second descriptor of the copy, for O_DIRECT.  It may be that not even its
+ * owner can open it by the mode that it is to have.
+ */
+static int open_again(struct file *f, int dir, int flags)
+{
+	char path[32];
+	struct stat st;
+	int fd, err;
+
+	if (fstat(f->dst, &st))
+		return -errno;
+	if ((st.st_mode & 0600) != 0600 && fchmod(f->dst, st.st_mode | 0600))
+		return -errno;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->dst);
+	fd = f->temp[0] ? openat(dir, f->temp, flags) : open(path, flags);
+	err = fd < 0 ? -errno : 0;
+	if ((st.st_mode & 0600) != 0600 && fchmod(f->dst, st.st_mode) && !err)
+		err = -errno;
+	if (err && fd >= 0)
+		close(fd);
+	return err ? err : fd;
+}
+
 static int create_unnamed(struct file *f, int dir, mode_t mode)
 {
 	int fd = -1;
 
-	if (!f->cp->opts.direct && !atomic_load(&f->cp->no_tmpfile)) {
-		fd = openat(dir, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, mode);
-		if (fd >= 0)
-			return fd;
-		if (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)
-			return -errno;
-		atomic_store(&f->cp->no_tmpfile, true);
+	if (atomic_load(&f->cp->no_tmpfile))
+		return -EOPNOTSUPP;
+	fd = openat(dir, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, mode);
+	if (fd >= 0)
+		return fd;
+	if (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)
+		return -errno;
+	atomic_store(&f->cp->no_tmpfile, true);
+	return -EOPNOTSUPP;
+}
+
+/* With --direct what has no name needs /proc to be opened again by. */
+static int create_both(struct file *f, int dir, mode_t mode, bool named)
+{
+	int fd;
+
+	f->dst = named ? create_named(f, dir, mode) :
+			 create_unnamed(f, dir, mode);
+	if (f->dst < 0 || !f->cp->opts.direct)
+		return f->dst;
+	fd = open_again(f, dir, O_RDWR | O_DIRECT | O_CLOEXEC);
+	if (fd < 0) {
+		close(f->dst);
+		f->dst = -1;
+		return fd == -ENOENT && !named ? -EOPNOTSUPP : fd;
 	}
-	return create_named(f, dir, mode);
+	f->dst_buffered = f->dst;
+	f->dst = fd;
+	return 0;
 }
 
 /*
@@ -112,32 +144,16 @@ static int create_unnamed(struct file *f, int dir, mode_t mode)
  */
 static int create_dst(struct file *f, int dir)
 {
-	bool mine = f->cp->uid == f->st.st_uid && f->cp->gid == f->st.st_gid;
-	mode_t mode = f->st.st_mode & (mine ? 0777 : 0700);
-	struct stat st;
+	struct cp *cp = f->cp;
+	mode_t mode = mode_until_done(cp, &f->st, rights_of(f->src, &f->st));
+	int err = create_both(f, dir, mode, false);
 
-	if (f->cp->opts.direct)
-		mode |= 0600;	/* It is opened twice. */
-	f->dst = create_unnamed(f, dir, mode);
-	if (f->dst < 0)
-		return file_wrong(f, "create a copy of", f->dst);
-	if (fstat(f->dst, &st))
-		return file_wrong(f, "look at the copy of", -errno);
-	f->set_owner = f->cp->root && (st.st_uid != f->st.st_uid ||
-				       st.st_gid != f->st.st_gid);
-	if (f->set_owner) {
-		st.st_uid = f->st.st_uid;
-		st.st_gid = f->st.st_gid;
-	}
-	f->set_mode = f->set_owner ||
-		      (st.st_mode & 07777) !=
-			      kept_mode(f->cp, &f->st, st.st_uid, st.st_gid);
-	if (!f->cp->opts.direct)
-		return 0;
-	f->dst_buffered = f->dst;
-	f->dst = openat(dir, f->temp, O_RDWR | O_DIRECT | O_CLOEXEC);
-	if (f->dst < 0)
-		return file_wrong(f, "open with O_DIRECT the copy of", -errno);
+	if (err == -EOPNOTSUPP)
+		err = create_both(f, dir, mode, true);
+	if (err < 0)
+		return file_wrong(f, cp->opts.direct && err == -EINVAL ?
+				  "create with O_DIRECT a copy of" :
+				  "create a copy of", err);
 	return 0;
 }
 
@@ -159,7 +175,10 @@ static ssize_t copy_some(struct file *f, uint64_t pos)
 	return sendfile(f->dst, f->src, NULL, len);
 }
 
-/* Have the kernel copy all of a small file.  Returns 1, or a negative errno. */
+/*
+ * Have the kernel copy all of a small file.  Returns 1, 0 if it does not do
+ * that here, or a negative errno.
+ */
 static int copy_small(struct file *f)
 {
 	uint64_t done = 0;
@@ -168,7 +187,11 @@ static int copy_small(struct file *f)
 	while (done < (uint64_t)f->st.st_size) {
 		n = copy_some(f, done);
 		if (n == 0)
-			return file_wrong(f, "changed while it was copied", 0);
+			return file_stream(f) ? f->err : 1;
+		if (n < 0 && file_may_fall_back(f, -errno)) {
+			f->path = PATH_PIPELINE;
+			return 0;
+		}
 		if (n < 0)
 			return file_wrong(f, "copy", -errno);
 		done += (uint64_t)n;
@@ -291,9 +314,12 @@ static int prepare(struct file *f, int src_dir, int dst_dir)
 
 	if (err)
 		return err;
-	if (f->st.st_nlink > 1)
-		links_see(f);
-	if (f->waiting || links_made(f, dst_dir))
+	/* As with cp, a link to what -n leaves alone becomes a copy, and one
+	 * to what -u leaves alone a link. */
+	if (f->cp->opts.no_clobber && file_skip(f, dst_dir))
+		return 0;
+	links_see(f);
+	if (f->waiting || file_skip(f, dst_dir) || links_made(f, dst_dir))
 		return f->err;
 	err = create_dst(f, dst_dir);
 	if (err)
@@ -304,7 +330,8 @@ static int prepare(struct file *f, int src_dir, int dst_dir)
 
 static int64_t begin_moving(struct file *f, int src_dir, int dst_dir)
 {
-	int err = copy_at_once(f);
+	int err = has_no_size(f) ? (file_stream(f) ? f->err : 1) :
+				   copy_at_once(f);
 
 	if (err < 0)
 		return err;
@@ -316,7 +343,8 @@ static int64_t begin_moving(struct file *f, int src_dir, int dst_dir)
 	return file_scan(f);
 }
 
-/* Returns the extents that are to be moved, or 0 if .done, .waiting or .err. */
+/* Returns the extents that are to be moved, or 0 if .done, .waiting, .again or
+ * .err. */
 int64_t file_open_work(void *arg)
 {
 	struct file *f = arg;
@@ -329,7 +357,7 @@ int64_t file_open_work(void *arg)
 	res = prepare(f, src_dir, dst_dir);
 	if (!res && !f->waiting && !f->done)
 		res = begin_moving(f, src_dir, dst_dir);
-	if (f->waiting || f->done)
+	if (f->waiting || f->done || f->again)
 		file_drop(f, dst_dir);
 	dir_close(f->dir);
 	return res;

@@ -3,7 +3,9 @@
  * The table of files under way, and what happens to each, on the reactor's
  * thread.  README.md has the states as a picture.
  */
+#define _GNU_SOURCE 1
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,10 +15,10 @@ static void on_step(struct weir_op *op, int64_t res);
 
 int files_create(struct cp *cp)
 {
-	cp->files = calloc(FILES_MAX, sizeof(*cp->files));
+	cp->files = calloc(cp->files_max, sizeof(*cp->files));
 	if (!cp->files)
 		return -ENOMEM;
-	for (int i = 0; i < FILES_MAX; i++) {
+	for (uint32_t i = 0; i < cp->files_max; i++) {
 		struct file *f = &cp->files[i];
 
 		f->cp = cp;
@@ -53,9 +55,11 @@ static void begin(struct file *f)
 	f->temp[0] = 0;
 	f->err = 0;
 	f->what = NULL;
-	f->comparing = f->done = f->waiting = false;
-	f->fallback = f->hard = false;
-	f->set_owner = f->set_mode = false;
+	f->comparing = f->done = f->skipped = f->waiting = f->again = false;
+	f->fallback = f->hard = f->ended_early = false;
+	f->change = SAME;
+	f->lost.names[0] = 0;
+	f->lost.bad = false;
 	f->link = NULL;
 	f->in_flight = 0;
 	f->crc = 0;
@@ -63,7 +67,7 @@ static void begin(struct file *f)
 	f->written = 0;
 	f->path = f->cp->opts.path;
 	file_step(f, FILE_OPENING,
-		  f->symlink ? file_link_work : file_open_work);
+		  f->kind == FOUND_FILE ? file_open_work : file_node_work);
 }
 
 void file_begin(struct cp *cp, const struct found *found)
@@ -73,12 +77,14 @@ void file_begin(struct cp *cp, const struct found *found)
 	cp->free_files = f->next;
 	f->next = NULL;
 	f->dir = found->dir;
-	f->symlink = found->kind == FOUND_LINK;
-	f->follow = !cp->opts.recursive;
+	f->kind = found->kind;
+	f->follow = found->follow;
+	f->tries = 0;
 	strcpy(f->name, found->name);
 	strcpy(f->dst_name, found->dst_name ? found->dst_name : found->name);
 	dir_ref(f->dir);
 	cp_busy(cp);
+	cp->n_under_way++;
 	begin(f);
 }
 
@@ -122,13 +128,18 @@ static void count(struct file *f)
 {
 	struct cp *cp = f->cp;
 
-	if (f->symlink) {
-		cp->n_links++;
+	if (f->skipped) {
+		cp->n_skipped++;
 		return;
 	}
 	if (f->hard) {
 		cp->n_hard++;
-		cp->size += (uint64_t)f->st.st_size;
+		if (f->kind == FOUND_FILE)
+			cp->size += (uint64_t)f->st.st_size;
+		return;
+	}
+	if (f->kind != FOUND_FILE) {
+		*(f->kind == FOUND_LINK ? &cp->n_links : &cp->n_nodes) += 1;
 		return;
 	}
 	cp->n_files++;
@@ -141,22 +152,46 @@ static void count(struct file *f)
 	say_file(cp, f);
 }
 
+/* The copy is there, but not all is as it should be. */
+static void warn(struct file *f)
+{
+	char *path, *text = NULL;
+
+	if (f->change == SAME && !f->lost.names[0])
+		return;
+	path = path_of(f->dir, f->name);
+	if (f->change == GREW &&
+	    asprintf(&text, "grew while it was copied: the copy has its first "
+		     "%lld bytes", (long long)f->st.st_size) < 0)
+		text = NULL;
+	if (f->change != SAME)
+		say_warning(f->cp, text ? text : "changed while it was copied: "
+			    "the copy may be of no one moment", path);
+	free(text);
+	if (f->lost.names[0])
+		say_lost(f->cp, &f->lost, path);
+	free(path);
+}
+
 /* It has ended, one way or the other: its place is free for the next. */
 static void file_end(struct file *f)
 {
 	struct cp *cp = f->cp;
 	struct dir *dir = f->dir;
 
-	if (f->err)
+	if (f->err) {
 		report(f);
-	else
+	} else {
 		count(f);
+		warn(f);
+	}
 	links_done(f);
+	cp->n_under_way--;
 	f->state = FILE_FREE;
 	f->next = cp->free_files;
 	cp->free_files = f;
-	walk_pump(cp);
 	dir_unref(dir);
+	walk_pump(cp);
 	cp_idle(cp);
 }
 
@@ -179,15 +214,31 @@ static void move(struct file *f)
 	}
 }
 
-/* The kernel refused: the pipeline does it, from the beginning. */
+/* The kernel refused, or the source has less than it said: once more, from the
+ * beginning. */
 static void restart(struct file *f)
 {
-	f->fallback = false;
 	f->path = PATH_PIPELINE;
 	f->cp->bytes -= f->counted;
 	f->data = f->counted = 0;
+	if (f->ended_early) {
+		f->ended_early = f->fallback = false;
+		file_step(f, FILE_SCANNING, file_stream_work);
+		return;
+	}
+	f->fallback = false;
 	file_begin_pass(f);
 	file_step(f, FILE_SCANNING, file_scan_work);
+}
+
+/* It changed while it was copied: the copy is gone, and made once more. */
+static void redo(struct file *f)
+{
+	f->tries++;
+	f->cp->bytes -= f->counted;
+	f->err = -EAGAIN;
+	links_done(f);
+	begin(f);
 }
 
 /* All blocks of a pass that were known have been moved, or it has failed. */
@@ -195,7 +246,7 @@ void file_moved(struct file *f)
 {
 	if (f->err)
 		finish(f);
-	else if (f->fallback)
+	else if (f->fallback || f->ended_early)
 		restart(f);
 	else if (f->scanned < (uint64_t)f->st.st_size)
 		file_step(f, FILE_SCANNING, file_scan_work);
@@ -209,8 +260,23 @@ void file_moved(struct file *f)
 bool file_may_fall_back(const struct file *f, int err)
 {
 	return f->cp->opts.path == PATH_AUTO && f->path == PATH_KERNEL &&
-	       (err == -EXDEV || err == -EOPNOTSUPP || err == -EINVAL ||
-		err == -ENOSYS);
+	       can_fall_back(err);
+}
+
+/*
+ * Errors that say "not so" rather than that it cannot be copied: EPERM and
+ * EACCES come from filters of system calls, and from file systems that do not
+ * let the kernel write where the user may; EBADF and ETXTBSY from others.
+ */
+bool can_fall_back(int err)
+{
+	static const int errs[] = { EXDEV, EOPNOTSUPP, EINVAL, ENOSYS, EPERM,
+				    EACCES, EBADF, ETXTBSY };
+
+	for (size_t i = 0; i < sizeof(errs) / sizeof(errs[0]); i++)
+		if (err == -errs[i])
+			return true;
+	return false;
 }
 
 /* A block of @f has failed. */
@@ -226,7 +292,7 @@ void file_fail(struct file *f, const char *what, int err)
 
 static void on_opened(struct file *f, int64_t res)
 {
-	if (f->done)
+	if (f->done || f->again)
 		file_end(f);
 	else if (f->waiting)
 		links_wait(f);
@@ -244,6 +310,12 @@ static void on_step(struct weir_op *op, int64_t res)
 
 	if (res < 0 && !f->err)
 		file_wrong(f, "copy", (int)res);
+	if (f->again && !f->err && !f->cp->ending) {
+		redo(f);
+		return;
+	}
+	if (f->again)
+		file_wrong(f, NULL, -ECANCELED);
 	if (f->cp->ending && !f->waiting && f->state != FILE_FINISHING && !f->done)
 		file_wrong(f, NULL, -ECANCELED);
 	switch (f->state) {
@@ -265,7 +337,7 @@ static void on_step(struct weir_op *op, int64_t res)
 /* The copy has been stopped: files that wait for their turn need not. */
 void files_stop(struct cp *cp)
 {
-	for (int i = 0; i < FILES_MAX; i++) {
+	for (uint32_t i = 0; i < cp->files_max; i++) {
 		struct file *f = &cp->files[i];
 
 		if (f->state == FILE_MOVING)

@@ -162,7 +162,7 @@ static int next(struct weir_slot *slot, void *arg)
 	struct file *f = lane->first;
 
 	/* Files that failed meanwhile have no more blocks. */
-	while (f && (f->err || f->fallback)) {
+	while (f && (f->err || f->fallback || f->ended_early)) {
 		unqueue(lane);
 		if (f->in_flight == 0)
 			file_moved(f);
@@ -201,8 +201,10 @@ static void unit_failed(struct weir_slot *slot, struct lane *lane, int err)
 {
 	struct file *f = ((struct unit *)weir_slot_data(slot))->file;
 
-	if (err == -ENODATA)
-		file_wrong(f, "changed while it was copied", 0);
+	if (err == -ENODATA && which(lane) == LANE_COMPARE)
+		file_wrong(f, "differs from its copy", 0);
+	else if (err == -ENODATA)
+		f->ended_early = true;
 	else if (err == -ECANCELED && lane->cp->ending)
 		file_wrong(f, NULL, -ECANCELED);
 	else

@@ -87,16 +87,26 @@ static struct link_entry *add(struct link_table *t, const struct stat *st)
 	return e;
 }
 
-/* Any thread: @f, just opened, has several names.  What is to be done? */
+/*
+ * Any thread: @f was just opened; if it has several names, or may have where
+ * symbolic links are followed, what is to be done?
+ */
 void links_see(struct file *f)
 {
+	const struct cp_opts *o = &f->cp->opts;
 	struct link_table *t = f->cp->links;
 	struct link_entry *e;
+
+	if (!(o->keep & KEEP_LINKS) ||
+	    (f->st.st_nlink < 2 && o->follow != FOLLOW_ALL))
+		return;
 
 	pthread_mutex_lock(&t->lock);
 	e = look_up(t, &f->st);
 	if (!e)
 		e = add(t, &f->st);
+	if (e && o->follow == FOLLOW_ALL)
+		e->names = UINT64_MAX;	/* Nobody knows how many. */
 	f->link = e;
 	if (e) {
 		e->users++;
@@ -150,7 +160,8 @@ bool links_made(struct file *f, int dst_dir)
 	}
 	if (f->err)
 		return true;
-	f->done = f->hard = !err;
+	f->done = err >= 0;
+	f->hard = !err;
 	return f->done;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: CC0-1.0 */
 /* The life of a copy: make the objects, run the loop, say how it went. */
 #define _GNU_SOURCE 1
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -84,12 +85,66 @@ static int watch_signals(struct cp *cp)
 	return 0;
 }
 
+/*
+ * Descriptors.  A worker has the directories of its file open and those of
+ * another (a hard link's), each with its parent while it is being opened; what
+ * is left is for files and for directories that stay open.
+ */
+#define FDS_OF_WORKER 8
+#define FDS_OF_REACTOR 24	/* Until they can be counted. */
+#define FDS_SPARE 6		/* Counting for the progress. */
+
+static uint32_t fds_allowed(void)
+{
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim) || lim.rlim_cur > 65536)
+		return 65536;
+	return (uint32_t)lim.rlim_cur;
+}
+
+static uint32_t fds_open(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	uint32_t n = 0;
+
+	if (!d)
+		return FDS_OF_REACTOR;
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n > 3 ? n - 3 : 0;	/* "." and "..", and its own. */
+}
+
+static uint32_t minus(uint32_t a, uint32_t b)
+{
+	return a > b ? a - b : 0;
+}
+
 static uint32_t worker_count(void)
 {
+	uint32_t fds = minus(fds_allowed(), fds_open() + FDS_OF_REACTOR);
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-
 	/* More than there are processors: some will wait for the disk. */
-	return cpus < 2 ? 4 : cpus > 16 ? 32 : (uint32_t)cpus * 2;
+	uint32_t n = cpus < 2 ? 4 : cpus > 16 ? 32 : (uint32_t)cpus * 2;
+
+	if (n > fds / (2 * FDS_OF_WORKER))
+		n = fds / (2 * FDS_OF_WORKER);
+	return n ? n : 1;
+}
+
+static void share_descriptors(struct cp *cp, uint32_t workers)
+{
+	uint32_t per_file = cp->opts.direct ? 4 : 2;
+	uint32_t fds = minus(fds_allowed(), fds_open() + FDS_SPARE +
+					    workers * FDS_OF_WORKER);
+	uint32_t dirs = fds / 8, files;
+
+	if (dirs > DIRS_OPEN_MAX)
+		dirs = DIRS_OPEN_MAX;
+	files = (fds - 2 * dirs) / per_file;
+	cp->dirs.idle_max = dirs;
+	cp->files_max = !files ? 1 : files > FILES_MAX ? FILES_MAX : files;
 }
 
 static int setup(struct cp *cp)
@@ -104,6 +159,8 @@ static int setup(struct cp *cp)
 	if (err)
 		return err;
 	err = watch_signals(cp);
+	if (!err)
+		share_descriptors(cp, ro.workers);
 	if (!err)
 		err = weir_dma_create(&cp->dma, cp->reactor, NULL);
 	if (!err)
@@ -121,6 +178,8 @@ static void teardown(struct cp *cp)
 {
 	progress_stop(cp);
 	links_destroy(cp);
+	if (cp->walk)
+		free(cp->walk->again);
 	free(cp->walk);
 	free(cp->files);
 	if (cp->reactor)
@@ -144,9 +203,8 @@ static void run(struct cp *cp)
 	cp_idle(cp);
 	err = weir_reactor_run(cp->reactor);
 	if (err < 0)
-		say_error(cp, weir_why(), cp->opts.source, 0);
+		say_error(cp, weir_why(), cp->opts.sources[0], 0);
 	progress_clear(cp);
-	dir_unref(cp->top);
 }
 
 /* Die of the signal, so that whoever started us knows. */
@@ -161,13 +219,13 @@ static void die_of(int signo)
 	raise(signo);
 }
 
-/* New files get their mode when they are made; and a full disk is an error,
- * not a signal. */
+/* A full disk is an error, not a signal. */
 static void prepare_process(struct cp *cp)
 {
 	struct rlimit lim;
 
-	umask(0);
+	cp->umask = umask(0);
+	umask(cp->umask);
 	signal(SIGXFSZ, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
 	if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && lim.rlim_cur < 4096) {
@@ -193,7 +251,7 @@ int main(int argc, char **argv)
 		teardown(&cp);
 		return EXIT_SETUP;
 	}
-	if (target_resolve(&cp) == 0) {
+	if (target_check(&cp) == 0) {
 		run(&cp);
 		say_summary(&cp);
 	}

@@ -12,11 +12,21 @@
 
 enum { OPT_PATH = 256, OPT_BACKEND, OPT_DIRECT, OPT_BLOCK, OPT_DEPTH,
        OPT_VERIFY, OPT_CHECKSUM, OPT_FSYNC, OPT_PROGRESS, OPT_JSON, OPT_HELP,
-       OPT_VERSION };
+       OPT_VERSION, OPT_PRESERVE, OPT_CHANGED, OPT_RETRY };
 
 static const struct option options[] = {
 	{ "recursive", no_argument, NULL, 'r' },
+	{ "archive", no_argument, NULL, 'a' },
+	{ "preserve", optional_argument, NULL, OPT_PRESERVE },
+	{ "dereference", no_argument, NULL, 'L' },
+	{ "no-dereference", no_argument, NULL, 'P' },
+	{ "no-clobber", no_argument, NULL, 'n' },
+	{ "update", no_argument, NULL, 'u' },
+	{ "force", no_argument, NULL, 'f' },
+	{ "target-directory", required_argument, NULL, 't' },
 	{ "no-target-directory", no_argument, NULL, 'T' },
+	{ "changed", required_argument, NULL, OPT_CHANGED },
+	{ "retry", required_argument, NULL, OPT_RETRY },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "path", required_argument, NULL, OPT_PATH },
@@ -36,11 +46,27 @@ static const struct option options[] = {
 
 static const char help[] =
 "Usage: weir-cp [options] SOURCE DEST\n"
-"Copy a file, or with -r a tree, keeping holes, modes, times and links.\n"
+"       weir-cp [options] SOURCE... DIRECTORY\n"
+"       weir-cp [options] -t DIRECTORY SOURCE...\n"
+"Copy files, or with -r trees, as cp does, each complete or not at all.\n"
 "\n"
-"  -r, --recursive       copy a directory and all that is in it\n"
+"  -r, -R, --recursive   copy directories and all that is in them\n"
+"  -a, --archive         -rP, and keep everything (--preserve=all)\n"
+"  -p, --preserve[=LIST] keep mode (with ACLs), ownership, timestamps; also\n"
+"                        links, xattr, all\n"
+"  -d                    -P --preserve=links\n"
+"  -P, --no-dereference  copy symbolic links as links; so does -r alone\n"
+"  -L, --dereference     copy what symbolic links lead to\n"
+"  -H                    only those that are given as SOURCE\n"
+"  -n, --no-clobber      leave names that are there\n"
+"  -u, --update          likewise if they are not older than the source\n"
+"  -f, --force           nothing: what can be replaced is replaced anyway\n"
+"  -t, --target-directory=DIRECTORY\n"
 "  -T, --no-target-directory\n"
 "                        DEST is the copy, even if it is a directory now\n"
+"      --changed=WHAT    of a source that changes meanwhile: keep the copy\n"
+"                        and warn (the default), or fail, with no copy\n"
+"      --retry=N         before that, copy it again up to N times (0)\n"
 "      --path=PATH       how bytes move: pipeline (through our buffers),\n"
 "                        kernel (reflink, copy_file_range), or auto\n"
 "      --checksum        print the CRC-32C of each file\n"
@@ -86,9 +112,65 @@ static int parse_word(const char *name, const char *arg,
 	for (int i = 0; words[i]; i++)
 		if (!strcmp(arg, words[i]))
 			return i;
-	say_usage_error("--%s=%s: %s, %s or %s is wanted", name, arg, words[0],
-			words[1], words[2]);
+	if (words[2])
+		say_usage_error("--%s=%s: %s, %s or %s is wanted", name, arg,
+				words[0], words[1], words[2]);
+	else
+		say_usage_error("--%s=%s: %s or %s is wanted", name, arg,
+				words[0], words[1]);
 	return -1;
+}
+
+static int keep_one(struct cp_opts *o, const char *word, size_t len)
+{
+	static const struct { const char *name; unsigned keep; } words[] = {
+		{ "mode", KEEP_MODE },
+		{ "ownership", KEEP_OWNER },
+		{ "timestamps", KEEP_TIMES },
+		{ "links", KEEP_LINKS },
+		{ "xattr", KEEP_XATTR },
+		{ "all", KEEP_MODE | KEEP_OWNER | KEEP_TIMES | KEEP_LINKS |
+			 KEEP_XATTR },
+	};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strlen(words[i].name) != len ||
+		    memcmp(words[i].name, word, len))
+			continue;
+		o->keep |= words[i].keep;
+		if (words[i].keep == KEEP_XATTR)
+			o->xattr_required = true;
+		return 0;
+	}
+	say_usage_error("--preserve=%.*s: mode, ownership, timestamps, links, "
+			"xattr or all is wanted", (int)len, word);
+	return -1;
+}
+
+static int parse_preserve(struct cp_opts *o, const char *list)
+{
+	size_t len;
+
+	if (!list)
+		list = "mode,ownership,timestamps";
+	for (;; list += len + 1) {
+		len = strcspn(list, ",");
+		if (keep_one(o, list, len))
+			return -1;
+		if (!list[len])
+			return 0;
+	}
+}
+
+static int parse_target(struct cp_opts *o, const char *arg)
+{
+	if (o->target_dir) {
+		say_usage_error("-t is given twice");
+		return -1;
+	}
+	o->target_dir = true;
+	o->dest = arg;
+	return 0;
 }
 
 static int parse_valued(struct cp_opts *o, int c, const char *arg)
@@ -96,10 +178,24 @@ static int parse_valued(struct cp_opts *o, int c, const char *arg)
 	static const char *const paths[] = { "auto", "pipeline", "kernel",
 					     NULL };
 	static const char *const backends[] = { "auto", "uring", "ev", NULL };
+	static const char *const changed[] = { "keep", "fail", NULL };
 	uint64_t n;
 	int word;
 
 	switch (c) {
+	case 't':
+		return parse_target(o, arg);
+	case OPT_PRESERVE:
+		return parse_preserve(o, arg);
+	case OPT_CHANGED:
+		word = parse_word("changed", arg, changed);
+		o->fail_if_changed = word == 1;
+		return word < 0 ? -1 : 0;
+	case OPT_RETRY:
+		if (parse_number("retry", arg, 0, 1000, &n))
+			return -1;
+		o->retry = (uint32_t)n;
+		return 0;
 	case OPT_PATH:
 		word = parse_word("path", arg, paths);
 		o->path = (enum cp_path)word;
@@ -127,6 +223,33 @@ static int parse_flag(struct cp_opts *o, int c)
 	switch (c) {
 	case 'r':
 		o->recursive = true;
+		break;
+	case 'a':
+		o->recursive = true;
+		o->follow = FOLLOW_NEVER;
+		return keep_one(o, "all", 3);
+	case 'p':
+		return parse_preserve(o, NULL);
+	case 'd':
+		o->follow = FOLLOW_NEVER;
+		o->keep |= KEEP_LINKS;
+		break;
+	case 'P':
+		o->follow = FOLLOW_NEVER;
+		break;
+	case 'L':
+		o->follow = FOLLOW_ALL;
+		break;
+	case 'H':
+		o->follow = FOLLOW_SOURCES;
+		break;
+	case 'n':
+		o->no_clobber = true;
+		break;
+	case 'u':
+		o->update = true;
+		break;
+	case 'f':
 		break;
 	case 'T':
 		o->no_target_dir = true;
@@ -195,19 +318,38 @@ static void set_defaults(struct cp_opts *o)
 		o->block = o->direct ? 1 << 20 : 2 << 20;
 	if (!o->depth)
 		o->depth = 8;
+	if (o->follow == FOLLOW_DEFAULT)
+		o->follow = o->recursive ? FOLLOW_NEVER : FOLLOW_ALL;
 }
 
 static int take_names(struct cp_opts *o, int argc, char **argv)
 {
-	if (argc - optind != 2) {
-		say_usage_error(argc - optind < 2 ?
-				"SOURCE and DEST are wanted" :
-				"only one SOURCE and one DEST are wanted");
+	int n = argc - optind;
+
+	if (o->target_dir && o->no_target_dir) {
+		say_usage_error("-t does not go with -T");
 		return -1;
 	}
-	o->source = argv[optind];
-	o->dest = argv[optind + 1];
-	if (!o->source[0] || !o->dest[0]) {
+	if (n < (o->target_dir ? 1 : 2)) {
+		say_usage_error(o->target_dir ? "SOURCE is wanted" :
+				"SOURCE and DEST are wanted");
+		return -1;
+	}
+	if (o->no_target_dir && n > 2) {
+		say_usage_error("only one SOURCE goes with -T");
+		return -1;
+	}
+	o->sources = argv + optind;
+	o->n_sources = o->target_dir ? n : n - 1;
+	if (!o->target_dir)
+		o->dest = argv[argc - 1];
+	for (int i = 0; i < n; i++) {
+		if (!argv[optind + i][0]) {
+			say_usage_error("a name is empty");
+			return -1;
+		}
+	}
+	if (!o->dest[0]) {
 		say_usage_error("a name is empty");
 		return -1;
 	}
@@ -219,7 +361,7 @@ int options_parse(struct cp_opts *o, int argc, char **argv)
 {
 	int c, err;
 
-	while ((c = getopt_long(argc, argv, "rRTqv", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "rRadpLPHnuft:Tqv", options, NULL)) != -1) {
 		if (c == OPT_HELP) {
 			fputs(help, stdout);
 			return fflush(stdout) ? 1 : 0;

@@ -105,7 +105,7 @@ void json_string(FILE *out, const char *s)
 }
 
 /* A name for a person and a terminal: control characters as \ooo. */
-static void print_name(FILE *out, const char *s)
+void print_name(FILE *out, const char *s)
 {
 	putc('\'', out);
 	for (; *s; s++) {
@@ -123,9 +123,10 @@ static void print_name(FILE *out, const char *s)
 	putc('\'', out);
 }
 
-static void json_error(const char *what, const char *path, int err)
+static void json_error(const char *type, const char *what, const char *path,
+		       int err)
 {
-	printf("{\"type\":\"error\",\"path\":");
+	printf("{\"type\":\"%s\",\"path\":", type);
 	json_string(stdout, path);
 	printf(",\"what\":");
 	json_string(stdout, what);
@@ -146,7 +147,7 @@ void say_error(struct cp *cp, const char *what, const char *path, int err)
 	if (!path)
 		path = "(out of memory)";
 	if (cp->opts.json)
-		json_error(what, path, err);
+		json_error("error", what, path, err);
 	fputs("weir-cp: ", stderr);
 	if (err)
 		fprintf(stderr, "cannot %s ", what);
@@ -155,6 +156,33 @@ void say_error(struct cp *cp, const char *what, const char *path, int err)
 		fprintf(stderr, ": %s\n", strerror(-err));
 	else
 		fprintf(stderr, " %s\n", what);
+}
+
+/* Something is not quite as it was asked for: "'path' WHAT". */
+void say_warning(struct cp *cp, const char *what, const char *path)
+{
+	cp->n_warnings++;
+	progress_clear(cp);
+	if (!path)
+		path = "(out of memory)";
+	if (cp->opts.json)
+		json_error("warning", what, path, 0);
+	fputs("weir-cp: warning: ", stderr);
+	print_name(stderr, path);
+	fprintf(stderr, " %s\n", what);
+}
+
+/* A copy lacks attributes that it was to have. */
+void say_lost(struct cp *cp, const struct lost *lost, const char *path)
+{
+	char what[sizeof(lost->names) + 128];
+
+	snprintf(what, sizeof(what), "was copied without its %s: %s",
+		 lost->names, strerror(lost->err));
+	if (lost->bad)
+		say_error(cp, what, path, 0);
+	else
+		say_warning(cp, what, path);
 }
 
 /* As cksum and its like: a name with a newline is escaped, and says so. */
@@ -218,10 +246,12 @@ static void json_summary(struct cp *cp, double s)
 {
 	printf("{\"type\":\"summary\",\"files\":%" PRIu64 ",\"links\":%" PRIu64
 	       ",\"hard_links\":%" PRIu64 ",\"directories\":%" PRIu64
-	       ",\"errors\":%" PRIu64 ",\"size\":%" PRIu64
-	       ",\"bytes_moved\":%" PRIu64 ",\"seconds\":%.6f",
-	       cp->n_files, cp->n_links, cp->n_hard, cp->n_dirs, cp->n_errors,
-	       cp->size, cp->bytes, s);
+	       ",\"special\":%" PRIu64 ",\"skipped\":%" PRIu64
+	       ",\"errors\":%" PRIu64 ",\"warnings\":%" PRIu64,
+	       cp->n_files, cp->n_links, cp->n_hard, cp->n_dirs, cp->n_nodes,
+	       cp->n_skipped, cp->n_errors, cp->n_warnings);
+	printf(",\"size\":%" PRIu64 ",\"bytes_moved\":%" PRIu64
+	       ",\"seconds\":%.6f", cp->size, cp->bytes, s);
 	printf(",\"path\":\"%s\",\"by_kernel\":%" PRIu64
 	       ",\"by_pipeline\":%" PRIu64 ",\"registered_bytes\":%" PRIu64,
 	       path_name(cp), cp->n_kernel, cp->n_pipeline, registered(cp));
@@ -242,6 +272,10 @@ static void text_summary(struct cp *cp, double s)
 		" hard links, %" PRIu64 " directories, %" PRIu64 " errors\n",
 		cp->n_files, cp->n_links, cp->n_hard, cp->n_dirs,
 		cp->n_errors);
+	if (cp->n_nodes || cp->n_skipped || cp->n_warnings)
+		fprintf(stderr, "%" PRIu64 " special files, %" PRIu64
+			" skipped, %" PRIu64 " warnings\n", cp->n_nodes,
+			cp->n_skipped, cp->n_warnings);
 	fprintf(stderr, "%s, of which %s had to be moved, in %.2f s: %s/s\n",
 		size, moved, s, rate);
 	fprintf(stderr, "path: %" PRIu64 " files by the kernel, %" PRIu64

@@ -28,19 +28,24 @@ static int count_one(const char *path, const struct stat *st, int type,
 {
 	(void)path;
 	(void)ftw;
-	if (type == FTW_F && S_ISREG(st->st_mode))
+	if (type == FTW_F && S_ISREG(st->st_mode)) {
 		atomic_fetch_add(&counting->total,
 				 (unsigned long long)st->st_size);
+		atomic_fetch_add(&counting->total_files, 1);
+	}
 	return atomic_load(&counting->stop);
 }
 
 static int64_t count_work(void *arg)
 {
 	struct cp *cp = arg;
-	int flags = cp->opts.recursive ? FTW_PHYS : 0;
+	int flags = cp->opts.follow == FOLLOW_ALL ? 0 : FTW_PHYS;
+	int err = 0;
 
 	counting = cp;
-	return nftw(cp->opts.source, count_one, 16, flags);
+	for (int i = 0; i < cp->opts.n_sources && !err; i++)
+		err = nftw(cp->opts.sources[i], count_one, 4, flags);
+	return err;
 }
 
 static void on_counted(struct weir_op *op, int64_t res)
@@ -84,17 +89,45 @@ static void print_rest(struct cp *cp, double total)
 	fprintf(stderr, ":%02" PRIu64 " left", s % 60);
 }
 
+/* The largest file under way: it may be all that there is to see for long. */
+static void print_largest(struct cp *cp)
+{
+	const struct file *largest = NULL;
+	char done[16], size[16];
+
+	for (uint32_t i = 0; i < cp->files_max; i++) {
+		const struct file *f = &cp->files[i];
+
+		if (f->state == FILE_MOVING &&
+		    (!largest || f->st.st_size > largest->st.st_size))
+			largest = f;
+	}
+	if (!largest)
+		return;
+	print_size(done, sizeof(done), (double)largest->counted);
+	print_size(size, sizeof(size), (double)largest->st.st_size);
+	fputs("; ", stderr);
+	print_name(stderr, largest->name);
+	fprintf(stderr, "%s %s of %s", largest->comparing ? " being verified:" : ":",
+		done, size);
+}
+
 static void show(struct cp *cp)
 {
 	char done[16], rate[16];
+	bool counted = atomic_load(&cp->counted);
 
 	print_size(done, sizeof(done), (double)cp->bytes);
 	print_size(rate, sizeof(rate), cp->rate);
 	if (cp->tty)
 		fputs("\r\033[K", stderr);
-	fprintf(stderr, "%" PRIu64 " files, %s, %s/s", cp->n_files, done, rate);
-	if (atomic_load(&cp->counted))
+	fprintf(stderr, "%" PRIu64, cp->n_files);
+	if (counted)
+		fprintf(stderr, " of %llu", atomic_load(&cp->total_files));
+	fprintf(stderr, " files, %s, %s/s", done, rate);
+	if (counted)
 		print_rest(cp, (double)atomic_load(&cp->total));
+	print_largest(cp);
 	if (!cp->tty)
 		putc('\n', stderr);
 	cp->shown = true;

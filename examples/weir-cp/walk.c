@@ -39,8 +39,8 @@ static const char *keep_name(struct batch *b, const char *name)
 	return kept;
 }
 
-void walk_add(struct walk *w, enum found_kind kind, struct dir *dir,
-	      const char *name, const char *dst_name)
+struct found *walk_add(struct walk *w, enum found_kind kind, struct dir *dir,
+		       const char *name, const char *dst_name)
 {
 	struct batch *b = w->filling;
 	struct found *found = &b->found[b->n++];
@@ -49,46 +49,69 @@ void walk_add(struct walk *w, enum found_kind kind, struct dir *dir,
 	found->dir = dir;
 	found->name = keep_name(b, name);
 	found->dst_name = keep_name(b, dst_name);
+	found->follow = w->cp->opts.follow == FOLLOW_ALL;
 	found->err = 0;
 	found->what = NULL;
+	return found;
 }
 
 void walk_fail(struct walk *w, struct dir *dir, const char *name,
 	       const char *what, int err)
 {
-	walk_add(w, FOUND_ERROR, dir, name, NULL);
-	w->filling->found[w->filling->n - 1].err = err;
-	w->filling->found[w->filling->n - 1].what = what;
+	struct found *found = walk_add(w, FOUND_ERROR, dir, name, NULL);
+
+	found->err = err;
+	found->what = what;
 }
 
 /*
- * Make the directory of the destination, if it is not there, and open it.  It
- * is the owner's alone until it is complete.
+ * Make the directory of the destination, if it is not there, and open it.  If
+ * it is to get its source's mode, it is the owner's alone until it is complete;
+ * else nobody else may write to it until then.
  */
-static int make_dst(int parent, const char *name, bool follow)
+static int make_dst(struct dir *dir, int parent, int src, bool follow)
 {
+	const struct cp *cp = dir->cp;
+	mode_t mode = rights_of(src, &dir->st) | (dir->st.st_mode & S_ISVTX);
 	int fd;
 
-	if (mkdirat(parent, name, 0700) && errno != EEXIST)
+	mode = mode_until_done(cp, &dir->st, mode & ~(mode_t)022) | 0700;
+	dir->made = mkdirat(parent, dir->dst_name, mode) == 0;
+	if (!dir->made && errno != EEXIST)
 		return -errno;
-	fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
+	fd = openat(parent, dir->dst_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
 		    (follow ? 0 : O_NOFOLLOW));
 	if (fd < 0 && errno == ELOOP)
 		return -ENOTDIR;
 	return fd < 0 ? -errno : fd;
 }
 
-static int same_dir(int a, const struct stat *st)
+/*
+ * Where the walk must not go: into a directory that it is in (by a symbolic
+ * link that was followed), or one that the copies are being made in.
+ */
+static const char *goes_round(struct dir *dir, int dst)
 {
-	struct stat other;
+	struct stat st;
 
-	return fstat(a, &other) == 0 && other.st_dev == st->st_dev &&
-	       other.st_ino == st->st_ino;
+	if (fstat(dst, &st))
+		return NULL;
+	dir->dst_dev = st.st_dev;
+	dir->dst_ino = st.st_ino;
+	for (struct dir *d = dir; d && d->parent; d = d->parent) {
+		if (d->dst_dev == dir->st.st_dev &&
+		    d->dst_ino == dir->st.st_ino)
+			return d == dir ? "is the same in SOURCE and DEST" :
+					  "cannot be copied into itself";
+		if (d != dir && d->st.st_dev == dir->st.st_dev &&
+		    d->st.st_ino == dir->st.st_ino)
+			return "is a loop of symbolic links, and not copied";
+	}
+	return NULL;
 }
 
 static int entered(struct walk *w, struct dir *dir, int src, int dst)
 {
-	dir_close(dir->parent);
 	dir_adopt(dir, src, dst);
 	walk_add(w, FOUND_ENTER, dir, NULL, NULL);
 	w->cur = dir;
@@ -97,34 +120,35 @@ static int entered(struct walk *w, struct dir *dir, int src, int dst)
 }
 
 /*
- * Enter the directory @name of @parent; it becomes the current one, and stays
- * open.  Returns 0, or -1 with the reason left for the reactor's thread.
+ * Enter the directory @name of @parent, which is open; it becomes the current
+ * one, and stays open.  Returns 0, or -1 with the reason left for the reactor's
+ * thread.
  */
 int walk_enter(struct walk *w, struct dir *parent, const char *name,
-	       const char *dst_name)
+	       const char *dst_name, bool follow)
 {
 	struct dir *dir = NULL;
-	int src_dir, dst_dir, src = -1, dst = -1;
-	const char *what = "open";
-	int err = dir_open(parent, &src_dir, &dst_dir);
+	int dst = -1;
+	int src = openat(parent->src, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
+			 (follow ? 0 : O_NOFOLLOW));
+	const char *what = "open", *round = NULL;
+	int err;
 
-	if (err)
-		goto out;
-	src = openat(src_dir, name,
-		     O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	dir = dir_new(w->cp, parent, name, dst_name);
-	err = src < 0 ? -errno : !dir ? -ENOMEM : fstat(src, &dir->st);
-	if (err)
-		goto out_close;
-	what = "make a directory for";
-	dst = make_dst(dst_dir, dir->dst_name, !parent->parent);
-	err = dst < 0 ? dst : 0;
-	if (dst >= 0 && same_dir(dst, &dir->st))
-		what = "is the same in SOURCE and DEST";
-	else if (dst >= 0)
+	err = src < 0 ? -errno : !dir ? -ENOMEM :
+	      fstat(src, &dir->st) ? -errno : 0;
+	if (!err) {
+		dir->follow = follow;
+		what = "make a directory for";
+		dst = make_dst(dir, parent->dst, src, parent->into_link);
+		err = dst < 0 ? dst : 0;
+	}
+	if (!err)
+		round = goes_round(dir, dst);
+	if (!err && !round)
 		return entered(w, dir, src, dst);
-out_close:
-	dir_close(parent);
+	if (round && dir->made)
+		unlinkat(parent->dst, dir->dst_name, AT_REMOVEDIR);
 	if (src >= 0)
 		close(src);
 	if (dst >= 0)
@@ -132,8 +156,7 @@ out_close:
 	if (dir && dir->dst_name != dir->name)
 		free(dir->dst_name);
 	free(dir);
-out:
-	walk_fail(w, parent, name, what, err);
+	walk_fail(w, parent, name, round ? round : what, err);
 	return -1;
 }
 
@@ -165,53 +188,44 @@ static void leave(struct walk *w)
 	go_up(w);
 }
 
-static const char *why_not(int type)
+/* What @mode is to the walk; why it is not copied as a file, or NULL. */
+const char *kind_of(mode_t mode, enum found_kind *kind)
 {
-	switch (type) {
-	case DT_FIFO:
-		return "is a fifo, and not copied";
-	case DT_SOCK:
-		return "is a socket, and not copied";
-	case DT_BLK:
-	case DT_CHR:
-		return "is a device, and not copied";
-	}
-	return "is of a kind that is not copied";
+	*kind = S_ISREG(mode) || S_ISDIR(mode) ? FOUND_FILE :
+		S_ISLNK(mode) ? FOUND_LINK : FOUND_NODE;
+	return *kind != FOUND_NODE ? NULL :
+	       S_ISFIFO(mode) ? "is a fifo; -r copies it as one" :
+	       S_ISSOCK(mode) ? "is a socket; -r copies it as one" :
+				"is a device; -r copies it as one";
 }
 
-static int type_of(int dir, const struct dent *d)
+static int type_of(int dir, const struct dent *d, bool follow)
 {
 	struct stat st;
 
-	if (d->type != DT_UNKNOWN)
+	if (d->type != DT_UNKNOWN && !(follow && d->type == DT_LNK))
 		return d->type;
-	if (fstatat(dir, d->name, &st, AT_SYMLINK_NOFOLLOW))
+	if (fstatat(dir, d->name, &st, follow ? 0 : AT_SYMLINK_NOFOLLOW))
 		return -errno;
 	return IFTODT(st.st_mode);
 }
 
 static void visit(struct walk *w, const struct dent *d)
 {
+	bool follow = w->cp->opts.follow == FOLLOW_ALL;
 	struct dir *dir = w->cur;
-	int type = type_of(dir->src, d);
+	int type = type_of(dir->src, d, follow);
+	enum found_kind kind;
 
-	switch (type) {
-	case DT_DIR:
+	if (type < 0) {
+		walk_fail(w, dir, d->name, "look at", type);
+	} else if (type == DT_DIR) {
 		dir->pos = d->off;
-		if (walk_enter(w, dir, d->name, NULL) == 0)
+		if (walk_enter(w, dir, d->name, NULL, follow) == 0)
 			dir_close(dir);
-		break;
-	case DT_REG:
-		walk_add(w, FOUND_FILE, dir, d->name, NULL);
-		break;
-	case DT_LNK:
-		walk_add(w, FOUND_LINK, dir, d->name, NULL);
-		break;
-	default:
-		if (type < 0)
-			walk_fail(w, dir, d->name, "look at", type);
-		else
-			walk_fail(w, dir, d->name, why_not(type), 0);
+	} else {
+		kind_of(DTTOIF(type), &kind);
+		walk_add(w, kind, dir, d->name, NULL);
 	}
 }
 
@@ -244,13 +258,31 @@ static void step(struct walk *w)
 		visit(w, d);
 }
 
+/* The next source; returns false if none can be begun now. */
+static bool begin_next(struct walk *w)
+{
+	if (atomic_load(&w->cp->stop))
+		w->n_begun = w->cp->opts.n_sources;
+	if (w->n_begun == w->cp->opts.n_sources)
+		return false;
+	w->waits = w->again && w->again[w->n_begun] && !w->waited;
+	w->waited = false;
+	if (!w->waits)
+		target_next(w);
+	return !w->waits;
+}
+
 /* Each step adds two at most, and may close a directory that failed. */
 static int64_t walk_work(void *arg)
 {
 	struct walk *w = arg;
 	struct batch *b = w->filling;
 
-	while (w->cur && b->n + 2 <= BATCH_MAX) {
+	while (b->n + 2 <= BATCH_MAX) {
+		if (!w->cur && !begin_next(w))
+			break;
+		if (!w->cur)
+			continue;
 		if (w->cur->pos < 0)
 			go_up(w);	/* It could not be opened again. */
 		else if (atomic_load(&w->cp->stop))
@@ -263,8 +295,17 @@ static int64_t walk_work(void *arg)
 
 static void report(struct cp *cp, const struct found *found)
 {
-	char *path = path_of(found->dir, found->name);
+	char *path;
 
+	if (found->kind == FOUND_WARNING) {
+		say_warning(cp, found->what, found->name);
+		return;
+	}
+	if (!found->dir) {
+		say_error(cp, found->what, found->name, found->err);
+		return;
+	}
+	path = path_of(found->dir, found->name);
 	say_error(cp, found->what, path, found->err);
 	free(path);
 }
@@ -280,6 +321,7 @@ static void take(struct cp *cp, const struct found *found)
 		dir_unref(found->dir);
 		break;
 	case FOUND_ERROR:
+	case FOUND_WARNING:
 		report(cp, found);
 		break;
 	default:
@@ -294,9 +336,10 @@ static void on_filled(struct weir_op *op, int64_t res)
 	struct cp *cp = w->cp;
 
 	if (res < 0)
-		say_error(cp, "walk through", cp->opts.source, (int)res);
+		say_error(cp, "walk through", cp->opts.sources[0], (int)res);
 	w->busy = false;
-	w->ended = res < 0 || !w->cur;
+	w->ended = res < 0 ||
+		   (!w->cur && w->n_begun == cp->opts.n_sources);
 	walk_pump(cp);
 	cp_idle(cp);
 }
@@ -322,17 +365,23 @@ void walk_pump(struct cp *cp)
 
 	for (;;) {
 		while (b->taken < b->n &&
-		       (cp->free_files || b->found[b->taken].kind > FOUND_LINK ||
+		       (cp->free_files || b->found[b->taken].kind > FOUND_NODE ||
 			cp->ending))
 			take(cp, &b->found[b->taken++]);
 		if (b->taken < b->n || w->busy)
 			return;
 		if (w->filling->n == 0 && w->ended)
 			return;
+		if (w->filling->n == 0 && w->waits) {
+			if (cp->n_under_way > 0 || cp->n_finishing > 0)
+				return;
+			w->waits = false;
+			w->waited = true;
+		}
 		w->taking = w->filling;
 		w->filling = b;
 		b = w->taking;
-		if (!w->ended)
+		if (!w->ended && !w->waits)
 			fill_next(w);
 		else
 			w->filling->n = w->filling->taken = 0;

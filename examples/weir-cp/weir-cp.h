@@ -25,7 +25,8 @@
 #include <weir/pool.h>
 #include <weir/reactor.h>
 
-/* Bounds.  What is opened, held and queued at any time follows from them. */
+/* Bounds.  What is opened, held and queued at any time follows from them; the
+ * first two are less where the limit of descriptors is low. */
 #define FILES_MAX 64		/* Files under way. */
 #define DIRS_OPEN_MAX 64	/* Directories kept open and not in use. */
 #define BATCH_MAX 256		/* Names that the walk finds in one go. */
@@ -39,18 +40,40 @@
 
 enum cp_path { PATH_AUTO, PATH_PIPELINE, PATH_KERNEL };
 
+/* Which symbolic links stand for what they lead to. */
+enum cp_follow { FOLLOW_DEFAULT, FOLLOW_NEVER, FOLLOW_SOURCES, FOLLOW_ALL };
+
+/* What a copy keeps of its source beside the data: cp's --preserve. */
+enum { KEEP_MODE = 1, KEEP_OWNER = 2, KEEP_TIMES = 4, KEEP_LINKS = 8,
+       KEEP_XATTR = 16 };
+
 struct cp_opts {
-	const char *source, *dest;
+	char **sources;
+	int n_sources;
+	const char *dest;
 	enum cp_path path;
+	enum cp_follow follow;
+	unsigned keep;		/* KEEP_ */
+	bool xattr_required;	/* One that is refused is an error. */
 	uint32_t backend;	/* WEIR_BACKEND_ */
 	uint32_t depth;
+	uint32_t retry;		/* Times, of a source that changes. */
 	size_t block;
-	bool recursive, no_target_dir;
+	bool recursive, no_target_dir, target_dir;
+	bool no_clobber, update;
+	bool fail_if_changed;
 	bool direct, verify, checksum, fsync;
 	bool progress, quiet, verbose, json;
 };
 
 struct cp;
+
+/* Attributes that a copy was to keep and does not have. */
+struct lost {
+	char names[160];	/* "": none. */
+	int err;		/* Of the first. */
+	bool bad;		/* An error, not a warning. */
+};
 
 /*
  * A directory of the tree: its place in the source and in the destination.
@@ -73,8 +96,14 @@ struct dir {
 	uint32_t refs;
 	uint32_t holds;		/* Who only needs its name and place. */
 	off_t pos;		/* Where the walk goes on; the walk's. */
-	struct stat st;
-	int err;		/* Of giving it its mode and times. */
+	struct stat st;		/* Of the source. */
+	dev_t dst_dev;
+	ino_t dst_ino;
+	bool follow;		/* The source may be a symbolic link. */
+	bool into_link;		/* What is made in it may be one to a
+				 * directory, as the user has said. */
+	bool made;		/* The destination was not there before. */
+	struct lost lost;
 	char *name;		/* Lies behind this. */
 	char *dst_name;		/* The same as .name but at the top. */
 };
@@ -82,18 +111,19 @@ struct dir {
 struct dirs {
 	pthread_mutex_t lock;
 	struct dir idle;	/* Head of the list, oldest first. */
-	uint32_t n_idle;
+	uint32_t n_idle, idle_max;
 };
 
 /* What the walk has found, for the reactor's thread. */
-enum found_kind { FOUND_FILE, FOUND_LINK, FOUND_ENTER, FOUND_LEAVE,
-		  FOUND_ERROR };
+enum found_kind { FOUND_FILE, FOUND_LINK, FOUND_NODE, FOUND_ENTER,
+		  FOUND_LEAVE, FOUND_ERROR, FOUND_WARNING };
 
 struct found {
 	enum found_kind kind;
-	struct dir *dir;
+	struct dir *dir;	/* NULL: .name is a path of the user's. */
 	const char *name;	/* In .names, or NULL. */
 	const char *dst_name;
+	bool follow;
 	int err;
 	const char *what;
 };
@@ -111,6 +141,11 @@ struct walk {
 	struct dir *cur;	/* Where it is; NULL: at the end. */
 	struct batch batch[2];
 	struct batch *filling, *taking;
+	int n_begun;		/* Of the sources. */
+	bool *again;		/* Sources whose copies get a name that an
+				 * earlier one's has; NULL: none. */
+	bool waits;		/* For all files: the next source is such. */
+	bool waited;
 	bool busy, ended;
 	int64_t len, used;	/* Of .dents. */
 	_Alignas(8) char dents[8192];
@@ -135,19 +170,28 @@ struct file {
 	bool queued;
 
 	struct dir *dir;
-	bool symlink, follow;
+	enum found_kind kind;
+	bool follow;
 	char name[NAME_MAX + 1], dst_name[NAME_MAX + 1];
 	char temp[48];		/* Of the new file; "": it has no name yet. */
-	struct stat st;		/* Of the source, before. */
+	struct stat st;		/* Of the source, before; but .st_size is that
+				 * of the copy, which is the same unless the
+				 * source has become shorter. */
+	off_t size_before;
 	struct link_entry *link; /* It is the first name of several. */
 
 	int src, dst;
 	int src_buffered, dst_buffered;	/* With --direct; else -1. */
-	bool set_owner, set_mode;
 	bool done;		/* Complete, and under its name. */
+	bool skipped;		/* Done, for the name is there (-n, -u). */
 	bool waiting;		/* For another name of the same file. */
 	bool hard;		/* It became a link to another copy. */
 	bool fallback;		/* To be copied by the pipeline, after all. */
+	bool ended_early;	/* To be read to its end, wherever that is. */
+	bool again;		/* It has changed: to be begun again. */
+	enum { SAME, GREW, CHANGED } change; /* Of the source meanwhile. */
+	uint32_t tries;
+	struct lost lost;
 	enum cp_path path;	/* Never PATH_AUTO once it is open. */
 	struct weir_domain *src_domain, *dst_domain;
 
@@ -184,9 +228,13 @@ struct cp {
 	struct weir_pool *pool;
 	struct lane lanes[LANES];
 	struct dirs dirs;
-	struct dir *top;
 	struct walk *walk;
 	struct file *files, *free_files;
+	uint32_t files_max, n_under_way;
+	uint32_t n_finishing;		/* Directories that get their times. */
+	bool into;		/* The destination is a directory, to copy
+				 * into. */
+	mode_t umask;
 	struct link_table *links;
 	struct weir_signal *signals[3];
 	uint32_t busy;		/* Files, directories and walk under way. */
@@ -205,7 +253,8 @@ struct cp {
 	atomic_uint temps;	/* Numbers for temporary names. */
 
 	/* What was done. */
-	uint64_t n_files, n_links, n_hard, n_dirs, n_errors;
+	uint64_t n_files, n_links, n_nodes, n_hard, n_dirs, n_skipped;
+	uint64_t n_errors, n_warnings;
 	uint64_t n_kernel, n_pipeline;
 	uint64_t bytes;		/* Moved. */
 	uint64_t size;		/* Of files, holes included. */
@@ -213,7 +262,7 @@ struct cp {
 	/* progress.c */
 	struct weir_timer *timer;
 	struct weir_op count_op;
-	atomic_ullong total;
+	atomic_ullong total, total_files;
 	atomic_bool counted;
 	bool counting, tty, shown;
 	uint64_t shown_bytes, shown_ns;
@@ -223,14 +272,16 @@ struct cp {
 /* options.c */
 int options_parse(struct cp_opts *o, int argc, char **argv);
 
-/* target.c: SOURCE and DEST into a walk that is about to begin. */
-int target_resolve(struct cp *cp);
+/* target.c: what the sources and the destination name. */
+int target_check(struct cp *cp);
+void target_next(struct walk *w);	/* On a worker. */
 
 /* dir.c */
 void dirs_init(struct dirs *dirs);
 void dirs_fini(struct dirs *dirs);
 struct dir *dir_new(struct cp *cp, struct dir *parent, const char *name,
 		    const char *dst_name);
+int open_dir(const char *path);
 int dir_open(struct dir *dir, int *src, int *dst);	/* Any thread. */
 void dir_close(struct dir *dir);			/* Any thread. */
 void dir_adopt(struct dir *dir, int src, int dst);	/* Any thread. */
@@ -241,11 +292,12 @@ void dir_unhold(struct dir *dir);
 
 /* walk.c */
 int walk_enter(struct walk *w, struct dir *parent, const char *name,
-	       const char *dst_name);
-void walk_add(struct walk *w, enum found_kind kind, struct dir *dir,
-	      const char *name, const char *dst_name);
+	       const char *dst_name, bool follow);
+struct found *walk_add(struct walk *w, enum found_kind kind, struct dir *dir,
+		       const char *name, const char *dst_name);
 void walk_fail(struct walk *w, struct dir *dir, const char *name,
 	       const char *what, int err);
+const char *kind_of(mode_t mode, enum found_kind *kind);
 int walk_create(struct cp *cp);
 void walk_pump(struct cp *cp);
 
@@ -257,19 +309,27 @@ void file_moved(struct file *f);
 void files_stop(struct cp *cp);
 void file_again(struct file *f);
 bool file_may_fall_back(const struct file *f, int err);	/* Any thread. */
+bool can_fall_back(int err);				/* Any thread. */
 
-/* file-open.c, file-finish.c: on a worker. */
+/* file-open.c, file-finish.c, node.c, stream.c: on a worker. */
 int64_t file_open_work(void *arg);
-int64_t file_link_work(void *arg);
+int64_t file_node_work(void *arg);
 int64_t file_sync_work(void *arg);
+int64_t file_stream_work(void *arg);
 int64_t file_finish_work(void *arg);
+int file_stream(struct file *f);
 int file_complete(struct file *f, int src_dir, int dst_dir);
 void file_drop(struct file *f, int dst_dir);
 int file_wrong(struct file *f, const char *what, int err);
-mode_t kept_mode(const struct cp *cp, const struct stat *src, uid_t uid,
-		 gid_t gid);
+bool file_skip(struct file *f, int dst_dir);
 int commit_name(struct file *f, int dst_dir, const char *temp);
 void make_temp_name(struct file *f);
+
+/* attrs.c: owner, mode, times, ACLs and extended attributes; any thread. */
+mode_t rights_of(int src, const struct stat *st);
+mode_t mode_until_done(const struct cp *cp, const struct stat *st, mode_t mode);
+void attrs_copy(const struct cp *cp, const struct stat *st, int src, int dst,
+		struct lost *lost);
 
 /* extent.c: on a worker. */
 int64_t file_scan_work(void *arg);
@@ -301,11 +361,14 @@ void cp_check_end(struct cp *cp);
 char *path_of(const struct dir *dir, const char *name);
 char *dst_path_of(const struct dir *dir, const char *name);
 void say_error(struct cp *cp, const char *what, const char *path, int err);
+void say_warning(struct cp *cp, const char *what, const char *path);
+void say_lost(struct cp *cp, const struct lost *lost, const char *path);
 void say_usage_error(const char *fmt, ...)
 	__attribute__((format(printf, 1, 2)));
 void say_file(struct cp *cp, const struct file *f);
 void say_summary(struct cp *cp);
 void json_string(FILE *out, const char *s);
+void print_name(FILE *out, const char *s);
 
 /* progress.c */
 int progress_start(struct cp *cp);

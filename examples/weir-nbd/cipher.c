@@ -241,31 +241,48 @@ static int open_file(struct image *image, const char *args, uint32_t flags)
 	path = strndup(args, (size_t)(colon - args));
 	if (!path)
 		return -ENOMEM;
-	image->fd = open(path, how | O_CLOEXEC);
+	/* Without O_NONBLOCK, to open a FIFO is to wait for its other end. */
+	image->fd = open(path, how | O_CLOEXEC | O_NONBLOCK);
 	free(path);
 	return image->fd < 0 ? -errno : 0;
+}
+
+/* Returns the size of the file, or an errno: -EINVAL, it is none. */
+static int64_t measure(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK))
+		return -errno;
+	return st.st_size;
 }
 
 static int image_open(const char *args, uint32_t flags,
 		      struct nbd_plug_export *ret)
 {
 	struct image *image = calloc(1, sizeof(*image));
-	struct stat st;
+	int64_t size = 0;
 	int err;
 
 	if (!image)
 		return -ENOMEM;
 	image->fd = -1;
 	err = open_file(image, args, flags);
-	if (!err && fstat(image->fd, &st))
-		err = -errno;
+	if (!err)
+		size = measure(image->fd);
+	if (size < 0)
+		err = (int)size;
 	if (!err)
 		err = make_domain(image);
 	if (err) {
 		image_close(image);
 		return err;
 	}
-	ret->bytes = (uint64_t)st.st_size;
+	ret->bytes = (uint64_t)size;
 	ret->domain = image->domain;
 	ret->arg = image;
 	return 0;

@@ -3,8 +3,10 @@
  * A client: what is received goes to the parsers, what is ready is sent, and all
  * of it ends once.  Every callback ends in conn_pump(), and only that frees.
  */
+#define _GNU_SOURCE 1
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <weir/file.h>
@@ -13,14 +15,19 @@
 
 /* Below this the rest of a write comes with what follows it. */
 #define DIRECT_MIN (32u << 10)
-#define HELLO_SECONDS 10u
+/* A handshake of this age makes way for a newcomer; one that goes on does not
+ * get so old. */
+#define HELLO_OLD_NS WEIR_SEC
+
+const char conn_too_many[] = "too many connections (--connections)";
 
 static void on_rx(struct weir_op *op, int64_t res);
 static void on_tx(struct weir_op *op, int64_t res);
 static void on_flush(struct weir_op *op, int64_t res);
 
 /* On core 0; NULL: no memory. */
-struct conn *conn_make(struct server *server, struct core *core, int fd)
+struct conn *conn_make(struct server *server, struct core *core,
+		       struct peer *peer, int fd)
 {
 	struct conn *c = calloc(1, sizeof(*c));
 
@@ -28,31 +35,93 @@ struct conn *conn_make(struct server *server, struct core *core, int fd)
 		return NULL;
 	c->server = server;
 	c->core = core;
+	c->peer = peer;
 	c->fd = fd;
 	weir_op_init(&c->rx_op, on_rx);
 	weir_op_init(&c->tx_op, on_tx);
 	weir_op_init(&c->flush_op, on_flush);
 	batch_init(&c->batch);
 	c->ready_end = &c->ready;
+	c->slow_end = &c->slow;
 	for (uint32_t i = 0; i < REQUESTS; i++)
 		request_init(&c->requests[i], c);
+	c->in_hello = true;
+	atomic_fetch_add(&core->n_conns, 1);
+	atomic_fetch_add(&core->n_hellos, 1);
 	return c;
 }
 
-/* When the handshake must be over. */
-static uint64_t hello_end(const struct conn *c)
+/* The handshake is over, well or badly. */
+static void leave_hello(struct conn *c)
 {
-	uint32_t seconds = c->server->opts.timeout_s;
+	if (c->in_hello)
+		atomic_fetch_sub(&c->core->n_hellos, 1);
+	c->in_hello = false;
+}
 
-	if (seconds > HELLO_SECONDS)
-		seconds = HELLO_SECONDS;
-	return weir_reactor_now(c->core->reactor) + seconds * WEIR_SEC;
+/* All but the socket. */
+void conn_unmake(struct conn *c)
+{
+	leave_hello(c);
+	if (c->admitted)
+		peer_leave(c->peer);
+	peer_put(c->peer);
+	/* A client that notices the end may connect again at once. */
+	atomic_fetch_sub(&c->core->n_conns, 1);
+	free(c);
+}
+
+/* Address space: the system gives a page when it is first used, so a client that
+ * asks for little costs little. */
+static int make_slab(struct conn *c)
+{
+	void *p = mmap(NULL, SLAB_BYTES, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	/* A huge page would be all of it. */
+	madvise(p, SLAB_BYTES, MADV_NOHUGEPAGE);
+	c->slab = p;
+	c->rx = c->slab;
+	c->cell_base = c->rx + RX_BYTES;
+	return 0;
+}
+
+/* Close the oldest handshake of @core, if it is old enough. */
+static bool displace_one(struct core *core)
+{
+	uint64_t now = weir_reactor_now(core->reactor);
+	struct conn *oldest = NULL;
+
+	for (struct conn *c = core->conns; c; c = c->next)
+		if (c->state < SERVING && c->slab)
+			oldest = c;
+	if (!oldest || now < oldest->hello_began_ns + HELLO_OLD_NS)
+		return false;
+	peer_refuse(core, oldest->fd, "its handshake made way for a newcomer");
+	conn_drop(oldest);
+	conn_pump(oldest);
+	return true;
+}
+
+/* Returns NULL, or why the client is refused. */
+static const char *admit(struct conn *c)
+{
+	struct core *core = c->core;
+
+	if (core->stopping)
+		return "the server stops";
+	if (c->displaces && !displace_one(core))
+		return conn_too_many;
+	return make_slab(c) ? "there is no memory" : NULL;
 }
 
 void conn_adopt(void *arg)
 {
 	struct conn *c = arg;
 	struct core *core = c->core;
+	const char *why;
 
 	c->next = core->conns;
 	if (c->next)
@@ -60,13 +129,12 @@ void conn_adopt(void *arg)
 	core->conns = c;
 	c->pprev = &core->conns;
 	weir_fd_register(core->reactor, c->fd);
-	/* There is a slab for each connection that was let in. */
-	if (core->stopping || weir_pool_get(&c->slab, core->pool)) {
+	why = admit(c);
+	if (why) {
+		peer_refuse(core, c->fd, why);
 		conn_drop(c);
 	} else {
-		c->rx = weir_buf_addr(c->slab);
-		c->cell_base = c->rx + RX_BYTES;
-		c->hello_ends_ns = hello_end(c);
+		c->hello_began_ns = weir_reactor_now(core->reactor);
 		hello_begin(c);
 	}
 	conn_pump(c);
@@ -75,19 +143,19 @@ void conn_adopt(void *arg)
 static void conn_free(struct conn *c)
 {
 	struct core *core = c->core;
+	int fd;
 
 	*c->pprev = c->next;
 	if (c->next)
 		c->next->pprev = c->pprev;
 	if (c->slab)
-		weir_buf_put(c->slab);
+		munmap(c->slab, SLAB_BYTES);
 	weir_fd_unregister(core->reactor, c->fd);
-	/* Who notices the end may connect again at once. */
-	atomic_fetch_sub(&core->n_conns, 1);
+	fd = c->fd;
 	pages_end(c);
-	close(c->fd);
 	free(c->jobs);
-	free(c);
+	conn_unmake(c);
+	close(fd);
 	core_check_end(core);
 }
 
@@ -97,6 +165,7 @@ void conn_drop(struct conn *c)
 	if (c->state == CLOSING)
 		return;
 	c->state = CLOSING;
+	leave_hello(c);
 	if (c->receiving)
 		weir_op_cancel(&c->rx_op);
 	if (c->sending)
@@ -104,15 +173,49 @@ void conn_drop(struct conn *c)
 	domain_cancel(c);
 }
 
+/* The client has named an export, and may send requests. */
+void conn_serve(struct conn *c)
+{
+	c->state = SERVING;
+	leave_hello(c);
+	conn_is_active(c);
+}
+
+/* Something was received or sent. */
+void conn_is_active(struct conn *c)
+{
+	c->active_ns = weir_reactor_now(c->core->reactor);
+}
+
+static bool is_between_requests(const struct conn *c)
+{
+	return c->state == SERVING && c->head == c->tail && !c->filling &&
+	       !c->skip;
+}
+
+static uint64_t idle_end(struct conn *c)
+{
+	if (!c->server->opts.idle_s)
+		return WEIR_FOREVER;
+	if (c->used)
+		conn_is_active(c);
+	return c->active_ns + c->server->opts.idle_s * WEIR_SEC;
+}
+
+static uint64_t hello_end(const struct conn *c)
+{
+	return c->hello_began_ns + c->server->opts.handshake_s * WEIR_SEC;
+}
+
 /* Half of a request is worth waiting for, but not for ever: who sends a byte
  * now and then gains no time by it. */
 static uint64_t rx_deadline(struct conn *c)
 {
 	if (c->state < SERVING)
-		return c->hello_ends_ns;
-	if (c->head == c->tail && !c->filling && !c->skip) {
+		return hello_end(c);
+	if (is_between_requests(c)) {
 		c->half_ends_ns = 0;
-		return WEIR_FOREVER;
+		return idle_end(c);
 	}
 	if (!c->half_ends_ns || c->half_bytes >= PIECE) {
 		c->half_bytes = 0;
@@ -149,13 +252,22 @@ static void receive(struct conn *c)
 	c->busy++;
 }
 
+static bool is_idle(struct conn *c)
+{
+	return idle_end(c) <= weir_reactor_now(c->core->reactor);
+}
+
 static void on_rx(struct weir_op *op, int64_t res)
 {
 	struct conn *c = weir_container_of(op, struct conn, rx_op);
 
 	c->receiving = false;
 	c->busy--;
-	if (res < 0 && !c->ending)
+	if (res > 0)
+		conn_is_active(c);
+	if (res == -ETIMEDOUT && is_between_requests(c) && !is_idle(c))
+		; /* It was answered meanwhile: its time begins anew. */
+	else if (res < 0 && !c->ending)
 		conn_drop(c);
 	else if (res <= 0)
 		c->ending = true;
@@ -188,7 +300,7 @@ void conn_send(struct conn *c)
 	uint64_t patience = c->server->opts.timeout_s * WEIR_SEC;
 	uint64_t now = weir_reactor_now(c->core->reactor);
 
-	c->tx_ends_ns = c->state < SERVING ? c->hello_ends_ns : now + patience;
+	c->tx_ends_ns = c->state < SERVING ? hello_end(c) : now + patience;
 	c->core->counts.sends++;
 	send_next(c);
 }
@@ -212,6 +324,8 @@ static void on_tx(struct weir_op *op, int64_t res)
 
 	c->sending = false;
 	c->busy--;
+	if (res >= 0)
+		conn_is_active(c);
 	if (res < 0)
 		conn_drop(c);
 	else if (c->state < SERVING)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: CC0-1.0 */
-/* What each core has: slabs, and the connections that it was given. */
+/* What each core has: the connections that it was given. */
 #include <stdio.h>
 
 #include <weir/file.h>
@@ -15,18 +15,6 @@ static uint32_t connections_max(const struct server *server)
 	       server->n_cores;
 }
 
-static int make_pool(struct core *core)
-{
-	struct weir_pool_opts opts = {
-		.size = sizeof(opts),
-		.bufs = connections_max(core->server),
-		.buf_size = SLAB_BYTES,
-		.flags = WEIR_POOL_NO_REGISTER,
-	};
-
-	return weir_pool_create(&core->pool, core->reactor, &opts);
-}
-
 int core_begin(struct server *server, uint32_t n, struct weir_reactor *reactor)
 {
 	struct core *core = &server->cores[n];
@@ -34,9 +22,7 @@ int core_begin(struct server *server, uint32_t n, struct weir_reactor *reactor)
 
 	core->server = server;
 	core->reactor = reactor;
-	err = make_pool(core);
-	if (!err)
-		err = domain_begin(core, connections_max(server));
+	err = domain_begin(core, connections_max(server));
 	if (!err)
 		err = weir_timer_create(&core->grace, core->reactor, on_grace,
 					core);
@@ -63,9 +49,6 @@ void core_end(struct server *server, uint32_t n)
 	weir_timer_destroy(core->grace);
 	core->grace = NULL;
 	domain_end(core);
-	if (weir_pool_destroy(core->pool))
-		fprintf(stderr, "weir-nbd: %s\n", weir_why());
-	core->pool = NULL;
 }
 
 /* Calls @fn for each connection, which may end by it. */

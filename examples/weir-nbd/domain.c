@@ -177,7 +177,7 @@ static void on_later(struct weir_op *op, int64_t res)
 static void clear(struct request *rq)
 {
 	if (!rq->by_hand)
-		rq->piece = rq->len < PIECE ? rq->len : PIECE;
+		rq->piece = rq->piece < PIECE ? rq->piece : PIECE;
 	rq->by_hand = true;
 	move(rq);
 }

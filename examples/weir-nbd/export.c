@@ -117,8 +117,12 @@ static int measure(struct export *x)
 		    ioctl(x->fd, BLKSSZGET, &sector))
 			return -errno;
 	} else if (!S_ISREG(st.st_mode)) {
-		return S_ISDIR(st.st_mode) ? -EISDIR : -ENOTBLK;
+		x->why = "neither a file nor a block device";
+		return -ENOTBLK;
 	}
+	/* io_uring would answer -EAGAIN where it has to wait. */
+	if (fcntl(x->fd, F_SETFL, fcntl(x->fd, F_GETFL) & ~O_NONBLOCK))
+		return -errno;
 	if (x->direct)
 		x->block_min = S_ISBLK(st.st_mode) ? (uint32_t)sector : CELL;
 	x->size -= x->size % x->block_min;
@@ -127,7 +131,9 @@ static int measure(struct export *x)
 
 static int file_open(struct export *x)
 {
-	int flags = O_CLOEXEC | (x->read_only ? O_RDONLY : O_RDWR) |
+	/* A FIFO would be opened when somebody opens its other end. */
+	int flags = O_CLOEXEC | O_NONBLOCK |
+		    (x->read_only ? O_RDONLY : O_RDWR) |
 		    (x->direct ? O_DIRECT : 0);
 
 	x->backing = &file_backing;

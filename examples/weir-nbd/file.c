@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <stdio.h>
 
 #include <weir/file.h>
 
@@ -31,13 +32,21 @@ static void on_done(struct weir_op *op, int64_t res)
 	conn_pump(c);
 }
 
-/* A file that has become shorter reads as zeroes there. */
+/* The file has become shorter: nobody knows what was there. */
+static int truncated(struct export *x)
+{
+	if (!atomic_exchange(&x->truncated, true))
+		fprintf(stderr, "weir-nbd: %s: it has become shorter\n",
+			export_title(x));
+	return -EIO;
+}
+
 static void on_read(struct weir_op *op, int64_t res)
 {
-	struct request *rq = weir_container_of(op, struct request, op);
+	const struct request *rq = weir_container_of(op, struct request, op);
 
 	if (res >= 0 && res < rq->piece)
-		memset(rq->data + res, 0, rq->piece - (size_t)res);
+		res = truncated(rq->conn->export);
 	on_done(op, res);
 }
 
@@ -93,7 +102,7 @@ static void file_trim(struct request *rq)
 	weir_op_init(&rq->op, on_trim);
 	started(rq, weir_fallocate(c->core->reactor, &rq->op, c->export->fd,
 				   FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-				   rq->off, rq->len));
+				   rq->off + rq->done, rq->piece));
 }
 
 /* What the client said that it will need; on a worker. */
@@ -101,8 +110,8 @@ static int64_t advise(void *arg)
 {
 	const struct request *rq = arg;
 
-	posix_fadvise(rq->conn->export->fd, (off_t)rq->off, (off_t)rq->len,
-		      POSIX_FADV_WILLNEED);
+	posix_fadvise(rq->conn->export->fd, (off_t)(rq->off + rq->done),
+		      (off_t)rq->piece, POSIX_FADV_WILLNEED);
 	return 0;
 }
 
@@ -112,19 +121,22 @@ static void file_cache(struct request *rq)
 	started(rq, weir_work(rq->conn->core->reactor, &rq->op, advise, rq));
 }
 
-/* Zeroes without writing them, or else by hand, unless it was to be fast. */
+/* Zeroes without writing them, or else by hand, unless it was to be fast: then
+ * this is found by the first slice, or only the odd end is left. */
 static void on_zero(struct weir_op *op, int64_t res)
 {
 	struct request *rq = weir_container_of(op, struct request, op);
 	struct conn *c = rq->conn;
+	uint32_t rest = rq->len - rq->done;
 
-	if (!cannot(res) || rq->flags & NBD_CMD_FLAG_FAST_ZERO) {
+	if (!cannot(res) ||
+	    (rq->flags & NBD_CMD_FLAG_FAST_ZERO && !rq->done)) {
 		on_done(op, cannot(res) ? -EOPNOTSUPP : res);
 		return;
 	}
 	c->busy--;
 	rq->by_hand = true;
-	rq->piece = rq->len < PIECE ? rq->len : PIECE;
+	rq->piece = rest < PIECE ? rest : PIECE;
 	file_write(rq);
 	conn_pump(c);
 }
@@ -132,8 +144,9 @@ static void on_zero(struct weir_op *op, int64_t res)
 static void file_zero(struct request *rq)
 {
 	struct conn *c = rq->conn;
-	int how = rq->flags & NBD_CMD_FLAG_NO_HOLE ? FALLOC_FL_ZERO_RANGE :
-						     FALLOC_FL_PUNCH_HOLE;
+	int how = rq->flags & NBD_CMD_FLAG_NO_HOLE ?
+		  FALLOC_FL_ZERO_RANGE :
+		  FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
 
 	if (rq->by_hand) {
 		file_write(rq);
@@ -141,8 +154,7 @@ static void file_zero(struct request *rq)
 	}
 	weir_op_init(&rq->op, on_zero);
 	started(rq, weir_fallocate(c->core->reactor, &rq->op, c->export->fd,
-				   how | FALLOC_FL_KEEP_SIZE, rq->off,
-				   rq->len));
+				   how, rq->off + rq->done, rq->piece));
 }
 
 static void file_status(struct request *rq)

@@ -34,7 +34,7 @@ void hello_begin(struct conn *c)
 void hello_sent(struct conn *c)
 {
 	if (c->then == GO_SERVE)
-		c->state = SERVING;
+		conn_serve(c);
 	else if (c->then == GO_AWAY)
 		conn_drop(c);
 }
@@ -79,6 +79,16 @@ static uint16_t flags_for(const struct conn *c, const struct export *x)
 	return (uint16_t)(x->flags | (c->structured ? NBD_FLAG_SEND_DF : 0));
 }
 
+/* Whether its address may have one more connection that is served. */
+static bool enter(struct conn *c)
+{
+	c->admitted = peer_enter(c->peer, c->server->opts.per_peer);
+	if (!c->admitted)
+		peer_refuse(c->core, c->fd,
+		       "its address has too many connections (--per-peer)");
+	return c->admitted;
+}
+
 static void serve(struct conn *c, struct export *x)
 {
 	c->export = x;
@@ -93,7 +103,7 @@ static void do_export_name(struct conn *c, const struct option_msg *o)
 	struct export *x = export_find(c->server, o->data, o->len);
 	uint8_t *p = c->reply_end;
 
-	if (!x) {
+	if (!x || !enter(c)) {
 		conn_drop(c);
 		return;
 	}
@@ -189,6 +199,11 @@ static void do_info(struct conn *c, const struct option_msg *o)
 	x = export_find(c->server, o->data + 4, name_len);
 	if (!x) {
 		unknown(c, o);
+		return;
+	}
+	if (o->type == NBD_OPT_GO && !enter(c)) {
+		finish(c, o, NBD_REP_ERR_POLICY,
+		       "this address has too many connections");
 		return;
 	}
 	infos(c, o, x, o->data + 6 + name_len, rest / 2);

@@ -16,19 +16,27 @@
 #define BACKLOG 128
 #define FIRST_FD 3	/* Of those that a service manager hands over. */
 
-static struct core *least_busy(struct server *server)
+/* The core with the fewest connections; or, if there are as many as there may
+ * be, the one with the most handshakes, one of which may make way. */
+static struct core *choose(struct server *server, bool *full)
 {
-	struct core *best = &server->cores[0];
-	uint32_t all = 0;
+	struct core *least = &server->cores[0], *most = NULL;
+	uint32_t all = 0, max = 0;
 
 	for (uint32_t i = 0; i < server->n_cores; i++) {
 		struct core *core = &server->cores[i];
+		uint32_t hellos = atomic_load(&core->n_hellos);
 
 		all += core->n_conns;
-		if (core->n_conns < best->n_conns)
-			best = core;
+		if (core->n_conns < least->n_conns)
+			least = core;
+		if (hellos > max) {
+			max = hellos;
+			most = core;
+		}
 	}
-	return all < server->opts.connections ? best : NULL;
+	*full = all >= server->opts.connections;
+	return *full ? most : least;
 }
 
 /* Of TCP; others do not know it.  A host that is gone does not say so, and would
@@ -48,35 +56,44 @@ static void set_up(int fd)
 			   sizeof(all[i].value));
 }
 
-static int hand_over(struct server *server, int fd)
+/* Returns NULL, or why the client of @fd is refused. */
+static const char *hand_over(struct server *server, int fd)
 {
-	struct core *core = least_busy(server);
-	struct conn *c = core ? conn_make(server, core, fd) : NULL;
-	int err;
+	bool full;
+	struct core *core = choose(server, &full);
+	struct peer *peer;
+	struct conn *c;
 
-	if (!c)
-		return core ? -ENOMEM : -EAGAIN;
-	set_up(fd);
-	atomic_fetch_add(&core->n_conns, 1);
-	err = weir_post(core->reactor, conn_adopt, c);
-	if (err) {
-		atomic_fetch_sub(&core->n_conns, 1);
-		free(c);
+	if (!core)
+		return conn_too_many;
+	if (peer_get(&peer, server, fd))
+		return "too many addresses are connected";
+	c = conn_make(server, core, peer, fd);
+	if (!c) {
+		peer_put(peer);
+		return "there is no memory";
 	}
-	return err;
+	c->displaces = full;
+	set_up(fd);
+	if (!weir_post(core->reactor, conn_adopt, c))
+		return NULL;
+	conn_unmake(c);
+	return "its core has too much to do";
 }
 
 static void on_accept(struct weir_acceptor *acceptor, int fd, void *arg)
 {
 	struct server *server = arg;
+	const char *why;
 
 	(void)acceptor;
 	if (fd < 0) {
 		say("take a connection", fd);
 		return;
 	}
-	if (hand_over(server, fd)) {
-		server->refused++;
+	why = hand_over(server, fd);
+	if (why) {
+		peer_refuse(&server->cores[0], fd, why);
 		close(fd);
 	}
 }
@@ -130,7 +147,7 @@ static int open_unix(struct server *server)
 {
 	int fd, err;
 
-	err = listen_unix(&fd, server->opts.unix_path, 0600, BACKLOG);
+	err = listen_unix_wait(&fd, server->opts.unix_path, 0600, BACKLOG);
 	if (err) {
 		say(server->opts.unix_path, err);
 		return err;
@@ -153,7 +170,8 @@ static int open_tcp(struct server *server)
 			gai_strerror(err));
 		return -EADDRNOTAVAIL;
 	}
-	err = weir_listen(&fd, list->ai_addr, list->ai_addrlen, BACKLOG, 0);
+	err = weir_listen(&fd, list->ai_addr, list->ai_addrlen, BACKLOG,
+			  WEIR_LISTEN_WAIT);
 	freeaddrinfo(list);
 	if (err) {
 		fprintf(stderr, "weir-nbd: %s port %s: %s\n", o->address,

@@ -90,10 +90,10 @@ static int begin(void)
 
 	if (err)
 		return err;
-	if (o->stats)
-		err = weir_stats_publish(NULL);
-	if (!err)
-		err = make_group(o->cores);
+	if (o->stats && weir_stats_publish(NULL))
+		fprintf(stderr, "weir-nbd: no numbers for 'weir top': %s\n",
+			weir_why());
+	err = make_group(o->cores);
 	if (!err)
 		err = weir_group_start(program.group);
 	if (err)
@@ -120,13 +120,14 @@ static void print_stats(const struct server *server)
 		sum.written += c->written;
 		sum.errors += c->errors;
 		sum.sends += c->sends;
+		sum.refused += c->refused;
 	}
 	for (int k = 0; k < NBD_CMDS; k++)
 		if (k != NBD_CMD_DISC)
 			printf("%s %" PRIu64 "\n", names[k], sum.requests[k]);
 	printf("bytes-read %" PRIu64 "\nbytes-written %" PRIu64 "\n"
 	       "errors %" PRIu64 "\nsends %" PRIu64 "\nrefused %" PRIu64 "\n",
-	       sum.read, sum.written, sum.errors, sum.sends, server->refused);
+	       sum.read, sum.written, sum.errors, sum.sends, sum.refused);
 }
 
 static void end(void)

@@ -15,8 +15,8 @@
 
 #include "weir-nbd.h"
 
-/* More than that goes to a worker: it takes a while. */
-#define INLINE_MAX (1u << 20)
+/* Longer requests go to a worker: they take a while, and there may be many. */
+#define INLINE_MAX MEMORY_BLOCK
 
 static uint64_t n_blocks(const struct export *x)
 {
@@ -118,7 +118,7 @@ static int64_t discard(void *arg)
 {
 	const struct request *rq = arg;
 	const struct export *x = rq->conn->export;
-	uint64_t from = rq->off, to = rq->off + rq->len;
+	uint64_t from = rq->off + rq->done, to = from + rq->piece;
 	uint64_t first = (from + MEMORY_BLOCK - 1) / MEMORY_BLOCK * MEMORY_BLOCK;
 	uint64_t last = to == x->size ? map_bytes(x) :
 					to / MEMORY_BLOCK * MEMORY_BLOCK;
@@ -141,8 +141,8 @@ static int64_t fill(void *arg)
 	const struct request *rq = arg;
 	const struct export *x = rq->conn->export;
 
-	memset(x->base + rq->off, 0, rq->len);
-	set_used(x, rq->off, rq->len, true);
+	memset(x->base + rq->off + rq->done, 0, rq->piece);
+	set_used(x, rq->off + rq->done, rq->piece, true);
 	return 0;
 }
 

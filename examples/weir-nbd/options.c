@@ -13,8 +13,8 @@
 #define STRING(n) STRING_(n)
 
 enum { OPT_EXPORT = 256, OPT_UNIX, OPT_ADDRESS, OPT_PORT, OPT_CORES,
-       OPT_CONNECTIONS, OPT_TIMEOUT, OPT_GRACE, OPT_STATS, OPT_HELP,
-       OPT_VERSION };
+       OPT_CONNECTIONS, OPT_PER_PEER, OPT_TIMEOUT, OPT_HANDSHAKE, OPT_IDLE,
+       OPT_GRACE, OPT_STATS, OPT_HELP, OPT_VERSION };
 
 static const struct option options[] = {
 	{ "export", required_argument, NULL, OPT_EXPORT },
@@ -23,7 +23,10 @@ static const struct option options[] = {
 	{ "port", required_argument, NULL, OPT_PORT },
 	{ "cores", required_argument, NULL, OPT_CORES },
 	{ "connections", required_argument, NULL, OPT_CONNECTIONS },
+	{ "per-peer", required_argument, NULL, OPT_PER_PEER },
 	{ "timeout", required_argument, NULL, OPT_TIMEOUT },
+	{ "handshake", required_argument, NULL, OPT_HANDSHAKE },
+	{ "idle", required_argument, NULL, OPT_IDLE },
 	{ "grace", required_argument, NULL, OPT_GRACE },
 	{ "stats", no_argument, NULL, OPT_STATS },
 	{ "quiet", no_argument, NULL, 'q' },
@@ -46,9 +49,14 @@ static const char help[] =
 "      --address=ADDRESS listen at a TCP address (127.0.0.1)\n"
 "      --port=PORT       of it; 0: any that is free (" STRING(PORT) ")\n"
 "      --cores=N         reactors; 0: one for each CPU (0)\n"
-"      --connections=N   at a time; 2 MiB of memory for each (32)\n"
+"      --connections=N   at a time; up to 2 MiB of memory for each (32)\n"
+"      --per-peer=N      of them from one IP address (half of --connections)\n"
 "      --timeout=SECONDS for half of a request, and for replies that are\n"
 "                        not taken (30)\n"
+"      --handshake=SECONDS\n"
+"                        until a client has chosen its export (10)\n"
+"      --idle=SECONDS    without a request, then the client is disconnected;\n"
+"                        0: never (0)\n"
 "      --grace=SECONDS   for what is under way when a signal says stop (5)\n"
 "      --stats           numbers for 'weir top', and at the end on stdout\n"
 "  -q, --quiet           do not say where it listens\n"
@@ -133,6 +141,14 @@ static int parse_one(struct server *server, int c, char *arg)
 	case OPT_CONNECTIONS:
 		return parse_number("connections", arg, 1, CONNECTIONS_MAX,
 				    &o->connections);
+	case OPT_PER_PEER:
+		return parse_number("per-peer", arg, 1, CONNECTIONS_MAX,
+				    &o->per_peer);
+	case OPT_HANDSHAKE:
+		return parse_number("handshake", arg, 1, 86400,
+				    &o->handshake_s);
+	case OPT_IDLE:
+		return parse_number("idle", arg, 0, 86400, &o->idle_s);
 	case OPT_TIMEOUT:
 		return parse_number("timeout", arg, 1, 86400, &o->timeout_s);
 	case OPT_GRACE:
@@ -153,7 +169,8 @@ int options_parse(struct server *server, int argc, char **argv)
 
 	server->opts = (struct opts){ .address = "127.0.0.1",
 				      .port = STRING(PORT), .connections = 32,
-				      .timeout_s = 30, .grace_s = 5 };
+				      .timeout_s = 30, .handshake_s = 10,
+				      .grace_s = 5 };
 	while ((c = getopt_long(argc, argv, "q", options, NULL)) >= 0) {
 		if (c == OPT_HELP || c == OPT_VERSION) {
 			printf("%s", c == OPT_HELP ? help : "weir-nbd ");
@@ -172,5 +189,7 @@ int options_parse(struct server *server, int argc, char **argv)
 		usage_error("--export is wanted, and nothing else");
 		return EXIT_USAGE;
 	}
+	if (!server->opts.per_peer)
+		server->opts.per_peer = (server->opts.connections + 1) / 2;
 	return -1;
 }

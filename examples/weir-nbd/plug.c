@@ -18,7 +18,7 @@
 
 static int refuse(struct export *x, const char *why)
 {
-	x->plug.why = why;
+	x->why = why;
 	return -ELIBBAD;
 }
 

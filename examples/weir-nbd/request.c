@@ -25,6 +25,13 @@ static bool changes(uint16_t type)
 	       type == NBD_CMD_WRITE_ZEROES;
 }
 
+/* Up to 4 GiB each, and nothing of it need come from the client. */
+static bool is_slow(const struct request *rq)
+{
+	return rq->type == NBD_CMD_TRIM || rq->type == NBD_CMD_CACHE ||
+	       rq->type == NBD_CMD_WRITE_ZEROES;
+}
+
 static uint32_t smaller(uint64_t a, uint32_t b)
 {
 	return a < b ? (uint32_t)a : b;
@@ -146,8 +153,12 @@ static void next_piece(struct request *rq)
 	const struct export *x = rq->conn->export;
 	bool moves = rq->type == NBD_CMD_READ || rq->type == NBD_CMD_WRITE;
 
-	rq->piece = moves || rq->by_hand ? smaller(rq->len - rq->done, PIECE) :
-					   rq->len;
+	rq->piece = rq->len - rq->done;
+	if (moves || rq->by_hand)
+		rq->piece = smaller(rq->piece, PIECE);
+	else if (is_slow(rq))
+		rq->piece = smaller(rq->piece,
+				    SLICE - (rq->off + rq->done) % SLICE);
 	rq->got = 0;
 	if (moves && x->base)
 		rq->data = x->base + rq->off + rq->done;
@@ -225,11 +236,38 @@ static void read_header(struct request *rq, const uint8_t *p)
 	rq->by_hand = false;
 }
 
+/*
+ * One slow request of a connection runs at a time, slice by slice, and the others
+ * wait for it.  So whatever one client asks for, a worker that another client
+ * needs is busy with one slice for each connection at most.
+ */
+static void run_slow(struct request *rq)
+{
+	struct conn *c = rq->conn;
+
+	*c->slow_end = rq;
+	c->slow_end = &rq->next;
+	if (rq == c->slow)
+		run(rq);
+}
+
+/* Returns the one that is to run after @rq, or NULL. */
+static struct request *after_slow(struct request *rq)
+{
+	struct conn *c = rq->conn;
+
+	if (rq != c->slow)
+		return NULL;
+	c->slow = rq->next;
+	if (!c->slow)
+		c->slow_end = &c->slow;
+	return c->slow;
+}
+
 static void begin(struct request *rq, uint32_t error)
 {
 	struct conn *c = rq->conn;
 
-	c->free = rq->next;
 	c->used++;
 	c->half_ends_ns = 0;
 	c->head += NBD_REQUEST_BYTES;
@@ -239,6 +277,8 @@ static void begin(struct request *rq, uint32_t error)
 		c->filling = rq;
 	if (error)
 		request_end(rq, error);
+	else if (is_slow(rq))
+		run_slow(rq);
 	else if (rq->type != NBD_CMD_WRITE)
 		run(rq);
 }
@@ -268,6 +308,8 @@ static bool take_header(struct conn *c)
 	c->blocked = !error && !place(rq);
 	if (c->blocked)
 		return false;
+	c->free = rq->next;
+	rq->next = NULL;
 	begin(rq, error);
 	return true;
 }
@@ -324,6 +366,7 @@ void request_end(struct request *rq, uint32_t error)
 void request_done(struct request *rq, int64_t res)
 {
 	struct conn *c = rq->conn;
+	struct request *next;
 
 	rq->running = false;
 	if (rq->flushing)
@@ -332,26 +375,32 @@ void request_done(struct request *rq, int64_t res)
 		request_free(rq);
 		return;
 	}
-	if (res < 0) {
-		request_end(rq, nbd_error(res));
-		return;
-	}
-	if (rq->type == NBD_CMD_READ || rq->type == NBD_CMD_BLOCK_STATUS) {
+	if (res >= 0 && (rq->type == NBD_CMD_READ ||
+			 rq->type == NBD_CMD_BLOCK_STATUS)) {
 		reply_queue(rq);
 		return;
 	}
-	rq->done += rq->piece;
-	rq->piece = 0;
-	if (rq->done < rq->len) {
+	if (res >= 0) {
+		rq->done += rq->piece;
+		rq->piece = 0;
+	}
+	if (res >= 0 && rq->done < rq->len) {
 		next_piece(rq);
 		if (rq->type != NBD_CMD_WRITE)
 			run(rq);
+		return;
+	}
+	next = after_slow(rq);
+	if (res < 0) {
+		request_end(rq, nbd_error(res));
 	} else if (rq->flags & NBD_CMD_FLAG_FUA && changes(rq->type)) {
 		rq->flags &= (uint16_t)~NBD_CMD_FLAG_FUA;
 		flush(rq);
 	} else {
 		request_end(rq, 0);
 	}
+	if (next && c->state != CLOSING)
+		run(next);
 }
 
 /* Its reply is sent: of a long read, that of a piece. */

@@ -46,7 +46,7 @@ static int open_exports(struct server *server)
 
 		if (err) {
 			fprintf(stderr, "weir-nbd: %s: %s\n", export_title(x),
-				x->plug.why ? x->plug.why : strerror(-err));
+				x->why ? x->why : strerror(-err));
 			return err;
 		}
 	}

@@ -33,14 +33,14 @@ static uint64_t data_end(int fd, uint64_t off, uint64_t end)
 }
 
 /* The end of the hole at @off; @off itself: there is none, or not any more, or
- * nobody knows. */
+ * nobody knows.  A file that has become shorter has no hole behind its end. */
 static uint64_t hole_end(int fd, uint64_t off, uint64_t end)
 {
 	off_t data = lseek(fd, (off_t)off, SEEK_DATA);
 
-	if (data < 0)
-		return errno == ENXIO ? end : off;
-	return smaller(data, end);
+	if (data < 0 && errno == ENXIO)
+		data = lseek(fd, 0, SEEK_END);
+	return data < (off_t)off ? off : smaller(data, end);
 }
 
 /*

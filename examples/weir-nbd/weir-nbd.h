@@ -12,6 +12,7 @@
  */
 
 #include <endian.h>
+#include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,7 +21,6 @@
 
 #include <weir/buf.h>
 #include <weir/op.h>
-#include <weir/pool.h>
 #include <weir/reactor.h>
 #include <weir/socket.h>
 #include <weir/timer.h>
@@ -35,6 +35,7 @@
 #define LISTENERS_MAX 16u
 #define CORES_MAX 64u
 #define CONNECTIONS_MAX 4096u
+#define PEERS_MAX (CONNECTIONS_MAX + 256u) /* Also of those that are closing. */
 #define TEXT_MAX 255u		/* Bytes of an export's name, description. */
 #define REQUESTS 128u		/* Of a connection, under way. */
 #define CELL 4096u
@@ -42,6 +43,7 @@
 #define SLAB_BYTES (2u << 20)
 #define CELLS ((SLAB_BYTES - RX_BYTES) / CELL)
 #define PIECE (256u << 10)	/* Bytes of a request that move at once. */
+#define SLICE (8u << 20)	/* Of a trim, and what else moves no bytes. */
 #define PAYLOAD_MAX (32u << 20)	/* Of a read or write. */
 #define BATCH_BYTES (1u << 20)	/* After which no reply joins a batch. */
 #define OPTION_MAX (16u << 10)	/* Bytes of an option's data. */
@@ -68,6 +70,7 @@ enum { NBD_OPT_EXPORT_NAME = 1, NBD_OPT_ABORT, NBD_OPT_LIST,
 #define NBD_REP_META_CONTEXT 4u
 #define NBD_REP_ERR(n) (UINT32_C(1) << 31 | (n))
 #define NBD_REP_ERR_UNSUP NBD_REP_ERR(1)
+#define NBD_REP_ERR_POLICY NBD_REP_ERR(2)
 #define NBD_REP_ERR_INVALID NBD_REP_ERR(3)
 #define NBD_REP_ERR_PLATFORM NBD_REP_ERR(4)
 #define NBD_REP_ERR_UNKNOWN NBD_REP_ERR(6)
@@ -188,7 +191,6 @@ struct backing {
 struct plug {
 	const char *path;	/* NULL: there is none. */
 	const char *args;
-	const char *why;	/* It is none; NULL: an errno says all. */
 	void *handle;		/* Of the loader. */
 	struct nbd_plug fns;
 	struct nbd_plug_export brought;
@@ -206,6 +208,8 @@ struct export {
 	uint16_t flags;		/* NBD_FLAG_ */
 	int fd;			/* -1: none. */
 	_Atomic int lost;	/* How a flush failed: none succeeds then. */
+	_Atomic bool truncated;	/* The file was, and it was said. */
+	const char *why;	/* It cannot be opened; NULL: the errno says. */
 	uint8_t *base;		/* Of memory, */
 	_Atomic uint64_t *used;	/* and a bit for each of its blocks. */
 	struct plug plug;
@@ -325,6 +329,20 @@ void hello_begin(struct conn *c);
 bool hello_parse(struct conn *c);
 void hello_sent(struct conn *c);
 
+/* peer.c */
+
+/* An IP address that has connections, those that are served, and others. */
+struct peer {
+	struct in6_addr addr;
+	_Atomic uint32_t connections, served;
+};
+
+int peer_get(struct peer **ret, struct server *server, int fd);
+void peer_put(struct peer *p);
+bool peer_enter(struct peer *p, uint32_t max);
+void peer_leave(struct peer *p);
+void peer_refuse(struct core *core, int fd, const char *why);
+
 /* conn.c: a client. */
 
 enum state { GREETING, HAGGLING, SERVING, CLOSING };
@@ -334,8 +352,12 @@ struct conn {
 	struct core *core;
 	struct conn *next, **pprev;	/* Of its core's. */
 	struct export *export;
+	struct peer *peer;	/* NULL: of a UNIX socket. */
 	int fd;
 	enum state state;
+	bool displaces;		/* An older handshake, to be let in. */
+	bool in_hello;		/* It counts in .n_hellos. */
+	bool admitted;		/* It counts in .peer->served. */
 	bool structured, no_zeroes;
 	const struct export *status_of;	/* base:allocation was selected. */
 	bool status;		/* And it is of the export. */
@@ -344,11 +366,12 @@ struct conn {
 	bool ending;		/* Nothing more is to be received. */
 	bool stopping;		/* The server is: NBD_ESHUTDOWN. */
 	uint32_t busy;		/* Operations under way. */
-	uint64_t hello_ends_ns;
+	uint64_t hello_began_ns;
+	uint64_t active_ns;	/* When something was received or sent. */
 	uint64_t half_ends_ns;	/* For half a request; 0: not set yet. */
 	uint32_t half_bytes;	/* That came since it was set. */
 
-	struct weir_buf *slab;
+	void *slab;		/* SLAB_BYTES; NULL: it was refused. */
 	uint8_t *rx;		/* Its first part, */
 	uint8_t *cell_base;	/* and the rest. */
 	uint32_t head, tail;	/* Of what was received and not yet parsed. */
@@ -363,6 +386,7 @@ struct conn {
 	struct batch batch;
 	struct weir_job *jobs;	/* Of a plug's export: one for each request. */
 	struct request *free;
+	struct request *slow, **slow_end;	/* The first one runs. */
 	struct request *ready, **ready_end;	/* To be sent, */
 	struct request *out;			/* on their way. */
 	struct request *stream;	/* A reply that is cut in pieces, */
@@ -375,8 +399,14 @@ struct conn {
 	struct request requests[REQUESTS];
 };
 
-struct conn *conn_make(struct server *server, struct core *core, int fd);
+extern const char conn_too_many[];
+
+struct conn *conn_make(struct server *server, struct core *core,
+		       struct peer *peer, int fd);
+void conn_unmake(struct conn *c);
 void conn_adopt(void *conn);	/* On its core. */
+void conn_serve(struct conn *c);
+void conn_is_active(struct conn *c);
 void conn_pump(struct conn *c);
 void conn_drop(struct conn *c);
 void conn_finish(struct conn *c);
@@ -391,19 +421,22 @@ struct counts {
 	uint64_t read, written;	/* Bytes. */
 	uint64_t errors;
 	uint64_t sends;
+	uint64_t refused;	/* Connections. */
 };
 
 struct core {
 	struct server *server;
 	struct weir_reactor *reactor;
-	struct weir_pool *pool;
 	struct weir_dma *dma;		/* For plugs: where jobs run, */
 	struct weir_inventory *inventory; /* and bufs of their mmaps. */
 	struct conn *conns;
 	struct weir_timer *grace;
 	bool stopping, empty;	/* The latter was told to core 0. */
 	struct counts counts;
-	_Atomic uint32_t n_conns;	/* With those that are on their way. */
+	uint64_t silent_until_ns;	/* No refusal is said before, */
+	uint32_t unsaid;		/* but counted. */
+	_Atomic uint32_t n_conns;	/* With those that are on their way; */
+	_Atomic uint32_t n_hellos;	/* of them, not served yet. */
 };
 
 void core_stop(void *core);
@@ -420,7 +453,8 @@ void listen_close(struct server *server);
 
 struct opts {
 	const char *unix_path, *address, *port;
-	uint32_t cores, connections, timeout_s, grace_s;
+	uint32_t cores, connections, per_peer;
+	uint32_t timeout_s, handshake_s, idle_s, grace_s;
 	bool tcp;		/* Also beside other sockets. */
 	bool stats, quiet;
 };
@@ -440,7 +474,8 @@ struct server {
 	bool unix_made;		/* The name of a socket is to be removed. */
 	struct core cores[CORES_MAX];
 	uint32_t n_cores;
-	uint64_t refused;	/* Connections. */
+	struct peer peers[PEERS_MAX];
+	uint32_t n_peers;	/* That were ever in use at a time. */
 	server_stopped_fn *stopped;
 	void *stopped_arg;
 	int stop_err;		/* A file is not on its disk. */

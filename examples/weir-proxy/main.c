@@ -2,6 +2,8 @@
 /* The life of the program: a group of cores, and a configuration for each. */
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +11,14 @@
 
 #include "weir-proxy.h"
 
+static atomic_bool complained;
+
 void complain(const char *fmt, ...)
 {
 	char text[512];
 	va_list ap;
 
+	atomic_store(&complained, true);
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
@@ -129,5 +134,8 @@ int main(int argc, char **argv)
 	}
 	free(p.cores);
 	free(p.o.text);
+	/* All else that fails says so itself. */
+	if (err && !atomic_load(&complained))
+		complain("no memory");
 	return err ? 1 : 0;
 }

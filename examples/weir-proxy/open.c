@@ -4,7 +4,12 @@
  * it is in force, so that a configuration that cannot be had changes nothing.
  *
  * Of a TCP address each core has a socket of its own (SO_REUSEPORT), and the
- * kernel spreads connections; of a UNIX name all have the same one.
+ * kernel spreads connections; of a UNIX name all have the same one.  The first
+ * of the sockets is made without SO_REUSEPORT, and gets it then: so the address
+ * of another proxy is refused, although that has SO_REUSEPORT, too.
+ *
+ * When the program starts, an address that is taken is waited for: the kernel
+ * frees what a killed one had a little later.  A reload does not wait.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -26,32 +31,39 @@ static const char *unix_path(const struct address *a)
 	return ((const struct sockaddr_un *)&a->sa)->sun_path;
 }
 
-static int listen_at(int *fd, const struct address *a, uint32_t flags,
-		     mode_t mode)
+static int listen_at(int *fd, const struct address *a, mode_t mode, bool wait)
 {
 	if (a->sa.ss_family == AF_UNIX)
-		return listen_unix(fd, unix_path(a), mode, BACKLOG);
+		return (wait ? listen_unix_wait : listen_unix)(
+			fd, unix_path(a), mode, BACKLOG);
 	return weir_listen(fd, (const struct sockaddr *)&a->sa, a->len,
-			   BACKLOG, flags);
+			   BACKLOG, wait ? WEIR_LISTEN_WAIT : 0);
+}
+
+/* The socket of another core. */
+static int listen_again(int *fd, const struct address *a, int first)
+{
+	int one = 1;
+
+	if (a->sa.ss_family == AF_UNIX) {
+		*fd = fcntl(first, F_DUPFD_CLOEXEC, 0);
+		return *fd < 0 ? -errno : 0;
+	}
+	if (setsockopt(first, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)))
+		return -errno;
+	return weir_listen(fd, (const struct sockaddr *)&a->sa, a->len,
+			   BACKLOG, WEIR_LISTEN_REUSEPORT);
 }
 
 /* The sockets of one address for each core; the lists have one order. */
 static int open_one(struct proxy *p, struct listen **at, mode_t mode)
 {
 	bool is_unix = at[0]->addr.sa.ss_family == AF_UNIX;
-	uint32_t i, flags = 0;
-	int err = 0;
+	int err = listen_at(&at[0]->fd, &at[0]->addr, mode, !p->config);
+	uint32_t i;
 
-	if (!is_unix && p->n_cores > 1)
-		flags = WEIR_LISTEN_REUSEPORT;
-	for (i = 0; i < p->n_cores && !err; i++) {
-		if (!is_unix || !i) {
-			err = listen_at(&at[i]->fd, &at[i]->addr, flags, mode);
-			continue;
-		}
-		at[i]->fd = fcntl(at[0]->fd, F_DUPFD_CLOEXEC, 0);
-		err = at[i]->fd < 0 ? -errno : 0;
-	}
+	for (i = 1; i < p->n_cores && !err; i++)
+		err = listen_again(&at[i]->fd, &at[i]->addr, at[0]->fd);
 	if (err)
 		complain("%s: %s", at[0]->name,
 			 is_unix ? strerror(-err) : weir_why());

@@ -8,15 +8,19 @@
 #include <string.h>
 
 #include "../common/number.h"
+#include "../common/option.h"
 #include "weir-proxy.h"
 
+enum { OPT_VERSION = 256 };
+
+static const char shorts[] = ":f:s:n:ch";
 static const struct option longs[] = {
 	{ "file", required_argument, NULL, 'f' },
 	{ "set", required_argument, NULL, 's' },
 	{ "cores", required_argument, NULL, 'n' },
 	{ "check", no_argument, NULL, 'c' },
 	{ "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },
+	{ "version", no_argument, NULL, OPT_VERSION },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -31,7 +35,8 @@ static const char help[] =
 "  -s, --set LINE    a line of the configuration, as 'idle-timeout 60'\n"
 "  -n, --cores N     so many cores (all)\n"
 "  -c, --check       look at the configuration only\n"
-"  -h, --help, -V, --version\n"
+"  -h, --help\n"
+"      --version\n"
 "\n"
 "SIGTERM: take no more, end with the last connection; SIGINT: end at once.\n"
 "Exit status: 0 ended by a signal; 1 it could not begin; 2 wrong usage.\n";
@@ -71,8 +76,10 @@ static int set_cores(struct options *o, const char *arg)
 }
 
 /* 0; 1: that is all that there is to do; -1. */
-static int one(struct options *o, int c)
+static int one(struct options *o, int c, char **argv)
 {
+	char wrong[OPTION_TEXT];
+
 	switch (c) {
 	case 'f':
 		o->file = optarg;
@@ -87,11 +94,11 @@ static int one(struct options *o, int c)
 	case 'h':
 		fputs(help, stdout);
 		return 1;
-	case 'V':
+	case OPT_VERSION:
 		printf("weir-proxy %s\n", weir_version());
 		return 1;
 	default:
-		return usage("there is no such option, or it wants a value");
+		return usage("%s", option_wrong(wrong, c, argv, shorts, longs));
 	}
 }
 
@@ -119,9 +126,9 @@ int parse_options(struct options *o, int argc, char **argv, int *status)
 
 	opterr = 0;
 	*status = 2;
-	while (!done && (c = getopt_long(argc, argv, "f:s:n:chV", longs,
+	while (!done && (c = getopt_long(argc, argv, shorts, longs,
 					 NULL)) != -1)
-		done = one(o, c);
+		done = one(o, c, argv);
 	if (!done)
 		done = route(o, argc, argv);
 	if (!done)

@@ -100,14 +100,18 @@ static int listen_(struct app *app)
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
 				  .ai_flags = AI_PASSIVE };
 	struct addrinfo *list = NULL;
-	int err;
+	int err, tries = 100;
 
 	conn.srq = app->srq;
 	opts.conn = &conn;
 	if (getaddrinfo(app->opts.listen, app->opts.port, &hints, &list))
 		return -EDESTADDRREQ;
-	err = weir_listener_create(&app->listener, app->reactor, list->ai_addr,
-				   list->ai_addrlen, &opts);
+	/* The kernel frees the listener of a killed server a little later. */
+	do {
+		err = weir_listener_create(&app->listener, app->reactor,
+					   list->ai_addr, list->ai_addrlen,
+					   &opts);
+	} while (err == -EADDRINUSE && tries-- && !usleep(10000));
 	freeaddrinfo(list);
 	return err;
 }

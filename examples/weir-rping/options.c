@@ -8,12 +8,14 @@
 #include <string.h>
 
 #include "../common/number.h"
+#include "../common/option.h"
 #include "weir-rping.h"
 
 #define NOT_GIVEN UINT64_MAX
 
 enum { OPT_HELP = 256, OPT_VERSION };
 
+static const char shorts[] = ":sca:p:I:C:S:PVv";
 static const struct option longs[] = {
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ "version", no_argument, NULL, OPT_VERSION },
@@ -106,8 +108,10 @@ static int valued(struct options *o, int c, const char *arg, uint64_t *port)
 }
 
 /* 0; 1: that is all that there is to do; -1. */
-static int one(struct options *o, int c, int *role, uint64_t *port)
+static int one(struct options *o, int c, char **argv, int *role, uint64_t *port)
 {
+	char wrong[OPTION_TEXT];
+
 	switch (c) {
 	case 's':
 	case 'c':
@@ -132,7 +136,7 @@ static int one(struct options *o, int c, int *role, uint64_t *port)
 		return 1;
 	case '?':
 	case ':':
-		return usage("there is no such option, or it wants a value");
+		return usage("%s", option_wrong(wrong, c, argv, shorts, longs));
 	default:
 		return valued(o, c, optarg, port);
 	}
@@ -173,9 +177,9 @@ int parse_options(struct options *o, int argc, char **argv, int *status)
 	opterr = 0;
 	o->count = NOT_GIVEN;
 	*status = 2;
-	while (!done && (c = getopt_long(argc, argv, "sca:p:I:C:S:PVv", longs,
+	while (!done && (c = getopt_long(argc, argv, shorts, longs,
 					 NULL)) != -1)
-		done = one(o, c, &role, &port);
+		done = one(o, c, argv, &role, &port);
 	if (done > 0)
 		*status = 0;
 	return done ? -1 : check(o, role, port, optind < argc);

@@ -5,7 +5,7 @@
 /*
  * Calls from one reactor to another: run there, complete here.
  *
- *	static int64_t look_up(void *arg)	on the other's thread
+ *	static int64_t look_up(void *arg)	// on the other's thread
  *	{
  *		struct query *q = arg;
  *		...

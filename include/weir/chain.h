@@ -21,7 +21,21 @@
  * is begun but steps that wait for nothing but the end of others, which is
  * where to clean up, and the chain's result is that of the first such failure.
  * Cancelling the chain (weir_op_cancel() of its operation, a deadline, a
- * stopping reactor) cancels the steps under way and skips all the rest.
+ * stopping reactor) cancels the steps under way and skips all the rest but
+ * finally steps, see weir_chain_set_finally().
+ *
+ * Which steps that have not begun still begin, once something has gone wrong:
+ *
+ *	the step waits for    its dependency    another step     the chain is
+ *	                      has failed        has failed (1)   cancelled (2)
+ *	ON_DONE               no                no               no
+ *	ON_FAILED             yes               no               no
+ *	ON_END only           yes               yes              no
+ *	nothing               -                 no               no
+ *	(a finally step)      yes               yes              yes
+ *
+ *	(1) and has failed the chain: no step waits for its failure
+ *	(2) or its deadline has passed
  *
  *	step:  IDLE -> RUNNING -> DONE, FAILED or CANCELLED
  *	         +---> SKIPPED
@@ -224,7 +238,8 @@ WEIR_API int weir_chain_add_fence(struct weir_chain *chain);
  *
  * Returns 0, or
  *   -EINVAL  there is no such step, @dep is not before @step, or @on makes no
- *            sense
+ *            sense; @step is a finally step and @on not WEIR_CHAIN_ON_END, or
+ *            @dep is one and @step is not
  *   -ENOSPC  .deps are used up
  *   -EBUSY   the chain is under way, or a step of another
  *
@@ -232,6 +247,30 @@ WEIR_API int weir_chain_add_fence(struct weir_chain *chain);
  */
 WEIR_API int weir_chain_add_dep(struct weir_chain *chain, uint32_t step,
 				uint32_t dep, uint32_t on);
+
+/*
+ * Make @step a finally step, where to clean up: each run of the chain runs it
+ * exactly once, after all steps that are not finally ones have ended in any way,
+ * skipped ones included, and after the finally steps that it comes after.
+ *
+ * Neither a failure nor a cancel or deadline of the chain skips or cancels it,
+ * even if that comes while it runs; only what ends its own operation does: the
+ * deadline of its job, or a stop of the reactor or DMA context.  The chain's
+ * operation ends after it.  If it fails the chain fails, with its errno, unless
+ * the chain has failed or was cancelled already.
+ *
+ * What it depends on so far it waits for on WEIR_CHAIN_ON_END.  A step that is
+ * added with it as @after is a finally step, too.  A finally step of a chain that
+ * is a step of another runs if that chain was started.
+ *
+ * Returns 0, or
+ *   -EINVAL  there is no such step, it is a fence, or a step that is not a
+ *            finally one depends on it
+ *   -EBUSY   the chain is under way, or a step of another
+ *
+ * Call on the chain's reactor.  Never allocates.
+ */
+WEIR_API int weir_chain_set_finally(struct weir_chain *chain, uint32_t step);
 
 /*
  * Start @chain; @op is its operation.

@@ -10,13 +10,21 @@
  * protection domain of the open weir_device of that name, so that mmaps which
  * are registered with this device can be used on it.
  *
- *	client                                  server
- *	weir_conn_create(&c, r, NULL, NULL);    weir_listener_create(&l, r, ...);
- *	weir_conn_connect(c, &op, to, ...);     weir_listener_next(l, &op, &c);
- *	                                        weir_conn_accept(c, &op, NULL, 0);
- *	...                                     ...
- *	weir_conn_disconnect(c, &op);           told by weir_conn_set_end_fn()
- *	weir_conn_destroy(c);                   weir_conn_destroy(c);
+ * A client, each line when the operation of the one before has completed:
+ *
+ *	weir_conn_create(&c, r, NULL, NULL);
+ *	weir_conn_connect(c, &op, to, to_len, NULL, 0, NULL, 0);
+ *	...
+ *	weir_conn_disconnect(c, &op);
+ *	weir_conn_destroy(c);
+ *
+ * A server; weir_conn_set_end_fn() tells it that the client has disconnected:
+ *
+ *	weir_listener_create(&l, r, to, to_len, NULL);
+ *	weir_listener_next(l, &op, &c);
+ *	weir_conn_accept(c, &op, NULL, 0);
+ *	...
+ *	weir_conn_destroy(c);
  *
  * States; dma/README.md has the tables of what each call and event does:
  *
@@ -81,15 +89,18 @@ struct weir_srq;
  */
 struct weir_conn_opts {
 	size_t size;
-	uint32_t sends;		/* Work requests under way; 0: 128. */
-	uint32_t recvs;		/* Receives that are posted; 0: 128. */
+	uint32_t sends;		/* Work requests under way; 0: 64. */
+	uint32_t recvs;		/* With .srq: messages that may wait for a
+				 * callback; 0: 128.  Without, nothing is
+				 * received: 0. */
 	uint32_t max_sge;	/* Pieces of one; 0: 16, or what there is. */
 	uint32_t max_inline;	/* Bytes inside one; 0: 64, or what there is. */
 	uint32_t reads;		/* Reads and atomics under way, in each
 				 * direction; 0: 16, or what there is. */
-	uint8_t retries;	/* If nothing comes back, up to 7; 0: 7. */
+	uint8_t retries;	/* If nothing comes back, up to 7; 0: 6,
+				 * because soft-RoCE takes 7 for unlimited. */
 	uint8_t rnr_retries;	/* If the peer has posted no receive; 7, and
-				 * 0: for ever. */
+				 * 0: unlimited, but see .stall_ns. */
 	uint8_t ack_timeout;	/* Before the first retry: 4.096 us times 2 to
 				 * the power of this, up to 31; 0: by the
 				 * route. */
@@ -97,14 +108,38 @@ struct weir_conn_opts {
 				 * it, up to 31; 0: 0.64 ms. */
 	struct weir_srq *srq;	/* Messages are received into it, see
 				 * <weir/message.h>; on the same reactor, and
-				 * it must live longer.  .recvs is then how
-				 * many may wait for a callback. */
+				 * it must live longer. */
 	uint32_t resolve_ms;	/* For each of address and route; 0: 5000. */
 
 	/* Reconnect after an end that nobody here has asked for: */
 	uint32_t attempts;	/* How often for each end; 0: do not. */
 	uint64_t first_ns;	/* Wait before the first; 0: 100 ms. */
-	uint64_t most_ns;	/* It doubles each time up to this; 0: 10 s. */
+	uint64_t most_ns;	/* It doubles each time up to this; 0: 10 s.
+				 * Each wait is shortened by a random part, up
+				 * to half of it. */
+
+	/*
+	 * A connection whose peer does not answer ends by itself.  For each:
+	 * 0: the default; WEIR_FOREVER: not at all.
+	 */
+	uint64_t keepalive_ns;	/* If nothing was sent for so long, write 0
+				 * bytes to the peer, which ends the connection
+				 * with -ECONNRESET if no answer comes.  The
+				 * peer's program takes no notice, but its QP
+				 * must allow remote writes, as those of
+				 * librdmacm do.  At least 1 ms; default 10 s.
+				 * WEIR_FOREVER: an idle connection causes no
+				 * wake-up, and a dead peer is not detected. */
+	uint64_t stall_ns;	/* End the connection with -ETIMEDOUT if work
+				 * is posted and none of it has ended for so
+				 * long; detected up to one .keepalive_ns later.
+				 * At least 1 ms; default 30 s. */
+	uint64_t grace_ns;	/* End the connection with -ETIMEDOUT if posted
+				 * work was cancelled, or its deadline has
+				 * passed, and no work has ended for so long
+				 * since.  At least 1 ms; default 1 s.
+				 * WEIR_FOREVER: a cancel and a deadline do not
+				 * end posted work. */
 };
 
 /* What there is to know about a connection; weir_conn_info(). */
@@ -164,7 +199,9 @@ WEIR_API int weir_conn_create(struct weir_conn **ret, struct weir_reactor *r,
  *   -ECANCELED     cancelled
  *   -ENODEV        no RDMA device reaches @to, or it was removed
  *   -EXDEV         the device that does is not that of the channel, or of .srq
- *   -EAGAIN        the channel has no room for .sends and .recvs
+ *   -EOPNOTSUPP    it is an iWARP device, which weir does not use
+ *   -EAGAIN        the channel has no room for .sends, and the device does not
+ *                  make its completion queue larger
  *   -EINVAL, -ENOMEM, -EIO and others  the device refuses the QP; weir_why()
  *                  says more, on this thread and until another call fails
  * and then the state is ENDED.  The code of the detail is rdma_cm's own status.
@@ -204,6 +241,7 @@ WEIR_API int weir_conn_connect(struct weir_conn *c, struct weir_op *op,
  *   -EBADFD      it is not REQUESTED
  *   -ECONNRESET  the peer has given up already
  *   -EXDEV       the device is not that of the listener's channel, or .srq
+ *   -EOPNOTSUPP  it is an iWARP device, which weir does not use
  *   -EAGAIN      that has no room, or the reactor
  *   -EINVAL, -ENOMEM, -EIO and others  the device refuses the QP; weir_why()
  *                says more
@@ -236,10 +274,10 @@ WEIR_API int weir_conn_reject(struct weir_conn *c, const void *data,
  * End a connection.  The peer is told; work that is under way ends, flushed;
  * no end function is called, and nothing is reconnected.
  *
- * Completes with 0 when nothing is under way any more and the exchange with the
- * peer is over, for which it waits up to 5 s; a cancel and a deadline end that
- * wait (-ECANCELED, -ETIMEDOUT), not the wait for the work.  Then the state is
- * ENDED in any case.
+ * Completes with 0 when no work is posted any more and the peer has answered,
+ * which it waits for up to 5 s; a cancel and a deadline end that wait
+ * (-ECANCELED, -ETIMEDOUT), not the wait for the work.  Then the state is ENDED
+ * in any case.  It does not wait for rdma_cm's TIMEWAIT_EXIT.
  *
  * Returns 0, or
  *   -ENOTCONN  there is no connection, nor one to wait for
@@ -258,7 +296,9 @@ WEIR_API int weir_conn_disconnect(struct weir_conn *c, struct weir_op *op);
  *
  *	0            the peer has disconnected
  *	-ENODEV      the device was removed
- *	-ECONNRESET  the peer does not answer: retries were exhausted
+ *	-ECONNRESET  the peer does not answer: retries were exhausted; or it gave
+ *	             up while it was being connected
+ *	-ETIMEDOUT   posted work did not end: see .stall_ns and .grace_ns
  *	-EIO and others  the QP failed
  *
  * or, with reconnecting, WEIR_CONN_AGAIN when it is established again, and once

@@ -65,7 +65,9 @@ WEIR_API int weir_dm_alloc(struct weir_dm **ret, struct weir_device *device,
 /*
  * Free @dm.  NULL is allowed.  What was imported is only let go: the memory is
  * that of the handle which it was imported from.  What is still imported
- * elsewhere goes back to the device when the last who has it lets go.
+ * elsewhere goes back to the device when the last who has it lets go; of
+ * "soft-dm", which counts for each process by itself, when the last handle in
+ * this process has gone.
  *
  * Returns 0, or, with @dm as it was:
  *   -EINVAL  it is no device memory, or was freed before

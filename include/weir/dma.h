@@ -49,17 +49,22 @@ typedef void weir_dma_state_fn(struct weir_dma *dma, int prev, int next,
  */
 struct weir_dma_opts {
 	size_t size;
-	uint32_t jobs_max;	/* Under way at once; 0: 4096. */
-	uint32_t turn_bytes;	/* That cpu may touch in a turn; 0: 1 MiB. */
+	uint32_t jobs_max;	/* In flight at once; 0: 4096. */
+	uint32_t turn_bytes;	/* That cpu may touch in a turn, reads and
+				 * writes of all locations; 0: 2 MiB, so a
+				 * copy of 1 MiB. */
 	uint64_t worker_min;	/* Bytes from which on cpu jobs go to a
 				 * worker, if one can be made; 0: none does. */
 	uint64_t file_slice;	/* Bytes that the kernel copies between files
 				 * at a time; 0: 16 MiB. */
-	uint64_t stream_min;	/* Bytes from which on cpu copies past the
-				 * cache; 0: half of the last cache, 4 to
+	uint64_t stream_min;	/* Bytes from which on cpu copies and fills
+				 * past the cache; 0: half of the last cache, 4 to
 				 * 64 MiB; UINT64_MAX: never. */
 	uint32_t staging_bufs;	/* For jobs that bounce, see <weir/route.h>;
-				 * each holds two blocks; 0: 4. */
+				 * each holds two blocks; 0: 4.  Beside them
+				 * there are eight small ones, of at most
+				 * 16 KiB a block, for jobs that are nested and
+				 * in place of those in quarantine. */
 	uint32_t staging_size;	/* Bytes of a block; 0: 256 KiB. */
 };
 
@@ -71,7 +76,7 @@ struct weir_dma_stats {
 	uint64_t failed;	/* With an error, but not a cancel. */
 	uint64_t cancelled;
 	uint64_t refused;	/* Starts answered -EAGAIN. */
-	uint64_t in_flight;	/* Now. */
+	uint64_t in_flight;	/* Now; weir_dma_in_flight(). */
 	uint64_t bytes;		/* Moved by jobs that have ended. */
 	uint64_t cpu_jobs;	/* Started, by engine. */
 	uint64_t file_jobs;
@@ -134,10 +139,11 @@ WEIR_API int weir_dma_stop(struct weir_dma *dma, struct weir_op *op);
  * Free @dma.  NULL is allowed.
  *
  * Returns 0, or, with the context as it was:
- *   -EBUSY  jobs are under way, it is stopping, callbacks of jobs that had
- *           to wait for their turn, or of changes of state, are due, a
+ *   -EBUSY  jobs are in flight, it is stopping, a turn that it has asked for
+ *           or callbacks of changes of state are due, a
  *           device has not let go of the staging of a job that was cancelled,
- *           or a step of a chain or pipeline names it, under way or not
+ *           a step of a chain or pipeline names it, under way or not, or the
+ *           call comes from a function of an engine or domain for a job of it
  *
  * Call on the context's reactor; callbacks too.
  */
@@ -173,14 +179,14 @@ WEIR_API int weir_dma_set_state_cb(struct weir_dma *dma, weir_dma_state_fn *fn,
  * left before them; and tell engines that collect jobs to go.  Without it all
  * this happens in the reactor's next turn.
  *
- * Call on the context's reactor, but not in a function of an engine or domain.
- * Never blocks, never allocates.
+ * Call on the context's reactor.  Never blocks, never allocates.
  * Re-creates rte_dma_submit() and doca_ctx_flush_tasks().
  */
 WEIR_API void weir_dma_flush(struct weir_dma *dma);
 
 /*
- * Jobs of @dma under way: started, and not ended.
+ * Jobs of @dma in flight: started, and their callback has not begun.  When there
+ * are none, the caller may free its jobs.
  *
  * Returns how many, from 0 to .jobs_max.
  *

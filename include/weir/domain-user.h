@@ -24,9 +24,21 @@
  * reactor's thread, inside the start:
  *
  *   - It returns a negative errno: nothing was started.  The caller gets it.
+ *     -EAGAIN, there is no capacity now, is returned to the caller of
+ *     weir_job_start(), too, whatever other functions the domain has.  Blocks of
+ *     jobs that go through staging, fences, lazy jobs and steps of chains have
+ *     no such caller: there the function is called again, soon at first, then
+ *     at least once in a millisecond.
  *   - It returns 0, and sooner or later, in it or after it, and once, somebody
  *     calls weir_domain_complete() on that thread.  The op's callback runs
  *     from the loop, never inside the start.
+ *
+ * A function of a domain may call any public function.  If it cancels the
+ * operation or job for which it is called, or what that is part of, or stops the
+ * DMA context or the reactor, the request is recorded and takes effect when the
+ * function has returned: the domain's function for cancels is never called for
+ * an operation inside the function that starts it.  weir_dma_destroy() of the
+ * job's context is -EBUSY there, and so is weir_domain_destroy() of the domain.
  *
  * All of them return 0, or
  *   -EINVAL      an argument or a domain is NULL that must not be; a side is

@@ -107,7 +107,8 @@ WEIR_API void weir_domain_put(struct weir_domain *domain);
  * If it is O_DIRECT, any range may be moved all the same, to and from any
  * memory.  What is aligned as the file needs it goes directly.  What is not
  * (the last bytes of a file, say) goes through .buffered_fd, which must be open
- * on the same file with at least the same rights; or, if that is not set,
+ * on the same file with at least the same rights, which is checked if @fd is not
+ * O_DIRECT, too, though it is not used then; or, if that is not set,
  * through a descriptor without O_DIRECT that the domain opens by itself and
  * closes when it is destroyed.  Whole pages at least go directly then, whatever
  * .align says: of a page written both ways, either part could be lost.

@@ -21,6 +21,12 @@
  * once or later.  All functions of an engine are called on the context's
  * reactor, and must not block.
  *
+ * All but .can() may call any public function.  If one cancels the job for which
+ * it is called, or what that job is part of, or stops the context or the
+ * reactor, the request is recorded and takes effect when the function has
+ * returned: .cancel() is never called inside .start() of the same job.
+ * weir_dma_destroy() of the context is -EBUSY there.
+ *
  * Re-creates spdk_accel_module_if and the driver's side of rte_dmadev.
  */
 

@@ -81,9 +81,10 @@ struct weir_export_desc {
  * The mmap is started, has WEIR_MMAP_PEER_READ or WEIR_MMAP_PEER_WRITE, which
  * includes reading, and its range is all that is in its memfd: what
  * weir_mmap_alloc() makes with WEIR_MMAP_ALLOC_MEMFD, or a memfd given to
- * weir_mmap_set_fd() in whole, made with MFD_ALLOW_SEALING and 0 behind the
- * range.  The memfd is sealed; so its right is decided by the first export and
- * is the same for all.
+ * weir_mmap_set_fd() in whole, made with MFD_ALLOW_SEALING.  The memfd may end
+ * anywhere in the last page of the range; importers see that page as a whole,
+ * so all of it behind the range must be 0.  The memfd is sealed; so its right is
+ * decided by the first export and is the same for all.
  *
  * What cannot be shared like that is refused, or, with WEIR_EXPORT_COPY, goes
  * by copying: the importer reads and writes our memory by the means of a

@@ -56,7 +56,10 @@ WEIR_API int weir_read(struct weir_reactor *r, struct weir_op *op, int fd,
  * Write @len bytes of @buf at @off of @fd.
  *
  * Completes with @len, or a negative errno of pwrite(2), -ENOSPC say; then the
- * detail says how many bytes are written.
+ * detail says how many bytes are written.  -EPIPE, if nobody reads any more from
+ * the socket or the pipe, comes without a signal.  But on uring, and from Linux
+ * 6.4 to 6.17, the kernel sends SIGPIPE to the reactor's thread for a pipe, as
+ * write(2) does: ignore it there.
  */
 WEIR_API int weir_write(struct weir_reactor *r, struct weir_op *op, int fd,
 			const void *buf, size_t len, uint64_t off);
@@ -102,6 +105,11 @@ WEIR_API int weir_fallocate(struct weir_reactor *r, struct weir_op *op, int fd,
 
 /*
  * Open @path: openat(2), with O_CLOEXEC added to @flags.
+ *
+ * The open of a FIFO waits for the other end, in one of .workers threads.  As
+ * many of these as there are threads hold up the reactor's other work on files,
+ * the open of the other end too, until one is cancelled: give them O_NONBLOCK, or
+ * a deadline.
  *
  * Completes with the new descriptor, which is the caller's, or a negative
  * errno.  If it was cancelled too late the descriptor still comes.
@@ -162,7 +170,8 @@ WEIR_API int weir_copy_range(struct weir_reactor *r, struct weir_op *op,
 /*
  * Tell the kernel that @fd will be used often: operations on it then save the
  * look-up (IORING_REGISTER_FILES).  A hint: where there is no such thing, or no
- * room for more, it does nothing.
+ * room for more, it does nothing.  On libev it reserves memory for a descriptor
+ * with a high number; see weir_reactor_create().
  *
  * weir_fd_unregister() or weir_close() ends it, and one of them must, before
  * the descriptor is closed by other means: the number may mean another file

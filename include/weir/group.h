@@ -7,8 +7,8 @@
  *
  *	weir_group_create(&group, NULL);
  *	weir_group_set_core_fns(group, core_begins, core_ends, &server);
- *	weir_group_start(group);	every core has run core_begins()
- *	weir_group_run(group);		until somebody calls weir_group_stop()
+ *	weir_group_start(group);	// every core has run core_begins()
+ *	weir_group_run(group);		// until somebody calls weir_group_stop()
  *	weir_group_destroy(group);
  *
  * Nothing is shared between the cores but what they send each other: by

@@ -128,7 +128,9 @@ WEIR_API int weir_inventory_get(struct weir_buf **ret,
 
 /*
  * Take a buf to be filled: the window [@addr, @addr + @len) of @mmap, and no
- * data.  Otherwise as weir_inventory_get().
+ * data.
+ *
+ * Returns as weir_inventory_get().
  *
  * Call on the inventory's reactor.  Never blocks, never allocates.
  *
@@ -144,7 +146,9 @@ static inline int weir_inventory_get_by_addr(struct weir_buf **ret,
 
 /*
  * Take a buf to be read: the window [@data, @data + @len) of @mmap, all of it
- * data.  Otherwise as weir_inventory_get().
+ * data.
+ *
+ * Returns as weir_inventory_get().
  *
  * Call on the inventory's reactor.  Never blocks, never allocates.
  *

@@ -22,6 +22,10 @@
  *   - Memory and files named by address are written where they say.
  *   - A job that fails or is cancelled leaves the data lengths of its bufs as
  *     they were; the memory may be half written.  The detail has the bytes.
+ *   - Until the callback begins, and whatever the size, the bufs of a job are in
+ *     use: weir_buf_reset() and its sisters return -EBUSY, and a second job that
+ *     would write to them, or read what this one writes, is refused.  The data
+ *     lengths change just before the callback.
  *   - A source that ends early, a short file, is -ENODATA with the bytes moved
  *     in the detail; with WEIR_JOB_SHORT_OK it is a success, with the bytes as
  *     result.
@@ -367,14 +371,19 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_loc a,
  *   -EPERM       a buf is in the middle of a list
  *   -ESTALE      a buf is of an import that its exporter has revoked; a job
  *                that is under way then completes with -ESTALE
- *   -EBUSY       another job under way writes to one of the lists, or reads
- *                the list that this one would write to
+ *   -EBUSY       another job, whose callback has not begun, writes to one of
+ *                the lists, or reads the list that this one would write to
  *   -EXDEV       no engine can do this between these domains, and none both
  *                ways through staging; or an atomic would not be one, or a
  *                signal, which goes with bytes that the device reaches;
  *                weir_route_explain() says why
+ *   -EDEADLK     the job goes through staging, and is started in functions of
+ *                domains or engines that are nested too deep, see
+ *                <weir/route.h>
  *   -EBADFD      @dma is not started
- *   -EAGAIN      .jobs_max jobs, or .ops_max operations, are under way
+ *   -EAGAIN      .jobs_max jobs, or .ops_max operations, are in flight; or the
+ *                function of a user's domain said so, and the job is neither
+ *                a fence nor lazy and does not go through staging: those wait
  *   -ESHUTDOWN   the reactor is stopping
  *   other errnos  what the function of a user's domain said
  *

@@ -8,7 +8,7 @@
  *	static void on_message(struct weir_conn *c,
  *			       const struct weir_message *m, void *arg)
  *	{
- *		... weir_buf_data(m->buf), m->len ...
+ *		consume(weir_buf_data(m->buf), m->len);
  *		weir_buf_put(m->buf);
  *	}
  *
@@ -132,8 +132,8 @@ WEIR_API int weir_conn_set_message_fn(struct weir_conn *c, weir_message_fn *fn,
  *   -EINVAL      @m: .size is too small, a flag or .reserved is unknown,
  *                WEIR_MESSAGE_IMM with WEIR_MESSAGE_INVALIDATE, or .buf with
  *                .data; or @op is under way
- *   -EMSGSIZE    more than WEIR_MESSAGE_MAX bytes; or more pieces than
- *                .max_sge; or .data has more than .max_inline bytes
+ *   -EMSGSIZE    more than WEIR_MESSAGE_MAX bytes, or than the device's port
+ *                takes; or more pieces than .max_sge; or .data has more than .max_inline bytes
  *   -EXDEV       the bufs are not of mmaps that have the device
  *   -EPERM, -EBUSY, -ESTALE  of the bufs, see weir_job_start()
  *   -ENOMEM, -EFAULT, ...  their mmap, which is registered when it is first

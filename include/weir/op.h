@@ -7,7 +7,9 @@
  *
  * The caller owns a struct weir_op, normally inside its own request, and hands
  * it to a function that starts work.  The library allocates nothing for it, so
- * starting work cannot fail for want of memory.
+ * starting work cannot fail for want of memory.  There are two exceptions, which
+ * weir_reactor_create() describes: worker threads, which are made when they are
+ * first needed, and on libev descriptors with high numbers.
  *
  *	struct request {
  *		struct weir_op op;
@@ -104,7 +106,8 @@ struct weir_op {
 	int64_t res;
 	uint8_t state;
 	uint8_t flags;
-	uint16_t kind;
+	uint8_t kind;
+	uint8_t entered;		/* Functions of the user's on the stack. */
 	uint32_t token;
 	struct weir_op *live_next;	/* In the list of all under way. */
 	struct weir_op **live_pprev;
@@ -155,8 +158,9 @@ static inline void weir_op_init(struct weir_op *op, weir_op_fn *fn)
  * A request, not a result: the callback still comes, exactly once, with what
  * the operation would have had if it was too late, or with -ECANCELED.  It
  * comes only when nothing can touch the caller's buffers any more; for a read
- * that a disk is working on that may be when the disk is done.  Asking again
- * has no effect.  weir_op_get_detail() says how many bytes were moved.
+ * that a disk is working on that may be when the disk is done.  Until then the
+ * library repeats the request to who has the operation; to call this again has
+ * no effect.  weir_op_get_detail() says how many bytes were moved.
  *
  * Returns 0 if @op is under way, or
  *   -EINVAL  @op is idle: never started, or its callback has begun
@@ -177,7 +181,8 @@ WEIR_API int weir_op_cancel(struct weir_op *op);
  * operation under way it moves the deadline of that one.  An operation that
  * ends because of it has -ETIMEDOUT; one that could not be stopped has its own
  * result, late: a deadline is a cancel at a time, with the same promise about
- * buffers.
+ * buffers.  An operation that is started when its deadline has passed ends with
+ * -ETIMEDOUT and has touched nothing; but a close is done in any case.
  *
  * Returns 0, or
  *   -EINVAL  the result of @op is already there; only its callback is due

@@ -6,8 +6,8 @@
  * A pool: a reactor's stock of data buffers, each a buf with memory of its own.
  *
  *	weir_pool_create(&pool, r, NULL);
- *	err = weir_pool_get(&buf, pool);	now, or -EAGAIN
- *	err = weir_pool_wait(pool, op);		or when there is one
+ *	err = weir_pool_get(&buf, pool);	// now, or -EAGAIN
+ *	err = weir_pool_wait(pool, &op);	// or when there is one
  *	weir_buf_put(buf);
  *
  * The memory is one range, page-aligned, in huge pages where the system gives
@@ -83,7 +83,11 @@ struct weir_pool_stats {
  *
  * Without .mmap it allocates the memory, all of it at once, and touches it.
  * With .mmap it hands out that range, as many buffers as .bufs says or, if that
- * is 0, as fit; the mmap cannot be stopped while the pool exists.
+ * is 0, as fit; the mmap cannot be stopped while the pool exists.  No byte is in
+ * two pools of the process: not in two over one mmap, not in two over mmaps that
+ * overlap, and not in one over memory that another pool, or a store, has
+ * allocated.  Bufs that an inventory makes of the same mmap at addresses of the
+ * caller's are the caller's affair, and so is memory that is mapped twice.
  * With .store it takes what that has, and registers its memory with the
  * reactor; the store cannot be destroyed while the pool exists.
  *
@@ -94,6 +98,7 @@ struct weir_pool_stats {
  *               than a class has buffers
  *   -ERANGE     .mmap is too small for .bufs, or for one buffer
  *   -EBADFD     .mmap is not started
+ *   -EBUSY      another pool hands out memory of .mmap
  *   -ESTALE     .mmap is imported, and its exporter has revoked it
  *   -E2BIG      @opts asks for what this version does not know
  *   -ENOMEM     no memory; weir_why() says how much was wanted

@@ -15,7 +15,7 @@
  *
  *	weir_reactor_create(&r, NULL);
  *	weir_read(r, &rq->op, fd, rq->block, sizeof(rq->block), 0);
- *	weir_reactor_run(r);		until a callback calls weir_reactor_stop()
+ *	weir_reactor_run(r);		// until a callback calls weir_reactor_stop()
  *	weir_reactor_destroy(r);
  *
  * Waiting is adaptive.  If experience says that something will happen within
@@ -70,7 +70,13 @@ struct weir_reactor_opts {
 	uint32_t ops_max;	/* Operations under way; 0: 65,536. */
 	uint32_t turn_max;	/* Callbacks of a kind in a turn; 0: 256. */
 	uint32_t mailbox;	/* Posts that fit, a power of 2; 0: 1024. */
-	uint32_t workers;	/* Threads for blocking calls; 0: 4. */
+	/*
+	 * Threads for blocking calls; 0: 4.  On uring the kernel has as many of
+	 * its own for work on files, and as many for all else that cannot be
+	 * done without waiting; reactors of one thread share those, and the one
+	 * that was created last says how many they are.
+	 */
+	uint32_t workers;
 	uint32_t ring_entries;	/* Submission queue; 0: 256.  uring only. */
 	uint32_t rx_bufs;	/* Receive buffers for receivers; 0: 256. */
 	uint32_t rx_buf_size;	/* Bytes in each; 0: 4096. */
@@ -107,16 +113,35 @@ struct weir_reactor_stats {
  *
  * The backend is the one of @opts, else of the environment variable
  * WEIR_BACKEND ("uring", "ev" or "auto"), else io_uring where the kernel allows
- * it and libev where it does not (ENOSYS, EPERM, EACCES) or has no memory left
- * for this user's rings (ENOMEM).  A backend that was asked for by name is used
- * without probing for another: under a seccomp filter that kills, name "ev".
- * With .sim it is simulated, whatever the environment says.
+ * it, and libev where it or a seccomp filter refuses one of io_uring's calls
+ * (ENOSYS, EPERM, EACCES, EINVAL, EOPNOTSUPP), where it lacks what is needed, or
+ * where it has no memory left for this user's rings (ENOMEM).  A backend that was
+ * asked for by name is used without probing for another: under a seccomp filter
+ * that kills, name "ev".  With .sim it is simulated, whatever the environment says.
+ *
+ * The reactor allocates here what operations need, except:
+ *
+ *   - A worker thread is made when an operation first needs one, and more, up to
+ *     .workers, when operations wait for one.  If none can be made, the operation
+ *     ends with -ENOMEM or -EAGAIN.
+ *   - On libev, descriptors from 4096 on (from the limit RLIMIT_NOFILE on, if that
+ *     is lower now) need memory, which a reactor takes when it accepts them, when
+ *     they are watched, or with weir_fd_register().  An operation that has to wait
+ *     on another one takes it then, and ends with -ENOMEM if there is none.
+ *
+ * libev has one allocator and one error callback for the process, which end the
+ * process when memory is short or epoll fails.  The first reactor on libev sets
+ * both: then libev never ends the process on account of a reactor.  For other
+ * loops of the program they do what libev does by itself.  A program that sets
+ * its own must do so before or after that, not meanwhile; they then hold for
+ * reactors, too.  An allocator of its own must use malloc().
  *
  * Returns 0 with *@ret set, to be freed by weir_reactor_destroy(), or
  *   -EINVAL      an option is out of its range, or WEIR_BACKEND has no sense
  *   -E2BIG       @opts asks for what this version does not know
  *   -EOPNOTSUPP  the backend is not there; weir_why() says why
  *   -EMFILE      no descriptor left; so does weir_why()
+ *   -EPERM, -EACCES, -ENOSYS  a seccomp filter refuses an eventfd or an epoll set
  *   -ENOMEM      no memory, for us or for the kernel's rings
  *
  * Any thread; that thread then owns it.
@@ -146,7 +171,9 @@ WEIR_API int weir_reactor_destroy(struct weir_reactor *r);
  *
  * Returns 0 when stopped, 1 after a break, or
  *   -EBUSY  called from a callback of @r
- *   -ENOMEM, -EIO  the kernel refused to wait; weir_why() says more
+ *   -EDEADLK  @r is simulated, and nothing will ever happen in its world
+ *   -ENOMEM, -EIO  the kernel refused to wait, or, with another errno of its
+ *           own, to do so at all (-EPERM: a seccomp filter); weir_why() says more
  *
  * Call on @r's thread.
  */
@@ -160,6 +187,8 @@ WEIR_API int weir_reactor_run(struct weir_reactor *r);
  *
  * Returns the number of callbacks that ran, or
  *   -EBUSY  called from a callback of @r
+ *   -EDEADLK  @r is simulated, @timeout_ns is WEIR_FOREVER, and nothing will
+ *           ever happen in its world
  *   -ENOMEM, -EIO  the kernel refused to wait; weir_why() says more
  *
  * Call on @r's thread.
@@ -229,6 +258,7 @@ WEIR_API uint64_t weir_reactor_now(struct weir_reactor *r);
  *
  * Returns the descriptor, or
  *   -EMFILE, -ENOMEM  no more descriptors or memory
+ *   -EOPNOTSUPP  @r is simulated: only weir_sim_run() drives it
  *
  * Call on @r's thread.
  *

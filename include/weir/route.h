@@ -16,13 +16,26 @@
  * next is pulled already.  The context has .staging_bufs of them; jobs take
  * turns.
  *
+ * A function of a domain or engine may start jobs that bounce in the same
+ * context, and end its own operation when they have ended.  Their staging is
+ * reserved:
+ *   - for jobs that need no function of the user's, whenever they are started;
+ *   - for others if they are started inside the function, not later from the
+ *     loop, and in functions nested no more than three deep.  A job that would
+ *     be nested deeper is refused, -EDEADLK.
+ *
+ * Staging of a cancelled job is in quarantine until the device has let go of it.
+ * Up to four times another, smaller buffer takes its place.  Jobs over a domain
+ * that has not let go of two wait until it does; weir_route_explain() names it.
+ *
  *	weir_route_explain(dma, &job, text, sizeof(text));
  *
  *	bounce: pull by file, push by domain, 3 blocks of 262144 bytes
  *	  not direct: cpu: only memory of this process; file: only files, ...
  *
  * The plan depends on what the job asks for and on what the engines say that
- * they can, and on nothing else.
+ * they can, and on nothing else.  If a job that bounces has to wait for staging
+ * now, a line that begins with "now:" says for what.
  *
  * UCX has such a choice, and does not tell; SPDK bounces by hand.
  */

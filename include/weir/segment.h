@@ -166,7 +166,7 @@ WEIR_API int weir_segment_iova(uint64_t *ret, const void *addr);
 
 /*
  * Set *@ret to the virtual address whose IOVA is @iova.  External memory is
- * asked first.
+ * asked first; if several of its pages have the IOVA, any of them may answer.
  *
  * Returns 0, or
  *   -EINVAL  @ret is NULL
@@ -371,6 +371,8 @@ WEIR_API int weir_segment_set_flags(uint64_t list, uint32_t set,
  * Returns 1 if it was zeroed, 0 if it was not dirty, or
  *   -ENOENT  there is no such list
  *   -EACCES  its mmap is not writable
+ *   -EFAULT  part of it is not mapped, or cannot be written; nothing is zeroed,
+ *            and weir_why() says from which address on
  *
  * Any thread, while nobody uses or removes the memory.  Takes as long as
  * writing to all of it.
@@ -382,20 +384,26 @@ WEIR_API int weir_segment_clean(uint64_t list);
  * are faulted in.  It ends with weir_segment_unlock() or when the list is
  * removed.  Locking what is locked has no effect.
  *
+ * Pages that the program itself had locked before, by mlock(2) or mlockall(2),
+ * stay locked after the end.  The kernel does not count locks: what the program
+ * locks or unlocks while the list is locked is not seen, and neither is, where
+ * /proc is not mounted, what it locked before.
+ *
  * Returns 0, or
  *   -ENOENT  there is no such list
  *   -ENOMEM  more than the limit of locked memory allows, or part of it is not
- *            mapped; weir_why() says the limit
+ *            mapped, and nothing of it is locked then; weir_why() says the limit
  *   -EPERM   no memory may be locked
  *   -EAGAIN  part of it could not be faulted in
  *
- * Any thread, callbacks too.  Takes as long as faulting it in.
+ * Any thread, callbacks too.  Takes as long as faulting it in, and, if something
+ * is locked already, as the kernel takes to look at all memory of the process.
  */
 WEIR_API int weir_segment_lock(uint64_t list);
 
 /*
- * Undo weir_segment_lock().  Pages that another locked list has too stay
- * locked.  Unlocking what is not locked has no effect.
+ * Undo weir_segment_lock().  Pages that another locked list has too, and those
+ * that the program had locked before, stay locked.  Unlocking what is not locked has no effect.
  *
  * Returns 0, or
  *   -ENOENT  there is no such list

@@ -179,6 +179,7 @@ WEIR_API int64_t weir_sim_file_read(struct weir_sim *sim, const char *path,
  *   -EISDIR   it is a directory
  *   -ENOTDIR  what would be above it is a file
  *   -ENOENT   @path is empty
+ *   -ENAMETOOLONG  @path is too long
  *   -EFBIG    files are not that long
  *   -ENOSPC   it is a disk, and that is beyond its end
  *   -ENOMEM   no memory; some of it may be written

@@ -198,7 +198,7 @@ WEIR_API int weir_sim_reset(int fd);
  * names begin with @b, in either direction, if @on is not 0.  If it is 0, lift
  * that: what was held comes, or, by chance, the connection is found to have
  * timed out.  A connect meanwhile is tried again for two minutes, at growing
- * distances.
+ * distances.  Between @b and @a is the same partition.
  *
  * Returns 0, or
  *   -EINVAL  a name is NULL or too long

@@ -8,10 +8,10 @@
  *
  *	weir_sim_create(&sim, seed, NULL);
  *	opts.sim = sim;
- *	weir_reactor_create(&a, &opts);		as many as there are to be
+ *	weir_reactor_create(&a, &opts);		// as many as there are to be
  *	weir_reactor_create(&b, &opts);
  *	...
- *	weir_sim_run(sim, 10 * WEIR_SEC, 0);	ten virtual seconds
+ *	weir_sim_run(sim, 10 * WEIR_SEC, 0);	// ten virtual seconds
  *
  * A reactor in a world is driven by the same calls as any other, so a program
  * that takes its reactor from outside can be run in a world as it is.  What it
@@ -55,7 +55,8 @@ enum weir_sim_fault {
 	WEIR_SIM_REORDER,	/* What ended later is told earlier. */
 	WEIR_SIM_STUCK,		/* No answer; for long, or until it is healed. */
 	WEIR_SIM_EINTR,		/* A system call is interrupted. */
-	WEIR_SIM_EAGAIN,	/* It was ready, and now is not. */
+	WEIR_SIM_EAGAIN,	/* It was ready, and now is not; a cancel
+				 * finds nothing while that is tried. */
 	WEIR_SIM_REFUSED,	/* A device takes no more: -EAGAIN, -EBUSY. */
 	WEIR_SIM_FULL,		/* The queue is full: it begins later. */
 	WEIR_SIM_NOMEM,		/* The library gets no memory. */

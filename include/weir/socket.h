@@ -51,6 +51,7 @@ extern "C" {
 
 /* Flags of weir_listen(). */
 #define WEIR_LISTEN_REUSEPORT 1u /* Several sockets share one port. */
+#define WEIR_LISTEN_WAIT 2u	/* While it is taken, try for a second. */
 
 /*
  * Make a socket that listens at @addr.
@@ -58,14 +59,21 @@ extern "C" {
  * TCP sockets get SO_REUSEADDR and TCP_NODELAY is inherited by connections.
  * For a UNIX socket a stale name is not removed: that is -EADDRINUSE.
  *
+ * With WEIR_LISTEN_WAIT the call sleeps and tries again for about a second while
+ * the address is taken.  A server that was killed leaves its socket to its ring
+ * of io_uring, which the kernel frees some 20 ms later: a server that is started
+ * anew gives this flag.  Do not give it in a callback of a reactor, whose thread
+ * must not sleep.
+ *
  * Returns 0 with *@ret_fd set, the caller's to close, or
- *   -EINVAL        @addr is no address of a stream socket
+ *   -EINVAL        @addr is no address of a stream socket, or unknown @flags
  *   -EADDRINUSE    the address is taken
  *   -EACCES        no right to it: a port below 1024, say
  *   -EADDRNOTAVAIL not an address of this machine
+ *   -ENOENT, -ENOTDIR  the directory of a UNIX path is not there, or is none
  *   -EMFILE        no descriptor left
  *
- * Any thread.  Does not wait.
+ * Any thread.  Does not wait without WEIR_LISTEN_WAIT.
  */
 WEIR_API int weir_listen(int *ret_fd, const struct sockaddr *addr,
 			 socklen_t addrlen, int backlog, uint32_t flags);
@@ -80,6 +88,10 @@ WEIR_API int weir_accept(struct weir_reactor *r, struct weir_op *op, int fd);
 
 /*
  * Connect the socket @fd to @addr.
+ *
+ * Where the backlog of a UNIX listener is full it waits for room, whatever the
+ * mode of @fd.  On uring, if @fd lacks O_NONBLOCK, one of .workers threads of the
+ * kernel waits for it.
  *
  * Completes with 0 when the connection stands, or a negative errno of
  * connect(2).  Give it a deadline: the kernel's own patience is minutes.
@@ -99,6 +111,12 @@ WEIR_API int weir_recv(struct weir_reactor *r, struct weir_op *op, int fd,
 
 /*
  * Send @len bytes of @buf through @fd, all of them.
+ *
+ * Have one send at a time under way on a stream: on uring the kernel has all of
+ * them at once, and where one is cut short the bytes of another may come before
+ * its rest; on ev each waits for those that were started before it.  The same is
+ * so of weir_write() to a socket or a pipe, and of receives and reads, each of
+ * which takes what is there when it is tried.
  *
  * With WEIR_SOCK_ZEROCOPY the kernel may send from @buf itself; the callback
  * then comes when it has let go of the memory, not before: through a network
@@ -174,7 +192,7 @@ WEIR_API int weir_poll(struct weir_reactor *r, struct weir_op *op, int fd,
  * file open may see that.  Two threads that do this to one socket take the mode
  * from each other, and one of their loops hangs: set O_NONBLOCK on what more
  * than one thread may use at a time.
- * splice(2) has a signal for what is not connected any more: ignore SIGPIPE.
+ * There is no SIGPIPE: it is blocked while splice(2) runs, and taken away.
  *
  * Completes with the bytes moved, 0 if @in sends no more, or a negative errno
  * of splice(2), among them
@@ -249,14 +267,14 @@ typedef int weir_receiver_fn(struct weir_receiver *receiver, void *data,
 #define WEIR_RECEIVER_KEEP 1	/* The callee keeps it for now. */
 
 /*
- * Receive from the connected socket @fd until destroyed.
+ * Receive from the connected stream socket @fd until destroyed.
  *
  * Data arrive in buffers of the reactor's stock (.rx_bufs of .rx_buf_size),
  * which all its receivers share.  When the stock is empty, receivers wait for a
  * buffer to be released, in turn: what is kept for long holds up others.
  *
  * Returns 0 with *@ret set, to be freed by weir_receiver_destroy(), or
- *   -EINVAL     @fn is NULL
+ *   -EINVAL     @fn is NULL, or @fd is a socket for messages, not a stream
  *   -EBADF, -ENOTSOCK  @fd is not a socket
  *   -ENOMEM     no memory
  *   -ESHUTDOWN  @r is stopping

@@ -7,9 +7,9 @@
  * send.
  *
  *	weir_srq_create(&srq, r, NULL);
- *	opts.srq = srq;                      of each connection, or listener
+ *	opts.srq = srq;                      // of each connection, or listener
  *	weir_conn_create(&c, r, NULL, &opts);
- *	weir_conn_set_message_fn(c, fn, arg);     see <weir/message.h>
+ *	weir_conn_set_message_fn(c, fn, arg);     // see <weir/message.h>
  *
  * The library keeps it filled with bufs of a pool: a message takes one of them,
  * the callback has it, and weir_buf_put() gives it back, on any thread.  A

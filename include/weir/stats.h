@@ -11,15 +11,17 @@
  * they want and look by a sequence counter whether it was whole; the writer
  * does not know of them.
  *
- *	writer   WEIR_STATS=1 in its environment, or weir_stats_publish(NULL)
- *	reader   weir_stats_open(&s, pid);
- *	         for (;; sleep(1)) {
- *		         weir_stats_read(s);
- *		         for (i = 0; !weir_stats_section(s, i, &section); i++)
- *			         for (j = 0; !weir_stats_field(s, i, j, &f); j++)
- *				         printf("%s %s %llu\n", section.kind,
- *					        f.name, f.value);
- *	         }
+ * The writer has WEIR_STATS=1 in its environment, or calls
+ * weir_stats_publish(NULL).  The reader:
+ *
+ *	weir_stats_open(&s, pid);
+ *	for (;; sleep(1)) {
+ *		weir_stats_read(s);
+ *		for (i = 0; !weir_stats_section(s, i, &section); i++)
+ *			for (j = 0; !weir_stats_field(s, i, j, &f); j++)
+ *				printf("%s %s %" PRIu64 "\n", section.kind,
+ *				       f.name, f.value);
+ *	}
  *
  * The page says itself what is in it: kinds of sections, and for each the names
  * of its fields, with their units and a line that explains them.  So a reader
@@ -33,8 +35,13 @@
  *
  * WEIR_STATS is "1", or the directory for the page, which begins with a slash;
  * readers look there too.  Without one it is the first of these that is there
- * and can be used: $XDG_RUNTIME_DIR/weir, /run/user/UID/weir,
- * /dev/shm/weir-UID.  "0" or nothing: no page.
+ * and can be used: $XDG_RUNTIME_DIR/weir, /run/user/UID/weir, /run/weir (of root
+ * alone), /dev/shm/weir-UID.  "0" or nothing: no page.
+ *
+ * A program does its work without a page, too: where WEIR_STATS asks for one that
+ * cannot be had, reactors are made without it, and a program that calls
+ * weir_stats_publish() should warn and go on.  Any user can make a directory
+ * /dev/shm/weir-UID of another, which then cannot be used.
  */
 
 #include <weir/base.h>

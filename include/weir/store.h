@@ -15,8 +15,12 @@
  *	};
  *	weir_store_create(&store, &opts);
  *
- *	each reactor:	weir_pool_create(&pool, r, { .store = store, ... });
- *			weir_pool_get_sized(&buf, pool, 5000);
+ * Each reactor has a pool over it:
+ *
+ *	struct weir_pool_opts opts = { .size = sizeof(opts), .store = store };
+ *
+ *	weir_pool_create(&pool, r, &opts);
+ *	weir_pool_get_sized(&buf, pool, 5000);
  *
  * Each pool keeps a cache of every class, from which it takes and to which it
  * returns without a lock.  An empty cache is filled from the store, an

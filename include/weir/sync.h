@@ -8,9 +8,12 @@
  *
  *	weir_sync_create(&filled, NULL);
  *
- *	one thread                          another one's reactor
- *	fill the block                      weir_sync_wait(filled, r, &rq->op,
- *	weir_sync_add(filled, 1, NULL);         WEIR_SYNC_GE, n, WEIR_SYNC_ALL);
+ * One thread fills a block and says so; another thread's reactor waits for the
+ * n-th:
+ *
+ *	weir_sync_add(filled, 1, NULL);
+ *
+ *	weir_sync_wait(filled, r, &rq->op, WEIR_SYNC_GE, n, WEIR_SYNC_ALL);
  *
  * A signal never overtakes the data before it: what a thread has written before
  * weir_sync_set() or weir_sync_add() is seen by whoever has seen their effect,
@@ -54,6 +57,9 @@ struct weir_sync;
 
 /* What a sync event needs of an mmap.  Keep two of them 64 bytes apart. */
 #define WEIR_SYNC_LEN 32
+
+/* Sync events in mmaps that operations of a process can have waited for. */
+#define WEIR_SYNC_WATCHED_MAX 8128
 
 /* Conditions: (value & mask) compared with what is waited for. */
 #define WEIR_SYNC_EQ 1u
@@ -209,16 +215,16 @@ WEIR_API int weir_sync_get(const struct weir_sync *sync, uint64_t *ret);
  *
  * Waiters are served in the order in which they came.  While @r is awake it
  * looks for signals from other processes itself.  The first wait for a sync
- * event in an mmap makes a thread, one for the process, that waits for them
- * while @r sleeps.  On kernels before 5.16 it looks every millisecond while there
- * are such waits.
+ * event in an mmap makes a thread that waits for them while @r sleeps: one for
+ * every 127 such sync events of the process.  On kernels before 5.16 it looks
+ * every millisecond while there are such waits.
  *
  * Returns 0, or
  *   -EINVAL  unknown @cond; @mask is 0; @value has bits that are not in @mask;
  *            or @op is under way or without callback
  *   -ESTALE  it is over already
- *   -ENOSPC  127 sync events in mmaps have been waited for, by operations of
- *            this process, and not been destroyed yet
+ *   -ENOSPC  WEIR_SYNC_WATCHED_MAX sync events in mmaps have been waited for,
+ *            by operations of this process, and not been destroyed yet
  *   -EAGAIN  that thread cannot be made
  *   -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
  *

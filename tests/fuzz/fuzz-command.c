@@ -115,8 +115,8 @@ static int run_cp(int argc, char **argv)
 	if (status == -1)
 		MUST(opts.block >= 4096 && opts.block <= 64u << 20 &&
 		     opts.block % 4096 == 0 && opts.depth >= 1 &&
-		     opts.depth <= 1024 && opts.backend <= 2 && opts.source &&
-		     opts.dest);
+		     opts.depth <= 1024 && opts.backend <= 2 && opts.n_sources > 0 &&
+		     opts.sources[0] && opts.dest);
 	return status < 0 ? 0 : status;
 }
 

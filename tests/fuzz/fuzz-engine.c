@@ -20,6 +20,7 @@
 #include <weir/job.h>
 #include <weir/reactor.h>
 
+#include "dma/bounce.h"
 #include "dma/job-internal.h"
 #include "tests/fuzz/fuzz-kit.h"
 
@@ -66,7 +67,7 @@ static struct {
 /* Is @p in memory of any job, of the store's, or in staging? */
 static bool is_ours(const char *p, size_t len)
 {
-	size_t staging = (size_t)f.dma->n_slots * 2 * f.dma->staging_size;
+	size_t staging = bounce_staging_len(f.dma);
 	unsigned int i, j;
 
 	if (f.dma->staging && p >= f.dma->staging &&

@@ -29,7 +29,7 @@ fuzz_nbd = examples/weir-nbd/batch.c examples/weir-nbd/cells.c \
 	examples/weir-nbd/export.c \
 	examples/weir-nbd/file.c examples/weir-nbd/hello.c \
 	examples/weir-nbd/memory.c examples/weir-nbd/pages.c \
-	examples/weir-nbd/plug.c \
+	examples/weir-nbd/peer.c examples/weir-nbd/plug.c \
 	examples/weir-nbd/reply.c \
 	examples/weir-nbd/request.c examples/weir-nbd/say.c \
 	examples/weir-nbd/status.c \

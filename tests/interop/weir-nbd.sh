@@ -247,6 +247,64 @@ t_a_full_disk_is_told()
 	serve
 }
 
+# A client of the server that has the file short, which is truncated meanwhile.
+read_truncated()
+{
+	mkfifo asks
+	qemu-io -f raw "nbd+unix:///?socket=$dir/socket" <asks >said 2>&1 &
+	client=$!
+	exec 9>asks
+	echo 'read 0 4k' >&9
+	until grep -q 'read 4096/4096 bytes at offset 0' said; do
+		kill -0 "$client" 2>/dev/null || break
+		sleep 0.01
+	done
+	truncate -s 1M short
+	printf '%s\n' 'read 4M 4k' 'write -P 3 4M 4k' 'read -P 3 4M 4k' \
+		'write -z 6M 4k' 'read -P 0 6M 4k' quit >&9
+	exec 9>&-
+	wait "$client"
+	rm asks
+}
+
+# What was beyond its end is not zeroes; a write makes it longer.  nbdkit's file
+# plugin does the same.
+t_a_truncated_file_is_an_error()
+{
+	end_server
+	for whose in weir-nbd nbdkit; do
+		truncate -s 0 short
+		truncate -s 8M short
+		case $whose in
+		weir-nbd)
+			serve_with --export=path=short
+			;;
+		*)
+			command -v nbdkit >/dev/null || continue
+			rm -f socket
+			nbdkit -f -U "$dir/socket" file short 2>nbdkit-err &
+			server=$!
+			until [ -S socket ]; do
+				kill -0 "$server" 2>/dev/null || break
+				sleep 0.01
+			done
+			;;
+		esac
+		read_truncated
+		grep -q 'read failed: Input/output error' said ||
+			wrong "$whose: no error in: $(cat said)"
+		[ "$(grep -c 'wrote 4096/4096' said)" = 2 ] ||
+			wrong "$whose: a write failed in: $(cat said)"
+		grep -q 'read 4096/4096 bytes at offset 4194304' said ||
+			wrong "$whose: no byte of a write in: $(cat said)"
+		grep -q 'read 4096/4096 bytes at offset 6291456' said ||
+			wrong "$whose: no byte of zeroes in: $(cat said)"
+		kill "$server"
+		wait "$server" || wrong "$whose: status $?"
+	done
+	serve
+}
+
 no_mount()
 {
 	if [ "$(id -u)" != 0 ]; then
@@ -324,6 +382,7 @@ for backend in uring ev; do
 	run t_qemu_img_converts_compares_and_checks \
 		"$(lacks qemu-img)$(not_twice)"
 	run t_qemu_io_reads_its_patterns "$(lacks qemu-io)"
+	run t_a_truncated_file_is_an_error "$(lacks qemu-io)"
 	run t_fio_verifies_what_it_writes "$(no_fio_nbd)$(not_twice)"
 	run t_a_file_system_stays_whole "$(lacks nbdcopy)$(no_ext)$(not_twice)"
 	run t_a_loop_device_is_served "$(lacks nbdcopy)$(no_loop)$(takes_long)"

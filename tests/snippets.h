@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the blocks of code in documents and headers name (snippets.awk), so that
+ * they can be compiled, each document as a program of its own: SNIPPETS_OF_name
+ * says which.
+ */
+
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <weir/base.h>
+#include <weir/buf.h>
+#include <weir/call.h>
+#include <weir/chain.h>
+#include <weir/conn.h>
+#include <weir/crc32c.h>
+#include <weir/device.h>
+#include <weir/dm.h>
+#include <weir/dma.h>
+#include <weir/domain-user.h>
+#include <weir/domain.h>
+#include <weir/engine.h>
+#include <weir/export.h>
+#include <weir/file.h>
+#include <weir/group.h>
+#include <weir/host.h>
+#include <weir/inventory.h>
+#include <weir/job.h>
+#include <weir/message.h>
+#include <weir/mmap.h>
+#include <weir/op.h>
+#include <weir/pipeline.h>
+#include <weir/pool.h>
+#include <weir/reactor.h>
+#include <weir/route.h>
+#include <weir/segment-event.h>
+#include <weir/segment.h>
+#include <weir/sim-file.h>
+#include <weir/sim-memory.h>
+#include <weir/sim-socket.h>
+#include <weir/sim.h>
+#include <weir/socket.h>
+#include <weir/srq.h>
+#include <weir/stats.h>
+#include <weir/store.h>
+#include <weir/sync-remote.h>
+#include <weir/sync.h>
+#include <weir/timer.h>
+#include <weir/uring.h>
+#include <weir/watch.h>
+#include <weir/window.h>
+
+#if defined(SNIPPETS_OF_channel)
+#include <infiniband/verbs.h>
+#include <weir/channel.h>
+static struct ibv_send_wr send_wr;
+#elif defined(SNIPPETS_OF_host_glib)
+#include <glib.h>
+#include <weir/host-glib.h>
+static GMainLoop *loop;
+#elif defined(SNIPPETS_OF_host_libev)
+#include <ev.h>
+#include <weir/host-libev.h>
+#elif defined(SNIPPETS_OF_host_libuv)
+#include <uv.h>
+#include <weir/host-libuv.h>
+#elif defined(SNIPPETS_OF_host_sd_event)
+#include <systemd/sd-event.h>
+#include <weir/host-sd-event.h>
+static sd_event *event;
+#endif
+
+/* The library's objects. */
+static struct weir_reactor *r, *reactor;
+static struct weir_chain *chain;
+static struct weir_dma *dma;
+static struct weir_domain *domain;
+static struct weir_group *group;
+static struct weir_pool *pool;
+static struct weir_sim *sim;
+static struct weir_srq *srq;
+static struct weir_sync *filled;
+static struct weir_buf *buf;
+static struct weir_op op;
+
+/* The caller's. */
+static int err, fd;
+static size_t len;
+static uint64_t off, n;
+static void *arg;
+static char text[4096];
+
+struct request;
+static struct request *rq;
+#if !defined(SNIPPETS_OF_op) && !defined(SNIPPETS_OF_channel)
+struct request {
+	struct weir_op op;
+	struct weir_job job, read, crc, write;
+	struct weir_sync_call call;
+	char block[4096], *data;
+	size_t piece;
+	uint64_t off, done;
+};
+#endif
+
+#if defined(WEIR_HOST_H)
+weir_host_end_fn on_end;
+#endif
+
+#if defined(SNIPPETS_OF_call)
+struct query {
+	struct weir_op op;
+	struct weir_op room;
+} *q;
+static struct weir_reactor *here, *there;
+static int64_t found;
+void on_found(struct weir_op *, int64_t);
+#elif defined(SNIPPETS_OF_chain)
+static int a, b, c;
+#elif defined(SNIPPETS_OF_conn)
+static struct weir_conn *c;
+static struct weir_listener *l;
+static const struct sockaddr *to;
+static socklen_t to_len;
+#elif defined(SNIPPETS_OF_domain_user)
+static struct weir_domain *store;
+static struct weir_domain_opts opts;
+weir_domain_move_fn store_pull, store_push;
+#elif defined(SNIPPETS_OF_engine)
+static void *card;
+int card_can(void *, const struct weir_engine_query *, const char **);
+int card_start(void *, struct weir_job *);
+void card_cancel(void *, struct weir_job *);
+#elif defined(SNIPPETS_OF_group)
+static int server;
+int core_begins(struct weir_group *, uint32_t, void *);
+void core_ends(struct weir_group *, uint32_t, void *);
+#elif defined(SNIPPETS_OF_job)
+static struct weir_domain *file;
+void on_copied(struct weir_op *, int64_t);
+#elif defined(SNIPPETS_OF_message)
+static struct weir_conn *c;
+void consume(const void *, size_t);
+#elif defined(SNIPPETS_OF_route)
+static struct weir_job job;
+#elif defined(SNIPPETS_OF_sim)
+static struct weir_reactor *a, *b;
+static struct weir_reactor_opts opts;
+static uint64_t seed;
+#elif defined(SNIPPETS_OF_sim_memory)
+static struct weir_sim_peer *peer;
+static struct weir_sim_peer_opts opts;
+static struct weir_job job;
+static struct weir_loc here;
+#elif defined(SNIPPETS_OF_sim_socket)
+static int l, c;
+#elif defined(SNIPPETS_OF_srq)
+static struct weir_conn *c;
+static struct weir_conn_opts opts;
+static weir_message_fn *fn;
+#elif defined(SNIPPETS_OF_stats)
+static struct weir_stats *s;
+static struct weir_stats_section section;
+static struct weir_stats_field f;
+static uint32_t i, j;
+static pid_t pid;
+#elif defined(SNIPPETS_OF_store)
+static struct weir_store *store;
+#elif defined(SNIPPETS_OF_sync_remote)
+static struct weir_mmap *theirs;
+static struct weir_sync_remote *done;
+static const void *desc;
+#elif defined(SNIPPETS_OF_tutorial_dma)
+static struct weir_job job;
+static struct weir_buf *dst, *src;
+static struct weir_domain *theirs;
+static struct weir_loc here;
+static struct weir_job_route route;
+static uint64_t address;
+static pid_t pid;
+void on_copied(struct weir_op *, int64_t);
+#elif defined(SNIPPETS_OF_tutorial_domain)
+static struct weir_domain *d;
+static struct weir_job job;
+static struct weir_op *user;
+static const struct weir_domain_move *m;
+static struct {
+	struct weir_op op;
+	int fd;
+} store, *s;
+static int key;
+weir_domain_move_fn store_move;
+weir_domain_cancel_fn store_cancel;
+#elif defined(SNIPPETS_OF_tutorial_nbd)
+#define RX_BYTES 4096
+struct nbd_core {
+	struct weir_reactor *reactor;
+	struct weir_dma *dma;
+};
+struct nbd_conn {
+	struct weir_op rx_op, tx_op, flush_op;
+	int fd;
+	size_t tail;
+	char *rx;
+};
+static struct nbd_core *core;
+static struct nbd_conn *c;
+static struct weir_group_opts opts;
+static struct weir_loc there;
+static struct weir_job *job;
+static const struct iovec *iov;
+static char cells[4096];
+static uint64_t addr;
+#include "examples/weir-nbd/plug.h"
+int begin_core(struct weir_group *, uint32_t, void *);
+void end_core(struct weir_group *, uint32_t, void *);
+void conn_adopt(void *);
+#elif defined(SNIPPETS_OF_tutorial_proxy)
+#define PIPE_BYTES 65536
+struct core {
+	struct weir_reactor *r;
+};
+static struct {
+	struct weir_group *group;
+} *p;
+static struct {
+	struct weir_op op;
+	struct core *core;
+	int fd, from, to;
+	char *buf;
+	struct {
+		int in, out;
+	} *pipe;
+	struct {
+		struct weir_op op;
+	} up;
+} *f, *l, *c, *log;
+static struct core *core;
+static struct weir_reactor *core0, *reactor_of_core;
+static struct weir_group_opts opts;
+static const struct sockaddr *addr;
+static size_t size, left;
+static uint64_t now, connect_timeout;
+int core_is_full(struct core *);
+int core_begin(struct weir_group *, uint32_t, void *);
+void core_end(struct weir_group *, uint32_t, void *);
+void core_drain(void *);
+int64_t write_log(void *);
+void on_connection(struct weir_op *, int64_t);
+void on_received(struct weir_op *, int64_t);
+#endif
