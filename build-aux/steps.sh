@@ -123,8 +123,8 @@ step()
 	say "$line"
 	[ $how != ok ] || printf '%s\n' "$version" "$line" >"$passed"
 	[ $how = ok ] || {
-		grep -hE '^(FAIL|ERROR|XPASS):|error:|\*\*\*' "$log" |
-			head -n 20
+		grep -hE '^(FAIL|ERROR|XPASS|SUMMARY):|ERROR: |error:|\*\*\*|/tests/fuzz/fuzz-[a-z]*[.]c:' \
+			"$log" | head -n 20
 		echo "... all of it in $log"
 	}
 }

@@ -12,6 +12,7 @@
 #include "reactor/io.h"
 
 #include <weir/file.h>
+#include <weir/socket.h>
 
 #ifdef OWN_ANNOTATE
 
@@ -73,25 +74,40 @@ static uint32_t sum_pieces(const struct iovec *iov, size_t n, sum_fn *fn)
 	return sum;
 }
 
-/* What the kernel reads from; @fn lends or takes it.  Returns the sum of it. */
+static bool may_change(const struct weir_op *op)
+{
+	return op->kind >= IO_SEND && op->kind <= IO_SENDMSG &&
+	       op->u.io.flags & WEIR_SOCK_VOLATILE;
+}
+
+/*
+ * What the kernel reads from; @fn lends or takes it.  Returns the sum of it, or 0
+ * if it may change.
+ */
 static uint32_t outward(const struct weir_op *op, sum_fn *fn)
 {
 	const void *addr = (const void *)(uintptr_t)op->u.io.addr;
 	const struct msghdr *msg = addr;
 	size_t len = op->u.io.len;
 
+	uint32_t sum = 0;
+
 	switch (op->kind) {
 	case IO_WRITE:
 	case IO_SEND:
-		return fn(addr, len, 0);
+		sum = fn(addr, len, 0);
+		break;
 	case IO_WRITEV:
 	case IO_SENDV:
-		return sum_pieces(addr, len, fn);
+		sum = sum_pieces(addr, len, fn);
+		break;
 	case IO_SENDMSG:
-		return sum_pieces(msg->msg_iov, msg->msg_iovlen, fn);
+		sum = sum_pieces(msg->msg_iov, msg->msg_iovlen, fn);
+		break;
 	default:
-		return 0;
+		break;
 	}
+	return may_change(op) ? 0 : sum;
 }
 
 /* Until it ends, the bytes of its detail are the sum of what it sends. */

@@ -10,7 +10,8 @@
 
 #include "reactor/io.h"
 
-#define SEND_FLAGS (WEIR_SOCK_ZEROCOPY | WEIR_SOCK_MORE)
+#define MESSAGE_FLAGS (WEIR_SOCK_MORE | WEIR_SOCK_VOLATILE)
+#define SEND_FLAGS (WEIR_SOCK_ZEROCOPY | MESSAGE_FLAGS)
 
 static int start(struct weir_reactor *r, struct weir_op *op, int kind, int fd,
 		 const void *addr, uint64_t len, uint32_t flags)
@@ -91,7 +92,7 @@ int weir_sendv(struct weir_reactor *r, struct weir_op *op, int fd,
 int weir_sendmsg(struct weir_reactor *r, struct weir_op *op, int fd,
 		 const struct msghdr *msg, uint32_t flags)
 {
-	if (!msg || flags & ~WEIR_SOCK_MORE)
+	if (!msg || flags & ~MESSAGE_FLAGS)
 		return -EINVAL;
 	return start(r, op, IO_SENDMSG, fd, msg, 0, flags);
 }

@@ -79,9 +79,11 @@ static inline int nbd_try_connect(void)
 }
 
 /* It listens as soon as it can serve: there is nothing to wait on.  Whatever
- * else is to be done meanwhile is @r's. */
+ * else is to be done meanwhile is @r's.  When this returns, the server has closed
+ * the connection that it was tried with. */
 static inline void nbd_await(struct weir_reactor *r)
 {
+	uint8_t greeting[18];
 	int fd = -1;
 
 	while (fd < 0) {
@@ -92,6 +94,9 @@ static inline void nbd_await(struct weir_reactor *r)
 		else if (fd < 0)
 			poll(NULL, 0, 1);
 	}
+	shutdown(fd, SHUT_WR);
+	while (recv(fd, greeting, sizeof(greeting), 0) > 0)
+		;
 	close(fd);
 }
 

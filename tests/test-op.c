@@ -442,10 +442,10 @@ static void a_deadline_moves_while_under_way(void **state)
 	cell_begin(&c, state);
 	rec_init(&rec);
 	rec_init(&nap);
-	now = weir_reactor_now(c.r);
-	weir_op_set_deadline(&rec.op, now + WEIR_MSEC);
 	STARTS(start(&c, &rec.op));
 	/* Later: it outlives the first one. */
+	now = weir_reactor_now(c.r);
+	assert_int_equal(weir_op_set_deadline(&rec.op, now + WEIR_MSEC), 0);
 	assert_int_equal(weir_op_set_deadline(&rec.op, now + 3600 * WEIR_SEC),
 			 0);
 	STARTS(weir_sleep_until(c.r, &nap.op, now + 3 * WEIR_MSEC));

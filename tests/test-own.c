@@ -161,14 +161,20 @@ static void writes_to_a_piece_of_a_vector(struct scene *s)
 }
 
 /* A send that waits for its peer to read; then the peer reads. */
-static void start_send(struct scene *s)
+static void start_send_with(struct scene *s, uint32_t flags)
 {
 	memset(s->buf, 1, LEN);
 	while (send(s->sv[0], s->buf, LEN, MSG_DONTWAIT) > 0)
 		;
-	if (weir_send(s->r, &s->rec.op, s->sv[0], s->buf, LEN, 0))
+	if (weir_send(s->r, &s->rec.op, s->sv[0], s->buf, LEN,
+		      flags))
 		abort();
 	weir_reactor_turn(s->r, 0);
+}
+
+static void start_send(struct scene *s)
+{
+	start_send_with(s, 0);
 }
 
 static void send_end(struct scene *s)
@@ -186,6 +192,14 @@ static void sends_by_the_rule(struct scene *s)
 	s->sink = s->buf[5];
 	send_end(s);
 	s->buf[5] = 2;
+	free(s->buf);
+}
+
+static void changes_a_buffer_that_is_volatile(struct scene *s)
+{
+	start_send_with(s, WEIR_SOCK_VOLATILE);
+	s->buf[100] = 2;
+	send_end(s);
 	free(s->buf);
 }
 
@@ -291,6 +305,8 @@ static void by_the_rule_nobody_is_stopped(void **state)
 {
 	assert_int_equal(in_a_child(by_the_rule, backend_of(*state)), 0);
 	assert_int_equal(in_a_child(sends_by_the_rule, backend_of(*state)), 0);
+	assert_int_equal(in_a_child(changes_a_buffer_that_is_volatile,
+				    backend_of(*state)), 0);
 }
 
 int main(void)

@@ -279,13 +279,21 @@ static void on_rx(struct weir_op *op, int64_t res)
 	conn_pump(c);
 }
 
+/* Other clients may write to the memory that is sent from. */
+static int iov_send(struct conn *c)
+{
+	bool in_place = c->export && c->export->base;
+
+	return weir_sendv(c->core->reactor, &c->tx_op, c->fd, c->iov, c->n_iov,
+			  in_place ? WEIR_SOCK_VOLATILE : 0);
+}
+
 static void send_next(struct conn *c)
 {
 	int err;
 
 	weir_op_set_deadline(&c->tx_op, c->tx_ends_ns);
-	err = c->n_iov ? weir_sendv(c->core->reactor, &c->tx_op, c->fd, c->iov,
-				    c->n_iov, 0) : pages_send(c);
+	err = c->n_iov ? iov_send(c) : pages_send(c);
 	if (err) {
 		conn_drop(c);
 		return;

@@ -45,6 +45,7 @@ extern "C" {
 #define WEIR_SOCK_ALL 1u	/* recv: until the buffer is full. */
 #define WEIR_SOCK_ZEROCOPY 2u	/* send: see weir_send(). */
 #define WEIR_SOCK_MORE 4u	/* send: more follows (MSG_MORE). */
+#define WEIR_SOCK_VOLATILE 8u	/* send: the data may change meanwhile. */
 
 /* The detail's code of a send with WEIR_SOCK_ZEROCOPY. */
 #define WEIR_SOCK_COPIED 1
@@ -124,6 +125,11 @@ WEIR_API int weir_recv(struct weir_reactor *r, struct weir_op *op, int fd,
  * kernel, the socket or the device cannot, as the loopback device, the data are
  * copied, and the detail's code is WEIR_SOCK_COPIED.  Kernels before 6.3 do not
  * say so of devices; the code is 0 then, as after a send without a copy.
+ *
+ * Builds that check memory (ASan, valgrind, --enable-debug) end a program that
+ * changes @buf before the callback.  Give WEIR_SOCK_VOLATILE if that is intended:
+ * a server that sends from memory which other clients may write, say.  The peer
+ * receives, of each byte, some value that it had meanwhile.
  *
  * Completes with @len, or a negative errno; then the detail says how many bytes
  * the kernel took.  A broken connection is -EPIPE, without a signal.
