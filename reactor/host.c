@@ -152,6 +152,12 @@ static int host_open(struct host *h, int pollfd)
 	return err;
 }
 
+/* Whether nobody would notice if its backend were another one. */
+static bool is_fresh(struct weir_reactor *r)
+{
+	return !reactor_in_flight(r) && !r->objs && !r->n_zombies && !r->rx;
+}
+
 /* Kicked at first: nobody knows what was started before. */
 int weir_reactor_fd(struct weir_reactor *r)
 {
@@ -163,6 +169,10 @@ int weir_reactor_fd(struct weir_reactor *r)
 	if (r->backend->simulated)
 		return why(-EOPNOTSUPP, "weir_reactor_fd: no loop but "
 			   "weir_sim_run() can drive a simulated reactor");
+	if (!r->opts.hosted && !is_fresh(r))
+		return why(-EBUSY, "weir_reactor_fd: the reactor is in use "
+			   "already; call this before anything is started on "
+			   "it or made for it, or create it with .hosted = 1");
 	err = host_open(&r->host, r->backend->pollfd(r));
 	if (err) {
 		host_fini(r);

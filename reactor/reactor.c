@@ -55,6 +55,9 @@ static int opts_check(struct weir_reactor_opts *o)
 	    count("rx_buf_size", &o->rx_buf_size, 4096, RX_BUF_MAX) ||
 	    count("drain_ms", &o->drain_ms, 5000, UINT32_MAX))
 		return -EINVAL;
+	if (o->hosted > 1)
+		return why(-EINVAL, "weir_reactor_create: .hosted is neither 0 "
+			   "nor 1");
 	if (o->mailbox & (o->mailbox - 1) || o->rx_bufs & (o->rx_bufs - 1))
 		return why(-EINVAL, "weir_reactor_create: .mailbox and .rx_bufs "
 			   "must be powers of 2");

@@ -397,7 +397,9 @@ static int create(struct weir_reactor *r, uint32_t entries, unsigned int rung)
 
 int uring_create(struct weir_reactor *r, const struct weir_reactor_opts *opts)
 {
-	return create(r, opts->ring_entries, own_on_valgrind() ? RUNG_COOP : 0);
+	bool coop = opts->hosted || own_on_valgrind();
+
+	return create(r, opts->ring_entries, coop ? RUNG_COOP : 0);
 }
 
 void uring_destroy(struct weir_reactor *r)
@@ -406,34 +408,35 @@ void uring_destroy(struct weir_reactor *r)
 	r->backend_data = NULL;
 }
 
-/* Whether nobody would notice if the ring were another one. */
-static bool is_fresh(struct weir_reactor *r)
+static void move_files(struct weir_reactor *r, const struct uring *from)
 {
-	const struct uring *u = uring_of(r);
-
-	return !reactor_in_flight(r) && !r->objs && !r->n_zombies && !r->rx &&
-	       !u->files_top;
+	for (uint32_t fd = 0; fd < from->files_top; fd++)
+		if (from->files[fd])
+			uring_fd_register(r, (int)fd);
 }
 
 /*
  * A ring with deferred task work tells its eventfd late (15 ms), and on some
  * kernels only once, of what another eventfd's wake-up has brought.  One
- * without does not, so for a host it is the better one; normally this comes
- * before anything else.
+ * without does not: a host needs that.  Called before the reactor is used.
  */
-void uring_undefer(struct weir_reactor *r)
+int uring_undefer(struct weir_reactor *r)
 {
 	struct uring *old = uring_of(r), *made;
+	int err;
 
-	if (!(old->ring.flags & IORING_SETUP_DEFER_TASKRUN) || !is_fresh(r))
-		return;
-	if (create(r, r->opts.ring_entries, RUNG_COOP)) {
+	if (!(old->ring.flags & IORING_SETUP_DEFER_TASKRUN))
+		return 0;
+	err = create(r, r->opts.ring_entries, RUNG_COOP);
+	if (err) {
 		r->backend_data = old;
-		return;
+		return err;
 	}
+	move_files(r, old);
 	/* It is the reactor's once more while what it has out is called in. */
 	made = uring_of(r);
 	r->backend_data = old;
 	uring_free(old);
 	r->backend_data = made;
+	return 0;
 }

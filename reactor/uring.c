@@ -340,7 +340,9 @@ int uring_pollfd(struct weir_reactor *r)
 
 	if (u->outside)
 		return u->event_fd;
-	uring_undefer(r);
+	err = uring_undefer(r);
+	if (err)
+		return err;
 	u = uring_of(r);
 	if (fault("io_uring_register"))
 		return -ENOMEM;

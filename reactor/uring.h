@@ -202,7 +202,7 @@ int uring_create(struct weir_reactor *r, const struct weir_reactor_opts *opts);
 void uring_destroy(struct weir_reactor *r);
 
 /* Before the first pollfd(): a ring whose eventfd can be relied on. */
-void uring_undefer(struct weir_reactor *r);
+int uring_undefer(struct weir_reactor *r);
 
 /* uring.c: the submission queue is full: push it out and try again. */
 struct io_uring_sqe *uring_sqe_slow(struct uring *u);

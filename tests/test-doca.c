@@ -69,7 +69,8 @@ static void rig_begin(struct rig *g, void **state, uint32_t turn_bytes)
 	size_t i;
 
 	memset(g, 0, sizeof(*g));
-	g->r = start_reactor(state);
+	g->r = start_reactor_with(state,
+				  (struct weir_reactor_opts){ .hosted = 1 });
 	g->mem = calloc(2 * TASKS, PART);
 	g->m = start_mmap(g->mem, 2 * TASKS * PART, WEIR_MMAP_WRITE);
 	g->dma = start_dma(g->r, opts);

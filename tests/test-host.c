@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 
 #include <weir/file.h>
 #include <weir/socket.h>
@@ -117,9 +118,11 @@ static void what_is_started_outside_a_turn_is_told(void **state)
 	host_close(&h);
 }
 
+static const struct weir_reactor_opts may_be_late = { .hosted = 1 };
+
 static void what_was_started_before_the_fd_is_told(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start_reactor_with(state, may_be_late);
 	struct rec nop, nap;
 	struct host h;
 
@@ -314,6 +317,52 @@ static void a_watch_is_told_again_and_again(void **state)
 }
 
 /* 2.5; A6.4 */
+/* An eventfd that another thread writes is what a ring may tell late. */
+static void watch_made_before_the_fd_is_told(void **state)
+{
+	struct weir_reactor *r = start_reactor_with(state, may_be_late);
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), n = 0;
+	struct weir_watch *w;
+	struct host h;
+
+	assert_int_equal(weir_watch_create(&w, r, fd, WEIR_READABLE, on_watch,
+					   &n), 0);
+	some_turns(r, 2);
+	host_open(&h, r);
+	host_settle(&h);
+	for (int i = 1; i <= 5; i++) {
+		assert_int_equal(eventfd_write(fd, 1), 0);
+		HOST_UNTIL(&h, n >= i);
+	}
+	weir_watch_destroy(w);
+	close(fd);
+	host_close(&h);
+}
+
+static void reactor_in_use_refuses_a_host(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_watch *w;
+	struct rec nop;
+	int p[2], n = 0;
+
+	pipe_pair(p);
+	rec_init(&nop);
+	STARTS(weir_nop(r, &nop.op));
+	assert_int_equal(weir_reactor_fd(r), -EBUSY);
+	assert_starts_with(weir_why(), "weir_reactor_fd: the reactor is in use");
+	finish(r, &nop);
+	assert_int_equal(weir_watch_create(&w, r, p[0], WEIR_READABLE,
+					   on_watch, &n), 0);
+	assert_int_equal(weir_reactor_fd(r), -EBUSY);
+	weir_watch_destroy(w);
+	some_turns(r, 2);
+	weir_fd_register(r, p[0]);
+	assert_true(weir_reactor_fd(r) >= 0);
+	weir_fd_unregister(r, p[0]);
+	close_pair(p);
+}
+
 static void several_turns_for_one_event_do_no_harm(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -392,6 +441,8 @@ int main(void)
 		CASE(a_post_from_another_thread_is_told),
 		CASE(what_a_bounded_turn_leaves_over_is_told),
 		CASE(a_watch_is_told_again_and_again),
+		CASE(watch_made_before_the_fd_is_told),
+		CASE(reactor_in_use_refuses_a_host),
 		CASE(several_turns_for_one_event_do_no_harm),
 		CASE(a_stop_is_told),
 		CASE(a_worker_that_ends_is_told),

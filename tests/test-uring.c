@@ -291,9 +291,43 @@ static void the_ring_that_a_host_does_not_want_goes_at_once(void **state)
 
 	(void)state;
 	assert_true(weir_reactor_fd(r) >= 0);
+	assert_false(uring_of(r)->ring.flags & IORING_SETUP_DEFER_TASKRUN);
 	weir_reactor_stats(r, &st);
 	assert_true(st.syscalls < 20);
 	assert_works(r);
+	unmake(r);
+}
+
+/* The kernel tells a host of a deferred ring late. */
+static void ring_made_for_a_host_is_not_deferred(void **state)
+{
+	struct weir_reactor_opts opts = {
+		.size = sizeof(opts), .backend = WEIR_BACKEND_URING,
+		.hosted = 1,
+	};
+	struct weir_reactor *r;
+
+	(void)state;
+	assert_int_equal(weir_reactor_create(&r, &opts), 0);
+	assert_false(uring_of(r)->ring.flags & IORING_SETUP_DEFER_TASKRUN);
+	assert_works(r);
+	assert_true(weir_reactor_fd(r) >= 0);
+	unmake(r);
+}
+
+static void host_is_refused_where_no_ring_can_be_made(void **state)
+{
+	struct weir_reactor *r = make(SQ);
+
+	(void)state;
+	if (uring_of(r)->ring.flags & IORING_SETUP_DEFER_TASKRUN) {
+		fault_arm(0);
+		assert_int_equal(weir_reactor_fd(r), -ENOMEM);
+		fault_disarm();
+		assert_starts_with(weir_why(), "weir_reactor_fd: ");
+		assert_works(r);
+	}
+	assert_true(weir_reactor_fd(r) >= 0);
 	unmake(r);
 }
 
@@ -395,6 +429,8 @@ int main(void)
 		CASE(it_does_not_sleep_on_room_that_was_just_taken),
 		CASE(it_does_not_sleep_on_what_found_no_entry),
 		CASE(the_ring_that_a_host_does_not_want_goes_at_once),
+		CASE(ring_made_for_a_host_is_not_deferred),
+		CASE(host_is_refused_where_no_ring_can_be_made),
 		CASE(a_cancel_without_room_is_made_later),
 		CASE(a_full_completion_queue_loses_nothing),
 		CASE(a_stale_flag_of_the_ring_does_not_keep_us_awake),

@@ -73,6 +73,7 @@ static inline gboolean weir__host_glib_ready(gint fd, GIOCondition condition,
  * is the default one; g_source_set_priority() of .source changes it.
  *
  * Returns 0, or
+ *   -EBUSY      @r is in use already, and was created without .hosted
  *   -EMFILE, -ENOMEM  weir_reactor_fd() cannot be had
  *
  * Call on @r's thread, which is the one that iterates @context.

@@ -67,6 +67,7 @@ static inline void weir__host_libev_ready(struct ev_loop *loop, ev_io *io,
  * ev_set_priority() and start it again.
  *
  * Returns 0, or
+ *   -EBUSY      @r is in use already, and was created without .hosted
  *   -EMFILE, -ENOMEM  weir_reactor_fd() cannot be had
  *
  * Call on @r's thread, which is the one that runs @loop.

@@ -83,6 +83,7 @@ static inline void weir_host_libuv_detach(struct weir_host_libuv *host)
  * the memory of @host is free again.  .host.data is the caller's.
  *
  * Returns 0, or
+ *   -EBUSY      @r is in use already, and was created without .hosted
  *   -EMFILE, -ENOMEM  weir_reactor_fd() cannot be had
  *   another errno of uv_poll_start(); then run the loop once before the memory
  *   of @host is used for something else

@@ -64,6 +64,7 @@ static inline int weir__host_sd_event_ready(sd_event_source *source, int fd,
  * is the normal one; sd_event_source_set_priority() of .source changes it.
  *
  * Returns 0, or
+ *   -EBUSY      @r is in use already, and was created without .hosted
  *   -EMFILE, -ENOMEM  weir_reactor_fd() cannot be had
  *   another errno of sd_event_add_io(): -ECHILD after a fork, -ESTALE if @event
  *   has ended

@@ -82,6 +82,7 @@ struct weir_reactor_opts {
 	uint32_t rx_buf_size;	/* Bytes in each; 0: 4096. */
 	uint32_t drain_ms;	/* Patience of destroy; 0: 5000. */
 	struct weir_sim *sim;	/* Simulated, in this world; NULL: not. */
+	uint64_t hosted;	/* 1: weir_reactor_fd() may come at any time. */
 };
 
 /*
@@ -250,13 +251,17 @@ WEIR_API uint64_t weir_reactor_now(struct weir_reactor *r);
  * call weir_reactor_turn(@r, 0) when it is ready.  Nothing else is needed: it
  * becomes readable too when an operation or a timer is started outside a turn,
  * when a timer is due, and when another thread posts.  From the first call on
- * @r pays for that with a few more system calls.  Make that call before @r has
- * anything to do: a ring of io_uring then is made anew, in a way in which it
- * tells at once of what other threads write to an eventfd; one that is in use
- * stays as it is, and the kernel may take 15 ms for that.  The descriptor is
- * @r's: do not read, write or close it.
+ * @r pays for that with a few more system calls.  The descriptor is @r's: do not
+ * read, write or close it.
+ *
+ * Make the first call before anything is started on @r or made for it (timers
+ * excepted), or set .hosted when you create @r.  io_uring needs a ring of another
+ * kind for a host: the usual one would tell the host up to 15 ms late of what
+ * other threads write to an eventfd, and one that is in use cannot be replaced.
+ * libev needs nothing of that, and has the same rule.
  *
  * Returns the descriptor, or
+ *   -EBUSY       @r is in use already, and .hosted was not set
  *   -EMFILE, -ENOMEM  no more descriptors or memory
  *   -EOPNOTSUPP  @r is simulated: only weir_sim_run() drives it
  *
