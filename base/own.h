@@ -5,10 +5,11 @@
 /*
  * Who owns a buffer, told to ASan, TSan and valgrind.
  *
- * None of them sees what the kernel does behind io_uring, so they neither find
- * a buffer that is touched or freed while the kernel writes into it, nor one that
- * is changed while the kernel reads it, nor know that it is initialised afterwards.
- * Every operation therefore says so at two places, its start and its completion:
+ * These tools do not see what the kernel does on behalf of io_uring. By themselves
+ * they miss a buffer that the program touches or frees while the kernel writes to
+ * it, miss one that the program changes while the kernel reads it, and take the
+ * received data for uninitialised. So each operation tells them, at its start and
+ * at its completion:
  *
  *   own_lend_in()   the kernel will write here: the caller may not touch it
  *   own_lend_out()  the kernel will read here: it must be readable now, and
@@ -21,18 +22,17 @@
  * In ordinary builds all of it is nothing; with --enable-debug alone the sums are
  * compared, and nothing else is done.
  *
- * ASan: memory that is lent is poisoned.  If it is not poisoned in the way that
- * we left it when it comes back, somebody freed it in flight: that is reported,
- * and the process ends.  Poison has a grain of 8 bytes, so a buffer's ragged
- * ends are not covered.
+ * ASan: lent memory is poisoned.  If its poison has changed at the completion, the
+ * program freed it in flight: that is reported, and the process ends.  Poison has
+ * a grain of 8 bytes, so the ragged ends of a buffer are not covered.
  * TSan: a release at the start and an acquire at the completion stand for the
  * ordering that the kernel provides and TSan cannot see; what the kernel writes
  * is written by a thread that TSan is told of, so that touching it is a race.
  * valgrind: lent memory is not addressable; a buffer to be sent must be defined.
- * The last byte of lent memory stays addressable: if it is not when the memory
- * comes back, somebody freed it in flight.
+ * The last byte of lent memory stays addressable: if it is not at the completion,
+ * the program freed the memory in flight.
  *
- * A change of what is being sent is found by the sum, at the completion; not by TSan.
+ * The sum finds a change of the data being sent, at the completion; TSan does not.
  */
 
 #include <stdatomic.h>
