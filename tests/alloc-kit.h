@@ -11,11 +11,8 @@
 
 #include "tests/harness.h"
 
-#include <malloc.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 
 static atomic_uint allocations;
 
@@ -25,13 +22,9 @@ __attribute__((unused)) static atomic_long allocations_left = -1;
 #if defined(__GLIBC__) && defined(__LP64__) && !UNDER_ASAN && !UNDER_TSAN
 #define COUNTS 1
 
-#pragma GCC visibility push(default)
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t size);
-void *__libc_memalign(size_t align, size_t size);
+#include "tests/own-malloc.h"
 
-static inline bool may_allocate(void)
+static bool may_allocate(void)
 {
 	atomic_fetch_add(&allocations, 1);
 	if (atomic_load(&allocations_left) < 0)
@@ -43,56 +36,6 @@ static inline bool may_allocate(void)
 	atomic_fetch_sub(&allocations_left, 1);
 	return true;
 }
-
-void *malloc(size_t size)
-{
-	if (!may_allocate())
-		return NULL;
-	return __libc_malloc(size);
-}
-
-void *calloc(size_t n, size_t size)
-{
-	if (!may_allocate())
-		return NULL;
-	return __libc_calloc(n, size);
-}
-
-void *realloc(void *p, size_t size)
-{
-	if (!may_allocate())
-		return NULL;
-	return __libc_realloc(p, size);
-}
-
-void *memalign(size_t align, size_t size)
-{
-	if (!may_allocate())
-		return NULL;
-	return __libc_memalign(align, size);
-}
-
-void *aligned_alloc(size_t align, size_t size)
-{
-	return memalign(align, size);
-}
-
-int posix_memalign(void **ret, size_t align, size_t size)
-{
-	void *p = memalign(align, size);
-
-	if (p)
-		*ret = p;
-	return p ? 0 : ENOMEM;
-}
-
-void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off)
-{
-	if (!may_allocate())
-		return MAP_FAILED;
-	return (void *)syscall(SYS_mmap, addr, len, prot, flags, fd, off);
-}
-#pragma GCC visibility pop
 #else
 #define COUNTS 0
 #endif

@@ -199,6 +199,8 @@ endif
 # What tests of behaviour share, and the kinds of operation that there are.
 test_harness = %D%/harness.c %D%/harness-fd.c %D%/harness-sim.c \
 	%D%/harness.h %D%/sim-calls.h
+test_allocs = %D%/alloc-kit.h %D%/own-malloc.h
+test_children = %D%/child-kit.h %D%/forbid.h $(test_harness)
 test_op_kinds = %D%/op-kinds.c %D%/op-kinds.h
 
 # What tests of memory and DMA share.
@@ -335,7 +337,7 @@ test_conn_cycles = %D%/test-conn-cycles.c %D%/cycles-far.c %D%/cycles-far.h \
 %C%_test_conn_none_SOURCES = %D%/test-conn-none.c $(test_harness)
 %C%_test_conn_none_LDADD = $(test_public)
 
-%C%_test_cpu_SOURCES = %D%/test-cpu.c %D%/alloc-kit.h $(test_jobs)
+%C%_test_cpu_SOURCES = %D%/test-cpu.c $(test_allocs) $(test_jobs)
 %C%_test_cpu_LDADD = $(test_public)
 
 %C%_test_chain_fuse_SOURCES = %D%/test-chain-fuse.c $(test_jobs)
@@ -716,7 +718,7 @@ endif
 if SHARED
 check_LTLIBRARIES += %D%/starve.la
 endif
-%C%_starve_la_SOURCES = %D%/starve.c
+%C%_starve_la_SOURCES = %D%/starve.c %D%/own-malloc.h
 %C%_starve_la_LDFLAGS = $(plug_ldflags) -rpath /nowhere
 
 %C%_test_number_SOURCES = %D%/test-number.c examples/common/number.c \
@@ -762,7 +764,7 @@ test_proxies = %D%/proxy-kit.c %D%/proxy-kit.h $(test_harness)
 %C%_test_host_SOURCES = %D%/test-host.c $(test_harness)
 %C%_test_host_LDADD = $(test_public)
 
-%C%_test_seccomp_SOURCES = %D%/test-seccomp.c %D%/forbid.h $(test_harness)
+%C%_test_seccomp_SOURCES = %D%/test-seccomp.c $(test_children)
 %C%_test_seccomp_LDADD = $(test_public)
 
 %C%_test_own_SOURCES = %D%/test-own.c $(test_harness)
@@ -814,10 +816,10 @@ test_proxies = %D%/proxy-kit.c %D%/proxy-kit.h $(test_harness)
 	%D%/stats-kit.h %D%/conn-kit.h $(test_jobs) $(test_standin)
 %C%_test_stats_sections_LDADD = $(test_internal)
 
-%C%_test_starved_SOURCES = %D%/test-starved.c %D%/alloc-kit.h \
-	%D%/forbid.h $(test_harness)
+%C%_test_starved_SOURCES = %D%/test-starved.c $(test_allocs) \
+	$(test_children)
 %C%_test_starved_LDADD = $(test_public)
-%C%_test_steady_SOURCES = %D%/test-steady.c %D%/alloc-kit.h %D%/cores.h \
+%C%_test_steady_SOURCES = %D%/test-steady.c $(test_allocs) %D%/cores.h \
 	$(test_jobs)
 %C%_test_steady_LDADD = $(test_internal)
 

@@ -10,22 +10,10 @@
 #include "config.h"
 #endif
 
-#include "tests/forbid.h"
-#include "tests/harness.h"
-
-#include <sys/wait.h>
+#include "tests/child-kit.h"
 
 #include <weir/file.h>
 #include <weir/uring.h>
-
-#define SAY(cond)                                                    \
-	do {                                                         \
-		if (!(cond)) {                                       \
-			fprintf(stderr, "line %d: not: %s; why: %s\n", \
-				__LINE__, #cond, weir_why());        \
-			return 1;                                    \
-		}                                                    \
-	} while (0)
 
 static struct rec rec;
 
@@ -35,14 +23,14 @@ static int works_on(struct weir_reactor *r, const char *backend)
 	char buf[16];
 	int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
 
-	SAY(!strcmp(weir_reactor_backend(r), backend));
+	CHECK(!strcmp(weir_reactor_backend(r), backend));
 	rec_init(&rec);
-	SAY(!weir_read(r, &rec.op, fd, buf, sizeof(buf), WEIR_OFF_STREAM));
+	CHECK(!weir_read(r, &rec.op, fd, buf, sizeof(buf), WEIR_OFF_STREAM));
 	while (!rec.calls)
-		SAY(weir_reactor_turn(r, WEIR_SEC) >= 0);
-	SAY(rec.res == sizeof(buf));
+		CHECK(weir_reactor_turn(r, WEIR_SEC) >= 0);
+	CHECK(rec.res == sizeof(buf));
 	close(fd);
-	SAY(!weir_reactor_destroy(r));
+	CHECK(!weir_reactor_destroy(r));
 	return 0;
 }
 
@@ -56,29 +44,29 @@ static int refused_calls(uint32_t first, uint32_t last, int err)
 	if (forbid_range(first, last, SECCOMP_RET_ERRNO | (uint32_t)err))
 		return 77;
 	unsetenv("WEIR_BACKEND");
-	SAY(!weir_reactor_create(&r, NULL));
+	CHECK(!weir_reactor_create(&r, NULL));
 	/* It says what happened. */
-	SAY(strstr(weir_reactor_describe(r), "io_uring"));
+	CHECK(strstr(weir_reactor_describe(r), "io_uring"));
 	if (works_on(r, "ev"))
 		return 1;
 	setenv("WEIR_BACKEND", "auto", 1);
-	SAY(!weir_reactor_create(&r, NULL));
+	CHECK(!weir_reactor_create(&r, NULL));
 	if (works_on(r, "ev"))
 		return 1;
 
 	/* To ask for it is no harm, and tells the same. */
-	SAY(weir_uring_probe(&info) == -EOPNOTSUPP);
-	SAY(!strncmp(weir_why(), "weir_uring_probe: ", 18));
-	SAY(strstr(weir_why(), "io_uring"));
+	CHECK(weir_uring_probe(&info) == -EOPNOTSUPP);
+	CHECK(!strncmp(weir_why(), "weir_uring_probe: ", 18));
+	CHECK(strstr(weir_why(), "io_uring"));
 
 	/* By name there is no other way. */
 	setenv("WEIR_BACKEND", "uring", 1);
-	SAY(weir_reactor_create(&r, NULL) == -EOPNOTSUPP);
-	SAY(strstr(weir_why(), "io_uring"));
+	CHECK(weir_reactor_create(&r, NULL) == -EOPNOTSUPP);
+	CHECK(strstr(weir_why(), "io_uring"));
 	unsetenv("WEIR_BACKEND");
 	opts.backend = WEIR_BACKEND_URING;
-	SAY(weir_reactor_create(&r, &opts) == -EOPNOTSUPP);
-	SAY(strlen(weir_why()) > 20);
+	CHECK(weir_reactor_create(&r, &opts) == -EOPNOTSUPP);
+	CHECK(strlen(weir_why()) > 20);
 	return 0;
 }
 
@@ -96,7 +84,7 @@ static int refused_enter(void)
 {
 	if (refused_calls(NR_URING_ENTER, NR_URING_ENTER, EPERM))
 		return 1;
-	SAY(strstr(weir_why(), "io_uring_enter"));
+	CHECK(strstr(weir_why(), "io_uring_enter"));
 	return 0;
 }
 
@@ -104,7 +92,7 @@ static int refused_register(void)
 {
 	if (refused_calls(NR_URING_REGISTER, NR_URING_REGISTER, EPERM))
 		return 1;
-	SAY(strstr(weir_why(), "io_uring_register"));
+	CHECK(strstr(weir_why(), "io_uring_register"));
 	return 0;
 }
 
@@ -116,12 +104,12 @@ static int refused_eventfd(void)
 	if (forbid_call(SYS_eventfd2, EPERM))
 		return 77;
 	unsetenv("WEIR_BACKEND");
-	SAY(weir_reactor_create(&r, NULL) == -EPERM);
-	SAY(strstr(weir_why(), "eventfd") && strstr(weir_why(), "seccomp"));
-	SAY(!strstr(weir_why(), "ulimit"));
+	CHECK(weir_reactor_create(&r, NULL) == -EPERM);
+	CHECK(strstr(weir_why(), "eventfd") && strstr(weir_why(), "seccomp"));
+	CHECK(!strstr(weir_why(), "ulimit"));
 	setenv("WEIR_BACKEND", "ev", 1);
-	SAY(weir_reactor_create(&r, NULL) == -EPERM);
-	SAY(strstr(weir_why(), "eventfd") && strstr(weir_why(), "seccomp"));
+	CHECK(weir_reactor_create(&r, NULL) == -EPERM);
+	CHECK(strstr(weir_why(), "eventfd") && strstr(weir_why(), "seccomp"));
 	return 0;
 }
 
@@ -136,9 +124,9 @@ static int refused_later(void)
 	    forbid_call(NR_URING_ENTER, EPERM))
 		return 77;
 	rec_init(&rec);
-	SAY(!weir_nop(r, &rec.op));
-	SAY(weir_reactor_run(r) == -EPERM);
-	SAY(strstr(weir_why(), "uring") && strstr(weir_why(), "not permitted"));
+	CHECK(!weir_nop(r, &rec.op));
+	CHECK(weir_reactor_run(r) == -EPERM);
+	CHECK(strstr(weir_why(), "uring") && strstr(weir_why(), "not permitted"));
 	return 0;
 }
 
@@ -166,13 +154,13 @@ static int named_ev_does_not_probe(void)
 	if (forbid_uring(SECCOMP_RET_KILL_PROCESS))
 		return 77;
 	setenv("WEIR_BACKEND", "ev", 1);
-	SAY(!weir_reactor_create(&r, NULL));
+	CHECK(!weir_reactor_create(&r, NULL));
 	if (works_on(r, "ev"))
 		return 1;
-	SAY(weir_uring_probe(&info) == -EOPNOTSUPP);
+	CHECK(weir_uring_probe(&info) == -EOPNOTSUPP);
 	unsetenv("WEIR_BACKEND");
 	opts.backend = WEIR_BACKEND_EV;
-	SAY(!weir_reactor_create(&r, &opts));
+	CHECK(!weir_reactor_create(&r, &opts));
 	return works_on(r, "ev");
 }
 
@@ -185,61 +173,46 @@ static int probing_is_killed(void)
 	return 0;
 }
 
-static int in_a_child(int (*fn)(void))
-{
-	int status;
-	pid_t pid;
-
-	fflush(NULL);
-	pid = fork();
-	if (!pid)
-		_exit(fn());
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-		skip_because("no seccomp filter can be set");
-	return status;
-}
-
 static void eperm_ends_on_ev_and_says_why(void **state)
 {
 	(void)state;
-	assert_int_equal(in_a_child(refused_eperm), 0);
+	assert_int_equal(in_child(refused_eperm), 0);
 }
 
 static void enosys_ends_on_ev_and_says_why(void **state)
 {
 	(void)state;
-	assert_int_equal(in_a_child(refused_enosys), 0);
+	assert_int_equal(in_child(refused_enosys), 0);
 }
 
 static void eacces_ends_on_ev_and_says_why(void **state)
 {
 	(void)state;
-	assert_int_equal(in_a_child(refused_eacces), 0);
+	assert_int_equal(in_child(refused_eacces), 0);
 }
 
 static void einval_ends_on_ev_and_says_why(void **state)
 {
 	(void)state;
-	assert_int_equal(in_a_child(refused_einval), 0);
+	assert_int_equal(in_child(refused_einval), 0);
 }
 
 static void refused_io_uring_enter_ends_on_ev(void **state)
 {
 	(void)state;
-	assert_int_equal(in_a_child(refused_enter), 0);
+	assert_int_equal(in_child(refused_enter), 0);
 }
 
 static void refused_io_uring_register_ends_on_ev(void **state)
 {
 	(void)state;
-	assert_int_equal(in_a_child(refused_register), 0);
+	assert_int_equal(in_child(refused_register), 0);
 }
 
 static void refused_eventfd_is_named_with_its_cause(void **state)
 {
 	(void)state;
-	assert_int_equal(in_a_child(refused_eventfd), 0);
+	assert_int_equal(in_child(refused_eventfd), 0);
 }
 
 static void run_returns_error_of_refused_io_uring_enter(void **state)
@@ -247,7 +220,7 @@ static void run_returns_error_of_refused_io_uring_enter(void **state)
 	(void)state;
 	if (under_valgrind())
 		skip_because("it polls outside of the ring there");
-	assert_int_equal(in_a_child(refused_later), 0);
+	assert_int_equal(in_child(refused_later), 0);
 }
 
 static void a_filter_that_kills_is_not_touched_when_ev_is_named(void **state)
@@ -257,9 +230,9 @@ static void a_filter_that_kills_is_not_touched_when_ev_is_named(void **state)
 	(void)state;
 	if (under_valgrind())
 		skip_because("valgrind would be the one to be killed");
-	status = in_a_child(probing_is_killed);
+	status = in_child(probing_is_killed);
 	assert_true(WIFSIGNALED(status));
-	assert_int_equal(in_a_child(named_ev_does_not_probe), 0);
+	assert_int_equal(in_child(named_ev_does_not_probe), 0);
 }
 
 int main(void)

@@ -14,10 +14,9 @@
 #endif
 
 #include "tests/alloc-kit.h"
-#include "tests/forbid.h"
+#include "tests/child-kit.h"
 
 #include <sys/resource.h>
-#include <sys/wait.h>
 
 #include <weir/socket.h>
 #include <weir/watch.h>
@@ -187,16 +186,6 @@ static struct weir_reactor *ev_reactor(void)
 	return weir_reactor_create(&r, &opts) ? NULL : r;
 }
 
-/* 0, or the line that is wrong. */
-#define CHECK(cond)                                                        \
-	do {                                                               \
-		if (!(cond)) {                                             \
-			fprintf(stderr, "line %d: not: %s; why: %s\n",     \
-				__LINE__, #cond, weir_why());              \
-			return 1;                                          \
-		}                                                          \
-	} while (0)
-
 static int without_epoll_wait(uint64_t timeout_ns)
 {
 	struct weir_reactor *r = ev_reactor();
@@ -229,21 +218,6 @@ static int without_epoll_wait_for_ever(void)
 static int without_epoll_wait_for_a_time(void)
 {
 	return without_epoll_wait(WEIR_SEC);
-}
-
-static int in_child(int (*fn)(void))
-{
-	int status;
-	pid_t pid;
-
-	fflush(NULL);
-	pid = fork();
-	if (!pid)
-		_exit(fn());
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-		skip_because("no seccomp filter can be set");
-	return status;
 }
 
 /* A mistake of the program's, which is an error and not the end of it. */
