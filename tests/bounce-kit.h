@@ -120,10 +120,7 @@ static inline int64_t run(struct rig *g, struct jrec *j)
 
 static inline struct weir_dma_stats stats_of(struct rig *g)
 {
-	struct weir_dma_stats s = { .size = sizeof(s) };
-
-	assert_int_equal(weir_dma_stats(g->dma, &s), 0);
-	return s;
+	return dma_stats_of(g->dma);
 }
 
 static inline uint32_t route_of(const struct jrec *j)

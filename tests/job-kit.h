@@ -8,6 +8,7 @@
 
 #include <weir/dma.h>
 #include <weir/domain.h>
+#include <weir/inventory.h>
 #include <weir/job.h>
 #include <weir/mmap.h>
 
@@ -62,6 +63,16 @@ static inline struct weir_dma *start_dma(struct weir_reactor *r,
 	return dma;
 }
 
+static inline struct weir_dma_stats dma_stats_of(const struct weir_dma *dma)
+{
+	struct weir_dma_stats s = { .size = sizeof(s) };
+
+	assert_int_equal(weir_dma_stats(dma, &s), 0);
+	assert_int_equal(s.started,
+			 s.completed + s.failed + s.cancelled + s.in_flight);
+	return s;
+}
+
 /* Use up what the cpu engine may do in this turn, so that the next job waits.
  * @turn_bytes is the context's, @mem as much memory. */
 static inline void spend_budget(struct weir_dma *dma, struct jrec *j, void *mem,
@@ -95,6 +106,28 @@ static inline struct weir_mmap *start_mmap(void *mem, size_t len,
 					   uint32_t permissions)
 {
 	return start_mmap_on(NULL, mem, len, permissions);
+}
+
+/* Of @m's bufs. */
+static inline struct weir_inventory *start_inventory(struct weir_reactor *r,
+						     struct weir_mmap *m)
+{
+	struct weir_inventory *inv = NULL;
+
+	assert_int_equal(weir_inventory_create(&inv, r, NULL), 0);
+	assert_int_equal(weir_inventory_attach(inv, m), 0);
+	return inv;
+}
+
+static inline struct weir_buf *get_buf(struct weir_inventory *inv,
+				       struct weir_mmap *m, char *addr,
+				       size_t len, size_t data_len)
+{
+	struct weir_buf *buf = NULL;
+
+	assert_int_equal(weir_inventory_get(&buf, inv, m, addr, len, NULL,
+					    data_len), 0);
+	return buf;
 }
 
 static inline struct weir_domain *file_domain(int fd)

@@ -85,12 +85,7 @@ static void on_graph(struct weir_op *op, int64_t res)
 
 static struct weir_buf *take(struct graphs *gs, size_t part, size_t data)
 {
-	struct weir_buf *buf = NULL;
-
-	assert_int_equal(weir_inventory_get(&buf, gs->inv, gs->m,
-					    gs->mem + part * PART, PART, NULL,
-					    data), 0);
-	return buf;
+	return get_buf(gs->inv, gs->m, gs->mem + part * PART, PART, data);
 }
 
 static void graph_begin(struct graphs *gs, int at)
@@ -131,8 +126,7 @@ static void graphs_begin(struct graphs *gs, void **state, uint32_t turn_bytes)
 	gs->m = start_mmap(gs->mem, len, WEIR_MMAP_WRITE);
 	gs->dma = start_dma(gs->r, (struct weir_dma_opts){
 		.turn_bytes = turn_bytes, .jobs_max = 3 });
-	assert_int_equal(weir_inventory_create(&gs->inv, gs->r, NULL), 0);
-	assert_int_equal(weir_inventory_attach(gs->inv, gs->m), 0);
+	gs->inv = start_inventory(gs->r, gs->m);
 }
 
 static void graphs_end(struct graphs *gs)

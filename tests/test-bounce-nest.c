@@ -185,46 +185,35 @@ static void run_jobs(struct rig *g, int top, int n)
 
 static const uint32_t bufs[] = { 1, 2, 0 };
 
-static void pull_may_start_jobs_through_staging(void **state)
+/* 1, 4 and 16 jobs from these layers. */
+static void run_with_any_staging(void **state, const int top[3], bool later)
 {
 	struct rig g;
 	size_t i;
 
 	for (i = 0; i < N_OF(bufs); i++) {
 		rig_begin(&g, state, bufs[i]);
-		run_jobs(&g, 0, 1);
-		run_jobs(&g, 0, 4);
-		run_jobs(&g, 0, 16);
+		g.layer[0].later = later;
+		run_jobs(&g, top[0], 1);
+		run_jobs(&g, top[1], 4);
+		run_jobs(&g, top[2], 16);
 		rig_end(&g, state);
 	}
+}
+
+static void pull_may_start_jobs_through_staging(void **state)
+{
+	run_with_any_staging(state, (int[]){ 0, 0, 0 }, false);
 }
 
 static void pull_may_start_them_later(void **state)
 {
-	struct rig g;
-	size_t i;
-
-	for (i = 0; i < N_OF(bufs); i++) {
-		rig_begin(&g, state, bufs[i]);
-		g.layer[0].later = true;
-		run_jobs(&g, 0, 1);
-		run_jobs(&g, 0, 16);
-		rig_end(&g, state);
-	}
+	run_with_any_staging(state, (int[]){ 0, 0, 0 }, true);
 }
 
 static void domains_may_be_three_above_another(void **state)
 {
-	struct rig g;
-	size_t i;
-
-	for (i = 0; i < N_OF(bufs); i++) {
-		rig_begin(&g, state, bufs[i]);
-		run_jobs(&g, 1, 4);
-		run_jobs(&g, 2, 1);
-		run_jobs(&g, 3, 16);
-		rig_end(&g, state);
-	}
+	run_with_any_staging(state, (int[]){ 2, 1, 3 }, false);
 }
 
 static void deeper_nesting_is_refused(void **state)
@@ -244,14 +233,6 @@ static void deeper_nesting_is_refused(void **state)
 }
 
 /* Devices that do not let go. */
-
-static struct weir_dma_stats stats_of(struct rig *g)
-{
-	struct weir_dma_stats s = { .size = sizeof(s) };
-
-	assert_int_equal(weir_dma_stats(g->dma, &s), 0);
-	return s;
-}
 
 static void set_copy(struct rig *g, struct jrec *j, struct weir_domain *from)
 {
@@ -305,7 +286,7 @@ static void dead_device_does_not_hold_up_other_jobs(void **state)
 		slow_init(&other, 2);
 		dead.stuck = true;
 		cancel_jobs_over(&g, &dead, 10);
-		assert_in_range(stats_of(&g).quarantined, 1, 2);
+		assert_in_range(dma_stats_of(g.dma).quarantined, 1, 2);
 		others_go_on(&g, &other);
 
 		/* And says why one over it has to wait. */
@@ -319,7 +300,7 @@ static void dead_device_does_not_hold_up_other_jobs(void **state)
 		dead.stuck = false;
 		UNTIL(g.r, (slow_pump(&dead), waits.calls));
 		assert_int_equal(waits.res, LEN);
-		assert_int_equal(stats_of(&g).quarantined, 0);
+		assert_int_equal(dma_stats_of(g.dma).quarantined, 0);
 		others_go_on(&g, &other);
 		rig_end(&g, state);
 		slow_end(&dead);
@@ -349,10 +330,10 @@ static void device_that_dies_with_all_staging_does_not_either(void **state)
 	some_turns(g.r, 3);
 	for (i = 0; i < 8; i++)
 		assert_int_equal(j[i].res, -ECANCELED);
-	assert_int_equal(stats_of(&g).quarantined, 4);
+	assert_int_equal(dma_stats_of(g.dma).quarantined, 4);
 	others_go_on(&g, &other);
 	dead.stuck = false;
-	UNTIL(g.r, (slow_pump(&dead), !stats_of(&g).quarantined));
+	UNTIL(g.r, (slow_pump(&dead), !dma_stats_of(g.dma).quarantined));
 	others_go_on(&g, &dead);
 	rig_end(&g, state);
 	slow_end(&dead);

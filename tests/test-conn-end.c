@@ -387,7 +387,13 @@ static void accept_given_up_ends_established_client(void **state)
 	ends_destroy(&e);
 }
 
-/* Keepalive. */
+static void establish_with_keepalive(struct ends *e, void **state, uint64_t ns)
+{
+	ends_init(e, state, AF_INET);
+	e->opts.keepalive_ns = ns;
+	ends_open(e);
+	ends_establish(e);
+}
 
 static void keepalive_detects_dead_peer_of_idle_connection(void **state)
 {
@@ -395,10 +401,7 @@ static void keepalive_detects_dead_peer_of_idle_connection(void **state)
 
 	if (!standin)
 		skip_because("whose link is cut is not this program");
-	ends_init(&e, state, AF_INET);
-	e.opts.keepalive_ns = WEIR_MSEC;
-	ends_open(&e);
-	ends_establish(&e);
+	establish_with_keepalive(&e, state, WEIR_MSEC);
 	standin_set_link(STANDIN_LOST);
 	UNTIL(e.r, e.n_ends[0] && e.n_ends[1]);
 	assert_int_equal(e.why[0], -ECONNRESET);
@@ -414,10 +417,7 @@ static void keepalive_leaves_living_connection(void **state)
 	struct ends e;
 	int i;
 
-	ends_init(&e, state, AF_INET);
-	e.opts.keepalive_ns = WEIR_MSEC;
-	ends_open(&e);
-	ends_establish(&e);
+	establish_with_keepalive(&e, state, WEIR_MSEC);
 	for (i = 0; i < 3; i++) {
 		before = e.client->beat->posted;
 		UNTIL(e.r, e.client->beat->posted != before);
@@ -465,10 +465,7 @@ static void idle_connection_without_keepalive_arms_nothing(void **state)
 {
 	struct ends e;
 
-	ends_init(&e, state, AF_INET);
-	e.opts.keepalive_ns = WEIR_FOREVER;
-	ends_open(&e);
-	ends_establish(&e);
+	establish_with_keepalive(&e, state, WEIR_FOREVER);
 	assert_null(e.client->beat);
 	assert_false(e.client->watched);
 	assert_null(e.client->timer.pprev);

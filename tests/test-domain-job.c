@@ -32,8 +32,7 @@ static void jobs_begin(struct job_rig *w, void **state)
 	w->g = rig_begin(state);
 	w->dma = start_dma(w->g->r, (struct weir_dma_opts){ 0 });
 	w->m = start_mmap(w->g->mem, LEN, WEIR_MMAP_WRITE);
-	assert_int_equal(weir_inventory_create(&w->inv, w->g->r, NULL), 0);
-	assert_int_equal(weir_inventory_attach(w->inv, w->m), 0);
+	w->inv = start_inventory(w->g->r, w->m);
 	w->fd = test_file(state, "f", LEN, 2);
 	w->file = file_domain(w->fd);
 	jrec_init(&w->j);
@@ -57,12 +56,7 @@ static struct weir_loc mem_at(struct job_rig *w, size_t off, size_t len)
 static struct weir_buf *take(struct job_rig *w, size_t off, size_t len,
 			     size_t data_len)
 {
-	struct weir_buf *buf = NULL;
-
-	assert_int_equal(weir_inventory_get(&buf, w->inv, w->m,
-					    w->g->mem + off, len, NULL,
-					    data_len), 0);
-	return buf;
+	return get_buf(w->inv, w->m, w->g->mem + off, len, data_len);
 }
 
 enum { NONE, PULL, PUSH, TRANSFER, FILL, N_SETS };

@@ -36,8 +36,7 @@ static void rig_begin(struct rig *g, void **state, struct weir_dma_opts opts)
 	g->mem = aligned_alloc(4096, 2 * MOST);
 	fill_pattern(g->mem, 2 * MOST, 0, 1);
 	g->m = start_mmap(g->mem, 2 * MOST, WEIR_MMAP_WRITE);
-	assert_int_equal(weir_inventory_create(&g->inv, g->r, NULL), 0);
-	assert_int_equal(weir_inventory_attach(g->inv, g->m), 0);
+	g->inv = start_inventory(g->r, g->m);
 }
 
 static void rig_end(struct rig *g)
@@ -51,11 +50,7 @@ static void rig_end(struct rig *g)
 static struct weir_buf *take(struct rig *g, size_t off, size_t len,
 			     size_t data_len)
 {
-	struct weir_buf *buf = NULL;
-
-	assert_int_equal(weir_inventory_get(&buf, g->inv, g->m, g->mem + off,
-					    len, NULL, data_len), 0);
-	return buf;
+	return get_buf(g->inv, g->m, g->mem + off, len, data_len);
 }
 
 /* Of the bytes from which on they do not fit into a turn, 1 MiB, and others. */
@@ -147,16 +142,6 @@ static void see(struct weir_op *op, int64_t res)
 	s->in_flight = weir_dma_in_flight(s->dma);
 }
 
-static struct weir_dma_stats stats_of(const struct weir_dma *dma)
-{
-	struct weir_dma_stats s = { .size = sizeof(s) };
-
-	assert_int_equal(weir_dma_stats(dma, &s), 0);
-	assert_int_equal(s.started,
-			 s.completed + s.failed + s.cancelled + s.in_flight);
-	return s;
-}
-
 /* A caller may free a job when none is in flight. */
 static void context_counts_jobs_until_their_callbacks_begin(void **state)
 {
@@ -173,7 +158,7 @@ static void context_counts_jobs_until_their_callbacks_begin(void **state)
 			      weir_loc_mem(g.mem + i * 64, 64), i);
 		STARTS(weir_job_start(g.dma, &jobs[i].rec.job));
 		assert_int_equal(weir_dma_in_flight(g.dma), i + 1);
-		assert_int_equal(stats_of(g.dma).in_flight, i + 1);
+		assert_int_equal(dma_stats_of(g.dma).in_flight, i + 1);
 	}
 	assert_int_equal(weir_dma_destroy(g.dma), -EBUSY);
 	while (weir_dma_in_flight(g.dma))
@@ -183,7 +168,7 @@ static void context_counts_jobs_until_their_callbacks_begin(void **state)
 		assert_int_equal(jobs[i].rec.res, 64);
 		assert_int_equal(jobs[i].in_flight, JOBS - 1 - i);
 	}
-	assert_int_equal(stats_of(g.dma).completed, JOBS);
+	assert_int_equal(dma_stats_of(g.dma).completed, JOBS);
 	free(jobs);
 	rig_end(&g);
 }
@@ -203,7 +188,7 @@ static void context_bounds_jobs_that_end_inside_their_start(void **state)
 	jrec_init(&more);
 	weir_job_fill(&more.job, weir_loc_mem(g.mem, 8), 1);
 	assert_int_equal(weir_job_start(g.dma, &more.job), -EAGAIN);
-	assert_int_equal(stats_of(g.dma).refused, 1);
+	assert_int_equal(dma_stats_of(g.dma).refused, 1);
 	UNTIL(g.r, jobs[3].calls);
 	assert_int_equal(jrec_run(g.dma, &more), 8);
 	rig_end(&g);

@@ -50,8 +50,7 @@ static void rig_begin(struct rig *g, void **state, struct weir_dma_opts opts)
 	fill_pattern(g->mem, 2 * LEN, 0, 1);
 	g->m = start_mmap(g->mem, 2 * LEN, WEIR_MMAP_WRITE);
 	g->ro = start_mmap(g->mem + LEN, LEN, WEIR_MMAP_READ);
-	assert_int_equal(weir_inventory_create(&g->inv, g->r, NULL), 0);
-	assert_int_equal(weir_inventory_attach(g->inv, g->m), 0);
+	g->inv = start_inventory(g->r, g->m);
 	assert_int_equal(weir_inventory_attach(g->inv, g->ro), 0);
 	for (i = 0; i < 2; i++) {
 		g->fd[i] = test_file(state, i ? "b" : "a", LEN, 2 + i);
@@ -78,11 +77,7 @@ static void rig_end(struct rig *g)
 static struct weir_buf *take(struct rig *g, size_t off, size_t len,
 			     size_t data_len)
 {
-	struct weir_buf *buf = NULL;
-
-	assert_int_equal(weir_inventory_get(&buf, g->inv, g->m, g->mem + off,
-					    len, NULL, data_len), 0);
-	return buf;
+	return get_buf(g->inv, g->m, g->mem + off, len, data_len);
 }
 
 static struct weir_loc mem_at(struct rig *g, size_t off, size_t len)
@@ -95,24 +90,14 @@ static struct weir_loc file_at(struct rig *g, int i, uint64_t off, uint64_t len)
 	return weir_loc_at(g->file[i], off, len);
 }
 
-static uint64_t started(struct rig *g)
-{
-	struct weir_dma_stats s = { .size = sizeof(s) };
-
-	assert_int_equal(weir_dma_stats(g->dma, &s), 0);
-	assert_int_equal(s.started, s.completed + s.failed + s.cancelled +
-				    s.in_flight);
-	return s.started;
-}
-
 static void refused(struct rig *g, struct jrec *j, int err)
 {
-	uint64_t before = started(g);
+	uint64_t before = dma_stats_of(g->dma).started;
 	int got = weir_job_start(g->dma, &j->job);
 
 	if (got != err)
 		fail_msg("kind %u: %d, not %d", j->job.kind, got, err);
-	assert_int_equal(started(g), before);
+	assert_int_equal(dma_stats_of(g->dma).started, before);
 	assert_int_equal(weir_op_is_busy(&j->job.op), 0);
 	assert_int_equal(j->calls, 0);
 }

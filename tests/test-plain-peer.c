@@ -305,102 +305,99 @@ static void message_waits_for_late_receive_of_peer(void **state)
 	rig_end(&g);
 }
 
+/* Jobs to and from the peer's memory. */
+struct jobs {
+	struct weir_dma *dma;
+	struct weir_domain *there;
+	struct jrec j;
+};
+
 /* A job of 8 bytes to or from addresses that nobody has. */
-static int start_job(struct rig *g, struct weir_dma *dma,
-		     struct weir_domain *there, struct jrec *j, bool read)
+static int start_job(struct jobs *jobs, bool read)
 {
 	static struct weir_remote_key key = { .rkey = 1 };
 	static char here[8];
-	struct weir_loc far = weir_loc_at(there, 4096, sizeof(here));
+	struct weir_loc far = weir_loc_at(jobs->there, 4096, sizeof(here));
 	struct weir_loc near = weir_loc_mem(here, sizeof(here));
 
-	(void)g;
 	far.ctx = &key;
-	jrec_init(j);
-	weir_job_copy(&j->job, read ? near : far, read ? far : near);
-	return weir_job_start(dma, &j->job);
+	jrec_init(&jobs->j);
+	weir_job_copy(&jobs->j.job, read ? near : far, read ? far : near);
+	return weir_job_start(jobs->dma, &jobs->j.job);
 }
 
-static void jobs_begin(struct rig *g, struct weir_dma **dma,
-		       struct weir_domain **there)
+static void jobs_begin(struct rig *g, struct jobs *jobs)
 {
-	assert_int_equal(weir_domain_remote_create(there, NULL), 0);
-	assert_int_equal(weir_conn_attach(g->e.client, *there), 0);
-	*dma = start_dma(g->e.r, (struct weir_dma_opts){
-			 .staging_size = 64 << 10, .staging_bufs = 2 });
+	assert_int_equal(weir_domain_remote_create(&jobs->there, NULL), 0);
+	assert_int_equal(weir_conn_attach(g->e.client, jobs->there), 0);
+	jobs->dma = start_dma(g->e.r, (struct weir_dma_opts){
+			      .staging_size = 64 << 10, .staging_bufs = 2 });
 }
 
-static void jobs_end(struct rig *g, struct weir_dma *dma,
-		     struct weir_domain *there)
+static void jobs_end(struct rig *g, struct jobs *jobs)
 {
 	some_turns(g->e.r, 3);
-	assert_int_equal(weir_dma_destroy(dma), 0);
-	assert_int_equal(weir_conn_detach(g->e.client, there), 0);
-	assert_int_equal(weir_domain_destroy(there), 0);
+	assert_int_equal(weir_dma_destroy(jobs->dma), 0);
+	assert_int_equal(weir_conn_detach(g->e.client, jobs->there), 0);
+	assert_int_equal(weir_domain_destroy(jobs->there), 0);
 }
 
 static void read_from_peer_that_serves_none_is_refused(void **state)
 {
-	struct weir_domain *there;
-	struct weir_dma *dma;
-	struct jrec j;
+	struct jobs jobs;
 	struct rig g;
 
 	rig_init(&g, state);
 	rig_connect(&g, 0);
-	jobs_begin(&g, &dma, &there);
-	assert_int_equal(start_job(&g, dma, there, &j, true), -EOPNOTSUPP);
+	jobs_begin(&g, &jobs);
+	assert_int_equal(start_job(&jobs, true), -EOPNOTSUPP);
 	assert_non_null(strstr(weir_why(), "responder_resources"));
-	jobs_end(&g, dma, there);
+	jobs_end(&g, &jobs);
 	rig_end(&g);
 }
 
-/* Its QP retries for ever. */
+/* A job is started after the link was cut; its QP retries for ever. */
+static void begin_cut(struct rig *g, struct jobs *jobs, void **state)
+{
+	rig_init(g, state);
+	g->e.opts.retries = 7;
+	g->e.opts.grace_ns = 100 * WEIR_MSEC;
+	rig_connect(g, 4);
+	jobs_begin(g, jobs);
+	link_is("netem loss 100%");
+	assert_int_equal(start_job(jobs, false), 0);
+}
+
 static void cut_link_ends_posted_job_at_its_deadline(void **state)
 {
-	struct weir_domain *there;
-	struct weir_dma *dma;
-	struct jrec j;
+	struct jobs jobs;
 	struct rig g;
 
-	rig_init(&g, state);
-	g.e.opts.retries = 7;
-	g.e.opts.grace_ns = 100 * WEIR_MSEC;
-	rig_connect(&g, 4);
-	jobs_begin(&g, &dma, &there);
-	link_is("netem loss 100%");
-	assert_int_equal(start_job(&g, dma, there, &j, false), 0);
-	weir_op_set_deadline(&j.job.op, weir_reactor_now(g.e.r) + 100 * WEIR_MSEC);
-	UNTIL(g.e.r, j.calls);
-	assert_int_equal(j.res, -ETIMEDOUT);
+	begin_cut(&g, &jobs, state);
+	weir_op_set_deadline(&jobs.j.job.op,
+			     weir_reactor_now(g.e.r) + 100 * WEIR_MSEC);
+	UNTIL(g.e.r, jobs.j.calls);
+	assert_int_equal(jobs.j.res, -ETIMEDOUT);
 	until_told(&g, -ETIMEDOUT);
 	link_is(NULL);
-	jobs_end(&g, dma, there);
+	jobs_end(&g, &jobs);
 	rig_end(&g);
 }
 
 static void cut_link_ends_context_that_stops(void **state)
 {
-	struct weir_domain *there;
-	struct weir_dma *dma;
+	struct jobs jobs;
 	struct rec stop;
-	struct jrec j;
 	struct rig g;
 
-	rig_init(&g, state);
-	g.e.opts.retries = 7;
-	g.e.opts.grace_ns = 100 * WEIR_MSEC;
-	rig_connect(&g, 4);
-	jobs_begin(&g, &dma, &there);
-	link_is("netem loss 100%");
-	assert_int_equal(start_job(&g, dma, there, &j, false), 0);
-	weir_dma_flush(dma);
+	begin_cut(&g, &jobs, state);
+	weir_dma_flush(jobs.dma);
 	rec_init(&stop);
-	STARTS(weir_dma_stop(dma, &stop.op));
+	STARTS(weir_dma_stop(jobs.dma, &stop.op));
 	assert_int_equal(finish(g.e.r, &stop), 0);
-	assert_int_equal(j.res, -ECANCELED);
+	assert_int_equal(jobs.j.res, -ECANCELED);
 	link_is(NULL);
-	jobs_end(&g, dma, there);
+	jobs_end(&g, &jobs);
 	rig_end(&g);
 }
 

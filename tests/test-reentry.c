@@ -188,9 +188,9 @@ static void end_pending(int i)
 			     p.cancelled ? -ECANCELED : 0, 0);
 }
 
-/* What is begun by @op or @job: whether it is about this, and how it ends. */
-static int begin(enum site site, struct weir_op *op, struct weir_job *job,
-		 uint64_t total)
+/* @site is entered while something starts.  Returns 1 if it is what the
+ * combination is about, or the error with which it is to return. */
+static int entered_by_start(enum site site)
 {
 	bool this_one;
 
@@ -201,10 +201,40 @@ static int begin(enum site site, struct weir_op *op, struct weir_job *job,
 		return -EAGAIN;
 	if (this_one && g.c.ending == REFUSED)
 		return -ENXIO;
+	return this_one;
+}
+
+/* @op or @job starts. */
+static int begin(enum site site, struct weir_op *op, struct weir_job *job,
+		 uint64_t total)
+{
+	int this_one = entered_by_start(site);
+
+	if (this_one < 0)
+		return this_one;
 	add_pending(op, job, total);
 	if (this_one && g.c.ending == INSIDE)
 		end_pending(g.n_pending - 1);
 	return 0;
+}
+
+/* The cancel function @site is called for @op or @job. */
+static void cancel_pending(enum site site, const struct weir_op *op,
+			   const struct weir_job *job)
+{
+	/* What was asked for inside is acted upon when that has returned. */
+	assert_int_equal(g.depth, 0);
+	g.n_cancels++;
+	entered(site);
+	for (int i = 0; i < g.n_pending; i++) {
+		if (g.pending[i].op != op || g.pending[i].job != job)
+			continue;
+		g.pending[i].cancelled = true;
+		if (g.c.site == site && g.c.ending == INSIDE)
+			end_pending(i);
+		return;
+	}
+	fail_msg("function %d cancels what is not under way", site);
 }
 
 static uint64_t total_of(const struct weir_domain_move *m)
@@ -233,35 +263,18 @@ MOVE_FN(on_fill, FILL)
 static void on_move_cancel(struct weir_domain *d, struct weir_op *op)
 {
 	(void)d;
-	/* What was asked for inside is acted upon when that has returned. */
-	assert_int_equal(g.depth, 0);
-	g.n_cancels++;
-	entered(MOVE_CANCEL);
-	for (int i = 0; i < g.n_pending; i++) {
-		if (g.pending[i].op != op)
-			continue;
-		g.pending[i].cancelled = true;
-		if (g.c.site == MOVE_CANCEL && g.c.ending == INSIDE)
-			end_pending(i);
-		return;
-	}
-	fail_msg("a move is cancelled that is not under way");
+	cancel_pending(MOVE_CANCEL, op, NULL);
 }
 
 static int on_translate(struct weir_domain *src, void *src_ctx,
 			struct weir_domain *dst, void *dst_ctx, uint64_t addr,
 			size_t len, struct weir_translation *ret)
 {
-	bool this_one;
+	int err = entered_by_start(TRANSLATE);
 
 	(void)src, (void)src_ctx, (void)dst_ctx;
-	g.depth++;
-	this_one = entered(TRANSLATE);
-	g.depth--;
-	if (this_one && g.c.ending == FULL)
-		return -EAGAIN;
-	if (this_one && g.c.ending == REFUSED)
-		return -ENXIO;
+	if (err < 0)
+		return err;
 	ret->domain = dst;
 	ret->iov = (struct iovec){ g.mem + addr, len };
 	ret->n_iov = 1;
@@ -294,18 +307,7 @@ static int card_start(void *arg, struct weir_job *job)
 static void card_cancel(void *arg, struct weir_job *job)
 {
 	(void)arg;
-	assert_int_equal(g.depth, 0);
-	g.n_cancels++;
-	entered(ENGINE_CANCEL);
-	for (int i = 0; i < g.n_pending; i++) {
-		if (g.pending[i].job != job)
-			continue;
-		g.pending[i].cancelled = true;
-		if (g.c.site == ENGINE_CANCEL && g.c.ending == INSIDE)
-			end_pending(i);
-		return;
-	}
-	fail_msg("a job is cancelled that the engine has not");
+	cancel_pending(ENGINE_CANCEL, NULL, job);
 }
 
 static void card_flush(void *arg)

@@ -63,8 +63,7 @@ static void rig_begin(struct rig *g, void **state)
 	g->dma = start_dma(g->r, (struct weir_dma_opts){ 0 });
 	g->mem = aligned_alloc(4096, 2 * LEN);
 	g->m = start_mmap(g->mem, 2 * LEN, WEIR_MMAP_WRITE);
-	assert_int_equal(weir_inventory_create(&g->inv, g->r, NULL), 0);
-	assert_int_equal(weir_inventory_attach(g->inv, g->m), 0);
+	g->inv = start_inventory(g->r, g->m);
 	assert_int_equal(weir_chain_create(&g->chain, g->r, NULL), 0);
 }
 
