@@ -40,7 +40,7 @@ static int grow(struct weir_sim *sim)
 		return -EMFILE;
 	fds = realloc(sim->fds, n * sizeof(struct sim_fd *));
 	if (!fds)
-		return -EMFILE;
+		return -ENOMEM;
 	memset(fds + sim->n_fds, 0,
 	       (n - sim->n_fds) * sizeof(struct sim_fd *));
 	sim->fds = fds;
@@ -52,11 +52,13 @@ int sim_fd_open(struct weir_sim *sim, struct sim_fd *f,
 		const struct sim_fd_class *cls)
 {
 	uint32_t i = 0;
+	int err;
 
 	while (i < sim->n_fds && sim->fds[i])
 		i++;
-	if (i == sim->n_fds && grow(sim))
-		return -EMFILE;
+	err = i == sim->n_fds ? grow(sim) : 0;
+	if (err)
+		return err;
 	sim->fds[i] = f;
 	f->sim = sim;
 	f->cls = cls;

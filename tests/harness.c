@@ -194,7 +194,11 @@ static void name_plan(struct plan *plan, bool prefix)
 	snprintf(plan->name, sizeof(plan->name), "%s%s%s",
 		 prefix ? plan->backend : "", prefix ? ": " : "",
 		 plan->c->name);
-	for (s = plan->name; *s; s++)
+	/* "weir_nop returns -EINVAL" names a call. */
+	s = plan->name;
+	if (!strncmp(plan->c->name, "weir_", 5))
+		s = strstr(s, plan->c->name) + strcspn(plan->c->name, " ");
+	for (; *s; s++)
 		if (*s == '_')
 			*s = ' ';
 }

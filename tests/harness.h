@@ -66,7 +66,7 @@
 #endif
 
 struct harness_case {
-	const char *name;	/* Underscores are shown as spaces. */
+	const char *name;	/* Its _ are shown as blanks, but in weir_x. */
 	void (*fn)(void **state);
 	const void *arg;	/* world->arg */
 	bool real;		/* Not in a simulated world. */

@@ -57,6 +57,8 @@ test_programs += \
 	%D%/test-dmadev \
 	%D%/test-domain \
 	%D%/test-engine \
+	%D%/test-errnos \
+	%D%/test-errnos-sim \
 	%D%/test-export \
 	%D%/test-export-copy \
 	%D%/test-export-hostile \
@@ -568,6 +570,12 @@ test_messages = %D%/message-kit.h %D%/yard-kit.h $(test_conns) %D%/job-kit.h \
 %C%_test_mmap_stop_SOURCES = %D%/test-mmap-stop.c %D%/peer-kit.h $(test_jobs)
 %C%_test_mmap_stop_LDADD = $(test_internal)
 
+test_errnos = %D%/alloc-kit.h %D%/errnos-kit.h
+%C%_test_errnos_SOURCES = %D%/test-errnos.c $(test_errnos) $(test_harness)
+%C%_test_errnos_LDADD = $(test_public)
+%C%_test_errnos_sim_SOURCES = %D%/test-errnos-sim.c $(test_errnos) \
+	$(test_harness)
+%C%_test_errnos_sim_LDADD = $(test_public)
 %C%_test_order_SOURCES = %D%/test-order.c $(test_jobs)
 %C%_test_order_LDADD = $(test_public)
 %C%_test_pipeline_SOURCES = %D%/test-pipeline.c $(test_jobs)
@@ -882,6 +890,7 @@ test_rules = %D%/test-verbs-rules.c %D%/verbs-rules-cm.c \
 
 test_scripts = \
 	%D%/check-docs.sh \
+	%D%/check-errnos.sh \
 	%D%/check-examples.sh \
 	%D%/check-headers.sh \
 	%D%/check-install.sh \
@@ -1008,7 +1017,7 @@ TESTS += $(test_programs) $(test_scripts)
 EXTRA_DIST += $(test_scripts) $(test_models) $(test_seeds) $(test_guest) \
 	%D%/interop/weir-nbd-durable.py %D%/interop/weir-nbd-kernel.sh \
 	%D%/interop/weir-nbd.py %D%/interop/weir-proxy.py \
-	%D%/kit.sh %D%/man-agrees.awk %D%/skips.txt %D%/snippets.awk \
+	%D%/errnos.awk %D%/errnos.txt %D%/kit.sh %D%/man-agrees.awk %D%/skips.txt %D%/snippets.awk \
 	%D%/snippets.h %D%/test-vm.sh %D%/valgrind.supp %D%/weir-cp-kit.sh
 
 valgrind_command = $(LIBTOOL) --mode=execute valgrind -q --error-exitcode=99 \
@@ -1056,6 +1065,8 @@ without_threads = \
 	%D%/test-engine-verbs-atomic \
 	%D%/test-engine-verbs-end \
 	%D%/test-engine-verbs-import \
+	%D%/test-errnos \
+	%D%/test-errnos-sim \
 	%D%/test-export \
 	%D%/test-export-hostile \
 	%D%/test-export-rdma \

@@ -151,6 +151,7 @@ WEIR_API int weir_sim_connect(int fd, const struct sockaddr *addr,
  *   -EBADF   @fd is not open
  *   -EINVAL  it does not listen
  *   -EMFILE  no descriptor left
+ *   -ENOMEM  no memory
  *
  * Call on the world's thread.  Never blocks.
  */
