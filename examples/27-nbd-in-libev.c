@@ -79,11 +79,12 @@ static void begin_loop(void)
 /* A reactor, the server on it, and the loop below both. */
 static int begin_server(void)
 {
+	struct weir_reactor_opts opts = { .size = sizeof(opts), .hosted = 1 };
 	int err = server_open(program.server);
 
 	if (err)
 		return err;
-	err = weir_reactor_create(&program.reactor, NULL);
+	err = weir_reactor_create(&program.reactor, &opts);
 	if (!err)
 		err = core_begin(program.server, 0, program.reactor);
 	if (!err)

@@ -242,6 +242,7 @@ static struct weir_reactor *hosted_create(void (*later)(unsigned int ms))
 	struct weir_reactor_opts opts = {
 		.size = sizeof(opts),
 		.turn_max = TURN_MAX,
+		.hosted = 1,
 	};
 
 	alarm(20); /* Should the host never be woken. */
