@@ -102,11 +102,12 @@ void io_sigpipe_begin(struct io_sigpipe *s)
 {
 	sigset_t set;
 
-	sigpending(&set);
-	s->pending = sigismember(&set, SIGPIPE);
 	sigemptyset(&set);
 	sigaddset(&set, SIGPIPE);
 	pthread_sigmask(SIG_BLOCK, &set, &s->mask);
+	/* A signal that was not blocked cannot have been pending. */
+	s->pending = sigismember(&s->mask, SIGPIPE) && !sigpending(&set) &&
+		     sigismember(&set, SIGPIPE);
 }
 
 void io_sigpipe_end(struct io_sigpipe *s, bool broke)
