@@ -215,13 +215,13 @@ static int move(struct weir_conn *c, enum ibv_qp_state state)
  */
 static int check_transport(const struct weir_conn *c)
 {
-	const struct ibv_device *dev = c->id->verbs->device;
+	struct ibv_device *dev = c->id->verbs->device;
 
 	if (dev->transport_type != IBV_TRANSPORT_IWARP)
 		return 0;
 	return why(-EOPNOTSUPP, "weir_conn: the address is %s's, an iWARP "
 		   "device; use one of InfiniBand or RoCE",
-		   ibv_get_device_name(c->id->verbs->device));
+		   ibv_get_device_name(dev));
 }
 
 /* How long a message, or a write or read, may be. */

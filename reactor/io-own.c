@@ -89,7 +89,6 @@ static uint32_t outward(const struct weir_op *op, sum_fn *fn)
 	const void *addr = (const void *)(uintptr_t)op->u.io.addr;
 	const struct msghdr *msg = addr;
 	size_t len = op->u.io.len;
-
 	uint32_t sum = 0;
 
 	switch (op->kind) {

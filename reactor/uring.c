@@ -190,8 +190,9 @@ static bool uring_repeat(struct weir_reactor *r, bool ask)
 		uring_repeat_connects(u);
 		u->wake_ending = false;
 	}
-	return u->stale.first || u->connects.first || u->wake_polled > u->wake_wanted ||
-	       unsubmitted(u) || is_unserved(u);
+	return u->stale.first || u->connects.first ||
+	       u->wake_polled > u->wake_wanted || unsubmitted(u) ||
+	       is_unserved(u);
 }
 
 static void count_overflow(struct uring *u)

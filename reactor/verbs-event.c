@@ -96,15 +96,15 @@ static bool get_event(struct weir_verbs_event *ev,
  */
 static bool read_one(struct weir_verbs_event *ev)
 {
-	struct ibv_async_event event = {
-		.event_type = IBV_EVENT_DEVICE_FATAL,
-	};
+	struct ibv_async_event event;
 
 	if (!get_event(ev, &event)) {
 		if (errno == EAGAIN || errno == EINTR)
 			return false;
 		source_disarm(&ev->vfd.source);
-		event.event_type = IBV_EVENT_DEVICE_FATAL;
+		event = (struct ibv_async_event){
+			.event_type = IBV_EVENT_DEVICE_FATAL,
+		};
 		tell_all(ev, &event, true);
 		return has_mail(ev);
 	}
