@@ -216,8 +216,8 @@ static bool go_on(struct slot *s)
 }
 
 /*
- * Steps are functions of the user's, perhaps, which may want the job to end: it
- * does when they have returned, and until then nothing more is begun.
+ * A step may call a function of the user's, which may ask for the end of the
+ * job.  The job then ends when that function has returned, without more steps.
  */
 void bounce_run(struct slot *s)
 {

@@ -234,9 +234,10 @@ void bounce_fetch(struct slot *s, struct step *step, struct half *h,
 }
 
 /*
- * The library's own engines end jobs in callbacks of theirs, where anything may
- * be begun; not so a user's, or inside what a function of the user's has called;
- * and not while all that is left is to drain: that may be inside a cancel.
+ * Whether the end of a step may begin the next one.  The library's own engines
+ * end jobs in callbacks of theirs, where anything may be begun.  A user's engine
+ * may end one anywhere; a function of the user's may be on the stack; and a slot
+ * that only drains may do so inside a cancel.
  */
 bool bounce_goes_on(const struct weir_job *job)
 {

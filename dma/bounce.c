@@ -31,8 +31,8 @@
  * A step refers to nothing of the job: its pieces are copies.  So when a job is
  * cancelled while all that is under way is a pull into staging, it ends at once,
  * and its slot is not used until the device has let go of it: quarantine.  A
- * spare one, small too, stands in for it.  What has not let go of
- * QUARANTINED_MAX gets no more: jobs over it are set aside until it does.
+ * spare one, small too, stands in for it.  While a domain holds QUARANTINED_MAX
+ * slots in quarantine, jobs over it wait: one device cannot take all spares.
  */
 
 #include <errno.h>
@@ -56,8 +56,7 @@
 #define SPARE_SLOTS 4
 #define SMALL_SIZE (16u << 10)	/* Of a half of those. */
 
-/* From so many of its steps on that a domain has not let go of, jobs over it
- * wait until it does: so one device cannot take all spares. */
+/* Slots that one domain may hold in quarantine before jobs over it wait. */
 #define QUARANTINED_MAX 2
 
 static void queue_init(struct job_queue *q)
@@ -130,7 +129,7 @@ static uint32_t quarantined_by(const struct weir_dma *dma,
 	return n;
 }
 
-/* A domain of @job that has to let go of others first, or NULL. */
+/* The domain of @job that holds too many slots in quarantine, or NULL. */
 static const struct weir_domain *blocked_by(const struct weir_dma *dma,
 					    const struct weir_job *job)
 {
@@ -152,7 +151,7 @@ static const struct weir_domain *blocked_by(const struct weir_dma *dma,
 	return NULL;
 }
 
-/* The first of a class may have a slot beyond those that were asked for. */
+/* If all slots are taken, the first job of a class but 0 gets an extra one. */
 static struct slot *slot_for(struct weir_dma *dma, uint32_t class)
 {
 	if (dma->slots_free)
@@ -160,8 +159,8 @@ static struct slot *slot_for(struct weir_dma *dma, uint32_t class)
 	return class && !dma->n_slot_jobs[class] ? dma->slots_extra : NULL;
 }
 
-/* Who is to get the next slot.  Others wait for those that are nested; all else
- * is in the order of asking. */
+/* The job that gets the next slot, or NULL.  Nested ones come first, the deepest
+ * of all, because others wait for them; the rest in the order of asking. */
 static struct weir_job *next_job(struct weir_dma *dma)
 {
 	struct weir_job *job, *best = NULL;
@@ -223,7 +222,7 @@ void bounce_serve(struct weir_dma *dma)
 	dma->in_serve = false;
 }
 
-/* A device has let go: those that wait for that ask again. */
+/* A slot has left quarantine: the jobs that waited for that ask again. */
 static void unblock(struct weir_dma *dma)
 {
 	struct weir_job *job;

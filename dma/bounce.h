@@ -16,7 +16,7 @@ struct bounce {
 	struct job_queue *queue;	/* Where it waits. */
 	uint64_t ticket;		/* When it asked. */
 	uint8_t class;
-	uint8_t nesting;		/* Even if it needs no function. */
+	uint8_t nesting;		/* Also if it calls no function. */
 	bool ended;			/* The source has. */
 	uint8_t more[WEIR_JOB_MORE_MAX]; /* Engines: number + 1; 0: memory. */
 };
@@ -47,8 +47,8 @@ size_t bounce_staging_len(const struct weir_dma *dma);
 /* How deep functions are nested that @job calls, a step of one of the slots. */
 uint32_t bounce_nesting(const struct weir_job *job);
 
-/* Why a job like @job, which goes through staging, has to wait for that now:
- * up to @len bytes of text at @out, empty if it has not. */
+/* Write to @out, of @len bytes, why a job like @job would wait for staging now;
+ * an empty string if it would not. */
 void bounce_say(const struct weir_dma *dma, const struct weir_job *job,
 		char *out, size_t len);
 

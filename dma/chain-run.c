@@ -109,7 +109,7 @@ static bool is_met(uint32_t on, uint32_t state)
 	}
 }
 
-/* All others have ended, for which finally steps wait without a dependency. */
+/* All ordinary steps have ended; finally steps wait for that, too. */
 static void release_finally(struct weir_chain *chain)
 {
 	struct step *s, *end = chain->steps + chain->n_steps;
@@ -372,7 +372,8 @@ static void run_step(struct step *s, bool from_loop, struct held *held)
 		held->now = true;
 		hold(held, s);
 	} else if (!begin(s)) {
-		/* What was to start it may have cancelled the chain. */
+		/* The function that was to start it may have cancelled the
+		 * chain. */
 		if (unlikely(is_cancelled(s)))
 			cut_step(s, WEIR_STEP_SKIPPED, 0);
 		else if (!waits_for_room(s))

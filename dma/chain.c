@@ -282,7 +282,8 @@ int weir_chain_add_chain(struct weir_chain *chain, int after,
 	return n;
 }
 
-/* Who has dependants ends before them; finally steps are behind all others. */
+/* Whether a fence has to wait for @s itself: a step that has dependants ends
+ * before them, and finally steps come after all others. */
 static bool is_leaf(const struct step *s)
 {
 	const struct dep *d = s->deps;

@@ -8,8 +8,8 @@
  *
  *	ESTABLISHED --> CLOSING: the QP is in error, and flushes what is posted
  *	CLOSING --> ENDED: nothing is posted any more; after a disconnect of our
- *	            own, the peer has also answered; and whoever was to hear that
- *	            it stands has heard it
+ *	            own, the peer has also answered; and the callback of the
+ *	            connect or accept has been called
  *
  * Who posts counts (conn_begin(), conn_end()), so no work request of ours is
  * needed to know that all have been flushed.

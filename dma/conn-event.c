@@ -86,9 +86,9 @@ static void accepting(struct weir_conn *c, const struct rdma_cm_event *ev)
 }
 
 /*
- * The answer to a peer that disconnects is to disconnect.  One that gives up
- * before it has heard that the connection stands sends a REJECTED.  If the
- * interface has another address the peer may be out of reach: find out.
+ * The answer to a peer that disconnects is to disconnect.  A server that gives
+ * up before it hears that the connection is established sends a REJECTED.  If
+ * the interface has another address the peer may be out of reach: probe it.
  */
 static void established(struct weir_conn *c, const struct rdma_cm_event *ev)
 {
@@ -108,8 +108,8 @@ static void established(struct weir_conn *c, const struct rdma_cm_event *ev)
 	conn_settle(c);
 }
 
-/* What comes after a DISCONNECTED is between the kernel and the device: it gives
- * nobody the QP's number for a while, until TIMEWAIT_EXIT. */
+/* DISCONNECTED is enough to end: between it and TIMEWAIT_EXIT the kernel only
+ * keeps the QP's number from others. */
 static void closing(struct weir_conn *c, const struct rdma_cm_event *ev)
 {
 	if (ev->event != RDMA_CM_EVENT_TIMEWAIT_EXIT && !failure_of(ev, true))

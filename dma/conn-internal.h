@@ -157,9 +157,10 @@ struct weir_conn {
 	struct weir_timer_node timer;	/* CONNECTING: backoff.  ESTABLISHED:
 					 * watch.  CLOSING: linger. */
 	bool watched;			/* The timer is armed as watch. */
-	bool busy;			/* Work was posted when it last ran, */
-	uint64_t seen;			/* this much had ended, */
-	uint64_t moved_ns;		/* the last of it at this time. */
+	/* When the watch last ran: */
+	bool busy;			/* work was posted; */
+	uint64_t seen;			/* so many requests had ended, */
+	uint64_t moved_ns;		/* the last of them at this time. */
 	uint32_t tries;			/* Attempts that are left. */
 	uint64_t backoff_ns;
 	uint64_t n_connects, n_attempts;
@@ -280,7 +281,7 @@ void conn_watch_begin(struct weir_conn *c);
 void conn_watch_posted(struct weir_conn *c);
 void conn_watch_run(struct weir_conn *c);
 
-/* Whether the peer still answers: find out now. */
+/* Probe now whether the peer still answers. */
 void conn_watch_probe(struct weir_conn *c);
 
 /* The QP is gone: so is what its completion queue @ch still has of it. */
@@ -312,7 +313,7 @@ void windows_end(struct weir_conn *c);
 int conn_tap_get(struct conn_tap **ret, struct weir_reactor *r,
 		 const char *name);
 void conn_tap_put(struct conn_tap *tap);
-void conn_tap_dead(struct conn_tap *tap);	/* Nobody else is to get it. */
+void conn_tap_dead(struct conn_tap *tap);	/* Is not used anew. */
 void conn_tap_add(struct conn_tap *tap, struct weir_conn *c);
 void conn_tap_del(struct weir_conn *c);
 

@@ -210,8 +210,8 @@ static void arm_grace(struct verbs_queue *q)
 	reactor_touch(c->r);
 }
 
-/* Fails only if nothing has ended meanwhile: what is posted before it may be
- * much, and on its way. */
+/* The connection fails only if no work at all has ended meanwhile: much may be
+ * posted before the cancelled work, and be on its way. */
 static void on_grace(struct weir_timer_node *node)
 {
 	struct verbs_queue *q = weir_container_of(node, struct verbs_queue,
@@ -245,7 +245,8 @@ static void marker_done(struct verbs_request *request, int err, int32_t code)
 	(void)request, (void)err, (void)code;
 }
 
-/* Of what is posted nothing will be told any more; @q has the true cause. */
+/* End all that is posted, the first with @err and the rest with -ECANCELED: no
+ * completion will tell how it ended. */
 static void abandon(struct verbs_queue *q, int err)
 {
 	while (q->head != q->tail) {

@@ -87,8 +87,9 @@ struct verbs_queue {
 	struct verbs_list held;		/* those that wait for that. */
 	struct verbs_request *requests, **requests_last;
 	struct verbs_request marker;	/* Of nothing; see post_marker(). */
-	struct weir_timer_node grace;	/* Of cancelled work that is posted: */
-	uint64_t cut, cut_head;		/* all before .cut is to end; .head then. */
+	struct weir_timer_node grace;	/* While cancelled work is posted. */
+	uint64_t cut;			/* All before this has to end. */
+	uint64_t cut_head;		/* .head when .grace was armed. */
 	struct op_queue sends;		/* Messages that wait. */
 	struct weir_op turn_end;	/* When more of them go. */
 	struct weir_job *writers, **writers_last; /* That wait, oldest first. */

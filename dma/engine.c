@@ -248,9 +248,8 @@ static int call_start(struct engine *e, struct weir_job *job)
 }
 
 /*
- * Whether it is the way of the engine that has said -EAGAIN, @e or one that it
- * has handed @job on to, to have jobs wait, and not to refuse them; or the start
- * may be over, and nobody there to be refused.
+ * Whether @job waits if its engine answers -EAGAIN.  Some engines leave that to
+ * the caller (.passed_on), but a step, or a job that was held, has none.
  */
 static bool may_wait(const struct weir_job *job)
 {

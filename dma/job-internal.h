@@ -383,11 +383,11 @@ void job_work(struct weir_job *job, int64_t (*fn)(void *job));
 void job_work_cancel(struct weir_job *job);
 
 /*
- * @job is handed to an engine, which may call functions of the user's, or one
- * is called for it.  Until job_exit() whoever cancels @job, or stops what it is
- * part of, is heard but not obeyed, and its context is not destroyed.  The two
- * may be nested; @job may have ended in between, or been refused, but its
- * callback is not called before job_exit().
+ * A function of the user's may be called for @job from here to job_exit(): of an
+ * engine or of a domain.  In between, a cancel of @job, or a stop of what it is
+ * part of, is only recorded, and weir_dma_destroy() refuses its context.  The
+ * two may be nested; @job may end in between, or be refused, but its callback is
+ * not called before job_exit().
  */
 static inline void job_enter(struct weir_job *job)
 {

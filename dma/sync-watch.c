@@ -68,7 +68,7 @@ struct sync_watcher {
 	uint64_t look_ns;	/* When to look at exporters. */
 };
 
-/* Who joins and who leaves; outside the lock of a watcher. */
+/* Serialises join and leave; taken before the lock of a watcher. */
 static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER;
 
 /* Memory of those that were never needed is never touched. */

@@ -104,7 +104,8 @@ static uint64_t left_of(const struct version *v, const char *dir)
 	return limit > usage ? limit - usage : 0;
 }
 
-/* Of the cgroup at @path and all around it, as far as they are to be seen. */
+/* The least that is left in the cgroup at @path and in those that contain it,
+ * as far as they are mounted here. */
 static uint64_t left_up_from(const struct version *v, char *path)
 {
 	char dir[PATH_MAX_];

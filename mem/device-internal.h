@@ -66,8 +66,8 @@ struct mmap_device;
 struct device_list {
 	struct weir_devinfo **entries;	/* With room for one more, a NULL. */
 	size_t n;
-	const char *only;	/* Others may be left out, for it is costly to
-				 * ask what a device can do.  NULL: all. */
+	const char *only;	/* The device that is wanted, for asking each
+				 * what it can do is costly.  NULL: all. */
 };
 
 static inline bool device_list_wants(const struct device_list *list,
@@ -77,8 +77,8 @@ static inline bool device_list_wants(const struct device_list *list,
 }
 
 /*
- * The device of @dev was removed or reset: who opens one of that name from now
- * on gets another.  @dev is still to be closed.  Any thread.
+ * The device of @dev was removed or reset: from now on, an open of that name
+ * makes another handle.  @dev is still to be closed.  Any thread.
  */
 void device_is_dead(struct weir_device *dev);
 

@@ -136,8 +136,9 @@ struct mmap_link {
 	struct mmap_use *use;	/* NULL: not attached. */
 	bool is_pool;		/* Its memory is a pool's: cannot be stopped. */
 
-	/* More is registered, from this byte of the range on; NULL: who looks
-	 * each time.  On the use's thread, under the mmap's lock. */
+	/* More is registered, from byte @from of the range on.  On the use's
+	 * thread, under the mmap's lock.  NULL: indices are looked up each
+	 * time. */
 	void (*more)(struct mmap_link *link, size_t from);
 	void *arg;
 	uint32_t which;
@@ -389,7 +390,8 @@ static inline void mmap_use_count(struct mmap_use *use, long n)
 			      memory_order_relaxed);
 }
 
-/* The same behind the first piece, of what is registered. */
+/* mmap_use_index() of the bytes from @off to @last, which are registered, but
+ * not by the first piece alone. */
 int mmap_use_find(const struct mmap_use *use, size_t off, size_t last);
 
 /*

@@ -30,12 +30,13 @@
 #define PIECES_MAX 512
 #define PIECES_MORE 32
 
-/* What the limit refused is tried again after a millisecond, two, four, ...,
- * until it has been refused as often: four seconds. */
+/* What the limit refused is tried again after 1, 2, 4, ... ms, so many times:
+ * four seconds in all. */
 #define RETRIES_MAX 12
 #define RETRY_NS UINT64_C(1000000)
 
-/* Later, so that a pool on the same reactor comes first. */
+/* An mmap that made room for a pool skips the first retries: the pool's come
+ * first. */
 #define RETRY_AFTER_POOLS 4
 
 static void drop_pieces(struct mmap_use *use)
@@ -245,7 +246,7 @@ static bool has_pool(const struct mmap_use *use)
 /*
  * Take back what is registered of another mmap on this reactor, of which no pool
  * is made and no buf is out: nothing has an index of it.  Its lock is the second
- * here, so it is not waited for.
+ * that is taken here, so only if it is free.
  */
 static bool make_room(const struct mmap_use *use)
 {

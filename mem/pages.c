@@ -82,8 +82,8 @@ static int touch(char *p, size_t len, size_t page)
 }
 
 /*
- * Piece by piece, each only if there is memory for all that is missing, because
- * others take some meanwhile.  Huge pages are reserved, or else refused.
+ * Slice by slice, each only if there is memory for all that is left: meanwhile
+ * other processes take some.  Huge pages were reserved, or the kernel refuses.
  */
 int pages_populate(char *p, size_t len, size_t page)
 {

@@ -25,8 +25,8 @@ void *pages_alloc(size_t len, size_t align, bool *huge);
 void pages_free(void *p, size_t len);
 
 /* Touch all of the @len bytes at @p, a multiple of @page, the size of their
- * pages.  Returns 0 or -errno: there are not that many, which is seen, as far as
- * the kernel tells how many are left, before they are touched. */
+ * pages.  Returns 0 or -errno.  Where the kernel tells how much memory is left,
+ * nothing is touched for which there is none. */
 int pages_populate(char *p, size_t len, size_t page);
 
 /*

@@ -9,9 +9,9 @@
  * the table's.  It may be held for as long as it takes to fault memory in, so
  * that the removal of a list that nobody locked does not touch it.
  *
- * What the program itself had locked before stays locked, too.  So a list that
- * is locked notes which of its pages were not, or were by other lists alone, by
- * the kernel's flag of each VMA; and only those are ever unlocked.
+ * What the program itself had locked before stays locked, too.  So, before a
+ * list is locked, its pages that are not locked are noted, and those that only
+ * other lists have locked (the kernel tells by VMA).  Only these are unlocked.
  */
 
 #ifdef HAVE_CONFIG_H
@@ -177,7 +177,7 @@ static void set_locked(struct segment_list *list, bool on)
 	segments_unlock();
 }
 
-/* Whether anything of this process is locked; so, too, if nobody tells. */
+/* Whether this process has locked memory; true if the kernel does not tell. */
 static bool anything_is_locked(void)
 {
 	FILE *f = fault("open") ? NULL : fopen("/proc/self/status", "re");
@@ -193,8 +193,8 @@ static bool anything_is_locked(void)
 }
 
 /*
- * Whether the page at @at is locked by a list and was not before.  *@last, on
- * entry the last address of interest, becomes that up to which it is so.
+ * Whether a list has locked the page at @at, which was not locked before.
+ * *@last is lowered to the last address with the same answer.
  */
 static bool is_locked_by_list(uintptr_t at, uintptr_t *last)
 {
@@ -235,7 +235,7 @@ static int add_ours(struct segment_list *list, uintptr_t first, uintptr_t last)
 	return 0;
 }
 
-/* Note of the pages from @at to @last, which are of @vma, those that are ours. */
+/* Note those of the pages from @at to @last that are ours; all are of @vma. */
 static int note_vma(struct segment_list *list, const struct vma *vma,
 		    uintptr_t at, uintptr_t last)
 {

@@ -321,7 +321,7 @@ void store_take_in(struct store_class *cls, uint32_t which)
 
 /*
  * More of a slab is registered, from byte @from of its mmap on: tell the bufs
- * there that are this pool's, out or not.  Whose they are is under the lock.
+ * there that are this pool's, out or not.  The lock guards whose they are.
  */
 static void slab_registered(struct mmap_link *link, size_t from)
 {

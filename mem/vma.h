@@ -28,8 +28,8 @@ struct vma_walk {
 };
 
 /*
- * Begin to look at VMAs by address; with .locked as @locked says, which takes
- * the kernel as long as all pages of the process that are in memory.
+ * Begin to look at VMAs by address.  @locked asks for .locked, for which the
+ * kernel walks through all pages that the process has in memory.
  *
  * Returns 0, or a negative errno: there is no /proc.
  */

@@ -131,7 +131,7 @@ static int ev_reap(struct weir_reactor *r, unsigned int max)
 	unsigned int n = 0, left;
 	struct weir_op *op;
 
-	/* If epoll fails, what is known already still goes on; wait() tells. */
+	/* If epoll fails, what is due is still done; ev_wait() returns why. */
 	if (b->looked_turn != r->stats.turns && worth_a_look(b))
 		(void)look(r, EVRUN_NOWAIT);
 	b->looked_turn = 0;
@@ -312,7 +312,7 @@ static void ev_buf_unregister(struct weir_reactor *r, int index)
 	(void)r, (void)index;
 }
 
-/* Records for descriptors that the process may have, as far as they are many. */
+/* Records for descriptors that the process may have, but for EV_FDS at most. */
 static int reserve_fds(struct ev_backend *b)
 {
 	struct rlimit limit = { .rlim_cur = EV_FDS };

@@ -253,7 +253,8 @@ uint64_t repeats_due(struct weir_reactor *r)
 	return rep->at_ns;
 }
 
-/* weir_defer() of what has a deadline; apart, so others keep nothing over a call. */
+/* weir_defer() of an operation with a deadline.  Not inline, so that others need
+ * not save registers for a call. */
 __attribute__((noinline)) static int defer_timely(struct weir_reactor *r,
 						  struct weir_op *op)
 {

@@ -83,10 +83,10 @@ enum request {
 };
 
 /*
- * Operations that were asked to end, and go on: the kernel's answer to a cancel
- * may be that there is no such request, while it is about to try that request
- * again.  So a cancel is repeated until its operation ends, after a delay that
- * doubles.  Both lists are instead of the live list.
+ * Operations that were asked to end, and go on: the kernel may answer a cancel
+ * that there is no such request, while it is about to try that request again.
+ * So a cancel is repeated until its operation ends, after a delay that doubles.
+ * An operation in either list is not in the live list.
  */
 struct repeats {
 	struct weir_op *due;		/* To be asked in this round. */
@@ -125,8 +125,8 @@ struct weir_reactor {
 	uint32_t turn_max;
 	const struct backend *backend;
 	void *backend_data;
-	struct weir_op *live;		/* All that are PENDING, but those in */
-	struct repeats repeats;		/* here. */
+	struct weir_op *live;		/* All that are PENDING and not there: */
+	struct repeats repeats;
 
 	uint32_t state;			/* WEIR_REACTOR_ */
 	bool in_turn;

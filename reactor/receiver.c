@@ -164,7 +164,7 @@ static int check_fd(struct weir_reactor *r, int fd)
 	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len))
 		return why(-errno, "weir_receiver_create: descriptor %d is not "
 			   "a socket", fd);
-	/* Of messages an empty one would be the end, and a long one be cut. */
+	/* An empty message would look like the end, and a long one be cut. */
 	if (type != SOCK_STREAM)
 		return why(-EINVAL, "weir_receiver_create: descriptor %d is a "
 			   "socket for messages, not a stream; use "

@@ -351,9 +351,9 @@ static bool can_be_cancelled(struct weir_sim *sim, struct weir_op *op)
 }
 
 /*
- * The kernel finds no such request while it is about to try it again, in vain,
- * as it turns out: the request waits as before, and the cancel is lost to all
- * but who repeats it.
+ * Whether the kernel is about to try the request of @op again.  Then a cancel
+ * finds no such request; the try fails, and the request waits as before.  Only a
+ * cancel that is repeated ends it.
  */
 static bool is_being_tried(struct weir_sim *sim, struct weir_op *op)
 {

@@ -47,7 +47,7 @@ static inline void fill_fd(const struct uring *u, struct io_uring_sqe *sqe,
 		sqe->flags = IOSQE_FIXED_FILE;
 }
 
-/* A message's header lives in the operation, where its time would be. */
+/* The message header takes the reserved words of @op, which is then not timed. */
 static void fill_sending(struct io_uring_sqe *sqe, struct weir_op *op,
 			 const struct io_step *step, uint32_t flags)
 {
@@ -71,9 +71,8 @@ static void fill_sending(struct io_uring_sqe *sqe, struct weir_op *op,
 }
 
 /*
- * Whether a write would end this process by SIGPIPE if nobody reads any more.
- * Only a socket is helped by another call than write, and what is written at an
- * offset is none.
+ * Whether to send instead of write: @op writes to a socket, and this kernel has
+ * no write without SIGPIPE.  A write at an offset is to no socket.
  */
 static bool must_be_sent(const struct uring *u, const struct weir_op *op)
 {
@@ -118,8 +117,8 @@ static void fill_rw(const struct uring *u, struct io_uring_sqe *sqe,
 }
 
 /*
- * Never with MSG_WAITALL: what the kernel goes on with itself it tries so often,
- * and then gives it to a thread of its own.  io-step.c goes on with it.
+ * Never with MSG_WAITALL: after some tries the kernel would give the rest to a
+ * thread of its own.  After a short one io-step.c makes the next request.
  */
 static void fill_recv(const struct uring *u, struct io_uring_sqe *sqe,
 		      struct weir_op *op)

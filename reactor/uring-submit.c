@@ -117,8 +117,8 @@ __attribute__((noinline)) static void finish_apart(struct uring *u,
 	finish(u, op, res);
 }
 
-/* Nothing says when there is room in the backlog of a UNIX socket: such a connect
- * is tried again, as often as a cancel would be. */
+/* The kernel does not tell when the backlog of a UNIX socket has room again, so
+ * such a connect is tried again, as often as a cancel would be. */
 static void connect_later(struct uring *u, struct weir_op *op)
 {
 	op_queue_push(&u->connects, op);
@@ -145,7 +145,7 @@ static struct op_queue *queue_of(struct uring *u, const struct weir_op *op)
 	return &u->backlog;
 }
 
-/* Without an entry for it now, the next time will do. */
+/* If there is no entry for the request now, the next repetition makes it. */
 bool uring_cancel(struct weir_reactor *r, struct weir_op *op)
 {
 	struct uring *u = uring_of(r);

@@ -31,10 +31,10 @@
  *	BACKLOG   no          yes (u->backlog; u->connects, for later, where a
  *			      UNIX listener's backlog is full)
  *
- * What the kernel answers to a cancel is not looked at.  It finds nothing while
- * the request is about to be tried again, which may then wait as before; and a
- * thread of its own may be between two waits.  So who wants the end of a request
- * asks until it has come (op_repeat_cancel(), uring_repeat()).
+ * The result of a cancel request is ignored.  The kernel finds nothing to cancel
+ * while it is about to try the request again, or while a thread of its own is
+ * between two waits; the request may then wait as before.  So cancels are
+ * repeated until the request ends (op_repeat_cancel(), uring_repeat()).
  *
  * An operation has one completion at the end, after which it is the library's
  * again.  Only a zero-copy send has two: the result, which is kept in op->res,
@@ -148,7 +148,7 @@ struct uring {
 	uint32_t n_files;
 
 	struct op_queue backlog;	/* Operations without room or entry. */
-	struct op_queue connects;	/* A backlog had no room for them. */
+	struct op_queue connects;	/* The listener's backlog was full. */
 	struct source_list retry;	/* Requests to make. */
 	struct source_list starving;	/* Receivers that want a buffer. */
 	struct source_list stale;	/* To be asked to end again. */

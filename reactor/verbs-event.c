@@ -91,8 +91,8 @@ static bool get_event(struct weir_verbs_event *ev,
 }
 
 /*
- * Of a device that was removed or reset nothing can be read any more.  Whoever
- * finds that out first tells all: as the event that the device cannot send.
+ * Of a device that was removed or reset nothing can be read any more.  The first
+ * source to find that out tells all others, as if the device had sent an event.
  */
 static bool read_one(struct weir_verbs_event *ev)
 {
