@@ -131,14 +131,47 @@ __attribute__((unused)) static int64_t plenty(int64_t err)
 	return err;
 }
 
+__attribute__((unused)) static void stop_reactor(struct weir_reactor *r)
+{
+	weir_reactor_stop(r);
+	UNTIL(r, weir_reactor_state(r) == WEIR_REACTOR_STOPPED);
+}
+
 /* The test's reactor, which has stopped. */
 __attribute__((unused)) static struct weir_reactor *stopped_reactor(
 	void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
 
-	weir_reactor_stop(r);
-	UNTIL(r, weir_reactor_state(r) == WEIR_REACTOR_STOPPED);
+	stop_reactor(r);
+	return r;
+}
+
+/* The test's reactor, with few operations, and then those that are left. */
+__attribute__((unused)) static struct weir_reactor *small_reactor(void **state)
+{
+	return start_reactor_with(state,
+				  (struct weir_reactor_opts){ .ops_max = 8 });
+}
+
+__attribute__((unused)) static void fill_reactor(struct weir_reactor *r)
+{
+	static struct rec sleeping[64];
+	int err = 0;
+
+	for (size_t i = 0; !err; i++) {
+		assert_true(i < N_OF(sleeping));
+		rec_init(&sleeping[i]);
+		err = weir_sleep_until(r, &sleeping[i].op, WEIR_FOREVER - 1);
+	}
+	assert_int_equal(err, -EAGAIN);
+}
+
+__attribute__((unused)) static struct weir_reactor *full_reactor(void **state)
+{
+	struct weir_reactor *r = small_reactor(state);
+
+	fill_reactor(r);
 	return r;
 }
 

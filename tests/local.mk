@@ -58,6 +58,7 @@ test_programs += \
 	%D%/test-domain \
 	%D%/test-engine \
 	%D%/test-errnos \
+	%D%/test-errnos-mem \
 	%D%/test-errnos-sim \
 	%D%/test-export \
 	%D%/test-export-copy \
@@ -573,6 +574,9 @@ test_messages = %D%/message-kit.h %D%/yard-kit.h $(test_conns) %D%/job-kit.h \
 test_errnos = %D%/alloc-kit.h %D%/errnos-kit.h
 %C%_test_errnos_SOURCES = %D%/test-errnos.c $(test_errnos) $(test_harness)
 %C%_test_errnos_LDADD = $(test_public)
+%C%_test_errnos_mem_SOURCES = %D%/test-errnos-mem.c %D%/export-kit.h \
+	%D%/segment-kit.h $(test_errnos) $(test_jobs)
+%C%_test_errnos_mem_LDADD = $(test_public)
 %C%_test_errnos_sim_SOURCES = %D%/test-errnos-sim.c $(test_errnos) \
 	$(test_harness)
 %C%_test_errnos_sim_LDADD = $(test_public)
@@ -1066,6 +1070,7 @@ without_threads = \
 	%D%/test-engine-verbs-end \
 	%D%/test-engine-verbs-import \
 	%D%/test-errnos \
+	%D%/test-errnos-mem \
 	%D%/test-errnos-sim \
 	%D%/test-export \
 	%D%/test-export-hostile \
