@@ -147,24 +147,39 @@ __attribute__((unused)) static struct weir_reactor *stopped_reactor(
 	return r;
 }
 
-/* The test's reactor, with few operations, and then those that are left. */
+/* The test's reactor, with few operations.  fill_reactor() takes those that are
+ * left, and free_reactor() gives them back. */
 __attribute__((unused)) static struct weir_reactor *small_reactor(void **state)
 {
 	return start_reactor_with(state,
-				  (struct weir_reactor_opts){ .ops_max = 8 });
+				  (struct weir_reactor_opts){ .ops_max = 64 });
 }
+
+static struct rec errnos_sleeping[128];
+static size_t n_errnos_sleeping;
 
 __attribute__((unused)) static void fill_reactor(struct weir_reactor *r)
 {
-	static struct rec sleeping[64];
-	int err = 0;
+	struct rec *rec;
+	int err;
 
-	for (size_t i = 0; !err; i++) {
-		assert_true(i < N_OF(sleeping));
-		rec_init(&sleeping[i]);
-		err = weir_sleep_until(r, &sleeping[i].op, WEIR_FOREVER - 1);
+	for (n_errnos_sleeping = 0;; n_errnos_sleeping++) {
+		assert_true(n_errnos_sleeping < N_OF(errnos_sleeping));
+		rec = &errnos_sleeping[n_errnos_sleeping];
+		rec_init(rec);
+		err = weir_sleep_until(r, &rec->op, WEIR_FOREVER - 1);
+		if (err)
+			break;
 	}
 	assert_int_equal(err, -EAGAIN);
+}
+
+__attribute__((unused)) static void free_reactor(struct weir_reactor *r)
+{
+	for (size_t i = 0; i < n_errnos_sleeping; i++)
+		assert_int_equal(weir_op_cancel(&errnos_sleeping[i].op), 0);
+	for (size_t i = 0; i < n_errnos_sleeping; i++)
+		UNTIL(r, errnos_sleeping[i].calls);
 }
 
 __attribute__((unused)) static struct weir_reactor *full_reactor(void **state)

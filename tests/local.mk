@@ -173,6 +173,7 @@ test_programs += \
 	%D%/test-conn-device \
 	%D%/test-conn-end \
 	%D%/test-conn-state \
+	%D%/test-errnos-verbs \
 	%D%/test-channel \
 	%D%/test-channel-end \
 	%D%/test-channel-many \
@@ -577,6 +578,9 @@ test_errnos = %D%/alloc-kit.h %D%/errnos-kit.h
 %C%_test_errnos_mem_SOURCES = %D%/test-errnos-mem.c %D%/export-kit.h \
 	%D%/segment-kit.h $(test_errnos) $(test_jobs)
 %C%_test_errnos_mem_LDADD = $(test_public)
+%C%_test_errnos_verbs_SOURCES = %D%/test-errnos-verbs.c %D%/channel-kit.h \
+	%D%/message-kit.h $(test_errnos) $(test_windows) $(test_standin)
+%C%_test_errnos_verbs_LDADD = $(test_internal)
 %C%_test_errnos_sim_SOURCES = %D%/test-errnos-sim.c $(test_errnos) \
 	$(test_harness)
 %C%_test_errnos_sim_LDADD = $(test_public)
@@ -1072,6 +1076,7 @@ without_threads = \
 	%D%/test-errnos \
 	%D%/test-errnos-mem \
 	%D%/test-errnos-sim \
+	%D%/test-errnos-verbs \
 	%D%/test-export \
 	%D%/test-export-hostile \
 	%D%/test-export-rdma \
