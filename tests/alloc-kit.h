@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 
-static atomic_uint allocations;
+__attribute__((unused)) static atomic_uint allocations;
 
 /* So many more succeed, then all fail; < 0: all succeed. */
 __attribute__((unused)) static atomic_long allocations_left = -1;

@@ -14,6 +14,8 @@
 #define _GNU_SOURCE
 #endif
 
+#include <malloc.h>
+
 #include "tests/alloc-kit.h"
 #include "tests/cores.h"
 #include "tests/pipeline-kit.h"
