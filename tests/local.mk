@@ -58,6 +58,8 @@ test_programs += \
 	%D%/test-domain \
 	%D%/test-engine \
 	%D%/test-errnos \
+	%D%/test-errnos-dma \
+	%D%/test-errnos-host \
 	%D%/test-errnos-mem \
 	%D%/test-errnos-sim \
 	%D%/test-export \
@@ -581,6 +583,15 @@ test_errnos = %D%/alloc-kit.h %D%/errnos-kit.h
 %C%_test_errnos_verbs_SOURCES = %D%/test-errnos-verbs.c %D%/channel-kit.h \
 	%D%/message-kit.h $(test_errnos) $(test_windows) $(test_standin)
 %C%_test_errnos_verbs_LDADD = $(test_internal)
+%C%_test_errnos_dma_SOURCES = %D%/test-errnos-dma.c %D%/stats-kit.h \
+	$(test_errnos) $(test_jobs)
+%C%_test_errnos_dma_LDADD = $(test_public)
+%C%_test_errnos_host_SOURCES = %D%/test-errnos-host.c $(test_errnos) \
+	$(test_harness)
+%C%_test_errnos_host_CPPFLAGS = $(AM_CPPFLAGS) $(GLIB_CFLAGS) $(LIBUV_CFLAGS) \
+	$(SYSTEMD_CFLAGS)
+%C%_test_errnos_host_LDADD = $(test_public) $(GLIB_LIBS) $(LIBEV_LIBS) \
+	$(LIBUV_LIBS) $(SYSTEMD_LIBS)
 %C%_test_errnos_sim_SOURCES = %D%/test-errnos-sim.c $(test_errnos) \
 	$(test_harness)
 %C%_test_errnos_sim_LDADD = $(test_public)
@@ -1074,6 +1085,8 @@ without_threads = \
 	%D%/test-engine-verbs-end \
 	%D%/test-engine-verbs-import \
 	%D%/test-errnos \
+	%D%/test-errnos-dma \
+	%D%/test-errnos-host \
 	%D%/test-errnos-mem \
 	%D%/test-errnos-sim \
 	%D%/test-errnos-verbs \

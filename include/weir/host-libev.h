@@ -202,7 +202,6 @@ static inline void weir__guest_libev_detach(struct weir_guest *base)
  * Returns 0, or
  *   -EOPNOTSUPP  @loop's backend has no descriptor; epoll has
  *   -EINVAL     @tick_ns is 0
- *   -EMFILE     no descriptor left
  *   -ENOMEM     no memory
  *   -ESHUTDOWN  @r is stopping
  *

@@ -159,7 +159,6 @@ static inline void weir_guest_libuv_detach(struct weir_guest_libuv *guest)
  *
  * Returns 0, or
  *   -EBADF      @loop has no descriptor
- *   -EMFILE     no descriptor left
  *   -ENOMEM     no memory
  *   -ESHUTDOWN  @r is stopping
  *

@@ -170,7 +170,6 @@ static inline void weir__guest_sd_event_detach(struct weir_guest *base)
  *
  * Returns 0, or
  *   -EBADF      @event has no descriptor, or is of before a fork
- *   -EMFILE     no descriptor left
  *   -ENOMEM     no memory
  *   -ESHUTDOWN  @r is stopping
  *

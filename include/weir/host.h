@@ -191,7 +191,6 @@ static inline void weir_guest_detach(struct weir_guest *guest)
  *
  * Returns 0, or
  *   -EBADF, -EPERM  @fd is not open, or cannot be polled
- *   -EMFILE     no descriptor left
  *   -ENOMEM     no memory
  *   -ESHUTDOWN  @r is stopping
  *
