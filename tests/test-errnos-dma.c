@@ -201,11 +201,13 @@ RETURNS(weir_pipeline_start, EAGAIN)
 /* What @call returns of the page of this process. */
 static int64_t of_own_page(void **state, int64_t (*call)(struct weir_stats *s))
 {
+	struct weir_reactor *r;
 	struct weir_stats *s;
 	int64_t err;
 
-	start_reactor(state);
 	publish_here(state);
+	r = start_reactor(state);
+	assert_int_equal(weir_stats_update(r), 0);
 	s = must_open(getpid());
 	assert_int_equal(weir_stats_read(s), 0);
 	err = call(s);
