@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * CRC-32C on 64-bit ARM, with the crc instructions that ARMv8.0 has as an
  * option and 8.1 requires.

@@ -18,10 +18,6 @@
  * atomics are enough, and a call costs one predicted branch.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include <endian.h>
 #include <limits.h>
 #include <stdatomic.h>

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Jobs of the cpu engine: what a job costs beside its bytes, and how fast the
  * bytes are, hot in the cache and out of memory.

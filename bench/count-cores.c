@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Messages between two reactors, which have their turns one after the other on
  * this thread: so neither sleeps or spins, and what is counted is always the

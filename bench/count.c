@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Hot paths, one after the other, for callgrind to count their instructions:
  * what a count says does not depend on who else uses the machine.

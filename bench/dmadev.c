@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * rte_dmadev over dma_skeleton, DPDK's software in place of a device: a thread
  * takes copies from a ring and makes them with memcpy(); we look whether they

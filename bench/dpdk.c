@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* DPDK's environment, as an ordinary user can have it: see dpdk.h. */
 
 #include "bench/bench.h"

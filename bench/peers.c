@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * The libraries that we are measured beside: which versions, and of those that
  * were not there when this was built, which package brings them.

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * rte_ring between two threads that never sleep: what a message costs where
  * nobody has to be woken, and nobody does anything else.  Rings need none of

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Atomics: jobs over one word.  What makes such a job one is looked at before
  * any engine is asked; in memory of this process it is one instruction.

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Blocks that need both halves of a slot: those of comparisons, one for each
  * side, and those of XORs, which have the sum in one, and pull source after

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Steps of jobs through staging: how much of a job its next block is, and how
  * one side of it comes into staging, or goes out.

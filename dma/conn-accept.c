@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * The server's way.  All that can fail is done inside the start, which leaves
  * everything as it was if it does; then only the peer is waited for.

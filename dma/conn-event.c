@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * What an event of rdma_cm's does to a connection, by its state.  What is not
  * said here is no news: an event that came too late, or one that only says that

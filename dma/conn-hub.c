@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * One source of rdma_cm events per reactor, for all its connections and
  * listeners, kept as long as there is one.  Reactors are few, so a list.

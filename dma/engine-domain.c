@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * The domain engine: to and from a user's domain, by the functions that it has.
  * What it can do is what they can: nothing is bridged here.

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * The file engine: memory <-> file by the reactor's reads and writes, and file
  * -> file inside the kernel.

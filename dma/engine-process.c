@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * The process engine: between this process and another, by process_vm_readv(2)
  * and its sister, which copy inside the kernel and wait for pages; so a worker
@@ -16,10 +12,6 @@
  * the memory is revoked is asked before each slice too: its owner may have put
  * something else there.
  */
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 
 #include <errno.h>
 #include <sys/syscall.h>

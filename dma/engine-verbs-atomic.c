@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Atomics at a peer.  Each is one work request.  What the word was comes into
  * memory that the device knows: a word for each place of the ring, which is

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Work requests that are no job's: they have their place in the send queue as
  * jobs' have, before what still waits for one.

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * The verbs engine: between memory that the device of a connection knows and a
  * remote domain that the connection is attached to, by RDMA writes and reads;

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Engines seen from the context: the list of them, jobs that wait for room in
  * one, and what an engine sees of a job.

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Jobs, the start: everything is checked before anything is changed; then an
  * engine has it.  Which engine is job-plan.c's to say, the end job-end.c's.

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* Messages and shared receive queues without rdma-core: there are none. */
 
 #include <weir/message.h>

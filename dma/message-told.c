@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Messages to the callbacks of their connections: at once, or, if there is no
  * callback yet, one by one when there is.  A message that waits keeps its slot,

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Sending.  A message goes through the ring of the connection's QP as jobs do,
  * see engine-verbs.h: its place there tells of its end, and without room it

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Jobs that do not begin when they are started: lazy ones wait for the flush,
  * fences for what was started before them.

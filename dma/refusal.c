@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Why a job is refused, in words.  The start itself has no time for more than
  * an errno; so what it has looked at is looked at once more here, in its order.

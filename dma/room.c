@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Waiting for room in a context: steps of chains do, because who starts a job
  * by hand is told -EAGAIN.  First come, first served, from a turn of its own:

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Which way a job goes: a pure function of what it is asked to do.  One engine
  * does all of it; or it bounces: one engine moves between the source and

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* Slots of pipelines, as their users see them. */
 
 #include "dma/pipeline-internal.h"

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * The queue of the device: made for the first connection, filled, and never
  * moved to another one; and what the device tells of it.

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * QPs that receive from a shared queue, by number; and what comes after their
  * connections have gone: see struct srq_member.

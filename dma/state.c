@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Telling of a context's states.  Arrows wait in order until the loop comes by;
  * only a start can be refused for want of room, so it sees to it that there is

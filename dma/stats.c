@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* DMA contexts and their engines on the page of statistics. */
 
 #include "dma/job-internal.h"

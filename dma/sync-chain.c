@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* Sync events as steps: a wait is an operation, all else is done at once. */
 
 #include <errno.h>

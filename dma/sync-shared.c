@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Sync events that lie in an mmap.  What is there is a peer's to write at any
  * time, so it is believed in nothing that matters to us: rights and place are

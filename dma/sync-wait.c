@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Waits.  An operation that waits hangs in a list of the sync event, and is
  * itself what travels to its reactor when it has been served, as errands and

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Watchers: threads that sleep, on behalf of the operations of all reactors, on
  * the sync events that other processes can signal, and serve those whose

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Jobs over a user's domain that can say where its bytes are in memory of this
  * process: they are done there, and nothing is pulled or pushed.

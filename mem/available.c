@@ -10,10 +10,6 @@
  * refuse what cannot be, not what may be slow.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>

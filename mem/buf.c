@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* Bufs: windows, data and lists.  No path here allocates or blocks. */
 
 #include <errno.h>

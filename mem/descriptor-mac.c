@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* The MAC of a descriptor: libsodium's keyed BLAKE2b, or none to be had. */
 
 #include "mem/descriptor.h"

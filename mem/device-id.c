@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Who an RDMA device is: its place on the bus and in the network, from what
  * the kernel shows in /sys.  A device with several ports answers for the first.

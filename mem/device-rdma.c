@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * RDMA devices as the kernel shows them in /sys, and the class of those that
  * cannot be used: all, if weir was built without verbs, or those that rdma-core

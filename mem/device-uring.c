@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * The kernel as a device: io_uring.  Memory is registered with it by reactor,
  * when an inventory or a pool attaches the mmap, so that there is nothing to

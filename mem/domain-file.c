@@ -2,14 +2,6 @@
 
 /* File domains: what a descriptor allows is found out once, here. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Process domains.  Who it is and whether we may is found out here, once, by
  * trying; that it still is who it was, by the pidfd, is asked again by whoever
@@ -12,10 +8,6 @@
  * for pidfds, and one that a sanitizer intercepts would be taken for an access
  * of the caller's.
  */
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 
 #include <errno.h>
 #include <fcntl.h>

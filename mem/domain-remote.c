@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Remote domains: the memory of a peer, by RDMA.  A description: which addresses
  * there are say the mmaps that are imported into it, and how they are reached

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * How importers learn that an export is over: a page with a generation, which
  * they compare before and after each job, and a pipe that hangs up, which they

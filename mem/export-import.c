@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * The importer's side.  Everything that came is an enemy's until it is checked:
  * first the bytes, then each file descriptor, then whether they belong

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Memory that is shared as it is: a memfd that holds the range and nothing
  * else, and the seals that make it safe for both.

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Memory that cannot be shared, reached by copying: who we are, for the
  * descriptor, and how an importer makes a domain of it.

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * What peers get by RDMA, and what we get of them.  There is nothing but the
  * bytes: no page that says when it is over, no descriptor that hangs up.  What

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Waiting for the end of an exporter: the pipe whose other end it has becomes
  * readable, by a byte or by nobody being there any more.

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* The devices of an mmap: which they are.  mmap-keys.c has their keys. */
 
 #include <errno.h>

@@ -8,14 +8,6 @@
  * rest has no addresses of this process: devices reach it through the fd.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include <errno.h>
 #include <linux/dma-buf.h>
 #include <pthread.h>

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Registration of an mmap with its devices: when somebody first wants the keys,
  * once for each device, and once for each part that peers get, until the stop.

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* Mmaps by reactor: attached, registered as far as there is room, detached. */
 
 #include <errno.h>

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * RDMA devices, and what memory needs of them: with mmap-window.c and
  * device-verbs.c the only files of this layer that know rdma-core.

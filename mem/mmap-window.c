@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Memory windows.  A window is its maker's, until it is abandoned, and lives on
  * the mmap's device; each may go first, on a thread of its own.  So one lock is

@@ -2,10 +2,6 @@
 
 /* Segments: the map, for people to read. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

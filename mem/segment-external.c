@@ -7,14 +7,6 @@
  * sealed: who gets it can trust that it stays as it is, but not what it says.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -14,14 +14,6 @@
  * other lists have locked (the kernel tells by VMA).  Only these are unlocked.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

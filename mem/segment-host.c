@@ -12,14 +12,6 @@
  * Virtual machines and desktops often have no EDAC.  What is not told is 0.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -8,10 +8,6 @@
  * cover.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include <errno.h>
 
 #include "base/opts.h"

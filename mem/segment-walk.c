@@ -7,10 +7,6 @@
  * one by one.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

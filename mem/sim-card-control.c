@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* Cards: their making, what a test may do with one, and where the bytes of one
  * that is MAPPED are: each answer is counted, and taken back once. */
 

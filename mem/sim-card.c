@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * A card with memory of its own.  Each move has a slot, and an event at which
  * it is done all at once; so they end in any order.

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Buffers between the store, caches and waiters.  The rules are in
  * store-internal.h; all of this is under the store's lock, but for what is on

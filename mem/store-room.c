@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Who is refused by a pool's .waiters_max, and has nothing else to wait for,
  * waits here instead of asking in every turn.  When a waiter leaves all are

@@ -1,12 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 /*
  * The memory of stores: one mmap per class and growth step, in the largest
  * pages and on the node that were asked for, as far as the system has them.

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* Stores: made, grown, looked at, freed.  What moves is in store-move.c. */
 
 #include <errno.h>

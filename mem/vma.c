@@ -9,14 +9,6 @@
  * with MS_ASYNC it does nothing else.  Rights are unknown then.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Calls, and waiting for room.  In a group both go by lanes.  Else a call is a
  * post whose operation comes home by itself, and who waits for room travels:

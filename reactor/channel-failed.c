@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Channels that fail: who finds out, and who is told.  Those of the library
  * that have work on one are told first, so that the work has ended when the one

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* The descriptors of the ev backend: who waits on each, and for what. */
 
 #include <fcntl.h>

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * libev must not end the process.  It calls abort() when its allocator returns
  * NULL, and when epoll fails and nobody has set a callback for that.

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* One core of a group: its thread, and the steps that it is told to do. */
 
 #include <errno.h>

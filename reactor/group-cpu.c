@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* CPUs, quotas and nodes: what the kernel says, in files and by calls. */
 
 #include <errno.h>

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* A group's life: configuration, start, stop, run; README.md has its states. */
 
 #include <errno.h>

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* A listening socket: the one thing about sockets that is always the same. */
 
 #include <weir/socket.h>

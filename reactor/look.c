@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * What is written to memory by somebody who cannot wake us without help: words
  * of other processes, completion queues of devices.  As long as the reactor is

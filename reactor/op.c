@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* The life of an operation: cancel, deadline, callback; and a simple one. */
 
 #include "base/canary.h"

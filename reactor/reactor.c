@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* A reactor comes and goes: options, the choice of a backend, statistics. */
 
 #include <stdio.h>

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* A signal, blocked and read from a signalfd: no handler, so no surprises. */
 
 #include <weir/watch.h>

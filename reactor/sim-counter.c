@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* A counter that is readable while it is not 0: what an eventfd is. */
 
 #include <errno.h>

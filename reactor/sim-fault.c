@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * What goes wrong: drawn for each kind from a stream of its own, so that a run
  * with fewer kinds, or with the first so many faults only, is the same run up

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Descriptors: numbers that no system gives, so that neither can be taken for
  * the other.  The upper bits say in which world; the lowest free one is taken,

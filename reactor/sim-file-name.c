@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Names of simulated files, in the order of their bytes, and the journal of
  * what was done to them and is not durable.

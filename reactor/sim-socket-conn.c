@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Connections: how they end.  By both closes; by a reset, which one end sees at
  * once and the other when it arrives; by a power cut, after which the other end

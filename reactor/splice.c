@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Splice: bytes from a socket to a pipe and from a pipe to a socket, by
  * splice(2), where the kernel hands over pages instead of bytes.
@@ -17,7 +13,6 @@
  * to a thread of its own, which costs more than it saves.
  */
 
-#define _GNU_SOURCE 1
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * What io_uring can do here: what a reactor on it would use.  So one is made,
  * looked at, and unmade; there is no second opinion.

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * The receive stock as a ring of provided buffers: the kernel takes one when
  * data come, so a receiver that waits has none.

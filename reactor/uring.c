@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * The ring in a turn: one system call pushes out what was submitted and, with
  * deferred task work, takes in what is complete.  While there is nothing of

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Asynchronous events.  A device context has one descriptor for them, and the
  * sources of it all watch that: who is first reads an event, gives each source a

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* RDMA in the loop, in a build without rdma-core: none. */
 
 #include <weir/channel.h>

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Threads for what blocks: a queue under a lock, and at most .workers threads,
  * each made when there is more to do than there are idle ones.

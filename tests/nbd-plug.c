@@ -9,10 +9,6 @@
  * in its struct behind the members of this one is not 0.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+
 #ifndef TESTS_SIM_FILE_KIT_H
 #define TESTS_SIM_FILE_KIT_H
 
 /* What the tests of simulated files share: a world with a reactor, and calls
  * that wait for their operation. */
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 
 #include "tests/harness.h"
 

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Messages over a link, and signals.  Each has the number of its connection's
  * messages so far in it: they come in order, each once, and none is left out but

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * What an end may reach: memory that the other end exports.  It may be stopped
  * at any time; what comes later must be an error there, and change nothing.

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Windows: each end opens one at times for its peer, over a word of its own,
  * and takes it back.  The peer writes there as long as it knows the key, and

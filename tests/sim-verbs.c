@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Scenario: bytes by RDMA between hosts whose connections, devices and wire
  * fail, over the stand-in.

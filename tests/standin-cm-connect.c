@@ -6,10 +6,6 @@
  * establishes the connection itself.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/standin-cm-internal.h"
 
 #include <errno.h>

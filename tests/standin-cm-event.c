@@ -2,10 +2,6 @@
 
 /* The stand-in's event channels of rdma_cm. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/standin-cm-internal.h"
 
 #include <errno.h>

@@ -2,10 +2,6 @@
 
 /* The stand-in's ids of rdma_cm: addresses within this process. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/standin-cm-internal.h"
 
 #include <arpa/inet.h>

@@ -12,10 +12,6 @@
  * one that is destroyed is the next that is made.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/standin-cm-internal.h"
 
 #include <stdlib.h>

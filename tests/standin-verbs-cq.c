@@ -2,10 +2,6 @@
 
 /* The stand-in's completion queues and channels, by the rules of B3. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/standin-verbs-internal.h"
 
 #include <errno.h>

@@ -2,10 +2,6 @@
 
 /* The stand-in's events: behind descriptors, as the kernel's are. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/standin-verbs-internal.h"
 
 #include <errno.h>

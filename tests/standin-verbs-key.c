@@ -2,10 +2,6 @@
 
 /* The stand-in's keys, and what they give access to; memory windows. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/standin-verbs-internal.h"
 
 #include <errno.h>

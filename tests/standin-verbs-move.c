@@ -5,10 +5,6 @@
  * does its own in order; nothing is written before all of it was checked.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/standin-verbs-internal.h"
 
 #include <stdlib.h>

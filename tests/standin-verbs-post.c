@@ -2,10 +2,6 @@
 
 /* The stand-in's work requests, posted; receive queues that QPs share. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/standin-verbs-internal.h"
 
 #include <errno.h>

@@ -2,10 +2,6 @@
 
 /* The stand-in's queue pairs: made, taken from state to state, ended. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/standin-verbs-internal.h"
 
 #include <errno.h>

@@ -2,10 +2,6 @@
 
 /* The bytes of one side of what the stand-in moves. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/standin-verbs-internal.h"
 
 #include <string.h>

@@ -2,14 +2,6 @@
 
 /* The stand-in's devices and protection domains. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/standin-verbs-internal.h"
 
 #include <errno.h>

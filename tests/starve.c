@@ -12,10 +12,6 @@
  * says so itself.
  */
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>

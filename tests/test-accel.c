@@ -6,10 +6,6 @@
  * end of a job.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/store-kit.h"
 
 #include <weir/buf.h>

@@ -5,10 +5,6 @@
  * they would be none.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/job-kit.h"
 
 #include <pthread.h>

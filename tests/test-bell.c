@@ -15,10 +15,6 @@
  * The sender is a thread that is no core, or the other core of a group.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/group-kit.h"
 
 #include <pthread.h>

@@ -2,10 +2,6 @@
 
 /* CPU time of threads, as the benchmarks reckon it: each against itself. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include <time.h>
 #include <unistd.h>
 

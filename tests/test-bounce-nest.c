@@ -1,12 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 /*
  * Through staging: domains whose functions start such jobs themselves, in the
  * same context, and devices that do not let go of staging.

@@ -1,12 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 /* Jobs through staging: every byte, every end, and nobody waits for ever. */
 
 #include "tests/bounce-kit.h"

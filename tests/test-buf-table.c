@@ -2,10 +2,6 @@
 
 /* The table of bufs in mem/README.md, cell by cell. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/job-kit.h"
 #include "tests/table-kit.h"
 

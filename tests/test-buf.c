@@ -2,10 +2,6 @@
 
 /* Bufs away from home: put on other threads, used by jobs of other reactors. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/job-kit.h"
 #include "tests/cores.h"
 

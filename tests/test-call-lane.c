@@ -5,10 +5,6 @@
  * each is answered by what it has done, and in time.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/group-kit.h"
 
 #include <stdatomic.h>

@@ -5,10 +5,6 @@
  * real threads and in a simulated world.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/group-kit.h"
 
 #include <stdatomic.h>

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Cancels of transfers whose data flow, on the real kernel: another thread
  * writes to the receives' peers and reads from the sends', so a cancel finds its

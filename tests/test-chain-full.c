@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* Chains that leave no room in their reactors, among themselves, still end.
  * Two reactors of a simulated world, whose steps go to each other. */
 

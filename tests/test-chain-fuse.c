@@ -5,10 +5,6 @@
  * tell.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/job-kit.h"
 
 #include <weir/buf.h>

@@ -7,10 +7,6 @@
  * peers have both.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/cores.h"
 #include "tests/job-kit.h"
 

@@ -13,14 +13,6 @@
  * WEIR_TEST_SEED sets the seed, which is printed.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

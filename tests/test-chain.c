@@ -5,10 +5,6 @@
  * model: random graphs against the rules, read off one step at a time.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/job-kit.h"
 #include "tests/table-kit.h"
 

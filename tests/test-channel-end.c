@@ -3,10 +3,6 @@
 /* Channels, as <weir/channel.h> promises them: how they end, what is forgotten,
  * and the table of the page. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/channel-kit.h"
 
 #include <weir/verbs-event.h>

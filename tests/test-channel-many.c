@@ -2,10 +2,6 @@
 
 /* Many channels on one reactor: a turn is bounded, and each has its share. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/channel-kit.h"
 
 #include "reactor/reactor-internal.h"

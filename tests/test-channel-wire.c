@@ -6,10 +6,6 @@
  * whose devices are real as far as programs can see.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 
 #include <pthread.h>

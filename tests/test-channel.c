@@ -3,10 +3,6 @@
 /* Completion channels, as <weir/channel.h> promises them, over a device that
  * is none: completions come when the test says so. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/channel-kit.h"
 
 #include <pthread.h>

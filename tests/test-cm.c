@@ -5,10 +5,6 @@
  * with the stand-in and once with the real library.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 
 #include <arpa/inet.h>

@@ -8,10 +8,6 @@
  * rounds over soft-RoCE in the guest.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/conform-kit.h"
 #include "tests/conn-kit.h"
 

@@ -7,14 +7,6 @@
  * own thread; and between the places in question.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/conform-kit.h"
 
 #include <weir/domain-user.h>

@@ -11,10 +11,6 @@
  * has docs/rdma.txt of the lines "# cycles".
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/cycles-near.h"
 
 #include <malloc.h>

@@ -5,10 +5,6 @@
  * stand-in, which does as it is told.  B3.9, B4.3.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/conn-kit.h"
 
 #include <stdatomic.h>

@@ -2,10 +2,6 @@
 
 /* Connections: work on them, their ends, by either side, and reconnecting. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/conn-kit.h"
 
 #include "base/fault.h"

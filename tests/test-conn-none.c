@@ -2,10 +2,6 @@
 
 /* Connections in a weir without verbs: the calls are there, and say so. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 
 #include <netinet/in.h>

@@ -6,10 +6,6 @@
  * the fabric can make.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/conn-kit.h"
 #include "tests/table-kit.h"
 

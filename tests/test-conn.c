@@ -6,10 +6,6 @@
  * test-conn-state.c.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/conn-kit.h"
 
 #include "base/fault.h"

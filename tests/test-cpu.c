@@ -7,14 +7,6 @@
  * in steady state.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/alloc-kit.h"
 #include "tests/job-kit.h"
 

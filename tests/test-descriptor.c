@@ -3,10 +3,6 @@
 /* The descriptor of an exported mmap: what is written is read, what is not
  * exactly that is refused. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 
 #include "tests/fuzz/descriptor-kit.h"

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * What a device says that it cannot do is -EOPNOTSUPP from the call, and what
  * it says that it can do is not: one table of capabilities, gone through for

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Who an RDMA device is (A2.4), over a tree like /sys of our own: soft-RoCE
  * has no bus, InfiniBand has no MAC address, Ethernet no LID.

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Devices: what is told of them before they are opened, one instance that is
  * counted, and the table of mem/README.md.  Names and addresses of RDMA

@@ -5,14 +5,6 @@
  * it and nothing else; what is refused where there is no way round.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/job-kit.h"
 #include "tests/loopdev.h"
 

@@ -5,14 +5,6 @@
  * cards is in test-dm.c.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/harness.h"
 
 #include <sys/mman.h>

@@ -6,10 +6,6 @@
  * the cards of this machine.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 #include "tests/table-kit.h"
 

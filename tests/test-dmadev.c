@@ -6,10 +6,6 @@
  * WEIR_JOB_LAZY, submitting the flush, and completions are callbacks.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/job-kit.h"
 
 #include <stdlib.h>

@@ -6,10 +6,6 @@
  * dma/README.md has the table.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/export-kit.h"
 #include "tests/job-kit.h"
 

@@ -2,14 +2,6 @@
 
 /* Jobs to and from a domain of the user's own. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/store-kit.h"
 
 #include <weir/buf.h>

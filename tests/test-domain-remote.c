@@ -2,10 +2,6 @@
 
 /* Remote domains: what they are made with, and the table of mem/README.md. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 
 #include <weir/domain.h>

@@ -2,14 +2,6 @@
 
 /* Domains of the user's own, called directly. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/store-kit.h"
 
 #include "base/fault.h"

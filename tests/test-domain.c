@@ -2,14 +2,6 @@
 
 /* Domains: the table of mem/README.md, and what a file domain finds out. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/harness.h"
 
 #include <pthread.h>

@@ -5,10 +5,6 @@
  * application's memory, and what cannot be drained is not freed.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/gate-kit.h"
 
 #include <time.h>

@@ -5,10 +5,6 @@
  * right; and where a word would not be atomic to all, it is refused.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/verbs-kit.h"
 
 #include <weir/chain.h>

@@ -6,10 +6,6 @@
  * is so; B3.5.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/verbs-kit.h"
 
 #include "base/fault.h"

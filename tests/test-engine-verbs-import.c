@@ -2,10 +2,6 @@
 
 /* The verbs engine, and what a peer has exported: bufs at the peer. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/verbs-kit.h"
 
 #include <weir/crc32c.h>

@@ -5,10 +5,6 @@
  * nowhere else, whatever their shape; work requests, windows, doorbells.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/verbs-kit.h"
 
 #include <weir/crc32c.h>

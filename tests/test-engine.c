@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* Engines of the user's: asked first, without room, refusing, cancelled. */
 
 #include "tests/job-kit.h"

@@ -2,10 +2,6 @@
 
 /* Errands: what other threads ask a reactor to look after. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 
 #include <pthread.h>

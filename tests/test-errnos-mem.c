@@ -3,14 +3,6 @@
 /* The errnos that the headers of memory document: domains, mmaps, pools,
  * stores, inventories, segments, exports, sync events. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/errnos-kit.h"
 #include "tests/export-kit.h"
 #include "tests/job-kit.h"

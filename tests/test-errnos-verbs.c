@@ -2,14 +2,6 @@
 
 /* The errnos that the headers of RDMA document, over the stand-in. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/errnos-kit.h"
 #include "tests/channel-kit.h"
 #include "tests/message-kit.h"

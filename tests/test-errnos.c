@@ -3,14 +3,6 @@
 /* The errnos that the headers of the loop document: reactors, groups, timers,
  * watches, sockets, files, published statistics. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/errnos-kit.h"
 
 #include <arpa/inet.h>

@@ -3,10 +3,6 @@
 /* Exports of what cannot be shared, which are reached by copying; and that
  * nobody can have us copy to where he could not. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/export-kit.h"
 
 #include "tests/fuzz/descriptor-kit.h"

@@ -3,10 +3,6 @@
 /* Imports of what an enemy sends: sound bytes with the wrong file descriptors,
  * and the other way round.  The bytes alone are test-descriptor.c's. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/export-kit.h"
 
 #include "tests/fuzz/descriptor-kit.h"

@@ -6,10 +6,6 @@
  * in the program without it, over soft-RoCE in the guest.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/rdma-kit.h"
 
 #include <time.h>

@@ -6,10 +6,6 @@
  * the server in test-exporter.c.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/export-kit.h"
 
 #include "tests/job-kit.h"

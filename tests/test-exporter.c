@@ -3,10 +3,6 @@
 /* The exporter and its clients: who gets what, and what hostile peers cannot
  * do, to either. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/export-kit.h"
 
 #include <sys/un.h>

@@ -8,10 +8,6 @@
  * ours.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "base/fault.h"
 #include "tests/harness.h"
 #include "tests/op-kinds.h"

@@ -3,10 +3,6 @@
 /* Operations on files, as <weir/file.h> promises them: on real files, and on
  * simulated ones. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 
 #include <limits.h>

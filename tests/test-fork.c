@@ -7,10 +7,6 @@
  * copied by whoever writes first.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/rdma-kit.h"
 
 #include <sys/wait.h>

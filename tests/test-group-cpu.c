@@ -2,10 +2,6 @@
 
 /* Groups: which CPUs their cores get and lose, quotas, nodes. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/group-kit.h"
 
 #include <errno.h>

@@ -5,10 +5,6 @@
  * stopped: no message and no answer is lost by either.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/group-kit.h"
 
 #include <stdatomic.h>

@@ -2,10 +2,6 @@
 
 /* How the cores of a group spend their time, as other threads are told. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/group-kit.h"
 
 #include <pthread.h>

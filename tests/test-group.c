@@ -2,10 +2,6 @@
 
 /* Groups: their states, cell by cell of README.md; cores that fail. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/group-kit.h"
 
 #include <stdatomic.h>

@@ -6,10 +6,6 @@
  * that it was meant for, or closed by who knows that it will not be.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/group-kit.h"
 
 #include <netinet/in.h>

@@ -5,10 +5,6 @@
  * "readable: make a turn that does not wait".
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 
 #include <pthread.h>

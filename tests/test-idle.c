@@ -6,10 +6,6 @@
  * once.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 
 #include <netinet/in.h>

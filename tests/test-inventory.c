@@ -5,10 +5,6 @@
  * against a reference that is too simple to be wrong.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/job-kit.h"
 #include "tests/table-kit.h"
 

@@ -5,10 +5,6 @@
  * use, whatever its size and wherever its bytes were moved.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/job-kit.h"
 
 #include <stdlib.h>

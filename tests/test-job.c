@@ -5,14 +5,6 @@
  * nothing, every shape of source and destination, short files, cancel.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/job-kit.h"
 
 #include <pthread.h>

@@ -10,10 +10,6 @@
  * whether lanes order what was written before.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/group-kit.h"
 
 #include <pthread.h>

@@ -8,10 +8,6 @@
  * TSan sees whether a mailbox orders what was written before a post.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 
 #include <pthread.h>

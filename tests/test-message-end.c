@@ -5,10 +5,6 @@
  * cause; nobody is drowned; what came before an end is told before it.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/message-kit.h"
 #include "tests/table-kit.h"
 

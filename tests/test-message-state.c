@@ -5,10 +5,6 @@
  * of a connection, as the tables of dma/README.md say it.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/message-kit.h"
 #include "tests/table-kit.h"
 

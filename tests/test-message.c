@@ -5,10 +5,6 @@
  * written before them.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/yard-kit.h"
 
 #include <pthread.h>

@@ -2,14 +2,6 @@
 
 /* Jobs on bufs of all kinds of mmaps: a table of dma/README.md. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/job-kit.h"
 #include "tests/table-kit.h"
 

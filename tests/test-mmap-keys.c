@@ -6,14 +6,6 @@
  * this machine.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/harness.h"
 
 #include <linux/capability.h>

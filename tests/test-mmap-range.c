@@ -2,14 +2,6 @@
 
 /* The kinds of range of an mmap. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/job-kit.h"
 
 #include <linux/dma-buf.h>

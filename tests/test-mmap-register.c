@@ -2,14 +2,6 @@
 
 /* What the kernel registers of an mmap, and that nothing fails without. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/job-kit.h"
 
 #include <sys/mman.h>

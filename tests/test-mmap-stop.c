@@ -2,10 +2,6 @@
 
 /* The stop of an mmap that reactors of other threads have attached. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/job-kit.h"
 #include "tests/peer-kit.h"
 

@@ -5,10 +5,6 @@
  * rdma-core: no card is there.  Keys of mmaps are test-mmap-keys.c's.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 
 #include <infiniband/verbs.h>

@@ -7,10 +7,6 @@
  * stand-in, or, in the program without it, over soft-RoCE in the guest.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/rdma-kit.h"
 
 #include "base/fault.h"

@@ -2,14 +2,6 @@
 
 /* Mmaps: the table of mem/README.md, cell by cell. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/peer-kit.h"
 #include "tests/table-kit.h"
 

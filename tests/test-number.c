@@ -2,10 +2,6 @@
 
 /* What the example programs take for a number, and for a size. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 
 #include "examples/common/number.h"

@@ -6,10 +6,6 @@
  * new row, in op-kinds.c.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 #include "tests/op-kinds.h"
 #include "tests/sim-calls.h"

@@ -7,10 +7,6 @@
  * An engine of the test's own takes all copies and ends them when it is told.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/job-kit.h"
 
 #include <weir/buf.h>

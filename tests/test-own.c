@@ -9,10 +9,6 @@
  * In an ordinary build there is nobody to stop them.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 
 #include <signal.h>

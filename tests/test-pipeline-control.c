@@ -5,10 +5,6 @@
  * pause, stop and window at any point; pools that let nobody wait.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/pipeline-kit.h"
 #include "tests/table-kit.h"
 

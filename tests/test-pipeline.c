@@ -5,10 +5,6 @@
  * lost.  The tables of dma/README.md are test-pipeline-control.c's.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/pipeline-kit.h"
 
 #include <weir/crc32c.h>

@@ -5,10 +5,6 @@
  * over a link that can be cut or slowed: in the guest with two devices only.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/conn-kit.h"
 #include "tests/job-kit.h"
 

@@ -2,10 +2,6 @@
 
 /* Pools: the table of mem/README.md, waiting in order, exact counts. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/job-kit.h"
 #include "tests/table-kit.h"
 

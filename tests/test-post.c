@@ -2,10 +2,6 @@
 
 /* What comes from other threads: posts, and work that workers did. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/gate-kit.h"
 
 #include <pthread.h>

@@ -5,14 +5,6 @@
  * know, because it was mapped before the fork.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/gate-kit.h"
 #include "tests/job-kit.h"
 

@@ -5,10 +5,6 @@
  * that are bounded and fair, and the account of what it did.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 
 #include <pthread.h>

@@ -8,10 +8,6 @@
  * or old come to nothing.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/window-kit.h"
 
 #include <time.h>

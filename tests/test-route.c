@@ -1,12 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 /* Which way a job goes: the table, what is said before and what after. */
 
 #include "tests/store-kit.h"

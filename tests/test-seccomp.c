@@ -6,10 +6,6 @@
  * a filter of our own.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/child-kit.h"
 
 #include <weir/file.h>

@@ -5,14 +5,6 @@
  * are those of the rules and cases that are re-created, of DPDK's rte_extmem.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/export-kit.h"
 #include "tests/segment-kit.h"
 

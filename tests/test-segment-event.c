@@ -6,10 +6,6 @@
  * that are re-created, of DPDK's memory events.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/segment-kit.h"
 #include "tests/table-kit.h"
 

@@ -6,14 +6,6 @@
  * rte_extmem and test_external_mem.c.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/segment-kit.h"
 #include "tests/table-kit.h"
 

@@ -6,10 +6,6 @@
  * DPDK's rte_memory.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/segment-kit.h"
 
 #include <sys/resource.h>

@@ -4,10 +4,6 @@
  * Segments: random changes against a plain array, and many threads at once.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/segment-kit.h"
 
 #include <pthread.h>

@@ -6,14 +6,6 @@
  * re-created, of DPDK's rte_memory.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/segment-kit.h"
 
 #include <sys/prctl.h>

@@ -5,10 +5,6 @@
  * rules and cases that are re-created, of DPDK's allocation validators.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/segment-kit.h"
 
 #include <weir/pool.h>

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* Whoever writes to what nobody reads is told -EPIPE, and gets no signal. */
 
 #include "tests/harness.h"

@@ -1,12 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 /*
  * A program with many writes and syncs under way, faults, and a power cut at
  * any moment.  After it, each sector is what one write made of it; not what

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * What simulated files keep when their power is cut, against a model: of each
  * sector what was synced and every state since.

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* What is under simulated files: O_DIRECT, full disks, bad sectors, time. */
 
 #include "tests/sim-file-kit.h"

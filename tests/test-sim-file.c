@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* Simulated files without power cuts and faults: what Linux would do. */
 
 #include "tests/sim-file-kit.h"

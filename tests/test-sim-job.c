@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Jobs by chance, in a world where everything goes wrong: of all kinds, between
  * all places, on three reactors, cancelled and timed out, and chains of them
@@ -22,10 +18,6 @@
  * When there are no more faults all that is under way ends, all can be
  * destroyed, and a second run of the seed is the same one.
  */
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 
 #include "tests/sim-kit.h"
 

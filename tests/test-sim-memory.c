@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* Memory in a simulated world: peers behind queue pairs, and cards. */
 
 #include "tests/sim-kit.h"

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* Which names of simulated files a power cut keeps: those of some time. */
 
 #include "tests/sim-file-kit.h"

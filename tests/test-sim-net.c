@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * What goes wrong between simulated hosts, over many seeds: streams against a
  * model, partitions, power cuts.

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * A program that copies a peer's memory to a card by a pipeline, whatever goes
  * wrong: it fails, connects the peer and opens the card again, and goes on with

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Pools of one store on the reactors of a world: buffers are taken, waited for,
  * handed to other reactors and given back there, by chance, while caches are

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * What is shared between the parts of a simulated world as if they were
  * processes: exported memory, sync events in it, and the end of an exporter.

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* Simulated connections and pipes, as <weir/sim-socket.h> promises them. */
 
 #include "tests/harness.h"

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* The way between two simulated sockets: its time, what it holds, how it cuts
  * and stalls; and watches on what is not always what it was said to be. */
 

@@ -2,10 +2,6 @@
 
 /* Sockets, acceptors and receivers, as <weir/socket.h> promises them. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 
 #include <arpa/inet.h>

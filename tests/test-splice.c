@@ -2,10 +2,6 @@
 
 /* Splices between sockets and pipes, as <weir/socket.h> promises them. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 
 #include <signal.h>

@@ -5,10 +5,6 @@
  * pool has too few bufs or the device takes none.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/message-kit.h"
 
 #include "base/fault.h"

@@ -5,10 +5,6 @@
  * them.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/message-kit.h"
 #include "tests/table-kit.h"
 

@@ -5,14 +5,6 @@
  * in libc.  Neither ends the process, and operations need no memory at all.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/alloc-kit.h"
 #include "tests/child-kit.h"
 

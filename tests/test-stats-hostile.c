@@ -5,10 +5,6 @@
  * shrink, that are damaged or made up, or newer.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/stats-kit.h"
 
 #include <pthread.h>

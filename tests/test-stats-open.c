@@ -2,10 +2,6 @@
 
 /* Which pages of statistics are not even opened. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/stats-kit.h"
 
 #include <sys/wait.h>

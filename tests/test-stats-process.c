@@ -5,10 +5,6 @@
  * sleeps, ends, forks or becomes another program.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/stats-kit.h"
 
 #include <signal.h>

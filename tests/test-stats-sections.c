@@ -5,10 +5,6 @@
  * connections have on the page of statistics is what their own calls tell.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/job-kit.h"
 #include "tests/stats-kit.h"
 

@@ -5,10 +5,6 @@
  * read while it works, and goes when it goes.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/group-kit.h"
 #include "tests/stats-kit.h"
 

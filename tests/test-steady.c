@@ -6,14 +6,6 @@
  * one kind of thing, its result checked, over and over.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include <malloc.h>
 
 #include "tests/alloc-kit.h"

@@ -6,10 +6,6 @@
  * ThreadSanitizer and AddressSanitizer see it.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/cores.h"
 #include "tests/job-kit.h"
 

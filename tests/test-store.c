@@ -6,10 +6,6 @@
  * their cases.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/job-kit.h"
 #include "tests/cores.h"
 #include "tests/table-kit.h"

@@ -9,10 +9,6 @@
  * The seed is fixed, and printed when a test fails; WEIR_TEST_SEED sets it.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include <weir/file.h>
 #include <weir/socket.h>
 #include <weir/watch.h>

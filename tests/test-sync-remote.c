@@ -5,10 +5,6 @@
  * and A10.4.  Both ends are in this process.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/verbs-kit.h"
 
 #include <pthread.h>

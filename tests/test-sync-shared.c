@@ -5,10 +5,6 @@
  * Peers are honest, hostile, or killed.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/export-kit.h"
 
 #include <poll.h>

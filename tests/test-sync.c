@@ -5,10 +5,6 @@
  * Between processes: test-sync-shared.c.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/export-kit.h"
 #include "tests/peer-kit.h"
 #include "tests/table-kit.h"

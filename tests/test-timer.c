@@ -2,10 +2,6 @@
 
 /* Timers, as <weir/timer.h> promises them; the wheel has its own test. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 
 #include <weir/timer.h>

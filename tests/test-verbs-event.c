@@ -2,10 +2,6 @@
 
 /* Asynchronous events of a device, as <weir/verbs-event.h> promises them. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/channel-kit.h"
 
 #include <pthread.h>

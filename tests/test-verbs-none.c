@@ -2,10 +2,6 @@
 
 /* RDMA in the loop where the build has none: every call says so. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 
 #include <weir/channel.h>

@@ -6,10 +6,6 @@
  * the other does.  The numbers beside the cases are those of the rules.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/standin-verbs.h"
 #include "tests/verbs-rules.h"
 

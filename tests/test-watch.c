@@ -2,10 +2,6 @@
 
 /* Watches, events, signals and pollers, as <weir/watch.h> promises them. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 
 #include <limits.h>

@@ -4,10 +4,6 @@
  * page cache, or outlive the server; and that thousands of clients leave nothing
  * behind. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/loopdev.h"
 #include "tests/nbd-kit.h"
 

@@ -2,10 +2,6 @@
 
 /* weir-nbd's handshake: each option, well made and not. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/nbd-kit.h"
 
 static const char *const base = "base:";

@@ -3,10 +3,6 @@
 /* weir-nbd and those who want it no good: they are stuck, or gone, or many, and
  * everybody else is served. And its end, in the middle of all kinds of things. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/nbd-kit.h"
 
 #include <sys/ioctl.h>

@@ -3,10 +3,6 @@
 /* weir-nbd's plugs: those that come with it serve as files and memory do, and
  * one that makes trouble makes it for its own clients only. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/nbd-kit.h"
 #include "tests/nbd-plug.h"
 

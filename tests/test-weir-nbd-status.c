@@ -3,10 +3,6 @@
 /* What weir-nbd says of a file's holes, when the file says strange things: when
  * somebody writes between two questions, or it does not know. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 
 #include <unistd.h>

@@ -3,10 +3,6 @@
 /* weir-nbd's commands: each with its flags, over files and memory, with simple
  * and structured replies; and what is said to those that cannot be. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/nbd-kit.h"
 
 #define HOLE (NBD_STATE_HOLE | NBD_STATE_ZERO)

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Addresses of weir-proxy: who the client is, in the header of the PROXY protocol
  * and in the log, and who may connect to the name of a UNIX socket.

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * weir-proxy among clients and targets that behave badly, disks that are full,
  * and signals while everybody is busy; over every backend.

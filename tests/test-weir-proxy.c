@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * What weir-proxy does with connections, with real sockets at both of its ends,
  * over every backend.  Limits, drain and reload: test-weir-proxy-control.c; names

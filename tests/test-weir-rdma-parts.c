@@ -5,10 +5,6 @@
  * for, files that are not complete, and messages of a hostile peer.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/harness.h"
 
 #include <errno.h>

@@ -7,10 +7,6 @@
  * Environment: WEIR is the program.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/prometheus-kit.h"
 #include "tests/stats-kit.h"
 

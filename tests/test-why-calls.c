@@ -5,10 +5,6 @@
  * never that of an older call.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/job-kit.h"
 
 #include <stdlib.h>

@@ -5,10 +5,6 @@
  * can be asked for when.  What peers try to do with them is test-rogue.c's.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/window-kit.h"
 
 #include "base/fault.h"

@@ -2,10 +2,6 @@
 
 /* The rules of rdma_cm, without queue pairs: B4. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/verbs-rules-cm.h"
 
 /* B4.1 */

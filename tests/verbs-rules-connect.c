@@ -2,10 +2,6 @@
 
 /* The rules of connections: B4, with the queue pairs of the program. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/standin-verbs.h"
 #include "tests/verbs-rules-cm.h"
 

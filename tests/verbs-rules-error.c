@@ -2,10 +2,6 @@
 
 /* How work requests fail, and what becomes of those behind them. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/verbs-rules.h"
 
 static struct ibv_send_wr *write_wr(struct rules *rules, uint64_t id)

@@ -2,10 +2,6 @@
 
 /* The rules of memory regions and windows. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/verbs-rules.h"
 
 #include <sys/mman.h>

@@ -2,10 +2,6 @@
 
 /* Work requests that do what they are for. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/verbs-rules.h"
 
 #include <arpa/inet.h>

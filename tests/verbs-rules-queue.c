@@ -2,10 +2,6 @@
 
 /* The rules of completion channels and queues. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/verbs-rules.h"
 
 /* B3.1 */

@@ -2,10 +2,6 @@
 
 /* Two ends of a connection on one device, made by hand. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/standin-verbs.h"
 #include "tests/verbs-rules.h"
 

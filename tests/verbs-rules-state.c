@@ -2,10 +2,6 @@
 
 /* The states of a queue pair (2.8). */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/verbs-rules.h"
 
 /* The end that the cases take from state to state is a, b is ready for it. */

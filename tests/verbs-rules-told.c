@@ -2,10 +2,6 @@
 
 /* What the stand-in alone can be told; and what a card does of its own. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/standin-verbs.h"
 #include "tests/verbs-rules-cm.h"
 

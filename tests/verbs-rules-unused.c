@@ -5,10 +5,6 @@
  * day that one of these cases fails there is something to be gained.
  */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "tests/standin-verbs.h"
 #include "tests/verbs-rules.h"
 

@@ -2,7 +2,6 @@
 
 /* The first line of a result: where it was measured, of what, and how. */
 
-#define _GNU_SOURCE 1
 #include <string.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>

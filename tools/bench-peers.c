@@ -5,7 +5,6 @@
  * of Debian brings what is not there.  Libraries are the benchmarks' to name.
  */
 
-#define _GNU_SOURCE 1
 #include <ctype.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
  * compare, and no panel.
  */
 
-#define _GNU_SOURCE 1
 #include <errno.h>
 #include <math.h>
 #include <string.h>

@@ -5,7 +5,6 @@
  * be in them, why a goal is not met, stands elsewhere, and is linked.
  */
 
-#define _GNU_SOURCE 1
 #include <ctype.h>
 #include <limits.h>
 #include <math.h>

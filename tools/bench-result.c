@@ -2,7 +2,6 @@
 
 /* A result: all lines of a file that weir bench has written. */
 
-#define _GNU_SOURCE 1
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

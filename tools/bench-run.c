@@ -5,7 +5,6 @@
  * behind them stands how it ended.
  */
 
-#define _GNU_SOURCE 1
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

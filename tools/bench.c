@@ -2,7 +2,6 @@
 
 /* weir bench: how fast it is here, and beside what else is installed. */
 
-#define _GNU_SOURCE 1
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>

@@ -2,7 +2,6 @@
 
 /* What weir says of itself: backends, devices, and the names of things. */
 
-#define _GNU_SOURCE 1
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 
 /* weir info for people: one screen, 80 columns. */
 
-#define _GNU_SOURCE 1
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

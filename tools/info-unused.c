@@ -2,7 +2,6 @@
 
 /* What is not used here, why, and what would change that. */
 
-#define _GNU_SOURCE 1
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 
 /* weir info: what weir finds on this system, and why the rest is not used. */
 
-#define _GNU_SOURCE 1
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>

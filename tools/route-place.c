@@ -2,7 +2,6 @@
 
 /* The places of weir route: system, file:PATH, ... */
 
-#define _GNU_SOURCE 1
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/udmabuf.h>

@@ -2,7 +2,6 @@
 
 /* weir route: which way bytes would go between two places, and why. */
 
-#define _GNU_SOURCE 1
 #include <errno.h>
 #include <getopt.h>
 #include <stdbool.h>

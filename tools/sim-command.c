@@ -3,7 +3,6 @@
 /* Seeds in rounds, so that a run can be interrupted and gone on with; and what
  * becomes of a failure. */
 
-#define _GNU_SOURCE 1
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+
 #ifndef TOOLS_SIM_CP_H
 #define TOOLS_SIM_CP_H
 
@@ -7,7 +8,6 @@
  * and what must be true, sim-copier.c the program that copies.
  */
 
-#define _GNU_SOURCE 1
 #include <sys/stat.h>
 
 #include <weir/chain.h>

@@ -6,7 +6,6 @@
  * descriptors, decides nothing.
  */
 
-#define _GNU_SOURCE 1
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>

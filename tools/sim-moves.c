@@ -2,7 +2,6 @@
 
 /* Jobs over imported memory, and whether they do that and no more. */
 
-#define _GNU_SOURCE 1
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

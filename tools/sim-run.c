@@ -3,7 +3,6 @@
 /* Seeds in child processes: what goes wrong there is told by shared memory, or
  * by how the child ended. */
 
-#define _GNU_SOURCE 1
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

@@ -3,7 +3,6 @@
 /* How far each scenario is: a line of it in a file, so that a long run can be
  * ended at any time and gone on with. */
 
-#define _GNU_SOURCE 1
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

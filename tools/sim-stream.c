@@ -2,7 +2,6 @@
 
 /* What goes through the pipelines of their scenario, and whether it arrives. */
 
-#define _GNU_SOURCE 1
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

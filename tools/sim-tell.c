@@ -2,7 +2,6 @@
 
 /* What has come of it: for people, for programs, and to be kept. */
 
-#define _GNU_SOURCE 1
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,6 @@
 
 /* What the system says: limits, huge pages, NUMA nodes. */
 
-#define _GNU_SOURCE 1
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>

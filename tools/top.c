@@ -2,7 +2,6 @@
 
 /* weir top: what processes that use weir do. */
 
-#define _GNU_SOURCE 1
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>

@@ -2,7 +2,6 @@
 
 /* The command `weir-sim`: which scenarios, which seeds, and what came of it. */
 
-#define _GNU_SOURCE 1
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>

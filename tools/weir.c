@@ -3,7 +3,6 @@
 /* The command `weir`: finds the subcommand, and sees to it that what it wrote
  * was written. */
 
-#define _GNU_SOURCE 1
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * A device that is hostile, or broken: an engine, and a domain with functions,
  * whose answers are bytes of the input.  They refuse, put off, answer too much,

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * An inventory and a pool, called as the input says, against a model: lists as
  * arrays, and windows as numbers.  Every call must answer what the model

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * What a client may say to weir-nbd.  The first byte of the input says whether
  * it begins with the handshake or after a good one, to which export, and with

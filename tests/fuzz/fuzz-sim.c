@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /*
  * Programs of calls of the API in a simulated world: the bytes say which, in
  * which order, from where, and what callbacks do.  All of it is allowed; so

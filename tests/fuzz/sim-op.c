@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* Operations of every kind, and the descriptors that they go over. */
 
 #include <sys/un.h>

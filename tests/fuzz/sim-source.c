@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* What calls back again and again: only while it is there. */
 
 #include "tests/fuzz/sim-world.h"

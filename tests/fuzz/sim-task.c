@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 /* The ledger of operations: each ends once, and as is documented. */
 
 #include "tests/fuzz/sim-world.h"
