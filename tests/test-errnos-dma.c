@@ -304,6 +304,24 @@ RETURNS(weir_stats_list, ENOMEM)
 	return of_own_page(state, lists_without_memory);
 }
 
+static int64_t reads_without_memory(struct weir_stats *s)
+{
+	no_memory();
+	return plenty(weir_stats_read(s));
+}
+
+RETURNS(weir_stats_read, ENOMEM)
+{
+	return of_own_page(state, reads_without_memory);
+}
+
+RETURNS(weir_stats_publish, ENOMEM)
+{
+	assert_int_equal(chmod(test_dir(state), 0700), 0);
+	no_memory();
+	return plenty(weir_stats_publish(test_dir(state)));
+}
+
 int main(void)
 {
 	return run_errno_rows();

@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 
+#include <weir/device.h>
+#include <weir/dm.h>
 #include <weir/domain-user.h>
 #include <weir/inventory.h>
 #include <weir/pool.h>
@@ -532,6 +534,27 @@ RETURNS(weir_sync_create_in, E2BIG)
 	return mmap_end(m, weir_sync_create_in(&sync, m, 0, later_options()));
 }
 
+/* In memory of a device, where nobody can wait. */
+RETURNS(weir_sync_create_in, EOPNOTSUPP)
+{
+	struct weir_mmap *m = new_mmap();
+	struct weir_device *dev = NULL;
+	struct weir_sync *sync = NULL;
+	struct weir_dm *dm = NULL;
+	int err;
+
+	assert_int_equal(weir_device_open_name(&dev, "soft-dm"), 0);
+	assert_int_equal(weir_dm_alloc(&dm, dev, LEN, 0), 0);
+	assert_int_equal(weir_mmap_set_dm(m, dm, 0, LEN), 0);
+	assert_int_equal(weir_mmap_set_permissions(m, WEIR_MMAP_WRITE), 0);
+	assert_int_equal(weir_mmap_start(m), 0);
+	err = weir_sync_create_in(&sync, m, 0, NULL);
+	mmap_end(m, 0);
+	assert_int_equal(weir_dm_free(dm), 0);
+	assert_int_equal(weir_device_close(dev), 0);
+	return err;
+}
+
 /* Exports. */
 
 RETURNS(weir_mmap_export, E2BIG)
@@ -588,6 +611,16 @@ RETURNS(weir_mmap_import, E2BIG)
 	return import_end(&i, weir_mmap_import(&i.im, i.p.bytes, i.p.len,
 					       i.p.fds, i.p.n_fds,
 					       later_options()));
+}
+
+RETURNS(weir_mmap_import, EPROTONOSUPPORT)
+{
+	struct import i;
+
+	import_begin(&i);
+	i.p.bytes[8] = 2;	/* The major version. */
+	return import_end(&i, weir_mmap_import(&i.im, i.p.bytes, i.p.len,
+					       i.p.fds, i.p.n_fds, NULL));
 }
 
 RETURNS(weir_mmap_import, EMFILE)
@@ -793,6 +826,112 @@ COMPLETES(weir_mmap_import_from, ECONNREFUSED)
 	close(fd);
 	assert_int_equal(import_from(state, r, &rec, NULL), 0);
 	return finish(r, &rec);
+}
+
+/* An import whose exporter has revoked it. */
+static void stale_begin(struct import *i)
+{
+	import_begin(i);
+	assert_int_equal(weir_mmap_import(&i->im, i->p.bytes, i->p.len,
+					  i->p.fds, i->p.n_fds, NULL), 0);
+	assert_int_equal(weir_mmap_stop(i->m, NULL, NULL), 0);
+}
+
+RETURNS(weir_pool_create, ESTALE)
+{
+	struct weir_pool_opts opts = { .size = sizeof(opts),
+				       .buf_size = LEN };
+	struct weir_pool *pool = NULL;
+	struct import i;
+
+	stale_begin(&i);
+	opts.mmap = i.im;
+	return import_end(&i, weir_pool_create(&pool, start_reactor(state),
+					       &opts));
+}
+
+RETURNS(weir_segment_detach, EBUSY)
+{
+	struct weir_mmap *m;
+	int fd = -1, err;
+
+	assert_int_equal(weir_segment_register(memory, LEN, NULL, 0, LEN), 0);
+	assert_int_equal(weir_segment_share(&fd, memory, LEN), 0);
+	assert_int_equal(weir_segment_unregister(memory, LEN), 0);
+	assert_int_equal(weir_segment_attach(memory, LEN, fd), 0);
+	m = memory_mmap();
+	err = weir_segment_detach(memory, LEN);
+	mmap_end(m, 0);
+	assert_int_equal(weir_segment_detach(memory, LEN), 0);
+	close(fd);
+	return err;
+}
+
+RETURNS(weir_dm_export, EMFILE)
+{
+	struct weir_dm_token token = { .size = sizeof(token) };
+	struct weir_device *dev = NULL;
+	struct weir_dm *dm = NULL;
+	int64_t err;
+
+	assert_int_equal(weir_device_open_name(&dev, "soft-dm"), 0);
+	assert_int_equal(weir_dm_alloc(&dm, dev, LEN, 0), 0);
+	no_descriptors();
+	err = plenty(weir_dm_export(dm, &token));
+	assert_int_equal(weir_dm_free(dm), 0);
+	assert_int_equal(weir_device_close(dev), 0);
+	return err;
+}
+
+RETURNS(weir_mmap_keys, ESTALE)
+{
+	struct weir_device *dev = NULL;
+	struct import i;
+	int64_t err;
+
+	assert_int_equal(weir_device_open_name(&dev, "soft-dm"), 0);
+	stale_begin(&i);
+	err = weir_mmap_keys(i.im, dev, NULL, NULL);
+	assert_int_equal(weir_device_close(dev), 0);
+	return import_end(&i, err);
+}
+
+/* What an attach of memory that is shared, and not registered here any more,
+ * returns. */
+static int64_t attach_shared(void (*before)(void))
+{
+	int64_t err;
+	int fd = -1;
+
+	assert_int_equal(weir_segment_register(memory, LEN, NULL, 0, LEN), 0);
+	assert_int_equal(weir_segment_share(&fd, memory, LEN), 0);
+	assert_int_equal(weir_segment_unregister(memory, LEN), 0);
+	before();
+	err = plenty(weir_segment_attach(memory, LEN, fd));
+	close(fd);
+	return err;
+}
+
+RETURNS(weir_segment_attach, ENOMEM)
+{
+	return attach_shared(no_memory);
+}
+
+COMPLETES(weir_sync_wait, ETIMEDOUT)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_sync *sync = NULL;
+	struct rec rec;
+
+	assert_int_equal(weir_sync_create(&sync, NULL), 0);
+	rec_init(&rec);
+	assert_int_equal(weir_op_set_deadline(&rec.op,
+					      weir_reactor_now(r) + 1), 0);
+	STARTS(weir_sync_wait(sync, r, &rec.op, WEIR_SYNC_GE, 1,
+			      WEIR_SYNC_ALL));
+	finish(r, &rec);
+	assert_int_equal(weir_sync_destroy(sync), 0);
+	return rec.res;
 }
 
 int main(void)

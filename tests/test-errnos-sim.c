@@ -229,6 +229,16 @@ RETURNS(weir_sim_ftruncate, EBADF)
 	IN_WORLD(weir_sim_ftruncate(INT_MAX, 1));
 }
 
+RETURNS(weir_sim_file_corrupt, ENOMEM)
+{
+	struct weir_sim *sim = world_begin();
+
+	/* In a hole, which has no memory yet. */
+	assert_int_equal(weir_sim_file_write(sim, "file", "x", 1, 1 << 20), 1);
+	no_memory();
+	return world_end(sim, weir_sim_file_corrupt(sim, "file", 1 << 19, 1));
+}
+
 RETURNS(weir_sim_lseek, EBADF)
 {
 	IN_WORLD(weir_sim_lseek(INT_MAX, 1, SEEK_SET));
@@ -307,6 +317,11 @@ static int64_t connect_to(struct weir_sim *sim, int fd, const char *name,
 RETURNS(weir_sim_connect, EAFNOSUPPORT)
 {
 	return connect_to(world_begin(), -1, "peer", AF_NETLINK);
+}
+
+RETURNS(weir_sim_connect, EBADF)
+{
+	return connect_to(world_begin(), INT_MAX, "peer", AF_UNIX);
 }
 
 RETURNS(weir_sim_connect, ENOTSOCK)

@@ -168,6 +168,23 @@ RETURNS(weir_listener_create, EADDRNOTAVAIL)
 	return weir_listener_create(&l, r, sa_of(&a), a.len, NULL);
 }
 
+/* Connections may not receive into what another reactor has. */
+RETURNS(weir_listener_create, EXDEV)
+{
+	struct weir_conn_opts conn = { .size = sizeof(conn) };
+	struct weir_listener_opts opts = { .size = sizeof(opts),
+					   .conn = &conn };
+	struct weir_reactor *r = start_reactor(state), *other = NULL;
+	int64_t err;
+
+	assert_int_equal(weir_reactor_create(&other, NULL), 0);
+	assert_int_equal(weir_srq_create(&conn.srq, other, NULL), 0);
+	err = listener_on(r, &opts);
+	assert_int_equal(weir_srq_destroy(conn.srq), 0);
+	assert_int_equal(weir_reactor_destroy(other), 0);
+	return err;
+}
+
 RETURNS(weir_srq_create, E2BIG)
 {
 	struct weir_srq *srq = NULL;
@@ -189,6 +206,14 @@ RETURNS(weir_srq_create, ESHUTDOWN)
 	struct weir_srq *srq = NULL;
 
 	return weir_srq_create(&srq, stopped_reactor(state), NULL);
+}
+
+/* The reactor stops, and has not ended what it has yet. */
+static void stop_turn(struct weir_reactor *r)
+{
+	weir_reactor_stop(r);
+	while (weir_reactor_state(r) == WEIR_REACTOR_RUNNING)
+		some_turns(r, 1);
 }
 
 /* What a call on two ends of a connection returns: @call is made on @e, which
@@ -287,6 +312,11 @@ RETURNS(weir_conn_disconnect, EAGAIN)
 	return on_ends(state, true, fill_reactor, disconnects);
 }
 
+RETURNS(weir_conn_disconnect, ESHUTDOWN)
+{
+	return on_ends(state, true, stop_turn, disconnects);
+}
+
 RETURNS(weir_conn_disconnect, EINVAL)
 {
 	return on_ends(state, true, NULL, disconnects_without_callback);
@@ -376,6 +406,25 @@ COMPLETES(weir_conn_connect, ECANCELED)
 	return on_ends(state, false, NULL, connects_and_cancels);
 }
 
+/* The peer's answer is kept back. */
+static int64_t disconnects_and_cancels(struct ends *e)
+{
+	int64_t err;
+
+	standin_cm_hold(true);
+	assert_int_equal(disconnects(e), 0);
+	some_turns(e->r, 3);
+	assert_int_equal(weir_op_cancel(&e->closed.op), 0);
+	err = finish(e->r, &e->closed);
+	standin_cm_hold(false);
+	return err;
+}
+
+COMPLETES(weir_conn_disconnect, ECANCELED)
+{
+	return on_ends(state, true, NULL, disconnects_and_cancels);
+}
+
 /* Windows, and exports by keys. */
 
 static struct weir_mmap *far_of(struct scene *s)
@@ -442,6 +491,24 @@ RETURNS(weir_window_create, E2BIG)
 RETURNS(weir_window_create, EAGAIN)
 {
 	return on_scene(state, fill_reactor, opens);
+}
+
+RETURNS(weir_window_create, ESHUTDOWN)
+{
+	return on_scene(state, stop_turn, opens);
+}
+
+static int64_t revokes_when_it_stops(struct scene *s)
+{
+	scene_export(s, R);
+	stop_turn(s->r);
+	rec_init(&s->revoked);
+	return weir_window_revoke(s->w, &s->revoked.op);
+}
+
+RETURNS(weir_window_revoke, ESHUTDOWN)
+{
+	return on_scene(state, NULL, revokes_when_it_stops);
 }
 
 RETURNS(weir_window_create, ENOENT)
@@ -786,7 +853,56 @@ RETURNS(weir_message_send, EAGAIN)
 	return on_talk(state, sends_when_full);
 }
 
+static int64_t sends_when_it_stops(struct talk *t)
+{
+	struct weir_message m = { .size = sizeof(m), .data = "abc", .len = 3 };
+
+	stop_turn(t->r);
+	return try_send(t, t->e.client, 0, &m);
+}
+
+RETURNS(weir_message_send, ESHUTDOWN)
+{
+	return on_talk(state, sends_when_it_stops);
+}
+
+/* The second of a list is not to be sent alone. */
+static int64_t sends_from_the_middle(struct talk *t)
+{
+	struct weir_message m = { .size = sizeof(m) };
+	struct weir_buf *head = talk_buf(t, 0, 8);
+	int64_t err;
+
+	m.buf = talk_buf(t, 8, 8);
+	assert_int_equal(weir_buf_chain(head, m.buf), 0);
+	err = try_send(t, t->e.client, 0, &m);
+	weir_buf_put(head);
+	return err;
+}
+
+RETURNS(weir_message_send, EPERM)
+{
+	return on_talk(state, sends_from_the_middle);
+}
+
 /* Devices. */
+
+static int64_t adds_without_memory(struct scene *s)
+{
+	struct weir_mmap *m = NULL;
+	int64_t err;
+
+	assert_int_equal(weir_mmap_create(&m, NULL), 0);
+	no_memory();
+	err = plenty(weir_mmap_add_device(m, s->dev));
+	assert_int_equal(weir_mmap_destroy(m), 0);
+	return err;
+}
+
+RETURNS(weir_mmap_add_device, ENOMEM)
+{
+	return on_scene(state, NULL, adds_without_memory);
+}
 
 RETURNS(weir_device_list, ENOMEM)
 {

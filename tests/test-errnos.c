@@ -508,6 +508,18 @@ RETURNS(weir_receiver_set, ESHUTDOWN)
 	return err;
 }
 
+RETURNS(weir_splice, EAGAIN)
+{
+	struct rec rec;
+	int fd[2], err;
+
+	pipe_pair(fd);
+	rec_init(&rec);
+	err = weir_splice(full_reactor(state), &rec.op, fd[0], fd[1], 1);
+	close_pair(fd);
+	return err;
+}
+
 RETURNS(weir_splice, ESHUTDOWN)
 {
 	struct rec rec;

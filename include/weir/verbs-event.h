@@ -40,7 +40,6 @@ typedef void weir_verbs_event_fn(struct weir_verbs_event *source,
  *
  * Returns 0 with *@ret set, to be freed by weir_verbs_event_destroy(), or
  *   -EINVAL      @ctx or @fn is NULL
- *   -EMFILE      no descriptor left
  *   -ENOMEM      no memory
  *   -EOPNOTSUPP  this build has no RDMA
  *   -ESHUTDOWN   @r is stopping
