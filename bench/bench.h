@@ -225,7 +225,7 @@ unsigned int bench_need_fds(unsigned int n);
 /* Is there a program of that name to run? */
 bool bench_has_program(const char *name);
 
-/* The same of one of examples/, built or installed; the environment has its path
+/* The same of one of programs/, built or installed; the environment has its path
  * then, that of weir-cp in WEIR_CP. */
 bool bench_find_example(const char *name);
 /* Likewise, but without it there is nothing to measure: that is a failure. */

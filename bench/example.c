@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Where a program of examples/ is: see bench.h. */
+/* Where one of programs/ is: see bench.h. */
 
 #include <ctype.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static bool is_built_shared(const char *name, char *path, size_t size)
 {
 	static char library[4096];
 
-	snprintf(path, size, "examples/%s/.libs/%s", name, name);
+	snprintf(path, size, "programs/%s/.libs/%s", name, name);
 	if (access(path, X_OK) || !getcwd(library, sizeof(library) - 8))
 		return false;
 	strcat(library, "/.libs");
@@ -54,7 +54,7 @@ bool bench_find_example(const char *name)
 	if (is_beside(name, path, sizeof(path)))
 		return !setenv(variable, path, 1);
 	if (!is_built_shared(name, path, sizeof(path)))
-		snprintf(path, sizeof(path), "examples/%s/%s", name, name);
+		snprintf(path, sizeof(path), "programs/%s/%s", name, name);
 	if (!access(path, X_OK))
 		return !setenv(variable, path, 1);
 	return bench_has_program(name) && !setenv(variable, name, 1);
@@ -67,7 +67,7 @@ void bench_need_example(const char *name)
 	if (bench_find_example(name))
 		return;
 	variable_of(name, variable, sizeof(variable));
-	fprintf(stderr, "%s is neither beside weir nor in PATH nor in examples/"
+	fprintf(stderr, "%s is neither beside weir nor in PATH nor in programs/"
 		" here; %s can say where it is\n", name, variable);
 	exit(1);
 }

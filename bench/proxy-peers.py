@@ -328,7 +328,7 @@ def main():
     add("--seconds", type=int, default=3)
     add("--idle", type=int, default=5000)
     add("--times", type=int, default=1)
-    add("--weir", default="examples/weir-proxy/weir-proxy")
+    add("--weir", default="programs/weir-proxy/weir-proxy")
     args = parser.parse_args()
     limit = 2 * args.idle + FDS_OTHER
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < limit:

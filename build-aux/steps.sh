@@ -197,7 +197,7 @@ lint()
 	(cd "$src" && find bootstrap .ci/run build-aux/tap-run.sh \
 		build-aux/digests.sh build-aux/rdma-report.sh \
 		build-aux/sim-release.sh \
-		build-aux/steps.sh tests examples bench -type f \
+		build-aux/steps.sh tests examples programs bench -type f \
 		\( -name '*.sh' -o -name bootstrap -o -name run \
 		-o -name prepare \) \
 		-exec shellcheck -S warning {} +)

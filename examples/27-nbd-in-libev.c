@@ -18,7 +18,7 @@
 #include <weir/host-libev.h>
 
 #include "nbd-visitor.h"
-#include "weir-nbd/server.h"
+#include "programs/weir-nbd/server.h"
 
 static struct {
 	struct ev_loop *loop;

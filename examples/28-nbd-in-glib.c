@@ -17,7 +17,7 @@
 #include <weir/host-glib.h>
 
 #include "nbd-visitor.h"
-#include "weir-nbd/server.h"
+#include "programs/weir-nbd/server.h"
 
 static struct {
 	GMainLoop *loop;

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # base <- reactor <- mem <- dma: a directory includes only what is to its left,
-# and includes it as "layer/file.h" or <weir/x.h>.  Examples and tools see
-# public headers only.  And each test has a name of its own.
+# and includes it as "layer/file.h" or <weir/x.h>.  Programs, examples and tools
+# see public headers only.  And each test has a name of its own.
 dir=${srcdir:-.}
 n=0
 bad=0
@@ -35,6 +35,10 @@ found 'public headers include no internal ones' \
 # Theirs may include each other.
 found 'examples include no internal headers' \
 	"$(quoted /dev/null "$dir"/examples/*.[ch] |
+	   grep -E '"(config\.h"|(base|reactor|mem|dma|tests)/)')"
+
+found 'programs include no internal headers' \
+	"$(quoted /dev/null "$dir"/programs/*/*.[ch] |
 	   grep -E '"(config\.h"|(base|reactor|mem|dma|tests)/)')"
 
 found 'tools include no internal headers' \

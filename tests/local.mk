@@ -748,8 +748,8 @@ endif
 %C%_starve_la_SOURCES = %D%/starve.c %D%/own-malloc.h
 %C%_starve_la_LDFLAGS = $(plug_ldflags) -rpath /nowhere
 
-%C%_test_number_SOURCES = %D%/test-number.c examples/common/number.c \
-	examples/common/number.h $(test_harness)
+%C%_test_number_SOURCES = %D%/test-number.c programs/common/number.c \
+	programs/common/number.h $(test_harness)
 %C%_test_number_LDADD = $(test_public)
 %C%_test_why_LDADD = $(test_internal)
 
@@ -770,7 +770,7 @@ test_proxies = %D%/proxy-kit.c %D%/proxy-kit.h $(test_harness)
 %C%_test_weir_proxy_hostile_LDADD = $(test_public)
 
 %C%_test_weir_rdma_parts_SOURCES = %D%/test-weir-rdma-parts.c \
-	examples/weir-rdma/file.c examples/weir-rdma/note.c $(test_harness)
+	programs/weir-rdma/file.c programs/weir-rdma/note.c $(test_harness)
 %C%_test_weir_rdma_parts_LDADD = $(test_public)
 
 %C%_test_watch_SOURCES = %D%/test-watch.c $(test_harness)

@@ -16,7 +16,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#include "examples/weir-nbd/weir-nbd.h"
+#include "programs/weir-nbd/weir-nbd.h"
 
 #define MIB (1u << 20)
 #define FILE_SIZE (8u * MIB + 512)
@@ -29,10 +29,10 @@ static char nbd_socket[128];
  * that would run, as it would: the script takes longer than a test. */
 static inline const char *nbd_built(void)
 {
-	static const char inner[] = "examples/weir-nbd/.libs/weir-nbd";
+	static const char inner[] = "programs/weir-nbd/.libs/weir-nbd";
 
 	if (access(inner, X_OK) || getenv("LD_LIBRARY_PATH"))
-		return "examples/weir-nbd/weir-nbd";
+		return "programs/weir-nbd/weir-nbd";
 	setenv("LD_LIBRARY_PATH", ".libs", 1);
 	return inner;
 }

@@ -18,7 +18,7 @@
 #include <weir/op.h>
 #include <weir/reactor.h>
 
-#include "examples/weir-nbd/plug.h"
+#include "programs/weir-nbd/plug.h"
 #include "tests/nbd-plug.h"
 
 struct plug {

@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#define PROGRAM "examples/weir-proxy/weir-proxy"
+#define PROGRAM "programs/weir-proxy/weir-proxy"
 #define CHUNK 65536
 
 /* Nothing takes any more for so long: it is full. */

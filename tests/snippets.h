@@ -214,7 +214,7 @@ static struct weir_job *job;
 static const struct iovec *iov;
 static char cells[4096];
 static uint64_t addr;
-#include "examples/weir-nbd/plug.h"
+#include "programs/weir-nbd/plug.h"
 int begin_core(struct weir_group *, uint32_t, void *);
 void end_core(struct weir_group *, uint32_t, void *);
 void conn_adopt(void *);

@@ -4,7 +4,7 @@
 
 #include "tests/harness.h"
 
-#include "examples/common/number.h"
+#include "programs/common/number.h"
 
 #define NONE UINT64_MAX		/* It is refused. */
 

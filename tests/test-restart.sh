@@ -8,8 +8,8 @@
 . "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
 
 weir=$(absolute "${WEIR:-tools/weir}")
-nbd=$(absolute "${WEIR_NBD:-examples/weir-nbd/weir-nbd}")
-proxy=$(absolute "${WEIR_PROXY:-examples/weir-proxy/weir-proxy}")
+nbd=$(absolute "${WEIR_NBD:-programs/weir-nbd/weir-nbd}")
+proxy=$(absolute "${WEIR_PROXY:-programs/weir-proxy/weir-proxy}")
 libs=$(absolute .libs)
 enter test-restart
 times=12

@@ -21,9 +21,9 @@ case ${SAN_CFLAGS:-} in ?*)
 esac
 starve=$(absolute "$starve")
 weir=$(absolute "${WEIR:-tools/weir}")
-cp=$(absolute "${WEIR_CP:-examples/weir-cp/weir-cp}")
-nbd=$(absolute "${WEIR_NBD:-examples/weir-nbd/weir-nbd}")
-proxy=$(absolute "${WEIR_PROXY:-examples/weir-proxy/weir-proxy}")
+cp=$(absolute "${WEIR_CP:-programs/weir-cp/weir-cp}")
+nbd=$(absolute "${WEIR_NBD:-programs/weir-nbd/weir-nbd}")
+proxy=$(absolute "${WEIR_PROXY:-programs/weir-proxy/weir-proxy}")
 enter test-starved
 seeds=12
 [ "${WEIR_TEST_LONG:-}" ] && seeds=300

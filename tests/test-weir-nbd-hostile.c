@@ -437,7 +437,7 @@ static void exec_with_socket(void **state, int listener, const char *more)
 		fcntl(3, F_SETFD, 0);
 	else
 		dup2(listener, 3);
-	execl(program ? program : "examples/weir-nbd/weir-nbd", "weir-nbd",
+	execl(program ? program : "programs/weir-nbd/weir-nbd", "weir-nbd",
 	      "-q", "--cores=1", "--export=size=1M", more, (char *)NULL);
 	_exit(127);
 }

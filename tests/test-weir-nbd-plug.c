@@ -9,8 +9,8 @@
 #include <weir/export.h>
 #include <weir/mmap.h>
 
-#define CIPHER "examples/weir-nbd/.libs/cipher.so"
-#define IMPORT "examples/weir-nbd/.libs/import.so"
+#define CIPHER "programs/weir-nbd/.libs/cipher.so"
+#define IMPORT "programs/weir-nbd/.libs/import.so"
 #define TROUBLE "tests/.libs/nbd-plug.so"
 #define ALL_SIZE (4u * MIB)
 

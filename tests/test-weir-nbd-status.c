@@ -23,7 +23,7 @@ static off_t told(int fd, off_t off, int whence)
 }
 
 #define lseek told
-#include "examples/weir-nbd/status.c"
+#include "programs/weir-nbd/status.c"
 #undef lseek
 
 bool memory_in_use(const struct export *x, uint64_t block)

@@ -8,7 +8,7 @@
 . "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
 
 man=$(absolute "${srcdir:-$(dirname "$0")/..}/docs/man/weir-proxy.1")
-proxy=$(absolute "${WEIR_PROXY:-examples/weir-proxy/weir-proxy}")
+proxy=$(absolute "${WEIR_PROXY:-programs/weir-proxy/weir-proxy}")
 enter test-weir-proxy
 
 # refused STATUS PATTERN OPTIONS...

@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "examples/weir-rdma/weir-rdma.h"
+#include "programs/weir-rdma/weir-rdma.h"
 
 /* A directory that is served, and a secret beside it. */
 struct place {

@@ -9,7 +9,7 @@
 # shellcheck disable=SC2317 # run() calls functions by their names.
 . "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
 
-program=$(absolute "${WEIR_RDMA:-examples/weir-rdma/weir-rdma}")
+program=$(absolute "${WEIR_RDMA:-programs/weir-rdma/weir-rdma}")
 # The shell script that libtool makes takes longer than it.
 [ -x "${program%/*}/.libs/weir-rdma" ] && {
 	LD_LIBRARY_PATH=$(pwd)/.libs

@@ -8,7 +8,7 @@
 . "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
 
 man=$(absolute "${srcdir:-$(dirname "$0")/..}/docs/man/weir-rping.1")
-rping=$(absolute "${WEIR_RPING:-examples/weir-rping/weir-rping}")
+rping=$(absolute "${WEIR_RPING:-programs/weir-rping/weir-rping}")
 enter test-weir-rping
 
 # refused PATTERN OPTIONS...

@@ -4,7 +4,7 @@
 # what was copied.  It is sourced.
 . "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
 
-program=$(absolute "${WEIR_CP:-examples/weir-cp/weir-cp}")
+program=$(absolute "${WEIR_CP:-programs/weir-cp/weir-cp}")
 without_call=$(absolute "${WITHOUT_CALL:-tests/without-call}")
 enter test-weir-cp
 nobody=65534

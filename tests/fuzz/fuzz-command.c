@@ -22,7 +22,7 @@ int weir_main(int argc, char **argv);
 #define main weir_main
 #include "tools/weir.c"
 #undef main
-#include "examples/weir-cp/weir-cp.h"
+#include "programs/weir-cp/weir-cp.h"
 
 /* It runs other programs: not here. */
 int cmd_bench(int argc, char **argv)

@@ -17,7 +17,7 @@
 #include <weir/dma.h>
 #include <weir/domain.h>
 
-#include "examples/weir-nbd/weir-nbd.h"
+#include "programs/weir-nbd/weir-nbd.h"
 #include "tests/fuzz/fuzz-kit.h"
 
 const char fuzz_name[] = "nbd";

@@ -21,19 +21,19 @@ fuzz_tools = tools/find.c tools/info-json.c tools/info-text.c \
 	tools/info-unused.c tools/info.c tools/json.c tools/route-place.c \
 	tools/route.c tools/system.c tools/top-ask.c tools/top-json.c \
 	tools/top-prometheus.c tools/top-screen-none.c tools/top-text.c \
-	tools/top.c examples/common/number.c \
-	examples/weir-cp/options.c
+	tools/top.c programs/common/number.c \
+	programs/weir-cp/options.c
 
-fuzz_nbd = examples/weir-nbd/batch.c examples/weir-nbd/cells.c \
-	examples/weir-nbd/conn.c examples/weir-nbd/domain.c \
-	examples/weir-nbd/export.c \
-	examples/weir-nbd/file.c examples/weir-nbd/hello.c \
-	examples/weir-nbd/memory.c examples/weir-nbd/pages.c \
-	examples/weir-nbd/peer.c examples/weir-nbd/plug.c \
-	examples/weir-nbd/reply.c \
-	examples/weir-nbd/request.c examples/weir-nbd/say.c \
-	examples/weir-nbd/status.c \
-	examples/common/number.c
+fuzz_nbd = programs/weir-nbd/batch.c programs/weir-nbd/cells.c \
+	programs/weir-nbd/conn.c programs/weir-nbd/domain.c \
+	programs/weir-nbd/export.c \
+	programs/weir-nbd/file.c programs/weir-nbd/hello.c \
+	programs/weir-nbd/memory.c programs/weir-nbd/pages.c \
+	programs/weir-nbd/peer.c programs/weir-nbd/plug.c \
+	programs/weir-nbd/reply.c \
+	programs/weir-nbd/request.c programs/weir-nbd/say.c \
+	programs/weir-nbd/status.c \
+	programs/common/number.c
 
 fuzz_common = %D%/run-corpus.c %D%/fuzz-kit.h
 fuzz_programs = %D%/run-command %D%/run-engine %D%/run-inventory \

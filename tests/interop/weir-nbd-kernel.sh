@@ -10,7 +10,7 @@
 # shellcheck disable=SC2317,SC2329 # Each t_ function is called by run.
 # shellcheck source=tests/kit.sh
 . "${srcdir:-$(dirname "$0")/../..}/tests/kit.sh"
-program=$(absolute "${WEIR_NBD:-examples/weir-nbd/weir-nbd}")
+program=$(absolute "${WEIR_NBD:-programs/weir-nbd/weir-nbd}")
 PATH=$PATH:/usr/sbin:/sbin
 enter weir-nbd-kernel
 

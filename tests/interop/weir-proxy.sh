@@ -10,7 +10,7 @@
 backends=${WEIR_BACKEND:-uring ev}
 # shellcheck source=tests/kit.sh
 . "${srcdir:-$(dirname "$0")/../..}/tests/kit.sh"
-proxy=$(absolute "${WEIR_PROXY:-examples/weir-proxy/weir-proxy}")
+proxy=$(absolute "${WEIR_PROXY:-programs/weir-proxy/weir-proxy}")
 crowd=$(absolute "${srcdir:-$(dirname "$0")/../..}/tests/interop/weir-proxy.py")
 weir=$(absolute "${WEIR:-tools/weir}")
 enter weir-proxy

@@ -11,7 +11,7 @@
 	echo '1..0 # SKIP no RDMA: this is for tests/vm/run --rdma2'
 	exit 0
 }
-weir=$(absolute "${WEIR_RPING:-examples/weir-rping/weir-rping}")
+weir=$(absolute "${WEIR_RPING:-programs/weir-rping/weir-rping}")
 here=$WEIR_RDMA_ADDRESS
 there=$WEIR_RDMA_ADDRESS2
 enter weir-rping

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The programs that are installed, on public headers alone.
+
+EXTRA_DIST += %D%/LICENSE
+
+# What several of them need.
+noinst_LIBRARIES = %D%/common/libcommon.a
+%C%_common_libcommon_a_SOURCES = \
+	%D%/common/listen-unix.c \
+	%D%/common/listen-unix.h \
+	%D%/common/number.c \
+	%D%/common/number.h \
+	%D%/common/option.c \
+	%D%/common/option.h
+common = %D%/common/libcommon.a
+
+# A program large enough to be of use: see weir-cp/README.md.
+bin_PROGRAMS += %D%/weir-cp/weir-cp
+%C%_weir_cp_weir_cp_LDFLAGS = $(program_ldflags)
+%C%_weir_cp_weir_cp_SOURCES = \
+	%D%/weir-cp/attrs.c \
+	%D%/weir-cp/dir.c \
+	%D%/weir-cp/extent.c \
+	%D%/weir-cp/file-finish.c \
+	%D%/weir-cp/file-open.c \
+	%D%/weir-cp/file.c \
+	%D%/weir-cp/lane.c \
+	%D%/weir-cp/links.c \
+	%D%/weir-cp/main.c \
+	%D%/weir-cp/node.c \
+	%D%/weir-cp/options.c \
+	%D%/weir-cp/output.c \
+	%D%/weir-cp/progress.c \
+	%D%/weir-cp/stream.c \
+	%D%/weir-cp/target.c \
+	%D%/weir-cp/walk.c \
+	%D%/weir-cp/weir-cp.h
+%C%_weir_cp_weir_cp_LDADD = $(common) libweir.la
+EXTRA_DIST += %D%/weir-cp/README.md
+
+# Block devices over a network: see weir-nbd/README.md.  The server is a library
+# of its own here, for programs that have it inside.
+noinst_LIBRARIES += %D%/weir-nbd/libserver.a
+%C%_weir_nbd_libserver_a_SOURCES = \
+	%D%/weir-nbd/batch.c \
+	%D%/weir-nbd/cells.c \
+	%D%/weir-nbd/conn.c \
+	%D%/weir-nbd/core.c \
+	%D%/weir-nbd/domain.c \
+	%D%/weir-nbd/export.c \
+	%D%/weir-nbd/file.c \
+	%D%/weir-nbd/hello.c \
+	%D%/weir-nbd/listen.c \
+	%D%/weir-nbd/memory.c \
+	%D%/weir-nbd/options.c \
+	%D%/weir-nbd/pages.c \
+	%D%/weir-nbd/peer.c \
+	%D%/weir-nbd/plug.c \
+	%D%/weir-nbd/plug.h \
+	%D%/weir-nbd/reply.c \
+	%D%/weir-nbd/request.c \
+	%D%/weir-nbd/say.c \
+	%D%/weir-nbd/server.c \
+	%D%/weir-nbd/server.h \
+	%D%/weir-nbd/status.c \
+	%D%/weir-nbd/weir-nbd.h
+nbd_server = %D%/weir-nbd/libserver.a $(common) libweir.la -ldl
+
+bin_PROGRAMS += %D%/weir-nbd/weir-nbd
+%C%_weir_nbd_weir_nbd_LDFLAGS = $(program_ldflags)
+%C%_weir_nbd_weir_nbd_SOURCES = %D%/weir-nbd/main.c
+%C%_weir_nbd_weir_nbd_LDADD = $(nbd_server)
+EXTRA_DIST += %D%/weir-nbd/README.md
+
+# What others need to write plugins for it, and two of them.  A plugin uses the
+# server's libweir, so there must be a shared one; the plugin does not name it:
+# libtool would link the plugin again at each installation, for one prefix only.
+nbdincludedir = $(includedir)/weir-nbd
+nbdinclude_HEADERS = %D%/weir-nbd/plug.h
+nbdplugdir = $(libdir)/weir-nbd
+nbdplug_LTLIBRARIES =
+if SHARED
+nbdplug_LTLIBRARIES += %D%/weir-nbd/cipher.la %D%/weir-nbd/import.la
+endif
+plug_ldflags = $(AM_LDFLAGS) -module -avoid-version -shared
+%C%_weir_nbd_cipher_la_SOURCES = %D%/weir-nbd/cipher.c %D%/weir-nbd/plug.h
+%C%_weir_nbd_cipher_la_LDFLAGS = $(plug_ldflags)
+%C%_weir_nbd_import_la_SOURCES = %D%/weir-nbd/import.c %D%/weir-nbd/plug.h
+%C%_weir_nbd_import_la_LDFLAGS = $(plug_ldflags)
+
+# Files by RDMA: see weir-rdma/README.md.
+bin_PROGRAMS += %D%/weir-rdma/weir-rdma
+%C%_weir_rdma_weir_rdma_LDFLAGS = $(program_ldflags)
+%C%_weir_rdma_weir_rdma_SOURCES = \
+	%D%/weir-rdma/client.c \
+	%D%/weir-rdma/file.c \
+	%D%/weir-rdma/main.c \
+	%D%/weir-rdma/move.c \
+	%D%/weir-rdma/note.c \
+	%D%/weir-rdma/options.c \
+	%D%/weir-rdma/say.c \
+	%D%/weir-rdma/serve.c \
+	%D%/weir-rdma/staging.c \
+	%D%/weir-rdma/transfer.c \
+	%D%/weir-rdma/weir-rdma.h
+%C%_weir_rdma_weir_rdma_LDADD = $(common) libweir.la
+EXTRA_DIST += %D%/weir-rdma/README.md
+
+# The other end of rdmacm-utils' rping: see weir-rping/README.md.
+bin_PROGRAMS += %D%/weir-rping/weir-rping
+%C%_weir_rping_weir_rping_LDFLAGS = $(program_ldflags)
+%C%_weir_rping_weir_rping_SOURCES = \
+	%D%/weir-rping/client.c \
+	%D%/weir-rping/main.c \
+	%D%/weir-rping/options.c \
+	%D%/weir-rping/server.c \
+	%D%/weir-rping/session.c \
+	%D%/weir-rping/weir-rping.h
+%C%_weir_rping_weir_rping_LDADD = $(common) libweir.la
+EXTRA_DIST += %D%/weir-rping/README.md
+
+# Connections in and out, and bytes between them: see weir-proxy/README.md.
+bin_PROGRAMS += %D%/weir-proxy/weir-proxy
+%C%_weir_proxy_weir_proxy_LDFLAGS = $(program_ldflags)
+%C%_weir_proxy_weir_proxy_SOURCES = \
+	%D%/weir-proxy/address.c \
+	%D%/weir-proxy/buffer.c \
+	%D%/weir-proxy/config.c \
+	%D%/weir-proxy/conn.c \
+	%D%/weir-proxy/control.c \
+	%D%/weir-proxy/core.c \
+	%D%/weir-proxy/flow.c \
+	%D%/weir-proxy/header.c \
+	%D%/weir-proxy/listener.c \
+	%D%/weir-proxy/log-line.c \
+	%D%/weir-proxy/log.c \
+	%D%/weir-proxy/main.c \
+	%D%/weir-proxy/open.c \
+	%D%/weir-proxy/options.c \
+	%D%/weir-proxy/pipe.c \
+	%D%/weir-proxy/weir-proxy.h
+%C%_weir_proxy_weir_proxy_LDADD = $(common) libweir.la
+EXTRA_DIST += %D%/weir-proxy/README.md
