@@ -3,14 +3,6 @@
 /* The errnos that the headers of jobs document: contexts, engines, chains,
  * pipelines; and those of published statistics. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/errnos-kit.h"
 #include "tests/job-kit.h"
 #include "tests/pipeline-kit.h"

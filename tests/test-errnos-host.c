@@ -2,14 +2,6 @@
 
 /* The errnos that the headers about other loops document: hosts and guests. */
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "tests/errnos-kit.h"
 
 #include <pthread.h>
