@@ -124,3 +124,14 @@ int why_no_fd(int err, const char *call, const char *what)
 			   strerror(-err));
 	}
 }
+
+int why_call(int err, const char *object, const char *call)
+{
+	size_t len = strlen(object);
+	char text[WHY_MAX];
+
+	if (strncmp(weir_why(), object, len) || weir_why()[len] != ':')
+		return err;
+	snprintf(text, sizeof(text), "%s", weir_why() + len);
+	return why(err, "%s%s", call, text);
+}

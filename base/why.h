@@ -27,4 +27,11 @@ __attribute__((cold)) int why_no_fd(int err, const char *call,
  */
 __attribute__((cold)) int why_static(int err, const char *text);
 
+/*
+ * Name the public call: a message that begins with "@object: ", from functions that
+ * several calls share, then begins with "@call: ".
+ */
+__attribute__((cold)) int why_call(int err, const char *object,
+				   const char *call);
+
 #endif /* WEIR_BASE_WHY_H */

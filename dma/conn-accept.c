@@ -84,7 +84,7 @@ static int make_ready(struct weir_conn *c, const void *data, size_t len)
 		conn_qp_free(c);
 	c->reads_out = reads_out;
 	c->reads_in = reads_in;
-	return err;
+	return why_call(err, "weir_conn", "weir_conn_accept");
 }
 
 int weir_conn_accept(struct weir_conn *c, struct weir_op *op, const void *data,

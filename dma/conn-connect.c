@@ -60,6 +60,13 @@ static int request(struct weir_conn *c)
 	return TRY(rdma_connect, (c->id, &param));
 }
 
+static void done(struct weir_conn *c, int err)
+{
+	if (err)
+		why_call(err, "weir_conn", "weir_conn_connect");
+	conn_done(c, err, err);
+}
+
 void conn_routed(struct weir_conn *c)
 {
 	int err = conn_qp_make(c);
@@ -67,7 +74,7 @@ void conn_routed(struct weir_conn *c)
 	if (!err)
 		err = request(c);
 	if (err)
-		conn_done(c, err, err);
+		done(c, err);
 	else
 		c->step = CONN_ANSWER;
 }
@@ -95,7 +102,7 @@ void conn_answered(struct weir_conn *c, const struct rdma_cm_event *ev)
 		err = -ECONNRESET;
 	if (err)
 		rdma_reject(c->id, NULL, 0);
-	conn_done(c, err, err);
+	done(c, err);
 }
 
 /*

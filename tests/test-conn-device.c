@@ -233,11 +233,13 @@ static void iwarp_device_is_refused_on_both_sides(void **state)
 	rec_init(&rec);
 	assert_int_equal(weir_conn_accept(e.server, &rec.op, NULL, 0),
 			 -EOPNOTSUPP);
+	assert_starts_with(weir_why(), "weir_conn_accept: the address is ");
 	assert_non_null(strstr(weir_why(), "iWARP"));
 	assert_int_equal(weir_conn_reject(e.server, NULL, 0), 0);
 	assert_int_equal(finish(e.r, &e.connected), -ECONNREFUSED);
 	start_connect(&e);
 	assert_int_equal(finish(e.r, &e.connected), -EOPNOTSUPP);
+	assert_starts_with(weir_why(), "weir_conn_connect: the address is ");
 	dev->transport_type = IBV_TRANSPORT_IB;
 	ends_destroy(&e);
 }
@@ -274,15 +276,15 @@ static void what_is_not_found_is_told_apart(void **state)
 static void a_deadline_reaches_every_step_of_a_connect(void **state)
 {
 	struct ends e;
-	unsigned int steps;
+	unsigned int steps, step;
 
 	ends_begin(&e, state, AF_INET);
 	for (steps = 0; steps < 3; steps++) {
 		standin_cm_hold(true);
 		start_connect(&e);
-		while (e.client->step != (enum conn_step)steps) {
-			standin_cm_step(1);
-			some_turns(e.r, 1);
+		for (step = 0; step < steps; step++) {
+			UNTIL(e.r, standin_cm_step(1));
+			UNTIL(e.r, e.client->step == (enum conn_step)step + 1);
 		}
 		assert_int_equal(weir_op_set_deadline(&e.connected.op,
 				 weir_reactor_now(e.r) + WEIR_MSEC), 0);

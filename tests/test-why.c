@@ -61,6 +61,16 @@ static void destructor_of_thread_may_fail(void **state)
 	assert_int_equal(pthread_key_delete(last_words), 0);
 }
 
+static void message_of_shared_function_names_its_call(void **state)
+{
+	(void)state;
+	why(-EIO, "weir_conn: the port is down");
+	assert_int_equal(why_call(-EIO, "weir_conn", "weir_conn_accept"), -EIO);
+	assert_string_equal(weir_why(), "weir_conn_accept: the port is down");
+	why_call(-EIO, "weir_conn", "weir_conn_connect");
+	assert_string_equal(weir_why(), "weir_conn_accept: the port is down");
+}
+
 static void long_message_is_cut(void **state)
 {
 	char text[4096];
@@ -77,6 +87,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(message_belongs_to_its_thread),
 		cmocka_unit_test(destructor_of_thread_may_fail),
+		cmocka_unit_test(message_of_shared_function_names_its_call),
 		cmocka_unit_test(long_message_is_cut),
 	};
 
