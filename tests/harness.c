@@ -6,6 +6,7 @@
 #include <ftw.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/syscall.h>
 
 #include <weir/sim-file.h>
 
@@ -37,6 +38,16 @@ int under_valgrind(void)
 #else
 	return 0;
 #endif
+}
+
+int own_pidfd(void)
+{
+	int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+
+	if (fd < 0 && errno == ENOSYS)
+		skip_because("no pidfds here");
+	assert_true(fd >= 0);
+	return fd;
 }
 
 int want_long(void)

@@ -98,6 +98,11 @@ __attribute__((format(printf, 1, 2), noreturn)) void skip_because(
 	const char *fmt, ...);
 
 int under_valgrind(void);
+
+/* A pidfd of this process, to be closed; skips where there are none, as under
+ * valgrind 3.19. */
+int own_pidfd(void);
+
 int want_long(void);
 
 /* @n, or a hundredth of it where every step costs much more. */

@@ -9,7 +9,6 @@
 #include "tests/segment-kit.h"
 
 #include <sys/fsuid.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 
 #include <weir/device.h>
@@ -63,6 +62,7 @@ RETURNS(weir_domain_process_create, EMFILE)
 {
 	struct weir_domain *d = NULL;
 
+	close(own_pidfd());
 	no_descriptors();
 	return plenty(weir_domain_process_create(&d, getpid(), NULL));
 }
@@ -71,16 +71,9 @@ RETURNS(weir_domain_process_create, ENOMEM)
 {
 	struct weir_domain *d = NULL;
 
+	close(own_pidfd());
 	no_memory();
 	return plenty(weir_domain_process_create(&d, getpid(), NULL));
-}
-
-static int own_pidfd(void)
-{
-	int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
-
-	assert_true(fd >= 0);
-	return fd;
 }
 
 RETURNS(weir_domain_process_create_pidfd, EMFILE)

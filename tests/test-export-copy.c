@@ -14,10 +14,6 @@
 
 #include "base/fault.h"
 
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
-
 static char plain[KIT_LEN] __attribute__((aligned(8)));
 
 static struct weir_export_opts copying(uint32_t permissions)
@@ -73,23 +69,13 @@ static void tell(struct rig *g, char c)
 	assert_int_equal(hear(g->proc.sock), 0);
 }
 
-/* valgrind 3.19 does not know pidfds. */
-static void needs_pidfds(void)
-{
-	int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
-
-	if (fd < 0 && errno == ENOSYS)
-		skip_because("no pidfds here");
-	close(fd);
-}
-
 /* Another process has exported; nothing is imported yet. */
 static void rig_begin(struct rig *g, void **state, uint32_t permissions)
 {
 	struct weir_import_opts opts = wanting(&g->peer);
 	int err;
 
-	needs_pidfds();
+	close(own_pidfd());
 	memset(g, 0, sizeof(*g));
 	proc_begin(&g->proc, export_there, &permissions);
 	g->r = start_reactor(state);
@@ -264,7 +250,7 @@ static void a_job_under_way_writes_no_further(void **state)
 	unsigned int tries;
 	int64_t res;
 
-	needs_pidfds();
+	close(own_pidfd());
 	ours = malloc(LARGE);
 	mem = malloc(LARGE);
 	assert_non_null(ours);
@@ -319,7 +305,7 @@ static void only_the_sender_can_be_reached(void **state)
 	struct parcel q;
 	struct rig g;
 
-	needs_pidfds();
+	close(own_pidfd());
 	proc_begin(&other, wait_there, NULL);
 	rig_begin(&g, state, RW);
 	assert_int_equal(parcel_import(&im, &g.p, NULL), -EOPNOTSUPP);
@@ -367,7 +353,7 @@ static void what_can_be_shared_is_shared(void **state)
 	struct weir_mmap *m;
 
 	(void)state;
-	needs_pidfds();
+	close(own_pidfd());
 	m = kit_started(KIT_LEN, RW);
 	assert_int_equal(kind_of(m, &opts), DESCRIPTOR_MEMFD);
 	/* But not with a right that the seals cannot keep. */
@@ -405,7 +391,7 @@ static void an_exporter_hands_it_out_to_who_wants_it(void **state)
 	struct weir_exporter *x;
 	int64_t res;
 
-	needs_pidfds();
+	close(own_pidfd());
 	m = start_mmap(plain, sizeof(plain), WEIR_MMAP_WRITE | RW);
 	assert_int_equal(weir_exporter_create(&x, r, path, NULL), 0);
 	assert_int_equal(weir_exporter_add(x, "plain", m, NULL), -EOPNOTSUPP);
@@ -431,7 +417,7 @@ static void what_fails_leaves_nothing_behind(void **state)
 	int n, err = -1;
 
 	(void)state;
-	needs_pidfds();
+	close(own_pidfd());
 	m = start_mmap(plain, sizeof(plain), WEIR_MMAP_WRITE | RW);
 	for (n = 0; n < 100; n++) {
 		fault_arm(n);
