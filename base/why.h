@@ -3,8 +3,8 @@
 #define WEIR_BASE_WHY_H
 
 /*
- * Leave the sentence that weir_why() returns on this thread, and return @err,
- * so that a failing control call ends in one line:
+ * Set the error message that weir_why() returns on this thread, and return @err,
+ * so that a failing control call can end with one line:
  *
  *	return why(-EINVAL, "weir_timer_create: no callback");
  *

@@ -282,7 +282,8 @@ static uint64_t budget(struct weir_dma *dma)
 	return dma->budget;
 }
 
-/* Whether @bytes may be touched now, and nobody waits; then they are spent. */
+/* Take @bytes from the turn's budget.  False: too few are left, or other jobs
+ * wait for it already. */
 static inline bool spend(struct weir_dma *dma, uint64_t bytes)
 {
 	if (unlikely(dma->queue || bytes > budget(dma)))

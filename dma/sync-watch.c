@@ -8,8 +8,8 @@
  * A sync event is watched from the first operation that had to wait for it to
  * its end, but only looked at while it is armed: while operations wait that
  * their reactor does not look after, and once more after some were served, for
- * they are likely to wait again; so in a steady exchange nobody has to wake its
- * watcher but the peer.
+ * they are likely to wait again; so in a steady exchange only the peer wakes the
+ * watcher.
  *
  *	armed, under the event's lock: a look is still to come, which says that
  *	somebody waits before it goes through the list
