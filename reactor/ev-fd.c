@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The descriptors of the ev backend: who waits on each, and for what. */
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "reactor/ev.h"
@@ -56,6 +56,27 @@ static void on_ready(struct ev_loop *loop, ev_io *io, int got)
 	report(ev_userdata(loop), (struct ev_fd *)io, got); /* First member. */
 }
 
+/*
+ * Whether libev may hand fd to epoll: it ends the process on EBADF, and on EINVAL
+ * and ELOOP, which say that fd is this set itself or another that contains it.
+ * Only a file without a type (an epoll set, an eventfd) can be such a set.
+ */
+static bool fd_is_fit(const struct ev_backend *b, int fd)
+{
+	struct epoll_event ev = { .data.u64 = UINT64_MAX };
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return false;
+	if (st.st_mode & S_IFMT)
+		return true;
+	if (!epoll_ctl(b->set, EPOLL_CTL_ADD, fd, &ev)) {
+		epoll_ctl(b->set, EPOLL_CTL_DEL, fd, &ev);
+		return true;
+	}
+	return errno != EBADF && errno != EINVAL && errno != ELOOP;
+}
+
 void ev_fds_check(struct ev_backend *b)
 {
 	struct ev_fd *f;
@@ -63,7 +84,7 @@ void ev_fds_check(struct ev_backend *b)
 	while ((f = b->fresh)) {
 		b->fresh = f->fresh_next;
 		f->fresh = false;
-		if (!ev_is_active(&f->io) || fcntl(f->io.fd, F_GETFD) >= 0)
+		if (!ev_is_active(&f->io) || fd_is_fit(b, f->io.fd))
 			continue;
 		ev_unwatch(b, &f->io);
 		report(b, f, EV_ERROR);

@@ -359,6 +359,34 @@ static void reactor_in_use_refuses_a_host(void **state)
 	close_pair(p);
 }
 
+/* Sets that contain each other: epoll refuses them, and libev would abort. */
+static void reactor_that_polls_its_own_set_ends_it_or_waits(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct rec own, copy, outer;
+	struct host h;
+	int dupped;
+
+	host_open(&h, r);
+	dupped = dup(weir_reactor_fd(r));
+	rec_init(&own), rec_init(&copy), rec_init(&outer);
+	STARTS(weir_poll(r, &own.op, weir_reactor_fd(r), WEIR_WRITABLE));
+	STARTS(weir_poll(r, &copy.op, dupped, WEIR_WRITABLE));
+	STARTS(weir_poll(r, &outer.op, h.epoll, WEIR_WRITABLE));
+	some_turns(r, 3);
+	weir_op_cancel(&own.op);
+	weir_op_cancel(&copy.op);
+	weir_op_cancel(&outer.op);
+	UNTIL(r, own.calls && copy.calls && outer.calls);
+	if (strcmp(weir_reactor_backend(r), "ev") == 0) {
+		assert_int_equal(own.res, -ELOOP);
+		assert_int_equal(copy.res, -ELOOP);
+		assert_int_equal(outer.res, -ELOOP);
+	}
+	close(dupped);
+	host_close(&h);
+}
+
 static void several_turns_for_one_event_do_no_harm(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -439,6 +467,7 @@ int main(void)
 		CASE(a_watch_is_told_again_and_again),
 		CASE(watch_made_before_the_fd_is_told),
 		CASE(reactor_in_use_refuses_a_host),
+		CASE(reactor_that_polls_its_own_set_ends_it_or_waits),
 		CASE(several_turns_for_one_event_do_no_harm),
 		CASE(a_stop_is_told),
 		CASE(a_worker_that_ends_is_told),
