@@ -19,6 +19,7 @@
 /* As many bytes as a name may not have. */
 #define LONG_NAME \
 	"0123456789012345678901234567890123456789012345678901234567890123"
+#define FITTING_NAME (&LONG_NAME[1])
 
 /* Whole pages at an address with room around it that is not mapped. */
 static inline char *pages(size_t n)

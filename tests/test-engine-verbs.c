@@ -26,8 +26,9 @@ static uint32_t cut(struct iovec *iov, uint32_t n, char *mem, uint64_t len)
 			some = len - off;
 		if (!some)
 			continue;
-		iov[n_used++] = (struct iovec){ mem + off + (size_t)n_used * 7,
-						some };
+		n_used++;
+		iov[n_used - 1] = (struct iovec){
+			mem + off + (size_t)n_used * 7, some };
 		off += some;
 	}
 	return n_used;

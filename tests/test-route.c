@@ -326,8 +326,8 @@ static void what_exactly_is_wrong_is_said(void **state)
 		[NO_MORE] = ".n_more and .more are not what its kind has",
 		[NO_CALLBACK] = "it has no callback",
 		[RESERVED] = "the source: .reserved0 is not 0",
-		[TRANSLATION] = "the source: a translation is for users' "
-				"domains",
+		[TRANSLATION] =
+			"the source: a translation is for users' domains",
 		[NO_IOV] = "the source: .n_iov is not 0, and .iov is NULL",
 		[NO_LENGTH] = "the destination: its length is 0",
 		[NO_ADDRESS] = "the source: its address is 0",

@@ -33,7 +33,7 @@ static void export_ours(void **state)
 {
 	struct weir_exporter_opts opts = { .size = sizeof(opts),
 					   .accept = on_ask };
-	void *addr;
+	void *addr = NULL;
 
 	assert_false(weir_mmap_create(&ours.mmap, NULL) ||
 		     weir_mmap_alloc(ours.mmap, ALL_SIZE,

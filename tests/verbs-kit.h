@@ -303,7 +303,7 @@ static inline void import_far(struct lane *l, struct import *im,
 {
 	struct weir_export_desc desc = { .size = sizeof(desc) };
 
-	*im = (struct import){ NULL };
+	*im = (struct import){ .buf = NULL };
 	im->theirs = start_mmap_on(l->dev, l->far, FAR, rights |
 				   WEIR_MMAP_READ | WEIR_MMAP_WRITE);
 	assert_int_equal(weir_mmap_export_rdma(im->theirs, l->dev, NULL, &desc),
