@@ -1,8 +1,8 @@
 libweir_all_la_SOURCES += \
 	%D%/alloc.c \
 	%D%/alloc.h \
-	%D%/canary.c \
-	%D%/canary.h \
+	%D%/mutation.c \
+	%D%/mutation.h \
 	%D%/check.c \
 	%D%/check.h \
 	%D%/copy.c \

@@ -7,15 +7,15 @@
 #include "base/why.h"
 
 /* No struct is so large: its .size was never set. */
-#define ROOM_MAX 4096
+#define CAPACITY_MAX 4096
 
 void opts_take(void *dst, size_t known, const void *ret)
 {
-	size_t room;
+	size_t capacity;
 
 	memset(dst, 0, known);
-	memcpy(&room, ret, sizeof(room));
-	memcpy(dst, ret, room < known ? room : known);
+	memcpy(&capacity, ret, sizeof(capacity));
+	memcpy(dst, ret, capacity < known ? capacity : known);
 }
 
 int opts_load(void *dst, size_t known, const void *src, const char *call)
@@ -28,7 +28,7 @@ int opts_load(void *dst, size_t known, const void *src, const char *call)
 		return 0;
 
 	memcpy(&given, src, sizeof(given));
-	if (given < sizeof(given) || given > ROOM_MAX)
+	if (given < sizeof(given) || given > CAPACITY_MAX)
 		return why(-EINVAL, "%s: .size of the options is %zu; "
 			   "set it to sizeof of the struct", call, given);
 	for (size_t i = known; i < given; i++)
@@ -41,28 +41,30 @@ int opts_load(void *dst, size_t known, const void *src, const char *call)
 	return 0;
 }
 
-int opts_room(const void *ret, const char *call)
+int opts_capacity(const void *ret, const char *call)
 {
-	size_t room;
+	size_t capacity;
 
-	memcpy(&room, ret, sizeof(room));
-	if (room < sizeof(room) || room > ROOM_MAX)
-		return why(-EINVAL, "%s: .size of the result is %zu; set it to "
-			   "sizeof of the struct", call, room);
+	memcpy(&capacity, ret, sizeof(capacity));
+	if (capacity < sizeof(capacity) || capacity > CAPACITY_MAX)
+		return why(-EINVAL,
+			   "%s: .size of the result is %zu; set it to "
+			   "sizeof of the struct",
+			   call, capacity);
 	return 0;
 }
 
 int opts_give(void *ret, const void *src, size_t known, const char *call)
 {
-	size_t room;
-	int err = opts_room(ret, call);
+	size_t capacity;
+	int err = opts_capacity(ret, call);
 
 	if (err)
 		return err;
-	memcpy(&room, ret, sizeof(room));
-	if (room > known)
-		memset((char *)ret + known, 0, room - known);
-	memcpy(ret, src, room < known ? room : known);
-	memcpy(ret, &room, sizeof(room));
+	memcpy(&capacity, ret, sizeof(capacity));
+	if (capacity > known)
+		memset((char *)ret + known, 0, capacity - known);
+	memcpy(ret, src, capacity < known ? capacity : known);
+	memcpy(ret, &capacity, sizeof(capacity));
 	return 0;
 }

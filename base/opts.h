@@ -22,11 +22,11 @@ int opts_load(void *dst, size_t known, const void *src, const char *call);
  *
  * Returns 0, or -EINVAL.
  */
-int opts_room(const void *ret, const char *call);
+int opts_capacity(const void *ret, const char *call);
 
 /*
  * Copy to @dst, which has @known bytes, what the caller's result struct @ret,
- * which opts_room() has looked at, has from before.  What an older caller does
+ * which opts_capacity() has looked at, has from before.  What an older caller does
  * not have is zero.
  */
 void opts_take(void *dst, size_t known, const void *ret);
@@ -36,7 +36,7 @@ void opts_take(void *dst, size_t known, const void *ret);
  * far as there is room.  The size there stays, and what a newer caller has room
  * for is zero.
  *
- * Returns 0, or -EINVAL as opts_room() does.
+ * Returns 0, or -EINVAL as opts_capacity() does.
  */
 int opts_give(void *ret, const void *src, size_t known, const char *call);
 

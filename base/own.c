@@ -30,8 +30,8 @@ __attribute__((no_sanitize_address)) static uint8_t shadow_of(uintptr_t addr)
 	return *(volatile uint8_t *)((addr >> scale) + offset);
 }
 
-__attribute__((no_sanitize_address)) static void asan_take(const void *p,
-							    size_t len)
+__attribute__((no_sanitize_address)) static void asan_acquire(const void *p,
+							      size_t len)
 {
 	uintptr_t from = ((uintptr_t)p + ASAN_GRAIN - 1) & -ASAN_GRAIN;
 	uintptr_t to = ((uintptr_t)p + len) & -ASAN_GRAIN;
@@ -91,7 +91,7 @@ static void tsan_make_key(void)
 
 /*
  * The kernel, as TSan is to see it: a thread of its own that writes to @p after
- * the start and before own_take().  Whoever touches @p in between races.
+ * the start and before own_acquire_in().  Whoever touches @p in between races.
  */
 static void tsan_kernel_writes(void *p, size_t len)
 {
@@ -113,20 +113,20 @@ static void tsan_kernel_writes(void *p, size_t len)
 #endif
 
 #ifdef WEIR_VALGRIND
-/* All but the last byte, by which valgrind_look() sees that it was freed. */
-static void valgrind_lend(const void *p, size_t len)
+/* All but the last byte, by which valgrind_inspect() sees that it was freed. */
+static void valgrind_release(const void *p, size_t len)
 {
 	(void)VALGRIND_MAKE_MEM_NOACCESS(p, len - 1);
 	(void)VALGRIND_MAKE_MEM_UNDEFINED((const char *)p + len - 1, 1);
 }
 
-static void valgrind_look(const void *p, size_t len)
+static void valgrind_inspect(const void *p, size_t len)
 {
 	(void)VALGRIND_CHECK_MEM_IS_ADDRESSABLE((const char *)p + len - 1, 1);
 }
 #endif
 
-void own_lend_in(const void *p, size_t len)
+void own_release_in(const void *p, size_t len)
 {
 	if (!len)
 		return;
@@ -140,7 +140,7 @@ void own_lend_in(const void *p, size_t len)
 #ifdef WEIR_VALGRIND
 	if (RUNNING_ON_VALGRIND) {
 		(void)VALGRIND_CHECK_MEM_IS_ADDRESSABLE(p, len);
-		valgrind_lend(p, len);
+		valgrind_release(p, len);
 	}
 #endif
 	(void)p;
@@ -160,16 +160,16 @@ static uint32_t sum_of(const void *p, size_t len, uint32_t sum)
 #endif
 }
 
-uint32_t own_lend_out(const void *p, size_t len, uint32_t sum)
+uint32_t own_release_out(const void *p, size_t len, uint32_t sum)
 {
 #ifdef WEIR_VALGRIND
 	if (len && RUNNING_ON_VALGRIND)
 		(void)VALGRIND_CHECK_MEM_IS_DEFINED(p, len);
 #endif
-	return own_take_out(p, len, sum);
+	return own_acquire_out(p, len, sum);
 }
 
-uint32_t own_take_out(const void *p, size_t len, uint32_t sum)
+uint32_t own_acquire_out(const void *p, size_t len, uint32_t sum)
 {
 	if (!len)
 		return sum;
@@ -186,13 +186,13 @@ void own_was_changed(void)
 	abort();
 }
 
-void own_take(const void *p, size_t len, size_t filled)
+void own_acquire_in(const void *p, size_t len, size_t filled)
 {
 	(void)filled;
 	if (!len)
 		return;
 #ifdef OWN_ASAN
-	asan_take(p, len);
+	asan_acquire(p, len);
 #endif
 #ifdef OWN_TSAN
 	__tsan_acquire((void *)p);
@@ -200,7 +200,7 @@ void own_take(const void *p, size_t len, size_t filled)
 #ifdef WEIR_VALGRIND
 	/* All of it: what was defined before a short read still is. */
 	if (RUNNING_ON_VALGRIND) {
-		valgrind_look(p, len);
+		valgrind_inspect(p, len);
 		(void)VALGRIND_MAKE_MEM_DEFINED(p, len);
 	}
 #endif
@@ -211,7 +211,7 @@ void own_use(const void *p, size_t len)
 {
 #ifdef WEIR_VALGRIND
 	if (len && RUNNING_ON_VALGRIND) {
-		valgrind_look(p, len);
+		valgrind_inspect(p, len);
 		(void)VALGRIND_MAKE_MEM_UNDEFINED(p, len);
 	}
 #endif
@@ -222,7 +222,7 @@ void own_unuse(const void *p, size_t len)
 {
 #ifdef WEIR_VALGRIND
 	if (len && RUNNING_ON_VALGRIND)
-		valgrind_lend(p, len);
+		valgrind_release(p, len);
 #endif
 	(void)p, (void)len;
 }

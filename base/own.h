@@ -11,11 +11,11 @@
  * received data for uninitialised. So each operation tells them, at its start and
  * at its completion:
  *
- *   own_lend_in()   the kernel will write here: the caller may not touch it
- *   own_lend_out()  the kernel will read here: it must be readable now, and
+ *   own_release_in()   the kernel will write here: the caller may not touch it
+ *   own_release_out()  the kernel will read here: it must be readable now, and
  *                   stay as it is; returns a sum over @sum and what is there
- *   own_take_out()  it is the caller's again; returns the sum anew
- *   own_take()      it is the caller's again, and @filled bytes are new
+ *   own_acquire_out()  it is the caller's again; returns the sum anew
+ *   own_acquire_in()      it is the caller's again, and @filled bytes are new
  *   own_use()       between the two: a worker's system call, which valgrind
  *                   does see, will write to what was lent
  *
@@ -59,14 +59,14 @@
 	defined(WEIR_DEBUG)
 #define OWN_ANNOTATE 1
 
-void own_lend_in(const void *p, size_t len);
-uint32_t own_lend_out(const void *p, size_t len, uint32_t sum);
-uint32_t own_take_out(const void *p, size_t len, uint32_t sum);
+void own_release_in(const void *p, size_t len);
+uint32_t own_release_out(const void *p, size_t len, uint32_t sum);
+uint32_t own_acquire_out(const void *p, size_t len, uint32_t sum);
 
 /* The sums differ: say so, and end the process. */
 void own_was_changed(void);
 
-void own_take(const void *p, size_t len, size_t filled);
+void own_acquire_in(const void *p, size_t len, size_t filled);
 
 /* A system call of our own, not the ring's, is about to fill lent memory. */
 void own_use(const void *p, size_t len);
@@ -98,12 +98,12 @@ static inline int own_heard(void)
 #else
 #define own_heard() 0
 
-static inline void own_lend_in(const void *p, size_t len)
+static inline void own_release_in(const void *p, size_t len)
 {
 	(void)p, (void)len;
 }
 
-static inline void own_take(const void *p, size_t len, size_t filled)
+static inline void own_acquire_in(const void *p, size_t len, size_t filled)
 {
 	(void)p, (void)len, (void)filled;
 }

@@ -16,7 +16,7 @@
 
 /*
  * A pointer, because the library's thread-local memory is part of the little
- * that is kept free for all libraries that a program loads later (lane.h).  The
+ * that is kept free for all libraries that a program loads later (spsc.h).  The
  * buffer is made by the thread's first failure and freed when the thread ends.
  */
 static _Thread_local char *message;

@@ -65,8 +65,8 @@ static double run(uint64_t n)
 static double run_bounce(uint64_t n)
 {
 	weir_job_init(&first, again);
-	weir_job_copy(&first, weir_loc_at(user[1], 0, size),
-		      weir_loc_at(from, 0, size));
+	weir_job_copy(&first, weir_operand_at(user[1], 0, size),
+		      weir_operand_at(from, 0, size));
 	return run(n);
 }
 
@@ -74,10 +74,10 @@ static double run_pull_push(uint64_t n)
 {
 	weir_job_init(&first, then_push);
 	weir_job_init(&second, again);
-	weir_job_copy(&first, weir_loc_mem(here, size),
-		      weir_loc_at(from, 0, size));
-	weir_job_copy(&second, weir_loc_at(user[1], 0, size),
-		      weir_loc_mem(here, size));
+	weir_job_copy(&first, weir_operand_mem(here, size),
+		      weir_operand_at(from, 0, size));
+	weir_job_copy(&second, weir_operand_at(user[1], 0, size),
+		      weir_operand_mem(here, size));
 	return run(n);
 }
 

@@ -18,7 +18,7 @@
 #include <weir/mmap.h>
 #include <weir/pool.h>
 #include <weir/reactor.h>
-#include <weir/store.h>
+#include <weir/shared-pool.h>
 
 #include "bench/bench.h"
 #include "bench/dpdk.h"
@@ -29,23 +29,26 @@
 #define DEEP 256
 #define RING 64
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct weir_mmap *m;
 	struct weir_inventory *inv;
 	struct weir_pool *pool;
-	struct weir_store *store;
+	struct weir_shared_pool *shared_pool;
 	struct weir_pool *cached;
 	struct weir_pool *bare;
 };
 
 static char memory[1 << 16] __attribute__((aligned(4096)));
 
-static void rig_begin(struct rig *g)
+static void fixture_begin(struct fixture *g)
 {
-	struct weir_store_class one = { .buf_size = BUF_SIZE, .bufs = BUFS };
-	struct weir_store_opts sopts = {
-		.size = sizeof(sopts), .classes = &one, .n_classes = 1,
+	struct weir_shared_pool_class one = { .buf_size = BUF_SIZE,
+					      .bufs = BUFS };
+	struct weir_shared_pool_opts sopts = {
+		.size = sizeof(sopts),
+		.classes = &one,
+		.n_classes = 1,
 	};
 	struct weir_pool_opts opts = { .size = sizeof(opts), .bufs = BUFS,
 				       .buf_size = BUF_SIZE };
@@ -57,27 +60,28 @@ static void rig_begin(struct rig *g)
 	bench_must(weir_inventory_create(&g->inv, g->r, NULL), "inventory");
 	bench_must(weir_inventory_attach(g->inv, g->m), "attach");
 	bench_must(weir_pool_create(&g->pool, g->r, &opts), "pool");
-	bench_must(weir_store_create(&g->store, &sopts), "store");
-	opts = (struct weir_pool_opts){ .size = sizeof(opts), .cache = CACHE,
-					.store = g->store };
+	bench_must(weir_shared_pool_create(&g->shared_pool, &sopts), "store");
+	opts = (struct weir_pool_opts){ .size = sizeof(opts),
+					.cache = CACHE,
+					.shared_pool = g->shared_pool };
 	bench_must(weir_pool_create(&g->cached, g->r, &opts), "pool");
 	opts.cache = 0;
 	opts.flags = WEIR_POOL_NO_CACHE;
 	bench_must(weir_pool_create(&g->bare, g->r, &opts), "pool");
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	bench_must(weir_pool_destroy(g->bare), "destroy");
 	bench_must(weir_pool_destroy(g->cached), "destroy");
-	bench_must(weir_store_destroy(g->store), "destroy");
+	bench_must(weir_shared_pool_destroy(g->shared_pool), "destroy");
 	bench_must(weir_pool_destroy(g->pool), "destroy");
 	bench_must(weir_inventory_destroy(g->inv), "destroy");
 	bench_must(weir_mmap_destroy(g->m), "destroy");
 	bench_must(weir_reactor_destroy(g->r), "destroy");
 }
 
-static double inventory(struct rig *g, uint32_t depth, uint64_t rounds)
+static double inventory(struct fixture *g, uint32_t depth, uint64_t rounds)
 {
 	uint64_t begun = bench_thread_ns();
 	struct weir_buf *buf[DEEP];
@@ -129,7 +133,7 @@ static void *put_all(void *arg)
 	return NULL;
 }
 
-static double handed_over(struct rig *g, uint64_t rounds)
+static double handed_over(struct fixture *g, uint64_t rounds)
 {
 	struct weir_buf *buf;
 	unsigned int at = 0;
@@ -158,7 +162,7 @@ static double handed_over(struct rig *g, uint64_t rounds)
 	return (double)begun / (double)rounds;
 }
 
-static void one_depth(struct bench *b, struct rig *g, uint32_t depth,
+static void one_depth(struct bench *b, struct fixture *g, uint32_t depth,
 		      bool dpdk)
 {
 	uint64_t rounds = (b->quick ? 10000u : 4000000u) / depth;
@@ -195,7 +199,7 @@ int main(int argc, char **argv)
 {
 	const char *reason = NULL;
 	static struct bench b;
-	struct rig g = { 0 };
+	struct fixture g = { 0 };
 	bool dpdk;
 
 	bench_init(&b, "buf", argc, argv);
@@ -204,7 +208,7 @@ int main(int argc, char **argv)
 	if (!dpdk)
 		bench_note("%s: rte_mempool is left out", reason);
 	bench_pin(0);
-	rig_begin(&g);
+	fixture_begin(&g);
 	for (bench_begin(&b); bench_next(&b); ) {
 		one_depth(&b, &g, 1, dpdk);
 		one_depth(&b, &g, 32, dpdk);
@@ -214,7 +218,7 @@ int main(int argc, char **argv)
 				  handed_over(&g, b.quick ? 10000 : 1000000));
 	}
 	goals(&b);
-	rig_end(&g);
+	fixture_end(&g);
 	if (dpdk)
 		mempool_close();
 	return bench_done(&b);

@@ -46,7 +46,7 @@ struct run {
 	uint64_t begun_ns, ended_ns;
 	uint64_t cpu_ns;
 	uint64_t gap_ns, gap_ends_ns, called_ns;
-	struct weir_op room;
+	struct weir_op capacity;
 	double *took;
 	struct bench_hist *latency;	/* NULL: nobody looks at the clock. */
 
@@ -179,11 +179,11 @@ static void take(void *arg)
 
 static void send_posts(struct run *run);
 
-static void on_room(struct weir_op *op, int64_t res)
+static void on_capacity(struct weir_op *op, int64_t res)
 {
-	struct run *run = weir_container_of(op, struct run, room);
+	struct run *run = weir_container_of(op, struct run, capacity);
 
-	bench_must((int)res, "weir_room_wait");
+	bench_must((int)res, "weir_capacity_wait");
 	send_posts(run);
 }
 
@@ -196,7 +196,7 @@ static void send_posts(struct run *run)
 		run->sent += !err;
 	}
 	if (err == -EAGAIN)
-		err = weir_room_wait(run->r[0], &run->room, run->r[1]);
+		err = weir_capacity_wait(run->r[0], &run->capacity, run->r[1]);
 	bench_must(err, "weir_post");
 }
 
@@ -212,7 +212,7 @@ static int begin_posts(struct weir_group *group, uint32_t core, void *arg)
 
 	(void)group;
 	find_reactors(run);
-	weir_op_init(&run->room, on_room);
+	weir_op_init(&run->capacity, on_capacity);
 	return core ? 0 : weir_post(run->r[0], first_posts, run);
 }
 
@@ -230,7 +230,7 @@ static double posts(uint64_t n, double *cpu)
 
 static void wait_out_gap(struct weir_op *op, int64_t res)
 {
-	struct run *run = weir_container_of(op, struct run, room);
+	struct run *run = weir_container_of(op, struct run, capacity);
 
 	(void)res;
 	if (bench_wall_ns() < run->gap_ends_ns) {
@@ -252,7 +252,7 @@ static void on_gap_answer(struct weir_op *op, int64_t res)
 	if (run->ended == run->wanted)
 		end_run(run);
 	else
-		bench_must(weir_defer(run->r[0], &run->room), "weir_defer");
+		bench_must(weir_defer(run->r[0], &run->capacity), "weir_defer");
 }
 
 static void first_gap(void *arg)
@@ -274,7 +274,7 @@ static int begin_gaps(struct weir_group *group, uint32_t core, void *arg)
 		return 0;
 	run->call[0].run = run;
 	weir_op_init(&run->call[0].op, on_gap_answer);
-	weir_op_init(&run->room, wait_out_gap);
+	weir_op_init(&run->capacity, wait_out_gap);
 	return weir_post(run->r[0], first_gap, run);
 }
 

@@ -109,8 +109,8 @@ static uint32_t isal_crc(const void *p, size_t len)
 
 static void start(struct weir_job *job)
 {
-	struct weir_loc to = weir_loc_mem(dst, size);
-	struct weir_loc from = weir_loc_mem(src, size);
+	struct weir_operand to = weir_operand_mem(dst, size);
+	struct weir_operand from = weir_operand_mem(src, size);
 
 	if (kind == WEIR_JOB_COPY_CRC32C)
 		weir_job_copy_crc32c(job, to, from, 0);
@@ -177,9 +177,9 @@ static double run_chain(uint64_t n)
 	bench_must(weir_chain_create(&chain, reactor, NULL), "chain");
 	weir_job_init(&jobs[0], on_job);
 	weir_job_init(&jobs[1], on_job);
-	weir_job_copy(&jobs[0], weir_loc_mem(dst, size),
-		      weir_loc_mem(src, size));
-	weir_job_crc32c(&jobs[1], weir_loc_mem(dst, size), 0);
+	weir_job_copy(&jobs[0], weir_operand_mem(dst, size),
+		      weir_operand_mem(src, size));
+	weir_job_crc32c(&jobs[1], weir_operand_mem(dst, size), 0);
 	first = weir_chain_add_job(chain, WEIR_CHAIN_FIRST, dma, &jobs[0]);
 	bench_must(first, "weir_chain_add_job");
 	bench_must(weir_chain_add_job(chain, first, dma, &jobs[1]), "add_job");

@@ -236,13 +236,13 @@ static void pipeline_goals(struct bench *b)
 static size_t size_that_fits(const struct bench *b)
 {
 	struct statvfs vfs;
-	uint64_t room;
+	uint64_t capacity;
 	size_t want = b->quick ? 16 : 1024;
 
 	if (statvfs(b->dir, &vfs))
 		bench_die(b->dir, errno);
-	room = (uint64_t)vfs.f_bavail * vfs.f_frsize / MIB / 3;
-	return room < want ? (size_t)room : want;
+	capacity = (uint64_t)vfs.f_bavail * vfs.f_frsize / MIB / 3;
+	return capacity < want ? (size_t)capacity : want;
 }
 
 int main(int argc, char **argv)

@@ -192,8 +192,8 @@ static void start_job(struct weir_job *job)
 {
 	left--;
 	running++;
-	weir_job_copy(job, weir_loc_buf(bufs[job - jobs]),
-		      weir_loc_at(domain, random_offset(), BLOCK));
+	weir_job_copy(job, weir_operand_buf(bufs[job - jobs]),
+		      weir_operand_at(domain, random_offset(), BLOCK));
 	job->flags = WEIR_JOB_OVERWRITE;
 	bench_must(weir_job_start(dma, job), "weir_job_start");
 }
@@ -225,8 +225,10 @@ static bool weir_init(uint32_t spin_ns)
 		.size = sizeof(opts), .backend = WEIR_BACKEND_URING,
 		.spin_ns = spin_ns,
 	};
-	struct weir_pool_opts stock = {
-		.size = sizeof(stock), .bufs = DEPTH, .buf_size = BLOCK,
+	struct weir_pool_opts free_list = {
+		.size = sizeof(free_list),
+		.bufs = DEPTH,
+		.buf_size = BLOCK,
 	};
 
 	if (weir_reactor_create(&reactor, &opts)) {
@@ -236,7 +238,7 @@ static bool weir_init(uint32_t spin_ns)
 	weir_fd_register(reactor, device.fd);
 	bench_must(weir_dma_create(&dma, reactor, NULL), "weir_dma_create");
 	bench_must(weir_dma_start(dma), "weir_dma_start");
-	bench_must(weir_pool_create(&pool, reactor, &stock),
+	bench_must(weir_pool_create(&pool, reactor, &free_list),
 		   "weir_pool_create");
 	bench_must(weir_domain_file_create(&domain, device.fd, NULL),
 		   "weir_domain_file_create");

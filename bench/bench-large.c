@@ -77,8 +77,8 @@ static void start_gib(void)
 		src[i] = (struct iovec){ memory, PART };
 		dst[i] = (struct iovec){ memory + PART, PART };
 	}
-	weir_job_copy(&gib, weir_loc_iov(NULL, dst, PARTS),
-		      weir_loc_iov(NULL, src, PARTS));
+	weir_job_copy(&gib, weir_operand_iov(NULL, dst, PARTS),
+		      weir_operand_iov(NULL, src, PARTS));
 	bench_must(weir_job_start(copier, &gib), "weir_job_start");
 }
 
@@ -208,8 +208,8 @@ static void start_half(struct weir_dma *dma, int i)
 	char *src = memory + 2 * (size_t)i * PART;
 
 	weir_job_init(&halves[i], on_half);
-	weir_job_copy(&halves[i], weir_loc_mem(src + PART, PART),
-		      weir_loc_mem(src, PART));
+	weir_job_copy(&halves[i], weir_operand_mem(src + PART, PART),
+		      weir_operand_mem(src, PART));
 	bench_must(weir_job_start(dma, &halves[i]), "weir_job_start");
 	running++;
 }

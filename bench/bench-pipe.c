@@ -325,11 +325,12 @@ static void one_size(struct bench *b, int n, int active)
 
 static int make_pipes(int wanted)
 {
-	unsigned int room = bench_need_fds((unsigned int)(2 * wanted) + 100);
+	unsigned int capacity =
+		bench_need_fds((unsigned int)(2 * wanted) + 100);
 	int n = wanted, fd[2];
 
-	if (room < (unsigned int)(2 * wanted) + 100)
-		n = ((int)room - 100) / 2;
+	if (capacity < (unsigned int)(2 * wanted) + 100)
+		n = ((int)capacity - 100) / 2;
 	for (int i = 0; i < n; i++) {
 		bench_must(pipe2(fd, O_NONBLOCK | O_CLOEXEC), "pipe");
 		rd[i] = fd[0];

@@ -88,8 +88,8 @@ static struct stream stream;
 static void begin(uint32_t i)
 {
 	struct end *end = stream.end;
-	struct weir_loc here = weir_loc_buf(stream.bufs[i]);
-	struct weir_loc there = end_far(end, 0, stream.c->bytes);
+	struct weir_operand here = weir_operand_buf(stream.bufs[i]);
+	struct weir_operand there = end_far(end, 0, stream.c->bytes);
 	struct weir_job *job = &end->jobs[i];
 
 	if (stream.c->read)

@@ -190,8 +190,8 @@ static void start_job(struct weir_job *job)
 {
 	left--;
 	running++;
-	weir_job_copy(job, weir_loc_buf(bufs[job - jobs]),
-		      weir_loc_at(file, random_offset(), BLOCK));
+	weir_job_copy(job, weir_operand_buf(bufs[job - jobs]),
+		      weir_operand_at(file, random_offset(), BLOCK));
 	job->flags = WEIR_JOB_OVERWRITE;
 	bench_must(weir_job_start(dma, job), "weir_job_start");
 }

@@ -42,7 +42,7 @@
  * beside a sync event is on its line, and comes with it: there goes a message
  * that is alone.
  */
-struct lane {
+struct spsc {
 	struct weir_sync *put, *taken;
 	uint64_t *beside;
 	uint64_t *slot;
@@ -54,7 +54,7 @@ struct side {
 	struct weir_op op;
 	bool came;
 	struct bench_hist *latency;	/* NULL: nobody looks at the clock. */
-	struct lane lane[2];
+	struct spsc spsc[2];
 };
 
 static void on_signal(struct weir_op *op, int64_t res)
@@ -86,16 +86,16 @@ static uint64_t wait_for(struct side *s, struct weir_sync *sync,
 	return now;
 }
 
-static void send_one(struct side *s, int lane, uint64_t i)
+static void send_one(struct side *s, int spsc, uint64_t i)
 {
-	*s->lane[lane].beside = i;
-	bench_must(weir_sync_set(s->lane[lane].put, i), "weir_sync_set");
+	*s->spsc[spsc].beside = i;
+	bench_must(weir_sync_set(s->spsc[spsc].put, i), "weir_sync_set");
 }
 
-static void take_one(struct side *s, int lane, uint64_t i)
+static void take_one(struct side *s, int spsc, uint64_t i)
 {
-	wait_until(s, s->lane[lane].put, i);
-	if (*s->lane[lane].beside != i)
+	wait_until(s, s->spsc[spsc].put, i);
+	if (*s->spsc[spsc].beside != i)
 		bench_die("a message that was not sent", EBADMSG);
 }
 
@@ -126,7 +126,7 @@ static void send_back(struct side *s, uint64_t n)
 /* Messages @first to @last; all before them are taken. */
 static void send_all(struct side *s, uint64_t first, uint64_t last)
 {
-	struct lane *l = &s->lane[0];
+	struct spsc *l = &s->spsc[0];
 	uint64_t taken = first - 1;
 
 	for (uint64_t i = first; i <= last; i++) {
@@ -141,7 +141,7 @@ static void send_all(struct side *s, uint64_t first, uint64_t last)
 
 static void take_all(struct side *s, uint64_t n)
 {
-	struct lane *l = &s->lane[0];
+	struct spsc *l = &s->spsc[0];
 	uint64_t done = 0, put, sum = 0;
 
 	while (done < n) {
@@ -165,8 +165,8 @@ static void open_side(struct side *s)
 static void close_side(struct side *s)
 {
 	for (int i = 0; i < 2; i++) {
-		weir_sync_destroy(s->lane[i].put);
-		weir_sync_destroy(s->lane[i].taken);
+		weir_sync_destroy(s->spsc[i].put);
+		weir_sync_destroy(s->spsc[i].taken);
 	}
 	bench_must(weir_mmap_destroy(s->mmap), "weir_mmap_destroy");
 	bench_must(weir_reactor_destroy(s->r), "weir_reactor_destroy");
@@ -181,7 +181,7 @@ static void lay_out(struct side *s, bool exporter)
 	bench_must(weir_mmap_memrange(s->mmap, (void **)&base, &len),
 		   "weir_mmap_memrange");
 	for (uint64_t i = 0; i < 2; i++) {
-		struct lane *l = &s->lane[i];
+		struct spsc *l = &s->spsc[i];
 		uint64_t at = i * HALF;
 
 		l->slot = (uint64_t *)(base + at + RING);

@@ -83,7 +83,7 @@ static void weir_unset(uint32_t i)
 	weir_timer_stop(weir_timers[i]);
 }
 
-static void weir_look(void)
+static void weir_poll_hook(void)
 {
 	weir_base = weir_reactor_now(reactor);
 }
@@ -100,8 +100,8 @@ static void weir_unmake(int n)
 }
 
 static const struct peer peer_weir = {
-	"weir", weir_open_loop, weir_make, weir_set, weir_set, weir_unset,
-	weir_look, weir_pass, weir_unmake,
+	"weir",     weir_open_loop, weir_make, weir_set,    weir_set,
+	weir_unset, weir_poll_hook, weir_pass, weir_unmake,
 };
 
 /* libev */

@@ -10,14 +10,14 @@
 
 #include "bench/bench.h"
 #include "bench/count.h"
-#include "reactor/lane.h"
+#include "reactor/spsc.h"
 #include "reactor/reactor-internal.h"
 
-#define LANE 1024
+#define SPSC 1024
 
 struct pair {
 	struct weir_reactor *r[2];
-	struct lane_mesh *mesh;		/* NULL: they are of no group. */
+	struct ring_matrix *mesh; /* NULL: they are of no group. */
 	struct call {
 		struct weir_op op;
 		struct pair *pair;
@@ -33,11 +33,11 @@ static void run(struct pair *p)
 {
 	while (p->to_end)
 		for (int i = 0; i < 2; i++) {
-			lanes_here = p->mesh ? p->r[i] : NULL;
+			rings_here = p->mesh ? p->r[i] : NULL;
 			if (weir_reactor_turn(p->r[i], 0) < 0)
 				bench_must(-EIO, "weir_reactor_turn");
 		}
-	lanes_here = NULL;
+	rings_here = NULL;
 }
 
 /* The first messages, or all of them, are sent in a turn. */
@@ -127,7 +127,7 @@ static void post_many(struct weir_op *op, int64_t res)
 		bench_must(weir_defer(p->r[0], op), "weir_defer");
 }
 
-void post_lane_32(void)
+void post_spsc_32(void)
 {
 	begin(&group, post_many);
 }
@@ -156,22 +156,22 @@ void cores_make(void)
 {
 	make_pair(&group);
 	make_pair(&others);
-	group.mesh = lane_mesh_create(2, LANE);
+	group.mesh = ring_matrix_create(2, SPSC);
 	if (!group.mesh)
-		bench_must(-ENOMEM, "lane_mesh_create");
+		bench_must(-ENOMEM, "ring_matrix_create");
 	for (uint32_t i = 0; i < 2; i++)
-		lanes_join(group.mesh, i, group.r[i]);
+		rings_join(group.mesh, i, group.r[i]);
 }
 
 static void end_pair(struct pair *p)
 {
 	for (int i = 0; i < 2; i++) {
-		p->r[i]->mailbox.lanes = NULL;
+		p->r[i]->mailbox.rings = NULL;
 		mailbox_note_more(&p->r[i]->mailbox);
 		bench_must(weir_reactor_destroy(p->r[i]),
 			   "weir_reactor_destroy");
 	}
-	lane_mesh_destroy(p->mesh);
+	ring_matrix_destroy(p->mesh);
 }
 
 void cores_end(void)

@@ -37,23 +37,23 @@ static void start_job_read(struct weir_op *op)
 {
 	struct weir_job *job = weir_job_of(op);
 
-	weir_job_copy(job, weir_loc_buf(bufs[job - jobs]),
-		      weir_loc_at(file, 0, BYTES));
+	weir_job_copy(job, weir_operand_buf(bufs[job - jobs]),
+		      weir_operand_at(file, 0, BYTES));
 	job->flags = WEIR_JOB_OVERWRITE;
 	start_job(op);
 }
 
 static void start_bounce(struct weir_op *op)
 {
-	weir_job_copy(weir_job_of(op), weir_loc_at(user[1], 0, BYTES),
-		      weir_loc_at(user[0], 0, BYTES));
+	weir_job_copy(weir_job_of(op), weir_operand_at(user[1], 0, BYTES),
+		      weir_operand_at(user[0], 0, BYTES));
 	start_job(op);
 }
 
 static void start_pull(struct weir_op *op)
 {
-	weir_job_copy(weir_job_of(op), weir_loc_mem(here, BYTES),
-		      weir_loc_at(user[0], 0, BYTES));
+	weir_job_copy(weir_job_of(op), weir_operand_mem(here, BYTES),
+		      weir_operand_at(user[0], 0, BYTES));
 	start_job(op);
 }
 
@@ -96,9 +96,9 @@ static void make_chain(void)
 	bench_must(weir_chain_create(&chain, r, NULL), "weir_chain_create");
 	for (int i = 0; i < 2; i++)
 		weir_job_init(&steps[i], on_step);
-	weir_job_copy(&steps[0], weir_loc_mem(memory[0], BYTES),
-		      weir_loc_mem(memory[1], BYTES));
-	weir_job_crc32c(&steps[1], weir_loc_mem(memory[0], BYTES), 0);
+	weir_job_copy(&steps[0], weir_operand_mem(memory[0], BYTES),
+		      weir_operand_mem(memory[1], BYTES));
+	weir_job_crc32c(&steps[1], weir_operand_mem(memory[0], BYTES), 0);
 	first = weir_chain_add_job(chain, WEIR_CHAIN_FIRST, dma, &steps[0]);
 	bench_must(first, "weir_chain_add_job");
 	bench_must(weir_chain_add_job(chain, first, dma, &steps[1]),

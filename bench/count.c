@@ -218,8 +218,8 @@ static void start_copy(struct weir_op *op)
 	struct weir_job *job = weir_job_of(op);
 	size_t i = (size_t)(job - jobs);
 
-	weir_job_copy(job, weir_loc_mem(memory[0][i], BYTES),
-		      weir_loc_mem(memory[1][i], BYTES));
+	weir_job_copy(job, weir_operand_mem(memory[0][i], BYTES),
+		      weir_operand_mem(memory[1][i], BYTES));
 	bench_must(weir_job_start(dma, job), "weir_job_start");
 }
 
@@ -227,7 +227,7 @@ static void start_crc(struct weir_op *op)
 {
 	struct weir_job *job = weir_job_of(op);
 
-	weir_job_crc32c(job, weir_loc_mem(memory[1], BYTES), 0);
+	weir_job_crc32c(job, weir_operand_mem(memory[1], BYTES), 0);
 	bench_must(weir_job_start(dma, job), "weir_job_start");
 }
 
@@ -236,7 +236,7 @@ static void start_memzero(struct weir_op *op)
 {
 	struct weir_job *job = weir_job_of(op);
 
-	weir_job_memzero(job, weir_loc_mem(memory[0], 1024));
+	weir_job_memzero(job, weir_operand_mem(memory[0], 1024));
 	bench_must(weir_job_start(dma, job), "weir_job_start");
 }
 
@@ -278,7 +278,7 @@ static const struct {
 	{ "nop-32", nop_32 },
 	{ "defer-32", defer_32 },
 	{ "post-self", post_self },
-	{ "post-lane-32", post_lane_32 },
+	{ "post-lane-32", post_spsc_32 },
 	{ "post-other-32", post_other_32 },
 	{ "call-1", call_1 },
 	{ "call-32", call_32 },
@@ -340,9 +340,9 @@ static void make_chain(void)
 	bench_must(weir_chain_create(&chain, r, NULL), "weir_chain_create");
 	for (int i = 0; i < 2; i++)
 		weir_job_init(&steps[i], on_end);
-	weir_job_copy(&steps[0], weir_loc_mem(memory[0], BYTES),
-		      weir_loc_mem(memory[1], BYTES));
-	weir_job_fill(&steps[1], weir_loc_mem(memory[1], BYTES), 0);
+	weir_job_copy(&steps[0], weir_operand_mem(memory[0], BYTES),
+		      weir_operand_mem(memory[1], BYTES));
+	weir_job_fill(&steps[1], weir_operand_mem(memory[1], BYTES), 0);
 	first = weir_chain_add_job(chain, WEIR_CHAIN_FIRST, dma, &steps[0]);
 	bench_must(first, "weir_chain_add_job");
 	bench_must(weir_chain_add_job(chain, first, dma, &steps[1]),

@@ -26,7 +26,7 @@ void cores_end(void);
 void call_1(void);
 void call_32(void);
 void call_other_32(void);
-void post_lane_32(void);
+void post_spsc_32(void);
 void post_other_32(void);
 
 /* Jobs to and from other places than memory, through staging, and in chains. */

@@ -21,7 +21,7 @@
 #pragma GCC diagnostic pop
 
 #define NAME "dma_skeleton"
-#define ROOM 128
+#define CAPACITY 128
 
 static int16_t dev = -1;
 
@@ -36,7 +36,8 @@ bool dmadev_open(const char **reason)
 {
 	struct rte_dma_conf conf = { .nb_vchans = 1 };
 	struct rte_dma_vchan_conf vchan = {
-		.direction = RTE_DMA_DIR_MEM_TO_MEM, .nb_desc = ROOM,
+		.direction = RTE_DMA_DIR_MEM_TO_MEM,
+		.nb_desc = CAPACITY,
 	};
 
 	if (!dpdk_start(reason))

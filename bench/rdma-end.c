@@ -221,12 +221,13 @@ void end_close(struct end *end)
 	close(end->wire);
 }
 
-struct weir_loc end_far(struct end *end, uint64_t off, uint64_t len)
+struct weir_operand end_far(struct end *end, uint64_t off, uint64_t len)
 {
-	struct weir_loc loc = weir_loc_at(end->there, end->far + off, len);
+	struct weir_operand operand =
+		weir_operand_at(end->there, end->far + off, len);
 
-	loc.ctx = &end->key;
-	return loc;
+	operand.ctx = &end->key;
+	return operand;
 }
 
 struct weir_buf *end_buf(struct end *end, uint64_t off, size_t len, bool data)

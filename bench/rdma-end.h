@@ -49,7 +49,7 @@ void end_open(struct end *end, const char *address, uint32_t spin_ns);
 void end_close(struct end *end);
 
 /* @len bytes at @off of the peer's memory. */
-struct weir_loc end_far(struct end *end, uint64_t off, uint64_t len);
+struct weir_operand end_far(struct end *end, uint64_t off, uint64_t len);
 
 /* A buf of @len bytes at @off here, with or without data. */
 struct weir_buf *end_buf(struct end *end, uint64_t off, size_t len, bool data);

@@ -36,7 +36,7 @@ static void write_one(struct end *end, uint32_t i)
 		turn(end, 0);
 	*last_of(end, 0) = (unsigned char)(i + 1);
 	weir_job_copy(job, end_far(end, END_HALF, PING_BYTES),
-		      weir_loc_mem(end->mem, PING_BYTES));
+		      weir_operand_mem(end->mem, PING_BYTES));
 	bench_must(weir_job_start(end->dma, job), weir_why());
 	weir_dma_flush(end->dma);
 }

@@ -18,11 +18,12 @@ int atomic_check(const struct weir_job *job, uint64_t total)
 
 	if (total != WORD)
 		return -EMSGSIZE;
-	cursor_init(&c, &job->dst, LOC_UPDATE, WORD);
+	cursor_init(&c, &job->dst, OPERAND_UPDATE, WORD);
 	if (c.len != WORD)
 		return -EINVAL;
-	return c.addr % WORD && !domain_is_user(loc_domain(&job->dst)) ?
-		       -EINVAL : 0;
+	return c.addr % WORD && !domain_is_user(operand_domain(&job->dst)) ?
+		       -EINVAL :
+		       0;
 }
 
 /*
@@ -36,7 +37,7 @@ const char *atomic_refuse(const struct weir_job *job)
 
 	if (!job->dst.buf)
 		return NULL;
-	cursor_init(&c, &job->dst, LOC_UPDATE, WORD);
+	cursor_init(&c, &job->dst, OPERAND_UPDATE, WORD);
 	return mmap_atomics_are_apart(c.buf->use->mmap) ?
 		       "peers may do atomics there, by a device whose atomics "
 		       "are not atomic to the processor" : NULL;

@@ -119,9 +119,9 @@ static void put(struct slot *s, struct half *h)
 	int err;
 
 	if (s->second) {
-		more_cursor(s->job, 0, p->done, &second);
+		extra_cursor(s->job, 0, p->done, &second);
 		c = &second;
-		e = bounce_more(s->job, 0);
+		e = bounce_extra(s->job, 0);
 	}
 	if (!e || !h->len) {
 		if (c->side)

@@ -107,13 +107,13 @@ bool bounce_add(struct slot *s)
 		s->n_added++;
 		return true;
 	}
-	if (s->n_added == s->job->n_more || !sum->len) {
+	if (s->n_added == s->job->n_extra || !sum->len) {
 		sum->state = FULL;
 		s->sum = NULL;
 		return true;
 	}
-	more_cursor(s->job, s->n_added, s->pos, &c);
-	e = bounce_more(s->job, s->n_added);
+	extra_cursor(s->job, s->n_added, s->pos, &c);
+	e = bounce_extra(s->job, s->n_added);
 	if (!e) {
 		add_memory(sum, &c);
 		s->n_added++;

@@ -33,7 +33,7 @@ struct step {
 	struct weir_job job;
 	struct slot *slot;
 	struct half *half;
-	const struct weir_loc *loc;	/* Of the job, that it moves. */
+	const struct weir_operand *operand; /* Of the job, that it moves. */
 	struct weir_domain *held;	/* In quarantine. */
 	struct iovec iov[STEP_PIECES];
 };

@@ -17,7 +17,7 @@ static uint64_t step_len(const struct cursor *c, uint64_t max)
 
 	if (!c->side)
 		return max;
-	if (c->len == c->left || domain_is_memory(loc_domain(c->loc)))
+	if (c->len == c->left || domain_is_memory(operand_domain(c->operand)))
 		return c->left < max ? c->left : max;
 	cursor_gather(c, iov, STEP_PIECES, max, &n);
 	return n;
@@ -29,9 +29,9 @@ static inline const struct domain_file *direct_file(const struct cursor *c,
 {
 	const struct domain_file *file;
 
-	if (!c->side || !domain_is_file(loc_domain(c->loc)))
+	if (!c->side || !domain_is_file(operand_domain(c->operand)))
 		return NULL;
-	file = domain_to_file(loc_domain(c->loc));
+	file = domain_to_file(operand_domain(c->operand));
 	return file->align && (!strict || file->buffered_fd < 0) ? file : NULL;
 }
 
@@ -57,7 +57,7 @@ static const struct cursor *place(const struct slot *s, uint32_t i,
 		return &job_priv(s->job)->src;
 	if (i == 1)
 		return dst;
-	more_cursor(s->job, i - 2, s->pos, more);
+	extra_cursor(s->job, i - 2, s->pos, more);
 	return more;
 }
 
@@ -65,13 +65,13 @@ static const struct cursor *place(const struct slot *s, uint32_t i,
 static uint64_t trim_all(const struct slot *s, const struct cursor *dst,
 			 uint64_t n)
 {
-	uint32_t i, n_locs = s->job->n_more + 2;
+	uint32_t i, n_operands = s->job->n_extra + 2;
 	const struct domain_file *file;
 	const struct cursor *c;
 	bool strict = false;
 	struct cursor more;
 
-	for (i = 0; i < n_locs; i++) {
+	for (i = 0; i < n_operands; i++) {
 		c = place(s, i, dst, &more);
 		file = direct_file(c, true);
 		if (!file)
@@ -79,7 +79,7 @@ static uint64_t trim_all(const struct slot *s, const struct cursor *dst,
 		n = trim(c, file, n);
 		strict = true;
 	}
-	for (i = 0; i < n_locs && !strict; i++) {
+	for (i = 0; i < n_operands && !strict; i++) {
 		c = place(s, i, dst, &more);
 		file = direct_file(c, false);
 		if (file)
@@ -98,7 +98,7 @@ uint64_t bounce_next_len(const struct slot *s, const struct cursor *dst)
 	uint32_t i;
 
 	n = step_len(dst, step_len(src, n));
-	for (i = 0; i < s->job->n_more; i++) {
+	for (i = 0; i < s->job->n_extra; i++) {
 		c = place(s, i + 2, dst, &more);
 		n = step_len(c, n);
 		direct |= direct_file(c, false) != NULL;
@@ -132,14 +132,14 @@ static void set_up(struct step *step, uint64_t n)
 	p->held = false;
 	p->is_step = true;
 	atomic_init(&p->stop, false);
-	cursor_init(&p->src, &job->src, LOC_SRC, n);
-	cursor_init(&p->dst, &job->dst, LOC_OVERWRITE, n);
+	cursor_init(&p->src, &job->src, OPERAND_SRC, n);
+	cursor_init(&p->dst, &job->dst, OPERAND_OVERWRITE, n);
 }
 
 /* Bufs at a peer have a key each, which their addresses have not. */
 static void keep_bufs(struct cursor *ret, const struct cursor *c, uint64_t n)
 {
-	if (likely(!c->buf || !domain_is_remote(loc_domain(c->loc))))
+	if (likely(!c->buf || !domain_is_remote(operand_domain(c->operand))))
 		return;
 	*ret = *c;
 	ret->left = n;
@@ -159,18 +159,19 @@ int bounce_begin_step(struct step *step, struct engine *e,
 {
 	struct weir_dma *dma = step->slot->dma;
 	uint32_t nesting = dma->nesting;
-	struct weir_loc here = weir_loc_mem(step->half->mem, n), there;
+	struct weir_operand here = weir_operand_mem(step->half->mem, n), there;
 	uint64_t len;
 	int err;
 
 	if (unlikely(job_is_stale(step->slot->job)))
 		return -ESTALE;
-	there = weir_loc_iov(loc_domain(c->loc), step->iov,
-			     cursor_gather(c, step->iov, STEP_PIECES, n, &len));
-	there.ctx = c->loc->ctx;
+	there = weir_operand_iov(operand_domain(c->operand), step->iov,
+				 cursor_gather(c, step->iov, STEP_PIECES, n,
+					       &len));
+	there.ctx = c->operand->ctx;
 	/* It is known of all of the location, not of a block. */
-	if (!c->loc->buf && n == job_priv(step->slot->job)->total)
-		there.translation = c->loc->translation;
+	if (!c->operand->buf && n == job_priv(step->slot->job)->total)
+		there.translation = c->operand->translation;
 	step->job.kind = WEIR_JOB_COPY;
 	step->job.flags = in ? WEIR_JOB_SHORT_OK : 0;
 	step->job.src = in ? there : here;
@@ -179,7 +180,7 @@ int bounce_begin_step(struct step *step, struct engine *e,
 	set_up(step, n);
 	keep_bufs(in ? &job_priv(&step->job)->src : &job_priv(&step->job)->dst,
 		  c, n);
-	step->loc = c->loc;
+	step->operand = c->operand;
 	job_enter(&step->job);
 	dma->nesting = bounce_nesting(&step->job);
 	err = engine_start(e, &step->job);

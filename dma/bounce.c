@@ -40,7 +40,7 @@
 #include <weir/route.h>
 
 #include "base/alloc.h"
-#include "base/canary.h"
+#include "base/mutation.h"
 #include "base/fault.h"
 #include "base/why.h"
 #include "dma/bounce-internal.h"
@@ -134,12 +134,13 @@ static const struct weir_domain *blocked_by(const struct weir_dma *dma,
 
 	if (likely(dma->stats.quarantined < QUARANTINED_MAX))
 		return NULL;
-	for (i = 0; i < job->n_more + 2; i++) {
+	for (i = 0; i < job->n_extra + 2; i++) {
 		if ((i == 0 && job->kind == WEIR_JOB_FILL) ||
 		    (i == 1 && job->kind == WEIR_JOB_CRC32C))
 			continue;
-		domain = loc_domain(i == 0 ? &job->src :
-				    i == 1 ? &job->dst : &job->more[i - 2]);
+		domain = operand_domain(i == 0 ? &job->src :
+					i == 1 ? &job->dst :
+						 &job->more[i - 2]);
 		if (is_foreign(domain) &&
 		    quarantined_by(dma, domain) >= QUARANTINED_MAX)
 			return domain;
@@ -295,8 +296,8 @@ static bool needs_user(struct weir_job *job)
 	bool user = is_user_engine(b->pull) || is_user_engine(b->push);
 	uint32_t i;
 
-	for (i = 0; i < job->n_more && !user; i++)
-		user = is_user_engine(bounce_more(job, i));
+	for (i = 0; i < job->n_extra && !user; i++)
+		user = is_user_engine(bounce_extra(job, i));
 	return user;
 }
 
@@ -311,8 +312,8 @@ void bounce_prepare(struct weir_job *job, struct engine *pull,
 		.push = push,
 		.nesting = (uint8_t)job_priv(job)->dma->nesting,
 	};
-	if (more && job->n_more)
-		memcpy(b->more, more, job->n_more);
+	if (more && job->n_extra)
+		memcpy(b->more, more, job->n_extra);
 	if (!needs_user(job))
 		b->class = SLOT_LEAF;
 	else
@@ -358,21 +359,21 @@ static bool is_with_device(const struct step *step)
  */
 static bool is_ours(const struct slot *s, const struct step *step)
 {
-	const struct weir_loc *loc = step->loc;
+	const struct weir_operand *operand = step->operand;
 
 	if (!step_busy(step))
 		return true;
 	if (step_is_push(s, step))
-		return canary(early_release);
-	return domain_is_remote(loc_domain(loc)) ||
-	       (!loc->buf && !loc->ctx && !loc->translation);
+		return mutation(early_release);
+	return domain_is_remote(operand_domain(operand)) ||
+	       (!operand->buf && !operand->ctx && !operand->translation);
 }
 
 static void hold(struct step *step)
 {
 	if (!step_busy(step))
 		return;
-	step->held = loc_domain(&step->job.src);
+	step->held = operand_domain(&step->job.src);
 	domain_use(step->held);
 }
 
@@ -432,8 +433,8 @@ void bounce_instead(struct weir_job *job, int64_t err)
 	}
 	job_route(job)->route = WEIR_ROUTE_BOUNCE;
 	job_route(job)->refused = (int32_t)err;
-	bounce_prepare(job, is_foreign(loc_domain(&job->src)) ? e : NULL,
-		       is_foreign(loc_domain(&job->dst)) ? e : NULL, NULL);
+	bounce_prepare(job, is_foreign(operand_domain(&job->src)) ? e : NULL,
+		       is_foreign(operand_domain(&job->dst)) ? e : NULL, NULL);
 	if (unlikely(bounce_of(job)->class == TOO_DEEP)) {
 		job_end(job, -EDEADLK);
 		return;

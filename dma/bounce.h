@@ -18,7 +18,7 @@ struct bounce {
 	uint8_t class;
 	uint8_t nesting;		/* Also if it calls no function. */
 	bool ended;			/* The source has. */
-	uint8_t more[WEIR_JOB_MORE_MAX]; /* Engines: number + 1; 0: memory. */
+	uint8_t more[WEIR_JOB_EXTRA_MAX]; /* Engines: number + 1; 0: memory. */
 };
 
 _Static_assert(sizeof(struct bounce) <= WEIR_JOB_AREA, "in a job's area");
@@ -29,7 +29,7 @@ static inline struct bounce *bounce_of(struct weir_job *job)
 }
 
 /* Who moves the @i-th location beside; NULL: it is not foreign. */
-static inline struct engine *bounce_more(struct weir_job *job, uint32_t i)
+static inline struct engine *bounce_extra(struct weir_job *job, uint32_t i)
 {
 	uint8_t n = bounce_of(job)->more[i];
 

@@ -47,13 +47,13 @@ void fuse_pairs(struct weir_chain *chain)
 }
 
 /* Memory of this process, and nothing that another kind of job would refuse. */
-static bool is_plain(const struct weir_loc *loc)
+static bool is_plain(const struct weir_operand *operand)
 {
-	return domain_is_memory(loc_domain(loc)) && !loc->reserved0 &&
-	       !loc->translation;
+	return domain_is_memory(operand_domain(operand)) &&
+	       !operand->reserved0 && !operand->translation;
 }
 
-static bool is_same(const struct weir_loc *a, const struct weir_loc *b)
+static bool is_same(const struct weir_operand *a, const struct weir_operand *b)
 {
 	return a->buf == b->buf && a->addr == b->addr && a->len == b->len &&
 	       a->n_iov == b->n_iov && (!a->n_iov || a->iov == b->iov);
@@ -75,7 +75,7 @@ static bool is_result(const struct weir_job *copy)
 
 static bool is_crc(const struct weir_job *job)
 {
-	return job->kind == WEIR_JOB_CRC32C && !job->flags && !job->n_more &&
+	return job->kind == WEIR_JOB_CRC32C && !job->flags && !job->n_extra &&
 	       job->op.state == OP_IDLE && is_plain(&job->src);
 }
 
@@ -83,7 +83,7 @@ static bool is_crc(const struct weir_job *job)
 static bool is_crc_of(const struct weir_job *crc, const struct weir_job *copy,
 		      enum fused side)
 {
-	const struct weir_loc *of = &crc->src;
+	const struct weir_operand *of = &crc->src;
 
 	if (side == FUSED_SRC)
 		return is_same(of, &copy->src);

@@ -102,21 +102,21 @@ void hop_init(struct weir_dma *dma)
 
 /* The context's thread. */
 
-static void home(struct weir_op *op);
+static void owner(struct weir_op *op);
 
 /* Whose thread this is may destroy the chain's reactor as soon as it has @s:
  * see hop_part(). */
-static void go_home(struct step *s)
+static void return_to_owner(struct step *s)
 {
-	static const struct weir_op_class home_class = {
+	static const struct weir_op_class return_class = {
 		.name = "hop home",
-		.home = home,
+		.owner = owner,
 	};
 	struct weir_dma *dma = s->dma;
 
 	atomic_fetch_add(&dma->n_returning, 1);
 	s->op.reactor = s->chain->r;
-	s->op.cls = &home_class;
+	s->op.cls = &return_class;
 	op_return(&s->op);
 	atomic_fetch_sub(&dma->n_returning, 1);
 }
@@ -130,7 +130,7 @@ static void end(struct step *s, int64_t res)
 		gate_expect(s->dma);
 		return;
 	}
-	go_home(s);
+	return_to_owner(s);
 }
 
 /* The room that it had beyond .ops_max. */
@@ -164,15 +164,15 @@ static int start_job(struct step *s)
 }
 
 static void retry(struct weir_op *op, int64_t res);
-static void found_room(struct dma_room *room);
+static void found_capacity(struct dma_capacity *capacity);
 
-static void wait_for_room(struct step *s)
+static void wait_for_capacity(struct step *s)
 {
 	struct weir_reactor *r = s->dma->r;
 
-	if (room_none(s->dma)) {
-		s->room.fn = found_room;
-		room_wait(s->dma, &s->room);
+	if (capacity_none(s->dma)) {
+		s->capacity.fn = found_capacity;
+		capacity_wait(s->dma, &s->capacity);
 		return;
 	}
 	s->op.fn = retry;
@@ -205,7 +205,7 @@ static void attempt(struct step *s)
 	if (!err)
 		s->hop.begun = true;
 	else if (err == -EAGAIN)
-		wait_for_room(s);
+		wait_for_capacity(s);
 	else
 		end(s, err);
 }
@@ -219,9 +219,9 @@ static void retry(struct weir_op *op, int64_t res)
 	attempt(s);
 }
 
-static void found_room(struct dma_room *room)
+static void found_capacity(struct dma_capacity *capacity)
 {
-	attempt(weir_container_of(room, struct step, room));
+	attempt(weir_container_of(capacity, struct step, capacity));
 }
 
 /* The context outlives the step, which may be gone after attempt(). */
@@ -241,12 +241,12 @@ static void hear(struct weir_op *op)
 
 	s->hop.heard = true;
 	if (s->hop.ended) {
-		go_home(s);
+		return_to_owner(s);
 		gate_leave(dma);
 	} else if (s->hop.begun) {
 		weir_op_cancel(&s->job->op);
-	} else if (s->room.pprev) {
-		room_wait_no_more(dma, &s->room);
+	} else if (s->capacity.pprev) {
+		capacity_wait_no_more(dma, &s->capacity);
 		end(s, -ECANCELED);
 	} else {
 		weir_op_cancel(&s->op);
@@ -255,7 +255,7 @@ static void hear(struct weir_op *op)
 
 /* The chain's thread. */
 
-static void home(struct weir_op *op)
+static void owner(struct weir_op *op)
 {
 	struct step *s = weir_container_of(op, struct step, op);
 
@@ -271,7 +271,7 @@ int hop_begin(struct step *s)
 {
 	static const struct weir_op_class class = {
 		.name = "hop",
-		.home = arrive,
+		.owner = arrive,
 	};
 
 	if (!gate_enter(s->dma))
@@ -291,7 +291,7 @@ void hop_cancel(struct step *s)
 {
 	static const struct weir_op_class class = {
 		.name = "hop cancel",
-		.home = hear,
+		.owner = hear,
 	};
 
 	if (atomic_fetch_or(&s->hop.word, HOP_CANCEL))

@@ -63,7 +63,7 @@ struct step {
 	int64_t res;
 	struct weir_op_detail detail;
 	const char *engine;
-	struct dma_room room;	/* Waits in .dma, if its .pprev is set. */
+	struct dma_capacity capacity; /* Waits in .dma, if its .pprev is set. */
 
 	struct weir_op op;	/* Of STEP_OP; of STEP_HOP: there and back. */
 	struct hop {
@@ -132,7 +132,7 @@ static inline uint64_t chain_backoff(uint32_t tries)
 void chain_tick(struct weir_op *op, int64_t res);
 void chain_job_ended(struct weir_op *op, int64_t res);
 void chain_op_ended(struct weir_op *op, int64_t res);
-void chain_room(struct dma_room *room);
+void chain_capacity(struct dma_capacity *capacity);
 
 /* @s has ended with @res, its detail set; no callback is called. */
 void chain_step_ended(struct step *s, int64_t res);

@@ -306,11 +306,11 @@ static bool begin(struct step *s)
 }
 
 /* Whether @s is told when there is room for it. */
-static bool waits_for_room(struct step *s)
+static bool waits_for_capacity(struct step *s)
 {
-	if (s->kind != STEP_JOB || !room_none(s->dma))
+	if (s->kind != STEP_JOB || !capacity_none(s->dma))
 		return false;
-	room_wait(s->dma, &s->room);
+	capacity_wait(s->dma, &s->capacity);
 	return true;
 }
 
@@ -372,7 +372,7 @@ static void run_step(struct step *s, bool from_loop, struct held *held)
 		 * chain. */
 		if (unlikely(is_cancelled(s)))
 			cut_step(s, WEIR_STEP_SKIPPED, 0);
-		else if (!waits_for_room(s))
+		else if (!waits_for_capacity(s))
 			hold(held, s);
 	}
 }
@@ -444,9 +444,9 @@ void chain_step_not_begun(struct step *s)
 	run(s->chain, false);
 }
 
-void chain_room(struct dma_room *room)
+void chain_capacity(struct dma_capacity *capacity)
 {
-	struct step *s = weir_container_of(room, struct step, room);
+	struct step *s = weir_container_of(capacity, struct step, capacity);
 
 	push(s->chain, s);
 	run(s->chain, false);
@@ -464,8 +464,8 @@ static void chain_cancel(struct weir_op *op)
 			continue;
 		if (s->state == WEIR_STEP_RUNNING) {
 			cancel_step(s);
-		} else if (s->room.pprev && s->kind == STEP_JOB) {
-			room_wait_no_more(s->dma, &s->room);
+		} else if (s->capacity.pprev && s->kind == STEP_JOB) {
+			capacity_wait_no_more(s->dma, &s->capacity);
 			push(chain, s);
 		}
 	}

@@ -131,7 +131,7 @@ static struct step *append(struct weir_chain *chain, uint32_t kind)
 	s->chain = chain;
 	s->kind = kind;
 	s->deps_last = &s->deps;
-	s->room.fn = chain_room;
+	s->capacity.fn = chain_capacity;
 	weir_op_init(&s->op, chain_op_ended);
 	chain->changed = true;
 	return s;

@@ -17,7 +17,7 @@ static int begin(struct weir_conn *c)
 				(struct sockaddr *)&c->from : NULL;
 	int err;
 
-	err = conn_hub_id(c->hub, &c->id, &c->user);
+	err = cm_dispatcher_id(c->dispatcher, &c->id, &c->user);
 	if (err)
 		return err;
 	err = TRY(rdma_resolve_addr, (c->id, from, (struct sockaddr *)&c->to,
@@ -177,7 +177,7 @@ void conn_done(struct weir_conn *c, int err, int code)
 		c->n_connects++;
 		conn_watch_begin(c);
 		if (c->held)
-			errand_send(&c->errand);
+			deferred_send(&c->deferred);
 	}
 	if (op) {
 		if (err)

@@ -23,7 +23,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct conn_device *devices;
-static struct conn_tap *taps;
+static struct conn_device_ref *device_refs;
 
 static unsigned int news_of(const struct ibv_async_event *ev)
 {
@@ -43,33 +43,33 @@ static unsigned int news_of(const struct ibv_async_event *ev)
 	}
 }
 
-void conn_tap_dead(struct conn_tap *tap)
+void conn_device_ref_dead(struct conn_device_ref *device_ref)
 {
 	pthread_mutex_lock(&lock);
-	tap->device->dead = true;
+	device_ref->device->dead = true;
 	pthread_mutex_unlock(&lock);
-	device_is_dead(tap->device->dev);
+	device_is_dead(device_ref->device->dev);
 }
 
 /* Each connection looks after it in a turn of its own, and may be gone then. */
 static void on_async(struct weir_verbs_event *source,
 		     const struct ibv_async_event *ev, void *arg)
 {
-	const struct conn_tap *tap = arg;
+	const struct conn_device_ref *device_ref = arg;
 	unsigned int news = news_of(ev);
 	bool all = !ev || news == CONN_NEWS_DEVICE;
 	struct weir_conn *c;
 
 	(void)source;
 	if (news == CONN_NEWS_DEVICE)
-		conn_tap_dead((struct conn_tap *)arg);
+		conn_device_ref_dead((struct conn_device_ref *)arg);
 	if (ev)
-		srq_event((struct conn_tap *)arg, ev);
-	for (c = news ? tap->conns : NULL; c; c = c->tap_next) {
+		srq_event((struct conn_device_ref *)arg, ev);
+	for (c = news ? device_ref->conns : NULL; c; c = c->ref_next) {
 		if (!all && ev->element.qp != c->qp)
 			continue;
 		c->news |= news;
-		errand_send(&c->errand);
+		deferred_send(&c->deferred);
 	}
 }
 
@@ -137,98 +137,102 @@ static void close_unused(void)
 	}
 }
 
-static struct conn_tap *find_tap(struct weir_reactor *r, const char *name)
+static struct conn_device_ref *find_ref(struct weir_reactor *r,
+					const char *name)
 {
-	struct conn_tap *tap;
+	struct conn_device_ref *device_ref;
 
 	pthread_mutex_lock(&lock);
-	for (tap = taps; tap; tap = tap->next)
-		if (tap->r == r && !tap->device->dead &&
-		    !strcmp(tap->device->name, name))
+	for (device_ref = device_refs; device_ref;
+	     device_ref = device_ref->next)
+		if (device_ref->r == r && !device_ref->device->dead &&
+		    !strcmp(device_ref->device->name, name))
 			break;
 	pthread_mutex_unlock(&lock);
-	return tap;
+	return device_ref;
 }
 
-static int make_tap(struct conn_tap *tap, const char *name)
+static int make_ref(struct conn_device_ref *device_ref, const char *name)
 {
 	int err;
 
 	pthread_mutex_lock(&lock);
-	err = find_device(&tap->device, name);
+	err = find_device(&device_ref->device, name);
 	pthread_mutex_unlock(&lock);
 	if (err)
 		return err;
-	err = weir_verbs_event_create(&tap->events, tap->r, tap->device->ctx,
-				      on_async, tap);
+	err = weir_verbs_event_create(&device_ref->events, device_ref->r,
+				      device_ref->device->ctx, on_async,
+				      device_ref);
 	pthread_mutex_lock(&lock);
 	if (err) {
-		tap->device->refs--;
+		device_ref->device->refs--;
 		close_unused();
 	} else {
-		tap->next = taps;
-		taps = tap;
+		device_ref->next = device_refs;
+		device_refs = device_ref;
 	}
 	pthread_mutex_unlock(&lock);
 	return err;
 }
 
 /* Only @r's thread makes, finds and frees those of @r. */
-int conn_tap_get(struct conn_tap **ret, struct weir_reactor *r,
-		 const char *name)
+int conn_device_ref_get(struct conn_device_ref **ret, struct weir_reactor *r,
+			const char *name)
 {
-	struct conn_tap *tap = find_tap(r, name);
+	struct conn_device_ref *device_ref = find_ref(r, name);
 	int err;
 
-	if (!tap) {
-		tap = mem_calloc(1, sizeof(*tap));
-		if (!tap)
+	if (!device_ref) {
+		device_ref = mem_calloc(1, sizeof(*device_ref));
+		if (!device_ref)
 			return why(-ENOMEM, "weir_conn: no memory");
-		tap->r = r;
-		err = make_tap(tap, name);
+		device_ref->r = r;
+		err = make_ref(device_ref, name);
 		if (err) {
-			free(tap);
+			free(device_ref);
 			return err;
 		}
 	}
-	tap->refs++;
-	*ret = tap;
+	device_ref->refs++;
+	*ret = device_ref;
 	return 0;
 }
 
-void conn_tap_put(struct conn_tap *tap)
+void conn_device_ref_put(struct conn_device_ref *device_ref)
 {
-	struct conn_tap **at = &taps;
+	struct conn_device_ref **at = &device_refs;
 
-	if (--tap->refs)
+	if (--device_ref->refs)
 		return;
-	weir_verbs_event_destroy(tap->events);
+	weir_verbs_event_destroy(device_ref->events);
 	pthread_mutex_lock(&lock);
-	while (*at != tap)
+	while (*at != device_ref)
 		at = &(*at)->next;
-	*at = tap->next;
-	tap->device->refs--;
+	*at = device_ref->next;
+	device_ref->device->refs--;
 	close_unused();
 	pthread_mutex_unlock(&lock);
-	free(tap);
+	free(device_ref);
 }
 
-void conn_tap_add(struct conn_tap *tap, struct weir_conn *c)
+void conn_device_ref_add(struct conn_device_ref *device_ref,
+			 struct weir_conn *c)
 {
-	c->tap = tap;
-	c->tap_next = tap->conns;
-	c->tap_pprev = &tap->conns;
-	if (tap->conns)
-		tap->conns->tap_pprev = &c->tap_next;
-	tap->conns = c;
+	c->device_ref = device_ref;
+	c->ref_next = device_ref->conns;
+	c->ref_pprev = &device_ref->conns;
+	if (device_ref->conns)
+		device_ref->conns->ref_pprev = &c->ref_next;
+	device_ref->conns = c;
 }
 
-void conn_tap_del(struct weir_conn *c)
+void conn_device_ref_del(struct weir_conn *c)
 {
-	*c->tap_pprev = c->tap_next;
-	if (c->tap_next)
-		c->tap_next->tap_pprev = c->tap_pprev;
-	if (!c->tap->conns)
-		verbs_staging_drop(c->tap);
-	c->tap = NULL;
+	*c->ref_pprev = c->ref_next;
+	if (c->ref_next)
+		c->ref_next->ref_pprev = c->ref_pprev;
+	if (!c->device_ref->conns)
+		verbs_staging_drop(c->device_ref);
+	c->device_ref = NULL;
 }

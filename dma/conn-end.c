@@ -51,7 +51,7 @@ void conn_settle(struct weir_conn *c)
 {
 	struct weir_op *op = c->op;
 
-	if (c->posted || !c->quiet || c->due || !conn_has_told(c))
+	if (c->posted || !c->quiet || c->due || !conn_has_delivered(c))
 		return;
 	conn_teardown(c);
 	c->state = WEIR_CONN_ENDED;
@@ -67,7 +67,7 @@ void conn_settle(struct weir_conn *c)
 void conn_end(struct weir_conn *c)
 {
 	if (!--c->posted && c->state == WEIR_CONN_CLOSING)
-		errand_send(&c->errand);
+		deferred_send(&c->deferred);
 }
 
 void conn_op_leaves(struct weir_op *op)
@@ -76,7 +76,7 @@ void conn_op_leaves(struct weir_op *op)
 
 	c->due = NULL;
 	if (c->state == WEIR_CONN_CLOSING || c->held)
-		errand_send(&c->errand);
+		deferred_send(&c->deferred);
 }
 
 void conn_fail(struct weir_conn *c, int err)
@@ -84,7 +84,7 @@ void conn_fail(struct weir_conn *c, int err)
 	if (c->state != WEIR_CONN_ESTABLISHED)
 		return;
 	conn_close(c, err);
-	errand_send(&c->errand);
+	deferred_send(&c->deferred);
 }
 
 /*
@@ -106,10 +106,10 @@ static int failure_of(struct weir_conn *c, unsigned int news)
  * The first data prove that the answer has arrived, whether or not the peer's
  * last message has.  What came before an end is told before it.
  */
-void conn_run(struct errand *errand)
+void conn_run(struct deferred *deferred)
 {
-	struct weir_conn *c = weir_container_of(errand, struct weir_conn,
-						errand);
+	struct weir_conn *c =
+		weir_container_of(deferred, struct weir_conn, deferred);
 	unsigned int news = c->news;
 	int err;
 

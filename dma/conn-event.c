@@ -118,8 +118,8 @@ void conn_event(struct conn_user *user, const struct rdma_cm_event *ev)
 {
 	struct weir_conn *c = weir_container_of(user, struct weir_conn, user);
 
-	if (ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL && c->tap)
-		conn_tap_dead(c->tap);
+	if (ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL && c->device_ref)
+		conn_device_ref_dead(c->device_ref);
 	switch (c->state) {
 	case WEIR_CONN_CONNECTING:
 		connecting(c, ev);

@@ -14,7 +14,7 @@
  *	conn-watch.c    keepalive, and what does not end
  *	conn-qp.c       the QP
  *	conn-device.c   devices that have QPs, and their asynchronous events
- *	conn-hub.c      one source of rdma_cm events per reactor
+ *	cm-dispatcher.c      one source of rdma_cm events per reactor
  *	conn-none.c     instead of all these, without verbs
  *	message*.c srq*.c  what is sent and received on them; see srq-internal.h
  *
@@ -33,7 +33,7 @@
 #include <weir/message.h>
 
 #include "reactor/channel-internal.h"
-#include "reactor/errand.h"
+#include "reactor/deferred.h"
 #include "reactor/op-inline.h"
 #include "reactor/stats-page.h"
 
@@ -47,7 +47,7 @@ struct srq_member;
 struct srq_slot;
 struct verbs_queue;
 struct verbs_staging;
-struct weir_window;
+struct weir_mw;
 
 /* What an id's context points at. */
 struct conn_user {
@@ -55,13 +55,13 @@ struct conn_user {
 	void (*event)(struct conn_user *user, const struct rdma_cm_event *ev);
 };
 
-/* One per reactor; see conn-hub.c. */
-struct conn_hub {
+/* One per reactor; see cm-dispatcher.c. */
+struct cm_dispatcher {
 	struct weir_reactor *r;
 	struct weir_cm *cm;
 	unsigned int refs;
 	uint32_t serial;		/* Of the next connection. */
-	struct conn_hub *next;
+	struct cm_dispatcher *next;
 };
 
 /* An RDMA device with connections; see conn-device.c. */
@@ -77,7 +77,7 @@ struct conn_device {
 };
 
 /* Those of one reactor, and the source of events that it has for them. */
-struct conn_tap {
+struct conn_device_ref {
 	struct conn_device *device;
 	struct weir_reactor *r;
 	struct weir_verbs_event *events;
@@ -85,7 +85,7 @@ struct conn_tap {
 	struct weir_conn *conns;
 	struct weir_srq *srqs;
 	struct verbs_staging *staging;	/* While there are connections. */
-	struct conn_tap *next;
+	struct conn_device_ref *next;
 };
 
 /* Where CONNECTING is. */
@@ -120,7 +120,7 @@ struct weir_conn {
 	struct reactor_obj obj;
 	struct conn_user user;
 	struct weir_reactor *r;
-	struct conn_hub *hub;
+	struct cm_dispatcher *dispatcher;
 	struct weir_conn_opts opts;	/* With defaults filled in. */
 
 	uint32_t state;			/* WEIR_CONN_ */
@@ -138,21 +138,21 @@ struct weir_conn {
 	struct weir_channel *given;	/* The user's; NULL: our own. */
 	struct weir_channel *channel;	/* While there is a QP. */
 	struct channel_user channel_user; /* Of that. */
-	struct conn_tap *tap;		/* Likewise. */
+	struct conn_device_ref *device_ref; /* Likewise. */
 	struct verbs_queue *queue;	/* Likewise. */
 	struct srq_member *member;	/* Likewise, with .srq. */
 	struct conn_beat *beat;		/* Likewise, with .keepalive_ns. */
 	bool orphans;			/* The CQ may get completions of the QP
 					 * that are not counted by .posted. */
 	uint32_t n_domains;		/* Attached. */
-	struct weir_window *windows;	/* Open, or about to be; while there */
+	struct weir_mw *windows; /* Open, or about to be; while there */
 	uint32_t peer_qp;		/* is a QP, as the peer's number. */
 	uint32_t serial;		/* Among those of the reactor. */
-	struct weir_conn *tap_next, **tap_pprev;
+	struct weir_conn *ref_next, **ref_pprev;
 	uint32_t reads_out, reads_in;
 	uint32_t max_sge, max_inline, max_message;
 
-	struct errand errand;
+	struct deferred deferred;
 	unsigned int news;		/* For the errand. */
 	struct weir_timer_node timer;	/* CONNECTING: backoff.  ESTABLISHED:
 					 * watch.  CLOSING: linger. */
@@ -187,7 +187,7 @@ struct weir_listener {
 	struct reactor_obj obj;
 	struct conn_user user;
 	struct weir_reactor *r;
-	struct conn_hub *hub;
+	struct cm_dispatcher *dispatcher;
 	struct rdma_cm_id *id;		/* NULL: its device was removed. */
 	struct sockaddr_storage addr;
 	struct weir_channel *channel;
@@ -273,7 +273,7 @@ void conn_close(struct weir_conn *c, int why);	/* -> CLOSING */
 void conn_settle(struct weir_conn *c);		/* May free @c. */
 void conn_timer(struct weir_timer_node *node);
 void conn_stop(struct reactor_obj *obj);
-void conn_run(struct errand *errand);
+void conn_run(struct deferred *deferred);
 void conn_tell(struct weir_conn *c, int why);	/* May free @c. */
 
 /* conn-watch.c: the connection is ESTABLISHED; it has posted work; its timer. */
@@ -304,20 +304,22 @@ void verbs_queue_free(struct weir_conn *c);
 void verbs_queue_abandon(struct weir_conn *c);
 
 /* engine-verbs-key.c: no staging is known to the device of @tap any more. */
-void verbs_staging_drop(struct conn_tap *tap);
+void verbs_staging_drop(struct conn_device_ref *device_ref);
 
-/* window.c: all of the connection's are over. */
-void windows_end(struct weir_conn *c);
+/* mw.c: all of the connection's are over. */
+void mws_end(struct weir_conn *c);
 
 /* conn-device.c */
-int conn_tap_get(struct conn_tap **ret, struct weir_reactor *r,
-		 const char *name);
-void conn_tap_put(struct conn_tap *tap);
-void conn_tap_dead(struct conn_tap *tap);	/* Is not used anew. */
-void conn_tap_add(struct conn_tap *tap, struct weir_conn *c);
-void conn_tap_del(struct weir_conn *c);
+int conn_device_ref_get(struct conn_device_ref **ret, struct weir_reactor *r,
+			const char *name);
+void conn_device_ref_put(struct conn_device_ref *device_ref);
+void conn_device_ref_dead(
+	struct conn_device_ref *device_ref); /* Is not used anew. */
+void conn_device_ref_add(struct conn_device_ref *device_ref,
+			 struct weir_conn *c);
+void conn_device_ref_del(struct weir_conn *c);
 
-/* message-told.c: one that has waited is told, if there is one and it may be.
+/* message-queued.c: one that has waited is told, if there is one and it may be.
  * Returns whether; then @c may be gone. */
 bool conn_tell_message(struct weir_conn *c);
 
@@ -326,14 +328,14 @@ void conn_drop_messages(struct weir_conn *c);
 
 /* Whether what had come when it was closed is told; if not, the errand will run
  * again. */
-bool conn_has_told(struct weir_conn *c);
+bool conn_has_delivered(struct weir_conn *c);
 
-/* conn-hub.c */
-int conn_hub_get(struct conn_hub **ret, struct weir_reactor *r);
-void conn_hub_put(struct conn_hub *hub);
+/* cm-dispatcher.c */
+int cm_dispatcher_get(struct cm_dispatcher **ret, struct weir_reactor *r);
+void cm_dispatcher_put(struct cm_dispatcher *dispatcher);
 
 /* A new id whose events go to @user; -errno. */
-int conn_hub_id(struct conn_hub *hub, struct rdma_cm_id **ret,
-		struct conn_user *user);
+int cm_dispatcher_id(struct cm_dispatcher *dispatcher, struct rdma_cm_id **ret,
+		     struct conn_user *user);
 
 #endif /* WEIR_DMA_CONN_INTERNAL_H */

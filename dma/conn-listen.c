@@ -156,7 +156,7 @@ static int bind_and_listen(struct weir_listener *l, const struct sockaddr *addr)
 
 static int open_listener(struct weir_listener *l, const struct sockaddr *addr)
 {
-	int err = conn_hub_id(l->hub, &l->id, &l->user);
+	int err = cm_dispatcher_id(l->dispatcher, &l->id, &l->user);
 
 	if (!err) {
 		err = bind_and_listen(l, addr);
@@ -173,11 +173,11 @@ static int attach(struct weir_listener *l, const struct sockaddr *addr)
 
 	if (err)
 		return err;
-	err = conn_hub_get(&l->hub, l->r);
+	err = cm_dispatcher_get(&l->dispatcher, l->r);
 	if (!err) {
 		err = open_listener(l, addr);
 		if (err)
-			conn_hub_put(l->hub);
+			cm_dispatcher_put(l->dispatcher);
 	}
 	if (err)
 		reactor_detach(&l->obj);
@@ -269,7 +269,7 @@ int weir_listener_destroy(struct weir_listener *l)
 		weir_conn_destroy(c);
 	if (l->id)
 		rdma_destroy_id(l->id);
-	conn_hub_put(l->hub);
+	cm_dispatcher_put(l->dispatcher);
 	if (l->opts.srq)
 		l->opts.srq->n_users--;
 	reactor_detach(&l->obj);

@@ -63,12 +63,15 @@ static int get_channel(struct weir_conn *c)
 
 	if (!c->given) {
 		err = weir_channel_create(&c->channel, c->r,
-					  c->tap->device->ctx, &opts);
+					  c->device_ref->device->ctx, &opts);
 		if (err)
 			return err;
-	} else if (weir_channel_cq(c->given)->context != c->tap->device->ctx) {
-		return why(-EXDEV, "weir_conn: the address is %s's, but the "
-			   "channel is another device's", c->tap->device->name);
+	} else if (weir_channel_cq(c->given)->context !=
+		   c->device_ref->device->ctx) {
+		return why(-EXDEV,
+			   "weir_conn: the address is %s's, but the "
+			   "channel is another device's",
+			   c->device_ref->device->name);
 	} else {
 		c->channel = c->given;
 	}
@@ -106,7 +109,7 @@ static int make_beat(struct weir_conn *c)
 
 static struct ibv_qp *try_qp(struct weir_conn *c, uint32_t max_inline)
 {
-	const struct ibv_device_attr *attr = &c->tap->device->attr;
+	const struct ibv_device_attr *attr = &c->device_ref->device->attr;
 	const struct weir_srq *srq = c->opts.srq;
 	uint32_t max_sge = c->opts.max_sge;
 	struct ibv_qp_init_attr init = {
@@ -126,7 +129,7 @@ static struct ibv_qp *try_qp(struct weir_conn *c, uint32_t max_inline)
 	init.cap.max_recv_sge = init.cap.max_recv_wr ? 1 : 0;
 	init.cap.max_inline_data = max_inline;
 	errno = fault("ibv_create_qp") ? ENOMEM : 0;
-	qp = errno ? NULL : ibv_create_qp(c->tap->device->pd, &init);
+	qp = errno ? NULL : ibv_create_qp(c->device_ref->device->pd, &init);
 	if (!qp)
 		return NULL;
 	c->max_sge = max_sge;
@@ -146,9 +149,11 @@ static int create_qp(struct weir_conn *c)
 	if (c->qp)
 		return 0;
 	err = conn_error();
-	return why(err, "weir_conn: %s refuses a QP of %u sends and %u "
-		   "receives: %s", c->tap->device->name, c->opts.sends,
-		   c->opts.recvs, strerror(-err));
+	return why(err,
+		   "weir_conn: %s refuses a QP of %u sends and %u "
+		   "receives: %s",
+		   c->device_ref->device->name, c->opts.sends, c->opts.recvs,
+		   strerror(-err));
 }
 
 /* What an INIT gives rights to is up to memory regions and windows. */
@@ -200,9 +205,11 @@ static int move(struct weir_conn *c, enum ibv_qp_state state)
 	adjust(c, &attr);
 	err = fault("ibv_modify_qp") ? ENOMEM :
 	      ibv_modify_qp(c->qp, &attr, mask);
-	return !err ? 0 : why(-err, "weir_conn: %s does not take the QP to "
-			      "state %d: %s", c->tap->device->name, state,
-			      strerror(err));
+	return !err ? 0 :
+		      why(-err,
+			  "weir_conn: %s does not take the QP to "
+			  "state %d: %s",
+			  c->device_ref->device->name, state, strerror(err));
 }
 
 /*
@@ -224,12 +231,16 @@ static int check_transport(const struct weir_conn *c)
 static int ask_port(struct weir_conn *c)
 {
 	struct ibv_port_attr attr;
-	int err = fault("ibv_query_port") ? EIO :
-		  ibv_query_port(c->tap->device->ctx, c->id->port_num, &attr);
+	int err = fault("ibv_query_port") ?
+			  EIO :
+			  ibv_query_port(c->device_ref->device->ctx,
+					 c->id->port_num, &attr);
 
 	if (err)
-		return why(-err, "weir_conn: %s does not say what port %u can "
-			   "do: %s", c->tap->device->name, c->id->port_num,
+		return why(-err,
+			   "weir_conn: %s does not say what port %u can "
+			   "do: %s",
+			   c->device_ref->device->name, c->id->port_num,
 			   strerror(err));
 	c->max_message = least(attr.max_msg_sz, WEIR_MESSAGE_MAX);
 	return 0;
@@ -237,7 +248,7 @@ static int ask_port(struct weir_conn *c)
 
 static void set_reads(struct weir_conn *c)
 {
-	const struct ibv_device_attr *attr = &c->tap->device->attr;
+	const struct ibv_device_attr *attr = &c->device_ref->device->attr;
 	uint32_t reads = c->opts.reads ? c->opts.reads : READS_DEFAULT;
 
 	c->reads_out = least(reads, (uint32_t)attr->max_qp_init_rd_atom);
@@ -250,7 +261,7 @@ static int make_qp(struct weir_conn *c)
 	int err = 0;
 
 	if (c->opts.srq)
-		err = srq_bind(c->opts.srq, c->tap);
+		err = srq_bind(c->opts.srq, c->device_ref);
 	if (!err)
 		err = get_channel(c);
 	if (err)
@@ -272,25 +283,26 @@ static int make_qp(struct weir_conn *c)
 
 int conn_qp_make(struct weir_conn *c)
 {
-	struct conn_tap *tap;
+	struct conn_device_ref *device_ref;
 	int err = check_transport(c);
 
 	if (!err)
-		err = conn_tap_get(&tap, c->r,
-				   ibv_get_device_name(c->id->verbs->device));
+		err = conn_device_ref_get(
+			&device_ref, c->r,
+			ibv_get_device_name(c->id->verbs->device));
 	if (err)
 		return err;
-	c->tap = tap;
+	c->device_ref = device_ref;
 	set_reads(c);
 	err = ask_port(c);
 	if (!err)
 		err = make_qp(c);
 	if (err) {
-		c->tap = NULL;
-		conn_tap_put(tap);
+		c->device_ref = NULL;
+		conn_device_ref_put(device_ref);
 		return err;
 	}
-	conn_tap_add(tap, c);
+	conn_device_ref_add(device_ref, c);
 	if (c->member)
 		srq_joined(c);
 	err = verbs_queue_create(c);
@@ -335,13 +347,13 @@ bool conn_qp_has_failed(struct weir_conn *c)
  */
 void conn_qp_free(struct weir_conn *c)
 {
-	struct conn_tap *tap = c->tap;
+	struct conn_device_ref *device_ref = c->device_ref;
 	uint32_t qp_num;
 
 	verbs_queue_free(c);
 	conn_drop_messages(c);
-	conn_tap_del(c);
-	windows_end(c);
+	conn_device_ref_del(c);
+	mws_end(c);
 	if (c->member) {
 		conn_qp_error(c);
 		srq_leave(c);
@@ -355,5 +367,5 @@ void conn_qp_free(struct weir_conn *c)
 	c->orphans = false;
 	c->channel = NULL;
 	c->qp = NULL;
-	conn_tap_put(tap);
+	conn_device_ref_put(device_ref);
 }

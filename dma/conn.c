@@ -83,7 +83,7 @@ int conn_opts_load(struct weir_conn_opts *opts,
 	return 0;
 }
 
-struct conn_words {
+struct conn_counters {
 	uint64_t state, qp_num, sends, recvs, posted, connects, attempts;
 };
 
@@ -96,7 +96,7 @@ static const struct stats_field stats_fields[] = {
 	STATS_COUNT("connects", "Times that it was established"),
 	STATS_COUNT("attempts", "Times that it was tried"),
 };
-STATS_FITS(stats_fields, struct conn_words, state);
+STATS_FITS(stats_fields, struct conn_counters, state);
 
 static const struct stats_kind stats_kind =
 	STATS_KIND("connection", stats_fields);
@@ -105,9 +105,10 @@ static void publish(struct stats_item *item, uint64_t now)
 {
 	const struct weir_conn *c = weir_container_of(item, struct weir_conn,
 						      item);
-	struct conn_words w = {
-		c->state, c->qp ? c->qp->qp_num : 0, c->opts.sends,
-		c->opts.srq ? 0 : c->opts.recvs, c->posted, c->n_connects,
+	struct conn_counters w = {
+		c->state,      c->qp ? c->qp->qp_num : 0,
+		c->opts.sends, c->opts.srq ? 0 : c->opts.recvs,
+		c->posted,     c->n_connects,
 		c->n_attempts,
 	};
 
@@ -131,19 +132,19 @@ int conn_alloc(struct weir_conn **ret, struct weir_reactor *r,
 	c->timer.fire = conn_timer;
 	c->held_last = &c->held;
 	c->obj.stop = conn_stop;
-	errand_init(&c->errand, r, conn_run);
+	deferred_init(&c->deferred, r, conn_run);
 	err = reactor_attach(r, &c->obj, "weir_conn");
 	if (err) {
 		free(c);
 		return err;
 	}
-	err = conn_hub_get(&c->hub, r);
+	err = cm_dispatcher_get(&c->dispatcher, r);
 	if (err) {
 		reactor_detach(&c->obj);
 		free(c);
 		return err;
 	}
-	c->serial = c->hub->serial++;
+	c->serial = c->dispatcher->serial++;
 	if (opts->srq)
 		opts->srq->n_users++;
 	stats_item_add(r, &c->item, &stats_kind, publish, 0, "");
@@ -181,8 +182,8 @@ int weir_conn_destroy(struct weir_conn *c)
 		c->opts.srq->n_users--;
 	c->state = WEIR_CONN_ENDED;
 	c->end_fn = NULL;
-	errand_finish(&c->errand);
-	conn_hub_put(c->hub);
+	deferred_finish(&c->deferred);
+	cm_dispatcher_put(c->dispatcher);
 	stats_item_del(&c->item);
 	reactor_detach(&c->obj);
 	free(c);
@@ -281,8 +282,8 @@ int weir_conn_info(const struct weir_conn *c, struct weir_conn_info *ret)
 		.attempts = c->n_attempts,
 	};
 
-	if (c->tap)
+	if (c->device_ref)
 		snprintf(info.device, sizeof(info.device), "%s",
-			 c->tap->device->name);
+			 c->device_ref->device->name);
 	return opts_give(ret, &info, sizeof(info), "weir_conn_info");
 }

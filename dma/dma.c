@@ -92,7 +92,7 @@ int weir_dma_create(struct weir_dma **ret, struct weir_reactor *r,
 	state_init(dma);
 	cpu_init(dma);
 	engines_init(dma);
-	room_init(dma);
+	capacity_init(dma);
 	hop_init(dma);
 	dma_publish(dma);
 	*ret = dma;
@@ -189,7 +189,8 @@ int weir_dma_destroy(struct weir_dma *dma)
 		return why(-EBUSY, "weir_dma_destroy: called from a function "
 			   "of an engine or domain for a job of the context");
 	if (weir_op_is_busy(&dma->tick) || weir_op_is_busy(&dma->engine_tick) ||
-	    weir_op_is_busy(&dma->room_tick) || weir_op_is_busy(&dma->gate_op))
+	    weir_op_is_busy(&dma->capacity_tick) ||
+	    weir_op_is_busy(&dma->gate_op))
 		return why(-EBUSY, "weir_dma_destroy: callbacks of jobs are "
 			   "due; let the reactor turn");
 	if (state_is_due(dma))

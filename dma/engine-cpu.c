@@ -32,7 +32,7 @@ static inline unsigned int is_two_sided(const struct weir_job *job)
 /* Bytes that are touched, read or written, for each byte that @job does. */
 static inline uint64_t touches(const struct weir_job *job)
 {
-	return 1 + is_two_sided(job) + job->n_more;
+	return 1 + is_two_sided(job) + job->n_extra;
 }
 
 static int can(void *arg, const struct weir_engine_query *q, const char **why)
@@ -53,8 +53,7 @@ static void *at(const struct cursor *c)
 	return (void *)(uintptr_t)c->addr;
 }
 
-typedef uint64_t lanes __attribute__((vector_size(32), aligned(1),
-				      may_alias));
+typedef uint64_t rings __attribute__((vector_size(32), aligned(1), may_alias));
 
 /* The next 8 bytes of @pattern, which are as in memory, after @phase of them. */
 static uint64_t word_at(uint64_t pattern, uint64_t phase)
@@ -70,13 +69,13 @@ static uint64_t word_at(uint64_t pattern, uint64_t phase)
 	return word;
 }
 
-static void fill_words(char *p, size_t len, uint64_t word)
+static void fill_counters(char *p, size_t len, uint64_t word)
 {
-	lanes words = { word, word, word, word };
+	rings words = { word, word, word, word };
 	size_t i;
 
 	for (i = 0; i + sizeof(words) <= len; i += sizeof(words))
-		*(lanes *)(p + i) = words;
+		*(rings *)(p + i) = words;
 	memcpy(p + i, &words, len - i);
 }
 
@@ -89,7 +88,7 @@ static void fill(char *p, size_t len, uint64_t pattern, uint64_t phase)
 	if (pattern == byte * UINT64_C(0x0101010101010101))
 		memset(p, byte, len);
 	else
-		fill_words(p, len, word_at(pattern, phase));
+		fill_counters(p, len, word_at(pattern, phase));
 }
 
 /* The same past the cache. */
@@ -124,8 +123,8 @@ static void xor_into(char *to, const char *from, size_t n)
 {
 	size_t i;
 
-	for (i = 0; i + sizeof(lanes) <= n; i += sizeof(lanes))
-		*(lanes *)(to + i) ^= *(const lanes *)(from + i);
+	for (i = 0; i + sizeof(rings) <= n; i += sizeof(rings))
+		*(rings *)(to + i) ^= *(const rings *)(from + i);
 	for (; i < n; i++)
 		to[i] ^= from[i];
 }
@@ -140,15 +139,15 @@ static void copy(const struct job_priv *p, void *to, const void *from, size_t n)
 }
 
 /* The same for each location beside: at most a block, all in the cache. */
-static void piece_more(struct weir_job *job, struct job_priv *p, size_t n)
+static void piece_extra(struct weir_job *job, struct job_priv *p, size_t n)
 {
 	bool is_xor = job->kind == WEIR_JOB_XOR;
 	struct cursor c;
 	uint64_t done, some;
 	uint32_t i;
 
-	for (i = 0; i < job->n_more; i++) {
-		more_cursor(job, i, p->done, &c);
+	for (i = 0; i < job->n_extra; i++) {
+		extra_cursor(job, i, p->done, &c);
 		for (done = 0; done < n; done += some) {
 			some = n - done < c.len ? n - done : c.len;
 			if (is_xor)
@@ -188,7 +187,7 @@ static size_t piece(struct weir_job *job, struct job_priv *p, size_t n)
 		return same;
 	case WEIR_JOB_XOR:
 		memcpy(at(&p->dst), at(&p->src), n);
-		piece_more(job, p, n);
+		piece_extra(job, p, n);
 		return n;
 	case WEIR_JOB_FETCH_ADD:
 	case WEIR_JOB_COMPARE_SWAP:
@@ -196,7 +195,7 @@ static size_t piece(struct weir_job *job, struct job_priv *p, size_t n)
 		return n;
 	case WEIR_JOB_DUALCAST:
 		copy(p, at(&p->dst), at(&p->src), n);
-		piece_more(job, p, n);
+		piece_extra(job, p, n);
 		return n;
 	default:
 		copy(p, at(&p->dst), at(&p->src), n);
@@ -228,7 +227,7 @@ static void slice(struct weir_job *job, uint64_t max)
 			n = p->src.len;
 		if (p->dst.side && p->dst.len < n)
 			n = p->dst.len;
-		if (unlikely(job->n_more))
+		if (unlikely(job->n_extra))
 			n = at_most_a_block(job, n);
 		max -= n;
 		n = piece(job, p, n);

@@ -95,10 +95,10 @@ static int can(void *arg, const struct weir_engine_query *q, const char **why)
 static void whole(struct weir_domain_side *side, const struct cursor *c,
 		  struct iovec *one)
 {
-	const struct weir_loc *loc = c->loc;
+	const struct weir_operand *operand = c->operand;
 
-	side->iov = loc->n_iov ? loc->iov : one;
-	side->n_iov = loc->n_iov ? loc->n_iov : 1;
+	side->iov = operand->n_iov ? operand->iov : one;
+	side->n_iov = operand->n_iov ? operand->n_iov : 1;
 	one->iov_base = (void *)(uintptr_t)c->addr;
 	one->iov_len = c->len;
 }
@@ -127,7 +127,7 @@ static uint64_t next_pieces(struct job_priv *p)
 /* A fill has a destination by address only: there are no bufs there. */
 static uint64_t set_pieces(struct job_priv *p)
 {
-	if (p->src.side && (p->src.loc->buf || p->dst.loc->buf))
+	if (p->src.side && (p->src.operand->buf || p->dst.operand->buf))
 		return next_pieces(p);
 	whole(&p->move.dst, &p->dst, &p->move_iov[0]);
 	if (p->src.side)
@@ -135,18 +135,20 @@ static uint64_t set_pieces(struct job_priv *p)
 	return p->total;
 }
 
-static void set_side(struct weir_domain_side *side, const struct weir_loc *loc)
+static void set_side(struct weir_domain_side *side,
+		     const struct weir_operand *operand)
 {
-	side->domain = loc_domain(loc);
-	side->ctx = loc->ctx;
-	side->translation = loc->translation;
+	side->domain = operand_domain(operand);
+	side->ctx = operand->ctx;
+	side->translation = operand->translation;
 }
 
 static int step(struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
-	struct weir_domain *src = p->src.side ? loc_domain(p->src.loc) : NULL;
-	struct mover m = find(job->kind, src, loc_domain(p->dst.loc));
+	struct weir_domain *src =
+		p->src.side ? operand_domain(p->src.operand) : NULL;
+	struct mover m = find(job->kind, src, operand_domain(p->dst.operand));
 	struct domain_call call = {
 		.domain = m.domain,
 		.fn = m.fn,
@@ -155,8 +157,8 @@ static int step(struct weir_job *job)
 
 	p->move = (struct weir_domain_move){ .size = sizeof(p->move) };
 	if (p->src.side)
-		set_side(&p->move.src, p->src.loc);
-	set_side(&p->move.dst, p->dst.loc);
+		set_side(&p->move.src, p->src.operand);
+	set_side(&p->move.dst, p->dst.operand);
 	p->move.pattern = job->kind == WEIR_JOB_FILL ? job->pattern : 0;
 	p->step = set_pieces(p);
 	call.total = p->step;
@@ -198,8 +200,9 @@ static void step_done(struct weir_op *op, int64_t res)
 static bool has_way_round(const struct weir_job *job)
 {
 	const struct job_priv *p = job_priv((struct weir_job *)job);
-	struct weir_domain *src = p->src.side ? loc_domain(p->src.loc) : NULL;
-	struct weir_domain *dst = loc_domain(p->dst.loc);
+	struct weir_domain *src =
+		p->src.side ? operand_domain(p->src.operand) : NULL;
+	struct weir_domain *dst = operand_domain(p->dst.operand);
 
 	return !p->is_step && is_user(src) && is_user(dst) &&
 	       domain_to_user(src)->pull && domain_to_user(dst)->push;

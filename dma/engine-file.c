@@ -38,22 +38,24 @@ static int can(void *arg, const struct weir_engine_query *q, const char **why)
 
 static bool is_file(const struct cursor *c)
 {
-	return !c->loc->buf && c->loc->domain &&
-	       c->loc->domain->kind == WEIR_DOMAIN_FILE;
+	return !c->operand->buf && c->operand->domain &&
+	       c->operand->domain->kind == WEIR_DOMAIN_FILE;
 }
 
 static struct domain_file *file_of(const struct cursor *c)
 {
-	return domain_to_file(c->loc->domain);
+	return domain_to_file(c->operand->domain);
 }
 
 /* Whether every piece begins at a multiple of @align and is whole blocks. */
-static bool is_aligned(const struct weir_loc *loc, enum loc_side side,
-		       uint64_t n, uint32_t align, uint32_t block)
+static bool is_aligned(const struct weir_operand *operand,
+		       enum operand_side side, uint64_t n, uint32_t align,
+		       uint32_t block)
 {
 	struct cursor c;
 
-	for (cursor_init(&c, loc, side, n); c.left; cursor_advance(&c, c.len))
+	for (cursor_init(&c, operand, side, n); c.left;
+	     cursor_advance(&c, c.len))
 		if (c.addr & (align - 1) || c.len & (block - 1))
 			return false;
 	return true;
@@ -72,9 +74,11 @@ static int refuse(const struct domain_file *file)
  * Without a way round O_DIRECT all must be aligned from the start, and so must
  * every step be, which ends where a piece of either side does.
  */
-static int check_direct(const struct weir_loc *floc, enum loc_side fside,
-			const struct weir_loc *mloc, enum loc_side mside,
-			const struct loc_info *finfo, uint64_t total)
+static int check_direct(const struct weir_operand *floc,
+			enum operand_side fside,
+			const struct weir_operand *mloc,
+			enum operand_side mside,
+			const struct operand_info *finfo, uint64_t total)
 {
 	const struct domain_file *file = domain_to_file(finfo->domain);
 
@@ -84,7 +88,7 @@ static int check_direct(const struct weir_loc *floc, enum loc_side fside,
 }
 
 /* Whether it is of an O_DIRECT file, and there is no way round that. */
-static bool is_direct_alone(const struct loc_info *info)
+static bool is_direct_alone(const struct operand_info *info)
 {
 	const struct domain_file *file;
 
@@ -94,20 +98,21 @@ static bool is_direct_alone(const struct loc_info *info)
 	return file->align && file->buffered_fd < 0;
 }
 
-static int check_job(const struct weir_job *job, const struct loc_info *src,
-		     const struct loc_info *dst, uint64_t total)
+static int check_job(const struct weir_job *job, const struct operand_info *src,
+		     const struct operand_info *dst, uint64_t total)
 {
-	enum loc_side side = job->flags & WEIR_JOB_OVERWRITE ? LOC_OVERWRITE :
-							       LOC_APPEND;
+	enum operand_side side = job->flags & WEIR_JOB_OVERWRITE ?
+					 OPERAND_OVERWRITE :
+					 OPERAND_APPEND;
 
 	if (src->domain->kind == dst->domain->kind)
 		return 0;
 	if (unlikely(is_direct_alone(src)))
-		return check_direct(&job->src, LOC_SRC, &job->dst, side, src,
-				    total);
+		return check_direct(&job->src, OPERAND_SRC, &job->dst, side,
+				    src, total);
 	if (unlikely(is_direct_alone(dst)))
-		return check_direct(&job->dst, side, &job->src, LOC_SRC, dst,
-				    total);
+		return check_direct(&job->dst, side, &job->src, OPERAND_SRC,
+				    dst, total);
 	return 0;
 }
 
@@ -180,7 +185,7 @@ static uint64_t pick_fd(struct job_priv *p, const struct domain_file *file,
 /* The registered buffer under @m, plus 1; a reactor has its own numbers. */
 static int fixed_index(const struct weir_job *job, const struct cursor *m)
 {
-	if (!m->buf || !buf_is_home(m->buf, job->op.reactor))
+	if (!m->buf || !buf_is_owned_by(m->buf, job->op.reactor))
 		return 0;
 	return m->buf->index;
 }

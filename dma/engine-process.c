@@ -65,13 +65,14 @@ struct path {
 
 static struct path path_of(struct job_priv *p)
 {
-	struct weir_domain *src = loc_domain(p->src.loc);
+	struct weir_domain *src = operand_domain(p->src.operand);
 
 	if (is_process(src))
 		return (struct path){ SYS_process_vm_readv, &p->dst, &p->src,
 				      domain_to_process(src) };
 	return (struct path){ SYS_process_vm_writev, &p->src, &p->dst,
-			      domain_to_process(loc_domain(p->dst.loc)) };
+			      domain_to_process(
+				      operand_domain(p->dst.operand)) };
 }
 
 /* As far as the shorter of the two goes.  Returns the bytes, or an errno. */

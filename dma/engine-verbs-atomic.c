@@ -23,19 +23,21 @@ bool verbs_can_atomic(const struct weir_dma *dma,
 	if (!domain_is_remote(domain))
 		return false;
 	c = domain_remote_link((struct weir_domain *)domain);
-	if (!c || !dma || c->r != dma->r || !c->tap ||
-	    c->tap->device->attr.atomic_cap != IBV_ATOMIC_NONE)
+	if (!c || !dma || c->r != dma->r || !c->device_ref ||
+	    c->device_ref->device->attr.atomic_cap != IBV_ATOMIC_NONE)
 		return true;
 	*why = "the device of the connection does no atomics";
 	return false;
 }
 
-static int no_words(struct verbs_queue *q, int err)
+static int no_counters(struct verbs_queue *q, int err)
 {
 	free(q->words);
 	q->words = NULL;
-	return why(err, "weir_job_start: %s does not register %u words for "
-		   "atomics", q->conn->tap->device->name, q->size);
+	return why(err,
+		   "weir_job_start: %s does not register %u words for "
+		   "atomics",
+		   q->conn->device_ref->device->name, q->size);
 }
 
 int verbs_words_get(struct verbs_queue *q)
@@ -47,10 +49,11 @@ int verbs_words_get(struct verbs_queue *q)
 		return -ENOMEM;
 	errno = fault("ibv_reg_mr") ? ENOMEM : 0;
 	if (!errno)
-		q->words_mr = ibv_reg_mr(q->conn->tap->device->pd, q->words,
-					 q->size * sizeof(q->words[0]),
-					 IBV_ACCESS_LOCAL_WRITE);
-	return q->words_mr ? 0 : no_words(q, conn_error());
+		q->words_mr =
+			ibv_reg_mr(q->conn->device_ref->device->pd, q->words,
+				   q->size * sizeof(q->words[0]),
+				   IBV_ACCESS_LOCAL_WRITE);
+	return q->words_mr ? 0 : no_counters(q, conn_error());
 }
 
 void verbs_words_free(struct verbs_queue *q)

@@ -28,7 +28,7 @@ static struct verbs_staging *find(const struct verbs_queue *q,
 {
 	struct verbs_staging *s;
 
-	for (s = dma->verbs_staging; s && s->tap != q->conn->tap;
+	for (s = dma->verbs_staging; s && s->device_ref != q->conn->device_ref;
 	     s = s->next_of_dma)
 		;
 	return s;
@@ -37,7 +37,7 @@ static struct verbs_staging *find(const struct verbs_queue *q,
 static int staging_get(struct verbs_queue *q, struct weir_dma *dma)
 {
 	size_t len = bounce_staging_len(dma);
-	struct conn_tap *tap = q->conn->tap;
+	struct conn_device_ref *device_ref = q->conn->device_ref;
 	struct verbs_staging *s;
 
 	if (find(q, dma))
@@ -46,18 +46,20 @@ static int staging_get(struct verbs_queue *q, struct weir_dma *dma)
 	if (!s)
 		return -ENOMEM;
 	errno = fault("ibv_reg_mr") ? ENOMEM : 0;
-	s->mr = errno ? NULL : ibv_reg_mr(tap->device->pd, dma->staging, len,
-					  IBV_ACCESS_LOCAL_WRITE);
+	s->mr = errno ? NULL :
+			ibv_reg_mr(device_ref->device->pd, dma->staging, len,
+				   IBV_ACCESS_LOCAL_WRITE);
 	if (!s->mr) {
 		free(s);
-		return why(conn_error(), "weir_job_start: %s does not register "
+		return why(conn_error(),
+			   "weir_job_start: %s does not register "
 			   "%zu bytes of staging; is ulimit -l too low?",
-			   tap->device->name, len);
+			   device_ref->device->name, len);
 	}
 	s->dma = dma;
-	s->tap = tap;
-	s->next_of_tap = tap->staging;
-	tap->staging = s;
+	s->device_ref = device_ref;
+	s->next_of_ref = device_ref->staging;
+	device_ref->staging = s;
 	s->next_of_dma = dma->verbs_staging;
 	dma->verbs_staging = s;
 	return 0;
@@ -70,18 +72,18 @@ static void drop(struct verbs_staging *s)
 	while (*at != s)
 		at = &(*at)->next_of_dma;
 	*at = s->next_of_dma;
-	at = &s->tap->staging;
+	at = &s->device_ref->staging;
 	while (*at != s)
-		at = &(*at)->next_of_tap;
-	*at = s->next_of_tap;
+		at = &(*at)->next_of_ref;
+	*at = s->next_of_ref;
 	ibv_dereg_mr(s->mr);
 	free(s);
 }
 
-void verbs_staging_drop(struct conn_tap *tap)
+void verbs_staging_drop(struct conn_device_ref *device_ref)
 {
-	while (tap->staging)
-		drop(tap->staging);
+	while (device_ref->staging)
+		drop(device_ref->staging);
 }
 
 void verbs_fini(struct weir_dma *dma)
@@ -94,7 +96,7 @@ void verbs_fini(struct weir_dma *dma)
 int verbs_buf_lkey(const struct verbs_queue *q, const struct weir_buf *buf,
 		   uint32_t *lkey)
 {
-	struct weir_device *device = q->conn->tap->device->dev;
+	struct weir_device *device = q->conn->device_ref->device->dev;
 
 	if (likely(buf->use->r == q->conn->r))
 		return mmap_use_key(buf->use, device, lkey);
@@ -122,7 +124,7 @@ int verbs_lkey(struct verbs_queue *q, struct weir_job *job,
 
 int verbs_rkey(const struct cursor *c, uint32_t need, uint32_t *rkey)
 {
-	const struct weir_remote_key *key = c->loc->ctx;
+	const struct weir_remote_key *key = c->operand->ctx;
 
 	if (c->buf)
 		return mmap_remote_key(c->buf->use->mmap, need, rkey);
@@ -130,17 +132,17 @@ int verbs_rkey(const struct cursor *c, uint32_t need, uint32_t *rkey)
 	return 0;
 }
 
-int verbs_check_rkeys(const struct weir_loc *loc, uint32_t need)
+int verbs_check_rkeys(const struct weir_operand *operand, uint32_t need)
 {
 	const struct weir_buf *buf;
 	uint32_t rkey;
 	int err = 0;
 
-	if (!loc->buf && !loc->ctx)
+	if (!operand->buf && !operand->ctx)
 		return why(-EACCES, "weir_job_start: addresses at a peer have "
 			   "no key: use bufs of an mmap that was imported, or "
 			   "set .ctx to a struct weir_remote_key");
-	for (buf = loc->buf; buf && !err; buf = buf->next)
+	for (buf = operand->buf; buf && !err; buf = buf->next)
 		err = mmap_remote_key(buf->use->mmap, need, &rkey);
 	return !err ? 0 : why(err, "weir_job_start: the peer does not give this "
 			      "right");

@@ -10,7 +10,7 @@
 
 #include <errno.h>
 
-#include "base/canary.h"
+#include "base/mutation.h"
 #include "base/fault.h"
 #include "dma/engine-verbs.h"
 
@@ -160,7 +160,7 @@ static void retire(struct verbs_queue *q, struct verbs_wr *w, int err,
 		verbs_request_end(q, request, err, code);
 	if (op)
 		verbs_sent(op, err, code);
-	if (!job || (code == IBV_WC_WR_FLUSH_ERR && canary(lost_flush)))
+	if (!job || (code == IBV_WC_WR_FLUSH_ERR && mutation(lost_flush)))
 		return;
 	v = verbs_job(job);
 	v->n_wrs--;

@@ -162,7 +162,7 @@ static int build(struct verbs_queue *q, struct weir_job *job)
 	return 0;
 }
 
-static bool has_room(const struct verbs_queue *q, bool answered)
+static bool has_capacity(const struct verbs_queue *q, bool answered)
 {
 	return verbs_has_place(q) &&
 	       (!answered || q->reads < q->conn->reads_out);
@@ -176,7 +176,7 @@ static void run(struct verbs_queue *q, struct weir_job *job)
 	int err = 0;
 
 	while (!err && verbs_there(job)->left &&
-	       has_room(q, verbs_is_answered(job)) &&
+	       has_capacity(q, verbs_is_answered(job)) &&
 	       q->tail - before < VERBS_RUN)
 		err = build(q, job);
 	if (q->tail != before)
@@ -216,7 +216,7 @@ static struct weir_job *next(struct verbs_queue *q)
 	for (i = 0; i < 2; i++) {
 		q->turn ^= 1;
 		job = q->turn ? q->wait[1].first : next_writer(q);
-		if (job && has_room(q, q->turn))
+		if (job && has_capacity(q, q->turn))
 			return job;
 	}
 	return NULL;

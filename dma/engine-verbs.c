@@ -33,20 +33,20 @@ static int can(void *arg, const struct weir_engine_query *q, const char **why)
 	return 0;
 }
 
-static int verify_side(const struct weir_loc *loc, const struct loc_info *info,
-		       uint32_t need)
+static int verify_side(const struct weir_operand *operand,
+		       const struct operand_info *info, uint32_t need)
 {
 	if (is_remote(info->domain))
-		return verbs_check_rkeys(loc, need);
-	if (!domain_is_memory(info->domain) && !loc->buf)
+		return verbs_check_rkeys(operand, need);
+	if (!domain_is_memory(info->domain) && !operand->buf)
 		return why(-EOPNOTSUPP, "weir_job_start: addresses of device "
 			   "memory have no key: use bufs of an mmap");
 	return 0;
 }
 
 /* Of a half of a bounce it is not known whether it is read or written. */
-static int verify(const struct weir_job *job, const struct loc_info *src,
-		  const struct loc_info *dst, uint64_t total)
+static int verify(const struct weir_job *job, const struct operand_info *src,
+		  const struct operand_info *dst, uint64_t total)
 {
 	bool half = !dst->total;
 	int err;
@@ -58,9 +58,9 @@ static int verify(const struct weir_job *job, const struct loc_info *src,
 	return err ? err : verify_side(&job->dst, dst, WEIR_MMAP_WRITE);
 }
 
-static struct weir_conn *conn_of(const struct weir_loc *loc)
+static struct weir_conn *conn_of(const struct weir_operand *operand)
 {
-	return domain_remote_link(loc_domain(loc));
+	return domain_remote_link(operand_domain(operand));
 }
 
 /*
@@ -78,7 +78,7 @@ static int go_round(struct weir_job *job, int err)
 		return why(-EXDEV, "weir_job_start: a signal goes with bytes "
 			   "that the device knows: use bufs of an mmap that "
 			   "has it, or few bytes");
-	if (!domain_is_memory(loc_domain(here->loc)))
+	if (!domain_is_memory(operand_domain(here->operand)))
 		return err == -ENOENT ? -EOPNOTSUPP : err;
 	bounce_instead(job, err);
 	return 0;
@@ -88,7 +88,7 @@ static bool is_small(const struct verbs_queue *q, const struct weir_job *job)
 {
 	return !verbs_job((struct weir_job *)job)->read &&
 	       job_priv((struct weir_job *)job)->total <= q->max_inline &&
-	       domain_is_memory(loc_domain(&job->src));
+	       domain_is_memory(operand_domain(&job->src));
 }
 
 /* Have its flush post what @q has. */
@@ -123,7 +123,7 @@ static struct verbs_job *set_up(struct weir_job *job)
 	struct verbs_job *v = verbs_job(job);
 
 	*v = (struct verbs_job){ .atomic = kind_is_atomic(job->kind) };
-	v->read = !v->atomic && is_remote(loc_domain(&job->src));
+	v->read = !v->atomic && is_remote(operand_domain(&job->src));
 	return v;
 }
 

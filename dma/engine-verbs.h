@@ -63,9 +63,9 @@ struct verbs_wr {
 /* Staging of a context, as a device knows it: for all connections there. */
 struct verbs_staging {
 	struct weir_dma *dma;
-	struct conn_tap *tap;
+	struct conn_device_ref *device_ref;
 	struct ibv_mr *mr;
-	struct verbs_staging *next_of_tap, *next_of_dma;
+	struct verbs_staging *next_of_ref, *next_of_dma;
 };
 
 /* Jobs that have more to post, first come first served. */
@@ -183,7 +183,7 @@ int verbs_rkey(const struct cursor *c, uint32_t need, uint32_t *rkey);
 
 /* Whether all of @loc, at the peer, has keys, with the rights @need: 0, or the
  * errno with a sentence. */
-int verbs_check_rkeys(const struct weir_loc *loc, uint32_t need);
+int verbs_check_rkeys(const struct weir_operand *operand, uint32_t need);
 
 /* Whether all of @job's memory at the peer is known there by a key for @q, and
  * not for a connection that has ended: 0, or -ESTALE with a sentence. */

@@ -120,7 +120,7 @@ int weir_dma_engine_stats(const struct weir_dma *dma, uint32_t i,
 {
 	struct weir_dma_engine_stats stats;
 	const struct engine *e;
-	int err = opts_room(ret, "weir_dma_engine_stats");
+	int err = opts_capacity(ret, "weir_dma_engine_stats");
 
 	if (err)
 		return err;
@@ -392,12 +392,12 @@ uint32_t weir_job_pieces(const struct weir_job *job, int side, uint64_t skip,
 {
 	const struct job_priv *p = job_priv((struct weir_job *)job);
 	struct cursor c = side == WEIR_JOB_SRC ? p->src : p->dst;
-	uint32_t i = (uint32_t)side - WEIR_JOB_MORE;
+	uint32_t i = (uint32_t)side - WEIR_JOB_EXTRA;
 	uint64_t len;
 
-	if (side >= WEIR_JOB_MORE && i < job->n_more)
-		more_cursor(job, i, 0, &c);
-	else if (side >= WEIR_JOB_MORE)
+	if (side >= WEIR_JOB_EXTRA && i < job->n_extra)
+		extra_cursor(job, i, 0, &c);
+	else if (side >= WEIR_JOB_EXTRA)
 		return 0;
 	if (!n || !c.side || skip >= c.left)
 		return 0;
@@ -409,11 +409,11 @@ struct weir_domain *weir_job_domain(const struct weir_job *job, int side)
 {
 	const struct job_priv *p = job_priv((struct weir_job *)job);
 	const struct cursor *c = side == WEIR_JOB_SRC ? &p->src : &p->dst;
-	uint32_t i = (uint32_t)side - WEIR_JOB_MORE;
+	uint32_t i = (uint32_t)side - WEIR_JOB_EXTRA;
 
-	if (side >= WEIR_JOB_MORE)
-		return i < job->n_more ? loc_domain(&job->more[i]) : NULL;
-	return c->side ? loc_domain(c->loc) : NULL;
+	if (side >= WEIR_JOB_EXTRA)
+		return i < job->n_extra ? operand_domain(&job->more[i]) : NULL;
+	return c->side ? operand_domain(c->operand) : NULL;
 }
 
 uint64_t weir_job_bytes(const struct weir_job *job)

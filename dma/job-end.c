@@ -25,11 +25,11 @@ static void let_go(struct weir_dma *dma, struct weir_job *job)
 	struct job_priv *p = job_priv(job);
 
 	if (p->src.side)
-		loc_release(&job->src, p->src.side, dma->r);
+		operand_release(&job->src, p->src.side, dma->r);
 	if (p->dst.side)
-		loc_release(&job->dst, p->dst.side, dma->r);
-	if (unlikely(job->n_more))
-		more_release(dma, job);
+		operand_release(&job->dst, p->dst.side, dma->r);
+	if (unlikely(job->n_extra))
+		extra_release(dma, job);
 }
 
 void job_take_back(struct weir_job *job)
@@ -60,10 +60,10 @@ static void commit(struct weir_job *job)
 	struct job_priv *p = job_priv(job);
 
 	if (unlikely(job->dst.buf) &&
-	    (p->dst.side == LOC_APPEND || p->dst.side == LOC_OVERWRITE))
-		loc_commit(&job->dst, p->dst.side, p->done);
-	if (unlikely(job->n_more))
-		more_commit(job, p->done);
+	    (p->dst.side == OPERAND_APPEND || p->dst.side == OPERAND_OVERWRITE))
+		operand_commit(&job->dst, p->dst.side, p->done);
+	if (unlikely(job->n_extra))
+		extra_commit(job, p->done);
 }
 
 void job_leave(struct weir_op *op)
@@ -97,7 +97,7 @@ static void end_step(struct weir_job *job, int64_t res)
 /* Only bufs are of mmaps. */
 static bool may_be_stale(const struct weir_job *job)
 {
-	return job->src.buf || job->dst.buf || job->n_more;
+	return job->src.buf || job->dst.buf || job->n_extra;
 }
 
 bool job_is_stale(const struct weir_job *job)
@@ -106,9 +106,9 @@ bool job_is_stale(const struct weir_job *job)
 
 	if (likely(!may_be_stale(job)))
 		return false;
-	return (p->src.side && loc_stale(&job->src)) ||
-	       (p->dst.side && loc_stale(&job->dst)) ||
-	       (job->n_more && more_stale(job));
+	return (p->src.side && operand_stale(&job->src)) ||
+	       (p->dst.side && operand_stale(&job->dst)) ||
+	       (job->n_extra && extra_stale(job));
 }
 
 void job_end(struct weir_job *job, int64_t res)

@@ -21,7 +21,7 @@
 #include <weir/engine.h>
 #include <weir/job.h>
 
-#include "dma/loc.h"
+#include "dma/operand.h"
 #include "reactor/op-inline.h"
 #include "reactor/stats-page.h"
 
@@ -54,7 +54,7 @@ struct job_priv {
 	bool direct;			/* The step goes through O_DIRECT. */
 	bool waits : 1;			/* For room in its engine. */
 	bool is_step : 1;		/* Of another job. */
-	bool held : 1;			/* order.c has it: it has not begun. */
+	bool held : 1; /* job-fence.c has it: it has not begun. */
 	bool passed_on : 1;		/* The -EAGAIN that it was refused with is
 					 * the caller's to deal with. */
 	union {
@@ -68,7 +68,7 @@ struct job_priv {
 };
 
 _Static_assert(sizeof(struct weir_job) == 1024, "part of the ABI");
-_Static_assert(sizeof(struct weir_loc) == 64, "part of the ABI");
+_Static_assert(sizeof(struct weir_operand) == 64, "part of the ABI");
 _Static_assert(sizeof(struct job_priv) <= sizeof(((struct weir_job *)0)->words),
 	       "the library's part of a job");
 
@@ -132,8 +132,9 @@ struct engine_kind {
 
 	/* More to check before the start.  0, or an errno, and the reason in
 	 * weir_why().  Optional. */
-	int (*verify)(const struct weir_job *job, const struct loc_info *src,
-		      const struct loc_info *dst, uint64_t total);
+	int (*verify)(const struct weir_job *job,
+		      const struct operand_info *src,
+		      const struct operand_info *dst, uint64_t total);
 
 	/* -EAGAIN of its start is the caller's to deal with. */
 	bool refuses;
@@ -219,11 +220,11 @@ struct job_queue {
 #define DMA_ARROWS 16
 
 /* Who waits for a context to have room for one more job. */
-struct dma_room {
-	struct dma_room *next;
-	struct dma_room **pprev;	/* NULL: does not wait. */
+struct dma_capacity {
+	struct dma_capacity *next;
+	struct dma_capacity **pprev; /* NULL: does not wait. */
 	/* There may be: starts, or waits again.  Calls no callback. */
-	void (*fn)(struct dma_room *room);
+	void (*fn)(struct dma_capacity *capacity);
 };
 
 struct weir_dma {
@@ -286,16 +287,16 @@ struct weir_dma {
 	struct verbs_queue *verbs_unposted;
 	struct verbs_staging *verbs_staging;
 
-	/* state.c's: whom to tell, and of what. */
+	/* dma-state.c's: whom to tell, and of what. */
 	weir_dma_state_fn *state_fn;
 	void *state_arg;
 	struct weir_op state_op;
 	uint8_t arrows[DMA_ARROWS];	/* States; the first was told. */
 	uint32_t n_arrows;
-	/* Who waits for room, first come first served; see room.c. */
-	struct dma_room *room;
-	struct dma_room **room_last;
-	struct weir_op room_tick;
+	/* Who waits for room, first come first served; see capacity.c. */
+	struct dma_capacity *capacity;
+	struct dma_capacity **capacity_last;
+	struct weir_op capacity_tick;
 
 	atomic_uint n_steps;		/* Of chains, on any reactor. */
 
@@ -309,7 +310,7 @@ struct weir_dma {
 	struct reactor_obj obj;
 };
 
-/* order.c: keep @job, which was just enlisted, from beginning, if it has to
+/* job-fence.c: keep @job, which was just enlisted, from beginning, if it has to
  * wait.  Returns whether it has. */
 bool order_hold(struct weir_job *job);
 
@@ -321,36 +322,37 @@ void order_open(struct weir_dma *dma);
 
 void order_init(struct weir_dma *dma);
 
-/* more.c: check the locations of @job beside its two, which were found to be
+/* operand-extra.c: check the locations of @job beside its two, which were found to be
  * @src and @dst and to have @total bytes.  Returns 0 or an errno. */
-int more_check(const struct weir_dma *dma, const struct weir_job *job,
-	       const struct loc_part *src, const struct loc_part *dst,
-	       uint64_t total);
+int extra_check(const struct weir_dma *dma, const struct weir_job *job,
+		const struct operand_part *src, const struct operand_part *dst,
+		uint64_t total);
 
 /* What they are to their job. */
-static inline enum loc_side more_side(const struct weir_job *job)
+static inline enum operand_side extra_side(const struct weir_job *job)
 {
 	if (job->kind == WEIR_JOB_XOR)
-		return LOC_SRC;
-	return job->flags & WEIR_JOB_OVERWRITE ? LOC_OVERWRITE : LOC_APPEND;
+		return OPERAND_SRC;
+	return job->flags & WEIR_JOB_OVERWRITE ? OPERAND_OVERWRITE :
+						 OPERAND_APPEND;
 }
 
 /* Take, and give back; the bytes that were written to them, if they are
  * destinations. */
-void more_hold(const struct weir_dma *dma, const struct weir_job *job);
-void more_release(const struct weir_dma *dma, const struct weir_job *job);
-void more_commit(const struct weir_job *job, uint64_t n);
-bool more_stale(const struct weir_job *job);
+void extra_hold(const struct weir_dma *dma, const struct weir_job *job);
+void extra_release(const struct weir_dma *dma, const struct weir_job *job);
+void extra_commit(const struct weir_job *job, uint64_t n);
+bool extra_stale(const struct weir_job *job);
 
 /* Whether an exporter has revoked memory of @job, which is under way.  On the
  * thread that has it, a worker's too. */
 bool job_is_stale(const struct weir_job *job);
 
 /* To @skip bytes after the first of the @i-th. */
-void more_cursor(const struct weir_job *job, uint32_t i, uint64_t skip,
-		 struct cursor *c);
+void extra_cursor(const struct weir_job *job, uint32_t i, uint64_t skip,
+		  struct cursor *c);
 
-/* state.c: the context goes to @state, and who wants to know is told. */
+/* dma-state.c: the context goes to @state, and who wants to know is told. */
 void dma_set_state(struct weir_dma *dma, uint32_t state);
 void state_init(struct weir_dma *dma);
 
@@ -411,17 +413,17 @@ void cpu_init(struct weir_dma *dma);
  * nothing speaks against it.  Returns whether it has: .done and .crc are set. */
 bool cpu_at_once(struct weir_dma *dma, struct weir_job *job);
 
-/* room.c: whether @dma is full; wait until it is not; wait no more. */
-void room_init(struct weir_dma *dma);
-static inline bool room_none(const struct weir_dma *dma)
+/* capacity.c: whether @dma is full; wait until it is not; wait no more. */
+void capacity_init(struct weir_dma *dma);
+static inline bool capacity_none(const struct weir_dma *dma)
 {
 	return dma->n_jobs >= dma->jobs_max;
 }
-void room_wait(struct weir_dma *dma, struct dma_room *room);
-void room_wait_no_more(struct weir_dma *dma, struct dma_room *room);
+void capacity_wait(struct weir_dma *dma, struct dma_capacity *capacity);
+void capacity_wait_no_more(struct weir_dma *dma, struct dma_capacity *capacity);
 
 /* A job has left, and somebody waits. */
-void room_made(struct weir_dma *dma);
+void capacity_made(struct weir_dma *dma);
 
 /* chain-hop.c: its part of @dma, which hangs on its reactor. */
 void hop_init(struct weir_dma *dma);
@@ -440,8 +442,8 @@ void dma_left(struct weir_dma *dma);
 static inline void job_uncount(struct weir_dma *dma)
 {
 	dma->n_jobs--;
-	if (unlikely(dma->room))
-		room_made(dma);
+	if (unlikely(dma->capacity))
+		capacity_made(dma);
 	if (unlikely(dma->stop_op))
 		dma_left(dma);
 }

@@ -9,40 +9,41 @@
 #include "base/why.h"
 #include "dma/route.h"
 
-static int verify_by(const struct engine *e, const struct weir_loc *loc,
-		     const struct loc_info *info, uint64_t total)
+static int verify_by(const struct engine *e, const struct weir_operand *operand,
+		     const struct operand_info *info, uint64_t total)
 {
 	struct weir_job half;
-	struct loc_info here = { .domain = weir_domain_system() };
+	struct operand_info here = { .domain = weir_domain_system() };
 
 	half.kind = WEIR_JOB_COPY;
 	half.flags = 0;
-	half.n_more = 0;
-	half.src = *loc;
-	half.dst = weir_loc_at(NULL, STAGING_ALIGN, total);
+	half.n_extra = 0;
+	half.src = *operand;
+	half.dst = weir_operand_at(NULL, STAGING_ALIGN, total);
 	return e->kind->verify(&half, info, &here, total);
 }
 
 /* Whether @e can move all of @loc from or to staging as it lies. */
-static int verify_half(const struct engine *e, const struct weir_loc *loc,
-		       const struct loc_info *info, uint64_t total)
+static int verify_half(const struct engine *e,
+		       const struct weir_operand *operand,
+		       const struct operand_info *info, uint64_t total)
 {
-	return e && e->kind->verify ? verify_by(e, loc, info, total) : 0;
+	return e && e->kind->verify ? verify_by(e, operand, info, total) : 0;
 }
 
-static int verify_more(const struct weir_dma *dma, const struct weir_job *job,
-		       const struct job_shape *s)
+static int verify_extra(const struct weir_dma *dma, const struct weir_job *job,
+			const struct job_shape *s)
 {
 	const struct engine *e;
-	struct loc_info info;
+	struct operand_info info;
 	uint32_t i;
 	int err = 0;
 
-	for (i = 0; i < job->n_more && !err; i++) {
+	for (i = 0; i < job->n_extra && !err; i++) {
 		if (!s->plan.more[i])
 			continue;
 		e = &dma->engines[s->plan.more[i] - 1];
-		info.domain = loc_domain(&job->more[i]);
+		info.domain = operand_domain(&job->more[i]);
 		err = verify_half(e, &job->more[i], &info, s->total);
 	}
 	return err;
@@ -57,7 +58,7 @@ static int verify_bounce(const struct weir_dma *dma, const struct weir_job *job,
 	if (!err)
 		err = verify_half(s->plan.push.engine, &job->dst, &s->dst,
 				  s->total);
-	return err ? err : verify_more(dma, job, s);
+	return err ? err : verify_extra(dma, job, s);
 }
 
 static struct weir_engine_query query_of(const struct weir_job *job,
@@ -72,16 +73,15 @@ static struct weir_engine_query query_of(const struct weir_job *job,
 		.bytes = s->total,
 		.n_src = s->src_side ? s->src.n_pieces : 0,
 		.n_dst = s->dst_side ? s->dst.n_pieces : 0,
-		.n_more = job->n_more,
+		.n_extra = job->n_extra,
 	};
 }
 
 static bool may_translate_any(const struct weir_job *job,
 			      const struct job_shape *s)
 {
-	return !job->n_more &&
-	       ((s->src_side && translate_may(&job->src)) ||
-		(s->dst_side && translate_may(&job->dst)));
+	return !job->n_extra && ((s->src_side && translate_may(&job->src)) ||
+				 (s->dst_side && translate_may(&job->dst)));
 }
 
 int job_plan(const struct weir_dma *dma, const struct weir_job *job,

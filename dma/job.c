@@ -16,17 +16,17 @@
 
 static bool may_have_more(const struct weir_job *job)
 {
-	return job->more && ((job->kind == WEIR_JOB_DUALCAST &&
-			      job->n_more == 1) ||
-			     (job->kind == WEIR_JOB_XOR &&
-			      job->n_more <= WEIR_JOB_MORE_MAX));
+	return job->more &&
+	       ((job->kind == WEIR_JOB_DUALCAST && job->n_extra == 1) ||
+		(job->kind == WEIR_JOB_XOR &&
+		 job->n_extra <= WEIR_JOB_EXTRA_MAX));
 }
 
 /* Who is told is a peer. */
 bool job_may_signal(const struct weir_job *job)
 {
 	return (job->kind == WEIR_JOB_COPY || job->kind == WEIR_JOB_PUSH) &&
-	       domain_is_remote(loc_domain(&job->dst));
+	       domain_is_remote(operand_domain(&job->dst));
 }
 
 static int set_sides(const struct weir_job *job, struct job_shape *s)
@@ -35,12 +35,12 @@ static int set_sides(const struct weir_job *job, struct job_shape *s)
 
 	if (job->flags & ~JOB_FLAGS)
 		return -EINVAL;
-	if (unlikely(job->n_more) && !may_have_more(job))
+	if (unlikely(job->n_extra) && !may_have_more(job))
 		return -EINVAL;
 	if (unlikely(job->flags & WEIR_JOB_SIGNAL) && !job_may_signal(job))
 		return -EINVAL;
-	s->src_side = LOC_SRC;
-	s->dst_side = over ? LOC_OVERWRITE : LOC_APPEND;
+	s->src_side = OPERAND_SRC;
+	s->dst_side = over ? OPERAND_OVERWRITE : OPERAND_APPEND;
 	switch (job->kind) {
 	case WEIR_JOB_COPY:
 	case WEIR_JOB_PULL:
@@ -49,20 +49,20 @@ static int set_sides(const struct weir_job *job, struct job_shape *s)
 		return 0;
 	case WEIR_JOB_DUALCAST:
 	case WEIR_JOB_XOR:
-		return job->n_more ? 0 : -EINVAL;
+		return job->n_extra ? 0 : -EINVAL;
 	case WEIR_JOB_FILL:
-		s->src_side = LOC_NONE;
+		s->src_side = OPERAND_NONE;
 		return 0;
 	case WEIR_JOB_CRC32C:
-		s->dst_side = LOC_NONE;
+		s->dst_side = OPERAND_NONE;
 		return 0;
 	case WEIR_JOB_FETCH_ADD:
 	case WEIR_JOB_COMPARE_SWAP:
-		s->src_side = LOC_NONE;
-		s->dst_side = LOC_UPDATE;
+		s->src_side = OPERAND_NONE;
+		s->dst_side = OPERAND_UPDATE;
 		return 0;
 	case WEIR_JOB_COMPARE:
-		s->dst_side = LOC_SRC;
+		s->dst_side = OPERAND_SRC;
 		return 0;
 	default:
 		return -EINVAL;
@@ -76,50 +76,50 @@ static int check_totals(const struct weir_job *job, struct job_shape *s)
 		return -EINVAL;
 	if (s->total > INT64_MAX)
 		return -ERANGE;
-	if (unlikely(s->dst_side == LOC_UPDATE))
+	if (unlikely(s->dst_side == OPERAND_UPDATE))
 		return atomic_check(job, s->total);
 	if (!s->dst_side || !s->src_side)
 		return 0;
-	if (job->dst.buf && s->dst_side != LOC_SRC)
+	if (job->dst.buf && s->dst_side != OPERAND_SRC)
 		return s->dst.total < s->total ? -EMSGSIZE : 0;
 	if (likely(s->dst.total == s->total))
 		return 0;
 	return s->dst.total || job->dst.buf ? -EMSGSIZE : -EINVAL;
 }
 
-static struct loc_part src_part(const struct weir_job *job,
-				const struct job_shape *s)
+static struct operand_part src_part(const struct weir_job *job,
+				    const struct job_shape *s)
 {
-	return (struct loc_part){ &job->src, s->src_side, &s->src };
+	return (struct operand_part){ &job->src, s->src_side, &s->src };
 }
 
-static struct loc_part dst_part(const struct weir_job *job,
-				const struct job_shape *s)
+static struct operand_part dst_part(const struct weir_job *job,
+				    const struct job_shape *s)
 {
-	return (struct loc_part){ &job->dst, s->dst_side, &s->dst };
+	return (struct operand_part){ &job->dst, s->dst_side, &s->dst };
 }
 
 /* Whether it is seen at once that nothing overlaps. */
 static bool are_apart(const struct weir_job *job, const struct job_shape *s)
 {
-	return !job->src.buf && !job->n_more &&
+	return !job->src.buf && !job->n_extra &&
 	       (s->src.lo >= s->dst.hi || s->dst.lo >= s->src.hi);
 }
 
 static int check_overlap(const struct weir_dma *dma, const struct weir_job *job,
 			 const struct job_shape *s)
 {
-	struct loc_part src, dst;
+	struct operand_part src, dst;
 
-	if (!s->src_side || !s->dst_side || s->dst_side == LOC_SRC)
+	if (!s->src_side || !s->dst_side || s->dst_side == OPERAND_SRC)
 		return 0;
 	if (likely(are_apart(job, s)))
 		return 0;
 	src = src_part(job, s);
 	dst = dst_part(job, s);
-	if (loc_overlap(&src, &dst, s->total))
+	if (operand_overlap(&src, &dst, s->total))
 		return -EINVAL;
-	return job->n_more ? more_check(dma, job, &src, &dst, s->total) : 0;
+	return job->n_extra ? extra_check(dma, job, &src, &dst, s->total) : 0;
 }
 
 static int check_locations(const struct weir_dma *dma,
@@ -128,9 +128,9 @@ static int check_locations(const struct weir_dma *dma,
 	int err = set_sides(job, s);
 
 	if (!err && s->src_side)
-		err = loc_check(&job->src, s->src_side, dma->r, &s->src);
+		err = operand_check(&job->src, s->src_side, dma->r, &s->src);
 	if (!err && s->dst_side)
-		err = loc_check(&job->dst, s->dst_side, dma->r, &s->dst);
+		err = operand_check(&job->dst, s->dst_side, dma->r, &s->dst);
 	if (!err)
 		err = check_totals(job, s);
 	if (!err)
@@ -160,23 +160,23 @@ static bool is_for_cpu(const struct weir_dma *dma, const struct weir_job *job,
 {
 	return dma->n_engines == N_SHIPPED &&
 	       !(NOT_AT_SIGHT >> job->kind & 1) &&
-	       (s->dst_side != LOC_UPDATE || !atomic_refuse(job)) &&
+	       (s->dst_side != OPERAND_UPDATE || !atomic_refuse(job)) &&
 	       (!s->src_side || !is_foreign(s->src.domain)) &&
 	       (!s->dst_side || !is_foreign(s->dst.domain));
 }
 
 /* The same of the kinds that have more locations. */
-static bool is_more_for_cpu(const struct weir_dma *dma,
-			    const struct weir_job *job,
-			    const struct job_shape *s)
+static bool is_extra_for_cpu(const struct weir_dma *dma,
+			     const struct weir_job *job,
+			     const struct job_shape *s)
 {
 	uint32_t i;
 
-	if (!job->n_more || dma->n_engines != N_SHIPPED ||
+	if (!job->n_extra || dma->n_engines != N_SHIPPED ||
 	    is_foreign(s->src.domain) || is_foreign(s->dst.domain))
 		return false;
-	for (i = 0; i < job->n_more; i++)
-		if (is_foreign(loc_domain(&job->more[i])))
+	for (i = 0; i < job->n_extra; i++)
+		if (is_foreign(operand_domain(&job->more[i])))
 			return false;
 	return true;
 }
@@ -214,7 +214,8 @@ static int check_to_start(struct weir_dma *dma, const struct weir_job *job,
 
 	if (unlikely(err))
 		return refuse(err);
-	if (unlikely(!is_for_cpu(dma, job, s)) && !is_more_for_cpu(dma, job, s))
+	if (unlikely(!is_for_cpu(dma, job, s)) &&
+	    !is_extra_for_cpu(dma, job, s))
 		return job_find_to_start(dma, job, s);
 	s->plan.route = WEIR_ROUTE_DIRECT;
 	s->plan.engine = &dma->engines[ENGINE_CPU];
@@ -271,7 +272,7 @@ static bool may_be_at_once(const struct weir_dma *dma,
 			   const struct weir_job *job,
 			   const struct job_shape *s)
 {
-	return s->plan.engine == &dma->engines[ENGINE_CPU] && !job->n_more &&
+	return s->plan.engine == &dma->engines[ENGINE_CPU] && !job->n_extra &&
 	       !(job->flags & (WEIR_JOB_FENCE | WEIR_JOB_LAZY)) &&
 	       (!s->src_side || s->src.plain) && (!s->dst_side || s->dst.plain);
 }
@@ -309,14 +310,15 @@ static void end_at_once(struct weir_dma *dma, struct weir_job *job,
 }
 
 static inline void hold_side(const struct weir_dma *dma,
-			     const struct weir_loc *loc, enum loc_side side,
-			     uint64_t total, struct cursor *c)
+			     const struct weir_operand *operand,
+			     enum operand_side side, uint64_t total,
+			     struct cursor *c)
 {
 	c->side = side;
 	if (!side)
 		return;
-	loc_hold(loc, side, dma->r);
-	cursor_init(c, loc, side, total);
+	operand_hold(operand, side, dma->r);
+	cursor_init(c, operand, side, total);
 }
 
 /* From here on it is listed, and holds what it uses. */
@@ -338,8 +340,8 @@ static void set_up(struct weir_dma *dma, struct weir_job *job,
 	atomic_init(&p->stop, false);
 	hold_side(dma, &job->src, s->src_side, s->total, &p->src);
 	hold_side(dma, &job->dst, s->dst_side, s->total, &p->dst);
-	if (unlikely(job->n_more))
-		more_hold(dma, job);
+	if (unlikely(job->n_extra))
+		extra_hold(dma, job);
 	route_note(job, &s->plan);
 	p->engine = s->plan.engine;
 }

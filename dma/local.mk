@@ -22,20 +22,20 @@ libweir_all_la_SOURCES += \
 	%D%/job-internal.h \
 	%D%/job-plan.c \
 	%D%/job.c \
-	%D%/loc.c \
-	%D%/loc.h \
-	%D%/more.c \
-	%D%/order.c \
+	%D%/operand.c \
+	%D%/operand.h \
+	%D%/operand-extra.c \
+	%D%/job-fence.c \
 	%D%/pipeline-internal.h \
 	%D%/pipeline-run.c \
 	%D%/pipeline.c \
 	%D%/refusal.c \
-	%D%/room.c \
+	%D%/capacity.c \
 	%D%/route-explain.c \
 	%D%/route.c \
 	%D%/route.h \
-	%D%/slot.c \
-	%D%/state.c \
+	%D%/pipeline-slot.c \
+	%D%/dma-state.c \
 	%D%/stats.c \
 	%D%/sync-chain.c \
 	%D%/sync-internal.h \
@@ -53,7 +53,7 @@ libweir_all_la_SOURCES += \
 	%D%/conn-device.c \
 	%D%/conn-end.c \
 	%D%/conn-event.c \
-	%D%/conn-hub.c \
+	%D%/cm-dispatcher.c \
 	%D%/conn-internal.h \
 	%D%/conn-listen.c \
 	%D%/conn-qp.c \
@@ -66,17 +66,17 @@ libweir_all_la_SOURCES += \
 	%D%/engine-verbs-split.c \
 	%D%/engine-verbs.c \
 	%D%/engine-verbs.h \
-	%D%/message-told.c \
+	%D%/message-queued.c \
 	%D%/message.c \
 	%D%/srq-device.c \
 	%D%/srq-fill.c \
 	%D%/srq-internal.h \
 	%D%/srq-member.c \
 	%D%/srq.c \
-	%D%/window.c
+	%D%/mw.c
 else
 libweir_all_la_SOURCES += %D%/conn-none.c %D%/engine-verbs-none.c \
-	%D%/message-none.c %D%/no-verbs.h %D%/window-none.c
+	%D%/message-none.c %D%/no-verbs.h %D%/mw-none.c
 endif
 
 EXTRA_DIST += %D%/README.md

@@ -40,20 +40,21 @@ static struct sending *sending_of(struct weir_op *op)
 	return (struct sending *)(void *)&op->u;
 }
 
-static struct weir_loc loc_of(const struct sending *s)
+static struct weir_operand operand_of(const struct sending *s)
 {
-	return s->buf ? weir_loc_buf(s->buf) : weir_loc_mem(s->data, s->len);
+	return s->buf ? weir_operand_buf(s->buf) :
+			weir_operand_mem(s->data, s->len);
 }
 
 /* Not in the queue or the ring any more. */
 static void end(struct weir_op *op, int64_t res, int32_t code)
 {
 	struct sending *s = sending_of(op);
-	struct weir_loc loc = loc_of(s);
+	struct weir_operand operand = operand_of(s);
 	struct weir_conn *c = s->conn;
 
 	if (s->buf)
-		loc_release(&loc, LOC_SRC, c->r);
+		operand_release(&operand, OPERAND_SRC, c->r);
 	op->detail.code = code;
 	op->detail.bytes = res < 0 ? 0 : s->len;
 	op_complete(op, res < 0 ? res : (int64_t)s->len);
@@ -91,14 +92,14 @@ static const struct weir_op_class send_class = {
 static int gather(struct verbs_queue *q, const struct sending *s,
 		  struct verbs_wr *w)
 {
-	struct weir_loc loc = loc_of(s);
+	struct weir_operand operand = operand_of(s);
 	struct cursor c;
 	struct ibv_sge *sge;
 	int err = 0;
 
 	if (!s->len)
 		return 0;
-	cursor_init(&c, &loc, LOC_SRC, s->len);
+	cursor_init(&c, &operand, OPERAND_SRC, s->len);
 	while (c.left && !err) {
 		sge = &w->sge[w->send.num_sge++];
 		sge->addr = c.addr;
@@ -228,17 +229,20 @@ static int check_keys(const struct weir_conn *c, const struct weir_buf *buf)
 
 	for (; buf && !err; buf = buf->next)
 		err = verbs_buf_lkey(c->queue, buf, &lkey);
-	return err != -ENOENT ? err :
-	       why(-EXDEV, "weir_message_send: the bufs are not of mmaps that "
-		   "have device %s", c->tap->device->name);
+	return err != -ENOENT ?
+		       err :
+		       why(-EXDEV,
+			   "weir_message_send: the bufs are not of mmaps that "
+			   "have device %s",
+			   c->device_ref->device->name);
 }
 
 /* Of the bufs: how many bytes they have, and whether the device knows them. */
 static int check_bufs(const struct weir_conn *c, struct sending *s)
 {
-	struct weir_loc loc = weir_loc_buf(s->buf);
-	struct loc_info info;
-	int err = loc_check(&loc, LOC_SRC, c->r, &info);
+	struct weir_operand operand = weir_operand_buf(s->buf);
+	struct operand_info info;
+	int err = operand_check(&operand, OPERAND_SRC, c->r, &info);
 
 	if (err)
 		return why(err, "weir_message_send: the bufs cannot be used "
@@ -282,7 +286,7 @@ int weir_message_send(struct weir_conn *c, struct weir_op *op,
 		      const struct weir_message *m)
 {
 	struct verbs_queue *q = c->queue;
-	struct weir_loc loc;
+	struct weir_operand operand;
 	struct sending s;
 	int err = check_all(c, m, &s);
 
@@ -290,9 +294,9 @@ int weir_message_send(struct weir_conn *c, struct weir_op *op,
 		err = op_begin(c->r, op, &send_class);
 	if (err)
 		return op_admitted(err);
-	loc = loc_of(&s);
+	operand = operand_of(&s);
 	if (s.buf)
-		loc_hold(&loc, LOC_SRC, c->r);
+		operand_hold(&operand, OPERAND_SRC, c->r);
 	op->flags |= OP_LEAVES;
 	s.ticket = q->tickets++;
 	*sending_of(op) = s;

@@ -4,7 +4,7 @@
 
 /*
  * What a pipeline is made of: pipeline.c makes it, pipeline-run.c runs it,
- * slot.c shows its slots.
+ * pipeline-slot.c shows its slots.
  */
 
 #include <weir/chain.h>

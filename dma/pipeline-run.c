@@ -22,7 +22,7 @@
 #include "base/why.h"
 #include "dma/chain-internal.h"
 #include "dma/pipeline-internal.h"
-#include "mem/store-internal.h"
+#include "mem/shared-pool-internal.h"
 
 static void pump(struct weir_pipeline *p);
 
@@ -206,7 +206,7 @@ static bool get_buf(struct weir_slot *slot)
 		return true;
 	p->progress.waits++;
 	p->parked = slot;
-	store_wait_or_room(p->opts.pool->classes, &p->wait);
+	shared_pool_wait_or_capacity(p->opts.pool->classes, &p->wait);
 	return false;
 }
 

@@ -8,7 +8,7 @@
 #include "base/opts.h"
 #include "base/why.h"
 #include "dma/pipeline-internal.h"
-#include "mem/store-internal.h"
+#include "mem/shared-pool-internal.h"
 
 #define DEPTH_DEFAULT 8
 #define DEPTH_MAX 4096
@@ -175,7 +175,7 @@ int weir_pipeline_progress(const struct weir_pipeline *p,
 int weir_pipeline_failure(const struct weir_pipeline *p,
 			  struct weir_pipeline_failure *ret)
 {
-	int err = opts_room(ret, "weir_pipeline_failure");
+	int err = opts_capacity(ret, "weir_pipeline_failure");
 
 	if (!err && !p->failure.where)
 		err = why(-ENOENT, "weir_pipeline_failure: no unit has failed");

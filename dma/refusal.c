@@ -34,46 +34,46 @@ static const char *wrong_job(const struct weir_job *job)
 		return "there are no such .flags";
 	if (job->flags & WEIR_JOB_SIGNAL && !job_may_signal(job))
 		return "a signal is for a copy or push to a peer";
-	if (more != (job->n_more > 0) || (more && !job->more) ||
-	    job->n_more > WEIR_JOB_MORE_MAX)
-		return ".n_more and .more are not what its kind has";
+	if (more != (job->n_extra > 0) || (more && !job->more) ||
+	    job->n_extra > WEIR_JOB_EXTRA_MAX)
+		return ".n_extra and .more are not what its kind has";
 	return NULL;
 }
 
-static uint64_t length_of(const struct weir_loc *loc)
+static uint64_t length_of(const struct weir_operand *operand)
 {
 	uint64_t n = 0;
 	uint32_t i;
 
-	if (!loc->n_iov)
-		return loc->len;
-	for (i = 0; i < loc->n_iov; i++)
-		n += loc->iov[i].iov_len;
+	if (!operand->n_iov)
+		return operand->len;
+	for (i = 0; i < operand->n_iov; i++)
+		n += operand->iov[i].iov_len;
 	return n;
 }
 
 /* What is wrong with one, whatever the others are; or NULL. */
-static const char *wrong_location(const struct weir_loc *loc)
+static const char *wrong_location(const struct weir_operand *operand)
 {
-	const struct weir_domain *domain = loc_domain(loc);
+	const struct weir_domain *domain = operand_domain(operand);
 	uint32_t i;
 
-	if (loc->reserved0)
+	if (operand->reserved0)
 		return ".reserved0 is not 0";
-	if (loc->translation && !domain_is_user(domain))
+	if (operand->translation && !domain_is_user(domain))
 		return "a translation is for users' domains";
-	if (loc->buf)
+	if (operand->buf)
 		return NULL;
-	if (loc->n_iov && !loc->iov)
+	if (operand->n_iov && !operand->iov)
 		return ".n_iov is not 0, and .iov is NULL";
-	if (!length_of(loc))
+	if (!length_of(operand))
 		return "its length is 0";
 	if (!domain_is_memory(domain))
 		return NULL;
-	if (!loc->n_iov)
-		return loc->addr ? NULL : "its address is 0";
-	for (i = 0; i < loc->n_iov; i++)
-		if (loc->iov[i].iov_len && !loc->iov[i].iov_base)
+	if (!operand->n_iov)
+		return operand->addr ? NULL : "its address is 0";
+	for (i = 0; i < operand->n_iov; i++)
+		if (operand->iov[i].iov_len && !operand->iov[i].iov_base)
 			return "the address of a piece is 0";
 	return NULL;
 }
@@ -94,7 +94,7 @@ static const char *wrong_locations(const struct weir_job *job,
 							 "the destination";
 		what = wrong_location(&job->dst);
 	}
-	for (i = 0; i < job->n_more && !what; i++) {
+	for (i = 0; i < job->n_extra && !what; i++) {
 		*which = "a location beside";
 		what = wrong_location(&job->more[i]);
 	}
@@ -143,21 +143,21 @@ static void say_invalid(char *out, size_t len, const struct weir_job *job,
 	snprintf(out, len, "%s", what);
 }
 
-static uint32_t pieces_of(const struct weir_loc *loc)
+static uint32_t pieces_of(const struct weir_operand *operand)
 {
 	const struct weir_buf *buf;
 	uint32_t n = 0;
 
-	if (!loc->buf)
-		return loc->n_iov;
-	for (buf = loc->buf; buf; buf = buf->next)
+	if (!operand->buf)
+		return operand->n_iov;
+	for (buf = operand->buf; buf; buf = buf->next)
 		n++;
 	return n;
 }
 
-static bool is_worn_out(const struct weir_loc *loc)
+static bool is_worn_out(const struct weir_operand *operand)
 {
-	return loc->buf && loc->buf->refs >= WEIR_BUF_REFS_MAX - 1;
+	return operand->buf && operand->buf->refs >= WEIR_BUF_REFS_MAX - 1;
 }
 
 static void say_too_much(char *out, size_t len, const struct weir_job *job,

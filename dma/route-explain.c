@@ -60,7 +60,7 @@ static const char *name_of(const struct answers *a)
 }
 
 /* What the locations beside are for. */
-static const char *more_word(const struct weir_job *job)
+static const char *extra_word(const struct weir_job *job)
 {
 	return job->kind == WEIR_JOB_XOR ? "pull" : "push";
 }
@@ -85,10 +85,10 @@ static void say_bounce(struct text *t, const struct weir_dma *dma,
 		    name_of(&s->plan.push));
 		comma = ", ";
 	}
-	for (i = 0; i < job->n_more; i++) {
+	for (i = 0; i < job->n_extra; i++) {
 		if (!s->plan.more[i])
 			continue;
-		say(t, "%s%s by %s", comma, more_word(job),
+		say(t, "%s%s by %s", comma, extra_word(job),
 		    dma->engines[s->plan.more[i] - 1].kind->ops.name);
 		comma = ", ";
 	}

@@ -79,8 +79,8 @@ static bool any_foreign(const struct weir_job *job,
 {
 	uint32_t i;
 
-	for (i = 0; i < q->n_more; i++)
-		if (is_foreign(loc_domain(&job->more[i])))
+	for (i = 0; i < q->n_extra; i++)
+		if (is_foreign(operand_domain(&job->more[i])))
 			return true;
 	return is_foreign(q->src) || is_foreign(q->dst);
 }
@@ -110,8 +110,8 @@ static const char *no_direct(const struct weir_job *job,
 
 	if (unlikely(kind_is_atomic(q->kind)))
 		return atomic_refuse(job);
-	for (i = 0; i < q->n_more; i++)
-		if (!loc_is_like(loc_domain(&job->more[i]), like))
+	for (i = 0; i < q->n_extra; i++)
+		if (!operand_is_like(operand_domain(&job->more[i]), like))
 			return "its locations are of several domains";
 	return NULL;
 }
@@ -124,8 +124,8 @@ static bool ask_more(const struct weir_dma *dma, const struct weir_job *job,
 	bool in = q->kind == WEIR_JOB_XOR;
 	uint32_t i;
 
-	for (i = 0; i < q->n_more; i++) {
-		there = loc_domain(&job->more[i]);
+	for (i = 0; i < q->n_extra; i++) {
+		there = operand_domain(&job->more[i]);
 		plan->more[i] = 0;
 		if (!is_foreign(there))
 			continue;
@@ -218,7 +218,7 @@ int weir_job_get_route(const struct weir_job *job, struct weir_job_route *ret)
 {
 	const struct job_route *route = job_route((struct weir_job *)job);
 	struct weir_job_route own = { .route = route->route };
-	int err = opts_room(ret, "weir_job_get_route");
+	int err = opts_capacity(ret, "weir_job_get_route");
 
 	if (err)
 		return err;

@@ -26,7 +26,7 @@ struct plan {
 	struct answers pull;		/* Of a bounce; not asked: not needed. */
 	struct answers push;
 	struct answers beside;		/* The last of those for other places. */
-	uint8_t more[WEIR_JOB_MORE_MAX]; /* Of those: engines, number + 1. */
+	uint8_t more[WEIR_JOB_EXTRA_MAX]; /* Of those: engines, number + 1. */
 	const char *no_direct;		/* Why none, whatever engines say. */
 	const char *no_bounce;
 };
@@ -51,8 +51,8 @@ static inline bool is_foreign(const struct weir_domain *domain)
 
 /* What checking has found out about a job. */
 struct job_shape {
-	enum loc_side src_side, dst_side;
-	struct loc_info src, dst;
+	enum operand_side src_side, dst_side;
+	struct operand_info src, dst;
 	uint64_t total;
 	struct plan plan;
 	bool planned;			/* .plan is set. */
@@ -82,7 +82,7 @@ int job_plan(const struct weir_dma *dma, const struct weir_job *job,
 	     struct job_shape *s, bool may_translate);
 
 /* translate.c: whether @loc may be memory of this process in truth. */
-bool translate_may(const struct weir_loc *loc);
+bool translate_may(const struct weir_operand *operand);
 
 /* What @job has had translated is needed no more. */
 void translate_end(struct weir_job *job);

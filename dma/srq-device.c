@@ -12,7 +12,7 @@
 #include "base/fault.h"
 #include "base/why.h"
 #include "dma/srq-internal.h"
-#include "mem/store-internal.h"
+#include "mem/shared-pool-internal.h"
 
 /* Of what is under way nothing will be told any more. */
 static void on_failed(struct weir_channel *channel, int err, void *arg)
@@ -26,7 +26,7 @@ static void on_failed(struct weir_channel *channel, int err, void *arg)
 	for (i = 0; i < SRQ_BUCKETS; i++)
 		for (m = srq->members[i]; m; m = m->next)
 			conn_fail(m->conn, err);
-	errand_send(&srq->errand);
+	deferred_send(&srq->deferred);
 }
 
 static int make_channel(struct weir_srq *srq)
@@ -36,7 +36,7 @@ static int make_channel(struct weir_srq *srq)
 					  .failed = on_failed,
 					  .arg = srq };
 	int err = weir_channel_create(&srq->channel, srq->r,
-				      srq->tap->device->ctx, &opts);
+				      srq->device_ref->device->ctx, &opts);
 
 	return err ? err : weir_channel_reserve(srq->channel, srq->opts.recvs);
 }
@@ -68,7 +68,8 @@ static int make_memory(struct weir_srq *srq)
 	if (!err)
 		err = weir_mmap_create(&srq->mmap, NULL);
 	if (!err)
-		err = weir_mmap_add_device(srq->mmap, srq->tap->device->dev);
+		err = weir_mmap_add_device(srq->mmap,
+					   srq->device_ref->device->dev);
 	if (!err)
 		err = weir_mmap_alloc(srq->mmap, stride * opts.bufs, 0);
 	if (!err)
@@ -89,12 +90,15 @@ static int make_queue(struct weir_srq *srq)
 	int err;
 
 	errno = fault("ibv_create_srq") ? ENOMEM : 0;
-	srq->srq = errno ? NULL : ibv_create_srq(srq->tap->device->pd, &init);
+	srq->srq = errno ? NULL :
+			   ibv_create_srq(srq->device_ref->device->pd, &init);
 	if (srq->srq)
 		return 0;
 	err = conn_error();
-	return why(err, "weir_conn: %s refuses a shared receive queue of %u: "
-		   "%s", srq->tap->device->name, srq->opts.recvs,
+	return why(err,
+		   "weir_conn: %s refuses a shared receive queue of %u: "
+		   "%s",
+		   srq->device_ref->device->name, srq->opts.recvs,
 		   strerror(-err));
 }
 
@@ -110,38 +114,40 @@ static int make_all(struct weir_srq *srq)
 	return err ? err : srq_fill(srq, true);
 }
 
-int srq_bind(struct weir_srq *srq, struct conn_tap *tap)
+int srq_bind(struct weir_srq *srq, struct conn_device_ref *device_ref)
 {
 	int err;
 
 	if (srq->failed)
 		return why(-EIO, "weir_conn: the shared receive queue has "
 			   "failed; destroy it, and make another");
-	if (srq->tap && srq->tap->device != tap->device)
-		return why(-EXDEV, "weir_conn: the address is %s's, but the "
-			   "shared receive queue is %s's", tap->device->name,
-			   srq->tap->device->name);
-	if (srq->tap)
+	if (srq->device_ref && srq->device_ref->device != device_ref->device)
+		return why(-EXDEV,
+			   "weir_conn: the address is %s's, but the "
+			   "shared receive queue is %s's",
+			   device_ref->device->name,
+			   srq->device_ref->device->name);
+	if (srq->device_ref)
 		return 0;
-	srq->tap = tap;
-	tap->refs++;
-	srq->tap_next = tap->srqs;
-	tap->srqs = srq;
+	srq->device_ref = device_ref;
+	device_ref->refs++;
+	srq->ref_next = device_ref->srqs;
+	device_ref->srqs = srq;
 	err = make_all(srq);
 	if (err)
 		srq_unbind(srq);
 	return err;
 }
 
-static void off_tap(struct weir_srq *srq)
+static void off_ref(struct weir_srq *srq)
 {
-	struct weir_srq **at = &srq->tap->srqs;
+	struct weir_srq **at = &srq->device_ref->srqs;
 
 	while (*at != srq)
-		at = &(*at)->tap_next;
-	*at = srq->tap_next;
-	conn_tap_put(srq->tap);
-	srq->tap = NULL;
+		at = &(*at)->ref_next;
+	*at = srq->ref_next;
+	conn_device_ref_put(srq->device_ref);
+	srq->device_ref = NULL;
 }
 
 static void free_channel(struct weir_srq *srq)
@@ -159,17 +165,17 @@ static void free_channel(struct weir_srq *srq)
 /* The device writes into no buf any more when its queue is gone. */
 void srq_unbind(struct weir_srq *srq)
 {
-	if (!srq->tap)
+	if (!srq->device_ref)
 		return;
 	if (srq->srq)
 		ibv_destroy_srq(srq->srq);
 	srq->srq = NULL;
 	free_channel(srq);
-	store_wait_end(&srq->wait->op);
+	shared_pool_wait_end(&srq->wait->op);
 	srq_slots_empty(srq);
 	(void)srq_free_memory(srq);
 	srq->pool = NULL;
-	off_tap(srq);
+	off_ref(srq);
 }
 
 static void last_of(struct weir_srq *srq, const struct ibv_qp *qp)
@@ -185,11 +191,12 @@ static void last_of(struct weir_srq *srq, const struct ibv_qp *qp)
 			srq_last(m);
 }
 
-void srq_event(struct conn_tap *tap, const struct ibv_async_event *ev)
+void srq_event(struct conn_device_ref *device_ref,
+	       const struct ibv_async_event *ev)
 {
 	struct weir_srq *srq;
 
-	for (srq = tap->srqs; srq; srq = srq->tap_next) {
+	for (srq = device_ref->srqs; srq; srq = srq->ref_next) {
 		if (ev->event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
 			last_of(srq, ev->element.qp);
 		} else if (ev->event_type == IBV_EVENT_SRQ_LIMIT_REACHED &&

@@ -15,7 +15,7 @@
 #include "base/fault.h"
 #include "base/why.h"
 #include "dma/srq-internal.h"
-#include "mem/store-internal.h"
+#include "mem/shared-pool-internal.h"
 
 /* Between two tries; twice as long each time, for a cause may be for ever. */
 #define AGAIN_NS WEIR_MSEC
@@ -84,7 +84,7 @@ void srq_slot_drop(struct srq_slot *slot)
 uint32_t srq_n_bufs(const struct weir_srq *srq)
 {
 	const struct weir_op *op = &srq->wait->op;
-	uint32_t i, n = weir_op_is_busy(op) && store_taken(op);
+	uint32_t i, n = weir_op_is_busy(op) && shared_pool_taken(op);
 
 	for (i = 0; i < srq->opts.recvs; i++)
 		n += srq->slots[i].buf != NULL;
@@ -95,14 +95,16 @@ uint32_t srq_n_bufs(const struct weir_srq *srq)
 static int load(struct weir_srq *srq, struct weir_buf *buf)
 {
 	struct srq_slot *slot = srq->free;
-	int err = mmap_use_key(buf->use, srq->tap->device->dev,
+	int err = mmap_use_key(buf->use, srq->device_ref->device->dev,
 			       &slot->sge.lkey);
 
 	if (err) {
 		weir_buf_put(buf);
-		return why(err == -ENOENT ? -EXDEV : err, "weir_conn: the pool "
+		return why(err == -ENOENT ? -EXDEV : err,
+			   "weir_conn: the pool "
 			   "of the shared receive queue has memory that %s "
-			   "does not know", srq->tap->device->name);
+			   "does not know",
+			   srq->device_ref->device->name);
 	}
 	srq->free = slot->next;
 	slot->buf = buf;
@@ -144,7 +146,7 @@ static int post(struct weir_srq *srq, struct ibv_recv_wr *first)
 		srq->n_posted--;
 	}
 	return why(-err, "weir_conn: %s takes no receive: error %d",
-		   srq->tap->device->name, err);
+		   srq->device_ref->device->name, err);
 }
 
 /* It tells once. */
@@ -223,7 +225,7 @@ int srq_fill(struct weir_srq *srq, bool all)
 static void on_buf(struct weir_op *op, int64_t res)
 {
 	struct srq_wait *wait = weir_container_of(op, struct srq_wait, op);
-	struct weir_buf *buf = res < 0 ? NULL : store_taken(op);
+	struct weir_buf *buf = res < 0 ? NULL : shared_pool_taken(op);
 	struct weir_srq *srq = wait->srq;
 
 	if (srq && srq->srq && !srq->failed) {

@@ -9,7 +9,7 @@
  *	srq-device.c    the queue of the device, and what that tells of it
  *	srq-fill.c      bufs into it
  *	srq-member.c    its QPs, from the first to what comes after the last
- *	message-told.c  messages to callbacks
+ *	message-queued.c  messages to callbacks
  *	message.c       sending
  *	message-none.c  instead of all these, without verbs
  *
@@ -87,8 +87,8 @@ struct weir_srq {
 	uint32_t n_users;
 
 	/* From the first connection on. */
-	struct conn_tap *tap;
-	struct weir_srq *tap_next;
+	struct conn_device_ref *device_ref;
+	struct weir_srq *ref_next;
 	struct weir_channel *channel;
 	struct ibv_srq *srq;
 	struct weir_mmap *mmap;		/* Of its own pool. */
@@ -105,19 +105,20 @@ struct weir_srq {
 	struct srq_member *members[SRQ_BUCKETS];	/* LIVE ones. */
 	struct srq_member *leaving;
 	uint32_t n_leaving;
-	struct errand errand;
+	struct deferred deferred;
 	struct weir_srq_stats stats;
 };
 
 /* srq-device.c: make it for the device of @tap, if it is not. */
-int srq_bind(struct weir_srq *srq, struct conn_tap *tap);
+int srq_bind(struct weir_srq *srq, struct conn_device_ref *device_ref);
 void srq_unbind(struct weir_srq *srq);
 
 /* Its own pool, and the memory of that: 0, or why the device keeps it. */
 int srq_free_memory(struct weir_srq *srq);
 
 /* An asynchronous event about one of the queues of @tap, or their QPs. */
-void srq_event(struct conn_tap *tap, const struct ibv_async_event *ev);
+void srq_event(struct conn_device_ref *device_ref,
+	       const struct ibv_async_event *ev);
 
 /* srq-fill.c: slots, and bufs into the queue: if @all, however few. */
 int srq_slots_create(struct weir_srq *srq);
@@ -140,7 +141,7 @@ void srq_unjoin(struct weir_conn *c);		/* It could not be made. */
 /* @c has done with its QP and the channel of that, which are ours now. */
 void srq_leave(struct weir_conn *c);
 void srq_last(struct srq_member *m);
-void srq_run(struct errand *errand);
+void srq_run(struct deferred *deferred);
 void srq_bury_all(struct weir_srq *srq);
 struct weir_conn *srq_find(const struct weir_srq *srq, uint32_t qp_num);
 
@@ -148,7 +149,7 @@ struct weir_conn *srq_find(const struct weir_srq *srq, uint32_t qp_num);
 void srq_mark_set(const struct weir_srq *srq, struct srq_mark *mark);
 bool srq_mark_passed(const struct weir_srq *srq, const struct srq_mark *mark);
 
-/* message-told.c: told of a slot's completion. */
+/* message-queued.c: told of a slot's completion. */
 void message_on_wr(struct weir_wr *wr, const struct ibv_wc *wc);
 
 #endif /* WEIR_DMA_SRQ_INTERNAL_H */

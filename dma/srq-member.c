@@ -79,7 +79,7 @@ bool srq_mark_passed(const struct weir_srq *srq, const struct srq_mark *mark)
 
 	weir_channel_stats(srq->channel, &stats);
 	return srq->failed || stats.empty_polls != mark->empty_polls ||
-	       stats.completions - mark->completions >= stats.room;
+	       stats.completions - mark->completions >= stats.capacity;
 }
 
 static void bury(struct srq_member *m)
@@ -99,7 +99,7 @@ void srq_last(struct srq_member *m)
 		return;
 	m->state = SRQ_DRAIN;
 	srq_mark_set(m->srq, &m->mark);
-	errand_send(&m->srq->errand);
+	deferred_send(&m->srq->deferred);
 }
 
 static void off_bucket(struct srq_member *m)
@@ -143,10 +143,10 @@ void srq_leave(struct weir_conn *c)
 	reactor_touch(srq->r);
 }
 
-void srq_run(struct errand *errand)
+void srq_run(struct deferred *deferred)
 {
-	struct weir_srq *srq = weir_container_of(errand, struct weir_srq,
-						 errand);
+	struct weir_srq *srq =
+		weir_container_of(deferred, struct weir_srq, deferred);
 	struct srq_member **at = &srq->leaving, *m;
 	bool more = false;
 
@@ -161,7 +161,7 @@ void srq_run(struct errand *errand)
 		bury(m);
 	}
 	if (more)
-		errand_send(&srq->errand);
+		deferred_send(&srq->deferred);
 }
 
 /* The queue itself goes: nothing that they still have is missed. */

@@ -10,7 +10,7 @@
 #include "base/opts.h"
 #include "base/why.h"
 #include "dma/srq-internal.h"
-#include "mem/store-internal.h"
+#include "mem/shared-pool-internal.h"
 
 #define RECVS_DEFAULT 256
 #define BUF_SIZE_DEFAULT 4096
@@ -69,7 +69,7 @@ int weir_srq_create(struct weir_srq **ret, struct weir_reactor *r,
 		return why(-ENOMEM, "weir_srq_create: no memory");
 	srq->r = r;
 	srq->opts = opts;
-	errand_init(&srq->errand, r, srq_run);
+	deferred_init(&srq->deferred, r, srq_run);
 	err = srq_slots_create(srq);
 	if (!err)
 		err = reactor_attach(r, &srq->obj, "weir_srq");
@@ -110,7 +110,7 @@ int weir_srq_destroy(struct weir_srq *srq)
 	err = srq_free_memory(srq);
 	if (err)
 		return err;
-	errand_finish(&srq->errand);
+	deferred_finish(&srq->deferred);
 	srq_slots_destroy(srq);
 	reactor_detach(&srq->obj);
 	free(srq);
@@ -126,8 +126,8 @@ int weir_srq_stats(const struct weir_srq *srq, struct weir_srq_stats *ret)
 	stats.held = srq->n_held;
 	stats.users = srq->n_users;
 	stats.leaving = srq->n_leaving;
-	if (srq->tap)
+	if (srq->device_ref)
 		snprintf(stats.device, sizeof(stats.device), "%s",
-			 srq->tap->device->name);
+			 srq->device_ref->device->name);
 	return opts_give(ret, &stats, sizeof(stats), "weir_srq_stats");
 }

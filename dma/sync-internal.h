@@ -26,7 +26,7 @@
  * .waiting is a flag and no count: a process that is killed while it waits
  * leaves it set, which costs one system call, where a count would be wrong for
  * good.  One that is killed between clearing it and waking leaves sleepers
- * behind: so in an mmap nobody sleeps longer than SYNC_LOOK_NS without looking.
+ * behind: so in an mmap nobody sleeps longer than SYNC_HOOK_NS without looking.
  */
 
 #include <errno.h>
@@ -42,7 +42,7 @@
 struct sync_watcher;
 struct weir_mmap;
 
-#define SYNC_LOOK_NS (250 * WEIR_MSEC)	/* Between looks at the exporter. */
+#define SYNC_HOOK_NS (250 * WEIR_MSEC) /* Between looks at the exporter. */
 #define SYNC_POLL_NS WEIR_MSEC		/* Between looks, if nobody tells. */
 #define SYNC_WATCHED_MAX 127		/* Of a watcher: futex_waitv() takes
 					 * 128, one of them its own. */
@@ -98,7 +98,7 @@ struct weir_sync {
 	uint32_t watch_seq;	/* word.seq, when it looked last. */
 	_Atomic uint32_t fruitless; /* Changes of that in vain, lately. */
 
-	struct sim_look sim_look;	/* Instead of it, in a world. */
+	struct sim_hook sim_hook; /* Instead of it, in a world. */
 	struct sync_word local;
 };
 
@@ -142,7 +142,7 @@ void sync_word_init(struct weir_sync *sync, const struct weir_sync_opts *opts);
 int sync_over(const struct weir_sync *sync);
 
 /* 1: it holds; 0: it does not yet; or -ESTALE. */
-int sync_look(const struct weir_sync *sync, const struct sync_cond *cond);
+int sync_hook(const struct weir_sync *sync, const struct sync_cond *cond);
 
 /* The value has changed: tell who waits. */
 void sync_signalled(struct weir_sync *sync);
@@ -168,7 +168,7 @@ static inline bool sync_is_shared(const struct weir_sync *sync)
 }
 
 /* The exporter of its mmap may be dead: look. */
-void sync_look_at_exporter(struct weir_sync *sync);
+void sync_poll_exporter(struct weir_sync *sync);
 
 /* sync-watch.c: be watched from now on, for @r.  0, or -ENOSPC or -EAGAIN with a
  * message. */
@@ -195,6 +195,6 @@ void sync_futex_wake(_Atomic uint32_t *word, bool shared);
 extern atomic_bool sync_no_waitv;
 
 /* Tests: as if reactors had no room to look. */
-extern atomic_bool sync_no_looks;
+extern atomic_bool sync_no_hooks;
 
 #endif /* WEIR_DMA_SYNC_INTERNAL_H */

@@ -63,14 +63,14 @@ static struct weir_sync_call *call_of(struct call *c)
 	return (void *)((char *)c - offsetof(struct weir_sync_call, words));
 }
 
-static struct weir_loc there(struct weir_sync_remote *sync, uint64_t off,
-			     uint64_t len)
+static struct weir_operand there(struct weir_sync_remote *sync, uint64_t off,
+				 uint64_t len)
 {
-	struct weir_loc loc = weir_loc_at(sync->mmap->domain, sync->addr + off,
-					  len);
+	struct weir_operand operand =
+		weir_operand_at(sync->mmap->domain, sync->addr + off, len);
 
-	loc.ctx = &sync->key;
-	return loc;
+	operand.ctx = &sync->key;
+	return operand;
 }
 
 #define VALUE_AT offsetof(struct sync_word, value)
@@ -89,7 +89,7 @@ static void prepare(struct call *c)
 				      sync->last, c->value);
 		break;
 	default:
-		weir_job_copy(&c->job, weir_loc_mem(c->word, WEIR_SYNC_LEN),
+		weir_job_copy(&c->job, weir_operand_mem(c->word, WEIR_SYNC_LEN),
 			      there(sync, 0, WEIR_SYNC_LEN));
 		break;
 	}
@@ -161,7 +161,7 @@ static int read_word(struct call *c, uint64_t *value)
 }
 
 /* A word was read, by a get or a wait. */
-static void looked(struct call *c)
+static void hooked(struct call *c)
 {
 	uint64_t value;
 	int err = read_word(c, &value);
@@ -209,7 +209,7 @@ static void job_done(struct weir_op *op, int64_t res)
 	else if (kind_is_atomic(c->job.kind))
 		signalled(c);
 	else
-		looked(c);
+		hooked(c);
 }
 
 /* What is posted ends as it does; a nap ends now. */

@@ -137,8 +137,8 @@ int weir_sync_open(struct weir_sync **ret, struct weir_mmap *mmap, uint64_t off)
 	return 0;
 }
 
-void sync_look_at_exporter(struct weir_sync *sync)
+void sync_poll_exporter(struct weir_sync *sync)
 {
 	if (sync->mmap)
-		import_look(sync->mmap);
+		import_poll(sync->mmap);
 }

@@ -52,7 +52,7 @@ void sync_futex_wake(_Atomic uint32_t *word, bool shared)
 }
 
 /* What is over may have been signalled before: that counts. */
-int sync_look(const struct weir_sync *sync, const struct sync_cond *cond)
+int sync_hook(const struct weir_sync *sync, const struct sync_cond *cond)
 {
 	int err = sync_over(sync);
 
@@ -77,11 +77,11 @@ void sync_signalled(struct weir_sync *sync)
 }
 
 #define SPIN_NS (50 * WEIR_USEC)
-#define LOOKS_PER_CLOCK 32
+#define POLLS_PER_CLOCK 32
 #define PROBE_EVERY 16
-#define LOOKS_IN_VAIN 65536	/* Then the reactor leaves it alone. */
+#define POLLS_IN_VAIN 65536 /* Then the reactor leaves it alone. */
 
-atomic_bool sync_no_looks;
+atomic_bool sync_no_hooks;
 
 /*
  * The parameters lie in the operation.  words[4] is how often its reactor has
@@ -89,15 +89,15 @@ atomic_bool sync_no_looks;
  */
 static struct weir_sync *sync_of(const struct weir_op *op)
 {
-	return (struct weir_sync *)(uintptr_t)op->u.looked.words[0];
+	return (struct weir_sync *)(uintptr_t)op->u.hooked.words[0];
 }
 
 static struct sync_cond cond_of(const struct weir_op *op)
 {
 	return (struct sync_cond){
-		.cond = (uint32_t)op->u.looked.words[1],
-		.value = op->u.looked.words[2],
-		.mask = op->u.looked.words[3],
+		.cond = (uint32_t)op->u.hooked.words[1],
+		.value = op->u.hooked.words[2],
+		.mask = op->u.hooked.words[3],
 	};
 }
 
@@ -149,7 +149,7 @@ static bool serve(struct weir_sync *sync)
 	for (op = sync->first; op; op = next) {
 		next = op->next;
 		cond = cond_of(op);
-		res = sync_look(sync, &cond);
+		res = sync_hook(sync, &cond);
 		if (!res)
 			continue;
 		list_del(sync, op);
@@ -174,7 +174,7 @@ bool sync_serve(struct weir_sync *sync)
 static inline void end_here(struct weir_sync *sync, struct weir_op *op,
 			    int64_t res)
 {
-	look_end(op->reactor, &op->u.looked.look);
+	hook_end(op->reactor, &op->u.hooked.hook);
 	atomic_fetch_sub(&sync->n_ops, 1);
 	op_complete(op, res);
 }
@@ -184,7 +184,7 @@ static inline void end_here(struct weir_sync *sync, struct weir_op *op,
  * has run the reactor may be destroyed: so wait until he is out of it, which is
  * when he gives back the lock.
  */
-static void wait_home(struct weir_op *op)
+static void wait_returned(struct weir_op *op)
 {
 	struct weir_sync *sync = sync_of(op);
 
@@ -214,17 +214,17 @@ static void wait_cancel(struct weir_op *op)
 static const struct weir_op_class wait_class = {
 	.name = "sync event wait",
 	.cancel = wait_cancel,
-	.home = wait_home,
+	.owner = wait_returned,
 };
 
-static struct weir_op *op_of(struct weir_look *look)
+static struct weir_op *op_of(struct weir_poll_hook *hook)
 {
-	return weir_container_of(look, struct weir_op, u.looked.look);
+	return weir_container_of(hook, struct weir_op, u.hooked.hook);
 }
 
-static bool wait_asleep(struct weir_look *look)
+static bool wait_asleep(struct weir_poll_hook *hook)
 {
-	struct weir_op *op = op_of(look);
+	struct weir_op *op = op_of(hook);
 	struct weir_sync *sync = sync_of(op);
 	bool kick;
 
@@ -237,9 +237,9 @@ static bool wait_asleep(struct weir_look *look)
 	return false;
 }
 
-static void wait_awake(struct weir_look *look)
+static void wait_awake(struct weir_poll_hook *hook)
 {
-	struct weir_op *op = op_of(look);
+	struct weir_op *op = op_of(hook);
 	struct weir_sync *sync = sync_of(op);
 
 	pthread_mutex_lock(&sync->lock);
@@ -277,37 +277,37 @@ static bool serve_here(struct weir_sync *sync, struct weir_op *op, int res)
  * left alone: there may be one, and a reactor that never sleeps.  One whose
  * result is on its way is looked at in vain.
  */
-static bool wait_look(struct weir_look *look)
+static bool wait_poll(struct weir_poll_hook *hook)
 {
-	struct weir_op *op = op_of(look);
+	struct weir_op *op = op_of(hook);
 	struct weir_sync *sync = sync_of(op);
 	struct sync_cond cond = cond_of(op);
-	int res = sync_look(sync, &cond);
+	int res = sync_hook(sync, &cond);
 
 	if (res)
 		return serve_here(sync, op, res);
-	if (++op->u.looked.words[4] == LOOKS_IN_VAIN) {
-		look_end(op->reactor, look);
-		wait_asleep(look);
+	if (++op->u.hooked.words[4] == POLLS_IN_VAIN) {
+		hook_end(op->reactor, hook);
+		wait_asleep(hook);
 	}
 	return false;
 }
 
-static const struct weir_look_class look_class = {
-	.look = wait_look,
+static const struct weir_poll_hook_class hook_class = {
+	.hook = wait_poll,
 	.asleep = wait_asleep,
 	.awake = wait_awake,
 };
 
 static bool may_look(struct weir_op *op)
 {
-	if (atomic_load(&sync_no_looks) || !look_has_room(op->reactor))
+	if (atomic_load(&sync_no_hooks) || !hook_has_capacity(op->reactor))
 		return false;
-	look_begin(op->reactor, &op->u.looked.look, &look_class);
+	hook_begin(op->reactor, &op->u.hooked.hook, &hook_class);
 	return true;
 }
 
-/* Wait, unless it holds now.  Returns what sync_look() does. */
+/* Wait, unless it holds now.  Returns what sync_hook() does. */
 static int enlist(struct weir_sync *sync, struct weir_op *op)
 {
 	struct sync_cond cond = cond_of(op);
@@ -317,7 +317,7 @@ static int enlist(struct weir_sync *sync, struct weir_op *op)
 	pthread_mutex_lock(&sync->lock);
 	atomic_fetch_add(&sync->n_ops, 1);
 	list_add(sync, op);
-	res = sync_look(sync, &cond);
+	res = sync_hook(sync, &cond);
 	if (res) {
 		list_del(sync, op);
 		atomic_fetch_sub(&sync->n_ops, 1);
@@ -339,7 +339,7 @@ static int prepare(struct weir_sync *sync, struct weir_reactor *r,
 	if (!res)
 		res = sync_over(sync);
 	if (!res)
-		res = sync_look(sync, cond);
+		res = sync_hook(sync, cond);
 	if (!res && sync_is_shared(sync))
 		res = sync_watch_join(sync, r);
 	return res;
@@ -358,12 +358,12 @@ int weir_sync_wait(struct weir_sync *sync, struct weir_reactor *r,
 	if (res < 0)
 		return res;
 	op_enlist(r, op, &wait_class);
-	op->u.looked.look.pprev = NULL;
-	op->u.looked.words[0] = (uintptr_t)sync;
-	op->u.looked.words[1] = cond;
-	op->u.looked.words[2] = value;
-	op->u.looked.words[3] = mask;
-	op->u.looked.words[4] = 0;
+	op->u.hooked.hook.pprev = NULL;
+	op->u.hooked.words[0] = (uintptr_t)sync;
+	op->u.hooked.words[1] = cond;
+	op->u.hooked.words[2] = value;
+	op->u.hooked.words[3] = mask;
+	op->u.hooked.words[4] = 0;
 	op->kind = false;
 	op->pprev = NULL;
 	if (!res)
@@ -396,7 +396,7 @@ static void block(struct weir_sync *sync, const struct sync_cond *cond,
 	uint64_t end;
 	bool told = sync_announce(sync);
 
-	if (sync_look(sync, cond))
+	if (sync_hook(sync, cond))
 		return;
 	if (!sync_is_shared(sync)) {
 		sync_futex_wait(&sync->word->seq, seen, until_ns, false);
@@ -406,7 +406,7 @@ static void block(struct weir_sync *sync, const struct sync_cond *cond,
 		nanosleep(&nap, NULL);
 		return;
 	}
-	end = sync_now() + SYNC_LOOK_NS;
+	end = sync_now() + SYNC_HOOK_NS;
 	sync_futex_wait(&sync->word->seq, seen, end < until_ns ? end : until_ns,
 			true);
 }
@@ -426,8 +426,8 @@ static bool look_until(const struct weir_sync *sync,
 		       const struct sync_cond *cond, uint64_t end)
 {
 	do {
-		for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
-			if (sync_look(sync, cond))
+		for (int i = 0; i < POLLS_PER_CLOCK; i++) {
+			if (sync_hook(sync, cond))
 				return true;
 			relax();
 		}
@@ -461,18 +461,18 @@ static void spin(struct weir_sync *sync, const struct sync_cond *cond,
 static int block_until(struct weir_sync *sync, const struct sync_cond *cond,
 		       uint64_t until_ns)
 {
-	uint64_t now, look_ns = sync_now() + SYNC_LOOK_NS;
+	uint64_t now, hook_ns = sync_now() + SYNC_HOOK_NS;
 	uint32_t fruitless = 0;
 	int res;
 
 	spin(sync, cond, until_ns);
-	while (!(res = sync_look(sync, cond))) {
+	while (!(res = sync_hook(sync, cond))) {
 		now = sync_now();
 		if (now >= until_ns)
 			return -ETIMEDOUT;
-		if (now >= look_ns) {
-			sync_look_at_exporter(sync);
-			look_ns = now + SYNC_LOOK_NS;
+		if (now >= hook_ns) {
+			sync_poll_exporter(sync);
+			hook_ns = now + SYNC_HOOK_NS;
 			fruitless = 0;
 		}
 		block(sync, cond, until_ns, &fruitless);
@@ -490,7 +490,7 @@ int weir_sync_wait_blocking(struct weir_sync *sync, uint32_t cond,
 	if (!res)
 		res = sync_over(sync);
 	if (!res)
-		res = sync_look(sync, &c);
+		res = sync_hook(sync, &c);
 	if (res)
 		return res < 0 ? res : 0;
 	if (!timeout_ns)

@@ -61,7 +61,7 @@ struct sync_watcher {
 	struct waitv vec[SYNC_WATCHED_MAX + 1];
 	uint32_t n_vec;
 	bool poll;		/* Of some nobody will tell us. */
-	uint64_t look_ns;	/* When to look at exporters. */
+	uint64_t hook_ns; /* When to look at exporters. */
 };
 
 /* Serialises join and leave; taken before the lock of a watcher. */
@@ -116,7 +116,7 @@ static void look_at(struct sync_watcher *w, struct weir_sync *sync,
 	bool told, served;
 
 	if (exporter)
-		sync_look_at_exporter(sync);
+		sync_poll_exporter(sync);
 	told = sync_announce(sync);
 	served = sync_serve(sync);
 	if (served || exporter)
@@ -133,13 +133,13 @@ static void look_at(struct sync_watcher *w, struct weir_sync *sync,
 }
 
 /* Look at all that are armed.  Under the lock. */
-static void look(struct sync_watcher *w, uint64_t now)
+static void hook(struct sync_watcher *w, uint64_t now)
 {
-	bool exporters = now >= w->look_ns;
+	bool exporters = now >= w->hook_ns;
 	struct weir_sync *sync;
 
 	if (exporters)
-		w->look_ns = now + SYNC_LOOK_NS;
+		w->hook_ns = now + SYNC_HOOK_NS;
 	w->poll = false;
 	for (sync = w->first; sync; sync = sync->watch_next)
 		if (is_armed(sync))
@@ -165,7 +165,7 @@ static void sleep_after(struct sync_watcher *w, uint64_t now, uint32_t control)
 {
 	bool no_waitv = atomic_load(&sync_no_waitv);
 	bool alone = w->n_vec == 1;
-	uint64_t until = w->look_ns;
+	uint64_t until = w->hook_ns;
 
 	if (w->poll || (no_waitv && !alone))
 		until = now + SYNC_POLL_NS;
@@ -189,7 +189,7 @@ static void *watch(void *arg)
 		control = atomic_load(&w->control);
 		w->n_vec = 0;
 		add_word(w, &w->control, control, WAITV_PRIVATE);
-		look(w, now);
+		hook(w, now);
 		pthread_mutex_unlock(&w->lock);
 		sleep_after(w, now, control);
 		pthread_mutex_lock(&w->lock);
@@ -213,24 +213,24 @@ void sync_watch_kick(struct weir_sync *sync)
 }
 
 /* In a world there is no thread, and nobody else: the world looks. */
-static void sim_look(struct sim_look *look)
+static void sim_hook(struct sim_hook *hook)
 {
-	sync_serve(weir_container_of(look, struct weir_sync, sim_look));
+	sync_serve(weir_container_of(hook, struct weir_sync, sim_hook));
 }
 
 static int join_world(struct weir_sync *sync, struct weir_reactor *r)
 {
-	if (sync->sim_look.pprev)
+	if (sync->sim_hook.pprev)
 		return 0;
-	sync->sim_look.fn = sim_look;
-	sim_look_add(sim_of(r)->sim, &sync->sim_look);
+	sync->sim_hook.fn = sim_hook;
+	sim_hook_add(sim_of(r)->sim, &sync->sim_hook);
 	return 0;
 }
 
 static int start_thread(struct sync_watcher *w)
 {
 	w->quit = false;
-	w->look_ns = 0;
+	w->hook_ns = 0;
 	if (thread_start(&w->thread, watch, w))
 		return why(-EAGAIN, "weir_sync_wait: the thread that waits for "
 			   "other processes cannot be made; see ulimit -u");
@@ -294,7 +294,7 @@ void sync_watch_leave(struct weir_sync *sync)
 	struct weir_sync **p;
 	bool last;
 
-	sim_look_del(&sync->sim_look);
+	sim_hook_del(&sync->sim_hook);
 	if (!w)
 		return;
 	pthread_mutex_lock(&life);

@@ -23,7 +23,7 @@
 /* Where the two sides of a job really are. */
 struct translated {
 	struct weir_translation t[2];
-	struct weir_loc loc[2];
+	struct weir_operand operand[2];
 	struct translated *next;	/* In the list of free ones. */
 };
 
@@ -46,21 +46,21 @@ static bool is_memory(const struct weir_translation *t)
 	return t->domain && domain_is_memory(t->domain);
 }
 
-bool translate_may(const struct weir_loc *loc)
+bool translate_may(const struct weir_operand *operand)
 {
-	const struct weir_domain *domain = loc_domain(loc);
+	const struct weir_domain *domain = operand_domain(operand);
 
-	if (loc->buf || !domain_is_user(domain))
+	if (operand->buf || !domain_is_user(domain))
 		return false;
-	if (loc->translation && is_memory(loc->translation))
+	if (operand->translation && is_memory(operand->translation))
 		return true;
-	return loc->n_iov < 2 &&
+	return operand->n_iov < 2 &&
 	       domain_to_user((struct weir_domain *)domain)->translate;
 }
 
 /* All of @c's side, as the caller says that it is. */
-static int take_known(struct weir_loc *ret, const struct weir_translation *t,
-		      const struct cursor *c)
+static int take_known(struct weir_operand *ret,
+		      const struct weir_translation *t, const struct cursor *c)
 {
 	const struct iovec *iov = weir_translation_iov(t);
 	uint64_t total = 0;
@@ -72,24 +72,24 @@ static int take_known(struct weir_loc *ret, const struct weir_translation *t,
 		total += iov[i].iov_len;
 	if (total != c->left)
 		return -EMSGSIZE;
-	*ret = weir_loc_iov(t->domain, iov, t->n_iov);
+	*ret = weir_operand_iov(t->domain, iov, t->n_iov);
 	return 0;
 }
 
-static int ask_domain(struct weir_loc *ret, struct weir_translation *t,
+static int ask_domain(struct weir_operand *ret, struct weir_translation *t,
 		      const struct cursor *c)
 {
 	int err;
 
 	t->size = sizeof(*t);
-	err = weir_domain_translate(loc_domain(c->loc), c->loc->ctx,
+	err = weir_domain_translate(operand_domain(c->operand), c->operand->ctx,
 				    weir_domain_system(), NULL, c->addr,
 				    c->left, t);
 	if (err)
 		return err;
 	if (is_memory(t) && t->n_iov <= WEIR_JOB_PIECES_MAX) {
-		*ret = weir_loc_iov(t->domain, weir_translation_iov(t),
-				    t->n_iov);
+		*ret = weir_operand_iov(t->domain, weir_translation_iov(t),
+					t->n_iov);
 		return 0;
 	}
 	weir_domain_invalidate(t);
@@ -98,24 +98,24 @@ static int ask_domain(struct weir_loc *ret, struct weir_translation *t,
 
 /* Have @c go where its side really is. */
 static int translate_side(const struct weir_dma *dma, struct translated *r,
-			  int i, struct cursor *c, struct loc_info *info)
+			  int i, struct cursor *c, struct operand_info *info)
 {
-	const struct weir_loc *loc = c->loc;
+	const struct weir_operand *operand = c->operand;
 	uint64_t n = c->left;
 	int err;
 
-	if (!c->side || !translate_may(loc))
+	if (!c->side || !translate_may(operand))
 		return -EOPNOTSUPP;
-	if (loc->translation && is_memory(loc->translation))
-		err = take_known(&r->loc[i], loc->translation, c);
+	if (operand->translation && is_memory(operand->translation))
+		err = take_known(&r->operand[i], operand->translation, c);
 	else
-		err = ask_domain(&r->loc[i], &r->t[i], c);
+		err = ask_domain(&r->operand[i], &r->t[i], c);
 	if (!err)
-		err = loc_check(&r->loc[i], (enum loc_side)c->side, dma->r,
-				info);
+		err = operand_check(&r->operand[i], (enum operand_side)c->side,
+				    dma->r, info);
 	if (err)
 		return err;
-	cursor_init(c, &r->loc[i], (enum loc_side)c->side, n);
+	cursor_init(c, &r->operand[i], (enum operand_side)c->side, n);
 	return 0;
 }
 
@@ -135,35 +135,35 @@ static void describe(const struct weir_job *job, struct weir_job *ret,
 
 	ret->kind = job->kind;
 	ret->flags = job->flags;
-	ret->n_more = 0;
+	ret->n_extra = 0;
 	if (p->src.side)
-		ret->src = *p->src.loc;
+		ret->src = *p->src.operand;
 	if (p->dst.side)
-		ret->dst = *p->dst.loc;
-	s->src_side = (enum loc_side)p->src.side;
-	s->dst_side = (enum loc_side)p->dst.side;
+		ret->dst = *p->dst.operand;
+	s->src_side = (enum operand_side)p->src.side;
+	s->dst_side = (enum operand_side)p->dst.side;
 	s->total = p->total;
 }
 
 static int check_sides(const struct weir_dma *dma, struct weir_job *job,
 		       struct job_shape *s)
 {
-	struct loc_part src = { &job->src, s->src_side, &s->src };
-	struct loc_part dst = { &job->dst, s->dst_side, &s->dst };
+	struct operand_part src = { &job->src, s->src_side, &s->src };
+	struct operand_part dst = { &job->dst, s->dst_side, &s->dst };
 
-	if (s->src_side && s->dst_side && s->dst_side != LOC_SRC &&
-	    loc_overlap(&src, &dst, s->total))
+	if (s->src_side && s->dst_side && s->dst_side != OPERAND_SRC &&
+	    operand_overlap(&src, &dst, s->total))
 		return -EINVAL;
-	if (s->dst_side == LOC_UPDATE && atomic_check(job, s->total))
+	if (s->dst_side == OPERAND_UPDATE && atomic_check(job, s->total))
 		return -EINVAL;
 	return job_plan(dma, job, s, false);
 }
 
 /* Of a side that was checked already: that it may be anywhere. */
-static struct loc_info unknown(const struct weir_loc *loc)
+static struct operand_info unknown(const struct weir_operand *operand)
 {
-	return (struct loc_info){
-		.domain = loc_domain(loc),
+	return (struct operand_info){
+		.domain = operand_domain(operand),
 		.hi = UINT64_MAX,
 		.n_pieces = 1,
 	};
@@ -195,10 +195,10 @@ static void undo(struct weir_dma *dma, struct weir_job *job,
 	struct job_priv *p = job_priv(job);
 
 	if (p->src.side)
-		cursor_init(&p->src, &job->src, (enum loc_side)p->src.side,
+		cursor_init(&p->src, &job->src, (enum operand_side)p->src.side,
 			    p->total);
 	if (p->dst.side)
-		cursor_init(&p->dst, &job->dst, (enum loc_side)p->dst.side,
+		cursor_init(&p->dst, &job->dst, (enum operand_side)p->dst.side,
 			    p->total);
 	give_back(dma, r);
 }

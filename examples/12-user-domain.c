@@ -98,8 +98,8 @@ static void on_copied(struct weir_op *op, int64_t res)
 	*(int64_t *)op->data = res;
 }
 
-static int64_t copy(struct weir_dma *dma, struct weir_loc to,
-		    struct weir_loc from)
+static int64_t copy(struct weir_dma *dma, struct weir_operand to,
+		    struct weir_operand from)
 {
 	struct weir_job job;
 	int64_t res;
@@ -119,7 +119,7 @@ int main(void)
 	static struct store store;
 	struct weir_domain_opts opts = { .size = sizeof(opts), .ctx = &store,
 					 .kind = WEIR_DOMAIN_USER };
-	struct weir_loc mem = weir_loc_mem(text, sizeof(text)), there;
+	struct weir_operand mem = weir_operand_mem(text, sizeof(text)), there;
 	FILE *file = tmpfile();
 	uint64_t key = 0x5eed;
 	struct weir_reactor *r;
@@ -135,12 +135,12 @@ int main(void)
 	    weir_domain_set_cancel(d, store_cancel))
 		return fprintf(stderr, "12-user-domain: %s\n", weir_why()), 1;
 	store.fd = fileno(file);
-	there = weir_loc_at(d, 1000, sizeof(text));
+	there = weir_operand_at(d, 1000, sizeof(text));
 	bad = copy(dma, there, mem) != -EACCES;
 	there.ctx = &key;
 	bad |= copy(dma, there, mem) < 0 || fseek(file, 1000, SEEK_SET) ||
 	       !fread(back, 1, sizeof(back), file) || !memcmp(back, text, 8);
-	bad |= copy(dma, weir_loc_mem(back, sizeof(back)), there) < 0 ||
+	bad |= copy(dma, weir_operand_mem(back, sizeof(back)), there) < 0 ||
 	       memcmp(back, text, sizeof(text));
 	printf("from the store: %.23s\n", back);
 	fclose(file);

@@ -28,7 +28,7 @@
 
 static struct weir_reactor *reactor;
 static struct weir_exporter *exporter;
-static struct weir_timer *patience;
+static struct weir_timer *timeout;
 static struct weir_mmap *memory;
 static struct weir_op gone;
 static uint64_t *words, n_words;
@@ -82,12 +82,12 @@ static int on_ask(struct weir_exporter *x,
 	if (pidfd < 0)
 		return -errno;
 	importer = peer->pid;
-	weir_timer_stop(patience);
+	weir_timer_stop(timeout);
 	weir_op_init(&gone, on_gone);
 	return weir_poll(reactor, &gone, pidfd, WEIR_READABLE);
 }
 
-static void on_patience(struct weir_timer *timer, uint64_t n, void *arg)
+static void on_timeout(struct weir_timer *timer, uint64_t n, void *arg)
 {
 	(void)timer, (void)n, (void)arg;
 	fprintf(stderr, "13-export: nobody came\n");
@@ -101,11 +101,11 @@ static int set_up(const char *path, size_t len)
 	void *addr = NULL;
 	uint64_t i;
 	int err = weir_reactor_create(&reactor, NULL) ||
-		  weir_timer_create(&patience, reactor, on_patience, NULL) ||
+		  weir_timer_create(&timeout, reactor, on_timeout, NULL) ||
 		  weir_mmap_create(&memory, NULL) ||
 		  weir_mmap_alloc(memory, len, WEIR_MMAP_ALLOC_MEMFD) ||
-		  weir_mmap_set_permissions(memory, WEIR_MMAP_WRITE |
-						    WEIR_MMAP_PEER_WRITE) ||
+		  weir_mmap_set_permissions(
+			  memory, WEIR_MMAP_WRITE | WEIR_MMAP_PEER_WRITE) ||
 		  weir_mmap_start(memory) ||
 		  weir_mmap_memrange(memory, &addr, NULL) ||
 		  weir_exporter_create(&exporter, reactor, path, &opts);
@@ -132,12 +132,12 @@ int main(int argc, char **argv)
 	if (set_up(argv[1], mib << 20))
 		return fprintf(stderr, "13-export: %s\n", weir_why()), 1;
 	printf("%zu MiB at %s\n", mib, argv[1]);
-	weir_timer_start(patience, weir_reactor_now(reactor) + wait * WEIR_SEC,
+	weir_timer_start(timeout, weir_reactor_now(reactor) + wait * WEIR_SEC,
 			 0);
 	weir_reactor_run(reactor);
 
 	weir_exporter_destroy(exporter);
-	weir_timer_destroy(patience);
+	weir_timer_destroy(timeout);
 	err = weir_mmap_destroy(memory) | weir_reactor_destroy(reactor);
 	close(pidfd);
 	return err || status;

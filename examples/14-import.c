@@ -58,7 +58,7 @@ static void next(void)
 	int err = weir_inventory_get(&buf, inventory, theirs, at, n, at, n);
 
 	weir_job_init(&job, on_questions);
-	weir_job_copy(&job, weir_loc_mem(mine, n), weir_loc_buf(buf));
+	weir_job_copy(&job, weir_operand_mem(mine, n), weir_operand_buf(buf));
 	if (!err)
 		err = weir_job_start(dma, &job);
 	if (err)
@@ -97,7 +97,8 @@ static void on_questions(struct weir_op *op, int64_t res)
 	for (i = 0; i < n && mine[i] == word(at + i, 1); i++)
 		mine[i] = word(at + i, 2);
 	weir_job_init(&job, on_answers);
-	weir_job_copy(&job, weir_loc_buf(buf), weir_loc_mem(mine, n * 8));
+	weir_job_copy(&job, weir_operand_buf(buf),
+		      weir_operand_mem(mine, n * 8));
 	job.flags = WEIR_JOB_OVERWRITE;
 	err = i < n ? -EILSEQ : weir_job_start(dma, &job);
 	if (err)

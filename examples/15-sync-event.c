@@ -25,7 +25,7 @@
 #define FILLED 0
 #define EMPTIED 64
 #define LEN (RING + 8 * BLOCKS * WORDS)
-#define PATIENCE (10 * WEIR_SEC) /* The other one may be dead. */
+#define TIMEOUT (10 * WEIR_SEC) /* The other one may be dead. */
 
 static struct weir_reactor *reactor;
 static struct weir_mmap *memory;
@@ -42,16 +42,16 @@ static uint64_t *block(uint64_t i)
 }
 
 /* For another block; in the end, until all are empty. */
-static int wait_for_room(struct weir_op *op)
+static int wait_for_capacity(struct weir_op *op)
 {
 	uint64_t n = n_filled < BLOCKS ? 0 : n_filled + 1 - BLOCKS;
 
-	weir_op_set_deadline(op, weir_reactor_now(reactor) + PATIENCE);
+	weir_op_set_deadline(op, weir_reactor_now(reactor) + TIMEOUT);
 	return weir_sync_wait(emptied, reactor, op, WEIR_SYNC_GE,
 			      n_filled < TURNS ? n : TURNS, WEIR_SYNC_ALL);
 }
 
-static void on_room(struct weir_op *op, int64_t res)
+static void on_capacity(struct weir_op *op, int64_t res)
 {
 	uint64_t i, *words = block(n_filled);
 
@@ -62,7 +62,7 @@ static void on_room(struct weir_op *op, int64_t res)
 		n_filled++;
 		result = weir_sync_add(filled, 1, NULL);
 		if (!result)
-			result = wait_for_room(op);
+			result = wait_for_capacity(op);
 		if (!result)
 			return;
 	}
@@ -80,7 +80,7 @@ static int consume(const struct weir_export_desc *d)
 
 	for (n = 0; n < TURNS && !err; n++) {
 		err = weir_sync_wait_blocking(filled, WEIR_SYNC_GE, n + 1,
-					      WEIR_SYNC_ALL, PATIENCE);
+					      WEIR_SYNC_ALL, TIMEOUT);
 		for (i = 0; i < WORDS && !err; i++)
 			if (block(n)[i] != n * WORDS + i)
 				err = -EILSEQ;
@@ -96,7 +96,7 @@ int main(void)
 	int status = 1;
 	struct weir_op op;
 
-	weir_op_init(&op, on_room);
+	weir_op_init(&op, on_capacity);
 	if (weir_mmap_create(&memory, NULL) ||
 	    weir_mmap_alloc(memory, LEN, WEIR_MMAP_ALLOC_MEMFD) ||
 	    weir_mmap_set_permissions(memory, WEIR_MMAP_WRITE |
@@ -108,7 +108,7 @@ int main(void)
 		return fprintf(stderr, "%s\n", weir_why()), 1;
 	if (!fork())
 		return consume(&desc);
-	if (!weir_reactor_create(&reactor, NULL) && !wait_for_room(&op))
+	if (!weir_reactor_create(&reactor, NULL) && !wait_for_capacity(&op))
 		weir_reactor_run(reactor);
 	wait(&status);
 	printf("%llu blocks filled, %s\n", (unsigned long long)n_filled,

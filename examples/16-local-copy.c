@@ -6,7 +6,7 @@
  * context, the job.  Then all of it goes, in reverse.
  *
  * This is the long way, which DOCA's guide goes too.  Memory that nobody shares
- * needs none of it but the context: weir_loc_mem() names it as it is.
+ * needs none of it but the context: weir_operand_mem() names it as it is.
  */
 
 #include <stdio.h>
@@ -87,7 +87,7 @@ int main(void)
 
 	weir_job_init(&job, on_copied);
 	job.op.data = &res;
-	weir_job_copy(&job, weir_loc_buf(dst), weir_loc_buf(src));
+	weir_job_copy(&job, weir_operand_buf(dst), weir_operand_buf(src));
 	step("8. the job", weir_job_start(dma, &job));
 	while (weir_op_is_busy(&job.op))
 		weir_reactor_turn(r, WEIR_FOREVER);

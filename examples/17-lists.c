@@ -59,7 +59,7 @@ static int64_t copy(struct weir_dma *dma, struct weir_buf *dst,
 	int64_t res;
 
 	weir_job_init(&job, on_copied);
-	weir_job_copy(&job, weir_loc_buf(dst), weir_loc_buf(src));
+	weir_job_copy(&job, weir_operand_buf(dst), weir_operand_buf(src));
 	job.op.data = &res;
 	res = weir_job_start(dma, &job);
 	while (weir_op_is_busy(&job.op))

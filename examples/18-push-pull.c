@@ -54,9 +54,9 @@ static int64_t run(struct weir_dma *dma, struct weir_job *job)
 static int64_t work(struct weir_dma *dma, struct weir_domain *theirs)
 {
 	char mine[sizeof(text)] = "";
-	struct weir_loc here = weir_loc_mem(mine, sizeof(mine));
-	struct weir_loc there = weir_loc_at(theirs, (uintptr_t)text,
-					    sizeof(text));
+	struct weir_operand here = weir_operand_mem(mine, sizeof(mine));
+	struct weir_operand there =
+		weir_operand_at(theirs, (uintptr_t)text, sizeof(text));
 	struct weir_job job;
 	int64_t res;
 

@@ -47,16 +47,16 @@ static int build(struct weir_slot *slot, void *arg)
 /* The next block: what its jobs do. */
 static int next(struct weir_slot *slot, void *arg)
 {
-	struct weir_loc buf = weir_loc_buf(weir_slot_buf(slot));
+	struct weir_operand buf = weir_operand_buf(weir_slot_buf(slot));
 	uint64_t len = size - at < BLOCK ? size - at : BLOCK;
 	struct block *b = weir_slot_data(slot);
 
 	(void)arg;
 	if (!len)
 		return WEIR_PIPELINE_END;
-	weir_job_copy(&b->read, buf, weir_loc_at(from, at, len));
+	weir_job_copy(&b->read, buf, weir_operand_at(from, at, len));
 	weir_job_crc32c(&b->crc, buf, 0);
-	weir_job_copy(&b->write, weir_loc_at(to, at, len), buf);
+	weir_job_copy(&b->write, weir_operand_at(to, at, len), buf);
 	weir_slot_set_bytes(slot, len);
 	at += len;
 	return WEIR_PIPELINE_UNIT;

@@ -51,8 +51,8 @@ static void on_copied(struct weir_op *op, int64_t res)
 }
 
 /* Copy, and say which way it will go and which way it went. */
-static int64_t copy(struct weir_dma *dma, struct weir_loc to,
-		    struct weir_loc from)
+static int64_t copy(struct weir_dma *dma, struct weir_operand to,
+		    struct weir_operand from)
 {
 	struct weir_job_route route = { .size = sizeof(route) };
 	struct weir_job job;
@@ -79,7 +79,7 @@ int main(void)
 	struct weir_domain_opts opts = { .size = sizeof(opts), .id = "card",
 					 .kind = WEIR_DOMAIN_USER };
 	struct weir_domain *d, *file;
-	struct weir_loc on_card, in_file;
+	struct weir_operand on_card, in_file;
 	struct weir_reactor *r;
 	struct weir_dma *dma;
 	FILE *f = tmpfile();
@@ -94,8 +94,8 @@ int main(void)
 	    weir_domain_set_push(d, card_move) ||
 	    weir_domain_file_create(&file, fileno(f), NULL))
 		return fprintf(stderr, "20-bounce: %s\n", weir_why()), 1;
-	on_card = weir_loc_at(d, 0, LEN);
-	in_file = weir_loc_at(file, 4096, LEN);
+	on_card = weir_operand_at(d, 0, LEN);
+	in_file = weir_operand_at(file, 4096, LEN);
 
 	bad = copy(dma, in_file, on_card) != LEN;
 	memcpy(back, card, LEN);

@@ -95,7 +95,7 @@ int main(void)
 	static struct request rq;
 	struct weir_chain *chain = NULL;
 	struct weir_dma *dma = NULL;
-	struct weir_loc block = weir_loc_mem(rq.block, LEN);
+	struct weir_operand block = weir_operand_mem(rq.block, LEN);
 
 	memset(disk, 'w', sizeof(disk));
 	expected = weir_crc32c(0, disk[0], LEN);
@@ -104,9 +104,9 @@ int main(void)
 	    weir_chain_create(&chain, rq.r, NULL) || build(chain, dma, &rq))
 		return 1;
 	weir_op_init(&rq.op, on_end);
-	weir_job_copy(&rq.copy, block, weir_loc_mem(disk[0], LEN));
+	weir_job_copy(&rq.copy, block, weir_operand_mem(disk[0], LEN));
 	weir_job_crc32c(&rq.crc, block, 0);
-	weir_job_copy(&rq.again, block, weir_loc_mem(disk[1], LEN));
+	weir_job_copy(&rq.again, block, weir_operand_mem(disk[1], LEN));
 	if (read_block(chain, &rq))
 		return 1;
 	disk[0][99] ^= 1;

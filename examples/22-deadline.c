@@ -97,9 +97,9 @@ int main(void)
 		weir_job_init(&job[i], NULL);
 		weir_chain_add_job(chain, i - 1, dma, &job[i]);
 	}
-	weir_job_copy(&job[0], weir_loc_mem(block, 512),
-		      weir_loc_at(device, 0, 512));
-	weir_job_fill(&job[1], weir_loc_mem(block, 512), 0);
+	weir_job_copy(&job[0], weir_operand_mem(block, 512),
+		      weir_operand_at(device, 0, 512));
+	weir_job_fill(&job[1], weir_operand_mem(block, 512), 0);
 	if (attempt(chain, 5) != -ETIMEDOUT)
 		return 1;
 	weir_domain_set_cancel(device, NULL);

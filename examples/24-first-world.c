@@ -55,8 +55,8 @@ static int64_t copy(struct weir_dma *dma, struct weir_sim_peer *peer,
 
 	weir_job_init(&job, on_copied);
 	job.op.data = &res;
-	weir_job_copy(&job, weir_loc_at(weir_sim_peer_domain(peer), 0, 6),
-		      weir_loc_mem(text, 6));
+	weir_job_copy(&job, weir_operand_at(weir_sim_peer_domain(peer), 0, 6),
+		      weir_operand_mem(text, 6));
 	if (weir_job_start(dma, &job))
 		return 1;
 	weir_sim_run(sim, WEIR_FOREVER, 0);

@@ -36,7 +36,7 @@ struct worker {
 	struct count *free[CALLS];
 	unsigned int n_free;
 	struct count counts[CALLS];
-	struct weir_op room;
+	struct weir_op capacity;
 	int waits;
 	uint64_t times[KINDS]; /* Of the words that are this core's. */
 };
@@ -66,9 +66,9 @@ static void on_counted(struct weir_op *op, int64_t res)
 	read_on(w);
 }
 
-static void on_room(struct weir_op *op, int64_t res)
+static void on_capacity(struct weir_op *op, int64_t res)
 {
-	struct worker *w = weir_container_of(op, struct worker, room);
+	struct worker *w = weir_container_of(op, struct worker, capacity);
 
 	w->waits = 0;
 	if (!res)
@@ -95,7 +95,7 @@ static int count_next(struct worker *w, struct weir_reactor *here)
 				   c->word % weir_group_size(w->group));
 	err = weir_call(here, &c->op, there, count_word, c);
 	if (err == -EAGAIN && !w->waits)
-		w->waits = !weir_room_wait(here, &w->room, there);
+		w->waits = !weir_capacity_wait(here, &w->capacity, there);
 	if (err)
 		return err;
 	w->n_free--;
@@ -130,7 +130,7 @@ static int core_begins(struct weir_group *group, uint32_t core, void *arg)
 	w->group = group;
 	w->core = core;
 	w->to_read = n_words;
-	weir_op_init(&w->room, on_room);
+	weir_op_init(&w->capacity, on_capacity);
 	for (i = 0; i < CALLS; i++) {
 		weir_op_init(&w->counts[i].op, on_counted);
 		w->counts[i].by = w;

@@ -39,11 +39,11 @@ weirinclude_HEADERS += \
 	%D%/weir/socket.h \
 	%D%/weir/srq.h \
 	%D%/weir/stats.h \
-	%D%/weir/store.h \
+	%D%/weir/shared-pool.h \
 	%D%/weir/sync-remote.h \
 	%D%/weir/sync.h \
 	%D%/weir/timer.h \
 	%D%/weir/uring.h \
 	%D%/weir/verbs-event.h \
 	%D%/weir/watch.h \
-	%D%/weir/window.h
+	%D%/weir/mw.h

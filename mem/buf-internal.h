@@ -21,7 +21,7 @@
 
 #include "base/check.h"
 #include "mem/mmap-internal.h"
-#include "reactor/errand.h"
+#include "reactor/deferred.h"
 #include "reactor/reactor-internal.h"
 
 enum buf_state {
@@ -38,7 +38,7 @@ struct weir_buf {
 	struct weir_buf *next;
 	struct weir_buf *last;	/* Of the list; valid in its head. */
 	struct mmap_use *use;
-	struct buf_stock *stock;
+	struct buf_free_list *free_list;
 	int32_t index;		/* Registered buffer, plus 1; 0: none. */
 	uint16_t refs;
 	uint8_t state;		/* enum buf_state */
@@ -54,7 +54,7 @@ struct weir_buf {
  * The free descriptors of an inventory or a pool.  A stack: what came back last
  * is still in the cache.
  */
-struct buf_stock {
+struct buf_free_list {
 	const void *thread;	/* Of .r, as thread_here() says it there; NULL:
 				 * it is in a world, ask that. */
 	struct weir_reactor *r;
@@ -64,12 +64,12 @@ struct buf_stock {
 
 	/* One came back and is FREE, but not in the list: take it.  NULL: just
 	 * put it there. */
-	void (*returned)(struct buf_stock *stock, struct weir_buf *buf);
+	void (*returned)(struct buf_free_list *free_list, struct weir_buf *buf);
 
 	/* From other threads. */
 	_Atomic(struct weir_buf *) arrivals;
 	atomic_uint senders;	/* Those at it now. */
-	struct errand errand;
+	struct deferred deferred;
 };
 
 /*
@@ -90,39 +90,41 @@ static inline const void *thread_here(void)
 }
 
 /* On @r's thread. */
-void stock_init(struct buf_stock *stock, struct weir_reactor *r);
+void free_list_init(struct buf_free_list *free_list, struct weir_reactor *r);
 
 /* At home: take in what has arrived, without waiting for the errand. */
-void stock_bring_home(struct buf_stock *stock);
+void free_list_collect(struct buf_free_list *free_list);
 
 /* At home, where all bufs are: wait until who brought the last one has let go
  * of the stock. */
-void stock_fini(struct buf_stock *stock);
+void free_list_fini(struct buf_free_list *free_list);
 
 /* @n descriptors of @stock in one piece, zeroed; free() gives them back. */
-struct weir_buf *stock_alloc_bufs(struct buf_stock *stock, size_t n);
+struct weir_buf *free_list_alloc_bufs(struct buf_free_list *free_list,
+				      size_t n);
 
 /* Whether this is the thread of the stock's reactor. */
-static inline bool stock_is_here(const struct buf_stock *stock)
+static inline bool free_list_is_here(const struct buf_free_list *free_list)
 {
-	return stock->thread == thread_here();
+	return free_list->thread == thread_here();
 }
 
 /*
  * Whether @buf is at home on @r, where jobs have references, marks and the
  * registered buffer of their own.  Elsewhere they have what the holder has.
  */
-static inline bool buf_is_home(const struct weir_buf *buf,
-			       const struct weir_reactor *r)
+static inline bool buf_is_owned_by(const struct weir_buf *buf,
+				   const struct weir_reactor *r)
 {
-	return buf->stock->r == r;
+	return buf->free_list->r == r;
 }
 
-static inline void stock_push(struct buf_stock *stock, struct weir_buf *buf)
+static inline void free_list_push(struct buf_free_list *free_list,
+				  struct weir_buf *buf)
 {
-	buf->next = stock->free;
-	stock->free = buf;
-	stock->n_free++;
+	buf->next = free_list->free;
+	free_list->free = buf;
+	free_list->n_free++;
 }
 
 /* FREE -> HEAD, counted as out. */
@@ -130,7 +132,7 @@ static inline void buf_out(struct weir_buf *buf)
 {
 	buf->refs = 1;
 	buf->state = BUF_HEAD;
-	buf->writing = 0;	/* It was; so these three are one store. */
+	buf->writing = 0; /* It was; so these three are one shared pool. */
 	buf->next = NULL;
 	buf->last = buf;
 	atomic_store_explicit(&buf->tag, NULL, memory_order_relaxed);
@@ -138,17 +140,17 @@ static inline void buf_out(struct weir_buf *buf)
 }
 
 /* The first of the stock, which has one; still FREE. */
-static inline struct weir_buf *stock_pop(struct buf_stock *stock)
+static inline struct weir_buf *free_list_pop(struct buf_free_list *free_list)
 {
-	struct weir_buf *buf = stock->free;
+	struct weir_buf *buf = free_list->free;
 
-	stock->free = buf->next;
-	stock->n_free--;
+	free_list->free = buf->next;
+	free_list->n_free--;
 	return buf;
 }
 
 /* weir_buf_put() at home, of a reference that seldom is the last. */
-static inline void buf_put_home(struct weir_buf *buf)
+static inline void buf_put_on_owner(struct weir_buf *buf)
 {
 	if (likely(buf->refs > 1))
 		buf->refs--;

@@ -15,7 +15,7 @@ static bool is_used(const struct weir_buf *head)
 
 int weir_buf_ref(struct weir_buf *buf)
 {
-	reactor_check_thread(buf->stock->r);
+	reactor_check_thread(buf->free_list->r);
 	if (buf->state != BUF_HEAD)
 		return -EPERM;
 	if (buf->refs == WEIR_BUF_REFS_MAX)
@@ -24,26 +24,26 @@ int weir_buf_ref(struct weir_buf *buf)
 	return 0;
 }
 
-static inline void go_home(struct weir_buf *buf)
+static inline void return_to_owner(struct weir_buf *buf)
 {
-	struct buf_stock *stock = buf->stock;
+	struct buf_free_list *free_list = buf->free_list;
 
 	buf->state = BUF_FREE;
 	mmap_use_count(buf->use, -1);
-	if (stock->returned)
-		stock->returned(stock, buf);
+	if (free_list->returned)
+		free_list->returned(free_list, buf);
 	else
-		stock_push(stock, buf);
+		free_list_push(free_list, buf);
 }
 
 /* Not the path of a buf that is alone. */
-__attribute__((noinline)) static void list_goes_home(struct weir_buf *buf)
+__attribute__((noinline)) static void list_goes_back(struct weir_buf *buf)
 {
 	struct weir_buf *next;
 
 	for (; buf; buf = next) {
 		next = buf->next;
-		go_home(buf);
+		return_to_owner(buf);
 	}
 }
 
@@ -57,9 +57,9 @@ static inline void drop(struct weir_buf *buf, unsigned int n)
 		return;
 	check(!is_used(buf));
 	if (likely(!buf->next))
-		go_home(buf);
+		return_to_owner(buf);
 	else
-		list_goes_home(buf);
+		list_goes_back(buf);
 }
 
 /*
@@ -69,25 +69,25 @@ static inline void drop(struct weir_buf *buf, unsigned int n)
  */
 static void put_from_afar(struct weir_buf *buf)
 {
-	struct buf_stock *stock = buf->stock;
+	struct buf_free_list *free_list = buf->free_list;
 	struct weir_buf *top;
 
-	atomic_fetch_add(&stock->senders, 1);
+	atomic_fetch_add(&free_list->senders, 1);
 	if (!atomic_fetch_add(&buf->puts, 1)) {
-		top = atomic_load(&stock->arrivals);
+		top = atomic_load(&free_list->arrivals);
 		do {
 			buf->behind = top;
-		} while (!atomic_compare_exchange_weak(&stock->arrivals, &top,
-						       buf));
-		errand_send(&stock->errand);
+		} while (!atomic_compare_exchange_weak(&free_list->arrivals,
+						       &top, buf));
+		deferred_send(&free_list->deferred);
 	}
-	atomic_fetch_sub(&stock->senders, 1);
+	atomic_fetch_sub(&free_list->senders, 1);
 }
 
 /* When its notes are taken off, a buf may be sent again. */
-void stock_bring_home(struct buf_stock *stock)
+void free_list_collect(struct buf_free_list *free_list)
 {
-	struct weir_buf *buf = atomic_exchange(&stock->arrivals, NULL);
+	struct weir_buf *buf = atomic_exchange(&free_list->arrivals, NULL);
 	struct weir_buf *next;
 
 	for (; buf; buf = next) {
@@ -96,40 +96,41 @@ void stock_bring_home(struct buf_stock *stock)
 	}
 }
 
-static void arrived(struct errand *errand)
+static void arrived(struct deferred *deferred)
 {
-	stock_bring_home(weir_container_of(errand, struct buf_stock, errand));
+	free_list_collect(
+		weir_container_of(deferred, struct buf_free_list, deferred));
 }
 
-void stock_init(struct buf_stock *stock, struct weir_reactor *r)
+void free_list_init(struct buf_free_list *free_list, struct weir_reactor *r)
 {
-	stock->r = r;
-	stock->thread = r->backend->simulated ? NULL : thread_here();
-	errand_init(&stock->errand, r, arrived);
+	free_list->r = r;
+	free_list->thread = r->backend->simulated ? NULL : thread_here();
+	deferred_init(&free_list->deferred, r, arrived);
 }
 
-void stock_fini(struct buf_stock *stock)
+void free_list_fini(struct buf_free_list *free_list)
 {
-	while (atomic_load(&stock->senders))
+	while (atomic_load(&free_list->senders))
 		sched_yield();
-	errand_finish(&stock->errand);
+	deferred_finish(&free_list->deferred);
 }
 
-struct weir_buf *stock_alloc_bufs(struct buf_stock *stock, size_t n)
+struct weir_buf *free_list_alloc_bufs(struct buf_free_list *free_list, size_t n)
 {
 	struct weir_buf *bufs = mem_aligned(_Alignof(struct weir_buf),
 					    n * sizeof(*bufs));
 	size_t i;
 
 	for (i = 0; bufs && i < n; i++)
-		bufs[i].stock = stock;
+		bufs[i].free_list = free_list;
 	return bufs;
 }
 
 /* Apart, so that a put at home has no call in it to keep registers for. */
 __attribute__((noinline)) static void put_elsewhere(struct weir_buf *buf)
 {
-	if (!buf->stock->thread && sim_is_here(buf->stock->r))
+	if (!buf->free_list->thread && sim_is_here(buf->free_list->r))
 		drop(buf, 1);
 	else
 		put_from_afar(buf);
@@ -140,7 +141,7 @@ void weir_buf_put(struct weir_buf *buf)
 	if (!buf)
 		return;
 	check(buf->state == BUF_HEAD);
-	if (likely(stock_is_here(buf->stock)))
+	if (likely(free_list_is_here(buf->free_list)))
 		drop(buf, 1);
 	else
 		put_elsewhere(buf);
@@ -220,10 +221,10 @@ int weir_buf_reset(struct weir_buf *buf)
 
 int weir_buf_chain(struct weir_buf *head, struct weir_buf *tail)
 {
-	reactor_check_thread(head->stock->r);
+	reactor_check_thread(head->free_list->r);
 	if (head == tail)
 		return -EINVAL;
-	if (head->stock->r != tail->stock->r)
+	if (head->free_list->r != tail->free_list->r)
 		return -EXDEV;
 	if (head->state != BUF_HEAD || tail->state != BUF_HEAD)
 		return -EPERM;
@@ -242,7 +243,7 @@ int weir_buf_unchain(struct weir_buf *head, struct weir_buf *buf)
 {
 	struct weir_buf *prev = head;
 
-	reactor_check_thread(head->stock->r);
+	reactor_check_thread(head->free_list->r);
 	if (head->state != BUF_HEAD)
 		return -EPERM;
 	if (is_used(head))

@@ -109,7 +109,7 @@ struct device_class {
 			     const struct device_mr *mr);
 
 	/* Before that: what is bound to the memory of @md.  NULL: nothing. */
-	int (*windows_drop)(struct mmap_device *md);
+	int (*mws_drop)(struct mmap_device *md);
 };
 
 extern const struct device_class device_cpu;

@@ -14,7 +14,7 @@ static bool has_odp(const struct ibv_odp_caps *odp)
 	       (odp->per_transport_caps.rc_odp_caps & both) == both;
 }
 
-static bool has_windows(const struct ibv_device_attr *attr)
+static bool has_mws(const struct ibv_device_attr *attr)
 {
 	return attr->max_mw > 0 &&
 	       attr->device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A |
@@ -28,8 +28,8 @@ uint32_t device_verbs_caps(const struct ibv_device_attr_ex *ex)
 
 	if (has_odp(&ex->odp_caps))
 		caps |= WEIR_DEVICE_CAP_ODP;
-	if (has_windows(attr))
-		caps |= WEIR_DEVICE_CAP_WINDOW;
+	if (has_mws(attr))
+		caps |= WEIR_DEVICE_CAP_MW;
 	if (attr->atomic_cap != IBV_ATOMIC_NONE)
 		caps |= WEIR_DEVICE_CAP_ATOMIC;
 	if (attr->atomic_cap == IBV_ATOMIC_GLOB)

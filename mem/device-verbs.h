@@ -26,10 +26,10 @@ static inline const struct device_verbs_open *device_verbs_of(
 }
 
 /*
- * mmap-window.c: free what is bound to the memory of @md, under its mmap's lock.
+ * mmap-mw.c: free what is bound to the memory of @md, under its mmap's lock.
  * Returns 0, or what the driver says, with a sentence.
  */
-int mmap_windows_drop(struct mmap_device *md);
+int mmap_mws_drop(struct mmap_device *md);
 
 /* device-verbs.c: _WINDOW, _ODP, _ATOMIC and the like of WEIR_DEVICE_CAP_, as
  * the driver says. */

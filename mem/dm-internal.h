@@ -25,7 +25,7 @@ struct weir_dm {
 
 	/* The device's own. */
 	int fd;				/* soft */
-	uint32_t room;			/* soft: what it takes, with padding;
+	uint32_t capacity; /* soft: what it takes, with padding;
 					 * 0: another handle of it counts. */
 	uint64_t ino;			/* soft: of .fd. */
 	struct weir_dm *next_soft;

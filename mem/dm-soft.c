@@ -36,34 +36,35 @@
 
 /* Guards what is left, and the list of all handles. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t room = DM_SOFT_CAPACITY;
+static uint32_t capacity = DM_SOFT_CAPACITY;
 static struct weir_dm *handles;
 
-static int take_room(struct weir_dm *dm, uint32_t log_align)
+static int take_capacity(struct weir_dm *dm, uint32_t log_align)
 {
 	uint32_t unit = 1u << log_align, left;
 	bool fits;
 
 	if (unit < UNIT)
 		unit = UNIT;
-	dm->room = ((uint32_t)dm->len + unit - 1) & ~(unit - 1);
+	dm->capacity = ((uint32_t)dm->len + unit - 1) & ~(unit - 1);
 	pthread_mutex_lock(&lock);
-	left = room;
-	fits = dm->room <= left;
+	left = capacity;
+	fits = dm->capacity <= left;
 	if (fits)
-		room -= dm->room;
+		capacity -= dm->capacity;
 	pthread_mutex_unlock(&lock);
 	if (fits)
 		return 0;
-	return why(-ENOMEM, "weir_dm_alloc: %zu bytes take %u with alignment; "
-		   "soft-dm has %u of %u left; free some", dm->len, dm->room,
-		   left, DM_SOFT_CAPACITY);
+	return why(-ENOMEM,
+		   "weir_dm_alloc: %zu bytes take %u with alignment; "
+		   "soft-dm has %u of %u left; free some",
+		   dm->len, dm->capacity, left, DM_SOFT_CAPACITY);
 }
 
-static void give_room(struct weir_dm *dm)
+static void give_capacity(struct weir_dm *dm)
 {
 	pthread_mutex_lock(&lock);
-	room += dm->room;
+	capacity += dm->capacity;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -98,9 +99,9 @@ static void leave(struct weir_dm *dm)
 	     other = other->next_soft)
 		;
 	if (other)
-		other->room += dm->room;
+		other->capacity += dm->capacity;
 	else
-		room += dm->room;
+		capacity += dm->capacity;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -188,12 +189,12 @@ static int soft_alloc(struct weir_dm *dm, uint32_t log_align)
 	if (log_align > DM_SOFT_LOG_ALIGN_MAX)
 		return why(-EINVAL, "weir_dm_alloc: soft-dm aligns to at most "
 			   "2^%u, not 2^%u", DM_SOFT_LOG_ALIGN_MAX, log_align);
-	err = take_room(dm, log_align);
+	err = take_capacity(dm, log_align);
 	if (err)
 		return err;
 	err = make(dm);
 	if (err)
-		give_room(dm);
+		give_capacity(dm);
 	return err;
 }
 

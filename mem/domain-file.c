@@ -31,7 +31,7 @@ static int file_flags(int fd, const char *name)
 	if (fault("fcntl"))
 		flags = -1;
 	else if (sim_fd_is(fd))
-		flags = sim_file_look(fd, &sim) ? -1 : sim.flags;
+		flags = sim_file_poll(fd, &sim) ? -1 : sim.flags;
 	else
 		flags = fcntl(fd, F_GETFL);
 	if (flags < 0)
@@ -41,7 +41,7 @@ static int file_flags(int fd, const char *name)
 }
 
 /* What it is: 0, or -errno. */
-static int look(int fd, bool *is_dir, bool *has_offsets)
+static int hook(int fd, bool *is_dir, bool *has_offsets)
 {
 	struct sim_file_info sim;
 	struct stat st;
@@ -49,7 +49,7 @@ static int look(int fd, bool *is_dir, bool *has_offsets)
 	if (fault("fstat"))
 		return -EIO;
 	if (sim_fd_is(fd)) {
-		if (sim_file_look(fd, &sim))
+		if (sim_file_poll(fd, &sim))
 			return -EBADF;
 		*is_dir = sim.is_dir;
 		*has_offsets = sim.has_offsets;
@@ -73,7 +73,7 @@ static int check_kind(int fd, int flags)
 	if ((flags & O_APPEND) && (flags & O_ACCMODE) != O_RDONLY)
 		return why(-EINVAL, "weir_domain_file_create: fd %d has "
 			   "O_APPEND, which ignores the offset of a write", fd);
-	err = look(fd, &is_dir, &has_offsets);
+	err = hook(fd, &is_dir, &has_offsets);
 	if (err)
 		return why(-EBADF, "weir_domain_file_create: fd %d: %s", fd,
 			   strerror(-err));
@@ -102,7 +102,7 @@ static void ask_alignment(struct domain_file *file)
 	}
 #endif
 	if (sim_fd_is(file->fd) && !fault("statx") &&
-	    !sim_file_look(file->fd, &sim)) {
+	    !sim_file_poll(file->fd, &sim)) {
 		off = sim.align;
 		mem = sim.mem_align;
 	}
@@ -119,7 +119,7 @@ static int identify(int fd, uint64_t id[2])
 	if (fault("fstat"))
 		return -EIO;
 	if (sim_fd_is(fd)) {
-		if (sim_file_look(fd, &sim))
+		if (sim_file_poll(fd, &sim))
 			return -EBADF;
 		id[0] = sim.world;
 		id[1] = sim.number;

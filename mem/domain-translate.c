@@ -64,9 +64,9 @@ static int ask(struct weir_domain *src, void *src_ctx, struct weir_domain *dst,
 }
 
 /* Invalidation needs all of it. */
-static int check_room(const struct weir_translation *ret)
+static int check_capacity(const struct weir_translation *ret)
 {
-	int err = opts_room(ret, CALL);
+	int err = opts_capacity(ret, CALL);
 
 	if (err || ret->size >= sizeof(*ret))
 		return err;
@@ -84,7 +84,7 @@ int weir_domain_translate(struct weir_domain *src, void *src_ctx,
 	if (!src || !dst || !ret || !len || (!addr && domain_is_memory(src)))
 		return why(-EINVAL, CALL ": an argument is NULL, or a length or "
 			   "address 0");
-	err = check_room(ret);
+	err = check_capacity(ret);
 	if (err)
 		return err;
 	if (addr + len < addr)

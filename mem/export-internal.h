@@ -150,7 +150,7 @@ int export_keep(struct export_blob **ret, struct mmap_export *x, uint32_t kind,
 int export_rdma_check(struct weir_mmap *mmap, struct weir_device *device,
 		      struct weir_export_rdma_opts *opts);
 
-/* A key that is there already: that of a memory window, see mmap-window.h. */
+/* A key that is there already: that of a memory window, see mmap-mw.h. */
 struct export_key {
 	uint64_t addr;
 	uint64_t node;		/* GUID of the node; 0: not known. */
@@ -195,7 +195,7 @@ static inline struct import *import_of(const struct weir_mmap *mmap)
  * Look whether the exporter of @mmap, if it is an import, has ended, for
  * mmap_stale().  Any thread; one system call.
  */
-void import_look(const struct weir_mmap *mmap);
+void import_poll(const struct weir_mmap *mmap);
 
 /* Why @mmap, if it is an import, cannot be destroyed now, or 0. */
 int import_refuse_destroy(const struct weir_mmap *mmap);

@@ -182,7 +182,7 @@ int weir_mmap_export_rdma(struct weir_mmap *mmap, struct weir_device *device,
 	struct weir_export_desc desc = { .size = sizeof(desc) };
 	struct weir_export_rdma_opts opts;
 	struct export_blob *blob = NULL;
-	int err = opts_room(ret, EXPORT);
+	int err = opts_capacity(ret, EXPORT);
 
 	if (!err)
 		err = opts_load(&opts, sizeof(opts), user, EXPORT);
@@ -355,7 +355,7 @@ int weir_mmap_import_info(const struct weir_mmap *mmap,
 {
 	const struct mmap_remote *remote = NULL;
 	struct weir_import_info info = { .size = sizeof(info) };
-	int err = opts_room(ret, "weir_mmap_import_info");
+	int err = opts_capacity(ret, "weir_mmap_import_info");
 
 	if (err)
 		return err;

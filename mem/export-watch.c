@@ -25,7 +25,7 @@
 
 struct watch {
 	struct weir_op poll;
-	struct sim_look look;	/* Instead of it, in a world. */
+	struct sim_hook hook; /* Instead of it, in a world. */
 	struct weir_op *op;	/* The caller's. */
 	struct import *im;
 	const struct weir_mmap *mmap;
@@ -52,7 +52,7 @@ static void see_end(struct import *im)
 	atomic_store_explicit(&im->base.mine, 0, memory_order_release);
 }
 
-void import_look(const struct weir_mmap *mmap)
+void import_poll(const struct weir_mmap *mmap)
 {
 	struct pollfd pipe = { .events = POLLIN };
 
@@ -84,39 +84,39 @@ static void on_poll(struct weir_op *poll, int64_t res)
 
 /* In a world. */
 
-static void end_look(struct weir_op *op, int res)
+static void end_hook(struct weir_op *op, int res)
 {
-	sim_look_del(&watch_of(op)->look);
+	sim_hook_del(&watch_of(op)->hook);
 	free_watch(watch_of(op));
 	op_complete(op, res);
 }
 
-static void look(struct sim_look *look)
+static void hook(struct sim_hook *hook)
 {
-	struct watch *w = weir_container_of(look, struct watch, look);
+	struct watch *w = weir_container_of(hook, struct watch, hook);
 
-	import_look(w->mmap);
+	import_poll(w->mmap);
 	if (mmap_stale(w->mmap))
-		end_look(w->op, -ESTALE);
+		end_hook(w->op, -ESTALE);
 }
 
-static void cancel_look(struct weir_op *op)
+static void cancel_hook(struct weir_op *op)
 {
-	end_look(op, -ECANCELED);
+	end_hook(op, -ECANCELED);
 }
 
-static const struct weir_op_class look_class = {
+static const struct weir_op_class hook_class = {
 	.name = "mmap watch in a world",
-	.cancel = cancel_look,
+	.cancel = cancel_hook,
 };
 
-static int start_look(struct weir_reactor *r, struct weir_op *op,
+static int start_hook(struct weir_reactor *r, struct weir_op *op,
 		      struct watch *w)
 {
-	w->look.fn = look;
-	sim_look_add(sim_of(r)->sim, &w->look);
+	w->hook.fn = hook;
+	sim_hook_add(sim_of(r)->sim, &w->hook);
 	op->u.words[0] = (uintptr_t)w;
-	op_enlist(r, op, &look_class);
+	op_enlist(r, op, &hook_class);
 	atomic_fetch_add(&w->im->watches, 1);
 	return 0;
 }
@@ -142,7 +142,7 @@ int weir_mmap_watch(struct weir_mmap *mmap, struct weir_reactor *r,
 	weir_op_init(&w->poll, on_poll);
 	err = op_admit(r, op);
 	if (!err && r->backend->simulated)
-		return start_look(r, op, w);
+		return start_hook(r, op, w);
 	if (!err)
 		err = weir_poll(r, &w->poll, w->im->lifeline, WEIR_READABLE);
 	if (err) {

@@ -176,7 +176,7 @@ int weir_mmap_export(struct weir_mmap *mmap,
 	struct weir_export_desc desc = { .size = sizeof(desc) };
 	struct weir_export_opts opts;
 	struct export_blob *blob = NULL;
-	int err = opts_room(ret, CALL);
+	int err = opts_capacity(ret, CALL);
 
 	if (!err)
 		err = opts_load(&opts, sizeof(opts), user, CALL);

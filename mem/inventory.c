@@ -7,7 +7,7 @@
 #include <weir/inventory.h>
 
 #include "base/alloc.h"
-#include "base/canary.h"
+#include "base/mutation.h"
 #include "base/opts.h"
 #include "base/why.h"
 #include "mem/buf-internal.h"
@@ -27,7 +27,7 @@ struct slab {
 };
 
 struct weir_inventory {
-	struct buf_stock stock;
+	struct buf_free_list free_list;
 	struct mmap_link *last;	/* The last that was asked for. */
 	uint32_t n_links;
 	struct mmap_link *links;	/* Some with .use NULL: free. */
@@ -93,7 +93,7 @@ static int add_slab(struct weir_inventory *inv, uint32_t n)
 
 	if (!slab)
 		return -ENOMEM;
-	slab->bufs = stock_alloc_bufs(&inv->stock, n);
+	slab->bufs = free_list_alloc_bufs(&inv->free_list, n);
 	if (!slab->bufs) {
 		free(slab);
 		return -ENOMEM;
@@ -101,9 +101,9 @@ static int add_slab(struct weir_inventory *inv, uint32_t n)
 	slab->n = n;
 	slab->next = inv->slabs;
 	inv->slabs = slab;
-	inv->stock.total += n;
+	inv->free_list.total += n;
 	while (n--)
-		stock_push(&inv->stock, &slab->bufs[n]);
+		free_list_push(&inv->free_list, &slab->bufs[n]);
 	return 0;
 }
 
@@ -120,7 +120,7 @@ int weir_inventory_create(struct weir_inventory **ret, struct weir_reactor *r,
 	inv = mem_calloc(1, sizeof(*inv));
 	if (!inv)
 		return why(-ENOMEM, "weir_inventory_create: no memory");
-	stock_init(&inv->stock, r);
+	free_list_init(&inv->free_list, r);
 	inv->links = mem_calloc(opts.mmaps, sizeof(*inv->links));
 	if (!inv->links || add_slab(inv, opts.bufs))
 		err = why(-ENOMEM, "weir_inventory_create: no memory for %u "
@@ -140,11 +140,12 @@ int weir_inventory_create(struct weir_inventory **ret, struct weir_reactor *r,
 
 int weir_inventory_expand(struct weir_inventory *inv, uint32_t n)
 {
-	reactor_check_thread(inv->stock.r);
-	if (n > BUFS_MAX - inv->stock.total)
-		return why(-EINVAL, "weir_inventory_expand: %u bufs and %u more "
-			   "are more than %u", (unsigned int)inv->stock.total,
-			   n, BUFS_MAX);
+	reactor_check_thread(inv->free_list.r);
+	if (n > BUFS_MAX - inv->free_list.total)
+		return why(-EINVAL,
+			   "weir_inventory_expand: %u bufs and %u more "
+			   "are more than %u",
+			   (unsigned int)inv->free_list.total, n, BUFS_MAX);
 	if (n && add_slab(inv, n))
 		return why(-ENOMEM, "weir_inventory_expand: no memory for %u "
 			   "bufs", n);
@@ -168,7 +169,8 @@ static int refuse_out(const struct weir_inventory *inv)
 
 	count_tags(inv, &tags);
 	return why(-EBUSY, "weir_inventory_destroy: %llu bufs are out%s",
-		   (unsigned long long)(inv->stock.total - inv->stock.n_free),
+		   (unsigned long long)(inv->free_list.total -
+					inv->free_list.n_free),
 		   tags_text(&tags));
 }
 
@@ -178,11 +180,11 @@ int weir_inventory_destroy(struct weir_inventory *inv)
 
 	if (!inv)
 		return 0;
-	reactor_check_thread(inv->stock.r);
-	stock_bring_home(&inv->stock);
-	if (inv->stock.n_free != inv->stock.total)
+	reactor_check_thread(inv->free_list.r);
+	free_list_collect(&inv->free_list);
+	if (inv->free_list.n_free != inv->free_list.total)
 		return refuse_out(inv);
-	stock_fini(&inv->stock);
+	free_list_fini(&inv->free_list);
 	for (i = 0; i < inv->n_links; i++)
 		if (inv->links[i].use)
 			mmap_detach(&inv->links[i]);
@@ -229,7 +231,7 @@ int weir_inventory_attach(struct weir_inventory *inv, struct weir_mmap *mmap)
 		return why(-ENOSPC, "weir_inventory_attach: %u mmaps are "
 			   "attached; see .mmaps of weir_inventory_opts",
 			   inv->n_links);
-	return mmap_attach(mmap, inv->stock.r, &inv->links[i], true,
+	return mmap_attach(mmap, inv->free_list.r, &inv->links[i], true,
 			   "weir_inventory_attach");
 }
 
@@ -271,7 +273,7 @@ static inline bool inside(const char *base, size_t size, const char *p,
 {
 	size_t off = (size_t)(p - base);
 
-	if (canary(off_by_one))
+	if (mutation(off_by_one))
 		size++;
 	return off <= size && len <= size - off;
 }
@@ -281,7 +283,7 @@ static inline struct weir_buf *take(struct weir_inventory *inv,
 				    const struct mmap_link *link, char *addr,
 				    size_t len, char *data, size_t data_len)
 {
-	struct weir_buf *buf = stock_pop(&inv->stock);
+	struct weir_buf *buf = free_list_pop(&inv->free_list);
 
 	buf->addr = addr;
 	buf->len = len;
@@ -300,7 +302,7 @@ int weir_inventory_get(struct weir_buf **ret, struct weir_inventory *inv,
 	struct mmap_link *link;
 	int err;
 
-	reactor_check_thread(inv->stock.r);
+	reactor_check_thread(inv->free_list.r);
 	if (!len)
 		return -EINVAL;
 	link = find_link(inv, mmap);
@@ -314,7 +316,7 @@ int weir_inventory_get(struct weir_buf **ret, struct weir_inventory *inv,
 	if (unlikely(!inside(mmap->addr, mmap->len, addr, len) ||
 		     !inside(addr, len, data, data_len)))
 		return -ERANGE;
-	if (unlikely(!inv->stock.free))
+	if (unlikely(!inv->free_list.free))
 		return -EAGAIN;
 
 	*ret = take(inv, link, addr, len, data, data_len);
@@ -335,7 +337,7 @@ static int may_dup(struct weir_inventory *inv, const struct weir_buf *src)
 		if (err)
 			return err;
 	}
-	return n > inv->stock.n_free ? -EAGAIN : 0;
+	return n > inv->free_list.n_free ? -EAGAIN : 0;
 }
 
 int weir_inventory_dup(struct weir_buf **ret, struct weir_inventory *inv,
@@ -344,7 +346,7 @@ int weir_inventory_dup(struct weir_buf **ret, struct weir_inventory *inv,
 	struct weir_buf *head = NULL, *buf;
 	int err;
 
-	reactor_check_thread(inv->stock.r);
+	reactor_check_thread(inv->free_list.r);
 	err = may_dup(inv, src);
 	if (err)
 		return err;
@@ -365,9 +367,9 @@ int weir_inventory_stats(const struct weir_inventory *inv,
 {
 	struct weir_inventory_stats stats = {
 		.size = sizeof(stats),
-		.total = inv->stock.total,
-		.free = inv->stock.n_free,
-		.out = inv->stock.total - inv->stock.n_free,
+		.total = inv->free_list.total,
+		.free = inv->free_list.n_free,
+		.out = inv->free_list.total - inv->free_list.n_free,
 	};
 
 	return opts_give(ret, &stats, sizeof(stats), "weir_inventory_stats");

@@ -68,13 +68,13 @@ libweir_all_la_SOURCES += \
 	%D%/sim-memory.c \
 	%D%/sim-memory.h \
 	%D%/sim-peer.c \
-	%D%/store-count.c \
-	%D%/store-internal.h \
-	%D%/store-move.c \
-	%D%/store-room.c \
-	%D%/store-slab.c \
-	%D%/store-stats.c \
-	%D%/store.c \
+	%D%/shared-pool-count.c \
+	%D%/shared-pool-internal.h \
+	%D%/shared-pool-move.c \
+	%D%/shared-pool-capacity.c \
+	%D%/shared-pool-slab.c \
+	%D%/shared-pool-stats.c \
+	%D%/shared-pool.c \
 	%D%/tags.c \
 	%D%/tags.h \
 	%D%/vma.c \
@@ -82,7 +82,7 @@ libweir_all_la_SOURCES += \
 
 if HAVE_VERBS
 libweir_all_la_SOURCES += %D%/device-verbs.c %D%/mmap-verbs.c \
-	%D%/mmap-window.c %D%/mmap-window.h
+	%D%/mmap-mw.c %D%/mmap-mw.h
 endif
 
 EXTRA_DIST += %D%/README.md

@@ -68,23 +68,25 @@ static void say_no_huge(struct weir_mmap *mmap, size_t len, size_t page,
 			int err)
 {
 	size_t used = strlen(mmap->page_why), want = len / page;
-	size_t room = sizeof(mmap->page_why) - used;
+	size_t capacity = sizeof(mmap->page_why) - used;
 	char *p = mmap->page_why + used;
 	const char *sep = used ? "; " : "";
 	long have = huge_count(page, "free");
 
 	if (have < 0)
-		snprintf(p, room, "%sthe kernel has no pages of %s", sep,
+		snprintf(p, capacity, "%sthe kernel has no pages of %s", sep,
 			 page_name(page));
 	else if ((size_t)have < want)
-		snprintf(p, room, "%s%zu pages of %s are needed, %ld are free: "
+		snprintf(p, capacity,
+			 "%s%zu pages of %s are needed, %ld are free: "
 			 "add them with vm.nr_hugepages or under "
-			 "/sys/kernel/mm/hugepages", sep, want,
-			 page_name(page), have);
+			 "/sys/kernel/mm/hugepages",
+			 sep, want, page_name(page), have);
 	else
-		snprintf(p, room, "%sno pages of %s: %s; a cgroup may limit "
-			 "them (hugetlb.max)", sep, page_name(page),
-			 strerror(-err));
+		snprintf(p, capacity,
+			 "%sno pages of %s: %s; a cgroup may limit "
+			 "them (hugetlb.max)",
+			 sep, page_name(page), strerror(-err));
 }
 
 /* Without the bit that kernels before 6.3 do not know. */
@@ -152,21 +154,21 @@ static int map_plain(struct weir_mmap *mmap, size_t len)
 static int try_pages(struct weir_mmap *mmap, size_t len, size_t page,
 		     bool memfd)
 {
-	size_t room = pages_round(len, page);
+	size_t capacity = pages_round(len, page);
 	int err;
 
 	if (memfd)
-		err = map_memfd(mmap, room, page);
+		err = map_memfd(mmap, capacity, page);
 	else if (page > PAGE)
-		err = pages_map_huge(&mmap->addr, room, page);
+		err = pages_map_huge(&mmap->addr, capacity, page);
 	else
-		return map_plain(mmap, room);
+		return map_plain(mmap, capacity);
 	if (err)
 		return err;
-	err = pages_populate(mmap->addr, room, page);
+	err = pages_populate(mmap->addr, capacity, page);
 	if (!err)
 		return 0;
-	pages_free(mmap->addr, room);
+	pages_free(mmap->addr, capacity);
 	mmap->addr = NULL;
 	if (mmap->fd >= 0)
 		close(mmap->fd);

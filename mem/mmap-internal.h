@@ -30,11 +30,11 @@
 #include "mem/device-internal.h"
 
 #include "base/check.h"
-#include "reactor/errand.h"
+#include "reactor/deferred.h"
 
 struct mmap_export;
 struct mmap_use;
-struct mmap_window;
+struct mmap_mw;
 struct segment_list;
 struct weir_dm;
 struct weir_domain;
@@ -83,7 +83,7 @@ struct mmap_device {
 	bool registered;
 	struct device_mr mr;
 	struct mmap_part *parts;
-	struct mmap_window *windows;	/* mmap-window.c's, under its lock. */
+	struct mmap_mw *windows; /* mmap-mw.c's, under its lock. */
 };
 
 struct weir_mmap {
@@ -170,7 +170,7 @@ struct mmap_use {
 	struct mmap_use *next;
 	enum mmap_wish wish;	/* Under the lock. */
 	bool dead;		/* Freed when the errand has arrived. */
-	struct errand errand;
+	struct deferred deferred;
 	bool tried;		/* To register it. */
 	size_t registered;	/* Bytes of it, from the beginning. */
 	atomic_ulong n_bufs;	/* Out.  Written by the reactor's thread. */
@@ -352,7 +352,7 @@ void mmap_use_free(struct mmap_use *use);
 int mmap_stop_now(struct weir_mmap *mmap);
 
 /* Errand of @errand's use: a stop wants something of it. */
-void mmap_use_visit(struct errand *errand);
+void mmap_use_visit(struct deferred *deferred);
 
 /* Under the lock: @use, which a stop may be waiting for, goes by itself. */
 void mmap_use_leaves(struct mmap_use *use);

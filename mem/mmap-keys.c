@@ -69,7 +69,7 @@ static int ensure(struct weir_mmap *mmap, struct weir_device *device,
 	range = range_of(mmap);
 	range.windows = range.kind == DEVICE_RANGE_MEM &&
 			mmap->permissions & MMAP_RDMA &&
-			device_can(device, WEIR_DEVICE_CAP_WINDOW);
+			device_can(device, WEIR_DEVICE_CAP_MW);
 	err = device->info.cls->mr_register(device, &range, &md->mr);
 	md->registered = !err;
 	return err;
@@ -217,7 +217,7 @@ int mmap_keys_drop(struct weir_mmap *mmap)
 
 	for (md = mmap->devices; md; md = md->next) {
 		if (md->windows)
-			err = md->device->info.cls->windows_drop(md);
+			err = md->device->info.cls->mws_drop(md);
 		if (!err)
 			err = drop_parts(md);
 		if (err)

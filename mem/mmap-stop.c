@@ -141,7 +141,7 @@ static uint32_t send_out(struct weir_mmap *mmap, enum mmap_wish wish)
 	mmap->stop_waits = n;
 	for (use = mmap->uses; use && wish; use = use->next)
 		if (!is_here(use))
-			errand_send(&use->errand);
+			deferred_send(&use->deferred);
 	return n;
 }
 
@@ -155,10 +155,10 @@ static void visited(struct weir_mmap *mmap, bool end)
 	op_return(mmap->stop_op);
 }
 
-void mmap_use_visit(struct errand *errand)
+void mmap_use_visit(struct deferred *deferred)
 {
-	struct mmap_use *use = weir_container_of(errand, struct mmap_use,
-						 errand);
+	struct mmap_use *use =
+		weir_container_of(deferred, struct mmap_use, deferred);
 	struct weir_mmap *mmap = use->mmap;
 	enum mmap_wish wish;
 
@@ -222,7 +222,7 @@ static void finish(struct weir_mmap *mmap, struct weir_op *op)
 }
 
 /* A round is over. */
-static void stop_home(struct weir_op *op)
+static void stop_returned(struct weir_op *op)
 {
 	struct weir_mmap *mmap = (struct weir_mmap *)(uintptr_t)op->u.words[0];
 	int err = 0;
@@ -267,7 +267,7 @@ static void stop_cancel(struct weir_op *op)
 
 static const struct weir_op_class stop_class = {
 	.name = "mmap stop",
-	.home = stop_home,
+	.owner = stop_returned,
 	.cancel = stop_cancel,
 };
 

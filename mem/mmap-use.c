@@ -24,7 +24,7 @@
 
 /* Pieces of a use: each of a range in turns, and what is left of limits. */
 #define PIECES_MAX 512
-#define PIECES_MORE 32
+#define PIECES_EXTRA 32
 
 /* What the limit refused is tried again after 1, 2, 4, ... ms, so many times:
  * four seconds in all. */
@@ -69,7 +69,7 @@ void mmap_use_drop(struct mmap_use *use)
 /* Nobody sends its errand any more, for it is in no list. */
 void mmap_use_free(struct mmap_use *use)
 {
-	if (atomic_load(&use->errand.sent))
+	if (atomic_load(&use->deferred.sent))
 		use->dead = true;
 	else
 		free(use);
@@ -104,7 +104,7 @@ static uint32_t max_pieces(const struct weir_mmap *mmap)
 {
 	size_t n = (mmap->len - 1) / RETRY_MAX + 1;
 
-	return (n < PIECES_MAX ? (uint32_t)n : PIECES_MAX) + PIECES_MORE;
+	return (n < PIECES_MAX ? (uint32_t)n : PIECES_MAX) + PIECES_EXTRA;
 }
 
 int mmap_use_find(const struct mmap_use *use, size_t off, size_t last)
@@ -244,7 +244,7 @@ static bool has_pool(const struct mmap_use *use)
  * is made and no buf is out: nothing has an index of it.  Its lock is the second
  * that is taken here, so only if it is free.
  */
-static bool make_room(const struct mmap_use *use)
+static bool make_capacity(const struct mmap_use *use)
 {
 	struct weir_reactor *r = use->r;
 	struct mmap_use *other;
@@ -277,7 +277,7 @@ static void register_up_to(struct mmap_use *use, size_t max)
 
 	do {
 		err = register_more(use, max - (use->registered - had));
-	} while (err == -ENOMEM && has_pool(use) && make_room(use));
+	} while (err == -ENOMEM && has_pool(use) && make_capacity(use));
 	use->retries = use->registered > had ? 0 : use->retries + 1;
 	use->why[0] = '\0';
 	say_why(use, err);
@@ -334,7 +334,7 @@ static struct mmap_use *use_create(struct weir_mmap *mmap,
 	use->retry.fire = use_retry;
 	use->mmap = mmap;
 	use->r = r;
-	errand_init(&use->errand, r, mmap_use_visit);
+	deferred_init(&use->deferred, r, mmap_use_visit);
 	snprintf(use->why, sizeof(use->why), "not asked for");
 	use->next = mmap->uses;
 	mmap->uses = use;

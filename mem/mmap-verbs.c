@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RDMA devices, and what memory needs of them: with mmap-window.c and
+ * RDMA devices, and what memory needs of them: with mmap-mw.c and
  * device-verbs.c the only files of this layer that know rdma-core.
  *
  * An open device is a context and one protection domain; an mmap has one memory
@@ -493,5 +493,5 @@ const struct device_class device_verbs = {
 	.dm = &verbs_dm_ops,
 	.mr_register = register_mr,
 	.mr_deregister = deregister_mr,
-	.windows_drop = mmap_windows_drop,
+	.mws_drop = mmap_mws_drop,
 };

@@ -5,26 +5,26 @@
 #include <string.h>
 
 #include "base/opts.h"
-#include "mem/store-internal.h"
+#include "mem/shared-pool-internal.h"
 #include "mem/tags.h"
 
 struct weir_mmap *weir_pool_mmap(const struct weir_pool *pool)
 {
-	return pool->store->classes[0].slabs[0].mmap;
+	return pool->shared_pool->classes[0].slabs[0].mmap;
 }
 
 size_t weir_pool_buf_size(const struct weir_pool *pool)
 {
-	return pool->store->classes[0].buf_size;
+	return pool->shared_pool->classes[0].buf_size;
 }
 
 static void add_up(struct weir_pool_stats *stats, const struct pool_class *pc)
 {
-	const struct store_class *cls = pc->cls;
+	const struct shared_pool_class *cls = pc->cls;
 	uint32_t i;
 
 	stats->total += pc->owned;
-	stats->free += pc->stock.n_free;
+	stats->free += pc->free_list.n_free;
 	stats->in_transit += pc->transit;
 	stats->waiting += pc->waiting;
 	stats->gets += pc->gets;
@@ -51,19 +51,19 @@ int weir_pool_stats(const struct weir_pool *pool, struct weir_pool_stats *ret)
 {
 	struct weir_pool_stats stats = { .size = sizeof(stats) };
 
-	store_lock(pool->store);
+	shared_pool_lock(pool->shared_pool);
 	pool_add_up(pool, &stats);
-	store_unlock(pool->store);
+	shared_pool_unlock(pool->shared_pool);
 	return opts_give(ret, &stats, sizeof(stats), "weir_pool_stats");
 }
 
 static void count_slab(const struct pool_class *pc,
-		       const struct store_slab *slab, struct tags *tags)
+		       const struct shared_pool_slab *slab, struct tags *tags)
 {
 	uint32_t i;
 
 	for (i = 0; i < slab->n; i++)
-		if (slab->bufs[i].stock == &pc->stock &&
+		if (slab->bufs[i].free_list == &pc->free_list &&
 		    slab->bufs[i].state != BUF_FREE)
 			tags_add(tags, &slab->bufs[i]);
 }
@@ -74,11 +74,11 @@ void pool_count_tags(const struct weir_pool *pool, struct tags *tags)
 	const struct pool_class *pc = pool->classes;
 	uint32_t i, j;
 
-	store_lock(pool->store);
+	shared_pool_lock(pool->shared_pool);
 	for (i = 0; i < pool->n_classes; i++, pc++)
 		for (j = 0; j < pc->cls->n_slabs; j++)
 			count_slab(pc, &pc->cls->slabs[j], tags);
-	store_unlock(pool->store);
+	shared_pool_unlock(pool->shared_pool);
 }
 
 uint32_t weir_pool_owners(const struct weir_pool *pool,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pools: a reactor's cache of a store's buffers.
+ * Pools: a reactor's cache of a shared pool's buffers.
  *
  * A hit takes no lock and no locked instruction: it looks whether something is
- * cached, and whether anybody waits.  All else is in store-move.c.
+ * cached, and whether anybody waits.  All else is in shared-pool-move.c.
  */
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/opts.h"
 #include "base/why.h"
-#include "mem/store-internal.h"
+#include "mem/shared-pool-internal.h"
 #include "mem/tags.h"
 #include "reactor/op-inline.h"
 
@@ -23,24 +23,26 @@
 #define KNOWN_FLAGS (WEIR_POOL_NO_REGISTER | WEIR_POOL_NO_HUGE | \
 		     WEIR_POOL_NO_CACHE)
 
-static int check_cache(struct weir_store *store, uint32_t cache)
+static int check_cache(struct weir_shared_pool *shared_pool, uint32_t cache)
 {
 	unsigned long long total;
 	uint32_t i;
 
-	for (i = 0; i < store->n_classes; i++) {
-		store_lock(store);
-		total = store->classes[i].total;
-		store_unlock(store);
+	for (i = 0; i < shared_pool->n_classes; i++) {
+		shared_pool_lock(shared_pool);
+		total = shared_pool->classes[i].total;
+		shared_pool_unlock(shared_pool);
 		if (cache > total)
-			return why(-EINVAL, "weir_pool_create: .cache of %u is "
+			return why(-EINVAL,
+				   "weir_pool_create: .cache of %u is "
 				   "more than the %llu buffers of %zu bytes",
-				   cache, total, store->classes[i].buf_size);
+				   cache, total,
+				   shared_pool->classes[i].buf_size);
 	}
 	return 0;
 }
 
-/* With a store, all that describes buffers is the store's. */
+/* With a shared pool, all that describes buffers is the shared pool's. */
 static int check_shared(const struct weir_pool_opts *opts)
 {
 	if (opts->bufs || opts->buf_size || opts->align || opts->mmap ||
@@ -51,7 +53,7 @@ static int check_shared(const struct weir_pool_opts *opts)
 	if (opts->flags & WEIR_POOL_NO_CACHE && opts->cache)
 		return why(-EINVAL, "weir_pool_create: .cache with "
 			   "WEIR_POOL_NO_CACHE");
-	return check_cache(opts->store, opts->cache);
+	return check_cache(opts->shared_pool, opts->cache);
 }
 
 static int load_opts(struct weir_pool_opts *opts,
@@ -67,7 +69,7 @@ static int load_opts(struct weir_pool_opts *opts,
 	if (opts->flags & ~KNOWN_FLAGS)
 		return why(-EINVAL, "weir_pool_create: unknown .flags %x",
 			   opts->flags);
-	if (opts->store)
+	if (opts->shared_pool)
 		return check_shared(opts);
 	if (opts->cache || opts->flags & WEIR_POOL_NO_CACHE)
 		return why(-EINVAL, "weir_pool_create: .cache is for a pool "
@@ -75,30 +77,31 @@ static int load_opts(struct weir_pool_opts *opts,
 	if (!opts->buf_size)
 		opts->buf_size = BUF_SIZE_DEFAULT;
 	if (!opts->align)
-		opts->align = STORE_ALIGN_DEFAULT;
+		opts->align = SHARED_POOL_ALIGN_DEFAULT;
 	if (!opts->bufs && !opts->mmap)
 		opts->bufs = BUFS_DEFAULT;
-	return store_check_sizes("weir_pool_create", opts->buf_size,
-				 opts->align, opts->bufs);
+	return shared_pool_check_sizes("weir_pool_create", opts->buf_size,
+				       opts->align, opts->bufs);
 }
 
 /* Check the mmap that was given in, and how many buffers it has room for. */
-static int fit_mmap(const struct store_class *cls, struct weir_pool_opts *opts)
+static int fit_mmap(const struct shared_pool_class *cls,
+		    struct weir_pool_opts *opts)
 {
 	struct weir_mmap *mmap = opts->mmap;
 	size_t skip = (size_t)-(uintptr_t)mmap->addr & (opts->align - 1);
-	size_t room, fit = 0;
+	size_t capacity, fit = 0;
 
 	if (weir_mmap_state(mmap) != WEIR_MMAP_STARTED)
 		return why(-EBADFD, "weir_pool_create: .mmap is not started");
 	if (!(mmap->permissions & WEIR_MMAP_WRITE))
 		return why(-EINVAL, "weir_pool_create: .mmap is not writable");
-	room = mmap->len > skip ? mmap->len - skip : 0;
-	if (room >= opts->buf_size)
-		fit = (room - opts->buf_size) / store_stride(cls) + 1;
+	capacity = mmap->len > skip ? mmap->len - skip : 0;
+	if (capacity >= opts->buf_size)
+		fit = (capacity - opts->buf_size) / shared_pool_stride(cls) + 1;
 	if (!opts->bufs)
-		opts->bufs = fit > STORE_BUFS_MAX ? STORE_BUFS_MAX :
-						    (uint32_t)fit;
+		opts->bufs = fit > SHARED_POOL_BUFS_MAX ? SHARED_POOL_BUFS_MAX :
+							  (uint32_t)fit;
 	if (!fit || fit < opts->bufs)
 		return why(-ERANGE, "weir_pool_create: .mmap has room for %zu "
 			   "buffers of %zu bytes", fit, opts->buf_size);
@@ -106,41 +109,42 @@ static int fit_mmap(const struct store_class *cls, struct weir_pool_opts *opts)
 }
 
 /* A store of the pool's own. */
-static int make_store(struct weir_store **ret, struct weir_pool_opts *opts)
+static int make_shared_pool(struct weir_shared_pool **ret,
+			    struct weir_pool_opts *opts)
 {
-	struct weir_store *store = store_alloc(1, false);
-	struct store_class *cls;
+	struct weir_shared_pool *shared_pool = shared_pool_alloc(1, false);
+	struct shared_pool_class *cls;
 	int err = 0;
 
-	if (!store)
+	if (!shared_pool)
 		return why(-ENOMEM, "weir_pool_create: no memory");
 	if (opts->flags & WEIR_POOL_NO_HUGE)
-		store->flags = WEIR_STORE_NO_HUGE;
-	cls = store->classes;
+		shared_pool->flags = WEIR_SHARED_POOL_NO_HUGE;
+	cls = shared_pool->classes;
 	cls->buf_size = opts->buf_size;
 	cls->align = opts->align;
 	if (opts->mmap)
 		err = fit_mmap(cls, opts);
 	if (!err)
-		err = store_add(cls, opts->bufs, opts->mmap,
-				"weir_pool_create");
+		err = shared_pool_add(cls, opts->bufs, opts->mmap,
+				      "weir_pool_create");
 	if (err)
-		store_free(store);
+		shared_pool_free(shared_pool);
 	else
-		*ret = store;
+		*ret = shared_pool;
 	return err;
 }
 
 /* A buffer is back. */
-static void returned(struct buf_stock *stock, struct weir_buf *buf)
+static void returned(struct buf_free_list *free_list, struct weir_buf *buf)
 {
-	struct pool_class *pc = weir_container_of(stock, struct pool_class,
-						  stock);
+	struct pool_class *pc =
+		weir_container_of(free_list, struct pool_class, free_list);
 
-	stock_push(stock, buf);
-	if (unlikely(stock->n_free > pc->cache_max ||
-		     store_has_waiters(pc->cls)))
-		store_give(pc);
+	free_list_push(free_list, buf);
+	if (unlikely(free_list->n_free > pc->cache_max ||
+		     shared_pool_has_waiters(pc->cls)))
+		shared_pool_give(pc);
 }
 
 static void detach_slabs(struct weir_pool *pool)
@@ -149,7 +153,7 @@ static void detach_slabs(struct weir_pool *pool)
 	uint32_t i, j;
 
 	for (i = 0; i < pool->n_classes; i++, pc++)
-		for (j = 0; j < STORE_SLABS_MAX && pc->links[j]; j++) {
+		for (j = 0; j < SHARED_POOL_SLABS_MAX && pc->links[j]; j++) {
 			mmap_detach(pc->links[j]);
 			free(pc->links[j]);
 			pc->links[j] = NULL;
@@ -158,7 +162,7 @@ static void detach_slabs(struct weir_pool *pool)
 
 static int attach_slab(struct pool_class *pc, uint32_t which)
 {
-	struct mmap_link *link = store_make_link(pc, which);
+	struct mmap_link *link = shared_pool_make_link(pc, which);
 	int err;
 
 	if (!link)
@@ -188,19 +192,20 @@ static int attach_slabs(struct weir_pool *pool)
 
 static void on_stop(struct reactor_obj *obj)
 {
-	store_stop_caching(weir_container_of(obj, struct weir_pool, obj));
+	shared_pool_stop_caching(weir_container_of(obj, struct weir_pool, obj));
 }
 
 static void on_start(struct reactor_obj *obj)
 {
-	store_start_caching(weir_container_of(obj, struct weir_pool, obj));
+	shared_pool_start_caching(
+		weir_container_of(obj, struct weir_pool, obj));
 }
 
 static struct weir_pool *pool_alloc(struct weir_reactor *r,
-				    struct weir_store *store,
+				    struct weir_shared_pool *shared_pool,
 				    const struct weir_pool_opts *opts)
 {
-	uint32_t n = store->n_classes, i;
+	uint32_t n = shared_pool->n_classes, i;
 	struct weir_pool *pool = mem_aligned(_Alignof(struct weir_pool),
 		sizeof(*pool) + n * sizeof(pool->classes[0]));
 	struct pool_class *pc;
@@ -208,27 +213,28 @@ static struct weir_pool *pool_alloc(struct weir_reactor *r,
 	if (!pool)
 		return NULL;
 	pool->r = r;
-	pool->store = store;
+	pool->shared_pool = shared_pool;
 	pool->may_register = !(opts->flags & WEIR_POOL_NO_REGISTER);
 	pool->waiters_max = opts->waiters_max;
-	pool->cache_max = !store->shared ? UINT64_MAX :
+	pool->cache_max = !shared_pool->shared             ? UINT64_MAX :
 			  opts->flags & WEIR_POOL_NO_CACHE ? 0 :
-			  opts->cache ? opts->cache : CACHE_DEFAULT;
+			  opts->cache                      ? opts->cache :
+							     CACHE_DEFAULT;
 	pool->n_classes = n;
 	op_queue_init(&pool->outside);
-	errand_init(&pool->errand, r, store_errand);
+	deferred_init(&pool->deferred, r, shared_pool_deferred);
 	for (i = 0; i < n; i++) {
 		pc = &pool->classes[i];
-		stock_init(&pc->stock, r);
-		pc->stock.returned = returned;
-		pc->cls = &store->classes[i];
+		free_list_init(&pc->free_list, r);
+		pc->free_list.returned = returned;
+		pc->cls = &shared_pool->classes[i];
 		pc->pool = pool;
 		pc->cache_max = pool->cache_max;
 	}
 	return pool;
 }
 
-/* Under the store's control lock: it does not grow meanwhile. */
+/* Under the shared pool's control lock: it does not grow meanwhile. */
 static int enter(struct weir_pool *pool)
 {
 	int err = attach_slabs(pool);
@@ -242,9 +248,10 @@ static int enter(struct weir_pool *pool)
 	}
 	pool->obj.stop = on_stop;
 	pool->obj.start = on_start;
-	store_enter(pool);
-	if (!pool->store->shared)
-		check(store_refill(pool->classes, pool->classes->cls->n_free));
+	shared_pool_enter(pool);
+	if (!pool->shared_pool->shared)
+		check(shared_pool_refill(pool->classes,
+					 pool->classes->cls->n_free));
 	pool_publish(pool);
 	return 0;
 }
@@ -253,23 +260,23 @@ int weir_pool_create(struct weir_pool **ret, struct weir_reactor *r,
 		     const struct weir_pool_opts *user)
 {
 	struct weir_pool_opts opts;
-	struct weir_store *store;
+	struct weir_shared_pool *shared_pool;
 	struct weir_pool *pool;
 	int err;
 
 	err = load_opts(&opts, user);
 	if (err)
 		return err;
-	store = opts.store;
-	if (!store)
-		err = make_store(&store, &opts);
+	shared_pool = opts.shared_pool;
+	if (!shared_pool)
+		err = make_shared_pool(&shared_pool, &opts);
 	if (err)
 		return err;
-	pool = pool_alloc(r, store, &opts);
+	pool = pool_alloc(r, shared_pool, &opts);
 	if (pool) {
-		pthread_mutex_lock(&store->control);
+		pthread_mutex_lock(&shared_pool->control);
 		err = enter(pool);
-		pthread_mutex_unlock(&store->control);
+		pthread_mutex_unlock(&shared_pool->control);
 	} else {
 		err = why(-ENOMEM, "weir_pool_create: no memory");
 	}
@@ -278,17 +285,17 @@ int weir_pool_create(struct weir_pool **ret, struct weir_reactor *r,
 		return 0;
 	}
 	free(pool);
-	if (!store->shared)
-		store_free(store);
+	if (!shared_pool->shared)
+		shared_pool_free(shared_pool);
 	return err;
 }
 
-static void bring_home(struct weir_pool *pool)
+static void bring_back(struct weir_pool *pool)
 {
 	uint32_t i;
 
 	for (i = 0; i < pool->n_classes; i++)
-		stock_bring_home(&pool->classes[i].stock);
+		free_list_collect(&pool->classes[i].free_list);
 }
 
 static int refuse_busy(struct weir_pool *pool)
@@ -310,21 +317,21 @@ static int refuse_busy(struct weir_pool *pool)
  */
 static void leave(struct weir_pool *pool)
 {
-	struct weir_store *store = pool->store;
+	struct weir_shared_pool *shared_pool = pool->shared_pool;
 	uint32_t i;
 
 	for (i = 0; i < pool->n_classes; i++)
-		stock_fini(&pool->classes[i].stock);
-	errand_finish(&pool->errand);
-	pthread_mutex_lock(&store->control);
+		free_list_fini(&pool->classes[i].free_list);
+	deferred_finish(&pool->deferred);
+	pthread_mutex_lock(&shared_pool->control);
 	detach_slabs(pool);
-	store->n_leaving--;
-	pthread_mutex_unlock(&store->control);
+	shared_pool->n_leaving--;
+	pthread_mutex_unlock(&shared_pool->control);
 }
 
 int weir_pool_destroy(struct weir_pool *pool)
 {
-	struct weir_store *store;
+	struct weir_shared_pool *shared_pool;
 	bool shared;
 	int err;
 
@@ -335,24 +342,25 @@ int weir_pool_destroy(struct weir_pool *pool)
 		return why(-EBUSY, "weir_pool_destroy: %u pipelines take their "
 			   "buffers here; destroy them first",
 			   pool->n_pipelines);
-	store = pool->store;
-	shared = store->shared;
-	err = shared ? 0 : store_may_free(store, "weir_pool_destroy");
+	shared_pool = pool->shared_pool;
+	shared = shared_pool->shared;
+	err = shared ? 0 :
+		       shared_pool_may_free(shared_pool, "weir_pool_destroy");
 	if (err)
 		return err;
-	bring_home(pool);
-	pthread_mutex_lock(&store->control);
-	err = store_leave(pool);
-	pthread_mutex_unlock(&store->control);
+	bring_back(pool);
+	pthread_mutex_lock(&shared_pool->control);
+	err = shared_pool_leave(pool);
+	pthread_mutex_unlock(&shared_pool->control);
 	if (err)
 		return refuse_busy(pool);
 	stats_item_del(&pool->item);
 	leave(pool);
-	/* Whoever shares the store may have destroyed it by now. */
+	/* Whoever shares the shared pool may have destroyed it by now. */
 	reactor_detach(&pool->obj);
 	free(pool);
 	if (!shared)
-		store_free(store);
+		shared_pool_free(shared_pool);
 	return 0;
 }
 
@@ -361,12 +369,12 @@ static inline int get(struct weir_buf **ret, struct pool_class *pc)
 	struct weir_buf *buf;
 
 	reactor_check_thread(pc->pool->r);
-	if (unlikely(!pc->stock.free || store_has_waiters(pc->cls)) &&
-	    !store_refill(pc, 1)) {
+	if (unlikely(!pc->free_list.free || shared_pool_has_waiters(pc->cls)) &&
+	    !shared_pool_refill(pc, 1)) {
 		pc->empty++;
 		return -EAGAIN;
 	}
-	buf = stock_pop(&pc->stock);
+	buf = free_list_pop(&pc->free_list);
 	pool_hand_out(pc, buf);
 	*ret = buf;
 	return 0;
@@ -405,13 +413,13 @@ int weir_pool_get_bulk(struct weir_buf **ret, struct weir_pool *pool,
 	reactor_check_thread(pool->r);
 	if (!pc)
 		return -EMSGSIZE;
-	if ((pc->stock.n_free < n || store_has_waiters(pc->cls)) &&
-	    !store_refill(pc, n)) {
+	if ((pc->free_list.n_free < n || shared_pool_has_waiters(pc->cls)) &&
+	    !shared_pool_refill(pc, n)) {
 		pc->empty++;
 		return -EAGAIN;
 	}
 	for (i = 0; i < n; i++) {
-		ret[i] = stock_pop(&pc->stock);
+		ret[i] = free_list_pop(&pc->free_list);
 		pool_hand_out(pc, ret[i]);
 	}
 	return 0;
@@ -419,7 +427,7 @@ int weir_pool_get_bulk(struct weir_buf **ret, struct weir_pool *pool,
 
 int weir_pool_wait(struct weir_pool *pool, struct weir_op *op)
 {
-	return store_wait(pool->classes, op);
+	return shared_pool_wait(pool->classes, op);
 }
 
 int weir_pool_wait_sized(struct weir_pool *pool, struct weir_op *op,
@@ -427,28 +435,31 @@ int weir_pool_wait_sized(struct weir_pool *pool, struct weir_op *op,
 {
 	struct pool_class *pc = fit(pool, size);
 
-	return pc ? store_wait(pc, op) : -EMSGSIZE;
+	return pc ? shared_pool_wait(pc, op) : -EMSGSIZE;
 }
 
 struct weir_buf *weir_pool_taken(const struct weir_op *op)
 {
-	return store_taken(op);
+	return shared_pool_taken(op);
 }
 
 int weir_pool_grow(struct weir_pool *pool, uint32_t n)
 {
-	struct weir_store *store = pool->store;
-	struct store_class *cls = store->classes;
+	struct weir_shared_pool *shared_pool = pool->shared_pool;
+	struct shared_pool_class *cls = shared_pool->classes;
 	int err = 0;
 
 	reactor_check_thread(pool->r);
-	if (store->shared || !cls->slabs[0].own_mmap)
-		return why(-EPERM, "weir_pool_grow: the buffers are not the "
-			   "pool's own; for a store see weir_store_grow()");
+	if (shared_pool->shared || !cls->slabs[0].own_mmap)
+		return why(
+			-EPERM,
+			"weir_pool_grow: the buffers are not the "
+			"pool's own; for a store see weir_shared_pool_grow()");
 	if (n)
-		err = store_add(cls, n, NULL, "weir_pool_grow");
+		err = shared_pool_add(cls, n, NULL, "weir_pool_grow");
 	if (!err && cls->n_free)
-		store_refill(pool->classes, pool->classes->stock.n_free +
-			     cls->n_free);
+		shared_pool_refill(pool->classes,
+				   pool->classes->free_list.n_free +
+					   cls->n_free);
 	return err;
 }

@@ -32,7 +32,7 @@ static int put(int fd, const char *text)
 	return 0;
 }
 
-static void say_flags(char *buf, size_t room, uint32_t flags)
+static void say_flags(char *buf, size_t capacity, uint32_t flags)
 {
 	static const struct {
 		uint32_t flag;
@@ -50,18 +50,18 @@ static void say_flags(char *buf, size_t room, uint32_t flags)
 	buf[0] = '\0';
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (flags & names[i].flag)
-			at += (size_t)snprintf(buf + at, room - at, " %s",
+			at += (size_t)snprintf(buf + at, capacity - at, " %s",
 					       names[i].name);
 }
 
-static void say_iova(char *buf, size_t room, const struct weir_segment *seg)
+static void say_iova(char *buf, size_t capacity, const struct weir_segment *seg)
 {
 	if (seg->iova == WEIR_SEGMENT_NO_IOVA)
-		snprintf(buf, room, "unknown");
+		snprintf(buf, capacity, "unknown");
 	else if (seg->iova == (uintptr_t)seg->addr)
-		snprintf(buf, room, "virtual");
+		snprintf(buf, capacity, "virtual");
 	else
-		snprintf(buf, room, "%#llx", (unsigned long long)seg->iova);
+		snprintf(buf, capacity, "%#llx", (unsigned long long)seg->iova);
 }
 
 static int put_list(const struct weir_segment *seg, void *arg)

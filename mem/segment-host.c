@@ -42,14 +42,14 @@ void segment_host_set_sysfs(const char *path)
 }
 
 /* Up to @room - 1 bytes of the file, 0-terminated; -1: it cannot be read. */
-static ssize_t read_file(char *buf, size_t room, const char *path)
+static ssize_t read_file(char *buf, size_t capacity, const char *path)
 {
 	int fd = fault("open") ? -1 : open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n;
 
 	if (fd < 0)
 		return -1;
-	n = read(fd, buf, room - 1);
+	n = read(fd, buf, capacity - 1);
 	close(fd);
 	buf[n > 0 ? n : 0] = '\0';
 	return n;

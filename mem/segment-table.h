@@ -85,7 +85,7 @@ struct segment_table {
 	pthread_mutex_t lock;
 	struct segment_list **lists;	/* By first address, then id. */
 	size_t n;
-	size_t room;
+	size_t capacity;
 	size_t n_external;	/* Registered and attached, which never share a
 				   byte: by first address, too. */
 	struct segment_list *external[WEIR_SEGMENT_EXTERNAL_MAX];

@@ -20,7 +20,7 @@
 #include "mem/segment-internal.h"
 #include "mem/segment-table.h"
 
-#define ROOM_FIRST 64
+#define CAPACITY_FIRST 64
 
 struct segment_table segments = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -225,21 +225,22 @@ static void set_max_last(size_t i)
 	}
 }
 
-static int make_room(void)
+static int make_capacity(void)
 {
-	size_t room = segments.room ? segments.room * 2 : ROOM_FIRST;
+	size_t capacity =
+		segments.capacity ? segments.capacity * 2 : CAPACITY_FIRST;
 	struct segment_list **lists;
 
-	if (segments.n < segments.room)
+	if (segments.n < segments.capacity)
 		return 0;
-	lists = mem_calloc(room, sizeof(struct segment_list *));
+	lists = mem_calloc(capacity, sizeof(struct segment_list *));
 	if (!lists)
 		return -ENOMEM;
 	if (segments.n)
 		memcpy(lists, segments.lists, segments.n * sizeof(*lists));
 	free(segments.lists);
 	segments.lists = lists;
-	segments.room = room;
+	segments.capacity = capacity;
 	return 0;
 }
 
@@ -250,7 +251,7 @@ int list_insert(struct segment_list *list, const char *call)
 
 	if (err)
 		return err;
-	if (make_room())
+	if (make_capacity())
 		return why(-ENOMEM, "%s: no memory for %zu segment lists", call,
 			   segments.n + 1);
 	i = n_up_to(list->first);
@@ -282,7 +283,7 @@ void list_erase(struct segment_list *list)
 	if (!segments.n) {
 		free(segments.lists);
 		segments.lists = NULL;
-		segments.room = 0;
+		segments.capacity = 0;
 	}
 }
 

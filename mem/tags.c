@@ -45,7 +45,7 @@ void tags_sort(struct tags *tags)
 const char *tags_text(struct tags *tags)
 {
 	const struct weir_buf_owner *o = tags->owner;
-	size_t room = sizeof(tags->text) - 8, at = 0;
+	size_t capacity = sizeof(tags->text) - 8, at = 0;
 	uint32_t i;
 	int n;
 
@@ -54,11 +54,11 @@ const char *tags_text(struct tags *tags)
 	if (!tags->n || (tags->n == 1 && !o->tag))
 		return tags->text;
 	for (i = 0; i < tags->n; i++) {
-		n = snprintf(tags->text + at, room - at, "%s%llu %s%s",
+		n = snprintf(tags->text + at, capacity - at, "%s%llu %s%s",
 			     i ? ", " : " (", (unsigned long long)o[i].bufs,
 			     o[i].tag ? "by " : "untagged",
 			     o[i].tag ? o[i].tag : "");
-		if (n < 0 || (size_t)n >= room - at)
+		if (n < 0 || (size_t)n >= capacity - at)
 			break;
 		at += (size_t)n;
 	}

@@ -24,7 +24,7 @@ bin_PROGRAMS += %D%/weir-cp/weir-cp
 	%D%/weir-cp/file-finish.c \
 	%D%/weir-cp/file-open.c \
 	%D%/weir-cp/file.c \
-	%D%/weir-cp/lane.c \
+	%D%/weir-cp/flow.c \
 	%D%/weir-cp/links.c \
 	%D%/weir-cp/main.c \
 	%D%/weir-cp/node.c \
@@ -55,8 +55,8 @@ noinst_LIBRARIES += %D%/weir-nbd/libserver.a
 	%D%/weir-nbd/options.c \
 	%D%/weir-nbd/pages.c \
 	%D%/weir-nbd/peer.c \
-	%D%/weir-nbd/plug.c \
-	%D%/weir-nbd/plug.h \
+	%D%/weir-nbd/plugin.c \
+	%D%/weir-nbd/plugin.h \
 	%D%/weir-nbd/reply.c \
 	%D%/weir-nbd/request.c \
 	%D%/weir-nbd/say.c \
@@ -76,17 +76,17 @@ EXTRA_DIST += %D%/weir-nbd/README.md
 # server's libweir, so there must be a shared one; the plugin does not name it:
 # libtool would link the plugin again at each installation, for one prefix only.
 nbdincludedir = $(includedir)/weir-nbd
-nbdinclude_HEADERS = %D%/weir-nbd/plug.h
+nbdinclude_HEADERS = %D%/weir-nbd/plugin.h
 nbdplugdir = $(libdir)/weir-nbd
 nbdplug_LTLIBRARIES =
 if SHARED
 nbdplug_LTLIBRARIES += %D%/weir-nbd/cipher.la %D%/weir-nbd/import.la
 endif
-plug_ldflags = $(AM_LDFLAGS) -module -avoid-version -shared
-%C%_weir_nbd_cipher_la_SOURCES = %D%/weir-nbd/cipher.c %D%/weir-nbd/plug.h
-%C%_weir_nbd_cipher_la_LDFLAGS = $(plug_ldflags)
-%C%_weir_nbd_import_la_SOURCES = %D%/weir-nbd/import.c %D%/weir-nbd/plug.h
-%C%_weir_nbd_import_la_LDFLAGS = $(plug_ldflags)
+plugin_ldflags = $(AM_LDFLAGS) -module -avoid-version -shared
+%C%_weir_nbd_cipher_la_SOURCES = %D%/weir-nbd/cipher.c %D%/weir-nbd/plugin.h
+%C%_weir_nbd_cipher_la_LDFLAGS = $(plugin_ldflags)
+%C%_weir_nbd_import_la_SOURCES = %D%/weir-nbd/import.c %D%/weir-nbd/plugin.h
+%C%_weir_nbd_import_la_LDFLAGS = $(plugin_ldflags)
 
 # Files by RDMA: see weir-rdma/README.md.
 bin_PROGRAMS += %D%/weir-rdma/weir-rdma

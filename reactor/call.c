@@ -4,9 +4,9 @@
  * post whose operation comes home by itself, and who waits for room travels:
  *
  *	the waiter's reactor            the reactor that is waited for
- *	weir_room_wait()  --- op --->   arrive(): tell at once, or keep it
- *	room_cancel()     --- bell ->   rooms_recall(): send home who is marked
- *	room_home()       <-- op ----   when there is room, or it stops
+ *	weir_capacity_wait()  --- op --->   arrive(): tell at once, or keep it
+ *	capacity_cancel()     --- bell ->   capacities_recall(): send home who is marked
+ *	capacity_returned()       <-- op ----   when there is room, or it stops
  *
  * The mark is a word of the operation's own.  Nothing else of it is written by
  * both sides: while it is away, .next is the other's, and all else the owner's.
@@ -16,7 +16,7 @@
 
 #include <weir/call.h>
 
-#include "reactor/lane-inline.h"
+#include "reactor/spsc-inline.h"
 
 /* In op->u.words. */
 enum {
@@ -63,7 +63,7 @@ void mailbox_await_visitors(struct weir_reactor *r)
 		sched_yield();
 }
 
-static void send_home(struct weir_op *op, int64_t res)
+static void send_back(struct weir_op *op, int64_t res)
 {
 	struct weir_reactor *r = op->reactor;
 
@@ -95,7 +95,7 @@ static void call_arrives(void *arg)
 
 	if (!is_marked(op))
 		res = fn((void *)(uintptr_t)op->u.words[CALL_ARG]);
-	send_home(op, res);
+	send_back(op, res);
 }
 
 static int call_by_mailbox(struct weir_reactor *r, struct weir_op *op,
@@ -125,42 +125,42 @@ static int call_by_mailbox(struct weir_reactor *r, struct weir_op *op,
  * Where its message is, in words of the operation that lists would need, and
  * its result: they are on the line that is written anyway.
  */
-static void set_place(struct weir_op *op, struct lane *lane, uint64_t pos)
+static void set_place(struct weir_op *op, struct spsc *spsc, uint64_t pos)
 {
-	op->pprev = (struct weir_op **)(void *)lane;
+	op->pprev = (struct weir_op **)(void *)spsc;
 	op->res = (int64_t)pos;
 }
 
-static void lane_call_cancel(struct weir_op *op)
+static void spsc_call_cancel(struct weir_op *op)
 {
-	lane_cancel((struct lane *)(void *)op->pprev, (uint64_t)op->res);
+	spsc_cancel((struct spsc *)(void *)op->pprev, (uint64_t)op->res);
 }
 
-static const struct weir_op_class lane_call_class = {
+static const struct weir_op_class spsc_call_class = {
 	.name = "call",
-	.cancel = lane_call_cancel,
+	.cancel = spsc_call_cancel,
 };
 
 /* In no list: nobody need end it, for it is answered soon. */
-static int call_by_lane(struct lane *lane, struct weir_op *op,
+static int call_by_spsc(struct spsc *spsc, struct weir_op *op,
 			int64_t (*fn)(void *arg), void *arg)
 {
-	struct weir_reactor *r = lane->from;
-	uint64_t pos = lane->next;
-	int err = lane_call(lane, op, fn, arg);
+	struct weir_reactor *r = spsc->from;
+	uint64_t pos = spsc->next;
+	int err = spsc_call(spsc, op, fn, arg);
 
 	if (unlikely(err == -EAGAIN)) {
 		r->stats.refused++;
-		return mailbox_refuses(&lane->to->mailbox);
+		return mailbox_refuses(&spsc->to->mailbox);
 	}
 	if (unlikely(err))
 		return err;
 	op->reactor = r;
-	op->cls = &lane_call_class;
+	op->cls = &spsc_call_class;
 	op->state = OP_PENDING;
 	op->flags = 0;
 	op->detail = (struct weir_op_detail){ 0 };
-	set_place(op, lane, pos);
+	set_place(op, spsc, pos);
 	r->n_begun++;
 	if (unlikely(op->deadline.expires_ns))
 		op_deadline_begin(r, op);
@@ -171,7 +171,7 @@ static int call_by_lane(struct lane *lane, struct weir_op *op,
 int weir_call(struct weir_reactor *r, struct weir_op *op,
 	      struct weir_reactor *to, int64_t (*fn)(void *arg), void *arg)
 {
-	struct lane *lane;
+	struct spsc *spsc;
 	int err;
 
 	if (unlikely(!to || !fn))
@@ -179,43 +179,43 @@ int weir_call(struct weir_reactor *r, struct weir_op *op,
 	err = op_admit(r, op);
 	if (unlikely(err))
 		return op_admitted(err);
-	lane = lane_between(r, to);
-	if (unlikely(!lane))
+	spsc = spsc_between(r, to);
+	if (unlikely(!spsc))
 		return call_by_mailbox(r, op, to, fn, arg);
-	return call_by_lane(lane, op, fn, arg);
+	return call_by_spsc(spsc, op, fn, arg);
 }
 
 /* Room in a lane: its sender waits at home. */
 
-static void lane_room_cancel(struct weir_op *op)
+static void spsc_capacity_cancel(struct weir_op *op)
 {
-	struct lane *lane = lane_between(op->reactor, to_of(op));
+	struct spsc *spsc = spsc_between(op->reactor, to_of(op));
 
-	op_queue_del(&lane->waiting, op);
-	if (op_queue_empty(&lane->waiting))
-		atomic_store(&lane->wants_room, false);
+	op_queue_del(&spsc->waiting, op);
+	if (op_queue_empty(&spsc->waiting))
+		atomic_store(&spsc->wants_capacity, false);
 	op_complete(op, -ECANCELED);
 }
 
-static const struct weir_op_class lane_room_class = {
+static const struct weir_op_class spsc_capacity_class = {
 	.name = "wait for room",
-	.cancel = lane_room_cancel,
+	.cancel = spsc_capacity_cancel,
 };
 
-static int wait_at_lane(struct lane *lane, struct weir_op *op)
+static int wait_at_spsc(struct spsc *spsc, struct weir_op *op)
 {
-	if (unlikely(atomic_load(&lane->closed)))
+	if (unlikely(atomic_load(&spsc->closed)))
 		return -ESHUTDOWN;
-	op->u.words[CALL_TO] = (uintptr_t)lane->to;
-	op_enlist(lane->from, op, &lane_room_class);
-	op_queue_push(&lane->waiting, op);
-	atomic_store(&lane->wants_room, true);
+	op->u.words[CALL_TO] = (uintptr_t)spsc->to;
+	op_enlist(spsc->from, op, &spsc_capacity_class);
+	op_queue_push(&spsc->waiting, op);
+	atomic_store(&spsc->wants_capacity, true);
 	return 0;
 }
 
 /* Room in a mailbox: who waits travels. */
 
-static void room_cancel(struct weir_op *op)
+static void capacity_cancel(struct weir_op *op)
 {
 	struct weir_reactor *to = to_of(op);
 
@@ -224,21 +224,21 @@ static void room_cancel(struct weir_op *op)
 	mailbox_wake(to);
 }
 
-static void room_home(struct weir_op *op);
+static void capacity_returned(struct weir_op *op);
 
-static const struct weir_op_class room_class = {
+static const struct weir_op_class capacity_class = {
 	.name = "wait for room",
-	.cancel = room_cancel,
-	.home = room_home,
+	.cancel = capacity_cancel,
+	.owner = capacity_returned,
 };
 
 static void tell(struct weir_op *op, int64_t res)
 {
 	op->u.words[CALL_TOLD] = 1;
-	send_home(op, is_marked(op) ? -ECANCELED : res);
+	send_back(op, is_marked(op) ? -ECANCELED : res);
 }
 
-static void room_arrives(struct weir_reactor *r, struct weir_op *op)
+static void capacity_arrives(struct weir_reactor *r, struct weir_op *op)
 {
 	/* What was marked on its way may have been recalled before it came. */
 	if (atomic_load(&r->down) || is_marked(op)) {
@@ -251,12 +251,12 @@ static void room_arrives(struct weir_reactor *r, struct weir_op *op)
 	mailbox_note_more(&r->mailbox);
 }
 
-static void room_home(struct weir_op *op)
+static void capacity_returned(struct weir_op *op)
 {
 	if (op->u.words[CALL_TOLD])
 		op_complete(op, op->res);
 	else
-		room_arrives(to_of(op), op);
+		capacity_arrives(to_of(op), op);
 }
 
 /* Tell all that @why is a reason for, at most @n; the rest stays in order. */
@@ -285,20 +285,20 @@ static bool always(struct weir_op *op)
 	return true;
 }
 
-void rooms_recall(struct weir_reactor *r)
+void capacities_recall(struct weir_reactor *r)
 {
 	tell_some(r, UINT64_MAX, is_marked, -ECANCELED);
 }
 
-void rooms_end(struct weir_reactor *r)
+void capacities_end(struct weir_reactor *r)
 {
 	tell_some(r, UINT64_MAX, always, -ESHUTDOWN);
 }
 
-void rooms_tell(struct weir_reactor *r)
+void capacities_tell(struct weir_reactor *r)
 {
-	if (r->mailbox.waiting && mailbox_has_room(&r->mailbox))
-		tell_some(r, mailbox_room(&r->mailbox), always, 0);
+	if (r->mailbox.waiting && mailbox_has_capacity(&r->mailbox))
+		tell_some(r, mailbox_capacity(&r->mailbox), always, 0);
 }
 
 static int wait_at_mailbox(struct weir_reactor *r, struct weir_op *op,
@@ -313,17 +313,17 @@ static int wait_at_mailbox(struct weir_reactor *r, struct weir_op *op,
 		op->u.words[CALL_TO] = (uintptr_t)to;
 		op->u.words[CALL_MARK] = 0;
 		op->u.words[CALL_TOLD] = 0;
-		op_enlist(r, op, &room_class);
+		op_enlist(r, op, &capacity_class);
 		mailbox_send(to, op);
 	}
 	leave(to);
 	return err;
 }
 
-int weir_room_wait(struct weir_reactor *r, struct weir_op *op,
-		   struct weir_reactor *to)
+int weir_capacity_wait(struct weir_reactor *r, struct weir_op *op,
+		       struct weir_reactor *to)
 {
-	struct lane *lane;
+	struct spsc *spsc;
 	int err;
 
 	if (unlikely(!to))
@@ -331,6 +331,6 @@ int weir_room_wait(struct weir_reactor *r, struct weir_op *op,
 	err = op_admit(r, op);
 	if (unlikely(err))
 		return op_admitted(err);
-	lane = lane_between(r, to);
-	return lane ? wait_at_lane(lane, op) : wait_at_mailbox(r, op, to);
+	spsc = spsc_between(r, to);
+	return spsc ? wait_at_spsc(spsc, op) : wait_at_mailbox(r, op, to);
 }

@@ -27,7 +27,7 @@ struct channel_user {
 
 struct weir_channel {
 	struct verbs_fd vfd;
-	struct weir_look look;
+	struct weir_poll_hook hook;
 	struct ibv_comp_channel *comp;
 	struct ibv_cq *cq;
 	struct ibv_wc *wc;

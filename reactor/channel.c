@@ -23,7 +23,7 @@
 
 #define DEPTH 256
 #define BATCH 64
-#define ROOM_MAX (1u << 24)	/* Of a queue that grows. */
+#define CAPACITY_MAX (1u << 24) /* Of a queue that grows. */
 #define ACK_EVERY 32	/* Each takes a lock in rdma-core. */
 
 /* Up to @max behind what is there.  Returns how many. */
@@ -72,12 +72,12 @@ static void arm(struct weir_channel *ch)
 	ch->stats.arms++;
 }
 
-static struct weir_channel *channel_of(struct weir_look *look)
+static struct weir_channel *channel_of(struct weir_poll_hook *hook)
 {
-	return weir_container_of(look, struct weir_channel, look);
+	return weir_container_of(hook, struct weir_channel, hook);
 }
 
-static bool look(struct weir_look *l)
+static bool hook(struct weir_poll_hook *l)
 {
 	return fill(channel_of(l)) || channel_has_to_tell(channel_of(l));
 }
@@ -94,7 +94,7 @@ static bool may_not_sleep(struct weir_channel *ch)
 	return ch->head < ch->tail || channel_has_to_tell(ch);
 }
 
-static bool asleep(struct weir_look *l)
+static bool asleep(struct weir_poll_hook *l)
 {
 	return may_not_sleep(channel_of(l));
 }
@@ -149,7 +149,7 @@ static unsigned int tell(struct weir_channel *ch)
 	return n;
 }
 
-static unsigned int deliver(struct weir_look *l)
+static unsigned int deliver(struct weir_poll_hook *l)
 {
 	struct weir_channel *ch = channel_of(l);
 	unsigned int n;
@@ -163,8 +163,8 @@ static unsigned int deliver(struct weir_look *l)
 	return n;
 }
 
-static const struct weir_look_class look_class = {
-	.look = look,
+static const struct weir_poll_hook_class hook_class = {
+	.hook = hook,
 	.deliver = deliver,
 	.asleep = asleep,
 };
@@ -254,14 +254,14 @@ static int open_cq(struct weir_channel *ch, struct ibv_context *ctx,
 }
 
 /* Room for a batch that is being told, and for all that the queue holds. */
-static int make_room(struct weir_channel *ch,
-		     const struct weir_channel_opts *opts)
+static int make_capacity(struct weir_channel *ch,
+			 const struct weir_channel_opts *opts)
 {
-	ch->stats.room = (uint32_t)ch->cq->cqe;
+	ch->stats.capacity = (uint32_t)ch->cq->cqe;
 	ch->batch = opts->batch ? opts->batch : BATCH;
-	if (ch->batch > ch->stats.room)
-		ch->batch = ch->stats.room;
-	ch->wc_max = ch->batch + ch->stats.room;
+	if (ch->batch > ch->stats.capacity)
+		ch->batch = ch->stats.capacity;
+	ch->wc_max = ch->batch + ch->stats.capacity;
 	ch->wc = mem_calloc(ch->wc_max, sizeof(*ch->wc));
 	return ch->wc ? 0 : why(-ENOMEM, "weir_channel_create: no memory");
 }
@@ -273,7 +273,7 @@ static int open_all(struct weir_channel *ch, struct weir_reactor *r,
 	int err = open_cq(ch, ctx, opts);
 
 	if (!err)
-		err = make_room(ch, opts);
+		err = make_capacity(ch, opts);
 	if (err)
 		return err;
 	ch->fn = opts->failed;
@@ -295,9 +295,9 @@ static void undo(struct weir_channel *ch)
 	free(ch);
 }
 
-struct channel_words {
+struct channel_counters {
 	uint64_t completions, polls, empty_polls, arms, events, empty_events;
-	uint64_t room, reserved, failed;
+	uint64_t capacity, reserved, failed;
 };
 
 static const struct stats_field stats_fields[] = {
@@ -311,7 +311,7 @@ static const struct stats_field stats_fields[] = {
 	STATS_NOW("reserved", "Of them, those that are reserved"),
 	STATS_NOW("failed", "1 if the queue is dead"),
 };
-STATS_FITS(stats_fields, struct channel_words, completions);
+STATS_FITS(stats_fields, struct channel_counters, completions);
 
 static const struct stats_kind stats_kind =
 	STATS_KIND("channel", stats_fields);
@@ -321,12 +321,12 @@ static void publish(struct stats_item *item, uint64_t now)
 	struct weir_channel *ch = weir_container_of(item, struct weir_channel,
 						    item);
 	struct weir_channel_stats s = { .size = sizeof(s) };
-	struct channel_words w;
+	struct channel_counters w;
 
 	weir_channel_stats(ch, &s);
-	w = (struct channel_words){
-		s.completions, s.polls, s.empty_polls, s.arms, s.events,
-		s.empty_events, s.room, s.reserved, s.failed,
+	w = (struct channel_counters){
+		s.completions,  s.polls,    s.empty_polls, s.arms,   s.events,
+		s.empty_events, s.capacity, s.reserved,    s.failed,
 	};
 	stats_put(item->record, now, &w);
 }
@@ -353,7 +353,7 @@ int weir_channel_create(struct weir_channel **ret, struct weir_reactor *r,
 		undo(ch);
 		return err;
 	}
-	look_begin(r, &ch->look, &look_class);
+	hook_begin(r, &ch->hook, &hook_class);
 	stats_item_add(r, &ch->item, &stats_kind, publish, 0,
 		       ibv_get_device_name(ctx->device));
 	channel_list_add(ch);
@@ -373,18 +373,19 @@ int weir_channel_reserve(struct weir_channel *ch, uint32_t n)
 	if (atomic_load(&ch->failed))
 		return why(-EIO, "weir_channel_reserve: the channel has "
 			   "failed; destroy it, and make another");
-	if (n > ch->stats.room - ch->stats.reserved)
-		return why(-EAGAIN, "weir_channel_reserve: %u asked for; %u of "
-			   "%u are reserved; make it with more .depth", n,
-			   ch->stats.reserved, ch->stats.room);
+	if (n > ch->stats.capacity - ch->stats.reserved)
+		return why(-EAGAIN,
+			   "weir_channel_reserve: %u asked for; %u of "
+			   "%u are reserved; make it with more .depth",
+			   n, ch->stats.reserved, ch->stats.capacity);
 	ch->stats.reserved += n;
 	return 0;
 }
 
 /* What is being told lies in the array of before, until it is. */
-static int use_room(struct weir_channel *ch, uint32_t room)
+static int use_capacity(struct weir_channel *ch, uint32_t capacity)
 {
-	uint32_t max = ch->batch + room;
+	uint32_t max = ch->batch + capacity;
 	struct ibv_wc *wc = mem_calloc(max, sizeof(*wc));
 
 	if (!wc)
@@ -399,33 +400,34 @@ static int use_room(struct weir_channel *ch, uint32_t room)
 	return 0;
 }
 
-static bool resize(struct weir_channel *ch, uint32_t room)
+static bool resize(struct weir_channel *ch, uint32_t capacity)
 {
-	return !fault("ibv_resize_cq") && !ibv_resize_cq(ch->cq, (int)room);
+	return !fault("ibv_resize_cq") && !ibv_resize_cq(ch->cq, (int)capacity);
 }
 
 /* To @need or, better, to twice what there is.  First the array, for devices
  * round up, and it has to hold all of the queue. */
 static void grow(struct weir_channel *ch, uint32_t need)
 {
-	uint32_t better = 2 * ch->stats.room, most;
+	uint32_t better = 2 * ch->stats.capacity, most;
 
 	if (better < need)
 		better = need;
 	most = 2 * better;
-	if (use_room(ch, most) || (!resize(ch, better) && !resize(ch, need)))
+	if (use_capacity(ch, most) ||
+	    (!resize(ch, better) && !resize(ch, need)))
 		return;
-	ch->stats.room = (uint32_t)ch->cq->cqe;
-	if (ch->stats.room > most)
-		ch->stats.room = most;
+	ch->stats.capacity = (uint32_t)ch->cq->cqe;
+	if (ch->stats.capacity > most)
+		ch->stats.capacity = most;
 }
 
 int channel_reserve(struct weir_channel *ch, uint32_t n)
 {
-	uint32_t left = ch->stats.room - ch->stats.reserved;
+	uint32_t left = ch->stats.capacity - ch->stats.reserved;
 
-	if (n > left && n < ROOM_MAX &&
-	    ch->stats.reserved < ROOM_MAX - n && !atomic_load(&ch->failed))
+	if (n > left && n < CAPACITY_MAX &&
+	    ch->stats.reserved < CAPACITY_MAX - n && !atomic_load(&ch->failed))
 		grow(ch, ch->stats.reserved + n);
 	return weir_channel_reserve(ch, n);
 }
@@ -492,7 +494,7 @@ int weir_channel_destroy(struct weir_channel *ch)
 		return err;
 	comp = ch->comp;
 	stats_item_del(&ch->item);
-	look_end(ch->vfd.source.reactor, &ch->look);
+	hook_end(ch->vfd.source.reactor, &ch->hook);
 	verbs_fd_close(&ch->vfd);
 	ibv_destroy_comp_channel(comp);
 	return 0;

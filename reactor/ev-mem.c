@@ -24,7 +24,7 @@
 
 #include "base/fault.h"
 #include "reactor/ev.h"
-#include "reactor/lane.h"
+#include "reactor/spsc.h"
 
 /*
  * Blocks that libev may take: for its table of descriptors, the changes, what
@@ -43,7 +43,7 @@ struct ev_block {
 };
 
 /* The backend that is calling libev on this thread. */
-static _Thread_local struct ev_backend *here LANES_TLS;
+static _Thread_local struct ev_backend *here RINGS_TLS;
 
 /* As libev itself: what is not ours. */
 static void *alloc_plain(void *p, size_t size)

@@ -325,7 +325,7 @@ enum ev_did ev_op_step(struct weir_reactor *r, struct op_queue *q,
 	int64_t res = step(op);
 
 	if (res == -EAGAIN) {
-		io_lend_again(op);
+		io_release_again(op);
 		return EV_WAITS;
 	}
 	if (res == -EINTR)

@@ -74,7 +74,7 @@ static void follow(struct ev_backend *b)
  * Let libev tell epoll what changed, and take in what is ready.  Returns 0, or
  * why epoll did not do it; the next look tries again.
  */
-static int look(struct weir_reactor *r, int how)
+static int hook(struct weir_reactor *r, int how)
 {
 	struct ev_backend *b = ev_of(r);
 
@@ -129,7 +129,7 @@ static int ev_reap(struct weir_reactor *r, unsigned int max)
 
 	/* If epoll fails, what is due is still done; ev_wait() returns why. */
 	if (b->looked_turn != r->stats.turns && worth_a_look(b))
-		(void)look(r, EVRUN_NOWAIT);
+		(void)hook(r, EVRUN_NOWAIT);
 	b->looked_turn = 0;
 	b->woken = false;
 	while (n < max && (op = op_queue_pop(&b->nops))) {
@@ -157,9 +157,9 @@ static bool ev_ready(struct weir_reactor *r)
 		return true;
 	if (!worth_a_look(b))
 		return false;
-	if (!b->dirty && b->outer < 0 && ++b->looks % EV_LOOK_EVERY)
+	if (!b->dirty && b->outer < 0 && ++b->hooks % EV_POLL_EVERY)
 		return false;
-	(void)look(r, EVRUN_NOWAIT);
+	(void)hook(r, EVRUN_NOWAIT);
 	b->looked_turn = r->stats.turns;
 	return something_due(b);
 }
@@ -200,9 +200,9 @@ static int ev_wait(struct weir_reactor *r, uint64_t timeout_ns)
 		return -ENOMEM;
 	b->looked_turn = r->stats.turns;
 	if (timeout_ns == WEIR_FOREVER)
-		return look(r, EVRUN_ONCE);
+		return hook(r, EVRUN_ONCE);
 	if (b->dirty || b->remade) {
-		err = look(r, EVRUN_NOWAIT);
+		err = hook(r, EVRUN_NOWAIT);
 		if (err || something_due(b) || b->woken)
 			return err;
 	}
@@ -210,7 +210,7 @@ static int ev_wait(struct weir_reactor *r, uint64_t timeout_ns)
 	r->stats.syscalls++;
 	/* Taken in here, for it may be a wake-up only, which no reap looks for:
 	 * left there, it would end every later sleep at once. */
-	err = n ? look(r, EVRUN_NOWAIT) : 0;
+	err = n ? hook(r, EVRUN_NOWAIT) : 0;
 	return n < 0 && n != -EINTR ? n : err;
 }
 

@@ -65,7 +65,7 @@
 #define EV_CACHED_MAX (128u << 10) /* Bytes read here if they are cached. */
 #define EV_ACCEPTS_MAX 16	/* Connections of an acceptor in a turn. */
 #define EV_RECVS_MAX 8		/* Buffers of a receiver in a turn. */
-#define EV_LOOK_EVERY 4		/* A spinning loop looks each so many times. */
+#define EV_POLL_EVERY 4 /* A spinning loop looks each so many times. */
 #define EV_RETRY_NS 1000000	/* Between tries at a full UNIX backlog. */
 
 struct source_queue {
@@ -99,7 +99,7 @@ struct ev_backend {
 	bool remade;			/* libev made a new epoll set. */
 	bool retry_due;			/* The retry timer has expired. */
 	bool no_pwait2;			/* The kernel has no epoll_pwait2(). */
-	uint8_t looks;
+	uint8_t hooks;
 	uint64_t looked_turn;		/* What is due is news of this turn. */
 
 	struct op_queue nops;

@@ -11,7 +11,7 @@
 #include "base/why.h"
 #include "reactor/group.h"
 
-#define LOOK_EVERY_NS (10 * WEIR_MSEC)
+#define POLL_EVERY_NS (10 * WEIR_MSEC)
 #define TRIES_MAX 100	/* Of a loop that fails, a millisecond apart. */
 
 __attribute__((format(printf, 4, 5)))
@@ -122,9 +122,9 @@ static int core_create(struct group_core *core)
 	core->r->core = core;
 	core->r->publish_at = 0;
 	core_tell_time(core->r, core->r->wait.born_ns, false);
-	lanes_join(core->group->mesh, core->index, core->r);
+	rings_join(core->group->mesh, core->index, core->r);
 	if (!opts.sim)
-		lanes_here = core->r;
+		rings_here = core->r;
 	return 0;
 }
 
@@ -172,7 +172,7 @@ static int core_run(struct group_core *core)
 			usleep(1000);
 	}
 	if (err)
-		lanes_quiet(core->r->mailbox.lanes);
+		rings_quiet(core->r->mailbox.rings);
 	return err;
 }
 
@@ -197,9 +197,9 @@ static int core_destroy(struct group_core *core)
 		memory_restore(&core->memory);
 	if (!r)
 		return 0;
-	if (lanes_here == r)
-		lanes_here = NULL;
-	r->mailbox.lanes = NULL;
+	if (rings_here == r)
+		rings_here = NULL;
+	r->mailbox.rings = NULL;
 	mailbox_note_more(&r->mailbox);
 	r->core = NULL;
 	core->r = NULL;
@@ -329,14 +329,14 @@ static void look_where_we_are(struct group_core *core)
 		   core->index, core->cpu, sched_getcpu());
 }
 
-void core_look(struct weir_reactor *r, uint64_t now)
+void core_poll(struct weir_reactor *r, uint64_t now)
 {
 	struct group_core *core = r->core;
 
-	if (now - core->looked_ns < LOOK_EVERY_NS)
+	if (now - core->looked_ns < POLL_EVERY_NS)
 		return;
 	core->looked_ns = now;
-	if (now - atomic_load(&core->clock.at_ns) >= LOOK_EVERY_NS)
+	if (now - atomic_load(&core->clock.at_ns) >= POLL_EVERY_NS)
 		core_tell_time(r, now, false);
 	look_where_we_are(core);
 }

@@ -85,7 +85,7 @@ int weir_group_load(struct weir_group *group, uint32_t core,
 		    struct weir_group_load *ret)
 {
 	struct weir_group_load l = { 0 }, old;
-	int err = opts_room(ret, "weir_group_load");
+	int err = opts_capacity(ret, "weir_group_load");
 
 	if (err)
 		return err;

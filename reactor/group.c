@@ -11,10 +11,10 @@
 #include "base/why.h"
 #include "reactor/group.h"
 
-#define LANE_MAX 65536
-#define LANE_USUAL 1024
-#define LANE_LEAST 64
-#define LANES_USUAL 8	/* So many cores have lanes of the usual size. */
+#define SPSC_MAX 65536
+#define SPSC_USUAL 1024
+#define SPSC_LEAST 64
+#define RINGS_USUAL 8 /* So many cores have lanes of the usual size. */
 
 /* What there is, of which the default takes one core for each. */
 static uint32_t default_cores(struct weir_group *group)
@@ -30,11 +30,11 @@ static uint32_t default_cores(struct weir_group *group)
 }
 
 /* Memory for them grows with the square of the cores, so they get shorter. */
-static uint32_t default_lane(uint32_t n)
+static uint32_t default_spsc(uint32_t n)
 {
-	uint32_t size = LANE_USUAL;
+	uint32_t size = SPSC_USUAL;
 
-	for (; n > LANES_USUAL && size > LANE_LEAST; n /= 2)
+	for (; n > RINGS_USUAL && size > SPSC_LEAST; n /= 2)
 		size /= 2;
 	return size;
 }
@@ -47,15 +47,17 @@ static int opts_check(struct weir_group_opts *o)
 	if (o->flags & ~(WEIR_GROUP_ADOPT | WEIR_GROUP_NO_PIN))
 		return why(-EINVAL, "weir_group_create: .flags has bits that "
 			   "mean nothing: %#x", o->flags);
-	if (o->lane > LANE_MAX || o->lane & (o->lane - 1))
-		return why(-EINVAL, "weir_group_create: .lane is %u; a power "
-			   "of 2, at most %u", o->lane, LANE_MAX);
+	if (o->spsc > SPSC_MAX || o->spsc & (o->spsc - 1))
+		return why(-EINVAL,
+			   "weir_group_create: .lane is %u; a power "
+			   "of 2, at most %u",
+			   o->spsc, SPSC_MAX);
 	return 0;
 }
 
 static void group_free(struct weir_group *group)
 {
-	lane_mesh_destroy(group->mesh);
+	ring_matrix_destroy(group->mesh);
 	pthread_cond_destroy(&group->cond);
 	pthread_mutex_destroy(&group->lock);
 	free(group->cores);
@@ -72,8 +74,8 @@ static int group_fill(struct weir_group *group, const struct weir_group_opts *o)
 	group->n = default_cores(group);
 	if (o->n_cores)
 		group->n = o->n_cores;
-	if (!group->opts.lane)
-		group->opts.lane = default_lane(group->n);
+	if (!group->opts.spsc)
+		group->opts.spsc = default_spsc(group->n);
 	group->n_nodes = nodes_count("");
 	group->cores = mem_aligned(64, group->n * sizeof(*group->cores));
 	return group->cores ? 0 : -ENOMEM;
@@ -340,7 +342,7 @@ static void take_down(struct weir_group *group)
 	do_all_backwards(group, CORE_FINI);
 	do_all_backwards(group, CORE_DESTROY);
 	end_threads(group);
-	lane_mesh_destroy(group->mesh);
+	ring_matrix_destroy(group->mesh);
 	group->mesh = NULL;
 	set_state(group, WEIR_GROUP_STOPPED);
 }
@@ -357,10 +359,12 @@ static int start(struct weir_group *group)
 
 	if (err)
 		return err;
-	group->mesh = lane_mesh_create(group->n, group->opts.lane);
+	group->mesh = ring_matrix_create(group->n, group->opts.spsc);
 	if (!group->mesh)
-		return why(-ENOMEM, "weir_group_start: no memory for lanes of "
-			   "%u messages", group->opts.lane);
+		return why(-ENOMEM,
+			   "weir_group_start: no memory for lanes of "
+			   "%u messages",
+			   group->opts.spsc);
 	set_up_cores(group);
 	err = begin_threads(group);
 	if (!err)
@@ -398,7 +402,7 @@ int weir_group_start(struct weir_group *group)
 
 static bool in_a_callback(const struct weir_group *group)
 {
-	const struct weir_reactor *r = lanes_here;
+	const struct weir_reactor *r = rings_here;
 
 	if (r && r->in_turn && r->core && r->core->group == group)
 		return true;

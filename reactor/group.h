@@ -21,7 +21,7 @@
 
 #include <weir/group.h>
 
-#include "reactor/lane.h"
+#include "reactor/spsc.h"
 #include "reactor/reactor-internal.h"
 
 #define NODES_MAX 1024	/* As many as Linux can have. */
@@ -83,7 +83,7 @@ struct weir_group {
 	uint32_t n;
 	uint32_t *cpus;			/* NULL: chosen at the start. */
 	struct group_core *cores;
-	struct lane_mesh *mesh;
+	struct ring_matrix *mesh;
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	int (*init)(struct weir_group *group, uint32_t core, void *arg);

@@ -55,7 +55,7 @@ void host_turn_begins(struct weir_reactor *r)
 
 	r->attention &= ~(uint32_t)ATTENTION_KICK;
 	atomic_store(&r->mailbox.asleep, false);
-	looks_awake(r);
+	hooks_awake(r);
 	if (unlikely(r->page))
 		stats_after_sleep(r);
 	if (r->host.kicked) {
@@ -66,7 +66,7 @@ void host_turn_begins(struct weir_reactor *r)
 	r->wait.clocked_ns = now;
 	if (unlikely(r->core)) {
 		core_tell_time(r, now, false);
-		core_look(r, now);
+		core_poll(r, now);
 	}
 }
 
@@ -108,7 +108,7 @@ void host_turn_ends(struct weir_reactor *r, bool more, uint64_t next_ns)
 	else
 		arm_timer(r, next_ns);
 	host_has_it(r, now);
-	if (looks_asleep(r))
+	if (hooks_asleep(r))
 		more = true;
 	if (more || mailbox_has(&r->mailbox) || reactor_requested(r))
 		host_kick(r);

@@ -14,13 +14,13 @@
 
 typedef void piece_fn(const void *p, size_t len, size_t filled);
 
-static void lend_in(const void *p, size_t len, size_t filled)
+static void release_in(const void *p, size_t len, size_t filled)
 {
 	(void)filled;
-	own_lend_in(p, len);
+	own_release_in(p, len);
 }
 
-static void lend_again(const void *p, size_t len, size_t filled)
+static void release_again(const void *p, size_t len, size_t filled)
 {
 	(void)filled;
 	own_unuse(p, len);
@@ -106,23 +106,23 @@ static uint32_t outward(const struct weir_op *op, sum_fn *fn)
 }
 
 /* Until it ends, the bytes of its detail are the sum of what it sends. */
-void io_lend_heard(struct weir_op *op)
+void io_release_received(struct weir_op *op)
 {
-	op->detail.bytes = outward(op, own_lend_out);
-	inward(op, lend_in);
+	op->detail.bytes = outward(op, own_release_out);
+	inward(op, release_in);
 	own_release(op);
 }
 
-void io_lend_again_heard(struct weir_op *op)
+void io_release_again_received(struct weir_op *op)
 {
-	inward(op, lend_again);
+	inward(op, release_again);
 }
 
-void io_take_heard(struct weir_op *op)
+void io_acquire_received(struct weir_op *op)
 {
 	own_acquire(op);
-	inward(op, own_take);
-	if (outward(op, own_take_out) != op->detail.bytes)
+	inward(op, own_acquire_in);
+	if (outward(op, own_acquire_out) != op->detail.bytes)
 		own_was_changed();
 }
 

@@ -17,13 +17,13 @@ static void io_cancel(struct weir_op *op)
 }
 
 /* From a worker, which has done all its steps. */
-static void io_home(struct weir_op *op)
+static void io_returned(struct weir_op *op)
 {
 	io_end(op, op->res);
 }
 
 #define IO_CLASS(kind, text) \
-	[kind] = { .name = text, .cancel = io_cancel, .home = io_home }
+	[kind] = { .name = text, .cancel = io_cancel, .owner = io_returned }
 
 const struct weir_op_class io_classes[IO_KINDS] = {
 	IO_CLASS(IO_NOP, "nop"),
@@ -35,7 +35,7 @@ const struct weir_op_class io_classes[IO_KINDS] = {
 	IO_CLASS(IO_FALLOCATE, "fallocate"),
 	IO_CLASS(IO_OPEN, "open"),
 	/* A descriptor half closed is of no use to anybody. */
-	[IO_CLOSE] = { .name = "close", .home = io_home },
+	[IO_CLOSE] = { .name = "close", .owner = io_returned },
 	IO_CLASS(IO_STATX, "statx"),
 	IO_CLASS(IO_RENAME, "rename"),
 	IO_CLASS(IO_UNLINK, "unlink"),
@@ -56,7 +56,7 @@ const struct weir_op_class io_classes[IO_KINDS] = {
 void io_launch(struct weir_reactor *r, struct weir_op *op)
 {
 	op_enlist(r, op, &io_classes[op->kind]);
-	io_lend(op);
+	io_release(op);
 	if (likely(op->kind < IO_COPY_RANGE) || r->backend->simulated)
 		r->backend->submit(r, op);
 	else

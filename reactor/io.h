@@ -84,27 +84,27 @@ bool io_step_account(struct weir_op *op, int64_t *res);
 bool io_splice_account(struct weir_op *op, int64_t *res);
 
 /* io-own.c: its memory is the library's from here; the caller's again. */
-void io_lend_heard(struct weir_op *op);
-void io_lend_again_heard(struct weir_op *op);
-void io_take_heard(struct weir_op *op);
+void io_release_received(struct weir_op *op);
+void io_release_again_received(struct weir_op *op);
+void io_acquire_received(struct weir_op *op);
 
-static inline void io_lend(struct weir_op *op)
+static inline void io_release(struct weir_op *op)
 {
 	if (unlikely(own_heard()))
-		io_lend_heard(op);
+		io_release_received(op);
 }
 
 /* A step was tried in vain, and @op waits for the next. */
-static inline void io_lend_again(struct weir_op *op)
+static inline void io_release_again(struct weir_op *op)
 {
 	if (unlikely(own_heard()))
-		io_lend_again_heard(op);
+		io_release_again_received(op);
 }
 
-static inline void io_take(struct weir_op *op)
+static inline void io_acquire(struct weir_op *op)
 {
 	if (unlikely(own_heard()))
-		io_take_heard(op);
+		io_acquire_received(op);
 }
 
 /*
@@ -115,7 +115,7 @@ static inline void io_end(struct weir_op *op, int64_t res)
 {
 	if (unlikely(res == -EINTR && op_cancel_wanted(op)))
 		res = -ECANCELED;
-	io_take(op);
+	io_acquire(op);
 	op->detail.bytes = op->u.io.done;
 	op_complete(op, res);
 }

@@ -2,8 +2,8 @@ libweir_all_la_SOURCES += \
 	%D%/acceptor.c \
 	%D%/backend.h \
 	%D%/call.c \
-	%D%/errand.c \
-	%D%/errand.h \
+	%D%/deferred.c \
+	%D%/deferred.h \
 	%D%/event.c \
 	%D%/file.c \
 	%D%/group-core.c \
@@ -17,11 +17,11 @@ libweir_all_la_SOURCES += \
 	%D%/io-sync.c \
 	%D%/io.c \
 	%D%/io.h \
-	%D%/lane-inline.h \
-	%D%/lane.c \
-	%D%/lane.h \
+	%D%/spsc-inline.h \
+	%D%/spsc.c \
+	%D%/spsc.h \
 	%D%/listen.c \
-	%D%/look.c \
+	%D%/poll-hook.c \
 	%D%/mailbox.c \
 	%D%/mailbox.h \
 	%D%/op-inline.h \

@@ -8,7 +8,7 @@
  *     stores .seq = full; R loads .seq, finds it full, and reads the cell: a
  *     release that is paired with an acquire.  Relaxed, R could read the cell as
  *     it was a round before.  For .home the same: the exchange of op_return()
- *     releases the operation and what it has done, that of take_home() acquires
+ *     releases the operation and what it has done, that of take_returned() acquires
  *     it.  R takes the whole stack and never compares with an operation on it,
  *     so none can leave and come back in between (no ABA).
  *
@@ -53,8 +53,8 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/canary.h"
-#include "reactor/lane-inline.h"
+#include "base/mutation.h"
+#include "reactor/spsc-inline.h"
 
 /*
  * A cell's sequence is even when it is free for a position, odd when it is full
@@ -125,34 +125,34 @@ static inline bool has_post(struct mailbox *box)
 
 static bool has_more(struct mailbox *box)
 {
-	return (box->lanes && lanes_have(box->lanes)) ||
-	       (box->waiting && mailbox_has_room(box));
+	return (box->rings && rings_have(box->rings)) ||
+	       (box->waiting && mailbox_has_capacity(box));
 }
 
 bool mailbox_has(struct mailbox *box)
 {
 	return box->due || has_post(box) ||
-	       (atomic_load(&box->home) && !canary(lost_wakeup)) ||
+	       (atomic_load(&box->owner) && !mutation(lost_wakeup)) ||
 	       (unlikely(box->more) && has_more(box));
 }
 
-uint64_t mailbox_room(struct mailbox *box)
+uint64_t mailbox_capacity(struct mailbox *box)
 {
 	return box->mask + 1 - (atomic_load(&box->tail) - box->head);
 }
 
 /* Not just for one more: who is told of room is to have some work done. */
-bool mailbox_has_room(struct mailbox *box)
+bool mailbox_has_capacity(struct mailbox *box)
 {
-	return mailbox_room(box) >= (box->mask + 2) / 2;
+	return mailbox_capacity(box) >= (box->mask + 2) / 2;
 }
 
 /* The stack has the last on top; results are due in the order they came. */
-static void take_home(struct mailbox *box)
+static void take_returned(struct mailbox *box)
 {
 	struct weir_op *op, *next, *list = NULL, **end = &box->due;
 
-	for (op = atomic_exchange(&box->home, NULL); op; op = next) {
+	for (op = atomic_exchange(&box->owner, NULL); op; op = next) {
 		next = op->next;
 		op->next = list;
 		list = op;
@@ -167,7 +167,7 @@ bool mailbox_take(struct weir_reactor *r, const struct weir_op *op)
 	struct mailbox *box = &r->mailbox;
 	struct weir_op **at = &box->due;
 
-	take_home(box);
+	take_returned(box);
 	while (*at && *at != op)
 		at = &(*at)->next;
 	if (!*at)
@@ -176,17 +176,17 @@ bool mailbox_take(struct weir_reactor *r, const struct weir_op *op)
 	return true;
 }
 
-static void bring_home(struct weir_reactor *r)
+static void bring_back(struct weir_reactor *r)
 {
 	struct mailbox *box = &r->mailbox;
 	struct weir_op *op;
 
-	if (unlikely(atomic_load(&box->home)))
-		take_home(box);
+	if (unlikely(atomic_load(&box->owner)))
+		take_returned(box);
 	while (unlikely((op = box->due))) {
 		box->due = op->next;
-		if (op->cls->home)
-			op->cls->home(op);
+		if (op->cls->owner)
+			op->cls->owner(op);
 		else
 			op_complete(op, op->res);
 	}
@@ -195,8 +195,8 @@ static void bring_home(struct weir_reactor *r)
 static unsigned int run_more(struct weir_reactor *r, unsigned int max)
 {
 	if (unlikely(r->mailbox.waiting))
-		rooms_tell(r);
-	return r->mailbox.lanes ? lanes_run(r, max) : 0;
+		capacities_tell(r);
+	return r->mailbox.rings ? rings_run(r, max) : 0;
 }
 
 __attribute__((noinline)) static unsigned int run(struct weir_reactor *r,
@@ -208,7 +208,7 @@ __attribute__((noinline)) static unsigned int run(struct weir_reactor *r,
 	unsigned int n;
 	void *arg;
 
-	bring_home(r);
+	bring_back(r);
 	for (n = 0; n < max; n++) {
 		cell = &box->cells[box->head & box->mask];
 		if (atomic_load(&cell->seq) != full_at(box->head))
@@ -231,7 +231,7 @@ unsigned int mailbox_run(struct weir_reactor *r, unsigned int max)
 {
 	struct mailbox *box = &r->mailbox;
 
-	if (likely(!box->more && !box->due && !atomic_load(&box->home) &&
+	if (likely(!box->more && !box->due && !atomic_load(&box->owner) &&
 		   !has_post(box)))
 		return 0;
 	return run(r, max);
@@ -248,11 +248,11 @@ void mailbox_wake(struct weir_reactor *r)
 
 void mailbox_send(struct weir_reactor *r, struct weir_op *op)
 {
-	struct weir_op *top = atomic_load(&r->mailbox.home);
+	struct weir_op *top = atomic_load(&r->mailbox.owner);
 
 	do {
 		op->next = top;
-	} while (!atomic_compare_exchange_weak(&r->mailbox.home, &top, op));
+	} while (!atomic_compare_exchange_weak(&r->mailbox.owner, &top, op));
 	mailbox_wake(r);
 }
 
@@ -262,14 +262,14 @@ void op_return(struct weir_op *op)
 }
 
 /* These two apart, so that a post that a lane takes has no call in it. */
-__attribute__((noinline)) static int post_slowly(struct lane *lane,
+__attribute__((noinline)) static int post_slowly(struct spsc *spsc,
 						 void (*fn)(void *arg),
 						 void *arg)
 {
-	int err = lane_post(lane, fn, arg);
+	int err = spsc_post(spsc, fn, arg);
 
 	return likely(err != -EAGAIN) ? err :
-	       mailbox_refuses(&lane->to->mailbox);
+					mailbox_refuses(&spsc->to->mailbox);
 }
 
 __attribute__((noinline)) static int post_from_afar(struct weir_reactor *r,
@@ -287,14 +287,14 @@ __attribute__((noinline)) static int post_from_afar(struct weir_reactor *r,
 
 int weir_post(struct weir_reactor *r, void (*fn)(void *arg), void *arg)
 {
-	struct lane *lane;
+	struct spsc *spsc;
 
-	if (r->mailbox.lanes && lanes_here) {
-		lane = lane_between(lanes_here, r);
-		if (likely(lane && lane->next != lane->limit))
-			return lane_post(lane, fn, arg);
-		if (lane)
-			return post_slowly(lane, fn, arg);
+	if (r->mailbox.rings && rings_here) {
+		spsc = spsc_between(rings_here, r);
+		if (likely(spsc && spsc->next != spsc->limit))
+			return spsc_post(spsc, fn, arg);
+		if (spsc)
+			return post_slowly(spsc, fn, arg);
 	}
 	return post_from_afar(r, fn, arg);
 }

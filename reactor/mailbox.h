@@ -11,7 +11,7 @@
  * reactor takes cells in order.  Senders never wait for one another, and one
  * that is put to sleep between claim and publish delays only what came after.
  * Operations come home on a stack threaded through themselves.  Reactors of one
- * group have lanes for each other, see lane.h; the rest is for all others.
+ * group have lanes for each other, see spsc.h; the rest is for all others.
  *
  * Sleeping: the reactor sets @asleep, looks again, and sleeps; a sender
  * publishes and then looks at @asleep.  All four are sequentially consistent
@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct lanes;
+struct rings;
 struct weir_op;
 struct weir_reactor;
 
@@ -41,14 +41,14 @@ struct mailbox {
 	uint64_t mask;
 	uint64_t head;
 	struct weir_op *due;		/* Came home; being seen to, in order. */
-	struct lanes *lanes;		/* NULL: it is in no group. */
+	struct rings *rings; /* NULL: it is in no group. */
 	struct weir_op *waiting;	/* Of others, for room; see call.c. */
 	struct weir_op **waiting_last;
 	bool more;		/* One of these two: see to them as well. */
 
 	/* The senders'. */
 	_Atomic uint64_t tail;
-	_Atomic(struct weir_op *) home;
+	_Atomic(struct weir_op *) owner;
 	atomic_bool asleep;
 	atomic_ulong wakes;
 	atomic_uint visitors;		/* Other threads inside; see call.c. */
@@ -86,20 +86,20 @@ bool mailbox_take(struct weir_reactor *r, const struct weir_op *op);
 void mailbox_send(struct weir_reactor *r, struct weir_op *op);
 
 /* Its reactor: for how many posts there is room; whether for half of all. */
-uint64_t mailbox_room(struct mailbox *box);
-bool mailbox_has_room(struct mailbox *box);
+uint64_t mailbox_capacity(struct mailbox *box);
+bool mailbox_has_capacity(struct mailbox *box);
 
 /* After .lanes or .waiting was changed: one look for both in each turn. */
 static inline void mailbox_note_more(struct mailbox *box)
 {
-	box->more = box->lanes || box->waiting;
+	box->more = box->rings || box->waiting;
 }
 
 /* call.c: those who wait for room are told of it, or of the end, or that they
  * need not wait any more, who was marked. */
-void rooms_tell(struct weir_reactor *r);
-void rooms_end(struct weir_reactor *r);
-void rooms_recall(struct weir_reactor *r);
+void capacities_tell(struct weir_reactor *r);
+void capacities_end(struct weir_reactor *r);
+void capacities_recall(struct weir_reactor *r);
 void mailbox_await_visitors(struct weir_reactor *r);
 
 /* Any thread: wake @r if it sleeps and nobody did yet. */

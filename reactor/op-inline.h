@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-#include "base/canary.h"
+#include "base/mutation.h"
 #include "reactor/reactor-internal.h"
 #include "reactor/stats-publish.h"
 
@@ -172,7 +172,7 @@ static inline void op_delist(struct weir_reactor *r, struct weir_op *op)
 	*op->live_pprev = op->live_next;
 	if (op->live_next)
 		op->live_next->live_pprev = op->live_pprev;
-	if (unlikely(op->deadline.expires_ns) && !canary(double_completion))
+	if (unlikely(op->deadline.expires_ns) && !mutation(double_completion))
 		wheel_del(&r->wheel, &op->deadline);
 }
 

@@ -71,7 +71,7 @@ struct weir_op_class {
 	 * It came home from another thread, its result in op->res: complete
 	 * it.  NULL: just that.
 	 */
-	void (*home)(struct weir_op *op);
+	void (*owner)(struct weir_op *op);
 
 	/*
 	 * Its callback is about to begin: what it was the operation of is idle
@@ -82,31 +82,31 @@ struct weir_op_class {
 };
 
 /*
- * What is done about something that a reactor looks at, from look_begin() to
- * look_end(), on its thread.
+ * What is done about something that a reactor looks at, from hook_begin() to
+ * hook_end(), on its thread.
  */
-struct weir_look_class {
+struct weir_poll_hook_class {
 	/*
 	 * Often while it spins, and in each turn if there is no .deliver():
 	 * look.  Returns whether .deliver() has something to do, or an operation
 	 * was completed; what goes home by op_return(), or by an errand, need
 	 * not be told.  No callback runs here.
 	 */
-	bool (*look)(struct weir_look *look);
+	bool (*hook)(struct weir_poll_hook *hook);
 
 	/* In each turn: run the callbacks that are due, a bounded number.
 	 * Returns how many.  NULL: there are none. */
-	unsigned int (*deliver)(struct weir_look *look);
+	unsigned int (*deliver)(struct weir_poll_hook *hook);
 
 	/*
 	 * The reactor is about to sleep: have somebody else wake it.  Returns
 	 * whether there is something to deliver now, so that it must not.  May
 	 * come several times in a row.
 	 */
-	bool (*asleep)(struct weir_look *look);
+	bool (*asleep)(struct weir_poll_hook *hook);
 
 	/* It is awake again: nobody else need look.  NULL: whatever. */
-	void (*awake)(struct weir_look *look);
+	void (*awake)(struct weir_poll_hook *hook);
 };
 
 _Static_assert(sizeof(struct weir_op) == 256, "part of the ABI");
@@ -134,10 +134,10 @@ void op_return(struct weir_op *op);
  * costs every turn, and all of a spin: where it need not be, only if there is
  * room.  To end what is not looked at is no error; .look() and .deliver() may.
  */
-bool look_has_room(const struct weir_reactor *r);
-void look_begin(struct weir_reactor *r, struct weir_look *look,
-		const struct weir_look_class *cls);
-void look_end(struct weir_reactor *r, struct weir_look *look);
+bool hook_has_capacity(const struct weir_reactor *r);
+void hook_begin(struct weir_reactor *r, struct weir_poll_hook *hook,
+		const struct weir_poll_hook_class *cls);
+void hook_end(struct weir_reactor *r, struct weir_poll_hook *hook);
 
 /* Start @op, which ends at @when_ns: weir_sleep_until() that is not refused. */
 void op_sleep(struct weir_reactor *r, struct weir_op *op, uint64_t when_ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The life of an operation: cancel, deadline, callback; and a simple one. */
 
-#include "base/canary.h"
+#include "base/mutation.h"
 #include "base/why.h"
 #include "reactor/op-inline.h"
 
@@ -132,7 +132,7 @@ unsigned int op_run_ready(struct weir_reactor *r, unsigned int max)
 	}
 	if (unlikely(op)) {
 		/* The rest goes before what was added. */
-		if (!canary(lost_completion))
+		if (!mutation(lost_completion))
 			*end = r->ready;
 		if (!r->ready)
 			r->ready_last = end;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/canary.h"
+#include "base/mutation.h"
 #include "base/why.h"
 #include "reactor/op-inline.h"
 
@@ -59,7 +59,7 @@ void weir_poller_destroy(struct weir_poller *poller)
 		return;
 	r = poller->reactor;
 	reactor_check_thread(r);
-	if (r->poller_next == poller && !canary(use_after_free))
+	if (r->poller_next == poller && !mutation(use_after_free))
 		r->poller_next = poller->next;
 	*poller->pprev = poller->next;
 	if (poller->next)

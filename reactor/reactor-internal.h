@@ -12,11 +12,11 @@
  *	spin.c       whether to spin
  *	host.c       the one descriptor for foreign loops
  *	mailbox.c    posts, and operations that come home from other threads
- *	lane.c       what the reactors of a group have for each other
+ *	spsc.c       what the reactors of a group have for each other
  *	call.c       calls, and waiting for room
  *	group.c      many reactors; group-core.c group-cpu.c group-load.c
- *	errand.c     what other threads want looked after, never refused
- *	look.c       what is looked for in memory
+ *	deferred.c     what other threads want looked after, never refused
+ *	poll-hook.c       what is looked for in memory
  *	worker.c     threads for what blocks
  *	wheel.c      the timer wheel;  timer.c  timers
  *	file.c       file operations;  socket.c  socket operations;  listen.c
@@ -42,7 +42,7 @@
 
 struct group_core;
 struct mmap_use;
-struct rx_stock;
+struct rx_free_list;
 struct stats_reactor;
 struct worker_pool;
 
@@ -60,12 +60,12 @@ struct reactor_obj {
 	struct reactor_obj **pprev;
 };
 
-#define LOOKS_MAX 16	/* Then what need not be looked at is not. */
-#define LOOKS_AT_ONCE 64 /* With callbacks: then the next turn goes on. */
+#define HOOKS_MAX 16 /* Then what need not be looked at is not. */
+#define HOOKS_AT_ONCE 64 /* With callbacks: then the next turn goes on. */
 
 /* What is looked at, and with which it goes on; NULL: the first. */
-struct look_list {
-	struct weir_look *first, *at;
+struct hook_list {
+	struct weir_poll_hook *first, *at;
 	uint32_t n;
 };
 
@@ -99,8 +99,8 @@ struct repeats {
 struct wait {
 	struct spin spin;
 	uint32_t at_once;		/* Waits that may end without the clock. */
-	uint64_t looks;			/* That were, and are not accounted for. */
-	uint64_t look_ns;		/* What one takes. */
+	uint64_t hooks; /* That were, and are not accounted for. */
+	uint64_t hook_ns; /* What one takes. */
 	uint64_t clocked_ns;		/* When the last wait with it ended. */
 	uint64_t born_ns;
 };
@@ -147,13 +147,13 @@ struct weir_reactor {
 	struct weir_poller *pollers;
 	struct weir_poller *poller_next; /* While they run. */
 	struct worker_pool *workers;	/* NULL until first used. */
-	struct rx_stock *rx;		/* NULL until first used. */
+	struct rx_free_list *rx; /* NULL until first used. */
 	struct mmap_use *mmap_uses;	/* mem/mmap-use.c's. */
 	unsigned int delivered;		/* Callbacks of sources, in reap(). */
 	uint32_t n_zombies;		/* Dead sources the kernel still has. */
-	uint32_t n_looks;
-	struct look_list plain_looks;	/* Without callbacks: LOOKS_MAX. */
-	struct look_list looks;		/* With: any number. */
+	uint32_t n_hooks;
+	struct hook_list plain_hooks; /* Without callbacks: HOOKS_MAX. */
+	struct hook_list hooks; /* With: any number. */
 
 	struct wait wait;
 	struct group_core *core;	/* NULL: it is in no group. */
@@ -270,22 +270,22 @@ unsigned int pollers_run(struct weir_reactor *r);
 uint64_t pollers_next(struct weir_reactor *r);
 
 /*
- * look.c: look, in a turn but at those that will deliver in it; run callbacks;
+ * poll-hook.c: look, in a turn but at those that will deliver in it; run callbacks;
  * the reactor goes to sleep, or is awake again.  The first and the third return
  * whether there is something to deliver, the second how much was.  Of those with
- * callbacks a turn, or a look of a spinning reactor, takes LOOKS_AT_ONCE, and
+ * callbacks a turn, or a look of a spinning reactor, takes HOOKS_AT_ONCE, and
  * the next goes on behind them.
  */
-bool looks_run(struct weir_reactor *r, bool spinning);
-unsigned int looks_deliver(struct weir_reactor *r);
-bool looks_asleep(struct weir_reactor *r);
-void looks_awake(struct weir_reactor *r);
+bool hooks_run(struct weir_reactor *r, bool spinning);
+unsigned int hooks_deliver(struct weir_reactor *r);
+bool hooks_asleep(struct weir_reactor *r);
+void hooks_awake(struct weir_reactor *r);
 
 /*
  * Of a reactor of a group; group-core.c, group-load.c.  It has nothing to do, or
  * begins a host's turn: look where we are.  It goes to sleep, or does not: tell.
  */
-void core_look(struct weir_reactor *r, uint64_t now);
+void core_poll(struct weir_reactor *r, uint64_t now);
 void core_tell_time(struct weir_reactor *r, uint64_t now, bool asleep);
 
 /* timer.c: fires what is due, at most @max.  Returns how many. */

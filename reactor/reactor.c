@@ -270,7 +270,7 @@ static int refuse_with_ops(struct weir_reactor *r)
 
 int weir_reactor_destroy(struct weir_reactor *r)
 {
-	uint64_t patience;
+	uint64_t timeout;
 	int err;
 
 	if (!r)
@@ -283,9 +283,9 @@ int weir_reactor_destroy(struct weir_reactor *r)
 	if (r->objs || r->n_timers)
 		return refuse_with_objects(r);
 
-	patience = r->opts.drain_ms * WEIR_MSEC;
+	timeout = r->opts.drain_ms * WEIR_MSEC;
 	weir_reactor_stop(r);
-	err = turn_until_stopped(r, r->backend->now(r) + patience);
+	err = turn_until_stopped(r, r->backend->now(r) + timeout);
 	if (err == -ETIMEDOUT)
 		return refuse_with_ops(r);
 	if (err)

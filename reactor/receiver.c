@@ -36,7 +36,7 @@ struct weir_receiver {
 static void give(struct weir_receiver *rc, int id)
 {
 	struct weir_reactor *r = rc->source.reactor;
-	struct rx_stock *rx = r->rx;
+	struct rx_free_list *rx = r->rx;
 
 	if (rc->fn(rc, rx_buf(rx, id), rx->info[id].len, rc->arg) !=
 	    WEIR_RECEIVER_KEEP)

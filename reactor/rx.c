@@ -15,7 +15,7 @@
 
 int rx_create(struct weir_reactor *r)
 {
-	struct rx_stock *rx;
+	struct rx_free_list *rx;
 
 	if (r->rx)
 		return 0;
@@ -34,7 +34,7 @@ int rx_create(struct weir_reactor *r)
 		return -ENOMEM;
 	}
 	while (rx->n_free < rx->n) {
-		own_lend_in(rx_buf(rx, (int)rx->n_free), rx->size);
+		own_release_in(rx_buf(rx, (int)rx->n_free), rx->size);
 		rx->free[rx->n_free] = (uint16_t)rx->n_free;
 		rx->n_free++;
 	}
@@ -43,13 +43,13 @@ int rx_create(struct weir_reactor *r)
 
 void rx_destroy(struct weir_reactor *r)
 {
-	struct rx_stock *rx = r->rx;
+	struct rx_free_list *rx = r->rx;
 
 	if (!rx)
 		return;
 	for (uint32_t i = 0; i < rx->n; i++)
 		if (!rx->info[i].out)
-			own_take(rx_buf(rx, (int)i), rx->size, 0);
+			own_acquire_in(rx_buf(rx, (int)i), rx->size, 0);
 	free(rx->mem);
 	free(rx->free);
 	free(rx->info);
@@ -57,24 +57,24 @@ void rx_destroy(struct weir_reactor *r)
 	r->rx = NULL;
 }
 
-int rx_take(struct rx_stock *rx)
+int rx_take(struct rx_free_list *rx)
 {
 	return rx->n_free ? rx->free[--rx->n_free] : -ENOBUFS;
 }
 
-void rx_out(struct rx_stock *rx, int id, uint32_t len)
+void rx_out(struct rx_free_list *rx, int id, uint32_t len)
 {
 	rx->info[id].out = true;
 	rx->info[id].len = len;
-	own_take(rx_buf(rx, id), rx->size, len);
+	own_acquire_in(rx_buf(rx, id), rx->size, len);
 }
 
 void rx_put(struct weir_reactor *r, int id)
 {
-	struct rx_stock *rx = r->rx;
+	struct rx_free_list *rx = r->rx;
 
 	if (rx->info[id].out)
-		own_lend_in(rx_buf(rx, id), rx->size);
+		own_release_in(rx_buf(rx, id), rx->size);
 	rx->info[id].out = false;
 	if (!rx->in_kernel)
 		rx->free[rx->n_free++] = (uint16_t)id;
@@ -85,7 +85,7 @@ void rx_put(struct weir_reactor *r, int id)
  * there is no sound answer. */
 void weir_receiver_release(struct weir_reactor *r, void *data)
 {
-	struct rx_stock *rx = r->rx;
+	struct rx_free_list *rx = r->rx;
 	uint64_t at;
 
 	reactor_check_thread(r);

@@ -6,7 +6,7 @@
  * The receive stock: buffers that all receivers of a reactor share.  They are
  * taken by the backend when data come, so an idle connection has none.
  *
- *	IN_STOCK --> (rx_take(), or the kernel) --> delivered --> OUT, with the
+ *	IN_FREE_LIST --> (rx_take(), or the kernel) --> delivered --> OUT, with the
  *	    ^                                                     callee, or kept
  *	    +---------------- rx_put() ------------------------- by a receiver
  *
@@ -27,7 +27,7 @@ struct rx_info {
 	bool out;		/* Delivered, and not given back. */
 };
 
-struct rx_stock {
+struct rx_free_list {
 	char *mem;
 	uint32_t n;		/* Buffers, a power of 2. */
 	uint32_t size;		/* Bytes in each. */
@@ -41,16 +41,16 @@ struct rx_stock {
 int rx_create(struct weir_reactor *r);
 void rx_destroy(struct weir_reactor *r);
 
-static inline void *rx_buf(const struct rx_stock *rx, int id)
+static inline void *rx_buf(const struct rx_free_list *rx, int id)
 {
 	return rx->mem + (uint64_t)id * rx->size;
 }
 
 /* Take a buffer off the stack: its id, or -ENOBUFS. */
-int rx_take(struct rx_stock *rx);
+int rx_take(struct rx_free_list *rx);
 
 /* Buffer @id goes to a callee, or waits for it, with @len bytes in it. */
-void rx_out(struct rx_stock *rx, int id, uint32_t len);
+void rx_out(struct rx_free_list *rx, int id, uint32_t len);
 
 /* Give back buffer @id, out or not: to the stack, and to the backend. */
 void rx_put(struct weir_reactor *r, int id);

@@ -45,9 +45,9 @@ static int64_t transfer(struct weir_sim *sim, struct sim_fd *f,
 	if (sim->fault_rate[WEIR_SIM_SHORT])
 		shorten(sim, f, op, &step);
 	/* The device is us: what was lent to it is ours for the moment. */
-	io_take(op);
+	io_acquire(op);
 	res = fn(f, &step);
-	io_lend(op);
+	io_release(op);
 	return res;
 }
 
@@ -122,16 +122,16 @@ int64_t sim_call(struct weir_sim *sim, struct sim_fd *f, struct weir_op *op)
 	case IO_WORK:
 		return work(op);
 	case IO_OPEN: case IO_STATX: case IO_RENAME: case IO_UNLINK:
-		io_take(op);
+		io_acquire(op);
 		res = sim_path_call(sim, op);
-		io_lend(op);
+		io_release(op);
 		return res;
 	case IO_COPY_RANGE:
 		return sim_copy_range(sim, op);
 	case IO_SENDMSG: case IO_RECVMSG:
-		io_take(op);
+		io_acquire(op);
 		res = call_fd(sim, f, op);
-		io_lend(op);
+		io_release(op);
 		return res;
 	default:
 		return call_fd(sim, f, op);

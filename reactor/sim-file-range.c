@@ -120,8 +120,8 @@ uint64_t ranges_first(const struct ranges *set, uint64_t from, uint64_t to)
 	return set->at[i].from > from ? set->at[i].from : from;
 }
 
-uint64_t ranges_room(const struct ranges *set, uint64_t from, uint64_t to,
-		     uint64_t room)
+uint64_t ranges_capacity(const struct ranges *set, uint64_t from, uint64_t to,
+			 uint64_t capacity)
 {
 	uint64_t next;
 
@@ -129,10 +129,10 @@ uint64_t ranges_room(const struct ranges *set, uint64_t from, uint64_t to,
 		next = i < set->n ? set->at[i].from : to;
 		if (next > to)
 			next = to;
-		if (next > from && next - from > room)
-			return from + room;
+		if (next > from && next - from > capacity)
+			return from + capacity;
 		if (next > from)
-			room -= next - from;
+			capacity -= next - from;
 		from = i < set->n ? set->at[i].to : to;
 	}
 	return to;

@@ -10,7 +10,7 @@
 
 #define STREAM 200	/* Of chances. */
 
-uint64_t inode_room(const struct inode *i, uint64_t from, uint64_t to)
+uint64_t inode_capacity(const struct inode *i, uint64_t from, uint64_t to)
 {
 	const struct inode *each;
 	const struct budget *b;
@@ -24,8 +24,8 @@ uint64_t inode_room(const struct inode *i, uint64_t from, uint64_t to)
 			if (each->kind == INODE_FILE &&
 			    begins_with(each->name->path, b->prefix))
 				used += ranges_in(&each->held, 0, UINT64_MAX);
-		to = ranges_room(&i->held, from, to,
-				 used < b->bytes ? b->bytes - used : 0);
+		to = ranges_capacity(&i->held, from, to,
+				     used < b->bytes ? b->bytes - used : 0);
 	}
 	return to;
 }
@@ -176,7 +176,7 @@ static int64_t copy_block(struct file *src, struct file *dst, char *block,
 
 	if (!good)
 		return -EIO;
-	good = inode_room(dst->inode, to, to + good) - to;
+	good = inode_capacity(dst->inode, to, to + good) - to;
 	if (!good)
 		return -ENOSPC;
 	inode_read(i, &step, good, from);
@@ -216,7 +216,7 @@ int64_t sim_copy_range(struct weir_sim *sim, struct weir_op *op)
 	return n ? n : (int64_t)op->u.io.done;
 }
 
-int sim_file_look(int fd, struct sim_file_info *ret)
+int sim_file_poll(int fd, struct sim_file_info *ret)
 {
 	struct sim_fd *f = sim_fd_find(fd);
 	struct file *file;

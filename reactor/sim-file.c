@@ -94,7 +94,7 @@ static int64_t takes(const struct file *file, uint64_t off, uint64_t len)
 	if (i->kind == INODE_DISK && end > i->size)
 		end = i->size;
 	if (i->kind == INODE_FILE)
-		end = inode_room(i, off, end);
+		end = inode_capacity(i, off, end);
 	if (is_direct(file))
 		end -= (end - off) & (i->align - 1);
 	if (end <= off)
@@ -213,7 +213,7 @@ static int64_t allocate(struct file *file, int mode, uint64_t from,
 		return -EOPNOTSUPP;
 	if (i->kind == INODE_DISK)
 		return allocate_disk(i, mode, from, to);
-	if (kinds != FALLOC_FL_PUNCH_HOLE && inode_room(i, from, to) < to)
+	if (kinds != FALLOC_FL_PUNCH_HOLE && inode_capacity(i, from, to) < to)
 		return -ENOSPC;
 	err = kinds ? punch(i, from, to, kinds == FALLOC_FL_ZERO_RANGE) :
 		      ranges_add(&i->held, from, to);

@@ -45,8 +45,8 @@ uint64_t ranges_in(const struct ranges *set, uint64_t from, uint64_t to);
 uint64_t ranges_first(const struct ranges *set, uint64_t from, uint64_t to);
 
 /* Up to where [@from, @to) has no more than @room bytes that are not in. */
-uint64_t ranges_room(const struct ranges *set, uint64_t from, uint64_t to,
-		     uint64_t room);
+uint64_t ranges_capacity(const struct ranges *set, uint64_t from, uint64_t to,
+			 uint64_t capacity);
 
 void ranges_fini(struct ranges *set);
 
@@ -212,7 +212,7 @@ void chunk_durable(const struct chunk *c, unsigned char *ret);
 #define PATH_BYTES 4096
 
 /* Up to where a write of [@from, @to) has space: @from, if there is none. */
-uint64_t inode_room(const struct inode *i, uint64_t from, uint64_t to);
+uint64_t inode_capacity(const struct inode *i, uint64_t from, uint64_t to);
 
 /* Whether @path begins with @prefix. */
 bool begins_with(const char *path, const char *prefix);

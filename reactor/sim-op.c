@@ -112,9 +112,9 @@ static int fail(struct weir_sim *sim, struct weir_op *op)
 	struct sim_fd *f = io_of(op)->f;
 
 	if (f && f->fd >= 0 && !f->dead && f->cls->failed) {
-		io_take(op);
+		io_acquire(op);
 		f->cls->failed(f, op);
-		io_lend(op);
+		io_release(op);
 	}
 	return sim_draw_error(sim, op);
 }

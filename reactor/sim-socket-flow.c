@@ -46,7 +46,7 @@ void flow_fini(struct flow *fl)
 	free(fl->ring);
 }
 
-static uint64_t room_of(const struct flow *fl)
+static uint64_t capacity_of(const struct flow *fl)
 {
 	return fl->recv_max - (fl->arrived - fl->read);
 }
@@ -109,7 +109,7 @@ static uint64_t next_arrival(const struct flow *fl)
 
 	if (!fl->n || conn->silent)
 		return WEIR_FOREVER;
-	if (p->what == PART_DATA && to && !room_of(fl) &&
+	if (p->what == PART_DATA && to && !capacity_of(fl) &&
 	    to->state != END_BROKEN)
 		return WEIR_FOREVER;
 	if (conn->part->partitions &&
@@ -133,8 +133,8 @@ static bool data_arrives(struct flow *fl, struct part *p)
 {
 	uint64_t n = p->end - fl->arrived;
 
-	if (n > room_of(fl))
-		n = room_of(fl);
+	if (n > capacity_of(fl))
+		n = capacity_of(fl);
 	fl->arrived += n;
 	sim_mix(sim_of_flow(fl), fl->conn->serial << 1 | fl->side);
 	sim_mix(sim_of_flow(fl), n);
@@ -207,12 +207,12 @@ static void kick(struct flow *fl)
 }
 
 /* Call @fn with each piece of the ring from @pos on. */
-static void at_ring(char *ring, uint64_t room, uint64_t pos, uint64_t len,
+static void at_ring(char *ring, uint64_t capacity, uint64_t pos, uint64_t len,
 		    const struct io_step *step,
 		    void (*fn)(const struct io_step *step, uint64_t skip,
 			       char *mem, uint64_t len))
 {
-	uint64_t at = pos & (room - 1), n = room - at;
+	uint64_t at = pos & (capacity - 1), n = capacity - at;
 
 	if (n > len)
 		n = len;
@@ -233,31 +233,32 @@ static void copy_out(const struct io_step *step, uint64_t skip, char *mem,
 	sim_step_fill(step, skip, mem, len);
 }
 
-static int make_room(struct flow *fl, uint64_t wanted)
+static int make_capacity(struct flow *fl, uint64_t wanted)
 {
-	uint32_t room = fl->room ? fl->room : 512;
+	uint32_t capacity = fl->capacity ? fl->capacity : 512;
 	struct io_step all;
 	char *ring;
 
-	while (room < wanted)
-		room *= 2;
-	if (room == fl->room)
+	while (capacity < wanted)
+		capacity *= 2;
+	if (capacity == fl->capacity)
 		return 0;
-	ring = malloc(room);
+	ring = malloc(capacity);
 	if (!ring)
 		return -ENOBUFS;
 	for (uint64_t pos = fl->read; pos < fl->sent; pos += all.len) {
-		all = (struct io_step){ .addr = ring + (pos & (room - 1)) };
-		all.len = fl->room - (pos & (fl->room - 1));
-		if (all.len > room - (pos & (room - 1)))
-			all.len = room - (pos & (room - 1));
+		all = (struct io_step){ .addr = ring + (pos & (capacity - 1)) };
+		all.len = fl->capacity - (pos & (fl->capacity - 1));
+		if (all.len > capacity - (pos & (capacity - 1)))
+			all.len = capacity - (pos & (capacity - 1));
 		if (all.len > fl->sent - pos)
 			all.len = fl->sent - pos;
-		memcpy(all.addr, fl->ring + (pos & (fl->room - 1)), all.len);
+		memcpy(all.addr, fl->ring + (pos & (fl->capacity - 1)),
+		       all.len);
 	}
 	free(fl->ring);
 	fl->ring = ring;
-	fl->room = room;
+	fl->capacity = capacity;
 	return 0;
 }
 
@@ -291,10 +292,10 @@ int64_t flow_send(struct flow *fl, const struct io_step *step)
 
 	if (n > flow_space(fl))
 		n = flow_space(fl);
-	err = make_room(fl, fl->sent + n - fl->read);
+	err = make_capacity(fl, fl->sent + n - fl->read);
 	if (err)
 		return err;
-	at_ring(fl->ring, fl->room, fl->sent, n, step, copy_in);
+	at_ring(fl->ring, fl->capacity, fl->sent, n, step, copy_in);
 	draw_stall(fl);
 	add_parts(fl, fl->sent, fl->sent + n);
 	fl->sent += n;
@@ -328,7 +329,7 @@ int64_t flow_receive(struct flow *fl, const struct io_step *step)
 
 	if (n > fl->arrived - fl->read)
 		n = fl->arrived - fl->read;
-	at_ring(fl->ring, fl->room, fl->read, n, step, copy_out);
+	at_ring(fl->ring, fl->capacity, fl->read, n, step, copy_out);
 	fl->read += n;
 	fl->conn->part->received += n;
 	open_window(fl);

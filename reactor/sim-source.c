@@ -51,9 +51,9 @@ static void run_recv(struct sim_reactor *sr, struct source *s,
 
 	if (step.len > 1 && sim_fault(sr->sim, WEIR_SIM_SHORT, "receiver"))
 		step.len = 1 + sim_below(&sr->sim->chance, step.len - 1);
-	own_take(step.addr, r->rx->size, r->rx->size);
+	own_acquire_in(step.addr, r->rx->size, r->rx->size);
 	res = f->cls->read ? f->cls->read(f, &step) : -EINVAL;
-	own_lend_in(step.addr, r->rx->size);
+	own_release_in(step.addr, r->rx->size);
 	if (res > 0) {
 		source_deliver(s, res, id);
 		return;

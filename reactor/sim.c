@@ -17,7 +17,7 @@
 #define BEGINNING (1000 * WEIR_SEC)	/* What the clock says at first. */
 #define SLOW_NS (WEIR_MSEC)
 #define JUMP_NS (60 * WEIR_SEC)
-#define LOOK_NS WEIR_MSEC
+#define POLL_NS WEIR_MSEC
 
 static _Thread_local unsigned int running;	/* Steps of worlds. */
 
@@ -79,7 +79,7 @@ int weir_sim_create(struct weir_sim **ret, uint64_t seed,
 	sim->trace = opts.trace;
 	sim->trace_arg = opts.trace_arg;
 	memcpy(sim->latency, usual, sizeof(usual));
-	sim->look.fire = look_now;
+	sim->hook.fire = look_now;
 	op_queue_init(&sim->stuck);
 	seed_chances(sim);
 	sim_faults_init(sim, &opts);
@@ -112,8 +112,8 @@ int weir_sim_destroy(struct weir_sim *sim)
 	err = ask_parts(sim);
 	if (err)
 		return err;
-	while (sim->looks)
-		sim_look_del(sim->looks);
+	while (sim->hooks)
+		sim_hook_del(sim->hooks);
 	for (uint32_t i = 0; i < sim->n_fds; i++)
 		if (sim->fds[i])
 			sim_fd_close(sim->fds[i]);
@@ -142,39 +142,39 @@ void sim_part_add(struct weir_sim *sim, struct sim_part *part)
 	sim->parts = part;
 }
 
-void sim_look_add(struct weir_sim *sim, struct sim_look *look)
+void sim_hook_add(struct weir_sim *sim, struct sim_hook *hook)
 {
-	look->next = sim->looks;
-	look->pprev = &sim->looks;
-	if (look->next)
-		look->next->pprev = &look->next;
-	sim->looks = look;
+	hook->next = sim->hooks;
+	hook->pprev = &sim->hooks;
+	if (hook->next)
+		hook->next->pprev = &hook->next;
+	sim->hooks = hook;
 }
 
-void sim_look_del(struct sim_look *look)
+void sim_hook_del(struct sim_hook *hook)
 {
-	if (!look->pprev)
+	if (!hook->pprev)
 		return;
-	*look->pprev = look->next;
-	if (look->next)
-		look->next->pprev = look->pprev;
-	look->pprev = NULL;
+	*hook->pprev = hook->next;
+	if (hook->next)
+		hook->next->pprev = hook->pprev;
+	hook->pprev = NULL;
 }
 
 void sim_happened(struct weir_sim *sim)
 {
-	if (sim->looks && !sim->look.queued)
-		sim_at(sim, &sim->look, 1 + sim_below(&sim->time, LOOK_NS));
+	if (sim->hooks && !sim->hook.queued)
+		sim_at(sim, &sim->hook, 1 + sim_below(&sim->time, POLL_NS));
 }
 
 static void look_now(struct weir_sim *sim, struct sim_event *ev)
 {
-	struct sim_look *look, *next;
+	struct sim_hook *hook, *next;
 
 	(void)ev;
-	for (look = sim->looks; look; look = next) {
-		next = look->next;
-		look->fn(look);
+	for (hook = sim->hooks; hook; hook = next) {
+		next = hook->next;
+		hook->fn(hook);
 	}
 }
 
@@ -297,7 +297,7 @@ static void fire(struct weir_sim *sim)
 
 	sim_unqueue(sim, ev);
 	ev->fire(sim, ev);
-	if (ev == &sim->look)	/* Nothing has happened by that. */
+	if (ev == &sim->hook) /* Nothing has happened by that. */
 		return;
 	sim->stats.events++;
 	sim_happened(sim);

@@ -103,10 +103,10 @@ struct sim_reactor {
  * process would: called some time after anything else has happened, so not if
  * nothing does.  May delete itself.
  */
-struct sim_look {
-	void (*fn)(struct sim_look *look);
-	struct sim_look *next;
-	struct sim_look **pprev;	/* NULL: not there. */
+struct sim_hook {
+	void (*fn)(struct sim_hook *hook);
+	struct sim_hook *next;
+	struct sim_hook **pprev; /* NULL: not there. */
 };
 
 struct weir_sim {
@@ -132,8 +132,8 @@ struct weir_sim {
 	struct latency latency[WEIR_SIM_DEVICES];
 	struct op_queue stuck;
 	struct sim_part *parts;
-	struct sim_look *looks;
-	struct sim_event look;	/* When the next look is. */
+	struct sim_hook *hooks;
+	struct sim_event hook; /* When the next look is. */
 	struct sim_fd **fds;
 	uint32_t n_fds;
 
@@ -157,8 +157,8 @@ bool sim_step(struct weir_sim *sim, uint64_t until_ns);
 struct sim_part *sim_part(struct weir_sim *sim, const char *name);
 void sim_part_add(struct weir_sim *sim, struct sim_part *part);
 
-void sim_look_add(struct weir_sim *sim, struct sim_look *look);
-void sim_look_del(struct sim_look *look);
+void sim_hook_add(struct weir_sim *sim, struct sim_hook *hook);
+void sim_hook_del(struct sim_hook *hook);
 
 /* Something has happened, so that looking is of use. */
 void sim_happened(struct weir_sim *sim);
@@ -373,7 +373,7 @@ struct sim_file_info {
 };
 
 /* 0 with *@ret set, or -EBADF. */
-int sim_file_look(int fd, struct sim_file_info *ret);
+int sim_file_poll(int fd, struct sim_file_info *ret);
 
 /* Another descriptor of the same file, or a negative errno. */
 int sim_file_reopen(int fd, int flags);

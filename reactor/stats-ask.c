@@ -45,23 +45,24 @@ int weir_stats_section(const struct weir_stats *s, uint32_t i,
 /* Field @j of section @i, and its words. */
 static const struct stats_field_entry *find(const struct weir_stats *s,
 					    uint32_t i, uint32_t j,
-					    const uint64_t **words)
+					    const uint64_t **counters)
 {
 	const struct stats_field_entry *f;
 
 	if (i >= s->now.n_sections || j >= kind_of(s, i)->n_fields)
 		return NULL;
 	f = &s->now.fields[kind_of(s, i)->first_field + j];
-	*words = s->now.words + s->now.sections[i].words + f->word;
+	*counters = s->now.counters + s->now.sections[i].counters + f->counter;
 	return f;
 }
 
-static uint64_t total(const struct stats_field_entry *f, const uint64_t *words)
+static uint64_t total(const struct stats_field_entry *f,
+		      const uint64_t *counters)
 {
 	uint64_t n = 0;
 
-	for (uint32_t k = 0; k < f->n_words; k++)
-		n += words[k];
+	for (uint32_t k = 0; k < f->n_counters; k++)
+		n += counters[k];
 	return n;
 }
 
@@ -70,16 +71,18 @@ int weir_stats_field(const struct weir_stats *s, uint32_t i, uint32_t j,
 {
 	struct weir_stats_field field;
 	const struct stats_field_entry *f;
-	const uint64_t *words;
+	const uint64_t *counters;
 
-	f = find(s, i, j, &words);
+	f = find(s, i, j, &counters);
 	if (!f)
 		return -ENOENT;
 	field = (struct weir_stats_field){
-		.name = f->name, .help = f->help,
-		.type = f->type, .unit = f->unit,
-		.value = f->type == WEIR_STATS_HISTOGRAM ? total(f, words) :
-							   words[0],
+		.name = f->name,
+		.help = f->help,
+		.type = f->type,
+		.unit = f->unit,
+		.value = f->type == WEIR_STATS_HISTOGRAM ? total(f, counters) :
+							   counters[0],
 	};
 	return opts_give(ret, &field, sizeof(field), "weir_stats_field");
 }
@@ -102,14 +105,15 @@ int weir_stats_bucket(const struct weir_stats *s, uint32_t i, uint32_t j,
 		      uint32_t k, uint64_t *end, uint64_t *count)
 {
 	const struct stats_field_entry *f;
-	const uint64_t *words;
+	const uint64_t *counters;
 
-	f = find(s, i, j, &words);
-	if (!f || f->type != WEIR_STATS_HISTOGRAM || k >= f->n_words)
+	f = find(s, i, j, &counters);
+	if (!f || f->type != WEIR_STATS_HISTOGRAM || k >= f->n_counters)
 		return -ENOENT;
-	*end = k + 1 == f->n_words ? UINT64_MAX :
-	       histogram_begin(k + 1, f->shift, f->sub_bits);
-	*count = words[k];
+	*end = k + 1 == f->n_counters ?
+		       UINT64_MAX :
+		       histogram_begin(k + 1, f->shift, f->sub_bits);
+	*count = counters[k];
 	return 0;
 }
 
@@ -126,13 +130,13 @@ int weir_stats_quantile(const struct weir_stats *s, uint32_t i, uint32_t j,
 {
 	const struct stats_field_entry *f;
 	uint64_t below = 0, end = 0, count, wanted;
-	const uint64_t *words;
+	const uint64_t *counters;
 	uint32_t k;
 
-	f = find(s, i, j, &words);
+	f = find(s, i, j, &counters);
 	if (!f || f->type != WEIR_STATS_HISTOGRAM)
 		return -ENOENT;
-	wanted = rank(total(f, words), parts_per_million);
+	wanted = rank(total(f, counters), parts_per_million);
 	for (k = 0; !weir_stats_bucket(s, i, j, k, &end, &count); k++) {
 		below += count;
 		if (below && below >= wanted)

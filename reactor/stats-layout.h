@@ -32,7 +32,7 @@
 #define STATS_SIZE_MAX (UINT64_C(16) << 20)	/* Of the file. */
 #define STATS_KINDS_MAX 64u
 #define STATS_FIELDS_MAX 512u
-#define STATS_WORDS_MAX 4096u			/* In a record. */
+#define STATS_COUNTERS_MAX 4096u /* In a record. */
 #define STATS_ALIGN 64u				/* Of records. */
 
 struct stats_header {
@@ -68,8 +68,8 @@ struct stats_kind_entry {
 struct stats_field_entry {
 	char name[32];
 	char help[80];
-	uint16_t word;		/* The first. */
-	uint16_t n_words;
+	uint16_t counter; /* The first. */
+	uint16_t n_counters;
 	uint8_t type;		/* WEIR_STATS_COUNTER, ... */
 	uint8_t unit;		/* WEIR_STATS_NS, ... */
 	uint8_t shift;		/* Of a histogram, see below. */
@@ -80,14 +80,14 @@ struct stats_field_entry {
 struct stats_record {
 	uint32_t size;		/* All of it, a multiple of STATS_ALIGN. */
 	uint32_t kind;		/* Its number + 1; 0: not in use. */
-	uint32_t n_words;
+	uint32_t n_counters;
 	uint32_t id;
 	uint32_t parent;
 	uint32_t reserved;
 	uint64_t seq;
 	uint64_t stamp_ns;	/* CLOCK_MONOTONIC */
 	char label[88];
-	uint64_t words[];
+	uint64_t counters[];
 };
 
 _Static_assert(sizeof(struct stats_header) == 192, "part of the format");
@@ -102,7 +102,7 @@ _Static_assert(sizeof(struct stats_record) == 128, "part of the format");
  */
 #define HISTOGRAM_SHIFT 6	/* 64 ns */
 #define HISTOGRAM_SUB 3
-#define HISTOGRAM_WORDS 216u	/* The last begins at 32 s. */
+#define HISTOGRAM_COUNTERS 216u /* The last begins at 32 s. */
 
 static inline uint32_t histogram_bucket(uint64_t value)
 {
@@ -114,7 +114,7 @@ static inline uint32_t histogram_bucket(uint64_t value)
 		return (uint32_t)value;
 	e = 63u - HISTOGRAM_SUB - (unsigned int)__builtin_clzll(value);
 	k = ((uint64_t)e << HISTOGRAM_SUB) + (value >> e);
-	return k < HISTOGRAM_WORDS ? (uint32_t)k : HISTOGRAM_WORDS - 1;
+	return k < HISTOGRAM_COUNTERS ? (uint32_t)k : HISTOGRAM_COUNTERS - 1;
 }
 
 /* What bucket @k begins with: UINT64_MAX, if that is beyond 64 bits. */

@@ -27,15 +27,15 @@ struct page {
 extern struct page page;
 
 /* Under the lock: whether it has room up to @used, which is made if not. */
-bool page_has_room(uint64_t used);
+bool page_has_capacity(uint64_t used);
 
 /* Remove from @dir, which is ours, pages of processes that have ended. */
 void stats_sweep(int dir);
 
 /* Plain stores that nothing is moved across: see stats-layout.h. */
-static inline void word_set(uint64_t *word, uint64_t value)
+static inline void word_set(uint64_t *counter, uint64_t value)
 {
-	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+	__atomic_store_n(counter, value, __ATOMIC_RELEASE);
 }
 
 /* Words change between these two; nobody else writes to @record. */

@@ -66,7 +66,7 @@ static void on_first(void)
 	pthread_atfork(before_fork, after_fork, in_child);
 }
 
-bool page_has_room(uint64_t used)
+bool page_has_capacity(uint64_t used)
 {
 	uint64_t end = (used + CHUNK - 1) & ~(CHUNK - 1);
 
@@ -129,7 +129,7 @@ static int map_file(int fd)
 	page.fd = fd;
 	page.allocated = 0;
 	page.last_id = 0;
-	if (!page_has_room(RECORDS_AT)) {
+	if (!page_has_capacity(RECORDS_AT)) {
 		munmap(at, STATS_SIZE_MAX);
 		page.fd = -1;
 		return why(-ENOSPC, CALL ": no room for the page");

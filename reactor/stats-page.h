@@ -33,7 +33,7 @@ struct stats_field {
 	const char *help;	/* A line, 79 characters at most. */
 	uint8_t type;
 	uint8_t unit;
-	uint16_t n_words;	/* 0: one. */
+	uint16_t n_counters; /* 0: one. */
 };
 
 /* A kind of section: static. */
@@ -75,11 +75,11 @@ void stats_record_del(struct stats_record *record);
 uint32_t stats_record_id(const struct stats_record *record);
 
 /* The number of words of @kind. */
-uint32_t stats_kind_words(const struct stats_kind *kind);
+uint32_t stats_kind_counters(const struct stats_kind *kind);
 
 /* Write all words of @record, if it is ours.  One thread at a time. */
 void stats_put(struct stats_record *record, uint64_t now_ns,
-	       const void *words);
+	       const void *counters);
 
 /* Write word @i of @record, alone. */
 void stats_put_word(struct stats_record *record, uint32_t i, uint64_t value);
@@ -95,7 +95,7 @@ bool stats_wanted(void);
 struct stats_item {
 	struct stats_record *record;	/* NULL: it does not. */
 	void (*publish)(struct stats_item *item, uint64_t now_ns);
-	uint32_t n_words;
+	uint32_t n_counters;
 	struct weir_reactor *r;
 	struct stats_item *next;
 	struct stats_item **pprev;

@@ -15,7 +15,7 @@
 #define TURNS_MAX 64u		/* Likewise, however short they are. */
 #define NS_PER_WORD 100u
 
-struct reactor_words {
+struct reactor_counters {
 	uint64_t state, asleep, tid, cpu;
 	uint64_t busy_ns, spin_ns, sleep_ns;
 	uint64_t turns, sleeps, started, completed, refused;
@@ -43,12 +43,12 @@ static const struct stats_field reactor_fields[] = {
 	STATS_NOW("in_flight_max", "Operations that can be under way"),
 	STATS_NOW("timed_every", "One operation in so many is timed"),
 };
-STATS_FITS(reactor_fields, struct reactor_words, state);
+STATS_FITS(reactor_fields, struct reactor_counters, state);
 
 static const struct stats_kind reactor_kind =
 	STATS_KIND("reactor", reactor_fields);
 
-struct mailbox_words {
+struct mailbox_counters {
 	uint64_t posted, taken, depth, capacity, wakes, refused;
 };
 
@@ -60,7 +60,7 @@ static const struct stats_field mailbox_fields[] = {
 	STATS_COUNT("wakes", "Wake-ups that senders paid for"),
 	STATS_COUNT("refused", "Posts and calls answered -EAGAIN, lanes' too"),
 };
-STATS_FITS(mailbox_fields, struct mailbox_words, posted);
+STATS_FITS(mailbox_fields, struct mailbox_counters, posted);
 
 static const struct stats_kind mailbox_kind =
 	STATS_KIND("mailbox", mailbox_fields);
@@ -68,18 +68,26 @@ static const struct stats_kind mailbox_kind =
 static void put_reactor(struct weir_reactor *r, uint64_t now)
 {
 	struct weir_reactor_stats s = { .size = sizeof(s) };
-	struct reactor_words w;
+	struct reactor_counters w;
 
 	weir_reactor_stats(r, &s);
-	w = (struct reactor_words){
-		.state = r->state, .tid = (uint64_t)r->page->tid,
+	w = (struct reactor_counters){
+		.state = r->state,
+		.tid = (uint64_t)r->page->tid,
 		.cpu = (uint64_t)sched_getcpu(),
-		.busy_ns = s.busy_ns, .spin_ns = s.spin_ns,
-		.sleep_ns = s.sleep_ns, .turns = s.turns, .sleeps = s.sleeps,
-		.started = s.started, .completed = s.completed,
-		.refused = s.refused, .timers = s.timers,
-		.syscalls = s.syscalls, .overflows = s.overflows,
-		.in_flight = s.in_flight, .in_flight_max = r->ops_max,
+		.busy_ns = s.busy_ns,
+		.spin_ns = s.spin_ns,
+		.sleep_ns = s.sleep_ns,
+		.turns = s.turns,
+		.sleeps = s.sleeps,
+		.started = s.started,
+		.completed = s.completed,
+		.refused = s.refused,
+		.timers = s.timers,
+		.syscalls = s.syscalls,
+		.overflows = s.overflows,
+		.in_flight = s.in_flight,
+		.in_flight_max = r->ops_max,
 		.timed_every = r->page->every,
 	};
 	stats_put(r->page->record, now, &w);
@@ -90,11 +98,13 @@ static void put_mailbox(struct weir_reactor *r, uint64_t now)
 	struct mailbox *box = &r->mailbox;
 	uint64_t posted = atomic_load_explicit(&box->tail,
 					       memory_order_relaxed);
-	struct mailbox_words w = {
-		.posted = posted, .taken = box->head,
-		.depth = posted - box->head, .capacity = box->mask + 1,
-		.wakes = atomic_load_explicit(&box->wakes,
-					      memory_order_relaxed),
+	struct mailbox_counters w = {
+		.posted = posted,
+		.taken = box->head,
+		.depth = posted - box->head,
+		.capacity = box->mask + 1,
+		.wakes =
+			atomic_load_explicit(&box->wakes, memory_order_relaxed),
 		.refused = atomic_load_explicit(&box->refused,
 						memory_order_relaxed),
 	};
@@ -159,7 +169,7 @@ void stats_in_turn(struct weir_reactor *r)
 static void set_asleep(struct weir_reactor *r, uint64_t asleep)
 {
 	stats_put_word(r->page->record,
-		       offsetof(struct reactor_words, asleep) / 8, asleep);
+		       offsetof(struct reactor_counters, asleep) / 8, asleep);
 }
 
 uint64_t stats_before_sleep(struct weir_reactor *r, uint64_t now,
@@ -189,10 +199,10 @@ int weir_stats_update(struct weir_reactor *r)
 	return 0;
 }
 
-static void add_words(struct stats_reactor *s, uint32_t n)
+static void add_counters(struct stats_reactor *s, uint32_t n)
 {
-	s->n_words += n;
-	s->gap_ns = (uint64_t)s->n_words * NS_PER_WORD;
+	s->n_counters += n;
+	s->gap_ns = (uint64_t)s->n_counters * NS_PER_WORD;
 }
 
 void stats_begin(struct weir_reactor *r)
@@ -217,8 +227,8 @@ void stats_begin(struct weir_reactor *r)
 	s->mailbox = stats_record_add(&mailbox_kind, id, "");
 	s->last_ns = r->wait.born_ns;
 	s->adapted_ns = s->last_ns;
-	add_words(s, stats_kind_words(&reactor_kind) +
-		     stats_kind_words(&mailbox_kind));
+	add_counters(s, stats_kind_counters(&reactor_kind) +
+				stats_kind_counters(&mailbox_kind));
 	stats_times_add(s);
 	r->page = s;
 	r->publish_at = 0;
@@ -253,8 +263,8 @@ void stats_item_add(struct weir_reactor *r, struct stats_item *item,
 		return;
 	item->publish = fn;
 	item->r = r;
-	item->n_words = stats_kind_words(kind);
-	add_words(s, item->n_words);
+	item->n_counters = stats_kind_counters(kind);
+	add_counters(s, item->n_counters);
 	item->next = s->items;
 	item->pprev = &s->items;
 	if (item->next)
@@ -269,7 +279,7 @@ void stats_item_del(struct stats_item *item)
 	*item->pprev = item->next;
 	if (item->next)
 		item->next->pprev = item->pprev;
-	add_words(item->r->page, 0u - item->n_words);
+	add_counters(item->r->page, 0u - item->n_counters);
 	stats_record_del(item->record);
 	item->record = NULL;
 }

@@ -34,7 +34,7 @@ struct stats_reactor {
 	struct stats_record *record;
 	struct stats_record *mailbox;
 	struct stats_item *items;
-	uint32_t n_words;		/* That are copied. */
+	uint32_t n_counters; /* That are copied. */
 	uint64_t gap_ns;		/* From one copy to the next, at least. */
 	uint64_t last_ns;		/* When the last copy was made, */
 	uint64_t last_turn;		/* in which turn. */

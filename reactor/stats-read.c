@@ -134,7 +134,8 @@ static bool field_is_sound(struct stats_field_entry *f)
 {
 	make_name(f->name, sizeof(f->name));
 	make_text(f->help, sizeof(f->help));
-	return f->n_words && f->word + f->n_words <= (int)STATS_WORDS_MAX &&
+	return f->n_counters &&
+	       f->counter + f->n_counters <= (int)STATS_COUNTERS_MAX &&
 	       (f->type != WEIR_STATS_HISTOGRAM ||
 		(f->shift < 64 && f->sub_bits <= 8));
 }
@@ -172,10 +173,10 @@ static int read_tables(struct snapshot *snap, int fd, const char *call)
 }
 
 /* Room for one more section, and @n more words. */
-static int make_room(struct snapshot *snap, uint32_t n)
+static int make_capacity(struct snapshot *snap, uint32_t n)
 {
 	uint32_t max = 2 * snap->sections_max + 64;
-	size_t words = 2 * (snap->n_words + n) + 1024;
+	size_t counters = 2 * (snap->n_counters + n) + 1024;
 	void *more;
 
 	if (snap->n_sections == snap->sections_max) {
@@ -186,27 +187,29 @@ static int make_room(struct snapshot *snap, uint32_t n)
 		snap->sections = more;
 		snap->sections_max = max;
 	}
-	if (!snap->words || snap->n_words + n > snap->words_max) {
-		more = fault("stats grow") ? NULL :
-		       realloc(snap->words, words * sizeof(*snap->words));
+	if (!snap->counters || snap->n_counters + n > snap->counters_max) {
+		more = fault("stats grow") ?
+			       NULL :
+			       realloc(snap->counters,
+				       counters * sizeof(*snap->counters));
 		if (!more)
 			return -ENOMEM;
-		snap->words = more;
-		snap->words_max = words;
+		snap->counters = more;
+		snap->counters_max = counters;
 	}
 	return 0;
 }
 
 /* Whether the words of @kind's fields are all in a record of @n_words. */
-static bool words_suffice(const struct snapshot *snap, uint32_t kind,
-			  uint32_t n_words)
+static bool counters_suffice(const struct snapshot *snap, uint32_t kind,
+			     uint32_t n_counters)
 {
 	const struct stats_kind_entry *k = &snap->kinds[kind];
 	const struct stats_field_entry *f = &snap->fields[k->first_field];
 	uint32_t i;
 
 	for (i = 0; i < k->n_fields; i++)
-		if (f[i].word + (uint32_t)f[i].n_words > n_words)
+		if (f[i].counter + (uint32_t)f[i].n_counters > n_counters)
 			return false;
 	return true;
 }
@@ -220,13 +223,14 @@ static int check_record(const struct snapshot *snap,
 
 	if (head->size < h->record_size || head->size % 8 ||
 	    head->size > h->used - at ||
-	    head->n_words > (head->size - h->record_size) / 8 ||
-	    head->n_words > STATS_WORDS_MAX)
+	    head->n_counters > (head->size - h->record_size) / 8 ||
+	    head->n_counters > STATS_COUNTERS_MAX)
 		return -EBADMSG;
 	if (!head->kind || head->kind > h->n_kinds)
 		return 0;
-	return words_suffice(snap, head->kind - 1, head->n_words) ? 1 :
-								    -EBADMSG;
+	return counters_suffice(snap, head->kind - 1, head->n_counters) ?
+		       1 :
+		       -EBADMSG;
 }
 
 /* As it was at one moment: 1; at several: 0; or an errno. */
@@ -241,10 +245,10 @@ static int read_once(struct snapshot *snap, int fd, uint64_t at,
 	if (err <= 0)
 		return err < 0 ? err : 1;
 	loads_done();
-	if (make_room(snap, head->n_words))
+	if (make_capacity(snap, head->n_counters))
 		return -ENOMEM;
 	err = read_at(fd, at + snap->header.record_size,
-		      snap->words + snap->n_words, head->n_words * 8);
+		      snap->counters + snap->n_counters, head->n_counters * 8);
 	loads_done();
 	if (!err)
 		err = read_at(fd, at + offsetof(struct stats_record, seq), &seq,
@@ -272,9 +276,9 @@ static int read_record(struct snapshot *snap, int fd, uint64_t *at)
 	s = &snap->sections[snap->n_sections++];
 	make_text(head.label, sizeof(head.label));
 	s->head = head;
-	s->words = snap->n_words;
+	s->counters = snap->n_counters;
 	s->torn = !whole;
-	snap->n_words += head.n_words;
+	snap->n_counters += head.n_counters;
 	return 0;
 }
 
@@ -304,5 +308,5 @@ void snapshot_free(struct snapshot *snap)
 	free(snap->kinds);
 	free(snap->fields);
 	free(snap->sections);
-	free(snap->words);
+	free(snap->counters);
 }

@@ -18,7 +18,7 @@
 #define STATS_READ_MAX (UINT64_C(64) << 20)	/* A newer one may be larger. */
 
 struct read_section {
-	size_t words;		/* Where, in the snapshot's. */
+	size_t counters; /* Where, in the snapshot's. */
 	uint32_t torn;
 	struct stats_record head;	/* Last: it ends in its words. */
 };
@@ -30,9 +30,9 @@ struct snapshot {
 	struct read_section *sections;
 	uint32_t n_sections;
 	uint32_t sections_max;
-	uint64_t *words;
-	size_t n_words;
-	size_t words_max;
+	uint64_t *counters;
+	size_t n_counters;
+	size_t counters_max;
 	uint64_t read_ns;
 	bool alive;
 };

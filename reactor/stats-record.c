@@ -11,22 +11,23 @@ static void *at(uint64_t off)
 	return (char *)page.header + off;
 }
 
-uint32_t stats_kind_words(const struct stats_kind *kind)
+uint32_t stats_kind_counters(const struct stats_kind *kind)
 {
 	uint32_t n = 0, i;
 
 	for (i = 0; i < kind->n_fields; i++)
-		n += kind->fields[i].n_words ? kind->fields[i].n_words : 1;
+		n += kind->fields[i].n_counters ? kind->fields[i].n_counters :
+						  1;
 	return n;
 }
 
 static void write_field(struct stats_field_entry *e,
-			const struct stats_field *field, uint32_t word)
+			const struct stats_field *field, uint32_t counter)
 {
 	snprintf(e->name, sizeof(e->name), "%s", field->name);
 	snprintf(e->help, sizeof(e->help), "%s", field->help);
-	e->word = (uint16_t)word;
-	e->n_words = field->n_words ? field->n_words : 1;
+	e->counter = (uint16_t)counter;
+	e->n_counters = field->n_counters ? field->n_counters : 1;
 	e->type = field->type;
 	e->unit = field->unit;
 	if (field->type == WEIR_STATS_HISTOGRAM) {
@@ -41,14 +42,14 @@ static bool add_kind(const struct stats_kind *kind)
 	struct stats_header *h = page.header;
 	struct stats_kind_entry *e = at(h->kinds_at);
 	struct stats_field_entry *f = at(h->fields_at);
-	uint32_t word = 0, i;
+	uint32_t counter = 0, i;
 
 	if (h->n_kinds == STATS_KINDS_MAX ||
 	    kind->n_fields > STATS_FIELDS_MAX - h->n_fields)
 		return false;
 	for (i = 0; i < kind->n_fields; i++) {
-		write_field(&f[h->n_fields + i], &kind->fields[i], word);
-		word += f[h->n_fields + i].n_words;
+		write_field(&f[h->n_fields + i], &kind->fields[i], counter);
+		counter += f[h->n_fields + i].n_counters;
 	}
 	snprintf(e[h->n_kinds].name, sizeof(e->name), "%s", kind->name);
 	e[h->n_kinds].first_field = h->n_fields;
@@ -92,7 +93,7 @@ static struct stats_record *get_record(uint32_t size)
 
 	if (record)
 		return record;
-	if (!page_has_room(used))
+	if (!page_has_capacity(used))
 		return NULL;
 	record = at(h->used);
 	record->size = size;
@@ -103,10 +104,11 @@ static struct stats_record *get_record(uint32_t size)
 static struct stats_record *record_add(const struct stats_kind *kind,
 				       uint32_t parent, const char *label)
 {
-	uint32_t n_words = stats_kind_words(kind);
+	uint32_t n_counters = stats_kind_counters(kind);
 	uint32_t number = kind_number(kind);
 	struct stats_record *record;
-	size_t size = sizeof(*record) + n_words * sizeof(record->words[0]);
+	size_t size =
+		sizeof(*record) + n_counters * sizeof(record->counters[0]);
 
 	size = (size + STATS_ALIGN - 1) & ~(size_t)(STATS_ALIGN - 1);
 	record = number ? get_record((uint32_t)size) : NULL;
@@ -115,9 +117,9 @@ static struct stats_record *record_add(const struct stats_kind *kind,
 		return NULL;
 	}
 	record_begin(record);
-	for (uint32_t i = 0; i < n_words; i++)
-		word_set(&record->words[i], 0);
-	record->n_words = n_words;
+	for (uint32_t i = 0; i < n_counters; i++)
+		word_set(&record->counters[i], 0);
+	record->n_counters = n_counters;
 	record->id = ++page.last_id;
 	record->parent = parent;
 	record->stamp_ns = 0;
@@ -168,18 +170,19 @@ uint32_t stats_record_id(const struct stats_record *record)
 	return record ? record->id : 0;
 }
 
-void stats_put(struct stats_record *record, uint64_t now_ns, const void *words)
+void stats_put(struct stats_record *record, uint64_t now_ns,
+	       const void *counters)
 {
-	const char *from = words;
-	uint64_t word;
+	const char *from = counters;
+	uint64_t counter;
 	uint32_t i;
 
 	if (!stats_is_ours(record))
 		return;
 	record_begin(record);
-	for (i = 0; i < record->n_words; i++, from += sizeof(word)) {
-		memcpy(&word, from, sizeof(word));
-		word_set(&record->words[i], word);
+	for (i = 0; i < record->n_counters; i++, from += sizeof(counter)) {
+		memcpy(&counter, from, sizeof(counter));
+		word_set(&record->counters[i], counter);
 	}
 	word_set(&record->stamp_ns, now_ns);
 	record_end(record);
@@ -189,5 +192,5 @@ void stats_put(struct stats_record *record, uint64_t now_ns, const void *words)
 void stats_put_word(struct stats_record *record, uint32_t i, uint64_t value)
 {
 	if (stats_is_ours(record))
-		word_set(&record->words[i], value);
+		word_set(&record->counters[i], value);
 }

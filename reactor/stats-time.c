@@ -28,7 +28,7 @@ static const struct stats_field fields[] = {
 	  WEIR_STATS_NS, 0 },
 	STATS_COUNT("timed", "Operations that were measured"),
 	{ "latency_ns", "Time from start to callback", WEIR_STATS_HISTOGRAM,
-	  WEIR_STATS_NS, HISTOGRAM_WORDS },
+	  WEIR_STATS_NS, HISTOGRAM_COUNTERS },
 };
 
 static const struct stats_kind kind = STATS_KIND("operation", fields);
@@ -134,9 +134,9 @@ static struct stats_record *find(struct stats_reactor *s,
 	return s->times[0].record;
 }
 
-static void add(uint64_t *word, uint64_t n)
+static void add(uint64_t *counter, uint64_t n)
 {
-	word_set(word, *word + n);
+	word_set(counter, *counter + n);
 }
 
 void stats_time_end(struct weir_reactor *r, struct weir_op *op, int64_t res)
@@ -149,14 +149,14 @@ void stats_time_end(struct weir_reactor *r, struct weir_op *op, int64_t res)
 	if (!stats_is_ours(record))
 		return;
 	record_begin(record);
-	add(&record->words[WORD_COUNT], weight);
+	add(&record->counters[WORD_COUNT], weight);
 	if (res < 0)
-		add(&record->words[WORD_FAILED], weight);
-	add(&record->words[WORD_SUM], ns * weight);
-	if (ns > record->words[WORD_MAX])
-		word_set(&record->words[WORD_MAX], ns);
-	add(&record->words[WORD_TIMED], 1);
-	add(&record->words[WORD_BUCKETS + histogram_bucket(ns)], weight);
+		add(&record->counters[WORD_FAILED], weight);
+	add(&record->counters[WORD_SUM], ns * weight);
+	if (ns > record->counters[WORD_MAX])
+		word_set(&record->counters[WORD_MAX], ns);
+	add(&record->counters[WORD_TIMED], 1);
+	add(&record->counters[WORD_BUCKETS + histogram_bucket(ns)], weight);
 	word_set(&record->stamp_ns, now);
 	record_end(record);
 }

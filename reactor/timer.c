@@ -42,7 +42,7 @@ static void put(struct weir_reactor *r, struct weir_timer *t)
 {
 	t->arg = r->free_timers;
 	r->free_timers = t;
-	own_lend_in(t, sizeof(*t));
+	own_release_in(t, sizeof(*t));
 }
 
 static int more_timers(struct weir_reactor *r)
@@ -66,7 +66,7 @@ static struct weir_timer *get(struct weir_reactor *r)
 	if (!r->free_timers && more_timers(r))
 		return NULL;
 	t = r->free_timers;
-	own_take(t, sizeof(*t), sizeof(*t));
+	own_acquire_in(t, sizeof(*t), sizeof(*t));
 	r->free_timers = t->arg;
 	memset(t, 0, sizeof(*t));
 	return t;
@@ -78,7 +78,7 @@ void timers_fini(struct weir_reactor *r)
 	struct weir_timer *t;
 
 	while ((t = r->free_timers)) {
-		own_take(t, sizeof(*t), sizeof(*t));
+		own_acquire_in(t, sizeof(*t), sizeof(*t));
 		r->free_timers = t->arg;
 	}
 	while ((slab = r->timer_slabs)) {

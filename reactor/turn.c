@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "base/why.h"
-#include "reactor/lane.h"
+#include "reactor/spsc.h"
 #include "reactor/op-inline.h"
 
 /* Turns of a core between looks at the clock, if it never waits. */
-#define TURNS_PER_LOOK 1024
+#define TURNS_PER_POLL 1024
 
 uint64_t reactor_now_fresh(struct weir_reactor *r)
 {
@@ -42,9 +42,9 @@ static void begin_stopping(struct weir_reactor *r)
 		if (obj->stop)
 			obj->stop(obj);
 	}
-	rooms_end(r);
-	if (r->mailbox.lanes)
-		lanes_close(r->mailbox.lanes);
+	capacities_end(r);
+	if (r->mailbox.rings)
+		rings_close(r->mailbox.rings);
 	op_cancel_all(r);
 }
 
@@ -57,7 +57,7 @@ static void heed_requests(struct weir_reactor *r)
 		return;
 	asked = atomic_fetch_and(&r->requests, REQUEST_BREAK);
 	if (asked & REQUEST_RECALL)
-		rooms_recall(r);
+		capacities_recall(r);
 	if (asked & REQUEST_STOP && r->state == WEIR_REACTOR_RUNNING)
 		begin_stopping(r);
 }
@@ -69,12 +69,12 @@ static void heed_requests(struct weir_reactor *r)
  */
 static bool is_drained(struct weir_reactor *r)
 {
-	struct lanes *lanes = r->mailbox.lanes;
+	struct rings *rings = r->mailbox.rings;
 
 	mailbox_await_visitors(r);
 	return !reactor_in_flight(r) && !r->n_zombies &&
 	       !mailbox_has(&r->mailbox) &&
-	       (!lanes || (lanes_quiet(lanes) && !lanes_have(lanes)));
+	       (!rings || (rings_quiet(rings) && !rings_have(rings)));
 }
 
 static void end_stopping_if_drained(struct weir_reactor *r)
@@ -99,16 +99,16 @@ static int do_due(struct weir_reactor *r, unsigned int *ran)
 	int n;
 
 	heed_requests(r);
-	if (unlikely(r->n_looks))
-		looks_run(r, false);
+	if (unlikely(r->n_hooks))
+		hooks_run(r, false);
 	*ran += mailbox_run(r, r->turn_max);
 	r->delivered = 0;
 	n = r->backend->reap(r, r->turn_max);
 	if (unlikely(n < 0))
 		return n;
 	*ran += r->delivered;
-	if (unlikely(r->n_looks))
-		*ran += looks_deliver(r);
+	if (unlikely(r->n_hooks))
+		*ran += hooks_deliver(r);
 	if (r->deferred)
 		take_deferred(r);
 	*ran += op_run_ready(r, r->turn_max);
@@ -119,7 +119,7 @@ static int do_due(struct weir_reactor *r, unsigned int *ran)
 			*ran += pollers_run(r);
 	}
 	if (unlikely(r->mailbox.more))
-		lanes_show(r->mailbox.lanes);
+		rings_publish(r->mailbox.rings);
 	if (unlikely(r->repeats.at_ns != WEIR_FOREVER))
 		repeats_run(r);
 	n = r->backend->flush(r);
@@ -188,22 +188,22 @@ static int wait_and_do(struct weir_reactor *r, uint64_t timeout_ns,
 /* What is not to wait until there is nothing to do. */
 static void look_around(struct weir_reactor *r)
 {
-	r->publish_at = r->stats.turns + TURNS_PER_LOOK;
+	r->publish_at = r->stats.turns + TURNS_PER_POLL;
 	if (r->page)
 		stats_in_turn(r);
 	if (r->core)
-		core_look(r, reactor_now_fresh(r));
+		core_poll(r, reactor_now_fresh(r));
 }
 
 static int one_turn(struct weir_reactor *r, uint64_t timeout_ns)
 {
-	struct weir_reactor *outer = lanes_here;
+	struct weir_reactor *outer = rings_here;
 	unsigned int ran = 0;
 	int err;
 
 	r->in_turn = true;
 	r->stats.turns++;
-	lanes_here = r->mailbox.lanes ? r : NULL;
+	rings_here = r->mailbox.rings ? r : NULL;
 	if (unlikely(r->host.epoll >= 0))
 		host_turn_begins(r);
 	if (unlikely(r->stats.turns >= r->publish_at))
@@ -216,9 +216,9 @@ static int one_turn(struct weir_reactor *r, uint64_t timeout_ns)
 		host_turn_ends(r, more_is_due(r), next_due(r));
 	/* What was sent before it failed is on its way, as in any turn. */
 	if (unlikely(err))
-		lanes_show(r->mailbox.lanes);
+		rings_publish(r->mailbox.rings);
 	r->in_turn = false;
-	lanes_here = outer;
+	rings_here = outer;
 	return err ? err : (int)ran;
 }
 
@@ -262,29 +262,29 @@ int turn_until_stopped(struct weir_reactor *r, uint64_t until_ns)
 
 static void run_without_kernel(struct weir_reactor *r)
 {
-	struct weir_reactor *outer = lanes_here;
+	struct weir_reactor *outer = rings_here;
 
 	r->in_turn = true;
 	r->stats.turns++;
-	lanes_here = r;
+	rings_here = r;
 	heed_requests(r);
 	mailbox_run(r, r->turn_max);
 	if (r->deferred)
 		take_deferred(r);
 	op_run_ready(r, r->turn_max);
-	lanes_show(r->mailbox.lanes);
+	rings_publish(r->mailbox.rings);
 	r->in_turn = false;
-	lanes_here = outer;
+	rings_here = outer;
 }
 
 bool reactor_settle(struct weir_reactor *r)
 {
-	struct lanes *lanes = r->mailbox.lanes;
+	struct rings *rings = r->mailbox.rings;
 
 	run_without_kernel(r);
 	mailbox_await_visitors(r);
 	return !r->ready && !r->deferred && !mailbox_has(&r->mailbox) &&
-	       lanes_quiet(lanes) && !lanes_have(lanes) && !lanes_owed(lanes);
+	       rings_quiet(rings) && !rings_have(rings) && !rings_owed(rings);
 }
 
 static int took_break(struct weir_reactor *r)

@@ -68,7 +68,7 @@ int weir_uring_probe(struct weir_uring_info *ret)
 	struct weir_uring_info info = { .size = sizeof(info) };
 	struct weir_reactor *r = NULL;
 	struct uring *u;
-	int err = opts_room(ret, "weir_uring_probe");
+	int err = opts_capacity(ret, "weir_uring_probe");
 
 	if (!err)
 		err = make(&r);

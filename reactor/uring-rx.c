@@ -12,14 +12,14 @@
 
 #define RX_GROUP 0		/* The only group of buffers. */
 
-static size_t ring_bytes(const struct rx_stock *rx)
+static size_t ring_bytes(const struct rx_free_list *rx)
 {
 	return (size_t)rx->n * sizeof(struct io_uring_buf);
 }
 
 static void provide(struct uring *u, uint32_t id, int place)
 {
-	struct rx_stock *rx = u->r->rx;
+	struct rx_free_list *rx = u->r->rx;
 
 	io_uring_buf_ring_add(u->rx_ring, rx_buf(rx, (int)id), rx->size,
 			      (uint16_t)id, (int)rx->n - 1, place);
@@ -28,7 +28,7 @@ static void provide(struct uring *u, uint32_t id, int place)
 /* The kernel wants pages of its own for the ring, so not from the heap. */
 void uring_rx_setup(struct uring *u)
 {
-	struct rx_stock *rx = u->r->rx;
+	struct rx_free_list *rx = u->r->rx;
 	struct io_uring_buf_reg reg = { .ring_entries = rx->n };
 	uint32_t i;
 	void *p;

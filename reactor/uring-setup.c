@@ -31,25 +31,25 @@
 #define NEEDED (IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG)
 
 /* Best first.  A kernel answers EINVAL to a flag that it does not know. */
-static const struct rung {
+static const struct fallback {
 	const char *name;
 	unsigned int flags;
 } ladder[] = {
-	{ "SINGLE_ISSUER DEFER_TASKRUN",	/* Linux 6.1 */
+	{ "SINGLE_ISSUER DEFER_TASKRUN", /* Linux 6.1 */
 	  IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
-	  IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL },
-	{ "SINGLE_ISSUER COOP_TASKRUN",		/* 6.0 */
+		  IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL },
+	{ "SINGLE_ISSUER COOP_TASKRUN", /* 6.0 */
 	  IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN |
-	  IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL },
-	{ "COOP_TASKRUN",			/* 5.19 */
+		  IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL },
+	{ "COOP_TASKRUN", /* 5.19 */
 	  IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
-	  IORING_SETUP_SUBMIT_ALL },
-	{ "SUBMIT_ALL", IORING_SETUP_SUBMIT_ALL },	/* 5.18 */
+		  IORING_SETUP_SUBMIT_ALL },
+	{ "SUBMIT_ALL", IORING_SETUP_SUBMIT_ALL }, /* 5.18 */
 	{ "no flags", 0 },
 };
 
-#define N_RUNGS (sizeof(ladder) / sizeof(ladder[0]))
-#define RUNG_COOP 1		/* The first without DEFER_TASKRUN. */
+#define N_FALLBACKS (sizeof(ladder) / sizeof(ladder[0]))
+#define FALLBACK_COOP 1 /* The first without DEFER_TASKRUN. */
 
 static const struct {
 	uint8_t opcode;
@@ -184,13 +184,14 @@ static int init_ring(struct uring *u, uint32_t sq, uint32_t cq,
 	return too_old("waits with a timeout");
 }
 
-static int climb(struct uring *u, uint32_t sq, uint32_t cq, unsigned int rung)
+static int climb(struct uring *u, uint32_t sq, uint32_t cq,
+		 unsigned int fallback)
 {
 	int err = -EINVAL;
 
-	for (; rung < N_RUNGS && err == -EINVAL; rung++) {
-		err = init_ring(u, sq, cq, ladder[rung].flags);
-		u->rung = rung;
+	for (; fallback < N_FALLBACKS && err == -EINVAL; fallback++) {
+		err = init_ring(u, sq, cq, ladder[fallback].flags);
+		u->fallback = fallback;
 	}
 	return err;
 }
@@ -200,22 +201,22 @@ static int climb(struct uring *u, uint32_t sq, uint32_t cq, unsigned int rung)
  * takes more system calls.  And the kernel forgets some 20 ms late what was
  * counted for a ring that is gone, of this process or another.
  */
-static int open_ring(struct uring *u, uint32_t sq, unsigned int rung)
+static int open_ring(struct uring *u, uint32_t sq, unsigned int fallback)
 {
 	const struct timespec refund = { .tv_nsec = REFUND_NS };
 	uint32_t cq = URING_CQ_MIN;
-	int err = climb(u, sq, cq, rung);
+	int err = climb(u, sq, cq, fallback);
 	int i;
 
 	while (err == -ENOMEM && cq > URING_CQ_LEAST) {
 		cq /= 4;
 		if (sq > cq / 4)
 			sq = cq / 4;
-		err = climb(u, sq, cq, rung);
+		err = climb(u, sq, cq, fallback);
 	}
 	for (i = 0; err == -ENOMEM && i < REFUND_TRIES; i++) {
 		nanosleep(&refund, NULL);
-		err = climb(u, sq, cq, rung);
+		err = climb(u, sq, cq, fallback);
 	}
 	return err;
 }
@@ -286,9 +287,9 @@ static void describe(const struct uring *u)
 	snprintf(u->r->describe, sizeof(u->r->describe),
 		 "uring: kernel io_uring with %s; registered:%s%s%s%s; room "
 		 "for %u operations in the kernel that do not wait",
-		 ladder[u->rung].name, none,
-		 u->has_ring_fd ? " ring" : "", u->files ? " files" : "",
-		 u->free_bufs ? " buffers" : "", u->window);
+		 ladder[u->fallback].name, none, u->has_ring_fd ? " ring" : "",
+		 u->files ? " files" : "", u->free_bufs ? " buffers" : "",
+		 u->window);
 }
 
 /*
@@ -368,7 +369,8 @@ static void uring_free(struct uring *u)
 	free(u);
 }
 
-static int create(struct weir_reactor *r, uint32_t entries, unsigned int rung)
+static int create(struct weir_reactor *r, uint32_t entries,
+		  unsigned int fallback)
 {
 	struct uring *u = mem_aligned(64, sizeof(*u));
 	int err;
@@ -377,7 +379,7 @@ static int create(struct weir_reactor *r, uint32_t entries, unsigned int rung)
 		return why(-ENOMEM, "weir_reactor_create: no memory");
 	u->r = r;
 	u->event_fd = -1;
-	err = open_ring(u, entries, rung);
+	err = open_ring(u, entries, fallback);
 	if (err) {
 		free(u);
 		return err == -ENOSYS ? err : explain(err);
@@ -395,7 +397,7 @@ int uring_create(struct weir_reactor *r, const struct weir_reactor_opts *opts)
 {
 	bool coop = opts->hosted || own_on_valgrind();
 
-	return create(r, opts->ring_entries, coop ? RUNG_COOP : 0);
+	return create(r, opts->ring_entries, coop ? FALLBACK_COOP : 0);
 }
 
 void uring_destroy(struct weir_reactor *r)
@@ -423,7 +425,7 @@ int uring_undefer(struct weir_reactor *r)
 
 	if (!(old->ring.flags & IORING_SETUP_DEFER_TASKRUN))
 		return 0;
-	err = create(r, r->opts.ring_entries, RUNG_COOP);
+	err = create(r, r->opts.ring_entries, FALLBACK_COOP);
 	if (err) {
 		r->backend_data = old;
 		return err;

@@ -215,7 +215,7 @@ static void deliver(struct uring *u, struct source *s, int32_t res, int rx_id)
  */
 static void receive_now(struct uring *u, struct source *s)
 {
-	struct rx_stock *rx = u->r->rx;
+	struct rx_free_list *rx = u->r->rx;
 	int id = rx_take(rx);
 	long n;
 

@@ -67,7 +67,7 @@ static bool start(struct uring *u, struct weir_op *op)
 }
 
 /* Sends stay behind those that came before. */
-static inline bool has_room(const struct uring *u)
+static inline bool has_capacity(const struct uring *u)
 {
 	return uring_in_flight(u) < u->limit && !u->backlog.first;
 }
@@ -75,7 +75,7 @@ static inline bool has_room(const struct uring *u)
 /* Not the path of an operation that is done in one step, and finds room. */
 __attribute__((noinline)) static void go_on(struct uring *u, struct weir_op *op)
 {
-	if ((!has_room(u) && weights[op->kind]) || !start(u, op))
+	if ((!has_capacity(u) && weights[op->kind]) || !start(u, op))
 		op_queue_push(&u->backlog, op);
 }
 
@@ -85,7 +85,7 @@ void uring_submit(struct weir_reactor *r, struct weir_op *op)
 
 	if (unlikely(u->unsupported >> op->kind & 1))
 		worker_submit(r, op);
-	else if (likely(has_room(u) && uring_has_sqe(u)))
+	else if (likely(has_capacity(u) && uring_has_sqe(u)))
 		enter_in(u, uring_next_sqe(u), op);
 	else
 		go_on(u, op);

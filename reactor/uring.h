@@ -181,7 +181,7 @@ struct uring {
 
 	int nosignal;			/* Flags of a write; 0: it signals. */
 
-	unsigned int rung;		/* Of the ladder of setup flags. */
+	unsigned int fallback; /* Of the ladder of setup flags. */
 
 	struct io_uring_buf_ring *rx_ring;	/* NULL: none. */
 	size_t rx_bytes;

@@ -25,19 +25,19 @@ static void deliver(struct source *s, int64_t res, int rx_id)
 		   res < 0 ? (int)res : 0);
 }
 
-static void run(struct errand *errand)
+static void run(struct deferred *deferred)
 {
-	make_ready(weir_container_of(errand, struct verbs_fd, errand), 0);
+	make_ready(weir_container_of(deferred, struct verbs_fd, deferred), 0);
 }
 
-static void sim_look(struct sim_look *look)
+static void sim_hook(struct sim_hook *hook)
 {
-	struct verbs_fd *vfd = weir_container_of(look, struct verbs_fd,
-						 sim_look);
+	struct verbs_fd *vfd =
+		weir_container_of(hook, struct verbs_fd, sim_hook);
 	struct pollfd pfd = { .fd = vfd->source.fd, .events = POLLIN };
 
 	if ((vfd->peek && vfd->peek(vfd)) || poll(&pfd, 1, 0) > 0)
-		errand_send(&vfd->errand);
+		deferred_send(&vfd->deferred);
 }
 
 static void source_gone(struct source *s)
@@ -60,8 +60,8 @@ static int watch(struct verbs_fd *vfd)
 
 	if (!r->backend->simulated)
 		return source_arm(&vfd->source);
-	vfd->sim_look.fn = sim_look;
-	sim_look_add(sim_of(r)->sim, &vfd->sim_look);
+	vfd->sim_hook.fn = sim_hook;
+	sim_hook_add(sim_of(r)->sim, &vfd->sim_hook);
 	return 0;
 }
 
@@ -74,7 +74,7 @@ int verbs_fd_init(struct verbs_fd *vfd, struct weir_reactor *r,
 	if (err)
 		return why(err, "%s_create: its descriptor cannot be made "
 			   "non-blocking", what);
-	errand_init(&vfd->errand, r, run);
+	deferred_init(&vfd->deferred, r, run);
 	vfd->closed = false;
 	vfd->refs = 1;
 	vfd->source.events = events;
@@ -96,14 +96,14 @@ int verbs_fd_init(struct verbs_fd *vfd, struct weir_reactor *r,
 
 void verbs_fd_send(struct verbs_fd *vfd)
 {
-	errand_send(&vfd->errand);
+	deferred_send(&vfd->deferred);
 }
 
 void verbs_fd_close(struct verbs_fd *vfd)
 {
 	vfd->closed = true;
-	sim_look_del(&vfd->sim_look);
-	errand_finish(&vfd->errand);
+	sim_hook_del(&vfd->sim_hook);
+	deferred_finish(&vfd->deferred);
 	source_destroy(&vfd->source);
 }
 

@@ -19,14 +19,14 @@
  * verbs_fd_get() and verbs_fd_put(): a callback may close what called it.
  */
 
-#include "reactor/errand.h"
+#include "reactor/deferred.h"
 #include "reactor/sim.h"
 #include "reactor/source.h"
 
 struct verbs_fd {
 	struct source source;
-	struct errand errand;
-	struct sim_look sim_look;
+	struct deferred deferred;
+	struct sim_hook sim_hook;
 	bool closed;
 	uint32_t refs;
 

@@ -8,7 +8,7 @@
  *
  * Two cores that are busy with each other wait for some hundred nanoseconds at
  * a time, of which to look at the clock twice would be a good part.  So the
- * first LOOKS_PER_CLOCK looks are without it.  The time that they took is
+ * first POLLS_PER_CLOCK looks are without it.  The time that they took is
  * estimated from looks that were timed, and accounted for later.
  */
 
@@ -20,9 +20,9 @@
 #include "base/relax.h"
 #include "reactor/op-inline.h"
 
-#define LOOKS_PER_CLOCK 32
+#define POLLS_PER_CLOCK 32
 #define AT_ONCE_MAX 256		/* Waits that begin without the clock; in a row. */
-#define LOOK_MAX_NS 100		/* More is not the look's fault. */
+#define POLL_MAX_NS 100 /* More is not the look's fault. */
 
 /* getrusage() knows CPU time too, but as it was at the last tick. */
 static struct spin_usage usage_now(struct weir_reactor *r, uint64_t now)
@@ -76,20 +76,20 @@ static uint64_t budget_from(struct weir_reactor *r, uint64_t now)
 
 static bool work_is_here(struct weir_reactor *r)
 {
-	if (unlikely(r->n_looks) && looks_run(r, true))
+	if (unlikely(r->n_hooks) && hooks_run(r, true))
 		return true;
 	return r->backend->ready(r) || mailbox_has(&r->mailbox) ||
 	       reactor_requested(r);
 }
 
-/* Whether there is work, within LOOKS_PER_CLOCK looks; those are counted. */
-static inline bool look(struct weir_reactor *r, uint64_t *looks)
+/* Whether there is work, within POLLS_PER_CLOCK looks; those are counted. */
+static inline bool hook(struct weir_reactor *r, uint64_t *hooks)
 {
-	for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
+	for (int i = 0; i < POLLS_PER_CLOCK; i++) {
 		if (work_is_here(r))
 			return true;
 		relax();
-		++*looks;
+		++*hooks;
 	}
 	return false;
 }
@@ -101,7 +101,7 @@ static bool look_at_once(struct weir_reactor *r)
 	if (!w->at_once)
 		return false;
 	w->at_once--;
-	if (!look(r, &w->looks))
+	if (!hook(r, &w->hooks))
 		return false;
 	spin_hit(&w->spin);
 	r->now_turn = 0;
@@ -109,30 +109,30 @@ static bool look_at_once(struct weir_reactor *r)
 }
 
 /* What looks without the clock have taken, as far as there was time for it. */
-static void account_looks(struct weir_reactor *r, uint64_t now)
+static void account_hooks(struct weir_reactor *r, uint64_t now)
 {
 	struct wait *w = &r->wait;
-	uint64_t ns = w->looks * w->look_ns, most = now - w->clocked_ns;
+	uint64_t ns = w->hooks * w->hook_ns, most = now - w->clocked_ns;
 
 	r->stats.spin_ns += ns < most ? ns : most;
-	w->looks = 0;
+	w->hooks = 0;
 	w->clocked_ns = now;
 }
 
 /* Returns whether there is work, and the time it is now. */
 static bool spin(struct weir_reactor *r, uint64_t end, uint64_t *now)
 {
-	uint64_t begun = *now, looks = 0, ns;
+	uint64_t begun = *now, hooks = 0, ns;
 	bool found;
 
 	do {
-		found = look(r, &looks);
+		found = hook(r, &hooks);
 		*now = r->backend->now(r);
 	} while (!found && *now < end);
 	r->stats.spin_ns += *now - begun;
-	if (looks >= LOOKS_PER_CLOCK) {
-		ns = (*now - begun) / looks;
-		r->wait.look_ns = ns < LOOK_MAX_NS ? ns : LOOK_MAX_NS;
+	if (hooks >= POLLS_PER_CLOCK) {
+		ns = (*now - begun) / hooks;
+		r->wait.hook_ns = ns < POLL_MAX_NS ? ns : POLL_MAX_NS;
 	}
 	return found;
 }
@@ -148,15 +148,15 @@ static int sleep_until(struct weir_reactor *r, uint64_t now, uint64_t until)
 		until = stats_before_sleep(r, now, until);
 	timeout = until == WEIR_FOREVER ? WEIR_FOREVER : until - now;
 	atomic_store(&r->mailbox.asleep, true);
-	if (unlikely(r->n_looks))
-		due = looks_asleep(r);
+	if (unlikely(r->n_hooks))
+		due = hooks_asleep(r);
 	if (!due && !mailbox_has(&r->mailbox) && !reactor_requested(r)) {
 		err = r->backend->wait(r, timeout);
 		r->stats.sleeps++;
 	}
 	atomic_store(&r->mailbox.asleep, false);
-	if (unlikely(r->n_looks))
-		looks_awake(r);
+	if (unlikely(r->n_hooks))
+		hooks_awake(r);
 	if (unlikely(r->page))
 		stats_after_sleep(r);
 	return err;
@@ -204,13 +204,13 @@ int wait_for_work(struct weir_reactor *r, uint64_t until)
 	if (look_at_once(r))
 		return 0;
 	begun = reactor_now_fresh(r);
-	account_looks(r, begun);
+	account_hooks(r, begun);
 	if (until <= begun)
 		return 0;
 	if (!spin_first(r, until, &r->now_ns) && r->now_ns < until)
 		err = then_sleep(r, begun, until);
 	r->wait.clocked_ns = r->now_ns;
 	if (unlikely(r->core))
-		core_look(r, r->now_ns);
+		core_poll(r, r->now_ns);
 	return err;
 }

@@ -146,7 +146,7 @@ done
 try 'a man page is installed' is_there /man3/weir_read.3
 try 'the command is installed' is_there /bin/weir
 try 'its man page too' is_there /man1/weir.1
-try '<weir-nbd/plug.h> is installed' is_there /weir-nbd/plug.h
+try '<weir-nbd/plugin.h> is installed' is_there /weir-nbd/plugin.h
 try 'config.h is not' is_not_there /config.h
 
 # shellcheck disable=SC2046,SC2086 # Lists, all of them.
@@ -178,7 +178,7 @@ fi
 # The plugin of the tutorial, and the line there that compiles it.
 compile_plugin()
 {
-	awk '/^    #include <weir-nbd\/plug.h>/ { inside = 1 }
+	awk '/^    #include <weir-nbd\/plugin.h>/ { inside = 1 }
 		inside && /^[^ ]/ { exit }
 		inside' "$src/docs/tutorial-nbd.md" >"$dir/mine.c"
 	line=$(sed -n 's/^    cc \(-shared .*mine.c .*\)/\1/p' \

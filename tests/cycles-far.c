@@ -76,7 +76,7 @@ static void take_next(struct far *f)
 
 const char *far_ip(void)
 {
-	const char *text = standin ? "10.77.1.1" : getenv("WEIR_RDMA_ADDRESS2");
+	const char *text = mocked ? "10.77.1.1" : getenv("WEIR_RDMA_ADDRESS2");
 
 	if (!text)
 		skip_because("there is no link: WEIR_RDMA_ADDRESS2 is not "
@@ -105,8 +105,7 @@ static void far_listen(struct far *f, struct address *at)
 
 static uint16_t far_open(struct far *f, struct weir_reactor *r, uint16_t port)
 {
-	const char *device = standin ? "standin_mlx5" :
-				       getenv("WEIR_RDMA_DEVICE2");
+	const char *device = mocked ? "mock_mlx5" : getenv("WEIR_RDMA_DEVICE2");
 	struct address at = ip(far_ip(), port);
 
 	memset(f, 0, sizeof(*f));
@@ -214,7 +213,7 @@ void far_prepare(void)
 
 	memory = mmap(NULL, FAR_LEN, PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (memory == MAP_FAILED || standin)
+	if (memory == MAP_FAILED || mocked)
 		return;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd))
 		return;
@@ -237,7 +236,7 @@ void far_start(struct weir_reactor *r, const char *backend, uint16_t port)
 				      WEIR_BACKEND_EV : WEIR_BACKEND_URING };
 
 	far_ip();
-	if (standin)
+	if (mocked)
 		here_port = far_open(&here, r, port);
 	else
 		assert_int_equal(write(zygote, &o, sizeof(o)), sizeof(o));
@@ -247,7 +246,7 @@ uint16_t far_wait(void)
 {
 	struct started told;
 
-	if (standin)
+	if (mocked)
 		return here_port;
 	assert_int_equal(read(zygote, &told, sizeof(told)), sizeof(told));
 	pid = told.pid;
@@ -268,9 +267,9 @@ static int far_end(int signo)
 
 void far_kill(void)
 {
-	if (standin) {
+	if (mocked) {
 		if (here.c && here.c->qp)
-			standin_kill(here.c->qp);
+			mock_kill(here.c->qp);
 		far_close(&here);
 	} else {
 		assert_int_equal(WTERMSIG(far_end(SIGKILL)), SIGKILL);
@@ -279,7 +278,7 @@ void far_kill(void)
 
 void far_stop(void)
 {
-	if (standin)
+	if (mocked)
 		far_close(&here);
 	else
 		assert_int_equal(far_end(SIGTERM), 0);
@@ -287,7 +286,7 @@ void far_stop(void)
 
 void far_break(void)
 {
-	if (!standin)
+	if (!mocked)
 		assert_int_equal(kill(pid, SIGUSR1), 0);
 	else if (here.c && here.c->qp)
 		conn_qp_error(here.c);

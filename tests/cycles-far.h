@@ -12,7 +12,7 @@
  * here, on the reactor of the test.
  */
 
-#include "tests/conn-kit.h"
+#include "tests/conn-fixture.h"
 
 #define FAR_LEN (4u << 20)
 

@@ -107,32 +107,32 @@ static void on_job(struct weir_op *op, int64_t res)
 		start(s);
 }
 
-static struct weir_loc here(struct site *s, struct weir_buf **b)
+static struct weir_operand here(struct site *s, struct weir_buf **b)
 {
 	struct near *n = s->n;
 
 	*b = NULL;
 	if (s->raw)
-		return weir_loc_mem(s->near, s->len);
+		return weir_operand_mem(s->near, s->len);
 	assert_int_equal(weir_inventory_get(b, n->inv, n->m, s->near, s->len,
 					    s->near, s->read ? 0 : s->len), 0);
-	return weir_loc_buf(*b);
+	return weir_operand_buf(*b);
 }
 
-static struct weir_loc there(const struct site *s,
-			     const struct weir_remote_key *key)
+static struct weir_operand there(const struct site *s,
+				 const struct weir_remote_key *key)
 {
-	struct weir_loc loc = weir_loc_at(s->n->there, (uintptr_t)s->far,
-					  s->len);
+	struct weir_operand operand =
+		weir_operand_at(s->n->there, (uintptr_t)s->far, s->len);
 
-	loc.ctx = (void *)(uintptr_t)key;
-	return loc;
+	operand.ctx = (void *)(uintptr_t)key;
+	return operand;
 }
 
 static int start_with(struct site *s, const struct weir_remote_key *key)
 {
 	struct near *n = s->n;
-	struct weir_loc near, far = there(s, key);
+	struct weir_operand near, far = there(s, key);
 	struct weir_buf *b;
 	int err;
 
@@ -263,7 +263,8 @@ static void make_memory(struct near *n)
 	for (i = 0; i < SLOTS; i++)
 		place(n, i);
 	assert_int_equal(weir_device_open_name(&n->dev,
-					n->c->tap->device->name), 0);
+					       n->c->device_ref->device->name),
+			 0);
 	n->m = start_mmap_on(n->dev, n->mem, FAR_LEN,
 			     WEIR_MMAP_READ | WEIR_MMAP_WRITE);
 	assert_int_equal(weir_inventory_create(&n->inv, n->r, &inv), 0);
@@ -306,6 +307,6 @@ void near_end(struct near *n)
 	free(n->slots);
 	free(n->raw);
 	free(n->mem);
-	if (standin)
+	if (mocked)
 		nothing_is_left();
 }

@@ -8,7 +8,7 @@
  */
 
 #include "tests/cycles-far.h"
-#include "tests/job-kit.h"
+#include "tests/job-fixture.h"
 
 #include <poll.h>
 

@@ -16,8 +16,8 @@
 
 /* Seconds for one test.  What takes seconds at home may take minutes on a
  * loaded machine under valgrind, or in a guest, which says WEIR_TEST_SLOW=1. */
-#define PATIENCE_S 60
-#define PATIENCE_SLOW_S 600
+#define TIMEOUT_S 60
+#define TIMEOUT_SLOW_S 600
 
 #if UNDER_TSAN
 /* The first race is the end, also in a child; and a child may have threads. */
@@ -95,8 +95,9 @@ static void on_alarm(int signo)
 static void watch_test(void)
 {
 	unsigned int s = under_valgrind() || UNDER_TSAN || want_long() ||
-			 getenv("WEIR_TEST_SLOW") ?
-			 PATIENCE_SLOW_S : PATIENCE_S;
+					 getenv("WEIR_TEST_SLOW") ?
+				 TIMEOUT_SLOW_S :
+				 TIMEOUT_S;
 
 	signal(SIGALRM, on_alarm);
 	alarm(s);

@@ -29,16 +29,16 @@ if HAVE_CMOCKA
 test_programs += \
 	%D%/test-accel \
 	%D%/test-atomic \
-	%D%/test-bell \
+	%D%/test-notify \
 	%D%/test-bench-tasks \
 	%D%/test-bounce \
 	%D%/test-bounce-end \
-	%D%/test-bounce-more \
+	%D%/test-bounce-extra \
 	%D%/test-bounce-nest \
 	%D%/test-buf \
 	%D%/test-buf-table \
 	%D%/test-call \
-	%D%/test-call-lane \
+	%D%/test-call-spsc \
 	%D%/test-chain \
 	%D%/test-chain-fuse \
 	%D%/test-chain-hop \
@@ -73,14 +73,14 @@ test_programs += \
 	%D%/test-job \
 	%D%/test-job-leave \
 	%D%/test-why-calls \
-	%D%/test-errand \
+	%D%/test-deferred \
 	%D%/test-group \
 	%D%/test-group-cpu \
 	%D%/test-group-fail \
 	%D%/test-group-load \
 	%D%/test-handover \
 	%D%/test-idle \
-	%D%/test-lane \
+	%D%/test-spsc \
 	%D%/test-mailbox \
 	%D%/test-mmap \
 	%D%/test-mmap-job \
@@ -89,7 +89,7 @@ test_programs += \
 	%D%/test-mmap-stop \
 	%D%/test-number \
 	%D%/test-why \
-	%D%/test-order \
+	%D%/test-job-fence \
 	%D%/test-pipeline \
 	%D%/test-pipeline-control \
 	%D%/test-pool \
@@ -118,7 +118,7 @@ test_programs += \
 	%D%/test-weir-nbd-disk \
 	%D%/test-weir-nbd-hello \
 	%D%/test-weir-nbd-hostile \
-	%D%/test-weir-nbd-plug \
+	%D%/test-weir-nbd-plugin \
 	%D%/test-weir-nbd-status \
 	%D%/test-weir-proxy \
 	%D%/test-weir-proxy-address \
@@ -132,7 +132,7 @@ test_programs += \
 	%D%/test-op \
 	%D%/test-cancel \
 	%D%/test-sigpipe \
-	%D%/test-store \
+	%D%/test-shared-pool \
 	%D%/test-chain-full \
 	%D%/test-sim \
 	%D%/test-sim-crash \
@@ -152,7 +152,7 @@ test_programs += \
 	%D%/test-sim-socket \
 	%D%/test-sim-wire \
 	%D%/test-sim-shared \
-	%D%/test-store-end \
+	%D%/test-shared-pool-end \
 	%D%/test-spin \
 	%D%/test-stats \
 	%D%/test-stats-hostile \
@@ -189,14 +189,14 @@ test_programs += \
 	%D%/test-mmap-keys \
 	%D%/test-mmap-keys-cards \
 	%D%/test-mmap-verbs \
-	%D%/test-mmap-window \
+	%D%/test-mmap-mw \
 	%D%/test-srq \
 	%D%/test-srq-fill \
 	%D%/test-fork \
 	%D%/test-rogue \
 	%D%/test-verbs-event \
 	%D%/test-verbs-rules \
-	%D%/test-window
+	%D%/test-mw
 else
 test_programs += %D%/test-verbs-none
 endif
@@ -205,15 +205,15 @@ endif
 # What tests of behaviour share, and the kinds of operation that there are.
 test_harness = %D%/harness.c %D%/harness-fd.c %D%/harness-sim.c \
 	%D%/harness.h %D%/sim-calls.h
-test_allocs = %D%/alloc-kit.h %D%/own-malloc.h
-test_children = %D%/child-kit.h %D%/forbid.h $(test_harness)
+test_allocs = %D%/alloc-fixture.h %D%/own-malloc.h
+test_children = %D%/child-fixture.h %D%/forbid.h $(test_harness)
 test_op_kinds = %D%/op-kinds.c %D%/op-kinds.h
 
 # What tests of memory and DMA share.
-test_jobs = $(test_harness) %D%/job-kit.h %D%/pipeline-kit.h \
-	%D%/table-kit.h
-test_bounces = %D%/bounce-kit.h %D%/slow-kit.h $(test_jobs)
-test_segments = $(test_harness) %D%/segment-kit.h
+test_jobs = $(test_harness) %D%/job-fixture.h %D%/pipeline-fixture.h \
+	%D%/table-fixture.h
+test_bounces = %D%/bounce-fixture.h %D%/slow-fixture.h $(test_jobs)
+test_segments = $(test_harness) %D%/segment-fixture.h
 
 if HAVE_CMOCKA
 if HAVE_VERBS
@@ -227,24 +227,24 @@ endif
 endif
 
 # RDMA devices that are none, in place of rdma-core.
-test_standin = %D%/standin-verbs.h
+test_mock = %D%/mock-verbs.h
 if HAVE_VERBS
-test_standin += %D%/standin-cm.c %D%/standin-cm-connect.c \
-	%D%/standin-cm-event.c %D%/standin-cm-internal.h \
-	%D%/standin-sim.c \
-	%D%/standin-verbs.c %D%/standin-verbs-cq.c \
-	%D%/standin-verbs-event.c %D%/standin-verbs-internal.h \
-	%D%/standin-verbs-key.c %D%/standin-verbs-memory.c \
-	%D%/standin-verbs-move.c %D%/standin-verbs-post.c \
-	%D%/standin-verbs-qp.c %D%/standin-verbs-side.c
+test_mock += %D%/mock-cm.c %D%/mock-cm-connect.c \
+	%D%/mock-cm-event.c %D%/mock-cm-internal.h \
+	%D%/mock-sim.c \
+	%D%/mock-verbs.c %D%/mock-verbs-cq.c \
+	%D%/mock-verbs-event.c %D%/mock-verbs-internal.h \
+	%D%/mock-verbs-key.c %D%/mock-verbs-memory.c \
+	%D%/mock-verbs-move.c %D%/mock-verbs-post.c \
+	%D%/mock-verbs-qp.c %D%/mock-verbs-side.c
 endif
 
 # A scenario of weir-sim's.
 sim_verbs = %D%/sim-verbs.c %D%/sim-verbs.h %D%/sim-verbs-job.c \
 	%D%/sim-verbs-link.c %D%/sim-verbs-message.c \
-	%D%/sim-verbs-target.c %D%/sim-verbs-window.c $(test_standin)
+	%D%/sim-verbs-target.c %D%/sim-verbs-mw.c $(test_mock)
 
-%C%_test_accel_SOURCES = %D%/test-accel.c %D%/store-kit.h $(test_jobs)
+%C%_test_accel_SOURCES = %D%/test-accel.c %D%/user-domain-fixture.h $(test_jobs)
 %C%_test_accel_LDADD = $(test_public)
 %C%_test_atomic_SOURCES = %D%/test-atomic.c $(test_jobs)
 %C%_test_atomic_LDADD = $(test_public)
@@ -256,15 +256,15 @@ sim_verbs = %D%/sim-verbs.c %D%/sim-verbs.h %D%/sim-verbs-job.c \
 %C%_test_bounce_SOURCES = %D%/test-bounce.c $(test_bounces)
 %C%_test_bounce_LDADD = $(test_public)
 
-%C%_test_bounce_nest_SOURCES = %D%/test-bounce-nest.c %D%/slow-kit.h \
+%C%_test_bounce_nest_SOURCES = %D%/test-bounce-nest.c %D%/slow-fixture.h \
 	$(test_jobs)
 %C%_test_bounce_nest_LDADD = $(test_public)
 
 %C%_test_bounce_end_SOURCES = %D%/test-bounce-end.c $(test_bounces)
 %C%_test_bounce_end_LDADD = $(test_public)
 
-%C%_test_bounce_more_SOURCES = %D%/test-bounce-more.c $(test_bounces)
-%C%_test_bounce_more_LDADD = $(test_public)
+%C%_test_bounce_extra_SOURCES = %D%/test-bounce-extra.c $(test_bounces)
+%C%_test_bounce_extra_LDADD = $(test_public)
 
 %C%_test_buf_SOURCES = %D%/test-buf.c %D%/cores.h $(test_jobs)
 %C%_test_buf_LDADD = $(test_internal)
@@ -275,61 +275,61 @@ sim_verbs = %D%/sim-verbs.c %D%/sim-verbs.h %D%/sim-verbs-job.c \
 %C%_test_chain_SOURCES = %D%/test-chain.c $(test_jobs)
 %C%_test_chain_LDADD = $(test_internal)
 
-%C%_test_channel_SOURCES = %D%/test-channel.c %D%/channel-kit.h \
-	$(test_harness) $(test_standin)
+%C%_test_channel_SOURCES = %D%/test-channel.c %D%/channel-fixture.h \
+	$(test_harness) $(test_mock)
 %C%_test_channel_LDADD = $(test_internal)
 
-%C%_test_channel_end_SOURCES = %D%/test-channel-end.c %D%/channel-kit.h \
-	%D%/table-kit.h $(test_harness) $(test_standin)
+%C%_test_channel_end_SOURCES = %D%/test-channel-end.c %D%/channel-fixture.h \
+	%D%/table-fixture.h $(test_harness) $(test_mock)
 %C%_test_channel_end_LDADD = $(test_internal)
 
-%C%_test_channel_many_SOURCES = %D%/test-channel-many.c %D%/channel-kit.h \
-	$(test_harness) $(test_standin)
+%C%_test_channel_many_SOURCES = %D%/test-channel-many.c %D%/channel-fixture.h \
+	$(test_harness) $(test_mock)
 %C%_test_channel_many_LDADD = $(test_internal)
 
 # The same cases twice: with the stand-in, and with what is real.
-%C%_test_cm_SOURCES = %D%/test-cm.c $(test_harness) $(test_standin)
+%C%_test_cm_SOURCES = %D%/test-cm.c $(test_harness) $(test_mock)
 %C%_test_cm_LDADD = $(test_internal)
-%C%_test_cm_rdma_SOURCES = %D%/test-cm.c %D%/standin-verbs.h $(test_harness)
+%C%_test_cm_rdma_SOURCES = %D%/test-cm.c %D%/mock-verbs.h $(test_harness)
 %C%_test_cm_rdma_LDADD = $(test_internal)
 
 test_channel_wire = %D%/test-channel-wire.c %D%/cores.h $(test_harness)
-%C%_test_channel_wire_SOURCES = $(test_channel_wire) $(test_standin)
+%C%_test_channel_wire_SOURCES = $(test_channel_wire) $(test_mock)
 %C%_test_channel_wire_LDADD = $(test_internal)
 %C%_test_channel_wire_rdma_SOURCES = $(test_channel_wire) \
-	%D%/standin-verbs.h
+	%D%/mock-verbs.h
 %C%_test_channel_wire_rdma_LDADD = $(test_internal)
 
-%C%_test_conform_SOURCES = %D%/test-conform.c %D%/conform-kit.h $(test_jobs)
+%C%_test_conform_SOURCES = %D%/test-conform.c %D%/conform-fixture.h $(test_jobs)
 %C%_test_conform_LDADD = $(test_public)
-test_conforms = %D%/test-conform-verbs.c %D%/conform-kit.h \
-	%D%/conn-kit.h $(test_jobs)
-%C%_test_conform_verbs_SOURCES = $(test_conforms) $(test_standin)
+test_conforms = %D%/test-conform-verbs.c %D%/conform-fixture.h \
+	%D%/conn-fixture.h $(test_jobs)
+%C%_test_conform_verbs_SOURCES = $(test_conforms) $(test_mock)
 %C%_test_conform_verbs_LDADD = $(test_internal)
-%C%_test_conform_verbs_rdma_SOURCES = $(test_conforms) %D%/standin-verbs.h
+%C%_test_conform_verbs_rdma_SOURCES = $(test_conforms) %D%/mock-verbs.h
 %C%_test_conform_verbs_rdma_LDADD = $(test_internal)
 
 # The same twice: with the stand-in, and with what is real.
-test_conns = %D%/conn-kit.h $(test_harness)
-test_conn_states = %D%/test-conn-state.c %D%/table-kit.h $(test_conns)
-%C%_test_conn_SOURCES = %D%/test-conn.c $(test_conns) $(test_standin)
+test_conns = %D%/conn-fixture.h $(test_harness)
+test_conn_states = %D%/test-conn-state.c %D%/table-fixture.h $(test_conns)
+%C%_test_conn_SOURCES = %D%/test-conn.c $(test_conns) $(test_mock)
 %C%_test_conn_LDADD = $(test_internal)
 %C%_test_conn_rdma_SOURCES = %D%/test-conn.c $(test_conns)
 %C%_test_conn_rdma_LDADD = $(test_internal)
 test_conn_cycles = %D%/test-conn-cycles.c %D%/cycles-far.c %D%/cycles-far.h \
-	%D%/cycles-near.c %D%/cycles-near.h %D%/job-kit.h $(test_conns)
-%C%_test_conn_cycles_SOURCES = $(test_conn_cycles) $(test_standin)
+	%D%/cycles-near.c %D%/cycles-near.h %D%/job-fixture.h $(test_conns)
+%C%_test_conn_cycles_SOURCES = $(test_conn_cycles) $(test_mock)
 %C%_test_conn_cycles_LDADD = $(test_internal)
 %C%_test_conn_cycles_rdma_SOURCES = $(test_conn_cycles)
 %C%_test_conn_cycles_rdma_LDADD = $(test_internal)
 %C%_test_conn_device_SOURCES = %D%/test-conn-device.c $(test_conns) \
-	$(test_standin)
+	$(test_mock)
 %C%_test_conn_device_LDADD = $(test_internal)
-%C%_test_conn_end_SOURCES = %D%/test-conn-end.c $(test_conns) $(test_standin)
+%C%_test_conn_end_SOURCES = %D%/test-conn-end.c $(test_conns) $(test_mock)
 %C%_test_conn_end_LDADD = $(test_internal)
 %C%_test_conn_end_rdma_SOURCES = %D%/test-conn-end.c $(test_conns)
 %C%_test_conn_end_rdma_LDADD = $(test_internal)
-%C%_test_conn_state_SOURCES = $(test_conn_states) $(test_standin)
+%C%_test_conn_state_SOURCES = $(test_conn_states) $(test_mock)
 %C%_test_conn_state_LDADD = $(test_internal)
 %C%_test_conn_state_rdma_SOURCES = $(test_conn_states)
 %C%_test_conn_state_rdma_LDADD = $(test_internal)
@@ -337,7 +337,7 @@ test_conn_cycles = %D%/test-conn-cycles.c %D%/cycles-far.c %D%/cycles-far.h \
 # A peer that knows nothing of weir; in the guest only.
 %C%_plain_peer_SOURCES = %D%/plain-peer.c
 %C%_plain_peer_LDADD = $(VERBS_LIBS)
-%C%_test_plain_peer_SOURCES = %D%/test-plain-peer.c %D%/job-kit.h $(test_conns)
+%C%_test_plain_peer_SOURCES = %D%/test-plain-peer.c %D%/job-fixture.h $(test_conns)
 %C%_test_plain_peer_LDADD = $(test_internal)
 
 %C%_test_conn_none_SOURCES = %D%/test-conn-none.c $(test_harness)
@@ -355,11 +355,11 @@ test_conn_cycles = %D%/test-conn-cycles.c %D%/cycles-far.c %D%/cycles-far.h \
 %C%_test_chain_storm_SOURCES = %D%/test-chain-storm.c $(test_jobs)
 %C%_test_chain_storm_LDADD = $(test_internal)
 
-%C%_test_dm_SOURCES = %D%/test-dm.c $(test_jobs) $(test_standin)
+%C%_test_dm_SOURCES = %D%/test-dm.c $(test_jobs) $(test_mock)
 %C%_test_dm_LDADD = $(test_internal)
 
 %C%_test_descriptor_SOURCES = %D%/test-descriptor.c \
-	%D%/fuzz/fuzz-descriptor.c %D%/fuzz/descriptor-kit.h $(test_harness)
+	%D%/fuzz/fuzz-descriptor.c %D%/fuzz/descriptor-fixture.h $(test_harness)
 %C%_test_descriptor_LDADD = $(test_internal)
 
 %C%_test_dm_soft_SOURCES = %D%/test-dm-soft.c $(test_harness)
@@ -372,7 +372,7 @@ test_conn_cycles = %D%/test-conn-cycles.c %D%/cycles-far.c %D%/cycles-far.h \
 %C%_test_device_LDADD = $(test_internal)
 
 %C%_test_device_caps_SOURCES = %D%/test-device-caps.c $(test_harness) \
-	$(test_standin)
+	$(test_mock)
 %C%_test_device_caps_LDADD = $(test_internal)
 
 %C%_test_device_id_SOURCES = %D%/test-device-id.c $(test_harness)
@@ -393,75 +393,75 @@ test_conn_cycles = %D%/test-conn-cycles.c %D%/cycles-far.c %D%/cycles-far.h \
 %C%_test_engine_LDADD = $(test_internal)
 
 # Over the stand-in, and over soft-RoCE.
-test_lanes = %D%/conn-kit.h %D%/verbs-kit.h $(test_jobs)
-%C%_test_engine_verbs_SOURCES = %D%/test-engine-verbs.c $(test_lanes) \
-	$(test_standin)
+test_rings = %D%/conn-fixture.h %D%/verbs-fixture.h $(test_jobs)
+%C%_test_engine_verbs_SOURCES = %D%/test-engine-verbs.c $(test_rings) \
+	$(test_mock)
 %C%_test_engine_verbs_LDADD = $(test_internal)
 %C%_test_engine_verbs_atomic_SOURCES = %D%/test-engine-verbs-atomic.c \
-	$(test_lanes) $(test_standin)
+	$(test_rings) $(test_mock)
 %C%_test_engine_verbs_atomic_LDADD = $(test_internal)
-%C%_test_sync_remote_SOURCES = %D%/test-sync-remote.c %D%/table-kit.h \
-	$(test_lanes) $(test_standin)
+%C%_test_sync_remote_SOURCES = %D%/test-sync-remote.c %D%/table-fixture.h \
+	$(test_rings) $(test_mock)
 %C%_test_sync_remote_LDADD = $(test_internal)
 %C%_test_sync_remote_rdma_SOURCES = %D%/test-sync-remote.c \
-	%D%/table-kit.h $(test_lanes) %D%/standin-verbs.h
+	%D%/table-fixture.h $(test_rings) %D%/mock-verbs.h
 %C%_test_sync_remote_rdma_LDADD = $(test_internal)
 %C%_test_engine_verbs_end_SOURCES = %D%/test-engine-verbs-end.c \
-	$(test_lanes) $(test_standin)
+	$(test_rings) $(test_mock)
 %C%_test_engine_verbs_end_LDADD = $(test_internal)
 %C%_test_engine_verbs_import_SOURCES = %D%/test-engine-verbs-import.c \
-	$(test_lanes) $(test_standin)
+	$(test_rings) $(test_mock)
 %C%_test_engine_verbs_import_LDADD = $(test_internal)
 %C%_test_engine_verbs_rdma_SOURCES = %D%/test-engine-verbs.c \
-	$(test_lanes) %D%/standin-verbs.h
+	$(test_rings) %D%/mock-verbs.h
 %C%_test_engine_verbs_rdma_LDADD = $(test_internal)
 %C%_test_engine_verbs_atomic_rdma_SOURCES = \
-	%D%/test-engine-verbs-atomic.c $(test_lanes) %D%/standin-verbs.h
+	%D%/test-engine-verbs-atomic.c $(test_rings) %D%/mock-verbs.h
 %C%_test_engine_verbs_atomic_rdma_LDADD = $(test_internal)
 %C%_test_engine_verbs_end_rdma_SOURCES = %D%/test-engine-verbs-end.c \
-	$(test_lanes) %D%/standin-verbs.h
+	$(test_rings) %D%/mock-verbs.h
 %C%_test_engine_verbs_end_rdma_LDADD = $(test_internal)
 %C%_test_engine_verbs_import_rdma_SOURCES = \
-	%D%/test-engine-verbs-import.c $(test_lanes) %D%/standin-verbs.h
+	%D%/test-engine-verbs-import.c $(test_rings) %D%/mock-verbs.h
 %C%_test_engine_verbs_import_rdma_LDADD = $(test_internal)
 
-%C%_test_export_SOURCES = %D%/test-export.c %D%/export-kit.h \
-	%D%/table-kit.h $(test_jobs)
+%C%_test_export_SOURCES = %D%/test-export.c %D%/export-fixture.h \
+	%D%/table-fixture.h $(test_jobs)
 %C%_test_export_LDADD = $(test_internal)
 
-%C%_test_export_copy_SOURCES = %D%/test-export-copy.c %D%/export-kit.h \
+%C%_test_export_copy_SOURCES = %D%/test-export-copy.c %D%/export-fixture.h \
 	$(test_jobs)
 %C%_test_export_copy_LDADD = $(test_internal)
 
-%C%_test_export_hostile_SOURCES = %D%/test-export-hostile.c %D%/export-kit.h \
+%C%_test_export_hostile_SOURCES = %D%/test-export-hostile.c %D%/export-fixture.h \
 	$(test_jobs)
 %C%_test_export_hostile_LDADD = $(test_internal)
 
 # Over the stand-in, and over soft-RoCE.
-%C%_test_export_rdma_SOURCES = %D%/test-export-rdma.c %D%/rdma-kit.h \
-	%D%/table-kit.h $(test_harness) \
-	$(test_standin)
+%C%_test_export_rdma_SOURCES = %D%/test-export-rdma.c %D%/rdma-fixture.h \
+	%D%/table-fixture.h $(test_harness) \
+	$(test_mock)
 %C%_test_export_rdma_LDADD = $(test_internal)
 %C%_test_export_rdma_rdma_SOURCES = %D%/test-export-rdma.c \
-	%D%/rdma-kit.h %D%/standin-verbs.h %D%/table-kit.h $(test_harness)
+	%D%/rdma-fixture.h %D%/mock-verbs.h %D%/table-fixture.h $(test_harness)
 %C%_test_export_rdma_rdma_LDADD = $(test_internal)
 
-%C%_test_exporter_SOURCES = %D%/test-exporter.c %D%/export-kit.h $(test_jobs)
+%C%_test_exporter_SOURCES = %D%/test-exporter.c %D%/export-fixture.h $(test_jobs)
 %C%_test_exporter_LDADD = $(test_internal)
 
 %C%_test_domain_job_SOURCES = %D%/test-domain-job.c $(test_jobs) \
-	%D%/store-kit.h
+	%D%/user-domain-fixture.h
 %C%_test_domain_job_LDADD = $(test_internal)
 
-%C%_test_domain_remote_SOURCES = %D%/test-domain-remote.c %D%/table-kit.h \
+%C%_test_domain_remote_SOURCES = %D%/test-domain-remote.c %D%/table-fixture.h \
 	$(test_harness)
 %C%_test_domain_remote_LDADD = $(test_internal)
 
 %C%_test_domain_user_SOURCES = %D%/test-domain-user.c $(test_jobs) \
-	%D%/store-kit.h
+	%D%/user-domain-fixture.h
 %C%_test_domain_user_LDADD = $(test_internal)
 
-%C%_test_handover_SOURCES = %D%/test-handover.c %D%/group-kit.h \
+%C%_test_handover_SOURCES = %D%/test-handover.c %D%/group-fixture.h \
 	$(test_harness)
 %C%_test_handover_LDADD = $(test_public)
 
@@ -480,86 +480,86 @@ test_lanes = %D%/conn-kit.h %D%/verbs-kit.h $(test_jobs)
 %C%_test_job_leave_SOURCES = %D%/test-job-leave.c $(test_jobs)
 %C%_test_job_leave_LDADD = $(test_public)
 
-%C%_test_call_SOURCES = %D%/test-call.c %D%/group-kit.h $(test_harness)
+%C%_test_call_SOURCES = %D%/test-call.c %D%/group-fixture.h $(test_harness)
 %C%_test_call_LDADD = $(test_public)
 
-%C%_test_call_lane_SOURCES = %D%/test-call-lane.c %D%/group-kit.h \
+%C%_test_call_spsc_SOURCES = %D%/test-call-spsc.c %D%/group-fixture.h \
 	$(test_harness)
-%C%_test_call_lane_LDADD = $(test_public)
+%C%_test_call_spsc_LDADD = $(test_public)
 
-%C%_test_group_SOURCES = %D%/test-group.c %D%/group-kit.h %D%/table-kit.h \
+%C%_test_group_SOURCES = %D%/test-group.c %D%/group-fixture.h %D%/table-fixture.h \
 	$(test_harness)
 %C%_test_group_LDADD = $(test_internal)
 
-%C%_test_group_cpu_SOURCES = %D%/test-group-cpu.c %D%/group-kit.h \
+%C%_test_group_cpu_SOURCES = %D%/test-group-cpu.c %D%/group-fixture.h \
 	$(test_harness)
 %C%_test_group_cpu_LDADD = $(test_internal)
 
-%C%_test_group_fail_SOURCES = %D%/test-group-fail.c %D%/group-kit.h \
+%C%_test_group_fail_SOURCES = %D%/test-group-fail.c %D%/group-fixture.h \
 	$(test_harness)
 %C%_test_group_fail_LDADD = $(test_internal)
 
-%C%_test_group_load_SOURCES = %D%/test-group-load.c %D%/group-kit.h \
+%C%_test_group_load_SOURCES = %D%/test-group-load.c %D%/group-fixture.h \
 	$(test_harness)
 %C%_test_group_load_LDADD = $(test_internal)
 
-%C%_test_lane_SOURCES = %D%/test-lane.c %D%/group-kit.h $(test_harness)
-%C%_test_lane_LDADD = $(test_public)
+%C%_test_spsc_SOURCES = %D%/test-spsc.c %D%/group-fixture.h $(test_harness)
+%C%_test_spsc_LDADD = $(test_public)
 
-%C%_test_bell_SOURCES = %D%/test-bell.c %D%/group-kit.h $(test_harness)
-%C%_test_bell_LDADD = $(test_internal)
+%C%_test_notify_SOURCES = %D%/test-notify.c %D%/group-fixture.h $(test_harness)
+%C%_test_notify_LDADD = $(test_internal)
 
 %C%_test_mailbox_SOURCES = %D%/test-mailbox.c $(test_harness)
 %C%_test_mailbox_LDADD = $(test_public)
 
 # Over the stand-in, and over soft-RoCE.
-test_messages = %D%/message-kit.h %D%/yard-kit.h $(test_conns) %D%/job-kit.h \
-	%D%/pipeline-kit.h %D%/table-kit.h %D%/standin-verbs.h
+test_messages = %D%/message-fixture.h %D%/jobs-beside-fixture.h $(test_conns) %D%/job-fixture.h \
+	%D%/pipeline-fixture.h %D%/table-fixture.h %D%/mock-verbs.h
 %C%_test_message_SOURCES = %D%/test-message.c $(test_messages) \
-	$(test_standin)
+	$(test_mock)
 %C%_test_message_LDADD = $(test_internal)
 %C%_test_message_rdma_SOURCES = %D%/test-message.c $(test_messages)
 %C%_test_message_rdma_LDADD = $(test_internal)
 %C%_test_message_end_SOURCES = %D%/test-message-end.c $(test_messages) \
-	$(test_standin)
+	$(test_mock)
 %C%_test_message_end_LDADD = $(test_internal)
 %C%_test_message_end_rdma_SOURCES = %D%/test-message-end.c $(test_messages)
 %C%_test_message_end_rdma_LDADD = $(test_internal)
 %C%_test_message_state_SOURCES = %D%/test-message-state.c \
-	$(test_messages) $(test_standin)
+	$(test_messages) $(test_mock)
 %C%_test_message_state_LDADD = $(test_internal)
 %C%_test_message_state_rdma_SOURCES = %D%/test-message-state.c \
 	$(test_messages)
 %C%_test_message_state_rdma_LDADD = $(test_internal)
-%C%_test_srq_SOURCES = %D%/test-srq.c $(test_messages) $(test_standin)
+%C%_test_srq_SOURCES = %D%/test-srq.c $(test_messages) $(test_mock)
 %C%_test_srq_LDADD = $(test_internal)
 %C%_test_srq_rdma_SOURCES = %D%/test-srq.c $(test_messages)
 %C%_test_srq_rdma_LDADD = $(test_internal)
 %C%_test_srq_fill_SOURCES = %D%/test-srq-fill.c $(test_messages) \
-	$(test_standin)
+	$(test_mock)
 %C%_test_srq_fill_LDADD = $(test_internal)
 %C%_test_srq_fill_rdma_SOURCES = %D%/test-srq-fill.c $(test_messages)
 %C%_test_srq_fill_rdma_LDADD = $(test_internal)
 
-%C%_test_mmap_keys_SOURCES = %D%/test-mmap-keys.c %D%/peer-kit.h $(test_jobs) \
-	$(test_standin)
+%C%_test_mmap_keys_SOURCES = %D%/test-mmap-keys.c %D%/peer-fixture.h $(test_jobs) \
+	$(test_mock)
 %C%_test_mmap_keys_LDADD = $(test_internal)
 
 %C%_test_mmap_keys_cards_SOURCES = %D%/test-mmap-keys.c $(test_jobs)
 %C%_test_mmap_keys_cards_LDADD = $(test_internal)
 
 %C%_test_mmap_verbs_SOURCES = %D%/test-mmap-verbs.c $(test_jobs) \
-	$(test_standin)
+	$(test_mock)
 %C%_test_mmap_verbs_LDADD = $(test_internal)
 
-%C%_test_mmap_window_SOURCES = %D%/test-mmap-window.c %D%/rdma-kit.h \
-	%D%/table-kit.h $(test_harness) $(test_standin)
-%C%_test_mmap_window_LDADD = $(test_internal)
-%C%_test_mmap_window_rdma_SOURCES = %D%/test-mmap-window.c %D%/rdma-kit.h \
-	%D%/standin-verbs.h %D%/table-kit.h $(test_harness)
-%C%_test_mmap_window_rdma_LDADD = $(test_internal)
+%C%_test_mmap_mw_SOURCES = %D%/test-mmap-mw.c %D%/rdma-fixture.h \
+	%D%/table-fixture.h $(test_harness) $(test_mock)
+%C%_test_mmap_mw_LDADD = $(test_internal)
+%C%_test_mmap_mw_rdma_SOURCES = %D%/test-mmap-mw.c %D%/rdma-fixture.h \
+	%D%/mock-verbs.h %D%/table-fixture.h $(test_harness)
+%C%_test_mmap_mw_rdma_LDADD = $(test_internal)
 
-%C%_test_mmap_SOURCES = %D%/test-mmap.c %D%/peer-kit.h $(test_jobs)
+%C%_test_mmap_SOURCES = %D%/test-mmap.c %D%/peer-fixture.h $(test_jobs)
 %C%_test_mmap_LDADD = $(test_internal)
 
 %C%_test_mmap_job_SOURCES = %D%/test-mmap-job.c $(test_jobs)
@@ -571,19 +571,19 @@ test_messages = %D%/message-kit.h %D%/yard-kit.h $(test_conns) %D%/job-kit.h \
 %C%_test_mmap_register_SOURCES = %D%/test-mmap-register.c $(test_jobs)
 %C%_test_mmap_register_LDADD = $(test_internal)
 
-%C%_test_mmap_stop_SOURCES = %D%/test-mmap-stop.c %D%/peer-kit.h $(test_jobs)
+%C%_test_mmap_stop_SOURCES = %D%/test-mmap-stop.c %D%/peer-fixture.h $(test_jobs)
 %C%_test_mmap_stop_LDADD = $(test_internal)
 
-test_errnos = %D%/alloc-kit.h %D%/errnos-kit.h
+test_errnos = %D%/alloc-fixture.h %D%/errnos-fixture.h
 %C%_test_errnos_SOURCES = %D%/test-errnos.c $(test_errnos) $(test_harness)
 %C%_test_errnos_LDADD = $(test_public)
-%C%_test_errnos_mem_SOURCES = %D%/test-errnos-mem.c %D%/export-kit.h \
-	%D%/segment-kit.h $(test_errnos) $(test_jobs)
+%C%_test_errnos_mem_SOURCES = %D%/test-errnos-mem.c %D%/export-fixture.h \
+	%D%/segment-fixture.h $(test_errnos) $(test_jobs)
 %C%_test_errnos_mem_LDADD = $(test_public)
-%C%_test_errnos_verbs_SOURCES = %D%/test-errnos-verbs.c %D%/channel-kit.h \
-	%D%/message-kit.h $(test_errnos) $(test_windows) $(test_standin)
+%C%_test_errnos_verbs_SOURCES = %D%/test-errnos-verbs.c %D%/channel-fixture.h \
+	%D%/message-fixture.h $(test_errnos) $(test_windows) $(test_mock)
 %C%_test_errnos_verbs_LDADD = $(test_internal)
-%C%_test_errnos_dma_SOURCES = %D%/test-errnos-dma.c %D%/stats-kit.h \
+%C%_test_errnos_dma_SOURCES = %D%/test-errnos-dma.c %D%/stats-fixture.h \
 	$(test_errnos) $(test_jobs)
 %C%_test_errnos_dma_LDADD = $(test_public)
 %C%_test_errnos_host_SOURCES = %D%/test-errnos-host.c $(test_errnos) \
@@ -595,8 +595,8 @@ test_errnos = %D%/alloc-kit.h %D%/errnos-kit.h
 %C%_test_errnos_sim_SOURCES = %D%/test-errnos-sim.c $(test_errnos) \
 	$(test_harness)
 %C%_test_errnos_sim_LDADD = $(test_public)
-%C%_test_order_SOURCES = %D%/test-order.c $(test_jobs)
-%C%_test_order_LDADD = $(test_public)
+%C%_test_job_fence_SOURCES = %D%/test-job-fence.c $(test_jobs)
+%C%_test_job_fence_LDADD = $(test_public)
 %C%_test_pipeline_SOURCES = %D%/test-pipeline.c $(test_jobs)
 %C%_test_pipeline_LDADD = $(test_internal)
 
@@ -609,7 +609,7 @@ test_errnos = %D%/alloc-kit.h %D%/errnos-kit.h
 %C%_test_segment_SOURCES = %D%/test-segment.c $(test_segments)
 %C%_test_segment_LDADD = $(test_internal)
 
-%C%_test_segment_attach_SOURCES = %D%/test-segment-attach.c %D%/export-kit.h \
+%C%_test_segment_attach_SOURCES = %D%/test-segment-attach.c %D%/export-fixture.h \
 	$(test_segments)
 %C%_test_segment_attach_LDADD = $(test_internal)
 
@@ -631,14 +631,14 @@ test_errnos = %D%/alloc-kit.h %D%/errnos-kit.h
 %C%_test_segment_phys_SOURCES = %D%/test-segment-phys.c $(test_segments)
 %C%_test_segment_phys_LDADD = $(test_internal)
 
-%C%_test_process_SOURCES = %D%/test-process.c %D%/gate-kit.h \
+%C%_test_process_SOURCES = %D%/test-process.c %D%/gate-fixture.h \
 	$(test_jobs)
 %C%_test_process_LDADD = $(test_internal)
 
-%C%_test_translate_SOURCES = %D%/test-translate.c %D%/slow-kit.h $(test_jobs)
+%C%_test_translate_SOURCES = %D%/test-translate.c %D%/slow-fixture.h $(test_jobs)
 %C%_test_translate_LDADD = $(test_internal)
 
-%C%_test_route_SOURCES = %D%/test-route.c %D%/store-kit.h $(test_jobs)
+%C%_test_route_SOURCES = %D%/test-route.c %D%/user-domain-fixture.h $(test_jobs)
 %C%_test_route_LDADD = $(test_internal)
 
 %C%_test_reentry_SOURCES = %D%/test-reentry.c $(test_jobs)
@@ -652,9 +652,9 @@ test_errnos = %D%/alloc-kit.h %D%/errnos-kit.h
 %C%_test_sim_SOURCES = %D%/test-sim.c $(test_harness)
 %C%_test_sim_LDADD = $(test_public)
 
-%C%_test_sim_job_SOURCES = %D%/test-sim-job.c %D%/sim-kit.h $(test_jobs)
+%C%_test_sim_job_SOURCES = %D%/test-sim-job.c %D%/sim-fixture.h $(test_jobs)
 %C%_test_sim_job_LDADD = $(test_public)
-%C%_test_sim_memory_SOURCES = %D%/test-sim-memory.c %D%/sim-kit.h $(test_jobs)
+%C%_test_sim_memory_SOURCES = %D%/test-sim-memory.c %D%/sim-fixture.h $(test_jobs)
 %C%_test_sim_memory_LDADD = $(test_public)
 
 %C%_test_sim_net_SOURCES = %D%/test-sim-net.c $(test_harness)
@@ -669,84 +669,84 @@ test_errnos = %D%/alloc-kit.h %D%/errnos-kit.h
 %C%_test_sim_wire_SOURCES = %D%/test-sim-wire.c $(test_harness)
 %C%_test_sim_wire_LDADD = $(test_public)
 
-%C%_test_sim_end_SOURCES = %D%/test-sim-end.c %D%/sim-kit.h $(test_jobs)
+%C%_test_sim_end_SOURCES = %D%/test-sim-end.c %D%/sim-fixture.h $(test_jobs)
 %C%_test_sim_end_LDADD = $(test_public)
-%C%_test_sim_pipeline_SOURCES = %D%/test-sim-pipeline.c %D%/sim-kit.h \
+%C%_test_sim_pipeline_SOURCES = %D%/test-sim-pipeline.c %D%/sim-fixture.h \
 	$(test_jobs)
 %C%_test_sim_pipeline_LDADD = $(test_public)
-%C%_test_sim_pool_SOURCES = %D%/test-sim-pool.c %D%/sim-kit.h $(test_jobs)
+%C%_test_sim_pool_SOURCES = %D%/test-sim-pool.c %D%/sim-fixture.h $(test_jobs)
 %C%_test_sim_pool_LDADD = $(test_public)
-%C%_test_sim_shared_SOURCES = %D%/test-sim-shared.c %D%/sim-kit.h \
-	%D%/export-kit.h $(test_jobs)
+%C%_test_sim_shared_SOURCES = %D%/test-sim-shared.c %D%/sim-fixture.h \
+	%D%/export-fixture.h $(test_jobs)
 %C%_test_sim_shared_LDADD = $(test_public)
 
-%C%_test_sim_crash_SOURCES = %D%/test-sim-crash.c %D%/sim-file-kit.h \
+%C%_test_sim_crash_SOURCES = %D%/test-sim-crash.c %D%/sim-file-fixture.h \
 	$(test_harness)
 %C%_test_sim_crash_LDADD = $(test_public)
 
-%C%_test_sim_disk_SOURCES = %D%/test-sim-disk.c %D%/sim-file-kit.h \
+%C%_test_sim_disk_SOURCES = %D%/test-sim-disk.c %D%/sim-file-fixture.h \
 	$(test_harness)
 %C%_test_sim_disk_LDADD = $(test_public)
 
-%C%_test_sim_name_SOURCES = %D%/test-sim-name.c %D%/sim-file-kit.h \
+%C%_test_sim_name_SOURCES = %D%/test-sim-name.c %D%/sim-file-fixture.h \
 	$(test_harness)
 %C%_test_sim_name_LDADD = $(test_public)
 
-%C%_test_sim_cut_SOURCES = %D%/test-sim-cut.c %D%/sim-file-kit.h \
+%C%_test_sim_cut_SOURCES = %D%/test-sim-cut.c %D%/sim-file-fixture.h \
 	$(test_harness)
 %C%_test_sim_cut_LDADD = $(test_public)
 
-%C%_test_sim_file_job_SOURCES = %D%/test-sim-file-job.c %D%/sim-kit.h \
+%C%_test_sim_file_job_SOURCES = %D%/test-sim-file-job.c %D%/sim-fixture.h \
 	$(test_jobs)
 %C%_test_sim_file_job_LDADD = $(test_public)
 
 %C%_test_sim_file_linux_SOURCES = %D%/test-sim-file-linux.c \
-	%D%/sim-file-kit.h $(test_harness)
+	%D%/sim-file-fixture.h $(test_harness)
 %C%_test_sim_file_linux_LDADD = $(test_public)
 
-%C%_test_sim_file_SOURCES = %D%/test-sim-file.c %D%/sim-file-kit.h \
+%C%_test_sim_file_SOURCES = %D%/test-sim-file.c %D%/sim-file-fixture.h \
 	$(test_harness)
 %C%_test_sim_file_LDADD = $(test_public)
 
 %C%_test_timer_SOURCES = %D%/test-timer.c $(test_harness)
 %C%_test_timer_LDADD = $(test_public)
 
-%C%_test_post_SOURCES = %D%/test-post.c %D%/gate-kit.h $(test_harness)
+%C%_test_post_SOURCES = %D%/test-post.c %D%/gate-fixture.h $(test_harness)
 %C%_test_post_LDADD = $(test_public)
 
-%C%_test_weir_nbd_SOURCES = %D%/test-weir-nbd.c %D%/nbd-kit.h $(test_harness)
+%C%_test_weir_nbd_SOURCES = %D%/test-weir-nbd.c %D%/nbd-fixture.h $(test_harness)
 %C%_test_weir_nbd_LDADD = $(test_public)
 
-%C%_test_weir_nbd_disk_SOURCES = %D%/test-weir-nbd-disk.c %D%/nbd-kit.h \
+%C%_test_weir_nbd_disk_SOURCES = %D%/test-weir-nbd-disk.c %D%/nbd-fixture.h \
 	$(test_harness)
 %C%_test_weir_nbd_disk_LDADD = $(test_public)
 
-%C%_test_weir_nbd_hello_SOURCES = %D%/test-weir-nbd-hello.c %D%/nbd-kit.h \
+%C%_test_weir_nbd_hello_SOURCES = %D%/test-weir-nbd-hello.c %D%/nbd-fixture.h \
 	$(test_harness)
 %C%_test_weir_nbd_hello_LDADD = $(test_public)
 
 %C%_test_weir_nbd_hostile_SOURCES = %D%/test-weir-nbd-hostile.c \
-	%D%/nbd-kit.h $(test_harness)
+	%D%/nbd-fixture.h $(test_harness)
 %C%_test_weir_nbd_hostile_LDADD = $(test_public)
 
-%C%_test_weir_nbd_plug_SOURCES = %D%/test-weir-nbd-plug.c %D%/nbd-kit.h \
-	%D%/nbd-plug.h $(test_harness)
-%C%_test_weir_nbd_plug_LDADD = $(test_public)
+%C%_test_weir_nbd_plugin_SOURCES = %D%/test-weir-nbd-plugin.c %D%/nbd-fixture.h \
+	%D%/nbd-plugin.h $(test_harness)
+%C%_test_weir_nbd_plugin_LDADD = $(test_public)
 
 # What it has the server load.  The path only asks for a shared object.
 if SHARED
-check_LTLIBRARIES += %D%/nbd-plug.la
+check_LTLIBRARIES += %D%/nbd-plugin.la
 endif
-%C%_nbd_plug_la_SOURCES = %D%/nbd-plug.c %D%/nbd-plug.h
-%C%_nbd_plug_la_LDFLAGS = $(plug_ldflags) -rpath /nowhere
-%C%_nbd_plug_la_LIBADD = libweir.la
+%C%_nbd_plugin_la_SOURCES = %D%/nbd-plugin.c %D%/nbd-plugin.h
+%C%_nbd_plugin_la_LDFLAGS = $(plugin_ldflags) -rpath /nowhere
+%C%_nbd_plugin_la_LIBADD = libweir.la
 
 # What test-starved-programs.sh preloads.
 if SHARED
 check_LTLIBRARIES += %D%/starve.la
 endif
 %C%_starve_la_SOURCES = %D%/starve.c %D%/own-malloc.h
-%C%_starve_la_LDFLAGS = $(plug_ldflags) -rpath /nowhere
+%C%_starve_la_LDFLAGS = $(plugin_ldflags) -rpath /nowhere
 
 %C%_test_number_SOURCES = %D%/test-number.c programs/common/number.c \
 	programs/common/number.h $(test_harness)
@@ -756,7 +756,7 @@ endif
 %C%_test_weir_nbd_status_SOURCES = %D%/test-weir-nbd-status.c $(test_harness)
 %C%_test_weir_nbd_status_LDADD = $(test_public)
 
-test_proxies = %D%/proxy-kit.c %D%/proxy-kit.h $(test_harness)
+test_proxies = %D%/proxy-fixture.c %D%/proxy-fixture.h $(test_harness)
 %C%_test_weir_proxy_SOURCES = %D%/test-weir-proxy.c $(test_proxies)
 %C%_test_weir_proxy_LDADD = $(test_public)
 %C%_test_weir_proxy_address_SOURCES = %D%/test-weir-proxy-address.c \
@@ -785,7 +785,7 @@ test_proxies = %D%/proxy-kit.c %D%/proxy-kit.h $(test_harness)
 %C%_test_socket_SOURCES = %D%/test-socket.c $(test_harness)
 %C%_test_socket_LDADD = $(test_public)
 
-%C%_test_drain_SOURCES = %D%/test-drain.c %D%/gate-kit.h $(test_harness)
+%C%_test_drain_SOURCES = %D%/test-drain.c %D%/gate-fixture.h $(test_harness)
 %C%_test_drain_LDADD = $(test_public)
 
 %C%_test_host_SOURCES = %D%/test-host.c $(test_harness)
@@ -797,8 +797,8 @@ test_proxies = %D%/proxy-kit.c %D%/proxy-kit.h $(test_harness)
 %C%_test_own_SOURCES = %D%/test-own.c $(test_harness)
 %C%_test_own_LDADD = $(test_public)
 
-%C%_test_errand_SOURCES = %D%/test-errand.c $(test_harness)
-%C%_test_errand_LDADD = $(test_internal)
+%C%_test_deferred_SOURCES = %D%/test-deferred.c $(test_harness)
+%C%_test_deferred_LDADD = $(test_internal)
 
 %C%_test_fault_SOURCES = %D%/test-fault.c $(test_harness) $(test_op_kinds)
 %C%_test_fault_LDADD = $(test_internal)
@@ -812,35 +812,35 @@ test_proxies = %D%/proxy-kit.c %D%/proxy-kit.h $(test_harness)
 %C%_test_cancel_SOURCES = %D%/test-cancel.c $(test_harness)
 %C%_test_cancel_LDADD = $(test_public)
 
-%C%_test_store_SOURCES = %D%/test-store.c %D%/cores.h $(test_jobs)
-%C%_test_store_LDADD = $(test_internal)
+%C%_test_shared_pool_SOURCES = %D%/test-shared-pool.c %D%/cores.h $(test_jobs)
+%C%_test_shared_pool_LDADD = $(test_internal)
 
-%C%_test_store_end_SOURCES = %D%/test-store-end.c %D%/cores.h $(test_jobs)
-%C%_test_store_end_LDADD = $(test_internal)
+%C%_test_shared_pool_end_SOURCES = %D%/test-shared-pool-end.c %D%/cores.h $(test_jobs)
+%C%_test_shared_pool_end_LDADD = $(test_internal)
 
-%C%_test_stats_SOURCES = %D%/test-stats.c %D%/group-kit.h \
-	%D%/stats-kit.h $(test_harness)
+%C%_test_stats_SOURCES = %D%/test-stats.c %D%/group-fixture.h \
+	%D%/stats-fixture.h $(test_harness)
 %C%_test_stats_LDADD = $(test_internal)
 
 %C%_test_stats_hostile_SOURCES = %D%/test-stats-hostile.c \
-	%D%/stats-kit.h $(test_harness)
+	%D%/stats-fixture.h $(test_harness)
 %C%_test_stats_hostile_LDADD = $(test_internal)
 
-%C%_test_stats_open_SOURCES = %D%/test-stats-open.c %D%/stats-kit.h \
+%C%_test_stats_open_SOURCES = %D%/test-stats-open.c %D%/stats-fixture.h \
 	$(test_harness)
 %C%_test_stats_open_LDADD = $(test_internal)
 
 %C%_test_stats_process_SOURCES = %D%/test-stats-process.c \
-	%D%/stats-kit.h $(test_harness)
+	%D%/stats-fixture.h $(test_harness)
 %C%_test_stats_process_LDADD = $(test_public)
 
 # It runs tools/weir, and a child for that to look at.
-%C%_test_weir_top_SOURCES = %D%/test-weir-top.c %D%/stats-kit.h \
-	%D%/prometheus-kit.h $(test_harness)
+%C%_test_weir_top_SOURCES = %D%/test-weir-top.c %D%/stats-fixture.h \
+	%D%/prometheus-fixture.h $(test_harness)
 %C%_test_weir_top_LDADD = $(test_internal)
 
 %C%_test_stats_sections_SOURCES = %D%/test-stats-sections.c \
-	%D%/stats-kit.h %D%/conn-kit.h $(test_jobs) $(test_standin)
+	%D%/stats-fixture.h %D%/conn-fixture.h $(test_jobs) $(test_mock)
 %C%_test_stats_sections_LDADD = $(test_internal)
 
 %C%_test_starved_SOURCES = %D%/test-starved.c $(test_allocs) \
@@ -854,11 +854,11 @@ test_proxies = %D%/proxy-kit.c %D%/proxy-kit.h $(test_harness)
 %C%_test_storm_LDADD = $(test_public)
 
 %C%_test_crc32c_LDADD = $(test_internal)
-%C%_test_sync_SOURCES = %D%/test-sync.c %D%/export-kit.h %D%/peer-kit.h \
-	%D%/table-kit.h $(test_harness)
+%C%_test_sync_SOURCES = %D%/test-sync.c %D%/export-fixture.h %D%/peer-fixture.h \
+	%D%/table-fixture.h $(test_harness)
 %C%_test_sync_LDADD = $(test_internal)
 
-%C%_test_sync_shared_SOURCES = %D%/test-sync-shared.c %D%/export-kit.h \
+%C%_test_sync_shared_SOURCES = %D%/test-sync-shared.c %D%/export-fixture.h \
 	$(test_harness)
 %C%_test_sync_shared_LDADD = $(test_internal)
 
@@ -867,42 +867,42 @@ test_proxies = %D%/proxy-kit.c %D%/proxy-kit.h $(test_harness)
 %C%_test_spin_LDADD = $(test_internal)
 %C%_test_wheel_LDADD = $(test_internal)
 
-%C%_test_verbs_event_SOURCES = %D%/test-verbs-event.c %D%/channel-kit.h \
-	%D%/cores.h $(test_harness) $(test_standin)
+%C%_test_verbs_event_SOURCES = %D%/test-verbs-event.c %D%/channel-fixture.h \
+	%D%/cores.h $(test_harness) $(test_mock)
 %C%_test_verbs_event_LDADD = $(test_internal)
 
 %C%_test_verbs_none_SOURCES = %D%/test-verbs-none.c $(test_harness)
 %C%_test_verbs_none_LDADD = $(test_public)
 
 # Over the stand-in, and over soft-RoCE.
-test_windows = %D%/conn-kit.h %D%/table-kit.h %D%/window-kit.h $(test_jobs)
-test_forks = %D%/test-fork.c %D%/rdma-kit.h $(test_harness)
-%C%_test_fork_SOURCES = $(test_forks) $(test_standin)
+test_windows = %D%/conn-fixture.h %D%/table-fixture.h %D%/mw-fixture.h $(test_jobs)
+test_forks = %D%/test-fork.c %D%/rdma-fixture.h $(test_harness)
+%C%_test_fork_SOURCES = $(test_forks) $(test_mock)
 %C%_test_fork_LDADD = $(test_internal)
-%C%_test_fork_rdma_SOURCES = $(test_forks) %D%/standin-verbs.h
+%C%_test_fork_rdma_SOURCES = $(test_forks) %D%/mock-verbs.h
 %C%_test_fork_rdma_LDADD = $(test_internal)
-test_rogues = %D%/fuzz/descriptor-kit.h $(test_windows)
-%C%_test_rogue_SOURCES = %D%/test-rogue.c $(test_rogues) $(test_standin)
+test_rogues = %D%/fuzz/descriptor-fixture.h $(test_windows)
+%C%_test_rogue_SOURCES = %D%/test-rogue.c $(test_rogues) $(test_mock)
 %C%_test_rogue_LDADD = $(test_internal)
-%C%_test_rogue_rdma_SOURCES = %D%/test-rogue.c %D%/standin-verbs.h \
+%C%_test_rogue_rdma_SOURCES = %D%/test-rogue.c %D%/mock-verbs.h \
 	$(test_rogues)
 %C%_test_rogue_rdma_LDADD = $(test_internal)
-%C%_test_window_SOURCES = %D%/test-window.c $(test_windows) $(test_standin)
-%C%_test_window_LDADD = $(test_internal)
-%C%_test_window_rdma_SOURCES = %D%/test-window.c %D%/standin-verbs.h \
+%C%_test_mw_SOURCES = %D%/test-mw.c $(test_windows) $(test_mock)
+%C%_test_mw_LDADD = $(test_internal)
+%C%_test_mw_rdma_SOURCES = %D%/test-mw.c %D%/mock-verbs.h \
 	$(test_windows)
-%C%_test_window_rdma_LDADD = $(test_internal)
+%C%_test_mw_rdma_LDADD = $(test_internal)
 
 # The same cases twice: with the stand-in, and with what is real.
 test_rules = %D%/test-verbs-rules.c %D%/verbs-rules-cm.c \
 	%D%/verbs-rules-cm.h %D%/verbs-rules-connect.c \
 	%D%/verbs-rules-error.c \
 	%D%/verbs-rules-memory.c %D%/verbs-rules-move.c \
-	%D%/verbs-rules-queue.c %D%/verbs-rules-rig.c \
+	%D%/verbs-rules-queue.c %D%/verbs-rules-fixture.c \
 	%D%/verbs-rules-state.c %D%/verbs-rules-unused.c \
 	%D%/verbs-rules.h $(test_harness)
-%C%_test_verbs_rules_SOURCES = $(test_rules) %D%/verbs-rules-told.c \
-	$(test_standin)
+%C%_test_verbs_rules_SOURCES = $(test_rules) %D%/verbs-rules-queued.c \
+	$(test_mock)
 %C%_test_verbs_rules_LDADD = $(test_internal)
 %C%_test_verbs_rules_rdma_SOURCES = $(test_rules)
 %C%_test_verbs_rules_rdma_LDADD = $(test_internal)
@@ -935,7 +935,7 @@ test_scripts = \
 	%D%/test-weir-rping.sh \
 	%D%/test-weir-route.sh \
 	%D%/test-weir-sim.sh \
-	%D%/test-weir-sim-canary.sh \
+	%D%/test-weir-sim-mutation.sh \
 	%D%/test-weir-sim-verbs.sh
 
 # What weir-sim found once.
@@ -958,7 +958,7 @@ rdma_programs += \
 	%D%/test-message-end-rdma \
 	%D%/test-message-rdma \
 	%D%/test-message-state-rdma \
-	%D%/test-mmap-window-rdma \
+	%D%/test-mmap-mw-rdma \
 	%D%/test-plain-peer \
 	%D%/test-srq-fill-rdma \
 	%D%/test-srq-rdma \
@@ -991,7 +991,7 @@ rdma_programs += \
 	%D%/test-conform-verbs-rdma \
 	%D%/test-fork-rdma \
 	%D%/test-rogue-rdma \
-	%D%/test-window-rdma \
+	%D%/test-mw-rdma \
 	%D%/test-sync-remote-rdma
 endif
 endif
@@ -1015,7 +1015,7 @@ test_models = \
 	%D%/models/close.pml \
 	%D%/models/group.pml \
 	%D%/models/hop.pml \
-	%D%/models/lane.pml \
+	%D%/models/spsc.pml \
 	%D%/models/mailbox.pml \
 	%D%/models/pool.pml \
 	%D%/models/sync.pml
@@ -1036,8 +1036,8 @@ TESTS += $(test_programs) $(test_scripts)
 EXTRA_DIST += $(test_scripts) $(test_models) $(test_seeds) $(test_guest) \
 	%D%/interop/weir-nbd-durable.py %D%/interop/weir-nbd-kernel.sh \
 	%D%/interop/weir-nbd.py %D%/interop/weir-proxy.py \
-	%D%/errnos.awk %D%/errnos.txt %D%/kit.sh %D%/man-agrees.awk %D%/skips.txt %D%/snippets.awk \
-	%D%/snippets.h %D%/test-vm.sh %D%/valgrind.supp %D%/weir-cp-kit.sh
+	%D%/errnos.awk %D%/errnos.txt %D%/fixture.sh %D%/man-agrees.awk %D%/skips.txt %D%/snippets.awk \
+	%D%/snippets.h %D%/test-vm.sh %D%/valgrind.supp %D%/weir-cp-fixture.sh
 
 valgrind_command = $(LIBTOOL) --mode=execute valgrind -q --error-exitcode=99 \
 	--leak-check=full --errors-for-leak-kinds=definite,indirect \
@@ -1103,10 +1103,10 @@ without_threads = \
 	%D%/test-mmap-range \
 	%D%/test-mmap-register \
 	%D%/test-mmap-verbs \
-	%D%/test-mmap-window \
+	%D%/test-mmap-mw \
 	%D%/test-number \
 	%D%/test-why \
-	%D%/test-order \
+	%D%/test-job-fence \
 	%D%/test-own \
 	%D%/test-pipeline-control \
 	%D%/test-pool \
@@ -1152,7 +1152,7 @@ without_threads = \
 	%D%/test-weir-rdma-parts \
 	%D%/test-weir-top \
 	%D%/test-wheel \
-	%D%/test-window
+	%D%/test-mw
 
 check-threads: all
 	$(MAKE) check TESTS="`for t in $(test_programs); do case \
@@ -1162,7 +1162,7 @@ check-threads: all
 # As distcheck, but of the tests only the scripts, which see the tree and what
 # is installed, and the programs that they run: what a program tests is the same
 # wherever it is built.
-script_programs = %D%/without-call %D%/without-uring tools/weir-sim-canary
+script_programs = %D%/without-call %D%/without-uring tools/weir-sim-mutation
 if HAVE_VERBS
 script_programs += tools/weir-sim-verbs
 endif

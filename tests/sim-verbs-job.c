@@ -65,17 +65,17 @@ static void gather(const struct ground *g, const struct shape *shape,
 
 static void ground_fill(struct program *p, struct ground *g)
 {
-	pattern_fill(g->mem, ROOM, ++p->stamps, 0);
-	memcpy(g->was, g->mem, ROOM);
+	pattern_fill(g->mem, CAPACITY, ++p->stamps, 0);
+	memcpy(g->was, g->mem, CAPACITY);
 }
 
 static void ground_check(struct slot *s, const struct ground *g,
 			 const char *where)
 {
-	must(!memcmp(g->mem, g->was, ROOM),
+	must(!memcmp(g->mem, g->was, CAPACITY),
 	     "memory changes by what is asked for, and then", "%s, link %u",
 	     where, s->end->link->number);
-	run_of(s->end)->verified += ROOM;
+	run_of(s->end)->verified += CAPACITY;
 }
 
 /* @g is where the bytes of @s went, of which @done are told to be there. */
@@ -116,8 +116,8 @@ void slots_set_up(struct end *e)
 
 		s->end = e;
 		s->number = i;
-		s->here.mem = e->mem + i * ROOM;
-		s->there.mem = e->target.mem + i * ROOM;
+		s->here.mem = e->mem + i * CAPACITY;
+		s->there.mem = e->target.mem + i * CAPACITY;
 		ground_fill(p, &s->here);
 		ground_fill(p, &s->there);
 	}
@@ -184,40 +184,43 @@ static struct weir_buf *get_bufs(struct end *e, struct weir_mmap *m,
 	return first;
 }
 
-static struct weir_loc place_here(struct slot *s, bool data)
+static struct weir_operand place_here(struct slot *s, bool data)
 {
 	struct end *e = s->end;
 
 	if (!one_in(run_of(e), 3))
 		s->here_buf = get_bufs(e, e->near, &s->here, &s->here_at, data);
 	if (s->here_buf)
-		return weir_loc_buf(s->here_buf);
-	return weir_loc_iov(NULL, s->here_iov,
-			    fill_iov(s->here_iov, &s->here, &s->here_at));
+		return weir_operand_buf(s->here_buf);
+	return weir_operand_iov(NULL, s->here_iov,
+				fill_iov(s->here_iov, &s->here, &s->here_at));
 }
 
 /* By addresses, of which the last is beyond the end, or a key that is no good.
  * So short that it is one work request, of which nothing is done. */
-static struct weir_loc place_wrong(struct slot *s)
+static struct weir_operand place_wrong(struct slot *s)
 {
 	struct end *e = s->end;
-	struct weir_loc loc;
+	struct weir_operand operand;
 
 	if (s->wrong == TOO_FAR) {
-		loc = weir_loc_at(e->there, (uintptr_t)e->target.mem +
-				  SLOTS * ROOM - s->len + 1, s->len);
+		operand = weir_operand_at(e->there,
+					  (uintptr_t)e->target.mem +
+						  SLOTS * CAPACITY - s->len + 1,
+					  s->len);
 	} else {
 		s->key.rkey ^= 0x5a5a00;
-		loc = weir_loc_at(e->there, (uintptr_t)s->there.mem, s->len);
+		operand = weir_operand_at(e->there, (uintptr_t)s->there.mem,
+					  s->len);
 	}
-	loc.ctx = &s->key;
-	return loc;
+	operand.ctx = &s->key;
+	return operand;
 }
 
-static struct weir_loc place_there(struct slot *s, bool data)
+static struct weir_operand place_there(struct slot *s, bool data)
 {
 	struct end *e = s->end;
-	struct weir_loc loc;
+	struct weir_operand operand;
 
 	s->key = (struct weir_remote_key){ .rkey = e->target.rkey };
 	if (s->wrong)
@@ -226,11 +229,12 @@ static struct weir_loc place_there(struct slot *s, bool data)
 		s->there_buf = get_bufs(e, e->target.ours, &s->there,
 					&s->there_at, data);
 	if (s->there_buf)
-		return weir_loc_buf(s->there_buf);
-	loc = weir_loc_iov(e->there, s->there_iov,
-			   fill_iov(s->there_iov, &s->there, &s->there_at));
-	loc.ctx = &s->key;
-	return loc;
+		return weir_operand_buf(s->there_buf);
+	operand = weir_operand_iov(e->there, s->there_iov,
+				   fill_iov(s->there_iov, &s->there,
+					    &s->there_at));
+	operand.ctx = &s->key;
+	return operand;
 }
 
 static void put_bufs(struct slot *s)
@@ -351,14 +355,15 @@ static void prepare_atomic(struct slot *s)
 {
 	struct run *run = run_of(s->end);
 	uint64_t n = ++s->end->link->program->stamps, to;
-	struct weir_loc there;
+	struct weir_operand there;
 
 	begin(s);
 	s->atomic = true;
 	s->reads = false;
 	s->len = 8;
-	s->there_at = (struct shape){ .piece = { { 8 * rnd(run, ROOM / 8), 8 } },
-				      .n = 1 };
+	s->there_at =
+		(struct shape){ .piece = { { 8 * rnd(run, CAPACITY / 8), 8 } },
+				.n = 1 };
 	there = place_there(s, true);
 	memcpy(&s->old, s->there.mem + s->there_at.piece[0].off, 8);
 	to = s->old + n;
@@ -376,7 +381,7 @@ static void prepare_atomic(struct slot *s)
 static void prepare(struct slot *s)
 {
 	struct run *run = run_of(s->end);
-	struct weir_loc here, there;
+	struct weir_operand here, there;
 
 	begin(s);
 	s->reads = one_in(run, 2);

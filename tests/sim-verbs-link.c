@@ -16,7 +16,7 @@ static void went_up(struct end *e)
 	     e->link->number);
 	e->up = true;
 	e->ups++;
-	talk_begin(e);
+	peers_begin(e);
 	weir_sim_note(run_of(e)->sim, e->is_server ? "server up" : "client up",
 		      e->link->number);
 }
@@ -96,7 +96,7 @@ static void attach(struct end *e)
 	must(!err, "a domain can be attached", "%d: %s", err, weir_why());
 	e->attached = true;
 	if (e->host->srq)
-		talk_listen(e);
+		peers_listen(e);
 	weir_conn_set_end_fn(e->conn, on_end, e);
 }
 
@@ -348,7 +348,7 @@ static void act(void *arg)
 		next(e->host);
 	slots_act(e);
 	if (e->host->srq)
-		talk_act(e);
+		peers_act(e);
 	if (e->link->program->windows)
 		window_act(e);
 }
@@ -384,7 +384,7 @@ static bool end_ends(struct end *e)
 {
 	int state = e->conn ? weir_conn_state(e->conn) : 0;
 
-	talk_put_kept(e);
+	peers_put_kept(e);
 	if (!e->conn || (e->op.is_under_way && e->leaving))
 		return !e->conn;
 	if (e->op.is_under_way)

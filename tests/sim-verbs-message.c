@@ -21,7 +21,7 @@ struct header {
 	uint8_t zero[2];
 };
 
-void talk_set_up(struct host *h)
+void peers_set_up(struct host *h)
 {
 	struct weir_srq_opts opts = { .size = sizeof(opts) };
 	struct run *run = h->program->run;
@@ -33,7 +33,7 @@ void talk_set_up(struct host *h)
 	must(!err, "a receive queue can be made", "%d: %s", err, weir_why());
 }
 
-void talk_take_down(struct host *h)
+void peers_take_down(struct host *h)
 {
 	int err = weir_srq_destroy(h->srq);
 
@@ -92,7 +92,7 @@ static void keep(struct end *e, struct weir_buf *buf)
 	*at = buf;
 }
 
-void talk_put_kept(struct end *e)
+void peers_put_kept(struct end *e)
 {
 	uint32_t i;
 
@@ -117,7 +117,7 @@ static void on_message(struct weir_conn *c, const struct weir_message *m,
 	keep(e, m->buf);
 }
 
-void talk_listen(struct end *e)
+void peers_listen(struct end *e)
 {
 	int err = weir_conn_set_message_fn(e->conn, on_message, e);
 
@@ -125,7 +125,7 @@ void talk_listen(struct end *e)
 }
 
 /* A new connection begins with nothing said. */
-void talk_begin(struct end *e)
+void peers_begin(struct end *e)
 {
 	e->n_said = e->n_heard = 0;
 	e->n_missing = 0;
@@ -195,7 +195,7 @@ static void say(struct end *e, struct saying *s)
 	s->too_large = one_in(run, 200);
 	s->len = s->too_large ? SAYING + 1 : (uint32_t)sizeof(struct header) +
 		 rnd(run, one_in(run, 2) ? 32 : SAYING - 32);
-	s->bytes = e->mem + SLOTS * ROOM +
+	s->bytes = e->mem + SLOTS * CAPACITY +
 		   (size_t)(s - e->sayings) * 2 * SAYING;
 	write_down(e, s);
 	if (!wrap(e, s, &m))
@@ -214,7 +214,7 @@ static void say(struct end *e, struct saying *s)
 }
 
 /* On the end's reactor. */
-void talk_act(struct end *e)
+void peers_act(struct end *e)
 {
 	struct run *run = run_of(e);
 	struct saying *s = &e->sayings[rnd(run, SAYINGS)];
@@ -222,7 +222,7 @@ void talk_act(struct end *e)
 	if (run->ending || !e->up || !e->conn)
 		return;
 	if (one_in(run, 3))
-		talk_put_kept(e);
+		peers_put_kept(e);
 	if (!s->task.is_under_way) {
 		say(e, s);
 	} else if (one_in(run, 4)) {

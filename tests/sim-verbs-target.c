@@ -57,11 +57,11 @@ void target_set_up(struct end *e)
 
 	e->mem = some_memory(END_MEM);
 	e->near = target_mmap(e, e->mem, END_MEM, 0);
-	e->target.mem = some_memory(SLOTS * ROOM);
-	e->target.theirs = make_mmap(p, e->target.mem, SLOTS * ROOM,
-				     WEIR_MMAP_RDMA_READ |
-				     WEIR_MMAP_RDMA_WRITE |
-				     WEIR_MMAP_RDMA_ATOMIC);
+	e->target.mem = some_memory(SLOTS * CAPACITY);
+	e->target.theirs =
+		make_mmap(p, e->target.mem, SLOTS * CAPACITY,
+			  WEIR_MMAP_RDMA_READ | WEIR_MMAP_RDMA_WRITE |
+				  WEIR_MMAP_RDMA_ATOMIC);
 	err = weir_domain_remote_create(&e->there, NULL);
 	if (!err)
 		err = weir_inventory_create(&e->inventory, e->host->r, &inv);

@@ -26,8 +26,8 @@ static void make_host(struct program *p, struct host *h,
 	if (!err)
 		err = weir_dma_start(h->dma);
 	must(!err, "a context can be made", "%d: %s", err, weir_why());
-	if (p->talks)
-		talk_set_up(h);
+	if (p->peers)
+		peers_set_up(h);
 	host_listen(h);
 }
 
@@ -35,7 +35,7 @@ static void make_host(struct program *p, struct host *h,
 
 static void cut_the_wire(struct program *p)
 {
-	standin_set_link(STANDIN_LOST);
+	mock_set_link(MOCK_LOST);
 	p->healed_ns = weir_sim_now(p->run->sim) + 1 +
 		       rnd(p->run, 20 * 1000000);
 }
@@ -43,14 +43,14 @@ static void cut_the_wire(struct program *p)
 static void mend_the_wire(struct program *p)
 {
 	p->healed_ns = 0;
-	standin_set_link(STANDIN_UP);
+	mock_set_link(MOCK_UP);
 }
 
 static void device_fails(struct program *p)
 {
 	struct ibv_async_event ev = { .event_type = IBV_EVENT_DEVICE_FATAL };
 
-	standin_async(weir_device_verbs(p->device), &ev);
+	mock_async(weir_device_verbs(p->device), &ev);
 }
 
 static void revoke_or_renew(struct program *p)
@@ -76,7 +76,7 @@ static void disturb(struct program *p)
 		if (!p->healed_ns && one_in(run, 300))
 			cut_the_wire(p);
 		if (one_in(run, 600))
-			standin_cm_remove_device();
+			mock_cm_remove_device();
 		if (one_in(run, 600))
 			device_fails(p);
 		revoke_or_renew(p);
@@ -106,7 +106,7 @@ static bool is_done(struct run *run)
 
 static void nothing_is_left(void)
 {
-	const struct standin *s = standin();
+	const struct mock *s = mocked();
 
 	must(!s->qps && !s->cqs && !s->channels && !s->ids && !s->cm_channels &&
 	     !s->srqs && !s->mrs && !s->mws && !s->pds && !s->contexts &&
@@ -125,8 +125,8 @@ static void take_down(struct program *p)
 		err = weir_listener_destroy(p->hosts[i].listener);
 	must(!err, "a listener can go", "%d: %s", err, weir_why());
 	(void)weir_sim_run(p->run->sim, WEIR_SEC, 0);
-	for (i = 0; i < p->n_hosts && p->talks; i++)
-		talk_take_down(&p->hosts[i]);
+	for (i = 0; i < p->n_hosts && p->peers; i++)
+		peers_take_down(&p->hosts[i]);
 	for (i = 0; i < p->n_hosts && !err; i++)
 		err = weir_dma_destroy(p->hosts[i].dma);
 	must(!err, "an idle context can go", "%d: %s", err, weir_why());
@@ -136,19 +136,19 @@ static void take_down(struct program *p)
 	must(!err, "nobody uses the device", "%d: %s", err, weir_why());
 	end_reactors(p->run);
 	nothing_is_left();
-	standin_leave();
+	mock_leave();
 }
 
 static void set_up(struct program *p)
 {
 	struct run *run = p->run;
-	int err = weir_device_open_name(&p->device, "standin_mlx5");
+	int err = weir_device_open_name(&p->device, "mock_mlx5");
 	uint8_t i;
 
 	must(!err, "a device can be opened", "%d: %s", err, weir_why());
 	p->n_hosts = 1 + rnd(run, HOSTS);
 	p->n_links = 1 + rnd(run, LINKS);
-	p->talks = one_in(run, 2);
+	p->peers = one_in(run, 2);
 	p->windows = one_in(run, 2);
 	make_reactors(run, p->n_hosts);
 	for (i = 0; i < p->n_hosts; i++)
@@ -166,7 +166,7 @@ static void run_verbs(struct run *run)
 	p.run = run;
 	p.budget = run->params.ops;
 	run->program = &p;
-	standin_enter(run->sim);
+	mock_enter(run->sim);
 	set_up(&p);
 	for (i = 0; p.budget && i < 40 * run->params.ops; i++) {
 		disturb(&p);

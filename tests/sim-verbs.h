@@ -12,7 +12,7 @@
  *	sim-verbs-target.c  what an end may write to, and that it is taken back
  *	sim-verbs-job.c     jobs, and what must have become of the bytes
  *	sim-verbs-message.c messages, and signals of jobs
- *	sim-verbs-window.c  windows, and what is written by them too late
+ *	sim-verbs-mw.c  windows, and what is written by them too late
  *
  * Each slot of an end has memory of its own here and there, of which every byte
  * is known: so whatever is written where it should not be is found.
@@ -28,22 +28,22 @@
 #include <weir/inventory.h>
 #include <weir/job.h>
 #include <weir/mmap.h>
-#include <weir/window.h>
+#include <weir/mw.h>
 
-#include "tests/standin-verbs.h"
-#include "tools/sim-kit.h"
+#include "tests/mock-verbs.h"
+#include "tools/sim-fixture.h"
 
 #define HOSTS 3
 #define LINKS 4
 #define SLOTS 5
 #define PIECES 4
-#define ROOM 16384	/* Bytes of a slot, on each side. */
+#define CAPACITY 16384 /* Bytes of a slot, on each side. */
 #define MOST 13000	/* Of these a job moves. */
 #define SAYING 1024	/* Bytes of a message. */
 #define SAYINGS 4	/* Messages of an end under way. */
 #define KEPT 2
 #define PANE_OFF 256
-#define END_MEM (SLOTS * ROOM + SAYINGS * 2 * SAYING)
+#define END_MEM (SLOTS * CAPACITY + SAYINGS * 2 * SAYING)
 
 struct piece {
 	uint32_t off, len;
@@ -58,7 +58,7 @@ struct shape {
 /* One side of a slot, and what is in it by all that is known. */
 struct ground {
 	unsigned char *mem;
-	unsigned char was[ROOM];
+	unsigned char was[CAPACITY];
 };
 
 enum wrong { RIGHT, WRONG_KEY, TOO_FAR };
@@ -110,7 +110,7 @@ struct pane {
 	unsigned char *mem;
 	uint64_t *word, last;	/* .last is what is in it, once it is */
 	bool shut;
-	struct weir_window *window;
+	struct weir_mw *window;
 	struct task task;	/* To open it, or to take it back. */
 	uint32_t rkey;		/* 0: none was told yet. */
 };
@@ -168,7 +168,7 @@ struct program {
 	uint32_t n_hosts;
 	struct link links[LINKS];
 	uint32_t n_links;
-	bool talks;		/* By messages, too; */
+	bool peers; /* By messages, too; */
 	bool windows;		/* and these are opened. */
 	uint32_t budget;	/* Jobs that may still be started. */
 	uint64_t stamps;
@@ -218,14 +218,14 @@ void slots_check(struct end *e);
 bool slot_has_landed(const struct slot *s);
 
 /* sim-verbs-message.c */
-void talk_set_up(struct host *h);
-void talk_take_down(struct host *h);
-void talk_listen(struct end *e);
-void talk_begin(struct end *e);
-void talk_act(struct end *e);
-void talk_put_kept(struct end *e);
+void peers_set_up(struct host *h);
+void peers_take_down(struct host *h);
+void peers_listen(struct end *e);
+void peers_begin(struct end *e);
+void peers_act(struct end *e);
+void peers_put_kept(struct end *e);
 
-/* sim-verbs-window.c */
+/* sim-verbs-mw.c */
 void window_set_up(struct end *e);
 void window_act(struct end *e);
 void window_take_down(struct end *e);

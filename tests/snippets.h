@@ -45,13 +45,13 @@
 #include <weir/socket.h>
 #include <weir/srq.h>
 #include <weir/stats.h>
-#include <weir/store.h>
+#include <weir/shared-pool.h>
 #include <weir/sync-remote.h>
 #include <weir/sync.h>
 #include <weir/timer.h>
 #include <weir/uring.h>
 #include <weir/watch.h>
-#include <weir/window.h>
+#include <weir/mw.h>
 
 #if defined(SNIPPETS_OF_channel)
 #include <infiniband/verbs.h>
@@ -113,7 +113,7 @@ weir_host_end_fn on_end;
 #if defined(SNIPPETS_OF_call)
 struct query {
 	struct weir_op op;
-	struct weir_op room;
+	struct weir_op capacity;
 } *q;
 static struct weir_reactor *here, *there;
 static int64_t found;
@@ -154,7 +154,7 @@ static uint64_t seed;
 static struct weir_sim_peer *peer;
 static struct weir_sim_peer_opts opts;
 static struct weir_job job;
-static struct weir_loc here;
+static struct weir_operand here;
 #elif defined(SNIPPETS_OF_sim_socket)
 static int l, c;
 #elif defined(SNIPPETS_OF_srq)
@@ -168,7 +168,7 @@ static struct weir_stats_field f;
 static uint32_t i, j;
 static pid_t pid;
 #elif defined(SNIPPETS_OF_store)
-static struct weir_store *store;
+static struct weir_shared_pool *store;
 #elif defined(SNIPPETS_OF_sync_remote)
 static struct weir_mmap *theirs;
 static struct weir_sync_remote *done;
@@ -177,7 +177,7 @@ static const void *desc;
 static struct weir_job job;
 static struct weir_buf *dst, *src;
 static struct weir_domain *theirs;
-static struct weir_loc here;
+static struct weir_operand here;
 static struct weir_job_route route;
 static uint64_t address;
 static pid_t pid;
@@ -209,12 +209,12 @@ struct nbd_conn {
 static struct nbd_core *core;
 static struct nbd_conn *c;
 static struct weir_group_opts opts;
-static struct weir_loc there;
+static struct weir_operand there;
 static struct weir_job *job;
 static const struct iovec *iov;
 static char cells[4096];
 static uint64_t addr;
-#include "programs/weir-nbd/plug.h"
+#include "programs/weir-nbd/plugin.h"
 int begin_core(struct weir_group *, uint32_t, void *);
 void end_core(struct weir_group *, uint32_t, void *);
 void conn_adopt(void *);

@@ -6,7 +6,7 @@
  * end of a job.
  */
 
-#include "tests/store-kit.h"
+#include "tests/user-domain-fixture.h"
 
 #include <weir/buf.h>
 #include <weir/chain.h>
@@ -101,8 +101,8 @@ static void graph_begin(struct graphs *gs, int at)
 	for (i = 0; i < NODES; i++) {
 		g->dst[i] = take(gs, part + 1 + (size_t)i, 0);
 		weir_job_init(&g->job[i], must_not_run);
-		weir_job_copy(&g->job[i], weir_loc_buf(g->dst[i]),
-			      weir_loc_buf(g->src));
+		weir_job_copy(&g->job[i], weir_operand_buf(g->dst[i]),
+			      weir_operand_buf(g->src));
 		assert_int_equal(weir_chain_add_job(g->chain, WEIR_CHAIN_FIRST,
 						    gs->dma, &g->job[i]), i);
 	}
@@ -201,7 +201,7 @@ static void a_node_of_a_stopped_context_fails(void **state)
 /* Random work between memory, a store that is pulled from and pushed to, and
  * one that translates; with a digest of each read. */
 struct work {
-	struct rig *g;
+	struct fixture *g;
 	struct weir_dma *dma;
 	struct jrec j;
 	char shadow[2][LEN];
@@ -213,7 +213,7 @@ static int where_it_is(struct weir_domain *src, void *src_ctx,
 		       struct weir_domain *dst, void *dst_ctx, uint64_t addr,
 		       size_t len, struct weir_translation *t)
 {
-	struct store *s = store_of(src);
+	struct user_domain *s = user_domain_of(src);
 
 	(void)src_ctx, (void)dst_ctx;
 	s->translates++;
@@ -227,7 +227,7 @@ static void count_invalidated(struct weir_domain *d, void *ctx,
 			      const struct weir_translation *t)
 {
 	(void)ctx, (void)t;
-	store_of(d)->invalidates++;
+	user_domain_of(d)->invalidates++;
 }
 
 static uint64_t random_part(struct work *k, uint64_t *len)
@@ -255,11 +255,11 @@ static void put_some(struct work *k, int which, struct weir_domain *d)
 
 	if (rand_r(&k->seed) % 4) {
 		fill_pattern(k->g->mem, len, off, k->seed);
-		weir_job_copy(&k->j.job, weir_loc_at(d, off, len),
-			      weir_loc_mem(k->g->mem, len));
+		weir_job_copy(&k->j.job, weir_operand_at(d, off, len),
+			      weir_operand_mem(k->g->mem, len));
 		memcpy(shadow, k->g->mem, len);
 	} else {
-		weir_job_memzero(&k->j.job, weir_loc_at(d, off, len));
+		weir_job_memzero(&k->j.job, weir_operand_at(d, off, len));
 		memset(shadow, 0, len);
 		k->fills++;
 	}
@@ -275,12 +275,13 @@ static void get_some(struct work *k, int which, struct weir_domain *d)
 
 	if (which == 0 && rand_r(&k->seed) % 2) {
 		weir_job_copy_crc32c(&k->j.job,
-				     weir_loc_at(k->g->b.d, off, len),
-				     weir_loc_at(d, off, len), 0);
+				     weir_operand_at(k->g->b.d, off, len),
+				     weir_operand_at(d, off, len), 0);
 		memcpy(k->shadow[1] + off, shadow, len);
 	} else {
-		weir_job_copy_crc32c(&k->j.job, weir_loc_mem(k->g->mem, len),
-				     weir_loc_at(d, off, len), 0);
+		weir_job_copy_crc32c(&k->j.job,
+				     weir_operand_mem(k->g->mem, len),
+				     weir_operand_at(d, off, len), 0);
 	}
 	ends_well(k, len);
 	assert_int_equal(k->j.job.crc, want);
@@ -291,13 +292,13 @@ static void case_30_random_reads_and_writes_have_their_digests(void **state)
 {
 	struct work *k = calloc(1, sizeof(*k));
 	unsigned int i, n = scaled(4000);
-	struct rig *g = rig_begin(state);
+	struct fixture *g = fixture_begin(state);
 	int which;
 
 	k->g = g;
 	k->seed = 11;
 	k->dma = start_dma(g->r, (struct weir_dma_opts){ .staging_bufs = 1 });
-	store_can_all(&g->a);
+	user_domain_can_all(&g->a);
 	memset(g->a.mem, 0xff, LEN);	/* Zeros, as it keeps them. */
 	assert_int_equal(weir_domain_set_translate(g->b.d, where_it_is), 0);
 	assert_int_equal(weir_domain_set_invalidate(g->b.d, count_invalidated),
@@ -317,7 +318,7 @@ static void case_30_random_reads_and_writes_have_their_digests(void **state)
 	assert_true(g->b.translates > 0 && !g->b.calls);
 	assert_int_equal(g->b.translates, g->b.invalidates);
 	assert_int_equal(weir_dma_destroy(k->dma), 0);
-	rig_end(g);
+	fixture_end(g);
 	free(k);
 }
 
@@ -370,7 +371,8 @@ static void what_a_device_says_is_the_status(void **state)
 	assert_int_equal(weir_chain_create(&chain, r, NULL), 0);
 	jrec_init(&j);
 	jrec_init(&next);
-	weir_job_copy(&j.job, weir_loc_mem(mem, 10), weir_loc_mem(mem + 10, 10));
+	weir_job_copy(&j.job, weir_operand_mem(mem, 10),
+		      weir_operand_mem(mem + 10, 10));
 	next.job = j.job;
 	for (i = 0; i < N_OF(ends); i++) {
 		t = (struct teller){ ends[i], 40 + (int32_t)i };

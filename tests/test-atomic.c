@@ -5,7 +5,7 @@
  * they would be none.
  */
 
-#include "tests/job-kit.h"
+#include "tests/job-fixture.h"
 
 #include <pthread.h>
 
@@ -18,7 +18,7 @@
 #define WORDS 16
 #define MAGIC UINT64_C(0x0123456789abcdef)
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct weir_dma *dma;
 	struct weir_mmap *m;
@@ -28,7 +28,7 @@ struct rig {
 	uint64_t word[WORDS];
 };
 
-static void rig_begin(struct rig *g, void **state, uint32_t permissions)
+static void fixture_begin(struct fixture *g, void **state, uint32_t permissions)
 {
 	int i;
 
@@ -43,7 +43,7 @@ static void rig_begin(struct rig *g, void **state, uint32_t permissions)
 	jrec_init(&g->j);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	assert_int_equal(weir_dma_destroy(g->dma), 0);
 	assert_int_equal(weir_inventory_destroy(g->inv), 0);
@@ -51,7 +51,7 @@ static void rig_end(struct rig *g)
 }
 
 /* A buf of the @n words from the @first on. */
-static struct weir_buf *words(struct rig *g, int first, size_t n)
+static struct weir_buf *words(struct fixture *g, int first, size_t n)
 {
 	struct weir_buf *b = NULL;
 
@@ -60,13 +60,13 @@ static struct weir_buf *words(struct rig *g, int first, size_t n)
 	return b;
 }
 
-static struct weir_loc at(struct rig *g, int i)
+static struct weir_operand at(struct fixture *g, int i)
 {
-	return weir_loc_mem(&g->word[i], 8);
+	return weir_operand_mem(&g->word[i], 8);
 }
 
 /* Nothing but the @i-th has changed. */
-static void assert_only(const struct rig *g, int i, uint64_t value)
+static void assert_only(const struct fixture *g, int i, uint64_t value)
 {
 	int k;
 
@@ -77,9 +77,9 @@ static void assert_only(const struct rig *g, int i, uint64_t value)
 
 static void a_word_is_added_to_and_its_old_value_told(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, WEIR_MMAP_WRITE);
+	fixture_begin(&g, state, WEIR_MMAP_WRITE);
 	weir_job_fetch_add(&g.j.job, at(&g, 3), 5);
 	assert_int_equal(jrec_run(g.dma, &g.j), 8);
 	assert_true(weir_job_old(&g.j.job) == MAGIC + 3);
@@ -89,14 +89,14 @@ static void a_word_is_added_to_and_its_old_value_told(void **state)
 	weir_job_fetch_add(&g.j.job, at(&g, 3), UINT64_MAX - 9);
 	assert_int_equal(jrec_run(g.dma, &g.j), 8);
 	assert_only(&g, 3, MAGIC + 3);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_word_is_swapped_if_it_is_as_expected(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, WEIR_MMAP_WRITE);
+	fixture_begin(&g, state, WEIR_MMAP_WRITE);
 	weir_job_compare_swap(&g.j.job, at(&g, 7), MAGIC + 7, 1);
 	assert_int_equal(jrec_run(g.dma, &g.j), 8);
 	assert_true(weir_job_old(&g.j.job) == MAGIC + 7);
@@ -105,23 +105,23 @@ static void a_word_is_swapped_if_it_is_as_expected(void **state)
 	assert_int_equal(jrec_run(g.dma, &g.j), 8);
 	assert_true(weir_job_old(&g.j.job) == 1);
 	assert_only(&g, 7, 1);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Of its data, which stay as long as they are. */
 static void a_part_of_a_buf_is_a_word(void **state)
 {
-	struct weir_loc loc;
+	struct weir_operand operand;
 	struct weir_buf *b;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, WEIR_MMAP_WRITE);
+	fixture_begin(&g, state, WEIR_MMAP_WRITE);
 	b = words(&g, 2, 3);
 	assert_int_equal(weir_buf_chain(b, words(&g, 8, 2)), 0);
-	loc = weir_loc_buf(b);
-	loc.len = 8;
-	loc.addr = 32;
-	weir_job_fetch_add(&g.j.job, loc, 1);
+	operand = weir_operand_buf(b);
+	operand.len = 8;
+	operand.addr = 32;
+	weir_job_fetch_add(&g.j.job, operand, 1);
 	g.j.job.flags = WEIR_JOB_FENCE | WEIR_JOB_LAZY;
 	assert_int_equal(jrec_run(g.dma, &g.j), 8);
 	assert_only(&g, 9, MAGIC + 10);
@@ -132,32 +132,33 @@ static void a_part_of_a_buf_is_a_word(void **state)
 	g.j.job.dst.addr = 20;
 	assert_int_equal(weir_job_start(g.dma, &g.j.job), -EINVAL);
 	weir_buf_put(b);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void what_is_no_word_is_refused(void **state)
 {
 	struct iovec iov[2];
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, WEIR_MMAP_WRITE);
+	fixture_begin(&g, state, WEIR_MMAP_WRITE);
 	iov[0] = (struct iovec){ &g.word[0], 4 };
 	iov[1] = (struct iovec){ &g.word[1], 4 };
 	const struct {
-		struct weir_loc loc;
+		struct weir_operand operand;
 		int err;
 		const char *text;
 	} rows[] = {
-		{ weir_loc_mem(g.word, 4), -EMSGSIZE, "about 8 bytes, not 4" },
-		{ weir_loc_mem(g.word, 16), -EMSGSIZE, "8 bytes, not 16" },
-		{ weir_loc_mem(g.word, 0), -EINVAL, "its length is 0" },
-		{ weir_loc_mem((char *)g.word + 4, 8), -EINVAL,
+		{ weir_operand_mem(g.word, 4), -EMSGSIZE,
+		  "about 8 bytes, not 4" },
+		{ weir_operand_mem(g.word, 16), -EMSGSIZE, "8 bytes, not 16" },
+		{ weir_operand_mem(g.word, 0), -EINVAL, "its length is 0" },
+		{ weir_operand_mem((char *)g.word + 4, 8), -EINVAL,
 		  "at a multiple of 8" },
-		{ weir_loc_iov(NULL, iov, 2), -EINVAL, "in one piece" },
+		{ weir_operand_iov(NULL, iov, 2), -EINVAL, "in one piece" },
 	};
 
 	for (size_t i = 0; i < N_OF(rows); i++) {
-		weir_job_fetch_add(&g.j.job, rows[i].loc, 1);
+		weir_job_fetch_add(&g.j.job, rows[i].operand, 1);
 		assert_int_equal(weir_route_explain(g.dma, &g.j.job, g.text,
 						    sizeof(g.text)),
 				 rows[i].err);
@@ -167,33 +168,33 @@ static void what_is_no_word_is_refused(void **state)
 				 rows[i].err);
 	}
 	assert_only(&g, -1, 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_word_that_cannot_be_written_is_none(void **state)
 {
 	struct weir_buf *b;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, WEIR_MMAP_READ);
+	fixture_begin(&g, state, WEIR_MMAP_READ);
 	b = words(&g, 0, 1);
-	weir_job_fetch_add(&g.j.job, weir_loc_buf(b), 1);
+	weir_job_fetch_add(&g.j.job, weir_operand_buf(b), 1);
 	assert_int_equal(weir_job_start(g.dma, &g.j.job), -EACCES);
 	weir_buf_put(b);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Two steps would be no atomic. */
 static void none_goes_through_staging(void **state)
 {
 	struct weir_domain *file;
-	struct rig g;
+	struct fixture g;
 	int fd;
 
-	rig_begin(&g, state, WEIR_MMAP_WRITE);
+	fixture_begin(&g, state, WEIR_MMAP_WRITE);
 	fd = test_file(state, "f", 64, 1);
 	file = file_domain(fd);
-	weir_job_compare_swap(&g.j.job, weir_loc_at(file, 8, 8), 0, 1);
+	weir_job_compare_swap(&g.j.job, weir_operand_at(file, 8, 8), 0, 1);
 	assert_int_equal(weir_route_explain(g.dma, &g.j.job, g.text,
 					    sizeof(g.text)), -EXDEV);
 	assert_non_null(strstr(g.text, "no bounce: an atomic in two steps "
@@ -201,7 +202,7 @@ static void none_goes_through_staging(void **state)
 	assert_int_equal(weir_job_start(g.dma, &g.j.job), -EXDEV);
 	assert_int_equal(weir_domain_destroy(file), 0);
 	close(fd);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Each step sees what the one before has left, in each run. */
@@ -210,10 +211,10 @@ static void chains_have_them(void **state)
 	struct weir_job add, swap, add2;
 	struct weir_chain *chain = NULL;
 	struct rec rec;
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state, WEIR_MMAP_WRITE);
+	fixture_begin(&g, state, WEIR_MMAP_WRITE);
 	weir_job_init(&add, NULL);
 	weir_job_init(&swap, NULL);
 	weir_job_init(&add2, NULL);
@@ -235,7 +236,7 @@ static void chains_have_them(void **state)
 		assert_true(g.word[0] == MAGIC - 1);
 	}
 	assert_int_equal(weir_chain_destroy(chain), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static uint64_t engine_word;
@@ -265,10 +266,10 @@ static void an_engine_of_the_users_may_do_them(void **state)
 	};
 	struct weir_domain *file;
 	struct rec stop;
-	struct rig g;
+	struct fixture g;
 	int fd;
 
-	rig_begin(&g, state, WEIR_MMAP_WRITE);
+	fixture_begin(&g, state, WEIR_MMAP_WRITE);
 	fd = test_file(state, "f", 64, 1);
 	file = file_domain(fd);
 	rec_init(&stop);
@@ -277,12 +278,12 @@ static void an_engine_of_the_users_may_do_them(void **state)
 	assert_int_equal(weir_dma_add_engine(g.dma, &ops, NULL), 0);
 	assert_int_equal(weir_dma_start(g.dma), 0);
 	engine_word = 17;
-	weir_job_fetch_add(&g.j.job, weir_loc_at(file, 8, 8), 5);
+	weir_job_fetch_add(&g.j.job, weir_operand_at(file, 8, 8), 5);
 	assert_int_equal(jrec_run(g.dma, &g.j), 8);
 	assert_true(weir_job_old(&g.j.job) == 17 && engine_word == 22);
 	assert_int_equal(weir_domain_destroy(file), 0);
 	close(fd);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 #define TIMES 20000
@@ -301,10 +302,10 @@ static void *add_too(void *arg)
 static void other_threads_are_not_in_the_way(void **state)
 {
 	pthread_t thread;
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state, WEIR_MMAP_WRITE);
+	fixture_begin(&g, state, WEIR_MMAP_WRITE);
 	g.word[0] = 0;
 	weir_job_fetch_add(&g.j.job, at(&g, 0), 1);
 	assert_int_equal(pthread_create(&thread, NULL, add_too, g.word), 0);
@@ -312,7 +313,7 @@ static void other_threads_are_not_in_the_way(void **state)
 		assert_int_equal(jrec_run(g.dma, &g.j), 8);
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	assert_true(g.word[0] == ((uint64_t)TIMES << 32) + TIMES / 10);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 int main(void)

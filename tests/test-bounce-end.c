@@ -4,7 +4,7 @@
  * of bufs, and halves that are an engine of the user's.
  */
 
-#include "tests/bounce-kit.h"
+#include "tests/bounce-fixture.h"
 
 #include <weir/buf.h>
 #include <weir/crc32c.h>
@@ -15,16 +15,16 @@
 #define ONE_SLOT ((struct weir_dma_opts){ .staging_bufs = 1, \
 					  .staging_size = 4096 })
 
-static void set_copy(struct rig *g, struct jrec *j, enum place from,
+static void set_copy(struct fixture *g, struct jrec *j, enum place from,
 		     enum place to, size_t len)
 {
 	jrec_init(j);
-	weir_job_copy_crc32c(&j->job, loc_of(g, to, 1, 0, len),
-			     loc_of(g, from, 0, 0, len), 0);
+	weir_job_copy_crc32c(&j->job, operand_of(g, to, 1, 0, len),
+			     operand_of(g, from, 0, 0, len), 0);
 }
 
 /* The device has let go of all, and the reactor is idle. */
-static void drain(struct rig *g)
+static void drain(struct fixture *g)
 {
 	int i;
 
@@ -38,10 +38,10 @@ static void drain(struct rig *g)
 static void a_reactor_stops_while_a_block_is_pulled(void **state)
 {
 	struct jrec j[2];
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state, ONE_SLOT);
+	fixture_begin(&g, state, ONE_SLOT);
 	g.user[0].stuck = true;
 	for (i = 0; i < 2; i++) {
 		set_copy(&g, &j[i], USER, i ? USER : FIL, LEN);
@@ -61,16 +61,16 @@ static void a_reactor_stops_while_a_block_is_pulled(void **state)
 	assert_int_equal(weir_reactor_state(g.r), WEIR_REACTOR_STOPPING);
 	drain(&g);
 	assert_int_equal(stats_of(&g).quarantined, 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A push is, into what is the caller's: the job waits, and tells what went. */
 static void a_reactor_stops_while_a_block_is_pushed(void **state)
 {
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, ONE_SLOT);
+	fixture_begin(&g, state, ONE_SLOT);
 	fill_pattern(g.view[0], LEN, 0, 3);
 	set_copy(&g, &j, FIL, USER, LEN);
 	STARTS(weir_job_start(g.dma, &j.job));
@@ -88,16 +88,16 @@ static void a_reactor_stops_while_a_block_is_pushed(void **state)
 	assert_int_equal(j.detail.bytes, 3 * 4096);
 	assert_true(is_pattern(g.user[1].mem, 3 * 4096, 0, 3));
 	assert_int_equal(stats_of(&g).quarantines, 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Both: the one that is the caller's decides, and nothing more is begun. */
 static void a_reactor_stops_while_both_halves_are_under_way(void **state)
 {
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, ONE_SLOT);
+	fixture_begin(&g, state, ONE_SLOT);
 	set_copy(&g, &j, USER, USER, LEN);
 	STARTS(weir_job_start(g.dma, &j.job));
 	g.user[1].stuck = true;
@@ -116,22 +116,22 @@ static void a_reactor_stops_while_both_halves_are_under_way(void **state)
 	assert_int_equal(j.res, -ECANCELED);
 	assert_int_equal(j.detail.bytes, 0);
 	assert_int_equal(g.user[0].n_done + g.user[1].n_done, 3);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Two pulls into one slot: it is free when both devices have let go. */
 static void a_quarantine_lasts_until_the_last_has_let_go(void **state)
 {
 	struct jrec j, next;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, ONE_SLOT);
+	fixture_begin(&g, state, ONE_SLOT);
 	g.user[0].stuck = g.user[1].stuck = true;
 	set_copy(&g, &j, USER, USER, 100);
-	weir_job_compare(&j.job, loc_of(&g, USER, 0, 0, 100),
-			 loc_of(&g, USER, 1, 0, 100));
+	weir_job_compare(&j.job, operand_of(&g, USER, 0, 0, 100),
+			 operand_of(&g, USER, 1, 0, 100));
 	set_copy(&g, &next, FIL, USER, 100);
-	next.job.dst = loc_of(&g, USER, 2, 0, 100);
+	next.job.dst = operand_of(&g, USER, 2, 0, 100);
 	STARTS(weir_job_start(g.dma, &j.job));
 	STARTS(weir_job_start(g.dma, &next.job));
 	assert_int_equal(weir_op_cancel(&j.job.op), 0);
@@ -150,16 +150,16 @@ static void a_quarantine_lasts_until_the_last_has_let_go(void **state)
 	g.user[1].stuck = false;
 	PUMP_UNTIL(&g, !stats_of(&g).quarantined);
 	assert_int_equal(stats_of(&g).quarantines, 1);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
-static void a_pull_without_room_is_asked_again(void **state)
+static void a_pull_without_capacity_is_asked_again(void **state)
 {
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state, ONE_SLOT);
+	fixture_begin(&g, state, ONE_SLOT);
 	fill_pattern(g.user[0].mem, LEN, 0, 4);
 	for (i = 0; i < 3; i++) {
 		memset(g.view[1], 0, LEN);
@@ -182,7 +182,7 @@ static void a_pull_without_room_is_asked_again(void **state)
 	assert_int_equal(j.res, 20000);
 	assert_true(is_pattern(g.view[1], 20000, 0, 4));
 	assert_int_equal(stats_of(&g).quarantines, 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Bufs as a side. */
@@ -197,7 +197,7 @@ struct bufs {
 #define POOL_BUF 4096
 #define LIST_LEN (POOL_BUF + 9000)
 
-static void bufs_begin(struct bufs *b, struct rig *g, size_t data_len)
+static void bufs_begin(struct bufs *b, struct fixture *g, size_t data_len)
 {
 	struct weir_pool_opts opts = {
 		.size = sizeof(opts), .bufs = 1, .buf_size = POOL_BUF,
@@ -226,13 +226,13 @@ static void bufs_end(struct bufs *b)
 	assert_int_equal(weir_mmap_destroy(b->m), 0);
 }
 
-static int64_t into_list(struct rig *g, struct bufs *b, uint32_t flags)
+static int64_t into_list(struct fixture *g, struct bufs *b, uint32_t flags)
 {
 	struct jrec j;
 
 	jrec_init(&j);
-	weir_job_copy_crc32c(&j.job, weir_loc_buf(b->list),
-			     loc_of(g, USER, 0, 0, 12000), 0);
+	weir_job_copy_crc32c(&j.job, weir_operand_buf(b->list),
+			     operand_of(g, USER, 0, 0, 12000), 0);
 	j.job.flags = flags;
 	STARTS(weir_job_start(g->dma, &j.job));
 	assert_int_equal(weir_buf_refs(b->list), 2);
@@ -249,11 +249,11 @@ static void bufs_have_the_data_of_a_job_that_succeeds(void **state)
 {
 	struct weir_buf *second;
 	struct bufs b;
-	struct rig g;
+	struct fixture g;
 	char *first;
 	int i;
 
-	rig_begin(&g, state, ONE_SLOT);
+	fixture_begin(&g, state, ONE_SLOT);
 	bufs_begin(&b, &g, 100);
 	second = weir_buf_next(b.list);
 	first = weir_buf_addr(b.list);
@@ -282,51 +282,51 @@ static void bufs_have_the_data_of_a_job_that_succeeds(void **state)
 	assert_int_equal(weir_buf_data_len(second), 12000 - POOL_BUF);
 	assert_true(is_pattern(first, POOL_BUF, 0, 6));
 	bufs_end(&b);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void bufs_are_read_as_any_memory(void **state)
 {
 	struct jrec j, other;
 	struct bufs b;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, ONE_SLOT);
+	fixture_begin(&g, state, ONE_SLOT);
 	bufs_begin(&b, &g, 0);
 	fill_pattern(g.user[0].mem, LEN, 0, 7);
 	assert_int_equal(into_list(&g, &b, 0), 12000);
 	jrec_init(&j);
-	weir_job_copy_crc32c(&j.job, loc_of(&g, FIL, 1, 5, 11000),
-			     weir_loc_buf(b.list), 0);
+	weir_job_copy_crc32c(&j.job, operand_of(&g, FIL, 1, 5, 11000),
+			     weir_operand_buf(b.list), 0);
 	j.job.src.addr = 300;
 	j.job.src.len = 11000;
 	STARTS(weir_job_start(g.dma, &j.job));
 
 	/* Who reads keeps writers away. */
 	jrec_init(&other);
-	weir_job_copy_crc32c(&other.job, weir_loc_buf(b.list),
-			     loc_of(&g, USER, 0, 0, 10), 0);
+	weir_job_copy_crc32c(&other.job, weir_operand_buf(b.list),
+			     operand_of(&g, USER, 0, 0, 10), 0);
 	assert_int_equal(weir_job_start(g.dma, &other.job), -EBUSY);
 	PUMP_UNTIL(&g, j.calls);
 	assert_int_equal(j.res, 11000);
 	assert_int_equal(weir_buf_list_data_len(b.list), 12000);
 	assert_true(is_pattern(g.view[1] + 5, 11000, 300, 7));
 	bufs_end(&b);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void bufs_are_free_after_a_cancel(void **state)
 {
 	struct bufs b;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, ONE_SLOT);
+	fixture_begin(&g, state, ONE_SLOT);
 	bufs_begin(&b, &g, 100);
 	g.user[0].stuck = true;
 	jrec_init(&j);
-	weir_job_copy_crc32c(&j.job, weir_loc_buf(b.list),
-			     loc_of(&g, USER, 0, 0, 12000), 0);
+	weir_job_copy_crc32c(&j.job, weir_operand_buf(b.list),
+			     operand_of(&g, USER, 0, 0, 12000), 0);
 	STARTS(weir_job_start(g.dma, &j.job));
 	assert_int_equal(weir_op_cancel(&j.job.op), 0);
 	some_turns(g.r, 3);
@@ -338,12 +338,12 @@ static void bufs_are_free_after_a_cancel(void **state)
 	bufs_end(&b);
 	g.user[0].stuck = false;
 	PUMP_UNTIL(&g, !stats_of(&g).quarantined);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A half by an engine of the user's, which moves what is in user[0]. */
 
-#define CARD_ROOM 1
+#define CARD_CAPACITY 1
 
 struct card {
 	const struct weir_domain *d;
@@ -413,10 +413,10 @@ static const struct weir_engine_ops card_ops = {
 	.start = card_start, .cancel = card_cancel,
 };
 
-static void card_begin(struct rig *g, struct card *card, void **state,
+static void card_begin(struct fixture *g, struct card *card, void **state,
 		       struct weir_dma_opts opts)
 {
-	rig_begin(g, state, opts);
+	fixture_begin(g, state, opts);
 	assert_int_equal(weir_dma_destroy(g->dma), 0);
 	opts.size = sizeof(opts);
 	assert_int_equal(weir_dma_create(&g->dma, g->r, &opts), 0);
@@ -427,7 +427,8 @@ static void card_begin(struct rig *g, struct card *card, void **state,
 }
 
 /* Turns in which the card does what it has. */
-static void work_until_ended(struct rig *g, struct card *card, struct jrec *j)
+static void work_until_ended(struct fixture *g, struct card *card,
+			     struct jrec *j)
 {
 	while (!j->calls) {
 		if (card->job && !card->inside)
@@ -441,7 +442,7 @@ static void an_engine_of_the_users_may_be_a_half(void **state)
 	struct weir_job_route route = { .size = sizeof(route) };
 	struct card card;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 	int i;
 
 	card_begin(&g, &card, state, ONE_SLOT);
@@ -470,7 +471,7 @@ static void an_engine_of_the_users_may_be_a_half(void **state)
 		assert_int_equal(j.detail.code, 5);
 		assert_int_equal(j.detail.bytes, 0);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* The pieces of the other side are so short that they decide how much is
@@ -485,7 +486,7 @@ static void a_block_ends_where_o_direct_can_go_on(void **state)
 	struct weir_domain *d = NULL;
 	struct card card;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 	int fd, i;
 
 	fd = open(test_path(state, "f"), O_RDWR | O_CREAT | O_DIRECT, 0600);
@@ -503,8 +504,8 @@ static void a_block_ends_where_o_direct_can_go_on(void **state)
 		to[i] = (struct iovec){ (void *)(i * 1000ul), 328 };
 	to[99].iov_len = 8 * 4096 - 99 * 328;
 	jrec_init(&j);
-	weir_job_copy_crc32c(&j.job, weir_loc_iov(g.user[1].d, to, 100),
-			     weir_loc_iov(d, from, 8), 0);
+	weir_job_copy_crc32c(&j.job, weir_operand_iov(g.user[1].d, to, 100),
+			     weir_operand_iov(d, from, 8), 0);
 	assert_int_equal(run(&g, &j), 8 * 4096);
 	for (i = 0; i < 100; i++)
 		if (i * 328 / 4096 == (i * 328 + 327) / 4096)
@@ -513,15 +514,15 @@ static void a_block_ends_where_o_direct_can_go_on(void **state)
 				i * 328 % 4096, 328);
 	assert_int_equal(weir_domain_destroy(d), 0);
 	close(fd);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
-static void an_engine_without_room_keeps_halves_waiting(void **state)
+static void an_engine_without_capacity_keeps_halves_waiting(void **state)
 {
 	enum { N = 4 };
 	struct card card;
 	struct jrec j[N];
-	struct rig g;
+	struct fixture g;
 	int i;
 
 	card_begin(&g, &card, state, (struct weir_dma_opts){
@@ -548,14 +549,14 @@ static void an_engine_without_room_keeps_halves_waiting(void **state)
 		assert_true(is_pattern(g.view[1] + i * 20000, 20000, 0, 8));
 	}
 	assert_int_equal(stats_of(&g).quarantines, 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A hundred jobs for one slot, each cut off somewhere or not. */
 
 enum { CROWD = 100, EACH = LEN / CROWD };
 
-static void crowd_start(struct rig *g, struct jrec *j, int i,
+static void crowd_start(struct fixture *g, struct jrec *j, int i,
 			unsigned int *seed)
 {
 	static const uint32_t kinds[] = {
@@ -565,8 +566,8 @@ static void crowd_start(struct rig *g, struct jrec *j, int i,
 	uint64_t off = (uint64_t)i * EACH;
 
 	jrec_init(j);
-	weir_job_copy(&j->job, loc_of(g, i % 2 ? FIL : USER, 1, off, EACH),
-		      loc_of(g, USER, 0, off, EACH));
+	weir_job_copy(&j->job, operand_of(g, i % 2 ? FIL : USER, 1, off, EACH),
+		      operand_of(g, USER, 0, off, EACH));
 	j->job.kind = kinds[(unsigned int)rand_r(seed) % N_OF(kinds)];
 	if (!(rand_r(seed) % 4))
 		weir_op_set_deadline(&j->job.op, weir_reactor_now(g->r) +
@@ -574,7 +575,7 @@ static void crowd_start(struct rig *g, struct jrec *j, int i,
 	STARTS(weir_job_start(g->dma, &j->job));
 }
 
-static void crowd_end(struct rig *g, const struct jrec *j, int i)
+static void crowd_end(struct fixture *g, const struct jrec *j, int i)
 {
 	const char *dst = bytes_of(g, i % 2 ? FIL : USER, 1) + i * EACH;
 
@@ -595,10 +596,10 @@ static void a_crowd_with_cancels_and_deadlines_gets_through(void **state)
 	unsigned int seed = 23, round, ok = 0;
 	struct jrec *j = calloc(CROWD, sizeof(*j));
 	uint64_t held = 0;
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state, ONE_SLOT);
+	fixture_begin(&g, state, ONE_SLOT);
 	fill_pattern(g.user[0].mem, LEN, 0, 2);
 	/* Which of them end while a block is held is a matter of luck. */
 	for (round = 0; round < rounds || !ok || !held; round++) {
@@ -621,7 +622,7 @@ static void a_crowd_with_cancels_and_deadlines_gets_through(void **state)
 		held = stats_of(&g).quarantines;
 	}
 	free(j);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 int main(void)
@@ -631,13 +632,13 @@ int main(void)
 		CASE(a_reactor_stops_while_a_block_is_pushed),
 		CASE(a_reactor_stops_while_both_halves_are_under_way),
 		CASE(a_quarantine_lasts_until_the_last_has_let_go),
-		CASE(a_pull_without_room_is_asked_again),
+		CASE(a_pull_without_capacity_is_asked_again),
 		CASE(bufs_have_the_data_of_a_job_that_succeeds),
 		CASE(bufs_are_read_as_any_memory),
 		CASE(bufs_are_free_after_a_cancel),
 		CASE(an_engine_of_the_users_may_be_a_half),
 		CASE(a_block_ends_where_o_direct_can_go_on),
-		CASE(an_engine_without_room_keeps_halves_waiting),
+		CASE(an_engine_without_capacity_keeps_halves_waiting),
 		CASE(a_crowd_with_cancels_and_deadlines_gets_through),
 	};
 

@@ -4,7 +4,7 @@
  * same context, and devices that do not let go of staging.
  */
 
-#include "tests/slow-kit.h"
+#include "tests/slow-fixture.h"
 
 #include <weir/route.h>
 
@@ -26,7 +26,7 @@ struct request {
 /* A domain whose bytes are those of another place. */
 struct layer {
 	struct weir_domain *d;
-	struct weir_loc below;	/* Of all of it. */
+	struct weir_operand below; /* Of all of it. */
 	struct weir_dma *dma;
 	struct weir_reactor *r;
 	bool later;		/* The job is started from the loop. */
@@ -34,7 +34,7 @@ struct layer {
 	struct request requests[REQUESTS_MAX];
 };
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct weir_dma *dma;
 	struct weir_domain *file[2];
@@ -56,13 +56,14 @@ static int request_start(struct request *q)
 {
 	const struct iovec *src = &q->move->src.iov[0];
 	const struct iovec *dst = &q->move->dst.iov[0];
-	struct weir_loc from = q->layer->below;
+	struct weir_operand from = q->layer->below;
 
 	from.addr += (uintptr_t)src->iov_base;
 	from.len = src->iov_len;
 	weir_job_init(&q->j.job, request_done);
-	weir_job_copy_crc32c(&q->j.job, weir_loc_mem(dst->iov_base,
-						     dst->iov_len), from, 0);
+	weir_job_copy_crc32c(&q->j.job,
+			     weir_operand_mem(dst->iov_base, dst->iov_len),
+			     from, 0);
 	return weir_job_start(q->layer->dma, &q->j.job);
 }
 
@@ -99,7 +100,7 @@ static int layer_pull(struct weir_domain *d, struct weir_reactor *r,
 	return err;
 }
 
-static void layer_init(struct rig *g, int i, struct weir_loc below)
+static void layer_init(struct fixture *g, int i, struct weir_operand below)
 {
 	struct layer *layer = &g->layer[i];
 	struct weir_domain_opts opts = {
@@ -114,7 +115,7 @@ static void layer_init(struct rig *g, int i, struct weir_loc below)
 	assert_int_equal(weir_domain_set_pull(layer->d, layer_pull), 0);
 }
 
-static void rig_begin(struct rig *g, void **state, uint32_t bufs)
+static void fixture_begin(struct fixture *g, void **state, uint32_t bufs)
 {
 	static const char *const names[] = { "a", "b" };
 	int i;
@@ -129,11 +130,12 @@ static void rig_begin(struct rig *g, void **state, uint32_t bufs)
 		g->file[i] = file_domain(g->fd[i]);
 	}
 	for (i = 0; i < DEPTH_MAX; i++)
-		layer_init(g, i, i ? weir_loc_at(g->layer[i - 1].d, 0, LEN) :
-				     weir_loc_at(g->file[0], 0, LEN));
+		layer_init(g, i,
+			   i ? weir_operand_at(g->layer[i - 1].d, 0, LEN) :
+			       weir_operand_at(g->file[0], 0, LEN));
 }
 
-static void rig_end(struct rig *g, void **state)
+static void fixture_end(struct fixture *g, void **state)
 {
 	int i;
 
@@ -150,7 +152,7 @@ static void rig_end(struct rig *g, void **state)
 }
 
 /* @n jobs at once from the @top-th layer to the other file; all must end. */
-static void run_jobs(struct rig *g, int top, int n)
+static void run_jobs(struct fixture *g, int top, int n)
 {
 	struct jrec *j = calloc((size_t)n, sizeof(*j));
 	uint64_t each = LEN / (unsigned int)n;
@@ -161,9 +163,10 @@ static void run_jobs(struct rig *g, int top, int n)
 	for (i = 0; i < n; i++) {
 		jrec_init(&j[i]);
 		weir_job_copy(&j[i].job,
-			      weir_loc_at(g->file[1], (uint64_t)i * each, each),
-			      weir_loc_at(g->layer[top].d, (uint64_t)i * each,
-					  each));
+			      weir_operand_at(g->file[1], (uint64_t)i * each,
+					      each),
+			      weir_operand_at(g->layer[top].d,
+					      (uint64_t)i * each, each));
 		STARTS(weir_job_start(g->dma, &j[i].job));
 	}
 	for (i = 0; i < n; i++) {
@@ -180,16 +183,16 @@ static const uint32_t bufs[] = { 1, 2, 0 };
 /* 1, 4 and 16 jobs from these layers. */
 static void run_with_any_staging(void **state, const int top[3], bool later)
 {
-	struct rig g;
+	struct fixture g;
 	size_t i;
 
 	for (i = 0; i < N_OF(bufs); i++) {
-		rig_begin(&g, state, bufs[i]);
+		fixture_begin(&g, state, bufs[i]);
 		g.layer[0].later = later;
 		run_jobs(&g, top[0], 1);
 		run_jobs(&g, top[1], 4);
 		run_jobs(&g, top[2], 16);
-		rig_end(&g, state);
+		fixture_end(&g, state);
 	}
 }
 
@@ -211,30 +214,31 @@ static void domains_may_be_three_above_another(void **state)
 static void deeper_nesting_is_refused(void **state)
 {
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, 0);
+	fixture_begin(&g, state, 0);
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_at(g.file[1], 0, LEN),
-		      weir_loc_at(g.layer[4].d, 0, LEN));
+	weir_job_copy(&j.job, weir_operand_at(g.file[1], 0, LEN),
+		      weir_operand_at(g.layer[4].d, 0, LEN));
 	STARTS(weir_job_start(g.dma, &j.job));
 	assert_int_equal(jrec_finish(g.r, &j), -EDEADLK);
 	assert_int_equal(g.layer[1].refused, -EDEADLK);
 	assert_starts_with(weir_why(), "weir_job_start: functions of domains");
-	rig_end(&g, state);
+	fixture_end(&g, state);
 }
 
 /* Devices that do not let go. */
 
-static void set_copy(struct rig *g, struct jrec *j, struct weir_domain *from)
+static void set_copy(struct fixture *g, struct jrec *j,
+		     struct weir_domain *from)
 {
 	jrec_init(j);
-	weir_job_copy(&j->job, weir_loc_at(g->file[1], 0, LEN),
-		      weir_loc_at(from, 0, LEN));
+	weir_job_copy(&j->job, weir_operand_at(g->file[1], 0, LEN),
+		      weir_operand_at(from, 0, LEN));
 }
 
 /* @n jobs over @dead, which is stuck, are cancelled. */
-static void cancel_jobs_over(struct rig *g, struct slow *dead, int n)
+static void cancel_jobs_over(struct fixture *g, struct slow *dead, int n)
 {
 	struct jrec j;
 	int i;
@@ -248,7 +252,7 @@ static void cancel_jobs_over(struct rig *g, struct slow *dead, int n)
 	}
 }
 
-static void others_go_on(struct rig *g, struct slow *other)
+static void others_go_on(struct fixture *g, struct slow *other)
 {
 	struct jrec j[2];
 	int i;
@@ -269,11 +273,11 @@ static void dead_device_does_not_hold_up_other_jobs(void **state)
 	struct slow dead, other;
 	struct jrec waits;
 	char text[1024];
-	struct rig g;
+	struct fixture g;
 	size_t i;
 
 	for (i = 0; i < N_OF(bufs); i++) {
-		rig_begin(&g, state, bufs[i]);
+		fixture_begin(&g, state, bufs[i]);
 		slow_init(&dead, 1);
 		slow_init(&other, 2);
 		dead.stuck = true;
@@ -294,7 +298,7 @@ static void dead_device_does_not_hold_up_other_jobs(void **state)
 		assert_int_equal(waits.res, LEN);
 		assert_int_equal(dma_stats_of(g.dma).quarantined, 0);
 		others_go_on(&g, &other);
-		rig_end(&g, state);
+		fixture_end(&g, state);
 		slow_end(&dead);
 		slow_end(&other);
 	}
@@ -305,10 +309,10 @@ static void device_that_dies_with_all_staging_does_not_either(void **state)
 {
 	struct slow dead, other;
 	struct jrec j[8];
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state, 4);
+	fixture_begin(&g, state, 4);
 	slow_init(&dead, 1);
 	slow_init(&other, 2);
 	dead.stuck = true;
@@ -327,7 +331,7 @@ static void device_that_dies_with_all_staging_does_not_either(void **state)
 	dead.stuck = false;
 	UNTIL(g.r, (slow_pump(&dead), !dma_stats_of(g.dma).quarantined));
 	others_go_on(&g, &dead);
-	rig_end(&g, state);
+	fixture_end(&g, state);
 	slow_end(&dead);
 	slow_end(&other);
 }

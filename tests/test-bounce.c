@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Jobs through staging: every byte, every end, and nobody waits for ever. */
 
-#include "tests/bounce-kit.h"
+#include "tests/bounce-fixture.h"
 
 #include <weir/crc32c.h>
 
 #include "tests/sim-calls.h"
 
-static void try_kind(struct rig *g, uint32_t kind, enum place from,
+static void try_kind(struct fixture *g, uint32_t kind, enum place from,
 		     enum place to, size_t len)
 {
 	char *src = bytes_of(g, from, 0), *dst = bytes_of(g, to, 1);
@@ -20,8 +20,8 @@ static void try_kind(struct rig *g, uint32_t kind, enum place from,
 	jrec_init(&j);
 	fill_pattern(src, LEN, 0, (unsigned int)len);
 	memset(dst, 0x55, LEN);
-	weir_job_copy(&j.job, loc_of(g, to, 1, off, len),
-		      loc_of(g, from, 0, off, len));
+	weir_job_copy(&j.job, operand_of(g, to, 1, off, len),
+		      operand_of(g, from, 0, off, len));
 	j.job.kind = kind;
 	j.job.crc = 7;
 	j.job.pattern = UINT64_C(0x8877665544332211);
@@ -53,13 +53,15 @@ static void every_kind_between_any_two_places(void **state)
 		WEIR_JOB_CRC32C, WEIR_JOB_FILL,
 	};
 	static const size_t lens[] = { 1, 4095, 4096, 4097, 8192, 100000 };
-	struct rig g;
+	struct fixture g;
 	size_t i, k, size;
 	int from, to;
 
 	for (size = 4096; size <= 262144; size *= 8) {
-		rig_begin(&g, state, (struct weir_dma_opts){
-			.staging_bufs = 1, .staging_size = (uint32_t)size });
+		fixture_begin(&g, state,
+			      (struct weir_dma_opts){ .staging_bufs = 1,
+						      .staging_size =
+							      (uint32_t)size });
 		for (i = 0; i < N_OF(lens); i++)
 			for (k = 0; k < N_OF(kinds); k++)
 				for (from = 0; from < N_PLACES; from++)
@@ -68,7 +70,7 @@ static void every_kind_between_any_two_places(void **state)
 							 (enum place)from,
 							 (enum place)to,
 							 lens[i]);
-		rig_end(&g);
+		fixture_end(&g);
 		end_reactor(state);
 	}
 }
@@ -77,18 +79,20 @@ static void a_hundred_jobs_share_one_block_of_4_kib(void **state)
 {
 	enum { N = 100, EACH = LEN / N };
 	struct jrec *j = calloc(N, sizeof(*j));
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state, (struct weir_dma_opts){
-		.staging_bufs = 1, .staging_size = 4096 });
+	fixture_begin(&g, state,
+		      (struct weir_dma_opts){ .staging_bufs = 1,
+					      .staging_size = 4096 });
 	fill_pattern(g.user[0].mem, LEN, 0, 1);
 	for (i = 0; i < N; i++) {
 		jrec_init(&j[i]);
 		weir_job_copy(&j[i].job,
-			      loc_of(&g, i % 2 ? FIL : USER, 1,
-				     (uint64_t)i * EACH, EACH),
-			      loc_of(&g, USER, 0, (uint64_t)i * EACH, EACH));
+			      operand_of(&g, i % 2 ? FIL : USER, 1,
+					 (uint64_t)i * EACH, EACH),
+			      operand_of(&g, USER, 0, (uint64_t)i * EACH,
+					 EACH));
 		STARTS(weir_job_start(g.dma, &j[i].job));
 	}
 	assert_int_equal(stats_of(&g).bounce_waits, N - 1);
@@ -102,49 +106,52 @@ static void a_hundred_jobs_share_one_block_of_4_kib(void **state)
 	assert_int_equal(stats_of(&g).bounced, N);
 	assert_int_equal(stats_of(&g).bounced_bytes, N * EACH);
 	free(j);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_long_job_does_not_keep_others_waiting(void **state)
 {
 	struct jrec large, small;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, (struct weir_dma_opts){
-		.staging_bufs = 1, .staging_size = 4096 });
+	fixture_begin(&g, state,
+		      (struct weir_dma_opts){ .staging_bufs = 1,
+					      .staging_size = 4096 });
 	jrec_init(&large);
 	jrec_init(&small);
-	weir_job_copy(&large.job, loc_of(&g, FIL, 1, 0, LEN),
-		      loc_of(&g, USER, 0, 0, LEN));
-	weir_job_copy(&small.job, loc_of(&g, USER, 1, 0, 100),
-		      loc_of(&g, USER, 0, 0, 100));
+	weir_job_copy(&large.job, operand_of(&g, FIL, 1, 0, LEN),
+		      operand_of(&g, USER, 0, 0, LEN));
+	weir_job_copy(&small.job, operand_of(&g, USER, 1, 0, 100),
+		      operand_of(&g, USER, 0, 0, 100));
 	STARTS(weir_job_start(g.dma, &large.job));
 	STARTS(weir_job_start(g.dma, &small.job));
 	PUMP_UNTIL(&g, small.calls);
 	assert_int_equal(large.calls, 0);
 	PUMP_UNTIL(&g, large.calls);
 	assert_int_equal(large.res, LEN);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_source_that_ends_early_is_told_exactly(void **state)
 {
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 	size_t end;
 	int flag;
 
-	rig_begin(&g, state, (struct weir_dma_opts){
-		.staging_bufs = 1, .staging_size = 4096 });
+	fixture_begin(&g, state,
+		      (struct weir_dma_opts){ .staging_bufs = 1,
+					      .staging_size = 4096 });
 	for (end = 0; end < 20000; end += 1 + end / 2) {
 		assert_int_equal(ftruncate(g.fd[0], 0), 0);
 		assert_int_equal(ftruncate(g.fd[0], (off_t)end), 0);
 		for (flag = 0; flag < 2; flag++) {
 			memset(g.user[1].mem, 0x55, LEN);
 			jrec_init(&j);
-			weir_job_copy_crc32c(&j.job, loc_of(&g, USER, 1, 0,
-							    20000),
-					     loc_of(&g, FIL, 0, 0, 20000), 0);
+			weir_job_copy_crc32c(&j.job,
+					     operand_of(&g, USER, 1, 0, 20000),
+					     operand_of(&g, FIL, 0, 0, 20000),
+					     0);
 			j.job.flags = flag ? WEIR_JOB_SHORT_OK : 0;
 			assert_int_equal(run(&g, &j),
 					 flag ? (int64_t)end : -ENODATA);
@@ -159,7 +166,7 @@ static void a_source_that_ends_early_is_told_exactly(void **state)
 		}
 	}
 	assert_int_equal(ftruncate(g.fd[0], LEN), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Between file systems of different kinds the kernel does not copy. */
@@ -169,15 +176,16 @@ static void files_that_the_kernel_does_not_copy_bounce(void **state)
 	struct weir_job_route route = { .size = sizeof(route) };
 	struct weir_domain *d;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 
 	assert_true(fd >= 0);
-	rig_begin(&g, state, (struct weir_dma_opts){ .staging_size = 4096 });
+	fixture_begin(&g, state,
+		      (struct weir_dma_opts){ .staging_size = 4096 });
 	d = file_domain(fd);
 	fill_pattern(g.view[0], LEN, 0, 8);
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_at(d, 0, LEN), loc_of(&g, FIL, 0, 0,
-							     LEN));
+	weir_job_copy(&j.job, weir_operand_at(d, 0, LEN),
+		      operand_of(&g, FIL, 0, 0, LEN));
 	assert_int_equal(run(&g, &j), LEN);
 	assert_int_equal(pread(fd, g.mem, LEN, 0), LEN);
 	assert_true(is_pattern(g.mem, LEN, 0, 8));
@@ -195,7 +203,7 @@ static void files_that_the_kernel_does_not_copy_bounce(void **state)
 	}
 	assert_int_equal(weir_domain_destroy(d), 0);
 	close(fd);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Whatever happens to them: each ends once, and what is told is true. */
@@ -206,11 +214,12 @@ static void errors_and_cancels_anywhere_leave_nothing_behind(void **state)
 	unsigned int seed = 11, round, ok = 0, bad = 0;
 	struct jrec *j = calloc(N, sizeof(*j));
 	enum place from, to;
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state, (struct weir_dma_opts){
-		.staging_bufs = 3, .staging_size = 4096 });
+	fixture_begin(&g, state,
+		      (struct weir_dma_opts){ .staging_bufs = 3,
+					      .staging_size = 4096 });
 	for (round = 0; round < rounds; round++) {
 		g.user[0].fail_in = (unsigned int)rand_r(&seed) % 3 * 20;
 		g.user[1].fail_in = (unsigned int)rand_r(&seed) % 3 * 20;
@@ -222,9 +231,11 @@ static void errors_and_cancels_anywhere_leave_nothing_behind(void **state)
 		memset(bytes_of(&g, to, 1), 0, LEN);
 		for (i = 0; i < N; i++) {
 			jrec_init(&j[i]);
-			weir_job_copy_crc32c(&j[i].job,
-				loc_of(&g, to, 1, (uint64_t)i * EACH, EACH),
-				loc_of(&g, from, 0, (uint64_t)i * EACH, EACH),
+			weir_job_copy_crc32c(
+				&j[i].job,
+				operand_of(&g, to, 1, (uint64_t)i * EACH, EACH),
+				operand_of(&g, from, 0, (uint64_t)i * EACH,
+					   EACH),
 				0);
 			if (!(rand_r(&seed) % 8))
 				weir_op_set_deadline(&j[i].job.op,
@@ -260,20 +271,20 @@ static void errors_and_cancels_anywhere_leave_nothing_behind(void **state)
 	}
 	assert_true(ok > 0 && bad > 0);
 	free(j);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void what_is_in_our_staging_only_need_not_be_waited_for(void **state)
 {
 	struct rec stop;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ .staging_bufs = 1 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ .staging_bufs = 1 });
 	g.user[0].stuck = true;
 	jrec_init(&j);
-	weir_job_copy(&j.job, loc_of(&g, FIL, 1, 0, LEN),
-		      loc_of(&g, USER, 0, 0, LEN));
+	weir_job_copy(&j.job, operand_of(&g, FIL, 1, 0, LEN),
+		      operand_of(&g, USER, 0, 0, LEN));
 	STARTS(weir_job_start(g.dma, &j.job));
 	PUMP_UNTIL(&g, g.user[0].n_asked);
 	weir_op_set_deadline(&j.job.op, weir_reactor_now(g.r) + 1);
@@ -289,8 +300,8 @@ static void what_is_in_our_staging_only_need_not_be_waited_for(void **state)
 	assert_starts_with(weir_why(), "weir_dma_destroy: a device has not ");
 	assert_int_equal(weir_domain_destroy(g.user[0].d), -EBUSY);
 	jrec_init(&j);
-	weir_job_copy(&j.job, loc_of(&g, FIL, 1, 0, LEN),
-		      loc_of(&g, USER, 1, 0, LEN));
+	weir_job_copy(&j.job, operand_of(&g, FIL, 1, 0, LEN),
+		      operand_of(&g, USER, 1, 0, LEN));
 	STARTS(weir_job_start(g.dma, &j.job));
 	some_turns(g.r, 3);
 	assert_int_equal(j.calls, 0);
@@ -304,22 +315,22 @@ static void what_is_in_our_staging_only_need_not_be_waited_for(void **state)
 	g.user[0].stuck = false;
 	PUMP_UNTIL(&g, stop.calls);
 	assert_int_equal(stats_of(&g).quarantined, 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A push touches the destination, and a context may be the caller's memory. */
 static void what_is_the_callers_is_waited_for(void **state)
 {
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 	int ctx, i;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ .staging_bufs = 1 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ .staging_bufs = 1 });
 	for (i = 0; i < 2; i++) {
 		g.user[i].stuck = true;
 		jrec_init(&j);
-		weir_job_copy(&j.job, loc_of(&g, USER, 1, 0, LEN),
-			      loc_of(&g, USER, 0, 0, LEN));
+		weir_job_copy(&j.job, operand_of(&g, USER, 1, 0, LEN),
+			      operand_of(&g, USER, 0, 0, LEN));
 		if (!i)
 			j.job.src.ctx = &ctx;
 		STARTS(weir_job_start(g.dma, &j.job));
@@ -333,7 +344,7 @@ static void what_is_the_callers_is_waited_for(void **state)
 		assert_int_equal(j.res, -ECANCELED);
 	}
 	assert_int_equal(stats_of(&g).quarantines, 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_stop_in_the_middle_ends_all(void **state)
@@ -341,20 +352,21 @@ static void a_stop_in_the_middle_ends_all(void **state)
 	enum { N = 20 };
 	struct jrec j[N];
 	struct rec stop;
-	struct rig g;
+	struct fixture g;
 	int i, round;
 
 	for (round = 0; round < 20; round++) {
-		rig_begin(&g, state, (struct weir_dma_opts){
-			.staging_bufs = 2, .staging_size = 4096 });
+		fixture_begin(&g, state,
+			      (struct weir_dma_opts){ .staging_bufs = 2,
+						      .staging_size = 4096 });
 		for (i = 0; i < N; i++) {
 			jrec_init(&j[i]);
-			weir_job_copy(&j[i].job, loc_of(&g, FIL, 1, 0, LEN),
-				      loc_of(&g, i % 2 ? USER : FIL, 0, 0,
-					     LEN));
+			weir_job_copy(&j[i].job, operand_of(&g, FIL, 1, 0, LEN),
+				      operand_of(&g, i % 2 ? USER : FIL, 0, 0,
+						 LEN));
 			j[i].job.kind = WEIR_JOB_COPY_CRC32C;
-			j[i].job.dst = loc_of(&g, i % 3 ? FIL : USER, 1, 0,
-					      LEN);
+			j[i].job.dst =
+				operand_of(&g, i % 3 ? FIL : USER, 1, 0, LEN);
 			STARTS(weir_job_start(g.dma, &j[i].job));
 		}
 		for (i = 0; i < round; i++)
@@ -364,7 +376,7 @@ static void a_stop_in_the_middle_ends_all(void **state)
 		PUMP_UNTIL(&g, stop.calls);
 		for (i = 0; i < N; i++)
 			assert_int_equal(j[i].calls, 1);
-		rig_end(&g);
+		fixture_end(&g);
 		end_reactor(state);
 	}
 }

@@ -2,8 +2,8 @@
 
 /* The table of bufs in mem/README.md, cell by cell. */
 
-#include "tests/job-kit.h"
-#include "tests/table-kit.h"
+#include "tests/job-fixture.h"
+#include "tests/table-fixture.h"
 
 #include <weir/inventory.h>
 
@@ -22,8 +22,8 @@ static const char *const states[] = {
 enum { HEAD, IT, NEXT, OTHER, FOREIGN, TARGET, DUP, N_BUFS };
 
 struct stand {
-	struct weir_reactor *r, *abroad;
-	struct weir_inventory *inv, *inv_abroad;
+	struct weir_reactor *r, *remote;
+	struct weir_inventory *inv, *inv_remote;
 	struct weir_mmap *m;
 	struct weir_dma *dma;
 	struct jrec spent, j;
@@ -122,7 +122,7 @@ static void take_all(struct stand *s)
 	int i;
 
 	for (i = HEAD; i < TARGET; i++) {
-		inv = i == FOREIGN ? s->inv_abroad : s->inv;
+		inv = i == FOREIGN ? s->inv_remote : s->inv;
 		assert_int_equal(weir_inventory_get_by_data(&s->buf[i], inv,
 							    s->m,
 							    s->mem + i * 64,
@@ -138,8 +138,8 @@ static void use(struct stand *s, struct weir_buf *list)
 {
 	spend_budget(s->dma, &s->spent, s->mem, LEN);
 	jrec_init(&s->j);
-	weir_job_copy(&s->j.job, weir_loc_buf(s->buf[TARGET]),
-		      weir_loc_buf(list));
+	weir_job_copy(&s->j.job, weir_operand_buf(s->buf[TARGET]),
+		      weir_operand_buf(list));
 	STARTS(weir_job_start(s->dma, &s->j.job));
 }
 
@@ -155,10 +155,10 @@ static void stand_begin(struct stand *s, void **state, int column)
 
 	memset(s, 0, sizeof(*s));
 	s->r = start_reactor(state);
-	assert_int_equal(weir_reactor_create(&s->abroad, &opts), 0);
+	assert_int_equal(weir_reactor_create(&s->remote, &opts), 0);
 	s->m = start_mmap(s->mem, sizeof(s->mem), WEIR_MMAP_WRITE);
 	s->inv = make_inventory(s, s->r);
-	s->inv_abroad = make_inventory(s, s->abroad);
+	s->inv_remote = make_inventory(s, s->remote);
 	s->dma = start_dma(s->r, dopts);
 	take_all(s);
 	if (member)
@@ -183,8 +183,8 @@ static void stand_end(struct stand *s, void **state)
 	assert_int_equal(weir_mmap_num_bufs(s->m), 0);
 	assert_int_equal(weir_dma_destroy(s->dma), 0);
 	assert_int_equal(weir_inventory_destroy(s->inv), 0);
-	assert_int_equal(weir_inventory_destroy(s->inv_abroad), 0);
-	assert_int_equal(weir_reactor_destroy(s->abroad), 0);
+	assert_int_equal(weir_inventory_destroy(s->inv_remote), 0);
+	assert_int_equal(weir_reactor_destroy(s->remote), 0);
 	assert_int_equal(weir_mmap_destroy(s->m), 0);
 	end_reactor(state);
 }

@@ -2,7 +2,7 @@
 
 /* Bufs away from home: put on other threads, used by jobs of other reactors. */
 
-#include "tests/job-kit.h"
+#include "tests/job-fixture.h"
 #include "tests/cores.h"
 
 #include <weir/inventory.h>
@@ -15,7 +15,7 @@
 #define BUFS 64
 
 /* A stock of each kind, on the test's own reactor. */
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct weir_inventory *inv;
 	struct weir_mmap *m;
@@ -35,7 +35,7 @@ static struct weir_inventory *make_inventory(struct weir_reactor *r,
 	return inv;
 }
 
-static void rig_begin(struct rig *g, void **state)
+static void fixture_begin(struct fixture *g, void **state)
 {
 	g->r = start_reactor(state);
 	g->mem = aligned_alloc(4096, LEN);
@@ -44,7 +44,7 @@ static void rig_begin(struct rig *g, void **state)
 	g->inv = make_inventory(g->r, g->m, BUFS);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	assert_int_equal(weir_mmap_num_bufs(g->m), 0);
 	assert_int_equal(weir_inventory_destroy(g->inv), 0);
@@ -61,7 +61,7 @@ static uint64_t n_out(const struct weir_inventory *inv)
 	return s.out;
 }
 
-static struct weir_buf *take(struct rig *g, size_t off, size_t len)
+static struct weir_buf *take(struct fixture *g, size_t off, size_t len)
 {
 	struct weir_buf *buf = NULL;
 
@@ -88,31 +88,31 @@ static void *put(void *arg)
 static void a_put_on_a_thread_without_a_reactor_sends_home(void **state)
 {
 	struct weir_buf *buf;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	buf = take(&g, 0, 1);
 	elsewhere(put, buf);
 	assert_int_equal(n_out(g.inv), 1);
 	assert_int_equal(weir_mmap_num_bufs(g.m), 1);
 	UNTIL(g.r, !n_out(g.inv));
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A3.3: the whole list, wherever its head was put. */
 static void a_list_comes_home_with_its_head(void **state)
 {
 	struct weir_buf *head;
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	head = take(&g, 0, 1);
 	for (i = 1; i < 5; i++)
 		assert_int_equal(weir_buf_chain(head, take(&g, 0, 1)), 0);
 	elsewhere(put, head);
 	UNTIL(g.r, !n_out(g.inv));
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void *put_three(void *arg)
@@ -126,10 +126,10 @@ static void *put_three(void *arg)
 static void puts_at_home_and_abroad_add_up(void **state)
 {
 	struct weir_buf *buf;
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	buf = take(&g, 0, 1);
 	for (i = 0; i < 4; i++)
 		assert_int_equal(weir_buf_ref(buf), 0);
@@ -140,16 +140,16 @@ static void puts_at_home_and_abroad_add_up(void **state)
 	assert_int_equal(n_out(g.inv), 1);
 	weir_buf_put(buf);
 	assert_int_equal(n_out(g.inv), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Destroy looks for what has arrived, so no turn is needed. */
 static void destroy_takes_in_what_has_arrived(void **state)
 {
 	struct weir_buf *buf;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	buf = take(&g, 0, 1);
 	assert_int_equal(weir_inventory_destroy(g.inv), -EBUSY);
 	elsewhere(put, buf);
@@ -161,9 +161,9 @@ static void destroy_takes_in_what_has_arrived(void **state)
 static void destroy_says_who_has_them(void **state)
 {
 	struct weir_buf *a, *b, *c;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	a = take(&g, 0, 1);
 	assert_null(weir_buf_tag(a));
 	assert_int_equal(weir_inventory_destroy(g.inv), -EBUSY);
@@ -183,7 +183,7 @@ static void destroy_says_who_has_them(void **state)
 	a = take(&g, 0, 1);
 	assert_null(weir_buf_tag(a));
 	weir_buf_put(a);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_waiter_is_served_by_a_put_elsewhere(void **state)
@@ -229,9 +229,9 @@ static void *hold(void *arg)
 static void a_holder_elsewhere_can_look_and_set_data(void **state)
 {
 	struct weir_buf *buf;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	buf = take(&g, 0, 100);
 	assert_int_equal(weir_buf_chain(buf, take(&g, 200, 50)), 0);
 	elsewhere(hold, buf);
@@ -239,12 +239,12 @@ static void a_holder_elsewhere_can_look_and_set_data(void **state)
 	assert_int_equal(weir_buf_list_data_len(buf), 20);
 	assert_int_equal(g.mem[99], 7);
 	weir_buf_put(buf);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* On a core that is not the home of the bufs: jobs, and a list like theirs. */
 struct guest {
-	struct rig *g;
+	struct fixture *g;
 	struct weir_buf *src, *dst;
 	struct weir_inventory *inv;
 	struct weir_dma *dma;
@@ -289,7 +289,8 @@ static void guest_copies(struct core *core, void *arg)
 
 	(void)core;
 	weir_job_init(&u->j.job, guest_job_done);
-	weir_job_copy(&u->j.job, weir_loc_buf(u->dst), weir_loc_buf(u->src));
+	weir_job_copy(&u->j.job, weir_operand_buf(u->dst),
+		      weir_operand_buf(u->src));
 	MUST(!weir_job_start(u->dma, &u->j.job));
 	/* Neither reference nor mark of it is seen: both are the home's. */
 	MUST(u->src->refs == 1 && !u->src->readers && !u->dst->writing);
@@ -299,9 +300,9 @@ static void a_job_on_another_reactor_leaves_no_marks(void **state)
 {
 	struct guest u = { 0 };
 	struct core core;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	u.g = &g;
 	sem_init(&u.ended, 0, 0);
 	core_begin(&core, state);
@@ -320,7 +321,7 @@ static void a_job_on_another_reactor_leaves_no_marks(void **state)
 	weir_buf_put(u.dst);
 	core_do(&core, guest_close, &u);
 	core_end(&core);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void guest_reads(struct core *core, void *arg)
@@ -329,8 +330,8 @@ static void guest_reads(struct core *core, void *arg)
 
 	(void)core;
 	weir_job_init(&u->j.job, guest_job_done);
-	weir_job_copy(&u->j.job, weir_loc_buf(u->dst),
-		      weir_loc_at(u->file, 0, 4096));
+	weir_job_copy(&u->j.job, weir_operand_buf(u->dst),
+		      weir_operand_at(u->file, 0, 4096));
 	MUST(!weir_job_start(u->dma, &u->j.job));
 }
 
@@ -366,7 +367,7 @@ static void a_dup_is_the_way_to_registered_memory_elsewhere(void **state)
 	struct guest u = { 0 };
 	uint64_t registered;
 	struct core core;
-	struct rig g;
+	struct fixture g;
 	int fd;
 
 	g.r = start_reactor(state);
@@ -416,9 +417,9 @@ static void lists_of_different_reactors_are_not_chained(void **state)
 	struct weir_inventory *inv;
 	struct weir_buf *a, *b;
 	struct weir_reactor *r2;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	opts.backend = backend_of(*state);
 	opts.sim = harness_sim;
 	assert_int_equal(weir_reactor_create(&r2, &opts), 0);
@@ -432,7 +433,7 @@ static void lists_of_different_reactors_are_not_chained(void **state)
 	weir_buf_put(b);
 	assert_int_equal(weir_inventory_destroy(inv), 0);
 	assert_int_equal(weir_reactor_destroy(r2), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /*

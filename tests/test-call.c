@@ -5,7 +5,7 @@
  * real threads and in a simulated world.
  */
 
-#include "tests/group-kit.h"
+#include "tests/group-fixture.h"
 
 #include <stdatomic.h>
 
@@ -110,11 +110,13 @@ static void bad_arguments_are_refused(void **state)
 			 -EINVAL);
 	assert_int_equal(weir_call(t.r[0], &ask.rec.op, t.r[1], NULL, &ask),
 			 -EINVAL);
-	assert_int_equal(weir_room_wait(t.r[0], &ask.rec.op, NULL), -EINVAL);
+	assert_int_equal(weir_capacity_wait(t.r[0], &ask.rec.op, NULL),
+			 -EINVAL);
 	make(t.r[0], &ask, t.r[1]);
 	assert_int_equal(weir_call(t.r[0], &ask.rec.op, t.r[1], answer, &ask),
 			 -EINVAL);
-	assert_int_equal(weir_room_wait(t.r[0], &ask.rec.op, t.r[1]), -EINVAL);
+	assert_int_equal(weir_capacity_wait(t.r[0], &ask.rec.op, t.r[1]),
+			 -EINVAL);
 	finish(t.r[0], &ask.rec);
 	team_end(&t);
 }
@@ -306,9 +308,9 @@ static unsigned int fill(struct weir_reactor *r)
 	return n;
 }
 
-static void a_full_lane_refuses_and_tells_of_room(void **state)
+static void a_full_spsc_refuses_and_tells_of_capacity(void **state)
 {
-	struct rec room[2];
+	struct rec capacity[2];
 	struct hold hold;
 	struct ask ask;
 	struct team t;
@@ -319,85 +321,85 @@ static void a_full_lane_refuses_and_tells_of_room(void **state)
 	ask_init(&ask, 1);
 	assert_int_equal(weir_call(t.r[0], &ask.rec.op, t.r[1], answer, &ask),
 			 -EAGAIN);
-	rec_init(&room[0]);
-	rec_init(&room[1]);
-	STARTS(weir_room_wait(t.r[0], &room[0].op, t.r[1]));
-	STARTS(weir_room_wait(t.r[0], &room[1].op, t.r[1]));
+	rec_init(&capacity[0]);
+	rec_init(&capacity[1]);
+	STARTS(weir_capacity_wait(t.r[0], &capacity[0].op, t.r[1]));
+	STARTS(weir_capacity_wait(t.r[0], &capacity[1].op, t.r[1]));
 	some_turns(t.r[0], 3);
-	assert_int_equal(room[0].calls + room[1].calls, 0);
-	weir_op_cancel(&room[1].op);
-	assert_int_equal(finish(t.r[0], &room[1]), -ECANCELED);
+	assert_int_equal(capacity[0].calls + capacity[1].calls, 0);
+	weir_op_cancel(&capacity[1].op);
+	assert_int_equal(finish(t.r[0], &capacity[1]), -ECANCELED);
 	hold_end(&hold);
-	assert_int_equal(finish(t.r[0], &room[0]), 0);
+	assert_int_equal(finish(t.r[0], &capacity[0]), 0);
 	make(t.r[0], &ask, t.r[1]);
 	assert_int_equal(finish(t.r[0], &ask.rec), 1);
-	assert_int_equal(room[0].calls, 1);
+	assert_int_equal(capacity[0].calls, 1);
 	team_end(&t);
 }
 
-static void who_asks_while_there_is_room_is_told_at_once(void **state)
+static void who_asks_while_there_is_capacity_is_told_at_once(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct rec room[20];
+	struct rec capacity[20];
 	struct team t;
 	int i;
 
 	team_begin(&t, state, 2, SMALL);
 	for (i = 0; i < 20; i++) {
-		rec_init(&room[i]);
-		STARTS(weir_room_wait(i % 2 ? t.r[0] : r, &room[i].op,
-				      t.r[1]));
+		rec_init(&capacity[i]);
+		STARTS(weir_capacity_wait(i % 2 ? t.r[0] : r, &capacity[i].op,
+					  t.r[1]));
 	}
 	for (i = 0; i < 20; i++) {
-		UNTIL(i % 2 ? t.r[0] : r, room[i].calls);
-		assert_int_equal(room[i].res, 0);
-		assert_int_equal(room[i].calls, 1);
+		UNTIL(i % 2 ? t.r[0] : r, capacity[i].calls);
+		assert_int_equal(capacity[i].res, 0);
+		assert_int_equal(capacity[i].calls, 1);
 	}
 	team_end(&t);
 }
 
-static void the_shared_mailbox_tells_of_room_too(void **state)
+static void the_shared_mailbox_tells_of_capacity_too(void **state)
 {
 	struct weir_reactor *r = start_reactor_with(state,
 		(struct weir_reactor_opts){ .mailbox = SMALL });
-	struct rec room, late, gone;
+	struct rec capacity, late, gone;
 	struct team t;
 
 	team_begin(&t, state, 2, 0);
 	assert_int_equal(fill(r), SMALL);
-	rec_init(&room);
+	rec_init(&capacity);
 	rec_init(&late);
 	rec_init(&gone);
 	weir_op_set_deadline(&late.op, WEIR_USEC);
-	STARTS(weir_room_wait(t.r[0], &room.op, r));
-	STARTS(weir_room_wait(t.r[0], &late.op, r));
-	STARTS(weir_room_wait(t.r[0], &gone.op, r));
+	STARTS(weir_capacity_wait(t.r[0], &capacity.op, r));
+	STARTS(weir_capacity_wait(t.r[0], &late.op, r));
+	STARTS(weir_capacity_wait(t.r[0], &gone.op, r));
 	weir_op_cancel(&gone.op);
-	UNTIL(r, weir_reactor_turn(t.r[0], 0) >= 0 && room.calls &&
-	      late.calls && gone.calls);
-	assert_int_equal(room.res, 0);
+	UNTIL(r, weir_reactor_turn(t.r[0], 0) >= 0 && capacity.calls &&
+			 late.calls && gone.calls);
+	assert_int_equal(capacity.res, 0);
 	assert_true(late.res == -ETIMEDOUT || !late.res);
 	assert_true(gone.res == -ECANCELED || !gone.res);
 	team_end(&t);
 }
 
-static void who_waits_for_room_hears_of_the_end(void **state)
+static void who_waits_for_capacity_hears_of_the_end(void **state)
 {
 	struct weir_reactor *r = start_reactor_with(state,
 		(struct weir_reactor_opts){ .mailbox = SMALL });
-	struct rec room, late;
+	struct rec capacity, late;
 	struct team t;
 
 	team_begin(&t, state, 2, 0);
 	fill(r);
-	rec_init(&room);
+	rec_init(&capacity);
 	rec_init(&late);
-	STARTS(weir_room_wait(t.r[0], &room.op, r));
+	STARTS(weir_capacity_wait(t.r[0], &capacity.op, r));
 	weir_reactor_stop(r);
-	UNTIL(r, weir_reactor_turn(t.r[0], 0) >= 0 && room.calls);
-	assert_true(!room.res || room.res == -ESHUTDOWN);
+	UNTIL(r, weir_reactor_turn(t.r[0], 0) >= 0 && capacity.calls);
+	assert_true(!capacity.res || capacity.res == -ESHUTDOWN);
 	assert_int_equal(weir_reactor_run(r), 0);
-	assert_int_equal(weir_room_wait(t.r[0], &late.op, r), -ESHUTDOWN);
+	assert_int_equal(weir_capacity_wait(t.r[0], &late.op, r), -ESHUTDOWN);
 	team_end(&t);
 }
 
@@ -427,7 +429,7 @@ static void what_stops_takes_no_calls_but_answers_all(void **state)
 
 static void one_that_stops_alone_refuses_the_others(void **state)
 {
-	struct rec room;
+	struct rec capacity;
 	struct ask ask;
 	struct team t;
 	int err;
@@ -441,8 +443,9 @@ static void one_that_stops_alone_refuses_the_others(void **state)
 			finish(t.r[0], &ask.rec);
 	} while (!err);
 	assert_int_equal(err, -ESHUTDOWN);
-	rec_init(&room);
-	assert_int_equal(weir_room_wait(t.r[0], &room.op, t.r[1]), -ESHUTDOWN);
+	rec_init(&capacity);
+	assert_int_equal(weir_capacity_wait(t.r[0], &capacity.op, t.r[1]),
+			 -ESHUTDOWN);
 	team_end(&t);
 }
 
@@ -454,7 +457,7 @@ struct circle {
 	struct team t;
 	struct member {
 		struct circle *circle;
-		struct weir_op room;
+		struct weir_op capacity;
 		bool waits;
 		uint32_t index;
 		unsigned int held;	/* To be handed on. */
@@ -486,13 +489,13 @@ static void hand_on(struct member *m)
 					    &c->member[next])))
 		m->held--;
 	if (err == -EAGAIN && !m->waits)
-		m->waits = !weir_room_wait(c->t.r[m->index], &m->room,
-					   c->t.r[next]);
+		m->waits = !weir_capacity_wait(c->t.r[m->index], &m->capacity,
+					       c->t.r[next]);
 }
 
-static void on_room(struct weir_op *op, int64_t res)
+static void on_capacity(struct weir_op *op, int64_t res)
 {
-	struct member *m = weir_container_of(op, struct member, room);
+	struct member *m = weir_container_of(op, struct member, capacity);
 
 	m->waits = false;
 	if (!res)
@@ -507,7 +510,7 @@ static void begin_handing_on(void *arg)
 	hand_on(m);
 }
 
-static void full_lanes_in_a_circle_do_not_block_each_other(void **state)
+static void full_rings_in_a_circle_do_not_block_each_other(void **state)
 {
 	struct circle *c = calloc(1, sizeof(*c));
 	uint32_t i;
@@ -518,7 +521,7 @@ static void full_lanes_in_a_circle_do_not_block_each_other(void **state)
 	for (i = 0; i < CIRCLE; i++) {
 		c->member[i].circle = c;
 		c->member[i].index = i;
-		weir_op_init(&c->member[i].room, on_room);
+		weir_op_init(&c->member[i].capacity, on_capacity);
 	}
 	for (i = 0; i < CIRCLE; i++)
 		assert_int_equal(weir_post(c->t.r[i], begin_handing_on,
@@ -540,13 +543,13 @@ int main(void)
 		CASE(so_it_does_by_the_shared_mailbox),
 		CASE(a_call_that_is_cancelled_at_once_does_not_run),
 		CASE(a_deadline_does_so_too),
-		REAL(a_full_lane_refuses_and_tells_of_room),
-		CASE(who_asks_while_there_is_room_is_told_at_once),
-		CASE(the_shared_mailbox_tells_of_room_too),
-		CASE(who_waits_for_room_hears_of_the_end),
+		REAL(a_full_spsc_refuses_and_tells_of_capacity),
+		CASE(who_asks_while_there_is_capacity_is_told_at_once),
+		CASE(the_shared_mailbox_tells_of_capacity_too),
+		CASE(who_waits_for_capacity_hears_of_the_end),
 		CASE(what_stops_takes_no_calls_but_answers_all),
 		CASE(one_that_stops_alone_refuses_the_others),
-		CASE(full_lanes_in_a_circle_do_not_block_each_other),
+		CASE(full_rings_in_a_circle_do_not_block_each_other),
 	};
 
 	return harness_run_all(cases, N_OF(cases));

@@ -12,7 +12,7 @@
 #define CHAINS 4	/* On each reactor; and .ops_max of it. */
 #define STEPS 5
 
-struct rig {
+struct fixture {
 	struct weir_sim *sim;
 	struct weir_reactor *r[2];
 	struct weir_dma *dma[2];
@@ -38,16 +38,17 @@ static void on_end(struct weir_op *op, int64_t res)
 }
 
 /* @step of chain @c on reactor @i: a copy in the context of reactor @at. */
-static int add_copy(struct rig *g, int i, int c, int step, int after, int at)
+static int add_copy(struct fixture *g, int i, int c, int step, int after,
+		    int at)
 {
 	struct weir_job *job = &g->jobs[i][c][step];
 
-	weir_job_copy(job, weir_loc_mem(g->to[i][c][step], 64),
-		      weir_loc_mem(g->from, 64));
+	weir_job_copy(job, weir_operand_mem(g->to[i][c][step], 64),
+		      weir_operand_mem(g->from, 64));
 	return weir_chain_add_job(g->chain[i][c], after, g->dma[at], job);
 }
 
-static void make_chain(struct rig *g, int i, int c)
+static void make_chain(struct fixture *g, int i, int c)
 {
 	struct weir_chain *chain;
 	int s;
@@ -66,7 +67,7 @@ static void make_chain(struct rig *g, int i, int c)
 	g->ops[i][c].data = &g->res[i][c];
 }
 
-static void rig_begin(struct rig *g, uint64_t seed)
+static void fixture_begin(struct fixture *g, uint64_t seed)
 {
 	struct weir_reactor_opts opts = { .size = sizeof(opts),
 					  .ops_max = CHAINS };
@@ -86,7 +87,7 @@ static void rig_begin(struct rig *g, uint64_t seed)
 			make_chain(g, i, c);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	for (int i = 0; i < 2; i++)
 		for (int c = 0; c < CHAINS; c++) {
@@ -105,11 +106,11 @@ static void rig_end(struct rig *g)
 static void chains_that_fill_two_reactors_end(void **state)
 {
 	struct weir_op one_more;
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
 	for (uint64_t seed = 1; seed <= 50; seed++) {
-		rig_begin(&g, seed);
+		fixture_begin(&g, seed);
 		for (int i = 0; i < 2; i++)
 			for (int c = 0; c < CHAINS; c++)
 				assert_int_equal(weir_chain_start(
@@ -120,7 +121,7 @@ static void chains_that_fill_two_reactors_end(void **state)
 		for (int i = 0; i < 2; i++)
 			for (int c = 0; c < CHAINS; c++)
 				assert_int_equal(g.res[i][c], STEPS);
-		rig_end(&g);
+		fixture_end(&g);
 	}
 }
 
@@ -129,10 +130,10 @@ static void afterwards_the_bound_is_what_it_was(void **state)
 {
 	struct weir_op ops[CHAINS + 1];
 	int64_t res;
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
-	rig_begin(&g, 1);
+	fixture_begin(&g, 1);
 	for (int c = 0; c < CHAINS; c++)
 		assert_int_equal(weir_chain_start(g.chain[0][c], &g.ops[0][c]),
 				 0);
@@ -148,7 +149,7 @@ static void afterwards_the_bound_is_what_it_was(void **state)
 		assert_int_equal(weir_defer(g.r[1], &ops[i]),
 				 i < CHAINS ? 0 : -EAGAIN);
 	assert_int_equal(weir_sim_run(g.sim, WEIR_SEC, 0), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static const struct harness_case cases[] = {

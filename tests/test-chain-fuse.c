@@ -5,7 +5,7 @@
  * tell.
  */
 
-#include "tests/job-kit.h"
+#include "tests/job-fixture.h"
 
 #include <weir/buf.h>
 #include <weir/chain.h>
@@ -16,7 +16,7 @@
 #define LEN 8192u		/* Twice what the context does in a turn. */
 #define MEM (4 * LEN)
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct weir_dma *dma;
 	struct weir_mmap *m;
@@ -29,7 +29,7 @@ struct rig {
 	char mem[MEM];
 };
 
-static void rig_begin(struct rig *g, void **state)
+static void fixture_begin(struct fixture *g, void **state)
 {
 	int i;
 
@@ -50,7 +50,7 @@ static void rig_begin(struct rig *g, void **state)
 	fill_pattern(g->mem, MEM, 0, 3);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	assert_int_equal(weir_chain_destroy(g->chain), 0);
 	assert_int_equal(weir_dma_destroy(g->dma), 0);
@@ -60,13 +60,13 @@ static void rig_end(struct rig *g)
 	assert_int_equal(weir_mmap_destroy(g->m), 0);
 }
 
-static void add_pair(struct rig *g)
+static void add_pair(struct fixture *g)
 {
 	assert_int_equal(weir_chain_add_job(g->chain, -1, g->dma, &g->copy), 0);
 	assert_int_equal(weir_chain_add_job(g->chain, 0, g->dma, &g->crc), 1);
 }
 
-static uint64_t n_fused(struct rig *g)
+static uint64_t n_fused(struct fixture *g)
 {
 	struct weir_dma_stats stats = { .size = sizeof(stats) };
 
@@ -74,7 +74,7 @@ static uint64_t n_fused(struct rig *g)
 	return stats.fused;
 }
 
-static struct weir_chain_step step_of(struct rig *g, uint32_t n)
+static struct weir_chain_step step_of(struct fixture *g, uint32_t n)
 {
 	struct weir_chain_step s = { .size = sizeof(s) };
 
@@ -82,103 +82,103 @@ static struct weir_chain_step step_of(struct rig *g, uint32_t n)
 	return s;
 }
 
-static int64_t run(struct rig *g)
+static int64_t run(struct fixture *g)
 {
 	STARTS(weir_chain_start(g->chain, &g->rec.op));
 	return finish(g->r, &g->rec);
 }
 
 /* Where source and destination are: the first and the third quarter. */
-static char *src_of(struct rig *g)
+static char *src_of(struct fixture *g)
 {
 	return g->mem;
 }
 
-static char *dst_of(struct rig *g)
+static char *dst_of(struct fixture *g)
 {
 	return g->mem + 2 * LEN;
 }
 
 /* What pairs are made of. */
-static void of_source(struct rig *g, size_t n)
+static void of_source(struct fixture *g, size_t n)
 {
-	weir_job_copy(&g->copy, weir_loc_mem(dst_of(g), n),
-		      weir_loc_mem(src_of(g), n));
-	weir_job_crc32c(&g->crc, weir_loc_mem(src_of(g), n), 7);
+	weir_job_copy(&g->copy, weir_operand_mem(dst_of(g), n),
+		      weir_operand_mem(src_of(g), n));
+	weir_job_crc32c(&g->crc, weir_operand_mem(src_of(g), n), 7);
 }
 
-static void of_destination(struct rig *g, size_t n)
-{
-	of_source(g, n);
-	weir_job_crc32c(&g->crc, weir_loc_mem(dst_of(g), n), 0);
-}
-
-static void of_a_part(struct rig *g, size_t n)
+static void of_destination(struct fixture *g, size_t n)
 {
 	of_source(g, n);
-	weir_job_crc32c(&g->crc, weir_loc_mem(dst_of(g), n - 1), 0);
+	weir_job_crc32c(&g->crc, weir_operand_mem(dst_of(g), n), 0);
 }
 
-static void of_something_else(struct rig *g, size_t n)
+static void of_a_part(struct fixture *g, size_t n)
 {
 	of_source(g, n);
-	weir_job_crc32c(&g->crc, weir_loc_mem(src_of(g) + 1, n), 0);
+	weir_job_crc32c(&g->crc, weir_operand_mem(dst_of(g), n - 1), 0);
 }
 
-static void of_pieces(struct rig *g, size_t n)
+static void of_something_else(struct fixture *g, size_t n)
+{
+	of_source(g, n);
+	weir_job_crc32c(&g->crc, weir_operand_mem(src_of(g) + 1, n), 0);
+}
+
+static void of_pieces(struct fixture *g, size_t n)
 {
 	of_source(g, n);
 	g->iov[0] = (struct iovec){ src_of(g), n / 2 };
 	g->iov[1] = (struct iovec){ src_of(g) + n / 2, n - n / 2 };
-	g->copy.src = weir_loc_iov(NULL, g->iov, 2);
-	weir_job_crc32c(&g->crc, weir_loc_iov(NULL, g->iov, 2), 0);
+	g->copy.src = weir_operand_iov(NULL, g->iov, 2);
+	weir_job_crc32c(&g->crc, weir_operand_iov(NULL, g->iov, 2), 0);
 }
 
 /* The second piece lies over the first. */
-static void of_laid_over(struct rig *g, size_t n)
+static void of_laid_over(struct fixture *g, size_t n)
 {
 	of_source(g, n);
 	g->iov[0] = (struct iovec){ dst_of(g), n / 2 };
 	g->iov[1] = (struct iovec){ dst_of(g) + 1, n - n / 2 };
-	g->copy.dst = weir_loc_iov(NULL, g->iov, 2);
-	weir_job_crc32c(&g->crc, weir_loc_iov(NULL, g->iov, 2), 0);
+	g->copy.dst = weir_operand_iov(NULL, g->iov, 2);
+	weir_job_crc32c(&g->crc, weir_operand_iov(NULL, g->iov, 2), 0);
 }
 
-static void set_data(struct rig *g, int i, size_t len)
+static void set_data(struct fixture *g, int i, size_t len)
 {
 	assert_int_equal(weir_buf_set_data(g->buf[i], g->mem + i * 2 * LEN,
 					   len), 0);
 }
 
-static void of_empty_buf(struct rig *g, size_t n)
+static void of_empty_buf(struct fixture *g, size_t n)
 {
 	set_data(g, 0, n);
 	set_data(g, 1, 0);
-	weir_job_copy(&g->copy, weir_loc_buf(g->buf[1]),
-		      weir_loc_buf(g->buf[0]));
-	weir_job_crc32c(&g->crc, weir_loc_buf(g->buf[1]), 1);
+	weir_job_copy(&g->copy, weir_operand_buf(g->buf[1]),
+		      weir_operand_buf(g->buf[0]));
+	weir_job_crc32c(&g->crc, weir_operand_buf(g->buf[1]), 1);
 }
 
-static void of_source_buf(struct rig *g, size_t n)
+static void of_source_buf(struct fixture *g, size_t n)
 {
 	of_empty_buf(g, n);
 	set_data(g, 1, 100);
-	weir_job_crc32c(&g->crc, weir_loc_buf(g->buf[0]), 1);
+	weir_job_crc32c(&g->crc, weir_operand_buf(g->buf[0]), 1);
 }
 
-static void of_buf_with_data(struct rig *g, size_t n)
+static void of_buf_with_data(struct fixture *g, size_t n)
 {
 	of_empty_buf(g, n);
 	set_data(g, 1, 100);
 }
 
-static void of_overwritten_buf(struct rig *g, size_t n)
+static void of_overwritten_buf(struct fixture *g, size_t n)
 {
 	of_buf_with_data(g, n);
 	g->copy.flags = WEIR_JOB_OVERWRITE;
 }
 
-static void with_a_wrong_flag(struct rig *g, size_t n)
+static void with_a_wrong_flag(struct fixture *g, size_t n)
 {
 	of_source(g, n);
 	g->crc.flags = WEIR_JOB_SHORT_OK;
@@ -186,7 +186,7 @@ static void with_a_wrong_flag(struct rig *g, size_t n)
 
 static const struct pair {
 	const char *name;
-	void (*set)(struct rig *g, size_t n);
+	void (*set)(struct fixture *g, size_t n);
 	bool fused;
 } pairs[] = {
 	{ "of the source", of_source, true },
@@ -210,7 +210,7 @@ struct outcome {
 	char mem[MEM];
 };
 
-static void one_by_one(struct rig *g, struct outcome *o)
+static void one_by_one(struct fixture *g, struct outcome *o)
 {
 	const struct weir_job *jobs[2] = { &g->copy, &g->crc };
 	struct jrec j;
@@ -230,7 +230,7 @@ static void one_by_one(struct rig *g, struct outcome *o)
 	memcpy(o->mem, g->mem, MEM);
 }
 
-static void check_pair(struct rig *g, const struct pair *pair, size_t n)
+static void check_pair(struct fixture *g, const struct pair *pair, size_t n)
 {
 	static struct outcome want;
 	uint64_t before;
@@ -260,10 +260,10 @@ static void check_pair(struct rig *g, const struct pair *pair, size_t n)
 /* In the start, and by and by. */
 static void a_pass_for_two_comes_to_the_same(void **state)
 {
-	struct rig *g = malloc(sizeof(*g));
+	struct fixture *g = malloc(sizeof(*g));
 	size_t i;
 
-	rig_begin(g, state);
+	fixture_begin(g, state);
 	add_pair(g);
 	for (i = 0; i < N_OF(pairs); i++) {
 		check_pair(g, &pairs[i], 16);
@@ -271,15 +271,15 @@ static void a_pass_for_two_comes_to_the_same(void **state)
 		some_turns(g->r, 1);
 		check_pair(g, &pairs[i], 1000);
 	}
-	rig_end(g);
+	fixture_end(g);
 	free(g);
 }
 
 static void a_failure_is_that_of_the_step_at_fault(void **state)
 {
-	struct rig *g = malloc(sizeof(*g));
+	struct fixture *g = malloc(sizeof(*g));
 
-	rig_begin(g, state);
+	fixture_begin(g, state);
 	add_pair(g);
 	of_source(g, 64);
 	g->copy.dst.len = 63;
@@ -289,19 +289,19 @@ static void a_failure_is_that_of_the_step_at_fault(void **state)
 	assert_int_equal(g->copy.kind, WEIR_JOB_COPY);
 
 	of_source(g, 64);
-	weir_job_crc32c(&g->crc, weir_loc_mem(NULL, 64), 0);
+	weir_job_crc32c(&g->crc, weir_operand_mem(NULL, 64), 0);
 	assert_int_equal(run(g), -EINVAL);
 	assert_int_equal(weir_chain_failed_step(g->chain), 1);
 	assert_int_equal(step_of(g, 0).state, WEIR_STEP_DONE);
-	rig_end(g);
+	fixture_end(g);
 	free(g);
 }
 
 static void a_cancel_finds_two_steps(void **state)
 {
-	struct rig *g = malloc(sizeof(*g));
+	struct fixture *g = malloc(sizeof(*g));
 
-	rig_begin(g, state);
+	fixture_begin(g, state);
 	add_pair(g);
 	of_source(g, LEN);
 	STARTS(weir_chain_start(g->chain, &g->rec.op));
@@ -313,13 +313,13 @@ static void a_cancel_finds_two_steps(void **state)
 	assert_int_equal(step_of(g, 1).state, WEIR_STEP_SKIPPED);
 	assert_int_equal(g->copy.kind, WEIR_JOB_COPY);
 	assert_int_equal(g->crc.crc, 7);
-	rig_end(g);
+	fixture_end(g);
 	free(g);
 }
 
 static int64_t changes_crc(struct weir_chain *chain, uint32_t step, void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	(void)chain, (void)step;
 	g->crc.crc = 99;
@@ -328,10 +328,10 @@ static int64_t changes_crc(struct weir_chain *chain, uint32_t step, void *arg)
 
 static void a_call_in_between_prevents_it(void **state)
 {
-	struct rig *g = malloc(sizeof(*g));
+	struct fixture *g = malloc(sizeof(*g));
 	uint32_t want;
 
-	rig_begin(g, state);
+	fixture_begin(g, state);
 	assert_int_equal(weir_chain_add_job(g->chain, -1, g->dma, &g->copy), 0);
 	assert_int_equal(weir_chain_add_call(g->chain, 0, changes_crc, g), 1);
 	assert_int_equal(weir_chain_add_job(g->chain, 1, g->dma, &g->crc), 2);
@@ -351,7 +351,7 @@ static void a_call_in_between_prevents_it(void **state)
 	STARTS(weir_chain_start(g->chain, &g->rec.op));
 	assert_int_equal(finish(g->r, &g->rec), 3);
 	assert_int_equal(n_fused(g), 0);
-	rig_end(g);
+	fixture_end(g);
 	free(g);
 }
 
@@ -374,11 +374,11 @@ static int changes_dst_too(struct weir_chain *chain, uint32_t step,
 /* No edge says when, but it is called when the copy is done. */
 static void a_step_beside_that_changes_the_bytes_is_seen(void **state)
 {
-	struct rig *g = malloc(sizeof(*g));
+	struct fixture *g = malloc(sizeof(*g));
 	int by_op, n;
 
 	for (by_op = 0; by_op < 2; by_op++) {
-		rig_begin(g, state);
+		fixture_begin(g, state);
 		of_destination(g, 64);
 		assert_int_equal(weir_chain_add_call(g->chain, -1, changes_crc,
 						     g), 0);
@@ -394,7 +394,7 @@ static void a_step_beside_that_changes_the_bytes_is_seen(void **state)
 		assert_memory_equal(dst_of(g) + 1, src_of(g) + 1, 63);
 		assert_int_equal(dst_of(g)[0], src_of(g)[0] ^ 1);
 		assert_int_equal(g->crc.crc, weir_crc32c(99, dst_of(g), 64));
-		rig_end(g);
+		fixture_end(g);
 		end_reactor(state);
 	}
 	free(g);
@@ -402,10 +402,10 @@ static void a_step_beside_that_changes_the_bytes_is_seen(void **state)
 
 static void who_waits_otherwise_is_not_fused(void **state)
 {
-	struct rig *g = malloc(sizeof(*g));
+	struct fixture *g = malloc(sizeof(*g));
 	uint32_t on;
 
-	rig_begin(g, state);
+	fixture_begin(g, state);
 	add_pair(g);
 	for (on = WEIR_CHAIN_ON_FAILED; on <= WEIR_CHAIN_ON_END; on++) {
 		assert_int_equal(weir_chain_add_dep(g->chain, 1, 0, on), 0);
@@ -418,7 +418,7 @@ static void who_waits_otherwise_is_not_fused(void **state)
 	of_source(g, 64);
 	assert_int_equal(run(g), 2);
 	assert_int_equal(n_fused(g), 1);
-	rig_end(g);
+	fixture_end(g);
 	free(g);
 }
 
@@ -442,11 +442,11 @@ static void an_engine_of_the_users_gets_its_copies(void **state)
 		.size = sizeof(ops), .name = "mine",
 		.can = can_copy, .start = do_copy,
 	};
-	struct rig *g = malloc(sizeof(*g));
+	struct fixture *g = malloc(sizeof(*g));
 	struct weir_dma *dma = NULL;
 	int copies = 0;
 
-	rig_begin(g, state);
+	fixture_begin(g, state);
 	assert_int_equal(weir_dma_create(&dma, g->r, NULL), 0);
 	assert_int_equal(weir_dma_add_engine(dma, &ops, &copies), 0);
 	assert_int_equal(weir_dma_start(dma), 0);
@@ -457,7 +457,7 @@ static void an_engine_of_the_users_gets_its_copies(void **state)
 	assert_int_equal(copies, 1);
 	assert_string_equal(step_of(g, 0).engine, "mine");
 	assert_string_equal(step_of(g, 1).engine, "cpu");
-	rig_end(g);
+	fixture_end(g);
 	assert_int_equal(weir_dma_destroy(dma), 0);
 	free(g);
 }

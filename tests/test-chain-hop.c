@@ -8,7 +8,7 @@
  */
 
 #include "tests/cores.h"
-#include "tests/job-kit.h"
+#include "tests/job-fixture.h"
 
 #include <weir/chain.h>
 #include <weir/crc32c.h>
@@ -171,7 +171,7 @@ static void stuck_begin(struct stuck *s)
 	assert_int_equal(weir_domain_set_cancel(s->d, stuck_cancel), 0);
 }
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct peer peer;
 	struct stuck stuck;
@@ -181,7 +181,7 @@ struct rig {
 	char src[64], dst[64];
 };
 
-static void rig_begin(struct rig *g, void **state, uint32_t jobs_max)
+static void fixture_begin(struct fixture *g, void **state, uint32_t jobs_max)
 {
 	int i;
 
@@ -195,21 +195,21 @@ static void rig_begin(struct rig *g, void **state, uint32_t jobs_max)
 		assert_int_equal(weir_chain_add_job(g->chain, i - 1,
 						    g->peer.dma, &g->job[i]),
 				 i);
-		weir_job_copy(&g->job[i], weir_loc_mem(g->dst, 64),
-			      weir_loc_mem(g->src, 64));
+		weir_job_copy(&g->job[i], weir_operand_mem(g->dst, 64),
+			      weir_operand_mem(g->src, 64));
 	}
 	fill_pattern(g->src, 64, 0, 1);
 	rec_init(&g->rec);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	assert_int_equal(weir_chain_destroy(g->chain), 0);
 	peer_end(&g->peer);
 	assert_int_equal(weir_domain_destroy(g->stuck.d), 0);
 }
 
-static struct weir_chain_step step_of(struct rig *g, uint32_t n)
+static struct weir_chain_step step_of(struct fixture *g, uint32_t n)
 {
 	struct weir_chain_step s = { .size = sizeof(s) };
 
@@ -217,13 +217,13 @@ static struct weir_chain_step step_of(struct rig *g, uint32_t n)
 	return s;
 }
 
-static void pulls_stuck(struct rig *g, int n)
+static void pulls_stuck(struct fixture *g, int n)
 {
-	weir_job_copy(&g->job[n], weir_loc_mem(g->dst, 64),
-		      weir_loc_at(g->stuck.d, 0, 64));
+	weir_job_copy(&g->job[n], weir_operand_mem(g->dst, 64),
+		      weir_operand_at(g->stuck.d, 0, 64));
 }
 
-static void start_and_get_stuck(struct rig *g)
+static void start_and_get_stuck(struct fixture *g)
 {
 	int before = atomic_load(&g->stuck.called);
 
@@ -241,10 +241,10 @@ static void dma_destroy(struct peer *peer)
 
 static void a_step_hops_and_comes_home(void **state)
 {
-	struct rig *g = malloc(sizeof(*g));
+	struct fixture *g = malloc(sizeof(*g));
 	int i;
 
-	rig_begin(g, state, 0);
+	fixture_begin(g, state, 0);
 	for (i = 0; i < 100; i++) {
 		memset(g->dst, 0, 64);
 		STARTS(weir_chain_start(g->chain, &g->rec.op));
@@ -258,31 +258,31 @@ static void a_step_hops_and_comes_home(void **state)
 	}
 	assert_int_equal(peer_do(&g->peer, dma_destroy), -EBUSY);
 	peer_stop(&g->peer);
-	rig_end(g);
+	fixture_end(g);
 	free(g);
 }
 
 static void what_is_refused_there_fails_here(void **state)
 {
-	struct rig *g = malloc(sizeof(*g));
+	struct fixture *g = malloc(sizeof(*g));
 
-	rig_begin(g, state, 0);
+	fixture_begin(g, state, 0);
 	g->job[1].kind = 77;
 	STARTS(weir_chain_start(g->chain, &g->rec.op));
 	assert_int_equal(finish(g->r, &g->rec), -EINVAL);
 	assert_int_equal(weir_chain_failed_step(g->chain), 1);
 	assert_int_equal(step_of(g, 1).state, WEIR_STEP_FAILED);
 	peer_stop(&g->peer);
-	rig_end(g);
+	fixture_end(g);
 	free(g);
 }
 
 static void a_cancel_reaches_it_there(void **state)
 {
-	struct rig *g = malloc(sizeof(*g));
+	struct fixture *g = malloc(sizeof(*g));
 	int i;
 
-	rig_begin(g, state, 0);
+	fixture_begin(g, state, 0);
 	pulls_stuck(g, 0);
 	for (i = 0; i < 20; i++) {
 		rec_init(&g->rec);
@@ -298,43 +298,44 @@ static void a_cancel_reaches_it_there(void **state)
 		assert_int_equal(step_of(g, 1).state, WEIR_STEP_SKIPPED);
 	}
 	peer_stop(&g->peer);
-	rig_end(g);
+	fixture_end(g);
 	free(g);
 }
 
 static void a_deadline_reaches_it_there(void **state)
 {
-	struct rig *g = malloc(sizeof(*g));
+	struct fixture *g = malloc(sizeof(*g));
 
-	rig_begin(g, state, 0);
+	fixture_begin(g, state, 0);
 	pulls_stuck(g, 1);
 	weir_op_set_deadline(&g->rec.op, weir_reactor_now(g->r) + WEIR_MSEC);
 	STARTS(weir_chain_start(g->chain, &g->rec.op));
 	assert_int_equal(finish(g->r, &g->rec), -ETIMEDOUT);
 	peer_stop(&g->peer);
-	rig_end(g);
+	fixture_end(g);
 	free(g);
 }
 
 static void unstick(struct peer *peer)
 {
-	struct rig *g = weir_container_of(peer, struct rig, peer);
+	struct fixture *g = weir_container_of(peer, struct fixture, peer);
 
 	weir_domain_complete(g->stuck.op, 64);
 }
 
 /* The context has room for one. */
-static void room_there_is_waited_for(void **state)
+static void capacity_there_is_waited_for(void **state)
 {
-	struct rig *g = malloc(sizeof(*g));
+	struct fixture *g = malloc(sizeof(*g));
 	struct weir_chain *other = NULL;
 	struct rec rec;
 	struct weir_job job;
 
-	rig_begin(g, state, 1);
+	fixture_begin(g, state, 1);
 	rec_init(&rec);
 	weir_job_init(&job, NULL);
-	weir_job_copy(&job, weir_loc_mem(g->dst, 64), weir_loc_mem(g->src, 64));
+	weir_job_copy(&job, weir_operand_mem(g->dst, 64),
+		      weir_operand_mem(g->src, 64));
 	assert_int_equal(weir_chain_create(&other, g->r, NULL), 0);
 	assert_int_equal(weir_chain_add_job(other, -1, g->peer.dma, &job), 0);
 	pulls_stuck(g, 0);
@@ -360,15 +361,15 @@ static void room_there_is_waited_for(void **state)
 	assert_int_equal(finish(g->r, &g->rec), 2);
 	peer_stop(&g->peer);
 	assert_int_equal(weir_chain_destroy(other), 0);
-	rig_end(g);
+	fixture_end(g);
 	free(g);
 }
 
 static void a_reactor_that_stops_there_ends_it(void **state)
 {
-	struct rig *g = malloc(sizeof(*g));
+	struct fixture *g = malloc(sizeof(*g));
 
-	rig_begin(g, state, 0);
+	fixture_begin(g, state, 0);
 	pulls_stuck(g, 0);
 	start_and_get_stuck(g);
 	peer_stop(&g->peer);
@@ -379,17 +380,17 @@ static void a_reactor_that_stops_there_ends_it(void **state)
 	STARTS(weir_chain_start(g->chain, &g->rec.op));
 	assert_int_equal(finish(g->r, &g->rec), -ESHUTDOWN);
 	assert_int_equal(step_of(g, 0).res, -ESHUTDOWN);
-	rig_end(g);
+	fixture_end(g);
 	free(g);
 }
 
 /* Two peers with chains of their own, whose steps hop to the other. */
 
-#define LANES 8
+#define FLOWS 8
 #define BYTES 4096u
 #define N_STEPS 4
 
-struct lane {
+struct flow {
 	struct weir_op op;
 	struct storm *storm;
 	struct weir_chain *chain;
@@ -401,7 +402,7 @@ struct lane {
 struct storm {
 	struct peer peer;
 	struct storm *other;
-	struct lane lanes[LANES];
+	struct flow flows[FLOWS];
 	unsigned int left, running, ended, cut, shut;
 	uint64_t rng;
 	bool never_stops;
@@ -416,9 +417,9 @@ static uint64_t rnd(struct storm *s, uint64_t n)
 	return s->rng % n;
 }
 
-static void lane_start(struct lane *l);
+static void flow_start(struct flow *l);
 
-static void lane_check(struct lane *l, int64_t res)
+static void flow_check(struct flow *l, int64_t res)
 {
 	struct storm *s = l->storm;
 
@@ -434,25 +435,25 @@ static void lane_check(struct lane *l, int64_t res)
 	}
 }
 
-static void lane_ended(struct weir_op *op, int64_t res)
+static void flow_ended(struct weir_op *op, int64_t res)
 {
-	struct lane *l = weir_container_of(op, struct lane, op);
+	struct flow *l = weir_container_of(op, struct flow, op);
 	struct storm *s = l->storm;
 
-	lane_check(l, res);
+	flow_check(l, res);
 	s->ended++;
 	s->running--;
 	if (s->left)
-		lane_start(l);
+		flow_start(l);
 	else if (!s->running)
 		sem_post(&s->over);
 	if (rnd(s, 8) == 0)
-		weir_op_cancel(&s->lanes[rnd(s, LANES)].op);
+		weir_op_cancel(&s->flows[rnd(s, FLOWS)].op);
 }
 
-static int64_t lane_call(struct weir_chain *chain, uint32_t step, void *arg)
+static int64_t flow_call(struct weir_chain *chain, uint32_t step, void *arg)
 {
-	struct lane *l = arg;
+	struct flow *l = arg;
 
 	(void)chain, (void)step;
 	if (rnd(l->storm, 20) == 0)
@@ -461,7 +462,7 @@ static int64_t lane_call(struct weir_chain *chain, uint32_t step, void *arg)
 }
 
 /* A peer that is stopping has no more to start. */
-static void lane_start(struct lane *l)
+static void flow_start(struct flow *l)
 {
 	struct storm *s = l->storm;
 	uint64_t now = weir_reactor_now(s->peer.r);
@@ -469,11 +470,11 @@ static void lane_start(struct lane *l)
 
 	l->len = 1 + rnd(s, BYTES);
 	fill_pattern(l->src, l->len, rnd(s, 1000), 1);
-	weir_job_copy(&l->copy, weir_loc_mem(l->mid, l->len),
-		      weir_loc_mem(l->src, l->len));
-	weir_job_crc32c(&l->crc, weir_loc_mem(l->mid, l->len), 5);
-	weir_job_copy(&l->back, weir_loc_mem(l->dst, l->len),
-		      weir_loc_mem(l->mid, l->len));
+	weir_job_copy(&l->copy, weir_operand_mem(l->mid, l->len),
+		      weir_operand_mem(l->src, l->len));
+	weir_job_crc32c(&l->crc, weir_operand_mem(l->mid, l->len), 5);
+	weir_job_copy(&l->back, weir_operand_mem(l->dst, l->len),
+		      weir_operand_mem(l->mid, l->len));
 	if (rnd(s, 8) == 0)
 		weir_op_set_deadline(&l->op, now + rnd(s, 50 * WEIR_USEC));
 	err = weir_chain_start(l->chain, &l->op);
@@ -488,13 +489,13 @@ static void lane_start(struct lane *l)
 	s->running++;
 }
 
-static void lane_make(struct lane *l, struct storm *s)
+static void flow_make(struct flow *l, struct storm *s)
 {
 	struct weir_dma *there = s->other->peer.dma;
 	int a;
 
 	l->storm = s;
-	weir_op_init(&l->op, lane_ended);
+	weir_op_init(&l->op, flow_ended);
 	weir_job_init(&l->copy, NULL);
 	weir_job_init(&l->crc, NULL);
 	weir_job_init(&l->back, NULL);
@@ -503,7 +504,7 @@ static void lane_make(struct lane *l, struct storm *s)
 			       &l->copy);
 	MUST(weir_chain_add_job(l->chain, a, there, &l->crc) == 1);
 	MUST(weir_chain_add_job(l->chain, a, there, &l->back) == 2);
-	MUST(weir_chain_add_call(l->chain, 2, lane_call, l) == 3);
+	MUST(weir_chain_add_call(l->chain, 2, flow_call, l) == 3);
 }
 
 static void storm_make(struct peer *peer)
@@ -511,8 +512,8 @@ static void storm_make(struct peer *peer)
 	struct storm *s = weir_container_of(peer, struct storm, peer);
 	int i;
 
-	for (i = 0; i < LANES; i++)
-		lane_make(&s->lanes[i], s);
+	for (i = 0; i < FLOWS; i++)
+		flow_make(&s->flows[i], s);
 }
 
 static void storm_go(struct peer *peer)
@@ -520,8 +521,8 @@ static void storm_go(struct peer *peer)
 	struct storm *s = weir_container_of(peer, struct storm, peer);
 	int i;
 
-	for (i = 0; i < LANES && s->left; i++)
-		lane_start(&s->lanes[i]);
+	for (i = 0; i < FLOWS && s->left; i++)
+		flow_start(&s->flows[i]);
 }
 
 /* A peer that has stopped lets its chains go by itself. */
@@ -530,8 +531,8 @@ static void storm_unmake(struct peer *peer)
 	struct storm *s = weir_container_of(peer, struct storm, peer);
 	int i;
 
-	for (i = 0; i < LANES; i++)
-		MUST(!weir_chain_destroy(s->lanes[i].chain));
+	for (i = 0; i < FLOWS; i++)
+		MUST(!weir_chain_destroy(s->flows[i].chain));
 }
 
 static void storm_begin(struct storm *s, struct storm *other, void **state,
@@ -610,7 +611,7 @@ int main(void)
 		CASE(what_is_refused_there_fails_here),
 		CASE(a_cancel_reaches_it_there),
 		CASE(a_deadline_reaches_it_there),
-		CASE(room_there_is_waited_for),
+		CASE(capacity_there_is_waited_for),
 		REAL(a_reactor_that_stops_there_ends_it),
 		CASE(at_full_speed_nothing_is_lost),
 		CASE(it_may_stop_at_any_time),

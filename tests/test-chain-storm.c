@@ -18,7 +18,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "tests/slow-kit.h"
+#include "tests/slow-fixture.h"
 
 #include <weir/buf.h>
 #include <weir/chain.h>
@@ -28,10 +28,10 @@
 
 #include "base/fault.h"
 
-#define LANES 16
+#define FLOWS 16
 #define TRACKS 2
 #define REGION 16384u
-#define PLACE_BYTES (LANES * TRACKS * REGION)
+#define PLACE_BYTES (FLOWS * TRACKS * REGION)
 #define MOVES 4			/* Of a track, at most. */
 #define STEPS (TRACKS * (MOVES + 2) + 2)
 
@@ -43,7 +43,7 @@ enum place { MEM, FIL, PROC, USER, BUF, POOL, N_PLACES };
 /* Bytes of a region: where they are really. */
 struct move {
 	struct weir_job job;
-	struct lane *lane;
+	struct flow *flow;
 	int step;
 	uint32_t kind;
 	bool broken;			/* On purpose. */
@@ -60,7 +60,7 @@ struct track {
 	char shadow[N_PLACES][REGION];
 };
 
-struct lane {
+struct flow {
 	struct weir_op op;
 	struct storm *storm;
 	int index;
@@ -84,7 +84,7 @@ struct storm {
 	struct weir_domain *file, *process;
 	pid_t child;
 	int fd;
-	struct lane lanes[LANES];
+	struct flow flows[FLOWS];
 };
 
 static uint64_t rnd(struct storm *s, uint64_t n)
@@ -102,13 +102,13 @@ static bool one_in(struct storm *s, uint64_t n)
 
 /* Where things are. */
 
-static size_t base_of(const struct lane *l, const struct track *t)
+static size_t base_of(const struct flow *l, const struct track *t)
 {
 	return ((size_t)l->index * TRACKS + (size_t)(t - l->tracks)) * REGION;
 }
 
 /* The bytes of @place, for the test to see.  BUF is memory by another name. */
-static char *bytes_of(struct lane *l, struct track *t, enum place place)
+static char *bytes_of(struct flow *l, struct track *t, enum place place)
 {
 	struct storm *s = l->storm;
 	char *const all[] = { s->mem, s->view, s->child_mem, s->user.mem,
@@ -123,7 +123,7 @@ static char *shadow_of(struct track *t, enum place place)
 	return t->shadow[place == BUF ? MEM : place];
 }
 
-static struct weir_buf *take_buf(struct lane *l, struct track *t, uint32_t off,
+static struct weir_buf *take_buf(struct flow *l, struct track *t, uint32_t off,
 				 uint32_t len)
 {
 	struct weir_buf *buf = NULL;
@@ -134,23 +134,24 @@ static struct weir_buf *take_buf(struct lane *l, struct track *t, uint32_t off,
 	return buf;
 }
 
-static struct weir_loc loc_of(struct lane *l, struct track *t, enum place place,
-			      uint32_t off, uint32_t len, struct weir_buf *buf)
+static struct weir_operand operand_of(struct flow *l, struct track *t,
+				      enum place place, uint32_t off,
+				      uint32_t len, struct weir_buf *buf)
 {
 	struct storm *s = l->storm;
 	char *p = bytes_of(l, t, place) + off;
 
 	switch (place) {
 	case FIL:
-		return weir_loc_at(s->file, base_of(l, t) + off, len);
+		return weir_operand_at(s->file, base_of(l, t) + off, len);
 	case PROC:
-		return weir_loc_at(s->process, (uintptr_t)p, len);
+		return weir_operand_at(s->process, (uintptr_t)p, len);
 	case USER:
-		return weir_loc_at(s->user.d, base_of(l, t) + off, len);
+		return weir_operand_at(s->user.d, base_of(l, t) + off, len);
 	case BUF:
-		return weir_loc_buf(buf);
+		return weir_operand_buf(buf);
 	default:
-		return weir_loc_mem(p, len);
+		return weir_operand_mem(p, len);
 	}
 }
 
@@ -170,7 +171,7 @@ static bool has_dst(uint32_t kind)
 
 /* Half of the region is for sources, half for destinations, but a move may read
  * what the one before has written. */
-static void choose(struct lane *l, struct track *t, struct move *m)
+static void choose(struct flow *l, struct track *t, struct move *m)
 {
 	static const uint32_t kinds[] = {
 		WEIR_JOB_COPY, WEIR_JOB_COPY, WEIR_JOB_COPY, WEIR_JOB_FILL,
@@ -209,33 +210,33 @@ static void set_data(struct weir_buf *buf, size_t len)
 }
 
 /* Say what the job does; before each run, for bufs have changed by then. */
-static void describe(struct lane *l, struct track *t, struct move *m)
+static void describe(struct flow *l, struct track *t, struct move *m)
 {
-	struct weir_loc src, dst;
+	struct weir_operand src, dst;
 
 	if (m->src_buf)
 		set_data(m->src_buf, m->len);
 	if (m->dst_buf)
 		set_data(m->dst_buf, has_dst(m->kind) ? 0 : m->len);
-	src = loc_of(l, t, m->src, m->src_off, m->len, m->src_buf);
-	dst = loc_of(l, t, m->dst, m->dst_off, m->len, m->dst_buf);
+	src = operand_of(l, t, m->src, m->src_off, m->len, m->src_buf);
+	dst = operand_of(l, t, m->dst, m->dst_off, m->len, m->dst_buf);
 	weir_job_copy(&m->job, dst, src);
 	if (m->kind == WEIR_JOB_CRC32C)
-		m->job.dst = weir_loc_mem(NULL, 0);
+		m->job.dst = weir_operand_mem(NULL, 0);
 	if (m->kind == WEIR_JOB_FILL)
-		m->job.src = weir_loc_mem(NULL, 0);
+		m->job.src = weir_operand_mem(NULL, 0);
 	m->job.kind = m->broken ? 77 : m->kind;
 	m->job.pattern = m->pattern;
 	m->job.crc = m->crc;
 }
 
-static void make_move(struct lane *l, struct track *t, struct move *m)
+static void make_move(struct flow *l, struct track *t, struct move *m)
 {
 	struct storm *s = l->storm;
 
 	memset(m, 0, sizeof(*m));
 	weir_job_init(&m->job, NULL);
-	m->lane = l;
+	m->flow = l;
 	choose(l, t, m);
 	if (m > t->moves && m[-1].kind == WEIR_JOB_COPY && one_in(s, 3))
 		choose_crc_of(m, m - 1, one_in(s, 2));
@@ -247,7 +248,7 @@ static void make_move(struct lane *l, struct track *t, struct move *m)
 
 static int64_t on_call(struct weir_chain *chain, uint32_t step, void *arg)
 {
-	struct lane *l = arg;
+	struct flow *l = arg;
 	struct storm *s = l->storm;
 
 	(void)chain, (void)step;
@@ -257,7 +258,7 @@ static int64_t on_call(struct weir_chain *chain, uint32_t step, void *arg)
 	return one_in(s, 50) ? -EDOM : 0;
 }
 
-static void make_track(struct lane *l, struct track *t)
+static void make_track(struct flow *l, struct track *t)
 {
 	struct storm *s = l->storm;
 	int after = WEIR_CHAIN_FIRST, i;
@@ -283,7 +284,7 @@ static void make_track(struct lane *l, struct track *t)
 	}
 }
 
-static void make_outer(struct lane *l)
+static void make_outer(struct flow *l)
 {
 	l->outer = NULL;
 	if (!one_in(l->storm, 4))
@@ -293,7 +294,7 @@ static void make_outer(struct lane *l)
 					      l->chain), 0);
 }
 
-static void lane_build(struct lane *l)
+static void flow_build(struct flow *l)
 {
 	struct weir_chain_opts opts = {
 		.size = sizeof(opts), .steps = STEPS, .deps = 4 * STEPS,
@@ -323,7 +324,7 @@ static void put(struct weir_buf **buf)
 	*buf = NULL;
 }
 
-static void lane_clear(struct lane *l)
+static void flow_clear(struct flow *l)
 {
 	struct track *t;
 	struct move *m;
@@ -372,7 +373,7 @@ static void model_done(struct track *t, struct move *m, int64_t res)
 }
 
 /* What it has begun to write is old or new. */
-static void model_broken_off(struct lane *l, struct track *t, struct move *m)
+static void model_broken_off(struct flow *l, struct track *t, struct move *m)
 {
 	char *dst = shadow_of(t, m->dst) + m->dst_off;
 	const char *real = bytes_of(l, t, m->dst) + m->dst_off;
@@ -389,7 +390,7 @@ static void model_broken_off(struct lane *l, struct track *t, struct move *m)
 	}
 }
 
-static void model_step(struct lane *l, struct track *t, struct move *m)
+static void model_step(struct flow *l, struct track *t, struct move *m)
 {
 	struct weir_chain_step st = { .size = sizeof(st) };
 	struct storm *s = l->storm;
@@ -418,7 +419,7 @@ static void model_step(struct lane *l, struct track *t, struct move *m)
 	}
 }
 
-static void model_compare(struct lane *l, struct track *t)
+static void model_compare(struct flow *l, struct track *t)
 {
 	int place;
 
@@ -433,7 +434,7 @@ static void model_compare(struct lane *l, struct track *t)
 	}
 }
 
-static void check_result(struct lane *l, int64_t res)
+static void check_result(struct flow *l, int64_t res)
 {
 	struct weir_chain_step st = { .size = sizeof(st) };
 	int failed = weir_chain_failed_step(l->chain);
@@ -451,7 +452,7 @@ static void check_result(struct lane *l, int64_t res)
 
 /* A chain inside another may never have been reached: then what its steps say
  * is of the run before. */
-static bool has_run(struct lane *l)
+static bool has_run(struct flow *l)
 {
 	struct weir_chain_step st = { .size = sizeof(st) };
 
@@ -463,11 +464,11 @@ static bool has_run(struct lane *l)
 
 /* Running. */
 
-static void lane_start(struct lane *l);
+static void flow_start(struct flow *l);
 
-static void lane_ended(struct weir_op *op, int64_t res)
+static void flow_ended(struct weir_op *op, int64_t res)
 {
-	struct lane *l = weir_container_of(op, struct lane, op);
+	struct flow *l = weir_container_of(op, struct flow, op);
 	struct storm *s = l->storm;
 	struct track *t;
 	bool ran;
@@ -487,19 +488,19 @@ static void lane_ended(struct weir_op *op, int64_t res)
 		model_compare(l, t);
 	}
 	if (!--l->runs)
-		lane_clear(l);
+		flow_clear(l);
 	if (s->left && one_in(s, 2))
-		lane_start(l);
+		flow_start(l);
 }
 
-static void lane_start(struct lane *l)
+static void flow_start(struct flow *l)
 {
 	struct storm *s = l->storm;
 	struct track *t;
 	int i;
 
 	if (!l->chain)
-		lane_build(l);
+		flow_build(l);
 	for (t = l->tracks; t < l->tracks + TRACKS; t++)
 		for (i = 0; i < t->n; i++)
 			describe(l, t, &t->moves[i]);
@@ -525,7 +526,7 @@ static void turn(struct storm *s)
 	/* The fault may have hit the wait, which says so and can be repeated. */
 	assert_true(n >= 0 || fault_disarm());
 	if (one_in(s, 6))
-		weir_op_cancel(&s->lanes[rnd(s, LANES)].op);
+		weir_op_cancel(&s->flows[rnd(s, FLOWS)].op);
 }
 
 /* Setting up. */
@@ -557,19 +558,19 @@ static uint64_t seed_of_test(void)
 	return seed ? seed : 1;
 }
 
-static void lanes_begin(struct storm *s)
+static void flows_begin(struct storm *s)
 {
-	struct lane *l;
+	struct flow *l;
 	int t, p;
 
 	fill_pattern(s->mem, PLACE_BYTES, 0, 1);
 	fill_pattern(s->view, PLACE_BYTES, 0, 2);
 	fill_pattern(s->child_mem, PLACE_BYTES, 0, 3);
 	fill_pattern(s->user.mem, PLACE_BYTES, 0, 4);
-	for (l = s->lanes; l < s->lanes + LANES; l++) {
-		weir_op_init(&l->op, lane_ended);
+	for (l = s->flows; l < s->flows + FLOWS; l++) {
+		weir_op_init(&l->op, flow_ended);
 		l->storm = s;
-		l->index = (int)(l - s->lanes);
+		l->index = (int)(l - s->flows);
 		for (t = 0; t < TRACKS; t++)
 			for (p = MEM; p < BUF; p++)
 				memcpy(l->tracks[t].shadow[p],
@@ -581,7 +582,9 @@ static void lanes_begin(struct storm *s)
 static void memory_begin(struct storm *s, void **state)
 {
 	struct weir_pool_opts opts = {
-		.size = sizeof(opts), .bufs = LANES, .buf_size = REGION,
+		.size = sizeof(opts),
+		.bufs = FLOWS,
+		.buf_size = REGION,
 	};
 
 	s->mem = calloc(1, PLACE_BYTES);
@@ -608,7 +611,7 @@ static void storm_begin(struct storm *s, void **state)
 	s->user.fail_in = 40;
 	s->user.refuse_in = 10;
 	s->rng = seed_of_test();
-	lanes_begin(s);
+	flows_begin(s);
 }
 
 static void assert_nothing_is_out(struct storm *s)
@@ -621,7 +624,7 @@ static void assert_nothing_is_out(struct storm *s)
 	assert_int_equal(inv.free, inv.total);
 	assert_int_equal(weir_pool_stats(s->pool, &pool), 0);
 	assert_int_equal(pool.out, 0);
-	assert_int_equal(pool.free, LANES);
+	assert_int_equal(pool.free, FLOWS);
 	assert_int_equal(weir_domain_users(s->file), 0);
 }
 
@@ -676,14 +679,14 @@ static void chains_weather_a_storm(void **state)
 	storm_begin(s, state);
 	s->left = n;
 	while (s->left || !is_quiet(s)) {
-		for (i = 0; i < LANES && s->left; i++)
-			if (!s->lanes[i].busy && one_in(s, 2))
-				lane_start(&s->lanes[i]);
+		for (i = 0; i < FLOWS && s->left; i++)
+			if (!s->flows[i].busy && one_in(s, 2))
+				flow_start(&s->flows[i]);
 		turn(s);
 	}
-	for (i = 0; i < LANES; i++)
-		if (s->lanes[i].chain)
-			lane_clear(&s->lanes[i]);
+	for (i = 0; i < FLOWS; i++)
+		if (s->flows[i].chain)
+			flow_clear(&s->flows[i]);
 	assert_int_equal(s->ended, n);
 	fault_disarm();
 	some_turns(s->r, 3);

@@ -5,8 +5,8 @@
  * model: random graphs against the rules, read off one step at a time.
  */
 
-#include "tests/job-kit.h"
-#include "tests/table-kit.h"
+#include "tests/job-fixture.h"
+#include "tests/table-fixture.h"
 
 #include <limits.h>
 
@@ -729,11 +729,11 @@ static void jobs_are_steps(void **state)
 	b = weir_chain_add_job(chain, a, dma, &job[1]);
 	c = weir_chain_add_job(chain, a, dma, &job[2]);
 	assert_true(a == 0 && b == 1 && c == 2);
-	weir_job_copy(&job[0], weir_loc_mem(mem, 100000),
-		      weir_loc_at(in, 0, 100000));
-	weir_job_crc32c(&job[1], weir_loc_mem(mem, 100000), 0);
-	weir_job_copy(&job[2], weir_loc_at(out, 7, 100000),
-		      weir_loc_mem(mem, 100000));
+	weir_job_copy(&job[0], weir_operand_mem(mem, 100000),
+		      weir_operand_at(in, 0, 100000));
+	weir_job_crc32c(&job[1], weir_operand_mem(mem, 100000), 0);
+	weir_job_copy(&job[2], weir_operand_at(out, 7, 100000),
+		      weir_operand_mem(mem, 100000));
 
 	/* The context has room for one at a time: the other is tried again. */
 	assert_int_equal(run(chain, &log), 3);
@@ -747,8 +747,8 @@ static void jobs_are_steps(void **state)
 	assert_int_equal(run(chain, &log), -EINVAL);
 	assert_int_equal(weir_chain_failed_step(chain), 1);
 	job[1].kind = WEIR_JOB_CRC32C;
-	weir_job_copy(&job[0], weir_loc_mem(mem, 100000),
-		      weir_loc_at(in, 1, 100000));
+	weir_job_copy(&job[0], weir_operand_mem(mem, 100000),
+		      weir_operand_at(in, 1, 100000));
 	assert_int_equal(run(chain, &log), -ENODATA);
 	assert_int_equal(weir_chain_get_step(chain, 0, &s), 0);
 	assert_int_equal(s.detail.bytes, 99999);
@@ -866,8 +866,8 @@ static void a_job_may_be_a_step_more_than_once(void **state)
 	int a;
 
 	weir_job_init(&job, NULL);
-	weir_job_copy(&job, weir_loc_mem(mem + 8192, 8192),
-		      weir_loc_mem(mem, 8192));
+	weir_job_copy(&job, weir_operand_mem(mem + 8192, 8192),
+		      weir_operand_mem(mem, 8192));
 	chain = make(r, &log);
 	a = weir_chain_add_job(chain, WEIR_CHAIN_FIRST, dma, &job);
 	assert_int_equal(weir_chain_add_job(chain, a, dma, &job), 1);
@@ -1072,10 +1072,11 @@ static void a_step_that_waits_lets_the_reactor_sleep(void **state)
 		weir_job_init(&job[n], NULL);
 		assert_int_equal(weir_chain_add_job(chain, WEIR_CHAIN_FIRST,
 						    dma, &job[n]), n);
-		weir_job_copy(&job[n], weir_loc_mem(mem + 32, 16),
-			      weir_loc_mem(mem, 16));
+		weir_job_copy(&job[n], weir_operand_mem(mem + 32, 16),
+			      weir_operand_mem(mem, 16));
 	}
-	weir_job_copy(&job[0], weir_loc_mem(mem, 16), weir_loc_at(file, 0, 16));
+	weir_job_copy(&job[0], weir_operand_mem(mem, 16),
+		      weir_operand_at(file, 0, 16));
 	after = before;
 	rec_init(&rec);
 	STARTS(weir_chain_start(chain, &rec.op));
@@ -1099,7 +1100,7 @@ static void a_step_that_waits_lets_the_reactor_sleep(void **state)
 }
 
 /* The table of dma/README.md. */
-struct table_rig {
+struct table_fixture {
 	struct weir_reactor *r;
 	struct weir_dma *dma;
 	struct weir_chain *chain, *inner;
@@ -1109,64 +1110,65 @@ struct table_rig {
 	char bytes[8];
 	struct rec rec, second;
 	bool in_fn;
-	int (*fn)(void *rig);	/* For a function of the chain's. */
+	int (*fn)(void *fixture); /* For a function of the chain's. */
 	int got;
 };
 
-static int call_add_job(void *rig)
+static int call_add_job(void *fixture)
 {
-	struct table_rig *g = rig;
+	struct table_fixture *g = fixture;
 
 	return weir_chain_add_job(g->chain, -1, g->dma, &g->job);
 }
 
-static int call_add_call(void *rig)
+static int call_add_call(void *fixture)
 {
-	struct table_rig *g = rig;
+	struct table_fixture *g = fixture;
 
 	return weir_chain_add_call(g->chain, -1, on_call, &g->log);
 }
 
-static int call_add_op(void *rig)
+static int call_add_op(void *fixture)
 {
-	struct table_rig *g = rig;
+	struct table_fixture *g = fixture;
 
 	return weir_chain_add_op(g->chain, -1, on_start, &g->log);
 }
 
-static int call_add_chain(void *rig)
+static int call_add_chain(void *fixture)
 {
-	struct table_rig *g = rig;
+	struct table_fixture *g = fixture;
 
 	return weir_chain_add_chain(g->chain, -1, g->inner);
 }
 
-static int call_add_fence(void *rig)
+static int call_add_fence(void *fixture)
 {
-	return weir_chain_add_fence(((struct table_rig *)rig)->chain);
+	return weir_chain_add_fence(((struct table_fixture *)fixture)->chain);
 }
 
-static int call_add_dep(void *rig)
+static int call_add_dep(void *fixture)
 {
-	return weir_chain_add_dep(((struct table_rig *)rig)->chain, 1, 0,
-				  WEIR_CHAIN_ON_END);
+	return weir_chain_add_dep(((struct table_fixture *)fixture)->chain, 1,
+				  0, WEIR_CHAIN_ON_END);
 }
 
-static int call_set_finally(void *rig)
+static int call_set_finally(void *fixture)
 {
-	return weir_chain_set_finally(((struct table_rig *)rig)->chain, 1);
+	return weir_chain_set_finally(((struct table_fixture *)fixture)->chain,
+				      1);
 }
 
-static int call_start(void *rig)
+static int call_start(void *fixture)
 {
-	struct table_rig *g = rig;
+	struct table_fixture *g = fixture;
 
 	return weir_chain_start(g->chain, &g->second.op);
 }
 
-static int call_destroy(void *rig)
+static int call_destroy(void *fixture)
 {
-	struct table_rig *g = rig;
+	struct table_fixture *g = fixture;
 	int err = weir_chain_destroy(g->chain);
 
 	if (!err)
@@ -1174,14 +1176,14 @@ static int call_destroy(void *rig)
 	return err;
 }
 
-static int call_cancel(void *rig)
+static int call_cancel(void *fixture)
 {
-	return weir_op_cancel(&((struct table_rig *)rig)->rec.op);
+	return weir_op_cancel(&((struct table_fixture *)fixture)->rec.op);
 }
 
 static int64_t in_fn(struct weir_chain *chain, uint32_t step, void *arg)
 {
-	struct table_rig *g = arg;
+	struct table_fixture *g = arg;
 
 	(void)chain, (void)step;
 	if (g->fn)
@@ -1191,7 +1193,8 @@ static int64_t in_fn(struct weir_chain *chain, uint32_t step, void *arg)
 
 static void in_callback(struct weir_op *op, int64_t res)
 {
-	struct table_rig *g = weir_container_of(op, struct table_rig, rec.op);
+	struct table_fixture *g =
+		weir_container_of(op, struct table_fixture, rec.op);
 
 	rec_done(op, res);
 	if (g->fn)
@@ -1201,20 +1204,20 @@ static void in_callback(struct weir_op *op, int64_t res)
 enum { EMPTY, IDLE, UNDER_WAY, IN_FN, DUE, IN_CALLBACK, INSIDE };
 
 /* Steps that all end in the chain's start. */
-static void add_short_steps(struct table_rig *g)
+static void add_short_steps(struct table_fixture *g)
 {
 	int i;
 
 	for (i = 0; i < 2; i++) {
 		weir_job_init(&g->short_jobs[i], NULL);
 		weir_job_fill(&g->short_jobs[i],
-			      weir_loc_mem(g->bytes + 4 * i, 4), 'x');
+			      weir_operand_mem(g->bytes + 4 * i, 4), 'x');
 		weir_chain_add_job(g->chain, -1, g->dma, &g->short_jobs[i]);
 	}
 }
 
-static void table_rig_begin(struct table_rig *g, struct weir_reactor *r,
-			    int column)
+static void table_fixture_begin(struct table_fixture *g, struct weir_reactor *r,
+				int column)
 {
 	memset(g, 0, sizeof(*g));
 	g->r = r;
@@ -1222,8 +1225,8 @@ static void table_rig_begin(struct table_rig *g, struct weir_reactor *r,
 	g->chain = make(r, &g->log);
 	g->inner = make(r, &g->inner_log);
 	weir_job_init(&g->job, NULL);
-	weir_job_copy(&g->job, weir_loc_mem("abcd", 4),
-		      weir_loc_mem("abcd", 4));
+	weir_job_copy(&g->job, weir_operand_mem("abcd", 4),
+		      weir_operand_mem("abcd", 4));
 	rec_init(&g->rec);
 	rec_init(&g->second);
 	call(g->inner, -1);
@@ -1245,7 +1248,7 @@ static void table_rig_begin(struct table_rig *g, struct weir_reactor *r,
 		assert_int_equal(state_of(g->chain, 1), WEIR_STEP_DONE);
 }
 
-static int table_call(struct table_rig *g, const struct table_cell *c)
+static int table_call(struct table_fixture *g, const struct table_cell *c)
 {
 	if (c->column != IN_FN && c->column != IN_CALLBACK)
 		return c->call->fn(g);
@@ -1255,7 +1258,7 @@ static int table_call(struct table_rig *g, const struct table_cell *c)
 	return g->got;
 }
 
-static void table_rig_end(struct table_rig *g)
+static void table_fixture_end(struct table_fixture *g)
 {
 	weir_op_cancel(&g->rec.op);
 	weir_op_cancel(&g->second.op);
@@ -1289,17 +1292,17 @@ static void every_cell_of_the_table_is_so(void **state)
 	};
 	struct weir_reactor *r = start_reactor(state);
 	struct table_cell c;
-	struct table_rig g;
+	struct table_fixture g;
 	struct table t;
 
 	table_open(&t, "dma/README.md", "chain: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
-		table_rig_begin(&g, r, c.column);
+		table_fixture_begin(&g, r, c.column);
 		table_result(&c, table_call(&g, &c));
 		if (!strcmp(c.then, "gone"))
 			assert_null(g.chain);
-		table_rig_end(&g);
+		table_fixture_end(&g);
 		if (c.column == DUE)
 			assert_int_equal(g.rec.res, 2);
 	}
@@ -1347,7 +1350,7 @@ static void a_context_stays_as_long_as_its_chain(void **state)
 	rec_init(&h.rec);
 	h.rec.op.fn = held_in_callback;
 	weir_job_init(&job, NULL);
-	weir_job_fill(&job, weir_loc_mem(bytes, sizeof(bytes)), 'x');
+	weir_job_fill(&job, weir_operand_mem(bytes, sizeof(bytes)), 'x');
 	assert_int_equal(weir_chain_create(&chain, r, NULL), 0);
 	assert_int_equal(weir_chain_create(&other, r, NULL), 0);
 	n = weir_chain_add_call(chain, WEIR_CHAIN_FIRST, held_in_step, &h);

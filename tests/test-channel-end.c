@@ -3,25 +3,25 @@
 /* Channels, as <weir/channel.h> promises them: how they end, what is forgotten,
  * and the table of the page. */
 
-#include "tests/channel-kit.h"
+#include "tests/channel-fixture.h"
 
 #include <weir/verbs-event.h>
 
-#include "tests/standin-verbs-internal.h"
-#include "tests/table-kit.h"
+#include "tests/mock-verbs-internal.h"
+#include "tests/table-fixture.h"
 
 /* Destroying. */
 
 static void destroy_its_channel(struct item *item)
 {
-	kit_destroy(item->ch);
+	fixture_destroy(item->ch);
 }
 
 static void its_callback_may_destroy_it(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
-	struct weir_channel *ch = kit_channel(r, ctx, 0, 0);
+	struct ibv_context *ctx = fixture_open_device();
+	struct weir_channel *ch = fixture_channel(r, ctx, 0, 0);
 	struct item items[10];
 	int i;
 
@@ -34,7 +34,7 @@ static void its_callback_may_destroy_it(void **state)
 	some_turns(r, 5);
 	for (i = 0; i < 10; i++)
 		assert_int_equal(items[i].calls, i <= 3);
-	kit_close_device(ctx);
+	fixture_close_device(ctx);
 }
 
 static struct weir_channel *victims[3];
@@ -45,19 +45,19 @@ static void destroy_the_others(struct item *item)
 
 	for (i = 0; i < 3; i++)
 		if (victims[i] != item->ch)
-			kit_destroy(victims[i]);
+			fixture_destroy(victims[i]);
 }
 
 static void a_callback_may_destroy_others_that_are_due(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
+	struct ibv_context *ctx = fixture_open_device();
 	struct item items[3];
 	int i, which, sum;
 
 	for (which = 0; which < 3; which++) {
 		for (i = 0; i < 3; i++) {
-			victims[i] = kit_channel(r, ctx, 0, 0);
+			victims[i] = fixture_channel(r, ctx, 0, 0);
 			item_init(&items[i], victims[i]);
 		}
 		some_turns(r, 1);
@@ -69,42 +69,42 @@ static void a_callback_may_destroy_others_that_are_due(void **state)
 		some_turns(r, 5);
 		assert_int_equal(sum, items[0].calls + items[1].calls +
 				 items[2].calls);
-		kit_destroy(victims[which]);
+		fixture_destroy(victims[which]);
 	}
-	kit_close_device(ctx);
+	fixture_close_device(ctx);
 }
 
 /* B3.4: armed; with an event that was not read; with one that was. */
 static void it_may_be_destroyed_armed_and_with_events_out(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
+	struct ibv_context *ctx = fixture_open_device();
 	struct weir_channel *ch;
 	struct item item;
 	int i;
 
 	for (i = 0; i < 3; i++) {
-		ch = kit_channel(r, ctx, 0, 0);
+		ch = fixture_channel(r, ctx, 0, 0);
 		item_init(&item, ch);
-		while (!standin_is_armed(weir_channel_cq(ch)))
+		while (!mock_is_armed(weir_channel_cq(ch)))
 			weir_reactor_turn(r, WEIR_USEC);
 		if (i)
 			item_complete(&item);
 		if (i == 2)
-			UNTIL(r, item.calls && kit_stats(ch).events);
-		kit_destroy(ch);
+			UNTIL(r, item.calls && fixture_stats(ch).events);
+		fixture_destroy(ch);
 		some_turns(r, 3);
 		assert_int_equal(item.calls, i == 2);
 	}
-	kit_close_device(ctx);
+	fixture_close_device(ctx);
 }
 
 static void a_queue_that_is_in_use_is_not_destroyed(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
-	struct weir_channel *ch = kit_channel(r, ctx, 0, 0);
-	struct standin_cq *cq = (struct standin_cq *)weir_channel_cq(ch);
+	struct ibv_context *ctx = fixture_open_device();
+	struct weir_channel *ch = fixture_channel(r, ctx, 0, 0);
+	struct mock_cq *cq = (struct mock_cq *)weir_channel_cq(ch);
 	struct item item;
 
 	cq->users = 1;
@@ -113,8 +113,8 @@ static void a_queue_that_is_in_use_is_not_destroyed(void **state)
 	item_complete(&item);
 	UNTIL(r, item.calls);
 	cq->users = 0;
-	kit_destroy(ch);
-	kit_close_device(ctx);
+	fixture_destroy(ch);
+	fixture_close_device(ctx);
 }
 
 /* Forgetting. */
@@ -146,9 +146,9 @@ static void in_batches_until(struct weir_reactor *r, struct weir_channel *ch,
 	uint64_t before;
 
 	while (!last->calls) {
-		before = kit_stats(ch).completions;
+		before = fixture_stats(ch).completions;
 		assert_true(weir_reactor_turn(r, WEIR_SEC) >= 0);
-		assert_true(kit_stats(ch).completions <= before + 16);
+		assert_true(fixture_stats(ch).completions <= before + 16);
 	}
 }
 
@@ -156,7 +156,7 @@ static void in_batches_until(struct weir_reactor *r, struct weir_channel *ch,
 static void what_is_forgotten_is_not_told_and_the_rest_is(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
+	struct ibv_context *ctx = fixture_open_device();
 	struct item items[64];
 	struct weir_channel *ch;
 	int i, round;
@@ -164,7 +164,7 @@ static void what_is_forgotten_is_not_told_and_the_rest_is(void **state)
 	gate_install(ctx);
 	ctx->ops.poll_cq = numbering_poll;
 	numbered = items;
-	ch = kit_channel(r, ctx, 63, 16);
+	ch = fixture_channel(r, ctx, 63, 16);
 	for (round = 0; round < 4; round++) {
 		for (i = 0; i < 60; i++) {
 			item_init(&items[i], ch);
@@ -180,8 +180,8 @@ static void what_is_forgotten_is_not_told_and_the_rest_is(void **state)
 			assert_int_equal(items[i].calls, i % 3 != 1 ||
 					 (round < 3 && i < round * 3));
 	}
-	kit_destroy(ch);
-	kit_close_device(ctx);
+	fixture_destroy(ch);
+	fixture_close_device(ctx);
 }
 
 /* Failing. */
@@ -199,7 +199,7 @@ static void on_failed(struct weir_channel *ch, int err, void *arg)
 	f->calls++;
 	f->err = err;
 	if (f->destroy)
-		kit_destroy(ch);
+		fixture_destroy(ch);
 }
 
 static struct weir_channel *failing_channel(struct weir_reactor *r,
@@ -228,8 +228,8 @@ static void on_async(struct weir_verbs_event *source,
 static void an_error_of_the_queue_ends_it(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
-	struct weir_channel *ch, *other = kit_channel(r, ctx, 0, 0);
+	struct ibv_context *ctx = fixture_open_device();
+	struct weir_channel *ch, *other = fixture_channel(r, ctx, 0, 0);
 	struct weir_verbs_event *ev;
 	struct failure f;
 	struct item item;
@@ -243,7 +243,7 @@ static void an_error_of_the_queue_ends_it(void **state)
 		assert_int_equal(weir_channel_reserve(ch, 1), 0);
 		if (i)
 			weir_channel_release(ch, 1);
-		standin_overrun(weir_channel_cq(ch));
+		mock_overrun(weir_channel_cq(ch));
 		UNTIL(r, f.calls);
 		some_turns(r, 5);
 		assert_int_equal(f.calls, 1);
@@ -251,10 +251,10 @@ static void an_error_of_the_queue_ends_it(void **state)
 		if (i)
 			continue;
 		assert_int_equal(weir_channel_reserve(ch, 1), -EIO);
-		assert_int_equal(kit_stats(ch).failed, 1);
+		assert_int_equal(fixture_stats(ch).failed, 1);
 		assert_int_equal(weir_channel_destroy(ch), -EBUSY);
 		weir_channel_release(ch, 1);
-		kit_destroy(ch);
+		fixture_destroy(ch);
 	}
 	/* It is not the others'. */
 	assert_int_equal(weir_channel_reserve(other, 1), 0);
@@ -263,15 +263,15 @@ static void an_error_of_the_queue_ends_it(void **state)
 	item_complete(&item);
 	UNTIL(r, item.calls);
 	weir_verbs_event_destroy(ev);
-	kit_destroy(other);
-	kit_close_device(ctx);
+	fixture_destroy(other);
+	fixture_close_device(ctx);
 }
 
 /* As of a device that was removed: what was told before stays told. */
 static void a_device_that_refuses_ends_it(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
+	struct ibv_context *ctx = fixture_open_device();
 	struct weir_channel *ch;
 	struct failure f;
 	struct item item;
@@ -286,15 +286,15 @@ static void a_device_that_refuses_ends_it(void **state)
 	some_turns(r, 5);
 	assert_int_equal(f.calls, 1);
 	assert_int_equal(weir_channel_reserve(ch, 1), -EIO);
-	kit_destroy(ch);
-	kit_close_device(ctx);
+	fixture_destroy(ch);
+	fixture_close_device(ctx);
 }
 
 /* As of a device that was removed: the descriptor is ready, and not to be read. */
 static void events_that_cannot_be_read_end_it(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
+	struct ibv_context *ctx = fixture_open_device();
 	struct failure f;
 	struct weir_channel *ch = failing_channel(r, ctx, &f);
 	int fd = weir_channel_cq(ch)->channel->fd, saved = dup(fd);
@@ -309,8 +309,8 @@ static void events_that_cannot_be_read_end_it(void **state)
 	assert_int_equal(dup2(saved, fd), fd);
 	close(saved);
 	close(unreadable);
-	kit_destroy(ch);
-	kit_close_device(ctx);
+	fixture_destroy(ch);
+	fixture_close_device(ctx);
 }
 
 /* Stopping. */
@@ -318,8 +318,8 @@ static void events_that_cannot_be_read_end_it(void **state)
 static void completions_are_told_while_the_reactor_stops(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
-	struct weir_channel *ch = kit_channel(r, ctx, 0, 0), *none;
+	struct ibv_context *ctx = fixture_open_device();
+	struct weir_channel *ch = fixture_channel(r, ctx, 0, 0), *none;
 	struct item item;
 
 	some_turns(r, 2);
@@ -334,19 +334,19 @@ static void completions_are_told_while_the_reactor_stops(void **state)
 	item_init(&item, ch);
 	item_complete(&item);
 	UNTIL(r, item.calls);
-	kit_destroy(ch);
-	kit_close_device(ctx);
+	fixture_destroy(ch);
+	fixture_close_device(ctx);
 }
 
 static void a_reactor_with_a_channel_is_not_destroyed(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
-	struct weir_channel *ch = kit_channel(r, ctx, 0, 0);
+	struct ibv_context *ctx = fixture_open_device();
+	struct weir_channel *ch = fixture_channel(r, ctx, 0, 0);
 
 	assert_int_equal(weir_reactor_destroy(r), -EBUSY);
-	kit_destroy(ch);
-	kit_close_device(ctx);
+	fixture_destroy(ch);
+	fixture_close_device(ctx);
 }
 
 /* The page's table. */
@@ -354,7 +354,7 @@ static void a_reactor_with_a_channel_is_not_destroyed(void **state)
 enum column { OPEN, RESERVED, FAILED };
 static const char *const columns[] = { "OPEN", "RESERVED", "FAILED" };
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct ibv_context *ctx;
 	struct weir_channel *ch;
@@ -365,14 +365,14 @@ struct rig {
 
 static int call_cq(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	return weir_channel_cq(g->ch) ? 0 : -EINVAL;
 }
 
 static int call_reserve(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 	int err = weir_channel_reserve(g->ch, 1);
 
 	if (!err)
@@ -382,14 +382,14 @@ static int call_reserve(void *arg)
 
 static int call_stats(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
-	return kit_stats(g->ch).room ? 0 : -EINVAL;
+	return fixture_stats(g->ch).capacity ? 0 : -EINVAL;
 }
 
 static int call_forget(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	weir_channel_forget(g->ch, 99);
 	return 0;
@@ -398,24 +398,23 @@ static int call_forget(void *arg)
 /* A completion: 1 if it was told. */
 static int call_completion(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
-	standin_complete(weir_channel_cq(g->ch), (uintptr_t)&g->item.wr, 0,
-			 false);
+	mock_complete(weir_channel_cq(g->ch), (uintptr_t)&g->item.wr, 0, false);
 	some_turns(g->r, 3);
 	return g->item.calls;
 }
 
 static int call_destroy(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 	int err = weir_channel_destroy(g->ch);
 
 	g->gone = !err;
 	return err;
 }
 
-static void rig_begin(struct rig *g, enum column column)
+static void fixture_begin(struct fixture *g, enum column column)
 {
 	g->ch = failing_channel(g->r, g->ctx, &g->f);
 	item_init(&g->item, g->ch);
@@ -428,12 +427,12 @@ static void rig_begin(struct rig *g, enum column column)
 	gate.fail = 0;
 }
 
-static void rig_end(struct rig *g, enum column column)
+static void fixture_end(struct fixture *g, enum column column)
 {
 	if (column == RESERVED)
 		weir_channel_release(g->ch, 3);
 	if (!g->gone)
-		kit_destroy(g->ch);
+		fixture_destroy(g->ch);
 }
 
 static void the_table_of_the_page_holds(void **state)
@@ -444,21 +443,21 @@ static void the_table_of_the_page_holds(void **state)
 		{ "a completion", call_completion },
 		{ "destroy", call_destroy },
 	};
-	struct rig g = { .r = start_reactor(state) };
+	struct fixture g = { .r = start_reactor(state) };
 	struct table_cell c;
 	struct table t;
 
-	g.ctx = kit_open_device();
+	g.ctx = fixture_open_device();
 	gate_install(g.ctx);
 	table_open(&t, "reactor/README.md", "channel: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
-		rig_begin(&g, (enum column)c.column);
+		fixture_begin(&g, (enum column)c.column);
 		table_result(&c, c.call->fn(&g));
-		rig_end(&g, (enum column)c.column);
+		fixture_end(&g, (enum column)c.column);
 	}
 	table_close(&t);
-	kit_close_device(g.ctx);
+	fixture_close_device(g.ctx);
 }
 
 int main(void)

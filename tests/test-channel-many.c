@@ -2,7 +2,7 @@
 
 /* Many channels on one reactor: a turn is bounded, and each has its share. */
 
-#include "tests/channel-kit.h"
+#include "tests/channel-fixture.h"
 
 #include "reactor/reactor-internal.h"
 
@@ -20,9 +20,9 @@ static void crowd_begin(struct crowd *c, struct weir_reactor *r,
 {
 	int i, k;
 
-	c->ctx = kit_open_device();
+	c->ctx = fixture_open_device();
 	for (i = 0; i < CROWD; i++) {
-		c->ch[i] = kit_channel(r, c->ctx, EACH, 0);
+		c->ch[i] = fixture_channel(r, c->ctx, EACH, 0);
 		for (k = 0; k < each; k++) {
 			item_init(&c->item[i][k], c->ch[i]);
 			c->item[i][k].then = then;
@@ -36,8 +36,8 @@ static void crowd_end(struct crowd *c)
 	int i;
 
 	for (i = 0; i < CROWD; i++)
-		kit_destroy(c->ch[i]);
-	kit_close_device(c->ctx);
+		fixture_destroy(c->ch[i]);
+	fixture_close_device(c->ctx);
 }
 
 static int told(const struct crowd *c)
@@ -61,7 +61,7 @@ static void none_of_many_channels_waits_for_the_others(void **state)
 	for (i = 0; i < 40; i++) {
 		before = told(c);
 		assert_true(weir_reactor_turn(r, 0) >= 0);
-		assert_in_range(told(c) - before, 1, LOOKS_AT_ONCE);
+		assert_in_range(told(c) - before, 1, HOOKS_AT_ONCE);
 	}
 	for (i = 0; i < CROWD; i++) {
 		calls = c->item[i][0].calls;

@@ -17,7 +17,7 @@
 #include <weir/watch.h>
 
 #include "tests/cores.h"
-#include "tests/standin-verbs.h"
+#include "tests/mock-verbs.h"
 
 #define DEPTH 32
 #define MESSAGE 64u
@@ -75,8 +75,8 @@ static void close_device(void)
 {
 	assert_int_equal(ibv_dealloc_pd(dev.pd), 0);
 	assert_int_equal(ibv_close_device(dev.ctx), 0);
-	if (standin)
-		assert_int_equal(standin()->unacked, 0);
+	if (mocked)
+		assert_int_equal(mocked()->unacked, 0);
 }
 
 static int post_recv(struct slot *slot)
@@ -357,7 +357,7 @@ static void between_two_cores_no_message_is_lost(void **state)
 	core_do(&core, destroy_far, NULL);
 	core_end(&core);
 	assert_int_equal(far.expected, a.want);
-	if (!standin)
+	if (!mocked)
 		assert_true(stats_of(&a).events > 0);
 	destroy_end(&a);
 	close_device();
@@ -414,6 +414,6 @@ int main(void)
 		CASE(what_a_dead_queue_pair_left_behind_is_forgotten),
 	};
 
-	return standin ? harness_run_all(cases, N_OF(cases)) :
-			 harness_run(cases, N_OF(cases));
+	return mocked ? harness_run_all(cases, N_OF(cases)) :
+			harness_run(cases, N_OF(cases));
 }

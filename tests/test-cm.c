@@ -15,7 +15,7 @@
 #include <weir/timer.h>
 
 #include "base/fault.h"
-#include "tests/standin-verbs.h"
+#include "tests/mock-verbs.h"
 
 #define TOLD 32
 #define GREETING "what the one says to the other"
@@ -40,8 +40,8 @@ static void on_event(struct weir_cm *cm, const struct rdma_cm_event *event,
 	assert_ptr_equal(cm, s->cm);
 	assert_int_equal(harness_starting, 0);
 	/* B4.3: acknowledged by now. */
-	if (standin)
-		assert_int_equal(standin()->unacked, 0);
+	if (mocked)
+		assert_int_equal(mocked()->unacked, 0);
 	s->told[s->calls++ % TOLD] = event->event;
 	s->status = event->status;
 	s->data_len = event->param.conn.private_data_len;
@@ -57,7 +57,7 @@ static void side_begin(struct side *s, struct weir_reactor *r)
 
 	memset(s, 0, sizeof(*s));
 	err = weir_cm_create(&s->cm, r, on_event, s);
-	if (err == -ENODEV && !standin)
+	if (err == -ENODEV && !mocked)
 		skip_because("this machine has no RDMA device");
 	assert_int_equal(err, 0);
 	assert_non_null(weir_cm_events(s->cm));
@@ -68,8 +68,8 @@ static void side_end(struct side *s)
 	if (s->id)
 		assert_int_equal(rdma_destroy_id(s->id), 0);
 	weir_cm_destroy(s->cm);
-	if (standin)
-		assert_int_equal(standin()->unacked, 0);
+	if (mocked)
+		assert_int_equal(mocked()->unacked, 0);
 }
 
 static struct sockaddr *device_address(void)
@@ -77,7 +77,7 @@ static struct sockaddr *device_address(void)
 	static struct sockaddr_in address;
 	const char *text = getenv("WEIR_RDMA_ADDRESS");
 
-	if (standin)
+	if (mocked)
 		text = "127.0.0.1";
 	if (!text)
 		skip_because("no WEIR_RDMA_ADDRESS: which is the device's?");
@@ -351,8 +351,8 @@ int main(void)
 	};
 
 	/* librdmacm opens devices when it first needs them, and keeps them. */
-	if (!standin)
+	if (!mocked)
 		rdma_free_devices(rdma_get_devices(NULL));
-	return standin ? harness_run_all(cases, N_OF(cases)) :
-			 harness_run(cases, N_OF(cases));
+	return mocked ? harness_run_all(cases, N_OF(cases)) :
+			harness_run(cases, N_OF(cases));
 }

@@ -8,12 +8,12 @@
  * rounds over soft-RoCE in the guest.
  */
 
-#include "tests/conform-kit.h"
-#include "tests/conn-kit.h"
+#include "tests/conform-fixture.h"
+#include "tests/conn-fixture.h"
 
 #include <weir/device.h>
 #include <weir/export.h>
-#include <weir/window.h>
+#include <weir/mw.h>
 
 /* Here: as it is; bufs that the device knows; the device's own.  There: what is
  * known by a key, and bufs of what a window has opened. */
@@ -25,31 +25,35 @@ static const char *const names[] = {
 
 #define RIGHTS (WEIR_MMAP_WRITE | WEIR_MMAP_RDMA_READ | WEIR_MMAP_RDMA_WRITE)
 
-struct lane {
-	struct rig g;
+struct pair {
+	struct fixture g;
 	struct ends e;
 	struct weir_device *dev, *far_dev;
 	struct weir_domain *there;
 	struct weir_mmap *theirs[PLACES][AREAS];
-	struct weir_window *w[AREAS];
+	struct weir_mw *w[AREAS];
 	struct weir_remote_key key[AREAS];
 };
 
 /* One end of the pair is at the peer. */
-static bool is_tried(const struct rig *g, int from, int to)
+static bool is_tried(const struct fixture *g, int from, int to)
 {
 	return g->place[from].remote || g->place[to].remote;
 }
 
-static void connect_ends(struct lane *l, void **state)
+static void connect_ends(struct pair *l, void **state)
 {
 	ends_init(&l->e, state, AF_INET);
 	ends_open(&l->e);
 	ends_establish(&l->e);
-	assert_int_equal(weir_device_open_name(&l->dev,
-				l->e.client->tap->device->name), 0);
-	assert_int_equal(weir_device_open_name(&l->far_dev,
-				l->e.server->tap->device->name), 0);
+	assert_int_equal(
+		weir_device_open_name(&l->dev,
+				      l->e.client->device_ref->device->name),
+		0);
+	assert_int_equal(
+		weir_device_open_name(&l->far_dev,
+				      l->e.server->device_ref->device->name),
+		0);
 	assert_int_equal(weir_domain_remote_create(&l->there, NULL), 0);
 	assert_int_equal(weir_conn_attach(l->e.client, l->there), 0);
 }
@@ -64,7 +68,7 @@ static struct weir_mmap *mmap_on(struct weir_device *dev)
 	return m;
 }
 
-static void near_begin(struct lane *l, int area)
+static void near_begin(struct pair *l, int area)
 {
 	struct place *p = &l->g.place[NEAR];
 
@@ -74,7 +78,7 @@ static void near_begin(struct lane *l, int area)
 }
 
 /* None that is large enough is as good as none. */
-static void dm_begin(struct lane *l, int area)
+static void dm_begin(struct pair *l, int area)
 {
 	struct place *p = &l->g.place[DM];
 
@@ -88,7 +92,7 @@ static void dm_begin(struct lane *l, int area)
 					  l->g.area), 0);
 }
 
-static void import(struct lane *l, struct weir_mmap **m,
+static void import(struct pair *l, struct weir_mmap **m,
 		   const struct weir_export_desc *desc)
 {
 	assert_int_equal(weir_mmap_import_rdma(m, l->there, desc->bytes,
@@ -96,7 +100,7 @@ static void import(struct lane *l, struct weir_mmap **m,
 }
 
 /* Without a window, and used without the import. */
-static void key_begin(struct lane *l, int area)
+static void key_begin(struct pair *l, int area)
 {
 	struct weir_import_info info = { .size = sizeof(info) };
 	struct weir_export_desc desc = { .size = sizeof(desc) };
@@ -113,20 +117,20 @@ static void key_begin(struct lane *l, int area)
 	p->d[area] = l->there;
 }
 
-static void import_begin(struct lane *l, int area)
+static void import_begin(struct pair *l, int area)
 {
 	struct weir_export_desc desc = { .size = sizeof(desc) };
 	struct rec opened;
 
 	rec_init(&opened);
-	STARTS(weir_window_create(&l->w[area], l->e.server, &opened.op,
-				  l->theirs[IMPORT][area], NULL));
+	STARTS(weir_mw_create(&l->w[area], l->e.server, &opened.op,
+			      l->theirs[IMPORT][area], NULL));
 	assert_int_equal(result_of(l->g.r, &opened), 0);
-	assert_int_equal(weir_window_export(l->w[area], &desc), 0);
+	assert_int_equal(weir_mw_export(l->w[area], &desc), 0);
 	import(l, &l->g.place[IMPORT].m[area], &desc);
 }
 
-static void far_begin(struct lane *l, int where, int area)
+static void far_begin(struct pair *l, int where, int area)
 {
 	struct place *p = &l->g.place[where];
 	struct weir_mmap *m = mmap_on(l->far_dev);
@@ -142,7 +146,7 @@ static void far_begin(struct lane *l, int where, int area)
 		import_begin(l, area);
 }
 
-static void place_begin(struct lane *l, int where, int area)
+static void place_begin(struct pair *l, int where, int area)
 {
 	struct place *p = &l->g.place[where];
 
@@ -163,7 +167,7 @@ static void place_begin(struct lane *l, int where, int area)
 		fill_area(&l->g, p, area);
 }
 
-static void lane_begin(struct lane *l, void **state, size_t max,
+static void pair_begin(struct pair *l, void **state, size_t max,
 		       struct weir_dma_opts opts)
 {
 	struct weir_inventory_opts inv = {
@@ -173,7 +177,7 @@ static void lane_begin(struct lane *l, void **state, size_t max,
 
 	memset(l, 0, sizeof(*l));
 	connect_ends(l, state);
-	rig_init(&l->g, l->e.r, max, opts);
+	fixture_init(&l->g, l->e.r, max, opts);
 	l->g.places = PLACES;
 	l->g.is_tried = is_tried;
 	assert_int_equal(weir_inventory_create(&l->g.inv, l->g.r, &inv), 0);
@@ -182,12 +186,12 @@ static void lane_begin(struct lane *l, void **state, size_t max,
 			place_begin(l, where, area);
 }
 
-static void place_end(struct lane *l, int where, int area)
+static void place_end(struct pair *l, int where, int area)
 {
 	struct place *p = &l->g.place[where];
 
 	if (where == IMPORT)
-		assert_int_equal(weir_window_destroy(l->w[area]), 0);
+		assert_int_equal(weir_mw_destroy(l->w[area]), 0);
 	assert_int_equal(weir_mmap_destroy(p->m[area]), 0);
 	assert_int_equal(weir_mmap_destroy(l->theirs[where][area]), 0);
 	if (p->dm[area])
@@ -195,12 +199,12 @@ static void place_end(struct lane *l, int where, int area)
 	free(p->mem[area]);
 }
 
-static void lane_end(struct lane *l)
+static void pair_end(struct pair *l)
 {
 	int i;
 
 	some_turns(l->g.r, 3);
-	rig_fini(&l->g);
+	fixture_fini(&l->g);
 	assert_int_equal(weir_inventory_destroy(l->g.inv), 0);
 	for (i = 0; i < PLACES * AREAS; i++)
 		place_end(l, i / AREAS, i % AREAS);
@@ -212,7 +216,7 @@ static void lane_end(struct lane *l)
 }
 
 /* Rounds of a random length up to @max, in random pieces at random places. */
-static void rounds(struct lane *l, int n, size_t max, uint32_t pieces,
+static void rounds(struct pair *l, int n, size_t max, uint32_t pieces,
 		   unsigned int seed)
 {
 	struct spec s = { .seed = seed };
@@ -232,7 +236,7 @@ static void rounds(struct lane *l, int n, size_t max, uint32_t pieces,
 /* How many; fewer where each costs more. */
 static int some(int n)
 {
-	return want_long() ? 10 * n : standin ? n : (n + 11) / 12;
+	return want_long() ? 10 * n : mocked ? n : (n + 11) / 12;
 }
 
 /* Around what is inlined, what one packet has, and what one work request. */
@@ -244,49 +248,50 @@ static void every_size_is_as_in_memory(void **state)
 	};
 	struct spec s = { .off = { GUARD, GUARD + 3, GUARD + 1 },
 			  .n = { 1, 1, 1 } };
-	size_t i, most = standin ? (1 << 20) + 1 : 16385;
-	struct lane l;
+	size_t i, most = mocked ? (1 << 20) + 1 : 16385;
+	struct pair l;
 
 	if (want_long())
 		most = 3000003;
-	lane_begin(&l, state, most, (struct weir_dma_opts){ 0 });
+	pair_begin(&l, state, most, (struct weir_dma_opts){ 0 });
 	for (i = 0; i < N_OF(lens) && lens[i] <= most; i++) {
 		s.len = lens[i];
 		s.narrow = i % 2;
 		try_all(&l.g, &s);
 	}
-	lane_end(&l);
+	pair_end(&l);
 }
 
 static void lists_are_as_in_memory(void **state)
 {
-	struct lane l;
+	struct pair l;
 
-	lane_begin(&l, state, 8192, (struct weir_dma_opts){ 0 });
+	pair_begin(&l, state, 8192, (struct weir_dma_opts){ 0 });
 	rounds(&l, some(24), 8192, 40, 1);
 	rounds(&l, some(4), 8192, WEIR_JOB_PIECES_MAX, 2);
-	lane_end(&l);
+	pair_end(&l);
 }
 
 static void so_are_large_ones(void **state)
 {
-	size_t most = standin || want_long() ? 3 << 20 : 200000;
-	struct lane l;
+	size_t most = mocked || want_long() ? 3 << 20 : 200000;
+	struct pair l;
 
-	lane_begin(&l, state, most, (struct weir_dma_opts){ 0 });
+	pair_begin(&l, state, most, (struct weir_dma_opts){ 0 });
 	rounds(&l, some(2), most, 20, 3);
-	lane_end(&l);
+	pair_end(&l);
 }
 
 /* Of staging, of the work requests, and of the send queue. */
 static void so_they_are_in_small_blocks(void **state)
 {
-	struct lane l;
+	struct pair l;
 
-	lane_begin(&l, state, 40000, (struct weir_dma_opts){
-		   .staging_bufs = 1, .staging_size = 4096 });
+	pair_begin(&l, state, 40000,
+		   (struct weir_dma_opts){ .staging_bufs = 1,
+					   .staging_size = 4096 });
 	rounds(&l, some(12), 40000, 9, 4);
-	lane_end(&l);
+	pair_end(&l);
 }
 
 int main(void)

@@ -7,7 +7,7 @@
  * own thread; and between the places in question.
  */
 
-#include "tests/conform-kit.h"
+#include "tests/conform-fixture.h"
 
 #include <weir/domain-user.h>
 
@@ -85,7 +85,7 @@ static void user_begin(struct place *p, int area)
 	p->base[area] = 0;
 }
 
-static void place_begin(struct rig *g, void **state, int where, int area)
+static void place_begin(struct fixture *g, void **state, int where, int area)
 {
 	struct place *p = &g->place[where];
 
@@ -104,7 +104,7 @@ static void place_begin(struct rig *g, void **state, int where, int area)
 
 /* Whether it is worth the time: what waits for a disk is slow, and what goes
  * through staging is pulled from and pushed to memory as well. */
-static bool is_tried(const struct rig *g, int from, int to)
+static bool is_tried(const struct fixture *g, int from, int to)
 {
 	bool waits = from == FILE_DIRECT || to == FILE_DIRECT;
 
@@ -112,12 +112,12 @@ static bool is_tried(const struct rig *g, int from, int to)
 	return want_long() || !waits || from == MEMORY || to == MEMORY;
 }
 
-static void rig_begin(struct rig *g, void **state, size_t max,
-		      struct weir_dma_opts opts)
+static void fixture_begin(struct fixture *g, void **state, size_t max,
+			  struct weir_dma_opts opts)
 {
 	int where, area;
 
-	rig_init(g, start_reactor(state), max, opts);
+	fixture_init(g, start_reactor(state), max, opts);
 	g->places = PLACES;
 	g->is_tried = is_tried;
 	for (where = 0; where < PLACES; where++)
@@ -139,13 +139,13 @@ static void place_end(struct place *p)
 	}
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	int where;
 
 	for (where = 0; where < PLACES; where++)
 		place_end(&g->place[where]);
-	rig_fini(g);
+	fixture_fini(g);
 }
 
 static void every_size_is_as_in_memory(void **state)
@@ -155,15 +155,15 @@ static void every_size_is_as_in_memory(void **state)
 		262143, 262144, 262145, 1 << 20, 2 << 20, 16 << 20, 64 << 20,
 	};
 	struct spec s = { .off = { GUARD, GUARD, GUARD }, .n = { 1, 1, 1 } };
-	struct rig g;
+	struct fixture g;
 	size_t i;
 
-	rig_begin(&g, state, LARGEST, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, LARGEST, (struct weir_dma_opts){ 0 });
 	for (i = 0; i < N_OF(lens) && lens[i] <= LARGEST; i++) {
 		s.len = lens[i];
 		try_all(&g, &s);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Those of both sides; in short, each of one side with one of the other. */
@@ -171,9 +171,9 @@ static void every_alignment_is_as_in_memory(void **state)
 {
 	struct spec s = { .len = 200, .n = { 1, 1, 1 } };
 	size_t a, b, step = want_long() ? 1 : 64;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, 4096, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, 4096, (struct weir_dma_opts){ 0 });
 	for (a = 0; a < 64; a++)
 		for (b = 0; b < 64; b += step) {
 			s.off[SRC] = GUARD + a;
@@ -181,10 +181,10 @@ static void every_alignment_is_as_in_memory(void **state)
 			s.off[MORE] = GUARD + (a * 11 + b) % 64;
 			try_all(&g, &s);
 		}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
-static void every_shape(struct rig *g)
+static void every_shape(struct fixture *g)
 {
 	static const uint32_t n[] = { 256, 1, 5, 65, 2, 4, 17, 64, 255 };
 	struct spec s = { .off = { GUARD, GUARD + 1, GUARD + 2 } };
@@ -202,11 +202,11 @@ static void every_shape(struct rig *g)
 
 static void every_number_of_pieces_is_as_in_memory(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, 4096, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, 4096, (struct weir_dma_opts){ 0 });
 	every_shape(&g);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Blocks of staging that the pieces do not fit into, and other threads. */
@@ -214,13 +214,15 @@ static void so_it_is_by_workers_and_in_small_blocks(void **state)
 {
 	struct spec s = { .off = { GUARD + 5, GUARD + 9, GUARD },
 			  .n = { 3, 4, 2 } };
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, 100000, (struct weir_dma_opts){
-		.worker_min = 1, .staging_bufs = 1, .staging_size = 4096 });
+	fixture_begin(&g, state, 100000,
+		      (struct weir_dma_opts){ .worker_min = 1,
+					      .staging_bufs = 1,
+					      .staging_size = 4096 });
 	for (s.len = 10; s.len < 100000; s.len = s.len * 3 + 1)
 		try_all(&g, &s);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 int main(void)

@@ -62,8 +62,8 @@ static void finish_tc(void)
 static void cut_link(struct near *n, unsigned int i)
 {
 	(void)n;
-	if (standin)
-		standin_set_link(STANDIN_LOST);
+	if (mocked)
+		mock_set_link(MOCK_LOST);
 	else
 		start_tc("add", i);
 }
@@ -71,8 +71,8 @@ static void cut_link(struct near *n, unsigned int i)
 /* In the long form sometimes only when an attempt to reconnect has begun. */
 static void mend_link(struct near *n, unsigned int i)
 {
-	if (standin) {
-		standin_set_link(STANDIN_UP);
+	if (mocked) {
+		mock_set_link(MOCK_UP);
 		return;
 	}
 	finish_tc();
@@ -89,7 +89,7 @@ static void mend_link(struct near *n, unsigned int i)
  */
 static bool is_odd(int why_ended, const struct failure *first)
 {
-	if (standin || why_ended != -EIO)
+	if (mocked || why_ended != -EIO)
 		return false;
 	return first->code == (first->res == -EIO ? IBV_WC_FATAL_ERR :
 						    IBV_WC_WR_FLUSH_ERR);
@@ -109,14 +109,14 @@ static void kill_peer(struct near *n, unsigned int i)
 {
 	(void)i;
 	far_kill();
-	if (!standin)
+	if (!mocked)
 		far_start(n->r, n->backend, n->port);
 }
 
 static void revive_peer(struct near *n, unsigned int i)
 {
 	(void)i;
-	if (standin)
+	if (mocked)
 		far_start(n->r, n->backend, n->port);
 	assert_int_equal(far_wait(), n->port);
 }
@@ -158,7 +158,7 @@ static bool is_due_to_error(int why_ended, const struct failure *first)
 /* All objects of RDMA that the kernel knows. */
 static void kernel_objects(char *text, size_t size)
 {
-	FILE *f = standin ? NULL : popen("rdma resource show", "r");
+	FILE *f = mocked ? NULL : popen("rdma resource show", "r");
 
 	*text = '\0';
 	if (!f)
@@ -280,7 +280,7 @@ static void over_and_over(void **state, const struct blow *blow)
 	long heap = 0;
 
 	kernel_objects(objects, sizeof(objects));
-	near_begin(&n, state, standin ? WEIR_MSEC : blow->first_ns);
+	near_begin(&n, state, mocked ? WEIR_MSEC : blow->first_ns);
 	began = seconds();
 	while (i < cycles) {
 		if (!cycle(&n, blow, i)) {

@@ -5,7 +5,7 @@
  * stand-in, which does as it is told.  B3.9, B4.3.
  */
 
-#include "tests/conn-kit.h"
+#include "tests/conn-fixture.h"
 
 #include <stdatomic.h>
 
@@ -30,14 +30,14 @@ static void a_removed_device_ends_all_that_it_had(void **state)
 	STARTS(weir_conn_connect(other, &rec.op, sa_of(&e.addr), e.addr.len,
 				 NULL, 0, NULL, 0));
 	UNTIL(e.r, e.l->n_requests);
-	standin_cm_remove_device();
+	mock_cm_remove_device();
 	UNTIL(e.r, e.n_ends[0] && e.n_ends[1] && rec.calls);
 	assert_int_equal(e.why[0], -ENODEV);
 	assert_int_equal(e.why[1], -ENODEV);
 	assert_int_equal(rec.res, -ENODEV);
-	assert_int_equal(standin()->ids, 1);	/* The listener's. */
-	assert_int_equal(standin()->qps, 0);
-	assert_int_equal(standin()->contexts, 0);
+	assert_int_equal(mocked()->ids, 1); /* The listener's. */
+	assert_int_equal(mocked()->qps, 0);
+	assert_int_equal(mocked()->contexts, 0);
 	assert_int_equal(weir_conn_destroy(other), 0);
 	ends_destroy(&e);
 }
@@ -46,7 +46,7 @@ static void fatal_device(struct ends *e)
 {
 	struct ibv_async_event ev = { .event_type = IBV_EVENT_DEVICE_FATAL };
 
-	standin_async(e->client->tap->device->ctx, &ev);
+	mock_async(e->client->device_ref->device->ctx, &ev);
 }
 
 static void a_device_that_failed_ends_all_that_it_had(void **state)
@@ -71,7 +71,7 @@ static void a_qp_that_the_device_breaks_ends_its_connection(void **state)
 	for (i = 0; i < 2; i++) {
 		ends_begin(&e, state, AF_INET);
 		ends_establish(&e);
-		standin_break(i ? e.server->qp : e.client->qp);
+		mock_break(i ? e.server->qp : e.client->qp);
 		UNTIL(e.r, e.n_ends[0] && e.n_ends[1]);
 		assert_int_equal(e.why[i], -EIO);
 		assert_int_equal(e.why[!i], 0);
@@ -94,7 +94,7 @@ static void other_events_are_no_news(void **state)
 	ends_establish(&e);
 	for (i = 0; i < N_OF(types); i++) {
 		ev.event_type = types[i];
-		standin_async(e.client->tap->device->ctx, &ev);
+		mock_async(e.client->device_ref->device->ctx, &ev);
 		some_turns(e.r, 3);
 	}
 	assert_int_equal(e.n_ends[0] + e.n_ends[1], 0);
@@ -119,8 +119,8 @@ static void reactors_share_a_device(void **state)
 	STARTS(weir_conn_connect(far, &e.connected.op, sa_of(&e.addr),
 				 e.addr.len, NULL, 0, NULL, 0));
 	UNTIL(r2, far->step == CONN_ANSWER);
-	assert_int_equal(standin()->contexts, 1);
-	standin_break(e.client->qp);
+	assert_int_equal(mocked()->contexts, 1);
+	mock_break(e.client->qp);
 	some_turns(r2, 5);
 	UNTIL(e.r, e.n_ends[0]);
 	assert_int_equal(state_of(far), WEIR_CONN_CONNECTING);
@@ -142,7 +142,7 @@ static void a_channel_of_another_device_is_refused(void **state)
 
 	ends_init(&e, state, AF_INET);
 	ends_listen(&e);
-	assert_int_equal(weir_device_open_name(&dev, "standin_rxe"), 0);
+	assert_int_equal(weir_device_open_name(&dev, "mock_rxe"), 0);
 	assert_int_equal(weir_channel_create(&ch, e.r, weir_device_verbs(dev),
 					     &opts), 0);
 	assert_int_equal(weir_conn_create(&e.client, e.r, ch, &e.opts), 0);
@@ -162,15 +162,16 @@ static void device_that_was_reset_is_opened_anew(void **state)
 
 	ends_begin(&e, state, AF_INET);
 	ends_establish(&e);
-	old = e.client->tap->device->ctx;
-	assert_int_equal(weir_device_open_name(&held,
-					e.client->tap->device->name), 0);
+	old = e.client->device_ref->device->ctx;
+	assert_int_equal(weir_device_open_name(
+				 &held, e.client->device_ref->device->name),
+			 0);
 	assert_ptr_equal(weir_device_verbs(held), old);
 	fatal_device(&e);
 	UNTIL(e.r, e.n_ends[0] && e.n_ends[1]);
 	assert_int_equal(weir_conn_destroy(e.server), 0);
 	ends_establish(&e);
-	assert_ptr_not_equal(e.client->tap->device->ctx, old);
+	assert_ptr_not_equal(e.client->device_ref->device->ctx, old);
 	e.others = true;
 	ends_destroy(&e);
 	assert_int_equal(weir_device_close(held), 0);
@@ -190,7 +191,7 @@ static void unreadable_device_events_end_its_connections(void **state)
 	ends_begin(&e, state, AF_INET);
 	ends_establish(&e);
 	fault_ask(lose_events);
-	standin_async(e.client->tap->device->ctx, &ev);
+	mock_async(e.client->device_ref->device->ctx, &ev);
 	UNTIL(e.r, e.n_ends[0] && e.n_ends[1]);
 	fault_ask(NULL);
 	assert_int_equal(e.why[0], -ENODEV);
@@ -260,15 +261,15 @@ static void what_is_not_found_is_told_apart(void **state)
 
 	ends_begin(&e, state, AF_INET);
 	for (i = 0; i < N_OF(fails); i++) {
-		standin()->fail_addr = fails[i].addr;
-		standin()->fail_route = fails[i].route;
+		mocked()->fail_addr = fails[i].addr;
+		mocked()->fail_route = fails[i].route;
 		start_connect(&e);
 		assert_int_equal(finish(e.r, &e.connected), fails[i].want);
 		assert_int_equal(e.connected.detail.code,
 				 fails[i].addr + fails[i].route);
 		assert_int_equal(state_of(e.client), WEIR_CONN_ENDED);
 	}
-	standin()->fail_addr = standin()->fail_route = 0;
+	mocked()->fail_addr = mocked()->fail_route = 0;
 	ends_destroy(&e);
 }
 
@@ -280,16 +281,16 @@ static void a_deadline_reaches_every_step_of_a_connect(void **state)
 
 	ends_begin(&e, state, AF_INET);
 	for (steps = 0; steps < 3; steps++) {
-		standin_cm_hold(true);
+		mock_cm_hold(true);
 		start_connect(&e);
 		for (step = 0; step < steps; step++) {
-			UNTIL(e.r, standin_cm_step(1));
+			UNTIL(e.r, mock_cm_step(1));
 			UNTIL(e.r, e.client->step == (enum conn_step)step + 1);
 		}
 		assert_int_equal(weir_op_set_deadline(&e.connected.op,
 				 weir_reactor_now(e.r) + WEIR_MSEC), 0);
 		assert_int_equal(finish(e.r, &e.connected), -ETIMEDOUT);
-		standin_cm_hold(false);
+		mock_cm_hold(false);
 		some_turns(e.r, 3);
 		assert_int_equal(state_of(e.client), WEIR_CONN_ENDED);
 	}
@@ -306,12 +307,12 @@ static void an_accept_and_a_next_have_deadlines(void **state)
 			 weir_reactor_now(e.r) + WEIR_MSEC), 0);
 	assert_int_equal(finish(e.r, &e.next), -ETIMEDOUT);
 	ends_request(&e);
-	standin_cm_hold(true);
+	mock_cm_hold(true);
 	start_accept(&e, NULL);
 	assert_int_equal(weir_op_set_deadline(&e.accepted.op,
 			 weir_reactor_now(e.r) + WEIR_MSEC), 0);
 	assert_int_equal(finish(e.r, &e.accepted), -ETIMEDOUT);
-	standin_cm_hold(false);
+	mock_cm_hold(false);
 	UNTIL(e.r, state_of(e.client) == WEIR_CONN_ENDED);
 	ends_destroy(&e);
 }
@@ -326,10 +327,10 @@ static void a_disconnect_waits_for_the_peer_for_a_time(void **state)
 	for (i = 0; i < 3; i++) {
 		ends_begin(&e, state, AF_INET);
 		ends_establish(&e);
-		standin_cm_hold(true);
+		mock_cm_hold(true);
 		rec_init(&e.closed);
 		STARTS(weir_conn_disconnect(e.client, &e.closed.op));
-		standin_cm_step(1);
+		mock_cm_step(1);
 		UNTIL(e.r, e.n_ends[1]);
 		some_turns(e.r, 3);
 		assert_int_equal(e.closed.calls, 0);
@@ -341,10 +342,10 @@ static void a_disconnect_waits_for_the_peer_for_a_time(void **state)
 			conn_timer(&e.client->timer);
 		else {
 			wheel_del(&e.r->wheel, &e.client->timer);
-			standin_cm_hold(false);
+			mock_cm_hold(false);
 		}
 		assert_int_equal(finish(e.r, &e.closed), i ? 0 : -ETIMEDOUT);
-		standin_cm_hold(false);
+		mock_cm_hold(false);
 		ends_destroy(&e);
 	}
 }

@@ -2,7 +2,7 @@
 
 /* Connections: work on them, their ends, by either side, and reconnecting. */
 
-#include "tests/conn-kit.h"
+#include "tests/conn-fixture.h"
 
 #include "base/fault.h"
 
@@ -75,7 +75,7 @@ static void bytes_go_both_ways(void **state)
 
 	begin_with_receives(&e, state, family_of(state));
 	ends_establish(&e);
-	mr = ibv_reg_mr(e.client->tap->device->pd, buf, sizeof(buf),
+	mr = ibv_reg_mr(e.client->device_ref->device->pd, buf, sizeof(buf),
 			IBV_ACCESS_LOCAL_WRITE);
 	assert_non_null(mr);
 	for (i = 0; i < 2; i++) {
@@ -365,19 +365,19 @@ static void accept_given_up_ends_established_client(void **state)
 {
 	struct ends e;
 
-	if (!standin)
+	if (!mocked)
 		skip_because("test-plain-peer has it");
 	ends_begin(&e, state, AF_INET);
 	ends_request(&e);
 	weir_conn_set_end_fn(e.client, on_end, &e);
-	standin_cm_hold(true);
+	mock_cm_hold(true);
 	start_accept(&e, NULL);
-	UNTIL(e.r, standin_cm_step(1));
+	UNTIL(e.r, mock_cm_step(1));
 	assert_int_equal(finish(e.r, &e.connected), 0);
 	weir_op_cancel(&e.accepted.op);
 	assert_int_equal(finish(e.r, &e.accepted), -ECANCELED);
 	assert_int_equal(state_of(e.client), WEIR_CONN_ESTABLISHED);
-	standin_cm_hold(false);
+	mock_cm_hold(false);
 	UNTIL(e.r, e.n_ends[0]);
 	assert_int_equal(e.why[0], -ECONNRESET);
 	ends_destroy(&e);
@@ -395,14 +395,14 @@ static void keepalive_detects_dead_peer_of_idle_connection(void **state)
 {
 	struct ends e;
 
-	if (!standin)
+	if (!mocked)
 		skip_because("whose link is cut is not this program");
 	establish_with_keepalive(&e, state, WEIR_MSEC);
-	standin_set_link(STANDIN_LOST);
+	mock_set_link(MOCK_LOST);
 	UNTIL(e.r, e.n_ends[0] && e.n_ends[1]);
 	assert_int_equal(e.why[0], -ECONNRESET);
 	assert_int_equal(e.why[1], -ECONNRESET);
-	standin_set_link(STANDIN_UP);
+	mock_set_link(MOCK_UP);
 	ends_destroy(&e);
 }
 
@@ -432,22 +432,23 @@ static void connection_is_destroyed_with_keepalive_in_flight(void **state)
 	struct weir_channel *ch;
 	struct ends e;
 
-	if (!standin)
+	if (!mocked)
 		skip_because("soft-RoCE does not wait to be told");
 	ends_begin(&e, state, AF_INET);
 	ends_establish(&e);
-	assert_int_equal(weir_device_open_name(&dev,
-					e.client->tap->device->name), 0);
+	assert_int_equal(
+		weir_device_open_name(&dev, e.client->device_ref->device->name),
+		0);
 	assert_int_equal(weir_channel_create(&ch, e.r, weir_device_verbs(dev),
 					     &opts), 0);
 	assert_int_equal(weir_conn_destroy(e.client), 0);
 	assert_int_equal(weir_conn_destroy(e.server), 0);
 	assert_int_equal(weir_conn_create(&e.client, e.r, ch, &e.opts), 0);
 	ends_establish(&e);
-	standin_hold(true);
+	mock_hold(true);
 	conn_watch_probe(e.client);
 	assert_true(e.client->beat->posted);
-	standin_hold(false);
+	mock_hold(false);
 	assert_int_equal(weir_conn_destroy(e.client), 0);
 	some_turns(e.r, 5);
 	e.client = NULL;
@@ -490,7 +491,7 @@ static void idle_connections_take_little_memory(void **state)
 	struct ends e;
 	int i;
 
-	if (standin)
+	if (mocked)
 		skip_because("the stand-in's memory says nothing");
 	ends_begin(&e, state, AF_INET);
 	assert_int_equal(weir_conn_destroy(e.client), 0);
@@ -528,19 +529,20 @@ static void connections_share_a_channel_as_far_as_it_goes(void **state)
 	struct weir_device *dev;
 	struct weir_channel *ch;
 	struct ends e;
-	uint32_t room;
+	uint32_t capacity;
 
 	ends_begin(&e, state, AF_INET);
 	ends_establish(&e);
-	assert_int_equal(weir_device_open_name(&dev,
-					e.client->tap->device->name), 0);
+	assert_int_equal(
+		weir_device_open_name(&dev, e.client->device_ref->device->name),
+		0);
 	assert_int_equal(weir_channel_create(&ch, e.r, weir_device_verbs(dev),
 					     &opts), 0);
 	assert_int_equal(weir_channel_stats(ch, &stats), 0);
-	e.opts.sends = stats.room / 2 + 1;
+	e.opts.sends = stats.capacity / 2 + 1;
 	e.opts.recvs = 1;
 	assert_int_equal(weir_conn_create(&third, e.r, ch, &e.opts), 0);
-	assert_int_equal(weir_channel_reserve(ch, stats.room / 2), 0);
+	assert_int_equal(weir_channel_reserve(ch, stats.capacity / 2), 0);
 	rec_init(&e.connected);
 	STARTS(weir_conn_connect(third, &e.connected.op, sa_of(&e.addr),
 				 e.addr.len, NULL, 0, NULL, 0));
@@ -548,15 +550,15 @@ static void connections_share_a_channel_as_far_as_it_goes(void **state)
 	assert_int_equal(finish(e.r, &e.connected), -EAGAIN);
 	fault_ask(NULL);
 	assert_int_equal(weir_channel_stats(ch, &stats), 0);
-	room = stats.room;
+	capacity = stats.capacity;
 	rec_init(&e.connected);
 	STARTS(weir_conn_connect(third, &e.connected.op, sa_of(&e.addr),
 				 e.addr.len, NULL, 0, NULL, 0));
 	UNTIL(e.r, third->step == CONN_ANSWER);
 	assert_int_equal(weir_channel_stats(ch, &stats), 0);
-	assert_true(stats.room > room);
-	assert_int_equal(stats.room, weir_channel_cq(ch)->cqe);
-	weir_channel_release(ch, room / 2);
+	assert_true(stats.capacity > capacity);
+	assert_int_equal(stats.capacity, weir_channel_cq(ch)->cqe);
+	weir_channel_release(ch, capacity / 2);
 	assert_int_equal(weir_channel_destroy(ch), -EBUSY);
 	assert_int_equal(weir_op_cancel(&e.connected.op), 0);
 	assert_int_equal(finish(e.r, &e.connected), -ECANCELED);

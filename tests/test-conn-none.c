@@ -7,7 +7,7 @@
 #include <netinet/in.h>
 
 #include <weir/conn.h>
-#include <weir/window.h>
+#include <weir/mw.h>
 
 static void the_calls_say_what_is_missing(void **state)
 {
@@ -33,9 +33,9 @@ static void the_calls_say_what_is_missing(void **state)
 	assert_int_equal(len, 0);
 	assert_int_equal(weir_conn_destroy(NULL), 0);
 	assert_int_equal(weir_listener_destroy(NULL), 0);
-	assert_int_equal(weir_window_create(NULL, c, NULL, NULL, NULL),
+	assert_int_equal(weir_mw_create(NULL, c, NULL, NULL, NULL),
 			 -EOPNOTSUPP);
-	assert_int_equal(weir_window_destroy(NULL), 0);
+	assert_int_equal(weir_mw_destroy(NULL), 0);
 }
 
 int main(void)

@@ -6,8 +6,8 @@
  * the fabric can make.
  */
 
-#include "tests/conn-kit.h"
-#include "tests/table-kit.h"
+#include "tests/conn-fixture.h"
+#include "tests/table-fixture.h"
 
 #include <infiniband/verbs.h>
 
@@ -16,7 +16,7 @@ enum column {
 	ESTABLISHED, CLOSING_PEER, CLOSING_OWN, ENDED,
 };
 
-struct rig {
+struct fixture {
 	void **state;
 	struct ends e;
 	struct weir_conn *c;	/* Whom it is about; NULL: destroyed. */
@@ -36,7 +36,7 @@ static void inject(struct weir_conn *c, enum rdma_cm_event_type type)
 	conn_event(&c->user, &ev);
 }
 
-static void begin_connecting(struct rig *g)
+static void begin_connecting(struct fixture *g)
 {
 	struct ends *e = &g->e;
 
@@ -49,7 +49,7 @@ static void begin_connecting(struct rig *g)
 	g->rec = &e->connected;
 }
 
-static void begin_passive(struct rig *g)
+static void begin_passive(struct fixture *g)
 {
 	struct ends *e = &g->e;
 
@@ -61,14 +61,14 @@ static void begin_passive(struct rig *g)
 	}
 }
 
-static void start_closing(struct rig *g)
+static void start_closing(struct fixture *g)
 {
 	rec_init(&g->e.closed);
 	STARTS(weir_conn_disconnect(g->e.client, &g->e.closed.op));
 	g->rec = &g->e.closed;
 }
 
-static void begin_established(struct rig *g)
+static void begin_established(struct fixture *g)
 {
 	struct ends *e = &g->e;
 
@@ -97,7 +97,7 @@ static void begin_established(struct rig *g)
 	}
 }
 
-static void rig_begin(struct rig *g, void **state, enum column column)
+static void fixture_begin(struct fixture *g, void **state, enum column column)
 {
 	memset(g, 0, sizeof(*g));
 	g->state = state;
@@ -119,7 +119,7 @@ static void rig_begin(struct rig *g, void **state, enum column column)
 	rec_init(&g->call);
 }
 
-static void stop_op(struct rig *g, struct rec *rec)
+static void stop_op(struct fixture *g, struct rec *rec)
 {
 	if (!rec->op.fn)
 		return;
@@ -127,7 +127,7 @@ static void stop_op(struct rig *g, struct rec *rec)
 	UNTIL(g->e.r, !weir_op_is_busy(&rec->op));
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	if (!g->c && (g->column == REQUESTED || g->column == ACCEPTING))
 		g->e.server = NULL;
@@ -155,41 +155,41 @@ static const char *state_name(const struct weir_conn *c)
 
 /* Calls. */
 
-static int call_connect(void *rig)
+static int call_connect(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return weir_conn_connect(g->c, &g->call.op, sa_of(&g->e.addr),
 				 g->e.addr.len, NULL, 0, NULL, 0);
 }
 
-static int call_accept(void *rig)
+static int call_accept(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return weir_conn_accept(g->c, &g->call.op, NULL, 0);
 }
 
-static int call_reject(void *rig)
+static int call_reject(void *fixture)
 {
-	return weir_conn_reject(((struct rig *)rig)->c, NULL, 0);
+	return weir_conn_reject(((struct fixture *)fixture)->c, NULL, 0);
 }
 
-static int call_disconnect(void *rig)
+static int call_disconnect(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return weir_conn_disconnect(g->c, &g->call.op);
 }
 
-static int call_cancel(void *rig)
+static int call_cancel(void *fixture)
 {
-	return weir_op_cancel(&((struct rig *)rig)->rec->op);
+	return weir_op_cancel(&((struct fixture *)fixture)->rec->op);
 }
 
-static int call_post(void *rig)
+static int call_post(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	int err = conn_begin(g->c);
 
 	if (!err)
@@ -197,42 +197,43 @@ static int call_post(void *rig)
 	return err;
 }
 
-static int call_peer_address(void *rig)
+static int call_peer_address(void *fixture)
 {
 	struct address a = { .len = sizeof(a.sa) };
 
-	return weir_conn_peer_address(((struct rig *)rig)->c,
+	return weir_conn_peer_address(((struct fixture *)fixture)->c,
 				      (struct sockaddr *)&a.sa, &a.len);
 }
 
-static int call_info(void *rig)
+static int call_info(void *fixture)
 {
 	struct weir_conn_info info = { .size = sizeof(info) };
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	int err = weir_conn_info(g->c, &info);
 
 	assert_int_equal(info.state, weir_conn_state(g->c));
 	return err;
 }
 
-static int call_peer_data(void *rig)
+static int call_peer_data(void *fixture)
 {
 	size_t len = 1;
-	const void *data = weir_conn_peer_data(((struct rig *)rig)->c, &len);
+	const void *data =
+		weir_conn_peer_data(((struct fixture *)fixture)->c, &len);
 
 	assert_true(!data == !len);
 	return 0;
 }
 
-static int call_set_end_fn(void *rig)
+static int call_set_end_fn(void *fixture)
 {
-	weir_conn_set_end_fn(((struct rig *)rig)->c, NULL, NULL);
+	weir_conn_set_end_fn(((struct fixture *)fixture)->c, NULL, NULL);
 	return 0;
 }
 
-static int call_destroy(void *rig)
+static int call_destroy(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	int err = weir_conn_destroy(g->c);
 
 	if (!err)
@@ -262,18 +263,18 @@ static void each_call_does_what_the_table_says(void **state)
 	};
 	struct table t;
 	struct table_cell c;
-	struct rig g;
+	struct fixture g;
 
 	table_open(&t, "dma/README.md", "connection: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
-		rig_begin(&g, state, of[c.column]);
+		fixture_begin(&g, state, of[c.column]);
 		table_result(&c, c.call->fn(&g));
 		if (c.then[0] && strcmp(c.then, state_name(g.c)))
 			fail_msg("%s in \"%s\": %s, but the page says \"%s\"",
 				 c.call->name, c.column_name, state_name(g.c),
 				 c.text);
-		rig_end(&g);
+		fixture_end(&g);
 	}
 	table_close(&t);
 }
@@ -281,25 +282,25 @@ static void each_call_does_what_the_table_says(void **state)
 /* Events. */
 
 /* What its operation ended with, whose callback may still be due. */
-static int ended_with(const struct rig *g)
+static int ended_with(const struct fixture *g)
 {
 	if (!g->rec || g->c->op)
 		return 0;
 	return (int)(g->rec->calls ? g->rec->res : g->rec->op.res);
 }
 
-static int handed_in(void *rig, enum rdma_cm_event_type type)
+static int handed_in(void *fixture, enum rdma_cm_event_type type)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	inject(g->c, type);
 	return ended_with(g);
 }
 
-#define EVENT(name)                                             \
-	static int event_##name(void *rig)                      \
-	{                                                       \
-		return handed_in(rig, RDMA_CM_EVENT_##name);    \
+#define EVENT(name) \
+	static int event_##name(void *fixture) \
+	{ \
+		return handed_in(fixture, RDMA_CM_EVENT_##name); \
 	}
 
 EVENT(ADDR_ERROR)
@@ -317,9 +318,9 @@ EVENT(MULTICAST_JOIN)
 EVENT(MULTICAST_ERROR)
 
 /* Those that are due only the fabric can bring. */
-static int event_ADDR_RESOLVED(void *rig)
+static int event_ADDR_RESOLVED(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	if (g->column != ADDRESS)
 		return handed_in(g, RDMA_CM_EVENT_ADDR_RESOLVED);
@@ -327,9 +328,9 @@ static int event_ADDR_RESOLVED(void *rig)
 	return ended_with(g);
 }
 
-static int event_ROUTE_RESOLVED(void *rig)
+static int event_ROUTE_RESOLVED(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	if (g->column != ROUTE)
 		return handed_in(g, RDMA_CM_EVENT_ROUTE_RESOLVED);
@@ -337,9 +338,9 @@ static int event_ROUTE_RESOLVED(void *rig)
 	return ended_with(g);
 }
 
-static int event_CONNECT_RESPONSE(void *rig)
+static int event_CONNECT_RESPONSE(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	if (g->column != ANSWER)
 		return handed_in(g, RDMA_CM_EVENT_CONNECT_RESPONSE);
@@ -348,35 +349,35 @@ static int event_CONNECT_RESPONSE(void *rig)
 	return ended_with(g);
 }
 
-static int news(struct rig *g, unsigned int what)
+static int news(struct fixture *g, unsigned int what)
 {
 	g->c->news |= what;
-	conn_run(&g->c->errand);
+	conn_run(&g->c->deferred);
 	return ended_with(g);
 }
 
-static int event_QP_FATAL(void *rig)
+static int event_QP_FATAL(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	if (g->c->qp)
 		conn_qp_error(g->c);
 	return news(g, CONN_NEWS_QP);
 }
 
-static int event_QP_FATAL_well(void *rig)
+static int event_QP_FATAL_well(void *fixture)
 {
-	return news(rig, CONN_NEWS_QP);
+	return news(fixture, CONN_NEWS_QP);
 }
 
-static int event_DEVICE_FATAL(void *rig)
+static int event_DEVICE_FATAL(void *fixture)
 {
-	return news(rig, CONN_NEWS_DEVICE);
+	return news(fixture, CONN_NEWS_DEVICE);
 }
 
-static int event_COMM_EST(void *rig)
+static int event_COMM_EST(void *fixture)
 {
-	return news(rig, CONN_NEWS_DATA);
+	return news(fixture, CONN_NEWS_DATA);
 }
 
 #define ROW(name) { #name, event_##name }
@@ -394,7 +395,7 @@ static const struct table_call events[] = {
 };
 
 /* "0 → ENDED, told -EIO" */
-static void check_told(const struct rig *g, const struct table_cell *c)
+static void check_told(const struct fixture *g, const struct table_cell *c)
 {
 	const char *told = strstr(c->text, "told ");
 	int want = !told ? 0 : strcmp(told + 5, "0") ?
@@ -418,21 +419,21 @@ static void each_event_does_what_the_table_says(void **state)
 	};
 	struct table t;
 	struct table_cell c;
-	struct rig g;
+	struct fixture g;
 
-	if (!standin && !want_long())
+	if (!mocked && !want_long())
 		skip_because("176 exchanges: WEIR_TEST_LONG=1");
 	table_open(&t, "dma/README.md", "connection: event by state", events,
 		   N_OF(events), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
-		rig_begin(&g, state, of[c.column]);
+		fixture_begin(&g, state, of[c.column]);
 		table_result(&c, c.call->fn(&g));
 		if (strcmp(c.then, state_name(g.c)))
 			fail_msg("%s in \"%s\": %s, but the page says \"%s\"",
 				 c.call->name, c.column_name, state_name(g.c),
 				 c.text);
 		check_told(&g, &c);
-		rig_end(&g);
+		fixture_end(&g);
 	}
 	table_close(&t);
 }
@@ -443,11 +444,11 @@ static void events_of_a_reconnect_lead_to_the_next_attempt(void **state)
 	static const enum rdma_cm_event_type bad[] = {
 		RDMA_CM_EVENT_ADDR_ERROR, RDMA_CM_EVENT_DEVICE_REMOVAL,
 	};
-	struct rig g;
+	struct fixture g;
 	size_t i;
 
 	for (i = 0; i < N_OF(bad); i++) {
-		rig_begin(&g, state, RECONNECTING);
+		fixture_begin(&g, state, RECONNECTING);
 		g.c->tries = 1;
 		conn_timer(&g.c->timer);
 		assert_int_equal(g.c->step, CONN_ADDRESS);
@@ -459,7 +460,7 @@ static void events_of_a_reconnect_lead_to_the_next_attempt(void **state)
 		assert_int_equal(state_of(g.c), WEIR_CONN_ENDED);
 		assert_int_equal(g.e.n_ends[0], 2);
 		assert_int_equal(g.e.why[0], i ? -ENODEV : -EHOSTUNREACH);
-		rig_end(&g);
+		fixture_end(&g);
 	}
 }
 

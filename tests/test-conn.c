@@ -6,7 +6,7 @@
  * test-conn-state.c.
  */
 
-#include "tests/conn-kit.h"
+#include "tests/conn-fixture.h"
 
 #include "base/fault.h"
 

@@ -7,8 +7,8 @@
  * in steady state.
  */
 
-#include "tests/alloc-kit.h"
-#include "tests/job-kit.h"
+#include "tests/alloc-fixture.h"
+#include "tests/job-fixture.h"
 
 #include <weir/buf.h>
 #include <weir/inventory.h>
@@ -19,7 +19,7 @@
 #define SOURCES 5		/* Of an XOR. */
 #define LARGE ((size_t)64 << 20)
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct weir_dma *dma;
 	size_t max;		/* Largest job. */
@@ -37,8 +37,8 @@ static unsigned char *memory(size_t len)
 	return p;
 }
 
-static void rig_begin(struct rig *g, void **state, size_t max,
-		      struct weir_dma_opts opts)
+static void fixture_begin(struct fixture *g, void **state, size_t max,
+			  struct weir_dma_opts opts)
 {
 	size_t len = max + 2 * GUARD + 64;
 	int i;
@@ -58,7 +58,7 @@ static void rig_begin(struct rig *g, void **state, size_t max,
 	jrec_init(&g->j);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	int i;
 
@@ -89,7 +89,7 @@ static uint32_t naive_crc32c(uint32_t crc, const unsigned char *p, size_t n)
 #define PATTERN 0x8877665544332211u
 
 /* What is to be in the destination. */
-static void reference(struct rig *g, uint32_t kind, size_t from, size_t len)
+static void reference(struct fixture *g, uint32_t kind, size_t from, size_t len)
 {
 	size_t i, k;
 
@@ -113,7 +113,8 @@ static void untouched(const unsigned char *p)
 }
 
 /* @at of @dst has what is wanted and no more; and is as before again. */
-static void is_right(struct rig *g, unsigned char *dst, size_t at, size_t len)
+static void is_right(struct fixture *g, unsigned char *dst, size_t at,
+		     size_t len)
 {
 	if (memcmp(dst + at, g->want, len))
 		fail_msg("kind %u, %zu bytes at %zu", g->j.job.kind, len, at);
@@ -122,11 +123,11 @@ static void is_right(struct rig *g, unsigned char *dst, size_t at, size_t len)
 	memset(dst + at, 0xa5, len);
 }
 
-static void set_up(struct rig *g, uint32_t kind, size_t from, size_t to,
-		   size_t len, struct weir_loc *more)
+static void set_up(struct fixture *g, uint32_t kind, size_t from, size_t to,
+		   size_t len, struct weir_operand *more)
 {
-	struct weir_loc src = weir_loc_mem(g->src[0] + from, len);
-	struct weir_loc dst = weir_loc_mem(g->dst[0] + to, len);
+	struct weir_operand src = weir_operand_mem(g->src[0] + from, len);
+	struct weir_operand dst = weir_operand_mem(g->dst[0] + to, len);
 	struct weir_job *job = &g->j.job;
 	size_t k;
 
@@ -148,22 +149,22 @@ static void set_up(struct rig *g, uint32_t kind, size_t from, size_t to,
 		weir_job_compare(job, src, dst);
 		break;
 	case WEIR_JOB_DUALCAST:
-		more[0] = weir_loc_mem(g->dst[1] + to, len);
+		more[0] = weir_operand_mem(g->dst[1] + to, len);
 		weir_job_dualcast(job, dst, more, src);
 		break;
 	default:
 		for (k = 0; k < SOURCES; k++)
-			more[k] = weir_loc_mem(g->src[k] + from + k, len);
+			more[k] = weir_operand_mem(g->src[k] + from + k, len);
 		weir_job_xor(job, dst, more, SOURCES);
 		break;
 	}
 }
 
 /* One job of @len bytes from @from to @to, both at least GUARD. */
-static void one(struct rig *g, uint32_t kind, size_t from, size_t to,
+static void one(struct fixture *g, uint32_t kind, size_t from, size_t to,
 		size_t len)
 {
-	struct weir_loc more[SOURCES];
+	struct weir_operand more[SOURCES];
 
 	set_up(g, kind, from, to, len, more);
 	assert_int_equal(jrec_run(g->dma, &g->j), len);
@@ -184,7 +185,7 @@ static const uint32_t kinds[] = {
 };
 
 /* Sizes differ from pair to pair, and wrap at a prime. */
-static void every_pair(struct rig *g, size_t base)
+static void every_pair(struct fixture *g, size_t base)
 {
 	size_t a, b, k, n = 0;
 
@@ -197,30 +198,31 @@ static void every_pair(struct rig *g, size_t base)
 
 static void every_alignment_of_both_sides_is_right(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, 8192, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, 8192, (struct weir_dma_opts){ 0 });
 	every_pair(&g, 1);
 	if (want_long())
 		every_pair(&g, 4000);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void copies_past_the_cache_are_right_at_every_alignment(void **state)
 {
 	size_t base = want_long() ? 16384 : 4096;
-	struct rig g;
+	struct fixture g;
 
 	if (under_valgrind())
 		skip();
-	rig_begin(&g, state, 32768, (struct weir_dma_opts){ .stream_min = 1 });
+	fixture_begin(&g, state, 32768,
+		      (struct weir_dma_opts){ .stream_min = 1 });
 	every_pair(&g, base);
 	if (want_long())
 		every_pair(&g, 1);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
-static void every_kind(struct rig *g, size_t len)
+static void every_kind(struct fixture *g, size_t len)
 {
 	size_t k;
 
@@ -232,10 +234,10 @@ static void every_size_is_right(void **state)
 {
 	size_t small = want_long() ? 8400 : 600;
 	size_t max = want_long() ? LARGE : (size_t)4 << 20;
-	struct rig g;
+	struct fixture g;
 	size_t len;
 
-	rig_begin(&g, state, max, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, max, (struct weir_dma_opts){ 0 });
 	for (len = 1; len <= small; len++)
 		every_kind(&g, len);
 	for (len = 1024; len <= max; len *= 2) {
@@ -244,18 +246,19 @@ static void every_size_is_right(void **state)
 		if (len < max)
 			every_kind(&g, len + 1);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void workers_are_right_too(void **state)
 {
-	struct rig g;
+	struct fixture g;
 	size_t len;
 
-	rig_begin(&g, state, 1 << 20, (struct weir_dma_opts){ .worker_min = 1 });
+	fixture_begin(&g, state, 1 << 20,
+		      (struct weir_dma_opts){ .worker_min = 1 });
 	for (len = 1; len <= 1 << 20; len *= 8)
 		every_kind(&g, len);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Cut @len bytes at @p into pieces by @seed.  Returns how many. */
@@ -280,20 +283,22 @@ static void every_location_may_be_in_pieces_of_its_own(void **state)
 {
 	static struct iovec iov[SOURCES + 2][WEIR_JOB_PIECES_MAX];
 	size_t len = 200000;
-	struct weir_loc src[SOURCES], dst[2];
-	struct rig g;
+	struct weir_operand src[SOURCES], dst[2];
+	struct fixture g;
 	unsigned int seed, k;
 
-	rig_begin(&g, state, len, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, len, (struct weir_dma_opts){ 0 });
 	for (seed = 0; seed < 20; seed++) {
 		for (k = 0; k < SOURCES; k++)
-			src[k] = weir_loc_iov(NULL, iov[k],
-				cut(iov[k], g.src[k] + GUARD + k, len,
-				    10 * seed + k));
+			src[k] = weir_operand_iov(NULL, iov[k],
+						  cut(iov[k],
+						      g.src[k] + GUARD + k, len,
+						      10 * seed + k));
 		for (k = 0; k < 2; k++)
-			dst[k] = weir_loc_iov(NULL, iov[SOURCES + k],
-				cut(iov[SOURCES + k], g.dst[k] + GUARD, len,
-				    10 * seed + 8 + k));
+			dst[k] = weir_operand_iov(NULL, iov[SOURCES + k],
+						  cut(iov[SOURCES + k],
+						      g.dst[k] + GUARD, len,
+						      10 * seed + 8 + k));
 		weir_job_xor(&g.j.job, dst[0], src, SOURCES);
 		assert_int_equal(jrec_run(g.dma, &g.j), len);
 		reference(&g, WEIR_JOB_XOR, GUARD, len);
@@ -305,10 +310,10 @@ static void every_location_may_be_in_pieces_of_its_own(void **state)
 		is_right(&g, g.dst[0], GUARD, len);
 		is_right(&g, g.dst[1], GUARD, len);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
-static void refused(struct rig *g, int err)
+static void refused(struct fixture *g, int err)
 {
 	assert_int_equal(weir_job_start(g->dma, &g->j.job), err);
 	assert_int_equal(weir_op_is_busy(&g->j.job.op), 0);
@@ -316,19 +321,19 @@ static void refused(struct rig *g, int err)
 
 static void more_locations_are_checked_like_the_first_two(void **state)
 {
-	struct weir_loc more[SOURCES];
+	struct weir_operand more[SOURCES];
 	struct weir_job *job;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, 4096, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, 4096, (struct weir_dma_opts){ 0 });
 	job = &g.j.job;
 
 	set_up(&g, WEIR_JOB_DUALCAST, GUARD, GUARD, 100, more);
-	job->n_more = 0;
+	job->n_extra = 0;
 	refused(&g, -EINVAL);
-	job->n_more = 2;
+	job->n_extra = 2;
 	refused(&g, -EINVAL);
-	job->n_more = 1;
+	job->n_extra = 1;
 	job->more = NULL;
 	refused(&g, -EINVAL);
 	job->more = more;
@@ -337,42 +342,43 @@ static void more_locations_are_checked_like_the_first_two(void **state)
 	job->kind = WEIR_JOB_DUALCAST;
 	more[0].len = 99;
 	refused(&g, -EMSGSIZE);
-	more[0] = weir_loc_mem(NULL, 100);
+	more[0] = weir_operand_mem(NULL, 100);
 	refused(&g, -EINVAL);
-	more[0] = weir_loc_mem((void *)(UINTPTR_MAX - 50), 100);
+	more[0] = weir_operand_mem((void *)(UINTPTR_MAX - 50), 100);
 	refused(&g, -ERANGE);
-	more[0] = weir_loc_mem(g.dst[0] + GUARD + 99, 100);
+	more[0] = weir_operand_mem(g.dst[0] + GUARD + 99, 100);
 	refused(&g, -EINVAL);
-	more[0] = weir_loc_mem(g.src[0] + GUARD + 99, 100);
+	more[0] = weir_operand_mem(g.src[0] + GUARD + 99, 100);
 	refused(&g, -EINVAL);
-	more[0] = weir_loc_mem(g.src[0] + GUARD + 100, 100);
+	more[0] = weir_operand_mem(g.src[0] + GUARD + 100, 100);
 	more[0].reserved0 = 1;
 	refused(&g, -EINVAL);
 
 	set_up(&g, WEIR_JOB_XOR, GUARD, GUARD, 100, more);
-	job->n_more = WEIR_JOB_MORE_MAX + 1;
+	job->n_extra = WEIR_JOB_EXTRA_MAX + 1;
 	refused(&g, -EINVAL);
-	job->n_more = SOURCES - 1;
+	job->n_extra = SOURCES - 1;
 	more[SOURCES - 1].len = 101;
 	refused(&g, -EMSGSIZE);
-	more[SOURCES - 1] = weir_loc_mem(g.dst[0] + GUARD - 99, 100);
+	more[SOURCES - 1] = weir_operand_mem(g.dst[0] + GUARD - 99, 100);
 	refused(&g, -EINVAL);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void sources_of_an_xor_may_be_the_same(void **state)
 {
-	struct weir_loc more[2];
-	struct rig g;
+	struct weir_operand more[2];
+	struct fixture g;
 
-	rig_begin(&g, state, 4096, (struct weir_dma_opts){ 0 });
-	more[0] = weir_loc_mem(g.src[0], 1000);
-	more[1] = weir_loc_mem(g.src[0], 1000);
-	weir_job_xor(&g.j.job, weir_loc_mem(g.dst[0] + GUARD, 1000), more, 2);
+	fixture_begin(&g, state, 4096, (struct weir_dma_opts){ 0 });
+	more[0] = weir_operand_mem(g.src[0], 1000);
+	more[1] = weir_operand_mem(g.src[0], 1000);
+	weir_job_xor(&g.j.job, weir_operand_mem(g.dst[0] + GUARD, 1000), more,
+		     2);
 	assert_int_equal(jrec_run(g.dma, &g.j), 1000);
 	memset(g.want, 0, 1000);
 	is_right(&g, g.dst[0], GUARD, 1000);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 struct bufs {
@@ -383,7 +389,7 @@ struct bufs {
 
 #define PART 1024
 
-static void bufs_begin(struct bufs *b, struct rig *g)
+static void bufs_begin(struct bufs *b, struct fixture *g)
 {
 	int i;
 
@@ -414,24 +420,24 @@ static void bufs_end(struct bufs *b)
 /* A8.2, A8.3, A8.5 for a second destination. */
 static void both_destinations_are_appended_to(void **state)
 {
-	struct weir_loc second;
+	struct weir_operand second;
 	struct weir_buf *ro = NULL;
 	struct bufs b;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, 8192, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, 8192, (struct weir_dma_opts){ 0 });
 	bufs_begin(&b, &g);
-	second = weir_loc_buf(b.buf[2]);
-	weir_job_dualcast(&g.j.job, weir_loc_buf(b.buf[1]), &second,
-			  weir_loc_mem(g.src[2], 600));
+	second = weir_operand_buf(b.buf[2]);
+	weir_job_dualcast(&g.j.job, weir_operand_buf(b.buf[1]), &second,
+			  weir_operand_mem(g.src[2], 600));
 	assert_int_equal(jrec_run(g.dma, &g.j), 600);
 	assert_int_equal(weir_buf_data_len(b.buf[1]), 600);
 	assert_int_equal(weir_buf_data_len(b.buf[2]), 600);
 	assert_memory_equal(g.src[0] + 2 * PART, g.src[2], 600);
 
 	refused(&g, -EMSGSIZE);
-	weir_job_dualcast(&g.j.job, weir_loc_buf(b.buf[3]), &second,
-			  weir_loc_mem(g.src[2], 600));
+	weir_job_dualcast(&g.j.job, weir_operand_buf(b.buf[3]), &second,
+			  weir_operand_mem(g.src[2], 600));
 	refused(&g, -EMSGSIZE);
 	g.j.job.flags = WEIR_JOB_OVERWRITE | WEIR_JOB_LAZY;
 	STARTS(weir_job_start(g.dma, &g.j.job));
@@ -441,41 +447,41 @@ static void both_destinations_are_appended_to(void **state)
 	assert_int_equal(weir_buf_data_len(b.buf[2]), 600);
 	assert_int_equal(weir_buf_data_len(b.buf[3]), 0);
 
-	second = weir_loc_buf(b.buf[3]);
-	weir_job_dualcast(&g.j.job, weir_loc_buf(b.buf[3]), &second,
-			  weir_loc_mem(g.src[2], 600));
+	second = weir_operand_buf(b.buf[3]);
+	weir_job_dualcast(&g.j.job, weir_operand_buf(b.buf[3]), &second,
+			  weir_operand_mem(g.src[2], 600));
 	refused(&g, -EINVAL);
 	assert_int_equal(weir_inventory_get(&ro, b.inv, b.ro, g.src[1], PART,
 					    NULL, 0), 0);
-	second = weir_loc_buf(ro);
+	second = weir_operand_buf(ro);
 	refused(&g, -EACCES);
 	weir_buf_put(ro);
 	bufs_end(&b);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_list_may_be_several_sources(void **state)
 {
-	struct weir_loc srcs[3];
+	struct weir_operand srcs[3];
 	struct bufs b;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, 8192, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, 8192, (struct weir_dma_opts){ 0 });
 	bufs_begin(&b, &g);
-	srcs[0] = srcs[1] = srcs[2] = weir_loc_buf(b.buf[0]);
-	weir_job_xor(&g.j.job, weir_loc_buf(b.buf[1]), srcs, 3);
+	srcs[0] = srcs[1] = srcs[2] = weir_operand_buf(b.buf[0]);
+	weir_job_xor(&g.j.job, weir_operand_buf(b.buf[1]), srcs, 3);
 	g.j.job.flags = WEIR_JOB_LAZY;
 	STARTS(weir_job_start(g.dma, &g.j.job));
 	assert_int_equal(weir_buf_refs(b.buf[0]), 4);
 	assert_int_equal(jrec_finish(g.r, &g.j), PART);
 	assert_memory_equal(g.src[0], g.src[0] + PART, PART);
 	bufs_end(&b);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
-static void many(struct rig *g, struct jrec *file, int n)
+static void many(struct fixture *g, struct jrec *file, int n)
 {
-	struct weir_loc more[SOURCES];
+	struct weir_operand more[SOURCES];
 	int i;
 
 	for (i = 0; i < n; i++) {
@@ -494,15 +500,15 @@ static void in_steady_state_nothing_is_allocated_or_faulted_in(void **state)
 	unsigned int before;
 	int n = 2000, fd;
 	long faults;
-	struct rig g;
+	struct fixture g;
 
 	need_counts();
 	fd = test_file(state, "f", 4096, 9);
 	d = file_domain(fd);
-	rig_begin(&g, state, 8192, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, 8192, (struct weir_dma_opts){ 0 });
 	jrec_init(&file);
-	weir_job_copy(&file.job, weir_loc_mem(g.dst[1], 4096),
-		      weir_loc_at(d, 0, 4096));
+	weir_job_copy(&file.job, weir_operand_mem(g.dst[1], 4096),
+		      weir_operand_at(d, 0, 4096));
 	many(&g, &file, n / 10);
 	before = atomic_load(&allocations);
 	faults = minor_faults();
@@ -512,7 +518,7 @@ static void in_steady_state_nothing_is_allocated_or_faulted_in(void **state)
 
 	/* The kernel may move a page or two meanwhile. */
 	assert_in_range(faults, 0, n / 100);
-	rig_end(&g);
+	fixture_end(&g);
 	assert_int_equal(weir_domain_destroy(d), 0);
 	close(fd);
 }

@@ -161,16 +161,16 @@ static void nothing_has_crc_0_and_changes_no_other(void **state)
 
 static void check_lengths_and_alignments(const struct crc32c_kernel *k)
 {
-	uint8_t *room = aligned_alloc(64, SHORT + 64);
+	uint8_t *capacity = aligned_alloc(64, SHORT + 64);
 
-	assert_non_null(room);
+	assert_non_null(capacity);
 	for (size_t align = 0; align < 64; align++) {
-		memcpy(room + align, data, SHORT);
+		memcpy(capacity + align, data, SHORT);
 		for (size_t len = 0; len <= SHORT; len++)
-			expect(k, len, k->update(~0u, room + align, len),
+			expect(k, len, k->update(~0u, capacity + align, len),
 			       expected[len]);
 	}
-	free(room);
+	free(capacity);
 }
 
 static void every_kernel_is_right_at_each_length_and_alignment(void **state)

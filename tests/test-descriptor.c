@@ -5,7 +5,7 @@
 
 #include "tests/harness.h"
 
-#include "tests/fuzz/descriptor-kit.h"
+#include "tests/fuzz/descriptor-fixture.h"
 
 #ifdef HAVE_LIBSODIUM
 #define KEYS 2
@@ -22,7 +22,7 @@ struct blob {
 
 static size_t key_len(const char *key)
 {
-	return key ? sizeof(kit_key) : 0;
+	return key ? sizeof(fixture_key) : 0;
 }
 
 static void make(struct blob *b, unsigned int i, int with_key)
@@ -31,9 +31,9 @@ static void make(struct blob *b, unsigned int i, int with_key)
 	struct descriptor d;
 	int n;
 
-	kit_descriptor(&d, i);
-	b->key = with_key ? kit_key : NULL;
-	n = descriptor_format(buf, &d, b->key, key_len(b->key), KIT_CALL);
+	fixture_descriptor(&d, i);
+	b->key = with_key ? fixture_key : NULL;
+	n = descriptor_format(buf, &d, b->key, key_len(b->key), FIXTURE_CALL);
 	assert_true(n > 0 && n <= DESCRIPTOR_MAX);
 	b->len = (size_t)n;
 	b->p = malloc(b->len);
@@ -47,7 +47,7 @@ static int parse(const struct blob *b)
 
 	memset(&d, 0x5a, sizeof(d));
 	return descriptor_parse(&d, b->p, b->len, b->key, key_len(b->key),
-				KIT_NOW, KIT_CALL);
+				FIXTURE_NOW, FIXTURE_CALL);
 }
 
 static void what_is_written_is_read(void **state)
@@ -58,13 +58,15 @@ static void what_is_written_is_read(void **state)
 	int k;
 
 	(void)state;
-	for (i = 0; kit_descriptor(&d, i); i++) {
+	for (i = 0; fixture_descriptor(&d, i); i++) {
 		for (k = 0; k < KEYS; k++) {
 			make(&b, i, k);
 			memset(&e, 0, sizeof(e));
 			assert_int_equal(descriptor_parse(&e, b.p, b.len, b.key,
 							  key_len(b.key),
-							  KIT_NOW, KIT_CALL), 0);
+							  FIXTURE_NOW,
+							  FIXTURE_CALL),
+					 0);
 			assert_memory_equal(&d, &e, sizeof(d));
 			free(b.p);
 		}
@@ -98,7 +100,7 @@ static void every_truncation_is_refused(void **state)
 	int k, err;
 
 	(void)state;
-	for (i = 0; i < KIT_DESCRIPTORS; i++) {
+	for (i = 0; i < FIXTURE_DESCRIPTORS; i++) {
 		for (k = 0; k < KEYS; k++) {
 			make(&b, i, k);
 			for (cut.len = 0; cut.len < b.len; cut.len++) {
@@ -123,14 +125,14 @@ static void a_cut_that_is_repaired_says_no_more(void **state)
 	int k, err;
 
 	(void)state;
-	for (i = 0; i < KIT_DESCRIPTORS; i++) {
+	for (i = 0; i < FIXTURE_DESCRIPTORS; i++) {
 		for (k = 0; k < KEYS; k++) {
 			make(&b, i, k);
 			for (cut.len = 0; cut.len < b.len; cut.len++) {
 				cut.p = malloc(cut.len ? cut.len : 1);
 				cut.key = b.key;
 				memcpy(cut.p, b.p, cut.len);
-				kit_repair(cut.p, cut.len, k);
+				fixture_repair(cut.p, cut.len, k);
 				err = parse(&cut);
 				if (cut.len != DESCRIPTOR_HEADER || i >= 8)
 					assert_true(err < 0);
@@ -149,7 +151,7 @@ static void every_flipped_bit_is_refused(void **state)
 	int k;
 
 	(void)state;
-	for (i = 0; i < KIT_DESCRIPTORS; i++) {
+	for (i = 0; i < FIXTURE_DESCRIPTORS; i++) {
 		for (k = 0; k < KEYS; k++) {
 			make(&b, i, k);
 			for (bit = 0; bit < 8 * b.len; bit++) {
@@ -178,8 +180,8 @@ static void with_a_key_a_flip_and_a_new_crc_are_refused(void **state)
 		if (bit / 8 >= 16 && bit / 8 < 20)
 			continue;
 		b.p[bit / 8] ^= (uint8_t)(1 << bit % 8);
-		kit_put(b.p + 16, 0, 4);
-		kit_put(b.p + 16, crc32c(0, b.p, b.len), 4);
+		fixture_put(b.p + 16, 0, 4);
+		fixture_put(b.p + 16, crc32c(0, b.p, b.len), 4);
 		err = parse(&b);
 		if (bit / 8 < 16)
 			assert_true(err < 0 || bit / 8 == 9);
@@ -200,26 +202,30 @@ static void the_key_must_be_the_right_one(void **state)
 	(void)state;
 	make(&plain, 0, 0);
 	if (KEYS < 2) {
-		kit_descriptor(&d, 0);
-		assert_int_equal(descriptor_format(buf, &d, kit_key, 32,
-						   KIT_CALL), -EOPNOTSUPP);
+		fixture_descriptor(&d, 0);
+		assert_int_equal(descriptor_format(buf, &d, fixture_key, 32,
+						   FIXTURE_CALL),
+				 -EOPNOTSUPP);
 		free(plain.p);
 		skip_because("built without libsodium");
 	}
 	make(&keyed, 0, 1);
-	plain.key = kit_key;
+	plain.key = fixture_key;
 	assert_int_equal(parse(&plain), -EKEYREJECTED);
 	keyed.key = NULL;
 	assert_int_equal(parse(&keyed), -EKEYREJECTED);
 	keyed.key = other;
 	assert_int_equal(parse(&keyed), -EKEYREJECTED);
-	assert_int_equal(descriptor_parse(&d, keyed.p, keyed.len, kit_key, 31,
-					  0, KIT_CALL), -EKEYREJECTED);
-	assert_int_equal(descriptor_parse(&d, keyed.p, keyed.len, kit_key, 15,
-					  0, KIT_CALL), -EINVAL);
-	assert_int_equal(descriptor_parse(&d, keyed.p, keyed.len, kit_key, 65,
-					  0, KIT_CALL), -EINVAL);
-	keyed.key = kit_key;
+	assert_int_equal(descriptor_parse(&d, keyed.p, keyed.len, fixture_key,
+					  31, 0, FIXTURE_CALL),
+			 -EKEYREJECTED);
+	assert_int_equal(descriptor_parse(&d, keyed.p, keyed.len, fixture_key,
+					  15, 0, FIXTURE_CALL),
+			 -EINVAL);
+	assert_int_equal(descriptor_parse(&d, keyed.p, keyed.len, fixture_key,
+					  65, 0, FIXTURE_CALL),
+			 -EINVAL);
+	keyed.key = fixture_key;
 	assert_int_equal(parse(&keyed), 0);
 	free(plain.p);
 	free(keyed.p);
@@ -232,10 +238,12 @@ static void it_expires(void **state)
 
 	(void)state;
 	make(&b, 1, 0);
-	assert_int_equal(descriptor_parse(&d, b.p, b.len, NULL, 0, KIT_NOW,
-					  KIT_CALL), 0);
-	assert_int_equal(descriptor_parse(&d, b.p, b.len, NULL, 0, KIT_NOW + 1,
-					  KIT_CALL), -EKEYEXPIRED);
+	assert_int_equal(descriptor_parse(&d, b.p, b.len, NULL, 0, FIXTURE_NOW,
+					  FIXTURE_CALL),
+			 0);
+	assert_int_equal(descriptor_parse(&d, b.p, b.len, NULL, 0,
+					  FIXTURE_NOW + 1, FIXTURE_CALL),
+			 -EKEYEXPIRED);
 	free(b.p);
 }
 
@@ -273,10 +281,10 @@ static void a_header_that_makes_no_sense_is_refused(void **state)
 	(void)state;
 	for (i = 0; i < N_OF(changes); i++) {
 		make(&b, 0, 0);
-		kit_put(b.p + changes[i].off, changes[i].value,
-			changes[i].bytes);
-		kit_put(b.p + 16, 0, 4);
-		kit_put(b.p + 16, crc32c(0, b.p, b.len), 4);
+		fixture_put(b.p + changes[i].off, changes[i].value,
+			    changes[i].bytes);
+		fixture_put(b.p + 16, 0, 4);
+		fixture_put(b.p + 16, crc32c(0, b.p, b.len), 4);
 		err = parse(&b);
 		if (err != changes[i].want)
 			fail_msg("%s: %d", changes[i].name, err);
@@ -323,9 +331,9 @@ static size_t put_fields(uint8_t *p, const struct fields *x)
 	size_t i, at = DESCRIPTOR_HEADER;
 
 	for (i = 0; i < 2 && x->f[i].type; i++) {
-		kit_put(p + at, x->f[i].type, 2);
-		kit_put(p + at + 2, x->f[i].zero, 2);
-		kit_put(p + at + 4, x->f[i].len, 4);
+		fixture_put(p + at, x->f[i].type, 2);
+		fixture_put(p + at + 2, x->f[i].zero, 2);
+		fixture_put(p + at + 4, x->f[i].len, 4);
 		at += 8 + x->f[i].bytes;
 	}
 	return at + x->trail;
@@ -344,7 +352,7 @@ static void fields_are_known_or_not_critical(void **state)
 		memset(buf, 0, sizeof(buf));
 		memcpy(buf, head.p, head.len);
 		b.len = put_fields(buf, &fields[i]);
-		kit_repair(buf, b.len, 0);
+		fixture_repair(buf, b.len, 0);
 		b.p = malloc(b.len);
 		memcpy(b.p, buf, b.len);
 		err = parse(&b);
@@ -363,8 +371,8 @@ static int parse_changed(unsigned int i, size_t off, uint64_t value,
 	int err;
 
 	make(&b, i, 0);
-	kit_put(b.p + off, value, bytes);
-	kit_repair(b.p, b.len, 0);
+	fixture_put(b.p + off, value, bytes);
+	fixture_repair(b.p, b.len, 0);
 	err = parse(&b);
 	free(b.p);
 	return err;
@@ -398,17 +406,17 @@ static void padding_hides_nothing_and_fields_come_once(void **state)
 	memcpy(buf, one.p, one.len);
 	memcpy(buf + one.len, one.p + DESCRIPTOR_HEADER, 32);
 	b = (struct blob){ buf, one.len + 32, NULL };
-	kit_repair(buf, b.len, 0);
+	fixture_repair(buf, b.len, 0);
 	assert_int_equal(parse(&b), -EBADMSG);
 
 	memset(buf + one.len, 0, 16);
-	kit_put(buf + one.len, 99, 2);
-	kit_put(buf + one.len + 4, 3, 4);
+	fixture_put(buf + one.len, 99, 2);
+	fixture_put(buf + one.len + 4, 3, 4);
 	b.len = one.len + 16;
-	kit_repair(buf, b.len, 0);
+	fixture_repair(buf, b.len, 0);
 	assert_int_equal(parse(&b), 0);
 	buf[b.len - 1] = 1;
-	kit_repair(buf, b.len, 0);
+	fixture_repair(buf, b.len, 0);
 	assert_int_equal(parse(&b), -EBADMSG);
 	free(one.p);
 }
@@ -421,13 +429,13 @@ static void it_is_not_longer_than_it_may_be(void **state)
 	(void)state;
 	make(&one, 0, 0);
 	memcpy(buf, one.p, one.len);
-	kit_put(buf + one.len, 99, 2);
-	kit_put(buf + one.len + 4, DESCRIPTOR_MAX - one.len - 8, 4);
-	kit_repair(buf, b.len, 0);
+	fixture_put(buf + one.len, 99, 2);
+	fixture_put(buf + one.len + 4, DESCRIPTOR_MAX - one.len - 8, 4);
+	fixture_repair(buf, b.len, 0);
 	assert_int_equal(parse(&b), 0);
 	b.len = DESCRIPTOR_MAX + 8;
-	kit_put(buf + one.len + 4, DESCRIPTOR_MAX - one.len, 4);
-	kit_repair(buf, b.len, 0);
+	fixture_put(buf + one.len + 4, DESCRIPTOR_MAX - one.len, 4);
+	fixture_repair(buf, b.len, 0);
 	assert_int_equal(parse(&b), -EBADMSG);
 	free(one.p);
 }
@@ -451,7 +459,7 @@ static void garbage_is_refused(void **state)
 	for (i = 0; i < n; i++) {
 		b.len = next_random(&seed) % 300;
 		b.p = malloc(b.len ? b.len : 1);
-		b.key = i % 2 && KEYS > 1 ? kit_key : NULL;
+		b.key = i % 2 && KEYS > 1 ? fixture_key : NULL;
 		for (j = 0; j < b.len; j++)
 			b.p[j] = (uint8_t)next_random(&seed);
 		if (i % 3 && b.len > 16)
@@ -473,9 +481,10 @@ static void mutations_find_nothing(void **state)
 
 	(void)state;
 	for (i = 0; i < n; i++) {
-		make(&b, i % KIT_DESCRIPTORS, i / KIT_DESCRIPTORS % KEYS);
+		make(&b, i % FIXTURE_DESCRIPTORS,
+		     i / FIXTURE_DESCRIPTORS % KEYS);
 		memset(buf, 0, sizeof(buf));
-		buf[0] = (uint8_t)(i / KIT_DESCRIPTORS % 4);
+		buf[0] = (uint8_t)(i / FIXTURE_DESCRIPTORS % 4);
 		memcpy(buf + 1, b.p, b.len);
 		for (k = next_random(&seed) % 4 + 1; k; k--)
 			buf[1 + next_random(&seed) % (b.len + 16)] =

@@ -8,7 +8,7 @@
  */
 
 #include "tests/harness.h"
-#include "tests/standin-verbs.h"
+#include "tests/mock-verbs.h"
 
 #include <weir/device.h>
 #include <weir/dm.h>

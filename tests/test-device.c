@@ -205,7 +205,8 @@ static void an_open_device_tells_the_same_as_its_entry(void **state)
 	weir_device_list_free(list);
 }
 
-static void older_and_newer_callers_get_what_they_have_room_for(void **state)
+static void older_and_newer_callers_get_what_they_have_capacity_for(
+	void **state)
 {
 	struct {
 		struct weir_device_caps caps;
@@ -385,7 +386,7 @@ int main(void)
 		CASE(the_last_close_refuses_while_it_is_held),
 		CASE(an_unknown_name_is_told_the_known_ones),
 		CASE(an_open_device_tells_the_same_as_its_entry),
-		CASE(older_and_newer_callers_get_what_they_have_room_for),
+		CASE(older_and_newer_callers_get_what_they_have_capacity_for),
 		CASE(io_uring_is_not_touched_where_ev_is_named),
 		CASE(a_list_leaves_the_sentence_as_it_was),
 		CASE(the_probe_tells_what_a_reactor_would_use),

@@ -5,7 +5,7 @@
  * it and nothing else; what is refused where there is no way round.
  */
 
-#include "tests/job-kit.h"
+#include "tests/job-fixture.h"
 #include "tests/loopdev.h"
 
 #include <weir/buf.h>
@@ -23,7 +23,7 @@
 static const uint64_t offsets[] = { 0, 1, 511, 512, 4095, 4096, 4097, 12288 };
 static const uint64_t lengths[] = { 1, 512, 4095, 4096, 4097, 8192, 12345 };
 
-struct rig {
+struct fixture {
 	struct weir_dma *dma;
 	struct weir_inventory *inv;
 	struct weir_mmap *mmap;
@@ -34,8 +34,8 @@ struct rig {
 	int plain;	/* The same without, to look. */
 };
 
-static void rig_begin(struct rig *g, void **state, int fd, int plain,
-		      struct weir_dma_opts opts)
+static void fixture_begin(struct fixture *g, void **state, int fd, int plain,
+			  struct weir_dma_opts opts)
 {
 	struct weir_reactor *r = start_reactor(state);
 
@@ -52,7 +52,7 @@ static void rig_begin(struct rig *g, void **state, int fd, int plain,
 	assert_int_equal(weir_inventory_attach(g->inv, g->mmap), 0);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	assert_int_equal(weir_dma_destroy(g->dma), 0);
 	assert_int_equal(weir_inventory_destroy(g->inv), 0);
@@ -73,22 +73,23 @@ static int open_direct(void **state, const char *name, int flags)
 	return fd;
 }
 
-static void rig_on_file(struct rig *g, void **state, struct weir_dma_opts opts)
+static void fixture_on_file(struct fixture *g, void **state,
+			    struct weir_dma_opts opts)
 {
 	int plain = test_file(state, "f", LEN, 1);
 
-	rig_begin(g, state, open_direct(state, "f", O_RDWR), plain, opts);
+	fixture_begin(g, state, open_direct(state, "f", O_RDWR), plain, opts);
 }
 
 /* Bytes that no earlier job has written. */
-static void fresh(struct rig *g, size_t at, uint64_t len)
+static void fresh(struct fixture *g, size_t at, uint64_t len)
 {
 	static unsigned int seed = 10;
 
 	fill_pattern(g->mem + at, len, 0, seed++);
 }
 
-static struct weir_buf *take(struct rig *g, size_t at, size_t len,
+static struct weir_buf *take(struct fixture *g, size_t at, size_t len,
 			     size_t data_len)
 {
 	struct weir_buf *buf = NULL;
@@ -98,18 +99,18 @@ static struct weir_buf *take(struct rig *g, size_t at, size_t len,
 	return buf;
 }
 
-static struct weir_loc place(struct rig *g, struct weir_buf **buf, size_t at,
-			     uint64_t len, bool full)
+static struct weir_operand place(struct fixture *g, struct weir_buf **buf,
+				 size_t at, uint64_t len, bool full)
 {
 	if (!buf)
-		return weir_loc_mem(g->mem + at, len);
+		return weir_operand_mem(g->mem + at, len);
 	*buf = take(g, at, len, full ? len : 0);
-	return weir_loc_buf(*buf);
+	return weir_operand_buf(*buf);
 }
 
 /* To the file and back, from and to memory that begins at @at; @bufs: bufs. */
-static void there_and_back(struct rig *g, uint64_t off, uint64_t len, size_t at,
-			   bool bufs)
+static void there_and_back(struct fixture *g, uint64_t off, uint64_t len,
+			   size_t at, bool bufs)
 {
 	struct weir_buf *src = NULL, *dst = NULL;
 	struct jrec j;
@@ -118,12 +119,12 @@ static void there_and_back(struct rig *g, uint64_t off, uint64_t len, size_t at,
 	memcpy(g->shadow + off, g->mem + at, len);
 	memset(g->mem + LEN, 0, LEN);
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_at(g->d, off, len),
+	weir_job_copy(&j.job, weir_operand_at(g->d, off, len),
 		      place(g, bufs ? &src : NULL, at, len, true));
 	assert_int_equal(jrec_run(g->dma, &j), len);
 	weir_job_copy(&j.job,
 		      place(g, bufs ? &dst : NULL, LEN + at, len, false),
-		      weir_loc_at(g->d, off, len));
+		      weir_operand_at(g->d, off, len));
 	assert_int_equal(jrec_run(g->dma, &j), len);
 	assert_memory_equal(g->mem + LEN + at, g->shadow + off, len);
 	assert_int_equal(g->mem[LEN + at + len], 0);
@@ -131,7 +132,7 @@ static void there_and_back(struct rig *g, uint64_t off, uint64_t len, size_t at,
 	weir_buf_put(dst);
 }
 
-static void check_shadow(struct rig *g)
+static void check_shadow(struct fixture *g)
 {
 	char *now = malloc(LEN);
 
@@ -140,7 +141,7 @@ static void check_shadow(struct rig *g)
 	free(now);
 }
 
-static void every_alignment(struct rig *g, bool bufs)
+static void every_alignment(struct fixture *g, bool bufs)
 {
 	size_t at;
 	size_t i = 0;
@@ -154,7 +155,7 @@ static void every_alignment(struct rig *g, bool bufs)
 	check_shadow(g);
 }
 
-static void every_range(struct rig *g, bool bufs)
+static void every_range(struct fixture *g, bool bufs)
 {
 	static const size_t ats[] = { 0, 1, 512, 4095 };
 	size_t o, l, a;
@@ -169,30 +170,30 @@ static void every_range(struct rig *g, bool bufs)
 
 static void any_range_and_any_memory_goes_through_a_direct_file(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_on_file(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_on_file(&g, state, (struct weir_dma_opts){ 0 });
 	every_range(&g, false);
 	every_alignment(&g, false);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void so_do_bufs_in_registered_memory(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_on_file(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_on_file(&g, state, (struct weir_dma_opts){ 0 });
 	every_range(&g, true);
 	every_alignment(&g, true);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void what_is_aligned_goes_directly_and_registered(void **state)
 {
 	struct weir_dma_stats stats = { .size = sizeof(stats) };
-	struct rig g;
+	struct fixture g;
 
-	rig_on_file(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_on_file(&g, state, (struct weir_dma_opts){ 0 });
 	/* If it went the other way it would fail. */
 	close(domain_to_file(g.d)->buffered_fd);
 	there_and_back(&g, 4096, 8192, 4096, true);
@@ -203,7 +204,7 @@ static void what_is_aligned_goes_directly_and_registered(void **state)
 	assert_int_equal(weir_dma_stats(g.dma, &stats), 0);
 	if (weir_mmap_registered(g.mmap, weir_dma_reactor(g.dma), NULL) > 0)
 		assert_true(stats.fixed >= 4);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void lists_of_odd_pieces_do(void **state)
@@ -212,9 +213,9 @@ static void lists_of_odd_pieces_do(void **state)
 	struct iovec mem[N_OF(cuts)], file[N_OF(cuts)];
 	size_t i, at = 3, off = 5, total = 0;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 
-	rig_on_file(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_on_file(&g, state, (struct weir_dma_opts){ 0 });
 	for (i = 0; i < N_OF(cuts); i++) {
 		mem[i] = (struct iovec){ g.mem + at, cuts[i] };
 		at += cuts[i] + 7;
@@ -224,60 +225,61 @@ static void lists_of_odd_pieces_do(void **state)
 		total += cuts[i];
 	}
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_iov(g.d, file, N_OF(cuts)),
-		      weir_loc_iov(NULL, mem, N_OF(cuts)));
+	weir_job_copy(&j.job, weir_operand_iov(g.d, file, N_OF(cuts)),
+		      weir_operand_iov(NULL, mem, N_OF(cuts)));
 	assert_int_equal(jrec_run(g.dma, &j), total);
-	weir_job_copy(&j.job, weir_loc_mem(g.mem + LEN + 1, total),
-		      weir_loc_iov(g.d, file, N_OF(cuts)));
+	weir_job_copy(&j.job, weir_operand_mem(g.mem + LEN + 1, total),
+		      weir_operand_iov(g.d, file, N_OF(cuts)));
 	assert_int_equal(jrec_run(g.dma, &j), total);
 	for (i = 0, at = LEN + 1; i < N_OF(cuts); at += mem[i++].iov_len)
 		assert_memory_equal(g.mem + at, mem[i].iov_base,
 				    mem[i].iov_len);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* What no engine does at once: the checksum on the way goes through staging. */
-static void bounce(struct rig *g, uint64_t from, uint64_t to, uint64_t len,
+static void bounce(struct fixture *g, uint64_t from, uint64_t to, uint64_t len,
 		   size_t at)
 {
 	uint32_t crc = weir_crc32c(0, g->shadow + from, len);
 	struct jrec j;
 
 	jrec_init(&j);
-	weir_job_crc32c(&j.job, weir_loc_at(g->d, from, len), 0);
+	weir_job_crc32c(&j.job, weir_operand_at(g->d, from, len), 0);
 	assert_int_equal(jrec_run(g->dma, &j), len);
 	assert_int_equal(j.job.crc, crc);
-	weir_job_copy_crc32c(&j.job, weir_loc_mem(g->mem + at, len),
-			     weir_loc_at(g->d, from, len), 0);
+	weir_job_copy_crc32c(&j.job, weir_operand_mem(g->mem + at, len),
+			     weir_operand_at(g->d, from, len), 0);
 	assert_int_equal(jrec_run(g->dma, &j), len);
 	assert_int_equal(j.job.crc, crc);
 	assert_memory_equal(g->mem + at, g->shadow + from, len);
-	weir_job_copy_crc32c(&j.job, weir_loc_at(g->d, to, len),
-			     weir_loc_at(g->d, from, len), 0);
+	weir_job_copy_crc32c(&j.job, weir_operand_at(g->d, to, len),
+			     weir_operand_at(g->d, from, len), 0);
 	assert_int_equal(jrec_run(g->dma, &j), len);
 	assert_int_equal(j.job.crc, crc);
 	memcpy(g->shadow + to, g->shadow + from, len);
-	weir_job_fill(&j.job, weir_loc_at(g->d, to + len, at + 1), 0);
+	weir_job_fill(&j.job, weir_operand_at(g->d, to + len, at + 1), 0);
 	assert_int_equal(jrec_run(g->dma, &j), at + 1);
 	memset(g->shadow + to + len, 0, at + 1);
-	weir_job_compare(&j.job, weir_loc_at(g->d, from, len),
-			 weir_loc_mem(g->mem + at, len));
+	weir_job_compare(&j.job, weir_operand_at(g->d, from, len),
+			 weir_operand_mem(g->mem + at, len));
 	assert_int_equal(jrec_run(g->dma, &j), len);
 }
 
 static void bounce_all(void **state, uint32_t staging_size)
 {
-	struct rig g;
+	struct fixture g;
 	size_t i;
 
-	rig_on_file(&g, state, (struct weir_dma_opts){
-		.staging_bufs = 1, .staging_size = staging_size });
+	fixture_on_file(&g, state,
+			(struct weir_dma_opts){ .staging_bufs = 1,
+						.staging_size = staging_size });
 	for (i = 0; i < 64; i++)
 		bounce(&g, offsets[i % N_OF(offsets)] + i,
 		       32768 + offsets[(i / 8) % N_OF(offsets)],
 		       lengths[i % N_OF(lengths)], i);
 	check_shadow(&g);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void what_goes_through_staging_takes_any_alignment(void **state)
@@ -296,17 +298,17 @@ static void files_are_copied_to_files_at_any_offset(void **state)
 	struct weir_domain *to;
 	int fd, other;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 	size_t i;
 
-	rig_on_file(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_on_file(&g, state, (struct weir_dma_opts){ 0 });
 	other = test_file(state, "g", LEN, 9);
 	fd = open_direct(state, "g", O_RDWR);
 	to = file_domain(fd);
 	for (i = 0; i < 64; i++) {
 		jrec_init(&j);
-		weir_job_copy(&j.job, weir_loc_at(to, 64 - i, MOST),
-			      weir_loc_at(g.d, 11 * i, MOST));
+		weir_job_copy(&j.job, weir_operand_at(to, 64 - i, MOST),
+			      weir_operand_at(g.d, 11 * i, MOST));
 		assert_int_equal(jrec_run(g.dma, &j), MOST);
 		assert_int_equal(pread(other, g.mem, MOST, (off_t)(64 - i)),
 				 MOST);
@@ -315,27 +317,27 @@ static void files_are_copied_to_files_at_any_offset(void **state)
 	assert_int_equal(weir_domain_destroy(to), 0);
 	close(fd);
 	close(other);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void the_end_of_a_file_need_not_be_aligned(void **state)
 {
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 
-	rig_on_file(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_on_file(&g, state, (struct weir_dma_opts){ 0 });
 	assert_int_equal(ftruncate(g.plain, 10001), 0);
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_mem(g.mem, LEN),
-		      weir_loc_at(g.d, 0, LEN));
+	weir_job_copy(&j.job, weir_operand_mem(g.mem, LEN),
+		      weir_operand_at(g.d, 0, LEN));
 	j.job.flags = WEIR_JOB_SHORT_OK;
 	assert_int_equal(jrec_run(g.dma, &j), 10001);
 	assert_memory_equal(g.mem, g.shadow, 10001);
-	weir_job_copy(&j.job, weir_loc_mem(g.mem, LEN),
-		      weir_loc_at(g.d, 4096, LEN));
+	weir_job_copy(&j.job, weir_operand_mem(g.mem, LEN),
+		      weir_operand_at(g.d, 4096, LEN));
 	assert_int_equal(jrec_run(g.dma, &j), -ENODATA);
 	assert_int_equal(j.detail.bytes, 10001 - 4096);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Block devices. */
@@ -343,7 +345,7 @@ static void the_end_of_a_file_need_not_be_aligned(void **state)
 static void on_a_device(void **state, uint32_t block)
 {
 	struct loopdev l;
-	struct rig g;
+	struct fixture g;
 	char *noise;
 	int err;
 
@@ -352,15 +354,15 @@ static void on_a_device(void **state, uint32_t block)
 		skip_because("no loop device here: %s", strerror(-err));
 	noise = malloc(LEN);
 	fill_pattern(noise, LEN, 0, 1);
-	rig_begin(&g, state, dup(l.fd), open(l.path, O_RDWR | O_CLOEXEC),
-		  (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, dup(l.fd), open(l.path, O_RDWR | O_CLOEXEC),
+		      (struct weir_dma_opts){ 0 });
 	assert_int_equal(pwrite(g.plain, noise, LEN, 0), LEN);
 	memcpy(g.shadow, noise, LEN);
 	every_range(&g, false);
 	every_alignment(&g, true);
 	bounce(&g, 1, 32768 + 513, 12345, 5);
 	check_shadow(&g);
-	rig_end(&g);
+	fixture_end(&g);
 	loopdev_close(&l);
 	free(noise);
 }
@@ -432,30 +434,31 @@ static void only_a_direct_file_is_opened_again(void **state)
 
 /* Where there is no way round. */
 
-static void refused(struct rig *g, uint64_t off, uint64_t len, size_t at,
+static void refused(struct fixture *g, uint64_t off, uint64_t len, size_t at,
 		    const char *reason)
 {
 	struct jrec j;
 
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_at(g->d, off, len),
-		      weir_loc_mem(g->mem + at, len));
+	weir_job_copy(&j.job, weir_operand_at(g->d, off, len),
+		      weir_operand_mem(g->mem + at, len));
 	assert_int_equal(weir_job_start(g->dma, &j.job), -EINVAL);
 	assert_non_null(strstr(weir_why(), reason));
-	weir_job_copy(&j.job, weir_loc_mem(g->mem + at, len),
-		      weir_loc_at(g->d, off, len));
+	weir_job_copy(&j.job, weir_operand_mem(g->mem + at, len),
+		      weir_operand_at(g->d, off, len));
 	assert_int_equal(weir_job_start(g->dma, &j.job), -EINVAL);
 	assert_int_equal(j.calls, 0);
 }
 
 /* Staging is aligned: there is no other way here. */
-static void bounce_strictly(struct rig *g)
+static void bounce_strictly(struct fixture *g)
 {
 	struct jrec j;
 
 	jrec_init(&j);
-	weir_job_copy_crc32c(&j.job, weir_loc_at(g->d, 32768, MOST & ~4095u),
-			     weir_loc_at(g->d, 4096, MOST & ~4095u), 0);
+	weir_job_copy_crc32c(&j.job,
+			     weir_operand_at(g->d, 32768, MOST & ~4095u),
+			     weir_operand_at(g->d, 4096, MOST & ~4095u), 0);
 	assert_int_equal(jrec_run(g->dma, &j), MOST & ~4095u);
 	memcpy(g->shadow + 32768, g->shadow + 4096, MOST & ~4095u);
 	assert_int_equal(j.job.crc, weir_crc32c(0, g->shadow + 4096,
@@ -464,7 +467,8 @@ static void bounce_strictly(struct rig *g)
 }
 
 /* With @d, which has none, for @g's own. */
-static void is_strict(struct rig *g, struct weir_domain *d, const char *reason)
+static void is_strict(struct fixture *g, struct weir_domain *d,
+		      const char *reason)
 {
 	assert_int_equal(own_flags(d), -1);
 	assert_int_equal(weir_domain_destroy(g->d), 0);
@@ -480,10 +484,10 @@ static void is_strict(struct rig *g, struct weir_domain *d, const char *reason)
 static void without_proc_alignment_is_wanted_and_said(void **state)
 {
 	struct weir_domain *d;
-	struct rig g;
+	struct fixture g;
 	int n = 0;
 
-	rig_on_file(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_on_file(&g, state, (struct weir_dma_opts){ 0 });
 	/* The one fault that is survived is that of the open. */
 	do {
 		d = NULL;
@@ -497,23 +501,23 @@ static void without_proc_alignment_is_wanted_and_said(void **state)
 		}
 	} while (!d);
 	is_strict(&g, d, strerror(ENOENT));
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void whoever_has_given_up_the_rights_is_told(void **state)
 {
 	struct weir_domain *d;
-	struct rig g;
+	struct fixture g;
 
 	if (geteuid())
 		skip_because("not root, so no rights to give up");
-	rig_on_file(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_on_file(&g, state, (struct weir_dma_opts){ 0 });
 	assert_int_equal(fchmod(g.plain, 0600), 0);
 	assert_int_equal(seteuid(65534), 0);
 	d = file_domain(g.fd);
 	assert_int_equal(seteuid(0), 0);
 	is_strict(&g, d, strerror(EACCES));
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void nothing_goes_round_if_so_it_was_asked(void **state)
@@ -524,15 +528,15 @@ static void nothing_goes_round_if_so_it_was_asked(void **state)
 		.align = 4096,
 	};
 	struct weir_domain *d;
-	struct rig g;
+	struct fixture g;
 
-	rig_on_file(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_on_file(&g, state, (struct weir_dma_opts){ 0 });
 	assert_int_equal(weir_domain_file_create(&d, g.fd, &opts), 0);
 	is_strict(&g, d, "asked for");
 	opts.flags |= WEIR_DOMAIN_FILE_BUFFERED;
 	opts.buffered_fd = g.plain;
 	assert_int_equal(weir_domain_file_create(&d, g.fd, &opts), -EINVAL);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 int main(void)

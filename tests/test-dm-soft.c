@@ -22,14 +22,14 @@
 #define LEN 4096u
 #define SIZE (256u << 10)
 
-struct rig {
+struct fixture {
 	struct weir_device *dev;
 	struct weir_dm *dm;
 	struct weir_dm_token token;
 	char bytes[LEN];
 };
 
-static void rig_begin(struct rig *g, void **state)
+static void fixture_begin(struct fixture *g, void **state)
 {
 	(void)state;
 	memset(g, 0, sizeof(*g));
@@ -39,7 +39,7 @@ static void rig_begin(struct rig *g, void **state)
 	assert_int_equal(weir_dm_alloc(&g->dm, g->dev, LEN, 0), 0);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	assert_int_equal(weir_dm_free(g->dm), 0);
 	assert_int_equal(weir_device_close(g->dev), 0);
@@ -47,12 +47,12 @@ static void rig_end(struct rig *g)
 		close(g->token.fd);
 }
 
-static void alignment_takes_room_of_the_twin(void **state)
+static void alignment_takes_capacity_of_the_twin(void **state)
 {
 	struct weir_dm *dm, *more;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	assert_int_equal(weir_dm_free(g.dm), 0);
 	g.dm = NULL;
 	assert_int_equal(weir_dm_alloc(&dm, g.dev, SIZE - 8192, 12), 0);
@@ -63,17 +63,17 @@ static void alignment_takes_room_of_the_twin(void **state)
 	assert_int_equal(weir_dm_alloc(&g.dm, g.dev, 1, 0), 0);
 	assert_int_equal(weir_dm_free(more), 0);
 	assert_int_equal(weir_dm_free(dm), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
-static void imported_memory_takes_room_until_the_last_handle_goes(
+static void imported_memory_takes_capacity_until_the_last_handle_goes(
 	void **state)
 {
 	struct weir_dm *first, *second, *more;
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	assert_int_equal(weir_dm_free(g.dm), 0);
 	assert_int_equal(weir_dm_alloc(&g.dm, g.dev, SIZE, 0), 0);
 	assert_int_equal(weir_dm_export(g.dm, &g.token), 0);
@@ -90,26 +90,26 @@ static void imported_memory_takes_room_until_the_last_handle_goes(
 	}
 	assert_int_equal(weir_dm_free(g.dm), 0);
 	assert_int_equal(weir_dm_alloc(&g.dm, g.dev, SIZE, 0), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void the_twin_is_called_software_and_holds_no_zeroes(void **state)
 {
 	struct weir_device_caps caps = { .size = sizeof(caps) };
-	struct rig g;
+	struct fixture g;
 	size_t i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	assert_int_equal(weir_devinfo_caps(weir_device_info(g.dev), &caps), 0);
 	assert_int_equal(caps.kind, WEIR_DEVICE_SOFT_DM);
 	assert_true(caps.flags & WEIR_DEVICE_SOFTWARE);
 	assert_int_equal(weir_dm_copy_from(g.bytes, g.dm, 0, LEN), 0);
 	for (i = 0; i < LEN; i++)
 		assert_true(g.bytes[i]);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
-static int try_fd(struct rig *g, int fd, uint64_t len)
+static int try_fd(struct fixture *g, int fd, uint64_t len)
 {
 	struct weir_dm_token token = {
 		.size = sizeof(token), .fd = fd, .len = len,
@@ -130,9 +130,9 @@ static void only_memory_of_a_twin_is_imported(void **state)
 	int file = test_file(state, "f", LEN, 0), reads;
 	struct weir_dm *other;
 	char path[64];
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	assert_int_equal(ftruncate(memfd, LEN), 0);
 	assert_int_equal(weir_dm_export(g.dm, &g.token), 0);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", g.token.fd);
@@ -156,7 +156,7 @@ static void only_memory_of_a_twin_is_imported(void **state)
 	close(reads);
 	close(file);
 	close(memfd);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* With vm.memfd_noexec all memfds get it. */
@@ -164,24 +164,24 @@ static void a_seal_that_the_system_adds_is_let_through(void **state)
 {
 	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 	int memfd = memfd_create("other", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
-	struct rig g;
+	struct fixture g;
 
 	if (memfd < 0)
 		skip_because("a kernel before 6.3 seals nothing by itself");
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	assert_int_equal(ftruncate(memfd, LEN), 0);
 	assert_int_equal(fcntl(memfd, F_ADD_SEALS, seals), 0);
 	assert_int_equal(fcntl(memfd, F_GET_SEALS), seals | F_SEAL_EXEC);
 	assert_int_equal(try_fd(&g, memfd, LEN), 0);
 	close(memfd);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 int main(void)
 {
 	static const struct harness_case cases[] = {
-		CASE(alignment_takes_room_of_the_twin),
-		CASE(imported_memory_takes_room_until_the_last_handle_goes),
+		CASE(alignment_takes_capacity_of_the_twin),
+		CASE(imported_memory_takes_capacity_until_the_last_handle_goes),
 		CASE(the_twin_is_called_software_and_holds_no_zeroes),
 		CASE(only_memory_of_a_twin_is_imported),
 		CASE(a_seal_that_the_system_adds_is_let_through),

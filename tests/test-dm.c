@@ -7,7 +7,7 @@
  */
 
 #include "tests/harness.h"
-#include "tests/table-kit.h"
+#include "tests/table-fixture.h"
 
 #include <pthread.h>
 #include <sys/wait.h>
@@ -20,7 +20,7 @@
 #include "base/fault.h"
 #include "mem/device-internal.h"
 #include "mem/dm-internal.h"
-#include "tests/standin-verbs.h"
+#include "tests/mock-verbs.h"
 
 #define LEN 4096u
 
@@ -32,7 +32,7 @@ struct subject {
 	enum has has;
 };
 
-struct rig {
+struct fixture {
 	struct weir_device *dev;
 	struct weir_dm *dm;		/* NULL: the device gives none. */
 	struct weir_dm *other;		/* What the test may free. */
@@ -80,13 +80,13 @@ static void make_driver(void **state, const char *device, const char *driver)
 	device_sysfs = test_dir(state);
 }
 
-static void rig_begin(struct rig *g, void **state)
+static void fixture_begin(struct fixture *g, void **state)
 {
 	const struct subject *s = subject_of(state);
 	struct weir_device_caps caps = { .size = sizeof(caps) };
 
 	memset(g, 0, sizeof(*g));
-	if (!strcmp(s->device, "standin_mana"))
+	if (!strcmp(s->device, "mock_mana"))
 		make_driver(state, s->device, "../../bus/drivers/mana_ib");
 	g->token.size = sizeof(g->token);
 	g->token.fd = -1;
@@ -100,16 +100,16 @@ static void rig_begin(struct rig *g, void **state)
 }
 
 /* Nothing that weir has made of a card is left. */
-static void standin_is_idle(void)
+static void mock_is_idle(void)
 {
-	assert_int_equal(standin()->contexts, 0);
-	assert_int_equal(standin()->pds, 0);
-	assert_int_equal(standin()->mrs, 0);
-	assert_int_equal(standin()->dms, 0);
-	assert_int_equal(standin()->imports, 0);
+	assert_int_equal(mocked()->contexts, 0);
+	assert_int_equal(mocked()->pds, 0);
+	assert_int_equal(mocked()->mrs, 0);
+	assert_int_equal(mocked()->dms, 0);
+	assert_int_equal(mocked()->imports, 0);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	assert_int_equal(weir_mmap_destroy(g->mmap), 0);
 	assert_int_equal(weir_dm_free(g->other), 0);
@@ -119,8 +119,8 @@ static void rig_end(struct rig *g)
 	if (g->token.fd >= 0)
 		close(g->token.fd);
 	device_sysfs = "/sys";
-	if (standin)
-		standin_is_idle();
+	if (mocked)
+		mock_is_idle();
 }
 
 /* The table of states. */
@@ -136,7 +136,7 @@ static const char *const columns[COLUMNS] = {
 
 static int call_free(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 	int err = weir_dm_free(g->to_free);
 
 	if (!err && g->to_free == g->dm)
@@ -148,14 +148,14 @@ static int call_free(void *arg)
 
 static int call_copy_to(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	return weir_dm_copy_to(g->to_free, 0, g->bytes, LEN);
 }
 
 static int call_copy_from(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	return weir_dm_copy_from(g->bytes, g->to_free, 0, LEN);
 }
@@ -163,7 +163,7 @@ static int call_copy_from(void *arg)
 static int call_export(void *arg)
 {
 	struct weir_dm_token token = { .size = sizeof(token), .fd = -1 };
-	struct rig *g = arg;
+	struct fixture *g = arg;
 	int err = weir_dm_export(g->to_free, &token);
 
 	if (!err)
@@ -175,7 +175,7 @@ static int call_export(void *arg)
 
 static int call_close(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 	int err = weir_device_close(g->dev);
 
 	g->closed = !err;
@@ -190,14 +190,14 @@ static const struct table_call state_calls[] = {
 	{ "device_close", call_close },
 };
 
-static void import(struct rig *g)
+static void import(struct fixture *g)
 {
 	assert_int_equal(weir_dm_export(g->dm, &g->token), 0);
 	assert_int_equal(weir_dm_import(&g->other, g->dev, &g->token), 0);
 	g->to_free = g->other;
 }
 
-static void hold(struct rig *g)
+static void hold(struct fixture *g)
 {
 	assert_int_equal(weir_mmap_create(&g->mmap, NULL), 0);
 	assert_int_equal(weir_mmap_set_dm(g->mmap, g->dm, 4, LEN - 4), 0);
@@ -205,9 +205,9 @@ static void hold(struct rig *g)
 
 static void try_cell(void **state, const struct table_cell *c)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	g.to_free = g.dm;
 	if (c->column == IMPORTED)
 		import(&g);
@@ -218,7 +218,7 @@ static void try_cell(void **state, const struct table_cell *c)
 		g.dm = NULL;
 	}
 	table_result(c, c->call->fn(&g));
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void every_cell_of_its_states_is_so(void **state)
@@ -235,7 +235,7 @@ static void every_cell_of_its_states_is_so(void **state)
 
 /* The table of errors; its rows name the first check that fails. */
 
-static int alloc_and_free(struct rig *g, size_t len, uint32_t log_align)
+static int alloc_and_free(struct fixture *g, size_t len, uint32_t log_align)
 {
 	struct weir_dm *dm = (void *)1;
 	int err = weir_dm_alloc(&dm, g->dev, len, log_align);
@@ -260,7 +260,7 @@ static int alloc_nothing(void *g)
 
 static int alloc_too_much(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	return alloc_and_free(g, g->size + 4, 0);
 }
@@ -270,15 +270,15 @@ static int alloc_aligned(void *g)
 	return alloc_and_free(g, 64, 31);
 }
 
-static int alloc_without_room(void *arg)
+static int alloc_without_capacity(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	return alloc_and_free(g, g->size ? g->size : 4, 0);
 }
 
 /* What was not copied is as it was. */
-static int copy_both_ways(struct rig *g, uint64_t off, size_t len)
+static int copy_both_ways(struct fixture *g, uint64_t off, size_t len)
 {
 	char got[LEN + 4];
 	int to, from;
@@ -332,7 +332,7 @@ static int copy_nothing(void *g)
 /* B1.5; acceptance 38 */
 static int import_what_was_exported(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 	int err;
 
 	if (g->dm && weir_dm_export(g->dm, &g->token) == -EOPNOTSUPP)
@@ -347,7 +347,7 @@ static int import_what_was_exported(void *arg)
 
 static int import_another_length(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	if (g->dm)
 		weir_dm_export(g->dm, &g->token);
@@ -355,7 +355,7 @@ static int import_another_length(void *arg)
 	return weir_dm_import(&g->other, g->dev, &g->token);
 }
 
-static int mmap_of(struct rig *g, uint64_t off, size_t len)
+static int mmap_of(struct fixture *g, uint64_t off, size_t len)
 {
 	void *addr = g;
 	int err;
@@ -402,7 +402,7 @@ static const struct table_call error_calls[] = {
 	{ "alloc of 0 bytes", alloc_nothing },
 	{ "alloc of more than there is", alloc_too_much },
 	{ "alloc at a multiple of 2^31", alloc_aligned },
-	{ "alloc of more than is left", alloc_without_room },
+	{ "alloc of more than is left", alloc_without_capacity },
 	{ "copy", copy_some },
 	{ "copy that ends behind it", copy_behind },
 	{ "copy that ends behind it and is odd", copy_behind_and_odd },
@@ -429,18 +429,18 @@ static void every_error_comes_in_its_order(void **state)
 {
 	struct table_cell c;
 	struct table t;
-	struct rig g;
+	struct fixture g;
 
 	table_open(&t, "mem/README.md", "device memory: errors, in order",
 		   error_calls, N_OF(error_calls), error_columns, HAS_COLUMNS);
 	while (table_next(&t, &c)) {
 		if (c.column != (int)subject_of(state)->has)
 			continue;
-		rig_begin(&g, state);
+		fixture_begin(&g, state);
 		table_result(&c, c.call->fn(&g));
 		if (c.want)
 			assert_starts_with(weir_why(), "weir_");
-		rig_end(&g);
+		fixture_end(&g);
 	}
 	table_close(&t);
 }
@@ -450,10 +450,10 @@ static void every_error_comes_in_its_order(void **state)
 static void what_is_copied_there_comes_back(void **state)
 {
 	char got[LEN] = { 0 };
-	struct rig g;
+	struct fixture g;
 	size_t off;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	fill_pattern(g.bytes, LEN, 0, 1);
 	assert_int_equal(weir_dm_copy_to(g.dm, 0, g.bytes, LEN), 0);
 	assert_int_equal(weir_dm_copy_from(got, g.dm, 0, LEN), 0);
@@ -466,17 +466,17 @@ static void what_is_copied_there_comes_back(void **state)
 	assert_int_equal(weir_dm_len(g.dm), LEN);
 	assert_ptr_equal(weir_dm_device(g.dm), g.dev);
 	assert_int_equal(weir_dm_is_imported(g.dm), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Whoever allocates shares one fixed room. */
-static void the_room_is_shared_and_comes_back(void **state)
+static void the_capacity_is_shared_and_comes_back(void **state)
 {
 	struct weir_dm *dm[64] = { NULL }, *more;
-	struct rig g;
+	struct fixture g;
 	size_t n, i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	assert_int_equal(weir_dm_free(g.dm), 0);
 	g.dm = NULL;
 	for (n = 0; n < N_OF(dm); n++)
@@ -488,16 +488,16 @@ static void the_room_is_shared_and_comes_back(void **state)
 	for (i = 0; i < n; i++)
 		assert_int_equal(weir_dm_free(dm[i]), 0);
 	assert_int_equal(weir_dm_alloc(&g.dm, g.dev, g.size / 2, 0), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* B1.5; acceptance 38 */
 static void an_import_is_the_same_memory_and_never_frees_it(void **state)
 {
 	char got[8];
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	import(&g);
 	assert_int_equal(weir_dm_copy_to(g.dm, 8, "original", 8), 0);
 	assert_int_equal(weir_dm_copy_from(got, g.other, 8, 8), 0);
@@ -507,7 +507,7 @@ static void an_import_is_the_same_memory_and_never_frees_it(void **state)
 	g.other = NULL;
 	assert_int_equal(weir_dm_copy_from(got, g.dm, 16, 8), 0);
 	assert_memory_equal(got, "imported", 8);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 #define N_PROCESSES 5
@@ -543,9 +543,9 @@ static void five_processes_allocate_and_share(void **state)
 	const char *name = subject_of(state)->device;
 	uint32_t words[N_WORDS * N_PROCESSES], i;
 	int pid[N_PROCESSES], status, p;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	assert_int_equal(weir_dm_export(g.dm, &g.token), 0);
 	for (p = 0; p < N_PROCESSES; p++) {
 		pid[p] = fork();
@@ -561,7 +561,7 @@ static void five_processes_allocate_and_share(void **state)
 	for (i = 0; i < N_OF(words); i++)
 		assert_int_equal(words[i], (i % N_PROCESSES) << 16 |
 						   i / N_PROCESSES);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void *write_words(void *arg)
@@ -581,10 +581,10 @@ static void words_are_copied_whole(void **state)
 {
 	uint32_t word = 0, n;
 	pthread_t thread;
-	struct rig g;
+	struct fixture g;
 	void *failed;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	assert_int_equal(weir_dm_copy_to(g.dm, 0, &word, 4), 0);
 	pthread_create(&thread, NULL, write_words, g.dm);
 	for (n = 0; n < 1000; n++) {
@@ -593,21 +593,22 @@ static void words_are_copied_whole(void **state)
 	}
 	pthread_join(thread, &failed);
 	assert_null(failed);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
-static int alloc_much(struct rig *g)
+static int alloc_much(struct fixture *g)
 {
 	return weir_dm_alloc(&g->other, g->dev, g->size - LEN, 0);
 }
 
-static int import_token(struct rig *g)
+static int import_token(struct fixture *g)
 {
 	return weir_dm_import(&g->other, g->dev, &g->token);
 }
 
 /* Fail each point in turn; the last time, which frees it, none is left. */
-static void fail_each(struct rig *g, int (*call)(struct rig *g), int n_min)
+static void fail_each(struct fixture *g, int (*call)(struct fixture *g),
+		      int n_min)
 {
 	int err, n = 0, fired;
 
@@ -628,13 +629,13 @@ static void fail_each(struct rig *g, int (*call)(struct rig *g), int n_min)
 
 static void any_failure_inside_leaves_nothing_behind(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	fail_each(&g, alloc_much, 2);
 	assert_int_equal(weir_dm_export(g.dm, &g.token), 0);
 	fail_each(&g, import_token, 2);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Skipped, and counted as such: nothing of it was run. */
@@ -653,7 +654,7 @@ static const struct harness_case errors[] = {
 static const struct harness_case all[] = {
 	CASE(every_cell_of_its_states_is_so),
 	CASE(what_is_copied_there_comes_back),
-	CASE(the_room_is_shared_and_comes_back),
+	CASE(the_capacity_is_shared_and_comes_back),
 	CASE(an_import_is_the_same_memory_and_never_frees_it),
 	CASE(words_are_copied_whole),
 	CASE(any_failure_inside_leaves_nothing_behind),
@@ -701,9 +702,9 @@ static void add_all(struct cases *cases, const struct subject *s)
 static void add_standins(struct cases *cases)
 {
 	static const struct subject subjects[] = {
-		{ "standin_mlx5", HAS },
-		{ "standin_mana", HAS_BARE },
-		{ "standin_rxe", HAS_NONE },
+		{ "mock_mlx5", HAS },
+		{ "mock_mana", HAS_BARE },
+		{ "mock_rxe", HAS_NONE },
 	};
 	size_t i;
 
@@ -748,7 +749,7 @@ int main(void)
 	add_all(&cases, &soft);
 	add(&cases, &soft, shared, N_OF(shared));
 	add_all(&cases, &cpu);
-	if (standin)
+	if (mocked)
 		add_standins(&cases);
 	else
 		add_cards(&cases);

@@ -6,7 +6,7 @@
  * WEIR_JOB_LAZY, submitting the flush, and completions are callbacks.
  */
 
-#include "tests/job-kit.h"
+#include "tests/job-fixture.h"
 
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@
 #define COPY_LEN 1024
 #define BURST 32
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct weir_dma *dma;
 	struct jrec j[BURST];
@@ -31,7 +31,7 @@ struct rig {
 	int n_begun;
 };
 
-static void prepare(struct rig *g, int n)
+static void prepare(struct fixture *g, int n)
 {
 	int i;
 
@@ -40,14 +40,14 @@ static void prepare(struct rig *g, int n)
 		memset(g->dst[i], 0, COPY_LEN);
 		jrec_init(&g->j[i]);
 		weir_job_copy(&g->j[i].job,
-			      weir_loc_mem(g->dst[i], COPY_LEN),
-			      weir_loc_mem(g->src[i], COPY_LEN));
+			      weir_operand_mem(g->dst[i], COPY_LEN),
+			      weir_operand_mem(g->src[i], COPY_LEN));
 	}
 }
 
-static struct rig *rig_begin(void **state, struct weir_dma_opts opts)
+static struct fixture *fixture_begin(void **state, struct weir_dma_opts opts)
 {
-	struct rig *g = calloc(1, sizeof(*g));
+	struct fixture *g = calloc(1, sizeof(*g));
 
 	assert_non_null(g);
 	g->r = start_reactor(state);
@@ -55,20 +55,20 @@ static struct rig *rig_begin(void **state, struct weir_dma_opts opts)
 	return g;
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	some_turns(g->r, 2);
 	assert_int_equal(weir_dma_destroy(g->dma), 0);
 	free(g);
 }
 
-static void start(struct rig *g, int i, uint32_t flags)
+static void start(struct fixture *g, int i, uint32_t flags)
 {
 	g->j[i].job.flags = flags;
 	STARTS(weir_job_start(g->dma, &g->j[i].job));
 }
 
-static int n_ended(const struct rig *g, int n)
+static int n_ended(const struct fixture *g, int n)
 {
 	int i, ended = 0;
 
@@ -77,7 +77,7 @@ static int n_ended(const struct rig *g, int n)
 	return ended;
 }
 
-static void all_copied(struct rig *g, int n)
+static void all_copied(struct fixture *g, int n)
 {
 	int i;
 
@@ -90,7 +90,7 @@ static void all_copied(struct rig *g, int n)
 }
 
 /* @n copies, the first @first of them submitted apart if that is not 0. */
-static void copies(struct rig *g, int n, int first)
+static void copies(struct fixture *g, int n, int first)
 {
 	int i;
 
@@ -108,7 +108,7 @@ static void copies(struct rig *g, int n, int first)
 
 static void case_60_copies_one_by_one_and_in_bursts(void **state)
 {
-	struct rig *g = rig_begin(state, (struct weir_dma_opts){ 0 });
+	struct fixture *g = fixture_begin(state, (struct weir_dma_opts){ 0 });
 	int i, k;
 
 	for (i = 0; i < 640; i++) {
@@ -120,14 +120,14 @@ static void case_60_copies_one_by_one_and_in_bursts(void **state)
 			copies(g, BURST, BURST / 2);
 		}
 	}
-	rig_end(g);
+	fixture_end(g);
 }
 
 /* A burst completes in parts, when a turn may not do all of it. */
 static void case_60_a_burst_may_complete_in_parts(void **state)
 {
 	struct weir_dma_opts opts = { .turn_bytes = 4096 };
-	struct rig *g = rig_begin(state, opts);
+	struct fixture *g = fixture_begin(state, opts);
 	int parts = 0, before = 0, now;
 
 	prepare(g, BURST);
@@ -141,7 +141,7 @@ static void case_60_a_burst_may_complete_in_parts(void **state)
 	}
 	assert_true(parts > 1);
 	all_copied(g, BURST);
-	rig_end(g);
+	fixture_end(g);
 }
 
 /* Cut COPY_LEN * 16 bytes at @p into @n pieces of different sizes. */
@@ -158,7 +158,7 @@ static void cut(struct iovec *iov, char *p, uint32_t n)
 	}
 }
 
-static void sg(struct rig *g, uint32_t n_src, uint32_t n_dst)
+static void sg(struct fixture *g, uint32_t n_src, uint32_t n_dst)
 {
 	static struct iovec src[WEIR_JOB_PIECES_MAX], dst[WEIR_JOB_PIECES_MAX];
 	struct jrec *j = &g->j[0];
@@ -167,15 +167,15 @@ static void sg(struct rig *g, uint32_t n_src, uint32_t n_dst)
 	cut(dst, g->dst[0], n_dst);
 	memset(g->dst[0], 0, COPY_LEN * 16);
 	jrec_init(j);
-	weir_job_copy(&j->job, weir_loc_iov(NULL, dst, n_dst),
-		      weir_loc_iov(NULL, src, n_src));
+	weir_job_copy(&j->job, weir_operand_iov(NULL, dst, n_dst),
+		      weir_operand_iov(NULL, src, n_src));
 	assert_int_equal(jrec_run(g->dma, j), COPY_LEN * 16);
 	assert_memory_equal(g->dst[0], g->src[0], COPY_LEN * 16);
 }
 
 static void case_61_every_number_of_pieces_on_both_sides(void **state)
 {
-	struct rig *g = rig_begin(state, (struct weir_dma_opts){ 0 });
+	struct fixture *g = fixture_begin(state, (struct weir_dma_opts){ 0 });
 	uint32_t max = want_long() ? WEIR_JOB_PIECES_MAX : 24;
 	uint32_t n, m;
 
@@ -186,12 +186,12 @@ static void case_61_every_number_of_pieces_on_both_sides(void **state)
 		sg(g, n, WEIR_JOB_PIECES_MAX);
 		sg(g, WEIR_JOB_PIECES_MAX, n);
 	}
-	rig_end(g);
+	fixture_end(g);
 }
 
 static void case_62_heap_and_stack_as_they_are(void **state)
 {
-	struct rig *g = rig_begin(state, (struct weir_dma_opts){ 0 });
+	struct fixture *g = fixture_begin(state, (struct weir_dma_opts){ 0 });
 	char *heap = malloc(COPY_LEN);
 	char stack[COPY_LEN];
 	struct jrec *j = &g->j[0];
@@ -199,22 +199,22 @@ static void case_62_heap_and_stack_as_they_are(void **state)
 	assert_non_null(heap);
 	fill_pattern(heap, COPY_LEN, 0, 3);
 	jrec_init(j);
-	weir_job_copy(&j->job, weir_loc_mem(stack, COPY_LEN),
-		      weir_loc_mem(heap, COPY_LEN));
+	weir_job_copy(&j->job, weir_operand_mem(stack, COPY_LEN),
+		      weir_operand_mem(heap, COPY_LEN));
 	assert_int_equal(jrec_run(g->dma, j), COPY_LEN);
 	assert_memory_equal(stack, heap, COPY_LEN);
 	memset(heap, 0, COPY_LEN);
-	weir_job_copy(&j->job, weir_loc_mem(heap, COPY_LEN),
-		      weir_loc_mem(stack, COPY_LEN));
+	weir_job_copy(&j->job, weir_operand_mem(heap, COPY_LEN),
+		      weir_operand_mem(stack, COPY_LEN));
 	assert_int_equal(jrec_run(g->dma, j), COPY_LEN);
 	assert_true(is_pattern(heap, COPY_LEN, 0, 3));
 	free(heap);
-	rig_end(g);
+	fixture_end(g);
 }
 
 static void case_63_stopped_and_started_again_it_goes_on(void **state)
 {
-	struct rig *g = rig_begin(state, (struct weir_dma_opts){ 0 });
+	struct fixture *g = fixture_begin(state, (struct weir_dma_opts){ 0 });
 	struct rec stop;
 	int i;
 
@@ -228,13 +228,13 @@ static void case_63_stopped_and_started_again_it_goes_on(void **state)
 		assert_int_equal(weir_dma_start(g->dma), 0);
 	}
 	copies(g, 1, 0);
-	rig_end(g);
+	fixture_end(g);
 }
 
-static void case_64_the_room_for_a_burst_is_exact_for_ever(void **state)
+static void case_64_the_capacity_for_a_burst_is_exact_for_ever(void **state)
 {
 	struct weir_dma_opts opts = { .jobs_max = BURST };
-	struct rig *g = rig_begin(state, opts);
+	struct fixture *g = fixture_begin(state, opts);
 	struct weir_job *jobs[BURST];
 	uint32_t n, total;
 	int i;
@@ -258,11 +258,16 @@ static void case_64_the_room_for_a_burst_is_exact_for_ever(void **state)
 	}
 	for (i = 0; i < BURST; i++)
 		start(g, i, WEIR_JOB_LAZY);
-	assert_int_equal(weir_job_start(g->dma, &(struct weir_job){
-		.op.fn = jrec_done, .kind = WEIR_JOB_COPY,
-		.src = weir_loc_mem(g->src, 1), .dst = weir_loc_mem(g->dst, 1),
-	}), -EAGAIN);
-	rig_end(g);
+	assert_int_equal(
+		weir_job_start(g->dma,
+			       &(struct weir_job){
+				       .op.fn = jrec_done,
+				       .kind = WEIR_JOB_COPY,
+				       .src = weir_operand_mem(g->src, 1),
+				       .dst = weir_operand_mem(g->dst, 1),
+			       }),
+		-EAGAIN);
+	fixture_end(g);
 }
 
 /* An engine that fails what it is told to, after half of it. */
@@ -275,7 +280,7 @@ static int bad_can(void *arg, const struct weir_engine_query *q,
 	return q->kind == WEIR_JOB_COPY;
 }
 
-static void bad_end(struct rig *g, struct weir_job *job)
+static void bad_end(struct fixture *g, struct weir_job *job)
 {
 	int i = (int)(weir_container_of(job, struct jrec, job) - g->j);
 
@@ -289,7 +294,7 @@ static void bad_end(struct rig *g, struct weir_job *job)
 
 static int bad_start(void *arg, struct weir_job *job)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	if (g->later)
 		g->begun[g->n_begun++] = job;
@@ -298,13 +303,13 @@ static int bad_start(void *arg, struct weir_job *job)
 	return 0;
 }
 
-static struct rig *bad_begin(void **state)
+static struct fixture *bad_begin(void **state)
 {
 	static const struct weir_engine_ops ops = {
 		.size = sizeof(ops), .name = "bad", .can = bad_can,
 		.start = bad_start,
 	};
-	struct rig *g = calloc(1, sizeof(*g));
+	struct fixture *g = calloc(1, sizeof(*g));
 	struct weir_dma_opts opts = { .size = sizeof(opts) };
 
 	assert_non_null(g);
@@ -318,7 +323,7 @@ static struct rig *bad_begin(void **state)
 #define ERROR_BURST 16
 
 /* End what the engine has, in turns, until all of the burst has ended. */
-static void drain(struct rig *g)
+static void drain(struct fixture *g)
 {
 	int turns = 0;
 
@@ -330,7 +335,8 @@ static void drain(struct rig *g)
 	}
 }
 
-static void burst_with_failures(struct rig *g, uint32_t fence, bool one_by_one)
+static void burst_with_failures(struct fixture *g, uint32_t fence,
+				bool one_by_one)
 {
 	struct weir_dma_stats was = { .size = sizeof(was) }, is = was;
 	int i, n_bad = 0;
@@ -367,7 +373,7 @@ static void burst_with_failures(struct rig *g, uint32_t fence, bool one_by_one)
 static void case_65_failures_are_exactly_those_that_fail(void **state)
 {
 	static const int at[] = { 0, 7, 14, 15 };
-	struct rig *g = bad_begin(state);
+	struct fixture *g = bad_begin(state);
 	size_t i, k;
 
 	for (k = 0; k < 8; k++) {
@@ -382,14 +388,14 @@ static void case_65_failures_are_exactly_those_that_fail(void **state)
 			g->bad[at[i]] = true;
 		burst_with_failures(g, k & 1 ? WEIR_JOB_FENCE : 0, k & 2);
 	}
-	rig_end(g);
+	fixture_end(g);
 }
 
 /* What has no address is refused, and the rest of the batch is untouched. */
 static void case_65_what_is_wrong_is_refused_in_its_place(void **state)
 {
 	static const uint32_t at[] = { 0, 7, 14, 15 };
-	struct rig *g = rig_begin(state, (struct weir_dma_opts){ 0 });
+	struct fixture *g = fixture_begin(state, (struct weir_dma_opts){ 0 });
 	struct weir_job *jobs[ERROR_BURST];
 	uint32_t n;
 	size_t i, k;
@@ -398,7 +404,7 @@ static void case_65_what_is_wrong_is_refused_in_its_place(void **state)
 		prepare(g, ERROR_BURST);
 		for (i = 0; i < ERROR_BURST; i++)
 			jobs[i] = &g->j[i].job;
-		jobs[at[k]]->src = weir_loc_mem(NULL, COPY_LEN);
+		jobs[at[k]]->src = weir_operand_mem(NULL, COPY_LEN);
 		assert_int_equal(weir_job_start_batch(g->dma, jobs,
 						      ERROR_BURST, &n), -EINVAL);
 		assert_int_equal(n, at[k]);
@@ -408,14 +414,14 @@ static void case_65_what_is_wrong_is_refused_in_its_place(void **state)
 		UNTIL(g->r, n_ended(g, ERROR_BURST) == ERROR_BURST - 1);
 		assert_int_equal(g->j[at[k]].calls, 0);
 	}
-	rig_end(g);
+	fixture_end(g);
 }
 
 static void case_66_a_fill_repeats_its_pattern_and_ends_there(void **state)
 {
 	static const size_t lengths[] = { 8, 64, 1024, 50, 100, 89 };
 	static const char pattern[8] = "\x21\x43\x65\x87\xa9\xcb\xed\x0f";
-	struct rig *g = rig_begin(state, (struct weir_dma_opts){ 0 });
+	struct fixture *g = fixture_begin(state, (struct weir_dma_opts){ 0 });
 	struct jrec *j = &g->j[0];
 	char *dst = g->dst[1];
 	uint64_t value;
@@ -425,18 +431,19 @@ static void case_66_a_fill_repeats_its_pattern_and_ends_there(void **state)
 	for (k = 0; k < N_OF(lengths); k++) {
 		memset(g->dst, 0x5a, sizeof(g->dst));
 		jrec_init(j);
-		weir_job_fill(&j->job, weir_loc_mem(dst, lengths[k]), value);
+		weir_job_fill(&j->job, weir_operand_mem(dst, lengths[k]),
+			      value);
 		assert_int_equal(jrec_run(g->dma, j), lengths[k]);
 		for (i = 0; i < lengths[k]; i++)
 			assert_int_equal(dst[i], pattern[i % 8]);
 		assert_int_equal(dst[-1], 0x5a);
 		assert_int_equal(dst[lengths[k]], 0x5a);
 	}
-	weir_job_memzero(&j->job, weir_loc_mem(dst, 89));
+	weir_job_memzero(&j->job, weir_operand_mem(dst, 89));
 	assert_int_equal(jrec_run(g->dma, j), 89);
 	for (i = 0; i < 89; i++)
 		assert_int_equal(dst[i], 0);
-	rig_end(g);
+	fixture_end(g);
 }
 
 static uint64_t n_free(const struct weir_inventory *inv)
@@ -450,7 +457,7 @@ static uint64_t n_free(const struct weir_inventory *inv)
 /* The reference of the job is the last one: it frees the source. */
 static void case_67_a_buf_let_go_by_its_owner_is_freed_by_the_job(void **state)
 {
-	struct rig *g = rig_begin(state, (struct weir_dma_opts){ 0 });
+	struct fixture *g = fixture_begin(state, (struct weir_dma_opts){ 0 });
 	struct weir_mmap *m = start_mmap(g->src, sizeof(g->src),
 					 WEIR_MMAP_WRITE);
 	struct weir_inventory *inv = NULL;
@@ -463,15 +470,15 @@ static void case_67_a_buf_let_go_by_its_owner_is_freed_by_the_job(void **state)
 	prepare(g, 1);
 	assert_int_equal(weir_inventory_get(&buf, inv, m, g->src[0], COPY_LEN,
 					    NULL, COPY_LEN), 0);
-	weir_job_copy(&g->j[0].job, weir_loc_mem(g->dst[0], COPY_LEN),
-		      weir_loc_buf(buf));
+	weir_job_copy(&g->j[0].job, weir_operand_mem(g->dst[0], COPY_LEN),
+		      weir_operand_buf(buf));
 	start(g, 0, WEIR_JOB_LAZY);
 	weir_buf_put(buf);
 	assert_int_equal(n_free(inv), before - 1);
 	weir_dma_flush(g->dma);
 	all_copied(g, 1);
 	assert_int_equal(n_free(inv), before);
-	rig_end(g);
+	fixture_end(g);
 	assert_int_equal(weir_inventory_destroy(inv), 0);
 	assert_int_equal(weir_mmap_destroy(m), 0);
 }
@@ -486,12 +493,12 @@ static void case_68_what_makes_no_sense_is_refused(void **state)
 	struct weir_dma_opts opts = { .size = sizeof(opts) };
 	struct weir_dma_engine_stats es = { .size = sizeof(es) };
 	struct weir_dma_stats s = { .size = 4 };
-	struct rig *g;
+	struct fixture *g;
 	struct rec stop;
 	char big[sizeof(opts) + 8] = { 0 };
 	struct weir_dma *other = NULL;
 
-	g = rig_begin(state, (struct weir_dma_opts){ 0 });
+	g = fixture_begin(state, (struct weir_dma_opts){ 0 });
 	opts.jobs_max = UINT32_MAX;
 	assert_int_equal(weir_dma_create(&other, g->r, &opts), -EINVAL);
 	*(size_t *)(void *)big = sizeof(big);
@@ -523,7 +530,7 @@ static void case_68_what_makes_no_sense_is_refused(void **state)
 	rec_init(&stop);
 	STARTS(weir_dma_stop(g->dma, &stop.op));
 	assert_int_equal(finish(g->r, &stop), 0);
-	rig_end(g);
+	fixture_end(g);
 }
 
 int main(void)
@@ -534,7 +541,7 @@ int main(void)
 		CASE(case_61_every_number_of_pieces_on_both_sides),
 		CASE(case_62_heap_and_stack_as_they_are),
 		CASE(case_63_stopped_and_started_again_it_goes_on),
-		CASE(case_64_the_room_for_a_burst_is_exact_for_ever),
+		CASE(case_64_the_capacity_for_a_burst_is_exact_for_ever),
 		CASE(case_65_failures_are_exactly_those_that_fail),
 		CASE(case_65_what_is_wrong_is_refused_in_its_place),
 		CASE(case_66_a_fill_repeats_its_pattern_and_ends_there),

@@ -6,8 +6,8 @@
  * dma/README.md has the table.
  */
 
-#include "tests/export-kit.h"
-#include "tests/job-kit.h"
+#include "tests/export-fixture.h"
+#include "tests/job-fixture.h"
 
 #include <poll.h>
 
@@ -27,7 +27,7 @@ struct task {
 	unsigned int seed;
 };
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct weir_dma *dma;
 	struct weir_inventory *inv;
@@ -36,7 +36,7 @@ struct rig {
 	struct task tasks[TASKS];
 };
 
-static struct weir_buf *take(struct rig *g, size_t part, size_t data_len)
+static struct weir_buf *take(struct fixture *g, size_t part, size_t data_len)
 {
 	struct weir_buf *buf = NULL;
 	char *at = g->mem + part * PART;
@@ -46,7 +46,7 @@ static struct weir_buf *take(struct rig *g, size_t part, size_t data_len)
 	return buf;
 }
 
-static void task_begin(struct rig *g, size_t i)
+static void task_begin(struct fixture *g, size_t i)
 {
 	struct task *t = &g->tasks[i];
 
@@ -55,11 +55,12 @@ static void task_begin(struct rig *g, size_t i)
 	t->dst = take(g, TASKS + i, 0);
 	fill_pattern(weir_buf_data(t->src), PART, 0, t->seed);
 	jrec_init(&t->j);
-	weir_job_copy(&t->j.job, weir_loc_buf(t->dst), weir_loc_buf(t->src));
+	weir_job_copy(&t->j.job, weir_operand_buf(t->dst),
+		      weir_operand_buf(t->src));
 }
 
 /* @turn_bytes: of it, not everything is done inside the starts. */
-static void rig_begin(struct rig *g, void **state, uint32_t turn_bytes)
+static void fixture_begin(struct fixture *g, void **state, uint32_t turn_bytes)
 {
 	struct weir_dma_opts opts = { .turn_bytes = turn_bytes };
 	size_t i;
@@ -76,7 +77,7 @@ static void rig_begin(struct rig *g, void **state, uint32_t turn_bytes)
 		task_begin(g, i);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	size_t i;
 
@@ -98,7 +99,7 @@ static void check_copied(const struct task *t)
 	assert_true(is_pattern(weir_buf_data(t->dst), PART, 0, t->seed));
 }
 
-static void start_all(struct rig *g)
+static void start_all(struct fixture *g)
 {
 	size_t i;
 
@@ -157,7 +158,8 @@ static int flow_job(struct flow *f, struct weir_reactor *r)
 	if (err)
 		return err;
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_buf(f->dst), weir_loc_buf(f->src));
+	weir_job_copy(&j.job, weir_operand_buf(f->dst),
+		      weir_operand_buf(f->src));
 	err = weir_job_start(f->dma, &j.job);
 	return err ? err : (int)jrec_finish(r, &j);
 }
@@ -218,7 +220,7 @@ static struct weir_buf *list_of(struct weir_inventory *inv,
 				struct weir_mmap *m, size_t data)
 {
 	struct weir_buf *head = NULL, *buf = NULL;
-	char *at = kit_addr(m);
+	char *at = fixture_addr(m);
 	int i;
 
 	for (i = 0; i < 3; i++, at += 3000) {
@@ -256,14 +258,16 @@ static void copy_there(int sock, void *arg)
 	list = list_of(inv, theirs, 3000);
 	EXPECT(list);
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_mem(here, 9000), weir_loc_buf(list));
+	weir_job_copy(&j.job, weir_operand_mem(here, 9000),
+		      weir_operand_buf(list));
 	EXPECT(!weir_job_start(dma, &j.job));
 	EXPECT(jrec_finish(r, &j) == 9000);
 	EXPECT(is_pattern(here, 9000, 0, 1));
 	fill_pattern(here, 9000, 0, 2);
 
 	/* More than there is room for is refused, whole. */
-	weir_job_copy(&j.job, weir_loc_buf(list), weir_loc_mem(here, 9000));
+	weir_job_copy(&j.job, weir_operand_buf(list),
+		      weir_operand_mem(here, 9000));
 	EXPECT(weir_job_start(dma, &j.job) == -EMSGSIZE);
 	EXPECT(weir_buf_list_data_len(list) == 9000);
 	j.job.flags = WEIR_JOB_OVERWRITE;
@@ -284,12 +288,12 @@ static void case_2_two_processes_in_both_directions(void **state)
 	struct proc proc;
 
 	proc_begin(&proc, copy_there, &backend);
-	m = kit_started(9000, RW);
-	fill_pattern(kit_addr(m), 9000, 0, 1);
+	m = fixture_started(9000, RW);
+	fill_pattern(fixture_addr(m), 9000, 0, 1);
 	parcel_of(&p, m, NULL);
 	assert_int_equal(parcel_send(proc.sock, &p), 0);
 	assert_int_equal(proc_end(&proc), 0);
-	assert_true(is_pattern(kit_addr(m), 9000, 0, 2));
+	assert_true(is_pattern(fixture_addr(m), 9000, 0, 2));
 	parcel_drop(&p);
 	assert_int_equal(weir_mmap_destroy(m), 0);
 }
@@ -307,11 +311,11 @@ static void case_2_a_list_of_too_many_pieces_is_refused(void **state)
 	for (i = 0; i < N_OF(iov); i++)
 		iov[i] = (struct iovec){ from + i, 1 };
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_mem(to, N_OF(iov)),
-		      weir_loc_iov(NULL, iov, N_OF(iov)));
+	weir_job_copy(&j.job, weir_operand_mem(to, N_OF(iov)),
+		      weir_operand_iov(NULL, iov, N_OF(iov)));
 	assert_int_equal(weir_job_start(dma, &j.job), -EMSGSIZE);
-	weir_job_copy(&j.job, weir_loc_mem(to, N_OF(iov) - 1),
-		      weir_loc_iov(NULL, iov, N_OF(iov) - 1));
+	weir_job_copy(&j.job, weir_operand_mem(to, N_OF(iov) - 1),
+		      weir_operand_iov(NULL, iov, N_OF(iov) - 1));
 	assert_int_equal(jrec_run(dma, &j), N_OF(iov) - 1);
 	assert_int_equal(weir_dma_destroy(dma), 0);
 }
@@ -319,11 +323,11 @@ static void case_2_a_list_of_too_many_pieces_is_refused(void **state)
 /* Acceptance 3, pe_polling. */
 static void case_3_sixteen_jobs_polled_to_the_last(void **state)
 {
-	struct rig g;
+	struct fixture g;
 	size_t i;
 	int turns = 0;
 
-	rig_begin(&g, state, 2 * PART);
+	fixture_begin(&g, state, 2 * PART);
 	start_all(&g);
 	assert_true(weir_dma_in_flight(g.dma) > 0);
 	while (weir_dma_in_flight(g.dma) && turns++ < 10000)
@@ -331,7 +335,7 @@ static void case_3_sixteen_jobs_polled_to_the_last(void **state)
 	some_turns(g.r, 1);
 	for (i = 0; i < TASKS; i++)
 		check_copied(&g.tasks[i]);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Acceptance 4, pe_event: asleep in poll() but for what is due.  The jobs go
@@ -340,19 +344,19 @@ static void case_4_sixteen_jobs_by_the_descriptor(void **state)
 {
 	struct weir_domain *file;
 	struct pollfd pfd = { .events = POLLIN };
-	struct rig g;
+	struct fixture g;
 	size_t i, done = 0, before;
 	int fd, turns = 0;
 
-	rig_begin(&g, state, 0);
+	fixture_begin(&g, state, 0);
 	fd = test_file(state, "file", 0, 0);
 	file = file_domain(fd);
 	pfd.fd = weir_reactor_fd(g.r);
 	assert_true(pfd.fd >= 0);
 	for (i = 0; i < TASKS; i++)
 		weir_job_copy(&g.tasks[i].j.job,
-			      weir_loc_at(file, i * PART, PART),
-			      weir_loc_buf(g.tasks[i].src));
+			      weir_operand_at(file, i * PART, PART),
+			      weir_operand_buf(g.tasks[i].src));
 	start_all(&g);
 	while (done < TASKS && turns++ < 10000) {
 		/* A lost wake-up would be a time-out. */
@@ -369,7 +373,7 @@ static void case_4_sixteen_jobs_by_the_descriptor(void **state)
 				 PART);
 		assert_true(is_pattern(g.mem, PART, 0, g.tasks[i].seed));
 	}
-	rig_end(&g);
+	fixture_end(&g);
 	assert_int_equal(weir_domain_destroy(file), 0);
 	close(fd);
 }
@@ -391,7 +395,7 @@ static void on_state(struct weir_dma *dma, int prev, int next, void *arg)
 	a->next[a->n++] = next;
 }
 
-static size_t count_ended(const struct rig *g)
+static size_t count_ended(const struct fixture *g)
 {
 	size_t i, n = 0;
 
@@ -401,7 +405,7 @@ static size_t count_ended(const struct rig *g)
 }
 
 /* Half of them are short and have ended: stop, with the rest under way. */
-static void stop_at_half(struct rig *g, struct rec *stopped)
+static void stop_at_half(struct fixture *g, struct rec *stopped)
 {
 	struct weir_buf *src;
 	size_t i;
@@ -427,9 +431,9 @@ static void case_5_a_stop_after_half_of_them(void **state)
 	struct rec stopped, first;
 	struct arrows a = { 0 };
 	size_t i;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, 4096);
+	fixture_begin(&g, state, 4096);
 	rec_init(&first);
 	STARTS(weir_dma_stop(g.dma, &first.op));
 	finish(g.r, &first);
@@ -447,7 +451,7 @@ static void case_5_a_stop_after_half_of_them(void **state)
 	assert_int_equal(a.next[1], WEIR_DMA_STOPPING);
 	assert_int_equal(a.prev[2], WEIR_DMA_STOPPING);
 	assert_int_equal(a.next[2], WEIR_DMA_STOPPED);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Acceptance 6, pe_multi_context.  A6.1, A6.6: the reactor counts what is under
@@ -457,10 +461,10 @@ static void case_6_four_contexts_on_one_reactor(void **state)
 	struct weir_reactor_stats of_all = { .size = sizeof(of_all) };
 	struct weir_dma_stats st = { .size = sizeof(st) };
 	struct weir_dma *dma[4];
-	struct rig g;
+	struct fixture g;
 	size_t i, sum = 0;
 
-	rig_begin(&g, state, 0);
+	fixture_begin(&g, state, 0);
 	for (i = 0; i < 4; i++)
 		dma[i] = start_dma(g.r, (struct weir_dma_opts){
 			.turn_bytes = 4096 });
@@ -481,12 +485,12 @@ static void case_6_four_contexts_on_one_reactor(void **state)
 		assert_int_equal(st.completed, 4);
 		assert_int_equal(weir_dma_destroy(dma[i]), 0);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Case 7: all of it, driven by the state callback and the jobs' own. */
 struct reactive {
-	struct rig g;
+	struct fixture g;
 	struct weir_dma *dma;
 	struct rec stopped;
 	size_t n;
@@ -531,7 +535,7 @@ static void case_7_the_states_drive_it_all(void **state)
 	size_t i;
 
 	memset(&x, 0, sizeof(x));
-	rig_begin(&x.g, state, 0);
+	fixture_begin(&x.g, state, 0);
 	rec_init(&x.stopped);
 	assert_int_equal(weir_dma_create(&x.dma, x.g.r, &opts), 0);
 	assert_int_equal(weir_dma_set_state_cb(x.dma, on_reactive_state, &x),
@@ -543,7 +547,7 @@ static void case_7_the_states_drive_it_all(void **state)
 		check_copied(&x.g.tasks[i]);
 	UNTIL(x.g.r, x.stopped.calls);
 	assert_int_equal(weir_dma_destroy(x.dma), 0);
-	rig_end(&x.g);
+	fixture_end(&x.g);
 }
 
 /* Acceptance 8, pe_single_task_cb: one function for the good and the bad. */
@@ -551,25 +555,25 @@ static void case_8_one_callback_for_both_ends(void **state)
 {
 	struct weir_domain *file;
 	struct jrec good, bad;
-	struct rig g;
+	struct fixture g;
 	int fd;
 
-	rig_begin(&g, state, 0);
+	fixture_begin(&g, state, 0);
 	fd = test_file(state, "short", 1000, 3);
 	file = file_domain(fd);
 	jrec_init(&good);
 	jrec_init(&bad);
-	weir_job_copy(&good.job, weir_loc_mem(g.mem, 1000),
-		      weir_loc_at(file, 0, 1000));
-	weir_job_copy(&bad.job, weir_loc_mem(g.mem + 1000, 1000),
-		      weir_loc_at(file, 500, 1000));
+	weir_job_copy(&good.job, weir_operand_mem(g.mem, 1000),
+		      weir_operand_at(file, 0, 1000));
+	weir_job_copy(&bad.job, weir_operand_mem(g.mem + 1000, 1000),
+		      weir_operand_at(file, 500, 1000));
 	STARTS(weir_job_start(g.dma, &good.job));
 	STARTS(weir_job_start(g.dma, &bad.job));
 	UNTIL(g.r, good.calls && bad.calls);
 	assert_int_equal(good.res, 1000);
 	assert_int_equal(bad.res, -ENODATA);
 	assert_int_equal(bad.detail.bytes, 500);
-	rig_end(&g);
+	fixture_end(&g);
 	assert_int_equal(weir_domain_destroy(file), 0);
 	close(fd);
 }
@@ -582,17 +586,17 @@ static void case_9_one_of_255_is_of_no_length(void **state)
 {
 	static struct jrec jobs[255];
 	struct rec stopped;
-	struct rig g;
+	struct fixture g;
 	size_t i, refused = 0;
 	int err;
 
-	rig_begin(&g, state, 4096);
+	fixture_begin(&g, state, 4096);
 	for (i = 0; i < N_OF(jobs); i++) {
 		jrec_init(&jobs[i]);
-		weir_job_copy(&jobs[i].job,
-			      weir_loc_mem(g.mem + 16 * PART + i * 100, 100),
-			      weir_loc_mem(g.mem + i * 100,
-					   i == 100 ? 0 : 100));
+		weir_job_copy(
+			&jobs[i].job,
+			weir_operand_mem(g.mem + 16 * PART + i * 100, 100),
+			weir_operand_mem(g.mem + i * 100, i == 100 ? 0 : 100));
 		err = weir_job_start(g.dma, &jobs[i].job);
 		assert_int_equal(err, i == 100 ? -EINVAL : 0);
 		refused += err != 0;
@@ -607,12 +611,12 @@ static void case_9_one_of_255_is_of_no_length(void **state)
 	rec_init(&stopped);
 	STARTS(weir_dma_stop(g.dma, &stopped.op));
 	assert_int_equal(finish(g.r, &stopped), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Case 10: four jobs for sixteen pairs. */
 struct again {
-	struct rig *g;
+	struct fixture *g;
 	struct jrec jobs[4];
 	size_t next, done;
 };
@@ -621,7 +625,8 @@ static void set_pair(struct again *a, struct jrec *j)
 {
 	struct task *t = &a->g->tasks[a->next++];
 
-	weir_job_copy(&j->job, weir_loc_buf(t->dst), weir_loc_buf(t->src));
+	weir_job_copy(&j->job, weir_operand_buf(t->dst),
+		      weir_operand_buf(t->src));
 }
 
 static void on_again(struct weir_op *op, int64_t res)
@@ -641,10 +646,10 @@ static void on_again(struct weir_op *op, int64_t res)
 static void case_10_four_jobs_started_again_in_their_callbacks(void **state)
 {
 	struct again a = { 0 };
-	struct rig g;
+	struct fixture g;
 	size_t i;
 
-	rig_begin(&g, state, PART);
+	fixture_begin(&g, state, PART);
 	a.g = &g;
 	for (i = 0; i < N_OF(a.jobs); i++) {
 		weir_job_init(&a.jobs[i].job, on_again);
@@ -656,64 +661,69 @@ static void case_10_four_jobs_started_again_in_their_callbacks(void **state)
 	for (i = 0; i < TASKS; i++)
 		assert_true(is_pattern(weir_buf_data(g.tasks[i].dst), PART, 0,
 				       g.tasks[i].seed));
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Acceptance 11, pe_task_try_submit: there is no start that does not look. */
 static void case_11_what_makes_no_sense_stays_the_callers(void **state)
 {
 	struct task *t;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, 0);
+	fixture_begin(&g, state, 0);
 	t = &g.tasks[0];
 	t->j.job.kind = 0;
 	assert_int_equal(weir_job_start(g.dma, &t->j.job), -EINVAL);
 	t->j.job.kind = 1000;
 	assert_int_equal(weir_job_start(g.dma, &t->j.job), -EINVAL);
-	weir_job_copy(&t->j.job, weir_loc_buf(t->src), weir_loc_buf(t->src));
+	weir_job_copy(&t->j.job, weir_operand_buf(t->src),
+		      weir_operand_buf(t->src));
 	assert_int_equal(weir_job_start(g.dma, &t->j.job) < 0, 1);
 	assert_int_equal(weir_op_is_busy(&t->j.job.op), 0);
 	assert_int_equal(weir_buf_refs(t->src), 1);
 	some_turns(g.r, 3);
 	assert_int_equal(t->j.calls, 0);
-	weir_job_copy(&t->j.job, weir_loc_buf(t->dst), weir_loc_buf(t->src));
+	weir_job_copy(&t->j.job, weir_operand_buf(t->dst),
+		      weir_operand_buf(t->src));
 	assert_int_equal(jrec_run(g.dma, &t->j), PART);
 	check_copied(t);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Acceptance 24; A8.4 */
 static void case_24_a_read_only_import_is_no_destination(void **state)
 {
-	struct weir_mmap *m = kit_started(KIT_LEN, WEIR_MMAP_WRITE |
-					  WEIR_MMAP_PEER_READ), *im = NULL;
+	struct weir_mmap *m = fixture_started(FIXTURE_LEN,
+					      WEIR_MMAP_WRITE |
+						      WEIR_MMAP_PEER_READ),
+			 *im = NULL;
 	struct weir_buf *buf = NULL;
 	struct parcel p;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, 0);
-	fill_pattern(kit_addr(m), KIT_LEN, 0, 3);
+	fixture_begin(&g, state, 0);
+	fill_pattern(fixture_addr(m), FIXTURE_LEN, 0, 3);
 	parcel_of(&p, m, NULL);
 	assert_int_equal(parcel_import(&im, &p, NULL), 0);
 	assert_int_equal(weir_inventory_attach(g.inv, im), 0);
-	assert_int_equal(weir_inventory_get(&buf, g.inv, im, kit_addr(im), 100,
-					    NULL, 0), 0);
-	weir_job_copy(&g.tasks[0].j.job, weir_loc_buf(buf),
-		      weir_loc_mem(g.mem, 50));
+	assert_int_equal(weir_inventory_get(&buf, g.inv, im, fixture_addr(im),
+					    100, NULL, 0),
+			 0);
+	weir_job_copy(&g.tasks[0].j.job, weir_operand_buf(buf),
+		      weir_operand_mem(g.mem, 50));
 	assert_int_equal(weir_job_start(g.dma, &g.tasks[0].j.job), -EACCES);
-	weir_job_fill(&g.tasks[0].j.job, weir_loc_buf(buf), 0);
+	weir_job_fill(&g.tasks[0].j.job, weir_operand_buf(buf), 0);
 	assert_int_equal(weir_job_start(g.dma, &g.tasks[0].j.job), -EACCES);
 	assert_int_equal(weir_buf_data_len(buf), 0);
 
 	/* As a source it is as good as any. */
-	assert_int_equal(weir_buf_set_data(buf, kit_addr(im), 100), 0);
-	weir_job_copy(&g.tasks[0].j.job, weir_loc_mem(g.mem, 100),
-		      weir_loc_buf(buf));
+	assert_int_equal(weir_buf_set_data(buf, fixture_addr(im), 100), 0);
+	weir_job_copy(&g.tasks[0].j.job, weir_operand_mem(g.mem, 100),
+		      weir_operand_buf(buf));
 	assert_int_equal(jrec_run(g.dma, &g.tasks[0].j), 100);
 	assert_true(is_pattern(g.mem, 100, 0, 3));
 	weir_buf_put(buf);
-	rig_end(&g);
+	fixture_end(&g);
 	parcel_drop(&p);
 	assert_int_equal(weir_mmap_destroy(im), 0);
 	assert_int_equal(weir_mmap_destroy(m), 0);

@@ -2,15 +2,15 @@
 
 /* Jobs to and from a domain of the user's own. */
 
-#include "tests/store-kit.h"
+#include "tests/user-domain-fixture.h"
 
 #include <weir/buf.h>
 #include <weir/inventory.h>
 
 #include "tests/sim-calls.h"
 
-struct job_rig {
-	struct rig *g;
+struct job_fixture {
+	struct fixture *g;
 	struct weir_dma *dma;
 	struct weir_inventory *inv;
 	struct weir_mmap *m;
@@ -19,9 +19,9 @@ struct job_rig {
 	struct jrec j;
 };
 
-static void jobs_begin(struct job_rig *w, void **state)
+static void jobs_begin(struct job_fixture *w, void **state)
 {
-	w->g = rig_begin(state);
+	w->g = fixture_begin(state);
 	w->dma = start_dma(w->g->r, (struct weir_dma_opts){ 0 });
 	w->m = start_mmap(w->g->mem, LEN, WEIR_MMAP_WRITE);
 	w->inv = start_inventory(w->g->r, w->m);
@@ -30,22 +30,22 @@ static void jobs_begin(struct job_rig *w, void **state)
 	jrec_init(&w->j);
 }
 
-static void jobs_end(struct job_rig *w)
+static void jobs_end(struct job_fixture *w)
 {
 	assert_int_equal(weir_dma_destroy(w->dma), 0);
 	assert_int_equal(weir_inventory_destroy(w->inv), 0);
 	assert_int_equal(weir_mmap_destroy(w->m), 0);
 	assert_int_equal(weir_domain_destroy(w->file), 0);
 	close(w->fd);
-	rig_end(w->g);
+	fixture_end(w->g);
 }
 
-static struct weir_loc mem_at(struct job_rig *w, size_t off, size_t len)
+static struct weir_operand mem_at(struct job_fixture *w, size_t off, size_t len)
 {
-	return weir_loc_mem(w->g->mem + off, len);
+	return weir_operand_mem(w->g->mem + off, len);
 }
 
-static struct weir_buf *take(struct job_rig *w, size_t off, size_t len,
+static struct weir_buf *take(struct job_fixture *w, size_t off, size_t len,
 			     size_t data_len)
 {
 	return get_buf(w->inv, w->m, w->g->mem + off, len, data_len);
@@ -55,10 +55,11 @@ enum { NONE, PULL, PUSH, TRANSFER, FILL, N_SETS };
 
 static void only(struct weir_domain *d, int set)
 {
-	int err = set == PULL ? weir_domain_set_pull(d, store_pull) :
-		  set == PUSH ? weir_domain_set_push(d, store_push) :
-		  set == FILL ? weir_domain_set_fill(d, store_fill) :
-				weir_domain_set_transfer(d, store_transfer);
+	int err =
+		set == PULL ? weir_domain_set_pull(d, user_domain_pull) :
+		set == PUSH ? weir_domain_set_push(d, user_domain_push) :
+		set == FILL ? weir_domain_set_fill(d, user_domain_fill) :
+			      weir_domain_set_transfer(d, user_domain_transfer);
 
 	assert_int_equal(err, 0);
 }
@@ -96,25 +97,26 @@ static const struct row {
 #undef N
 };
 
-static void try_row(struct job_rig *w, const struct row *row, int set)
+static void try_row(struct job_fixture *w, const struct row *row, int set)
 {
-	struct weir_loc locs[N_PLACES] = {
+	struct weir_operand operands[N_PLACES] = {
 		mem_at(w, 0, 64),
-		weir_loc_at(w->g->a.d, 0, 64),
-		weir_loc_at(w->g->b.d, 0, 64),
-		weir_loc_at(w->file, 0, 64),
+		weir_operand_at(w->g->a.d, 0, 64),
+		weir_operand_at(w->g->b.d, 0, 64),
+		weir_operand_at(w->file, 0, 64),
 	};
-	struct weir_loc more;
+	struct weir_operand more;
 	int err;
 
 	jrec_init(&w->j);
-	weir_job_copy(&w->j.job, locs[row->dst], locs[row->src]);
+	weir_job_copy(&w->j.job, operands[row->dst], operands[row->src]);
 	w->j.job.kind = row->kind;
 	if (row->kind == WEIR_JOB_DUALCAST || row->kind == WEIR_JOB_XOR) {
-		more = locs[row->kind == WEIR_JOB_XOR ? row->src : row->dst];
+		more = operands[row->kind == WEIR_JOB_XOR ? row->src :
+							    row->dst];
 		more.addr += 100;
 		w->j.job.more = &more;
-		w->j.job.n_more = 1;
+		w->j.job.n_extra = 1;
 	}
 	err = weir_job_start(w->dma, &w->j.job);
 	if (err != row->want[set])
@@ -127,7 +129,7 @@ static void try_row(struct job_rig *w, const struct row *row, int set)
 
 static void what_a_job_can_do_is_what_is_set(void **state)
 {
-	struct job_rig w;
+	struct job_fixture w;
 	size_t i;
 	int set;
 
@@ -151,14 +153,14 @@ static void a_job_hands_on_what_it_was_given(void **state)
 	struct weir_translation t = { .size = sizeof(t) };
 	struct iovec from[2] = { { (void *)0, 50 }, { (void *)200, 14 } };
 	const struct weir_domain_move *m;
-	struct job_rig w;
+	struct job_fixture w;
 	int ctx[2];
 
 	jobs_begin(&w, state);
-	store_can_all(&w.g->b);
+	user_domain_can_all(&w.g->b);
 	w.g->b.when = LATER;
-	weir_job_copy(&w.j.job, weir_loc_at(w.g->b.d, 7, 64),
-		      weir_loc_iov(w.g->a.d, from, 2));
+	weir_job_copy(&w.j.job, weir_operand_at(w.g->b.d, 7, 64),
+		      weir_operand_iov(w.g->a.d, from, 2));
 	w.j.job.src.ctx = &ctx[0];
 	w.j.job.dst.ctx = &ctx[1];
 	w.j.job.src.translation = &t;
@@ -182,7 +184,7 @@ static void a_job_hands_on_what_it_was_given(void **state)
 	assert_int_equal(jrec_finish(w.g->r, &w.j), 64);
 
 	jrec_init(&w.j);
-	weir_job_fill(&w.j.job, weir_loc_at(w.g->b.d, 3, 9),
+	weir_job_fill(&w.j.job, weir_operand_at(w.g->b.d, 3, 9),
 		      0x0807060504030201);
 	w.g->b.when = INSIDE;
 	assert_int_equal(jrec_run(w.dma, &w.j), 9);
@@ -207,7 +209,7 @@ static uint32_t cut(struct iovec *iov, uint32_t max, size_t len,
 	return k;
 }
 
-static struct weir_buf *list_of(struct job_rig *w, size_t len,
+static struct weir_buf *list_of(struct job_fixture *w, size_t len,
 				unsigned int *seed)
 {
 	struct weir_buf *list = NULL, *buf;
@@ -226,8 +228,8 @@ static struct weir_buf *list_of(struct job_rig *w, size_t len,
 	return list;
 }
 
-static void there_and_back(struct job_rig *w, struct weir_loc here,
-			   struct weir_loc there, size_t len)
+static void there_and_back(struct job_fixture *w, struct weir_operand here,
+			   struct weir_operand there, size_t len)
 {
 	size_t i;
 	int dir;
@@ -254,21 +256,21 @@ static void bufs_are_handed_over_in_steps(void **state)
 {
 	unsigned int seed = 9, round, rounds = scaled(300);
 	struct weir_buf *list;
-	struct weir_loc there;
+	struct weir_operand there;
 	struct iovec iov[20];
-	struct job_rig w;
+	struct job_fixture w;
 	size_t len;
 
 	jobs_begin(&w, state);
-	store_can_all(&w.g->a);
+	user_domain_can_all(&w.g->a);
 	for (round = 0; round < rounds; round++) {
 		len = 1 + (size_t)rand_r(&seed) % (LEN / 4);
-		there = weir_loc_at(w.g->a.d, 40, len);
+		there = weir_operand_at(w.g->a.d, 40, len);
 		if (round % 2)
-			there = weir_loc_iov(w.g->a.d, iov,
-					     cut(iov, N_OF(iov), len, &seed));
+			there = weir_operand_iov(
+				w.g->a.d, iov, cut(iov, N_OF(iov), len, &seed));
 		list = list_of(&w, len, &seed);
-		there_and_back(&w, weir_loc_buf(list), there, len);
+		there_and_back(&w, weir_operand_buf(list), there, len);
 		weir_buf_put(list);
 	}
 	jobs_end(&w);
@@ -276,16 +278,16 @@ static void bufs_are_handed_over_in_steps(void **state)
 
 static void the_source_of_a_job_may_end_early(void **state)
 {
-	struct job_rig w;
+	struct job_fixture w;
 	int flag;
 
 	jobs_begin(&w, state);
-	store_can_all(&w.g->a);
+	user_domain_can_all(&w.g->a);
 	w.g->a.most = 10;
 	for (flag = 0; flag < 2; flag++) {
 		jrec_init(&w.j);
 		weir_job_copy(&w.j.job, mem_at(&w, 0, 64),
-			      weir_loc_at(w.g->a.d, 0, 64));
+			      weir_operand_at(w.g->a.d, 0, 64));
 		w.j.job.flags = flag ? WEIR_JOB_SHORT_OK : 0;
 		assert_int_equal(jrec_run(w.dma, &w.j), flag ? 10 : -ENODATA);
 		assert_int_equal(w.j.detail.bytes, 10);
@@ -295,16 +297,17 @@ static void the_source_of_a_job_may_end_early(void **state)
 
 static void a_job_ends_as_the_domain_says(void **state)
 {
-	struct job_rig w;
-	struct store *s;
+	struct job_fixture w;
+	struct user_domain *s;
 
 	jobs_begin(&w, state);
 	s = &w.g->a;
-	store_can_all(s);
+	user_domain_can_all(s);
 	s->most = 10;
 	s->end = -EREMOTEIO;
 	s->code = 4711;
-	weir_job_copy(&w.j.job, mem_at(&w, 0, 64), weir_loc_at(s->d, 0, 64));
+	weir_job_copy(&w.j.job, mem_at(&w, 0, 64),
+		      weir_operand_at(s->d, 0, 64));
 	assert_int_equal(jrec_run(w.dma, &w.j), -EREMOTEIO);
 	assert_int_equal(w.j.detail.bytes, 10);
 	assert_int_equal(w.j.detail.code, 4711);
@@ -321,16 +324,17 @@ static void a_job_that_the_domain_refuses_has_not_begun(void **state)
 	struct weir_dma_stats before = { .size = sizeof(before) };
 	struct weir_dma_stats after = { .size = sizeof(after) };
 	struct weir_buf *buf;
-	struct job_rig w;
-	struct store *s;
+	struct job_fixture w;
+	struct user_domain *s;
 
 	jobs_begin(&w, state);
 	s = &w.g->a;
-	store_can_all(s);
+	user_domain_can_all(s);
 	assert_int_equal(weir_dma_stats(w.dma, &before), 0);
 	s->refuse = -EAGAIN;
 	buf = take(&w, 0, 10, 0);
-	weir_job_copy(&w.j.job, weir_loc_buf(buf), weir_loc_at(s->d, 0, 10));
+	weir_job_copy(&w.j.job, weir_operand_buf(buf),
+		      weir_operand_at(s->d, 0, 10));
 	assert_int_equal(weir_job_start(w.dma, &w.j.job), -EAGAIN);
 	some_turns(w.g->r, 2);
 	assert_int_equal(w.j.calls, 0);
@@ -346,7 +350,7 @@ static void a_job_that_the_domain_refuses_has_not_begun(void **state)
 	jobs_end(&w);
 }
 
-static struct weir_buf *eight_tens(struct job_rig *w, size_t data_len)
+static struct weir_buf *eight_tens(struct job_fixture *w, size_t data_len)
 {
 	struct weir_buf *list = take(w, 0, 10, data_len);
 	size_t i;
@@ -361,15 +365,16 @@ static struct weir_buf *eight_tens(struct job_rig *w, size_t data_len)
 static void a_refusal_in_the_middle_ends_the_job(void **state)
 {
 	struct weir_buf *list;
-	struct job_rig w;
-	struct store *s;
+	struct job_fixture w;
+	struct user_domain *s;
 
 	jobs_begin(&w, state);
 	s = &w.g->a;
-	store_can_all(s);
+	user_domain_can_all(s);
 	list = eight_tens(&w, 0);
 	s->when = LATER;
-	weir_job_copy(&w.j.job, weir_loc_buf(list), weir_loc_at(s->d, 0, 80));
+	weir_job_copy(&w.j.job, weir_operand_buf(list),
+		      weir_operand_at(s->d, 0, 80));
 	STARTS(weir_job_start(w.dma, &w.j.job));
 	end_op(s);
 	s->refuse = -ENXIO;
@@ -383,18 +388,19 @@ static void a_refusal_in_the_middle_ends_the_job(void **state)
 static void a_cancel_of_a_job_reaches_the_domain(void **state)
 {
 	struct weir_buf *list;
-	struct job_rig w;
-	struct store *s;
+	struct job_fixture w;
+	struct user_domain *s;
 	struct rec stop;
 
 	jobs_begin(&w, state);
 	s = &w.g->a;
-	store_can_all(s);
+	user_domain_can_all(s);
 	s->when = LATER;
 
 	/* It cannot cancel: it ends between two steps. */
 	list = eight_tens(&w, 10);
-	weir_job_copy(&w.j.job, weir_loc_at(s->d, 0, 80), weir_loc_buf(list));
+	weir_job_copy(&w.j.job, weir_operand_at(s->d, 0, 80),
+		      weir_operand_buf(list));
 	STARTS(weir_job_start(w.dma, &w.j.job));
 	assert_int_equal(weir_op_cancel(&w.j.job.op), 0);
 	some_turns(w.g->r, 2);
@@ -405,9 +411,10 @@ static void a_cancel_of_a_job_reaches_the_domain(void **state)
 	assert_int_equal(s->calls, 1);
 	weir_buf_put(list);
 
-	assert_int_equal(weir_domain_set_cancel(s->d, store_cancel), 0);
+	assert_int_equal(weir_domain_set_cancel(s->d, user_domain_cancel), 0);
 	jrec_init(&w.j);
-	weir_job_copy(&w.j.job, weir_loc_at(s->d, 0, 64), mem_at(&w, 0, 64));
+	weir_job_copy(&w.j.job, weir_operand_at(s->d, 0, 64),
+		      mem_at(&w, 0, 64));
 	STARTS(weir_job_start(w.dma, &w.j.job));
 	weir_op_set_deadline(&w.j.job.op, weir_reactor_now(w.g->r) + 1);
 	assert_int_equal(jrec_finish(w.g->r, &w.j), -ETIMEDOUT);
@@ -415,7 +422,8 @@ static void a_cancel_of_a_job_reaches_the_domain(void **state)
 
 	/* A context that stops. */
 	jrec_init(&w.j);
-	weir_job_copy(&w.j.job, weir_loc_at(s->d, 0, 64), mem_at(&w, 0, 64));
+	weir_job_copy(&w.j.job, weir_operand_at(s->d, 0, 64),
+		      mem_at(&w, 0, 64));
 	STARTS(weir_job_start(w.dma, &w.j.job));
 	rec_init(&stop);
 	STARTS(weir_dma_stop(w.dma, &stop.op));
@@ -429,7 +437,7 @@ enum { SLOT = 1024, SLOTS = LEN / SLOT, EVERY = 7 };
 
 /* Random work: the store's key, a wrong one, and what the store should hold. */
 struct work {
-	struct job_rig w;
+	struct job_fixture w;
 	uint32_t key, wrong;
 	char shadow[LEN];
 	unsigned int seed;
@@ -440,8 +448,8 @@ static void work_once(struct work *k, unsigned int i)
 {
 	size_t off = (size_t)rand_r(&k->seed) % SLOTS * SLOT;
 	size_t len = 1 + (size_t)rand_r(&k->seed) % SLOT;
-	struct weir_loc there = weir_loc_at(k->w.g->a.d, off, len);
-	struct weir_loc here = mem_at(&k->w, 0, len);
+	struct weir_operand there = weir_operand_at(k->w.g->a.d, off, len);
+	struct weir_operand here = mem_at(&k->w, 0, len);
 	unsigned int what = (unsigned int)rand_r(&k->seed) % 3;
 	struct weir_job *job = &k->w.j.job;
 	char byte = (char)i;
@@ -476,11 +484,11 @@ static void random_work_is_right_and_wrong_keys_fail_alone(void **state)
 	struct work *k = calloc(1, sizeof(*k));
 	unsigned int i, n = scaled(20000);
 	struct weir_domain_move *m;
-	struct rig *g;
+	struct fixture *g;
 
 	jobs_begin(&k->w, state);
 	g = k->w.g;
-	store_can_all(&g->a);
+	user_domain_can_all(&g->a);
 	memset(g->a.mem, 0xff, LEN);
 	k->seed = 5;
 	k->key = 0x1234;

@@ -9,7 +9,7 @@
 
 #include "base/fault.h"
 #include "mem/domain-internal.h"
-#include "tests/table-kit.h"
+#include "tests/table-fixture.h"
 
 static void it_has_what_it_was_made_with(void **state)
 {
@@ -74,28 +74,28 @@ static void a_link_is_of_remote_domains_alone(void **state)
 
 /* The table. */
 
-struct rig {
+struct fixture {
 	struct weir_domain *d;
 	int link, other;
 };
 
 static int do_attach(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	return domain_remote_attach(g->d, &g->link, "link", "test");
 }
 
 static int do_attach_other(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	return domain_remote_attach(g->d, &g->other, "other", "test");
 }
 
 static int do_detach(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	domain_remote_detach(g->d, &g->link);
 	return 0;
@@ -103,7 +103,7 @@ static int do_detach(void *arg)
 
 static int do_detach_other(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	domain_remote_detach(g->d, &g->other);
 	return 0;
@@ -111,7 +111,7 @@ static int do_detach_other(void *arg)
 
 static int do_destroy(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 	int err = weir_domain_destroy(g->d);
 
 	if (!err)
@@ -135,7 +135,7 @@ static const char *const columns[] = {
 	[USED] = "an mmap is in it",
 };
 
-static void check_then(const struct table_cell *c, const struct rig *g)
+static void check_then(const struct table_cell *c, const struct fixture *g)
 {
 	bool attached = !strcmp(c->then, "attached");
 
@@ -156,7 +156,7 @@ static void the_table_is_true(void **state)
 	table_open(&t, "mem/README.md", "remote domain: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
-		struct rig g = { NULL, 0, 0 };
+		struct fixture g = { NULL, 0, 0 };
 		bool used = c.column >= ATTACHED_USED;
 
 		assert_int_equal(weir_domain_remote_create(&g.d, NULL), 0);

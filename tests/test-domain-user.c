@@ -2,7 +2,7 @@
 
 /* Domains of the user's own, called directly. */
 
-#include "tests/store-kit.h"
+#include "tests/user-domain-fixture.h"
 
 #include "base/fault.h"
 
@@ -88,7 +88,7 @@ static void shipped_domains_keep_their_functions(void **state)
 	close(fd);
 }
 
-static struct weir_domain_move *fill_move(struct rig *g,
+static struct weir_domain_move *fill_move(struct fixture *g,
 					  struct weir_domain *dst)
 {
 	move(g, dst, NULL);
@@ -110,17 +110,18 @@ struct kind {
 };
 
 static const struct kind kinds[] = {
-	{ "pull", weir_domain_pull, weir_domain_set_pull, store_pull,
+	{ "pull", weir_domain_pull, weir_domain_set_pull, user_domain_pull,
 	  true, false, true },
-	{ "push", weir_domain_push, weir_domain_set_push, store_push,
+	{ "push", weir_domain_push, weir_domain_set_push, user_domain_push,
 	  false, true, false },
 	{ "transfer", weir_domain_transfer, weir_domain_set_transfer,
-	  store_transfer, true, true, false },
-	{ "fill", weir_domain_fill, weir_domain_set_fill, store_fill,
+	  user_domain_transfer, true, true, false },
+	{ "fill", weir_domain_fill, weir_domain_set_fill, user_domain_fill,
 	  false, true, false },
 };
 
-static struct weir_domain_move *move_for(struct rig *g, const struct kind *k)
+static struct weir_domain_move *move_for(struct fixture *g,
+					 const struct kind *k)
 {
 	if (k->start == weir_domain_fill)
 		return fill_move(g, g->b.d);
@@ -131,8 +132,8 @@ static struct weir_domain_move *move_for(struct rig *g, const struct kind *k)
 /* S2, S3, S4, cases 26 and 29 */
 static void each_calls_the_function_that_was_set(void **state)
 {
-	struct rig *g = rig_begin(state);
-	struct store *does, *other;
+	struct fixture *g = fixture_begin(state);
+	struct user_domain *does, *other;
 	size_t i;
 
 	for (i = 0; i < N_OF(kinds); i++) {
@@ -149,7 +150,7 @@ static void each_calls_the_function_that_was_set(void **state)
 		assert_int_equal(k->set(other->d, NULL), 0);
 
 		/* Replaced, and called with what was given. */
-		assert_int_equal(k->set(does->d, store_transfer), 0);
+		assert_int_equal(k->set(does->d, user_domain_transfer), 0);
 		assert_int_equal(k->set(does->d, k->fn), 0);
 		rec_init(&g->rec);
 		STARTS(k->start(g->r, &g->rec.op, m));
@@ -176,7 +177,7 @@ static void each_calls_the_function_that_was_set(void **state)
 		assert_int_equal(other->calls, 0);
 		does->calls = 0;
 	}
-	rig_end(g);
+	fixture_end(g);
 }
 
 /* What can be wrong with a move. */
@@ -192,8 +193,8 @@ struct newer {
 	struct iovec many[WEIR_DOMAIN_PIECES_MAX + 1];
 };
 
-static int spoil_domains(struct rig *g, const struct kind *k, enum wrong wrong,
-			 struct weir_domain_move *m)
+static int spoil_domains(struct fixture *g, const struct kind *k,
+			 enum wrong wrong, struct weir_domain_move *m)
 {
 	if (wrong == DST_DOMAIN)
 		m->dst.domain = k->dst_is_store ? NULL : g->b.d;
@@ -205,7 +206,7 @@ static int spoil_domains(struct rig *g, const struct kind *k, enum wrong wrong,
 }
 
 /* Make @n wrong, and return how that is refused; 0 if it is none of @k's. */
-static int spoil(struct rig *g, const struct kind *k, enum wrong wrong,
+static int spoil(struct fixture *g, const struct kind *k, enum wrong wrong,
 		 struct newer *n)
 {
 	switch (wrong) {
@@ -246,13 +247,13 @@ static int spoil(struct rig *g, const struct kind *k, enum wrong wrong,
 /* S7 */
 static void what_makes_no_sense_is_refused(void **state)
 {
-	struct rig *g = rig_begin(state);
+	struct fixture *g = fixture_begin(state);
 	struct newer n;
 	size_t i;
 	int wrong, want, got;
 
-	store_can_all(&g->a);
-	store_can_all(&g->b);
+	user_domain_can_all(&g->a);
+	user_domain_can_all(&g->b);
 	for (i = 0; i < N_OF(n.many); i++)
 		n.many[i] = (struct iovec){ (void *)(i + 1), 1 };
 	for (i = 0; i < N_OF(kinds); i++) {
@@ -271,16 +272,16 @@ static void what_makes_no_sense_is_refused(void **state)
 		}
 	}
 	assert_int_equal(g->a.calls + g->b.calls, 0);
-	rig_end(g);
+	fixture_end(g);
 }
 
 /* In a store, and not in memory, which has no functions either. */
 static void an_address_may_be_0(void **state)
 {
-	struct rig *g = rig_begin(state);
+	struct fixture *g = fixture_begin(state);
 	struct weir_domain_move *m = move(g, NULL, g->a.d);
 
-	store_can_all(&g->a);
+	user_domain_can_all(&g->a);
 	g->dst.iov_base = NULL;
 	assert_int_equal(weir_domain_pull(g->r, &g->rec.op, m), -EINVAL);
 	m = move(g, NULL, g->a.d);
@@ -290,7 +291,7 @@ static void an_address_may_be_0(void **state)
 
 	m = move(g, NULL, weir_domain_system());
 	assert_int_equal(weir_domain_pull(g->r, &g->rec.op, m), -EOPNOTSUPP);
-	rig_end(g);
+	fixture_end(g);
 }
 
 static void shapes_may_differ(void **state)
@@ -298,11 +299,11 @@ static void shapes_may_differ(void **state)
 	struct iovec from[3] = { { (void *)5, 1 }, { (void *)900, 0 },
 				 { (void *)7, 30 } };
 	struct iovec to[2];
-	struct rig *g = rig_begin(state);
+	struct fixture *g = fixture_begin(state);
 	struct weir_domain_move *m = move(g, NULL, g->a.d);
 	size_t i;
 
-	store_can_all(&g->a);
+	user_domain_can_all(&g->a);
 	for (i = 0; i < LEN; i++)
 		g->a.mem[i] = (char)~i;
 	to[0] = (struct iovec){ g->mem, 20 };
@@ -318,13 +319,13 @@ static void shapes_may_differ(void **state)
 	assert_int_equal(g->mem[19], 25);
 	assert_int_equal(g->mem[100], 26);
 	assert_int_equal(g->mem[110], 36);
-	rig_end(g);
+	fixture_end(g);
 }
 
 /* The table "user's domain: call by state" of mem/README.md. */
 static void what_is_in_use_is_not_changed(void **state)
 {
-	struct rig *g = rig_begin(state);
+	struct fixture *g = fixture_begin(state);
 	struct weir_domain_move *m = move(g, g->b.d, g->a.d);
 	struct weir_domain *held;
 	size_t i;
@@ -337,7 +338,7 @@ static void what_is_in_use_is_not_changed(void **state)
 	weir_domain_put(held);
 
 	/* Both are in use while it moves. */
-	store_can_all(&g->b);
+	user_domain_can_all(&g->b);
 	g->b.when = LATER;
 	STARTS(weir_domain_transfer(g->r, &g->rec.op, m));
 	some_turns(g->r, 3);
@@ -355,15 +356,15 @@ static void what_is_in_use_is_not_changed(void **state)
 	assert_int_equal(g->rec.calls, 0);
 	assert_int_equal(finish(g->r, &g->rec), 64);
 	set_all(g->b.d, 0);
-	rig_end(g);
+	fixture_end(g);
 }
 
 static void the_end_is_what_the_domain_says(void **state)
 {
-	struct rig *g = rig_begin(state);
+	struct fixture *g = fixture_begin(state);
 	struct weir_domain_move *m = move(g, g->b.d, NULL);
 
-	store_can_all(&g->b);
+	user_domain_can_all(&g->b);
 	g->b.most = 10;
 	STARTS(weir_domain_push(g->r, &g->rec.op, m));
 	assert_int_equal(finish(g->r, &g->rec), 10);
@@ -388,19 +389,19 @@ static void the_end_is_what_the_domain_says(void **state)
 	rec_init(&g->rec);
 	STARTS(weir_domain_push(g->r, &g->rec.op, m));
 	assert_int_equal(finish(g->r, &g->rec), -EIO);
-	rig_end(g);
+	fixture_end(g);
 }
 
 #define NEVER (3600 * WEIR_SEC)	/* A deadline that does not come. */
 
 static void a_cancel_and_a_deadline_reach_the_domain(void **state)
 {
-	struct rig *g = rig_begin(state);
+	struct fixture *g = fixture_begin(state);
 	struct weir_domain_move *m = move(g, g->b.d, NULL);
 	uint64_t deadline;
 	int calls;
 
-	store_can_all(&g->b);
+	user_domain_can_all(&g->b);
 	g->b.when = LATER;
 
 	/* Without a function for it, it goes on. */
@@ -411,7 +412,7 @@ static void a_cancel_and_a_deadline_reach_the_domain(void **state)
 	end_op(&g->b);
 	assert_int_equal(finish(g->r, &g->rec), 64);
 
-	assert_int_equal(weir_domain_set_cancel(g->b.d, store_cancel), 0);
+	assert_int_equal(weir_domain_set_cancel(g->b.d, user_domain_cancel), 0);
 	rec_init(&g->rec);
 	STARTS(weir_domain_push(g->r, &g->rec.op, m));
 	assert_int_equal(weir_op_cancel(&g->rec.op), 0);
@@ -440,21 +441,21 @@ static void a_cancel_and_a_deadline_reach_the_domain(void **state)
 	assert_int_equal(finish(g->r, &g->rec), -ETIMEDOUT);
 	assert_int_equal(g->b.calls, calls);
 	assert_int_equal(g->b.cancels, 2);
-	rig_end(g);
+	fixture_end(g);
 }
 
 static void the_bound_of_operations_holds(void **state)
 {
-	struct rig *g = calloc(1, sizeof(*g));
+	struct fixture *g = calloc(1, sizeof(*g));
 	struct weir_domain_move *m;
 	struct rec more;
 	int i;
 
 	g->r = start_reactor_with(state, (struct weir_reactor_opts){
 		.ops_max = 1 });
-	store_init(&g->a, "a");
-	store_init(&g->b, "b");
-	store_can_all(&g->b);
+	user_domain_init(&g->a, "a");
+	user_domain_init(&g->b, "b");
+	user_domain_can_all(&g->b);
 	rec_init(&g->rec);
 	rec_init(&more);
 	m = move(g, g->b.d, NULL);
@@ -476,16 +477,16 @@ static void the_bound_of_operations_holds(void **state)
 	weir_reactor_stop(g->r);
 	some_turns(g->r, 1);
 	assert_int_equal(weir_domain_push(g->r, &more.op, m), -ESHUTDOWN);
-	rig_end(g);
+	fixture_end(g);
 }
 
 /* How the translator of the next tests answers. */
-static int store_translate(struct weir_domain *src, void *src_ctx,
-			   struct weir_domain *dst, void *dst_ctx,
-			   uint64_t addr, size_t len,
-			   struct weir_translation *t)
+static int user_domain_translate(struct weir_domain *src, void *src_ctx,
+				 struct weir_domain *dst, void *dst_ctx,
+				 uint64_t addr, size_t len,
+				 struct weir_translation *t)
 {
-	struct store *s = store_of(src);
+	struct user_domain *s = user_domain_of(src);
 
 	s->translates++;
 	assert_ptr_equal(src_ctx, s);
@@ -538,10 +539,10 @@ static int store_translate(struct weir_domain *src, void *src_ctx,
 	return 0;
 }
 
-static void store_invalidate(struct weir_domain *d, void *ctx,
-			     const struct weir_translation *t)
+static void user_domain_invalidate(struct weir_domain *d, void *ctx,
+				   const struct weir_translation *t)
 {
-	struct store *s = store_of(d);
+	struct user_domain *s = user_domain_of(d);
 
 	assert_ptr_equal(ctx, s);
 	assert_ptr_equal(t->data, s);
@@ -553,17 +554,18 @@ static void a_translation_is_good_until_it_is_invalidated_once(void **state)
 {
 	struct weir_translation t = { .size = sizeof(t) }, none = t;
 	struct weir_domain *sys = weir_domain_system();
-	struct rig *g = rig_begin(state);
-	struct store *s = &g->a;
+	struct fixture *g = fixture_begin(state);
+	struct user_domain *s = &g->a;
 
 	t.lkey = 99;
 #define ASK(addr, len) \
 	weir_domain_translate(s->d, s, sys, &s->answer, addr, len, &t)
 	assert_int_equal(ASK(100, 10), -EOPNOTSUPP);
-	assert_int_equal(weir_domain_set_translate(g->b.d, store_translate),
-			 0);
+	assert_int_equal(
+		weir_domain_set_translate(g->b.d, user_domain_translate), 0);
 	assert_int_equal(ASK(100, 10), -EOPNOTSUPP);
-	assert_int_equal(weir_domain_set_translate(s->d, store_translate), 0);
+	assert_int_equal(weir_domain_set_translate(s->d, user_domain_translate),
+			 0);
 	s->refuse = -ENXIO;
 	assert_int_equal(ASK(100, 10), -ENXIO);
 	s->refuse = 0;
@@ -586,8 +588,8 @@ static void a_translation_is_good_until_it_is_invalidated_once(void **state)
 	assert_int_equal(weir_domain_users(s->d), 0);
 
 	/* With one it is told, once, of an array of its own. */
-	assert_int_equal(weir_domain_set_invalidate(s->d, store_invalidate),
-			 0);
+	assert_int_equal(
+		weir_domain_set_invalidate(s->d, user_domain_invalidate), 0);
 	s->most = 4;
 	assert_int_equal(ASK(100, 10), 0);
 	assert_int_equal(t.n_iov, 2);
@@ -596,19 +598,20 @@ static void a_translation_is_good_until_it_is_invalidated_once(void **state)
 	weir_domain_invalidate(&t);
 	assert_int_equal(s->invalidates, 1);
 	s->most = 0;
-	rig_end(g);
+	fixture_end(g);
 }
 
 static void an_answer_that_makes_no_sense_is_not_believed(void **state)
 {
 	struct weir_translation t = { .size = sizeof(t) };
 	struct weir_domain *sys = weir_domain_system();
-	struct rig *g = rig_begin(state);
-	struct store *s = &g->a;
+	struct fixture *g = fixture_begin(state);
+	struct user_domain *s = &g->a;
 
-	assert_int_equal(weir_domain_set_translate(s->d, store_translate), 0);
-	assert_int_equal(weir_domain_set_invalidate(s->d, store_invalidate),
+	assert_int_equal(weir_domain_set_translate(s->d, user_domain_translate),
 			 0);
+	assert_int_equal(
+		weir_domain_set_invalidate(s->d, user_domain_invalidate), 0);
 	for (s->end = 1; s->end <= 8; s->end++) {
 		assert_int_equal(ASK(100, 10), -EIO);
 		assert_null(t.domain);
@@ -632,7 +635,7 @@ static void an_answer_that_makes_no_sense_is_not_believed(void **state)
 	assert_int_equal(weir_domain_translate(sys, NULL, sys, NULL, 0, 1,
 					       &t), -EINVAL);
 	assert_int_equal(s->translates, 8);
-	rig_end(g);
+	fixture_end(g);
 }
 
 static void memory_is_where_it_is(void **state)
@@ -660,17 +663,17 @@ static void memory_is_where_it_is(void **state)
 /* What is under way when the reactor goes is asked to end, and waited for. */
 static void a_reactor_that_goes_takes_its_moves_with_it(void **state)
 {
-	struct rig *g = rig_begin(state);
+	struct fixture *g = fixture_begin(state);
 	struct weir_domain_move *m = move(g, g->b.d, NULL);
 
-	store_can_all(&g->b);
-	assert_int_equal(weir_domain_set_cancel(g->b.d, store_cancel), 0);
+	user_domain_can_all(&g->b);
+	assert_int_equal(weir_domain_set_cancel(g->b.d, user_domain_cancel), 0);
 	g->b.when = LATER;
 	STARTS(weir_domain_push(g->r, &g->rec.op, m));
 	end_reactor(state);
 	assert_int_equal(g->rec.calls, 1);
 	assert_int_equal(g->rec.res, -ECANCELED);
-	rig_end(g);
+	fixture_end(g);
 }
 
 static void any_failure_inside_leaves_nothing_behind(void **state)

@@ -5,7 +5,7 @@
  * application's memory, and what cannot be drained is not freed.
  */
 
-#include "tests/gate-kit.h"
+#include "tests/gate-fixture.h"
 
 #include <time.h>
 
@@ -296,7 +296,7 @@ static void a_timer_made_in_the_drain_keeps_it(void **state)
 /* The kernel may have data for receivers that end after the stop. */
 #define N_EARS 100
 
-struct talk {
+struct peers {
 	struct rec rec, nop;
 	struct weir_reactor *r;
 	int sv[N_EARS][2];
@@ -309,9 +309,9 @@ static int no_data(struct weir_receiver *receiver, void *data, int64_t len,
 	return WEIR_RECEIVER_DONE;
 }
 
-static void talk_and_stop(struct weir_op *op, int64_t res)
+static void peers_and_stop(struct weir_op *op, int64_t res)
 {
-	struct talk *t = weir_container_of(op, struct talk, rec.op);
+	struct peers *t = weir_container_of(op, struct peers, rec.op);
 	int i;
 
 	rec_done(op, res);
@@ -323,14 +323,15 @@ static void talk_and_stop(struct weir_op *op, int64_t res)
 
 static void receivers_that_end_after_the_stop_are_drained(void **state)
 {
-	struct talk t = { .r = start_reactor_with(state,
-		(struct weir_reactor_opts){ .turn_max = 8 }) };
+	struct peers t = { .r = start_reactor_with(state,
+						   (struct weir_reactor_opts){
+							   .turn_max = 8 }) };
 	struct weir_receiver *ears[N_EARS];
 	int i;
 
 	rec_init(&t.rec);
 	rec_init(&t.nop);
-	t.rec.op.fn = talk_and_stop;
+	t.rec.op.fn = peers_and_stop;
 	for (i = 0; i < N_EARS; i++) {
 		socket_pair(t.sv[i]);
 		assert_int_equal(weir_receiver_create(&ears[i], t.r,

@@ -5,7 +5,7 @@
  * right; and where a word would not be atomic to all, it is refused.
  */
 
-#include "tests/verbs-kit.h"
+#include "tests/verbs-fixture.h"
 
 #include <weir/chain.h>
 #include <weir/export.h>
@@ -17,24 +17,24 @@
 #define N 48
 
 /* The @i-th word there. */
-static uint64_t *word(struct lane *l, int i)
+static uint64_t *word(struct wire *l, int i)
 {
 	return (uint64_t *)(void *)l->far + i;
 }
 
-static struct weir_loc word_at(struct lane *l, int i)
+static struct weir_operand word_at(struct wire *l, int i)
 {
 	return far_at(l, 8 * (uint64_t)i, 8);
 }
 
-static int64_t add(struct lane *l, struct weir_loc loc, uint64_t n)
+static int64_t add(struct wire *l, struct weir_operand operand, uint64_t n)
 {
 	jrec_init(&l->j[0]);
-	weir_job_fetch_add(&l->j[0].job, loc, n);
+	weir_job_fetch_add(&l->j[0].job, operand, n);
 	return jrec_run(l->dma, &l->j[0]);
 }
 
-static uint64_t shadow(struct lane *l, int i)
+static uint64_t shadow(struct wire *l, int i)
 {
 	uint64_t n;
 
@@ -42,7 +42,7 @@ static uint64_t shadow(struct lane *l, int i)
 	return n;
 }
 
-static void set_shadow(struct lane *l, int i, uint64_t n)
+static void set_shadow(struct wire *l, int i, uint64_t n)
 {
 	memcpy(l->far_shadow + 8 * i, &n, 8);
 }
@@ -51,9 +51,9 @@ static void a_word_there_is_added_to_and_swapped(void **state)
 {
 	struct weir_job_route route = { .size = sizeof(route) };
 	uint64_t was;
-	struct lane l;
+	struct wire l;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	was = shadow(&l, 5);
 	assert_int_equal(add(&l, word_at(&l, 5), 7), 8);
 	assert_true(weir_job_old(&l.j[0].job) == was);
@@ -70,19 +70,19 @@ static void a_word_there_is_added_to_and_swapped(void **state)
 	assert_true(weir_job_old(&l.j[0].job) == 99);
 	set_shadow(&l, 5, 99);
 	assert_is_shadow(&l);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* Beside reads and writes, of which there are few at once. */
 static void each_is_done_once(void **state, uint32_t sends, uint32_t reads)
 {
-	struct lane l;
+	struct wire l;
 	int i, k = 0;
 
-	lane_init(&l, state);
+	wire_init(&l, state);
 	l.e.opts.sends = sends;
 	l.e.opts.reads = reads;
-	lane_open(&l, state);
+	wire_open(&l, state);
 	set_shadow(&l, 1, 0);
 	*word(&l, 1) = 0;
 	for (i = 0; i < N; i++) {
@@ -106,7 +106,7 @@ static void each_is_done_once(void **state, uint32_t sends, uint32_t reads)
 	}
 	set_shadow(&l, 1, (uint64_t)k);
 	assert_is_shadow(&l);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 static void many_are_each_done_once(void **state)
@@ -128,12 +128,12 @@ static void a_window_of_one_is_enough(void **state)
 static void no_more_are_under_way_than_the_peer_takes(void **state)
 {
 	const struct verbs_queue *q;
-	struct lane l;
+	struct wire l;
 	int i;
 
-	lane_init(&l, state);
+	wire_init(&l, state);
 	l.e.opts.reads = 2;
-	lane_open(&l, state);
+	wire_open(&l, state);
 	q = l.c->queue;
 	for (i = 0; i < 8; i++) {
 		jrec_init(&l.j[i]);
@@ -148,39 +148,39 @@ static void no_more_are_under_way_than_the_peer_takes(void **state)
 	assert_int_equal(q->tail - q->head, 3);
 	wait_for(&l, 10);
 	assert_int_equal(q->reads, 0);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* And its first words. */
-static void import_words(struct lane *l, struct import *im, uint32_t rights)
+static void import_words(struct wire *l, struct import *im, uint32_t rights)
 {
 	import_far(l, im, rights);
 	assert_int_equal(weir_inventory_get(&im->buf, l->inv, im->m, l->far,
 					    4096, l->far, 4096), 0);
 }
 
-static struct weir_loc word_of(const struct import *im, int i)
+static struct weir_operand word_of(const struct import *im, int i)
 {
-	struct weir_loc loc = weir_loc_buf(im->buf);
+	struct weir_operand operand = weir_operand_buf(im->buf);
 
-	loc.addr = 8 * (uint64_t)i;
-	loc.len = 8;
-	return loc;
+	operand.addr = 8 * (uint64_t)i;
+	operand.len = 8;
+	return operand;
 }
 
 static void it_has_a_right_of_its_own(void **state)
 {
 	struct import im;
-	struct lane l;
+	struct wire l;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	import_words(&l, &im, WEIR_MMAP_RDMA_ATOMIC);
 	set_shadow(&l, 9, shadow(&l, 9) + 1);
 	assert_int_equal(add(&l, word_of(&im, 9), 1), 8);
 	assert_is_shadow(&l);
 	jrec_init(&l.j[0]);
-	weir_job_copy(&l.j[0].job, weir_loc_buf(im.buf),
-		      weir_loc_mem(l.near, 8));
+	weir_job_copy(&l.j[0].job, weir_operand_buf(im.buf),
+		      weir_operand_mem(l.near, 8));
 	assert_int_equal(weir_job_start(l.dma, &l.j[0].job), -EACCES);
 	import_end(&l, &im);
 	import_words(&l, &im, WEIR_MMAP_RDMA_READ | WEIR_MMAP_RDMA_WRITE);
@@ -191,10 +191,10 @@ static void it_has_a_right_of_its_own(void **state)
 	assert_int_equal(weir_job_start(l.dma, &l.j[0].job), -EINVAL);
 	import_end(&l, &im);
 	assert_is_shadow(&l);
-	lane_end(&l);
+	wire_end(&l);
 }
 
-static void until_ended(struct lane *l)
+static void until_ended(struct wire *l)
 {
 	UNTIL(l->r, l->e.n_ends[0]);
 }
@@ -202,10 +202,10 @@ static void until_ended(struct lane *l)
 static void a_wrong_key_changes_nothing(void **state)
 {
 	struct weir_remote_key key;
-	struct lane l;
+	struct wire l;
 	int i;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	key = l.key;
 	key.rkey ^= 0x5a5a00;
 	for (i = 0; i < 8; i++) {
@@ -223,7 +223,7 @@ static void a_wrong_key_changes_nothing(void **state)
 	until_ended(&l);
 	set_shadow(&l, 1, shadow(&l, 1) + 3);
 	assert_is_shadow(&l);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* Data first, then the word that says so. */
@@ -232,13 +232,14 @@ static void a_chain_signals_by_one(void **state)
 	struct weir_chain *chain = NULL;
 	struct weir_job data, signal;
 	struct rec rec;
-	struct lane l;
+	struct wire l;
 	int i;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	weir_job_init(&data, NULL);
 	weir_job_init(&signal, NULL);
-	weir_job_copy(&data, far_at(&l, 4096, 64), weir_loc_mem(l.near, 64));
+	weir_job_copy(&data, far_at(&l, 4096, 64),
+		      weir_operand_mem(l.near, 64));
 	weir_job_fetch_add(&signal, word_at(&l, 0), 1);
 	rec_init(&rec);
 	assert_int_equal(weir_chain_create(&chain, l.r, NULL), 0);
@@ -252,20 +253,20 @@ static void a_chain_signals_by_one(void **state)
 		assert_is_shadow(&l);
 	}
 	assert_int_equal(weir_chain_destroy(chain), 0);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 static void what_is_posted_is_done_although_it_is_cancelled(void **state)
 {
-	struct lane l;
+	struct wire l;
 	int i;
 
-	if (!standin)
+	if (!mocked)
 		skip_because("soft-RoCE does not wait to be told");
-	lane_init(&l, state);
+	wire_init(&l, state);
 	l.e.opts.sends = 1;
-	lane_open(&l, state);
-	standin_hold(true);
+	wire_open(&l, state);
+	mock_hold(true);
 	for (i = 0; i < 2; i++) {
 		jrec_init(&l.j[i]);
 		weir_job_fetch_add(&l.j[i].job, word_at(&l, 1), 1);
@@ -277,22 +278,22 @@ static void what_is_posted_is_done_although_it_is_cancelled(void **state)
 	UNTIL(l.r, l.j[1].calls);
 	assert_int_equal(l.j[1].res, -ECANCELED);
 	assert_int_equal(l.j[0].calls, 0);
-	standin_hold(false);
+	mock_hold(false);
 	wait_for(&l, 2);
 	assert_int_equal(l.j[0].res, 8);
 	assert_true(weir_job_old(&l.j[0].job) == shadow(&l, 1));
 	set_shadow(&l, 1, shadow(&l, 1) + 1);
 	assert_is_shadow(&l);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* Twice: what was refused leaves nothing behind. */
 static void words_that_are_not_registered_are_refused(void **state)
 {
-	struct lane l;
+	struct wire l;
 	int i, err = 1;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	for (i = 0; err; i++) {
 		jrec_init(&l.j[0]);
 		weir_job_fetch_add(&l.j[0].job, word_at(&l, 1), 1);
@@ -303,10 +304,10 @@ static void words_that_are_not_registered_are_refused(void **state)
 	}
 	wait_for(&l, 1);
 	assert_int_equal(l.j[0].res, 8);
-	lane_end(&l);
+	wire_end(&l);
 }
 
-static void explain(struct lane *l, int err, const char *part)
+static void explain(struct wire *l, int err, const char *part)
 {
 	char text[1024];
 
@@ -320,10 +321,10 @@ static void a_device_that_does_none_is_said_to(void **state)
 {
 	struct ibv_device_attr *attr;
 	enum ibv_atomic_cap cap;
-	struct lane l;
+	struct wire l;
 
-	lane_begin(&l, state);
-	attr = &l.c->tap->device->attr;
+	wire_begin(&l, state);
+	attr = &l.c->device_ref->device->attr;
 	cap = attr->atomic_cap;
 	attr->atomic_cap = IBV_ATOMIC_NONE;
 	jrec_init(&l.j[0]);
@@ -332,11 +333,11 @@ static void a_device_that_does_none_is_said_to(void **state)
 	explain(&l, -EXDEV, "verbs: the device of the connection does no "
 		"atomics");
 	attr->atomic_cap = cap;
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* Peers come by the device, we by the processor. */
-static int add_here_too(struct lane *l, uint32_t rights)
+static int add_here_too(struct wire *l, uint32_t rights)
 {
 	struct weir_buf *b = NULL;
 	struct weir_mmap *m;
@@ -352,7 +353,7 @@ static int add_here_too(struct lane *l, uint32_t rights)
 	assert_int_equal(weir_inventory_get(&b, l->inv, m, l->far, 8, l->far,
 					    8), 0);
 	jrec_init(&l->j[0]);
-	weir_job_fetch_add(&l->j[0].job, weir_loc_buf(b), 1);
+	weir_job_fetch_add(&l->j[0].job, weir_operand_buf(b), 1);
 	err = weir_job_start(l->dma, &l->j[0].job);
 	if (err)
 		explain(l, err, "not direct: peers may do atomics there, by a "
@@ -367,17 +368,17 @@ static int add_here_too(struct lane *l, uint32_t rights)
 
 static void ours_and_a_peers_are_not_mixed_where_that_is_none(void **state)
 {
-	struct lane l;
+	struct wire l;
 	uint32_t caps;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	assert_int_equal(add_here_too(&l, WEIR_MMAP_RDMA_ATOMIC), -EXDEV);
 	assert_int_equal(add_here_too(&l, WEIR_MMAP_RDMA_WRITE), 0);
 	caps = l.dev->info.caps.caps;
 	l.dev->info.caps.caps |= WEIR_DEVICE_CAP_ATOMIC_ALL;
 	assert_int_equal(add_here_too(&l, WEIR_MMAP_RDMA_ATOMIC), 0);
 	l.dev->info.caps.caps = caps;
-	lane_end(&l);
+	wire_end(&l);
 }
 
 int main(void)

@@ -6,7 +6,7 @@
  * is so; B3.5.
  */
 
-#include "tests/verbs-kit.h"
+#include "tests/verbs-fixture.h"
 
 #include "base/fault.h"
 
@@ -14,15 +14,15 @@
 #define LEN 5000u
 #define AT(i) ((uint64_t)(i) * 6000)
 
-static int need_standin(const char *why_not)
+static int need_mock(const char *why_not)
 {
-	if (!standin)
+	if (!mocked)
 		skip_because("%s", why_not);
 	return 1;
 }
 
 /* Jobs 0 to N - 1, of which the one numbered @bad has the wrong key. */
-static void start_with_bad(struct lane *l, int bad, struct weir_remote_key *key)
+static void start_with_bad(struct wire *l, int bad, struct weir_remote_key *key)
 {
 	int i;
 
@@ -34,29 +34,29 @@ static void start_with_bad(struct lane *l, int bad, struct weir_remote_key *key)
 		key->rkey = l->key.rkey ^ 0x5a5a00;
 		jrec_init(&l->j[i]);
 		weir_job_copy(&l->j[i].job, far_at(l, AT(i), 64),
-			      weir_loc_mem(l->near + AT(i), 64));
+			      weir_operand_mem(l->near + AT(i), 64));
 		l->j[i].job.dst.ctx = key;
 		STARTS(weir_job_start(l->dma, &l->j[i].job));
 	}
 }
 
-static void until_ended(struct lane *l)
+static void until_ended(struct wire *l)
 {
 	UNTIL(l->r, l->e.n_ends[0]);
 	assert_int_equal(l->e.n_ends[0], 1);
 	assert_int_equal(weir_conn_state(l->c), WEIR_CONN_ENDED);
 }
 
-static void nothing_starts_any_more(struct lane *l)
+static void nothing_starts_any_more(struct wire *l)
 {
 	jrec_init(&l->j[63]);
 	weir_job_copy(&l->j[63].job, far_at(l, 0, 8),
-		      weir_loc_mem(l->near, 8));
+		      weir_operand_mem(l->near, 8));
 	assert_int_equal(weir_job_start(l->dma, &l->j[63].job), -ENOTCONN);
 }
 
 /* From @first on; it has the cause. */
-static void assert_failed_from(struct lane *l, int first, int n, int err,
+static void assert_failed_from(struct wire *l, int first, int n, int err,
 			       int code)
 {
 	int i;
@@ -78,9 +78,9 @@ static void assert_failed_from(struct lane *l, int first, int n, int err,
 static void the_first_has_the_cause_and_the_rest_is_flushed(void **state)
 {
 	struct weir_remote_key key = { 0 };
-	struct lane l;
+	struct wire l;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	start_with_bad(&l, 3, &key);
 	wait_for(&l, N);
 	assert_failed_from(&l, 3, N, -EACCES, IBV_WC_REM_ACCESS_ERR);
@@ -88,124 +88,124 @@ static void the_first_has_the_cause_and_the_rest_is_flushed(void **state)
 	assert_int_equal(l.e.why[0], -EIO);
 	nothing_starts_any_more(&l);
 	assert_memory_equal(l.far + AT(4), l.far_shadow + AT(4), LEN);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* Most never got into the send queue. */
-static void those_that_wait_for_room_are_flushed_too(void **state)
+static void those_that_wait_for_capacity_are_flushed_too(void **state)
 {
 	struct weir_remote_key key = { 0 };
-	struct lane l;
+	struct wire l;
 
-	lane_init(&l, state);
+	wire_init(&l, state);
 	l.e.opts.sends = 2;
-	lane_open(&l, state);
+	wire_open(&l, state);
 	start_with_bad(&l, 1, &key);
 	wait_for(&l, N);
 	assert_failed_from(&l, 1, N, -EACCES, IBV_WC_REM_ACCESS_ERR);
 	until_ended(&l);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 static void a_revoked_key_is_an_error_and_changes_nothing(void **state)
 {
-	struct lane l;
+	struct wire l;
 	int i;
 
-	lane_begin(&l, state);
-	lane_revoke(&l);
+	wire_begin(&l, state);
+	wire_revoke(&l);
 	for (i = 0; i < N; i++)
 		start_write(&l, i, AT(i), LEN);
 	wait_for(&l, N);
 	assert_failed_from(&l, 0, N, -EACCES, IBV_WC_REM_ACCESS_ERR);
 	until_ended(&l);
 	assert_is_shadow(&l);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 static void one_byte_too_far_is_an_error(void **state)
 {
-	struct lane l;
+	struct wire l;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	jrec_init(&l.j[0]);
 	weir_job_copy(&l.j[0].job, far_at(&l, FAR - 63, 64),
-		      weir_loc_mem(l.near, 64));
+		      weir_operand_mem(l.near, 64));
 	assert_int_equal(jrec_run(l.dma, &l.j[0]), -EACCES);
 	assert_int_equal(l.j[0].detail.code, IBV_WC_REM_ACCESS_ERR);
 	until_ended(&l);
 	assert_is_shadow(&l);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 static void a_cut_link_is_noticed_by_the_work(void **state)
 {
-	struct lane l;
+	struct wire l;
 	int i;
 
-	need_standin("who cuts the link is not this program");
-	lane_begin(&l, state);
-	standin_set_link(STANDIN_LOST);
+	need_mock("who cuts the link is not this program");
+	wire_begin(&l, state);
+	mock_set_link(MOCK_LOST);
 	for (i = 0; i < N; i++)
 		start_write(&l, i, AT(i), LEN);
 	wait_for(&l, N);
-	standin_set_link(STANDIN_UP);
+	mock_set_link(MOCK_UP);
 	assert_failed_from(&l, 0, N, -ETIMEDOUT, IBV_WC_RETRY_EXC_ERR);
 	until_ended(&l);
 	assert_int_equal(l.e.why[0], -ECONNRESET);
 	assert_is_shadow(&l);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* The device says so by itself; nobody knows the cause. */
 static void a_qp_that_breaks_ends_all_that_is_under_way(void **state)
 {
-	struct lane l;
+	struct wire l;
 	int i;
 
-	need_standin("soft-RoCE breaks when it wants");
-	lane_begin(&l, state);
-	standin_hold(true);
+	need_mock("soft-RoCE breaks when it wants");
+	wire_begin(&l, state);
+	mock_hold(true);
 	for (i = 0; i < N; i++)
 		start_read(&l, i, AT(i), LEN);
 	weir_dma_flush(l.dma);
-	standin_break(l.c->qp);
-	standin_hold(false);
+	mock_break(l.c->qp);
+	mock_hold(false);
 	wait_for(&l, N);
 	for (i = 0; i < N; i++)
 		assert_int_equal(l.j[i].res, -ECANCELED);
 	until_ended(&l);
 	assert_int_equal(l.e.why[0], -EIO);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* Of what is under way nothing will be told any more. */
 static void a_lost_completion_queue_ends_all_that_is_under_way(void **state)
 {
-	struct lane l;
+	struct wire l;
 	int i;
 
-	need_standin("soft-RoCE does not lose completion queues");
-	lane_init(&l, state);
+	need_mock("soft-RoCE does not lose completion queues");
+	wire_init(&l, state);
 	l.e.opts.sends = 4;
-	lane_open(&l, state);
-	standin_hold(true);
+	wire_open(&l, state);
+	mock_hold(true);
 	for (i = 0; i < N; i++)
 		start_read(&l, i, AT(i), LEN);
 	weir_dma_flush(l.dma);
-	standin_overrun(weir_channel_cq(l.c->channel));
+	mock_overrun(weir_channel_cq(l.c->channel));
 	wait_for(&l, N);
 	for (i = 0; i < N; i++)
 		assert_int_equal(l.j[i].res, i ? -ECANCELED : -EIO);
 	until_ended(&l);
-	standin_hold(false);
-	lane_end(&l);
+	mock_hold(false);
+	wire_end(&l);
 }
 
 /* By when all is known: each of the library's own was told before. */
 static void user_is_told(struct weir_channel *ch, int err, void *arg)
 {
-	struct lane *l = arg;
+	struct wire *l = arg;
 
 	assert_ptr_equal(ch, l->given);
 	assert_int_equal(err, -EIO);
@@ -220,12 +220,12 @@ static void so_does_one_that_the_user_has_made(void **state)
 	struct weir_channel_opts opts = { .size = sizeof(opts),
 					  .failed = user_is_told };
 	struct weir_device *dev = NULL;
-	struct lane l;
+	struct wire l;
 	int i;
 
-	need_standin("soft-RoCE does not lose completion queues");
-	lane_init(&l, state);
-	assert_int_equal(weir_device_open_name(&dev, "standin_mlx5"), 0);
+	need_mock("soft-RoCE does not lose completion queues");
+	wire_init(&l, state);
+	assert_int_equal(weir_device_open_name(&dev, "mock_mlx5"), 0);
 	opts.arg = &l;
 	opts.depth = 1024;
 	assert_int_equal(weir_channel_create(&l.given, l.r,
@@ -233,21 +233,21 @@ static void so_does_one_that_the_user_has_made(void **state)
 			 0);
 	l.e.others = true;
 	l.e.opts.sends = 4;
-	lane_open(&l, state);
-	standin_hold(true);
+	wire_open(&l, state);
+	mock_hold(true);
 	for (i = 0; i < N; i++)
 		start_read(&l, i, AT(i), LEN);
 	weir_dma_flush(l.dma);
-	standin_overrun(weir_channel_cq(l.given));
+	mock_overrun(weir_channel_cq(l.given));
 	wait_for(&l, N);
 	for (i = 0; i < N; i++)
 		assert_int_equal(l.j[i].res, i ? -ECANCELED : -EIO);
 	until_ended(&l);
 	assert_int_equal(l.e.why[0], -EIO);
 	assert_int_equal(l.key.reserved, 1);
-	standin_hold(false);
+	mock_hold(false);
 	assert_is_shadow(&l);
-	lane_end(&l);
+	wire_end(&l);
 	assert_int_equal(weir_channel_destroy(l.given), 0);
 	assert_int_equal(weir_device_close(dev), 0);
 }
@@ -256,17 +256,17 @@ static void so_does_one_that_the_user_has_made(void **state)
 static void what_was_done_is_known_exactly(void **state)
 {
 	struct iovec iov[3];
-	struct lane l;
+	struct wire l;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	l.c->queue->max_len = 1000;
 	iov[0] = (struct iovec){ l.far, 2500 };
 	iov[1] = (struct iovec){ l.far + 3000, 700 };
 	iov[2] = (struct iovec){ l.far + FAR, 800 };
 	jrec_init(&l.j[0]);
 	l.j[0].job.kind = WEIR_JOB_COPY;
-	l.j[0].job.src = weir_loc_buf(near_buf(&l, 0, 4000, true));
-	l.j[0].job.dst = weir_loc_iov(l.there, iov, 3);
+	l.j[0].job.src = weir_operand_buf(near_buf(&l, 0, 4000, true));
+	l.j[0].job.dst = weir_operand_iov(l.there, iov, 3);
 	l.j[0].job.dst.ctx = &l.key;
 	assert_int_equal(jrec_run(l.dma, &l.j[0]), -EACCES);
 	assert_int_equal(l.j[0].detail.bytes, 3200);
@@ -274,7 +274,7 @@ static void what_was_done_is_known_exactly(void **state)
 	assert_memory_equal(l.far + 3000, l.near + 2500, 700);
 	weir_buf_put(l.j[0].job.src.buf);
 	until_ended(&l);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 static struct jrec *first_ended;
@@ -291,10 +291,10 @@ static void who_has_the_cause_ends_first(void **state)
 {
 	static char mem[200000];
 	struct iovec iov[3];
-	struct lane l;
+	struct wire l;
 	int i;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	l.c->queue->max_len = 1000;
 	iov[0] = (struct iovec){ l.far, 2500 };
 	iov[1] = (struct iovec){ l.far + FAR, 800 };
@@ -303,12 +303,12 @@ static void who_has_the_cause_ends_first(void **state)
 	for (i = 0; i < 3; i++) {
 		jrec_init(&l.j[i]);
 		weir_job_copy(&l.j[i].job, far_at(&l, 1 << 20, sizeof(mem)),
-			      weir_loc_mem(mem, sizeof(mem)));
+			      weir_operand_mem(mem, sizeof(mem)));
 		l.j[i].job.op.fn = note_end;
 		if (i == 0) {
-			l.j[i].job.src = weir_loc_buf(near_buf(&l, 0, 12300,
-							       true));
-			l.j[i].job.dst = weir_loc_iov(l.there, iov, 3);
+			l.j[i].job.src =
+				weir_operand_buf(near_buf(&l, 0, 12300, true));
+			l.j[i].job.dst = weir_operand_iov(l.there, iov, 3);
 			l.j[i].job.dst.ctx = &l.key;
 		}
 		STARTS(weir_job_start(l.dma, &l.j[i].job));
@@ -323,21 +323,21 @@ static void who_has_the_cause_ends_first(void **state)
 	}
 	weir_buf_put(l.j[0].job.src.buf);
 	until_ended(&l);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* The device has given up on one, but the end of the connection is heard first,
  * and others still wait for room. */
 static void a_goodbye_does_not_overtake_the_cause(void **state)
 {
-	struct lane l;
+	struct wire l;
 	int i;
 
-	need_standin("a peer says goodbye in time to be overtaken");
-	lane_init(&l, state);
+	need_mock("a peer says goodbye in time to be overtaken");
+	wire_init(&l, state);
 	l.e.opts.sends = 2;
-	lane_open(&l, state);
-	standin_kill(l.peer->qp);
+	wire_open(&l, state);
+	mock_kill(l.peer->qp);
 	first_ended = NULL;
 	for (i = 0; i < 6; i++) {
 		start_write(&l, i, (uint64_t)i * LEN, LEN);
@@ -354,40 +354,40 @@ static void a_goodbye_does_not_overtake_the_cause(void **state)
 		assert_int_equal(l.j[i].detail.code, IBV_WC_WR_FLUSH_ERR);
 	}
 	until_ended(&l);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* What is posted cannot be recalled, and may well be done. */
 static void a_cancel_waits_for_what_is_posted(void **state)
 {
-	struct lane l;
+	struct wire l;
 
-	need_standin("soft-RoCE does not wait to be told");
-	lane_begin(&l, state);
-	standin_hold(true);
+	need_mock("soft-RoCE does not wait to be told");
+	wire_begin(&l, state);
+	mock_hold(true);
 	start_write(&l, 0, 0, LEN);
 	weir_dma_flush(l.dma);
 	weir_op_cancel(&l.j[0].job.op);
 	some_turns(l.r, 5);
 	assert_int_equal(l.j[0].calls, 0);
-	standin_step(1);
+	mock_step(1);
 	wait_for(&l, 1);
 	assert_int_equal(l.j[0].res, LEN);
 	assert_memory_equal(l.far, l.near, LEN);
-	standin_hold(false);
-	lane_end(&l);
+	mock_hold(false);
+	wire_end(&l);
 }
 
 static void a_cancel_ends_the_rest_of_a_long_job(void **state)
 {
-	struct lane l;
+	struct wire l;
 
-	need_standin("soft-RoCE does not wait to be told");
-	lane_init(&l, state);
+	need_mock("soft-RoCE does not wait to be told");
+	wire_init(&l, state);
 	l.e.opts.sends = 4;
-	lane_open(&l, state);
+	wire_open(&l, state);
 	l.c->queue->max_len = 1000;
-	standin_hold(true);
+	mock_hold(true);
 	start_write(&l, 0, 0, 20000);
 	start_write(&l, 1, 30000, 20000);
 	weir_dma_flush(l.dma);
@@ -397,49 +397,49 @@ static void a_cancel_ends_the_rest_of_a_long_job(void **state)
 	assert_int_equal(l.j[1].res, -ECANCELED);
 	assert_int_equal(l.j[1].detail.bytes, 0);
 	assert_int_equal(l.j[0].calls, 0);
-	standin_hold(false);
+	mock_hold(false);
 	wait_for(&l, 1);
 	assert_int_equal(l.j[0].res, -ECANCELED);
 	assert_int_equal(l.j[0].detail.bytes, 4000);
 	assert_memory_equal(l.far, l.near, 4000);
 	memcpy(l.far_shadow, l.near, 4000);
 	assert_is_shadow(&l);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 static void a_deadline_is_a_cancel_at_a_time(void **state)
 {
-	struct lane l;
+	struct wire l;
 
-	need_standin("soft-RoCE does not wait to be told");
-	lane_init(&l, state);
+	need_mock("soft-RoCE does not wait to be told");
+	wire_init(&l, state);
 	l.e.opts.sends = 1;
-	lane_open(&l, state);
-	standin_hold(true);
+	wire_open(&l, state);
+	mock_hold(true);
 	start_write(&l, 0, 0, LEN);
 	start_write(&l, 1, 30000, LEN);
 	assert_int_equal(weir_op_set_deadline(&l.j[1].job.op, 1), 0);
 	UNTIL(l.r, l.j[1].calls);
 	assert_int_equal(l.j[1].res, -ETIMEDOUT);
-	standin_hold(false);
+	mock_hold(false);
 	wait_for(&l, 2);
 	assert_int_equal(l.j[0].res, LEN);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* The link is as good as cut, and the QP retries for ever. */
-static void begin_stalled(struct lane *l, void **state, uint64_t grace_ns,
+static void begin_stalled(struct wire *l, void **state, uint64_t grace_ns,
 			  uint64_t stall_ns)
 {
-	need_standin("who cuts the link is not this program");
-	lane_init(l, state);
+	need_mock("who cuts the link is not this program");
+	wire_init(l, state);
 	l->e.opts.grace_ns = grace_ns;
 	l->e.opts.stall_ns = stall_ns;
-	lane_open(l, state);
-	standin_set_link(STANDIN_STALLED);
+	wire_open(l, state);
+	mock_set_link(MOCK_STALLED);
 }
 
-static void assert_flushed(struct lane *l, int i, int64_t err)
+static void assert_flushed(struct wire *l, int i, int64_t err)
 {
 	assert_int_equal(l->j[i].res, err);
 	assert_int_equal(l->j[i].detail.code, IBV_WC_WR_FLUSH_ERR);
@@ -448,7 +448,7 @@ static void assert_flushed(struct lane *l, int i, int64_t err)
 
 static void deadline_and_grace_end_posted_jobs(void **state)
 {
-	struct lane l;
+	struct wire l;
 
 	begin_stalled(&l, state, WEIR_MSEC, WEIR_FOREVER);
 	start_write(&l, 0, 0, LEN);
@@ -459,15 +459,15 @@ static void deadline_and_grace_end_posted_jobs(void **state)
 	assert_flushed(&l, 1, -ECANCELED);
 	until_ended(&l);
 	assert_int_equal(l.e.why[0], -ETIMEDOUT);
-	standin_set_link(STANDIN_UP);
+	mock_set_link(MOCK_UP);
 	assert_is_shadow(&l);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 static void stop_ends_posted_jobs_after_grace(void **state)
 {
 	struct rec stop;
-	struct lane l;
+	struct wire l;
 
 	begin_stalled(&l, state, WEIR_MSEC, WEIR_FOREVER);
 	start_write(&l, 0, 0, LEN);
@@ -478,44 +478,44 @@ static void stop_ends_posted_jobs_after_grace(void **state)
 	wait_for(&l, 1);
 	assert_flushed(&l, 0, -ECANCELED);
 	until_ended(&l);
-	standin_set_link(STANDIN_UP);
-	lane_end(&l);
+	mock_set_link(MOCK_UP);
+	wire_end(&l);
 }
 
 /* The peer answers late, but it answers: the connection stays. */
 static void grace_begins_anew_when_work_ends(void **state)
 {
-	struct lane l;
+	struct wire l;
 	int i;
 
-	need_standin("soft-RoCE does not wait to be told");
-	lane_init(&l, state);
+	need_mock("soft-RoCE does not wait to be told");
+	wire_init(&l, state);
 	l.e.opts.grace_ns = 3600 * WEIR_SEC;
-	lane_open(&l, state);
-	standin_hold(true);
+	wire_open(&l, state);
+	mock_hold(true);
 	for (i = 0; i < 3; i++)
 		start_write(&l, i, AT(i), LEN);
 	weir_dma_flush(l.dma);
 	weir_op_cancel(&l.j[2].job.op);
 	assert_int_equal(l.c->queue->cut, 3);
 	for (i = 0; i < 2; i++) {
-		standin_step(1);
+		mock_step(1);
 		UNTIL(l.r, l.j[i].calls);
 		l.c->queue->grace.fire(&l.c->queue->grace);
 		assert_int_equal(weir_conn_state(l.c), WEIR_CONN_ESTABLISHED);
 	}
-	standin_step(1);
+	mock_step(1);
 	wait_for(&l, 3);
 	assert_int_equal(l.j[2].res, LEN);
 	l.c->queue->grace.fire(&l.c->queue->grace);
 	assert_int_equal(weir_conn_state(l.c), WEIR_CONN_ESTABLISHED);
-	standin_hold(false);
-	lane_end(&l);
+	mock_hold(false);
+	wire_end(&l);
 }
 
 static void stalled_work_ends_connection_without_keepalive(void **state)
 {
-	struct lane l;
+	struct wire l;
 
 	begin_stalled(&l, state, WEIR_FOREVER, WEIR_MSEC);
 	start_write(&l, 0, 0, LEN);
@@ -523,8 +523,8 @@ static void stalled_work_ends_connection_without_keepalive(void **state)
 	assert_flushed(&l, 0, -ECANCELED);
 	until_ended(&l);
 	assert_int_equal(l.e.why[0], -ETIMEDOUT);
-	standin_set_link(STANDIN_UP);
-	lane_end(&l);
+	mock_set_link(MOCK_UP);
+	wire_end(&l);
 }
 
 /* Its job has ended, but the device still writes to staging. */
@@ -532,13 +532,14 @@ static void staging_that_is_read_into_is_in_quarantine(void **state)
 {
 	struct weir_dma_stats s = { .size = sizeof(s) };
 	static char mem[LEN];
-	struct lane l;
+	struct wire l;
 
-	need_standin("soft-RoCE does not wait to be told");
-	lane_begin(&l, state);
-	standin_hold(true);
+	need_mock("soft-RoCE does not wait to be told");
+	wire_begin(&l, state);
+	mock_hold(true);
 	jrec_init(&l.j[0]);
-	weir_job_copy(&l.j[0].job, weir_loc_mem(mem, LEN), far_at(&l, 0, LEN));
+	weir_job_copy(&l.j[0].job, weir_operand_mem(mem, LEN),
+		      far_at(&l, 0, LEN));
 	STARTS(weir_job_start(l.dma, &l.j[0].job));
 	weir_dma_flush(l.dma);
 	weir_op_cancel(&l.j[0].job.op);
@@ -549,49 +550,49 @@ static void staging_that_is_read_into_is_in_quarantine(void **state)
 	some_turns(l.r, 3);
 	assert_int_equal(weir_dma_destroy(l.dma), -EBUSY);
 	assert_int_equal(weir_conn_detach(l.c, l.there), -EBUSY);
-	standin_hold(false);
+	mock_hold(false);
 	UNTIL(l.r, !weir_dma_stats(l.dma, &s) && !s.quarantined);
 	assert_memory_equal(l.near, l.near_shadow, NEAR);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 static void staging_is_registered_once_for_all_connections(void **state)
 {
 	struct weir_domain *back;
 	static char mem[LEN];
-	struct lane l;
+	struct wire l;
 	int before, i;
 
-	need_standin("only the stand-in counts registrations");
-	lane_begin(&l, state);
+	need_mock("only the stand-in counts registrations");
+	wire_begin(&l, state);
 	assert_int_equal(weir_domain_remote_create(&back, NULL), 0);
 	assert_int_equal(weir_conn_attach(l.peer, back), 0);
-	before = standin()->registrations;
+	before = mocked()->registrations;
 	for (i = 0; i < 4; i++) {
-		struct weir_loc far = far_at(&l, AT(i), LEN);
+		struct weir_operand far = far_at(&l, AT(i), LEN);
 
 		if (i % 2)
 			far.domain = back;
 		jrec_init(&l.j[0]);
-		weir_job_copy(&l.j[0].job, far, weir_loc_mem(mem, LEN));
+		weir_job_copy(&l.j[0].job, far, weir_operand_mem(mem, LEN));
 		assert_int_equal(jrec_run(l.dma, &l.j[0]), LEN);
 	}
-	assert_int_equal(standin()->registrations, before + 1);
+	assert_int_equal(mocked()->registrations, before + 1);
 	some_turns(l.r, 3);
 	assert_int_equal(weir_conn_detach(l.peer, back), 0);
 	assert_int_equal(weir_domain_destroy(back), 0);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 static void nothing_is_destroyed_with_work_under_way(void **state)
 {
 	struct rec stop;
-	struct lane l;
+	struct wire l;
 	int i;
 
-	need_standin("soft-RoCE does not wait to be told");
-	lane_begin(&l, state);
-	standin_hold(true);
+	need_mock("soft-RoCE does not wait to be told");
+	wire_begin(&l, state);
+	mock_hold(true);
 	for (i = 0; i < N; i++)
 		start_read(&l, i, AT(i), LEN);
 	assert_int_equal(weir_dma_destroy(l.dma), -EBUSY);
@@ -602,25 +603,25 @@ static void nothing_is_destroyed_with_work_under_way(void **state)
 	STARTS(weir_dma_stop(l.dma, &stop.op));
 	some_turns(l.r, 3);
 	assert_int_equal(stop.calls, 0);
-	standin_hold(false);
+	mock_hold(false);
 	assert_int_equal(finish(l.r, &stop), 0);
 	wait_for(&l, N);
 	for (i = 0; i < N; i++)
 		assert_int_equal(l.j[i].res, LEN);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* At each place where something may be refused, once. */
 static void every_refusal_ends_each_job_once(void **state)
 {
 	static char mem[200000];
-	struct lane l;
+	struct wire l;
 	int i, hit, nth = 0;
 
 	do {
-		lane_init(&l, state);
+		wire_init(&l, state);
 		l.e.opts.sends = 16;
-		lane_open(&l, state);
+		wire_open(&l, state);
 		l.c->queue->max_len = 1000;
 		for (i = 0; i < N; i++)
 			jrec_init(&l.j[i]);
@@ -629,7 +630,7 @@ static void every_refusal_ends_each_job_once(void **state)
 			start_write(&l, i, AT(i), LEN);
 		weir_dma_flush(l.dma);
 		weir_job_copy(&l.j[4].job, far_at(&l, 1 << 20, sizeof(mem)),
-			      weir_loc_mem(mem, sizeof(mem)));
+			      weir_operand_mem(mem, sizeof(mem)));
 		if (weir_job_start(l.dma, &l.j[4].job))
 			l.j[4].calls = 1;
 		wait_for(&l, 5);
@@ -639,17 +640,17 @@ static void every_refusal_ends_each_job_once(void **state)
 				fail_msg("%d: %lld, with no fault", i,
 					 (long long)l.j[i].res);
 		some_turns(l.r, 3);
-		lane_end(&l);
+		wire_end(&l);
 		assert_true(nth < 1000);
 	} while (hit);
 }
 
 static void a_refused_doorbell_ends_the_connection(void **state)
 {
-	struct lane l;
+	struct wire l;
 	int i;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	for (i = 0; i < N; i++)
 		start_write(&l, i, AT(i), LEN);
 	fault_arm(0);
@@ -661,15 +662,15 @@ static void a_refused_doorbell_ends_the_connection(void **state)
 		assert_int_equal(l.j[i].res, -ECANCELED);
 	until_ended(&l);
 	assert_is_shadow(&l);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* The first of the list was taken, and is not signalled. */
 static void a_list_refused_in_the_middle_ends_what_was_taken(void **state)
 {
-	struct lane l;
+	struct wire l;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	l.c->queue->max_len = 1000;
 	start_write(&l, 0, 0, LEN);
 	start_write(&l, 1, AT(1), LEN);
@@ -683,7 +684,7 @@ static void a_list_refused_in_the_middle_ends_what_was_taken(void **state)
 	until_ended(&l);
 	memcpy(l.far_shadow, l.near, 1000);
 	assert_is_shadow(&l);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 static int refuse_second_post(const char *name)
@@ -696,9 +697,9 @@ static int refuse_second_post(const char *name)
 /* Nor does the device take what would tell of it. */
 static void refused_marker_ends_what_was_taken(void **state)
 {
-	struct lane l;
+	struct wire l;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	l.c->queue->max_len = 1000;
 	start_write(&l, 0, 0, LEN);
 	start_write(&l, 1, AT(1), LEN);
@@ -710,18 +711,18 @@ static void refused_marker_ends_what_was_taken(void **state)
 	assert_true(l.j[0].res == -EINVAL || l.j[0].res == -ENOMEM);
 	assert_int_equal(l.j[1].res, -ECANCELED);
 	until_ended(&l);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* The peer has accepted with .responder_resources 0. */
 static void read_without_credit_is_refused(void **state)
 {
-	struct lane l;
+	struct wire l;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	l.c->reads_out = 0;
 	jrec_init(&l.j[0]);
-	weir_job_copy(&l.j[0].job, weir_loc_mem(l.near, LEN),
+	weir_job_copy(&l.j[0].job, weir_operand_mem(l.near, LEN),
 		      far_at(&l, 0, LEN));
 	assert_int_equal(weir_job_start(l.dma, &l.j[0].job), -EOPNOTSUPP);
 	assert_non_null(strstr(weir_why(), "reads"));
@@ -731,36 +732,36 @@ static void read_without_credit_is_refused(void **state)
 	start_write(&l, 1, 0, LEN);
 	UNTIL(l.r, l.j[1].calls);
 	assert_int_equal(l.j[1].res, LEN);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* One of nothing, too: a QP that others receive by is there for longer. */
 static void the_end_waits_for_all_that_is_posted(void **state)
 {
-	struct lane l;
+	struct wire l;
 
-	need_standin("soft-RoCE does not wait to be told");
-	lane_begin(&l, state);
+	need_mock("soft-RoCE does not wait to be told");
+	wire_begin(&l, state);
 	l.c->queue->max_len = 1000;
-	standin_hold(true);
+	mock_hold(true);
 	start_write(&l, 0, 0, LEN);
 	start_write(&l, 1, AT(1), LEN);
 	verbs_at(l.c->queue, 1)->send.num_sge = 1000;
 	weir_dma_flush(l.dma);
-	standin_step(1);
+	mock_step(1);
 	wait_for(&l, 2);
 	some_turns(l.r, 5);
 	assert_int_equal(l.e.n_ends[0], 0);
-	standin_hold(false);
+	mock_hold(false);
 	until_ended(&l);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(the_first_has_the_cause_and_the_rest_is_flushed),
-		CASE(those_that_wait_for_room_are_flushed_too),
+		CASE(those_that_wait_for_capacity_are_flushed_too),
 		CASE(a_revoked_key_is_an_error_and_changes_nothing),
 		CASE(one_byte_too_far_is_an_error),
 		CASE(a_cut_link_is_noticed_by_the_work),

@@ -2,14 +2,14 @@
 
 /* The verbs engine, and what a peer has exported: bufs at the peer. */
 
-#include "tests/verbs-kit.h"
+#include "tests/verbs-fixture.h"
 
 #include <weir/crc32c.h>
 #include <weir/export.h>
 
 #include "base/fault.h"
 
-static struct weir_buf *far_buf(struct lane *l, struct import *im, uint64_t off,
+static struct weir_buf *far_buf(struct wire *l, struct import *im, uint64_t off,
 				size_t len, bool data)
 {
 	struct weir_buf *b = NULL;
@@ -21,7 +21,7 @@ static struct weir_buf *far_buf(struct lane *l, struct import *im, uint64_t off,
 }
 
 /* Two bufs there, of which the second is before the first. */
-static struct weir_buf *two_far(struct lane *l, struct import *im, bool data)
+static struct weir_buf *two_far(struct wire *l, struct import *im, bool data)
 {
 	struct weir_buf *b = far_buf(l, im, 200000, 70000, data);
 
@@ -30,7 +30,8 @@ static struct weir_buf *two_far(struct lane *l, struct import *im, bool data)
 	return b;
 }
 
-static int64_t run(struct lane *l, struct weir_loc dst, struct weir_loc src)
+static int64_t run(struct wire *l, struct weir_operand dst,
+		   struct weir_operand src)
 {
 	jrec_init(&l->j[0]);
 	weir_job_copy(&l->j[0].job, dst, src);
@@ -43,25 +44,27 @@ static void bytes_go_to_bufs_of_an_import_and_back(void **state)
 {
 	struct weir_buf *near, *far;
 	struct import im;
-	struct lane l;
+	struct wire l;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	import_far(&l, &im, RIGHTS);
 	near = near_buf(&l, 0, 100000, true);
 	far = two_far(&l, &im, false);
-	assert_int_equal(run(&l, weir_loc_buf(far), weir_loc_buf(near)), 100000);
+	assert_int_equal(run(&l, weir_operand_buf(far), weir_operand_buf(near)),
+			 100000);
 	memcpy(l.far_shadow + 200000, l.near, 70000);
 	memcpy(l.far_shadow + 100, l.near + 70000, 30000);
 	assert_is_shadow(&l);
 	weir_buf_put(near);
 	near = near_buf(&l, 1 << 20, 100000, false);
-	assert_int_equal(run(&l, weir_loc_buf(near), weir_loc_buf(far)), 100000);
+	assert_int_equal(run(&l, weir_operand_buf(near), weir_operand_buf(far)),
+			 100000);
 	memcpy(l.near_shadow + (1 << 20), l.near, 100000);
 	assert_is_shadow(&l);
 	weir_buf_put(near);
 	weir_buf_put(far);
 	import_end(&l, &im);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* Blocks of it: each keeps the key of its buf. */
@@ -70,51 +73,55 @@ static void through_staging_too(void **state)
 	static char mem[100000];
 	struct weir_buf *far;
 	struct import im;
-	struct lane l;
+	struct wire l;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	import_far(&l, &im, RIGHTS);
 	fill_pattern(mem, sizeof(mem), 0, 8);
 	far = two_far(&l, &im, false);
-	assert_int_equal(run(&l, weir_loc_buf(far), weir_loc_mem(mem, 100000)),
+	assert_int_equal(run(&l, weir_operand_buf(far),
+			     weir_operand_mem(mem, 100000)),
 			 100000);
 	assert_true(is_pattern(l.far + 200000, 70000, 0, 8));
 	assert_true(is_pattern(l.far + 100, 30000, 70000, 8));
 	memset(mem, 0, sizeof(mem));
-	assert_int_equal(run(&l, weir_loc_mem(mem, 100000), weir_loc_buf(far)),
+	assert_int_equal(run(&l, weir_operand_mem(mem, 100000),
+			     weir_operand_buf(far)),
 			 100000);
 	assert_true(is_pattern(mem, 100000, 0, 8));
 	jrec_init(&l.j[1]);
-	weir_job_crc32c(&l.j[1].job, weir_loc_buf(far), 0);
+	weir_job_crc32c(&l.j[1].job, weir_operand_buf(far), 0);
 	assert_int_equal(jrec_run(l.dma, &l.j[1]), 100000);
 	assert_int_equal(l.j[1].job.crc, weir_crc32c(0, mem, 100000));
 	weir_buf_put(far);
 	import_end(&l, &im);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 static void what_the_peer_does_not_allow_is_not_begun(void **state)
 {
 	struct weir_buf *near, *far;
 	struct import im;
-	struct lane l;
+	struct wire l;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	import_far(&l, &im, WEIR_MMAP_RDMA_READ);
 	near = near_buf(&l, 0, 4096, true);
 	far = far_buf(&l, &im, 0, 4096, true);
 	jrec_init(&l.j[0]);
-	weir_job_copy(&l.j[0].job, weir_loc_buf(far), weir_loc_buf(near));
+	weir_job_copy(&l.j[0].job, weir_operand_buf(far),
+		      weir_operand_buf(near));
 	l.j[0].job.flags = WEIR_JOB_OVERWRITE;
 	assert_int_equal(weir_job_start(l.dma, &l.j[0].job), -EACCES);
-	weir_job_copy(&l.j[0].job, weir_loc_buf(near), weir_loc_buf(far));
+	weir_job_copy(&l.j[0].job, weir_operand_buf(near),
+		      weir_operand_buf(far));
 	l.j[0].job.flags = WEIR_JOB_OVERWRITE;
 	assert_int_equal(jrec_run(l.dma, &l.j[0]), 4096);
 	assert_memory_equal(l.near, l.far, 4096);
 	weir_buf_put(near);
 	weir_buf_put(far);
 	import_end(&l, &im);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* The stop takes the key back; what comes later is its error. */
@@ -122,25 +129,25 @@ static void after_the_peers_stop_nothing_arrives(void **state)
 {
 	struct weir_buf *near, *far;
 	struct import im;
-	struct lane l;
+	struct wire l;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	import_far(&l, &im, RIGHTS);
 	near = near_buf(&l, 0, 4096, true);
 	far = far_buf(&l, &im, 0, 4096, false);
 	assert_int_equal(weir_mmap_stop(im.theirs, NULL, NULL), 0);
-	assert_int_equal(run(&l, weir_loc_buf(far), weir_loc_buf(near)),
+	assert_int_equal(run(&l, weir_operand_buf(far), weir_operand_buf(near)),
 			 -EACCES);
 	assert_is_shadow(&l);
 	UNTIL(l.r, l.e.n_ends[0]);
 	weir_buf_put(near);
 	weir_buf_put(far);
 	import_end(&l, &im);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* The one that the lane does not use. */
-static struct weir_device *other_device(const struct lane *l)
+static struct weir_device *other_device(const struct wire *l)
 {
 	struct weir_device_caps caps = { .size = sizeof(caps) };
 	struct weir_devinfo **list;
@@ -162,7 +169,7 @@ static struct weir_device *other_device(const struct lane *l)
 	return dev;
 }
 
-static void change_devices(struct lane *l, struct weir_device *other, bool add)
+static void change_devices(struct wire *l, struct weir_device *other, bool add)
 {
 	assert_int_equal(weir_inventory_detach(l->inv, l->m), 0);
 	assert_int_equal(weir_mmap_stop(l->m, NULL, NULL), 0);
@@ -181,12 +188,12 @@ static void a_key_that_half_a_stop_took_back_is_not_used(void **state)
 {
 	struct weir_device *other;
 	uint32_t old, now;
-	struct lane l;
+	struct wire l;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	other = other_device(&l);
 	if (!other) {
-		lane_end(&l);
+		wire_end(&l);
 		skip_because("there is only one RDMA device");
 	}
 	/* A stop asks those first that were added last. */
@@ -208,7 +215,7 @@ static void a_key_that_half_a_stop_took_back_is_not_used(void **state)
 	assert_int_not_equal(old, now);
 	change_devices(&l, other, false);
 	assert_int_equal(weir_device_close(other), 0);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 int main(void)

@@ -5,7 +5,7 @@
  * nowhere else, whatever their shape; work requests, windows, doorbells.
  */
 
-#include "tests/verbs-kit.h"
+#include "tests/verbs-fixture.h"
 
 #include <weir/crc32c.h>
 #include <weir/dm.h>
@@ -35,7 +35,7 @@ static uint32_t cut(struct iovec *iov, uint32_t n, char *mem, uint64_t len)
 }
 
 /* Bufs for the pieces, in one list. */
-static struct weir_buf *bufs_of(struct lane *l, const struct iovec *iov,
+static struct weir_buf *bufs_of(struct wire *l, const struct iovec *iov,
 				uint32_t n, bool data)
 {
 	struct weir_buf *head = NULL, *b;
@@ -53,7 +53,7 @@ static struct weir_buf *bufs_of(struct lane *l, const struct iovec *iov,
 }
 
 /* What the job should do, byte by byte. */
-static void shadow_move(struct lane *l, const struct iovec *here,
+static void shadow_move(struct wire *l, const struct iovec *here,
 			const struct iovec *there, uint64_t len, bool read)
 {
 	uint64_t hi = 0, ti = 0;
@@ -80,20 +80,20 @@ struct shape {
 	bool read, raw, narrow;	/* .narrow: PUSH or PULL. */
 };
 
-static void run_shape(struct lane *l, const struct shape *s)
+static void run_shape(struct wire *l, const struct shape *s)
 {
 	struct iovec here[64], there[64];
 	uint32_t n_here = cut(here, s->n_here, l->near + 13, s->len);
 	uint32_t n_there = cut(there, s->n_there, l->far + 5, s->len);
-	struct weir_loc far = weir_loc_iov(l->there, there, n_there);
-	struct weir_loc near = weir_loc_iov(NULL, here, n_here);
+	struct weir_operand far = weir_operand_iov(l->there, there, n_there);
+	struct weir_operand near = weir_operand_iov(NULL, here, n_here);
 	struct jrec *j = &l->j[0];
 	struct weir_buf *b = NULL;
 
 	far.ctx = &l->key;
 	if (!s->raw) {
 		b = bufs_of(l, here, n_here, !s->read);
-		near = weir_loc_buf(b);
+		near = weir_operand_buf(b);
 	}
 	jrec_init(j);
 	weir_job_copy(&j->job, s->read ? near : far, s->read ? far : near);
@@ -116,7 +116,7 @@ static bool is_left_out(const struct shape *s, unsigned int i)
 		return false;
 	if (s->narrow)
 		return true;
-	return !standin && (want_long() ? i % 3 && (s->read || s->raw) : i % 5);
+	return !mocked && (want_long() ? i % 3 && (s->read || s->raw) : i % 5);
 }
 
 static void every_shape_and_size(void **state, uint32_t max_len)
@@ -124,10 +124,10 @@ static void every_shape_and_size(void **state, uint32_t max_len)
 	static const uint64_t sizes[] = { 1, 63, 64, 65, 4097, 70001,
 					  (1 << 20) + 17, 3000003 };
 	static const uint32_t pieces[] = { 1, 2, 5, 37 };
-	struct lane l;
+	struct wire l;
 	unsigned int i, how;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	l.c->queue->max_len = max_len;
 	for (i = 0; i < N_OF(sizes) * N_OF(pieces) * N_OF(pieces); i++)
 		for (how = 0; how < 8; how++) {
@@ -143,7 +143,7 @@ static void every_shape_and_size(void **state, uint32_t max_len)
 				run_shape(&l, &s);
 		}
 	assert_is_shadow(&l);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 static void bytes_are_where_they_should_be(void **state)
@@ -160,11 +160,11 @@ static void what_is_too_long_for_one_is_several(void **state)
 static void two_pieces_at_once_are_enough(void **state)
 {
 	struct shape s = { .len = 70001, .n_here = 37, .n_there = 2 };
-	struct lane l;
+	struct wire l;
 
-	lane_init(&l, state);
+	wire_init(&l, state);
 	l.e.opts.max_sge = 2;
-	lane_open(&l, state);
+	wire_open(&l, state);
 	run_shape(&l, &s);
 	s.read = true;
 	run_shape(&l, &s);
@@ -172,17 +172,17 @@ static void two_pieces_at_once_are_enough(void **state)
 	s.n_there = 37;
 	run_shape(&l, &s);
 	assert_is_shadow(&l);
-	lane_end(&l);
+	wire_end(&l);
 }
 
-static void move_shadow(struct lane *l, uint64_t off, size_t len, bool read)
+static void move_shadow(struct wire *l, uint64_t off, size_t len, bool read)
 {
 	memcpy((read ? l->near_shadow : l->far_shadow) + off,
 	       (read ? l->far_shadow : l->near_shadow) + off, len);
 }
 
 /* Each at its place, readers and writers in turn. */
-static void many_jobs(struct lane *l)
+static void many_jobs(struct wire *l)
 {
 	int i;
 
@@ -201,27 +201,27 @@ static void many_jobs(struct lane *l)
 
 static void a_window_of_one_is_enough(void **state)
 {
-	struct lane l;
+	struct wire l;
 
-	lane_init(&l, state);
+	wire_init(&l, state);
 	l.e.opts.sends = 1;
-	lane_open(&l, state);
+	wire_open(&l, state);
 	l.c->queue->max_len = 9973;
 	many_jobs(&l);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 static void no_more_reads_are_under_way_than_the_peer_takes(void **state)
 {
-	struct lane l;
+	struct wire l;
 	int i;
 
-	lane_init(&l, state);
+	wire_init(&l, state);
 	l.e.opts.reads = 2;
-	lane_open(&l, state);
+	wire_open(&l, state);
 	l.c->queue->max_len = 9973;
-	if (standin)
-		standin_hold(true);
+	if (mocked)
+		mock_hold(true);
 	for (i = 0; i < 8; i++)
 		start_read(&l, i, (uint64_t)i * 60000, 50000);
 	weir_dma_flush(l.dma);
@@ -229,56 +229,56 @@ static void no_more_reads_are_under_way_than_the_peer_takes(void **state)
 	assert_int_equal(l.c->queue->tail - l.c->queue->head, 2);
 	start_write(&l, 8, 1 << 20, 50000);
 	assert_true(l.c->queue->tail - l.c->queue->head > 2);
-	if (standin)
-		standin_hold(false);
+	if (mocked)
+		mock_hold(false);
 	wait_for(&l, 9);
 	for (i = 0; i < 8; i++)
 		move_shadow(&l, (uint64_t)i * 60000, 50000, true);
 	move_shadow(&l, 1 << 20, 50000, false);
 	many_jobs(&l);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 static void all_of_a_turn_is_one_doorbell(void **state)
 {
 	unsigned int posts, cqes;
-	struct lane l;
+	struct wire l;
 	int i;
 
-	if (!standin)
+	if (!mocked)
 		skip_because("soft-RoCE does not count doorbells");
-	lane_begin(&l, state);
-	posts = standin()->posts;
-	cqes = standin()->cqes;
+	wire_begin(&l, state);
+	posts = mocked()->posts;
+	cqes = mocked()->cqes;
 	for (i = 0; i < 16; i++)
 		start_write(&l, i, (uint64_t)i * 60000, 50000);
-	assert_int_equal(standin()->posts, posts);
+	assert_int_equal(mocked()->posts, posts);
 	weir_dma_flush(l.dma);
-	assert_int_equal(standin()->posts, posts + 1);
+	assert_int_equal(mocked()->posts, posts + 1);
 	wait_for(&l, 16);
-	assert_int_equal(standin()->posts, posts + 1);
-	assert_int_equal(standin()->cqes, cqes + 16);
-	lane_end(&l);
+	assert_int_equal(mocked()->posts, posts + 1);
+	assert_int_equal(mocked()->cqes, cqes + 16);
+	wire_end(&l);
 }
 
 static void of_a_job_in_parts_few_are_signalled(void **state)
 {
 	unsigned int cqes;
-	struct lane l;
+	struct wire l;
 
-	if (!standin)
+	if (!mocked)
 		skip_because("soft-RoCE does not count completions");
-	lane_begin(&l, state);
-	cqes = standin()->cqes;
+	wire_begin(&l, state);
+	cqes = mocked()->cqes;
 	l.c->queue->max_len = 10000;
 	start_write(&l, 0, 0, 16 * 10000);
 	wait_for(&l, 1);
 	assert_int_equal(l.j[0].res, 160000);
-	assert_int_equal(standin()->cqes, cqes + 16 / VERBS_RUN);
-	lane_end(&l);
+	assert_int_equal(mocked()->cqes, cqes + 16 / VERBS_RUN);
+	wire_end(&l);
 }
 
-static void route_of(struct lane *l, int i, const char *engine,
+static void route_of(struct wire *l, int i, const char *engine,
 		     uint64_t bounced)
 {
 	struct weir_job_route route = { .size = sizeof(route) };
@@ -293,18 +293,19 @@ static void route_of(struct lane *l, int i, const char *engine,
 static void memory_without_a_key_goes_round(void **state)
 {
 	static char mem[100000];
-	struct lane l;
+	struct wire l;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	fill_pattern(mem, sizeof(mem), 0, 3);
 	jrec_init(&l.j[0]);
 	weir_job_copy(&l.j[0].job, far_at(&l, 0, sizeof(mem)),
-		      weir_loc_mem(mem, sizeof(mem)));
+		      weir_operand_mem(mem, sizeof(mem)));
 	assert_int_equal(jrec_run(l.dma, &l.j[0]), sizeof(mem));
 	route_of(&l, 0, NULL, sizeof(mem));
 	assert_memory_equal(l.far, mem, sizeof(mem));
 	jrec_init(&l.j[1]);
-	weir_job_copy(&l.j[1].job, far_at(&l, 9, 64), weir_loc_mem(mem, 64));
+	weir_job_copy(&l.j[1].job, far_at(&l, 9, 64),
+		      weir_operand_mem(mem, 64));
 	assert_int_equal(jrec_run(l.dma, &l.j[1]), 64);
 	route_of(&l, 1, "verbs", 0);
 	assert_memory_equal(l.far + 9, mem, 64);
@@ -312,17 +313,17 @@ static void memory_without_a_key_goes_round(void **state)
 	wait_for(&l, 1);
 	UNTIL(l.r, l.j[2].calls);
 	route_of(&l, 2, "verbs", 0);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* Sums, and files, by blocks through staging. */
 static void what_it_cannot_do_itself_is_done_by_blocks(void **state)
 {
 	struct weir_domain *file;
-	struct lane l;
+	struct wire l;
 	int fd;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	fd = test_file(state, "f", 200000, 9);
 	file = file_domain(fd);
 	jrec_init(&l.j[0]);
@@ -331,21 +332,21 @@ static void what_it_cannot_do_itself_is_done_by_blocks(void **state)
 	assert_int_equal(l.j[0].job.crc, weir_crc32c(0, l.far + 3, 150000));
 	jrec_init(&l.j[1]);
 	weir_job_copy(&l.j[1].job, far_at(&l, 3, 150000),
-		      weir_loc_at(file, 100, 150000));
+		      weir_operand_at(file, 100, 150000));
 	assert_int_equal(jrec_run(l.dma, &l.j[1]), 150000);
 	assert_true(is_pattern(l.far + 3, 150000, 100, 9));
 	jrec_init(&l.j[2]);
 	weir_job_fill(&l.j[2].job, far_at(&l, 7, 99999), 0);
 	assert_int_equal(jrec_run(l.dma, &l.j[2]), 99999);
 	jrec_init(&l.j[3]);
-	weir_job_copy(&l.j[3].job, weir_loc_at(file, 0, 150000),
+	weir_job_copy(&l.j[3].job, weir_operand_at(file, 0, 150000),
 		      far_at(&l, 7, 150000));
 	assert_int_equal(jrec_run(l.dma, &l.j[3]), 150000);
 	assert_int_equal(pread(fd, l.near, 150000, 0), 150000);
 	assert_memory_equal(l.near, l.far + 7, 150000);
 	assert_int_equal(weir_domain_destroy(file), 0);
 	close(fd);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 static void memory_of_a_device_is_reached_directly(void **state)
@@ -355,11 +356,11 @@ static void memory_of_a_device_is_reached_directly(void **state)
 	struct weir_dm *dm = NULL;
 	struct weir_buf *b = NULL;
 	static char bytes[4096];
-	struct lane l;
+	struct wire l;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	if (weir_dm_alloc(&dm, l.dev, sizeof(bytes), 0) == -EOPNOTSUPP) {
-		lane_end(&l);
+		wire_end(&l);
 		skip_because("the device has no memory of its own");
 	}
 	fill_pattern(bytes, sizeof(bytes), 0, 4);
@@ -375,11 +376,11 @@ static void memory_of_a_device_is_reached_directly(void **state)
 	assert_int_equal(weir_inventory_get(&b, inv, m, (void *)64, 4000,
 					    (void *)64, 4000), 0);
 	jrec_init(&l.j[0]);
-	weir_job_copy(&l.j[0].job, far_at(&l, 1, 4000), weir_loc_buf(b));
+	weir_job_copy(&l.j[0].job, far_at(&l, 1, 4000), weir_operand_buf(b));
 	assert_int_equal(jrec_run(l.dma, &l.j[0]), 4000);
 	assert_memory_equal(l.far + 1, bytes + 64, 4000);
 	jrec_init(&l.j[1]);
-	weir_job_copy(&l.j[1].job, weir_loc_buf(b), far_at(&l, 5000, 4000));
+	weir_job_copy(&l.j[1].job, weir_operand_buf(b), far_at(&l, 5000, 4000));
 	l.j[1].job.flags = WEIR_JOB_OVERWRITE;
 	assert_int_equal(jrec_run(l.dma, &l.j[1]), 4000);
 	assert_int_equal(weir_dm_copy_from(bytes, dm, 0, sizeof(bytes)), 0);
@@ -388,16 +389,16 @@ static void memory_of_a_device_is_reached_directly(void **state)
 	assert_int_equal(weir_inventory_destroy(inv), 0);
 	assert_int_equal(weir_mmap_destroy(m), 0);
 	assert_int_equal(weir_dm_free(dm), 0);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 static void two_contexts_share_a_connection(void **state)
 {
 	struct weir_dma *first, *second;
-	struct lane l;
+	struct wire l;
 	int i;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	first = l.dma;
 	second = start_dma(l.r, (struct weir_dma_opts){ .size = 0 });
 	for (i = 0; i < 20; i++) {
@@ -410,19 +411,19 @@ static void two_contexts_share_a_connection(void **state)
 	assert_is_shadow(&l);
 	some_turns(l.r, 3);
 	assert_int_equal(weir_dma_destroy(second), 0);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 static void what_has_no_key_or_no_way_is_refused(void **state)
 {
 	struct weir_domain *other = NULL;
 	struct jrec *j;
-	struct lane l;
+	struct wire l;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	j = &l.j[0];
 	jrec_init(j);
-	weir_job_copy(&j->job, far_at(&l, 0, 99), weir_loc_mem(l.near, 99));
+	weir_job_copy(&j->job, far_at(&l, 0, 99), weir_operand_mem(l.near, 99));
 	j->job.dst.ctx = NULL;
 	assert_int_equal(weir_job_start(l.dma, &j->job), -EACCES);
 	assert_int_equal(weir_domain_remote_create(&other, NULL), 0);
@@ -436,7 +437,7 @@ static void what_has_no_key_or_no_way_is_refused(void **state)
 	assert_int_equal(weir_conn_destroy(l.c), -EBUSY);
 	assert_int_equal(weir_domain_destroy(l.there), -EBUSY);
 	assert_int_equal(weir_domain_destroy(other), 0);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 int main(void)

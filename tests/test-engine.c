@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Engines of the user's: asked first, without room, refusing, cancelled. */
 
-#include "tests/job-kit.h"
+#include "tests/job-fixture.h"
 
 #include <limits.h>
 
@@ -10,12 +10,12 @@
 #include <weir/route.h>
 
 #define LEN 65536u
-#define ROOM 4
+#define CAPACITY 4
 
 /* A card with room for some jobs, which do what they are to when it is told. */
 struct card {
-	struct weir_job *jobs[ROOM];
-	uint32_t n_jobs, room;
+	struct weir_job *jobs[CAPACITY];
+	uint32_t n_jobs, capacity;
 	uint32_t kinds;			/* Bits. */
 	int refuse;
 	bool inside;			/* Ends jobs in their start. */
@@ -67,7 +67,7 @@ static int card_start(void *arg, struct weir_job *job)
 	card->starts++;
 	if (card->refuse)
 		return card->refuse;
-	if (card->n_jobs == card->room)
+	if (card->n_jobs == card->capacity)
 		return -EAGAIN;
 	card->jobs[card->n_jobs++] = job;
 	if (card->inside)
@@ -100,7 +100,7 @@ static const struct weir_engine_ops ops = {
 	.start = card_start, .cancel = card_cancel, .flush = card_flush,
 };
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct weir_dma *dma;
 	struct card card;
@@ -108,7 +108,7 @@ struct rig {
 	struct jrec j[16];
 };
 
-static void rig_begin(struct rig *g, void **state)
+static void fixture_begin(struct fixture *g, void **state)
 {
 	struct weir_dma_opts opts = { .size = sizeof(opts) };
 	int i;
@@ -118,7 +118,7 @@ static void rig_begin(struct rig *g, void **state)
 	g->mem = malloc(2 * LEN);
 	fill_pattern(g->mem, LEN, 0, 1);
 	memset(g->mem + LEN, 0, LEN);
-	g->card.room = ROOM;
+	g->card.capacity = CAPACITY;
 	g->card.kinds = 1u << WEIR_JOB_COPY | 1u << WEIR_JOB_CRC32C;
 	assert_int_equal(weir_dma_create(&g->dma, g->r, &opts), 0);
 	assert_int_equal(weir_dma_add_engine(g->dma, &ops, &g->card), 0);
@@ -126,18 +126,18 @@ static void rig_begin(struct rig *g, void **state)
 	for (i = 0; i < 16; i++) {
 		jrec_init(&g->j[i]);
 		weir_job_copy(&g->j[i].job,
-			      weir_loc_mem(g->mem + LEN + i * 64, 64),
-			      weir_loc_mem(g->mem + i * 64, 64));
+			      weir_operand_mem(g->mem + LEN + i * 64, 64),
+			      weir_operand_mem(g->mem + i * 64, 64));
 	}
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	assert_int_equal(weir_dma_destroy(g->dma), 0);
 	free(g->mem);
 }
 
-static struct weir_dma_engine_stats stats(struct rig *g)
+static struct weir_dma_engine_stats stats(struct fixture *g)
 {
 	struct weir_dma_engine_stats s = { .size = sizeof(s) };
 
@@ -151,10 +151,10 @@ static void what_makes_no_sense_is_not_added(void **state)
 	struct weir_engine_ops bad;
 	char name[WEIR_ENGINES_MAX][8];
 	struct rec stop;
-	struct rig g;
+	struct fixture g;
 	int i, err = 0;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	assert_int_equal(weir_dma_add_engine(g.dma, &ops, NULL), -EBUSY);
 	rec_init(&stop);
 	STARTS(weir_dma_stop(g.dma, &stop.op));
@@ -183,21 +183,21 @@ static void what_makes_no_sense_is_not_added(void **state)
 	}
 	assert_int_equal(err, -ENOSPC);
 	assert_starts_with(weir_why(), "weir_dma_add_engine: a context has ");
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void it_is_asked_before_the_librarys_own(void **state)
 {
 	struct weir_job_route route = { .size = sizeof(route) };
 	struct iovec iov[3];
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	g.card.inside = true;
 	iov[0] = (struct iovec){ g.mem, 10 };
 	iov[1] = (struct iovec){ g.mem + 100, 50 };
 	iov[2] = (struct iovec){ g.mem + 300, 4 };
-	g.j[0].job.src = weir_loc_iov(NULL, iov, 3);
+	g.j[0].job.src = weir_operand_iov(NULL, iov, 3);
 	assert_int_equal(jrec_run(g.dma, &g.j[0]), 64);
 	assert_memory_equal(g.mem + LEN + 10, g.mem + 100, 50);
 	assert_int_equal(g.card.last.n_src, 3);
@@ -207,31 +207,31 @@ static void it_is_asked_before_the_librarys_own(void **state)
 	assert_int_equal(weir_job_get_route(&g.j[0].job, &route), 0);
 	assert_string_equal(route.engine, "card");
 
-	weir_job_crc32c(&g.j[1].job, weir_loc_mem(g.mem, 1000), 5);
+	weir_job_crc32c(&g.j[1].job, weir_operand_mem(g.mem, 1000), 5);
 	assert_int_equal(jrec_run(g.dma, &g.j[1]), 1000);
 	assert_int_equal(g.j[1].job.crc, weir_crc32c(5, g.mem, 1000));
 
 	/* What it cannot is for the next. */
-	weir_job_fill(&g.j[2].job, weir_loc_mem(g.mem + LEN, 9), 7);
+	weir_job_fill(&g.j[2].job, weir_operand_mem(g.mem + LEN, 9), 7);
 	assert_int_equal(jrec_run(g.dma, &g.j[2]), 9);
 	assert_int_equal(g.card.starts, 2);
 	assert_int_equal(stats(&g).jobs, 2);
 	assert_int_equal(stats(&g).bytes, 1064);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
-static void without_room_jobs_wait_in_their_place(void **state)
+static void without_capacity_jobs_wait_in_their_place(void **state)
 {
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	for (i = 0; i < 16; i++)
 		STARTS(weir_job_start(g.dma, &g.j[i].job));
-	assert_int_equal(g.card.n_jobs, ROOM);
-	assert_int_equal(stats(&g).waiting, 16 - ROOM);
+	assert_int_equal(g.card.n_jobs, CAPACITY);
+	assert_int_equal(stats(&g).waiting, 16 - CAPACITY);
 	/* Behind one that waits nobody is let in, and nobody is asked. */
-	assert_int_equal(g.card.starts, ROOM + 1);
+	assert_int_equal(g.card.starts, CAPACITY + 1);
 	some_turns(g.r, 3);
 	for (i = 0; i < 16; i++) {
 		assert_ptr_equal(g.card.jobs[0], &g.j[i].job);
@@ -249,33 +249,33 @@ static void without_room_jobs_wait_in_their_place(void **state)
 		assert_int_equal(g.j[i].res, 64);
 	}
 	assert_memory_equal(g.mem, g.mem + LEN, 1024);
-	assert_int_equal(stats(&g).waited, 16 - ROOM);
+	assert_int_equal(stats(&g).waited, 16 - CAPACITY);
 	assert_int_equal(stats(&g).under_way, 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Others use the card as well: it may be full without a job of ours. */
 static void without_a_job_under_way_it_is_asked_in_each_turn(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
-	g.card.room = 0;
+	fixture_begin(&g, state);
+	g.card.capacity = 0;
 	g.card.inside = true;
 	STARTS(weir_job_start(g.dma, &g.j[0].job));
 	some_turns(g.r, 10);
 	assert_in_range(g.card.starts, 5, 12);
 	assert_int_equal(g.j[0].calls, 0);
-	g.card.room = 1;
+	g.card.capacity = 1;
 	assert_int_equal(jrec_finish(g.r, &g.j[0]), 64);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_refusal_is_the_callers_or_the_end(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	g.card.refuse = -ENXIO;
 	assert_int_equal(weir_job_start(g.dma, &g.j[0].job), -ENXIO);
 	assert_int_equal(weir_op_is_busy(&g.j[0].job.op), 0);
@@ -286,16 +286,16 @@ static void a_refusal_is_the_callers_or_the_end(void **state)
 	g.card.refuse = -ENXIO;
 	assert_int_equal(jrec_finish(g.r, &g.j[0]), -ENXIO);
 	assert_int_equal(stats(&g).waiting, 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_cancel_reaches_it_and_those_that_wait(void **state)
 {
 	struct rec stop;
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	for (i = 0; i < 8; i++)
 		STARTS(weir_job_start(g.dma, &g.j[i].job));
 	assert_int_equal(weir_op_cancel(&g.j[6].job.op), 0);
@@ -310,30 +310,30 @@ static void a_cancel_reaches_it_and_those_that_wait(void **state)
 	assert_int_equal(finish(g.r, &stop), 0);
 	for (i = 0; i < 8; i++)
 		assert_int_equal(g.j[i].res, -ECANCELED);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void one_doorbell_is_for_all_of_a_turns_starts(void **state)
 {
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	g.card.doorbell = true;
-	for (i = 0; i < ROOM; i++)
+	for (i = 0; i < CAPACITY; i++)
 		STARTS(weir_job_start(g.dma, &g.j[i].job));
 	assert_int_equal(g.card.flushes, 0);
-	for (i = 0; i < ROOM; i++)
+	for (i = 0; i < CAPACITY; i++)
 		UNTIL(g.r, g.j[i].calls);
 	assert_int_equal(g.card.flushes, 1);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void more_bytes_than_there_are_is_an_error(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	STARTS(weir_job_start(g.dma, &g.j[0].job));
 	g.card.n_jobs = 0;
 	weir_job_end(&g.j[0].job, 65, 0, 0);
@@ -343,17 +343,17 @@ static void more_bytes_than_there_are_is_an_error(void **state)
 	weir_job_end(&g.j[1].job, 63, 0, 0);
 	assert_int_equal(jrec_finish(g.r, &g.j[1]), -ENODATA);
 	assert_int_equal(g.j[1].detail.bytes, 63);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void what_is_no_errno_is_one(void **state)
 {
 	static const int64_t results[] = { INT64_MIN, -(INT64_C(1) << 32),
 					   -4096 };
-	struct rig g;
+	struct fixture g;
 	size_t i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	for (i = 0; i < N_OF(results); i++) {
 		STARTS(weir_job_start(g.dma, &g.j[i].job));
 		g.card.n_jobs = 0;
@@ -366,7 +366,7 @@ static void what_is_no_errno_is_one(void **state)
 	g.card.refuse = 7;
 	assert_int_equal(weir_job_start(g.dma, &g.j[4].job), -EIO);
 	assert_int_equal(g.j[4].calls, 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 int main(void)
@@ -374,7 +374,7 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(what_makes_no_sense_is_not_added),
 		CASE(it_is_asked_before_the_librarys_own),
-		CASE(without_room_jobs_wait_in_their_place),
+		CASE(without_capacity_jobs_wait_in_their_place),
 		CASE(without_a_job_under_way_it_is_asked_in_each_turn),
 		CASE(a_refusal_is_the_callers_or_the_end),
 		CASE(a_cancel_reaches_it_and_those_that_wait),

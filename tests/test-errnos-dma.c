@@ -3,10 +3,10 @@
 /* The errnos that the headers of jobs document: contexts, engines, chains,
  * pipelines; and those of published statistics. */
 
-#include "tests/errnos-kit.h"
-#include "tests/job-kit.h"
-#include "tests/pipeline-kit.h"
-#include "tests/stats-kit.h"
+#include "tests/errnos-fixture.h"
+#include "tests/job-fixture.h"
+#include "tests/pipeline-fixture.h"
+#include "tests/stats-fixture.h"
 
 #include <weir/chain.h>
 #include <weir/engine.h>
@@ -66,7 +66,7 @@ RETURNS(weir_dma_engine_stats, EINVAL)
 {
 	struct weir_dma *dma = start_dma(start_reactor(state),
 					 (struct weir_dma_opts){ 0 });
-	int err = weir_dma_engine_stats(dma, 0, no_room());
+	int err = weir_dma_engine_stats(dma, 0, no_capacity());
 
 	assert_int_equal(weir_dma_destroy(dma), 0);
 	return err;
@@ -103,7 +103,7 @@ RETURNS(weir_chain_add_job, ENOSPC)
 	int err;
 
 	jrec_init(&j);
-	weir_job_fill(&j.job, weir_loc_mem(memory, 8), 0);
+	weir_job_fill(&j.job, weir_operand_mem(memory, 8), 0);
 	err = weir_chain_add_job(chain, WEIR_CHAIN_FIRST, dma, &j.job);
 	assert_int_equal(weir_chain_destroy(chain), 0);
 	assert_int_equal(weir_dma_destroy(dma), 0);
@@ -152,7 +152,7 @@ RETURNS(weir_pipeline_progress, EINVAL)
 	int err;
 
 	assert_int_equal(pipeline_on(&p, start_reactor(state), &s), 0);
-	err = weir_pipeline_progress(p, no_room());
+	err = weir_pipeline_progress(p, no_capacity());
 	assert_int_equal(weir_pipeline_destroy(p), 0);
 	return err;
 }
@@ -208,34 +208,34 @@ static int64_t of_own_page(void **state, int64_t (*call)(struct weir_stats *s))
 	return err;
 }
 
-static int64_t informs_without_room(struct weir_stats *s)
+static int64_t informs_without_capacity(struct weir_stats *s)
 {
-	return weir_stats_info(s, no_room());
+	return weir_stats_info(s, no_capacity());
 }
 
-static int64_t section_without_room(struct weir_stats *s)
+static int64_t section_without_capacity(struct weir_stats *s)
 {
-	return weir_stats_section(s, 0, no_room());
+	return weir_stats_section(s, 0, no_capacity());
 }
 
-static int64_t field_without_room(struct weir_stats *s)
+static int64_t field_without_capacity(struct weir_stats *s)
 {
-	return weir_stats_field(s, 0, 0, no_room());
+	return weir_stats_field(s, 0, 0, no_capacity());
 }
 
 RETURNS(weir_stats_info, EINVAL)
 {
-	return of_own_page(state, informs_without_room);
+	return of_own_page(state, informs_without_capacity);
 }
 
 RETURNS(weir_stats_section, EINVAL)
 {
-	return of_own_page(state, section_without_room);
+	return of_own_page(state, section_without_capacity);
 }
 
 RETURNS(weir_stats_field, EINVAL)
 {
-	return of_own_page(state, field_without_room);
+	return of_own_page(state, field_without_capacity);
 }
 
 static int64_t opens_without_descriptors(struct weir_stats *s)

@@ -2,7 +2,7 @@
 
 /* The errnos that the headers about other loops document: hosts and guests. */
 
-#include "tests/errnos-kit.h"
+#include "tests/errnos-fixture.h"
 
 #include <pthread.h>
 #include <sys/wait.h>

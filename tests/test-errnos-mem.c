@@ -3,10 +3,10 @@
 /* The errnos that the headers of memory document: domains, mmaps, pools,
  * stores, inventories, segments, exports, sync events. */
 
-#include "tests/errnos-kit.h"
-#include "tests/export-kit.h"
-#include "tests/job-kit.h"
-#include "tests/segment-kit.h"
+#include "tests/errnos-fixture.h"
+#include "tests/export-fixture.h"
+#include "tests/job-fixture.h"
+#include "tests/segment-fixture.h"
 
 #include <sys/fsuid.h>
 #include <sys/un.h>
@@ -17,7 +17,7 @@
 #include <weir/inventory.h>
 #include <weir/pool.h>
 #include <weir/segment-event.h>
-#include <weir/store.h>
+#include <weir/shared-pool.h>
 #include <weir/sync.h>
 
 #define LEN 4096
@@ -287,7 +287,7 @@ RETURNS(weir_pool_stats, EINVAL)
 {
 	struct weir_pool *pool = pool_of(start_reactor(state));
 
-	return pool_end(pool, weir_pool_stats(pool, no_room()));
+	return pool_end(pool, weir_pool_stats(pool, no_capacity()));
 }
 
 RETURNS(weir_pool_wait, EINVAL)
@@ -319,68 +319,72 @@ RETURNS(weir_pool_wait_sized, ESHUTDOWN)
 	return pool_end(pool, weir_pool_wait_sized(pool, &rec.op, 1));
 }
 
-static struct weir_store *store_of(void)
+static struct weir_shared_pool *store_of(void)
 {
-	const struct weir_store_class class = { .buf_size = LEN, .bufs = 1 };
-	struct weir_store_opts opts = { .size = sizeof(opts),
-					.classes = &class, .n_classes = 1 };
-	struct weir_store *store = NULL;
+	const struct weir_shared_pool_class class = { .buf_size = LEN,
+						      .bufs = 1 };
+	struct weir_shared_pool_opts opts = { .size = sizeof(opts),
+					      .classes = &class,
+					      .n_classes = 1 };
+	struct weir_shared_pool *store = NULL;
 
-	assert_int_equal(weir_store_create(&store, &opts), 0);
+	assert_int_equal(weir_shared_pool_create(&store, &opts), 0);
 	return store;
 }
 
-static int64_t store_end(struct weir_store *store, int64_t err)
+static int64_t store_end(struct weir_shared_pool *store, int64_t err)
 {
-	assert_int_equal(weir_store_destroy(store), 0);
+	assert_int_equal(weir_shared_pool_destroy(store), 0);
 	return err;
 }
 
 static int64_t count_on(struct weir_reactor *r)
 {
-	struct weir_store_count count = { .size = sizeof(count) };
-	struct weir_store *store = store_of();
+	struct weir_shared_pool_count count = { .size = sizeof(count) };
+	struct weir_shared_pool *store = store_of();
 	struct rec rec;
 
 	rec_init(&rec);
-	return store_end(store, weir_store_count(store, r, &rec.op, &count));
+	return store_end(store,
+			 weir_shared_pool_count(store, r, &rec.op, &count));
 }
 
-RETURNS(weir_store_count, EAGAIN)
+RETURNS(weir_shared_pool_count, EAGAIN)
 {
 	return count_on(full_reactor(state));
 }
 
-RETURNS(weir_store_count, ESHUTDOWN)
+RETURNS(weir_shared_pool_count, ESHUTDOWN)
 {
 	return count_on(stopped_reactor(state));
 }
 
-RETURNS(weir_store_stats, EINVAL)
+RETURNS(weir_shared_pool_stats, EINVAL)
 {
-	struct weir_store *store = store_of();
+	struct weir_shared_pool *store = store_of();
 
-	return store_end(store, weir_store_stats(store, LEN, no_room()));
+	return store_end(store,
+			 weir_shared_pool_stats(store, LEN, no_capacity()));
 }
 
-RETURNS(weir_store_stats, ENOENT)
+RETURNS(weir_shared_pool_stats, ENOENT)
 {
-	struct weir_store_stats stats = { .size = sizeof(stats) };
-	struct weir_store *store = store_of();
+	struct weir_shared_pool_stats stats = { .size = sizeof(stats) };
+	struct weir_shared_pool *store = store_of();
 
-	return store_end(store, weir_store_stats(store, LEN - 1, &stats));
+	return store_end(store, weir_shared_pool_stats(store, LEN - 1, &stats));
 }
 
 /* Inventories. */
 
-struct stock {
+struct free_list {
 	struct weir_inventory *inv, *other;
 	struct weir_mmap *m;
 	struct weir_buf *buf;
 };
 
 /* A buf of an inventory, and another inventory. */
-static void stock_begin(struct stock *s, struct weir_reactor *r)
+static void free_list_begin(struct free_list *s, struct weir_reactor *r)
 {
 	s->m = memory_mmap();
 	assert_int_equal(weir_inventory_create(&s->inv, r, NULL), 0);
@@ -390,7 +394,7 @@ static void stock_begin(struct stock *s, struct weir_reactor *r)
 					    memory, LEN), 0);
 }
 
-static int64_t stock_end(struct stock *s, int64_t err)
+static int64_t free_list_end(struct free_list *s, int64_t err)
 {
 	weir_buf_put(s->buf);
 	assert_int_equal(weir_inventory_destroy(s->other), 0);
@@ -401,10 +405,10 @@ static int64_t stock_end(struct stock *s, int64_t err)
 RETURNS(weir_inventory_dup, ENOENT)
 {
 	struct weir_buf *dup = NULL;
-	struct stock s;
+	struct free_list s;
 
-	stock_begin(&s, start_reactor(state));
-	return stock_end(&s, weir_inventory_dup(&dup, s.other, s.buf));
+	free_list_begin(&s, start_reactor(state));
+	return free_list_end(&s, weir_inventory_dup(&dup, s.other, s.buf));
 }
 
 RETURNS(weir_inventory_attach, ENOMEM)
@@ -487,7 +491,7 @@ static int64_t dump_to_nobody(void)
 	return err;
 }
 
-static int64_t dump_without_room(void)
+static int64_t dump_without_capacity(void)
 {
 	int fd = open("/dev/full", O_WRONLY | O_CLOEXEC), err;
 
@@ -514,7 +518,7 @@ RETURNS(weir_segment_dump, EPIPE)
 
 RETURNS(weir_segment_dump, ENOSPC)
 {
-	return of_a_list(dump_without_room);
+	return of_a_list(dump_without_capacity);
 }
 
 /* Sync events. */
@@ -553,7 +557,7 @@ RETURNS(weir_sync_create_in, EOPNOTSUPP)
 RETURNS(weir_mmap_export, E2BIG)
 {
 	struct weir_export_desc desc = { .size = sizeof(desc) };
-	struct weir_mmap *m = kit_started(LEN, RW);
+	struct weir_mmap *m = fixture_started(LEN, RW);
 
 	return mmap_end(m, weir_mmap_export(m, later_options(), &desc));
 }
@@ -561,7 +565,7 @@ RETURNS(weir_mmap_export, E2BIG)
 RETURNS(weir_mmap_export, EMFILE)
 {
 	struct weir_export_desc desc = { .size = sizeof(desc) };
-	struct weir_mmap *m = kit_started(LEN, RW);
+	struct weir_mmap *m = fixture_started(LEN, RW);
 
 	no_descriptors();
 	return mmap_end(m, plenty(weir_mmap_export(m, NULL, &desc)));
@@ -570,7 +574,7 @@ RETURNS(weir_mmap_export, EMFILE)
 RETURNS(weir_mmap_export, ENOMEM)
 {
 	struct weir_export_desc desc = { .size = sizeof(desc) };
-	struct weir_mmap *m = kit_started(LEN, RW);
+	struct weir_mmap *m = fixture_started(LEN, RW);
 
 	no_memory();
 	return mmap_end(m, plenty(weir_mmap_export(m, NULL, &desc)));
@@ -584,7 +588,7 @@ struct import {
 static void import_begin(struct import *i)
 {
 	memset(i, 0, sizeof(*i));
-	i->m = kit_started(LEN, RW);
+	i->m = fixture_started(LEN, RW);
 	parcel_of(&i->p, i->m, NULL);
 }
 
@@ -726,7 +730,7 @@ RETURNS(weir_exporter_create, ESHUTDOWN)
 static int64_t add_without(void **state, void (*scarce)(void))
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct weir_mmap *m = kit_started(LEN, RW);
+	struct weir_mmap *m = fixture_started(LEN, RW);
 	struct weir_exporter *e = NULL;
 	int64_t err;
 

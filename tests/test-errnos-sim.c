@@ -2,7 +2,7 @@
 
 /* The errnos that the headers of the simulator document. */
 
-#include "tests/errnos-kit.h"
+#include "tests/errnos-fixture.h"
 
 #include <limits.h>
 #include <sys/un.h>
@@ -103,7 +103,7 @@ RETURNS(weir_sim_set_latency, EINVAL)
 
 RETURNS(weir_sim_stats, EINVAL)
 {
-	IN_WORLD(weir_sim_stats(sim, no_room()));
+	IN_WORLD(weir_sim_stats(sim, no_capacity()));
 }
 
 /* Files. */
@@ -348,7 +348,7 @@ RETURNS(weir_sim_reset, EBADF)
 
 RETURNS(weir_sim_socket_stats, EINVAL)
 {
-	IN_WORLD(weir_sim_socket_stats(sim, no_room()));
+	IN_WORLD(weir_sim_socket_stats(sim, no_capacity()));
 }
 
 /* The table of descriptors is doubled when it is full: with twice as many as
@@ -410,7 +410,7 @@ RETURNS(weir_sim_card_get, ERANGE)
 
 RETURNS(weir_sim_card_stats, EINVAL)
 {
-	IN_WORLD(weir_sim_card_stats(card_of(sim), no_room()));
+	IN_WORLD(weir_sim_card_stats(card_of(sim), no_capacity()));
 }
 
 RETURNS(weir_sim_peer_create, E2BIG)

@@ -2,10 +2,10 @@
 
 /* The errnos that the headers of RDMA document, over the stand-in. */
 
-#include "tests/errnos-kit.h"
-#include "tests/channel-kit.h"
-#include "tests/message-kit.h"
-#include "tests/window-kit.h"
+#include "tests/errnos-fixture.h"
+#include "tests/channel-fixture.h"
+#include "tests/message-fixture.h"
+#include "tests/mw-fixture.h"
 
 #include <weir/cm.h>
 #include <weir/srq.h>
@@ -18,13 +18,13 @@
 static int64_t channel_without(void **state, void (*scarce)(void))
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
+	struct ibv_context *ctx = fixture_open_device();
 	struct weir_channel *ch = NULL;
 	int64_t err;
 
 	scarce();
 	err = plenty(weir_channel_create(&ch, r, ctx, NULL));
-	kit_close_device(ctx);
+	fixture_close_device(ctx);
 	return err;
 }
 
@@ -41,23 +41,23 @@ RETURNS(weir_channel_create, ENOMEM)
 RETURNS(weir_channel_create, E2BIG)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
+	struct ibv_context *ctx = fixture_open_device();
 	struct weir_channel *ch = NULL;
 	int err = weir_channel_create(&ch, r, ctx, later_options());
 
-	kit_close_device(ctx);
+	fixture_close_device(ctx);
 	return err;
 }
 
 RETURNS(weir_channel_stats, EINVAL)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
-	struct weir_channel *ch = kit_channel(r, ctx, 0, 0);
-	int err = weir_channel_stats(ch, no_room());
+	struct ibv_context *ctx = fixture_open_device();
+	struct weir_channel *ch = fixture_channel(r, ctx, 0, 0);
+	int err = weir_channel_stats(ch, no_capacity());
 
-	kit_destroy(ch);
-	kit_close_device(ctx);
+	fixture_destroy(ch);
+	fixture_close_device(ctx);
 	return err;
 }
 
@@ -70,14 +70,14 @@ static void on_verbs_event(struct weir_verbs_event *source,
 RETURNS(weir_verbs_event_create, ENOMEM)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
+	struct ibv_context *ctx = fixture_open_device();
 	struct weir_verbs_event *source = NULL;
 	int64_t err;
 
 	no_memory();
 	err = plenty(weir_verbs_event_create(&source, r, ctx, on_verbs_event,
 					     NULL));
-	kit_close_device(ctx);
+	fixture_close_device(ctx);
 	return err;
 }
 
@@ -276,12 +276,12 @@ static int64_t asks_for_next_without_callback(struct ends *e)
 	return weir_listener_next(e->l, &op, &c);
 }
 
-static int64_t asks_for_info_without_room(struct ends *e)
+static int64_t asks_for_info_without_capacity(struct ends *e)
 {
-	return weir_conn_info(e->client, no_room());
+	return weir_conn_info(e->client, no_capacity());
 }
 
-static int64_t asks_for_peer_without_room(struct ends *e)
+static int64_t asks_for_peer_without_capacity(struct ends *e)
 {
 	struct sockaddr sa;
 	socklen_t len = 1;
@@ -289,7 +289,7 @@ static int64_t asks_for_peer_without_room(struct ends *e)
 	return weir_conn_peer_address(e->client, &sa, &len);
 }
 
-static int64_t asks_for_address_without_room(struct ends *e)
+static int64_t asks_for_address_without_capacity(struct ends *e)
 {
 	struct sockaddr sa;
 	socklen_t len = 1;
@@ -339,17 +339,17 @@ RETURNS(weir_listener_next, ESHUTDOWN)
 
 RETURNS(weir_conn_info, EINVAL)
 {
-	return on_ends(state, false, NULL, asks_for_info_without_room);
+	return on_ends(state, false, NULL, asks_for_info_without_capacity);
 }
 
 RETURNS(weir_conn_peer_address, EMSGSIZE)
 {
-	return on_ends(state, true, NULL, asks_for_peer_without_room);
+	return on_ends(state, true, NULL, asks_for_peer_without_capacity);
 }
 
 RETURNS(weir_listener_address, EMSGSIZE)
 {
-	return on_ends(state, false, NULL, asks_for_address_without_room);
+	return on_ends(state, false, NULL, asks_for_address_without_capacity);
 }
 
 static int64_t waits_for_nobody(struct ends *e)
@@ -411,12 +411,12 @@ static int64_t disconnects_and_cancels(struct ends *e)
 {
 	int64_t err;
 
-	standin_cm_hold(true);
+	mock_cm_hold(true);
 	assert_int_equal(disconnects(e), 0);
 	some_turns(e->r, 3);
 	assert_int_equal(weir_op_cancel(&e->closed.op), 0);
 	err = finish(e->r, &e->closed);
-	standin_cm_hold(false);
+	mock_cm_hold(false);
 	return err;
 }
 
@@ -427,54 +427,54 @@ COMPLETES(weir_conn_disconnect, ECANCELED)
 
 /* Windows, and exports by keys. */
 
-static struct weir_mmap *far_of(struct scene *s)
+static struct weir_mmap *far_of(struct sharing *s)
 {
-	scene_export(s, R);
-	scene_import(s);
+	sharing_export(s, R);
+	sharing_import(s);
 	return s->im;
 }
 
-static int64_t on_scene(void **state, void (*before)(struct weir_reactor *r),
-			int64_t (*call)(struct scene *s))
+static int64_t on_sharing(void **state, void (*before)(struct weir_reactor *r),
+			  int64_t (*call)(struct sharing *s))
 {
-	struct scene s;
+	struct sharing s;
 	int64_t err;
 
 	small_reactor(state);
-	scene_begin(&s, state);
+	sharing_begin(&s, state);
 	if (before)
 		before(s.r);
 	err = call(&s);
 	if (before == fill_reactor)
 		free_reactor(s.r);
-	scene_end(&s);
+	sharing_end(&s);
 	return err;
 }
 
-static int64_t window_of(struct scene *s, struct weir_mmap *m, void *opts)
+static int64_t window_of(struct sharing *s, struct weir_mmap *m, void *opts)
 {
-	struct weir_window *w = NULL;
+	struct weir_mw *w = NULL;
 
 	rec_init(&s->opened);
-	return weir_window_create(&w, s->e.server, &s->opened.op, m, opts);
+	return weir_mw_create(&w, s->e.server, &s->opened.op, m, opts);
 }
 
-static int64_t opens(struct scene *s)
+static int64_t opens(struct sharing *s)
 {
 	return window_of(s, s->m, NULL);
 }
 
-static int64_t opens_of_later(struct scene *s)
+static int64_t opens_of_later(struct sharing *s)
 {
 	return window_of(s, s->m, later_options());
 }
 
-static int64_t opens_of_import(struct scene *s)
+static int64_t opens_of_import(struct sharing *s)
 {
 	return window_of(s, far_of(s), NULL);
 }
 
-static int64_t opens_of_memory_without_device(struct scene *s)
+static int64_t opens_of_memory_without_device(struct sharing *s)
 {
 	struct weir_mmap *m = start_mmap(s->mem, MEM_LEN, WEIR_MMAP_WRITE | R);
 	int64_t err = window_of(s, m, NULL);
@@ -483,115 +483,115 @@ static int64_t opens_of_memory_without_device(struct scene *s)
 	return err;
 }
 
-RETURNS(weir_window_create, E2BIG)
+RETURNS(weir_mw_create, E2BIG)
 {
-	return on_scene(state, NULL, opens_of_later);
+	return on_sharing(state, NULL, opens_of_later);
 }
 
-RETURNS(weir_window_create, EAGAIN)
+RETURNS(weir_mw_create, EAGAIN)
 {
-	return on_scene(state, fill_reactor, opens);
+	return on_sharing(state, fill_reactor, opens);
 }
 
-RETURNS(weir_window_create, ESHUTDOWN)
+RETURNS(weir_mw_create, ESHUTDOWN)
 {
-	return on_scene(state, stop_turn, opens);
+	return on_sharing(state, stop_turn, opens);
 }
 
-static int64_t revokes_when_it_stops(struct scene *s)
+static int64_t revokes_when_it_stops(struct sharing *s)
 {
-	scene_export(s, R);
+	sharing_export(s, R);
 	stop_turn(s->r);
 	rec_init(&s->revoked);
-	return weir_window_revoke(s->w, &s->revoked.op);
+	return weir_mw_revoke(s->w, &s->revoked.op);
 }
 
-RETURNS(weir_window_revoke, ESHUTDOWN)
+RETURNS(weir_mw_revoke, ESHUTDOWN)
 {
-	return on_scene(state, NULL, revokes_when_it_stops);
+	return on_sharing(state, NULL, revokes_when_it_stops);
 }
 
-RETURNS(weir_window_create, ENOENT)
+RETURNS(weir_mw_create, ENOENT)
 {
-	return on_scene(state, NULL, opens_of_memory_without_device);
+	return on_sharing(state, NULL, opens_of_memory_without_device);
 }
 
-RETURNS(weir_window_create, EPERM)
+RETURNS(weir_mw_create, EPERM)
 {
-	return on_scene(state, NULL, opens_of_import);
+	return on_sharing(state, NULL, opens_of_import);
 }
 
-static int64_t exports_without_room(struct scene *s)
+static int64_t exports_without_capacity(struct sharing *s)
 {
-	scene_export(s, R);
-	return weir_window_export(s->w, no_room());
+	sharing_export(s, R);
+	return weir_mw_export(s->w, no_capacity());
 }
 
-static int64_t informs_without_room(struct scene *s)
+static int64_t informs_without_capacity(struct sharing *s)
 {
-	scene_export(s, R);
-	return weir_window_info(s->w, no_room());
+	sharing_export(s, R);
+	return weir_mw_info(s->w, no_capacity());
 }
 
-static int64_t revokes_without_callback(struct scene *s)
+static int64_t revokes_without_callback(struct sharing *s)
 {
 	struct weir_op op;
 
-	scene_export(s, R);
+	sharing_export(s, R);
 	weir_op_init(&op, NULL);
-	return weir_window_revoke(s->w, &op);
+	return weir_mw_revoke(s->w, &op);
 }
 
-static int64_t revokes_when_full(struct scene *s)
+static int64_t revokes_when_full(struct sharing *s)
 {
 	int64_t err;
 
-	scene_export(s, R);
+	sharing_export(s, R);
 	fill_reactor(s->r);
 	rec_init(&s->revoked);
-	err = weir_window_revoke(s->w, &s->revoked.op);
+	err = weir_mw_revoke(s->w, &s->revoked.op);
 	free_reactor(s->r);
 	return err;
 }
 
-RETURNS(weir_window_export, EINVAL)
+RETURNS(weir_mw_export, EINVAL)
 {
-	return on_scene(state, NULL, exports_without_room);
+	return on_sharing(state, NULL, exports_without_capacity);
 }
 
-RETURNS(weir_window_info, EINVAL)
+RETURNS(weir_mw_info, EINVAL)
 {
-	return on_scene(state, NULL, informs_without_room);
+	return on_sharing(state, NULL, informs_without_capacity);
 }
 
-RETURNS(weir_window_revoke, EINVAL)
+RETURNS(weir_mw_revoke, EINVAL)
 {
-	return on_scene(state, NULL, revokes_without_callback);
+	return on_sharing(state, NULL, revokes_without_callback);
 }
 
-RETURNS(weir_window_revoke, EAGAIN)
+RETURNS(weir_mw_revoke, EAGAIN)
 {
-	return on_scene(state, NULL, revokes_when_full);
+	return on_sharing(state, NULL, revokes_when_full);
 }
 
-static int64_t export_of(struct scene *s, struct weir_mmap *m, void *opts)
+static int64_t export_of(struct sharing *s, struct weir_mmap *m, void *opts)
 {
 	struct weir_export_desc desc = { .size = sizeof(desc) };
 
 	return weir_mmap_export_rdma(m, s->dev, opts, &desc);
 }
 
-static int64_t exports_for_later(struct scene *s)
+static int64_t exports_for_later(struct sharing *s)
 {
 	return export_of(s, s->m, later_options());
 }
 
-static int64_t exports_rights_that_are_not(struct scene *s)
+static int64_t exports_rights_that_are_not(struct sharing *s)
 {
 	return export_of(s, s->mine, NULL);
 }
 
-static int64_t exports_beyond_its_end(struct scene *s)
+static int64_t exports_beyond_its_end(struct sharing *s)
 {
 	struct weir_export_rdma_opts opts = { .size = sizeof(opts),
 					      .off = MEM_LEN, .len = 1 };
@@ -599,7 +599,7 @@ static int64_t exports_beyond_its_end(struct scene *s)
 	return export_of(s, s->m, &opts);
 }
 
-static int64_t exports_what_is_not_started(struct scene *s)
+static int64_t exports_what_is_not_started(struct sharing *s)
 {
 	struct weir_mmap *m = NULL;
 	int64_t err;
@@ -612,25 +612,25 @@ static int64_t exports_what_is_not_started(struct scene *s)
 
 RETURNS(weir_mmap_export_rdma, E2BIG)
 {
-	return on_scene(state, NULL, exports_for_later);
+	return on_sharing(state, NULL, exports_for_later);
 }
 
 RETURNS(weir_mmap_export_rdma, EACCES)
 {
-	return on_scene(state, NULL, exports_rights_that_are_not);
+	return on_sharing(state, NULL, exports_rights_that_are_not);
 }
 
 RETURNS(weir_mmap_export_rdma, EBADFD)
 {
-	return on_scene(state, NULL, exports_what_is_not_started);
+	return on_sharing(state, NULL, exports_what_is_not_started);
 }
 
 RETURNS(weir_mmap_export_rdma, ERANGE)
 {
-	return on_scene(state, NULL, exports_beyond_its_end);
+	return on_sharing(state, NULL, exports_beyond_its_end);
 }
 
-static int64_t exports_in_too_many_ways(struct scene *s)
+static int64_t exports_in_too_many_ways(struct sharing *s)
 {
 	struct weir_export_rdma_opts opts = { .size = sizeof(opts),
 					      .len = 8 };
@@ -643,10 +643,10 @@ static int64_t exports_in_too_many_ways(struct scene *s)
 
 RETURNS(weir_mmap_export_rdma, EAGAIN)
 {
-	return on_scene(state, NULL, exports_in_too_many_ways);
+	return on_sharing(state, NULL, exports_in_too_many_ways);
 }
 
-static int64_t exports_without_memory(struct scene *s)
+static int64_t exports_without_memory(struct sharing *s)
 {
 	no_memory();
 	return plenty(export_of(s, s->m, NULL));
@@ -654,11 +654,11 @@ static int64_t exports_without_memory(struct scene *s)
 
 RETURNS(weir_mmap_export_rdma, ENOMEM)
 {
-	return on_scene(state, NULL, exports_without_memory);
+	return on_sharing(state, NULL, exports_without_memory);
 }
 
 /* An import of what was exported with @e. */
-static int64_t import_of(struct scene *s, struct weir_export_rdma_opts *e,
+static int64_t import_of(struct sharing *s, struct weir_export_rdma_opts *e,
 			 void *opts, void (*scarce)(void))
 {
 	struct weir_export_desc desc = { .size = sizeof(desc) };
@@ -672,28 +672,28 @@ static int64_t import_of(struct scene *s, struct weir_export_rdma_opts *e,
 					    desc.len, opts));
 }
 
-static int64_t imports_by_later(struct scene *s)
+static int64_t imports_by_later(struct sharing *s)
 {
 	struct weir_export_rdma_opts e = { .permissions = R };
 
 	return import_of(s, &e, later_options(), NULL);
 }
 
-static int64_t imports_without_memory(struct scene *s)
+static int64_t imports_without_memory(struct sharing *s)
 {
 	struct weir_export_rdma_opts e = { .permissions = R };
 
 	return import_of(s, &e, NULL, no_memory);
 }
 
-static int64_t imports_too_late(struct scene *s)
+static int64_t imports_too_late(struct sharing *s)
 {
 	struct weir_export_rdma_opts e = { .permissions = R, .not_after = 1 };
 
 	return import_of(s, &e, NULL, NULL);
 }
 
-static int64_t imports_to_write(struct scene *s)
+static int64_t imports_to_write(struct sharing *s)
 {
 	struct weir_export_rdma_opts e = { .permissions = R };
 	struct weir_import_opts opts = { .size = sizeof(opts),
@@ -704,25 +704,25 @@ static int64_t imports_to_write(struct scene *s)
 
 RETURNS(weir_mmap_import_rdma, E2BIG)
 {
-	return on_scene(state, NULL, imports_by_later);
+	return on_sharing(state, NULL, imports_by_later);
 }
 
 RETURNS(weir_mmap_import_rdma, ENOMEM)
 {
-	return on_scene(state, NULL, imports_without_memory);
+	return on_sharing(state, NULL, imports_without_memory);
 }
 
 RETURNS(weir_mmap_import_rdma, EKEYEXPIRED)
 {
-	return on_scene(state, NULL, imports_too_late);
+	return on_sharing(state, NULL, imports_too_late);
 }
 
 RETURNS(weir_mmap_import_rdma, EACCES)
 {
-	return on_scene(state, NULL, imports_to_write);
+	return on_sharing(state, NULL, imports_to_write);
 }
 
-static int64_t opens_sync_without_memory(struct scene *s)
+static int64_t opens_sync_without_memory(struct sharing *s)
 {
 	struct weir_sync_remote *sync = NULL;
 	struct weir_mmap *m = NULL;
@@ -740,12 +740,12 @@ static int64_t opens_sync_without_memory(struct scene *s)
 
 RETURNS(weir_sync_remote_open, ENOMEM)
 {
-	return on_scene(state, NULL, opens_sync_without_memory);
+	return on_sharing(state, NULL, opens_sync_without_memory);
 }
 
 /* A call on a sync event at the peer, @call, without a callback or when the
  * reactor is full. */
-static int64_t sync_call(struct scene *s, bool full,
+static int64_t sync_call(struct sharing *s, bool full,
 			 int (*call)(struct weir_sync_remote *sync,
 				     struct weir_op *op,
 				     struct weir_sync_call *c))
@@ -783,61 +783,61 @@ static int add_one(struct weir_sync_remote *sync, struct weir_op *op,
 	return weir_sync_remote_add(sync, op, c, 1);
 }
 
-static int64_t adds_without_callback(struct scene *s)
+static int64_t adds_without_callback(struct sharing *s)
 {
 	return sync_call(s, false, add_one);
 }
 
-static int64_t gets_without_callback(struct scene *s)
+static int64_t gets_without_callback(struct sharing *s)
 {
 	return sync_call(s, false, weir_sync_remote_get);
 }
 
-static int64_t adds_when_full(struct scene *s)
+static int64_t adds_when_full(struct sharing *s)
 {
 	return sync_call(s, true, add_one);
 }
 
-static int64_t gets_when_full(struct scene *s)
+static int64_t gets_when_full(struct sharing *s)
 {
 	return sync_call(s, true, weir_sync_remote_get);
 }
 
 RETURNS(weir_sync_remote_add, EINVAL)
 {
-	return on_scene(state, NULL, adds_without_callback);
+	return on_sharing(state, NULL, adds_without_callback);
 }
 
 RETURNS(weir_sync_remote_get, EINVAL)
 {
-	return on_scene(state, NULL, gets_without_callback);
+	return on_sharing(state, NULL, gets_without_callback);
 }
 
 RETURNS(weir_sync_remote_add, EAGAIN)
 {
-	return on_scene(state, NULL, adds_when_full);
+	return on_sharing(state, NULL, adds_when_full);
 }
 
 RETURNS(weir_sync_remote_get, EAGAIN)
 {
-	return on_scene(state, NULL, gets_when_full);
+	return on_sharing(state, NULL, gets_when_full);
 }
 
 /* Messages. */
 
-static int64_t on_talk(void **state, int64_t (*call)(struct talk *t))
+static int64_t on_peers(void **state, int64_t (*call)(struct peers *t))
 {
-	struct talk t;
+	struct peers t;
 	int64_t err;
 
 	small_reactor(state);
-	talk_begin(&t, state);
+	peers_begin(&t, state);
 	err = call(&t);
-	talk_end(&t);
+	peers_end(&t);
 	return err;
 }
 
-static int64_t sends_when_full(struct talk *t)
+static int64_t sends_when_full(struct peers *t)
 {
 	struct weir_message m = { .size = sizeof(m), .data = "abc", .len = 3 };
 	int64_t err;
@@ -850,10 +850,10 @@ static int64_t sends_when_full(struct talk *t)
 
 RETURNS(weir_message_send, EAGAIN)
 {
-	return on_talk(state, sends_when_full);
+	return on_peers(state, sends_when_full);
 }
 
-static int64_t sends_when_it_stops(struct talk *t)
+static int64_t sends_when_it_stops(struct peers *t)
 {
 	struct weir_message m = { .size = sizeof(m), .data = "abc", .len = 3 };
 
@@ -863,17 +863,17 @@ static int64_t sends_when_it_stops(struct talk *t)
 
 RETURNS(weir_message_send, ESHUTDOWN)
 {
-	return on_talk(state, sends_when_it_stops);
+	return on_peers(state, sends_when_it_stops);
 }
 
 /* The second of a list is not to be sent alone. */
-static int64_t sends_from_the_middle(struct talk *t)
+static int64_t sends_from_the_middle(struct peers *t)
 {
 	struct weir_message m = { .size = sizeof(m) };
-	struct weir_buf *head = talk_buf(t, 0, 8);
+	struct weir_buf *head = peers_buf(t, 0, 8);
 	int64_t err;
 
-	m.buf = talk_buf(t, 8, 8);
+	m.buf = peers_buf(t, 8, 8);
 	assert_int_equal(weir_buf_chain(head, m.buf), 0);
 	err = try_send(t, t->e.client, 0, &m);
 	weir_buf_put(head);
@@ -882,12 +882,12 @@ static int64_t sends_from_the_middle(struct talk *t)
 
 RETURNS(weir_message_send, EPERM)
 {
-	return on_talk(state, sends_from_the_middle);
+	return on_peers(state, sends_from_the_middle);
 }
 
 /* Devices. */
 
-static int64_t adds_without_memory(struct scene *s)
+static int64_t adds_without_memory(struct sharing *s)
 {
 	struct weir_mmap *m = NULL;
 	int64_t err;
@@ -901,7 +901,7 @@ static int64_t adds_without_memory(struct scene *s)
 
 RETURNS(weir_mmap_add_device, ENOMEM)
 {
-	return on_scene(state, NULL, adds_without_memory);
+	return on_sharing(state, NULL, adds_without_memory);
 }
 
 RETURNS(weir_device_list, ENOMEM)
@@ -923,7 +923,7 @@ static int64_t open_without(void (*scarce)(void))
 
 	assert_int_equal(weir_device_list(&list, &n), 0);
 	while (i < n && (weir_devinfo_ibdev(list[i], name, sizeof(name)) ||
-			 strcmp(name, "standin_mlx5")))
+			 strcmp(name, "mock_mlx5")))
 		i++;
 	assert_true(i < n);
 	scarce();

@@ -3,7 +3,7 @@
 /* The errnos that the headers of the loop document: reactors, groups, timers,
  * watches, sockets, files, published statistics. */
 
-#include "tests/errnos-kit.h"
+#include "tests/errnos-fixture.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -3,10 +3,10 @@
 /* Exports of what cannot be shared, which are reached by copying; and that
  * nobody can have us copy to where he could not. */
 
-#include "tests/export-kit.h"
+#include "tests/export-fixture.h"
 
-#include "tests/fuzz/descriptor-kit.h"
-#include "tests/job-kit.h"
+#include "tests/fuzz/descriptor-fixture.h"
+#include "tests/job-fixture.h"
 
 #include <sys/syscall.h>
 
@@ -14,7 +14,7 @@
 
 #include "base/fault.h"
 
-static char plain[KIT_LEN] __attribute__((aligned(8)));
+static char plain[FIXTURE_LEN] __attribute__((aligned(8)));
 
 static struct weir_export_opts copying(uint32_t permissions)
 {
@@ -55,7 +55,7 @@ static void export_there(int sock, void *arg)
 	}
 }
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct proc proc;
 	struct parcel p;
@@ -63,14 +63,14 @@ struct rig {
 	struct weir_mmap *im;
 };
 
-static void tell(struct rig *g, char c)
+static void tell(struct fixture *g, char c)
 {
 	assert_int_equal(send(g->proc.sock, &c, 1, MSG_NOSIGNAL), 1);
 	assert_int_equal(hear(g->proc.sock), 0);
 }
 
 /* Another process has exported; nothing is imported yet. */
-static void rig_begin(struct rig *g, void **state, uint32_t permissions)
+static void fixture_begin(struct fixture *g, void **state, uint32_t permissions)
 {
 	struct weir_import_opts opts = wanting(&g->peer);
 	int err;
@@ -92,7 +92,7 @@ static void rig_begin(struct rig *g, void **state, uint32_t permissions)
 	assert_int_equal(err, 0);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	parcel_drop(&g->p);
 	assert_int_equal(weir_mmap_destroy(g->im), 0);
@@ -101,10 +101,10 @@ static void rig_end(struct rig *g)
 }
 
 /* Copy all of it to @mem, or from it, through a buf of the import. */
-static int64_t move(struct rig *g, char *mem, bool to_it)
+static int64_t move(struct fixture *g, char *mem, bool to_it)
 {
 	struct weir_dma *dma = start_dma(g->r, (struct weir_dma_opts){ 0 });
-	struct weir_loc here = weir_loc_mem(mem, KIT_LEN);
+	struct weir_operand here = weir_operand_mem(mem, FIXTURE_LEN);
 	struct weir_inventory *inv;
 	struct weir_buf *buf;
 	struct jrec j;
@@ -113,14 +113,16 @@ static int64_t move(struct rig *g, char *mem, bool to_it)
 
 	assert_int_equal(weir_inventory_create(&inv, g->r, NULL), 0);
 	assert_int_equal(weir_inventory_attach(inv, g->im), 0);
-	assert_int_equal(weir_inventory_get(&buf, inv, g->im, kit_addr(g->im),
-					    KIT_LEN, kit_addr(g->im),
-					    to_it ? 0 : KIT_LEN), 0);
+	assert_int_equal(weir_inventory_get(&buf, inv, g->im,
+					    fixture_addr(g->im), FIXTURE_LEN,
+					    fixture_addr(g->im),
+					    to_it ? 0 : FIXTURE_LEN),
+			 0);
 	jrec_init(&j);
 	if (to_it)
-		weir_job_copy(&j.job, weir_loc_buf(buf), here);
+		weir_job_copy(&j.job, weir_operand_buf(buf), here);
 	else
-		weir_job_copy(&j.job, here, weir_loc_buf(buf));
+		weir_job_copy(&j.job, here, weir_operand_buf(buf));
 	err = weir_job_start(dma, &j.job);
 	res = err ? err : jrec_finish(g->r, &j);
 	weir_buf_put(buf);
@@ -131,39 +133,39 @@ static int64_t move(struct rig *g, char *mem, bool to_it)
 
 static void plain_memory_goes_by_copying(void **state)
 {
-	char mem[KIT_LEN];
-	struct rig g;
+	char mem[FIXTURE_LEN];
+	struct fixture g;
 	size_t len;
 
-	rig_begin(&g, state, RW);
+	fixture_begin(&g, state, RW);
 	assert_int_equal(weir_domain_kind(weir_mmap_domain(g.im)),
 			 WEIR_DOMAIN_PROCESS);
 	assert_int_equal(weir_mmap_memrange(g.im, NULL, &len), 0);
-	assert_int_equal(len, KIT_LEN);
+	assert_int_equal(len, FIXTURE_LEN);
 	assert_int_equal(weir_mmap_is_imported(g.im), 1);
-	assert_int_equal(move(&g, mem, false), KIT_LEN);
-	assert_true(is_pattern(mem, KIT_LEN, 0, 1));
-	fill_pattern(mem, KIT_LEN, 0, 2);
-	assert_int_equal(move(&g, mem, true), KIT_LEN);
+	assert_int_equal(move(&g, mem, false), FIXTURE_LEN);
+	assert_true(is_pattern(mem, FIXTURE_LEN, 0, 1));
+	fill_pattern(mem, FIXTURE_LEN, 0, 2);
+	assert_int_equal(move(&g, mem, true), FIXTURE_LEN);
 	tell(&g, 'c');
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void its_rights_hold_here(void **state)
 {
 	struct weir_import_opts opts;
 	struct weir_mmap *im = NULL;
-	char mem[KIT_LEN];
-	struct rig g;
+	char mem[FIXTURE_LEN];
+	struct fixture g;
 
-	rig_begin(&g, state, RO);
+	fixture_begin(&g, state, RO);
 	assert_int_equal(weir_mmap_permissions(g.im), WEIR_MMAP_READ);
-	assert_int_equal(move(&g, mem, false), KIT_LEN);
+	assert_int_equal(move(&g, mem, false), FIXTURE_LEN);
 	assert_int_equal(move(&g, mem, true), -EACCES);
 	opts = wanting(&g.peer);
 	opts.permissions = WEIR_MMAP_WRITE;
 	assert_int_equal(parcel_import(&im, &g.p, &opts), -EACCES);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_stop_revokes_it_too(void **state)
@@ -171,9 +173,9 @@ static void a_stop_revokes_it_too(void **state)
 	struct weir_import_opts opts;
 	struct weir_mmap *im = NULL;
 	struct rec rec;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, RW);
+	fixture_begin(&g, state, RW);
 	rec_init(&rec);
 	STARTS(weir_mmap_watch(g.im, g.r, &rec.op));
 	tell(&g, 's');
@@ -181,7 +183,7 @@ static void a_stop_revokes_it_too(void **state)
 	assert_int_equal(finish(g.r, &rec), -ESTALE);
 	opts = wanting(&g.peer);
 	assert_int_equal(parcel_import(&im, &g.p, &opts), -ESTALE);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Imported by ourselves. */
@@ -223,8 +225,8 @@ static int64_t stop_under(struct weir_reactor *r, const char *ours, char *mem,
 	assert_int_equal(weir_inventory_get(&buf, inv, im, mem, LARGE, NULL, 0),
 			 0);
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_buf(buf),
-		      weir_loc_mem((void *)(uintptr_t)ours, LARGE));
+	weir_job_copy(&j.job, weir_operand_buf(buf),
+		      weir_operand_mem((void *)(uintptr_t)ours, LARGE));
 	memset(mem, 0, LARGE);
 	assert_int_equal(weir_job_start(dma, &j.job), 0);
 	while (!*(volatile char *)mem)
@@ -270,11 +272,11 @@ static void a_dead_exporter_is_noticed(void **state)
 {
 	struct weir_import_opts opts;
 	struct weir_mmap *im = NULL;
-	char mem[KIT_LEN];
+	char mem[FIXTURE_LEN];
 	struct rec rec;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, RW);
+	fixture_begin(&g, state, RW);
 	proc_kill(&g.proc);
 	g.proc.pid = 0;
 	assert_int_equal(move(&g, mem, false), -ESRCH);
@@ -285,7 +287,7 @@ static void a_dead_exporter_is_noticed(void **state)
 	opts = wanting(&g.peer);
 	assert_int_equal(parcel_import(&im, &g.p, &opts), -ESRCH);
 	assert_null(im);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void wait_there(int sock, void *arg)
@@ -303,11 +305,11 @@ static void only_the_sender_can_be_reached(void **state)
 	struct weir_mmap *im = NULL;
 	struct proc other;
 	struct parcel q;
-	struct rig g;
+	struct fixture g;
 
 	close(own_pidfd());
 	proc_begin(&other, wait_there, NULL);
-	rig_begin(&g, state, RW);
+	fixture_begin(&g, state, RW);
 	assert_int_equal(parcel_import(&im, &g.p, NULL), -EOPNOTSUPP);
 	opts = wanting(NULL);
 	assert_int_equal(parcel_import(&im, &g.p, &opts), -EACCES);
@@ -326,8 +328,8 @@ static void only_the_sender_can_be_reached(void **state)
 	assert_int_equal(parcel_import(&im, &q, &opts), -EACCES);
 	/* Its number was given out again: it began at another time. */
 	peer.pid = other.pid;
-	kit_put((uint8_t *)q.bytes + DESCRIPTOR_HEADER + 16, 1, 8);
-	kit_repair((uint8_t *)q.bytes, q.len, 0);
+	fixture_put((uint8_t *)q.bytes + DESCRIPTOR_HEADER + 16, 1, 8);
+	fixture_repair((uint8_t *)q.bytes, q.len, 0);
 	assert_int_equal(parcel_import(&im, &q, &opts), -EACCES);
 	close(q.fds[0]);
 	q = g.p;
@@ -335,7 +337,7 @@ static void only_the_sender_can_be_reached(void **state)
 	assert_int_equal(parcel_import(&im, &q, &opts), -EBADMSG);
 	assert_null(im);
 	assert_int_equal(say(other.sock) | proc_end(&other), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static uint32_t kind_of(struct weir_mmap *m, struct weir_export_opts *opts)
@@ -354,7 +356,7 @@ static void what_can_be_shared_is_shared(void **state)
 
 	(void)state;
 	close(own_pidfd());
-	m = kit_started(KIT_LEN, RW);
+	m = fixture_started(FIXTURE_LEN, RW);
 	assert_int_equal(kind_of(m, &opts), DESCRIPTOR_MEMFD);
 	/* But not with a right that the seals cannot keep. */
 	opts = copying(RO);

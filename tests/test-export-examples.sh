@@ -6,7 +6,7 @@
 #
 # Environment: WEIR_TEST_BACKEND=uring|ev runs one backend alone; WEIR_TEST_LONG=1
 # exchanges 1 GiB and kills 200 times; WEIR_TEST_SEED is for the times of death.
-. "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
+. "${srcdir:-$(dirname "$0")/..}/tests/fixture.sh"
 
 exporter=$PWD/examples/13-export
 importer=$PWD/examples/14-import

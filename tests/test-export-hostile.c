@@ -3,9 +3,9 @@
 /* Imports of what an enemy sends: sound bytes with the wrong file descriptors,
  * and the other way round.  The bytes alone are test-descriptor.c's. */
 
-#include "tests/export-kit.h"
+#include "tests/export-fixture.h"
 
-#include "tests/fuzz/descriptor-kit.h"
+#include "tests/fuzz/descriptor-fixture.h"
 
 /* What takes the place of one file descriptor. */
 enum sort {
@@ -48,7 +48,7 @@ static int memfd(off_t size, int seals)
 
 static int control_of_another(void)
 {
-	struct weir_mmap *m = kit_started(KIT_LEN, RW);
+	struct weir_mmap *m = fixture_started(FIXTURE_LEN, RW);
 	struct parcel p;
 	int fd;
 
@@ -141,7 +141,7 @@ static const struct {
 
 static void a_wrong_file_descriptor_is_refused(void **state)
 {
-	struct weir_mmap *m = kit_started(KIT_LEN, RW), *im = NULL;
+	struct weir_mmap *m = fixture_started(FIXTURE_LEN, RW), *im = NULL;
 	struct parcel p;
 	int fd, good, err;
 	size_t i;
@@ -174,7 +174,7 @@ static void file_descriptors_in_another_order_are_refused(void **state)
 		{ 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 },
 		{ 0, 0, 0 }, { 1, 1, 1 }, { 2, 2, 2 }, { 0, 1, 1 }, { 0, 0, 2 },
 	};
-	struct weir_mmap *m = kit_started(KIT_LEN, RW), *im = NULL;
+	struct weir_mmap *m = fixture_started(FIXTURE_LEN, RW), *im = NULL;
 	struct parcel p, q;
 	size_t i;
 	int k;
@@ -209,9 +209,9 @@ static int import_changed(const struct parcel *p, size_t off, uint64_t value,
 	struct parcel q = *p;
 	int err;
 
-	kit_put((uint8_t *)q.bytes + off, value, bytes);
-	kit_put((uint8_t *)q.bytes + 16, 0, 4);
-	kit_put((uint8_t *)q.bytes + 16, crc32c(0, q.bytes, q.len), 4);
+	fixture_put((uint8_t *)q.bytes + off, value, bytes);
+	fixture_put((uint8_t *)q.bytes + 16, 0, 4);
+	fixture_put((uint8_t *)q.bytes + 16, crc32c(0, q.bytes, q.len), 4);
 	err = parcel_import(&im, &q, NULL);
 	if (!err)
 		weir_mmap_destroy(im);
@@ -220,12 +220,12 @@ static int import_changed(const struct parcel *p, size_t off, uint64_t value,
 
 static void bytes_that_promise_what_is_not_there_are_refused(void **state)
 {
-	struct weir_mmap *m = kit_started(KIT_LEN, RO);
+	struct weir_mmap *m = fixture_started(FIXTURE_LEN, RO);
 	struct parcel p;
 
 	(void)state;
 	parcel_of(&p, m, NULL);
-	assert_int_equal(import_changed(&p, 48, KIT_LEN, 8), 0);
+	assert_int_equal(import_changed(&p, 48, FIXTURE_LEN, 8), 0);
 	assert_int_equal(import_changed(&p, 48, 12288, 8), 0);
 	/* Longer than the memfd. */
 	assert_int_equal(import_changed(&p, 48, 12289, 8), -EBADMSG);
@@ -249,7 +249,7 @@ static void bytes_that_promise_what_is_not_there_are_refused(void **state)
 static void a_generation_that_lies_does_no_harm(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct weir_mmap *m = kit_started(KIT_LEN, RW), *im = NULL;
+	struct weir_mmap *m = fixture_started(FIXTURE_LEN, RW), *im = NULL;
 	int page, ends[2];
 	_Atomic uint64_t *generation;
 	struct parcel p, q;
@@ -303,7 +303,7 @@ static void huge_pages_that_can_be_taken_away_are_refused(void **state)
 	if (huge < 0)
 		skip_because("the kernel has no huge pages");
 	assert_int_equal(ftruncate(huge, 2 << 20), 0);
-	m = kit_started(KIT_LEN, RO);
+	m = fixture_started(FIXTURE_LEN, RO);
 	parcel_of(&p, m, NULL);
 	q = p;
 	assert_int_equal(fcntl(huge, F_ADD_SEALS, SHRINK_GROW), 0);
@@ -325,7 +325,7 @@ static void mutated_descriptors_never_reach_beyond(void **state)
 {
 	unsigned int i, k, n = want_long() ? 300000 : scaled(6000);
 	uint64_t seed = 0x2545f4914f6cdd1du;
-	struct weir_mmap *m = kit_started(KIT_LEN, RO), *im;
+	struct weir_mmap *m = fixture_started(FIXTURE_LEN, RO), *im;
 	struct parcel p, q;
 	size_t len, j, sum = 0;
 
@@ -339,14 +339,14 @@ static void mutated_descriptors_never_reach_beyond(void **state)
 			seed ^= seed << 17;
 			q.bytes[20 + seed % 52] = (char)(seed >> 32);
 		}
-		kit_repair((uint8_t *)q.bytes, q.len, 0);
+		fixture_repair((uint8_t *)q.bytes, q.len, 0);
 		im = NULL;
 		if (parcel_import(&im, &q, NULL))
 			continue;
 		assert_int_equal(weir_mmap_memrange(im, NULL, &len), 0);
 		assert_true(len <= 12288);
 		for (j = 0; j < len; j += 512)
-			sum += (size_t)kit_addr(im)[j];
+			sum += (size_t)fixture_addr(im)[j];
 		assert_int_equal(weir_mmap_destroy(im), 0);
 	}
 	assert_int_equal(sum, 0);

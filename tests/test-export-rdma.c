@@ -6,7 +6,7 @@
  * in the program without it, over soft-RoCE in the guest.
  */
 
-#include "tests/rdma-kit.h"
+#include "tests/rdma-fixture.h"
 
 #include <time.h>
 
@@ -17,16 +17,17 @@
 #include "base/fault.h"
 #include "mem/descriptor.h"
 #include "mem/mmap-internal.h"
-#include "tests/table-kit.h"
+#include "tests/table-fixture.h"
 
-static int export_it(struct rig *g, const struct weir_export_rdma_opts *opts,
+static int export_it(struct fixture *g,
+		     const struct weir_export_rdma_opts *opts,
 		     struct weir_export_desc *desc)
 {
 	*desc = (struct weir_export_desc){ .size = sizeof(*desc) };
 	return weir_mmap_export_rdma(g->m, g->dev, opts, desc);
 }
 
-static int import_as(struct rig *g, struct weir_mmap **im,
+static int import_as(struct fixture *g, struct weir_mmap **im,
 		     const struct weir_export_desc *desc, uint32_t permissions)
 {
 	struct weir_import_opts opts = {
@@ -37,7 +38,7 @@ static int import_as(struct rig *g, struct weir_mmap **im,
 				     &opts);
 }
 
-static struct weir_mmap *imported(struct rig *g,
+static struct weir_mmap *imported(struct fixture *g,
 				  const struct weir_export_rdma_opts *opts)
 {
 	struct weir_export_desc desc;
@@ -72,11 +73,11 @@ static void a_peer_reads_and_writes_what_was_exported(void **state)
 	char buf[64] = "from the peer";
 	struct weir_mmap *im;
 	struct peer_range at;
-	struct rig g;
+	struct fixture g;
 	uint64_t old;
 
 	(void)state;
-	rig_begin(&g, ALL);
+	fixture_begin(&g, ALL);
 	im = imported(&g, NULL);
 	at = range_of(im);
 	assert_int_equal(at.addr, (uintptr_t)g.mem);
@@ -93,7 +94,7 @@ static void a_peer_reads_and_writes_what_was_exported(void **state)
 	memcpy(&old, g.mem, 8);
 	assert_int_equal(old, 1);
 	assert_int_equal(weir_mmap_destroy(im), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Off by one at each end, with fewer rights, with a key that is none. */
@@ -106,11 +107,11 @@ static void a_part_is_good_for_itself_alone(void **state)
 	struct weir_mmap *im;
 	struct peer_range at;
 	char buf[PART_LEN];
-	struct rig g;
+	struct fixture g;
 	size_t i;
 
 	(void)state;
-	rig_begin(&g, ALL);
+	fixture_begin(&g, ALL);
 	im = imported(&g, &opts);
 	at = range_of(im);
 	assert_int_equal(at.addr, (uintptr_t)g.mem + PART_OFF);
@@ -134,7 +135,7 @@ static void a_part_is_good_for_itself_alone(void **state)
 	for (i = 0; i < LEN; i++)
 		assert_int_equal(g.mem[i], 'm');
 	assert_int_equal(weir_mmap_destroy(im), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A1.22: a late access is the peer's error, and changes nothing here. */
@@ -146,11 +147,11 @@ static void after_the_stop_nothing_is_reached(void **state)
 	struct weir_mmap *im[2];
 	char buf[16] = "late";
 	struct peer_range at;
-	struct rig g;
+	struct fixture g;
 	size_t i;
 
 	(void)state;
-	rig_begin(&g, ALL);
+	fixture_begin(&g, ALL);
 	im[0] = imported(&g, NULL);
 	im[1] = imported(&g, &part);
 	assert_int_equal(weir_mmap_is_exported(g.m), 1);
@@ -171,7 +172,7 @@ static void after_the_stop_nothing_is_reached(void **state)
 	im[0] = imported(&g, &part);
 	assert_int_not_equal(range_of(im[0]).rkey, at.rkey);
 	assert_int_equal(weir_mmap_destroy(im[0]), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void equal_options_give_equal_bytes(void **state)
@@ -180,11 +181,11 @@ static void equal_options_give_equal_bytes(void **state)
 		.size = sizeof(opts), .off = 1, .len = 7,
 	};
 	struct weir_export_desc a, b;
-	struct rig g;
+	struct fixture g;
 	int i;
 
 	(void)state;
-	rig_begin(&g, ALL);
+	fixture_begin(&g, ALL);
 	assert_int_equal(export_it(&g, &opts, &a), 0);
 	assert_int_equal(a.n_fds, 0);
 	for (i = 0; i < WEIR_EXPORT_FDS; i++)
@@ -193,13 +194,13 @@ static void equal_options_give_equal_bytes(void **state)
 	assert_ptr_not_equal(a.bytes, b.bytes);
 	assert_int_equal(export_it(&g, &opts, &b), 0);
 	assert_ptr_equal(a.bytes, b.bytes);
-	if (standin)
-		assert_int_equal(standin()->mrs, 2);
+	if (mocked)
+		assert_int_equal(mocked()->mrs, 2);
 	opts.len = 0;
 	for (opts.off = 1; opts.off < 255; opts.off++)
 		assert_int_equal(export_it(&g, &opts, &b), 0);
 	assert_int_equal(export_it(&g, &opts, &b), -EAGAIN);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 struct asked {
@@ -224,13 +225,13 @@ static void what_is_asked_for_has_to_be_there(void **state)
 	};
 	struct weir_export_rdma_opts opts;
 	struct weir_export_desc desc;
-	struct rig g;
+	struct fixture g;
 	size_t i;
 	int err;
 
 	(void)state;
-	rig_begin(&g, WEIR_MMAP_WRITE | WEIR_MMAP_RDMA_READ |
-		      WEIR_MMAP_RDMA_WRITE);
+	fixture_begin(&g, WEIR_MMAP_WRITE | WEIR_MMAP_RDMA_READ |
+				  WEIR_MMAP_RDMA_WRITE);
 	for (i = 0; i < N_OF(asked); i++) {
 		opts = asked[i].opts;
 		opts.size = sizeof(opts);
@@ -242,7 +243,7 @@ static void what_is_asked_for_has_to_be_there(void **state)
 					   "weir_mmap_export_rdma: ");
 		assert_int_equal(weir_mmap_is_exported(g.m), !err || i > 9);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A1.19 */
@@ -251,10 +252,10 @@ static void it_has_to_be_started_allowed_and_of_the_device(void **state)
 	struct weir_export_desc desc = { .size = sizeof(desc) };
 	struct weir_device *cpu;
 	struct weir_mmap *im;
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
-	rig_begin(&g, WEIR_MMAP_WRITE);
+	fixture_begin(&g, WEIR_MMAP_WRITE);
 	assert_int_equal(weir_device_open_name(&cpu, "cpu"), 0);
 	assert_int_equal(export_it(&g, NULL, &desc), -EACCES);
 	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
@@ -274,7 +275,7 @@ static void it_has_to_be_started_allowed_and_of_the_device(void **state)
 	desc.size = 0;
 	assert_int_equal(weir_mmap_export_rdma(g.m, g.dev, NULL, &desc),
 			 -EINVAL);
-	rig_end(&g);
+	fixture_end(&g);
 	assert_int_equal(weir_device_close(cpu), 0);
 }
 
@@ -284,10 +285,10 @@ static void an_import_is_started_for_good(void **state)
 	struct weir_export_desc desc = { .size = sizeof(desc) };
 	struct weir_mmap *im;
 	struct weir_op op;
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
-	rig_begin(&g, WEIR_MMAP_RDMA_READ);
+	fixture_begin(&g, WEIR_MMAP_RDMA_READ);
 	im = imported(&g, NULL);
 	assert_ptr_equal(weir_mmap_domain(im), g.domain);
 	assert_int_equal(weir_mmap_state(im), WEIR_MMAP_STARTED);
@@ -306,7 +307,7 @@ static void an_import_is_started_for_good(void **state)
 	assert_int_equal(weir_mmap_watch(im, NULL, &op), -EOPNOTSUPP);
 	assert_int_equal(weir_domain_destroy(g.domain), -EBUSY);
 	assert_int_equal(weir_mmap_destroy(im), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void rights_are_no_more_than_were_given(void **state)
@@ -316,11 +317,11 @@ static void rights_are_no_more_than_were_given(void **state)
 	};
 	struct weir_export_desc desc;
 	struct weir_mmap *im = NULL;
-	struct rig g;
+	struct fixture g;
 	uint32_t key;
 
 	(void)state;
-	rig_begin(&g, ALL);
+	fixture_begin(&g, ALL);
 	assert_int_equal(export_it(&g, &opts, &desc), 0);
 	assert_int_equal(import_as(&g, &im, &desc, WEIR_MMAP_READ), -EACCES);
 	assert_int_equal(import_as(&g, &im, &desc, WEIR_MMAP_RDMA_READ),
@@ -336,7 +337,7 @@ static void rights_are_no_more_than_were_given(void **state)
 	assert_int_equal(weir_mmap_permissions(im), WEIR_MMAP_READ |
 			 WEIR_MMAP_WRITE | WEIR_MMAP_RDMA_ATOMIC);
 	assert_int_equal(weir_mmap_destroy(im), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void what_is_not_for_rdma_is_not_imported_by_it(void **state)
@@ -353,10 +354,10 @@ static void what_is_not_for_rdma_is_not_imported_by_it(void **state)
 	int n = descriptor_format(other, &d, NULL, 0, "test");
 	struct weir_export_desc desc;
 	struct weir_mmap *im = NULL;
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
-	rig_begin(&g, ALL);
+	fixture_begin(&g, ALL);
 	assert_int_equal(export_it(&g, NULL, &desc), 0);
 	assert_int_equal(weir_mmap_import(&im, desc.bytes, desc.len, fds, 3,
 					  NULL), -EOPNOTSUPP);
@@ -370,7 +371,7 @@ static void what_is_not_for_rdma_is_not_imported_by_it(void **state)
 	assert_int_equal(weir_mmap_import_rdma(&im, g.domain, desc.bytes,
 					       desc.len, &opts), -EINVAL);
 	assert_null(im);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* All of them, of what an export really gives. */
@@ -378,12 +379,12 @@ static void every_truncation_and_every_flipped_bit_is_refused(void **state)
 {
 	struct weir_export_desc desc;
 	struct weir_mmap *im = NULL;
-	struct rig g;
+	struct fixture g;
 	uint8_t *copy;
 	size_t i;
 
 	(void)state;
-	rig_begin(&g, ALL);
+	fixture_begin(&g, ALL);
 	assert_int_equal(export_it(&g, NULL, &desc), 0);
 	for (i = 0; i < desc.len; i++) {
 		copy = malloc(i ? i : 1);
@@ -402,7 +403,7 @@ static void every_truncation_and_every_flipped_bit_is_refused(void **state)
 	}
 	assert_null(im);
 	free(copy);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_key_and_an_end_are_the_importers_to_check(void **state)
@@ -416,11 +417,11 @@ static void a_key_and_an_end_are_the_importers_to_check(void **state)
 	};
 	struct weir_export_desc desc;
 	struct weir_mmap *im = NULL;
-	struct rig g;
+	struct fixture g;
 	int err;
 
 	(void)state;
-	rig_begin(&g, ALL);
+	fixture_begin(&g, ALL);
 	err = export_it(&g, &opts, &desc);
 	if (err) {
 		assert_int_equal(err, -EOPNOTSUPP);
@@ -440,7 +441,7 @@ static void a_key_and_an_end_are_the_importers_to_check(void **state)
 	assert_int_equal(export_it(&g, &opts, &desc), 0);
 	assert_int_equal(import_as(&g, &im, &desc, 0), 0);
 	assert_int_equal(weir_mmap_destroy(im), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* By RDMA and to other processes: one stop ends both. */
@@ -448,10 +449,10 @@ static void both_kinds_of_export_go_together(void **state)
 {
 	struct weir_export_desc a = { .size = sizeof(a) }, b = a;
 	struct weir_mmap *m, *im = NULL;
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
-	rig_begin(&g, ALL);
+	fixture_begin(&g, ALL);
 	assert_int_equal(weir_mmap_create(&m, NULL), 0);
 	assert_int_equal(weir_mmap_alloc(m, LEN, WEIR_MMAP_ALLOC_MEMFD), 0);
 	assert_int_equal(weir_mmap_set_permissions(m, ALL |
@@ -466,13 +467,13 @@ static void both_kinds_of_export_go_together(void **state)
 	assert_int_equal(weir_mmap_is_stale(im), 1);
 	assert_int_equal(weir_mmap_destroy(im), 0);
 	assert_int_equal(weir_mmap_destroy(m), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* The table. */
 
 struct cell {
-	struct rig g;
+	struct fixture g;
 	struct weir_mmap *m;		/* Which is asked. */
 	struct weir_device *cpu;
 };
@@ -564,9 +565,9 @@ static void cell_begin(struct cell *c, int column)
 {
 	const uint32_t rights = WEIR_MMAP_WRITE | WEIR_MMAP_PEER_READ;
 	struct weir_export_desc desc = { .size = sizeof(desc) };
-	struct rig *g = &c->g;
+	struct fixture *g = &c->g;
 
-	rig_begin(g, ALL);
+	fixture_begin(g, ALL);
 	assert_int_equal(weir_device_open_name(&c->cpu, "cpu"), 0);
 	assert_int_equal(weir_mmap_destroy(g->m), 0);
 	assert_int_equal(weir_mmap_create(&g->m, NULL), 0);
@@ -615,13 +616,13 @@ static void the_table_is_true(void **state)
 		cell_check(&cell, &c);
 		if (c.m != c.g.m)
 			assert_int_equal(weir_mmap_destroy(c.m), 0);
-		rig_end(&c.g);
+		fixture_end(&c.g);
 		assert_int_equal(weir_device_close(c.cpu), 0);
 	}
 	table_close(&t);
 }
 
-static int export_and_import(struct rig *g, struct weir_mmap **im)
+static int export_and_import(struct fixture *g, struct weir_mmap **im)
 {
 	struct weir_export_rdma_opts opts = {
 		.size = sizeof(opts), .off = PART_OFF,
@@ -636,10 +637,10 @@ static void any_failure_inside_leaves_nothing_behind(void **state)
 {
 	struct weir_mmap *im = NULL;
 	int err, n = 0, fired;
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
-	rig_begin(&g, ALL);
+	fixture_begin(&g, ALL);
 	do {
 		fault_arm(n++);
 		err = export_and_import(&g, &im);
@@ -655,7 +656,7 @@ static void any_failure_inside_leaves_nothing_behind(void **state)
 	assert_int_equal(err, 0);
 	assert_true(n > 6);
 	assert_int_equal(weir_mmap_destroy(im), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* B2.4: what the device keeps stays exported, and can be stopped again. */
@@ -665,20 +666,20 @@ static void what_cannot_be_taken_back_stays_exported(void **state)
 		.size = sizeof(part), .off = PART_OFF,
 	};
 	struct weir_export_desc a, b;
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
-	if (!standin)
+	if (!mocked)
 		skip_because("a real device does not refuse at will");
-	rig_begin(&g, ALL);
+	fixture_begin(&g, ALL);
 	assert_int_equal(export_it(&g, &part, &a), 0);
-	standin()->bound = true;
+	mocked()->bound = true;
 	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), -EBUSY);
-	standin()->bound = false;
+	mocked()->bound = false;
 	assert_int_equal(weir_mmap_is_exported(g.m), 1);
 	assert_int_equal(export_it(&g, &part, &b), 0);
 	assert_ptr_equal(a.bytes, b.bytes);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 int main(void)

@@ -6,10 +6,10 @@
  * the server in test-exporter.c.
  */
 
-#include "tests/export-kit.h"
+#include "tests/export-fixture.h"
 
-#include "tests/job-kit.h"
-#include "tests/table-kit.h"
+#include "tests/job-fixture.h"
+#include "tests/table-fixture.h"
 
 #include <weir/inventory.h>
 #include <weir/segment.h>
@@ -31,14 +31,14 @@ static struct weir_mmap *import_there(int sock)
 static void read_and_write_there(int sock, void *arg)
 {
 	struct weir_mmap *m = import_there(sock);
-	char *addr = kit_addr(m);
+	char *addr = fixture_addr(m);
 
 	(void)arg;
-	EXPECT(is_pattern(addr, KIT_LEN, 0, 1));
-	fill_pattern(addr, KIT_LEN, 0, 2);
+	EXPECT(is_pattern(addr, FIXTURE_LEN, 0, 1));
+	fill_pattern(addr, FIXTURE_LEN, 0, 2);
 	EXPECT(!say(sock));
 	EXPECT(!hear(sock));
-	EXPECT(is_pattern(addr, KIT_LEN, 0, 3));
+	EXPECT(is_pattern(addr, FIXTURE_LEN, 0, 3));
 	EXPECT(!weir_mmap_destroy(m));
 }
 
@@ -50,13 +50,13 @@ static void two_processes_see_the_same_bytes(void **state)
 
 	(void)state;
 	proc_begin(&proc, read_and_write_there, NULL);
-	m = kit_started(KIT_LEN, RW);
-	fill_pattern(kit_addr(m), KIT_LEN, 0, 1);
+	m = fixture_started(FIXTURE_LEN, RW);
+	fill_pattern(fixture_addr(m), FIXTURE_LEN, 0, 1);
 	parcel_of(&p, m, NULL);
 	assert_int_equal(parcel_send(proc.sock, &p), 0);
 	assert_int_equal(hear(proc.sock), 0);
-	assert_true(is_pattern(kit_addr(m), KIT_LEN, 0, 2));
-	fill_pattern(kit_addr(m), KIT_LEN, 0, 3);
+	assert_true(is_pattern(fixture_addr(m), FIXTURE_LEN, 0, 2));
+	fill_pattern(fixture_addr(m), FIXTURE_LEN, 0, 3);
 	assert_int_equal(say(proc.sock), 0);
 	assert_int_equal(proc_end(&proc), 0);
 	parcel_drop(&p);
@@ -69,7 +69,7 @@ static void write_a_piece_there(int sock, void *arg)
 	struct weir_mmap *m = import_there(sock);
 	size_t i = *(size_t *)arg;
 
-	fill_pattern(kit_addr(m) + i * 1000, 1000, 0, (unsigned int)i);
+	fill_pattern(fixture_addr(m) + i * 1000, 1000, 0, (unsigned int)i);
 }
 
 static void many_processes_import_it(void **state)
@@ -82,14 +82,14 @@ static void many_processes_import_it(void **state)
 	(void)state;
 	for (i = 0; i < N_OF(procs); i++)
 		proc_begin(&procs[i], write_a_piece_there, &i);
-	m = kit_started(KIT_LEN, RW);
+	m = fixture_started(FIXTURE_LEN, RW);
 	parcel_of(&p, m, NULL);
 	for (i = 0; i < N_OF(procs); i++)
 		assert_int_equal(parcel_send(procs[i].sock, &p), 0);
 	for (i = 0; i < N_OF(procs); i++)
 		assert_int_equal(proc_end(&procs[i]), 0);
 	for (i = 0; i < N_OF(procs); i++)
-		assert_true(is_pattern(kit_addr(m) + i * 1000, 1000, 0,
+		assert_true(is_pattern(fixture_addr(m) + i * 1000, 1000, 0,
 				       (unsigned int)i));
 	parcel_drop(&p);
 	assert_int_equal(weir_mmap_destroy(m), 0);
@@ -108,7 +108,7 @@ static int export_with(struct weir_mmap *m, uint32_t permissions)
 /* A1.18 */
 static void it_has_to_be_started_and_allowed(void **state)
 {
-	struct weir_mmap *m = kit_mmap(KIT_LEN, RO);
+	struct weir_mmap *m = fixture_mmap(FIXTURE_LEN, RO);
 
 	(void)state;
 	assert_int_equal(export_with(m, 0), -EBADFD);
@@ -132,7 +132,7 @@ static void exporting_again_gives_what_is_as_good(void **state)
 {
 	struct weir_export_opts opts = { .size = sizeof(opts) };
 	struct weir_export_desc a = { .size = sizeof(a) }, b = a;
-	struct weir_mmap *m = kit_started(KIT_LEN, RW), *im = NULL;
+	struct weir_mmap *m = fixture_started(FIXTURE_LEN, RW), *im = NULL;
 	uint64_t i;
 	int err = 0;
 
@@ -168,13 +168,14 @@ static void try_to_write_there(int sock, void *arg)
 	EXPECT(!parcel_recv(sock, &p));
 	EXPECT(!parcel_import(&m, &p, NULL));
 	EXPECT(weir_mmap_permissions(m) == WEIR_MMAP_READ);
-	EXPECT(is_pattern(kit_addr(m), KIT_LEN, 0, 1));
-	EXPECT(mprotect(kit_addr(m), 4096, PROT_READ | PROT_WRITE) == -1);
+	EXPECT(is_pattern(fixture_addr(m), FIXTURE_LEN, 0, 1));
+	EXPECT(mprotect(fixture_addr(m), 4096, PROT_READ | PROT_WRITE) == -1);
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", p.fds[0]);
 	fd = open(self, O_RDWR | O_CLOEXEC);
 	EXPECT(fd >= 0);
-	EXPECT(mmap(NULL, KIT_LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-		    0) == MAP_FAILED && errno == EPERM);
+	EXPECT(mmap(NULL, FIXTURE_LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		    0) == MAP_FAILED &&
+	       errno == EPERM);
 	EXPECT(pwrite(fd, "x", 1, 0) == -1 && errno == EPERM);
 	EXPECT(ftruncate(fd, 0) == -1 && errno == EPERM);
 	EXPECT(ftruncate(fd, 1 << 20) == -1 && errno == EPERM);
@@ -196,10 +197,10 @@ static void who_may_read_cannot_write_however_it_tries(void **state)
 
 	(void)state;
 	proc_begin(&proc, try_to_write_there, NULL);
-	m = kit_started(KIT_LEN, RO);
+	m = fixture_started(FIXTURE_LEN, RO);
 	parcel_of(&p, m, NULL);
 	/* The exporter's own mapping is older than the seal. */
-	fill_pattern(kit_addr(m), KIT_LEN, 0, 1);
+	fill_pattern(fixture_addr(m), FIXTURE_LEN, 0, 1);
 	assert_int_equal(parcel_send(proc.sock, &p), 0);
 	assert_int_equal(proc_end(&proc), 0);
 	parcel_drop(&p);
@@ -208,7 +209,7 @@ static void who_may_read_cannot_write_however_it_tries(void **state)
 
 static void who_may_write_cannot_cut_it(void **state)
 {
-	struct weir_mmap *m = kit_started(KIT_LEN, RW);
+	struct weir_mmap *m = fixture_started(FIXTURE_LEN, RW);
 	struct parcel p;
 
 	(void)state;
@@ -223,7 +224,7 @@ static void who_may_write_cannot_cut_it(void **state)
 
 static void a_memfd_has_one_right_for_all(void **state)
 {
-	struct weir_mmap *m = kit_started(KIT_LEN, RW);
+	struct weir_mmap *m = fixture_started(FIXTURE_LEN, RW);
 
 	(void)state;
 	assert_int_equal(export_with(m, RO), 0);
@@ -231,7 +232,7 @@ static void a_memfd_has_one_right_for_all(void **state)
 	assert_int_equal(export_with(m, RW), -EACCES);
 	assert_int_equal(weir_mmap_destroy(m), 0);
 
-	m = kit_started(KIT_LEN, RW);
+	m = fixture_started(FIXTURE_LEN, RW);
 	assert_int_equal(export_with(m, WEIR_MMAP_PEER_WRITE), 0);
 	assert_int_equal(export_with(m, RW), 0);
 	assert_int_equal(export_with(m, RO), -EACCES);
@@ -245,7 +246,7 @@ static void a_memfd_has_one_right_for_all(void **state)
 
 static void an_import_is_held_to_the_address_mask(void **state)
 {
-	struct weir_mmap *m = kit_started(KIT_LEN, RW), *im = NULL;
+	struct weir_mmap *m = fixture_started(FIXTURE_LEN, RW), *im = NULL;
 	struct parcel p;
 
 	(void)state;
@@ -268,7 +269,7 @@ static void an_importer_can_take_less_but_not_more(void **state)
 	struct weir_import_opts more = {
 		.size = sizeof(more), .permissions = WEIR_MMAP_WRITE,
 	};
-	struct weir_mmap *m = kit_started(KIT_LEN, RW), *im = NULL;
+	struct weir_mmap *m = fixture_started(FIXTURE_LEN, RW), *im = NULL;
 	struct parcel p;
 
 	(void)state;
@@ -277,7 +278,7 @@ static void an_importer_can_take_less_but_not_more(void **state)
 	assert_int_equal(weir_mmap_permissions(im), WEIR_MMAP_READ);
 	assert_ptr_equal(weir_mmap_user_data(im), &less);
 	/* The kernel may not write there either. */
-	assert_int_equal(pread(p.fds[0], kit_addr(im), 1, 0), -1);
+	assert_int_equal(pread(p.fds[0], fixture_addr(im), 1, 0), -1);
 	assert_int_equal(errno, EFAULT);
 	assert_int_equal(weir_mmap_destroy(im), 0);
 	assert_int_equal(parcel_import(&im, &p, &more), 0);
@@ -287,7 +288,7 @@ static void an_importer_can_take_less_but_not_more(void **state)
 	parcel_drop(&p);
 	assert_int_equal(weir_mmap_destroy(m), 0);
 
-	m = kit_started(KIT_LEN, RO);
+	m = fixture_started(FIXTURE_LEN, RO);
 	parcel_of(&p, m, NULL);
 	im = NULL;
 	assert_int_equal(parcel_import(&im, &p, &more), -EACCES);
@@ -416,7 +417,7 @@ static void unknown_options_are_refused(void **state)
 	struct weir_export_opts opts = { .size = sizeof(opts), .flags = 8 };
 	struct weir_import_opts import = { .size = sizeof(import) };
 	struct weir_export_desc desc = { .size = sizeof(desc) };
-	struct weir_mmap *m = kit_started(KIT_LEN, RO), *im = NULL;
+	struct weir_mmap *m = fixture_started(FIXTURE_LEN, RO), *im = NULL;
 
 	(void)state;
 	assert_int_equal(weir_mmap_export(m, &opts, &desc), -EINVAL);
@@ -450,7 +451,7 @@ static void with_a_key_only_its_holders_import(void **state)
 		.size = sizeof(import), .key = "sixteen bytes...",
 		.key_len = 16,
 	};
-	struct weir_mmap *m = kit_started(KIT_LEN, RO), *im = NULL;
+	struct weir_mmap *m = fixture_started(FIXTURE_LEN, RO), *im = NULL;
 	struct weir_export_desc desc = { .size = sizeof(desc) };
 	struct parcel p;
 
@@ -479,7 +480,7 @@ static void with_a_key_only_its_holders_import(void **state)
 static void after_its_end_it_cannot_be_imported(void **state)
 {
 	struct weir_export_opts opts = { .size = sizeof(opts), .not_after = 1 };
-	struct weir_mmap *m = kit_started(KIT_LEN, RO), *im = NULL;
+	struct weir_mmap *m = fixture_started(FIXTURE_LEN, RO), *im = NULL;
 	struct parcel p;
 
 	(void)state;
@@ -494,7 +495,8 @@ static void after_its_end_it_cannot_be_imported(void **state)
 static void a_stop_revokes(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct weir_mmap *m = kit_started(KIT_LEN, RW), *im = NULL, *late;
+	struct weir_mmap *m = fixture_started(FIXTURE_LEN, RW), *im = NULL,
+			 *late;
 	struct weir_dma *dma = start_dma(r, (struct weir_dma_opts){ 0 });
 	struct weir_inventory *inv;
 	struct weir_buf *buf, *kept;
@@ -506,23 +508,25 @@ static void a_stop_revokes(void **state)
 	assert_int_equal(parcel_import(&im, &p, NULL), 0);
 	assert_int_equal(weir_mmap_is_stale(im), 0);
 	assert_int_equal(weir_inventory_attach(inv, im), 0);
-	assert_int_equal(weir_inventory_get(&kept, inv, im, kit_addr(im), 100,
-					    NULL, 0), 0);
+	assert_int_equal(weir_inventory_get(&kept, inv, im, fixture_addr(im),
+					    100, NULL, 0),
+			 0);
 	jrec_init(&j);
-	weir_job_fill(&j.job, weir_loc_buf(kept), 7);
+	weir_job_fill(&j.job, weir_operand_buf(kept), 7);
 	assert_int_equal(jrec_run(dma, &j), 100);
-	assert_int_equal(kit_addr(m)[96], 7);
+	assert_int_equal(fixture_addr(m)[96], 7);
 
 	assert_int_equal(weir_mmap_stop(m, NULL, NULL), 0);
 	assert_int_equal(weir_mmap_is_stale(im), 1);
 	assert_int_equal(weir_mmap_is_stale(m), 0);
-	assert_int_equal(weir_inventory_get(&buf, inv, im, kit_addr(im), 100,
-					    NULL, 0), -ESTALE);
+	assert_int_equal(weir_inventory_get(&buf, inv, im, fixture_addr(im),
+					    100, NULL, 0),
+			 -ESTALE);
 	weir_buf_reset(kept);
 	jrec_init(&j);
-	weir_job_fill(&j.job, weir_loc_buf(kept), 8);
+	weir_job_fill(&j.job, weir_operand_buf(kept), 8);
 	assert_int_equal(weir_job_start(dma, &j.job), -ESTALE);
-	assert_int_equal(kit_addr(im)[96], 7);
+	assert_int_equal(fixture_addr(im)[96], 7);
 	assert_int_equal(parcel_import(&late, &p, NULL), -ESTALE);
 	weir_buf_put(kept);
 
@@ -545,7 +549,7 @@ static void a_job_under_way_ends_stale(void **state)
 {
 	static char spent[65536];
 	struct weir_reactor *r = start_reactor(state);
-	struct weir_mmap *m = kit_started(KIT_LEN, RW), *im = NULL;
+	struct weir_mmap *m = fixture_started(FIXTURE_LEN, RW), *im = NULL;
 	struct weir_dma *dma = start_dma(r, (struct weir_dma_opts){
 		.turn_bytes = sizeof(spent) });
 	struct weir_inventory *inv;
@@ -558,11 +562,12 @@ static void a_job_under_way_ends_stale(void **state)
 	assert_int_equal(parcel_import(&im, &p, NULL), 0);
 	parcel_drop(&p);
 	assert_int_equal(weir_inventory_attach(inv, im), 0);
-	assert_int_equal(weir_inventory_get(&buf, inv, im, kit_addr(im), 100,
-					    NULL, 0), 0);
+	assert_int_equal(weir_inventory_get(&buf, inv, im, fixture_addr(im),
+					    100, NULL, 0),
+			 0);
 	spend_budget(dma, &first, spent, sizeof(spent));
 	jrec_init(&j);
-	weir_job_fill(&j.job, weir_loc_buf(buf), 7);
+	weir_job_fill(&j.job, weir_operand_buf(buf), 7);
 	STARTS(weir_job_start(dma, &j.job));
 	assert_int_equal(weir_mmap_stop(m, NULL, NULL), 0);
 	assert_int_equal(jrec_finish(r, &j), -ESTALE);
@@ -578,7 +583,7 @@ static void a_job_under_way_ends_stale(void **state)
 static void a_watch_ends_when_the_exporter_stops(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct weir_mmap *m = kit_started(KIT_LEN, RW), *im = NULL;
+	struct weir_mmap *m = fixture_started(FIXTURE_LEN, RW), *im = NULL;
 	struct parcel p;
 	struct rec rec[3];
 	int i;
@@ -614,11 +619,11 @@ static void a_watch_ends_when_the_exporter_stops(void **state)
 /* Make an mmap, send it, and wait to be killed. */
 static void export_and_wait_there(int sock, void *arg)
 {
-	struct weir_mmap *m = kit_started(KIT_LEN, RW);
+	struct weir_mmap *m = fixture_started(FIXTURE_LEN, RW);
 	struct parcel p;
 
 	(void)arg;
-	fill_pattern(kit_addr(m), KIT_LEN, 0, 5);
+	fill_pattern(fixture_addr(m), FIXTURE_LEN, 0, 5);
 	parcel_of(&p, m, NULL);
 	EXPECT(!parcel_send(sock, &p));
 	hear(sock);
@@ -644,8 +649,8 @@ static void a_dead_exporter_is_noticed_and_takes_nothing(void **state)
 	proc_kill(&proc);
 	assert_int_equal(finish(r, &rec), -ESTALE);
 	assert_int_equal(weir_mmap_is_stale(im), 1);
-	assert_true(is_pattern(kit_addr(im), KIT_LEN, 0, 5));
-	fill_pattern(kit_addr(im), KIT_LEN, 0, 6);
+	assert_true(is_pattern(fixture_addr(im), FIXTURE_LEN, 0, 5));
+	fill_pattern(fixture_addr(im), FIXTURE_LEN, 0, 6);
 	assert_int_equal(weir_mmap_destroy(im), 0);
 }
 
@@ -654,7 +659,7 @@ static void import_and_wait_there(int sock, void *arg)
 	struct weir_mmap *m = import_there(sock);
 
 	(void)arg;
-	fill_pattern(kit_addr(m), KIT_LEN, 0, 6);
+	fill_pattern(fixture_addr(m), FIXTURE_LEN, 0, 6);
 	EXPECT(!say(sock));
 	hear(sock);
 }
@@ -667,13 +672,13 @@ static void a_dead_importer_takes_nothing(void **state)
 
 	(void)state;
 	proc_begin(&proc, import_and_wait_there, NULL);
-	m = kit_started(KIT_LEN, RW);
+	m = fixture_started(FIXTURE_LEN, RW);
 	parcel_of(&p, m, NULL);
 	assert_int_equal(parcel_send(proc.sock, &p), 0);
 	assert_int_equal(hear(proc.sock), 0);
 	proc_kill(&proc);
-	assert_true(is_pattern(kit_addr(m), KIT_LEN, 0, 6));
-	fill_pattern(kit_addr(m), KIT_LEN, 0, 7);
+	assert_true(is_pattern(fixture_addr(m), FIXTURE_LEN, 0, 6));
+	fill_pattern(fixture_addr(m), FIXTURE_LEN, 0, 7);
 	assert_int_equal(export_with(m, 0), 0);
 	parcel_drop(&p);
 	assert_int_equal(weir_mmap_destroy(m), 0);
@@ -681,24 +686,24 @@ static void a_dead_importer_takes_nothing(void **state)
 
 static void an_import_outlives_the_exporters_mmap(void **state)
 {
-	struct weir_mmap *m = kit_started(KIT_LEN, RW), *im = NULL;
+	struct weir_mmap *m = fixture_started(FIXTURE_LEN, RW), *im = NULL;
 	struct parcel p;
 
 	(void)state;
-	fill_pattern(kit_addr(m), KIT_LEN, 0, 1);
+	fill_pattern(fixture_addr(m), FIXTURE_LEN, 0, 1);
 	parcel_of(&p, m, NULL);
 	assert_int_equal(parcel_import(&im, &p, NULL), 0);
 	parcel_drop(&p);
 	assert_int_equal(weir_mmap_destroy(m), 0);
 	assert_int_equal(weir_mmap_is_stale(im), 1);
-	assert_true(is_pattern(kit_addr(im), KIT_LEN, 0, 1));
+	assert_true(is_pattern(fixture_addr(im), FIXTURE_LEN, 0, 1));
 	assert_int_equal(weir_mmap_destroy(im), 0);
 }
 
 /* Every allocation and system call fails once. */
 static void what_fails_leaves_nothing_behind(void **state)
 {
-	struct weir_mmap *m = kit_started(KIT_LEN, RW), *im;
+	struct weir_mmap *m = fixture_started(FIXTURE_LEN, RW), *im;
 	struct weir_export_desc desc = { .size = sizeof(desc) };
 	struct parcel p;
 	int n, err;
@@ -738,7 +743,7 @@ static const char *const columns[] = {
 	"imported, watched",
 };
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct weir_inventory *inv, *second;
 	struct weir_mmap *m;		/* The one that is looked at. */
@@ -746,7 +751,7 @@ struct rig {
 	struct rec watch;
 };
 
-static void rig_begin(struct rig *g, void **state, enum column col)
+static void fixture_begin(struct fixture *g, void **state, enum column col)
 {
 	struct weir_inventory_opts opts = { .size = sizeof(opts) };
 	struct parcel p;
@@ -755,7 +760,7 @@ static void rig_begin(struct rig *g, void **state, enum column col)
 	g->r = start_reactor(state);
 	assert_int_equal(weir_inventory_create(&g->inv, g->r, &opts), 0);
 	assert_int_equal(weir_inventory_create(&g->second, g->r, &opts), 0);
-	g->m = kit_started(KIT_LEN, RW);
+	g->m = fixture_started(FIXTURE_LEN, RW);
 	parcel_of(&p, g->m, NULL);
 	if (col != EXPORTED) {
 		g->other = g->m;
@@ -770,7 +775,7 @@ static void rig_begin(struct rig *g, void **state, enum column col)
 		assert_int_equal(weir_mmap_stop(g->other, NULL, NULL), 0);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	if (weir_op_is_busy(&g->watch.op)) {
 		assert_int_equal(weir_op_cancel(&g->watch.op), 0);
@@ -782,11 +787,11 @@ static void rig_end(struct rig *g)
 	assert_int_equal(weir_inventory_destroy(g->second), 0);
 }
 
-#define CALL(name, expr)                     \
-	static int call_##name(void *arg)    \
-	{                                    \
-		struct rig *g = arg;         \
-		return expr;                 \
+#define CALL(name, expr) \
+	static int call_##name(void *arg) \
+	{ \
+		struct fixture *g = arg; \
+		return expr; \
 	}
 
 CALL(set_memrange, weir_mmap_set_memrange(g->m, g, 1))
@@ -805,7 +810,7 @@ CALL(memrange, weir_mmap_memrange(g->m, NULL, NULL))
 
 static int call_stop_op(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 	struct rec rec;
 	int err;
 
@@ -816,9 +821,9 @@ static int call_stop_op(void *arg)
 
 static int call_get(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 	struct weir_buf *buf = NULL;
-	int err = weir_inventory_get(&buf, g->inv, g->m, kit_addr(g->m), 1,
+	int err = weir_inventory_get(&buf, g->inv, g->m, fixture_addr(g->m), 1,
 				     NULL, 0);
 
 	weir_buf_put(buf);
@@ -827,7 +832,7 @@ static int call_get(void *arg)
 
 static int call_watch(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 	struct rec rec;
 	int err;
 
@@ -844,7 +849,7 @@ static int call_watch(void *arg)
 
 static int call_destroy(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 	int err = weir_mmap_destroy(g->m);
 
 	if (!err)
@@ -876,19 +881,19 @@ static void every_cell_of_the_table_is_so(void **state)
 	};
 	struct table_cell c;
 	struct table t;
-	struct rig g;
+	struct fixture g;
 
 	table_open(&t, "mem/README.md", "exported and imported mmap: call by "
 		   "state", calls, N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
-		rig_begin(&g, state, (enum column)c.column);
+		fixture_begin(&g, state, (enum column)c.column);
 		table_result(&c, c.call->fn(&g));
 		assert_int_equal(!g.m, !strcmp(c.then, "gone"));
 		if (g.m)
 			assert_int_equal(weir_mmap_state(g.m),
 					 strcmp(c.then, "STOPPED") ?
 					 WEIR_MMAP_STARTED : WEIR_MMAP_STOPPED);
-		rig_end(&g);
+		fixture_end(&g);
 		end_reactor(state);
 	}
 	table_close(&t);

@@ -3,7 +3,7 @@
 /* The exporter and its clients: who gets what, and what hostile peers cannot
  * do, to either. */
 
-#include "tests/export-kit.h"
+#include "tests/export-fixture.h"
 
 #include <sys/un.h>
 
@@ -11,7 +11,7 @@
 
 #include "base/fault.h"
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct weir_exporter *x;
 	struct weir_mmap *m;
@@ -28,7 +28,7 @@ static int on_accept(struct weir_exporter *x,
 		     const struct weir_exporter_peer *peer, const char *name,
 		     void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	assert_ptr_equal(x, g->x);
 	g->peer = *peer;
@@ -41,7 +41,7 @@ static int on_accept(struct weir_exporter *x,
 	return g->answer;
 }
 
-static void rig_set_up(struct rig *g, void **state)
+static void fixture_set_up(struct fixture *g, void **state)
 {
 	memset(g, 0, sizeof(*g));
 	g->r = start_reactor(state);
@@ -51,17 +51,17 @@ static void rig_set_up(struct rig *g, void **state)
 	g->opts.arg = g;
 }
 
-static void rig_begin(struct rig *g, void **state)
+static void fixture_begin(struct fixture *g, void **state)
 {
-	rig_set_up(g, state);
+	fixture_set_up(g, state);
 	assert_int_equal(weir_exporter_create(&g->x, g->r, g->path, &g->opts),
 			 0);
-	g->m = kit_started(KIT_LEN, RW);
-	fill_pattern(kit_addr(g->m), KIT_LEN, 0, 1);
+	g->m = fixture_started(FIXTURE_LEN, RW);
+	fill_pattern(fixture_addr(g->m), FIXTURE_LEN, 0, 1);
 	assert_int_equal(weir_exporter_add(g->x, "memory", g->m, NULL), 0);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	struct stat st;
 
@@ -72,7 +72,7 @@ static void rig_end(struct rig *g)
 }
 
 /* Import @name; *ret is the mmap. */
-static int64_t import_from(struct rig *g, const char *name,
+static int64_t import_from(struct fixture *g, const char *name,
 			   struct weir_mmap **ret)
 {
 	struct rec rec;
@@ -87,12 +87,12 @@ static int64_t import_from(struct rig *g, const char *name,
 	return res;
 }
 
-static void import_here_and_end(struct rig *g, const char *name)
+static void import_here_and_end(struct fixture *g, const char *name)
 {
 	struct weir_mmap *im;
 
 	assert_int_equal(import_from(g, name, &im), 0);
-	assert_true(is_pattern(kit_addr(im), KIT_LEN, 0, 1));
+	assert_true(is_pattern(fixture_addr(im), FIXTURE_LEN, 0, 1));
 	assert_int_equal(weir_mmap_is_imported(im), 1);
 	assert_int_equal(weir_mmap_destroy(im), 0);
 }
@@ -100,9 +100,9 @@ static void import_here_and_end(struct rig *g, const char *name)
 static void what_has_a_name_can_be_imported(void **state)
 {
 	struct weir_mmap *im;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	import_here_and_end(&g, "memory");
 	assert_int_equal(g.asked, 1);
 	assert_string_equal(g.name, "memory");
@@ -114,25 +114,25 @@ static void what_has_a_name_can_be_imported(void **state)
 	assert_int_equal(weir_exporter_remove(g.x, "memory"), -ENOENT);
 	assert_int_equal(weir_exporter_remove(g.x, NULL), -ENOENT);
 	assert_int_equal(import_from(&g, "memory", &im), -ENOENT);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void who_is_refused_does_not_learn_what_there_is(void **state)
 {
 	struct weir_mmap *im;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	g.answer = -1;
 	assert_int_equal(import_from(&g, "memory", &im), -EACCES);
 	assert_int_equal(import_from(&g, "nothing", &im), -EACCES);
 	g.answer = 0;
 	import_here_and_end(&g, "memory");
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A connection by hand. */
-static int dial(const struct rig *g)
+static int dial(const struct fixture *g)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -152,7 +152,7 @@ static bool has_hung_up(int fd)
 }
 
 /* The errno that is answered; 0 for silence and the end. */
-static int answer_to(struct rig *g, int fd)
+static int answer_to(struct fixture *g, int fd)
 {
 	uint32_t answer[300] = { 0 };
 	ssize_t n = -1;
@@ -170,10 +170,10 @@ static int answer_to(struct rig *g, int fd)
 static void after_a_stop_it_is_stale_until_added_again(void **state)
 {
 	struct weir_mmap *im;
-	struct rig g;
+	struct fixture g;
 	int fd;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
 	assert_int_equal(import_from(&g, "memory", &im), -ESTALE);
 	fd = dial(&g);	/* The exporter says so, not the import. */
@@ -190,19 +190,19 @@ static void after_a_stop_it_is_stale_until_added_again(void **state)
 	assert_int_equal(weir_mmap_destroy(g.m), 0);
 	g.m = NULL;
 	assert_int_equal(import_from(&g, "memory", &im), -ESTALE);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void names_have_limits(void **state)
 {
 	char name[300];
-	struct rig g;
+	struct fixture g;
 
-	rig_set_up(&g, state);
+	fixture_set_up(&g, state);
 	g.opts.names = 2;
 	assert_int_equal(weir_exporter_create(&g.x, g.r, g.path, &g.opts), 0);
-	g.m = kit_started(KIT_LEN, RW);
-	fill_pattern(kit_addr(g.m), KIT_LEN, 0, 1);
+	g.m = fixture_started(FIXTURE_LEN, RW);
+	fill_pattern(fixture_addr(g.m), FIXTURE_LEN, 0, 1);
 	memset(name, 'x', sizeof(name));
 	name[256] = '\0';
 	assert_int_equal(weir_exporter_add(g.x, name, g.m, NULL), -EINVAL);
@@ -214,20 +214,20 @@ static void names_have_limits(void **state)
 	assert_int_equal(weir_exporter_add(g.x, "c", g.m, NULL), -EAGAIN);
 	import_here_and_end(&g, name);
 	import_here_and_end(&g, "b");
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void what_cannot_be_exported_cannot_be_added(void **state)
 {
 	struct weir_mmap *m;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
-	m = kit_mmap(KIT_LEN, RW);
+	fixture_begin(&g, state);
+	m = fixture_mmap(FIXTURE_LEN, RW);
 	assert_int_equal(weir_exporter_add(g.x, "more", m, NULL), -EBADFD);
 	assert_int_equal(weir_mmap_destroy(m), 0);
 	assert_int_equal(import_from(&g, "more", &m), -ENOENT);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static uint32_t mode_of(const char *path)
@@ -242,9 +242,9 @@ static uint32_t mode_of(const char *path)
 static void the_socket_is_the_owners_unless_it_is_said(void **state)
 {
 	mode_t old = umask(0);
-	struct rig g;
+	struct fixture g;
 
-	rig_set_up(&g, state);
+	fixture_set_up(&g, state);
 	assert_int_equal(weir_exporter_create(&g.x, g.r, g.path, &g.opts), 0);
 	assert_int_equal(mode_of(g.path), 0600);
 	weir_exporter_destroy(g.x);
@@ -258,17 +258,17 @@ static void the_socket_is_the_owners_unless_it_is_said(void **state)
 	g.opts.mode = 01600;
 	assert_int_equal(weir_exporter_create(&g.x, g.r, g.path, &g.opts),
 			 -EINVAL);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_live_socket_is_left_alone_and_a_dead_one_replaced(void **state)
 {
 	struct weir_exporter *second = NULL;
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
-	struct rig g;
+	struct fixture g;
 	int fd;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	assert_int_equal(weir_exporter_create(&second, g.r, g.path, &g.opts),
 			 -EADDRINUSE);
 	assert_null(second);
@@ -297,17 +297,17 @@ static void a_live_socket_is_left_alone_and_a_dead_one_replaced(void **state)
 	close(fd);
 	assert_int_equal(unlink(g.path), 0);
 	g.x = NULL;
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void what_is_no_socket_is_left_alone(void **state)
 {
 	char path[200];
 	struct stat st;
-	struct rig g;
+	struct fixture g;
 	int fd;
 
-	rig_set_up(&g, state);
+	fixture_set_up(&g, state);
 	fd = open(g.path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 	close(fd);
 	assert_int_equal(weir_exporter_create(&g.x, g.r, g.path, &g.opts),
@@ -335,15 +335,15 @@ static void what_is_no_socket_is_left_alone(void **state)
 	g.opts.connections = 5000;
 	assert_int_equal(weir_exporter_create(&g.x, g.r, g.path, &g.opts),
 			 -EINVAL);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Moved away by its owner, or replaced: not ours to remove. */
 static void a_socket_of_others_is_not_removed(void **state)
 {
-	struct rig g, other;
+	struct fixture g, other;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	other = g;
 	assert_int_equal(unlink(g.path), 0);
 	assert_int_equal(weir_exporter_create(&other.x, g.r, g.path, &g.opts),
@@ -351,7 +351,7 @@ static void a_socket_of_others_is_not_removed(void **state)
 	weir_exporter_destroy(g.x);
 	assert_int_equal(mode_of(g.path), 0600);
 	g.x = other.x;
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static const struct {
@@ -376,11 +376,11 @@ static const struct {
 static void requests_that_are_none_are_refused(void **state)
 {
 	char huge[60000];
-	struct rig g;
+	struct fixture g;
 	size_t i;
 	int fd, got;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	for (i = 0; i < N_OF(requests); i++) {
 		fd = dial(&g);
 		assert_int_equal(send(fd, requests[i].bytes, requests[i].len,
@@ -397,17 +397,17 @@ static void requests_that_are_none_are_refused(void **state)
 	assert_int_equal(answer_to(&g, fd), EPROTO);
 	close(fd);
 	import_here_and_end(&g, "memory");
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void descriptors_sent_with_a_request_are_closed(void **state)
 {
 	struct parcel p = { .len = 17, .n_fds = 3 };
 	int fd, ends[2];
-	struct rig g;
+	struct fixture g;
 	char c;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	memcpy(p.bytes, "weirask1\1\0\0\0\0\0\0\0x", 17);
 	pipe_pair(ends);
 	p.fds[0] = p.fds[1] = p.fds[2] = ends[1];
@@ -418,35 +418,35 @@ static void descriptors_sent_with_a_request_are_closed(void **state)
 	assert_int_equal(read(ends[0], &c, 1), 0);
 	close(ends[0]);
 	close(fd);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void who_says_nothing_is_cut_off(void **state)
 {
-	struct rig g;
+	struct fixture g;
 	int fd;
 
-	rig_set_up(&g, state);
+	fixture_set_up(&g, state);
 	g.opts.timeout_ns = 1;
 	assert_int_equal(weir_exporter_create(&g.x, g.r, g.path, &g.opts), 0);
 	fd = dial(&g);
 	UNTIL(g.r, has_hung_up(fd));
 	close(fd);
 	assert_int_equal(g.asked, 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void more_connections_than_allowed_are_turned_away(void **state)
 {
 	struct weir_mmap *im;
 	int fds[2], i;
-	struct rig g;
+	struct fixture g;
 
-	rig_set_up(&g, state);
+	fixture_set_up(&g, state);
 	g.opts.connections = 2;
 	assert_int_equal(weir_exporter_create(&g.x, g.r, g.path, &g.opts), 0);
-	g.m = kit_started(KIT_LEN, RW);
-	fill_pattern(kit_addr(g.m), KIT_LEN, 0, 1);
+	g.m = fixture_started(FIXTURE_LEN, RW);
+	fill_pattern(fixture_addr(g.m), FIXTURE_LEN, 0, 1);
 	assert_int_equal(weir_exporter_add(g.x, "memory", g.m, NULL), 0);
 	for (i = 0; i < 2; i++) {
 		fds[i] = dial(&g);
@@ -458,16 +458,16 @@ static void more_connections_than_allowed_are_turned_away(void **state)
 	some_turns(g.r, 5);
 	import_here_and_end(&g, "memory");
 	close(fds[1]);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void it_can_be_destroyed_with_requests_under_way(void **state)
 {
 	struct weir_mmap *im;
-	struct rig g;
+	struct fixture g;
 	int fd, silent;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	silent = dial(&g);
 	some_turns(g.r, 5);
 	fd = dial(&g);
@@ -483,7 +483,7 @@ static void it_can_be_destroyed_with_requests_under_way(void **state)
 	g.destroy = true;
 	assert_int_equal(import_from(&g, "memory", &im), -ECONNRESET);
 	assert_null(g.x);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Cancelled, or too late, after each number of turns. */
@@ -492,9 +492,9 @@ static void an_import_can_be_cancelled_at_any_step(void **state)
 	struct weir_mmap *im;
 	int turns, i, late = 0, cancelled = 0;
 	struct rec rec;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	for (turns = 0; turns < 60; turns++) {
 		rec_init(&rec);
 		if (turns % 2)
@@ -520,18 +520,18 @@ static void an_import_can_be_cancelled_at_any_step(void **state)
 		assert_int_equal(weir_mmap_destroy(im), 0);
 	}
 	assert_true(late && cancelled);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void an_import_from_nowhere_says_so(void **state)
 {
 	char name[300];
 	struct weir_mmap *im;
-	struct rig g;
+	struct fixture g;
 	struct rec rec;
 	int fd;
 
-	rig_set_up(&g, state);
+	fixture_set_up(&g, state);
 	assert_int_equal(import_from(&g, "memory", &im), -ENOENT);
 	fd = open(g.path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 	close(fd);
@@ -549,7 +549,7 @@ static void an_import_from_nowhere_says_so(void **state)
 	assert_int_equal(weir_mmap_import_from(g.r, &rec.op, name, "x", NULL),
 			 -EINVAL);
 	assert_int_equal(weir_op_is_busy(&rec.op), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* An exporter that is an enemy: what it sends, and with how many files. */
@@ -624,10 +624,10 @@ static void answers_that_are_none_are_refused(void **state)
 {
 	int listener, before;
 	struct rec rec;
-	struct rig g;
+	struct fixture g;
 	size_t i;
 
-	rig_set_up(&g, state);
+	fixture_set_up(&g, state);
 	listener = listen_at(g.path);
 	some_turns(g.r, 3);
 	before = count_fds();
@@ -647,7 +647,7 @@ static void answers_that_are_none_are_refused(void **state)
 	assert_int_equal(count_fds(), before);
 	close(listener);
 	unlink(g.path);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A question that nobody has read resets the connection; the answer is there
@@ -655,10 +655,10 @@ static void answers_that_are_none_are_refused(void **state)
 static void an_answer_without_a_look_at_the_question_is_one(void **state)
 {
 	struct rec rec;
-	struct rig g;
+	struct fixture g;
 	int listener, fd;
 
-	rig_set_up(&g, state);
+	fixture_set_up(&g, state);
 	listener = listen_at(g.path);
 	rec_init(&rec);
 	STARTS(weir_mmap_import_from(g.r, &rec.op, g.path, "memory", NULL));
@@ -670,13 +670,13 @@ static void an_answer_without_a_look_at_the_question_is_one(void **state)
 	assert_int_equal(finish(g.r, &rec), -EAGAIN);
 	close(listener);
 	unlink(g.path);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* As somebody else: the mode keeps him out, or the exporter does. */
 static void ask_as_nobody(int sock, void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 	struct weir_reactor_opts opts = {
 		.size = sizeof(opts), .backend = g->opts.reserved,
 	};
@@ -696,7 +696,7 @@ static void ask_as_nobody(int sock, void *arg)
 	}
 }
 
-static void ask_there(struct rig *g, struct proc *p, int64_t want)
+static void ask_there(struct fixture *g, struct proc *p, int64_t want)
 {
 	char c;
 
@@ -708,7 +708,7 @@ static void ask_there(struct rig *g, struct proc *p, int64_t want)
 static void another_user_is_refused(void **state)
 {
 	struct proc p;
-	struct rig g, there;
+	struct fixture g, there;
 
 	if (geteuid())
 		skip_because("only root can become somebody else");
@@ -718,7 +718,7 @@ static void another_user_is_refused(void **state)
 	there.opts.reserved = backend_of(*state);
 	assert_int_equal(chmod(test_dir(state), 0755), 0);
 	proc_begin(&p, ask_as_nobody, &there);
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	ask_there(&g, &p, -EACCES);	/* The mode. */
 	assert_int_equal(g.asked, 0);
 	weir_exporter_destroy(g.x);
@@ -744,18 +744,18 @@ static void another_user_is_refused(void **state)
 	close(p.sock);
 	p.sock = dup(0);
 	assert_int_equal(proc_end(&p), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void what_fails_leaves_nothing_behind(void **state)
 {
 	struct rec rec;
-	struct rig g;
+	struct fixture g;
 	int n, err;
 
-	rig_set_up(&g, state);
-	g.m = kit_started(KIT_LEN, RW);
-	fill_pattern(kit_addr(g.m), KIT_LEN, 0, 1);
+	fixture_set_up(&g, state);
+	g.m = fixture_started(FIXTURE_LEN, RW);
+	fill_pattern(fixture_addr(g.m), FIXTURE_LEN, 0, 1);
 	for (n = 0; n < 100; n++) {
 		fault_arm(n);
 		err = weir_exporter_create(&g.x, g.r, g.path, &g.opts);
@@ -787,7 +787,7 @@ static void what_fails_leaves_nothing_behind(void **state)
 			break;
 	}
 	assert_true(n > 5 && n < 200 && !err && !rec.res);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 int main(void)

@@ -7,7 +7,7 @@
  * copied by whoever writes first.
  */
 
-#include "tests/rdma-kit.h"
+#include "tests/rdma-fixture.h"
 
 #include <sys/wait.h>
 
@@ -46,11 +46,11 @@ static void a_fork_leaves_the_device_with_the_parent(void **state)
 	bool hidden;		/* Kept from children, by rdma-core. */
 	uint32_t rkey;
 	pid_t child;
-	struct rig g;
+	struct fixture g;
 	int tell;
 
 	(void)state;
-	rig_begin(&g, ALL);
+	fixture_begin(&g, ALL);
 	assert_int_equal(weir_mmap_keys(g.m, g.dev, NULL, &rkey), 0);
 	hidden = ibv_is_fork_initialized() == IBV_FORK_ENABLED;
 	child = fork_one(hidden ? NULL : g.mem, &tell);
@@ -64,22 +64,22 @@ static void a_fork_leaves_the_device_with_the_parent(void **state)
 	assert_string_equal(g.mem, "by the device");
 	close(tell);
 	assert_int_equal(ends_in(child), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Or it is the kernel that sees to it, or was too late to ask. */
 static void rdma_core_is_asked_to_see_to_it(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
-	rig_begin(&g, ALL);
-	if (standin)
-		assert_int_equal(standin()->fork_inits, 1);
+	fixture_begin(&g, ALL);
+	if (mocked)
+		assert_int_equal(mocked()->fork_inits, 1);
 	else
 		assert_int_not_equal(ibv_is_fork_initialized(),
 				     IBV_FORK_DISABLED);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 int main(void)

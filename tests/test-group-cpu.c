@@ -2,7 +2,7 @@
 
 /* Groups: which CPUs their cores get and lose, quotas, nodes. */
 
-#include "tests/group-kit.h"
+#include "tests/group-fixture.h"
 
 #include <errno.h>
 #include <linux/mempolicy.h>

@@ -5,12 +5,12 @@
  * stopped: no message and no answer is lost by either.
  */
 
-#include "tests/group-kit.h"
+#include "tests/group-fixture.h"
 
 #include <stdatomic.h>
 
 #include "reactor/group.h"
-#include "reactor/lane-inline.h"
+#include "reactor/spsc-inline.h"
 
 #define TRIES 100	/* After which a core gives itself up. */
 
@@ -85,7 +85,7 @@ static void call_and_break_down(void *arg)
 static void send_late(void *arg)
 {
 	struct breakdown *b = arg;
-	struct lane_mesh *mesh = b->t.group->mesh;
+	struct ring_matrix *mesh = b->t.group->mesh;
 
 	b->errors |= weir_call(b->t.r[0], &b->asked.op, b->t.r[1], say_7, NULL);
 	b->errors |= weir_post(b->t.r[1], count_post, &b->posts);
@@ -126,7 +126,7 @@ static void a_core_that_fails_for_good_leaves_no_call_behind(void **state)
 
 static int post_and_fail(struct weir_reactor *r, unsigned int max)
 {
-	struct weir_reactor *other = r->mailbox.lanes->mesh->lanes[1].r;
+	struct weir_reactor *other = r->mailbox.rings->mesh->rings[1].r;
 
 	(void)max;
 	weir_post(other, count_post, &n_told);
@@ -156,16 +156,16 @@ static void what_a_failing_turn_has_sent_is_shown(void **state)
  * the bell by which that one, the last to be quiet, has the other look again.
  */
 
-static void send_when_rung(struct weir_reactor *r)
+static void send_when_notified(struct weir_reactor *r)
 {
-	struct lane *lane = r->mailbox.lanes->out[0];
-	union lane_fn fn = { .post = count_post };
+	struct spsc *spsc = r->mailbox.rings->out[0];
+	union spsc_fn fn = { .post = count_post };
 
-	lane_put(lane, fn, &n_told, LANE_POST);
-	atomic_store(&lane->tail, lane->next);
+	spsc_put(spsc, fn, &n_told, SPSC_POST);
+	atomic_store(&spsc->tail, spsc->next);
 }
 
-static struct weir_reactor *join(struct lane_mesh *mesh, uint32_t index,
+static struct weir_reactor *join(struct ring_matrix *mesh, uint32_t index,
 				 void **state)
 {
 	struct weir_reactor_opts opts = {
@@ -174,21 +174,21 @@ static struct weir_reactor *join(struct lane_mesh *mesh, uint32_t index,
 	struct weir_reactor *r;
 
 	assert_int_equal(weir_reactor_create(&r, &opts), 0);
-	lanes_join(mesh, index, r);
+	rings_join(mesh, index, r);
 	return r;
 }
 
 static void leave(struct weir_reactor *r)
 {
 	UNTIL(r, weir_reactor_state(r) == WEIR_REACTOR_STOPPED);
-	r->mailbox.lanes = NULL;
+	r->mailbox.rings = NULL;
 	mailbox_note_more(&r->mailbox);
 	assert_int_equal(weir_reactor_destroy(r), 0);
 }
 
 static void what_the_first_to_be_quiet_has_sent_is_run(void **state)
 {
-	struct lane_mesh *mesh = lane_mesh_create(2, 64);
+	struct ring_matrix *mesh = ring_matrix_create(2, 64);
 	struct weir_reactor *r[2];
 
 	assert_non_null(mesh);
@@ -200,7 +200,7 @@ static void what_the_first_to_be_quiet_has_sent_is_run(void **state)
 		assert_true(weir_reactor_turn(r[1], 0) >= 0);
 	whole = r[1]->backend;
 	broken = *whole;
-	broken.wake = send_when_rung;
+	broken.wake = send_when_notified;
 	r[1]->backend = &broken;
 	atomic_store(&r[1]->mailbox.asleep, true);
 	weir_reactor_stop(r[0]);
@@ -209,7 +209,7 @@ static void what_the_first_to_be_quiet_has_sent_is_run(void **state)
 	r[1]->backend = whole;
 	leave(r[0]);
 	leave(r[1]);
-	lane_mesh_destroy(mesh);
+	ring_matrix_destroy(mesh);
 }
 
 int main(void)

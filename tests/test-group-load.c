@@ -2,7 +2,7 @@
 
 /* How the cores of a group spend their time, as other threads are told. */
 
-#include "tests/group-kit.h"
+#include "tests/group-fixture.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

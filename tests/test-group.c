@@ -2,7 +2,7 @@
 
 /* Groups: their states, cell by cell of README.md; cores that fail. */
 
-#include "tests/group-kit.h"
+#include "tests/group-fixture.h"
 
 #include <stdatomic.h>
 
@@ -11,7 +11,7 @@
 
 #include "base/fault.h"
 #include "reactor/group.h"
-#include "tests/table-kit.h"
+#include "tests/table-fixture.h"
 
 static void stop_group(void *arg)
 {
@@ -24,14 +24,14 @@ enum column { STOPPED, STARTED, STOPPING, N_COLUMNS };
 
 static const char *const columns[] = { "STOPPED", "STARTED", "STOPPING" };
 
-struct rig {
+struct fixture {
 	struct team t;
 	enum column column;
 	int res;
 	bool gone;
 };
 
-static void rig_begin(struct rig *g, void **state, enum column column)
+static void fixture_begin(struct fixture *g, void **state, enum column column)
 {
 	memset(g, 0, sizeof(*g));
 	g->column = column;
@@ -43,44 +43,45 @@ static void rig_begin(struct rig *g, void **state, enum column column)
 		weir_group_stop(g->t.group);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	if (!g->gone)
 		team_end(&g->t);
 }
 
-static int call_set_cpus(void *rig)
+static int call_set_cpus(void *fixture)
 {
 	static const uint32_t cpus[2];
 
-	return weir_group_set_cpus(((struct rig *)rig)->t.group, cpus, 2);
+	return weir_group_set_cpus(((struct fixture *)fixture)->t.group, cpus,
+				   2);
 }
 
-static int call_set_core_fns(void *rig)
+static int call_set_core_fns(void *fixture)
 {
-	return weir_group_set_core_fns(((struct rig *)rig)->t.group, NULL,
+	return weir_group_set_core_fns(((struct fixture *)fixture)->t.group,
+				       NULL, NULL, NULL);
+}
+
+static int call_set_event_fn(void *fixture)
+{
+	return weir_group_set_event_fn(((struct fixture *)fixture)->t.group,
 				       NULL, NULL);
 }
 
-static int call_set_event_fn(void *rig)
+static int call_start(void *fixture)
 {
-	return weir_group_set_event_fn(((struct rig *)rig)->t.group, NULL,
-				       NULL);
+	return weir_group_start(((struct fixture *)fixture)->t.group);
 }
 
-static int call_start(void *rig)
+static int call_stop(void *fixture)
 {
-	return weir_group_start(((struct rig *)rig)->t.group);
+	return weir_group_stop(((struct fixture *)fixture)->t.group);
 }
 
-static int call_stop(void *rig)
+static int call_run(void *fixture)
 {
-	return weir_group_stop(((struct rig *)rig)->t.group);
-}
-
-static int call_run(void *rig)
-{
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	if (g->column == STARTED)
 		assert_int_equal(weir_post(g->t.r[0], stop_group, g->t.group),
@@ -90,31 +91,31 @@ static int call_run(void *rig)
 
 static void run_and_stop(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	g->res = weir_group_run(g->t.group);
 	weir_group_stop(g->t.group);
 }
 
-static int call_run_in_a_callback(void *rig)
+static int call_run_in_a_callback(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	assert_int_equal(weir_post(g->t.r[0], run_and_stop, g), 0);
 	assert_int_equal(weir_group_run(g->t.group), 0);
 	return g->res;
 }
 
-static int call_load(void *rig)
+static int call_load(void *fixture)
 {
 	struct weir_group_load load = { .size = sizeof(load) };
 
-	return weir_group_load(((struct rig *)rig)->t.group, 1, &load);
+	return weir_group_load(((struct fixture *)fixture)->t.group, 1, &load);
 }
 
-static int call_destroy(void *rig)
+static int call_destroy(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	int err = weir_group_destroy(g->t.group);
 
 	g->gone = !err;
@@ -133,7 +134,7 @@ static const struct table_call calls[] = {
 	{ "destroy", call_destroy },
 };
 
-static void check_state(struct rig *g, const struct table_cell *c)
+static void check_state(struct fixture *g, const struct table_cell *c)
 {
 	static const int states[] = {
 		WEIR_GROUP_STOPPED, WEIR_GROUP_STARTED, WEIR_GROUP_STOPPING,
@@ -150,15 +151,15 @@ static void the_table_of_states_holds(void **state)
 {
 	struct table_cell c;
 	struct table t;
-	struct rig g;
+	struct fixture g;
 
 	table_open(&t, "reactor/README.md", "group: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
-		rig_begin(&g, state, (enum column)c.column);
+		fixture_begin(&g, state, (enum column)c.column);
 		table_result(&c, c.call->fn(&g));
 		check_state(&g, &c);
-		rig_end(&g);
+		fixture_end(&g);
 	}
 	table_close(&t);
 }
@@ -354,9 +355,9 @@ static void bad_options_are_refused(void **state)
 	opts.n_cores = WEIR_GROUP_CORES_MAX + 1;
 	assert_int_equal(weir_group_create(&group, &opts), -EINVAL);
 	opts.n_cores = 1;
-	opts.lane = 3;
+	opts.spsc = 3;
 	assert_int_equal(weir_group_create(&group, &opts), -EINVAL);
-	opts.lane = 0;
+	opts.spsc = 0;
 	opts.flags = 1u << 31;
 	assert_int_equal(weir_group_create(&group, &opts), -EINVAL);
 	opts.flags = 0;
@@ -375,20 +376,20 @@ static void await_sleep(void *arg)
 		sched_yield();
 }
 
-static void who_sleeps_and_waits_for_room_is_woken(void **state)
+static void who_sleeps_and_waits_for_capacity_is_woken(void **state)
 {
-	struct rec room;
+	struct rec capacity;
 	struct team t;
 
 	team_begin(&t, state, 2, 4);
 	assert_int_equal(weir_post(t.r[1], await_sleep, t.r[0]), 0);
 	while (!weir_post(t.r[1], nothing, NULL))
 		;
-	rec_init(&room);
-	STARTS(weir_room_wait(t.r[0], &room.op, t.r[1]));
-	while (!room.calls)
+	rec_init(&capacity);
+	STARTS(weir_capacity_wait(t.r[0], &capacity.op, t.r[1]));
+	while (!capacity.calls)
 		assert_true(weir_reactor_turn(t.r[0], WEIR_FOREVER) >= 0);
-	assert_int_equal(room.res, 0);
+	assert_int_equal(capacity.res, 0);
 	assert_true(atomic_load(&t.r[0]->mailbox.wakes) > 0);
 	team_end(&t);
 }
@@ -435,7 +436,7 @@ int main(void)
 		REAL(a_start_that_fails_anywhere_leaves_nothing),
 		CASE(what_fini_has_left_is_named),
 		REAL(bad_options_are_refused),
-		REAL(who_sleeps_and_waits_for_room_is_woken),
+		REAL(who_sleeps_and_waits_for_capacity_is_woken),
 		REAL(a_seed_draws_the_order_of_a_simulated_group),
 	};
 

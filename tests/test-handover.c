@@ -6,7 +6,7 @@
  * that it was meant for, or closed by who knows that it will not be.
  */
 
-#include "tests/group-kit.h"
+#include "tests/group-fixture.h"
 
 #include <netinet/in.h>
 #include <stdatomic.h>
@@ -16,10 +16,10 @@
 #define CORES 2
 #define CLIENTS 64
 #define REQUEST 4		/* Bytes; the answer has one more: whose it is. */
-#define LANE 8
+#define SPSC 8
 
 /* What to do with a connection that core 1 has no room for. */
-enum when_full { SERVE_HERE, WAIT_FOR_ROOM };
+enum when_full { SERVE_HERE, WAIT_FOR_CAPACITY };
 
 struct server;
 
@@ -42,7 +42,7 @@ struct server {
 	bool all_to_one;		/* To core 1, not in turn. */
 	enum when_full when_full;
 	unsigned int accepted, refused;	/* Core 0's, as is what follows. */
-	struct weir_op room;
+	struct weir_op capacity;
 	struct conn *waiting;
 	atomic_uint served[CORES];
 	atomic_uint dropped;
@@ -112,12 +112,12 @@ static void serve(void *arg)
 		drop(c);
 }
 
-static void wait_for_room(struct server *s, struct conn *c)
+static void wait_for_capacity(struct server *s, struct conn *c)
 {
 	c->next = s->waiting;
 	s->waiting = c;
-	if (weir_op_is_busy(&s->room) ||
-	    !weir_room_wait(mine, &s->room, s->reactors[c->core]))
+	if (weir_op_is_busy(&s->capacity) ||
+	    !weir_capacity_wait(mine, &s->capacity, s->reactors[c->core]))
 		return;
 	s->waiting = c->next;
 	drop(c);
@@ -135,17 +135,17 @@ static void hand_over(struct conn *c)
 		return;
 	}
 	s->refused++;
-	if (s->when_full == WAIT_FOR_ROOM) {
-		wait_for_room(s, c);
+	if (s->when_full == WAIT_FOR_CAPACITY) {
+		wait_for_capacity(s, c);
 		return;
 	}
 	c->core = here;
 	serve(c);
 }
 
-static void on_room(struct weir_op *op, int64_t res)
+static void on_capacity(struct weir_op *op, int64_t res)
 {
-	struct server *s = weir_container_of(op, struct server, room);
+	struct server *s = weir_container_of(op, struct server, capacity);
 	struct conn *c = s->waiting, *next;
 
 	s->waiting = NULL;
@@ -227,10 +227,10 @@ static void core_ends(struct weir_group *group, uint32_t core, void *arg)
 		close(s->listeners[core]);
 }
 
-static void server_begin(struct server *s, void **state, uint32_t lane)
+static void server_begin(struct server *s, void **state, uint32_t spsc)
 {
-	weir_op_init(&s->room, on_room);
-	team_create(&s->team, state, CORES, lane);
+	weir_op_init(&s->capacity, on_capacity);
+	team_create(&s->team, state, CORES, spsc);
 	assert_int_equal(weir_group_set_core_fns(s->team.group, core_begins,
 						 core_ends, s), 0);
 	team_start(&s->team);
@@ -271,10 +271,10 @@ static unsigned int clients_end(struct server *s, unsigned int by[CORES])
 }
 
 /* A server that clients come to, until each was answered; which core did. */
-static void serve_all(struct server *s, void **state, uint32_t lane,
+static void serve_all(struct server *s, void **state, uint32_t spsc,
 		      unsigned int by[CORES])
 {
-	server_begin(s, state, lane);
+	server_begin(s, state, spsc);
 	clients_begin(s);
 	UNTIL(s->team.r[0], ended(s) == CLIENTS);
 	assert_int_equal(clients_end(s, by), 0);
@@ -298,19 +298,20 @@ static void a_refused_one_is_still_the_senders(void **state)
 	struct server s = { .when_full = SERVE_HERE, .all_to_one = true };
 	unsigned int by[CORES];
 
-	serve_all(&s, state, LANE, by);
+	serve_all(&s, state, SPSC, by);
 	assert_true(s.refused > 0);
 	assert_int_equal(by[0], s.refused);
 	assert_int_equal(by[1], CLIENTS - s.refused);
 	team_end(&s.team);
 }
 
-static void a_refused_one_can_wait_for_room(void **state)
+static void a_refused_one_can_wait_for_capacity(void **state)
 {
-	struct server s = { .when_full = WAIT_FOR_ROOM, .all_to_one = true };
+	struct server s = { .when_full = WAIT_FOR_CAPACITY,
+			    .all_to_one = true };
 	unsigned int by[CORES];
 
-	serve_all(&s, state, LANE, by);
+	serve_all(&s, state, SPSC, by);
 	assert_true(s.refused > 0);
 	assert_int_equal(by[1], CLIENTS);
 	team_end(&s.team);
@@ -321,11 +322,11 @@ static void a_refused_one_can_wait_for_room(void **state)
 static void a_stop_in_the_middle_leaves_none_behind(void **state)
 {
 	for (unsigned int turns = 1; turns <= 12; turns++) {
-		struct server s = { .when_full = WAIT_FOR_ROOM,
+		struct server s = { .when_full = WAIT_FOR_CAPACITY,
 				    .all_to_one = turns % 2 };
 		unsigned int by[CORES];
 
-		server_begin(&s, state, LANE);
+		server_begin(&s, state, SPSC);
 		clients_begin(&s);
 		some_turns(s.team.r[0], (int)turns / 2);
 		team_end(&s.team);
@@ -354,7 +355,7 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(each_is_served_by_the_core_it_is_handed_to),
 		CASE(a_refused_one_is_still_the_senders),
-		CASE(a_refused_one_can_wait_for_room),
+		CASE(a_refused_one_can_wait_for_capacity),
 		CASE(a_stop_in_the_middle_leaves_none_behind),
 		CASE(each_core_can_have_a_listener_of_the_same_port),
 	};

@@ -5,8 +5,8 @@
  * against a reference that is too simple to be wrong.
  */
 
-#include "tests/job-kit.h"
-#include "tests/table-kit.h"
+#include "tests/job-fixture.h"
+#include "tests/table-fixture.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -20,14 +20,14 @@
 #define LEN 4096
 #define BUFS 16
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct weir_inventory *inv;
 	struct weir_mmap *m;
 	char *mem;
 };
 
-static void rig_begin(struct rig *g, void **state)
+static void fixture_begin(struct fixture *g, void **state)
 {
 	struct weir_inventory_opts opts = {
 		.size = sizeof(opts), .bufs = BUFS, .mmaps = 2,
@@ -44,15 +44,15 @@ static void rig_begin(struct rig *g, void **state)
 	assert_int_equal(weir_inventory_attach(g->inv, g->m), 0);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	assert_int_equal(weir_inventory_destroy(g->inv), 0);
 	assert_int_equal(weir_mmap_destroy(g->m), 0);
 	free(g->mem);
 }
 
-static struct weir_buf *take(struct rig *g, size_t off, size_t len, size_t data,
-			     size_t data_len)
+static struct weir_buf *take(struct fixture *g, size_t off, size_t len,
+			     size_t data, size_t data_len)
 {
 	struct weir_buf *buf = NULL;
 
@@ -62,7 +62,7 @@ static struct weir_buf *take(struct rig *g, size_t off, size_t len, size_t data,
 	return buf;
 }
 
-static uint64_t n_free(struct rig *g)
+static uint64_t n_free(struct fixture *g)
 {
 	struct weir_inventory_stats s = { .size = sizeof(s) };
 
@@ -91,9 +91,9 @@ static void bad_options_are_refused(void **state)
 static void windows_and_data_are_where_they_were_put(void **state)
 {
 	struct weir_buf *buf;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	buf = take(&g, 100, 50, 10, 20);
 	assert_ptr_equal(weir_buf_addr(buf), g.mem + 100);
 	assert_int_equal(weir_buf_len(buf), 50);
@@ -115,11 +115,11 @@ static void windows_and_data_are_where_they_were_put(void **state)
 	assert_int_equal(weir_buf_data_len(buf), 0);
 	weir_buf_put(buf);
 	weir_buf_put(NULL);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Also where pointer arithmetic may not go. */
-static void *at(const struct rig *g, size_t offset)
+static void *at(const struct fixture *g, size_t offset)
 {
 	return (void *)((uintptr_t)g->mem + offset);
 }
@@ -142,11 +142,11 @@ static void a_get_checks_every_bound(void **state)
 		{ 0, LEN, 0, LEN, 0 },
 	};
 	struct weir_buf *buf;
-	struct rig g;
+	struct fixture g;
 	size_t i;
 	int err;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	for (i = 0; i < N_OF(tries); i++) {
 		buf = (void *)1;
 		err = weir_inventory_get(&buf, g.inv, g.m,
@@ -160,17 +160,17 @@ static void a_get_checks_every_bound(void **state)
 			weir_buf_put(buf);
 		assert_int_equal(n_free(&g), BUFS);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void attaching_is_by_mmap_and_bounded(void **state)
 {
 	struct weir_mmap *more[2];
 	struct weir_buf *buf;
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	for (i = 0; i < 2; i++) {
 		assert_int_equal(weir_mmap_create(&more[i], NULL), 0);
 		assert_int_equal(weir_mmap_set_memrange(more[i], g.mem, LEN),
@@ -191,7 +191,7 @@ static void attaching_is_by_mmap_and_bounded(void **state)
 	assert_int_equal(weir_inventory_attach(g.inv, more[1]), 0);
 	assert_int_equal(weir_inventory_destroy(g.inv), -EBUSY);
 	weir_buf_put(buf);
-	rig_end(&g);
+	fixture_end(&g);
 	for (i = 0; i < 2; i++)
 		assert_int_equal(weir_mmap_destroy(more[i]), 0);
 }
@@ -199,10 +199,10 @@ static void attaching_is_by_mmap_and_bounded(void **state)
 static void what_is_out_comes_back(void **state)
 {
 	struct weir_buf *buf[BUFS], *more = NULL;
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	for (i = 0; i < BUFS; i++) {
 		assert_int_equal(n_free(&g), BUFS - i);
 		buf[i] = take(&g, 0, 1, 0, 0);
@@ -214,17 +214,17 @@ static void what_is_out_comes_back(void **state)
 	for (i = 0; i < BUFS; i++)
 		weir_buf_put(buf[i]);
 	assert_int_equal(n_free(&g), BUFS);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A3.3; acceptance 20 */
 static void references_are_counted_up_to_their_bound(void **state)
 {
 	struct weir_buf *buf, *other;
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	buf = take(&g, 0, 1, 0, 0);
 	other = take(&g, 1, 1, 0, 0);
 	for (i = 1; i < WEIR_BUF_REFS_MAX; i++)
@@ -240,15 +240,15 @@ static void references_are_counted_up_to_their_bound(void **state)
 		weir_buf_put(buf);
 	weir_buf_put(other);
 	assert_int_equal(n_free(&g), BUFS);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void lists_are_chained_and_cut(void **state)
 {
 	struct weir_buf *a, *b, *c;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	a = take(&g, 0, 10, 0, 1);
 	b = take(&g, 10, 10, 0, 2);
 	c = take(&g, 20, 10, 0, 4);
@@ -276,15 +276,15 @@ static void lists_are_chained_and_cut(void **state)
 	assert_int_equal(n_free(&g), BUFS - 2);
 	weir_buf_put(b);
 	assert_int_equal(n_free(&g), BUFS);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_member_of_a_list_is_not_a_list(void **state)
 {
 	struct weir_buf *head, *member, *other, *dup = NULL;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	head = take(&g, 0, 10, 0, 0);
 	member = take(&g, 10, 10, 0, 0);
 	other = take(&g, 20, 10, 0, 0);
@@ -299,7 +299,7 @@ static void a_member_of_a_list_is_not_a_list(void **state)
 	assert_int_equal(weir_buf_set_data(member, g.mem + 12, 3), 0);
 	weir_buf_put(head);
 	weir_buf_put(other);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void dies(struct weir_buf *buf)
@@ -320,25 +320,25 @@ static void dies(struct weir_buf *buf)
 static void to_put_what_is_not_out_ends_the_process(void **state)
 {
 	struct weir_buf *head, *member;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	head = take(&g, 0, 10, 0, 0);
 	member = take(&g, 10, 10, 0, 0);
 	assert_int_equal(weir_buf_chain(head, member), 0);
 	dies(member);
 	weir_buf_put(head);
 	dies(head);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_dup_shares_memory_and_nothing_else(void **state)
 {
 	struct weir_buf *a, *b, *dup = NULL, *rest[BUFS];
-	struct rig g;
+	struct fixture g;
 	int n = 0;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	a = take(&g, 0, 10, 2, 3);
 	b = take(&g, 10, 20, 5, 7);
 	assert_int_equal(weir_buf_chain(a, b), 0);
@@ -361,7 +361,7 @@ static void a_dup_shares_memory_and_nothing_else(void **state)
 		weir_buf_put(rest[--n]);
 	weir_buf_put(a);
 	weir_buf_put(a);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A copy that has to wait for the next turn is under way until then. */
@@ -371,9 +371,9 @@ static void a_job_locks_the_lists_that_it_uses(void **state)
 	static char waste[4096];
 	struct jrec first, copy;
 	struct weir_dma *dma;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	dma = start_dma(g.r, (struct weir_dma_opts){ .turn_bytes = 4096 });
 	src = take(&g, 0, 1024, 0, 1000);
 	tail = take(&g, 1024, 512, 0, 512);
@@ -382,7 +382,7 @@ static void a_job_locks_the_lists_that_it_uses(void **state)
 
 	spend_budget(dma, &first, waste, 4096);
 	jrec_init(&copy);
-	weir_job_copy(&copy.job, weir_loc_buf(dst), weir_loc_buf(src));
+	weir_job_copy(&copy.job, weir_operand_buf(dst), weir_operand_buf(src));
 	STARTS(weir_job_start(dma, &copy.job));
 
 	assert_int_equal(weir_buf_set_data(src, g.mem, 1), -EBUSY);
@@ -404,7 +404,7 @@ static void a_job_locks_the_lists_that_it_uses(void **state)
 	assert_int_equal(n_free(&g), BUFS - 1);
 	weir_buf_put(dst);
 	assert_int_equal(weir_dma_destroy(dma), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* The model: lists, of which each element is where it is. */
@@ -423,7 +423,7 @@ struct list {
 };
 
 struct model {
-	struct rig *g;
+	struct fixture *g;
 	struct list list[LISTS];
 	int out, total;
 	unsigned int seed;
@@ -679,9 +679,9 @@ static void random_calls_agree_with_a_model(void **state)
 {
 	unsigned int steps = scaled(want_long() ? 10000000 : 100000), i;
 	struct model m;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	memset(&m, 0, sizeof(m));
 	m.g = &g;
 	m.total = BUFS;
@@ -696,7 +696,7 @@ static void random_calls_agree_with_a_model(void **state)
 			do_put(&m, &m.list[i]);
 	assert_int_equal(m.out, 0);
 	model_check(&m);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* The table of mem/README.md. */
@@ -705,7 +705,7 @@ enum { ALL_IN, SOME_OUT, ALL_OUT };
 static const char *const states[] = { "all in", "some out", "all out" };
 
 struct stand {
-	struct rig g;
+	struct fixture g;
 	struct weir_buf *buf[BUFS + 1];
 	int n;
 	bool gone;
@@ -788,7 +788,7 @@ static void every_cell_of_the_table_holds(void **state)
 		   N_OF(calls), states, N_OF(states));
 	while (table_next(&t, &c)) {
 		memset(&s, 0, sizeof(s));
-		rig_begin(&s.g, state);
+		fixture_begin(&s.g, state);
 		while (s.n < (c.column == ALL_OUT ? BUFS : 2 * c.column))
 			assert_int_equal(call_get(&s), 0);
 		table_result(&c, c.call->fn(&s));
@@ -799,7 +799,7 @@ static void every_cell_of_the_table_holds(void **state)
 			assert_int_equal(weir_mmap_destroy(s.g.m), 0);
 			free(s.g.mem);
 		} else {
-			rig_end(&s.g);
+			fixture_end(&s.g);
 		}
 		end_reactor(state);
 	}
@@ -811,9 +811,9 @@ static void what_was_revoked_gives_no_bufs(void **state)
 	_Atomic uint64_t generation = 1;
 	struct mmap_import import = { .generation = &generation, .mine = 1 };
 	struct weir_buf *buf, *none = NULL;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	g.m->import = &import;
 	buf = take(&g, 0, 1, 0, 0);
 	atomic_store(&generation, 2);
@@ -824,7 +824,7 @@ static void what_was_revoked_gives_no_bufs(void **state)
 	weir_buf_put(buf);
 	assert_int_equal(n_free(&g), BUFS);
 	g.m->import = NULL;
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A caller may be older than the library, or newer. */
@@ -837,10 +837,10 @@ static void a_result_is_as_long_as_the_caller_knows_it(void **state)
 	/* What nobody has set may be any of them. */
 	static const size_t absurd[] = { sizeof(ret.s.size) - 1, 4097,
 					 (size_t)-1 };
-	struct rig g;
+	struct fixture g;
 	size_t i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	memset(&ret, 0x55, sizeof(ret));
 	ret.s.size = offsetof(struct weir_inventory_stats, free);
 	assert_int_equal(weir_inventory_stats(g.inv, &ret.s), 0);
@@ -861,7 +861,7 @@ static void a_result_is_as_long_as_the_caller_knows_it(void **state)
 				   "weir_inventory_stats: .size of the ");
 		assert_int_equal(ret.s.total, 0x5555555555555555);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A4.1 */
@@ -869,10 +869,10 @@ static void an_inventory_can_grow_while_bufs_are_out(void **state)
 {
 	struct weir_inventory_stats s = { .size = sizeof(s) };
 	struct weir_buf *buf[BUFS + 3], *none = NULL;
-	struct rig g;
+	struct fixture g;
 	int i, n;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	for (i = 0; i < BUFS; i++)
 		buf[i] = take(&g, 0, 1, 0, 0);
 	assert_int_equal(weir_inventory_expand(g.inv, 1u << 24), -EINVAL);
@@ -896,7 +896,7 @@ static void an_inventory_can_grow_while_bufs_are_out(void **state)
 	assert_int_equal(weir_inventory_stats(g.inv, &s), 0);
 	assert_int_equal(s.total, BUFS + 3);
 	assert_int_equal(s.free, BUFS + 3);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void any_failure_inside_leaves_nothing_behind(void **state)

@@ -5,7 +5,7 @@
  * use, whatever its size and wherever its bytes were moved.
  */
 
-#include "tests/job-kit.h"
+#include "tests/job-fixture.h"
 
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@
 #define MOST (4u << 20)
 #define JOBS 64
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct weir_dma *dma;
 	struct weir_inventory *inv;
@@ -25,7 +25,8 @@ struct rig {
 	char *mem;			/* Twice MOST. */
 };
 
-static void rig_begin(struct rig *g, void **state, struct weir_dma_opts opts)
+static void fixture_begin(struct fixture *g, void **state,
+			  struct weir_dma_opts opts)
 {
 	g->r = start_reactor(state);
 	g->dma = start_dma(g->r, opts);
@@ -35,7 +36,7 @@ static void rig_begin(struct rig *g, void **state, struct weir_dma_opts opts)
 	g->inv = start_inventory(g->r, g->m);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	assert_int_equal(weir_dma_destroy(g->dma), 0);
 	assert_int_equal(weir_inventory_destroy(g->inv), 0);
@@ -43,7 +44,7 @@ static void rig_end(struct rig *g)
 	free(g->mem);
 }
 
-static struct weir_buf *take(struct rig *g, size_t off, size_t len,
+static struct weir_buf *take(struct fixture *g, size_t off, size_t len,
 			     size_t data_len)
 {
 	return get_buf(g->inv, g->m, g->mem + off, len, data_len);
@@ -58,10 +59,10 @@ static void job_holds_its_bufs_until_its_callback(void **state)
 {
 	struct weir_buf *src, *dst, *other;
 	struct jrec j, second;
-	struct rig g;
+	struct fixture g;
 	size_t i, len;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ 0 });
 	for (i = 0; i < N_OF(sizes); i++) {
 		len = sizes[i];
 		src = take(&g, 0, len, len);
@@ -70,7 +71,8 @@ static void job_holds_its_bufs_until_its_callback(void **state)
 		some_turns(g.r, 1);
 		jrec_init(&j);
 		jrec_init(&second);
-		weir_job_copy(&j.job, weir_loc_buf(dst), weir_loc_buf(src));
+		weir_job_copy(&j.job, weir_operand_buf(dst),
+			      weir_operand_buf(src));
 		STARTS(weir_job_start(g.dma, &j.job));
 
 		assert_true(weir_op_is_busy(&j.job.op));
@@ -79,10 +81,10 @@ static void job_holds_its_bufs_until_its_callback(void **state)
 		assert_int_equal(weir_buf_chain(dst, other), -EBUSY);
 		assert_int_equal(weir_buf_refs(dst), 2);
 		assert_int_equal(weir_buf_data_len(dst), 0);
-		weir_job_copy(&second.job, weir_loc_buf(dst),
-			      weir_loc_buf(other));
+		weir_job_copy(&second.job, weir_operand_buf(dst),
+			      weir_operand_buf(other));
 		assert_int_equal(weir_job_start(g.dma, &second.job), -EBUSY);
-		weir_job_crc32c(&second.job, weir_loc_buf(dst), 0);
+		weir_job_crc32c(&second.job, weir_operand_buf(dst), 0);
 		assert_int_equal(weir_job_start(g.dma, &second.job), -EBUSY);
 
 		assert_int_equal(jrec_finish(g.r, &j), len);
@@ -94,22 +96,22 @@ static void job_holds_its_bufs_until_its_callback(void **state)
 		weir_buf_put(dst);
 		weir_buf_put(other);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void job_holds_its_file_domain_until_its_callback(void **state)
 {
 	struct weir_domain *file;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 	int fd;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ 0 });
 	fd = test_file(state, "a", 4096, 1);
 	file = file_domain(fd);
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_mem(g.mem, 4096),
-		      weir_loc_at(file, 0, 4096));
+	weir_job_copy(&j.job, weir_operand_mem(g.mem, 4096),
+		      weir_operand_at(file, 0, 4096));
 	STARTS(weir_job_start(g.dma, &j.job));
 	while (weir_dma_in_flight(g.dma)) {
 		assert_int_equal(weir_domain_users(file), 1);
@@ -120,7 +122,7 @@ static void job_holds_its_file_domain_until_its_callback(void **state)
 	assert_int_equal(weir_domain_users(file), 0);
 	assert_int_equal(weir_domain_destroy(file), 0);
 	close(fd);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* What a callback saw. */
@@ -142,16 +144,16 @@ static void see(struct weir_op *op, int64_t res)
 static void context_counts_jobs_until_their_callbacks_begin(void **state)
 {
 	struct seen *jobs = calloc(JOBS, sizeof(*jobs));
-	struct rig g;
+	struct fixture g;
 	uint32_t i;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ 0 });
 	for (i = 0; i < JOBS; i++) {
 		jrec_init(&jobs[i].rec);
 		jobs[i].dma = g.dma;
 		jobs[i].rec.job.op.fn = see;
 		weir_job_fill(&jobs[i].rec.job,
-			      weir_loc_mem(g.mem + i * 64, 64), i);
+			      weir_operand_mem(g.mem + i * 64, 64), i);
 		STARTS(weir_job_start(g.dma, &jobs[i].rec.job));
 		assert_int_equal(weir_dma_in_flight(g.dma), i + 1);
 		assert_int_equal(dma_stats_of(g.dma).in_flight, i + 1);
@@ -166,41 +168,43 @@ static void context_counts_jobs_until_their_callbacks_begin(void **state)
 	}
 	assert_int_equal(dma_stats_of(g.dma).completed, JOBS);
 	free(jobs);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void context_bounds_jobs_that_end_inside_their_start(void **state)
 {
 	struct jrec jobs[4], more;
-	struct rig g;
+	struct fixture g;
 	uint32_t i;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ .jobs_max = 4 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ .jobs_max = 4 });
 	for (i = 0; i < 4; i++) {
 		jrec_init(&jobs[i]);
-		weir_job_fill(&jobs[i].job, weir_loc_mem(g.mem + i * 8, 8), i);
+		weir_job_fill(&jobs[i].job, weir_operand_mem(g.mem + i * 8, 8),
+			      i);
 		STARTS(weir_job_start(g.dma, &jobs[i].job));
 	}
 	jrec_init(&more);
-	weir_job_fill(&more.job, weir_loc_mem(g.mem, 8), 1);
+	weir_job_fill(&more.job, weir_operand_mem(g.mem, 8), 1);
 	assert_int_equal(weir_job_start(g.dma, &more.job), -EAGAIN);
 	assert_int_equal(dma_stats_of(g.dma).refused, 1);
 	UNTIL(g.r, jobs[3].calls);
 	assert_int_equal(jrec_run(g.dma, &more), 8);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void stop_waits_for_callbacks_that_are_due(void **state)
 {
 	struct jrec jobs[4];
 	struct rec stop;
-	struct rig g;
+	struct fixture g;
 	uint32_t i;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ 0 });
 	for (i = 0; i < 4; i++) {
 		jrec_init(&jobs[i]);
-		weir_job_fill(&jobs[i].job, weir_loc_mem(g.mem + i * 8, 8), i);
+		weir_job_fill(&jobs[i].job, weir_operand_mem(g.mem + i * 8, 8),
+			      i);
 		STARTS(weir_job_start(g.dma, &jobs[i].job));
 	}
 	rec_init(&stop);
@@ -213,7 +217,7 @@ static void stop_waits_for_callbacks_that_are_due(void **state)
 		assert_int_equal(jobs[i].calls, 1);
 		assert_int_equal(jobs[i].res, 8);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 int main(void)

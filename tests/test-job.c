@@ -5,7 +5,7 @@
  * nothing, every shape of source and destination, short files, cancel.
  */
 
-#include "tests/job-kit.h"
+#include "tests/job-fixture.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -21,7 +21,7 @@
 
 #define LEN (1u << 20)
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct weir_dma *dma;
 	struct weir_inventory *inv;
@@ -32,7 +32,8 @@ struct rig {
 	struct weir_domain *file[2];
 };
 
-static void rig_begin(struct rig *g, void **state, struct weir_dma_opts opts)
+static void fixture_begin(struct fixture *g, void **state,
+			  struct weir_dma_opts opts)
 {
 	int i;
 
@@ -50,7 +51,7 @@ static void rig_begin(struct rig *g, void **state, struct weir_dma_opts opts)
 	}
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	int i;
 
@@ -66,23 +67,24 @@ static void rig_end(struct rig *g)
 	free(g->mem);
 }
 
-static struct weir_buf *take(struct rig *g, size_t off, size_t len,
+static struct weir_buf *take(struct fixture *g, size_t off, size_t len,
 			     size_t data_len)
 {
 	return get_buf(g->inv, g->m, g->mem + off, len, data_len);
 }
 
-static struct weir_loc mem_at(struct rig *g, size_t off, size_t len)
+static struct weir_operand mem_at(struct fixture *g, size_t off, size_t len)
 {
-	return weir_loc_mem(g->mem + off, len);
+	return weir_operand_mem(g->mem + off, len);
 }
 
-static struct weir_loc file_at(struct rig *g, int i, uint64_t off, uint64_t len)
+static struct weir_operand file_at(struct fixture *g, int i, uint64_t off,
+				   uint64_t len)
 {
-	return weir_loc_at(g->file[i], off, len);
+	return weir_operand_at(g->file[i], off, len);
 }
 
-static void refused(struct rig *g, struct jrec *j, int err)
+static void refused(struct fixture *g, struct jrec *j, int err)
 {
 	uint64_t before = dma_stats_of(g->dma).started;
 	int got = weir_job_start(g->dma, &j->job);
@@ -99,10 +101,10 @@ static void what_makes_no_sense_is_refused_before_it_starts(void **state)
 {
 	struct iovec iov[WEIR_JOB_PIECES_MAX + 1];
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 	size_t i;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ 0 });
 	for (i = 0; i < N_OF(iov); i++)
 		iov[i] = (struct iovec){ g.mem + i, 1 };
 	jrec_init(&j);
@@ -124,7 +126,7 @@ static void what_makes_no_sense_is_refused_before_it_starts(void **state)
 	refused(&g, &j, -EINVAL);
 	weir_job_copy(&j.job, mem_at(&g, 0, 0), mem_at(&g, 100, 10));
 	refused(&g, &j, -EINVAL);
-	weir_job_copy(&j.job, weir_loc_buf(NULL), mem_at(&g, 100, 10));
+	weir_job_copy(&j.job, weir_operand_buf(NULL), mem_at(&g, 100, 10));
 	refused(&g, &j, -EINVAL);
 	weir_job_copy(&j.job, mem_at(&g, 0, 9), mem_at(&g, 100, 10));
 	refused(&g, &j, -EMSGSIZE);
@@ -132,9 +134,9 @@ static void what_makes_no_sense_is_refused_before_it_starts(void **state)
 	refused(&g, &j, -EMSGSIZE);
 	weir_job_compare(&j.job, mem_at(&g, 0, 11), mem_at(&g, 100, 10));
 	refused(&g, &j, -EMSGSIZE);
-	weir_job_crc32c(&j.job, weir_loc_iov(NULL, iov, N_OF(iov)), 0);
+	weir_job_crc32c(&j.job, weir_operand_iov(NULL, iov, N_OF(iov)), 0);
 	refused(&g, &j, -EMSGSIZE);
-	weir_job_crc32c(&j.job, weir_loc_iov(NULL, NULL, 3), 0);
+	weir_job_crc32c(&j.job, weir_operand_iov(NULL, NULL, 3), 0);
 	refused(&g, &j, -EINVAL);
 
 	weir_job_copy(&j.job, mem_at(&g, 0, 10), mem_at(&g, 100, 10));
@@ -145,9 +147,9 @@ static void what_makes_no_sense_is_refused_before_it_starts(void **state)
 	refused(&g, &j, -EINVAL);
 
 	/* Ranges. */
-	weir_job_copy(&j.job, weir_loc_mem(NULL, 10), mem_at(&g, 100, 10));
+	weir_job_copy(&j.job, weir_operand_mem(NULL, 10), mem_at(&g, 100, 10));
 	refused(&g, &j, -EINVAL);
-	weir_job_crc32c(&j.job, weir_loc_at(NULL, UINT64_MAX - 5, 10), 0);
+	weir_job_crc32c(&j.job, weir_operand_at(NULL, UINT64_MAX - 5, 10), 0);
 	refused(&g, &j, -ERANGE);
 	weir_job_copy(&j.job, mem_at(&g, 0, 10),
 		      file_at(&g, 0, INT64_MAX - 5, 10));
@@ -159,7 +161,7 @@ static void what_makes_no_sense_is_refused_before_it_starts(void **state)
 	/* Together they wrap around to 10. */
 	iov[0] = iov[1] = (struct iovec){ NULL, INT64_MAX };
 	iov[2] = (struct iovec){ NULL, 12 };
-	weir_job_copy(&j.job, weir_loc_iov(g.file[0], iov, 3),
+	weir_job_copy(&j.job, weir_operand_iov(g.file[0], iov, 3),
 		      mem_at(&g, 0, 10));
 	refused(&g, &j, -ERANGE);
 
@@ -168,7 +170,7 @@ static void what_makes_no_sense_is_refused_before_it_starts(void **state)
 	refused(&g, &j, -EINVAL);
 	weir_job_copy(&j.job, file_at(&g, 0, 0, 10), file_at(&g, 0, 9, 10));
 	refused(&g, &j, -EINVAL);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Through staging a block would be read that has been written already. */
@@ -176,23 +178,26 @@ static void two_domains_of_one_file_overlap_too(void **state)
 {
 	struct weir_domain *twin;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 	int fd;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ 0 });
 	fd = open(test_path(state, "a"), O_RDWR | O_CLOEXEC);
 	assert_true(fd >= 0);
 	twin = file_domain(fd);
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_at(twin, 0, 10), file_at(&g, 0, 9, 10));
+	weir_job_copy(&j.job, weir_operand_at(twin, 0, 10),
+		      file_at(&g, 0, 9, 10));
 	refused(&g, &j, -EINVAL);
-	weir_job_copy(&j.job, weir_loc_at(twin, 0, 10), file_at(&g, 0, 10, 10));
+	weir_job_copy(&j.job, weir_operand_at(twin, 0, 10),
+		      file_at(&g, 0, 10, 10));
 	assert_int_equal(jrec_run(g.dma, &j), 10);
-	weir_job_copy(&j.job, weir_loc_at(twin, 0, 10), file_at(&g, 1, 0, 10));
+	weir_job_copy(&j.job, weir_operand_at(twin, 0, 10),
+		      file_at(&g, 1, 0, 10));
 	assert_int_equal(jrec_run(g.dma, &j), 10);
 	assert_int_equal(weir_domain_destroy(twin), 0);
 	close(fd);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A8.4 */
@@ -200,25 +205,25 @@ static void bufs_are_checked_before_it_starts(void **state)
 {
 	struct weir_buf *src, *dst, *tail, *ro = NULL, *many;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ 0 });
 	src = take(&g, 0, 100, 60);
 	tail = take(&g, 100, 100, 40);
 	dst = take(&g, 200, 99, 0);
 	assert_int_equal(weir_buf_chain(src, tail), 0);
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_buf(dst), weir_loc_buf(src));
+	weir_job_copy(&j.job, weir_operand_buf(dst), weir_operand_buf(src));
 	refused(&g, &j, -EMSGSIZE);
-	weir_job_copy(&j.job, weir_loc_buf(dst), weir_loc_buf(tail));
+	weir_job_copy(&j.job, weir_operand_buf(dst), weir_operand_buf(tail));
 	refused(&g, &j, -EPERM);
-	weir_job_copy(&j.job, weir_loc_buf(tail), weir_loc_buf(dst));
+	weir_job_copy(&j.job, weir_operand_buf(tail), weir_operand_buf(dst));
 	refused(&g, &j, -EPERM);
-	weir_job_copy(&j.job, weir_loc_buf(src), weir_loc_buf(src));
+	weir_job_copy(&j.job, weir_operand_buf(src), weir_operand_buf(src));
 	refused(&g, &j, -EINVAL);
 
-	weir_job_copy(&j.job, weir_loc_buf(dst), weir_loc_buf(src));
+	weir_job_copy(&j.job, weir_operand_buf(dst), weir_operand_buf(src));
 	j.job.src.addr = 101;
 	refused(&g, &j, -ERANGE);
 	j.job.src.addr = 50;
@@ -235,15 +240,15 @@ static void bufs_are_checked_before_it_starts(void **state)
 
 	assert_int_equal(weir_inventory_get(&ro, g.inv, g.ro, g.mem + LEN, 100,
 					    NULL, 0), 0);
-	weir_job_copy(&j.job, weir_loc_buf(ro), mem_at(&g, 0, 10));
+	weir_job_copy(&j.job, weir_operand_buf(ro), mem_at(&g, 0, 10));
 	refused(&g, &j, -EACCES);
-	weir_job_fill(&j.job, weir_loc_buf(ro), 0);
+	weir_job_fill(&j.job, weir_operand_buf(ro), 0);
 	refused(&g, &j, -EACCES);
 
 	many = take(&g, 0, 1, 1);
 	for (i = 0; i < WEIR_JOB_PIECES_MAX; i++)
 		assert_int_equal(weir_buf_chain(many, take(&g, 0, 1, 1)), 0);
-	weir_job_crc32c(&j.job, weir_loc_buf(many), 0);
+	weir_job_crc32c(&j.job, weir_operand_buf(many), 0);
 	refused(&g, &j, -EMSGSIZE);
 
 	assert_int_equal(weir_buf_data_len(dst), 0);
@@ -252,33 +257,33 @@ static void bufs_are_checked_before_it_starts(void **state)
 	weir_buf_put(ro);
 	weir_buf_put(src);
 	weir_buf_put(dst);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void the_mode_of_a_file_is_its_right(void **state)
 {
 	struct weir_domain *reads, *writes;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 	int r, w;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ 0 });
 	r = open(test_path(state, "a"), O_RDONLY | O_CLOEXEC);
 	w = open(test_path(state, "a"), O_WRONLY | O_CLOEXEC);
 	reads = file_domain(r);
 	writes = file_domain(w);
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_at(reads, 0, 9), mem_at(&g, 0, 9));
+	weir_job_copy(&j.job, weir_operand_at(reads, 0, 9), mem_at(&g, 0, 9));
 	refused(&g, &j, -EACCES);
-	weir_job_copy(&j.job, mem_at(&g, 0, 9), weir_loc_at(writes, 0, 9));
+	weir_job_copy(&j.job, mem_at(&g, 0, 9), weir_operand_at(writes, 0, 9));
 	refused(&g, &j, -EACCES);
-	weir_job_copy(&j.job, mem_at(&g, 0, 9), weir_loc_at(reads, 0, 9));
+	weir_job_copy(&j.job, mem_at(&g, 0, 9), weir_operand_at(reads, 0, 9));
 	assert_int_equal(jrec_run(g.dma, &j), 9);
 	assert_int_equal(weir_domain_destroy(reads), 0);
 	assert_int_equal(weir_domain_destroy(writes), 0);
 	close(r);
 	close(w);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* The table "how it goes, by kind and domains" of dma/README.md. */
@@ -298,11 +303,11 @@ static void every_cell_of_the_table_of_routes_is_so(void **state)
 		{ WEIR_JOB_FILL, { 0, 0, 0, 0 } },
 	};
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 	size_t i;
 	int c;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ 0 });
 	for (i = 0; i < N_OF(rows); i++)
 		for (c = 0; c < 4; c++) {
 			jrec_init(&j);
@@ -316,7 +321,7 @@ static void every_cell_of_the_table_of_routes_is_so(void **state)
 			else
 				assert_true(jrec_run(g.dma, &j) >= 0);
 		}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* The domain of huge pages has the same addresses. */
@@ -324,29 +329,30 @@ static void huge_pages_are_memory(void **state)
 {
 	struct weir_domain *huge = weir_domain_hugepage();
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ 0 });
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_at(huge, (uintptr_t)g.mem + LEN, 100),
+	weir_job_copy(&j.job,
+		      weir_operand_at(huge, (uintptr_t)g.mem + LEN, 100),
 		      mem_at(&g, 0, 100));
 	assert_int_equal(jrec_run(g.dma, &j), 100);
 	assert_true(is_pattern(g.mem + LEN, 100, 0, 1));
 	weir_job_copy(&j.job, file_at(&g, 1, 0, 100),
-		      weir_loc_at(huge, (uintptr_t)g.mem, 100));
+		      weir_operand_at(huge, (uintptr_t)g.mem, 100));
 	assert_int_equal(jrec_run(g.dma, &j), 100);
 
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_at(huge, (uintptr_t)g.mem + 9, 10),
+	weir_job_copy(&j.job, weir_operand_at(huge, (uintptr_t)g.mem + 9, 10),
 		      mem_at(&g, 0, 10));
 	refused(&g, &j, -EINVAL);
-	weir_job_copy(&j.job, weir_loc_at(huge, (uintptr_t)g.mem + 100, 10),
+	weir_job_copy(&j.job, weir_operand_at(huge, (uintptr_t)g.mem + 100, 10),
 		      mem_at(&g, 0, 10));
 	j.job.kind = WEIR_JOB_PUSH;
 	refused(&g, &j, -EINVAL);
-	weir_job_copy(&j.job, mem_at(&g, 0, 10), weir_loc_at(huge, 0, 10));
+	weir_job_copy(&j.job, mem_at(&g, 0, 10), weir_operand_at(huge, 0, 10));
 	refused(&g, &j, -EINVAL);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A8.2, A8.3, A8.5; acceptance 21 */
@@ -354,13 +360,13 @@ static void a_copy_appends_and_a_flag_overwrites(void **state)
 {
 	struct weir_buf *src, *dst;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ 0 });
 	src = take(&g, 0, 40, 40);
 	dst = take(&g, 1000, 100, 0);
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_buf(dst), weir_loc_buf(src));
+	weir_job_copy(&j.job, weir_operand_buf(dst), weir_operand_buf(src));
 	assert_int_equal(jrec_run(g.dma, &j), 40);
 	assert_int_equal(weir_buf_data_len(dst), 40);
 	assert_int_equal(jrec_run(g.dma, &j), 40);
@@ -372,7 +378,7 @@ static void a_copy_appends_and_a_flag_overwrites(void **state)
 	assert_int_equal(weir_job_start(g.dma, &j.job), -EMSGSIZE);
 	assert_int_equal(weir_buf_data_len(dst), 80);
 
-	weir_job_copy(&j.job, weir_loc_buf(dst), mem_at(&g, 500, 7));
+	weir_job_copy(&j.job, weir_operand_buf(dst), mem_at(&g, 500, 7));
 	j.job.flags = WEIR_JOB_OVERWRITE;
 	assert_int_equal(jrec_run(g.dma, &j), 7);
 	assert_int_equal(weir_buf_data_len(dst), 7);
@@ -380,7 +386,7 @@ static void a_copy_appends_and_a_flag_overwrites(void **state)
 	assert_memory_equal(g.mem + 1000, g.mem + 500, 7);
 
 	/* A part of the source's data. */
-	weir_job_copy(&j.job, weir_loc_buf(dst), weir_loc_buf(src));
+	weir_job_copy(&j.job, weir_operand_buf(dst), weir_operand_buf(src));
 	j.job.src.addr = 30;
 	j.job.src.len = 5;
 	assert_int_equal(jrec_run(g.dma, &j), 5);
@@ -388,16 +394,16 @@ static void a_copy_appends_and_a_flag_overwrites(void **state)
 	assert_memory_equal(g.mem + 1007, g.mem + 30, 5);
 	weir_buf_put(src);
 	weir_buf_put(dst);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void computations_are_right(void **state)
 {
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 	uint32_t crc;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ 0 });
 	crc = weir_crc32c(0, g.mem, 1000);
 	jrec_init(&j);
 	weir_job_crc32c(&j.job, mem_at(&g, 0, 400), 0);
@@ -425,7 +431,7 @@ static void computations_are_right(void **state)
 	assert_int_equal(jrec_run(g.dma, &j), 21);
 	assert_memory_equal(g.mem + 1, "\1\2\3\4\5\6\7\10\1\2\3\4\5\6\7\10"
 			    "\1\2\3\4\5", 21);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Flips the last byte of a page, as a peer that shares it may. */
@@ -461,8 +467,8 @@ static void a_compare_stays_inside_what_others_change(void **state)
 	}
 	memset(mem, 0, 8192);
 	jrec_init(&j);
-	weir_job_compare(&j.job, weir_loc_mem(mem, 4096),
-			 weir_loc_mem(f.page, 4096));
+	weir_job_compare(&j.job, weir_operand_mem(mem, 4096),
+			 weir_operand_mem(f.page, 4096));
 	assert_int_equal(pthread_create(&thread, NULL, flip, &f), 0);
 	while (rounds--) {
 		jrec_run(dma, &j);
@@ -478,22 +484,22 @@ static void a_pattern_goes_on_over_pieces(void **state)
 {
 	struct weir_buf *a, *b;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ 0 });
 	a = take(&g, 0, 3, 0);
 	b = take(&g, 3, 10, 0);
 	assert_int_equal(weir_buf_chain(a, b), 0);
 	jrec_init(&j);
-	weir_job_fill(&j.job, weir_loc_buf(a), 0x0807060504030201);
+	weir_job_fill(&j.job, weir_operand_buf(a), 0x0807060504030201);
 	assert_int_equal(jrec_run(g.dma, &j), 13);
 	assert_memory_equal(g.mem, "\1\2\3\4\5\6\7\10\1\2\3\4\5", 13);
 	assert_int_equal(weir_buf_list_data_len(a), 13);
 	weir_buf_put(a);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
-static void fill_at(struct rig *g, size_t off, size_t len, uint64_t pattern)
+static void fill_at(struct fixture *g, size_t off, size_t len, uint64_t pattern)
 {
 	struct jrec j;
 	size_t i;
@@ -515,10 +521,10 @@ static void fill_writes_its_pattern_at_any_place_and_length(void **state)
 		0, 0xababababababababu, 0x0807060504030201u,
 	};
 	static const uint64_t stream_mins[] = { UINT64_MAX, 1 };
-	struct rig g;
+	struct fixture g;
 	size_t i, k, off, len;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ 0 });
 	for (i = 0; i < N_OF(stream_mins); i++) {
 		assert_int_equal(weir_dma_destroy(g.dma), 0);
 		g.dma = start_dma(g.r, (struct weir_dma_opts){
@@ -530,7 +536,7 @@ static void fill_writes_its_pattern_at_any_place_and_length(void **state)
 			fill_at(&g, 67, 20011, patterns[k]);
 		}
 	}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /*
@@ -539,8 +545,9 @@ static void fill_writes_its_pattern_at_any_place_and_length(void **state)
  */
 enum shape { RANGE, IOV, BUFS, FILE_RANGE, FILE_IOV, SHAPES };
 
-static struct weir_loc cut(struct rig *g, enum shape shape, bool dst,
-			   size_t len, struct iovec *iov, unsigned int *seed)
+static struct weir_operand cut(struct fixture *g, enum shape shape, bool dst,
+			       size_t len, struct iovec *iov,
+			       unsigned int *seed)
 {
 	size_t base = dst ? LEN : 0, at = 0, n;
 	struct weir_buf *list = NULL, *buf;
@@ -569,11 +576,12 @@ static struct weir_loc cut(struct rig *g, enum shape shape, bool dst,
 		k++;
 		at += n;
 	}
-	return shape == BUFS ? weir_loc_buf(list) :
-	       weir_loc_iov(file ? g->file[dst] : NULL, iov, k);
+	return shape == BUFS ?
+		       weir_operand_buf(list) :
+		       weir_operand_iov(file ? g->file[dst] : NULL, iov, k);
 }
 
-static void check_copied(struct rig *g, enum shape from, enum shape to,
+static void check_copied(struct fixture *g, enum shape from, enum shape to,
 			 size_t len)
 {
 	char *got = to >= FILE_RANGE ? malloc(len) : g->mem + LEN;
@@ -585,12 +593,12 @@ static void check_copied(struct rig *g, enum shape from, enum shape to,
 		free(got);
 }
 
-static void try_shape(struct rig *g, enum shape from, enum shape to,
+static void try_shape(struct fixture *g, enum shape from, enum shape to,
 		      size_t len, unsigned int *seed)
 {
 	struct iovec src_iov[64], dst_iov[64];
-	struct weir_loc src = cut(g, from, false, len, src_iov, seed);
-	struct weir_loc dst = cut(g, to, true, len, dst_iov, seed);
+	struct weir_operand src = cut(g, from, false, len, src_iov, seed);
+	struct weir_operand dst = cut(g, to, true, len, dst_iov, seed);
 	struct jrec j;
 	int64_t res;
 
@@ -614,13 +622,14 @@ static void any_shape_is_copied_to_any_shape(void **state)
 {
 	static const size_t lens[] = { 1, 7, 64, 4095, 70000, LEN };
 	unsigned int seed = 3, rounds = scaled(20);
-	struct rig g;
+	struct fixture g;
 	size_t i;
 	int from, to;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ .turn_bytes = 65536,
-						     .file_slice = 300000,
-						     .stream_min = 50000 });
+	fixture_begin(&g, state,
+		      (struct weir_dma_opts){ .turn_bytes = 65536,
+					      .file_slice = 300000,
+					      .stream_min = 50000 });
 	while (rounds--)
 		for (from = 0; from < SHAPES; from++)
 			for (to = 0; to < SHAPES; to++)
@@ -628,7 +637,7 @@ static void any_shape_is_copied_to_any_shape(void **state)
 					try_shape(&g, (enum shape)from,
 						  (enum shape)to, lens[i],
 						  &seed);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A8.5 */
@@ -636,14 +645,14 @@ static void a_source_that_ends_early_is_an_error_or_short(void **state)
 {
 	struct weir_buf *dst;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 	int flag;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ 0 });
 	dst = take(&g, 0, 5000, 0);
 	for (flag = 0; flag < 2; flag++) {
 		jrec_init(&j);
-		weir_job_copy(&j.job, weir_loc_buf(dst),
+		weir_job_copy(&j.job, weir_operand_buf(dst),
 			      file_at(&g, 0, LEN - 100, 5000));
 		j.job.flags = flag ? WEIR_JOB_SHORT_OK : 0;
 		assert_int_equal(jrec_run(g.dma, &j), flag ? 100 : -ENODATA);
@@ -662,23 +671,23 @@ static void a_source_that_ends_early_is_an_error_or_short(void **state)
 	if (j.res == -ENODATA)
 		assert_int_equal(j.detail.bytes, 100);
 	weir_buf_put(dst);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void offsets_may_be_beyond_4_gib(void **state)
 {
 	uint64_t far = (UINT64_C(5) << 30) + 3;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ 0 });
 	jrec_init(&j);
 	weir_job_copy(&j.job, file_at(&g, 0, far, 1000), mem_at(&g, 0, 1000));
 	assert_int_equal(jrec_run(g.dma, &j), 1000);
 	weir_job_copy(&j.job, mem_at(&g, LEN, 1000), file_at(&g, 0, far, 1000));
 	assert_int_equal(jrec_run(g.dma, &j), 1000);
 	assert_memory_equal(g.mem, g.mem + LEN, 1000);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static struct weir_domain *direct_domain(void **state, int fd[2], bool both)
@@ -708,22 +717,22 @@ static void direct_files_take_any_offset_and_length(void **state)
 	};
 	struct weir_domain *d;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 	size_t i;
 	int fd[2];
 
-	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ 0 });
 	d = direct_domain(state, fd, true);
 	for (i = 0; d && i < N_OF(tries); i++) {
 		fill_pattern(g.mem, LEN, 0, 1);
 		jrec_init(&j);
-		weir_job_copy(&j.job, weir_loc_at(d, tries[i].off,
-						  tries[i].len),
+		weir_job_copy(&j.job,
+			      weir_operand_at(d, tries[i].off, tries[i].len),
 			      mem_at(&g, tries[i].mem, tries[i].len));
 		assert_int_equal(jrec_run(g.dma, &j), tries[i].len);
-		weir_job_copy(&j.job, mem_at(&g, LEN + tries[i].mem,
-					     tries[i].len),
-			      weir_loc_at(d, tries[i].off, tries[i].len));
+		weir_job_copy(&j.job,
+			      mem_at(&g, LEN + tries[i].mem, tries[i].len),
+			      weir_operand_at(d, tries[i].off, tries[i].len));
 		assert_int_equal(jrec_run(g.dma, &j), tries[i].len);
 		assert_memory_equal(g.mem + tries[i].mem,
 				    g.mem + LEN + tries[i].mem, tries[i].len);
@@ -733,13 +742,13 @@ static void direct_files_take_any_offset_and_length(void **state)
 		assert_int_equal(ftruncate(fd[1], 10001), 0);
 		jrec_init(&j);
 		weir_job_copy(&j.job, mem_at(&g, 0, 65536),
-			      weir_loc_at(d, 0, 65536));
+			      weir_operand_at(d, 0, 65536));
 		j.job.flags = WEIR_JOB_SHORT_OK;
 		assert_int_equal(jrec_run(g.dma, &j), 10001);
 		assert_int_equal(weir_domain_destroy(d), 0);
 		close_pair(fd);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 	if (!d)
 		skip_because("no O_DIRECT here");
 }
@@ -749,24 +758,24 @@ static void without_a_way_round_direct_files_want_alignment(void **state)
 	struct weir_domain *d;
 	struct iovec iov[2];
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 	int fd[2];
 
-	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ 0 });
 	d = direct_domain(state, fd, false);
 	if (d) {
 		jrec_init(&j);
 		weir_job_copy(&j.job, mem_at(&g, 0, 100),
-			      weir_loc_at(d, 0, 100));
+			      weir_operand_at(d, 0, 100));
 		refused(&g, &j, -EINVAL);
-		weir_job_copy(&j.job, weir_loc_at(d, 7, 4096),
+		weir_job_copy(&j.job, weir_operand_at(d, 7, 4096),
 			      mem_at(&g, 0, 4096));
 		refused(&g, &j, -EINVAL);
 		weir_job_copy(&j.job, mem_at(&g, 1, 4096),
-			      weir_loc_at(d, 0, 4096));
+			      weir_operand_at(d, 0, 4096));
 		refused(&g, &j, -EINVAL);
-		weir_job_copy(&j.job, weir_loc_iov(NULL, iov, 2),
-			      weir_loc_at(d, 0, 8192));
+		weir_job_copy(&j.job, weir_operand_iov(NULL, iov, 2),
+			      weir_operand_at(d, 0, 8192));
 		iov[0] = (struct iovec){ g.mem, 512 };
 		iov[1] = (struct iovec){ g.mem + 512, 8192 - 512 };
 		refused(&g, &j, -EINVAL);
@@ -774,18 +783,18 @@ static void without_a_way_round_direct_files_want_alignment(void **state)
 		iov[1] = (struct iovec){ g.mem, 4096 };
 		assert_int_equal(jrec_run(g.dma, &j), 8192);
 		weir_job_copy(&j.job, mem_at(&g, 0, 8192),
-			      weir_loc_at(d, 4096, 8192));
+			      weir_operand_at(d, 4096, 8192));
 		assert_int_equal(jrec_run(g.dma, &j), 8192);
 
 		assert_int_equal(ftruncate(fd[1], 10001), 0);
 		weir_job_copy(&j.job, mem_at(&g, 0, 65536),
-			      weir_loc_at(d, 0, 65536));
+			      weir_operand_at(d, 0, 65536));
 		j.job.flags = WEIR_JOB_SHORT_OK;
 		assert_int_equal(jrec_run(g.dma, &j), 10001);
 		assert_int_equal(weir_domain_destroy(d), 0);
 		close_pair(fd);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 	if (!d)
 		skip_because("no O_DIRECT here");
 }
@@ -794,12 +803,12 @@ static void an_error_of_a_file_is_the_jobs(void **state)
 {
 	struct weir_buf *dst;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ 0 });
 	dst = take(&g, 0, 100, 0);
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_buf(dst), file_at(&g, 0, 0, 100));
+	weir_job_copy(&j.job, weir_operand_buf(dst), file_at(&g, 0, 0, 100));
 	/* The descriptor now is a directory. */
 	{
 		int dir = open(test_dir(state), O_RDONLY | O_CLOEXEC);
@@ -811,16 +820,16 @@ static void an_error_of_a_file_is_the_jobs(void **state)
 	assert_int_equal(weir_buf_data_len(dst), 0);
 	assert_int_equal(j.detail.bytes, 0);
 	weir_buf_put(dst);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_large_job_is_spread_over_turns(void **state)
 {
 	struct jrec big, small;
-	struct rig g;
+	struct fixture g;
 	int turns = 0;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ .turn_bytes = 65536 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ .turn_bytes = 65536 });
 	jrec_init(&big);
 	jrec_init(&small);
 	weir_job_copy(&big.job, mem_at(&g, LEN, LEN), mem_at(&g, 0, LEN));
@@ -837,7 +846,7 @@ static void a_large_job_is_spread_over_turns(void **state)
 	assert_true(turns >= 16);
 	assert_int_equal(big.res, LEN);
 	assert_memory_equal(g.mem, g.mem + LEN, LEN);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 #define N_SRCS 16
@@ -855,13 +864,13 @@ static void turn_touches_no_more_than_its_budget(void **state)
 		{ WEIR_JOB_XOR, N_SRCS + 1 },
 	};
 	const uint64_t len = 65536, turn_bytes = 65536;
-	struct weir_loc srcs[N_SRCS];
+	struct weir_operand srcs[N_SRCS];
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 	uint64_t turns;
 	size_t i;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ .turn_bytes = 65536 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ .turn_bytes = 65536 });
 	for (i = 0; i < N_SRCS; i++)
 		srcs[i] = mem_at(&g, i * len, len);
 	memset(g.mem, 0, 2 * LEN);
@@ -884,23 +893,24 @@ static void turn_touches_no_more_than_its_budget(void **state)
 			fail_msg("kind %u: %llu turns", kinds[i].kind,
 				 (unsigned long long)turns);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_job_that_waits_can_be_cancelled(void **state)
 {
 	struct weir_buf *src, *dst;
 	struct jrec first, j;
-	struct rig g;
+	struct fixture g;
 	int late;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ .turn_bytes = 4096 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ .turn_bytes = 4096 });
 	src = take(&g, 0, 65536, 65536);
 	dst = take(&g, LEN, 65536, 0);
 	for (late = 0; late < 2; late++) {
 		spend_budget(g.dma, &first, g.mem + 100000, 4096);
 		jrec_init(&j);
-		weir_job_copy(&j.job, weir_loc_buf(dst), weir_loc_buf(src));
+		weir_job_copy(&j.job, weir_operand_buf(dst),
+			      weir_operand_buf(src));
 		STARTS(weir_job_start(g.dma, &j.job));
 		assert_int_equal(weir_buf_refs(src), 2);
 		if (late)
@@ -914,29 +924,29 @@ static void a_job_that_waits_can_be_cancelled(void **state)
 	}
 	weir_buf_put(src);
 	weir_buf_put(dst);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_deadline_ends_a_job(void **state)
 {
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ .turn_bytes = 4096 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ .turn_bytes = 4096 });
 	jrec_init(&j);
 	weir_job_copy(&j.job, mem_at(&g, LEN, LEN), mem_at(&g, 0, LEN));
 	assert_int_equal(weir_op_set_deadline(&j.job.op, 1), 0);
 	STARTS(weir_job_start(g.dma, &j.job));
 	assert_int_equal(jrec_finish(g.r, &j), -ETIMEDOUT);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void late_job_touches_nothing(void **state)
 {
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ 0 });
 	jrec_init(&j);
 	weir_job_fill(&j.job, mem_at(&g, 0, 100), 0);
 	STARTS(weir_job_start(g.dma, &j.job));
@@ -954,15 +964,15 @@ static void late_job_touches_nothing(void **state)
 	STARTS(weir_job_start(g.dma, &j.job));
 	assert_int_equal(jrec_finish(g.r, &j), 100);
 	assert_int_equal(g.mem[99], 0x5a);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_cancel_too_late_changes_nothing(void **state)
 {
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ 0 });
 	jrec_init(&j);
 	weir_job_copy(&j.job, mem_at(&g, LEN, 100), mem_at(&g, 0, 100));
 	assert_int_equal(weir_op_cancel(&j.job.op), -EINVAL);
@@ -971,19 +981,19 @@ static void a_cancel_too_late_changes_nothing(void **state)
 	assert_int_equal(weir_op_cancel(&j.job.op), 0);
 	assert_int_equal(jrec_finish(g.r, &j), 100);
 	assert_int_equal(weir_op_cancel(&j.job.op), -EINVAL);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_cancelled_file_job_lets_go_of_its_bufs(void **state)
 {
 	struct weir_buf *dst;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ 0 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ 0 });
 	dst = take(&g, 0, LEN, 0);
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_buf(dst), file_at(&g, 0, 0, LEN));
+	weir_job_copy(&j.job, weir_operand_buf(dst), file_at(&g, 0, 0, LEN));
 	STARTS(weir_job_start(g.dma, &j.job));
 	assert_int_equal(weir_domain_users(g.file[0]), 1);
 	assert_int_equal(weir_domain_destroy(g.file[0]), -EBUSY);
@@ -993,7 +1003,7 @@ static void a_cancelled_file_job_lets_go_of_its_bufs(void **state)
 	assert_int_equal(weir_buf_data_len(dst), j.res == LEN ? LEN : 0);
 	assert_int_equal(weir_buf_reset(dst), 0);
 	weir_buf_put(dst);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Whether the worker has the first slice or not yet, there is no second. */
@@ -1001,9 +1011,9 @@ static void between_files_it_can_be_cancelled_between_slices(void **state)
 {
 	int rounds = 100, yields;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ .file_slice = 4096 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ .file_slice = 4096 });
 	jrec_init(&j);
 	weir_job_copy(&j.job, file_at(&g, 1, 0, LEN), file_at(&g, 0, 0, LEN));
 	while (rounds--) {
@@ -1015,16 +1025,16 @@ static void between_files_it_can_be_cancelled_between_slices(void **state)
 		assert_int_equal(j.res, -ECANCELED);
 		assert_true(j.detail.bytes <= 4096);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void workers_do_what_is_large(void **state)
 {
 	struct weir_dma_stats s = { .size = sizeof(s) };
 	struct jrec j, small;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ .worker_min = 65536 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ .worker_min = 65536 });
 	jrec_init(&j);
 	jrec_init(&small);
 	weir_job_copy_crc32c(&j.job, mem_at(&g, LEN, LEN), mem_at(&g, 0, LEN),
@@ -1047,7 +1057,7 @@ static void workers_do_what_is_large(void **state)
 	assert_int_equal(weir_op_cancel(&j.job.op), 0);
 	jrec_finish(g.r, &j);
 	assert_true(j.res == LEN || j.res == -ECANCELED);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void without_a_worker_it_is_done_all_the_same(void **state)
@@ -1055,9 +1065,9 @@ static void without_a_worker_it_is_done_all_the_same(void **state)
 	struct weir_dma_stats s = { .size = sizeof(s) };
 	int n = 0, fired;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ .worker_min = 65536 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ .worker_min = 65536 });
 	jrec_init(&j);
 	weir_job_copy(&j.job, mem_at(&g, LEN, LEN), mem_at(&g, 0, LEN));
 	do {
@@ -1069,31 +1079,31 @@ static void without_a_worker_it_is_done_all_the_same(void **state)
 		assert_int_equal(s.worker_jobs, !fired);
 	} while (fired);
 	assert_int_equal(n, 3);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void readers_share_and_writers_do_not(void **state)
 {
 	struct jrec first, a, b, c;
 	struct weir_buf *src, *dst;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ .turn_bytes = 4096 });
+	fixture_begin(&g, state, (struct weir_dma_opts){ .turn_bytes = 4096 });
 	src = take(&g, 0, 5000, 5000);
 	dst = take(&g, LEN, 20000, 0);
 	spend_budget(g.dma, &first, g.mem + 100000, 4096);
 	jrec_init(&a);
 	jrec_init(&b);
 	jrec_init(&c);
-	weir_job_copy(&a.job, weir_loc_buf(dst), weir_loc_buf(src));
-	weir_job_crc32c(&b.job, weir_loc_buf(src), 0);
+	weir_job_copy(&a.job, weir_operand_buf(dst), weir_operand_buf(src));
+	weir_job_crc32c(&b.job, weir_operand_buf(src), 0);
 	STARTS(weir_job_start(g.dma, &a.job));
 	STARTS(weir_job_start(g.dma, &b.job));
-	weir_job_crc32c(&c.job, weir_loc_buf(dst), 0);
+	weir_job_crc32c(&c.job, weir_operand_buf(dst), 0);
 	refused(&g, &c, -EBUSY);
-	weir_job_copy(&c.job, weir_loc_buf(dst), mem_at(&g, 100000, 1));
+	weir_job_copy(&c.job, weir_operand_buf(dst), mem_at(&g, 100000, 1));
 	refused(&g, &c, -EBUSY);
-	weir_job_copy(&c.job, weir_loc_buf(src), mem_at(&g, 100000, 1));
+	weir_job_copy(&c.job, weir_operand_buf(src), mem_at(&g, 100000, 1));
 	refused(&g, &c, -EBUSY);
 	jrec_finish(g.r, &a);
 	if (!b.calls)
@@ -1101,7 +1111,7 @@ static void readers_share_and_writers_do_not(void **state)
 	assert_int_equal(b.job.crc, weir_crc32c(0, g.mem, 5000));
 	weir_buf_put(src);
 	weir_buf_put(dst);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* 2.3; A7.1, A7.2, A7.3, A7.4; acceptance 16 */
@@ -1123,7 +1133,7 @@ static void every_cell_of_the_contexts_table_is_so(void **state)
 
 	/* STOPPED */
 	assert_int_equal(weir_dma_state(dma), WEIR_DMA_STOPPED);
-	weir_job_fill(&more.job, weir_loc_mem(mem, 8), 0);
+	weir_job_fill(&more.job, weir_operand_mem(mem, 8), 0);
 	assert_int_equal(weir_job_start(dma, &more.job), -EBADFD);
 	STARTS(weir_dma_stop(dma, &stop.op));
 	assert_int_equal(finish(r, &stop), 0);
@@ -1143,7 +1153,7 @@ static void every_cell_of_the_contexts_table_is_so(void **state)
 	/* Jobs under way */
 	spend_budget(dma, &first, mem, 4096);
 	jrec_init(&j);
-	weir_job_fill(&j.job, weir_loc_mem(mem, 65536), 0);
+	weir_job_fill(&j.job, weir_operand_mem(mem, 65536), 0);
 	STARTS(weir_job_start(dma, &j.job));
 	assert_int_equal(weir_dma_start(dma), 0);
 	assert_int_equal(weir_job_start(dma, &more.job), -EAGAIN);
@@ -1174,7 +1184,7 @@ static void a_context_that_is_stopping_refuses_all(void **state)
 	rec_init(&stop);
 	rec_init(&second);
 	jrec_init(&j);
-	weir_job_fill(&j.job, weir_loc_mem(mem, 8 * LEN), 1);
+	weir_job_fill(&j.job, weir_operand_mem(mem, 8 * LEN), 1);
 	STARTS(weir_job_start(dma, &j.job));
 	STARTS(weir_dma_stop(dma, &stop.op));
 	if (weir_dma_state(dma) == WEIR_DMA_STOPPING) {
@@ -1192,10 +1202,11 @@ static void a_context_that_is_stopping_refuses_all(void **state)
 static void a_stopping_reactor_ends_the_jobs(void **state)
 {
 	struct jrec cpu, file, work;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, (struct weir_dma_opts){ .turn_bytes = 4096,
-						     .worker_min = LEN });
+	fixture_begin(&g, state,
+		      (struct weir_dma_opts){ .turn_bytes = 4096,
+					      .worker_min = LEN });
 	jrec_init(&cpu);
 	jrec_init(&file);
 	jrec_init(&work);
@@ -1211,7 +1222,7 @@ static void a_stopping_reactor_ends_the_jobs(void **state)
 	assert_int_equal(cpu.calls + file.calls + work.calls, 3);
 	assert_int_equal(cpu.res, -ECANCELED);
 	assert_int_equal(weir_job_start(g.dma, &cpu.job), -ESHUTDOWN);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void bad_options_are_refused(void **state)

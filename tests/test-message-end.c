@@ -5,15 +5,15 @@
  * cause; nobody is drowned; what came before an end is told before it.
  */
 
-#include "tests/message-kit.h"
-#include "tests/table-kit.h"
+#include "tests/message-fixture.h"
+#include "tests/table-fixture.h"
 
 #include "base/fault.h"
 
 #define N 6
 
 /* From the first on, which has the cause. */
-static void assert_all_failed(const struct talk *t, int n, int64_t err,
+static void assert_all_failed(const struct peers *t, int n, int64_t err,
 			      int code)
 {
 	int i;
@@ -28,13 +28,13 @@ static void assert_all_failed(const struct talk *t, int n, int64_t err,
 
 static void a_message_too_large_ends_both_ends(void **state)
 {
-	struct talk t;
+	struct peers t;
 	bool soft;
 	int i;
 
-	talk_init(&t, state);
+	peers_init(&t, state);
 	t.srq_opts.buf_size = 1000;
-	talk_open(&t);
+	peers_open(&t);
 	soft = is_soft(&t);
 	send_mem(&t, 0, 0, 1001);
 	for (i = 1; i < N; i++)
@@ -46,19 +46,19 @@ static void a_message_too_large_ends_both_ends(void **state)
 			  soft ? IBV_WC_REM_OP_ERR : IBV_WC_REM_INV_REQ_ERR);
 	assert_int_equal(t.e.why[1], soft ? -EIO : -EMSGSIZE);
 	assert_int_equal(t.server.n, 0);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 /* Its retries are counted, and then it is over. */
-static void a_peer_without_room_for_too_long_ends_it(void **state)
+static void a_peer_without_capacity_for_too_long_ends_it(void **state)
 {
-	struct talk t;
+	struct peers t;
 	int i;
 
-	talk_init(&t, state);
+	peers_init(&t, state);
 	t.e.opts.rnr_retries = 1;
 	t.srq_opts.recvs = t.srq_opts.bufs = 2;
-	talk_open(&t);
+	peers_open(&t);
 	t.server.keep = true;
 	send_number(&t, 0, 0);
 	send_number(&t, 1, 1);
@@ -70,17 +70,17 @@ static void a_peer_without_room_for_too_long_ends_it(void **state)
 	assert_all_failed(&t, N, -ETIMEDOUT, IBV_WC_RNR_RETRY_EXC_ERR);
 	until_end(&t, 0);
 	assert_int_equal(t.e.why[0], -ECONNRESET);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 static void deadline_ends_message_to_peer_without_receives(void **state)
 {
-	struct talk t;
+	struct peers t;
 
-	talk_init(&t, state);
+	peers_init(&t, state);
 	t.e.opts.grace_ns = WEIR_MSEC;
 	t.srq_opts.recvs = t.srq_opts.bufs = 1;
-	talk_open(&t);
+	peers_open(&t);
 	t.server.keep = true;
 	send_number(&t, 0, 0);
 	UNTIL(t.r, t.server.n_kept == 1);
@@ -92,13 +92,13 @@ static void deadline_ends_message_to_peer_without_receives(void **state)
 	assert_int_equal(t.sent[0].detail.code, IBV_WC_WR_FLUSH_ERR);
 	until_end(&t, 0);
 	assert_int_equal(t.e.why[0], -ETIMEDOUT);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 /* The end comes last, when all who wait have been told. */
 static void all_are_told(struct weir_conn *c, int why_told, void *arg)
 {
-	struct talk *t = arg;
+	struct peers *t = arg;
 	int i;
 
 	for (i = 0; i < N; i++)
@@ -108,37 +108,37 @@ static void all_are_told(struct weir_conn *c, int why_told, void *arg)
 
 static void a_cut_link_ends_each_send_once(void **state)
 {
-	struct talk t;
+	struct peers t;
 	int i;
 
-	if (!standin)
+	if (!mocked)
 		skip_because("who cuts the link is not this program");
-	talk_init(&t, state);
+	peers_init(&t, state);
 	t.e.opts.sends = 3;
-	talk_open(&t);
+	peers_open(&t);
 	weir_conn_set_end_fn(t.e.client, all_are_told, &t);
-	standin_set_link(STANDIN_LOST);
+	mock_set_link(MOCK_LOST);
 	for (i = 0; i < N; i++)
 		send_number(&t, i, 1);
 	all_sent(&t, N);
-	standin_set_link(STANDIN_UP);
+	mock_set_link(MOCK_UP);
 	assert_all_failed(&t, N, -ETIMEDOUT, IBV_WC_RETRY_EXC_ERR);
 	until_end(&t, 0);
 	assert_int_equal(t.e.why[0], -ECONNRESET);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 /* The server has no callback. */
-static void begin_unheard(struct talk *t, void **state)
+static void begin_unheard(struct peers *t, void **state)
 {
-	talk_begin(t, state);
+	peers_begin(t, state);
 	weir_conn_set_message_fn(t->e.server, NULL, NULL);
 }
 
 /* They wait, in order, until somebody listens. */
 static void messages_wait_for_a_callback(void **state)
 {
-	struct talk t;
+	struct peers t;
 	int i;
 
 	begin_unheard(&t, state);
@@ -152,18 +152,18 @@ static void messages_wait_for_a_callback(void **state)
 	for (i = 0; i < N; i++)
 		assert_int_equal(t.server.m[i].imm, i);
 	assert_int_equal(srq_stats_of(t.srq).held, 0);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 /* So that the buffers are there for others. */
 static void a_flood_that_nobody_hears_ends_the_connection(void **state)
 {
-	struct talk t;
+	struct peers t;
 	int i;
 
-	talk_init(&t, state);
+	peers_init(&t, state);
 	t.e.opts.recvs = 4;
-	talk_open(&t);
+	peers_open(&t);
 	weir_conn_set_message_fn(t.e.server, NULL, NULL);
 	for (i = 0; i < 4; i++)
 		send_number(&t, i, 1);
@@ -175,7 +175,7 @@ static void a_flood_that_nobody_hears_ends_the_connection(void **state)
 	all_sent(&t, 5);
 	assert_int_equal(srq_stats_of(t.srq).held, 0);
 	assert_int_equal(srq_stats_of(t.srq).dropped, 5);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 /* How many were told when the end was. */
@@ -183,7 +183,7 @@ static int heard_at_end;
 
 static void count_at_end(struct weir_conn *c, int why_told, void *arg)
 {
-	struct talk *t = arg;
+	struct peers *t = arg;
 
 	heard_at_end = t->server.n;
 	on_end(c, why_told, &t->e);
@@ -191,7 +191,7 @@ static void count_at_end(struct weir_conn *c, int why_told, void *arg)
 
 static void what_came_before_the_end_is_told_before_it(void **state)
 {
-	struct talk t;
+	struct peers t;
 	struct rec gone;
 	int i;
 
@@ -207,12 +207,12 @@ static void what_came_before_the_end_is_told_before_it(void **state)
 	assert_int_equal(heard_at_end, N);
 	UNTIL(t.r, gone.calls);
 	assert_int_equal(gone.res, 0);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 static void what_waits_when_it_ends_and_is_not_heard_is_dropped(void **state)
 {
-	struct talk t;
+	struct peers t;
 	int i;
 
 	begin_unheard(&t, state);
@@ -224,47 +224,47 @@ static void what_waits_when_it_ends_and_is_not_heard_is_dropped(void **state)
 	assert_int_equal(t.e.why[1], 0);
 	assert_int_equal(srq_stats_of(t.srq).dropped, N);
 	assert_int_equal(srq_stats_of(t.srq).held, 0);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 /* A message may come before the peer's last word of the connection. */
 static void a_message_that_comes_while_it_is_accepted_waits(void **state)
 {
-	struct talk t;
+	struct peers t;
 
-	if (!standin)
+	if (!mocked)
 		skip_because("soft-RoCE tells the end of an accept in time");
-	talk_init(&t, state);
-	talk_create(&t);
+	peers_init(&t, state);
+	peers_create(&t);
 	ends_request(&t.e);
 	weir_conn_set_message_fn(t.e.server, on_message, &t.server);
 	start_accept(&t.e, NULL);
-	standin_cm_hold(true);
-	standin_cm_step(1);
+	mock_cm_hold(true);
+	mock_cm_step(1);
 	UNTIL(t.r, t.e.connected.calls);
 	send_number(&t, 0, 11);
 	all_sent(&t, 1);
 	some_turns(t.r, 3);
 	assert_int_equal(weir_conn_state(t.e.server), WEIR_CONN_ACCEPTING);
 	assert_int_equal(t.server.n, 0);
-	standin_cm_hold(false);
+	mock_cm_hold(false);
 	assert_int_equal(finish(t.r, &t.e.accepted), 0);
 	until_heard(&t, 1);
 	assert_int_equal(t.server.m[0].imm, 11);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 static void a_send_that_waits_can_be_cancelled(void **state)
 {
-	struct talk t;
+	struct peers t;
 	int i;
 
-	if (!standin)
+	if (!mocked)
 		skip_because("soft-RoCE does not wait to be told");
-	talk_init(&t, state);
+	peers_init(&t, state);
 	t.e.opts.sends = 1;
-	talk_open(&t);
-	standin_hold(true);
+	peers_open(&t);
+	mock_hold(true);
 	for (i = 0; i < 3; i++)
 		send_number(&t, i, (uint32_t)i);
 	weir_op_cancel(&t.sent[0].op);
@@ -275,19 +275,19 @@ static void a_send_that_waits_can_be_cancelled(void **state)
 	assert_int_equal(t.sent[2].res, -ETIMEDOUT);
 	assert_int_equal(t.sent[0].calls, 0);
 	assert_int_equal(weir_conn_destroy(t.e.client), -EBUSY);
-	standin_hold(false);
+	mock_hold(false);
 	all_sent(&t, 1);
 	assert_int_equal(t.sent[0].res, 3);
 	until_heard(&t, 1);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 static void a_refused_doorbell_ends_the_connection(void **state)
 {
-	struct talk t;
+	struct peers t;
 	int i;
 
-	talk_begin(&t, state);
+	peers_begin(&t, state);
 	fault_arm(0);
 	send_number(&t, 0, 1);
 	assert_int_equal(fault_disarm(), 1);
@@ -300,26 +300,26 @@ static void a_refused_doorbell_ends_the_connection(void **state)
 	assert_int_equal(t.sent[0].res, -ENOMEM);
 	until_end(&t, 0);
 	assert_int_equal(t.server.n, 0);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 /* A callback that has had enough of everything. */
 static void destroy_all(struct weir_conn *c, const struct weir_message *m,
 			void *arg)
 {
-	struct talk *t = arg;
+	struct peers *t = arg;
 
 	weir_buf_put(m->buf);
 	t->server.n++;
 	assert_int_equal(weir_conn_destroy(c), 0);
 	t->e.server = NULL;
-	talk_close(t);
-	talk_destroy_srq(t);
+	peers_close(t);
+	peers_destroy_srq(t);
 }
 
 static void a_callback_may_destroy_everything(void **state)
 {
-	struct talk t;
+	struct peers t;
 	int i;
 
 	begin_unheard(&t, state);
@@ -329,7 +329,7 @@ static void a_callback_may_destroy_everything(void **state)
 	UNTIL(t.r, srq_stats_of(t.srq).held == N);
 	weir_conn_set_message_fn(t.e.server, destroy_all, &t);
 	until_heard(&t, 1);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 static void arguments_that_make_no_sense_change_nothing(void **state)
@@ -337,10 +337,10 @@ static void arguments_that_make_no_sense_change_nothing(void **state)
 	static char plain[100];
 	struct weir_message good = { .size = sizeof(good) }, m;
 	struct weir_buf *stray;
-	struct talk t;
+	struct peers t;
 
-	talk_begin(&t, state);
-	stray = talk_buf(&t, 0, 3000);
+	peers_begin(&t, state);
+	stray = peers_buf(&t, 0, 3000);
 #define REFUSED(err, ...)                                                 \
 	do {                                                              \
 		m = good;                                                 \
@@ -362,25 +362,25 @@ static void arguments_that_make_no_sense_change_nothing(void **state)
 	send_number(&t, 0, 1);
 	all_sent(&t, 1);
 	until_heard(&t, 1);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 /* Bufs that the device does not know; too many pieces. */
 static void message_longer_than_port_takes_is_refused(void **state)
 {
 	struct weir_message m = { .size = sizeof(m) };
-	struct talk t;
+	struct peers t;
 
-	if (!standin)
+	if (!mocked)
 		skip_because("soft-RoCE takes 8 MiB");
-	standin()->max_message = 1000;
-	talk_begin(&t, state);
+	mocked()->max_message = 1000;
+	peers_begin(&t, state);
 	assert_int_equal(t.e.client->max_message, 1000);
-	m.buf = talk_buf(&t, 0, 1001);
+	m.buf = peers_buf(&t, 0, 1001);
 	assert_int_equal(try_send(&t, t.e.client, 0, &m), -EMSGSIZE);
 	weir_buf_put(m.buf);
-	standin()->max_message = 0;
-	talk_end(&t);
+	mocked()->max_message = 0;
+	peers_end(&t);
 }
 
 static void what_the_device_cannot_send_is_refused(void **state)
@@ -389,10 +389,10 @@ static void what_the_device_cannot_send_is_refused(void **state)
 	struct weir_message m = { .size = sizeof(m) };
 	struct weir_pool *pool;
 	struct weir_buf *own;
-	struct talk t;
+	struct peers t;
 	uint32_t i;
 
-	talk_begin(&t, state);
+	peers_begin(&t, state);
 	assert_int_equal(weir_pool_create(&pool, t.r, &opts), 0);
 	assert_int_equal(weir_pool_get(&own, pool), 0);
 	m.buf = own;
@@ -403,21 +403,21 @@ static void what_the_device_cannot_send_is_refused(void **state)
 	all_sent(&t, 1);
 	assert_int_equal(t.sent[0].res, 8);
 	weir_buf_put(own);
-	m.buf = talk_buf(&t, 0, 1);
+	m.buf = peers_buf(&t, 0, 1);
 	for (i = 0; i < t.e.client->max_sge; i++)
-		assert_int_equal(weir_buf_chain(m.buf, talk_buf(&t, i, 1)), 0);
+		assert_int_equal(weir_buf_chain(m.buf, peers_buf(&t, i, 1)), 0);
 	assert_int_equal(try_send(&t, t.e.client, 0, &m), -EMSGSIZE);
 	weir_buf_put(m.buf);
 	assert_int_equal(weir_pool_destroy(pool), 0);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 static void a_connection_without_a_queue_receives_nothing(void **state)
 {
 	struct weir_conn *c = NULL;
-	struct talk t;
+	struct peers t;
 
-	talk_init(&t, state);
+	peers_init(&t, state);
 	assert_int_equal(weir_conn_create(&c, t.r, NULL, NULL), 0);
 	assert_int_equal(weir_conn_set_message_fn(c, on_message, NULL),
 			 -EBADFD);
@@ -431,7 +431,7 @@ int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(a_message_too_large_ends_both_ends),
-		CASE(a_peer_without_room_for_too_long_ends_it),
+		CASE(a_peer_without_capacity_for_too_long_ends_it),
 		CASE(deadline_ends_message_to_peer_without_receives),
 		CASE(a_cut_link_ends_each_send_once),
 		CASE(messages_wait_for_a_callback),

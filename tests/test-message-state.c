@@ -5,8 +5,8 @@
  * of a connection, as the tables of dma/README.md say it.
  */
 
-#include "tests/message-kit.h"
-#include "tests/table-kit.h"
+#include "tests/message-fixture.h"
+#include "tests/table-fixture.h"
 
 /* Calls. */
 
@@ -14,13 +14,13 @@ enum state {
 	IDLE, CONNECTING, REQUESTED, ACCEPTING, ESTABLISHED, CLOSING, ENDED,
 };
 
-struct rig {
-	struct talk t;
+struct fixture {
+	struct peers t;
 	struct weir_conn *c;
 	enum state state;
 };
 
-static void rig_connect(struct rig *g)
+static void fixture_connect(struct fixture *g)
 {
 	struct ends *e = &g->t.e;
 
@@ -42,20 +42,20 @@ static void rig_connect(struct rig *g)
 	}
 }
 
-static void rig_begin(struct rig *g, void **state, enum state at)
+static void fixture_begin(struct fixture *g, void **state, enum state at)
 {
 	memset(g, 0, sizeof(*g));
 	g->state = at;
-	talk_init(&g->t, state);
-	talk_create(&g->t);
+	peers_init(&g->t, state);
+	peers_create(&g->t);
 	g->c = g->t.e.client;
 	if (at == CONNECTING)
 		start_connect(&g->t.e);
 	else if (at != IDLE)
-		rig_connect(g);
+		fixture_connect(g);
 }
 
-static void end_op(struct rig *g, struct rec *rec)
+static void end_op(struct fixture *g, struct rec *rec)
 {
 	if (weir_op_is_busy(&rec->op)) {
 		weir_op_cancel(&rec->op);
@@ -63,25 +63,25 @@ static void end_op(struct rig *g, struct rec *rec)
 	}
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	end_op(g, &g->t.sent[0]);
 	end_op(g, &g->t.e.connected);
 	end_op(g, &g->t.e.accepted);
 	end_op(g, &g->t.e.closed);
-	talk_end(&g->t);
+	peers_end(&g->t);
 }
 
-static int call_set_message_fn(void *rig)
+static int call_set_message_fn(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return weir_conn_set_message_fn(g->c, on_message, &g->t.server);
 }
 
-static int call_send(void *rig)
+static int call_send(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	struct weir_message m = { .size = sizeof(m) };
 
 	return try_send(&g->t, g->c, 0, &m);
@@ -99,14 +99,14 @@ static void each_call_does_what_the_table_says(void **state)
 	};
 	struct table t;
 	struct table_cell c;
-	struct rig g;
+	struct fixture g;
 
 	table_open(&t, "dma/README.md", "message: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
-		rig_begin(&g, state, (enum state)c.column);
+		fixture_begin(&g, state, (enum state)c.column);
 		table_result(&c, c.call->fn(&g));
-		rig_end(&g);
+		fixture_end(&g);
 	}
 	table_close(&t);
 }
@@ -116,7 +116,7 @@ static void each_call_does_what_the_table_says(void **state)
 enum column { WHILE_ACCEPTING, UNHEARD, HEARD, WHILE_CLOSING, GONE };
 
 struct guest {
-	struct talk t;
+	struct peers t;
 	enum column column;
 	uint64_t before;	/* Messages that came to make it so. */
 };
@@ -124,33 +124,33 @@ struct guest {
 static void guest_begin(struct guest *g, void **state, enum column column,
 			bool flood)
 {
-	struct talk *t = &g->t;
+	struct peers *t = &g->t;
 
 	memset(g, 0, sizeof(*g));
 	g->column = column;
-	talk_init(t, state);
+	peers_init(t, state);
 	t->srq_opts.buf_size = 128;
 	t->e.opts.recvs = flood ? 1 : 8;
-	talk_create(t);
+	peers_create(t);
 	ends_request(&t->e);
 	if (column != UNHEARD)
 		weir_conn_set_message_fn(t->e.server, on_message, &t->server);
 	start_accept(&t->e, NULL);
 	if (column == WHILE_ACCEPTING) {
-		standin_cm_hold(true);
-		standin_cm_step(1);
+		mock_cm_hold(true);
+		mock_cm_step(1);
 	}
 	result_of(t->r, &t->e.connected);
 	if (column != WHILE_ACCEPTING)
 		result_of(t->r, &t->e.accepted);
 	weir_conn_set_end_fn(t->e.server, on_end, &t->e);
-	talk_memory(t);
+	peers_memory(t);
 }
 
 /* The fabric does not wait: what is sent has come when the call returns. */
 static void come(struct guest *g)
 {
-	struct talk *t = &g->t;
+	struct peers *t = &g->t;
 
 	if (g->column == WHILE_CLOSING) {
 		rec_init(&t->e.closed);
@@ -165,7 +165,7 @@ static void come(struct guest *g)
 /* What the connection has ended with. */
 static int outcome(struct guest *g)
 {
-	struct talk *t = &g->t;
+	struct peers *t = &g->t;
 
 	come(g);
 	if (g->column == WHILE_ACCEPTING && t->e.accepted.calls)
@@ -173,24 +173,24 @@ static int outcome(struct guest *g)
 	return t->e.n_ends[1] ? t->e.why[1] : 0;
 }
 
-static int what_message(void *rig)
+static int what_message(void *fixture)
 {
-	send_number(&((struct guest *)rig)->t, 0, 1);
-	return outcome(rig);
+	send_number(&((struct guest *)fixture)->t, 0, 1);
+	return outcome(fixture);
 }
 
-static int what_empty(void *rig)
+static int what_empty(void *fixture)
 {
-	struct guest *g = rig;
+	struct guest *g = fixture;
 	struct weir_message m = { .size = sizeof(m) };
 
 	STARTS(try_send(&g->t, g->t.e.client, 0, &m));
 	return outcome(g);
 }
 
-static int what_signal(void *rig)
+static int what_signal(void *fixture)
 {
-	struct guest *g = rig;
+	struct guest *g = fixture;
 	struct ibv_send_wr *bad, wr = {
 		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .imm_data = 1,
 	};
@@ -199,9 +199,9 @@ static int what_signal(void *rig)
 	return outcome(g);
 }
 
-static int what_flood(void *rig)
+static int what_flood(void *fixture)
 {
-	struct guest *g = rig;
+	struct guest *g = fixture;
 
 	send_number(&g->t, 0, 1);
 	send_number(&g->t, 1, 1);
@@ -209,9 +209,9 @@ static int what_flood(void *rig)
 	return outcome(g);
 }
 
-static int what_larger(void *rig)
+static int what_larger(void *fixture)
 {
-	struct guest *g = rig;
+	struct guest *g = fixture;
 
 	send_mem(&g->t, 0, 0, 129);
 	return outcome(g);
@@ -227,14 +227,14 @@ static const char *became(const struct guest *g)
 
 static void guest_end(struct guest *g)
 {
-	struct talk *t = &g->t;
+	struct peers *t = &g->t;
 
-	standin_cm_hold(false);
+	mock_cm_hold(false);
 	UNTIL(t->r, t->e.accepted.calls);
 	if (g->column == WHILE_CLOSING)
 		UNTIL(t->r, t->e.closed.calls);
 	some_turns(t->r, 4);
-	talk_end(t);
+	peers_end(t);
 }
 
 static void each_thing_that_comes_becomes_what_the_table_says(void **state)
@@ -252,7 +252,7 @@ static void each_thing_that_comes_becomes_what_the_table_says(void **state)
 	struct table_cell c;
 	struct guest g;
 
-	if (!standin)
+	if (!mocked)
 		skip_because("soft-RoCE takes its time");
 	table_open(&t, "dma/README.md", "message: what comes, by state", calls,
 		   N_OF(calls), columns, N_OF(columns));

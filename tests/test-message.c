@@ -5,17 +5,17 @@
  * written before them.
  */
 
-#include "tests/yard-kit.h"
+#include "tests/jobs-beside-fixture.h"
 
 #include <pthread.h>
 
 static void messages_arrive_in_order_with_all_their_bytes(void **state)
 {
 	static const size_t lens[] = { 1, 63, 64, 65, 1000, 4095, 4096, 0, 17 };
-	struct talk t;
+	struct peers t;
 	size_t i;
 
-	talk_begin(&t, state);
+	peers_begin(&t, state);
 	for (i = 0; i < N_OF(lens); i++) {
 		if (lens[i])
 			send_mem(&t, (int)i, i * 5000, lens[i]);
@@ -37,20 +37,20 @@ static void messages_arrive_in_order_with_all_their_bytes(void **state)
 			assert_null(t.server.m[i].buf);
 	}
 	assert_int_equal(t.client.n, 0);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 static void a_list_of_bufs_is_one_message(void **state)
 {
 	struct weir_message m = { .size = sizeof(m) };
 	struct weir_buf *tail;
-	struct talk t;
+	struct peers t;
 
-	talk_begin(&t, state);
-	m.buf = talk_buf(&t, 0, 100);
-	tail = talk_buf(&t, 100, 200);
+	peers_begin(&t, state);
+	m.buf = peers_buf(&t, 0, 100);
+	tail = peers_buf(&t, 100, 200);
 	assert_int_equal(weir_buf_chain(m.buf, tail), 0);
-	tail = talk_buf(&t, 300, 33);
+	tail = peers_buf(&t, 300, 33);
 	assert_int_equal(weir_buf_chain(m.buf, tail), 0);
 	STARTS(try_send(&t, t.e.client, 0, &m));
 	assert_int_equal(weir_buf_refs(m.buf), 2);
@@ -59,16 +59,16 @@ static void a_list_of_bufs_is_one_message(void **state)
 	until_heard(&t, 1);
 	assert_int_equal(t.sent[0].res, 333);
 	assert_int_equal(t.server.sum[0], sum_of(t.mem, 333));
-	talk_end(&t);
+	peers_end(&t);
 }
 
 static void both_ends_send(void **state)
 {
 	struct weir_message m = { .size = sizeof(m), .data = "pong", .len = 4,
 				  .flags = WEIR_MESSAGE_IMM, .imm = 7 };
-	struct talk t;
+	struct peers t;
 
-	talk_begin(&t, state);
+	peers_begin(&t, state);
 	send_number(&t, 0, 0xdeadbeef);
 	STARTS(try_send(&t, t.e.server, 1, &m));
 	all_sent(&t, 2);
@@ -79,74 +79,74 @@ static void both_ends_send(void **state)
 	assert_int_equal(t.server.sum[0], sum_of("abc", 3));
 	assert_int_equal(t.client.m[0].imm, 7);
 	assert_int_equal(t.client.sum[0], sum_of("pong", 4));
-	talk_end(&t);
+	peers_end(&t);
 }
 
 /* Those that have no room wait, and are posted as a run. */
-static void more_than_there_is_room_for_wait(void **state)
+static void more_than_there_is_capacity_for_wait(void **state)
 {
-	struct talk t;
+	struct peers t;
 	int i, n = 100;
 
-	talk_init(&t, state);
+	peers_init(&t, state);
 	t.e.opts.sends = 3;
-	talk_open(&t);
+	peers_open(&t);
 	for (i = 0; i < n; i++)
 		send_number(&t, i, (uint32_t)i);
 	all_sent(&t, n);
 	until_heard(&t, n);
 	for (i = 0; i < n; i++)
 		assert_int_equal(t.server.m[i].imm, i);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 /* Of 20 the first goes alone, and the rest in runs of 8. */
 static void messages_of_a_turn_go_together(void **state)
 {
 	unsigned int posts, cqes;
-	struct talk t;
+	struct peers t;
 	int i;
 
-	if (!standin)
+	if (!mocked)
 		skip_because("soft-RoCE does not count");
-	talk_begin(&t, state);
-	posts = standin()->posts;
-	cqes = standin()->cqes;
+	peers_begin(&t, state);
+	posts = mocked()->posts;
+	cqes = mocked()->cqes;
 	for (i = 0; i < 20; i++)
 		send_number(&t, i, (uint32_t)i);
-	assert_int_equal(standin()->posts, posts + 1);
+	assert_int_equal(mocked()->posts, posts + 1);
 	all_sent(&t, 20);
 	until_heard(&t, 20);
 	for (i = 0; i < 20; i++)
 		assert_int_equal(t.server.m[i].imm, i);
-	assert_int_equal(standin()->posts, posts + 2);
-	assert_int_equal(standin()->cqes, cqes + 20 + 4);
+	assert_int_equal(mocked()->posts, posts + 2);
+	assert_int_equal(mocked()->cqes, cqes + 20 + 4);
 	send_number(&t, 0, 0);
-	assert_int_equal(standin()->posts, posts + 3);
+	assert_int_equal(mocked()->posts, posts + 3);
 	all_sent(&t, 1);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 static void what_was_sent_in_a_turn_precedes_its_disconnect(void **state)
 {
-	struct talk t;
+	struct peers t;
 	int i;
 
-	if (!standin)
+	if (!mocked)
 		skip_because("what soft-RoCE has posted it may flush");
-	talk_begin(&t, state);
+	peers_begin(&t, state);
 	for (i = 0; i < 5; i++)
 		send_number(&t, i, 1);
 	assert_int_equal(do_disconnect(&t.e, t.e.client), 0);
 	for (i = 0; i < 5; i++)
 		assert_int_equal(t.sent[i].res, 3);
 	until_heard(&t, 5);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 /* Whether the bytes that a message is about were there when it came. */
 struct witness {
-	struct yard *y;
+	struct jobs_beside *y;
 	size_t len;
 	int calls;
 	struct weir_message m;
@@ -168,15 +168,15 @@ static void a_signal_comes_once_when_all_bytes_have_landed(void **state)
 {
 	static const size_t lens[] = { 8, 64, 65, 4096, 100000 };
 	struct witness w;
-	struct yard y;
+	struct jobs_beside y;
 	size_t i;
 
-	yard_begin(&y, state, 16);
+	jobs_beside_begin(&y, state, 16);
 	y.t.e.client->queue->max_len = 3000;
 	for (i = 0; i < N_OF(lens); i++) {
 		w = (struct witness){ .y = &y, .len = lens[i] };
 		weir_conn_set_message_fn(y.t.e.server, look_at_it, &w);
-		memset(y.far, 0, TALK_MEM);
+		memset(y.far, 0, PEERS_MEM);
 		STARTS(put_there(&y, 0, 0, lens[i], WEIR_JOB_SIGNAL));
 		UNTIL(y.t.r, y.j[0].calls && w.calls);
 		assert_int_equal(y.j[0].res, lens[i]);
@@ -186,16 +186,16 @@ static void a_signal_comes_once_when_all_bytes_have_landed(void **state)
 		assert_int_equal(w.m.imm, 1000);
 		assert_null(w.m.buf);
 	}
-	yard_end(&y);
+	jobs_beside_end(&y);
 }
 
 /* The write has parts that wait for room when the message is started. */
 static void a_message_does_not_overtake_writes(void **state)
 {
 	struct witness w;
-	struct yard y;
+	struct jobs_beside y;
 
-	yard_begin(&y, state, 4);
+	jobs_beside_begin(&y, state, 4);
 	y.t.e.client->queue->max_len = 1000;
 	w = (struct witness){ .y = &y, .len = 120000 };
 	weir_conn_set_message_fn(y.t.e.server, look_at_it, &w);
@@ -207,7 +207,7 @@ static void a_message_does_not_overtake_writes(void **state)
 	UNTIL(y.t.r, y.j[0].calls && y.j[1].calls && y.j[2].calls &&
 		     y.t.sent[0].calls);
 	assert_int_equal(y.t.sent[0].res, 3);
-	yard_end(&y);
+	jobs_beside_end(&y);
 }
 
 #define STRIDE 17000
@@ -216,7 +216,7 @@ static void a_message_does_not_overtake_writes(void **state)
 static void hear_mixture(struct weir_conn *c, const struct weir_message *m,
 			 void *arg)
 {
-	struct yard *y = arg;
+	struct jobs_beside *y = arg;
 	size_t at;
 
 	if (m->flags & WEIR_MESSAGE_SIGNAL) {
@@ -230,7 +230,7 @@ static void hear_mixture(struct weir_conn *c, const struct weir_message *m,
  * Of one turn: 20 messages, and then by turns a long write, a short signal, a
  * long one and a message; .imm is which it was.
  */
-static void start_a_mixture(struct yard *y, struct jrec *order[])
+static void start_a_mixture(struct jobs_beside *y, struct jrec *order[])
 {
 	static const size_t lens[] = { STRIDE, 8, 10000 };
 	int i, n = 20, job = 0;
@@ -253,15 +253,15 @@ static void start_a_mixture(struct yard *y, struct jrec *order[])
 
 static void jobs_and_messages_arrive_as_they_were_started(void **state)
 {
-	static const uint32_t rooms[] = { 64, 4 };
+	static const uint32_t capacities[] = { 64, 4 };
 	struct jrec *order[N_MIXED] = { NULL };
 	const struct weir_message *m;
-	struct yard y;
+	struct jobs_beside y;
 	size_t at;
 	int i;
 
-	for (at = 0; at < N_OF(rooms); at++) {
-		yard_begin(&y, state, rooms[at]);
+	for (at = 0; at < N_OF(capacities); at++) {
+		jobs_beside_begin(&y, state, capacities[at]);
 		y.t.e.client->queue->max_len = 1000;
 		weir_conn_set_message_fn(y.t.e.server, hear_mixture, &y);
 		start_a_mixture(&y, order);
@@ -276,7 +276,7 @@ static void jobs_and_messages_arrive_as_they_were_started(void **state)
 		for (i = 0; i < N_MIXED; i++)
 			if (!order[i])
 				UNTIL(y.t.r, y.t.sent[i].calls);
-		yard_end(&y);
+		jobs_beside_end(&y);
 	}
 }
 
@@ -284,35 +284,36 @@ static void a_signal_is_for_a_peer_and_for_bytes_its_device_reaches(
 	void **state)
 {
 	static char plain[70000], other[70000];
-	struct weir_loc there;
+	struct weir_operand there;
 	struct weir_job *job;
-	struct yard y;
+	struct jobs_beside y;
 
-	yard_begin(&y, state, 16);
+	jobs_beside_begin(&y, state, 16);
 	job = &y.j[0].job;
 	jrec_init(&y.j[0]);
-	weir_job_copy(job, weir_loc_mem(other, 100), weir_loc_mem(plain, 100));
+	weir_job_copy(job, weir_operand_mem(other, 100),
+		      weir_operand_mem(plain, 100));
 	job->flags = WEIR_JOB_SIGNAL;
 	assert_int_equal(weir_job_start(y.dma, job), -EINVAL);
-	there = weir_loc_at(y.there, (uintptr_t)y.far, sizeof(plain));
+	there = weir_operand_at(y.there, (uintptr_t)y.far, sizeof(plain));
 	there.ctx = &y.key;
-	weir_job_copy(job, there, weir_loc_mem(plain, sizeof(plain)));
+	weir_job_copy(job, there, weir_operand_mem(plain, sizeof(plain)));
 	job->flags = WEIR_JOB_SIGNAL;
 	assert_int_equal(weir_job_start(y.dma, job), -EXDEV);
 	assert_non_null(strstr(weir_why(), "signal"));
-	weir_job_copy(job, weir_loc_mem(plain, sizeof(plain)), there);
+	weir_job_copy(job, weir_operand_mem(plain, sizeof(plain)), there);
 	job->flags = WEIR_JOB_SIGNAL;
 	assert_int_equal(weir_job_start(y.dma, job), -EINVAL);
 	assert_int_equal(y.j[0].calls, 0);
-	yard_end(&y);
+	jobs_beside_end(&y);
 }
 
 /* A window of the server's, bound as a program without weir would. */
-static struct ibv_mw *bind_window(struct yard *y)
+static struct ibv_mw *bind_window(struct jobs_beside *y)
 {
 	struct weir_conn *server = y->t.e.server;
-	struct ibv_mw *mw = ibv_alloc_mw(server->tap->device->pd,
-					 IBV_MW_TYPE_2);
+	struct ibv_mw *mw =
+		ibv_alloc_mw(server->device_ref->device->pd, IBV_MW_TYPE_2);
 	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_BIND_MW };
 
 	assert_non_null(mw);
@@ -332,11 +333,12 @@ static void a_key_that_is_taken_back_is_told(void **state)
 	struct weir_message m = { .size = sizeof(m), .data = "done", .len = 4,
 				  .flags = WEIR_MESSAGE_INVALIDATE };
 	struct ibv_mw *mw;
-	struct yard y;
+	struct jobs_beside y;
 
-	yard_begin(&y, state, 16);
+	jobs_beside_begin(&y, state, 16);
 	assert_int_equal(ibv_dereg_mr(y.mr), 0);
-	y.mr = ibv_reg_mr(y.t.e.server->tap->device->pd, y.far, TALK_MEM,
+	y.mr = ibv_reg_mr(y.t.e.server->device_ref->device->pd, y.far,
+			  PEERS_MEM,
 			  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
 	mw = bind_window(&y);
 	y.key.rkey = m.rkey = mw->rkey;
@@ -353,19 +355,19 @@ static void a_key_that_is_taken_back_is_told(void **state)
 	until_end(&y.t, 0);
 	until_end(&y.t, 1);
 	assert_int_equal(ibv_dealloc_mw(mw), 0);
-	yard_end(&y);
+	jobs_beside_end(&y);
 }
 
 /* The peer waits, and loses nothing. */
 static void who_keeps_the_buffers_holds_up_the_sender(void **state)
 {
-	struct talk t;
+	struct peers t;
 	int i, n = 40;
 
-	talk_init(&t, state);
+	peers_init(&t, state);
 	t.srq_opts.recvs = 4;
 	t.srq_opts.bufs = 4;
-	talk_open(&t);
+	peers_open(&t);
 	t.server.keep = true;
 	for (i = 0; i < n; i++)
 		send_number(&t, i, (uint32_t)i);
@@ -379,10 +381,10 @@ static void who_keeps_the_buffers_holds_up_the_sender(void **state)
 	all_sent(&t, n);
 	for (i = 0; i < n; i++)
 		assert_int_equal(t.server.m[i].imm, i);
-	talk_end(&t);
+	peers_end(&t);
 }
 
-static void *put_abroad(void *arg)
+static void *put_remotely(void *arg)
 {
 	put_kept(arg);
 	return NULL;
@@ -391,23 +393,23 @@ static void *put_abroad(void *arg)
 static void a_buf_may_be_put_on_another_thread(void **state)
 {
 	pthread_t thread;
-	struct talk t;
+	struct peers t;
 	int i;
 
-	talk_init(&t, state);
+	peers_init(&t, state);
 	t.srq_opts.recvs = 2;
 	t.srq_opts.bufs = 2;
-	talk_open(&t);
+	peers_open(&t);
 	t.server.keep = true;
 	for (i = 0; i < 6; i++)
 		send_number(&t, i, (uint32_t)i);
 	UNTIL(t.r, t.server.n_kept == 2);
-	assert_int_equal(pthread_create(&thread, NULL, put_abroad, &t.server),
+	assert_int_equal(pthread_create(&thread, NULL, put_remotely, &t.server),
 			 0);
 	pthread_join(thread, NULL);
 	until_heard(&t, 6);
 	all_sent(&t, 6);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 /* As many connections as there are, one queue. */
@@ -416,12 +418,12 @@ static void each_connection_hears_what_is_sent_to_it(void **state)
 	enum { PAIRS = 5 };
 	struct weir_conn *c[PAIRS], *s[PAIRS];
 	struct heard *heard = calloc(PAIRS, sizeof(*heard));
-	struct talk t;
+	struct peers t;
 	int i, k;
 
-	talk_init(&t, state);
+	peers_init(&t, state);
 	t.srq_opts.recvs = 8;
-	talk_create(&t);
+	peers_create(&t);
 	for (i = 0; i < PAIRS; i++) {
 		if (i)
 			assert_int_equal(weir_conn_create(&t.e.client, t.r,
@@ -448,7 +450,7 @@ static void each_connection_hears_what_is_sent_to_it(void **state)
 		assert_int_equal(weir_conn_destroy(s[i]), 0);
 	}
 	free(heard);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 int main(void)
@@ -457,7 +459,7 @@ int main(void)
 		CASE(messages_arrive_in_order_with_all_their_bytes),
 		CASE(a_list_of_bufs_is_one_message),
 		CASE(both_ends_send),
-		CASE(more_than_there_is_room_for_wait),
+		CASE(more_than_there_is_capacity_for_wait),
 		CASE(messages_of_a_turn_go_together),
 		CASE(what_was_sent_in_a_turn_precedes_its_disconnect),
 		CASE(a_signal_comes_once_when_all_bytes_have_landed),

@@ -2,8 +2,8 @@
 
 /* Jobs on bufs of all kinds of mmaps: a table of dma/README.md. */
 
-#include "tests/job-kit.h"
-#include "tests/table-kit.h"
+#include "tests/job-fixture.h"
+#include "tests/table-fixture.h"
 
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -30,7 +30,7 @@ static const char *const columns[COLUMNS] = {
 	[REVOKED] = "revoked import",
 };
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct weir_inventory *inv;
 	struct weir_dma *dma;
@@ -53,7 +53,7 @@ static int like_dmabuf(int fd, unsigned long request, void *arg)
 	return *(uint64_t *)arg ? 0 : -1;
 }
 
-static int set_range(struct rig *g, struct weir_mmap *m, enum column col)
+static int set_range(struct fixture *g, struct weir_mmap *m, enum column col)
 {
 	int fd, err;
 
@@ -75,7 +75,7 @@ static int set_range(struct rig *g, struct weir_mmap *m, enum column col)
 	}
 }
 
-static struct weir_mmap *make(struct rig *g, enum column col)
+static struct weir_mmap *make(struct fixture *g, enum column col)
 {
 	struct weir_mmap *m = NULL;
 
@@ -90,7 +90,7 @@ static struct weir_mmap *make(struct rig *g, enum column col)
 	return m;
 }
 
-static struct weir_buf *take(struct rig *g, struct weir_mmap *m)
+static struct weir_buf *take(struct fixture *g, struct weir_mmap *m)
 {
 	struct weir_buf *buf = NULL;
 	void *addr;
@@ -102,7 +102,7 @@ static struct weir_buf *take(struct rig *g, struct weir_mmap *m)
 }
 
 /* As if @m had been imported, and revoked since. */
-static void revoke_it(struct rig *g, struct weir_mmap *m)
+static void revoke_it(struct fixture *g, struct weir_mmap *m)
 {
 	atomic_store(&g->generation, 2);
 	atomic_store(&g->import.mine, 1);
@@ -110,7 +110,7 @@ static void revoke_it(struct rig *g, struct weir_mmap *m)
 	m->import = &g->import;
 }
 
-static void rig_begin(struct rig *g, void **state, enum column col)
+static void fixture_begin(struct fixture *g, void **state, enum column col)
 {
 	memset(g, 0, sizeof(*g));
 	dmabuf_ioctl = like_dmabuf;
@@ -133,7 +133,7 @@ static void rig_begin(struct rig *g, void **state, enum column col)
 		revoke_it(g, g->m);
 }
 
-static void rig_end(struct rig *g, void **state)
+static void fixture_end(struct fixture *g, void **state)
 {
 	struct rec rec;
 
@@ -157,7 +157,7 @@ static void rig_end(struct rig *g, void **state)
 }
 
 /* What the job comes to: 0 if it does all it should. */
-static int run(struct rig *g, struct jrec *j)
+static int run(struct fixture *g, struct jrec *j)
 {
 	int err = weir_job_start(g->dma, &j->job);
 	int64_t res = err ? err : jrec_finish(g->r, j);
@@ -165,63 +165,64 @@ static int run(struct rig *g, struct jrec *j)
 	return res == N || res == 2 * N || res == 1 ? 0 : (int)res;
 }
 
-static int copy(struct rig *g, struct weir_buf *dst, struct weir_buf *src)
+static int copy(struct fixture *g, struct weir_buf *dst, struct weir_buf *src)
 {
 	struct jrec j;
 
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_buf(dst), weir_loc_buf(src));
+	weir_job_copy(&j.job, weir_operand_buf(dst), weir_operand_buf(src));
 	return run(g, &j);
 }
 
-static int call_copy_to(void *rig)
+static int call_copy_to(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return copy(g, g->it, g->plain);
 }
 
-static int call_copy_from(void *rig)
+static int call_copy_from(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return copy(g, g->plain, g->it);
 }
 
-static int call_copy_twin(void *rig)
+static int call_copy_twin(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return copy(g, g->it, g->other);
 }
 
-static int call_fill(void *rig)
+static int call_fill(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	struct jrec j;
 
 	jrec_init(&j);
-	weir_job_fill(&j.job, weir_loc_buf(g->it), 1);
+	weir_job_fill(&j.job, weir_operand_buf(g->it), 1);
 	return run(g, &j);
 }
 
-static int crc(struct rig *g, struct weir_buf *buf)
+static int crc(struct fixture *g, struct weir_buf *buf)
 {
 	struct jrec j;
 
 	jrec_init(&j);
-	weir_job_crc32c(&j.job, weir_loc_buf(buf), 0);
+	weir_job_crc32c(&j.job, weir_operand_buf(buf), 0);
 	return run(g, &j);
 }
 
-static int call_crc(void *rig)
+static int call_crc(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return crc(g, g->it);
 }
 
-static int crc_list(struct rig *g, struct weir_buf *head, struct weir_buf *tail)
+static int crc_list(struct fixture *g, struct weir_buf *head,
+		    struct weir_buf *tail)
 {
 	int err;
 
@@ -231,33 +232,34 @@ static int crc_list(struct rig *g, struct weir_buf *head, struct weir_buf *tail)
 	return err;
 }
 
-static int call_crc_it_first(void *rig)
+static int call_crc_it_first(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return crc_list(g, g->it, g->plain);
 }
 
-static int call_crc_it_last(void *rig)
+static int call_crc_it_last(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return crc_list(g, g->plain, g->it);
 }
 
-static int call_compare(void *rig)
+static int call_compare(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	struct jrec j;
 	int err;
 
 	jrec_init(&j);
-	weir_job_compare(&j.job, weir_loc_buf(g->it), weir_loc_buf(g->plain));
+	weir_job_compare(&j.job, weir_operand_buf(g->it),
+			 weir_operand_buf(g->plain));
 	err = run(g, &j);
 	return err == -EILSEQ ? 0 : err;
 }
 
-static int file_job(struct rig *g, uint32_t kind)
+static int file_job(struct fixture *g, uint32_t kind)
 {
 	struct weir_domain *d = file_domain(g->fd);
 	bool pull = kind == WEIR_JOB_PULL;
@@ -266,22 +268,23 @@ static int file_job(struct rig *g, uint32_t kind)
 
 	jrec_init(&j);
 	weir_job_copy(&j.job,
-		      pull ? weir_loc_buf(g->it) : weir_loc_at(d, 0, N),
-		      pull ? weir_loc_at(d, 0, N) : weir_loc_buf(g->it));
+		      pull ? weir_operand_buf(g->it) : weir_operand_at(d, 0, N),
+		      pull ? weir_operand_at(d, 0, N) :
+			     weir_operand_buf(g->it));
 	j.job.kind = kind;
 	err = run(g, &j);
 	assert_int_equal(weir_domain_destroy(d), 0);
 	return err;
 }
 
-static int call_pull(void *rig)
+static int call_pull(void *fixture)
 {
-	return file_job(rig, WEIR_JOB_PULL);
+	return file_job(fixture, WEIR_JOB_PULL);
 }
 
-static int call_push(void *rig)
+static int call_push(void *fixture)
 {
-	return file_job(rig, WEIR_JOB_PUSH);
+	return file_job(fixture, WEIR_JOB_PUSH);
 }
 
 static const struct table_call calls[] = {
@@ -301,15 +304,15 @@ static void every_cell_of_the_table_is_so(void **state)
 {
 	struct table_cell c;
 	struct table t;
-	struct rig g;
+	struct fixture g;
 
 	table_open(&t, "dma/README.md",
 		   "job: by what the bufs of the mmap are", calls, N_OF(calls),
 		   columns, COLUMNS);
 	while (table_next(&t, &c)) {
-		rig_begin(&g, state, (enum column)c.column);
+		fixture_begin(&g, state, (enum column)c.column);
 		table_result(&c, c.call->fn(&g));
-		rig_end(&g, state);
+		fixture_end(&g, state);
 	}
 	table_close(&t);
 }
@@ -319,13 +322,13 @@ static void a_job_under_way_ends_when_the_exporter_revokes(void **state)
 {
 	struct weir_inventory *inv;
 	char *big, *out;
-	struct rig g;
+	struct fixture g;
 	struct jrec j;
 	const size_t len = 8u << 20;
 	struct weir_mmap *m;
 	struct weir_buf *buf;
 
-	rig_begin(&g, state, REVOKED);
+	fixture_begin(&g, state, REVOKED);
 	big = calloc(1, len);
 	out = calloc(1, len);
 	m = start_mmap(big, len, WEIR_MMAP_WRITE);
@@ -334,7 +337,8 @@ static void a_job_under_way_ends_when_the_exporter_revokes(void **state)
 	assert_int_equal(weir_inventory_get(&buf, inv, m, big, len, NULL, 0),
 			 0);
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_buf(buf), weir_loc_mem(out, len));
+	weir_job_copy(&j.job, weir_operand_buf(buf),
+		      weir_operand_mem(out, len));
 	STARTS(weir_job_start(g.dma, &j.job));
 	some_turns(g.r, 1);
 	assert_int_equal(j.calls, 0);
@@ -347,22 +351,22 @@ static void a_job_under_way_ends_when_the_exporter_revokes(void **state)
 	assert_int_equal(weir_inventory_destroy(inv), 0);
 	free(big);
 	free(out);
-	rig_end(&g, state);
+	fixture_end(&g, state);
 }
 
 static void no_buf_is_made_of_what_is_revoked(void **state)
 {
 	struct weir_buf *buf = NULL;
-	struct rig g;
+	struct fixture g;
 	void *addr;
 
-	rig_begin(&g, state, REVOKED);
+	fixture_begin(&g, state, REVOKED);
 	assert_int_equal(weir_mmap_memrange(g.m, &addr, NULL), 0);
 	assert_int_equal(weir_inventory_get(&buf, g.inv, g.m, addr, 1, NULL, 0),
 			 -ESTALE);
 	assert_int_equal(weir_inventory_dup(&buf, g.inv, g.it), -ESTALE);
 	assert_null(buf);
-	rig_end(&g, state);
+	fixture_end(&g, state);
 }
 
 int main(void)

@@ -23,13 +23,13 @@
 
 #include "mem/device-internal.h"
 #include "mem/mmap-internal.h"
-#include "tests/peer-kit.h"
-#include "tests/standin-verbs.h"
+#include "tests/peer-fixture.h"
+#include "tests/mock-verbs.h"
 
 #define PAGE 4096u
 #define LEN (4 * PAGE)
 
-struct rig {
+struct fixture {
 	struct weir_device *dev;
 	struct weir_mmap *m;
 	char *mem;
@@ -45,7 +45,7 @@ static struct weir_device *open_dev(const char *name)
 	return dev;
 }
 
-static void rig_open(struct rig *g, void **state)
+static void fixture_open(struct fixture *g, void **state)
 {
 	const struct world *w = *state;
 
@@ -58,62 +58,62 @@ static void rig_open(struct rig *g, void **state)
 	assert_int_equal(weir_mmap_add_device(g->m, g->dev), 0);
 }
 
-static void rig_begin(struct rig *g, void **state)
+static void fixture_begin(struct fixture *g, void **state)
 {
-	rig_open(g, state);
+	fixture_open(g, state);
 	assert_int_equal(weir_mmap_set_memrange(g->m, g->mem, LEN), 0);
 }
 
-static int keys(struct rig *g)
+static int keys(struct fixture *g)
 {
 	return weir_mmap_keys(g->m, g->dev, NULL, NULL);
 }
 
-static int start_and_keys(struct rig *g)
+static int start_and_keys(struct fixture *g)
 {
 	assert_int_equal(weir_mmap_start(g->m), 0);
 	return keys(g);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	assert_int_equal(weir_mmap_destroy(g->m), 0);
 	assert_int_equal(weir_device_close(g->dev), 0);
 	munmap(g->mem, LEN);
-	if (!standin)
+	if (!mocked)
 		return;
-	assert_int_equal(standin()->contexts, 0);
-	assert_int_equal(standin()->mrs, 0);
+	assert_int_equal(mocked()->contexts, 0);
+	assert_int_equal(mocked()->mrs, 0);
 }
 
 static void they_are_made_once_and_end_with_the_stop(void **state)
 {
 	uint32_t lkey, rkey, l2, r2;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	assert_int_equal(weir_mmap_start(g.m), 0);
 	assert_int_equal(weir_mmap_keys(g.m, g.dev, &lkey, &rkey), 0);
 	assert_int_equal(weir_mmap_keys(g.m, g.dev, &l2, &r2), 0);
 	assert_int_equal(keys(&g), 0);
 	assert_true(lkey == l2 && rkey == r2);
-	if (standin)
-		assert_int_equal(standin()->mrs, 1);
+	if (mocked)
+		assert_int_equal(mocked()->mrs, 1);
 	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
 	assert_int_equal(keys(&g), -EBADFD);
 	assert_int_equal(weir_mmap_start(g.m), 0);
 	assert_int_equal(weir_mmap_keys(g.m, g.dev, &l2, &r2), 0);
 	assert_true(lkey != l2);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void they_are_refused_before_anything_is_registered(void **state)
 {
 	uint32_t lkey = 7, rkey = 7;
 	struct weir_device *cpu = open_dev("cpu");
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	assert_int_equal(weir_mmap_keys(g.m, g.dev, &lkey, &rkey), -EBADFD);
 	assert_int_equal(weir_mmap_start(g.m), 0);
 	assert_int_equal(weir_mmap_keys(g.m, cpu, &lkey, &rkey), -ENOENT);
@@ -126,7 +126,7 @@ static void they_are_refused_before_anything_is_registered(void **state)
 	assert_starts_with(weir_why(), "weir_mmap_keys: ");
 	assert_int_equal(lkey, 7);
 	assert_int_equal(rkey, 7);
-	rig_end(&g);
+	fixture_end(&g);
 	assert_int_equal(weir_device_close(cpu), 0);
 }
 
@@ -141,16 +141,16 @@ static void all_rights_that_an_mmap_can_have_are_registered(void **state)
 			WEIR_MMAP_RDMA_WRITE | WEIR_MMAP_RDMA_ATOMIC,
 		WEIR_MMAP_WRITE | WEIR_MMAP_RELAXED_ORDERING,
 	};
-	struct rig g;
+	struct fixture g;
 	size_t i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	for (i = 0; i < N_OF(rights); i++) {
 		assert_int_equal(weir_mmap_set_permissions(g.m, rights[i]), 0);
 		assert_int_equal(start_and_keys(&g), 0);
 		assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* What set_permissions refuses the driver refuses, too: B2.1. */
@@ -158,9 +158,9 @@ static void the_driver_wants_local_writing_for_remote_writing(void **state)
 {
 	struct device_range range = { .kind = DEVICE_RANGE_MEM, .len = LEN };
 	struct device_mr mr;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	range.addr = g.mem;
 	range.permissions = WEIR_MMAP_RDMA_WRITE;
 	assert_int_equal(g.dev->info.cls->mr_register(g.dev, &range, &mr),
@@ -170,15 +170,15 @@ static void the_driver_wants_local_writing_for_remote_writing(void **state)
 			 -EINVAL);
 	assert_int_equal(weir_mmap_set_permissions(g.m, range.permissions),
 			 -EINVAL);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* B2.1 */
 static void what_cannot_be_written_or_is_not_there_is_a_fault(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	assert_int_equal(mprotect(g.mem + PAGE, PAGE, PROT_READ), 0);
 	assert_int_equal(start_and_keys(&g), 0);
 	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
@@ -195,7 +195,7 @@ static void what_cannot_be_written_or_is_not_there_is_a_fault(void **state)
 	assert_int_equal(weir_mmap_start(g.m), 0);
 	assert_int_equal(munmap(g.mem + 2 * PAGE, PAGE), 0);
 	assert_int_equal(keys(&g), -EFAULT);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A limit binds who may not go beyond it. */
@@ -221,17 +221,17 @@ static void set_limit(rlim_t bytes)
 	lim.rlim_cur = bytes < lim.rlim_max ? bytes : lim.rlim_max;
 	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &lim), 0);
 	may_lock_without_limit(bytes == RLIM_INFINITY);
-	if (standin)
-		standin()->memlock = bytes;
+	if (mocked)
+		mocked()->memlock = bytes;
 }
 
 /* Gotcha 17 */
 static void the_limit_of_locked_memory_is_told_with_numbers(void **state)
 {
 	struct rlimit old;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &old), 0);
 	set_limit(PAGE);
 	assert_int_equal(start_and_keys(&g), -ENOMEM);
@@ -241,18 +241,18 @@ static void the_limit_of_locked_memory_is_told_with_numbers(void **state)
 	set_limit(RLIM_INFINITY);
 	assert_int_equal(keys(&g), 0);
 	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &old), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_memfd_is_registered(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_open(&g, state);
+	fixture_open(&g, state);
 	assert_int_equal(weir_mmap_alloc(g.m, LEN, WEIR_MMAP_ALLOC_MEMFD), 0);
 	assert_int_equal(weir_mmap_set_permissions(g.m, WEIR_MMAP_WRITE), 0);
 	assert_int_equal(start_and_keys(&g), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* B1.4: with its own device alone; the twin has no keys. */
@@ -260,10 +260,10 @@ static void device_memory_is_registered_with_its_device(void **state)
 {
 	struct weir_device *soft = open_dev("soft-dm");
 	struct weir_dm *dm, *of_soft;
-	struct rig g;
+	struct fixture g;
 	int err;
 
-	rig_open(&g, state);
+	fixture_open(&g, state);
 	assert_int_equal(weir_dm_alloc(&of_soft, soft, PAGE, 0), 0);
 	err = weir_dm_alloc(&dm, g.dev, PAGE, 0);
 	if (!err) {
@@ -282,13 +282,13 @@ static void device_memory_is_registered_with_its_device(void **state)
 	assert_int_equal(weir_mmap_add_device(g.m, soft), 0);
 	assert_int_equal(weir_mmap_start(g.m), 0);
 	assert_int_equal(weir_mmap_keys(g.m, soft, NULL, NULL), -EOPNOTSUPP);
-	rig_end(&g);
+	fixture_end(&g);
 	assert_int_equal(weir_dm_free(of_soft), 0);
 	assert_int_equal(weir_device_close(soft), 0);
 }
 
 /* What the kernel says of a dma-buf, said of a memfd. */
-static int standin_ioctl(int fd, unsigned long request, void *arg)
+static int mock_ioctl(int fd, unsigned long request, void *arg)
 {
 	struct dma_buf_sync *sync = arg;
 
@@ -300,7 +300,7 @@ static int standin_ioctl(int fd, unsigned long request, void *arg)
 
 static void need_dmabufs(void)
 {
-	if (!standin && access("/dev/udmabuf", R_OK | W_OK))
+	if (!mocked && access("/dev/udmabuf", R_OK | W_OK))
 		skip_because("no dma-bufs here: /dev/udmabuf: %s",
 			     strerror(errno));
 }
@@ -322,8 +322,8 @@ static int make_dmabuf(int memfd)
 	};
 	int fd, buf;
 
-	if (standin) {
-		dmabuf_ioctl = standin_ioctl;
+	if (mocked) {
+		dmabuf_ioctl = mock_ioctl;
 		return memfd;
 	}
 	fd = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
@@ -339,22 +339,22 @@ static void a_dmabuf_goes_to_devices_that_take_it(void **state)
 {
 	struct weir_device_caps caps = { .size = sizeof(caps) };
 	int (*real)(int, unsigned long, void *) = dmabuf_ioctl;
-	struct rig g;
+	struct fixture g;
 	int buf;
 
 	need_dmabufs();
 	buf = make_dmabuf(sealed_memfd());
-	rig_open(&g, state);
+	fixture_open(&g, state);
 	assert_int_equal(weir_devinfo_caps(weir_device_info(g.dev), &caps), 0);
 	assert_int_equal(weir_mmap_set_dmabuf(g.m, buf, PAGE, PAGE), 0);
 	if (!(caps.caps & WEIR_DEVICE_CAP_DMABUF)) {
 		assert_int_equal(weir_mmap_start(g.m), -EOPNOTSUPP);
 	} else {
 		assert_int_equal(start_and_keys(&g), 0);
-		if (standin)
-			assert_int_equal(standin()->off, PAGE);
+		if (mocked)
+			assert_int_equal(mocked()->off, PAGE);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 	dmabuf_ioctl = real;
 	close(buf);
 }
@@ -362,7 +362,7 @@ static void a_dmabuf_goes_to_devices_that_take_it(void **state)
 /* B2.6: it goes by its fd, or by the memfd beneath. */
 static void a_dmabuf_that_is_mapped_is_no_ordinary_memory(void **state)
 {
-	struct rig g;
+	struct fixture g;
 	int memfd, buf;
 	void *p;
 
@@ -371,14 +371,14 @@ static void a_dmabuf_that_is_mapped_is_no_ordinary_memory(void **state)
 	buf = make_dmabuf(dup(memfd));
 	p = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, buf, 0);
 	assert_ptr_not_equal(p, MAP_FAILED);
-	rig_open(&g, state);
+	fixture_open(&g, state);
 	assert_int_equal(weir_mmap_set_memrange(g.m, p, LEN), 0);
 	assert_int_equal(start_and_keys(&g), -EFAULT);
-	rig_end(&g);
-	rig_open(&g, state);
+	fixture_end(&g);
+	fixture_open(&g, state);
 	assert_int_equal(weir_mmap_set_fd(g.m, memfd, 0, LEN, 0), 0);
 	assert_int_equal(start_and_keys(&g), 0);
-	rig_end(&g);
+	fixture_end(&g);
 	munmap(p, LEN);
 	close(memfd);
 	close(buf);
@@ -388,25 +388,25 @@ static void a_dmabuf_that_is_mapped_is_no_ordinary_memory(void **state)
 static void what_cannot_be_taken_back_keeps_it_started(void **state)
 {
 	uint32_t key, again;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	assert_int_equal(weir_mmap_start(g.m), 0);
 	assert_int_equal(weir_mmap_keys(g.m, g.dev, &key, NULL), 0);
-	standin()->bound = true;
+	mocked()->bound = true;
 	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), -EBUSY);
 	assert_int_equal(weir_mmap_destroy(g.m), -EBUSY);
-	standin()->bound = false;
+	mocked()->bound = false;
 	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STARTED);
 	assert_int_equal(weir_mmap_keys(g.m, g.dev, &again, NULL), 0);
 	assert_int_equal(key, again);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A stop that has to visit another thread. */
 
 struct visit {
-	struct rig *g;
+	struct fixture *g;
 	struct weir_inventory *inv;
 	struct weir_buf *buf;
 };
@@ -441,7 +441,8 @@ static int64_t do_leave(struct peer *p, void *arg)
 	return weir_inventory_destroy(v->inv);
 }
 
-static int64_t stop_by_op(struct rig *g, struct weir_reactor *r, struct peer *p)
+static int64_t stop_by_op(struct fixture *g, struct weir_reactor *r,
+			  struct peer *p)
 {
 	struct rec rec;
 	int err;
@@ -455,7 +456,7 @@ static int64_t stop_by_op(struct rig *g, struct weir_reactor *r, struct peer *p)
 	return err ? err : rec.res;
 }
 
-static void a_stop_that_is_refused_leaves_them(struct rig *g,
+static void a_stop_that_is_refused_leaves_them(struct fixture *g,
 					       struct weir_reactor *r,
 					       struct visit *v, struct peer *p)
 {
@@ -464,9 +465,9 @@ static void a_stop_that_is_refused_leaves_them(struct rig *g,
 	assert_int_equal(weir_mmap_keys(g->m, g->dev, &key, NULL), 0);
 	assert_int_equal(stop_by_op(g, r, p), -EBUSY);
 	assert_int_equal(peer_do(p, do_put, v), 0);
-	standin()->bound = true;
+	mocked()->bound = true;
 	assert_int_equal(stop_by_op(g, r, p), -EBUSY);
-	standin()->bound = false;
+	mocked()->bound = false;
 	assert_int_equal(weir_mmap_state(g->m), WEIR_MMAP_STARTED);
 	assert_int_equal(weir_mmap_keys(g->m, g->dev, &again, NULL), 0);
 	assert_int_equal(key, again);
@@ -478,9 +479,9 @@ static void a_stop_with_visits_ends_them_when_it_is_decided(void **state)
 	struct weir_reactor *r;
 	struct visit v = { 0 };
 	struct peer peer;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	assert_int_equal(weir_mmap_start(g.m), 0);
 	assert_int_equal(weir_reactor_create(&r, NULL), 0);
 	w->backend = weir_reactor_backend(r);
@@ -488,23 +489,23 @@ static void a_stop_with_visits_ends_them_when_it_is_decided(void **state)
 	v.g = &g;
 	assert_int_equal(peer_do(&peer, do_take, &v), 0);
 	a_stop_that_is_refused_leaves_them(&g, r, &v, &peer);
-	assert_int_equal(standin()->mrs, 1);
+	assert_int_equal(mocked()->mrs, 1);
 	assert_int_equal(stop_by_op(&g, r, &peer), 0);
-	assert_int_equal(standin()->mrs, 0);
+	assert_int_equal(mocked()->mrs, 0);
 	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STOPPED);
 	assert_int_equal(peer_do(&peer, do_leave, &v), 0);
 
 	/* Nobody to visit. */
 	assert_int_equal(start_and_keys(&g), 0);
-	standin()->bound = true;
+	mocked()->bound = true;
 	assert_int_equal(stop_by_op(&g, r, &peer), -EBUSY);
-	standin()->bound = false;
+	mocked()->bound = false;
 	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STARTED);
 	assert_int_equal(stop_by_op(&g, r, &peer), 0);
-	assert_int_equal(standin()->mrs, 0);
+	assert_int_equal(mocked()->mrs, 0);
 	peer_end(&peer);
 	assert_int_equal(weir_reactor_destroy(r), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Skipped, and counted as such: nothing of it was run. */
@@ -530,7 +531,7 @@ static const struct harness_case cards_only[] = {
 	CASE(a_dmabuf_that_is_mapped_is_no_ordinary_memory),
 };
 
-static const struct harness_case standin_only[] = {
+static const struct harness_case mock_only[] = {
 	CASE(what_cannot_be_taken_back_keeps_it_started),
 	CASE(a_stop_with_visits_ends_them_when_it_is_decided),
 };
@@ -574,7 +575,7 @@ static void add_devices(void)
 		    !(caps[found].flags & WEIR_DEVICE_USABLE))
 			continue;
 		add(caps[found].name, all, N_OF(all));
-		if (!standin)
+		if (!mocked)
 			add(caps[found].name, cards_only, N_OF(cards_only));
 		found++;
 	}
@@ -586,7 +587,7 @@ static void add_devices(void)
 int main(void)
 {
 	add_devices();
-	if (standin)
-		add("standin_mlx5", standin_only, N_OF(standin_only));
+	if (mocked)
+		add("mock_mlx5", mock_only, N_OF(mock_only));
 	return harness_run_plain(cases, n_cases);
 }

@@ -2,7 +2,7 @@
 
 /* The kinds of range of an mmap. */
 
-#include "tests/job-kit.h"
+#include "tests/job-fixture.h"
 
 #include <linux/dma-buf.h>
 #include <sys/eventfd.h>
@@ -82,7 +82,7 @@ static int by_dm(struct weir_mmap *m, size_t len)
 /* A dma-buf that is none: what the kernel would say of one. */
 static int syncs[8], n_syncs, sync_err;
 
-static int standin_ioctl(int fd, unsigned long request, void *arg)
+static int mock_ioctl(int fd, unsigned long request, void *arg)
 {
 	struct dma_buf_sync *sync = arg;
 
@@ -98,16 +98,16 @@ static int standin_ioctl(int fd, unsigned long request, void *arg)
 
 static int (*real_ioctl)(int fd, unsigned long request, void *arg);
 
-static void standin_begin(void)
+static void mock_begin(void)
 {
 	if (!real_ioctl)
 		real_ioctl = dmabuf_ioctl;
-	dmabuf_ioctl = standin_ioctl;
+	dmabuf_ioctl = mock_ioctl;
 	n_syncs = 0;
 	sync_err = 0;
 }
 
-static void standin_end(void)
+static void mock_end(void)
 {
 	dmabuf_ioctl = real_ioctl;
 }
@@ -116,9 +116,9 @@ static int by_dmabuf(struct weir_mmap *m, size_t len)
 {
 	int fd = memfd(LEN, 0), err;
 
-	standin_begin();
+	mock_begin();
 	err = weir_mmap_set_dmabuf(m, fd, 0, len);
-	standin_end();
+	mock_end();
 	close(fd);
 	return err;
 }
@@ -157,13 +157,13 @@ static void a_range_is_set_once_and_while_stopped(void **state)
 		addr_of(m, 64);
 		for (k = 0; k < N_OF(ways); k++)
 			assert_int_equal(ways[k](m, 64), -EPERM);
-		standin_begin();
+		mock_begin();
 		assert_int_equal(weir_mmap_start(m), 0);
 		for (k = 0; k < N_OF(ways); k++)
 			assert_int_equal(ways[k](m, 64), -EBADFD);
-		standin_begin();
+		mock_begin();
 		assert_int_equal(weir_mmap_stop(m, NULL, NULL), 0);
-		standin_end();
+		mock_end();
 		assert_int_equal(ways[i](m, 64), -EPERM);
 		assert_int_equal(weir_mmap_destroy(m), 0);
 	}
@@ -454,13 +454,13 @@ static void a_failure_leaves_no_range(void **state)
 	for (kind = 0; kind < 4; kind++) {
 		for (n = 0; n < 64; n++) {
 			m = new_mmap(WEIR_MMAP_WRITE);
-			standin_begin();
+			mock_begin();
 			fault_arm(n);
 			err = kind == 0 ? weir_mmap_alloc(m, LEN, 0) :
 			      kind == 1 ? weir_mmap_alloc(m, LEN, flags) :
 			      kind == 2 ? weir_mmap_set_fd(m, fd, 0, LEN, 0) :
 					weir_mmap_set_dmabuf(m, fd, 0, LEN);
-			standin_end();
+			mock_end();
 			if (!fault_disarm())
 				n = 1000;
 			assert_int_equal(weir_mmap_memrange(m, NULL, NULL),
@@ -481,7 +481,7 @@ static void the_driver_of_a_dmabuf_knows_when_it_is_used(void **state)
 	char *p;
 
 	(void)state;
-	standin_begin();
+	mock_begin();
 	assert_int_equal(weir_mmap_set_dmabuf(m, fd, PAGE, LEN), -ERANGE);
 	assert_int_equal(weir_mmap_set_dmabuf(m, fd, 1, PAGE), -EINVAL);
 	assert_int_equal(weir_mmap_set_dmabuf(m, fd, PAGE, LEN - PAGE), 0);
@@ -500,7 +500,7 @@ static void the_driver_of_a_dmabuf_knows_when_it_is_used(void **state)
 	assert_int_equal(syncs[1], DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW);
 	assert_int_equal(weir_mmap_destroy(m), 0);
 	assert_int_equal(n_syncs, 2);
-	standin_end();
+	mock_end();
 	close(fd);
 }
 
@@ -654,7 +654,7 @@ static void a_dmabuf_that_cannot_be_mapped_has_offsets(void **state)
 	int fd = eventfd(0, EFD_CLOEXEC);	/* It has no mmap() either. */
 
 	(void)state;
-	standin_begin();
+	mock_begin();
 	assert_int_equal(weir_mmap_set_dmabuf(m, fd, 0, LEN), 0);
 	close(fd);
 	assert_null(addr_of(m, LEN));
@@ -663,7 +663,7 @@ static void a_dmabuf_that_cannot_be_mapped_has_offsets(void **state)
 	assert_int_equal(weir_mmap_start(m), 0);
 	assert_int_equal(n_syncs, 0);
 	assert_int_equal(weir_mmap_destroy(m), 0);
-	standin_end();
+	mock_end();
 }
 
 static void what_is_no_dmabuf_is_refused(void **state)

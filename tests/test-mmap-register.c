@@ -2,7 +2,7 @@
 
 /* What the kernel registers of an mmap, and that nothing fails without. */
 
-#include "tests/job-kit.h"
+#include "tests/job-fixture.h"
 
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -20,28 +20,28 @@
 #define GIB ((size_t)1 << 30)
 #define TILE ((size_t)2 << 20)
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct weir_inventory *inv;
 	struct weir_mmap *m;
 	char *mem;
 };
 
-static void rig_over(struct rig *g, void **state, struct weir_mmap *m)
+static void fixture_over(struct fixture *g, void **state, struct weir_mmap *m)
 {
 	g->r = start_reactor(state);
 	g->m = m;
 	assert_int_equal(weir_inventory_create(&g->inv, g->r, NULL), 0);
 }
 
-static void rig_begin(struct rig *g, void **state)
+static void fixture_begin(struct fixture *g, void **state)
 {
 	g->mem = aligned_alloc(PAGE, LEN);
 	memset(g->mem, 0, LEN);
-	rig_over(g, state, start_mmap(g->mem, LEN, WEIR_MMAP_WRITE));
+	fixture_over(g, state, start_mmap(g->mem, LEN, WEIR_MMAP_WRITE));
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	assert_int_equal(weir_mmap_destroy(g->m), 0);
 	assert_int_equal(weir_inventory_destroy(g->inv), 0);
@@ -49,13 +49,13 @@ static void rig_end(struct rig *g)
 	g->mem = NULL;
 }
 
-static void attach(struct rig *g)
+static void attach(struct fixture *g)
 {
 	assert_int_equal(weir_inventory_attach(g->inv, g->m), 0);
 }
 
 /* Registered buffer of a buf over this, plus 1; or 0. */
-static int index_of(struct rig *g, char *addr, size_t len)
+static int index_of(struct fixture *g, char *addr, size_t len)
 {
 	struct weir_buf *buf;
 	int index;
@@ -77,10 +77,10 @@ static bool is_ev(void **state)
 static void registration_says_how_much_and_why_not_more(void **state)
 {
 	const char *text = NULL;
-	struct rig g;
+	struct fixture g;
 	int64_t n;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	attach(&g);
 	n = weir_mmap_registered(g.m, g.r, &text);
 	assert_non_null(text);
@@ -92,16 +92,16 @@ static void registration_says_how_much_and_why_not_more(void **state)
 	} else {
 		assert_true(n < (int64_t)LEN && *text);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
-static void two_stocks_of_a_reactor_share_a_registration(void **state)
+static void two_free_lists_of_a_reactor_share_a_registration(void **state)
 {
 	struct weir_inventory *second;
-	struct rig g;
+	struct fixture g;
 	int64_t n;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	attach(&g);
 	n = weir_mmap_registered(g.m, g.r, NULL);
 	assert_int_equal(weir_inventory_create(&second, g.r, NULL), 0);
@@ -110,20 +110,20 @@ static void two_stocks_of_a_reactor_share_a_registration(void **state)
 	assert_int_equal(weir_mmap_registered(g.m, g.r, NULL), n);
 	assert_int_equal(weir_inventory_destroy(second), 0);
 	assert_int_equal(weir_mmap_registered(g.m, g.r, NULL), -ENOENT);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
-static void one_stock_that_does_not_register_is_not_all(void **state)
+static void one_free_list_that_does_not_register_is_not_all(void **state)
 {
 	struct weir_pool_opts opts = {
 		.size = sizeof(opts), .flags = WEIR_POOL_NO_REGISTER,
 	};
 	struct weir_pool *pool;
 	const char *text = "";
-	struct rig g;
+	struct fixture g;
 	int64_t n;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	attach(&g);
 	n = weir_mmap_registered(g.m, g.r, NULL);
 	assert_int_equal(weir_inventory_detach(g.inv, g.m), 0);
@@ -135,17 +135,17 @@ static void one_stock_that_does_not_register_is_not_all(void **state)
 	assert_int_equal(weir_mmap_registered(g.m, g.r, &text), n);
 	assert_string_not_equal(text, "not asked for");
 	assert_int_equal(weir_pool_destroy(pool), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
-static void without_room_to_register_it_works_unregistered(void **state)
+static void without_capacity_to_register_it_works_unregistered(void **state)
 {
 	const char *text = "";
-	struct rig g;
+	struct fixture g;
 	int n = 0;
 
 	/* Fail every try, also those with less: the backend's own point. */
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	for (n = 0; n < 64; n++) {
 		fault_arm(n);
 		assert_true(weir_inventory_attach(g.inv, g.m) <= 0);
@@ -157,7 +157,7 @@ static void without_room_to_register_it_works_unregistered(void **state)
 	assert_true(n < 64);
 	assert_true(weir_mmap_registered(g.m, g.r, &text) >= 0);
 	assert_true(index_of(&g, g.mem, 1) >= 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Kinds of memory, by how they can be mapped; 3.7. */
@@ -254,7 +254,7 @@ static void no_memory_is_refused_because_it_cannot_be_registered(void **state)
 		{ truncated_memfd, 0, NULL }, { shared_file, -1, NULL },
 	};
 	const char *text = NULL;
-	struct rig g = { 0 };
+	struct fixture g = { 0 };
 	int64_t n;
 	size_t i;
 	char *p;
@@ -263,7 +263,7 @@ static void no_memory_is_refused_because_it_cannot_be_registered(void **state)
 	for (i = 0; i < N_OF(kinds); i++) {
 		p = kinds[i].make(state);
 		assert_ptr_not_equal(p, MAP_FAILED);
-		rig_over(&g, state, start_mmap(p, LEN, WEIR_MMAP_READ));
+		fixture_over(&g, state, start_mmap(p, LEN, WEIR_MMAP_READ));
 		if (kinds[i].spoil)
 			kinds[i].spoil(p);
 		attach(&g);
@@ -278,7 +278,7 @@ static void no_memory_is_refused_because_it_cannot_be_registered(void **state)
 		if (!n && !is_ev(state))
 			assert_non_null(strstr(text, "cannot pin it"));
 		assert_int_equal(!index_of(&g, p, PAGE), n != (int64_t)LEN);
-		rig_end(&g);
+		fixture_end(&g);
 		end_reactor(state);
 		munmap(p, LEN);
 	}
@@ -306,14 +306,14 @@ static void more_than_1_gib_is_registered_in_pieces(void **state)
 {
 	const size_t len = GIB + 2 * TILE;
 	const char *text = NULL;
-	struct rig g = { 0 };
+	struct fixture g = { 0 };
 	int64_t n;
 	char *p;
 
 	if (under_valgrind())
 		skip_because("valgrind takes minutes for 1 GiB of mappings");
 	p = tiles(len);
-	rig_over(&g, state, start_mmap(p, len, WEIR_MMAP_WRITE));
+	fixture_over(&g, state, start_mmap(p, len, WEIR_MMAP_WRITE));
 	attach(&g);
 	n = weir_mmap_registered(g.m, g.r, &text);
 	if (n == (int64_t)len) {
@@ -327,7 +327,7 @@ static void more_than_1_gib_is_registered_in_pieces(void **state)
 		assert_true(*text != '\0');
 		assert_int_equal(index_of(&g, p + len - PAGE, PAGE), 0);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 	end_reactor(state);
 	munmap(p, len);
 }
@@ -353,11 +353,11 @@ static void what_was_refused_is_registered_from_a_later_turn(void **state)
 	struct weir_buf *out, *cached;
 	struct weir_pool *pool = NULL;
 	const char *text = "";
-	struct rig g;
+	struct fixture g;
 	bool can;
 
 	want_lockable_memory();
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	attach(&g);
 	can = weir_mmap_registered(g.m, g.r, NULL) == (int64_t)LEN;
 	assert_int_equal(weir_inventory_detach(g.inv, g.m), 0);
@@ -382,7 +382,7 @@ static void what_was_refused_is_registered_from_a_later_turn(void **state)
 	}
 	weir_buf_put(out);
 	assert_int_equal(weir_pool_destroy(pool), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* In a child; see limited(). */
@@ -493,9 +493,9 @@ int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(registration_says_how_much_and_why_not_more),
-		CASE(two_stocks_of_a_reactor_share_a_registration),
-		CASE(one_stock_that_does_not_register_is_not_all),
-		CASE(without_room_to_register_it_works_unregistered),
+		CASE(two_free_lists_of_a_reactor_share_a_registration),
+		CASE(one_free_list_that_does_not_register_is_not_all),
+		CASE(without_capacity_to_register_it_works_unregistered),
 		CASE(no_memory_is_refused_because_it_cannot_be_registered),
 		CASE(more_than_1_gib_is_registered_in_pieces),
 		CASE(what_was_refused_is_registered_from_a_later_turn),

@@ -2,8 +2,8 @@
 
 /* The stop of an mmap that reactors of other threads have attached. */
 
-#include "tests/job-kit.h"
-#include "tests/peer-kit.h"
+#include "tests/job-fixture.h"
+#include "tests/peer-fixture.h"
 
 #include <sched.h>
 
@@ -14,7 +14,7 @@
 #define LEN 65536
 #define PEERS 3
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct weir_inventory *inv;
 	struct weir_mmap *m;
@@ -76,14 +76,14 @@ static int64_t do_registered(struct peer *p, void *arg)
 	return weir_mmap_registered(t->m, p->r, NULL);
 }
 
-static struct task task_of(struct rig *g, int i)
+static struct task task_of(struct fixture *g, int i)
 {
 	return (struct task){
 		.inv = &g->theirs[i], .m = g->m, .mem = g->mem,
 	};
 }
 
-static int64_t tell(struct rig *g, int i,
+static int64_t tell(struct fixture *g, int i,
 		    int64_t (*fn)(struct peer *p, void *arg))
 {
 	struct task t = task_of(g, i);
@@ -91,7 +91,7 @@ static int64_t tell(struct rig *g, int i,
 	return peer_do(&g->peer[i], fn, &t);
 }
 
-static void rig_begin(struct rig *g, void **state)
+static void fixture_begin(struct fixture *g, void **state)
 {
 	int i;
 
@@ -108,7 +108,7 @@ static void rig_begin(struct rig *g, void **state)
 	rec_init(&g->stop);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	int i;
 
@@ -121,14 +121,14 @@ static void rig_end(struct rig *g)
 	free(g->mem);
 }
 
-static void begin_stop(struct rig *g)
+static void begin_stop(struct fixture *g)
 {
 	STARTS(weir_mmap_stop(g->m, g->r, &g->stop.op));
 	assert_int_equal(weir_mmap_state(g->m), WEIR_MMAP_STOPPING);
 }
 
 /* Everybody turns until the stop is over. */
-static int64_t end_stop(struct rig *g)
+static int64_t end_stop(struct fixture *g)
 {
 	int i;
 
@@ -142,7 +142,7 @@ static int64_t end_stop(struct rig *g)
 	return g->stop.res;
 }
 
-static void is_as_before(struct rig *g)
+static void is_as_before(struct fixture *g)
 {
 	struct weir_buf *buf;
 	struct task t;
@@ -163,10 +163,10 @@ static void is_as_before(struct rig *g)
 
 static void a_stop_visits_all_who_have_it_attached(void **state)
 {
-	struct rig g;
+	struct fixture g;
 	int i, again;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	for (again = 0; again < 3; again++) {
 		begin_stop(&g);
 		assert_int_equal(end_stop(&g), 0);
@@ -182,44 +182,44 @@ static void a_stop_visits_all_who_have_it_attached(void **state)
 			assert_int_equal(tell(&g, i, do_attach), 0);
 		is_as_before(&g);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void no_buf_is_taken_while_it_travels(void **state)
 {
 	struct weir_buf *buf;
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	begin_stop(&g);
 	for (i = 0; i < PEERS; i++)
 		assert_int_equal(tell(&g, i, do_get), -EBADFD);
 	assert_int_equal(weir_inventory_get(&buf, g.inv, g.m, g.mem, 1, NULL,
 					    0), -EBADFD);
 	assert_int_equal(end_stop(&g), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_buf_that_is_out_elsewhere_is_in_the_way(void **state)
 {
 	struct task t;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	t = task_of(&g, 1);
 	assert_int_equal(peer_do(&g.peer[1], do_get, &t), 0);
 	assert_int_equal(weir_mmap_stop(g.m, g.r, &g.stop.op), -EBUSY);
 	assert_int_equal(weir_mmap_destroy(g.m), -EBUSY);
 	peer_do(&g.peer[1], do_put, &t);
 	is_as_before(&g);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* As a core sees it that has not seen yet that the mmap is stopping. */
 static int64_t do_count(struct peer *p, void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 	struct mmap_use *use;
 
 	for (use = g->m->uses; use->r != p->r; use = use->next)
@@ -230,10 +230,10 @@ static int64_t do_count(struct peer *p, void *arg)
 
 static void a_buf_taken_while_it_travels_undoes_the_stop(void **state)
 {
-	struct rig g;
+	struct fixture g;
 	int who;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	for (who = 0; who < PEERS; who++) {
 		begin_stop(&g);
 		peer_do(&g.peer[who], do_count, &g);
@@ -243,14 +243,14 @@ static void a_buf_taken_while_it_travels_undoes_the_stop(void **state)
 	}
 	begin_stop(&g);
 	assert_int_equal(end_stop(&g), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_cancel_undoes_it_at_once(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	begin_stop(&g);
 	peer_turn(&g.peer[0]);
 	assert_int_equal(weir_op_cancel(&g.stop.op), 0);
@@ -261,43 +261,43 @@ static void a_cancel_undoes_it_at_once(void **state)
 	g.stop.calls = 0;
 	begin_stop(&g);
 	assert_int_equal(end_stop(&g), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_deadline_ends_a_stop_that_nobody_answers(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	weir_op_set_deadline(&g.stop.op, weir_reactor_now(g.r) + WEIR_MSEC);
 	begin_stop(&g);
 	assert_int_equal(finish(g.r, &g.stop), -ETIMEDOUT);
 	is_as_before(&g);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* All have been found idle; their answers are on the way. */
 static void a_cancel_of_what_is_on_its_way_home_counts(void **state)
 {
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	begin_stop(&g);
 	for (i = 0; i < PEERS; i++)
 		peer_turn(&g.peer[i]);
 	assert_int_equal(weir_op_cancel(&g.stop.op), 0);
 	assert_int_equal(end_stop(&g), -ECANCELED);
 	is_as_before(&g);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_cancel_after_the_decision_is_too_late(void **state)
 {
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	begin_stop(&g);
 	for (i = 0; i < PEERS; i++)
 		peer_turn(&g.peer[i]);
@@ -307,15 +307,15 @@ static void a_cancel_after_the_decision_is_too_late(void **state)
 	assert_int_equal(weir_op_cancel(&g.stop.op), 0);
 	assert_int_equal(end_stop(&g), 0);
 	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STOPPED);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void who_leaves_is_not_waited_for(void **state)
 {
-	struct rig g;
+	struct fixture g;
 	int i, round;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	for (round = 0; round < 2; round++) {
 		begin_stop(&g);
 		if (round) {
@@ -334,15 +334,15 @@ static void who_leaves_is_not_waited_for(void **state)
 			assert_int_equal(tell(&g, i, do_attach), 0);
 	}
 	is_as_before(&g);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
-static void an_errand_may_come_after_the_mmap_is_gone(void **state)
+static void an_deferred_may_come_after_the_mmap_is_gone(void **state)
 {
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	begin_stop(&g);
 	weir_op_cancel(&g.stop.op);
 	assert_int_equal(finish(g.r, &g.stop), -ECANCELED);
@@ -352,7 +352,7 @@ static void an_errand_may_come_after_the_mmap_is_gone(void **state)
 	for (i = 0; i < PEERS; i++)
 		peer_turn(&g.peer[i]);
 	g.m = NULL;
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static atomic_ulong all_gets;
@@ -383,7 +383,7 @@ static int64_t do_work(struct peer *p, void *arg)
 }
 
 struct worker {
-	struct rig *g;
+	struct fixture *g;
 	int i;
 	atomic_bool done;
 };
@@ -403,7 +403,7 @@ static bool is_done(struct worker *w)
 }
 
 /* Stops until both workers are done; each either works or changes nothing. */
-static void stop_and_start(struct rig *g, struct worker *w)
+static void stop_and_start(struct fixture *g, struct worker *w)
 {
 	unsigned long gets;
 	int err;
@@ -433,11 +433,11 @@ static void it_stops_or_not_under_full_use(void **state)
 {
 	struct worker w[2] = { { .i = 0 }, { .i = 1 } };
 	pthread_t thread[2];
-	struct rig g;
+	struct fixture g;
 	void *err;
 	int i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	assert_int_equal(tell(&g, 2, do_leave), 0);
 	for (i = 0; i < 2; i++) {
 		w[i].g = &g;
@@ -449,7 +449,7 @@ static void it_stops_or_not_under_full_use(void **state)
 		pthread_join(thread[i], &err);
 		assert_int_equal((intptr_t)err, 0);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 int main(void)
@@ -464,7 +464,7 @@ int main(void)
 		CASE(a_cancel_of_what_is_on_its_way_home_counts),
 		CASE(a_cancel_after_the_decision_is_too_late),
 		CASE(who_leaves_is_not_waited_for),
-		CASE(an_errand_may_come_after_the_mmap_is_gone),
+		CASE(an_deferred_may_come_after_the_mmap_is_gone),
 		CASE(it_stops_or_not_under_full_use),
 	};
 

@@ -17,7 +17,7 @@
 #include "base/fault.h"
 #include "mem/device-internal.h"
 #include "mem/dm-internal.h"
-#include "tests/standin-verbs.h"
+#include "tests/mock-verbs.h"
 
 #define LEN 8192u
 
@@ -33,11 +33,11 @@ static struct weir_device *open_dev(const char *name)
 
 static void nothing_is_left(void)
 {
-	assert_int_equal(standin()->contexts, 0);
-	assert_int_equal(standin()->pds, 0);
-	assert_int_equal(standin()->mrs, 0);
-	assert_int_equal(standin()->dms, 0);
-	assert_int_equal(standin()->imports, 0);
+	assert_int_equal(mocked()->contexts, 0);
+	assert_int_equal(mocked()->pds, 0);
+	assert_int_equal(mocked()->mrs, 0);
+	assert_int_equal(mocked()->dms, 0);
+	assert_int_equal(mocked()->imports, 0);
 }
 
 /* Devices. */
@@ -70,16 +70,19 @@ static void what_a_device_can_do_is_what_its_driver_answers(void **state)
 		uint32_t caps;
 		uint64_t dm_size;
 	} want[] = {
-		{ "standin_mlx5", WEIR_DEVICE_CAP_MMAP |
-		  WEIR_DEVICE_CAP_DMABUF | WEIR_DEVICE_CAP_DM |
-		  WEIR_DEVICE_CAP_DM_IMPORT | WEIR_DEVICE_CAP_DM_DMABUF |
-		  WEIR_DEVICE_CAP_ODP | WEIR_DEVICE_CAP_WINDOW | QUEUES,
-		  STANDIN_DM_SIZE },
-		{ "standin_mana", WEIR_DEVICE_CAP_MMAP |
-		  WEIR_DEVICE_CAP_DMABUF | WEIR_DEVICE_CAP_DM |
-		  WEIR_DEVICE_CAP_DM_DMABUF | QUEUES, STANDIN_DM_SIZE },
-		{ "standin_rxe", WEIR_DEVICE_CAP_MMAP |
-		  WEIR_DEVICE_CAP_WINDOW | QUEUES, 0 },
+		{ "mock_mlx5",
+		  WEIR_DEVICE_CAP_MMAP | WEIR_DEVICE_CAP_DMABUF |
+			  WEIR_DEVICE_CAP_DM | WEIR_DEVICE_CAP_DM_IMPORT |
+			  WEIR_DEVICE_CAP_DM_DMABUF | WEIR_DEVICE_CAP_ODP |
+			  WEIR_DEVICE_CAP_MW | QUEUES,
+		  MOCK_DM_SIZE },
+		{ "mock_mana",
+		  WEIR_DEVICE_CAP_MMAP | WEIR_DEVICE_CAP_DMABUF |
+			  WEIR_DEVICE_CAP_DM | WEIR_DEVICE_CAP_DM_DMABUF |
+			  QUEUES,
+		  MOCK_DM_SIZE },
+		{ "mock_rxe",
+		  WEIR_DEVICE_CAP_MMAP | WEIR_DEVICE_CAP_MW | QUEUES, 0 },
 	};
 	struct weir_device_caps caps;
 	size_t i;
@@ -107,28 +110,27 @@ static void a_device_says_what_its_atomics_are_worth(void **state)
 			      WEIR_DEVICE_CAP_ATOMIC_ALL;
 
 	(void)state;
-	assert_int_equal(caps_of("standin_rxe").caps & both,
+	assert_int_equal(caps_of("mock_rxe").caps & both,
 			 WEIR_DEVICE_CAP_ATOMIC);
-	standin()->all_atomics = true;
-	assert_int_equal(caps_of("standin_rxe").caps & both, both);
-	standin()->all_atomics = false;
-	standin()->no_atomics = true;
-	assert_int_equal(caps_of("standin_rxe").caps & both, 0);
-	standin()->no_atomics = false;
+	mocked()->all_atomics = true;
+	assert_int_equal(caps_of("mock_rxe").caps & both, both);
+	mocked()->all_atomics = false;
+	mocked()->no_atomics = true;
+	assert_int_equal(caps_of("mock_rxe").caps & both, 0);
+	mocked()->no_atomics = false;
 	nothing_is_left();
 }
 
 static void what_cannot_be_opened_is_listed_with_the_remedy(void **state)
 {
-	struct weir_device_caps caps = caps_of("standin_shut");
+	struct weir_device_caps caps = caps_of("mock_shut");
 	struct weir_device *dev;
 
 	(void)state;
 	assert_int_equal(caps.flags, 0);
 	assert_int_equal(caps.caps, 0);
 	assert_non_null(strstr(caps.why, "/dev/infiniband/uverbs"));
-	assert_int_equal(weir_device_open_name(&dev, "standin_shut"),
-			 -EOPNOTSUPP);
+	assert_int_equal(weir_device_open_name(&dev, "mock_shut"), -EOPNOTSUPP);
 	assert_non_null(strstr(weir_why(), caps.why));
 }
 
@@ -147,7 +149,7 @@ static void what_hangs_on_no_bus_is_called_software(void **state)
 	char dir[256], link[300];
 
 	make_tree(state, dir, sizeof(dir));
-	snprintf(link, sizeof(link), "%s/standin_rxe", dir);
+	snprintf(link, sizeof(link), "%s/mock_rxe", dir);
 	assert_int_equal(symlink("../../devices/virtual/rxe", link), 0);
 	snprintf(dir, sizeof(dir), "%s/devices", test_dir(state));
 	mkdir(dir, 0700);
@@ -155,9 +157,9 @@ static void what_hangs_on_no_bus_is_called_software(void **state)
 	mkdir(dir, 0700);
 	strcat(dir, "/rxe");
 	mkdir(dir, 0700);
-	assert_int_equal(caps_of("standin_rxe").flags,
+	assert_int_equal(caps_of("mock_rxe").flags,
 			 WEIR_DEVICE_USABLE | WEIR_DEVICE_SOFTWARE);
-	assert_int_equal(caps_of("standin_mlx5").flags, WEIR_DEVICE_USABLE);
+	assert_int_equal(caps_of("mock_mlx5").flags, WEIR_DEVICE_USABLE);
 	device_sysfs = "/sys";
 }
 
@@ -180,13 +182,13 @@ static void what_rdma_core_does_not_know_is_listed_with_the_remedy(void **state)
 static void a_device_is_opened_once_and_closed_when_nothing_holds_it(
 	void **state)
 {
-	struct weir_device *dev = open_dev("standin_mlx5");
+	struct weir_device *dev = open_dev("mock_mlx5");
 	struct weir_dm *dm;
 
 	(void)state;
-	assert_ptr_equal(open_dev("standin_mlx5"), dev);
-	assert_int_equal(standin()->contexts, 1);
-	assert_int_equal(standin()->pds, 1);
+	assert_ptr_equal(open_dev("mock_mlx5"), dev);
+	assert_int_equal(mocked()->contexts, 1);
+	assert_int_equal(mocked()->pds, 1);
 	assert_int_equal(weir_dm_alloc(&dm, dev, 64, 0), 0);
 	assert_int_equal(weir_device_close(dev), 0);
 	assert_int_equal(weir_device_close(dev), -EBUSY);
@@ -204,7 +206,7 @@ static void opening_fails_whole(void **state)
 
 	(void)state;
 	assert_int_equal(weir_device_list(&list, &n), 0);
-	for (at = 0; strcmp(list[at]->caps.name, "standin_mlx5"); at++)
+	for (at = 0; strcmp(list[at]->caps.name, "mock_mlx5"); at++)
 		;
 	do {
 		fault_arm(i++);
@@ -242,11 +244,11 @@ static void a_list_that_fails_inside_says_less_and_keeps_nothing(void **state)
 /* Gotcha 27: before any registration. */
 static void fork_is_taken_care_of_first(void **state)
 {
-	struct weir_device *dev = open_dev("standin_rxe");
+	struct weir_device *dev = open_dev("mock_rxe");
 
 	(void)state;
-	assert_int_equal(standin()->fork_inits, 1);
-	assert_int_equal(standin()->unsafe, 0);
+	assert_int_equal(mocked()->fork_inits, 1);
+	assert_int_equal(mocked()->unsafe, 0);
 	assert_int_equal(weir_device_close(dev), 0);
 }
 
@@ -284,7 +286,7 @@ static const struct right {
 /* B2.1, acceptance 41, 48 */
 static void rights_become_access_flags(void **state)
 {
-	struct weir_device *dev = open_dev("standin_rxe");
+	struct weir_device *dev = open_dev("mock_rxe");
 	struct device_range range = { .kind = DEVICE_RANGE_MEM, .len = LEN };
 	struct device_mr mr;
 	static char mem[LEN];
@@ -298,9 +300,9 @@ static void rights_become_access_flags(void **state)
 				 rights[i].err);
 		if (rights[i].err)
 			continue;
-		assert_int_equal(standin()->access, rights[i].access);
-		assert_int_equal(standin()->len, LEN);
-		assert_int_equal(standin()->iova, (uintptr_t)mem);
+		assert_int_equal(mocked()->access, rights[i].access);
+		assert_int_equal(mocked()->len, LEN);
+		assert_int_equal(mocked()->iova, (uintptr_t)mem);
 		assert_int_equal(deregister(dev, &mr), 0);
 	}
 	assert_int_equal(weir_device_close(dev), 0);
@@ -311,7 +313,7 @@ static void rights_become_access_flags(void **state)
 static void device_memory_is_registered_from_zero(void **state)
 {
 	static const uint32_t fractions[] = { 1, 2, 4, 8, 64 };
-	struct weir_device *dev = open_dev("standin_mlx5");
+	struct weir_device *dev = open_dev("mock_mlx5");
 	struct device_range range = {
 		.kind = DEVICE_RANGE_DM,
 		.permissions = WEIR_MMAP_WRITE | WEIR_MMAP_RDMA_READ,
@@ -325,11 +327,11 @@ static void device_memory_is_registered_from_zero(void **state)
 		range.len = LEN / fractions[i];
 		range.off = LEN - range.len;
 		assert_int_equal(register_mem(dev, &range, &mr), 0);
-		assert_int_equal(standin()->access,
+		assert_int_equal(mocked()->access,
 				 IBV_ACCESS_ZERO_BASED |
-				 IBV_ACCESS_LOCAL_WRITE |
-				 IBV_ACCESS_REMOTE_READ);
-		assert_int_equal(standin()->off, range.off);
+					 IBV_ACCESS_LOCAL_WRITE |
+					 IBV_ACCESS_REMOTE_READ);
+		assert_int_equal(mocked()->off, range.off);
 		/* B1.2 */
 		assert_int_equal(weir_dm_free(range.dm), -EBUSY);
 		assert_int_equal(deregister(dev, &mr), 0);
@@ -345,7 +347,7 @@ static void device_memory_is_registered_from_zero(void **state)
 /* B2.5, acceptance 43 as far as registration goes */
 static void a_dmabuf_is_registered_by_its_fd(void **state)
 {
-	struct weir_device *dev = open_dev("standin_mlx5");
+	struct weir_device *dev = open_dev("mock_mlx5");
 	struct device_range range = {
 		.kind = DEVICE_RANGE_DMABUF, .len = LEN, .off = 4096 + 64,
 		.fd = test_file(state, "dmabuf", 3 * LEN, 0),
@@ -353,14 +355,14 @@ static void a_dmabuf_is_registered_by_its_fd(void **state)
 	struct device_mr mr, twice;
 
 	assert_int_equal(register_mem(dev, &range, &mr), 0);
-	assert_int_equal(standin()->fd, range.fd);
-	assert_int_equal(standin()->iova, range.off);
+	assert_int_equal(mocked()->fd, range.fd);
+	assert_int_equal(mocked()->iova, range.off);
 	assert_int_equal(register_mem(dev, &range, &twice), 0);
 	assert_int_equal(deregister(dev, &twice), 0);
 	assert_int_equal(deregister(dev, &mr), 0);
 	range.addr = (void *)(uintptr_t)(0x10000 + 64);
 	assert_int_equal(register_mem(dev, &range, &mr), 0);
-	assert_int_equal(standin()->iova, 0x10000 + 64);
+	assert_int_equal(mocked()->iova, 0x10000 + 64);
 	assert_int_equal(deregister(dev, &mr), 0);
 	close(range.fd);
 	assert_int_equal(register_mem(dev, &range, &mr), -EBADF);
@@ -377,9 +379,9 @@ static int dmabuf_of(const char *name, int err)
 	int fd;
 
 	assert_int_equal(weir_dm_alloc(&dm, dev, LEN, 0), 0);
-	standin()->dmabuf_errno = err;
+	mocked()->dmabuf_errno = err;
 	fd = weir_dm_dmabuf_fd(dm);
-	standin()->dmabuf_errno = 0;
+	mocked()->dmabuf_errno = 0;
 	assert_int_equal(weir_dm_free(dm), 0);
 	assert_int_equal(weir_device_close(dev), 0);
 	return fd;
@@ -387,13 +389,13 @@ static int dmabuf_of(const char *name, int err)
 
 static void device_memory_becomes_a_dmabuf_where_the_driver_can(void **state)
 {
-	int fd = dmabuf_of("standin_mlx5", 0);
+	int fd = dmabuf_of("mock_mlx5", 0);
 
 	(void)state;
 	assert_true(fd >= 0);
 	close(fd);
-	assert_int_equal(dmabuf_of("standin_mlx5", ENODATA), -ENODATA);
-	assert_int_equal(dmabuf_of("standin_mana", 0), -EOPNOTSUPP);
+	assert_int_equal(dmabuf_of("mock_mlx5", ENODATA), -ENODATA);
+	assert_int_equal(dmabuf_of("mock_mana", 0), -EOPNOTSUPP);
 	assert_int_equal(dmabuf_of("soft-dm", 0), -EOPNOTSUPP);
 	nothing_is_left();
 }

@@ -2,8 +2,8 @@
 
 /* Mmaps: the table of mem/README.md, cell by cell. */
 
-#include "tests/peer-kit.h"
-#include "tests/table-kit.h"
+#include "tests/peer-fixture.h"
+#include "tests/table-fixture.h"
 
 #include <sys/mman.h>
 
@@ -25,7 +25,7 @@ enum column {
 	NEW, STOPPED, STARTED, ATTACHED, OUT, ELSEWHERE, STOPPING, COLUMNS,
 };
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct weir_inventory *inv;
 	struct weir_mmap *m;
@@ -41,7 +41,7 @@ struct rig {
 
 static int64_t attach_there(struct peer *p, void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 	int err = weir_inventory_create(&g->theirs, p->r, NULL);
 
 	return err ? err : weir_inventory_attach(g->theirs, g->m);
@@ -49,7 +49,7 @@ static int64_t attach_there(struct peer *p, void *arg)
 
 static int64_t leave_there(struct peer *p, void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	(void)p;
 	return weir_inventory_destroy(g->theirs);
@@ -57,14 +57,14 @@ static int64_t leave_there(struct peer *p, void *arg)
 
 static void on_free(void *addr, size_t len, void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	assert_ptr_equal(addr, g->mem);
 	assert_int_equal(len, LEN);
 	g->frees++;
 }
 
-static void rig_begin(struct rig *g, void **state, enum column col)
+static void fixture_begin(struct fixture *g, void **state, enum column col)
 {
 	memset(g, 0, sizeof(*g));
 	g->r = start_reactor(state);
@@ -96,7 +96,7 @@ static void rig_begin(struct rig *g, void **state, enum column col)
 }
 
 /* Turn, both, until @rec is over. */
-static int64_t finish_both(struct rig *g, struct rec *rec)
+static int64_t finish_both(struct fixture *g, struct rec *rec)
 {
 	while (!rec->calls) {
 		if (g->theirs)
@@ -106,7 +106,7 @@ static int64_t finish_both(struct rig *g, struct rec *rec)
 	return rec->res;
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	weir_buf_put(g->buf);
 	if (weir_op_is_busy(&g->stop.op))
@@ -123,16 +123,16 @@ static void rig_end(struct rig *g)
 	free(g->mem);
 }
 
-static int call_set_memrange(void *rig)
+static int call_set_memrange(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return weir_mmap_set_memrange(g->m, g->mem, LEN);
 }
 
-static int call_set_fd(void *rig)
+static int call_set_fd(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	int fd = memfd_create("test", MFD_CLOEXEC), err;
 
 	assert_int_equal(ftruncate(fd, LEN), 0);
@@ -149,10 +149,10 @@ static int like_dmabuf(int fd, unsigned long request, void *arg)
 	return -1;
 }
 
-static int call_set_dmabuf(void *rig)
+static int call_set_dmabuf(void *fixture)
 {
 	int (*real)(int, unsigned long, void *) = dmabuf_ioctl;
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	int fd = memfd_create("test", MFD_CLOEXEC), err;
 
 	assert_int_equal(ftruncate(fd, LEN), 0);
@@ -163,87 +163,87 @@ static int call_set_dmabuf(void *rig)
 	return err;
 }
 
-static int call_set_dm(void *rig)
+static int call_set_dm(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return weir_mmap_set_dm(g->m, g->dm, 0, 4096);
 }
 
-static int call_alloc(void *rig)
+static int call_alloc(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return weir_mmap_alloc(g->m, LEN, 0);
 }
 
-static int call_set_permissions(void *rig)
+static int call_set_permissions(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return weir_mmap_set_permissions(g->m, WEIR_MMAP_WRITE);
 }
 
-static int call_set_free_cb(void *rig)
+static int call_set_free_cb(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return weir_mmap_set_free_cb(g->m, on_free, g);
 }
 
-static int call_set_user_data(void *rig)
+static int call_set_user_data(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return weir_mmap_set_user_data(g->m, g);
 }
 
-static int call_add_device(void *rig)
+static int call_add_device(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	weir_mmap_rm_device(g->m, g->cpu);	/* Refused when it must be. */
 	return weir_mmap_add_device(g->m, g->cpu);
 }
 
-static int call_rm_device(void *rig)
+static int call_rm_device(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return weir_mmap_rm_device(g->m, g->cpu);
 }
 
-static int call_set_max_devices(void *rig)
+static int call_set_max_devices(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return weir_mmap_set_max_devices(g->m, 2);
 }
 
-static int call_keys(void *rig)
+static int call_keys(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return weir_mmap_keys(g->m, g->cpu, NULL, NULL);
 }
 
-static int call_start(void *rig)
+static int call_start(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return weir_mmap_start(g->m);
 }
 
-static int call_attach(void *rig)
+static int call_attach(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return weir_inventory_attach(g->inv, g->m);
 }
 
-static int call_get(void *rig)
+static int call_get(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	struct weir_buf *buf;
 	int err = weir_inventory_get(&buf, g->inv, g->m, g->mem, 1, NULL, 0);
 
@@ -252,16 +252,16 @@ static int call_get(void *rig)
 	return err;
 }
 
-static int call_stop(void *rig)
+static int call_stop(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return weir_mmap_stop(g->m, NULL, NULL);
 }
 
-static int call_stop_op(void *rig)
+static int call_stop_op(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	struct rec rec;
 	int err;
 
@@ -274,9 +274,9 @@ static int call_stop_op(void *rig)
 	return err;
 }
 
-static int call_destroy(void *rig)
+static int call_destroy(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	int err = weir_mmap_destroy(g->m);
 
 	if (!err)
@@ -284,9 +284,9 @@ static int call_destroy(void *rig)
 	return err;
 }
 
-static int call_memrange(void *rig)
+static int call_memrange(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	void *addr = NULL;
 	size_t len = 0;
 	int err = weir_mmap_memrange(g->m, &addr, &len);
@@ -298,17 +298,17 @@ static int call_memrange(void *rig)
 	return err;
 }
 
-static int call_registered(void *rig)
+static int call_registered(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	int64_t n = weir_mmap_registered(g->m, g->r, NULL);
 
 	return n < 0 ? (int)n : 0;
 }
 
-static int call_pool_over(void *rig)
+static int call_pool_over(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	struct weir_pool_opts opts = {
 		.size = sizeof(opts), .mmap = g->m, .buf_size = 4096,
 	};
@@ -366,10 +366,10 @@ static int state_after(const struct table_cell *c, int before)
 
 static void try_cell(void **state, const struct table_cell *c)
 {
-	struct rig g;
+	struct fixture g;
 	int before;
 
-	rig_begin(&g, state, (enum column)c->column);
+	fixture_begin(&g, state, (enum column)c->column);
 	before = weir_mmap_state(g.m);
 	assert_int_equal(before, c->column < STARTED ? WEIR_MMAP_STOPPED :
 				 c->column == STOPPING ? WEIR_MMAP_STOPPING :
@@ -381,7 +381,7 @@ static void try_cell(void **state, const struct table_cell *c)
 		assert_string_equal(c->then, "gone");
 		assert_int_equal(g.frees, c->column >= STARTED);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 	end_reactor(state);
 }
 
@@ -400,9 +400,9 @@ static void every_cell_of_the_table_is_so(void **state)
 
 static void bad_ranges_and_permissions_are_refused(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, NEW);
+	fixture_begin(&g, state, NEW);
 	assert_int_equal(weir_mmap_set_memrange(g.m, NULL, 1), -EINVAL);
 	assert_int_equal(weir_mmap_set_memrange(g.m, g.mem, 0), -EINVAL);
 	assert_int_equal(weir_mmap_set_memrange(g.m, g.mem, SIZE_MAX), -EINVAL);
@@ -416,7 +416,7 @@ static void bad_ranges_and_permissions_are_refused(void **state)
 	assert_int_equal(weir_mmap_set_user_data(g.m, &g), 0);
 	assert_ptr_equal(weir_mmap_user_data(g.m), &g);
 	assert_int_equal(weir_mmap_destroy(NULL), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A1.8, B2.1 */
@@ -437,10 +437,10 @@ static void others_may_not_do_what_we_may_not(void **state)
 		{ 256, -EINVAL }, { 1u << 31, -EINVAL },
 	};
 	uint32_t before, p;
-	struct rig g;
+	struct fixture g;
 	size_t i;
 
-	rig_begin(&g, state, NEW);
+	fixture_begin(&g, state, NEW);
 	assert_int_equal(weir_mmap_set_permissions(g.m, 0), 0);
 	for (i = 0; i < N_OF(tries); i++) {
 		before = weir_mmap_permissions(g.m);
@@ -454,16 +454,16 @@ static void others_may_not_do_what_we_may_not(void **state)
 				 p > 255 || (p & 128 && p & 12) ? -EINVAL : 0);
 		assert_int_equal(weir_mmap_set_permissions(g.m, 0), 0);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A1.5, A1.6, A1.7 */
 static void devices_are_counted_held_and_bounded(void **state)
 {
 	struct weir_mmap *m = NULL;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, NEW);
+	fixture_begin(&g, state, NEW);
 	assert_int_equal(weir_mmap_create(&m, NULL), 0);
 	assert_int_equal(weir_mmap_max_devices(m), 16);
 	assert_int_equal(weir_mmap_set_max_devices(m, 0), -EINVAL);
@@ -489,7 +489,7 @@ static void devices_are_counted_held_and_bounded(void **state)
 	assert_int_equal(weir_mmap_max_devices(m), 2);
 	assert_int_equal(weir_mmap_num_devices(m), 1);
 	assert_int_equal(weir_mmap_destroy(m), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A1.2, A1.10 */
@@ -515,9 +515,9 @@ static void a_new_mmap_has_nothing(void **state)
 /* A1.9; acceptance 18 */
 static void the_free_callback_runs_once_and_not_at_a_stop(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, ATTACHED);
+	fixture_begin(&g, state, ATTACHED);
 	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
 	assert_int_equal(g.frees, 0);
 	assert_int_equal(weir_mmap_start(g.m), 0);
@@ -526,30 +526,30 @@ static void the_free_callback_runs_once_and_not_at_a_stop(void **state)
 	assert_int_equal(weir_mmap_destroy(g.m), 0);
 	assert_int_equal(g.frees, 1);
 	g.m = NULL;
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A1.9; acceptance 18 */
 static void a_free_callback_that_was_taken_back_does_not_run(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, STARTED);
+	fixture_begin(&g, state, STARTED);
 	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), 0);
 	assert_int_equal(weir_mmap_set_free_cb(g.m, NULL, NULL), 0);
 	assert_int_equal(weir_mmap_destroy(g.m), 0);
 	assert_int_equal(g.frees, 0);
 	g.m = NULL;
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A1.15, A1.16; acceptance 17 */
 static void bufs_are_counted_and_hold_it(void **state)
 {
 	struct weir_buf *more;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, OUT);
+	fixture_begin(&g, state, OUT);
 	assert_int_equal(weir_mmap_num_bufs(g.m), 1);
 	assert_int_equal(weir_inventory_get(&more, g.inv, g.m, g.mem, 1, NULL,
 					    0), 0);
@@ -560,15 +560,15 @@ static void bufs_are_counted_and_hold_it(void **state)
 	assert_int_equal(weir_mmap_num_bufs(g.m), 0);
 	assert_int_equal(weir_mmap_destroy(g.m), 0);
 	g.m = NULL;
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_stop_that_cannot_begin_changes_nothing(void **state)
 {
 	struct rec rec;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state, ELSEWHERE);
+	fixture_begin(&g, state, ELSEWHERE);
 	rec_init(&rec);
 	assert_int_equal(weir_mmap_stop(g.m, NULL, &rec.op), -EINVAL);
 	assert_int_equal(weir_op_is_busy(&rec.op), 0);
@@ -578,7 +578,7 @@ static void a_stop_that_cannot_begin_changes_nothing(void **state)
 	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STARTED);
 	assert_int_equal(call_get(&g), 0);
 	assert_int_equal(finish(g.r, &rec), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 int main(void)

@@ -3,8 +3,8 @@
 # The examples that have weir-nbd's server inside serve as weir-nbd does: its
 # own tests are run on them, all with WEIR_TEST_LONG=1, and others' clients.
 # shellcheck disable=SC2317,SC2329 # Each t_ function is called by run.
-# shellcheck source=tests/kit.sh
-. "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
+# shellcheck source=tests/fixture.sh
+. "${srcdir:-$(dirname "$0")/..}/tests/fixture.sh"
 build=$(pwd)
 enter test-nbd-embedded
 

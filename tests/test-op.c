@@ -478,49 +478,49 @@ static void a_cancel_and_a_deadline_give_one_callback(void **state)
 }
 
 /* A reactor that cannot finish to stop: a worker is busy until we say so. */
-struct plug {
+struct plugin {
 	struct rec rec;
 	int here[2], gate[2];
 };
 
 static int64_t wait_at_gate(void *arg)
 {
-	struct plug *plug = arg;
+	struct plugin *plugin = arg;
 	char byte;
 
-	if (write(plug->here[1], "x", 1) != 1)
+	if (write(plugin->here[1], "x", 1) != 1)
 		return -EIO;
-	return read(plug->gate[0], &byte, 1);
+	return read(plugin->gate[0], &byte, 1);
 }
 
-static void plug_in(struct plug *plug, struct weir_reactor *r)
+static void plugin_in(struct plugin *plugin, struct weir_reactor *r)
 {
 	char byte;
 
-	pipe_pair(plug->here);
-	pipe_pair(plug->gate);
-	rec_init(&plug->rec);
-	STARTS(weir_work(r, &plug->rec.op, wait_at_gate, plug));
+	pipe_pair(plugin->here);
+	pipe_pair(plugin->gate);
+	rec_init(&plugin->rec);
+	STARTS(weir_work(r, &plugin->rec.op, wait_at_gate, plugin));
 	some_turns(r, 1);
 	/* A worker has it now: a cancel comes too late. */
-	assert_int_equal(read(plug->here[0], &byte, 1), 1);
+	assert_int_equal(read(plugin->here[0], &byte, 1), 1);
 }
 
-static void plug_out(struct plug *plug)
+static void plugin_out(struct plugin *plugin)
 {
-	assert_int_equal(write(plug->gate[1], "x", 1), 1);
+	assert_int_equal(write(plugin->gate[1], "x", 1), 1);
 }
 
 static void is_refused_when_the_reactor_stops(void **state)
 {
 	struct weir_op before;
 	struct cell c;
-	struct plug plug;
+	struct plugin plugin;
 	struct rec rec;
 
 	cell_begin(&c, state);
 	rec_init(&rec);
-	plug_in(&plug, c.r);
+	plugin_in(&plugin, c.r);
 	weir_reactor_stop(c.r);
 	some_turns(c.r, 2);
 	assert_int_equal(weir_reactor_state(c.r), WEIR_REACTOR_STOPPING);
@@ -534,13 +534,13 @@ static void is_refused_when_the_reactor_stops(void **state)
 		assert_int_equal(start(&c, &rec.op), -ESHUTDOWN);
 		assert_memory_equal(&before, &rec.op, sizeof(before));
 	}
-	plug_out(&plug);
+	plugin_out(&plugin);
 	assert_int_equal(weir_reactor_run(c.r), 0);
-	assert_int_equal(plug.rec.calls, 1);
+	assert_int_equal(plugin.rec.calls, 1);
 	if (!c.kind->always)
 		assert_int_equal(start(&c, &rec.op), -ESHUTDOWN);
-	close_pair(plug.here);
-	close_pair(plug.gate);
+	close_pair(plugin.here);
+	close_pair(plugin.gate);
 	cell_end(&c, state);
 }
 

@@ -24,7 +24,7 @@
 
 enum { LEN = 256 };
 
-struct scene {
+struct sharing {
 	struct weir_reactor *r;
 	struct rec rec;
 	int sv[2];
@@ -33,7 +33,7 @@ struct scene {
 	volatile char sink;
 };
 
-static int scene_open(struct scene *s, uint32_t backend)
+static int sharing_open(struct sharing *s, uint32_t backend)
 {
 	struct weir_reactor_opts opts = { .size = sizeof(opts) };
 
@@ -48,7 +48,7 @@ static int scene_open(struct scene *s, uint32_t backend)
 }
 
 /* End what was started, which is where a wrong ending is noticed. */
-static void scene_end(struct scene *s)
+static void sharing_end(struct sharing *s)
 {
 	if (write(s->sv[1], "0123456789", 10) != 10)
 		abort();
@@ -59,48 +59,48 @@ static void scene_end(struct scene *s)
 		abort();
 }
 
-static void start_recv(struct scene *s)
+static void start_recv(struct sharing *s)
 {
 	if (weir_recv(s->r, &s->rec.op, s->sv[0], s->buf, LEN, 0))
 		abort();
 	weir_reactor_turn(s->r, 0);
 }
 
-static void by_the_rule(struct scene *s)
+static void by_the_rule(struct sharing *s)
 {
 	memset(s->buf, 1, LEN);
 	start_recv(s);
-	scene_end(s);
+	sharing_end(s);
 	s->sink = s->buf[5];
 	s->buf[200] = 7;
 	free(s->buf);
 }
 
-static void writes_to_a_buffer_in_flight(struct scene *s)
+static void writes_to_a_buffer_in_flight(struct sharing *s)
 {
 	start_recv(s);
 	s->buf[100] = 1;
-	scene_end(s);
+	sharing_end(s);
 	free(s->buf);
 }
 
-static void reads_a_buffer_in_flight(struct scene *s)
+static void reads_a_buffer_in_flight(struct sharing *s)
 {
 	memset(s->buf, 1, LEN);
 	start_recv(s);
 	s->sink = s->buf[100];
-	scene_end(s);
+	sharing_end(s);
 	free(s->buf);
 }
 
-static void frees_a_buffer_in_flight(struct scene *s)
+static void frees_a_buffer_in_flight(struct sharing *s)
 {
 	start_recv(s);
 	free(s->buf);
-	scene_end(s);
+	sharing_end(s);
 }
 
-static void frees_and_reuses_a_buffer_in_flight(struct scene *s)
+static void frees_and_reuses_a_buffer_in_flight(struct sharing *s)
 {
 	char *again[64];
 	int i;
@@ -111,36 +111,36 @@ static void frees_and_reuses_a_buffer_in_flight(struct scene *s)
 		again[i] = malloc(LEN);
 		memset(again[i], 3, LEN);
 	}
-	scene_end(s);
+	sharing_end(s);
 	for (i = 0; i < 64; i++)
 		free(again[i]);
 }
 
-static void sends_from_freed_memory(struct scene *s)
+static void sends_from_freed_memory(struct sharing *s)
 {
 	free(s->buf);
 	if (weir_send(s->r, &s->rec.op, s->sv[0], s->buf, LEN, 0))
 		abort();
-	scene_end(s);
+	sharing_end(s);
 }
 
-static void gives_more_than_it_has(struct scene *s)
+static void gives_more_than_it_has(struct sharing *s)
 {
 	if (weir_recv(s->r, &s->rec.op, s->sv[0], s->buf, LEN + 64, 0))
 		abort();
-	scene_end(s);
+	sharing_end(s);
 	free(s->buf);
 }
 
-static void sends_what_it_never_wrote(struct scene *s)
+static void sends_what_it_never_wrote(struct sharing *s)
 {
 	if (weir_send(s->r, &s->rec.op, s->sv[0], s->buf, LEN, 0))
 		abort();
-	scene_end(s);
+	sharing_end(s);
 	free(s->buf);
 }
 
-static void writes_to_a_piece_of_a_vector(struct scene *s)
+static void writes_to_a_piece_of_a_vector(struct sharing *s)
 {
 	struct iovec iov[2] = { { s->buf, 128 }, { s->buf + 128, 128 } };
 	int p[2];
@@ -152,12 +152,12 @@ static void writes_to_a_piece_of_a_vector(struct scene *s)
 	s->buf[200] = 1;
 	if (write(p[1], "x", 1) != 1)
 		abort();
-	scene_end(s);
+	sharing_end(s);
 	free(s->buf);
 }
 
 /* A send that waits for its peer to read; then the peer reads. */
-static void start_send_with(struct scene *s, uint32_t flags)
+static void start_send_with(struct sharing *s, uint32_t flags)
 {
 	memset(s->buf, 1, LEN);
 	while (send(s->sv[0], s->buf, LEN, MSG_DONTWAIT) > 0)
@@ -168,21 +168,21 @@ static void start_send_with(struct scene *s, uint32_t flags)
 	weir_reactor_turn(s->r, 0);
 }
 
-static void start_send(struct scene *s)
+static void start_send(struct sharing *s)
 {
 	start_send_with(s, 0);
 }
 
-static void send_end(struct scene *s)
+static void send_end(struct sharing *s)
 {
 	char sink[4096];
 
 	while (recv(s->sv[1], sink, sizeof(sink), MSG_DONTWAIT) > 0)
 		;
-	scene_end(s);
+	sharing_end(s);
 }
 
-static void sends_by_the_rule(struct scene *s)
+static void sends_by_the_rule(struct sharing *s)
 {
 	start_send(s);
 	s->sink = s->buf[5];
@@ -191,7 +191,7 @@ static void sends_by_the_rule(struct scene *s)
 	free(s->buf);
 }
 
-static void changes_a_buffer_that_is_volatile(struct scene *s)
+static void changes_a_buffer_that_is_volatile(struct sharing *s)
 {
 	start_send_with(s, WEIR_SOCK_VOLATILE);
 	s->buf[100] = 2;
@@ -199,7 +199,7 @@ static void changes_a_buffer_that_is_volatile(struct scene *s)
 	free(s->buf);
 }
 
-static void changes_a_buffer_that_is_sent(struct scene *s)
+static void changes_a_buffer_that_is_sent(struct sharing *s)
 {
 	start_send(s);
 	s->buf[100] = 2;
@@ -207,7 +207,7 @@ static void changes_a_buffer_that_is_sent(struct scene *s)
 	free(s->buf);
 }
 
-static void frees_a_buffer_that_is_sent(struct scene *s)
+static void frees_a_buffer_that_is_sent(struct sharing *s)
 {
 	start_send(s);
 	free(s->buf);
@@ -219,7 +219,7 @@ enum { BY_ASAN = 1, BY_VALGRIND = 2, BY_TSAN = 4, BY_DEBUG = 8, BY_TOOLS = 7 };
 
 static const struct crime {
 	const char *name;
-	void (*commit)(struct scene *s);
+	void (*commit)(struct sharing *s);
 	int seen;
 } crimes[] = {
 	{ "writes to a buffer in flight", writes_to_a_buffer_in_flight,
@@ -254,7 +254,7 @@ static unsigned int errors_so_far(void)
 }
 
 /* 0: nobody said a word.  Else somebody did. */
-static int in_a_child(void (*commit)(struct scene *s), uint32_t backend)
+static int in_a_child(void (*commit)(struct sharing *s), uint32_t backend)
 {
 	int status, null;
 	pid_t pid;
@@ -262,14 +262,14 @@ static int in_a_child(void (*commit)(struct scene *s), uint32_t backend)
 	fflush(NULL);
 	pid = fork();
 	if (!pid) {
-		static struct scene s;
+		static struct sharing s;
 		unsigned int before = errors_so_far();
 
 		/* What is said is what is wanted, and fills the log. */
 		null = open("/dev/null", O_WRONLY);
 		dup2(null, 2);
 		alarm(60);
-		if (scene_open(&s, backend))
+		if (sharing_open(&s, backend))
 			_exit(0);
 		commit(&s);
 		_exit(errors_so_far() > before ? 5 : 0);

@@ -5,8 +5,8 @@
  * pause, stop and window at any point; pools that let nobody wait.
  */
 
-#include "tests/pipeline-kit.h"
-#include "tests/table-kit.h"
+#include "tests/pipeline-fixture.h"
+#include "tests/table-fixture.h"
 
 #define UNITS 20
 #define DEPTH 4
@@ -546,7 +546,7 @@ static void a_paused_pipeline_takes_no_bufs(void **state)
 }
 
 /* Not in every turn, that is: the loop can sleep. */
-static void a_pool_without_room_for_waiters_is_not_asked_again(void **state)
+static void a_pool_without_capacity_for_waiters_is_not_asked_again(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
 	struct stream s, t;
@@ -613,7 +613,7 @@ static void it_can_be_cancelled_while_it_waits_to_wait(void **state)
 }
 
 /* It has room of its own; its steps wait for theirs. */
-static void a_reactor_without_room_holds_it_up_and_no_more(void **state)
+static void a_reactor_without_capacity_holds_it_up_and_no_more(void **state)
 {
 	struct weir_reactor_opts opts = { .ops_max = 4 };
 	struct weir_reactor *r = start_reactor_with(state, opts);
@@ -797,9 +797,9 @@ int main(void)
 		CASE(a_stop_ends_what_has_nothing_under_way),
 		CASE(the_window_can_be_changed_on_the_way),
 		CASE(a_paused_pipeline_takes_no_bufs),
-		CASE(a_pool_without_room_for_waiters_is_not_asked_again),
+		CASE(a_pool_without_capacity_for_waiters_is_not_asked_again),
 		CASE(it_can_be_cancelled_while_it_waits_to_wait),
-		CASE(a_reactor_without_room_holds_it_up_and_no_more),
+		CASE(a_reactor_without_capacity_holds_it_up_and_no_more),
 		CASE(steered_at_random_it_loses_nothing),
 		CASE(the_pool_it_takes_from_stays),
 		CASE(the_contexts_of_its_jobs_stay),

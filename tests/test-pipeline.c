@@ -5,7 +5,7 @@
  * lost.  The tables of dma/README.md are test-pipeline-control.c's.
  */
 
-#include "tests/pipeline-kit.h"
+#include "tests/pipeline-fixture.h"
 
 #include <weir/crc32c.h>
 
@@ -382,15 +382,15 @@ static int copy_build(struct weir_slot *slot, void *arg)
 static int copy_next(struct weir_slot *slot, void *arg)
 {
 	struct block *b = weir_slot_data(slot);
-	struct weir_loc buf = weir_loc_buf(weir_slot_buf(slot));
+	struct weir_operand buf = weir_operand_buf(weir_slot_buf(slot));
 	struct copy *c = arg;
 
 	if (c->at == c->size)
 		return WEIR_PIPELINE_END;
 	b->len = c->size - c->at < BLOCK ? c->size - c->at : BLOCK;
-	weir_job_copy(&b->read, buf, weir_loc_at(c->in, c->at, b->len));
+	weir_job_copy(&b->read, buf, weir_operand_at(c->in, c->at, b->len));
 	weir_job_crc32c(&b->crc, buf, 0);
-	weir_job_copy(&b->write, weir_loc_at(c->out, c->at, b->len), buf);
+	weir_job_copy(&b->write, weir_operand_at(c->out, c->at, b->len), buf);
 	weir_slot_set_bytes(slot, b->len);
 	c->at += b->len;
 	return WEIR_PIPELINE_UNIT;
@@ -408,7 +408,7 @@ static int copy_done(struct weir_slot *slot, int64_t res, void *arg)
 }
 
 /* A pipeline that copies @size bytes of pattern(9) from "in" to "out". */
-struct copy_rig {
+struct copy_fixture {
 	struct copy c;
 	struct weir_reactor *r;
 	struct weir_pool *pool;
@@ -416,7 +416,7 @@ struct copy_rig {
 	int in, out;
 };
 
-static void copy_begin(struct copy_rig *g, void **state, uint64_t size)
+static void copy_begin(struct copy_fixture *g, void **state, uint64_t size)
 {
 	struct weir_pool_opts pool_opts = { .size = sizeof(pool_opts),
 					    .bufs = 6, .buf_size = BLOCK };
@@ -441,7 +441,7 @@ static void copy_begin(struct copy_rig *g, void **state, uint64_t size)
 	rec_init(&g->c.rec);
 }
 
-static void copy_end(struct copy_rig *g)
+static void copy_end(struct copy_fixture *g)
 {
 	assert_int_equal(weir_pipeline_destroy(g->p), 0);
 	assert_int_equal(weir_pool_destroy(g->pool), 0);
@@ -458,7 +458,7 @@ static void a_file_goes_through_whole(void **state)
 	struct weir_pipeline_progress p = { .size = sizeof(p) };
 	struct weir_pipeline_failure f = { .size = sizeof(f) };
 	char *want = malloc(size), *got = malloc(size);
-	struct copy_rig g;
+	struct copy_fixture g;
 
 	copy_begin(&g, state, size);
 	STARTS(weir_pipeline_start(g.p, &g.c.rec.op));
@@ -492,7 +492,7 @@ static void a_file_goes_through_whole(void **state)
 static void any_failure_on_the_way_drains_it(void **state)
 {
 	unsigned int n = 0, turns, stride = 1 + 20 * (scaled(100) < 100);
-	struct copy_rig g;
+	struct copy_fixture g;
 	int fired;
 
 	copy_begin(&g, state, 40000);

@@ -5,8 +5,8 @@
  * over a link that can be cut or slowed: in the guest with two devices only.
  */
 
-#include "tests/conn-kit.h"
-#include "tests/job-kit.h"
+#include "tests/conn-fixture.h"
+#include "tests/job-fixture.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -23,7 +23,7 @@ struct plain {
 	char said[128];
 };
 
-struct rig {
+struct fixture {
 	struct plain peer;
 	struct ends e;		/* Of it .r, .opts, .client and .l. */
 	struct weir_srq *srq;
@@ -31,7 +31,7 @@ struct rig {
 	unsigned int n_seen;
 };
 
-static struct rig *rig;		/* Whose events are noted. */
+static struct fixture *fixture; /* Whose events are noted. */
 
 static const char *setting(const char *name)
 {
@@ -116,12 +116,12 @@ static void link_is(const char *how)
 
 static void note(struct conn_user *user, const struct rdma_cm_event *ev)
 {
-	if (rig->n_seen < EVENTS)
-		rig->seen[rig->n_seen++] = ev->event;
+	if (fixture->n_seen < EVENTS)
+		fixture->seen[fixture->n_seen++] = ev->event;
 	conn_event(user, ev);
 }
 
-static bool has_seen(const struct rig *g, enum rdma_cm_event_type type)
+static bool has_seen(const struct fixture *g, enum rdma_cm_event_type type)
 {
 	unsigned int i;
 
@@ -131,12 +131,12 @@ static bool has_seen(const struct rig *g, enum rdma_cm_event_type type)
 	return false;
 }
 
-static void rig_init(struct rig *g, void **state)
+static void fixture_init(struct fixture *g, void **state)
 {
 	struct weir_srq_opts srq = { .size = sizeof(srq), .recvs = 8 };
 
 	memset(g, 0, sizeof(*g));
-	rig = g;
+	fixture = g;
 	setting("WEIR_RDMA_ADDRESS2");
 	ends_init(&g->e, state, AF_INET);
 	assert_int_equal(weir_srq_create(&g->srq, g->e.r, &srq), 0);
@@ -145,7 +145,7 @@ static void rig_init(struct rig *g, void **state)
 }
 
 /* The client is ours; the peer listens, serves @reads, and was asked. */
-static void rig_ask(struct rig *g, unsigned int reads)
+static void fixture_ask(struct fixture *g, unsigned int reads)
 {
 	char command[64];
 	unsigned int port;
@@ -165,22 +165,22 @@ static void rig_ask(struct rig *g, unsigned int reads)
 	tell(&g->peer, command);
 }
 
-static void rig_connect(struct rig *g, unsigned int reads)
+static void fixture_connect(struct fixture *g, unsigned int reads)
 {
-	rig_ask(g, reads);
+	fixture_ask(g, reads);
 	tell(&g->peer, "accept");
 	assert_int_equal(result_of(g->e.r, &g->e.connected), 0);
 	assert_starts_with(tell(&g->peer, "event"), "RDMA_CM_EVENT_ESTABLISHED");
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	assert_int_equal(weir_conn_destroy(g->e.client), 0);
 	plain_end(&g->peer);
 	assert_int_equal(weir_srq_destroy(g->srq), 0);
 }
 
-static void until_told(struct rig *g, int why_told)
+static void until_told(struct fixture *g, int why_told)
 {
 	UNTIL(g->e.r, g->e.n_ends[0]);
 	assert_int_equal(g->e.why[0], why_told);
@@ -189,10 +189,10 @@ static void until_told(struct rig *g, int why_told)
 
 static void disconnect_ends_when_peer_has_answered(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_init(&g, state);
-	rig_connect(&g, 4);
+	fixture_init(&g, state);
+	fixture_connect(&g, 4);
 	rec_init(&g.e.closed);
 	STARTS(weir_conn_disconnect(g.e.client, &g.e.closed.op));
 	assert_starts_with(tell(&g.peer, "event"),
@@ -203,29 +203,29 @@ static void disconnect_ends_when_peer_has_answered(void **state)
 	assert_int_equal(finish(g.e.r, &g.e.closed), 0);
 	assert_true(has_seen(&g, RDMA_CM_EVENT_DISCONNECTED));
 	assert_false(has_seen(&g, RDMA_CM_EVENT_TIMEWAIT_EXIT));
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void peer_that_disconnects_ends_connection(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_init(&g, state);
-	rig_connect(&g, 4);
+	fixture_init(&g, state);
+	fixture_connect(&g, 4);
 	tell(&g.peer, "disconnect");
 	until_told(&g, 0);
 	assert_starts_with(tell(&g.peer, "event"),
 			   "RDMA_CM_EVENT_DISCONNECTED");
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Both are on their way at once. */
 static void disconnects_that_cross_end_both(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_init(&g, state);
-	rig_connect(&g, 4);
+	fixture_init(&g, state);
+	fixture_connect(&g, 4);
 	link_is("netem delay 300ms");
 	rec_init(&g.e.closed);
 	STARTS(weir_conn_disconnect(g.e.client, &g.e.closed.op));
@@ -234,29 +234,29 @@ static void disconnects_that_cross_end_both(void **state)
 	assert_starts_with(tell(&g.peer, "event"),
 			   "RDMA_CM_EVENT_DISCONNECTED");
 	link_is(NULL);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void rejected_client_is_told_at_once(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_init(&g, state);
-	rig_ask(&g, 4);
+	fixture_init(&g, state);
+	fixture_ask(&g, 4);
 	tell(&g.peer, "reject");
 	assert_int_equal(result_of(g.e.r, &g.e.connected), -ECONNREFUSED);
 	assert_true(has_seen(&g, RDMA_CM_EVENT_REJECTED));
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* The client says that it is ready; before the peer hears that, it gives up. */
 static void accept_given_up_ends_established_connection(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_init(&g, state);
+	fixture_init(&g, state);
 	g.e.opts.keepalive_ns = WEIR_FOREVER;
-	rig_ask(&g, 4);
+	fixture_ask(&g, 4);
 	link_is("netem delay 2s");
 	tell(&g.peer, "accept");
 	assert_int_equal(result_of(g.e.r, &g.e.connected), 0);
@@ -264,41 +264,41 @@ static void accept_given_up_ends_established_connection(void **state)
 	until_told(&g, -ECONNRESET);
 	assert_true(has_seen(&g, RDMA_CM_EVENT_REJECTED));
 	link_is(NULL);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void message_to_peer_without_receives_ends_at_its_deadline(void **state)
 {
 	struct weir_message m = { .size = sizeof(m), .data = "hello", .len = 5 };
 	struct rec sent;
-	struct rig g;
+	struct fixture g;
 
-	rig_init(&g, state);
+	fixture_init(&g, state);
 	g.e.opts.grace_ns = 100 * WEIR_MSEC;
-	rig_connect(&g, 4);
+	fixture_connect(&g, 4);
 	rec_init(&sent);
 	STARTS(weir_message_send(g.e.client, &sent.op, &m));
 	weir_op_set_deadline(&sent.op, weir_reactor_now(g.e.r) + 100 * WEIR_MSEC);
 	assert_int_equal(finish(g.e.r, &sent), -ETIMEDOUT);
 	until_told(&g, -ETIMEDOUT);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void message_waits_for_late_receive_of_peer(void **state)
 {
 	struct weir_message m = { .size = sizeof(m), .data = "hello", .len = 5 };
 	struct rec sent;
-	struct rig g;
+	struct fixture g;
 
-	rig_init(&g, state);
-	rig_connect(&g, 4);
+	fixture_init(&g, state);
+	fixture_connect(&g, 4);
 	rec_init(&sent);
 	STARTS(weir_message_send(g.e.client, &sent.op, &m));
 	some_turns(g.e.r, 20);
 	assert_int_equal(sent.calls, 0);
 	tell(&g.peer, "receive 1");
 	assert_int_equal(finish(g.e.r, &sent), 5);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Jobs to and from the peer's memory. */
@@ -313,8 +313,9 @@ static int start_job(struct jobs *jobs, bool read)
 {
 	static struct weir_remote_key key = { .rkey = 1 };
 	static char here[8];
-	struct weir_loc far = weir_loc_at(jobs->there, 4096, sizeof(here));
-	struct weir_loc near = weir_loc_mem(here, sizeof(here));
+	struct weir_operand far =
+		weir_operand_at(jobs->there, 4096, sizeof(here));
+	struct weir_operand near = weir_operand_mem(here, sizeof(here));
 
 	far.ctx = &key;
 	jrec_init(&jobs->j);
@@ -322,7 +323,7 @@ static int start_job(struct jobs *jobs, bool read)
 	return weir_job_start(jobs->dma, &jobs->j.job);
 }
 
-static void jobs_begin(struct rig *g, struct jobs *jobs)
+static void jobs_begin(struct fixture *g, struct jobs *jobs)
 {
 	assert_int_equal(weir_domain_remote_create(&jobs->there, NULL), 0);
 	assert_int_equal(weir_conn_attach(g->e.client, jobs->there), 0);
@@ -330,7 +331,7 @@ static void jobs_begin(struct rig *g, struct jobs *jobs)
 			      .staging_size = 64 << 10, .staging_bufs = 2 });
 }
 
-static void jobs_end(struct rig *g, struct jobs *jobs)
+static void jobs_end(struct fixture *g, struct jobs *jobs)
 {
 	some_turns(g->e.r, 3);
 	assert_int_equal(weir_dma_destroy(jobs->dma), 0);
@@ -341,24 +342,24 @@ static void jobs_end(struct rig *g, struct jobs *jobs)
 static void read_from_peer_that_serves_none_is_refused(void **state)
 {
 	struct jobs jobs;
-	struct rig g;
+	struct fixture g;
 
-	rig_init(&g, state);
-	rig_connect(&g, 0);
+	fixture_init(&g, state);
+	fixture_connect(&g, 0);
 	jobs_begin(&g, &jobs);
 	assert_int_equal(start_job(&jobs, true), -EOPNOTSUPP);
 	assert_non_null(strstr(weir_why(), "responder_resources"));
 	jobs_end(&g, &jobs);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A job is started after the link was cut; its QP retries for ever. */
-static void begin_cut(struct rig *g, struct jobs *jobs, void **state)
+static void begin_cut(struct fixture *g, struct jobs *jobs, void **state)
 {
-	rig_init(g, state);
+	fixture_init(g, state);
 	g->e.opts.retries = 7;
 	g->e.opts.grace_ns = 100 * WEIR_MSEC;
-	rig_connect(g, 4);
+	fixture_connect(g, 4);
 	jobs_begin(g, jobs);
 	link_is("netem loss 100%");
 	assert_int_equal(start_job(jobs, false), 0);
@@ -367,7 +368,7 @@ static void begin_cut(struct rig *g, struct jobs *jobs, void **state)
 static void cut_link_ends_posted_job_at_its_deadline(void **state)
 {
 	struct jobs jobs;
-	struct rig g;
+	struct fixture g;
 
 	begin_cut(&g, &jobs, state);
 	weir_op_set_deadline(&jobs.j.job.op,
@@ -377,14 +378,14 @@ static void cut_link_ends_posted_job_at_its_deadline(void **state)
 	until_told(&g, -ETIMEDOUT);
 	link_is(NULL);
 	jobs_end(&g, &jobs);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void cut_link_ends_context_that_stops(void **state)
 {
 	struct jobs jobs;
 	struct rec stop;
-	struct rig g;
+	struct fixture g;
 
 	begin_cut(&g, &jobs, state);
 	weir_dma_flush(jobs.dma);
@@ -394,19 +395,19 @@ static void cut_link_ends_context_that_stops(void **state)
 	assert_int_equal(jobs.j.res, -ECANCELED);
 	link_is(NULL);
 	jobs_end(&g, &jobs);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void keepalive_reaches_peer_and_detects_cut_link(void **state)
 {
-	struct rig g;
+	struct fixture g;
 	bool before;
 	int i;
 
-	rig_init(&g, state);
+	fixture_init(&g, state);
 	g.e.opts.keepalive_ns = 20 * WEIR_MSEC;
 	g.e.opts.ack_timeout = 10;
-	rig_connect(&g, 4);
+	fixture_connect(&g, 4);
 	for (i = 0; i < 4; i++) {
 		before = g.e.client->beat->posted;
 		UNTIL(g.e.r, g.e.client->beat->posted != before);
@@ -415,7 +416,7 @@ static void keepalive_reaches_peer_and_detects_cut_link(void **state)
 	link_is("netem loss 100%");
 	until_told(&g, -ECONNRESET);
 	link_is(NULL);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 int main(void)

@@ -2,15 +2,15 @@
 
 /* Pools: the table of mem/README.md, waiting in order, exact counts. */
 
-#include "tests/job-kit.h"
-#include "tests/table-kit.h"
+#include "tests/job-fixture.h"
+#include "tests/table-fixture.h"
 
 #include <weir/chain.h>
 #include <weir/device.h>
 #include <weir/dm.h>
 #include <weir/pipeline.h>
 #include <weir/pool.h>
-#include <weir/store.h>
+#include <weir/shared-pool.h>
 
 #include "base/fault.h"
 
@@ -491,8 +491,8 @@ static void what_the_limit_refuses_works_unregistered(void **state)
 	for (i = 0; i < 4; i++) {
 		buf[i] = take(pool);
 		jrec_init(&j);
-		weir_job_copy(&j.job, weir_loc_buf(buf[i]),
-			      weir_loc_at(file, 0, 65536));
+		weir_job_copy(&j.job, weir_operand_buf(buf[i]),
+			      weir_operand_at(file, 0, 65536));
 		assert_int_equal(jrec_run(dma, &j), 65536);
 		assert_true(is_pattern(weir_buf_data(buf[i]), 65536, 0, 4));
 	}
@@ -571,7 +571,7 @@ static const int bufs_out[] = { 0, 2, STAND_BUFS, STAND_BUFS, 0 };
 
 struct stand {
 	struct weir_reactor *r;
-	struct weir_store *store;	/* NULL: the pool's own. */
+	struct weir_shared_pool *store; /* NULL: the pool's own. */
 	struct weir_pool *pool;
 	struct weir_pipeline *pipeline;
 	struct weir_buf *buf[2 * STAND_BUFS];
@@ -624,7 +624,7 @@ static int call_grow(void *arg)
 	if (!s->store)
 		return weir_pool_grow(s->pool, 1);
 	assert_int_equal(weir_pool_grow(s->pool, 1), -EPERM);
-	return weir_store_grow(s->store, 5000, 1);
+	return weir_shared_pool_grow(s->store, 5000, 1);
 }
 
 static int call_wait(void *arg)
@@ -698,9 +698,12 @@ static struct weir_pipeline *pipeline_of(struct weir_pool *pool,
 
 static void stand_begin(struct stand *s, void **state, bool shared, int column)
 {
-	struct weir_store_class one = { .buf_size = 5000, .bufs = STAND_BUFS };
-	struct weir_store_opts sopts = {
-		.size = sizeof(sopts), .classes = &one, .n_classes = 1,
+	struct weir_shared_pool_class one = { .buf_size = 5000,
+					      .bufs = STAND_BUFS };
+	struct weir_shared_pool_opts sopts = {
+		.size = sizeof(sopts),
+		.classes = &one,
+		.n_classes = 1,
 	};
 	struct weir_pool_opts opts = { .size = sizeof(opts),
 				       .waiters_max = 1, .cache = 2 };
@@ -710,8 +713,8 @@ static void stand_begin(struct stand *s, void **state, bool shared, int column)
 	weir_op_init(&s->first.op, on_taken);
 	weir_op_init(&s->more.op, on_taken);
 	if (shared) {
-		assert_int_equal(weir_store_create(&s->store, &sopts), 0);
-		opts.store = s->store;
+		assert_int_equal(weir_shared_pool_create(&s->store, &sopts), 0);
+		opts.shared_pool = s->store;
 		assert_int_equal(weir_pool_create(&s->pool, s->r, &opts), 0);
 	} else {
 		s->pool = make(s->r, STAND_BUFS, 1);
@@ -740,7 +743,7 @@ static void stand_end(struct stand *s, void **state)
 	assert_int_equal(weir_pipeline_destroy(s->pipeline), 0);
 	if (!s->gone)
 		assert_int_equal(weir_pool_destroy(s->pool), 0);
-	assert_int_equal(weir_store_destroy(s->store), 0);
+	assert_int_equal(weir_shared_pool_destroy(s->store), 0);
 	end_reactor(state);
 }
 

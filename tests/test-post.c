@@ -2,7 +2,7 @@
 
 /* What comes from other threads: posts, and work that workers did. */
 
-#include "tests/gate-kit.h"
+#include "tests/gate-fixture.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -301,7 +301,7 @@ static void post_again(void *arg)
 		assert_int_equal(weir_post(e->r, post_again, e), 0);
 }
 
-static void a_post_that_posts_leaves_room_for_others(void **state)
+static void a_post_that_posts_leaves_capacity_for_others(void **state)
 {
 	struct echo e = { .r = start_reactor(state), .max = 1 << 30 };
 	struct rec nop, nap;
@@ -486,7 +486,7 @@ int main(void)
 		CASE(a_wake_up_ends_one_sleep),
 		REAL(no_wake_up_is_lost_between_two),
 		CASE(its_own_thread_may_post_too),
-		CASE(a_post_that_posts_leaves_room_for_others),
+		CASE(a_post_that_posts_leaves_capacity_for_others),
 		CASE(none_is_taken_when_it_has_stopped),
 		REAL(work_runs_elsewhere_and_gives_its_result),
 		CASE(one_worker_does_it_in_order),

@@ -5,8 +5,8 @@
  * know, because it was mapped before the fork.
  */
 
-#include "tests/gate-kit.h"
-#include "tests/job-kit.h"
+#include "tests/gate-fixture.h"
+#include "tests/job-fixture.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -138,7 +138,7 @@ static struct weir_domain *process_domain(pid_t pid)
 	return d;
 }
 
-struct rig {
+struct fixture {
 	struct child c;
 	struct weir_domain *d;
 	struct weir_reactor *r;
@@ -149,7 +149,7 @@ struct rig {
 	struct jrec j;
 };
 
-static void rig_begin(struct rig *g, void **state)
+static void fixture_begin(struct fixture *g, void **state)
 {
 	child_begin(&g->c);
 	g->d = process_domain(g->c.pid);
@@ -163,7 +163,7 @@ static void rig_begin(struct rig *g, void **state)
 	jrec_init(&g->j);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	assert_int_equal(weir_domain_users(g->d), 0);
 	assert_int_equal(weir_dma_destroy(g->dma), 0);
@@ -174,17 +174,18 @@ static void rig_end(struct rig *g)
 	child_end(&g->c);
 }
 
-static struct weir_loc there(struct rig *g, size_t off, size_t len)
+static struct weir_operand there(struct fixture *g, size_t off, size_t len)
 {
-	return weir_loc_at(g->d, (uintptr_t)g->c.mem + off, len);
+	return weir_operand_at(g->d, (uintptr_t)g->c.mem + off, len);
 }
 
-static struct weir_loc here(struct rig *g, size_t off, size_t len)
+static struct weir_operand here(struct fixture *g, size_t off, size_t len)
 {
-	return weir_loc_mem(g->mem + off, len);
+	return weir_operand_mem(g->mem + off, len);
 }
 
-static int64_t copy(struct rig *g, struct weir_loc dst, struct weir_loc src)
+static int64_t copy(struct fixture *g, struct weir_operand dst,
+		    struct weir_operand src)
 {
 	jrec_init(&g->j);
 	weir_job_copy(&g->j.job, dst, src);
@@ -360,10 +361,10 @@ static void another_user_may_not(void **state)
 static void bytes_go_both_ways(void **state)
 {
 	static const size_t lens[] = { 1, 7, 4095, 4097, BAD - 100 };
-	struct rig g;
+	struct fixture g;
 	size_t i, off;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	for (i = 0; i < N_OF(lens); i++) {
 		off = 100 - i;
 		assert_int_equal(copy(&g, here(&g, 0, lens[i]),
@@ -388,14 +389,14 @@ static void bytes_go_both_ways(void **state)
 			      there(&g, off, LEN - off)), LEN - off);
 	assert_true(is_pattern(g.mem + 1, LEN - off - 1, 0, 21));
 	assert_int_equal(g.mem[0], 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 enum { PIECES = 200 };
 
 /* Random pieces in the child, and the same lengths here in reverse order. */
-static size_t cut(struct rig *g, struct iovec *far_iov, struct iovec *near_iov,
-		  unsigned int *seed)
+static size_t cut(struct fixture *g, struct iovec *far_iov,
+		  struct iovec *near_iov, unsigned int *seed)
 {
 	size_t len = 0, at = 0, n, i;
 
@@ -412,7 +413,7 @@ static size_t cut(struct rig *g, struct iovec *far_iov, struct iovec *near_iov,
 }
 
 /* A list of full bufs over @iov. */
-static struct weir_buf *list_of(struct rig *g, const struct iovec *iov)
+static struct weir_buf *list_of(struct fixture *g, const struct iovec *iov)
 {
 	struct weir_buf *list = NULL, *buf = NULL;
 	size_t i;
@@ -437,31 +438,31 @@ static void any_shape_is_moved(void **state)
 {
 	struct iovec far_iov[PIECES], near_iov[PIECES];
 	unsigned int seed = 4, round, rounds = scaled(200);
-	struct weir_loc far_loc, near_loc;
+	struct weir_operand far_operand, near_operand;
 	struct weir_buf *list;
-	struct rig g;
+	struct fixture g;
 	size_t len;
 
-	rig_begin(&g, state);
-	far_loc = weir_loc_iov(g.d, far_iov, PIECES);
+	fixture_begin(&g, state);
+	far_operand = weir_operand_iov(g.d, far_iov, PIECES);
 	for (round = 0; round < rounds; round++) {
 		len = cut(&g, far_iov, near_iov, &seed);
 		list = round % 2 ? list_of(&g, near_iov) : NULL;
-		near_loc = list ? weir_loc_buf(list) :
-				  weir_loc_iov(NULL, near_iov, PIECES);
+		near_operand = list ? weir_operand_buf(list) :
+				      weir_operand_iov(NULL, near_iov, PIECES);
 		fill_pattern(g.mem, len, 0, round);
-		assert_int_equal(copy(&g, far_loc, near_loc), len);
+		assert_int_equal(copy(&g, far_operand, near_operand), len);
 		assert_true(ask(&g.c, 0, len, round));
 
 		memset(g.mem, 0, len);
 		jrec_init(&g.j);
-		weir_job_copy(&g.j.job, near_loc, far_loc);
+		weir_job_copy(&g.j.job, near_operand, far_operand);
 		g.j.job.flags = WEIR_JOB_OVERWRITE;
 		assert_int_equal(jrec_run(g.dma, &g.j), len);
 		assert_true(is_pattern(g.mem, len, 0, round));
 		weir_buf_put(list);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* What is done of a move that meets a page without the right. */
@@ -480,18 +481,18 @@ static const struct bad_row {
 	{ READ_ONLY + PAGE + 3, LEN / 2, FAR_BAD - READ_ONLY - PAGE - 3, true },
 };
 
-static void try_bad_row(struct rig *g, const struct bad_row *row)
+static void try_bad_row(struct fixture *g, const struct bad_row *row)
 {
-	struct weir_loc far_loc = there(g, row->off, row->len);
-	struct weir_loc near_loc = here(g, 0, row->len);
+	struct weir_operand far_operand = there(g, row->off, row->len);
+	struct weir_operand near_operand = here(g, 0, row->len);
 	int64_t want = row->done == row->len ? (int64_t)row->len : -EFAULT;
 	int64_t res;
 
 	memset(g->mem, 0, LEN);
 	if (row->push)
 		fill_pattern(g->mem, LEN, row->off, SEED);
-	res = row->push ? copy(g, far_loc, near_loc) :
-			  copy(g, near_loc, far_loc);
+	res = row->push ? copy(g, far_operand, near_operand) :
+			  copy(g, near_operand, far_operand);
 	if (res != want || g->j.detail.bytes != row->done)
 		fail_msg("row %d: %lld, %llu bytes", (int)(row - bad_rows),
 			 (long long)res,
@@ -507,10 +508,10 @@ static void a_bad_page_is_an_error_with_the_exact_bytes(void **state)
 {
 	struct iovec iov[3];
 	struct weir_buf *buf;
-	struct rig g;
+	struct fixture g;
 	size_t i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	for (i = 0; i < N_OF(bad_rows); i++)
 		try_bad_row(&g, &bad_rows[i]);
 
@@ -520,27 +521,28 @@ static void a_bad_page_is_an_error_with_the_exact_bytes(void **state)
 	iov[2] = (struct iovec){ g.c.mem, 10 };
 	assert_int_equal(weir_inventory_get(&buf, g.inv, g.m, g.mem, 100, NULL,
 					    3), 0);
-	assert_int_equal(copy(&g, weir_loc_buf(buf),
-			      weir_loc_iov(g.d, iov, 3)), -EFAULT);
+	assert_int_equal(copy(&g, weir_operand_buf(buf),
+			      weir_operand_iov(g.d, iov, 3)),
+			 -EFAULT);
 	assert_int_equal(g.j.detail.bytes, 30);
 	assert_int_equal(g.j.detail.segment, 1);
 	assert_int_equal(weir_buf_data_len(buf), 3);
 	weir_buf_put(buf);
 
 	/* Where nobody has anything. */
-	assert_int_equal(copy(&g, here(&g, 0, 9), weir_loc_at(g.d, 0, 9)),
+	assert_int_equal(copy(&g, here(&g, 0, 9), weir_operand_at(g.d, 0, 9)),
 			 -EFAULT);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* 3.7: dead pid -> -ESRCH */
 static void one_that_has_ended_is_gone_and_stays_so(void **state)
 {
 	struct child other;
-	struct rig g;
+	struct fixture g;
 	pid_t pid;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	child_begin(&other);
 	pid = g.c.pid;
 	assert_int_equal(kill(pid, SIGKILL), 0);
@@ -553,16 +555,18 @@ static void one_that_has_ended_is_gone_and_stays_so(void **state)
 	/* Its number is somebody else's now: who is left alone. */
 	domain_to_process(g.d)->pid = other.pid;
 	fill_pattern(g.mem, 100, 0, 50);
-	assert_int_equal(copy(&g, weir_loc_at(g.d, (uintptr_t)other.mem, 100),
-			      here(&g, 0, 100)), -ESRCH);
+	assert_int_equal(copy(&g,
+			      weir_operand_at(g.d, (uintptr_t)other.mem, 100),
+			      here(&g, 0, 100)),
+			 -ESRCH);
 	assert_int_equal(g.j.detail.bytes, 0);
 	assert_true(ask(&other, 0, 100, SEED));
 	assert_int_equal(copy(&g, here(&g, 0, 100),
-			      weir_loc_at(g.d, (uintptr_t)other.mem, 100)),
+			      weir_operand_at(g.d, (uintptr_t)other.mem, 100)),
 			 -ESRCH);
 	assert_true(is_pattern(g.mem, 100, 0, 50));
 	child_end(&other);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Whenever it ends, the job has moved all, or says how far it came. */
@@ -570,10 +574,10 @@ static void one_may_end_in_the_middle(void **state)
 {
 	unsigned int round, rounds = want_long() ? 200 : scaled(12);
 	size_t off = FAR_BAD + PAGE, len = LEN - off;
-	struct rig g;
+	struct fixture g;
 
 	for (round = 0; round < rounds; round++) {
-		rig_begin(&g, state);
+		fixture_begin(&g, state);
 		jrec_init(&g.j);
 		weir_job_copy(&g.j.job, here(&g, 0, len), there(&g, off, len));
 		STARTS(weir_job_start(g.dma, &g.j.job));
@@ -586,7 +590,7 @@ static void one_may_end_in_the_middle(void **state)
 		else
 			assert_int_equal(g.j.res, len);
 		assert_true(is_pattern(g.mem, g.j.detail.bytes, off, SEED));
-		rig_end(&g);
+		fixture_end(&g);
 		end_reactor(state);
 	}
 }
@@ -596,16 +600,16 @@ static void what_is_read_only_is_not_written_to(void **state)
 	struct weir_domain_process_opts opts = {
 		.size = sizeof(opts), .flags = WEIR_DOMAIN_PROCESS_READ_ONLY,
 	};
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	assert_int_equal(weir_domain_destroy(g.d), 0);
 	assert_int_equal(weir_domain_process_create(&g.d, g.c.pid, &opts), 0);
 	assert_int_equal(copy(&g, here(&g, 0, 9), there(&g, 0, 9)), 9);
 	jrec_init(&g.j);
 	weir_job_copy(&g.j.job, there(&g, 0, 9), here(&g, 0, 9));
 	assert_int_equal(weir_job_start(g.dma, &g.j.job), -EACCES);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 enum place { M, P, Q, F }; /* Memory, two processes, a file. */
@@ -635,8 +639,9 @@ static const struct route_row {
 };
 
 /* 64 bytes at @off, in each place. */
-static struct weir_loc in(struct rig *g, enum place place, size_t off,
-			  struct weir_domain *self, struct weir_domain *file)
+static struct weir_operand in(struct fixture *g, enum place place, size_t off,
+			      struct weir_domain *self,
+			      struct weir_domain *file)
 {
 	switch (place) {
 	case M:
@@ -644,9 +649,9 @@ static struct weir_loc in(struct rig *g, enum place place, size_t off,
 	case P:
 		return there(g, off, 64);
 	case Q:
-		return weir_loc_at(self, (uintptr_t)g->mem + off, 64);
+		return weir_operand_at(self, (uintptr_t)g->mem + off, 64);
 	default:
-		return weir_loc_at(file, off, 64);
+		return weir_operand_at(file, off, 64);
 	}
 }
 
@@ -654,10 +659,10 @@ static void every_cell_of_the_table_of_routes_is_so(void **state)
 {
 	struct weir_domain *self, *file;
 	const struct route_row *row;
-	struct rig g;
+	struct fixture g;
 	int fd, err;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	self = process_domain(getpid());
 	fd = test_file(state, "f", 1000, 0);
 	file = file_domain(fd);
@@ -684,21 +689,21 @@ static void every_cell_of_the_table_of_routes_is_so(void **state)
 	assert_int_equal(weir_domain_destroy(self), 0);
 	assert_int_equal(weir_domain_destroy(file), 0);
 	close(fd);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Its addresses are those of memory. */
 static void own_process_and_memory_overlap(void **state)
 {
 	struct weir_domain *self;
-	struct weir_loc mem, far;
-	struct rig g;
+	struct weir_operand mem, far;
+	struct fixture g;
 
 	need_processes();
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	self = process_domain(getpid());
-	mem = weir_loc_at(NULL, (uintptr_t)g.mem, 64);
-	far = weir_loc_at(self, (uintptr_t)g.mem + 63, 64);
+	mem = weir_operand_at(NULL, (uintptr_t)g.mem, 64);
+	far = weir_operand_at(self, (uintptr_t)g.mem + 63, 64);
 	weir_job_copy(&g.j.job, mem, far);
 	assert_int_equal(weir_job_start(g.dma, &g.j.job), -EINVAL);
 	weir_job_copy(&g.j.job, far, mem);
@@ -707,17 +712,17 @@ static void own_process_and_memory_overlap(void **state)
 	weir_job_copy(&g.j.job, far, mem);
 	assert_int_equal(jrec_run(g.dma, &g.j), 64);
 	assert_int_equal(weir_domain_destroy(self), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_cancel_between_slices_loses_nothing(void **state)
 {
 	size_t off = FAR_BAD + PAGE, len = LEN - off;
 	struct jrec many[16];
-	struct rig g;
+	struct fixture g;
 	size_t i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	for (i = 0; i < N_OF(many); i++) {
 		jrec_init(&many[i]);
 		weir_job_copy(&many[i].job, here(&g, i, len),
@@ -735,7 +740,7 @@ static void a_cancel_between_slices_loses_nothing(void **state)
 		else
 			assert_true(many[i].detail.bytes < len);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* All workers wait for us, so it has not begun. */
@@ -743,10 +748,10 @@ static void a_cancel_before_the_first_slice_moves_nothing(void **state)
 {
 	struct rec busy[WORKERS];
 	struct gate gate;
-	struct rig g;
+	struct fixture g;
 	size_t i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	gate_make(&gate);
 	for (i = 0; i < N_OF(busy); i++) {
 		rec_init(&busy[i]);
@@ -769,16 +774,16 @@ static void a_cancel_before_the_first_slice_moves_nothing(void **state)
 	for (i = 0; i < N_OF(busy); i++)
 		UNTIL(g.r, busy[i].calls);
 	gate_free(&gate);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void any_failure_inside_leaves_nothing_behind(void **state)
 {
 	struct weir_domain *d = NULL;
-	struct rig g;
+	struct fixture g;
 	int err, n, fired, by_fd, fd;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	fd = (int)syscall(SYS_pidfd_open, g.c.pid, 0);
 	for (by_fd = 0; by_fd < 2; by_fd++) {
 		n = 0;
@@ -798,7 +803,7 @@ static void any_failure_inside_leaves_nothing_behind(void **state)
 	}
 	close(fd);
 
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* A job ends whatever fails, and says how.  Whether the process lives is asked
@@ -807,9 +812,9 @@ static void any_failure_inside_leaves_nothing_behind(void **state)
 static void a_job_ends_whatever_fails(void **state)
 {
 	int n, fired, before = 0, after = 0, tries = 10000;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	for (n = 0; tries && !(n == 0 && before && after); n = (n + 1) % 8) {
 		tries--;
 		g.mem[0] = 0;
@@ -830,7 +835,7 @@ static void a_job_ends_whatever_fails(void **state)
 		}
 	}
 	assert_true(before && after);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 int main(void)

@@ -674,7 +674,7 @@ static void the_account_adds_up(void **state)
 	assert_true(sum >= t1 - t0);
 }
 
-static void stats_fill_what_there_is_room_for(void **state)
+static void stats_fill_what_there_is_capacity_for(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
 	struct weir_reactor_stats st;
@@ -770,7 +770,7 @@ int main(void)
 		CASE(a_turn_that_may_not_wait_does_not),
 		CASE(without_spinning_none_is_counted),
 		CASE(the_account_adds_up),
-		CASE(stats_fill_what_there_is_room_for),
+		CASE(stats_fill_what_there_is_capacity_for),
 		CASE(time_does_not_go_back),
 		CASE(many_operations_complete_once_each),
 		CASE(the_version_is_that_of_the_headers),

@@ -5,7 +5,7 @@
  * way in which the function may return.
  */
 
-#include "tests/job-kit.h"
+#include "tests/job-fixture.h"
 
 #include <weir/chain.h>
 #include <weir/domain-user.h>
@@ -52,7 +52,7 @@ struct pending {
 	bool cancelled;
 };
 
-static struct rig {
+static struct fixture {
 	struct combination c;
 	struct weir_reactor *r;
 	struct weir_dma *dma;
@@ -321,10 +321,10 @@ static bool is_engines(enum site site)
 /* A job that comes to the function of the combination. */
 static void set_job(void)
 {
-	struct weir_loc mem = weir_loc_mem(g.mem, LEN);
-	struct weir_loc to = weir_loc_mem(g.mem + LEN, LEN);
-	struct weir_loc user = weir_loc_at(g.user[0], 0, LEN);
-	struct weir_loc file = weir_loc_at(g.file, 0, LEN);
+	struct weir_operand mem = weir_operand_mem(g.mem, LEN);
+	struct weir_operand to = weir_operand_mem(g.mem + LEN, LEN);
+	struct weir_operand user = weir_operand_at(g.user[0], 0, LEN);
+	struct weir_operand file = weir_operand_at(g.file, 0, LEN);
 
 	jrec_init(&g.j);
 	switch (g.c.site) {
@@ -332,7 +332,8 @@ static void set_job(void)
 		weir_job_copy(&g.j.job, user, g.c.bounced ? file : mem);
 		break;
 	case TRANSFER:
-		weir_job_copy(&g.j.job, user, weir_loc_at(g.user[1], 0, LEN));
+		weir_job_copy(&g.j.job, user,
+			      weir_operand_at(g.user[1], 0, LEN));
 		break;
 	case FILL:
 		weir_job_fill(&g.j.job, user, 7);
@@ -377,7 +378,7 @@ static int on_done(struct weir_slot *slot, int64_t res, void *arg)
 	return res < 0 ? (int)res : 0;
 }
 
-static void rig_begin(void)
+static void fixture_begin(void)
 {
 	const struct weir_pipeline_opts opts = {
 		.size = sizeof(opts), .build = on_build, .next = on_next,
@@ -397,7 +398,7 @@ static void rig_begin(void)
 	rec_init(&g.stop);
 	rec_init(&g.other_rec);
 	jrec_init(&g.other_job);
-	weir_job_fill(&g.other_job.job, weir_loc_mem(g.mem, 64), 1);
+	weir_job_fill(&g.other_job.job, weir_operand_mem(g.mem, 64), 1);
 	assert_int_equal(weir_chain_create(&g.other, g.r, NULL), 0);
 	assert_int_equal(weir_chain_add_job(g.other, WEIR_CHAIN_FIRST, g.dma,
 					    &g.other_job.job), 0);
@@ -427,7 +428,7 @@ static void rig_begin(void)
 			 0);
 }
 
-static void rig_end(void)
+static void fixture_end(void)
 {
 	assert_int_equal(weir_domain_users(g.user[0]), 0);
 	assert_int_equal(weir_domain_users(g.user[1]), 0);
@@ -537,7 +538,7 @@ static void run_one(void)
 {
 	int err;
 
-	rig_begin();
+	fixture_begin();
 	err = start_owner();
 	settle(!err);
 	check(err);
@@ -547,7 +548,7 @@ static void run_one(void)
 	}
 	/* What changed or was due is told. */
 	some_turns(g.r, 2);
-	rig_end();
+	fixture_end();
 }
 
 static bool makes_sense(void)

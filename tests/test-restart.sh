@@ -5,7 +5,7 @@
 #
 # Environment: WEIR_NBD and WEIR_PROXY are the programs, WEIR is weir.
 # shellcheck disable=SC2317 # run() calls functions by their names.
-. "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
+. "${srcdir:-$(dirname "$0")/..}/tests/fixture.sh"
 
 weir=$(absolute "${WEIR:-tools/weir}")
 nbd=$(absolute "${WEIR_NBD:-programs/weir-nbd/weir-nbd}")

@@ -8,48 +8,48 @@
  * or old come to nothing.
  */
 
-#include "tests/window-kit.h"
+#include "tests/mw-fixture.h"
 
 #include <time.h>
 
 #include "mem/descriptor.h"
-#include "tests/fuzz/descriptor-kit.h"
+#include "tests/fuzz/descriptor-fixture.h"
 
 #define A WEIR_MMAP_RDMA_ATOMIC
 
 /* An exporter with two peers. */
 struct two {
-	struct scene bad, good;
+	struct sharing bad, good;
 };
 
 static void two_begin(struct two *t, void **state, uint32_t rights)
 {
-	scene_begin(&t->good, state);
-	scene_export(&t->good, R | W);
-	scene_import(&t->good);
-	scene_init(&t->bad, state);
+	sharing_begin(&t->good, state);
+	sharing_export(&t->good, R | W);
+	sharing_import(&t->good);
+	sharing_init(&t->bad, state);
 	t->bad.e.others = true;
-	scene_open(&t->bad);
-	scene_export(&t->bad, rights);
+	sharing_open(&t->bad);
+	sharing_export(&t->bad, rights);
 }
 
 static void two_end(struct two *t)
 {
-	scene_end(&t->bad);
-	scene_end(&t->good);
+	sharing_end(&t->bad);
+	sharing_end(&t->good);
 }
 
 static void the_other_goes_on(struct two *t)
 {
-	struct scene *s = &t->good;
+	struct sharing *s = &t->good;
 	struct jrec j;
 
 	assert_int_equal(s->e.n_ends[0] + s->e.n_ends[1], 0);
 	nothing_has_changed(s);
-	assert_int_equal(scene_write(s, &j, 0, PART_LEN), PART_LEN);
+	assert_int_equal(sharing_write(s, &j, 0, PART_LEN), PART_LEN);
 	assert_true(all_are(s->mem + PART_OFF, PART_LEN, 'n'));
 	memset(s->mem, 'm', MEM_LEN);
-	assert_int_equal(scene_read(s, &j, 0, PART_LEN), PART_LEN);
+	assert_int_equal(sharing_read(s, &j, 0, PART_LEN), PART_LEN);
 	assert_true(all_are(s->near, PART_LEN, 'm'));
 	memset(s->near, 'n', MEM_LEN);
 }
@@ -70,12 +70,12 @@ static void the_rogue_is_out(struct two *t, const struct jrec *j, int64_t res,
 
 /* By a key, which it has learnt from the bytes, or has guessed. */
 
-static struct descriptor read_bytes(const struct scene *s)
+static struct descriptor read_bytes(const struct sharing *s)
 {
 	struct weir_export_desc desc = { .size = sizeof(desc) };
 	struct descriptor d;
 
-	assert_int_equal(weir_window_export(s->w, &desc), 0);
+	assert_int_equal(weir_mw_export(s->w, &desc), 0);
 	assert_int_equal(descriptor_parse(&d, desc.bytes, desc.len, NULL, 0, 0,
 					  "test"), 0);
 	return d;
@@ -122,20 +122,20 @@ static const struct attempt {
 	{ "from what is another queue pair's", R | W, READ, 0, 64, 0, OTHERS },
 };
 
-static void take_back(struct scene *s, enum when when)
+static void take_back(struct sharing *s, enum when when)
 {
 	if (when == REVOKED)
-		assert_int_equal(scene_revoke(s), 0);
+		assert_int_equal(sharing_revoke(s), 0);
 	if (when == STOPPED)
 		assert_int_equal(weir_mmap_stop(s->m, NULL, NULL), 0);
 	if (when != FREED)
 		return;
-	assert_int_equal(weir_window_destroy(s->w), 0);
+	assert_int_equal(weir_mw_destroy(s->w), 0);
 	s->w = NULL;
 }
 
-static int64_t move_raw(struct scene *s, struct jrec *j, enum how how,
-			struct weir_loc far, size_t len)
+static int64_t move_raw(struct sharing *s, struct jrec *j, enum how how,
+			struct weir_operand far, size_t len)
 {
 	if (how != ADD)
 		return move_by(s, j, far, len, how == READ);
@@ -148,7 +148,7 @@ static void try(void **state, const struct attempt *a)
 {
 	struct weir_remote_key key = { 0 };
 	struct descriptor d;
-	struct weir_loc far;
+	struct weir_operand far;
 	struct jrec j;
 	struct two t;
 	int64_t res;
@@ -156,7 +156,7 @@ static void try(void **state, const struct attempt *a)
 	two_begin(&t, state, a->rights);
 	d = read_bytes(a->when == OTHERS ? &t.good : &t.bad);
 	key.rkey = d.rkey ^ a->key;
-	far = weir_loc_at(t.bad.there, d.addr + (uint64_t)a->off, a->len);
+	far = weir_operand_at(t.bad.there, d.addr + (uint64_t)a->off, a->len);
 	far.ctx = &key;
 	take_back(&t.bad, a->when);
 	res = move_raw(&t.bad, &j, a->how, far, a->len);
@@ -175,11 +175,11 @@ static void a_key_opens_what_was_given_and_no_more(void **state)
 /* Of which the windows have no range of their own. */
 static void so_it_is_with_the_stand_in_for_soft_roce(void **state)
 {
-	if (!standin)
+	if (!mocked)
 		skip_because("this is soft-RoCE");
-	standin()->cm_device = "standin_rxe";
+	mocked()->cm_device = "mock_rxe";
 	a_key_opens_what_was_given_and_no_more(state);
-	standin()->cm_device = NULL;
+	mocked()->cm_device = NULL;
 }
 
 /* Nor is there a window at all: so a key of another peer's does open. */
@@ -187,23 +187,23 @@ static void and_of_a_device_without_windows(void **state)
 {
 	size_t i;
 
-	if (!standin)
+	if (!mocked)
 		skip_because("soft-RoCE has windows");
-	standin()->cm_device = "standin_mana";
+	mocked()->cm_device = "mock_mana";
 	for (i = 0; i < N_OF(attempts); i++)
 		if (attempts[i].when != OTHERS)
 			try(state, &attempts[i]);
-	standin()->cm_device = NULL;
+	mocked()->cm_device = NULL;
 }
 
 /* By a descriptor, with all that is seen of it made sound. */
 
-static int import(struct scene *s, const uint8_t *bytes, size_t len)
+static int import(struct sharing *s, const uint8_t *bytes, size_t len)
 {
 	return weir_mmap_import_rdma(&s->im, s->there, bytes, len, NULL);
 }
 
-static int import_forged(struct scene *s, const struct descriptor *d)
+static int import_forged(struct sharing *s, const struct descriptor *d)
 {
 	uint8_t bytes[DESCRIPTOR_MAX];
 	int n = descriptor_format(bytes, d, NULL, 0, "test");
@@ -254,7 +254,7 @@ static const struct forgery {
 /* Bufs of it look as they do of a sound one. */
 static void use(struct two *t, const struct forgery *f)
 {
-	struct scene *s = &t->bad;
+	struct sharing *s = &t->bad;
 	struct weir_buf *far;
 	struct jrec j;
 	int64_t res;
@@ -263,7 +263,7 @@ static void use(struct two *t, const struct forgery *f)
 	assert_int_equal(weir_inventory_attach(s->inv, s->im), 0);
 	assert_int_equal(weir_mmap_memrange(s->im, &addr, NULL), 0);
 	far = buf_of(s, s->im, (char *)addr + f->off, 2, false);
-	res = move_by(s, &j, weir_loc_buf(far), 2, false);
+	res = move_by(s, &j, weir_operand_buf(far), 2, false);
 	the_rogue_is_out(t, &j, res, f->name);
 }
 
@@ -287,12 +287,12 @@ static void what_is_cut_or_damaged_is_no_descriptor(void **state)
 {
 	struct weir_export_desc desc = { .size = sizeof(desc) };
 	uint8_t copy[DESCRIPTOR_MAX];
-	struct scene s;
+	struct sharing s;
 	size_t i;
 
-	scene_begin(&s, state);
-	scene_export(&s, R);
-	assert_int_equal(weir_window_export(s.w, &desc), 0);
+	sharing_begin(&s, state);
+	sharing_export(&s, R);
+	assert_int_equal(weir_mw_export(s.w, &desc), 0);
 	for (i = 0; i < desc.len; i++)
 		assert_int_equal(import(&s, desc.bytes, i), -EBADMSG);
 	memcpy(copy, desc.bytes, desc.len);
@@ -302,82 +302,86 @@ static void what_is_cut_or_damaged_is_no_descriptor(void **state)
 		copy[i / 8] ^= (uint8_t)(1 << i % 8);
 	}
 	assert_null(s.im);
-	scene_end(&s);
+	sharing_end(&s);
 }
 
 static void what_must_be_understood_and_is_not_is_refused(void **state)
 {
 	struct weir_export_desc desc = { .size = sizeof(desc) };
 	uint8_t copy[DESCRIPTOR_MAX] = { 0 };
-	struct scene s;
+	struct sharing s;
 
-	scene_begin(&s, state);
-	scene_export(&s, R);
-	assert_int_equal(weir_window_export(s.w, &desc), 0);
+	sharing_begin(&s, state);
+	sharing_export(&s, R);
+	assert_int_equal(weir_mw_export(s.w, &desc), 0);
 	memcpy(copy, desc.bytes, desc.len);
-	kit_put(copy + desc.len, 31 | DESCRIPTOR_CRITICAL, 2);
-	kit_repair(copy, desc.len + 8, 0);
+	fixture_put(copy + desc.len, 31 | DESCRIPTOR_CRITICAL, 2);
+	fixture_repair(copy, desc.len + 8, 0);
 	assert_int_equal(import(&s, copy, desc.len + 8), -EPROTONOSUPPORT);
 	assert_null(s.im);
-	kit_put(copy + desc.len, 31, 2);
-	kit_repair(copy, desc.len + 8, 0);
+	fixture_put(copy + desc.len, 31, 2);
+	fixture_repair(copy, desc.len + 8, 0);
 	assert_int_equal(import(&s, copy, desc.len + 8), 0);
 	assert_int_equal(weir_inventory_attach(s.inv, s.im), 0);
-	scene_end(&s);
+	sharing_end(&s);
 }
 
 /* With a key, nobody else can make one. */
 static void without_the_key_no_descriptor_is_made(void **state)
 {
 	struct weir_export_rdma_opts opts = {
-		.size = sizeof(opts), .key = kit_key, .key_len = 32,
+		.size = sizeof(opts),
+		.key = fixture_key,
+		.key_len = 32,
 		.not_after = (uint64_t)time(NULL) + 1000,
 	};
 	struct weir_import_opts with = {
-		.size = sizeof(with), .key = kit_key, .key_len = 32,
+		.size = sizeof(with),
+		.key = fixture_key,
+		.key_len = 32,
 	};
 	struct weir_export_desc desc = { .size = sizeof(desc) };
 	uint8_t copy[DESCRIPTOR_MAX];
-	struct scene s;
+	struct sharing s;
 	int err;
 
-	scene_begin(&s, state);
+	sharing_begin(&s, state);
 	rec_init(&s.opened);
-	err = weir_window_create(&s.w, s.e.server, &s.opened.op, s.m, &opts);
+	err = weir_mw_create(&s.w, s.e.server, &s.opened.op, s.m, &opts);
 	if (err == -EOPNOTSUPP) {
-		scene_end(&s);
+		sharing_end(&s);
 		skip_because("this weir was built without libsodium");
 	}
 	assert_int_equal(result_of(s.r, &s.opened), 0);
-	assert_int_equal(weir_window_export(s.w, &desc), 0);
+	assert_int_equal(weir_mw_export(s.w, &desc), 0);
 	memcpy(copy, desc.bytes, desc.len);
 	assert_int_equal(import(&s, copy, desc.len), -EKEYREJECTED);
-	kit_put(copy + 56, 0, 8);
-	kit_put(copy + 16, 0, 4);
-	kit_put(copy + 16, crc32c(0, copy, desc.len), 4);
+	fixture_put(copy + 56, 0, 8);
+	fixture_put(copy + 16, 0, 4);
+	fixture_put(copy + 16, crc32c(0, copy, desc.len), 4);
 	assert_int_equal(weir_mmap_import_rdma(&s.im, s.there, copy, desc.len,
 					       &with), -EKEYREJECTED);
 	assert_int_equal(weir_mmap_import_rdma(&s.im, s.there, desc.bytes,
 					       desc.len, &with), 0);
 	assert_int_equal(weir_inventory_attach(s.inv, s.im), 0);
-	scene_end(&s);
+	sharing_end(&s);
 }
 
 /* The exporter begins anew: its memory, its connection, and a window like the
  * old one; the descriptor is of before. */
-static struct descriptor restart(struct scene *s)
+static struct descriptor restart(struct sharing *s)
 {
 	struct descriptor old = read_bytes(s);
 
 	assert_int_equal(do_disconnect(&s->e, s->e.client), 0);
 	UNTIL(s->r, s->e.n_ends[1]);
-	assert_int_equal(weir_window_destroy(s->w), 0);
+	assert_int_equal(weir_mw_destroy(s->w), 0);
 	assert_int_equal(weir_mmap_destroy(s->m), 0);
 	assert_int_equal(weir_conn_destroy(s->e.server), 0);
 	s->e.n_ends[1] = 0;
 	s->m = start_mmap_on(s->dev, s->mem, MEM_LEN, WEIR_MMAP_WRITE | R | W);
-	scene_connect(s);
-	scene_export(s, R | W);
+	sharing_connect(s);
+	sharing_export(s, R | W);
 	return old;
 }
 
@@ -392,13 +396,13 @@ static void a_descriptor_of_before_a_restart_is_stale(void **state)
 	d = restart(&t.bad);
 	assert_int_equal(import_forged(&t.bad, &d), 0);
 	assert_int_equal(weir_inventory_attach(t.bad.inv, t.bad.im), 0);
-	assert_int_equal(scene_write(&t.bad, &j, 0, 64), -ESTALE);
-	assert_int_equal(scene_read(&t.bad, &j, 0, 64), -ESTALE);
-	scene_forget(&t.bad);
-	scene_import(&t.bad);
-	assert_int_equal(scene_write(&t.bad, &j, 0, 64), 64);
+	assert_int_equal(sharing_write(&t.bad, &j, 0, 64), -ESTALE);
+	assert_int_equal(sharing_read(&t.bad, &j, 0, 64), -ESTALE);
+	sharing_forget(&t.bad);
+	sharing_import(&t.bad);
+	assert_int_equal(sharing_write(&t.bad, &j, 0, 64), 64);
 	memset(t.bad.mem, 'm', MEM_LEN);
-	scene_forget(&t.bad);
+	sharing_forget(&t.bad);
 	d.qp_num = 0;
 	assert_int_equal(import_forged(&t.bad, &d), 0);
 	use(&t, &f);
@@ -413,16 +417,19 @@ static void what_was_made_for_another_connection_is_not_used(void **state)
 	struct two t;
 
 	two_begin(&t, state, R | W);
-	assert_int_equal(weir_window_export(t.good.w, &desc), 0);
+	assert_int_equal(weir_mw_export(t.good.w, &desc), 0);
 	assert_int_equal(import(&t.bad, desc.bytes, desc.len), 0);
 	assert_int_equal(weir_inventory_attach(t.bad.inv, t.bad.im), 0);
-	assert_int_equal(move_by(&t.bad, &j, weir_loc_buf(
-			 buf_of(&t.bad, t.bad.im, t.good.mem + PART_OFF, 64,
-				false)), 64, false), -ESTALE);
+	assert_int_equal(move_by(&t.bad, &j,
+				 weir_operand_buf(buf_of(&t.bad, t.bad.im,
+							 t.good.mem + PART_OFF,
+							 64, false)),
+				 64, false),
+			 -ESTALE);
 	the_other_goes_on(&t);
-	scene_forget(&t.bad);
-	scene_import(&t.bad);
-	assert_int_equal(scene_write(&t.bad, &j, 0, 64), 64);
+	sharing_forget(&t.bad);
+	sharing_import(&t.bad);
+	assert_int_equal(sharing_write(&t.bad, &j, 0, 64), 64);
 	two_end(&t);
 }
 

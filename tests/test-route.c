@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which way a job goes: the table, what is said before and what after. */
 
-#include "tests/store-kit.h"
-#include "tests/table-kit.h"
+#include "tests/user-domain-fixture.h"
+#include "tests/table-fixture.h"
 
 #include <weir/conn.h>
 #include <weir/engine.h>
@@ -13,29 +13,31 @@
 
 enum { MEM, FIL, PROC, USER };
 
-struct route_rig {
-	struct rig *g;
+struct route_fixture {
+	struct fixture *g;
 	struct weir_dma *dma;
 	struct weir_domain *file[2], *self;
 	int fd[2];
 	int src, dst;			/* Of the column. */
-	struct weir_loc more;
+	struct weir_operand more;
 	struct jrec j;
 	char text[2048];
 };
 
-static void route_begin(struct route_rig *w, void **state)
+static void route_begin(struct route_fixture *w, void **state)
 {
 	int i;
 
 	memset(w, 0, sizeof(*w));
-	w->g = rig_begin(state);
+	w->g = fixture_begin(state);
 	w->dma = start_dma(w->g->r, (struct weir_dma_opts){ 0 });
 	for (i = 0; i < 2; i++) {
-		struct store *s = i ? &w->g->b : &w->g->a;
+		struct user_domain *s = i ? &w->g->b : &w->g->a;
 
-		assert_int_equal(weir_domain_set_pull(s->d, store_pull), 0);
-		assert_int_equal(weir_domain_set_push(s->d, store_push), 0);
+		assert_int_equal(weir_domain_set_pull(s->d, user_domain_pull),
+				 0);
+		assert_int_equal(weir_domain_set_push(s->d, user_domain_push),
+				 0);
 		w->fd[i] = test_file(state, i ? "f1" : "f0", LEN, 2);
 		w->file[i] = file_domain(w->fd[i]);
 	}
@@ -44,7 +46,7 @@ static void route_begin(struct route_rig *w, void **state)
 	jrec_init(&w->j);
 }
 
-static void route_end(struct route_rig *w)
+static void route_end(struct route_fixture *w)
 {
 	int i;
 
@@ -54,22 +56,22 @@ static void route_end(struct route_rig *w)
 		assert_int_equal(weir_domain_destroy(w->file[i]), 0);
 		close(w->fd[i]);
 	}
-	rig_end(w->g);
+	fixture_end(w->g);
 }
 
-static struct weir_loc place(struct route_rig *w, int what, int side)
+static struct weir_operand place(struct route_fixture *w, int what, int side)
 {
 	char *mem = w->g->mem + side * 1024;
 
 	switch (what) {
 	case FIL:
-		return weir_loc_at(w->file[side], 0, 64);
+		return weir_operand_at(w->file[side], 0, 64);
 	case PROC:
-		return weir_loc_at(w->self, (uintptr_t)mem, 64);
+		return weir_operand_at(w->self, (uintptr_t)mem, 64);
 	case USER:
-		return weir_loc_at(side ? w->g->b.d : w->g->a.d, 0, 64);
+		return weir_operand_at(side ? w->g->b.d : w->g->a.d, 0, 64);
 	default:
-		return weir_loc_mem(mem, 64);
+		return weir_operand_mem(mem, 64);
 	}
 }
 
@@ -81,7 +83,7 @@ static const char *const words[] = {
 };
 
 /* What is said before is what is so afterwards. */
-static int go(struct route_rig *w, uint32_t kind)
+static int go(struct route_fixture *w, uint32_t kind)
 {
 	struct weir_job_route route = { .size = sizeof(route) };
 	int said, err;
@@ -93,7 +95,7 @@ static int go(struct route_rig *w, uint32_t kind)
 						 place(w, w->dst, 1);
 		w->more.addr += 100;
 		w->j.job.more = &w->more;
-		w->j.job.n_more = 1;
+		w->j.job.n_extra = 1;
 	}
 	if (kind == WEIR_JOB_FETCH_ADD || kind == WEIR_JOB_COMPARE_SWAP)
 		w->j.job.dst.len = 8;
@@ -115,10 +117,10 @@ static int go(struct route_rig *w, uint32_t kind)
 	return 0;
 }
 
-#define KIND(name, kind)                        \
-	static int go_##name(void *rig)         \
-	{                                       \
-		return go(rig, WEIR_JOB_##kind); \
+#define KIND(name, kind) \
+	static int go_##name(void *fixture) \
+	{ \
+		return go(fixture, WEIR_JOB_##kind); \
 	}
 
 KIND(copy, COPY)
@@ -160,7 +162,7 @@ static void every_cell_of_the_table_of_routes_is_so(void **state)
 		{ USER, MEM }, { USER, USER }, { FIL, USER },
 	};
 	struct weir_job_route route = { .size = sizeof(route) };
-	struct route_rig w;
+	struct route_fixture w;
 	struct table_cell c;
 	struct table t;
 
@@ -190,7 +192,7 @@ static void every_cell_of_the_table_of_routes_is_so(void **state)
 
 static void the_plan_says_why_no_better_one(void **state)
 {
-	struct route_rig w;
+	struct route_fixture w;
 	size_t len;
 
 	route_begin(&w, state);
@@ -250,26 +252,26 @@ static void the_plan_says_why_no_better_one(void **state)
 static void what_would_be_refused_is_said_and_changes_nothing(void **state)
 {
 	struct weir_dma_stats a = { .size = sizeof(a) }, b = a;
-	struct route_rig w;
+	struct route_fixture w;
 	struct rec stop;
 
 	route_begin(&w, state);
 	assert_int_equal(weir_dma_stats(w.dma, &a), 0);
-	weir_job_copy(&w.j.job, weir_loc_mem(w.g->mem, 9),
-		      weir_loc_mem(w.g->mem + 4, 9));
+	weir_job_copy(&w.j.job, weir_operand_mem(w.g->mem, 9),
+		      weir_operand_mem(w.g->mem + 4, 9));
 	assert_int_equal(weir_route_explain(w.dma, &w.j.job, w.text,
 					    sizeof(w.text)), -EINVAL);
 	assert_non_null(strstr(w.text, "overlap"));
-	weir_job_copy(&w.j.job, weir_loc_mem(w.g->mem, 9),
-		      weir_loc_mem(w.g->mem + 40, 8));
+	weir_job_copy(&w.j.job, weir_operand_mem(w.g->mem, 9),
+		      weir_operand_mem(w.g->mem + 40, 8));
 	assert_int_equal(weir_route_explain(w.dma, &w.j.job, w.text,
 					    sizeof(w.text)), -EMSGSIZE);
 	assert_int_equal(weir_dma_stats(w.dma, &b), 0);
 	assert_memory_equal(&a, &b, sizeof(a));
 	assert_int_equal(weir_op_is_busy(&w.j.job.op), 0);
 
-	weir_job_copy(&w.j.job, weir_loc_mem(w.g->mem, 9),
-		      weir_loc_mem(w.g->mem + 40, 9));
+	weir_job_copy(&w.j.job, weir_operand_mem(w.g->mem, 9),
+		      weir_operand_mem(w.g->mem + 40, 9));
 	rec_init(&stop);
 	STARTS(weir_dma_stop(w.dma, &stop.op));
 	assert_int_equal(finish(w.g->r, &stop), 0);
@@ -282,24 +284,38 @@ static void what_would_be_refused_is_said_and_changes_nothing(void **state)
 
 /* What the errno alone leaves open: one thing is wrong each time. */
 enum wrong {
-	BUSY, NO_KIND, NO_FLAG, NO_MORE, NO_CALLBACK, RESERVED, TRANSLATION,
-	NO_IOV, NO_LENGTH, NO_ADDRESS, NO_PIECE, PULL, PUSH, OVERLAP, PIECES,
-	LENGTHS, WRONGS,
+	BUSY,
+	NO_KIND,
+	NO_FLAG,
+	NO_EXTRA,
+	NO_CALLBACK,
+	RESERVED,
+	TRANSLATION,
+	NO_IOV,
+	NO_LENGTH,
+	NO_ADDRESS,
+	NO_PIECE,
+	PULL,
+	PUSH,
+	OVERLAP,
+	PIECES,
+	LENGTHS,
+	WRONGS,
 };
 
-static struct weir_job *wrong_job(struct route_rig *w, enum wrong wrong)
+static struct weir_job *wrong_job(struct route_fixture *w, enum wrong wrong)
 {
 	static struct iovec iov[WEIR_JOB_PIECES_MAX + 1] = { { NULL, 5 } };
 	struct weir_job *job = &w->j.job;
-	struct weir_loc *src = &job->src;
+	struct weir_operand *src = &job->src;
 
-	weir_job_copy(job, weir_loc_mem(w->g->mem, 9),
-		      weir_loc_mem(w->g->mem + 40, 9));
+	weir_job_copy(job, weir_operand_mem(w->g->mem, 9),
+		      weir_operand_mem(w->g->mem + 40, 9));
 	job->op.fn = wrong == NO_CALLBACK ? NULL : jrec_done;
 	job->flags = wrong == BUSY ? WEIR_JOB_LAZY : wrong == NO_FLAG ? 256 : 0;
 	job->kind = wrong == NO_KIND ? 77 : wrong == PULL ? WEIR_JOB_PULL :
 		    wrong == PUSH ? WEIR_JOB_PUSH : WEIR_JOB_COPY;
-	job->n_more = wrong == NO_MORE;
+	job->n_extra = wrong == NO_EXTRA;
 	src->reserved0 = wrong == RESERVED;
 	src->translation = wrong == TRANSLATION ? (void *)1 : NULL;
 	if (wrong == NO_LENGTH)
@@ -311,7 +327,8 @@ static struct weir_job *wrong_job(struct route_rig *w, enum wrong wrong)
 	if (wrong == NO_IOV)
 		src->n_iov = 2;
 	if (wrong == NO_PIECE || wrong == PIECES)
-		*src = weir_loc_iov(NULL, iov, wrong == PIECES ? N_OF(iov) : 1);
+		*src = weir_operand_iov(NULL, iov,
+					wrong == PIECES ? N_OF(iov) : 1);
 	if (wrong == LENGTHS)
 		src->len = 8;
 	return job;
@@ -323,7 +340,7 @@ static void what_exactly_is_wrong_is_said(void **state)
 		[BUSY] = "it is under way",
 		[NO_KIND] = "there is no such .kind",
 		[NO_FLAG] = "there are no such .flags",
-		[NO_MORE] = ".n_more and .more are not what its kind has",
+		[NO_EXTRA] = ".n_extra and .more are not what its kind has",
 		[NO_CALLBACK] = "it has no callback",
 		[RESERVED] = "the source: .reserved0 is not 0",
 		[TRANSLATION] =
@@ -339,7 +356,7 @@ static void what_exactly_is_wrong_is_said(void **state)
 		[LENGTHS] = "the source has 8 bytes, the other side 9",
 	};
 	struct weir_job *job;
-	struct route_rig w;
+	struct route_fixture w;
 	char want[160];
 	int i, err;
 
@@ -372,9 +389,11 @@ static unsigned int some_domains(struct weir_domain **d)
 	};
 	static struct domain_user user[2] = {
 		{ .domain.kind = WEIR_DOMAIN_USER },
-		{ .domain.kind = WEIR_DOMAIN_USER, .pull = store_pull,
-		  .push = store_push, .transfer = store_push,
-		  .fill = store_push },
+		{ .domain.kind = WEIR_DOMAIN_USER,
+		  .pull = user_domain_pull,
+		  .push = user_domain_push,
+		  .transfer = user_domain_push,
+		  .fill = user_domain_push },
 	};
 	static struct weir_domain other[] = {
 		{ .kind = WEIR_DOMAIN_SYSTEM }, { .kind = WEIR_DOMAIN_HUGEPAGE },
@@ -410,7 +429,7 @@ static void who_is_not_asked_could_not(void **state)
 	struct weir_job job = { .kind = 0 };
 	struct weir_domain *d[16];
 	unsigned int n = some_domains(d), i;
-	struct route_rig w;
+	struct route_fixture w;
 	struct plan plan;
 
 	route_begin(&w, state);
@@ -436,12 +455,12 @@ static void job_to_peer_without_connection_says_what_is_missing(void **state)
 {
 	struct weir_remote_key key = { 0 };
 	struct weir_domain *far;
-	struct route_rig w;
+	struct route_fixture w;
 
 	route_begin(&w, state);
 	assert_int_equal(weir_domain_remote_create(&far, NULL), 0);
-	weir_job_copy(&w.j.job, weir_loc_at(far, 4096, 64),
-		      weir_loc_mem(w.g->mem, 64));
+	weir_job_copy(&w.j.job, weir_operand_at(far, 4096, 64),
+		      weir_operand_mem(w.g->mem, 64));
 	w.j.job.dst.ctx = &key;
 	assert_int_equal(weir_job_start(w.dma, &w.j.job), -ENOTCONN);
 	assert_starts_with(weir_why(), "weir_job_start: ");

@@ -6,7 +6,7 @@
  * a filter of our own.
  */
 
-#include "tests/child-kit.h"
+#include "tests/child-fixture.h"
 
 #include <weir/file.h>
 #include <weir/uring.h>

@@ -5,8 +5,8 @@
  * are those of the rules and cases that are re-created, of DPDK's rte_extmem.
  */
 
-#include "tests/export-kit.h"
-#include "tests/segment-kit.h"
+#include "tests/export-fixture.h"
+#include "tests/segment-fixture.h"
 
 #define N 8
 #define LEN EXT_LEN
@@ -136,7 +136,7 @@ static void count_event(int event, const struct weir_segment *list, void *arg)
 {
 	int *counts = arg;
 
-	EXPECT(list->len == KIT_LEN);
+	EXPECT(list->len == FIXTURE_LEN);
 	EXPECT(list->flags & WEIR_SEGMENT_IMPORTED);
 	counts[event]++;
 }
@@ -157,9 +157,10 @@ static void look_at(char *p)
 
 	EXPECT(!weir_segment_find(&seg, p + 2 * PAGE));
 	EXPECT(seg.flags == (WEIR_SEGMENT_IMPORTED | WEIR_SEGMENT_DIRTY));
-	EXPECT(seg.len == KIT_LEN - 2 * PAGE);
+	EXPECT(seg.len == FIXTURE_LEN - 2 * PAGE);
 	EXPECT(!weir_segment_stats(&stats));
-	EXPECT(stats.imported == KIT_LEN && !stats.bytes && !stats.external);
+	EXPECT(stats.imported == FIXTURE_LEN && !stats.bytes &&
+	       !stats.external);
 	EXPECT(!weir_segment_fd(&fd, &off, p + 7));
 	EXPECT(pread(fd, &byte, 1, (off_t)off) == 1 && byte == p[7]);
 	close(fd);
@@ -178,12 +179,12 @@ static void import_twice(int sock, void *arg)
 	EXPECT(!parcel_recv(sock, &parcel));
 	EXPECT(!parcel_import(&m, &parcel, NULL));
 	EXPECT(counts[WEIR_SEGMENT_ADDED] == 1);
-	look_at(kit_addr(m));
+	look_at(fixture_addr(m));
 	EXPECT(!weir_mmap_destroy(m));
 	EXPECT(counts[WEIR_SEGMENT_REMOVING] == 1 && !n_lists());
 	EXPECT(!parcel_import(&m, &parcel, NULL));
-	EXPECT(!weir_segment_lock(list_of(kit_addr(m))));
-	kit_addr(m)[5] = 'i';
+	EXPECT(!weir_segment_lock(list_of(fixture_addr(m))));
+	fixture_addr(m)[5] = 'i';
 	EXPECT(!say(sock));
 	pause();
 }
@@ -197,16 +198,16 @@ static void who_dies_with_an_import_leaves_the_exporter_whole(void **state)
 
 	(void)state;
 	proc_begin(&proc, import_twice, NULL);
-	m = kit_started(KIT_LEN, RW);
-	fill_pattern(kit_addr(m), KIT_LEN, 0, 1);
+	m = fixture_started(FIXTURE_LEN, RW);
+	fill_pattern(fixture_addr(m), FIXTURE_LEN, 0, 1);
 	parcel_of(&parcel, m, NULL);
 	assert_int_equal(parcel_send(proc.sock, &parcel), 0);
 	assert_int_equal(hear(proc.sock), 0);
 	proc_kill(&proc);
-	assert_int_equal(kit_addr(m)[5], 'i');
-	assert_int_equal(weir_segment_find_list(&seg, kit_addr(m)), 0);
+	assert_int_equal(fixture_addr(m)[5], 'i');
+	assert_int_equal(weir_segment_find_list(&seg, fixture_addr(m)), 0);
 	assert_int_equal(seg.flags, WEIR_SEGMENT_DIRTY);
-	assert_int_equal(own_bytes(), KIT_LEN);
+	assert_int_equal(own_bytes(), FIXTURE_LEN);
 	parcel_drop(&parcel);
 	assert_int_equal(weir_mmap_destroy(m), 0);
 	assert_int_equal(n_lists(), 0);

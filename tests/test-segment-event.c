@@ -6,8 +6,8 @@
  * that are re-created, of DPDK's memory events.
  */
 
-#include "tests/segment-kit.h"
-#include "tests/table-kit.h"
+#include "tests/segment-fixture.h"
+#include "tests/table-fixture.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -225,21 +225,21 @@ static const char *const columns[] = {
 
 static const struct table_call *call;
 
-static int do_start(void *rig)
+static int do_start(void *fixture)
 {
-	struct hook *h = rig;
+	struct hook *h = fixture;
 	return weir_mmap_start(h->m);
 }
 
-static int do_stop(void *rig)
+static int do_stop(void *fixture)
 {
-	struct hook *h = rig;
+	struct hook *h = fixture;
 	return weir_mmap_stop(h->m, NULL, NULL);
 }
 
-static int do_destroy(void *rig)
+static int do_destroy(void *fixture)
 {
-	struct hook *h = rig;
+	struct hook *h = fixture;
 	int err = weir_mmap_destroy(h->m);
 
 	if (!err)
@@ -247,9 +247,9 @@ static int do_destroy(void *rig)
 	return err;
 }
 
-static int do_find(void *rig)
+static int do_find(void *fixture)
 {
-	struct hook *h = rig;
+	struct hook *h = fixture;
 	struct weir_segment seg = SEGMENT;
 
 	return weir_segment_find(&seg, h->p);

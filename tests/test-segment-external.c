@@ -6,8 +6,8 @@
  * rte_extmem and test_external_mem.c.
  */
 
-#include "tests/segment-kit.h"
-#include "tests/table-kit.h"
+#include "tests/segment-fixture.h"
+#include "tests/table-fixture.h"
 
 #define N 8
 #define LEN EXT_LEN
@@ -20,40 +20,40 @@ static const char *const columns[] = {
 	"registered, do not free", "its removal is being told",
 };
 
-struct rig {
+struct fixture {
 	char *p;
 	struct weir_mmap *m;	/* WITH_MMAP: lies in it. */
 	int fd;			/* Of the description. */
 	uint64_t id;
 };
 
-static int do_register(void *rig)
+static int do_register(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	return weir_segment_register(g->p, LEN, ext_iovas, 2, PAGE);
 }
 
-static int do_unregister(void *rig)
+static int do_unregister(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	return weir_segment_unregister(g->p, LEN);
 }
 
-static int do_attach(void *rig)
+static int do_attach(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	return weir_segment_attach(g->p, LEN, g->fd);
 }
 
-static int do_detach(void *rig)
+static int do_detach(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	return weir_segment_detach(g->p, LEN);
 }
 
-static int do_share(void *rig)
+static int do_share(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	int fd, err = weir_segment_share(&fd, g->p, LEN);
 
 	if (!err)
@@ -61,9 +61,9 @@ static int do_share(void *rig)
 	return err;
 }
 
-static int do_start_in_it(void *rig)
+static int do_start_in_it(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	struct weir_mmap *m = stopped_mmap(g->p + 50, 100);
 	int err = weir_mmap_start(m);
 
@@ -71,54 +71,54 @@ static int do_start_in_it(void *rig)
 	return err;
 }
 
-static int do_find(void *rig)
+static int do_find(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	struct weir_segment seg = SEGMENT;
 
 	return weir_segment_find(&seg, g->p);
 }
 
-static int do_iova(void *rig)
+static int do_iova(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	uint64_t iova;
 
 	return weir_segment_iova(&iova, g->p);
 }
 
-static int do_fd(void *rig)
+static int do_fd(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	uint64_t off;
 	int fd;
 
 	return weir_segment_fd(&fd, &off, g->p);
 }
 
-static int do_set_flags(void *rig)
+static int do_set_flags(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	return weir_segment_set_flags(g->id, WEIR_SEGMENT_DIRTY, 0);
 }
 
-static int do_clean(void *rig)
+static int do_clean(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	int res = weir_segment_clean(g->id);
 
 	return res > 0 ? 0 : res;
 }
 
-static int do_lock(void *rig)
+static int do_lock(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	return weir_segment_lock(g->id);
 }
 
-static int do_unlock(void *rig)
+static int do_unlock(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	return weir_segment_unlock(g->id);
 }
 
@@ -138,7 +138,7 @@ static const struct table_call calls[] = {
 	{ "unlock", do_unlock },
 };
 
-static void rig_begin(struct rig *g, char *p, enum column col)
+static void fixture_begin(struct fixture *g, char *p, enum column col)
 {
 	memset(g, 0, sizeof(*g));
 	g->p = p;
@@ -155,7 +155,7 @@ static void rig_begin(struct rig *g, char *p, enum column col)
 					WEIR_SEGMENT_DO_NOT_FREE, 0), 0);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	weir_mmap_destroy(g->m);
 	weir_segment_set_flags(g->id, 0, WEIR_SEGMENT_DO_NOT_FREE);
@@ -166,7 +166,7 @@ static void rig_end(struct rig *g)
 }
 
 struct in_removal {
-	struct rig *g;
+	struct fixture *g;
 	const struct table_cell *cell;
 	int calls;
 	int res;
@@ -182,7 +182,7 @@ static void on_removal(int event, const struct weir_segment *list, void *arg)
 	in->res = in->cell->call->fn(in->g);
 }
 
-static int call_in_removal(struct rig *g, const struct table_cell *cell)
+static int call_in_removal(struct fixture *g, const struct table_cell *cell)
 {
 	struct in_removal in = { g, cell, 0, 1 };
 
@@ -200,17 +200,17 @@ static void every_cell_of_the_table_is_so(void **state)
 	char *p = pages(N);
 	struct table t;
 	struct table_cell c;
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
 	table_open(&t, "mem/README.md", "external memory: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
-		rig_begin(&g, p, (enum column)c.column);
+		fixture_begin(&g, p, (enum column)c.column);
 		table_result(&c, c.column == REMOVING ?
 					 call_in_removal(&g, &c) :
 					 c.call->fn(&g));
-		rig_end(&g);
+		fixture_end(&g);
 	}
 	table_close(&t);
 	pages_end(p, N);

@@ -6,7 +6,7 @@
  * DPDK's rte_memory.
  */
 
-#include "tests/segment-kit.h"
+#include "tests/segment-fixture.h"
 
 #include <sys/resource.h>
 

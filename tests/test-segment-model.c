@@ -4,7 +4,7 @@
  * Segments: random changes against a plain array, and many threads at once.
  */
 
-#include "tests/segment-kit.h"
+#include "tests/segment-fixture.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

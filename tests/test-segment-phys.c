@@ -6,7 +6,7 @@
  * re-created, of DPDK's rte_memory.
  */
 
-#include "tests/segment-kit.h"
+#include "tests/segment-fixture.h"
 
 #include <sys/prctl.h>
 

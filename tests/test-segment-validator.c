@@ -5,10 +5,10 @@
  * rules and cases that are re-created, of DPDK's allocation validators.
  */
 
-#include "tests/segment-kit.h"
+#include "tests/segment-fixture.h"
 
 #include <weir/pool.h>
-#include <weir/store.h>
+#include <weir/shared-pool.h>
 
 #define N 8
 
@@ -213,7 +213,7 @@ static void a_pool_can_be_refused_and_kept(void **state)
 }
 
 struct growth {
-	struct weir_store *store;
+	struct weir_shared_pool *store;
 	int n;
 	int err;
 	uint64_t list;
@@ -226,37 +226,40 @@ static void grow_again(int event, const struct weir_segment *list, void *arg)
 	if (event != WEIR_SEGMENT_ADDED || g->n++)
 		return;
 	g->list = list->list;
-	g->err = weir_store_grow(g->store, PAGE, 3);
+	g->err = weir_shared_pool_grow(g->store, PAGE, 3);
 }
 
 /* No lock of the store's is held, either. */
 static void a_store_may_be_used_while_it_is_told_of_its_growth(void **state)
 {
-	const struct weir_store_class cls = { .buf_size = PAGE, .bufs = 4 };
-	struct weir_store_opts opts = {
-		.size = sizeof(opts), .classes = &cls, .n_classes = 1,
+	const struct weir_shared_pool_class cls = { .buf_size = PAGE,
+						    .bufs = 4 };
+	struct weir_shared_pool_opts opts = {
+		.size = sizeof(opts),
+		.classes = &cls,
+		.n_classes = 1,
 	};
-	struct weir_store_stats stats = { .size = sizeof(stats) };
+	struct weir_shared_pool_stats stats = { .size = sizeof(stats) };
 	struct growth g = { .err = 1 };
 	struct asked a = { .answer = -EPERM };
 
 	(void)state;
-	assert_int_equal(weir_store_create(&g.store, &opts), 0);
+	assert_int_equal(weir_shared_pool_create(&g.store, &opts), 0);
 	weir_segment_event_register("grow", grow_again, &g);
-	assert_int_equal(weir_store_grow(g.store, PAGE, 2), 0);
+	assert_int_equal(weir_shared_pool_grow(g.store, PAGE, 2), 0);
 	weir_segment_event_unregister("grow", &g);
 	assert_int_equal(g.err, 0);
 	weir_segment_validator_register("a", on_growth, &a, 0, 1);
-	assert_int_equal(weir_store_grow(g.store, PAGE, 2), -EPERM);
+	assert_int_equal(weir_shared_pool_grow(g.store, PAGE, 2), -EPERM);
 	weir_segment_validator_unregister("a", 0);
-	assert_int_equal(weir_store_stats(g.store, PAGE, &stats), 0);
+	assert_int_equal(weir_shared_pool_stats(g.store, PAGE, &stats), 0);
 	assert_int_equal(stats.total, 9);
 	assert_int_equal(weir_segment_set_flags(g.list,
 				WEIR_SEGMENT_DO_NOT_FREE, 0), 0);
-	assert_int_equal(weir_store_destroy(g.store), -EBUSY);
+	assert_int_equal(weir_shared_pool_destroy(g.store), -EBUSY);
 	assert_int_equal(weir_segment_set_flags(g.list, 0,
 				WEIR_SEGMENT_DO_NOT_FREE), 0);
-	assert_int_equal(weir_store_destroy(g.store), 0);
+	assert_int_equal(weir_shared_pool_destroy(g.store), 0);
 	assert_int_equal(n_lists(), 0);
 }
 

@@ -5,7 +5,7 @@
  * rules and cases that are re-created, of DPDK's rte_memory.
  */
 
-#include "tests/segment-kit.h"
+#include "tests/segment-fixture.h"
 
 #include <weir/domain.h>
 #include <weir/pool.h>

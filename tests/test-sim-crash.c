@@ -5,7 +5,7 @@
  * came before a write that was synced.
  */
 
-#include "tests/sim-file-kit.h"
+#include "tests/sim-file-fixture.h"
 
 #define SECTOR 512
 #define SECTORS 32

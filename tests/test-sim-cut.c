@@ -4,7 +4,7 @@
  * sector what was synced and every state since.
  */
 
-#include "tests/sim-file-kit.h"
+#include "tests/sim-file-fixture.h"
 
 #define SECTOR 512
 #define SECTORS 24
@@ -396,7 +396,7 @@ static void what_a_failed_sync_lost_does_not_come_back(void **state)
 	}
 }
 
-struct cut_rig {
+struct cut_fixture {
 	struct sim_world w;
 	struct rec rec[5];
 	struct weir_op start;
@@ -407,7 +407,8 @@ struct cut_rig {
 /* In the world's time, so that faults can be. */
 static void start_all(struct weir_op *op, int64_t res)
 {
-	struct cut_rig *g = weir_container_of(op, struct cut_rig, start);
+	struct cut_fixture *g =
+		weir_container_of(op, struct cut_fixture, start);
 	struct weir_reactor *r = g->w.r;
 
 	assert_int_equal(res, 0);
@@ -427,7 +428,7 @@ static void start_all(struct weir_op *op, int64_t res)
 /* What had begun before ends with -EIO, and has done nothing since. */
 static void what_is_under_way_in_a_cut_fails(void **state)
 {
-	struct cut_rig g;
+	struct cut_fixture g;
 
 	(void)state;
 	for (uint64_t seed = 0; seed < 100; seed++) {

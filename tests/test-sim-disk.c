@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is under simulated files: O_DIRECT, full disks, bad sectors, time. */
 
-#include "tests/sim-file-kit.h"
+#include "tests/sim-file-fixture.h"
 
 #include <linux/falloc.h>
 
@@ -122,7 +122,7 @@ static void with_o_direct_it_ends_at_a_sector(void **state)
 }
 
 /* How many bytes of a write have room, by a map of each byte. */
-static size_t room(const bool *held, size_t space, size_t off, size_t len)
+static size_t capacity(const bool *held, size_t space, size_t off, size_t len)
 {
 	size_t used = 0, n;
 
@@ -158,7 +158,7 @@ static void space_is_what_is_no_hole(void **state)
 				memset(held + off, 0, len);
 				continue;
 			}
-			n = room(held, space, off, len);
+			n = capacity(held, space, off, len);
 			assert_int_equal(SIM_CALL(&w, write, fd, out, len, off),
 					 n == len ? (int64_t)len : -ENOSPC);
 			assert_int_equal(w.detail.bytes, n);

@@ -10,7 +10,7 @@
  * the end all is gone.
  */
 
-#include "tests/sim-kit.h"
+#include "tests/sim-fixture.h"
 
 #include <fcntl.h>
 
@@ -18,7 +18,7 @@
 #include <weir/file.h>
 #include <weir/pipeline.h>
 #include <weir/pool.h>
-#include <weir/store.h>
+#include <weir/shared-pool.h>
 #include <weir/sync.h>
 #include <weir/timer.h>
 
@@ -55,7 +55,7 @@ struct core {
 
 struct program {
 	struct weir_sim *sim;
-	struct weir_store *store;
+	struct weir_shared_pool *store;
 	struct weir_sync *sync;
 	struct core cores[CORES];
 	bool closing;			/* Nothing begins by itself. */
@@ -154,8 +154,8 @@ static int next(struct weir_slot *slot, void *arg)
 
 	if (c->units++ == 16)
 		return WEIR_PIPELINE_END;
-	weir_job_fill(weir_slot_data(slot), weir_loc_buf(weir_slot_buf(slot)),
-		      'x');
+	weir_job_fill(weir_slot_data(slot),
+		      weir_operand_buf(weir_slot_buf(slot)), 'x');
 	return WEIR_PIPELINE_UNIT;
 }
 
@@ -179,8 +179,9 @@ static void make_objects(struct core *c)
 {
 	struct weir_dma_opts dopts = { .size = sizeof(dopts),
 				       .worker_min = BYTES };
-	struct weir_pool_opts popts = { .size = sizeof(popts), .cache = 2,
-					.store = c->p->store };
+	struct weir_pool_opts popts = { .size = sizeof(popts),
+					.cache = 2,
+					.shared_pool = c->p->store };
 	struct weir_pipeline_opts lopts = {
 		.size = sizeof(lopts), .build = build, .next = next,
 		.done = done, .arg = c, .depth = 3,
@@ -210,12 +211,12 @@ static void make_steps(struct core *c, struct core *neighbour)
 	weir_job_init(&c->job, NULL);
 	weir_job_init(&c->hopping, NULL);
 	weir_job_init(&c->working, job_ended);
-	weir_job_copy(&c->job, weir_loc_mem(c->to[0], BYTES),
-		      weir_loc_mem(c->from, BYTES));
-	weir_job_copy(&c->hopping, weir_loc_mem(c->to[1], 100),
-		      weir_loc_mem(c->from, 100));
-	weir_job_copy(&c->working, weir_loc_mem(c->to[2], BYTES),
-		      weir_loc_mem(c->from, BYTES));
+	weir_job_copy(&c->job, weir_operand_mem(c->to[0], BYTES),
+		      weir_operand_mem(c->from, BYTES));
+	weir_job_copy(&c->hopping, weir_operand_mem(c->to[1], 100),
+		      weir_operand_mem(c->from, 100));
+	weir_job_copy(&c->working, weir_operand_mem(c->to[2], BYTES),
+		      weir_operand_mem(c->from, BYTES));
 	c->step = (struct weir_sync_step){
 		.sync = c->p->sync,
 		.action = WEIR_SYNC_DO_WAIT, .cond = WEIR_SYNC_EQ,
@@ -262,14 +263,15 @@ static void open_file(struct core *c)
 
 static void program_begin(struct program *p, uint64_t seed, uint64_t faults)
 {
-	struct weir_store_class one = { .buf_size = 4096, .bufs = BUFS };
-	struct weir_store_opts sopts = { .size = sizeof(sopts),
-					 .classes = &one, .n_classes = 1 };
+	struct weir_shared_pool_class one = { .buf_size = 4096, .bufs = BUFS };
+	struct weir_shared_pool_opts sopts = { .size = sizeof(sopts),
+					       .classes = &one,
+					       .n_classes = 1 };
 	int i;
 
 	memset(p, 0, sizeof(*p));
 	p->sim = sim_world(seed, faults, 16);
-	assert_int_equal(weir_store_create(&p->store, &sopts), 0);
+	assert_int_equal(weir_shared_pool_create(&p->store, &sopts), 0);
 	assert_int_equal(weir_sync_create(&p->sync, NULL), 0);
 	for (i = 0; i < CORES; i++) {
 		p->cores[i].p = p;
@@ -350,7 +352,7 @@ static void destroy_one(struct program *p, uint64_t draw)
 		DESTROY(c->timers[1], destroy_timer(&c->timers[1]));
 		break;
 	case 8:
-		DESTROY(p->store, weir_store_destroy(p->store));
+		DESTROY(p->store, weir_shared_pool_destroy(p->store));
 		break;
 	default:
 		if (may_destroy_sync(p))

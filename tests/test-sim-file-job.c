@@ -4,7 +4,7 @@
  * short, late or told in another order; and honest when something fails.
  */
 
-#include "tests/sim-kit.h"
+#include "tests/sim-fixture.h"
 
 #include <weir/crc32c.h>
 #include <weir/sim-file.h>
@@ -18,7 +18,7 @@
 
 static const char *const paths[FILES] = { "f", "direct", "disk" };
 
-struct rig {
+struct fixture {
 	struct weir_sim *sim;
 	struct weir_reactor *r;
 	struct weir_dma *dma;
@@ -28,8 +28,8 @@ struct rig {
 	unsigned char *mem;
 };
 
-static void rig_begin(struct rig *g, uint64_t seed, uint64_t faults,
-		      uint32_t rate)
+static void fixture_begin(struct fixture *g, uint64_t seed, uint64_t faults,
+			  uint32_t rate)
 {
 	static const int flags[FILES] = { 0, O_DIRECT, O_DIRECT };
 	struct weir_dma_opts opts = { .staging_size = 8192 };
@@ -55,7 +55,7 @@ static void rig_begin(struct rig *g, uint64_t seed, uint64_t faults,
 	memcpy(g->shadow[FILES], g->mem, LEN);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	weir_sim_set_faults(g->sim, 0);
 	sim_end_dma(g->sim, g->dma);
@@ -68,36 +68,37 @@ static void rig_end(struct rig *g)
 	free(g->mem);
 }
 
-static unsigned int draw(struct rig *g, unsigned int n)
+static unsigned int draw(struct fixture *g, unsigned int n)
 {
 	return (unsigned int)(weir_sim_random(g->sim) % n);
 }
 
-static struct weir_loc loc_at(struct rig *g, unsigned int place, size_t off,
-			      size_t len)
+static struct weir_operand operand_at(struct fixture *g, unsigned int place,
+				      size_t off, size_t len)
 {
-	return place == FILES ? weir_loc_mem(g->mem + off, len) :
-				weir_loc_at(g->file[place], off, len);
+	return place == FILES ? weir_operand_mem(g->mem + off, len) :
+				weir_operand_at(g->file[place], off, len);
 }
 
 /* What a place has now, by other means. */
-static const unsigned char *look(struct rig *g, unsigned int place,
-				 unsigned char *room)
+static const unsigned char *look(struct fixture *g, unsigned int place,
+				 unsigned char *capacity)
 {
 	if (place == FILES)
 		return g->mem;
-	assert_int_equal(weir_sim_file_read(g->sim, paths[place], room, LEN, 0),
+	assert_int_equal(weir_sim_file_read(g->sim, paths[place], capacity, LEN,
+					    0),
 			 LEN);
-	return room;
+	return capacity;
 }
 
-static void check(struct rig *g)
+static void check(struct fixture *g)
 {
-	unsigned char *room = malloc(LEN);
+	unsigned char *capacity = malloc(LEN);
 
 	for (unsigned int i = 0; i <= FILES; i++)
-		assert_memory_equal(look(g, i, room), g->shadow[i], LEN);
-	free(room);
+		assert_memory_equal(look(g, i, capacity), g->shadow[i], LEN);
+	free(capacity);
 }
 
 /* A job, and what is known of it. */
@@ -108,10 +109,10 @@ struct sjob {
 };
 
 /* Ranges do not overlap, so that jobs can be under way together. */
-static void make_job(struct rig *g, struct sjob *s, size_t low, size_t high)
+static void make_job(struct fixture *g, struct sjob *s, size_t low, size_t high)
 {
 	size_t half = (high - low) / 2;
-	struct weir_loc src, dst;
+	struct weir_operand src, dst;
 
 	jrec_init(&s->j);
 	s->src = draw(g, FILES + 1);
@@ -119,8 +120,8 @@ static void make_job(struct rig *g, struct sjob *s, size_t low, size_t high)
 	s->len = 1 + draw(g, (unsigned int)half);
 	s->from = low + draw(g, (unsigned int)(half - s->len + 1));
 	s->to = low + half + draw(g, (unsigned int)(half - s->len + 1));
-	src = loc_at(g, s->src, s->from, s->len);
-	dst = loc_at(g, s->dst, s->to, s->len);
+	src = operand_at(g, s->src, s->from, s->len);
+	dst = operand_at(g, s->dst, s->to, s->len);
 	switch (draw(g, 6)) {
 	case 0:
 		weir_job_crc32c(&s->j.job, src, 0);
@@ -136,7 +137,7 @@ static void make_job(struct rig *g, struct sjob *s, size_t low, size_t high)
 	}
 }
 
-static void expect(struct rig *g, struct sjob *s, size_t n)
+static void expect(struct fixture *g, struct sjob *s, size_t n)
 {
 	unsigned char *dst = g->shadow[s->dst] + s->to;
 	const unsigned char *src = g->shadow[s->src] + s->from;
@@ -159,10 +160,10 @@ static uint64_t run_a_seed(uint64_t seed, uint64_t faults, unsigned int n)
 {
 	struct sjob s[4];
 	uint64_t digest;
-	struct rig g;
+	struct fixture g;
 	size_t i;
 
-	rig_begin(&g, seed, faults, 4);
+	fixture_begin(&g, seed, faults, 4);
 	while (n--) {
 		for (i = 0; i < N_OF(s); i++) {
 			make_job(&g, &s[i], i * LEN / N_OF(s),
@@ -178,7 +179,7 @@ static uint64_t run_a_seed(uint64_t seed, uint64_t faults, unsigned int n)
 		check(&g);
 	}
 	digest = weir_sim_digest(g.sim);
-	rig_end(&g);
+	fixture_end(&g);
 	return digest;
 }
 
@@ -198,28 +199,30 @@ static void so_they_do_when_everything_is_short_late_or_reordered(void **state)
 }
 
 /* What is counted is there; what is not may be anything, in its range only. */
-static void check_failed(struct rig *g, struct sjob *s)
+static void check_failed(struct fixture *g, struct sjob *s)
 {
-	unsigned char *room = malloc(LEN);
-	const unsigned char *now = look(g, s->dst, room);
+	unsigned char *capacity = malloc(LEN);
+	const unsigned char *now = look(g, s->dst, capacity);
 	size_t n = s->j.detail.bytes;
 
 	assert_in_range(n, 0, s->len);
 	expect(g, s, n);
 	memcpy(g->shadow[s->dst] + s->to + n, now + s->to + n, s->len - n);
-	free(room);
+	free(capacity);
 }
 
 static void jobs_that_fail_say_how_far_they_came(void **state)
 {
 	unsigned int failed = 0, in_part = 0;
 	struct sjob s;
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
 	for (uint64_t seed = 0; seed < 60; seed++) {
-		rig_begin(&g, seed, HARMLESS | ALWAYS(WEIR_SIM_ERROR) |
-			  ALWAYS(WEIR_SIM_REFUSED), 12);
+		fixture_begin(&g, seed,
+			      HARMLESS | ALWAYS(WEIR_SIM_ERROR) |
+				      ALWAYS(WEIR_SIM_REFUSED),
+			      12);
 		for (int n = 0; n < 10; n++) {
 			make_job(&g, &s, 0, LEN);
 			STARTS(weir_job_start(g.dma, &s.j.job));
@@ -234,7 +237,7 @@ static void jobs_that_fail_say_how_far_they_came(void **state)
 			}
 			check(&g);
 		}
-		rig_end(&g);
+		fixture_end(&g);
 	}
 	assert_true(failed > 50);
 	assert_true(in_part > 10);
@@ -245,19 +248,19 @@ static void a_full_disk_and_bad_sectors_are_told_with_what_was_moved(
 {
 	struct weir_domain *d;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 	int fd;
 
 	(void)state;
-	rig_begin(&g, 1, 0, 0);
+	fixture_begin(&g, 1, 0, 0);
 	fd = weir_sim_file_open(g.sim, "small", O_RDWR | O_CREAT, 0);
 	d = file_domain(fd);
 	weir_sim_space(g.sim, "small", 12345);
 	for (int i = 0; i < 2; i++) {
 		jrec_init(&j);
-		weir_job_copy(&j.job, weir_loc_at(d, 0, LEN), i ?
-			      weir_loc_mem(g.mem, LEN) :
-			      weir_loc_at(g.file[0], 0, LEN));
+		weir_job_copy(&j.job, weir_operand_at(d, 0, LEN),
+			      i ? weir_operand_mem(g.mem, LEN) :
+				  weir_operand_at(g.file[0], 0, LEN));
 		STARTS(weir_job_start(g.dma, &j.job));
 		sim_idle(g.sim);
 		assert_int_equal(j.res, -ENOSPC);
@@ -266,30 +269,32 @@ static void a_full_disk_and_bad_sectors_are_told_with_what_was_moved(
 	}
 	weir_sim_bad_sectors(g.sim, "f", 20000, 1, WEIR_SIM_BAD_READS);
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_mem(g.mem, LEN),
-		      weir_loc_at(g.file[0], 0, LEN));
+	weir_job_copy(&j.job, weir_operand_mem(g.mem, LEN),
+		      weir_operand_at(g.file[0], 0, LEN));
 	STARTS(weir_job_start(g.dma, &j.job));
 	sim_idle(g.sim);
 	assert_int_equal(j.res, -EIO);
 	assert_int_equal(j.detail.bytes, 19968);
 	assert_memory_equal(g.mem, g.shadow[0], 19968);
 	assert_int_equal(weir_domain_destroy(d), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void a_job_in_a_power_cut_fails_and_another_world_goes_on(void **state)
 {
 	struct jrec j[FILES];
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
 	for (uint64_t seed = 0; seed < 50; seed++) {
-		rig_begin(&g, seed, 0, 0);
+		fixture_begin(&g, seed, 0, 0);
 		for (int i = 0; i < FILES; i++) {
 			jrec_init(&j[i]);
-			weir_job_copy_crc32c(&j[i].job,
-				weir_loc_at(g.file[i], 0, LEN / 2),
-				weir_loc_at(g.file[i], LEN / 2, LEN / 2), 0);
+			weir_job_copy_crc32c(
+				&j[i].job,
+				weir_operand_at(g.file[i], 0, LEN / 2),
+				weir_operand_at(g.file[i], LEN / 2, LEN / 2),
+				0);
 			STARTS(weir_job_start(g.dma, &j[i].job));
 		}
 		weir_sim_run(g.sim, WEIR_FOREVER, 1 + weir_sim_random(g.sim) %
@@ -299,7 +304,7 @@ static void a_job_in_a_power_cut_fails_and_another_world_goes_on(void **state)
 		assert_int_equal(j[0].res, LEN / 2);
 		assert_int_equal(j[1].res, -EIO);
 		assert_int_equal(j[2].res, -EIO);
-		rig_end(&g);
+		fixture_end(&g);
 	}
 }
 
@@ -308,10 +313,10 @@ static void domains_are_made_of_what_a_world_has(void **state)
 	struct weir_domain_file_opts opts = { .size = sizeof(opts) };
 	struct weir_domain *d = NULL;
 	int fd, other, pair[2];
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
-	rig_begin(&g, 1, 0, 0);
+	fixture_begin(&g, 1, 0, 0);
 	weir_sim_mkdir(g.sim, "dir");
 	fd = weir_sim_file_open(g.sim, "dir", O_RDONLY, 0);
 	assert_int_equal(weir_domain_file_create(&d, fd, NULL), -EINVAL);
@@ -336,7 +341,7 @@ static void domains_are_made_of_what_a_world_has(void **state)
 	assert_int_equal(weir_domain_destroy(d), 0);
 	close(pair[0]);
 	close(pair[1]);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* Without a way round, what is not aligned is refused when it starts. */
@@ -346,24 +351,24 @@ static void o_direct_alone_wants_what_is_aligned(void **state)
 		.flags = WEIR_DOMAIN_FILE_DIRECT_ONLY, .align = 512 };
 	struct weir_domain *d = NULL;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
-	rig_begin(&g, 1, HARMLESS, 3);
+	fixture_begin(&g, 1, HARMLESS, 3);
 	assert_int_equal(weir_domain_file_create(&d, g.fd[1], &opts), 0);
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_at(d, 100, 512),
-		      weir_loc_mem(g.mem, 512));
+	weir_job_copy(&j.job, weir_operand_at(d, 100, 512),
+		      weir_operand_mem(g.mem, 512));
 	assert_int_equal(weir_job_start(g.dma, &j.job), -EINVAL);
-	weir_job_copy(&j.job, weir_loc_at(d, 512, 8192),
-		      weir_loc_mem(g.mem, 8192));
+	weir_job_copy(&j.job, weir_operand_at(d, 512, 8192),
+		      weir_operand_mem(g.mem, 8192));
 	STARTS(weir_job_start(g.dma, &j.job));
 	sim_idle(g.sim);
 	assert_int_equal(j.res, 8192);
 	memcpy(g.shadow[1] + 512, g.mem, 8192);
 	check(&g);
 	assert_int_equal(weir_domain_destroy(d), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static const struct harness_case cases[] = {

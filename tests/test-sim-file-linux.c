@@ -2,7 +2,7 @@
 /* Simulated files beside those of Linux: the same calls, by chance, have the
  * same results. */
 
-#include "tests/sim-file-kit.h"
+#include "tests/sim-file-fixture.h"
 
 #include <limits.h>
 #include <linux/falloc.h>

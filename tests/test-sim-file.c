@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Simulated files without power cuts and faults: what Linux would do. */
 
-#include "tests/sim-file-kit.h"
+#include "tests/sim-file-fixture.h"
 
 #include <linux/falloc.h>
 

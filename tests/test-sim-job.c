@@ -19,7 +19,7 @@
  * destroyed, and a second run of the seed is the same one.
  */
 
-#include "tests/sim-kit.h"
+#include "tests/sim-fixture.h"
 
 #include <weir/buf.h>
 #include <weir/chain.h>
@@ -72,7 +72,7 @@ struct work {
 	struct run *run;
 	bool busy;
 	struct range src, src2, dst, dst2;
-	struct weir_loc more;
+	struct weir_operand more;
 	struct weir_buf *src_buf;	/* That it is about, or NULL. */
 	struct weir_buf *buf;		/* Of the destination, */
 	unsigned int buf_len;		/* with so much data. */
@@ -207,7 +207,7 @@ static void unlock(struct range *x, bool write)
 }
 
 /* In one piece, or in several that lie behind each other. */
-static struct weir_loc loc_of(struct run *run, struct range *x)
+static struct weir_operand operand_of(struct run *run, struct range *x)
 {
 	uint64_t at = (uint64_t)x->slot * SLOT + x->off;
 	unsigned int n = 1 + (unsigned int)below(run, PIECES), done = 0, len;
@@ -215,7 +215,7 @@ static struct weir_loc loc_of(struct run *run, struct range *x)
 	if (!x->p->domain)
 		at += (uintptr_t)run->memory;
 	if (n == 1 || x->len < n)
-		return weir_loc_at(x->p->domain, at, x->len);
+		return weir_operand_at(x->p->domain, at, x->len);
 	for (unsigned int i = 0; i < n; i++) {
 		len = i + 1 < n ? (unsigned int)below(run, x->len - done) :
 				  x->len - done;
@@ -223,7 +223,7 @@ static struct weir_loc loc_of(struct run *run, struct range *x)
 		x->iov[i].iov_len = len;
 		done += len;
 	}
-	return weir_loc_iov(x->p->domain, x->iov, n);
+	return weir_operand_iov(x->p->domain, x->iov, n);
 }
 
 /* Looking at what has happened. */
@@ -469,12 +469,12 @@ static void use_bufs(struct work *w, unsigned int i)
 
 	if (w->src.p == memory && !below(run, 3)) {
 		w->src_buf = as_bufs(run, i, &w->src, false);
-		w->rec.job.src = weir_loc_buf(w->src_buf);
+		w->rec.job.src = weir_operand_buf(w->src_buf);
 	}
 	if (w->dst.p == memory && kind != WEIR_JOB_COMPARE && below(run, 2)) {
 		w->buf_len = w->dst.off;
 		w->buf = as_bufs(run, i, &w->dst, true);
-		w->rec.job.dst = weir_loc_buf(w->buf);
+		w->rec.job.dst = weir_operand_buf(w->buf);
 	}
 }
 
@@ -535,13 +535,13 @@ static void fill_in(struct work *w, uint32_t kind, unsigned int i)
 	job->crc = w->crc;
 	job->pattern = weir_sim_random(run->sim);
 	if (w->src.p)
-		job->src = loc_of(run, &w->src);
+		job->src = operand_of(run, &w->src);
 	if (w->dst.p)
-		job->dst = loc_of(run, &w->dst);
+		job->dst = operand_of(run, &w->dst);
 	if (w->src2.p || w->dst2.p) {
-		w->more = loc_of(run, w->src2.p ? &w->src2 : &w->dst2);
+		w->more = operand_of(run, w->src2.p ? &w->src2 : &w->dst2);
 		job->more = &w->more;
-		job->n_more = 1;
+		job->n_extra = 1;
 	}
 	expect(w);
 	if (!below(run, 4))
@@ -550,7 +550,7 @@ static void fill_in(struct work *w, uint32_t kind, unsigned int i)
 		job->flags |= WEIR_JOB_FENCE;
 	if (!below(run, 16))
 		job->flags |= WEIR_JOB_LAZY;
-	if (!job->n_more)
+	if (!job->n_extra)
 		use_bufs(w, i);
 	if (!below(run, 8))
 		weir_op_set_deadline(&job->op, weir_sim_now(run->sim) +
@@ -653,16 +653,16 @@ static void make_chain(struct line *l, struct weir_reactor *r)
 static void fill_line(struct line *l)
 {
 	struct run *run = l->run;
-	struct weir_loc here = weir_loc_mem(run->memory +
-					    (size_t)l->middle.slot * SLOT +
-					    l->middle.off, l->middle.len);
+	struct weir_operand here = weir_operand_mem(
+		run->memory + (size_t)l->middle.slot * SLOT + l->middle.off,
+		l->middle.len);
 
 	for (unsigned int i = 0; i < STEPS; i++)
 		weir_job_init(&l->jobs[i], NULL);
 	l->crc = (uint32_t)weir_sim_random(run->sim);
-	weir_job_copy(&l->jobs[0], here, loc_of(run, &l->from));
+	weir_job_copy(&l->jobs[0], here, operand_of(run, &l->from));
 	weir_job_crc32c(&l->jobs[1], here, l->crc);
-	weir_job_copy(&l->jobs[2], loc_of(run, &l->to), here);
+	weir_job_copy(&l->jobs[2], operand_of(run, &l->to), here);
 	weir_op_init(&l->op, line_ended);
 	if (!below(run, 4))
 		weir_op_set_deadline(&l->op, weir_sim_now(run->sim) +

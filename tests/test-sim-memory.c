@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory in a simulated world: peers behind queue pairs, and cards. */
 
-#include "tests/sim-kit.h"
-#include "tests/table-kit.h"
+#include "tests/sim-fixture.h"
+#include "tests/table-fixture.h"
 
 #include <weir/buf.h>
 #include <weir/inventory.h>
@@ -83,14 +83,14 @@ static void end(struct place *p)
 	free(p);
 }
 
-static struct weir_loc mine(struct place *p, unsigned int i)
+static struct weir_operand mine(struct place *p, unsigned int i)
 {
-	return weir_loc_mem(p->mem[i], LEN);
+	return weir_operand_mem(p->mem[i], LEN);
 }
 
-static struct weir_loc theirs(struct weir_domain *d, unsigned int i)
+static struct weir_operand theirs(struct weir_domain *d, unsigned int i)
 {
-	return weir_loc_at(d, (uint64_t)i * LEN, LEN);
+	return weir_operand_at(d, (uint64_t)i * LEN, LEN);
 }
 
 static void start(struct place *p, unsigned int i)
@@ -185,8 +185,8 @@ static void pieces_of_both_sides_may_differ(void **state)
 				 { p->mem[2], 1023 } };
 
 	(void)state;
-	weir_job_copy(&p->jobs[0].job, weir_loc_iov(p->remote, there, 2),
-		      weir_loc_iov(NULL, here, 3));
+	weir_job_copy(&p->jobs[0].job, weir_operand_iov(p->remote, there, 2),
+		      weir_operand_iov(NULL, here, 3));
 	start(p, 0);
 	sim_idle(p->sim);
 	came_to(p, 0, 1024, 0);
@@ -204,8 +204,8 @@ static void what_is_outside_is_refused(void **state)
 	(void)state;
 	for (int i = 0; i < 2; i++) {
 		weir_job_copy(&p->jobs[0].job,
-			      weir_loc_at(both[i], LEN * JOBS - 8, 9),
-			      weir_loc_mem(p->mem[0], 9));
+			      weir_operand_at(both[i], LEN * JOBS - 8, 9),
+			      weir_operand_mem(p->mem[0], 9));
 		assert_int_equal(weir_job_start(p->dma, &p->jobs[0].job),
 				 -ERANGE);
 	}
@@ -281,8 +281,8 @@ static void lists_to_a_shallow_queue(uint64_t seed)
 	for (unsigned int i = 0; i < 4; i++) {
 		lists[i] = list_of(p, inv[i % 2], m, i);
 		weir_job_copy(&p->jobs[i].job,
-			      weir_loc_at(p->remote, i * LEN, BUFS * 100),
-			      weir_loc_buf(lists[i]));
+			      weir_operand_at(p->remote, i * LEN, BUFS * 100),
+			      weir_operand_buf(lists[i]));
 		/* So that it is not refused, but waits. */
 		p->jobs[i].job.flags = WEIR_JOB_LAZY;
 		STARTS(weir_job_start(dma[i % 2], &p->jobs[i].job));
@@ -309,7 +309,7 @@ static void a_job_of_many_bufs_waits_in_its_middle(void **state)
 }
 
 /* The queue is another context's, who will not tell of room in it. */
-static void who_waits_for_room_lets_its_reactor_sleep(void **state)
+static void who_waits_for_capacity_lets_its_reactor_sleep(void **state)
 {
 	struct weir_sim_peer_opts shallow = {
 		.depth = 1, .retry_ns = 20 * WEIR_SEC,
@@ -469,9 +469,9 @@ static void a_card_may_want_whole_words(void **state)
 	(void)state;
 	for (unsigned int i = 0; i < N_OF(cases); i++) {
 		weir_job_copy(&p->jobs[i].job,
-			      weir_loc_at(p->device, cases[i].addr,
-					  cases[i].len),
-			      weir_loc_mem(p->mem[i], cases[i].len));
+			      weir_operand_at(p->device, cases[i].addr,
+					      cases[i].len),
+			      weir_operand_mem(p->mem[i], cases[i].len));
 		assert_int_equal(weir_job_start(p->dma, &p->jobs[i].job),
 				 cases[i].err);
 	}
@@ -492,14 +492,14 @@ static void a_card_fills_itself_and_transfers_to_another(void **state)
 
 	(void)state;
 	assert_int_equal(weir_sim_card_create(&two, p->sim, &other), 0);
-	weir_job_fill(&p->jobs[0].job, weir_loc_at(p->device, 3, 100),
+	weir_job_fill(&p->jobs[0].job, weir_operand_at(p->device, 3, 100),
 		      UINT64_C(0x0807060504030201));
 	start(p, 0);
 	sim_idle(p->sim);
 	came_to(p, 0, 100, 0);
 	weir_job_copy(&p->jobs[1].job,
-		      weir_loc_at(weir_sim_card_domain(two), 50, 200),
-		      weir_loc_at(p->device, 0, 200));
+		      weir_operand_at(weir_sim_card_domain(two), 50, 200),
+		      weir_operand_at(p->device, 0, 200));
 	start(p, 1);
 	sim_idle(p->sim);
 	came_to(p, 1, 200, 0);
@@ -794,46 +794,46 @@ static int run_job(struct place *p)
 	return (int)p->jobs[1].res;
 }
 
-static int call_read(void *rig)
+static int call_read(void *fixture)
 {
-	struct place *p = rig;
+	struct place *p = fixture;
 
 	weir_job_copy(&p->jobs[1].job, mine(p, 1), theirs(p->remote, 1));
 	return run_job(p);
 }
 
-static int call_write(void *rig)
+static int call_write(void *fixture)
 {
-	struct place *p = rig;
+	struct place *p = fixture;
 
 	weir_job_copy(&p->jobs[1].job, theirs(p->remote, 1), mine(p, 1));
 	return run_job(p);
 }
 
-static int call_read_beyond(void *rig)
+static int call_read_beyond(void *fixture)
 {
-	struct place *p = rig;
+	struct place *p = fixture;
 
 	weir_job_copy(&p->jobs[1].job, mine(p, 1), theirs(p->remote, JOBS));
 	return run_job(p);
 }
 
-static int call_reset_and_read(void *rig)
+static int call_reset_and_read(void *fixture)
 {
-	struct place *p = rig;
+	struct place *p = fixture;
 	int err = weir_sim_peer_reset(p->peer);
 
 	return err ? err : call_read(p);
 }
 
-static int call_restart(void *rig)
+static int call_restart(void *fixture)
 {
-	return weir_sim_peer_restart(((struct place *)rig)->peer);
+	return weir_sim_peer_restart(((struct place *)fixture)->peer);
 }
 
-static int call_destroy_peer(void *rig)
+static int call_destroy_peer(void *fixture)
 {
-	struct place *p = rig;
+	struct place *p = fixture;
 	int err = weir_sim_peer_destroy(p->peer);
 
 	if (!err)
@@ -882,34 +882,34 @@ static struct place *card_in(int column)
 	return p;
 }
 
-static int call_fill(void *rig)
+static int call_fill(void *fixture)
 {
-	struct place *p = rig;
+	struct place *p = fixture;
 
 	weir_job_fill(&p->jobs[1].job, theirs(p->device, 1), 5);
 	return run_job(p);
 }
 
-static int call_put(void *rig)
+static int call_put(void *fixture)
 {
-	return weir_sim_card_put(((struct place *)rig)->card, 5, "x", 1);
+	return weir_sim_card_put(((struct place *)fixture)->card, 5, "x", 1);
 }
 
-static int call_get(void *rig)
+static int call_get(void *fixture)
 {
 	char c;
 
-	return weir_sim_card_get(((struct place *)rig)->card, 5, &c, 1);
+	return weir_sim_card_get(((struct place *)fixture)->card, 5, &c, 1);
 }
 
-static int call_open(void *rig)
+static int call_open(void *fixture)
 {
-	return weir_sim_card_open(((struct place *)rig)->card);
+	return weir_sim_card_open(((struct place *)fixture)->card);
 }
 
-static int call_destroy_card(void *rig)
+static int call_destroy_card(void *fixture)
 {
-	struct place *p = rig;
+	struct place *p = fixture;
 	int err = weir_sim_card_destroy(p->card);
 
 	if (!err)
@@ -953,7 +953,7 @@ static const struct harness_case cases[] = {
 	CASE(what_is_outside_is_refused),
 	CASE(a_full_send_queue_refuses_and_jobs_through_staging_wait),
 	CASE(a_job_of_many_bufs_waits_in_its_middle),
-	CASE(who_waits_for_room_lets_its_reactor_sleep),
+	CASE(who_waits_for_capacity_lets_its_reactor_sleep),
 	CASE(a_revoked_key_fails_once_and_the_rest_is_flushed),
 	CASE(a_key_is_that_of_the_start),
 	CASE(a_dead_peer_is_given_up_after_the_retries),

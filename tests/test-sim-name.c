@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which names of simulated files a power cut keeps: those of some time. */
 
-#include "tests/sim-file-kit.h"
+#include "tests/sim-file-fixture.h"
 
 #define NAMES 6
 #define STEPS 40

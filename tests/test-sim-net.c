@@ -18,7 +18,7 @@
 
 /* A program of two hosts that send each other TOTAL bytes. */
 struct host {
-	struct talk *talk;
+	struct peers *peers;
 	struct weir_reactor *r;
 	struct weir_receiver *receiver;
 	struct rec out, in, down;
@@ -29,7 +29,7 @@ struct host {
 	bool said_all, heard_end, err;
 };
 
-struct talk {
+struct peers {
 	struct weir_sim *sim;
 	struct weir_acceptor *acceptor;
 	struct host host[2];
@@ -72,7 +72,7 @@ static void on_said(struct weir_op *op, int64_t res)
 
 	rec_done(op, res);
 	h->sent += (size_t)h->out.detail.bytes;
-	weir_sim_note(h->talk->sim, "sent", h->sent);
+	weir_sim_note(h->peers->sim, "sent", h->sent);
 	if (res < 0)
 		give_up(h);
 	else if (!h->err)
@@ -81,7 +81,7 @@ static void on_said(struct weir_op *op, int64_t res)
 
 static void say(struct host *h)
 {
-	size_t n = 1 + weir_sim_random(h->talk->sim) % 30000;
+	size_t n = 1 + weir_sim_random(h->peers->sim) % 30000;
 
 	if (n > TOTAL - h->sent)
 		n = TOTAL - h->sent;
@@ -103,7 +103,7 @@ static void say(struct host *h)
 
 static void heard(struct host *h, int64_t res)
 {
-	struct host *peer = &h->talk->host[h == &h->talk->host[0]];
+	struct host *peer = &h->peers->host[h == &h->peers->host[0]];
 
 	if (res > 0) {
 		assert_true(h->got + (size_t)res <= TOTAL);
@@ -114,7 +114,7 @@ static void heard(struct host *h, int64_t res)
 	h->heard_end |= res == 0;
 	if (res < 0)
 		give_up(h);
-	weir_sim_note(h->talk->sim, "got", h->got);
+	weir_sim_note(h->peers->sim, "got", h->got);
 }
 
 static void on_heard(struct weir_op *op, int64_t res)
@@ -129,7 +129,7 @@ static void on_heard(struct weir_op *op, int64_t res)
 
 static void hear(struct host *h)
 {
-	size_t n = 1 + weir_sim_random(h->talk->sim) % 20000;
+	size_t n = 1 + weir_sim_random(h->peers->sim) % 20000;
 
 	if (n > TOTAL - h->got)
 		n = TOTAL - h->got;
@@ -154,7 +154,7 @@ static int on_data(struct weir_receiver *receiver, void *data, int64_t len,
 	return WEIR_RECEIVER_DONE;
 }
 
-static void begin_talk(struct host *h)
+static void begin_peers(struct host *h)
 {
 	say(h);
 	if (h->seed & 1)
@@ -166,14 +166,14 @@ static void begin_talk(struct host *h)
 
 static void on_connection(struct weir_acceptor *acceptor, int fd, void *arg)
 {
-	struct talk *t = arg;
+	struct peers *t = arg;
 
 	(void)acceptor;
 	if (fd < 0)
 		return;
 	assert_int_equal(t->host[1].fd, -1);
 	t->host[1].fd = fd;
-	begin_talk(&t->host[1]);
+	begin_peers(&t->host[1]);
 }
 
 static void on_connect(struct weir_op *op, int64_t res)
@@ -184,13 +184,13 @@ static void on_connect(struct weir_op *op, int64_t res)
 	if (res < 0)
 		give_up(h);
 	else
-		begin_talk(h);
+		begin_peers(h);
 }
 
-static struct talk *talk_begin(uint64_t seed, struct weir_sim_opts opts)
+static struct peers *peers_begin(uint64_t seed, struct weir_sim_opts opts)
 {
 	struct weir_reactor_opts ropts = { .size = sizeof(ropts) };
-	struct talk *t = calloc(1, sizeof(*t));
+	struct peers *t = calloc(1, sizeof(*t));
 
 	assert_non_null(t);
 	opts.size = sizeof(opts);
@@ -199,7 +199,7 @@ static struct talk *talk_begin(uint64_t seed, struct weir_sim_opts opts)
 	for (unsigned int i = 0; i < 2; i++) {
 		struct host *h = &t->host[i];
 
-		h->talk = t;
+		h->peers = t;
 		h->seed = (unsigned int)seed * 2 + i;
 		h->fd = -1;
 		fill_pattern(h->buf, TOTAL, 0, h->seed);
@@ -222,7 +222,7 @@ static struct talk *talk_begin(uint64_t seed, struct weir_sim_opts opts)
 	return t;
 }
 
-static bool all_said(const struct talk *t)
+static bool all_said(const struct peers *t)
 {
 	return t->host[0].got == TOTAL && t->host[1].got == TOTAL &&
 	       t->host[0].heard_end && t->host[1].heard_end;
@@ -230,7 +230,7 @@ static bool all_said(const struct talk *t)
 
 /* What a host got is a beginning of what the other sent; and it is all, if
  * neither saw anything go wrong. */
-static void check_talk(struct talk *t)
+static void check_peers(struct peers *t)
 {
 	struct weir_sim_socket_stats s = { .size = sizeof(s) };
 
@@ -247,11 +247,11 @@ static void check_talk(struct talk *t)
 	assert_int_equal(s.sent, s.received + s.lost + s.held);
 }
 
-static uint64_t talk_end(struct talk *t)
+static uint64_t peers_end(struct peers *t)
 {
 	uint64_t digest = weir_sim_digest(t->sim);
 
-	check_talk(t);
+	check_peers(t);
 	weir_acceptor_destroy(t->acceptor);
 	for (unsigned int i = 0; i < 2; i++) {
 		weir_receiver_destroy(t->host[i].receiver);
@@ -259,7 +259,7 @@ static uint64_t talk_end(struct talk *t)
 			assert_int_equal(weir_sim_close(t->host[i].fd), 0);
 		assert_int_equal(weir_reactor_destroy(t->host[i].r), 0);
 	}
-	check_talk(t);
+	check_peers(t);
 	assert_int_equal(weir_sim_destroy(t->sim), 0);
 	free(t);
 	return digest;
@@ -277,13 +277,13 @@ static void a_stream_comes_whole_and_in_order(void **state)
 	(void)state;
 	for (uint64_t seed = 0; seed < seeds(); seed++) {
 		for (int i = 0; i < 2; i++) {
-			struct talk *t = talk_begin(seed,
-				(struct weir_sim_opts){ 0 });
+			struct peers *t =
+				peers_begin(seed, (struct weir_sim_opts){ 0 });
 
 			assert_int_equal(weir_sim_run(t->sim, WEIR_FOREVER, 0),
 					 0);
 			assert_true(all_said(t));
-			digest[i] = talk_end(t);
+			digest[i] = peers_end(t);
 		}
 		assert_true(digest[0] == digest[1]);
 	}
@@ -292,11 +292,13 @@ static void a_stream_comes_whole_and_in_order(void **state)
 /* Run one with faults, and then without, to its end. */
 static uint64_t troubled(uint64_t seed, uint64_t faults, unsigned int *whole)
 {
-	struct talk *t = talk_begin(seed, (struct weir_sim_opts){
-		.faults = faults, .rate = 40, .flags = WEIR_SIM_SWARM });
+	struct peers *t = peers_begin(
+		seed, (struct weir_sim_opts){ .faults = faults,
+					      .rate = 40,
+					      .flags = WEIR_SIM_SWARM });
 
 	assert_true(weir_sim_run(t->sim, 3600 * WEIR_SEC, 0) >= 0);
-	check_talk(t);
+	check_peers(t);
 	weir_sim_set_faults(t->sim, 0);
 	assert_int_equal(weir_sim_run(t->sim, WEIR_FOREVER, 0), 0);
 	if (all_said(t))
@@ -308,7 +310,7 @@ static uint64_t troubled(uint64_t seed, uint64_t faults, unsigned int *whole)
 
 		assert_true(h->fd < 0 || is_done(h));
 	}
-	return talk_end(t);
+	return peers_end(t);
 }
 
 static void what_goes_wrong_is_told_and_nothing_else(void **state)
@@ -348,7 +350,8 @@ static void a_partition_holds_all_until_it_is_lifted(void **state)
 
 	(void)state;
 	for (uint64_t seed = 0; seed < seeds(); seed++) {
-		struct talk *t = talk_begin(seed, (struct weir_sim_opts){ 0 });
+		struct peers *t =
+			peers_begin(seed, (struct weir_sim_opts){ 0 });
 
 		weir_sim_run(t->sim, 200 * 1000, 0);
 		assert_int_equal(weir_sim_partition(t->sim, "a/", "b/", 1), 0);
@@ -362,18 +365,18 @@ static void a_partition_holds_all_until_it_is_lifted(void **state)
 		whole += all_said(t);
 		if (!all_said(t))
 			assert_true(t->host[0].err || t->host[1].err);
-		talk_end(t);
+		peers_end(t);
 	}
 	assert_in_range(whole, 1, seeds() - 1);
 }
 
 static void a_connect_into_a_partition_times_out(void **state)
 {
-	struct talk *t;
+	struct peers *t;
 
 	(void)state;
 	for (int lifted = 0; lifted < 2; lifted++) {
-		t = talk_begin(9, (struct weir_sim_opts){ 0 });
+		t = peers_begin(9, (struct weir_sim_opts){ 0 });
 		assert_int_equal(weir_sim_partition(t->sim, "b/", "", 1), 0);
 		weir_sim_run(t->sim, 100 * WEIR_SEC, 0);
 		assert_int_equal(t->host[0].out.calls, 0);
@@ -384,19 +387,19 @@ static void a_connect_into_a_partition_times_out(void **state)
 		assert_int_equal(all_said(t), lifted);
 		if (!lifted)
 			assert_int_equal(t->host[0].out.res, -ETIMEDOUT);
-		talk_end(t);
+		peers_end(t);
 	}
 }
 
 static void a_power_cut_is_death_here_and_reset_or_silence_there(void **state)
 {
 	unsigned int silent = 0;
-	struct talk *t;
+	struct peers *t;
 	char c;
 
 	(void)state;
 	for (uint64_t seed = 0; seed < seeds(); seed++) {
-		t = talk_begin(seed, (struct weir_sim_opts){ 0 });
+		t = peers_begin(seed, (struct weir_sim_opts){ 0 });
 		weir_sim_run(t->sim, 150 * 1000, 0);
 		weir_sim_power_cut(t->sim, "b/");
 		weir_sim_run(t->sim, 3600 * WEIR_SEC, 0);
@@ -410,7 +413,7 @@ static void a_power_cut_is_death_here_and_reset_or_silence_there(void **state)
 		weir_sim_set_faults(t->sim, 0);
 		assert_int_equal(weir_sim_run(t->sim, WEIR_FOREVER, 0), 0);
 		assert_true(t->host[0].err || is_done(&t->host[0]));
-		talk_end(t);
+		peers_end(t);
 	}
 	assert_in_range(silent, seeds() / 5, seeds() * 4 / 5);
 }

@@ -6,7 +6,7 @@
  * its end, and the card has what the peer has.
  */
 
-#include "tests/sim-kit.h"
+#include "tests/sim-fixture.h"
 
 #include <weir/chain.h>
 #include <weir/crc32c.h>
@@ -50,7 +50,7 @@ static int build(struct weir_slot *slot, void *arg)
 
 static int next(struct weir_slot *slot, void *arg)
 {
-	struct weir_loc buf = weir_loc_buf(weir_slot_buf(slot));
+	struct weir_operand buf = weir_operand_buf(weir_slot_buf(slot));
 	struct block *b = weir_slot_data(slot);
 	struct copier *c = arg;
 
@@ -58,11 +58,14 @@ static int next(struct weir_slot *slot, void *arg)
 	b->len = SIZE - c->at < BLOCK ? SIZE - c->at : BLOCK;
 	if (!b->len)
 		return WEIR_PIPELINE_END;
-	weir_job_copy(&b->read, buf, weir_loc_at(weir_sim_peer_domain(c->peer),
-						 b->at, b->len));
+	weir_job_copy(&b->read, buf,
+		      weir_operand_at(weir_sim_peer_domain(c->peer), b->at,
+				      b->len));
 	weir_job_crc32c(&b->crc, buf, 0);
-	weir_job_copy(&b->write, weir_loc_at(weir_sim_card_domain(c->card),
-					     b->at, b->len), buf);
+	weir_job_copy(&b->write,
+		      weir_operand_at(weir_sim_card_domain(c->card), b->at,
+				      b->len),
+		      buf);
 	c->at += b->len;
 	return WEIR_PIPELINE_UNIT;
 }

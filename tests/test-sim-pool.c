@@ -8,10 +8,10 @@
  * stay as he has left them.  At the end all is there, and nobody waits.
  */
 
-#include "tests/sim-kit.h"
+#include "tests/sim-fixture.h"
 
 #include <weir/pool.h>
-#include <weir/store.h>
+#include <weir/shared-pool.h>
 
 #define N_REACTORS 3
 #define HELD 12
@@ -54,7 +54,7 @@ struct core {
 
 struct run {
 	struct weir_sim *sim;
-	struct weir_store *store;
+	struct weir_shared_pool *store;
 	struct core cores[N_REACTORS];
 	struct parcel parcels[64];
 	unsigned int n_out, gets, empties, served, sent, cancelled, most;
@@ -249,20 +249,22 @@ static void drive(struct weir_op *op, int64_t res)
 static void begin(struct run *run, uint64_t seed,
 		  const struct weir_sim_opts *opts)
 {
-	struct weir_store_class classes[] = {
+	struct weir_shared_pool_class classes[] = {
 		{ .buf_size = SMALL, .bufs = 10 },
 		{ .buf_size = LARGE, .bufs = 5 },
 	};
-	struct weir_store_opts so = {
-		.size = sizeof(so), .classes = classes, .n_classes = 2,
-		.flags = WEIR_STORE_NO_HUGE,
+	struct weir_shared_pool_opts so = {
+		.size = sizeof(so),
+		.classes = classes,
+		.n_classes = 2,
+		.flags = WEIR_SHARED_POOL_NO_HUGE,
 	};
 	struct weir_pool_opts po = { .size = sizeof(po) };
 
 	memset(run, 0, sizeof(*run));
 	assert_int_equal(weir_sim_create(&run->sim, seed, opts), 0);
-	assert_int_equal(weir_store_create(&run->store, &so), 0);
-	po.store = run->store;
+	assert_int_equal(weir_shared_pool_create(&run->store, &so), 0);
+	po.shared_pool = run->store;
 	for (unsigned int i = 0; i < N_REACTORS; i++) {
 		struct core *c = &run->cores[i];
 
@@ -280,7 +282,7 @@ static void begin(struct run *run, uint64_t seed,
 
 static void check_end(struct run *run)
 {
-	struct weir_store_stats stats = { .size = sizeof(stats) };
+	struct weir_shared_pool_stats stats = { .size = sizeof(stats) };
 
 	for (unsigned int i = 0; i < N_REACTORS; i++)
 		for (unsigned int n = 0; n < WAITS; n++)
@@ -288,8 +290,7 @@ static void check_end(struct run *run)
 	assert_int_equal(run->n_out, 0);
 	for (unsigned int i = 0; i < N_REACTORS; i++)
 		assert_int_equal(weir_pool_destroy(run->cores[i].pool), 0);
-	assert_int_equal(weir_store_stats(run->store, 0, &stats),
-			 0);
+	assert_int_equal(weir_shared_pool_stats(run->store, 0, &stats), 0);
 	assert_int_equal(stats.free, stats.total);
 	assert_int_equal(stats.waiting, 0);
 	assert_int_equal(stats.in_transit, 0);
@@ -311,7 +312,7 @@ static uint64_t one_run(struct run *run, uint64_t seed,
 	check_end(run);
 	for (unsigned int i = 0; i < N_REACTORS; i++)
 		assert_int_equal(weir_reactor_destroy(run->cores[i].r), 0);
-	assert_int_equal(weir_store_destroy(run->store), 0);
+	assert_int_equal(weir_shared_pool_destroy(run->store), 0);
 	assert_int_equal(weir_sim_destroy(run->sim), 0);
 	return digest;
 }

@@ -5,8 +5,8 @@
  * And what a world has not.
  */
 
-#include "tests/export-kit.h"
-#include "tests/sim-kit.h"
+#include "tests/export-fixture.h"
+#include "tests/sim-fixture.h"
 
 #include <dirent.h>
 
@@ -31,7 +31,7 @@ static void begin(struct sides *s, uint64_t seed, uint64_t faults)
 	s->sim = sim_world(seed, faults, 4);
 	s->here = sim_reactor_in(s->sim);
 	s->there = sim_reactor_in(s->sim);
-	s->m = kit_started(LEN, RW);
+	s->m = fixture_started(LEN, RW);
 	assert_int_equal(weir_sync_create_in(&s->sync, s->m, 0, NULL), 0);
 	parcel_of(&p, s->m, NULL);
 	assert_int_equal(parcel_import(&s->im, &p, NULL), 0);
@@ -214,9 +214,12 @@ static uint64_t copy_and_take_back(uint64_t seed, unsigned int *stale)
 	assert_int_equal(weir_inventory_create(&inv, t.s.there, NULL), 0);
 	assert_int_equal(weir_inventory_attach(inv, t.s.im), 0);
 	assert_int_equal(weir_inventory_get(&buf, inv, t.s.im,
-					    kit_addr(t.s.im), LEN, NULL, LEN), 0);
+					    fixture_addr(t.s.im), LEN, NULL,
+					    LEN),
+			 0);
 	jrec_init(&t.j);
-	weir_job_copy(&t.j.job, weir_loc_mem(mem, LEN), weir_loc_buf(buf));
+	weir_job_copy(&t.j.job, weir_operand_mem(mem, LEN),
+		      weir_operand_buf(buf));
 	STARTS(weir_job_start(dma, &t.j.job));
 	assert_int_equal(weir_post(t.s.here, take_back, &t), 0);
 	sim_idle(t.s.sim);
@@ -291,7 +294,8 @@ static void reactors_are_strangers_as_on_threads(void **state)
 		assert_int_equal(weir_inventory_attach(p.inv[i], p.s.m), 0);
 	}
 	assert_int_equal(weir_inventory_get(&p.buf, p.inv[1], p.s.m,
-					    kit_addr(p.s.m), 100, NULL, 0), 0);
+					    fixture_addr(p.s.m), 100, NULL, 0),
+			 0);
 	/* A buf is out: seen by who visits the other reactor. */
 	rec_init(&p.stop);
 	p.stop.op.fn = rec_done;
@@ -361,15 +365,15 @@ static void this_process_is_reached_and_no_other(void **state)
 	begin(&s, 5, 0);
 	dma = start_dma(s.here, opts);
 	jrec_init(&j);
-	weir_job_copy(&j.job, weir_loc_mem(to, 64),
-		      weir_loc_at(self, (uintptr_t)from, 64));
+	weir_job_copy(&j.job, weir_operand_mem(to, 64),
+		      weir_operand_at(self, (uintptr_t)from, 64));
 	STARTS(weir_job_start(dma, &j.job));
 	sim_idle(s.sim);
 	assert_int_equal(j.res, 64);
 	assert_memory_equal(to, from, 64);
 	if (!weir_domain_process_create(&parent, getppid(), NULL)) {
-		weir_job_copy(&j.job, weir_loc_mem(to, 64),
-			      weir_loc_at(parent, (uintptr_t)from, 64));
+		weir_job_copy(&j.job, weir_operand_mem(to, 64),
+			      weir_operand_at(parent, (uintptr_t)from, 64));
 		assert_int_equal(weir_job_start(dma, &j.job), -EXDEV);
 		assert_int_equal(weir_route_explain(dma, &j.job, text,
 						    sizeof(text)), -EXDEV);

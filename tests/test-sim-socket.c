@@ -171,7 +171,7 @@ static void an_internet_address_is_a_name(void **state)
 	net_end(&n);
 }
 
-static void who_does_not_listen_or_has_no_room_refuses(void **state)
+static void who_does_not_listen_or_has_no_capacity_refuses(void **state)
 {
 	struct net n;
 	int l, c[3], s;
@@ -396,11 +396,12 @@ static void descriptors_are_not_sent(void **state)
 {
 	struct iovec iov[2] = { { (char[]){ "ab" }, 2 }, { (char[]){ "cd" },
 							  2 } };
-	char room[CMSG_SPACE(sizeof(int))] = "", in[8] = "";
+	char capacity[CMSG_SPACE(sizeof(int))] = "", in[8] = "";
 	struct iovec into = { in, sizeof(in) };
-	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2,
-			      .msg_control = room,
-			      .msg_controllen = sizeof(room) };
+	struct msghdr msg = { .msg_iov = iov,
+			      .msg_iovlen = 2,
+			      .msg_control = capacity,
+			      .msg_controllen = sizeof(capacity) };
 	struct net n;
 	int fd[2];
 
@@ -412,9 +413,10 @@ static void descriptors_are_not_sent(void **state)
 	msg.msg_controllen = 0;
 	assert_int_equal(RES(&n, 0, weir_sendmsg(n.r[0], &n.rec[0].op, fd[0],
 						 &msg, 0)), 4);
-	msg = (struct msghdr){ .msg_iov = &into, .msg_iovlen = 1,
-			       .msg_control = room,
-			       .msg_controllen = sizeof(room) };
+	msg = (struct msghdr){ .msg_iov = &into,
+			       .msg_iovlen = 1,
+			       .msg_control = capacity,
+			       .msg_controllen = sizeof(capacity) };
 	assert_int_equal(RES(&n, 0, weir_recvmsg(n.r[1], &n.rec[0].op, fd[1],
 						 &msg, 0)), 4);
 	assert_int_equal(msg.msg_controllen, 0);
@@ -453,7 +455,7 @@ static void deadline_ends_receive_that_is_being_tried(void **state)
 static const struct harness_case cases[] = {
 	CASE(a_connection_is_made_and_used),
 	CASE(an_internet_address_is_a_name),
-	CASE(who_does_not_listen_or_has_no_room_refuses),
+	CASE(who_does_not_listen_or_has_no_capacity_refuses),
 	CASE(names_are_checked),
 	CASE(a_pipe_holds_64_kib_and_takes_no_time),
 	CASE(a_reset_is_told_once_at_each_end),

@@ -109,7 +109,7 @@ static void what_is_sent_is_cut_and_joined_by_chance(void **state)
 	assert_true(seen[1] > 0);
 }
 
-static void a_send_waits_for_room(void **state)
+static void a_send_waits_for_capacity(void **state)
 {
 	static char out[300000], in[300000];
 	struct weir_sim_socket_stats s = { .size = sizeof(s) };
@@ -313,7 +313,7 @@ static void a_connect_without_a_reactor_is_told_by_readiness(void **state)
 static const struct harness_case cases[] = {
 	CASE(a_byte_takes_the_time_of_the_wire),
 	CASE(what_is_sent_is_cut_and_joined_by_chance),
-	CASE(a_send_waits_for_room),
+	CASE(a_send_waits_for_capacity),
 	CASE(what_is_stalled_comes_when_the_world_is_healed),
 	CASE(what_has_come_is_read_after_a_shutdown_of_reading),
 	CASE(who_is_told_in_vain_is_told_again),

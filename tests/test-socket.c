@@ -192,12 +192,15 @@ static void a_broken_connection_is_epipe_without_a_signal(void **state)
 static void descriptors_travel_over_a_unix_socket(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	char room[CMSG_SPACE(sizeof(int))] = "", room2[sizeof(room)] = "";
+	char capacity[CMSG_SPACE(sizeof(int))] = "",
+	     room2[sizeof(capacity)] = "";
 	char byte = 'x', got = 0, text[6] = "";
 	struct iovec iov = { &byte, 1 }, iov2 = { &got, 1 };
 	struct msghdr msg = {
-		.msg_iov = &iov, .msg_iovlen = 1,
-		.msg_control = room, .msg_controllen = sizeof(room),
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = capacity,
+		.msg_controllen = sizeof(capacity),
 	};
 	struct msghdr in = {
 		.msg_iov = &iov2, .msg_iovlen = 1,
@@ -739,7 +742,7 @@ static void kept_buffers_hold_up_the_stream_until_released(void **state)
 }
 
 /* What one keeps holds up the other, and its release lets both go on. */
-static void receivers_share_the_stock(void **state)
+static void receivers_share_the_free_list(void **state)
 {
 	struct weir_reactor *r = start_reactor_with(state,
 		(struct weir_reactor_opts){ .rx_bufs = 2,
@@ -957,7 +960,7 @@ static void receiver_refuses_sockets_for_messages(void **state)
 }
 
 /* Blocking or not, and several of them. */
-static void connect_waits_for_room_in_unix_backlog(void **state)
+static void connect_waits_for_capacity_in_unix_backlog(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
@@ -1028,7 +1031,7 @@ int main(void)
 		CASE(a_receiver_gets_all_in_order),
 		CASE(two_tiny_buffers_are_enough),
 		CASE(kept_buffers_hold_up_the_stream_until_released),
-		CASE(receivers_share_the_stock),
+		CASE(receivers_share_the_free_list),
 		CASE(a_paused_receiver_loses_nothing),
 		CASE(a_stopped_receiver_is_silent_and_loses_nothing),
 		REAL(a_dead_receiver_takes_nothing_from_its_successor),
@@ -1036,7 +1039,7 @@ int main(void)
 		CASE(a_reset_is_an_error_and_the_end),
 		CASE(destroy_with_data_on_the_way_loses_no_buffer),
 		REAL(receiver_refuses_sockets_for_messages),
-		REAL(connect_waits_for_room_in_unix_backlog),
+		REAL(connect_waits_for_capacity_in_unix_backlog),
 	};
 
 	return harness_run_all(cases, N_OF(cases));

@@ -114,7 +114,7 @@ static void it_waits_for_bytes(void **state)
 	way_close(&w);
 }
 
-static void it_waits_for_room(void **state)
+static void it_waits_for_capacity(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
 	struct way w;
@@ -397,7 +397,7 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(bytes_go_through_a_pipe),
 		CASE(it_waits_for_bytes),
-		CASE(it_waits_for_room),
+		CASE(it_waits_for_capacity),
 		CASE(pipes_wait_for_each_other),
 		CASE(it_waits_for_both_in_turn),
 		CASE(the_end_is_0),

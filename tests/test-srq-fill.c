@@ -5,7 +5,7 @@
  * pool has too few bufs or the device takes none.
  */
 
-#include "tests/message-kit.h"
+#include "tests/message-fixture.h"
 
 #include "base/fault.h"
 
@@ -13,14 +13,14 @@
 
 static void the_device_says_when_few_are_left(void **state)
 {
-	struct talk t;
+	struct peers t;
 	int i;
 
-	talk_init(&t, state);
+	peers_init(&t, state);
 	t.srq_opts.recvs = 16;
 	t.srq_opts.batch = 16;
 	t.srq_opts.low = 8;
-	talk_open(&t);
+	peers_open(&t);
 	assert_int_equal(srq_stats_of(t.srq).posted, 16);
 	for (i = 0; i < 12; i++)
 		send_number(&t, i, 1);
@@ -29,19 +29,19 @@ static void the_device_says_when_few_are_left(void **state)
 	UNTIL(t.r, srq_stats_of(t.srq).low);
 	UNTIL(t.r, srq_stats_of(t.srq).posted > 8);
 	assert_true(srq_stats_of(t.srq).batches > 1);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 static void a_batch_is_posted_when_it_is_missing(void **state)
 {
-	struct talk t;
+	struct peers t;
 	int i;
 
-	talk_init(&t, state);
+	peers_init(&t, state);
 	t.srq_opts.recvs = 32;
 	t.srq_opts.batch = 4;
 	t.srq_opts.low = 1;
-	talk_open(&t);
+	peers_open(&t);
 	assert_int_equal(srq_stats_of(t.srq).batches, 1);
 	for (i = 0; i < 16; i++) {
 		send_number(&t, i, 1);
@@ -50,19 +50,19 @@ static void a_batch_is_posted_when_it_is_missing(void **state)
 	all_sent(&t, 16);
 	assert_int_equal(srq_stats_of(t.srq).batches, 5);
 	assert_int_equal(srq_stats_of(t.srq).messages, 16);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 /* A refusal of the device's is made good a little later. */
 static void what_was_not_posted_is_tried_again(void **state)
 {
-	struct talk t;
+	struct peers t;
 	int i;
 
-	talk_init(&t, state);
+	peers_init(&t, state);
 	t.srq_opts.recvs = t.srq_opts.batch = 4;
 	t.srq_opts.low = 1;
-	talk_open(&t);
+	peers_open(&t);
 	for (i = 0; i < 3; i++)
 		send_number(&t, i, 1);
 	all_sent(&t, 3);
@@ -73,21 +73,21 @@ static void what_was_not_posted_is_tried_again(void **state)
 	assert_int_equal(fault_disarm(), 1);
 	assert_int_equal(srq_stats_of(t.srq).posted, 1);
 	UNTIL(t.r, srq_stats_of(t.srq).posted == 4);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 /* Fewer bufs than receives: it always waits for more. */
-static void short_open(struct talk *t, void **state, uint32_t bufs)
+static void short_open(struct peers *t, void **state, uint32_t bufs)
 {
-	talk_init(t, state);
+	peers_init(t, state);
 	t->srq_opts.recvs = 4;
 	t->srq_opts.bufs = bufs;
-	talk_open(t);
+	peers_open(t);
 }
 
 static void a_queue_with_fewer_bufs_than_receives_can_go(void **state)
 {
-	struct talk t;
+	struct peers t;
 	int i;
 
 	short_open(&t, state, 2);
@@ -98,30 +98,30 @@ static void a_queue_with_fewer_bufs_than_receives_can_go(void **state)
 		until_heard(&t, i + 1);
 	}
 	all_sent(&t, 5);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 /* What came for the queue is not the user's. */
 static void it_can_go_as_soon_as_the_last_buf_is_put(void **state)
 {
-	struct talk t;
+	struct peers t;
 
 	short_open(&t, state, 2);
 	t.server.keep = true;
 	send_mem(&t, 0, 0, 100);
 	until_heard(&t, 1);
 	all_sent(&t, 1);
-	talk_close(&t);
+	peers_close(&t);
 	assert_int_equal(weir_srq_destroy(t.srq), -EBUSY);
 	put_kept(&t.server);
-	talk_destroy_srq(&t);
-	talk_end(&t);
+	peers_destroy_srq(&t);
+	peers_end(&t);
 }
 
 /* Two connections that nobody listens to have all of it. */
 static void what_is_dropped_unheard_is_replaced(void **state)
 {
-	struct talk t;
+	struct peers t;
 	int i;
 
 	short_open(&t, state, 8);
@@ -132,21 +132,21 @@ static void what_is_dropped_unheard_is_replaced(void **state)
 	UNTIL(t.r, srq_stats_of(t.srq).held == 4);
 	assert_int_equal(srq_stats_of(t.srq).posted, 0);
 	all_sent(&t, 4);
-	talk_close(&t);
+	peers_close(&t);
 	assert_int_equal(srq_stats_of(t.srq).dropped, 4);
 	ends_open(&t.e);
 	ends_establish(&t.e);
-	talk_listen(&t);
+	peers_listen(&t);
 	send_number(&t, 0, 1);
 	until_heard(&t, 1);
 	all_sent(&t, 1);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 /* The reactor's stop ends the queue's wait for a buf. */
 static void it_is_filled_again_after_a_stop(void **state)
 {
-	struct talk t;
+	struct peers t;
 	int i;
 
 	short_open(&t, state, 2);
@@ -163,7 +163,7 @@ static void it_is_filled_again_after_a_stop(void **state)
 	send_number(&t, 2, 1);
 	until_heard(&t, 3);
 	all_sent(&t, 3);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 static int takes_no_receive(const char *name)
@@ -175,12 +175,12 @@ static int takes_no_receive(const char *name)
 static void refusals_are_tried_again_less_and_less(void **state)
 {
 	uint64_t ns = WEIR_MSEC;
-	struct talk t;
+	struct peers t;
 	int i;
 
-	talk_init(&t, state);
+	peers_init(&t, state);
 	t.srq_opts.recvs = t.srq_opts.batch = 4;
-	talk_open(&t);
+	peers_open(&t);
 	send_number(&t, 0, 1);
 	all_sent(&t, 1);
 	until_heard(&t, 1);
@@ -194,17 +194,17 @@ static void refusals_are_tried_again_less_and_less(void **state)
 	assert_int_equal(srq_fill(t.srq, true), 0);
 	assert_int_equal(srq_stats_of(t.srq).posted, 4);
 	assert_int_equal(t.srq->again_ns, WEIR_MSEC);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 /* Each call that can fail does, once. */
 static void each_call_fails_once(void **state, uint32_t bufs)
 {
-	struct talk t;
+	struct peers t;
 	int nth = 0, hit, err;
 
 	do {
-		talk_init(&t, state);
+		peers_init(&t, state);
 		t.srq_opts.recvs = 4;
 		t.srq_opts.bufs = bufs;
 		assert_int_equal(weir_srq_create(&t.srq, t.r, &t.srq_opts), 0);
@@ -224,7 +224,7 @@ static void each_call_fails_once(void **state, uint32_t bufs)
 		}
 		result_of(t.r, &t.e.connected);
 		result_of(t.r, &t.e.accepted);
-		talk_end(&t);
+		peers_end(&t);
 		assert_true(nth < 1000);
 	} while (hit);
 }

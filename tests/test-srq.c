@@ -5,23 +5,23 @@
  * them.
  */
 
-#include "tests/message-kit.h"
-#include "tests/table-kit.h"
+#include "tests/message-fixture.h"
+#include "tests/table-fixture.h"
 
 /* The table of calls. */
 
 enum column { NEW, USED, BOUND, OUT };
 
-struct rig {
-	struct talk t;
+struct fixture {
+	struct peers t;
 	struct weir_conn *more;
 	bool gone;
 };
 
-static void rig_begin(struct rig *g, void **state, enum column column)
+static void fixture_begin(struct fixture *g, void **state, enum column column)
 {
 	memset(g, 0, sizeof(*g));
-	talk_init(&g->t, state);
+	peers_init(&g->t, state);
 	assert_int_equal(weir_srq_create(&g->t.srq, g->t.r, &g->t.srq_opts),
 			 0);
 	g->t.e.opts.srq = g->t.srq;
@@ -31,15 +31,15 @@ static void rig_begin(struct rig *g, void **state, enum column column)
 	if (column == USED)
 		return;
 	ends_establish(&g->t.e);
-	talk_listen(&g->t);
+	peers_listen(&g->t);
 	g->t.server.keep = column == OUT;
 	send_number(&g->t, 0, 1);
 	all_sent(&g->t, 1);
 	until_heard(&g->t, 1);
-	talk_close(&g->t);
+	peers_close(&g->t);
 }
 
-static const char *state_name(const struct rig *g)
+static const char *state_name(const struct fixture *g)
 {
 	struct weir_srq_stats s;
 
@@ -50,29 +50,29 @@ static const char *state_name(const struct rig *g)
 	       g->t.server.n_kept ? "OUT" : "BOUND";
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	assert_int_equal(weir_conn_destroy(g->more), 0);
-	talk_end(&g->t);
+	peers_end(&g->t);
 }
 
-static int call_use(void *rig)
+static int call_use(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 
 	return weir_conn_create(&g->more, g->t.r, NULL, &g->t.e.opts);
 }
 
-static int call_stats(void *rig)
+static int call_stats(void *fixture)
 {
 	struct weir_srq_stats s = { .size = sizeof(s) };
 
-	return weir_srq_stats(((struct rig *)rig)->t.srq, &s);
+	return weir_srq_stats(((struct fixture *)fixture)->t.srq, &s);
 }
 
-static int call_destroy(void *rig)
+static int call_destroy(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	int err = weir_srq_destroy(g->t.srq);
 
 	if (err) {
@@ -94,18 +94,18 @@ static void each_call_does_what_the_table_says(void **state)
 					       "OUT" };
 	struct table t;
 	struct table_cell c;
-	struct rig g;
+	struct fixture g;
 
 	table_open(&t, "dma/README.md", "shared receive queue: call by state",
 		   calls, N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
-		rig_begin(&g, state, (enum column)c.column);
+		fixture_begin(&g, state, (enum column)c.column);
 		table_result(&c, c.call->fn(&g));
 		if (strcmp(c.then, state_name(&g)))
 			fail_msg("%s in %s: %s, but the page says \"%s\"",
 				 c.call->name, c.column_name, state_name(&g),
 				 c.text);
-		rig_end(&g);
+		fixture_end(&g);
 	}
 	table_close(&t);
 }
@@ -163,7 +163,7 @@ static void what_is_anothers_reactor_s_is_refused(void **state)
 
 /* Bufs of a pool of the user's. */
 
-struct stock {
+struct free_list {
 	struct weir_device *dev;
 	struct weir_mmap *m;
 	struct weir_pool *pool;
@@ -171,10 +171,11 @@ struct stock {
 
 static const char *device_here(void)
 {
-	return standin ? "standin_mlx5" : getenv("WEIR_RDMA_DEVICE");
+	return mocked ? "mock_mlx5" : getenv("WEIR_RDMA_DEVICE");
 }
 
-static void stock_begin(struct stock *s, struct weir_reactor *r, bool known)
+static void free_list_begin(struct free_list *s, struct weir_reactor *r,
+			    bool known)
 {
 	struct weir_pool_opts opts = { .size = sizeof(opts),
 				       .buf_size = 2048 };
@@ -194,7 +195,7 @@ static void stock_begin(struct stock *s, struct weir_reactor *r, bool known)
 	assert_int_equal(weir_pool_create(&s->pool, r, &opts), 0);
 }
 
-static void stock_end(struct stock *s)
+static void free_list_end(struct free_list *s)
 {
 	assert_int_equal(weir_pool_destroy(s->pool), 0);
 	assert_int_equal(weir_mmap_destroy(s->m), 0);
@@ -204,17 +205,17 @@ static void stock_end(struct stock *s)
 
 static void bufs_may_come_from_a_pool_of_the_users(void **state)
 {
-	struct stock s;
-	struct talk t;
+	struct free_list s;
+	struct peers t;
 	int i;
 
-	talk_init(&t, state);
-	stock_begin(&s, t.r, true);
+	peers_init(&t, state);
+	free_list_begin(&s, t.r, true);
 	t.srq_opts.pool = s.pool;
 	t.srq_opts.recvs = 8;
-	talk_create(&t);
+	peers_create(&t);
 	ends_establish(&t.e);
-	talk_listen(&t);
+	peers_listen(&t);
 	t.server.keep = true;
 	for (i = 0; i < 20; i++)
 		send_number(&t, i, (uint32_t)i);
@@ -223,64 +224,64 @@ static void bufs_may_come_from_a_pool_of_the_users(void **state)
 	assert_ptr_equal(weir_buf_mmap(t.server.kept[0]), s.m);
 	put_kept(&t.server);
 	some_turns(t.r, 3);
-	talk_close(&t);
-	talk_destroy_srq(&t);
-	stock_end(&s);
-	talk_end(&t);
+	peers_close(&t);
+	peers_destroy_srq(&t);
+	free_list_end(&s);
+	peers_end(&t);
 }
 
 static void a_pool_that_the_device_does_not_know_is_refused(void **state)
 {
-	struct stock s;
-	struct talk t;
+	struct free_list s;
+	struct peers t;
 
-	talk_init(&t, state);
-	stock_begin(&s, t.r, false);
+	peers_init(&t, state);
+	free_list_begin(&s, t.r, false);
 	t.srq_opts.pool = s.pool;
 	t.srq_opts.recvs = 8;
-	talk_create(&t);
+	peers_create(&t);
 	start_next(&t.e);
 	start_connect(&t.e);
 	assert_int_equal(finish(t.r, &t.e.connected), -EXDEV);
 	assert_int_equal(weir_op_cancel(&t.e.next.op), 0);
 	assert_int_equal(finish(t.r, &t.e.next), -ECANCELED);
 	assert_string_equal(srq_stats_of(t.srq).device, "");
-	talk_close(&t);
-	talk_destroy_srq(&t);
-	stock_end(&s);
-	talk_end(&t);
+	peers_close(&t);
+	peers_destroy_srq(&t);
+	free_list_end(&s);
+	peers_end(&t);
 }
 
 static void it_is_one_devices(void **state)
 {
-	struct conn_tap *tap;
-	struct talk t;
+	struct conn_device_ref *device_ref;
+	struct peers t;
 
-	if (!standin)
+	if (!mocked)
 		skip_because("one device is enough here");
-	talk_begin(&t, state);
-	assert_int_equal(conn_tap_get(&tap, t.r, "standin_rxe"), 0);
-	assert_int_equal(srq_bind(t.srq, tap), -EXDEV);
-	conn_tap_put(tap);
-	talk_end(&t);
+	peers_begin(&t, state);
+	assert_int_equal(conn_device_ref_get(&device_ref, t.r, "mock_rxe"), 0);
+	assert_int_equal(srq_bind(t.srq, device_ref), -EXDEV);
+	conn_device_ref_put(device_ref);
+	peers_end(&t);
 }
 
 /* How QPs leave. */
 
 static void a_queue_outlives_its_connections_and_loses_no_buf(void **state)
 {
-	struct talk t;
+	struct peers t;
 	int i;
 
-	talk_init(&t, state);
+	peers_init(&t, state);
 	t.srq_opts.recvs = t.srq_opts.bufs = 4;
-	talk_create(&t);
+	peers_create(&t);
 	for (i = 0; i < 6; i++) {
 		if (i)
 			assert_int_equal(weir_conn_create(&t.e.client, t.r,
 						NULL, &t.e.opts), 0);
 		ends_establish(&t.e);
-		talk_listen(&t);
+		peers_listen(&t);
 		t.server.n = 0;
 		send_number(&t, i, 1);
 		if (i & 1)
@@ -292,34 +293,34 @@ static void a_queue_outlives_its_connections_and_loses_no_buf(void **state)
 	UNTIL(t.r, !srq_stats_of(t.srq).leaving);
 	UNTIL(t.r, srq_stats_of(t.srq).posted == 4);
 	t.e.client = t.e.server = NULL;
-	talk_end(&t);
+	peers_end(&t);
 }
 
 /* While the event is awaited the QP is there. */
 static void a_qp_waits_for_its_last_receive(void **state)
 {
-	struct talk t;
+	struct peers t;
 
-	if (!standin)
+	if (!mocked)
 		skip_because("soft-RoCE never says so");
-	talk_begin(&t, state);
+	peers_begin(&t, state);
 	assert_int_equal(weir_conn_destroy(t.e.client), 0);
 	assert_int_equal(weir_conn_destroy(t.e.server), 0);
 	t.e.client = t.e.server = NULL;
 	assert_int_equal(srq_stats_of(t.srq).leaving, 2);
-	assert_int_equal(standin()->qps, 2);
+	assert_int_equal(mocked()->qps, 2);
 	UNTIL(t.r, !srq_stats_of(t.srq).leaving);
-	assert_int_equal(standin()->qps, 0);
-	talk_end(&t);
+	assert_int_equal(mocked()->qps, 0);
+	peers_end(&t);
 }
 
 static void a_device_that_never_says_so_is_not_waited_for_long(void **state)
 {
-	struct talk t;
+	struct peers t;
 
-	if (standin)
-		standin()->cm_device = "standin_rxe";
-	talk_begin(&t, state);
+	if (mocked)
+		mocked()->cm_device = "mock_rxe";
+	peers_begin(&t, state);
 	send_number(&t, 0, 1);
 	all_sent(&t, 1);
 	assert_int_equal(weir_conn_destroy(t.e.client), 0);
@@ -327,20 +328,20 @@ static void a_device_that_never_says_so_is_not_waited_for_long(void **state)
 	t.e.client = t.e.server = NULL;
 	UNTIL(t.r, !srq_stats_of(t.srq).leaving);
 	UNTIL(t.r, srq_stats_of(t.srq).posted > 240);
-	talk_end(&t);
-	if (standin)
-		standin()->cm_device = NULL;
+	peers_end(&t);
+	if (mocked)
+		mocked()->cm_device = NULL;
 }
 
 static void a_queue_whose_completions_are_lost_ends_its_connections(
 	void **state)
 {
-	struct talk t;
+	struct peers t;
 
-	if (!standin)
+	if (!mocked)
 		skip_because("soft-RoCE does not lose completion queues");
-	talk_begin(&t, state);
-	standin_overrun(weir_channel_cq(t.srq->channel));
+	peers_begin(&t, state);
+	mock_overrun(weir_channel_cq(t.srq->channel));
 	until_end(&t, 0);
 	until_end(&t, 1);
 	assert_int_equal(t.e.why[1], -EIO);
@@ -349,24 +350,24 @@ static void a_queue_whose_completions_are_lost_ends_its_connections(
 	assert_int_equal(finish(t.r, &t.e.connected), -EIO);
 	assert_int_equal(weir_op_cancel(&t.e.next.op), 0);
 	assert_int_equal(finish(t.r, &t.e.next), -ECANCELED);
-	talk_end(&t);
+	peers_end(&t);
 }
 
 static void memory_that_the_device_keeps_is_asked_for_again(void **state)
 {
-	struct talk t;
+	struct peers t;
 
-	if (!standin)
+	if (!mocked)
 		skip_because("soft-RoCE keeps nothing");
-	talk_begin(&t, state);
-	talk_close(&t);
+	peers_begin(&t, state);
+	peers_close(&t);
 	UNTIL(t.r, !srq_stats_of(t.srq).leaving);
-	standin()->bound = true;
+	mocked()->bound = true;
 	assert_int_equal(weir_srq_destroy(t.srq), -EBUSY);
 	assert_int_equal(weir_srq_destroy(t.srq), -EBUSY);
-	standin()->bound = false;
-	talk_destroy_srq(&t);
-	talk_end(&t);
+	mocked()->bound = false;
+	peers_destroy_srq(&t);
+	peers_end(&t);
 }
 
 int main(void)

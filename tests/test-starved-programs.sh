@@ -7,7 +7,7 @@
 # Environment: STARVE is the library that has them fail; WEIR, WEIR_CP, WEIR_NBD
 # and WEIR_PROXY are the programs; WEIR_TEST_LONG=1 tries more seeds.
 # shellcheck disable=SC2317 # run() calls functions by their names.
-. "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
+. "${srcdir:-$(dirname "$0")/..}/tests/fixture.sh"
 
 starve=${STARVE:-tests/.libs/starve.so}
 if [ ! -f "$starve" ]; then

@@ -5,8 +5,8 @@
  * in libc.  Neither ends the process, and operations need no memory at all.
  */
 
-#include "tests/alloc-kit.h"
-#include "tests/child-kit.h"
+#include "tests/alloc-fixture.h"
+#include "tests/child-fixture.h"
 
 #include <sys/resource.h>
 

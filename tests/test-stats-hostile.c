@@ -5,7 +5,7 @@
  * shrink, that are damaged or made up, or newer.
  */
 
-#include "tests/stats-kit.h"
+#include "tests/stats-fixture.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ static const struct stats_kind many_kind = STATS_KIND("many", many_fields);
 static const struct stats_field spread_fields[] = {
 	STATS_COUNT("count", "How many"),
 	{ "spread", "A histogram", WEIR_STATS_HISTOGRAM, WEIR_STATS_NS,
-	  HISTOGRAM_WORDS },
+	  HISTOGRAM_COUNTERS },
 };
 static const struct stats_kind spread_kind =
 	STATS_KIND("spread", spread_fields);
@@ -36,13 +36,13 @@ static atomic_bool go_on;
 
 static void *write_for_ever(void *arg)
 {
-	uint64_t words[N_WORDS], n;
+	uint64_t counters[N_WORDS], n;
 	struct stats_record *record = arg;
 
 	for (n = 1; atomic_load(&go_on); n++) {
 		for (int i = 0; i < N_WORDS; i++)
-			words[i] = n;
-		stats_put(record, n, words);
+			counters[i] = n;
+		stats_put(record, n, counters);
 	}
 	return NULL;
 }
@@ -172,16 +172,16 @@ static struct bytes page_bytes(void)
 
 static struct bytes make_bytes(void **state)
 {
-	uint64_t words[1 + HISTOGRAM_WORDS] = { 3 };
+	uint64_t counters[1 + HISTOGRAM_COUNTERS] = { 3 };
 	struct stats_record *a, *b;
 	struct bytes bytes;
 
 	publish_here(state);
 	a = stats_record_add(&many_kind, 0, "a");
 	b = stats_record_add(&spread_kind, stats_record_id(a), "b");
-	words[5] = 1;
-	words[HISTOGRAM_WORDS] = 2;
-	stats_put(b, 1, words);
+	counters[5] = 1;
+	counters[HISTOGRAM_COUNTERS] = 2;
+	stats_put(b, 1, counters);
 	bytes = page_bytes();
 	stats_record_del(b);
 	stats_record_del(a);
@@ -411,7 +411,7 @@ static void buckets_are_log_linear(void **state)
 	uint32_t k;
 
 	(void)state;
-	for (k = 0; k + 1 < HISTOGRAM_WORDS; k++) {
+	for (k = 0; k + 1 < HISTOGRAM_COUNTERS; k++) {
 		v = histogram_begin(k, HISTOGRAM_SHIFT, HISTOGRAM_SUB);
 		assert_int_equal(histogram_bucket(v), k);
 		v = histogram_begin(k + 1, HISTOGRAM_SHIFT, HISTOGRAM_SUB) - 1;
@@ -423,7 +423,7 @@ static void buckets_are_log_linear(void **state)
 		assert_true(v >= histogram_begin(k, HISTOGRAM_SHIFT,
 						 HISTOGRAM_SUB));
 	}
-	assert_int_equal(histogram_bucket(UINT64_MAX), HISTOGRAM_WORDS - 1);
+	assert_int_equal(histogram_bucket(UINT64_MAX), HISTOGRAM_COUNTERS - 1);
 	assert_int_equal(histogram_begin(UINT32_MAX, 63, 1), UINT64_MAX);
 }
 

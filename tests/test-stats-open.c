@@ -2,7 +2,7 @@
 
 /* Which pages of statistics are not even opened. */
 
-#include "tests/stats-kit.h"
+#include "tests/stats-fixture.h"
 
 #include <sys/wait.h>
 

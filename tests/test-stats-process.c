@@ -5,7 +5,7 @@
  * sleeps, ends, forks or becomes another program.
  */
 
-#include "tests/stats-kit.h"
+#include "tests/stats-fixture.h"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -5,18 +5,18 @@
  * connections have on the page of statistics is what their own calls tell.
  */
 
-#include "tests/job-kit.h"
-#include "tests/stats-kit.h"
+#include "tests/job-fixture.h"
+#include "tests/stats-fixture.h"
 
 #include <weir/channel.h>
 #include <weir/conn.h>
 #include <weir/engine.h>
 #include <weir/inventory.h>
 #include <weir/pool.h>
-#include <weir/store.h>
+#include <weir/shared-pool.h>
 
 #ifdef HAVE_VERBS
-#include "tests/conn-kit.h"
+#include "tests/conn-fixture.h"
 #endif
 
 static struct weir_stats *read_all(struct weir_reactor *r)
@@ -27,11 +27,11 @@ static struct weir_stats *read_all(struct weir_reactor *r)
 
 /* All numbers of a section, in the order of the struct that has them. */
 static void assert_words(const struct weir_stats *s, const char *kind,
-			 const char *label, const void *words, size_t len)
+			 const char *label, const void *counters, size_t len)
 {
 	struct weir_stats_field f = { .size = sizeof(f) };
 	int i = find_section(s, kind, label);
-	const uint64_t *want = words;
+	const uint64_t *want = counters;
 	uint32_t j;
 
 	assert_true(i >= 0);
@@ -49,13 +49,14 @@ static void assert_words(const struct weir_stats *s, const char *kind,
 
 static void pools_and_stores_are_there(void **state)
 {
-	struct weir_store_class cls = { .buf_size = 8192, .bufs = 64 };
-	struct weir_store_opts store_opts = { .size = sizeof(store_opts),
-					      .classes = &cls, .n_classes = 1 };
+	struct weir_shared_pool_class cls = { .buf_size = 8192, .bufs = 64 };
+	struct weir_shared_pool_opts store_opts = { .size = sizeof(store_opts),
+						    .classes = &cls,
+						    .n_classes = 1 };
 	struct weir_pool_opts opts = { .size = sizeof(opts), .cache = 8 };
-	struct weir_store_stats sst = { .size = sizeof(sst) };
+	struct weir_shared_pool_stats sst = { .size = sizeof(sst) };
 	struct weir_pool_stats pst = { .size = sizeof(pst) };
-	struct weir_store *store;
+	struct weir_shared_pool *store;
 	struct weir_pool *pool, *own;
 	struct weir_reactor *r;
 	struct weir_buf *buf;
@@ -63,8 +64,8 @@ static void pools_and_stores_are_there(void **state)
 
 	publish_here(state);
 	r = start_reactor(state);
-	assert_int_equal(weir_store_create(&store, &store_opts), 0);
-	opts.store = store;
+	assert_int_equal(weir_shared_pool_create(&store, &store_opts), 0);
+	opts.shared_pool = store;
 	assert_int_equal(weir_pool_create(&pool, r, &opts), 0);
 	opts = (struct weir_pool_opts){ .size = sizeof(opts), .bufs = 3,
 					.buf_size = 512 };
@@ -76,7 +77,7 @@ static void pools_and_stores_are_there(void **state)
 	ASSERT_WORDS(s, "pool", "8192 B", pst, total);
 	assert_int_equal(weir_pool_stats(own, &pst), 0);
 	ASSERT_WORDS(s, "pool", "512 B", pst, total);
-	assert_int_equal(weir_store_stats(store, 0, &sst), 0);
+	assert_int_equal(weir_shared_pool_stats(store, 0, &sst), 0);
 	assert_int_equal(sst.pools, 1);
 	ASSERT_WORDS(s, "store", "8192 B", sst, total);
 	weir_buf_put(buf);
@@ -84,7 +85,7 @@ static void pools_and_stores_are_there(void **state)
 	assert_int_equal(weir_pool_destroy(pool), 0);
 	assert_int_equal(weir_stats_read(s), 0);
 	assert_int_equal(find_section(s, "pool", ""), -1);
-	assert_int_equal(weir_store_destroy(store), 0);
+	assert_int_equal(weir_shared_pool_destroy(store), 0);
 	assert_int_equal(weir_stats_read(s), 0);
 	assert_int_equal(find_section(s, "store", ""), -1);
 	weir_stats_close(s);
@@ -165,8 +166,8 @@ static void dma_contexts_and_their_engines_are_there(void **state)
 	assert_int_equal(weir_dma_start(dma), 0);
 	for (int i = 0; i < 3; i++) {
 		jrec_init(&j);
-		weir_job_copy(&j.job, weir_loc_mem(dst, sizeof(dst)),
-			      weir_loc_mem(src, sizeof(src)));
+		weir_job_copy(&j.job, weir_operand_mem(dst, sizeof(dst)),
+			      weir_operand_mem(src, sizeof(src)));
 		assert_int_equal(jrec_run(dma, &j), sizeof(src));
 	}
 	s = read_all(r);

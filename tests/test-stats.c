@@ -5,8 +5,8 @@
  * read while it works, and goes when it goes.
  */
 
-#include "tests/group-kit.h"
-#include "tests/stats-kit.h"
+#include "tests/group-fixture.h"
+#include "tests/stats-fixture.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -54,7 +54,7 @@ static void numbers_are_those_that_the_API_tells(void **state)
 	publish_no_more(state);
 }
 
-static void who_is_refused_room_is_counted(void **state)
+static void who_is_refused_capacity_is_counted(void **state)
 {
 	struct weir_reactor_opts opts = { .mailbox = 4 };
 	struct weir_reactor *r;
@@ -95,7 +95,7 @@ static uint64_t refused_in(const struct weir_stats *s)
 }
 
 /* Who was refused by a lane, too, is counted where the lane leads. */
-static void who_is_refused_by_a_lane_is_counted_there(void **state)
+static void who_is_refused_by_a_spsc_is_counted_there(void **state)
 {
 	atomic_bool go_on = false;
 	struct weir_stats *s;
@@ -352,8 +352,8 @@ int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(numbers_are_those_that_the_API_tells),
-		CASE(who_is_refused_room_is_counted),
-		CASE(who_is_refused_by_a_lane_is_counted_there),
+		CASE(who_is_refused_capacity_is_counted),
+		CASE(who_is_refused_by_a_spsc_is_counted_there),
 		CASE(operations_are_told_apart_and_timed),
 		CASE(what_is_timed_stands_for_all),
 		CASE(publishing_goes_by_its_table),

@@ -8,9 +8,9 @@
 
 #include <malloc.h>
 
-#include "tests/alloc-kit.h"
+#include "tests/alloc-fixture.h"
 #include "tests/cores.h"
-#include "tests/pipeline-kit.h"
+#include "tests/pipeline-fixture.h"
 
 #include <weir/buf.h>
 #include <weir/domain-user.h>
@@ -23,7 +23,7 @@
 #define TURN_BYTES 16384u
 #define BURST 32
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct weir_dma *dma;
 	struct core core;
@@ -47,22 +47,23 @@ struct rig {
 	int fd[2];
 };
 
-typedef void round_fn(struct rig *g, unsigned int i);
+typedef void round_fn(struct fixture *g, unsigned int i);
 
-static void must_take(struct rig *g, struct jrec *j, int64_t want)
+static void must_take(struct fixture *g, struct jrec *j, int64_t want)
 {
 	assert_int_equal(jrec_run(g->dma, j), want);
 }
 
-static struct weir_loc mem_at(struct rig *g, unsigned int block)
+static struct weir_operand mem_at(struct fixture *g, unsigned int block)
 {
-	return weir_loc_mem(g->mem + block * BLOCK, BLOCK);
+	return weir_operand_mem(g->mem + block * BLOCK, BLOCK);
 }
 
 /* Of the reactor's thread: each kind, in bursts, and beyond a turn's bytes. */
-static void jobs_round(struct rig *g, unsigned int i)
+static void jobs_round(struct fixture *g, unsigned int i)
 {
-	struct weir_loc more[3] = { mem_at(g, 3), mem_at(g, 4), mem_at(g, 5) };
+	struct weir_operand more[3] = { mem_at(g, 3), mem_at(g, 4),
+					mem_at(g, 5) };
 	struct weir_job *job = &g->j[0].job;
 	uint32_t n;
 	int k;
@@ -90,30 +91,31 @@ static void jobs_round(struct rig *g, unsigned int i)
 }
 
 /* Of the kernel, of another thread, of a process, of a function. */
-static void engines_round(struct rig *g, unsigned int i)
+static void engines_round(struct fixture *g, unsigned int i)
 {
 	struct weir_job *job = &g->j[0].job;
 	uint64_t off = i % BLOCKS * BLOCK;
 
-	weir_job_copy(job, weir_loc_at(g->out, off, BLOCK), mem_at(g, 0));
+	weir_job_copy(job, weir_operand_at(g->out, off, BLOCK), mem_at(g, 0));
 	must_take(g, &g->j[0], BLOCK);
-	weir_job_copy(job, weir_loc_at(g->out, off, BLOCK),
-		      weir_loc_at(g->in, off, BLOCK));
+	weir_job_copy(job, weir_operand_at(g->out, off, BLOCK),
+		      weir_operand_at(g->in, off, BLOCK));
 	must_take(g, &g->j[0], BLOCK);
 	if (g->self) {
 		weir_job_copy(job, mem_at(g, 1),
-			      weir_loc_at(g->self, (uintptr_t)g->mem, BLOCK));
+			      weir_operand_at(g->self, (uintptr_t)g->mem,
+					      BLOCK));
 		must_take(g, &g->j[0], BLOCK);
 	}
-	weir_job_copy(job, weir_loc_at(g->store, off, BLOCK), mem_at(g, 0));
+	weir_job_copy(job, weir_operand_at(g->store, off, BLOCK), mem_at(g, 0));
 	must_take(g, &g->j[0], BLOCK);
-	weir_job_copy(job, weir_loc_mem(g->mem + 8 * BLOCK, 8 * BLOCK),
-		      weir_loc_mem(g->mem, 8 * BLOCK));
+	weir_job_copy(job, weir_operand_mem(g->mem + 8 * BLOCK, 8 * BLOCK),
+		      weir_operand_mem(g->mem, 8 * BLOCK));
 	must_take(g, &g->j[0], 8 * BLOCK);
 }
 
 /* Through staging, of which there is little, and by translation. */
-static void bounces_round(struct rig *g, unsigned int i)
+static void bounces_round(struct fixture *g, unsigned int i)
 {
 	struct weir_job_route route = { .size = sizeof(route) };
 	uint64_t len = 4 * BLOCK;
@@ -121,9 +123,9 @@ static void bounces_round(struct rig *g, unsigned int i)
 
 	for (k = 0; k < 4; k++) {
 		weir_job_copy_crc32c(&g->j[k].job,
-				     weir_loc_at(k % 2 ? g->store : g->out,
-						 (uint64_t)k * len, len),
-				     weir_loc_at(g->in, 0, len), i);
+				     weir_operand_at(k % 2 ? g->store : g->out,
+						     (uint64_t)k * len, len),
+				     weir_operand_at(g->in, 0, len), i);
 		g->j[k].calls = 0;
 		STARTS(weir_job_start(g->dma, &g->j[k].job));
 	}
@@ -136,13 +138,13 @@ static void bounces_round(struct rig *g, unsigned int i)
 }
 
 /* Ends by a cancel, and by a deadline, with what a device has under way. */
-static void ends_round(struct rig *g, unsigned int i)
+static void ends_round(struct fixture *g, unsigned int i)
 {
 	struct weir_op *op = &g->j[0].job.op;
 
 	g->slow = true;
 	weir_job_copy(&g->j[0].job, mem_at(g, 1),
-		      weir_loc_at(g->store, 0, BLOCK));
+		      weir_operand_at(g->store, 0, BLOCK));
 	g->j[0].calls = 0;
 	STARTS(weir_job_start(g->dma, &g->j[0].job));
 	if (i % 2)
@@ -154,7 +156,7 @@ static void ends_round(struct rig *g, unsigned int i)
 	g->slow = false;
 }
 
-static void bufs_round(struct rig *g, unsigned int i)
+static void bufs_round(struct fixture *g, unsigned int i)
 {
 	struct weir_buf *a = NULL, *b = NULL;
 
@@ -162,11 +164,12 @@ static void bufs_round(struct rig *g, unsigned int i)
 					    NULL, BLOCK), 0);
 	assert_int_equal(weir_inventory_get(&b, g->inv, g->m,
 					    g->mem + BLOCK, BLOCK, NULL, 0), 0);
-	weir_job_copy(&g->j[0].job, weir_loc_buf(b), weir_loc_buf(a));
+	weir_job_copy(&g->j[0].job, weir_operand_buf(b), weir_operand_buf(a));
 	must_take(g, &g->j[0], BLOCK);
 	assert_int_equal(weir_buf_chain(a, b), 0);
-	weir_job_copy(&g->j[0].job, weir_loc_at(g->out, i % 8 * BLOCK,
-						2 * BLOCK), weir_loc_buf(a));
+	weir_job_copy(&g->j[0].job,
+		      weir_operand_at(g->out, i % 8 * BLOCK, 2 * BLOCK),
+		      weir_operand_buf(a));
 	must_take(g, &g->j[0], 2 * BLOCK);
 	weir_buf_put(a);
 	rec_init(&g->rec);
@@ -175,7 +178,7 @@ static void bufs_round(struct rig *g, unsigned int i)
 	weir_buf_put(weir_pool_taken(&g->rec.op));
 }
 
-static void chains_round(struct rig *g, unsigned int i)
+static void chains_round(struct fixture *g, unsigned int i)
 {
 	rec_init(&g->rec);
 	g->slow = i % 4 == 3;
@@ -198,7 +201,7 @@ static int64_t nothing(struct weir_chain *chain, uint32_t step, void *arg)
 static int defer(struct weir_chain *chain, uint32_t step, struct weir_op *op,
 		 void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	(void)chain, (void)step;
 	return weir_defer(g->r, op);
@@ -206,7 +209,7 @@ static int defer(struct weir_chain *chain, uint32_t step, struct weir_op *op,
 
 /* A copy and its CRC, a file, an operation, a call, a chain, a branch, two
  * syncs, what the device has. */
-static void chains_begin(struct rig *g)
+static void chains_begin(struct fixture *g)
 {
 	struct weir_chain_opts opts = { .size = sizeof(opts), .steps = 16 };
 	struct weir_chain *c;
@@ -219,10 +222,10 @@ static void chains_begin(struct rig *g)
 	c = g->chain;
 	weir_job_copy(&g->j[0].job, mem_at(g, 1), mem_at(g, 0));
 	weir_job_crc32c(&g->j[1].job, mem_at(g, 1), 0);
-	weir_job_copy(&g->j[2].job, weir_loc_at(g->out, 0, BLOCK),
+	weir_job_copy(&g->j[2].job, weir_operand_at(g->out, 0, BLOCK),
 		      mem_at(g, 1));
 	weir_job_copy(&g->j[3].job, mem_at(g, 2),
-		      weir_loc_at(g->store, 0, BLOCK));
+		      weir_operand_at(g->store, 0, BLOCK));
 	a = weir_chain_add_job(c, WEIR_CHAIN_FIRST, g->dma, &g->j[0].job);
 	a = weir_chain_add_job(c, a, g->dma, &g->j[1].job);
 	b = weir_chain_add_job(c, a, g->dma, &g->j[2].job);
@@ -241,7 +244,7 @@ static void chains_begin(struct rig *g)
 }
 
 /* On the core, and home. */
-static void hops_round(struct rig *g, unsigned int i)
+static void hops_round(struct fixture *g, unsigned int i)
 {
 	(void)i;
 	rec_init(&g->rec);
@@ -249,7 +252,7 @@ static void hops_round(struct rig *g, unsigned int i)
 	assert_int_equal(finish(g->r, &g->rec), 2);
 }
 
-static void hops_begin(struct rig *g)
+static void hops_begin(struct fixture *g)
 {
 	int a;
 
@@ -264,7 +267,7 @@ static void hops_begin(struct rig *g)
 
 static void signal_both(struct core *core, void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	(void)core;
 	MUST(weir_sync_add(g->sync[0], 1, NULL) == 0);
@@ -272,7 +275,7 @@ static void signal_both(struct core *core, void *arg)
 }
 
 /* Signalled from here, and from the core; one of them lies in an mmap. */
-static void syncs_round(struct rig *g, unsigned int i)
+static void syncs_round(struct fixture *g, unsigned int i)
 {
 	struct weir_sync *sync;
 	uint64_t value = 0;
@@ -306,7 +309,7 @@ static int build(struct weir_slot *slot, void *arg)
 {
 	struct unit_jobs *u = weir_slot_data(slot);
 	struct weir_chain *c = weir_slot_chain(slot);
-	struct rig *g = arg;
+	struct fixture *g = arg;
 	int n;
 
 	weir_job_init(&u->read, NULL);
@@ -320,15 +323,16 @@ static int build(struct weir_slot *slot, void *arg)
 
 static int next(struct weir_slot *slot, void *arg)
 {
-	struct weir_loc buf = weir_loc_buf(weir_slot_buf(slot));
+	struct weir_operand buf = weir_operand_buf(weir_slot_buf(slot));
 	struct unit_jobs *u = weir_slot_data(slot);
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	if (g->at == BLOCKS)
 		return WEIR_PIPELINE_END;
-	weir_job_copy(&u->read, buf, weir_loc_at(g->in, g->at * BLOCK, BLOCK));
+	weir_job_copy(&u->read, buf,
+		      weir_operand_at(g->in, g->at * BLOCK, BLOCK));
 	weir_job_crc32c(&u->crc, buf, 0);
-	weir_job_copy(&u->write, weir_loc_at(g->out, g->at * BLOCK, BLOCK),
+	weir_job_copy(&u->write, weir_operand_at(g->out, g->at * BLOCK, BLOCK),
 		      buf);
 	g->at++;
 	return WEIR_PIPELINE_UNIT;
@@ -340,7 +344,7 @@ static int unit_done(struct weir_slot *slot, int64_t res, void *arg)
 	return res < 0 ? (int)res : 0;
 }
 
-static void pipelines_begin(struct rig *g)
+static void pipelines_begin(struct fixture *g)
 {
 	struct weir_pipeline_opts opts = {
 		.size = sizeof(opts), .build = build, .next = next,
@@ -353,7 +357,7 @@ static void pipelines_begin(struct rig *g)
 }
 
 /* The whole stream; every other time it is paused, and stopped or cancelled. */
-static void pipelines_round(struct rig *g, unsigned int i)
+static void pipelines_round(struct fixture *g, unsigned int i)
 {
 	g->at = 0;
 	rec_init(&g->rec);
@@ -378,7 +382,7 @@ static void pipelines_round(struct rig *g, unsigned int i)
 static int store_move(struct weir_domain *d, struct weir_reactor *r,
 		      struct weir_op *op, const struct weir_domain_move *m)
 {
-	struct rig *g = weir_domain_ctx(d);
+	struct fixture *g = weir_domain_ctx(d);
 	bool pull = m->src.domain == d;
 	uint64_t n = 0;
 	uint32_t i;
@@ -397,13 +401,13 @@ static int store_move(struct weir_domain *d, struct weir_reactor *r,
 
 static void store_cancel(struct weir_domain *d, struct weir_op *op)
 {
-	struct rig *g = weir_domain_ctx(d);
+	struct fixture *g = weir_domain_ctx(d);
 
 	g->pulled = NULL;
 	weir_domain_complete(op, -ECANCELED);
 }
 
-static void store_begin(struct rig *g)
+static void store_begin(struct fixture *g)
 {
 	struct weir_domain_opts opts = {
 		.size = sizeof(opts), .kind = WEIR_DOMAIN_USER, .ctx = g,
@@ -417,7 +421,7 @@ static void store_begin(struct rig *g)
 
 static void far_begin(struct core *core, void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	MUST(!weir_dma_create(&g->far, core->r, NULL));
 	MUST(!weir_dma_start(g->far));
@@ -425,13 +429,13 @@ static void far_begin(struct core *core, void *arg)
 
 static void far_end(struct core *core, void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	(void)core;
 	MUST(!weir_dma_destroy(g->far));
 }
 
-static void memory_begin(struct rig *g)
+static void memory_begin(struct fixture *g)
 {
 	struct weir_pool_opts opts = { .size = sizeof(opts), .bufs = 3,
 				       .buf_size = BLOCK };
@@ -448,7 +452,7 @@ static void memory_begin(struct rig *g)
 	assert_int_equal(weir_pool_create(&g->pool, g->r, &opts), 0);
 }
 
-static void rig_begin(struct rig *g, void **state)
+static void fixture_begin(struct fixture *g, void **state)
 {
 	int i;
 
@@ -476,7 +480,7 @@ static void rig_begin(struct rig *g, void **state)
 	}
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	assert_int_equal(weir_pipeline_destroy(g->p), 0);
 	assert_int_equal(weir_chain_destroy(g->chain), 0);
@@ -500,11 +504,11 @@ static void rig_end(struct rig *g)
 
 struct load {
 	round_fn *round;
-	void (*begin)(struct rig *g);
+	void (*begin)(struct fixture *g);
 	unsigned int rounds;
 };
 
-static void many(struct rig *g, const struct load *load, unsigned int n)
+static void many(struct fixture *g, const struct load *load, unsigned int n)
 {
 	unsigned int i;
 
@@ -519,9 +523,9 @@ static void nothing_is_allocated_or_faulted_in(void **state)
 	const struct load *load = w->arg;
 	unsigned int before;
 	long faults;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	if (load->begin)
 		load->begin(&g);
 	many(&g, load, scaled(load->rounds) / 4 + 4);
@@ -536,7 +540,7 @@ static void nothing_is_allocated_or_faulted_in(void **state)
 		/* The kernel may move a page or two meanwhile. */
 		assert_in_range(faults, 0, load->rounds / 50);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 	need_counts();
 }
 

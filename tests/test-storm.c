@@ -219,7 +219,7 @@ static void recv_done(struct weir_op *op, int64_t res)
 }
 
 /* At the end they have nobody to wait for, a full buffer or an empty one. */
-static void set_patience(struct storm *s, struct weir_op *op)
+static void set_timeout(struct storm *s, struct weir_op *op)
 {
 	weir_op_set_deadline(op, weir_reactor_now(s->r) +
 			     (100 + rnd(s, 1000)) * WEIR_USEC);
@@ -234,7 +234,7 @@ static void stream_send(struct stream *t)
 	s->left--;
 	s->started++;
 	t->sending = true;
-	set_patience(s, &t->send);
+	set_timeout(s, &t->send);
 	t->asked = 1 + rnd(s, PIECE);
 	fill_pattern(t->out, t->asked, t->sent, 1);
 	STARTS(weir_send(s->r, &t->send, t->fd[0], t->out, t->asked, 0));
@@ -251,7 +251,7 @@ static void stream_recv(struct stream *t)
 	s->left--;
 	s->started++;
 	t->receiving = true;
-	set_patience(s, &t->recv);
+	set_timeout(s, &t->recv);
 	STARTS(weir_recv(s->r, &t->recv, t->fd[1], t->in, 1 + rnd(s, PIECE),
 			 0));
 	if (!rnd(s, 6))

@@ -5,7 +5,7 @@
  * and A10.4.  Both ends are in this process.
  */
 
-#include "tests/verbs-kit.h"
+#include "tests/verbs-fixture.h"
 
 #include <pthread.h>
 
@@ -16,7 +16,7 @@
 
 #include "dma/sync-internal.h"
 #include "mem/device-internal.h"
-#include "tests/table-kit.h"
+#include "tests/table-fixture.h"
 
 #define AT 64u			/* Where in .far it is. */
 #define LOOK WEIR_MMAP_RDMA_READ
@@ -32,7 +32,7 @@ struct pair {
 };
 
 /* In @domain, by which they are reached. */
-static void pair_open(struct pair *p, struct lane *l, uint32_t rights,
+static void pair_open(struct pair *p, struct wire *l, uint32_t rights,
 		      struct weir_domain *domain)
 {
 	struct weir_export_desc desc = { .size = sizeof(desc) };
@@ -60,19 +60,19 @@ static void pair_end(struct pair *p)
 	assert_int_equal(weir_mmap_destroy(p->theirs), 0);
 }
 
-static int64_t add(struct lane *l, struct pair *p, uint64_t n)
+static int64_t add(struct wire *l, struct pair *p, uint64_t n)
 {
 	STARTS(weir_sync_remote_add(p->remote, &p->rec.op, &p->call, n));
 	return finish(l->r, &p->rec);
 }
 
-static int64_t set(struct lane *l, struct pair *p, uint64_t value)
+static int64_t set(struct wire *l, struct pair *p, uint64_t value)
 {
 	STARTS(weir_sync_remote_set(p->remote, &p->rec.op, &p->call, value));
 	return finish(l->r, &p->rec);
 }
 
-static int64_t get(struct lane *l, struct pair *p)
+static int64_t get(struct wire *l, struct pair *p)
 {
 	STARTS(weir_sync_remote_get(p->remote, &p->rec.op, &p->call));
 	return finish(l->r, &p->rec);
@@ -88,11 +88,11 @@ static void start_wait(struct pair *p, uint32_t cond, uint64_t value)
 static void a_peer_signals_and_its_owner_is_woken(void **state)
 {
 	uint64_t value = 9;
-	struct lane l;
+	struct wire l;
 	struct pair p;
 	struct rec rec;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	pair_begin(&p, &l, LOOK | SIGNAL);
 	rec_init(&rec);
 	STARTS(weir_sync_wait(p.sync, l.r, &rec.op, WEIR_SYNC_GE, 3,
@@ -109,17 +109,17 @@ static void a_peer_signals_and_its_owner_is_woken(void **state)
 	assert_int_equal(get(&l, &p), 0);
 	assert_true(p.call.got == 3);
 	pair_end(&p);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* Whatever the guess was from which it began. */
 static void it_is_set_over_the_signals_of_others(void **state)
 {
 	uint64_t value;
-	struct lane l;
+	struct wire l;
 	struct pair p;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	pair_begin(&p, &l, LOOK | SIGNAL);
 	assert_int_equal(set(&l, &p, 5), 0);
 	assert_true(p.call.got == 0);
@@ -131,7 +131,7 @@ static void it_is_set_over_the_signals_of_others(void **state)
 	assert_int_equal(weir_sync_get(p.sync, &value), 0);
 	assert_true(value == 7);
 	pair_end(&p);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 struct blocked {
@@ -153,10 +153,10 @@ static void a_thread_that_blocks_hears_of_it(void **state)
 {
 	struct blocked b;
 	pthread_t thread;
-	struct lane l;
+	struct wire l;
 	struct pair p;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	pair_begin(&p, &l, LOOK | SIGNAL);
 	b.sync = p.sync;
 	assert_int_equal(pthread_create(&thread, NULL, block, &b), 0);
@@ -166,17 +166,17 @@ static void a_thread_that_blocks_hears_of_it(void **state)
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	assert_int_equal(b.res, 0);
 	pair_end(&p);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* One of the two would be lost. */
 static void its_owner_does_not_signal_what_a_device_signals(void **state)
 {
-	struct lane l;
+	struct wire l;
 	struct pair p;
 	uint32_t caps;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	pair_begin(&p, &l, LOOK | SIGNAL);
 	assert_int_equal(weir_sync_set(p.sync, 1), -EXDEV);
 	assert_int_equal(weir_sync_add(p.sync, 1, NULL), -EXDEV);
@@ -189,15 +189,15 @@ static void its_owner_does_not_signal_what_a_device_signals(void **state)
 	assert_true(p.call.got == 1);
 	pair_end(&p);
 	l.dev->info.caps.caps = caps;
-	lane_end(&l);
+	wire_end(&l);
 }
 
 static void a_peer_waits_for_its_owner(void **state)
 {
-	struct lane l;
+	struct wire l;
 	struct pair p;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	pair_begin(&p, &l, LOOK);
 	assert_int_equal(weir_sync_set(p.sync, 4), 0);
 	start_wait(&p, WEIR_SYNC_GT, 4);
@@ -209,16 +209,16 @@ static void a_peer_waits_for_its_owner(void **state)
 	start_wait(&p, WEIR_SYNC_EQ, 7);
 	assert_int_equal(finish(l.r, &p.rec), 0);
 	pair_end(&p);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 static void a_wait_ends_early(void **state)
 {
-	struct lane l;
+	struct wire l;
 	struct pair p;
 	int turns;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	pair_begin(&p, &l, LOOK);
 	for (turns = 0; turns < 30; turns += 3) {
 		start_wait(&p, WEIR_SYNC_EQ, 1);
@@ -237,17 +237,17 @@ static void a_wait_ends_early(void **state)
 	p.sync = NULL;
 	assert_int_equal(finish(l.r, &p.rec), -ESTALE);
 	pair_end(&p);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* By what is read; and in the other byte order. */
 static void what_is_there_is_looked_at(void **state)
 {
 	struct sync_word *w;
-	struct lane l;
+	struct wire l;
 	struct pair p;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	pair_begin(&p, &l, LOOK);
 	w = p.sync->word;
 	w->magic = 0;
@@ -261,7 +261,7 @@ static void what_is_there_is_looked_at(void **state)
 	w->flags = __builtin_bswap32(SYNC_FLAG_CLOSED);
 	assert_int_equal(get(&l, &p), -ESTALE);
 	pair_end(&p);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 static void what_does_not_fit_is_refused(void **state)
@@ -275,11 +275,11 @@ static void what_does_not_fit_is_refused(void **state)
 	};
 	struct weir_sync_remote *other = NULL;
 	struct weir_sync *local = NULL;
-	struct lane l;
+	struct wire l;
 	struct pair p;
 	size_t i;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	pair_begin(&p, &l, LOOK);
 	for (i = 0; i < N_OF(places); i++)
 		assert_int_equal(weir_sync_remote_open(&other, l.dma, p.m,
@@ -298,7 +298,7 @@ static void what_does_not_fit_is_refused(void **state)
 	assert_int_equal(weir_mmap_destroy(p.m), -EBUSY);
 	assert_int_equal(weir_dma_destroy(l.dma), -EBUSY);
 	pair_end(&p);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* Data first, then the signal, then the answer of who has seen both. */
@@ -311,15 +311,16 @@ static void a_chain_signals_and_waits(void **state)
 					      .value = 1 };
 	struct weir_chain *chain = NULL;
 	struct weir_job data;
-	struct lane l;
+	struct wire l;
 	struct pair p;
 	int i;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	pair_begin(&p, &l, LOOK | SIGNAL);
 	signal.sync = wait.sync = p.remote;
 	weir_job_init(&data, NULL);
-	weir_job_copy(&data, far_at(&l, 1 << 20, 64), weir_loc_mem(l.near, 64));
+	weir_job_copy(&data, far_at(&l, 1 << 20, 64),
+		      weir_operand_mem(l.near, 64));
 	assert_int_equal(weir_chain_create(&chain, l.r, NULL), 0);
 	assert_int_equal(weir_chain_add_job(chain, -1, l.dma, &data), 0);
 	assert_int_equal(weir_chain_add_sync_remote(chain, 0, &signal), 1);
@@ -339,7 +340,7 @@ static void a_chain_signals_and_waits(void **state)
 	assert_int_equal(finish(l.r, &p.rec), -EINVAL);
 	assert_int_equal(weir_chain_destroy(chain), 0);
 	pair_end(&p);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* Each call ends once, and the next is refused. */
@@ -347,15 +348,15 @@ static void a_lost_connection_ends_calls(void **state)
 {
 	struct weir_sync_call calls[2];
 	struct rec rec[2];
-	struct lane l;
+	struct wire l;
 	struct pair p;
 	int i;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	pair_begin(&p, &l, LOOK | SIGNAL);
 	start_wait(&p, WEIR_SYNC_EQ, 99);
 	some_turns(l.r, 20);
-	lane_revoke(&l);
+	wire_revoke(&l);
 	assert_int_equal(weir_sync_destroy(p.sync), 0);
 	p.sync = NULL;
 	assert_int_equal(weir_mmap_stop(p.theirs, NULL, NULL), 0);
@@ -371,7 +372,7 @@ static void a_lost_connection_ends_calls(void **state)
 	assert_int_equal(weir_sync_remote_get(p.remote, &p.rec.op, &p.call),
 			 -ENOTCONN);
 	pair_end(&p);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 /* dma/README.md, "remote sync event: call by state" */
@@ -384,12 +385,12 @@ static const char *const columns[] = {
 };
 
 struct cell {
-	struct lane *l;
+	struct wire *l;
 	struct pair p, other;
 	struct weir_domain *nobody;
 };
 
-static void cell_begin(struct cell *g, struct lane *l, enum column column)
+static void cell_begin(struct cell *g, struct wire *l, enum column column)
 {
 	static const uint32_t rights[] = {
 		[LOOKED_AT] = LOOK, [SIGNALLED] = SIGNAL,
@@ -456,10 +457,10 @@ static void the_table_of_the_page_holds(void **state)
 	};
 	struct table_cell c;
 	struct table t;
-	struct lane l;
+	struct wire l;
 	struct cell g;
 
-	lane_begin(&l, state);
+	wire_begin(&l, state);
 	table_open(&t, "dma/README.md", "remote sync event: call by state",
 		   calls, N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
@@ -468,7 +469,7 @@ static void the_table_of_the_page_holds(void **state)
 		cell_end(&g, (enum column)c.column);
 	}
 	table_close(&t);
-	lane_end(&l);
+	wire_end(&l);
 }
 
 int main(void)

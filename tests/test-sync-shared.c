@@ -5,7 +5,7 @@
  * Peers are honest, hostile, or killed.
  */
 
-#include "tests/export-kit.h"
+#include "tests/export-fixture.h"
 
 #include <poll.h>
 #include <sched.h>
@@ -30,10 +30,10 @@ struct sides {
 
 static void lay_out(struct sides *s, uint32_t rights)
 {
-	s->m = kit_started(LEN, rights);
+	s->m = fixture_started(LEN, rights);
 	assert_int_equal(weir_sync_create_in(&s->there, s->m, THERE, NULL), 0);
 	assert_int_equal(weir_sync_create_in(&s->back, s->m, BACK, NULL), 0);
-	s->data = (void *)(kit_addr(s->m) + DATA);
+	s->data = (void *)(fixture_addr(s->m) + DATA);
 }
 
 static void clear_up(struct sides *s)
@@ -67,7 +67,7 @@ static void import_here(struct sides *im, const struct sides *s,
 	parcel_drop(&p);
 	assert_int_equal(weir_sync_open(&im->there, im->m, THERE), 0);
 	assert_int_equal(weir_sync_open(&im->back, im->m, BACK), 0);
-	im->data = (void *)(kit_addr(im->m) + DATA);
+	im->data = (void *)(fixture_addr(im->m) + DATA);
 }
 
 /* Over there. */
@@ -81,7 +81,7 @@ static void import_there(struct sides *s, int sock)
 	parcel_drop(&p);
 	EXPECT(!weir_sync_open(&s->there, s->m, THERE));
 	EXPECT(!weir_sync_open(&s->back, s->m, BACK));
-	s->data = (void *)(kit_addr(s->m) + DATA);
+	s->data = (void *)(fixture_addr(s->m) + DATA);
 }
 
 static void leave_there(struct sides *s)
@@ -114,7 +114,7 @@ static void what_does_not_fit_is_refused(void **state)
 		{ UINT64_MAX - 7, -ERANGE }, { LEN - WEIR_SYNC_LEN, 0 },
 	};
 	struct weir_sync_opts opts = { .size = sizeof(opts), .flags = 2 };
-	struct weir_mmap *m = kit_mmap(LEN, RW), *plain = NULL;
+	struct weir_mmap *m = fixture_mmap(LEN, RW), *plain = NULL;
 	struct weir_sync *sync = NULL;
 	size_t i;
 
@@ -149,9 +149,9 @@ static void what_does_not_fit_is_refused(void **state)
 
 static void what_is_no_sync_event_is_not_opened(void **state)
 {
-	struct weir_mmap *m = kit_started(LEN, RW);
+	struct weir_mmap *m = fixture_started(LEN, RW);
 	struct weir_sync *sync = NULL, *creator = NULL;
-	uint64_t *word = (void *)kit_addr(m);
+	uint64_t *word = (void *)fixture_addr(m);
 
 	(void)state;
 	assert_int_equal(weir_sync_open(&sync, m, 0), -EBADMSG);
@@ -196,9 +196,9 @@ static void an_importer_opens_and_does_not_create(void **state)
 static void all_its_bytes_are_overwritten(void **state)
 {
 	static const char zeros[WEIR_SYNC_LEN - 16];
-	struct weir_mmap *m = kit_started(LEN, RW);
+	struct weir_mmap *m = fixture_started(LEN, RW);
 	struct weir_sync *sync = NULL;
-	char *p = kit_addr(m);
+	char *p = fixture_addr(m);
 
 	(void)state;
 	memset(p, 0xff, LEN);
@@ -249,16 +249,16 @@ static void without_futex_waitv_it_is_looked_for(void **state)
 
 static void without_looks_of_the_reactor_the_watcher_tells(void **state)
 {
-	atomic_store(&sync_no_looks, true);
+	atomic_store(&sync_no_hooks, true);
 	signals_arrive_by_the_other_mapping(state);
-	atomic_store(&sync_no_looks, false);
+	atomic_store(&sync_no_hooks, false);
 }
 
 /* More waits than a reactor looks after, of which the last is signalled. */
-static void what_a_reactor_has_no_room_for_is_watched(void **state)
+static void what_a_reactor_has_no_capacity_for_is_watched(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct rec recs[2 * LOOKS_MAX];
+	struct rec recs[2 * HOOKS_MAX];
 	struct sides ex, im;
 	size_t i;
 
@@ -269,12 +269,12 @@ static void what_a_reactor_has_no_room_for_is_watched(void **state)
 		STARTS(weir_sync_wait(im.there, r, &recs[i].op, WEIR_SYNC_EQ,
 				      i + 1, WEIR_SYNC_ALL));
 	}
-	assert_int_equal(r->n_looks, LOOKS_MAX);
+	assert_int_equal(r->n_hooks, HOOKS_MAX);
 	for (i = N_OF(recs); i; i--) {
 		assert_int_equal(weir_sync_set(ex.there, i), 0);
 		assert_int_equal(finish(r, &recs[i - 1]), 0);
 	}
-	assert_int_equal(r->n_looks, 0);
+	assert_int_equal(r->n_hooks, 0);
 	assert_int_equal(im.there->n_left, 0);
 	clear_up(&im);
 	clear_up(&ex);
@@ -300,7 +300,7 @@ static void on_place(struct weir_op *op, int64_t res)
 static void several_waits_of_a_reactor_end_in_their_order(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct place p[LOOKS_MAX];
+	struct place p[HOOKS_MAX];
 	struct sides ex, im;
 	int i, ended = 0;
 
@@ -317,7 +317,7 @@ static void several_waits_of_a_reactor_end_in_their_order(void **state)
 		assert_true(weir_reactor_turn(r, WEIR_FOREVER) >= 0);
 	for (i = 0; i < (int)N_OF(p); i++)
 		assert_int_equal(p[i].was, i);
-	assert_int_equal(r->n_looks, 0);
+	assert_int_equal(r->n_hooks, 0);
 	clear_up(&im);
 	clear_up(&ex);
 }
@@ -334,8 +334,8 @@ static void a_long_wait_is_looked_after_no_more(void **state)
 	rec_init(&rec);
 	STARTS(weir_sync_wait(im.there, r, &rec.op, WEIR_SYNC_EQ, 1,
 			      WEIR_SYNC_ALL));
-	assert_int_equal(r->n_looks, 1);
-	while (r->n_looks)
+	assert_int_equal(r->n_hooks, 1);
+	while (r->n_hooks)
 		assert_int_equal(weir_reactor_turn(r, 0), 0);
 	assert_int_equal(im.there->n_left, 1);
 	assert_int_equal(weir_sync_set(ex.there, 1), 0);
@@ -348,7 +348,7 @@ static void a_long_wait_is_looked_after_no_more(void **state)
 			      WEIR_SYNC_ALL));
 	weir_op_cancel(&rec.op);
 	assert_int_equal(finish(r, &rec), -ECANCELED);
-	assert_int_equal(r->n_looks, 0);
+	assert_int_equal(r->n_hooks, 0);
 	clear_up(&im);
 	clear_up(&ex);
 }
@@ -519,9 +519,9 @@ static void reactors_of_two_processes_signal_each_other(void **state)
 /* On this side; the other one's reactor looks. */
 static void watched_they_signal_each_other_too(void **state)
 {
-	atomic_store(&sync_no_looks, true);
+	atomic_store(&sync_no_hooks, true);
 	exchange(state, true);
-	atomic_store(&sync_no_looks, false);
+	atomic_store(&sync_no_hooks, false);
 }
 
 static void threads_of_two_processes_signal_each_other(void **state)
@@ -672,7 +672,7 @@ static void write_garbage(int sock, void *arg)
 
 	(void)arg;
 	import_there(&s, sock);
-	words = (void *)kit_addr(s.m);
+	words = (void *)fixture_addr(s.m);
 	EXPECT(!say(sock));
 	for (;;) {
 		unsigned int i = (unsigned int)rand_r(&seed) % 16;
@@ -729,14 +729,14 @@ static void a_noisy_peer_gets_few_looks(void **state)
 	lay_out(&ex, RW);
 	import_here(&im, &ex, 0);
 	rec_init(&rec);
-	atomic_store(&sync_no_looks, true);
+	atomic_store(&sync_no_hooks, true);
 	STARTS(weir_sync_wait(im.there, r, &rec.op, WEIR_SYNC_EQ, 1,
 			      WEIR_SYNC_ALL));
-	atomic_store(&sync_no_looks, false);
+	atomic_store(&sync_no_hooks, false);
 	for (i = 0; i < 50 * SYNC_FRUITLESS_MAX; i++)
 		assert_int_equal(weir_sync_set(ex.there, 2 + i), 0);
 	assert_true(atomic_load(&im.there->fruitless) <=
-		    SYNC_FRUITLESS_MAX + SYNC_LOOK_NS / SYNC_POLL_NS);
+		    SYNC_FRUITLESS_MAX + SYNC_HOOK_NS / SYNC_POLL_NS);
 	assert_int_equal(weir_sync_set(ex.there, 1), 0);
 	assert_int_equal(finish(r, &rec), 0);
 	clear_up(&im);
@@ -749,7 +749,7 @@ static void operations_wait_for_many_sync_events_at_once(void **state)
 	struct weir_reactor *r = start_reactor(state);
 	uint32_t n = want_long() ? WEIR_SYNC_WATCHED_MAX :
 				      3 * SYNC_WATCHED_MAX - 1;
-	struct weir_mmap *m = kit_started(64 * (n + 1), RW);
+	struct weir_mmap *m = fixture_started(64 * (n + 1), RW);
 	struct weir_sync **syncs = calloc(n + 1, sizeof(*syncs));
 	struct rec *recs = calloc(n + 1, sizeof(*recs));
 	uint32_t i, n_watchers = 1;
@@ -797,7 +797,7 @@ static void operations_wait_for_many_sync_events_at_once(void **state)
 static void any_failure_inside_leaves_nothing_behind(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct weir_mmap *m = kit_started(LEN, RW);
+	struct weir_mmap *m = fixture_started(LEN, RW);
 	struct weir_sync *sync, *opened;
 	struct rec rec;
 	int err, n = 0, fired;
@@ -839,7 +839,7 @@ int main(void)
 		CASE(signals_arrive_by_the_other_mapping),
 		CASE(without_futex_waitv_it_is_looked_for),
 		CASE(without_looks_of_the_reactor_the_watcher_tells),
-		CASE(what_a_reactor_has_no_room_for_is_watched),
+		CASE(what_a_reactor_has_no_capacity_for_is_watched),
 		CASE(several_waits_of_a_reactor_end_in_their_order),
 		CASE(a_long_wait_is_looked_after_no_more),
 		CASE(a_foreign_loop_hears_of_a_signal),

@@ -5,9 +5,9 @@
  * Between processes: test-sync-shared.c.
  */
 
-#include "tests/export-kit.h"
-#include "tests/peer-kit.h"
-#include "tests/table-kit.h"
+#include "tests/export-fixture.h"
+#include "tests/peer-fixture.h"
+#include "tests/table-fixture.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -624,7 +624,7 @@ static const char *const columns[] = {
 	"import for reading", "destroyed by its creator", "revoked import",
 };
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;	/* Of all cells. */
 	struct weir_mmap *m, *im;
 	struct weir_sync *creator, *sync;
@@ -637,19 +637,19 @@ struct rig {
 /* For the bit that no call sets. */
 static void *block_for_the_bit(void *arg)
 {
-	struct rig *g = arg;
+	struct fixture *g = arg;
 
 	g->blocked = weir_sync_wait_blocking(g->sync, WEIR_SYNC_EQ, 64, 64,
 					     WEIR_FOREVER);
 	return NULL;
 }
 
-static void rig_import(struct rig *g, uint32_t rights)
+static void fixture_import(struct fixture *g, uint32_t rights)
 {
 	struct weir_sync_opts opts = { .size = sizeof(opts) };
 	struct parcel p;
 
-	g->m = kit_started(KIT_LEN, rights);
+	g->m = fixture_started(FIXTURE_LEN, rights);
 	assert_int_equal(weir_sync_create_in(&g->creator, g->m, 64, &opts), 0);
 	parcel_of(&p, g->m, NULL);
 	assert_int_equal(parcel_import(&g->im, &p, NULL), 0);
@@ -657,11 +657,11 @@ static void rig_import(struct rig *g, uint32_t rights)
 	assert_int_equal(weir_sync_open(&g->sync, g->im, 64), 0);
 }
 
-static void rig_begin(struct rig *g, enum column column)
+static void fixture_begin(struct fixture *g, enum column column)
 {
-	*g = (struct rig){ .r = g->r };
+	*g = (struct fixture){ .r = g->r };
 	if (column >= READING)
-		rig_import(g, column == READING ? RO : RW);
+		fixture_import(g, column == READING ? RO : RW);
 	else
 		g->sync = make(0);
 	if (column == OP_WAITS) {
@@ -681,7 +681,7 @@ static void rig_begin(struct rig *g, enum column column)
 	}
 }
 
-static void rig_end(struct rig *g, enum column column)
+static void fixture_end(struct fixture *g, enum column column)
 {
 	if (column == OP_WAITS || column == THREAD_WAITS)
 		assert_int_equal(weir_sync_set(g->sync, 64), 0);
@@ -698,26 +698,26 @@ static void rig_end(struct rig *g, enum column column)
 	assert_int_equal(weir_mmap_destroy(g->m), 0);
 }
 
-static int call_set(void *rig)
+static int call_set(void *fixture)
 {
-	return weir_sync_set(((struct rig *)rig)->sync, 1);
+	return weir_sync_set(((struct fixture *)fixture)->sync, 1);
 }
 
-static int call_add(void *rig)
+static int call_add(void *fixture)
 {
-	return weir_sync_add(((struct rig *)rig)->sync, 1, NULL);
+	return weir_sync_add(((struct fixture *)fixture)->sync, 1, NULL);
 }
 
-static int call_get(void *rig)
+static int call_get(void *fixture)
 {
 	uint64_t value;
 
-	return weir_sync_get(((struct rig *)rig)->sync, &value);
+	return weir_sync_get(((struct fixture *)fixture)->sync, &value);
 }
 
-static int call_wait(void *rig)
+static int call_wait(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	struct rec rec;
 	int err;
 
@@ -727,15 +727,15 @@ static int call_wait(void *rig)
 	return err ? err : (int)finish(g->r, &rec);
 }
 
-static int call_blocking(void *rig)
+static int call_blocking(void *fixture)
 {
-	return weir_sync_wait_blocking(((struct rig *)rig)->sync, WEIR_SYNC_EQ,
-				       0, WEIR_SYNC_ALL, 0);
+	return weir_sync_wait_blocking(((struct fixture *)fixture)->sync,
+				       WEIR_SYNC_EQ, 0, WEIR_SYNC_ALL, 0);
 }
 
-static int call_destroy(void *rig)
+static int call_destroy(void *fixture)
 {
-	struct rig *g = rig;
+	struct fixture *g = fixture;
 	int err = weir_sync_destroy(g->sync);
 
 	g->gone = !err;
@@ -751,15 +751,15 @@ static void the_table_of_the_page_holds(void **state)
 	};
 	struct table_cell c;
 	struct table t;
-	struct rig g;
+	struct fixture g;
 
 	g.r = start_reactor(state);
 	table_open(&t, "dma/README.md", "sync event: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
-		rig_begin(&g, (enum column)c.column);
+		fixture_begin(&g, (enum column)c.column);
 		table_result(&c, c.call->fn(&g));
-		rig_end(&g, (enum column)c.column);
+		fixture_end(&g, (enum column)c.column);
 	}
 	table_close(&t);
 }

@@ -296,7 +296,7 @@ static void a_callback_may_destroy_one_that_is_due_too(void **state)
 	weir_timer_destroy(a.timer);
 }
 
-static void fed_without_end_it_leaves_room_for_others(void **state)
+static void fed_without_end_it_leaves_capacity_for_others(void **state)
 {
 	struct weir_reactor *r = start_reactor_with(state,
 		(struct weir_reactor_opts){ .turn_max = 8 });
@@ -388,7 +388,7 @@ int main(void)
 		CASE(its_callback_may_stop_it),
 		CASE(its_callback_may_set_it_again),
 		CASE(a_callback_may_destroy_one_that_is_due_too),
-		CASE(fed_without_end_it_leaves_room_for_others),
+		CASE(fed_without_end_it_leaves_capacity_for_others),
 		CASE(a_stopped_reactor_keeps_them_silent),
 		CASE(a_million_can_be_set_and_stopped),
 	};

@@ -2,7 +2,7 @@
 /* Jobs over a user's domain that is memory in truth: nothing is pulled, and what
  * was translated is invalidated once, whatever happens. */
 
-#include "tests/slow-kit.h"
+#include "tests/slow-fixture.h"
 
 #include <weir/crc32c.h>
 #include <weir/route.h>
@@ -52,7 +52,7 @@ static void invalidate(struct weir_domain *domain, void *ctx,
 	said.n_ended++;
 }
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct weir_dma *dma;
 	struct slow user;
@@ -62,7 +62,7 @@ struct rig {
 	struct jrec j;
 };
 
-static void rig_begin(struct rig *g, void **state)
+static void fixture_begin(struct fixture *g, void **state)
 {
 	memset(&said, 0, sizeof(said));
 	g->r = start_reactor(state);
@@ -78,7 +78,7 @@ static void rig_begin(struct rig *g, void **state)
 	jrec_init(&g->j);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	assert_int_equal(said.n_asked, said.n_ended);
 	assert_int_equal(weir_dma_destroy(g->dma), 0);
@@ -88,7 +88,7 @@ static void rig_end(struct rig *g)
 	free(g->mem);
 }
 
-static int64_t run(struct rig *g)
+static int64_t run(struct fixture *g)
 {
 	unsigned int turns = 0;
 
@@ -101,7 +101,7 @@ static int64_t run(struct rig *g)
 	return g->j.res;
 }
 
-static uint32_t route_of(struct rig *g)
+static uint32_t route_of(struct fixture *g)
 {
 	struct weir_job_route route = { .size = sizeof(route) };
 
@@ -109,23 +109,24 @@ static uint32_t route_of(struct rig *g)
 	return route.route;
 }
 
-static struct weir_loc user_at(struct rig *g, uint64_t off, uint64_t len)
+static struct weir_operand user_at(struct fixture *g, uint64_t off,
+				   uint64_t len)
 {
-	return weir_loc_at(g->user.d, off, len);
+	return weir_operand_at(g->user.d, off, len);
 }
 
 /* Whatever functions there are beside the one that has no room. */
 static void no_capacity_is_the_callers_with_and_without_translation(
 	void **state)
 {
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	said.answer = NO;
 	for (i = 0; i < 2; i++) {
 		g.user.refuse_in = 1;
-		weir_job_copy(&g.j.job, weir_loc_mem(g.mem, 100),
+		weir_job_copy(&g.j.job, weir_operand_mem(g.mem, 100),
 			      user_at(&g, 0, 100));
 		assert_int_equal(weir_job_start(g.dma, &g.j.job), -EAGAIN);
 		assert_int_equal(weir_op_is_busy(&g.j.job.op), 0);
@@ -142,19 +143,19 @@ static void no_capacity_is_the_callers_with_and_without_translation(
 		jrec_init(&g.j);
 		assert_int_equal(weir_domain_set_translate(g.user.d, NULL), 0);
 	}
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* S6: several pieces are allowed; the caller invalidates. */
 static void nothing_is_pulled_from_what_is_memory(void **state)
 {
-	struct rig g;
+	struct fixture g;
 	int a;
 
 	for (a = ONE; a <= TWO; a++) {
-		rig_begin(&g, state);
+		fixture_begin(&g, state);
 		said.answer = (enum answer)a;
-		weir_job_copy_crc32c(&g.j.job, weir_loc_mem(g.mem, 1000),
+		weir_job_copy_crc32c(&g.j.job, weir_operand_mem(g.mem, 1000),
 				     user_at(&g, 7, 1000), 5);
 		assert_int_equal(run(&g), 1000);
 		assert_int_equal(route_of(&g), WEIR_ROUTE_TRANSLATE);
@@ -163,14 +164,14 @@ static void nothing_is_pulled_from_what_is_memory(void **state)
 
 		jrec_init(&g.j);
 		weir_job_copy(&g.j.job, user_at(&g, 0, LEN),
-			      weir_loc_at(g.file, 0, LEN));
+			      weir_operand_at(g.file, 0, LEN));
 		assert_int_equal(run(&g), LEN);
 		assert_int_equal(route_of(&g), WEIR_ROUTE_TRANSLATE);
 		assert_true(is_pattern(g.user.mem, LEN, 0, 2));
 
 		jrec_init(&g.j);
 		weir_job_compare(&g.j.job, user_at(&g, 0, LEN),
-				 weir_loc_at(g.file, 0, LEN));
+				 weir_operand_at(g.file, 0, LEN));
 		assert_int_equal(run(&g), LEN);
 
 		jrec_init(&g.j);
@@ -187,7 +188,7 @@ static void nothing_is_pulled_from_what_is_memory(void **state)
 		assert_memory_equal(g.user.mem + 1000, g.user.mem + 5000, 500);
 		assert_int_equal(g.user.n_done, 0);
 		assert_int_equal(said.n_asked, 6);
-		rig_end(&g);
+		fixture_end(&g);
 		end_reactor(state);
 	}
 }
@@ -195,13 +196,13 @@ static void nothing_is_pulled_from_what_is_memory(void **state)
 static void what_is_no_memory_goes_the_other_way(void **state)
 {
 	char text[500];
-	struct rig g;
+	struct fixture g;
 	int a;
 
 	for (a = NO; a <= WRONG; a++) {
-		rig_begin(&g, state);
+		fixture_begin(&g, state);
 		said.answer = (enum answer)a;
-		weir_job_copy(&g.j.job, weir_loc_mem(g.mem, 1000),
+		weir_job_copy(&g.j.job, weir_operand_mem(g.mem, 1000),
 			      user_at(&g, 7, 1000));
 		assert_int_equal(weir_route_explain(g.dma, &g.j.job, text,
 						    sizeof(text)), 0);
@@ -225,7 +226,7 @@ static void what_is_no_memory_goes_the_other_way(void **state)
 		weir_job_crc32c(&g.j.job, user_at(&g, 0, LEN), 0);
 		assert_int_equal(weir_job_start(g.dma, &g.j.job), -EXDEV);
 		assert_int_equal(weir_domain_users(g.user.d), 0);
-		rig_end(&g);
+		fixture_end(&g);
 		end_reactor(state);
 	}
 }
@@ -234,13 +235,13 @@ static void what_is_no_memory_goes_the_other_way(void **state)
 static void a_translation_that_is_known_is_not_asked_for(void **state)
 {
 	struct weir_translation t = { .size = sizeof(t) };
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	assert_int_equal(weir_domain_translate(g.user.d, NULL,
 					       weir_domain_system(), NULL, 100,
 					       1000, &t), 0);
-	weir_job_copy(&g.j.job, weir_loc_mem(g.mem, 1000),
+	weir_job_copy(&g.j.job, weir_operand_mem(g.mem, 1000),
 		      user_at(&g, 100, 1000));
 	g.j.job.src.translation = &t;
 	assert_int_equal(run(&g), 1000);
@@ -251,22 +252,23 @@ static void a_translation_that_is_known_is_not_asked_for(void **state)
 
 	/* One of another length is not for this job. */
 	jrec_init(&g.j);
-	weir_job_copy(&g.j.job, weir_loc_mem(g.mem, 999), user_at(&g, 100, 999));
+	weir_job_copy(&g.j.job, weir_operand_mem(g.mem, 999),
+		      user_at(&g, 100, 999));
 	g.j.job.src.translation = &t;
 	assert_int_equal(run(&g), 999);
 	assert_int_equal(route_of(&g), WEIR_ROUTE_PULL);
 	weir_domain_invalidate(&t);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void what_is_refused_is_invalidated(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 
 	/* In truth they overlap. */
-	weir_job_copy(&g.j.job, weir_loc_mem(g.user.mem + 500, 1000),
+	weir_job_copy(&g.j.job, weir_operand_mem(g.user.mem + 500, 1000),
 		      user_at(&g, 0, 1000));
 	assert_int_equal(weir_job_start(g.dma, &g.j.job), -EINVAL);
 	assert_int_equal(said.n_asked, 1);
@@ -276,10 +278,10 @@ static void what_is_refused_is_invalidated(void **state)
 	/* Its end is an error. */
 	assert_int_equal(ftruncate(g.fd, 10), 0);
 	weir_job_copy(&g.j.job, user_at(&g, 0, 1000),
-		      weir_loc_at(g.file, 0, 1000));
+		      weir_operand_at(g.file, 0, 1000));
 	assert_int_equal(run(&g), -ENODATA);
 	assert_int_equal(said.n_ended, 2);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* More than there is room for, some cancelled. */
@@ -288,14 +290,14 @@ static void many_at_once_wait_and_may_be_cancelled(void **state)
 	enum { N = 200 };
 	struct jrec *j = calloc(N, sizeof(*j));
 	unsigned int seed = 4;
-	struct rig g;
+	struct fixture g;
 	int i;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	for (i = 0; i < N; i++) {
 		jrec_init(&j[i]);
 		weir_job_copy(&j[i].job, user_at(&g, (uint64_t)i * 300, 300),
-			      weir_loc_at(g.file, (uint64_t)i * 300, 300));
+			      weir_operand_at(g.file, (uint64_t)i * 300, 300));
 		STARTS(weir_job_start(g.dma, &j[i].job));
 	}
 	for (i = 0; i < N; i++)
@@ -309,24 +311,24 @@ static void many_at_once_wait_and_may_be_cancelled(void **state)
 					       (uint64_t)i * 300, 2));
 	}
 	free(j);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 /* One that is where it says; one in two pieces would be none. */
 static void a_word_there_is_one_here(void **state)
 {
-	struct rig g;
+	struct fixture g;
 	uint64_t was;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	memcpy(&was, g.user.mem + 64, 8);
-	weir_job_fetch_add(&g.j.job, weir_loc_at(g.user.d, 64, 8), 3);
+	weir_job_fetch_add(&g.j.job, weir_operand_at(g.user.d, 64, 8), 3);
 	assert_int_equal(run(&g), 8);
 	assert_true(weir_job_old(&g.j.job) == was);
 	was += 3;
 	assert_memory_equal(g.user.mem + 64, &was, 8);
 	jrec_init(&g.j);
-	weir_job_fetch_add(&g.j.job, weir_loc_at(g.user.d, 65, 8), 3);
+	weir_job_fetch_add(&g.j.job, weir_operand_at(g.user.d, 65, 8), 3);
 	assert_int_equal(weir_job_start(g.dma, &g.j.job), -EINVAL);
 	said.answer = TWO;
 	g.j.job.dst.addr = 64;
@@ -336,7 +338,7 @@ static void a_word_there_is_one_here(void **state)
 	said.answer = NO;
 	assert_int_equal(weir_job_start(g.dma, &g.j.job), -EXDEV);
 	assert_memory_equal(g.user.mem + 64, &was, 8);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 int main(void)

@@ -81,10 +81,10 @@ static void each_failing_call_is_an_error_or_done_without(void **state)
 static void flags_that_the_kernel_refuses_are_dropped(void **state)
 {
 	struct weir_reactor *r;
-	unsigned int rung = 0;
+	unsigned int fallback = 0;
 
 	(void)state;
-	for (long nth = 0; !rung && nth < 20; nth++) {
+	for (long nth = 0; !fallback && nth < 20; nth++) {
 		struct weir_reactor_opts opts = {
 			.size = sizeof(opts), .backend = WEIR_BACKEND_URING,
 		};
@@ -93,16 +93,16 @@ static void flags_that_the_kernel_refuses_are_dropped(void **state)
 		if (weir_reactor_create(&r, &opts))
 			continue;
 		if (!strcmp(fault_last(), "io_uring_setup"))
-			rung = uring_of(r)->rung;
+			fallback = uring_of(r)->fallback;
 		fault_disarm();
 		assert_works(r);
 		unmake(r);
 	}
 	fault_disarm();
-	assert_true(rung > 0);
+	assert_true(fallback > 0);
 }
 
-static void what_has_no_room_waits_and_is_done(void **state)
+static void what_has_no_capacity_waits_and_is_done(void **state)
 {
 	struct weir_reactor *r = make(SQ);
 	unsigned int n = uring_of(r)->limit * 2, i, left;
@@ -216,7 +216,7 @@ static int refuse_while_awake(const char *name)
 	       !atomic_load(&insomniac->mailbox.asleep);
 }
 
-static void it_does_not_sleep_on_room_that_was_just_taken(void **state)
+static void it_does_not_sleep_on_capacity_that_was_just_taken(void **state)
 {
 	struct weir_reactor_stats st = { .size = sizeof(st) };
 	struct weir_reactor *r = make_narrow();
@@ -327,7 +327,7 @@ static void host_is_refused_where_no_ring_can_be_made(void **state)
 	unmake(r);
 }
 
-static void a_cancel_without_room_is_made_later(void **state)
+static void a_cancel_without_capacity_is_made_later(void **state)
 {
 	struct weir_reactor *r = make(SQ);
 	struct rec waits, nops[SQ];
@@ -420,14 +420,14 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(each_failing_call_is_an_error_or_done_without),
 		CASE(flags_that_the_kernel_refuses_are_dropped),
-		CASE(what_has_no_room_waits_and_is_done),
+		CASE(what_has_no_capacity_waits_and_is_done),
 		CASE(what_is_sure_to_end_stays_within_the_window),
-		CASE(it_does_not_sleep_on_room_that_was_just_taken),
+		CASE(it_does_not_sleep_on_capacity_that_was_just_taken),
 		CASE(it_does_not_sleep_on_what_found_no_entry),
 		CASE(the_ring_that_a_host_does_not_want_goes_at_once),
 		CASE(ring_made_for_a_host_is_not_deferred),
 		CASE(host_is_refused_where_no_ring_can_be_made),
-		CASE(a_cancel_without_room_is_made_later),
+		CASE(a_cancel_without_capacity_is_made_later),
 		CASE(a_full_completion_queue_loses_nothing),
 		CASE(a_stale_flag_of_the_ring_does_not_keep_us_awake),
 	};

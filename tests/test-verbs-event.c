@@ -2,7 +2,7 @@
 
 /* Asynchronous events of a device, as <weir/verbs-event.h> promises them. */
 
-#include "tests/channel-kit.h"
+#include "tests/channel-fixture.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -51,14 +51,14 @@ static void send_port(struct ibv_context *ctx, int port)
 	};
 
 	harness_starting++;
-	standin_async(ctx, &event);
+	mock_async(ctx, &event);
 	harness_starting--;
 }
 
 static void bad_arguments_are_refused(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
+	struct ibv_context *ctx = fixture_open_device();
 	struct weir_verbs_event *ev = (void *)0x77;
 
 	assert_int_equal(weir_verbs_event_create(&ev, r, NULL, on_event, NULL),
@@ -67,13 +67,13 @@ static void bad_arguments_are_refused(void **state)
 			 -EINVAL);
 	assert_ptr_equal(ev, (void *)0x77);
 	weir_verbs_event_destroy(NULL);
-	kit_close_device(ctx);
+	fixture_close_device(ctx);
 }
 
 static void each_event_is_told_once_in_order(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
+	struct ibv_context *ctx = fixture_open_device();
 	struct seen s;
 	int i;
 
@@ -87,7 +87,7 @@ static void each_event_is_told_once_in_order(void **state)
 	some_turns(r, 5);
 	assert_int_equal(s.calls, 10);
 	weir_verbs_event_destroy(s.ev);
-	kit_close_device(ctx);
+	fixture_close_device(ctx);
 }
 
 static struct ibv_cq *doomed;
@@ -95,7 +95,7 @@ static struct ibv_cq *doomed;
 /* The stand-in ends the program if it is not acknowledged by now. */
 static void destroy_what_it_is_about(struct seen *s)
 {
-	assert_int_equal(standin()->unacked, 0);
+	assert_int_equal(mocked()->unacked, 0);
 	assert_ptr_equal(s->last.element.cq, doomed);
 	assert_int_equal(ibv_destroy_cq(s->last.element.cq), 0);
 }
@@ -104,19 +104,19 @@ static void destroy_what_it_is_about(struct seen *s)
 static void its_callback_may_destroy_what_it_is_about(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
+	struct ibv_context *ctx = fixture_open_device();
 	struct seen s;
 
 	see(&s, r, ctx);
 	s.then = destroy_what_it_is_about;
 	doomed = ibv_create_cq(ctx, 10, NULL, NULL, 0);
-	standin_overrun(doomed);
+	mock_overrun(doomed);
 	UNTIL(r, s.calls);
 	some_turns(r, 3);
 	assert_int_equal(s.calls, 1);
 	assert_int_equal(s.last.event_type, IBV_EVENT_CQ_ERR);
 	weir_verbs_event_destroy(s.ev);
-	kit_close_device(ctx);
+	fixture_close_device(ctx);
 }
 
 static void destroy_it(struct seen *s)
@@ -128,7 +128,7 @@ static void destroy_it(struct seen *s)
 static void its_callback_may_destroy_it(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
+	struct ibv_context *ctx = fixture_open_device();
 	struct seen s[2];
 	int i, which;
 
@@ -144,7 +144,7 @@ static void its_callback_may_destroy_it(void **state)
 		assert_int_equal(s[which].calls, 1);
 		weir_verbs_event_destroy(s[!which].ev);
 	}
-	kit_close_device(ctx);
+	fixture_close_device(ctx);
 }
 
 static void destroy_the_other(struct seen *s)
@@ -157,7 +157,7 @@ static void destroy_the_other(struct seen *s)
 static void a_callback_may_destroy_another_that_is_due(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
+	struct ibv_context *ctx = fixture_open_device();
 	struct seen s[2];
 	int which, before;
 
@@ -175,14 +175,14 @@ static void a_callback_may_destroy_another_that_is_due(void **state)
 		assert_int_equal(s[!which].calls, before);
 		weir_verbs_event_destroy(s[which].ev);
 	}
-	kit_close_device(ctx);
+	fixture_close_device(ctx);
 }
 
 static void all_sources_of_a_device_are_told_and_no_others(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
-	struct ibv_context *other = kit_open_device();
+	struct ibv_context *ctx = fixture_open_device();
+	struct ibv_context *other = fixture_open_device();
 	struct seen s[3], t;
 	int i, j;
 
@@ -204,7 +204,7 @@ static void all_sources_of_a_device_are_told_and_no_others(void **state)
 		weir_verbs_event_destroy(s[i].ev);
 	weir_verbs_event_destroy(t.ev);
 	assert_int_equal(ibv_close_device(other), 0);
-	kit_close_device(ctx);
+	fixture_close_device(ctx);
 }
 
 struct hearer {
@@ -247,7 +247,7 @@ static void *run_hearer(void *arg)
 static void sources_of_several_reactors_are_told_of_all(void **state)
 {
 	const struct world *w = *state;
-	struct ibv_context *ctx = kit_open_device();
+	struct ibv_context *ctx = fixture_open_device();
 	struct hearer c[3];
 	int i, j;
 
@@ -267,7 +267,7 @@ static void sources_of_several_reactors_are_told_of_all(void **state)
 		assert_int_equal(atomic_load(&c[i].calls), 20);
 		assert_int_equal(atomic_load(&c[i].sum), 210);
 	}
-	kit_close_device(ctx);
+	fixture_close_device(ctx);
 }
 
 struct tick {
@@ -288,7 +288,7 @@ static void on_tick(struct weir_timer *timer, uint64_t n, void *arg)
 static void a_flood_gets_its_share_and_no_more(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
+	struct ibv_context *ctx = fixture_open_device();
 	struct weir_timer *timer;
 	struct seen s;
 	struct tick t = { .s = &s };
@@ -306,13 +306,13 @@ static void a_flood_gets_its_share_and_no_more(void **state)
 	assert_int_equal(s.lost, 0);
 	weir_timer_destroy(timer);
 	weir_verbs_event_destroy(s.ev);
-	kit_close_device(ctx);
+	fixture_close_device(ctx);
 }
 
 static void who_does_not_look_is_told_that_some_are_lost(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
+	struct ibv_context *ctx = fixture_open_device();
 	const struct world *w = *state;
 	struct weir_reactor_opts opts = {
 		.size = sizeof(opts), .backend = backend_of(w),
@@ -340,13 +340,13 @@ static void who_does_not_look_is_told_that_some_are_lost(void **state)
 	weir_verbs_event_destroy(s.ev);
 	weir_verbs_event_destroy(t.ev);
 	assert_int_equal(weir_reactor_destroy(slow), 0);
-	kit_close_device(ctx);
+	fixture_close_device(ctx);
 }
 
 static void events_are_told_while_the_reactor_stops(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
+	struct ibv_context *ctx = fixture_open_device();
 	struct weir_verbs_event *none;
 	struct seen s;
 
@@ -359,14 +359,14 @@ static void events_are_told_while_the_reactor_stops(void **state)
 	send_port(ctx, 1);
 	UNTIL(r, s.calls);
 	weir_verbs_event_destroy(s.ev);
-	kit_close_device(ctx);
+	fixture_close_device(ctx);
 }
 
 /* In a world, too, where turns that do not wait let time go on. */
 static void who_only_polls_is_told(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
+	struct ibv_context *ctx = fixture_open_device();
 	struct seen s;
 	int i;
 
@@ -376,13 +376,13 @@ static void who_only_polls_is_told(void **state)
 		some_turns(r, 1);
 	assert_int_equal(s.calls, 1);
 	weir_verbs_event_destroy(s.ev);
-	kit_close_device(ctx);
+	fixture_close_device(ctx);
 }
 
 static void any_failure_inside_leaves_nothing_behind(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct ibv_context *ctx = kit_open_device();
+	struct ibv_context *ctx = fixture_open_device();
 	struct weir_verbs_event *ev;
 	int err, n = 0, fired;
 
@@ -395,7 +395,7 @@ static void any_failure_inside_leaves_nothing_behind(void **state)
 	} while (fired);
 	assert_true(n > 2);
 	weir_verbs_event_destroy(ev);
-	kit_close_device(ctx);
+	fixture_close_device(ctx);
 }
 
 int main(void)

@@ -6,7 +6,7 @@
  * the other does.  The numbers beside the cases are those of the rules.
  */
 
-#include "tests/standin-verbs.h"
+#include "tests/mock-verbs.h"
 #include "tests/verbs-rules.h"
 
 #include <rdma/rdma_cma.h>
@@ -78,10 +78,10 @@ static void add_first(void)
 
 int main(void)
 {
-	if (standin) {
-		standin_cm_hold_timewait(false);
-		add_device("standin_mlx5");
-		add_device("standin_rxe");
+	if (mocked) {
+		mock_cm_hold_timewait(false);
+		add_device("mock_mlx5");
+		add_device("mock_rxe");
 	} else {
 		add_first();
 	}

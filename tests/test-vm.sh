@@ -5,7 +5,7 @@
 #
 # By make check-vm; each case boots a guest, which takes seconds.
 # shellcheck disable=SC2317 # run() calls functions by their names.
-. "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
+. "${srcdir:-$(dirname "$0")/..}/tests/fixture.sh"
 
 vm=$(absolute "${srcdir:-$(dirname "$0")/..}/tests/vm/run")
 because=$(sh "$vm" --check 2>&1)

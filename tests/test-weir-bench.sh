@@ -5,7 +5,7 @@
 #
 # Environment: WEIR is the program.
 # shellcheck disable=SC2317 # run() calls functions by their names.
-. "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
+. "${srcdir:-$(dirname "$0")/..}/tests/fixture.sh"
 
 weir=$(absolute "${WEIR:-tools/weir}")
 top=$(absolute "${srcdir:-$(dirname "$0")/..}")

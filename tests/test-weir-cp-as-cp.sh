@@ -9,11 +9,11 @@
 #
 # What it does is the same on all backends: it runs on the first that is there.
 # Environment: as of test-weir-cp.sh; with WEIR_TEST_LONG=1 it runs on each.
-. "${srcdir:-$(dirname "$0")/..}/tests/weir-cp-kit.sh"
+. "${srcdir:-$(dirname "$0")/..}/tests/weir-cp-fixture.sh"
 
 have() { command -v "$1" >/dev/null; }
 
-make_scene()
+make_sharing()
 {
 	mkdir -p scene/d/sub scene/e/d scene/empty scene/sticky
 	(
@@ -377,7 +377,7 @@ prepare_attrs()
 
 PATH=$PATH:/usr/sbin:/sbin
 prepare_attrs
-make_scene
+make_sharing
 for backend in ${WEIR_TEST_BACKEND:-uring ev}; do
 	if reason=$("$program" --backend="$backend" probe probe.copy 2>&1); then
 		for test in one_file trailing_slash several_sources trees \

@@ -5,7 +5,7 @@
 #
 # Environment: WEIR_CP is the program; WEIR_TEST_BACKEND=uring|ev runs one
 # backend alone; WEIR_TEST_LONG=1 copies more.
-. "${srcdir:-$(dirname "$0")/..}/tests/weir-cp-kit.sh"
+. "${srcdir:-$(dirname "$0")/..}/tests/weir-cp-fixture.sh"
 
 t_a_tree()
 {

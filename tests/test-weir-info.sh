@@ -5,7 +5,7 @@
 #
 # Environment: WEIR is the program, WITHOUT_URING what forbids io_uring.
 # shellcheck disable=SC2317 # run() calls functions by their names.
-. "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
+. "${srcdir:-$(dirname "$0")/..}/tests/fixture.sh"
 
 man=$(absolute "${srcdir:-$(dirname "$0")/..}/docs/man/weir.1")
 weir=$(absolute "${WEIR:-tools/weir}")
@@ -15,8 +15,8 @@ nobody=65533
 
 shows_not() { ! grep -q -e "$1" out || wrong "'$1' in: $(cat out)"; }
 
-# The sentences are broken into lines: shows_words PATTERN, in one line.
-shows_words()
+# The sentences are broken into lines: shows_counters PATTERN, in one line.
+shows_counters()
 {
 	tr -s ' \n' '  ' <out | grep -q -e "$1" || wrong "no '$1' in: $(cat out)"
 }
@@ -140,7 +140,7 @@ t_ev_by_name()
 {
 	expect 0 env WEIR_BACKEND=ev "$weir" info
 	shows '^\* ev '
-	shows_words 'io_uring WEIR_BACKEND=ev says not to touch .* -> unset it'
+	shows_counters 'io_uring WEIR_BACKEND=ev says not to touch .* -> unset it'
 }
 
 t_no_backend()
@@ -161,12 +161,12 @@ t_io_uring_refused()
 		shows '^\* ev '
 		shows '^  uring  *not usable'
 		shows '^  io_uring  *software; not usable'
-		shows_words 'io_uring [a-z].* -> .*ev backend'
+		shows_counters 'io_uring [a-z].* -> .*ev backend'
 		expect 0 "$without_uring" "$err" "$weir" info --json && is_json
 	done
 	[ "$(cat /proc/sys/kernel/io_uring_disabled 2>/dev/null)" = 0 ] && {
 		expect 0 "$without_uring" 1 "$weir" info
-		shows_words 'not allowed here: a seccomp filter or a security module ->'
+		shows_counters 'not allowed here: a seccomp filter or a security module ->'
 	}
 	expect 1 env WEIR_BACKEND=uring "$without_uring" 1 "$weir" info
 	says_only 'io_uring is not allowed here'
@@ -180,9 +180,9 @@ t_io_uring_disabled()
 		expect 0 unshare -m sh -c 'mount --bind disabled \
 			/proc/sys/kernel/io_uring_disabled && exec "$@"' sh \
 			"$without_uring" 1 "$weir" info
-		shows_words "kernel.io_uring_disabled is $value"
+		shows_counters "kernel.io_uring_disabled is $value"
 	done
-	shows_words '-> as root: sysctl kernel.io_uring_disabled=0, or'
+	shows_counters '-> as root: sysctl kernel.io_uring_disabled=0, or'
 }
 
 t_nobody()
@@ -195,7 +195,7 @@ t_little_locked_memory()
 {
 	expect 0 nobody "ulimit -l 64; '$weir' info"
 	shows 'locked memory  *64 KiB'
-	shows_words 'registered memory ulimit -l is 64 KiB: .* -> ulimit -l'
+	shows_counters 'registered memory ulimit -l is 64 KiB: .* -> ulimit -l'
 	# The rings themselves may count.
 	[ "$no_ev" ] ||
 		{ expect 0 nobody "ulimit -l 0; '$weir' info --json" && is_json; }
@@ -205,7 +205,7 @@ t_few_descriptors()
 {
 	expect 0 sh -c "ulimit -n 64; '$weir' info"
 	shows '^  open files  *64'
-	shows_words 'registered files ulimit -n is 64: .* -> ulimit -n'
+	shows_counters 'registered files ulimit -n is 64: .* -> ulimit -n'
 }
 
 t_full_disk()

@@ -5,7 +5,7 @@
  * behind. */
 
 #include "tests/loopdev.h"
-#include "tests/nbd-kit.h"
+#include "tests/nbd-fixture.h"
 
 #include <dirent.h>
 #include <sys/resource.h>

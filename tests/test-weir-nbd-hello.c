@@ -2,7 +2,7 @@
 
 /* weir-nbd's handshake: each option, well made and not. */
 
-#include "tests/nbd-kit.h"
+#include "tests/nbd-fixture.h"
 
 static const char *const base = "base:";
 static const char *const allocation = "base:allocation";

@@ -3,7 +3,7 @@
 /* weir-nbd and those who want it no good: they are stuck, or gone, or many, and
  * everybody else is served. And its end, in the middle of all kinds of things. */
 
-#include "tests/nbd-kit.h"
+#include "tests/nbd-fixture.h"
 
 #include <sys/ioctl.h>
 

@@ -78,10 +78,10 @@ static const struct {
 
 static void what_is_not_known_to_be_a_hole_is_none(void **state)
 {
-	static uint8_t room[CELL];
+	static uint8_t capacity[CELL];
 	struct export x = { .fd = 0 };
 	struct conn *c = calloc(1, sizeof(*c));
-	struct request rq = { .conn = c, .len = 96, .data = room };
+	struct request rq = { .conn = c, .len = 96, .data = capacity };
 
 	(void)state;
 	c->export = &x;
@@ -90,7 +90,7 @@ static void what_is_not_known_to_be_a_hole_is_none(void **state)
 		x.block_min = cases[i].block;
 		status_work(&rq);
 		for (uint32_t k = 0; k < 2 * rq.extents; k++)
-			assert_int_equal(get32(room + 4 * k),
+			assert_int_equal(get32(capacity + 4 * k),
 					 cases[i].extents[k / 2][k % 2]);
 		assert_int_equal(cases[i].extents[rq.extents][0], 0);
 	}

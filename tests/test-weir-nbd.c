@@ -3,7 +3,7 @@
 /* weir-nbd's commands: each with its flags, over files and memory, with simple
  * and structured replies; and what is said to those that cannot be. */
 
-#include "tests/nbd-kit.h"
+#include "tests/nbd-fixture.h"
 
 #define HOLE (NBD_STATE_HOLE | NBD_STATE_ZERO)
 

@@ -9,12 +9,12 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-#include "tests/proxy-kit.h"
+#include "tests/proxy-fixture.h"
 
 static const unsigned char head[12] = "\r\n\r\n\0\r\nQUIT\n";
 
 /* Of a client that came by IPv4: TCP4, both addresses and both ports. */
-static void hear_header(const struct rig *rig, const struct pair *p)
+static void hear_header(const struct fixture *fixture, const struct pair *p)
 {
 	unsigned char want[28], got[28];
 	struct sockaddr_in in;
@@ -24,28 +24,28 @@ static void hear_header(const struct rig *rig, const struct pair *p)
 	memcpy(want, head, sizeof(head));
 	memcpy(want + 12, "\x21\x11\0\x0c\x7f\0\0\1\x7f\0\0\1", 12);
 	memcpy(want + 24, &in.sin_port, 2);
-	want[26] = (unsigned char)(rig->at >> 8);
-	want[27] = (unsigned char)rig->at;
+	want[26] = (unsigned char)(fixture->at >> 8);
+	want[27] = (unsigned char)fixture->at;
 	assert_int_equal(recv(p->server, got, 28, MSG_WAITALL), 28);
 	assert_memory_equal(got, want, 28);
 }
 
 static void the_header_of_the_proxy_protocol_is_exact(void **state)
 {
-	struct rig rig;
+	struct fixture fixture;
 	struct pair p;
 
-	rig_init(state, &rig);
-	rig_configure(&rig,
-		      "listen 127.0.0.1:%u to 127.0.0.1:%u proxy-v2\n",
-		      rig.at, rig.to);
-	rig_run(state, &rig, "1");
-	p = connect_both(&rig);
+	fixture_init(state, &fixture);
+	fixture_configure(&fixture,
+			  "listen 127.0.0.1:%u to 127.0.0.1:%u proxy-v2\n",
+			  fixture.at, fixture.to);
+	fixture_run(state, &fixture, "1");
+	p = connect_both(&fixture);
 	say(p.client, "hello");
-	hear_header(&rig, &p);
+	hear_header(&fixture, &p);
 	hear(p.server, "hello");
 	close_both(&p);
-	rig_end(&rig);
+	fixture_end(&fixture);
 }
 
 static bool has_ipv6(void)
@@ -60,36 +60,37 @@ static bool has_ipv6(void)
 /* Where all of IPv6 and IPv4 is listened at, IPv4 is quoted in IPv6. */
 static void who_comes_by_ipv4_is_called_so(void **state)
 {
-	struct rig rig;
+	struct fixture fixture;
 	struct pair p;
 
 	if (!has_ipv6())
 		skip_because("there is no IPv6");
-	rig_init(state, &rig);
-	rig_configure(&rig, "log %s\nlisten *:%u to 127.0.0.1:%u proxy-v2\n",
-		      rig.log, rig.at, rig.to);
-	rig_run(state, &rig, "1");
-	p = connect_both(&rig);
-	hear_header(&rig, &p);
+	fixture_init(state, &fixture);
+	fixture_configure(&fixture,
+			  "log %s\nlisten *:%u to 127.0.0.1:%u proxy-v2\n",
+			  fixture.log, fixture.at, fixture.to);
+	fixture_run(state, &fixture, "1");
+	p = connect_both(&fixture);
+	hear_header(&fixture, &p);
 	close_both(&p);
-	await_text(rig.log, " 127.0.0.1:");
-	rig_end(&rig);
+	await_text(fixture.log, " 127.0.0.1:");
+	fixture_end(&fixture);
 }
 
 static void and_the_header_of_a_unix_socket(void **state)
 {
 	unsigned char want[232] = { 0 }, got[232];
-	struct rig rig;
+	struct fixture fixture;
 	char at[80];
 	int client, server;
 
-	rig_init(state, &rig);
+	fixture_init(state, &fixture);
 	snprintf(at, sizeof(at), "%s", test_path(state, "at"));
-	rig_configure(&rig, "listen unix:%s to 127.0.0.1:%u proxy-v2\n", at,
-		      rig.to);
-	rig_run(state, &rig, "1");
+	fixture_configure(&fixture, "listen unix:%s to 127.0.0.1:%u proxy-v2\n",
+			  at, fixture.to);
+	fixture_run(state, &fixture, "1");
 	client = dial_unix(at);
-	server = take(rig.target);
+	server = take(fixture.target);
 	memcpy(want, head, sizeof(head));
 	memcpy(want + 12, "\x21\x31\0\xd8", 4);
 	memcpy(want + 16 + 108, at, strlen(at));
@@ -97,29 +98,29 @@ static void and_the_header_of_a_unix_socket(void **state)
 	assert_memory_equal(got, want, 232);
 	close(client);
 	close(server);
-	rig_end(&rig);
+	fixture_end(&fixture);
 }
 
 /* ---- who may connect ---- */
 
 static void expect_mode(void **state, const char *setting, mode_t mode)
 {
-	struct rig rig;
+	struct fixture fixture;
 	struct stat st;
 	char at[80];
 	int client;
 
-	rig_init(state, &rig);
+	fixture_init(state, &fixture);
 	snprintf(at, sizeof(at), "%s", test_path(state, "at"));
-	rig_configure(&rig, "%s\nlisten unix:%s to 127.0.0.1:%u\n", setting, at,
-		      rig.to);
-	rig_run(state, &rig, "1");
+	fixture_configure(&fixture, "%s\nlisten unix:%s to 127.0.0.1:%u\n",
+			  setting, at, fixture.to);
+	fixture_run(state, &fixture, "1");
 	client = dial_unix(at);
-	close(take(rig.target)); /* It is up, and can be ended. */
+	close(take(fixture.target)); /* It is up, and can be ended. */
 	close(client);
 	assert_int_equal(stat(at, &st), 0);
 	assert_int_equal(st.st_mode & 07777, mode);
-	rig_end(&rig);
+	fixture_end(&fixture);
 }
 
 static void a_name_is_its_owners_alone(void **state)

@@ -6,62 +6,66 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "tests/proxy-kit.h"
+#include "tests/proxy-fixture.h"
 
 #define LARGE (3u << 20)
 
 static void who_is_beyond_the_limit_waits(void **state)
 {
 	struct pair p, second;
-	struct rig rig;
+	struct fixture fixture;
 
-	rig_init(state, &rig);
-	rig_configure(&rig, "connections 1\n"
-		      "listen 127.0.0.1:%u to 127.0.0.1:%u\n", rig.at, rig.to);
-	rig_run(state, &rig, "1");
-	p = connect_both(&rig);
-	second.client = dial(rig.at);
-	assert_false(comes(rig.target, 50));
+	fixture_init(state, &fixture);
+	fixture_configure(&fixture,
+			  "connections 1\n"
+			  "listen 127.0.0.1:%u to 127.0.0.1:%u\n",
+			  fixture.at, fixture.to);
+	fixture_run(state, &fixture, "1");
+	p = connect_both(&fixture);
+	second.client = dial(fixture.at);
+	assert_false(comes(fixture.target, 50));
 	close_both(&p);
-	second.server = take(rig.target);
+	second.server = take(fixture.target);
 	say(second.client, "x");
 	hear(second.server, "x");
 	close_both(&second);
-	rig_end(&rig);
+	fixture_end(&fixture);
 }
 
 static void a_drain_lets_connections_end(void **state)
 {
-	struct rig rig;
+	struct fixture fixture;
 	struct pair p;
 	int fd;
 
-	rig_start(state, &rig);
-	p = connect_both(&rig);
+	fixture_start(state, &fixture);
+	p = connect_both(&fixture);
 	say(p.client, "x");
 	hear(p.server, "x");
-	rig_signal(&rig, SIGTERM);
-	while ((fd = dial_once(rig.at)) >= 0)
+	fixture_signal(&fixture, SIGTERM);
+	while ((fd = dial_once(fixture.at)) >= 0)
 		close(fd);
 	transfer(p.client, p.server, LARGE, 8);
 	close_both(&p);
-	rig_await(&rig);
+	fixture_await(&fixture);
 }
 
 static void but_not_for_ever(void **state)
 {
-	struct rig rig;
+	struct fixture fixture;
 	struct pair p;
 
-	rig_init(state, &rig);
-	rig_configure(&rig, "drain 0.1\n"
-		      "listen 127.0.0.1:%u to 127.0.0.1:%u\n", rig.at, rig.to);
-	rig_run(state, &rig, "2");
-	p = connect_both(&rig);
-	rig_signal(&rig, SIGTERM);
+	fixture_init(state, &fixture);
+	fixture_configure(&fixture,
+			  "drain 0.1\n"
+			  "listen 127.0.0.1:%u to 127.0.0.1:%u\n",
+			  fixture.at, fixture.to);
+	fixture_run(state, &fixture, "2");
+	p = connect_both(&fixture);
+	fixture_signal(&fixture, SIGTERM);
 	hear_reset(p.client);
 	hear_reset(p.server);
-	rig_await(&rig);
+	fixture_await(&fixture);
 	close_both(&p);
 }
 
@@ -69,87 +73,90 @@ static void a_reload_drops_nobody(void **state)
 {
 	uint16_t more = free_port();
 	struct pair p, other;
-	struct rig rig;
+	struct fixture fixture;
 	int fd;
 
-	rig_start(state, &rig);
-	p = connect_both(&rig);
-	rig_configure(&rig, "listen 127.0.0.1:%u to 127.0.0.1:%u\n", more,
-		      rig.to);
-	rig_signal(&rig, SIGHUP);
+	fixture_start(state, &fixture);
+	p = connect_both(&fixture);
+	fixture_configure(&fixture, "listen 127.0.0.1:%u to 127.0.0.1:%u\n",
+			  more, fixture.to);
+	fixture_signal(&fixture, SIGHUP);
 	other.client = dial(more);
-	other.server = take(rig.target);
-	while ((fd = dial_once(rig.at)) >= 0)
+	other.server = take(fixture.target);
+	while ((fd = dial_once(fixture.at)) >= 0)
 		close(fd);
 	transfer(p.client, p.server, LARGE, 9);
 	close_both(&other);
 	close_both(&p);
-	rig_end(&rig);
+	fixture_end(&fixture);
 }
 
 static void what_makes_no_sense_changes_nothing(void **state)
 {
-	struct rig rig;
+	struct fixture fixture;
 	struct pair p;
 
-	rig_start(state, &rig);
-	p = connect_both(&rig);
-	rig_configure(&rig, "listen 127.0.0.1:%u to nowhere\n", rig.at);
-	rig_signal(&rig, SIGHUP);
-	await_text(rig.err, "line 1: not the address of a target: nowhere");
-	await_text(rig.err, "stays as it was");
+	fixture_start(state, &fixture);
+	p = connect_both(&fixture);
+	fixture_configure(&fixture, "listen 127.0.0.1:%u to nowhere\n",
+			  fixture.at);
+	fixture_signal(&fixture, SIGHUP);
+	await_text(fixture.err, "line 1: not the address of a target: nowhere");
+	await_text(fixture.err, "stays as it was");
 	say(p.client, "x");
 	hear(p.server, "x");
 	close_both(&p);
-	p = connect_both(&rig);
+	p = connect_both(&fixture);
 	close_both(&p);
-	rig_end(&rig);
+	fixture_end(&fixture);
 }
 
 static void a_log_may_be_moved_away(void **state)
 {
 	char old[80];
-	struct rig rig;
+	struct fixture fixture;
 	struct pair p;
 
-	rig_init(state, &rig);
+	fixture_init(state, &fixture);
 	snprintf(old, sizeof(old), "%s", test_path(state, "old"));
-	rig_configure(&rig, "log %s\nlisten 127.0.0.1:%u to 127.0.0.1:%u\n",
-		      rig.log, rig.at, rig.to);
-	rig_run(state, &rig, "2");
-	p = connect_both(&rig);
+	fixture_configure(&fixture,
+			  "log %s\nlisten 127.0.0.1:%u to 127.0.0.1:%u\n",
+			  fixture.log, fixture.at, fixture.to);
+	fixture_run(state, &fixture, "2");
+	p = connect_both(&fixture);
 	say(p.client, "12345");
 	hear(p.server, "12345");
 	close_both(&p);
-	await_text(rig.log, "up=5 down=0 ");
-	assert_int_equal(rename(rig.log, old), 0);
-	rig_signal(&rig, SIGHUP);
-	while (access(rig.log, F_OK))
+	await_text(fixture.log, "up=5 down=0 ");
+	assert_int_equal(rename(fixture.log, old), 0);
+	fixture_signal(&fixture, SIGHUP);
+	while (access(fixture.log, F_OK))
 		usleep(1000);
-	p = connect_both(&rig);
+	p = connect_both(&fixture);
 	close_both(&p);
-	await_text(rig.log, "up=0 down=0 ");
-	await_text(rig.log, "us done\n");
-	rig_end(&rig);
+	await_text(fixture.log, "up=0 down=0 ");
+	await_text(fixture.log, "us done\n");
+	fixture_end(&fixture);
 }
 
 /* To open it would be to wait for a reader. */
 static void a_log_that_nobody_reads_holds_up_nobody(void **state)
 {
-	struct rig rig;
+	struct fixture fixture;
 	struct pair p;
 
-	rig_start(state, &rig);
-	p = connect_both(&rig);
-	assert_int_equal(mkfifo(rig.log, 0600), 0);
-	rig_configure(&rig, "log %s\nlisten 127.0.0.1:%u to 127.0.0.1:%u\n",
-		      rig.log, rig.at, rig.to);
-	rig_signal(&rig, SIGHUP);
-	await_text(rig.err, "log: No such device or address");
+	fixture_start(state, &fixture);
+	p = connect_both(&fixture);
+	assert_int_equal(mkfifo(fixture.log, 0600), 0);
+	fixture_configure(&fixture,
+			  "log %s\nlisten 127.0.0.1:%u to 127.0.0.1:%u\n",
+			  fixture.log, fixture.at, fixture.to);
+	fixture_signal(&fixture, SIGHUP);
+	await_text(fixture.err, "log: No such device or address");
 	say(p.client, "x");
 	hear(p.server, "x");
 	close_both(&p);
-	rig_end(&rig);
+	fixture_end(&fixture);
 }
 
 /* The name of a client's socket is the client's choice. */
@@ -157,23 +164,23 @@ static void a_client_does_not_write_lines_of_the_log(void **state)
 {
 	struct sockaddr_un name = { .sun_family = AF_UNIX }, to = name;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct rig rig;
+	struct fixture fixture;
 
 	snprintf(name.sun_path, sizeof(name.sun_path), "%s",
 		 test_path(state, "a\nb c"));
 	snprintf(to.sun_path, sizeof(to.sun_path), "%s",
 		 test_path(state, "front"));
-	rig_init(state, &rig);
-	rig_configure(&rig, "log %s\nlisten unix:%s to 127.0.0.1:%u\n",
-		      rig.log, to.sun_path, rig.to);
-	rig_run(state, &rig, "1");
+	fixture_init(state, &fixture);
+	fixture_configure(&fixture, "log %s\nlisten unix:%s to 127.0.0.1:%u\n",
+			  fixture.log, to.sun_path, fixture.to);
+	fixture_run(state, &fixture, "1");
 	assert_int_equal(bind(fd, (struct sockaddr *)&name, sizeof(name)), 0);
 	while (connect(fd, (struct sockaddr *)&to, sizeof(to)))
 		usleep(1000);
-	close(take(rig.target));
+	close(take(fixture.target));
 	close(fd);
-	await_text(rig.log, "/a?b?c unix:");
-	rig_end(&rig);
+	await_text(fixture.log, "/a?b?c unix:");
+	fixture_end(&fixture);
 	unlink(name.sun_path);
 }
 
@@ -194,41 +201,43 @@ static void knock(uint16_t port)
 static void what_the_log_cannot_take_is_counted(void **state)
 {
 	unsigned long all = 6000, lines = 0, dropped = 0, i;
-	struct rig rig;
+	struct fixture fixture;
 	int log;
 
-	rig_init(state, &rig);
-	assert_int_equal(mkfifo(rig.log, 0600), 0);
-	log = open(rig.log, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-	rig_configure(&rig, "log %s\nlisten 127.0.0.1:%u to 127.0.0.1:%u\n",
-		      rig.log, rig.at, free_port());
-	rig_run(state, &rig, "1");
+	fixture_init(state, &fixture);
+	assert_int_equal(mkfifo(fixture.log, 0600), 0);
+	log = open(fixture.log, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	fixture_configure(&fixture,
+			  "log %s\nlisten 127.0.0.1:%u to 127.0.0.1:%u\n",
+			  fixture.log, fixture.at, free_port());
+	fixture_run(state, &fixture, "1");
 	for (i = 0; i < all; i++)
-		knock(rig.at);
+		knock(fixture.at);
 	while (lines + dropped < all && comes(log, -1))
 		lines += count_lines(log, &dropped);
 	assert_int_equal(lines + dropped, all);
 	assert_true(dropped > 0);
 	close(log);
-	rig_end(&rig);
+	fixture_end(&fixture);
 }
 
 /* Its reader is there, but does not read: it ends all the same. */
 static void a_stuck_log_does_not_hold_up_the_end(void **state)
 {
-	struct rig rig;
+	struct fixture fixture;
 	int log, i;
 
-	rig_init(state, &rig);
-	assert_int_equal(mkfifo(rig.log, 0600), 0);
-	log = open(rig.log, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	fixture_init(state, &fixture);
+	assert_int_equal(mkfifo(fixture.log, 0600), 0);
+	log = open(fixture.log, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	assert_int_equal(fcntl(log, F_SETPIPE_SZ, 4096), 4096);
-	rig_configure(&rig, "log %s\nlisten 127.0.0.1:%u to 127.0.0.1:%u\n",
-		      rig.log, rig.at, free_port());
-	rig_run(state, &rig, "1");
+	fixture_configure(&fixture,
+			  "log %s\nlisten 127.0.0.1:%u to 127.0.0.1:%u\n",
+			  fixture.log, fixture.at, free_port());
+	fixture_run(state, &fixture, "1");
 	for (i = 0; i < 100; i++)
-		knock(rig.at);
-	rig_end(&rig);
+		knock(fixture.at);
+	fixture_end(&fixture);
 	close(log);
 }
 
@@ -237,26 +246,28 @@ static void a_stuck_log_can_be_replaced(void **state)
 {
 	char fifo[80];
 	struct stat st;
-	struct rig rig;
+	struct fixture fixture;
 	int log, i;
 
-	rig_init(state, &rig);
+	fixture_init(state, &fixture);
 	snprintf(fifo, sizeof(fifo), "%s", test_path(state, "fifo"));
 	assert_int_equal(mkfifo(fifo, 0600), 0);
 	log = open(fifo, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	assert_int_equal(fcntl(log, F_SETPIPE_SZ, 4096), 4096);
-	rig_configure(&rig, "log %s\nlisten 127.0.0.1:%u to 127.0.0.1:%u\n",
-		      fifo, rig.at, free_port());
-	rig_run(state, &rig, "1");
+	fixture_configure(&fixture,
+			  "log %s\nlisten 127.0.0.1:%u to 127.0.0.1:%u\n", fifo,
+			  fixture.at, free_port());
+	fixture_run(state, &fixture, "1");
 	for (i = 0; i < 100; i++)
-		knock(rig.at);
-	rig_configure(&rig, "log %s\nlisten 127.0.0.1:%u to 127.0.0.1:%u\n",
-		      rig.log, rig.at, free_port());
-	rig_signal(&rig, SIGHUP);
+		knock(fixture.at);
+	fixture_configure(&fixture,
+			  "log %s\nlisten 127.0.0.1:%u to 127.0.0.1:%u\n",
+			  fixture.log, fixture.at, free_port());
+	fixture_signal(&fixture, SIGHUP);
 	do
-		knock(rig.at);
-	while (stat(rig.log, &st) || !st.st_size);
-	rig_end(&rig);
+		knock(fixture.at);
+	while (stat(fixture.log, &st) || !st.st_size);
+	fixture_end(&fixture);
 	close(log);
 }
 

@@ -6,32 +6,32 @@
 
 #include <signal.h>
 
-#include "tests/proxy-kit.h"
+#include "tests/proxy-fixture.h"
 
 #define LARGE (1u << 20)
 #define PINGS 20
 
 /* ---- abuse ---- */
 
-static void leave_at_once(struct rig *rig)
+static void leave_at_once(struct fixture *fixture)
 {
-	struct pair p = connect_both(rig);
+	struct pair p = connect_both(fixture);
 
 	close_both(&p);
 }
 
-static void reset_at_once(struct rig *rig)
+static void reset_at_once(struct fixture *fixture)
 {
-	struct pair p = connect_both(rig);
+	struct pair p = connect_both(fixture);
 
 	reset(p.client);
 	hear_reset(p.server);
 	close(p.server);
 }
 
-static void be_reset_by_the_target(struct rig *rig)
+static void be_reset_by_the_target(struct fixture *fixture)
 {
-	struct pair p = connect_both(rig);
+	struct pair p = connect_both(fixture);
 
 	say(p.client, "question");
 	reset(p.server);
@@ -39,18 +39,18 @@ static void be_reset_by_the_target(struct rig *rig)
 	close(p.client);
 }
 
-static void leave_what_was_said_unread(struct rig *rig)
+static void leave_what_was_said_unread(struct fixture *fixture)
 {
-	struct pair p = connect_both(rig);
+	struct pair p = connect_both(fixture);
 
 	say(p.server, "nobody reads this");
 	say(p.client, "nor this");
 	close_both(&p);
 }
 
-static void reset_after_half_a_close(struct rig *rig)
+static void reset_after_half_a_close(struct fixture *fixture)
 {
-	struct pair p = connect_both(rig);
+	struct pair p = connect_both(fixture);
 
 	say(p.client, "all");
 	shutdown(p.client, SHUT_WR);
@@ -60,9 +60,9 @@ static void reset_after_half_a_close(struct rig *rig)
 	close(p.server);
 }
 
-static void close_both_ways_in_turn(struct rig *rig)
+static void close_both_ways_in_turn(struct fixture *fixture)
 {
-	struct pair p = connect_both(rig);
+	struct pair p = connect_both(fixture);
 
 	shutdown(p.server, SHUT_WR);
 	hear_end(p.client);
@@ -71,7 +71,7 @@ static void close_both_ways_in_turn(struct rig *rig)
 	close_both(&p);
 }
 
-static void (*const abuses[])(struct rig *rig) = {
+static void (*const abuses[])(struct fixture *fixture) = {
 	leave_at_once,
 	reset_at_once,
 	be_reset_by_the_target,
@@ -80,55 +80,56 @@ static void (*const abuses[])(struct rig *rig) = {
 	close_both_ways_in_turn,
 };
 
-static void abuse(struct rig *rig, unsigned int n)
+static void abuse(struct fixture *fixture, unsigned int n)
 {
 	unsigned int i;
 
 	for (i = 0; i < n; i++)
-		abuses[i % N_OF(abuses)](rig);
+		abuses[i % N_OF(abuses)](fixture);
 }
 
 /* Until the program has no more descriptors than @n. */
-static void await_fds(const struct rig *rig, unsigned int n)
+static void await_fds(const struct fixture *fixture, unsigned int n)
 {
-	while (rig_fds(rig, "") > n)
+	while (fixture_fds(fixture, "") > n)
 		usleep(1000);
-	assert_int_equal(rig_fds(rig, ""), n);
+	assert_int_equal(fixture_fds(fixture, ""), n);
 }
 
 static void crowds_leave_nothing_behind(void **state)
 {
 	unsigned int n = want_long() ? 24000 : 300, fds;
-	struct rig rig;
+	struct fixture fixture;
 	long kib;
 
-	rig_start(state, &rig);
-	abuse(&rig, 200);
+	fixture_start(state, &fixture);
+	abuse(&fixture, 200);
 	fds = 0;
-	while (fds != rig_fds(&rig, "socket:")) {
-		fds = rig_fds(&rig, "socket:");
+	while (fds != fixture_fds(&fixture, "socket:")) {
+		fds = fixture_fds(&fixture, "socket:");
 		usleep(20000);
 	}
-	fds = rig_fds(&rig, "");
-	kib = rig_memory(&rig);
-	abuse(&rig, n);
-	await_fds(&rig, fds);
+	fds = fixture_fds(&fixture, "");
+	kib = fixture_memory(&fixture);
+	abuse(&fixture, n);
+	await_fds(&fixture, fds);
 	if (!UNDER_ASAN && !UNDER_TSAN)
-		assert_true(rig_memory(&rig) <= kib + 512);
-	rig_end(&rig);
+		assert_true(fixture_memory(&fixture) <= kib + 512);
+	fixture_end(&fixture);
 }
 
 /* What is urgent goes by no pipe; what follows it comes, and so does the end. */
 static void an_urgent_byte_stops_no_flow(void **state)
 {
-	struct rig rig;
+	struct fixture fixture;
 	struct pair p;
 
-	rig_init(state, &rig);
-	rig_configure(&rig, "splice 1\nlisten 127.0.0.1:%u to 127.0.0.1:%u\n",
-		      rig.at, rig.to);
-	rig_run(state, &rig, "1");
-	p = connect_both(&rig);
+	fixture_init(state, &fixture);
+	fixture_configure(&fixture,
+			  "splice 1\nlisten 127.0.0.1:%u to 127.0.0.1:%u\n",
+			  fixture.at, fixture.to);
+	fixture_run(state, &fixture, "1");
+	p = connect_both(&fixture);
 	transfer(p.client, p.server, LARGE, 24);
 	assert_int_equal(send(p.client, "!", 1, MSG_OOB), 1);
 	say(p.client, "hello");
@@ -140,7 +141,7 @@ static void an_urgent_byte_stops_no_flow(void **state)
 	hear(p.server, "the last");
 	hear_end(p.server);
 	close_both(&p);
-	rig_end(&rig);
+	fixture_end(&fixture);
 }
 
 /* ---- signals while everybody is busy ---- */
@@ -148,19 +149,19 @@ static void an_urgent_byte_stops_no_flow(void **state)
 static void a_reload_under_load_drops_nobody(void **state)
 {
 	struct pair p[4], passing;
-	struct rig rig;
+	struct fixture fixture;
 	size_t i, n;
 	int round;
 
-	rig_start(state, &rig);
+	fixture_start(state, &fixture);
 	for (i = 0; i < N_OF(p); i++)
-		p[i] = connect_both(&rig);
+		p[i] = connect_both(&fixture);
 	n = fill(p[0].client, 20);
 	for (round = 0; round < PINGS; round++) {
-		rig_signal(&rig, SIGHUP);
-		passing.client = dial_once(rig.at);
+		fixture_signal(&fixture, SIGHUP);
+		passing.client = dial_once(fixture.at);
 		assert_true(passing.client >= 0);
-		passing.server = take(rig.target);
+		passing.server = take(fixture.target);
 		for (i = 1; i < N_OF(p); i++) {
 			say(p[i].client, "ping");
 			hear(p[i].server, "ping");
@@ -173,32 +174,32 @@ static void a_reload_under_load_drops_nobody(void **state)
 	drink(p[0].server, n, 20);
 	for (i = 0; i < N_OF(p); i++)
 		close_both(&p[i]);
-	rig_end(&rig);
+	fixture_end(&fixture);
 }
 
 static void a_drain_waits_for_whoever_is_busy(void **state)
 {
 	struct pair busy, half, quiet;
-	struct rig rig;
+	struct fixture fixture;
 	size_t n;
 	int fd;
 
-	rig_start(state, &rig);
-	busy = connect_both(&rig);
-	half = connect_both(&rig);
-	quiet = connect_both(&rig);
+	fixture_start(state, &fixture);
+	busy = connect_both(&fixture);
+	half = connect_both(&fixture);
+	quiet = connect_both(&fixture);
 	n = fill(busy.client, 22);
 	shutdown(half.client, SHUT_WR);
 	hear_end(half.server);
-	rig_signal(&rig, SIGTERM);
-	while ((fd = dial_once(rig.at)) >= 0)
+	fixture_signal(&fixture, SIGTERM);
+	while ((fd = dial_once(fixture.at)) >= 0)
 		close(fd);
 	close_both(&quiet);
 	transfer(half.server, half.client, LARGE, 23);
 	close_both(&half);
 	drink(busy.server, n, 22);
 	close_both(&busy);
-	rig_await(&rig);
+	fixture_await(&fixture);
 }
 
 /* ---- a full disk ---- */
@@ -206,30 +207,33 @@ static void a_drain_waits_for_whoever_is_busy(void **state)
 static void what_a_full_disk_does_not_take_is_counted(void **state)
 {
 	unsigned long lines = 0, dropped = 0;
-	struct rig rig;
+	struct fixture fixture;
 	int i, log;
 
-	rig_init(state, &rig);
-	rig_configure(&rig, "log /dev/full\n"
-		      "listen 127.0.0.1:%u to 127.0.0.1:%u\n", rig.at, rig.to);
-	rig_run(state, &rig, "1");
+	fixture_init(state, &fixture);
+	fixture_configure(&fixture,
+			  "log /dev/full\n"
+			  "listen 127.0.0.1:%u to 127.0.0.1:%u\n",
+			  fixture.at, fixture.to);
+	fixture_run(state, &fixture, "1");
 	for (i = 0; i < 5; i++)
-		leave_at_once(&rig);
-	await_text(rig.err, "the log: No space left on device");
-	rig_configure(&rig, "log %s\n"
-		      "listen 127.0.0.1:%u to 127.0.0.1:%u\n", rig.log, rig.at,
-		      rig.to);
-	rig_signal(&rig, SIGHUP);
-	while (access(rig.log, F_OK))
+		leave_at_once(&fixture);
+	await_text(fixture.err, "the log: No space left on device");
+	fixture_configure(&fixture,
+			  "log %s\n"
+			  "listen 127.0.0.1:%u to 127.0.0.1:%u\n",
+			  fixture.log, fixture.at, fixture.to);
+	fixture_signal(&fixture, SIGHUP);
+	while (access(fixture.log, F_OK))
 		usleep(1000);
-	leave_at_once(&rig);
-	log = open(rig.log, O_RDONLY | O_CLOEXEC);
+	leave_at_once(&fixture);
+	log = open(fixture.log, O_RDONLY | O_CLOEXEC);
 	while (lines + dropped < 6)
 		lines += count_lines(log, &dropped);
 	assert_int_equal(lines + dropped, 6);
 	assert_true(dropped > 0);
 	close(log);
-	rig_end(&rig);
+	fixture_end(&fixture);
 }
 
 int main(void)

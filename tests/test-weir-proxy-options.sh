@@ -5,7 +5,7 @@
 #
 # Environment: WEIR_PROXY is the program.
 # shellcheck disable=SC2317 # run() calls functions by their names.
-. "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
+. "${srcdir:-$(dirname "$0")/..}/tests/fixture.sh"
 
 man=$(absolute "${srcdir:-$(dirname "$0")/..}/docs/man/weir-proxy.1")
 proxy=$(absolute "${WEIR_PROXY:-programs/weir-proxy/weir-proxy}")

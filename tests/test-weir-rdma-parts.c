@@ -168,7 +168,7 @@ static void a_file_has_its_name_when_it_is_complete(void **state)
 	place_end(&p);
 }
 
-static void what_has_no_room_leaves_nothing(void **state)
+static void what_has_no_capacity_leaves_nothing(void **state)
 {
 	struct rlimit was, little = { 4096, 4096 };
 	struct place p;
@@ -278,7 +278,7 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(a_client_gets_nothing_from_outside),
 		CASE(a_file_has_its_name_when_it_is_complete),
-		CASE(what_has_no_room_leaves_nothing),
+		CASE(what_has_no_capacity_leaves_nothing),
 		CASE(what_was_encoded_is_decoded),
 		CASE(a_message_that_is_cut_short_is_refused),
 		CASE(bytes_at_random_are_refused_or_have_sense),

@@ -7,7 +7,7 @@
 # Environment: WEIR_RDMA is the program; WEIR_RDMA_... as in vm/guest.sh;
 # WEIR_TEST_LONG=1 copies 256 MiB each way.
 # shellcheck disable=SC2317 # run() calls functions by their names.
-. "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
+. "${srcdir:-$(dirname "$0")/..}/tests/fixture.sh"
 
 program=$(absolute "${WEIR_RDMA:-programs/weir-rdma/weir-rdma}")
 # The shell script that libtool makes takes longer than it.

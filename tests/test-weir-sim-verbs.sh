@@ -5,7 +5,7 @@
 #
 # Environment: WEIR_SIM_VERBS is the program.
 # shellcheck disable=SC2317 # run() calls functions by their names.
-. "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
+. "${srcdir:-$(dirname "$0")/..}/tests/fixture.sh"
 
 sim=$(absolute "${WEIR_SIM_VERBS:-tools/weir-sim-verbs}")
 [ -x "$sim" ] || {

@@ -5,7 +5,7 @@
 #
 # Environment: WEIR_SIM is the program.
 # shellcheck disable=SC2317 # run() calls functions by their names.
-. "${srcdir:-$(dirname "$0")/..}/tests/kit.sh"
+. "${srcdir:-$(dirname "$0")/..}/tests/fixture.sh"
 
 seeds=$(absolute "${srcdir:-$(dirname "$0")/..}/tests/seeds/.")
 sim=$(absolute "${WEIR_SIM:-tools/weir-sim}")

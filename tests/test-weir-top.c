@@ -7,8 +7,8 @@
  * Environment: WEIR is the program.
  */
 
-#include "tests/prometheus-kit.h"
-#include "tests/stats-kit.h"
+#include "tests/prometheus-fixture.h"
+#include "tests/stats-fixture.h"
 
 #include <poll.h>
 #include <pty.h>

@@ -672,9 +672,9 @@ static void model_taken(struct model *m, const struct weir_timer_node *n)
 }
 
 /* Take up to @patience nodes, and change others in between. */
-static void model_expire(struct model *m, size_t patience)
+static void model_expire(struct model *m, size_t timeout)
 {
-	for (; patience; patience--) {
+	for (; timeout; timeout--) {
 		struct weir_timer_node *n = wheel_expire(&m->wheel, m->now);
 
 		assert_true(m->wheel.clk <= m->now / TICK);
@@ -690,7 +690,7 @@ static void model_expire(struct model *m, size_t patience)
 	if (m->wheel.moving && m->n) {
 		assert_true(wheel_next(&m->wheel) <= m->now);
 		m->interrupted++;
-	} else if (patience) {
+	} else if (timeout) {
 		assert_true(!m->n || m->sorted[0].tick > m->now / TICK);
 	}
 }

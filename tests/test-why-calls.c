@@ -5,7 +5,7 @@
  * never that of an older call.
  */
 
-#include "tests/job-kit.h"
+#include "tests/job-fixture.h"
 
 #include <stdlib.h>
 
@@ -44,7 +44,7 @@ static void says(int64_t got, int err, const char *call, const char *begins)
 		says(call(__VA_ARGS__), err, #call, #call ": "); \
 	} while (0)
 
-struct rig {
+struct fixture {
 	struct weir_reactor *r;
 	struct weir_dma *dma;
 	struct weir_mmap *m;
@@ -53,7 +53,7 @@ struct rig {
 	char *mem;
 };
 
-static void rig_begin(struct rig *g, void **state)
+static void fixture_begin(struct fixture *g, void **state)
 {
 	g->r = start_reactor(state);
 	g->dma = start_dma(g->r, (struct weir_dma_opts){ 0 });
@@ -63,7 +63,7 @@ static void rig_begin(struct rig *g, void **state)
 	assert_int_equal(weir_chain_create(&g->chain, g->r, NULL), 0);
 }
 
-static void rig_end(struct rig *g)
+static void fixture_end(struct fixture *g)
 {
 	assert_int_equal(weir_chain_destroy(g->chain), 0);
 	assert_int_equal(weir_dma_destroy(g->dma), 0);
@@ -107,30 +107,30 @@ static void refused_calls_about_jobs_leave_a_message(void **state)
 	struct weir_translation t = { .size = sizeof(t) };
 	struct weir_op bad, op;
 	struct jrec j, k;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	jrec_init(&j);
 	jrec_init(&k);
 	weir_op_init(&bad, NULL);
 	weir_op_init(&op, nothing);
 	assert_int_equal(weir_dma_create(&stopped, g.r, NULL), 0);
-	weir_job_copy(&j.job, weir_loc_mem(g.mem, 8),
-		      weir_loc_mem(g.mem + LEN, 9));
+	weir_job_copy(&j.job, weir_operand_mem(g.mem, 8),
+		      weir_operand_mem(g.mem + LEN, 9));
 	REFUSED(-EMSGSIZE, weir_job_start, g.dma, &j.job);
-	weir_job_copy(&j.job, weir_loc_mem(g.mem, 8),
-		      weir_loc_mem(g.mem + 4, 8));
+	weir_job_copy(&j.job, weir_operand_mem(g.mem, 8),
+		      weir_operand_mem(g.mem + 4, 8));
 	REFUSED(-EINVAL, weir_job_start, g.dma, &j.job);
-	weir_job_copy(&j.job, weir_loc_mem(g.mem, 8),
-		      weir_loc_mem((void *)(UINTPTR_MAX - 3), 8));
+	weir_job_copy(&j.job, weir_operand_mem(g.mem, 8),
+		      weir_operand_mem((void *)(UINTPTR_MAX - 3), 8));
 	REFUSED(-ERANGE, weir_job_start, g.dma, &j.job);
-	weir_job_copy(&j.job, weir_loc_mem(g.mem, 8),
-		      weir_loc_mem(g.mem + LEN, 8));
+	weir_job_copy(&j.job, weir_operand_mem(g.mem, 8),
+		      weir_operand_mem(g.mem + LEN, 8));
 	j.job.kind = WEIR_JOB_PULL;
 	REFUSED(-EINVAL, weir_job_start, g.dma, &j.job);
 	assert_non_null(strstr(weir_why(), "a pull is to memory"));
 	REFUSED(-ENOENT, weir_job_get_route, &j.job, &route);
-	weir_job_fill(&j.job, weir_loc_mem(g.mem, 8), 0);
+	weir_job_fill(&j.job, weir_operand_mem(g.mem, 8), 0);
 	REFUSED(-EBADFD, weir_job_start, stopped, &j.job);
 	STARTS(weir_job_start(g.dma, &j.job));
 	REFUSED(-EINVAL, weir_job_start, g.dma, &j.job);
@@ -147,7 +147,7 @@ static void refused_calls_about_jobs_leave_a_message(void **state)
 	REFUSED(-ERANGE, weir_domain_translate, weir_domain_system(), NULL,
 		weir_domain_system(), NULL, UINT64_MAX, 8, &t);
 	assert_int_equal(weir_dma_destroy(stopped), 0);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void refused_calls_about_chains_leave_a_message(void **state)
@@ -156,16 +156,16 @@ static void refused_calls_about_chains_leave_a_message(void **state)
 	struct weir_pipeline *p = NULL;
 	struct weir_op op, bad;
 	struct jrec j;
-	struct rig g;
+	struct fixture g;
 
-	rig_begin(&g, state);
+	fixture_begin(&g, state);
 	jrec_init(&j);
 	weir_op_init(&bad, NULL);
 	weir_op_init(&op, nothing);
 	REFUSED(-EINVAL, weir_chain_start, g.chain, &op);
 	REFUSED(-EINVAL, weir_chain_get_step, g.chain, 0, &step);
 	REFUSED(-EINVAL, weir_chain_add_job, g.chain, 7, g.dma, &j.job);
-	weir_job_fill(&j.job, weir_loc_mem(g.mem, 8), 0);
+	weir_job_fill(&j.job, weir_operand_mem(g.mem, 8), 0);
 	assert_int_equal(weir_chain_add_job(g.chain, WEIR_CHAIN_FIRST, g.dma,
 					    &j.job), 0);
 	REFUSED(-EINVAL, weir_chain_start, g.chain, &bad);
@@ -178,7 +178,7 @@ static void refused_calls_about_chains_leave_a_message(void **state)
 	REFUSED(-EBUSY, weir_dma_destroy, g.dma);
 
 	REFUSED(-EINVAL, weir_pipeline_create, &p, g.r, NULL);
-	rig_end(&g);
+	fixture_end(&g);
 }
 
 static void refused_calls_about_memory_leave_a_message(void **state)

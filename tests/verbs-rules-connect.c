@@ -2,7 +2,7 @@
 
 /* The rules of connections: B4, with the queue pairs of the program. */
 
-#include "tests/standin-verbs.h"
+#include "tests/mock-verbs.h"
 #include "tests/verbs-rules-cm.h"
 
 #include <poll.h>
@@ -62,8 +62,8 @@ static struct rules_cm *begin(void **state)
 {
 	memset(&self, 0, sizeof(self));
 	self.rules = rules_ends(state, &(struct rules_opts){ 0 });
-	if (standin)
-		standin()->cm_device = self.rules->device;
+	if (mocked)
+		mocked()->cm_device = self.rules->device;
 	self.ours = open_channel();
 	self.theirs = open_channel();
 	return &self;
@@ -93,10 +93,10 @@ void rules_cm_end(void)
 	rdma_destroy_event_channel(self.ours);
 	rdma_destroy_event_channel(self.theirs);
 	rules_end();
-	if (!standin)
+	if (!mocked)
 		return;
-	assert_int_equal(standin()->ids, 0);
-	assert_int_equal(standin()->cm_channels, 0);
+	assert_int_equal(mocked()->ids, 0);
+	assert_int_equal(mocked()->cm_channels, 0);
 }
 
 struct rdma_cm_id *rules_cm_client(struct rules_cm *cm)
@@ -141,7 +141,7 @@ struct rdma_cm_event *rules_cm_wait(struct rdma_event_channel *channel)
 	struct pollfd pfd = { .fd = channel->fd, .events = POLLIN };
 	struct rdma_cm_event *event;
 
-	assert_int_equal(poll(&pfd, 1, standin ? 0 : 20000), 1);
+	assert_int_equal(poll(&pfd, 1, mocked ? 0 : 20000), 1);
 	assert_int_equal(rdma_get_cm_event(channel, &event), 0);
 	return event;
 }

@@ -95,7 +95,7 @@ static void a_region_that_is_gone_is_an_access_error(void **state)
 
 /* Windows: B2.8.  b binds them, a is the peer. */
 
-static struct ibv_mw *make_window(struct rules *rules, enum ibv_mw_type type)
+static struct ibv_mw *make_mw(struct rules *rules, enum ibv_mw_type type)
 {
 	struct ibv_mw *mw = ibv_alloc_mw(rules->pd, type);
 
@@ -180,7 +180,7 @@ static void within(void **state, enum ibv_mw_type type, unsigned int access,
 		   enum ibv_wc_status status)
 {
 	struct rules *rules = rules_pair(state, &(struct rules_opts){ 0 });
-	struct ibv_mw *mw = make_window(rules, type);
+	struct ibv_mw *mw = make_mw(rules, type);
 
 	if (type == IBV_MW_TYPE_1)
 		bind_1(rules, mw, 64, 64, access);
@@ -225,7 +225,7 @@ static void a_window_gives_its_rights(void **state)
 static void a_window_that_was_invalidated_gives_nothing(void **state)
 {
 	struct rules *rules = rules_pair(state, &(struct rules_opts){ 0 });
-	struct ibv_mw *mw = make_window(rules, IBV_MW_TYPE_2);
+	struct ibv_mw *mw = make_mw(rules, IBV_MW_TYPE_2);
 
 	bind_2(rules, mw, 0, 64, BOTH);
 	by_key(rules, IBV_WR_RDMA_WRITE, mw->rkey, 0, IBV_WC_SUCCESS);
@@ -238,7 +238,7 @@ static void a_window_that_was_invalidated_gives_nothing(void **state)
 static void a_window_that_was_bound_anew_has_a_new_key(void **state)
 {
 	struct rules *rules = rules_pair(state, &(struct rules_opts){ 0 });
-	struct ibv_mw *mw = make_window(rules, IBV_MW_TYPE_1);
+	struct ibv_mw *mw = make_mw(rules, IBV_MW_TYPE_1);
 	uint32_t old;
 
 	bind_1(rules, mw, 0, 64, BOTH);
@@ -254,7 +254,7 @@ static void a_window_that_was_bound_anew_has_a_new_key(void **state)
 static void a_window_that_is_gone_gives_nothing(void **state)
 {
 	struct rules *rules = rules_pair(state, &(struct rules_opts){ 0 });
-	struct ibv_mw *mw = make_window(rules, IBV_MW_TYPE_2);
+	struct ibv_mw *mw = make_mw(rules, IBV_MW_TYPE_2);
 	uint32_t rkey;
 
 	bind_2(rules, mw, 0, 64, BOTH);
@@ -267,7 +267,7 @@ static void a_window_that_is_gone_gives_nothing(void **state)
 static void a_window_of_length_0_gives_nothing(void **state)
 {
 	struct rules *rules = rules_pair(state, &(struct rules_opts){ 0 });
-	struct ibv_mw *mw = make_window(rules, IBV_MW_TYPE_1);
+	struct ibv_mw *mw = make_mw(rules, IBV_MW_TYPE_1);
 
 	bind_1(rules, mw, 0, 64, BOTH);
 	bind_1(rules, mw, 0, 0, 0);
@@ -280,7 +280,7 @@ static void a_window_of_length_0_gives_nothing(void **state)
 static void a_region_with_a_window_is_busy(void **state)
 {
 	struct rules *rules = rules_pair(state, &(struct rules_opts){ 0 });
-	struct ibv_mw *mw = make_window(rules, IBV_MW_TYPE_2);
+	struct ibv_mw *mw = make_mw(rules, IBV_MW_TYPE_2);
 
 	bind_2(rules, mw, 0, 64, BOTH);
 	assert_int_not_equal(ibv_dereg_mr(rules->b.mr), 0);
@@ -293,7 +293,7 @@ static void a_region_with_a_window_is_busy(void **state)
 static void a_window_that_is_bound_is_not_bound_again(void **state)
 {
 	struct rules *rules = rules_pair(state, &(struct rules_opts){ 0 });
-	struct ibv_mw *mw = make_window(rules, IBV_MW_TYPE_2);
+	struct ibv_mw *mw = make_mw(rules, IBV_MW_TYPE_2);
 
 	assert_int_equal(bind_2(rules, mw, 0, 64, BOTH).status,
 			 IBV_WC_SUCCESS);
@@ -306,7 +306,7 @@ static void a_window_that_is_bound_is_not_bound_again(void **state)
 static void a_window_of_another_queue_pair_gives_nothing(void **state)
 {
 	struct rules *rules = rules_pair(state, &(struct rules_opts){ 0 });
-	struct ibv_mw *mw = make_window(rules, IBV_MW_TYPE_2);
+	struct ibv_mw *mw = make_mw(rules, IBV_MW_TYPE_2);
 	struct ibv_send_wr wr = {
 		.wr_id = 5, .opcode = IBV_WR_BIND_MW,
 		.send_flags = IBV_SEND_SIGNALED,
@@ -325,7 +325,7 @@ static void a_window_of_another_queue_pair_gives_nothing(void **state)
 static void a_message_can_invalidate_a_window(void **state)
 {
 	struct rules *rules = rules_pair(state, &(struct rules_opts){ 0 });
-	struct ibv_mw *mw = make_window(rules, IBV_MW_TYPE_2);
+	struct ibv_mw *mw = make_mw(rules, IBV_MW_TYPE_2);
 	struct ibv_send_wr *wr;
 	struct ibv_wc wc;
 
@@ -349,7 +349,7 @@ static void a_message_can_invalidate_a_window(void **state)
 static void a_window_is_not_more_than_its_region(void **state)
 {
 	struct rules *rules = rules_pair(state, &(struct rules_opts){ 0 });
-	struct ibv_mw *mw = make_window(rules, IBV_MW_TYPE_2);
+	struct ibv_mw *mw = make_mw(rules, IBV_MW_TYPE_2);
 
 	assert_int_equal(bind_2(rules, mw, RULES_LEN - 63, 64, BOTH).status,
 			 IBV_WC_MW_BIND_ERR);

@@ -35,7 +35,7 @@ static void a_channel_of_a_queue_is_busy(void **state)
 }
 
 /* B3.6 */
-static void a_queue_has_at_least_the_room_that_was_asked_for(void **state)
+static void a_queue_has_at_least_the_capacity_that_was_asked_for(void **state)
 {
 	static const int sizes[] = { 1, 4, 5, 63, 64, 100 };
 	struct rules *rules = rules_begin(state);
@@ -247,7 +247,7 @@ static void a_queue_waits_for_acknowledgements(void **state)
 static const struct harness_case cases[] = {
 	CASE(an_empty_channel_that_does_not_wait_says_EAGAIN),
 	CASE(a_channel_of_a_queue_is_busy),
-	CASE(a_queue_has_at_least_the_room_that_was_asked_for),
+	CASE(a_queue_has_at_least_the_capacity_that_was_asked_for),
 	CASE(a_queue_that_no_device_has_is_EINVAL),
 	CASE(no_news_is_EAGAIN),
 	CASE(an_armed_queue_fires_once),

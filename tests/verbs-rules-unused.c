@@ -5,14 +5,14 @@
  * day that one of these cases fails there is something to be gained.
  */
 
-#include "tests/standin-verbs.h"
+#include "tests/mock-verbs.h"
 #include "tests/verbs-rules.h"
 
 #include <sys/mman.h>
 
 static struct rules *real_begin(void **state)
 {
-	if (standin)
+	if (mocked)
 		skip_because("weir does not use it: no stand-in for it");
 	return rules_begin(state);
 }
@@ -127,7 +127,7 @@ static void a_batch_is_posted_whole_or_not_at_all(void **state)
 	struct rules *rules;
 	struct ibv_qp_ex *qp;
 
-	if (standin)
+	if (mocked)
 		real_begin(state);
 	rules = rules_ends(state, &(struct rules_opts){ 0 });
 	assert_null(create_for(rules, UINT64_C(1) << 60));

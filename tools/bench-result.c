@@ -81,8 +81,8 @@ static bool is_named(const struct name *name, const struct line *line)
 
 /* Room for what @line names, which begins with that name; what was called so
  * before goes. */
-static void *room(void *array, size_t *n, size_t size, const struct line *line,
-		  void (*release)(void *item))
+static void *capacity(void *array, size_t *n, size_t size,
+		      const struct line *line, void (*release)(void *item))
 {
 	char **items = array, *item;
 
@@ -152,8 +152,8 @@ static int take_name(struct name *name, const struct line *line)
 
 static int add_figure(struct result *r, const struct line *line)
 {
-	struct figure *f = room(&r->figures, &r->n_figures, sizeof(*f), line,
-				free_figure);
+	struct figure *f = capacity(&r->figures, &r->n_figures, sizeof(*f),
+				    line, free_figure);
 
 	if (!f || take_name(&f->name, line))
 		return -ENOMEM;
@@ -170,8 +170,8 @@ static int add_figure(struct result *r, const struct line *line)
 
 static int add_latency(struct result *r, const struct line *line)
 {
-	struct latency *l = room(&r->latencies, &r->n_latencies, sizeof(*l),
-				 line, free_latency);
+	struct latency *l = capacity(&r->latencies, &r->n_latencies, sizeof(*l),
+				     line, free_latency);
 	size_t n;
 
 	if (!l || take_name(&l->name, line))
@@ -189,7 +189,7 @@ static int add_latency(struct result *r, const struct line *line)
 	return l->value && l->counts ? 0 : -ENOMEM;
 }
 
-static struct goal *goal_room(struct result *r, const struct line *line)
+static struct goal *goal_capacity(struct result *r, const struct line *line)
 {
 	struct goal *g;
 
@@ -204,7 +204,7 @@ static struct goal *goal_room(struct result *r, const struct line *line)
 
 static int add_goal(struct result *r, const struct line *line)
 {
-	struct goal *g = goal_room(r, line);
+	struct goal *g = goal_capacity(r, line);
 
 	if (!g)
 		return -ENOMEM;

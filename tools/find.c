@@ -51,7 +51,7 @@ const struct bit_name cap_names[] = {
 	{ WEIR_DEVICE_CAP_EXPORT, "export" },
 	{ WEIR_DEVICE_CAP_IMPORT, "import" },
 	{ WEIR_DEVICE_CAP_ODP, "odp" },
-	{ WEIR_DEVICE_CAP_WINDOW, "window" },
+	{ WEIR_DEVICE_CAP_MW, "window" },
 	{ WEIR_DEVICE_CAP_ATOMIC, "atomic" },
 	{ WEIR_DEVICE_CAP_ATOMIC_ALL, "atomic-all" },
 	{ WEIR_DEVICE_CAP_SRQ, "srq" },

@@ -41,7 +41,7 @@ __attribute__((format(printf, 4, 5))) static void say(
 }
 
 /* Sentences of the library are "what and why; the remedy". */
-static void say_sentence(struct info *info, const char *what, const char *s)
+static void say_message(struct info *info, const char *what, const char *s)
 {
 	const char *at = strstr(s, "; ");
 	int len = (int)(at ? (size_t)(at - s) : strlen(s));
@@ -77,9 +77,9 @@ static void unused_backends(struct info *info)
 	size_t i;
 
 	if (!info->uring.usable)
-		say_sentence(info, "io_uring", info->uring.why);
+		say_message(info, "io_uring", info->uring.why);
 	if (!info->ev.usable)
-		say_sentence(info, "libev", info->ev.why);
+		say_message(info, "libev", info->ev.why);
 	for (i = 0; info->uring.usable && i < N_OF(features); i++) {
 		if (info->features.features & features[i].feature)
 			continue;
@@ -104,7 +104,7 @@ static void unused_devices(struct info *info)
 		}
 		/* io_uring is among the backends. */
 		if (!is_usable(d) && d->caps.kind != WEIR_DEVICE_IO_URING)
-			say_sentence(info, d->caps.name, d->caps.why);
+			say_message(info, d->caps.name, d->caps.why);
 	}
 	if (!rdma)
 		say(info, "RDMA", "a card; or in software, as root: rdma link "
@@ -159,13 +159,13 @@ static void unused_addresses(struct info *info)
 		return;
 	/* Behind the name of the call. */
 	s = strstr(weir_why(), ": ");
-	say_sentence(info, "physical addresses", s ? s + 2 : weir_why());
+	say_message(info, "physical addresses", s ? s + 2 : weir_why());
 }
 
 static void unused_sharing(struct info *info)
 {
 	if (!info->keys)
-		say_sentence(info, "keyed exports", info->keys_why);
+		say_message(info, "keyed exports", info->keys_why);
 	if (!info->memfd)
 		say(info, "export", "allow memfd_create(2)",
 		    "memfd_create is refused: no memory can be shared");

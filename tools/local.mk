@@ -60,8 +60,8 @@ weir_sim_runner = \
 	%D%/sim-command.c \
 	%D%/sim-command.h \
 	%D%/sim-file.c \
-	%D%/sim-kit.c \
-	%D%/sim-kit.h \
+	%D%/sim-fixture.c \
+	%D%/sim-fixture.h \
 	%D%/sim-run.c \
 	%D%/sim-shrink.c \
 	%D%/sim-state.c \
@@ -92,9 +92,9 @@ weir_sim_sources = $(weir_sim_runner) \
 %C%_weir_sim_LDADD = libweir.la
 
 if !SANITIZE
-check_PROGRAMS += %D%/weir-sim-canary
-%C%_weir_sim_canary_SOURCES = $(weir_sim_sources)
-%C%_weir_sim_canary_LDADD = libweir-canary.la
+check_PROGRAMS += %D%/weir-sim-mutation
+%C%_weir_sim_mutation_SOURCES = $(weir_sim_sources)
+%C%_weir_sim_mutation_LDADD = libweir-mutation.la
 endif
 
 # Over the stand-in for RDMA, which lives in tests/.
@@ -104,6 +104,6 @@ check_PROGRAMS += %D%/weir-sim-verbs
 if SANITIZE
 %C%_weir_sim_verbs_LDADD = libweir-all.la
 else
-%C%_weir_sim_verbs_LDADD = libweir-canary.la
+%C%_weir_sim_verbs_LDADD = libweir-mutation.la
 endif
 endif

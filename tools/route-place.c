@@ -32,7 +32,7 @@ static int cannot(const char *word)
 static int begin_memory(struct place *p, struct weir_domain *domain,
 			uint64_t bytes, int side)
 {
-	p->loc = weir_loc_at(domain, ADDRESS(side), bytes);
+	p->operand = weir_operand_at(domain, ADDRESS(side), bytes);
 	return EXIT_OK;
 }
 
@@ -44,7 +44,7 @@ static int begin_file(struct place *p, const char *word, const char *path,
 		return failed("route: %s: %s", word, strerror(errno));
 	if (weir_domain_file_create(&p->domain, p->fd, NULL))
 		return cannot(word);
-	p->loc = weir_loc_at(p->domain, 0, bytes);
+	p->operand = weir_operand_at(p->domain, 0, bytes);
 	return EXIT_OK;
 }
 
@@ -61,7 +61,7 @@ static int begin_process(struct place *p, const char *word, const char *text,
 				   text);
 	if (weir_domain_process_create(&p->domain, (int)pid, NULL))
 		return cannot(word);
-	p->loc = weir_loc_at(p->domain, ADDRESS(side), bytes);
+	p->operand = weir_operand_at(p->domain, ADDRESS(side), bytes);
 	return EXIT_OK;
 }
 
@@ -92,8 +92,8 @@ static int begin_remote(struct place *p, const char *word, uint64_t bytes,
 {
 	if (weir_domain_remote_create(&p->domain, NULL))
 		return cannot(word);
-	p->loc = weir_loc_at(p->domain, ADDRESS(side), bytes);
-	p->loc.ctx = &p->key;
+	p->operand = weir_operand_at(p->domain, ADDRESS(side), bytes);
+	p->operand.ctx = &p->key;
 	p->remote = true;
 	return EXIT_OK;
 }
@@ -144,7 +144,7 @@ static int begin_user(struct place *p, const char *word, const char *list,
 
 	if (weir_domain_create(&p->domain, &opts))
 		return cannot(word);
-	p->loc = weir_loc_at(p->domain, 0, bytes);
+	p->operand = weir_operand_at(p->domain, 0, bytes);
 	return set_functions(p->domain, list);
 }
 
@@ -209,7 +209,7 @@ static int take_buf(struct place *p, struct weir_reactor *r, const char *word,
 	if (weir_inventory_get(&p->buf, p->inv, p->mmap, addr, bytes, NULL,
 			       side == 1 ? 0 : bytes))
 		return cannot(word);
-	p->loc = weir_loc_buf(p->buf);
+	p->operand = weir_operand_buf(p->buf);
 	return EXIT_OK;
 }
 

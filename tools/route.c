@@ -226,7 +226,7 @@ static int explain(const struct asked *asked, struct weir_dma *dma,
 	int err;
 
 	weir_job_init(&job, unused);
-	weir_job_copy(&job, dst->loc, src->loc);
+	weir_job_copy(&job, dst->operand, src->operand);
 	job.kind = asked->kind->kind;
 	err = weir_route_explain(dma, &job, text, sizeof(text));
 	if (!err && !(place_is_reached(src) && place_is_reached(dst)))

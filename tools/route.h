@@ -16,7 +16,7 @@ struct weir_inventory;
 struct weir_mmap;
 
 struct place {
-	struct weir_loc loc;
+	struct weir_operand operand;
 	struct weir_domain *domain;	/* Made here, or NULL. */
 	struct weir_remote_key key;
 	int fd;				/* -1: none. */

@@ -12,7 +12,7 @@
 #include <weir/job.h>
 #include <weir/sim-memory.h>
 
-#include "sim-kit.h"
+#include "sim-fixture.h"
 
 #define REACTORS 3
 #define LINKS 6		/* Chains. */

@@ -27,7 +27,7 @@ struct command {
 	uint64_t first, seeds;
 	uint64_t completions;	/* In all; 0: .seeds say how many. */
 	uint64_t faults, faults_max;
-	uint32_t ops, rate, jobs, patience;
+	uint32_t ops, rate, jobs, timeout;
 	bool has_faults, one, steady, trace, no_shrink, json, quiet, files;
 	const char *state;
 	const char *report;

@@ -66,11 +66,11 @@ static int next(struct weir_slot *slot, void *arg)
 	if (b->len > c->st.stx_size - b->off)
 		b->len = c->st.stx_size - b->off;
 	c->off += b->len;
-	weir_job_copy(&b->read, weir_loc_buf(buf),
-		      weir_loc_at(c->from_domain, b->off, b->len));
-	weir_job_crc32c(&b->sum, weir_loc_buf(buf), 0);
-	weir_job_copy(&b->write, weir_loc_at(c->to_domain, b->off, b->len),
-		      weir_loc_buf(buf));
+	weir_job_copy(&b->read, weir_operand_buf(buf),
+		      weir_operand_at(c->from_domain, b->off, b->len));
+	weir_job_crc32c(&b->sum, weir_operand_buf(buf), 0);
+	weir_job_copy(&b->write, weir_operand_at(c->to_domain, b->off, b->len),
+		      weir_operand_buf(buf));
 	return WEIR_PIPELINE_UNIT;
 }
 

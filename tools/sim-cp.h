@@ -16,7 +16,7 @@
 #include <weir/pipeline.h>
 #include <weir/pool.h>
 
-#include "sim-kit.h"
+#include "sim-fixture.h"
 
 #define HOSTS 2
 #define COPIERS 2	/* Of each host, */

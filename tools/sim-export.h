@@ -14,7 +14,7 @@
 #include <weir/job.h>
 #include <weir/mmap.h>
 
-#include "sim-kit.h"
+#include "sim-fixture.h"
 
 #define REACTORS 3
 #define SHARES 2	/* Exported mmaps, */

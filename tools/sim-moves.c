@@ -79,11 +79,11 @@ static uint64_t file_off(const struct move *m)
 	return ((uint64_t)m->import->number * MOVES + m->slot) * REGION;
 }
 
-static struct weir_loc local_of(struct move *m)
+static struct weir_operand local_of(struct move *m)
 {
-	return m->by_file ? weir_loc_at(m->import->program->file, file_off(m),
-					m->len) :
-			    weir_loc_mem(m->local, m->len);
+	return m->by_file ? weir_operand_at(m->import->program->file,
+					    file_off(m), m->len) :
+			    weir_operand_mem(m->local, m->len);
 }
 
 /* What it has on its own side; what it wrote there must end where it should. */
@@ -222,7 +222,8 @@ static void begin(struct move *m)
 	struct import *im = m->import;
 	struct run *run = im->program->run;
 	bool may = im->may_write || !m->writes;
-	struct weir_loc there = weir_loc_buf(m->buf), here = local_of(m);
+	struct weir_operand there = weir_operand_buf(m->buf),
+			    here = local_of(m);
 	int err;
 
 	weir_job_init(&m->job, move_ended);

@@ -10,7 +10,7 @@
 
 #include <weir/socket.h>
 
-#include "sim-kit.h"
+#include "sim-fixture.h"
 
 #define PAIRS 4
 #define BLOCK 3000	/* Bytes of a send, at most. */

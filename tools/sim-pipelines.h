@@ -14,7 +14,7 @@
 #include <weir/pipeline.h>
 #include <weir/pool.h>
 
-#include "sim-kit.h"
+#include "sim-fixture.h"
 
 #define REACTORS 2
 #define LINES 3		/* Pipelines. */

@@ -104,17 +104,18 @@ static bool read_place(struct program *p, enum place place, uint64_t at,
 	}
 }
 
-static struct weir_loc location(struct program *p, enum place place,
-				uint64_t at, size_t len)
+static struct weir_operand location(struct program *p, enum place place,
+				    uint64_t at, size_t len)
 {
 	switch (place) {
 	case MEMORY:
-		return weir_loc_mem(memory_at(p, at), len);
+		return weir_operand_mem(memory_at(p, at), len);
 	case PEER:
-		return weir_loc_at(weir_sim_peer_domain(p->peer), at, len);
+		return weir_operand_at(weir_sim_peer_domain(p->peer), at, len);
 	default:
-		return weir_loc_at(weir_sim_card_domain(
-				   p->cards[place - CARD_A]), at, len);
+		return weir_operand_at(
+			weir_sim_card_domain(p->cards[place - CARD_A]), at,
+			len);
 	}
 }
 
@@ -122,8 +123,8 @@ static void draw_job(struct step *s)
 {
 	struct program *p = s->link->program;
 	uint64_t at = (uint64_t)s->region * REGION;
-	struct weir_loc src = location(p, s->from, at, s->len);
-	struct weir_loc dst = location(p, s->to, TARGET + at, s->len);
+	struct weir_operand src = location(p, s->from, at, s->len);
+	struct weir_operand dst = location(p, s->to, TARGET + at, s->len);
 
 	switch (rnd(p->run, 4)) {
 	case 0:

@@ -14,9 +14,9 @@
 #include <weir/inventory.h>
 #include <weir/mmap.h>
 #include <weir/pool.h>
-#include <weir/store.h>
+#include <weir/shared-pool.h>
 
-#include "sim-kit.h"
+#include "sim-fixture.h"
 
 #define REACTORS 4
 #define HELD 12		/* Buffers that a core has at most, */
@@ -43,7 +43,7 @@ struct core {
 
 struct program {
 	struct run *run;
-	struct weir_store *store;
+	struct weir_shared_pool *shared_pool;
 	struct weir_mmap *mmap;
 	struct core cores[REACTORS];
 	uint32_t budget;
@@ -276,7 +276,7 @@ static void set_up_core(struct program *p, struct core *c,
 
 	c->program = p;
 	c->r = r;
-	opts.store = p->store;
+	opts.shared_pool = p->shared_pool;
 	if (one_in(p->run, 4))
 		opts.flags = WEIR_POOL_NO_CACHE;
 	else
@@ -292,15 +292,17 @@ static void set_up_core(struct program *p, struct core *c,
 
 static void set_up(struct program *p)
 {
-	struct weir_store_class classes[2] = {
+	struct weir_shared_pool_class classes[2] = {
 		{ .buf_size = sizes[0], .bufs = 4 + rnd(p->run, 12) },
 		{ .buf_size = sizes[1], .bufs = 4 + rnd(p->run, 6) },
 	};
-	struct weir_store_opts opts = {
-		.size = sizeof(opts), .classes = classes, .n_classes = 2,
-		.flags = WEIR_STORE_NO_HUGE,
+	struct weir_shared_pool_opts opts = {
+		.size = sizeof(opts),
+		.classes = classes,
+		.n_classes = 2,
+		.flags = WEIR_SHARED_POOL_NO_HUGE,
 	};
-	int err = weir_store_create(&p->store, &opts);
+	int err = weir_shared_pool_create(&p->shared_pool, &opts);
 
 	must(!err, "a store can be made", "%d: %s", err, weir_why());
 	err = weir_mmap_create(&p->mmap, weir_domain_system());
@@ -331,12 +333,13 @@ static bool is_done(struct run *run)
 	return !p->travelling && !p->out;
 }
 
-static void check_store(struct program *p)
+static void check_shared_pool(struct program *p)
 {
-	struct weir_store_stats s = { .size = sizeof(s) };
+	struct weir_shared_pool_stats s = { .size = sizeof(s) };
 
 	for (unsigned int i = 0; i < 2; i++) {
-		must(!weir_store_stats(p->store, sizes[i], &s), "stats", "none");
+		must(!weir_shared_pool_stats(p->shared_pool, sizes[i], &s),
+		     "stats", "none");
 		must(s.total == s.free + s.held + s.in_transit && !s.waiting &&
 		     !s.in_transit, "free, held and in transit are all",
 		     "%llu: %llu, %llu, %llu", (unsigned long long)s.total,
@@ -357,7 +360,7 @@ static void take_down(struct program *p)
 	must(!err, "all is back, so it can be destroyed", "%d: %s", err,
 	     weir_why());
 	end_reactors(p->run);
-	err = weir_store_destroy(p->store);
+	err = weir_shared_pool_destroy(p->shared_pool);
 	if (!err)
 		err = weir_mmap_destroy(p->mmap);
 	must(!err, "nobody uses the memory", "%d: %s", err, weir_why());
@@ -378,7 +381,7 @@ static void run_pools(struct run *run)
 		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 100));
 	}
 	run_to_end(run, WEIR_SEC, is_done);
-	check_store(&p);
+	check_shared_pool(&p);
 	take_down(&p);
 }
 

@@ -13,7 +13,7 @@
 #include <weir/timer.h>
 #include <weir/watch.h>
 
-#include "sim-kit.h"
+#include "sim-fixture.h"
 
 #define REACTORS 4
 #define SLOTS 24	/* Operations at a time, on each reactor. */

@@ -25,11 +25,11 @@
 
 static struct outcome *mine;	/* In a child. */
 static struct run *now_run;
-static int patience_ms = 30000;
+static int timeout_ms = 30000;
 
-void run_set_patience(unsigned int seconds)
+void run_set_timeout(unsigned int seconds)
 {
-	patience_ms = (int)seconds * 1000;
+	timeout_ms = (int)seconds * 1000;
 }
 
 void violation(const char *rule, const char *fmt, ...)
@@ -172,7 +172,7 @@ static bool end_share(struct share *s)
 	struct pollfd p = { .fd = s->pidfd, .events = POLLIN };
 	int status = 0;
 
-	while (s->pidfd >= 0 && poll(&p, 1, patience_ms) == 0) {
+	while (s->pidfd >= 0 && poll(&p, 1, timeout_ms) == 0) {
 		s->hangs = s->out->seeds == s->seen;
 		if (s->hangs)
 			kill(s->pid, SIGKILL);

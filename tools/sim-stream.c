@@ -38,10 +38,10 @@ static void get(struct line *l, struct end *e, uint64_t off, void *buf,
 		     "a file keeps its size", "%s", e->path);
 }
 
-static struct weir_loc location(struct end *e, uint64_t off, size_t len)
+static struct weir_operand location(struct end *e, uint64_t off, size_t len)
 {
-	return e->is_file ? weir_loc_at(e->domain, off, len) :
-			    weir_loc_mem(e->bytes + off, len);
+	return e->is_file ? weir_operand_at(e->domain, off, len) :
+			    weir_operand_mem(e->bytes + off, len);
 }
 
 static void end_set_up(struct line *l, struct end *e, const char *what)
@@ -132,15 +132,15 @@ static void set_jobs(struct line *l, struct weir_slot *slot)
 	struct slot_data *data = weir_slot_data(slot);
 	uint64_t off = (uint64_t)data->n * BLOCK;
 	size_t len = l->units[data->n].len;
-	struct weir_loc src = location(&l->src, off, len);
-	struct weir_loc dst = location(&l->dst, off, len);
+	struct weir_operand src = location(&l->src, off, len);
+	struct weir_operand dst = location(&l->dst, off, len);
 
 	if (!l->has_pool) {
 		weir_job_copy(&data->out, dst, src);
 		return;
 	}
-	weir_job_copy(&data->in, weir_loc_buf(weir_slot_buf(slot)), src);
-	weir_job_copy(&data->out, dst, weir_loc_buf(weir_slot_buf(slot)));
+	weir_job_copy(&data->in, weir_operand_buf(weir_slot_buf(slot)), src);
+	weir_job_copy(&data->out, dst, weir_operand_buf(weir_slot_buf(slot)));
 }
 
 static void check_next(struct line *l, struct weir_slot *slot)

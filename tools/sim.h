@@ -14,7 +14,7 @@
  *	                 one is a result like any other
  *	sim-shrink.c     fewer faults, fewer kinds of them, fewer operations
  *	sim-file.c       a failing seed as a file
- *	sim-kit.c        what scenarios have in common: the ledger, the rules
+ *	sim-fixture.c        what scenarios have in common: the ledger, the rules
  *	sim-SCENARIO.c   a program, and what must be true of it
  */
 
@@ -54,7 +54,7 @@ struct params {
 	bool steady;		/* The same faults for each seed. */
 };
 
-/* A world, a program in it, and what is known of both; see sim-kit.c. */
+/* A world, a program in it, and what is known of both; see sim-fixture.c. */
 struct run {
 	struct params params;
 	struct weir_sim *sim;
@@ -81,7 +81,7 @@ struct outcome {
 /* sim-run.c */
 
 /* How many seconds a child has for a seed before it is taken to hang. */
-void run_set_patience(unsigned int seconds);
+void run_set_timeout(unsigned int seconds);
 
 /* The counts of both, and the failure of the first that has one. */
 void outcome_add(struct outcome *sum, const struct outcome *out);

@@ -68,10 +68,28 @@ static int list(void)
 }
 
 enum {
-	OPT_SEED = 256, OPT_FIRST, OPT_SEEDS, OPT_COMPLETIONS, OPT_OPS,
-	OPT_FAULTS, OPT_RATE, OPT_FAULTS_MAX, OPT_JOBS, OPT_STATE, OPT_REPORT,
-	OPT_STEADY, OPT_TRACE, OPT_NO_SHRINK, OPT_JSON, OPT_QUIET, OPT_LIST,
-	OPT_FILE, OPT_PATIENCE, OPT_KEEP, OPT_HELP, OPT_VERSION,
+	OPT_SEED = 256,
+	OPT_FIRST,
+	OPT_SEEDS,
+	OPT_COMPLETIONS,
+	OPT_OPS,
+	OPT_FAULTS,
+	OPT_RATE,
+	OPT_FAULTS_MAX,
+	OPT_JOBS,
+	OPT_STATE,
+	OPT_REPORT,
+	OPT_STEADY,
+	OPT_TRACE,
+	OPT_NO_SHRINK,
+	OPT_JSON,
+	OPT_QUIET,
+	OPT_LIST,
+	OPT_FILE,
+	OPT_TIMEOUT,
+	OPT_KEEP,
+	OPT_HELP,
+	OPT_VERSION,
 };
 
 static const struct option options[] = {
@@ -84,7 +102,7 @@ static const struct option options[] = {
 	{ "rate", 1, NULL, OPT_RATE },
 	{ "faults-max", 1, NULL, OPT_FAULTS_MAX },
 	{ "jobs", 1, NULL, OPT_JOBS },
-	{ "patience", 1, NULL, OPT_PATIENCE },
+	{ "patience", 1, NULL, OPT_TIMEOUT },
 	{ "keep", 1, NULL, OPT_KEEP },
 	{ "state", 1, NULL, OPT_STATE },
 	{ "report", 1, NULL, OPT_REPORT },
@@ -107,8 +125,8 @@ static uint32_t *small_number(struct command *c, int opt)
 		return &c->ops;
 	case OPT_RATE:
 		return &c->rate;
-	case OPT_PATIENCE:
-		return &c->patience;
+	case OPT_TIMEOUT:
+		return &c->timeout;
 	default:
 		return &c->jobs;
 	}
@@ -134,8 +152,7 @@ static bool set_number(struct command *c, int opt, const char *text)
 	default:
 		break;
 	}
-	if (!parse_number(text, 1, opt == OPT_PATIENCE ? 86400 : UINT32_MAX,
-			  &n))
+	if (!parse_number(text, 1, opt == OPT_TIMEOUT ? 86400 : UINT32_MAX, &n))
 		return false;
 	*small_number(c, opt) = (uint32_t)n;
 	return true;
@@ -284,12 +301,15 @@ static int run_all(struct command *c, char **names)
 int main(int argc, char **argv)
 {
 	static struct command c = {
-		.first = 1, .seeds = 100, .jobs = 1, .patience = 30,
+		.first = 1,
+		.seeds = 100,
+		.jobs = 1,
+		.timeout = 30,
 	};
 	int status = parse(&c, argc, argv);
 
 	if (status < 0) {
-		run_set_patience(c.patience);
+		run_set_timeout(c.timeout);
 		status = run_all(&c, argv + optind);
 	}
 	if (fflush(stdout) || ferror(stdout)) {

@@ -15,7 +15,7 @@
  *	weir_op_init(&q->op, on_found);
  *	err = weir_call(here, &q->op, there, look_up, q);
  *	if (err == -EAGAIN)
- *		weir_room_wait(here, &q->room, there);
+ *		weir_capacity_wait(here, &q->room, there);
  *
  * What is new work is bounded: it is refused with -EAGAIN when the way is full,
  * and who wants to be told of room asks for it.  What comes home is never
@@ -83,8 +83,8 @@ WEIR_API int weir_call(struct weir_reactor *r, struct weir_op *op,
  * Call on @r's thread.  Never blocks, never allocates, takes no lock.  @to must
  * not be destroyed before @op has ended.
  */
-WEIR_API int weir_room_wait(struct weir_reactor *r, struct weir_op *op,
-			    struct weir_reactor *to);
+WEIR_API int weir_capacity_wait(struct weir_reactor *r, struct weir_op *op,
+				struct weir_reactor *to);
 
 #ifdef __cplusplus
 }

@@ -88,7 +88,7 @@ struct weir_channel_stats {
 	uint64_t arms;		/* Times that it was armed. */
 	uint64_t events;	/* That the device has sent, */
 	uint64_t empty_events;	/* and those after which nothing was there. */
-	uint32_t room;		/* Completions that the queue has room for, */
+	uint32_t capacity; /* Completions that the queue has room for, */
 	uint32_t reserved;	/* and what of that is reserved. */
 	uint32_t failed;	/* 1 if the queue is dead. */
 	uint32_t unused;

@@ -61,7 +61,7 @@ struct weir_devinfo;
 /* And what no call of this library needs, but its driver offers. */
 #define WEIR_DEVICE_CAP_ODP 128u	/* Registers memory that is not pinned;
 					 * not used. */
-#define WEIR_DEVICE_CAP_WINDOW 256u	/* Memory windows of type 2. */
+#define WEIR_DEVICE_CAP_MW 256u /* Memory windows of type 2. */
 #define WEIR_DEVICE_CAP_SRQ 512u	/* Receives that connections share. */
 
 /*

@@ -55,7 +55,7 @@ struct weir_engine_query {
 	uint64_t bytes;
 	uint32_t n_src;		/* Pieces; of bufs, their number. */
 	uint32_t n_dst;
-	uint32_t n_more;	/* Locations beside; like .dst in a DUALCAST,
+	uint32_t n_extra; /* Locations beside; like .dst in a DUALCAST,
 				 * like .src in an XOR. */
 	uint32_t reserved;
 };
@@ -149,7 +149,7 @@ WEIR_API int weir_dma_engine_stats(const struct weir_dma *dma, uint32_t i,
 /* Sides of a job, for weir_job_pieces(). */
 #define WEIR_JOB_SRC 0
 #define WEIR_JOB_DST 1
-#define WEIR_JOB_MORE 2		/* The first of .more; 3 is the second. */
+#define WEIR_JOB_EXTRA 2 /* The first of .more; 3 is the second. */
 
 /*
  * The pieces of a side of @job that begin @skip bytes after its first, at most

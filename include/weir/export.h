@@ -201,7 +201,8 @@ WEIR_API int weir_mmap_import(struct weir_mmap **ret, const void *bytes,
 			      const struct weir_import_opts *opts);
 
 /* Flags of struct weir_export_rdma_opts. */
-#define WEIR_EXPORT_BOUND 1u	/* Of weir_window_create() alone: not with a
+#define WEIR_EXPORT_BOUND \
+	1u /* Of weir_mw_create() alone: not with a
 				 * key that is good on any queue pair. */
 
 /*
@@ -227,7 +228,7 @@ struct weir_export_rdma_opts {
  *
  * The bytes hold the address and the remote key, and are a capability: whoever
  * has a queue pair of @device and knows them may do what they say, without a
- * trace here; what weir_window_create() makes is good on one queue pair alone.
+ * trace here; what weir_mw_create() makes is good on one queue pair alone.
  * All of the range with all rights is known by the key that
  * weir_mmap_keys() gives.  A part of it, or fewer rights, is registered by
  * itself, so that its key is good for that and no more.  The MAC and .not_after

@@ -64,7 +64,7 @@ struct weir_group_opts {
 	size_t size;
 	uint32_t n_cores;	/* Reactors; 0: see above. */
 	uint32_t flags;		/* WEIR_GROUP_ */
-	uint32_t lane;		/* Messages that fit from one core to another,
+	uint32_t spsc; /* Messages that fit from one core to another,
 				 * a power of 2; 0: 1024, fewer from 9 on. */
 	const struct weir_reactor_opts *reactor; /* Each one's; NULL: none. */
 };

@@ -7,7 +7,7 @@
  * already.  (For memory to be handed out there is the pool.)
  *
  * An mmap is attached once, which registers its memory with the reactor; from
- * then on a buf of it costs a few loads and stores.  What is out and what is
+ * then on a buf of it costs a few loads and shared pools.  What is out and what is
  * free adds up to the total at any time.
  *
  * Re-creates doca_buf_inventory.

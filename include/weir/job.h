@@ -9,7 +9,7 @@
  * to do, and starts it in a DMA context.
  *
  *	weir_job_init(&rq->job, on_copied);
- *	weir_job_copy(&rq->job, weir_loc_buf(buf), weir_loc_at(file, off, len));
+ *	weir_job_copy(&rq->job, weir_operand_buf(buf), weir_operand_at(file, off, len));
  *	err = weir_job_start(dma, &rq->job);
  *
  * The contract of <weir/op.h> holds; job->op is the operation: cancel it, give
@@ -77,7 +77,7 @@ struct weir_translation;
  * .ctx and .translation go to the functions of a user's domain as they are, see
  * <weir/domain-user.h>; for other domains .translation must be NULL.
  */
-struct weir_loc {
+struct weir_operand {
 	struct weir_buf *buf;
 	struct weir_domain *domain;
 	uint64_t addr;
@@ -106,7 +106,7 @@ struct weir_loc {
 #define WEIR_JOB_COMPARE_SWAP 11 /* If it is .compare, make it .pattern. */
 
 /* Locations that a job may have beside .src and .dst. */
-#define WEIR_JOB_MORE_MAX 15
+#define WEIR_JOB_EXTRA_MAX 15
 
 /* weir_job.flags */
 #define WEIR_JOB_OVERWRITE 1u	/* Replace the data of destination bufs. */
@@ -128,10 +128,11 @@ struct weir_job {
 	uint32_t reserved0;
 	uint64_t pattern;	/* Repeated by FILL; its first byte is first.
 				 * What an atomic adds, or stores. */
-	struct weir_loc src;
-	struct weir_loc dst;
-	const struct weir_loc *more;	/* Of the kinds that have them; lent. */
-	uint32_t n_more;
+	struct weir_operand src;
+	struct weir_operand dst;
+	const struct weir_operand
+		*more; /* Of the kinds that have them; lent. */
+	uint32_t n_extra;
 	uint32_t signal;	/* With WEIR_JOB_SIGNAL. */
 	uint64_t compare;	/* What is compared with; in the byte order of
 				 * this machine, as all of an atomic. */
@@ -142,9 +143,9 @@ struct weir_job {
 };
 
 /* The bufs @buf is the head of. */
-static inline struct weir_loc weir_loc_buf(struct weir_buf *buf)
+static inline struct weir_operand weir_operand_buf(struct weir_buf *buf)
 {
-	struct weir_loc loc;
+	struct weir_operand loc;
 
 	memset(&loc, 0, sizeof(loc));
 	loc.buf = buf;
@@ -152,10 +153,10 @@ static inline struct weir_loc weir_loc_buf(struct weir_buf *buf)
 }
 
 /* @len bytes at @addr of @domain: an offset, if it is a file. */
-static inline struct weir_loc weir_loc_at(struct weir_domain *domain,
-					  uint64_t addr, uint64_t len)
+static inline struct weir_operand weir_operand_at(struct weir_domain *domain,
+						  uint64_t addr, uint64_t len)
 {
-	struct weir_loc loc;
+	struct weir_operand loc;
 
 	memset(&loc, 0, sizeof(loc));
 	loc.domain = domain;
@@ -165,16 +166,17 @@ static inline struct weir_loc weir_loc_at(struct weir_domain *domain,
 }
 
 /* @len bytes at @p of this process.  A source is not written to. */
-static inline struct weir_loc weir_loc_mem(const void *p, size_t len)
+static inline struct weir_operand weir_operand_mem(const void *p, size_t len)
 {
-	return weir_loc_at(NULL, (uint64_t)(uintptr_t)p, len);
+	return weir_operand_at(NULL, (uint64_t)(uintptr_t)p, len);
 }
 
 /* @n pieces of @domain; NULL means this process. */
-static inline struct weir_loc weir_loc_iov(struct weir_domain *domain,
-					   const struct iovec *iov, uint32_t n)
+static inline struct weir_operand weir_operand_iov(struct weir_domain *domain,
+						   const struct iovec *iov,
+						   uint32_t n)
 {
-	struct weir_loc loc;
+	struct weir_operand loc;
 
 	memset(&loc, 0, sizeof(loc));
 	loc.domain = domain;
@@ -206,20 +208,20 @@ static inline struct weir_job *weir_job_of(struct weir_op *op)
  * must fit: -EMSGSIZE if @dst has less room, and an address range as
  * destination must be exactly as long.
  */
-static inline void weir_job_copy(struct weir_job *job, struct weir_loc dst,
-				 struct weir_loc src)
+static inline void weir_job_copy(struct weir_job *job, struct weir_operand dst,
+				 struct weir_operand src)
 {
 	job->kind = WEIR_JOB_COPY;
 	job->flags = 0;
-	job->n_more = 0;
+	job->n_extra = 0;
 	job->dst = dst;
 	job->src = src;
 }
 
 /* As weir_job_copy(), and .crc becomes the CRC-32C of what was copied. */
 static inline void weir_job_copy_crc32c(struct weir_job *job,
-					struct weir_loc dst,
-					struct weir_loc src, uint32_t crc)
+					struct weir_operand dst,
+					struct weir_operand src, uint32_t crc)
 {
 	weir_job_copy(job, dst, src);
 	job->kind = WEIR_JOB_COPY_CRC32C;
@@ -227,25 +229,26 @@ static inline void weir_job_copy_crc32c(struct weir_job *job,
 }
 
 /* Have @job compute the CRC-32C of @src into .crc, continued from @crc. */
-static inline void weir_job_crc32c(struct weir_job *job, struct weir_loc src,
-				   uint32_t crc)
+static inline void weir_job_crc32c(struct weir_job *job,
+				   struct weir_operand src, uint32_t crc)
 {
-	weir_job_copy(job, weir_loc_mem(NULL, 0), src);
+	weir_job_copy(job, weir_operand_mem(NULL, 0), src);
 	job->kind = WEIR_JOB_CRC32C;
 	job->crc = crc;
 }
 
 /* Have @job fill @dst with @pattern; bufs up to the end of their tail rooms. */
-static inline void weir_job_fill(struct weir_job *job, struct weir_loc dst,
+static inline void weir_job_fill(struct weir_job *job, struct weir_operand dst,
 				 uint64_t pattern)
 {
-	weir_job_copy(job, dst, weir_loc_mem(NULL, 0));
+	weir_job_copy(job, dst, weir_operand_mem(NULL, 0));
 	job->kind = WEIR_JOB_FILL;
 	job->pattern = pattern;
 }
 
 /* Have @job set @dst to zeros: a fill. */
-static inline void weir_job_memzero(struct weir_job *job, struct weir_loc dst)
+static inline void weir_job_memzero(struct weir_job *job,
+				    struct weir_operand dst)
 {
 	weir_job_fill(job, dst, 0);
 }
@@ -255,29 +258,30 @@ static inline void weir_job_memzero(struct weir_job *job, struct weir_loc dst)
  * Each must have room, and none may overlap with another.  They may be of
  * different domains.  The bytes done are those that both destinations have.
  */
-static inline void weir_job_dualcast(struct weir_job *job, struct weir_loc dst,
-				     const struct weir_loc *dst2,
-				     struct weir_loc src)
+static inline void weir_job_dualcast(struct weir_job *job,
+				     struct weir_operand dst,
+				     const struct weir_operand *dst2,
+				     struct weir_operand src)
 {
 	weir_job_copy(job, dst, src);
 	job->kind = WEIR_JOB_DUALCAST;
 	job->more = dst2;
-	job->n_more = 1;
+	job->n_extra = 1;
 }
 
 /*
  * Have @job write to @dst the exclusive or of @n sources, which are equally
  * long, and lent until the callback.  They may be of different domains, and
  * overlap with one another, but not with @dst.  @n is from 2 to
- * 1 + WEIR_JOB_MORE_MAX.  It ends where the first of its sources does.
+ * 1 + WEIR_JOB_EXTRA_MAX.  It ends where the first of its sources does.
  */
-static inline void weir_job_xor(struct weir_job *job, struct weir_loc dst,
-				const struct weir_loc *srcs, uint32_t n)
+static inline void weir_job_xor(struct weir_job *job, struct weir_operand dst,
+				const struct weir_operand *srcs, uint32_t n)
 {
 	weir_job_copy(job, dst, srcs[0]);
 	job->kind = WEIR_JOB_XOR;
 	job->more = srcs + 1;
-	job->n_more = n - 1;
+	job->n_extra = n - 1;
 }
 
 /*
@@ -302,10 +306,10 @@ static inline void weir_job_xor(struct weir_job *job, struct weir_loc dst,
  * to the peer fails while it is under way, nobody knows which: the job ends
  * with the error, and 0 bytes.
  */
-static inline void weir_job_fetch_add(struct weir_job *job, struct weir_loc dst,
-				      uint64_t n)
+static inline void weir_job_fetch_add(struct weir_job *job,
+				      struct weir_operand dst, uint64_t n)
 {
-	weir_job_copy(job, dst, weir_loc_mem(NULL, 0));
+	weir_job_copy(job, dst, weir_operand_mem(NULL, 0));
 	job->kind = WEIR_JOB_FETCH_ADD;
 	job->pattern = n;
 }
@@ -316,10 +320,10 @@ static inline void weir_job_fetch_add(struct weir_job *job, struct weir_loc dst,
  * weir_job_old() is @compare.
  */
 static inline void weir_job_compare_swap(struct weir_job *job,
-					 struct weir_loc dst, uint64_t compare,
-					 uint64_t swap)
+					 struct weir_operand dst,
+					 uint64_t compare, uint64_t swap)
 {
-	weir_job_copy(job, dst, weir_loc_mem(NULL, 0));
+	weir_job_copy(job, dst, weir_operand_mem(NULL, 0));
 	job->kind = WEIR_JOB_COMPARE_SWAP;
 	job->compare = compare;
 	job->pattern = swap;
@@ -329,8 +333,8 @@ static inline void weir_job_compare_swap(struct weir_job *job,
  * Have @job compare @a with @b, both as sources, equally long.  The result is
  * how many bytes from the beginning are equal: all, if they are the same.
  */
-static inline void weir_job_compare(struct weir_job *job, struct weir_loc a,
-				    struct weir_loc b)
+static inline void weir_job_compare(struct weir_job *job, struct weir_operand a,
+				    struct weir_operand b)
 {
 	weir_job_copy(job, b, a);
 	job->kind = WEIR_JOB_COMPARE;
@@ -351,7 +355,7 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_loc a,
  * that process has ended; or what the function of a user's domain said.
  *
  * Returns 0, or
- *   -EINVAL      .kind, .flags or .n_more make no sense; .reserved0 of a location is not
+ *   -EINVAL      .kind, .flags or .n_extra make no sense; .reserved0 of a location is not
  *                0, or its .translation not NULL and its domain not a user's;
  *                a length of 0; an address of 0 in this process; a
  *                destination overlaps with another location, also if two

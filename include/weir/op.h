@@ -83,10 +83,10 @@ struct weir_timer_node {
 };
 
 /* A place among what a reactor looks at while it is awake.  The library's. */
-struct weir_look {
-	const struct weir_look_class *cls;
-	struct weir_look *next;
-	struct weir_look **pprev;	/* NULL: not there. */
+struct weir_poll_hook {
+	const struct weir_poll_hook_class *cls;
+	struct weir_poll_hook *next;
+	struct weir_poll_hook **pprev; /* NULL: not there. */
 };
 
 /*
@@ -128,9 +128,9 @@ struct weir_op {
 		} io;
 		struct weir_timer_node timer;
 		struct {
-			struct weir_look look;
+			struct weir_poll_hook hook;
 			uint64_t words[5];
-		} looked;	/* What its reactor looks at for its end. */
+		} hooked; /* What its reactor looks at for its end. */
 		uint64_t words[8];
 	} u;
 

@@ -18,8 +18,8 @@
  * somebody waits is the first waiter's and never up for grabs.  What is out,
  * what is free and what is in transit adds up to the total at any time.
  *
- * The buffers are the pool's own, of one size; or, with .store, those of a
- * store (see <weir/store.h>), which pools of other reactors share, and in
+ * The buffers are the pool's own, of one size; or, with .shared_pool, those of a
+ * store (see <weir/shared-pool.h>), which pools of other reactors share, and in
  * several sizes.  Then the pool is a cache, and what is free in it may go to
  * waiters elsewhere.
  *
@@ -36,12 +36,12 @@ struct weir_mmap;
 struct weir_op;
 struct weir_pool;
 struct weir_reactor;
-struct weir_store;
+struct weir_shared_pool;
 
 /* weir_pool_opts.flags */
 #define WEIR_POOL_NO_REGISTER 1u	/* Do not register with the backend. */
 #define WEIR_POOL_NO_HUGE 2u		/* Do not ask for huge pages. */
-#define WEIR_POOL_NO_CACHE 4u		/* With .store: take from it singly. */
+#define WEIR_POOL_NO_CACHE 4u /* With .shared_pool: take from it singly. */
 
 /*
  * Options of weir_pool_create().  Set .size to the size of the struct and leave
@@ -56,8 +56,9 @@ struct weir_pool_opts {
 	uint32_t flags;		/* WEIR_POOL_ */
 	uint32_t reserved;
 	struct weir_mmap *mmap;	/* Started, writable; NULL: memory of its own. */
-	struct weir_store *store; /* To share with others; NULL: its own. */
-	uint32_t cache;		/* With .store: buffers to keep of each class;
+	struct weir_shared_pool
+		*shared_pool; /* To share with others; NULL: its own. */
+	uint32_t cache; /* With .shared_pool: buffers to keep of each class;
 				 * 0: 32. */
 	uint32_t reserved1;
 };
@@ -66,7 +67,7 @@ struct weir_pool_opts {
 struct weir_pool_stats {
 	size_t size;		/* Set by the caller: what it has room for. */
 	uint64_t total;		/* Its own: free + out + in_transit. */
-	uint64_t free;		/* With .store: cached. */
+	uint64_t free; /* With .shared_pool: cached. */
 	uint64_t out;
 	uint64_t waiting;	/* Operations that wait for a buffer. */
 	uint64_t gets;		/* Buffers handed out so far. */
@@ -74,7 +75,7 @@ struct weir_pool_stats {
 	uint64_t registered;	/* Bytes that the backend has registered. */
 	uint64_t huge;		/* 1 if the memory is in huge pages, by wish. */
 	uint64_t in_transit;	/* A waiter's, whose turn is to come. */
-	uint64_t refills;	/* Batches taken from the store. */
+	uint64_t refills; /* Batches taken from the shared pool. */
 	uint64_t flushes;	/* Batches given back to it. */
 };
 
@@ -85,16 +86,16 @@ struct weir_pool_stats {
  * With .mmap it hands out that range, as many buffers as .bufs says or, if that
  * is 0, as fit; the mmap cannot be stopped while the pool exists.  No byte is in
  * two pools of the process: not in two over one mmap, not in two over mmaps that
- * overlap, and not in one over memory that another pool, or a store, has
+ * overlap, and not in one over memory that another pool, or a shared pool, has
  * allocated.  Bufs that an inventory makes of the same mmap at addresses of the
  * caller's are the caller's affair, and so is memory that is mapped twice.
- * With .store it takes what that has, and registers its memory with the
- * reactor; the store cannot be destroyed while the pool exists.
+ * With .shared_pool it takes what that has, and registers its memory with the
+ * reactor; the shared pool cannot be destroyed while the pool exists.
  *
  * Returns 0 with *@ret set, to be freed by weir_pool_destroy(), or
  *   -EINVAL     .align is no power of 2 or more than 1 GiB, .bufs is more than
  *               2^24, the product overflows, an unknown flag, or .mmap is not
- *               writable; with .store, any of these is set, or .cache is more
+ *               writable; with .shared_pool, any of these is set, or .cache is more
  *               than a class has buffers
  *   -ERANGE     .mmap is too small for .bufs, or for one buffer
  *   -EBADFD     .mmap is not started
@@ -111,7 +112,7 @@ WEIR_API int weir_pool_create(struct weir_pool **ret, struct weir_reactor *r,
 			      const struct weir_pool_opts *opts);
 
 /*
- * Free @pool and its memory; what it had cached goes back to its store.  NULL
+ * Free @pool and its memory; what it had cached goes back to its shared pool.  NULL
  * is allowed.
  *
  * Returns 0, or, with the pool as it was:
@@ -128,10 +129,10 @@ WEIR_API int weir_pool_destroy(struct weir_pool *pool);
  * with several sizes, the smallest.
  *
  * Returns 0 with *@ret set, to be given back with weir_buf_put(), or
- *   -EAGAIN  none is free here or in the store (while somebody waits, none is);
+ *   -EAGAIN  none is free here or in the shared pool (while somebody waits, none is);
  *            other pools may have some cached, which weir_pool_wait() recalls
  *
- * Call on the pool's reactor.  Never allocates; takes the store's lock if
+ * Call on the pool's reactor.  Never allocates; takes the shared pool's lock if
  * nothing is cached.
  */
 WEIR_API int weir_pool_get(struct weir_buf **ret, struct weir_pool *pool);
@@ -144,7 +145,7 @@ WEIR_API int weir_pool_get(struct weir_buf **ret, struct weir_pool *pool);
  *   -EMSGSIZE  no buffers are so large
  *   -EAGAIN    none is free, as for weir_pool_get()
  *
- * Call on the pool's reactor.  Never allocates; takes the store's lock if
+ * Call on the pool's reactor.  Never allocates; takes the shared pool's lock if
  * nothing is cached.
  */
 WEIR_API int weir_pool_get_sized(struct weir_buf **ret, struct weir_pool *pool,
@@ -152,14 +153,14 @@ WEIR_API int weir_pool_get_sized(struct weir_buf **ret, struct weir_pool *pool,
 
 /*
  * Take @n buffers of at least @size bytes now, all or none; @size 0 means the
- * smallest.  More than a whole cache come straight from the store.
+ * smallest.  More than a whole cache come straight from the shared pool.
  *
  * Returns 0 with @ret[0] to @ret[@n - 1] set, each to be given back with
  * weir_buf_put(), or
  *   -EMSGSIZE  no buffers are so large
  *   -EAGAIN    not so many are free, as for weir_pool_get()
  *
- * Call on the pool's reactor.  Never allocates; takes the store's lock if not
+ * Call on the pool's reactor.  Never allocates; takes the shared pool's lock if not
  * so many are cached.
  *
  * Re-creates rte_mempool_get_bulk().
@@ -174,7 +175,7 @@ WEIR_API int weir_pool_get_bulk(struct weir_buf **ret, struct weir_pool *pool,
  * An operation that was cancelled too late completes with the size, and has the
  * buffer: take it, or it is lost to the pool.
  *
- * With .store all who wait for buffers of a size are in one queue, whatever
+ * With .shared_pool all who wait for buffers of a size are in one queue, whatever
  * their reactor; what other pools have cached is recalled.
  *
  * Returns 0, or
@@ -182,7 +183,7 @@ WEIR_API int weir_pool_get_bulk(struct weir_buf **ret, struct weir_pool *pool,
  *   -EINVAL     @op is under way, or has no callback
  *   -ESHUTDOWN  the reactor is stopping
  *
- * Call on the pool's reactor.  Never allocates; takes the store's lock if
+ * Call on the pool's reactor.  Never allocates; takes the shared pool's lock if
  * nothing is cached.
  */
 WEIR_API int weir_pool_wait(struct weir_pool *pool, struct weir_op *op);
@@ -197,7 +198,7 @@ WEIR_API int weir_pool_wait(struct weir_pool *pool, struct weir_op *op);
  *   -EINVAL     @op is under way, or has no callback
  *   -ESHUTDOWN  the reactor is stopping
  *
- * Call on the pool's reactor.  Never allocates; takes the store's lock if
+ * Call on the pool's reactor.  Never allocates; takes the shared pool's lock if
  * nothing is cached.
  */
 WEIR_API int weir_pool_wait_sized(struct weir_pool *pool, struct weir_op *op,
@@ -208,7 +209,7 @@ WEIR_API int weir_pool_wait_sized(struct weir_pool *pool, struct weir_op *op,
  * waits is served at once.
  *
  * Returns 0, or, with the pool as it was:
- *   -EPERM   the buffers are a store's (see weir_store_grow()), or lie in an
+ *   -EPERM   the buffers are a shared pool's (see weir_shared_pool_grow()), or lie in an
  *            mmap that was given in
  *   -EINVAL  it would have more than 2^24
  *   -ENOSPC  it has been grown 63 times
@@ -226,7 +227,7 @@ WEIR_API int weir_pool_grow(struct weir_pool *pool, uint32_t n);
  * Returns how many different tags there are, 32 at most; bufs without one count
  * as one.
  *
- * Call on the pool's reactor.  Takes as long as there are buffers in its store.
+ * Call on the pool's reactor.  Takes as long as there are buffers in its shared pool.
  */
 WEIR_API uint32_t weir_pool_owners(const struct weir_pool *pool,
 				   struct weir_buf_owner *ret, uint32_t max);

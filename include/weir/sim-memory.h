@@ -8,7 +8,7 @@
  *
  *	weir_sim_peer_create(&peer, sim, &opts);
  *	domain = weir_sim_peer_domain(peer);
- *	weir_job_copy(&job, weir_loc_at(domain, 4096, len), here);
+ *	weir_job_copy(&job, weir_operand_at(domain, 4096, len), here);
  *
  * Each is a domain of a user's kind, so jobs, chains and pipelines go there by
  * the ways that they have for any such.  Addresses begin at 0.

@@ -239,7 +239,7 @@ static bool is_small(const struct file *f)
 /*
  * With the choice left to us: what must be seen goes through the pipeline.  A
  * small file is the kernel's, for one call is cheaper than a trip through a
- * lane.  A large one on a local disk is not: two threads that read and write
+ * flow.  A large one on a local disk is not: two threads that read and write
  * side by side, through buffers that stay in the processor's cache, take two
  * thirds of the time of copy_file_range() in one.
  */

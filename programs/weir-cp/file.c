@@ -202,12 +202,13 @@ static void finish(struct file *f)
 
 static void move(struct file *f)
 {
-	uint32_t lane = f->comparing ? LANE_COMPARE :
-			f->path == PATH_KERNEL ? LANE_KERNEL : LANE_COPY;
+	uint32_t flow = f->comparing           ? FLOW_COMPARE :
+			f->path == PATH_KERNEL ? FLOW_KERNEL :
+						 FLOW_COPY;
 	int err;
 
 	f->state = FILE_MOVING;
-	err = lane_add(f->cp, lane, f);
+	err = flow_add(f->cp, flow, f);
 	if (err) {
 		file_wrong(f, "copy", err);
 		finish(f);

@@ -32,16 +32,16 @@ void cp_idle(struct cp *cp)
 	cp_check_end(cp);
 }
 
-/* With nothing under way and nothing to come, end the lanes, then the loop. */
+/* With nothing under way and nothing to come, end the flows, then the loop. */
 void cp_check_end(struct cp *cp)
 {
 	if (cp->busy > 0)
 		return;
 	if (!cp->ending) {
 		cp->ending = true;
-		lanes_end(cp);
+		flows_end(cp);
 	}
-	if (cp->lanes_open == 0)
+	if (cp->flows_open == 0)
 		weir_reactor_break(cp->reactor);
 }
 
@@ -53,7 +53,7 @@ void cp_stop(struct cp *cp)
 	cp->ending = true;
 	atomic_store(&cp->stop, true);
 	files_stop(cp);
-	lanes_cancel(cp);
+	flows_cancel(cp);
 	walk_pump(cp);
 }
 
@@ -183,7 +183,7 @@ static void teardown(struct cp *cp)
 	free(cp->walk);
 	free(cp->files);
 	if (cp->reactor)
-		lanes_destroy(cp);
+		flows_destroy(cp);
 	weir_dma_destroy(cp->dma);
 	for (int i = 0; i < 3; i++)
 		weir_signal_destroy(cp->signals[i]);

@@ -166,7 +166,7 @@ struct file {
 	struct cp *cp;
 	struct weir_op op;
 	enum file_state state;
-	struct file *next;	/* In the free list, or a lane's queue. */
+	struct file *next; /* In the free list, or a flow's queue. */
 	bool queued;
 
 	struct dir *dir;
@@ -210,8 +210,8 @@ struct file {
 	const char *what;
 };
 
-/* A pipeline that files pass through; lane.c. */
-struct lane {
+/* A pipeline that files pass through; flow.c. */
+struct flow {
 	struct cp *cp;
 	struct weir_op op;
 	struct weir_pipeline *pipeline;
@@ -219,14 +219,14 @@ struct lane {
 	bool open;			/* Under way. */
 };
 
-enum { LANE_COPY, LANE_KERNEL, LANE_COMPARE, LANES };
+enum { FLOW_COPY, FLOW_KERNEL, FLOW_COMPARE, FLOWS };
 
 struct cp {
 	struct cp_opts opts;
 	struct weir_reactor *reactor;
 	struct weir_dma *dma;
 	struct weir_pool *pool;
-	struct lane lanes[LANES];
+	struct flow flows[FLOWS];
 	struct dirs dirs;
 	struct walk *walk;
 	struct file *files, *free_files;
@@ -238,7 +238,7 @@ struct cp {
 	struct link_table *links;
 	struct weir_signal *signals[3];
 	uint32_t busy;		/* Files, directories and walk under way. */
-	uint32_t lanes_open;
+	uint32_t flows_open;
 	uid_t uid;		/* Whose the new files will be. */
 	gid_t gid;
 	bool root;
@@ -345,11 +345,11 @@ void links_wait(struct file *f);
 void links_done(struct file *f);
 bool links_made(struct file *f, int dst_dir);	/* Any thread. */
 
-/* lane.c */
-int lane_add(struct cp *cp, uint32_t which, struct file *f);
-void lanes_end(struct cp *cp);
-void lanes_cancel(struct cp *cp);
-void lanes_destroy(struct cp *cp);
+/* flow.c */
+int flow_add(struct cp *cp, uint32_t which, struct file *f);
+void flows_end(struct cp *cp);
+void flows_cancel(struct cp *cp);
+void flows_destroy(struct cp *cp);
 
 /* main.c */
 void cp_busy(struct cp *cp);

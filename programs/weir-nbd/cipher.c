@@ -22,7 +22,7 @@
 #include <weir/domain-user.h>
 #include <weir/file.h>
 
-#include "plug.h"
+#include "plugin.h"
 
 /* The server asks for less at a time. */
 #define MOVE_MAX (1u << 20)
@@ -228,7 +228,7 @@ static void image_close(void *arg)
 
 static int open_file(struct image *image, const char *args, uint32_t flags)
 {
-	int how = flags & NBD_PLUG_READ_ONLY ? O_RDONLY : O_RDWR;
+	int how = flags & NBD_PLUGIN_READ_ONLY ? O_RDONLY : O_RDWR;
 	const char *colon = strrchr(args, ':');
 	char *path;
 
@@ -262,7 +262,7 @@ static int64_t measure(int fd)
 }
 
 static int image_open(const char *args, uint32_t flags,
-		      struct nbd_plug_export *ret)
+		      struct nbd_plugin_export *ret)
 {
 	struct image *image = calloc(1, sizeof(*image));
 	int64_t size = 0;
@@ -295,8 +295,8 @@ static int image_flush(void *arg, struct weir_reactor *r, struct weir_op *op)
 	return weir_fsync(r, op, image->fd, WEIR_FSYNC_DATA);
 }
 
-const struct nbd_plug nbd_plug = {
-	.size = sizeof(struct nbd_plug),
+const struct nbd_plugin nbd_plugin = {
+	.size = sizeof(struct nbd_plugin),
 	.open = image_open,
 	.close = image_close,
 	.flush = image_flush,

@@ -305,10 +305,10 @@ static void send_next(struct conn *c)
 /* What c->iov has, and pages behind it; there is one send at a time. */
 void conn_send(struct conn *c)
 {
-	uint64_t patience = c->server->opts.timeout_s * WEIR_SEC;
+	uint64_t timeout = c->server->opts.timeout_s * WEIR_SEC;
 	uint64_t now = weir_reactor_now(c->core->reactor);
 
-	c->tx_ends_ns = c->state < SERVING ? hello_end(c) : now + patience;
+	c->tx_ends_ns = c->state < SERVING ? hello_end(c) : now + timeout;
 	c->core->counts.sends++;
 	send_next(c);
 }

@@ -25,14 +25,14 @@ int domain_begin(struct core *core, uint32_t connections)
 	int err = 0;
 
 	for (uint32_t i = 0; i < server->n_exports && !err; i++) {
-		struct weir_mmap *mmap = server->exports[i].plug.brought.mmap;
+		struct weir_mmap *mmap = server->exports[i].plugin.brought.mmap;
 
 		if (mmap && !core->inventory)
 			err = weir_inventory_create(&core->inventory,
 						    core->reactor, &inventory);
 		if (mmap && !err)
 			err = weir_inventory_attach(core->inventory, mmap);
-		if (server->exports[i].plug.open && !core->dma && !err)
+		if (server->exports[i].plugin.open && !core->dma && !err)
 			err = weir_dma_create(&core->dma, core->reactor, &dma);
 	}
 	return err || !core->dma ? err : weir_dma_start(core->dma);
@@ -87,10 +87,10 @@ void domain_cancel(struct conn *c)
  * Where the piece of @rq is: in a buf of an mmap, so that it is noticed if that
  * was taken back, or at an address.  *@buf, which may be NULL, is to be put.
  */
-static int find(const struct request *rq, struct weir_loc *ret,
+static int find(const struct request *rq, struct weir_operand *ret,
 		struct weir_buf **buf)
 {
-	const struct nbd_plug_export *e = &rq->conn->export->plug.brought;
+	const struct nbd_plugin_export *e = &rq->conn->export->plugin.brought;
 	uint64_t at = e->addr + rq->off + rq->done;
 	uint32_t data = rq->type == NBD_CMD_READ ? rq->piece : 0;
 	void *p = (void *)(uintptr_t)at;
@@ -98,36 +98,38 @@ static int find(const struct request *rq, struct weir_loc *ret,
 
 	*buf = NULL;
 	if (!e->mmap) {
-		*ret = weir_loc_at(e->domain, at, rq->piece);
+		*ret = weir_operand_at(e->domain, at, rq->piece);
 		return 0;
 	}
 	err = weir_inventory_get(buf, rq->conn->core->inventory, e->mmap, p,
 				 rq->piece, p, data);
 	if (!err)
-		*ret = weir_loc_buf(*buf);
+		*ret = weir_operand_buf(*buf);
 	return err;
 }
 
 static void describe(const struct request *rq, struct weir_job *job,
-		     struct weir_loc there)
+		     struct weir_operand there)
 {
 	bool by_fill = !(rq->flags & NBD_CMD_FLAG_NO_HOLE);
 
 	if (rq->type == NBD_CMD_READ)
-		weir_job_copy(job, weir_loc_mem(rq->data, rq->piece), there);
+		weir_job_copy(job, weir_operand_mem(rq->data, rq->piece),
+			      there);
 	else if (rq->type == NBD_CMD_WRITE)
-		weir_job_copy(job, there, weir_loc_mem(rq->data, rq->piece));
+		weir_job_copy(job, there,
+			      weir_operand_mem(rq->data, rq->piece));
 	else if (by_fill)
 		weir_job_memzero(job, there);
 	else
-		weir_job_copy(job, there, weir_loc_mem(zeroes, rq->piece));
+		weir_job_copy(job, there, weir_operand_mem(zeroes, rq->piece));
 }
 
 static int start_job(struct request *rq)
 {
 	struct conn *c = rq->conn;
 	struct weir_job *job = &c->jobs[rq - c->requests];
-	struct weir_loc there;
+	struct weir_operand there;
 	struct weir_buf *buf;
 	int err = find(rq, &there, &buf);
 
@@ -184,8 +186,8 @@ static void clear(struct request *rq)
 
 static void domain_zero(struct request *rq)
 {
-	const struct nbd_plug_export *e = &rq->conn->export->plug.brought;
-	bool slow = !(e->flags & NBD_PLUG_FILLS) ||
+	const struct nbd_plugin_export *e = &rq->conn->export->plugin.brought;
+	bool slow = !(e->flags & NBD_PLUGIN_FILLS) ||
 		    rq->flags & NBD_CMD_FLAG_NO_HOLE;
 
 	if (slow && rq->flags & NBD_CMD_FLAG_FAST_ZERO)

@@ -21,13 +21,21 @@
 #define FLAGS_TO_WRITE (NBD_FLAG_SEND_TRIM | NBD_FLAG_SEND_WRITE_ZEROES | \
 			NBD_FLAG_SEND_FAST_ZERO)
 
-enum { SUB_NAME, SUB_PATH, SUB_SIZE, SUB_PLUG, SUB_ARGS, SUB_TEXT, SUB_RO,
-       SUB_DIRECT };
+enum {
+	SUB_NAME,
+	SUB_PATH,
+	SUB_SIZE,
+	SUB_PLUGIN,
+	SUB_ARGS,
+	SUB_TEXT,
+	SUB_RO,
+	SUB_DIRECT
+};
 
 static char *const subs[] = {
-	[SUB_NAME] = "name", [SUB_PATH] = "path", [SUB_SIZE] = "size",
-	[SUB_PLUG] = "plug", [SUB_ARGS] = "args", [SUB_TEXT] = "text",
-	[SUB_RO] = "ro", [SUB_DIRECT] = "direct", NULL
+	[SUB_NAME] = "name",   [SUB_PATH] = "path",     [SUB_SIZE] = "size",
+	[SUB_PLUGIN] = "plug", [SUB_ARGS] = "args",     [SUB_TEXT] = "text",
+	[SUB_RO] = "ro",       [SUB_DIRECT] = "direct", NULL
 };
 
 static int parse_size(const char *arg, uint64_t *ret)
@@ -45,10 +53,10 @@ static const char **place(struct export *x, int sub)
 		return &x->name;
 	case SUB_PATH:
 		return &x->path;
-	case SUB_PLUG:
-		return &x->plug.path;
+	case SUB_PLUGIN:
+		return &x->plugin.path;
 	case SUB_ARGS:
-		return &x->plug.args;
+		return &x->plugin.args;
 	default:
 		return &x->text;
 	}
@@ -76,7 +84,7 @@ static int parse_sub(struct export *x, int sub, const char *value)
 
 static int check(const struct export *x)
 {
-	if (!!x->path + !!x->size + !!x->plug.path != 1) {
+	if (!!x->path + !!x->size + !!x->plugin.path != 1) {
 		usage_error("export '%s': one of path=, plug= or, for memory, "
 			    "size= is wanted", x->name);
 		return -1;
@@ -87,8 +95,9 @@ static int check(const struct export *x)
 /* @arg is cut to pieces, which stay in use. */
 int export_parse(struct export *x, char *arg)
 {
-	*x = (struct export){ .name = "", .text = "", .fd = -1,
-			      .plug.args = "" };
+	*x = (struct export){
+		.name = "", .text = "", .fd = -1, .plugin.args = ""
+	};
 	while (*arg) {
 		char *value, *was = arg;
 		int sub = getsubopt(&arg, subs, &value);
@@ -145,8 +154,8 @@ int export_open(struct export *x)
 {
 	int err;
 
-	if (x->plug.path)
-		return plug_open(x);
+	if (x->plugin.path)
+		return plugin_open(x);
 	x->block_min = 1;
 	x->backing = &memory_backing;
 	err = x->path ? file_open(x) : memory_open(x);
@@ -159,7 +168,7 @@ int export_open(struct export *x)
 
 void export_close(struct export *x)
 {
-	plug_close(x);
+	plugin_close(x);
 	memory_close(x);
 	if (x->fd >= 0)
 		close(x->fd);
@@ -169,8 +178,8 @@ void export_close(struct export *x)
 /* Where its bytes are, for messages. */
 const char *export_title(const struct export *x)
 {
-	if (x->plug.path)
-		return x->plug.path;
+	if (x->plugin.path)
+		return x->plugin.path;
 	return x->path ? x->path : "memory";
 }
 
@@ -179,8 +188,8 @@ const char *export_title(const struct export *x)
 int export_sync(const struct export *x, struct weir_reactor *r,
 		struct weir_op *op)
 {
-	if (x->plug.fns.flush)
-		return x->plug.fns.flush(x->plug.brought.arg, r, op);
+	if (x->plugin.fns.flush)
+		return x->plugin.fns.flush(x->plugin.brought.arg, r, op);
 	return x->fd < 0 ? -EOPNOTSUPP : weir_fsync(r, op, x->fd, 0);
 }
 

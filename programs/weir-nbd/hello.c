@@ -94,7 +94,7 @@ static void serve(struct conn *c, struct export *x)
 	c->export = x;
 	c->status = c->status_of == x;
 	c->then = GO_SERVE;
-	if (x->plug.open && domain_adopt(c))
+	if (x->plugin.open && domain_adopt(c))
 		conn_drop(c);
 }
 

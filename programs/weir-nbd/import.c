@@ -20,10 +20,10 @@
 #include <weir/op.h>
 #include <weir/reactor.h>
 
-#include "plug.h"
+#include "plugin.h"
 
 /* With an exporter that says nothing. */
-#define PATIENCE (10 * WEIR_SEC)
+#define TIMEOUT (10 * WEIR_SEC)
 
 struct import {
 	struct weir_op op;
@@ -52,7 +52,7 @@ static int import_now(struct import *import, const char *path,
 	if (err)
 		return err;
 	weir_op_init(&import->op, on_import);
-	weir_op_set_deadline(&import->op, weir_reactor_now(r) + PATIENCE);
+	weir_op_set_deadline(&import->op, weir_reactor_now(r) + TIMEOUT);
 	err = weir_mmap_import_from(r, &import->op, path, name, &opts);
 	while (!err && weir_op_is_busy(&import->op))
 		weir_reactor_turn(r, WEIR_FOREVER);
@@ -67,9 +67,10 @@ static void import_close(void *mmap)
 }
 
 static int import_open(const char *args, uint32_t flags,
-		       struct nbd_plug_export *ret)
+		       struct nbd_plugin_export *ret)
 {
-	uint32_t permissions = flags & NBD_PLUG_READ_ONLY ? WEIR_MMAP_READ : 0;
+	uint32_t permissions =
+		flags & NBD_PLUGIN_READ_ONLY ? WEIR_MMAP_READ : 0;
 	const char *colon = strrchr(args, ':');
 	struct import import = { .res = -EIO };
 	char *path;
@@ -89,8 +90,8 @@ static int import_open(const char *args, uint32_t flags,
 	return 0;
 }
 
-const struct nbd_plug nbd_plug = {
-	.size = sizeof(struct nbd_plug),
+const struct nbd_plugin nbd_plugin = {
+	.size = sizeof(struct nbd_plugin),
 	.open = import_open,
 	.close = import_close,
 };

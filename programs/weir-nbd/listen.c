@@ -215,8 +215,8 @@ void listen_say(const struct server *server)
 		union {
 			struct sockaddr any;
 			struct sockaddr_un un;
-			struct sockaddr_storage room;
-		} a = { .room = { 0 } };
+			struct sockaddr_storage capacity;
+		} a = { .capacity = { 0 } };
 		socklen_t len = sizeof(a);
 		char host[64], port[8];
 

@@ -13,13 +13,13 @@ union address {
 	struct sockaddr any;
 	struct sockaddr_in in;
 	struct sockaddr_in6 in6;
-	struct sockaddr_storage room;
+	struct sockaddr_storage capacity;
 };
 
 /* Returns false if the client of @fd has no IP address. */
 static bool get_address(int fd, struct in6_addr *ret)
 {
-	union address a = { .room = { 0 } };
+	union address a = { .capacity = { 0 } };
 	socklen_t len = sizeof(a);
 
 	if (getpeername(fd, &a.any, &len))
@@ -95,7 +95,7 @@ void peer_leave(struct peer *p)
 
 static void describe(int fd, char *buf, size_t size)
 {
-	union address a = { .room = { 0 } };
+	union address a = { .capacity = { 0 } };
 	socklen_t len = sizeof(a);
 	struct ucred cred;
 

@@ -26,7 +26,7 @@
 #include <weir/timer.h>
 #include <weir/watch.h>
 
-#include "plug.h"
+#include "plugin.h"
 #include "server.h"
 
 /* Bounds. */
@@ -188,12 +188,12 @@ struct backing {
 };
 
 /* What a shared object brings. */
-struct plug {
+struct plugin {
 	const char *path;	/* NULL: there is none. */
 	const char *args;
 	void *handle;		/* Of the loader. */
-	struct nbd_plug fns;
-	struct nbd_plug_export brought;
+	struct nbd_plugin fns;
+	struct nbd_plugin_export brought;
 	bool open;
 };
 
@@ -212,7 +212,7 @@ struct export {
 	const char *why;	/* It cannot be opened; NULL: the errno says. */
 	uint8_t *base;		/* Of memory, */
 	_Atomic uint64_t *used;	/* and a bit for each of its blocks. */
-	struct plug plug;
+	struct plugin plugin;
 };
 
 int export_parse(struct export *x, char *arg);
@@ -233,9 +233,9 @@ bool memory_in_use(const struct export *x, uint64_t block);
 void memory_expect(const struct export *x, uint64_t off, uint64_t len);
 #define MEMORY_BLOCK (64u << 10)
 
-/* plug.c */
-int plug_open(struct export *x);
-void plug_close(struct export *x);
+/* plugin.c */
+int plugin_open(struct export *x);
+void plugin_close(struct export *x);
 
 /* domain.c */
 int domain_begin(struct core *core, uint32_t connections);

@@ -299,13 +299,13 @@ void config_put(struct config *c)
 char *config_text(const struct options *o)
 {
 	char *text = NULL, *both = NULL;
-	size_t room = 0;
+	size_t capacity = 0;
 	FILE *in;
 
 	if (!o->file)
 		return strdup(o->text);
 	in = fopen(o->file, "re");
-	if (!in || getdelim(&text, &room, 0, in) < 0) {
+	if (!in || getdelim(&text, &capacity, 0, in) < 0) {
 		complain("%s: %s", o->file,
 			 in && feof(in) ? "it is empty" : strerror(errno));
 	} else if (asprintf(&both, "%s\n%s", text, o->text) < 0) {

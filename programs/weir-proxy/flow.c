@@ -25,13 +25,13 @@
 #include "weir-proxy.h"
 
 /* How long a buffer waits for the next bytes. */
-#define PATIENCE_NS (20 * WEIR_MSEC)
+#define TIMEOUT_NS (20 * WEIR_MSEC)
 
 /* So often much came at a time, or did not any more: the way is changed. */
 #define MUCH_MAX 16
 
 /* A send that takes so long is looked at. */
-#define LOOK_NS WEIR_SEC
+#define POLL_NS WEIR_SEC
 
 static void receive(struct flow *f);
 
@@ -228,7 +228,7 @@ static void receive(struct flow *f)
 	int err = provide(f);
 
 	f->op.fn = on_received;
-	weir_op_set_deadline(&f->op, now(f) + PATIENCE_NS);
+	weir_op_set_deadline(&f->op, now(f) + TIMEOUT_NS);
 	if (!err && f->pipe)
 		err = weir_splice(core->r, &f->op, f->from, f->pipe->in,
 				  PIPE_BYTES);
@@ -330,6 +330,6 @@ static int start_send(struct flow *f)
 void flow_send(struct flow *f)
 {
 	f->op.fn = on_sent;
-	weir_op_set_deadline(&f->op, now(f) + LOOK_NS);
+	weir_op_set_deadline(&f->op, now(f) + POLL_NS);
 	started(f, STEP_SEND, start_send(f));
 }

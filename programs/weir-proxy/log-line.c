@@ -27,7 +27,7 @@ static void make_word(char *name)
 			*name = '?';
 }
 
-size_t log_line(char *to, size_t room, const struct log_record *rec)
+size_t log_line(char *to, size_t capacity, const struct log_record *rec)
 {
 	time_t seconds = (time_t)(rec->ended_ns / WEIR_SEC);
 	char client[NAME_MAX_ADDRESS], when[32];
@@ -38,8 +38,9 @@ size_t log_line(char *to, size_t room, const struct log_record *rec)
 	make_word(client);
 	gmtime_r(&seconds, &tm);
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
-	len = snprintf(to, room, "%s.%03uZ %s %s %s up=%" PRIu64 " down=%"
-		       PRIu64 " connect=%" PRIu64 "us time=%" PRIu64 "us %s\n",
+	len = snprintf(to, capacity,
+		       "%s.%03uZ %s %s %s up=%" PRIu64 " down=%" PRIu64
+		       " connect=%" PRIu64 "us time=%" PRIu64 "us %s\n",
 		       when,
 		       (unsigned int)(rec->ended_ns % WEIR_SEC / WEIR_MSEC),
 		       client, rec->listen, rec->target, rec->up, rec->down,
@@ -47,5 +48,5 @@ size_t log_line(char *to, size_t room, const struct log_record *rec)
 		       ends[rec->end]);
 	if (len < 0)
 		return 0;
-	return (size_t)len < room ? (size_t)len : room - 1;
+	return (size_t)len < capacity ? (size_t)len : capacity - 1;
 }

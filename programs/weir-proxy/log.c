@@ -19,7 +19,7 @@
 
 #define BATCH 65536	/* Bytes of a write. */
 #define LINE 640	/* The longest line: three addresses and some numbers. */
-#define LOOK_MS 100	/* Is the log still wanted? */
+#define POLL_MS 100 /* Is the log still wanted? */
 
 struct batch {
 	struct log *log;
@@ -30,14 +30,14 @@ struct batch {
 /* ---- on a worker ---- */
 
 /* A FIFO is full.  Its reader may take any time, unless we want to leave. */
-static bool has_room(const struct log *log)
+static bool has_capacity(const struct log *log)
 {
 	struct pollfd p = { .fd = log->fd, .events = POLLOUT };
 	bool leave;
 
 	do {
 		leave = atomic_load(&log->leave);
-		if (poll(&p, 1, LOOK_MS) == 1)
+		if (poll(&p, 1, POLL_MS) == 1)
 			return true;
 	} while (!leave);
 	errno = EAGAIN;
@@ -50,7 +50,7 @@ static size_t write_all(const struct log *log, const char *text, size_t len)
 	size_t at = 0;
 	ssize_t n = 0;
 
-	while (at < len && (n >= 0 || (errno == EAGAIN && has_room(log)))) {
+	while (at < len && (n >= 0 || (errno == EAGAIN && has_capacity(log)))) {
 		n = write(log->fd, text + at, len - at);
 		at += n > 0 ? (size_t)n : 0;
 	}

@@ -300,6 +300,6 @@ void log_conn(struct conn *c);		/* On its core. */
 void log_end(struct proxy *p);
 
 /* log-line.c: returns its length. */
-size_t log_line(char *to, size_t room, const struct log_record *rec);
+size_t log_line(char *to, size_t capacity, const struct log_record *rec);
 
 #endif /* WEIR_PROXY_H */

@@ -55,9 +55,9 @@ static int build(struct weir_slot *slot, void *arg)
 /* The client's: everything lies in its own memory. */
 static void set_near(struct transfer *t, struct unit *u)
 {
-	struct weir_loc mem = weir_loc_mem(t->staging.base + u->slot * t->block,
-					   u->len);
-	struct weir_loc disk = weir_loc_at(t->disk, u->off, u->len);
+	struct weir_operand mem =
+		weir_operand_mem(t->staging.base + u->slot * t->block, u->len);
+	struct weir_operand disk = weir_operand_at(t->disk, u->off, u->len);
 
 	weir_job_crc32c(&u->jobs[!t->file.sink], mem, 0);
 	if (t->file.sink)
@@ -70,8 +70,8 @@ static void set_near(struct transfer *t, struct unit *u)
 static int set_far(struct transfer *t, struct unit *u, struct weir_buf *buf)
 {
 	struct staging *s = &t->staging;
-	struct weir_loc disk = weir_loc_at(t->disk, u->off, u->len);
-	struct weir_loc near = weir_loc_buf(buf);
+	struct weir_operand disk = weir_operand_at(t->disk, u->off, u->len);
+	struct weir_operand near = weir_operand_buf(buf);
 	char *at = s->their_base + u->slot * t->block;
 	int err = weir_inventory_get(&u->far, s->inventory, s->theirs, at,
 				     u->len, at, t->file.sink ? u->len : 0);
@@ -80,9 +80,9 @@ static int set_far(struct transfer *t, struct unit *u, struct weir_buf *buf)
 		return err;
 	weir_job_crc32c(&u->jobs[1], near, 0);
 	weir_job_copy(&u->jobs[0], near,
-		      t->file.sink ? weir_loc_buf(u->far) : disk);
+		      t->file.sink ? weir_operand_buf(u->far) : disk);
 	weir_job_copy(&u->jobs[2],
-		      t->file.sink ? disk : weir_loc_buf(u->far), near);
+		      t->file.sink ? disk : weir_operand_buf(u->far), near);
 	return 0;
 }
 

@@ -22,7 +22,7 @@ struct head {
 
 _Static_assert(sizeof(struct head) == NOTE_HEAD, "no holes");
 
-size_t note_encode(const struct note *n, void *to, size_t room)
+size_t note_encode(const struct note *n, void *to, size_t capacity)
 {
 	struct head h = {
 		.version_type = htole32(WIRE_VERSION << 16 | n->type),
@@ -37,7 +37,7 @@ size_t note_encode(const struct note *n, void *to, size_t room)
 	size_t name = n->name ? strlen(n->name) + 1 : 0;
 	char *at = to;
 
-	if (room < sizeof(h) + name + n->desc_len)
+	if (capacity < sizeof(h) + name + n->desc_len)
 		return 0;
 	memcpy(at, &h, sizeof(h));
 	if (name)

@@ -18,7 +18,7 @@
 /* For the peer to hear of a failure, before the connection is taken down. */
 #define FAREWELL (2 * WEIR_SEC)
 
-static void on_patience(struct weir_timer *timer, uint64_t n, void *arg);
+static void on_timeout(struct weir_timer *timer, uint64_t n, void *arg);
 
 struct transfer *transfer_new(struct app *app, struct weir_conn *conn)
 {
@@ -32,7 +32,7 @@ struct transfer *transfer_new(struct app *app, struct weir_conn *conn)
 	t->block = app->opts.block;
 	t->file.fd = t->file.dir = -1;
 	t->started_ns = weir_reactor_now(app->reactor);
-	if (weir_timer_create(&t->patience, app->reactor, on_patience, t)) {
+	if (weir_timer_create(&t->timeout, app->reactor, on_timeout, t)) {
 		free(t);
 		return NULL;
 	}
@@ -57,7 +57,7 @@ static void destroy(struct transfer *t)
 	staging_destroy(t);
 	weir_conn_destroy(t->conn);
 	weir_domain_destroy(t->disk);
-	weir_timer_destroy(t->patience);
+	weir_timer_destroy(t->timeout);
 	file_close(&t->file);
 	while (*at != t)
 		at = &(*at)->next;
@@ -121,7 +121,7 @@ void transfer_done(struct transfer *t)
 	transfer_busy(t);
 	t->state = STATE_DONE;
 	t->ended_ns = weir_reactor_now(t->app->reactor);
-	weir_timer_start(t->patience, t->ended_ns + FAREWELL, 0);
+	weir_timer_start(t->timeout, t->ended_ns + FAREWELL, 0);
 	transfer_idle(t);
 }
 
@@ -156,7 +156,7 @@ void transfer_fail(struct transfer *t, enum fail fail, int err)
 }
 
 /* Nothing has come for a while: who is idle is not told that a peer is gone. */
-static void on_patience(struct weir_timer *timer, uint64_t n, void *arg)
+static void on_timeout(struct weir_timer *timer, uint64_t n, void *arg)
 {
 	struct transfer *t = arg;
 
@@ -170,9 +170,10 @@ static void on_patience(struct weir_timer *timer, uint64_t n, void *arg)
 void transfer_wait(struct transfer *t)
 {
 	if (t->state != STATE_DONE)
-		weir_timer_start(t->patience,
+		weir_timer_start(t->timeout,
 				 weir_reactor_now(t->app->reactor) +
-				 t->app->opts.timeout_ns, 0);
+					 t->app->opts.timeout_ns,
+				 0);
 }
 
 /* Notes to the peer. */

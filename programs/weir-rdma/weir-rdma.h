@@ -80,7 +80,7 @@ struct note {
 
 #define NOTE_HEAD 40u		/* Bytes of all but the last three. */
 
-size_t note_encode(const struct note *n, void *to, size_t room);
+size_t note_encode(const struct note *n, void *to, size_t capacity);
 int note_decode(struct note *n, const void *from, size_t len);
 
 /* What has failed; say.c makes a sentence of it. */
@@ -159,7 +159,7 @@ struct transfer {
 
 	struct weir_conn *conn;
 	struct weir_op conn_op, work_op, move_op, leave_op, over_op;
-	struct weir_timer *patience;
+	struct weir_timer *timeout;
 	bool leaving;		/* The connection is being taken down. */
 	bool over;		/* Nothing is under way any more. */
 

@@ -37,7 +37,8 @@ static bool is_ping(const char *p, uint32_t size)
 static void move(struct session *s, const struct info *info, bool in,
 		 weir_op_fn *fn)
 {
-	struct weir_loc there = weir_loc_at(s->there, info->addr, info->size);
+	struct weir_operand there =
+		weir_operand_at(s->there, info->addr, info->size);
 	struct weir_buf *buf;
 	int err;
 
@@ -50,9 +51,9 @@ static void move(struct session *s, const struct info *info, bool in,
 		weir_job_init(&s->job, fn);
 		s->job.op.data = s;
 		if (in)
-			weir_job_copy(&s->job, weir_loc_buf(buf), there);
+			weir_job_copy(&s->job, weir_operand_buf(buf), there);
 		else
-			weir_job_copy(&s->job, there, weir_loc_buf(buf));
+			weir_job_copy(&s->job, there, weir_operand_buf(buf));
 		err = weir_job_start(s->rp->dma, &s->job);
 		weir_buf_put(buf);
 	}

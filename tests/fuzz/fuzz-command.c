@@ -16,7 +16,7 @@
 #include <getopt.h>
 #include <sys/mman.h>
 
-#include "tests/fuzz/fuzz-kit.h"
+#include "tests/fuzz/fuzz-fixture.h"
 
 int weir_main(int argc, char **argv);
 #define main weir_main

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "tests/fuzz/descriptor-kit.h"
+#include "tests/fuzz/descriptor-fixture.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -17,10 +17,10 @@ static void must_be_sound(const struct descriptor *d)
 {
 	uint8_t again[DESCRIPTOR_MAX];
 	struct descriptor e;
-	int n = descriptor_format(again, d, NULL, 0, KIT_CALL);
+	int n = descriptor_format(again, d, NULL, 0, FIXTURE_CALL);
 
-	if (n < 0 || descriptor_parse(&e, again, (size_t)n, NULL, 0, KIT_NOW,
-				      KIT_CALL))
+	if (n < 0 || descriptor_parse(&e, again, (size_t)n, NULL, 0,
+				      FIXTURE_NOW, FIXTURE_CALL))
 		abort();
 	if (!d->len || d->len > INT64_MAX || d->addr + d->len < d->addr ||
 	    !d->permissions || d->permissions > 7 ||
@@ -34,7 +34,7 @@ static void must_be_sound(const struct descriptor *d)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const char *key = size && data[0] & 1 ? kit_key : NULL;
+	const char *key = size && data[0] & 1 ? fixture_key : NULL;
 	size_t len = size ? size - 1 : 0;
 	struct descriptor d;
 	uint8_t *copy;
@@ -46,9 +46,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memcpy(copy, data + 1, len);
 	if (data[0] & 2)
-		kit_repair(copy, len, key != NULL);
-	if (!descriptor_parse(&d, copy, len, key, key ? sizeof(kit_key) : 0,
-			      KIT_NOW, KIT_CALL))
+		fixture_repair(copy, len, key != NULL);
+	if (!descriptor_parse(&d, copy, len, key, key ? sizeof(fixture_key) : 0,
+			      FIXTURE_NOW, FIXTURE_CALL))
 		must_be_sound(&d);
 	free(copy);
 	return 0;

@@ -18,7 +18,7 @@
 
 #include "dma/bounce.h"
 #include "dma/job-internal.h"
-#include "tests/fuzz/fuzz-kit.h"
+#include "tests/fuzz/fuzz-fixture.h"
 
 const char fuzz_name[] = "engine";
 
@@ -32,7 +32,7 @@ const char fuzz_name[] = "engine";
 
 struct work {
 	struct weir_job job;
-	struct weir_loc more;
+	struct weir_operand more;
 	char *mem[3];		/* Of .len, with guards. */
 	size_t len;
 	int started, calls;
@@ -91,7 +91,7 @@ static void look_at(const struct weir_job *job)
 	MUST(n <= 3);
 	for (i = 0; i < n; i++) {
 		sum += iov[i].iov_len;
-		if (weir_job_domain(job, side) != f.store)
+		if (weir_job_domain(job, side) != f.shared_pool)
 			MUST(is_ours(iov[i].iov_base, iov[i].iov_len));
 	}
 	MUST(!n || sum <= weir_job_bytes(job) - skip);
@@ -170,7 +170,7 @@ static void keep(struct pending p)
 	int side;
 
 	for (side = 0; p.job && side < 3; side++)
-		if (weir_job_domain(p.job, side) != f.store)
+		if (weir_job_domain(p.job, side) != f.shared_pool)
 			touches(&p, iov, weir_job_pieces(p.job, side, 0, iov,
 							 4));
 	MUST(f.n_pending < PENDING);
@@ -242,7 +242,7 @@ static uint64_t check_side(const struct weir_domain_side *side)
 
 	for (i = 0; i < side->n_iov; i++) {
 		sum += side->iov[i].iov_len;
-		if (side->domain != f.store)
+		if (side->domain != f.shared_pool)
 			MUST(is_ours(side->iov[i].iov_base,
 				     side->iov[i].iov_len));
 	}
@@ -257,9 +257,9 @@ static int store_move(struct weir_domain *domain, struct weir_reactor *r,
 
 	(void)domain, (void)r;
 	MUST(!move->src.n_iov || check_side(&move->src) == p.len);
-	if (move->src.domain != f.store)
+	if (move->src.domain != f.shared_pool)
 		touches(&p, move->src.iov, move->src.n_iov);
-	if (move->dst.domain != f.store)
+	if (move->dst.domain != f.shared_pool)
 		touches(&p, move->dst.iov, move->dst.n_iov);
 	if (!err)
 		keep(p);
@@ -381,11 +381,11 @@ static void release(struct work *w)
 	}
 }
 
-static struct weir_loc place(struct work *w, int which)
+static struct weir_operand place(struct work *w, int which)
 {
 	if (take(&f.in, 2))
-		return weir_loc_mem(w->mem[which], w->len);
-	return weir_loc_at(f.store, take(&f.in, 100), w->len);
+		return weir_operand_mem(w->mem[which], w->len);
+	return weir_operand_at(f.shared_pool, take(&f.in, 100), w->len);
 }
 
 static void begin_job(struct work *w)
@@ -405,7 +405,7 @@ static void begin_job(struct work *w)
 	if (w->job.kind == WEIR_JOB_DUALCAST || w->job.kind == WEIR_JOB_XOR) {
 		w->more = place(w, 2);
 		w->job.more = &w->more;
-		w->job.n_more = 1;
+		w->job.n_extra = 1;
 	}
 	if (!weir_job_start(f.dma, &w->job))
 		w->started++;
@@ -484,15 +484,18 @@ static void begin(void)
 	if (!f.r)
 		MUST(!weir_reactor_create(&f.r, NULL));
 	MUST(!weir_dma_create(&f.dma, f.r, &dma));
-	MUST(!weir_domain_create(&f.store, &domain));
-	MUST(!weir_domain_set_pull(f.store, has & 1 ? NULL : store_move));
-	MUST(!weir_domain_set_push(f.store, has & 2 ? NULL : store_move));
-	MUST(!weir_domain_set_transfer(f.store, has & 4 ? store_move : NULL));
-	MUST(!weir_domain_set_fill(f.store, has & 4 ? store_move : NULL));
-	MUST(!weir_domain_set_cancel(f.store, store_cancel));
+	MUST(!weir_domain_create(&f.shared_pool, &domain));
+	MUST(!weir_domain_set_pull(f.shared_pool, has & 1 ? NULL : store_move));
+	MUST(!weir_domain_set_push(f.shared_pool, has & 2 ? NULL : store_move));
+	MUST(!weir_domain_set_transfer(f.shared_pool,
+				       has & 4 ? store_move : NULL));
+	MUST(!weir_domain_set_fill(f.shared_pool, has & 4 ? store_move : NULL));
+	MUST(!weir_domain_set_cancel(f.shared_pool, store_cancel));
 	if (has & 8) {
-		MUST(!weir_domain_set_translate(f.store, store_translate));
-		MUST(!weir_domain_set_invalidate(f.store, store_invalidate));
+		MUST(!weir_domain_set_translate(f.shared_pool,
+						store_translate));
+		MUST(!weir_domain_set_invalidate(f.shared_pool,
+						 store_invalidate));
 	}
 	if (has & 16)
 		MUST(!weir_dma_add_engine(f.dma, &card, NULL));
@@ -505,7 +508,7 @@ static void end(void)
 
 	drain();
 	MUST(!weir_dma_destroy(f.dma));
-	MUST(!weir_domain_destroy(f.store));
+	MUST(!weir_domain_destroy(f.shared_pool));
 	MUST(!f.translations);
 	for (i = 0; i < JOBS; i++)
 		release(&f.work[i]);

@@ -13,7 +13,7 @@
 #include <weir/pool.h>
 #include <weir/reactor.h>
 
-#include "tests/fuzz/fuzz-kit.h"
+#include "tests/fuzz/fuzz-fixture.h"
 
 const char fuzz_name[] = "inventory";
 

@@ -18,7 +18,7 @@
 #include <weir/domain.h>
 
 #include "programs/weir-nbd/weir-nbd.h"
-#include "tests/fuzz/fuzz-kit.h"
+#include "tests/fuzz/fuzz-fixture.h"
 
 const char fuzz_name[] = "nbd";
 
@@ -52,17 +52,20 @@ void usage_error(const char *fmt, ...)
 }
 
 /* As a plug brings it: memory, reached by jobs. */
-static void begin_plug(struct export *x)
+static void begin_plugin(struct export *x)
 {
 	static uint8_t bytes[EXPORT_SIZE];
-	struct nbd_plug_export brought = { .domain = weir_domain_system(),
-					   .addr = (uintptr_t)bytes,
-					   .flags = NBD_PLUG_FILLS };
+	struct nbd_plugin_export brought = { .domain = weir_domain_system(),
+					     .addr = (uintptr_t)bytes,
+					     .flags = NBD_PLUGIN_FILLS };
 
-	*x = (struct export){ .name = "p", .text = "from a plug", .fd = -1,
-			      .size = EXPORT_SIZE, .block_min = 1,
+	*x = (struct export){ .name = "p",
+			      .text = "from a plug",
+			      .fd = -1,
+			      .size = EXPORT_SIZE,
+			      .block_min = 1,
 			      .backing = &domain_backing,
-			      .plug = { .brought = brought, .open = true } };
+			      .plugin = { .brought = brought, .open = true } };
 	x->flags = NBD_FLAG_HAS_FLAGS | NBD_FLAG_SEND_TRIM |
 		   NBD_FLAG_SEND_WRITE_ZEROES | NBD_FLAG_SEND_FAST_ZERO;
 }
@@ -90,7 +93,7 @@ static void begin_once(void)
 	x[1].base = NULL;
 	x[1].fd = memfd_create("export", MFD_CLOEXEC);
 	MUST(x[1].fd >= 0 && !ftruncate(x[1].fd, EXPORT_SIZE));
-	begin_plug(&x[2]);
+	begin_plugin(&x[2]);
 	MUST(!domain_begin(core, 1));
 }
 

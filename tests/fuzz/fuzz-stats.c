@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "reactor/stats-read.h"
-#include "tests/fuzz/fuzz-kit.h"
+#include "tests/fuzz/fuzz-fixture.h"
 
 const char fuzz_name[] = "stats";
 
@@ -32,7 +32,10 @@ static const struct stats_field_entry fields[3] = {
 static void put_record(unsigned char *page, uint64_t at, uint32_t kind)
 {
 	struct stats_record head = {
-		.size = 512, .kind = kind, .n_words = 48, .id = kind,
+		.size = 512,
+		.kind = kind,
+		.n_counters = 48,
+		.id = kind,
 		.label = "label",
 	};
 

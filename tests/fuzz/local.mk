@@ -29,13 +29,13 @@ fuzz_nbd = programs/weir-nbd/batch.c programs/weir-nbd/cells.c \
 	programs/weir-nbd/export.c \
 	programs/weir-nbd/file.c programs/weir-nbd/hello.c \
 	programs/weir-nbd/memory.c programs/weir-nbd/pages.c \
-	programs/weir-nbd/peer.c programs/weir-nbd/plug.c \
+	programs/weir-nbd/peer.c programs/weir-nbd/plugin.c \
 	programs/weir-nbd/reply.c \
 	programs/weir-nbd/request.c programs/weir-nbd/say.c \
 	programs/weir-nbd/status.c \
 	programs/common/number.c
 
-fuzz_common = %D%/run-corpus.c %D%/fuzz-kit.h
+fuzz_common = %D%/run-corpus.c %D%/fuzz-fixture.h
 fuzz_programs = %D%/run-command %D%/run-engine %D%/run-inventory \
 	%D%/run-nbd %D%/run-sim %D%/run-stats
 %C%_run_command_SOURCES = %D%/fuzz-command.c $(fuzz_common) $(fuzz_tools)
@@ -94,7 +94,7 @@ CLEANFILES += %D%/fuzz-command %D%/fuzz-descriptor %D%/fuzz-engine \
 	%D%/fuzz-*.log %D%/seed-descriptor %D%/weir-sim-clang
 EXTRA_DIST += \
 	%D%/corpus \
-	%D%/descriptor-kit.h \
+	%D%/descriptor-fixture.h \
 	%D%/fuzz-descriptor.c \
 	%D%/fuzz.sh \
 	%D%/seed-descriptor.c

@@ -8,7 +8,7 @@
 
 #include <dirent.h>
 
-#include "tests/fuzz/fuzz-kit.h"
+#include "tests/fuzz/fuzz-fixture.h"
 
 #define INPUT_MAX 65536
 

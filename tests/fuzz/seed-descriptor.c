@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "tests/fuzz/descriptor-kit.h"
+#include "tests/fuzz/descriptor-fixture.h"
 
 static int write_seed(const char *dir, unsigned int i, unsigned int how)
 {
@@ -14,9 +14,9 @@ static int write_seed(const char *dir, unsigned int i, unsigned int how)
 	FILE *f;
 	int n;
 
-	kit_descriptor(&d, i);
-	n = descriptor_format(buf + 1, &d, how & 1 ? kit_key : NULL,
-			      how & 1 ? sizeof(kit_key) : 0, KIT_CALL);
+	fixture_descriptor(&d, i);
+	n = descriptor_format(buf + 1, &d, how & 1 ? fixture_key : NULL,
+			      how & 1 ? sizeof(fixture_key) : 0, FIXTURE_CALL);
 	if (n < 0)
 		return 0;	/* No libsodium. */
 	buf[0] = (uint8_t)how;
@@ -36,7 +36,7 @@ int main(int argc, char **argv)
 
 	if (argc != 2)
 		return fprintf(stderr, "usage: seed-descriptor DIR\n"), 2;
-	for (i = 0; kit_descriptor(&d, i); i++)
+	for (i = 0; fixture_descriptor(&d, i); i++)
 		for (how = 0; how < 4; how++)
 			if (write_seed(argv[1], i, how))
 				return 1;

@@ -25,7 +25,8 @@ static void pool_create(struct core *c)
 
 	if (byte_below(2)) {
 		opts = (struct weir_pool_opts){ .size = sizeof(opts),
-						.store = w.store, .cache = 1 };
+						.shared_pool = w.store,
+						.cache = 1 };
 		opts.flags = byte_below(2) * WEIR_POOL_NO_CACHE;
 		if (opts.flags)
 			opts.cache = 0;
@@ -211,50 +212,50 @@ static void dma_touch(struct core *c)
 /* Jobs. */
 
 /* A step of a chain may start when files and bufs are gone: not for it. */
-static struct weir_loc some_loc(struct core *c, char *mem, size_t len,
-				bool is_step)
+static struct weir_operand some_operand(struct core *c, char *mem, size_t len,
+					bool is_step)
 {
 	uint64_t at = byte_below(2) * 1024;
 	uint32_t which = byte_below(8);
-	struct weir_loc loc;
+	struct weir_operand operand;
 
 	if (is_step && which > 2)
-		return weir_loc_mem(mem, len);
+		return weir_operand_mem(mem, len);
 
 	switch (which) {
 	case 0:
-		return weir_loc_at(weir_sim_peer_domain(w.peer), at, len);
+		return weir_operand_at(weir_sim_peer_domain(w.peer), at, len);
 	case 1:
 	case 2:
-		return weir_loc_at(weir_sim_card_domain(w.cards[which - 1]),
-				   at, len);
+		return weir_operand_at(weir_sim_card_domain(w.cards[which - 1]),
+				       at, len);
 	case 3:
 	case 4:
 		if (w.files[which - 3])
-			return weir_loc_at(w.files[which - 3], at, len);
+			return weir_operand_at(w.files[which - 3], at, len);
 		break;
 	case 5:
-		loc = weir_loc_buf(c->bufs[byte_below(HELD)]);
-		if (loc.buf)
-			return loc;
+		operand = weir_operand_buf(c->bufs[byte_below(HELD)]);
+		if (operand.buf)
+			return operand;
 		break;
 	}
-	return weir_loc_mem(mem, len);
+	return weir_operand_mem(mem, len);
 }
 
 /* What @job is to do, with three places of @len bytes at @mem. */
 static void job_draw(struct core *c, struct weir_job *job,
-		     struct weir_loc *more, char *mem, size_t len)
+		     struct weir_operand *more, char *mem, size_t len)
 {
-	weir_job_copy(job, some_loc(c, mem, len, !more),
-		      some_loc(c, mem + len, len, !more));
+	weir_job_copy(job, some_operand(c, mem, len, !more),
+		      some_operand(c, mem + len, len, !more));
 	job->kind = 1 + byte_below(9);
 	job->flags = byte_below(16);
 	job->pattern = UINT64_C(0x0123456789abcdef);
 	if (more && job->kind >= WEIR_JOB_DUALCAST) {
-		*more = some_loc(c, mem + 2 * len, len, false);
+		*more = some_operand(c, mem + 2 * len, len, false);
 		job->more = more;
-		job->n_more = 1;
+		job->n_extra = 1;
 	}
 }
 
@@ -429,10 +430,12 @@ void move_touch(struct core *c)
 
 void move_set_up(void)
 {
-	struct weir_store_class class = { .buf_size = 4096, .bufs = 5 };
-	struct weir_store_opts store = {
-		.size = sizeof(store), .classes = &class, .n_classes = 1,
-		.flags = WEIR_STORE_NO_HUGE,
+	struct weir_shared_pool_class class = { .buf_size = 4096, .bufs = 5 };
+	struct weir_shared_pool_opts store = {
+		.size = sizeof(store),
+		.classes = &class,
+		.n_classes = 1,
+		.flags = WEIR_SHARED_POOL_NO_HUGE,
 	};
 	struct weir_sim_card_opts card = { .size = sizeof(card) };
 	struct weir_sim_peer_opts peer = { .size = sizeof(peer) };
@@ -449,7 +452,7 @@ void move_set_up(void)
 	peer.depth = 1 + byte_below(4);
 	peer.name = "b/peer";
 	MUST(!weir_sim_peer_create(&w.peer, w.sim, &peer));
-	MUST(!weir_store_create(&w.store, &store));
+	MUST(!weir_shared_pool_create(&w.shared_pool, &store));
 }
 
 void move_take_down_core(struct core *c)
@@ -475,5 +478,5 @@ void move_take_down(void)
 	for (i = 0; i < CARDS; i++)
 		MUST(!weir_sim_card_destroy(w.cards[i]));
 	MUST(!weir_sim_peer_destroy(w.peer));
-	MUST(!weir_store_destroy(w.store));
+	MUST(!weir_shared_pool_destroy(w.shared_pool));
 }

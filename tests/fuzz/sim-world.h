@@ -18,11 +18,11 @@
 #include <weir/sim-memory.h>
 #include <weir/sim-socket.h>
 #include <weir/socket.h>
-#include <weir/store.h>
+#include <weir/shared-pool.h>
 #include <weir/timer.h>
 #include <weir/watch.h>
 
-#include "tests/fuzz/fuzz-kit.h"
+#include "tests/fuzz/fuzz-fixture.h"
 
 enum {
 	CORES = 3,
@@ -62,7 +62,7 @@ struct task {
 	struct iovec iov[3];
 	struct msghdr msg;
 	struct sockaddr_un to;
-	struct weir_loc more;
+	struct weir_operand more;
 	char result[256];	/* struct statx */
 	bool has_deadline;
 	bool may_be_cancelled;
@@ -112,7 +112,7 @@ struct world {
 	struct place places[FDS];
 	struct weir_domain *files[DOMAINS];
 	struct place *file_places[DOMAINS];
-	struct weir_store *store;
+	struct weir_shared_pool *store;
 	struct weir_sim_card *cards[CARDS];
 	struct weir_sim_peer *peer;
 	uint32_t events;	/* Left, until the program is cut short. */

@@ -8,8 +8,8 @@
 # Environment: WEIR_PROXY is the program; WEIR_BACKEND is one backend alone.
 # shellcheck disable=SC2317,SC2329 # Each t_ function is called by run.
 backends=${WEIR_BACKEND:-uring ev}
-# shellcheck source=tests/kit.sh
-. "${srcdir:-$(dirname "$0")/../..}/tests/kit.sh"
+# shellcheck source=tests/fixture.sh
+. "${srcdir:-$(dirname "$0")/../..}/tests/fixture.sh"
 proxy=$(absolute "${WEIR_PROXY:-programs/weir-proxy/weir-proxy}")
 crowd=$(absolute "${srcdir:-$(dirname "$0")/../..}/tests/interop/weir-proxy.py")
 weir=$(absolute "${WEIR:-tools/weir}")
@@ -134,7 +134,7 @@ t_throughput_by_iperf3()
 }
 
 # Line by line, as a person types.
-t_talk_by_socat()
+t_peers_by_socat()
 {
 	socat UNIX-LISTEN:back,fork EXEC:cat >server.out 2>&1 &
 	server_pid=$!
@@ -220,8 +220,8 @@ t_a_shell_by_ssh()
 
 descriptors() { find "/proc/$proxy_pid/fd" -type l | wc -l; }
 
-# crowd_talks SCENE LONG SHORT: between clients and targets of its own.
-crowd_talks()
+# crowd_peers SCENE LONG SHORT: between clients and targets of its own.
+crowd_peers()
 {
 	start "$front" "$back"
 	before=$(descriptors)
@@ -239,18 +239,18 @@ crowd_talks()
 	stop
 }
 
-t_a_talk_as_of_a_terminal() { crowd_talks talk 200 20; }
-t_thousands_who_say_nothing() { crowd_talks idle 3000 300; }
-t_a_slow_reader_and_others() { crowd_talks slow 30000000 8000000; }
+t_a_peers_as_of_a_terminal() { crowd_peers talk 200 20; }
+t_thousands_who_say_nothing() { crowd_peers idle 3000 300; }
+t_a_slow_reader_and_others() { crowd_peers slow 30000000 8000000; }
 t_more_than_it_has_descriptors_for()
 {
 	few=64
-	crowd_talks queue 100 40
+	crowd_peers queue 100 40
 	few=
 	! grep 'open files' proxy.err || wrong 'it took more than it could serve'
 }
 
-t_resets_in_every_phase() { crowd_talks resets 80 16; }
+t_resets_in_every_phase() { crowd_peers resets 80 16; }
 
 # Why a test that takes its time is not run over the second backend.
 first=
@@ -273,8 +273,8 @@ for backend in $backends; do
 	run t_load_by_wrk "${no_python:-$(has wrk)}$(not_twice)"
 	run t_throughput_by_iperf3 "$(has iperf3)"
 	run t_a_shell_by_ssh "$(no_ssh)"
-	run t_talk_by_socat "$(has socat)"
-	run t_a_talk_as_of_a_terminal "$no_python"
+	run t_peers_by_socat "$(has socat)"
+	run t_a_peers_as_of_a_terminal "$no_python"
 	run t_thousands_who_say_nothing "$no_python"
 	run t_a_slow_reader_and_others "$no_python"
 	run t_more_than_it_has_descriptors_for "$no_python"

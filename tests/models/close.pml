@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The end of a reactor: reactor/turn.c, op.c, worker.c, source.c, reactor.c and
- * the stock of mem/buf.c.
+ * the free_list of mem/buf.c.
  *
  * Under way when it is told to stop: an operation that the kernel has, one that
  * a worker may take, a source that was destroyed but whose request the kernel
@@ -9,11 +9,11 @@
  * unregister, free; and whoever is late is waited for.
  *
  * Shown: each operation has one callback; the kernel writes only to memory that
- * is still there; nobody touches the reactor or the stock once they are gone;
+ * is still there; nobody touches the reactor or the free_list once they are gone;
  * and the reactor comes to its end, though the kernel's operation may end by
  * nothing but a cancel.
  *
- * wrong: NO_DRAIN NO_JOIN NO_ZOMBIES NO_SENDERS NO_ERRAND_FINISH NO_CANCEL
+ * wrong: NO_DRAIN NO_JOIN NO_ZOMBIES NO_SENDERS NO_DEFERRED_FINISH NO_CANCEL
  */
 
 /* The operation that the kernel has. */
@@ -23,16 +23,16 @@ byte callbacks_io;
 /* The worker's operation. */
 bool lock, queued = true, quit, worker_ended;
 byte callbacks_work;
-bool work_home;
+bool work_returned;
 
 /* The source. */
 bool engaged = true, disarmed, last_word;
 bool zombie, source_gone;
 
-/* The buf, and its stock. */
+/* The buf, and its free_list. */
 byte senders, out = 1;
-bool arrival, sent, errand_home;
-bool stock_gone;
+bool arrival, sent, deferred_arrived;
+bool free_list_gone;
 
 byte in_flight = 2;
 bool gone;			/* The reactor. */
@@ -87,7 +87,7 @@ proctype worker()
 	:: mine ->
 		assert(!gone && !callbacks_work);	/* io_sync() */
 		/* op_return() */
-		work_home = true;
+		work_returned = true;
 		mailbox_wake()
 	:: else
 	fi;
@@ -97,12 +97,12 @@ proctype worker()
 	ended++
 }
 
-/* put_from_afar(), errand_send() */
+/* put_from_afar(), deferred_send() */
 proctype other_thread()
 {
 	bool was;
 
-	assert(!stock_gone);
+	assert(!free_list_gone);
 	atomic { senders++ }
 	arrival = true;
 	atomic {
@@ -111,20 +111,20 @@ proctype other_thread()
 	}
 	if
 	:: !was ->
-		assert(!stock_gone);
-		errand_home = true;
+		assert(!free_list_gone);
+		deferred_arrived = true;
 		mailbox_wake()
 	:: else
 	fi;
-	assert(!stock_gone);
+	assert(!free_list_gone);
 	atomic { senders-- }
 	ended++
 }
 
 /* One turn's work: mailbox_run() and reap(). */
-#define something (cqe || work_home || errand_home || last_word)
+#define something (cqe || work_returned || deferred_arrived || last_word)
 
-inline stock_bring_home()
+inline free_list_collect()
 {
 	if
 	:: arrival ->
@@ -141,16 +141,16 @@ inline do_one()
 		cqe = false;
 		callbacks_io++;
 		in_flight--
-	:: work_home ->
-		work_home = false;
+	:: work_returned ->
+		work_returned = false;
 		callbacks_work++;
 		in_flight--
-	:: errand_home ->
-		/* errand_home(), arrived() */
-		assert(!stock_gone);
-		errand_home = false;
+	:: deferred_arrived ->
+		/* deferred_arrived(), arrived() */
+		assert(!free_list_gone);
+		deferred_arrived = false;
 		sent = false;
-		stock_bring_home()
+		free_list_collect()
 	:: last_word ->
 		/* source_unref() */
 		last_word = false;
@@ -183,24 +183,24 @@ proctype reactor()
 
 	/* weir_inventory_destroy(): -EBUSY while bufs are out. */
 	do
-	:: stock_bring_home();
+	:: free_list_collect();
 		if
 		:: out == 0 -> break
 		:: out > 0 && something -> do_one()
 		:: out > 0 && arrival
 		fi
 	od;
-	/* stock_fini() */
+	/* free_list_fini() */
 #ifndef NO_SENDERS
 	senders == 0;
 #endif
-#ifndef NO_ERRAND_FINISH
+#ifndef NO_DEFERRED_FINISH
 	do
 	:: !sent -> break
 	:: sent && something -> do_one()
 	od;
 #endif
-	stock_gone = true;
+	free_list_gone = true;
 
 	/* weir_reactor_destroy(): begin_stopping(), op_cancel_all() */
 #ifndef NO_CANCEL
@@ -220,7 +220,7 @@ proctype reactor()
 	/* turn_until_stopped(), is_drained() */
 #ifndef NO_DRAIN
 	do
-	:: in_flight == 0 && !zombie && !errand_home -> break
+	:: in_flight == 0 && !zombie && !deferred_arrived -> break
 	:: something -> do_one()
 	od;
 	assert(callbacks_io == 1 && callbacks_work == 1 && source_gone);

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of a group: lanes_quiet() of reactor/lane.c, with reactor/turn.c.
+ * The end of a group: rings_quiet() of reactor/spsc.c, with reactor/turn.c.
  *
- * Three cores post to each other, whatever the lanes of others say, until they
+ * Three cores post to each other, whatever the rings of others say, until they
  * are told to stop, each at a time of its own.  Each message is work that may
  * send another one.  A core that stops sends nothing new, shows what it has
  * sent, and, when it finds nothing more to do, says once that it is quiet; it
- * has stopped when all have said so and its lanes are empty.
+ * has stopped when all have said so and its rings are empty.
  *
- * Shown: nothing is left in the lanes of cores that have stopped, and all stop.
+ * Shown: nothing is left in the rings of cores that have stopped, and all stop.
  *
- * wrong: STOPPED_SEND STOP_ALONE SHOW_AFTER_QUIET LAST_TELLS_NOBODY
- * wrong: LOOK_BEFORE_ALL_ARE_QUIET
+ * wrong: STOPPED_SEND STOP_ALONE PUBLISH_AFTER_QUIET LAST_TELLS_NOBODY
+ * wrong: POLL_BEFORE_ALL_ARE_QUIET
  */
 
 #define CORES 3
 #define MESSAGES 2	/* In all. */
 #define TURNS 2		/* Before it must stop. */
 
-byte lane[CORES];	/* To each, from whomever: shown, and not yet run. */
-bool closed[CORES], stopped[CORES], rung[CORES];
+byte spsc[CORES];	/* To each, from whomever: shown, and not yet run. */
+bool closed[CORES], stopped[CORES], fallback[CORES];
 byte n_quiet, n_sent, n_stopped;
 
 /* weir_post() to @to: not shown before the turn ends. */
@@ -41,9 +41,9 @@ inline show_all(i)
 		if
 		:: unshown[i] ->
 			assert(!stopped[i]);
-			lane[i] = lane[i] + unshown[i];
+			spsc[i] = spsc[i] + unshown[i];
 			unshown[i] = 0;
-			rung[i] = true
+			fallback[i] = true
 		:: else
 		fi;
 		i++
@@ -58,17 +58,17 @@ proctype core(byte me)
 	bool stopping, quiet;
 
 	other = (me + 1) % CORES;
-turn:	rung[me] = false;
+turn:	fallback[me] = false;
 	/* begin_stopping() */
 	if
 	:: !stopping -> stopping = true; closed[me] = true
 	:: turns < TURNS -> turns++
 	:: stopping
 	fi;
-	/* lane_run() */
+	/* spsc_run() */
 	if
-	:: lane[me] > 0 ->
-		atomic { lane[me]-- }
+	:: spsc[me] > 0 ->
+		atomic { spsc[me]-- }
 #ifdef STOPPED_SEND
 		post(other)
 #else
@@ -83,12 +83,12 @@ turn:	rung[me] = false;
 		:: else
 		fi
 	fi;
-#ifndef SHOW_AFTER_QUIET
+#ifndef PUBLISH_AFTER_QUIET
 	show_all(i);
 #endif
 	/* is_drained() */
 	if
-	:: !stopping || lane[me] > 0 -> goto turn
+	:: !stopping || spsc[me] > 0 -> goto turn
 	:: else
 	fi;
 #ifdef STOP_ALONE
@@ -103,7 +103,7 @@ turn:	rung[me] = false;
 		:: i == CORES ->
 			i = 0;
 			do
-			:: i < CORES -> rung[i] = true; i++
+			:: i < CORES -> fallback[i] = true; i++
 			:: else -> break
 			od
 #endif
@@ -112,23 +112,23 @@ turn:	rung[me] = false;
 		i = 0
 	:: else
 	fi;
-#ifdef SHOW_AFTER_QUIET
+#ifdef PUBLISH_AFTER_QUIET
 	show_all(i);
 #endif
 	if
 	:: n_quiet == CORES ->
-#ifdef LOOK_BEFORE_ALL_ARE_QUIET
+#ifdef POLL_BEFORE_ALL_ARE_QUIET
 		goto end
 #else
 		if
-		:: lane[me] == 0 -> goto end
+		:: spsc[me] == 0 -> goto end
 		:: else -> goto turn
 		fi
 #endif
 	:: else
 	fi;
-	/* It sleeps; mailbox.pml and lane.pml show that a bell wakes it. */
-	rung[me];
+	/* It sleeps; mailbox.pml and spsc.pml show that a notify wakes it. */
+	fallback[me];
 	goto turn;
 end:	stopped[me] = true;
 	atomic { n_stopped++ }
@@ -145,5 +145,5 @@ init {
 }
 
 ltl all_stop_and_nothing_is_left {
-	<> (n_stopped == CORES && lane[0] + lane[1] + lane[2] == 0)
+	<> (n_stopped == CORES && spsc[0] + spsc[1] + spsc[2] == 0)
 }

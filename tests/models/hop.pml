@@ -34,16 +34,16 @@ bool heard, begun, hop_ended;
 bool job;			/* Under way. */
 bool cancelled;			/* It was asked to end. */
 byte n_returning, n_hops;
-bool is_home, chain_gone, context_stopped;
+bool is_returned, chain_gone, context_stopped;
 byte ended;
 
-/* go_home(): the push, and then the look at the other's bell. */
-inline go_home()
+/* return_to_owner(): the push, and then the look at the other's notify. */
+inline return_to_owner()
 {
 #ifndef RETURN_UNCOUNTED
 	atomic { n_returning++ }
 #endif
-	assert(!is_home);
+	assert(!is_returned);
 	home ! 0;
 	assert(!chain_gone);	/* mailbox_wake() */
 #ifndef RETURN_UNCOUNTED
@@ -68,7 +68,7 @@ inline gate_leave(g)
 /* end() */
 inline end_step(w, g)
 {
-	assert(!is_home);
+	assert(!is_returned);
 	atomic {
 		w = word;
 		word = word | HOP_ENDED
@@ -87,7 +87,7 @@ inline end_step(w, g)
 		:: else
 		fi
 #endif
-	:: else -> go_home()
+	:: else -> return_to_owner()
 	fi
 }
 
@@ -128,7 +128,7 @@ proctype chain()
 		fi
 	fi;
 	home ? _;
-	is_home = true;
+	is_returned = true;
 let_go:	/* hop_let_go() */
 	n_returning == 0;
 	atomic { n_hops-- }
@@ -145,7 +145,7 @@ proctype context()
 	do
 	:: there ? ARRIVE ->
 		/* arrive(), attempt() */
-		assert(!is_home);
+		assert(!is_returned);
 		if
 		:: heard || stopping -> end_step(w, g)
 		:: else -> begun = true; job = true
@@ -153,11 +153,11 @@ proctype context()
 		gate_leave(g)
 	:: there ? HEAR ->
 		/* hear() */
-		assert(!is_home);
+		assert(!is_returned);
 		heard = true;
 		if
 		:: hop_ended ->
-			go_home();
+			return_to_owner();
 			gate_leave(g)
 		:: !hop_ended && begun -> cancelled = true
 		:: else

@@ -11,7 +11,7 @@
  * Shown: nothing is lost, taken twice, or out of its sender's order; who finds
  * the reactor asleep rings once; and it all ends.
  *
- * wrong: NO_SECOND_LOOK PUBLISH_FIRST CLAIM_BY_STORE BELL_FORGOTTEN
+ * wrong: NO_SECOND_POLL PUBLISH_FIRST CLAIM_BY_STORE NOTIFY_FORGOTTEN
  */
 
 #define CELLS 2
@@ -26,10 +26,10 @@ byte sender_in[CELLS], number_in[CELLS];
 byte tail, head;
 bool home;			/* The stack: only one ever comes home. */
 bool asleep;
-byte bell;			/* Of the backend: an eventfd. */
-byte rung;			/* Who pays for the end of this sleep. */
+byte notify;			/* Of the backend: an eventfd. */
+byte fallback;			/* Who pays for the end of this sleep. */
 byte next_of[SENDERS];
-byte taken, at_home, ended;
+byte taken, at_owner, ended;
 
 #define ALL 3
 
@@ -41,13 +41,13 @@ inline mailbox_wake(claimed)
 		atomic {
 			claimed = asleep;
 			asleep = false;
-			rung = rung + claimed;
-			assert(rung <= 1)
+			fallback = fallback + claimed;
+			assert(fallback <= 1)
 		}
 		if
 		:: claimed ->
-#ifndef BELL_FORGOTTEN
-			bell++
+#ifndef NOTIFY_FORGOTTEN
+			notify++
 #else
 			skip
 #endif
@@ -71,7 +71,7 @@ retry:
 		if
 		:: have < free_at(pos) ->
 			/* -EAGAIN: the caller comes again when there may be
-			 * room, which is when the cell has been emptied. */
+			 * capacity, which is when the cell has been emptied. */
 			seq[pos % CELLS] >= free_at(pos);
 			pos = tail;
 			goto retry
@@ -122,10 +122,10 @@ proctype reactor()
 {
 	byte n, who;
 
-turn:	/* mailbox_bring_home() */
+turn:	/* mailbox_bring_back() */
 	atomic {
 		if
-		:: home -> home = false; at_home++
+		:: home -> home = false; at_owner++
 		:: else
 		fi
 	}
@@ -143,7 +143,7 @@ turn:	/* mailbox_bring_home() */
 	:: else -> break
 	od;
 	if
-	:: taken == ALL && at_home == 1 -> goto over
+	:: taken == ALL && at_owner == 1 -> goto over
 	:: else
 	fi;
 	/* more_is_due() */
@@ -158,9 +158,9 @@ turn:	/* mailbox_bring_home() */
 	/* sleep_until() */
 	d_step {
 		asleep = true;
-		rung = 0
+		fallback = 0
 	}
-#ifndef NO_SECOND_LOOK
+#ifndef NO_SECOND_POLL
 	if
 	:: CELL_IS_FULL -> goto awake
 	:: else
@@ -172,8 +172,8 @@ turn:	/* mailbox_bring_home() */
 #endif
 	/* backend->wait(), with nothing else that would ever end it. */
 	atomic {
-		bell > 0;
-		bell = 0
+		notify > 0;
+		notify = 0
 	}
 awake:	asleep = false;
 	goto turn;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Buffers that reactors share: mem/store-move.c, and foreign puts of mem/buf.c.
+ * Buffers that reactors share: mem/shared-pool-move.c, and foreign puts of mem/buf.c.
  *
  * Three reactors with a cache each share one buffer, or two.  Each takes one,
  * or waits for one, and puts it back itself or has another thread put it.  That a
@@ -8,14 +8,14 @@
  * one sleeps until there is.
  *
  * .n_waiting is read without the lock and relaxed, so a reactor may see an old
- * value until it has had the lock, as an errand does: see look().
+ * value until it has had the lock, as an deferred does: see look().
  *
  * Shown: nobody sleeps for a buffer while one is free anywhere, in the store,
  * in a cache or on its way home; buffers are neither lost nor made; and what
- * rule 1 of mem/store-internal.h says.
+ * rule 1 of mem/shared-pool-internal.h says.
  *
  * long: BUFS=2
- * wrong: NO_RECALL NO_LOOK_IN_PUT RECALL_ONCE GIVE_WITHOUT_SERVE
+ * wrong: NO_RECALL NO_POLL_IN_PUT RECALL_ONCE GIVE_WITHOUT_SERVE
  */
 
 #define CORES 3
@@ -31,8 +31,8 @@ chan waiters = [CORES] of { byte };
 
 /* Pools. */
 byte cached[CORES], owned[CORES], arrivals[CORES], seen[CORES];
-bool recalled[CORES];		/* The pool's errand is under way. */
-bool coming[CORES];		/* The stock's errand is. */
+bool recalled[CORES];		/* The pool's deferred is under way. */
+bool coming[CORES];		/* The free_list's deferred is. */
 bool served[CORES];		/* A wait comes home. */
 bool waits[CORES];
 #ifdef RECALL_ONCE
@@ -125,7 +125,7 @@ inline put(me, who)
 	cached[me]++;
 	look(me);
 	if
-#ifdef NO_LOOK_IN_PUT
+#ifdef NO_POLL_IN_PUT
 	:: cached[me] > CACHE_MAX ->
 #else
 	:: cached[me] > CACHE_MAX || seen[me] > 0 ->
@@ -135,7 +135,7 @@ inline put(me, who)
 	fi
 }
 
-/* What the mailbox brings: stock_bring_home(), store_errand(). */
+/* What the mailbox brings: free_list_collect(), store_deferred(). */
 #define something_for(me) (coming[me] || recalled[me])
 
 inline mail(me, who)
@@ -203,7 +203,7 @@ proctype core(byte me)
 		wait_for_one(me, who);
 		do
 		:: waits[me] && served[me] ->
-			/* wait_home() */
+			/* wait_returned() */
 			atomic {
 				served[me] = false;
 				waits[me] = false

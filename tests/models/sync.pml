@@ -9,7 +9,7 @@
  * Shown: everybody comes back, the operation completes once, and whoever sends
  * it home is done with its reactor before that is destroyed.
  *
- * wrong: NO_LOOK SEQ_FIRST NO_LOOK_UNDER_LOCK NO_LOCK_AT_HOME
+ * wrong: NO_POLL SEQ_FIRST NO_POLL_UNDER_LOCK NO_LOCK_AT_OWNER
  */
 
 #define SIGNALS 2
@@ -41,7 +41,7 @@ inline release()
 	lock = false
 }
 
-/* serve(), and op_return() in two: the push, and the look at the bell. */
+/* serve(), and op_return() in two: the push, and the look at the notify. */
 inline serve()
 {
 	if
@@ -95,7 +95,7 @@ proctype blocker(byte want)
 		seen = seq;
 		/* sync_announce() */
 		waiting = true;
-#ifndef NO_LOOK
+#ifndef NO_POLL
 		if
 		:: value >= want -> break
 		:: else
@@ -128,7 +128,7 @@ proctype reactor()
 	acquire();
 	n_ops++;
 	listed = true;
-#ifndef NO_LOOK_UNDER_LOCK
+#ifndef NO_POLL_UNDER_LOCK
 	if
 	:: value >= 2 ->
 		listed = false;
@@ -143,8 +143,8 @@ proctype reactor()
 		homing;
 		homing = false
 	}
-	/* wait_home() */
-#ifndef NO_LOCK_AT_HOME
+	/* wait_returned() */
+#ifndef NO_LOCK_AT_OWNER
 	acquire();
 	release();
 #endif

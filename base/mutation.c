@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+#include "base/mutation.h"
+
+#ifdef WEIR_MUTATIONS
+#include <stdlib.h>
+#include <string.h>
+
+int mutation_lives(const char *name)
+{
+	const char *chosen = getenv("WEIR_MUTATION");
+
+	return chosen && !strcmp(chosen, name);
+}
+#else
+typedef int mutation_is_empty; /* ISO C wants something in a file. */
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Waiting for room in a context: steps of chains do, because who starts a job
+ * by hand is told -EAGAIN.  First come, first served, from a turn of its own:
+ * a job ends deep inside engines.
+ */
+
+#include "dma/job-internal.h"
+
+void capacity_wait(struct weir_dma *dma, struct dma_capacity *capacity)
+{
+	capacity->next = NULL;
+	capacity->pprev = dma->capacity_last;
+	*dma->capacity_last = capacity;
+	dma->capacity_last = &capacity->next;
+}
+
+void capacity_wait_no_more(struct weir_dma *dma, struct dma_capacity *capacity)
+{
+	if (!capacity->pprev)
+		return;
+	*capacity->pprev = capacity->next;
+	if (capacity->next)
+		capacity->next->pprev = capacity->pprev;
+	else
+		dma->capacity_last = capacity->pprev;
+	capacity->pprev = NULL;
+}
+
+/* Who finds none goes to the end of the list: so this ends. */
+static void tick(struct weir_op *op, int64_t res)
+{
+	struct weir_dma *dma =
+		weir_container_of(op, struct weir_dma, capacity_tick);
+	struct dma_capacity *capacity;
+
+	(void)res;
+	while ((capacity = dma->capacity) && !capacity_none(dma)) {
+		capacity_wait_no_more(dma, capacity);
+		capacity->fn(capacity);
+	}
+}
+
+void capacity_made(struct weir_dma *dma)
+{
+	static const struct weir_op_class tick_class = { .name = "DMA room" };
+
+	if (weir_op_is_busy(&dma->capacity_tick))
+		return;
+	op_enlist(dma->r, &dma->capacity_tick, &tick_class);
+	op_complete(&dma->capacity_tick, 0);
+}
+
+void capacity_init(struct weir_dma *dma)
+{
+	dma->capacity_last = &dma->capacity;
+	weir_op_init(&dma->capacity_tick, tick);
+}

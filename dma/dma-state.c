@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Telling of a context's states.  Arrows wait in order until the loop comes by;
+ * only a start can be refused for want of room, so it sees to it that there is
+ * some for the stop that follows.
+ */
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/why.h"
+#include "dma/job-internal.h"
+
+/* To RUNNING, to STOPPING, to STOPPED. */
+#define ARROWS_OF_START 3
+
+static void arm(struct weir_dma *dma)
+{
+	static const struct weir_op_class state_class = { .name = "DMA state" };
+
+	if (weir_op_is_busy(&dma->state_op))
+		return;
+	op_enlist(dma->r, &dma->state_op, &state_class);
+	op_complete(&dma->state_op, 0);
+}
+
+void dma_set_state(struct weir_dma *dma, uint32_t state)
+{
+	if (state == dma->state)
+		return;
+	if (dma->state_fn) {
+		if (!dma->n_arrows)
+			dma->arrows[0] = (uint8_t)dma->state;
+		dma->arrows[++dma->n_arrows] = (uint8_t)state;
+		arm(dma);
+	}
+	dma->state = state;
+}
+
+/* The last call may destroy the context. */
+static void tell(struct weir_op *op, int64_t res)
+{
+	struct weir_dma *dma = weir_container_of(op, struct weir_dma, state_op);
+	uint32_t n = dma->n_arrows;
+	int prev, next;
+
+	(void)res;
+	while (n--) {
+		prev = dma->arrows[0];
+		next = dma->arrows[1];
+		memmove(dma->arrows, dma->arrows + 1, dma->n_arrows);
+		dma->n_arrows--;
+		dma->state_fn(dma, prev, next, dma->state_arg);
+	}
+}
+
+void state_init(struct weir_dma *dma)
+{
+	weir_op_init(&dma->state_op, tell);
+}
+
+bool state_is_due(const struct weir_dma *dma)
+{
+	return dma->n_arrows > 0;
+}
+
+bool state_is_full(const struct weir_dma *dma)
+{
+	return dma->n_arrows + ARROWS_OF_START >= DMA_ARROWS;
+}
+
+int weir_dma_set_state_cb(struct weir_dma *dma, weir_dma_state_fn *fn,
+			  void *arg)
+{
+	if (dma->state != WEIR_DMA_STOPPED || dma->n_arrows)
+		return why(-EBUSY, "weir_dma_set_state_cb: the context is not "
+				   "stopped, or calls of its last one are due");
+	dma->state_fn = fn;
+	dma->state_arg = arg;
+	return 0;
+}
+
+uint32_t weir_dma_in_flight(const struct weir_dma *dma)
+{
+	return (uint32_t)dma->n_jobs;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_REACTOR_DEFERRED_H
+#define WEIR_REACTOR_DEFERRED_H
+
+/*
+ * An errand: something of a reactor's own that other threads can ask it to look
+ * after, as often as they like and without ever being refused.
+ *
+ * Embedded in the object that is to be looked after.  What there is to do is
+ * written down elsewhere first (a list of bufs that came home, a flag); sending
+ * says only that there is something.  Sends that come before the errand runs
+ * are one.
+ *
+ * It travels as an operation that comes home (see mailbox.h), but is none: it
+ * is not counted, has no result, and is never under way.
+ */
+
+#include <stdatomic.h>
+
+#include "reactor/op-internal.h"
+
+struct deferred {
+	struct weir_op op;
+	atomic_bool sent;
+	void (*run)(struct deferred *deferred);
+};
+
+/*
+ * Make @errand ready: @run is called on @r's thread, in its turn, at least once
+ * after each send.
+ */
+void deferred_init(struct deferred *deferred, struct weir_reactor *r,
+		   void (*run)(struct deferred *deferred));
+
+/*
+ * Any thread.  What was written before is seen by run().  The errand may have run
+ * before the call returns, but its reactor must be there until then: the sender
+ * holds a lock that who destroys it takes, or is counted.
+ */
+void deferred_send(struct deferred *deferred);
+
+/*
+ * The reactor's thread: run it now, if it was sent, and nothing else.  Nobody
+ * sends it any more, or waits for what it does: then it can be freed.
+ */
+void deferred_finish(struct deferred *deferred);
+
+#endif /* WEIR_REACTOR_DEFERRED_H */

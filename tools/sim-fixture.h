@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TOOLS_SIM_FIXTURE_H
+#define TOOLS_SIM_FIXTURE_H
+
+/*
+ * What scenarios have in common.  A scenario makes reactors, starts what it
+ * follows as tasks, and hands both to run_to_end(), which has faults come for a
+ * while, stops them, and sees whether everything ends.
+ */
+
+#include "sim.h"
+
+/* What must be true: else the seed has failed. */
+#define must(holds, rule, ...) \
+	do { \
+		if (!(holds)) \
+			violation(rule, __VA_ARGS__); \
+	} while (0)
+
+/* From 0 to @n - 1, of the program's own chances. */
+uint32_t rnd(struct run *run, uint32_t n);
+static inline bool one_in(struct run *run, uint32_t n)
+{
+	return !rnd(run, n);
+}
+
+/* @n reactors, with drawn options: small bounds, few callbacks in a turn. */
+void make_reactors(struct run *run, unsigned int n);
+
+/* An operation that is followed: it must end once, and only if it began. */
+struct task {
+	struct weir_op op;
+	struct run *run;
+	const char *what;
+	void (*end)(struct task *task, int64_t res);
+	uint64_t not_before_ns; /* 0: any time. */
+	bool is_under_way;
+	bool may_be_cancelled; /* Somebody asked, or its reactor stops. */
+	bool has_deadline;
+	bool may_be_flushed; /* A device may end it with -ECANCELED. */
+};
+
+void task_init(struct task *task, struct run *run, const char *what,
+	       void (*end)(struct task *task, int64_t res));
+
+/* Note what a start of @task's operation returned.  Returns whether it began. */
+bool task_began(struct task *task, int err);
+
+/* Ask for its end; by a deadline so many nanoseconds from now. */
+void task_cancel(struct task *task);
+void task_deadline(struct task *task, uint64_t ns);
+
+/* Whether @res is what a cancel or a deadline makes, and there was one. */
+bool task_was_ended(const struct task *task, int64_t res);
+
+/*
+ * Run for @ns with faults, and then without, until all tasks have ended and
+ * @is_done (or NULL) says so; "progress" is broken if they do not.
+ */
+void run_to_end(struct run *run, uint64_t ns, bool (*is_done)(struct run *run));
+
+/* Destroy the reactors. */
+void end_reactors(struct run *run);
+
+/* Bytes that only @seed and their place determine. */
+void pattern_fill(void *buf, size_t len, uint64_t seed, uint64_t off);
+bool pattern_is(struct run *run, const void *buf, size_t len, uint64_t seed,
+		uint64_t off);
+
+#endif /* TOOLS_SIM_FIXTURE_H */
