@@ -167,8 +167,8 @@ static struct weir_stats_section section;
 static struct weir_stats_field f;
 static uint32_t i, j;
 static pid_t pid;
-#elif defined(SNIPPETS_OF_store)
-static struct weir_shared_pool *store;
+#elif defined(SNIPPETS_OF_shared_pool)
+static struct weir_shared_pool *shared;
 #elif defined(SNIPPETS_OF_sync_remote)
 static struct weir_mmap *theirs;
 static struct weir_sync_remote *done;

@@ -319,34 +319,34 @@ RETURNS(weir_pool_wait_sized, ESHUTDOWN)
 	return pool_end(pool, weir_pool_wait_sized(pool, &rec.op, 1));
 }
 
-static struct weir_shared_pool *store_of(void)
+static struct weir_shared_pool *shared_pool_of(void)
 {
 	const struct weir_shared_pool_class class = { .buf_size = LEN,
 						      .bufs = 1 };
 	struct weir_shared_pool_opts opts = { .size = sizeof(opts),
 					      .classes = &class,
 					      .n_classes = 1 };
-	struct weir_shared_pool *store = NULL;
+	struct weir_shared_pool *shared_pool = NULL;
 
-	assert_int_equal(weir_shared_pool_create(&store, &opts), 0);
-	return store;
+	assert_int_equal(weir_shared_pool_create(&shared_pool, &opts), 0);
+	return shared_pool;
 }
 
-static int64_t store_end(struct weir_shared_pool *store, int64_t err)
+static int64_t shared_pool_end(struct weir_shared_pool *shared_pool, int64_t err)
 {
-	assert_int_equal(weir_shared_pool_destroy(store), 0);
+	assert_int_equal(weir_shared_pool_destroy(shared_pool), 0);
 	return err;
 }
 
 static int64_t count_on(struct weir_reactor *r)
 {
 	struct weir_shared_pool_count count = { .size = sizeof(count) };
-	struct weir_shared_pool *store = store_of();
+	struct weir_shared_pool *shared_pool = shared_pool_of();
 	struct rec rec;
 
 	rec_init(&rec);
-	return store_end(store,
-			 weir_shared_pool_count(store, r, &rec.op, &count));
+	return shared_pool_end(shared_pool,
+			 weir_shared_pool_count(shared_pool, r, &rec.op, &count));
 }
 
 RETURNS(weir_shared_pool_count, EAGAIN)
@@ -361,18 +361,18 @@ RETURNS(weir_shared_pool_count, ESHUTDOWN)
 
 RETURNS(weir_shared_pool_stats, EINVAL)
 {
-	struct weir_shared_pool *store = store_of();
+	struct weir_shared_pool *shared_pool = shared_pool_of();
 
-	return store_end(store,
-			 weir_shared_pool_stats(store, LEN, no_capacity()));
+	return shared_pool_end(shared_pool,
+			 weir_shared_pool_stats(shared_pool, LEN, no_capacity()));
 }
 
 RETURNS(weir_shared_pool_stats, ENOENT)
 {
 	struct weir_shared_pool_stats stats = { .size = sizeof(stats) };
-	struct weir_shared_pool *store = store_of();
+	struct weir_shared_pool *shared_pool = shared_pool_of();
 
-	return store_end(store, weir_shared_pool_stats(store, LEN - 1, &stats));
+	return shared_pool_end(shared_pool, weir_shared_pool_stats(shared_pool, LEN - 1, &stats));
 }
 
 /* Inventories. */

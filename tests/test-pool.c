@@ -557,7 +557,7 @@ static void random_use_loses_nothing(void **state)
 	assert_int_equal(weir_pool_destroy(pool), 0);
 }
 
-/* The table of mem/README.md, for a pool of its own and for one of a store. */
+/* The table of mem/README.md, for a pool of its own and for one of a shared_pool. */
 #define STAND_BUFS 4
 
 enum { ALL_IN, SOME_OUT, ALL_OUT, WAITING, OF_PIPELINE };
@@ -571,7 +571,7 @@ static const int bufs_out[] = { 0, 2, STAND_BUFS, STAND_BUFS, 0 };
 
 struct stand {
 	struct weir_reactor *r;
-	struct weir_shared_pool *store; /* NULL: the pool's own. */
+	struct weir_shared_pool *shared_pool; /* NULL: the pool's own. */
 	struct weir_pool *pool;
 	struct weir_pipeline *pipeline;
 	struct weir_buf *buf[2 * STAND_BUFS];
@@ -621,10 +621,10 @@ static int call_grow(void *arg)
 {
 	struct stand *s = arg;
 
-	if (!s->store)
+	if (!s->shared_pool)
 		return weir_pool_grow(s->pool, 1);
 	assert_int_equal(weir_pool_grow(s->pool, 1), -EPERM);
-	return weir_shared_pool_grow(s->store, 5000, 1);
+	return weir_shared_pool_grow(s->shared_pool, 5000, 1);
 }
 
 static int call_wait(void *arg)
@@ -713,8 +713,8 @@ static void stand_begin(struct stand *s, void **state, bool shared, int column)
 	weir_op_init(&s->first.op, on_taken);
 	weir_op_init(&s->more.op, on_taken);
 	if (shared) {
-		assert_int_equal(weir_shared_pool_create(&s->store, &sopts), 0);
-		opts.shared_pool = s->store;
+		assert_int_equal(weir_shared_pool_create(&s->shared_pool, &sopts), 0);
+		opts.shared_pool = s->shared_pool;
 		assert_int_equal(weir_pool_create(&s->pool, s->r, &opts), 0);
 	} else {
 		s->pool = make(s->r, STAND_BUFS, 1);
@@ -743,7 +743,7 @@ static void stand_end(struct stand *s, void **state)
 	assert_int_equal(weir_pipeline_destroy(s->pipeline), 0);
 	if (!s->gone)
 		assert_int_equal(weir_pool_destroy(s->pool), 0);
-	assert_int_equal(weir_shared_pool_destroy(s->store), 0);
+	assert_int_equal(weir_shared_pool_destroy(s->shared_pool), 0);
 	end_reactor(state);
 }
 

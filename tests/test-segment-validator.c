@@ -213,7 +213,7 @@ static void a_pool_can_be_refused_and_kept(void **state)
 }
 
 struct growth {
-	struct weir_shared_pool *store;
+	struct weir_shared_pool *shared_pool;
 	int n;
 	int err;
 	uint64_t list;
@@ -226,10 +226,10 @@ static void grow_again(int event, const struct weir_segment *list, void *arg)
 	if (event != WEIR_SEGMENT_ADDED || g->n++)
 		return;
 	g->list = list->list;
-	g->err = weir_shared_pool_grow(g->store, PAGE, 3);
+	g->err = weir_shared_pool_grow(g->shared_pool, PAGE, 3);
 }
 
-/* No lock of the store's is held, either. */
+/* No lock of the shared_pool's is held, either. */
 static void a_store_may_be_used_while_it_is_told_of_its_growth(void **state)
 {
 	const struct weir_shared_pool_class cls = { .buf_size = PAGE,
@@ -244,22 +244,22 @@ static void a_store_may_be_used_while_it_is_told_of_its_growth(void **state)
 	struct asked a = { .answer = -EPERM };
 
 	(void)state;
-	assert_int_equal(weir_shared_pool_create(&g.store, &opts), 0);
+	assert_int_equal(weir_shared_pool_create(&g.shared_pool, &opts), 0);
 	weir_segment_event_register("grow", grow_again, &g);
-	assert_int_equal(weir_shared_pool_grow(g.store, PAGE, 2), 0);
+	assert_int_equal(weir_shared_pool_grow(g.shared_pool, PAGE, 2), 0);
 	weir_segment_event_unregister("grow", &g);
 	assert_int_equal(g.err, 0);
 	weir_segment_validator_register("a", on_growth, &a, 0, 1);
-	assert_int_equal(weir_shared_pool_grow(g.store, PAGE, 2), -EPERM);
+	assert_int_equal(weir_shared_pool_grow(g.shared_pool, PAGE, 2), -EPERM);
 	weir_segment_validator_unregister("a", 0);
-	assert_int_equal(weir_shared_pool_stats(g.store, PAGE, &stats), 0);
+	assert_int_equal(weir_shared_pool_stats(g.shared_pool, PAGE, &stats), 0);
 	assert_int_equal(stats.total, 9);
 	assert_int_equal(weir_segment_set_flags(g.list,
 				WEIR_SEGMENT_DO_NOT_FREE, 0), 0);
-	assert_int_equal(weir_shared_pool_destroy(g.store), -EBUSY);
+	assert_int_equal(weir_shared_pool_destroy(g.shared_pool), -EBUSY);
 	assert_int_equal(weir_segment_set_flags(g.list, 0,
 				WEIR_SEGMENT_DO_NOT_FREE), 0);
-	assert_int_equal(weir_shared_pool_destroy(g.store), 0);
+	assert_int_equal(weir_shared_pool_destroy(g.shared_pool), 0);
 	assert_int_equal(n_lists(), 0);
 }
 

@@ -55,7 +55,7 @@ struct core {
 
 struct program {
 	struct weir_sim *sim;
-	struct weir_shared_pool *store;
+	struct weir_shared_pool *shared_pool;
 	struct weir_sync *sync;
 	struct core cores[CORES];
 	bool closing;			/* Nothing begins by itself. */
@@ -181,7 +181,7 @@ static void make_objects(struct core *c)
 				       .worker_min = BYTES };
 	struct weir_pool_opts popts = { .size = sizeof(popts),
 					.cache = 2,
-					.shared_pool = c->p->store };
+					.shared_pool = c->p->shared_pool };
 	struct weir_pipeline_opts lopts = {
 		.size = sizeof(lopts), .build = build, .next = next,
 		.done = done, .arg = c, .depth = 3,
@@ -271,7 +271,7 @@ static void program_begin(struct program *p, uint64_t seed, uint64_t faults)
 
 	memset(p, 0, sizeof(*p));
 	p->sim = sim_world(seed, faults, 16);
-	assert_int_equal(weir_shared_pool_create(&p->store, &sopts), 0);
+	assert_int_equal(weir_shared_pool_create(&p->shared_pool, &sopts), 0);
 	assert_int_equal(weir_sync_create(&p->sync, NULL), 0);
 	for (i = 0; i < CORES; i++) {
 		p->cores[i].p = p;
@@ -352,7 +352,7 @@ static void destroy_one(struct program *p, uint64_t draw)
 		DESTROY(c->timers[1], destroy_timer(&c->timers[1]));
 		break;
 	case 8:
-		DESTROY(p->store, weir_shared_pool_destroy(p->store));
+		DESTROY(p->shared_pool, weir_shared_pool_destroy(p->shared_pool));
 		break;
 	default:
 		if (may_destroy_sync(p))
@@ -400,7 +400,7 @@ static bool is_gone(const struct program *p)
 	for (i = 0; i < CORES; i++)
 		if (p->cores[i].r)
 			return false;
-	return !p->store && !p->sync;
+	return !p->shared_pool && !p->sync;
 }
 
 /* What is under way while they are destroyed ends by a cancel, or by itself. */

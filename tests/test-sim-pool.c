@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pools of one store on the reactors of a world: buffers are taken, waited for,
+ * Pools of one shared_pool on the reactors of a world: buffers are taken, waited for,
  * handed to other reactors and given back there, by chance, while caches are
  * recalled from one to the other.
  *
@@ -54,7 +54,7 @@ struct core {
 
 struct run {
 	struct weir_sim *sim;
-	struct weir_shared_pool *store;
+	struct weir_shared_pool *shared_pool;
 	struct core cores[N_REACTORS];
 	struct parcel parcels[64];
 	unsigned int n_out, gets, empties, served, sent, cancelled, most;
@@ -263,8 +263,8 @@ static void begin(struct run *run, uint64_t seed,
 
 	memset(run, 0, sizeof(*run));
 	assert_int_equal(weir_sim_create(&run->sim, seed, opts), 0);
-	assert_int_equal(weir_shared_pool_create(&run->store, &so), 0);
-	po.shared_pool = run->store;
+	assert_int_equal(weir_shared_pool_create(&run->shared_pool, &so), 0);
+	po.shared_pool = run->shared_pool;
 	for (unsigned int i = 0; i < N_REACTORS; i++) {
 		struct core *c = &run->cores[i];
 
@@ -290,7 +290,7 @@ static void check_end(struct run *run)
 	assert_int_equal(run->n_out, 0);
 	for (unsigned int i = 0; i < N_REACTORS; i++)
 		assert_int_equal(weir_pool_destroy(run->cores[i].pool), 0);
-	assert_int_equal(weir_shared_pool_stats(run->store, 0, &stats), 0);
+	assert_int_equal(weir_shared_pool_stats(run->shared_pool, 0, &stats), 0);
 	assert_int_equal(stats.free, stats.total);
 	assert_int_equal(stats.waiting, 0);
 	assert_int_equal(stats.in_transit, 0);
@@ -312,7 +312,7 @@ static uint64_t one_run(struct run *run, uint64_t seed,
 	check_end(run);
 	for (unsigned int i = 0; i < N_REACTORS; i++)
 		assert_int_equal(weir_reactor_destroy(run->cores[i].r), 0);
-	assert_int_equal(weir_shared_pool_destroy(run->store), 0);
+	assert_int_equal(weir_shared_pool_destroy(run->shared_pool), 0);
 	assert_int_equal(weir_sim_destroy(run->sim), 0);
 	return digest;
 }

@@ -13,11 +13,11 @@
  *	struct weir_shared_pool_opts opts = {
  *		.size = sizeof(opts), .classes = classes, .n_classes = 2,
  *	};
- *	weir_shared_pool_create(&shared_pool, &opts);
+ *	weir_shared_pool_create(&shared, &opts);
  *
  * Each reactor has a pool over it:
  *
- *	struct weir_pool_opts opts = { .size = sizeof(opts), .shared_pool = store };
+ *	struct weir_pool_opts opts = { .size = sizeof(opts), .shared_pool = shared };
  *
  *	weir_pool_create(&pool, r, &opts);
  *	weir_pool_get_sized(&buf, pool, 5000);

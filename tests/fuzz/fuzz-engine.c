@@ -91,7 +91,7 @@ static void look_at(const struct weir_job *job)
 	MUST(n <= 3);
 	for (i = 0; i < n; i++) {
 		sum += iov[i].iov_len;
-		if (weir_job_domain(job, side) != f.shared_pool)
+		if (weir_job_domain(job, side) != f.store)
 			MUST(is_ours(iov[i].iov_base, iov[i].iov_len));
 	}
 	MUST(!n || sum <= weir_job_bytes(job) - skip);
@@ -170,7 +170,7 @@ static void keep(struct pending p)
 	int side;
 
 	for (side = 0; p.job && side < 3; side++)
-		if (weir_job_domain(p.job, side) != f.shared_pool)
+		if (weir_job_domain(p.job, side) != f.store)
 			touches(&p, iov, weir_job_pieces(p.job, side, 0, iov,
 							 4));
 	MUST(f.n_pending < PENDING);
@@ -242,7 +242,7 @@ static uint64_t check_side(const struct weir_domain_side *side)
 
 	for (i = 0; i < side->n_iov; i++) {
 		sum += side->iov[i].iov_len;
-		if (side->domain != f.shared_pool)
+		if (side->domain != f.store)
 			MUST(is_ours(side->iov[i].iov_base,
 				     side->iov[i].iov_len));
 	}
@@ -257,9 +257,9 @@ static int store_move(struct weir_domain *domain, struct weir_reactor *r,
 
 	(void)domain, (void)r;
 	MUST(!move->src.n_iov || check_side(&move->src) == p.len);
-	if (move->src.domain != f.shared_pool)
+	if (move->src.domain != f.store)
 		touches(&p, move->src.iov, move->src.n_iov);
-	if (move->dst.domain != f.shared_pool)
+	if (move->dst.domain != f.store)
 		touches(&p, move->dst.iov, move->dst.n_iov);
 	if (!err)
 		keep(p);
@@ -385,7 +385,7 @@ static struct weir_operand place(struct work *w, int which)
 {
 	if (take(&f.in, 2))
 		return weir_operand_mem(w->mem[which], w->len);
-	return weir_operand_at(f.shared_pool, take(&f.in, 100), w->len);
+	return weir_operand_at(f.store, take(&f.in, 100), w->len);
 }
 
 static void begin_job(struct work *w)
@@ -484,17 +484,17 @@ static void begin(void)
 	if (!f.r)
 		MUST(!weir_reactor_create(&f.r, NULL));
 	MUST(!weir_dma_create(&f.dma, f.r, &dma));
-	MUST(!weir_domain_create(&f.shared_pool, &domain));
-	MUST(!weir_domain_set_pull(f.shared_pool, has & 1 ? NULL : store_move));
-	MUST(!weir_domain_set_push(f.shared_pool, has & 2 ? NULL : store_move));
-	MUST(!weir_domain_set_transfer(f.shared_pool,
+	MUST(!weir_domain_create(&f.store, &domain));
+	MUST(!weir_domain_set_pull(f.store, has & 1 ? NULL : store_move));
+	MUST(!weir_domain_set_push(f.store, has & 2 ? NULL : store_move));
+	MUST(!weir_domain_set_transfer(f.store,
 				       has & 4 ? store_move : NULL));
-	MUST(!weir_domain_set_fill(f.shared_pool, has & 4 ? store_move : NULL));
-	MUST(!weir_domain_set_cancel(f.shared_pool, store_cancel));
+	MUST(!weir_domain_set_fill(f.store, has & 4 ? store_move : NULL));
+	MUST(!weir_domain_set_cancel(f.store, store_cancel));
 	if (has & 8) {
-		MUST(!weir_domain_set_translate(f.shared_pool,
+		MUST(!weir_domain_set_translate(f.store,
 						store_translate));
-		MUST(!weir_domain_set_invalidate(f.shared_pool,
+		MUST(!weir_domain_set_invalidate(f.store,
 						 store_invalidate));
 	}
 	if (has & 16)
@@ -508,7 +508,7 @@ static void end(void)
 
 	drain();
 	MUST(!weir_dma_destroy(f.dma));
-	MUST(!weir_domain_destroy(f.shared_pool));
+	MUST(!weir_domain_destroy(f.store));
 	MUST(!f.translations);
 	for (i = 0; i < JOBS; i++)
 		release(&f.work[i]);

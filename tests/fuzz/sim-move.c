@@ -25,7 +25,7 @@ static void pool_create(struct core *c)
 
 	if (byte_below(2)) {
 		opts = (struct weir_pool_opts){ .size = sizeof(opts),
-						.shared_pool = w.store,
+						.shared_pool = w.shared_pool,
 						.cache = 1 };
 		opts.flags = byte_below(2) * WEIR_POOL_NO_CACHE;
 		if (opts.flags)
@@ -431,8 +431,8 @@ void move_touch(struct core *c)
 void move_set_up(void)
 {
 	struct weir_shared_pool_class class = { .buf_size = 4096, .bufs = 5 };
-	struct weir_shared_pool_opts store = {
-		.size = sizeof(store),
+	struct weir_shared_pool_opts shared_pool = {
+		.size = sizeof(shared_pool),
 		.classes = &class,
 		.n_classes = 1,
 		.flags = WEIR_SHARED_POOL_NO_HUGE,
@@ -452,7 +452,7 @@ void move_set_up(void)
 	peer.depth = 1 + byte_below(4);
 	peer.name = "b/peer";
 	MUST(!weir_sim_peer_create(&w.peer, w.sim, &peer));
-	MUST(!weir_shared_pool_create(&w.shared_pool, &store));
+	MUST(!weir_shared_pool_create(&w.shared_pool, &shared_pool));
 }
 
 void move_take_down_core(struct core *c)

@@ -112,7 +112,7 @@ struct world {
 	struct place places[FDS];
 	struct weir_domain *files[DOMAINS];
 	struct place *file_places[DOMAINS];
-	struct weir_shared_pool *store;
+	struct weir_shared_pool *shared_pool;
 	struct weir_sim_card *cards[CARDS];
 	struct weir_sim_peer *peer;
 	uint32_t events;	/* Left, until the program is cut short. */
