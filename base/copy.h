@@ -28,8 +28,9 @@ size_t copy_stream_min(void);
 /* As memcpy(), past the cache where the CPU has a way to. */
 void copy_stream(void *dst, const void *src, size_t len);
 
-/* Fill @lines, @len bytes of whole lines, with @word, past the cache likewise.  In
- * slices memset() is slower: it goes past the cache in large calls only. */
+/* Fill @lines, @len bytes of whole lines, with @word, past the cache
+ * likewise.  In slices memset() is slower: it goes past the cache in large
+ * calls only. */
 void fill_stream(void *lines, uint64_t word, size_t len);
 
 /*

@@ -257,7 +257,7 @@ static const struct crc32c_kernel *kernel(void)
 /*
  * The product of two polynomials of degree 31, without carries.  There is no
  * portable instruction for it, but integer multiplication does it if there is
- * room for the carries: with every fourth bit only, at most 8 ones meet in one
+ * space for the carries: with every fourth bit only, at most 8 ones meet in one
  * place, and their sum stays within the four bits up to the next.  Its lowest
  * bit is what we want.  16 multiplications, of which none waits for another,
  * take less time than 32 dependent shifts.

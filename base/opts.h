@@ -10,15 +10,15 @@
  * zero must mean the default.  NULL is all defaults.  @call names the public
  * function, for weir_why().
  *
- * Returns 0, -EINVAL if nobody can have set that size, or -E2BIG if a newer caller set a
- * member that this library does not have.
+ * Returns 0, -EINVAL if nobody can have set that size, or -E2BIG if a newer
+ * caller set a member that this library does not have.
  */
 int opts_load(void *dst, size_t known, const void *src, const char *call);
 
 /*
- * Whether the caller's result struct @ret, which starts with what it has room
- * for, has room for that; and not for so much that nobody can have set it.  For
- * who has work to do before opts_give().
+ * Whether the caller's result struct @ret, which starts with what it has
+ * capacity for, has space for that; and not for so much that nobody can have
+ * set it.  For who has work to do before opts_give().
  *
  * Returns 0, or -EINVAL.
  */
@@ -26,15 +26,15 @@ int opts_capacity(const void *ret, const char *call);
 
 /*
  * Copy to @dst, which has @known bytes, what the caller's result struct @ret,
- * which opts_capacity() has looked at, has from before.  What an older caller does
- * not have is zero.
+ * which opts_capacity() has looked at, has from before.  What an older caller
+ * does not have is zero.
  */
 void opts_take(void *dst, size_t known, const void *ret);
 
 /*
  * Copy the result struct @src, which has @known bytes, to the caller's @ret as
- * far as there is room.  The size there stays, and what a newer caller has room
- * for is zero.
+ * far as there is capacity.  The size there stays, and what a newer caller
+ * has capacity for is zero.
  *
  * Returns 0, or -EINVAL as opts_capacity() does.
  */

@@ -5,11 +5,11 @@
 /*
  * Who owns a buffer, told to ASan, TSan and valgrind.
  *
- * These tools do not see what the kernel does on behalf of io_uring. By themselves
- * they miss a buffer that the program touches or frees while the kernel writes to
- * it, miss one that the program changes while the kernel reads it, and take the
- * received data for uninitialised. So each operation tells them, at its start and
- * at its completion:
+ * These tools do not see what the kernel does on behalf of io_uring. By
+ * themselves they miss a buffer that the program touches or frees while the
+ * kernel writes to it, miss one that the program changes while the kernel
+ * reads it, and take the received data for uninitialised. So each operation
+ * tells them, at its start and at its completion:
  *
  *   own_release_in()   the kernel will write here: the caller may not touch it
  *   own_release_out()  the kernel will read here: it must be readable now, and
@@ -19,21 +19,22 @@
  *   own_use()       between the two: a worker's system call, which valgrind
  *                   does see, will write to what was lent
  *
- * In ordinary builds all of it is nothing; with --enable-debug alone the sums are
- * compared, and nothing else is done.
+ * In ordinary builds all of it is nothing; with --enable-debug alone the sums
+ * are compared, and nothing else is done.
  *
- * ASan: lent memory is poisoned.  If its poison has changed at the completion, the
- * program freed it in flight: that is reported, and the process ends.  Poison has
- * a grain of 8 bytes, so the ragged ends of a buffer are not covered.
- * TSan: a release at the start and an acquire at the completion stand for the
- * ordering that the kernel provides and TSan cannot see; what the kernel writes
- * is written by a thread that TSan is told of, so that touching it is a race.
- * valgrind: lent memory is not addressable; a buffer to be sent must be defined.
- * The last byte of lent memory stays addressable: if it is not at the completion,
- * the program freed the memory in flight.
+ * ASan: lent memory is poisoned.  If its poison has changed at the
+ * completion, the program freed it in flight: that is reported, and the
+ * process ends.  Poison has a grain of 8 bytes, so the ragged ends of a
+ * buffer are not covered. TSan: a release at the start and an acquire at the
+ * completion stand for the ordering that the kernel provides and TSan cannot
+ * see; what the kernel writes is written by a thread that TSan is told of, so
+ * that touching it is a race. valgrind: lent memory is not addressable; a
+ * buffer to be sent must be defined. The last byte of lent memory stays
+ * addressable: if it is not at the completion, the program freed the memory
+ * in flight.
  *
- * The sum finds a change of the data being sent, at the completion; TSan does not.
- */
+ * The sum finds a change of the data being sent, at the completion; TSan does
+ * not. /
 
 #include <stdatomic.h>
 #include <stddef.h>

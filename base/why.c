@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The error message per thread, and the version: what has no object of its own. */
+/* The error message per thread, and the version: what has no object of its
+ * own. */
 
 #include <errno.h>
 #include <pthread.h>
@@ -49,8 +50,8 @@ __attribute__((destructor)) static void drop_key(void)
 }
 
 /*
- * This thread's buffer, or NULL.  Plain calloc(): a simulated world must not see
- * whether this thread has failed before.
+ * This thread's buffer, or NULL.  Plain calloc(): a simulated world must not
+ * see whether this thread has failed before.
  */
 static char *buffer(void)
 {

@@ -6,7 +6,7 @@
 
 /*
  * Nanoseconds for each of @n calls of a function on another CPU that are
- * answered, @window of them under way; for each of @n that are not, if @window
+ * answered, @window of them in flight; for each of @n that are not, if @window
  * is 0.  Both CPUs are busy all the time; this thread is on the first
  * meanwhile, and may run anywhere afterwards.
  */

@@ -2,12 +2,12 @@
 
 /*
  * What a buffer costs: to take one and to give it back, of an inventory, of a
- * pool, and of a store's cache, which is hit or missed; and to hand it to
+ * pool, and of a shared pool's cache, which is hit or missed; and to hand it to
  * another core, which puts it.
  *
  * "depth" is how many are taken before they are given back.  With more than the
- * cache holds, a cache is filled and emptied by halves, under the store's lock.
- */
+ * cache holds, a cache is filled and emptied by halves, under the shared
+ * pool's lock. /
 
 #include <errno.h>
 #include <pthread.h>

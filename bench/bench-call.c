@@ -4,7 +4,7 @@
  * Calls and posts between the cores of a group on two CPUs, beside what loops
  * have for it: a pair of libuv's uv_async, and messages between rings.
  *
- *	call     there and back, with one or more under way; ns for each
+ *	call     there and back, with one or more in flight; ns for each
  *	posts    one way, as fast as the other takes them; the CPU time of both
  *	gap      a call, after so long a time of doing nothing else: its 99th
  *	         percentile, in ns
@@ -322,7 +322,7 @@ static const char *name_call(uint64_t window)
 {
 	static char what[48];
 
-	snprintf(what, sizeof(what), "call, %u under way",
+	snprintf(what, sizeof(what), "call, %u in flight",
 		 (unsigned int)window);
 	return what;
 }
@@ -438,7 +438,7 @@ static void add_goals(struct bench *b)
 
 	for (size_t i = 0; i < ARRAY_SIZE(windows); i++) {
 		snprintf(goal, sizeof(goal), "uv_async, at least %g times a "
-			 "call, %u under way", least[i],
+			 "call, %u in flight", least[i],
 			 (unsigned int)windows[i]);
 		bench_goal(b, goal, name_call(windows[i]), "libuv", weir,
 			   BENCH_AT_LEAST, least[i]);

@@ -2,10 +2,10 @@
 
 /*
  * RDMA completions: what a channel costs over the verbs that it is made of.
- * Writes of 64 bytes between two queue pairs of the first device, each signalled;
- * "window 16": as many are under way, and both poll; "one at a time, asleep":
- * both arm the queue and sleep for each.  Includes posting and the device, which
- * is the same for both.
+ * Writes of 64 bytes between two queue pairs of the first device, each
+ * signalled; "window 16": as many are in flight, and both poll; "one at a
+ * time, asleep": both arm the queue and sleep for each.  Includes posting and
+ * the device, which is the same for both.
  */
 
 #include <errno.h>

@@ -4,9 +4,9 @@
  * bytes are, hot in the cache and out of memory.
  *
  * "bare" is memcpy(), followed by weir_crc32c() of the source where there is a
- * CRC, or memset(): what a program would write that has no library.  "job" is one job,
- * "chain" a chain of two steps.  Each variant does the same bytes of the same
- * memory.
+ * CRC, or memset(): what a program would write that has no library.  "job" is
+ * one job, "chain" a chain of two steps.  Each variant does the same bytes of
+ * the same memory.
  *
  * "streamed" is what somebody may write who knows that memcpy() is slow on more
  * than the cache holds: stores past it, and the CRC after them.

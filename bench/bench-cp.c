@@ -126,11 +126,11 @@ static void warm_source(void)
 }
 
 /*
- * In a virtual machine, memory that nobody has touched for a while has gone back
- * to the host, and the first touch of a page costs more than the copy into it.
- * So touch as much as the copy will take: what was freed last is used first.  A
- * file's pages may be small or large ones, by who writes them; have both.
- */
+ * In a virtual machine, memory that nobody has touched for a while has gone
+ * back to the host, and the first touch of a page costs more than the copy
+ * into it. So touch as much as the copy will take: what was freed last is
+ * used first.  A file's pages may be small or large ones, by who writes them;
+ * have both. /
 static void touch_memory(size_t size, int advice)
 {
 	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * TCP echo over loopback: 64 bytes there and back, one request under way in
+ * TCP echo over loopback: 64 bytes there and back, one request in flight in
  * each connection.  The server is one thread of a process of its own, on one
  * CPU; the client is the same for all, epoll on another CPU.
  *

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Large copies: how late the loop is while one is under way, and what a second
+ * Large copies: how late the loop is while one is in flight, and what a second
  * worker brings.
  *
  * "lateness" is that of a timer of 1 ms, by the clock when its callback runs:
- * "idle" with nothing else to do, "copying" while copies of 1 GiB are under way
- * on the loop's own thread with the default budget, "worker" while a worker does
- * them, "thread" while a thread does that has nothing to do with the loop.
+ * "idle" with nothing else to do, "copying" while copies of 1 GiB are in flight
+ * on the loop's own thread with the default budget, "worker" while a worker
+ * does them, "thread" while a thread does that has nothing to do with the
+ * loop.
  *
  * "two workers" is 64 MiB by each of two at once against one.  What the machine
- * has to give is "two threads", with nothing but a loop of stores past the cache
- * in each, against one of these.
+ * has to give is "two threads", with nothing but a loop of stores past the
+ * cache in each, against one of these.
  */
 
 #include <pthread.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Servers of block devices: weir-nbd beside nbdkit, qemu-nbd and nbd-server, with
- * memory and with a file that the page cache holds.  One client for all, which
- * costs little itself (nbd-client.h), and nbdcopy, which is libnbd's.
+ * Servers of block devices: weir-nbd beside nbdkit, qemu-nbd and nbd-server,
+ * with memory and with a file that the page cache holds.  One client for all,
+ * which costs little itself (nbd-client.h), and nbdcopy, which is libnbd's.
  *
  * The server is on the first CPU, with all its threads, and the client on the
  * second: who is moved between CPUs has two speeds at depth 1.  A server is

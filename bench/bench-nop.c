@@ -4,9 +4,9 @@
  * What an operation costs: IORING_OP_NOP through weir and through liburing with
  * the same setup flags; and what a deferred callback costs, with no kernel.
  *
- * "turn" drives the loop from outside, a batch at a time; "run" is the life of a
- * server, where each callback starts the next operation; "run, page" is that
- * with a page of statistics for others to read.
+ * "turn" drives the loop from outside, a batch at a time; "run" is the life
+ * of a server, where each callback starts the next operation; "run, page" is
+ * that with a page of statistics for others to read.
  */
 
 #include <errno.h>

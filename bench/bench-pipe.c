@@ -35,9 +35,8 @@ static uint64_t left, pending, seed = 0x2545f4914f6cdd1d;
 
 /*
  * What each event does, whoever reports it: take what is there, usually one
- * byte, and pass on as many.  A short read says that the pipe is empty, which is
- * what users of edges must see.  Returns false at the end.
- */
+ * byte, and pass on as many.  A short read says that the pipe is empty, which
+ * is what users of edges must see.  Returns false at the end. /
 static bool on_byte(int fd)
 {
 	char c[16];
@@ -337,7 +336,7 @@ static int make_pipes(int wanted)
 		wr[i] = fd[1];
 	}
 	if (n < wanted)
-		bench_note("room for %d pipes only (ulimit -n)", n);
+		bench_note("space for %d pipes only (ulimit -n)", n);
 	return n;
 }
 

@@ -3,11 +3,11 @@
 /*
  * Messages between threads on two CPUs.  "flood": a thread sends as fast as a
  * loop on another takes them; what is refused is sent again.  "round trip":
- * from one loop to another and back, with one or more of them under way.
+ * from one loop to another and back, with one or more of them in flight.
  *
- * Beside the loops there is DPDK's ring between two threads that never sleep and
- * look at nothing else, with one producer (sp) and with room for many (mp).
- */
+ * Beside the loops there is DPDK's ring between two threads that never sleep
+ * and look at nothing else, with one producer (sp) and with capacity for many
+ * (mp). /
 
 #include <errno.h>
 
@@ -22,7 +22,7 @@ static const char *name_window(uint64_t window)
 {
 	static char what[48];
 
-	snprintf(what, sizeof(what), "round trip, %d under way", (int)window);
+	snprintf(what, sizeof(what), "round trip, %d in flight", (int)window);
 	return what;
 }
 

@@ -2,14 +2,14 @@
 
 /*
  * Jobs over RDMA beside perftest, both between two processes on one device:
- * writes and reads of 64 KiB and 1 MiB, up to 128 under way; and the time of 64
+ * writes and reads of 64 KiB and 1 MiB, up to 128 in flight; and the time of 64
  * bytes that go there and back, halved, as perftest has it.
  *
  * Of perftest, writes poll and reads sleep until the device tells; weir's loop
  * does as it does by itself, looking for a while before it sleeps.  "busy": no
- * end ever sleeps; "asleep": both do, for each message.  CPU time is that of the
- * process that measures; perftest's without what it takes to begin and to end.
- */
+ * end ever sleeps; "asleep": both do, for each message.  CPU time is that of
+ * the process that measures; perftest's without what it takes to begin and to
+ * end. /
 
 #include <math.h>
 #include <stdlib.h>

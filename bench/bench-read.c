@@ -2,8 +2,8 @@
 
 /*
  * Random reads of 4 KiB from a file: out of the page cache, where the time is
- * the system call's and the copy's, and with O_DIRECT, where the device sets the
- * rate and what counts is the CPU time of a read.
+ * the system call's and the copy's, and with O_DIRECT, where the device sets
+ * the rate and what counts is the CPU time of a read.
  *
  * "liburing" is what it takes at best: one ring, registered file and buffers,
  * submissions in batches of 16.  "weir uring" and "weir ev" read into memory of

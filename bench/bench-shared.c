@@ -3,16 +3,16 @@
 /*
  * Messages of 8 bytes between two processes on two CPUs: through memory that
  * one has exported and the other imported, with sync events in it that say how
- * far each is; beside UCX's active messages and libfabric's messages over shared
- * memory, as their own programs measure them.
+ * far each is; beside UCX's active messages and libfabric's messages over
+ * shared memory, as their own programs measure them.
  *
  * "latency" is half of a round trip with one message, which lies beside the
- * sync event.  For "rate" the messages go one way, through a ring, and the sender
- * says how far it is after every 32, as one does who has more to send; UCX does
- * likewise inside, and libfabric's program only goes there and back.  Both sides
- * are reactors that wait by operations, and sleep when nothing comes for 50 us.
- * "bare ring" is what memory gives to anybody: two threads that do nothing but
- * look.
+ * sync event.  For "rate" the messages go one way, through a ring, and the
+ * sender says how far it is after every 32, as one does who has more to send;
+ * UCX does likewise inside, and libfabric's program only goes there and back.
+ * Both sides are reactors that wait by operations, and sleep when nothing
+ * comes for 50 us. "bare ring" is what memory gives to anybody: two threads
+ * that do nothing but look.
  *
  * All are means of as many messages, after some that are not counted.
  */

@@ -168,7 +168,7 @@ static void usage(const char *name)
 	       "  --only TEXT    only the variants whose name contains TEXT\n"
 	       "  --backend B    uring, ev or uring,ev   (where it has them)\n"
 	       "  --size LIST    bytes of a move: 4K,1M  (likewise)\n"
-	       "  --depth LIST   how many under way      (likewise)\n"
+	       "  --depth LIST   how many in flight      (likewise)\n"
 	       "  --cores LIST   how many cores          (likewise)\n"
 	       "  --dir DIR      where to make files (default: .)\n"
 	       "  --noise X      repeat while others use more than X CPUs (%.2f)\n"

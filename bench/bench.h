@@ -22,8 +22,8 @@
  * disturbs all of them, and a ratio is the median of the ratios within the
  * repetitions.  A repetition during which other processes used much CPU is
  * thrown away and made again, up to a limit; what could not be made in peace is
- * marked with how much others used.  With --limit a round that has taken so long
- * begins no other repetition.
+ * marked with how much others used.  With --limit a round that has taken so
+ * long begins no other repetition.
  *
  * The table goes to stdout, one JSON line per figure to the file of --json.
  */
@@ -65,7 +65,7 @@ struct bench_latency {
 enum {
 	BENCH_BACKENDS = 1 << 0,
 	BENCH_SIZES = 1 << 1,	/* Bytes of one move. */
-	BENCH_DEPTHS = 1 << 2,	/* Under way at once. */
+	BENCH_DEPTHS = 1 << 2,	/* In flight at once. */
 	BENCH_CORES = 1 << 3,
 };
 
@@ -133,8 +133,8 @@ void bench_init_with(struct bench *b, const char *name, unsigned int takes,
 
 /* The value @text of the option @what, one of BENCH_BACKENDS and so on; exits
  * for a bad one. */
-/* The value of an option, or the end with status 2, saying which it was: a number
- * up to @max, or a count from 1 on. */
+/* The value of an option, or the end with status 2, saying which it was: a
+ * number up to @max, or a count from 1 on. */
 double bench_number(const char *option, const char *text, double max);
 int bench_count(const char *option, const char *text, int max);
 void bench_choose(struct bench *b, unsigned int what, const char *text);
@@ -170,8 +170,8 @@ struct bench_hist *bench_latency(struct bench *b, const char *what,
 /* CPU seconds that somebody else has used for us: the kernel's workers. */
 void bench_own_cpu(struct bench *b, double seconds);
 
-/* Something that the reader should know, as a peer that is not installed.  It is
- * shown, and goes to the file of --json. */
+/* Something that the reader should know, as a peer that is not installed.  It
+ * is shown, and goes to the file of --json. */
 void bench_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /*
@@ -219,14 +219,14 @@ bool bench_pin(unsigned int k);
 void bench_unpin(void);
 unsigned int bench_cpus(void);
 
-/* Have room for @n descriptors; returns how many there is room for. */
+/* Have space for @n descriptors; returns how many there is capacity for. */
 unsigned int bench_need_fds(unsigned int n);
 
 /* Is there a program of that name to run? */
 bool bench_has_program(const char *name);
 
-/* The same of one of programs/, built or installed; the environment has its path
- * then, that of weir-cp in WEIR_CP. */
+/* The same of one of programs/, built or installed; the environment has its
+ * path then, that of weir-cp in WEIR_CP. */
 bool bench_find_example(const char *name);
 /* Likewise, but without it there is nothing to measure: that is a failure. */
 void bench_need_example(const char *name);

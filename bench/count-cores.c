@@ -2,7 +2,7 @@
 /*
  * Messages between two reactors, which have their turns one after the other on
  * this thread: so neither sleeps or spins, and what is counted is always the
- * same.  A group would have a thread for each, so lanes are made by hand.
+ * same.  A group would have a thread for each, so rings are made by hand.
  */
 
 #include <weir/call.h>

@@ -278,7 +278,7 @@ static const struct {
 	{ "nop-32", nop_32 },
 	{ "defer-32", defer_32 },
 	{ "post-self", post_self },
-	{ "post-lane-32", post_spsc_32 },
+	{ "post-ring-32", post_spsc_32 },
 	{ "post-other-32", post_other_32 },
 	{ "call-1", call_1 },
 	{ "call-32", call_32 },

@@ -13,7 +13,8 @@
 
 extern struct weir_job jobs[BATCH];
 
-/* ROUNDS of what @fn starts, so many at a time: operations, or those of .jobs. */
+/* ROUNDS of what @fn starts, so many at a time: operations, or those of
+ * .jobs. */
 void run_ops(void (*fn)(struct weir_op *op), uint64_t depth);
 void run_jobs(void (*fn)(struct weir_op *op), uint64_t depth);
 

@@ -30,7 +30,7 @@ void mempool_close(void);
  * then as many puts at a time. */
 double mempool_run(uint32_t depth, uint64_t rounds);
 
-/* A thread that copies: dmadev's stand-in for a device. */
+/* A thread that copies: dmadev's mock for a device. */
 bool dmadev_open(const char **reason);
 void dmadev_close(void);
 
@@ -39,12 +39,12 @@ void dmadev_close(void);
 double dmadev_run(void *dst, const void *src, size_t size, size_t batch,
 		  uint64_t n);
 
-/* A ring that has room for @slots messages, of one producer or of many. */
+/* A ring that has space for @slots messages, of one producer or of many. */
 bool ring_open(uint32_t slots, bool many, const char **reason);
 void ring_close(void);
 
 /* This thread sends @n, one by one, another takes them, as many as there are;
- * or sends them back, @window of them under way.  Nanoseconds for each. */
+ * or sends them back, @window of them in flight.  Nanoseconds for each. */
 double ring_flood(uint64_t n);
 double ring_round_trip(uint32_t window, uint64_t n);
 

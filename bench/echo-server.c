@@ -2,9 +2,8 @@
 
 /*
  * The same echo server on each loop.  All send what they received at once, with
- * one send for one receive; the peers with send(2), as their users do.  A client
- * here never has more under way than fits a socket buffer.
- */
+ * one send for one receive; the peers with send(2), as their users do.  A
+ * client here never has more in flight than fits a socket buffer. /
 
 #include <errno.h>
 #include <fcntl.h>
@@ -123,7 +122,7 @@ static void serve_spinning(int fd)
 /*
  * The next request may be delivered before the callback of the send that
  * answered the last, so buffers queue up: rarely more than one, and never more
- * than a client has requests under way.
+ * than a client has requests in flight.
  */
 #define QUEUE 16
 

@@ -247,8 +247,8 @@ static uint32_t parse(struct nbd_conn *conn, size_t len,
 	return done;
 }
 
-/* Whatever has come.  A reply whose data are still to come counts as done: it is
- * one of so many. */
+/* Whatever has come.  A reply whose data are still to come counts as done: it
+ * is one of so many. */
 static uint32_t receive(struct nbd_conn *conn, const struct nbd_work *work)
 {
 	ssize_t n = read(conn->fd, conn->rx + conn->have, RX - conn->have);

@@ -35,7 +35,7 @@ struct nbd_client {
 /* What is asked for. */
 struct nbd_work {
 	uint32_t block;
-	uint32_t depth;		/* Requests under way on each connection. */
+	uint32_t depth;		/* Requests in flight on each connection. */
 	bool write;
 	bool sequential;
 };

@@ -25,7 +25,7 @@
 #include "bench/bench.h"
 #include "bench/post-peers.h"
 
-#define MSGS 200000	/* May be under way at once. */
+#define MSGS 200000	/* May be in flight at once. */
 #define SAY_EVERY 1000	/* The loop says how far it is. */
 
 struct msg {

@@ -39,7 +39,7 @@ const struct post_peer *post_peer(const char *name);
  * takes them: nanoseconds for each, or NAN if the peer does not work here. */
 double post_flood(const struct post_peer *p, uint64_t n);
 
-/* From one loop to another and back, @window under way: for each, likewise. */
+/* From one loop to another and back, @window in flight: for each, likewise. */
 double post_round_trip(const struct post_peer *p, int window, uint64_t n);
 
 /* Likewise; the other loop is on CPU @cpu: 0, too, or 1. */

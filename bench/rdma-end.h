@@ -17,7 +17,7 @@
 #include <weir/job.h>
 #include <weir/message.h>
 
-#define END_JOBS 128u		/* As many as perftest has under way. */
+#define END_JOBS 128u		/* As many as perftest has in flight. */
 #define END_MEMORY (2u << 20)	/* To move from, and to move to. */
 #define END_HALF (END_MEMORY / 2)
 

@@ -3,8 +3,8 @@
 #define BENCH_STREAMED_H
 
 /*
- * What somebody may write who knows that memcpy() is slow on more than the cache
- * holds: stores that go past it.
+ * What somebody may write who knows that memcpy() is slow on more than the
+ * cache holds: stores that go past it.
  */
 
 #include <stddef.h>

@@ -13,7 +13,7 @@
 #	Completes ...        COMPLETION
 #	Any thread, Call on, The owner's thread  CONTEXT
 #	Re-creates ...       NOTES
-#	anything else        DESCRIPTION, and its first sentence the NAME
+#	anything else        DESCRIPTION, and its first message the NAME
 #
 # Callbacks, structs and constants that a function uses come with its page.
 # The opening comment of a header is the OVERVIEW of its first WEIR_API function.
@@ -248,7 +248,7 @@ function write_page(p,    file, doc, par, n, i, first, starts, type)
 	starts = type ~ /struct weir_op \*op[,)]/ && type !~ /weir_op_/
 
 	n = split(doc, par, /\n\n+/)
-	first = sentence(par[1])
+	first = message(par[1])
 	for (i = 1; i <= n; i++)
 		place(par[i])
 	complete(p, starts, first, type)
@@ -303,7 +303,7 @@ function add(name, text)
 }
 
 # What a comment need not say: shared conditions, nothing returned, a value
-# that is the subject of its first sentence.
+# that is the subject of its first message.
 function complete(p, starts, first, type,    also)
 {
 	if (starts && sec["returns"] ~ /^Returns also/) {
@@ -329,12 +329,12 @@ function complete(p, starts, first, type,    also)
 		add("returns", "Nothing: it cannot fail.")
 }
 
-# The first sentence of a paragraph, on one line, without its full stop.
-function sentence(text,    at)
+# The first message of a paragraph, on one line, without its full stop.
+function message(text,    at)
 {
 	gsub(/[ \t]*\n[ \t]*/, " ", text)
 	sub(/ $/, "", text)
-	# Two spaces end a sentence, and so does the end of the line; a line
+	# Two spaces end a message, and so does the end of the line; a line
 	# that ended with a full stop has only one now.
 	at = match(text, /\.( |$)/)
 	if (at)
@@ -543,7 +543,7 @@ function list_item(s,    tag)
 	return ".TP\n" inline(tag) "\n"
 }
 
-# Running text: a line of roff for each sentence or line.
+# Running text: a line of roff for each message or line.
 function flow(text,    line, n, i, s)
 {
 	gsub(/\.  /, ".\n", text)
@@ -609,7 +609,7 @@ function dress(word, before,    name)
 		return "\\fI" substr(word, 2) "\\fP"
 	if (word ~ /^-E/)
 		return "\\fB\\" word "\\fP"
-	if (word ~ /^\./)	# A member, not the end of a sentence.
+	if (word ~ /^\./)	# A member, not the end of a message.
 		return before ~ /[a-z0-9A-Z)]/ ? word : "\\fB" word "\\fP"
 	if (word ~ /\(/) {
 		name = word

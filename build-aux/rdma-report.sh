@@ -5,7 +5,7 @@
 #
 # In guests: the cycles of test-conn-cycles in full, as built in BUILD; then the
 # programs of RDMA_PROGRAMS in short form as they are built in ASAN_BUILD, and
-# those of RDMA_LEAN, which have room in the guest's memory, under valgrind.  It
+# those of RDMA_LEAN, which have capacity in the guest's memory, under valgrind.  It
 # may be ended at any time, and goes on with the part it was at when it is
 # started again in the same directory and for the same commit.
 set -u

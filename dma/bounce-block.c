@@ -201,7 +201,7 @@ static bool all_empty(const struct slot *s)
 			   s->half[1].state == EMPTY));
 }
 
-/* Both are tried: what goes out makes room for what comes in. */
+/* Both are tried: what goes out makes space for what comes in. */
 static bool go_on(struct slot *s)
 {
 	bool compares = s->job->kind == WEIR_JOB_COMPARE;

@@ -91,7 +91,7 @@ static inline uint32_t arrived_state(const struct slot *s)
 	return s->sum ? PART : FULL;
 }
 
-/* The bytes of the next block, at s->pos: what all locations can in one step.
+/* The bytes of the next block, at s->pos: what all operands can in one step.
  * The destination is at @dst there. */
 uint64_t bounce_next_len(const struct slot *s, const struct cursor *dst);
 
@@ -116,11 +116,11 @@ void bounce_run(struct slot *s);
 /* A step of a slot is done: its op's callback. */
 void bounce_step_ended(struct weir_op *op, int64_t res);
 
-/* Nothing is under way in @s: its job is done, or makes room for others, and
+/* Nothing is in flight in @s: its job is done, or makes space for others, and
  * the first that waits gets the slot. */
 void bounce_leave(struct slot *s);
 
-/* A step that was under way when @s lost its job has ended: if it was the last,
+/* A step that was in flight when @s lost its job has ended: if it was the last,
  * the slot is free again. */
 void bounce_out_of_quarantine(struct slot *s);
 

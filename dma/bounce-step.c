@@ -49,7 +49,7 @@ static uint64_t trim(const struct cursor *c, const struct domain_file *file,
 	return over < n ? n - over : n;
 }
 
-/* Where the block is in the @i-th of all locations of its job. */
+/* Where the block is in the @i-th of all operands of its job. */
 static const struct cursor *place(const struct slot *s, uint32_t i,
 				  const struct cursor *dst, struct cursor *more)
 {
@@ -61,7 +61,7 @@ static const struct cursor *place(const struct slot *s, uint32_t i,
 	return more;
 }
 
-/* As trim(), for all locations.  Whoever has no other way decides. */
+/* As trim(), for all operands.  Whoever has no other way decides. */
 static uint64_t trim_all(const struct slot *s, const struct cursor *dst,
 			 uint64_t n)
 {
@@ -169,7 +169,7 @@ int bounce_begin_step(struct step *step, struct engine *e,
 				 cursor_gather(c, step->iov, STEP_PIECES, n,
 					       &len));
 	there.ctx = c->operand->ctx;
-	/* It is known of all of the location, not of a block. */
+	/* It is known of all of the operand, not of a block. */
 	if (!c->operand->buf && n == job_priv(step->slot->job)->total)
 		there.translation = c->operand->translation;
 	step->job.kind = WEIR_JOB_COPY;
@@ -232,9 +232,9 @@ void bounce_fetch(struct slot *s, struct step *step, struct half *h,
 
 /*
  * Whether the end of a step may begin the next one.  The library's own engines
- * end jobs in callbacks of theirs, where anything may be begun.  A user's engine
- * may end one anywhere; a function of the user's may be on the stack; and a slot
- * that only drains may do so inside a cancel.
+ * end jobs in callbacks of theirs, where anything may be begun.  A user's
+ * engine may end one anywhere; a function of the user's may be on the stack;
+ * and a slot that only drains may do so inside a cancel.
  */
 bool bounce_goes_on(const struct weir_job *job)
 {

@@ -15,7 +15,8 @@
  *
  * Jobs get slots in the order in which they came.  Whoever has one needs
  * nothing else, so however few there are, all come to an end; and after some
- * blocks it goes to the end of the queue, so that none waits for all of another.
+ * blocks it goes to the end of the queue, so that none waits for all of
+ * another.
  *
  * A step by a function of the user's may need something else: that function may
  * start a job through staging, and wait for it.  So jobs are of classes, by how
@@ -25,11 +26,11 @@
  * Whoever nests deeper than there are classes is refused, -EDEADLK.
  *
  * A step refers to nothing of the job: its pieces are copies.  So when a job is
- * cancelled while all that is under way is a pull into staging, it ends at once,
- * and its slot is not used until the device has let go of it: quarantine.  A
- * spare one, small too, stands in for it.  While a domain holds QUARANTINED_MAX
- * slots in quarantine, jobs over it wait: one device cannot take all spares.
- */
+ * cancelled while all that is in flight is a pull into staging, it ends at
+ * once, and its slot is not used until the device has let go of it:
+ * quarantine.  A spare one, small too, stands in for it.  While a domain
+ * holds QUARANTINED_MAX slots in quarantine, jobs over it wait: one device
+ * cannot take all spares. /
 
 #include <errno.h>
 #include <stdio.h>
@@ -156,8 +157,9 @@ static struct slot *slot_for(struct weir_dma *dma, uint32_t class)
 	return class && !dma->n_slot_jobs[class] ? dma->slots_extra : NULL;
 }
 
-/* The job that gets the next slot, or NULL.  Nested ones come first, the deepest
- * of all, because others wait for them; the rest in the order of asking. */
+/* The job that gets the next slot, or NULL.  Nested ones come first, the
+ * deepest of all, because others wait for them; the rest in the order of
+ * asking. */
 static struct weir_job *next_job(struct weir_dma *dma)
 {
 	struct weir_job *job, *best = NULL;
@@ -353,7 +355,7 @@ static bool is_with_device(const struct step *step)
 }
 
 /*
- * Whether what is under way in @step touches nothing but staging, and knows
+ * Whether what is in flight in @step touches nothing but staging, and knows
  * nothing that is the caller's.  A device that reads from a peer has a copy of
  * what it needs to know.
  */
@@ -454,7 +456,7 @@ const struct engine_kind engine_bounce = {
 	},
 };
 
-/* Room for all, of which nothing is there until it is used. */
+/* Capacity for all, of which nothing is there until it is used. */
 static char *map(size_t len)
 {
 	void *mem;

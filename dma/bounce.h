@@ -28,7 +28,7 @@ static inline struct bounce *bounce_of(struct weir_job *job)
 	return (struct bounce *)(void *)job_priv(job)->area;
 }
 
-/* Who moves the @i-th location beside; NULL: it is not foreign. */
+/* Who moves the @i-th operand beside; NULL: it is not foreign. */
 static inline struct engine *bounce_extra(struct weir_job *job, uint32_t i)
 {
 	uint8_t n = bounce_of(job)->more[i];
@@ -58,7 +58,7 @@ int bounce_create(struct weir_dma *dma);
 /* Free them; none is in use. */
 void bounce_destroy(struct weir_dma *dma);
 
-/* @job, about to start, moves by these engines; @more, if it has locations
+/* @job, about to start, moves by these engines; @more, if it has operands
  * beside, are those for them, as in struct bounce. */
 void bounce_prepare(struct weir_job *job, struct engine *pull,
 		    struct engine *push, const uint8_t *more);

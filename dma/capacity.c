@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting for room in a context: steps of chains do, because who starts a job
- * by hand is told -EAGAIN.  First come, first served, from a turn of its own:
- * a job ends deep inside engines.
+ * Waiting for capacity in a context: steps of chains do, because who starts a
+ * job by hand is told -EAGAIN.  First come, first served, from a turn of its
+ * own: a job ends deep inside engines.
  */
 
 #include "dma/job-internal.h"
@@ -43,7 +43,7 @@ static void tick(struct weir_op *op, int64_t res)
 
 void capacity_made(struct weir_dma *dma)
 {
-	static const struct weir_op_class tick_class = { .name = "DMA room" };
+	static const struct weir_op_class tick_class = { .name = "DMA capacity" };
 
 	if (weir_op_is_busy(&dma->capacity_tick))
 		return;

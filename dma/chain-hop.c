@@ -6,13 +6,13 @@
  *	the chain's reactor              the context's reactor
  *	hop_begin()   --- .op -------->  arrive(): start the job, or wait
  *	hop_cancel()  --- .hop.cancel ->  hear(): cancel it
- *	home()        <-- .op ---------  when it has ended
+ *	owner()        <-- .op ---------  when it has ended
  *
- * Both travel as operations that come home, which are never refused.  A step
- * that has come home is not touched there any more: so who has ended first asks
- * whether a cancel is under way to it, and then waits for that.
+ * Both travel as operations that are returned, which are never refused.  A step
+ * that has are returned is not touched there any more: so who has ended first
+ * asks whether a cancel is in flight to it, and then waits for that.
  *
- * The gate counts what is under way to a context.  Its reactor closes it when
+ * The gate counts what is in flight to a context.  Its reactor closes it when
  * it stops, and has not stopped before it is empty: so what was let in is
  * answered, and the rest knows at once that nobody will.  Neither the context
  * nor, because of it, its reactor can be destroyed while chains name it.
@@ -30,7 +30,7 @@ enum hop_word {
 
 enum gate {
 	GATE_CLOSED = 1,
-	GATE_ONE = 2,		/* Each that is under way. */
+	GATE_ONE = 2,		/* Each that is in flight. */
 };
 
 /* Any thread. */
@@ -46,7 +46,7 @@ static bool gate_enter(struct weir_dma *dma)
 	return true;
 }
 
-/* As long as something is under way, so is an operation. */
+/* As long as something is in flight, so is an operation. */
 static void gate_hold(struct weir_dma *dma)
 {
 	static const struct weir_op_class gate_class = { .name = "hop" };
@@ -109,7 +109,7 @@ static void owner(struct weir_op *op);
 static void return_to_owner(struct step *s)
 {
 	static const struct weir_op_class return_class = {
-		.name = "hop home",
+		.name = "hop back",
 		.owner = owner,
 	};
 	struct weir_dma *dma = s->dma;
@@ -133,7 +133,7 @@ static void end(struct step *s, int64_t res)
 	return_to_owner(s);
 }
 
-/* The room that it had beyond .ops_max. */
+/* The capacity that it had beyond .ops_max. */
 static void give_back(struct step *s)
 {
 	if (!s->hop.extra)

@@ -83,7 +83,7 @@ struct step {
 struct weir_chain {
 	struct weir_reactor *r;
 	void *ctx;
-	struct weir_op *op;	/* Up to its callback; NULL: not under way. */
+	struct weir_op *op;	/* Up to its callback; NULL: not in flight. */
 	struct step *steps;
 	struct dep *deps;
 	uint32_t n_steps, steps_max;
@@ -98,7 +98,7 @@ struct weir_chain {
 	struct step *runnable;
 	struct step **runnable_last;
 	uint32_t n_left;	/* Steps that have not ended; 0: there is a
-				 * result, or it is not under way. */
+				 * result, or it is not in flight. */
 	uint32_t n_ordinary;	/* Of them, those that are no finally ones. */
 	uint32_t n_done;
 	uint32_t n_calls;	/* Of functions of the user's. */
@@ -110,16 +110,16 @@ struct weir_chain {
 	bool in_run;		/* run() is on the stack. */
 	bool in_fn;		/* So is a function of the user's. */
 	bool sleeps;		/* The tick is a time off. */
-	uint32_t tries;		/* Ticks on end that found no room. */
+	uint32_t tries;		/* Ticks on end that found no capacity. */
 	struct weir_op tick;
 	struct reactor_obj obj;
 };
 
-/* As weir_chain_start(), but neither .ops_max nor a stop refuses it: for what is
- * bounded otherwise, and is cancelled with what it is part of. */
+/* As weir_chain_start(), but neither .ops_max nor a stop refuses it: for what
+ * is bounded otherwise, and is cancelled with what it is part of. */
 int chain_start_always(struct weir_chain *chain, struct weir_op *op);
 
-/* How long to wait, in ns, before the @tries-th look whether there is room
+/* How long to wait, in ns, before the @tries-th look whether there is capacity
  * where nobody says so; 0: until the next turn. */
 static inline uint64_t chain_backoff(uint32_t tries)
 {

@@ -207,7 +207,7 @@ static int begin_op(struct step *s)
 	err = s->start(chain, (uint32_t)(s - chain->steps), &s->op, s->arg);
 	chain->in_fn = false;
 
-	/* What is under way has a callback to come, whatever was returned. */
+	/* What is in flight has a callback to come, whatever was returned. */
 	if (weir_op_is_busy(&s->op))
 		return 0;
 	return err ? err : -EINVAL;
@@ -275,7 +275,7 @@ static int begin_beyond(struct step *s)
 	return err;
 }
 
-/* Returns false if there is no room for it now. */
+/* Returns false if there is no capacity for it now. */
 static bool begin(struct step *s)
 {
 	int err;
@@ -305,7 +305,7 @@ static bool begin(struct step *s)
 	return true;
 }
 
-/* Whether @s is told when there is room for it. */
+/* Whether @s is told when there is capacity for it. */
 static bool waits_for_capacity(struct step *s)
 {
 	if (s->kind != STEP_JOB || !capacity_none(s->dma))
@@ -380,7 +380,7 @@ static void run_step(struct step *s, bool from_loop, struct held *held)
 /*
  * Begin or skip what can be.  @from_loop: functions of the user's may be
  * called, the chain's callback too; in a start or a cancel they wait for the
- * tick.  So does what there is no room for now, without holding up what is
+ * tick.  So does what there is no capacity for now, without holding up what is
  * behind it.  The chain may be gone after this.
  */
 static void run(struct weir_chain *chain, bool from_loop)

@@ -95,8 +95,8 @@ int weir_chain_destroy(struct weir_chain *chain)
 	if (!chain)
 		return 0;
 	if (chain->op || chain->in_fn || weir_op_is_busy(&chain->tick))
-		return why(-EBUSY, "weir_chain_destroy: the chain is under "
-			   "way");
+		return why(-EBUSY, "weir_chain_destroy: the chain is in "
+			   "flight");
 	if (chain->n_parents)
 		return why(-EBUSY, "weir_chain_destroy: the chain is a step of "
 			   "another; destroy that first");
@@ -118,7 +118,7 @@ static void connect(struct weir_chain *chain, struct step *from,
 	to->n_deps++;
 }
 
-/* Under way, or a step of another: which then knows what it consists of. */
+/* In flight, or a step of another: which then knows what it consists of. */
 static bool is_sealed(const struct weir_chain *chain)
 {
 	return chain->op || chain->n_parents;
@@ -140,7 +140,7 @@ static struct step *append(struct weir_chain *chain, uint32_t kind)
 static int why_sealed(const char *call, const struct weir_chain *chain)
 {
 	return why(-EBUSY, "%s: the chain is %s", call, chain->op ?
-		   "under way; wait for its end" :
+		   "in flight; wait for its end" :
 		   "a step of another, and stays as it is");
 }
 

@@ -85,7 +85,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 }
 
 /*
- * What we may have under way at the peer is what it serves.  A peer that has
+ * What we may have in flight at the peer is what it serves.  A peer that has
  * been answered once and is not to have a connection after all is told so.
  */
 void conn_answered(struct weir_conn *c, const struct rdma_cm_event *ev)
@@ -106,9 +106,9 @@ void conn_answered(struct weir_conn *c, const struct rdma_cm_event *ev)
 }
 
 /*
- * Clients of a server that has failed are not to come back all at once.  Those of
- * one reactor differ by number, others by their clock; in a simulated world both
- * repeat.
+ * Clients of a server that has failed are not to come back all at once.
+ * Those of one reactor differ by number, others by their clock; in a
+ * simulated world both repeat.
  */
 static uint64_t jittered(const struct weir_conn *c)
 {

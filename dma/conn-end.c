@@ -197,8 +197,8 @@ int weir_conn_disconnect(struct weir_conn *c, struct weir_op *op)
 	int err;
 
 	if (conn_busy(c))
-		return why(-EBUSY, "weir_conn_disconnect: an operation is under "
-			   "way: %s", conn_busy(c)->cls->name);
+		return why(-EBUSY, "weir_conn_disconnect: an operation is in "
+			   "flight: %s", conn_busy(c)->cls->name);
 	if (c->state != WEIR_CONN_ESTABLISHED &&
 	    c->state != WEIR_CONN_CLOSING && !is_reconnecting(c))
 		return why(-ENOTCONN, "weir_conn_disconnect: there is no "

@@ -20,9 +20,9 @@
  *
  * A connection has an id of rdma_cm's from the start of a connect or from the
  * request on, and a QP from where the device is known; neither is ever used for
- * a second connection.  Whoever posts work counts it (conn_begin(), conn_end()):
- * a connection is over when it has ended and the count is 0, so nothing refers
- * to a QP that is gone.
+ * a second connection.  Whoever posts work counts it (conn_begin(),
+ * conn_end()): a connection is over when it has ended and the count is 0, so
+ * nothing refers to a QP that is gone.
  */
 
 #include <stdbool.h>
@@ -90,7 +90,7 @@ struct conn_device_ref {
 
 /* Where CONNECTING is. */
 enum conn_step {
-	CONN_ADDRESS,		/* Address resolution is under way. */
+	CONN_ADDRESS,		/* Address resolution is in flight. */
 	CONN_ROUTE,		/* Then that of the route. */
 	CONN_ANSWER,		/* The request is sent. */
 	CONN_BACKOFF,		/* The next attempt is due later. */
@@ -105,10 +105,9 @@ enum conn_news {
 };
 
 /*
- * A write of 0 bytes, which fails if the peer is gone; see conn-watch.c.  It has
- * a place of its own in the send queue and in the completion queue, and lives as
- * long as the QP, which may be longer than the connection.
- */
+ * A write of 0 bytes, which fails if the peer is gone; see conn-watch.c.  It
+ * has a place of its own in the send queue and in the completion queue, and
+ * lives as long as the QP, which may be longer than the connection. /
 struct conn_beat {
 	struct weir_wr wr;
 	struct weir_conn *conn;		/* NULL: it is gone. */
@@ -153,7 +152,7 @@ struct weir_conn {
 	uint32_t max_sge, max_inline, max_message;
 
 	struct deferred deferred;
-	unsigned int news;		/* For the errand. */
+	unsigned int news;		/* For the deferred call. */
 	struct weir_timer_node timer;	/* CONNECTING: backoff.  ESTABLISHED:
 					 * watch.  CLOSING: linger. */
 	bool watched;			/* The timer is armed as watch. */
@@ -326,8 +325,8 @@ bool conn_tell_message(struct weir_conn *c);
 /* Nobody will hear of those that wait. */
 void conn_drop_messages(struct weir_conn *c);
 
-/* Whether what had come when it was closed is told; if not, the errand will run
- * again. */
+/* Whether what had come when it was closed is told; if not, the deferred call
+ * will run again. */
 bool conn_has_delivered(struct weir_conn *c);
 
 /* cm-dispatcher.c */

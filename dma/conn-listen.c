@@ -264,7 +264,7 @@ int weir_listener_destroy(struct weir_listener *l)
 		return 0;
 	if (!op_queue_empty(&l->waiters))
 		return why(-EBUSY, "weir_listener_destroy: operations of "
-			   "weir_listener_next() are under way; cancel them");
+			   "weir_listener_next() are in flight; cancel them");
 	while ((c = take_first(l)))
 		weir_conn_destroy(c);
 	if (l->id)

@@ -2,11 +2,11 @@
 /*
  * The QP of a connection.
  *
- * It is ours and not rdma_cm's, because that has device contexts of its own, and
- * memory is registered in those of weir_device.  So we move it from state to
- * state, with the attributes that rdma_cm has worked out (rdma_init_qp_attr()),
- * and then say so: rdma_accept(), or rdma_establish().
- */
+ * It is ours and not rdma_cm's, because that has device contexts of its own,
+ * and memory is registered in those of weir_device.  So we move it from state
+ * to state, with the attributes that rdma_cm has worked out
+ * (rdma_init_qp_attr()), and then say so: rdma_accept(), or rdma_establish().
+ * /
 
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +83,7 @@ static int get_channel(struct weir_conn *c)
 	if (!c->given)
 		weir_channel_destroy(c->channel);
 	c->channel = NULL;
-	return why(err, "weir_conn: the channel has no room for %u "
+	return why(err, "weir_conn: the channel has no capacity for %u "
 		   "completions", conn_credits(c));
 }
 

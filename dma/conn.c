@@ -90,9 +90,9 @@ struct conn_counters {
 static const struct stats_field stats_fields[] = {
 	STATS_NOW("state", "1: idle, 5: established, 7: ended; see <weir/conn.h>"),
 	STATS_NOW("qp_num", "Number of its queue pair; 0: there is none"),
-	STATS_NOW("sends", "Sends that can be under way"),
-	STATS_NOW("recvs", "Receives that can be under way"),
-	STATS_NOW("posted", "Pieces of work under way"),
+	STATS_NOW("sends", "Sends that can be in flight"),
+	STATS_NOW("recvs", "Receives that can be in flight"),
+	STATS_NOW("posted", "Pieces of work in flight"),
 	STATS_COUNT("connects", "Times that it was established"),
 	STATS_COUNT("attempts", "Times that it was tried"),
 };
@@ -168,10 +168,10 @@ int weir_conn_destroy(struct weir_conn *c)
 	if (!c)
 		return 0;
 	if (conn_busy(c))
-		return why(-EBUSY, "weir_conn_destroy: an operation is under "
-			   "way: %s; cancel it", conn_busy(c)->cls->name);
+		return why(-EBUSY, "weir_conn_destroy: an operation is in "
+			   "flight: %s; cancel it", conn_busy(c)->cls->name);
 	if (c->posted)
-		return why(-EBUSY, "weir_conn_destroy: work is under way: %llu; "
+		return why(-EBUSY, "weir_conn_destroy: work is in flight: %llu; "
 			   "weir_conn_disconnect() flushes it",
 			   (unsigned long long)c->posted);
 	if (c->n_domains)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Telling of a context's states.  Arrows wait in order until the loop comes by;
- * only a start can be refused for want of room, so it sees to it that there is
- * some for the stop that follows.
+ * only a start can be refused for want of capacity, so it sees to it that
+ * there is some for the stop that follows.
  */
 
 #include <errno.h>

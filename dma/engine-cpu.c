@@ -4,9 +4,9 @@
  * engine is tested against it.
  *
  * The reactor's thread does the work, but touches only so many bytes in a turn,
- * those it reads and those it writes: a job that is too large for what is left of
- * the turn's budget waits in a queue, and the queue is served in the next turns,
- * slice by slice, all jobs in rotation.
+ * those it reads and those it writes: a job that is too large for what is
+ * left of the turn's budget waits in a queue, and the queue is served in the
+ * next turns, slice by slice, all jobs in rotation.
  * From .worker_min bytes on a worker does all of it, if there can be one.
  */
 
@@ -43,7 +43,7 @@ static int can(void *arg, const struct weir_engine_query *q, const char **why)
 	       (!q->dst || domain_is_memory(q->dst));
 }
 
-/* A block of a job with more than two locations: an XOR comes back to its
+/* A block of a job with more than two operands: an XOR comes back to its
  * destination, and a copy to two to its source. */
 #define XOR_BLOCK ((uint64_t)4 << 10)
 #define DUALCAST_BLOCK ((uint64_t)64 << 10)
@@ -79,8 +79,8 @@ static void fill_counters(char *p, size_t len, uint64_t word)
 	memcpy(p + i, &words, len - i);
 }
 
-/* The pattern goes on where the last piece left it.  Zeros, and whatever else is
- * one byte again and again, are what memset() does. */
+/* The pattern goes on where the last piece left it.  Zeros, and whatever else
+ * is one byte again and again, are what memset() does. */
 static void fill(char *p, size_t len, uint64_t pattern, uint64_t phase)
 {
 	uint8_t byte = (uint8_t)pattern;
@@ -138,7 +138,7 @@ static void copy(const struct job_priv *p, void *to, const void *from, size_t n)
 		copy_stream(to, from, n);
 }
 
-/* The same for each location beside: at most a block, all in the cache. */
+/* The same for each operand beside: at most a block, all in the cache. */
 static void piece_extra(struct weir_job *job, struct job_priv *p, size_t n)
 {
 	bool is_xor = job->kind == WEIR_JOB_XOR;
@@ -354,7 +354,7 @@ bool cpu_at_once(struct weir_dma *dma, struct weir_job *job)
 	struct job_priv *p = job_priv(job);
 	struct engine *e = &dma->engines[ENGINE_CPU];
 
-	/* One location or two, so this does not wrap around. */
+	/* One operand or two, so this does not wrap around. */
 	if (p->total >= dma->worker_min ||
 	    !spend(dma, p->total << is_two_sided(job)))
 		return false;

@@ -91,7 +91,7 @@ static int can(void *arg, const struct weir_engine_query *q, const char **why)
 	return 0;
 }
 
-/* All of @c's location, which is no buf. */
+/* All of @c's operand, which is no buf. */
 static void whole(struct weir_domain_side *side, const struct cursor *c,
 		  struct iovec *one)
 {

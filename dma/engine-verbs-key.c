@@ -2,10 +2,9 @@
 /*
  * Keys: of memory here, for the device of a connection; and of a peer's.
  *
- * A buf is known by its mmap's key, if the device is one of the mmap's.  Staging
- * is registered when a context first bounces over a device, once for all its
- * connections, until the context goes or the last of them.
- */
+ * A buf is known by its mmap's key, if the device is one of the mmap's.
+ * Staging is registered when a context first bounces over a device, once for
+ * all its connections, until the context goes or the last of them. /
 
 #include <errno.h>
 #include <stdlib.h>

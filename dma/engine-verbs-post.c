@@ -135,7 +135,8 @@ static void note(struct weir_job *job, int err, int32_t code)
 {
 	struct verbs_job *v = verbs_job(job);
 
-	/* What was flushed for want of room has a cause if a part of it has. */
+	/* What was flushed for want of capacity has a cause if a part of it
+	 * has. */
 	if (v->err && (v->code != IBV_WC_WR_FLUSH_ERR || err == -ECANCELED))
 		return;
 	v->err = err;

@@ -195,7 +195,7 @@ static void run(struct verbs_queue *q, struct weir_job *job)
 
 /*
  * The first of the list; but the oldest, if that is a signal, which comes after
- * all that is older.  So it is, too, if a message waits, which with room is
+ * all that is older.  So it is, too, if a message waits, which with capacity is
  * younger than the oldest: what is younger still does not overtake it.
  */
 static struct weir_job *next_writer(const struct verbs_queue *q)
@@ -207,7 +207,7 @@ static struct weir_job *next_writer(const struct verbs_queue *q)
 	return job;
 }
 
-/* Who is next and has room, or NULL. */
+/* Who is next and has capacity, or NULL. */
 static struct weir_job *next(struct verbs_queue *q)
 {
 	struct weir_job *job;

@@ -298,7 +298,7 @@ int weir_conn_detach(struct weir_conn *c, struct weir_domain *domain)
 		return why(-ENOENT, "weir_conn_detach: the connection does not "
 			   "reach domain %s", domain->id);
 	if (c->posted)
-		return why(-EBUSY, "weir_conn_detach: work is under way: %llu; "
+		return why(-EBUSY, "weir_conn_detach: work is in flight: %llu; "
 			   "weir_conn_disconnect() flushes it",
 			   (unsigned long long)c->posted);
 	domain_remote_detach(domain, c);

@@ -16,13 +16,12 @@
  * Each QP has a queue.  Its ring is the send queue as the device has it, in the
  * order of posting:
  *
- *	 done        under way        to be posted       free
+ *	 done        in flight        to be posted       free
  *	......|head ...............|posted ........|tail .....
  *
  * A completion of one says that all before it are done, too.  A job that has
- * more to post than there is room for waits in its queue, not in the context:
- * a peer that does not answer holds up nobody else's work.
- */
+ * more to post than there is capacity for waits in its queue, not in the
+ * context: a peer that does not answer holds up nobody else's work. /
 
 #include <infiniband/verbs.h>
 
@@ -80,7 +79,7 @@ struct verbs_queue {
 	uint32_t size;			/* Places. */
 	uint32_t max_sge, max_inline;
 	uint32_t max_len;		/* VERBS_WR_LEN, or what the port takes. */
-	uint32_t reads;			/* Under way, or to be posted. */
+	uint32_t reads;			/* In flight, or to be posted. */
 	uint64_t head, posted, tail;
 	struct verbs_list wait[2];	/* Writers, readers. */
 	struct weir_job *culprit;	/* It has the cause, and ends first; */
@@ -177,27 +176,27 @@ static inline uint32_t verbs_need(struct weir_job *job)
 	return verbs_job(job)->read ? WEIR_MMAP_READ : WEIR_MMAP_WRITE;
 }
 
-/* The peer's key of the piece at @c, with the right @need.  Returns 0, -EXDEV or
- * -EACCES. */
+/* The peer's key of the piece at @c, with the right @need.  Returns 0, -EXDEV
+ * or -EACCES. */
 int verbs_rkey(const struct cursor *c, uint32_t need, uint32_t *rkey);
 
 /* Whether all of @loc, at the peer, has keys, with the rights @need: 0, or the
- * errno with a sentence. */
+ * errno with a message. */
 int verbs_check_rkeys(const struct weir_operand *operand, uint32_t need);
 
 /* Whether all of @job's memory at the peer is known there by a key for @q, and
- * not for a connection that has ended: 0, or -ESTALE with a sentence. */
+ * not for a connection that has ended: 0, or -ESTALE with a message. */
 int verbs_check_peer(const struct verbs_queue *q, struct weir_job *job);
 
 /* Whether all of @job's memory here has keys: 0 or an errno. */
 int verbs_check_keys(struct verbs_queue *q, struct weir_job *job);
 
-/* engine-verbs-atomic.c: whether atomics can be done at @domain by connections of
- * @dma's reactor; else *@why says why not. */
+/* engine-verbs-atomic.c: whether atomics can be done at @domain by
+ * connections of @dma's reactor; else *@why says why not. */
 bool verbs_can_atomic(const struct weir_dma *dma,
 		      const struct weir_domain *domain, const char **why);
 
-/* Have room for what they fetch, known to the device; 0 or an errno. */
+/* Have capacity for what they fetch, known to the device; 0 or an errno. */
 int verbs_words_get(struct verbs_queue *q);
 void verbs_words_free(struct verbs_queue *q);
 
@@ -209,17 +208,18 @@ void verbs_build_atomic(struct verbs_queue *q, struct weir_job *job,
 void verbs_enqueue(struct verbs_queue *q, struct weir_job *job);
 void verbs_dequeue(struct verbs_queue *q, struct weir_job *job);
 
-/* Make work requests as far as there is room. */
+/* Make work requests as far as there is capacity. */
 void verbs_pump(struct verbs_queue *q);
 
 /*
  * engine-verbs-request.c: post @request, after what was posted before, when
- * there is room.  Returns 0, and .done is called once, perhaps inside; or
+ * there is capacity.  Returns 0, and .done is called once, perhaps inside; or
  * -ENOTCONN.
  */
 int verbs_request(struct verbs_queue *q, struct verbs_request *request);
 
-/* As far as there is room; none of them has a chance any more; @request is. */
+/* As far as there is capacity; none of them has a chance any more; @request
+ * is. */
 void verbs_requests_run(struct verbs_queue *q);
 void verbs_requests_give_up(struct verbs_queue *q);
 void verbs_request_end(struct verbs_queue *q, struct verbs_request *request,
@@ -239,14 +239,14 @@ void verbs_sent(struct weir_op *op, int err, int32_t code);
 /* engine-verbs-post.c: post what is in the ring. */
 void verbs_post(struct verbs_queue *q);
 
-/* What was posted before @tail has to end: it was cancelled, or its deadline has
- * passed.  If it does not, the connection does; see .grace_ns. */
+/* What was posted before @tail has to end: it was cancelled, or its deadline
+ * has passed.  If it does not, the connection does; see .grace_ns. */
 void verbs_overdue(struct verbs_queue *q, uint64_t tail);
 
 /* What the connection ends with. */
 int verbs_end_of(enum ibv_wc_status status);
 
-/* @job ends if nothing of it is under way. */
+/* @job ends if nothing of it is in flight. */
 void verbs_settle(struct weir_job *job);
 
 /* The connection is over, and the device may yet tell for which job. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Engines seen from the context: the list of them, jobs that wait for room in
- * one, and what an engine sees of a job.
+ * Engines seen from the context: the list of them, jobs that wait for
+ * capacity in one, and what an engine sees of a job.
  */
 
 #include <errno.h>
@@ -133,7 +133,7 @@ int weir_dma_engine_stats(const struct weir_dma *dma, uint32_t i,
 	return opts_give(ret, &stats, sizeof(stats), "weir_dma_engine_stats");
 }
 
-/* Waiting for room. */
+/* Waiting for capacity. */
 
 void engines_arm(struct weir_dma *dma)
 {
@@ -158,9 +158,9 @@ static void nap_over(struct weir_timer_node *node)
 }
 
 /*
- * An engine has no room, and nothing of ours under way whose end would tell of
- * some: what fills it is another context's.  Ask again, soon at first, and then
- * less often, so that the reactor can sleep.
+ * An engine has no capacity, and nothing of ours in flight whose end would
+ * tell of some: what fills it is another context's.  Ask again, soon at
+ * first, and then less often, so that the reactor can sleep.
  */
 static void nap(struct weir_dma *dma)
 {
@@ -339,7 +339,7 @@ static int offer(struct weir_dma *dma, struct engine *e, struct weir_job *job)
 	return err;
 }
 
-/* Those that wait for @e, in order, as far as there is room. */
+/* Those that wait for @e, in order, as far as there is capacity. */
 static void retry(struct weir_dma *dma, struct engine *e)
 {
 	struct weir_job *job;

@@ -10,9 +10,8 @@
  *	job_end()          the result; complete job->op
  *	job_leave()        commit, release, count; then the callback
  *
- * A job is on its context's list from start to end.  It counts as in flight, and
- * its bufs are marked as in use, until its callback begins.
- */
+ * A job is on its context's list from start to end.  It counts as in flight,
+ * and its bufs are marked as in use, until its callback begins. /
 
 #include <stdatomic.h>
 #include <sys/uio.h>
@@ -52,7 +51,7 @@ struct job_priv {
 	atomic_bool stop;		/* For the worker that has it. */
 	bool differ;			/* A compare has found a difference. */
 	bool direct;			/* The step goes through O_DIRECT. */
-	bool waits : 1;			/* For room in its engine. */
+	bool waits : 1;			/* For capacity in its engine. */
 	bool is_step : 1;		/* Of another job. */
 	bool held : 1; /* job-fence.c has it: it has not begun. */
 	bool passed_on : 1;		/* The -EAGAIN that it was refused with is
@@ -161,7 +160,7 @@ struct engine {
 	const struct engine_kind *kind;
 	void *arg;
 	bool unflushed;			/* Jobs have begun since the flush. */
-	struct weir_job *wait;		/* For room, first come first served. */
+	struct weir_job *wait;		/* For capacity, first come first served. */
 	struct weir_job **wait_last;
 	struct weir_dma_engine_stats stats;
 	struct stats_item item;
@@ -179,8 +178,8 @@ void engines_init(struct weir_dma *dma);
 /* The @i-th in the order of preference. */
 struct engine *engine_at(const struct weir_dma *dma, uint32_t i);
 
-/* @job, which is in the middle of what its engine does, waits for room there;
- * .start() then goes on with it. */
+/* @job, which is in the middle of what its engine does, waits for capacity
+ * there; .start() then goes on with it. */
 void engine_wait(struct weir_job *job);
 
 /* Have @e do @job, whose op is PENDING and whose cursors are at the start.
@@ -199,7 +198,7 @@ void engines_flush(struct weir_dma *dma);
 /* Have waiting jobs looked at in the next turn. */
 void engines_arm(struct weir_dma *dma);
 
-/* Nothing of @dma is under way any more, and it goes. */
+/* Nothing of @dma is in flight any more, and it goes. */
 void engines_fini(struct weir_dma *dma);
 
 /* Jobs that wait, linked by .q_next. */
@@ -209,9 +208,8 @@ struct job_queue {
 };
 
 /*
- * Classes of jobs through staging, see bounce.c: by how deep the job is nested in
- * functions of the user's, and those that need none.
- */
+ * Classes of jobs through staging, see bounce.c: by how deep the job is
+ * nested in functions of the user's, and those that need none. /
 #define NESTING_MAX 4
 #define SLOT_LEAF NESTING_MAX
 #define SLOT_CLASSES (NESTING_MAX + 1)
@@ -219,7 +217,7 @@ struct job_queue {
 /* Changes of state that may wait to be told. */
 #define DMA_ARROWS 16
 
-/* Who waits for a context to have room for one more job. */
+/* Who waits for a context to have capacity for one more job. */
 struct dma_capacity {
 	struct dma_capacity *next;
 	struct dma_capacity **pprev; /* NULL: does not wait. */
@@ -293,7 +291,7 @@ struct weir_dma {
 	struct weir_op state_op;
 	uint8_t arrows[DMA_ARROWS];	/* States; the first was told. */
 	uint32_t n_arrows;
-	/* Who waits for room, first come first served; see capacity.c. */
+	/* Who waits for capacity, first come first served; see capacity.c. */
 	struct dma_capacity *capacity;
 	struct dma_capacity **capacity_last;
 	struct weir_op capacity_tick;
@@ -301,7 +299,7 @@ struct weir_dma {
 	atomic_uint n_steps;		/* Of chains, on any reactor. */
 
 	/* For steps that come from other reactors; see chain-hop.c. */
-	atomic_uint n_returning;	/* That are being sent home. */
+	atomic_uint n_returning;	/* That are being sent back. */
 	atomic_uint gate;		/* enum gate */
 	struct weir_op gate_op;
 
@@ -322,8 +320,9 @@ void order_open(struct weir_dma *dma);
 
 void order_init(struct weir_dma *dma);
 
-/* operand-extra.c: check the locations of @job beside its two, which were found to be
- * @src and @dst and to have @total bytes.  Returns 0 or an errno. */
+/* operand-extra.c: check the operands of @job beside its two, which were
+ * found to be @src and @dst and to have @total bytes.  Returns 0 or an errno.
+ */
 int extra_check(const struct weir_dma *dma, const struct weir_job *job,
 		const struct operand_part *src, const struct operand_part *dst,
 		uint64_t total);
@@ -344,7 +343,7 @@ void extra_release(const struct weir_dma *dma, const struct weir_job *job);
 void extra_commit(const struct weir_job *job, uint64_t n);
 bool extra_stale(const struct weir_job *job);
 
-/* Whether an exporter has revoked memory of @job, which is under way.  On the
+/* Whether an exporter has revoked memory of @job, which is in flight.  On the
  * thread that has it, a worker's too. */
 bool job_is_stale(const struct weir_job *job);
 
@@ -359,7 +358,7 @@ void state_init(struct weir_dma *dma);
 /* Whether calls are due. */
 bool state_is_due(const struct weir_dma *dma);
 
-/* Whether there is no room for what a start may bring. */
+/* Whether there is no capacity for what a start may bring. */
 bool state_is_full(const struct weir_dma *dma);
 
 /*
@@ -376,20 +375,19 @@ void job_leave(struct weir_op *op);
 void job_take_back(struct weir_job *job);
 
 /*
- * Have a worker do all of @job by @fn, which moves .done and the cursors on; the
- * job ends with what it returns.  It looks at .stop now and then.
- */
+ * Have a worker do all of @job by @fn, which moves .done and the cursors on;
+ * the job ends with what it returns.  It looks at .stop now and then. /
 void job_work(struct weir_job *job, int64_t (*fn)(void *job));
 
 /* Have the worker that has @job, if one has, stop. */
 void job_work_cancel(struct weir_job *job);
 
 /*
- * A function of the user's may be called for @job from here to job_exit(): of an
- * engine or of a domain.  In between, a cancel of @job, or a stop of what it is
- * part of, is only recorded, and weir_dma_destroy() refuses its context.  The
- * two may be nested; @job may end in between, or be refused, but its callback is
- * not called before job_exit().
+ * A function of the user's may be called for @job from here to job_exit(): of
+ * an engine or of a domain.  In between, a cancel of @job, or a stop of what
+ * it is part of, is only recorded, and weir_dma_destroy() refuses its
+ * context.  The two may be nested; @job may end in between, or be refused,
+ * but its callback is not called before job_exit().
  */
 static inline void job_enter(struct weir_job *job)
 {
@@ -410,7 +408,8 @@ void verbs_fini(struct weir_dma *dma);
 void cpu_init(struct weir_dma *dma);
 
 /* Do all of @job now, whose used sides are plain and whose .total is set, if
- * nothing speaks against it.  Returns whether it has: .done and .crc are set. */
+ * nothing speaks against it.  Returns whether it has: .done and .crc are set.
+ */
 bool cpu_at_once(struct weir_dma *dma, struct weir_job *job);
 
 /* capacity.c: whether @dma is full; wait until it is not; wait no more. */

@@ -165,7 +165,7 @@ static bool is_for_cpu(const struct weir_dma *dma, const struct weir_job *job,
 	       (!s->dst_side || !is_foreign(s->dst.domain));
 }
 
-/* The same of the kinds that have more locations. */
+/* The same of the kinds that have more operands. */
 static bool is_extra_for_cpu(const struct weir_dma *dma,
 			     const struct weir_job *job,
 			     const struct job_shape *s)
@@ -190,9 +190,9 @@ static bool is_extra_for_cpu(const struct weir_dma *dma,
 static int refuse(int err)
 {
 	switch (err) {
-	REFUSED(-EINVAL, "an option or a location makes no sense, is empty or "
+	REFUSED(-EINVAL, "an option or a operand makes no sense, is empty or "
 		"overlaps with another");
-	REFUSED(-EMSGSIZE, "the destination has no room for the source, or "
+	REFUSED(-EMSGSIZE, "the destination has no capacity for the source, or "
 		"another length, or there are too many pieces");
 	REFUSED(-ERANGE, "a range is beyond the data, or wraps around");
 	REFUSED(-EACCES, "the source may not be read, or the destination not "
@@ -370,8 +370,8 @@ int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 	int err;
 
 	if (unlikely(job->op.state != OP_IDLE))
-		return why_static(-EINVAL, "weir_job_start: the job is under "
-				  "way; wait for its callback");
+		return why_static(-EINVAL, "weir_job_start: the job is in "
+				  "flight; wait for its callback");
 	err = check_to_start(dma, job, &s);
 	if (unlikely(err))
 		return err;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sending.  A message goes through the ring of the connection's QP as jobs do,
- * see engine-verbs.h: its place there tells of its end, and without room it
+ * see engine-verbs.h: its place there tells of its end, and without capacity it
  * waits in the queue.  There it does not overtake writes that were started
  * before it, of which any part is still to be posted; nor do those that were
  * started after it overtake it.

@@ -298,7 +298,7 @@ int weir_mw_info(const struct weir_mw *w, struct weir_mw_info *ret)
 static int refuse_busy(const struct weir_mw *w, const char *call)
 {
 	return !w->op ? 0 :
-			why(-EBUSY, "%s: an operation is under way: %s", call,
+			why(-EBUSY, "%s: an operation is in flight: %s", call,
 			    w->op->cls->name);
 }
 

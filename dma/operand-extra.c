@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The locations that a job has beside its source and its destination. */
+/* The operands that a job has beside its source and its destination. */
 
 #include <errno.h>
 

@@ -109,7 +109,7 @@ static bool may_write(const struct weir_mmap *mmap, enum operand_side side)
 	       (side == OPERAND_UPDATE && domain_is_remote(mmap->domain));
 }
 
-/* Marks and references are for the home reactor's thread to look at. */
+/* Marks and references are for the owner reactor's thread to look at. */
 static int check_buf(const struct weir_buf *buf, enum operand_side side,
 		     bool owner)
 {

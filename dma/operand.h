@@ -3,8 +3,8 @@
 #define WEIR_DMA_OPERAND_H
 
 /*
- * Locations: one way to walk the pieces of a struct weir_operand, whether they are
- * bufs, iovecs or one range.
+ * Locations: one way to walk the pieces of a struct weir_operand, whether
+ * they are bufs, iovecs or one range.
  */
 
 #include <stdbool.h>
@@ -14,16 +14,16 @@
 #include "base/check.h"
 #include "mem/domain-internal.h"
 
-/* What a location is to a job; decides which bytes of a buf are meant. */
+/* What a operand is to a job; decides which bytes of a buf are meant. */
 enum operand_side {
 	OPERAND_NONE, /* Not used. */
 	OPERAND_SRC, /* The data. */
-	OPERAND_APPEND, /* The tail room. */
-	OPERAND_OVERWRITE, /* Data and tail room. */
+	OPERAND_APPEND, /* The tailroom. */
+	OPERAND_OVERWRITE, /* Data and tailroom. */
 	OPERAND_UPDATE, /* The data, changed where they are. */
 };
 
-/* A place in a location: the rest of one piece, and of all. */
+/* A place in a operand: the rest of one piece, and of all. */
 struct cursor {
 	uint64_t addr;
 	uint64_t len; /* Of the piece, but not more than .left. */
@@ -34,7 +34,7 @@ struct cursor {
 	uint32_t side; /* enum operand_side */
 };
 
-/* What checking has found out about a location. */
+/* What checking has found out about a operand. */
 struct operand_info {
 	struct weir_domain *domain;
 	uint64_t total; /* Bytes there are. */
@@ -45,7 +45,7 @@ struct operand_info {
 
 /* Check @loc as a @side of a job on @r and describe it, or return what
  * weir_job_start() does: pieces, ranges, rights, and whether its bufs are free
- * for this use, which is known of those that are at home on @r. */
+ * for this use, which is known of those that are on the owner on @r. */
 int operand_check_bufs(const struct weir_operand *operand,
 		       enum operand_side side, const struct weir_reactor *r,
 		       struct operand_info *info);
@@ -54,9 +54,9 @@ int operand_check_addresses(const struct weir_operand *operand,
 
 /*
  * Whether nothing can be wrong with @loc, which has no bufs: one range of this
- * process, which does not wrap.  Small jobs mostly have such, and nothing else is
- * cheap to see; whatever is not, is for the functions that know all there is.
- */
+ * process, which does not wrap.  Small jobs mostly have such, and nothing
+ * else is cheap to see; whatever is not, is for the functions that know all
+ * there is. /
 static inline bool operand_is_plain(const struct weir_operand *operand)
 {
 	return !operand->domain && !operand->n_iov && !operand->reserved0 &&
@@ -171,7 +171,7 @@ static inline struct weir_domain *operand_domain(
 	return operand->domain ? operand->domain : &domain_of_system;
 }
 
-/* A location, what it is to its job, and what was found out about it. */
+/* A operand, what it is to its job, and what was found out about it. */
 struct operand_part {
 	const struct weir_operand *operand;
 	enum operand_side side;

@@ -21,7 +21,7 @@ struct weir_slot {
 	uint64_t unit;
 	uint64_t bytes;
 	int64_t res;
-	bool active;		/* Its chain is under way. */
+	bool active;		/* Its chain is in flight. */
 	bool ended;
 	bool ran;		/* Its chain has been started for this unit. */
 	struct weir_slot *next;	/* In the free list. */
@@ -31,7 +31,7 @@ struct weir_slot {
 struct weir_pipeline {
 	struct weir_reactor *r;
 	struct weir_pipeline_opts opts;
-	struct weir_op *op;	/* Up to its callback; NULL: not under way. */
+	struct weir_op *op;	/* Up to its callback; NULL: not in flight. */
 	struct weir_slot *slots;
 	struct weir_slot **order;
 	char *data;
@@ -39,7 +39,7 @@ struct weir_pipeline {
 
 	/* Of the run. */
 	struct weir_slot *free;
-	struct weir_slot *parked;	/* Has no buf yet; wait is under way. */
+	struct weir_slot *parked;	/* Has no buf yet; wait is in flight. */
 	struct weir_op wait;
 	struct weir_op tick;
 	uint64_t n_active;	/* Units between next() and done(). */

@@ -7,13 +7,13 @@
  *	 +---------+--------------------------+----------------------------+
  *
  * Only an ordered pipeline has slots that stay ENDED: those of units that have
- * overtaken others.  Units under way are fewer than slots and have consecutive
+ * overtaken others.  Units in flight are fewer than slots and have consecutive
  * numbers, so unit n waits at order[n % depth].
  *
- * What a pipeline itself starts is bounded by its slots, and has room of its
- * own in the reactor.  So nothing here is refused and asks again in every turn:
- * steps without room are their chain's, and a pool that lets nobody wait says
- * when it does.
+ * What a pipeline itself starts is bounded by its slots, and has capacity of
+ * its own in the reactor.  So nothing here is refused and asks again in every
+ * turn: steps without capacity are their chain's, and a pool that lets nobody
+ * wait says when it does.
  */
 
 #include <errno.h>
@@ -63,7 +63,7 @@ static void maybe_finish(struct weir_pipeline *p)
 	op_complete(op, res);
 }
 
-/* No more units; cancel those under way. */
+/* No more units; cancel those in flight. */
 static void cut_short(struct weir_pipeline *p)
 {
 	uint32_t i;
@@ -237,7 +237,7 @@ void pipeline_tick(struct weir_op *op, int64_t res)
 	pump(weir_container_of(op, struct weir_pipeline, tick));
 }
 
-/* With a buf, or with room among those who wait for one, or cancelled. */
+/* With a buf, or with capacity among those who wait for one, or cancelled. */
 void pipeline_wait_done(struct weir_op *op, int64_t res)
 {
 	struct weir_pipeline *p = weir_container_of(op, struct weir_pipeline,

@@ -154,7 +154,7 @@ int weir_pipeline_destroy(struct weir_pipeline *p)
 		return 0;
 	if (p->op || p->in_fn || weir_op_is_busy(&p->tick))
 		return why(-EBUSY, "weir_pipeline_destroy: the pipeline is "
-			   "under way");
+			   "in flight");
 	reactor_reserve(p->r, -own_ops(p));
 	reactor_detach(&p->obj);
 	pipeline_free(p);

@@ -21,13 +21,13 @@ static bool has_dst(const struct weir_job *job)
 	return job->kind != WEIR_JOB_CRC32C;
 }
 
-/* What is wrong with the job, whatever its locations are; or NULL. */
+/* What is wrong with the job, whatever its operands are; or NULL. */
 static const char *wrong_job(const struct weir_job *job)
 {
 	bool more = job->kind == WEIR_JOB_DUALCAST || job->kind == WEIR_JOB_XOR;
 
 	if (weir_op_is_busy(&job->op))
-		return "it is under way";
+		return "it is in flight";
 	if (!job->kind || job->kind > WEIR_JOB_COMPARE_SWAP)
 		return "there is no such .kind";
 	if (job->flags & ~JOB_FLAGS)
@@ -78,7 +78,7 @@ static const char *wrong_location(const struct weir_operand *operand)
 	return NULL;
 }
 
-/* The first location that is wrong, and its name. */
+/* The first operand that is wrong, and its name. */
 static const char *wrong_locations(const struct weir_job *job,
 				   const char **which)
 {
@@ -95,7 +95,7 @@ static const char *wrong_locations(const struct weir_job *job,
 		what = wrong_location(&job->dst);
 	}
 	for (i = 0; i < job->n_extra && !what; i++) {
-		*which = "a location beside";
+		*which = "a operand beside";
 		what = wrong_location(&job->more[i]);
 	}
 	return what;
@@ -114,7 +114,7 @@ static const char *wrong_together(const struct weir_job *job,
 			       "an engine finds something wrong with it" :
 			       weir_why() + sizeof(call) - 1;
 	if (!s->total)
-		return "its bufs have no data, or no room";
+		return "its bufs have no data, or no capacity";
 	if (job->kind == WEIR_JOB_PULL &&
 	    (!is_foreign(s->src.domain) || is_foreign(s->dst.domain)))
 		return "a pull is to memory of this process, from elsewhere";
@@ -124,7 +124,7 @@ static const char *wrong_together(const struct weir_job *job,
 	if (kind_is_atomic(job->kind))
 		return "the word of an atomic is in one piece, at a multiple "
 		       "of 8";
-	return "the destination overlaps with another location";
+	return "the destination overlaps with another operand";
 }
 
 static void say_invalid(char *out, size_t len, const struct weir_job *job,
@@ -179,14 +179,14 @@ static void say_too_much(char *out, size_t len, const struct weir_job *job,
 	else if (has_src(job) && has_dst(job) && s->src.total != s->dst.total)
 		snprintf(out, len, "the source has %llu bytes, the other side "
 			 "%s%llu", (unsigned long long)s->src.total,
-			 job->dst.buf ? "room for " : "",
+			 job->dst.buf ? "capacity for " : "",
 			 (unsigned long long)s->dst.total);
 	else
-		snprintf(out, len, "a location beside has another length, "
+		snprintf(out, len, "a operand beside has another length, "
 			 "or a part more than its bufs have");
 }
 
-/* A sentence for each of the others; see <weir/job.h>. */
+/* A message for each of the others; see <weir/job.h>. */
 static const char *cause(int err)
 {
 	switch (err) {
@@ -196,7 +196,7 @@ static const char *cause(int err)
 	case -EACCES:
 		return "the mmap, file or process does not allow it";
 	case -EBUSY:
-		return "another job under way uses the bufs";
+		return "another job in flight uses the bufs";
 	case -EPERM:
 		return "a buf is in the middle of a list";
 	case -ESTALE:
@@ -208,7 +208,7 @@ static const char *cause(int err)
 	case -EBADFD:
 		return "the context is not started";
 	case -EAGAIN:
-		return "as many jobs or operations as may be are under way";
+		return "as many jobs or operations as may be are in flight";
 	default:
 		return strerror(-err);
 	}

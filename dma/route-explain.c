@@ -11,7 +11,7 @@
 #include "dma/bounce.h"
 #include "dma/route.h"
 
-/* Text that is cut off where there is no more room. */
+/* Text that is cut off where there is no more capacity. */
 struct text {
 	char *at;
 	size_t left;
@@ -59,7 +59,7 @@ static const char *name_of(const struct answers *a)
 	return a->engine->kind->ops.name;
 }
 
-/* What the locations beside are for. */
+/* What the operands beside are for. */
 static const char *extra_word(const struct weir_job *job)
 {
 	return job->kind == WEIR_JOB_XOR ? "pull" : "push";

@@ -99,8 +99,8 @@ static const char *no_bounce(const struct weir_job *job,
 				     "all sides are memory of this process";
 }
 
-/* An engine is told of two domains, so it does no job that has more; nor of what
- * else comes at an atomic's word. */
+/* An engine is told of two domains, so it does no job that has more; nor of
+ * what else comes at an atomic's word. */
 static const char *no_direct(const struct weir_job *job,
 			     const struct weir_engine_query *q)
 {
@@ -112,11 +112,11 @@ static const char *no_direct(const struct weir_job *job,
 		return atomic_refuse(job);
 	for (i = 0; i < q->n_extra; i++)
 		if (!operand_is_like(operand_domain(&job->more[i]), like))
-			return "its locations are of several domains";
+			return "its operands are of several domains";
 	return NULL;
 }
 
-/* Who moves the locations beside. */
+/* Who moves the operands beside. */
 static bool ask_more(const struct weir_dma *dma, const struct weir_job *job,
 		     const struct weir_engine_query *q, struct plan *plan)
 {
@@ -223,7 +223,7 @@ int weir_job_get_route(const struct weir_job *job, struct weir_job_route *ret)
 	if (err)
 		return err;
 	if (weir_op_is_busy(&job->op))
-		return why(-EINVAL, "weir_job_get_route: the job is under way; "
+		return why(-EINVAL, "weir_job_get_route: the job is in flight; "
 			   "ask in its callback");
 	if (!route->route)
 		return why(-ENOENT, "weir_job_get_route: the job has never been "

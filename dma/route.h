@@ -11,8 +11,8 @@
 
 #include "dma/job-internal.h"
 
-/* What engines say to one question.  Why one cannot is asked when somebody wants
- * to know. */
+/* What engines say to one question.  Why one cannot is asked when somebody
+ * wants to know. */
 struct answers {
 	struct weir_engine_query q;
 	struct engine *engine;		/* That can; NULL: none can. */
@@ -58,7 +58,7 @@ struct job_shape {
 	bool planned;			/* .plan is set. */
 };
 
-/* job.c: check all of @job but whether there is room for it.  0, or what
+/* job.c: check all of @job but whether there is capacity for it.  0, or what
  * weir_job_start() returns. */
 int job_check(const struct weir_dma *dma, const struct weir_job *job,
 	      struct job_shape *s);
@@ -87,7 +87,7 @@ bool translate_may(const struct weir_operand *operand);
 /* What @job has had translated is needed no more. */
 void translate_end(struct weir_job *job);
 
-/* Make room for what is translated.  0 or -ENOMEM. */
+/* Make capacity for what is translated.  0 or -ENOMEM. */
 int translate_create(struct weir_dma *dma);
 
 extern const struct engine_kind engine_translate;

@@ -14,7 +14,7 @@
 #include "dma/srq-internal.h"
 #include "mem/shared-pool-internal.h"
 
-/* Of what is under way nothing will be told any more. */
+/* Of what is in flight nothing will be told any more. */
 static void on_failed(struct weir_channel *channel, int err, void *arg)
 {
 	struct weir_srq *srq = arg;

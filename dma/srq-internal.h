@@ -18,9 +18,9 @@
  *	FREE --post--> POSTED --message--> FREE, the buf is the callback's
  *	                                   HELD, until there is a callback
  *
- * All of the device's is on a channel of the queue's own, which has room for as
- * many completions as there are slots: so no number of connections can overrun
- * it.
+ * All of the device's is on a channel of the queue's own, which has capacity
+ * for as many completions as there are slots: so no number of connections can
+ * overrun it.
  */
 
 #include <weir/channel.h>

@@ -9,7 +9,7 @@ static const struct stats_field dma_fields[] = {
 	STATS_COUNT("failed", "Jobs that failed, but were not cancelled"),
 	STATS_COUNT("cancelled", "Jobs that were cancelled"),
 	STATS_COUNT("refused", "Starts answered -EAGAIN"),
-	STATS_NOW("in_flight", "Jobs under way"),
+	STATS_NOW("in_flight", "Jobs in flight"),
 	STATS_BYTE_COUNT("bytes", "Moved by jobs that have ended"),
 	STATS_COUNT("cpu_jobs", "Jobs of the engine cpu"),
 	STATS_COUNT("file_jobs", "Jobs of the engine file"),
@@ -35,9 +35,9 @@ static const struct stats_field engine_fields[] = {
 	STATS_COUNT("steps", "Steps that it began of jobs in several"),
 	STATS_COUNT("failed", "Of both, those that failed or were cancelled"),
 	STATS_BYTE_COUNT("bytes", "Moved"),
-	STATS_COUNT("waited", "Jobs and steps that found no room at first"),
-	STATS_NOW("waiting", "Jobs and steps that wait for room"),
-	STATS_NOW("under_way", "Jobs and steps under way"),
+	STATS_COUNT("waited", "Jobs and steps that found no capacity at first"),
+	STATS_NOW("waiting", "Jobs and steps that wait for capacity"),
+	STATS_NOW("under_way", "Jobs and steps in flight"),
 };
 STATS_FITS(engine_fields, struct weir_dma_engine_stats, jobs);
 

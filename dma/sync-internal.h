@@ -18,10 +18,10 @@
  *	signal: change the value, then look whether somebody waits
  *	wait:   say that somebody waits, then look at the value
  *
- * For operations of this process "somebody waits" is .n_ops, and whoever signals
- * finds those whose condition holds in .first and sends them home.  For threads
- * that block, here and in other processes, it is word.waiting, and they are
- * woken, all, by the futex word.seq, to look for themselves.
+ * For operations of this process "somebody waits" is .n_ops, and whoever
+ * signals finds those whose condition holds in .first and sends them back.
+ * For threads that block, here and in other processes, it is word.waiting,
+ * and they are woken, all, by the futex word.seq, to look for themselves.
  *
  * .waiting is a flag and no count: a process that is killed while it waits
  * leaves it set, which costs one system call, where a count would be wrong for
@@ -85,7 +85,7 @@ struct weir_sync {
 	_Atomic uint32_t unspun;	/* Of their waits, so many just sleep. */
 
 	/* Operations that wait, first come first. */
-	_Atomic uint32_t n_ops;	/* With those on their way home. */
+	_Atomic uint32_t n_ops;	/* With those on their way back. */
 	pthread_mutex_t lock;
 	struct weir_op *first;
 	struct weir_op **last;
@@ -170,8 +170,8 @@ static inline bool sync_is_shared(const struct weir_sync *sync)
 /* The exporter of its mmap may be dead: look. */
 void sync_poll_exporter(struct weir_sync *sync);
 
-/* sync-watch.c: be watched from now on, for @r.  0, or -ENOSPC or -EAGAIN with a
- * message. */
+/* sync-watch.c: be watched from now on, for @r.  0, or -ENOSPC or -EAGAIN
+ * with a message. */
 int sync_watch_join(struct weir_sync *sync, struct weir_reactor *r);
 
 /* Not any more. */
@@ -194,7 +194,7 @@ void sync_futex_wake(_Atomic uint32_t *word, bool shared);
 /* Tests: as if the kernel had no futex_waitv(). */
 extern atomic_bool sync_no_waitv;
 
-/* Tests: as if reactors had no room to look. */
+/* Tests: as if reactors had no capacity to look. */
 extern atomic_bool sync_no_hooks;
 
 #endif /* WEIR_DMA_SYNC_INTERNAL_H */

@@ -33,7 +33,7 @@ struct weir_sync_remote {
 	uint64_t addr;			/* There. */
 	struct weir_remote_key key;
 	uint32_t permissions;
-	uint32_t n_calls;		/* Under way. */
+	uint32_t n_calls;		/* In flight. */
 	uint64_t last;			/* Value that was seen: a guess. */
 };
 
@@ -51,7 +51,7 @@ struct call {
 };
 
 _Static_assert(sizeof(struct call) <=
-	       sizeof(((struct weir_sync_call *)0)->words), "room for it");
+	       sizeof(((struct weir_sync_call *)0)->words), "capacity for it");
 
 static struct call *priv(struct weir_sync_call *call)
 {
@@ -337,8 +337,8 @@ int weir_sync_remote_destroy(struct weir_sync_remote *sync)
 	if (!sync)
 		return 0;
 	if (sync->n_calls)
-		return why(-EBUSY, "weir_sync_remote_destroy: calls are under "
-			   "way: %u; cancel them first", sync->n_calls);
+		return why(-EBUSY, "weir_sync_remote_destroy: calls are in "
+			   "flight: %u; cancel them first", sync->n_calls);
 	atomic_fetch_sub(&sync->mmap->n_syncs, 1);
 	atomic_fetch_sub(&sync->dma->n_steps, 1);
 	free(sync);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Waits.  An operation that waits hangs in a list of the sync event, and is
- * itself what travels to its reactor when it has been served, as errands and
- * what workers have done do: that needs no room and cannot be refused.  From
- * the moment that it is off the list (.pprev is NULL) it is on its way.
- */
+ * itself what travels to its reactor when it has been served, as deferred
+ * calls and what workers have done do: that needs no capacity and cannot be
+ * refused.  From the moment that it is off the list (.pprev is NULL) it is on
+ * its way. /
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -180,7 +180,7 @@ static inline void end_here(struct weir_sync *sync, struct weir_op *op,
 }
 
 /*
- * Whoever sent it home may not have woken the reactor yet.  Once the callback
+ * Whoever sent it back may not have woken the reactor yet.  Once the callback
  * has run the reactor may be destroyed: so wait until he is out of it, which is
  * when he gives back the lock.
  */
@@ -249,7 +249,7 @@ static void wait_awake(struct weir_poll_hook *hook)
 
 /*
  * The condition of @op holds, its own reactor has seen.  If nobody else waits,
- * nor is on the way home, @op ends where it is, which is a third of the way
+ * nor is on the way back, @op ends where it is, which is a third of the way
  * that it would have to travel; otherwise it keeps its place among them.
  * Returns whether it has ended.
  */
@@ -272,10 +272,10 @@ static bool serve_here(struct weir_sync *sync, struct weir_op *op, int res)
 }
 
 /*
- * While the reactor is awake, a signal from another process needs nobody else to
- * be seen, and costs its sender no system call.  A wait that takes longer is
- * left alone: there may be one, and a reactor that never sleeps.  One whose
- * result is on its way is looked at in vain.
+ * While the reactor is awake, a signal from another process needs nobody else
+ * to be seen, and costs its sender no system call.  A wait that takes longer
+ * is left alone: there may be one, and a reactor that never sleeps.  One
+ * whose result is on its way is looked at in vain.
  */
 static bool wait_poll(struct weir_poll_hook *hook)
 {
@@ -436,9 +436,9 @@ static bool look_until(const struct weir_sync *sync,
 }
 
 /*
- * To be woken takes tens of microseconds, and to look for as long is worth it if
- * a signal comes in that time.  Where the last spin was in vain, most waits go
- * without.
+ * To be woken takes tens of microseconds, and to look for as long is worth it
+ * if a signal comes in that time.  Where the last spin was in vain, most
+ * waits go without.
  */
 static void spin(struct weir_sync *sync, const struct sync_cond *cond,
 		 uint64_t until_ns)

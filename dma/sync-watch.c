@@ -2,14 +2,14 @@
 /*
  * Watchers: threads that sleep, on behalf of the operations of all reactors, on
  * the sync events that other processes can signal, and serve those whose
- * condition has come to hold.  One sleeps on as many as futex_waitv() takes; the
- * next is made when those before it are full.
+ * condition has come to hold.  One sleeps on as many as futex_waitv() takes;
+ * the next is made when those before it are full.
  *
  * A sync event is watched from the first operation that had to wait for it to
  * its end, but only looked at while it is armed: while operations wait that
  * their reactor does not look after, and once more after some were served, for
- * they are likely to wait again; so in a steady exchange only the peer wakes the
- * watcher.
+ * they are likely to wait again; so in a steady exchange only the peer wakes
+ * the watcher.
  *
  *	armed, under the event's lock: a look is still to come, which says that
  *	somebody waits before it goes through the list

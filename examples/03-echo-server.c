@@ -6,9 +6,9 @@
  *	03-echo-server [PORT]
  *
  * An acceptor brings connections, a receiver for each brings data in buffers of
- * the reactor's stock, and a buffer is kept until it has been sent.  Without a
- * port it is its own client: three of them, in threads, each of which checks
- * what comes back; then it ends.
+ * the reactor's free list, and a buffer is kept until it has been sent.
+ * Without a port it is its own client: three of them, in threads, each of
+ * which checks what comes back; then it ends.
  */
 
 #include <arpa/inet.h>

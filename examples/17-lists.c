@@ -94,7 +94,8 @@ int main(void)
 	printf("%lld bytes; %llu in the list\n", (long long)n,
 	       (unsigned long long)weir_buf_list_data_len(dst));
 
-	/* There is no room for it once more: nothing begins, nothing changes. */
+	/* There is no space for it once more: nothing begins, nothing
+	 * changes. */
 	too_much = copy(dma, dst, src);
 	printf("once more: %s\n", strerror((int)-too_much));
 	bad = n != 26 || too_much >= 0 || weir_buf_list_data_len(dst) != 28 ||

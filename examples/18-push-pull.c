@@ -50,7 +50,8 @@ static int64_t run(struct weir_dma *dma, struct weir_job *job)
 	return res;
 }
 
-/* Pull from @theirs, change it, push it back.  Returns 0, or a negative errno. */
+/* Pull from @theirs, change it, push it back.  Returns 0, or a negative
+ * errno. */
 static int64_t work(struct weir_dma *dma, struct weir_domain *theirs)
 {
 	char mine[sizeof(text)] = "";

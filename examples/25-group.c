@@ -3,7 +3,7 @@
 /*
  * A counter of words on all cores.  Each core has a part of the table and
  * nobody else touches it: who has met a word calls the core that it belongs to.
- * The calls are bounded; a core that is refused waits until there is room.
+ * The calls are bounded; a core that is refused waits until there is capacity.
  *
  *	25-group [WORDS]
  */
@@ -16,7 +16,7 @@
 #include <weir/group.h>
 #include <weir/op.h>
 
-#define CALLS 64 /* Of a core, under way. */
+#define CALLS 64 /* Of a core, in flight. */
 #define WORDS 100000
 #define KINDS 1000 /* Of words. */
 

@@ -57,7 +57,7 @@ static void on_signal(struct ev_loop *loop, ev_signal *signal, int revents)
 	program.stopping = 1;
 }
 
-/* The reactor has stopped: nothing of the server is under way. */
+/* The reactor has stopped: nothing of the server is in flight. */
 static void on_end(struct weir_host *host, int err)
 {
 	(void)host;

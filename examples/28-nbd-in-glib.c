@@ -57,7 +57,7 @@ static gboolean on_signal(gpointer data)
 	return G_SOURCE_CONTINUE;
 }
 
-/* The reactor has stopped: nothing of the server is under way. */
+/* The reactor has stopped: nothing of the server is in flight. */
 static void on_end(struct weir_host *host, int err)
 {
 	(void)host;

@@ -64,7 +64,7 @@ using Reactor = Held<weir_reactor, weir_reactor_destroy>;
 using Pool = Held<weir_pool, weir_pool_destroy>;
 using Buffer = Held<weir_buf, weir_buf_put>;
 
-// The first exception stops the reactor.  That cancels what is under way, and
+// The first exception stops the reactor.  That cancels what is in flight, and
 // run() throws it only when all callbacks have come: so nothing that unwinding
 // destroys is in use any more.
 class Loop {

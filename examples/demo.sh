@@ -158,7 +158,7 @@ verdict=
 : >backends
 [ "$(free_kib)" -gt $((2 * wanted_kib + spare_kib)) ] ||
 	wanted_kib=$((($(free_kib) - spare_kib) / 3))
-[ $wanted_kib -gt 20000 ] || die "not enough room in $tmp"
+[ $wanted_kib -gt 20000 ] || die "not enough capacity in $tmp"
 collect
 add_large
 list source >list.source

@@ -19,7 +19,8 @@
 
 #define PATH_MAX_ 512
 
-/* The files of a version of cgroups, and what of its memory can be taken back. */
+/* The files of a version of cgroups, and what of its memory can be taken
+ * back. */
 struct version {
 	const char *controller;	/* In /proc/self/cgroup. */
 	const char *mount;

@@ -3,16 +3,16 @@
 #define WEIR_MEM_BUF_INTERNAL_H
 
 /*
- * A buf, and the stock it goes home to.
+ * A buf, and the free list it is returned to.
  *
- *	FREE    in its stock's list, by next
+ *	FREE    in its free list's list, by next
  *	HEAD    out; refs >= 1; the list hangs on it by next, last is its end
  *	MEMBER  out, in a list whose head has the references
  *
- * References are counted at home, that is on the thread of the stock's reactor.
- * A put on another thread is noted in the buf, which then travels home on a
- * list threaded through such bufs; there the notes are taken off.
- */
+ * References are counted on the owner, that is on the thread of the free
+ * list's reactor. A put on another thread is noted in the buf, which then
+ * travels back on a list threaded through such bufs; there the notes are
+ * taken off. /
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -46,7 +46,7 @@ struct weir_buf {
 	uint32_t readers;	/* In a head: jobs that read the list. */
 	uint32_t slab;		/* Of a pool's: which piece of its class. */
 	atomic_uint puts;	/* By other threads, not yet taken off refs. */
-	struct weir_buf *behind; /* The next that travels home. */
+	struct weir_buf *behind; /* The next that travels back. */
 	_Atomic(const char *) tag; /* Who has it, as told; NULL: untold. */
 } __attribute__((aligned(64)));
 
@@ -92,25 +92,26 @@ static inline const void *thread_here(void)
 /* On @r's thread. */
 void free_list_init(struct buf_free_list *free_list, struct weir_reactor *r);
 
-/* At home: take in what has arrived, without waiting for the errand. */
+/* On the owner: take in what has arrived, without waiting for the deferred
+ * call. */
 void free_list_collect(struct buf_free_list *free_list);
 
-/* At home, where all bufs are: wait until who brought the last one has let go
- * of the stock. */
+/* On the owner, where all bufs are: wait until who brought the last one has
+ * let go of the free list. */
 void free_list_fini(struct buf_free_list *free_list);
 
-/* @n descriptors of @stock in one piece, zeroed; free() gives them back. */
+/* @n descriptors of @free list in one piece, zeroed; free() gives them back. */
 struct weir_buf *free_list_alloc_bufs(struct buf_free_list *free_list,
 				      size_t n);
 
-/* Whether this is the thread of the stock's reactor. */
+/* Whether this is the thread of the free list's reactor. */
 static inline bool free_list_is_here(const struct buf_free_list *free_list)
 {
 	return free_list->thread == thread_here();
 }
 
 /*
- * Whether @buf is at home on @r, where jobs have references, marks and the
+ * Whether @buf is on the owner on @r, where jobs have references, marks and the
  * registered buffer of their own.  Elsewhere they have what the holder has.
  */
 static inline bool buf_is_owned_by(const struct weir_buf *buf,
@@ -139,7 +140,7 @@ static inline void buf_out(struct weir_buf *buf)
 	mmap_use_count(buf->use, 1);
 }
 
-/* The first of the stock, which has one; still FREE. */
+/* The first of the free list, which has one; still FREE. */
 static inline struct weir_buf *free_list_pop(struct buf_free_list *free_list)
 {
 	struct weir_buf *buf = free_list->free;
@@ -149,7 +150,7 @@ static inline struct weir_buf *free_list_pop(struct buf_free_list *free_list)
 	return buf;
 }
 
-/* weir_buf_put() at home, of a reference that seldom is the last. */
+/* weir_buf_put() on the owner, of a reference that seldom is the last. */
 static inline void buf_put_on_owner(struct weir_buf *buf)
 {
 	if (likely(buf->refs > 1))

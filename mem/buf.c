@@ -47,8 +47,8 @@ __attribute__((noinline)) static void list_goes_back(struct weir_buf *buf)
 	}
 }
 
-/* Take @n references off the head @buf; with the last the list goes home, whose
- * members have none. */
+/* Take @n references off the head @buf; with the last the list is returned,
+ * whose members have none. */
 static inline void drop(struct weir_buf *buf, unsigned int n)
 {
 	check(n <= buf->refs);
@@ -63,8 +63,8 @@ static inline void drop(struct weir_buf *buf, unsigned int n)
 }
 
 /*
- * The first note sends the buf on its way; those that come before it is home
- * travel with it.  Once it is there the stock may be freed, but not while a
+ * The first note sends the buf on its way; those that come before it is back
+ * travel with it.  Once it is there the free list may be freed, but not while a
  * sender has still to ring.
  */
 static void put_from_afar(struct weir_buf *buf)
@@ -127,7 +127,7 @@ struct weir_buf *free_list_alloc_bufs(struct buf_free_list *free_list, size_t n)
 	return bufs;
 }
 
-/* Apart, so that a put at home has no call in it to keep registers for. */
+/* Apart, so that a put on the owner has no call in it to keep registers for. */
 __attribute__((noinline)) static void put_elsewhere(struct weir_buf *buf)
 {
 	if (!buf->free_list->thread && sim_is_here(buf->free_list->r))

@@ -186,7 +186,7 @@ static int check_mac(const uint8_t *p, size_t *len, const void *key,
 		return why(-EKEYREJECTED, "%s: the descriptor has a MAC; give "
 			   "the key it was made with", call);
 	if (*len < DESCRIPTOR_HEADER + MAC_FIELD)
-		return bad(call, "it has no room for its MAC");
+		return bad(call, "it has no space for its MAC");
 	before = *len - MAC_FIELD;
 	err = mac_of(mac, p, before + FIELD_HEADER, key, key_len, call);
 	if (err)

@@ -95,7 +95,7 @@ struct descriptor {
  * long, it gets a MAC; NULL means none.
  *
  * Returns the number of bytes, or -EOPNOTSUPP if there is a key but no
- * libsodium, or -EINVAL if the key is too short or too long; leaves a sentence
+ * libsodium, or -EINVAL if the key is too short or too long; leaves a message
  * that begins with @call.
  */
 int descriptor_format(uint8_t *buf, const struct descriptor *d,
@@ -106,7 +106,7 @@ int descriptor_format(uint8_t *buf, const struct descriptor *d,
  * @key it must have a MAC made with that key, with NULL it must have none.
  * @now is the time, in seconds of the epoch.
  *
- * Returns 0 with *@ret filled in, or, with *@ret as it was and a sentence:
+ * Returns 0 with *@ret filled in, or, with *@ret as it was and a message:
  *   -EBADMSG          not a descriptor, cut, damaged or contradictory
  *   -EPROTONOSUPPORT  made by a version that says what we do not know
  *   -EKEYREJECTED     the MAC is wrong, missing, or there for no key

@@ -21,7 +21,7 @@
 struct dm_ops;
 struct weir_dm;
 
-#define DEVICE_PATH 128		/* Room for a path under /sys. */
+#define DEVICE_PATH 128		/* Capacity for a path under /sys. */
 
 struct weir_devinfo {
 	const struct device_class *cls;
@@ -64,7 +64,7 @@ struct mmap_device;
 
 /* A list in the making. */
 struct device_list {
-	struct weir_devinfo **entries;	/* With room for one more, a NULL. */
+	struct weir_devinfo **entries;	/* With space for one more, a NULL. */
 	size_t n;
 	const char *only;	/* The device that is wanted, for asking each
 				 * what it can do is costly.  NULL: all. */
@@ -83,7 +83,7 @@ static inline bool device_list_wants(const struct device_list *list,
 void device_is_dead(struct weir_device *dev);
 
 /*
- * Each call returns 0 or a negative errno, with a sentence left (base/why.h);
+ * Each call returns 0 or a negative errno, with a message left (base/why.h);
  * its outputs are untouched on failure.  They are serialised where two threads
  * could meet: list(), open() and close() run under the lock of devices.
  */
@@ -139,7 +139,7 @@ int device_sysfs_read(const struct weir_devinfo *info, const char *file,
 
 /*
  * A new entry of @list, of @cls, with its name, and kind, and no capability;
- * or NULL with a sentence.
+ * or NULL with a message.
  */
 struct weir_devinfo *device_list_add(struct device_list *list,
 				     const struct device_class *cls,

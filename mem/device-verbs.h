@@ -27,7 +27,7 @@ static inline const struct device_verbs_open *device_verbs_of(
 
 /*
  * mmap-mw.c: free what is bound to the memory of @md, under its mmap's lock.
- * Returns 0, or what the driver says, with a sentence.
+ * Returns 0, or what the driver says, with a message.
  */
 int mmap_mws_drop(struct mmap_device *md);
 

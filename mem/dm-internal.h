@@ -7,7 +7,7 @@
  *
  * dm.c checks what is the same for all devices, in the order that mlx5 has, and
  * calls the device's dm_ops.  Each of them may be NULL: -EOPNOTSUPP.  They
- * leave a sentence when they fail, and return a negative errno.
+ * leave a message when they fail, and return a negative errno.
  */
 
 #include <stdatomic.h>

@@ -2,13 +2,13 @@
 /*
  * Device memory without a device: the software twin.
  *
- * What can be done with it, and what not, is as on a ConnectX card: little room
- * that all share, pieces of 64 bytes, words of 4 that are copied whole, and
- * nothing in it that could be relied on after an allocation.  Each allocation
- * is a memfd, so that it can be imported, sealed so that who imports it cannot
- * be hurt by a size that changes.  What it takes of the room is free again when
- * the last handle in this process has gone, whichever that is.
- */
+ * What can be done with it, and what not, is as on a ConnectX card: little
+ * capacity that all share, pieces of 64 bytes, words of 4 that are copied
+ * whole, and nothing in it that could be relied on after an allocation.  Each
+ * allocation is a memfd, so that it can be imported, sealed so that who
+ * imports it cannot be hurt by a size that changes.  What it takes of the
+ * capacity is free again when the last handle in this process has gone,
+ * whichever that is. /
 
 #include <errno.h>
 #include <fcntl.h>
@@ -84,8 +84,8 @@ static int enter(struct weir_dm *dm, const char *call)
 }
 
 /*
- * Off the list.  The memory lives as long as any handle of it, so the room goes
- * to another one, and is free with the last.
+ * Off the list.  The memory lives as long as any handle of it, so the
+ * capacity goes to another one, and is free with the last.
  */
 static void leave(struct weir_dm *dm)
 {

@@ -15,7 +15,7 @@
 
 struct weir_domain {
 	uint32_t kind;
-	atomic_uint users;	/* Mmaps, and jobs under way on any reactor. */
+	atomic_uint users;	/* Mmaps, and jobs in flight on any reactor. */
 	void *ctx;
 	const char *id;		/* Of the same allocation, or static. */
 	bool immortal;
@@ -97,7 +97,7 @@ struct domain_file {
 	char id_mem[];
 };
 
-/* domain.c: 0, or -EBUSY with a sentence that begins with @call: somebody uses
+/* domain.c: 0, or -EBUSY with a message that begins with @call: somebody uses
  * @domain, or a walk is at it. */
 int domain_may_destroy(const struct weir_domain *domain, const char *call);
 
@@ -173,10 +173,9 @@ bool process_lives(const struct domain_process *process);
 
 /*
  * domain-remote.c: @link reaches @domain from now on, and uses it until
- * domain_remote_detach(); @name, for people, lives as long.  Returns 0, or, with
- * a sentence that begins with @call: -EINVAL, it is of another kind; -EBUSY,
- * another link reaches it; -EALREADY, this one does.  Any thread.
- */
+ * domain_remote_detach(); @name, for people, lives as long.  Returns 0, or,
+ * with a message that begins with @call: -EINVAL, it is of another kind;
+ * -EBUSY, another link reaches it; -EALREADY, this one does.  Any thread. /
 int domain_remote_attach(struct weir_domain *domain, void *link,
 			 const char *name, const char *call);
 

@@ -3,7 +3,7 @@
  * Asking an exporter for something: connect, send, receive, import.
  *
  * The caller's operation stands for these steps, one after the other; a cancel
- * reaches the one that is under way.  What the exporter sends is as hostile as
+ * reaches the one that is in flight.  What the exporter sends is as hostile as
  * the descriptor in it: file descriptors that came are closed, whatever became
  * of it.
  */

@@ -54,7 +54,7 @@ struct lifeline {
 	int write_fd;	/* Nobody else has it. */
 };
 
-/* Returns 0, or a negative errno with a sentence. */
+/* Returns 0, or a negative errno with a message. */
 int lifeline_open(struct lifeline *line);
 
 /* Importers find that it is over. */
@@ -72,7 +72,7 @@ bool lifeline_is_one(int fd);
 
 /*
  * Make the memfd of @mmap fit for importers who may write, if @write, or not.
- * Returns 0, or, with a sentence: -EOPNOTSUPP, this memory cannot be shared;
+ * Returns 0, or, with a message: -EOPNOTSUPP, this memory cannot be shared;
  * -EACCES, it has been exported with another right.
  */
 int memfd_seal(const struct weir_mmap *mmap, bool write);
@@ -80,7 +80,7 @@ int memfd_seal(const struct weir_mmap *mmap, bool write);
 /*
  * Map @len bytes of the memfd @fd of another process, if nobody can cut it.
  * Returns 0 with *@ret and *@page_size set, or a negative errno with a
- * sentence.
+ * message.
  */
 int memfd_map(void **ret, size_t *page_size, int fd, uint64_t len, bool write);
 
@@ -92,14 +92,14 @@ static inline size_t memfd_round(size_t len, size_t page_size)
 
 /*
  * Fill @d in for @mmap, by copying; *@pidfd is opened if it is not yet.
- * Returns 0, or a negative errno with a sentence.
+ * Returns 0, or a negative errno with a message.
  */
 int process_export(struct descriptor *d, int *pidfd,
 		   const struct weir_mmap *mmap);
 
 /*
  * Make the range of @mmap that of the process @pidfd, which has to be @peer.
- * Returns 0, or a negative errno with a sentence.
+ * Returns 0, or a negative errno with a message.
  */
 int process_import(struct weir_mmap *mmap, const struct descriptor *d,
 		   int pidfd, const struct weir_exporter_peer *peer,
@@ -129,7 +129,7 @@ struct mmap_export {
 
 /*
  * export.c: the mmap's, or a new one, which becomes the mmap's by being set.
- * NULL: no memory, with a sentence that begins with @call.
+ * NULL: no memory, with a message that begins with @call.
  */
 struct mmap_export *export_get(const struct weir_mmap *mmap, const char *call);
 
@@ -138,7 +138,7 @@ void export_free(struct mmap_export *x);
 
 /*
  * Keep these bytes in @x, or find them there.  Returns 0, or -EAGAIN or -ENOMEM
- * with a sentence.
+ * with a message.
  */
 int export_keep(struct export_blob **ret, struct mmap_export *x, uint32_t kind,
 		const uint8_t *bytes, size_t len, const char *call);
@@ -183,7 +183,7 @@ struct import {
 	struct mmap_remote remote;	/* By RDMA, which has none of these: */
 	const struct control *page;
 	int lifeline;
-	atomic_uint watches;	/* Under way: it cannot be destroyed. */
+	atomic_uint watches;	/* In flight: it cannot be destroyed. */
 };
 
 static inline struct import *import_of(const struct weir_mmap *mmap)
@@ -205,7 +205,7 @@ int export_dup(int fd);
 
 /*
  * A socket for exporter and importer; @flags can be SOCK_NONBLOCK.  Returns a
- * descriptor, or a negative errno with a sentence.
+ * descriptor, or a negative errno with a message.
  */
 int export_socket(int flags, const char *call);
 
@@ -224,7 +224,7 @@ struct export_place {
 
 /*
  * Have @fd, a socket, listen at @path, with @mode.  Returns 0 with *@ret set,
- * or a negative errno with a sentence.
+ * or a negative errno with a message.
  */
 int export_listen(struct export_place *ret, int fd, const char *path,
 		  uint32_t mode, int backlog);

@@ -42,9 +42,9 @@ static bool is_huge(int fd, size_t *ret_page_size)
 
 /*
  * Whether what importers will see behind the range, up to the end of its last
- * page, is 0.  The kernel maps the page of which the file has a part as a whole,
- * so it is looked at where it is mapped: behind the end of the file there may be
- * something, too.
+ * page, is 0.  The kernel maps the page of which the file has a part as a
+ * whole, so it is looked at where it is mapped: behind the end of the file
+ * there may be something, too.
  */
 static bool padding_is_zero(const struct weir_mmap *mmap, size_t page_size)
 {

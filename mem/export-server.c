@@ -202,7 +202,7 @@ static void on_request(struct weir_op *op, int64_t res)
 		consider(c, name);
 }
 
-/* With no room for file descriptors, those that come are closed. */
+/* With no capacity for file descriptors, those that come are closed. */
 static void read_request(struct connection *c)
 {
 	struct weir_exporter *x = c->exporter;

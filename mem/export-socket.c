@@ -3,11 +3,11 @@
  * An exporter's place in the file system.
  *
  * The socket is made under a name that nobody knows, gets its mode, listens,
- * and only then moves to its path: so nobody can connect before the mode holds, and
- * whoever finds a socket at a path that refuses connections knows that its
- * owner is dead.  A dead one is replaced under a lock on the directory, so that
- * of two that do it at once the second finds the first alive.
- */
+ * and only then moves to its path: so nobody can connect before the mode
+ * holds, and whoever finds a socket at a path that refuses connections knows
+ * that its owner is dead.  A dead one is replaced under a lock on the
+ * directory, so that of two that do it at once the second finds the first
+ * alive. /
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 
 /*
  * Pages of an mmap's own: huge ones if there are any, and if not, ordinary ones
- * and a sentence that says what is missing and how to get it.
+ * and a message that says what is missing and how to get it.
  *
  * All are touched here, so that no later transfer finds that there is no memory
  * after all: huge pages may be promised and yet be refused, by a cgroup say,

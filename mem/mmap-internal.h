@@ -129,7 +129,7 @@ struct weir_mmap {
 	uint32_t stop_waits;		/* Uses that are still to be visited. */
 	bool stop_busy;			/* One had bufs out. */
 	bool stop_decided;		/* The registrations are being dropped. */
-	bool stop_returns;		/* The op is on its way home. */
+	bool stop_returns;		/* The op is on its way back. */
 };
 
 struct mmap_link {
@@ -154,9 +154,9 @@ enum mmap_wish {
 };
 
 /*
- * The kernel registers at most 1 GiB in one piece, and a limit may leave room for
- * smaller ones alone.  So what is registered of a range is several, one behind
- * the other from its beginning.
+ * The kernel registers at most 1 GiB in one piece, and a limit may leave
+ * capacity for smaller ones alone.  So what is registered of a range is
+ * several, one behind the other from its beginning.
  */
 struct mmap_piece {
 	size_t end;		/* In the range. */
@@ -169,7 +169,7 @@ struct mmap_use {
 	struct mmap_link *links;
 	struct mmap_use *next;
 	enum mmap_wish wish;	/* Under the lock. */
-	bool dead;		/* Freed when the errand has arrived. */
+	bool dead;		/* Freed when the deferred call has arrived. */
 	struct deferred deferred;
 	bool tried;		/* To register it. */
 	size_t registered;	/* Bytes of it, from the beginning. */
@@ -222,9 +222,8 @@ static inline int mmap_may_take(const struct weir_mmap *mmap)
 
 /*
  * By which key the peer of @mmap, a buf of which is to be used, knows it, for
- * what needs @need of its permissions.  Returns 0, or -EXDEV, it is not one of a
- * peer, or -EACCES.  Any thread, while @mmap is there.
- */
+ * what needs @need of its permissions.  Returns 0, or -EXDEV, it is not one
+ * of a peer, or -EACCES.  Any thread, while @mmap is there. /
 static inline int mmap_remote_key(const struct weir_mmap *mmap, uint32_t need,
 				  uint32_t *rkey)
 {
@@ -247,7 +246,7 @@ static inline uint32_t mmap_remote_qp(const struct weir_mmap *mmap)
 	return import && import->remote ? import->remote->qp_num : 0;
 }
 
-/* Why @call, a setting, cannot be made now, or 0; leaves a sentence. */
+/* Why @call, a setting, cannot be made now, or 0; leaves a message. */
 int mmap_refuse_config(const struct weir_mmap *mmap, const char *call);
 
 /* Why @call cannot set a range of @len bytes from @off now, or 0. */
@@ -266,7 +265,7 @@ int mmap_map_fd(struct weir_mmap *mmap);
 /* .release of what mmap_map_fd() has mapped, and of pages: unmap, close. */
 void mmap_unmap(struct weir_mmap *mmap);
 
-/* A duplicate of @fd for @call, or -EBADF, -EMFILE with a sentence. */
+/* A duplicate of @fd for @call, or -EBADF, -EMFILE with a message. */
 int mmap_dup_fd(int fd, const char *call);
 
 /* mmap-dmabuf.c: the processor begins to use what @mmap has mapped of a
@@ -274,7 +273,7 @@ int mmap_dup_fd(int fd, const char *call);
 int dmabuf_begin(struct weir_mmap *mmap);
 void dmabuf_end(struct weir_mmap *mmap);
 
-/* ioctl(2), or a test's stand-in for dma-bufs. */
+/* ioctl(2), or a test's mock for dma-bufs. */
 extern int (*dmabuf_ioctl)(int fd, unsigned long request, void *arg);
 
 /* Where in the list of its devices @device is, or the end of it. */
@@ -288,8 +287,8 @@ int mmap_refuse_device(const struct weir_mmap *mmap,
 /* The same of all its devices, at the start. */
 int mmap_check_devices(const struct weir_mmap *mmap);
 
-/* Whether peers may do atomics in it by a device whose atomics are not atomic to
- * the processor. */
+/* Whether peers may do atomics in it by a device whose atomics are not atomic
+ * to the processor. */
 bool mmap_atomics_are_apart(const struct weir_mmap *mmap);
 
 /* Let go of them all, at the end. */
@@ -298,16 +297,16 @@ void mmap_rm_devices(struct weir_mmap *mmap);
 /*
  * The key for peers of @device to the @len bytes of @mmap from @off, with
  * @permissions, which the mmap has, and the address that it begins at with it.
- * Returns 0, or a negative errno with a sentence, as weir_mmap_keys().
+ * Returns 0, or a negative errno with a message, as weir_mmap_keys().
  */
 int mmap_keys_part(struct weir_mmap *mmap, struct weir_device *device,
 		   uint64_t off, uint64_t len, uint32_t permissions,
 		   uint64_t *addr, uint32_t *rkey);
 
 /*
- * What a device is to register so that peers have @permissions on the @len bytes
- * of @mmap from @off; and by which address it knows the first of a range.
- */
+ * What a device is to register so that peers have @permissions on the @len
+ * bytes of @mmap from @off; and by which address it knows the first of a
+ * range. /
 struct device_range mmap_range_of_part(const struct weir_mmap *mmap,
 				       uint64_t off, uint64_t len,
 				       uint32_t permissions);
@@ -315,7 +314,7 @@ uint64_t device_range_address(const struct device_range *range);
 
 /*
  * Take back what devices have registered; under the lock, when the stop is
- * decided.  Returns 0, or a negative errno with a sentence: then the rest stays
+ * decided.  Returns 0, or a negative errno with a message: then the rest stays
  * registered.
  */
 int mmap_keys_drop(struct weir_mmap *mmap);
@@ -351,19 +350,20 @@ void mmap_use_free(struct mmap_use *use);
 /* Stop @mmap at once, or say why not. */
 int mmap_stop_now(struct weir_mmap *mmap);
 
-/* Errand of @errand's use: a stop wants something of it. */
+/* Deferred call of @deferred call's use: a stop wants something of it. */
 void mmap_use_visit(struct deferred *deferred);
 
 /* Under the lock: @use, which a stop may be waiting for, goes by itself. */
 void mmap_use_leaves(struct mmap_use *use);
 
-/* mmap-keys.c: the first time.  Leaves a sentence. */
+/* mmap-keys.c: the first time.  Leaves a message. */
 int mmap_use_ask_key(struct mmap_use *use, struct weir_device *device);
 
 /*
  * By which key @device knows the mmap of @use.  Returns 0 or what
- * weir_mmap_keys() says; only the first time takes the lock, and the first after
- * a stop that has taken back some keys, and then had to leave the mmap started.
+ * weir_mmap_keys() says; only the first time takes the lock, and the first
+ * after a stop that has taken back some keys, and then had to leave the mmap
+ * started.
  *
  * On the use's thread, while bufs are out.
  */
@@ -395,8 +395,8 @@ static inline void mmap_use_count(struct mmap_use *use, long n)
 int mmap_use_find(const struct mmap_use *use, size_t off, size_t last);
 
 /*
- * Index of the registered buffer that holds all of the range, plus 1; or 0.  The
- * range is in the mmap, and not empty.
+ * Index of the registered buffer that holds all of the range, plus 1; or 0.
+ * The range is in the mmap, and not empty.
  */
 static inline int mmap_use_index(const struct mmap_use *use, const char *addr,
 				 size_t len)

@@ -373,7 +373,7 @@ static int refuse_drop(const struct mmap_device *md)
 			return why(-EBUSY,
 				   "a work request that binds or "
 				   "invalidates a memory window of the mmap "
-				   "is under way");
+				   "is in flight");
 	return 0;
 }
 

@@ -35,7 +35,7 @@ struct mmap_mw_opts {
  * Make a window on @device, one of @mmap's, which is started.
  *
  * Returns 0 with *@ret set, to be freed by mmap_mw_destroy(), or, with a
- * sentence that begins with @call:
+ * message that begins with @call:
  *   -EOPNOTSUPP  .narrow, and the device has no windows or the range is no
  *                memory; or it registers nothing
  *   -ERANGE, -EACCES  the mmap has not got this part, or these rights
@@ -58,7 +58,7 @@ bool mmap_mw_is_narrow(const struct mmap_mw *w);
  *
  * Returns 0, or
  *   -ESTALE  the mmap was stopped
- *   -EBUSY   bound already, or another work request is under way
+ *   -EBUSY   bound already, or another work request is in flight
  *   -ENOKEY  to be invalidated, and not bound
  *
  * Any thread.
@@ -77,14 +77,13 @@ int mmap_mw_key(const struct mmap_mw *w, uint64_t *addr, uint32_t *rkey);
 
 /*
  * Free @w, bound or not: its key opens nothing any more.  NULL is allowed.
- * Returns 0, or what the driver says, with a sentence.  Any thread.
+ * Returns 0, or what the driver says, with a message.  Any thread.
  */
 int mmap_mw_destroy(struct mmap_mw *w);
 
 /*
- * The same for one of which nothing was posted, and that is not asked for again:
- * what the device keeps of it goes when the mmap is stopped.
- */
+ * The same for one of which nothing was posted, and that is not asked for
+ * again: what the device keeps of it goes when the mmap is stopped. /
 void mmap_mw_abandon(struct mmap_mw *w);
 
 /* As the stop does: it is stale.  Returns as mmap_mw_destroy(). */

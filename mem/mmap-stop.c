@@ -3,7 +3,7 @@
  * The stop of an mmap.
  *
  * At once, if it is attached on no other thread.  Else as an operation, by
- * errands to the reactors that have it attached, twice:
+ * deferred calls to the reactors that have it attached, twice:
  *
  *	STARTED --> STOPPING   from here on no buf of it can be taken
  *	look        each reactor says whether bufs are out.  One says yes, or
@@ -12,9 +12,9 @@
  *	STOPPED
  *
  * Why two rounds: a buf may have been taken on another core before that core
- * saw the new state, and by then a first registration would be gone.  An errand
- * runs between calls, so after it its core has seen the state, and what is out
- * is counted.
+ * saw the new state, and by then a first registration would be gone.  A
+ * deferred call runs between calls, so after it its core has seen the state,
+ * and what is out is counted.
  *
  * A use may leave in the meantime, with its inventory; then nothing is left to
  * be waited for.  The operation lives on a reactor of the thread that stops;
@@ -64,7 +64,7 @@ static int refuse_stop(const struct weir_mmap *mmap, bool may_travel)
 	int err = 0;
 
 	if (mmap->stop_op)
-		return why(-EBUSY, "weir_mmap_stop: a stop is under way");
+		return why(-EBUSY, "weir_mmap_stop: a stop is in flight");
 	if (atomic_load(&mmap->n_syncs))
 		return why(-EBUSY, "weir_mmap_stop: %u sync events lie in the "
 			   "mmap; destroy them first",

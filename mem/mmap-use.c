@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mmaps by reactor: attached, registered as far as there is room, detached. */
+/* Mmaps by reactor: attached, registered as far as there is capacity,
+ * detached. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@
 #define RETRIES_MAX 12
 #define RETRY_NS UINT64_C(1000000)
 
-/* An mmap that made room for a pool skips the first retries: the pool's come
+/* An mmap that made space for a pool skips the first retries: the pool's come
  * first. */
 #define RETRY_AFTER_POOLS 4
 
@@ -66,7 +67,7 @@ void mmap_use_drop(struct mmap_use *use)
 	drop_pieces(use);
 }
 
-/* Nobody sends its errand any more, for it is in no list. */
+/* Nobody sends its deferred call any more, for it is in no list. */
 void mmap_use_free(struct mmap_use *use)
 {
 	if (atomic_load(&use->deferred.sent))
@@ -214,9 +215,9 @@ static int register_more(struct mmap_use *use, size_t max)
 }
 
 /*
- * A limit may leave more room soon: others give some back, and the kernel counts
- * what an ended process had for some time yet.  Nothing else is worth a retry.
- */
+ * A limit may leave more capacity soon: others give some back, and the kernel
+ * counts what an ended process had for some time yet.  Nothing else is worth
+ * a retry. /
 static void retry_later(struct mmap_use *use, int err)
 {
 	struct weir_reactor *r = use->r;
@@ -240,9 +241,9 @@ static bool has_pool(const struct mmap_use *use)
 }
 
 /*
- * Take back what is registered of another mmap on this reactor, of which no pool
- * is made and no buf is out: nothing has an index of it.  Its lock is the second
- * that is taken here, so only if it is free.
+ * Take back what is registered of another mmap on this reactor, of which no
+ * pool is made and no buf is out: nothing has an index of it.  Its lock is
+ * the second that is taken here, so only if it is free.
  */
 static bool make_capacity(const struct mmap_use *use)
 {

@@ -117,7 +117,7 @@ static int refuse_start(const struct weir_mmap *mmap)
 		return why(-EPERM, "weir_mmap_start: an imported mmap is "
 			   "started for good");
 	if (weir_mmap_state(mmap) == WEIR_MMAP_STOPPING)
-		return why(-EBUSY, "weir_mmap_start: a stop is under way; wait "
+		return why(-EBUSY, "weir_mmap_start: a stop is in flight; wait "
 			   "for its operation");
 	if (!mmap->has_range)
 		return why(-EINVAL, "weir_mmap_start: the mmap has no range; "

@@ -84,7 +84,7 @@ static int load_opts(struct weir_pool_opts *opts,
 				       opts->align, opts->bufs);
 }
 
-/* Check the mmap that was given in, and how many buffers it has room for. */
+/* Check the mmap that was given in, and how many buffers it has capacity for. */
 static int fit_mmap(const struct shared_pool_class *cls,
 		    struct weir_pool_opts *opts)
 {
@@ -103,7 +103,7 @@ static int fit_mmap(const struct shared_pool_class *cls,
 		opts->bufs = fit > SHARED_POOL_BUFS_MAX ? SHARED_POOL_BUFS_MAX :
 							  (uint32_t)fit;
 	if (!fit || fit < opts->bufs)
-		return why(-ERANGE, "weir_pool_create: .mmap has room for %zu "
+		return why(-ERANGE, "weir_pool_create: .mmap has space for %zu "
 			   "buffers of %zu bytes", fit, opts->buf_size);
 	return 0;
 }
@@ -313,7 +313,7 @@ static int refuse_busy(struct weir_pool *pool)
 
 /*
  * Off the list: what is left of it goes.  Without a lock at first, because what
- * comes home to the reactor with our errands may run callbacks.
+ * is returned to the reactor with our deferred calls may run callbacks.
  */
 static void leave(struct weir_pool *pool)
 {
@@ -454,7 +454,7 @@ int weir_pool_grow(struct weir_pool *pool, uint32_t n)
 		return why(
 			-EPERM,
 			"weir_pool_grow: the buffers are not the "
-			"pool's own; for a store see weir_shared_pool_grow()");
+			"pool's own; for a shared pool see weir_shared_pool_grow()");
 	if (n)
 		err = shared_pool_add(cls, n, NULL, "weir_pool_grow");
 	if (!err && cls->n_free)

@@ -27,12 +27,12 @@ struct weir_mmap;
 /*
  * Returns 0, or -ENOMEM, -ERANGE (beyond the address mask), -EBUSY (this is a
  * callback of the mmap's own start or stop, or the external memory around it is
- * being removed), or what a validator answered; leaves a sentence.
+ * being removed), or what a validator answered; leaves a message.
  */
 int segment_add(struct weir_mmap *mmap);
 void segment_added(struct weir_mmap *mmap);
 
-/* Returns 0, or -EBUSY with a sentence.  Any lock may be held. */
+/* Returns 0, or -EBUSY with a message.  Any lock may be held. */
 int segment_may_remove(const struct weir_mmap *mmap, const char *call);
 
 /*

@@ -144,7 +144,7 @@ uint64_t segment_iova_at(const struct weir_segment *whole,
 			 const struct iova_table *iovas, size_t skip,
 			 size_t off);
 
-/* -ERANGE if it is beyond @bits bits; leaves a sentence. */
+/* -ERANGE if it is beyond @bits bits; leaves a message. */
 int list_check_mask(const struct segment_list *list, unsigned int bits,
 		    const char *call);
 
@@ -164,7 +164,7 @@ uint64_t segments_own_bytes(int node, bool pending);
  * What follows is called without the lock.
  */
 
-/* Copy what the caller's .size has room for.  0 or -EINVAL. */
+/* Copy what the caller's .size has capacity for.  0 or -EINVAL. */
 int segment_copy_out(struct weir_segment *ret, const struct weir_segment *seg,
 		     const char *call);
 

@@ -189,7 +189,7 @@ struct segment_list *external_at(const void *addr)
 	return segments.external[n - 1];
 }
 
-/* There is room: who registers has looked. */
+/* There is capacity: who registers has looked. */
 static void external_insert(struct segment_list *list)
 {
 	struct segment_list **all = segments.external;

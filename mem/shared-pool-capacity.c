@@ -19,7 +19,7 @@ static void capacity_cancel(struct weir_op *op)
 }
 
 static const struct weir_op_class capacity_class = {
-	.name = "pool room",
+	.name = "pool capacity",
 	.cancel = capacity_cancel,
 };
 

@@ -140,7 +140,7 @@ static void count_cancel(struct weir_op *op)
 		op_complete(op, -ECANCELED);
 }
 
-/* The lock is also to wait for who has sent it home, and has still to ring. */
+/* The lock is also to wait for who has sent it back, and has still to ring. */
 static void count_returned(struct weir_op *op)
 {
 	struct weir_shared_pool *shared_pool = shared_pool_of(op);

@@ -5,7 +5,7 @@
 /*
  * Stores and pools: who has which buffer.
  *
- *	shared_pool_class --free--> bufs        pool_class --stock.free--> bufs
+ *	shared_pool_class --free--> bufs        pool_class --free list.free--> bufs
  *	  |   waiters of all pools          one per class and pool: its cache
  *	  slabs: memory, bufs               links: registration, by slab
  *
@@ -18,23 +18,25 @@
  *	pool.c         the caches, and what users call
  *	pool-info.c    what is where, who has it
  *
- * A buffer is in the shared pool, or a pool's, which then counts it as .owned until
- * it has given it back: in the cache, out, or in transit to a waiter.  Only
- * transfers change .owned, and they are made under the shared pool's lock; so what
- * the pools own and what is free always adds up there.
+ * A buffer is in the shared pool, or a pool's, which then counts it as .owned
+ * until it has given it back: in the cache, out, or in transit to a waiter.
+ * Only transfers change .owned, and they are made under the shared pool's
+ * lock; so what the pools own and what is free always adds up there.
  *
  * The rules that keep a waiter from being forgotten:
  *
  *  1. While a class has waiters, nothing of it is free in the shared pool.
- *  2. Who makes the first waiter of a class sends an errand to all other pools
- *     that own any of it.  The errand gives what is cached to the waiters.
+ *  2. Who makes the first waiter of a class sends a deferred call to all
+ *  other pools
+ *     that own any of it.  The deferred call gives what is cached to the
+ *     waiters.
  *  3. A pool that sees n_waiting > 0 in a get or put goes by the lock.  It may
- *     see an old 0 until its errand has run, and not after: what it puts into
- *     its cache before is given by the errand, and what comes after is seen.
+ *     see an old 0 until its deferred call has run, and not after: what it
+ *     puts into its cache before is given by the deferred call, and what
+ *     comes after is seen.
  *
- * A pool without a shared pool has one of its own that nobody else knows; its lock is
- * not taken, its cache has no bound, and it is never recalled.
- */
+ * A pool without a shared pool has one of its own that nobody else knows; its
+ * lock is not taken, its cache has no bound, and it is never recalled. /
 
 #include <weir/pool.h>
 #include <weir/shared-pool.h>
@@ -89,8 +91,8 @@ struct weir_shared_pool {
 	struct weir_pool *pools;
 	uint32_t n_leaving; /* Under control: not of .pools any
 					 * more, and not done with us. */
-	struct weir_op *counts; /* Under way; by next and pprev. */
-	uint32_t n_counts; /* Those, and what goes home of them. */
+	struct weir_op *counts; /* In flight; by next and pprev. */
+	uint32_t n_counts; /* Those, and what is returned of them. */
 	uint64_t count_seq; /* The last that was begun. */
 	struct stats_record *record; /* Written by who has the lock. */
 	struct shared_pool_class classes[]; /* From small to large. */
@@ -160,7 +162,7 @@ void shared_pool_free(struct weir_shared_pool *shared_pool);
 /*
  * Add @n bufs to @cls: in @mmap, or, if that is NULL, in memory of their own.
  * Attaches the pools there are.  No lock is held.  Returns 0, -EINVAL, -ENOSPC,
- * -ENOMEM or what starting an mmap does; leaves a sentence, which begins with
+ * -ENOMEM or what starting an mmap does; leaves a message, which begins with
  * @call if it is about the shared pool.
  */
 int shared_pool_add(struct shared_pool_class *cls, uint32_t n,
@@ -195,7 +197,8 @@ static inline size_t shared_pool_stride(const struct shared_pool_class *cls)
  * memory. */
 struct mmap_link *shared_pool_make_link(struct pool_class *pc, uint32_t which);
 
-/* shared-pool-move.c: all on the pool's thread, but for shared_pool_take_in(). */
+/* shared-pool-move.c: all on the pool's thread, but for
+ * shared_pool_take_in(). */
 
 /* Put @pool on its shared pool's list.  Its links are there. */
 void shared_pool_enter(struct weir_pool *pool);
@@ -218,16 +221,16 @@ void shared_pool_give(struct pool_class *pc);
  * -EAGAIN at the pool's bound. */
 int shared_pool_wait(struct pool_class *pc, struct weir_op *op);
 
-/* As shared_pool_wait(), but neither .ops_max nor a stop refuses it: for what is
- * bounded otherwise, and is cancelled with what it is part of. */
+/* As shared_pool_wait(), but neither .ops_max nor a stop refuses it: for what
+ * is bounded otherwise, and is cancelled with what it is part of. */
 int shared_pool_wait_always(struct pool_class *pc, struct weir_op *op);
 
 /* shared-pool-capacity.c: those that .waiters_max keeps outside. */
 
 /*
- * Wait as shared_pool_wait_always() does; and if .waiters_max wait already, for some
- * of them to leave.  Then @op completes with 0 and shared_pool_taken() is NULL: ask
- * again.
+ * Wait as shared_pool_wait_always() does; and if .waiters_max wait already,
+ * for some of them to leave.  Then @op completes with 0 and
+ * shared_pool_taken() is NULL: ask again.
  */
 void shared_pool_wait_or_capacity(struct pool_class *pc, struct weir_op *op);
 
@@ -237,7 +240,7 @@ bool shared_pool_is_full(const struct weir_pool *pool);
 /* The same, on the pool's thread: a waiter has left. */
 void shared_pool_let_in(struct weir_pool *pool);
 
-/* The pool's errand: what others want of it. */
+/* The pool's deferred call: what others want of it. */
 void shared_pool_deferred(struct deferred *deferred);
 
 /* The cache goes back to the shared pool, now and from now on; or no longer. */
@@ -247,14 +250,14 @@ void shared_pool_start_caching(struct weir_pool *pool);
 /* The buffer that a wait has brought, or NULL. */
 struct weir_buf *shared_pool_taken(const struct weir_op *op);
 
-/* Wait no more.  A buffer that came, and whose callback has not begun, goes back
- * now: the callback finds none.  One that is on its way from another thread does
- * come to the callback, which puts it. */
+/* Wait no more.  A buffer that came, and whose callback has not begun, goes
+ * back now: the callback finds none.  One that is on its way from another
+ * thread does come to the callback, which puts it. */
 void shared_pool_wait_end(struct weir_op *op);
 
 /* shared-pool-count.c: under the lock. */
 
-/* @pool's errand: note what it has, for the counts under way. */
+/* @pool's deferred call: note what it has, for the counts in flight. */
 void shared_pool_visit(struct weir_pool *pool);
 
 /* End the counts that wait for nobody any more; @r: whose thread this is. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Buffers between the shared pool, caches and waiters.  The rules are in
- * shared-pool-internal.h; all of this is under the shared pool's lock, but for what is on
- * the pool's side of it.
+ * shared-pool-internal.h; all of this is under the shared pool's lock, but
+ * for what is on the pool's side of it.
  */
 
 #include <errno.h>
@@ -48,7 +48,7 @@ static void dequeue(struct shared_pool_class *cls, struct weir_op *op)
 	atomic_fetch_sub_explicit(&cls->n_waiting, 1, memory_order_relaxed);
 }
 
-/* From the store to @pc, which is told of the rest by its own thread. */
+/* From the shared pool to @pc, which is told of the rest by its own thread. */
 static struct weir_buf *adopt(struct pool_class *pc)
 {
 	struct shared_pool_class *cls = pc->cls;

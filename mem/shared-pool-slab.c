@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory of shared pools: one mmap per class and growth step, in the largest
- * pages and on the node that were asked for, as far as the system has them.
- */
+ * The memory of shared pools: one mmap per class and growth step, in the
+ * largest pages and on the node that were asked for, as far as the system has
+ * them. /
 
 #include <errno.h>
 #include <pthread.h>

@@ -13,7 +13,7 @@
 
 static const struct stats_field pool_fields[] = {
 	STATS_NOW("total", "Buffers it owns: free, out and in transit"),
-	STATS_NOW("free", "Buffers free; with a store: cached"),
+	STATS_NOW("free", "Buffers free; with a shared pool: cached"),
 	STATS_NOW("out", "Buffers that users hold"),
 	STATS_NOW("waiting", "Operations that wait for a buffer"),
 	STATS_COUNT("gets", "Buffers handed out"),
@@ -21,8 +21,8 @@ static const struct stats_field pool_fields[] = {
 	STATS_BYTES_NOW("registered", "Memory that the backend has registered"),
 	STATS_NOW("huge", "1 if its memory is in huge pages, by wish"),
 	STATS_NOW("in_transit", "Buffers of waiters whose turn is to come"),
-	STATS_COUNT("refills", "Batches taken from the store"),
-	STATS_COUNT("flushes", "Batches given back to the store"),
+	STATS_COUNT("refills", "Batches taken from the shared pool"),
+	STATS_COUNT("flushes", "Batches given back to the shared pool"),
 };
 STATS_FITS(pool_fields, struct weir_pool_stats, total);
 
@@ -30,7 +30,7 @@ static const struct stats_kind pool_kind = STATS_KIND("pool", pool_fields);
 
 static const struct stats_field shared_pool_fields[] = {
 	STATS_NOW("total", "Buffers: free, held and in transit"),
-	STATS_NOW("free", "Buffers in the store itself"),
+	STATS_NOW("free", "Buffers in the shared pool itself"),
 	STATS_NOW("held", "Buffers in caches of pools, or out"),
 	STATS_NOW("in_transit", "Buffers of waiters whose turn is to come"),
 	STATS_NOW("waiting", "Operations that wait for a buffer"),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stores: made, grown, looked at, freed.  What moves is in shared-pool-move.c. */
+/* Stores: made, grown, looked at, freed.  What moves is in
+ * shared-pool-move.c. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -207,12 +208,12 @@ int weir_shared_pool_destroy(struct weir_shared_pool *shared_pool)
 	if (n)
 		return why(-EBUSY,
 			   "weir_shared_pool_destroy: %u pools are made of "
-			   "the store; destroy them first",
+			   "the shared pool; destroy them first",
 			   n);
 	if (n_counts)
 		return why(-EBUSY,
-			   "weir_shared_pool_destroy: %u counts are under "
-			   "way; wait for them, or cancel them",
+			   "weir_shared_pool_destroy: %u counts are in "
+			   "flight; wait for them, or cancel them",
 			   n_counts);
 	err = shared_pool_may_free(shared_pool, "weir_shared_pool_destroy");
 	if (!err)
@@ -401,7 +402,7 @@ int weir_shared_pool_stats(struct weir_shared_pool *shared_pool,
 
 	if (buf_size && !(only = find_class(shared_pool, buf_size)))
 		return why(-ENOENT,
-			   "weir_shared_pool_stats: the store has no bufs of "
+			   "weir_shared_pool_stats: the shared pool has no bufs of "
 			   "%zu bytes",
 			   buf_size);
 	shared_pool_lock(shared_pool);

@@ -6,7 +6,7 @@
 
 #include "mem/sim-memory.h"
 
-/* A move that is under way, or a free slot. */
+/* A move that is in flight, or a free slot. */
 struct work {
 	struct sim_event done;
 	struct weir_sim_card *card;

@@ -110,7 +110,7 @@ int weir_acceptor_create(struct weir_acceptor **ret, struct weir_reactor *r,
 	err = source_arm(&a->source);
 	if (err) {
 		source_destroy(&a->source);
-		return why(err, "weir_acceptor_create: no room for descriptor "
+		return why(err, "weir_acceptor_create: no capacity for descriptor "
 			   "%d", fd);
 	}
 	*ret = a;

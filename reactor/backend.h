@@ -42,7 +42,7 @@ struct backend {
 
 	/*
 	 * Set up r->backend_data, and r->describe for people.
-	 * Returns 0 or a negative errno with a sentence left: ENOSYS, EPERM,
+	 * Returns 0 or a negative errno with a message left: ENOSYS, EPERM,
 	 * EACCES, EINVAL and EOPNOTSUPP mean "not on this system", and another
 	 * backend may be tried.
 	 */
@@ -74,10 +74,10 @@ struct backend {
 
 	/*
 	 * Whether something of the backend's own waits: a request of a source
-	 * that was asked to end, or one that the kernel does not take now.  With
-	 * @ask, ask again, REPEATS_MAX of them.  Called from repeats_plan() on
-	 * until it says no.  NULL: there is no such thing.
-	 */
+	 * that was asked to end, or one that the kernel does not take now.
+	 * With @ask, ask again, REPEATS_MAX of them.  Called from
+	 * repeats_plan() on until it says no.  NULL: there is no such thing.
+	 * /
 	bool (*repeat)(struct weir_reactor *r, bool ask);
 
 	/*
@@ -115,7 +115,7 @@ struct backend {
 	int (*arm)(struct weir_reactor *r, struct source *s);
 	void (*disarm)(struct weir_reactor *r, struct source *s);
 
-	/* Buffers of the receive stock that came back; see rx.h. */
+	/* Buffers of the receive free list that came back; see rx.h. */
 	void (*rx_returned)(struct weir_reactor *r, unsigned int id);
 
 	/* Registered files: 1 if it is registered, 0 if not. */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls, and waiting for room.  In a group both go by lanes.  Else a call is a
- * post whose operation comes home by itself, and who waits for room travels:
+ * Calls, and waiting for capacity.  In a group both go by rings.  Else a call
+ * is a post whose operation is returned by itself, and who waits for capacity
+ * travels:
  *
  *	the waiter's reactor            the reactor that is waited for
  *	weir_capacity_wait()  --- op --->   arrive(): tell at once, or keep it
- *	capacity_cancel()     --- bell ->   capacities_recall(): send home who is marked
- *	capacity_returned()       <-- op ----   when there is room, or it stops
+ *	capacity_cancel()     --- wake-up ->   capacities_recall(): send back who is marked
+ *	capacity_returned()       <-- op ----   when there is capacity, or it stops
  *
  * The mark is a word of the operation's own.  Nothing else of it is written by
  * both sides: while it is away, .next is the other's, and all else the owner's.
@@ -24,7 +25,7 @@ enum {
 	CALL_FN,
 	CALL_ARG,
 	CALL_MARK,	/* 1: its owner does not want it any more. */
-	CALL_TOLD,	/* 1: it is on its way home. */
+	CALL_TOLD,	/* 1: it is on its way back. */
 };
 
 static struct weir_reactor *to_of(const struct weir_op *op)
@@ -119,7 +120,7 @@ static int call_by_mailbox(struct weir_reactor *r, struct weir_op *op,
 	return err;
 }
 
-/* A call by a lane. */
+/* A call by a ring. */
 
 /*
  * Where its message is, in words of the operation that lists would need, and
@@ -185,7 +186,7 @@ int weir_call(struct weir_reactor *r, struct weir_op *op,
 	return call_by_spsc(spsc, op, fn, arg);
 }
 
-/* Room in a lane: its sender waits at home. */
+/* Capacity in a ring: its sender waits on its own reactor. */
 
 static void spsc_capacity_cancel(struct weir_op *op)
 {
@@ -198,7 +199,7 @@ static void spsc_capacity_cancel(struct weir_op *op)
 }
 
 static const struct weir_op_class spsc_capacity_class = {
-	.name = "wait for room",
+	.name = "wait for capacity",
 	.cancel = spsc_capacity_cancel,
 };
 
@@ -213,7 +214,7 @@ static int wait_at_spsc(struct spsc *spsc, struct weir_op *op)
 	return 0;
 }
 
-/* Room in a mailbox: who waits travels. */
+/* Capacity in a mailbox: who waits travels. */
 
 static void capacity_cancel(struct weir_op *op)
 {
@@ -227,7 +228,7 @@ static void capacity_cancel(struct weir_op *op)
 static void capacity_returned(struct weir_op *op);
 
 static const struct weir_op_class capacity_class = {
-	.name = "wait for room",
+	.name = "wait for capacity",
 	.cancel = capacity_cancel,
 	.owner = capacity_returned,
 };

@@ -56,7 +56,7 @@ void channel_user_del(struct channel_user *user);
 
 /*
  * Reserve as weir_channel_reserve() does, and make the completion queue larger
- * if it has no room.  -EAGAIN: the device does not.
+ * if it has no capacity.  -EAGAIN: the device does not.
  */
 int channel_reserve(struct weir_channel *ch, uint32_t n);
 

@@ -114,7 +114,7 @@ static bool peek(struct verbs_fd *vfd)
 	return may_not_sleep(ch);
 }
 
-/* Left over where some was forgotten: to the front, where there is room. */
+/* Left over where some was forgotten: to the front, where there is capacity. */
 static void move_up(struct weir_channel *ch)
 {
 	memmove(ch->wc, ch->wc + ch->head,
@@ -253,7 +253,7 @@ static int open_cq(struct weir_channel *ch, struct ibv_context *ctx,
 	return ch->cq ? 0 : error("ibv_create_cq()");
 }
 
-/* Room for a batch that is being told, and for all that the queue holds. */
+/* Capacity for a batch that is being told, and for all that the queue holds. */
 static int make_capacity(struct weir_channel *ch,
 			 const struct weir_channel_opts *opts)
 {
@@ -307,7 +307,7 @@ static const struct stats_field stats_fields[] = {
 	STATS_COUNT("arms", "Times that the queue was armed"),
 	STATS_COUNT("events", "Events that the device has sent"),
 	STATS_COUNT("empty_events", "Of them, those after which nothing was there"),
-	STATS_NOW("room", "Completions that the queue has room for"),
+	STATS_NOW("capacity", "Completions that the queue has capacity for"),
 	STATS_NOW("reserved", "Of them, those that are reserved"),
 	STATS_NOW("failed", "1 if the queue is dead"),
 };
@@ -487,7 +487,7 @@ int weir_channel_destroy(struct weir_channel *ch)
 		return 0;
 	reactor_check_thread(ch->vfd.source.reactor);
 	if (ch->stats.reserved)
-		return why(-EBUSY, "weir_channel_destroy: room for %u "
+		return why(-EBUSY, "weir_channel_destroy: capacity for %u "
 			   "completions is reserved", ch->stats.reserved);
 	err = destroy_cq(ch);
 	if (err)

@@ -5,7 +5,7 @@
 #include "reactor/deferred.h"
 #include "reactor/reactor-internal.h"
 
-/* Cleared first: what is sent while it runs is another errand. */
+/* Cleared first: what is sent while it runs is another deferred call. */
 static void deferred_arrived(struct weir_op *op)
 {
 	struct deferred *deferred = weir_container_of(op, struct deferred, op);
@@ -15,7 +15,7 @@ static void deferred_arrived(struct weir_op *op)
 }
 
 static const struct weir_op_class deferred_class = {
-	.name = "errand",
+	.name = "deferred call",
 	.owner = deferred_arrived,
 };
 

@@ -3,16 +3,16 @@
 #define WEIR_REACTOR_DEFERRED_H
 
 /*
- * An errand: something of a reactor's own that other threads can ask it to look
- * after, as often as they like and without ever being refused.
+ * A deferred call: something of a reactor's own that other threads can ask it
+ * to look after, as often as they like and without ever being refused.
  *
  * Embedded in the object that is to be looked after.  What there is to do is
- * written down elsewhere first (a list of bufs that came home, a flag); sending
- * says only that there is something.  Sends that come before the errand runs
- * are one.
+ * written down elsewhere first (a list of bufs that was returned, a flag);
+ * sending says only that there is something.  Sends that come before the
+ * deferred call runs are one.
  *
- * It travels as an operation that comes home (see mailbox.h), but is none: it
- * is not counted, has no result, and is never under way.
+ * It travels as an operation that is returned (see mailbox.h), but is none: it
+ * is not counted, has no result, and is never in flight.
  */
 
 #include <stdatomic.h>
@@ -26,17 +26,16 @@ struct deferred {
 };
 
 /*
- * Make @errand ready: @run is called on @r's thread, in its turn, at least once
- * after each send.
+ * Make @deferred call ready: @run is called on @r's thread, in its turn, at
+ * least once after each send.
  */
 void deferred_init(struct deferred *deferred, struct weir_reactor *r,
 		   void (*run)(struct deferred *deferred));
 
 /*
- * Any thread.  What was written before is seen by run().  The errand may have run
- * before the call returns, but its reactor must be there until then: the sender
- * holds a lock that who destroys it takes, or is counted.
- */
+ * Any thread.  What was written before is seen by run().  The deferred call
+ * may have run before the call returns, but its reactor must be there until
+ * then: the sender holds a lock that who destroys it takes, or is counted. /
 void deferred_send(struct deferred *deferred);
 
 /*

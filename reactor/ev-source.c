@@ -174,7 +174,7 @@ static unsigned int run_accept(struct weir_reactor *r, struct source *s,
 	return n;
 }
 
-/* The stock is empty: look no more until a buffer comes back. */
+/* The free list is empty: look no more until a buffer comes back. */
 static void starve(struct ev_backend *b, struct source *s)
 {
 	struct ev_fd *f = ev_fd_find(b, s->fd);
@@ -187,7 +187,7 @@ static void starve(struct ev_backend *b, struct source *s)
 
 /*
  * One buffer.  Returns its bytes, or why there are none.  A raw system call,
- * because the stock is poisoned while nobody has it.
+ * because the free list is poisoned while nobody has it.
  */
 static long receive(struct weir_reactor *r, struct source *s, int *id)
 {

@@ -44,7 +44,7 @@
  * and any of them by a cancel.  A source that is armed is in one of two:
  *
  *	fd->sources        deliveries follow readiness
- *	backend->starving  a receiver that found the stock empty; goes back to
+ *	backend->starving  a receiver that found the free list empty; goes back to
  *	                   fd->sources when a buffer is returned, in turn
  *
  * All readiness is level-triggered: who stops early for fairness forgets what
@@ -151,9 +151,8 @@ void ev_unwatch(struct ev_backend *b, ev_io *io);
 struct ev_fd *ev_fd_find(const struct ev_backend *b, int fd);
 
 /*
- * The record of @fd, made if need be; NULL: no memory.  Called where descriptors
- * come in, so that an operation normally finds its own.
- */
+ * The record of @fd, made if need be; NULL: no memory.  Called where
+ * descriptors come in, so that an operation normally finds its own. /
 struct ev_fd *ev_fd_make(struct ev_backend *b, int fd);
 void ev_fd_free_all(struct ev_backend *b);
 

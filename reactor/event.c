@@ -98,7 +98,7 @@ int weir_event_create(struct weir_event **ret, struct weir_reactor *r,
 	err = source_arm(&e->source);
 	if (err) {
 		weir_event_destroy(e);
-		return why(err, "weir_event_create: no room to watch it");
+		return why(err, "weir_event_create: no capacity to watch it");
 	}
 	*ret = e;
 	return 0;

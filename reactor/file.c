@@ -156,7 +156,7 @@ int weir_open(struct weir_reactor *r, struct weir_op *op, int dirfd,
 		.flags = (uint32_t)(flags | O_CLOEXEC) });
 }
 
-/* Never refused for room, nor while the reactor stops. */
+/* Never refused for capacity, nor while the reactor stops. */
 int weir_close(struct weir_reactor *r, struct weir_op *op, int fd)
 {
 	struct params p = { .fd = fd };

@@ -186,7 +186,7 @@ static int core_fini(struct group_core *core)
 	return 0;
 }
 
-/* All others are stopped as well: nothing can come by a lane any more. */
+/* All others are stopped as well: nothing can come by a ring any more. */
 static int core_destroy(struct group_core *core)
 {
 	struct weir_reactor *r = core->r;
@@ -215,7 +215,7 @@ static int core_step(struct group_core *core, enum core_step step)
 	};
 	int err;
 
-	/* An older sentence is not about this. */
+	/* An older message is not about this. */
 	why(0, "%s", "");
 	err = steps[step](core);
 	return err < 0 ? core_failed(core, err) : 0;

@@ -14,7 +14,7 @@
 #define SPSC_MAX 65536
 #define SPSC_USUAL 1024
 #define SPSC_LEAST 64
-#define RINGS_USUAL 8 /* So many cores have lanes of the usual size. */
+#define RINGS_USUAL 8 /* So many cores have rings of the usual size. */
 
 /* What there is, of which the default takes one core for each. */
 static uint32_t default_cores(struct weir_group *group)
@@ -49,7 +49,7 @@ static int opts_check(struct weir_group_opts *o)
 			   "mean nothing: %#x", o->flags);
 	if (o->spsc > SPSC_MAX || o->spsc & (o->spsc - 1))
 		return why(-EINVAL,
-			   "weir_group_create: .lane is %u; a power "
+			   "weir_group_create: .ring is %u; a power "
 			   "of 2, at most %u",
 			   o->spsc, SPSC_MAX);
 	return 0;
@@ -362,7 +362,7 @@ static int start(struct weir_group *group)
 	group->mesh = ring_matrix_create(group->n, group->opts.spsc);
 	if (!group->mesh)
 		return why(-ENOMEM,
-			   "weir_group_start: no memory for lanes of "
+			   "weir_group_start: no memory for rings of "
 			   "%u messages",
 			   group->opts.spsc);
 	set_up_cores(group);

@@ -67,7 +67,7 @@ struct group_core {
 	pthread_t thread;
 	enum core_step told, did;	/* Under the group's lock. */
 	struct weir_reactor *r;
-	int err;			/* The first, and its sentence. */
+	int err;			/* The first, and its message. */
 	char why[192];
 	cpu_set_t affinity;		/* As it was, of an adopted thread. */
 	struct memory_policy memory;	/* So was this. */

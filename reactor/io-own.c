@@ -77,8 +77,8 @@ static bool may_change(const struct weir_op *op)
 }
 
 /*
- * What the kernel reads from; @fn lends or takes it.  Returns the sum of it, or 0
- * if it may change.
+ * What the kernel reads from; @fn lends or takes it.  Returns the sum of it,
+ * or 0 if it may change.
  */
 static uint32_t outward(const struct weir_op *op, sum_fn *fn)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What all I/O operations share: start, cancel, coming home, end. */
+/* What all I/O operations share: start, cancel, return, end. */
 
 #include "reactor/io.h"
 

@@ -156,8 +156,8 @@ int io_nonblock_begin(int fd);
 void io_nonblock_end(int fd, int flags);
 
 /*
- * RWF_NOSIGNAL if this kernel knows it, else 0: with it no write ends the process
- * by SIGPIPE.  Since Linux 6.18.
+ * RWF_NOSIGNAL if this kernel knows it, else 0: with it no write ends the
+ * process by SIGPIPE.  Since Linux 6.18.
  */
 int io_nosignal(void);
 
@@ -179,7 +179,7 @@ uint32_t io_poll_events(int mask);
 int64_t io_sync(struct weir_op *op);
 
 /*
- * worker.c: have a worker do @op by io_sync(), and bring it home.  What cannot
+ * worker.c: have a worker do @op by io_sync(), and bring it back.  What cannot
  * be queued because no thread could be made completes with that error, but for
  * a close, which is done here.
  */

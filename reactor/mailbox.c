@@ -6,17 +6,18 @@
  *
  *  1. What S wrote before it is seen by what R then runs.  S fills the cell and
  *     stores .seq = full; R loads .seq, finds it full, and reads the cell: a
- *     release that is paired with an acquire.  Relaxed, R could read the cell as
- *     it was a round before.  For .home the same: the exchange of op_return()
- *     releases the operation and what it has done, that of take_returned() acquires
- *     it.  R takes the whole stack and never compares with an operation on it,
- *     so none can leave and come back in between (no ABA).
+ *     release that is paired with an acquire.  Relaxed, R could read the cell
+ *     as it was a round before.  For .owner the same: the exchange of
+ *     op_return() releases the operation and what it has done, that of
+ *     take_returned() acquires it.  R takes the whole stack and never
+ *     compares with an operation on it, so none can leave and come back in
+ *     between (no ABA).
  *
  *  2. A cell is not filled before R has read it.  R stores .seq = free for the
- *     next round after it has read .fn and .arg; S loads .seq, finds it free for
- *     its position, and only then claims: release and acquire again, the other
- *     way round.  A cell that R has emptied and S still finds full is one that
- *     S is refused for, which is no harm.
+ *     next round after it has read .fn and .arg; S loads .seq, finds it free
+ *     for its position, and only then claims: release and acquire again, the
+ *     other way round.  A cell that R has emptied and S still finds full is
+ *     one that S is refused for, which is no harm.
  *
  *  3. One sender to a position.  The exchange of .tail decides; nothing is read
  *     because of its order, for (2) has come before it by .seq.  Positions have
@@ -24,27 +25,27 @@
  *     later, so that S, who has been asleep between its loads, fails to
  *     exchange .tail, or finds .seq moved on and looks again.
  *
- *  4. The doorbell.  S stores .seq (or exchanges .home, or sets a bit of the
+ *  4. The wake-up.  S stores .seq (or exchanges .owner, or sets a bit of the
  *     reactor's .requests), then loads .asleep; R stores .asleep, then loads
- *     .seq, .home and .requests.  This is the case that release and acquire are
- *     too weak for: each may put off its store until after its load, so that
- *     neither sees the other, and R sleeps on a full mailbox.  Sequentially
- *     consistent, the four have one order that all agree on, in which one of
- *     the stores comes first and is seen by the other's load.  So of the atomics
- *     above the store of full, the exchange of .home, the stores and loads of
- *     .asleep, and R's loads cannot be weaker.  R looks at the cell of its head
- *     only: who fills another cell leaves it to who fills that one, and this
- *     rings for itself.
+ *     .seq, .owner and .requests.  This is the case that release and acquire
+ *     are too weak for: each may put off its store until after its load, so
+ *     that neither sees the other, and R sleeps on a full mailbox.
+ *     Sequentially consistent, the four have one order that all agree on, in
+ *     which one of the stores comes first and is seen by the other's load.
+ *     So of the atomics above the store of full, the exchange of .owner, the
+ *     stores and loads of .asleep, and R's loads cannot be weaker.  R looks
+ *     at the cell of its head only: who fills another cell leaves it to who
+ *     fills that one, and this rings for itself.
  *
- *  5. One bell for each sleep.  Among those that load .asleep as true one
- *     exchanges it and rings.  R stores false after it has woken: a bell that
- *     was rung for work that R has found by itself ends a later sleep early,
- *     and a sleep that begins anew has all of (4) for itself again.
+ *  5. One wake-up for each sleep.  Among those that load .asleep as true one
+ *     exchanges it and rings.  R stores false after it has woken: a wake-up
+ *     that was rung for work that R has found by itself ends a later sleep
+ *     early, and a sleep that begins anew has all of (4) for itself again.
  *
- * R's store of free is in none of these but (2), and a release only: on x86 that
- * saves a locked instruction for each post.  What remains could be weaker: S's
- * loads of .tail (relaxed) and .seq (acquire), .wakes (relaxed).  It would not be
- * cheaper; one order for all of them is easier to argue.
+ * R's store of free is in none of these but (2), and a release only: on x86
+ * that saves a locked instruction for each post.  What remains could be
+ * weaker: S's loads of .tail (relaxed) and .seq (acquire), .wakes (relaxed).
+ * It would not be cheaper; one order for all of them is easier to argue.
  *
  * tests/models/mailbox.pml goes through all orders of these steps; a variant
  * without R's second look is found to hang.  tests/test-mailbox.c hammers them.
@@ -141,7 +142,7 @@ uint64_t mailbox_capacity(struct mailbox *box)
 	return box->mask + 1 - (atomic_load(&box->tail) - box->head);
 }
 
-/* Not just for one more: who is told of room is to have some work done. */
+/* Not just for one more: who is told of capacity is to have some work done. */
 bool mailbox_has_capacity(struct mailbox *box)
 {
 	return mailbox_capacity(box) >= (box->mask + 2) / 2;
@@ -261,7 +262,7 @@ void op_return(struct weir_op *op)
 	mailbox_send(op->reactor, op);
 }
 
-/* These two apart, so that a post that a lane takes has no call in it. */
+/* These two apart, so that a post that a ring takes has no call in it. */
 __attribute__((noinline)) static int post_slowly(struct spsc *spsc,
 						 void (*fn)(void *arg),
 						 void *arg)

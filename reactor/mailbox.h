@@ -4,14 +4,15 @@
 
 /*
  * What other threads have for a reactor: posts, which are new work and bounded,
- * and operations that come home, which are never refused.
+ * and operations that are returned, which are never refused.
  *
  * Posts go through a ring of cells with a sequence number each: a sender claims
  * a cell by moving the tail, fills it, and publishes it by its sequence; the
  * reactor takes cells in order.  Senders never wait for one another, and one
  * that is put to sleep between claim and publish delays only what came after.
- * Operations come home on a stack threaded through themselves.  Reactors of one
- * group have lanes for each other, see spsc.h; the rest is for all others.
+ * Operations are returned on a stack threaded through themselves.  Reactors
+ * of one group have rings for each other, see spsc.h; the rest is for all
+ * others.
  *
  * Sleeping: the reactor sets @asleep, looks again, and sleeps; a sender
  * publishes and then looks at @asleep.  All four are sequentially consistent
@@ -42,7 +43,7 @@ struct mailbox {
 	uint64_t head;
 	struct weir_op *due;		/* Came home; being seen to, in order. */
 	struct rings *rings; /* NULL: it is in no group. */
-	struct weir_op *waiting;	/* Of others, for room; see call.c. */
+	struct weir_op *waiting;	/* Of others, for capacity; see call.c. */
 	struct weir_op **waiting_last;
 	bool more;		/* One of these two: see to them as well. */
 
@@ -74,29 +75,29 @@ static inline int mailbox_refuses(struct mailbox *box)
 /* Whether something is there for the reactor. */
 bool mailbox_has(struct mailbox *box);
 
-/* Complete what came home; run at most @max each of posts, messages of lanes
+/* Complete what was returned; run at most @max each of posts, messages of rings
  * and ends of calls, so that none can starve the others.  Returns how many. */
 unsigned int mailbox_run(struct weir_reactor *r, unsigned int max);
 
-/* Take @op away, which somebody hands home; what else came stays there.
- * Returns false if it has not arrived yet.  What comes home may do this. */
+/* Take @op away, which somebody hands back; what else came stays there.
+ * Returns false if it has not arrived yet.  What is returned may do this. */
 bool mailbox_take(struct weir_reactor *r, const struct weir_op *op);
 
 /* Any thread: put @op on @r's stack, and wake it.  Never fails. */
 void mailbox_send(struct weir_reactor *r, struct weir_op *op);
 
-/* Its reactor: for how many posts there is room; whether for half of all. */
+/* Its reactor: for how many posts there is capacity; whether for half of all. */
 uint64_t mailbox_capacity(struct mailbox *box);
 bool mailbox_has_capacity(struct mailbox *box);
 
-/* After .lanes or .waiting was changed: one look for both in each turn. */
+/* After .rings or .waiting was changed: one look for both in each turn. */
 static inline void mailbox_note_more(struct mailbox *box)
 {
 	box->more = box->rings || box->waiting;
 }
 
-/* call.c: those who wait for room are told of it, or of the end, or that they
- * need not wait any more, who was marked. */
+/* call.c: those who wait for capacity are told of it, or of the end, or that
+ * they need not wait any more, who was marked. */
 void capacities_tell(struct weir_reactor *r);
 void capacities_end(struct weir_reactor *r);
 void capacities_recall(struct weir_reactor *r);

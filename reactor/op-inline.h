@@ -13,7 +13,7 @@
 #include "reactor/reactor-internal.h"
 #include "reactor/stats-publish.h"
 
-/* Nothing under way, and nothing unusual about the reactor? */
+/* Nothing in flight, and nothing unusual about the reactor? */
 static inline int op_may_begin(struct weir_reactor *r, const struct weir_op *op)
 {
 	reactor_check_thread(r);
@@ -85,8 +85,8 @@ static inline void op_enlist(struct weir_reactor *r, struct weir_op *op,
  *
  * Returns 0, or OP_ENDED (see op_admit()), or what every start function may
  * return, with @op untouched:
- *   -EINVAL     @op is under way, or has no callback
- *   -EAGAIN     too many operations are under way
+ *   -EINVAL     @op is in flight, or has no callback
+ *   -EAGAIN     too many operations are in flight
  *   -ESHUTDOWN  the reactor is stopping
  */
 static inline int op_begin(struct weir_reactor *r, struct weir_op *op,
@@ -147,9 +147,9 @@ static inline uint64_t op_time_now(struct weir_reactor *r)
 }
 
 /*
- * IDLE -> READY at once, with @res, after op_may_begin(): it was done inside its
- * start, so there is nothing to cancel, and no deadline matters.  @since is what
- * op_time_now() said before it was done.
+ * IDLE -> READY at once, with @res, after op_may_begin(): it was done inside
+ * its start, so there is nothing to cancel, and no deadline matters.  @since
+ * is what op_time_now() said before it was done.
  */
 static inline void op_begin_ready(struct weir_reactor *r, struct weir_op *op,
 				  const struct weir_op_class *cls, int64_t res,

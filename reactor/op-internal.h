@@ -23,8 +23,8 @@
 
 #include <weir/op.h>
 
-/* Reserved words of an operation that is timed (stats-time.c); a backend may have
- * them all for one that is not. */
+/* Reserved words of an operation that is timed (stats-time.c); a backend may
+ * have them all for one that is not. */
 enum { OP_BEGUN_NS, OP_WEIGHT };
 
 enum op_state {
@@ -68,7 +68,7 @@ struct weir_op_class {
 	void (*cancel)(struct weir_op *op);
 
 	/*
-	 * It came home from another thread, its result in op->res: complete
+	 * It was returned from another thread, its result in op->res: complete
 	 * it.  NULL: just that.
 	 */
 	void (*owner)(struct weir_op *op);
@@ -88,9 +88,9 @@ struct weir_op_class {
 struct weir_poll_hook_class {
 	/*
 	 * Often while it spins, and in each turn if there is no .deliver():
-	 * look.  Returns whether .deliver() has something to do, or an operation
-	 * was completed; what goes home by op_return(), or by an errand, need
-	 * not be told.  No callback runs here.
+	 * look.  Returns whether .deliver() has something to do, or an
+	 * operation was completed; what is returned by op_return(), or by a
+	 * deferred call, need not be told.  No callback runs here.
 	 */
 	bool (*hook)(struct weir_poll_hook *hook);
 
@@ -111,8 +111,8 @@ struct weir_poll_hook_class {
 
 _Static_assert(sizeof(struct weir_op) == 256, "part of the ABI");
 
-/* Leave a message of @call for @err, with which @op could not be begun, unless it
- * is -EAGAIN or OP_ENDED.  Returns op_admitted(@err). */
+/* Leave a message of @call for @err, with which @op could not be begun,
+ * unless it is -EAGAIN or OP_ENDED.  Returns op_admitted(@err). */
 __attribute__((cold)) int op_refused(int err, const struct weir_op *op,
 				     const char *call);
 
@@ -132,8 +132,8 @@ void op_return(struct weir_op *op);
 /*
  * Have @r look at @look, which is embedded in what it is about, by @cls.  Each
  * costs every turn, and all of a spin: where it need not be, only if there is
- * room.  To end what is not looked at is no error; .look() and .deliver() may.
- */
+ * capacity.  To end what is not looked at is no error; .look() and .deliver()
+ * may. /
 bool hook_has_capacity(const struct weir_reactor *r);
 void hook_begin(struct weir_reactor *r, struct weir_poll_hook *hook,
 		const struct weir_poll_hook_class *cls);

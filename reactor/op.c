@@ -15,7 +15,7 @@ int op_refused(int err, const struct weir_op *op, const char *call)
 	return why(err, "%s: %s", call,
 		   err == -ESHUTDOWN ? "the reactor is stopping or stopped" :
 		   op->state != OP_IDLE ?
-		   "the operation is under way; wait for its callback" :
+		   "the operation is in flight; wait for its callback" :
 		   "the operation has no callback; see weir_op_init()");
 }
 
@@ -249,8 +249,8 @@ uint64_t repeats_due(struct weir_reactor *r)
 	return rep->at_ns;
 }
 
-/* weir_defer() of an operation with a deadline.  Not inline, so that others need
- * not save registers for a call. */
+/* weir_defer() of an operation with a deadline.  Not inline, so that others
+ * need not save registers for a call. */
 __attribute__((noinline)) static int defer_timely(struct weir_reactor *r,
 						  struct weir_op *op)
 {

@@ -11,16 +11,16 @@
  *	wait.c       spin, sleep, and the account of time
  *	spin.c       whether to spin
  *	host.c       the one descriptor for foreign loops
- *	mailbox.c    posts, and operations that come home from other threads
+ *	mailbox.c    posts, and operations that are returned from other threads
  *	spsc.c       what the reactors of a group have for each other
- *	call.c       calls, and waiting for room
+ *	call.c       calls, and waiting for capacity
  *	group.c      many reactors; group-core.c group-cpu.c group-load.c
  *	deferred.c     what other threads want looked after, never refused
  *	poll-hook.c       what is looked for in memory
  *	worker.c     threads for what blocks
  *	wheel.c      the timer wheel;  timer.c  timers
  *	file.c       file operations;  socket.c  socket operations;  listen.c
- *	io.c         what they have in common: start, cancel, come home
+ *	io.c         what they have in common: start, cancel, are returned
  *	io-step.c    short transfers continued, ownership of buffers
  *	io-sync.c    an operation as blocking system calls
  *	source.h     what delivers again and again; watch.c event.c signal.c
@@ -79,7 +79,7 @@ enum attention {
 enum request {
 	REQUEST_STOP = 1,
 	REQUEST_BREAK = 2,
-	REQUEST_RECALL = 4,	/* Who waited for room does not any more. */
+	REQUEST_RECALL = 4,	/* Who waited for capacity does not any more. */
 };
 
 /*
@@ -175,7 +175,7 @@ static inline void reactor_check_thread(const struct weir_reactor *r)
 	debug_check(pthread_equal(r->thread, pthread_self()));
 }
 
-/* Hang @obj on @r.  -ESHUTDOWN if it is stopping; leaves a sentence. */
+/* Hang @obj on @r.  -ESHUTDOWN if it is stopping; leaves a message. */
 int reactor_attach(struct weir_reactor *r, struct reactor_obj *obj,
 		   const char *what);
 void reactor_detach(struct reactor_obj *obj);
@@ -187,7 +187,7 @@ uint64_t reactor_now_fresh(struct weir_reactor *r);
 /* op.c: run the callbacks that are due, at most @max.  Returns how many. */
 unsigned int op_run_ready(struct weir_reactor *r, unsigned int max);
 
-/* Ask every operation under way to end. */
+/* Ask every operation in flight to end. */
 void op_cancel_all(struct weir_reactor *r);
 
 /*
@@ -241,9 +241,9 @@ static inline uint64_t reactor_in_flight(const struct weir_reactor *r)
 }
 
 /*
- * Room for @n operations of an object of the library's own, beyond what the
+ * Capacity for @n operations of an object of the library's own, beyond what the
  * user's may be; given back with -@n.  An object that starts operations inside
- * others would else take the room that those need to end.
+ * others would else take the capacity that those need to end.
  */
 static inline void reactor_reserve(struct weir_reactor *r, int64_t n)
 {
@@ -251,7 +251,7 @@ static inline void reactor_reserve(struct weir_reactor *r, int64_t n)
 	r->begun_max += (uint64_t)n;
 }
 
-/* No room for an operation that may be refused. */
+/* No capacity for an operation that may be refused. */
 static inline bool reactor_is_full(const struct weir_reactor *r)
 {
 	return r->n_begun >= r->begun_max;
@@ -270,11 +270,11 @@ unsigned int pollers_run(struct weir_reactor *r);
 uint64_t pollers_next(struct weir_reactor *r);
 
 /*
- * poll-hook.c: look, in a turn but at those that will deliver in it; run callbacks;
- * the reactor goes to sleep, or is awake again.  The first and the third return
- * whether there is something to deliver, the second how much was.  Of those with
- * callbacks a turn, or a look of a spinning reactor, takes HOOKS_AT_ONCE, and
- * the next goes on behind them.
+ * poll-hook.c: look, in a turn but at those that will deliver in it; run
+ * callbacks; the reactor goes to sleep, or is awake again.  The first and the
+ * third return whether there is something to deliver, the second how much
+ * was.  Of those with callbacks a turn, or a look of a spinning reactor,
+ * takes HOOKS_AT_ONCE, and the next goes on behind them.
  */
 bool hooks_run(struct weir_reactor *r, bool spinning);
 unsigned int hooks_deliver(struct weir_reactor *r);
@@ -282,9 +282,9 @@ bool hooks_asleep(struct weir_reactor *r);
 void hooks_awake(struct weir_reactor *r);
 
 /*
- * Of a reactor of a group; group-core.c, group-load.c.  It has nothing to do, or
- * begins a host's turn: look where we are.  It goes to sleep, or does not: tell.
- */
+ * Of a reactor of a group; group-core.c, group-load.c.  It has nothing to do,
+ * or begins a host's turn: look where we are.  It goes to sleep, or does not:
+ * tell. /
 void core_poll(struct weir_reactor *r, uint64_t now);
 void core_tell_time(struct weir_reactor *r, uint64_t now, bool asleep);
 

@@ -109,7 +109,7 @@ static int use_ev(struct weir_reactor *r)
 #endif
 }
 
-/* libev, because io_uring was refused with the sentence that weir_why() has. */
+/* libev, because io_uring was refused with the message that weir_why() has. */
 static int fall_back(struct weir_reactor *r)
 {
 	char cause[160];
@@ -257,7 +257,7 @@ static int refuse_with_ops(struct weir_reactor *r)
 	const struct weir_op *op = r->live ? r->live : r->repeats.due ?
 				   r->repeats.due : r->repeats.asked;
 
-	/* Calls by lanes are in none of these. */
+	/* Calls by rings are in none of these. */
 	if (!reactor_in_flight(r))
 		return why(-EBUSY, "weir_reactor_destroy: the kernel still has "
 			   "%u sources after %u ms; try again", r->n_zombies,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Data from a connected socket, in buffers of the receive stock.
+ * Data from a connected socket, in buffers of the receive free list.
  *
  * Paused, or silent because the reactor stops, it keeps what the kernel
- * delivers late in a queue of buffers, linked through the stock's info, and
+ * delivers late in a queue of buffers, linked through the free list's info, and
  * hands that out in turns after it goes on.
  */
 
@@ -211,7 +211,7 @@ int weir_receiver_create(struct weir_receiver **ret, struct weir_reactor *r,
 	err = source_arm(&rc->source);
 	if (err) {
 		weir_receiver_destroy(rc);
-		return why(err, "weir_receiver_create: no room for descriptor "
+		return why(err, "weir_receiver_create: no capacity for descriptor "
 			   "%d", fd);
 	}
 	*ret = rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The receive stock; the header says who has a buffer when. */
+/* The receive free list; the header says who has a buffer when. */
 
 #include "reactor/rx.h"
 

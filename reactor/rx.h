@@ -3,17 +3,16 @@
 #define WEIR_REACTOR_RX_H
 
 /*
- * The receive stock: buffers that all receivers of a reactor share.  They are
- * taken by the backend when data come, so an idle connection has none.
+ * The receive free list: buffers that all receivers of a reactor share.  They
+ * are taken by the backend when data come, so an idle connection has none.
  *
  *	IN_FREE_LIST --> (rx_take(), or the kernel) --> delivered --> OUT, with the
  *	    ^                                                     callee, or kept
  *	    +---------------- rx_put() ------------------------- by a receiver
  *
  * On uring they lie in a provided-buffer ring, and the kernel takes them; on
- * ev, and on kernels without such rings, rx_take() does.  A buffer in the stock
- * is nobody's to touch: it is lent, in the words of base/own.h.
- */
+ * ev, and on kernels without such rings, rx_take() does.  A buffer in the
+ * free list is nobody's to touch: it is lent, in the words of base/own.h. /
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -145,7 +145,7 @@ int weir_signal_create(struct weir_signal **ret, struct weir_reactor *r,
 	err = source_arm(&sig->source);
 	if (err) {
 		weir_signal_destroy(sig);
-		return why(err, "weir_signal_create: no room to watch it");
+		return why(err, "weir_signal_create: no capacity to watch it");
 	}
 	*ret = sig;
 	return 0;

@@ -44,7 +44,7 @@ uint64_t ranges_in(const struct ranges *set, uint64_t from, uint64_t to);
 /* The first byte of [@from, @to) that is in @set; @to: none is. */
 uint64_t ranges_first(const struct ranges *set, uint64_t from, uint64_t to);
 
-/* Up to where [@from, @to) has no more than @room bytes that are not in. */
+/* Up to where [@from, @to) has no more than @capacity bytes that are not in. */
 uint64_t ranges_capacity(const struct ranges *set, uint64_t from, uint64_t to,
 			 uint64_t capacity);
 

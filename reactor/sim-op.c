@@ -348,8 +348,8 @@ static bool can_be_cancelled(struct weir_sim *sim, struct weir_op *op)
 
 /*
  * Whether the kernel is about to try the request of @op again.  Then a cancel
- * finds no such request; the try fails, and the request waits as before.  Only a
- * cancel that is repeated ends it.
+ * finds no such request; the try fails, and the request waits as before.
+ * Only a cancel that is repeated ends it.
  */
 static bool is_being_tried(struct weir_sim *sim, struct weir_op *op)
 {

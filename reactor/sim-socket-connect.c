@@ -3,7 +3,7 @@
  * Listeners, and how a connection comes to be:
  *
  *	IDLE -- connect --> CALLING -- the request arrives:
- *	                       nobody listens, or no room: -ECONNREFUSED
+ *	                       nobody listens, or no capacity: -ECONNREFUSED
  *	                       parted: again in 1 s, 2 s, ... -ETIMEDOUT
  *	                       else it is in the listener's queue, and the news
  *	                       of that goes back --> UP

@@ -305,7 +305,7 @@ int64_t flow_send(struct flow *fl, const struct io_step *step)
 	return (int64_t)n;
 }
 
-/* The other side hears, a little later, that there is room again. */
+/* The other side hears, a little later, that there is capacity again. */
 static void open_window(struct flow *fl)
 {
 	struct part *p = &fl->parts[fl->first];

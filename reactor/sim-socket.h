@@ -48,7 +48,7 @@ struct flow {
 	struct conn *conn;
 	uint32_t side;		/* From this end to the other. */
 	struct sim_event event;	/* The next part arrives. */
-	char *ring;		/* Of .room bytes, a power of 2. */
+	char *ring;		/* Of .capacity bytes, a power of 2. */
 	uint32_t capacity;
 	uint32_t send_max, recv_max;
 	uint64_t read, arrived, sent;

@@ -67,7 +67,7 @@ struct sim_part {
 	void (*cut)(struct sim_part *part, const char *prefix);	/* Or NULL. */
 	void (*heal)(struct sim_part *part);			/* Or NULL. */
 	/* Whether all of it can go with the world: 0, or -EBUSY with a
-	 * sentence.  NULL: it can. */
+	 * message.  NULL: it can. */
 	int (*may_destroy)(const struct sim_part *part);
 	void (*destroy)(struct sim_part *part);
 	struct sim_part *next;
@@ -203,7 +203,7 @@ void sim_faults_enter(struct weir_sim *sim);
 void sim_faults_leave(struct weir_sim *sim);
 
 /*
- * A descriptor: embedded in what it is.  Operations that are under way hold it,
+ * A descriptor: embedded in what it is.  Operations that are in flight hold it,
  * so that one that is closed meanwhile is still there.
  */
 struct sim_fd {

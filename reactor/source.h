@@ -29,7 +29,7 @@
 enum source_kind {
 	SOURCE_WATCH,	/* res: events seen */
 	SOURCE_ACCEPT,	/* res: a descriptor */
-	SOURCE_RECV,	/* res: bytes, rx_id: the stock's buffer */
+	SOURCE_RECV,	/* res: bytes, rx_id: the free list's buffer */
 };
 
 struct source {
@@ -40,9 +40,9 @@ struct source {
 	uint32_t events;	/* SOURCE_WATCH: WEIR_ bits, WEIR_EDGE too. */
 
 	/*
-	 * By source_deliver(), in the turn: @res >= 0, or a negative errno, after
-	 * which the source is no longer armed.  @rx_id: see SOURCE_RECV.
-	 * May disarm and destroy the source.
+	 * By source_deliver(), in the turn: @res >= 0, or a negative errno,
+	 * after which the source is no longer armed.  @rx_id: see
+	 * SOURCE_RECV. May disarm and destroy the source.
 	 */
 	void (*deliver)(struct source *s, int64_t res, int rx_id);
 

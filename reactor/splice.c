@@ -121,10 +121,10 @@ static bool choose_side(struct weir_op *op)
 }
 
 /*
- * If both are ready, one may have become so just now, and it is tried once more.
- * If that moves nothing, the socket has what splice(2) never moves, and a poll
- * would end at once for ever.  A pipe has no such thing: where its bytes go the
- * kernel is short of memory, and is asked again.
+ * If both are ready, one may have become so just now, and it is tried once
+ * more. If that moves nothing, the socket has what splice(2) never moves, and
+ * a poll would end at once for ever.  A pipe has no such thing: where its
+ * bytes go the kernel is short of memory, and is asked again.
  */
 bool io_splice_account(struct weir_op *op, int64_t *res)
 {

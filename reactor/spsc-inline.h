@@ -2,7 +2,7 @@
 #ifndef WEIR_REACTOR_SPSC_INLINE_H
 #define WEIR_REACTOR_SPSC_INLINE_H
 
-/* The sender's side of a lane, inline for the same reason as op-inline.h. */
+/* The sender's side of a ring, inline for the same reason as op-inline.h. */
 
 #include "reactor/spsc.h"
 #include "reactor/op-inline.h"
@@ -30,7 +30,7 @@ static inline void spsc_forget_posts(struct spsc *spsc)
 		spsc->done = atomic_load(&spsc->head);
 }
 
-/* Where there is room. */
+/* Where there is capacity. */
 static inline void spsc_put(struct spsc *spsc, union spsc_fn fn, void *arg,
 			    enum spsc_kind kind)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lanes; the header says how.
+ * Rings; the header says how.
  *
  * The order of memory.  S is the sender, R the receiver.
  *
@@ -9,15 +9,15 @@
  *     Both are a release that is paired with an acquire.  S writes to a cell
  *     again when .done has passed it, so after R has read it.
  *
- *  2. The bells.  S stores .tail, then loads R's .asleep; R stores .asleep,
+ *  2. The wake-ups.  S stores .tail, then loads R's .asleep; R stores .asleep,
  *     then loads .tail.  R stores .head or .closed, then loads S's .asleep,
- *     or first .wants_capacity; S stores .wants_capacity, then .asleep, and then loads
- *     .head and .closed.  In each pair one must see the other, for which all of
- *     them are sequentially consistent.  On x86 that costs a locked
- *     instruction, which waits for all that was written before: so it is done
- *     once at the end of S's turn, and of R's share in its own.  What is shown
- *     before that, every SPSC_PUBLISH_EVERY messages, is a release only, and who
- *     is seen to sleep is woken, or else by the end.
+ *     or first .wants_capacity; S stores .wants_capacity, then .asleep, and
+ *     then loads .head and .closed.  In each pair one must see the other, for
+ *     which all of them are sequentially consistent.  On x86 that costs a
+ *     locked instruction, which waits for all that was written before: so it
+ *     is done once at the end of S's turn, and of R's share in its own.  What
+ *     is shown before that, every SPSC_PUBLISH_EVERY messages, is a release
+ *     only, and who is seen to sleep is woken, or else by the end.
  *
  *  3. A cancel is a store to the cell's kind, which R loads before it runs the
  *     call.  It may come too late, and what R answers is the truth in any case:
@@ -218,7 +218,7 @@ void rings_publish(struct rings *rings)
 	}
 }
 
-/* Not just for one more: who is told of room is to have some work done. */
+/* Not just for one more: who is told of capacity is to have some work done. */
 bool spsc_has_capacity(struct spsc *spsc)
 {
 	spsc_forget_posts(spsc);
@@ -265,7 +265,7 @@ static unsigned int tell_ends(struct spsc *spsc, unsigned int max)
 	return n;
 }
 
-/* One for each message that there is room for, and no herd. */
+/* One for each message that there is capacity for, and no herd. */
 static unsigned int tell_capacity(struct spsc *spsc)
 {
 	bool closed = atomic_load(&spsc->closed);
@@ -296,7 +296,7 @@ static inline bool has_news(struct spsc *spsc)
 
 /* The receiver. */
 
-/* Of a call, or of room. */
+/* Of a call, or of capacity. */
 static bool has_answer(struct spsc *spsc, bool calls)
 {
 	return calls || (unlikely(atomic_load(&spsc->wants_capacity)) &&

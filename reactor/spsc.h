@@ -3,21 +3,21 @@
 #define WEIR_REACTOR_SPSC_H
 
 /*
- * Lanes: what the reactors of a group have for each other.
+ * Rings: what the reactors of a group have for each other.
  *
- * From each reactor to each other one there is a lane, a ring with one writer
+ * From each reactor to each other one there is a ring, a ring with one writer
  * and one reader.  A message has a position in it, and so do its cell, which
  * the sender fills, the result of a call, which the receiver fills, and the
  * operation of that call, which only the sender looks at:
  *
  *	done          head            tail          next
- *	  | answered,   | under way     | written,    | room
+ *	  | answered,   | in flight     | written,    | capacity
  *	  | to be told  |               | not shown   |
  *
  * The sender moves .next as it writes, .tail now and then and at the end of its
  * turn, and .done as it completes calls.  The receiver runs the messages one
  * after the other and then moves .head, so that calls are answered in the order
- * in which they came, and an answer needs no room but its message's own: it
+ * in which they came, and an answer needs no capacity but its message's own: it
  * cannot be refused.
  *
  * A line of memory that two cores write to costs tens of nanoseconds each time
@@ -27,12 +27,12 @@
  * A cell is a fourth of a line; kinds are apart, where messages of one kind
  * after those of the same write nothing at all.  Up to .limit a message is
  * written without a look at anything else: it is .next when a turn begins, and
- * moved by SPSC_PUBLISH_EVERY at most, after a look at whether there is room and
- * whether either side stops.
+ * moved by SPSC_PUBLISH_EVERY at most, after a look at whether there is
+ * capacity and whether either side stops.
  *
- * Bells are as those of the mailbox, see mailbox.h: each side shows what it has
- * done, and then looks whether the other sleeps, or waits for room.
- */
+ * Wake-ups are as those of the mailbox, see mailbox.h: each side shows what
+ * it has done, and then looks whether the other sleeps, or waits for
+ * capacity. /
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -89,7 +89,7 @@ struct spsc {
 	uint64_t done;
 	uint64_t n_calls; /* Whose end was not told yet. */
 	struct weir_op **ops; /* By position; of calls only. */
-	struct op_queue waiting; /* Operations that wait for room. */
+	struct op_queue waiting; /* Operations that wait for capacity. */
 	struct spsc *next_unshown; /* Itself: the last; NULL: in no list. */
 
 	/* The receiver's own. */
@@ -103,7 +103,7 @@ _Static_assert(sizeof(struct spsc) == 5 * SPSC_LINE,
 /* All reactors of a group. */
 struct ring_matrix {
 	uint32_t n;
-	uint32_t size; /* Of a lane. */
+	uint32_t size; /* Of a ring. */
 	atomic_uint n_quiet;
 	struct rings *rings; /* Of each reactor. */
 };
@@ -126,7 +126,7 @@ void rings_join(struct ring_matrix *mesh, uint32_t index,
 		struct weir_reactor *r);
 
 /*
- * Whose turn it is, or outside of turns whose thread; NULL if it has no lanes.
+ * Whose turn it is, or outside of turns whose thread; NULL if it has no rings.
  * What posts belong to: so all of one sender go one way.
  */
 extern _Thread_local struct weir_reactor *rings_here RINGS_TLS;

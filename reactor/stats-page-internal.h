@@ -14,7 +14,7 @@ struct page {
 	pthread_mutex_t lock;		/* Of all of it, but for words. */
 	struct stats_header *header;	/* The file, mapped; NULL: none. */
 	int fd;
-	uint64_t allocated;		/* Bytes that there is room for. */
+	uint64_t allocated;		/* Bytes that there is capacity for. */
 	uint32_t n_records;		/* In use. */
 	uint32_t last_id;
 	char dir[PLACE_MAX];
@@ -26,7 +26,7 @@ struct page {
 
 extern struct page page;
 
-/* Under the lock: whether it has room up to @used, which is made if not. */
+/* Under the lock: whether it has capacity up to @used, which is made if not. */
 bool page_has_capacity(uint64_t used);
 
 /* Remove from @dir, which is ours, pages of processes that have ended. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The page of this process: made, given room, taken away.
+ * The page of this process: made, given capacity, taken away.
  *
- * All of it is mapped at once, so that nothing in it ever moves; room is given
- * to it in steps, by fallocate(), because to touch a file for which there is
- * no room left would end the process.
+ * All of it is mapped at once, so that nothing in it ever moves; capacity is
+ * given to it in steps, by fallocate(), because to touch a file for which
+ * there is no capacity left would end the process.
  *
  * It is filled under another name, locked, and then put in its place: so
  * readers never see one that is half made.
@@ -72,7 +72,7 @@ bool page_has_capacity(uint64_t used)
 
 	if (used <= page.allocated)
 		return true;
-	if (end > STATS_SIZE_MAX || fault("stats room") ||
+	if (end > STATS_SIZE_MAX || fault("stats capacity") ||
 	    fallocate(page.fd, 0, (off_t)page.allocated,
 		      (off_t)(end - page.allocated)))
 		return false;
@@ -121,7 +121,7 @@ static int map_file(int fd)
 	void *at;
 
 	if (fault("stats file") || ftruncate(fd, (off_t)STATS_SIZE_MAX))
-		return why(-ENOSPC, CALL ": no room for the page");
+		return why(-ENOSPC, CALL ": no capacity for the page");
 	at = mmap(NULL, STATS_SIZE_MAX, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 		  0);
 	if (at == MAP_FAILED)
@@ -132,7 +132,7 @@ static int map_file(int fd)
 	if (!page_has_capacity(RECORDS_AT)) {
 		munmap(at, STATS_SIZE_MAX);
 		page.fd = -1;
-		return why(-ENOSPC, CALL ": no room for the page");
+		return why(-ENOSPC, CALL ": no capacity for the page");
 	}
 	page.header = at;
 	return 0;

@@ -13,10 +13,10 @@
  *	stats-open.c     a page is found;  stats-list.c  all of them
  *	stats-read.c     and read;  stats-ask.c  and asked
  *
- * An object that is to be seen embeds a struct stats_item, adds it with the kind
- * that it is, and writes its words with stats_put() whenever it is asked to: on
- * the reactor's thread.  If there is no page, all of this is nothing.
- */
+ * An object that is to be seen embeds a struct stats_item, adds it with the
+ * kind that it is, and writes its words with stats_put() whenever it is asked
+ * to: on the reactor's thread.  If there is no page, all of this is nothing.
+ * /
 
 #include <stdbool.h>
 #include <stddef.h>

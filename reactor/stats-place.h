@@ -30,7 +30,7 @@ bool place_path(char path[PLACE_MAX], unsigned int i, uid_t uid);
 /*
  * Open directory @path, made before if @make.  Returns a descriptor, -EACCES if
  * it is not @uid's or others may write to it, or what the system answers.
- * Leaves a sentence which begins with @call.
+ * Leaves a message which begins with @call.
  */
 int place_open(const char *path, bool make, uid_t uid, const char *call);
 

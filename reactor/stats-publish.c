@@ -39,8 +39,8 @@ static const struct stats_field reactor_fields[] = {
 	STATS_COUNT("timers", "Timers that have expired"),
 	STATS_COUNT("syscalls", "System calls of the loop: submit and wait"),
 	STATS_COUNT("overflows", "Times the completion queue ran over"),
-	STATS_NOW("in_flight", "Operations under way"),
-	STATS_NOW("in_flight_max", "Operations that can be under way"),
+	STATS_NOW("in_flight", "Operations in flight"),
+	STATS_NOW("in_flight_max", "Operations that can be in flight"),
 	STATS_NOW("timed_every", "One operation in so many is timed"),
 };
 STATS_FITS(reactor_fields, struct reactor_counters, state);
@@ -58,7 +58,7 @@ static const struct stats_field mailbox_fields[] = {
 	STATS_NOW("depth", "Posts that wait"),
 	STATS_NOW("capacity", "Posts that fit"),
 	STATS_COUNT("wakes", "Wake-ups that senders paid for"),
-	STATS_COUNT("refused", "Posts and calls answered -EAGAIN, lanes' too"),
+	STATS_COUNT("refused", "Posts and calls answered -EAGAIN, rings' too"),
 };
 STATS_FITS(mailbox_fields, struct mailbox_counters, posted);
 
@@ -219,7 +219,7 @@ void stats_begin(struct weir_reactor *r)
 		return;		/* A reactor does without. */
 	s->record = stats_record_add(&reactor_kind, 0, r->backend->name);
 	if (!s->record) {
-		free(s);	/* There is no room, which is counted. */
+		free(s);	/* There is no capacity, which is counted. */
 		return;
 	}
 	s->tid = (int64_t)syscall(SYS_gettid);

@@ -172,7 +172,7 @@ static int read_tables(struct snapshot *snap, int fd, const char *call)
 	return err || !sound ? damaged(call, "its tables make no sense") : 0;
 }
 
-/* Room for one more section, and @n more words. */
+/* Capacity for one more section, and @n more words. */
 static int make_capacity(struct snapshot *snap, uint32_t n)
 {
 	uint32_t max = 2 * snap->sections_max + 64;

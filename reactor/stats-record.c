@@ -61,7 +61,7 @@ static bool add_kind(const struct stats_kind *kind)
 	return true;
 }
 
-/* The number of @kind + 1; 0: no room for it. */
+/* The number of @kind + 1; 0: no capacity for it. */
 static uint32_t kind_number(const struct stats_kind *kind)
 {
 	uint32_t i;

@@ -33,7 +33,7 @@ static const struct stats_field fields[] = {
 
 static const struct stats_kind kind = STATS_KIND("operation", fields);
 
-/* The first is for what the others have no room for. */
+/* The first is for what the others have no capacity for. */
 void stats_times_add(struct stats_reactor *s)
 {
 	uint32_t parent = stats_record_id(s->record);

@@ -43,7 +43,8 @@ static inline void fill_fd(const struct uring *u, struct io_uring_sqe *sqe,
 		sqe->flags = IOSQE_FIXED_FILE;
 }
 
-/* The message header takes the reserved words of @op, which is then not timed. */
+/* The message header takes the reserved words of @op, which is then not
+ * timed. */
 static void fill_sending(struct io_uring_sqe *sqe, struct weir_op *op,
 			 const struct io_step *step, uint32_t flags)
 {

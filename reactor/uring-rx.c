@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The receive stock as a ring of provided buffers: the kernel takes one when
- * data come, so a receiver that waits has none.
+ * The receive free list as a ring of provided buffers: the kernel takes one
+ * when data come, so a receiver that waits has none.
  */
 
 #include <sys/mman.h>

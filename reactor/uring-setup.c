@@ -285,7 +285,7 @@ static void describe(const struct uring *u)
 			   "" : " nothing";
 
 	snprintf(u->r->describe, sizeof(u->r->describe),
-		 "uring: kernel io_uring with %s; registered:%s%s%s%s; room "
+		 "uring: kernel io_uring with %s; registered:%s%s%s%s; capacity "
 		 "for %u operations in the kernel that do not wait",
 		 ladder[u->fallback].name, none, u->has_ring_fd ? " ring" : "",
 		 u->files ? " files" : "", u->free_bufs ? " buffers" : "",
@@ -293,10 +293,9 @@ static void describe(const struct uring *u)
 }
 
 /*
- * As many threads of the kernel's own as there may be workers, for work on files
- * and for all else: what cannot be done without waiting is theirs.  The limit is
- * the thread's, whatever ring it was set by.  Since Linux 5.15.
- */
+ * As many threads of the kernel's own as there may be workers, for work on
+ * files and for all else: what cannot be done without waiting is theirs.  The
+ * limit is the thread's, whatever ring it was set by.  Since Linux 5.15. /
 static void limit_threads(struct uring *u)
 {
 	unsigned int max[2] = { u->r->opts.workers, u->r->opts.workers };

@@ -72,7 +72,7 @@ static inline bool has_capacity(const struct uring *u)
 	return uring_in_flight(u) < u->limit && !u->backlog.first;
 }
 
-/* Not the path of an operation that is done in one step, and finds room. */
+/* Not the path of an operation that is done in one step, and finds capacity. */
 __attribute__((noinline)) static void go_on(struct uring *u, struct weir_op *op)
 {
 	if ((!has_capacity(u) && weights[op->kind]) || !start(u, op))
@@ -113,8 +113,8 @@ __attribute__((noinline)) static void finish_apart(struct uring *u,
 	finish(u, op, res);
 }
 
-/* The kernel does not tell when the backlog of a UNIX socket has room again, so
- * such a connect is tried again, as often as a cancel would be. */
+/* The kernel does not tell when the backlog of a UNIX socket has capacity
+ * again, so such a connect is tried again, as often as a cancel would be. */
 static void connect_later(struct uring *u, struct weir_op *op)
 {
 	op_queue_push(&u->connects, op);
@@ -275,9 +275,9 @@ void uring_serve_ops(struct uring *u)
 }
 
 /*
- * If nothing ends while all the room is taken, then what took it waits as well,
- * unless it is sure to end.  That it may end at once after all is an overflow,
- * which costs time and loses nothing.
+ * If nothing ends while all the capacity is taken, then what took it waits as
+ * well, unless it is sure to end.  That it may end at once after all is an
+ * overflow, which costs time and loses nothing.
  *
  * What is sure to end stays within the window: only the others are on top of
  * that, and as they end the limit comes back.

@@ -168,8 +168,8 @@ __attribute__((noinline)) static bool serve_apart(struct uring *u)
 	return is_unserved(u);
 }
 
-/* What waited for room or for an entry goes on.  Returns whether some of it has
- * found no entry. */
+/* What waited for capacity or for an entry goes on.  Returns whether some of
+ * it has found no entry. */
 static inline bool serve(struct uring *u)
 {
 	return unlikely(u->backlog.first || u->retry.first ||
@@ -202,7 +202,7 @@ static void count_overflow(struct uring *u)
 
 /*
  * A ring with deferred task work may have told its eventfd for the last time,
- * see uring_undefer(): a bit in the kernel that says "signal under way" is
+ * see uring_undefer(): a bit in the kernel that says "signal in flight" is
  * never cleared.  To register it anew clears it.
  */
 static void renew_eventfd(struct uring *u)
@@ -299,7 +299,8 @@ int uring_wait(struct weir_reactor *r, uint64_t timeout_ns)
 	bool some = serve(u);
 	int err;
 
-	/* That may have taken the last room: the next turn moves the limit. */
+	/* That may have taken the last capacity: the next turn moves the
+	 * limit. */
 	if (uring_is_stuck(u))
 		return 0;
 	/* Nothing else would end this sleep for it. */

@@ -16,10 +16,10 @@
  *
  * An operation that submit() took is in one of these places:
  *
- *	             room, entry            last completion
+ *	             capacity, entry            last completion
  *	submit() ----------------> KERNEL -------------------> io_end(),
  *	   |                        ^  |  |                    io_step_done()
- *	   | no room    room, entry |  |  | cancel(), perhaps again and again
+ *	   | no capacity    capacity, entry |  |  | cancel(), perhaps again and again
  *	   +---------> BACKLOG -----+  |  +--> a cancel request is queued,
  *	                 |             |       the operation stays
  *	                 | cancel()    +--> goes on: the next step, or the same
@@ -31,10 +31,10 @@
  *	BACKLOG   no          yes (u->backlog; u->connects, for later, where a
  *			      UNIX listener's backlog is full)
  *
- * The result of a cancel request is ignored.  The kernel finds nothing to cancel
- * while it is about to try the request again, or while a thread of its own is
- * between two waits; the request may then wait as before.  So cancels are
- * repeated until the request ends (op_repeat_cancel(), uring_repeat()).
+ * The result of a cancel request is ignored.  The kernel finds nothing to
+ * cancel while it is about to try the request again, or while a thread of its
+ * own is between two waits; the request may then wait as before.  So cancels
+ * are repeated until the request ends (op_repeat_cancel(), uring_repeat()).
  *
  * An operation has one completion at the end, after which it is the library's
  * again.  Only a zero-copy send has two: the result, which is kept in op->res,
@@ -48,9 +48,9 @@
  *
  * What is counted and not sure to end can turn out to wait: a read of a pipe, a
  * send to a peer that does not read.  So for them the limit is not a wall.  If
- * nothing that is counted has ended in a turn and somebody has no room, they
- * are taken to wait: the limit becomes a window more than there are of them,
- * and comes back as they end.
+ * nothing that is counted has ended in a turn and somebody has no capacity,
+ * they are taken to wait: the limit becomes a window more than there are of
+ * them, and comes back as they end.
  *
  * A source has at most one request out, so that what an old one still delivers
  * comes before anything of a new one:
@@ -80,8 +80,8 @@
 #include "reactor/source.h"
 
 /*
- * Of Linux 6.2, without a bit to ask for: it is asked of those that have the next
- * one's, of 6.3.
+ * Of Linux 6.2, without a bit to ask for: it is asked of those that have the
+ * next one's, of 6.3.
  */
 #ifndef IORING_SEND_ZC_REPORT_USAGE
 #define IORING_SEND_ZC_REPORT_USAGE (1u << 3)
@@ -147,7 +147,7 @@ struct uring {
 	uint8_t *files;			/* By descriptor: registered? */
 	uint32_t n_files;
 
-	struct op_queue backlog;	/* Operations without room or entry. */
+	struct op_queue backlog;	/* Operations without capacity or entry. */
 	struct op_queue connects;	/* The listener's backlog was full. */
 	struct source_list retry;	/* Requests to make. */
 	struct source_list starving;	/* Receivers that want a buffer. */
@@ -217,9 +217,8 @@ static inline bool uring_has_sqe(const struct uring *u)
 }
 
 /*
- * That entry, not zeroed.  As io_uring_get_sqe(), of a ring whose entries are of
- * the usual size and which no thread of the kernel looks at.
- */
+ * That entry, not zeroed.  As io_uring_get_sqe(), of a ring whose entries are
+ * of the usual size and which no thread of the kernel looks at. /
 static inline struct io_uring_sqe *uring_next_sqe(struct uring *u)
 {
 	struct io_uring_sq *sq = &u->ring.sq;
@@ -256,7 +255,7 @@ bool uring_cancel(struct weir_reactor *r, struct weir_op *op);
 /* Take in completions, at most @max.  Returns how many. */
 unsigned int uring_take(struct uring *u, unsigned int max);
 
-/* Go on with the backlog, as far as there is room. */
+/* Go on with the backlog, as far as there is capacity. */
 void uring_serve_ops(struct uring *u);
 
 /* In the kernel, and counted; and of these, sure to end by themselves. */
@@ -270,7 +269,7 @@ static inline uint32_t uring_sure(const struct uring *u)
 	return (uint32_t)((u->begun - u->ended) >> 32);
 }
 
-/* Operations have no room, and moving the limit would make some. */
+/* Operations have no capacity, and moving the limit would make some. */
 static inline bool uring_is_stuck(const struct uring *u)
 {
 	return unlikely(u->backlog.first) && uring_in_flight(u) >= u->limit &&
@@ -281,8 +280,8 @@ static inline bool uring_is_stuck(const struct uring *u)
  * limit up if nothing moves, and back again. */
 void uring_move_limit(struct uring *u, bool some_ended);
 
-/* uring-fill.c: the next step of @op, in an entry that is zeroed but for its user
- * data, which is left as it is.  IO_NOP has none. */
+/* uring-fill.c: the next step of @op, in an entry that is zeroed but for its
+ * user data, which is left as it is.  IO_NOP has none. */
 typedef void uring_fill_fn(const struct uring *u, struct io_uring_sqe *sqe,
 			   struct weir_op *op);
 extern uring_fill_fn *const uring_fill[IO_KINDS];
@@ -312,7 +311,7 @@ void uring_repeat_sources(struct uring *u);
 /* Whether some wait for nothing but an entry. */
 bool uring_sources_wait(const struct uring *u);
 
-/* uring-rx.c: give the kernel the receive stock, if it has such rings. */
+/* uring-rx.c: give the kernel the receive free list, if it has such rings. */
 void uring_rx_setup(struct uring *u);
 void uring_rx_fini(struct uring *u);
 void uring_rx_returned(struct weir_reactor *r, unsigned int id);

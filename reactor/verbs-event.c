@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Asynchronous events.  A device context has one descriptor for them, and the
- * sources of it all watch that: who is first reads an event, gives each source a
- * copy, and acknowledges it; then callbacks run.
+ * sources of it all watch that: who is first reads an event, gives each
+ * source a copy, and acknowledges it; then callbacks run.
  */
 
 #include <weir/verbs-event.h>
@@ -87,9 +87,9 @@ static bool get_event(struct weir_verbs_event *ev,
 }
 
 /*
- * Of a device that was removed or reset nothing can be read any more.  The first
- * source to find that out tells all others, as if the device had sent an event.
- */
+ * Of a device that was removed or reset nothing can be read any more.  The
+ * first source to find that out tells all others, as if the device had sent
+ * an event. /
 static bool read_one(struct weir_verbs_event *ev)
 {
 	struct ibv_async_event event;

@@ -91,7 +91,7 @@ int verbs_fd_init(struct verbs_fd *vfd, struct weir_reactor *r,
 	vfd->release = NULL;
 	source_destroy(&vfd->source);
 	vfd->release = release;
-	return why(err, "%s_create: no room for its descriptor", what);
+	return why(err, "%s_create: no capacity for its descriptor", what);
 }
 
 void verbs_fd_send(struct verbs_fd *vfd)

@@ -6,7 +6,7 @@
  * A descriptor that rdma-core gives us to wait on, as a source: that of a
  * completion channel, of asynchronous events, of librdmacm's events.
  *
- * It goes on while the reactor stops, unlike other sources: what is under way
+ * It goes on while the reactor stops, unlike other sources: what is in flight
  * ends by what it tells.
  *
  * A simulated world has no descriptors of the system.  There the world looks
@@ -31,9 +31,9 @@ struct verbs_fd {
 	uint32_t refs;
 
 	/*
-	 * In the turn: it is readable, or verbs_fd_send() was called.  @err is a
-	 * negative errno if it will not be watched any more.  May close it.
-	 */
+	 * In the turn: it is readable, or verbs_fd_send() was called.  @err
+	 * is a negative errno if it will not be watched any more.  May close
+	 * it. /
 	void (*ready)(struct verbs_fd *vfd, int err);
 
 	/* In a simulated world: whether something is there that readability
@@ -45,9 +45,8 @@ struct verbs_fd {
 };
 
 /*
- * Watch @fd, which is made non-blocking, by .ready(), which is set, as are .peek
- * and .release.  Nothing is to be given back after a failure.
- */
+ * Watch @fd, which is made non-blocking, by .ready(), which is set, as are
+ * .peek and .release.  Nothing is to be given back after a failure. /
 int verbs_fd_init(struct verbs_fd *vfd, struct weir_reactor *r,
 		  const char *what, int fd, uint32_t events);
 
@@ -65,7 +64,8 @@ static inline void verbs_fd_get(struct verbs_fd *vfd)
 /* Returns whether it is still open; if not, it may be gone. */
 bool verbs_fd_put(struct verbs_fd *vfd);
 
-/* channel.c.  Any thread: the completion queue @cq is dead; it may be anybody's. */
+/* channel.c.  Any thread: the completion queue @cq is dead; it may be
+ * anybody's. */
 struct ibv_cq;
 void channel_cq_failed(const struct ibv_cq *cq);
 

@@ -98,7 +98,7 @@ int weir_watch_create(struct weir_watch **ret, struct weir_reactor *r, int fd,
 	err = weir_watch_set(w, events);
 	if (err) {
 		source_destroy(&w->source);
-		return why(err, "weir_watch_create: no room for descriptor %d",
+		return why(err, "weir_watch_create: no capacity for descriptor %d",
 			   fd);
 	}
 	*ret = w;

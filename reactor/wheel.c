@@ -36,10 +36,11 @@
  *
  * A node that is re-armed for later is left where it is: only its time is
  * stored.  So what a slot says of its nodes' ticks is a lower bound.  Whoever
- * comes to a node, to fire it or to move it down, goes by its own time, and puts
- * it where it belongs now.  That makes the most frequent of all calls, pushing
- * an idle timeout out again and again, one store instead of a walk through
- * three cold lines; the price is one early look at each node per old time.
+ * comes to a node, to fire it or to move it down, goes by its own time, and
+ * puts it where it belongs now.  That makes the most frequent of all calls,
+ * pushing an idle timeout out again and again, one store instead of a walk
+ * through three cold lines; the price is one early look at each node per old
+ * time.
  *
  * A list is circular with its head in it: unlinking has no branch for first
  * and last, and a node that was alone is told by its two neighbours being the

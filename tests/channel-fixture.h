@@ -2,7 +2,7 @@
 #ifndef TESTS_CHANNEL_FIXTURE_H
 #define TESTS_CHANNEL_FIXTURE_H
 
-/* What tests of RDMA in the loop share: the stand-in's device, and how much of
+/* What tests of RDMA in the loop share: the mock's device, and how much of
  * it is open. */
 
 #include "tests/harness.h"

@@ -196,7 +196,7 @@ plugin_is_served()
 {
 	server=$(find "$dir/root" -path '*/bin/weir-nbd')
 	(cd "$dir" && LD_LIBRARY_PATH=$libdir exec "$server" --cores=1 \
-		--unix=s --export=plug=./mine.so >said) &
+		--unix=s --export=plugin=./mine.so >said) &
 	pid=$!
 	while [ ! -s "$dir/said" ] && kill -0 "$pid"; do
 		sleep 0.1

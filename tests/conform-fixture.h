@@ -4,9 +4,8 @@
 
 /*
  * Jobs between any two places, against the cpu engine in plain memory: the same
- * result, checksum and bytes, and no others around them.  A place is filled in by
- * the test: where its bytes are seen, and how a job names them.
- */
+ * result, checksum and bytes, and no others around them.  A place is filled
+ * in by the test: where its bytes are seen, and how a job names them. /
 
 #include "tests/job-fixture.h"
 
@@ -123,7 +122,7 @@ static inline void memory_begin(struct fixture *g, struct place *p, int area)
 	p->there = true;
 }
 
-/* The reference, and room for jobs of up to @max bytes in places. */
+/* The reference, and capacity for jobs of up to @max bytes in places. */
 static inline void fixture_init(struct fixture *g, struct weir_reactor *r,
 				size_t max, struct weir_dma_opts opts)
 {

@@ -5,8 +5,8 @@
 /*
  * Two ends of a connection in one process, on one reactor.
  *
- * The same cases run over the stand-in for RDMA and, in a guest, over soft-RoCE
- * (WEIR_RDMA_ADDRESS, vm/guest.sh): programs that link the stand-in have
+ * The same cases run over the mock for RDMA and, in a guest, over soft-RoCE
+ * (WEIR_RDMA_ADDRESS, vm/guest.sh): programs that link the mock have
  * standin().
  */
 
@@ -39,8 +39,8 @@ struct ends {
 };
 
 /*
- * librdmacm opens each device once and for good: before anybody counts.  What is
- * real is in no simulated world; the stand-in is.
+ * librdmacm opens each device once and for good: before anybody counts.  What
+ * is real is in no simulated world; the mock is.
  */
 static inline int run_over_rdma(const struct harness_case *cases, size_t n)
 {

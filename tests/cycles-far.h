@@ -3,12 +3,12 @@
 #define TESTS_CYCLES_FAR_H
 
 /*
- * The far end of test-conn-cycles.c: it listens, takes one connection at a time,
- * and offers its memory in the private data of its answer.
+ * The far end of test-conn-cycles.c: it listens, takes one connection at a
+ * time, and offers its memory in the private data of its answer.
  *
  * Over soft-RoCE it is a process of its own, which can be killed; its memory is
  * shared, so that the test sees what is in it even then.  It descends from one
- * that was forked before anybody had to do with RDMA.  Over the stand-in it is
+ * that was forked before anybody had to do with RDMA.  Over the mock it is
  * here, on the reactor of the test.
  */
 

@@ -82,7 +82,7 @@ void near_start(struct near *n);
 /* And one that the peer will not have. */
 void near_start_wrong(struct near *n);
 
-/* Nothing is under way: all bytes are what they may be. */
+/* Nothing is in flight: all bytes are what they may be. */
 void near_check(struct near *n);
 
 #endif /* TESTS_CYCLES_NEAR_H */

@@ -14,8 +14,8 @@
  *
  * is the case "weir_timer_create returns -EINVAL", of which the body is to
  * provoke that errno and to return what it got.  COMPLETES() is a row about the
- * result of an operation.  errnos.txt lists them all.  Rows about -ENOMEM are left
- * out where a tool has the allocator.
+ * result of an operation.  errnos.txt lists them all.  Rows about -ENOMEM are
+ * left out where a tool has the allocator.
  *
  * Included by one file of a program: see alloc-fixture.h.
  */
@@ -203,7 +203,7 @@ __attribute__((unused)) static void *later_options(void)
 	return &opts;
 }
 
-/* A struct for results that has not even room for its size. */
+/* A struct for results that has not even space for its size. */
 __attribute__((unused)) static void *no_capacity(void)
 {
 	static struct {

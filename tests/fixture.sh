@@ -49,11 +49,11 @@ expect()
 # says PATTERN: the last command told the cause.
 says() { grep -q -e "$1" err || wrong "said '$(cat err)', not '$1'"; }
 
-# says_only PATTERN: in one sentence.
+# says_only PATTERN: in one message.
 says_only()
 {
 	says "$1"
-	[ "$(wc -l <err)" = 1 ] || wrong "not one sentence: $(cat err)"
+	[ "$(wc -l <err)" = 1 ] || wrong "not one message: $(cat err)"
 }
 
 shows() { grep -q -e "$1" out || wrong "no '$1' in: $(cat out)"; }

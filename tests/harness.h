@@ -177,7 +177,7 @@ extern int harness_starting;
 /*
  * Make turns until @cond holds; the bound is far beyond what is needed.  A turn
  * is short, for what @cond waits for may be nothing that wakes @r: a buf that
- * comes home, or the word of another process.
+ * is returned, or the word of another process.
  */
 #define TURNS_MAX 1000000
 #define UNTIL(r, cond)                                                    \

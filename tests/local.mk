@@ -287,7 +287,7 @@ sim_verbs = %D%/sim-verbs.c %D%/sim-verbs.h %D%/sim-verbs-job.c \
 	$(test_harness) $(test_mock)
 %C%_test_channel_many_LDADD = $(test_internal)
 
-# The same cases twice: with the stand-in, and with what is real.
+# The same cases twice: with the mock, and with what is real.
 %C%_test_cm_SOURCES = %D%/test-cm.c $(test_harness) $(test_mock)
 %C%_test_cm_LDADD = $(test_internal)
 %C%_test_cm_rdma_SOURCES = %D%/test-cm.c %D%/mock-verbs.h $(test_harness)
@@ -309,7 +309,7 @@ test_conforms = %D%/test-conform-verbs.c %D%/conform-fixture.h \
 %C%_test_conform_verbs_rdma_SOURCES = $(test_conforms) %D%/mock-verbs.h
 %C%_test_conform_verbs_rdma_LDADD = $(test_internal)
 
-# The same twice: with the stand-in, and with what is real.
+# The same twice: with the mock, and with what is real.
 test_conns = %D%/conn-fixture.h $(test_harness)
 test_conn_states = %D%/test-conn-state.c %D%/table-fixture.h $(test_conns)
 %C%_test_conn_SOURCES = %D%/test-conn.c $(test_conns) $(test_mock)
@@ -392,7 +392,7 @@ test_conn_cycles = %D%/test-conn-cycles.c %D%/cycles-far.c %D%/cycles-far.h \
 %C%_test_engine_SOURCES = %D%/test-engine.c $(test_jobs)
 %C%_test_engine_LDADD = $(test_internal)
 
-# Over the stand-in, and over soft-RoCE.
+# Over the mock, and over soft-RoCE.
 test_rings = %D%/conn-fixture.h %D%/verbs-fixture.h $(test_jobs)
 %C%_test_engine_verbs_SOURCES = %D%/test-engine-verbs.c $(test_rings) \
 	$(test_mock)
@@ -437,7 +437,7 @@ test_rings = %D%/conn-fixture.h %D%/verbs-fixture.h $(test_jobs)
 	$(test_jobs)
 %C%_test_export_hostile_LDADD = $(test_internal)
 
-# Over the stand-in, and over soft-RoCE.
+# Over the mock, and over soft-RoCE.
 %C%_test_export_rdma_SOURCES = %D%/test-export-rdma.c %D%/rdma-fixture.h \
 	%D%/table-fixture.h $(test_harness) \
 	$(test_mock)
@@ -512,7 +512,7 @@ test_rings = %D%/conn-fixture.h %D%/verbs-fixture.h $(test_jobs)
 %C%_test_mailbox_SOURCES = %D%/test-mailbox.c $(test_harness)
 %C%_test_mailbox_LDADD = $(test_public)
 
-# Over the stand-in, and over soft-RoCE.
+# Over the mock, and over soft-RoCE.
 test_messages = %D%/message-fixture.h %D%/jobs-beside-fixture.h $(test_conns) %D%/job-fixture.h \
 	%D%/pipeline-fixture.h %D%/table-fixture.h %D%/mock-verbs.h
 %C%_test_message_SOURCES = %D%/test-message.c $(test_messages) \
@@ -874,7 +874,7 @@ test_proxies = %D%/proxy-fixture.c %D%/proxy-fixture.h $(test_harness)
 %C%_test_verbs_none_SOURCES = %D%/test-verbs-none.c $(test_harness)
 %C%_test_verbs_none_LDADD = $(test_public)
 
-# Over the stand-in, and over soft-RoCE.
+# Over the mock, and over soft-RoCE.
 test_windows = %D%/conn-fixture.h %D%/table-fixture.h %D%/mw-fixture.h $(test_jobs)
 test_forks = %D%/test-fork.c %D%/rdma-fixture.h $(test_harness)
 %C%_test_fork_SOURCES = $(test_forks) $(test_mock)
@@ -893,7 +893,7 @@ test_rogues = %D%/fuzz/descriptor-fixture.h $(test_windows)
 	$(test_windows)
 %C%_test_mw_rdma_LDADD = $(test_internal)
 
-# The same cases twice: with the stand-in, and with what is real.
+# The same cases twice: with the mock, and with what is real.
 test_rules = %D%/test-verbs-rules.c %D%/verbs-rules-cm.c \
 	%D%/verbs-rules-cm.h %D%/verbs-rules-connect.c \
 	%D%/verbs-rules-error.c \

@@ -3,7 +3,7 @@
 #define TESTS_MESSAGE_FIXTURE_H
 
 /*
- * Two ends that talk, over the stand-in for RDMA or over soft-RoCE; both
+ * Two ends that talk, over the mock for RDMA or over soft-RoCE; both
  * receive from one queue.  What comes is written down, and its buf put or kept.
  */
 

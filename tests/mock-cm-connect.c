@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * The stand-in's connections.  No QP is made on an id here: the program takes
+ * The mock's connections.  No QP is made on an id here: the program takes
  * its own from state to state, is told of the answer (CONNECT_RESPONSE), and
  * establishes the connection itself.
  */

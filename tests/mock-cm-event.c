@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* The stand-in's event channels of rdma_cm. */
+/* The mock's event channels of rdma_cm. */
 
 #include "tests/mock-cm-internal.h"
 

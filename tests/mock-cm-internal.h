@@ -2,7 +2,7 @@
 #ifndef TESTS_MOCK_CM_INTERNAL_H
 #define TESTS_MOCK_CM_INTERNAL_H
 
-/* What the files of the stand-in for librdmacm share. */
+/* What the files of the mock for librdmacm share. */
 
 #include "tests/mock-verbs-internal.h"
 
@@ -66,8 +66,8 @@ struct ibv_context *mock_cm_verbs(void);
 void mock_cm_tell(struct mock_id *id, enum rdma_cm_event_type type, int status,
 		  enum mock_cm_state next);
 
-/* One with a message: private data, told as @room bytes; @child is a new id,
- * @id its listener. */
+/* One with a message: private data, told as @capacity bytes; @child is a new
+ * id, @id its listener. */
 void mock_cm_message(struct mock_id *id, struct mock_id *child,
 		     enum rdma_cm_event_type type, int status,
 		     enum mock_cm_state next,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* The stand-in's ids of rdma_cm: addresses within this process. */
+/* The mock's ids of rdma_cm: addresses within this process. */
 
 #include "tests/mock-cm-internal.h"
 

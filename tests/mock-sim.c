@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * The stand-in as a device of a simulated world.
+ * The mock as a device of a simulated world.
  *
- * Each QP that has something to do has an event of the world's, by which it does
- * some of it: so each does its own in order, and QPs overtake each other.  A
- * device goes on while a processor looks at it; so whenever a queue is polled or
- * armed, one of them may come first.
+ * Each QP that has something to do has an event of the world's, by which it
+ * does some of it: so each does its own in order, and QPs overtake each
+ * other.  A device goes on while a processor looks at it; so whenever a queue
+ * is polled or armed, one of them may come first.
  *
  * Nothing real may decide what happens, so not even where malloc() puts a QP:
  * one that is destroyed is the next that is made.

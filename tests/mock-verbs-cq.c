@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* The stand-in's completion queues and channels, by the rules of B3. */
+/* The mock's completion queues and channels, by the rules of B3. */
 
 #include "tests/mock-verbs-internal.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* The stand-in's events: behind descriptors, as the kernel's are. */
+/* The mock's events: behind descriptors, as the kernel's are. */
 
 #include "tests/mock-verbs-internal.h"
 

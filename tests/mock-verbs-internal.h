@@ -2,7 +2,7 @@
 #ifndef TESTS_MOCK_VERBS_INTERNAL_H
 #define TESTS_MOCK_VERBS_INTERNAL_H
 
-/* What the files of the stand-in share.  One lock is around everything. */
+/* What the files of the mock share.  One lock is around everything. */
 
 #include "tests/mock-verbs.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* The stand-in's keys, and what they give access to; memory windows. */
+/* The mock's keys, and what they give access to; memory windows. */
 
 #include "tests/mock-verbs-internal.h"
 

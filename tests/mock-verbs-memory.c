@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* The stand-in's memory: of devices, and registered. */
+/* The mock's memory: of devices, and registered. */
 
 #include "tests/mock-verbs-internal.h"
 

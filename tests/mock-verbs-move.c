@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * The stand-in at work: one step is one work request done or flushed.  Each QP
+ * The mock at work: one step is one work request done or flushed.  Each QP
  * does its own in order; nothing is written before all of it was checked.
  */
 

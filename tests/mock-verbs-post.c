@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* The stand-in's work requests, posted; receive queues that QPs share. */
+/* The mock's work requests, posted; receive queues that QPs share. */
 
 #include "tests/mock-verbs-internal.h"
 

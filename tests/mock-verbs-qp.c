@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* The stand-in's queue pairs: made, taken from state to state, ended. */
+/* The mock's queue pairs: made, taken from state to state, ended. */
 
 #include "tests/mock-verbs-internal.h"
 
@@ -169,7 +169,7 @@ static void fill(struct mock_qp *qp, struct ibv_pd *pd,
 	qp->qp.srq = attr->srq;
 	qp->qp.qp_type = attr->qp_type;
 	qp->qp.qp_num = num++;
-	/* Soft-RoCE has more room than it says. */
+	/* Soft-RoCE has more capacity than it says. */
 	mock_ring_open(&qp->sq, (qp->cap.max_send_wr << qp->soft) - qp->soft);
 	mock_ring_open(&qp->rq,
 		       !qp->cap.max_recv_wr ?

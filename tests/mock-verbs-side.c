@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* The bytes of one side of what the stand-in moves. */
+/* The bytes of one side of what the mock moves. */
 
 #include "tests/mock-verbs-internal.h"
 

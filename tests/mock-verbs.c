@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* The stand-in's devices and protection domains. */
+/* The mock's devices and protection domains. */
 
 #include "tests/mock-verbs-internal.h"
 

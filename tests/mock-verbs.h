@@ -3,7 +3,7 @@
 #define TESTS_MOCK_VERBS_H
 
 /*
- * A stand-in for RDMA devices: what rdma-core offers, as far as weir uses it,
+ * A mock for RDMA devices: what rdma-core offers, as far as weir uses it,
  * defined by the test program, which comes before the library that has the real
  * thing.  No card is there; what is transferred is copied within the process.
  * The rules are those of the drivers, as read in rdma-core and tried on
@@ -14,12 +14,12 @@
  *	mock_rxe	neither device memory nor dma-bufs, as soft-RoCE
  *	mock_shut	cannot be opened by this user
  *
- * What soft-RoCE has of its own, as its stand-in has it:
+ * What soft-RoCE has of its own, as its mock has it:
  *
  *	a memory window reaches all of its region, whatever its range
  *	a receive posted in error is flushed when the QP is told ERR once more
  *	a slot is free when its work is done; a card wants the completion polled
- *	queues have more room than they say
+ *	queues have more capacity than they say
  *	a wrong lkey of what is sent, and any receive that is too short or has no
  *	right, is IBV_WC_LOC_QP_OP_ERR; the sender has IBV_WC_REM_OP_ERR
  *	no event tells of a QP's error, nor of its last receive
@@ -83,11 +83,11 @@ struct mock {
 	int fork_inits, unsafe;
 };
 
-/* NULL in programs that have no stand-in: they see what is there. */
+/* NULL in programs that have no mock: they see what is there. */
 struct mock *mocked(void) __attribute__((weak));
 
 /* Where the real thing would wait for ever, because events were not
- * acknowledged, the stand-in says so and ends the program (SIGABRT). */
+ * acknowledged, the mock says so and ends the program (SIGABRT). */
 
 /* A completion of no work request; @status is one of enum ibv_wc_status.
  * false: the CQ was overrun, by this one or before. */
@@ -97,7 +97,7 @@ bool mock_complete(struct ibv_cq *cq, uint64_t wr_id, int status,
 /* An event without a completion. */
 void mock_fire(struct ibv_cq *cq) __attribute__((weak));
 
-/* As if one more had come than there is room for. */
+/* As if one more had come than there is capacity for. */
 void mock_overrun(struct ibv_cq *cq) __attribute__((weak));
 
 bool mock_is_armed(const struct ibv_cq *cq) __attribute__((weak));
@@ -149,8 +149,8 @@ void mock_break(struct ibv_qp *qp) __attribute__((weak));
 void mock_cm_hold(bool hold) __attribute__((weak));
 unsigned int mock_cm_step(unsigned int most) __attribute__((weak));
 
-/* RDMA_CM_EVENT_TIMEWAIT_EXIT, which the kernel tells seconds after the rest, is
- * held until it is not to be. */
+/* RDMA_CM_EVENT_TIMEWAIT_EXIT, which the kernel tells seconds after the rest,
+ * is held until it is not to be. */
 void mock_cm_hold_timewait(bool hold) __attribute__((weak));
 
 /* RDMA_CM_EVENT_DEVICE_REMOVAL to all ids that have a device. */

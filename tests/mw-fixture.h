@@ -5,7 +5,7 @@
 /*
  * An exporter and an importer with a connection between them: the server's end
  * has an mmap with a part to be exported, the client's end a remote domain and
- * memory of its own.  Over the stand-in, or over soft-RoCE in the guest, where
+ * memory of its own.  Over the mock, or over soft-RoCE in the guest, where
  * each has a device of its own if there are two.
  */
 

@@ -79,8 +79,8 @@ static inline int nbd_try_connect(void)
 }
 
 /* It listens as soon as it can serve: there is nothing to wait on.  Whatever
- * else is to be done meanwhile is @r's.  When this returns, the server has closed
- * the connection that it was tried with. */
+ * else is to be done meanwhile is @r's.  When this returns, the server has
+ * closed the connection that it was tried with. */
 static inline void nbd_await(struct weir_reactor *r)
 {
 	uint8_t greeting[18];

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * A plug for weir-nbd that makes trouble: memory in a domain of its own, where
- * some places refuse, fail, are busy, late, or never done.  What an export is
- * like is said by its arguments.
+ * A plugin for weir-nbd that makes trouble: memory in a domain of its own,
+ * where some places refuse, fail, are busy, late, or never done.  What an
+ * export is like is said by its arguments.
  *
- * NBD_PLUGIN_SIZE in the environment makes it a plug of another version: what is
- * in its struct behind the members of this one is not 0.
- */
+ * NBD_PLUGIN_SIZE in the environment makes it a plugin of another version:
+ * what is in its struct behind the members of this one is not 0. /
 
 #include <errno.h>
 #include <stdbool.h>

@@ -136,7 +136,7 @@ static int start_pipe_write(struct stage *s, struct weir_op *op)
 			  WEIR_OFF_STREAM);
 }
 
-/* All that is in it now: a second operation may have to find room too. */
+/* All that is in it now: a second operation may have to find capacity too. */
 static void drain(int fd)
 {
 	char sink[4096];

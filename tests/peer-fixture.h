@@ -4,8 +4,9 @@
 
 /*
  * A peer: a second thread with a reactor of its own, which does only what it is
- * told, one thing at a time.  In between it does nothing: its reactor turns when
- * it is told to turn, so that what travels to it arrives when the test wants.
+ * told, one thing at a time.  In between it does nothing: its reactor turns
+ * when it is told to turn, so that what travels to it arrives when the test
+ * wants.
  *
  *	peer_begin(&p, state);
  *	got = peer_do(&p, fn, arg);	fn(&p, arg) over there, waited for

@@ -2,8 +2,8 @@
 
 /*
  * A peer that knows nothing of weir: librdmacm and libibverbs alone, one
- * connection, which does what it is told on stdin, a command a line, and answers
- * each with a line on stdout.
+ * connection, which does what it is told on stdin, a command a line, and
+ * answers each with a line on stdout.
  *
  *	listen ADDRESS		"port N"
  *	request RR DEPTH	waits for one; "request RR DEPTH", the peer's.  An

@@ -50,7 +50,8 @@ unsigned long count_lines(int fd, unsigned long *dropped);
 /* Resident memory of the program, in KiB. */
 long fixture_memory(const struct fixture *fixture);
 
-/* How many descriptors the program has whose file is called @kind..., "": all. */
+/* How many descriptors the program has whose file is called @kind..., "":
+ * all. */
 unsigned int fixture_fds(const struct fixture *fixture, const char *kind);
 
 uint16_t free_port(void);

@@ -4,7 +4,7 @@
 
 /*
  * An mmap of an RDMA device, and peers of that: queue pairs of the same device,
- * which know nothing of the library.  Over the stand-in, or, in programs without
+ * which know nothing of the library.  Over the mock, or, in programs without
  * it, over soft-RoCE in the guest.
  */
 
@@ -19,7 +19,7 @@
 #include "mem/device-verbs.h"
 #include "tests/mock-verbs.h"
 
-/* Which of the stand-ins. */
+/* Which of the mocks. */
 #ifndef FIXTURE_MOCK
 #define FIXTURE_MOCK "mock_rxe"
 #endif
@@ -191,8 +191,8 @@ static inline enum ibv_wc_status do_wr(struct pair *p, int end,
 	return wc.status;
 }
 
-/* What comes of @len bytes at @addr, with @rkey; READ fills @buf.  By @old, or by
- * a pair that is made for it. */
+/* What comes of @len bytes at @addr, with @rkey; READ fills @buf.  By @old,
+ * or by a pair that is made for it. */
 static inline enum ibv_wc_status access_by(const struct fixture *g,
 					   struct pair *old,
 					   enum ibv_wr_opcode opcode,

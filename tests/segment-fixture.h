@@ -24,7 +24,7 @@
 	"0123456789012345678901234567890123456789012345678901234567890123"
 #define FITTING_NAME (&LONG_NAME[1])
 
-/* Whole pages at an address with room around it that is not mapped. */
+/* Whole pages at an address with capacity around it that is not mapped. */
 static inline char *pages(size_t n)
 {
 	char *p = mmap(NULL, (n + 2) * PAGE, PROT_NONE,

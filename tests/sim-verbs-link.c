@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Links: a connection on each of two reactors.  Whatever is told of one must fit
- * with what was told before.
+ * Links: a connection on each of two reactors.  Whatever is told of one must
+ * fit with what was told before.
  */
 
 #include <arpa/inet.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages over a link, and signals.  Each has the number of its connection's
- * messages so far in it: they come in order, each once, and none is left out but
- * what was cancelled.  When a signal comes the bytes of its job have landed.
- */
+ * messages so far in it: they come in order, each once, and none is left out
+ * but what was cancelled.  When a signal comes the bytes of its job have
+ * landed. /
 
 #include <errno.h>
 #include <string.h>

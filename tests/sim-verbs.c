@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Scenario: bytes by RDMA between hosts whose connections, devices and wire
- * fail, over the stand-in.
+ * fail, over the mock.
  */
 
 #include <errno.h>
@@ -178,7 +178,7 @@ static void run_verbs(struct run *run)
 
 static const struct scenario scenario_verbs = {
 	.name = "verbs",
-	.what = "RDMA between hosts, over a stand-in, while connections fail",
+	.what = "RDMA between hosts, over a mock, while connections fail",
 	.run = run_verbs,
 	.faults = WEIR_SIM_ALL_FAULTS,
 	.ops = 200,

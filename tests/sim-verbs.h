@@ -3,9 +3,9 @@
 #define TESTS_SIM_VERBS_H
 
 /*
- * A scenario of weir-sim's, over the stand-in for RDMA: hosts, which are
- * reactors, and links between them, whose two ends move bytes from here to there
- * and back.
+ * A scenario of weir-sim's, over the mock for RDMA: hosts, which are
+ * reactors, and links between them, whose two ends move bytes from here to
+ * there and back.
  *
  *	sim-verbs.c         hosts; what happens to all; the end of it
  *	sim-verbs-link.c    connections: made, answered, ended, destroyed
@@ -40,7 +40,7 @@
 #define CAPACITY 16384 /* Bytes of a slot, on each side. */
 #define MOST 13000	/* Of these a job moves. */
 #define SAYING 1024	/* Bytes of a message. */
-#define SAYINGS 4	/* Messages of an end under way. */
+#define SAYINGS 4	/* Messages of an end in flight. */
 #define KEPT 2
 #define PANE_OFF 256
 #define END_MEM (SLOTS * CAPACITY + SAYINGS * 2 * SAYING)
@@ -85,7 +85,7 @@ struct slot {
 	struct weir_remote_key key;
 };
 
-/* A message under way. */
+/* A message in flight. */
 struct saying {
 	struct end *end;
 	struct task task;

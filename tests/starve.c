@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * A library for LD_PRELOAD: allocations and mappings of a program fail by chance,
- * whichever library asks for them.
+ * A library for LD_PRELOAD: allocations and mappings of a program fail by
+ * chance, whichever library asks for them.
  *
  *	STARVE_PROGRAM	the name of the program; others are left alone
  *	STARVE_SEED	of the chances

@@ -133,7 +133,7 @@ static void graphs_end(struct graphs *gs)
 	free(gs->mem);
 }
 
-/* Acceptance 12; A9.1, A9.3, A9.4, 2.6.  The context has room for three jobs,
+/* Acceptance 12; A9.1, A9.3, A9.4, 2.6.  The context has space for three jobs,
  * so most nodes have to wait for it, and none fails. */
 static void case_12_ten_graphs_at_once_and_again(void **state)
 {
@@ -344,7 +344,8 @@ static int teller_start(void *arg, struct weir_job *job)
 }
 
 /* 3.5: whatever a device says reaches the job and the step; what comes after
- * it in a chain was not attempted, and is told apart from what was cancelled. */
+ * it in a chain was not attempted, and is told apart from what was cancelled.
+ */
 static void what_a_device_says_is_the_status(void **state)
 {
 	static const int64_t ends[] = {

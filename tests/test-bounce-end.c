@@ -33,7 +33,7 @@ static void drain(struct fixture *g)
 	PUMP_UNTIL(g, weir_reactor_state(g->r) == WEIR_REACTOR_STOPPED);
 }
 
-/* A pull is under way, of which only staging knows: the job need not wait, but
+/* A pull is in flight, of which only staging knows: the job need not wait, but
  * the reactor does. */
 static void a_reactor_stops_while_a_block_is_pulled(void **state)
 {
@@ -170,7 +170,7 @@ static void a_pull_without_capacity_is_asked_again(void **state)
 		assert_int_equal(j.calls, 0);
 		assert_int_equal(g.user[0].n_done, 0);
 		if (i < 2) {
-			/* Nothing is under way: over at once, no quarantine. */
+			/* Nothing is in flight: over at once, no quarantine. */
 			assert_int_equal(weir_op_cancel(&j.job.op), 0);
 			some_turns(g.r, 2);
 			assert_int_equal(j.res, -ECANCELED);

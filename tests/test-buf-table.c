@@ -212,7 +212,7 @@ static void every_cell_of_the_table_holds(void **state)
 		table_result(&c, c.call->fn(&s));
 		if (!strcmp(c.then, "MEMBER"))
 			assert_int_equal(s.buf[IT]->state, BUF_MEMBER);
-		if (!strcmp(c.then, "home"))
+		if (!strcmp(c.then, "returned"))
 			assert_int_equal(s.buf[NEXT]->state, BUF_FREE);
 		stand_end(&s, state);
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Bufs away from home: put on other threads, used by jobs of other reactors. */
+/* Bufs on other reactors: put on other threads, used by jobs of other
+ * reactors. */
 
 #include "tests/job-fixture.h"
 #include "tests/cores.h"
@@ -14,7 +15,7 @@
 #define LEN 65536
 #define BUFS 64
 
-/* A stock of each kind, on the test's own reactor. */
+/* A free list of each kind, on the test's own reactor. */
 struct fixture {
 	struct weir_reactor *r;
 	struct weir_inventory *inv;
@@ -242,7 +243,7 @@ static void a_holder_elsewhere_can_look_and_set_data(void **state)
 	fixture_end(&g);
 }
 
-/* On a core that is not the home of the bufs: jobs, and a list like theirs. */
+/* On a core that is not the owner of the bufs: jobs, and a list like theirs. */
 struct guest {
 	struct fixture *g;
 	struct weir_buf *src, *dst;
@@ -292,7 +293,7 @@ static void guest_copies(struct core *core, void *arg)
 	weir_job_copy(&u->j.job, weir_operand_buf(u->dst),
 		      weir_operand_buf(u->src));
 	MUST(!weir_job_start(u->dma, &u->j.job));
-	/* Neither reference nor mark of it is seen: both are the home's. */
+	/* Neither reference nor mark of it is seen: both are the owner's. */
 	MUST(u->src->refs == 1 && !u->src->readers && !u->dst->writing);
 }
 
@@ -357,7 +358,7 @@ static void guest_puts(struct core *core, void *arg)
 }
 
 /*
- * The number of a registered buffer is good on its own reactor only.  The home
+ * The number of a registered buffer is good on its own reactor only.  The owner
  * registers two ranges, so that its number for this one is not the guest's.
  */
 static void a_dup_is_the_way_to_registered_memory_elsewhere(void **state)
@@ -535,7 +536,7 @@ static void side_stop(struct core *core, void *arg)
 	weir_poller_destroy(s->poller);
 }
 
-/* Nothing travels any more: what is not home yet is at the door. */
+/* Nothing travels any more: what has not been returned yet is at the door. */
 static void side_close(struct core *core, void *arg)
 {
 	struct weir_pool_stats st = { .size = sizeof(st) };

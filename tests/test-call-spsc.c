@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Calls by lanes that are full, or flooded, or on whose way something else is:
+ * Calls by rings that are full, or flooded, or on whose way something else is:
  * each is answered by what it has done, and in time.
  */
 
@@ -40,7 +40,7 @@ static void hold(void *arg)
 
 /*
  * The end of a call is told while core 1 goes on, so that more is answered than
- * was seen; and then its callback fills the lane anew.
+ * was seen; and then its callback fills the ring anew.
  */
 #define SIZE 64
 #define HELD 40

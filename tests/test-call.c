@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Calls between reactors, of one group and of none, and waiting for room; over
- * real threads and in a simulated world.
+ * Calls between reactors, of one group and of none, and waiting for capacity;
+ * over real threads and in a simulated world.
  */
 
 #include "tests/group-fixture.h"
 
 #include <stdatomic.h>
 
-#define SMALL 4		/* Messages in a lane that is soon full. */
+#define SMALL 4		/* Messages in a ring that is soon full. */
 
 struct ask {
 	struct rec rec;
@@ -290,7 +290,7 @@ static void hold_end(struct hold *hold)
 	atomic_store(&hold->go, true);
 }
 
-/* Room. */
+/* Capacity. */
 
 static void nothing(void *arg)
 {

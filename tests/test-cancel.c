@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Cancels of transfers whose data flow, on the real kernel: another thread
- * writes to the receives' peers and reads from the sends', so a cancel finds its
- * operation waiting, being tried, or about to be tried again.  None may be lost,
- * and none of it may cost a thread.
+ * writes to the receives' peers and reads from the sends', so a cancel finds
+ * its operation waiting, being tried, or about to be tried again.  None may
+ * be lost, and none of it may cost a thread.
  */
 
 #include "tests/harness.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chains that leave no room in their reactors, among themselves, still end.
+/* Chains that leave no capacity in their reactors, among themselves, still end.
  * Two reactors of a simulated world, whose steps go to each other. */
 
 #include "tests/harness.h"

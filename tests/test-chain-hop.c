@@ -323,7 +323,7 @@ static void unstick(struct peer *peer)
 	weir_domain_complete(g->stuck.op, 64);
 }
 
-/* The context has room for one. */
+/* The context has space for one. */
 static void capacity_there_is_waited_for(void **state)
 {
 	struct fixture *g = malloc(sizeof(*g));

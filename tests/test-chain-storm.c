@@ -5,7 +5,7 @@
  * deadlines at random.  Every callback comes once, each step says what became
  * of it, the bytes are what a model says, and at the end no buffer is missing.
  *
- * A lane runs one chain after another.  A chain has two tracks, each a sequence
+ * A ring runs one chain after another.  A chain has two tracks, each a sequence
  * of moves inside a region that is its own in every place; so the model can do
  * the same moves afterwards, as far as the steps say that they were done.  What
  * a step that failed was to write is old or new, byte by byte.
@@ -429,7 +429,7 @@ static void model_compare(struct flow *l, struct track *t)
 			continue;
 		if (memcmp(bytes_of(l, t, (enum place)place), t->shadow[place],
 			   REGION))
-			fail_msg("lane %d: bytes in place %d differ", l->index,
+			fail_msg("ring %d: bytes in place %d differ", l->index,
 				 place);
 	}
 }

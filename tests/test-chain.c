@@ -24,7 +24,7 @@ struct log {
 	int n;
 	int64_t result[STEPS_MAX];	/* Of call or operation. */
 	bool pends[STEPS_MAX];		/* An operation that waits for ever. */
-	int again[STEPS_MAX];		/* Times that there is no room. */
+	int again[STEPS_MAX];		/* Times that there is no capacity. */
 	struct weir_reactor *r;
 	struct weir_op *cancel_in;	/* Cancelled by step cancel_at. */
 	int cancel_at;
@@ -735,7 +735,7 @@ static void jobs_are_steps(void **state)
 	weir_job_copy(&job[2], weir_operand_at(out, 7, 100000),
 		      weir_operand_mem(mem, 100000));
 
-	/* The context has room for one at a time: the other is tried again. */
+	/* The context has space for one at a time: the other is tried again. */
 	assert_int_equal(run(chain, &log), 3);
 	assert_true(is_pattern(mem, 100000, 0, 5));
 	assert_int_equal(weir_chain_get_step(chain, 0, &s), 0);
@@ -1052,7 +1052,7 @@ static void a_fence_parts_what_is_before_from_what_is_behind(void **state)
 	assert_int_equal(weir_chain_destroy(chain), 0);
 }
 
-/* It does not make turn after turn to ask whether there is room. */
+/* It does not make turn after turn to ask whether there is capacity. */
 static void a_step_that_waits_lets_the_reactor_sleep(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -1286,7 +1286,7 @@ static void every_cell_of_the_table_is_so(void **state)
 		{ "destroy", call_destroy },
 	};
 	static const char *const columns[] = {
-		"empty", "idle", "under way", "in a step's function",
+		"empty", "idle", "in flight", "in a step's function",
 		"result there, callback due", "in its callback",
 		"a step of another",
 	};

@@ -290,7 +290,8 @@ static void a_device_that_refuses_ends_it(void **state)
 	fixture_close_device(ctx);
 }
 
-/* As of a device that was removed: the descriptor is ready, and not to be read. */
+/* As of a device that was removed: the descriptor is ready, and not to be
+ * read. */
 static void events_that_cannot_be_read_end_it(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);

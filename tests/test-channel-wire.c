@@ -2,7 +2,7 @@
 
 /*
  * Channels with queue pairs that move bytes: nothing that completes is lost.
- * Linked once with the stand-in and once with the real libraries, for a guest
+ * Linked once with the mock and once with the real libraries, for a guest
  * whose devices are real as far as programs can see.
  */
 

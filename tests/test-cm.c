@@ -2,7 +2,7 @@
 
 /*
  * librdmacm's events in the loop, as <weir/cm.h> promises them.  Linked once
- * with the stand-in and once with the real library.
+ * with the mock and once with the real library.
  */
 
 #include "tests/harness.h"
@@ -143,7 +143,7 @@ static void destroy_id(struct side *s, const struct rdma_cm_event *event)
 	s->id = NULL;
 }
 
-/* B4.3: it would wait for ever, or the stand-in end the program. */
+/* B4.3: it would wait for ever, or the mock end the program. */
 static void its_callback_may_destroy_the_id(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);

@@ -4,7 +4,7 @@
  * The verbs engine does what the cpu engine does: test-conform.c's comparison,
  * between a peer's memory and here.  What is registered here, and memory of a
  * device, goes directly; other memory, sums, and what goes from peer to peer,
- * through staging.  Both ends are this process.  Over the stand-in, and with fewer
+ * through staging.  Both ends are this process.  Over the mock, and with fewer
  * rounds over soft-RoCE in the guest.
  */
 

@@ -6,7 +6,7 @@
  * failed with the cause and the others flushed, bytes are where the jobs say
  * and nowhere else, and the connection comes back by its policy; B3.5, B4.2.
  *
- * Over the stand-in, and, in a guest, between two processes on the two ends of
+ * Over the mock, and, in a guest, between two processes on the two ends of
  * a link.  200 cycles of each with WEIR_TEST_LONG=1; build-aux/rdma-report.sh
  * has docs/rdma.txt of the lines "# cycles".
  */
@@ -102,8 +102,8 @@ static bool is_due_to_cut(int why_ended, const struct failure *first)
 		first->code == IBV_WC_RETRY_EXC_ERR);
 }
 
-/* The peer.  Its kernel says that it has gone, or it does not answer because its
- * QP went first: whichever is noticed sooner. */
+/* The peer.  Its kernel says that it has gone, or it does not answer because
+ * its QP went first: whichever is noticed sooner. */
 
 static void kill_peer(struct near *n, unsigned int i)
 {
@@ -211,7 +211,7 @@ static void check_outcome(const struct near *n, const char *name,
 
 /*
  * False: it ended before it was struck.  That is so where the guest had no
- * processor for longer than the QP has patience, and is no cycle.
+ * processor for longer than the QP has timeout, and is no cycle.
  */
 static bool cycle(struct near *n, const struct blow *blow, unsigned int i)
 {
@@ -219,7 +219,7 @@ static bool cycle(struct near *n, const struct blow *blow, unsigned int i)
 	unsigned int agains = n->n_agains;
 	bool struck;
 
-	alarm(600);		/* The patience is for one. */
+	alarm(600);		/* The timeout is for one. */
 	near_start(n);
 	UNTIL(n->r, n->done_now >= enough || n->n_ends > ends);
 	struck = n->n_ends == ends;

@@ -2,7 +2,7 @@
 
 /*
  * Connections and what becomes of the device, the fabric and time: over the
- * stand-in, which does as it is told.  B3.9, B4.3.
+ * mock, which does as it is told.  B3.9, B4.3.
  */
 
 #include "tests/conn-fixture.h"
@@ -317,8 +317,8 @@ static void an_accept_and_a_next_have_deadlines(void **state)
 	ends_destroy(&e);
 }
 
-/* For the peer's answer, or its own 5 s, or the deadline; not for TIMEWAIT_EXIT,
- * which the stand-in does not tell. */
+/* For the peer's answer, or its own 5 s, or the deadline; not for
+ * TIMEWAIT_EXIT, which the mock does not tell. */
 static void a_disconnect_waits_for_the_peer_for_a_time(void **state)
 {
 	struct ends e;

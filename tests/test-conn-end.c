@@ -492,7 +492,7 @@ static void idle_connections_take_little_memory(void **state)
 	int i;
 
 	if (mocked)
-		skip_because("the stand-in's memory says nothing");
+		skip_because("the mock's memory says nothing");
 	ends_begin(&e, state, AF_INET);
 	assert_int_equal(weir_conn_destroy(e.client), 0);
 	for (i = 0; i < PAIRS; i++) {

@@ -20,7 +20,7 @@ struct fixture {
 	void **state;
 	struct ends e;
 	struct weir_conn *c;	/* Whom it is about; NULL: destroyed. */
-	struct rec *rec;	/* Its operation under way, or NULL. */
+	struct rec *rec;	/* Its operation in flight, or NULL. */
 	struct rec call;
 	bool phantom;		/* Work is counted that is none. */
 	enum column column;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Errands: what other threads ask a reactor to look after. */
+/* Deferred work: what other threads ask a reactor to look after. */
 
 #include "tests/harness.h"
 
@@ -106,7 +106,7 @@ static void finish_leaves_others_to_the_next_turn(void **state)
 	assert_int_equal(a[2].order, 3);
 }
 
-/* They came home together: the rest is already off the stack. */
+/* They was returned together: the rest is already off the stack. */
 static void one_deferred_may_finish_those_behind_it(void **state)
 {
 	static const int order[] = { 1, 3, 2, 4 };

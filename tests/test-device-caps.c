@@ -2,7 +2,7 @@
 /*
  * What a device says that it cannot do is -EOPNOTSUPP from the call, and what
  * it says that it can do is not: one table of capabilities, gone through for
- * every device there is (A1.24, A2.3, B1.1; acceptance case 22).  The stand-in
+ * every device there is (A1.24, A2.3, B1.1; acceptance case 22).  The mock
  * for RDMA devices brings some with everything, with a part of it, and with
  * nothing.  Likewise for jobs: devices promise what engines do.
  */

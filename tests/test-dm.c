@@ -2,7 +2,7 @@
 
 /*
  * Device memory: the tables of mem/README.md, over each kind of device that
- * there is: the software twin, a stand-in for a card, others that say no, and
+ * there is: the software twin, a mock for a card, others that say no, and
  * the cards of this machine.
  */
 
@@ -469,7 +469,7 @@ static void what_is_copied_there_comes_back(void **state)
 	fixture_end(&g);
 }
 
-/* Whoever allocates shares one fixed room. */
+/* Whoever allocates shares one fixed capacity. */
 static void the_capacity_is_shared_and_comes_back(void **state)
 {
 	struct weir_dm *dm[64] = { NULL }, *more;

@@ -265,7 +265,7 @@ static void copy_there(int sock, void *arg)
 	EXPECT(is_pattern(here, 9000, 0, 1));
 	fill_pattern(here, 9000, 0, 2);
 
-	/* More than there is room for is refused, whole. */
+	/* More than there is capacity for is refused, whole. */
 	weir_job_copy(&j.job, weir_operand_buf(list),
 		      weir_operand_mem(here, 9000));
 	EXPECT(weir_job_start(dma, &j.job) == -EMSGSIZE);
@@ -404,7 +404,7 @@ static size_t count_ended(const struct fixture *g)
 	return n;
 }
 
-/* Half of them are short and have ended: stop, with the rest under way. */
+/* Half of them are short and have ended: stop, with the rest in flight. */
 static void stop_at_half(struct fixture *g, struct rec *stopped)
 {
 	struct weir_buf *src;
@@ -454,8 +454,8 @@ static void case_5_a_stop_after_half_of_them(void **state)
 	fixture_end(&g);
 }
 
-/* Acceptance 6, pe_multi_context.  A6.1, A6.6: the reactor counts what is under
- * way in all of them, and is not destroyed before them. */
+/* Acceptance 6, pe_multi_context.  A6.1, A6.6: the reactor counts what is in
+ * flight in all of them, and is not destroyed before them. */
 static void case_6_four_contexts_on_one_reactor(void **state)
 {
 	struct weir_reactor_stats of_all = { .size = sizeof(of_all) };

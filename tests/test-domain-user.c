@@ -660,7 +660,7 @@ static void memory_is_where_it_is(void **state)
 	}
 }
 
-/* What is under way when the reactor goes is asked to end, and waited for. */
+/* What is in flight when the reactor goes is asked to end, and waited for. */
 static void a_reactor_that_goes_takes_its_moves_with_it(void **state)
 {
 	struct fixture *g = fixture_begin(state);

@@ -179,7 +179,7 @@ static void a_qp_that_breaks_ends_all_that_is_under_way(void **state)
 	wire_end(&l);
 }
 
-/* Of what is under way nothing will be told any more. */
+/* Of what is in flight nothing will be told any more. */
 static void a_lost_completion_queue_ends_all_that_is_under_way(void **state)
 {
 	struct wire l;
@@ -327,7 +327,7 @@ static void who_has_the_cause_ends_first(void **state)
 }
 
 /* The device has given up on one, but the end of the connection is heard first,
- * and others still wait for room. */
+ * and others still wait for capacity. */
 static void a_goodbye_does_not_overtake_the_cause(void **state)
 {
 	struct wire l;
@@ -563,7 +563,7 @@ static void staging_is_registered_once_for_all_connections(void **state)
 	struct wire l;
 	int before, i;
 
-	need_mock("only the stand-in counts registrations");
+	need_mock("only the mock counts registrations");
 	wire_begin(&l, state);
 	assert_int_equal(weir_domain_remote_create(&back, NULL), 0);
 	assert_int_equal(weir_conn_attach(l.peer, back), 0);

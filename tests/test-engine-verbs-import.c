@@ -146,7 +146,7 @@ static void after_the_peers_stop_nothing_arrives(void **state)
 	wire_end(&l);
 }
 
-/* The one that the lane does not use. */
+/* The one that the ring does not use. */
 static struct weir_device *other_device(const struct wire *l)
 {
 	struct weir_device_caps caps = { .size = sizeof(caps) };

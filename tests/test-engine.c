@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Engines of the user's: asked first, without room, refusing, cancelled. */
+/* Engines of the user's: asked first, without capacity, refusing, cancelled. */
 
 #include "tests/job-fixture.h"
 
@@ -12,7 +12,8 @@
 #define LEN 65536u
 #define CAPACITY 4
 
-/* A card with room for some jobs, which do what they are to when it is told. */
+/* A card with capacity for some jobs, which do what they are to when it is
+ * told. */
 struct card {
 	struct weir_job *jobs[CAPACITY];
 	uint32_t n_jobs, capacity;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* The errnos that the headers of RDMA document, over the stand-in. */
+/* The errnos that the headers of RDMA document, over the mock. */
 
 #include "tests/errnos-fixture.h"
 #include "tests/channel-fixture.h"

@@ -2,7 +2,7 @@
 
 /*
  * Exports by RDMA, A1.19 to A1.24: what is refused, what a peer's device lets
- * it do, rogue peers among them, and what a stop leaves.  Over the stand-in, or,
+ * it do, rogue peers among them, and what a stop leaves.  Over the mock, or,
  * in the program without it, over soft-RoCE in the guest.
  */
 

@@ -80,7 +80,7 @@ static void made(const char *what, int err, const void *obj)
 		fail_msg("%s: %d with %p, at %s", what, err, obj,
 			 fault_last());
 	if (err && !strlen(weir_why()))
-		fail_msg("%s: %d without a sentence, at %s", what, err,
+		fail_msg("%s: %d without a message, at %s", what, err,
 			 fault_last());
 }
 

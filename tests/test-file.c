@@ -569,7 +569,7 @@ static void registered_descriptors_do_the_same(void **state)
 		weir_fd_unregister(r, fd);
 		weir_fd_unregister(r, fd);
 	}
-	/* What is under way keeps the file. */
+	/* What is in flight keeps the file. */
 	assert_true(weir_fd_register(r, fd) >= 0);
 	rec_init(&rec);
 	STARTS(weir_read(r, &rec.op, fd, in, 1000, 0));

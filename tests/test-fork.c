@@ -2,7 +2,7 @@
 
 /*
  * Memory that a device knows, and fork: the child has copies, the device still
- * has what is the parent's (gotcha 27).  Over the stand-in, which only sees that
+ * has what is the parent's (gotcha 27).  Over the mock, which only sees that
  * rdma-core is told in time, and over soft-RoCE, where a page that both have is
  * copied by whoever writes first.
  */

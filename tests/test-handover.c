@@ -2,9 +2,8 @@
 
 /*
  * Connections that another core serves: handed to it by a post, or taken by it
- * from a listener of its own on the same port.  Each is served once, by the core
- * that it was meant for, or closed by who knows that it will not be.
- */
+ * from a listener of its own on the same port.  Each is served once, by the
+ * core that it was meant for, or closed by who knows that it will not be. /
 
 #include "tests/group-fixture.h"
 
@@ -18,7 +17,7 @@
 #define REQUEST 4		/* Bytes; the answer has one more: whose it is. */
 #define SPSC 8
 
-/* What to do with a connection that core 1 has no room for. */
+/* What to do with a connection that core 1 has no capacity for. */
 enum when_full { SERVE_HERE, WAIT_FOR_CAPACITY };
 
 struct server;
@@ -26,7 +25,7 @@ struct server;
 struct conn {
 	struct weir_op op;
 	struct server *server;
-	struct conn *next;		/* Waits for room. */
+	struct conn *next;		/* Waits for capacity. */
 	uint32_t core;			/* Who is to serve it. */
 	int fd;
 	char data[REQUEST + 1];

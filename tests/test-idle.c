@@ -2,8 +2,8 @@
 
 /*
  * Very many operations that wait, which is what a server with idle connections
- * has.  They take no room from others, and when they all end at once, each ends
- * once.
+ * has.  They take no capacity from others, and when they all end at once,
+ * each ends once.
  */
 
 #include "tests/harness.h"
@@ -299,7 +299,7 @@ static void count_call(struct weir_watch *watch, uint32_t events, void *arg)
 	++*calls;
 }
 
-/* Something ends in every turn, and it is nobody who has their room. */
+/* Something ends in every turn, and it is nobody who has their capacity. */
 static void nor_do_they_beside_a_watch_that_never_rests(void **state)
 {
 	struct weir_watch *watch;

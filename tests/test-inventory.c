@@ -364,7 +364,7 @@ static void a_dup_shares_memory_and_nothing_else(void **state)
 	fixture_end(&g);
 }
 
-/* A copy that has to wait for the next turn is under way until then. */
+/* A copy that has to wait for the next turn is in flight until then. */
 static void a_job_locks_the_lists_that_it_uses(void **state)
 {
 	struct weir_buf *src, *tail, *dst, *dup = NULL;

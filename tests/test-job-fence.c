@@ -373,7 +373,7 @@ static void what_is_refused_too_late_is_the_jobs_result(void **state)
 	weir_dma_flush(g.dma);
 	assert_int_equal(jrec_finish(g.r, &g.j[0]), -ENODEV);
 
-	/* No room is no refusal. */
+	/* No capacity is no refusal. */
 	g.refuse = -EAGAIN;
 	start(&g, 1, WEIR_JOB_LAZY);
 	weir_dma_flush(g.dma);

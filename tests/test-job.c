@@ -1150,7 +1150,7 @@ static void every_cell_of_the_contexts_table_is_so(void **state)
 	assert_int_equal(finish(r, &stop), 0);
 	assert_int_equal(weir_dma_start(dma), 0);
 
-	/* Jobs under way */
+	/* Jobs in flight */
 	spend_budget(dma, &first, mem, 4096);
 	jrec_init(&j);
 	weir_job_fill(&j.job, weir_operand_mem(mem, 65536), 0);

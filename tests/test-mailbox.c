@@ -57,7 +57,7 @@ static void on_note(void *arg)
 	atomic_store(&note->posted, false);
 }
 
-/* One note more, if there is room.  Returns whether one was sent. */
+/* One note more, if there is capacity.  Returns whether one was sent. */
 static bool send_one(struct town *town, unsigned int from, unsigned int to)
 {
 	struct way *way = &town->way[from][to];
@@ -113,7 +113,8 @@ static void *foreign_main(void *arg)
 	return NULL;
 }
 
-/* While something is to be sent it must not sleep: nobody tells it of room. */
+/* While something is to be sent it must not sleep: nobody tells it of
+ * capacity. */
 static void send_and_receive(struct dweller *d, struct weir_reactor *r)
 {
 	struct town *town = d->town;

@@ -82,7 +82,7 @@ static void both_ends_send(void **state)
 	peers_end(&t);
 }
 
-/* Those that have no room wait, and are posted as a run. */
+/* Those that have no capacity wait, and are posted as a run. */
 static void more_than_there_is_capacity_for_wait(void **state)
 {
 	struct peers t;
@@ -189,7 +189,7 @@ static void a_signal_comes_once_when_all_bytes_have_landed(void **state)
 	jobs_beside_end(&y);
 }
 
-/* The write has parts that wait for room when the message is started. */
+/* The write has parts that wait for capacity when the message is started. */
 static void a_message_does_not_overtake_writes(void **state)
 {
 	struct witness w;

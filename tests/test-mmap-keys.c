@@ -2,7 +2,7 @@
 
 /*
  * Keys of mmaps, by which an RDMA device and its peers name memory: over a
- * stand-in for rdma-core, or, in the program without it, over the devices of
+ * mock for rdma-core, or, in the program without it, over the devices of
  * this machine.
  */
 
@@ -314,7 +314,7 @@ static int sealed_memfd(void)
 	return fd;
 }
 
-/* A real one of the memfd, or with the stand-in the memfd itself. */
+/* A real one of the memfd, or with the mock the memfd itself. */
 static int make_dmabuf(int memfd)
 {
 	struct udmabuf_create create = {

@@ -4,7 +4,7 @@
  * Memory windows over an mmap, B2.8: good on one queue pair, within their range
  * and rights, until they are taken back or the mmap is stopped.  Windows go
  * before their queue pair, for which soft-RoCE waits else.  Over the
- * stand-in, or, in the program without it, over soft-RoCE in the guest.
+ * mock, or, in the program without it, over soft-RoCE in the guest.
  */
 
 #include "tests/rdma-fixture.h"

@@ -257,7 +257,7 @@ static void a_cancel_undoes_it_at_once(void **state)
 	assert_int_equal(finish(g.r, &g.stop), -ECANCELED);
 	is_as_before(&g);
 
-	/* Errands of the first may still be under way to the second. */
+	/* Deferred work of the first may still be in flight to the second. */
 	g.stop.calls = 0;
 	begin_stop(&g);
 	assert_int_equal(end_stop(&g), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * RDMA devices, and what they are asked to register, over a stand-in for
+ * RDMA devices, and what they are asked to register, over a mock for
  * rdma-core: no card is there.  Keys of mmaps are test-mmap-keys.c's.
  */
 

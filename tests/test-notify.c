@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Bells: however many messages come while a reactor sleeps, its senders pay for
- * one wake-up, and for none while it is awake.
+ * Wake-ups: however many messages come while a reactor sleeps, its senders
+ * pay for one wake-up, and for none while it is awake.
  *
  * The reactor is held where it matters, so that nothing depends on time.  Each
  * round goes through these stages:
@@ -148,7 +148,7 @@ static void let_go(struct sharing *s)
 	sharing = NULL;
 }
 
-/* Each round has a bell, and a sleep for each bell. */
+/* Each round has a wake-up, and a sleep for each wake-up. */
 static void count_notifies(struct sharing *s)
 {
 	struct weir_reactor_stats before = { .size = sizeof(before) };

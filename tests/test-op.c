@@ -37,7 +37,7 @@ static int start(struct cell *c, struct weir_op *op)
 	return c->kind->start(&c->stage, op);
 }
 
-/* What waits is let go: somebody connects, sends, makes room. */
+/* What waits is let go: somebody connects, sends, makes space. */
 static void release(struct cell *c)
 {
 	if (c->kind->release)
@@ -341,8 +341,8 @@ static bool is_zero(const char *buf, size_t n)
 }
 
 /*
- * Whatever it would do it has not done: nothing is read, and what is written, or
- * renamed, or opened, is as before.
+ * Whatever it would do it has not done: nothing is read, and what is written,
+ * or renamed, or opened, is as before.
  */
 static void a_late_start_touches_nothing(void **state)
 {
@@ -598,7 +598,7 @@ static void is_refused_beyond_ops_max(void **state)
 		assert_memory_equal(&before, &rec.op, sizeof(before));
 		assert_int_equal(weir_reactor_stats(c.r, &st), 0);
 		assert_int_equal(st.refused, 1);
-		/* One ends; there is room when its callback has begun. */
+		/* One ends; there is capacity when its callback has begun. */
 		weir_op_cancel(&a.op);
 		finish(c.r, &a);
 		STARTS(start(&c, &rec.op));

@@ -14,7 +14,7 @@
 enum column { IDLE, UNDER_WAY, PAUSED, ENDING, IN_NEXT, IN_DONE, DUE,
 	      IN_CALLBACK };
 
-static const char *const columns[] = { "idle", "under way", "paused", "ending",
+static const char *const columns[] = { "idle", "in flight", "paused", "ending",
 				       "in next()", "in done()",
 				       "result there, callback due",
 				       "in its callback" };
@@ -22,7 +22,7 @@ static const char *const columns[] = { "idle", "under way", "paused", "ending",
 /* What all pipelines of the table take from. */
 static struct weir_pool *table_pool;
 
-/* For a start while the pipeline's first operation is under way. */
+/* For a start while the pipeline's first operation is in flight. */
 static struct rec second;
 
 /* The call whose turn it is, for the hooks. */
@@ -197,7 +197,7 @@ static void check_then(struct stream *s, const struct table_cell *c)
 		/* What is at its end already, is not cut by a cancel. */
 		check_ending(s, cancelled && (c->column != ENDING ||
 					      look(s).in_flight));
-	} else if (!strcmp(c->then, "under way")) {
+	} else if (!strcmp(c->then, "in flight")) {
 		assert_int_equal(look(s).paused, 0);
 		s->closed = false;
 		assert_int_equal(finish(s->r, &s->rec), UNITS);
@@ -340,7 +340,7 @@ static int ends_cancelled_and_stopped(void *arg)
 {
 	struct stream *s = arg;
 
-	/* Nothing is under way but what ends well: units are left out. */
+	/* Nothing is in flight but what ends well: units are left out. */
 	assert_int_equal(weir_pipeline_set_window(s->p, 1), 0);
 	s->in_done = cancels_and_stops;
 	return (int)run(s);
@@ -596,7 +596,7 @@ static void it_can_be_cancelled_while_it_waits_to_wait(void **state)
 		STARTS(weir_pipeline_start(s.p, &s.rec.op));
 		some_turns(r, 2);
 
-		/* The waiter gives up: that is room too. */
+		/* The waiter gives up: that is capacity too. */
 		if (way >= 2)
 			assert_int_equal(weir_op_cancel(&f.taker.op), 0);
 		if (way % 2)
@@ -612,7 +612,7 @@ static void it_can_be_cancelled_while_it_waits_to_wait(void **state)
 	}
 }
 
-/* It has room of its own; its steps wait for theirs. */
+/* It has capacity of its own; its steps wait for theirs. */
 static void a_reactor_without_capacity_holds_it_up_and_no_more(void **state)
 {
 	struct weir_reactor_opts opts = { .ops_max = 4 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Connections to a peer that knows nothing of weir (plain-peer.c, by librdmacm),
- * over a link that can be cut or slowed: in the guest with two devices only.
- */
+ * Connections to a peer that knows nothing of weir (plain-peer.c, by
+ * librdmacm), over a link that can be cut or slowed: in the guest with two
+ * devices only. /
 
 #include "tests/conn-fixture.h"
 #include "tests/job-fixture.h"

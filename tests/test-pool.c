@@ -557,7 +557,8 @@ static void random_use_loses_nothing(void **state)
 	assert_int_equal(weir_pool_destroy(pool), 0);
 }
 
-/* The table of mem/README.md, for a pool of its own and for one of a shared_pool. */
+/* The table of mem/README.md, for a pool of its own and for one of a
+ * shared_pool. */
 #define STAND_BUFS 4
 
 enum { ALL_IN, SOME_OUT, ALL_OUT, WAITING, OF_PIPELINE };

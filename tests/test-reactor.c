@@ -27,7 +27,7 @@ static struct weir_reactor_opts opts_of(void **state)
 	};
 }
 
-/* Create must answer @err, leave a sentence, and not touch its result. */
+/* Create must answer @err, leave a message, and not touch its result. */
 static void refuses(const struct weir_reactor_opts *opts, int err)
 {
 	struct weir_reactor *const nobody = (void *)0x77;

@@ -226,7 +226,7 @@ static void cancel_pending(enum site site, const struct weir_op *op,
 			end_pending(i);
 		return;
 	}
-	fail_msg("function %d cancels what is not under way", site);
+	fail_msg("function %d cancels what is not in flight", site);
 }
 
 static uint64_t total_of(const struct weir_domain_move *m)

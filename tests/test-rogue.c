@@ -83,8 +83,8 @@ static struct descriptor read_bytes(const struct sharing *s)
 
 enum how { WRITE, READ, ADD };
 
-/* When it tries: nothing has happened; or the window was taken back, by this; or
- * it is the other peer's. */
+/* When it tries: nothing has happened; or the window was taken back, by this;
+ * or it is the other peer's. */
 enum when { AT_ONCE, REVOKED, FREED, STOPPED, OTHERS };
 
 static const struct attempt {

@@ -215,7 +215,7 @@ static void the_plan_says_why_no_better_one(void **state)
 					    sizeof(w.text)), 0);
 	assert_string_equal(w.text,
 		"bounce: push by domain, push by file, 1 block of 262144 "
-		"bytes\n  not direct: its locations are of several domains\n");
+		"bytes\n  not direct: its operands are of several domains\n");
 	w.j.job.kind = WEIR_JOB_XOR;
 	assert_int_equal(weir_route_explain(w.dma, &w.j.job, w.text,
 					    sizeof(w.text)), 0);
@@ -337,7 +337,7 @@ static struct weir_job *wrong_job(struct route_fixture *w, enum wrong wrong)
 static void what_exactly_is_wrong_is_said(void **state)
 {
 	static const char *const said[WRONGS] = {
-		[BUSY] = "it is under way",
+		[BUSY] = "it is in flight",
 		[NO_KIND] = "there is no such .kind",
 		[NO_FLAG] = "there are no such .flags",
 		[NO_EXTRA] = ".n_extra and .more are not what its kind has",
@@ -351,7 +351,7 @@ static void what_exactly_is_wrong_is_said(void **state)
 		[NO_PIECE] = "the source: the address of a piece is 0",
 		[PULL] = "a pull is to memory of this process, from elsewhere",
 		[PUSH] = "a push is from memory of this process, to elsewhere",
-		[OVERLAP] = "the destination overlaps with another location",
+		[OVERLAP] = "the destination overlaps with another operand",
 		[PIECES] = "a side has 257 pieces, and may have 256",
 		[LENGTHS] = "the source has 8 bytes, the other side 9",
 	};

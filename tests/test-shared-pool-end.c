@@ -98,8 +98,8 @@ static void a_count_on_its_way_home_holds_the_shared_pool(void **state)
 	assert_int_equal(weir_pool_destroy(pool), 0);
 	assert_int_equal(weir_shared_pool_destroy(shared_pool), -EBUSY);
 	assert_string_equal(weir_why(),
-			    "weir_shared_pool_destroy: 1 counts are under "
-			    "way; wait for them, or cancel them");
+			    "weir_shared_pool_destroy: 1 counts are in "
+			    "flight; wait for them, or cancel them");
 	assert_int_equal(weir_op_cancel(&rec.op), 0);
 	assert_int_equal(finish(r, &rec), 4);
 	assert_int_equal(weir_shared_pool_destroy(shared_pool), 0);
@@ -124,7 +124,7 @@ static void a_count_that_was_cancelled_holds_nothing(void **state)
 	assert_int_equal(weir_reactor_destroy(other), 0);
 }
 
-/* Whoever destroys the store tries until the last pool is gone. */
+/* Whoever destroys the shared pool tries until the last pool is gone. */
 static void a_shared_pool_goes_as_soon_as_its_last_pool_has(void **state)
 {
 	struct member m;
@@ -143,7 +143,7 @@ static void a_shared_pool_goes_as_soon_as_its_last_pool_has(void **state)
 	core_end(&m.core);
 }
 
-/* Who has sent the count home may not have rung yet. */
+/* Who has sent the count back may not have rung yet. */
 static void a_reactor_goes_as_soon_as_its_count_has_ended(void **state)
 {
 	struct weir_shared_pool_count c = { .size = sizeof(c) };
@@ -206,8 +206,8 @@ static void look_at_shared_pool(int event, const struct weir_segment *list,
 		MUST(weir_shared_pool_describe(arg, NULL, 0));
 }
 
-/* Here it is the end of a stop, which tells of the removal of a segment, and may
- * look at the store then. */
+/* Here it is the end of a stop, which tells of the removal of a segment, and
+ * may look at the shared pool then. */
 static void what_comes_home_at_a_pools_end_waits_for_a_turn(void **state)
 {
 	static char mem[4096] __attribute__((aligned(4096)));

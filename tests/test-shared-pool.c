@@ -125,7 +125,8 @@ static void bad_options_are_refused(void **state)
 	assert_int_equal(weir_shared_pool_destroy(NULL), 0);
 }
 
-/* C2.4: a cache larger than the stock, and what is the store's to say. */
+/* C2.4: a cache larger than the free list, and what is the shared pool's to
+ * say. */
 static void bad_options_of_a_pool_are_refused(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -799,7 +800,7 @@ static void memory_that_was_added_is_registered(void **state)
 	assert_int_equal(weir_shared_pool_destroy(shared_pool), 0);
 }
 
-/* Without a store, too. */
+/* Without a shared pool, too. */
 static void a_pool_of_its_own_can_grow(void **state)
 {
 	struct weir_pool_opts opts = { .size = sizeof(opts),
@@ -1368,7 +1369,7 @@ static void every_cell_of_the_table_holds(void **state)
 	struct stand s;
 	struct table t;
 
-	table_open(&t, "mem/README.md", "store: call by state", calls,
+	table_open(&t, "mem/README.md", "shared pool: call by state", calls,
 		   N_OF(calls), states, N_OF(states));
 	while (table_next(&t, &c)) {
 		stand_begin(&s, state, c.column);

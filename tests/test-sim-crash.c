@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program with many writes and syncs under way, faults, and a power cut at
+ * A program with many writes and syncs in flight, faults, and a power cut at
  * any moment.  After it, each sector is what one write made of it; not what
  * came before a write that was synced.
  */
@@ -148,7 +148,7 @@ static unsigned int check_sector(struct program *p, unsigned int s,
 	return now[0] && !p->event[now[0]].ended;
 }
 
-/* What was under way ends soon, and has done nothing more. */
+/* What was in flight ends soon, and has done nothing more. */
 static void check_the_end(struct program *p, const char *path)
 {
 	char *then = malloc(DISK_BYTES), *now = malloc(DISK_BYTES);

@@ -90,7 +90,8 @@ static void a_full_disk_is_enospc_at_the_byte(void **state)
 	assert_int_equal(SIM_CALL(&w, write, fd, out, 20000, 3), -ENOSPC);
 	assert_int_equal(w.detail.bytes, 10001);
 	assert_int_equal(weir_sim_file_size(w.sim, "d/f"), 10004);
-	/* What has its place can be written again; elsewhere there is room. */
+	/* What has its place can be written again; elsewhere there is
+	 * capacity. */
 	assert_int_equal(SIM_CALL(&w, write, fd, out, 10001, 3), 10001);
 	assert_int_equal(SIM_CALL(&w, write, fd, out, 1, 0), -ENOSPC);
 	assert_int_equal(SIM_CALL(&w, write, other, out, 20000, 0), 20000);
@@ -121,7 +122,7 @@ static void with_o_direct_it_ends_at_a_sector(void **state)
 	sim_world_end(&w);
 }
 
-/* How many bytes of a write have room, by a map of each byte. */
+/* How many bytes of a write have capacity, by a map of each byte. */
 static size_t capacity(const bool *held, size_t space, size_t off, size_t len)
 {
 	size_t used = 0, n;

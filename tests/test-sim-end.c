@@ -2,12 +2,12 @@
 /*
  * The end of a program in a world, in no order.
  *
- * Three cores with all there is under way between them: chains that hop,
+ * Three cores with all there is in flight between them: chains that hop,
  * pipelines, jobs of workers, waits for buffers and sync events, sleeps, files,
  * timers.  At a random moment somebody begins to destroy one thing after the
  * other, whichever comes.  Each says 0, and is gone, or -EBUSY and why, and is
- * as it was: what still needs it can be used.  Nothing else is ever said, and in
- * the end all is gone.
+ * as it was: what still needs it can be used.  Nothing else is ever said, and
+ * in the end all is gone.
  */
 
 #include "tests/sim-fixture.h"
@@ -299,7 +299,7 @@ static int destroy_timer(struct weir_timer **timer)
 }
 
 /* What a step says is the user's, who has to have it there while the chain is
- * under way, as memory and domains of jobs. */
+ * in flight, as memory and domains of jobs. */
 static bool may_destroy_sync(const struct program *p)
 {
 	int i;
@@ -403,7 +403,7 @@ static bool is_gone(const struct program *p)
 	return !p->shared_pool && !p->sync;
 }
 
-/* What is under way while they are destroyed ends by a cancel, or by itself. */
+/* What is in flight while they are destroyed ends by a cancel, or by itself. */
 static void ends_in_any_order(uint64_t seed, uint64_t faults)
 {
 	static struct program p;

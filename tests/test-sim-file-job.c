@@ -108,7 +108,7 @@ struct sjob {
 	size_t from, to, len;
 };
 
-/* Ranges do not overlap, so that jobs can be under way together. */
+/* Ranges do not overlap, so that jobs can be in flight together. */
 static void make_job(struct fixture *g, struct sjob *s, size_t low, size_t high)
 {
 	size_t half = (high - low) / 2;

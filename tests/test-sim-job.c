@@ -15,7 +15,7 @@
  *     or as before if it has failed;
  *   - the error is one of those that the place can have.
  *
- * When there are no more faults all that is under way ends, all can be
+ * When there are no more faults all that is in flight ends, all can be
  * destroyed, and a second run of the seed is the same one.
  */
 
@@ -31,7 +31,7 @@
 #define SLOT 20011
 #define N_SLOTS 12
 #define SIZE (SLOT * N_SLOTS)
-#define N_JOBS 12		/* Under way at once. */
+#define N_JOBS 12		/* In flight at once. */
 #define N_CHAINS 2
 #define STEPS 3
 #define ACTIONS 80
@@ -438,8 +438,8 @@ static struct weir_buf *add_buf(struct run *run, unsigned int i,
 	return head;
 }
 
-/* @x as the data of some bufs; or as their tail rooms, the first of which has
- * some data before. */
+/* @x as the data of some bufs; or as their tail capacities, the first of
+ * which has some data before. */
 static struct weir_buf *as_bufs(struct run *run, unsigned int i,
 				const struct range *x, bool empty)
 {
@@ -962,8 +962,8 @@ static uint64_t one_run(uint64_t seed, const struct weir_sim_opts *opts,
 
 static uint64_t seed_now;
 
-/* WEIR_TEST_SEED=N: that seed alone, with its trace; WEIR_TEST_FIRST_SEED=N: from
- * there on. */
+/* WEIR_TEST_SEED=N: that seed alone, with its trace; WEIR_TEST_FIRST_SEED=N:
+ * from there on. */
 static void trace(const char *line, void *arg)
 {
 	(void)arg;

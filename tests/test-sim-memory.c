@@ -308,7 +308,7 @@ static void a_job_of_many_bufs_waits_in_its_middle(void **state)
 		lists_to_a_shallow_queue(seed);
 }
 
-/* The queue is another context's, who will not tell of room in it. */
+/* The queue is another context's, who will not tell of capacity in it. */
 static void who_waits_for_capacity_lets_its_reactor_sleep(void **state)
 {
 	struct weir_sim_peer_opts shallow = {
@@ -568,8 +568,9 @@ static void a_cancel_of_a_card_leaves_the_bytes_that_it_tells(void **state)
 	assert_true(cancelled > 20 && cancelled < 50);
 }
 
-/* In a run, where there are faults: a card that does not say where its memory is
- * may have no room to move it either, which is for the caller to try again. */
+/* In a run, where there are faults: a card that does not say where its memory
+ * is may have no capacity to move it either, which is for the caller to try
+ * again. */
 static void start_all(void *arg)
 {
 	struct place *p = arg;
@@ -851,7 +852,7 @@ static void every_cell_of_the_table_of_peers_holds(void **state)
 	};
 	static const char *const columns[] = {
 		"ready", "revoked", "only readable", "down", "up again",
-		"in error", "a read is under way",
+		"in error", "a read is in flight",
 	};
 	struct table_cell c;
 	struct place *p;
@@ -927,7 +928,7 @@ static void every_cell_of_the_table_of_cards_holds(void **state)
 		{ "open", call_open }, { "destroy", call_destroy_card },
 	};
 	static const char *const columns[] = {
-		"open", "reset", "a move is under way",
+		"open", "reset", "a move is in flight",
 	};
 	struct table_cell c;
 	struct place *p;

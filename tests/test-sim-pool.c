@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pools of one shared_pool on the reactors of a world: buffers are taken, waited for,
- * handed to other reactors and given back there, by chance, while caches are
- * recalled from one to the other.
+ * Pools of one shared_pool on the reactors of a world: buffers are taken,
+ * waited for, handed to other reactors and given back there, by chance, while
+ * caches are recalled from one to the other.
  *
  * A ledger says who has which buffer: each has at most one holder, whose bytes
  * stay as he has left them.  At the end all is there, and nobody waits.

@@ -982,7 +982,7 @@ static void connect_waits_for_capacity_in_unix_backlog(void **state)
 	}
 	for (int i = 0; i < 50; i++)
 		assert_true(weir_reactor_turn(r, WEIR_MSEC) >= 0);
-	/* A backlog of 1 has room for two. */
+	/* A backlog of 1 has space for two. */
 	for (int i = 0; i < 6; i++)
 		assert_int_equal(conn[i].calls, i < 2);
 	assert_int_equal(weir_op_cancel(&conn[4].op), 0);

@@ -154,7 +154,7 @@ static void pipes_wait_for_each_other(void **state)
 	close_pair(out);
 }
 
-/* First for room, and when that is there, for bytes; and back again. */
+/* First for capacity, and when that is there, for bytes; and back again. */
 static void it_waits_for_both_in_turn(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);

@@ -3,11 +3,11 @@
 /*
  * Two cores and four threads that are none, all of which send to both cores as
  * fast as they can: none is lost, none comes twice, and none before an earlier
- * one of its sender.  Cores wait for room, the others try again.  In full, 10^8
- * messages.
+ * one of its sender.  Cores wait for capacity, the others try again.  In
+ * full, 10^8 messages.
  *
  * What a message says lies in memory that is not atomic, so that TSan sees
- * whether lanes order what was written before.
+ * whether rings order what was written before.
  */
 
 #include "tests/group-fixture.h"
@@ -66,7 +66,7 @@ static void on_note(void *arg)
 	atomic_store(&note->used, false);
 }
 
-/* 0, -EAGAIN if there is no room, or 1: the note itself is still used. */
+/* 0, -EAGAIN if there is no capacity, or 1: the note itself is still used. */
 static int send_one(struct sender *s)
 {
 	struct note *note = &s->notes[s->sent % NOTES];
@@ -103,7 +103,7 @@ static void *foreign_main(void *arg)
 	return NULL;
 }
 
-/* As much as fits; then it waits for room, or for the next turn. */
+/* As much as fits; then it waits for capacity, or for the next turn. */
 static void send_more(struct sender *s)
 {
 	struct weir_reactor *r = s->storm->t.r[s->index];

@@ -203,7 +203,7 @@ static void channels_and_connections_are_there(void **state)
 			 WEIR_CONN_ESTABLISHED);
 	assert_int_equal(value_of(s, "connection", "", "sends"), info.sends);
 	assert_int_equal(value_of(s, "connection", "", "connects"), 1);
-	assert_true(value_of(s, "channel", "", "room") > 0);
+	assert_true(value_of(s, "channel", "", "capacity") > 0);
 	assert_int_equal(value_of(s, "channel", "", "failed"), 0);
 	ends_destroy(&e);
 	assert_int_equal(weir_stats_read(s), 0);

@@ -94,7 +94,7 @@ static uint64_t refused_in(const struct weir_stats *s)
 	return sum;
 }
 
-/* Who was refused by a lane, too, is counted where the lane leads. */
+/* Who was refused by a ring, too, is counted where the ring leads. */
 static void who_is_refused_by_a_spsc_is_counted_there(void **state)
 {
 	atomic_bool go_on = false;

@@ -36,7 +36,7 @@ struct fixture {
 	struct weir_inventory *inv;
 	struct weir_pool *pool;
 	struct weir_chain *chain, *inner;
-	struct weir_sync *sync[2];	/* At home, and in an mmap; */
+	struct weir_sync *sync[2];	/* On the owner, and in an mmap; */
 	struct weir_sync *opened;	/* the same, opened by a peer. */
 	struct weir_sync_step signal;
 	struct weir_pipeline *p;
@@ -137,7 +137,7 @@ static void bounces_round(struct fixture *g, unsigned int i)
 	}
 }
 
-/* Ends by a cancel, and by a deadline, with what a device has under way. */
+/* Ends by a cancel, and by a deadline, with what a device has in flight. */
 static void ends_round(struct fixture *g, unsigned int i)
 {
 	struct weir_op *op = &g->j[0].job.op;
@@ -243,7 +243,7 @@ static void chains_begin(struct fixture *g)
 	assert_true(weir_chain_add_job(c, n, g->dma, &g->j[3].job) > 0);
 }
 
-/* On the core, and home. */
+/* On the core, and back. */
 static void hops_round(struct fixture *g, unsigned int i)
 {
 	(void)i;

@@ -41,7 +41,7 @@ struct stream {
 	struct storm *storm;
 	int fd[2];
 	uint64_t sent, received;	/* By what the results say. */
-	uint64_t asked;			/* Of the send under way. */
+	uint64_t asked;			/* Of the send in flight. */
 	bool sending, receiving;
 	char out[PIECE], in[PIECE];
 };

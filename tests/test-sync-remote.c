@@ -380,7 +380,7 @@ static void a_lost_connection_ends_calls(void **state)
 enum column { IDLE, UNDER_WAY, LOOKED_AT, SIGNALLED, DESTROYED, ALONE };
 
 static const char *const columns[] = {
-	"idle", "a call is under way", "may only be looked at",
+	"idle", "a call is in flight", "may only be looked at",
 	"may only be signalled", "destroyed by its creator", "not connected",
 };
 

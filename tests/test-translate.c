@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Jobs over a user's domain that is memory in truth: nothing is pulled, and what
- * was translated is invalidated once, whatever happens. */
+/* Jobs over a user's domain that is memory in truth: nothing is pulled, and
+ * what was translated is invalidated once, whatever happens. */
 
 #include "tests/slow-fixture.h"
 
@@ -115,7 +115,7 @@ static struct weir_operand user_at(struct fixture *g, uint64_t off,
 	return weir_operand_at(g->user.d, off, len);
 }
 
-/* Whatever functions there are beside the one that has no room. */
+/* Whatever functions there are beside the one that has no capacity. */
 static void no_capacity_is_the_callers_with_and_without_translation(
 	void **state)
 {
@@ -284,7 +284,7 @@ static void what_is_refused_is_invalidated(void **state)
 	fixture_end(&g);
 }
 
-/* More than there is room for, some cancelled. */
+/* More than there is capacity for, some cancelled. */
 static void many_at_once_wait_and_may_be_cancelled(void **state)
 {
 	enum { N = 200 };

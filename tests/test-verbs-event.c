@@ -92,7 +92,7 @@ static void each_event_is_told_once_in_order(void **state)
 
 static struct ibv_cq *doomed;
 
-/* The stand-in ends the program if it is not acknowledged by now. */
+/* The mock ends the program if it is not acknowledged by now. */
 static void destroy_what_it_is_about(struct seen *s)
 {
 	assert_int_equal(mocked()->unacked, 0);

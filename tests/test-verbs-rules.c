@@ -2,7 +2,7 @@
 
 /*
  * What weir relies on in rdma-core, in rdma-core's own calls.  Linked once with
- * the stand-in and once with the real libraries, that the one be held to what
+ * the mock and once with the real libraries, that the one be held to what
  * the other does.  The numbers beside the cases are those of the rules.
  */
 

@@ -15,7 +15,7 @@ nobody=65533
 
 shows_not() { ! grep -q -e "$1" out || wrong "'$1' in: $(cat out)"; }
 
-# The sentences are broken into lines: shows_counters PATTERN, in one line.
+# The messages are broken into lines: shows_counters PATTERN, in one line.
 shows_counters()
 {
 	tr -s ' \n' '  ' <out | grep -q -e "$1" || wrong "no '$1' in: $(cat out)"

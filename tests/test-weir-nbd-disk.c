@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* weir-nbd and what it stores things on, which may be full, or be gone round the
- * page cache, or outlive the server; and that thousands of clients leave nothing
- * behind. */
+/* weir-nbd and what it stores things on, which may be full, or be gone round
+ * the page cache, or outlive the server; and that thousands of clients leave
+ * nothing behind. */
 
 #include "tests/loopdev.h"
 #include "tests/nbd-fixture.h"
@@ -183,7 +183,7 @@ static bool try_flush(int fd)
 }
 
 /*
- * A write by each writer, all under way at the same time.  Every second one is
+ * A write by each writer, all in flight at the same time.  Every second one is
  * safe by itself; the others are by a flush, on a connection that did not write
  * them.  False: the server was killed.
  */
@@ -308,8 +308,8 @@ static long server_kib(void)
 	return sum;
 }
 
-/* One of several ways to do wrong.  Not all at one place: what is changed by two
- * at a time, each on a core of its own, is a race in memory. */
+/* One of several ways to do wrong.  Not all at one place: what is changed by
+ * two at a time, each on a core of its own, is a race in memory. */
 static void abuse(unsigned int how)
 {
 	const char *name = how & 8 ? "file" : "memory";
@@ -412,7 +412,8 @@ static void read_beyond_truncated_end_is_an_error(void **state)
 	check_truncated(fd, buf);
 	ask(simple, 0, NBD_CMD_READ, 2 * MIB, BLOCK);
 	assert_int_equal(hear_error(simple, 2 * MIB), NBD_EIO);
-	/* Writes and zeroes make the file longer, and nothing of them is lost. */
+	/* Writes and zeroes make the file longer, and nothing of them is
+	 * lost. */
 	fill_pattern(buf, BLOCK, 2 * MIB, 9);
 	assert_int_equal(do_write(fd, 0, 2 * MIB, BLOCK, buf), 0);
 	do_read(fd, true, 2 * MIB, BLOCK, got);

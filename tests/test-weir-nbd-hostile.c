@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* weir-nbd and those who want it no good: they are stuck, or gone, or many, and
- * everybody else is served. And its end, in the middle of all kinds of things. */
+ * everybody else is served. And its end, in the middle of all kinds of
+ * things. */
 
 #include "tests/nbd-fixture.h"
 
@@ -71,8 +72,8 @@ static int ask_without_end(const char *name, bool structured)
 	return fd;
 }
 
-/* Who stops in the middle, and who takes no replies, costs nobody else anything,
- * and its time runs out. */
+/* Who stops in the middle, and who takes no replies, costs nobody else
+ * anything, and its time runs out. */
 static void who_is_stuck_is_sent_away(void **state)
 {
 	static const char *const more[] = { "--timeout=1", "--handshake=1",
@@ -93,8 +94,8 @@ static void who_is_stuck_is_sent_away(void **state)
 	nbd_stop();
 }
 
-/* A long read of memory goes through one, which ends where its client does: with
- * nothing, or with pages, in it. */
+/* A long read of memory goes through one, which ends where its client does:
+ * with nothing, or with pages, in it. */
 static void pipes_go_with_their_connections(void **state)
 {
 	uint8_t *buf = malloc(1 * MIB);
@@ -472,7 +473,7 @@ static void a_socket_may_be_handed_over(void **state)
 
 #define TRIES 60000	/* Of a millisecond. */
 
-/* Connected and greeted, or -1: the server has no room. */
+/* Connected and greeted, or -1: the server has no capacity. */
 static int try_greeting(void)
 {
 	int fd = nbd_try_connect();
@@ -620,10 +621,9 @@ static void refusal_is_said(void **state)
 }
 
 /*
- * Of two clients on one core one wants zeroes that take seconds to write, and the
- * other one something that a worker does, too: it is not the last.  The read
- * shows that the server has all of the requests before.
- */
+ * Of two clients on one core one wants zeroes that take seconds to write, and
+ * the other one something that a worker does, too: it is not the last.  The
+ * read shows that the server has all of the requests before. /
 static void zeroes_of_a_client_leave_workers_to_others(void **state)
 {
 	uint8_t buf[4096];

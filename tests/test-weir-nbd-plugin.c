@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* weir-nbd's plugs: those that come with it serve as files and memory do, and
+/* weir-nbd's plugins: those that come with it serve as files and memory do, and
  * one that makes trouble makes it for its own clients only. */
 
 #include "tests/nbd-fixture.h"
@@ -54,29 +54,29 @@ static void need_plugins(void)
 		skip_because("built without shared objects");
 }
 
-/* A server with the plugs that come with it, and one that makes trouble. */
+/* A server with the plugins that come with it, and one that makes trouble. */
 static void plugins_start_with(void **state, const char *key, const char *more)
 {
 	struct world *w = *state;
 	char cipher[256], import[256], ro[256];
 
 	snprintf(cipher, sizeof(cipher),
-		 "--export=name=cipher,plug=%s,"
+		 "--export=name=cipher,plugin=%s,"
 		 "args=%s:%s",
 		 CIPHER, test_path(state, "file"), key);
-	snprintf(ro, sizeof(ro), "--export=name=ro,ro,plug=%s,args=%s:%s",
+	snprintf(ro, sizeof(ro), "--export=name=ro,ro,plugin=%s,args=%s:%s",
 		 CIPHER, test_path(state, "file"), key);
 	snprintf(import, sizeof(import),
-		 "--export=name=import,plug=%s,"
+		 "--export=name=import,plugin=%s,"
 		 "args=%s:memory",
 		 IMPORT, test_path(state, "exporter"));
 	nbd_spawn(state,
 		  (const char *const[]){
 			  "--connections=4", "--cores=2", cipher, ro, import,
-			  "--export=name=plain,plug=" TROUBLE,
-			  "--export=name=fill,plug=" TROUBLE ",args=fill",
-			  "--export=name=block,plug=" TROUBLE ",args=block",
-			  "--export=name=fixed,plug=" TROUBLE ",args=read",
+			  "--export=name=plain,plugin=" TROUBLE,
+			  "--export=name=fill,plugin=" TROUBLE ",args=fill",
+			  "--export=name=block,plugin=" TROUBLE ",args=block",
+			  "--export=name=fixed,plugin=" TROUBLE ",args=read",
 			  more, NULL });
 	nbd_await(w->r);
 }
@@ -243,7 +243,7 @@ static void a_flush_is_the_plugins_or_there_is_none(void **state)
 	uint8_t buf[4096] = { 1 };
 
 	plugins_start(state,
-		      "--export=name=unsafe,plug=" TROUBLE ",args=unsafe");
+		      "--export=name=unsafe,plugin=" TROUBLE ",args=unsafe");
 	for (size_t i = 0; i < N_OF(flushes); i++) {
 		int fd = nbd_open(flushes[i].name, true);
 		assert_int_equal(do_command(fd, 0, NBD_CMD_FLUSH, 0, 0),
@@ -399,7 +399,7 @@ static void many_requests_are_under_way(void **state)
 	plugins_stop();
 }
 
-/* Nobody waits for a plug once the client has gone. */
+/* Nobody waits for a plugin once the client has gone. */
 static void who_goes_leaves_no_job_behind(void **state)
 {
 	plugins_start(state, NULL);
@@ -414,7 +414,7 @@ static void who_goes_leaves_no_job_behind(void **state)
 	plugins_stop();
 }
 
-/* @fd's request is under way when another client is served on the same core. */
+/* @fd's request is in flight when another client is served on the same core. */
 static void stop_at(uint64_t at, int fd)
 {
 	ask(fd, 0, NBD_CMD_READ, at, 512);
@@ -441,7 +441,7 @@ static void a_stop_waits_for_jobs_but_not_for_ever(void **state)
 	export_end();
 }
 
-/* A server with this export, for which plugs of TROUBLE have @size. */
+/* A server with this export, for which plugins of TROUBLE have @size. */
 static void spawn_sized(void **state, const char *export, const char *size)
 {
 	if (size)
@@ -456,21 +456,21 @@ static void what_is_no_plugin_is_refused(void **state)
 		const char *export, *size;
 		int status;
 	} bad[] = {
-		{ "--export=plug=./none.so", NULL, 3 },
-		{ "--export=plug=./config.status", NULL, 3 },
-		{ "--export=plug=.libs/libweir.so.0", NULL, 3 },
-		{ "--export=plug=" TROUBLE, "8", 3 },
-		{ "--export=plug=" TROUBLE, "48", 3 },
-		{ "--export=plug=" TROUBLE, "1000000", 3 },
-		{ "--export=plug=" TROUBLE ",args=refuse", NULL, 3 },
-		{ "--export=plug=" TROUBLE ",args=empty", NULL, 3 },
-		{ "--export=plug=" TROUBLE ",args=strange", NULL, 3 },
-		{ "--export=plug=" CIPHER ",args=nokey", NULL, 3 },
-		{ "--export=plug=" CIPHER ",args=/nowhere:key", NULL, 3 },
-		{ "--export=plug=" IMPORT ",args=/nowhere:memory", NULL, 3 },
-		{ "--export=plug=" IMPORT, NULL, 3 },
-		{ "--export=plug=" TROUBLE ",size=1M", NULL, 2 },
-		{ "--export=plug", NULL, 2 },
+		{ "--export=plugin=./none.so", NULL, 3 },
+		{ "--export=plugin=./config.status", NULL, 3 },
+		{ "--export=plugin=.libs/libweir.so.0", NULL, 3 },
+		{ "--export=plugin=" TROUBLE, "8", 3 },
+		{ "--export=plugin=" TROUBLE, "48", 3 },
+		{ "--export=plugin=" TROUBLE, "1000000", 3 },
+		{ "--export=plugin=" TROUBLE ",args=refuse", NULL, 3 },
+		{ "--export=plugin=" TROUBLE ",args=empty", NULL, 3 },
+		{ "--export=plugin=" TROUBLE ",args=strange", NULL, 3 },
+		{ "--export=plugin=" CIPHER ",args=nokey", NULL, 3 },
+		{ "--export=plugin=" CIPHER ",args=/nowhere:key", NULL, 3 },
+		{ "--export=plugin=" IMPORT ",args=/nowhere:memory", NULL, 3 },
+		{ "--export=plugin=" IMPORT, NULL, 3 },
+		{ "--export=plugin=" TROUBLE ",size=1M", NULL, 2 },
+		{ "--export=plugin", NULL, 2 },
 	};
 	size_t on_ev = !want_long() && backend_of(*state) == WEIR_BACKEND_EV;
 
@@ -499,7 +499,7 @@ static void a_plugin_of_another_version_is_served(void **state)
 	for (size_t i = 0; i < N_OF(sizes); i++) {
 		int fd;
 
-		spawn_sized(state, "--export=plug=" TROUBLE, sizes[i].size);
+		spawn_sized(state, "--export=plugin=" TROUBLE, sizes[i].size);
 		nbd_await(NULL);
 		fd = nbd_open("", false);
 		assert_int_equal(do_command(fd, 0, NBD_CMD_FLUSH, 0, 0),

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What weir-proxy does with connections, with real sockets at both of its ends,
- * over every backend.  Limits, drain and reload: test-weir-proxy-control.c; names
- * and who the client is: test-weir-proxy-address.c.
- */
+ * over every backend.  Limits, drain and reload: test-weir-proxy-control.c;
+ * names and who the client is: test-weir-proxy-address.c. /
 
 #include <signal.h>
 #include <sys/wait.h>

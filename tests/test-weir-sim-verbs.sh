@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# RDMA in simulated worlds, over a stand-in: whatever fails, every job ends once,
+# RDMA in simulated worlds, over a mock: whatever fails, every job ends once,
 # bytes are where they should be, and nothing is left.
 #
 # Environment: WEIR_SIM_VERBS is the program.

@@ -32,7 +32,7 @@ t_help_version_and_list()
 t_each_option_is_in_the_help()
 {
 	for option in seed first seeds completions ops faults rate steady \
-	    faults-max trace no-shrink jobs patience keep state report json \
+	    faults-max trace no-shrink jobs timeout keep state report json \
 	    quiet list file; do
 		expect 0 "$sim" --help && shows "^  --$option "
 	done
@@ -57,17 +57,17 @@ t_wrong_command_lines()
 t_wrong_values()
 {
 	for option in seed first seeds completions ops rate faults-max jobs \
-	    patience; do
+	    timeout; do
 		for value in x -1 1x 0x10 '' ' 1' 99999999999999999999; do
 			expect 2 "$sim" "--$option" "$value" reactor
 			says_only 'is no value for that option'
 		done
 	done
-	for option in seeds completions ops rate faults-max jobs patience; do
+	for option in seeds completions ops rate faults-max jobs timeout; do
 		expect 2 "$sim" "--$option" 0 reactor
 		says_only '0 is no value'
 	done
-	for option in ops rate jobs patience; do
+	for option in ops rate jobs timeout; do
 		expect 2 "$sim" "--$option" 4294967296 reactor
 		says_only '4294967296 is no value'
 	done
@@ -302,7 +302,7 @@ ends_badly()
 # struck SIGNAL: give it to a child.
 struck()
 {
-	first_child --patience 1 --no-shrink --ops 1000000
+	first_child --timeout 1 --no-shrink --ops 1000000
 	kill "-$1" "$child"
 	ends_badly
 }

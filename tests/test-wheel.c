@@ -671,7 +671,7 @@ static void model_taken(struct model *m, const struct weir_timer_node *n)
 	m->handed_out++;
 }
 
-/* Take up to @patience nodes, and change others in between. */
+/* Take up to @timeout nodes, and change others in between. */
 static void model_expire(struct model *m, size_t timeout)
 {
 	for (; timeout; timeout--) {

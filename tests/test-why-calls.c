@@ -37,7 +37,8 @@ static void says(int64_t got, int err, const char *call, const char *begins)
 		fail_msg("%s: an article: \"%s\"", call, weir_why());
 }
 
-/* @call, with these arguments, returns @err and leaves a message that names it. */
+/* @call, with these arguments, returns @err and leaves a message that names
+ * it. */
 #define REFUSED(err, call, ...) \
 	do { \
 		why(0, "an older message"); \

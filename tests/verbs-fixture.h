@@ -6,7 +6,7 @@
  * Two ends with a QP each, and a context whose jobs go from one to memory of
  * the other's.
  *
- * Over the stand-in the two QPs are connected by hand, for nobody there manages
+ * Over the mock the two QPs are connected by hand, for nobody there manages
  * connections; over soft-RoCE as conn-fixture.h does it.
  */
 

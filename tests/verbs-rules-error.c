@@ -82,7 +82,7 @@ static void receives_are_flushed_in_order(void **state)
 	rules_end();
 }
 
-/* B3.6; there may be more room than was told. */
+/* B3.6; there may be more capacity than was told. */
 static void a_full_send_queue_is_ENOMEM(void **state)
 {
 	struct rules *rules = rules_pair(state, &(struct rules_opts){

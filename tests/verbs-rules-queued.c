@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* What the stand-in alone can be told; and what a card does of its own. */
+/* What the mock alone can be told; and what a card does of its own. */
 
 #include "tests/mock-verbs.h"
 #include "tests/verbs-rules-cm.h"

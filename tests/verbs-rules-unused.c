@@ -13,7 +13,7 @@
 static struct rules *real_begin(void **state)
 {
 	if (mocked)
-		skip_because("weir does not use it: no stand-in for it");
+		skip_because("weir does not use it: no mock for it");
 	return rules_begin(state);
 }
 
@@ -141,7 +141,7 @@ static void a_batch_is_posted_whole_or_not_at_all(void **state)
 	build(rules, qp, 2);
 	ibv_wr_abort(qp);
 	rules_expect_none(rules->a.cq);
-	build(rules, qp, 9);	/* More than there is room for. */
+	build(rules, qp, 9);	/* More than there is capacity for. */
 	assert_int_not_equal(ibv_wr_complete(qp), 0);
 	rules_expect_none(rules->a.cq);
 	assert_int_equal(rules->b.bytes[0], 0);

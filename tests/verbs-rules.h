@@ -20,7 +20,7 @@ struct rules_end {
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	char *bytes;
-	uint32_t depth;			/* What it has room for. */
+	uint32_t depth;			/* What it has capacity for. */
 	struct rules_end *peer;		/* For a case that needs to know. */
 };
 
@@ -73,13 +73,13 @@ int rules_recv(struct rules_end *end, size_t off, size_t len, uint64_t id);
 struct ibv_wc rules_wait(struct ibv_cq *cq);
 void rules_expect(struct ibv_cq *cq, uint64_t id, enum ibv_wc_status status);
 
-/* Wait until what is under way has ended, as far as one can know. */
+/* Wait until what is in flight has ended, as far as one can know. */
 void rules_idle(const struct rules *rules);
 void rules_expect_none(struct ibv_cq *cq);
 
 /*
  * That @fn, which calls alarm() before, never returns from what it then does.
- * It runs in a child: the real libraries wait until the alarm, and the stand-in
+ * It runs in a child: the real libraries wait until the alarm, and the mock
  * ends the process.
  */
 void rules_wait_for_ever(void (*fn)(void **state), void **state);
@@ -93,7 +93,7 @@ extern const struct rules_part rules_queue, rules_error, rules_move,
 	rules_memory, rules_states, rules_ids, rules_connections,
 	rules_unused;
 
-/* With the stand-in alone. */
+/* With the mock alone. */
 extern const struct rules_part rules_told __attribute__((weak));
 
 #endif /* TESTS_VERBS_RULES_H */

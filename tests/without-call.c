@@ -2,8 +2,8 @@
 
 /*
  * without-call NAME ERRNO COMMAND...: run a command where one system call is
- * answered with an errno, as filters of containers do.  77: no filter can be set
- * here.
+ * answered with an errno, as filters of containers do.  77: no filter can be
+ * set here.
  */
 
 #include <linux/audit.h>

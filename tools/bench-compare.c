@@ -3,16 +3,15 @@
 /*
  * Two results: by how much they differ, and how sure that is.
  *
- * A figure that was measured beside a peer is compared by its ratio to that peer,
- * repetition by repetition: what happens to the machine between one run and the
- * next happens to both.  Others are compared as they are.
+ * A figure that was measured beside a peer is compared by its ratio to that
+ * peer, repetition by repetition: what happens to the machine between one run
+ * and the next happens to both.  Others are compared as they are.
  *
  * The bounds are a bootstrap's: both sets of samples are drawn again, with
  * replacement, many times, and the ratio of the medians is within the bounds in
  * 95 of 100 draws.  It asks for no distribution; with fewer than five samples,
- * or medians of 0, it knows too little and judges nothing.  It knows how samples
- * differ within a run, and nothing of what differs between two.
- */
+ * or medians of 0, it knows too little and judges nothing.  It knows how
+ * samples differ within a run, and nothing of what differs between two. /
 
 #include <math.h>
 #include <stdlib.h>
@@ -98,8 +97,8 @@ static const struct figure *same_as(const struct result *r,
 	return NULL;
 }
 
-/* Some programs hold others against a variant of ours, which is no peer: when it
- * gets better they would seem worse. */
+/* Some programs hold others against a variant of ours, which is no peer: when
+ * it gets better they would seem worse. */
 static bool is_ours(const char *variant)
 {
 	static const char *const begins[] = {

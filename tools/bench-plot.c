@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Plots, by gnuplot, a file for each program.  It has a panel for each unit with
- * the figures as bars, one group for a case and one colour for a variant, and one
- * for each case with latencies, with their distribution to the share that is
- * above.  Of a unit with one variant, or with no figure above 0, there is nothing to
- * compare, and no panel.
+ * Plots, by gnuplot, a file for each program.  It has a panel for each unit
+ * with the figures as bars, one group for a case and one colour for a
+ * variant, and one for each case with latencies, with their distribution to
+ * the share that is above.  Of a unit with one variant, or with no figure
+ * above 0, there is nothing to compare, and no panel.
  */
 
 #include <errno.h>

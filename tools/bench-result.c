@@ -16,7 +16,7 @@ const char *const point_names[N_POINTS] = {
 	"p50", "p90", "p99", "p99.9", "p99.99",
 };
 
-/* Room for one more of @size bytes, zero; NULL: none. */
+/* Capacity for one more of @size bytes, zero; NULL: none. */
 static void *more(void *array, size_t *n, size_t size)
 {
 	char **items = array;
@@ -79,8 +79,8 @@ static bool is_named(const struct name *name, const struct line *line)
 	       !strcmp(name->unit, line_text(line, "unit"));
 }
 
-/* Room for what @line names, which begins with that name; what was called so
- * before goes. */
+/* Capacity for what @line names, which begins with that name; what was called
+ * so before goes. */
 static void *capacity(void *array, size_t *n, size_t size,
 		      const struct line *line, void (*release)(void *item))
 {

@@ -81,7 +81,8 @@ static void on_signal(int sig)
 	kill(-running, sig == SIGALRM ? SIGKILL : sig);
 }
 
-/* A program and all that it has started end with us, or when the time is over. */
+/* A program and all that it has started end with us, or when the time is
+ * over. */
 static void catch_signals(void)
 {
 	static const int signals[] = { SIGALRM, SIGINT, SIGTERM, SIGHUP };

@@ -81,7 +81,7 @@ static void help(void)
 	     "What is measured:\n"
 	     "  --backend LIST    uring, ev or uring,ev\n"
 	     "  --size LIST       bytes of a move: 4K,1M\n"
-	     "  --depth LIST      how many are under way: 1,32\n"
+	     "  --depth LIST      how many are in flight: 1,32\n"
 	     "  --cores LIST      on how many cores: 1,2\n"
 	     "  --only TEXT       only variants whose name contains TEXT\n"
 	     "  --reps N          repetitions; the median counts\n"

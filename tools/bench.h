@@ -3,8 +3,8 @@
 #define TOOLS_BENCH_H
 
 /*
- * weir bench: runs the programs bench-*, which are installed beside the library,
- * and shows what they found.
+ * weir bench: runs the programs bench-*, which are installed beside the
+ * library, and shows what they found.
  *
  *	bench.c          the command line
  *	bench-table.c    which programs there are
@@ -155,8 +155,8 @@ struct result {
 
 extern const char *const point_names[N_POINTS];
 
-/* The last of a name counts, and nothing that stands before the line of a program
- * that was cut off or failed: it is measured again behind that.
+/* The last of a name counts, and nothing that stands before the line of a
+ * program that was cut off or failed: it is measured again behind that.
  *
  * Returns EXIT_OK, or EXIT_FAILED and has said why.  A file without figures is
  * an error, unless @empty is fine. */

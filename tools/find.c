@@ -99,7 +99,7 @@ bool reaches(const struct device *d, uint32_t domain)
 	return is_usable(d) && d->caps.domains & WEIR_DEVICE_BIT(domain);
 }
 
-/* The sentence without the name of the call that it begins with. */
+/* The message without the name of the call that it begins with. */
 static void keep_why(char *to, size_t size)
 {
 	const char *at = strstr(weir_why(), ": ");

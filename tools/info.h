@@ -114,7 +114,7 @@ void find_weir(struct info *info);
 void find_system(struct info *info);
 void find_unused(struct info *info);
 
-/* @n items of @size at *@array, and room for one more, zeroed, which is
+/* @n items of @size at *@array, and space for one more, zeroed, which is
  * returned; or NULL, and info->no_memory is set. */
 void *add_item(struct info *info, void *array, size_t *n, size_t size);
 

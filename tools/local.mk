@@ -97,7 +97,7 @@ check_PROGRAMS += %D%/weir-sim-mutation
 %C%_weir_sim_mutation_LDADD = libweir-mutation.la
 endif
 
-# Over the stand-in for RDMA, which lives in tests/.
+# Over the mock for RDMA, which lives in tests/.
 if HAVE_VERBS
 check_PROGRAMS += %D%/weir-sim-verbs
 %C%_weir_sim_verbs_SOURCES = $(weir_sim_runner) $(sim_verbs)

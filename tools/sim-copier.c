@@ -6,7 +6,7 @@
  * the directory is synced.  What fails leaves nothing behind.
  *
  * weir-cp itself does most of this by system calls on workers, which a
- * simulated world has not.  Its lane is here as it is there.
+ * simulated world has not.  Its ring is here as it is there.
  */
 
 #include "sim-cp.h"
@@ -21,7 +21,7 @@
 
 #define TRIES 100	/* To remove the temporary file. */
 
-/* The lane. */
+/* The ring. */
 
 struct block {
 	struct weir_job read, sum, write;

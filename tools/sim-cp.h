@@ -39,7 +39,7 @@ struct copier {
 	struct weir_pipeline *pipeline;
 	struct task task;
 	bool is_busy;
-	bool is_waiting;	/* To begin its stage: there was no room. */
+	bool is_waiting;	/* To begin its stage: there was no capacity. */
 	enum stage stage;
 	uint32_t from;		/* The source. */
 	int dir, source, temp;	/* Descriptors, or -1. */
@@ -83,7 +83,7 @@ struct program {
 
 void copier_set_up(struct copier *c);
 void copier_start(struct copier *c, uint32_t from);
-void copier_go_on(struct copier *c);	/* If it waits for room. */
+void copier_go_on(struct copier *c);	/* If it waits for capacity. */
 
 /* sim-cp.c: @c has ended, with .err. */
 void copier_ended(struct copier *c);

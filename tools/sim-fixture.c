@@ -86,7 +86,7 @@ void task_cancel(struct task *task)
 	int err = weir_op_cancel(&task->op);
 
 	must(err == (task->is_under_way ? 0 : -EINVAL),
-	     "a cancel is taken while it is under way", "a %s: %d", task->what,
+	     "a cancel is taken while it is in flight", "a %s: %d", task->what,
 	     err);
 	task->may_be_cancelled = true;
 }

@@ -284,7 +284,7 @@ void move_disturb(struct move *m)
 
 	if (one_in(run, 4)) {
 		must(!weir_op_cancel(&m->job.op),
-		     "a cancel is taken while it is under way", "a job");
+		     "a cancel is taken while it is in flight", "a job");
 		m->cancelled = true;
 	} else if (one_in(run, 4)) {
 		err = weir_op_set_deadline(&m->job.op,

@@ -320,7 +320,7 @@ static void connect_end(struct task *task, int64_t res)
 	go_on(end);
 }
 
-/* What is under way is ended early; what found no room begins. */
+/* What is in flight is ended early; what found no capacity begins. */
 void net_end_disturb(struct end *end)
 {
 	struct run *run = run_of(end);

@@ -81,7 +81,7 @@ static void act(struct program *p)
 		weir_sim_partition(run->sim, "a", "b", one_in(run, 2));
 }
 
-/* With few buffers to receive in; but room for all that waits for ever. */
+/* With few buffers to receive in; but space for all that waits for ever. */
 static void make_two(struct run *run)
 {
 	struct weir_reactor_opts opts = { .size = sizeof(opts) };

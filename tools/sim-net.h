@@ -19,7 +19,7 @@
 /* One direction of a pair's present connection, as its sender knows it. */
 struct flow {
 	uint64_t sent;		/* Taken by sends that have ended, */
-	uint64_t tried;		/* and by the one under way, perhaps. */
+	uint64_t tried;		/* and by the one in flight, perhaps. */
 	bool shut;		/* The end was sent, or may have been. */
 };
 
@@ -50,7 +50,7 @@ struct end *net_end_create(struct pair *pair, bool is_client, int fd);
 /* A client's first step. */
 void net_end_connect(struct end *end, const char *name);
 
-/* What found no room to begin does now, perhaps. */
+/* What found no capacity to begin does now, perhaps. */
 void net_ends_go_on(struct program *p);
 
 /* Cancel something of it, or set a deadline. */

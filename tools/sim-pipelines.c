@@ -94,7 +94,7 @@ static void misuse(struct line *l)
 	weir_op_init(&op, l->task.op.fn);
 	must(weir_pipeline_start(l->pipeline, &op) == -EBUSY &&
 	     weir_pipeline_destroy(l->pipeline) == -EBUSY,
-	     "what is under way is busy", "%u", l->number);
+	     "what is in flight is busy", "%u", l->number);
 }
 
 void meddle(struct line *l)
@@ -140,7 +140,7 @@ static void check_progress(struct line *l)
 	     p.failed == l->failed && p.bytes == l->bytes &&
 	     p.in_flight == under_way(l) && p.window == l->window,
 	     "the progress is what has happened",
-	     "%u: %llu units, %llu done, %llu failed, %llu under way",
+	     "%u: %llu units, %llu done, %llu failed, %llu in flight",
 	     l->number, (unsigned long long)p.units,
 	     (unsigned long long)p.done, (unsigned long long)p.failed,
 	     (unsigned long long)p.in_flight);
@@ -193,7 +193,7 @@ static void line_end(struct task *task, int64_t res)
 {
 	struct line *l = task->op.data;
 
-	must(!under_way(l), "all has drained", "%u of %u are under way",
+	must(!under_way(l), "all has drained", "%u of %u are in flight",
 	     under_way(l), l->number);
 	must(task->has_deadline ? is_right_after_deadline(l, res) :
 				  is_right(l, res),

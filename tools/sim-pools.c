@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Scenario: pools of one store under contention.  Buffers are taken, waited
- * for, written to, handed to other reactors and put back there; descriptors
- * are taken of an inventory for ranges around the ends of its memory.
- */
+ * Scenario: pools of one shared pool under contention.  Buffers are taken,
+ * waited for, written to, handed to other reactors and put back there;
+ * descriptors are taken of an inventory for ranges around the ends of its
+ * memory. /
 
 #include <errno.h>
 #include <stdlib.h>
@@ -304,7 +304,7 @@ static void set_up(struct program *p)
 	};
 	int err = weir_shared_pool_create(&p->shared_pool, &opts);
 
-	must(!err, "a store can be made", "%d: %s", err, weir_why());
+	must(!err, "a shared pool can be made", "%d: %s", err, weir_why());
 	err = weir_mmap_create(&p->mmap, weir_domain_system());
 	if (!err)
 		err = weir_mmap_set_memrange(p->mmap, p->range, RANGE);
@@ -387,7 +387,7 @@ static void run_pools(struct run *run)
 
 const struct scenario scenario_pools = {
 	.name = "pools",
-	.what = "pools of one store under contention, and bufs on the move",
+	.what = "pools of one shared pool under contention, and bufs on the move",
 	.run = run_pools,
 	.faults = WEIR_SIM_ALL_FAULTS,
 	.ops = 300,

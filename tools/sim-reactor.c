@@ -47,7 +47,7 @@ struct program {
 	struct run *run;
 	struct core cores[REACTORS];
 	uint32_t budget;	/* Actions left. */
-	uint64_t posts;		/* Under way. */
+	uint64_t posts;		/* In flight. */
 };
 
 struct post {

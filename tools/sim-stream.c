@@ -152,7 +152,7 @@ static void check_next(struct line *l, struct weir_slot *slot)
 	must(weir_slot_unit(slot) == l->brought, "units are numbered",
 	     "%llu, not %u", (unsigned long long)weir_slot_unit(slot),
 	     l->brought);
-	must(under_way(l) < l->window, "never more than the window under way",
+	must(under_way(l) < l->window, "never more than the window in flight",
 	     "%u of %u", under_way(l), l->window);
 	must(!weir_slot_buf(slot) == !l->has_pool, "a slot has its buf",
 	     "line %u", l->number);

@@ -87,7 +87,8 @@ void run_set_timeout(unsigned int seconds);
 void outcome_add(struct outcome *sum, const struct outcome *out);
 uint64_t outcome_faults(const struct outcome *out);
 
-/* Run @n seeds from @params->seed on in a child.  Returns whether all is well. */
+/* Run @n seeds from @params->seed on in a child.  Returns whether all is
+ * well. */
 bool run_seeds(const struct params *params, uint64_t n, bool trace,
 	       struct outcome *ret);
 
@@ -107,7 +108,7 @@ void run_one(struct run *run, struct outcome *out, bool trace);
 bool shrink(struct params *params, struct outcome *found, bool quiet);
 
 /* sim-file.c: a line of options, as on the command line.  @why says in a
- * sentence what is wrong with a file. */
+ * message what is wrong with a file. */
 int params_load(struct params *ret, const char *path, const char **why);
 int params_save(const struct params *params, const struct outcome *found,
 		const char *dir);

@@ -17,7 +17,7 @@ int cmd_info(int argc, char **argv);
 int cmd_route(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 
-/* Say on standard error, in a sentence, what is wrong with the command line.
+/* Say on standard error, in a message, what is wrong with the command line.
  * Returns EXIT_USAGE. */
 __attribute__((format(printf, 1, 2))) int usage_error(const char *fmt, ...);
 

@@ -42,7 +42,7 @@ static int help(void)
 	     "  --trace            all that happens; wants --seed\n"
 	     "  --no-shrink        do not make a failure smaller\n"
 	     "  --jobs N           processes at a time (1)\n"
-	     "  --patience S       a seed that takes so long hangs (30)\n"
+	     "  --timeout S       a seed that takes so long hangs (30)\n"
 	     "  --keep DIR         a failure becomes a seed file there\n"
 	     "  --state FILE       go on where FILE says that it was, and note it\n"
 	     "  --report FILE      what was done, for keeping\n"
@@ -102,7 +102,7 @@ static const struct option options[] = {
 	{ "rate", 1, NULL, OPT_RATE },
 	{ "faults-max", 1, NULL, OPT_FAULTS_MAX },
 	{ "jobs", 1, NULL, OPT_JOBS },
-	{ "patience", 1, NULL, OPT_TIMEOUT },
+	{ "timeout", 1, NULL, OPT_TIMEOUT },
 	{ "keep", 1, NULL, OPT_KEEP },
 	{ "state", 1, NULL, OPT_STATE },
 	{ "report", 1, NULL, OPT_REPORT },

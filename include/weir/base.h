@@ -3,7 +3,7 @@
 #define WEIR_BASE_H
 
 /*
- * What every other header needs: visibility, versions, the sentence that
+ * What every other header needs: visibility, versions, the message that
  * explains an error, and finding the struct around a member.
  */
 
@@ -47,12 +47,12 @@ extern "C" {
 WEIR_API const char *weir_version(void);
 
 /*
- * One sentence about the last control call that failed on this thread.
+ * One message about the last control call that failed on this thread.
  *
  * It names the call, the argument, the likely cause and the remedy: "ulimit -l
  * is 8 MiB, this needs 64 MiB".  Calls on the data path leave none: their
  * negative errno, and weir_op_get_detail(), say all there is.  A call that
- * succeeds leaves the sentence as it was.
+ * succeeds leaves the message as it was.
  *
  * Returns a string that is valid until this thread's next failing call; empty
  * if nothing failed yet; never NULL.

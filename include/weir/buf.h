@@ -6,33 +6,35 @@
  * A buf: a descriptor of memory that holds, or is to hold, data.
  *
  *	addr                data              data + data_len     addr + len
- *	 |<---- head room --->|<------ data ------>|<---- tail room ---->|
+ *	 |<---- headroom --->|<------ data ------>|<---- tailroom ---->|
  *	 |<-------------------------- window -------------------------->|
  *
  * The window lies in an mmap and does not change; the data lie in the window.
  * Bufs are linked to lists with a head; a job that reads takes the data of all
- * of them in order, one that writes appends to the data, filling one tail room
+ * of them in order, one that writes appends to the data, filling one tailroom
  * after the other.
  *
  * Bufs come from an inventory, which makes them of any mmap attached to it, or
  * from a pool, where each has memory of its own.  Either way weir_buf_put()
- * gives them back.  They belong to the reactor of their stock, their home, on
- * whose thread all calls may be made; none of them blocks or allocates.
+ * gives them back.  They belong to the reactor of their free list, their
+ * owner, on whose thread all calls may be made; none of them blocks or
+ * allocates.
  *
  * While a job uses a list, the list cannot be changed (-EBUSY): several jobs
  * may read one list at the same time, but one that writes is alone.
  *
- * Abroad.  Who has a reference may hand it to another thread, by weir_post() or
- * in any way that orders memory.  There the calls that say "on the holder's
- * thread" can be made, and a job can use the list (see below), but those that
- * count references or change lists are made at home.  weir_buf_put() is for any
- * thread: it sends the list home.  Who wants to do more there takes a list like
- * it from an inventory of that thread, with weir_inventory_dup().
+ * On other reactors.  Who has a reference may hand it to another thread, by
+ * weir_post() or in any way that orders memory.  There the calls that say "on
+ * the holder's thread" can be made, and a job can use the list (see below),
+ * but those that count references or change lists are made on the owner.
+ * weir_buf_put() is for any thread: it sends the list back.  Who wants to do
+ * more there takes a list like it from an inventory of that thread, with
+ * weir_inventory_dup().
  *
- * A job on a reactor that is not the home takes no reference and does not keep
+ * A job on a reactor that is not the owner takes no reference and does not keep
  * others from the list: keep the reference until its callback, hand over only
  * what no job uses, and let one thread change windows at a time.  It does not
- * use the home's registered memory either; for that there is the dup.
+ * use the owner's registered memory either; for that there is the dup.
  *
  * Re-creates doca_buf.
  */
@@ -62,15 +64,15 @@ WEIR_API int weir_buf_ref(struct weir_buf *buf);
 
 /*
  * Give back a reference to the list that @buf is the head of; with the last
- * one all bufs of the list go home to the stocks that they came from, and
- * waiters of these are served.  NULL is allowed.
+ * one all bufs of the list are returned to the free lists that they came
+ * from, and waiters of these are served.  NULL is allowed.
  *
- * A job at home that uses the list has a reference of its own, so that the
+ * A job on the owner that uses the list has a reference of its own, so that the
  * caller's can be given back while it runs.  Never fails.  To put a buf that is
  * not out, or one in the middle of a list, is a bug and ends the process.
  *
  * Put on another thread, also one without a reactor, the list is out until it
- * has come home, in a turn of its reactor, which is woken for it.
+ * has are returned, in a turn of its reactor, which is woken for it.
  *
  * Any thread.  Never blocks, never allocates.
  */

@@ -15,13 +15,13 @@
  *	weir_op_init(&q->op, on_found);
  *	err = weir_call(here, &q->op, there, look_up, q);
  *	if (err == -EAGAIN)
- *		weir_capacity_wait(here, &q->room, there);
+ *		weir_capacity_wait(here, &q->capacity, there);
  *
  * What is new work is bounded: it is refused with -EAGAIN when the way is full,
- * and who wants to be told of room asks for it.  What comes home is never
- * refused: a call has taken the room for its answer when it was made.
+ * and who wants to be told of capacity asks for it.  What is returned is never
+ * refused: a call has taken the capacity for its answer when it was made.
  *
- * Between the reactors of a group (<weir/group.h>) calls and posts go by a lane
+ * Between the reactors of a group (<weir/group.h>) calls and posts go by a ring
  * of each pair's own.  They are shown to the other side at the end of a turn,
  * and after every 32, and cost some nanoseconds.  Between others they go by the
  * mailbox that all share.
@@ -68,12 +68,12 @@ WEIR_API int weir_call(struct weir_reactor *r, struct weir_op *op,
 		       void *arg);
 
 /*
- * Complete @op on @r with 0 when there is room for posts and calls to @to.
+ * Complete @op on @r with 0 when there is capacity for posts and calls to @to.
  *
- * For who was refused with -EAGAIN.  There is room when half of the way is
+ * For who was refused with -EAGAIN.  There is capacity when half of the way is
  * free; then as many waiters are told as messages fit, first come first served,
  * and each once.  That is no reservation: others may be faster, and then one
- * asks again.  Who asks while there is room is told at once.  @op can be
+ * asks again.  Who asks while there is capacity is told at once.  @op can be
  * cancelled, and have a deadline.  It ends with -ESHUTDOWN when @to stops.
  *
  * Returns 0, or what weir_defer() returns, or

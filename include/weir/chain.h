@@ -17,11 +17,11 @@
  *
  * A step runs once all its dependencies have ended as they should; if one ends
  * otherwise the step is skipped.  A step that fails, and has no dependant that
- * waits for its failure, fails the chain: what is under way ends, nothing more
+ * waits for its failure, fails the chain: what is in flight ends, nothing more
  * is begun but steps that wait for nothing but the end of others, which is
  * where to clean up, and the chain's result is that of the first such failure.
  * Cancelling the chain (weir_op_cancel() of its operation, a deadline, a
- * stopping reactor) cancels the steps under way and skips all the rest but
+ * stopping reactor) cancels the steps in flight and skips all the rest but
  * finally steps, see weir_chain_set_finally().
  *
  * Which steps that have not begun still begin, once something has gone wrong:
@@ -40,7 +40,7 @@
  *	step:  IDLE -> RUNNING -> DONE, FAILED or CANCELLED
  *	         +---> SKIPPED
  *
- * It is under way from its start until its callback begins, and nothing else
+ * It is in flight from its start until its callback begins, and nothing else
  * says that it has ended: from the callback's first line on it can be started
  * again, which allocates nothing, changed, or destroyed.
  *
@@ -49,8 +49,8 @@
  * beside them that writes to the same bytes is a race, as it would be without.
  *
  * A job may belong to a DMA context of another reactor: the step hops there and
- * comes home.  On its way it counts as running; it is not refused, and a cancel
- * reaches it there.
+ * is returned.  On its way it counts as running; it is not refused, and a
+ * cancel reaches it there.
  *
  * Re-creates SPDK's accel sequence and doca_graph, and adds cancel, deadline,
  * branches and the status of each step.
@@ -95,7 +95,7 @@ struct weir_chain_opts {
 
 /* What became of a step; weir_chain_get_step(). */
 struct weir_chain_step {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	uint32_t state;		/* WEIR_STEP_ */
 	uint32_t reserved;
 	int64_t res;		/* Its result, if it ended; else 0. */
@@ -139,7 +139,7 @@ WEIR_API int weir_chain_create(struct weir_chain **ret, struct weir_reactor *r,
  * Free @chain.  NULL is allowed.
  *
  * Returns 0, or, with the chain as it was:
- *   -EBUSY  it is under way, one of its steps' functions is running, or it
+ *   -EBUSY  it is in flight, one of its steps' functions is running, or it
  *           is a step of another chain
  *
  * Call on the chain's reactor; callbacks too.
@@ -152,21 +152,22 @@ WEIR_API int weir_chain_destroy(struct weir_chain *chain);
  *
  * The job stays the caller's, who says what it does before the chain starts or
  * in a call step before it; its callback and .op.data are the chain's from now
- * on.  -EAGAIN from its start is not a failure: the step waits for room.  It may
- * be more than one step; one that is under way already fails the step (-EINVAL).
+ * on.  -EAGAIN from its start is not a failure: the step waits for capacity.
+ * It may be more than one step; one that is in flight already fails the step
+ * (-EINVAL).
  *
  * @dma may be of another reactor.  The job then runs on that one's thread, and
  * is not to be touched here while the step runs; bufs of this reactor that it
  * names must stay taken until it has ended, and nothing marks them meanwhile,
  * see <weir/buf.h>.  If that reactor is stopping or has stopped the step fails
- * with -ESHUTDOWN, or with -ECANCELED if its job was under way.
+ * with -ESHUTDOWN, or with -ECANCELED if its job was in flight.
  *
  * @dma cannot be destroyed before the chain.
  *
  * Returns the number of the step, counted from 0, or
  *   -EINVAL  there is no step @after, or @dma or @job is NULL
  *   -ENOSPC  .steps or .deps are used up
- *   -EBUSY   the chain is under way, or a step of another
+ *   -EBUSY   the chain is in flight, or a step of another
  *
  * Call on the chain's reactor.  Never allocates.
  */
@@ -195,10 +196,10 @@ WEIR_API int weir_chain_add_op(struct weir_chain *chain, int after,
 			       weir_chain_start_fn *fn, void *arg);
 
 /*
- * Add the chain @inner as a step, which ends as @inner does.  From now on @inner
- * cannot be changed, and not be destroyed before @chain.  It may still be
- * started by itself, and be a step more than once; one that is under way already
- * fails the step (-EBUSY).
+ * Add the chain @inner as a step, which ends as @inner does.  From now on
+ * @inner cannot be changed, and not be destroyed before @chain.  It may still
+ * be started by itself, and be a step more than once; one that is in flight
+ * already fails the step (-EBUSY).
  *
  * Returns the number of the step, counted from 0, or
  *   -EINVAL    there is no step @after; @inner is NULL, has no steps, or is of
@@ -206,7 +207,7 @@ WEIR_API int weir_chain_add_op(struct weir_chain *chain, int after,
  *   -EPERM     @inner is @chain
  *   -EMSGSIZE  chains would be in chains more than 16 deep
  *   -ENOSPC    .steps or .deps are used up
- *   -EBUSY     the chain is under way, or a step of another
+ *   -EBUSY     the chain is in flight, or a step of another
  *
  * Call on the chain's reactor.  Never allocates.
  *
@@ -216,15 +217,16 @@ WEIR_API int weir_chain_add_chain(struct weir_chain *chain, int after,
 				  struct weir_chain *inner);
 
 /*
- * Add a fence: all steps that were added so far end, in any way, before one that
- * is added later begins.  It is a step itself, and done as soon as they have
- * ended; it takes a dependency for each step that none comes after, and one for
- * each step that is added later and comes after none behind the fence.
+ * Add a fence: all steps that were added so far end, in any way, before one
+ * that is added later begins.  It is a step itself, and done as soon as they
+ * have ended; it takes a dependency for each step that none comes after, and
+ * one for each step that is added later and comes after none behind the
+ * fence.
  *
  * Returns the number of the step, or
  *   -EINVAL  it has no steps
  *   -ENOSPC  .steps or .deps are used up
- *   -EBUSY   the chain is under way, or a step of another
+ *   -EBUSY   the chain is in flight, or a step of another
  *
  * Call on the chain's reactor.  Never allocates.
  *
@@ -241,7 +243,7 @@ WEIR_API int weir_chain_add_fence(struct weir_chain *chain);
  *            sense; @step is a finally step and @on not WEIR_CHAIN_ON_END, or
  *            @dep is one and @step is not
  *   -ENOSPC  .deps are used up
- *   -EBUSY   the chain is under way, or a step of another
+ *   -EBUSY   the chain is in flight, or a step of another
  *
  * Call on the chain's reactor.  Never allocates.
  */
@@ -250,8 +252,9 @@ WEIR_API int weir_chain_add_dep(struct weir_chain *chain, uint32_t step,
 
 /*
  * Make @step a finally step, where to clean up: each run of the chain runs it
- * exactly once, after all steps that are not finally ones have ended in any way,
- * skipped ones included, and after the finally steps that it comes after.
+ * exactly once, after all steps that are not finally ones have ended in any
+ * way, skipped ones included, and after the finally steps that it comes
+ * after.
  *
  * Neither a failure nor a cancel or deadline of the chain skips or cancels it,
  * even if that comes while it runs; only what ends its own operation does: the
@@ -260,13 +263,13 @@ WEIR_API int weir_chain_add_dep(struct weir_chain *chain, uint32_t step,
  * the chain has failed or was cancelled already.
  *
  * What it depends on so far it waits for on WEIR_CHAIN_ON_END.  A step that is
- * added with it as @after is a finally step, too.  A finally step of a chain that
- * is a step of another runs if that chain was started.
+ * added with it as @after is a finally step, too.  A finally step of a chain
+ * that is a step of another runs if that chain was started.
  *
  * Returns 0, or
  *   -EINVAL  there is no such step, it is a fence, or a step that is not a
  *            finally one depends on it
- *   -EBUSY   the chain is under way, or a step of another
+ *   -EBUSY   the chain is in flight, or a step of another
  *
  * Call on the chain's reactor.  Never allocates.
  */
@@ -281,9 +284,9 @@ WEIR_API int weir_chain_set_finally(struct weir_chain *chain, uint32_t step);
  * first failure, or -ECANCELED.
  *
  * Returns 0, or
- *   -EINVAL     it has no steps; @op is under way, or has no callback
- *   -EBUSY      the chain is under way
- *   -EAGAIN     .ops_max operations are under way
+ *   -EINVAL     it has no steps; @op is in flight, or has no callback
+ *   -EBUSY      the chain is in flight
+ *   -EAGAIN     .ops_max operations are in flight
  *   -ESHUTDOWN  the reactor is stopping
  *
  * Call on the chain's reactor.  Never blocks, never allocates.

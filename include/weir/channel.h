@@ -27,11 +27,11 @@
  *	rq->wr.fn = on_sent;
  *	send_wr.wr_id = (uintptr_t)&rq->wr;
  *
- * Queue pairs and shared receive queues are the caller's.  Each reserves, before
- * it is made, what it can have outstanding: so the completion queue cannot
- * overrun, which would be the end of it.
+ * Queue pairs and shared receive queues are the caller's.  Each reserves,
+ * before it is made, what it can have outstanding: so the completion queue
+ * cannot overrun, which would be the end of it.
  *
- * Completions go on to be told while the reactor stops: what is under way ends
+ * Completions go on to be told while the reactor stops: what is in flight ends
  * by them.
  */
 
@@ -62,16 +62,16 @@ struct weir_wr {
 };
 
 /*
- * Called once, from the reactor's turn, if a channel has failed: nothing that is
- * outstanding on it will be told any more.  @err is -EIO.  May destroy anything.
- */
+ * Called once, from the reactor's turn, if a channel has failed: nothing that
+ * is outstanding on it will be told any more.  @err is -EIO.  May destroy
+ * anything. /
 typedef void weir_channel_failed_fn(struct weir_channel *channel, int err,
 				    void *arg);
 
 /* Options of weir_channel_create(). */
 struct weir_channel_opts {
 	size_t size;		/* sizeof(struct weir_channel_opts) */
-	uint32_t depth;		/* Completions that it has room for; 0: 256. */
+	uint32_t depth;		/* Completions that it has capacity for; 0: 256. */
 	uint32_t batch;		/* Told in a turn, at most; 0: 64. */
 	uint32_t vector;	/* Completion vector: which interrupt. */
 	uint32_t reserved;	/* 0 */
@@ -81,14 +81,14 @@ struct weir_channel_opts {
 
 /* What a channel did; weir_channel_stats(). */
 struct weir_channel_stats {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	uint64_t completions;	/* Told. */
 	uint64_t polls;		/* Of the queue, */
 	uint64_t empty_polls;	/* and those that found nothing. */
 	uint64_t arms;		/* Times that it was armed. */
 	uint64_t events;	/* That the device has sent, */
 	uint64_t empty_events;	/* and those after which nothing was there. */
-	uint32_t capacity; /* Completions that the queue has room for, */
+	uint32_t capacity; /* Completions that the queue has capacity for, */
 	uint32_t reserved;	/* and what of that is reserved. */
 	uint32_t failed;	/* 1 if the queue is dead. */
 	uint32_t unused;
@@ -126,12 +126,12 @@ WEIR_API int weir_channel_create(struct weir_channel **ret,
 WEIR_API struct ibv_cq *weir_channel_cq(const struct weir_channel *channel);
 
 /*
- * Reserve room for @n completions: for all work requests, signalled or not,
- * that a queue pair, or a shared receive queue, can have outstanding.  Before it
- * is made.
+ * Reserve capacity for @n completions: for all work requests, signalled or not,
+ * that a queue pair, or a shared receive queue, can have outstanding.  Before
+ * it is made.
  *
  * Returns 0, or
- *   -EAGAIN  the completion queue has no such room left
+ *   -EAGAIN  the completion queue has no such capacity left
  *   -EIO     the channel has failed
  *
  * Call on the channel's reactor.  Never blocks, never allocates.
@@ -139,8 +139,8 @@ WEIR_API struct ibv_cq *weir_channel_cq(const struct weir_channel *channel);
 WEIR_API int weir_channel_reserve(struct weir_channel *channel, uint32_t n);
 
 /*
- * Give back room for @n completions: when all of that many were told, or after
- * weir_channel_forget().
+ * Give back capacity for @n completions: when all of that many were told, or
+ * after weir_channel_forget().
  *
  * Call on the channel's reactor.  Never blocks, never allocates.
  */
@@ -149,8 +149,8 @@ WEIR_API void weir_channel_release(struct weir_channel *channel, uint32_t n);
 /*
  * Have no completion told any more of the queue pair numbered @qp_num, which
  * was destroyed: some may be there still.  Others lose nothing.  After that its
- * work requests are free, and so is the room that it had reserved.  Of a queue
- * pair whose completions were all told there is nothing to forget.
+ * work requests are free, and so is the capacity that it had reserved.  Of a
+ * queue pair whose completions were all told there is nothing to forget.
  *
  * Call on the channel's reactor.  Never blocks, never allocates.
  */
@@ -158,7 +158,7 @@ WEIR_API void weir_channel_forget(struct weir_channel *channel,
 				  uint32_t qp_num);
 
 /*
- * What @channel did, into *@ret, whose .size says what it has room for.
+ * What @channel did, into *@ret, whose .size says what it can hold.
  *
  * Returns 0, or
  *   -EINVAL  .size is less than that of itself
@@ -172,8 +172,8 @@ WEIR_API int weir_channel_stats(const struct weir_channel *channel,
  * Destroy @channel: no callback follows.  NULL is allowed.
  *
  * Returns 0, or, with nothing changed,
- *   -EBUSY  room is reserved, or the device says that the completion queue is
- *           in use
+ *   -EBUSY  capacity is reserved, or the device says that the completion
+ *           queue is in use
  *
  * Call on the channel's reactor.
  */

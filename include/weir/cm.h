@@ -31,7 +31,8 @@ typedef void weir_cm_fn(struct weir_cm *cm, const struct rdma_cm_event *event,
 			void *arg);
 
 /*
- * Make an event channel that calls @fn with @arg, on @r, for each of its events.
+ * Make an event channel that calls @fn with @arg, on @r, for each of its
+ * events.
  *
  * Returns 0 with *@ret set, to be freed by weir_cm_destroy(), or
  *   -EINVAL      @fn is NULL

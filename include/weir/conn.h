@@ -69,7 +69,7 @@ struct weir_srq;
 #define WEIR_CONN_REQUESTED 3	/* A peer wants it; no answer yet. */
 #define WEIR_CONN_ACCEPTING 4	/* The peer has still to hear of it. */
 #define WEIR_CONN_ESTABLISHED 5
-#define WEIR_CONN_CLOSING 6	/* Work under way is being flushed. */
+#define WEIR_CONN_CLOSING 6	/* Work in flight is being flushed. */
 #define WEIR_CONN_ENDED 7
 
 /* Private data: bytes that can go with each message of the exchange. */
@@ -89,13 +89,13 @@ struct weir_srq;
  */
 struct weir_conn_opts {
 	size_t size;
-	uint32_t sends;		/* Work requests under way; 0: 64. */
+	uint32_t sends;		/* Work requests in flight; 0: 64. */
 	uint32_t recvs;		/* With .srq: messages that may wait for a
 				 * callback; 0: 128.  Without, nothing is
 				 * received: 0. */
 	uint32_t max_sge;	/* Pieces of one; 0: 16, or what there is. */
 	uint32_t max_inline;	/* Bytes inside one; 0: 64, or what there is. */
-	uint32_t reads;		/* Reads and atomics under way, in each
+	uint32_t reads;		/* Reads and atomics in flight, in each
 				 * direction; 0: 16, or what there is. */
 	uint8_t retries;	/* If nothing comes back, up to 7; 0: 6,
 				 * because soft-RoCE takes 7 for unlimited. */
@@ -144,15 +144,15 @@ struct weir_conn_opts {
 
 /* What there is to know about a connection; weir_conn_info(). */
 struct weir_conn_info {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	uint32_t state;		/* WEIR_CONN_ */
 	uint32_t qp_num;	/* 0: there is no QP. */
 	uint32_t sends, recvs;	/* As above, as they are. */
 	uint32_t max_sge;
 	uint32_t max_inline;
-	uint32_t reads_out;	/* That we may have under way at the peer, */
+	uint32_t reads_out;	/* That we may have in flight at the peer, */
 	uint32_t reads_in;	/* and it here. */
-	uint64_t posted;	/* Pieces of work under way. */
+	uint64_t posted;	/* Pieces of work in flight. */
 	uint64_t connects;	/* Times that it was established. */
 	uint64_t attempts;	/* Times that it was tried. */
 	char device[64];	/* "": not known yet. */
@@ -200,8 +200,8 @@ WEIR_API int weir_conn_create(struct weir_conn **ret, struct weir_reactor *r,
  *   -ENODEV        no RDMA device reaches @to, or it was removed
  *   -EXDEV         the device that does is not that of the channel, or of .srq
  *   -EOPNOTSUPP    it is an iWARP device, which weir does not use
- *   -EAGAIN        the channel has no room for .sends, and the device does not
- *                  make its completion queue larger
+ *   -EAGAIN        the channel has no capacity for .sends, and the device
+ *                  does not make its completion queue larger
  *   -EINVAL, -ENOMEM, -EIO and others  the device refuses the QP; weir_why()
  *                  says more, on this thread and until another call fails
  * and then the state is ENDED.  The code of the detail is rdma_cm's own status.
@@ -242,7 +242,7 @@ WEIR_API int weir_conn_connect(struct weir_conn *c, struct weir_op *op,
  *   -ECONNRESET  the peer has given up already
  *   -EXDEV       the device is not that of the listener's channel, or .srq
  *   -EOPNOTSUPP  it is an iWARP device, which weir does not use
- *   -EAGAIN      that has no room, or the reactor
+ *   -EAGAIN      that has no capacity, or the reactor
  *   -EINVAL, -ENOMEM, -EIO and others  the device refuses the QP; weir_why()
  *                says more
  *   -ESHUTDOWN   the reactor is stopping
@@ -271,7 +271,7 @@ WEIR_API int weir_conn_reject(struct weir_conn *c, const void *data,
 			      size_t len);
 
 /*
- * End a connection.  The peer is told; work that is under way ends, flushed;
+ * End a connection.  The peer is told; work that is in flight ends, flushed;
  * no end function is called, and nothing is reconnected.
  *
  * Completes with 0 when no work is posted any more and the peer has answered,
@@ -281,7 +281,7 @@ WEIR_API int weir_conn_reject(struct weir_conn *c, const void *data,
  *
  * Returns 0, or
  *   -ENOTCONN  there is no connection, nor one to wait for
- *   -EBUSY     another operation on it is under way
+ *   -EBUSY     another operation on it is in flight
  *   -EAGAIN, -EINVAL, -ESHUTDOWN  see <weir/op.h>
  *
  * Call on the connection's reactor.
@@ -291,7 +291,7 @@ WEIR_API int weir_conn_reject(struct weir_conn *c, const void *data,
 WEIR_API int weir_conn_disconnect(struct weir_conn *c, struct weir_op *op);
 
 /*
- * Called when an established connection has ended and nothing is under way on
+ * Called when an established connection has ended and nothing is in flight on
  * it any more: @why is
  *
  *	0            the peer has disconnected
@@ -375,7 +375,7 @@ struct weir_remote_key {
  * reactor that name the domain go by it, also after it has reconnected.
  *
  * While there is no connection such jobs are refused, -ENOTCONN.  If it ends,
- * all that are under way end: one with what has happened, the others with
+ * all that are in flight end: one with what has happened, the others with
  * -ECANCELED.  What was done of a job is then its beginning.
  *
  * Returns 0, or
@@ -396,7 +396,7 @@ WEIR_API int weir_conn_attach(struct weir_conn *c, struct weir_domain *domain);
  *
  * Returns 0, or
  *   -ENOENT  @c does not reach it
- *   -EBUSY   work is under way on @c
+ *   -EBUSY   work is in flight on @c
  *
  * Call on the connection's reactor.  Never blocks.
  */
@@ -404,12 +404,12 @@ WEIR_API int weir_conn_detach(struct weir_conn *c, struct weir_domain *domain);
 
 /*
  * Free @c.  If it is connected, or somebody waits for it to be accepted, the
- * peer finds out.  NULL is allowed.  With .srq its QP, and so the channel that it
- * uses, stays in use for some 100 ms at most, until the device has done with it;
- * or until the queue is destroyed.
+ * peer finds out.  NULL is allowed.  With .srq its QP, and so the channel
+ * that it uses, stays in use for some 100 ms at most, until the device has
+ * done with it; or until the queue is destroyed.
  *
  * Returns 0, or, with nothing changed:
- *   -EBUSY  an operation on it, or work, is under way, or it is attached to a
+ *   -EBUSY  an operation on it, or work, is in flight, or it is attached to a
  *           domain
  *
  * Call on the connection's reactor.
@@ -471,7 +471,8 @@ WEIR_API int weir_listener_address(const struct weir_listener *l,
  * are operations, of which there may be several.
  *
  * Completes with 0 and *@ret set to a connection in state REQUESTED, which is
- * the caller's, to be accepted or rejected, and freed by weir_conn_destroy(); or
+ * the caller's, to be accepted or rejected, and freed by weir_conn_destroy();
+ * or
  *   -ECANCELED, -ETIMEDOUT  nobody came
  *   -ENODEV                 the device was removed
  *
@@ -493,7 +494,7 @@ WEIR_API int weir_listener_next(struct weir_listener *l, struct weir_op *op,
  * that were taken live on.  NULL is allowed.
  *
  * Returns 0, or, with nothing changed:
- *   -EBUSY  operations of weir_listener_next() are under way
+ *   -EBUSY  operations of weir_listener_next() are in flight
  *
  * Call on the listener's reactor.
  */

@@ -12,7 +12,7 @@
  *
  * What a device can do is told before it is opened: weir_device_list() makes
  * a snapshot of what there is, weir_devinfo_caps() answers from it.  What is
- * there but cannot be used is listed too, with a sentence that says why not
+ * there but cannot be used is listed too, with a message that says why not
  * and what would change that.
  *
  * A capability that a device lacks is -EOPNOTSUPP from the call that needs it.
@@ -81,7 +81,7 @@ struct weir_devinfo;
  * Properties and capabilities of a device; weir_devinfo_caps().
  */
 struct weir_device_caps {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	char name[64];
 	char why[256];		/* If it is not usable: why not, and what would
 				 * change that.  Else "". */

@@ -52,7 +52,7 @@ struct weir_dm_token {
  *   -EOPNOTSUPP  @device has no memory
  *   -EINVAL      @len is 0 or more than the device can ever give, or @log_align
  *                is more than it can do
- *   -ENOMEM      there is no room left on it, or no memory here
+ *   -ENOMEM      there is no capacity left on it, or no memory here
  *   another      the errno of the device's driver
  *
  * Any thread.

@@ -5,7 +5,7 @@
 /*
  * A DMA context: where a reactor's jobs run.
  *
- * It has a fixed bound of jobs under way and a list of engines, from which each
+ * It has a fixed bound of jobs in flight and a list of engines, from which each
  * job is given the first that can move between its two domains:
  *
  *	cpu      memory <-> memory, by the reactor's own thread in slices, so
@@ -15,8 +15,8 @@
  *	process  memory <-> another process, by a worker
  *	domain   memory <-> a user's domain, by its functions
  *
- * and those of the user's own, see <weir/engine.h>.  What none does at once goes
- * through staging memory of the context, see <weir/route.h>.
+ * and those of the user's own, see <weir/engine.h>.  What none does at once
+ * goes through staging memory of the context, see <weir/route.h>.
  *
  *	           start()           stop()            drained
  *	STOPPED -----------> RUNNING --------> STOPPING -------> STOPPED
@@ -58,8 +58,8 @@ struct weir_dma_opts {
 	uint64_t file_slice;	/* Bytes that the kernel copies between files
 				 * at a time; 0: 16 MiB. */
 	uint64_t stream_min;	/* Bytes from which on cpu copies and fills
-				 * past the cache; 0: half of the last cache, 4 to
-				 * 64 MiB; UINT64_MAX: never. */
+				 * past the cache; 0: half of the last cache,
+				 * 4 to 64 MiB; UINT64_MAX: never. */
 	uint32_t staging_bufs;	/* For jobs that bounce, see <weir/route.h>;
 				 * each holds two blocks; 0: 4.  Beside them
 				 * there are eight small ones, of at most
@@ -70,7 +70,7 @@ struct weir_dma_opts {
 
 /* What a context did; weir_dma_stats(). */
 struct weir_dma_stats {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	uint64_t started;	/* Jobs. */
 	uint64_t completed;	/* With success. */
 	uint64_t failed;	/* With an error, but not a cancel. */
@@ -124,7 +124,7 @@ WEIR_API int weir_dma_create(struct weir_dma **ret, struct weir_reactor *r,
 WEIR_API int weir_dma_start(struct weir_dma *dma);
 
 /*
- * Stop: no new jobs, cancel those under way, and when their callbacks have run,
+ * Stop: no new jobs, cancel those in flight, and when their callbacks have run,
  * complete @op with 0.  What is stopped completes at once.
  *
  * Returns 0, or
@@ -142,7 +142,7 @@ WEIR_API int weir_dma_stop(struct weir_dma *dma, struct weir_op *op);
  *   -EBUSY  jobs are in flight, it is stopping, a turn that it has asked for
  *           or callbacks of changes of state are due, a
  *           device has not let go of the staging of a job that was cancelled,
- *           a step of a chain or pipeline names it, under way or not, or the
+ *           a step of a chain or pipeline names it, in flight or not, or the
  *           call comes from a function of an engine or domain for a job of it
  *
  * Call on the context's reactor; callbacks too.
@@ -163,7 +163,7 @@ WEIR_API int weir_dma_state(const struct weir_dma *dma);
  * is told.
  *
  * @fn may stop the context and start it again, and destroy it when nothing is
- * under way and no more calls are due.
+ * in flight and no more calls are due.
  *
  * Returns 0, or
  *   -EBUSY  the context is not stopped, or calls of the last one are due
@@ -185,8 +185,8 @@ WEIR_API int weir_dma_set_state_cb(struct weir_dma *dma, weir_dma_state_fn *fn,
 WEIR_API void weir_dma_flush(struct weir_dma *dma);
 
 /*
- * Jobs of @dma in flight: started, and their callback has not begun.  When there
- * are none, the caller may free its jobs.
+ * Jobs of @dma in flight: started, and their callback has not begun.  When
+ * there are none, the caller may free its jobs.
  *
  * Returns how many, from 0 to .jobs_max.
  *

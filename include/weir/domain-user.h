@@ -3,8 +3,8 @@
 #define WEIR_DOMAIN_USER_H
 
 /*
- * Domains of the user's own: a store that encrypts, a card, whatever bytes can
- * be in and a program can reach.
+ * Domains of the user's own: a shared pool that encrypts, a card, whatever
+ * bytes can be in and a program can reach.
  *
  *	err = weir_domain_create(&store, &opts);
  *	err = weir_domain_set_pull(store, store_pull);
@@ -25,32 +25,33 @@
  *
  *   - It returns a negative errno: nothing was started.  The caller gets it.
  *     -EAGAIN, there is no capacity now, is returned to the caller of
- *     weir_job_start(), too, whatever other functions the domain has.  Blocks of
- *     jobs that go through staging, fences, lazy jobs and steps of chains have
- *     no such caller: there the function is called again, soon at first, then
- *     at least once in a millisecond.
+ *     weir_job_start(), too, whatever other functions the domain has.  Blocks
+ *     of jobs that go through staging, fences, lazy jobs and steps of chains
+ *     have no such caller: there the function is called again, soon at first,
+ *     then at least once in a millisecond.
  *   - It returns 0, and sooner or later, in it or after it, and once, somebody
  *     calls weir_domain_complete() on that thread.  The op's callback runs
  *     from the loop, never inside the start.
  *
  * A function of a domain may call any public function.  If it cancels the
- * operation or job for which it is called, or what that is part of, or stops the
- * DMA context or the reactor, the request is recorded and takes effect when the
- * function has returned: the domain's function for cancels is never called for
- * an operation inside the function that starts it.  weir_dma_destroy() of the
- * job's context is -EBUSY there, and so is weir_domain_destroy() of the domain.
+ * operation or job for which it is called, or what that is part of, or stops
+ * the DMA context or the reactor, the request is recorded and takes effect
+ * when the function has returned: the domain's function for cancels is never
+ * called for an operation inside the function that starts it.
+ * weir_dma_destroy() of the job's context is -EBUSY there, and so is
+ * weir_domain_destroy() of the domain.
  *
  * All of them return 0, or
  *   -EINVAL      an argument or a domain is NULL that must not be; a side is
  *                not memory that must be; a fill has a source; there is nothing
- *                to move; .size is too small; @op is under way or has no
+ *                to move; .size is too small; @op is in flight or has no
  *                callback
  *   -EMSGSIZE    source and destination differ in length, or one has more than
  *                WEIR_DOMAIN_PIECES_MAX pieces
  *   -ERANGE      a piece wraps around, or the pieces together do
  *   -E2BIG       @move has members that this version does not know
  *   -EOPNOTSUPP  the domain has no such function
- *   -EAGAIN      .ops_max operations are under way
+ *   -EAGAIN      .ops_max operations are in flight
  *   -ESHUTDOWN   the reactor is stopping
  *   other errnos  what the domain's function said
  *
@@ -269,7 +270,7 @@ WEIR_API int weir_domain_set_invalidate(struct weir_domain *domain,
 /*
  * Set the function of @domain that ends what the others have started,
  * replacing the one before; NULL means none.  Without one a cancel has no
- * effect: what is under way goes on to its end.
+ * effect: what is in flight goes on to its end.
  *
  * Returns 0, or, with @domain as it was:
  *   -EPERM  @domain is not of weir_domain_create()

@@ -107,11 +107,12 @@ WEIR_API void weir_domain_put(struct weir_domain *domain);
  * If it is O_DIRECT, any range may be moved all the same, to and from any
  * memory.  What is aligned as the file needs it goes directly.  What is not
  * (the last bytes of a file, say) goes through .buffered_fd, which must be open
- * on the same file with at least the same rights, which is checked if @fd is not
- * O_DIRECT, too, though it is not used then; or, if that is not set,
+ * on the same file with at least the same rights, which is checked if @fd is
+ * not O_DIRECT, too, though it is not used then; or, if that is not set,
  * through a descriptor without O_DIRECT that the domain opens by itself and
- * closes when it is destroyed.  Whole pages at least go directly then, whatever
- * .align says: of a page written both ways, either part could be lost.
+ * closes when it is destroyed.  Whole pages at least go directly then,
+ * whatever .align says: of a page written both ways, either part could be
+ * lost.
  *
  * If the domain cannot open one (there is no /proc, the rights have been given
  * up), or WEIR_DOMAIN_FILE_DIRECT_ONLY says that it shall not, what is not
@@ -238,7 +239,7 @@ WEIR_API int weir_domain_remote_create(
  * Free @domain.  NULL is allowed.
  *
  * Returns 0, or, with @domain as it was:
- *   -EBUSY  an mmap is made in it, a job or operation under way or a
+ *   -EBUSY  an mmap is made in it, a job or operation in flight or a
  *           translation uses it, a connection is attached to it, or a walk
  *           holds it
  *   -EPERM  it is always there: the system domain, or that of huge pages
@@ -278,7 +279,7 @@ WEIR_API size_t weir_domain_ctx_size(const struct weir_domain *domain);
 
 /*
  * The number of mmaps, of translations, of connections, and of jobs and
- * operations under way that use @domain.  While other threads work with it, it
+ * operations in flight that use @domain.  While other threads work with it, it
  * may be old when it is returned.
  *
  * Any thread.  Never blocks.

@@ -21,9 +21,9 @@
  * once or later.  All functions of an engine are called on the context's
  * reactor, and must not block.
  *
- * All but .can() may call any public function.  If one cancels the job for which
- * it is called, or what that job is part of, or stops the context or the
- * reactor, the request is recorded and takes effect when the function has
+ * All but .can() may call any public function.  If one cancels the job for
+ * which it is called, or what that job is part of, or stops the context or
+ * the reactor, the request is recorded and takes effect when the function has
  * returned: .cancel() is never called inside .start() of the same job.
  * weir_dma_destroy() of the context is -EBUSY there.
  *
@@ -78,10 +78,10 @@ struct weir_engine_ops {
 	/*
 	 * Begin @job.  Returns 0: weir_job_end() is called once, now or later;
 	 * or, without having called it:
-	 *   -EAGAIN  no room: the job waits, in its place, and start is called
-	 *            again when a job of this engine has ended, or, if none is
-	 *            under way, in the next turns, and then at least once in a
-	 *            millisecond
+	 *   -EAGAIN  no capacity: the job waits, in its place, and start is
+	 *            called again when a job of this engine has ended, or, if
+	 *            none is in flight, in the next turns, and then at least
+	 *            once in a millisecond
 	 *   another errno  refused; weir_job_start() returns it, or, if the job
 	 *            has waited, it ends with it
 	 */
@@ -122,13 +122,13 @@ WEIR_API int weir_dma_add_engine(struct weir_dma *dma,
 
 /* What an engine did in a context; weir_dma_engine_stats(). */
 struct weir_dma_engine_stats {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	const char *name;	/* The engine's. */
 	uint64_t jobs;		/* That it began, whole ones. */
 	uint64_t steps;		/* That it began for a job in several. */
 	uint64_t failed;	/* Of both: with an error, or cancelled. */
 	uint64_t bytes;		/* Of both. */
-	uint64_t waited;	/* That found no room at first. */
+	uint64_t waited;	/* That found no capacity at first. */
 	uint64_t waiting;	/* Now. */
 	uint64_t under_way;	/* Now. */
 };
@@ -159,9 +159,9 @@ WEIR_API int weir_dma_engine_stats(const struct weir_dma *dma, uint32_t i,
  *
  * Returns how many; 0: the side has no more, or the kind has no such side.
  *
- * Call on the reactor's thread, for engines, between start and weir_job_end(); on
- * another while its owner leaves @job alone.  Never blocks.
- */
+ * Call on the reactor's thread, for engines, between start and
+ * weir_job_end(); on another while its owner leaves @job alone.  Never
+ * blocks. /
 WEIR_API uint32_t weir_job_pieces(const struct weir_job *job, int side,
 				  uint64_t skip, struct iovec *iov, uint32_t n);
 
@@ -203,8 +203,8 @@ WEIR_API void *weir_job_area(struct weir_job *job);
 WEIR_API void weir_job_set_crc(struct weir_job *job, uint32_t crc);
 
 /*
- * Say what the word of @job, an atomic, was, before weir_job_end().  The word is
- * the one piece of WEIR_JOB_DST; see weir_job_fetch_add().
+ * Say what the word of @job, an atomic, was, before weir_job_end().  The word
+ * is the one piece of WEIR_JOB_DST; see weir_job_fetch_add().
  *
  * Call on the reactor's thread, for engines, between start and weir_job_end().
  * Never blocks.
@@ -212,10 +212,10 @@ WEIR_API void weir_job_set_crc(struct weir_job *job, uint32_t crc);
 WEIR_API void weir_job_set_old(struct weir_job *job, uint64_t old);
 
 /*
- * @job ends: @bytes were done, at most weir_job_bytes(), and nothing touches its
- * memory any more.  @res is 0 or a negative errno, @code the engine's own code
- * for weir_op_get_detail().  More bytes than there are, or a negative @res that is
- * no errno (below -4095), make it -EIO.
+ * @job ends: @bytes were done, at most weir_job_bytes(), and nothing touches
+ * its memory any more.  @res is 0 or a negative errno, @code the engine's own
+ * code for weir_op_get_detail().  More bytes than there are, or a negative
+ * @res that is no errno (below -4095), make it -EIO.
  *
  * With 0 and fewer bytes a comparison has found a difference after them, and
  * any other kind a source that ended early.

@@ -65,7 +65,7 @@ struct weir_export_opts {
 
 /* What weir_mmap_export() gives: all of it is to be sent. */
 struct weir_export_desc {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	const void *bytes;	/* The mmap's, as are the descriptors. */
 	size_t len;
 	uint32_t n_fds;
@@ -83,16 +83,17 @@ struct weir_export_desc {
  * weir_mmap_alloc() makes with WEIR_MMAP_ALLOC_MEMFD, or a memfd given to
  * weir_mmap_set_fd() in whole, made with MFD_ALLOW_SEALING.  The memfd may end
  * anywhere in the last page of the range; importers see that page as a whole,
- * so all of it behind the range must be 0.  The memfd is sealed; so its right is
- * decided by the first export and is the same for all.
+ * so all of it behind the range must be 0.  The memfd is sealed; so its right
+ * is decided by the first export and is the same for all.
  *
  * What cannot be shared like that is refused, or, with WEIR_EXPORT_COPY, goes
  * by copying: the importer reads and writes our memory by the means of a
  * debugger, which needs our user id and may be forbidden (ptrace(2), "ptrace
  * access mode checking").  Rights are then a promise of the importer's: it
- * could do the same without a descriptor.  And a stop does not wait for it: what
- * it is just copying, up to 1 MiB, can come after weir_mmap_stop().  Put nothing
- * else into memory that others may write like that while they are there.
+ * could do the same without a descriptor.  And a stop does not wait for it:
+ * what it is just copying, up to 1 MiB, can come after weir_mmap_stop().  Put
+ * nothing else into memory that others may write like that while they are
+ * there.
  *
  * A key makes a MAC: who does not have it can neither make nor change a
  * descriptor.  That is for descriptors that travel through strange hands.
@@ -161,11 +162,11 @@ struct weir_import_opts {
  * weir_mmap_destroy() gives it back.
  *
  * With WEIR_IMPORT_COPY also memory that cannot be shared is imported: an mmap
- * in a domain of the kind WEIR_DOMAIN_PROCESS, see weir_mmap_domain().  Jobs move
- * data in it, as far as weir_domain_process_create() could; but its addresses
- * are the exporter's, and are no pointers here.  That it is the exporter's
- * memory, and not that of somebody else whom we could reach and it could not,
- * is found out by .peer.
+ * in a domain of the kind WEIR_DOMAIN_PROCESS, see weir_mmap_domain().  Jobs
+ * move data in it, as far as weir_domain_process_create() could; but its
+ * addresses are the exporter's, and are no pointers here.  That it is the
+ * exporter's memory, and not that of somebody else whom we could reach and it
+ * could not, is found out by .peer.
  *
  * Everything that was received is checked, so that no sender can do more than
  * change the data: by cutting the file, say, which would be a SIGBUS.
@@ -299,7 +300,7 @@ WEIR_API int weir_mmap_import_rdma(struct weir_mmap **ret,
 
 /* What an import by RDMA is known by; weir_mmap_import_info(). */
 struct weir_import_info {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	uint32_t qp_num;	/* The exporter's, that the key is good on; 0:
 				 * any of its device's. */
 	uint32_t rkey;
@@ -326,14 +327,14 @@ WEIR_API int weir_mmap_import_info(const struct weir_mmap *mmap,
  *
  * Completes with -ESTALE then; from there on jobs with @mmap are refused with
  * -ESTALE, also if the exporter died without a word, which nobody notices who
- * does not watch.  Else with -ECANCELED or -ETIMEDOUT.  While it is under way
+ * does not watch.  Else with -ECANCELED or -ETIMEDOUT.  While it is in flight
  * @mmap cannot be destroyed.
  *
  * Death is seen by a pipe whose other end the exporter has.  A child that it
  * has forked, and that has called no exec, has it too, and must end as well.
  *
  * Returns 0, or
- *   -EINVAL  @mmap is no import, or @op is under way or without callback
+ *   -EINVAL  @mmap is no import, or @op is in flight or without callback
  *   -EOPNOTSUPP  @mmap is reached by RDMA; its connection says when that ends
  *   -ENOMEM  no memory
  *   -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
@@ -345,8 +346,8 @@ WEIR_API int weir_mmap_watch(struct weir_mmap *mmap, struct weir_reactor *r,
 
 /*
  * Called for each request: @peer wants @name, which may not exist.  Returns 0
- * if it may have it, anything else if not.  May add and remove names, and destroy
- * the exporter.
+ * if it may have it, anything else if not.  May add and remove names, and
+ * destroy the exporter.
  */
 typedef int weir_exporter_accept_fn(struct weir_exporter *exporter,
 				    const struct weir_exporter_peer *peer,
@@ -428,7 +429,7 @@ WEIR_API int weir_exporter_remove(struct weir_exporter *exporter,
 				  const char *name);
 
 /*
- * Close the server, remove its socket, and free @exporter; requests under way
+ * Close the server, remove its socket, and free @exporter; requests in flight
  * are cut off.  What was imported stays so.  NULL is allowed.
  *
  * Call on the exporter's reactor; callbacks too.
@@ -454,7 +455,7 @@ WEIR_API void weir_exporter_destroy(struct weir_exporter *exporter);
  *
  * Returns 0, or
  *   -EINVAL    @path or @name is NULL, empty or too long, as weir_mmap_import()
- *              has it, or @op is under way or without callback
+ *              has it, or @op is in flight or without callback
  *   -E2BIG     @opts asks for what this version does not know
  *   -EMFILE, -ENFILE, -ENOMEM  no descriptor or no memory left
  *   -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>

@@ -7,9 +7,9 @@
  *
  * Each starts @op by the contract of <weir/op.h>.  All of them return 0, or
  *
- *   -EINVAL     an argument makes no sense: @op under way or without callback,
+ *   -EINVAL     an argument makes no sense: @op in flight or without callback,
  *               a NULL pointer, a length or an offset beyond INT64_MAX
- *   -EAGAIN     .ops_max operations are under way
+ *   -EAGAIN     .ops_max operations are in flight
  *   -ESHUTDOWN  the reactor is stopping
  *
  * and whatever else their own comment says; what the kernel has to say comes
@@ -56,10 +56,10 @@ WEIR_API int weir_read(struct weir_reactor *r, struct weir_op *op, int fd,
  * Write @len bytes of @buf at @off of @fd.
  *
  * Completes with @len, or a negative errno of pwrite(2), -ENOSPC say; then the
- * detail says how many bytes are written.  -EPIPE, if nobody reads any more from
- * the socket or the pipe, comes without a signal.  But on uring, and from Linux
- * 6.4 to 6.17, the kernel sends SIGPIPE to the reactor's thread for a pipe, as
- * write(2) does: ignore it there.
+ * detail says how many bytes are written.  -EPIPE, if nobody reads any more
+ * from the socket or the pipe, comes without a signal.  But on uring, and
+ * from Linux 6.4 to 6.17, the kernel sends SIGPIPE to the reactor's thread
+ * for a pipe, as write(2) does: ignore it there.
  */
 WEIR_API int weir_write(struct weir_reactor *r, struct weir_op *op, int fd,
 			const void *buf, size_t len, uint64_t off);
@@ -108,8 +108,8 @@ WEIR_API int weir_fallocate(struct weir_reactor *r, struct weir_op *op, int fd,
  *
  * The open of a FIFO waits for the other end, in one of .workers threads.  As
  * many of these as there are threads hold up the reactor's other work on files,
- * the open of the other end too, until one is cancelled: give them O_NONBLOCK, or
- * a deadline.
+ * the open of the other end too, until one is cancelled: give them
+ * O_NONBLOCK, or a deadline.
  *
  * Completes with the new descriptor, which is the caller's, or a negative
  * errno.  If it was cancelled too late the descriptor still comes.
@@ -119,13 +119,14 @@ WEIR_API int weir_open(struct weir_reactor *r, struct weir_op *op, int dirfd,
 
 /*
  * Close @fd, and drop its registration if it has one.  No operation may be
- * using it.  Room for a close is always kept: it is not answered -EAGAIN, nor
+ * using it.  Capacity for a close is always kept: it is not answered -EAGAIN,
+ * nor
  * -ESHUTDOWN while a reactor stops.
  *
  * Completes with 0, or a negative errno of close(2); @fd is gone in any case.
  *
  * Returns 0, or
- *   -EINVAL  @op is under way or without callback
+ *   -EINVAL  @op is in flight or without callback
  */
 WEIR_API int weir_close(struct weir_reactor *r, struct weir_op *op, int fd);
 
@@ -170,8 +171,8 @@ WEIR_API int weir_copy_range(struct weir_reactor *r, struct weir_op *op,
 /*
  * Tell the kernel that @fd will be used often: operations on it then save the
  * look-up (IORING_REGISTER_FILES).  A hint: where there is no such thing, or no
- * room for more, it does nothing.  On libev it reserves memory for a descriptor
- * with a high number; see weir_reactor_create().
+ * capacity for more, it does nothing.  On libev it reserves memory for a
+ * descriptor with a high number; see weir_reactor_create().
  *
  * weir_fd_unregister() or weir_close() ends it, and one of them must, before
  * the descriptor is closed by other means: the number may mean another file
@@ -185,7 +186,7 @@ WEIR_API int weir_copy_range(struct weir_reactor *r, struct weir_op *op,
 WEIR_API int weir_fd_register(struct weir_reactor *r, int fd);
 
 /*
- * Forget what weir_fd_register() did.  Operations under way keep the file.
+ * Forget what weir_fd_register() did.  Operations in flight keep the file.
  *
  * Call on @r's thread.
  */

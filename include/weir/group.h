@@ -13,7 +13,7 @@
  *
  * Nothing is shared between the cores but what they send each other: by
  * weir_post(), and by weir_call() of <weir/call.h>.  In a group both go by a
- * lane of each pair's own, with no lock and nothing that three cores write to.
+ * ring of each pair's own, with no lock and nothing that three cores write to.
  *
  * The group belongs to the thread that starts it: start, run and destroy are
  * called there.  It can be one of the cores itself (WEIR_GROUP_ADOPT).
@@ -82,7 +82,7 @@ struct weir_group_event {
 	uint32_t core;
 	int32_t cpu;		/* The core's; -1: it has none. */
 	int32_t err;		/* A negative errno, or 0. */
-	const char *text;	/* A sentence, as long as the call lasts. */
+	const char *text;	/* A message, as long as the call lasts. */
 };
 
 /*
@@ -94,7 +94,7 @@ struct weir_group_event {
  * calls is the interval.
  */
 struct weir_group_load {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	uint64_t busy_ns;	/* Since the core started. */
 	uint64_t spin_ns;
 	uint64_t sleep_ns;
@@ -154,9 +154,10 @@ WEIR_API int weir_group_set_cpus(struct weir_group *group,
  * They are called one after the other, @init for core 0 first, @fini for core 0
  * last, so that they need no lock among themselves.  All reactors exist from
  * the first @init to the last @fini, but do not run meanwhile: what one posts
- * to another is run later.  If an @init returns a negative errno the start fails
- * with it.  @fini is called for the cores whose @init has returned 0; there the
- * reactor is STOPPED, and its watches, timers and pools are destroyed.
+ * to another is run later.  If an @init returns a negative errno the start
+ * fails with it.  @fini is called for the cores whose @init has returned 0;
+ * there the reactor is STOPPED, and its watches, timers and pools are
+ * destroyed.
  *
  * Returns 0, or
  *   -EBADFD  @group is not STOPPED
@@ -170,7 +171,8 @@ WEIR_API int weir_group_set_core_fns(struct weir_group *group,
 
 /*
  * Have @fn called with @arg when something goes wrong with a core that the
- * group can go on after, on that core's thread.  Several may be called at a time.
+ * group can go on after, on that core's thread.  Several may be called at a
+ * time.
  *
  * Returns 0, or
  *   -EBADFD  @group is not STOPPED
@@ -226,14 +228,14 @@ WEIR_API int weir_group_start(struct weir_group *group);
 WEIR_API int weir_group_run(struct weir_group *group);
 
 /*
- * Ask all cores of @group to stop: no new work, cancel what is under way, drain
+ * Ask all cores of @group to stop: no new work, cancel what is in flight, drain
  * it, answer each other.  weir_group_run() returns when that is done.
  *
  * A reactor of a group that was told to stop alone stays STOPPING until all
  * others are, for it may owe them answers.
  *
- * Returns 0, also if it is stopping or stopped: so it has no effect in an @init,
- * where the group is not started yet.
+ * Returns 0, also if it is stopping or stopped: so it has no effect in an
+ * @init, where the group is not started yet.
  *
  * Any thread, callbacks included.  Takes a lock.  @group must not be destroyed
  * meanwhile.
@@ -271,8 +273,8 @@ WEIR_API struct weir_reactor *weir_group_reactor(
 WEIR_API int weir_group_cpu(const struct weir_group *group, uint32_t core);
 
 /*
- * How many CPUs there were, what the quota was, and where memory is, as one line
- * for a person to read.
+ * How many CPUs there were, what the quota was, and where memory is, as one
+ * line for a person to read.
  *
  * The string is @group's, and changes when it starts.
  *
@@ -292,8 +294,8 @@ WEIR_API const char *weir_group_describe(const struct weir_group *group);
  *   -EINVAL  there is no such core, or .size is too small
  *   -EBADFD  @group is STOPPED, or all its cores have stopped
  *
- * Any thread.  @group must not be destroyed meanwhile.  Takes a lock for a moment; that core
- * is neither stopped nor woken.
+ * Any thread.  @group must not be destroyed meanwhile.  Takes a lock for a
+ * moment; that core is neither stopped nor woken.
  */
 WEIR_API int weir_group_load(struct weir_group *group, uint32_t core,
 			     struct weir_group_load *ret);

@@ -15,9 +15,9 @@
  * loops that have no header yet.
  *
  * For a host, the whole of it is: watch weir_reactor_fd() for reading,
- * level-triggered, and call weir_host_turn() when it is ready.  Attach a reactor
- * to its host before you start anything on it, or create it with .hosted = 1:
- * see weir_reactor_fd().
+ * level-triggered, and call weir_host_turn() when it is ready.  Attach a
+ * reactor to its host before you start anything on it, or create it with
+ * .hosted = 1: see weir_reactor_fd().
  *
  * A guest runs on the reactor's thread, in each turn, after everything else:
  * what callbacks of the reactor's change in it is therefore seen before the

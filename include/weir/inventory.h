@@ -3,12 +3,12 @@
 #define WEIR_INVENTORY_H
 
 /*
- * An inventory: a reactor's stock of buf descriptors, for memory that is there
+ * An inventory: a reactor's set of buf descriptors, for memory that is there
  * already.  (For memory to be handed out there is the pool.)
  *
  * An mmap is attached once, which registers its memory with the reactor; from
- * then on a buf of it costs a few loads and shared pools.  What is out and what is
- * free adds up to the total at any time.
+ * then on a buf of it costs a few loads and shared pools.  What is out and
+ * what is free adds up to the total at any time.
  *
  * Re-creates doca_buf_inventory.
  */
@@ -35,7 +35,7 @@ struct weir_inventory_opts {
 
 /* What an inventory has; weir_inventory_stats(). */
 struct weir_inventory_stats {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	uint64_t total;
 	uint64_t free;
 	uint64_t out;

@@ -17,30 +17,32 @@
  * job that is refused has changed nothing.
  *
  *   - A source of bufs is their data.  A destination of bufs is their tail
- *     rooms, in order: what comes is appended to the data; with
+ *     capacities, in order: what comes is appended to the data; with
  *     WEIR_JOB_OVERWRITE it replaces the data.
  *   - Memory and files named by address are written where they say.
  *   - A job that fails or is cancelled leaves the data lengths of its bufs as
  *     they were; the memory may be half written.  The detail has the bytes.
- *   - Until the callback begins, and whatever the size, the bufs of a job are in
- *     use: weir_buf_reset() and its sisters return -EBUSY, and a second job that
- *     would write to them, or read what this one writes, is refused.  The data
- *     lengths change just before the callback.
+ *   - Until the callback begins, and whatever the size, the bufs of a job are
+ *   in
+ *     use: weir_buf_reset() and its sisters return -EBUSY, and a second job
+ *     that would write to them, or read what this one writes, is refused.
+ *     The data lengths change just before the callback.
  *   - A source that ends early, a short file, is -ENODATA with the bytes moved
  *     in the detail; with WEIR_JOB_SHORT_OK it is a success, with the bytes as
  *     result.
  *
- * There is no order between jobs but what the caller makes, with a chain say, or
- * with a fence:
+ * There is no order between jobs but what the caller makes, with a chain say,
+ * or with a fence:
  *
- *   - A job with WEIR_JOB_FENCE begins when all jobs that were started before it
+ *   - A job with WEIR_JOB_FENCE begins when all jobs that were started before
+ *   it
  *     in its context have ended, well or not.  Jobs started after it do not
  *     wait for it, unless they are fences too.  It is order and nothing more:
  *     what shall happen only if something else went well is a step of a chain.
  *   - A job with WEIR_JOB_LAZY begins when weir_dma_flush() is called, or else
  *     by itself in the reactor's next turn: so that jobs started one by one
  *     begin together.
- *   - Until it begins, either is under way like any other: it counts, holds its
+ *   - Until it begins, either is in flight like any other: it counts, holds its
  *     bufs, and may be cancelled, with nothing done.
  *
  * A copy or push to a peer with WEIR_JOB_SIGNAL tells it when its bytes have
@@ -118,7 +120,7 @@ struct weir_operand {
 /*
  * A job.  The first part is the caller's; the rest is the library's, and its
  * layout may change inside the size, which is part of the ABI.  Do not write
- * any of it while the job is under way.
+ * any of it while the job is in flight.
  */
 struct weir_job {
 	struct weir_op op;
@@ -127,7 +129,7 @@ struct weir_job {
 	uint32_t crc;		/* In: continued from this.  Out: the CRC. */
 	uint32_t reserved0;
 	uint64_t pattern;	/* Repeated by FILL; its first byte is first.
-				 * What an atomic adds, or stores. */
+				 * What an atomic adds, or shared pools. */
 	struct weir_operand src;
 	struct weir_operand dst;
 	const struct weir_operand
@@ -205,7 +207,7 @@ static inline struct weir_job *weir_job_of(struct weir_op *op)
  *
  * To the data of bufs they are appended; with WEIR_JOB_OVERWRITE they replace
  * it.  Set .flags after this call or its sisters: they clear them.  Totals
- * must fit: -EMSGSIZE if @dst has less room, and an address range as
+ * must fit: -EMSGSIZE if @dst has less capacity, and an address range as
  * destination must be exactly as long.
  */
 static inline void weir_job_copy(struct weir_job *job, struct weir_operand dst,
@@ -237,7 +239,8 @@ static inline void weir_job_crc32c(struct weir_job *job,
 	job->crc = crc;
 }
 
-/* Have @job fill @dst with @pattern; bufs up to the end of their tail rooms. */
+/* Have @job fill @dst with @pattern; bufs up to the end of their tail
+ * capacities. */
 static inline void weir_job_fill(struct weir_job *job, struct weir_operand dst,
 				 uint64_t pattern)
 {
@@ -255,7 +258,7 @@ static inline void weir_job_memzero(struct weir_job *job,
 
 /*
  * Have @job copy @src to @dst and to *@dst2, which is lent until the callback.
- * Each must have room, and none may overlap with another.  They may be of
+ * Each must have capacity, and none may overlap with another.  They may be of
  * different domains.  The bytes done are those that both destinations have.
  */
 static inline void weir_job_dualcast(struct weir_job *job,
@@ -303,7 +306,7 @@ static inline void weir_job_xor(struct weir_job *job, struct weir_operand dst,
  * and weir_job_old() are in that of this one.
  *
  * It is done once or not at all, and never through staging.  If the connection
- * to the peer fails while it is under way, nobody knows which: the job ends
+ * to the peer fails while it is in flight, nobody knows which: the job ends
  * with the error, and 0 bytes.
  */
 static inline void weir_job_fetch_add(struct weir_job *job,
@@ -343,29 +346,31 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_operand a,
 /*
  * Start @job in @dma.
  *
- * The locations are evaluated now: what the lists of bufs are, and how much
- * data or room they have.  The bufs get a reference each until the callback;
- * domains are counted as used.
+ * The operands are evaluated now: what the lists of bufs are, and how much
+ * data or capacity they have.  The bufs get a reference each until the
+ * callback; domains are counted as used.
  *
  * If it is refused, weir_route_explain() says what exactly is wrong.
  *
  * Completes with the bytes done (what weir_job_compare() says for a compare),
  * or a negative errno: -ENODATA if the source ended early, what the kernel said
- * of a file; -EFAULT at a page that another process has not, or may not write, -ESRCH if
- * that process has ended; or what the function of a user's domain said.
+ * of a file; -EFAULT at a page that another process has not, or may not
+ * write, -ESRCH if that process has ended; or what the function of a user's
+ * domain said.
  *
  * Returns 0, or
- *   -EINVAL      .kind, .flags or .n_extra make no sense; .reserved0 of a location is not
- *                0, or its .translation not NULL and its domain not a user's;
- *                a length of 0; an address of 0 in this process; a
- *                destination overlaps with another location, also if two
- *                domains of one file name them; pull from or push to this process;
- *                not as aligned as an O_DIRECT file without .buffered_fd needs
- *                it; the word of an atomic is in several pieces, or not at a
- *                multiple of 8; @job is under way or has no callback
- *   -EMSGSIZE    a destination has no room for the source, or (a compare, an
- *                XOR, or a destination by address) another length; an atomic
- *                is not of 8 bytes; or a side has more than
+ *   -EINVAL      .kind, .flags or .n_extra make no sense; .reserved0 of a
+ *                operand is not 0, or its .translation not NULL and its
+ *                domain not a user's; a length of 0; an address of 0 in this
+ *                process; a destination overlaps with another operand, also
+ *                if two domains of one file name them; pull from or push to
+ *                this process; not as aligned as an O_DIRECT file without
+ *                .buffered_fd needs it; the word of an atomic is in several
+ *                pieces, or not at a multiple of 8; @job is in flight or has
+ *                no callback
+ *   -EMSGSIZE    a destination has no capacity for the source, or (a compare,
+ *                an XOR, or a destination by address) another length; an
+ *                atomic is not of 8 bytes; or a side has more than
  *                WEIR_JOB_PIECES_MAX pieces, or a list of it has nearly
  *                WEIR_BUF_REFS_MAX references
  *   -ERANGE      a range wraps around, ends beyond INT64_MAX in a file, or a
@@ -374,7 +379,7 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_operand a,
  *                writable, or the file of the source not readable
  *   -EPERM       a buf is in the middle of a list
  *   -ESTALE      a buf is of an import that its exporter has revoked; a job
- *                that is under way then completes with -ESTALE
+ *                that is in flight then completes with -ESTALE
  *   -EBUSY       another job, whose callback has not begun, writes to one of
  *                the lists, or reads the list that this one would write to
  *   -EXDEV       no engine can do this between these domains, and none both
@@ -398,10 +403,11 @@ WEIR_API int weir_job_start(struct weir_dma *dma, struct weir_job *job);
 /*
  * Start jobs[0] to jobs[n - 1] in @dma, in this order, until one cannot be
  * started.  How many were is set in *@n_started in any case; the others are
- * untouched, to be started again from jobs[*n_started] on when there is room.
+ * untouched, to be started again from jobs[*n_started] on when there is
+ * capacity.
  *
  * Returns 0 if all were started, or what weir_job_start() said of
- * jobs[*n_started]: -EAGAIN if there was no more room.
+ * jobs[*n_started]: -EAGAIN if there was no more capacity.
  *
  * Call on @dma's reactor.  Never blocks, never allocates.
  * Re-creates rte_dma_burst_capacity() and DOCA's task batches.

@@ -27,11 +27,11 @@
  * What is started first is done first: messages and signals arrive in the order
  * of their starts, and when one does, all bytes of jobs to the same peer that
  * were started before it have landed.  That is so for writes that the device
- * does by itself; those that go through staging, and reads, may still be under
- * way.
+ * does by itself; those that go through staging, and reads, may still be in
+ * flight.
  *
  * Nothing is lost while the connection stands, and nothing is sent twice; what
- * was under way when it ends may have arrived or not.
+ * was in flight when it ends may have arrived or not.
  *
  * Re-creates ibv_post_send() and ibv_post_srq_recv().
  */
@@ -114,7 +114,7 @@ WEIR_API int weir_conn_set_message_fn(struct weir_conn *c, weir_message_fn *fn,
  *
  * The first message of the reactor's turn is posted at once; those that follow
  * it go together when the turn ends, and share its cost.  If the send queue is
- * full, they wait for room.
+ * full, they wait for capacity.
  *
  * Completes with the bytes sent, when the peer's device has them, or
  *   -ECANCELED, -ETIMEDOUT  cancelled, or the deadline, before it was posted:
@@ -131,9 +131,10 @@ WEIR_API int weir_conn_set_message_fn(struct weir_conn *c, weir_message_fn *fn,
  *   -ENOTCONN    @c is not established
  *   -EINVAL      @m: .size is too small, a flag or .reserved is unknown,
  *                WEIR_MESSAGE_IMM with WEIR_MESSAGE_INVALIDATE, or .buf with
- *                .data; or @op is under way
+ *                .data; or @op is in flight
  *   -EMSGSIZE    more than WEIR_MESSAGE_MAX bytes, or than the device's port
- *                takes; or more pieces than .max_sge; or .data has more than .max_inline bytes
+ *                takes; or more pieces than .max_sge; or .data has more than
+ *                .max_inline bytes
  *   -EXDEV       the bufs are not of mmaps that have the device
  *   -EPERM, -EBUSY, -ESTALE  of the bufs, see weir_job_start()
  *   -ENOMEM, -EFAULT, ...  their mmap, which is registered when it is first

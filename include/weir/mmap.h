@@ -19,8 +19,8 @@
  * one (RLIMIT_MEMLOCK): as much is registered as is allowed, the rest works
  * without, and weir_mmap_registered() says how much it is.  What the limit
  * refuses is tried again: when something else is attached to the mmap on the
- * reactor, and by a timer of the reactor, after 2 ms, 4 ms, and so on up to 2 s.
- * Memory of pools comes first: for it, registrations of mmaps of the same
+ * reactor, and by a timer of the reactor, after 2 ms, 4 ms, and so on up to 2
+ * s. Memory of pools comes first: for it, registrations of mmaps of the same
  * reactor that no pool is made of and no buf is out of are taken back.
  *
  * An mmap belongs to the process: it may be attached on many reactors.  Its
@@ -85,9 +85,10 @@ WEIR_API int weir_mmap_create(struct weir_mmap **ret,
 
 /*
  * Set the range: @len bytes at @addr.  The memory stays the caller's, and must
- * stay mapped, with the rights that it has, from weir_mmap_start(), which checks
- * that, until the mmap is stopped.  If the caller unmaps or protects it earlier,
- * a job that touches it raises SIGSEGV, as the caller itself would.
+ * stay mapped, with the rights that it has, from weir_mmap_start(), which
+ * checks that, until the mmap is stopped.  If the caller unmaps or protects
+ * it earlier, a job that touches it raises SIGSEGV, as the caller itself
+ * would.
  *
  * Returns 0, or
  *   -EINVAL  @addr is NULL, @len is 0, or the range wraps around
@@ -185,8 +186,8 @@ WEIR_API int weir_mmap_set_dm(struct weir_mmap *mmap, struct weir_dm *dm,
  * All pages are there when it returns.  So that touching them does not have the
  * kernel end a process, more than is left is refused before: of the machine, by
  * /proc/meminfo, and of the memory cgroups that this process is in and can see.
- * That is an estimate, taken again after each 256 MiB; it cannot see what others
- * take in the same moment, nor limits for which there is no file.
+ * That is an estimate, taken again after each 256 MiB; it cannot see what
+ * others take in the same moment, nor limits for which there is no file.
  *
  * Returns 0, or, with the mmap as it was:
  *   -EINVAL  @len is 0, or an unknown flag
@@ -209,7 +210,7 @@ WEIR_API int weir_mmap_alloc(struct weir_mmap *mmap, size_t len,
  * caller's nothing is known: 4096.
  *
  * If weir_mmap_alloc() was asked for larger ones than it got, *@why (if @why is
- * not NULL) is a sentence that says what is missing and how to get it; else "".
+ * not NULL) is a message that says what is missing and how to get it; else "".
  * It is the mmap's and lives as long.
  *
  * Any thread.  Never blocks.
@@ -333,19 +334,19 @@ WEIR_API void *weir_mmap_user_data(const struct weir_mmap *mmap);
  * Memory of the caller's is checked by what the kernel has mapped; no page is
  * touched.  That takes a few system calls for each mapping in the range, and
  * before Linux 6.11 a read of all of /proc/self/maps.  Where /proc is not
- * mounted, memory that is not mapped is found all the same, and rights are taken
- * for granted.  Guard pages of MADV_GUARD_INSTALL and pages behind the end of a
- * mapped file are not found.
+ * mounted, memory that is not mapped is found all the same, and rights are
+ * taken for granted.  Guard pages of MADV_GUARD_INSTALL and pages behind the
+ * end of a mapped file are not found.
  *
  * Returns 0, or
  *   -EINVAL  it has no range
  *   -EACCES  WEIR_MMAP_WRITE is set, but the file or dma-buf that the range is
  *            of can only be read
- *   -EFAULT  part of the range of weir_mmap_set_memrange() is not mapped, cannot
- *            be read, or, with WEIR_MMAP_WRITE, cannot be written; weir_why()
- *            says from which address on, and which rights it has
+ *   -EFAULT  part of the range of weir_mmap_set_memrange() is not mapped,
+ *            cannot be read, or, with WEIR_MMAP_WRITE, cannot be written;
+ *            weir_why() says from which address on, and which rights it has
  *   -EOPNOTSUPP  a device does not serve this kind of range
- *   -EBUSY   a stop is under way; or this is a callback of <weir/segment.h>
+ *   -EBUSY   a stop is in flight; or this is a callback of <weir/segment.h>
  *            that is told of its removal, or asked about it
  *   -EPERM   it is imported
  *   -ERANGE  it is beyond the mask of weir_segment_check_mask()
@@ -373,7 +374,7 @@ WEIR_API int weir_mmap_start(struct weir_mmap *mmap);
  *
  * Returns 0, or, with the mmap as it was:
  *   -EBUSY  bufs of it are out; it backs a pool; a sync event lies in it,
- *           see <weir/sync.h>; a stop is under way; its memory is not to be
+ *           see <weir/sync.h>; a stop is in flight; its memory is not to be
  *           freed, see weir_segment_set_flags(); or, with @op NULL, a reactor
  *           of another thread has it attached; weir_why() says which
  *   -EPERM  it is imported
@@ -458,13 +459,13 @@ WEIR_API uint64_t weir_mmap_num_bufs(const struct weir_mmap *mmap);
 
 /*
  * How many bytes of @mmap, from its beginning, are registered with the backend
- * of @r.  It may change in turns of @r, and when something is attached there.  A
- * buf that lies in them uses the registration, unless it lies across the border
- * of two pieces: of 1 GiB, or smaller where a limit leaves room for those alone.
- * A buf of a pool uses what is registered now, one of an inventory what was when
- * it was made.  If it is less than all, @why (if not NULL) is set to a sentence
- * that says the reason and what would help, else to "".  The string is the
- * mmap's and is valid as long as it is attached to @r.
+ * of @r.  It may change in turns of @r, and when something is attached there.
+ * A buf that lies in them uses the registration, unless it lies across the
+ * border of two pieces: of 1 GiB, or smaller where a limit leaves capacity
+ * for those alone. A buf of a pool uses what is registered now, one of an
+ * inventory what was when it was made.  If it is less than all, @why (if not
+ * NULL) is set to a message that says the reason and what would help, else to
+ * "".  The string is the mmap's and is valid as long as it is attached to @r.
  *
  * Returns the number of bytes, or
  *   -ENOENT  it is attached to no inventory or pool of @r

@@ -22,7 +22,7 @@
  * access ends in the peer's error and changes nothing here.  Over it stays: a
  * connection that is established again needs a new one.
  *
- * Windows were run over soft-RoCE, and over stand-ins for what it has not; on no
+ * Windows were run over soft-RoCE, and over mocks for what it has not; on no
  * hardware.  See weir-rdma(7).
  *
  * Without verbs, there is no connection to make one for: -EOPNOTSUPP.
@@ -101,7 +101,7 @@ WEIR_API int weir_mw_export(const struct weir_mw *w,
 
 /* What there is to know about a window; weir_mw_info(). */
 struct weir_mw_info {
-	size_t size; /* Set by the caller: what it has room for. */
+	size_t size; /* Set by the caller: what it can hold. */
 	uint32_t state; /* WEIR_MW_ */
 	uint32_t qp_num; /* On which its key is good; 0: on any of the
 				 * device's. */
@@ -130,7 +130,7 @@ WEIR_API int weir_mw_info(const struct weir_mw *w, struct weir_mw_info *ret);
  * and it is over all the same.
  *
  * Returns 0, or
- *   -EBUSY  an operation on it is under way
+ *   -EBUSY  an operation on it is in flight
  *   -EAGAIN, -EINVAL, -ESHUTDOWN  see <weir/op.h>
  *
  * Call on the connection's reactor.
@@ -144,7 +144,7 @@ WEIR_API int weir_mw_revoke(struct weir_mw *w, struct weir_op *op);
  * call.  NULL is allowed.
  *
  * Returns 0, or, with nothing changed:
- *   -EBUSY  an operation on it is under way
+ *   -EBUSY  an operation on it is in flight
  *   others  the device keeps it; weir_why() says more
  *
  * Call on the connection's reactor.

@@ -7,9 +7,9 @@
  *
  * The caller owns a struct weir_op, normally inside its own request, and hands
  * it to a function that starts work.  The library allocates nothing for it, so
- * starting work cannot fail for want of memory.  There are two exceptions, which
- * weir_reactor_create() describes: worker threads, which are made when they are
- * first needed, and on libev descriptors with high numbers.
+ * starting work cannot fail for want of memory.  There are two exceptions,
+ * which weir_reactor_create() describes: worker threads, which are made when
+ * they are first needed, and on libev descriptors with high numbers.
  *
  *	struct request {
  *		struct weir_op op;
@@ -91,9 +91,8 @@ struct weir_poll_hook {
 
 /*
  * An operation.  @fn and @data are the caller's; the rest is the library's and
- * its layout may change inside the size, which is part of the ABI and has room
- * to spare.  Zeroed memory with @fn set is an idle operation.
- */
+ * its layout may change inside the size, which is part of the ABI and has
+ * capacity to spare.  Zeroed memory with @fn set is an idle operation. /
 struct weir_op {
 	weir_op_fn *fn;		/* Called at the end; must be set. */
 	void *data;		/* For the caller; never looked at. */
@@ -109,7 +108,7 @@ struct weir_op {
 	uint8_t kind;
 	uint8_t entered;		/* Functions of the user's on the stack. */
 	uint32_t token;
-	struct weir_op *live_next;	/* In the list of all under way. */
+	struct weir_op *live_next;	/* In the list of all in flight. */
 	struct weir_op **live_pprev;
 
 	/* Parameters and progress, by class. */
@@ -142,7 +141,7 @@ struct weir_op {
 /*
  * Make @op idle, to call @fn at its end.
  *
- * Needed once, not before each start.  Never on an op that is under way.
+ * Needed once, not before each start.  Never on an op that is in flight.
  *
  * Any thread.  Never blocks.
  */
@@ -162,11 +161,11 @@ static inline void weir_op_init(struct weir_op *op, weir_op_fn *fn)
  * library repeats the request to who has the operation; to call this again has
  * no effect.  weir_op_get_detail() says how many bytes were moved.
  *
- * Returns 0 if @op is under way, or
+ * Returns 0 if @op is in flight, or
  *   -EINVAL  @op is idle: never started, or its callback has begun
  *
  * Call on the reactor's thread, callbacks included.  Never blocks, never
- * allocates; room to submit a cancel is always kept.
+ * allocates; capacity to submit a cancel is always kept.
  *
  * Re-creates IORING_OP_ASYNC_CANCEL and uv_cancel(), with an outcome that can
  * be relied on.
@@ -174,11 +173,11 @@ static inline void weir_op_init(struct weir_op *op, weir_op_fn *fn)
 WEIR_API int weir_op_cancel(struct weir_op *op);
 
 /*
- * Cancel @op at @deadline_ns, if it is still under way then.
+ * Cancel @op at @deadline_ns, if it is still in flight then.
  *
  * The time is absolute, on weir_reactor_now()'s clock; WEIR_FOREVER means
  * none.  Set before the start it holds for the next operation only; set on an
- * operation under way it moves the deadline of that one.  An operation that
+ * operation in flight it moves the deadline of that one.  An operation that
  * ends because of it has -ETIMEDOUT; one that could not be stopped has its own
  * result, late: a deadline is a cancel at a time, with the same promise about
  * buffers.  An operation that is started when its deadline has passed ends with
@@ -197,7 +196,7 @@ WEIR_API int weir_op_set_deadline(struct weir_op *op, uint64_t deadline_ns);
  * Valid in the callback and after it, until @op is started again.
  *
  * Returns 0, or
- *   -EINVAL  @op is under way
+ *   -EINVAL  @op is in flight
  *
  * Call on the reactor's thread.  Never blocks.
  */
@@ -205,7 +204,7 @@ WEIR_API int weir_op_get_detail(const struct weir_op *op,
 				struct weir_op_detail *ret);
 
 /*
- * Whether @op is under way: started, and its callback not yet begun.
+ * Whether @op is in flight: started, and its callback not yet begun.
  *
  * Returns 1 or 0.  Call on the reactor's thread.  Never blocks.
  */

@@ -22,13 +22,13 @@
  *
  * The pipeline is itself an operation: it completes when the stream is at its
  * end and every unit is done.  The first error ends it: no more units, those
- * under way are cancelled and drained, done() is called for them too.  So does
- * a cancel.  weir_pipeline_stop() ends it after what is under way, and
+ * in flight are cancelled and drained, done() is called for them too.  So does
+ * a cancel.  weir_pipeline_stop() ends it after what is in flight, and
  * weir_pipeline_pause() lets it rest.  From its callback's first line on, and
  * not before, it can be started again, or destroyed.
  *
- * Nothing of it is refused for want of room: units, buffers and steps wait for
- * theirs, and the loop sleeps.
+ * Nothing of it is refused for want of capacity: units, buffers and steps
+ * wait for theirs, and the loop sleeps.
  */
 
 #include <weir/op.h>
@@ -100,7 +100,7 @@ struct weir_pipeline_opts {
 
 /* How far a pipeline is; weir_pipeline_progress(). */
 struct weir_pipeline_progress {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	uint64_t units;		/* That next() has brought in this run. */
 	uint64_t done;		/* That ended well; done() has been called. */
 	uint64_t failed;	/* That ended with an error or a cancel. */
@@ -118,7 +118,7 @@ struct weir_pipeline_progress {
 
 /* The error that ended a run; weir_pipeline_failure(). */
 struct weir_pipeline_failure {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	uint64_t unit;		/* Counted from 0. */
 	uint32_t where;		/* WEIR_PIPELINE_AT_ */
 	int32_t step;		/* Of the unit's chain, or WEIR_CHAIN_FIRST. */
@@ -147,7 +147,7 @@ WEIR_API int weir_pipeline_create(struct weir_pipeline **ret,
  * Free @pipeline with its slots and their chains.  NULL is allowed.
  *
  * Returns 0, or, with the pipeline as it was:
- *   -EBUSY  it is under way, or one of its functions is running
+ *   -EBUSY  it is in flight, or one of its functions is running
  *
  * Call on the pipeline's reactor; callbacks too.
  */
@@ -161,9 +161,9 @@ WEIR_API int weir_pipeline_destroy(struct weir_pipeline *pipeline);
  * with the first error, or -ECANCELED.
  *
  * Returns 0, or
- *   -EBUSY      it is under way
- *   -EINVAL     @op is under way, or has no callback
- *   -EAGAIN     .ops_max operations are under way
+ *   -EBUSY      it is in flight
+ *   -EINVAL     @op is in flight, or has no callback
+ *   -EAGAIN     .ops_max operations are in flight
  *   -ESHUTDOWN  the reactor is stopping
  *
  * Call on the pipeline's reactor.  Never blocks, never allocates.
@@ -181,12 +181,12 @@ WEIR_API void weir_pipeline_kick(struct weir_pipeline *pipeline);
 
 /*
  * No new units until weir_pipeline_resume(): next() is not called.  What is
- * under way goes on to its end, and done() is called for it; with .in_flight 0
+ * in flight goes on to its end, and done() is called for it; with .in_flight 0
  * all of it has ended.  A paused pipeline has no bufs but those of its units.
  * Pausing what is paused has no effect.
  *
  * Returns 0, or
- *   -EBADFD  it is not under way
+ *   -EBADFD  it is not in flight
  *
  * Call on the pipeline's reactor, next() and done() included.  Never blocks,
  * never allocates.
@@ -198,7 +198,7 @@ WEIR_API int weir_pipeline_pause(struct weir_pipeline *pipeline);
  * effect.  next() is called from the loop, not inside this call.
  *
  * Returns 0, or
- *   -EBADFD  it is not under way
+ *   -EBADFD  it is not in flight
  *
  * Call on the pipeline's reactor, next() and done() included.  Never blocks,
  * never allocates.
@@ -206,10 +206,10 @@ WEIR_API int weir_pipeline_pause(struct weir_pipeline *pipeline);
 WEIR_API int weir_pipeline_resume(struct weir_pipeline *pipeline);
 
 /*
- * End @pipeline as if its stream had ended here: no more units, those under way
+ * End @pipeline as if its stream had ended here: no more units, those in flight
  * go on to their end, and it completes with the number of units that were done.
  * (weir_op_cancel() of its operation cancels them.)  Paused or not; what is not
- * under way is stopped already.
+ * in flight is stopped already.
  *
  * Returns 0.
  *
@@ -219,7 +219,7 @@ WEIR_API int weir_pipeline_resume(struct weir_pipeline *pipeline);
 WEIR_API int weir_pipeline_stop(struct weir_pipeline *pipeline);
 
 /*
- * Have at most @slots units under way, from now on and in later runs; at first
+ * Have at most @slots units in flight, from now on and in later runs; at first
  * it is .depth.  Fewer than there are now takes effect as they end.
  *
  * Returns 0, or, with the window as it was:
@@ -245,7 +245,7 @@ WEIR_API int weir_pipeline_progress(const struct weir_pipeline *pipeline,
 
 /*
  * Copy where and how the last run of @pipeline failed to *@ret, whose .size the
- * caller has set.  The first error wins: what comes of those under way, which
+ * caller has set.  The first error wins: what comes of those in flight, which
  * are cancelled then, is not looked at.
  *
  * Returns 0, or, with *@ret as it was:

@@ -3,7 +3,7 @@
 #define WEIR_POOL_H
 
 /*
- * A pool: a reactor's stock of data buffers, each a buf with memory of its own.
+ * A pool: a reactor's set of data buffers, each a buf with memory of its own.
  *
  *	weir_pool_create(&pool, r, NULL);
  *	err = weir_pool_get(&buf, pool);	// now, or -EAGAIN
@@ -18,10 +18,10 @@
  * somebody waits is the first waiter's and never up for grabs.  What is out,
  * what is free and what is in transit adds up to the total at any time.
  *
- * The buffers are the pool's own, of one size; or, with .shared_pool, those of a
- * store (see <weir/shared-pool.h>), which pools of other reactors share, and in
- * several sizes.  Then the pool is a cache, and what is free in it may go to
- * waiters elsewhere.
+ * The buffers are the pool's own, of one size; or, with .shared_pool, those
+ * of a store (see <weir/shared-pool.h>), which pools of other reactors share,
+ * and in several sizes.  Then the pool is a cache, and what is free in it may
+ * go to waiters elsewhere.
  *
  * Re-creates spdk_iobuf, doca_buf_pool and rte_mempool.
  */
@@ -65,7 +65,7 @@ struct weir_pool_opts {
 
 /* What a pool has and did; weir_pool_stats(). */
 struct weir_pool_stats {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	uint64_t total;		/* Its own: free + out + in_transit. */
 	uint64_t free; /* With .shared_pool: cached. */
 	uint64_t out;
@@ -84,19 +84,20 @@ struct weir_pool_stats {
  *
  * Without .mmap it allocates the memory, all of it at once, and touches it.
  * With .mmap it hands out that range, as many buffers as .bufs says or, if that
- * is 0, as fit; the mmap cannot be stopped while the pool exists.  No byte is in
- * two pools of the process: not in two over one mmap, not in two over mmaps that
- * overlap, and not in one over memory that another pool, or a shared pool, has
- * allocated.  Bufs that an inventory makes of the same mmap at addresses of the
- * caller's are the caller's affair, and so is memory that is mapped twice.
- * With .shared_pool it takes what that has, and registers its memory with the
- * reactor; the shared pool cannot be destroyed while the pool exists.
+ * is 0, as fit; the mmap cannot be stopped while the pool exists.  No byte is
+ * in two pools of the process: not in two over one mmap, not in two over
+ * mmaps that overlap, and not in one over memory that another pool, or a
+ * shared pool, has allocated.  Bufs that an inventory makes of the same mmap
+ * at addresses of the caller's are the caller's affair, and so is memory that
+ * is mapped twice. With .shared_pool it takes what that has, and registers
+ * its memory with the reactor; the shared pool cannot be destroyed while the
+ * pool exists.
  *
  * Returns 0 with *@ret set, to be freed by weir_pool_destroy(), or
  *   -EINVAL     .align is no power of 2 or more than 1 GiB, .bufs is more than
  *               2^24, the product overflows, an unknown flag, or .mmap is not
- *               writable; with .shared_pool, any of these is set, or .cache is more
- *               than a class has buffers
+ *               writable; with .shared_pool, any of these is set, or .cache
+ *               is more than a class has buffers
  *   -ERANGE     .mmap is too small for .bufs, or for one buffer
  *   -EBADFD     .mmap is not started
  *   -EBUSY      another pool hands out memory of .mmap
@@ -112,8 +113,8 @@ WEIR_API int weir_pool_create(struct weir_pool **ret, struct weir_reactor *r,
 			      const struct weir_pool_opts *opts);
 
 /*
- * Free @pool and its memory; what it had cached goes back to its shared pool.  NULL
- * is allowed.
+ * Free @pool and its memory; what it had cached goes back to its shared pool.
+ * NULL is allowed.
  *
  * Returns 0, or, with the pool as it was:
  *   -EBUSY  buffers are out, or operations wait; weir_why() says how many, and
@@ -129,8 +130,9 @@ WEIR_API int weir_pool_destroy(struct weir_pool *pool);
  * with several sizes, the smallest.
  *
  * Returns 0 with *@ret set, to be given back with weir_buf_put(), or
- *   -EAGAIN  none is free here or in the shared pool (while somebody waits, none is);
- *            other pools may have some cached, which weir_pool_wait() recalls
+ *   -EAGAIN  none is free here or in the shared pool (while somebody waits,
+ *            none is); other pools may have some cached, which
+ *            weir_pool_wait() recalls
  *
  * Call on the pool's reactor.  Never allocates; takes the shared pool's lock if
  * nothing is cached.
@@ -138,8 +140,8 @@ WEIR_API int weir_pool_destroy(struct weir_pool *pool);
 WEIR_API int weir_pool_get(struct weir_buf **ret, struct weir_pool *pool);
 
 /*
- * Take a buffer of at least @size bytes now: of the smallest size that has room
- * for them, also if there are none of that and some of a larger one.
+ * Take a buffer of at least @size bytes now: of the smallest size that has
+ * capacity for them, also if there are none of that and some of a larger one.
  *
  * Returns 0 with *@ret set, to be given back with weir_buf_put(), or
  *   -EMSGSIZE  no buffers are so large
@@ -160,8 +162,8 @@ WEIR_API int weir_pool_get_sized(struct weir_buf **ret, struct weir_pool *pool,
  *   -EMSGSIZE  no buffers are so large
  *   -EAGAIN    not so many are free, as for weir_pool_get()
  *
- * Call on the pool's reactor.  Never allocates; takes the shared pool's lock if not
- * so many are cached.
+ * Call on the pool's reactor.  Never allocates; takes the shared pool's lock
+ * if not so many are cached.
  *
  * Re-creates rte_mempool_get_bulk().
  */
@@ -175,12 +177,12 @@ WEIR_API int weir_pool_get_bulk(struct weir_buf **ret, struct weir_pool *pool,
  * An operation that was cancelled too late completes with the size, and has the
  * buffer: take it, or it is lost to the pool.
  *
- * With .shared_pool all who wait for buffers of a size are in one queue, whatever
- * their reactor; what other pools have cached is recalled.
+ * With .shared_pool all who wait for buffers of a size are in one queue,
+ * whatever their reactor; what other pools have cached is recalled.
  *
  * Returns 0, or
- *   -EAGAIN     .waiters_max wait already, or .ops_max operations are under way
- *   -EINVAL     @op is under way, or has no callback
+ *   -EAGAIN     .waiters_max wait already, or .ops_max operations are in flight
+ *   -EINVAL     @op is in flight, or has no callback
  *   -ESHUTDOWN  the reactor is stopping
  *
  * Call on the pool's reactor.  Never allocates; takes the shared pool's lock if
@@ -190,12 +192,12 @@ WEIR_API int weir_pool_wait(struct weir_pool *pool, struct weir_op *op);
 
 /*
  * As weir_pool_wait(), for a buffer of at least @size bytes, of the smallest
- * size that has room for them.
+ * size that has capacity for them.
  *
  * Returns 0, or
  *   -EMSGSIZE   no buffers are so large
  *   -EAGAIN     as for weir_pool_wait()
- *   -EINVAL     @op is under way, or has no callback
+ *   -EINVAL     @op is in flight, or has no callback
  *   -ESHUTDOWN  the reactor is stopping
  *
  * Call on the pool's reactor.  Never allocates; takes the shared pool's lock if
@@ -209,8 +211,8 @@ WEIR_API int weir_pool_wait_sized(struct weir_pool *pool, struct weir_op *op,
  * waits is served at once.
  *
  * Returns 0, or, with the pool as it was:
- *   -EPERM   the buffers are a shared pool's (see weir_shared_pool_grow()), or lie in an
- *            mmap that was given in
+ *   -EPERM   the buffers are a shared pool's (see weir_shared_pool_grow()),
+ *            or lie in an mmap that was given in
  *   -EINVAL  it would have more than 2^24
  *   -ENOSPC  it has been grown 63 times
  *   -ENOMEM  no memory
@@ -227,8 +229,8 @@ WEIR_API int weir_pool_grow(struct weir_pool *pool, uint32_t n);
  * Returns how many different tags there are, 32 at most; bufs without one count
  * as one.
  *
- * Call on the pool's reactor.  Takes as long as there are buffers in its shared pool.
- */
+ * Call on the pool's reactor.  Takes as long as there are buffers in its
+ * shared pool. /
 WEIR_API uint32_t weir_pool_owners(const struct weir_pool *pool,
 				   struct weir_buf_owner *ret, uint32_t max);
 

@@ -67,7 +67,7 @@ struct weir_reactor_opts {
 	size_t size;
 	uint32_t backend;	/* WEIR_BACKEND_; 0: WEIR_BACKEND, or auto. */
 	uint32_t spin_ns;	/* Longest spin before a sleep; 0: 50 us. */
-	uint32_t ops_max;	/* Operations under way; 0: 65,536. */
+	uint32_t ops_max;	/* Operations in flight; 0: 65,536. */
 	uint32_t turn_max;	/* Callbacks of a kind in a turn; 0: 256. */
 	uint32_t mailbox;	/* Posts that fit, a power of 2; 0: 1024. */
 	/*
@@ -80,7 +80,7 @@ struct weir_reactor_opts {
 	uint32_t ring_entries;	/* Submission queue; 0: 256.  uring only. */
 	uint32_t rx_bufs;	/* Receive buffers for receivers; 0: 256. */
 	uint32_t rx_buf_size;	/* Bytes in each; 0: 4096. */
-	uint32_t drain_ms;	/* Patience of destroy; 0: 5000. */
+	uint32_t drain_ms;	/* Timeout of destroy; 0: 5000. */
 	struct weir_sim *sim;	/* Simulated, in this world; NULL: not. */
 	uint64_t hosted;	/* 1: weir_reactor_fd() may come at any time. */
 };
@@ -91,7 +91,7 @@ struct weir_reactor_opts {
  * counts as sleep.
  */
 struct weir_reactor_stats {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	uint64_t busy_ns;	/* In callbacks and in the loop itself. */
 	uint64_t spin_ns;	/* Looking for work, in user space. */
 	uint64_t sleep_ns;	/* In the kernel, waiting. */
@@ -105,7 +105,7 @@ struct weir_reactor_stats {
 	uint64_t posts;		/* Taken from the mailbox; calls, too. */
 	uint64_t syscalls;	/* Of the loop itself: submit and wait. */
 	uint64_t overflows;	/* Times the completion queue ran over. */
-	uint64_t in_flight;	/* Operations under way now; the library has
+	uint64_t in_flight;	/* Operations in flight now; the library has
 				 * some of its own. */
 };
 
@@ -115,20 +115,24 @@ struct weir_reactor_stats {
  * The backend is the one of @opts, else of the environment variable
  * WEIR_BACKEND ("uring", "ev" or "auto"), else io_uring where the kernel allows
  * it, and libev where it or a seccomp filter refuses one of io_uring's calls
- * (ENOSYS, EPERM, EACCES, EINVAL, EOPNOTSUPP), where it lacks what is needed, or
- * where it has no memory left for this user's rings (ENOMEM).  A backend that was
- * asked for by name is used without probing for another: under a seccomp filter
- * that kills, name "ev".  With .sim it is simulated, whatever the environment says.
+ * (ENOSYS, EPERM, EACCES, EINVAL, EOPNOTSUPP), where it lacks what is needed,
+ * or where it has no memory left for this user's rings (ENOMEM).  A backend
+ * that was asked for by name is used without probing for another: under a
+ * seccomp filter that kills, name "ev".  With .sim it is simulated, whatever
+ * the environment says.
  *
  * The reactor allocates here what operations need, except:
  *
- *   - A worker thread is made when an operation first needs one, and more, up to
- *     .workers, when operations wait for one.  If none can be made, the operation
- *     ends with -ENOMEM or -EAGAIN.
- *   - On libev, descriptors from 4096 on (from the limit RLIMIT_NOFILE on, if that
- *     is lower now) need memory, which a reactor takes when it accepts them, when
- *     they are watched, or with weir_fd_register().  An operation that has to wait
- *     on another one takes it then, and ends with -ENOMEM if there is none.
+ *   - A worker thread is made when an operation first needs one, and more, up
+ *   to
+ *     .workers, when operations wait for one.  If none can be made, the
+ *     operation ends with -ENOMEM or -EAGAIN.
+ *   - On libev, descriptors from 4096 on (from the limit RLIMIT_NOFILE on, if
+ *   that
+ *     is lower now) need memory, which a reactor takes when it accepts them,
+ *     when they are watched, or with weir_fd_register().  An operation that
+ *     has to wait on another one takes it then, and ends with -ENOMEM if
+ *     there is none.
  *
  * libev has one allocator and one error callback for the process, which end the
  * process when memory is short or epoll fails.  The first reactor on libev sets
@@ -142,7 +146,8 @@ struct weir_reactor_stats {
  *   -E2BIG       @opts asks for what this version does not know
  *   -EOPNOTSUPP  the backend is not there; weir_why() says why
  *   -EMFILE      no descriptor left; so does weir_why()
- *   -EPERM, -EACCES, -ENOSYS  a seccomp filter refuses an eventfd or an epoll set
+ *   -EPERM, -EACCES, -ENOSYS a seccomp filter refuses an eventfd or an epoll
+ *   set
  *   -ENOMEM      no memory, for us or for the kernel's rings
  *
  * Any thread; that thread then owns it.
@@ -153,7 +158,7 @@ WEIR_API int weir_reactor_create(struct weir_reactor **ret,
 /*
  * Stop @r if it is not stopped, drain it, and free it.  NULL is allowed.
  *
- * Draining means that every operation under way is cancelled and its callback
+ * Draining means that every operation in flight is cancelled and its callback
  * has run, so neither the kernel nor a worker touches the application's memory
  * afterwards.  That can take as long as a disk takes; it is given .drain_ms.
  *
@@ -174,7 +179,8 @@ WEIR_API int weir_reactor_destroy(struct weir_reactor *r);
  *   -EBUSY  called from a callback of @r
  *   -EDEADLK  @r is simulated, and nothing will ever happen in its world
  *   -ENOMEM, -EIO  the kernel refused to wait, or, with another errno of its
- *           own, to do so at all (-EPERM: a seccomp filter); weir_why() says more
+ *           own, to do so at all (-EPERM: a seccomp filter); weir_why() says
+ *           more
  *
  * Call on @r's thread.
  */
@@ -197,7 +203,7 @@ WEIR_API int weir_reactor_run(struct weir_reactor *r);
 WEIR_API int weir_reactor_turn(struct weir_reactor *r, uint64_t timeout_ns);
 
 /*
- * Ask @r to stop: no new work, cancel what is under way, drain it, be idle.
+ * Ask @r to stop: no new work, cancel what is in flight, drain it, be idle.
  *
  * Starts are answered -ESHUTDOWN from the moment that @r's thread sees the
  * request.  Timers, watches and other sources fall silent, but still exist.
@@ -221,7 +227,7 @@ WEIR_API void weir_reactor_stop(struct weir_reactor *r);
 WEIR_API int weir_reactor_start(struct weir_reactor *r);
 
 /*
- * Make the weir_reactor_run() that is under way, or else the next one, return
+ * Make the weir_reactor_run() that is in flight, or else the next one, return
  * after its turn.  Nothing else is changed.
  *
  * Any thread, callbacks and signal handlers included.  Never blocks.
@@ -251,14 +257,14 @@ WEIR_API uint64_t weir_reactor_now(struct weir_reactor *r);
  * call weir_reactor_turn(@r, 0) when it is ready.  Nothing else is needed: it
  * becomes readable too when an operation or a timer is started outside a turn,
  * when a timer is due, and when another thread posts.  From the first call on
- * @r pays for that with a few more system calls.  The descriptor is @r's: do not
- * read, write or close it.
+ * @r pays for that with a few more system calls.  The descriptor is @r's: do
+ * not read, write or close it.
  *
  * Make the first call before anything is started on @r or made for it (timers
- * excepted), or set .hosted when you create @r.  io_uring needs a ring of another
- * kind for a host: the usual one would tell the host up to 15 ms late of what
- * other threads write to an eventfd, and one that is in use cannot be replaced.
- * libev needs nothing of that, and has the same rule.
+ * excepted), or set .hosted when you create @r.  io_uring needs a ring of
+ * another kind for a host: the usual one would tell the host up to 15 ms late
+ * of what other threads write to an eventfd, and one that is in use cannot be
+ * replaced. libev needs nothing of that, and has the same rule.
  *
  * Returns the descriptor, or
  *   -EBUSY       @r is in use already, and .hosted was not set
@@ -308,8 +314,8 @@ WEIR_API int weir_reactor_stats(struct weir_reactor *r,
  * that a chain of them cannot keep the loop from the rest.
  *
  * Returns 0, or
- *   -EINVAL     @op is under way, or has no callback
- *   -EAGAIN     .ops_max operations are under way
+ *   -EINVAL     @op is in flight, or has no callback
+ *   -EAGAIN     .ops_max operations are in flight
  *   -ESHUTDOWN  @r is stopping
  *
  * Call on @r's thread.  Never blocks, never allocates, no system call.

@@ -24,9 +24,10 @@
  *     loop, and in functions nested no more than three deep.  A job that would
  *     be nested deeper is refused, -EDEADLK.
  *
- * Staging of a cancelled job is in quarantine until the device has let go of it.
- * Up to four times another, smaller buffer takes its place.  Jobs over a domain
- * that has not let go of two wait until it does; weir_route_explain() names it.
+ * Staging of a cancelled job is in quarantine until the device has let go of
+ * it. Up to four times another, smaller buffer takes its place.  Jobs over a
+ * domain that has not let go of two wait until it does; weir_route_explain()
+ * names it.
  *
  *	weir_route_explain(dma, &job, text, sizeof(text));
  *
@@ -59,7 +60,7 @@ struct weir_job;
 
 /* The way a job went; weir_job_get_route(). */
 struct weir_job_route {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	uint32_t route;		/* WEIR_ROUTE_ */
 	uint32_t steps;		/* Pulls and pushes of a bounce. */
 	const char *engine;	/* Of a route with one; else NULL. */
@@ -67,7 +68,7 @@ struct weir_job_route {
 				 * there is none. */
 	const char *push;	/* The same of .dst; a comparison pulls it. */
 	int32_t refused;	/* The errno for which a better route was left
-				 * under way: the kernel's, to copy a file, or
+				 * in flight: the kernel's, to copy a file, or
 				 * a domain's, to transfer. */
 	uint32_t reserved;
 	uint64_t bounced;	/* Bytes that went through staging. */
@@ -78,7 +79,7 @@ struct weir_job_route {
  * time.  The names are those of the engines.
  *
  * Returns 0, or
- *   -EINVAL  @job is under way, or .size is too small to hold even itself
+ *   -EINVAL  @job is in flight, or .size is too small to hold even itself
  *   -ENOENT  @job has never been started
  *
  * Call on the reactor's thread, in the callback or after it.  Never blocks.

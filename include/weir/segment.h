@@ -211,7 +211,7 @@ WEIR_API int weir_segment_phys_allowed(void);
 
 /* All memory in figures; weir_segment_stats(). */
 struct weir_segment_stats {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	uint64_t lists;
 	uint64_t bytes;		/* This process's own, each byte once. */
 	uint64_t external;	/* Bytes of external memory. */
@@ -392,18 +392,20 @@ WEIR_API int weir_segment_clean(uint64_t list);
  * Returns 0, or
  *   -ENOENT  there is no such list
  *   -ENOMEM  more than the limit of locked memory allows, or part of it is not
- *            mapped, and nothing of it is locked then; weir_why() says the limit
+ *            mapped, and nothing of it is locked then; weir_why() says the
+ *            limit
  *   -EPERM   no memory may be locked
  *   -EAGAIN  part of it could not be faulted in
  *
- * Any thread, callbacks too.  Takes as long as faulting it in, and, if something
- * is locked already, as the kernel takes to look at all memory of the process.
- */
+ * Any thread, callbacks too.  Takes as long as faulting it in, and, if
+ * something is locked already, as the kernel takes to look at all memory of
+ * the process. /
 WEIR_API int weir_segment_lock(uint64_t list);
 
 /*
  * Undo weir_segment_lock().  Pages that another locked list has too, and those
- * that the program had locked before, stay locked.  Unlocking what is not locked has no effect.
+ * that the program had locked before, stay locked.  Unlocking what is not
+ * locked has no effect.
  *
  * Returns 0, or
  *   -ENOENT  there is no such list

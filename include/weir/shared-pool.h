@@ -3,8 +3,8 @@
 #define WEIR_SHARED_POOL_H
 
 /*
- * A shared pool: data buffers of one or more sizes that the pools of many reactors
- * share.
+ * A shared pool: data buffers of one or more sizes that the pools of many
+ * reactors share.
  *
  *	struct weir_shared_pool_class classes[] = {
  *		{ .buf_size = 8 << 10, .bufs = 4096 },
@@ -24,7 +24,8 @@
  *
  * Each pool keeps a cache of every class, from which it takes and to which it
  * returns without a lock.  An empty cache is filled from the shared pool, an
- * overfull one gives half of it back, both in batches under the shared pool's lock.
+ * overfull one gives half of it back, both in batches under the shared pool's
+ * lock.
  *
  * Waiters of all reactors stand in one queue per class, first come first
  * served.  Who has to wait recalls what other pools have cached, also those of
@@ -62,8 +63,8 @@ struct weir_shared_pool_class {
 };
 
 /*
- * Options of weir_shared_pool_create().  Set .size to the size of the struct and
- * leave what you do not care about at 0.
+ * Options of weir_shared_pool_create().  Set .size to the size of the struct
+ * and leave what you do not care about at 0.
  */
 struct weir_shared_pool_opts {
 	size_t size;
@@ -76,7 +77,7 @@ struct weir_shared_pool_opts {
 
 /* What a shared pool, or one class of it, has; weir_shared_pool_stats(). */
 struct weir_shared_pool_stats {
-	size_t size; /* Set by the caller: what it has room for. */
+	size_t size; /* Set by the caller: what it can hold. */
 	uint64_t total; /* Buffers: free + held + in_transit */
 	uint64_t free; /* In the shared pool itself. */
 	uint64_t held; /* By pools: in their caches, or out. */
@@ -91,11 +92,11 @@ struct weir_shared_pool_stats {
 
 /* Where all buffers are; weir_shared_pool_count(). */
 struct weir_shared_pool_count {
-	size_t size; /* Set by the caller: what it has room for. */
+	size_t size; /* Set by the caller: what it can hold. */
 	uint64_t total; /* free + cached + out + in_transit */
 	uint64_t free; /* In the shared pool itself. */
 	uint64_t cached; /* In the caches of pools. */
-	uint64_t out; /* Held by users, or on the way home. */
+	uint64_t out; /* Held by users, or on the way back. */
 	uint64_t in_transit; /* Given to a waiter whose turn is to come. */
 };
 
@@ -103,9 +104,9 @@ struct weir_shared_pool_count {
  * Create a shared pool, with all its memory, which is touched.
  *
  * Huge pages are taken as far as there are any: reserved ones if .flags ask for
- * them, else transparent ones; .page_size of weir_shared_pool_stats() tells what was
- * got, and weir_shared_pool_describe() why it was not more.  The same holds for the
- * node.
+ * them, else transparent ones; .page_size of weir_shared_pool_stats() tells
+ * what was got, and weir_shared_pool_describe() why it was not more.  The
+ * same holds for the node.
  *
  * Returns 0 with *@ret set, to be freed by weir_shared_pool_destroy(), or
  *   -EINVAL  no classes or more than 64, one without size or buffers, with more
@@ -124,18 +125,18 @@ WEIR_API int weir_shared_pool_create(struct weir_shared_pool **ret,
  * Free @shared_pool and its memory.  NULL is allowed.
  *
  * Returns 0, or, with the shared pool as it was:
- *   -EBUSY  pools are made of it, or a weir_shared_pool_count() is under way; or its
- *           memory is not to be freed, see weir_segment_set_flags()
+ *   -EBUSY  pools are made of it, or a weir_shared_pool_count() is in flight;
+ *           or its memory is not to be freed, see weir_segment_set_flags()
  *
  * Any thread.
  */
 WEIR_API int weir_shared_pool_destroy(struct weir_shared_pool *shared_pool);
 
 /*
- * Add @n buffers to the class of @buf_size bytes of @shared_pool, in memory of their
- * own.  Pools may use it meanwhile; who waits is served at once.  The pools
- * register the memory when their reactors come round to it, and use it
- * unregistered until then.
+ * Add @n buffers to the class of @buf_size bytes of @shared_pool, in memory
+ * of their own.  Pools may use it meanwhile; who waits is served at once.
+ * The pools register the memory when their reactors come round to it, and use
+ * it unregistered until then.
  *
  * Returns 0, or, with the shared pool as it was:
  *   -ENOENT  no class has that size
@@ -150,9 +151,10 @@ WEIR_API int weir_shared_pool_grow(struct weir_shared_pool *shared_pool,
 				   size_t buf_size, uint32_t n);
 
 /*
- * Copy what the class of @buf_size bytes of @shared_pool has, or all of @shared_pool if
- * @buf_size is 0, to *@ret, whose .size the caller has set.  The figures are of
- * one moment, but the shared pool may be in use, and they may be past already.
+ * Copy what the class of @buf_size bytes of @shared_pool has, or all of
+ * @shared_pool if @buf_size is 0, to *@ret, whose .size the caller has set.
+ * The figures are of one moment, but the shared pool may be in use, and they
+ * may be past already.
  *
  * Returns 0, or
  *   -ENOENT  no class has that size
@@ -165,17 +167,18 @@ WEIR_API int weir_shared_pool_stats(struct weir_shared_pool *shared_pool,
 				    struct weir_shared_pool_stats *ret);
 
 /*
- * Count where all buffers of @shared_pool are, visiting every pool: @op completes
- * with the total, and *@ret, whose .size the caller has set, is filled then.
+ * Count where all buffers of @shared_pool are, visiting every pool: @op
+ * completes with the total, and *@ret, whose .size the caller has set, is
+ * filled then.
  *
  * The parts add up to the total.  All but .cached and .out are of the moment
  * when the last pool was visited, and so is the sum of these two; what a pool
  * has cached is as of its own visit, less what it does not have any more.
  *
  * Returns 0, or
- *   -EINVAL     .size is too small to hold even itself, or @op is under way or
+ *   -EINVAL     .size is too small to hold even itself, or @op is in flight or
  *               has no callback
- *   -EAGAIN     .ops_max operations are under way
+ *   -EAGAIN     .ops_max operations are in flight
  *   -ESHUTDOWN  @r is stopping
  *
  * Call on @r's thread; @r need not have a pool.  The pools' reactors have to
@@ -187,8 +190,8 @@ WEIR_API int weir_shared_pool_count(struct weir_shared_pool *shared_pool,
 				    struct weir_shared_pool_count *ret);
 
 /*
- * Write a text about @shared_pool for people to the @size bytes at @text: classes,
- * pages, node, and why not what was asked for.
+ * Write a text about @shared_pool for people to the @size bytes at @text:
+ * classes, pages, node, and why not what was asked for.
  *
  * Returns the length of the whole text, which has been cut if that is not less
  * than @size.

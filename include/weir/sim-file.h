@@ -243,9 +243,9 @@ WEIR_API int weir_sim_file_corrupt(struct weir_sim *sim, const char *path,
 /*
  * Let the files whose names begin with @prefix have @bytes bytes together, of
  * what is written or allocated and not a hole; UINT64_MAX: as many as they
- * like, as at first.  A write that needs more is short at that byte, and -ENOSPC
- * if it can move none.  It replaces what was said of the same prefix; a
- * file with several gets the tightest.
+ * like, as at first.  A write that needs more is short at that byte, and
+ * -ENOSPC if it can move none.  It replaces what was said of the same prefix;
+ * a file with several gets the tightest.
  *
  * Returns 0, or
  *   -ENOMEM  no memory
@@ -261,10 +261,10 @@ WEIR_API int weir_sim_space(struct weir_sim *sim, const char *prefix,
 
 /*
  * Have sectors of @path fail from now on: @len bytes at @off, widened to whole
- * ones.  @which says for what, WEIR_SIM_BAD_READS, WEIR_SIM_BAD_WRITES, both, or
- * 0 for neither any more.  A read that begins before them is short, and -EIO at
- * them.  Writes with O_DIRECT likewise; others come to the cache, and the sync
- * is -EIO.
+ * ones.  @which says for what, WEIR_SIM_BAD_READS, WEIR_SIM_BAD_WRITES, both,
+ * or 0 for neither any more.  A read that begins before them is short, and
+ * -EIO at them.  Writes with O_DIRECT likewise; others come to the cache, and
+ * the sync is -EIO.
  *
  * Returns 0, or
  *   -EINVAL  @which has other bits, or the range is empty

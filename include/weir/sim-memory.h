@@ -14,11 +14,11 @@
  * the ways that they have for any such.  Addresses begin at 0.
  *
  * A peer is behind a queue pair.  What is started waits in a send queue of so
- * many places (-EAGAIN if it is full: jobs then wait for room), is done in
+ * many places (-EAGAIN if it is full: jobs then wait for capacity), is done in
  * order, and ends in order.  What goes wrong puts the queue pair into its error
  * state: the first to fail has the true cause, all behind it, and all that is
  * started from then on, end with -ECANCELED, until weir_sim_peer_reset().
- * Nothing under way can be cancelled; a reset ends it.  The code of the
+ * Nothing in flight can be cancelled; a reset ends it.  The code of the
  * operation's detail is the completion's status as verbs have it:
  *
  *	result        code                    why
@@ -128,7 +128,7 @@ WEIR_API void *weir_sim_peer_bytes(const struct weir_sim_peer *peer);
 WEIR_API int weir_sim_peer_grant(struct weir_sim_peer *peer, uint32_t rights);
 
 /*
- * Have @peer take all rights back.  What is under way, and what is started
+ * Have @peer take all rights back.  What is in flight, and what is started
  * later, fails with -EACCES when its turn comes.
  *
  * Call on the world's thread.  Never blocks.
@@ -136,7 +136,7 @@ WEIR_API int weir_sim_peer_grant(struct weir_sim_peer *peer, uint32_t rights);
 WEIR_API void weir_sim_peer_revoke(struct weir_sim_peer *peer);
 
 /*
- * Have @peer crash: it does not answer any more, and what is under way fails
+ * Have @peer crash: it does not answer any more, and what is in flight fails
  * with -ETIMEDOUT when all retries are used up.  No effect if it is down.
  *
  * Call on the world's thread.  Never blocks.
@@ -155,11 +155,11 @@ WEIR_API void weir_sim_peer_crash(struct weir_sim_peer *peer);
 WEIR_API int weir_sim_peer_restart(struct weir_sim_peer *peer);
 
 /*
- * Connect the queue pair of @peer anew, whatever state it is in.  What is under
- * way ends with -ECANCELED; what is started from now on is done.
+ * Connect the queue pair of @peer anew, whatever state it is in.  What is in
+ * flight ends with -ECANCELED; what is started from now on is done.
  *
  * Returns 0, or
- *   -EHOSTUNREACH  the peer is down; what was under way has ended all the same
+ *   -EHOSTUNREACH  the peer is down; what was in flight has ended all the same
  *
  * Call on the world's thread.  Never blocks.
  */
@@ -231,7 +231,7 @@ WEIR_API int weir_sim_card_destroy(struct weir_sim_card *card);
  *
  * A start there returns -ENODEV after a reset, -EINVAL for what is not aligned,
  * -ERANGE for what is outside, -EXDEV for a transfer from what is no card of
- * the same world, -EAGAIN if .depth moves are under way.
+ * the same world, -EAGAIN if .depth moves are in flight.
  *
  * Call on the world's thread.  Never blocks.
  */
@@ -260,7 +260,7 @@ WEIR_API int weir_sim_card_get(struct weir_sim_card *card, uint64_t addr,
 			       void *dst, size_t len);
 
 /*
- * Reset @card: what is under way ends with -ENODEV, its memory is lost, and
+ * Reset @card: what is in flight ends with -ENODEV, its memory is lost, and
  * every start is -ENODEV until weir_sim_card_open().  While somebody is told
  * where bytes of it are, if it is MAPPED, they stay there.
  *
@@ -282,7 +282,7 @@ WEIR_API int weir_sim_card_open(struct weir_sim_card *card);
 struct weir_sim_card_stats {
 	size_t size;
 	uint64_t started;
-	uint64_t ended;		/* Of those; the rest is under way. */
+	uint64_t ended;		/* Of those; the rest is in flight. */
 	uint64_t failed;	/* Of those that ended. */
 	uint64_t refused;	/* At the start. */
 	uint64_t in_start;	/* Ended inside the start. */

@@ -116,7 +116,7 @@ WEIR_API ssize_t weir_sim_read(int fd, void *buf, size_t len);
  * is O_NONBLOCK: for callbacks of watches.
  *
  * Returns the number of bytes, or
- *   -EAGAIN  there is no room
+ *   -EAGAIN  there is no capacity
  *   -EBADF   @fd is not open, or cannot be written to
  *   or what weir_write() completes with
  *
@@ -217,7 +217,7 @@ WEIR_API int weir_sim_partition(struct weir_sim *sim, const char *a,
  * .sent == .received + .lost + .held.
  */
 struct weir_sim_socket_stats {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	uint64_t sent;		/* What writers were told is on its way. */
 	uint64_t received;	/* By readers. */
 	uint64_t lost;		/* In a reset, a close or a power cut. */

@@ -99,7 +99,7 @@ struct weir_sim_opts {
 
 /* What has happened in a world. */
 struct weir_sim_stats {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	uint64_t events;	/* Turns of reactors, and doings of devices. */
 	uint64_t turns;
 	uint64_t completions;	/* Callbacks of operations. */
@@ -192,7 +192,8 @@ WEIR_API uint64_t weir_sim_digest(const struct weir_sim *sim);
  *
  * If @on is 0 no more come from now on, and what is stuck, stalled or slow goes
  * on; who was silent after a power cut resets.  What was done by a call (a
- * partition, a bad sector, a full disk) stays.  If @on is not 0, they come again.
+ * partition, a bad sector, a full disk) stays.  If @on is not 0, they come
+ * again.
  *
  * Call on @sim's thread, callbacks included.  Never blocks.
  */
@@ -202,8 +203,8 @@ WEIR_API void weir_sim_set_faults(struct weir_sim *sim, int on);
  * Draw whether the fault @kind happens here, as devices do: for devices of the
  * user's own.  It is counted and traced.
  *
- * Returns 1 if so, or 0, as always while the world does not run, and if @kind is
- * not among the faults of this seed.
+ * Returns 1 if so, or 0, as always while the world does not run, and if @kind
+ * is not among the faults of this seed.
  *
  * Call on @sim's thread, callbacks included.  Never blocks.
  */
@@ -220,7 +221,7 @@ WEIR_API const char *weir_sim_fault_name(unsigned int kind);
  * Cut the power of whatever has a name that begins with @prefix ("": of
  * everything).  Files keep what was synced, and of the rest what chance has
  * written: whole sectors of 512 bytes, in any order.  Descriptors there are
- * dead: what is under way on them, and all that is tried later, fails with
+ * dead: what is in flight on them, and all that is tried later, fails with
  * -EIO, but a close; at the other end of a connection it is reset, or silent.
  *
  * The program there is not ended, for it is this one: stop what it has, which

@@ -12,25 +12,25 @@
  *
  * For servers there are two sources that deliver again and again from one
  * submission: the acceptor (connections) and the receiver (data, in buffers of
- * the reactor's own stock, so that a thousand idle connections need none).
+ * the reactor's own free list, so that a thousand idle connections need none).
  *
  * A connection is a descriptor, so any core of a group can serve it.  Who has
  * taken it hands it over with weir_post() or weir_call(), and the other core
  * begins there what it would begin with one of its own.  Refused (-EAGAIN,
- * -ESHUTDOWN) it is still the sender's; a post that was taken is run, also while
- * that core stops, when starting on it is -ESHUTDOWN and it is to be closed.
- * Hand it over before anything is started on it: what a receiver has taken from
- * it does not move along, and weir_fd_register() is one reactor's.
+ * -ESHUTDOWN) it is still the sender's; a post that was taken is run, also
+ * while that core stops, when starting on it is -ESHUTDOWN and it is to be
+ * closed. Hand it over before anything is started on it: what a receiver has
+ * taken from it does not move along, and weir_fd_register() is one reactor's.
  *
  * Or each core has a listener of its own: weir_listen() with
  * WEIR_LISTEN_REUSEPORT on one address, and the kernel picks by a hash of both
  * addresses.  That saves the message, and accepts scale with cores.  But few
  * connections are spread unevenly, none goes where there is time for it
- * (weir_group_load() cannot be asked), what queues for a core that is busy waits
- * for that one, and what queues for one that closes its listener is reset.  So:
- * many short connections, a listener for each core; few and long ones, or ones
- * that should go to a certain core, one acceptor that hands them over.
- */
+ * (weir_group_load() cannot be asked), what queues for a core that is busy
+ * waits for that one, and what queues for one that closes its listener is
+ * reset.  So: many short connections, a listener for each core; few and long
+ * ones, or ones that should go to a certain core, one acceptor that hands
+ * them over. /
 
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -60,11 +60,11 @@ extern "C" {
  * TCP sockets get SO_REUSEADDR and TCP_NODELAY is inherited by connections.
  * For a UNIX socket a stale name is not removed: that is -EADDRINUSE.
  *
- * With WEIR_LISTEN_WAIT the call sleeps and tries again for about a second while
- * the address is taken.  A server that was killed leaves its socket to its ring
- * of io_uring, which the kernel frees some 20 ms later: a server that is started
- * anew gives this flag.  Do not give it in a callback of a reactor, whose thread
- * must not sleep.
+ * With WEIR_LISTEN_WAIT the call sleeps and tries again for about a second
+ * while the address is taken.  A server that was killed leaves its socket to
+ * its ring of io_uring, which the kernel frees some 20 ms later: a server
+ * that is started anew gives this flag.  Do not give it in a callback of a
+ * reactor, whose thread must not sleep.
  *
  * Returns 0 with *@ret_fd set, the caller's to close, or
  *   -EINVAL        @addr is no address of a stream socket, or unknown @flags
@@ -90,12 +90,12 @@ WEIR_API int weir_accept(struct weir_reactor *r, struct weir_op *op, int fd);
 /*
  * Connect the socket @fd to @addr.
  *
- * Where the backlog of a UNIX listener is full it waits for room, whatever the
- * mode of @fd.  On uring, if @fd lacks O_NONBLOCK, one of .workers threads of the
- * kernel waits for it.
+ * Where the backlog of a UNIX listener is full it waits for capacity,
+ * whatever the mode of @fd.  On uring, if @fd lacks O_NONBLOCK, one of
+ * .workers threads of the kernel waits for it.
  *
  * Completes with 0 when the connection stands, or a negative errno of
- * connect(2).  Give it a deadline: the kernel's own patience is minutes.
+ * connect(2).  Give it a deadline: the kernel's own timeout is minutes.
  */
 WEIR_API int weir_connect(struct weir_reactor *r, struct weir_op *op, int fd,
 			  const struct sockaddr *addr, socklen_t addrlen);
@@ -113,11 +113,11 @@ WEIR_API int weir_recv(struct weir_reactor *r, struct weir_op *op, int fd,
 /*
  * Send @len bytes of @buf through @fd, all of them.
  *
- * Have one send at a time under way on a stream: on uring the kernel has all of
+ * Have one send at a time in flight on a stream: on uring the kernel has all of
  * them at once, and where one is cut short the bytes of another may come before
- * its rest; on ev each waits for those that were started before it.  The same is
- * so of weir_write() to a socket or a pipe, and of receives and reads, each of
- * which takes what is there when it is tried.
+ * its rest; on ev each waits for those that were started before it.  The same
+ * is so of weir_write() to a socket or a pipe, and of receives and reads,
+ * each of which takes what is there when it is tried.
  *
  * With WEIR_SOCK_ZEROCOPY the kernel may send from @buf itself; the callback
  * then comes when it has let go of the memory, not before: through a network
@@ -127,9 +127,9 @@ WEIR_API int weir_recv(struct weir_reactor *r, struct weir_op *op, int fd,
  * say so of devices; the code is 0 then, as after a send without a copy.
  *
  * Builds that check memory (ASan, valgrind, --enable-debug) end a program that
- * changes @buf before the callback.  Give WEIR_SOCK_VOLATILE if that is intended:
- * a server that sends from memory which other clients may write, say.  The peer
- * receives, of each byte, some value that it had meanwhile.
+ * changes @buf before the callback.  Give WEIR_SOCK_VOLATILE if that is
+ * intended: a server that sends from memory which other clients may write,
+ * say.  The peer receives, of each byte, some value that it had meanwhile.
  *
  * Completes with @len, or a negative errno; then the detail says how many bytes
  * the kernel took.  A broken connection is -EPIPE, without a signal.
@@ -189,9 +189,9 @@ WEIR_API int weir_poll(struct weir_reactor *r, struct weir_op *op, int fd,
  * it can: a relay of much data takes less than half of the CPU in this way.
  *
  * A single transfer, which may be short: it waits while @in has nothing or @out
- * has no room, and completes when something was moved.  The bytes of a short
- * one that lie in the pipe stay there.  What can move at once is moved inside
- * the start; the callback comes in a turn, as always.
+ * has no capacity, and completes when something was moved.  The bytes of a
+ * short one that lie in the pipe stay there.  What can move at once is moved
+ * inside the start; the callback comes in a turn, as always.
  *
  * What is no pipe goes by its own mode, so if it lacks O_NONBLOCK, it has it
  * while the kernel is asked, which costs two system calls, and who has the same
@@ -275,9 +275,10 @@ typedef int weir_receiver_fn(struct weir_receiver *receiver, void *data,
 /*
  * Receive from the connected stream socket @fd until destroyed.
  *
- * Data arrive in buffers of the reactor's stock (.rx_bufs of .rx_buf_size),
- * which all its receivers share.  When the stock is empty, receivers wait for a
- * buffer to be released, in turn: what is kept for long holds up others.
+ * Data arrive in buffers of the reactor's free list (.rx_bufs of .rx_buf_size),
+ * which all its receivers share.  When the free list is empty, receivers wait
+ * for a buffer to be released, in turn: what is kept for long holds up
+ * others.
  *
  * Returns 0 with *@ret set, to be freed by weir_receiver_destroy(), or
  *   -EINVAL     @fn is NULL, or @fd is a socket for messages, not a stream
@@ -295,7 +296,7 @@ WEIR_API int weir_receiver_create(struct weir_receiver **ret,
 				  weir_receiver_fn *fn, void *arg);
 
 /*
- * Give back @data, which a callback kept, to the stock of reactor @r.  The
+ * Give back @data, which a callback kept, to the free list of reactor @r.  The
  * receiver it came from may be gone.
  *
  * Call on @r's thread.  Never blocks.

@@ -14,7 +14,7 @@
  * The library keeps it filled with bufs of a pool: a message takes one of them,
  * the callback has it, and weir_buf_put() gives it back, on any thread.  A
  * device that has a buffer less than .low says so, and then the queue is filled
- * up whatever has come home.
+ * up whatever has are returned.
  *
  * Nothing is lost if they run out: a peer that finds no buffer waits, and tries
  * again as often as its .rnr_retries say.  So who keeps bufs holds up those who
@@ -55,7 +55,7 @@ struct weir_srq_opts {
 
 /* What a shared receive queue has and did; weir_srq_stats(). */
 struct weir_srq_stats {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	uint32_t recvs;		/* As .recvs. */
 	uint32_t posted;	/* Buffers that wait for messages, */
 	uint32_t held;		/* and messages that wait for a callback. */

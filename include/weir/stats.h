@@ -35,14 +35,13 @@
  *
  * WEIR_STATS is "1", or the directory for the page, which begins with a slash;
  * readers look there too.  Without one it is the first of these that is there
- * and can be used: $XDG_RUNTIME_DIR/weir, /run/user/UID/weir, /run/weir (of root
- * alone), /dev/shm/weir-UID.  "0" or nothing: no page.
+ * and can be used: $XDG_RUNTIME_DIR/weir, /run/user/UID/weir, /run/weir (of
+ * root alone), /dev/shm/weir-UID.  "0" or nothing: no page.
  *
- * A program does its work without a page, too: where WEIR_STATS asks for one that
- * cannot be had, reactors are made without it, and a program that calls
+ * A program does its work without a page, too: where WEIR_STATS asks for one
+ * that cannot be had, reactors are made without it, and a program that calls
  * weir_stats_publish() should warn and go on.  Any user can make a directory
- * /dev/shm/weir-UID of another, which then cannot be used.
- */
+ * /dev/shm/weir-UID of another, which then cannot be used. /
 
 #include <weir/base.h>
 
@@ -65,21 +64,21 @@ struct weir_stats;
 
 /* About a page; weir_stats_info(), weir_stats_list(). */
 struct weir_stats_info {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	int64_t pid;		/* In the writer's pid namespace. */
 	uint64_t pid_ns;	/* Which that is; 0: not known. */
 	uint32_t alive;		/* The process has the page in use. */
 	uint32_t foreign;	/* It is in a pid namespace that is not ours. */
 	uint64_t since_ns;	/* When it was made, by CLOCK_REALTIME. */
 	uint64_t read_ns;	/* When it was read, by CLOCK_MONOTONIC. */
-	uint64_t left_out;	/* Sections that there was no room for. */
+	uint64_t left_out;	/* Sections that there was no capacity for. */
 	char program[64];
 	char version[16];	/* Of the writer's library. */
 };
 
 /* One section of what was read: a reactor, a pool, an engine. */
 struct weir_stats_section {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	const char *kind;	/* "reactor" */
 	const char *label;	/* Which one, for people. */
 	uint32_t id;		/* Differs from that of any other section. */
@@ -91,7 +90,7 @@ struct weir_stats_section {
 
 /* One number of a section. */
 struct weir_stats_field {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	const char *name;	/* "sleep_ns" */
 	const char *help;	/* A line for people. */
 	uint32_t type;		/* WEIR_STATS_COUNTER and so on. */
@@ -100,8 +99,8 @@ struct weir_stats_field {
 };
 
 /*
- * Publish this process: make its page, for reactors and stores that are created
- * from now on.
+ * Publish this process: make its page, for reactors and shared pools that are
+ * created from now on.
  *
  * @dir is the directory for it, or NULL for what WEIR_STATS says, or else the
  * usual one.  It is made if it is not there, with mode 0700.  The page of a
@@ -111,7 +110,7 @@ struct weir_stats_field {
  * Returns 0, also if the process is published already, or
  *   -EINVAL  @dir does not begin with a slash
  *   -EACCES  the directory is another user's, or others may write to it
- *   -ENOSPC, -EFBIG  no room for the page; weir_why() says more
+ *   -ENOSPC, -EFBIG  no capacity for the page; weir_why() says more
  *   -ENOMEM  no memory
  * or what else the system answers to making a file.
  *
@@ -127,7 +126,7 @@ WEIR_API int weir_stats_publish(const char *dir);
  * next reactor makes a new one.
  *
  * Returns 0, also if there is none, or
- *   -EBUSY  reactors, or stores, that were created since are on it
+ *   -EBUSY  reactors, or shared pools, that were created since are on it
  *
  * Any thread.
  */

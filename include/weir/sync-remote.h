@@ -48,7 +48,7 @@ struct weir_mmap;
 struct weir_op;
 struct weir_sync_remote;
 
-/* What a call needs while it is under way: lent until its callback. */
+/* What a call needs while it is in flight: lent until its callback. */
 struct weir_sync_call {
 	uint64_t got;		/* The value: read; or what it was before. */
 	uint64_t words[168];	/* The library's. */
@@ -77,7 +77,7 @@ WEIR_API int weir_sync_remote_open(struct weir_sync_remote **ret,
  * Free @sync.  NULL is allowed.
  *
  * Returns 0, or, with it as it was:
- *   -EBUSY  calls are under way
+ *   -EBUSY  calls are in flight
  *
  * Call on its reactor.
  *
@@ -94,7 +94,7 @@ WEIR_API int weir_sync_remote_destroy(struct weir_sync_remote *sync);
  *
  * Returns 0, or
  *   -EACCES  the exporter does not give WEIR_MMAP_RDMA_ATOMIC
- *   -EINVAL  @op is under way or has no callback
+ *   -EINVAL  @op is in flight or has no callback
  * or what weir_job_start() returns: -ENOTCONN, -EAGAIN, -EXDEV, ...
  *
  * Call on its reactor.  Never blocks, never allocates.
@@ -130,7 +130,7 @@ WEIR_API int weir_sync_remote_set(struct weir_sync_remote *sync,
  *
  * Returns 0, or
  *   -EACCES  the exporter does not give WEIR_MMAP_RDMA_READ
- *   -EINVAL  @op is under way or has no callback
+ *   -EINVAL  @op is in flight or has no callback
  * or what weir_job_start() returns: -ENOTCONN, -EAGAIN, -EXDEV, ...
  *
  * Call on its reactor.  Never blocks, never allocates.

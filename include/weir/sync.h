@@ -221,7 +221,7 @@ WEIR_API int weir_sync_get(const struct weir_sync *sync, uint64_t *ret);
  *
  * Returns 0, or
  *   -EINVAL  unknown @cond; @mask is 0; @value has bits that are not in @mask;
- *            or @op is under way or without callback
+ *            or @op is in flight or without callback
  *   -ESTALE  it is over already
  *   -ENOSPC  WEIR_SYNC_WATCHED_MAX sync events in mmaps have been waited for,
  *            by operations of this process, and not been destroyed yet
@@ -238,8 +238,8 @@ WEIR_API int weir_sync_wait(struct weir_sync *sync, struct weir_reactor *r,
 
 /*
  * The same for a thread without reactor: block until it holds, or for
- * @timeout_ns; WEIR_FOREVER: for as long as it takes, 0: only look.  It spins for
- * some 50 us before it sleeps, if that was of use lately.
+ * @timeout_ns; WEIR_FOREVER: for as long as it takes, 0: only look.  It spins
+ * for some 50 us before it sleeps, if that was of use lately.
  *
  * Returns 0, or
  *   -ETIMEDOUT  it did not hold in that time
@@ -265,7 +265,7 @@ WEIR_API int weir_sync_wait_blocking(struct weir_sync *sync, uint32_t cond,
 /*
  * A step of a chain; the caller's.  What it says may be changed until the step
  * begins, in each run of the chain anew; so nothing holds .sync before, and it
- * has to be there while the chain is under way.
+ * has to be there while the chain is in flight.
  */
 struct weir_sync_step {
 	struct weir_sync *sync;

@@ -44,8 +44,8 @@ WEIR_API int weir_timer_create(struct weir_timer **ret, struct weir_reactor *r,
  * on every @period_ns if that is not 0.
  *
  * A timer that is set already is moved.  A time in the past is due in the next
- * turn.  A periodic timer keeps its rhythm when the loop is late: missed periods
- * are counted, not fired one by one.
+ * turn.  A periodic timer keeps its rhythm when the loop is late: missed
+ * periods are counted, not fired one by one.
  *
  * Call on the timer's reactor.  Never blocks, never allocates, no system call.
  */
@@ -69,7 +69,8 @@ WEIR_API void weir_timer_stop(struct weir_timer *timer);
 WEIR_API int weir_timer_is_set(const struct weir_timer *timer);
 
 /*
- * Stop @timer and free it.  NULL is allowed, and so is the timer's own callback.
+ * Stop @timer and free it.  NULL is allowed, and so is the timer's own
+ * callback.
  *
  * Call on the timer's reactor.  Never blocks.
  */

@@ -25,7 +25,7 @@ extern "C" {
 
 /* What weir_uring_probe() finds. */
 struct weir_uring_info {
-	size_t size;		/* Set by the caller: what it has room for. */
+	size_t size;		/* Set by the caller: what it can hold. */
 	uint32_t features;	/* WEIR_URING_ */
 	uint32_t max_files;	/* Registered files of a reactor. */
 	uint32_t max_buffers;	/* Registered buffers of a reactor. */

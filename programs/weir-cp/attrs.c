@@ -6,8 +6,8 @@
  *
  * Nothing here gives anybody rights to a copy that he does not have to the
  * source.  With an ACL the group's bits of the mode are its mask, the most that
- * anybody named in it may have; where the ACL is not copied they are cut down to
- * what the group has, and the others' to what everybody named has.
+ * anybody named in it may have; where the ACL is not copied they are cut down
+ * to what the group has, and the others' to what everybody named has.
  *
  * Descriptors of links, fifos, sockets and devices are only places (O_PATH);
  * calls that do not take such go by way of /proc.

@@ -70,8 +70,8 @@ bool file_skip(struct file *f, int dir)
 	return f->skipped;
 }
 
-/* Whether what has the name of the copy now may be replaced by it: 0, 1 if it is
- * to stay, or a negative errno. */
+/* Whether what has the name of the copy now may be replaced by it: 0, 1 if it
+ * is to stay, or a negative errno. */
 static int check_replaced(struct file *f, int dir)
 {
 	struct stat st;

@@ -305,7 +305,7 @@ static int reserve(struct file *f)
 		return 0;
 	if (fallocate(f->dst, 0, 0, size) == 0 || errno == EOPNOTSUPP)
 		return 0;
-	return file_wrong(f, "make room for the copy of", -errno);
+	return file_wrong(f, "make space for the copy of", -errno);
 }
 
 static int prepare(struct file *f, int src_dir, int dst_dir)

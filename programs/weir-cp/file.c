@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: CC0-1.0 */
 /*
- * The table of files under way, and what happens to each, on the reactor's
+ * The table of files in flight, and what happens to each, on the reactor's
  * thread.  README.md has the states as a picture.
  */
 #define _GNU_SOURCE 1

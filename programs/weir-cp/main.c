@@ -32,7 +32,7 @@ void cp_idle(struct cp *cp)
 	cp_check_end(cp);
 }
 
-/* With nothing under way and nothing to come, end the flows, then the loop. */
+/* With nothing in flight and nothing to come, end the flows, then the loop. */
 void cp_check_end(struct cp *cp)
 {
 	if (cp->busy > 0)

@@ -89,7 +89,7 @@ static void print_rest(struct cp *cp, double total)
 	fprintf(stderr, ":%02" PRIu64 " left", s % 60);
 }
 
-/* The largest file under way: it may be all that there is to see for long. */
+/* The largest file in flight: it may be all that there is to see for long. */
 static void print_largest(struct cp *cp)
 {
 	const struct file *largest = NULL;

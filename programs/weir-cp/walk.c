@@ -357,7 +357,7 @@ static void fill_next(struct walk *w)
 		on_filled(&w->op, err);
 }
 
-/* Hand out what there is room for, and have more found. */
+/* Hand out what there is capacity for, and have more found. */
 void walk_pump(struct cp *cp)
 {
 	struct walk *w = cp->walk;

@@ -27,7 +27,7 @@
 
 /* Bounds.  What is opened, held and queued at any time follows from them; the
  * first two are less where the limit of descriptors is low. */
-#define FILES_MAX 64		/* Files under way. */
+#define FILES_MAX 64		/* Files in flight. */
 #define DIRS_OPEN_MAX 64	/* Directories kept open and not in use. */
 #define BATCH_MAX 256		/* Names that the walk finds in one go. */
 #define EXTENTS_MAX 32		/* Of one file, known at a time. */
@@ -79,7 +79,7 @@ struct lost {
  * A directory of the tree: its place in the source and in the destination.
  *
  * The reactor's thread counts in .refs who needs it to be unfinished: the walk
- * while it is inside, files under way, subdirectories.  With the last one gone
+ * while it is inside, files in flight, subdirectories.  With the last one gone
  * it gets its mode and times, and is freed when no .holds are left.
  *
  * Its descriptors are a cache, under the lock of struct dirs: closed when too
@@ -216,7 +216,7 @@ struct flow {
 	struct weir_op op;
 	struct weir_pipeline *pipeline;
 	struct file *first, **last;	/* Files with blocks to be started. */
-	bool open;			/* Under way. */
+	bool open;			/* In flight. */
 };
 
 enum { FLOW_COPY, FLOW_KERNEL, FLOW_COMPARE, FLOWS };
@@ -237,7 +237,7 @@ struct cp {
 	mode_t umask;
 	struct link_table *links;
 	struct weir_signal *signals[3];
-	uint32_t busy;		/* Files, directories and walk under way. */
+	uint32_t busy;		/* Files, directories and walk in flight. */
 	uint32_t flows_open;
 	uid_t uid;		/* Whose the new files will be. */
 	gid_t gid;

@@ -2,9 +2,9 @@
 /*
  * Small writes to files, many at a time: what one receive has brought goes to a
  * worker together.  A write into the page cache is a copy, and on most file
- * systems it may block, so a thread must do it; to hand one over costs more than
- * the copy.  There is one batch at a time, so writes that come meanwhile make
- * the next one.
+ * systems it may block, so a thread must do it; to hand one over costs more
+ * than the copy.  There is one batch at a time, so writes that come meanwhile
+ * make the next one.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>

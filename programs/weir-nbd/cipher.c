@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: CC0-1.0 */
 /*
- * A plug for weir-nbd: a file in which everything is enciphered.
+ * A plugin for weir-nbd: a file in which everything is enciphered.
  *
- *	weir-nbd --export=plug=cipher.so,args=FILE:KEY
+ *	weir-nbd --export=plugin=cipher.so,args=FILE:KEY
  *
  * The file is there already, and as long as the export.  What a client reads
  * and writes is a domain of our own, whose functions encipher on the way to the
@@ -33,7 +33,7 @@ struct image {
 	struct weir_domain *domain;
 };
 
-/* A move under way.  There are as many as clients have requests, which the
+/* A move in flight.  There are as many as clients have requests, which the
  * server bounds. */
 struct move {
 	struct weir_op op;		/* Our own read or write. */
@@ -95,7 +95,7 @@ static void on_file(struct weir_op *op, int64_t res)
 	weir_domain_complete(user, res);
 }
 
-/* Returns a move with room for @copy bytes, or NULL. */
+/* Returns a move with space for @copy bytes, or NULL. */
 static struct move *move_new(struct weir_domain *domain, struct weir_op *user,
 			     const struct weir_domain_move *what, size_t copy)
 {
@@ -119,7 +119,7 @@ static int check(const struct weir_domain_side *side)
 	return 0;
 }
 
-/* What is under way is on_file()'s; what is not has never been. */
+/* What is in flight is on_file()'s; what is not has never been. */
 static int started(struct move *m, int err)
 {
 	if (err)

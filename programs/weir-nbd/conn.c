@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: CC0-1.0 */
 /*
- * A client: what is received goes to the parsers, what is ready is sent, and all
- * of it ends once.  Every callback ends in conn_pump(), and only that frees.
- */
+ * A client: what is received goes to the parsers, what is ready is sent, and
+ * all of it ends once.  Every callback ends in conn_pump(), and only that
+ * frees. /
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <stdlib.h>
@@ -71,8 +71,8 @@ void conn_unmake(struct conn *c)
 	free(c);
 }
 
-/* Address space: the system gives a page when it is first used, so a client that
- * asks for little costs little. */
+/* Address space: the system gives a page when it is first used, so a client
+ * that asks for little costs little. */
 static int make_slab(struct conn *c)
 {
 	void *p = mmap(NULL, SLAB_BYTES, PROT_READ | PROT_WRITE,
@@ -159,7 +159,7 @@ static void conn_free(struct conn *c)
 	core_check_end(core);
 }
 
-/* To be called again and again; what is under way ends by itself. */
+/* To be called again and again; what is in flight ends by itself. */
 void conn_drop(struct conn *c)
 {
 	if (c->state == CLOSING)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: CC0-1.0 */
 /*
- * Requests to what a plug has brought: memory in some domain of weir.  Each
+ * Requests to what a plugin has brought: memory in some domain of weir.  Each
  * piece is a job between it and the connection's cells; weir finds the way.
  */
 #include <errno.h>
@@ -74,7 +74,7 @@ int domain_adopt(struct conn *c)
 	return 0;
 }
 
-/* Nobody wants the answers any more, and a plug may take its time. */
+/* Nobody wants the answers any more, and a plugin may take its time. */
 void domain_cancel(struct conn *c)
 {
 	for (uint32_t i = 0; i < REQUESTS && c->jobs; i++) {
@@ -144,7 +144,7 @@ static int start_job(struct request *rq)
 
 static void on_later(struct weir_op *op, int64_t res);
 
-/* Start it, or, if there is no room for it, be back in a while. */
+/* Start it, or, if there is no space for it, be back in a while. */
 static void move(struct request *rq)
 {
 	struct weir_reactor *r = rq->conn->core->reactor;

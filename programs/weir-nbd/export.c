@@ -34,7 +34,7 @@ enum {
 
 static char *const subs[] = {
 	[SUB_NAME] = "name",   [SUB_PATH] = "path",     [SUB_SIZE] = "size",
-	[SUB_PLUGIN] = "plug", [SUB_ARGS] = "args",     [SUB_TEXT] = "text",
+	[SUB_PLUGIN] = "plugin", [SUB_ARGS] = "args",     [SUB_TEXT] = "text",
 	[SUB_RO] = "ro",       [SUB_DIRECT] = "direct", NULL
 };
 
@@ -85,7 +85,7 @@ static int parse_sub(struct export *x, int sub, const char *value)
 static int check(const struct export *x)
 {
 	if (!!x->path + !!x->size + !!x->plugin.path != 1) {
-		usage_error("export '%s': one of path=, plug= or, for memory, "
+		usage_error("export '%s': one of path=, plugin= or, for memory, "
 			    "size= is wanted", x->name);
 		return -1;
 	}
@@ -103,7 +103,7 @@ int export_parse(struct export *x, char *arg)
 		int sub = getsubopt(&arg, subs, &value);
 
 		if (sub < 0) {
-			usage_error("%s: name, path, size, plug, args, text, "
+			usage_error("%s: name, path, size, plugin, args, text, "
 				    "ro or direct is wanted", was);
 			return -1;
 		}

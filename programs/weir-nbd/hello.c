@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: CC0-1.0 */
 /*
- * The handshake: the server greets, the client has options, and the answer to the
- * last of them lets it ask for data.  One option is answered at a time, from the
- * cells, which nobody else needs yet.
+ * The handshake: the server greets, the client has options, and the answer to
+ * the last of them lets it ask for data.  One option is answered at a time,
+ * from the cells, which nobody else needs yet.
  */
 #include "weir-nbd.h"
 

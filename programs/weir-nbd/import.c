@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: CC0-1.0 */
 /*
- * A plug for weir-nbd: memory of another process.
+ * A plugin for weir-nbd: memory of another process.
  *
- *	weir-nbd --export=plug=import.so,args=SOCKET:NAME
+ *	weir-nbd --export=plugin=import.so,args=SOCKET:NAME
  *
  * A program exports it by weir_exporter_create() and weir_exporter_add(), as
  * examples/13-export.c does; clients then read and write that program's memory.

@@ -39,8 +39,8 @@ static struct core *choose(struct server *server, bool *full)
 	return *full ? most : least;
 }
 
-/* Of TCP; others do not know it.  A host that is gone does not say so, and would
- * keep its connection for ever. */
+/* Of TCP; others do not know it.  A host that is gone does not say so, and
+ * would keep its connection for ever. */
 static void set_up(int fd)
 {
 	static const struct { int level, name, value; } all[] = {

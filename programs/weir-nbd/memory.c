@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: CC0-1.0 */
 /*
  * Memory: requests are done at once.  A bit for each block of 64 KiB says
- * whether it was ever written, so that reading what is not there takes no memory.
+ * whether it was ever written, so that reading what is not there takes no
+ * memory.
  *
  * Several cores may work on a block.  A writer sets the bit before bytes come,
  * for what there is of a write that is cut short stays, and once more when they

@@ -37,12 +37,12 @@ static const struct option options[] = {
 
 static const char help[] =
 "Usage: weir-nbd [options] --export=EXPORT...\n"
-"Serve files, block devices, memory and whatever plugs bring as network block\n"
+"Serve files, block devices, memory and whatever plugins bring as network block\n"
 "devices.\n"
 "\n"
 "      --export=[name=NAME,]path=PATH[,ro][,direct][,text=TEXT]\n"
 "      --export=[name=NAME,]size=SIZE[,ro][,text=TEXT]\n"
-"      --export=[name=NAME,]plug=OBJECT[,args=ARGS][,ro][,text=TEXT]\n"
+"      --export=[name=NAME,]plugin=OBJECT[,args=ARGS][,ro][,text=TEXT]\n"
 "                        a file or block device; memory, which is forgotten;\n"
 "                        what a shared object brings\n"
 "      --unix=PATH       listen at a UNIX socket, which is the owner's alone\n"
@@ -57,7 +57,7 @@ static const char help[] =
 "                        until a client has chosen its export (10)\n"
 "      --idle=SECONDS    without a request, then the client is disconnected;\n"
 "                        0: never (0)\n"
-"      --grace=SECONDS   for what is under way when a signal says stop (5)\n"
+"      --grace=SECONDS   for what is in flight when a signal says stop (5)\n"
 "      --stats           numbers for 'weir top', and at the end on stdout\n"
 "  -q, --quiet           do not say where it listens\n"
 "      --help, --version\n"

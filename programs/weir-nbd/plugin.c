@@ -61,7 +61,7 @@ static int load(struct export *x)
 		return refuse_unloaded(x);
 	theirs = dlsym(x->plugin.handle, "nbd_plugin");
 	if (!theirs)
-		return refuse(x, "no plug: it has no 'nbd_plugin'");
+		return refuse(x, "no plugin: it has no 'nbd_plugin'");
 	return load_fns(x, theirs);
 }
 

@@ -3,7 +3,7 @@
 #define WEIR_NBD_PLUGIN_H
 
 /*
- * A plug: a shared object that brings weir-nbd an export of its own, which is
+ * A plugin: a shared object that brings weir-nbd an export of its own, which is
  * memory in a domain of weir.  The server moves bytes by jobs (<weir/job.h>):
  * whatever a job can reach can be served.
  *
@@ -17,15 +17,17 @@
  *	};
  *
  *	cc -shared -fPIC -o mine.so mine.c $(pkg-config --cflags --libs weir)
- *	weir-nbd --export=name=mine,plug=./mine.so,args=TEXT
+ *	weir-nbd --export=name=mine,plugin=./mine.so,args=TEXT
  *
- * A plug is linked with the shared libweir, as the server is, so that there is
- * one of it in the process.  cipher.c and import.c are two that are complete.
+ * A plugin is linked with the shared libweir, as the server is, so that there
+ * is one of it in the process.  cipher.c and import.c are two that are
+ * complete.
  *
  * Jobs run on all cores of the server at the same time, and so do the functions
  * of a user's domain (<weir/domain-user.h>): nothing keeps two of them from the
- * same bytes, if clients do not.  A function that has no room returns -EAGAIN
- * and is called again a little later.  An error becomes one of the protocol's:
+ * same bytes, if clients do not.  A function that has no capacity returns
+ * -EAGAIN and is called again a little later.  An error becomes one of the
+ * protocol's:
  * -ENOSPC stays itself, what the protocol does not know is its EIO.
  */
 
@@ -45,16 +47,16 @@ struct weir_reactor;
 #define NBD_PLUGIN_READ_ONLY 1u /* Nothing is written. */
 #define NBD_PLUGIN_FILLS \
 	2u /* The domain's fill is faster than a write, or
-				 * gives room back: trims and fast zeroes are
-				 * done by it, and are refused otherwise. */
+				 * gives capacity back: trims and fast zeroes
+				 * are done by it, and are refused otherwise. */
 
 /*
  * What is served: either an mmap that is started, all of it or its first .bytes
  * bytes; or .bytes bytes from .addr on of a domain.  It must stay until it is
- * closed.  Everything else may stay 0, as it is when the plug is asked.
+ * closed.  Everything else may stay 0, as it is when the plugin is asked.
  */
 struct nbd_plugin_export {
-	size_t size; /* What the server has room for. */
+	size_t size; /* What the server has capacity for. */
 	uint64_t bytes;
 	struct weir_mmap *mmap;
 	struct weir_domain *domain;
@@ -66,10 +68,9 @@ struct nbd_plugin_export {
 };
 
 /*
- * What a plug has.  .size is that of the struct when it was compiled: a plug
- * that is older than the server lacks what is not there; one that is newer is
- * refused if it uses what the server does not know.
- */
+ * What a plugin has.  .size is that of the struct when it was compiled: a
+ * plugin that is older than the server lacks what is not there; one that is
+ * newer is refused if it uses what the server does not know. /
 struct nbd_plugin {
 	size_t size;
 
@@ -85,7 +86,7 @@ struct nbd_plugin {
 		    struct nbd_plugin_export *ret);
 
 	/*
-	 * It is not used any more: no job is under way, and no reactor has it
+	 * It is not used any more: no job is in flight, and no reactor has it
 	 * attached.  Called once for each open that has returned 0.
 	 */
 	void (*close)(void *arg);
@@ -101,7 +102,7 @@ struct nbd_plugin {
 	int (*flush)(void *arg, struct weir_reactor *r, struct weir_op *op);
 };
 
-/* What the server looks for, and finds whatever the plug is compiled with. */
+/* What the server looks for, and finds whatever the plugin is compiled with. */
 extern __attribute__((visibility("default")))
 const struct nbd_plugin nbd_plugin;
 

@@ -164,7 +164,7 @@ static void next_piece(struct request *rq)
 		rq->data = x->base + rq->off + rq->done;
 }
 
-/* Where its bytes go; false: there is no room now. */
+/* Where its bytes go; false: there is no capacity now. */
 static bool place(struct request *rq)
 {
 	struct conn *c = rq->conn;
@@ -186,9 +186,9 @@ static bool place(struct request *rq)
 }
 
 /*
- * Of what could not be written the kernel tells once, and then forgets it: which
- * writes are lost nobody knows, nor whose they were.  So no flush succeeds after
- * one that has failed.
+ * Of what could not be written the kernel tells once, and then forgets it:
+ * which writes are lost nobody knows, nor whose they were.  So no flush
+ * succeeds after one that has failed.
  */
 static int64_t flushed(struct request *rq, int64_t res)
 {
@@ -237,10 +237,9 @@ static void read_header(struct request *rq, const uint8_t *p)
 }
 
 /*
- * One slow request of a connection runs at a time, slice by slice, and the others
- * wait for it.  So whatever one client asks for, a worker that another client
- * needs is busy with one slice for each connection at most.
- */
+ * One slow request of a connection runs at a time, slice by slice, and the
+ * others wait for it.  So whatever one client asks for, a worker that another
+ * client needs is busy with one slice for each connection at most. /
 static void run_slow(struct request *rq)
 {
 	struct conn *c = rq->conn;
@@ -344,8 +343,8 @@ bool request_parse(struct conn *c)
 	return c->filling ? take_data(c) : take_header(c);
 }
 
-/* The end of @rq, but for its reply.  Clients do not expect one before they have
- * sent all of their data: what is missing is skipped first. */
+/* The end of @rq, but for its reply.  Clients do not expect one before they
+ * have sent all of their data: what is missing is skipped first. */
 void request_end(struct request *rq, uint32_t error)
 {
 	struct conn *c = rq->conn;

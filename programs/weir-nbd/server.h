@@ -32,8 +32,8 @@ enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_SETUP };
 
 /*
  * Make a server of the arguments that weir-nbd takes; --cores and --stats are
- * main()'s.  The process ignores SIGPIPE from now on.  Returns -1 to go on, or the
- * status to exit with: it has said why.
+ * main()'s.  The process ignores SIGPIPE from now on.  Returns -1 to go on,
+ * or the status to exit with: it has said why.
  */
 int server_create(struct server **ret, int argc, char **argv);
 void server_destroy(struct server *server);

@@ -6,7 +6,7 @@
 
 #include "weir-nbd.h"
 
-/* @state holds from @from to @to; false: there is room for no more. */
+/* @state holds from @from to @to; false: there is capacity for no more. */
 static bool add_extent(struct request *rq, uint64_t from, uint64_t to,
 		       uint32_t state)
 {

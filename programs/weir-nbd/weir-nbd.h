@@ -37,7 +37,7 @@
 #define CONNECTIONS_MAX 4096u
 #define PEERS_MAX (CONNECTIONS_MAX + 256u) /* Also of those that are closing. */
 #define TEXT_MAX 255u		/* Bytes of an export's name, description. */
-#define REQUESTS 128u		/* Of a connection, under way. */
+#define REQUESTS 128u		/* Of a connection, in flight. */
 #define CELL 4096u
 #define RX_BYTES (256u << 10)
 #define SLAB_BYTES (2u << 20)
@@ -199,7 +199,7 @@ struct plugin {
 
 struct export {
 	const char *name;
-	const char *path;	/* NULL: memory, or a plug's. */
+	const char *path;	/* NULL: memory, or a plugin's. */
 	const char *text;	/* A description, for people. */
 	bool read_only, direct;
 	const struct backing *backing;
@@ -365,7 +365,7 @@ struct conn {
 	uint8_t *reply_end;	/* Of what is written to an option. */
 	bool ending;		/* Nothing more is to be received. */
 	bool stopping;		/* The server is: NBD_ESHUTDOWN. */
-	uint32_t busy;		/* Operations under way. */
+	uint32_t busy;		/* Operations in flight. */
 	uint64_t hello_began_ns;
 	uint64_t active_ns;	/* When something was received or sent. */
 	uint64_t half_ends_ns;	/* For half a request; 0: not set yet. */
@@ -381,10 +381,10 @@ struct conn {
 	struct request *refused; /* or are skipped. */
 	struct weir_op rx_op, tx_op, flush_op;
 	bool receiving, direct, sending, flushing;
-	bool blocked;		/* There is no room to parse more. */
+	bool blocked;		/* There is no capacity to parse more. */
 
 	struct batch batch;
-	struct weir_job *jobs;	/* Of a plug's export: one for each request. */
+	struct weir_job *jobs;	/* Of a plugin's export: one for each request. */
 	struct request *free;
 	struct request *slow, **slow_end;	/* The first one runs. */
 	struct request *ready, **ready_end;	/* To be sent, */
@@ -427,7 +427,7 @@ struct counts {
 struct core {
 	struct server *server;
 	struct weir_reactor *reactor;
-	struct weir_dma *dma;		/* For plugs: where jobs run, */
+	struct weir_dma *dma;		/* For plugins: where jobs run, */
 	struct weir_inventory *inventory; /* and bufs of their mmaps. */
 	struct conn *conns;
 	struct weir_timer *grace;

@@ -7,7 +7,7 @@
  *	    +--+ the next target                      | none is left
  *	    +-----------------------------------------+
  *
- * It is freed by the callback after which none of its operations is under way.
+ * It is freed by the callback after which none of its operations is in flight.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>

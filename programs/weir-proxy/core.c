@@ -52,7 +52,7 @@ void core_take(struct core *c, struct config *config)
 		if (listen->fd >= 0 && listener_create(c, listen))
 			complain("%s: no memory to listen", listen->name);
 	for (l = c->listeners; l; l = l->next)
-		listener_go_on(l); /* There may be room now. */
+		listener_go_on(l); /* There may be capacity now. */
 	if (old)
 		config_put(old);
 }
@@ -81,14 +81,14 @@ static void check_drained(struct core *c)
 				 0);
 }
 
-/* Core 0 had no room for the post. */
+/* Core 0 had no space for the post. */
 static void on_again(struct weir_timer *timer, uint64_t n, void *arg)
 {
 	(void)timer, (void)n;
 	check_drained(arg);
 }
 
-/* There is room for another, or nobody is left. */
+/* There is capacity for another, or nobody is left. */
 void core_left(struct core *c)
 {
 	struct listener *l;
@@ -159,7 +159,7 @@ int core_begin(struct weir_group *group, uint32_t index, void *arg)
 	return 0;
 }
 
-/* The reactor has stopped: no operation is under way. */
+/* The reactor has stopped: no operation is in flight. */
 void core_end(struct weir_group *group, uint32_t index, void *arg)
 {
 	struct proxy *p = arg;

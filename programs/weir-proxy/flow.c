@@ -274,9 +274,9 @@ static void look(struct flow *f)
 }
 
 /*
- * Where the kernel copies all the same, through the loopback device or to a card
- * that cannot fetch pieces, zero copy only costs: it is not asked for again.
- */
+ * Where the kernel copies all the same, through the loopback device or to a
+ * card that cannot fetch pieces, zero copy only costs: it is not asked for
+ * again. /
 static void learn(struct flow *f)
 {
 	struct weir_op_detail detail;

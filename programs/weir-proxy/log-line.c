@@ -19,7 +19,8 @@ static const char *const ends[] = {
 	[END_STOPPED] = "stopped",
 };
 
-/* The name of a client's UNIX socket is the client's choice; a word stays one. */
+/* The name of a client's UNIX socket is the client's choice; a word stays
+ * one. */
 static void make_word(char *name)
 {
 	for (; *name; name++)

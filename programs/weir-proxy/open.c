@@ -125,7 +125,7 @@ static struct config **parse_all(struct proxy *p, const char *text)
 
 /*
  * What is wanted now: a copy for each core, with the sockets that are new, and
- * one in *@plan to compare with.  NULL, and a sentence, if it cannot be had.
+ * one in *@plan to compare with.  NULL, and a message, if it cannot be had.
  */
 struct config **configs_open(struct proxy *p, struct config **plan)
 {

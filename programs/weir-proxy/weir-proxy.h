@@ -227,10 +227,10 @@ struct proxy {
 /* options.c: 0; or -1, and *@status is what to exit with. */
 int parse_options(struct options *o, int argc, char **argv, int *status);
 
-/* main.c: a sentence to stderr.  Any thread. */
+/* main.c: a message to stderr.  Any thread. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* address.c: 0 or -1.  @name has room for NAME_MAX_ADDRESS. */
+/* address.c: 0 or -1.  @name has capacity for NAME_MAX_ADDRESS. */
 int address_parse(struct address *ret, const char *text);
 void address_name(char *name, const struct address *a);
 void address_unmap(struct address *a);

@@ -56,7 +56,7 @@ static const char help[] =
 "of put and get:\n"
 "      --from=ADDRESS    of ours, to connect from\n"
 "      --block=SIZE      bytes that move together, 4K to 1M (256K)\n"
-"      --depth=N         blocks under way, 1 to 64 (16)\n"
+"      --depth=N         blocks in flight, 1 to 64 (16)\n"
 "      --progress        show it also if it is no terminal\n"
 "\n"
 "HOST that has colons is written in brackets: [fd77::1]:NAME.\n"

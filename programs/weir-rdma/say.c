@@ -66,7 +66,7 @@ static const char *cause(int err)
 	}
 }
 
-/* One sentence for each failure. */
+/* One message for each failure. */
 static void explain(const struct transfer *t, char *text, size_t size)
 {
 	static const char *const what[FAILS] = {

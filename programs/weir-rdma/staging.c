@@ -25,7 +25,7 @@ static int open_device(struct transfer *t)
 						 info.device);
 }
 
-/* Behind the slots there is room for one long message. */
+/* Behind the slots there is space for one long message. */
 int staging_create(struct transfer *t, uint32_t permissions)
 {
 	uint32_t n = t->serving ? t->bufs : t->slots;

@@ -5,8 +5,8 @@
  *	CONNECTING -> HELLO -> OPENING -> MOVING -> FINISHING -> DONE
  *
  * The first failure is the transfer's, wherever it was: it is DONE, the peer is
- * told, and everything drains.  A transfer is over when nothing of it is under
- * way; then it is freed, with all that it has made.
+ * told, and everything drains.  A transfer is over when nothing of it is in
+ * flight; then it is freed, with all that it has made.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -87,7 +87,7 @@ static void on_left(struct weir_op *op, int64_t res)
 }
 
 /*
- * Flush what is under way on the connection.  One on which nothing is needs no
+ * Flush what is in flight on the connection.  One on which nothing is needs no
  * farewell: it is freed, and the peer is told by that.
  */
 static void leave(struct transfer *t)
@@ -115,7 +115,7 @@ void transfer_idle(struct transfer *t)
 	weir_defer(t->app->reactor, &t->over_op);
 }
 
-/* From now on nothing can fail it; what is under way comes to its end. */
+/* From now on nothing can fail it; what is in flight comes to its end. */
 void transfer_done(struct transfer *t)
 {
 	transfer_busy(t);

@@ -32,7 +32,7 @@
 
 /* Bounds. */
 #define PORT 7471
-#define SLOTS_MAX 64u		/* Blocks of a file under way. */
+#define SLOTS_MAX 64u		/* Blocks of a file in flight. */
 #define BLOCK_MIN 4096u
 #define BLOCK_MAX (1u << 20)
 #define BUFS_MAX 16u		/* Of a server, for one client. */
@@ -83,7 +83,7 @@ struct note {
 size_t note_encode(const struct note *n, void *to, size_t capacity);
 int note_decode(struct note *n, const void *from, size_t len);
 
-/* What has failed; say.c makes a sentence of it. */
+/* What has failed; say.c makes a message of it. */
 enum fail { FAIL_NOT, FAIL_CONNECT, FAIL_MEMORY, FAIL_OPEN, FAIL_READ,
 	    FAIL_WRITE, FAIL_NAME, FAIL_CHECKSUM, FAIL_PROTOCOL, FAIL_PEER,
 	    FAIL_BUSY, FAIL_STOPPED, FAILS };
@@ -154,14 +154,14 @@ struct transfer {
 	uint64_t started_ns, ended_ns;
 	bool serving;		/* For a client, which exports. */
 	enum state state;
-	uint32_t busy;		/* What is under way. */
+	uint32_t busy;		/* What is in flight. */
 	char peer[96];		/* As it is to be shown. */
 
 	struct weir_conn *conn;
 	struct weir_op conn_op, work_op, move_op, leave_op, over_op;
 	struct weir_timer *timeout;
 	bool leaving;		/* The connection is being taken down. */
-	bool over;		/* Nothing is under way any more. */
+	bool over;		/* Nothing is in flight any more. */
 
 	struct note_op ops[NOTES_MAX], *free_ops;
 	uint32_t saying;	/* Notes on their way. */
@@ -170,10 +170,10 @@ struct transfer {
 	struct weir_domain *disk;
 	struct staging staging;
 	struct weir_pipeline *pipeline;
-	bool moving;		/* .move_op is under way. */
+	bool moving;		/* .move_op is in flight. */
 
 	uint32_t slots;		/* Of the client, */
-	uint32_t bufs;		/* and blocks that are under way here. */
+	uint32_t bufs;		/* and blocks that are in flight here. */
 	size_t block;
 	uint32_t free[SLOTS_MAX], n_free;	/* Of a source. */
 	bool out[SLOTS_MAX];			/* With the peer. */

@@ -102,7 +102,7 @@ struct session {
 /* options.c: 0; or -1, and *@status is what to exit with. */
 int parse_options(struct options *o, int argc, char **argv, int *status);
 
-/* main.c: one sentence to stderr; the program will exit with 1. */
+/* main.c: one message to stderr; the program will exit with 1. */
 void complain(struct rping *rp, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 const char *reason(int64_t err);	/* What weir says, or the errno. */

@@ -6,7 +6,7 @@
  * being $WEIR_BACKEND.
  *
  * Whatever they are, the command ends by itself with 0, 1 or 2; if it is 2 it
- * has said why in a sentence, and written nothing else; if it is 0 it has had
+ * has said why in a message, and written nothing else; if it is 0 it has had
  * nothing to complain of; and strings of its JSON end.
  *
  * Slashes are taken out of the words: a place can be a file, and those of this

@@ -217,7 +217,7 @@ static void cancel_of(const struct weir_job *job, const struct weir_op *op)
 	for (i = 0; i < f.n_pending; i++)
 		if (f.pending[i].job == job && f.pending[i].op == op)
 			break;
-	MUST(i < f.n_pending);	/* Only what is under way. */
+	MUST(i < f.n_pending);	/* Only what is in flight. */
 	if (take(&f.in, 2))
 		answer(i);
 }
@@ -318,7 +318,7 @@ static void store_invalidate(struct weir_domain *domain, void *ctx,
 	MUST(f.translations >= 0);
 }
 
-/* Nothing that is under way may touch memory of what has ended. */
+/* Nothing that is in flight may touch memory of what has ended. */
 static void check_let_go(const struct work *w)
 {
 	const struct pending *p;

@@ -38,7 +38,7 @@ struct model {
 /* A wait for a buffer of the pool. */
 struct wait {
 	struct weir_op op;
-	unsigned int order;	/* 0: not under way. */
+	unsigned int order;	/* 0: not in flight. */
 	bool cancelled;
 };
 
@@ -240,7 +240,7 @@ static void turn(void)
 	MUST(weir_reactor_turn(f.r, 0) >= 0);
 }
 
-/* A buffer in transit counts as out of the stock, but has not come. */
+/* A buffer in transit counts as out of the free list, but has not come. */
 static void settle(void)
 {
 	turn();

@@ -51,7 +51,7 @@ void usage_error(const char *fmt, ...)
 	abort();
 }
 
-/* As a plug brings it: memory, reached by jobs. */
+/* As a plugin brings it: memory, reached by jobs. */
 static void begin_plugin(struct export *x)
 {
 	static uint8_t bytes[EXPORT_SIZE];
@@ -60,7 +60,7 @@ static void begin_plugin(struct export *x)
 					     .flags = NBD_PLUGIN_FILLS };
 
 	*x = (struct export){ .name = "p",
-			      .text = "from a plug",
+			      .text = "from a plugin",
 			      .fd = -1,
 			      .size = EXPORT_SIZE,
 			      .block_min = 1,

@@ -81,7 +81,7 @@ def status(h):
 
 
 def many(h):
-    """Sixty-four reads under way."""
+    """Sixty-four reads in flight."""
     bufs = [nbd.Buffer(65536) for _ in range(64)]
     cookies = [h.aio_pread(b, i * 4096) for i, b in enumerate(bufs)]
     while cookies:

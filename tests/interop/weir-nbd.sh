@@ -231,7 +231,7 @@ t_flushed_data_are_on_the_device()
 	serve
 }
 
-# A disk with too little room tells the client so, and goes on.
+# A disk with too little capacity tells the client so, and goes on.
 t_a_full_disk_is_told()
 {
 	end_server

@@ -3,7 +3,7 @@
  * The end of a reactor: reactor/turn.c, op.c, worker.c, source.c, reactor.c and
  * the free_list of mem/buf.c.
  *
- * Under way when it is told to stop: an operation that the kernel has, one that
+ * In flight when it is told to stop: an operation that the kernel has, one that
  * a worker may take, a source that was destroyed but whose request the kernel
  * still has, and a buf that another thread puts.  Stop, cancel, drain,
  * unregister, free; and whoever is late is waited for.

@@ -3,12 +3,12 @@
  * A step of a chain on another core's context, and the gate: dma/chain-hop.c.
  *
  * The chain's reactor sends its step there, may cancel it at any time until it
- * has come home, and then destroys the chain and itself.  The context's reactor
+ * has are returned, and then destroys the chain and itself.  The context's reactor
  * is told to stop at any time, and goes when all is drained.  A mailbox is a
  * channel here: mailbox.pml shows that one wakes up for what is in it.
  *
- * Shown: the step comes home once, or is refused; nobody touches a step that is
- * at home, nor the chain's reactor when that is gone; nothing comes to a
+ * Shown: the step is returned once, or is refused; nobody touches a step that is
+ * on the owner, nor the chain's reactor when that is gone; nothing comes to a
  * context that has stopped; and both sides come to their end.
  *
  * wrong: END_ASKS_NOBODY GATE_HOLDS_NOTHING ALWAYS_OPEN RETURN_UNCOUNTED
@@ -28,10 +28,10 @@ byte word;
 #define GATE_CLOSED 1
 #define GATE_ONE 2
 byte gate;
-bool held;			/* gate_op is under way. */
+bool held;			/* gate_op is in flight. */
 
 bool heard, begun, hop_ended;
-bool job;			/* Under way. */
+bool job;			/* In flight. */
 bool cancelled;			/* It was asked to end. */
 byte n_returning, n_hops;
 bool is_returned, chain_gone, context_stopped;
@@ -117,7 +117,7 @@ proctype chain()
 	if
 	:: skip
 	:: empty(home) ->
-		/* hop_cancel(), of a step that is not at home. */
+		/* hop_cancel(), of a step that is not on the owner. */
 		atomic {
 			g = word;
 			word = word | HOP_CANCEL

@@ -3,7 +3,7 @@
  * The doorbell of a mailbox: reactor/mailbox.c and reactor/wait.c.
  *
  * Two senders post, together three times, through a ring of two cells, a third
- * thread brings an operation home, and the reactor takes all of it, sleeping
+ * thread brings an operation back, and the reactor takes all of it, sleeping
  * whenever it finds nothing.  Each step is one of the code's atomic operations,
  * which are all sequentially consistent: so what Spin goes through, one step at
  * a time in any order, is all that they can do.
@@ -24,7 +24,7 @@
 byte seq[CELLS];
 byte sender_in[CELLS], number_in[CELLS];
 byte tail, head;
-bool home;			/* The stack: only one ever comes home. */
+bool home;			/* The stack: only one ever is returned. */
 bool asleep;
 byte notify;			/* Of the backend: an eventfd. */
 byte fallback;			/* Who pays for the end of this sleep. */

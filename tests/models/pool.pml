@@ -10,8 +10,8 @@
  * .n_waiting is read without the lock and relaxed, so a reactor may see an old
  * value until it has had the lock, as an deferred does: see look().
  *
- * Shown: nobody sleeps for a buffer while one is free anywhere, in the store,
- * in a cache or on its way home; buffers are neither lost nor made; and what
+ * Shown: nobody sleeps for a buffer while one is free anywhere, in the shared pool,
+ * in a cache or on its way back; buffers are neither lost nor made; and what
  * rule 1 of mem/shared-pool-internal.h says.
  *
  * long: BUFS=2
@@ -24,16 +24,16 @@
 #endif
 #define CACHE_MAX 1
 
-/* The store. */
+/* The shared pool. */
 byte n_free = BUFS;
 byte n_waiting;
 chan waiters = [CORES] of { byte };
 
 /* Pools. */
 byte cached[CORES], owned[CORES], arrivals[CORES], seen[CORES];
-bool recalled[CORES];		/* The pool's deferred is under way. */
+bool recalled[CORES];		/* The pool's deferred is in flight. */
 bool coming[CORES];		/* The free_list's deferred is. */
-bool served[CORES];		/* A wait comes home. */
+bool served[CORES];		/* A wait is returned. */
 bool waits[CORES];
 #ifdef RECALL_ONCE
 bool was_recalled;
@@ -119,7 +119,7 @@ inline recall(me, who)
 	who = 0
 }
 
-/* returned() of mem/pool.c: a buf is at home. */
+/* returned() of mem/pool.c: a buf is on the owner. */
 inline put(me, who)
 {
 	cached[me]++;
@@ -155,7 +155,7 @@ inline mail(me, who)
 	fi
 }
 
-/* store_wait(): from the cache, from the store, or in the queue. */
+/* store_wait(): from the cache, from the shared pool, or in the queue. */
 inline wait_for_one(me, who)
 {
 	look(me);

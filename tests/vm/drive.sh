@@ -14,7 +14,7 @@ aux=${srcdir:-.}/build-aux
 mkdir -p "$results" || exit 1
 AM_TAP_AWK=${AWK:-awk}
 export AM_TAP_AWK
-# A case over both backends takes twice as long, and the stand-in has that.
+# A case over both backends takes twice as long, and the mock has that.
 [ "${WEIR_TEST_LONG:-0}" = 1 ] || export WEIR_TEST_IN_TURN=1
 
 for test in "$@"; do
