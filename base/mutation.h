@@ -7,7 +7,8 @@
  * that the simulator finds them.  They exist in a build with WEIR_MUTATIONS
  * only, which is made for one test and not installed; there the environment
  * variable WEIR_MUTATION names the one that lives.  Anywhere else mutation()
- * is 0. /
+ * is 0.
+ */
 
 #ifdef WEIR_MUTATIONS
 

@@ -148,7 +148,8 @@ void own_release_in(const void *p, size_t len)
 
 /*
  * TSan would take a change for a race also where it is none: a server that
- * sends from memory which others write, in an order that its client makes. /
+ * sends from memory which others write, in an order that its client makes.
+ */
 static uint32_t sum_of(const void *p, size_t len, uint32_t sum)
 {
 #ifdef OWN_TSAN

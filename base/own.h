@@ -34,7 +34,8 @@
  * in flight.
  *
  * The sum finds a change of the data being sent, at the completion; TSan does
- * not. /
+ * not.
+ */
 
 #include <stdatomic.h>
 #include <stddef.h>

@@ -16,7 +16,8 @@ __attribute__((format(printf, 2, 3), cold)) int why(int err, const char *fmt,
 
 /*
  * The same where the kernel did not make a descriptor: @what, "an eventfd".
- * The message has the cause that @err tells, and its remedy. /
+ * The message has the cause that @err tells, and its remedy.
+ */
 __attribute__((cold)) int why_no_fd(int err, const char *call,
 				    const char *what);
 
@@ -28,7 +29,8 @@ __attribute__((cold)) int why_static(int err, const char *text);
 
 /*
  * Name the public call: a message that begins with "@object: ", from
- * functions that several calls share, then begins with "@call: ". /
+ * functions that several calls share, then begins with "@call: ".
+ */
 __attribute__((cold)) int why_call(int err, const char *object,
 				   const char *call);
 

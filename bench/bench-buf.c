@@ -7,7 +7,8 @@
  *
  * "depth" is how many are taken before they are given back.  With more than the
  * cache holds, a cache is filled and emptied by halves, under the shared
- * pool's lock. /
+ * pool's lock.
+ */
 
 #include <errno.h>
 #include <pthread.h>

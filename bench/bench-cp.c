@@ -130,7 +130,8 @@ static void warm_source(void)
  * back to the host, and the first touch of a page costs more than the copy
  * into it. So touch as much as the copy will take: what was freed last is
  * used first.  A file's pages may be small or large ones, by who writes them;
- * have both. /
+ * have both.
+ */
 static void touch_memory(size_t size, int advice)
 {
 	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE,

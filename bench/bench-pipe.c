@@ -36,7 +36,8 @@ static uint64_t left, pending, seed = 0x2545f4914f6cdd1d;
 /*
  * What each event does, whoever reports it: take what is there, usually one
  * byte, and pass on as many.  A short read says that the pipe is empty, which
- * is what users of edges must see.  Returns false at the end. /
+ * is what users of edges must see.  Returns false at the end.
+ */
 static bool on_byte(int fd)
 {
 	char c[16];

@@ -7,7 +7,8 @@
  *
  * Beside the loops there is DPDK's ring between two threads that never sleep
  * and look at nothing else, with one producer (sp) and with capacity for many
- * (mp). /
+ * (mp).
+ */
 
 #include <errno.h>
 

@@ -9,7 +9,8 @@
  * does as it does by itself, looking for a while before it sleeps.  "busy": no
  * end ever sleeps; "asleep": both do, for each message.  CPU time is that of
  * the process that measures; perftest's without what it takes to begin and to
- * end. /
+ * end.
+ */
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,8 @@
 /*
  * The same echo server on each loop.  All send what they received at once, with
  * one send for one receive; the peers with send(2), as their users do.  A
- * client here never has more in flight than fits a socket buffer. /
+ * client here never has more in flight than fits a socket buffer.
+ */
 
 #include <errno.h>
 #include <fcntl.h>

@@ -30,7 +30,8 @@
  * once, and its slot is not used until the device has let go of it:
  * quarantine.  A spare one, small too, stands in for it.  While a domain
  * holds QUARANTINED_MAX slots in quarantine, jobs over it wait: one device
- * cannot take all spares. /
+ * cannot take all spares.
+ */
 
 #include <errno.h>
 #include <stdio.h>

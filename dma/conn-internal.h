@@ -107,7 +107,8 @@ enum conn_news {
 /*
  * A write of 0 bytes, which fails if the peer is gone; see conn-watch.c.  It
  * has a place of its own in the send queue and in the completion queue, and
- * lives as long as the QP, which may be longer than the connection. /
+ * lives as long as the QP, which may be longer than the connection.
+ */
 struct conn_beat {
 	struct weir_wr wr;
 	struct weir_conn *conn;		/* NULL: it is gone. */

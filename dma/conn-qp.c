@@ -6,7 +6,7 @@
  * and memory is registered in those of weir_device.  So we move it from state
  * to state, with the attributes that rdma_cm has worked out
  * (rdma_init_qp_attr()), and then say so: rdma_accept(), or rdma_establish().
- * /
+ */
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,8 @@
  *
  * A buf is known by its mmap's key, if the device is one of the mmap's.
  * Staging is registered when a context first bounces over a device, once for
- * all its connections, until the context goes or the last of them. /
+ * all its connections, until the context goes or the last of them.
+ */
 
 #include <errno.h>
 #include <stdlib.h>

@@ -11,7 +11,8 @@
  *	job_leave()        commit, release, count; then the callback
  *
  * A job is on its context's list from start to end.  It counts as in flight,
- * and its bufs are marked as in use, until its callback begins. /
+ * and its bufs are marked as in use, until its callback begins.
+ */
 
 #include <stdatomic.h>
 #include <sys/uio.h>
@@ -209,7 +210,8 @@ struct job_queue {
 
 /*
  * Classes of jobs through staging, see bounce.c: by how deep the job is
- * nested in functions of the user's, and those that need none. /
+ * nested in functions of the user's, and those that need none.
+ */
 #define NESTING_MAX 4
 #define SLOT_LEAF NESTING_MAX
 #define SLOT_CLASSES (NESTING_MAX + 1)
@@ -376,7 +378,8 @@ void job_take_back(struct weir_job *job);
 
 /*
  * Have a worker do all of @job by @fn, which moves .done and the cursors on;
- * the job ends with what it returns.  It looks at .stop now and then. /
+ * the job ends with what it returns.  It looks at .stop now and then.
+ */
 void job_work(struct weir_job *job, int64_t (*fn)(void *job));
 
 /* Have the worker that has @job, if one has, stop. */

@@ -56,7 +56,8 @@ int operand_check_addresses(const struct weir_operand *operand,
  * Whether nothing can be wrong with @loc, which has no bufs: one range of this
  * process, which does not wrap.  Small jobs mostly have such, and nothing
  * else is cheap to see; whatever is not, is for the functions that know all
- * there is. /
+ * there is.
+ */
 static inline bool operand_is_plain(const struct weir_operand *operand)
 {
 	return !operand->domain && !operand->n_iov && !operand->reserved0 &&

@@ -4,7 +4,8 @@
  * itself what travels to its reactor when it has been served, as deferred
  * calls and what workers have done do: that needs no capacity and cannot be
  * refused.  From the moment that it is off the list (.pprev is NULL) it is on
- * its way. /
+ * its way.
+ */
 
 #include <errno.h>
 #include <linux/futex.h>

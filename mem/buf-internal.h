@@ -12,7 +12,8 @@
  * References are counted on the owner, that is on the thread of the free
  * list's reactor. A put on another thread is noted in the buf, which then
  * travels back on a list threaded through such bufs; there the notes are
- * taken off. /
+ * taken off.
+ */
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -8,7 +8,8 @@
  * allocation is a memfd, so that it can be imported, sealed so that who
  * imports it cannot be hurt by a size that changes.  What it takes of the
  * capacity is free again when the last handle in this process has gone,
- * whichever that is. /
+ * whichever that is.
+ */
 
 #include <errno.h>
 #include <fcntl.h>

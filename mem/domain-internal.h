@@ -175,7 +175,8 @@ bool process_lives(const struct domain_process *process);
  * domain-remote.c: @link reaches @domain from now on, and uses it until
  * domain_remote_detach(); @name, for people, lives as long.  Returns 0, or,
  * with a message that begins with @call: -EINVAL, it is of another kind;
- * -EBUSY, another link reaches it; -EALREADY, this one does.  Any thread. /
+ * -EBUSY, another link reaches it; -EALREADY, this one does.  Any thread.
+ */
 int domain_remote_attach(struct weir_domain *domain, void *link,
 			 const char *name, const char *call);
 

@@ -7,7 +7,8 @@
  * holds, and whoever finds a socket at a path that refuses connections knows
  * that its owner is dead.  A dead one is replaced under a lock on the
  * directory, so that of two that do it at once the second finds the first
- * alive. /
+ * alive.
+ */
 
 #include <errno.h>
 #include <fcntl.h>

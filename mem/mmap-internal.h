@@ -223,7 +223,8 @@ static inline int mmap_may_take(const struct weir_mmap *mmap)
 /*
  * By which key the peer of @mmap, a buf of which is to be used, knows it, for
  * what needs @need of its permissions.  Returns 0, or -EXDEV, it is not one
- * of a peer, or -EACCES.  Any thread, while @mmap is there. /
+ * of a peer, or -EACCES.  Any thread, while @mmap is there.
+ */
 static inline int mmap_remote_key(const struct weir_mmap *mmap, uint32_t need,
 				  uint32_t *rkey)
 {
@@ -306,7 +307,8 @@ int mmap_keys_part(struct weir_mmap *mmap, struct weir_device *device,
 /*
  * What a device is to register so that peers have @permissions on the @len
  * bytes of @mmap from @off; and by which address it knows the first of a
- * range. /
+ * range.
+ */
 struct device_range mmap_range_of_part(const struct weir_mmap *mmap,
 				       uint64_t off, uint64_t len,
 				       uint32_t permissions);

@@ -83,7 +83,8 @@ int mmap_mw_destroy(struct mmap_mw *w);
 
 /*
  * The same for one of which nothing was posted, and that is not asked for
- * again: what the device keeps of it goes when the mmap is stopped. /
+ * again: what the device keeps of it goes when the mmap is stopped.
+ */
 void mmap_mw_abandon(struct mmap_mw *w);
 
 /* As the stop does: it is stale.  Returns as mmap_mw_destroy(). */

@@ -217,7 +217,8 @@ static int register_more(struct mmap_use *use, size_t max)
 /*
  * A limit may leave more capacity soon: others give some back, and the kernel
  * counts what an ended process had for some time yet.  Nothing else is worth
- * a retry. /
+ * a retry.
+ */
 static void retry_later(struct mmap_use *use, int err)
 {
 	struct weir_reactor *r = use->r;

@@ -36,7 +36,8 @@
  *     comes after is seen.
  *
  * A pool without a shared pool has one of its own that nobody else knows; its
- * lock is not taken, its cache has no bound, and it is never recalled. /
+ * lock is not taken, its cache has no bound, and it is never recalled.
+ */
 
 #include <weir/pool.h>
 #include <weir/shared-pool.h>

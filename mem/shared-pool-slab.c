@@ -2,7 +2,8 @@
 /*
  * The memory of shared pools: one mmap per class and growth step, in the
  * largest pages and on the node that were asked for, as far as the system has
- * them. /
+ * them.
+ */
 
 #include <errno.h>
 #include <pthread.h>

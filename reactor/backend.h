@@ -77,7 +77,7 @@ struct backend {
 	 * that was asked to end, or one that the kernel does not take now.
 	 * With @ask, ask again, REPEATS_MAX of them.  Called from
 	 * repeats_plan() on until it says no.  NULL: there is no such thing.
-	 * /
+	 */
 	bool (*repeat)(struct weir_reactor *r, bool ask);
 
 	/*

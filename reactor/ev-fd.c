@@ -60,7 +60,8 @@ static void on_ready(struct ev_loop *loop, ev_io *io, int got)
  * Whether libev may hand fd to epoll: it ends the process on EBADF, and on
  * EINVAL and ELOOP, which say that fd is this set itself or another that
  * contains it. Only a file without a type (an epoll set, an eventfd) can be
- * such a set. /
+ * such a set.
+ */
 static bool fd_is_fit(const struct ev_backend *b, int fd)
 {
 	struct epoll_event ev = { .data.u64 = UINT64_MAX };

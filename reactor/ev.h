@@ -152,7 +152,8 @@ struct ev_fd *ev_fd_find(const struct ev_backend *b, int fd);
 
 /*
  * The record of @fd, made if need be; NULL: no memory.  Called where
- * descriptors come in, so that an operation normally finds its own. /
+ * descriptors come in, so that an operation normally finds its own.
+ */
 struct ev_fd *ev_fd_make(struct ev_backend *b, int fd);
 void ev_fd_free_all(struct ev_backend *b);
 

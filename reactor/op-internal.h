@@ -133,7 +133,8 @@ void op_return(struct weir_op *op);
  * Have @r look at @look, which is embedded in what it is about, by @cls.  Each
  * costs every turn, and all of a spin: where it need not be, only if there is
  * capacity.  To end what is not looked at is no error; .look() and .deliver()
- * may. /
+ * may.
+ */
 bool hook_has_capacity(const struct weir_reactor *r);
 void hook_begin(struct weir_reactor *r, struct weir_poll_hook *hook,
 		const struct weir_poll_hook_class *cls);

@@ -284,7 +284,8 @@ void hooks_awake(struct weir_reactor *r);
 /*
  * Of a reactor of a group; group-core.c, group-load.c.  It has nothing to do,
  * or begins a host's turn: look where we are.  It goes to sleep, or does not:
- * tell. /
+ * tell.
+ */
 void core_poll(struct weir_reactor *r, uint64_t now);
 void core_tell_time(struct weir_reactor *r, uint64_t now, bool asleep);
 

@@ -32,7 +32,8 @@
  *
  * Wake-ups are as those of the mailbox, see mailbox.h: each side shows what
  * it has done, and then looks whether the other sleeps, or waits for
- * capacity. /
+ * capacity.
+ */
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -16,7 +16,7 @@
  * An object that is to be seen embeds a struct stats_item, adds it with the
  * kind that it is, and writes its words with stats_put() whenever it is asked
  * to: on the reactor's thread.  If there is no page, all of this is nothing.
- * /
+ */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -295,7 +295,8 @@ static void describe(const struct uring *u)
 /*
  * As many threads of the kernel's own as there may be workers, for work on
  * files and for all else: what cannot be done without waiting is theirs.  The
- * limit is the thread's, whatever ring it was set by.  Since Linux 5.15. /
+ * limit is the thread's, whatever ring it was set by.  Since Linux 5.15.
+ */
 static void limit_threads(struct uring *u)
 {
 	unsigned int max[2] = { u->r->opts.workers, u->r->opts.workers };

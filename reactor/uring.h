@@ -218,7 +218,8 @@ static inline bool uring_has_sqe(const struct uring *u)
 
 /*
  * That entry, not zeroed.  As io_uring_get_sqe(), of a ring whose entries are
- * of the usual size and which no thread of the kernel looks at. /
+ * of the usual size and which no thread of the kernel looks at.
+ */
 static inline struct io_uring_sqe *uring_next_sqe(struct uring *u)
 {
 	struct io_uring_sq *sq = &u->ring.sq;

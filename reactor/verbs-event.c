@@ -89,7 +89,8 @@ static bool get_event(struct weir_verbs_event *ev,
 /*
  * Of a device that was removed or reset nothing can be read any more.  The
  * first source to find that out tells all others, as if the device had sent
- * an event. /
+ * an event.
+ */
 static bool read_one(struct weir_verbs_event *ev)
 {
 	struct ibv_async_event event;

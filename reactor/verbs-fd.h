@@ -33,7 +33,8 @@ struct verbs_fd {
 	/*
 	 * In the turn: it is readable, or verbs_fd_send() was called.  @err
 	 * is a negative errno if it will not be watched any more.  May close
-	 * it. /
+	 * it.
+	 */
 	void (*ready)(struct verbs_fd *vfd, int err);
 
 	/* In a simulated world: whether something is there that readability
@@ -46,7 +47,8 @@ struct verbs_fd {
 
 /*
  * Watch @fd, which is made non-blocking, by .ready(), which is set, as are
- * .peek and .release.  Nothing is to be given back after a failure. /
+ * .peek and .release.  Nothing is to be given back after a failure.
+ */
 int verbs_fd_init(struct verbs_fd *vfd, struct weir_reactor *r,
 		  const char *what, int fd, uint32_t events);
 

@@ -5,7 +5,8 @@
 /*
  * Jobs between any two places, against the cpu engine in plain memory: the same
  * result, checksum and bytes, and no others around them.  A place is filled
- * in by the test: where its bytes are seen, and how a job names them. /
+ * in by the test: where its bytes are seen, and how a job names them.
+ */
 
 #include "tests/job-fixture.h"
 

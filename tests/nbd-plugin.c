@@ -6,7 +6,8 @@
  * export is like is said by its arguments.
  *
  * NBD_PLUGIN_SIZE in the environment makes it a plugin of another version:
- * what is in its struct behind the members of this one is not 0. /
+ * what is in its struct behind the members of this one is not 0.
+ */
 
 #include <errno.h>
 #include <stdbool.h>

@@ -3,7 +3,8 @@
  * Messages over a link, and signals.  Each has the number of its connection's
  * messages so far in it: they come in order, each once, and none is left out
  * but what was cancelled.  When a signal comes the bytes of its job have
- * landed. /
+ * landed.
+ */
 
 #include <errno.h>
 #include <string.h>

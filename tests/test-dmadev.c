@@ -3,7 +3,8 @@
 /*
  * What DPDK tests of its dmadevs (app/test/test_dmadev.c, test_dmadev_api.c),
  * of jobs: acceptance 60 to 68, by number.  Enqueueing is a start with
- * WEIR_JOB_LAZY, submitting the flush, and completions are callbacks. /
+ * WEIR_JOB_LAZY, submitting the flush, and completions are callbacks.
+ */
 
 #include "tests/job-fixture.h"
 

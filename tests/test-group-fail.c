@@ -154,7 +154,8 @@ static void what_a_failing_turn_has_sent_is_shown(void **state)
  * The end of two reactors, whose rings are made by hand: what the first to be
  * quiet had sent is seen only after the second has looked.  It comes from
  * within the wake-up by which that one, the last to be quiet, has the other
- * look again. /
+ * look again.
+ */
 
 static void send_when_notified(struct weir_reactor *r)
 {

@@ -3,7 +3,8 @@
 /*
  * Connections that another core serves: handed to it by a post, or taken by it
  * from a listener of its own on the same port.  Each is served once, by the
- * core that it was meant for, or closed by who knows that it will not be. /
+ * core that it was meant for, or closed by who knows that it will not be.
+ */
 
 #include "tests/group-fixture.h"
 

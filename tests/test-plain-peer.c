@@ -3,7 +3,8 @@
 /*
  * Connections to a peer that knows nothing of weir (plain-peer.c, by
  * librdmacm), over a link that can be cut or slowed: in the guest with two
- * devices only. /
+ * devices only.
+ */
 
 #include "tests/conn-fixture.h"
 #include "tests/job-fixture.h"

@@ -623,7 +623,8 @@ static void refusal_is_said(void **state)
 /*
  * Of two clients on one core one wants zeroes that take seconds to write, and
  * the other one something that a worker does, too: it is not the last.  The
- * read shows that the server has all of the requests before. /
+ * read shows that the server has all of the requests before.
+ */
 static void zeroes_of_a_client_leave_workers_to_others(void **state)
 {
 	uint8_t buf[4096];

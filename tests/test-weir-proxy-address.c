@@ -2,7 +2,7 @@
 /*
  * Addresses of weir-proxy: who the client is, in the header of the PROXY
  * protocol and in the log, and who may connect to the name of a UNIX socket.
- * /
+ */
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

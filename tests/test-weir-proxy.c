@@ -2,7 +2,8 @@
 /*
  * What weir-proxy does with connections, with real sockets at both of its ends,
  * over every backend.  Limits, drain and reload: test-weir-proxy-control.c;
- * names and who the client is: test-weir-proxy-address.c. /
+ * names and who the client is: test-weir-proxy-address.c.
+ */
 
 #include <signal.h>
 #include <sys/wait.h>

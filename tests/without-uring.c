@@ -4,7 +4,8 @@
  * without-uring ERRNO[:FIRST[-LAST]] COMMAND...: run a command where io_uring
  * is answered with an errno (1 is EPERM, 38 ENOSYS), as in most containers;
  * or the system calls from number FIRST to LAST instead.  77: no filter can
- * be set here. /
+ * be set here.
+ */
 
 #include "tests/forbid.h"
 

@@ -11,7 +11,8 @@
  * replacement, many times, and the ratio of the medians is within the bounds in
  * 95 of 100 draws.  It asks for no distribution; with fewer than five samples,
  * or medians of 0, it knows too little and judges nothing.  It knows how
- * samples differ within a run, and nothing of what differs between two. /
+ * samples differ within a run, and nothing of what differs between two.
+ */
 
 #include <math.h>
 #include <stdlib.h>

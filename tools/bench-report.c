@@ -3,7 +3,7 @@
 /*
  * A result as a page to read: Markdown, made from the figures alone.  What
  * cannot be in them, why a goal is not met, stands elsewhere, and is linked.
- * /
+ */
 
 #include <ctype.h>
 #include <limits.h>

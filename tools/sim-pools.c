@@ -4,7 +4,8 @@
  * Scenario: pools of one shared pool under contention.  Buffers are taken,
  * waited for, written to, handed to other reactors and put back there;
  * descriptors are taken of an inventory for ranges around the ends of its
- * memory. /
+ * memory.
+ */
 
 #include <errno.h>
 #include <stdlib.h>

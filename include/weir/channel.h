@@ -64,7 +64,8 @@ struct weir_wr {
 /*
  * Called once, from the reactor's turn, if a channel has failed: nothing that
  * is outstanding on it will be told any more.  @err is -EIO.  May destroy
- * anything. /
+ * anything.
+ */
 typedef void weir_channel_failed_fn(struct weir_channel *channel, int err,
 				    void *arg);
 

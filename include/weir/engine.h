@@ -161,7 +161,8 @@ WEIR_API int weir_dma_engine_stats(const struct weir_dma *dma, uint32_t i,
  *
  * Call on the reactor's thread, for engines, between start and
  * weir_job_end(); on another while its owner leaves @job alone.  Never
- * blocks. /
+ * blocks.
+ */
 WEIR_API uint32_t weir_job_pieces(const struct weir_job *job, int side,
 				  uint64_t skip, struct iovec *iov, uint32_t n);
 

@@ -92,7 +92,8 @@ struct weir_poll_hook {
 /*
  * An operation.  @fn and @data are the caller's; the rest is the library's and
  * its layout may change inside the size, which is part of the ABI and has
- * capacity to spare.  Zeroed memory with @fn set is an idle operation. /
+ * capacity to spare.  Zeroed memory with @fn set is an idle operation.
+ */
 struct weir_op {
 	weir_op_fn *fn;		/* Called at the end; must be set. */
 	void *data;		/* For the caller; never looked at. */

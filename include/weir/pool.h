@@ -230,7 +230,8 @@ WEIR_API int weir_pool_grow(struct weir_pool *pool, uint32_t n);
  * as one.
  *
  * Call on the pool's reactor.  Takes as long as there are buffers in its
- * shared pool. /
+ * shared pool.
+ */
 WEIR_API uint32_t weir_pool_owners(const struct weir_pool *pool,
 				   struct weir_buf_owner *ret, uint32_t max);
 

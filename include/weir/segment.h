@@ -399,7 +399,8 @@ WEIR_API int weir_segment_clean(uint64_t list);
  *
  * Any thread, callbacks too.  Takes as long as faulting it in, and, if
  * something is locked already, as the kernel takes to look at all memory of
- * the process. /
+ * the process.
+ */
 WEIR_API int weir_segment_lock(uint64_t list);
 
 /*

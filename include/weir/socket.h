@@ -30,7 +30,8 @@
  * waits for that one, and what queues for one that closes its listener is
  * reset.  So: many short connections, a listener for each core; few and long
  * ones, or ones that should go to a certain core, one acceptor that hands
- * them over. /
+ * them over.
+ */
 
 #include <sys/socket.h>
 #include <sys/uio.h>

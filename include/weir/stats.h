@@ -41,7 +41,8 @@
  * A program does its work without a page, too: where WEIR_STATS asks for one
  * that cannot be had, reactors are made without it, and a program that calls
  * weir_stats_publish() should warn and go on.  Any user can make a directory
- * /dev/shm/weir-UID of another, which then cannot be used. /
+ * /dev/shm/weir-UID of another, which then cannot be used.
+ */
 
 #include <weir/base.h>
 

@@ -51,7 +51,8 @@ static int bind_name(int fd, const struct sockaddr_un *un)
 
 /*
  * The file that bind() makes has the mode of the socket, less what umask(2)
- * takes away: it is too narrow for a moment, but never too wide. /
+ * takes away: it is too narrow for a moment, but never too wide.
+ */
 int listen_unix(int *ret, const char *path, mode_t mode, int backlog)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };

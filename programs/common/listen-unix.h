@@ -13,7 +13,8 @@
  * The socket does not block.
  *
  * Returns 0 with *@ret set, or a negative errno; -EADDRINUSE: something is
- * there. /
+ * there.
+ */
 int listen_unix(int *ret, const char *path, mode_t mode, int backlog);
 
 /*

@@ -2,7 +2,8 @@
 /*
  * A client: what is received goes to the parsers, what is ready is sent, and
  * all of it ends once.  Every callback ends in conn_pump(), and only that
- * frees. /
+ * frees.
+ */
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <stdlib.h>

@@ -5,7 +5,8 @@
  * them when the client reads, so it may see what somebody writes until then.
  * That is as it should be: a read whose reply was not received is not over,
  * and has no order with writes.  Pages that are given back meanwhile stay as
- * long as they are needed; the socket counts them as it counts bytes. /
+ * long as they are needed; the socket counts them as it counts bytes.
+ */
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <fcntl.h>

@@ -70,7 +70,8 @@ struct nbd_plugin_export {
 /*
  * What a plugin has.  .size is that of the struct when it was compiled: a
  * plugin that is older than the server lacks what is not there; one that is
- * newer is refused if it uses what the server does not know. /
+ * newer is refused if it uses what the server does not know.
+ */
 struct nbd_plugin {
 	size_t size;
 

@@ -239,7 +239,8 @@ static void read_header(struct request *rq, const uint8_t *p)
 /*
  * One slow request of a connection runs at a time, slice by slice, and the
  * others wait for it.  So whatever one client asks for, a worker that another
- * client needs is busy with one slice for each connection at most. /
+ * client needs is busy with one slice for each connection at most.
+ */
 static void run_slow(struct request *rq)
 {
 	struct conn *c = rq->conn;

@@ -276,7 +276,8 @@ static void look(struct flow *f)
 /*
  * Where the kernel copies all the same, through the loopback device or to a
  * card that cannot fetch pieces, zero copy only costs: it is not asked for
- * again. /
+ * again.
+ */
 static void learn(struct flow *f)
 {
 	struct weir_op_detail detail;
