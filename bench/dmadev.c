@@ -25,7 +25,7 @@
 
 static int16_t dev = -1;
 
-static bool plug_in(void)
+static bool attach(void)
 {
 	if (dev < 0 && rte_eal_hotplug_add("vdev", NAME, "") == 0)
 		dev = (int16_t)rte_dma_get_dev_id_by_name(NAME);
@@ -43,7 +43,7 @@ bool dmadev_open(const char **reason)
 	if (!dpdk_start(reason))
 		return false;
 	*reason = "DPDK's " NAME " is not there (librte-dma-skeleton)";
-	if (!plug_in())
+	if (!attach())
 		return false;
 	*reason = NAME " does not start";
 	return !rte_dma_configure(dev, &conf) &&

@@ -9,7 +9,7 @@
  *	owner()        <-- .op ---------  when it has ended
  *
  * Both travel as operations that are returned, which are never refused.  A step
- * that has are returned is not touched there any more: so who has ended first
+ * that was returned is not touched there any more: so who has ended first
  * asks whether a cancel is in flight to it, and then waits for that.
  *
  * The gate counts what is in flight to a context.  Its reactor closes it when

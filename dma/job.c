@@ -190,7 +190,7 @@ static bool is_extra_for_cpu(const struct weir_dma *dma,
 static int refuse(int err)
 {
 	switch (err) {
-	REFUSED(-EINVAL, "an option or a operand makes no sense, is empty or "
+	REFUSED(-EINVAL, "an option or an operand makes no sense, is empty or "
 		"overlaps with another");
 	REFUSED(-EMSGSIZE, "the destination has no capacity for the source, or "
 		"another length, or there are too many pieces");

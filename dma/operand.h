@@ -14,7 +14,7 @@
 #include "base/check.h"
 #include "mem/domain-internal.h"
 
-/* What a operand is to a job; decides which bytes of a buf are meant. */
+/* What an operand is to a job; decides which bytes of a buf are meant. */
 enum operand_side {
 	OPERAND_NONE, /* Not used. */
 	OPERAND_SRC, /* The data. */
@@ -23,7 +23,7 @@ enum operand_side {
 	OPERAND_UPDATE, /* The data, changed where they are. */
 };
 
-/* A place in a operand: the rest of one piece, and of all. */
+/* A place in an operand: the rest of one piece, and of all. */
 struct cursor {
 	uint64_t addr;
 	uint64_t len; /* Of the piece, but not more than .left. */
@@ -34,7 +34,7 @@ struct cursor {
 	uint32_t side; /* enum operand_side */
 };
 
-/* What checking has found out about a operand. */
+/* What checking has found out about an operand. */
 struct operand_info {
 	struct weir_domain *domain;
 	uint64_t total; /* Bytes there are. */

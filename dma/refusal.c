@@ -95,7 +95,7 @@ static const char *wrong_locations(const struct weir_job *job,
 		what = wrong_location(&job->dst);
 	}
 	for (i = 0; i < job->n_extra && !what; i++) {
-		*which = "a operand beside";
+		*which = "an operand beside";
 		what = wrong_location(&job->more[i]);
 	}
 	return what;
@@ -182,7 +182,7 @@ static void say_too_much(char *out, size_t len, const struct weir_job *job,
 			 job->dst.buf ? "capacity for " : "",
 			 (unsigned long long)s->dst.total);
 	else
-		snprintf(out, len, "a operand beside has another length, "
+		snprintf(out, len, "an operand beside has another length, "
 			 "or a part more than its bufs have");
 }
 

@@ -143,7 +143,7 @@ private:
 	std::function<void(std::int64_t)> then_;
 };
 
-// What there is to copy; each lane takes the next block of it.
+// What there is to copy; each worker takes the next block of it.
 struct Copy {
 	Loop &loop;
 	int from, to;
@@ -152,9 +152,9 @@ struct Copy {
 };
 
 // A buffer that goes to and fro: a block is read into it, and written from it.
-class Lane {
+class Worker {
 public:
-	Lane(Copy &copy, weir_pool *pool) : copy_(copy), op_(copy.loop)
+	Worker(Copy &copy, weir_pool *pool) : copy_(copy), op_(copy.loop)
 	{
 		weir_buf *buf;
 
@@ -207,7 +207,7 @@ private:
 	std::uint64_t off_ = 0;
 };
 
-constexpr unsigned int lanes_max = 8;
+constexpr unsigned int workers_max = 8;
 
 Pool make_pool(Loop &loop)
 {
@@ -215,25 +215,25 @@ Pool make_pool(Loop &loop)
 	weir_pool *pool;
 
 	opts.size = sizeof(opts);
-	opts.bufs = lanes_max;
+	opts.bufs = workers_max;
 	check(weir_pool_create(&pool, loop.get(), &opts), "make a pool");
 	return Pool(pool);
 }
 
-// Returns how many bytes there were.  What is made last goes first: the lanes
+// Returns how many bytes there were.  What is made last goes first: the workers
 // and their buffers, then the pool, then the reactor.
 std::uint64_t copy_file(int from, int to)
 {
 	Loop loop;
 	Pool pool = make_pool(loop);
 	Copy copy = { loop, from, to };
-	std::vector<std::unique_ptr<Lane>> lanes;
+	std::vector<std::unique_ptr<Worker>> workers;
 
-	for (unsigned int i = 0; i < lanes_max; i++)
-		lanes.push_back(std::make_unique<Lane>(copy, pool.get()));
+	for (unsigned int i = 0; i < workers_max; i++)
+		workers.push_back(std::make_unique<Worker>(copy, pool.get()));
 	loop.run([&] {
-		for (auto &lane : lanes)
-			lane->read();
+		for (auto &worker : workers)
+			worker->read();
 	});
 	return copy.copied;
 }

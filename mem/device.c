@@ -29,7 +29,7 @@ static const struct device_class *const classes[] = {
 #endif
 };
 
-#define SENTENCE 512
+#define MESSAGE_MAX 512
 #define N_CLASSES (sizeof(classes) / sizeof(classes[0]))
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -88,7 +88,7 @@ static int list_devices(struct weir_devinfo ***ret, size_t *n,
 			const char *only)
 {
 	struct device_list list = { .only = only };
-	char before[SENTENCE];
+	char before[MESSAGE_MAX];
 	int err;
 
 	snprintf(before, sizeof(before), "%s", weir_why());

@@ -39,7 +39,7 @@
  *
  *  5. One wake-up for each sleep.  Among those that load .asleep as true one
  *     exchanges it and rings.  R stores false after it has woken: a wake-up
- *     that was rung for work that R has found by itself ends a later sleep
+ *     that came for work that R has found by itself ends a later sleep
  *     early, and a sleep that begins anew has all of (4) for itself again.
  *
  * R's store of free is in none of these but (2), and a release only: on x86

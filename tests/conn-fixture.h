@@ -7,7 +7,7 @@
  *
  * The same cases run over the mock for RDMA and, in a guest, over soft-RoCE
  * (WEIR_RDMA_ADDRESS, vm/guest.sh): programs that link the mock have
- * standin().
+ * mock().
  */
 
 #include "tests/harness.h"

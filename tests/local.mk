@@ -920,6 +920,7 @@ test_scripts = \
 	%D%/check-rules.sh \
 	%D%/check-snippets.sh \
 	%D%/check-symbols.sh \
+	%D%/check-words.sh \
 	%D%/interop/weir-nbd.sh \
 	%D%/interop/weir-proxy.sh \
 	%D%/test-export-examples.sh \
@@ -1036,7 +1037,7 @@ TESTS += $(test_programs) $(test_scripts)
 EXTRA_DIST += $(test_scripts) $(test_models) $(test_seeds) $(test_guest) \
 	%D%/interop/weir-nbd-durable.py %D%/interop/weir-nbd-kernel.sh \
 	%D%/interop/weir-nbd.py %D%/interop/weir-proxy.py \
-	%D%/errnos.awk %D%/errnos.txt %D%/fixture.sh %D%/man-agrees.awk %D%/skips.txt %D%/snippets.awk \
+	%D%/errnos.awk %D%/errnos.txt %D%/fixture.sh %D%/man-agrees.awk %D%/skips.txt %D%/snippets.awk %D%/words.txt \
 	%D%/snippets.h %D%/test-vm.sh %D%/valgrind.supp %D%/weir-cp-fixture.sh
 
 valgrind_command = $(LIBTOOL) --mode=execute valgrind -q --error-exitcode=99 \

@@ -81,7 +81,7 @@ static struct mock_memory *new_memory(size_t len)
 	struct mock_memory *memory = calloc(1, sizeof(*memory));
 
 	memory->len = len;
-	memory->fd = memfd_create("standin-dm", MFD_CLOEXEC);
+	memory->fd = memfd_create("mock-dm", MFD_CLOEXEC);
 	if (memory->fd < 0 || ftruncate(memory->fd, (off_t)padded(len)))
 		abort();
 	memory->bytes = mmap(NULL, padded(len), PROT_READ | PROT_WRITE,

@@ -37,7 +37,7 @@ void *mock_fail(int err)
 
 void mock_hang(const char *call, const char *what)
 {
-	fprintf(stderr, "standin: %s() would wait for ever: %s\n", call, what);
+	fprintf(stderr, "mock: %s() would wait for ever: %s\n", call, what);
 	abort();
 }
 

@@ -20,7 +20,7 @@ struct fixture {
 	char conf[80], log[80], err[80];
 };
 
-/* A rig whose target listens; nothing runs yet. */
+/* A fixture whose target listens; nothing runs yet. */
 void fixture_init(void **state, struct fixture *fixture);
 
 /* Write the configuration: @fmt has as many %u and %s as follow. */

@@ -124,7 +124,7 @@ static void *put_three(void *arg)
 	return NULL;
 }
 
-static void puts_at_home_and_abroad_add_up(void **state)
+static void puts_on_owner_and_on_other_reactors_add_up(void **state)
 {
 	struct weir_buf *buf;
 	struct fixture g;
@@ -587,7 +587,7 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(a_put_on_a_thread_without_a_reactor_sends_home),
 		CASE(a_list_comes_home_with_its_head),
-		CASE(puts_at_home_and_abroad_add_up),
+		CASE(puts_on_owner_and_on_other_reactors_add_up),
 		CASE(destroy_takes_in_what_has_arrived),
 		CASE(destroy_says_who_has_them),
 		CASE(a_waiter_is_served_by_a_put_elsewhere),

@@ -263,7 +263,7 @@ static void io_uring_is_not_touched_where_ev_is_named(void **state)
 	unname_ev(before);
 }
 
-static void a_list_leaves_the_sentence_as_it_was(void **state)
+static void a_list_leaves_the_message_as_it_was(void **state)
 {
 	struct weir_devinfo **list;
 	struct weir_device *dev;
@@ -388,7 +388,7 @@ int main(void)
 		CASE(an_open_device_tells_the_same_as_its_entry),
 		CASE(older_and_newer_callers_get_what_they_have_capacity_for),
 		CASE(io_uring_is_not_touched_where_ev_is_named),
-		CASE(a_list_leaves_the_sentence_as_it_was),
+		CASE(a_list_leaves_the_message_as_it_was),
 		CASE(the_probe_tells_what_a_reactor_would_use),
 		CASE(each_failing_call_is_an_error_or_a_reason),
 		CASE(threads_may_open_and_close_at_once),

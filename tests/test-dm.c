@@ -699,7 +699,7 @@ static void add_all(struct cases *cases, const struct subject *s)
 		add(cases, s, all, N_OF(all));
 }
 
-static void add_standins(struct cases *cases)
+static void add_mocks(struct cases *cases)
 {
 	static const struct subject subjects[] = {
 		{ "mock_mlx5", HAS },
@@ -750,7 +750,7 @@ int main(void)
 	add(&cases, &soft, shared, N_OF(shared));
 	add_all(&cases, &cpu);
 	if (mocked)
-		add_standins(&cases);
+		add_mocks(&cases);
 	else
 		add_cards(&cases);
 	return harness_run_plain(cases.list, cases.n);

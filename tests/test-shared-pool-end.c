@@ -143,7 +143,7 @@ static void a_shared_pool_goes_as_soon_as_its_last_pool_has(void **state)
 	core_end(&m.core);
 }
 
-/* Who has sent the count back may not have rung yet. */
+/* Who has sent the count back may not have woken it yet. */
 static void a_reactor_goes_as_soon_as_its_count_has_ended(void **state)
 {
 	struct weir_shared_pool_count c = { .size = sizeof(c) };

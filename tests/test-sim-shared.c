@@ -328,7 +328,7 @@ static void block(void *arg)
 	assert_int_equal(weir_sync_destroy(sync), 0);
 }
 
-static void what_a_world_has_not_is_refused_with_a_sentence(void **state)
+static void what_a_world_has_not_is_refused_with_a_message(void **state)
 {
 	struct weir_exporter *x;
 	struct sides s;
@@ -392,7 +392,7 @@ static const struct harness_case cases[] = {
 	CASE(the_end_of_an_exporter_is_seen_in_virtual_time),
 	CASE(a_job_on_memory_that_is_taken_back_is_stale),
 	CASE(reactors_are_strangers_as_on_threads),
-	CASE(what_a_world_has_not_is_refused_with_a_sentence),
+	CASE(what_a_world_has_not_is_refused_with_a_message),
 	CASE(this_process_is_reached_and_no_other),
 };
 

@@ -193,7 +193,7 @@ static void descriptors_travel_over_a_unix_socket(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
 	char capacity[CMSG_SPACE(sizeof(int))] = "",
-	     room2[sizeof(capacity)] = "";
+	     space2[sizeof(capacity)] = "";
 	char byte = 'x', got = 0, text[6] = "";
 	struct iovec iov = { &byte, 1 }, iov2 = { &got, 1 };
 	struct msghdr msg = {
@@ -204,7 +204,7 @@ static void descriptors_travel_over_a_unix_socket(void **state)
 	};
 	struct msghdr in = {
 		.msg_iov = &iov2, .msg_iovlen = 1,
-		.msg_control = room2, .msg_controllen = sizeof(room2),
+		.msg_control = space2, .msg_controllen = sizeof(space2),
 	};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
 	int sv[2], p[2], fd;

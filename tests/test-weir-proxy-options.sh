@@ -28,7 +28,7 @@ makes_no_sense()
 	refused 1 "line 1: $1" --check --file conf
 }
 
-t_wrong_usage_is_said_in_one_sentence()
+t_wrong_usage_is_said_in_one_message()
 {
 	refused 2 'LISTEN TARGET'
 	refused 2 'a target is wanted' 127.0.0.1:1
@@ -143,7 +143,7 @@ t_every_setting_is_in_the_manual()
 	done
 }
 
-run t_wrong_usage_is_said_in_one_sentence
+run t_wrong_usage_is_said_in_one_message
 run t_what_a_configuration_may_not_say
 run t_what_it_may_say
 run t_what_cannot_be_had_is_said

@@ -20,7 +20,7 @@ refused()
 	says_only "$pattern"
 }
 
-t_wrong_usage_is_said_in_one_sentence()
+t_wrong_usage_is_said_in_one_message()
 {
 	refused '-s, to serve, or -c'
 	refused 'not both' -s -c
@@ -54,7 +54,7 @@ t_help_and_manual_have_the_same_options()
 	shows '^weir-rping [0-9]'
 }
 
-t_without_rdma_it_says_so_in_one_sentence()
+t_without_rdma_it_says_so_in_one_message()
 {
 	expect 1 "$rping" -c -a 192.0.2.1
 	says_only 'cannot'
@@ -66,9 +66,9 @@ t_and_so_does_a_server()
 	says_only 'cannot'
 }
 
-run t_wrong_usage_is_said_in_one_sentence
+run t_wrong_usage_is_said_in_one_message
 run t_help_and_manual_have_the_same_options
-run t_without_rdma_it_says_so_in_one_sentence
+run t_without_rdma_it_says_so_in_one_message
 run t_and_so_does_a_server
 echo "1..$n"
 exit $bad

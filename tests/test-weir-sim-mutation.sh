@@ -16,7 +16,7 @@ verbs=$(absolute "${WEIR_SIM_VERBS:-tools/weir-sim-verbs}")
 sources=$(absolute "${srcdir:-$(dirname "$0")/..}/.")
 enter test-weir-sim-mutation
 
-# with CANARY COMMAND...: while it lives.  What a use of freed memory leads to must
+# with MUTATION COMMAND...: while it lives.  What a use of freed memory leads to must
 # not depend on what the memory is filled with, or it is not the same twice.
 with()
 {
@@ -25,7 +25,7 @@ with()
 	env "WEIR_MUTATION=$mutation" MALLOC_PERTURB_=0 timeout 250 "$@"
 }
 
-# found CANARY SCENARIO RULE
+# found MUTATION SCENARIO RULE
 found()
 {
 	expect 1 with "$1" "$sim" --seeds 1000 --keep . "$2"

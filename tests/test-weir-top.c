@@ -247,7 +247,7 @@ static void programs_can_read_json(void **state)
 	end_child(pid);
 }
 
-static void what_cannot_be_seen_is_told_in_a_sentence(void **state)
+static void what_cannot_be_seen_is_told_in_a_message(void **state)
 {
 	static const struct {
 		const char *args;
@@ -394,7 +394,7 @@ int main(void)
 		CASE(prometheus_can_read_it),
 		CASE(no_text_ends_a_scrape),
 		CASE(programs_can_read_json),
-		CASE(what_cannot_be_seen_is_told_in_a_sentence),
+		CASE(what_cannot_be_seen_is_told_in_a_message),
 #ifdef HAVE_NCURSES
 		CASE(on_a_terminal_it_has_a_screen),
 		CASE(the_screen_ends_with_the_process),

@@ -40,7 +40,7 @@ __attribute__((format(printf, 4, 5))) static void say(
 	va_end(ap);
 }
 
-/* Sentences of the library are "what and why; the remedy". */
+/* Messages of the library are "what and why; the remedy". */
 static void say_message(struct info *info, const char *what, const char *s)
 {
 	const char *at = strstr(s, "; ");

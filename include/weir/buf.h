@@ -72,7 +72,7 @@ WEIR_API int weir_buf_ref(struct weir_buf *buf);
  * not out, or one in the middle of a list, is a bug and ends the process.
  *
  * Put on another thread, also one without a reactor, the list is out until it
- * has are returned, in a turn of its reactor, which is woken for it.
+ * was returned, in a turn of its reactor, which is woken for it.
  *
  * Any thread.  Never blocks, never allocates.
  */

@@ -14,7 +14,7 @@
  * The library keeps it filled with bufs of a pool: a message takes one of them,
  * the callback has it, and weir_buf_put() gives it back, on any thread.  A
  * device that has a buffer less than .low says so, and then the queue is filled
- * up whatever has are returned.
+ * up whatever was returned.
  *
  * Nothing is lost if they run out: a peer that finds no buffer waits, and tries
  * again as often as its .rnr_retries say.  So who keeps bufs holds up those who

@@ -13,7 +13,7 @@
 #include "base/crc32c.h"
 #include "mem/descriptor.h"
 
-#define FIXTURE_CALL "kit"
+#define FIXTURE_CALL "fixture"
 #define FIXTURE_NOW 1000000
 #define FIXTURE_DESCRIPTORS 24
 

@@ -20,7 +20,7 @@ import time
 HERE = "127.0.0.1"
 
 
-class Rig:
+class Fixture:
     """Where the proxy is, and who it goes to."""
 
     def __init__(self, front, back):
@@ -63,9 +63,9 @@ def is_reset(sock):
     return False
 
 
-def talk(rig, n):
+def talk(fixture, n):
     """A person at a terminal: a key, its echo, the next key; many of them."""
-    pairs = [rig.pair() for _ in range(8)]
+    pairs = [fixture.pair() for _ in range(8)]
     begin = time.monotonic()
     for key in range(n):
         for client, server in pairs:
@@ -79,9 +79,9 @@ def talk(rig, n):
         pass_on(server, client, b"bye")
 
 
-def idle(rig, n):
+def idle(fixture, n):
     """Thousands who say nothing, and one in between who does."""
-    pairs = [rig.pair() for _ in range(n)]
+    pairs = [fixture.pair() for _ in range(n)]
     for at in (0, n // 2, n - 1):
         pass_on(*pairs[at], b"x" * 100000)
         pass_on(*reversed(pairs[at]), b"y" * 100000)
@@ -94,14 +94,14 @@ def idle(rig, n):
         server.close()
 
 
-def slow(rig, n):
+def slow(fixture, n):
     """One reads a little at a time; the others notice nothing."""
-    client, server = rig.pair()
+    client, server = fixture.pair()
     data = os.urandom(n)
     sender = threading.Thread(target=server.sendall, args=(data,))
     server.settimeout(None)
     sender.start()
-    others = [rig.pair() for _ in range(4)]
+    others = [fixture.pair() for _ in range(4)]
     worst, got = 0, []
     while sum(map(len, got)) < n:
         got.append(client.recv(1 << 18))
@@ -127,10 +127,10 @@ def flood(sock, stop):
                 return
 
 
-def resets(rig, n):
+def resets(fixture, n):
     """In silence, after a word, in the middle of much, after half a close."""
     for turn in range(n):
-        client, server = rig.pair()
+        client, server = fixture.pair()
         if turn & 1:
             client, server = server, client
         phase = turn // 2 % 4
@@ -169,20 +169,20 @@ def ask(client, answers):
     client.close()
 
 
-def queue(rig, n):
+def queue(fixture, n):
     """More than the proxy has descriptors for: who is too many waits."""
     answers = []
     clients = [threading.Thread(target=ask, args=(
-        socket.create_connection(rig.front, timeout=30), answers))
+        socket.create_connection(fixture.front, timeout=30), answers))
                for _ in range(n)]
     for client in clients:
         client.start()
-    rig.listener.settimeout(0.3)
+    fixture.listener.settimeout(0.3)
     taken, most, tries = [], 0, 0
     for _ in range(n):
         while True:
             try:
-                taken.append(rig.listener.accept()[0])
+                taken.append(fixture.listener.accept()[0])
                 break
             except TimeoutError:
                 tries += 1
@@ -221,7 +221,7 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     scenes = {"talk": talk, "idle": idle, "slow": slow, "resets": resets,
               "queue": queue}
-    scenes[what](Rig(front, back), int(sys.argv[4]))
+    scenes[what](Fixture(front, back), int(sys.argv[4]))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
  * A step of a chain on another core's context, and the gate: dma/chain-hop.c.
  *
  * The chain's reactor sends its step there, may cancel it at any time until it
- * has are returned, and then destroys the chain and itself.  The context's reactor
+ * was returned, and then destroys the chain and itself.  The context's reactor
  * is told to stop at any time, and goes when all is drained.  A mailbox is a
  * channel here: mailbox.pml shows that one wakes up for what is in it.
  *
