@@ -10,7 +10,7 @@
 
 #include "bench/bench.h"
 #include "bench/count.h"
-#include "reactor/spsc.h"
+#include "reactor/group/spsc.h"
 #include "reactor/reactor-internal.h"
 
 #define SPSC 1024

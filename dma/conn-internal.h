@@ -33,9 +33,9 @@
 #include <weir/message.h>
 
 #include "reactor/channel-internal.h"
-#include "reactor/deferred.h"
+#include "reactor/group/deferred.h"
 #include "reactor/op-inline.h"
-#include "reactor/stats-page.h"
+#include "reactor/stats/page.h"
 
 #define CONN_LINGER_NS (5 * WEIR_SEC)	/* For DISCONNECTED. */
 #define CONN_DATA_MAX 256

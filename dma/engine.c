@@ -12,7 +12,7 @@
 #include "base/probe.h"
 #include "base/why.h"
 #include "dma/bounce.h"
-#include "dma/chain-internal.h"
+#include "dma/flow/chain-internal.h"
 #include "dma/route.h"
 
 /* In the order of preference: the first that can gets the job. */

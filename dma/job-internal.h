@@ -23,7 +23,7 @@
 
 #include "dma/operand.h"
 #include "reactor/op-inline.h"
-#include "reactor/stats-page.h"
+#include "reactor/stats/page.h"
 
 struct engine;
 struct slot;
@@ -300,7 +300,7 @@ struct weir_dma {
 
 	atomic_uint n_steps;		/* Of chains, on any reactor. */
 
-	/* For steps that come from other reactors; see chain-hop.c. */
+	/* For steps that come from other reactors; see flow/chain-hop.c. */
 	atomic_uint n_returning;	/* That are being sent back. */
 	atomic_uint gate;		/* enum gate */
 	struct weir_op gate_op;
@@ -427,7 +427,7 @@ void capacity_wait_no_more(struct weir_dma *dma, struct dma_capacity *capacity);
 /* A job has left, and somebody waits. */
 void capacity_made(struct weir_dma *dma);
 
-/* chain-hop.c: its part of @dma, which hangs on its reactor. */
+/* flow/chain-hop.c: its part of @dma, which hangs on its reactor. */
 void hop_init(struct weir_dma *dma);
 
 /* stats.c: the context and its engines are on the page, if there is one; or no

@@ -6,11 +6,11 @@ libweir_all_la_SOURCES += \
 	%D%/bounce-step.c \
 	%D%/bounce.c \
 	%D%/bounce.h \
-	%D%/chain-fuse.c \
-	%D%/chain-hop.c \
-	%D%/chain-internal.h \
-	%D%/chain-run.c \
-	%D%/chain.c \
+	%D%/flow/chain-fuse.c \
+	%D%/flow/chain-hop.c \
+	%D%/flow/chain-internal.h \
+	%D%/flow/chain-run.c \
+	%D%/flow/chain.c \
 	%D%/crc32c.c \
 	%D%/dma.c \
 	%D%/engine-cpu.c \
@@ -26,24 +26,24 @@ libweir_all_la_SOURCES += \
 	%D%/operand.h \
 	%D%/operand-extra.c \
 	%D%/job-fence.c \
-	%D%/pipeline-internal.h \
-	%D%/pipeline-run.c \
-	%D%/pipeline.c \
+	%D%/flow/pipeline-internal.h \
+	%D%/flow/pipeline-run.c \
+	%D%/flow/pipeline.c \
 	%D%/refusal.c \
 	%D%/capacity.c \
 	%D%/route-explain.c \
 	%D%/route.c \
 	%D%/route.h \
-	%D%/pipeline-slot.c \
+	%D%/flow/pipeline-slot.c \
 	%D%/dma-state.c \
 	%D%/stats.c \
-	%D%/sync-chain.c \
-	%D%/sync-internal.h \
-	%D%/sync-remote.c \
-	%D%/sync-shared.c \
-	%D%/sync-wait.c \
-	%D%/sync-watch.c \
-	%D%/sync.c \
+	%D%/sync/chain.c \
+	%D%/sync/internal.h \
+	%D%/sync/remote.c \
+	%D%/sync/shared.c \
+	%D%/sync/wait.c \
+	%D%/sync/watch.c \
+	%D%/sync/sync.c \
 	%D%/translate.c
 
 if HAVE_VERBS

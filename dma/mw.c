@@ -20,7 +20,7 @@
 #include "base/opts.h"
 #include "base/why.h"
 #include "dma/engine-verbs.h"
-#include "mem/export-internal.h"
+#include "mem/export/internal.h"
 #include "mem/mmap-mw.h"
 
 #define CALL "weir_mw_create"

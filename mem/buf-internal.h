@@ -22,7 +22,7 @@
 
 #include "base/check.h"
 #include "mem/mmap-internal.h"
-#include "reactor/deferred.h"
+#include "reactor/group/deferred.h"
 #include "reactor/reactor-internal.h"
 
 enum buf_state {

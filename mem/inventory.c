@@ -12,7 +12,7 @@
 #include "base/why.h"
 #include "mem/buf-internal.h"
 #include "mem/tags.h"
-#include "reactor/stats-page.h"
+#include "reactor/stats/page.h"
 
 #define BUFS_DEFAULT 1024
 #define BUFS_MAX (1u << 24)

@@ -3,9 +3,9 @@ libweir_all_la_SOURCES += \
 	%D%/available.h \
 	%D%/buf-internal.h \
 	%D%/buf.c \
-	%D%/descriptor-mac.c \
-	%D%/descriptor.c \
-	%D%/descriptor.h \
+	%D%/export/descriptor-mac.c \
+	%D%/export/descriptor.c \
+	%D%/export/descriptor.h \
 	%D%/device-cpu.c \
 	%D%/device-id.c \
 	%D%/device-internal.h \
@@ -25,18 +25,18 @@ libweir_all_la_SOURCES += \
 	%D%/domain-translate.c \
 	%D%/domain-user.c \
 	%D%/domain.c \
-	%D%/export-client.c \
-	%D%/export-control.c \
-	%D%/export-import.c \
-	%D%/export-internal.h \
-	%D%/export-memfd.c \
-	%D%/export-message.c \
-	%D%/export-process.c \
-	%D%/export-rdma.c \
-	%D%/export-server.c \
-	%D%/export-socket.c \
-	%D%/export-watch.c \
-	%D%/export.c \
+	%D%/export/client.c \
+	%D%/export/control.c \
+	%D%/export/import.c \
+	%D%/export/internal.h \
+	%D%/export/memfd.c \
+	%D%/export/message.c \
+	%D%/export/process.c \
+	%D%/export/rdma.c \
+	%D%/export/server.c \
+	%D%/export/socket.c \
+	%D%/export/watch.c \
+	%D%/export/export.c \
 	%D%/inventory.c \
 	%D%/mmap-alloc.c \
 	%D%/mmap-device.c \
@@ -51,17 +51,17 @@ libweir_all_la_SOURCES += \
 	%D%/pages.h \
 	%D%/pool-info.c \
 	%D%/pool.c \
-	%D%/segment-dump.c \
-	%D%/segment-event.c \
-	%D%/segment-external.c \
-	%D%/segment-flags.c \
-	%D%/segment-host.c \
-	%D%/segment-internal.h \
-	%D%/segment-phys.c \
-	%D%/segment-size.c \
-	%D%/segment-table.h \
-	%D%/segment-walk.c \
-	%D%/segment.c \
+	%D%/segment/dump.c \
+	%D%/segment/event.c \
+	%D%/segment/external.c \
+	%D%/segment/flags.c \
+	%D%/segment/host.c \
+	%D%/segment/internal.h \
+	%D%/segment/phys.c \
+	%D%/segment/size.c \
+	%D%/segment/table.h \
+	%D%/segment/walk.c \
+	%D%/segment/segment.c \
 	%D%/sim-card-control.c \
 	%D%/sim-card.c \
 	%D%/sim-card.h \

@@ -30,7 +30,7 @@
 #include "mem/device-internal.h"
 
 #include "base/check.h"
-#include "reactor/deferred.h"
+#include "reactor/group/deferred.h"
 
 struct mmap_export;
 struct mmap_use;
@@ -115,7 +115,7 @@ struct weir_mmap {
 	uint32_t max_devices;		/* 0: the default. */
 	struct mmap_export *export;	/* NULL: not exported. */
 	struct mmap_import *import;	/* NULL: not imported. */
-	struct segment_list *segment;	/* mem/segment.c */
+	struct segment_list *segment;	/* mem/segment/segment.c */
 
 	weir_mmap_free_fn *free_fn;
 	void *free_arg;

@@ -25,9 +25,9 @@
 #include <stdlib.h>
 
 #include "base/why.h"
-#include "mem/export-internal.h"
+#include "mem/export/internal.h"
 #include "mem/mmap-internal.h"
-#include "mem/segment-internal.h"
+#include "mem/segment/internal.h"
 #include "reactor/op-inline.h"
 #include "reactor/sim.h"
 

@@ -7,9 +7,9 @@
 #include "base/alloc.h"
 #include "base/why.h"
 #include "mem/domain-internal.h"
-#include "mem/export-internal.h"
+#include "mem/export/internal.h"
 #include "mem/mmap-internal.h"
-#include "mem/segment-internal.h"
+#include "mem/segment/internal.h"
 #include "mem/vma.h"
 
 #define PEER (WEIR_MMAP_PEER_READ | WEIR_MMAP_PEER_WRITE)

@@ -43,7 +43,7 @@
 #include <weir/shared-pool.h>
 
 #include "mem/buf-internal.h"
-#include "reactor/stats-page.h"
+#include "reactor/stats/page.h"
 
 #define SHARED_POOL_CLASSES_MAX 64
 #define SHARED_POOL_SLABS_MAX 64 /* In a class: the first, and growth. */

@@ -16,7 +16,7 @@
 #include "base/fault.h"
 #include "base/why.h"
 #include "mem/pages.h"
-#include "mem/segment-internal.h"
+#include "mem/segment/internal.h"
 #include "mem/shared-pool-internal.h"
 
 #define PAGE ((size_t)4096)

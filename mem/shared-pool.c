@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/opts.h"
 #include "base/why.h"
-#include "mem/segment-internal.h"
+#include "mem/segment/internal.h"
 #include "mem/shared-pool-internal.h"
 
 #define KNOWN_FLAGS \

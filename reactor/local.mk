@@ -1,29 +1,29 @@
 libweir_all_la_SOURCES += \
 	%D%/acceptor.c \
 	%D%/backend.h \
-	%D%/call.c \
-	%D%/deferred.c \
-	%D%/deferred.h \
+	%D%/group/call.c \
+	%D%/group/deferred.c \
+	%D%/group/deferred.h \
 	%D%/event.c \
 	%D%/file.c \
-	%D%/group-core.c \
-	%D%/group-cpu.c \
-	%D%/group-load.c \
-	%D%/group.c \
-	%D%/group.h \
+	%D%/group/core.c \
+	%D%/group/cpu.c \
+	%D%/group/load.c \
+	%D%/group/group.c \
+	%D%/group/group.h \
 	%D%/host.c \
 	%D%/io-own.c \
 	%D%/io-step.c \
 	%D%/io-sync.c \
 	%D%/io.c \
 	%D%/io.h \
-	%D%/spsc-inline.h \
-	%D%/spsc.c \
-	%D%/spsc.h \
+	%D%/group/spsc-inline.h \
+	%D%/group/spsc.c \
+	%D%/group/spsc.h \
 	%D%/listen.c \
 	%D%/poll-hook.c \
-	%D%/mailbox.c \
-	%D%/mailbox.h \
+	%D%/group/mailbox.c \
+	%D%/group/mailbox.h \
 	%D%/op-inline.h \
 	%D%/op-internal.h \
 	%D%/op.c \
@@ -66,32 +66,32 @@ libweir_all_la_SOURCES += \
 	%D%/source.h \
 	%D%/spin.c \
 	%D%/spin.h \
-	%D%/stats-ask.c \
-	%D%/stats-layout.h \
-	%D%/stats-list.c \
-	%D%/stats-open.c \
-	%D%/stats-page-internal.h \
-	%D%/stats-page.c \
-	%D%/stats-page.h \
-	%D%/stats-place.c \
-	%D%/stats-place.h \
-	%D%/stats-publish.c \
-	%D%/stats-publish.h \
-	%D%/stats-read.c \
-	%D%/stats-read.h \
-	%D%/stats-record.c \
-	%D%/stats-time.c \
+	%D%/stats/ask.c \
+	%D%/stats/layout.h \
+	%D%/stats/list.c \
+	%D%/stats/open.c \
+	%D%/stats/page-internal.h \
+	%D%/stats/page.c \
+	%D%/stats/page.h \
+	%D%/stats/place.c \
+	%D%/stats/place.h \
+	%D%/stats/publish.c \
+	%D%/stats/publish.h \
+	%D%/stats/read.c \
+	%D%/stats/read.h \
+	%D%/stats/record.c \
+	%D%/stats/time.c \
 	%D%/timer.c \
 	%D%/turn.c \
-	%D%/uring-files.c \
-	%D%/uring-fill.c \
-	%D%/uring-probe.c \
-	%D%/uring-rx.c \
-	%D%/uring-setup.c \
-	%D%/uring-source.c \
-	%D%/uring-submit.c \
-	%D%/uring.c \
-	%D%/uring.h \
+	%D%/uring/files.c \
+	%D%/uring/fill.c \
+	%D%/uring/probe.c \
+	%D%/uring/rx.c \
+	%D%/uring/setup.c \
+	%D%/uring/source.c \
+	%D%/uring/submit.c \
+	%D%/uring/uring.c \
+	%D%/uring/uring.h \
 	%D%/wait.c \
 	%D%/watch.c \
 	%D%/wheel.c \
@@ -113,12 +113,12 @@ endif
 
 if HAVE_LIBEV
 libweir_all_la_SOURCES += \
-	%D%/ev-fd.c \
-	%D%/ev-mem.c \
-	%D%/ev-op.c \
-	%D%/ev-source.c \
-	%D%/ev.c \
-	%D%/ev.h
+	%D%/ev/fd.c \
+	%D%/ev/mem.c \
+	%D%/ev/op.c \
+	%D%/ev/source.c \
+	%D%/ev/ev.c \
+	%D%/ev/ev.h
 endif
 
 EXTRA_DIST += %D%/README.md

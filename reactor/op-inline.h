@@ -11,7 +11,7 @@
 
 #include "base/mutation.h"
 #include "reactor/reactor-internal.h"
-#include "reactor/stats-publish.h"
+#include "reactor/stats/publish.h"
 
 /* Nothing in flight, and nothing unusual about the reactor? */
 static inline int op_may_begin(struct weir_reactor *r, const struct weir_op *op)

@@ -23,7 +23,7 @@
 
 #include <weir/op.h>
 
-/* Reserved words of an operation that is timed (stats-time.c); a backend may
+/* Reserved words of an operation that is timed (stats/time.c); a backend may
  * have them all for one that is not. */
 enum { OP_BEGUN_NS, OP_WEIGHT };
 

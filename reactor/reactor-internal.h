@@ -14,7 +14,7 @@
  *	mailbox.c    posts, and operations that are returned from other threads
  *	spsc.c       what the reactors of a group have for each other
  *	call.c       calls, and waiting for capacity
- *	group.c      many reactors; group-core.c group-cpu.c group-load.c
+ *	group.c      many reactors; group/core.c group/cpu.c group/load.c
  *	deferred.c     what other threads want looked after, never refused
  *	poll-hook.c       what is looked for in memory
  *	worker.c     threads for what blocks
@@ -25,7 +25,7 @@
  *	io-sync.c    an operation as blocking system calls
  *	source.h     what delivers again and again; watch.c event.c signal.c
  *	             acceptor.c receiver.c; poller.c
- *	stats-*.c    the page that others read; stats-page.h, stats-publish.h
+ *	stats-*.c    the page that others read; stats/page.h, stats/publish.h
  *	backend.h    uring*.c, ev*.c and sim*.c
  */
 
@@ -35,7 +35,7 @@
 
 #include "base/check.h"
 #include "reactor/backend.h"
-#include "reactor/mailbox.h"
+#include "reactor/group/mailbox.h"
 #include "reactor/op-internal.h"
 #include "reactor/spin.h"
 #include "reactor/wheel.h"
@@ -282,7 +282,7 @@ bool hooks_asleep(struct weir_reactor *r);
 void hooks_awake(struct weir_reactor *r);
 
 /*
- * Of a reactor of a group; group-core.c, group-load.c.  It has nothing to do,
+ * Of a reactor of a group; group/core.c, group/load.c.  It has nothing to do,
  * or begins a host's turn: look where we are.  It goes to sleep, or does not:
  * tell.
  */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/why.h"
-#include "reactor/spsc.h"
+#include "reactor/group/spsc.h"
 #include "reactor/op-inline.h"
 
 /* Turns of a core between looks at the clock, if it never waits. */

@@ -19,7 +19,7 @@
  * verbs_fd_get() and verbs_fd_put(): a callback may close what called it.
  */
 
-#include "reactor/deferred.h"
+#include "reactor/group/deferred.h"
 #include "reactor/sim.h"
 #include "reactor/source.h"
 

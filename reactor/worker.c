@@ -18,7 +18,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/why.h"
-#include "reactor/group.h"
+#include "reactor/group/group.h"
 #include "reactor/io.h"
 #include "reactor/sim.h"
 

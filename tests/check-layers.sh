@@ -26,7 +26,7 @@ below=
 for layer in base reactor mem dma; do
 	below="$below${below:+|}$layer"
 	found "$layer/ includes only $(echo "$below" | tr '|' ' ')" \
-		"$(quoted /dev/null "$dir/$layer"/*.[ch] |
+		"$(quoted /dev/null "$dir/$layer"/*.[ch] "$dir/$layer"/*/*.[ch] |
 		   grep -vE "\"(config\.h\"|($below)/)")"
 done
 
@@ -48,7 +48,7 @@ found 'tools include no internal headers' \
 # A header of a higher layer is out of reach too, even if it is public.
 found 'reactor/ does not know the headers of mem and dma' \
 	"$(grep -nE '^#include <weir/(device|domain|mmap|inventory|buf|pool|segment|engine|job|chain|pipeline|route)\.h>' \
-		/dev/null "$dir"/base/*.[ch] "$dir"/reactor/*.[ch] 2>/dev/null)"
+		/dev/null "$dir"/base/*.[ch] "$dir"/reactor/*.[ch] "$dir"/reactor/*/*.[ch] 2>/dev/null)"
 
 # automake would make one log of both, and run one of them.
 found 'no script has the name of a test program' \

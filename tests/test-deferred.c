@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-#include "reactor/deferred.h"
+#include "reactor/group/deferred.h"
 
 #include "tests/sim-calls.h"
 

@@ -15,7 +15,7 @@
 #include <weir/mmap.h>
 
 #include "base/fault.h"
-#include "mem/descriptor.h"
+#include "mem/export/descriptor.h"
 #include "mem/mmap-internal.h"
 #include "tests/table-fixture.h"
 

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <sys/syscall.h>
 
-#include "reactor/group.h"
+#include "reactor/group/group.h"
 
 static void nothing(void *arg)
 {

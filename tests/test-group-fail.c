@@ -9,8 +9,8 @@
 
 #include <stdatomic.h>
 
-#include "reactor/group.h"
-#include "reactor/spsc-inline.h"
+#include "reactor/group/group.h"
+#include "reactor/group/spsc-inline.h"
 
 #define TRIES 100	/* After which a core gives itself up. */
 

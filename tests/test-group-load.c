@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "reactor/group.h"
+#include "reactor/group/group.h"
 
 static void a_sleeping_core_is_seen_to_sleep_and_not_woken(void **state)
 {

@@ -10,7 +10,7 @@
 #include <weir/timer.h>
 
 #include "base/fault.h"
-#include "reactor/group.h"
+#include "reactor/group/group.h"
 #include "tests/table-fixture.h"
 
 static void stop_group(void *arg)

@@ -10,7 +10,7 @@
 #include "tests/rdma-fixture.h"
 
 #include "base/fault.h"
-#include "mem/export-internal.h"
+#include "mem/export/internal.h"
 #include "mem/mmap-mw.h"
 #include "tests/table-fixture.h"
 

@@ -12,7 +12,7 @@
 
 #include <time.h>
 
-#include "mem/descriptor.h"
+#include "mem/export/descriptor.h"
 #include "tests/fuzz/descriptor-fixture.h"
 
 #define A WEIR_MMAP_RDMA_ATOMIC

@@ -11,7 +11,7 @@
 #include <sys/prctl.h>
 
 #include "base/fault.h"
-#include "mem/segment-table.h"
+#include "mem/segment/table.h"
 
 static void need_phys(void)
 {

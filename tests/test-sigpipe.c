@@ -10,7 +10,7 @@
 #include <weir/socket.h>
 
 #include "reactor/io.h"
-#include "reactor/uring.h"
+#include "reactor/uring/uring.h"
 
 static volatile sig_atomic_t signals;
 

@@ -13,8 +13,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "reactor/stats-place.h"
-#include "reactor/stats-read.h"
+#include "reactor/stats/place.h"
+#include "reactor/stats/read.h"
 
 #define N_WORDS 40
 

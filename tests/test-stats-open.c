@@ -6,7 +6,7 @@
 
 #include <sys/wait.h>
 
-#include "reactor/stats-place.h"
+#include "reactor/stats/place.h"
 
 static void wrong_pids_are_told(void **state)
 {

@@ -15,7 +15,7 @@
 #include <weir/file.h>
 
 #include "base/fault.h"
-#include "reactor/stats-layout.h"
+#include "reactor/stats/layout.h"
 
 static struct rec rec;
 

@@ -14,7 +14,7 @@
 #include <weir/sync-remote.h>
 #include <weir/sync.h>
 
-#include "dma/sync-internal.h"
+#include "dma/sync/internal.h"
 #include "mem/device-internal.h"
 #include "tests/table-fixture.h"
 

@@ -13,7 +13,7 @@
 #include <weir/sync.h>
 
 #include "base/fault.h"
-#include "dma/sync-internal.h"
+#include "dma/sync/internal.h"
 #include "reactor/reactor-internal.h"
 
 #define THERE 0		/* Where in the memory: signalled by the exporter, */

@@ -16,7 +16,7 @@
 #include <weir/sync.h>
 
 #include "base/fault.h"
-#include "dma/sync-internal.h"
+#include "dma/sync/internal.h"
 
 static struct weir_sync *make(uint64_t value)
 {

@@ -8,7 +8,7 @@
 #include <weir/watch.h>
 
 #include "base/fault.h"
-#include "reactor/uring.h"
+#include "reactor/uring/uring.h"
 
 #define SQ 8			/* A submission queue that is soon full. */
 #define WINDOW 12		/* So is one of operations. */

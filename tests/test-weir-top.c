@@ -18,7 +18,7 @@
 
 #include <weir/pool.h>
 
-#include "reactor/stats-page.h"
+#include "reactor/stats/page.h"
 
 #define TEXT_MAX (1 << 20)
 

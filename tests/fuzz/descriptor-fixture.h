@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/crc32c.h"
-#include "mem/descriptor.h"
+#include "mem/export/descriptor.h"
 
 #define FIXTURE_CALL "fixture"
 #define FIXTURE_NOW 1000000

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "reactor/stats-read.h"
+#include "reactor/stats/read.h"
 #include "tests/fuzz/fuzz-fixture.h"
 
 const char fuzz_name[] = "stats";

@@ -60,7 +60,7 @@ fuzz: config.h
 	@$(MKDIR_P) %D%/corpus-descriptor
 	$(CLANG) $(fuzz_cflags) -o %D%/seed-descriptor \
 		$(srcdir)/%D%/seed-descriptor.c $(srcdir)/base/*.c \
-		$(srcdir)/mem/descriptor-mac.c $(srcdir)/mem/descriptor.c \
+		$(srcdir)/mem/export/descriptor-mac.c $(srcdir)/mem/export/descriptor.c \
 		$(LIBSODIUM_LIBS)
 	%D%/seed-descriptor %D%/corpus-descriptor
 	CLANG='$(CLANG)' FUZZ_CFLAGS='$(fuzz_cflags)' srcdir='$(srcdir)' \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of a group: rings_quiet() of reactor/spsc.c, with reactor/turn.c.
+ * The end of a group: rings_quiet() of reactor/group/spsc.c, with reactor/turn.c.
  *
  * Three cores post to each other, whatever the rings of others say, until they
  * are told to stop, each at a time of its own.  Each message is work that may

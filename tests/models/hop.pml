@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A step of a chain on another core's context, and the gate: dma/chain-hop.c.
+ * A step of a chain on another core's context, and the gate: dma/flow/chain-hop.c.
  *
  * The chain's reactor sends its step there, may cancel it at any time until it
  * was returned, and then destroys the chain and itself.  The context's reactor

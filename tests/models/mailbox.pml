@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The doorbell of a mailbox: reactor/mailbox.c and reactor/wait.c.
+ * The doorbell of a mailbox: reactor/group/mailbox.c and reactor/wait.c.
  *
  * Two senders post, together three times, through a ring of two cells, a third
  * thread brings an operation back, and the reactor takes all of it, sleeping

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A spsc and both its notifies: reactor/spsc.c, with reactor/wait.c.
+ * A spsc and both its notifies: reactor/group/spsc.c, with reactor/wait.c.
  *
  * The sender posts and calls, as much as there is capacity for, shows it at the end
  * of its turn, waits for capacity when it is refused, and sleeps; the receiver runs

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The handshake of a sync event: dma/sync.c and dma/sync-wait.c.
+ * The handshake of a sync event: dma/sync/sync.c and dma/sync/wait.c.
  *
  * Two signals add one each.  One thread blocks until the value is 1, another
  * until it is 2, and an operation of a reactor waits for 2.  The event is a

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Chains, hops: steps whose job is on another reactor, and so on another
+ * thread.
+ *
+ *	the chain's reactor              the context's reactor
+ *	hop_begin()   --- .op -------->  arrive(): start the job, or wait
+ *	hop_cancel()  --- .hop.cancel ->  hear(): cancel it
+ *	owner()        <-- .op ---------  when it has ended
+ *
+ * Both travel as operations that are returned, which are never refused.  A step
+ * that was returned is not touched there any more: so who has ended first
+ * asks whether a cancel is in flight to it, and then waits for that.
+ *
+ * The gate counts what is in flight to a context.  Its reactor closes it when
+ * it stops, and has not stopped before it is empty: so what was let in is
+ * answered, and the rest knows at once that nobody will.  Neither the context
+ * nor, because of it, its reactor can be destroyed while chains name it.
+ */
+
+#include <errno.h>
+#include <sched.h>
+
+#include "dma/flow/chain-internal.h"
+
+enum hop_word {
+	HOP_CANCEL = 1,		/* The chain's: it has been sent. */
+	HOP_ENDED = 2,		/* The other's: the job, or it never began. */
+};
+
+enum gate {
+	GATE_CLOSED = 1,
+	GATE_ONE = 2,		/* Each that is in flight. */
+};
+
+/* Any thread. */
+static bool gate_enter(struct weir_dma *dma)
+{
+	unsigned int gate = atomic_load(&dma->gate);
+
+	do {
+		if (gate & GATE_CLOSED)
+			return false;
+	} while (!atomic_compare_exchange_weak(&dma->gate, &gate,
+					       gate + GATE_ONE));
+	return true;
+}
+
+/* As long as something is in flight, so is an operation. */
+static void gate_hold(struct weir_dma *dma)
+{
+	static const struct weir_op_class gate_class = { .name = "hop" };
+
+	if (dma->gate_op.state == OP_IDLE)
+		op_enlist(dma->r, &dma->gate_op, &gate_class);
+}
+
+static void gate_expect(struct weir_dma *dma)
+{
+	if (atomic_fetch_add(&dma->gate, GATE_ONE) & GATE_CLOSED)
+		gate_hold(dma);
+}
+
+static void gate_leave(struct weir_dma *dma)
+{
+	if (atomic_fetch_sub(&dma->gate, GATE_ONE) == GATE_ONE + GATE_CLOSED &&
+	    dma->gate_op.state == OP_PENDING)
+		op_complete(&dma->gate_op, 0);
+}
+
+static void gate_close(struct reactor_obj *obj)
+{
+	struct weir_dma *dma = weir_container_of(obj, struct weir_dma, obj);
+
+	if (atomic_fetch_or(&dma->gate, GATE_CLOSED) >= GATE_ONE)
+		gate_hold(dma);
+}
+
+static void gate_open(struct reactor_obj *obj)
+{
+	struct weir_dma *dma = weir_container_of(obj, struct weir_dma, obj);
+
+	atomic_fetch_and(&dma->gate, ~(unsigned int)GATE_CLOSED);
+}
+
+/* It may have been held again when it was empty, and its callback due. */
+static void gate_op_done(struct weir_op *op, int64_t res)
+{
+	struct weir_dma *dma = weir_container_of(op, struct weir_dma, gate_op);
+
+	(void)res;
+	if (atomic_load(&dma->gate) > GATE_ONE)
+		gate_hold(dma);
+}
+
+void hop_init(struct weir_dma *dma)
+{
+	weir_op_init(&dma->gate_op, gate_op_done);
+	dma->obj.stop = gate_close;
+	dma->obj.start = gate_open;
+}
+
+/* The context's thread. */
+
+static void owner(struct weir_op *op);
+
+/* Whose thread this is may destroy the chain's reactor as soon as it has @s:
+ * see hop_part(). */
+static void return_to_owner(struct step *s)
+{
+	static const struct weir_op_class return_class = {
+		.name = "hop back",
+		.owner = owner,
+	};
+	struct weir_dma *dma = s->dma;
+
+	atomic_fetch_add(&dma->n_returning, 1);
+	s->op.reactor = s->chain->r;
+	s->op.cls = &return_class;
+	op_return(&s->op);
+	atomic_fetch_sub(&dma->n_returning, 1);
+}
+
+static void end(struct step *s, int64_t res)
+{
+	s->hop.res = res;
+	if (atomic_fetch_or(&s->hop.word, HOP_ENDED) & HOP_CANCEL &&
+	    !s->hop.heard) {
+		s->hop.ended = true;
+		gate_expect(s->dma);
+		return;
+	}
+	return_to_owner(s);
+}
+
+/* The capacity that it had beyond .ops_max. */
+static void give_back(struct step *s)
+{
+	if (!s->hop.extra)
+		return;
+	s->hop.extra = false;
+	reactor_reserve(s->dma->r, -1);
+}
+
+static void job_ended(struct weir_op *op, int64_t res)
+{
+	struct step *s = op->data;
+
+	give_back(s);
+	s->hop.detail = op->detail;
+	s->hop.engine = job_priv(s->job)->engine->kind->ops.name;
+	end(s, res);
+}
+
+static int start_job(struct step *s)
+{
+	struct weir_op *op = &s->job->op;
+
+	if (unlikely(op->state != OP_IDLE))
+		return -EINVAL;
+	op->fn = job_ended;
+	op->data = s;
+	return weir_job_start(s->dma, s->job);
+}
+
+static void retry(struct weir_op *op, int64_t res);
+static void found_capacity(struct dma_capacity *capacity);
+
+static void wait_for_capacity(struct step *s)
+{
+	struct weir_reactor *r = s->dma->r;
+
+	if (capacity_none(s->dma)) {
+		s->capacity.fn = found_capacity;
+		capacity_wait(s->dma, &s->capacity);
+		return;
+	}
+	s->op.fn = retry;
+	reactor_reserve(r, 1);
+	op_sleep(r, &s->op, reactor_now(r) + chain_backoff(s->hop.tries++));
+}
+
+/* Chains of two reactors could else fill both, and wait for each other. */
+static int start_beyond(struct step *s)
+{
+	struct weir_reactor *r = s->dma->r;
+	int err;
+
+	if (!reactor_is_full(r))
+		return -EAGAIN;
+	reactor_reserve(r, 1);
+	s->hop.extra = true;
+	err = start_job(s);
+	if (err)
+		give_back(s);
+	return err;
+}
+
+static void attempt(struct step *s)
+{
+	int err = s->hop.heard ? -ECANCELED : start_job(s);
+
+	if (err == -EAGAIN)
+		err = start_beyond(s);
+	if (!err)
+		s->hop.begun = true;
+	else if (err == -EAGAIN)
+		wait_for_capacity(s);
+	else
+		end(s, err);
+}
+
+static void retry(struct weir_op *op, int64_t res)
+{
+	struct step *s = weir_container_of(op, struct step, op);
+
+	(void)res;
+	reactor_reserve(s->dma->r, -1);
+	attempt(s);
+}
+
+static void found_capacity(struct dma_capacity *capacity)
+{
+	attempt(weir_container_of(capacity, struct step, capacity));
+}
+
+/* The context outlives the step, which may be gone after attempt(). */
+static void arrive(struct weir_op *op)
+{
+	struct step *s = weir_container_of(op, struct step, op);
+	struct weir_dma *dma = s->dma;
+
+	attempt(s);
+	gate_leave(dma);
+}
+
+static void hear(struct weir_op *op)
+{
+	struct step *s = weir_container_of(op, struct step, hop.cancel);
+	struct weir_dma *dma = s->dma;
+
+	s->hop.heard = true;
+	if (s->hop.ended) {
+		return_to_owner(s);
+		gate_leave(dma);
+	} else if (s->hop.begun) {
+		weir_op_cancel(&s->job->op);
+	} else if (s->capacity.pprev) {
+		capacity_wait_no_more(dma, &s->capacity);
+		end(s, -ECANCELED);
+	} else {
+		weir_op_cancel(&s->op);
+	}
+}
+
+/* The chain's thread. */
+
+static void owner(struct weir_op *op)
+{
+	struct step *s = weir_container_of(op, struct step, op);
+
+	s->detail = s->hop.detail;
+	s->engine = s->hop.engine;
+	if (!s->hop.begun && s->hop.res == -ECANCELED)
+		chain_step_not_begun(s);
+	else
+		chain_step_ended(s, s->hop.res);
+}
+
+int hop_begin(struct step *s)
+{
+	static const struct weir_op_class class = {
+		.name = "hop",
+		.owner = arrive,
+	};
+
+	if (!gate_enter(s->dma))
+		return -ESHUTDOWN;
+	atomic_store(&s->hop.word, 0);
+	s->hop.begun = s->hop.heard = s->hop.ended = s->hop.extra = false;
+	s->hop.tries = 0;
+	s->hop.detail = (struct weir_op_detail){ 0 };
+	s->hop.engine = NULL;
+	s->op.reactor = s->dma->r;
+	s->op.cls = &class;
+	op_return(&s->op);
+	return 0;
+}
+
+void hop_cancel(struct step *s)
+{
+	static const struct weir_op_class class = {
+		.name = "hop cancel",
+		.owner = hear,
+	};
+
+	if (atomic_fetch_or(&s->hop.word, HOP_CANCEL))
+		return;
+	s->hop.cancel.reactor = s->dma->r;
+	s->hop.cancel.cls = &class;
+	op_return(&s->hop.cancel);
+}
+
+/* Who has sent the last of them home may still be waking us up. */
+void hop_part(struct step *s)
+{
+	while (atomic_load(&s->dma->n_returning))
+		sched_yield();
+}

@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Chains, running: who may run next.
+ *
+ * A step waits for n_waiting dependencies.  When one of them ends, the edge
+ * between the two is looked at once: it is as it should be, or the step is
+ * unmet and will be skipped.  With the last it goes to the runnable list, from
+ * which run() takes it: to begin it, or to skip it.  So there is no recursion,
+ * and everything is looked at once: the work is that of steps plus edges.
+ *
+ * A job that has ended in its start, as small copies do, is taken off the ready
+ * list again: the next step begins at once, and not a turn later.
+ */
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/probe.h"
+#include "base/why.h"
+#include "dma/flow/chain-internal.h"
+
+/*
+ * What follows from the steps and dependencies alone.  Whether steps wait for
+ * the failure of this one, say, is asked at each end.
+ */
+static void prepare(struct weir_chain *chain)
+{
+	struct step *s, *end = chain->steps + chain->n_steps;
+	struct dep *dep;
+
+	chain->changed = false;
+	fuse_pairs(chain);
+
+	chain->n_finally = 0;
+	for (s = chain->steps; s < end; s++) {
+		chain->n_finally += s->finally;
+		s->last = s->n_deps != 0;
+		s->has_branch = false;
+	}
+	for (s = chain->steps; s < end; s++)
+		for (dep = s->deps; dep; dep = dep->next) {
+			if (dep->on == WEIR_CHAIN_ON_FAILED)
+				s->has_branch = true;
+			if (dep->on != WEIR_CHAIN_ON_END)
+				chain->steps[dep->to].last = false;
+		}
+}
+
+static void push(struct weir_chain *chain, struct step *s)
+{
+	s->next = NULL;
+	*chain->runnable_last = s;
+	chain->runnable_last = &s->next;
+}
+
+static struct step *pop(struct weir_chain *chain)
+{
+	struct step *s = chain->runnable;
+
+	if (!s)
+		return NULL;
+	chain->runnable = s->next;
+	if (!s->next)
+		chain->runnable_last = &chain->runnable;
+	return s;
+}
+
+/* No time off any more: in the next turn. */
+static void wake_tick(struct weir_chain *chain)
+{
+	if (chain->sleeps)
+		weir_op_cancel(&chain->tick);
+	chain->sleeps = false;
+}
+
+/* @now: something can be done in the next turn; else look whether it can. */
+static void arm_tick(struct weir_chain *chain, bool now)
+{
+	static const struct weir_op_class tick_class = { .name = "chain turn" };
+	uint64_t ns = now ? 0 : chain_backoff(chain->tries++);
+
+	if (now)
+		wake_tick(chain);
+	if (chain->tick.state != OP_IDLE)
+		return;
+	chain->sleeps = ns != 0;
+	reactor_reserve(chain->r, 1);
+	if (ns) {
+		op_sleep(chain->r, &chain->tick, reactor_now(chain->r) + ns);
+		return;
+	}
+	op_enlist(chain->r, &chain->tick, &tick_class);
+	op_complete(&chain->tick, 0);
+}
+
+static bool is_met(uint32_t on, uint32_t state)
+{
+	switch (on) {
+	case WEIR_CHAIN_ON_DONE:
+		return state == WEIR_STEP_DONE;
+	case WEIR_CHAIN_ON_FAILED:
+		return state == WEIR_STEP_FAILED;
+	default:
+		return true;
+	}
+}
+
+/* All ordinary steps have ended; finally steps wait for that, too. */
+static void release_finally(struct weir_chain *chain)
+{
+	struct step *s, *end = chain->steps + chain->n_steps;
+
+	if (!chain->n_left)
+		return;
+	for (s = chain->steps; s < end; s++)
+		if (s->finally && !--s->n_waiting)
+			push(chain, s);
+}
+
+/* @s has ended: remember how, and tell those who wait for it. */
+static void end_step(struct step *s, uint32_t state, int64_t res)
+{
+	struct weir_chain *chain = s->chain;
+	struct step *to;
+	struct dep *dep;
+
+	if (unlikely(chain->extra == s)) {
+		chain->extra = NULL;
+		reactor_reserve(chain->r, -1);
+	}
+	s->state = state;
+	s->res = res;
+	PROBE3(chain_step_done, s, state, res);
+	chain->n_left--;
+	if (state == WEIR_STEP_DONE)
+		chain->n_done++;
+	if (state == WEIR_STEP_FAILED && !s->has_branch && !chain->err &&
+	    !(s->finally && chain->cut)) {
+		chain->err = res;
+		chain->failed_step = (int)(s - chain->steps);
+	}
+	for (dep = s->deps; dep; dep = dep->next) {
+		to = &chain->steps[dep->to];
+		if (!is_met(dep->on, state))
+			to->unmet = true;
+		if (!--to->n_waiting)
+			push(chain, to);
+	}
+	if (!s->finally && !--chain->n_ordinary)
+		release_finally(chain);
+}
+
+static void cut_step(struct step *s, uint32_t state, int64_t res)
+{
+	s->chain->cut = true;
+	end_step(s, state, res);
+}
+
+/* An ending that a cancel has asked for is the cancel's. */
+static void end_begun(struct step *s, int64_t res)
+{
+	if (res >= 0)
+		end_step(s, WEIR_STEP_DONE, res);
+	else if (s->chain->cancelled && res == -ECANCELED)
+		cut_step(s, WEIR_STEP_CANCELLED, res);
+	else
+		end_step(s, WEIR_STEP_FAILED, res);
+}
+
+static void job_ended(struct step *s, int64_t res)
+{
+	s->detail = s->job->op.detail;
+	s->engine = job_priv(s->job)->engine->kind->ops.name;
+	fuse_ended(s, res);
+	end_begun(s, res);
+}
+
+/* The job may be a step of other chains too, or another step of this one. */
+static int begin_job(struct step *s)
+{
+	struct weir_op **last = s->chain->r->ready_last;
+	struct weir_op *op = &s->job->op;
+	int64_t res;
+	int err;
+
+	if (unlikely(op->state != OP_IDLE))
+		return -EINVAL;
+	if (fuse_take(s, &res)) {
+		end_begun(s, res);
+		return 0;
+	}
+	op->fn = chain_job_ended;
+	op->data = s;
+	err = fuse_start(s);
+	if (!err && op_take_ended(op, last))
+		job_ended(s, op->res);
+	return err;
+}
+
+static int begin_op(struct step *s)
+{
+	struct weir_chain *chain = s->chain;
+	int err;
+
+	chain->n_calls++;
+	chain->in_fn = true;
+	err = s->start(chain, (uint32_t)(s - chain->steps), &s->op, s->arg);
+	chain->in_fn = false;
+
+	/* What is in flight has a callback to come, whatever was returned. */
+	if (weir_op_is_busy(&s->op))
+		return 0;
+	return err ? err : -EINVAL;
+}
+
+static void begin_call(struct step *s)
+{
+	struct weir_chain *chain = s->chain;
+	int64_t res;
+
+	chain->n_calls++;
+	chain->in_fn = true;
+	res = s->call(chain, (uint32_t)(s - chain->steps), s->arg);
+	chain->in_fn = false;
+	end_begun(s, res);
+}
+
+/* Whether the chain's cancel is for it. */
+static bool is_cancelled(const struct step *s)
+{
+	return s->chain->cancelled && !s->finally;
+}
+
+static void cancel_step(struct step *s)
+{
+	if (s->kind == STEP_HOP)
+		hop_cancel(s);
+	else if (s->kind == STEP_JOB)
+		weir_op_cancel(&s->job->op);
+	else if (s->kind == STEP_OP)
+		weir_op_cancel(&s->op);
+}
+
+/* What takes some time.  Returns what start functions do. */
+static int begin_long(struct step *s)
+{
+	switch (s->kind) {
+	case STEP_JOB:
+		return begin_job(s);
+	case STEP_HOP:
+		return hop_begin(s);
+	default:
+		return begin_op(s);
+	}
+}
+
+/*
+ * One step of each chain may be beyond .ops_max: chains could else fill the
+ * reactor among themselves, so that none of their steps ever begins.
+ */
+static int begin_beyond(struct step *s)
+{
+	struct weir_chain *chain = s->chain;
+	int err;
+
+	if (chain->extra || !reactor_is_full(chain->r))
+		return -EAGAIN;
+	chain->extra = s;
+	reactor_reserve(chain->r, 1);
+	err = begin_long(s);
+	if (err && chain->extra == s) {
+		chain->extra = NULL;
+		reactor_reserve(chain->r, -1);
+	}
+	return err;
+}
+
+/* Returns false if there is no capacity for it now. */
+static bool begin(struct step *s)
+{
+	int err;
+
+	s->state = WEIR_STEP_RUNNING;
+	PROBE3(chain_step, s->chain, s, s - s->chain->steps);
+	if (s->kind == STEP_CALL) {
+		begin_call(s);
+		return true;
+	}
+	if (s->kind == STEP_FENCE) {
+		end_step(s, WEIR_STEP_DONE, 0);
+		return true;
+	}
+	err = begin_long(s);
+	if (err == -EAGAIN)
+		err = begin_beyond(s);
+	if (err == -EAGAIN) {
+		s->state = WEIR_STEP_IDLE;
+		return false;
+	}
+	s->chain->tries = 0;
+	if (err)
+		end_begun(s, err > 0 ? 0 : err);
+	else if (unlikely(is_cancelled(s)) && s->state == WEIR_STEP_RUNNING)
+		cancel_step(s);
+	return true;
+}
+
+/* Whether @s is told when there is capacity for it. */
+static bool waits_for_capacity(struct step *s)
+{
+	if (s->kind != STEP_JOB || !capacity_none(s->dma))
+		return false;
+	capacity_wait(s->dma, &s->capacity);
+	return true;
+}
+
+static bool is_skipped(const struct step *s)
+{
+	return !s->finally && (s->unmet || (s->chain->err && !s->last));
+}
+
+static int64_t result(const struct weir_chain *chain)
+{
+	if (chain->err)
+		return chain->err;
+	return chain->cut ? -ECANCELED : (int64_t)chain->n_done;
+}
+
+/* The callback may destroy the chain, so the tick must not be due. */
+static void finish(struct weir_chain *chain, bool from_loop)
+{
+	struct weir_op *op = chain->op;
+	int64_t res = result(chain);
+
+	wake_tick(chain);
+	if (from_loop && chain->tick.state == OP_IDLE)
+		op_finish(op, res);
+	else
+		op_complete(op, res);
+}
+
+/* Steps that run() could not begin. */
+struct held {
+	struct step *first;
+	struct step **last;
+	bool now;		/* In the next turn they can be. */
+};
+
+static void hold(struct held *held, struct step *s)
+{
+	s->next = NULL;
+	*held->last = s;
+	held->last = &s->next;
+}
+
+static bool calls_user(const struct step *s)
+{
+	return s->kind == STEP_CALL || s->kind == STEP_OP;
+}
+
+static void run_step(struct step *s, bool from_loop, struct held *held)
+{
+	if (is_skipped(s)) {
+		end_step(s, WEIR_STEP_SKIPPED, 0);
+	} else if (is_cancelled(s)) {
+		cut_step(s, WEIR_STEP_SKIPPED, 0);
+	} else if (!from_loop && calls_user(s)) {
+		held->now = true;
+		hold(held, s);
+	} else if (!begin(s)) {
+		/* The function that was to start it may have cancelled the
+		 * chain. */
+		if (unlikely(is_cancelled(s)))
+			cut_step(s, WEIR_STEP_SKIPPED, 0);
+		else if (!waits_for_capacity(s))
+			hold(held, s);
+	}
+}
+
+/*
+ * Begin or skip what can be.  @from_loop: functions of the user's may be
+ * called, the chain's callback too; in a start or a cancel they wait for the
+ * tick.  So does what there is no capacity for now, without holding up what is
+ * behind it.  The chain may be gone after this.
+ */
+static void run(struct weir_chain *chain, bool from_loop)
+{
+	struct held held = { .last = &held.first };
+	struct step *s;
+
+	if (chain->in_run)
+		return;
+	chain->in_run = true;
+	while ((s = pop(chain)))
+		run_step(s, from_loop, &held);
+	chain->in_run = false;
+	if (unlikely(held.first)) {
+		chain->runnable = held.first;
+		chain->runnable_last = held.last;
+		arm_tick(chain, held.now);
+	}
+	if (!chain->n_left)
+		finish(chain, from_loop);
+}
+
+void chain_tick(struct weir_op *op, int64_t res)
+{
+	struct weir_chain *chain = weir_container_of(op, struct weir_chain,
+						     tick);
+
+	(void)res;
+	reactor_reserve(chain->r, -1);
+	chain->sleeps = false;
+	if (chain->n_left)
+		run(chain, true);
+}
+
+void chain_job_ended(struct weir_op *op, int64_t res)
+{
+	struct step *s = op->data;
+
+	job_ended(s, res);
+	run(s->chain, true);
+}
+
+void chain_op_ended(struct weir_op *op, int64_t res)
+{
+	struct step *s = weir_container_of(op, struct step, op);
+
+	s->detail = op->detail;
+	end_begun(s, res);
+	run(s->chain, true);
+}
+
+void chain_step_ended(struct step *s, int64_t res)
+{
+	end_begun(s, res);
+	run(s->chain, false);
+}
+
+void chain_step_not_begun(struct step *s)
+{
+	cut_step(s, WEIR_STEP_SKIPPED, 0);
+	run(s->chain, false);
+}
+
+void chain_capacity(struct dma_capacity *capacity)
+{
+	struct step *s = weir_container_of(capacity, struct step, capacity);
+
+	push(s->chain, s);
+	run(s->chain, false);
+}
+
+static void chain_cancel(struct weir_op *op)
+{
+	struct weir_chain *chain =
+		(struct weir_chain *)(uintptr_t)op->u.words[0];
+	struct step *s, *end = chain->steps + chain->n_steps;
+
+	chain->cancelled = true;
+	for (s = chain->steps; s < end; s++) {
+		if (s->finally)
+			continue;
+		if (s->state == WEIR_STEP_RUNNING) {
+			cancel_step(s);
+		} else if (s->capacity.pprev && s->kind == STEP_JOB) {
+			capacity_wait_no_more(s->dma, &s->capacity);
+			push(chain, s);
+		}
+	}
+	run(chain, false);
+}
+
+/* Not before: who hears of the end is who may destroy it or start it again. */
+static void chain_leave(struct weir_op *op)
+{
+	((struct weir_chain *)(uintptr_t)op->u.words[0])->op = NULL;
+}
+
+static const struct weir_op_class chain_class = {
+	.name = "chain",
+	.cancel = chain_cancel,
+	.leave = chain_leave,
+};
+
+static void reset(struct weir_chain *chain)
+{
+	struct step *s, *end = chain->steps + chain->n_steps;
+
+	if (chain->changed)
+		prepare(chain);
+	chain->tries = 0;
+	chain->n_left = chain->n_steps;
+	chain->n_ordinary = chain->n_steps - chain->n_finally;
+	chain->n_done = 0;
+	chain->err = 0;
+	chain->failed_step = WEIR_CHAIN_FIRST;
+	chain->cancelled = chain->cut = false;
+	for (s = chain->steps; s < end; s++) {
+		s->state = WEIR_STEP_IDLE;
+		s->n_waiting = s->n_deps + (s->finally && chain->n_ordinary);
+		s->unmet = false;
+		s->fused = FUSED_NOT;
+		s->engine = NULL;
+		s->res = 0;
+		s->detail = (struct weir_op_detail){ 0 };
+		if (!s->n_waiting)
+			push(chain, s);
+	}
+}
+
+static int start(struct weir_chain *chain, struct weir_op *op, bool always)
+{
+	int err;
+
+	if (chain->op)
+		return why_static(-EBUSY, "weir_chain_start: the chain is "
+				  "running; wait for its callback");
+	if (!chain->n_steps)
+		return why_static(-EINVAL, "weir_chain_start: the chain has no "
+				  "steps; see weir_chain_add_job()");
+	err = always ? 0 : op_may_begin(chain->r, op);
+	if (!err)
+		err = op_begin_always(chain->r, op, &chain_class);
+	if (err)
+		return op_refused(err, op, "weir_chain_start");
+	op->u.words[0] = (uintptr_t)chain;
+	op->flags |= OP_LEAVES;
+	chain->op = op;
+	reset(chain);
+	/* Its steps are told that they were skipped. */
+	if (op_is_late(chain->r, op))
+		op_request_cancel(op, OP_TIMED_OUT);
+	else
+		run(chain, false);
+	return 0;
+}
+
+int weir_chain_start(struct weir_chain *chain, struct weir_op *op)
+{
+	return start(chain, op, false);
+}
+
+int chain_start_always(struct weir_chain *chain, struct weir_op *op)
+{
+	return start(chain, op, true);
+}

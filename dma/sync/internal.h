@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_DMA_SYNC_INTERNAL_H
+#define WEIR_DMA_SYNC_INTERNAL_H
+
+/*
+ * Sync events.
+ *
+ *	sync.c         create, destroy; set, add, get
+ *	sync/wait.c    waits: operations, and threads that block
+ *	sync/shared.c  those that lie in an mmap
+ *	sync/watch.c   the thread that waits for other processes
+ *	sync/chain.c   as steps of chains
+ *	sync/remote.c  those of a peer, by RDMA
+ *
+ * Nobody misses a signal, because both sides do two things in opposite order,
+ * sequentially consistent all four:
+ *
+ *	signal: change the value, then look whether somebody waits
+ *	wait:   say that somebody waits, then look at the value
+ *
+ * For operations of this process "somebody waits" is .n_ops, and whoever
+ * signals finds those whose condition holds in .first and sends them back.
+ * For threads that block, here and in other processes, it is word.waiting,
+ * and they are woken, all, by the futex word.seq, to look for themselves.
+ *
+ * .waiting is a flag and no count: a process that is killed while it waits
+ * leaves it set, which costs one system call, where a count would be wrong for
+ * good.  One that is killed between clearing it and waking leaves sleepers
+ * behind: so in an mmap nobody sleeps longer than SYNC_HOOK_NS without looking.
+ */
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <weir/sync.h>
+
+#include "reactor/op-internal.h"
+#include "reactor/sim.h"
+
+struct sync_watcher;
+struct weir_mmap;
+
+#define SYNC_HOOK_NS (250 * WEIR_MSEC) /* Between looks at the exporter. */
+#define SYNC_POLL_NS WEIR_MSEC		/* Between looks, if nobody tells. */
+#define SYNC_WATCHED_MAX 127		/* Of a watcher: futex_waitv() takes
+					 * 128, one of them its own. */
+#define SYNC_WATCHERS_MAX (WEIR_SYNC_WATCHED_MAX / SYNC_WATCHED_MAX)
+#define SYNC_FRUITLESS_MAX 1024		/* In vain, between these looks. */
+
+#define SYNC_MAGIC UINT64_C(0x016e797372696577)	/* "weirsyn", 1 */
+#define SYNC_MAGIC_NAME UINT64_C(0x006e797372696577)
+#define SYNC_MAGIC_VERSION (UINT64_C(0xff) << 56)
+
+#define SYNC_FLAG_ALWAYS 1u	/* Waiters cannot say that they wait. */
+#define SYNC_FLAG_CLOSED 2u
+#define SYNC_FLAG_POLLED 4u	/* By devices, which wake nobody, */
+#define SYNC_FLAG_APART 8u	/* and know nothing of processors' atomics. */
+
+/* As <weir/sync.h> has it; in an mmap others can write it at any time. */
+struct sync_word {
+	_Atomic uint64_t magic;
+	_Atomic uint64_t value;
+	_Atomic uint32_t seq;
+	_Atomic uint32_t waiting;
+	_Atomic uint32_t flags;
+	_Atomic uint32_t reserved;
+};
+
+_Static_assert(SYNC_WATCHERS_MAX * SYNC_WATCHED_MAX == WEIR_SYNC_WATCHED_MAX,
+	       "documented");
+_Static_assert(sizeof(struct sync_word) == WEIR_SYNC_LEN, "documented");
+
+struct weir_sync {
+	struct sync_word *word;		/* .local, or in .mmap. */
+	struct weir_mmap *mmap;		/* NULL: local. */
+	bool writable;
+	bool creator;
+	bool always;			/* Each signal wakes. */
+	bool polled;			/* Some signals wake nobody. */
+	bool apart;			/* Those of processors might be lost. */
+	_Atomic uint32_t users;		/* Calls that signal, just now. */
+	_Atomic uint32_t n_blocked;	/* Threads. */
+	_Atomic uint32_t unspun;	/* Of their waits, so many just sleep. */
+
+	/* Operations that wait, first come first. */
+	_Atomic uint32_t n_ops;	/* With those on their way back. */
+	pthread_mutex_t lock;
+	struct weir_op *first;
+	struct weir_op **last;
+	bool armed;	/* The watcher looks; under the lock, */
+	uint32_t n_left; /* as are operations that only it looks after. */
+
+	/* Its watcher's, under that one's lock. */
+	struct sync_watcher *_Atomic watcher;	/* NULL: not watched yet. */
+	struct weir_sync *watch_next;
+	uint32_t watch_seq;	/* word.seq, when it looked last. */
+	_Atomic uint32_t fruitless; /* Changes of that in vain, lately. */
+
+	struct sim_hook sim_hook; /* Instead of it, in a world. */
+	struct sync_word local;
+};
+
+/* What is waited for. */
+struct sync_cond {
+	uint32_t cond;
+	uint64_t value;
+	uint64_t mask;
+};
+
+/* 0, or -EINVAL. */
+static inline int sync_cond_check(const struct sync_cond *c)
+{
+	if (c->cond < WEIR_SYNC_EQ || c->cond > WEIR_SYNC_GT)
+		return -EINVAL;
+	return !c->mask || c->value & ~c->mask ? -EINVAL : 0;
+}
+
+static inline bool sync_cond_holds(const struct sync_cond *c, uint64_t value)
+{
+	value &= c->mask;
+	switch (c->cond) {
+	case WEIR_SYNC_EQ:
+		return value == c->value;
+	case WEIR_SYNC_NE:
+		return value != c->value;
+	case WEIR_SYNC_GE:
+		return value >= c->value;
+	default:
+		return value > c->value;
+	}
+}
+
+/* A new one, whose word is still to be set; NULL: no memory. */
+struct weir_sync *sync_alloc(void);
+
+/* Set up its word; the magic comes last. */
+void sync_word_init(struct weir_sync *sync, const struct weir_sync_opts *opts);
+
+/* 0, or -ESTALE: nobody will signal it any more. */
+int sync_over(const struct weir_sync *sync);
+
+/* 1: it holds; 0: it does not yet; or -ESTALE. */
+int sync_hook(const struct weir_sync *sync, const struct sync_cond *cond);
+
+/* The value has changed: tell who waits. */
+void sync_signalled(struct weir_sync *sync);
+
+/* Wake all who sleep on the word, without asking whether there are any. */
+void sync_wake_sleepers(struct weir_sync *sync);
+
+/*
+ * Send home the operations whose condition holds.  Returns whether any was
+ * there.
+ */
+bool sync_serve(struct weir_sync *sync);
+
+/*
+ * Say that somebody waits, if we may.  Returns whether signals will wake us;
+ * if not, look again every SYNC_POLL_NS.
+ */
+bool sync_announce(struct weir_sync *sync);
+
+static inline bool sync_is_shared(const struct weir_sync *sync)
+{
+	return sync->mmap;
+}
+
+/* The exporter of its mmap may be dead: look. */
+void sync_poll_exporter(struct weir_sync *sync);
+
+/* sync/watch.c: be watched from now on, for @r.  0, or -ENOSPC or -EAGAIN
+ * with a message. */
+int sync_watch_join(struct weir_sync *sync, struct weir_reactor *r);
+
+/* Not any more. */
+void sync_watch_leave(struct weir_sync *sync);
+
+/* Somebody began to wait for @sync, which was not armed. */
+void sync_watch_kick(struct weir_sync *sync);
+
+/* Nanoseconds of CLOCK_MONOTONIC. */
+uint64_t sync_now(void);
+
+/*
+ * Sleep while *@word is @seen, at most until @until_ns of sync_now().  Returns
+ * 0 or a negative errno.
+ */
+int sync_futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t until_ns,
+		    bool shared);
+void sync_futex_wake(_Atomic uint32_t *word, bool shared);
+
+/* Tests: as if the kernel had no futex_waitv(). */
+extern atomic_bool sync_no_waitv;
+
+/* Tests: as if reactors had no capacity to look. */
+extern atomic_bool sync_no_hooks;
+
+#endif /* WEIR_DMA_SYNC_INTERNAL_H */

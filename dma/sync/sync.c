@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sync events: their life, and the signals. */
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/check.h"
+#include "base/opts.h"
+#include "base/why.h"
+#include "dma/sync/internal.h"
+#include "mem/mmap-internal.h"
+
+struct weir_sync *sync_alloc(void)
+{
+	struct weir_sync *sync = mem_calloc(1, sizeof(*sync));
+	pthread_mutexattr_t attr;
+
+	if (!sync)
+		return NULL;
+	/* Held for less than a sleep would take. */
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+	pthread_mutex_init(&sync->lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+	sync->last = &sync->first;
+	return sync;
+}
+
+static uint32_t flags_of(const struct weir_sync *sync)
+{
+	return (sync->always ? SYNC_FLAG_ALWAYS : 0) |
+	       (sync->polled ? SYNC_FLAG_POLLED : 0) |
+	       (sync->apart ? SYNC_FLAG_APART : 0);
+}
+
+void sync_word_init(struct weir_sync *sync, const struct weir_sync_opts *opts)
+{
+	struct sync_word *w = sync->word;
+
+	atomic_store(&w->magic, 0);
+	atomic_store(&w->value, opts->value);
+	atomic_store(&w->seq, 0);
+	atomic_store(&w->waiting, 0);
+	atomic_store(&w->flags, flags_of(sync));
+	atomic_store(&w->reserved, 0);
+	atomic_store(&w->magic, SYNC_MAGIC);
+}
+
+int weir_sync_create(struct weir_sync **ret, const struct weir_sync_opts *user)
+{
+	struct weir_sync_opts opts;
+	struct weir_sync *sync;
+	int err;
+
+	err = opts_load(&opts, sizeof(opts), user, "weir_sync_create");
+	if (err)
+		return err;
+	if (opts.flags & ~WEIR_SYNC_READERS || opts.reserved)
+		return why(-EINVAL, "weir_sync_create: unknown .flags %#x, or "
+			   ".reserved is not 0", opts.flags);
+	sync = sync_alloc();
+	if (!sync)
+		return why(-ENOMEM, "weir_sync_create: no memory");
+	sync->word = &sync->local;
+	sync->writable = true;
+	sync->creator = true;
+	sync_word_init(sync, &opts);
+	*ret = sync;
+	return 0;
+}
+
+/* Others find out; we know already. */
+static void close_word(struct weir_sync *sync)
+{
+	atomic_fetch_or(&sync->word->flags, SYNC_FLAG_CLOSED);
+	sync_wake_sleepers(sync);
+}
+
+int weir_sync_destroy(struct weir_sync *sync)
+{
+	if (!sync)
+		return 0;
+	if (atomic_load(&sync->n_ops) || atomic_load(&sync->n_blocked))
+		return why(-EBUSY, "weir_sync_destroy: %u operations and %u "
+			   "threads wait; cancel them or signal first",
+			   atomic_load(&sync->n_ops),
+			   atomic_load(&sync->n_blocked));
+	/* Who woke the last waiter may still be on its way out. */
+	while (atomic_load(&sync->users))
+		sched_yield();
+	sync_watch_leave(sync);
+	if (sync->mmap) {
+		if (sync->creator)
+			close_word(sync);
+		atomic_fetch_sub(&sync->mmap->n_syncs, 1);
+	}
+	/* A waiter goes by the lock: whoever has it must be out of it. */
+	pthread_mutex_lock(&sync->lock);
+	pthread_mutex_unlock(&sync->lock);
+	pthread_mutex_destroy(&sync->lock);
+	free(sync);
+	return 0;
+}
+
+int sync_over(const struct weir_sync *sync)
+{
+	if (likely(!sync->mmap))
+		return 0;
+	if (mmap_stale(sync->mmap))
+		return -ESTALE;
+	if (!sync->creator &&
+	    atomic_load_explicit(&sync->word->flags, memory_order_relaxed) &
+		    SYNC_FLAG_CLOSED)
+		return -ESTALE;
+	return 0;
+}
+
+static int may_signal(const struct weir_sync *sync)
+{
+	if (unlikely(!sync->writable || sync->apart))
+		return sync->writable ? -EXDEV : -EACCES;
+	return sync_over(sync);
+}
+
+/*
+ * All that comes before is seen by who sees the new value: an exchange, and not
+ * a store, so that this is also true of what was signalled before us.
+ */
+int weir_sync_set(struct weir_sync *sync, uint64_t value)
+{
+	int err = may_signal(sync);
+
+	if (unlikely(err))
+		return err;
+	atomic_fetch_add(&sync->users, 1);
+	atomic_exchange(&sync->word->value, value);
+	sync_signalled(sync);
+	atomic_fetch_sub(&sync->users, 1);
+	return 0;
+}
+
+int weir_sync_add(struct weir_sync *sync, uint64_t n, uint64_t *old)
+{
+	int err = may_signal(sync);
+	uint64_t was;
+
+	if (unlikely(err))
+		return err;
+	atomic_fetch_add(&sync->users, 1);
+	was = atomic_fetch_add(&sync->word->value, n);
+	sync_signalled(sync);
+	atomic_fetch_sub(&sync->users, 1);
+	if (old)
+		*old = was;
+	return 0;
+}
+
+int weir_sync_get(const struct weir_sync *sync, uint64_t *ret)
+{
+	int err = sync_over(sync);
+
+	if (!err)
+		*ret = atomic_load(&sync->word->value);
+	return err;
+}

@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Waits.  An operation that waits hangs in a list of the sync event, and is
+ * itself what travels to its reactor when it has been served, as deferred
+ * calls and what workers have done do: that needs no capacity and cannot be
+ * refused.  From the moment that it is off the list (.pprev is NULL) it is on
+ * its way.
+ */
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <limits.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "base/relax.h"
+#include "base/why.h"
+#include "dma/sync/internal.h"
+#include "reactor/op-inline.h"
+
+uint64_t sync_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * WEIR_SEC + (uint64_t)ts.tv_nsec;
+}
+
+/* The bitset variant has absolute times. */
+int sync_futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t until_ns,
+		    bool shared)
+{
+	struct timespec ts = {
+		.tv_sec = (time_t)(until_ns / WEIR_SEC),
+		.tv_nsec = (long)(until_ns % WEIR_SEC),
+	};
+	int op = FUTEX_WAIT_BITSET | (shared ? 0 : FUTEX_PRIVATE_FLAG);
+
+	if (!syscall(SYS_futex, word, op, seen,
+		     until_ns == WEIR_FOREVER ? NULL : &ts, NULL,
+		     FUTEX_BITSET_MATCH_ANY))
+		return 0;
+	return -errno;
+}
+
+void sync_futex_wake(_Atomic uint32_t *word, bool shared)
+{
+	int op = FUTEX_WAKE | (shared ? 0 : FUTEX_PRIVATE_FLAG);
+
+	syscall(SYS_futex, word, op, INT_MAX, NULL, NULL, 0);
+}
+
+/* What is over may have been signalled before: that counts. */
+int sync_hook(const struct weir_sync *sync, const struct sync_cond *cond)
+{
+	int err = sync_over(sync);
+
+	if (sync_cond_holds(cond, atomic_load(&sync->word->value)))
+		return 1;
+	return err;
+}
+
+void sync_wake_sleepers(struct weir_sync *sync)
+{
+	atomic_store(&sync->word->waiting, 0);
+	atomic_fetch_add(&sync->word->seq, 1);
+	sync_futex_wake(&sync->word->seq, sync_is_shared(sync));
+}
+
+void sync_signalled(struct weir_sync *sync)
+{
+	if (unlikely(atomic_load(&sync->n_ops)))
+		sync_serve(sync);
+	if (unlikely(sync->always || atomic_load(&sync->word->waiting)))
+		sync_wake_sleepers(sync);
+}
+
+#define SPIN_NS (50 * WEIR_USEC)
+#define POLLS_PER_CLOCK 32
+#define PROBE_EVERY 16
+#define POLLS_IN_VAIN 65536 /* Then the reactor leaves it alone. */
+
+atomic_bool sync_no_hooks;
+
+/*
+ * The parameters lie in the operation.  words[4] is how often its reactor has
+ * looked, and .kind whether it is left to the watcher: both the reactor's.
+ */
+static struct weir_sync *sync_of(const struct weir_op *op)
+{
+	return (struct weir_sync *)(uintptr_t)op->u.hooked.words[0];
+}
+
+static struct sync_cond cond_of(const struct weir_op *op)
+{
+	return (struct sync_cond){
+		.cond = (uint32_t)op->u.hooked.words[1],
+		.value = op->u.hooked.words[2],
+		.mask = op->u.hooked.words[3],
+	};
+}
+
+/* Under the lock; the operation's flags are its reactor's. */
+static void list_add(struct weir_sync *sync, struct weir_op *op)
+{
+	op->next = NULL;
+	op->pprev = sync->last;
+	*sync->last = op;
+	sync->last = &op->next;
+}
+
+static void list_del(struct weir_sync *sync, struct weir_op *op)
+{
+	*op->pprev = op->next;
+	if (op->next)
+		op->next->pprev = op->pprev;
+	else
+		sync->last = op->pprev;
+	op->pprev = NULL;
+}
+
+/* Under the lock.  Returns whether the watcher has to be told. */
+static bool leave(struct weir_sync *sync, struct weir_op *op)
+{
+	bool armed = sync->armed;
+
+	op->kind = true;
+	sync->n_left++;
+	sync->armed = true;
+	return !armed;
+}
+
+/* Under the lock. */
+static void take_back(struct weir_sync *sync, struct weir_op *op)
+{
+	sync->n_left -= op->kind;
+	op->kind = false;
+}
+
+/* In their order.  Returns whether there was any.  Under the lock. */
+static bool serve(struct weir_sync *sync)
+{
+	struct weir_op *op, *next;
+	struct sync_cond cond;
+	bool any = false;
+	int res;
+
+	for (op = sync->first; op; op = next) {
+		next = op->next;
+		cond = cond_of(op);
+		res = sync_hook(sync, &cond);
+		if (!res)
+			continue;
+		list_del(sync, op);
+		op->res = res < 0 ? res : 0;
+		op_return(op);
+		any = true;
+	}
+	return any;
+}
+
+bool sync_serve(struct weir_sync *sync)
+{
+	bool any;
+
+	pthread_mutex_lock(&sync->lock);
+	any = serve(sync);
+	pthread_mutex_unlock(&sync->lock);
+	return any;
+}
+
+/* On its reactor: it is off the list, or nobody would find it there. */
+static inline void end_here(struct weir_sync *sync, struct weir_op *op,
+			    int64_t res)
+{
+	hook_end(op->reactor, &op->u.hooked.hook);
+	atomic_fetch_sub(&sync->n_ops, 1);
+	op_complete(op, res);
+}
+
+/*
+ * Whoever sent it back may not have woken the reactor yet.  Once the callback
+ * has run the reactor may be destroyed: so wait until he is out of it, which is
+ * when he gives back the lock.
+ */
+static void wait_returned(struct weir_op *op)
+{
+	struct weir_sync *sync = sync_of(op);
+
+	pthread_mutex_lock(&sync->lock);
+	take_back(sync, op);
+	pthread_mutex_unlock(&sync->lock);
+	end_here(sync, op, op->res);
+}
+
+/* Too late, if it is off the list: its result is on the way. */
+static void wait_cancel(struct weir_op *op)
+{
+	struct weir_sync *sync = sync_of(op);
+	bool waits;
+
+	pthread_mutex_lock(&sync->lock);
+	waits = op->pprev;
+	if (waits) {
+		list_del(sync, op);
+		take_back(sync, op);
+	}
+	pthread_mutex_unlock(&sync->lock);
+	if (waits)
+		end_here(sync, op, -ECANCELED);
+}
+
+static const struct weir_op_class wait_class = {
+	.name = "sync event wait",
+	.cancel = wait_cancel,
+	.owner = wait_returned,
+};
+
+static struct weir_op *op_of(struct weir_poll_hook *hook)
+{
+	return weir_container_of(hook, struct weir_op, u.hooked.hook);
+}
+
+static bool wait_asleep(struct weir_poll_hook *hook)
+{
+	struct weir_op *op = op_of(hook);
+	struct weir_sync *sync = sync_of(op);
+	bool kick;
+
+	pthread_mutex_lock(&sync->lock);
+	take_back(sync, op);
+	kick = leave(sync, op);
+	pthread_mutex_unlock(&sync->lock);
+	if (kick)
+		sync_watch_kick(sync);
+	return false;
+}
+
+static void wait_awake(struct weir_poll_hook *hook)
+{
+	struct weir_op *op = op_of(hook);
+	struct weir_sync *sync = sync_of(op);
+
+	pthread_mutex_lock(&sync->lock);
+	take_back(sync, op);
+	pthread_mutex_unlock(&sync->lock);
+}
+
+/*
+ * The condition of @op holds, its own reactor has seen.  If nobody else waits,
+ * nor is on the way back, @op ends where it is, which is a third of the way
+ * that it would have to travel; otherwise it keeps its place among them.
+ * Returns whether it has ended.
+ */
+static bool serve_here(struct weir_sync *sync, struct weir_op *op, int res)
+{
+	bool alone;
+
+	pthread_mutex_lock(&sync->lock);
+	alone = op->pprev && atomic_load(&sync->n_ops) == 1;
+	if (alone) {
+		list_del(sync, op);
+		take_back(sync, op);
+	} else {
+		serve(sync);
+	}
+	pthread_mutex_unlock(&sync->lock);
+	if (alone)
+		end_here(sync, op, res < 0 ? res : 0);
+	return alone;
+}
+
+/*
+ * While the reactor is awake, a signal from another process needs nobody else
+ * to be seen, and costs its sender no system call.  A wait that takes longer
+ * is left alone: there may be one, and a reactor that never sleeps.  One
+ * whose result is on its way is looked at in vain.
+ */
+static bool wait_poll(struct weir_poll_hook *hook)
+{
+	struct weir_op *op = op_of(hook);
+	struct weir_sync *sync = sync_of(op);
+	struct sync_cond cond = cond_of(op);
+	int res = sync_hook(sync, &cond);
+
+	if (res)
+		return serve_here(sync, op, res);
+	if (++op->u.hooked.words[4] == POLLS_IN_VAIN) {
+		hook_end(op->reactor, hook);
+		wait_asleep(hook);
+	}
+	return false;
+}
+
+static const struct weir_poll_hook_class hook_class = {
+	.hook = wait_poll,
+	.asleep = wait_asleep,
+	.awake = wait_awake,
+};
+
+static bool may_look(struct weir_op *op)
+{
+	if (atomic_load(&sync_no_hooks) || !hook_has_capacity(op->reactor))
+		return false;
+	hook_begin(op->reactor, &op->u.hooked.hook, &hook_class);
+	return true;
+}
+
+/* Wait, unless it holds now.  Returns what sync_hook() does. */
+static int enlist(struct weir_sync *sync, struct weir_op *op)
+{
+	struct sync_cond cond = cond_of(op);
+	bool kick = false;
+	int res;
+
+	pthread_mutex_lock(&sync->lock);
+	atomic_fetch_add(&sync->n_ops, 1);
+	list_add(sync, op);
+	res = sync_hook(sync, &cond);
+	if (res) {
+		list_del(sync, op);
+		atomic_fetch_sub(&sync->n_ops, 1);
+	} else if (sync_is_shared(sync) && !may_look(op)) {
+		kick = leave(sync, op);
+	}
+	pthread_mutex_unlock(&sync->lock);
+	if (kick)
+		sync_watch_kick(sync);
+	return res;
+}
+
+/* Whether it has to wait: 0, and it can; 1: not at all; or why it cannot. */
+static int prepare(struct weir_sync *sync, struct weir_reactor *r,
+		   const struct sync_cond *cond)
+{
+	int res = sync_cond_check(cond);
+
+	if (!res)
+		res = sync_over(sync);
+	if (!res)
+		res = sync_hook(sync, cond);
+	if (!res && sync_is_shared(sync))
+		res = sync_watch_join(sync, r);
+	return res;
+}
+
+int weir_sync_wait(struct weir_sync *sync, struct weir_reactor *r,
+		   struct weir_op *op, uint32_t cond, uint64_t value,
+		   uint64_t mask)
+{
+	struct sync_cond c = { cond, value, mask };
+	int err = op_admit(r, op), res;
+
+	if (err)
+		return op_admitted(err);
+	res = prepare(sync, r, &c);
+	if (res < 0)
+		return res;
+	op_enlist(r, op, &wait_class);
+	op->u.hooked.hook.pprev = NULL;
+	op->u.hooked.words[0] = (uintptr_t)sync;
+	op->u.hooked.words[1] = cond;
+	op->u.hooked.words[2] = value;
+	op->u.hooked.words[3] = mask;
+	op->u.hooked.words[4] = 0;
+	op->kind = false;
+	op->pprev = NULL;
+	if (!res)
+		res = enlist(sync, op);
+	if (res)
+		op_complete(op, res < 0 ? res : 0);
+	return 0;
+}
+
+bool sync_announce(struct weir_sync *sync)
+{
+	if (sync->polled)
+		return false;
+	if (sync->always)
+		return true;
+	if (sync->writable)
+		atomic_store(&sync->word->waiting, 1);
+	return sync->writable;
+}
+
+/*
+ * One sleep.  A peer that changes the futex without a signal makes us look in
+ * vain; after some of that we look every SYNC_POLL_NS, for a while.
+ */
+static void block(struct weir_sync *sync, const struct sync_cond *cond,
+		  uint64_t until_ns, uint32_t *fruitless)
+{
+	static const struct timespec nap = { .tv_nsec = SYNC_POLL_NS };
+	uint32_t seen = atomic_load(&sync->word->seq);
+	uint64_t end;
+	bool told = sync_announce(sync);
+
+	if (sync_hook(sync, cond))
+		return;
+	if (!sync_is_shared(sync)) {
+		sync_futex_wait(&sync->word->seq, seen, until_ns, false);
+		return;
+	}
+	if (!told || ++*fruitless > SYNC_FRUITLESS_MAX) {
+		nanosleep(&nap, NULL);
+		return;
+	}
+	end = sync_now() + SYNC_HOOK_NS;
+	sync_futex_wait(&sync->word->seq, seen, end < until_ns ? end : until_ns,
+			true);
+}
+
+/* Whether somebody else can run meanwhile. */
+static bool may_spin(void)
+{
+	static _Atomic long cpus;
+
+	if (!atomic_load(&cpus))
+		atomic_store(&cpus, sysconf(_SC_NPROCESSORS_ONLN));
+	return atomic_load(&cpus) > 1 && !own_on_valgrind();
+}
+
+/* Returns whether there is something to see. */
+static bool look_until(const struct weir_sync *sync,
+		       const struct sync_cond *cond, uint64_t end)
+{
+	do {
+		for (int i = 0; i < POLLS_PER_CLOCK; i++) {
+			if (sync_hook(sync, cond))
+				return true;
+			relax();
+		}
+	} while (sync_now() < end);
+	return false;
+}
+
+/*
+ * To be woken takes tens of microseconds, and to look for as long is worth it
+ * if a signal comes in that time.  Where the last spin was in vain, most
+ * waits go without.
+ */
+static void spin(struct weir_sync *sync, const struct sync_cond *cond,
+		 uint64_t until_ns)
+{
+	uint32_t unspun = atomic_load(&sync->unspun);
+	uint64_t end;
+
+	if (unspun) {
+		atomic_store(&sync->unspun, unspun - 1);
+		return;
+	}
+	if (!may_spin())
+		return;
+	end = sync_now() + SPIN_NS;
+	if (!look_until(sync, cond, end < until_ns ? end : until_ns))
+		atomic_store(&sync->unspun, PROBE_EVERY);
+}
+
+/* Wait, however long the sleeps are.  The thread is counted. */
+static int block_until(struct weir_sync *sync, const struct sync_cond *cond,
+		       uint64_t until_ns)
+{
+	uint64_t now, hook_ns = sync_now() + SYNC_HOOK_NS;
+	uint32_t fruitless = 0;
+	int res;
+
+	spin(sync, cond, until_ns);
+	while (!(res = sync_hook(sync, cond))) {
+		now = sync_now();
+		if (now >= until_ns)
+			return -ETIMEDOUT;
+		if (now >= hook_ns) {
+			sync_poll_exporter(sync);
+			hook_ns = now + SYNC_HOOK_NS;
+			fruitless = 0;
+		}
+		block(sync, cond, until_ns, &fruitless);
+	}
+	return res < 0 ? res : 0;
+}
+
+int weir_sync_wait_blocking(struct weir_sync *sync, uint32_t cond,
+			    uint64_t value, uint64_t mask, uint64_t timeout_ns)
+{
+	struct sync_cond c = { cond, value, mask };
+	uint64_t until = WEIR_FOREVER, now;
+	int res = sync_cond_check(&c);
+
+	if (!res)
+		res = sync_over(sync);
+	if (!res)
+		res = sync_hook(sync, &c);
+	if (res)
+		return res < 0 ? res : 0;
+	if (!timeout_ns)
+		return -ETIMEDOUT;
+	if (sim_runs_here())
+		return why(-EOPNOTSUPP, "weir_sync_wait_blocking: called in a "
+			   "simulated world, where nobody else would go on; "
+			   "use weir_sync_wait()");
+	now = sync_now();
+	if (timeout_ns < WEIR_FOREVER - now)
+		until = now + timeout_ns;
+	atomic_fetch_add(&sync->n_blocked, 1);
+	res = block_until(sync, &c, until);
+	atomic_fetch_sub(&sync->n_blocked, 1);
+	return res;
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Watchers: threads that sleep, on behalf of the operations of all reactors, on
+ * the sync events that other processes can signal, and serve those whose
+ * condition has come to hold.  One sleeps on as many as futex_waitv() takes;
+ * the next is made when those before it are full.
+ *
+ * A sync event is watched from the first operation that had to wait for it to
+ * its end, but only looked at while it is armed: while operations wait that
+ * their reactor does not look after, and once more after some were served, for
+ * they are likely to wait again; so in a steady exchange only the peer wakes
+ * the watcher.
+ *
+ *	armed, under the event's lock: a look is still to come, which says that
+ *	somebody waits before it goes through the list
+ *
+ * A watcher's thread is there while it watches anything.  Places are given and
+ * taken back under .life, at the first wait for a sync event and at its end;
+ * waits in between take no lock of a watcher.
+ *
+ * In a simulated world there is no thread: the world looks, some virtual time
+ * after anything else has happened.
+ */
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/why.h"
+#include "dma/sync/internal.h"
+#include "reactor/io.h"
+#include "reactor/reactor-internal.h"
+
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
+
+/* struct futex_waitv, which older headers lack, and its flags. */
+struct waitv {
+	uint64_t val;
+	uint64_t uaddr;
+	uint32_t flags;
+	uint32_t reserved;
+};
+
+#define WAITV_32 2u
+#define WAITV_PRIVATE 128u
+
+struct sync_watcher {
+	pthread_t thread;
+	uint32_t n;		/* Under life. */
+
+	pthread_mutex_t lock;	/* Outside those of sync events. */
+	struct weir_sync *first;
+	bool quit;
+	_Atomic uint32_t control; /* The thread's own futex. */
+
+	/* The thread's. */
+	struct waitv vec[SYNC_WATCHED_MAX + 1];
+	uint32_t n_vec;
+	bool poll;		/* Of some nobody will tell us. */
+	uint64_t hook_ns; /* When to look at exporters. */
+};
+
+/* Serialises join and leave; taken before the lock of a watcher. */
+static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER;
+
+/* Memory of those that were never needed is never touched. */
+static struct sync_watcher watchers[SYNC_WATCHERS_MAX] = {
+	[0 ... SYNC_WATCHERS_MAX - 1] = { .lock = PTHREAD_MUTEX_INITIALIZER },
+};
+
+atomic_bool sync_no_waitv;
+
+static void add_word(struct sync_watcher *w, _Atomic uint32_t *word,
+		     uint32_t seen, uint32_t flags)
+{
+	w->vec[w->n_vec++] = (struct waitv){
+		.val = seen, .uaddr = (uintptr_t)word,
+		.flags = WAITV_32 | flags,
+	};
+}
+
+static bool is_armed(struct weir_sync *sync)
+{
+	bool armed;
+
+	pthread_mutex_lock(&sync->lock);
+	armed = sync->armed;
+	pthread_mutex_unlock(&sync->lock);
+	return armed;
+}
+
+/* Returns whether it stays armed. */
+static bool disarm_if_idle(struct weir_sync *sync, bool served)
+{
+	bool armed;
+
+	pthread_mutex_lock(&sync->lock);
+	sync->armed = served || sync->n_left;
+	armed = sync->armed;
+	pthread_mutex_unlock(&sync->lock);
+	return armed;
+}
+
+/*
+ * Look at one.  A peer that changes the futex for nothing makes us look in vain
+ * each time; after some of that we look every SYNC_POLL_NS, for a while.
+ */
+static void look_at(struct sync_watcher *w, struct weir_sync *sync,
+		    bool exporter)
+{
+	uint32_t seen = atomic_load(&sync->word->seq);
+	bool told, served;
+
+	if (exporter)
+		sync_poll_exporter(sync);
+	told = sync_announce(sync);
+	served = sync_serve(sync);
+	if (served || exporter)
+		sync->fruitless = 0;
+	else if (seen != sync->watch_seq)
+		sync->fruitless++;
+	sync->watch_seq = seen;
+	if (!disarm_if_idle(sync, served))
+		return;
+	if (told && sync->fruitless < SYNC_FRUITLESS_MAX)
+		add_word(w, &sync->word->seq, seen, 0);
+	else
+		w->poll = true;
+}
+
+/* Look at all that are armed.  Under the lock. */
+static void hook(struct sync_watcher *w, uint64_t now)
+{
+	bool exporters = now >= w->hook_ns;
+	struct weir_sync *sync;
+
+	if (exporters)
+		w->hook_ns = now + SYNC_HOOK_NS;
+	w->poll = false;
+	for (sync = w->first; sync; sync = sync->watch_next)
+		if (is_armed(sync))
+			look_at(w, sync, exporters);
+}
+
+/* Older kernels have no such call, and some sandboxes do not let us. */
+static void sleep_on_all(const struct sync_watcher *w, uint64_t until_ns)
+{
+	struct timespec ts = {
+		.tv_sec = (time_t)(until_ns / WEIR_SEC),
+		.tv_nsec = (long)(until_ns % WEIR_SEC),
+	};
+
+	if (syscall(SYS_futex_waitv, w->vec, w->n_vec, 0, &ts,
+		    CLOCK_MONOTONIC) < 0 &&
+	    (errno == ENOSYS || errno == EPERM || errno == EACCES))
+		atomic_store(&sync_no_waitv, true);
+}
+
+/* The first word is our own: for that alone there is an older call. */
+static void sleep_after(struct sync_watcher *w, uint64_t now, uint32_t control)
+{
+	bool no_waitv = atomic_load(&sync_no_waitv);
+	bool alone = w->n_vec == 1;
+	uint64_t until = w->hook_ns;
+
+	if (w->poll || (no_waitv && !alone))
+		until = now + SYNC_POLL_NS;
+	else if (alone)
+		until = WEIR_FOREVER;
+	if (alone || no_waitv)
+		sync_futex_wait(&w->control, control, until, false);
+	else
+		sleep_on_all(w, until);
+}
+
+static void *watch(void *arg)
+{
+	struct sync_watcher *w = arg;
+	uint32_t control;
+	uint64_t now;
+
+	pthread_mutex_lock(&w->lock);
+	while (!w->quit) {
+		now = sync_now();
+		control = atomic_load(&w->control);
+		w->n_vec = 0;
+		add_word(w, &w->control, control, WAITV_PRIVATE);
+		hook(w, now);
+		pthread_mutex_unlock(&w->lock);
+		sleep_after(w, now, control);
+		pthread_mutex_lock(&w->lock);
+	}
+	pthread_mutex_unlock(&w->lock);
+	return NULL;
+}
+
+static void kick(struct sync_watcher *w)
+{
+	atomic_fetch_add(&w->control, 1);
+	sync_futex_wake(&w->control, false);
+}
+
+void sync_watch_kick(struct weir_sync *sync)
+{
+	struct sync_watcher *w = atomic_load(&sync->watcher);
+
+	if (w)
+		kick(w);
+}
+
+/* In a world there is no thread, and nobody else: the world looks. */
+static void sim_hook(struct sim_hook *hook)
+{
+	sync_serve(weir_container_of(hook, struct weir_sync, sim_hook));
+}
+
+static int join_world(struct weir_sync *sync, struct weir_reactor *r)
+{
+	if (sync->sim_hook.pprev)
+		return 0;
+	sync->sim_hook.fn = sim_hook;
+	sim_hook_add(sim_of(r)->sim, &sync->sim_hook);
+	return 0;
+}
+
+static int start_thread(struct sync_watcher *w)
+{
+	w->quit = false;
+	w->hook_ns = 0;
+	if (thread_start(&w->thread, watch, w))
+		return why(-EAGAIN, "weir_sync_wait: the thread that waits for "
+			   "other processes cannot be made; see ulimit -u");
+	return 0;
+}
+
+/* The first that has a place. */
+static struct sync_watcher *find_place(void)
+{
+	uint32_t i;
+
+	for (i = 0; i < SYNC_WATCHERS_MAX; i++)
+		if (watchers[i].n < SYNC_WATCHED_MAX)
+			return &watchers[i];
+	return NULL;
+}
+
+static int join(struct weir_sync *sync)
+{
+	struct sync_watcher *w;
+	int err = 0;
+
+	if (atomic_load(&sync->watcher))
+		return 0;
+	w = find_place();
+	if (!w)
+		return why(-ENOSPC, "weir_sync_wait: operations have waited for "
+			   "%d sync events in mmaps, as many as a process can "
+			   "watch; destroy some", WEIR_SYNC_WATCHED_MAX);
+	if (!w->n)
+		err = start_thread(w);
+	if (err)
+		return err;
+	w->n++;
+	pthread_mutex_lock(&w->lock);
+	sync->watch_next = w->first;
+	w->first = sync;
+	pthread_mutex_unlock(&w->lock);
+	atomic_store(&sync->watcher, w);
+	return 0;
+}
+
+int sync_watch_join(struct weir_sync *sync, struct weir_reactor *r)
+{
+	int err;
+
+	if (unlikely(r->backend->simulated))
+		return join_world(sync, r);
+	if (atomic_load(&sync->watcher))
+		return 0;
+	pthread_mutex_lock(&life);
+	err = join(sync);
+	pthread_mutex_unlock(&life);
+	return err;
+}
+
+/* The thread may be asleep on its word: a stale address does no harm there. */
+void sync_watch_leave(struct weir_sync *sync)
+{
+	struct sync_watcher *w = atomic_load(&sync->watcher);
+	struct weir_sync **p;
+	bool last;
+
+	sim_hook_del(&sync->sim_hook);
+	if (!w)
+		return;
+	pthread_mutex_lock(&life);
+	last = !--w->n;
+	pthread_mutex_lock(&w->lock);
+	for (p = &w->first; *p != sync; p = &(*p)->watch_next)
+		;
+	*p = sync->watch_next;
+	w->quit = last;
+	pthread_mutex_unlock(&w->lock);
+	kick(w);
+	if (last)
+		pthread_join(w->thread, NULL);
+	pthread_mutex_unlock(&life);
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The importer's side.  Everything that came is an enemy's until it is checked:
+ * first the bytes, then each file descriptor, then whether they belong
+ * together; what is mapped cannot be taken away after that.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/opts.h"
+#include "base/why.h"
+#include "mem/domain-internal.h"
+#include "mem/export/internal.h"
+#include "mem/segment/internal.h"
+
+#define CALL "weir_mmap_import"
+#define PAGE ((size_t)4096)
+#define RIGHTS (WEIR_MMAP_READ | WEIR_MMAP_WRITE)
+
+static int check_opts(const struct weir_import_opts *opts)
+{
+	if (opts->flags & ~WEIR_IMPORT_COPY)
+		return why(-EINVAL, CALL ": unknown .flags %#x", opts->flags);
+	if (opts->permissions & ~RIGHTS)
+		return why(-EINVAL, CALL ": .permissions are WEIR_MMAP_READ "
+			   "and WEIR_MMAP_WRITE, not %#x", opts->permissions);
+	if (!opts->key && opts->key_len)
+		return why(-EINVAL, CALL ": .key_len without .key");
+	return 0;
+}
+
+/* What is given, less what is not asked for. */
+static int decide_rights(uint32_t *ret, const struct descriptor *d,
+			 const struct weir_import_opts *opts)
+{
+	uint32_t given = WEIR_MMAP_READ;
+
+	if (d->permissions & DESCRIPTOR_WRITE)
+		given |= WEIR_MMAP_WRITE;
+	if (opts->permissions & ~given)
+		return why(-EACCES, CALL ": .permissions want to write, and "
+			   "the export is for reading");
+	*ret = opts->permissions ? opts->permissions | WEIR_MMAP_READ : given;
+	return 0;
+}
+
+void import_free(struct import *im)
+{
+	if (im->page)
+		control_unmap(im->page);
+	if (im->lifeline >= 0)
+		close(im->lifeline);
+	free(im);
+}
+
+/* Called by destroy. */
+static void release(struct weir_mmap *mmap)
+{
+	if (mmap->cpu) {
+		munmap(mmap->addr, memfd_round(mmap->len, mmap->page_size));
+		close(mmap->fd);
+	} else {
+		process_release(mmap);
+	}
+	import_free(import_of(mmap));
+}
+
+int import_refuse_destroy(const struct weir_mmap *mmap)
+{
+	if (!mmap->import)
+		return 0;
+	if (atomic_load(&import_of(mmap)->watches))
+		return why(-EBUSY, "weir_mmap_destroy: somebody waits for the "
+			   "end of its exporter; cancel that first");
+	if (process_is_busy(mmap))
+		return why(-EBUSY, "weir_mmap_destroy: jobs by address use its "
+			   "domain");
+	return 0;
+}
+
+/* The control page and the lifeline, and whether they are of this export. */
+static int connect_control(struct import *im, const struct descriptor *d,
+			   const int *fds)
+{
+	int err = control_map(&im->page, fds[EXPORT_FD_CONTROL]);
+
+	if (err)
+		return err;
+	if (memcmp(im->page->export_id, d->export_id, sizeof(d->export_id)))
+		return why(-EBADMSG, CALL ": the file descriptors are those of "
+			   "another export");
+	if (!lifeline_is_one(fds[EXPORT_FD_LIFELINE]))
+		return why(-EBADMSG, CALL ": file descriptor %d is not the "
+			   "lifeline of the export", EXPORT_FD_LIFELINE);
+	im->lifeline = export_dup(fds[EXPORT_FD_LIFELINE]);
+	if (im->lifeline < 0)
+		return why(im->lifeline, CALL ": no file descriptor left");
+	im->base.generation = &im->page->generation;
+	atomic_init(&im->base.mine, d->generation);
+	if (!d->generation || atomic_load(im->base.generation) != d->generation)
+		return why(-ESTALE, CALL ": the exporter has revoked it");
+	return 0;
+}
+
+static int import_create(struct import **ret, const struct descriptor *d,
+			 const int *fds)
+{
+	struct import *im = mem_calloc(1, sizeof(*im));
+	int err;
+
+	if (!im)
+		return why(-ENOMEM, CALL ": no memory");
+	im->lifeline = -1;
+	err = connect_control(im, d, fds);
+	if (err)
+		import_free(im);
+	else
+		*ret = im;
+	return err;
+}
+
+/* The range of @mmap: shared pages. */
+static int take_memfd(struct weir_mmap *mmap, const struct descriptor *d,
+		      int fd, uint32_t permissions)
+{
+	bool write = permissions & WEIR_MMAP_WRITE;
+	void *addr;
+	int err;
+
+	if (d->len > SIZE_MAX / 2)
+		return why(-ENOMEM, CALL ": more than can be mapped");
+	mmap->fd = export_dup(fd);
+	if (mmap->fd < 0)
+		return why(mmap->fd, CALL ": no file descriptor left");
+	err = memfd_map(&addr, &mmap->page_size, mmap->fd, d->len, write);
+	if (err) {
+		close(mmap->fd);
+		mmap->fd = -1;
+		return err;
+	}
+	if (mmap->page_size > PAGE)
+		mmap_set_domain(mmap, weir_domain_hugepage());
+	mmap->addr = addr;
+	mmap->len = (size_t)d->len;
+	mmap->cpu = true;
+	mmap->readonly = !write;
+	return 0;
+}
+
+/* @mmap, new, becomes an import that is started. */
+static int become_import(struct weir_mmap *mmap, const struct descriptor *d,
+			 const int *fds, uint32_t permissions,
+			 const struct weir_import_opts *opts)
+{
+	int fd = fds[EXPORT_FD_RANGE], err;
+	struct import *im = NULL;
+
+	err = import_create(&im, d, fds);
+	if (err)
+		return err;
+	if (d->kind == DESCRIPTOR_PROCESS)
+		err = process_import(mmap, d, fd, opts->peer,
+				     permissions & WEIR_MMAP_WRITE);
+	else
+		err = take_memfd(mmap, d, fd, permissions);
+	if (err) {
+		import_free(im);
+		return err;
+	}
+	mmap->permissions = permissions;
+	mmap->user_data = opts->user_data;
+	mmap->range = MMAP_IMPORT;
+	mmap->has_range = true;
+	mmap->import = &im->base;
+	mmap->release = release;
+	err = segment_add(mmap);
+	if (err)
+		return err;
+	mmap->was_started = true;
+	atomic_store_explicit(&mmap->state, WEIR_MMAP_STARTED,
+			      memory_order_release);
+	return 0;
+}
+
+/* Who does not expect it would take addresses of another process for ours. */
+static int check_fds(const struct descriptor *d, const int *fds, uint32_t n_fds,
+		     uint32_t flags)
+{
+	uint32_t i;
+
+	if (d->kind == DESCRIPTOR_RDMA)
+		return why(-EOPNOTSUPP, CALL ": the export is reached by RDMA; "
+			   "see weir_mmap_import_rdma()");
+	if (d->kind == DESCRIPTOR_PROCESS && !(flags & WEIR_IMPORT_COPY))
+		return why(-EOPNOTSUPP, CALL ": the export can be reached by "
+			   "copying only; WEIR_IMPORT_COPY allows that");
+	if (n_fds != EXPORT_FDS)
+		return why(-EBADMSG, CALL ": %u file descriptors came with the "
+			   "descriptor, which has %d", n_fds, EXPORT_FDS);
+	for (i = 0; i < n_fds; i++)
+		if (fds[i] < 0)
+			return why(-EBADMSG, CALL ": file descriptor %u is "
+				   "none", i);
+	return 0;
+}
+
+static int import_checked(struct weir_mmap **ret, const struct descriptor *d,
+			  const int *fds, const struct weir_import_opts *opts)
+{
+	struct weir_mmap *mmap = NULL;
+	uint32_t permissions = 0;
+	int err;
+
+	err = decide_rights(&permissions, d, opts);
+	if (!err)
+		err = weir_mmap_create(&mmap, NULL);
+	if (err)
+		return err;
+	err = become_import(mmap, d, fds, permissions, opts);
+	if (err) {
+		weir_mmap_destroy(mmap);
+		return err;
+	}
+	*ret = mmap;
+	segment_added(mmap);
+	return 0;
+}
+
+int weir_mmap_import(struct weir_mmap **ret, const void *bytes, size_t len,
+		     const int *fds, uint32_t n_fds,
+		     const struct weir_import_opts *user)
+{
+	struct weir_import_opts opts;
+	struct descriptor d;
+	int err;
+
+	if (!bytes || !fds)
+		return why(-EINVAL, CALL ": no bytes, or no file descriptors");
+	err = opts_load(&opts, sizeof(opts), user, CALL);
+	if (!err)
+		err = check_opts(&opts);
+	if (!err)
+		err = descriptor_parse(&d, bytes, len, opts.key, opts.key_len,
+				       (uint64_t)time(NULL), CALL);
+	if (!err)
+		err = check_fds(&d, fds, n_fds, opts.flags);
+	if (!err)
+		err = import_checked(ret, &d, fds, &opts);
+	return err;
+}
+
+int weir_mmap_is_stale(const struct weir_mmap *mmap)
+{
+	return mmap_stale(mmap);
+}

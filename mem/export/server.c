@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The exporter: it answers, by name, who may.
+ *
+ *	connection --> request --> may it?  is there such? --> answer --> closed
+ *
+ * A connection is one request and has one deadline; its place is one of a fixed
+ * number, so that who holds connections open holds up others for no longer than
+ * that, and takes no memory.  What has a name is held by duplicates of its own,
+ * so that mmap and exporter need not know of each other's end; whether it has
+ * been revoked is in the control page, as for importers.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <weir/socket.h>
+
+#include "base/alloc.h"
+#include "base/opts.h"
+#include "base/why.h"
+#include "mem/export/internal.h"
+#include "reactor/reactor-internal.h"
+
+#define CALL "weir_exporter_create"
+#define NAMES_DEFAULT 64
+#define NAMES_MAX 65536
+#define CONNECTIONS_DEFAULT 16
+#define CONNECTIONS_MAX 4096
+#define TIMEOUT_DEFAULT (5 * WEIR_SEC)
+
+struct named {
+	struct named *next;
+	const struct control *page;
+	uint64_t generation;
+	int fds[EXPORT_FDS];
+	uint32_t n_fds;
+	size_t len;
+	uint8_t bytes[DESCRIPTOR_MAX];
+	char name[MESSAGE_NAME_MAX + 1];
+};
+
+/* A connection, or the place for one. */
+struct connection {
+	struct weir_op op;
+	struct weir_exporter *exporter;
+	struct connection *next;	/* Free ones. */
+	uint64_t deadline_ns;
+	int fd;				/* -1: none. */
+	struct weir_exporter_peer peer;
+	struct msghdr msg;
+	struct iovec iov;
+	_Alignas(struct cmsghdr)
+	char control[CMSG_SPACE(EXPORT_FDS * sizeof(int))];
+	uint8_t buf[MESSAGE_ANSWER_MAX];
+};
+
+struct weir_exporter {
+	struct weir_reactor *r;
+	struct weir_exporter_opts opts;
+	struct weir_acceptor *acceptor;
+	struct export_place place;
+	int fd;
+	bool is_dead;		/* Goes with its last connection. */
+	uint32_t n_busy;	/* Connections; and callbacks that run. */
+	uint32_t n_names;
+	struct named *names;
+	struct connection *free;
+	struct reactor_obj obj;
+	struct connection connections[];
+};
+
+static void named_free(struct named *n)
+{
+	uint32_t i;
+
+	if (n->page)
+		control_unmap(n->page);
+	for (i = 0; i < n->n_fds; i++)
+		close(n->fds[i]);
+	free(n);
+}
+
+static void put(struct weir_exporter *x)
+{
+	x->n_busy--;
+	if (x->is_dead && !x->n_busy)
+		free(x);
+}
+
+static void hang_up(struct connection *c)
+{
+	struct weir_exporter *x = c->exporter;
+
+	close(c->fd);
+	c->fd = -1;
+	c->next = x->free;
+	x->free = c;
+	put(x);
+}
+
+static void on_sent(struct weir_op *op, int64_t res)
+{
+	(void)res;	/* The importer knows best. */
+	hang_up(weir_container_of(op, struct connection, op));
+}
+
+static void put_fds(struct connection *c, const struct named *n)
+{
+	struct cmsghdr *cmsg;
+	size_t len = n->n_fds * sizeof(int);
+
+	c->msg.msg_control = c->control;
+	c->msg.msg_controllen = CMSG_SPACE(len);
+	memset(c->control, 0, sizeof(c->control));
+	cmsg = CMSG_FIRSTHDR(&c->msg);
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(len);
+	memcpy(CMSG_DATA(cmsg), n->fds, len);
+}
+
+/* @n, or the refusal @err.  The kernel has its own hold of what is sent. */
+static void answer(struct connection *c, int err, const struct named *n)
+{
+	struct weir_exporter *x = c->exporter;
+
+	memset(&c->msg, 0, sizeof(c->msg));
+	c->iov.iov_base = c->buf;
+	c->iov.iov_len = message_put_answer(c->buf, err, n ? n->bytes : NULL,
+					    n ? n->len : 0);
+	c->msg.msg_iov = &c->iov;
+	c->msg.msg_iovlen = 1;
+	if (n)
+		put_fds(c, n);
+	weir_op_init(&c->op, on_sent);
+	weir_op_set_deadline(&c->op, c->deadline_ns);
+	if (weir_sendmsg(x->r, &c->op, c->fd, &c->msg, 0))
+		hang_up(c);
+}
+
+static struct named **find(struct weir_exporter *x, const char *name)
+{
+	struct named **p = &x->names;
+
+	while (*p && strcmp((*p)->name, name))
+		p = &(*p)->next;
+	return p;
+}
+
+static int is_stale(const struct named *n)
+{
+	return atomic_load(&n->page->generation) != n->generation;
+}
+
+static int may_have(const struct connection *c, const char *name)
+{
+	struct weir_exporter *x = c->exporter;
+
+	if (!x->opts.accept)
+		return c->peer.uid == geteuid();
+	return !x->opts.accept(x, &c->peer, name, x->opts.arg);
+}
+
+/* Who may not have it does not learn whether there is such a thing. */
+static void consider(struct connection *c, const char *name)
+{
+	struct weir_exporter *x = c->exporter;
+	bool may = may_have(c, name);
+	struct named *n = *find(x, name);
+
+	if (x->is_dead)
+		hang_up(c);
+	else if (!may)
+		answer(c, -EACCES, NULL);
+	else if (!n)
+		answer(c, -ENOENT, NULL);
+	else if (is_stale(n))
+		answer(c, -ESTALE, NULL);
+	else
+		answer(c, 0, n);
+}
+
+static void on_request(struct weir_op *op, int64_t res)
+{
+	struct connection *c = weir_container_of(op, struct connection, op);
+	char name[MESSAGE_NAME_MAX + 1];
+	int err;
+
+	if (res <= 0 || c->exporter->is_dead) {
+		hang_up(c);
+		return;
+	}
+	err = c->msg.msg_flags & MSG_TRUNC ? -EPROTO :
+	      message_get_request(name, c->buf, (size_t)res);
+	if (err)
+		answer(c, err, NULL);
+	else
+		consider(c, name);
+}
+
+/* With no capacity for file descriptors, those that come are closed. */
+static void read_request(struct connection *c)
+{
+	struct weir_exporter *x = c->exporter;
+
+	memset(&c->msg, 0, sizeof(c->msg));
+	c->iov.iov_base = c->buf;
+	c->iov.iov_len = MESSAGE_REQUEST_MAX;
+	c->msg.msg_iov = &c->iov;
+	c->msg.msg_iovlen = 1;
+	c->deadline_ns = weir_reactor_now(x->r) + x->opts.timeout_ns;
+	weir_op_init(&c->op, on_request);
+	weir_op_set_deadline(&c->op, c->deadline_ns);
+	if (weir_recvmsg(x->r, &c->op, c->fd, &c->msg, 0))
+		hang_up(c);
+}
+
+/*
+ * There is no place for @fd.  What it is told fits into an empty socket; what
+ * it has said is read, for what is unread at a close resets the peer.
+ */
+static void turn_away(int fd)
+{
+	uint8_t buf[MESSAGE_HEADER];
+	ssize_t n;
+
+	n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
+	n = send(fd, buf, message_put_answer(buf, -EAGAIN, NULL, 0),
+		 MSG_DONTWAIT | MSG_NOSIGNAL);
+	(void)n;
+	close(fd);
+}
+
+static void on_connection(struct weir_acceptor *acceptor, int fd, void *arg)
+{
+	struct weir_exporter *x = arg;
+	struct connection *c = x->free;
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	(void)acceptor;
+	if (fd < 0)
+		return;
+	if (!c || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len)) {
+		turn_away(fd);
+		return;
+	}
+	x->free = c->next;
+	x->n_busy++;
+	c->fd = fd;
+	c->peer.pid = cred.pid;
+	c->peer.uid = cred.uid;
+	c->peer.gid = cred.gid;
+	read_request(c);
+}
+
+static int load_opts(struct weir_exporter_opts *opts,
+		     const struct weir_exporter_opts *user)
+{
+	int err = opts_load(opts, sizeof(*opts), user, CALL);
+
+	if (err)
+		return err;
+	if (opts->reserved)
+		return why(-E2BIG, CALL ": .reserved is unknown to this "
+			   "version");
+	if (opts->mode > 0777)
+		return why(-EINVAL, CALL ": .mode %#o is no mode of a socket",
+			   opts->mode);
+	if (opts->names > NAMES_MAX || opts->connections > CONNECTIONS_MAX)
+		return why(-EINVAL, CALL ": .names can be %d, .connections %d",
+			   NAMES_MAX, CONNECTIONS_MAX);
+	if (!opts->mode)
+		opts->mode = 0600;
+	if (!opts->names)
+		opts->names = NAMES_DEFAULT;
+	if (!opts->connections)
+		opts->connections = CONNECTIONS_DEFAULT;
+	if (!opts->timeout_ns)
+		opts->timeout_ns = TIMEOUT_DEFAULT;
+	return 0;
+}
+
+static struct weir_exporter *exporter_alloc(struct weir_reactor *r,
+					    const struct weir_exporter_opts *o)
+{
+	struct weir_exporter *x;
+	uint32_t i;
+
+	x = mem_calloc(1, sizeof(*x) + o->connections * sizeof(x->free[0]));
+	if (!x)
+		return NULL;
+	x->r = r;
+	x->opts = *o;
+	x->fd = -1;
+	for (i = 0; i < o->connections; i++) {
+		x->connections[i].exporter = x;
+		x->connections[i].fd = -1;
+		x->connections[i].next = x->free;
+		x->free = &x->connections[i];
+	}
+	return x;
+}
+
+static int exporter_listen(struct weir_exporter *x, const char *path)
+{
+	int err;
+
+	x->fd = export_socket(SOCK_NONBLOCK, CALL);
+	if (x->fd < 0)
+		return x->fd;
+	err = export_listen(&x->place, x->fd, path, x->opts.mode,
+			    (int)x->opts.connections);
+	if (err)
+		return err;
+	err = weir_acceptor_create(&x->acceptor, x->r, x->fd, on_connection, x);
+	if (err)
+		export_unlink(&x->place);
+	return err;
+}
+
+int weir_exporter_create(struct weir_exporter **ret, struct weir_reactor *r,
+			 const char *path,
+			 const struct weir_exporter_opts *user)
+{
+	struct weir_exporter_opts opts;
+	struct weir_exporter *x;
+	int err = load_opts(&opts, user);
+
+	if (!err && r->backend->simulated)
+		err = why(-EOPNOTSUPP, CALL ": a simulated world has no UNIX "
+			  "sockets; hand over what weir_mmap_export() gives");
+	if (err)
+		return err;
+	x = exporter_alloc(r, &opts);
+	if (!x)
+		return why(-ENOMEM, CALL ": no memory");
+	err = reactor_attach(r, &x->obj, "weir_exporter");
+	if (!err) {
+		err = exporter_listen(x, path);
+		if (err)
+			reactor_detach(&x->obj);
+	}
+	if (err) {
+		if (x->fd >= 0)
+			close(x->fd);
+		free(x);
+		return err;
+	}
+	*ret = x;
+	return 0;
+}
+
+/* Bytes and descriptors of our own of what was exported. */
+static int named_fill(struct named *n, const struct weir_export_desc *desc)
+{
+	uint32_t i;
+	int fd;
+
+	memcpy(n->bytes, desc->bytes, desc->len);
+	n->len = desc->len;
+	for (i = 0; i < desc->n_fds; i++) {
+		fd = export_dup(desc->fds[i]);
+		if (fd < 0)
+			return why(fd, "weir_exporter_add: no file descriptor "
+				   "left");
+		n->fds[n->n_fds++] = fd;
+	}
+	return control_map(&n->page, n->fds[EXPORT_FD_CONTROL]);
+}
+
+static int named_create(struct named **ret, const char *name,
+			struct weir_mmap *mmap,
+			const struct weir_export_opts *opts)
+{
+	struct weir_export_desc desc = { .size = sizeof(desc) };
+	struct named *n;
+	int err = weir_mmap_export(mmap, opts, &desc);
+
+	if (err)
+		return err;
+	n = mem_calloc(1, sizeof(*n));
+	if (!n)
+		return why(-ENOMEM, "weir_exporter_add: no memory");
+	strcpy(n->name, name);
+	err = named_fill(n, &desc);
+	if (err) {
+		named_free(n);
+		return err;
+	}
+	n->generation = atomic_load(&n->page->generation);
+	*ret = n;
+	return 0;
+}
+
+int weir_exporter_add(struct weir_exporter *x, const char *name,
+		      struct weir_mmap *mmap,
+		      const struct weir_export_opts *opts)
+{
+	struct named *n = NULL;
+	int err;
+
+	if (!name || !*name || strlen(name) > MESSAGE_NAME_MAX)
+		return why(-EINVAL, "weir_exporter_add: a name has 1 to %d "
+			   "bytes", MESSAGE_NAME_MAX);
+	if (*find(x, name))
+		return why(-EEXIST, "weir_exporter_add: there is a %s already; "
+			   "remove it first", name);
+	if (x->n_names == x->opts.names)
+		return why(-EAGAIN, "weir_exporter_add: there are .names = %u "
+			   "already", x->opts.names);
+	err = named_create(&n, name, mmap, opts);
+	if (err)
+		return err;
+	n->next = x->names;
+	x->names = n;
+	x->n_names++;
+	return 0;
+}
+
+int weir_exporter_remove(struct weir_exporter *x, const char *name)
+{
+	struct named **p, *n;
+
+	p = name ? find(x, name) : NULL;
+	if (!p || !*p)
+		return why(-ENOENT, "weir_exporter_remove: there is no %s",
+			   name ? name : "such name");
+	n = *p;
+	*p = n->next;
+	x->n_names--;
+	named_free(n);
+	return 0;
+}
+
+void weir_exporter_destroy(struct weir_exporter *x)
+{
+	struct named *n;
+	uint32_t i;
+
+	if (!x)
+		return;
+	weir_acceptor_destroy(x->acceptor);
+	export_unlink(&x->place);
+	close(x->fd);
+	while ((n = x->names)) {
+		x->names = n->next;
+		named_free(n);
+	}
+	reactor_detach(&x->obj);
+	x->is_dead = true;
+	x->n_busy++;
+	for (i = 0; i < x->opts.connections; i++)
+		if (x->connections[i].fd >= 0)
+			weir_op_cancel(&x->connections[i].op);
+	put(x);
+}

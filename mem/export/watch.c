@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Waiting for the end of an exporter: the pipe whose other end it has becomes
+ * readable, by a byte or by nobody being there any more.
+ *
+ * The caller's operation stands for a poll of our own, whose result means
+ * something else.
+ *
+ * A simulated world has no such descriptors: there it looks, some virtual time
+ * after anything else has happened.
+ */
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include <weir/socket.h>
+#include <weir/watch.h>
+
+#include "base/alloc.h"
+#include "base/why.h"
+#include "mem/export/internal.h"
+#include "reactor/op-inline.h"
+#include "reactor/sim.h"
+
+struct watch {
+	struct weir_op poll;
+	struct sim_hook hook; /* Instead of it, in a world. */
+	struct weir_op *op;	/* The caller's. */
+	struct import *im;
+	const struct weir_mmap *mmap;
+};
+
+static struct watch *watch_of(const struct weir_op *op)
+{
+	return (struct watch *)(uintptr_t)op->u.words[0];
+}
+
+static void cancel(struct weir_op *op)
+{
+	weir_op_cancel(&watch_of(op)->poll);
+}
+
+static const struct weir_op_class watch_class = {
+	.name = "mmap watch",
+	.cancel = cancel,
+};
+
+/* Whatever comes out of this pipe, its exporter is over. */
+static void see_end(struct import *im)
+{
+	atomic_store_explicit(&im->base.mine, 0, memory_order_release);
+}
+
+void import_poll(const struct weir_mmap *mmap)
+{
+	struct pollfd pipe = { .events = POLLIN };
+
+	if (!mmap->import)
+		return;
+	pipe.fd = import_of(mmap)->lifeline;
+	if (poll(&pipe, 1, 0) > 0)
+		see_end(import_of(mmap));
+}
+
+static void free_watch(struct watch *w)
+{
+	atomic_fetch_sub(&w->im->watches, 1);
+	free(w);
+}
+
+static void on_poll(struct weir_op *poll, int64_t res)
+{
+	struct watch *w = weir_container_of(poll, struct watch, poll);
+	struct weir_op *op = w->op;
+
+	if (res >= 0) {
+		see_end(w->im);
+		res = -ESTALE;
+	}
+	free_watch(w);
+	op_complete(op, res);
+}
+
+/* In a world. */
+
+static void end_hook(struct weir_op *op, int res)
+{
+	sim_hook_del(&watch_of(op)->hook);
+	free_watch(watch_of(op));
+	op_complete(op, res);
+}
+
+static void hook(struct sim_hook *hook)
+{
+	struct watch *w = weir_container_of(hook, struct watch, hook);
+
+	import_poll(w->mmap);
+	if (mmap_stale(w->mmap))
+		end_hook(w->op, -ESTALE);
+}
+
+static void cancel_hook(struct weir_op *op)
+{
+	end_hook(op, -ECANCELED);
+}
+
+static const struct weir_op_class hook_class = {
+	.name = "mmap watch in a world",
+	.cancel = cancel_hook,
+};
+
+static int start_hook(struct weir_reactor *r, struct weir_op *op,
+		      struct watch *w)
+{
+	w->hook.fn = hook;
+	sim_hook_add(sim_of(r)->sim, &w->hook);
+	op->u.words[0] = (uintptr_t)w;
+	op_enlist(r, op, &hook_class);
+	atomic_fetch_add(&w->im->watches, 1);
+	return 0;
+}
+
+int weir_mmap_watch(struct weir_mmap *mmap, struct weir_reactor *r,
+		    struct weir_op *op)
+{
+	struct watch *w;
+	int err;
+
+	if (!mmap->import)
+		return why(-EINVAL, "weir_mmap_watch: the mmap is not "
+			   "imported");
+	if (mmap->import->remote)
+		return why(-EOPNOTSUPP, "weir_mmap_watch: the mmap is reached "
+			   "by RDMA; its connection says when that ends");
+	w = mem_calloc(1, sizeof(*w));
+	if (!w)
+		return why(-ENOMEM, "weir_mmap_watch: no memory");
+	w->im = import_of(mmap);
+	w->op = op;
+	w->mmap = mmap;
+	weir_op_init(&w->poll, on_poll);
+	err = op_admit(r, op);
+	if (!err && r->backend->simulated)
+		return start_hook(r, op, w);
+	if (!err)
+		err = weir_poll(r, &w->poll, w->im->lifeline, WEIR_READABLE);
+	if (err) {
+		free(w);
+		return op_admitted(err);
+	}
+	op->u.words[0] = (uintptr_t)w;
+	op_enlist(r, op, &watch_class);
+	atomic_fetch_add(&w->im->watches, 1);
+	return 0;
+}
+

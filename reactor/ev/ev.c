@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The ev backend: its loop.
+ *
+ * libev's own clock and timers are not used: the wheel says how long to sleep,
+ * to the nanosecond, and libev counts in milliseconds under epoll.  A sleep
+ * with an end is therefore a call of our own on libev's epoll set; only one
+ * without is left to ev_run(), which then brings what it found along.
+ */
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/own.h"
+#include "base/why.h"
+#include "reactor/ev/ev.h"
+
+void ev_watch(struct ev_backend *b, ev_io *io, int fd, int events)
+{
+	/* Set each time, even if it is the same: the number may mean another
+	 * file now, and this is how libev is told to tell the kernel. */
+	debug_check((uint32_t)fd < b->n_fds);
+	ev_enter(b);
+	ev_io_set(io, fd, events);
+	ev_io_start(b->loop, io);
+	ev_leave();
+	b->dirty = true;
+}
+
+void ev_unwatch(struct ev_backend *b, ev_io *io)
+{
+	ev_enter(b);
+	ev_io_stop(b->loop, io);
+	ev_leave();
+	b->dirty = true;
+}
+
+/*
+ * libev's epoll set, which it has no call to ask for.  But it lets a loop be
+ * embedded in another, here in itself, and what then is watched is just that.
+ */
+static int find_set(struct ev_backend *b)
+{
+	ev_embed embed;
+
+	ev_enter(b);
+	ev_embed_init(&embed, NULL, b->loop);
+	ev_embed_start(b->loop, &embed);
+	ev_embed_stop(b->loop, &embed);
+	ev_leave();
+	return embed.io.fd;
+}
+
+/* libev has a new set: have a host's see it. */
+static void follow(struct ev_backend *b)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	b->set = find_set(b);
+	if (b->outer < 0 || !epoll_ctl(b->outer, EPOLL_CTL_ADD, b->set, &ev))
+		b->remade = false; /* Else tried again at the next look. */
+}
+
+/*
+ * Let libev tell epoll what changed, and take in what is ready.  Returns 0, or
+ * why epoll did not do it; the next look tries again.
+ */
+static int hook(struct weir_reactor *r, int how)
+{
+	struct ev_backend *b = ev_of(r);
+
+	ev_fds_check(b);
+	b->err = 0;
+	ev_enter(b);
+	if (!setjmp(b->give_up))
+		ev_run(b->loop, how);
+	ev_leave();
+	r->stats.syscalls++;
+	if (unlikely(b->err))
+		return b->err;
+	b->dirty = false;
+	if (unlikely(b->remade))
+		follow(b);
+	if (unlikely(b->retry_due)) {
+		b->retry_due = false;
+		ev_retry_all(r);
+	}
+	return 0;
+}
+
+/* Nothing can be ready if nothing is watched; a host wants to be sure. */
+static bool worth_a_look(const struct ev_backend *b)
+{
+	return b->n_watched || b->dirty || b->remade || b->outer >= 0 ||
+	       b->retry.first;
+}
+
+static bool something_due(const struct ev_backend *b)
+{
+	return b->due || b->nops.first;
+}
+
+static struct ev_fd *pop_due(struct ev_backend *b)
+{
+	struct ev_fd *f = b->due;
+
+	b->due = f->due_next;
+	if (!b->due)
+		b->due_last = &b->due;
+	b->n_due--;
+	f->due = false;
+	return f;
+}
+
+static int ev_reap(struct weir_reactor *r, unsigned int max)
+{
+	struct ev_backend *b = ev_of(r);
+	unsigned int n = 0, left;
+	struct weir_op *op;
+
+	/* If epoll fails, what is due is still done; ev_wait() returns why. */
+	if (b->looked_turn != r->stats.turns && worth_a_look(b))
+		(void)hook(r, EVRUN_NOWAIT);
+	b->looked_turn = 0;
+	b->woken = false;
+	while (n < max && (op = op_queue_pop(&b->nops))) {
+		io_end(op, 0);
+		n++;
+	}
+	for (left = b->n_due; left && n < max; left--)
+		n += ev_fd_run(r, pop_due(b), max - n);
+	return (int)n;
+}
+
+/* What was started was tried at once; the rest is for the next look. */
+static int ev_flush(struct weir_reactor *r)
+{
+	(void)r;
+	return 0;
+}
+
+/* epoll_wait(0) costs more than all else in a spin, so not every time. */
+static bool ev_ready(struct weir_reactor *r)
+{
+	struct ev_backend *b = ev_of(r);
+
+	if (something_due(b))
+		return true;
+	if (!worth_a_look(b))
+		return false;
+	if (!b->dirty && b->outer < 0 && ++b->hooks % EV_POLL_EVERY)
+		return false;
+	(void)hook(r, EVRUN_NOWAIT);
+	b->looked_turn = r->stats.turns;
+	return something_due(b);
+}
+
+/* Nanoseconds, where the kernel has the call; it is from Linux 5.11. */
+static int sleep_on(struct ev_backend *b, uint64_t timeout_ns)
+{
+	struct timespec ts = {
+		.tv_sec = (time_t)(timeout_ns / WEIR_SEC),
+		.tv_nsec = (long)(timeout_ns % WEIR_SEC),
+	};
+	struct pollfd p = { .fd = b->set, .events = POLLIN };
+	int n;
+
+#ifdef SYS_epoll_pwait2
+	struct epoll_event ev;
+
+	if (!b->no_pwait2) {
+		n = (int)syscall(SYS_epoll_pwait2, b->set, &ev, 1, &ts, NULL,
+				 0L);
+		if (n >= 0 || errno != ENOSYS)
+			return n < 0 ? -errno : n;
+		b->no_pwait2 = true;
+	}
+#endif
+	n = ppoll(&p, 1, &ts, NULL);
+	return n < 0 ? -errno : n;
+}
+
+static int ev_wait(struct weir_reactor *r, uint64_t timeout_ns)
+{
+	struct ev_backend *b = ev_of(r);
+	int n, err;
+
+	if (something_due(b) || b->woken)
+		return 0;
+	if (fault("epoll_wait"))
+		return -ENOMEM;
+	b->looked_turn = r->stats.turns;
+	if (timeout_ns == WEIR_FOREVER)
+		return hook(r, EVRUN_ONCE);
+	if (b->dirty || b->remade) {
+		err = hook(r, EVRUN_NOWAIT);
+		if (err || something_due(b) || b->woken)
+			return err;
+	}
+	n = sleep_on(b, timeout_ns);
+	r->stats.syscalls++;
+	/* Taken in here, for it may be a wake-up only, which no reap looks for:
+	 * left there, it would end every later sleep at once. */
+	err = n ? hook(r, EVRUN_NOWAIT) : 0;
+	return n < 0 && n != -EINTR ? n : err;
+}
+
+static void ev_wake(struct weir_reactor *r)
+{
+	int saved = errno;
+
+	/* A full counter is as good: it is readable. */
+	(void)!write(ev_of(r)->wake.fd, &(uint64_t){ 1 }, sizeof(uint64_t));
+	errno = saved;
+}
+
+static void on_wake(struct ev_loop *loop, ev_io *io, int got)
+{
+	struct ev_backend *b = ev_userdata(loop);
+	eventfd_t n;
+
+	(void)got;
+	b->woken = true;
+	eventfd_read(io->fd, &n);
+}
+
+static void on_retry(struct ev_loop *loop, ev_io *io, int got)
+{
+	struct ev_backend *b = ev_userdata(loop);
+	uint64_t n;
+
+	(void)got;
+	if (read(io->fd, &n, sizeof(n)) > 0)
+		b->retry_due = true;
+}
+
+/* Not only in a fork: libev also starts anew when the kernel reports a file
+ * that was closed here and lives on elsewhere. */
+static void on_fork(struct ev_loop *loop, ev_fork *w, int got)
+{
+	struct ev_backend *b = ev_userdata(loop);
+
+	(void)w, (void)got;
+	b->remade = true;
+}
+
+static uint64_t ev_clock(struct weir_reactor *r)
+{
+	struct timespec ts;
+
+	(void)r;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * WEIR_SEC + (uint64_t)ts.tv_nsec;
+}
+
+/* Between libev's set, which it may replace, and whoever polls us. */
+static int ev_pollfd(struct weir_reactor *r)
+{
+	struct ev_backend *b = ev_of(r);
+	struct epoll_event ev = { .events = EPOLLIN };
+	int fd, err;
+
+	if (b->outer >= 0)
+		return b->outer;
+	if (fault("epoll_create"))
+		return -EMFILE;
+	fd = epoll_create1(EPOLL_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (epoll_ctl(fd, EPOLL_CTL_ADD, b->set, &ev)) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	b->outer = fd;
+	return fd;
+}
+
+/* Nothing is registered, but the descriptor has its record from here on. */
+static int ev_fd_register(struct weir_reactor *r, int fd)
+{
+	(void)ev_fd_make(ev_of(r), fd);
+	return 0;
+}
+
+static void ev_fd_unregister(struct weir_reactor *r, int fd)
+{
+	(void)r, (void)fd;
+}
+
+static int ev_buf_register(struct weir_reactor *r, const struct iovec *iov)
+{
+	(void)r, (void)iov;
+	return -EOPNOTSUPP;
+}
+
+static void ev_buf_unregister(struct weir_reactor *r, int index)
+{
+	(void)r, (void)index;
+}
+
+/* Records for descriptors that the process may have, but for EV_FDS at most. */
+static int reserve_fds(struct ev_backend *b)
+{
+	struct rlimit limit = { .rlim_cur = EV_FDS };
+	int fd;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	for (fd = 0; fd < EV_FDS && (rlim_t)fd < limit.rlim_cur;
+	     fd += EV_FD_CHUNK)
+		if (!ev_fd_make(b, fd))
+			return -ENOMEM;
+	return ev_reserve(b, (uint32_t)b->wake.fd + 1);
+}
+
+static bool make_loop(struct ev_backend *b)
+{
+	if (fault("epoll_create")) {
+		errno = EMFILE;
+		return false;
+	}
+	ev_enter(b);
+	b->loop = ev_loop_new(EVFLAG_NOENV | EVFLAG_NOSIGMASK |
+			      EVBACKEND_EPOLL);
+	ev_leave();
+	return b->loop;
+}
+
+static int open_loop(struct ev_backend *b)
+{
+	int fd, err;
+
+	fd = fault("eventfd") ? (errno = EMFILE, -1) :
+	     eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (fd < 0)
+		return why_no_fd(-errno, "weir_reactor_create", "an eventfd");
+	ev_io_init(&b->wake, on_wake, fd, EV_READ);
+	err = reserve_fds(b);
+	if (err)
+		return why(err, "weir_reactor_create: no memory for libev");
+	errno = 0;
+	if (!make_loop(b))
+		return why_no_fd(errno ? -errno : -EIO, "weir_reactor_create",
+				 "an epoll set for libev");
+	ev_set_userdata(b->loop, b);
+	ev_watch(b, &b->wake, fd, EV_READ);
+	ev_fork_init(&b->fork, on_fork);
+	ev_enter(b);
+	ev_fork_start(b->loop, &b->fork);
+	ev_leave();
+	b->set = find_set(b);
+	return 0;
+}
+
+static void ev_free(struct ev_backend *b)
+{
+	if (b->loop)
+		ev_loop_destroy(b->loop);
+	if (b->wake.fd >= 0)
+		close(b->wake.fd);
+	if (b->retry_timer.fd >= 0)
+		close(b->retry_timer.fd);
+	if (b->outer >= 0)
+		close(b->outer);
+	ev_fd_free_all(b);
+	ev_reserve_free(b);
+	free(b);
+}
+
+static int ev_create(struct weir_reactor *r,
+		     const struct weir_reactor_opts *opts)
+{
+	struct ev_backend *b = mem_calloc(1, sizeof(*b));
+	int err;
+
+	if (!b)
+		return why(-ENOMEM, "weir_reactor_create: no memory for the ev "
+			   "backend");
+	b->due_last = &b->due;
+	op_queue_init(&b->nops);
+	op_queue_init(&b->retry);
+	source_queue_init(&b->starving);
+	b->wake.fd = -1;
+	b->outer = -1;
+	b->no_pwait2 = own_on_valgrind(); /* 3.19 would complain. */
+	ev_io_init(&b->retry_timer, on_retry, -1, EV_READ);
+	err = open_loop(b);
+	if (err) {
+		ev_free(b);
+		return err;
+	}
+	r->backend_data = b;
+	snprintf(r->describe, sizeof(r->describe),
+		 "ev: libev %d.%d on epoll, files on up to %u workers",
+		 ev_version_major(), ev_version_minor(), opts->workers);
+	return 0;
+}
+
+static void ev_destroy(struct weir_reactor *r)
+{
+	ev_free(ev_of(r));
+	r->backend_data = NULL;
+}
+
+const struct backend backend_ev = {
+	.name = "ev",
+	.create = ev_create,
+	.destroy = ev_destroy,
+	.now = ev_clock,
+	.submit = ev_submit,
+	.cancel = ev_cancel,
+	.reap = ev_reap,
+	.flush = ev_flush,
+	.ready = ev_ready,
+	.wait = ev_wait,
+	.wake = ev_wake,
+	.pollfd = ev_pollfd,
+	.arm = ev_arm,
+	.disarm = ev_disarm,
+	.rx_returned = ev_rx_returned,
+	.fd_register = ev_fd_register,
+	.fd_unregister = ev_fd_unregister,
+	.buf_register = ev_buf_register,
+	.buf_unregister = ev_buf_unregister,
+};

@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The operations of the ev backend: where each goes, and its system call. */
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "reactor/ev/ev.h"
+
+/* op->token of a READ or WRITE: what kind of file it is on. */
+enum ev_file {
+	EV_FILE_STREAM,		/* A pipe, an eventfd: no offsets. */
+	EV_FILE_DEVICE,		/* A character device: perhaps with offsets. */
+	EV_FILE_SOCKET,
+	EV_FILE_BLOCKS,		/* Has no readiness: a worker's. */
+};
+
+/* op->token of a CONNECT. */
+enum ev_connect_state {
+	EV_CONNECT_NEW,
+	EV_CONNECT_UNDER_WAY,
+};
+
+/* Results of a step that are no errno. */
+#define EV_RES_WORKER INT64_MIN		/* Only a worker can wait for this. */
+#define EV_RES_RETRY (INT64_MIN + 1)	/* Nothing says when; try later. */
+
+int ev_accept(int fd)
+{
+	int flags = io_nonblock_begin(fd), res;
+
+	if (flags < 0)
+		return flags;
+	res = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+	if (res < 0)
+		res = -errno;
+	io_nonblock_end(fd, flags);
+	return res;
+}
+
+int ev_connect(int fd, const void *addr, socklen_t len)
+{
+	int flags = io_nonblock_begin(fd), res;
+
+	if (flags < 0)
+		return flags;
+	res = connect(fd, addr, len) ? -errno : 0;
+	io_nonblock_end(fd, flags);
+	return res;
+}
+
+/*
+ * The socket's error says how it ended; without one it is connected, unless the
+ * readiness was from before the connect.
+ */
+static int64_t connect_result(int fd)
+{
+	struct sockaddr_storage peer;
+	socklen_t len = sizeof(int);
+	int err = 0;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len))
+		return -errno;
+	if (err)
+		return -err;
+	len = sizeof(peer);
+	if (!getpeername(fd, (struct sockaddr *)&peer, &len))
+		return 0;
+	if (errno != ENOTCONN)
+		return -errno;
+	/* Ready for ever, no error and no peer: somebody took the error. */
+	return ev_poll(fd, WEIR_WRITABLE) == -EAGAIN ? -EAGAIN : -ENOTCONN;
+}
+
+static int64_t connect_step(struct weir_op *op)
+{
+	int fd = op->u.io.fd, res;
+
+	if (op->token == EV_CONNECT_UNDER_WAY)
+		return connect_result(fd);
+	res = ev_connect(fd, (const void *)(uintptr_t)op->u.io.addr,
+			 (socklen_t)op->u.io.len);
+	if (res == -EAGAIN)
+		return EV_RES_RETRY;
+	if (res != -EINPROGRESS && res != -EINTR)
+		return res;
+	op->token = EV_CONNECT_UNDER_WAY;
+	return -EAGAIN;
+}
+
+int64_t ev_poll(int fd, uint32_t events)
+{
+	struct pollfd p = { .fd = fd, .events = io_poll_mask(events) };
+
+	/* Never interrupted: it does not sleep.  Out of memory: as if not. */
+	if (poll(&p, 1, 0) <= 0)
+		return -EAGAIN;
+	if (p.revents & POLLNVAL)
+		return -EBADF;
+	return io_poll_events(p.revents);
+}
+
+static bool reads(const struct weir_op *op)
+{
+	return op->kind == IO_READ || op->kind == IO_READV;
+}
+
+/* A file without RWF_NOWAIT: by its own flag, or only when it is ready. */
+static int64_t stream_step_old(struct weir_op *op, const struct iovec *iov,
+			       int n, uint64_t off)
+{
+	int fd = op->u.io.fd;
+	int flags = fcntl(fd, F_GETFL);
+	long res;
+
+	if (flags < 0)
+		return -errno;
+	if (!(flags & O_NONBLOCK)) {
+		if (!reads(op))
+			return EV_RES_WORKER;
+		if (ev_poll(fd, WEIR_READABLE) == -EAGAIN)
+			return -EAGAIN;
+	}
+	if (reads(op) && off == WEIR_OFF_STREAM)
+		res = syscall(SYS_readv, fd, iov, n);
+	else if (reads(op))
+		res = syscall(SYS_preadv, fd, iov, n, off, 0L);
+	else if (off == WEIR_OFF_STREAM)
+		res = syscall(SYS_writev, fd, iov, n);
+	else
+		res = syscall(SYS_pwritev, fd, iov, n, off, 0L);
+	return res < 0 ? -errno : res;
+}
+
+static int64_t socket_step(struct weir_op *op, const struct iovec *iov, int n)
+{
+	struct msghdr msg = {
+		.msg_iov = (struct iovec *)iov,
+		.msg_iovlen = (size_t)n,
+	};
+	long res;
+
+	if (reads(op))
+		res = syscall(SYS_recvmsg, op->u.io.fd, &msg, MSG_DONTWAIT);
+	else
+		res = syscall(SYS_sendmsg, op->u.io.fd, &msg,
+			      MSG_DONTWAIT | MSG_NOSIGNAL);
+	return res < 0 ? -errno : res;
+}
+
+static int64_t rw_call(struct weir_op *op, const struct iovec *iov, int n,
+		       uint64_t off)
+{
+	int flags = RWF_NOWAIT | (reads(op) ? 0 : io_nosignal());
+	long res;
+
+	res = syscall(reads(op) ? SYS_preadv2 : SYS_pwritev2, op->u.io.fd, iov,
+		      n, off, off == WEIR_OFF_STREAM ? -1L : 0L, flags);
+	if (res < 0 && errno == ESPIPE && op->token == EV_FILE_DEVICE) {
+		op->token = EV_FILE_STREAM; /* A terminal, say. */
+		return -EINTR;
+	}
+	if (res < 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
+		return stream_step_old(op, iov, n, off);
+	return res < 0 ? -errno : res;
+}
+
+/* Where the kernel has no writes without a signal. */
+static int64_t rw_call_no_signal(struct weir_op *op, const struct iovec *iov,
+				 int n, uint64_t off)
+{
+	struct io_sigpipe sigpipe;
+	int64_t res;
+
+	io_sigpipe_begin(&sigpipe);
+	res = rw_call(op, iov, n, off);
+	io_sigpipe_end(&sigpipe, res == -EPIPE);
+	return res;
+}
+
+/*
+ * Raw system calls: what is read into is lent, so poisoned, and the sanitizers'
+ * wrappers would take that for a mistake.
+ */
+static int64_t rw_step(struct weir_op *op)
+{
+	const struct iovec *iov;
+	struct io_step step;
+	struct iovec one;
+	int n = 1;
+
+	io_step_next(op, &step);
+	one = (struct iovec){ step.addr, step.len };
+	iov = &one;
+	if (step.n) {
+		iov = step.iov;
+		n = (int)step.n;
+	}
+	if (reads(op))
+		io_use(&step);
+	if (op->token == EV_FILE_SOCKET)
+		return socket_step(op, iov, n);
+	if (op->token == EV_FILE_STREAM)
+		step.off = WEIR_OFF_STREAM;
+	if (reads(op) || io_nosignal())
+		return rw_call(op, iov, n, step.off);
+	return rw_call_no_signal(op, iov, n, step.off);
+}
+
+static int64_t step(struct weir_op *op)
+{
+	switch (op->kind) {
+	case IO_READ:
+	case IO_WRITE:
+	case IO_READV:
+	case IO_WRITEV:
+	case IO_ACCEPT:
+	case IO_CONNECT:
+		break;
+	default:
+		return io_sync_step(op);
+	}
+	if (fault(io_classes[op->kind].name))
+		return -EIO;
+	if (op->kind == IO_ACCEPT)
+		return ev_accept(op->u.io.fd);
+	if (op->kind == IO_CONNECT)
+		return connect_step(op);
+	return rw_step(op);
+}
+
+static bool has_steps(const struct weir_op *op)
+{
+	switch (op->kind) {
+	case IO_READ:
+	case IO_WRITE:
+	case IO_READV:
+	case IO_WRITEV:
+	case IO_RECV:
+	case IO_SEND:
+	case IO_SENDV:
+	case IO_SENDMSG:	/* One, but it counts its bytes. */
+	case IO_RECVMSG:
+	case IO_SPLICE:		/* Between polls. */
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void push_front(struct op_queue *q, struct weir_op *op)
+{
+	op->next = q->first;
+	op->pprev = &q->first;
+	if (q->first)
+		q->first->pprev = &op->next;
+	else
+		q->last = &op->next;
+	q->first = op;
+	op->flags |= OP_QUEUED;
+}
+
+/* Without a timer to try again by, the kernel's answer has to do. */
+static void retry_later(struct weir_reactor *r, struct weir_op *op)
+{
+	struct itimerspec its = { .it_value.tv_nsec = EV_RETRY_NS };
+	struct ev_backend *b = ev_of(r);
+	int fd = b->retry_timer.fd;
+
+	if (fd < 0) {
+		if (!fault("timerfd"))
+			fd = timerfd_create(CLOCK_MONOTONIC,
+					    TFD_CLOEXEC | TFD_NONBLOCK);
+		if (fd < 0 || ev_reserve(b, (uint32_t)fd + 1)) {
+			if (fd >= 0)
+				close(fd);
+			io_end(op, -EAGAIN);
+			return;
+		}
+		ev_watch(b, &b->retry_timer, fd, EV_READ);
+	}
+	if (op_queue_empty(&b->retry))
+		timerfd_settime(fd, 0, &its, NULL);
+	op_queue_push(&b->retry, op);
+}
+
+void ev_retry_all(struct weir_reactor *r)
+{
+	struct ev_backend *b = ev_of(r);
+	struct op_queue again;
+	struct weir_op *op;
+
+	/* Those that fail once more go back to b->retry. */
+	op_queue_init(&again);
+	while ((op = op_queue_pop(&b->retry)))
+		op_queue_push(&again, op);
+	while ((op = op_queue_pop(&again)))
+		ev_submit(r, op);
+}
+
+/* A splice was tried, and waits for one of its two descriptors. */
+static void wait_as_poll(struct weir_reactor *r, struct weir_op *op)
+{
+	struct ev_backend *b = ev_of(r);
+	struct ev_fd *f = ev_fd_make(b, op->u.io.fd);
+
+	if (!f) {
+		io_end(op, -ENOMEM);
+		return;
+	}
+	op_queue_push(&f->polls, op);
+	ev_fd_update(b, f);
+}
+
+enum ev_did ev_op_step(struct weir_reactor *r, struct op_queue *q,
+		       struct weir_op *op)
+{
+	int64_t res = step(op);
+
+	if (res == -EAGAIN) {
+		io_release_again(op);
+		return EV_WAITS;
+	}
+	if (res == -EINTR)
+		return EV_GOES_ON;
+	if (q)
+		op_queue_del(q, op);
+	if (res == EV_RES_WORKER) {
+		worker_submit(r, op);
+		return EV_ENDED;
+	}
+	if (res == EV_RES_RETRY) {
+		retry_later(r, op);
+		return EV_ENDED;
+	}
+	if (!has_steps(op)) {
+		if (op->kind == IO_ACCEPT && res >= 0)
+			(void)ev_fd_make(ev_of(r), (int)res);
+		io_end(op, res);
+		return EV_ENDED;
+	}
+	if (io_step_done(op, res))
+		return EV_ENDED;
+	if (op->kind == IO_SPLICE) {
+		wait_as_poll(r, op);
+		return EV_ENDED;
+	}
+	if (q)
+		push_front(q, op);
+	return EV_GOES_ON;
+}
+
+/* Try @op now, unless others wait before it; what is left of it waits. */
+static void start(struct weir_reactor *r, struct weir_op *op, int dir)
+{
+	struct ev_backend *b = ev_of(r);
+	struct ev_fd *f = ev_fd_find(b, op->u.io.fd);
+	enum ev_did did = EV_GOES_ON;
+	struct op_queue *q;
+	int tries;
+
+	if (op->u.io.fd < 0) {
+		io_end(op, -EBADF); /* poll(2) would overlook it. */
+		return;
+	}
+	if (!f || op->kind == IO_POLL || !ev_fd_queue(f, dir)->first)
+		for (tries = 0; tries < EV_TRIES_MAX && did == EV_GOES_ON;
+		     tries++)
+			did = ev_op_step(r, NULL, op);
+	if (did == EV_ENDED)
+		return;
+	if (!f)
+		f = ev_fd_make(b, op->u.io.fd);
+	if (!f) {
+		io_end(op, -ENOMEM);
+		return;
+	}
+	q = op->kind == IO_POLL ? &f->polls : ev_fd_queue(f, dir);
+	op_queue_push(q, op);
+	ev_fd_update(b, f);
+}
+
+static enum ev_file file_kind(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return EV_FILE_STREAM; /* The read will say EBADF. */
+	switch (st.st_mode & S_IFMT) {
+	case S_IFSOCK:
+		return EV_FILE_SOCKET;
+	case S_IFCHR:
+		return EV_FILE_DEVICE;
+	case S_IFIFO:
+	case 0: /* An eventfd, a timerfd. */
+		return EV_FILE_STREAM;
+	default:
+		return EV_FILE_BLOCKS;
+	}
+}
+
+/* A socket that lingers makes close(2) wait, and so may a file's last close. */
+static bool close_may_block(int fd)
+{
+	struct linger linger;
+	socklen_t len = sizeof(linger);
+
+	switch (file_kind(fd)) {
+	case EV_FILE_STREAM:
+		return false;
+	case EV_FILE_SOCKET:
+		return getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &len) ||
+		       (linger.l_onoff && linger.l_linger);
+	default:
+		return true;
+	}
+}
+
+/*
+ * A short read of what the page cache has is a copy, and far cheaper than a
+ * trip to a worker.  O_DIRECT would wait for the disk here.
+ */
+static bool may_be_cached(const struct weir_op *op)
+{
+	uint64_t len = op->kind == IO_READV ? op->u.io.aux : op->u.io.len;
+	int flags;
+
+	if (!reads(op) || len > EV_CACHED_MAX)
+		return false;
+	flags = fcntl(op->u.io.fd, F_GETFL);
+	return flags >= 0 && !(flags & O_DIRECT);
+}
+
+/* Whether the cache had it all; what is missing, a worker reads. */
+static bool read_cached(struct weir_op *op)
+{
+	struct io_step step;
+	struct iovec one;
+	long res;
+	int i;
+
+	for (i = 0; i < EV_TRIES_MAX; i++) {
+		io_step_next(op, &step);
+		one = (struct iovec){ step.addr, step.len };
+		io_use(&step);
+		res = syscall(SYS_preadv2, op->u.io.fd,
+			      step.n ? step.iov : &one, step.n ? step.n : 1,
+			      step.off,
+			      step.off == WEIR_OFF_STREAM ? -1L : 0L,
+			      RWF_NOWAIT);
+		if (res < 0)
+			return false;
+		if (io_step_done(op, res))
+			return true;
+	}
+	return false;
+}
+
+static void submit_rw(struct weir_reactor *r, struct weir_op *op)
+{
+	op->token = file_kind(op->u.io.fd);
+	if (op->token != EV_FILE_BLOCKS)
+		start(r, op, reads(op) ? EV_READ : EV_WRITE);
+	else if (!may_be_cached(op) || !read_cached(op))
+		worker_submit(r, op);
+}
+
+void ev_submit(struct weir_reactor *r, struct weir_op *op)
+{
+	switch (op->kind) {
+	case IO_NOP:
+		op_queue_push(&ev_of(r)->nops, op);
+		break;
+	case IO_READ:
+	case IO_WRITE:
+	case IO_READV:
+	case IO_WRITEV:
+		submit_rw(r, op);
+		break;
+	case IO_CONNECT:
+		op->token = EV_CONNECT_NEW;
+		start(r, op, EV_WRITE);
+		break;
+	case IO_SEND:
+	case IO_SENDV:
+	case IO_SENDMSG:
+		start(r, op, EV_WRITE);
+		break;
+	case IO_ACCEPT:
+	case IO_RECV:
+	case IO_RECVMSG:
+	case IO_POLL:
+		start(r, op, EV_READ);
+		break;
+	case IO_SPLICE:
+		wait_as_poll(r, op);
+		break;
+	case IO_SHUTDOWN:
+		io_end(op, io_sync_step(op));
+		break;
+	case IO_CLOSE:
+		if (close_may_block(op->u.io.fd))
+			worker_submit(r, op);
+		else
+			io_end(op, io_sync_step(op));
+		break;
+	default:
+		worker_submit(r, op);
+	}
+}
+
+static struct op_queue *queue_of(struct ev_backend *b, struct ev_fd *f,
+				 const struct weir_op *op)
+{
+	const struct weir_op *it;
+
+	switch (op->kind) {
+	case IO_NOP:
+		return &b->nops;
+	case IO_POLL:
+	case IO_SPLICE:
+		return &f->polls;
+	case IO_ACCEPT:
+	case IO_RECV:
+	case IO_RECVMSG:
+	case IO_READ:
+	case IO_READV:
+		return &f->in;
+	case IO_CONNECT:
+		for (it = b->retry.first; it; it = it->next)
+			if (it == op)
+				return &b->retry;
+		return &f->out;
+	default:
+		return &f->out;
+	}
+}
+
+bool ev_cancel(struct weir_reactor *r, struct weir_op *op)
+{
+	struct ev_backend *b = ev_of(r);
+	struct ev_fd *f = NULL;
+
+	debug_check(op->flags & OP_QUEUED);
+	if (op->kind != IO_NOP)
+		f = ev_fd_find(b, op->u.io.fd);
+	op_queue_del(queue_of(b, f, op), op);
+	if (f)
+		ev_fd_update(b, f);
+	io_end(op, -ECANCELED);
+	return true;
+}

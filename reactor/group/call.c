@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Calls, and waiting for capacity.  In a group both go by rings.  Else a call
+ * is a post whose operation is returned by itself, and who waits for capacity
+ * travels:
+ *
+ *	the waiter's reactor            the reactor that is waited for
+ *	weir_capacity_wait()  --- op --->   arrive(): tell at once, or keep it
+ *	capacity_cancel()     --- wake-up ->   capacities_recall(): send back who is marked
+ *	capacity_returned()       <-- op ----   when there is capacity, or it stops
+ *
+ * The mark is a word of the operation's own.  Nothing else of it is written by
+ * both sides: while it is away, .next is the other's, and all else the owner's.
+ */
+
+#include <sched.h>
+
+#include <weir/call.h>
+
+#include "reactor/group/spsc-inline.h"
+
+/* In op->u.words. */
+enum {
+	CALL_TO,
+	CALL_FN,
+	CALL_ARG,
+	CALL_MARK,	/* 1: its owner does not want it any more. */
+	CALL_TOLD,	/* 1: it is on its way back. */
+};
+
+static struct weir_reactor *to_of(const struct weir_op *op)
+{
+	return (struct weir_reactor *)(uintptr_t)op->u.words[CALL_TO];
+}
+
+static bool is_marked(struct weir_op *op)
+{
+	return __atomic_load_n(&op->u.words[CALL_MARK], __ATOMIC_SEQ_CST);
+}
+
+static void mark(struct weir_op *op)
+{
+	__atomic_store_n(&op->u.words[CALL_MARK], 1, __ATOMIC_SEQ_CST);
+}
+
+/*
+ * Who is inside another's mailbox is counted, so that this one neither stops
+ * between a look at whether it does and what is then put, nor is gone while it
+ * is being woken: leave() is the last that is done to it.
+ */
+static void visit(struct weir_reactor *r)
+{
+	atomic_fetch_add(&r->mailbox.visitors, 1);
+}
+
+static void leave(struct weir_reactor *r)
+{
+	atomic_fetch_sub(&r->mailbox.visitors, 1);
+}
+
+void mailbox_await_visitors(struct weir_reactor *r)
+{
+	while (atomic_load(&r->mailbox.visitors))
+		sched_yield();
+}
+
+static void send_back(struct weir_op *op, int64_t res)
+{
+	struct weir_reactor *r = op->reactor;
+
+	visit(r);
+	op->res = res;
+	mailbox_send(r, op);
+	leave(r);
+}
+
+/* A call by the mailbox. */
+
+static void shared_call_cancel(struct weir_op *op)
+{
+	mark(op);
+}
+
+static const struct weir_op_class shared_call_class = {
+	.name = "call",
+	.cancel = shared_call_cancel,
+};
+
+/* On the other's thread. */
+static void call_arrives(void *arg)
+{
+	struct weir_op *op = arg;
+	int64_t (*fn)(void *arg) =
+		(int64_t (*)(void *))(uintptr_t)op->u.words[CALL_FN];
+	int64_t res = -ECANCELED;
+
+	if (!is_marked(op))
+		res = fn((void *)(uintptr_t)op->u.words[CALL_ARG]);
+	send_back(op, res);
+}
+
+static int call_by_mailbox(struct weir_reactor *r, struct weir_op *op,
+			   struct weir_reactor *to,
+			   int64_t (*fn)(void *arg), void *arg)
+{
+	int err;
+
+	op->u.words[CALL_TO] = (uintptr_t)to;
+	op->u.words[CALL_FN] = (uintptr_t)fn;
+	op->u.words[CALL_ARG] = (uintptr_t)arg;
+	op->u.words[CALL_MARK] = 0;
+	op_enlist(r, op, &shared_call_class);
+	visit(to);
+	err = weir_post(to, call_arrives, op);
+	leave(to);
+	if (unlikely(err)) {
+		op_abandon(op);
+		r->stats.refused += err == -EAGAIN;
+	}
+	return err;
+}
+
+/* A call by a ring. */
+
+/*
+ * Where its message is, in words of the operation that lists would need, and
+ * its result: they are on the line that is written anyway.
+ */
+static void set_place(struct weir_op *op, struct spsc *spsc, uint64_t pos)
+{
+	op->pprev = (struct weir_op **)(void *)spsc;
+	op->res = (int64_t)pos;
+}
+
+static void spsc_call_cancel(struct weir_op *op)
+{
+	spsc_cancel((struct spsc *)(void *)op->pprev, (uint64_t)op->res);
+}
+
+static const struct weir_op_class spsc_call_class = {
+	.name = "call",
+	.cancel = spsc_call_cancel,
+};
+
+/* In no list: nobody need end it, for it is answered soon. */
+static int call_by_spsc(struct spsc *spsc, struct weir_op *op,
+			int64_t (*fn)(void *arg), void *arg)
+{
+	struct weir_reactor *r = spsc->from;
+	uint64_t pos = spsc->next;
+	int err = spsc_call(spsc, op, fn, arg);
+
+	if (unlikely(err == -EAGAIN)) {
+		r->stats.refused++;
+		return mailbox_refuses(&spsc->to->mailbox);
+	}
+	if (unlikely(err))
+		return err;
+	op->reactor = r;
+	op->cls = &spsc_call_class;
+	op->state = OP_PENDING;
+	op->flags = 0;
+	op->detail = (struct weir_op_detail){ 0 };
+	set_place(op, spsc, pos);
+	r->n_begun++;
+	if (unlikely(op->deadline.expires_ns))
+		op_deadline_begin(r, op);
+	reactor_touch(r);
+	return 0;
+}
+
+int weir_call(struct weir_reactor *r, struct weir_op *op,
+	      struct weir_reactor *to, int64_t (*fn)(void *arg), void *arg)
+{
+	struct spsc *spsc;
+	int err;
+
+	if (unlikely(!to || !fn))
+		return -EINVAL;
+	err = op_admit(r, op);
+	if (unlikely(err))
+		return op_admitted(err);
+	spsc = spsc_between(r, to);
+	if (unlikely(!spsc))
+		return call_by_mailbox(r, op, to, fn, arg);
+	return call_by_spsc(spsc, op, fn, arg);
+}
+
+/* Capacity in a ring: its sender waits on its own reactor. */
+
+static void spsc_capacity_cancel(struct weir_op *op)
+{
+	struct spsc *spsc = spsc_between(op->reactor, to_of(op));
+
+	op_queue_del(&spsc->waiting, op);
+	if (op_queue_empty(&spsc->waiting))
+		atomic_store(&spsc->wants_capacity, false);
+	op_complete(op, -ECANCELED);
+}
+
+static const struct weir_op_class spsc_capacity_class = {
+	.name = "wait for capacity",
+	.cancel = spsc_capacity_cancel,
+};
+
+static int wait_at_spsc(struct spsc *spsc, struct weir_op *op)
+{
+	if (unlikely(atomic_load(&spsc->closed)))
+		return -ESHUTDOWN;
+	op->u.words[CALL_TO] = (uintptr_t)spsc->to;
+	op_enlist(spsc->from, op, &spsc_capacity_class);
+	op_queue_push(&spsc->waiting, op);
+	atomic_store(&spsc->wants_capacity, true);
+	return 0;
+}
+
+/* Capacity in a mailbox: who waits travels. */
+
+static void capacity_cancel(struct weir_op *op)
+{
+	struct weir_reactor *to = to_of(op);
+
+	mark(op);
+	atomic_fetch_or(&to->requests, REQUEST_RECALL);
+	mailbox_wake(to);
+}
+
+static void capacity_returned(struct weir_op *op);
+
+static const struct weir_op_class capacity_class = {
+	.name = "wait for capacity",
+	.cancel = capacity_cancel,
+	.owner = capacity_returned,
+};
+
+static void tell(struct weir_op *op, int64_t res)
+{
+	op->u.words[CALL_TOLD] = 1;
+	send_back(op, is_marked(op) ? -ECANCELED : res);
+}
+
+static void capacity_arrives(struct weir_reactor *r, struct weir_op *op)
+{
+	/* What was marked on its way may have been recalled before it came. */
+	if (atomic_load(&r->down) || is_marked(op)) {
+		tell(op, -ESHUTDOWN);
+		return;
+	}
+	op->next = NULL;
+	*r->mailbox.waiting_last = op;
+	r->mailbox.waiting_last = &op->next;
+	mailbox_note_more(&r->mailbox);
+}
+
+static void capacity_returned(struct weir_op *op)
+{
+	if (op->u.words[CALL_TOLD])
+		op_complete(op, op->res);
+	else
+		capacity_arrives(to_of(op), op);
+}
+
+/* Tell all that @why is a reason for, at most @n; the rest stays in order. */
+static void tell_some(struct weir_reactor *r, uint64_t n,
+		      bool (*why)(struct weir_op *op), int64_t res)
+{
+	struct weir_op **at = &r->mailbox.waiting, *op;
+
+	while (n && (op = *at)) {
+		if (!why(op)) {
+			at = &op->next;
+			continue;
+		}
+		*at = op->next;
+		tell(op, res);
+		n--;
+	}
+	if (!*at)
+		r->mailbox.waiting_last = at;
+	mailbox_note_more(&r->mailbox);
+}
+
+static bool always(struct weir_op *op)
+{
+	(void)op;
+	return true;
+}
+
+void capacities_recall(struct weir_reactor *r)
+{
+	tell_some(r, UINT64_MAX, is_marked, -ECANCELED);
+}
+
+void capacities_end(struct weir_reactor *r)
+{
+	tell_some(r, UINT64_MAX, always, -ESHUTDOWN);
+}
+
+void capacities_tell(struct weir_reactor *r)
+{
+	if (r->mailbox.waiting && mailbox_has_capacity(&r->mailbox))
+		tell_some(r, mailbox_capacity(&r->mailbox), always, 0);
+}
+
+static int wait_at_mailbox(struct weir_reactor *r, struct weir_op *op,
+			   struct weir_reactor *to)
+{
+	int err = 0;
+
+	visit(to);
+	if (atomic_load(&to->down)) {
+		err = -ESHUTDOWN;
+	} else {
+		op->u.words[CALL_TO] = (uintptr_t)to;
+		op->u.words[CALL_MARK] = 0;
+		op->u.words[CALL_TOLD] = 0;
+		op_enlist(r, op, &capacity_class);
+		mailbox_send(to, op);
+	}
+	leave(to);
+	return err;
+}
+
+int weir_capacity_wait(struct weir_reactor *r, struct weir_op *op,
+		       struct weir_reactor *to)
+{
+	struct spsc *spsc;
+	int err;
+
+	if (unlikely(!to))
+		return -EINVAL;
+	err = op_admit(r, op);
+	if (unlikely(err))
+		return op_admitted(err);
+	spsc = spsc_between(r, to);
+	return spsc ? wait_at_spsc(spsc, op) : wait_at_mailbox(r, op, to);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Posts and homecomings; the header says how, and why there are no fences.
+ *
+ * The order of memory, by what it is needed for.  S is a sender, R the reactor.
+ *
+ *  1. What S wrote before it is seen by what R then runs.  S fills the cell and
+ *     stores .seq = full; R loads .seq, finds it full, and reads the cell: a
+ *     release that is paired with an acquire.  Relaxed, R could read the cell
+ *     as it was a round before.  For .owner the same: the exchange of
+ *     op_return() releases the operation and what it has done, that of
+ *     take_returned() acquires it.  R takes the whole stack and never
+ *     compares with an operation on it, so none can leave and come back in
+ *     between (no ABA).
+ *
+ *  2. A cell is not filled before R has read it.  R stores .seq = free for the
+ *     next round after it has read .fn and .arg; S loads .seq, finds it free
+ *     for its position, and only then claims: release and acquire again, the
+ *     other way round.  A cell that R has emptied and S still finds full is
+ *     one that S is refused for, which is no harm.
+ *
+ *  3. One sender to a position.  The exchange of .tail decides; nothing is read
+ *     because of its order, for (2) has come before it by .seq.  Positions have
+ *     64 bits and do not come again; .seq tells a position from the one a round
+ *     later, so that S, who has been asleep between its loads, fails to
+ *     exchange .tail, or finds .seq moved on and looks again.
+ *
+ *  4. The wake-up.  S stores .seq (or exchanges .owner, or sets a bit of the
+ *     reactor's .requests), then loads .asleep; R stores .asleep, then loads
+ *     .seq, .owner and .requests.  This is the case that release and acquire
+ *     are too weak for: each may put off its store until after its load, so
+ *     that neither sees the other, and R sleeps on a full mailbox.
+ *     Sequentially consistent, the four have one order that all agree on, in
+ *     which one of the stores comes first and is seen by the other's load.
+ *     So of the atomics above the store of full, the exchange of .owner, the
+ *     stores and loads of .asleep, and R's loads cannot be weaker.  R looks
+ *     at the cell of its head only: who fills another cell leaves it to who
+ *     fills that one, and this rings for itself.
+ *
+ *  5. One wake-up for each sleep.  Among those that load .asleep as true one
+ *     exchanges it and rings.  R stores false after it has woken: a wake-up
+ *     that came for work that R has found by itself ends a later sleep
+ *     early, and a sleep that begins anew has all of (4) for itself again.
+ *
+ * R's store of free is in none of these but (2), and a release only: on x86
+ * that saves a locked instruction for each post.  What remains could be
+ * weaker: S's loads of .tail (relaxed) and .seq (acquire), .wakes (relaxed).
+ * It would not be cheaper; one order for all of them is easier to argue.
+ *
+ * tests/models/mailbox.pml goes through all orders of these steps; a variant
+ * without R's second look is found to hang.  tests/test-mailbox.c hammers them.
+ */
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/mutation.h"
+#include "reactor/group/spsc-inline.h"
+
+/*
+ * A cell's sequence is even when it is free for a position, odd when it is full
+ * there, and is moved on by a whole round when it is emptied.  Doubled, because
+ * in a mailbox of one cell the next round begins at the next position.
+ */
+static inline uint64_t free_at(uint64_t pos)
+{
+	return 2 * pos;
+}
+
+static inline uint64_t full_at(uint64_t pos)
+{
+	return 2 * pos + 1;
+}
+
+int mailbox_init(struct mailbox *box, uint32_t n)
+{
+	box->cells = mem_calloc(n, sizeof(*box->cells));
+	if (!box->cells)
+		return -ENOMEM;
+	box->mask = n - 1;
+	box->waiting_last = &box->waiting;
+	for (uint32_t i = 0; i < n; i++)
+		atomic_init(&box->cells[i].seq, free_at(i));
+	return 0;
+}
+
+void mailbox_fini(struct mailbox *box)
+{
+	free(box->cells);
+}
+
+static inline int put(struct mailbox *box, void (*fn)(void *arg), void *arg)
+{
+	uint64_t pos = atomic_load(&box->tail);
+	struct mailbox_cell *cell;
+	uint64_t seq;
+
+	for (;;) {
+		cell = &box->cells[pos & box->mask];
+		seq = atomic_load(&cell->seq);
+		if (seq < free_at(pos))
+			return -EAGAIN;
+		if (seq > free_at(pos))
+			pos = atomic_load(&box->tail);
+		else if (atomic_compare_exchange_weak(&box->tail, &pos,
+						      pos + 1))
+			break;
+	}
+	cell->fn = fn;
+	cell->arg = arg;
+	atomic_store(&cell->seq, full_at(pos));
+	return 0;
+}
+
+int mailbox_put(struct mailbox *box, void (*fn)(void *arg), void *arg)
+{
+	return put(box, fn, arg);
+}
+
+static inline bool has_post(struct mailbox *box)
+{
+	struct mailbox_cell *cell = &box->cells[box->head & box->mask];
+
+	return atomic_load(&cell->seq) == full_at(box->head);
+}
+
+static bool has_more(struct mailbox *box)
+{
+	return (box->rings && rings_have(box->rings)) ||
+	       (box->waiting && mailbox_has_capacity(box));
+}
+
+bool mailbox_has(struct mailbox *box)
+{
+	return box->due || has_post(box) ||
+	       (atomic_load(&box->owner) && !mutation(lost_wakeup)) ||
+	       (unlikely(box->more) && has_more(box));
+}
+
+uint64_t mailbox_capacity(struct mailbox *box)
+{
+	return box->mask + 1 - (atomic_load(&box->tail) - box->head);
+}
+
+/* Not just for one more: who is told of capacity is to have some work done. */
+bool mailbox_has_capacity(struct mailbox *box)
+{
+	return mailbox_capacity(box) >= (box->mask + 2) / 2;
+}
+
+/* The stack has the last on top; results are due in the order they came. */
+static void take_returned(struct mailbox *box)
+{
+	struct weir_op *op, *next, *list = NULL, **end = &box->due;
+
+	for (op = atomic_exchange(&box->owner, NULL); op; op = next) {
+		next = op->next;
+		op->next = list;
+		list = op;
+	}
+	while (*end)
+		end = &(*end)->next;
+	*end = list;
+}
+
+bool mailbox_take(struct weir_reactor *r, const struct weir_op *op)
+{
+	struct mailbox *box = &r->mailbox;
+	struct weir_op **at = &box->due;
+
+	take_returned(box);
+	while (*at && *at != op)
+		at = &(*at)->next;
+	if (!*at)
+		return false;
+	*at = op->next;
+	return true;
+}
+
+static void bring_back(struct weir_reactor *r)
+{
+	struct mailbox *box = &r->mailbox;
+	struct weir_op *op;
+
+	if (unlikely(atomic_load(&box->owner)))
+		take_returned(box);
+	while (unlikely((op = box->due))) {
+		box->due = op->next;
+		if (op->cls->owner)
+			op->cls->owner(op);
+		else
+			op_complete(op, op->res);
+	}
+}
+
+static unsigned int run_more(struct weir_reactor *r, unsigned int max)
+{
+	if (unlikely(r->mailbox.waiting))
+		capacities_tell(r);
+	return r->mailbox.rings ? rings_run(r, max) : 0;
+}
+
+__attribute__((noinline)) static unsigned int run(struct weir_reactor *r,
+						  unsigned int max)
+{
+	struct mailbox *box = &r->mailbox;
+	struct mailbox_cell *cell;
+	void (*fn)(void *arg);
+	unsigned int n;
+	void *arg;
+
+	bring_back(r);
+	for (n = 0; n < max; n++) {
+		cell = &box->cells[box->head & box->mask];
+		if (atomic_load(&cell->seq) != full_at(box->head))
+			break;
+		fn = cell->fn;
+		arg = cell->arg;
+		box->head++;
+		atomic_store_explicit(&cell->seq, free_at(box->head + box->mask),
+				      memory_order_release);
+		fn(arg);
+	}
+	r->stats.posts += n;
+	if (unlikely(box->more))
+		n += run_more(r, max);
+	return n;
+}
+
+/* Of most turns that is all. */
+unsigned int mailbox_run(struct weir_reactor *r, unsigned int max)
+{
+	struct mailbox *box = &r->mailbox;
+
+	if (likely(!box->more && !box->due && !atomic_load(&box->owner) &&
+		   !has_post(box)))
+		return 0;
+	return run(r, max);
+}
+
+void mailbox_wake(struct weir_reactor *r)
+{
+	if (atomic_load(&r->mailbox.asleep) &&
+	    atomic_exchange(&r->mailbox.asleep, false)) {
+		atomic_fetch_add(&r->mailbox.wakes, 1);
+		r->backend->wake(r);
+	}
+}
+
+void mailbox_send(struct weir_reactor *r, struct weir_op *op)
+{
+	struct weir_op *top = atomic_load(&r->mailbox.owner);
+
+	do {
+		op->next = top;
+	} while (!atomic_compare_exchange_weak(&r->mailbox.owner, &top, op));
+	mailbox_wake(r);
+}
+
+void op_return(struct weir_op *op)
+{
+	mailbox_send(op->reactor, op);
+}
+
+/* These two apart, so that a post that a ring takes has no call in it. */
+__attribute__((noinline)) static int post_slowly(struct spsc *spsc,
+						 void (*fn)(void *arg),
+						 void *arg)
+{
+	int err = spsc_post(spsc, fn, arg);
+
+	return likely(err != -EAGAIN) ? err :
+					mailbox_refuses(&spsc->to->mailbox);
+}
+
+__attribute__((noinline)) static int post_from_afar(struct weir_reactor *r,
+						    void (*fn)(void *arg),
+						    void *arg)
+{
+	if (atomic_load(&r->down))
+		return -ESHUTDOWN;
+	if (unlikely(put(&r->mailbox, fn, arg)))
+		return mailbox_refuses(&r->mailbox);
+	if (unlikely(atomic_load(&r->mailbox.asleep)))
+		mailbox_wake(r);
+	return 0;
+}
+
+int weir_post(struct weir_reactor *r, void (*fn)(void *arg), void *arg)
+{
+	struct spsc *spsc;
+
+	if (r->mailbox.rings && rings_here) {
+		spsc = spsc_between(rings_here, r);
+		if (likely(spsc && spsc->next != spsc->limit))
+			return spsc_post(spsc, fn, arg);
+		if (spsc)
+			return post_slowly(spsc, fn, arg);
+	}
+	return post_from_afar(r, fn, arg);
+}

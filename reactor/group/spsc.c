@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rings; the header says how.
+ *
+ * The order of memory.  S is the sender, R the receiver.
+ *
+ *  1. S fills a cell and stores .tail; R loads .tail and reads the cell.  R
+ *     writes a result and stores .head; S loads .head and reads the result.
+ *     Both are a release that is paired with an acquire.  S writes to a cell
+ *     again when .done has passed it, so after R has read it.
+ *
+ *  2. The wake-ups.  S stores .tail, then loads R's .asleep; R stores .asleep,
+ *     then loads .tail.  R stores .head or .closed, then loads S's .asleep,
+ *     or first .wants_capacity; S stores .wants_capacity, then .asleep, and
+ *     then loads .head and .closed.  In each pair one must see the other, for
+ *     which all of them are sequentially consistent.  On x86 that costs a
+ *     locked instruction, which waits for all that was written before: so it
+ *     is done once at the end of S's turn, and of R's share in its own.  What
+ *     is shown before that, every SPSC_PUBLISH_EVERY messages, is a release
+ *     only, and who is seen to sleep is woken, or else by the end.
+ *
+ *  3. A cancel is a store to the cell's kind, which R loads before it runs the
+ *     call.  It may come too late, and what R answers is the truth in any case:
+ *     so nothing depends on its order.
+ *
+ * tests/models/spsc.pml goes through all orders of these steps, but for .closed
+ * and what comes of it: that is in tests/models/group.pml.
+ */
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "reactor/group/spsc-inline.h"
+
+_Thread_local struct weir_reactor *rings_here;
+
+static bool spsc_init(struct spsc *spsc, uint32_t size)
+{
+	spsc->mask = size - 1;
+	spsc->cells = mem_aligned(SPSC_LINE, size * sizeof(*spsc->cells));
+	spsc->kinds = mem_aligned(SPSC_LINE, size * sizeof(*spsc->kinds));
+	spsc->results = mem_aligned(SPSC_LINE, size * sizeof(*spsc->results));
+	spsc->ops = mem_calloc(size, sizeof(struct weir_op *));
+	op_queue_init(&spsc->waiting);
+	return spsc->cells && spsc->kinds && spsc->results && spsc->ops;
+}
+
+static void spsc_free(struct spsc *spsc)
+{
+	if (!spsc)
+		return;
+	free(spsc->cells);
+	free(spsc->kinds);
+	free(spsc->results);
+	free(spsc->ops);
+	free(spsc);
+}
+
+void ring_matrix_destroy(struct ring_matrix *mesh)
+{
+	uint32_t i, k;
+
+	for (i = 0; mesh && mesh->rings && i < mesh->n; i++) {
+		for (k = 0; mesh->rings[i].out && k < mesh->n; k++)
+			spsc_free(mesh->rings[i].out[k]);
+		free(mesh->rings[i].out);
+		free(mesh->rings[i].in);
+	}
+	if (mesh)
+		free(mesh->rings);
+	free(mesh);
+}
+
+static bool make_rings(struct ring_matrix *mesh, struct rings *from)
+{
+	struct spsc *spsc;
+	uint32_t k;
+
+	for (k = 0; k < mesh->n; k++) {
+		if (k == from->self)
+			continue;
+		spsc = mem_aligned(SPSC_LINE, sizeof(*spsc));
+		if (!spsc)
+			return false;
+		from->out[k] = spsc;
+		mesh->rings[k].in[from->self] = spsc;
+		if (!spsc_init(spsc, mesh->size))
+			return false;
+	}
+	return true;
+}
+
+static bool make_all(struct ring_matrix *mesh)
+{
+	struct rings *rings;
+	uint32_t i;
+
+	mesh->rings = mem_calloc(mesh->n, sizeof(*mesh->rings));
+	if (!mesh->rings)
+		return false;
+	for (i = 0; i < mesh->n; i++) {
+		rings = &mesh->rings[i];
+		rings->mesh = mesh;
+		rings->self = i;
+		rings->in = mem_calloc(mesh->n, sizeof(struct spsc *));
+		rings->out = mem_calloc(mesh->n, sizeof(struct spsc *));
+		if (!rings->in || !rings->out)
+			return false;
+	}
+	for (i = 0; i < mesh->n; i++)
+		if (!make_rings(mesh, &mesh->rings[i]))
+			return false;
+	return true;
+}
+
+struct ring_matrix *ring_matrix_create(uint32_t n, uint32_t size)
+{
+	struct ring_matrix *mesh = mem_calloc(1, sizeof(*mesh));
+
+	if (!mesh)
+		return NULL;
+	mesh->n = n;
+	mesh->size = size;
+	if (make_all(mesh))
+		return mesh;
+	ring_matrix_destroy(mesh);
+	return NULL;
+}
+
+void rings_join(struct ring_matrix *mesh, uint32_t index,
+		struct weir_reactor *r)
+{
+	struct rings *rings = &mesh->rings[index];
+
+	rings->r = r;
+	for (uint32_t i = 0; i < mesh->n; i++) {
+		if (i == index)
+			continue;
+		rings->in[i]->to = r;
+		rings->out[i]->from = r;
+	}
+	r->mailbox.rings = rings;
+	mailbox_note_more(&r->mailbox);
+}
+
+/* The sender. */
+
+/* In no order to anything else: who must know asks mailbox_wake(). */
+static inline bool seems_asleep(struct weir_reactor *r)
+{
+	return atomic_load_explicit(&r->mailbox.asleep, memory_order_relaxed);
+}
+
+/* Before the end of the turn; that will ring, too. */
+static void publish_early(struct spsc *spsc)
+{
+	atomic_store_explicit(&spsc->tail, spsc->next, memory_order_release);
+	if (unlikely(seems_asleep(spsc->to)))
+		mailbox_wake(spsc->to);
+}
+
+static void list_unshown(struct spsc *spsc)
+{
+	struct rings *rings = spsc->from->mailbox.rings;
+
+	spsc->next_unshown = rings->unshown ? rings->unshown : spsc;
+	rings->unshown = spsc;
+}
+
+/* Move .limit, or say why not. */
+static int go_on(struct spsc *spsc)
+{
+	uint64_t capacity;
+
+	if (spsc->next_unshown)
+		publish_early(spsc);
+	if (unlikely(spsc->from->attention & ATTENTION_STOPPING ||
+		     atomic_load(&spsc->closed)))
+		return -ESHUTDOWN;
+	if (unlikely(spsc_used(spsc) > spsc->mask))
+		spsc_forget_posts(spsc);
+	capacity = spsc->mask + 1 - spsc_used(spsc);
+	if (unlikely(!capacity))
+		return -EAGAIN;
+	spsc->limit =
+		spsc->next +
+		(capacity < SPSC_PUBLISH_EVERY ? capacity : SPSC_PUBLISH_EVERY);
+	if (!spsc->next_unshown)
+		list_unshown(spsc);
+	return 0;
+}
+
+/* The end of a turn shows what is left; outside of one nobody would. */
+int spsc_write_slowly(struct spsc *spsc, union spsc_fn fn, void *arg,
+		      enum spsc_kind kind)
+{
+	int err = go_on(spsc);
+
+	if (unlikely(err))
+		return err;
+	spsc_put(spsc, fn, arg, kind);
+	if (unlikely(!spsc->from->in_turn))
+		rings_publish(spsc->from->mailbox.rings);
+	return 0;
+}
+
+void rings_publish(struct rings *rings)
+{
+	struct spsc *spsc;
+
+	while (rings && (spsc = rings->unshown)) {
+		rings->unshown =
+			spsc->next_unshown == spsc ? NULL : spsc->next_unshown;
+		spsc->next_unshown = NULL;
+		spsc->limit = spsc->next;
+		atomic_store(&spsc->tail, spsc->next);
+		mailbox_wake(spsc->to);
+	}
+}
+
+/* Not just for one more: who is told of capacity is to have some work done. */
+bool spsc_has_capacity(struct spsc *spsc)
+{
+	spsc_forget_posts(spsc);
+	return spsc_used(spsc) <= (spsc->mask + 1) / 2;
+}
+
+/* The cell is @pos's until its end was told, which it was not. */
+void spsc_cancel(struct spsc *spsc, uint64_t pos)
+{
+	atomic_store(&spsc->kinds[pos & spsc->mask], SPSC_CANCELLED);
+}
+
+/* Off no list: a call is answered soon, also when its reactor stops. */
+static inline void call_ended(struct weir_op *op, int64_t res)
+{
+	struct weir_reactor *r = op->reactor;
+
+	if (unlikely(op->deadline.expires_ns))
+		wheel_del(&r->wheel, &op->deadline);
+	op_call_back(r, op, op_result(op, res));
+}
+
+static inline bool is_post(const struct spsc *spsc, uint64_t pos)
+{
+	return atomic_load_explicit(&spsc->kinds[pos & spsc->mask],
+				    memory_order_relaxed) == SPSC_POST;
+}
+
+/* Not beyond what was seen: a callback that sends may move .done past it. */
+static unsigned int tell_ends(struct spsc *spsc, unsigned int max)
+{
+	uint64_t head = atomic_load(&spsc->head), pos;
+	unsigned int n = 0;
+
+	while (spsc->n_calls && spsc->done < head && n < max) {
+		pos = spsc->done++;
+		if (is_post(spsc, pos))
+			continue;
+		spsc->n_calls--;
+		call_ended(spsc->ops[pos & spsc->mask],
+			   spsc->results[pos & spsc->mask]);
+		n++;
+	}
+	return n;
+}
+
+/* One for each message that there is capacity for, and no herd. */
+static unsigned int tell_capacity(struct spsc *spsc)
+{
+	bool closed = atomic_load(&spsc->closed);
+	unsigned int n = 0, most;
+
+	if (!closed && !spsc_has_capacity(spsc))
+		return 0;
+	most = closed ? UINT32_MAX :
+			(unsigned int)(spsc->mask + 1 - spsc_used(spsc));
+	while (n < most && !op_queue_empty(&spsc->waiting)) {
+		op_complete(op_queue_pop(&spsc->waiting),
+			    closed ? -ESHUTDOWN : 0);
+		n++;
+	}
+	if (op_queue_empty(&spsc->waiting))
+		atomic_store(&spsc->wants_capacity, false);
+	return n;
+}
+
+/* Whether the sender has something to be told. */
+static inline bool has_news(struct spsc *spsc)
+{
+	if (spsc->n_calls && atomic_load(&spsc->head) != spsc->done)
+		return true;
+	return unlikely(!op_queue_empty(&spsc->waiting)) &&
+	       (spsc_has_capacity(spsc) || atomic_load(&spsc->closed));
+}
+
+/* The receiver. */
+
+/* Of a call, or of capacity. */
+static bool has_answer(struct spsc *spsc, bool calls)
+{
+	return calls || (unlikely(atomic_load(&spsc->wants_capacity)) &&
+			 spsc->seen - spsc->taken <= (spsc->mask + 1) / 2);
+}
+
+/* Before all is run; the end of that will ring, too. */
+static void answer_early(struct spsc *spsc, bool calls)
+{
+	atomic_store_explicit(&spsc->head, spsc->taken, memory_order_release);
+	if (unlikely(seems_asleep(spsc->from)) && has_answer(spsc, calls))
+		mailbox_wake(spsc->from);
+}
+
+static void answer(struct spsc *spsc, bool calls)
+{
+	atomic_store(&spsc->head, spsc->taken);
+	if (has_answer(spsc, calls))
+		mailbox_wake(spsc->from);
+}
+
+/* Returns whether it was a call. */
+static inline bool run_one(struct spsc *spsc)
+{
+	uint64_t i = spsc->taken & spsc->mask;
+	struct spsc_cell *cell = &spsc->cells[i];
+	unsigned char kind =
+		atomic_load_explicit(&spsc->kinds[i], memory_order_relaxed);
+
+	if (kind == SPSC_POST)
+		cell->fn.post(cell->arg);
+	else if (likely(kind == SPSC_CALL))
+		spsc->results[i] = cell->fn.call(cell->arg);
+	else
+		spsc->results[i] = -ECANCELED;
+	spsc->taken++;
+	return kind != SPSC_POST;
+}
+
+static unsigned int spsc_run(struct spsc *spsc, unsigned int max)
+{
+	bool calls = false;
+	unsigned int n = 0;
+
+	spsc->seen = atomic_load(&spsc->tail);
+	while (spsc->taken != spsc->seen && n < max) {
+		calls |= run_one(spsc);
+		if (!(++n % SPSC_PUBLISH_EVERY))
+			answer_early(spsc, calls);
+	}
+	if (n)
+		answer(spsc, calls);
+	spsc->to->stats.posts += n;
+	return n;
+}
+
+/* Ends and messages are counted apart: a flood of these keeps none of those. */
+unsigned int rings_run(struct weir_reactor *r, unsigned int max)
+{
+	struct rings *rings = r->mailbox.rings;
+	uint32_t i, k, n = rings->mesh->n;
+	unsigned int ran = 0, ended = 0, told = 0;
+
+	for (i = 0; i < n; i++) {
+		k = rings->cursor + i;
+		k = k < n ? k : k - n;
+		if (k == rings->self)
+			continue;
+		ended += tell_ends(rings->out[k], max - ended);
+		ran += spsc_run(rings->in[k], max - ran);
+		if (unlikely(!op_queue_empty(&rings->out[k]->waiting)))
+			told += tell_capacity(rings->out[k]);
+	}
+	rings->cursor = rings->cursor + 1 < n ? rings->cursor + 1 : 0;
+	if (rings->unshown)
+		rings_publish(rings);
+	return ran + ended + told;
+}
+
+bool rings_have(const struct rings *rings)
+{
+	for (uint32_t i = 0; i < rings->mesh->n; i++) {
+		if (i == rings->self)
+			continue;
+		if (atomic_load(&rings->in[i]->tail) != rings->in[i]->taken ||
+		    has_news(rings->out[i]))
+			return true;
+	}
+	return false;
+}
+
+bool rings_owed(const struct rings *rings)
+{
+	for (uint32_t i = 0; i < rings->mesh->n; i++)
+		if (i != rings->self && rings->out[i]->n_calls)
+			return true;
+	return false;
+}
+
+void rings_close(struct rings *rings)
+{
+	struct spsc *spsc;
+
+	for (uint32_t i = 0; i < rings->mesh->n; i++) {
+		spsc = rings->in[i];
+		if (!spsc)
+			continue;
+		atomic_store(&spsc->closed, true);
+		if (atomic_load(&spsc->wants_capacity))
+			mailbox_wake(spsc->from);
+	}
+}
+
+/*
+ * Who stops sends nothing new, so when all are quiet nothing more is written,
+ * and what was can be seen, by who looks after that: a look before may have
+ * missed it.  The last one has the others look again.
+ */
+bool rings_quiet(struct rings *rings)
+{
+	struct ring_matrix *mesh = rings->mesh;
+
+	if (!rings->quiet) {
+		rings->quiet = true;
+		if (atomic_fetch_add(&mesh->n_quiet, 1) + 1 == mesh->n)
+			for (uint32_t i = 0; i < mesh->n; i++)
+				if (i != rings->self)
+					weir_reactor_stop(mesh->rings[i].r);
+	}
+	return atomic_load(&mesh->n_quiet) == mesh->n;
+}

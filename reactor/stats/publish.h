@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_REACTOR_STATS_PUBLISH_H
+#define WEIR_REACTOR_STATS_PUBLISH_H
+
+/*
+ * What a reactor does for the page of its process, on its own thread.
+ *
+ * It keeps its numbers where it always did, and copies them: before it sleeps,
+ * and about once a millisecond while it does not.  How long that is it knows
+ * without a clock, by the turns it has lately made in that time, so that a turn
+ * pays one comparison.  The more there is to copy, the less often: a word for
+ * each 100 ns, so copying is always a hundredth of the time or so.
+ *
+ * Latencies are measured from start to callback, for one operation in .every:
+ * all of them if there are less than some thousands a second, else fewer, and
+ * then each counts for as many.  That is one more comparison for a start, and a
+ * flag that is looked at together with another one at the end.
+ */
+
+#include "reactor/stats/page.h"
+
+struct weir_op;
+struct weir_op_class;
+
+#define TIMES_MAX 32	/* Kinds of operations; the rest are one. */
+
+/* Latencies of a kind of operation. */
+struct stats_time {
+	const struct weir_op_class *cls;
+	struct stats_record *record;
+};
+
+struct stats_reactor {
+	struct stats_record *record;
+	struct stats_record *mailbox;
+	struct stats_item *items;
+	uint32_t n_counters; /* That are copied. */
+	uint64_t gap_ns;		/* From one copy to the next, at least. */
+	uint64_t last_ns;		/* When the last copy was made, */
+	uint64_t last_turn;		/* in which turn. */
+	uint64_t adapted_ns;		/* When .every was set, */
+	uint64_t adapted_begun;		/* after how many operations. */
+	uint64_t every;			/* One operation in so many is timed; */
+	uint64_t weight;		/* the next stands for so many. */
+	uint64_t random;
+	int64_t tid;
+	struct stats_time times[TIMES_MAX];
+};
+
+/* @r is complete; it is published if the process is, and there is memory. */
+void stats_begin(struct weir_reactor *r);
+void stats_end(struct weir_reactor *r);
+
+/* In a turn whose number is r->publish_at or more: copy, if it is time to. */
+void stats_in_turn(struct weir_reactor *r);
+
+/* Nothing is due, or a host has the thread from here on; it is @now: copy, and
+ * return when to wake for what could not be copied now, or @until if that is
+ * earlier. */
+uint64_t stats_before_sleep(struct weir_reactor *r, uint64_t now,
+			    uint64_t until);
+void stats_after_sleep(struct weir_reactor *r);
+
+/* @op has begun, at @since or, if that is 0, now, and may be one to be timed;
+ * it was, and ends with @res. */
+void stats_time_begin(struct weir_reactor *r, struct weir_op *op,
+		      uint64_t since);
+void stats_time_end(struct weir_reactor *r, struct weir_op *op, int64_t res);
+
+/* stats/time.c: the records, and how many operations are to be timed. */
+void stats_times_add(struct stats_reactor *s);
+void stats_times_del(struct stats_reactor *s);
+void stats_times_adapt(struct weir_reactor *r, uint64_t now);
+
+#endif /* WEIR_REACTOR_STATS_PUBLISH_H */

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sources on the ring; their states are in uring.h.
+ *
+ *	watch      one poll, made again after each delivery, so that it fires
+ *	           once a turn as long as the thing is so; with WEIR_EDGE one
+ *	           poll for all
+ *	acceptor   one accept for all connections
+ *	receiver   one receive for all data, into buffers that the kernel picks
+ *	           when they come
+ *
+ * Where the kernel does not know the request for all (-EINVAL), there is one
+ * for each; where it does not pick buffers, a poll, and then recv(2).
+ */
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <weir/watch.h>
+
+#include "base/own.h"
+#include "reactor/rx.h"
+#include "reactor/uring/uring.h"
+
+static void list_push(struct source_list *list, struct source *s)
+{
+	s->next = NULL;
+	s->pprev = list->last;
+	*list->last = s;
+	list->last = &s->next;
+	s->queued = true;
+}
+
+/* The table in uring.h says which it is in. */
+static struct source_list *list_of(struct uring *u, const struct source *s)
+{
+	if (s->engaged)
+		return &u->stale;
+	return s->kind == SOURCE_RECV ? &u->starving : &u->retry;
+}
+
+static void list_del(struct source_list *list, struct source *s)
+{
+	if (s->next)
+		s->next->pprev = s->pprev;
+	else
+		list->last = s->pprev;
+	*s->pprev = s->next;
+	s->queued = false;
+}
+
+/* The generation is counted in seven bits; the eighth says: it is a poll. */
+#define GEN_POLL 0x80
+
+static uint64_t user_data(const struct source *s)
+{
+	return (uintptr_t)s | (uint64_t)s->gen << TAG_GEN_SHIFT | TAG_SOURCE;
+}
+
+static void fill_watch(struct uring *u, struct io_uring_sqe *sqe,
+		       const struct source *s)
+{
+	uring_fill_poll(sqe, s->fd, uring_poll_bits(s->events));
+	if (s->events & WEIR_EDGE && !u->no_poll_multi)
+		sqe->len = IORING_POLL_ADD_MULTI;
+}
+
+static void fill_accept(struct uring *u, struct io_uring_sqe *sqe,
+			const struct source *s)
+{
+	sqe->opcode = IORING_OP_ACCEPT;
+	sqe->fd = s->fd;
+	sqe->accept_flags = SOCK_CLOEXEC;
+	if (!u->no_accept_multi)
+		sqe->ioprio = IORING_ACCEPT_MULTISHOT;
+}
+
+static void fill_recv(struct uring *u, struct io_uring_sqe *sqe,
+		      const struct source *s)
+{
+	sqe->opcode = IORING_OP_RECV;
+	sqe->fd = s->fd;
+	sqe->flags = IOSQE_BUFFER_SELECT;
+	sqe->buf_group = 0;
+	if (u->no_recv_multi)
+		sqe->len = u->r->rx->size;
+	else
+		sqe->ioprio = IORING_RECV_MULTISHOT;
+}
+
+/* Ask the kernel for what @s waits for, or for when to try. */
+static bool request(struct uring *u, struct source *s, bool poll_first)
+{
+	struct io_uring_sqe *sqe = uring_sqe(u);
+
+	if (unlikely(!sqe))
+		return false;
+	if (s->kind == SOURCE_RECV && !u->rx_ring)
+		poll_first = true;
+	s->gen = (uint8_t)((s->gen + 1) & ~GEN_POLL);
+	if (poll_first)
+		s->gen |= GEN_POLL;
+	s->engaged = 1;
+	s->stale = false;
+	s->place = u->ring.sq.sqe_tail;
+	own_release(s);
+	memset(sqe, 0, sizeof(*sqe));
+	if (poll_first)
+		uring_fill_poll(sqe, s->fd, POLLIN);
+	else if (s->kind == SOURCE_WATCH)
+		fill_watch(u, sqe, s);
+	else if (s->kind == SOURCE_ACCEPT)
+		fill_accept(u, sqe, s);
+	else
+		fill_recv(u, sqe, s);
+	sqe->user_data = user_data(s);
+	return true;
+}
+
+static uint32_t bufs_left(const struct uring *u)
+{
+	return u->rx_ring ? u->rx_left : u->r->rx->n_free;
+}
+
+/* QUIET -> OUT or WAITING. */
+static void want(struct uring *u, struct source *s, bool poll_first)
+{
+	bool hungry = s->kind == SOURCE_RECV && !bufs_left(u);
+
+	if (hungry || !request(u, s, poll_first))
+		list_push(list_of(u, s), s);
+}
+
+/* Its request has ended, and was delivered. */
+static void request_ended(struct uring *u, struct source *s, bool poll_first)
+{
+	if (s->queued)
+		list_del(list_of(u, s), s);
+	s->engaged = 0;
+	s->stale = false;
+	if (s->zombie)
+		source_unref(s);
+	else if (s->armed)
+		want(u, s, poll_first);
+}
+
+static void give_back(struct uring *u, const struct source *s, int32_t res,
+		      int rx_id)
+{
+	if (s->kind == SOURCE_ACCEPT && res >= 0)
+		close(res);
+	if (rx_id >= 0)
+		rx_put(u->r, rx_id);
+}
+
+/* An error that only says that the request is to be made in another way. */
+static bool forgiven(struct uring *u, const struct source *s, int32_t res)
+{
+	bool *no_multi = s->kind == SOURCE_ACCEPT ? &u->no_accept_multi :
+			 s->kind == SOURCE_RECV ? &u->no_recv_multi :
+						  &u->no_poll_multi;
+
+	switch (res) {
+	case -EINTR:
+		return true;
+	case -ECANCELED:
+		return s->stale;
+	case -EAGAIN:
+		return s->kind != SOURCE_WATCH;
+	case -ENOBUFS:
+		return s->kind == SOURCE_RECV;
+	case -EINVAL:
+		if (s->kind == SOURCE_WATCH && !(s->events & WEIR_EDGE))
+			return false;
+		/* One for each is invalid too: that was not it. */
+		*no_multi = !*no_multi;
+		return *no_multi;
+	}
+	return false;
+}
+
+/*
+ * Connections and bytes are never lost while somebody may want them, whichever
+ * request they came by; what an old poll saw is of no use.
+ */
+static bool wanted(const struct source *s)
+{
+	if (s->kind == SOURCE_RECV)
+		return !s->zombie;
+	return s->armed && !(s->kind == SOURCE_WATCH && s->stale);
+}
+
+static void deliver(struct uring *u, struct source *s, int32_t res, int rx_id)
+{
+	if (!wanted(s) || (res < 0 && forgiven(u, s, res))) {
+		give_back(u, s, res, rx_id);
+		return;
+	}
+	if (s->kind == SOURCE_WATCH && res >= 0)
+		res = (int32_t)uring_weir_bits((uint32_t)res);
+	if (s->kind == SOURCE_RECV && res == 0 && rx_id >= 0) {
+		rx_put(u->r, rx_id);
+		rx_id = -1;
+	}
+	if (res < 0 || (s->kind == SOURCE_RECV && res == 0))
+		s->armed = false;
+	source_deliver(s, res, rx_id);
+}
+
+/*
+ * The kernel picks no buffers: there is something, so take it.  Past libc,
+ * because the buffer is lent, and ASan's recv() would say so.
+ */
+static void receive_now(struct uring *u, struct source *s)
+{
+	struct rx_free_list *rx = u->r->rx;
+	int id = rx_take(rx);
+	long n;
+
+	if (id < 0)
+		return;
+	own_use(rx_buf(rx, id), rx->size);
+	do {
+		n = syscall(SYS_recvfrom, s->fd, rx_buf(rx, id), rx->size,
+			    MSG_DONTWAIT, NULL, NULL);
+	} while (n < 0 && errno == EINTR);
+	if (n > 0) {
+		deliver(u, s, (int32_t)n, id);
+		return;
+	}
+	n = n < 0 ? -errno : 0;
+	rx_put(u->r, id);
+	deliver(u, s, (int32_t)n, -1);
+}
+
+void uring_source_cqe(struct uring *u, uint64_t data, int32_t res,
+		      uint32_t flags)
+{
+	uint64_t bits = ~(UINT64_C(0xff) << TAG_GEN_SHIFT | TAG_MASK);
+	struct source *s = (struct source *)(uintptr_t)(data & bits);
+	bool polled = s->gen & GEN_POLL;
+	bool last = !(flags & IORING_CQE_F_MORE);
+	int rx_id = -1;
+
+	own_acquire(s);
+	if (flags & IORING_CQE_F_BUFFER) {
+		rx_id = (int)(flags >> IORING_CQE_BUFFER_SHIFT);
+		u->rx_left--;
+	}
+	if (last)
+		u->last_word = s;
+	if (!polled || res < 0)
+		deliver(u, s, res, rx_id);
+	else if (s->kind == SOURCE_RECV && !u->rx_ring && s->armed)
+		receive_now(u, s);
+	u->last_word = NULL;
+	if (last)
+		request_ended(u, s, res == -EAGAIN);
+}
+
+int uring_arm(struct weir_reactor *r, struct source *s)
+{
+	struct uring *u = uring_of(r);
+
+	if (s->kind == SOURCE_RECV && !u->rx_tried)
+		uring_rx_setup(u);
+	s->armed = true;
+	if (!s->engaged && !s->queued)
+		want(u, s, false);
+	return 0;
+}
+
+/*
+ * A request that was not pushed out has no file yet, but a number, which may
+ * mean another file by then: its data or its connection would be taken.
+ */
+static void push_out(struct uring *u, const struct source *s)
+{
+	uint32_t head = __atomic_load_n(u->ring.sq.khead, __ATOMIC_RELAXED);
+
+	if (s->kind == SOURCE_WATCH || (int32_t)(s->place - head) <= 0)
+		return;
+	u->r->stats.syscalls++;
+	io_uring_submit(&u->ring);
+}
+
+void uring_disarm(struct weir_reactor *r, struct source *s)
+{
+	struct uring *u = uring_of(r);
+
+	s->armed = false;
+	if (!s->engaged) {
+		if (s->queued)
+			list_del(list_of(u, s), s);
+		return;
+	}
+	if (s->stale)
+		return;
+	s->stale = true;
+	if (u->last_word == s)
+		return;
+	push_out(u, s);
+	uring_cancel_request(u, user_data(s));
+	list_push(&u->stale, s);
+	repeats_plan(r);
+}
+
+/* Receivers are fed as many as there are buffers, the rest stays in line. */
+static void feed(struct uring *u)
+{
+	uint32_t n = u->starving.first ? bufs_left(u) : 0;
+	struct source *s;
+
+	while (n-- && (s = u->starving.first)) {
+		list_del(&u->starving, s);
+		if (request(u, s, false))
+			continue;
+		list_push(&u->starving, s);
+		return;
+	}
+}
+
+void uring_serve_sources(struct uring *u)
+{
+	struct source *s;
+
+	while ((s = u->retry.first)) {
+		if (!request(u, s, false))
+			return;
+		list_del(&u->retry, s);
+	}
+	feed(u);
+}
+
+/* In turn: who was asked goes to the end. */
+void uring_repeat_sources(struct uring *u)
+{
+	struct source *s, *first = NULL;
+
+	for (int n = 0; n < REPEATS_MAX; n++) {
+		s = u->stale.first;
+		if (!s || s == first ||
+		    !uring_cancel_request(u, user_data(s)))
+			return;
+		if (!first)
+			first = s;
+		list_del(&u->stale, s);
+		list_push(&u->stale, s);
+	}
+}
+
+bool uring_sources_wait(const struct uring *u)
+{
+	return u->retry.first || (u->starving.first && bufs_left(u));
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_REACTOR_URING_H
+#define WEIR_REACTOR_URING_H
+
+/*
+ * The io_uring backend.
+ *
+ *	uring.c         reap, flush, wait, wake, and the table of the backend
+ *	uring/setup.c   the ring, what the kernel has of it, and the end
+ *	uring/submit.c  operations: to the kernel, back, and cancelled
+ *	uring/fill.c    what stands in their submission entries
+ *	uring/source.c  sources: one request each, made again when it ends
+ *	uring/rx.c      receive buffers that the kernel picks
+ *	uring/files.c   registered files and buffers
+ *	uring/probe.c   what all of that comes to here, for whoever asks
+ *
+ * An operation that submit() took is in one of these places:
+ *
+ *	             capacity, entry            last completion
+ *	submit() ----------------> KERNEL -------------------> io_end(),
+ *	   |                        ^  |  |                    io_step_done()
+ *	   | no capacity    capacity, entry |  |  | cancel(), perhaps again and again
+ *	   +---------> BACKLOG -----+  |  +--> a cancel request is queued,
+ *	                 |             |       the operation stays
+ *	                 | cancel()    +--> goes on: the next step, or the same
+ *	                 v                  one when a poll says that it can
+ *	               -ECANCELED
+ *
+ *	state     OP_ENGAGED  OP_QUEUED
+ *	KERNEL    yes         no
+ *	BACKLOG   no          yes (u->backlog; u->connects, for later, where a
+ *			      UNIX listener's backlog is full)
+ *
+ * The result of a cancel request is ignored.  The kernel finds nothing to
+ * cancel while it is about to try the request again, or while a thread of its
+ * own is between two waits; the request may then wait as before.  So cancels
+ * are repeated until the request ends (op_repeat_cancel(), uring_repeat()).
+ *
+ * An operation has one completion at the end, after which it is the library's
+ * again.  Only a zero-copy send has two: the result, which is kept in op->res,
+ * and the notice that the memory is free, which ends it.
+ *
+ * Operations in KERNEL that are sure to end by themselves are fewer than the
+ * completion queue holds, so they alone never overflow it; the rest of it is
+ * for sources, cancel requests, and operations that wait for somebody else,
+ * which are not counted.  Those may overflow it: the kernel keeps what does not
+ * fit, sets a flag in the ring, and hands it over when asked.
+ *
+ * What is counted and not sure to end can turn out to wait: a read of a pipe, a
+ * send to a peer that does not read.  So for them the limit is not a wall.  If
+ * nothing that is counted has ended in a turn and somebody has no capacity,
+ * they are taken to wait: the limit becomes a window more than there are of
+ * them, and comes back as they end.
+ *
+ * A source has at most one request out, so that what an old one still delivers
+ * comes before anything of a new one:
+ *
+ *	          arm(), request               last completion
+ *	QUIET -------------------> OUT ----------------------> QUIET, and out
+ *	  | no buffer, no entry     | disarm(): cancel         again if armed
+ *	  v                         v
+ *	WAITING                   STALE -- last completion --> likewise
+ *
+ *	state    engaged  stale  queued
+ *	QUIET    0        no     no
+ *	WAITING  0        no     yes: u->starving if it receives, else u->retry
+ *	OUT      1        no     no
+ *	STALE    1        yes    yes: u->stale, to be asked again
+ *
+ * The state of @armed is independent of that, as is @zombie.
+ */
+
+#include <liburing.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/check.h"
+#include "reactor/backend.h"
+#include "reactor/reactor-internal.h"
+#include "reactor/source.h"
+
+/*
+ * Of Linux 6.2, without a bit to ask for: it is asked of those that have the
+ * next one's, of 6.3.
+ */
+#ifndef IORING_SEND_ZC_REPORT_USAGE
+#define IORING_SEND_ZC_REPORT_USAGE (1u << 3)
+#define IORING_NOTIF_USAGE_ZC_COPIED (1u << 31)
+#endif
+#ifndef IORING_FEAT_REG_REG_RING
+#define IORING_FEAT_REG_REG_RING (1u << 13)
+#endif
+
+#define URING_CQ_MIN 4096	/* Completion entries: a page per 256. */
+#define URING_CQ_LEAST 256	/* Where memory is short. */
+#define URING_RESERVE 256	/* Of those, for sources and cancels. */
+#define URING_FILES 1024	/* Registered files: descriptors below this. */
+#define URING_BUFS 1024		/* Registered buffers: the old limit. */
+
+#define URING_BIT(kind) (UINT32_C(1) << (kind))
+
+_Static_assert(IO_KINDS <= 32, "a kind is a bit");
+
+/*
+ * Two counters in a word, for every operation moves both: of all that is
+ * counted, and in the upper half of what is sure to end by itself.  What runs
+ * over from the one into the other is gone from the difference of two words.
+ */
+#define URING_ONE UINT64_C(1)
+#define URING_ONE_SURE (UINT64_C(1) << 32)
+
+/* What waits for a descriptor to become readable, or writable. */
+#define URING_IN_KINDS                                                     \
+	(URING_BIT(IO_READ) | URING_BIT(IO_READV) | URING_BIT(IO_ACCEPT) | \
+	 URING_BIT(IO_RECV) | URING_BIT(IO_RECVMSG))
+#define URING_OUT_KINDS                                                    \
+	(URING_BIT(IO_WRITE) | URING_BIT(IO_WRITEV) | URING_BIT(IO_SEND) | \
+	 URING_BIT(IO_SENDV) | URING_BIT(IO_SENDMSG))
+
+/* What a completion belongs to, in the low bits of its user data. */
+enum uring_tag {
+	TAG_OP,			/* The rest is an operation. */
+	TAG_SOURCE,		/* A source, its generation in bits 48..55. */
+	TAG_IGNORE,		/* A cancel request. */
+	TAG_WAKE,		/* The poll on the eventfd. */
+	TAG_MASK = 7,
+};
+
+#define TAG_GEN_SHIFT 48
+
+struct source_list {
+	struct source *first;
+	struct source **last;
+};
+
+struct uring {
+	struct io_uring ring;
+	struct weir_reactor *r;
+
+	/* What is counted, in URING_ONE and URING_ONE_SURE: the difference is
+	 * what is in the kernel. */
+	uint64_t begun, ended;
+	uint32_t limit;			/* Of what is counted, now. */
+	uint32_t window;		/* The same, normally; and of the sure. */
+	uint32_t unsupported;		/* Bits of enum io_kind. */
+	uint32_t files_top;		/* Registered files are below this. */
+	uint8_t *files;			/* By descriptor: registered? */
+	uint32_t n_files;
+
+	struct op_queue backlog;	/* Operations without capacity or entry. */
+	struct op_queue connects;	/* The listener's backlog was full. */
+	struct source_list retry;	/* Requests to make. */
+	struct source_list starving;	/* Receivers that want a buffer. */
+	struct source_list stale;	/* To be asked to end again. */
+	struct source *last_word;	/* Being delivered; its request ended. */
+
+	int event_fd;			/* Written by wake(). */
+	bool outside;			/* And by the ring: see pollfd(). */
+	bool wake_polled;		/* The ring has a poll on it, */
+	bool wake_wanted;		/* which it should have, */
+	bool wake_ending;		/* or which was asked to end. */
+	bool overflowed;		/* The flag was up when last seen. */
+
+	/*
+	 * The ring says that there is more, and there is nothing.  The kernel
+	 * may raise that flag after we have taken in what it was raised for,
+	 * and lowers it only when there is something again.  So it is believed
+	 * once in a turn, and not when the question is whether to sleep: a wait
+	 * in the kernel knows better.
+	 */
+	bool cried;
+
+	/* What the kernel turned out not to have. */
+	bool no_poll_multi;
+	bool no_accept_multi;
+	bool no_recv_multi;
+	bool has_send_zc;
+	uint16_t zc_flags;		/* Of such a send. */
+	bool has_cqe_skip;
+	bool has_ring_fd;
+
+	int nosignal;			/* Flags of a write; 0: it signals. */
+
+	unsigned int fallback; /* Of the ladder of setup flags. */
+
+	struct io_uring_buf_ring *rx_ring;	/* NULL: none. */
+	size_t rx_bytes;
+	uint32_t rx_left;			/* Buffers in it. */
+	bool rx_tried;
+
+	uint16_t *free_bufs;		/* A stack of n_free_bufs indices. */
+	uint32_t n_free_bufs;
+};
+
+static inline struct uring *uring_of(struct weir_reactor *r)
+{
+	return r->backend_data;
+}
+
+/* uring/setup.c */
+int uring_create(struct weir_reactor *r, const struct weir_reactor_opts *opts);
+void uring_destroy(struct weir_reactor *r);
+
+/* Before the first pollfd(): a ring whose eventfd can be relied on. */
+int uring_undefer(struct weir_reactor *r);
+
+/* uring.c: the submission queue is full: push it out and try again. */
+struct io_uring_sqe *uring_sqe_slow(struct uring *u);
+
+/* Whether the submission queue has an entry. */
+static inline bool uring_has_sqe(const struct uring *u)
+{
+	const struct io_uring_sq *sq = &u->ring.sq;
+	unsigned int head = __atomic_load_n(sq->khead, __ATOMIC_RELAXED);
+
+	return likely(sq->sqe_tail - head < sq->ring_entries);
+}
+
+/*
+ * That entry, not zeroed.  As io_uring_get_sqe(), of a ring whose entries are
+ * of the usual size and which no thread of the kernel looks at.
+ */
+static inline struct io_uring_sqe *uring_next_sqe(struct uring *u)
+{
+	struct io_uring_sq *sq = &u->ring.sq;
+
+	return &sq->sqes[sq->sqe_tail++ & sq->ring_mask];
+}
+
+/* An entry, or NULL if the kernel takes nothing now.  Not zeroed. */
+static inline struct io_uring_sqe *uring_sqe(struct uring *u)
+{
+	return uring_has_sqe(u) ? uring_next_sqe(u) : uring_sqe_slow(u);
+}
+
+/* Ask for the end of the request with @user_data.  False: no entry. */
+bool uring_cancel_request(struct uring *u, uint64_t user_data);
+
+int uring_reap(struct weir_reactor *r, unsigned int max);
+int uring_wait(struct weir_reactor *r, uint64_t timeout_ns);
+
+/* As in the table; negative errno if there is none. */
+int uring_pollfd(struct weir_reactor *r);
+
+/* Have the ring poll the eventfd of wake(). */
+void uring_poll_wake(struct uring *u);
+
+/* A completion that is not an operation's. */
+void uring_other_cqe(struct uring *u, uint64_t user_data, int32_t res,
+		     uint32_t flags);
+
+/* uring/submit.c */
+void uring_submit(struct weir_reactor *r, struct weir_op *op);
+bool uring_cancel(struct weir_reactor *r, struct weir_op *op);
+
+/* Take in completions, at most @max.  Returns how many. */
+unsigned int uring_take(struct uring *u, unsigned int max);
+
+/* Go on with the backlog, as far as there is capacity. */
+void uring_serve_ops(struct uring *u);
+
+/* In the kernel, and counted; and of these, sure to end by themselves. */
+static inline uint32_t uring_in_flight(const struct uring *u)
+{
+	return (uint32_t)(u->begun - u->ended);
+}
+
+static inline uint32_t uring_sure(const struct uring *u)
+{
+	return (uint32_t)((u->begun - u->ended) >> 32);
+}
+
+/* Operations have no capacity, and moving the limit would make some. */
+static inline bool uring_is_stuck(const struct uring *u)
+{
+	return unlikely(u->backlog.first) && uring_in_flight(u) >= u->limit &&
+	       uring_sure(u) < u->window;
+}
+
+/* Once in a turn, in which some of what is counted has ended, or none: move the
+ * limit up if nothing moves, and back again. */
+void uring_move_limit(struct uring *u, bool some_ended);
+
+/* uring/fill.c: the next step of @op, in an entry that is zeroed but for its
+ * user data, which is left as it is.  IO_NOP has none. */
+typedef void uring_fill_fn(const struct uring *u, struct io_uring_sqe *sqe,
+			   struct weir_op *op);
+extern uring_fill_fn *const uring_fill[IO_KINDS];
+
+/* The poll that comes before it. */
+void uring_fill_polling(const struct uring *u, struct io_uring_sqe *sqe,
+			struct weir_op *op);
+void uring_fill_poll(struct io_uring_sqe *sqe, int fd, uint32_t bits);
+
+/* poll(2)'s bits for @events, WEIR_ bits, and back. */
+uint32_t uring_poll_bits(uint32_t events);
+uint32_t uring_weir_bits(uint32_t bits);
+
+/* uring/source.c */
+int uring_arm(struct weir_reactor *r, struct source *s);
+void uring_disarm(struct weir_reactor *r, struct source *s);
+void uring_source_cqe(struct uring *u, uint64_t user_data, int32_t res,
+		      uint32_t flags);
+void uring_serve_sources(struct uring *u);
+
+/* Try the connects again that found a full backlog. */
+void uring_repeat_connects(struct uring *u);
+
+/* Ask those that are stale once more to end, some of them. */
+void uring_repeat_sources(struct uring *u);
+
+/* Whether some wait for nothing but an entry. */
+bool uring_sources_wait(const struct uring *u);
+
+/* uring/rx.c: give the kernel the receive free list, if it has such rings. */
+void uring_rx_setup(struct uring *u);
+void uring_rx_fini(struct uring *u);
+void uring_rx_returned(struct weir_reactor *r, unsigned int id);
+
+/* uring/files.c */
+void uring_files_setup(struct uring *u);
+void uring_files_fini(struct uring *u);
+int uring_fd_register(struct weir_reactor *r, int fd);
+void uring_fd_unregister(struct weir_reactor *r, int fd);
+int uring_buf_register(struct weir_reactor *r, const struct iovec *iov);
+void uring_buf_unregister(struct weir_reactor *r, int index);
+
+#endif /* WEIR_REACTOR_URING_H */
