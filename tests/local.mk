@@ -20,9 +20,32 @@ AM_TESTS_ENVIRONMENT = \
 		CMOCKA_MESSAGE_OUTPUT MALLOC_PERTURB_ UBSAN_OPTIONS \
 		TSAN_OPTIONS;
 
-# A test of behaviour links what users link; one that looks inside links all.
-test_public = libweir.la $(CMOCKA_LIBS)
-test_internal = libweir-all.la $(CMOCKA_LIBS)
+# What all tests share: the harness, and the fixtures, which are headers.
+if HAVE_CMOCKA
+check_LTLIBRARIES += %D%/libharness.la
+endif
+%C%_libharness_la_SOURCES = %D%/harness.c %D%/harness-fd.c %D%/harness-sim.c \
+	%D%/alloc-fixture.h %D%/bounce-fixture.h %D%/channel-fixture.h \
+	%D%/child-fixture.h %D%/conform-fixture.h %D%/conn-fixture.h \
+	%D%/cores.h %D%/cycles-far.h %D%/cycles-near.h %D%/errnos-fixture.h \
+	%D%/export-fixture.h %D%/forbid.h %D%/gate-fixture.h \
+	%D%/group-fixture.h %D%/harness.h %D%/job-fixture.h \
+	%D%/jobs-beside-fixture.h %D%/loopdev.h %D%/message-fixture.h \
+	%D%/mock-cm-internal.h %D%/mock-verbs-internal.h %D%/mock-verbs.h \
+	%D%/mw-fixture.h %D%/nbd-fixture.h %D%/nbd-plugin.h %D%/op-kinds.h \
+	%D%/own-malloc.h %D%/peer-fixture.h %D%/pipeline-fixture.h \
+	%D%/prometheus-fixture.h %D%/proxy-fixture.h %D%/rdma-fixture.h \
+	%D%/segment-fixture.h %D%/sim-calls.h %D%/sim-file-fixture.h \
+	%D%/sim-fixture.h %D%/sim-verbs.h %D%/slow-fixture.h %D%/snippets.h \
+	%D%/stats-fixture.h %D%/table-fixture.h %D%/user-domain-fixture.h \
+	%D%/verbs-fixture.h %D%/verbs-rules-cm.h %D%/verbs-rules.h \
+	%D%/fuzz/descriptor-fixture.h
+
+# A test links all objects of the library and can look inside, unless it says
+# that it links what users link.  Its source is its name with ".c", unless it says
+# otherwise.
+LDADD = %D%/libharness.la libweir-all.la $(CMOCKA_LIBS)
+test_public = %D%/libharness.la libweir.la $(CMOCKA_LIBS)
 
 test_programs =
 if HAVE_CMOCKA
@@ -202,18 +225,8 @@ test_programs += %D%/test-verbs-none
 endif
 endif
 
-# What tests of behaviour share, and the kinds of operation that there are.
-test_harness = %D%/harness.c %D%/harness-fd.c %D%/harness-sim.c \
-	%D%/harness.h %D%/sim-calls.h
-test_allocs = %D%/alloc-fixture.h %D%/own-malloc.h
-test_children = %D%/child-fixture.h %D%/forbid.h $(test_harness)
-test_op_kinds = %D%/op-kinds.c %D%/op-kinds.h
-
-# What tests of memory and DMA share.
-test_jobs = $(test_harness) %D%/job-fixture.h %D%/pipeline-fixture.h \
-	%D%/table-fixture.h
-test_bounces = %D%/bounce-fixture.h %D%/slow-fixture.h $(test_jobs)
-test_segments = $(test_harness) %D%/segment-fixture.h
+# The kinds of operation that there are.
+test_op_kinds = %D%/op-kinds.c
 
 if HAVE_CMOCKA
 if HAVE_VERBS
@@ -227,510 +240,147 @@ endif
 endif
 
 # RDMA devices that are none, in place of rdma-core.
-test_mock = %D%/mock-verbs.h
+test_mock =
 if HAVE_VERBS
-test_mock += %D%/mock-cm.c %D%/mock-cm-connect.c \
-	%D%/mock-cm-event.c %D%/mock-cm-internal.h \
-	%D%/mock-sim.c \
-	%D%/mock-verbs.c %D%/mock-verbs-cq.c \
-	%D%/mock-verbs-event.c %D%/mock-verbs-internal.h \
-	%D%/mock-verbs-key.c %D%/mock-verbs-memory.c \
-	%D%/mock-verbs-move.c %D%/mock-verbs-post.c \
-	%D%/mock-verbs-qp.c %D%/mock-verbs-side.c
+test_mock += %D%/mock-cm.c %D%/mock-cm-connect.c %D%/mock-cm-event.c \
+	%D%/mock-sim.c %D%/mock-verbs.c %D%/mock-verbs-cq.c \
+	%D%/mock-verbs-event.c %D%/mock-verbs-key.c %D%/mock-verbs-memory.c \
+	%D%/mock-verbs-move.c %D%/mock-verbs-post.c %D%/mock-verbs-qp.c \
+	%D%/mock-verbs-side.c
 endif
 
 # A scenario of weir-sim's.
-sim_verbs = %D%/sim-verbs.c %D%/sim-verbs.h %D%/sim-verbs-job.c \
-	%D%/sim-verbs-link.c %D%/sim-verbs-message.c \
-	%D%/sim-verbs-target.c %D%/sim-verbs-mw.c $(test_mock)
+sim_verbs = %D%/sim-verbs.c %D%/sim-verbs-job.c %D%/sim-verbs-link.c \
+	%D%/sim-verbs-message.c %D%/sim-verbs-target.c %D%/sim-verbs-mw.c \
+	$(test_mock)
 
-%C%_test_accel_SOURCES = %D%/test-accel.c %D%/user-domain-fixture.h $(test_jobs)
 %C%_test_accel_LDADD = $(test_public)
-%C%_test_atomic_SOURCES = %D%/test-atomic.c $(test_jobs)
 %C%_test_atomic_LDADD = $(test_public)
-
 %C%_test_bench_tasks_SOURCES = %D%/test-bench-tasks.c bench/tasks.c \
-	bench/tasks.h $(test_harness)
+	bench/tasks.h
 %C%_test_bench_tasks_LDADD = $(test_public)
-
-%C%_test_bounce_SOURCES = %D%/test-bounce.c $(test_bounces)
 %C%_test_bounce_LDADD = $(test_public)
-
-%C%_test_bounce_nest_SOURCES = %D%/test-bounce-nest.c %D%/slow-fixture.h \
-	$(test_jobs)
 %C%_test_bounce_nest_LDADD = $(test_public)
-
-%C%_test_bounce_end_SOURCES = %D%/test-bounce-end.c $(test_bounces)
 %C%_test_bounce_end_LDADD = $(test_public)
-
-%C%_test_bounce_extra_SOURCES = %D%/test-bounce-extra.c $(test_bounces)
 %C%_test_bounce_extra_LDADD = $(test_public)
-
-%C%_test_buf_SOURCES = %D%/test-buf.c %D%/cores.h $(test_jobs)
-%C%_test_buf_LDADD = $(test_internal)
-
-%C%_test_buf_table_SOURCES = %D%/test-buf-table.c $(test_jobs)
-%C%_test_buf_table_LDADD = $(test_internal)
-
-%C%_test_chain_SOURCES = %D%/test-chain.c $(test_jobs)
-%C%_test_chain_LDADD = $(test_internal)
-
-%C%_test_channel_SOURCES = %D%/test-channel.c %D%/channel-fixture.h \
-	$(test_harness) $(test_mock)
-%C%_test_channel_LDADD = $(test_internal)
-
-%C%_test_channel_end_SOURCES = %D%/test-channel-end.c %D%/channel-fixture.h \
-	%D%/table-fixture.h $(test_harness) $(test_mock)
-%C%_test_channel_end_LDADD = $(test_internal)
-
-%C%_test_channel_many_SOURCES = %D%/test-channel-many.c %D%/channel-fixture.h \
-	$(test_harness) $(test_mock)
-%C%_test_channel_many_LDADD = $(test_internal)
+%C%_test_channel_SOURCES = %D%/test-channel.c $(test_mock)
+%C%_test_channel_end_SOURCES = %D%/test-channel-end.c $(test_mock)
+%C%_test_channel_many_SOURCES = %D%/test-channel-many.c $(test_mock)
 
 # The same cases twice: with the mock, and with what is real.
-%C%_test_cm_SOURCES = %D%/test-cm.c $(test_harness) $(test_mock)
-%C%_test_cm_LDADD = $(test_internal)
-%C%_test_cm_rdma_SOURCES = %D%/test-cm.c %D%/mock-verbs.h $(test_harness)
-%C%_test_cm_rdma_LDADD = $(test_internal)
-
-test_channel_wire = %D%/test-channel-wire.c %D%/cores.h $(test_harness)
-%C%_test_channel_wire_SOURCES = $(test_channel_wire) $(test_mock)
-%C%_test_channel_wire_LDADD = $(test_internal)
-%C%_test_channel_wire_rdma_SOURCES = $(test_channel_wire) \
-	%D%/mock-verbs.h
-%C%_test_channel_wire_rdma_LDADD = $(test_internal)
-
-%C%_test_conform_SOURCES = %D%/test-conform.c %D%/conform-fixture.h $(test_jobs)
+%C%_test_cm_SOURCES = %D%/test-cm.c $(test_mock)
+%C%_test_cm_rdma_SOURCES = %D%/test-cm.c
+%C%_test_channel_wire_SOURCES = %D%/test-channel-wire.c $(test_mock)
+%C%_test_channel_wire_rdma_SOURCES = %D%/test-channel-wire.c
 %C%_test_conform_LDADD = $(test_public)
-test_conforms = %D%/test-conform-verbs.c %D%/conform-fixture.h \
-	%D%/conn-fixture.h $(test_jobs)
-%C%_test_conform_verbs_SOURCES = $(test_conforms) $(test_mock)
-%C%_test_conform_verbs_LDADD = $(test_internal)
-%C%_test_conform_verbs_rdma_SOURCES = $(test_conforms) %D%/mock-verbs.h
-%C%_test_conform_verbs_rdma_LDADD = $(test_internal)
+%C%_test_conform_verbs_SOURCES = %D%/test-conform-verbs.c $(test_mock)
+%C%_test_conform_verbs_rdma_SOURCES = %D%/test-conform-verbs.c
 
 # The same twice: with the mock, and with what is real.
-test_conns = %D%/conn-fixture.h $(test_harness)
-test_conn_states = %D%/test-conn-state.c %D%/table-fixture.h $(test_conns)
-%C%_test_conn_SOURCES = %D%/test-conn.c $(test_conns) $(test_mock)
-%C%_test_conn_LDADD = $(test_internal)
-%C%_test_conn_rdma_SOURCES = %D%/test-conn.c $(test_conns)
-%C%_test_conn_rdma_LDADD = $(test_internal)
-test_conn_cycles = %D%/test-conn-cycles.c %D%/cycles-far.c %D%/cycles-far.h \
-	%D%/cycles-near.c %D%/cycles-near.h %D%/job-fixture.h $(test_conns)
+%C%_test_conn_SOURCES = %D%/test-conn.c $(test_mock)
+%C%_test_conn_rdma_SOURCES = %D%/test-conn.c
+test_conn_cycles = %D%/test-conn-cycles.c %D%/cycles-far.c %D%/cycles-near.c
 %C%_test_conn_cycles_SOURCES = $(test_conn_cycles) $(test_mock)
-%C%_test_conn_cycles_LDADD = $(test_internal)
 %C%_test_conn_cycles_rdma_SOURCES = $(test_conn_cycles)
-%C%_test_conn_cycles_rdma_LDADD = $(test_internal)
-%C%_test_conn_device_SOURCES = %D%/test-conn-device.c $(test_conns) \
-	$(test_mock)
-%C%_test_conn_device_LDADD = $(test_internal)
-%C%_test_conn_end_SOURCES = %D%/test-conn-end.c $(test_conns) $(test_mock)
-%C%_test_conn_end_LDADD = $(test_internal)
-%C%_test_conn_end_rdma_SOURCES = %D%/test-conn-end.c $(test_conns)
-%C%_test_conn_end_rdma_LDADD = $(test_internal)
-%C%_test_conn_state_SOURCES = $(test_conn_states) $(test_mock)
-%C%_test_conn_state_LDADD = $(test_internal)
-%C%_test_conn_state_rdma_SOURCES = $(test_conn_states)
-%C%_test_conn_state_rdma_LDADD = $(test_internal)
+%C%_test_conn_device_SOURCES = %D%/test-conn-device.c $(test_mock)
+%C%_test_conn_end_SOURCES = %D%/test-conn-end.c $(test_mock)
+%C%_test_conn_end_rdma_SOURCES = %D%/test-conn-end.c
+%C%_test_conn_state_SOURCES = %D%/test-conn-state.c $(test_mock)
+%C%_test_conn_state_rdma_SOURCES = %D%/test-conn-state.c
 
 # A peer that knows nothing of weir; in the guest only.
 %C%_plain_peer_SOURCES = %D%/plain-peer.c
 %C%_plain_peer_LDADD = $(VERBS_LIBS)
-%C%_test_plain_peer_SOURCES = %D%/test-plain-peer.c %D%/job-fixture.h $(test_conns)
-%C%_test_plain_peer_LDADD = $(test_internal)
 
-%C%_test_conn_none_SOURCES = %D%/test-conn-none.c $(test_harness)
 %C%_test_conn_none_LDADD = $(test_public)
-
-%C%_test_cpu_SOURCES = %D%/test-cpu.c $(test_allocs) $(test_jobs)
 %C%_test_cpu_LDADD = $(test_public)
-
-%C%_test_chain_fuse_SOURCES = %D%/test-chain-fuse.c $(test_jobs)
-%C%_test_chain_fuse_LDADD = $(test_internal)
-
-%C%_test_chain_hop_SOURCES = %D%/test-chain-hop.c %D%/cores.h $(test_jobs)
-%C%_test_chain_hop_LDADD = $(test_internal)
-
-%C%_test_chain_storm_SOURCES = %D%/test-chain-storm.c $(test_jobs)
-%C%_test_chain_storm_LDADD = $(test_internal)
-
-%C%_test_dm_SOURCES = %D%/test-dm.c $(test_jobs) $(test_mock)
-%C%_test_dm_LDADD = $(test_internal)
-
+%C%_test_dm_SOURCES = %D%/test-dm.c $(test_mock)
 %C%_test_descriptor_SOURCES = %D%/test-descriptor.c \
-	%D%/fuzz/fuzz-descriptor.c %D%/fuzz/descriptor-fixture.h $(test_harness)
-%C%_test_descriptor_LDADD = $(test_internal)
+	%D%/fuzz/fuzz-descriptor.c
 
-%C%_test_dm_soft_SOURCES = %D%/test-dm-soft.c $(test_harness)
-%C%_test_dm_soft_LDADD = $(test_internal)
-
-%C%_test_dm_cards_SOURCES = %D%/test-dm.c $(test_jobs)
-%C%_test_dm_cards_LDADD = $(test_internal)
-
-%C%_test_device_SOURCES = %D%/test-device.c $(test_harness)
-%C%_test_device_LDADD = $(test_internal)
-
-%C%_test_device_caps_SOURCES = %D%/test-device-caps.c $(test_harness) \
-	$(test_mock)
-%C%_test_device_caps_LDADD = $(test_internal)
-
-%C%_test_device_id_SOURCES = %D%/test-device-id.c $(test_harness)
-%C%_test_device_id_LDADD = $(test_internal)
-
-%C%_test_direct_SOURCES = %D%/test-direct.c %D%/loopdev.h $(test_jobs)
-%C%_test_direct_LDADD = $(test_internal)
-
-%C%_test_doca_SOURCES = %D%/test-doca.c $(test_jobs)
-%C%_test_doca_LDADD = $(test_internal)
-
-%C%_test_dmadev_SOURCES = %D%/test-dmadev.c $(test_jobs)
+%C%_test_dm_cards_SOURCES = %D%/test-dm.c
+%C%_test_device_caps_SOURCES = %D%/test-device-caps.c $(test_mock)
 %C%_test_dmadev_LDADD = $(test_public)
-%C%_test_domain_SOURCES = %D%/test-domain.c $(test_jobs)
-%C%_test_domain_LDADD = $(test_internal)
-
-%C%_test_engine_SOURCES = %D%/test-engine.c $(test_jobs)
-%C%_test_engine_LDADD = $(test_internal)
 
 # Over the mock, and over soft-RoCE.
-test_rings = %D%/conn-fixture.h %D%/verbs-fixture.h $(test_jobs)
-%C%_test_engine_verbs_SOURCES = %D%/test-engine-verbs.c $(test_rings) \
-	$(test_mock)
-%C%_test_engine_verbs_LDADD = $(test_internal)
+%C%_test_engine_verbs_SOURCES = %D%/test-engine-verbs.c $(test_mock)
 %C%_test_engine_verbs_atomic_SOURCES = %D%/test-engine-verbs-atomic.c \
-	$(test_rings) $(test_mock)
-%C%_test_engine_verbs_atomic_LDADD = $(test_internal)
-%C%_test_sync_remote_SOURCES = %D%/test-sync-remote.c %D%/table-fixture.h \
-	$(test_rings) $(test_mock)
-%C%_test_sync_remote_LDADD = $(test_internal)
-%C%_test_sync_remote_rdma_SOURCES = %D%/test-sync-remote.c \
-	%D%/table-fixture.h $(test_rings) %D%/mock-verbs.h
-%C%_test_sync_remote_rdma_LDADD = $(test_internal)
-%C%_test_engine_verbs_end_SOURCES = %D%/test-engine-verbs-end.c \
-	$(test_rings) $(test_mock)
-%C%_test_engine_verbs_end_LDADD = $(test_internal)
+	$(test_mock)
+%C%_test_sync_remote_SOURCES = %D%/test-sync-remote.c $(test_mock)
+%C%_test_sync_remote_rdma_SOURCES = %D%/test-sync-remote.c
+%C%_test_engine_verbs_end_SOURCES = %D%/test-engine-verbs-end.c $(test_mock)
 %C%_test_engine_verbs_import_SOURCES = %D%/test-engine-verbs-import.c \
-	$(test_rings) $(test_mock)
-%C%_test_engine_verbs_import_LDADD = $(test_internal)
-%C%_test_engine_verbs_rdma_SOURCES = %D%/test-engine-verbs.c \
-	$(test_rings) %D%/mock-verbs.h
-%C%_test_engine_verbs_rdma_LDADD = $(test_internal)
-%C%_test_engine_verbs_atomic_rdma_SOURCES = \
-	%D%/test-engine-verbs-atomic.c $(test_rings) %D%/mock-verbs.h
-%C%_test_engine_verbs_atomic_rdma_LDADD = $(test_internal)
-%C%_test_engine_verbs_end_rdma_SOURCES = %D%/test-engine-verbs-end.c \
-	$(test_rings) %D%/mock-verbs.h
-%C%_test_engine_verbs_end_rdma_LDADD = $(test_internal)
-%C%_test_engine_verbs_import_rdma_SOURCES = \
-	%D%/test-engine-verbs-import.c $(test_rings) %D%/mock-verbs.h
-%C%_test_engine_verbs_import_rdma_LDADD = $(test_internal)
-
-%C%_test_export_SOURCES = %D%/test-export.c %D%/export-fixture.h \
-	%D%/table-fixture.h $(test_jobs)
-%C%_test_export_LDADD = $(test_internal)
-
-%C%_test_export_copy_SOURCES = %D%/test-export-copy.c %D%/export-fixture.h \
-	$(test_jobs)
-%C%_test_export_copy_LDADD = $(test_internal)
-
-%C%_test_export_hostile_SOURCES = %D%/test-export-hostile.c %D%/export-fixture.h \
-	$(test_jobs)
-%C%_test_export_hostile_LDADD = $(test_internal)
+	$(test_mock)
+%C%_test_engine_verbs_rdma_SOURCES = %D%/test-engine-verbs.c
+%C%_test_engine_verbs_atomic_rdma_SOURCES = %D%/test-engine-verbs-atomic.c
+%C%_test_engine_verbs_end_rdma_SOURCES = %D%/test-engine-verbs-end.c
+%C%_test_engine_verbs_import_rdma_SOURCES = %D%/test-engine-verbs-import.c
 
 # Over the mock, and over soft-RoCE.
-%C%_test_export_rdma_SOURCES = %D%/test-export-rdma.c %D%/rdma-fixture.h \
-	%D%/table-fixture.h $(test_harness) \
-	$(test_mock)
-%C%_test_export_rdma_LDADD = $(test_internal)
-%C%_test_export_rdma_rdma_SOURCES = %D%/test-export-rdma.c \
-	%D%/rdma-fixture.h %D%/mock-verbs.h %D%/table-fixture.h $(test_harness)
-%C%_test_export_rdma_rdma_LDADD = $(test_internal)
-
-%C%_test_exporter_SOURCES = %D%/test-exporter.c %D%/export-fixture.h $(test_jobs)
-%C%_test_exporter_LDADD = $(test_internal)
-
-%C%_test_domain_job_SOURCES = %D%/test-domain-job.c $(test_jobs) \
-	%D%/user-domain-fixture.h
-%C%_test_domain_job_LDADD = $(test_internal)
-
-%C%_test_domain_remote_SOURCES = %D%/test-domain-remote.c %D%/table-fixture.h \
-	$(test_harness)
-%C%_test_domain_remote_LDADD = $(test_internal)
-
-%C%_test_domain_user_SOURCES = %D%/test-domain-user.c $(test_jobs) \
-	%D%/user-domain-fixture.h
-%C%_test_domain_user_LDADD = $(test_internal)
-
-%C%_test_handover_SOURCES = %D%/test-handover.c %D%/group-fixture.h \
-	$(test_harness)
+%C%_test_export_rdma_SOURCES = %D%/test-export-rdma.c $(test_mock)
+%C%_test_export_rdma_rdma_SOURCES = %D%/test-export-rdma.c
 %C%_test_handover_LDADD = $(test_public)
-
-%C%_test_idle_SOURCES = %D%/test-idle.c $(test_harness)
 %C%_test_idle_LDADD = $(test_public)
-
-%C%_test_inventory_SOURCES = %D%/test-inventory.c $(test_jobs)
-%C%_test_inventory_LDADD = $(test_internal)
-
-%C%_test_job_SOURCES = %D%/test-job.c $(test_jobs)
-%C%_test_job_LDADD = $(test_internal)
-
-%C%_test_why_calls_SOURCES = %D%/test-why-calls.c $(test_jobs)
-%C%_test_why_calls_LDADD = $(test_internal)
-
-%C%_test_job_leave_SOURCES = %D%/test-job-leave.c $(test_jobs)
 %C%_test_job_leave_LDADD = $(test_public)
-
-%C%_test_call_SOURCES = %D%/test-call.c %D%/group-fixture.h $(test_harness)
 %C%_test_call_LDADD = $(test_public)
-
-%C%_test_call_spsc_SOURCES = %D%/test-call-spsc.c %D%/group-fixture.h \
-	$(test_harness)
 %C%_test_call_spsc_LDADD = $(test_public)
-
-%C%_test_group_SOURCES = %D%/test-group.c %D%/group-fixture.h %D%/table-fixture.h \
-	$(test_harness)
-%C%_test_group_LDADD = $(test_internal)
-
-%C%_test_group_cpu_SOURCES = %D%/test-group-cpu.c %D%/group-fixture.h \
-	$(test_harness)
-%C%_test_group_cpu_LDADD = $(test_internal)
-
-%C%_test_group_fail_SOURCES = %D%/test-group-fail.c %D%/group-fixture.h \
-	$(test_harness)
-%C%_test_group_fail_LDADD = $(test_internal)
-
-%C%_test_group_load_SOURCES = %D%/test-group-load.c %D%/group-fixture.h \
-	$(test_harness)
-%C%_test_group_load_LDADD = $(test_internal)
-
-%C%_test_spsc_SOURCES = %D%/test-spsc.c %D%/group-fixture.h $(test_harness)
 %C%_test_spsc_LDADD = $(test_public)
-
-%C%_test_notify_SOURCES = %D%/test-notify.c %D%/group-fixture.h $(test_harness)
-%C%_test_notify_LDADD = $(test_internal)
-
-%C%_test_mailbox_SOURCES = %D%/test-mailbox.c $(test_harness)
 %C%_test_mailbox_LDADD = $(test_public)
 
 # Over the mock, and over soft-RoCE.
-test_messages = %D%/message-fixture.h %D%/jobs-beside-fixture.h $(test_conns) %D%/job-fixture.h \
-	%D%/pipeline-fixture.h %D%/table-fixture.h %D%/mock-verbs.h
-%C%_test_message_SOURCES = %D%/test-message.c $(test_messages) \
-	$(test_mock)
-%C%_test_message_LDADD = $(test_internal)
-%C%_test_message_rdma_SOURCES = %D%/test-message.c $(test_messages)
-%C%_test_message_rdma_LDADD = $(test_internal)
-%C%_test_message_end_SOURCES = %D%/test-message-end.c $(test_messages) \
-	$(test_mock)
-%C%_test_message_end_LDADD = $(test_internal)
-%C%_test_message_end_rdma_SOURCES = %D%/test-message-end.c $(test_messages)
-%C%_test_message_end_rdma_LDADD = $(test_internal)
-%C%_test_message_state_SOURCES = %D%/test-message-state.c \
-	$(test_messages) $(test_mock)
-%C%_test_message_state_LDADD = $(test_internal)
-%C%_test_message_state_rdma_SOURCES = %D%/test-message-state.c \
-	$(test_messages)
-%C%_test_message_state_rdma_LDADD = $(test_internal)
-%C%_test_srq_SOURCES = %D%/test-srq.c $(test_messages) $(test_mock)
-%C%_test_srq_LDADD = $(test_internal)
-%C%_test_srq_rdma_SOURCES = %D%/test-srq.c $(test_messages)
-%C%_test_srq_rdma_LDADD = $(test_internal)
-%C%_test_srq_fill_SOURCES = %D%/test-srq-fill.c $(test_messages) \
-	$(test_mock)
-%C%_test_srq_fill_LDADD = $(test_internal)
-%C%_test_srq_fill_rdma_SOURCES = %D%/test-srq-fill.c $(test_messages)
-%C%_test_srq_fill_rdma_LDADD = $(test_internal)
-
-%C%_test_mmap_keys_SOURCES = %D%/test-mmap-keys.c %D%/peer-fixture.h $(test_jobs) \
-	$(test_mock)
-%C%_test_mmap_keys_LDADD = $(test_internal)
-
-%C%_test_mmap_keys_cards_SOURCES = %D%/test-mmap-keys.c $(test_jobs)
-%C%_test_mmap_keys_cards_LDADD = $(test_internal)
-
-%C%_test_mmap_verbs_SOURCES = %D%/test-mmap-verbs.c $(test_jobs) \
-	$(test_mock)
-%C%_test_mmap_verbs_LDADD = $(test_internal)
-
-%C%_test_mmap_mw_SOURCES = %D%/test-mmap-mw.c %D%/rdma-fixture.h \
-	%D%/table-fixture.h $(test_harness) $(test_mock)
-%C%_test_mmap_mw_LDADD = $(test_internal)
-%C%_test_mmap_mw_rdma_SOURCES = %D%/test-mmap-mw.c %D%/rdma-fixture.h \
-	%D%/mock-verbs.h %D%/table-fixture.h $(test_harness)
-%C%_test_mmap_mw_rdma_LDADD = $(test_internal)
-
-%C%_test_mmap_SOURCES = %D%/test-mmap.c %D%/peer-fixture.h $(test_jobs)
-%C%_test_mmap_LDADD = $(test_internal)
-
-%C%_test_mmap_job_SOURCES = %D%/test-mmap-job.c $(test_jobs)
-%C%_test_mmap_job_LDADD = $(test_internal)
-
-%C%_test_mmap_range_SOURCES = %D%/test-mmap-range.c $(test_jobs)
-%C%_test_mmap_range_LDADD = $(test_internal)
-
-%C%_test_mmap_register_SOURCES = %D%/test-mmap-register.c $(test_jobs)
-%C%_test_mmap_register_LDADD = $(test_internal)
-
-%C%_test_mmap_stop_SOURCES = %D%/test-mmap-stop.c %D%/peer-fixture.h $(test_jobs)
-%C%_test_mmap_stop_LDADD = $(test_internal)
-
-test_errnos = %D%/alloc-fixture.h %D%/errnos-fixture.h
-%C%_test_errnos_SOURCES = %D%/test-errnos.c $(test_errnos) $(test_harness)
+%C%_test_message_SOURCES = %D%/test-message.c $(test_mock)
+%C%_test_message_rdma_SOURCES = %D%/test-message.c
+%C%_test_message_end_SOURCES = %D%/test-message-end.c $(test_mock)
+%C%_test_message_end_rdma_SOURCES = %D%/test-message-end.c
+%C%_test_message_state_SOURCES = %D%/test-message-state.c $(test_mock)
+%C%_test_message_state_rdma_SOURCES = %D%/test-message-state.c
+%C%_test_srq_SOURCES = %D%/test-srq.c $(test_mock)
+%C%_test_srq_rdma_SOURCES = %D%/test-srq.c
+%C%_test_srq_fill_SOURCES = %D%/test-srq-fill.c $(test_mock)
+%C%_test_srq_fill_rdma_SOURCES = %D%/test-srq-fill.c
+%C%_test_mmap_keys_SOURCES = %D%/test-mmap-keys.c $(test_mock)
+%C%_test_mmap_keys_cards_SOURCES = %D%/test-mmap-keys.c
+%C%_test_mmap_verbs_SOURCES = %D%/test-mmap-verbs.c $(test_mock)
+%C%_test_mmap_mw_SOURCES = %D%/test-mmap-mw.c $(test_mock)
+%C%_test_mmap_mw_rdma_SOURCES = %D%/test-mmap-mw.c
 %C%_test_errnos_LDADD = $(test_public)
-%C%_test_errnos_mem_SOURCES = %D%/test-errnos-mem.c %D%/export-fixture.h \
-	%D%/segment-fixture.h $(test_errnos) $(test_jobs)
 %C%_test_errnos_mem_LDADD = $(test_public)
-%C%_test_errnos_verbs_SOURCES = %D%/test-errnos-verbs.c %D%/channel-fixture.h \
-	%D%/message-fixture.h $(test_errnos) $(test_windows) $(test_mock)
-%C%_test_errnos_verbs_LDADD = $(test_internal)
-%C%_test_errnos_dma_SOURCES = %D%/test-errnos-dma.c %D%/stats-fixture.h \
-	$(test_errnos) $(test_jobs)
+%C%_test_errnos_verbs_SOURCES = %D%/test-errnos-verbs.c $(test_mock)
 %C%_test_errnos_dma_LDADD = $(test_public)
-%C%_test_errnos_host_SOURCES = %D%/test-errnos-host.c $(test_errnos) \
-	$(test_harness)
 %C%_test_errnos_host_CPPFLAGS = $(AM_CPPFLAGS) $(GLIB_CFLAGS) $(LIBUV_CFLAGS) \
 	$(SYSTEMD_CFLAGS)
 %C%_test_errnos_host_LDADD = $(test_public) $(GLIB_LIBS) $(LIBEV_LIBS) \
 	$(LIBUV_LIBS) $(SYSTEMD_LIBS)
-%C%_test_errnos_sim_SOURCES = %D%/test-errnos-sim.c $(test_errnos) \
-	$(test_harness)
 %C%_test_errnos_sim_LDADD = $(test_public)
-%C%_test_job_fence_SOURCES = %D%/test-job-fence.c $(test_jobs)
 %C%_test_job_fence_LDADD = $(test_public)
-%C%_test_pipeline_SOURCES = %D%/test-pipeline.c $(test_jobs)
-%C%_test_pipeline_LDADD = $(test_internal)
-
-%C%_test_pipeline_control_SOURCES = %D%/test-pipeline-control.c $(test_jobs)
 %C%_test_pipeline_control_LDADD = $(test_public)
-
-%C%_test_pool_SOURCES = %D%/test-pool.c $(test_jobs)
-%C%_test_pool_LDADD = $(test_internal)
-
-%C%_test_segment_SOURCES = %D%/test-segment.c $(test_segments)
-%C%_test_segment_LDADD = $(test_internal)
-
-%C%_test_segment_attach_SOURCES = %D%/test-segment-attach.c %D%/export-fixture.h \
-	$(test_segments)
-%C%_test_segment_attach_LDADD = $(test_internal)
-
-%C%_test_segment_flags_SOURCES = %D%/test-segment-flags.c $(test_segments)
-%C%_test_segment_flags_LDADD = $(test_internal)
-
-%C%_test_segment_validator_SOURCES = %D%/test-segment-validator.c $(test_segments)
-%C%_test_segment_validator_LDADD = $(test_internal)
-
-%C%_test_segment_event_SOURCES = %D%/test-segment-event.c $(test_segments)
-%C%_test_segment_event_LDADD = $(test_internal)
-
-%C%_test_segment_external_SOURCES = %D%/test-segment-external.c $(test_segments)
-%C%_test_segment_external_LDADD = $(test_internal)
-
-%C%_test_segment_model_SOURCES = %D%/test-segment-model.c $(test_segments)
-%C%_test_segment_model_LDADD = $(test_internal)
-
-%C%_test_segment_phys_SOURCES = %D%/test-segment-phys.c $(test_segments)
-%C%_test_segment_phys_LDADD = $(test_internal)
-
-%C%_test_process_SOURCES = %D%/test-process.c %D%/gate-fixture.h \
-	$(test_jobs)
-%C%_test_process_LDADD = $(test_internal)
-
-%C%_test_translate_SOURCES = %D%/test-translate.c %D%/slow-fixture.h $(test_jobs)
-%C%_test_translate_LDADD = $(test_internal)
-
-%C%_test_route_SOURCES = %D%/test-route.c %D%/user-domain-fixture.h $(test_jobs)
-%C%_test_route_LDADD = $(test_internal)
-
-%C%_test_reentry_SOURCES = %D%/test-reentry.c $(test_jobs)
 %C%_test_reentry_LDADD = $(test_public)
-
-%C%_test_reactor_SOURCES = %D%/test-reactor.c $(test_harness)
 %C%_test_reactor_LDADD = $(test_public)
-
-%C%_test_chain_full_SOURCES = %D%/test-chain-full.c $(test_harness)
 %C%_test_chain_full_LDADD = $(test_public)
-%C%_test_sim_SOURCES = %D%/test-sim.c $(test_harness)
 %C%_test_sim_LDADD = $(test_public)
-
-%C%_test_sim_job_SOURCES = %D%/test-sim-job.c %D%/sim-fixture.h $(test_jobs)
 %C%_test_sim_job_LDADD = $(test_public)
-%C%_test_sim_memory_SOURCES = %D%/test-sim-memory.c %D%/sim-fixture.h $(test_jobs)
 %C%_test_sim_memory_LDADD = $(test_public)
-
-%C%_test_sim_net_SOURCES = %D%/test-sim-net.c $(test_harness)
 %C%_test_sim_net_LDADD = $(test_public)
-
-%C%_test_sim_order_SOURCES = %D%/test-sim-order.c $(test_harness)
 %C%_test_sim_order_LDADD = $(test_public)
-
-%C%_test_sim_socket_SOURCES = %D%/test-sim-socket.c $(test_harness)
 %C%_test_sim_socket_LDADD = $(test_public)
-
-%C%_test_sim_wire_SOURCES = %D%/test-sim-wire.c $(test_harness)
 %C%_test_sim_wire_LDADD = $(test_public)
-
-%C%_test_sim_end_SOURCES = %D%/test-sim-end.c %D%/sim-fixture.h $(test_jobs)
 %C%_test_sim_end_LDADD = $(test_public)
-%C%_test_sim_pipeline_SOURCES = %D%/test-sim-pipeline.c %D%/sim-fixture.h \
-	$(test_jobs)
 %C%_test_sim_pipeline_LDADD = $(test_public)
-%C%_test_sim_pool_SOURCES = %D%/test-sim-pool.c %D%/sim-fixture.h $(test_jobs)
 %C%_test_sim_pool_LDADD = $(test_public)
-%C%_test_sim_shared_SOURCES = %D%/test-sim-shared.c %D%/sim-fixture.h \
-	%D%/export-fixture.h $(test_jobs)
 %C%_test_sim_shared_LDADD = $(test_public)
-
-%C%_test_sim_crash_SOURCES = %D%/test-sim-crash.c %D%/sim-file-fixture.h \
-	$(test_harness)
 %C%_test_sim_crash_LDADD = $(test_public)
-
-%C%_test_sim_disk_SOURCES = %D%/test-sim-disk.c %D%/sim-file-fixture.h \
-	$(test_harness)
 %C%_test_sim_disk_LDADD = $(test_public)
-
-%C%_test_sim_name_SOURCES = %D%/test-sim-name.c %D%/sim-file-fixture.h \
-	$(test_harness)
 %C%_test_sim_name_LDADD = $(test_public)
-
-%C%_test_sim_cut_SOURCES = %D%/test-sim-cut.c %D%/sim-file-fixture.h \
-	$(test_harness)
 %C%_test_sim_cut_LDADD = $(test_public)
-
-%C%_test_sim_file_job_SOURCES = %D%/test-sim-file-job.c %D%/sim-fixture.h \
-	$(test_jobs)
 %C%_test_sim_file_job_LDADD = $(test_public)
-
-%C%_test_sim_file_linux_SOURCES = %D%/test-sim-file-linux.c \
-	%D%/sim-file-fixture.h $(test_harness)
 %C%_test_sim_file_linux_LDADD = $(test_public)
-
-%C%_test_sim_file_SOURCES = %D%/test-sim-file.c %D%/sim-file-fixture.h \
-	$(test_harness)
 %C%_test_sim_file_LDADD = $(test_public)
-
-%C%_test_timer_SOURCES = %D%/test-timer.c $(test_harness)
 %C%_test_timer_LDADD = $(test_public)
-
-%C%_test_post_SOURCES = %D%/test-post.c %D%/gate-fixture.h $(test_harness)
 %C%_test_post_LDADD = $(test_public)
-
-%C%_test_weir_nbd_SOURCES = %D%/test-weir-nbd.c %D%/nbd-fixture.h $(test_harness)
 %C%_test_weir_nbd_LDADD = $(test_public)
-
-%C%_test_weir_nbd_disk_SOURCES = %D%/test-weir-nbd-disk.c %D%/nbd-fixture.h \
-	$(test_harness)
 %C%_test_weir_nbd_disk_LDADD = $(test_public)
-
-%C%_test_weir_nbd_hello_SOURCES = %D%/test-weir-nbd-hello.c %D%/nbd-fixture.h \
-	$(test_harness)
 %C%_test_weir_nbd_hello_LDADD = $(test_public)
-
-%C%_test_weir_nbd_hostile_SOURCES = %D%/test-weir-nbd-hostile.c \
-	%D%/nbd-fixture.h $(test_harness)
 %C%_test_weir_nbd_hostile_LDADD = $(test_public)
-
-%C%_test_weir_nbd_plugin_SOURCES = %D%/test-weir-nbd-plugin.c %D%/nbd-fixture.h \
-	%D%/nbd-plugin.h $(test_harness)
 %C%_test_weir_nbd_plugin_LDADD = $(test_public)
 
 # What it has the server load.  The path only asks for a shared object.
@@ -749,14 +399,11 @@ endif
 %C%_starve_la_LDFLAGS = $(plugin_ldflags) -rpath /nowhere
 
 %C%_test_number_SOURCES = %D%/test-number.c programs/common/number.c \
-	programs/common/number.h $(test_harness)
+	programs/common/number.h
 %C%_test_number_LDADD = $(test_public)
-%C%_test_why_LDADD = $(test_internal)
-
-%C%_test_weir_nbd_status_SOURCES = %D%/test-weir-nbd-status.c $(test_harness)
 %C%_test_weir_nbd_status_LDADD = $(test_public)
 
-test_proxies = %D%/proxy-fixture.c %D%/proxy-fixture.h $(test_harness)
+test_proxies = %D%/proxy-fixture.c
 %C%_test_weir_proxy_SOURCES = %D%/test-weir-proxy.c $(test_proxies)
 %C%_test_weir_proxy_LDADD = $(test_public)
 %C%_test_weir_proxy_address_SOURCES = %D%/test-weir-proxy-address.c \
@@ -768,144 +415,48 @@ test_proxies = %D%/proxy-fixture.c %D%/proxy-fixture.h $(test_harness)
 %C%_test_weir_proxy_hostile_SOURCES = %D%/test-weir-proxy-hostile.c \
 	$(test_proxies)
 %C%_test_weir_proxy_hostile_LDADD = $(test_public)
-
 %C%_test_weir_rdma_parts_SOURCES = %D%/test-weir-rdma-parts.c \
-	programs/weir-rdma/file.c programs/weir-rdma/note.c $(test_harness)
+	programs/weir-rdma/file.c programs/weir-rdma/note.c
 %C%_test_weir_rdma_parts_LDADD = $(test_public)
-
-%C%_test_watch_SOURCES = %D%/test-watch.c $(test_harness)
 %C%_test_watch_LDADD = $(test_public)
-
-%C%_test_file_SOURCES = %D%/test-file.c $(test_harness)
 %C%_test_file_LDADD = $(test_public)
-
-%C%_test_splice_SOURCES = %D%/test-splice.c $(test_harness)
 %C%_test_splice_LDADD = $(test_public)
-
-%C%_test_socket_SOURCES = %D%/test-socket.c $(test_harness)
 %C%_test_socket_LDADD = $(test_public)
-
-%C%_test_drain_SOURCES = %D%/test-drain.c %D%/gate-fixture.h $(test_harness)
 %C%_test_drain_LDADD = $(test_public)
-
-%C%_test_host_SOURCES = %D%/test-host.c $(test_harness)
 %C%_test_host_LDADD = $(test_public)
-
-%C%_test_seccomp_SOURCES = %D%/test-seccomp.c $(test_children)
 %C%_test_seccomp_LDADD = $(test_public)
-
-%C%_test_own_SOURCES = %D%/test-own.c $(test_harness)
 %C%_test_own_LDADD = $(test_public)
-
-%C%_test_deferred_SOURCES = %D%/test-deferred.c $(test_harness)
-%C%_test_deferred_LDADD = $(test_internal)
-
-%C%_test_fault_SOURCES = %D%/test-fault.c $(test_harness) $(test_op_kinds)
-%C%_test_fault_LDADD = $(test_internal)
-
-%C%_test_op_SOURCES = %D%/test-op.c $(test_harness) $(test_op_kinds)
+%C%_test_fault_SOURCES = %D%/test-fault.c $(test_op_kinds)
+%C%_test_op_SOURCES = %D%/test-op.c $(test_op_kinds)
 %C%_test_op_LDADD = $(test_public)
-
-%C%_test_sigpipe_SOURCES = %D%/test-sigpipe.c $(test_harness)
-%C%_test_sigpipe_LDADD = $(test_internal)
-
-%C%_test_cancel_SOURCES = %D%/test-cancel.c $(test_harness)
 %C%_test_cancel_LDADD = $(test_public)
-
-%C%_test_shared_pool_SOURCES = %D%/test-shared-pool.c %D%/cores.h $(test_jobs)
-%C%_test_shared_pool_LDADD = $(test_internal)
-
-%C%_test_shared_pool_end_SOURCES = %D%/test-shared-pool-end.c %D%/cores.h $(test_jobs)
-%C%_test_shared_pool_end_LDADD = $(test_internal)
-
-%C%_test_stats_SOURCES = %D%/test-stats.c %D%/group-fixture.h \
-	%D%/stats-fixture.h $(test_harness)
-%C%_test_stats_LDADD = $(test_internal)
-
-%C%_test_stats_hostile_SOURCES = %D%/test-stats-hostile.c \
-	%D%/stats-fixture.h $(test_harness)
-%C%_test_stats_hostile_LDADD = $(test_internal)
-
-%C%_test_stats_open_SOURCES = %D%/test-stats-open.c %D%/stats-fixture.h \
-	$(test_harness)
-%C%_test_stats_open_LDADD = $(test_internal)
-
-%C%_test_stats_process_SOURCES = %D%/test-stats-process.c \
-	%D%/stats-fixture.h $(test_harness)
 %C%_test_stats_process_LDADD = $(test_public)
 
 # It runs tools/weir, and a child for that to look at.
-%C%_test_weir_top_SOURCES = %D%/test-weir-top.c %D%/stats-fixture.h \
-	%D%/prometheus-fixture.h $(test_harness)
-%C%_test_weir_top_LDADD = $(test_internal)
 
-%C%_test_stats_sections_SOURCES = %D%/test-stats-sections.c \
-	%D%/stats-fixture.h %D%/conn-fixture.h $(test_jobs) $(test_mock)
-%C%_test_stats_sections_LDADD = $(test_internal)
-
-%C%_test_starved_SOURCES = %D%/test-starved.c $(test_allocs) \
-	$(test_children)
+%C%_test_stats_sections_SOURCES = %D%/test-stats-sections.c $(test_mock)
 %C%_test_starved_LDADD = $(test_public)
-%C%_test_steady_SOURCES = %D%/test-steady.c $(test_allocs) %D%/cores.h \
-	$(test_jobs)
-%C%_test_steady_LDADD = $(test_internal)
-
-%C%_test_storm_SOURCES = %D%/test-storm.c $(test_harness)
 %C%_test_storm_LDADD = $(test_public)
-
-%C%_test_crc32c_LDADD = $(test_internal)
-%C%_test_sync_SOURCES = %D%/test-sync.c %D%/export-fixture.h %D%/peer-fixture.h \
-	%D%/table-fixture.h $(test_harness)
-%C%_test_sync_LDADD = $(test_internal)
-
-%C%_test_sync_shared_SOURCES = %D%/test-sync-shared.c %D%/export-fixture.h \
-	$(test_harness)
-%C%_test_sync_shared_LDADD = $(test_internal)
-
-%C%_test_uring_SOURCES = %D%/test-uring.c $(test_harness)
-%C%_test_uring_LDADD = $(test_internal)
-%C%_test_spin_LDADD = $(test_internal)
-%C%_test_wheel_LDADD = $(test_internal)
-
-%C%_test_verbs_event_SOURCES = %D%/test-verbs-event.c %D%/channel-fixture.h \
-	%D%/cores.h $(test_harness) $(test_mock)
-%C%_test_verbs_event_LDADD = $(test_internal)
-
-%C%_test_verbs_none_SOURCES = %D%/test-verbs-none.c $(test_harness)
+%C%_test_verbs_event_SOURCES = %D%/test-verbs-event.c $(test_mock)
 %C%_test_verbs_none_LDADD = $(test_public)
 
 # Over the mock, and over soft-RoCE.
-test_windows = %D%/conn-fixture.h %D%/table-fixture.h %D%/mw-fixture.h $(test_jobs)
-test_forks = %D%/test-fork.c %D%/rdma-fixture.h $(test_harness)
-%C%_test_fork_SOURCES = $(test_forks) $(test_mock)
-%C%_test_fork_LDADD = $(test_internal)
-%C%_test_fork_rdma_SOURCES = $(test_forks) %D%/mock-verbs.h
-%C%_test_fork_rdma_LDADD = $(test_internal)
-test_rogues = %D%/fuzz/descriptor-fixture.h $(test_windows)
-%C%_test_rogue_SOURCES = %D%/test-rogue.c $(test_rogues) $(test_mock)
-%C%_test_rogue_LDADD = $(test_internal)
-%C%_test_rogue_rdma_SOURCES = %D%/test-rogue.c %D%/mock-verbs.h \
-	$(test_rogues)
-%C%_test_rogue_rdma_LDADD = $(test_internal)
-%C%_test_mw_SOURCES = %D%/test-mw.c $(test_windows) $(test_mock)
-%C%_test_mw_LDADD = $(test_internal)
-%C%_test_mw_rdma_SOURCES = %D%/test-mw.c %D%/mock-verbs.h \
-	$(test_windows)
-%C%_test_mw_rdma_LDADD = $(test_internal)
+%C%_test_fork_SOURCES = %D%/test-fork.c $(test_mock)
+%C%_test_fork_rdma_SOURCES = %D%/test-fork.c
+%C%_test_rogue_SOURCES = %D%/test-rogue.c $(test_mock)
+%C%_test_rogue_rdma_SOURCES = %D%/test-rogue.c
+%C%_test_mw_SOURCES = %D%/test-mw.c $(test_mock)
+%C%_test_mw_rdma_SOURCES = %D%/test-mw.c
 
 # The same cases twice: with the mock, and with what is real.
 test_rules = %D%/test-verbs-rules.c %D%/verbs-rules-cm.c \
-	%D%/verbs-rules-cm.h %D%/verbs-rules-connect.c \
-	%D%/verbs-rules-error.c \
+	%D%/verbs-rules-connect.c %D%/verbs-rules-error.c \
 	%D%/verbs-rules-memory.c %D%/verbs-rules-move.c \
 	%D%/verbs-rules-queue.c %D%/verbs-rules-fixture.c \
-	%D%/verbs-rules-state.c %D%/verbs-rules-unused.c \
-	%D%/verbs-rules.h $(test_harness)
+	%D%/verbs-rules-state.c %D%/verbs-rules-unused.c
 %C%_test_verbs_rules_SOURCES = $(test_rules) %D%/verbs-rules-queued.c \
 	$(test_mock)
-%C%_test_verbs_rules_LDADD = $(test_internal)
 %C%_test_verbs_rules_rdma_SOURCES = $(test_rules)
-%C%_test_verbs_rules_rdma_LDADD = $(test_internal)
 
 test_scripts = \
 	%D%/check-docs.sh \
