@@ -267,7 +267,7 @@ static void stop_cancel(struct weir_op *op)
 
 static const struct weir_op_class stop_class = {
 	.name = "mmap stop",
-	.owner = stop_returned,
+	.returned = stop_returned,
 	.cancel = stop_cancel,
 };
 

@@ -154,7 +154,7 @@ static void count_returned(struct weir_op *op)
 static const struct weir_op_class count_class = {
 	.name = "store count",
 	.cancel = count_cancel,
-	.owner = count_returned,
+	.returned = count_returned,
 };
 
 int weir_shared_pool_count(struct weir_shared_pool *shared_pool,

@@ -230,7 +230,7 @@ static void wait_returned(struct weir_op *op)
 static const struct weir_op_class wait_class = {
 	.name = "pool wait",
 	.cancel = wait_cancel,
-	.owner = wait_returned,
+	.returned = wait_returned,
 };
 
 struct weir_buf *shared_pool_taken(const struct weir_op *op)

@@ -23,7 +23,7 @@ static void io_returned(struct weir_op *op)
 }
 
 #define IO_CLASS(kind, text) \
-	[kind] = { .name = text, .cancel = io_cancel, .owner = io_returned }
+	[kind] = { .name = text, .cancel = io_cancel, .returned = io_returned }
 
 const struct weir_op_class io_classes[IO_KINDS] = {
 	IO_CLASS(IO_NOP, "nop"),
@@ -35,7 +35,7 @@ const struct weir_op_class io_classes[IO_KINDS] = {
 	IO_CLASS(IO_FALLOCATE, "fallocate"),
 	IO_CLASS(IO_OPEN, "open"),
 	/* A descriptor half closed is of no use to anybody. */
-	[IO_CLOSE] = { .name = "close", .owner = io_returned },
+	[IO_CLOSE] = { .name = "close", .returned = io_returned },
 	IO_CLASS(IO_STATX, "statx"),
 	IO_CLASS(IO_RENAME, "rename"),
 	IO_CLASS(IO_UNLINK, "unlink"),

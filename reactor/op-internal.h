@@ -71,7 +71,7 @@ struct weir_op_class {
 	 * It was returned from another thread, its result in op->res: complete
 	 * it.  NULL: just that.
 	 */
-	void (*owner)(struct weir_op *op);
+	void (*returned)(struct weir_op *op);
 
 	/*
 	 * Its callback is about to begin: what it was the operation of is idle

@@ -6,7 +6,7 @@
  *	the chain's reactor              the context's reactor
  *	hop_begin()   --- .op -------->  arrive(): start the job, or wait
  *	hop_cancel()  --- .hop.cancel ->  hear(): cancel it
- *	owner()        <-- .op ---------  when it has ended
+ *	step_returned() <-- .op --------  when it has ended
  *
  * Both travel as operations that are returned, which are never refused.  A step
  * that was returned is not touched there any more: so who has ended first
@@ -102,7 +102,7 @@ void hop_init(struct weir_dma *dma)
 
 /* The context's thread. */
 
-static void owner(struct weir_op *op);
+static void step_returned(struct weir_op *op);
 
 /* Whose thread this is may destroy the chain's reactor as soon as it has @s:
  * see hop_part(). */
@@ -110,7 +110,7 @@ static void return_to_owner(struct step *s)
 {
 	static const struct weir_op_class return_class = {
 		.name = "hop back",
-		.owner = owner,
+		.returned = step_returned,
 	};
 	struct weir_dma *dma = s->dma;
 
@@ -255,7 +255,7 @@ static void hear(struct weir_op *op)
 
 /* The chain's thread. */
 
-static void owner(struct weir_op *op)
+static void step_returned(struct weir_op *op)
 {
 	struct step *s = weir_container_of(op, struct step, op);
 
@@ -271,7 +271,7 @@ int hop_begin(struct step *s)
 {
 	static const struct weir_op_class class = {
 		.name = "hop",
-		.owner = arrive,
+		.returned = arrive,
 	};
 
 	if (!gate_enter(s->dma))
@@ -291,7 +291,7 @@ void hop_cancel(struct step *s)
 {
 	static const struct weir_op_class class = {
 		.name = "hop cancel",
-		.owner = hear,
+		.returned = hear,
 	};
 
 	if (atomic_fetch_or(&s->hop.word, HOP_CANCEL))

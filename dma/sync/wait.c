@@ -215,7 +215,7 @@ static void wait_cancel(struct weir_op *op)
 static const struct weir_op_class wait_class = {
 	.name = "sync event wait",
 	.cancel = wait_cancel,
-	.owner = wait_returned,
+	.returned = wait_returned,
 };
 
 static struct weir_op *op_of(struct weir_poll_hook *hook)

@@ -230,7 +230,7 @@ static void capacity_returned(struct weir_op *op);
 static const struct weir_op_class capacity_class = {
 	.name = "wait for capacity",
 	.cancel = capacity_cancel,
-	.owner = capacity_returned,
+	.returned = capacity_returned,
 };
 
 static void tell(struct weir_op *op, int64_t res)

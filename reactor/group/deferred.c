@@ -16,7 +16,7 @@ static void deferred_arrived(struct weir_op *op)
 
 static const struct weir_op_class deferred_class = {
 	.name = "deferred call",
-	.owner = deferred_arrived,
+	.returned = deferred_arrived,
 };
 
 void deferred_init(struct deferred *deferred, struct weir_reactor *r,

@@ -7,7 +7,7 @@
  *  1. What S wrote before it is seen by what R then runs.  S fills the cell and
  *     stores .seq = full; R loads .seq, finds it full, and reads the cell: a
  *     release that is paired with an acquire.  Relaxed, R could read the cell
- *     as it was a round before.  For .owner the same: the exchange of
+ *     as it was a round before.  For .returned the same: the exchange of
  *     op_return() releases the operation and what it has done, that of
  *     take_returned() acquires it.  R takes the whole stack and never
  *     compares with an operation on it, so none can leave and come back in
@@ -25,14 +25,14 @@
  *     later, so that S, who has been asleep between its loads, fails to
  *     exchange .tail, or finds .seq moved on and looks again.
  *
- *  4. The wake-up.  S stores .seq (or exchanges .owner, or sets a bit of the
+ *  4. The wake-up.  S stores .seq (or exchanges .returned, or sets a bit of the
  *     reactor's .requests), then loads .asleep; R stores .asleep, then loads
- *     .seq, .owner and .requests.  This is the case that release and acquire
+ *     .seq, .returned and .requests.  This is the case that release and acquire
  *     are too weak for: each may put off its store until after its load, so
  *     that neither sees the other, and R sleeps on a full mailbox.
  *     Sequentially consistent, the four have one order that all agree on, in
  *     which one of the stores comes first and is seen by the other's load.
- *     So of the atomics above the store of full, the exchange of .owner, the
+ *     So of the atomics above the store of full, the exchange of .returned, the
  *     stores and loads of .asleep, and R's loads cannot be weaker.  R looks
  *     at the cell of its head only: who fills another cell leaves it to who
  *     fills that one, and this rings for itself.
@@ -133,7 +133,7 @@ static bool has_more(struct mailbox *box)
 bool mailbox_has(struct mailbox *box)
 {
 	return box->due || has_post(box) ||
-	       (atomic_load(&box->owner) && !mutation(lost_wakeup)) ||
+	       (atomic_load(&box->returned) && !mutation(lost_wakeup)) ||
 	       (unlikely(box->more) && has_more(box));
 }
 
@@ -153,7 +153,7 @@ static void take_returned(struct mailbox *box)
 {
 	struct weir_op *op, *next, *list = NULL, **end = &box->due;
 
-	for (op = atomic_exchange(&box->owner, NULL); op; op = next) {
+	for (op = atomic_exchange(&box->returned, NULL); op; op = next) {
 		next = op->next;
 		op->next = list;
 		list = op;
@@ -182,12 +182,12 @@ static void bring_back(struct weir_reactor *r)
 	struct mailbox *box = &r->mailbox;
 	struct weir_op *op;
 
-	if (unlikely(atomic_load(&box->owner)))
+	if (unlikely(atomic_load(&box->returned)))
 		take_returned(box);
 	while (unlikely((op = box->due))) {
 		box->due = op->next;
-		if (op->cls->owner)
-			op->cls->owner(op);
+		if (op->cls->returned)
+			op->cls->returned(op);
 		else
 			op_complete(op, op->res);
 	}
@@ -232,7 +232,7 @@ unsigned int mailbox_run(struct weir_reactor *r, unsigned int max)
 {
 	struct mailbox *box = &r->mailbox;
 
-	if (likely(!box->more && !box->due && !atomic_load(&box->owner) &&
+	if (likely(!box->more && !box->due && !atomic_load(&box->returned) &&
 		   !has_post(box)))
 		return 0;
 	return run(r, max);
@@ -249,11 +249,11 @@ void mailbox_wake(struct weir_reactor *r)
 
 void mailbox_send(struct weir_reactor *r, struct weir_op *op)
 {
-	struct weir_op *top = atomic_load(&r->mailbox.owner);
+	struct weir_op *top = atomic_load(&r->mailbox.returned);
 
 	do {
 		op->next = top;
-	} while (!atomic_compare_exchange_weak(&r->mailbox.owner, &top, op));
+	} while (!atomic_compare_exchange_weak(&r->mailbox.returned, &top, op));
 	mailbox_wake(r);
 }
 

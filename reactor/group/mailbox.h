@@ -49,7 +49,7 @@ struct mailbox {
 
 	/* The senders'. */
 	_Atomic uint64_t tail;
-	_Atomic(struct weir_op *) owner;
+	_Atomic(struct weir_op *) returned;
 	atomic_bool asleep;
 	atomic_ulong wakes;
 	atomic_uint visitors;		/* Other threads inside; see call.c. */

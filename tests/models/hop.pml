@@ -19,7 +19,7 @@ mtype = { ARRIVE, HEAR };
 chan there = [2] of { mtype };
 
 /* And back. */
-chan home = [1] of { bit };
+chan returned = [1] of { bit };
 
 #define HOP_CANCEL 1
 #define HOP_ENDED 2
@@ -44,7 +44,7 @@ inline return_to_owner()
 	atomic { n_returning++ }
 #endif
 	assert(!is_returned);
-	home ! 0;
+	returned ! 0;
 	assert(!chain_gone);	/* mailbox_wake() */
 #ifndef RETURN_UNCOUNTED
 	atomic { n_returning-- }
@@ -116,7 +116,7 @@ proctype chain()
 	there ! ARRIVE;
 	if
 	:: skip
-	:: empty(home) ->
+	:: empty(returned) ->
 		/* hop_cancel(), of a step that is not on the owner. */
 		atomic {
 			g = word;
@@ -127,7 +127,7 @@ proctype chain()
 		:: else
 		fi
 	fi;
-	home ? _;
+	returned ? _;
 	is_returned = true;
 let_go:	/* hop_let_go() */
 	n_returning == 0;

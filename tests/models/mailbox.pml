@@ -24,12 +24,12 @@
 byte seq[CELLS];
 byte sender_in[CELLS], number_in[CELLS];
 byte tail, head;
-bool home;			/* The stack: only one ever is returned. */
+bool returned;			/* The stack: only one ever is returned. */
 bool asleep;
 byte notify;			/* Of the backend: an eventfd. */
 byte fallback;			/* Who pays for the end of this sleep. */
 byte next_of[SENDERS];
-byte taken, at_owner, ended;
+byte taken, n_returned, ended;
 
 #define ALL 3
 
@@ -110,7 +110,7 @@ proctype returner()
 {
 	bool claimed;
 
-	home = true;
+	returned = true;
 	mailbox_wake(claimed);
 	ended++
 }
@@ -125,7 +125,7 @@ proctype reactor()
 turn:	/* mailbox_bring_back() */
 	atomic {
 		if
-		:: home -> home = false; at_owner++
+		:: returned -> returned = false; n_returned++
 		:: else
 		fi
 	}
@@ -143,7 +143,7 @@ turn:	/* mailbox_bring_back() */
 	:: else -> break
 	od;
 	if
-	:: taken == ALL && at_owner == 1 -> goto over
+	:: taken == ALL && n_returned == 1 -> goto over
 	:: else
 	fi;
 	/* more_is_due() */
@@ -152,7 +152,7 @@ turn:	/* mailbox_bring_back() */
 	:: else
 	fi;
 	if
-	:: home -> goto turn
+	:: returned -> goto turn
 	:: else
 	fi;
 	/* sleep_until() */
@@ -166,7 +166,7 @@ turn:	/* mailbox_bring_back() */
 	:: else
 	fi;
 	if
-	:: home -> goto awake
+	:: returned -> goto awake
 	:: else
 	fi;
 #endif

@@ -7,7 +7,7 @@
  * local one: nobody looks again after a time, so a wake-up that is lost hangs.
  *
  * Shown: everybody comes back, the operation completes once, and whoever sends
- * it home is done with its reactor before that is destroyed.
+ * it returned is done with its reactor before that is destroyed.
  *
  * wrong: NO_POLL SEQ_FIRST NO_POLL_UNDER_LOCK NO_LOCK_AT_OWNER
  */
