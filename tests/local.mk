@@ -588,7 +588,8 @@ TESTS += $(test_programs) $(test_scripts)
 EXTRA_DIST += $(test_scripts) $(test_models) $(test_seeds) $(test_guest) \
 	%D%/interop/weir-nbd-durable.py %D%/interop/weir-nbd-kernel.sh \
 	%D%/interop/weir-nbd.py %D%/interop/weir-proxy.py \
-	%D%/errnos.awk %D%/errnos.txt %D%/fixture.sh %D%/man-agrees.awk %D%/skips.txt %D%/snippets.awk %D%/words.txt \
+	%D%/README.md %D%/errnos.awk %D%/errnos.txt %D%/fixture.sh \
+	%D%/man-agrees.awk %D%/skips.txt %D%/snippets.awk %D%/words.txt \
 	%D%/snippets.h %D%/test-vm.sh %D%/valgrind.supp %D%/weir-cp-fixture.sh
 
 valgrind_command = $(LIBTOOL) --mode=execute valgrind -q --error-exitcode=99 \
@@ -706,6 +707,14 @@ without_threads = \
 	%D%/test-wheel \
 	%D%/test-mw
 
+# One test and what it needs: make one TEST=test-op.
+one:
+	@case '$(TEST)' in *.sh) ;; *) $(MAKE) %D%/'$(TEST)' ;; esac
+	@rm -f %D%/'$(TEST)'.log
+	@$(MAKE) check-TESTS check_PROGRAMS= check_LTLIBRARIES= \
+		TESTS=%D%/'$(TEST)' || \
+		{ cat %D%/`basename '$(TEST)' .sh`.log; exit 1; }
+
 check-threads: all
 	$(MAKE) check TESTS="`for t in $(test_programs); do case \
 		' $(without_threads) ' in *\" $$t \"*) ;; *) echo $$t ;; esac; \
@@ -750,5 +759,5 @@ check-sim: tools/weir-sim
 	$(SHELL) $(top_srcdir)/build-aux/sim-release.sh tools/weir-sim \
 		$(top_srcdir)
 
-.PHONY: check-long check-rdma check-sim check-threads check-valgrind check-vm \
+.PHONY: check-long one check-rdma check-sim check-threads check-valgrind check-vm \
 	distcheck-scripts
