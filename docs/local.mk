@@ -45,10 +45,17 @@ clean-local:
 	-rm -f %D%/man/weir_*.3 $(man3_stamp)
 
 EXTRA_DIST += \
+	%D%/architecture.dot \
+	%D%/architecture.md \
+	%D%/architecture.svg \
 	%D%/bench-rdma.txt \
 	%D%/check-long.txt \
+	%D%/internals/dma.md \
+	%D%/internals/mem.md \
+	%D%/internals/reactor.md \
 	%D%/live-view.md \
 	%D%/rdma.txt \
+	%D%/rules.md \
 	%D%/sim.txt \
 	%D%/tutorial-dma.md \
 	%D%/tutorial-domain.md \
@@ -56,3 +63,8 @@ EXTRA_DIST += \
 	%D%/tutorial-proxy.md \
 	%D%/tutorial-sim.md \
 	build-aux/man3.awk
+
+# Draw the picture of architecture.md anew, in the source tree; dot is graphviz's.
+picture:
+	dot -Tsvg $(srcdir)/%D%/architecture.dot -o $(srcdir)/%D%/architecture.svg
+.PHONY: picture

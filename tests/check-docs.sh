@@ -110,9 +110,8 @@ measured()
 {
 	(cd "$dir" && grep -nE \
 		'[0-9] ?(ns|[GM]i?B/s|k?IO/s|req/s)([^a-z]|$)|[0-9],000 (requests|IO) (a|per) second|requests (a|per) second.*[0-9],[0-9]' \
-		README.md bench/README.md reactor/README.md mem/README.md \
-		dma/README.md programs/*/README.md docs/tutorial-*.md \
-		docs/live-view.md NEWS.md | grep -v '\*\*')
+		*.md */README.md docs/*/*.md programs/*/README.md \
+		docs/tutorial-*.md docs/live-view.md docs/rules.md | grep -v '\*\*')
 }
 
 # What a record of a long run lacks: who reads it wants to run that again.
@@ -136,7 +135,7 @@ result 'man pages have the contexts and errnos of their headers' \
 result 'the code in tutorial-sim.md is that of the examples' \
 	"$(invented "$dir/docs/tutorial-sim.md")"
 
-for readme in mem/README.md dma/README.md; do
+for readme in docs/internals/mem.md docs/internals/dma.md; do
 	result "what $readme says was run is run" "$(not_run $readme)"
 done
 
@@ -144,7 +143,7 @@ result 'each missed goal has its reason' "$(without_reason)"
 result 'no text has figures of its own' "$(measured)"
 result 'no text has a control byte' "$(LC_ALL=C grep -l \
 	"$(printf '[\001-\010\013-\037]')" "$dir"/*.md "$dir"/docs/*.md \
-	"$dir"/docs/*.txt "$dir"/*/README.md "$dir"/programs/*/README.md)"
+	"$dir"/docs/*/*.md "$dir"/docs/*.txt "$dir"/*/README.md "$dir"/programs/*/README.md)"
 for record in sim.txt rdma.txt bench-rdma.txt check-long.txt; do
 	result "docs/$record can be made again" "$(no_record $record)"
 done

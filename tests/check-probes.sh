@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The static probes that dma/README.md lists are in the library, and no others.
+# The static probes that docs/internals/dma.md lists are in the library, and no others.
 dir=${srcdir:-.}
 lib=.libs/libweir.so
 
@@ -14,7 +14,7 @@ if [ ! -e $lib ] || ! command -v readelf >/dev/null; then
 	exit 0
 fi
 
-listed=$(sed -n 's/^| `weir:\([a-z_]*\)`.*/\1/p' "$dir/dma/README.md" | sort)
+listed=$(sed -n 's/^| `weir:\([a-z_]*\)`.*/\1/p' "$dir/docs/internals/dma.md" | sort)
 found=$(readelf -n $lib | sed -n 's/^ *Name: \([a-z_]*\)$/\1/p' | sort -u)
 if [ "$listed" ] && [ "$listed" = "$found" ]; then
 	echo 'ok 1 - probes are there'

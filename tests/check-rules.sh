@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The rules and acceptance cases of the systems that weir re-creates have
-# numbers.  Each rule is named by a comment of a test, or by a table of a README
-# that says why it has no meaning here; each case by its row of the table
-# "Acceptance" of dma/README.md, and by the tests that the row names.
+# numbers.  Each rule is named by a comment of a test, or by a table of docs/rules.md
+# or docs/internals that says why it has no meaning here; each case by its row of
+# the table "Acceptance" of docs/rules.md, and by the tests that the row names.
 dir=${srcdir:-.}
 n=0
 bad=0
@@ -23,7 +23,7 @@ found()
 
 # Comments of tests, and rows of tables.
 words=$(grep -hE '^[[:space:]]*/?\*' "$dir"/tests/*.[ch]
-	grep -hE '^(\||3\.5:)' "$dir"/dma/README.md "$dir"/mem/README.md)
+	grep -hE '^(\||3\.5:)' "$dir"/docs/rules.md "$dir"/docs/internals/*.md)
 
 # missing RULE...: those that nobody names.
 missing()
@@ -73,14 +73,14 @@ over_verbs()
 # shellcheck disable=SC2046 # They are words.
 {
 words=$(grep -hE '^[[:space:]]*/?\*' $(over_verbs)
-	grep -hE '^\|' "$dir"/dma/README.md "$dir"/mem/README.md)
+	grep -hE '^\|' "$dir"/docs/rules.md "$dir"/docs/internals/*.md)
 found 'rules of verbs, B2 to B4, over a device' \
 	"$(missing $(upto B2. 8) $(upto B3. 10) $(upto B4. 3))"
 }
 
 # The rows: number, and names of tests.
 rows=$(sed -n '/^## Acceptance/,$s/^| \([0-9]*\) |.*| \([^|]*\) |$/\1 \2/p' \
-	"$dir/dma/README.md")
+	"$dir/docs/rules.md")
 
 # A test bears a number as case_N_, or in a comment of cases.
 bears()

@@ -14,7 +14,7 @@
  *	struct table t;
  *	struct table_cell c;
  *
- *	table_open(&t, "mem/README.md", "mmap: call by state",
+ *	table_open(&t, "docs/internals/mem.md", "mmap: call by state",
  *		   calls, N_OF(calls), columns, N_OF(columns));
  *	while (table_next(&t, &c)) {
  *		fixture_begin(&g, (enum column)c.column);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* The table of bufs in mem/README.md, cell by cell. */
+/* The table of bufs in docs/internals/mem.md, cell by cell. */
 
 #include "tests/job-fixture.h"
 #include "tests/table-fixture.h"
@@ -205,7 +205,7 @@ static void every_cell_of_the_table_holds(void **state)
 	struct table_cell c;
 	struct table t;
 
-	table_open(&t, "mem/README.md", "buf: call by state", calls,
+	table_open(&t, "docs/internals/mem.md", "buf: call by state", calls,
 		   N_OF(calls), states, N_OF(states));
 	while (table_next(&t, &c)) {
 		stand_begin(&s, state, c.column);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Chains: the tables of dma/README.md; order, branches, cancel, reuse; and a
+ * Chains: the tables of docs/internals/dma.md; order, branches, cancel, reuse; and a
  * model: random graphs against the rules, read off one step at a time.
  */
 
@@ -1099,7 +1099,7 @@ static void a_step_that_waits_lets_the_reactor_sleep(void **state)
 	close(fd);
 }
 
-/* The table of dma/README.md. */
+/* The table of docs/internals/dma.md. */
 struct table_fixture {
 	struct weir_reactor *r;
 	struct weir_dma *dma;
@@ -1295,7 +1295,7 @@ static void every_cell_of_the_table_is_so(void **state)
 	struct table_fixture g;
 	struct table t;
 
-	table_open(&t, "dma/README.md", "chain: call by state", calls,
+	table_open(&t, "docs/internals/dma.md", "chain: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
 		table_fixture_begin(&g, r, c.column);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Devices: what is told of them before they are opened, one instance that is
- * counted, and the table of mem/README.md.  Names and addresses of RDMA
+ * counted, and the table of docs/internals/mem.md.  Names and addresses of RDMA
  * devices are tested over a tree like /sys of our own.
  */
 
@@ -155,7 +155,7 @@ static void it_cannot_be_counted_beyond_the_count(void **state)
 	closes(dev);
 }
 
-/* A2.2: the table of mem/README.md. */
+/* A2.2: the table of docs/internals/mem.md. */
 static void the_last_close_refuses_while_it_is_held(void **state)
 {
 	struct weir_device *dev = opened("cpu");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Device memory: the tables of mem/README.md, over each kind of device that
+ * Device memory: the tables of docs/internals/mem.md, over each kind of device that
  * there is: the software twin, a mock for a card, others that say no, and
  * the cards of this machine.
  */
@@ -226,7 +226,7 @@ static void every_cell_of_its_states_is_so(void **state)
 	struct table_cell c;
 	struct table t;
 
-	table_open(&t, "mem/README.md", "device memory: call by state",
+	table_open(&t, "docs/internals/mem.md", "device memory: call by state",
 		   state_calls, N_OF(state_calls), columns, COLUMNS);
 	while (table_next(&t, &c))
 		try_cell(state, &c);
@@ -431,7 +431,7 @@ static void every_error_comes_in_its_order(void **state)
 	struct table t;
 	struct fixture g;
 
-	table_open(&t, "mem/README.md", "device memory: errors, in order",
+	table_open(&t, "docs/internals/mem.md", "device memory: errors, in order",
 		   error_calls, N_OF(error_calls), error_columns, HAS_COLUMNS);
 	while (table_next(&t, &c)) {
 		if (c.column != (int)subject_of(state)->has)

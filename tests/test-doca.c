@@ -3,7 +3,7 @@
 /*
  * The acceptance cases 1 to 11: the samples of DOCA DMA, in weir's terms; and
  * of its rules 24.  Each case bears the number and the sample's name;
- * dma/README.md has the table.
+ * docs/rules.md has the table.
  */
 
 #include "tests/export-fixture.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Remote domains: what they are made with, and the table of mem/README.md. */
+/* Remote domains: what they are made with, and the table of docs/internals/mem.md. */
 
 #include "tests/harness.h"
 
@@ -153,7 +153,7 @@ static void the_table_is_true(void **state)
 	struct table t;
 
 	(void)state;
-	table_open(&t, "mem/README.md", "remote domain: call by state", calls,
+	table_open(&t, "docs/internals/mem.md", "remote domain: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
 		struct fixture g = { NULL, 0, 0 };

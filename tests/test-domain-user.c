@@ -322,7 +322,7 @@ static void shapes_may_differ(void **state)
 	fixture_end(g);
 }
 
-/* The table "user's domain: call by state" of mem/README.md. */
+/* The table "user's domain: call by state" of docs/internals/mem.md. */
 static void what_is_in_use_is_not_changed(void **state)
 {
 	struct fixture *g = fixture_begin(state);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Domains: the table of mem/README.md, and what a file domain finds out. */
+/* Domains: the table of docs/internals/mem.md, and what a file domain finds out. */
 
 #include "tests/harness.h"
 

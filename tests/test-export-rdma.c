@@ -605,7 +605,7 @@ static void the_table_is_true(void **state)
 	struct table t;
 
 	(void)state;
-	table_open(&t, "mem/README.md",
+	table_open(&t, "docs/internals/mem.md",
 		   "mmap exported by RDMA, and imported: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &cell)) {

@@ -883,7 +883,7 @@ static void every_cell_of_the_table_is_so(void **state)
 	struct table t;
 	struct fixture g;
 
-	table_open(&t, "mem/README.md", "exported and imported mmap: call by "
+	table_open(&t, "docs/internals/mem.md", "exported and imported mmap: call by "
 		   "state", calls, N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
 		fixture_begin(&g, state, (enum column)c.column);

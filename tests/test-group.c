@@ -153,7 +153,7 @@ static void the_table_of_states_holds(void **state)
 	struct table t;
 	struct fixture g;
 
-	table_open(&t, "reactor/README.md", "group: call by state", calls,
+	table_open(&t, "docs/internals/reactor.md", "group: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
 		fixture_begin(&g, state, (enum column)c.column);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Inventories and bufs: the tables of mem/README.md, and a model: random calls
+ * Inventories and bufs: the tables of docs/internals/mem.md, and a model: random calls
  * against a reference that is too simple to be wrong.
  */
 
@@ -699,7 +699,7 @@ static void random_calls_agree_with_a_model(void **state)
 	fixture_end(&g);
 }
 
-/* The table of mem/README.md. */
+/* The table of docs/internals/mem.md. */
 enum { ALL_IN, SOME_OUT, ALL_OUT };
 
 static const char *const states[] = { "all in", "some out", "all out" };
@@ -784,7 +784,7 @@ static void every_cell_of_the_table_holds(void **state)
 	struct stand s;
 	struct table t;
 
-	table_open(&t, "mem/README.md", "inventory: call by state", calls,
+	table_open(&t, "docs/internals/mem.md", "inventory: call by state", calls,
 		   N_OF(calls), states, N_OF(states));
 	while (table_next(&t, &c)) {
 		memset(&s, 0, sizeof(s));

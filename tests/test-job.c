@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Jobs and DMA contexts: the tables of dma/README.md, refusals that change
+ * Jobs and DMA contexts: the tables of docs/internals/dma.md, refusals that change
  * nothing, every shape of source and destination, short files, cancel.
  */
 
@@ -286,7 +286,7 @@ static void the_mode_of_a_file_is_its_right(void **state)
 	fixture_end(&g);
 }
 
-/* The table "how it goes, by kind and domains" of dma/README.md. */
+/* The table "how it goes, by kind and domains" of docs/internals/dma.md. */
 static void every_cell_of_the_table_of_routes_is_so(void **state)
 {
 	enum { M = 0, F = 1 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Jobs on bufs of all kinds of mmaps: a table of dma/README.md. */
+/* Jobs on bufs of all kinds of mmaps: a table of docs/internals/dma.md. */
 
 #include "tests/job-fixture.h"
 #include "tests/table-fixture.h"
@@ -306,7 +306,7 @@ static void every_cell_of_the_table_is_so(void **state)
 	struct table t;
 	struct fixture g;
 
-	table_open(&t, "dma/README.md",
+	table_open(&t, "docs/internals/dma.md",
 		   "job: by what the bufs of the mmap are", calls, N_OF(calls),
 		   columns, COLUMNS);
 	while (table_next(&t, &c)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Mmaps: the table of mem/README.md, cell by cell. */
+/* Mmaps: the table of docs/internals/mem.md, cell by cell. */
 
 #include "tests/peer-fixture.h"
 #include "tests/table-fixture.h"
@@ -391,7 +391,7 @@ static void every_cell_of_the_table_is_so(void **state)
 	struct table_cell c;
 	struct table t;
 
-	table_open(&t, "mem/README.md", "mmap: call by state", calls,
+	table_open(&t, "docs/internals/mem.md", "mmap: call by state", calls,
 		   N_OF(calls), columns, COLUMNS);
 	while (table_next(&t, &c))
 		try_cell(state, &c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Pipelines, as they are steered: the tables of dma/README.md cell by cell;
+ * Pipelines, as they are steered: the tables of docs/internals/dma.md cell by cell;
  * pause, stop and window at any point; pools that let nobody wait.
  */
 
@@ -234,7 +234,7 @@ static void calls_by_state(void **state)
 
 	assert_int_equal(weir_pool_create(&table_pool, r, &opts), 0);
 	rec_init(&second);
-	table_open(&t, "dma/README.md", "pipeline: call by state", calls,
+	table_open(&t, "docs/internals/dma.md", "pipeline: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
 		make(&s, r, DEPTH, 0, table_pool);
@@ -413,7 +413,7 @@ static void how_it_ends(void **state)
 	int res, flags;
 
 	for (flags = 0; flags < 2; flags++) {
-		table_open(&t, "dma/README.md", "pipeline: how it ends",
+		table_open(&t, "docs/internals/dma.md", "pipeline: how it ends",
 			   endings, N_OF(endings), ends, N_OF(ends));
 		while (table_next(&t, &c)) {
 			make(&s, r, DEPTH, (uint32_t)flags, NULL);

@@ -2,7 +2,7 @@
 
 /*
  * Pipelines: windows, order, the first error, cancel at any point, nothing
- * lost.  The tables of dma/README.md are test-pipeline-control.c's.
+ * lost.  The tables of docs/internals/dma.md are test-pipeline-control.c's.
  */
 
 #include "tests/pipeline-fixture.h"

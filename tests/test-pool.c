@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Pools: the table of mem/README.md, waiting in order, exact counts. */
+/* Pools: the table of docs/internals/mem.md, waiting in order, exact counts. */
 
 #include "tests/job-fixture.h"
 #include "tests/table-fixture.h"
@@ -557,7 +557,7 @@ static void random_use_loses_nothing(void **state)
 	assert_int_equal(weir_pool_destroy(pool), 0);
 }
 
-/* The table of mem/README.md, for a pool of its own and for one of a
+/* The table of docs/internals/mem.md, for a pool of its own and for one of a
  * shared_pool. */
 #define STAND_BUFS 4
 
@@ -761,7 +761,7 @@ static void go_through_table(void **state, bool shared)
 	struct stand s;
 	struct table t;
 
-	table_open(&t, "mem/README.md", "pool: call by state", calls,
+	table_open(&t, "docs/internals/mem.md", "pool: call by state", calls,
 		   N_OF(calls), states, N_OF(states));
 	while (table_next(&t, &c)) {
 		stand_begin(&s, state, shared, c.column);

@@ -614,7 +614,7 @@ static void what_is_read_only_is_not_written_to(void **state)
 
 enum place { M, P, Q, F }; /* Memory, two processes, a file. */
 
-/* The table "how it goes, by kind and domains" of dma/README.md. */
+/* The table "how it goes, by kind and domains" of docs/internals/dma.md. */
 static const struct route_row {
 	uint32_t kind;
 	enum place src, dst;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * The reactor: options, states by call (the table in reactor/README.md), turns
+ * The reactor: options, states by call (the table in docs/internals/reactor.md), turns
  * that are bounded and fair, and the account of what it did.
  */
 

@@ -166,7 +166,7 @@ static void every_cell_of_the_table_of_routes_is_so(void **state)
 	struct table_cell c;
 	struct table t;
 
-	table_open(&t, "dma/README.md",
+	table_open(&t, "docs/internals/dma.md",
 		   "job: how it goes, by kind and domains", calls, N_OF(calls),
 		   columns, N_OF(columns));
 	while (table_next(&t, &c)) {

@@ -2,7 +2,7 @@
 
 /*
  * Segments: who is told of memory that comes and goes, and the table of mmaps
- * in mem/README.md, cell by cell.  The numbers are those of the rules and cases
+ * in docs/internals/mem.md, cell by cell.  The numbers are those of the rules and cases
  * that are re-created, of DPDK's memory events.
  */
 
@@ -326,7 +326,7 @@ static void every_cell_of_the_table_is_so(void **state)
 	struct table_cell c;
 
 	(void)state;
-	table_open(&t, "mem/README.md",
+	table_open(&t, "docs/internals/mem.md",
 		   "mmap in the map: call by where it comes from", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Segments: external memory, and the tables of mem/README.md, cell by cell.
+ * Segments: external memory, and the tables of docs/internals/mem.md, cell by cell.
  * The numbers are those of the rules and cases that are re-created, of DPDK's
  * rte_extmem and test_external_mem.c.
  */
@@ -203,7 +203,7 @@ static void every_cell_of_the_table_is_so(void **state)
 	struct fixture g;
 
 	(void)state;
-	table_open(&t, "mem/README.md", "external memory: call by state", calls,
+	table_open(&t, "docs/internals/mem.md", "external memory: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
 		fixture_begin(&g, p, (enum column)c.column);

@@ -1244,7 +1244,7 @@ static void cores_at_full_speed_lose_nothing(void **state)
 	free(p);
 }
 
-/* The table of mem/README.md. */
+/* The table of docs/internals/mem.md. */
 enum { NO_POOLS, ALL_IN, BUFS_OUT, WAITING };
 
 static const char *const states[] = {
@@ -1369,7 +1369,7 @@ static void every_cell_of_the_table_holds(void **state)
 	struct stand s;
 	struct table t;
 
-	table_open(&t, "mem/README.md", "shared pool: call by state", calls,
+	table_open(&t, "docs/internals/mem.md", "shared pool: call by state", calls,
 		   N_OF(calls), states, N_OF(states));
 	while (table_next(&t, &c)) {
 		stand_begin(&s, state, c.column);

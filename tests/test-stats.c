@@ -196,7 +196,7 @@ static void what_is_timed_stands_for_all(void **state)
 	publish_no_more(state);
 }
 
-/* The table of reactor/README.md. */
+/* The table of docs/internals/reactor.md. */
 static void publishing_goes_by_its_table(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);

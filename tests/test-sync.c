@@ -616,7 +616,7 @@ static void any_failure_inside_leaves_nothing_behind(void **state)
 	assert_int_equal(weir_sync_destroy(sync), 0);
 }
 
-/* dma/README.md, "sync event: call by state" */
+/* docs/internals/dma.md, "sync event: call by state" */
 enum column { IDLE, OP_WAITS, THREAD_WAITS, READING, DESTROYED, REVOKED };
 
 static const char *const columns[] = {
@@ -754,7 +754,7 @@ static void the_table_of_the_page_holds(void **state)
 	struct fixture g;
 
 	g.r = start_reactor(state);
-	table_open(&t, "dma/README.md", "sync event: call by state", calls,
+	table_open(&t, "docs/internals/dma.md", "sync event: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
 		fixture_begin(&g, (enum column)c.column);

@@ -26,7 +26,7 @@
  *	...
  *	weir_conn_destroy(c);
  *
- * States; dma/README.md has the tables of what each call and event does:
+ * States; docs/internals/dma.md has the tables of what each call and event does:
  *
  *	        connect              the answer
  *	IDLE --------> CONNECTING -----------------+
