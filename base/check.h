@@ -39,8 +39,8 @@ __attribute__((noreturn, cold)) void check_failed(const char *file, int line,
 #endif
 
 /*
- * A result that a user's function has given: what is negative and no errno
- * becomes -EIO, for who takes it for an int would find nothing wrong in some.
+ * A result that a user's function has given.  A negative value that is not an
+ * errno becomes -EIO; truncated to int it could look like success.
  */
 #define ERRNO_MAX 4095
 

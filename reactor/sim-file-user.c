@@ -175,7 +175,7 @@ static int64_t write_durably(struct inode *i, const void *buf, uint64_t len,
 		if (!err && off + len > i->size)
 			err = inode_resize(i, off + len);
 	}
-	/* Bad sectors are none for who writes here. */
+	/* Writes through this interface repair bad sectors. */
 	inode_sync_all(i, off, off + len);
 	return err ? err : n;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Chains: the tables of docs/internals/dma.md; order, branches, cancel, reuse; and a
- * model: random graphs against the rules, read off one step at a time.
+ * Chains: the tables of docs/internals/dma.md; order, branches, cancel,
+ * reuse; and a model: random graphs against the rules, read off one step at a
+ * time.
  */
 
 #include "tests/job-fixture.h"

@@ -2,8 +2,8 @@
 
 /*
  * Connections: what each call and each event does in each state, as the tables
- * of docs/internals/dma.md say it.  Events are handed in, but for those steps that only
- * the fabric can make.
+ * of docs/internals/dma.md say it.  Events are handed in, but for those steps
+ * that only the fabric can make.
  */
 
 #include "tests/conn-fixture.h"

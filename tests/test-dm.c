@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Device memory: the tables of docs/internals/mem.md, over each kind of device that
- * there is: the software twin, a mock for a card, others that say no, and
- * the cards of this machine.
+ * Device memory: the tables of docs/internals/mem.md, over each kind of
+ * device that there is: the software twin, a mock for a card, others that say
+ * no, and the cards of this machine.
  */
 
 #include "tests/harness.h"

@@ -66,7 +66,8 @@ static void only(struct weir_domain *d, int set)
 
 enum place { M, U, V, F, N_PLACES }; /* Memory, two stores, a file. */
 
-/* The table "what the functions of a user's domain add" of docs/internals/dma.md. */
+/* The table "what the functions of a user's domain add" of
+ * docs/internals/dma.md. */
 static const struct row {
 	uint32_t kind;
 	enum place src, dst;

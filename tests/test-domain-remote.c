@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Remote domains: what they are made with, and the table of docs/internals/mem.md. */
+/* Remote domains: what they are made with, and the table of
+ * docs/internals/mem.md. */
 
 #include "tests/harness.h"
 

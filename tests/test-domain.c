@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Domains: the table of docs/internals/mem.md, and what a file domain finds out. */
+/* Domains: the table of docs/internals/mem.md, and what a file domain finds
+ * out. */
 
 #include "tests/harness.h"
 

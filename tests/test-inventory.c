@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Inventories and bufs: the tables of docs/internals/mem.md, and a model: random calls
- * against a reference that is too simple to be wrong.
+ * Inventories and bufs: the tables of docs/internals/mem.md, and a model:
+ * random calls against a reference that is too simple to be wrong.
  */
 
 #include "tests/job-fixture.h"

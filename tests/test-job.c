@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Jobs and DMA contexts: the tables of docs/internals/dma.md, refusals that change
- * nothing, every shape of source and destination, short files, cancel.
+ * Jobs and DMA contexts: the tables of docs/internals/dma.md, refusals that
+ * change nothing, every shape of source and destination, short files, cancel.
  */
 
 #include "tests/job-fixture.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Pipelines, as they are steered: the tables of docs/internals/dma.md cell by cell;
- * pause, stop and window at any point; pools that let nobody wait.
+ * Pipelines, as they are steered: the tables of docs/internals/dma.md cell by
+ * cell; pause, stop and window at any point; pools that let nobody wait.
  */
 
 #include "tests/pipeline-fixture.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * The reactor: options, states by call (the table in docs/internals/reactor.md), turns
- * that are bounded and fair, and the account of what it did.
+ * The reactor: options, states by call (the table in
+ * docs/internals/reactor.md), turns that are bounded and fair, and the
+ * account of what it did.
  */
 
 #include "tests/harness.h"

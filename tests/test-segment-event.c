@@ -2,8 +2,8 @@
 
 /*
  * Segments: who is told of memory that comes and goes, and the table of mmaps
- * in docs/internals/mem.md, cell by cell.  The numbers are those of the rules and cases
- * that are re-created, of DPDK's memory events.
+ * in docs/internals/mem.md, cell by cell.  The numbers are those of the rules
+ * and cases that are re-created, of DPDK's memory events.
  */
 
 #include "tests/segment-fixture.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Segments: external memory, and the tables of docs/internals/mem.md, cell by cell.
- * The numbers are those of the rules and cases that are re-created, of DPDK's
- * rte_extmem and test_external_mem.c.
+ * Segments: external memory, and the tables of docs/internals/mem.md, cell by
+ * cell. The numbers are those of the rules and cases that are re-created, of
+ * DPDK's rte_extmem and test_external_mem.c.
  */
 
 #include "tests/segment-fixture.h"

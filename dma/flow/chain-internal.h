@@ -3,8 +3,9 @@
 #define WEIR_DMA_CHAIN_INTERNAL_H
 
 /*
- * What a chain is made of: chain.c builds it, flow/chain-run.c runs it, flow/chain-fuse.c
- * sees to two steps being one job, and flow/chain-hop.c to steps on other reactors.
+ * What a chain is made of: chain.c builds it, flow/chain-run.c runs it,
+ * flow/chain-fuse.c sees to two steps being one job, and flow/chain-hop.c to
+ * steps on other reactors.
  */
 
 #include <stdatomic.h>

@@ -23,12 +23,12 @@
  * While a job uses a list, the list cannot be changed (-EBUSY): several jobs
  * may read one list at the same time, but one that writes is alone.
  *
- * On other reactors.  Who has a reference may hand it to another thread, by
- * weir_post() or in any way that orders memory.  There the calls that say "on
- * the holder's thread" can be made, and a job can use the list (see below),
- * but those that count references or change lists are made on the owner.
- * weir_buf_put() is for any thread: it sends the list back.  Who wants to do
- * more there takes a list like it from an inventory of that thread, with
+ * On other reactors.  The holder of a reference may hand it to another
+ * thread, by weir_post() or in any way that orders memory.  There the calls
+ * that say "on the holder's thread" can be made, and a job can use the list
+ * (see below), but those that count references or change lists are made on
+ * the owner. weir_buf_put() is for any thread: it sends the list back.  For
+ * anything more, take a list like it from an inventory of that thread, with
  * weir_inventory_dup().
  *
  * A job on a reactor that is not the owner takes no reference and does not keep
@@ -128,8 +128,8 @@ WEIR_API size_t weir_buf_headroom(const struct weir_buf *buf);
 WEIR_API size_t weir_buf_tailroom(const struct weir_buf *buf);
 
 /*
- * Say who has @buf, for reports of what was not given back; @tag is not copied
- * and must stay, as a string constant does.  NULL: nobody.  A buf that is taken
+ * Name the holder of @buf, for reports of leaks; @tag is not copied and must
+ * stay valid, as a string constant does.  NULL: no name.  A buf that is taken
  * has no tag.
  *
  * Call on the holder's thread.  Never blocks.
@@ -137,7 +137,7 @@ WEIR_API size_t weir_buf_tailroom(const struct weir_buf *buf);
 WEIR_API void weir_buf_set_tag(struct weir_buf *buf, const char *tag);
 
 /*
- * Who has @buf, as set by weir_buf_set_tag().
+ * The holder of @buf, as named by weir_buf_set_tag().
  *
  * Returns the tag, or NULL.
  *

@@ -17,9 +17,10 @@
  *	if (err == -EAGAIN)
  *		weir_capacity_wait(here, &q->capacity, there);
  *
- * What is new work is bounded: it is refused with -EAGAIN when the way is full,
- * and who wants to be told of capacity asks for it.  What is returned is never
- * refused: a call has taken the capacity for its answer when it was made.
+ * New work is bounded: when the ring or the mailbox is full, the call is
+ * refused with -EAGAIN.  Use weir_capacity_wait() to learn when there is
+ * capacity. Replies always succeed: each call reserves the place for its
+ * reply.
  *
  * Between the reactors of a group (<weir/group.h>) calls and posts go by a ring
  * of each pair's own.  They are shown to the other side at the end of a turn,
@@ -70,11 +71,12 @@ WEIR_API int weir_call(struct weir_reactor *r, struct weir_op *op,
 /*
  * Complete @op on @r with 0 when there is capacity for posts and calls to @to.
  *
- * For who was refused with -EAGAIN.  There is capacity when half of the way is
- * free; then as many waiters are told as messages fit, first come first served,
- * and each once.  That is no reservation: others may be faster, and then one
- * asks again.  Who asks while there is capacity is told at once.  @op can be
- * cancelled, and have a deadline.  It ends with -ESHUTDOWN when @to stops.
+ * Use it after a call or post was refused with -EAGAIN.  There is capacity
+ * when half of the way is free; then as many waiters are told as messages
+ * fit, first come first served, and each once.  That is no reservation:
+ * others may be faster, and then one asks again.  If there is capacity
+ * already, @op completes in the next turn.  @op can be cancelled, and have a
+ * deadline.  It ends with -ESHUTDOWN when @to stops.
  *
  * Returns 0, or what weir_defer() returns, or
  *   -EINVAL     @to is NULL

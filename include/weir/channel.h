@@ -48,9 +48,9 @@ struct weir_channel;
 struct weir_reactor;
 
 /*
- * Who is told of a work request's completion; its address is the wr_id.  It has
- * to stay where it is until then, or until weir_channel_forget().  A wr_id of 0
- * is nobody.
+ * The receiver of a work request's completion; its address is the wr_id.  It
+ * has to stay where it is until then, or until weir_channel_forget().  A
+ * wr_id of 0 is nobody.
  */
 struct weir_wr {
 	/*
@@ -76,7 +76,7 @@ struct weir_channel_opts {
 	uint32_t batch;		/* Told in a turn, at most; 0: 64. */
 	uint32_t vector;	/* Completion vector: which interrupt. */
 	uint32_t reserved;	/* 0 */
-	weir_channel_failed_fn *failed;	/* NULL: nobody asks. */
+	weir_channel_failed_fn *failed;	/* May be NULL. */
 	void *arg;		/* For .failed. */
 };
 

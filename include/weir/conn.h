@@ -26,7 +26,8 @@
  *	...
  *	weir_conn_destroy(c);
  *
- * States; docs/internals/dma.md has the tables of what each call and event does:
+ * States; docs/internals/dma.md has the tables of what each call and event
+ * does:
  *
  *	        connect              the answer
  *	IDLE --------> CONNECTING -----------------+
@@ -111,7 +112,7 @@ struct weir_conn_opts {
 				 * it must live longer. */
 	uint32_t resolve_ms;	/* For each of address and route; 0: 5000. */
 
-	/* Reconnect after an end that nobody here has asked for: */
+	/* Reconnect after an end that this side did not ask for: */
 	uint32_t attempts;	/* How often for each end; 0: do not. */
 	uint64_t first_ns;	/* Wait before the first; 0: 100 ms. */
 	uint64_t most_ns;	/* It doubles each time up to this; 0: 10 s.
@@ -192,8 +193,8 @@ WEIR_API int weir_conn_create(struct weir_conn **ret, struct weir_reactor *r,
  *
  * Completes with 0 when the connection stands, or
  *   -ECONNREFUSED  the peer has rejected it, weir_conn_peer_data() is what it
- *                  said; or nobody listens there
- *   -EHOSTUNREACH  nobody has that address, or there is no route
+ *                  said; or no listener is there
+ *   -EHOSTUNREACH  no host has that address, or there is no route
  *   -ETIMEDOUT     no answer, or the deadline
  *   -ECONNRESET    the peer gave up in the middle of it
  *   -ECANCELED     cancelled
@@ -310,7 +311,8 @@ WEIR_API int weir_conn_disconnect(struct weir_conn *c, struct weir_op *op);
 typedef void weir_conn_end_fn(struct weir_conn *c, int why, void *arg);
 
 /*
- * Have @fn called with @arg when @c ends without being asked to; NULL: nobody.
+ * Have @fn called with @arg when @c ends without being asked to.  NULL: no
+ * callback.
  *
  * Call on the connection's reactor.  Never blocks.
  */
@@ -403,7 +405,7 @@ WEIR_API int weir_conn_attach(struct weir_conn *c, struct weir_domain *domain);
 WEIR_API int weir_conn_detach(struct weir_conn *c, struct weir_domain *domain);
 
 /*
- * Free @c.  If it is connected, or somebody waits for it to be accepted, the
+ * Free @c.  If it is connected, or a peer waits for it to be accepted, the
  * peer finds out.  NULL is allowed.  With .srq its QP, and so the channel
  * that it uses, stays in use for some 100 ms at most, until the device has
  * done with it; or until the queue is destroyed.
@@ -473,7 +475,7 @@ WEIR_API int weir_listener_address(const struct weir_listener *l,
  * Completes with 0 and *@ret set to a connection in state REQUESTED, which is
  * the caller's, to be accepted or rejected, and freed by weir_conn_destroy();
  * or
- *   -ECANCELED, -ETIMEDOUT  nobody came
+ *   -ECANCELED, -ETIMEDOUT  no request came
  *   -ENODEV                 the device was removed
  *
  * A peer that gives up meanwhile is not noticed before weir_conn_accept().
@@ -490,8 +492,8 @@ WEIR_API int weir_listener_next(struct weir_listener *l, struct weir_op *op,
 				struct weir_conn **ret);
 
 /*
- * Stop listening and free @l.  Who waits to be accepted is refused; connections
- * that were taken live on.  NULL is allowed.
+ * Stop listening and free @l.  Peers that wait to be accepted are refused;
+ * connections that were taken live on.  NULL is allowed.
  *
  * Returns 0, or, with nothing changed:
  *   -EBUSY  operations of weir_listener_next() are in flight

@@ -6,15 +6,16 @@
  * Device memory: a piece of the memory on a network card.
  *
  * It is small (some hundred KiB, for all who use the card), near the wire, and
- * not memory of this process: nobody has a pointer to it.  The program copies
+ * not memory of this process: there is no pointer to it.  The program copies
  * to and from it in words of 4 bytes, and the card reads and writes it when it
  * is registered, which is done by making it the range of an mmap, see
  * weir_mmap_set_dm().  Addresses in it are offsets from its beginning.
  *
  * Which devices have some, and how much, weir_device_list() tells; where they
  * say no, the calls here are -EOPNOTSUPP.  Where no card has any, the device
- * "soft-dm" does as if: the same calls with the same limits, in ordinary memory
- * and by software.  What is written for the one runs on the other.
+ * "soft-dm" emulates it in software: the same calls with the same limits, in
+ * ordinary memory and by software.  What is written for the one runs on the
+ * other.
  *
  * Control calls: they take locks and make system calls, and copying is slow,
  * since the processor itself moves each word over the bus.
@@ -65,7 +66,7 @@ WEIR_API int weir_dm_alloc(struct weir_dm **ret, struct weir_device *device,
 /*
  * Free @dm.  NULL is allowed.  What was imported is only let go: the memory is
  * that of the handle which it was imported from.  What is still imported
- * elsewhere goes back to the device when the last who has it lets go; of
+ * elsewhere goes back to the device when the last holder lets go; of
  * "soft-dm", which counts for each process by itself, when the last handle in
  * this process has gone.
  *
@@ -134,7 +135,7 @@ WEIR_API int weir_dm_is_imported(const struct weir_dm *dm);
  * handle of the same memory.
  *
  * Of "soft-dm" it holds an fd, the caller's to close, which may be sent to
- * another process: who has it can read and write the memory.  Of a card it is a
+ * another process: its holder can read and write the memory.  Of a card it is a
  * handle of the driver, of use to this process and this device alone.
  *
  * Returns 0, or

@@ -29,8 +29,8 @@
  *     of jobs that go through staging, fences, lazy jobs and steps of chains
  *     have no such caller: there the function is called again, soon at first,
  *     then at least once in a millisecond.
- *   - It returns 0, and sooner or later, in it or after it, and once, somebody
- *     calls weir_domain_complete() on that thread.  The op's callback runs
+ *   - It returns 0, and sooner or later, in it or after it, and once, the
+ *     domain calls weir_domain_complete() on that thread.  The op's callback runs
  *     from the loop, never inside the start.
  *
  * A function of a domain may call any public function.  If it cancels the
@@ -329,8 +329,8 @@ WEIR_API int weir_domain_fill(struct weir_reactor *r, struct weir_op *op,
 /*
  * @op, which a function of a domain has started, ends with @res: the bytes that
  * were moved, all unless the source ended early, or a negative errno.
- * More than there was to move, and what is negative and no errno (below -4095),
- * becomes -EIO.
+ * More than there was to move, or a negative value that is not an errno (below
+ * -4095), becomes -EIO.
  *
  * Call on the reactor's thread, once for each op, inside the domain's function
  * or later.  Never blocks, never allocates.

@@ -183,7 +183,7 @@ WEIR_API int weir_domain_process_create(
 
 /*
  * As weir_domain_process_create(), of the process that @pidfd refers to.
- * @pidfd stays the caller's, who may close it.
+ * @pidfd stays the caller's and may be closed.
  *
  * Returns 0 with *@ret set, to be freed by weir_domain_destroy(), or
  *   -EINVAL      @pidfd is no pidfd, or an unknown flag

@@ -68,8 +68,8 @@ struct weir_engine_ops {
 	const char *name;	/* For people; must live as long. */
 
 	/*
-	 * Whether it can do this: 1 or 0.  Goes by what it is asked and by
-	 * nothing that changes; changes nothing itself.  With 0 it may set *why
+	 * Whether it can do this: 1 or 0.  Must be a pure function of the
+	 * query, without effects.  With 0 it may set *why
 	 * to a string that lives as long, for people: "only memory".
 	 */
 	int (*can)(void *arg, const struct weir_engine_query *q,

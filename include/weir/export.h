@@ -13,15 +13,15 @@
  *
  * What is exported is a memfd that holds the range of the mmap and nothing
  * else; the importer maps it, and jobs move data in it as in any memory.  It is
- * sealed: nobody can make it shorter, and nobody who was given it to read can
- * write, however it is opened again.  The bytes, the descriptor, say what the
- * file descriptors are; they are checked as what an enemy has sent.
+ * sealed: no process can make it shorter, and none that was given it to read
+ * can write, however it is opened again.  The bytes, the descriptor, say what
+ * the file descriptors are; they are checked as what an enemy has sent.
  *
- * Whoever has descriptor and file descriptors can use them: give them to nobody
- * else.  Stopping the mmap revokes: jobs of importers end with -ESTALE.  Only
- * importers that use this library heed that.  Another one keeps the pages that
- * it has mapped, for nothing can take back shared pages: what is in them
- * afterwards it can still read, or write, as its right was.
+ * The holder of descriptor and file descriptors can use them: give them to no
+ * one else.  Stopping the mmap revokes: jobs of importers end with -ESTALE.
+ * Only importers that use this library heed that.  Another one keeps the
+ * pages that it has mapped, for nothing can take back shared pages: what is
+ * in them afterwards it can still read, or write, as its right was.
  *
  * A process that dies takes nothing with it: pages live as long as one of the
  * two has them.
@@ -95,7 +95,7 @@ struct weir_export_desc {
  * nothing else into memory that others may write like that while they are
  * there.
  *
- * A key makes a MAC: who does not have it can neither make nor change a
+ * A key makes a MAC: without the key it is not possible to make or change a
  * descriptor.  That is for descriptors that travel through strange hands.
  *
  * Returns 0, or, with *@ret as it was:
@@ -126,7 +126,7 @@ WEIR_API int weir_mmap_export(struct weir_mmap *mmap,
  */
 WEIR_API int weir_mmap_is_stale(const struct weir_mmap *mmap);
 
-/* Who is at the other end of a socket, as the kernel says it. */
+/* The peer of a socket, as the kernel reports it. */
 struct weir_exporter_peer {
 	pid_t pid;		/* 0: not in our PID namespace. */
 	uid_t uid;
@@ -233,7 +233,7 @@ struct weir_export_rdma_opts {
  * All of the range with all rights is known by the key that
  * weir_mmap_keys() gives.  A part of it, or fewer rights, is registered by
  * itself, so that its key is good for that and no more.  The MAC and .not_after
- * are checked by the importer and bind nobody else.
+ * are checked by the importer and bind no other process.
  *
  * Stopping the mmap takes the registrations back before the memory can be used
  * for anything else: a late access of a peer ends in its error, and changes
@@ -326,8 +326,8 @@ WEIR_API int weir_mmap_import_info(const struct weir_mmap *mmap,
  * Wait on @r until the exporter of @mmap, an import, has revoked it or is dead.
  *
  * Completes with -ESTALE then; from there on jobs with @mmap are refused with
- * -ESTALE, also if the exporter died without a word, which nobody notices who
- * does not watch.  Else with -ECANCELED or -ETIMEDOUT.  While it is in flight
+ * -ESTALE.  An exporter that exited without revoking is detected only if the
+ * import is being watched.  Else with -ECANCELED or -ETIMEDOUT.  While it is in flight
  * @mmap cannot be destroyed.
  *
  * Death is seen by a pipe whose other end the exporter has.  A child that it
@@ -371,12 +371,13 @@ struct weir_exporter_opts {
 /*
  * Make a server that hands out exports by name, at the UNIX socket @path.
  *
- * Nothing can be had but what weir_exporter_add() has added.  Who can reach the
- * socket is decided by its mode and its directory, before anybody can connect;
- * who gets something, by .accept.  A peer that says nothing, too much or too
- * slowly is cut off.  More connections than .connections are told -EAGAIN.
+ * Only what weir_exporter_add() has added can be had.  Any process that can
+ * reach the socket is decided by its mode and its directory, before anybody
+ * can connect; who gets something, by .accept.  A peer that says nothing, too
+ * much or too slowly is cut off.  More connections than .connections are told
+ * -EAGAIN.
  *
- * A socket that another process listens at is left alone; one that nobody
+ * A socket that another process listens at is left alone; one that no process
  * listens at any more is replaced.  Two that start at once do not take it from
  * each other.  Names without a path ("abstract" sockets) have no owner and no
  * mode, and are not possible.
@@ -385,7 +386,7 @@ struct weir_exporter_opts {
  *   -EINVAL      @path is empty, .mode is more than 0777, or a limit is absurd
  *   -EMSGSIZE    @path is longer than 99 bytes
  *   -EADDRINUSE  another process listens there
- *   -EEXIST      there is something that is no socket, or somebody else's
+ *   -EEXIST      there is a file that is no socket, or another user's
  *   -EBUSY       another process replaces the same dead socket
  *   -EACCES, -ENOENT, ...  what the file system has to say
  *   -E2BIG       @opts asks for what this version does not know
@@ -418,7 +419,7 @@ WEIR_API int weir_exporter_add(struct weir_exporter *exporter,
 			       const struct weir_export_opts *opts);
 
 /*
- * Hand out @name no more.  Who has imported it keeps it: see weir_mmap_stop().
+ * Hand out @name no more.  Importers keep what they have: see weir_mmap_stop().
  *
  * Returns 0, or
  *   -ENOENT  there is no such name
@@ -444,7 +445,7 @@ WEIR_API void weir_exporter_destroy(struct weir_exporter *exporter);
  * called lest it is lost.  Also if it was cancelled too late.  Or with
  *   -ENOENT        there is no such socket, or nothing of that name
  *   -EACCES        the socket's mode or the exporter refuses us
- *   -ECONNREFUSED  nobody listens there any more
+ *   -ECONNREFUSED  no process listens there any more
  *   -EAGAIN        it has too many connections
  *   -ESTALE        the mmap is stopped
  *   -ECONNRESET    the exporter ended, or cut us off

@@ -56,7 +56,7 @@ WEIR_API int weir_read(struct weir_reactor *r, struct weir_op *op, int fd,
  * Write @len bytes of @buf at @off of @fd.
  *
  * Completes with @len, or a negative errno of pwrite(2), -ENOSPC say; then the
- * detail says how many bytes are written.  -EPIPE, if nobody reads any more
+ * detail says how many bytes are written.  -EPIPE, if the reading end is closed
  * from the socket or the pipe, comes without a signal.  But on uring, and
  * from Linux 6.4 to 6.17, the kernel sends SIGPIPE to the reactor's thread
  * for a pipe, as write(2) does: ignore it there.

@@ -8,7 +8,7 @@
  *	weir_group_create(&group, NULL);
  *	weir_group_set_core_fns(group, core_begins, core_ends, &server);
  *	weir_group_start(group);	// every core has run core_begins()
- *	weir_group_run(group);		// until somebody calls weir_group_stop()
+ *	weir_group_run(group);		// until weir_group_stop()
  *	weir_group_destroy(group);
  *
  * Nothing is shared between the cores but what they send each other: by
@@ -219,8 +219,8 @@ WEIR_API int weir_group_start(struct weir_group *group);
  * Returns 0, or what the first core that failed has come to:
  *   -EBUSY  called from a callback of one of the cores; or, of a core: after
  *           @fini it still had objects or operations.  weir_why() names them;
- *           that reactor is kept, for who may still write to it, and never
- *           freed.
+ *           that reactor is deliberately kept: a thread may still write to
+ *           it; it is never freed.
  *   -ENOMEM, -EIO  the kernel refused to wait
  *
  * Call on the owner's thread.

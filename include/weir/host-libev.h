@@ -231,7 +231,7 @@ static inline int weir_guest_libev_attach(struct weir_guest_libev *guest,
 	ev_fork_init(&guest->fork, weir__guest_libev_fork);
 	guest->fork.data = guest;
 	ev_fork_start(loop, &guest->fork);
-	ev_unref(loop); /* It keeps nobody's ev_run() running. */
+	ev_unref(loop); /* It does not keep ev_run() running. */
 	return 0;
 }
 

@@ -60,7 +60,7 @@ WEIR_API int weir_inventory_create(struct weir_inventory **ret,
  * Detach all mmaps and free @inventory.  NULL is allowed.
  *
  * Returns 0, or, with the inventory as it was:
- *   -EBUSY  bufs are out; weir_why() says how many, and who has them by tag
+ *   -EBUSY  bufs are out; weir_why() says how many, and their holders by tag
  *
  * Call on the inventory's reactor; callbacks too.
  */

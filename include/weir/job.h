@@ -306,7 +306,7 @@ static inline void weir_job_xor(struct weir_job *job, struct weir_operand dst,
  * and weir_job_old() are in that of this one.
  *
  * It is done once or not at all, and never through staging.  If the connection
- * to the peer fails while it is in flight, nobody knows which: the job ends
+ * to the peer fails while it is in flight, it is unknown which: the job ends
  * with the error, and 0 bytes.
  */
 static inline void weir_job_fetch_add(struct weir_job *job,

@@ -82,14 +82,15 @@ typedef void weir_message_fn(struct weir_conn *c, const struct weir_message *m,
 			     void *arg);
 
 /*
- * Have @fn called with @arg for messages that come on @c; NULL: nobody.
+ * Have @fn called with @arg for messages that come on @c.  NULL: no callback.
  *
  * In any state; those that come before it is set, or before the connection
  * stands, wait, up to .recvs of the connection's options: the next one ends it,
- * -ENOBUFS, so that a peer to which nobody listens does not keep the buffers
- * from others.  The callback of weir_conn_connect() or weir_conn_accept() comes
- * before the first message, and what has arrived before the connection ends is
- * told before that is.  It stays for the next connection.
+ * -ENOBUFS, so that a peer whose messages are not taken does not keep the
+ * buffers from others.  The callback of weir_conn_connect() or
+ * weir_conn_accept() comes before the first message, and what has arrived
+ * before the connection ends is told before that is.  It stays for the next
+ * connection.
  *
  * A message that is larger than the buffer ends the connection at both ends:
  * here with -EMSGSIZE if the device tells why, -EIO if it does not, as

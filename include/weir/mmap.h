@@ -53,7 +53,7 @@ struct weir_reactor;
 #define WEIR_MMAP_RELAXED_ORDERING 128u	/* Devices may reorder writes. */
 
 /* Flags of weir_mmap_set_fd(). */
-#define WEIR_MMAP_FD_TRUSTED 1u	/* Nobody will truncate the file. */
+#define WEIR_MMAP_FD_TRUSTED 1u	/* The file will not be truncated. */
 
 /* Flags of weir_mmap_alloc(). */
 #define WEIR_MMAP_ALLOC_HUGE_2M 1u	/* Pages of 2 MiB, if there are. */
@@ -104,11 +104,12 @@ WEIR_API int weir_mmap_set_memrange(struct weir_mmap *mmap, void *addr,
  * Set the range: @len bytes of the file @fd from @off, mapped shared.  @fd is
  * duplicated and stays the caller's.
  *
- * What somebody else may truncate would end this process with SIGBUS.  So @fd
- * must be a memfd sealed with F_SEAL_SHRINK, or @flags WEIR_MMAP_FD_TRUSTED.
- * What cannot be mapped for writing is mapped for reading only; then starting
- * with WEIR_MMAP_WRITE is -EACCES.  Files on disks, mapped so, are not
- * registered by the kernel, see weir_mmap_registered().
+ * A file that another process truncates would end this process with SIGBUS.
+ * So @fd must be a memfd sealed with F_SEAL_SHRINK, or @flags
+ * WEIR_MMAP_FD_TRUSTED. What cannot be mapped for writing is mapped for
+ * reading only; then starting with WEIR_MMAP_WRITE is -EACCES.  Files on
+ * disks, mapped so, are not registered by the kernel, see
+ * weir_mmap_registered().
  *
  * Returns 0, or, with the mmap as it was:
  *   -EINVAL  @len is 0, @off is no multiple of the page size (that of huge

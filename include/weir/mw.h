@@ -4,7 +4,7 @@
 
 /*
  * Memory windows: a part of an mmap and some of its rights, for the peer of one
- * connection and nobody else.
+ * connection only.
  *
  *	exporter                              importer
  *	weir_mw_create(), its op
@@ -76,7 +76,7 @@ struct weir_mw;
  *   -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
  *   -ENOMEM, -EFAULT, ...  it cannot be registered, see weir_mmap_keys()
  *
- * Call on the connection's reactor, as one who may make control calls of @mmap.
+ * Call on the connection's reactor, where control calls of @mmap are allowed.
  * Registering takes time for each page.
  *
  * Re-creates ibv_alloc_mw() and IBV_WR_BIND_MW.

@@ -36,7 +36,8 @@
  *     held.  It may start, cancel or free anything, and reuse or free this op.
  *   - From the start until the callback's first line, the op and the buffers
  *     that were given with it belong to the library: do not move, reuse, write
- *     or free them.  Builds for ASan, TSan and valgrind catch who does.
+ *     or free them.  Builds for ASan, TSan and valgrind catch a program that
+ *     does.
  *
  * Why never inside: a caller that starts work while it walks its own list, or
  * holds its own lock, would be re-entered halfway through.
@@ -159,7 +160,7 @@ static inline void weir_op_init(struct weir_op *op, weir_op_fn *fn)
  * the operation would have had if it was too late, or with -ECANCELED.  It
  * comes only when nothing can touch the caller's buffers any more; for a read
  * that a disk is working on that may be when the disk is done.  Until then the
- * library repeats the request to who has the operation; to call this again has
+ * library repeats the request until the operation ends; to call this again has
  * no effect.  weir_op_get_detail() says how many bytes were moved.
  *
  * Returns 0 if @op is in flight, or

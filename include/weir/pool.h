@@ -15,8 +15,9 @@
  * far as the limits allow (see <weir/mmap.h>).
  *
  * Waiters are served in the order they came: a buffer that comes back while
- * somebody waits is the first waiter's and never up for grabs.  What is out,
- * what is free and what is in transit adds up to the total at any time.
+ * an operation waits is the first waiter's and cannot be taken by others.
+ * What is out, what is free and what is in transit adds up to the total at
+ * any time.
  *
  * The buffers are the pool's own, of one size; or, with .shared_pool, those
  * of a store (see <weir/shared-pool.h>), which pools of other reactors share,
@@ -118,7 +119,7 @@ WEIR_API int weir_pool_create(struct weir_pool **ret, struct weir_reactor *r,
  *
  * Returns 0, or, with the pool as it was:
  *   -EBUSY  buffers are out, or operations wait; weir_why() says how many, and
- *           who has them by tag; or a pipeline was created with it; or its own
+ *           their holders by tag; or a pipeline was created with it; or its own
  *           memory is not to be freed, see weir_segment_set_flags()
  *
  * Call on the pool's reactor; callbacks too.
@@ -130,7 +131,7 @@ WEIR_API int weir_pool_destroy(struct weir_pool *pool);
  * with several sizes, the smallest.
  *
  * Returns 0 with *@ret set, to be given back with weir_buf_put(), or
- *   -EAGAIN  none is free here or in the shared pool (while somebody waits,
+ *   -EAGAIN  none is free here or in the shared pool (while an operation waits,
  *            none is); other pools may have some cached, which
  *            weir_pool_wait() recalls
  *
@@ -223,8 +224,8 @@ WEIR_API int weir_pool_wait_sized(struct weir_pool *pool, struct weir_op *op,
 WEIR_API int weir_pool_grow(struct weir_pool *pool, uint32_t n);
 
 /*
- * Who has the buffers of @pool that are out, by the tags that
- * weir_buf_set_tag() has given them: up to @max at @ret, who has most first.
+ * The holders of the buffers of @pool that are out, by the tags that
+ * weir_buf_set_tag() has given them: up to @max at @ret, the largest first.
  *
  * Returns how many different tags there are, 32 at most; bufs without one count
  * as one.

@@ -3,8 +3,8 @@
 #define WEIR_SEGMENT_EVENT_H
 
 /*
- * Changes of the map of memory in <weir/segment.h>: who is told that lists come
- * and go, and who is asked before this process's own memory grows.
+ * Changes of the map of memory in <weir/segment.h>: callbacks for lists that
+ * come and go, and callbacks that are asked before this process's memory grows.
  *
  * Both belong to the process, like the map.
  *

@@ -51,7 +51,7 @@ extern "C" {
 
 /* A segment, a list, or a run of adjoining lists. */
 struct weir_segment {
-	size_t size;		/* Of the struct; set by who has it filled. */
+	size_t size;		/* Of the struct; set by the caller. */
 	void *addr;
 	size_t len;
 	size_t page_size;	/* Of a run: the smallest. */
@@ -183,7 +183,7 @@ WEIR_API int weir_segment_from_iova(void **ret, uint64_t iova);
  * It is the address now: the kernel moves pages, locked ones too.  Only pages
  * that have been written to have one: memory that was never touched has no
  * page, and memory that was only read shares one page of zeros with all others,
- * whose address is nobody's.
+ * that has no IOVA.
  *
  * Returns 0, or
  *   -EINVAL  @ret is NULL
@@ -365,7 +365,7 @@ WEIR_API int weir_segment_set_flags(uint64_t list, uint32_t set,
 /*
  * Make the list @list zero, if it has WEIR_SEGMENT_DIRTY, and clear the flag.
  *
- * Every list is dirty when it is added, for who had the memory before may have
+ * Every list is dirty when it is added, for its previous user may have
  * written to it.  After this, who writes to it sets the flag again.
  *
  * Returns 1 if it was zeroed, 0 if it was not dirty, or
@@ -374,7 +374,7 @@ WEIR_API int weir_segment_set_flags(uint64_t list, uint32_t set,
  *   -EFAULT  part of it is not mapped, or cannot be written; nothing is zeroed,
  *            and weir_why() says from which address on
  *
- * Any thread, while nobody uses or removes the memory.  Takes as long as
+ * Any thread, while the memory is neither used nor removed.  Takes as long as
  * writing to all of it.
  */
 WEIR_API int weir_segment_clean(uint64_t list);

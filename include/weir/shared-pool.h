@@ -28,12 +28,12 @@
  * lock.
  *
  * Waiters of all reactors stand in one queue per class, first come first
- * served.  Who has to wait recalls what other pools have cached, also those of
- * reactors that sleep, which are woken; and while somebody waits, nobody
- * overtakes, and a buffer that comes back goes to the first who waits, on
- * whatever reactor that is.  So a waiter is served when anything is free
- * anywhere; weir_pool_get(), which does not wait, may find nothing although
- * something is idle in another pool's cache.
+ * served.  A waiter drains the caches of other pools, waking sleeping reactors
+ * if needed.  While an operation waits, a buffer that comes back goes to the
+ * first waiter, on whatever reactor that is, and weir_pool_get() gets nothing.
+ * So a waiter is served when a buffer is free anywhere.  weir_pool_get(), which
+ * does not wait, may find nothing although a buffer is idle in another pool's
+ * cache.
  *
  * Re-creates spdk_iobuf and rte_mempool with its caches.
  */
@@ -134,7 +134,7 @@ WEIR_API int weir_shared_pool_destroy(struct weir_shared_pool *shared_pool);
 
 /*
  * Add @n buffers to the class of @buf_size bytes of @shared_pool, in memory
- * of their own.  Pools may use it meanwhile; who waits is served at once.
+ * of their own.  Pools may use it meanwhile; waiters are served at once.
  * The pools register the memory when their reactors come round to it, and use
  * it unregistered until then.
  *

@@ -3,7 +3,7 @@
 #define WEIR_SIM_MEMORY_H
 
 /*
- * Memory in a simulated world that is somebody else's: a peer's, which is
+ * Memory in a simulated world that is not this process's: a peer's, which is
  * reached by RDMA, and a device's.
  *
  *	weir_sim_peer_create(&peer, sim, &opts);

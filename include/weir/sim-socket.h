@@ -89,7 +89,7 @@ WEIR_API int weir_sim_socket(struct weir_sim *sim, int *ret_fd,
  *
  * Returns 0 with *@ret_fd set, the caller's to close, or
  *   -EINVAL      @name is NULL, empty or too long, or @backlog below 1
- *   -EADDRINUSE  somebody listens there
+ *   -EADDRINUSE  another socket listens there
  *   -EMFILE      no descriptor left
  *   -ENOMEM      no memory
  *
@@ -135,7 +135,7 @@ WEIR_API ssize_t weir_sim_write(int fd, const void *buf, size_t len);
  *   -ENOTSOCK      it is not a socket
  *   -EISCONN       it is connected
  *   -EINVAL, -EAFNOSUPPORT  @addr is no address
- *   -ECONNREFUSED  nobody listens there
+ *   -ECONNREFUSED  no socket listens there
  *
  * Call on the world's thread.  Never blocks.
  */

@@ -191,7 +191,7 @@ WEIR_API uint64_t weir_sim_digest(const struct weir_sim *sim);
  * End all faults, so that the program must recover, or have them again.
  *
  * If @on is 0 no more come from now on, and what is stuck, stalled or slow goes
- * on; who was silent after a power cut resets.  What was done by a call (a
+ * on; one that was silent after a power cut resets.  What was done by a call (a
  * partition, a bad sector, a full disk) stays.  If @on is not 0, they come
  * again.
  *

@@ -207,7 +207,7 @@ WEIR_API int weir_poll(struct weir_reactor *r, struct weir_op *op, int fd,
  *            an urgent byte (MSG_OOB) and what follows: receive it
  *   -EINVAL  none is a pipe, both are the same one, or one is a file or a block
  *            device, which would hold up the loop, whatever its mode
- *   -EPIPE   nobody reads any more
+ *   -EPIPE   the peer does not read any more
  *
  * Returns also
  *   -EINVAL      @len is 0, or more than INT64_MAX

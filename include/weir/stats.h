@@ -31,7 +31,7 @@
  *
  * Publishing is off unless asked for, not for its cost, which is about one
  * twentieth of a turn that does next to nothing, but because a library does not
- * make files that nobody has asked for.
+ * make files unless asked to.
  *
  * WEIR_STATS is "1", or the directory for the page, which begins with a slash;
  * readers look there too.  Without one it is the first of these that is there

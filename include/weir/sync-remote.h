@@ -14,9 +14,9 @@
  *
  * Each call is an operation: a signal is a remote atomic, a look a remote read.
  * A wait looks again and again: at once at first, then less often, up to every
- * millisecond; so a sync event lies best with who waits for it.
+ * millisecond; so a sync event lies best in the waiter's memory.
  *
- * Who has created it waits as for any other.  No device tells that it has
+ * Its creator waits for it as for any other.  No device tells that it has
  * changed a word, so where the mmap has WEIR_MMAP_RDMA_WRITE or
  * WEIR_MMAP_RDMA_ATOMIC its waits look: a reactor while it is awake, and else
  * every millisecond.
@@ -28,7 +28,7 @@
  *
  * A signal never overtakes the data: what jobs to the peer have written whose
  * callbacks ran before, or that are earlier steps of the chain, is seen there
- * by who has seen the signal.
+ * by whoever waited for the signal.
  *
  * What the creator has destroyed is told by looks, not by signals: keep the
  * bytes unused until peers are done, or stop the mmap.
@@ -90,7 +90,7 @@ WEIR_API int weir_sync_remote_destroy(struct weir_sync_remote *sync);
  *
  * Completes with 0; -ECANCELED, -ETIMEDOUT; or what the job of an atomic
  * completes with, see weir_job_fetch_add(): if the connection has failed,
- * nobody knows whether it was added.
+ * it is unknown whether it was added.
  *
  * Returns 0, or
  *   -EACCES  the exporter does not give WEIR_MMAP_RDMA_ATOMIC
@@ -106,8 +106,8 @@ WEIR_API int weir_sync_remote_add(struct weir_sync_remote *sync,
 				  struct weir_sync_call *call, uint64_t n);
 
 /*
- * Set the value, by compare and swap until nobody comes in between: no signal
- * of another's is lost unseen.  call->got is what it was.
+ * Set the value, by compare and swap until no other change comes in between:
+ * no signal of another's is lost unseen.  call->got is what it was.
  *
  * Completes and returns as weir_sync_remote_add().
  *

@@ -16,10 +16,11 @@
  *	weir_sync_wait(filled, r, &rq->op, WEIR_SYNC_GE, n, WEIR_SYNC_ALL);
  *
  * A signal never overtakes the data before it: what a thread has written before
- * weir_sync_set() or weir_sync_add() is seen by whoever has seen their effect,
- * by weir_sync_get() or at the end of a wait.  That holds between processes,
- * for what lies in shared memory.  Data that a job moves is written when the
- * job's callback runs: signal there, or in the next step of the chain.
+ * weir_sync_set() or weir_sync_add() is seen by a thread that has seen their
+ * effect, by weir_sync_get() or at the end of a wait.  That holds between
+ * processes, for what lies in shared memory.  Data that a job moves is
+ * written when the job's callback runs: signal there, or in the next step of
+ * the chain.
  *
  * A wait ends when its condition is seen to hold: whoever signals looks, and
  * so does the waiter before it begins to wait.  A value that came and went may
@@ -32,7 +33,7 @@
  *	0   8  magic: "weirsyn" and the version, 1
  *	8   8  the value
  *	16  4  changes when those who wait should look again: their futex
- *	20  4  not 0: somebody waits there; who wakes them sets it to 0
+ *	20  4  not 0: a thread waits there; the waker sets it to 0
  *	24  4  flags; 1: wake in any case; 2: its creator has destroyed it; 4: look
  *	       every millisecond, for devices signal it too; 8: only they
  *	28  4  0
@@ -71,7 +72,7 @@ struct weir_sync;
 #define WEIR_SYNC_ALL UINT64_MAX
 
 /* Flags of struct weir_sync_opts. */
-#define WEIR_SYNC_READERS 1u	/* Wake who can only read; see below. */
+#define WEIR_SYNC_READERS 1u	/* Wake read-only waiters; see below. */
 
 /*
  * Options of weir_sync_create() and weir_sync_create_in().  Set .size to the
@@ -103,16 +104,17 @@ WEIR_API int weir_sync_create(struct weir_sync **ret,
  * Create a sync event in the WEIR_SYNC_LEN bytes at offset @off of @mmap, which
  * are overwritten.  @mmap cannot be stopped until it is destroyed.
  *
- * Whoever has @mmap, or imports it, can open it.  An importer that cannot write
- * cannot say that it waits either: it is woken if every signal pays for a
- * system call.  That is so if @mmap lets others only read, or with
+ * Any holder of @mmap, and any importer of it, can open it.  An importer that
+ * cannot write cannot say that it waits either: it is woken if every signal
+ * pays for a system call.  That is so if @mmap lets others only read, or with
  * WEIR_SYNC_READERS; otherwise such an importer looks every millisecond.
  *
  * Returns 0 with *@ret set, to be freed by weir_sync_destroy(), or
  *   -EPERM       @mmap is imported: its exporter creates
  *   -EBADFD      it is not started
  *   -EACCES      it has no WEIR_MMAP_WRITE
- *   -EOPNOTSUPP  it is not memory of the system, so that nobody can wait there
+ *   -EOPNOTSUPP  it is not memory of the system, so that no thread can wait
+ *                there
  *   -EINVAL      @off is not a multiple of 8, or unknown flags
  *   -ERANGE      it would reach beyond the end
  *   -E2BIG       @opts asks for what this version does not know
@@ -125,7 +127,7 @@ WEIR_API int weir_sync_create_in(struct weir_sync **ret,
 				 const struct weir_sync_opts *opts);
 
 /*
- * Open the sync event that somebody has created at offset @off of @mmap, which
+ * Open the sync event that was created at offset @off of @mmap, which
  * is an import or our own.  @mmap cannot be stopped or destroyed until
  * weir_sync_destroy().
  *
@@ -149,14 +151,14 @@ WEIR_API int weir_sync_open(struct weir_sync **ret, struct weir_mmap *mmap,
 			    uint64_t off);
 
 /*
- * Free @sync.  NULL is allowed.  Who has opened what we have created finds that
+ * Free @sync.  NULL is allowed.  Those who have opened it find that
  * it is over: -ESTALE.
  *
  * A wait that has ended may destroy it at once, although the call that has
  * signalled may not have returned yet: that is waited for.
  *
  * Returns 0, or, with it as it was:
- *   -EBUSY  somebody of this process waits
+ *   -EBUSY  a thread of this process waits
  *
  * Any thread, if no other is about to call anything with @sync; callbacks too.
  */
@@ -171,7 +173,7 @@ WEIR_API int weir_sync_destroy(struct weir_sync *sync);
  *            processors: one of the two would be lost; see <weir/sync-remote.h>
  *   -ESTALE  it was destroyed by its creator, or revoked
  *
- * Any thread.  Never allocates.  No lock and no system call unless somebody
+ * Any thread.  Never allocates.  No lock and no system call unless a thread
  * waits.
  *
  * Re-creates doca_sync_event_update_set().
@@ -184,7 +186,7 @@ WEIR_API int weir_sync_set(struct weir_sync *sync, uint64_t value);
  *
  * Returns what weir_sync_set() returns.
  *
- * Any thread.  Never allocates.  No lock and no system call unless somebody
+ * Any thread.  Never allocates.  No lock and no system call unless a thread
  * waits.
  *
  * Re-creates doca_sync_event_update_add().

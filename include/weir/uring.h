@@ -3,8 +3,8 @@
 #define WEIR_URING_H
 
 /*
- * What io_uring is good for here, without a reactor: for a person who wants to
- * know, and for programs that choose by it.
+ * What io_uring is good for here, without a reactor: for a program that wants
+ * to know, and for programs that choose by it.
  */
 
 #include <weir/base.h>
@@ -30,7 +30,7 @@ struct weir_uring_info {
 	uint32_t max_files;	/* Registered files of a reactor. */
 	uint32_t max_buffers;	/* Registered buffers of a reactor. */
 	uint32_t max_ops;	/* Operations in the kernel at a time, besides
-				 * those that wait for somebody else, or turned
+				 * those that wait for a peer, or turned
 				 * out to; the rest wait outside. */
 };
 

@@ -24,7 +24,7 @@ struct weir_verbs_event;
 
 /*
  * Called with each event of the device, and with NULL if some were lost because
- * nobody had made a turn for too long.  What @event is about may be gone by
+ * no turn was made for too long.  What @event is about may be gone by
  * now, if another reactor's callback was told first: compare its address with
  * those that you know, and follow no other.
  */
@@ -36,7 +36,7 @@ typedef void weir_verbs_event_fn(struct weir_verbs_event *source,
  * Call @fn with @arg, on @r, for each asynchronous event of the device @ctx.
  *
  * A context may have several, on several reactors: each is told of all that
- * come from now on.  Nobody else may read them.
+ * come from now on.  No other code may read them.
  *
  * Returns 0 with *@ret set, to be freed by weir_verbs_event_destroy(), or
  *   -EINVAL      @ctx or @fn is NULL

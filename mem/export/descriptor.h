@@ -119,8 +119,8 @@ int descriptor_parse(struct descriptor *ret, const void *bytes, size_t len,
 		     const char *call);
 
 /*
- * export/descriptor-mac.c: the keyed BLAKE2b of a purpose and the @len bytes at @p.
- * Returns 0, -EINVAL for a key of a wrong length, or -EOPNOTSUPP.
+ * export/descriptor-mac.c: the keyed BLAKE2b of a purpose and the @len bytes
+ * at @p. Returns 0, -EINVAL for a key of a wrong length, or -EOPNOTSUPP.
  */
 int descriptor_mac(uint8_t mac[DESCRIPTOR_MAC_LEN], const void *p, size_t len,
 		   const void *key, size_t key_len, const char *call);
