@@ -30,8 +30,8 @@
  *     have no such caller: there the function is called again, soon at first,
  *     then at least once in a millisecond.
  *   - It returns 0, and sooner or later, in it or after it, and once, the
- *     domain calls weir_domain_complete() on that thread.  The op's callback runs
- *     from the loop, never inside the start.
+ *     domain calls weir_domain_complete() on that thread.  The op's callback
+ *     runs from the loop, never inside the start.
  *
  * A function of a domain may call any public function.  If it cancels the
  * operation or job for which it is called, or what that is part of, or stops

@@ -327,8 +327,8 @@ WEIR_API int weir_mmap_import_info(const struct weir_mmap *mmap,
  *
  * Completes with -ESTALE then; from there on jobs with @mmap are refused with
  * -ESTALE.  An exporter that exited without revoking is detected only if the
- * import is being watched.  Else with -ECANCELED or -ETIMEDOUT.  While it is in flight
- * @mmap cannot be destroyed.
+ * import is being watched.  Else with -ECANCELED or -ETIMEDOUT.  While it is
+ * in flight @mmap cannot be destroyed.
  *
  * Death is seen by a pipe whose other end the exporter has.  A child that it
  * has forked, and that has called no exec, has it too, and must end as well.
