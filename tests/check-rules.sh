@@ -105,6 +105,18 @@ without_test()
 	done
 }
 
+# What the comments of tests cite, and this page does not have.
+unknown()
+{
+	grep -hE '^[[:space:]]*/?\*' "$dir"/tests/*.[ch] |
+		grep -oE '(^|[^0-9A-Za-z.])([ABC][0-9]+\.[0-9]+|S[1-8])([^0-9A-Za-z]|$)' |
+		grep -oE '[ABCS][0-9.]*[0-9]' | sort -u | while read -r rule; do
+			grep -qF -- "- $rule " "$dir/docs/rules.md" ||
+				echo "$rule"
+		done
+}
+
+found 'each rule that a test cites is explained' "$(unknown)"
 found 'each case has a row' "$(without_row)"
 found 'the tests of each row bear its number' "$(without_test 2>&1)"
 echo "1..$n"
