@@ -191,6 +191,12 @@ compile_plugin()
 	)
 }
 
+# Few programs have keys, and each would start more slowly with libsodium.
+no_sodium()
+{
+	! readelf -d "$libdir/libweir.so" | grep NEEDED | grep sodium
+}
+
 # The server, as it was installed, takes it and says where it listens.
 plugin_is_served()
 {
@@ -215,6 +221,8 @@ if ! command -v readelf >/dev/null; then
 	skip 'nothing has an absolute RUNPATH' 'no readelf'
 else
 	try 'nothing has an absolute RUNPATH' no_absolute_runpath
+	[ ! -e "$libdir/libweir.so" ] ||
+		try 'libsodium is loaded only when there is a key' no_sodium
 fi
 try 'make uninstall leaves nothing' uninstall
 if grep -q "^BIN_RUNPATH = ." Makefile; then

@@ -97,6 +97,8 @@ struct weir_export_desc {
  *
  * A key makes a MAC: without the key it is not possible to make or change a
  * descriptor.  That is for descriptors that travel through strange hands.
+ * libsodium is loaded when the process uses its first key: use one before the
+ * process is confined to files that it has open.
  *
  * Returns 0, or, with *@ret as it was:
  *   -EBADFD      @mmap is not started

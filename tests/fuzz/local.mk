@@ -12,7 +12,7 @@
 # failed is added.
 FUZZ_SECONDS = 60
 fuzz_targets = command descriptor engine inventory nbd sim stats
-fuzz_cflags = -std=gnu11 -g -O1 -DHAVE_CONFIG_H -include config.h -I. \
+fuzz_cflags = -std=gnu11 -g -O1 -DHAVE_CONFIG_H -DPIC -include config.h -I. \
 	-I$(top_srcdir)/include -I$(top_srcdir) $(LIBURING_CFLAGS) \
 	$(LIBSODIUM_CFLAGS) $(VERBS_CFLAGS) -pthread -fno-omit-frame-pointer
 fuzz_libs = $(LIBURING_LIBS) $(LIBEV_LIBS) $(LIBSODIUM_LIBS) $(VERBS_LIBS)
