@@ -10,15 +10,15 @@
  * zero must mean the default.  NULL is all defaults.  @call names the public
  * function, for weir_why().
  *
- * Returns 0, -EINVAL if nobody can have set that size, or -E2BIG if a newer
+ * Returns 0, -EINVAL for a size that was never set, or -E2BIG if a newer
  * caller set a member that this library does not have.
  */
 int opts_load(void *dst, size_t known, const void *src, const char *call);
 
 /*
- * Whether the caller's result struct @ret, which starts with what it has
- * capacity for, has space for that; and not for so much that nobody can have
- * set it.  For who has work to do before opts_give().
+ * Check the size that the caller's result struct @ret starts with: large enough to
+ * hold itself, and not absurdly large.  For calls that have work to do
+ * before opts_give().
  *
  * Returns 0, or -EINVAL.
  */

@@ -207,7 +207,7 @@ static struct weir_job *next_writer(const struct verbs_queue *q)
 	return job;
 }
 
-/* Who is next and has capacity, or NULL. */
+/* The next one for which there is capacity, or NULL. */
 static struct weir_job *next(struct verbs_queue *q)
 {
 	struct weir_job *job;

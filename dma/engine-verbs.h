@@ -21,7 +21,7 @@
  *
  * A completion of one says that all before it are done, too.  A job that has
  * more to post than there is capacity for waits in its queue, not in the
- * context: a peer that does not answer holds up nobody else's work.
+ * context: a peer that does not answer holds up only its own work.
  */
 
 #include <infiniband/verbs.h>

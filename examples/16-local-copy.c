@@ -2,7 +2,7 @@
 
 /*
  * A copy from memory to memory, with every object that takes part: the device,
- * the two ranges, the free list of descriptors, a descriptor for each side, the
+ * the two ranges, the set of descriptors, a descriptor for each side, the
  * context, the job.  Then all of it goes, in reverse.
  *
  * This is the long way, which DOCA's guide goes too.  Memory that nobody shares
@@ -74,7 +74,7 @@ int main(void)
 		      WEIR_MMAP_READ, dev);
 	dst_map = map("4. the range of the destination", to, sizeof(to),
 		      WEIR_MMAP_WRITE, dev);
-	step("5. the inventory, a free list of bufs",
+	step("5. the inventory, a set of bufs",
 	     weir_inventory_create(&inv, r, NULL) ||
 	     weir_inventory_attach(inv, src_map) ||
 	     weir_inventory_attach(inv, dst_map));

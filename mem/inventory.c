@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inventories: a fixed free list of descriptors, for any mmap attached. */
+/* Inventories: a set of descriptors, for any mmap attached. */
 
 #include <errno.h>
 #include <stdlib.h>

@@ -42,7 +42,7 @@ static void begin_stopping(struct weir_reactor *r)
 		if (obj->stop)
 			obj->stop(obj);
 	}
-	capacities_end(r);
+	capacity_waits_end(r);
 	if (r->mailbox.rings)
 		rings_close(r->mailbox.rings);
 	op_cancel_all(r);
@@ -57,7 +57,7 @@ static void heed_requests(struct weir_reactor *r)
 		return;
 	asked = atomic_fetch_and(&r->requests, REQUEST_BREAK);
 	if (asked & REQUEST_RECALL)
-		capacities_recall(r);
+		capacity_waits_recall(r);
 	if (asked & REQUEST_STOP && r->state == WEIR_REACTOR_RUNNING)
 		begin_stopping(r);
 }

@@ -102,7 +102,7 @@ uint64_t wheel_next(struct wheel *w);
  * were re-armed or added while a slot was being spread.  A @now_ns in the past
  * counts as the highest seen so far.
  *
- * To be called in a loop, as long as the caller has timeout: between two
+ * To be called in a loop, as long as the caller wants: between two
  * calls any node may be added, deleted or freed.
  *
  * Returns NULL if there is nothing due, or none has been found with the work

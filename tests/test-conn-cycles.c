@@ -211,7 +211,7 @@ static void check_outcome(const struct near *n, const char *name,
 
 /*
  * False: it ended before it was struck.  That is so where the guest had no
- * processor for longer than the QP has timeout, and is no cycle.
+ * processor for longer than the QP waits, and is no cycle.
  */
 static bool cycle(struct near *n, const struct blow *blow, unsigned int i)
 {
@@ -219,7 +219,7 @@ static bool cycle(struct near *n, const struct blow *blow, unsigned int i)
 	unsigned int agains = n->n_agains;
 	bool struck;
 
-	alarm(600);		/* The timeout is for one. */
+	alarm(600);		/* The usual one is for one cycle. */
 	near_start(n);
 	UNTIL(n->r, n->done_now >= enough || n->n_ends > ends);
 	struck = n->n_ends == ends;

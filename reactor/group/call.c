@@ -6,7 +6,7 @@
  *
  *	the waiter's reactor            the reactor that is waited for
  *	weir_capacity_wait()  --- op --->   arrive(): tell at once, or keep it
- *	capacity_cancel()     --- wake-up ->   capacities_recall(): send back who is marked
+ *	capacity_cancel()     --- wake-up -> capacity_waits_recall(): end those marked
  *	capacity_returned()       <-- op ----   when there is capacity, or it stops
  *
  * The mark is a word of the operation's own.  Nothing else of it is written by
@@ -286,17 +286,17 @@ static bool always(struct weir_op *op)
 	return true;
 }
 
-void capacities_recall(struct weir_reactor *r)
+void capacity_waits_recall(struct weir_reactor *r)
 {
 	tell_some(r, UINT64_MAX, is_marked, -ECANCELED);
 }
 
-void capacities_end(struct weir_reactor *r)
+void capacity_waits_end(struct weir_reactor *r)
 {
 	tell_some(r, UINT64_MAX, always, -ESHUTDOWN);
 }
 
-void capacities_tell(struct weir_reactor *r)
+void capacity_waits_tell(struct weir_reactor *r)
 {
 	if (r->mailbox.waiting && mailbox_has_capacity(&r->mailbox))
 		tell_some(r, mailbox_capacity(&r->mailbox), always, 0);

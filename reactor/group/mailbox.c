@@ -196,7 +196,7 @@ static void bring_back(struct weir_reactor *r)
 static unsigned int run_more(struct weir_reactor *r, unsigned int max)
 {
 	if (unlikely(r->mailbox.waiting))
-		capacities_tell(r);
+		capacity_waits_tell(r);
 	return r->mailbox.rings ? rings_run(r, max) : 0;
 }
 

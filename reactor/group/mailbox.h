@@ -98,9 +98,9 @@ static inline void mailbox_note_more(struct mailbox *box)
 
 /* call.c: those who wait for capacity are told of it, or of the end, or that
  * they need not wait any more, who was marked. */
-void capacities_tell(struct weir_reactor *r);
-void capacities_end(struct weir_reactor *r);
-void capacities_recall(struct weir_reactor *r);
+void capacity_waits_tell(struct weir_reactor *r);
+void capacity_waits_end(struct weir_reactor *r);
+void capacity_waits_recall(struct weir_reactor *r);
 void mailbox_await_visitors(struct weir_reactor *r);
 
 /* Any thread: wake @r if it sleeps and nobody did yet. */
