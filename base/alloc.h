@@ -9,8 +9,10 @@
 
 #include <stddef.h>
 
+#include "base/provider.h"
+
 /* @n zeroed items of @size bytes, or NULL; an overflow is NULL too. */
-void *mem_calloc(size_t n, size_t size);
+void *mem_calloc(size_t n, size_t size) PROVIDER_API(mem_calloc);
 
 /* As mem_calloc(1, @size), aligned to @align, a power of two. */
 void *mem_aligned(size_t align, size_t size);

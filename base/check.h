@@ -16,12 +16,15 @@
 #include <errno.h>
 #include <stdint.h>
 
+#include "base/provider.h"
+
 #define unlikely(cond) __builtin_expect(!!(cond), 0)
 #define likely(cond) __builtin_expect(!!(cond), 1)
 
 __attribute__((noreturn, cold)) void check_failed(const char *file, int line,
 						  const char *fn,
-						  const char *what);
+						  const char *what)
+	PROVIDER_API(check_failed);
 
 #define check(cond)                                                        \
 	do {                                                               \

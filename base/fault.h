@@ -14,9 +14,10 @@
 #include <stdatomic.h>
 
 #include "base/check.h"
+#include "base/provider.h"
 
 /* Points left until one fails; < 0: disarmed. */
-extern atomic_long fault_countdown;
+extern atomic_long fault_countdown PROVIDER_API(fault_countdown);
 
 /* Fail the @nth point reached from now on (0: the next), in any thread. */
 void fault_arm(long nth);
@@ -31,9 +32,9 @@ const char *fault_last(void);
  * Have @decide say at each point whether it fails, in any thread, until it is
  * set to NULL.  It may be asked in threads that it knows nothing of.
  */
-void fault_ask(int (*decide)(const char *name));
+void fault_ask(int (*decide)(const char *name)) PROVIDER_API(fault_ask);
 
-int fault_hit(const char *name);
+int fault_hit(const char *name) PROVIDER_API(fault_hit);
 
 /* Whether the point @name is to fail now. */
 static inline int fault(const char *name)

@@ -1,4 +1,4 @@
-libweir_all_la_SOURCES += \
+libcore_la_SOURCES += \
 	%D%/alloc.c \
 	%D%/alloc.h \
 	%D%/mutation.c \

@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "base/provider.h"
+
 /*
  * Copy the caller's option struct @src, which starts with its own size, into
  * @dst, which has @known bytes.  What an older caller did not have is zero, so
@@ -13,7 +15,8 @@
  * Returns 0, -EINVAL for a size that was never set, or -E2BIG if a newer
  * caller set a member that this library does not have.
  */
-int opts_load(void *dst, size_t known, const void *src, const char *call);
+int opts_load(void *dst, size_t known, const void *src, const char *call)
+	PROVIDER_API(opts_load);
 
 /*
  * Check the size that the caller's result struct @ret starts with: large enough to
@@ -22,7 +25,8 @@ int opts_load(void *dst, size_t known, const void *src, const char *call);
  *
  * Returns 0, or -EINVAL.
  */
-int opts_capacity(const void *ret, const char *call);
+int opts_capacity(const void *ret, const char *call)
+	PROVIDER_API(opts_capacity);
 
 /*
  * Copy to @dst, which has @known bytes, what the caller's result struct @ret,
@@ -38,6 +42,7 @@ void opts_take(void *dst, size_t known, const void *ret);
  *
  * Returns 0, or -EINVAL as opts_capacity() does.
  */
-int opts_give(void *ret, const void *src, size_t known, const char *call);
+int opts_give(void *ret, const void *src, size_t known, const char *call)
+	PROVIDER_API(opts_give);
 
 #endif /* WEIR_BASE_OPTS_H */

@@ -41,6 +41,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/provider.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 #define OWN_ASAN 1
 #elif defined(__has_feature)
@@ -61,14 +63,15 @@
 	defined(WEIR_DEBUG)
 #define OWN_ANNOTATE 1
 
-void own_release_in(const void *p, size_t len);
+void own_release_in(const void *p, size_t len) PROVIDER_API(own_release_in);
 uint32_t own_release_out(const void *p, size_t len, uint32_t sum);
 uint32_t own_acquire_out(const void *p, size_t len, uint32_t sum);
 
 /* The sums differ: say so, and end the process. */
 void own_was_changed(void);
 
-void own_acquire_in(const void *p, size_t len, size_t filled);
+void own_acquire_in(const void *p, size_t len, size_t filled)
+	PROVIDER_API(own_acquire_in);
 
 /* A system call of our own, not the ring's, is about to fill lent memory. */
 void own_use(const void *p, size_t len);
@@ -81,13 +84,13 @@ void own_release(void *token);
 void own_acquire(void *token);
 
 /* Whether we run under valgrind, whose 3.19 cannot wait in a ring. */
-int own_on_valgrind(void);
+int own_on_valgrind(void) PROVIDER_API(own_on_valgrind);
 
 /* Whether anybody listens to us; on the hot path, ask this first. */
 #if defined(OWN_ASAN) || defined(OWN_TSAN) || defined(WEIR_DEBUG)
 #define own_heard() 1
 #else
-extern atomic_int own_valgrind; /* 0: not known yet; 1: no; 2: yes. */
+extern atomic_int own_valgrind PROVIDER_API(own_valgrind); /* 0: not known yet; 1: no; 2: yes. */
 
 static inline int own_heard(void)
 {

@@ -2,6 +2,8 @@
 #ifndef WEIR_BASE_WHY_H
 #define WEIR_BASE_WHY_H
 
+#include "base/provider.h"
+
 /*
  * Set the error message that weir_why() returns on this thread, and return
  * @err, so that a failing control call can end with one line:
@@ -12,7 +14,7 @@
  * it formats.
  */
 __attribute__((format(printf, 2, 3), cold)) int why(int err, const char *fmt,
-						    ...);
+						    ...) PROVIDER_API(why);
 
 /*
  * The same where the kernel did not make a descriptor: @what, "an eventfd".
@@ -32,6 +34,6 @@ __attribute__((cold)) int why_static(int err, const char *text);
  * functions that several calls share, then begins with "@call: ".
  */
 __attribute__((cold)) int why_call(int err, const char *object,
-				   const char *call);
+				   const char *call) PROVIDER_API(why_call);
 
 #endif /* WEIR_BASE_WHY_H */

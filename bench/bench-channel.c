@@ -15,7 +15,7 @@
 
 #include <infiniband/verbs.h>
 
-#include <weir/channel.h>
+#include <weir/rdma/channel.h>
 #include <weir/reactor.h>
 
 #include "bench/bench.h"

@@ -44,7 +44,7 @@ endif
 	$(bench_common)
 %C%_bench_call_LDADD = $(bench_libs)
 %C%_bench_channel_SOURCES = %D%/bench-channel.c $(bench_common)
-%C%_bench_channel_LDADD = $(bench_libs) $(VERBS_LIBS)
+%C%_bench_channel_LDADD = $(weir_rdma) $(bench_libs) $(VERBS_LIBS)
 %C%_bench_copy_SOURCES = %D%/bench-copy.c %D%/dmadev.c %D%/streamed.h \
 	$(bench_dpdk) $(bench_common)
 %C%_bench_copy_CFLAGS = $(AM_CFLAGS) $(ISAL_CFLAGS) $(DPDK_CFLAGS)
@@ -85,7 +85,7 @@ endif
 dist_pkglibexec_SCRIPTS = %D%/proxy-peers.py
 %C%_bench_rdma_SOURCES = %D%/bench-rdma.c %D%/perftest.c %D%/perftest.h \
 	%D%/rdma-end.c %D%/rdma-end.h %D%/rdma-ping.c $(bench_common)
-%C%_bench_rdma_LDADD = $(bench_libs)
+%C%_bench_rdma_LDADD = $(weir_rdma) $(bench_libs)
 %C%_bench_read_SOURCES = %D%/bench-read.c $(bench_common)
 %C%_bench_read_LDADD = $(bench_libs)
 %C%_bench_register_SOURCES = %D%/bench-register.c $(bench_common)

@@ -23,21 +23,20 @@ static uint64_t step_len(const struct cursor *c, uint64_t max)
 	return n;
 }
 
-/* The file on the side of @c, if it is O_DIRECT; @strict: and nothing else. */
-static inline const struct domain_file *direct_file(const struct cursor *c,
-						    bool strict)
+/* What the side of @c should be aligned to; @strict: if it has to be.  0:
+ * nothing. */
+static inline uint32_t align_of(const struct cursor *c, bool strict)
 {
-	const struct domain_file *file;
+	const struct weir_domain *domain;
 
-	if (!c->side || !domain_is_file(operand_domain(c->operand)))
-		return NULL;
-	file = domain_to_file(operand_domain(c->operand));
-	return file->align && (!strict || file->buffered_fd < 0) ? file : NULL;
+	if (!c->side)
+		return 0;
+	domain = operand_domain(c->operand);
+	return !strict || domain->strict ? domain->align : 0;
 }
 
-/* Have the block of @n bytes end where O_DIRECT can go on. */
-static uint64_t trim(const struct cursor *c, const struct domain_file *file,
-		     uint64_t n)
+/* Have the block of @n bytes end where the next one begins well. */
+static uint64_t trim(const struct cursor *c, uint32_t align, uint64_t n)
 {
 	struct cursor end = *c;
 	uint64_t over;
@@ -45,7 +44,7 @@ static uint64_t trim(const struct cursor *c, const struct domain_file *file,
 	if (n == c->left)
 		return n;
 	cursor_skip(&end, n);
-	over = end.addr & (file->align - 1);
+	over = end.addr & (align - 1);
 	return over < n ? n - over : n;
 }
 
@@ -66,24 +65,24 @@ static uint64_t trim_all(const struct slot *s, const struct cursor *dst,
 			 uint64_t n)
 {
 	uint32_t i, n_operands = s->job->n_extra + 2;
-	const struct domain_file *file;
 	const struct cursor *c;
+	uint32_t align;
 	bool strict = false;
 	struct cursor more;
 
 	for (i = 0; i < n_operands; i++) {
 		c = place(s, i, dst, &more);
-		file = direct_file(c, true);
-		if (!file)
+		align = align_of(c, true);
+		if (!align)
 			continue;
-		n = trim(c, file, n);
+		n = trim(c, align, n);
 		strict = true;
 	}
 	for (i = 0; i < n_operands && !strict; i++) {
 		c = place(s, i, dst, &more);
-		file = direct_file(c, false);
-		if (file)
-			return trim(c, file, n);
+		align = align_of(c, false);
+		if (align)
+			return trim(c, align, n);
 	}
 	return n;
 }
@@ -92,7 +91,7 @@ uint64_t bounce_next_len(const struct slot *s, const struct cursor *dst)
 {
 	const struct cursor *src = &job_priv(s->job)->src;
 	uint64_t n = s->size;
-	bool direct = direct_file(src, false) || direct_file(dst, false);
+	bool aligned = align_of(src, false) || align_of(dst, false);
 	const struct cursor *c;
 	struct cursor more;
 	uint32_t i;
@@ -101,9 +100,9 @@ uint64_t bounce_next_len(const struct slot *s, const struct cursor *dst)
 	for (i = 0; i < s->job->n_extra; i++) {
 		c = place(s, i + 2, dst, &more);
 		n = step_len(c, n);
-		direct |= direct_file(c, false) != NULL;
+		aligned |= align_of(c, false) != 0;
 	}
-	return unlikely(direct) ? trim_all(s, dst, n) : n;
+	return unlikely(aligned) ? trim_all(s, dst, n) : n;
 }
 
 static void cancel_step(struct weir_op *op)

@@ -4,6 +4,7 @@
 
 /* Jobs through staging memory, see bounce.c. */
 
+#include "base/provider.h"
 #include "dma/job-internal.h"
 
 struct slot;
@@ -42,7 +43,8 @@ extern const struct engine_kind engine_bounce;
 void bounce_serve(struct weir_dma *dma);
 
 /* Bytes of staging of @dma. */
-size_t bounce_staging_len(const struct weir_dma *dma);
+size_t bounce_staging_len(const struct weir_dma *dma)
+	PROVIDER_API(bounce_staging_len);
 
 /* How deep functions are nested that @job calls, a step of one of the slots. */
 uint32_t bounce_nesting(const struct weir_job *job);
@@ -69,6 +71,7 @@ bool bounce_goes_on(const struct weir_job *job);
 
 /* The kernel, or an engine, has refused @job, which has moved nothing, with
  * @err: let it go through staging, if it can, or end it. */
-void bounce_instead(struct weir_job *job, int64_t err);
+void bounce_instead(struct weir_job *job, int64_t err)
+	PROVIDER_API(bounce_instead);
 
 #endif /* WEIR_DMA_BOUNCE_H */

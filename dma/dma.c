@@ -205,7 +205,6 @@ int weir_dma_destroy(struct weir_dma *dma)
 			   "of pipelines, name it; destroy those first",
 			   atomic_load(&dma->n_steps));
 	engines_fini(dma);
-	verbs_fini(dma);
 	dma_unpublish(dma);
 	reactor_detach(&dma->obj);
 	bounce_destroy(dma);

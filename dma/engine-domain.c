@@ -232,6 +232,11 @@ static void cancel(void *arg, struct weir_job *job)
 	weir_op_cancel(&job->inner);
 }
 
+static bool serves(const struct weir_domain *domain)
+{
+	return domain_is_user(domain);
+}
+
 const struct engine_kind engine_domain = {
 	.ops = {
 		.size = sizeof(struct weir_engine_ops),
@@ -241,4 +246,5 @@ const struct engine_kind engine_domain = {
 		.cancel = cancel,
 	},
 	.refuses = true,
+	.serves = serves,
 };

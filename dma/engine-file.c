@@ -39,7 +39,7 @@ static int can(void *arg, const struct weir_engine_query *q, const char **why)
 static bool is_file(const struct cursor *c)
 {
 	return !c->operand->buf && c->operand->domain &&
-	       c->operand->domain->kind == WEIR_DOMAIN_FILE;
+	       domain_is_file(c->operand->domain);
 }
 
 static struct domain_file *file_of(const struct cursor *c)
@@ -67,7 +67,7 @@ static int refuse(const struct domain_file *file)
 		   "align its offsets and lengths to %u bytes, memory to %u, "
 		   "or give .buffered_fd", file->domain.id,
 		   file->no_way ? strerror(-file->no_way) : "as was asked for",
-		   file->align, file->mem_align);
+		   file->domain.align, file->mem_align);
 }
 
 /*
@@ -82,8 +82,8 @@ static int check_direct(const struct weir_operand *floc,
 {
 	const struct domain_file *file = domain_to_file(finfo->domain);
 
-	return is_aligned(floc, fside, total, file->align, file->align) &&
-	       is_aligned(mloc, mside, total, file->mem_align, file->align) ?
+	return is_aligned(floc, fside, total, file->domain.align, file->domain.align) &&
+	       is_aligned(mloc, mside, total, file->mem_align, file->domain.align) ?
 		       0 : refuse(file);
 }
 
@@ -95,7 +95,7 @@ static bool is_direct_alone(const struct operand_info *info)
 	if (!domain_is_file(info->domain))
 		return false;
 	file = domain_to_file(info->domain);
-	return file->align && file->buffered_fd < 0;
+	return file->domain.align && file->buffered_fd < 0;
 }
 
 static int check_job(const struct weir_job *job, const struct operand_info *src,
@@ -168,8 +168,8 @@ static uint64_t pick_fd(struct job_priv *p, const struct domain_file *file,
 			const struct cursor *f, const struct cursor *m,
 			uint64_t n, int *fd)
 {
-	uint64_t head = (0 - f->addr) & (file->align - 1);
-	uint64_t body = n & ~(uint64_t)(file->align - 1);
+	uint64_t head = (0 - f->addr) & (file->domain.align - 1);
+	uint64_t body = n & ~(uint64_t)(file->domain.align - 1);
 
 	p->direct = false;
 	*fd = file->buffered_fd;
@@ -199,7 +199,7 @@ static void step_one(struct weir_job *job, struct job_priv *p,
 	int fd = file->fd;
 
 	p->direct = false;
-	if (file->align)
+	if (file->domain.align)
 		n = pick_fd(p, file, f, m, n, &fd);
 	job->inner.u.io.buf_index = index;
 	p->dma->stats.fixed += index != 0;
@@ -215,7 +215,7 @@ static void step_memory(struct weir_job *job)
 	uint64_t len;
 	uint32_t n;
 
-	if (f->len <= m->len || file_of(f)->align) {
+	if (f->len <= m->len || file_of(f)->domain.align) {
 		step_one(job, p, f, m, in);
 		return;
 	}
@@ -306,6 +306,11 @@ static void cancel(void *arg, struct weir_job *job)
 	weir_op_cancel(&job->inner);
 }
 
+static bool serves(const struct weir_domain *domain)
+{
+	return domain_is_file(domain);
+}
+
 const struct engine_kind engine_file = {
 	.ops = {
 		.size = sizeof(struct weir_engine_ops),
@@ -315,4 +320,5 @@ const struct engine_kind engine_file = {
 		.cancel = cancel,
 	},
 	.verify = check_job,
+	.serves = serves,
 };

@@ -25,7 +25,7 @@
 
 static bool is_process(const struct weir_domain *domain)
 {
-	return domain && domain->kind == WEIR_DOMAIN_PROCESS;
+	return domain && domain_is_process(domain);
 }
 
 static bool is_memory(const struct weir_domain *domain)
@@ -37,7 +37,7 @@ static bool is_memory(const struct weir_domain *domain)
 static bool may_reach(const struct weir_dma *dma,
 		      const struct weir_domain *domain)
 {
-	if (!dma || !dma->r->backend->simulated || !is_process(domain))
+	if (!dma || !dma->r->backend->isolated || !is_process(domain))
 		return true;
 	return ((const struct domain_process *)domain)->pid == getpid();
 }
@@ -143,6 +143,11 @@ static void cancel(void *arg, struct weir_job *job)
 	job_work_cancel(job);
 }
 
+static bool serves(const struct weir_domain *domain)
+{
+	return domain_is_process(domain);
+}
+
 const struct engine_kind engine_process = {
 	.ops = {
 		.size = sizeof(struct weir_engine_ops),
@@ -151,4 +156,5 @@ const struct engine_kind engine_process = {
 		.start = start,
 		.cancel = cancel,
 	},
+	.serves = serves,
 };

@@ -16,15 +16,22 @@
 #include "dma/route.h"
 
 /* In the order of preference: the first that can gets the job. */
-static const struct engine_kind *const shipped[N_SHIPPED] = {
+static const struct engine_kind *kinds[WEIR_ENGINES_MAX / 2] = {
 	[ENGINE_CPU] = &engine_cpu,
 	[ENGINE_FILE] = &engine_file,
 	[ENGINE_PROCESS] = &engine_process,
 	[ENGINE_DOMAIN] = &engine_domain,
-	[ENGINE_VERBS] = &engine_verbs,
 };
+static uint32_t n_kinds = N_SHIPPED;
 
 static void tick(struct weir_op *op, int64_t res);
+
+uint32_t engine_kind_add(const struct engine_kind *kind)
+{
+	check(n_kinds < WEIR_ENGINES_MAX / 2);
+	kinds[n_kinds] = kind;
+	return n_kinds++;
+}
 
 static void engine_init(struct engine *e, const struct engine_kind *kind,
 			void *arg)
@@ -39,19 +46,20 @@ void engines_init(struct weir_dma *dma)
 {
 	uint32_t i;
 
-	for (i = 0; i < N_SHIPPED; i++)
-		engine_init(&dma->engines[i], shipped[i], dma);
+	dma->n_own = n_kinds;
+	for (i = 0; i < dma->n_own; i++)
+		engine_init(&dma->engines[i], kinds[i], dma);
 	engine_init(&dma->bounce, &engine_bounce, dma);
 	engine_init(&dma->translate, &engine_translate, dma);
-	dma->n_engines = N_SHIPPED;
+	dma->n_engines = dma->n_own;
 	weir_op_init(&dma->engine_tick, tick);
 }
 
 /* The @i-th that is asked: the user's first. */
 struct engine *engine_at(const struct weir_dma *dma, uint32_t i)
 {
-	uint32_t n_user = dma->n_engines - N_SHIPPED;
-	uint32_t at = i < n_user ? N_SHIPPED + i : i - n_user;
+	uint32_t n_user = dma->n_engines - dma->n_own;
+	uint32_t at = i < n_user ? dma->n_own + i : i - n_user;
 
 	return (struct engine *)&dma->engines[at];
 }
@@ -67,9 +75,9 @@ const struct engine_kind *engine_own(uint32_t kind,
 	const char *why;
 	uint32_t i;
 
-	for (i = 0; i < N_SHIPPED; i++)
-		if (shipped[i]->ops.can(NULL, &q, &why))
-			return shipped[i];
+	for (i = 0; i < n_kinds; i++)
+		if (kinds[i]->ops.can(NULL, &q, &why))
+			return kinds[i];
 	return NULL;
 }
 
@@ -179,7 +187,12 @@ static void nap(struct weir_dma *dma)
 
 void engines_fini(struct weir_dma *dma)
 {
+	uint32_t i;
+
 	wheel_del(&dma->r->wheel, &dma->engine_nap);
+	for (i = 0; i < dma->n_own; i++)
+		if (dma->engines[i].kind->fini)
+			dma->engines[i].kind->fini(dma);
 }
 
 static void wait_last(struct engine *e, struct weir_job *job)

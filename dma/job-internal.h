@@ -21,6 +21,7 @@
 #include <weir/engine.h>
 #include <weir/job.h>
 
+#include "base/provider.h"
 #include "dma/operand.h"
 #include "reactor/op-inline.h"
 #include "reactor/stats/page.h"
@@ -28,8 +29,6 @@
 struct engine;
 struct slot;
 struct translated;
-struct verbs_queue;
-struct verbs_staging;
 
 #define JOB_IOVS 6	/* Pieces of memory that one file transfer takes. */
 #define JOB_MOVE_IOVS 4	/* Pieces of both sides in a step by a domain. */
@@ -138,23 +137,36 @@ struct engine_kind {
 
 	/* -EAGAIN of its start is the caller's to deal with. */
 	bool refuses;
+
+	/* Of the library's own: whether it, and no other of these, moves bytes
+	 * of @domain. */
+	bool (*serves)(const struct weir_domain *domain);
+
+	/* @dma, where nothing is in flight, is destroyed.  Optional. */
+	void (*fini)(struct weir_dma *dma);
 };
 
 extern const struct engine_kind engine_cpu;
 extern const struct engine_kind engine_domain;
 extern const struct engine_kind engine_file;
 extern const struct engine_kind engine_process;
-extern const struct engine_kind engine_verbs;
 
-/* The library's own, as they stand in a context's array. */
+/* The core's own, as they stand in a context's array.  Those of the libraries
+ * above follow, then the user's. */
 enum {
 	ENGINE_CPU,
 	ENGINE_FILE,
 	ENGINE_PROCESS,
 	ENGINE_DOMAIN,
-	ENGINE_VERBS,
 	N_SHIPPED,
 };
+
+#define ENGINE_PRIV 2		/* Pointers that a kind has in each context. */
+
+/* Contexts that are created from now on have an engine of @kind, at the place
+ * that this returns.  Once for each kind. */
+uint32_t engine_kind_add(const struct engine_kind *kind)
+	PROVIDER_API(engine_kind_add);
 
 /* An engine in a context. */
 struct engine {
@@ -166,6 +178,7 @@ struct engine {
 	struct weir_dma_engine_stats stats;
 	struct stats_item item;
 	struct engine_kind own;		/* A user's. */
+	void *priv[ENGINE_PRIV];
 };
 
 /* Which of the library's own does @kind from @src to @dst directly, or NULL. */
@@ -273,6 +286,7 @@ struct weir_dma {
 
 	/* The user's behind the library's. */
 	struct engine engines[WEIR_ENGINES_MAX];
+	uint32_t n_own;			/* Of the library's. */
 	uint32_t n_engines;
 	struct engine bounce;		/* Not one of those, */
 	struct engine translate;	/* nor this. */
@@ -281,11 +295,6 @@ struct weir_dma {
 	struct weir_op engine_tick;
 	struct weir_timer_node engine_nap;	/* Until they are asked again. */
 	uint32_t engine_naps;			/* In vain, lately. */
-
-	/* engine-verbs.c's: what has to be posted at the flush, and staging
-	 * that devices know. */
-	struct verbs_queue *verbs_unposted;
-	struct verbs_staging *verbs_staging;
 
 	/* dma-state.c's: whom to tell, and of what. */
 	weir_dma_state_fn *state_fn;
@@ -367,7 +376,7 @@ bool state_is_full(const struct weir_dma *dma);
  * @job ends with @res, or, if that is >= 0, with what it has done.  Nothing
  * touches its memory any more.
  */
-void job_end(struct weir_job *job, int64_t res);
+void job_end(struct weir_job *job, int64_t res) PROVIDER_API(job_end);
 
 /* The callback of @op, a job's, is about to begin: nothing of the job is in use
  * from now on. */
@@ -403,9 +412,6 @@ static inline void job_exit(struct weir_dma *dma, struct weir_job *job)
 	dma->n_entered--;
 	op_exit(&job->op);
 }
-
-/* engine-verbs-key.c: take down the engine's part of @dma. */
-void verbs_fini(struct weir_dma *dma);
 
 /* engine-cpu.c: set up and take down its part of @dma. */
 void cpu_init(struct weir_dma *dma);

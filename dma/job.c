@@ -158,7 +158,7 @@ int job_check(const struct weir_dma *dma, const struct weir_job *job,
 static bool is_for_cpu(const struct weir_dma *dma, const struct weir_job *job,
 		       const struct job_shape *s)
 {
-	return dma->n_engines == N_SHIPPED &&
+	return dma->n_engines == dma->n_own &&
 	       !(NOT_AT_SIGHT >> job->kind & 1) &&
 	       (s->dst_side != OPERAND_UPDATE || !atomic_refuse(job)) &&
 	       (!s->src_side || !is_foreign(s->src.domain)) &&
@@ -172,7 +172,7 @@ static bool is_extra_for_cpu(const struct weir_dma *dma,
 {
 	uint32_t i;
 
-	if (!job->n_extra || dma->n_engines != N_SHIPPED ||
+	if (!job->n_extra || dma->n_engines != dma->n_own ||
 	    is_foreign(s->src.domain) || is_foreign(s->dst.domain))
 		return false;
 	for (i = 0; i < job->n_extra; i++)

@@ -1,4 +1,4 @@
-libweir_all_la_SOURCES += \
+libcore_la_SOURCES += \
 	%D%/atomic.c \
 	%D%/bounce-block.c \
 	%D%/bounce-both.c \
@@ -46,37 +46,5 @@ libweir_all_la_SOURCES += \
 	%D%/sync/sync.c \
 	%D%/translate.c
 
-if HAVE_VERBS
-libweir_all_la_SOURCES += \
-	%D%/conn-accept.c \
-	%D%/conn-connect.c \
-	%D%/conn-device.c \
-	%D%/conn-end.c \
-	%D%/conn-event.c \
-	%D%/cm-dispatcher.c \
-	%D%/conn-internal.h \
-	%D%/conn-listen.c \
-	%D%/conn-qp.c \
-	%D%/conn-watch.c \
-	%D%/conn.c \
-	%D%/engine-verbs-atomic.c \
-	%D%/engine-verbs-key.c \
-	%D%/engine-verbs-post.c \
-	%D%/engine-verbs-request.c \
-	%D%/engine-verbs-split.c \
-	%D%/engine-verbs.c \
-	%D%/engine-verbs.h \
-	%D%/message-queued.c \
-	%D%/message.c \
-	%D%/srq-device.c \
-	%D%/srq-fill.c \
-	%D%/srq-internal.h \
-	%D%/srq-member.c \
-	%D%/srq.c \
-	%D%/mw.c
-else
-libweir_all_la_SOURCES += %D%/conn-none.c %D%/engine-verbs-none.c \
-	%D%/message-none.c %D%/no-verbs.h %D%/mw-none.c
-endif
 
 EXTRA_DIST += %D%/README.md

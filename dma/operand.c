@@ -172,28 +172,25 @@ static int check_bufs(const struct weir_operand *operand,
 	return 0;
 }
 
-static int check_rights(struct weir_domain *domain, enum operand_side side)
+static int check_rights(const struct weir_domain *domain, enum operand_side side)
 {
-	bool ok = true;
+	const struct domain_class *cls = domain->cls;
 
-	if (domain->kind == WEIR_DOMAIN_FILE)
-		ok = side == OPERAND_SRC ? domain_to_file(domain)->readable :
-					   domain_to_file(domain)->writable;
-	else if (domain->kind == WEIR_DOMAIN_PROCESS && side != OPERAND_SRC)
-		ok = domain_to_process(domain)->writable;
-	return ok ? 0 : -EACCES;
+	return !cls->allows || cls->allows(domain, side != OPERAND_SRC) ?
+		0 : -EACCES;
 }
 
 static inline int check_piece(const struct operand_info *info, uint64_t addr,
 			      uint64_t len)
 {
+	const struct domain_class *cls = info->domain->cls;
+	uint64_t max = cls->addr_max ? cls->addr_max : UINT64_MAX;
+
 	if (info->total + len < len)
 		return -ERANGE;
-	if (info->domain->kind == WEIR_DOMAIN_FILE)
-		return addr > INT64_MAX || len > INT64_MAX - addr ? -ERANGE : 0;
-	if (!addr && len && domain_is_memory(info->domain))
+	if (!addr && len && cls->is_memory)
 		return -EINVAL;
-	return len > SIZE_MAX || addr + len < addr ? -ERANGE : 0;
+	return addr > max || len > max - addr ? -ERANGE : 0;
 }
 
 /* One range: nothing is to be added up. */
@@ -309,32 +306,20 @@ static bool other_mmaps(const struct operand_part *a,
 	       a->operand->buf->use->mmap != b->operand->buf->use->mmap;
 }
 
-/* Memory of this process, by whichever domain. */
-static bool is_own_memory(const struct weir_domain *d)
-{
-	return domain_is_memory(d) ||
-	       (d->kind == WEIR_DOMAIN_PROCESS &&
-		domain_to_process((struct weir_domain *)d)->pid == getpid());
-}
-
 /* Two domains may be of one file, or of one process, this one too. */
 static bool is_same_place(const struct weir_domain *a,
 			  const struct weir_domain *b)
 {
-	const struct domain_file *fa, *fb;
+	struct domain_place pa, pb;
 
-	if (operand_is_like(a, b) || (is_own_memory(a) && is_own_memory(b)))
+	if (operand_is_like(a, b))
 		return true;
-	if (a->kind != b->kind)
+	if (!a->cls->place || !b->cls->place)
 		return false;
-	if (a->kind == WEIR_DOMAIN_PROCESS)
-		return domain_to_process((struct weir_domain *)a)->pid ==
-		       domain_to_process((struct weir_domain *)b)->pid;
-	if (a->kind != WEIR_DOMAIN_FILE)
-		return false;
-	fa = domain_to_file((struct weir_domain *)a);
-	fb = domain_to_file((struct weir_domain *)b);
-	return fa->file[0] == fb->file[0] && fa->file[1] == fb->file[1];
+	pa = a->cls->place(a);
+	pb = b->cls->place(b);
+	return pa.what == pb.what && pa.id[0] == pb.id[0] &&
+	       pa.id[1] == pb.id[1];
 }
 
 bool operand_overlap(const struct operand_part *a, const struct operand_part *b,

@@ -12,6 +12,7 @@
 #include <weir/job.h>
 
 #include "base/check.h"
+#include "base/provider.h"
 #include "mem/domain-internal.h"
 
 /* What an operand is to a job; decides which bytes of a buf are meant. */
@@ -48,7 +49,8 @@ struct operand_info {
  * for this use, which is known of those that are on the owner on @r. */
 int operand_check_bufs(const struct weir_operand *operand,
 		       enum operand_side side, const struct weir_reactor *r,
-		       struct operand_info *info);
+		       struct operand_info *info)
+	PROVIDER_API(operand_check_bufs);
 int operand_check_addresses(const struct weir_operand *operand,
 			    enum operand_side side, struct operand_info *info);
 
@@ -99,7 +101,8 @@ static inline bool operand_stale(const struct weir_operand *operand)
 
 /* To the first of the first @n bytes of @loc, whatever it is. */
 void cursor_init_any(struct cursor *c, const struct weir_operand *operand,
-		     enum operand_side side, uint64_t n);
+		     enum operand_side side, uint64_t n)
+	PROVIDER_API(cursor_init_any);
 
 /* The same, at once if it is one range. */
 static inline void cursor_init(struct cursor *c,
@@ -120,7 +123,7 @@ static inline void cursor_init(struct cursor *c,
 }
 
 /* On to the next piece, when .len is 0 and .left is not. */
-void cursor_next(struct cursor *c);
+void cursor_next(struct cursor *c) PROVIDER_API(cursor_next);
 
 /* Go on by @n bytes, at most .len. */
 static inline void cursor_advance(struct cursor *c, uint64_t n)
@@ -162,7 +165,8 @@ static inline uint32_t cursor_gather(const struct cursor *c, struct iovec *iov,
 }
 
 /* The domain whose addresses @loc has. */
-struct weir_domain *operand_bufs_domain(const struct weir_operand *operand);
+struct weir_domain *operand_bufs_domain(const struct weir_operand *operand)
+	PROVIDER_API(operand_bufs_domain);
 
 static inline struct weir_domain *operand_domain(
 	const struct weir_operand *operand)
@@ -193,9 +197,11 @@ static inline bool operand_is_like(const struct weir_domain *a,
 
 /* Take and give back the bufs of @loc, which has some, for a job on @r. */
 void operand_hold_bufs(const struct weir_operand *operand,
-		       enum operand_side side, const struct weir_reactor *r);
+		       enum operand_side side, const struct weir_reactor *r)
+	PROVIDER_API(operand_hold_bufs);
 void operand_release_bufs(const struct weir_operand *operand,
-			  enum operand_side side, const struct weir_reactor *r);
+			  enum operand_side side, const struct weir_reactor *r)
+	PROVIDER_API(operand_release_bufs);
 
 /* The same of whatever it has. */
 static inline void operand_hold(const struct weir_operand *operand,

@@ -50,6 +50,9 @@ static void say_whys(struct text *t, const struct weir_dma *dma,
 		e->kind->ops.can(e->arg, &a->q, &why);
 		say(t, "%s%s: %s", i ? "; " : what, e->kind->ops.name, why);
 	}
+	if (!a->engine && !route_own(dma, &a->q))
+		say(t, "; nothing in this program reaches that domain: link "
+		    "libweir-rdma for a peer");
 	if (i)
 		say(t, "\n");
 }

@@ -14,22 +14,20 @@
 #include "dma/bounce.h"
 #include "dma/route.h"
 
-/*
- * Which of the library's own engines may be able to.  Each has kinds of foreign
- * domains that no other goes to, so one is to be asked, and not all; between
- * kinds of two of them none can.
- */
-static uint32_t own_for(const struct weir_engine_query *q)
+/* Each of the library's own serves foreign domains that no other goes to, so one
+ * is to be asked, and not all; between domains of two of them none can. */
+const struct engine *route_own(const struct weir_dma *dma,
+			       const struct weir_engine_query *q)
 {
 	const struct weir_domain *d = is_foreign(q->src) ? q->src : q->dst;
+	uint32_t i;
 
 	if (!is_foreign(d))
-		return ENGINE_CPU;
-	if (domain_is_user(d))
-		return ENGINE_DOMAIN;
-	if (domain_is_file(d))
-		return ENGINE_FILE;
-	return d->kind == WEIR_DOMAIN_PROCESS ? ENGINE_PROCESS : ENGINE_VERBS;
+		return &dma->engines[ENGINE_CPU];
+	for (i = ENGINE_CPU + 1; i < dma->n_own; i++)
+		if (dma->engines[i].kind->serves(d))
+			return &dma->engines[i];
+	return NULL;
 }
 
 static bool can(const struct engine *e, const struct weir_engine_query *q)
@@ -42,16 +40,16 @@ static bool can(const struct engine *e, const struct weir_engine_query *q)
 /* Ask one after the other for the first that can. */
 static void ask(const struct weir_dma *dma, struct answers *ret)
 {
-	const struct engine *e = &dma->engines[own_for(&ret->q)];
+	const struct engine *e = route_own(dma, &ret->q);
 	uint32_t i;
 
 	ret->asked = true;
-	for (i = N_SHIPPED; i < dma->n_engines; i++) {
+	for (i = dma->n_own; i < dma->n_engines; i++) {
 		ret->engine = (struct engine *)&dma->engines[i];
 		if (can(ret->engine, &ret->q))
 			return;
 	}
-	ret->engine = can(e, &ret->q) ? (struct engine *)e : NULL;
+	ret->engine = e && can(e, &ret->q) ? (struct engine *)e : NULL;
 }
 
 /* Who moves a block of one side to or from staging. */

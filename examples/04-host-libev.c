@@ -5,7 +5,7 @@
  * can do, and its loop stays its own.
  */
 
-#include <weir/host-libev.h>
+#include <weir/host/libev.h>
 
 #include "hosted.h"
 

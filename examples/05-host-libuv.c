@@ -5,7 +5,7 @@
  * can do, and its loop stays its own.
  */
 
-#include <weir/host-libuv.h>
+#include <weir/host/libuv.h>
 
 #include "hosted.h"
 

@@ -5,7 +5,7 @@
  * what weir can do, and its loop stays its own.
  */
 
-#include <weir/host-glib.h>
+#include <weir/host/glib.h>
 
 #include "hosted.h"
 

@@ -5,7 +5,7 @@
  * do, and its loop, watchdog and all, stays its own.
  */
 
-#include <weir/host-sd-event.h>
+#include <weir/host/sd-event.h>
 
 #include "hosted.h"
 

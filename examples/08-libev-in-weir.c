@@ -5,7 +5,7 @@
  * whose loop is weir's.
  */
 
-#include <weir/host-libev.h>
+#include <weir/host/libev.h>
 
 #include "guested.h"
 

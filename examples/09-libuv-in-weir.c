@@ -5,7 +5,7 @@
  * whose loop is weir's.
  */
 
-#include <weir/host-libuv.h>
+#include <weir/host/libuv.h>
 
 #include "guested.h"
 

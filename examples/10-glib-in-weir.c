@@ -5,7 +5,7 @@
  * working in a program whose loop is weir's.
  */
 
-#include <weir/host-glib.h>
+#include <weir/host/glib.h>
 
 #include "guested.h"
 

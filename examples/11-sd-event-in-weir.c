@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
-#include <weir/host-sd-event.h>
+#include <weir/host/sd-event.h>
 
 #include "guested.h"
 

@@ -17,8 +17,8 @@
 
 #include <weir/file.h>
 #include <weir/reactor.h>
-#include <weir/sim-file.h>
-#include <weir/sim-socket.h>
+#include <weir/sim/file.h>
+#include <weir/sim/socket.h>
 #include <weir/socket.h>
 
 #ifdef WITHOUT_FSYNC			/* What if somebody forgets it? */

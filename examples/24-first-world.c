@@ -11,7 +11,7 @@
 #include <weir/dma.h>
 #include <weir/job.h>
 #include <weir/reactor.h>
-#include <weir/sim-memory.h>
+#include <weir/sim/memory.h>
 
 static struct weir_sim *sim;
 static struct weir_reactor *reactor;

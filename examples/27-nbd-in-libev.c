@@ -15,7 +15,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include <weir/host-libev.h>
+#include <weir/host/libev.h>
 
 #include "nbd-visitor.h"
 #include "programs/weir-nbd/server.h"

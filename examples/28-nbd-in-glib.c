@@ -14,7 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include <weir/host-glib.h>
+#include <weir/host/glib.h>
 
 #include "nbd-visitor.h"
 #include "programs/weir-nbd/server.h"

@@ -3,8 +3,6 @@ weirinclude_HEADERS += \
 	%D%/weir/buf.h \
 	%D%/weir/call.h \
 	%D%/weir/chain.h \
-	%D%/weir/channel.h \
-	%D%/weir/cm.h \
 	%D%/weir/conn.h \
 	%D%/weir/crc32c.h \
 	%D%/weir/device.h \
@@ -16,10 +14,6 @@ weirinclude_HEADERS += \
 	%D%/weir/export.h \
 	%D%/weir/file.h \
 	%D%/weir/group.h \
-	%D%/weir/host-glib.h \
-	%D%/weir/host-libev.h \
-	%D%/weir/host-libuv.h \
-	%D%/weir/host-sd-event.h \
 	%D%/weir/host.h \
 	%D%/weir/inventory.h \
 	%D%/weir/job.h \
@@ -32,18 +26,38 @@ weirinclude_HEADERS += \
 	%D%/weir/route.h \
 	%D%/weir/segment-event.h \
 	%D%/weir/segment.h \
-	%D%/weir/sim-file.h \
-	%D%/weir/sim-memory.h \
-	%D%/weir/sim-socket.h \
-	%D%/weir/sim.h \
+	%D%/weir/shared-pool.h \
 	%D%/weir/socket.h \
 	%D%/weir/srq.h \
 	%D%/weir/stats.h \
-	%D%/weir/shared-pool.h \
 	%D%/weir/sync-remote.h \
 	%D%/weir/sync.h \
 	%D%/weir/timer.h \
 	%D%/weir/uring.h \
-	%D%/weir/verbs-event.h \
-	%D%/weir/watch.h \
-	%D%/weir/mw.h
+	%D%/weir/watch.h
+
+weirhostinclude_HEADERS += \
+	%D%/weir/host/glib.h \
+	%D%/weir/host/libev.h \
+	%D%/weir/host/libuv.h \
+	%D%/weir/host/sd-event.h
+
+weirsiminclude_HEADERS += \
+	%D%/weir/sim/file.h \
+	%D%/weir/sim/memory.h \
+	%D%/weir/sim/socket.h \
+	%D%/weir/sim/world.h
+
+# Also in a build without rdma-core: programs look for weir-rdma.pc.
+rdma_headers = \
+	%D%/weir/rdma/channel.h \
+	%D%/weir/rdma/cm.h \
+	%D%/weir/rdma/device.h \
+	%D%/weir/rdma/export.h \
+	%D%/weir/rdma/mw.h \
+	%D%/weir/rdma/verbs-event.h
+if HAVE_VERBS
+weirrdmainclude_HEADERS += $(rdma_headers)
+else
+EXTRA_DIST += $(rdma_headers)
+endif

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "mem/buf-internal.h"
-#include "reactor/sim.h"
+#include "reactor/reactor-internal.h"
 
 static bool is_used(const struct weir_buf *head)
 {
@@ -105,7 +105,7 @@ static void arrived(struct deferred *deferred)
 void free_list_init(struct buf_free_list *free_list, struct weir_reactor *r)
 {
 	free_list->r = r;
-	free_list->thread = r->backend->simulated ? NULL : thread_here();
+	free_list->thread = r->backend->is_here ? NULL : thread_here();
 	deferred_init(&free_list->deferred, r, arrived);
 }
 
@@ -130,7 +130,9 @@ struct weir_buf *free_list_alloc_bufs(struct buf_free_list *free_list, size_t n)
 /* Apart, so that a put on the owner has no call in it to keep registers for. */
 __attribute__((noinline)) static void put_elsewhere(struct weir_buf *buf)
 {
-	if (!buf->free_list->thread && sim_is_here(buf->free_list->r))
+	struct weir_reactor *r = buf->free_list->r;
+
+	if (!buf->free_list->thread && r->backend->is_here(r))
 		drop(buf, 1);
 	else
 		put_from_afar(buf);

@@ -18,6 +18,8 @@
 
 #include <weir/device.h>
 
+#include "base/provider.h"
+
 struct dm_ops;
 struct weir_dm;
 
@@ -80,7 +82,7 @@ static inline bool device_list_wants(const struct device_list *list,
  * The device of @dev was removed or reset: from now on, an open of that name
  * makes another handle.  @dev is still to be closed.  Any thread.
  */
-void device_is_dead(struct weir_device *dev);
+void device_is_dead(struct weir_device *dev) PROVIDER_API(device_is_dead);
 
 /*
  * Each call returns 0 or a negative errno, with a message left (base/why.h);
@@ -115,27 +117,10 @@ struct device_class {
 extern const struct device_class device_cpu;
 extern const struct device_class device_uring;
 extern const struct device_class device_soft_dm;
-extern const struct device_class device_rdma;	/* In /sys, and unusable. */
-extern const struct device_class device_verbs;	/* If built with verbs. */
 
-/* Where /sys is; tests have a tree of their own. */
-extern const char *device_sysfs;
-
-/*
- * Add the RDMA devices of /sys that @list does not have, as unusable for
- * @reason.  Returns 0 or -ENOMEM.
- */
-int device_rdma_rest(struct device_list *list, const char *reason);
-
-/* Find the RDMA device of @info in /sys: ->sysfs, and its NUMA node. */
-void device_rdma_locate(struct weir_devinfo *info);
-
-/*
- * The first line of @file in the device's directory.  Returns 0, or what the
- * system said; @buf may be changed then.
- */
-int device_sysfs_read(const struct weir_devinfo *info, const char *file,
-		      char *buf, size_t size);
+/* A library above lists and opens devices of its own.  Once for each class. */
+void device_class_add(const struct device_class *cls)
+	PROVIDER_API(device_class_add);
 
 /*
  * A new entry of @list, of @cls, with its name, and kind, and no capability;
@@ -143,7 +128,8 @@ int device_sysfs_read(const struct weir_devinfo *info, const char *file,
  */
 struct weir_devinfo *device_list_add(struct device_list *list,
 				     const struct device_class *cls,
-				     const char *name);
+				     const char *name)
+	PROVIDER_API(device_list_add);
 
 /*
  * An mmap or device memory holds @dev, so that the last close refuses.  Who

@@ -14,25 +14,21 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/opts.h"
 #include "base/why.h"
-#include "mem/device-verbs.h"
+#include "mem/device-internal.h"
 
-static const struct device_class *const classes[] = {
+#define MESSAGE_MAX 512
+#define CLASSES_MAX 8
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const struct device_class *classes[CLASSES_MAX] = {
 	&device_cpu,
 	&device_uring,
 	&device_soft_dm,
-#ifdef HAVE_VERBS
-	&device_verbs,
-#else
-	&device_rdma,
-#endif
 };
-
-#define MESSAGE_MAX 512
-#define N_CLASSES (sizeof(classes) / sizeof(classes[0]))
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static size_t n_classes = 3;
 static struct weir_device *open_devices;
 
 struct weir_devinfo *device_list_add(struct device_list *list,
@@ -62,6 +58,14 @@ struct weir_devinfo *device_list_add(struct device_list *list,
 	return info;
 }
 
+void device_class_add(const struct device_class *cls)
+{
+	pthread_mutex_lock(&lock);
+	check(n_classes < CLASSES_MAX);
+	classes[n_classes++] = cls;
+	pthread_mutex_unlock(&lock);
+}
+
 void weir_device_list_free(struct weir_devinfo **list)
 {
 	size_t i;
@@ -77,7 +81,7 @@ static int list_all(struct device_list *list)
 	size_t i;
 	int err = 0;
 
-	for (i = 0; i < N_CLASSES && !err; i++)
+	for (i = 0; i < n_classes && !err; i++)
 		err = classes[i]->list(list);
 	if (err)
 		weir_device_list_free(list->entries);
@@ -261,11 +265,4 @@ int weir_device_close(struct weir_device *dev)
 const struct weir_devinfo *weir_device_info(const struct weir_device *dev)
 {
 	return &dev->info;
-}
-
-struct ibv_context *weir_device_verbs(const struct weir_device *dev)
-{
-	const struct device_verbs_open *v = device_verbs_of(dev);
-
-	return v ? v->ctx : NULL;
 }

@@ -20,8 +20,11 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct weir_dm *handles;
 
+static const struct domain_class class_device = { .is_device = true };
+
 /* One for all: an address in it is an offset in the range of an mmap. */
 static struct weir_domain domain = {
+	.cls = &class_device,
 	.kind = WEIR_DOMAIN_DEVICE,
 	.id = "device",
 	.immortal = true,

@@ -15,7 +15,7 @@
 #include "base/opts.h"
 #include "base/why.h"
 #include "mem/domain-internal.h"
-#include "reactor/sim.h"
+#include "reactor/backend.h"
 
 #define PAGE 4096u
 
@@ -23,15 +23,36 @@
  * write is done. */
 #define KEPT_FLAGS (O_ACCMODE | O_SYNC | O_DSYNC | O_NOATIME)
 
+static bool allows(const struct weir_domain *domain, bool write)
+{
+	const struct domain_file *file = (const struct domain_file *)domain;
+
+	return write ? file->writable : file->readable;
+}
+
+static struct domain_place place(const struct weir_domain *domain)
+{
+	const struct domain_file *file = (const struct domain_file *)domain;
+
+	return (struct domain_place){ PLACE_FILE,
+				      { file->file[0], file->file[1] } };
+}
+
+const struct domain_class domain_class_file = {
+	.addr_max = INT64_MAX,
+	.allows = allows,
+	.place = place,
+};
+
 static int file_flags(int fd, const char *name)
 {
-	struct sim_file_info sim;
+	struct vfd_info info;
 	int flags;
 
 	if (fault("fcntl"))
 		flags = -1;
-	else if (sim_fd_is(fd))
-		flags = sim_file_poll(fd, &sim) ? -1 : sim.flags;
+	else if (fd_is_virtual(fd))
+		flags = vfd_ops->info(fd, &info) ? -1 : info.flags;
 	else
 		flags = fcntl(fd, F_GETFL);
 	if (flags < 0)
@@ -43,16 +64,16 @@ static int file_flags(int fd, const char *name)
 /* What it is: 0, or -errno. */
 static int hook(int fd, bool *is_dir, bool *has_offsets)
 {
-	struct sim_file_info sim;
+	struct vfd_info info;
 	struct stat st;
 
 	if (fault("fstat"))
 		return -EIO;
-	if (sim_fd_is(fd)) {
-		if (sim_file_poll(fd, &sim))
+	if (fd_is_virtual(fd)) {
+		if (vfd_ops->info(fd, &info))
 			return -EBADF;
-		*is_dir = sim.is_dir;
-		*has_offsets = sim.has_offsets;
+		*is_dir = info.is_dir;
+		*has_offsets = info.has_offsets;
 		return 0;
 	}
 	if (fstat(fd, &st))
@@ -90,39 +111,39 @@ static int check_kind(int fd, int flags)
 static void ask_alignment(struct domain_file *file)
 {
 	uint32_t off = PAGE, mem = PAGE;
-	struct sim_file_info sim;
+	struct vfd_info info;
 #ifdef STATX_DIOALIGN
 	struct statx stx = { 0 };
 
-	if (!sim_fd_is(file->fd) && !fault("statx") &&
+	if (!fd_is_virtual(file->fd) && !fault("statx") &&
 	    !statx(file->fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) &&
 	    (stx.stx_mask & STATX_DIOALIGN) && stx.stx_dio_offset_align) {
 		off = stx.stx_dio_offset_align;
 		mem = stx.stx_dio_mem_align ? stx.stx_dio_mem_align : PAGE;
 	}
 #endif
-	if (sim_fd_is(file->fd) && !fault("statx") &&
-	    !sim_file_poll(file->fd, &sim)) {
-		off = sim.align;
-		mem = sim.mem_align;
+	if (fd_is_virtual(file->fd) && !fault("statx") &&
+	    !vfd_ops->info(file->fd, &info)) {
+		off = info.align;
+		mem = info.mem_align;
 	}
-	file->align = off < PAGE ? PAGE : off;
+	file->domain.align = off < PAGE ? PAGE : off;
 	file->mem_align = mem;
 }
 
 /* Which file it is, a device by whatever name: 0, or -errno. */
 static int identify(int fd, uint64_t id[2])
 {
-	struct sim_file_info sim;
+	struct vfd_info info;
 	struct stat st;
 
 	if (fault("fstat"))
 		return -EIO;
-	if (sim_fd_is(fd)) {
-		if (sim_file_poll(fd, &sim))
+	if (fd_is_virtual(fd)) {
+		if (vfd_ops->info(fd, &info))
 			return -EBADF;
-		id[0] = sim.world;
-		id[1] = sim.number;
+		id[0] = info.file[0];
+		id[1] = info.file[1];
 		return 0;
 	}
 	if (fstat(fd, &st))
@@ -172,9 +193,9 @@ static int reopen(const struct domain_file *file, int flags)
 	char path[32];
 	int fd;
 
-	if (sim_fd_is(file->fd))
+	if (fd_is_virtual(file->fd))
 		return fault("open") ? -ENOENT :
-		       sim_file_reopen(file->fd, flags & KEPT_FLAGS);
+		       vfd_ops->reopen(file->fd, flags & KEPT_FLAGS);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", file->fd);
 	fd = fault("open") ? (errno = ENOENT, -1) :
 			     open(path, (flags & KEPT_FLAGS) | O_CLOEXEC);
@@ -190,8 +211,8 @@ static void close_own(struct weir_domain *domain)
 {
 	int fd = domain_to_file(domain)->buffered_fd;
 
-	if (sim_fd_is(fd))
-		sim_file_close(fd);
+	if (fd_is_virtual(fd))
+		vfd_ops->close(fd);
 	else
 		close(fd);
 }
@@ -214,15 +235,16 @@ static void set_direct(struct domain_file *file, int flags,
 {
 	ask_alignment(file);
 	if (opts->align) {
-		file->align = opts->align;
+		file->domain.align = opts->align;
 		file->mem_align = opts->align;
 	}
 	if (opts->flags & WEIR_DOMAIN_FILE_BUFFERED)
 		file->buffered_fd = opts->buffered_fd;
 	else if (!(opts->flags & WEIR_DOMAIN_FILE_DIRECT_ONLY))
 		find_way_round(file, flags);
-	if (file->buffered_fd >= 0 && file->align < PAGE)
-		file->align = PAGE;
+	file->domain.strict = file->buffered_fd < 0;
+	if (!file->domain.strict && file->domain.align < PAGE)
+		file->domain.align = PAGE;
 }
 
 static int check_opts(const struct weir_domain_file_opts *opts)
@@ -280,6 +302,7 @@ int weir_domain_file_create(struct weir_domain **ret, int fd,
 	if (!file)
 		return why(-ENOMEM, "weir_domain_file_create: no memory");
 	memcpy(file->id_mem, id, id_len);
+	file->domain.cls = &domain_class_file;
 	file->domain.kind = WEIR_DOMAIN_FILE;
 	file->domain.id = file->id_mem;
 	file->domain.ctx = opts.ctx;

@@ -13,8 +13,50 @@
 #include <weir/domain-user.h>
 #include <weir/domain.h>
 
+#include "base/provider.h"
+
+/*
+ * What a kind of domain is to the layers above, which ask this and not which
+ * kind it is.  Each kind has one, in the file that creates its domains.
+ */
+struct domain_class {
+	bool is_memory;		/* Addresses are pointers of this process. */
+
+	/* Of a peer: bufs have a key each, which is copied at the start; there
+	 * may be a right to atomics alone; and the peer may be signalled. */
+	bool is_peer;
+
+	/* Not memory of this process, but a device knows it by a key. */
+	bool is_device;
+
+	uint64_t addr_max;	/* The last address; 0: any. */
+	uint32_t alloc_flags;	/* WEIR_MMAP_ALLOC_ of its memory. */
+
+	/* Whether it may be read, or written.  NULL: both. */
+	bool (*allows)(const struct weir_domain *domain, bool write);
+
+	/*
+	 * Whose addresses its are: an address means the same in two domains for
+	 * which this gives the same.  NULL: it means so in this domain alone.
+	 */
+	struct domain_place (*place)(const struct weir_domain *domain);
+};
+
+struct domain_place {
+	enum { PLACE_PROCESS, PLACE_FILE } what;
+	uint64_t id[2];
+};
+
 struct weir_domain {
+	const struct domain_class *cls;
 	uint32_t kind;
+
+	/*
+	 * 0, or: a block should begin and end at multiples of it, with .strict
+	 * has to.
+	 */
+	uint32_t align;
+	bool strict;
 	atomic_uint users;	/* Mmaps, and jobs in flight on any reactor. */
 	void *ctx;
 	const char *id;		/* Of the same allocation, or static. */
@@ -30,7 +72,7 @@ struct weir_domain {
 };
 
 /* What weir_domain_system() returns. */
-extern struct weir_domain domain_of_system;
+extern struct weir_domain domain_of_system PROVIDER_API(domain_of_system);
 
 /* Have walks see @domain, which is complete: the last step of a create. */
 void domain_add(struct weir_domain *domain);
@@ -38,13 +80,21 @@ void domain_add(struct weir_domain *domain);
 /* Whether its addresses are pointers of this process. */
 static inline bool domain_is_memory(const struct weir_domain *domain)
 {
-	return domain->kind == WEIR_DOMAIN_SYSTEM ||
-	       domain->kind == WEIR_DOMAIN_HUGEPAGE;
+	return domain->cls->is_memory;
 }
+
+extern const struct domain_class domain_class_file;
+extern const struct domain_class domain_class_process;
+extern const struct domain_class domain_class_user;
 
 static inline bool domain_is_file(const struct weir_domain *domain)
 {
-	return domain->kind == WEIR_DOMAIN_FILE;
+	return domain->cls == &domain_class_file;
+}
+
+static inline bool domain_is_process(const struct weir_domain *domain)
+{
+	return domain->cls == &domain_class_process;
 }
 
 /* A domain of the user's own; what is not set is NULL. */
@@ -87,19 +137,19 @@ struct domain_file {
 	uint64_t file[2];	/* Which it is: the same in all its domains. */
 
 	/*
-	 * Of an O_DIRECT file; 0: it is none.  Offset and length are kept to
-	 * whole pages even if the device would take sectors: a page of which
-	 * one part is written directly and one through the page cache could
-	 * lose either.
+	 * Of an O_DIRECT file; 0: it is none, and so .domain.align.  Offset and
+	 * length are kept to whole pages even if the device would take sectors:
+	 * a page of which one part is written directly and one through the page
+	 * cache could lose either.
 	 */
-	uint32_t align;
 	uint32_t mem_align;
 	char id_mem[];
 };
 
 /* domain.c: 0, or -EBUSY with a message that begins with @call: somebody uses
  * @domain, or a walk is at it. */
-int domain_may_destroy(const struct weir_domain *domain, const char *call);
+int domain_may_destroy(const struct weir_domain *domain, const char *call)
+	PROVIDER_API(domain_may_destroy);
 
 static inline void domain_use(struct weir_domain *domain)
 {
@@ -118,7 +168,7 @@ static inline void domain_unuse(struct weir_domain *domain)
 
 static inline bool domain_is_user(const struct weir_domain *domain)
 {
-	return domain->kind >= WEIR_DOMAIN_USER;
+	return domain->cls == &domain_class_user;
 }
 
 static inline struct domain_user *domain_to_user(struct weir_domain *domain)
@@ -134,7 +184,7 @@ static inline struct domain_process *domain_to_process(
 
 static inline bool domain_is_remote(const struct weir_domain *domain)
 {
-	return domain->kind == WEIR_DOMAIN_REMOTE;
+	return domain->cls->is_peer;
 }
 
 /* What reaches @domain, a remote one; NULL: nothing does.  Any thread. */
@@ -178,9 +228,11 @@ bool process_lives(const struct domain_process *process);
  * -EBUSY, another link reaches it; -EALREADY, this one does.  Any thread.
  */
 int domain_remote_attach(struct weir_domain *domain, void *link,
-			 const char *name, const char *call);
+			 const char *name, const char *call)
+	PROVIDER_API(domain_remote_attach);
 
 /* Jobs that go by @link have ended.  Does nothing if another one reaches it. */
-void domain_remote_detach(struct weir_domain *domain, void *link);
+void domain_remote_detach(struct weir_domain *domain, void *link)
+	PROVIDER_API(domain_remote_detach);
 
 #endif /* WEIR_MEM_DOMAIN_INTERNAL_H */

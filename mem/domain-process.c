@@ -134,6 +134,24 @@ static int check_opts(const char *call,
 	return 0;
 }
 
+static bool allows(const struct weir_domain *domain, bool write)
+{
+	return !write || ((const struct domain_process *)domain)->writable;
+}
+
+static struct domain_place place(const struct weir_domain *domain)
+{
+	return (struct domain_place){
+		PLACE_PROCESS,
+		{ (uint64_t)((const struct domain_process *)domain)->pid },
+	};
+}
+
+const struct domain_class domain_class_process = {
+	.allows = allows,
+	.place = place,
+};
+
 static void release(struct weir_domain *domain)
 {
 	close(domain_to_process(domain)->pidfd);
@@ -158,6 +176,7 @@ static int make(struct weir_domain **ret, int pid, int pidfd, const char *call,
 		return why(-ENOMEM, "%s: no memory", call);
 	}
 	memcpy(process->id_mem, id, strlen(id) + 1);
+	process->domain.cls = &domain_class_process;
 	process->domain.kind = WEIR_DOMAIN_PROCESS;
 	process->domain.id = process->id_mem;
 	process->domain.ctx = opts->ctx;
@@ -251,7 +270,7 @@ int weir_domain_process_create_pidfd(
 
 int weir_domain_process_pid(const struct weir_domain *domain)
 {
-	if (domain->kind != WEIR_DOMAIN_PROCESS)
+	if (!domain_is_process(domain))
 		return -1;
 	return ((const struct domain_process *)domain)->pid;
 }

@@ -15,6 +15,8 @@
 
 #define CALL "weir_domain_remote_create"
 
+static const struct domain_class class_remote = { .is_peer = true };
+
 int weir_domain_remote_create(struct weir_domain **ret,
 			      const struct weir_domain_remote_opts *user)
 {
@@ -36,6 +38,7 @@ int weir_domain_remote_create(struct weir_domain **ret,
 	if (!remote)
 		return why(-ENOMEM, CALL ": no memory");
 	memcpy(remote->id_mem, id, strlen(id) + 1);
+	remote->domain.cls = &class_remote;
 	remote->domain.kind = WEIR_DOMAIN_REMOTE;
 	remote->domain.id = remote->id_mem;
 	remote->domain.ctx = opts.ctx;

@@ -26,6 +26,8 @@ static int check_opts(const struct weir_domain_opts *opts)
 }
 
 /* The domain, the context, which may be of any type, and the id. */
+const struct domain_class domain_class_user;
+
 static struct domain_user *make(const struct weir_domain_opts *opts)
 {
 	const size_t align = _Alignof(max_align_t);
@@ -41,6 +43,7 @@ static struct domain_user *make(const struct weir_domain_opts *opts)
 	if (!mem)
 		return NULL;
 	user = (struct domain_user *)(void *)mem;
+	user->domain.cls = &domain_class_user;
 	user->domain.kind = opts->kind;
 	user->domain.ctx = opts->ctx;
 	user->ctx_size = ctx_len;

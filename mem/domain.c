@@ -8,22 +8,44 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include <weir/mmap.h>
 
 #include "base/check.h"
 #include "base/why.h"
 #include "mem/domain-internal.h"
+
+static struct domain_place this_process(const struct weir_domain *domain)
+{
+	(void)domain;
+	return (struct domain_place){ PLACE_PROCESS, { (uint64_t)getpid() } };
+}
+
+static const struct domain_class system_class = {
+	.is_memory = true,
+	.place = this_process,
+};
+
+static const struct domain_class hugepage_class = {
+	.is_memory = true,
+	.alloc_flags = WEIR_MMAP_ALLOC_HUGE_2M,
+	.place = this_process,
+};
 
 static struct weir_domain hugepage_domain;
 
 /* Guards the list, and .held of its members. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 struct weir_domain domain_of_system = {
+	.cls = &system_class,
 	.kind = WEIR_DOMAIN_SYSTEM,
 	.id = "system",
 	.immortal = true,
 	.next = &hugepage_domain,
 };
 static struct weir_domain hugepage_domain = {
+	.cls = &hugepage_class,
 	.kind = WEIR_DOMAIN_HUGEPAGE,
 	.id = "hugepage",
 	.immortal = true,

@@ -1,4 +1,4 @@
-libweir_all_la_SOURCES += \
+libcore_la_SOURCES += \
 	%D%/available.c \
 	%D%/available.h \
 	%D%/buf-internal.h \
@@ -7,12 +7,9 @@ libweir_all_la_SOURCES += \
 	%D%/export/descriptor.c \
 	%D%/export/descriptor.h \
 	%D%/device-cpu.c \
-	%D%/device-id.c \
 	%D%/device-internal.h \
-	%D%/device-rdma.c \
 	%D%/device-soft.c \
 	%D%/device-uring.c \
-	%D%/device-verbs.h \
 	%D%/device.c \
 	%D%/dm-internal.h \
 	%D%/dm-soft.c \
@@ -32,7 +29,6 @@ libweir_all_la_SOURCES += \
 	%D%/export/memfd.c \
 	%D%/export/message.c \
 	%D%/export/process.c \
-	%D%/export/rdma.c \
 	%D%/export/server.c \
 	%D%/export/socket.c \
 	%D%/export/watch.c \
@@ -62,12 +58,6 @@ libweir_all_la_SOURCES += \
 	%D%/segment/table.h \
 	%D%/segment/walk.c \
 	%D%/segment/segment.c \
-	%D%/sim-card-control.c \
-	%D%/sim-card.c \
-	%D%/sim-card.h \
-	%D%/sim-memory.c \
-	%D%/sim-memory.h \
-	%D%/sim-peer.c \
 	%D%/shared-pool-count.c \
 	%D%/shared-pool-internal.h \
 	%D%/shared-pool-move.c \
@@ -80,9 +70,5 @@ libweir_all_la_SOURCES += \
 	%D%/vma.c \
 	%D%/vma.h
 
-if HAVE_VERBS
-libweir_all_la_SOURCES += %D%/device-verbs.c %D%/mmap-verbs.c \
-	%D%/mmap-mw.c %D%/mmap-mw.h
-endif
 
 EXTRA_DIST += %D%/README.md

@@ -225,9 +225,8 @@ int weir_mmap_alloc(struct weir_mmap *mmap, size_t len, uint32_t flags)
 		return err;
 	if (flags & ~ALLOC_FLAGS)
 		return why(-EINVAL, "weir_mmap_alloc: unknown flags %x", flags);
-	if (mmap->domain->kind == WEIR_DOMAIN_HUGEPAGE &&
-	    !(flags & WEIR_MMAP_ALLOC_HUGE_1G))
-		flags |= WEIR_MMAP_ALLOC_HUGE_2M;
+	if (!(flags & WEIR_MMAP_ALLOC_HUGE_1G))
+		flags |= mmap->domain->cls->alloc_flags;
 	if (len > PTRDIFF_MAX / 2)
 		return why(-ENOMEM, "weir_mmap_alloc: %zu bytes are more than "
 			   "an address space has", len);

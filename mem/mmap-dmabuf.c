@@ -29,8 +29,11 @@ static int ask_kernel(int fd, unsigned long request, void *arg)
 
 int (*dmabuf_ioctl)(int fd, unsigned long request, void *arg) = ask_kernel;
 
+static const struct domain_class class_dmabuf = { .is_device = true };
+
 /* One for all: an address in it is an offset in the range of an mmap. */
 static struct weir_domain domain = {
+	.cls = &class_dmabuf,
 	.kind = WEIR_DOMAIN_DMABUF,
 	.id = "dma-buf",
 	.immortal = true,

@@ -30,6 +30,7 @@
 #include "mem/device-internal.h"
 
 #include "base/check.h"
+#include "base/provider.h"
 #include "reactor/group/deferred.h"
 
 struct mmap_export;
@@ -255,7 +256,8 @@ int mmap_refuse_range(const struct weir_mmap *mmap, const char *call,
 		      uint64_t off, size_t len);
 
 /* Its addresses mean what @domain says. */
-void mmap_set_domain(struct weir_mmap *mmap, struct weir_domain *domain);
+void mmap_set_domain(struct weir_mmap *mmap, struct weir_domain *domain)
+	PROVIDER_API(mmap_set_domain);
 
 /*
  * Map .len bytes at .fd_off of .fd, shared, to .addr; read-only if they cannot
@@ -279,7 +281,8 @@ extern int (*dmabuf_ioctl)(int fd, unsigned long request, void *arg);
 
 /* Where in the list of its devices @device is, or the end of it. */
 struct mmap_device **mmap_find_device(struct weir_mmap *mmap,
-				      const struct weir_device *device);
+				      const struct weir_device *device)
+	PROVIDER_API(mmap_find_device);
 
 /* Why @call is impossible with @device and the range that there is, or 0. */
 int mmap_refuse_device(const struct weir_mmap *mmap,
@@ -302,7 +305,7 @@ void mmap_rm_devices(struct weir_mmap *mmap);
  */
 int mmap_keys_part(struct weir_mmap *mmap, struct weir_device *device,
 		   uint64_t off, uint64_t len, uint32_t permissions,
-		   uint64_t *addr, uint32_t *rkey);
+		   uint64_t *addr, uint32_t *rkey) PROVIDER_API(mmap_keys_part);
 
 /*
  * What a device is to register so that peers have @permissions on the @len
@@ -311,8 +314,10 @@ int mmap_keys_part(struct weir_mmap *mmap, struct weir_device *device,
  */
 struct device_range mmap_range_of_part(const struct weir_mmap *mmap,
 				       uint64_t off, uint64_t len,
-				       uint32_t permissions);
-uint64_t device_range_address(const struct device_range *range);
+				       uint32_t permissions)
+	PROVIDER_API(mmap_range_of_part);
+uint64_t device_range_address(const struct device_range *range)
+	PROVIDER_API(device_range_address);
 
 /*
  * Take back what devices have registered; under the lock, when the stop is
@@ -359,7 +364,8 @@ void mmap_use_visit(struct deferred *deferred);
 void mmap_use_leaves(struct mmap_use *use);
 
 /* mmap-keys.c: the first time.  Leaves a message. */
-int mmap_use_ask_key(struct mmap_use *use, struct weir_device *device);
+int mmap_use_ask_key(struct mmap_use *use, struct weir_device *device)
+	PROVIDER_API(mmap_use_ask_key);
 
 /*
  * By which key @device knows the mmap of @use.  Returns 0 or what

@@ -29,11 +29,13 @@
 #include "mem/mmap-internal.h"
 #include "mem/segment/internal.h"
 #include "reactor/op-inline.h"
-#include "reactor/sim.h"
+#include "reactor/reactor-internal.h"
 
 static bool is_here(const struct mmap_use *use)
 {
-	return unlikely(use->r->backend->simulated) ? sim_is_here(use->r) :
+	const struct backend *backend = use->r->backend;
+
+	return unlikely(backend->is_here != NULL) ? backend->is_here(use->r) :
 	       pthread_equal(use->r->thread, pthread_self());
 }
 

@@ -88,6 +88,7 @@ plugin_ldflags = $(AM_LDFLAGS) -module -avoid-version -shared
 %C%_weir_nbd_import_la_SOURCES = %D%/weir-nbd/import.c %D%/weir-nbd/plugin.h
 %C%_weir_nbd_import_la_LDFLAGS = $(plugin_ldflags)
 
+if HAVE_VERBS
 # Files by RDMA: see weir-rdma/README.md.
 bin_PROGRAMS += %D%/weir-rdma/weir-rdma
 %C%_weir_rdma_weir_rdma_LDFLAGS = $(program_ldflags)
@@ -103,8 +104,7 @@ bin_PROGRAMS += %D%/weir-rdma/weir-rdma
 	%D%/weir-rdma/staging.c \
 	%D%/weir-rdma/transfer.c \
 	%D%/weir-rdma/weir-rdma.h
-%C%_weir_rdma_weir_rdma_LDADD = $(common) libweir.la
-EXTRA_DIST += %D%/weir-rdma/README.md
+%C%_weir_rdma_weir_rdma_LDADD = $(common) $(weir_rdma) libweir.la
 
 # The other end of rdmacm-utils' rping: see weir-rping/README.md.
 bin_PROGRAMS += %D%/weir-rping/weir-rping
@@ -116,7 +116,9 @@ bin_PROGRAMS += %D%/weir-rping/weir-rping
 	%D%/weir-rping/server.c \
 	%D%/weir-rping/session.c \
 	%D%/weir-rping/weir-rping.h
-%C%_weir_rping_weir_rping_LDADD = $(common) libweir.la
+%C%_weir_rping_weir_rping_LDADD = $(common) $(weir_rdma) libweir.la
+endif
+EXTRA_DIST += %D%/weir-rdma/README.md
 EXTRA_DIST += %D%/weir-rping/README.md
 
 # Connections in and out, and bytes between them: see weir-proxy/README.md.

@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/why.h"
 #include "reactor/op-inline.h"
-#include "reactor/sim.h"
 #include "reactor/source.h"
 
 #define PAUSE_NS (100 * WEIR_MSEC)
@@ -71,9 +70,9 @@ static int check_fd(struct weir_reactor *r, int fd)
 	socklen_t len = sizeof(int);
 	int listens = 0;
 
-	if (r->backend->simulated)
-		return sim_source_check(r, SOURCE_ACCEPT, fd,
-					"weir_acceptor_create");
+	if (r->backend->check_fd)
+		return r->backend->check_fd(r, SOURCE_ACCEPT, fd,
+					    "weir_acceptor_create");
 	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len))
 		return why(-errno, "weir_acceptor_create: descriptor %d is not "
 			   "a socket", fd);

@@ -17,6 +17,7 @@
 
 #include <weir/reactor.h>
 
+#include "base/provider.h"
 #include "reactor/op-internal.h"
 
 struct source;
@@ -36,9 +37,42 @@ enum io_kind {
 	IO_KINDS,
 };
 
+#define IO_ALL (~0u)
+#define IO_BIT(kind) (1u << (kind))
+/* What io_uring and readiness can do; the rest is a worker's. */
+#define IO_OF_KERNEL (IO_BIT(IO_COPY_RANGE) - 1)
+
+/* What happens outside of a world: its function looks, some time after anything
+ * else has happened.  Embedded in the object that waits. */
+struct observer {
+	void (*fn)(struct observer *observer);
+	struct observer *next;
+	struct observer **pprev; /* NULL: not in a list. */
+};
+
+static inline void observer_del(struct observer *observer)
+{
+	if (!observer->pprev)
+		return;
+	*observer->pprev = observer->next;
+	if (observer->next)
+		observer->next->pprev = observer->pprev;
+	observer->pprev = NULL;
+}
+
 struct backend {
 	const char *name;
-	bool simulated;	/* Nothing real: no thread, clock, descriptor. */
+
+	/* IO_BIT()s: the operations that submit() takes; workers do the others,
+	 * if a system call can. */
+	uint32_t io_kinds;
+
+	/*
+	 * Reactors of this backend share nothing with the kernel, other
+	 * processes or other threads: no descriptor of the system can be
+	 * watched, no thread started, and whoever blocks blocks all of them.
+	 */
+	bool isolated;
 
 	/*
 	 * Set up r->backend_data, and r->describe for people.
@@ -60,8 +94,7 @@ struct backend {
 	 * taken now is kept and taken later: this cannot fail.  What each step
 	 * does is asked with io_step_next(), its end told with io_step_done(),
 	 * or io_end() for a kind that has no steps; see io.h.  What it cannot
-	 * do itself it may hand on with worker_submit().  A simulated one gets
-	 * what is always a worker's, too.
+	 * do itself it may hand on with worker_submit().
 	 */
 	void (*submit)(struct weir_reactor *r, struct weir_op *op);
 
@@ -128,10 +161,68 @@ struct backend {
 	 */
 	int (*buf_register)(struct weir_reactor *r, const struct iovec *iov);
 	void (*buf_unregister)(struct weir_reactor *r, int index);
+
+	/* The rest is set by isolated backends alone. */
+
+	/* Whether @fd suits a source of @kind (enum source_kind); @call is for
+	 * the message. */
+	int (*check_fd)(struct weir_reactor *r, uint32_t kind, int fd,
+			const char *call);
+
+	/* Whether the caller may act for @r: its thread, and no other reactor
+	 * of that thread is in its turn. */
+	bool (*is_here)(const struct weir_reactor *r);
+
+	/* There is a worker, or a negative errno. */
+	int (*worker_ensure)(struct weir_reactor *r);
+
+	/* A counter, as eventfd(2): its descriptor, or a negative errno. */
+	int (*counter_open)(struct weir_reactor *r);
+
+	/* Have @observer look until observer_del(). */
+	void (*observe)(struct weir_reactor *r, struct observer *observer);
 };
 
 extern const struct backend backend_uring;
 extern const struct backend backend_ev;	/* Only with HAVE_LIBEV. */
-extern const struct backend backend_sim;
+
+/* What weir_reactor_opts.sim points to begins with this. */
+struct backend_world {
+	const struct backend *backend;
+};
+
+/*
+ * Descriptors that a backend has beside the kernel's: numbers from VFD_BASE on,
+ * which the kernel never gives.  Set before there is one, and never changed.
+ */
+#define VFD_BASE (1 << 30)
+
+struct vfd_info {
+	int flags;		/* O_ACCMODE, O_DIRECT, O_APPEND, ... */
+	bool is_dir;
+	bool has_offsets;
+	uint64_t file[2];	/* Which it is. */
+	uint32_t align, mem_align;
+};
+
+struct vfd_ops {
+	bool (*is_open)(int fd);
+	void (*close)(int fd);
+	int (*info)(int fd, struct vfd_info *ret);	/* Or -EBADF. */
+	int (*reopen)(int fd, int flags);		/* Its file again. */
+	/* Of a counter.  Taking leaves 0. */
+	void (*counter_add)(int fd, uint64_t n);
+	uint64_t (*counter_take)(int fd);
+};
+
+extern const struct vfd_ops *vfd_ops PROVIDER_API(vfd_ops);
+
+static inline bool fd_is_virtual(int fd)
+{
+	return fd >= VFD_BASE && vfd_ops;
+}
+
+/* An isolated backend runs on this thread: blocking it would be for ever. */
+extern _Thread_local unsigned int backend_isolates PROVIDER_API(backend_isolates);
 
 #endif /* WEIR_REACTOR_BACKEND_H */

@@ -11,7 +11,7 @@
 #include "base/fault.h"
 #include "base/why.h"
 #include "reactor/op-inline.h"
-#include "reactor/sim.h"
+#include "reactor/source.h"
 
 struct weir_event {
 	struct source source;
@@ -27,8 +27,8 @@ static void deliver(struct source *s, int64_t res, int rx_id)
 	eventfd_t n;
 
 	(void)res, (void)rx_id;
-	if (sim_fd_is(e->fd))
-		n = sim_counter_take(e->fd);
+	if (fd_is_virtual(e->fd))
+		n = vfd_ops->counter_take(e->fd);
 	else if (eventfd_read(e->fd, &n))
 		return;
 	e->fn(e, n, e->arg);
@@ -45,16 +45,16 @@ static int open_fd(struct weir_reactor *r)
 
 	if (fault("eventfd"))
 		return -EMFILE;
-	if (r->backend->simulated)
-		return sim_counter_open(sim_of(r)->sim);
+	if (r->backend->counter_open)
+		return r->backend->counter_open(r);
 	fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	return fd < 0 ? -errno : fd;
 }
 
 static void close_fd(int fd)
 {
-	if (sim_fd_is(fd))
-		sim_fd_close(sim_fd_find(fd));
+	if (fd_is_virtual(fd))
+		vfd_ops->close(fd);
 	else
 		close(fd);
 }
@@ -109,8 +109,8 @@ void weir_event_signal(struct weir_event *event)
 	int saved = errno;
 
 	/* Full means that 2^64 - 2 are there: the callback is due anyway. */
-	if (sim_fd_is(event->fd))
-		sim_counter_add(event->fd, 1);
+	if (fd_is_virtual(event->fd))
+		vfd_ops->counter_add(event->fd, 1);
 	else
 		(void)eventfd_write(event->fd, 1);
 	errno = saved;

@@ -7,7 +7,6 @@
 
 #include "base/why.h"
 #include "reactor/io.h"
-#include "reactor/sim.h"
 
 static uint64_t addr_of(const void *p)
 {
@@ -221,7 +220,7 @@ int weir_copy_range(struct weir_reactor *r, struct weir_op *op, int src,
 int weir_fd_register(struct weir_reactor *r, int fd)
 {
 	reactor_check_thread(r);
-	if (sim_fd_is(fd) ? !sim_fd_find(fd) : fcntl(fd, F_GETFD) < 0)
+	if (fd_is_virtual(fd) ? !vfd_ops->is_open(fd) : fcntl(fd, F_GETFD) < 0)
 		return why(-EBADF, "weir_fd_register: %d is not open", fd);
 	return !r->backend->fd_register(r, fd);
 }

@@ -162,9 +162,10 @@ int weir_reactor_fd(struct weir_reactor *r)
 	reactor_check_thread(r);
 	if (r->host.epoll >= 0)
 		return r->host.epoll;
-	if (r->backend->simulated)
-		return why(-EOPNOTSUPP, "weir_reactor_fd: no loop but "
-			   "weir_sim_run() can drive a simulated reactor");
+	if (r->backend->isolated)
+		return why(-EOPNOTSUPP, "weir_reactor_fd: the %s backend has "
+			   "no descriptor for a foreign loop",
+			   r->backend->name);
 	if (!r->opts.hosted && !is_fresh(r))
 		return why(-EBUSY, "weir_reactor_fd: the reactor is in use "
 			   "already; call this before anything is started on "

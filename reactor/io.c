@@ -57,7 +57,7 @@ void io_launch(struct weir_reactor *r, struct weir_op *op)
 {
 	op_enlist(r, op, &io_classes[op->kind]);
 	io_release(op);
-	if (likely(op->kind < IO_COPY_RANGE) || r->backend->simulated)
+	if (likely(r->backend->io_kinds & IO_BIT(op->kind)))
 		r->backend->submit(r, op);
 	else
 		worker_submit(r, op);

@@ -36,6 +36,7 @@
 #include <sys/uio.h>
 
 #include "base/own.h"
+#include "base/provider.h"
 #include "reactor/op-inline.h"
 
 #include <weir/file.h>
@@ -43,7 +44,7 @@
 
 #define IO_STEP_MAX (1u << 30)	/* Bytes in one step: below the kernel's cap. */
 
-extern const struct weir_op_class io_classes[IO_KINDS];
+extern const struct weir_op_class io_classes[IO_KINDS] PROVIDER_API(io_classes);
 
 /*
  * Start the I/O described by @op, whose op->kind and op->u.io are set: begin
@@ -69,13 +70,15 @@ struct io_step {
 	uint32_t n;
 };
 
-void io_step_next(const struct weir_op *op, struct io_step *step);
+void io_step_next(const struct weir_op *op, struct io_step *step)
+	PROVIDER_API(io_step_next);
 
 /*
  * A step of @op ended with *@res.  Returns true if the operation ends, with
  * its result in *@res; false if it has to go on.  Any thread.
  */
-bool io_step_account(struct weir_op *op, int64_t *res);
+bool io_step_account(struct weir_op *op, int64_t *res)
+	PROVIDER_API(io_step_account);
 
 /*
  * splice.c: the same for a splice, of which backends see a poll of u.io.fd.  If
@@ -84,9 +87,9 @@ bool io_step_account(struct weir_op *op, int64_t *res);
 bool io_splice_account(struct weir_op *op, int64_t *res);
 
 /* io-own.c: its memory is the library's from here; the caller's again. */
-void io_release_received(struct weir_op *op);
+void io_release_received(struct weir_op *op) PROVIDER_API(io_release_received);
 void io_release_again_received(struct weir_op *op);
-void io_acquire_received(struct weir_op *op);
+void io_acquire_received(struct weir_op *op) PROVIDER_API(io_acquire_received);
 
 static inline void io_release(struct weir_op *op)
 {

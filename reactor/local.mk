@@ -1,4 +1,4 @@
-libweir_all_la_SOURCES += \
+libcore_la_SOURCES += \
 	%D%/acceptor.c \
 	%D%/backend.h \
 	%D%/group/call.c \
@@ -34,32 +34,6 @@ libweir_all_la_SOURCES += \
 	%D%/rx.c \
 	%D%/rx.h \
 	%D%/signal.c \
-	%D%/sim-backend.c \
-	%D%/sim-call.c \
-	%D%/sim-counter.c \
-	%D%/sim-event.c \
-	%D%/sim-fault.c \
-	%D%/sim-fd.c \
-	%D%/sim-file-data.c \
-	%D%/sim-file-fd.c \
-	%D%/sim-file-name.c \
-	%D%/sim-file-path.c \
-	%D%/sim-file-range.c \
-	%D%/sim-file-sync.c \
-	%D%/sim-file-user.c \
-	%D%/sim-file-world.c \
-	%D%/sim-file.c \
-	%D%/sim-file.h \
-	%D%/sim-socket-conn.c \
-	%D%/sim-socket-connect.c \
-	%D%/sim-socket-flow.c \
-	%D%/sim-socket-make.c \
-	%D%/sim-socket.c \
-	%D%/sim-socket.h \
-	%D%/sim-op.c \
-	%D%/sim-source.c \
-	%D%/sim.c \
-	%D%/sim.h \
 	%D%/socket.c \
 	%D%/source.c \
 	%D%/splice.c \
@@ -98,21 +72,9 @@ libweir_all_la_SOURCES += \
 	%D%/wheel.h \
 	%D%/worker.c
 
-if HAVE_VERBS
-libweir_all_la_SOURCES += \
-	%D%/channel-failed.c \
-	%D%/channel-internal.h \
-	%D%/channel.c \
-	%D%/cm.c \
-	%D%/verbs-event.c \
-	%D%/verbs-fd.c \
-	%D%/verbs-fd.h
-else
-libweir_all_la_SOURCES += %D%/verbs-none.c
-endif
 
 if HAVE_LIBEV
-libweir_all_la_SOURCES += \
+libcore_la_SOURCES += \
 	%D%/ev/fd.c \
 	%D%/ev/mem.c \
 	%D%/ev/op.c \

@@ -23,6 +23,8 @@
 
 #include <weir/op.h>
 
+#include "base/provider.h"
+
 /* Reserved words of an operation that is timed (stats/time.c); a backend may
  * have them all for one that is not. */
 enum { OP_BEGUN_NS, OP_WEIGHT };
@@ -137,8 +139,10 @@ void op_return(struct weir_op *op);
  */
 bool hook_has_capacity(const struct weir_reactor *r);
 void hook_begin(struct weir_reactor *r, struct weir_poll_hook *hook,
-		const struct weir_poll_hook_class *cls);
-void hook_end(struct weir_reactor *r, struct weir_poll_hook *hook);
+		const struct weir_poll_hook_class *cls)
+	PROVIDER_API(hook_begin);
+void hook_end(struct weir_reactor *r, struct weir_poll_hook *hook)
+	PROVIDER_API(hook_end);
 
 /* Start @op, which ends at @when_ns: weir_sleep_until() that is not refused. */
 void op_sleep(struct weir_reactor *r, struct weir_op *op, uint64_t when_ns);

@@ -34,6 +34,7 @@
 #include <weir/reactor.h>
 
 #include "base/check.h"
+#include "base/provider.h"
 #include "reactor/backend.h"
 #include "reactor/group/mailbox.h"
 #include "reactor/op-internal.h"
@@ -177,15 +178,16 @@ static inline void reactor_check_thread(const struct weir_reactor *r)
 
 /* Hang @obj on @r.  -ESHUTDOWN if it is stopping; leaves a message. */
 int reactor_attach(struct weir_reactor *r, struct reactor_obj *obj,
-		   const char *what);
-void reactor_detach(struct reactor_obj *obj);
+		   const char *what) PROVIDER_API(reactor_attach);
+void reactor_detach(struct reactor_obj *obj) PROVIDER_API(reactor_detach);
 
 /* Time, read at most once in a turn; or read afresh, for the rest of it. */
-uint64_t reactor_now(struct weir_reactor *r);
+uint64_t reactor_now(struct weir_reactor *r) PROVIDER_API(reactor_now);
 uint64_t reactor_now_fresh(struct weir_reactor *r);
 
 /* op.c: run the callbacks that are due, at most @max.  Returns how many. */
-unsigned int op_run_ready(struct weir_reactor *r, unsigned int max);
+unsigned int op_run_ready(struct weir_reactor *r, unsigned int max)
+	PROVIDER_API(op_run_ready);
 
 /* Ask every operation in flight to end. */
 void op_cancel_all(struct weir_reactor *r);
@@ -200,13 +202,16 @@ void repeats_run(struct weir_reactor *r);
 uint64_t repeats_due(struct weir_reactor *r);
 
 /* op-inline.h: the rest of op_admit(). */
-int op_admit_timely(struct weir_reactor *r, struct weir_op *op);
+int op_admit_timely(struct weir_reactor *r, struct weir_op *op)
+	PROVIDER_API(op_admit_timely);
 
 /* @op was begun with a deadline set. */
-void op_deadline_begin(struct weir_reactor *r, struct weir_op *op);
+void op_deadline_begin(struct weir_reactor *r, struct weir_op *op)
+	PROVIDER_API(op_deadline_begin);
 
 /* turn.c: when a turn would find something: 0 is now, WEIR_FOREVER never. */
-uint64_t reactor_next_turn(struct weir_reactor *r);
+uint64_t reactor_next_turn(struct weir_reactor *r)
+	PROVIDER_API(reactor_next_turn);
 
 /* turn.c: turns until the reactor is stopped, or it is @until_ns. */
 int turn_until_stopped(struct weir_reactor *r, uint64_t until_ns);
@@ -223,7 +228,7 @@ void wait_spin_no_more(struct weir_reactor *r);
 /* host.c */
 void host_init(struct weir_reactor *r);
 void host_fini(struct weir_reactor *r);
-void host_kick(struct weir_reactor *r);
+void host_kick(struct weir_reactor *r) PROVIDER_API(host_kick);
 void host_turn_begins(struct weir_reactor *r);
 void host_turn_ends(struct weir_reactor *r, bool more, uint64_t next_ns);
 

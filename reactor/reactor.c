@@ -91,6 +91,9 @@ static bool not_for_this_user(int err)
 	return err == -ENOMEM;
 }
 
+const struct vfd_ops *vfd_ops;
+_Thread_local unsigned int backend_isolates;
+
 static int use_uring(struct weir_reactor *r)
 {
 	r->backend = &backend_uring;
@@ -129,10 +132,12 @@ static int fall_back(struct weir_reactor *r)
 	return 0;
 }
 
-static int use_sim(struct weir_reactor *r)
+static int use_world(struct weir_reactor *r)
 {
-	r->backend = &backend_sim;
-	return backend_sim.create(r, &r->opts);
+	const struct backend_world *world = (const void *)r->opts.sim;
+
+	r->backend = world->backend;
+	return r->backend->create(r, &r->opts);
 }
 
 static int choose_backend(struct weir_reactor *r)
@@ -141,7 +146,7 @@ static int choose_backend(struct weir_reactor *r)
 	int err;
 
 	if (r->opts.sim)
-		return use_sim(r);
+		return use_world(r);
 	if (wanted == WEIR_BACKEND_AUTO) {
 		err = backend_from_env(&wanted);
 		if (err)

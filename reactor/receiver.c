@@ -16,7 +16,6 @@
 #include "base/why.h"
 #include "reactor/op-inline.h"
 #include "reactor/rx.h"
-#include "reactor/sim.h"
 #include "reactor/source.h"
 
 #define NOT_ENDED INT64_MAX
@@ -154,9 +153,9 @@ static int check_fd(struct weir_reactor *r, int fd)
 	socklen_t len = sizeof(int);
 	int type;
 
-	if (r->backend->simulated)
-		return sim_source_check(r, SOURCE_RECV, fd,
-					"weir_receiver_create");
+	if (r->backend->check_fd)
+		return r->backend->check_fd(r, SOURCE_RECV, fd,
+					    "weir_receiver_create");
 	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len))
 		return why(-errno, "weir_receiver_create: descriptor %d is not "
 			   "a socket", fd);

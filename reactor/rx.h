@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/provider.h"
+
 struct weir_reactor;
 
 /* What is known of a buffer. */
@@ -47,12 +49,12 @@ static inline void *rx_buf(const struct rx_free_list *rx, int id)
 }
 
 /* Take a buffer off the stack: its id, or -ENOBUFS. */
-int rx_take(struct rx_free_list *rx);
+int rx_take(struct rx_free_list *rx) PROVIDER_API(rx_take);
 
 /* Buffer @id goes to a callee, or waits for it, with @len bytes in it. */
 void rx_out(struct rx_free_list *rx, int id, uint32_t len);
 
 /* Give back buffer @id, out or not: to the stack, and to the backend. */
-void rx_put(struct weir_reactor *r, int id);
+void rx_put(struct weir_reactor *r, int id) PROVIDER_API(rx_put);
 
 #endif /* WEIR_REACTOR_RX_H */

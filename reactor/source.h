@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/provider.h"
 #include "reactor/reactor-internal.h"
 
 enum source_kind {
@@ -65,16 +66,16 @@ struct source {
 
 /* Initialise and attach; not armed yet. */
 int source_init(struct source *s, struct weir_reactor *r, const char *what,
-		enum source_kind kind, int fd);
+		enum source_kind kind, int fd) PROVIDER_API(source_init);
 
 /* The reactor was set running again; as reactor_obj.start. */
 void source_start(struct reactor_obj *obj);
 
-int source_arm(struct source *s);
-void source_disarm(struct source *s);
+int source_arm(struct source *s) PROVIDER_API(source_arm);
+void source_disarm(struct source *s) PROVIDER_API(source_disarm);
 
 /* Disarm, detach and release, now or when the backend lets go. */
-void source_destroy(struct source *s);
+void source_destroy(struct source *s) PROVIDER_API(source_destroy);
 
 /*
  * For backends, before what a source has to say: operations that have ended

@@ -153,7 +153,7 @@ int weir_splice(struct weir_reactor *r, struct weir_op *op, int in, int out,
 
 	if (!len || len > INT64_MAX)
 		return -EINVAL;
-	if (r->backend->simulated)
+	if (!(r->backend->io_kinds & IO_BIT(IO_SPLICE)))
 		return -EOPNOTSUPP;
 	err = op_admit(r, op);
 	if (err)

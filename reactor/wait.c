@@ -44,7 +44,7 @@ void wait_init(struct weir_reactor *r)
 	uint64_t most = r->opts.spin_ns;
 
 	r->wait.born_ns = r->wait.clocked_ns = r->backend->now(r);
-	if (r->backend->simulated || r->opts.spin_ns == WEIR_SPIN_NONE ||
+	if (r->opts.spin_ns == WEIR_SPIN_NONE ||
 	    sysconf(_SC_NPROCESSORS_ONLN) < 2 || own_on_valgrind())
 		most = 0;
 	spin_init(&r->wait.spin, most);

@@ -12,7 +12,6 @@
 #include "base/fault.h"
 #include "base/why.h"
 #include "reactor/op-inline.h"
-#include "reactor/sim.h"
 #include "reactor/source.h"
 
 #define ASKED (WEIR_READABLE | WEIR_WRITABLE | WEIR_EDGE)
@@ -57,9 +56,9 @@ static int check_fd(struct weir_reactor *r, int fd)
 {
 	struct stat st;
 
-	if (r->backend->simulated)
-		return sim_source_check(r, SOURCE_WATCH, fd,
-					"weir_watch_create");
+	if (r->backend->check_fd)
+		return r->backend->check_fd(r, SOURCE_WATCH, fd,
+					    "weir_watch_create");
 	if (fstat(fd, &st))
 		return why(-errno, "weir_watch_create: descriptor %d is not "
 			   "open", fd);

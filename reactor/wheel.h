@@ -23,6 +23,8 @@
 
 #include <weir/op.h>
 
+#include "base/provider.h"
+
 /*
  * 2^14 ns = 16.4 us: below what a sleeping thread is woken up with anyway
  * (50 us of timer slack by default), and coarse enough that a burst shares
@@ -73,7 +75,8 @@ void wheel_init(struct wheel *w, uint64_t now_ns);
 void wheel_add(struct wheel *w, struct weir_timer_node *n, uint64_t expires_ns);
 
 /* Take @n out.  Harmless if it is in no wheel. */
-void wheel_del(struct wheel *w, struct weir_timer_node *n);
+void wheel_del(struct wheel *w, struct weir_timer_node *n)
+	PROVIDER_API(wheel_del);
 
 /*
  * wheel_del() and wheel_add() in one, and far cheaper for a node that is to
@@ -81,7 +84,7 @@ void wheel_del(struct wheel *w, struct weir_timer_node *n);
  * wheel is simply added.
  */
 void wheel_rearm(struct wheel *w, struct weir_timer_node *n,
-		 uint64_t expires_ns);
+		 uint64_t expires_ns) PROVIDER_API(wheel_rearm);
 
 /*
  * The time to call wheel_expire() again, at most a tick after the earliest

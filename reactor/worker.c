@@ -20,7 +20,6 @@
 #include "base/why.h"
 #include "reactor/group/group.h"
 #include "reactor/io.h"
-#include "reactor/sim.h"
 
 struct worker_pool {
 	pthread_mutex_t lock;
@@ -130,8 +129,8 @@ int worker_ensure(struct weir_reactor *r)
 
 	if (likely(r->workers && r->workers->n_threads))
 		return 0;
-	if (r->backend->simulated)
-		return sim_worker_ensure(r);
+	if (r->backend->worker_ensure)
+		return r->backend->worker_ensure(r);
 	err = r->workers ? 0 : pool_create(r);
 	return err ? err : add_thread(r->workers);
 }

@@ -9,7 +9,7 @@
 
 #include <infiniband/verbs.h>
 
-#include <weir/channel.h>
+#include <weir/rdma/channel.h>
 
 #include "tests/mock-verbs.h"
 

@@ -123,7 +123,8 @@ no_record()
 }
 
 functions=$(LC_ALL=C ${AWK:-awk} -v list=1 -f "$dir/build-aux/man3.awk" \
-	"$dir"/include/weir/*.h)
+	"$dir"/include/weir/*.h \
+	"$dir"/include/weir/*/*.h)
 for f in $functions; do
 	result "$f has a man page" "$(lacks "docs/man/$f.3")"
 done

@@ -43,11 +43,11 @@ lacks()
 	done | head -n 1
 }
 
-for h in "$dir"/include/weir/*.h; do
-	name=weir/${h##*/}
+for h in "$dir"/include/weir/*.h "$dir"/include/weir/*/*.h; do
+	name=${h#"$dir"/include/}
 	flags=
 	case $name in
-	*/host-*.h)
+	weir/host/*)
 		flags="-D_GNU_SOURCE $(${PKG_CONFIG:-pkg-config} --cflags \
 			glib-2.0 2>/dev/null | sed 's/-I/-isystem /g')"
 		lack=$(lacks "$h")

@@ -54,7 +54,15 @@ is_there() { find "$dir/root" -path "*$1" | grep -q .; }
 
 is_not_there() { ! is_there "$1"; }
 
-pc() { PKG_CONFIG_PATH=$pcdir:${PKG_CONFIG_PATH-} $PKG_CONFIG "$@" weir; }
+# pc_of PACKAGE OPTION...
+pc_of()
+{
+	package=$1
+	shift
+	PKG_CONFIG_PATH=$pcdir:${PKG_CONFIG_PATH-} $PKG_CONFIG "$@" "$package"
+}
+
+pc() { pc_of weir "$@"; }
 
 # compile OUTPUT FLAGS...: hello.c, from outside of both trees.
 compile()
@@ -67,6 +75,19 @@ compile()
 }
 
 links_only_weir() { ! pc --libs | grep -E -- '-luring|-lev'; }
+
+# needs_only LIBRARY PATTERN
+needs_only()
+{
+	! readelf -d "$libdir/$1.so" |
+		sed -n 's/.*NEEDED.*\[\(.*\)\.so.*\]/\1/p' | grep -vxE "$2"
+}
+
+compile_world()
+{
+	cp "$src/examples/24-first-world.c" "$dir/world.c" &&
+		(cd "$dir" && $CC -Wall -o world world.c "$@")
+}
 
 hello_works()
 {
@@ -87,8 +108,10 @@ static_libc()
 # Where DESTDIR has put it, if weir.pc says where it is relative to itself.
 move_prefix()
 {
-	grep -q '^prefix=.{pcfiledir}' "$pcdir/weir.pc" ||
-		sed -i "s|^\([a-z_]*\)=/|\1=$dir/root/|" "$pcdir/weir.pc"
+	for f in "$pcdir"/weir*.pc; do
+		grep -q '^prefix=.{pcfiledir}' "$f" ||
+			sed -i "s|^\([a-z_]*\)=/|\1=$dir/root/|" "$f"
+	done
 	test -f "$(pc --variable=includedir)/weir/op.h"
 }
 
@@ -140,8 +163,13 @@ try 'weir.pc is installed' test -f "$pcdir/weir.pc"
 try 'weir.pc can be moved with its prefix' move_prefix
 libdir=$(pc --variable=libdir)
 
-for h in "$src"/include/weir/*.h; do
-	try "<weir/${h##*/}> is installed" is_there "/weir/${h##*/}"
+has_rdma() { test -f "$pcdir/weir-rdma.pc"; }
+for h in "$src"/include/weir/*.h "$src"/include/weir/*/*.h; do
+	h=${h#"$src/include"}
+	case $h in
+	/weir/rdma/*) has_rdma || continue ;;
+	esac
+	try "<${h#/}> is installed" is_there "$h"
 done
 try 'a man page is installed' is_there /man3/weir_read.3
 try 'the command is installed' is_there /bin/weir
@@ -155,6 +183,13 @@ if [ -e "$libdir/libweir.so" ]; then
 		compile shared $SAN_CFLAGS $(pc --cflags --libs)
 	try 'it runs with libweir.so.0' hello_works shared
 	try 'shared linking needs libweir alone' links_only_weir
+	try 'the core needs libc, liburing and libev alone' needs_only libweir \
+		'libc|liburing|libev|ld-linux.*|libm|libpthread|libasan|libubsan|libtsan'
+	try 'libweir-sim needs the core and libc alone' needs_only libweir-sim \
+		'libc|libweir|ld-linux.*|libpthread|libasan|libubsan|libtsan'
+	try 'a program with a world is compiled with weir-sim.pc alone' \
+		compile_world $SAN_CFLAGS $(pc_of weir-sim --cflags --libs)
+	try 'it runs' env LD_LIBRARY_PATH="$libdir" "$dir/world"
 else
 	skip 'a program with the shared library' 'there is none'
 fi

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# base <- reactor <- mem <- dma: a directory includes only what is to its left,
-# and includes it as "layer/file.h" or <weir/x.h>.  Programs, examples and tools
-# see public headers only.  And each test has a name of its own.
+# base <- reactor <- mem <- dma <- rdma, sim: a directory includes only what is to
+# its left, and includes it as "layer/file.h" or <weir/x.h>.  The core, which is
+# the first four, names nothing of the others.  Programs, examples and tools see
+# public headers only.  And each test has a name of its own.
 dir=${srcdir:-.}
 n=0
 bad=0
@@ -30,20 +31,38 @@ for layer in base reactor mem dma; do
 		   grep -vE "\"(config\.h\"|($below)/)")"
 done
 
+for layer in rdma sim; do
+	found "$layer/ includes only $(echo "$below" | tr '|' ' ') $layer" \
+		"$(quoted /dev/null "$dir/$layer"/*.[ch] |
+		   grep -vE "\"(config\.h\"|($below|$layer)/)")"
+done
+found 'the core includes no header of rdma-core, RDMA or simulated worlds' \
+	"$(grep -nE '^#include <(infiniband|rdma|weir/(rdma|sim|conn|message|srq))' \
+		/dev/null "$dir"/base/*.[ch] "$dir"/reactor/*.[ch] \
+		"$dir"/reactor/*/*.[ch] "$dir"/mem/*.[ch] "$dir"/mem/*/*.[ch] \
+		"$dir"/dma/*.[ch] "$dir"/dma/*/*.[ch])"
+found 'the core has no name of RDMA or simulated worlds' \
+	"$(grep -nE '\<(sim|verbs|ibv|conn|srq)_[a-z]|->simulated' \
+		/dev/null "$dir"/base/*.[ch] "$dir"/reactor/*.[ch] \
+		"$dir"/reactor/*/*.[ch] "$dir"/mem/*.[ch] "$dir"/mem/*/*.[ch] \
+		"$dir"/dma/*.[ch] "$dir"/dma/*/*.[ch])"
+found 'public headers of the core include none of the others' \
+	"$(grep -nE '^#include <weir/(rdma|sim)/' "$dir"/include/weir/*.h)"
+
 found 'public headers include no internal ones' \
-	"$(quoted /dev/null "$dir"/include/weir/*.h)"
+	"$(quoted /dev/null "$dir"/include/weir/*.h "$dir"/include/weir/*/*.h)"
 # Theirs may include each other.
 found 'examples include no internal headers' \
 	"$(quoted /dev/null "$dir"/examples/*.[ch] |
-	   grep -E '"(config\.h"|(base|reactor|mem|dma|tests)/)')"
+	   grep -E '"(config\.h"|(base|reactor|mem|dma|rdma|sim|tests)/)')"
 
 found 'programs include no internal headers' \
 	"$(quoted /dev/null "$dir"/programs/*/*.[ch] |
-	   grep -E '"(config\.h"|(base|reactor|mem|dma|tests)/)')"
+	   grep -E '"(config\.h"|(base|reactor|mem|dma|rdma|sim|tests)/)')"
 
 found 'tools include no internal headers' \
 	"$(quoted /dev/null "$dir"/tools/*.[ch] |
-	   grep -E '"(config\.h"|(base|reactor|mem|dma|tests)/)')"
+	   grep -E '"(config\.h"|(base|reactor|mem|dma|rdma|sim|tests)/)')"
 
 # A header of a higher layer is out of reach too, even if it is public.
 found 'reactor/ does not know the headers of mem and dma' \

@@ -38,10 +38,10 @@ compiled()
 missing()
 {
 	case $1 in
-	host-libev.h) what=libev ;;
-	host-libuv.h) what=libuv ;;
-	host-glib.h) what=glib-2.0 ;;
-	host-sd-event.h) what=libsystemd ;;
+	libev.h) what=libev ;;
+	libuv.h) what=libuv ;;
+	glib.h) what=glib-2.0 ;;
+	sd-event.h) what=libsystemd ;;
 	channel.h) what=libibverbs ;;
 	*) return ;;
 	esac
@@ -51,7 +51,7 @@ missing()
 
 flags_of()
 {
-	[ "$1" != host-glib.h ] || ${PKG_CONFIG:-pkg-config} --cflags glib-2.0
+	[ "$1" != glib.h ] || ${PKG_CONFIG:-pkg-config} --cflags glib-2.0
 }
 
 # The program of the README, as it is printed.
@@ -60,7 +60,7 @@ awk '/^```c$/ { inside = 1; next } /^```$/ { inside = 0 } inside' \
 compiled "the README's program" -Wextra -Wno-unused-parameter "$dir/readme.c"
 
 for doc in docs/tutorial-dma.md docs/tutorial-domain.md docs/tutorial-nbd.md \
-	docs/tutorial-proxy.md $(cd "$src" && ls include/weir/*.h)
+	docs/tutorial-proxy.md $(cd "$src" && ls include/weir/*.h include/weir/*/*.h)
 do
 	name=${doc##*/}
 	c=$dir/$name.c
@@ -71,7 +71,8 @@ do
 		result ok "blocks of $doc # SKIP $why"
 		continue
 	fi
-	which=$(echo "${name%.*}" | tr - _)
+	which=$(echo "${doc#include/weir/}" | sed 's,^docs/,,
+		s/\.[a-z]*$//' | tr /- __)
 	# shellcheck disable=SC2046 # A list.
 	compiled "blocks of $doc" -std=gnu11 -Wno-unused -Wno-uninitialized \
 		-DSNIPPETS_OF_"$which" $(flags_of "$name") "$c"

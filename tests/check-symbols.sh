@@ -1,62 +1,115 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What the headers declare with WEIR_API, what weir.map lists and what the
-# shared library exports are the same.
+# What the headers of a library declare with WEIR_API, what its map lists and what
+# it exports are the same; and of the core's internal symbols the libraries above
+# it are given those that they use.
 dir=${srcdir:-.}
+LC_ALL=C
+export LC_ALL
 n=0
 bad=0
 
-same()
+result()
 {
 	n=$((n + 1))
+	echo "$1 $n - $2"
+}
+
+same()
+{
 	if [ "$2" = "$3" ]; then
-		echo "ok $n - $1"
+		result ok "$1"
+		return
+	fi
+	result 'not ok' "$1"
+	for s in $2; do
+		echo "$3" | grep -qx "$s" || echo "# only the first: $s"
+	done
+	for s in $3; do
+		echo "$2" | grep -qx "$s" || echo "# only the second: $s"
+	done
+	bad=1
+}
+
+holds()
+{
+	what=$1
+	shift
+	if "$@"; then
+		result ok "$what"
 	else
-		echo "not ok $n - $1"
-		for s in $2; do
-			echo "$3" | grep -qx "$s" || echo "# only the first: $s"
-		done
-		for s in $3; do
-			echo "$2" | grep -qx "$s" || echo "# only the second: $s"
-		done
+		result 'not ok' "$what"
 		bad=1
 	fi
 }
 
-declared=$(LC_ALL=C ${AWK:-awk} -v list=1 -f "$dir/build-aux/man3.awk" \
-	"$dir"/include/weir/*.h | sort)
-mapped=$(sed -n 's/^[[:space:]]*\([a-z_0-9]*\);$/\1/p' "$dir/weir.map" | sort)
-same 'weir.map lists what the headers declare' "$declared" "$mapped"
+dynamic() { nm -D "$@" | awk 'NF > 1 && $(NF - 1) != "A" { sub(/@.*/, "", $NF); print $NF }'; }
+has_versions() { nm -D "$1" | grep -q "@@$2\$"; }
 
-if [ -f .libs/libweir.so ]; then
-	# The names of version nodes are absolute symbols, not functions.
-	exported=$(nm -D --defined-only .libs/libweir.so |
-		awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort)
-	same 'the library exports what the headers declare' \
-		"$declared" "$exported"
-
-	n=$((n + 1))
-	if nm -D .libs/libweir.so | grep -q '@@WEIR_0\.1$'; then
-		echo "ok $n - exported symbols have a version"
-	else
-		echo "not ok $n - exported symbols have a version"
-		bad=1
-	fi
-
-	# Of what a program keeps free for libraries that it loads later.
-	n=$((n + 1))
-	tls=$(($(readelf -lW .libs/libweir.so |
-		awk '$1 == "TLS" { print $6 }') + 0))
-	if [ "$tls" -le 64 ]; then
-		echo "ok $n - thread-local memory is at most 64 bytes"
-	else
-		echo "not ok $n - thread-local memory is at most 64 bytes"
+# Of what a program keeps free for libraries that it loads later.
+has_little_tls()
+{
+	tls=$(($(readelf -lW "$1" | awk '$1 == "TLS" { print $6 }') + 0))
+	[ "$tls" -le 64 ] || {
 		echo "# it is $tls"
-		bad=1
+		return 1
+	}
+}
+
+# try LIBRARY VERSION HEADER...
+try()
+{
+	lib=$1
+	version=$2
+	shift 2
+	declared=$(${AWK:-awk} -v list=1 -f "$dir/build-aux/man3.awk" "$@" |
+		sort)
+	mapped=$(sed -n 's/^[[:space:]]*\(weir_[a-z_0-9]*\);$/\1/p' \
+		"$dir/$lib.map" | sort)
+	same "$lib.map lists what the headers declare" "$declared" "$mapped"
+	so=.libs/lib$lib.so
+	if [ ! -f "$so" ]; then
+		result ok "exports of $lib # SKIP configured without it"
+		return
 	fi
+	same "lib$lib exports what the headers declare" "$declared" \
+		"$(dynamic --defined-only "$so" | grep -v '^weir__' | sort)"
+	holds "symbols that lib$lib exports have a version" \
+		has_versions "$so" "$version"
+	holds "thread-local memory of lib$lib is at most 64 bytes" \
+		has_little_tls "$so"
+}
+
+# Interfaces of the core that libweir-rdma implements.
+conns="$dir/include/weir/conn.h $dir/include/weir/message.h
+	$dir/include/weir/srq.h"
+core=
+for h in "$dir"/include/weir/*.h "$dir"/include/weir/host/*.h; do
+	case $conns in
+	*"$h"*) ;;
+	*) core="$core $h" ;;
+	esac
+done
+# shellcheck disable=SC2086 # Lists.
+try weir WEIR_0.1 $core
+# shellcheck disable=SC2086
+try weir-rdma WEIR_RDMA_0.1 $conns "$dir"/include/weir/rdma/*.h
+try weir-sim WEIR_SIM_0.1 "$dir"/include/weir/sim/*.h
+
+if [ -f .libs/libweir.so ] && [ -f .libs/libweir-rdma.so ]; then
+	marked=$(grep -ho 'PROVIDER_API([a-z_0-9]*)' "$dir"/base/*.h \
+		"$dir"/reactor/*.h "$dir"/reactor/*/*.h "$dir"/mem/*.h \
+		"$dir"/mem/*/*.h "$dir"/dma/*.h "$dir"/dma/*/*.h |
+		sed 's/PROVIDER_API(\(.*\))/weir__\1/' | grep -v '^weir__name$' |
+		sort)
+	same 'what is marked PROVIDER_API is exported' "$marked" \
+		"$(dynamic --defined-only .libs/libweir.so | grep '^weir__' |
+			sort)"
+	same 'what is marked PROVIDER_API is used' "$marked" \
+		"$(dynamic -u .libs/libweir-rdma.so .libs/libweir-sim.so |
+			grep '^weir__' | sort -u)"
 else
-	n=$((n + 1))
-	echo "ok $n - exports # SKIP configured without a shared library"
+	result ok 'PROVIDER_API # SKIP configured without RDMA or shared libraries'
 fi
 echo "1..$n"
 exit $bad

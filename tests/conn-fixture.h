@@ -18,7 +18,7 @@
 
 #include <weir/conn.h>
 
-#include "dma/conn-internal.h"
+#include "rdma/conn-internal.h"
 
 struct address {
 	struct sockaddr_storage sa;

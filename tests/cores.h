@@ -25,7 +25,7 @@
 #include "reactor/reactor-internal.h"
 #include "tests/harness.h"
 
-#include <weir/sim.h>
+#include <weir/sim/world.h>
 
 #define MUST(cond)                                                        \
 	do {                                                              \

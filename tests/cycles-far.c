@@ -13,7 +13,7 @@
 #include <weir/device.h>
 #include <weir/watch.h>
 
-#include "mem/device-verbs.h"
+#include "rdma/device.h"
 
 static char *memory;
 

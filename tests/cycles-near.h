@@ -17,7 +17,7 @@
 #include <weir/device.h>
 #include <weir/inventory.h>
 
-#include "dma/engine-verbs.h"
+#include "rdma/engine.h"
 
 #define SLOTS 24
 #define STRIDE (FAR_LEN / SLOTS / 4096 * 4096)

@@ -6,8 +6,8 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
-#include <weir/sim-file.h>
-#include <weir/sim-socket.h>
+#include <weir/sim/file.h>
+#include <weir/sim/socket.h>
 
 #include "tests/sim-calls.h"
 

@@ -7,9 +7,9 @@
 #include <arpa/inet.h>
 #include <sys/eventfd.h>
 
-#include <weir/sim-file.h>
-#include <weir/sim-socket.h>
-#include <weir/sim.h>
+#include <weir/sim/file.h>
+#include <weir/sim/socket.h>
+#include <weir/sim/world.h>
 
 #include "tests/sim-calls.h"
 #undef open

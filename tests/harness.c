@@ -8,7 +8,8 @@
 #include <signal.h>
 #include <sys/syscall.h>
 
-#include <weir/sim-file.h>
+#include <weir/rdma/device.h>
+#include <weir/sim/file.h>
 
 #ifdef WEIR_VALGRIND
 #include <valgrind/valgrind.h>
@@ -25,6 +26,14 @@ __attribute__((visibility("default"))) const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
 	return "halt_on_error=1:die_after_fork=0";
+}
+#endif
+
+#ifdef HAVE_VERBS
+/* Or the linker would leave it out where nothing else of it is called. */
+__attribute__((constructor)) static void keep_rdma(void)
+{
+	weir_rdma_init();
 }
 #endif
 

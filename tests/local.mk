@@ -45,7 +45,8 @@ endif
 # that it links what users link.  Its source is its name with ".c", unless it says
 # otherwise.
 LDADD = %D%/libharness.la libweir-all.la $(CMOCKA_LIBS)
-test_public = %D%/libharness.la libweir.la $(CMOCKA_LIBS)
+test_public = %D%/libharness.la $(weir_sim) $(weir_rdma) libweir.la \
+	$(CMOCKA_LIBS)
 
 test_programs =
 if HAVE_CMOCKA
@@ -67,14 +68,11 @@ test_programs += \
 	%D%/test-chain-hop \
 	%D%/test-chain-storm \
 	%D%/test-conform \
-	%D%/test-conn-none \
 	%D%/test-cpu \
-	%D%/test-dm \
 	%D%/test-dm-soft \
 	%D%/test-descriptor \
 	%D%/test-device \
 	%D%/test-device-caps \
-	%D%/test-device-id \
 	%D%/test-direct \
 	%D%/test-doca \
 	%D%/test-dmadev \
@@ -147,7 +145,6 @@ test_programs += \
 	%D%/test-weir-proxy-address \
 	%D%/test-weir-proxy-control \
 	%D%/test-weir-proxy-hostile \
-	%D%/test-weir-rdma-parts \
 	%D%/test-post \
 	%D%/test-timer \
 	%D%/test-reactor \
@@ -219,9 +216,10 @@ test_programs += \
 	%D%/test-rogue \
 	%D%/test-verbs-event \
 	%D%/test-verbs-rules \
+	%D%/test-device-id \
+	%D%/test-dm \
+	%D%/test-weir-rdma-parts \
 	%D%/test-mw
-else
-test_programs += %D%/test-verbs-none
 endif
 endif
 
@@ -292,7 +290,6 @@ test_conn_cycles = %D%/test-conn-cycles.c %D%/cycles-far.c %D%/cycles-near.c
 %C%_plain_peer_SOURCES = %D%/plain-peer.c
 %C%_plain_peer_LDADD = $(VERBS_LIBS)
 
-%C%_test_conn_none_LDADD = $(test_public)
 %C%_test_cpu_LDADD = $(test_public)
 %C%_test_dm_SOURCES = %D%/test-dm.c $(test_mock)
 %C%_test_descriptor_SOURCES = %D%/test-descriptor.c \
@@ -438,7 +435,6 @@ test_proxies = %D%/proxy-fixture.c
 %C%_test_starved_LDADD = $(test_public)
 %C%_test_storm_LDADD = $(test_public)
 %C%_test_verbs_event_SOURCES = %D%/test-verbs-event.c $(test_mock)
-%C%_test_verbs_none_LDADD = $(test_public)
 
 # Over the mock, and over soft-RoCE.
 %C%_test_fork_SOURCES = %D%/test-fork.c $(test_mock)
@@ -483,12 +479,14 @@ test_scripts = \
 	%D%/test-weir-cp.sh \
 	%D%/test-weir-info.sh \
 	%D%/test-weir-proxy-options.sh \
-	%D%/test-weir-rdma.sh \
-	%D%/test-weir-rping.sh \
 	%D%/test-weir-route.sh \
 	%D%/test-weir-sim.sh \
 	%D%/test-weir-sim-mutation.sh \
 	%D%/test-weir-sim-verbs.sh
+
+if HAVE_VERBS
+test_scripts += %D%/test-weir-rdma.sh %D%/test-weir-rping.sh
+endif
 
 # What weir-sim found once.
 test_seeds = \
@@ -590,7 +588,8 @@ EXTRA_DIST += $(test_scripts) $(test_models) $(test_seeds) $(test_guest) \
 	%D%/interop/weir-nbd.py %D%/interop/weir-proxy.py \
 	%D%/README.md %D%/errnos.awk %D%/errnos.txt %D%/fixture.sh \
 	%D%/man-agrees.awk %D%/skips.txt %D%/snippets.awk %D%/words.txt \
-	%D%/snippets.h %D%/test-vm.sh %D%/valgrind.supp %D%/weir-cp-fixture.sh
+	%D%/snippets.h %D%/test-vm.sh %D%/test-weir-rdma.sh \
+	%D%/test-weir-rping.sh %D%/valgrind.supp %D%/weir-cp-fixture.sh
 
 valgrind_command = $(LIBTOOL) --mode=execute valgrind -q --error-exitcode=99 \
 	--leak-check=full --errors-for-leak-kinds=definite,indirect \
@@ -623,7 +622,6 @@ without_threads = \
 	%D%/test-conn-cycles \
 	%D%/test-conn-device \
 	%D%/test-conn-end \
-	%D%/test-conn-none \
 	%D%/test-conn-state \
 	%D%/test-descriptor \
 	%D%/test-device-caps \

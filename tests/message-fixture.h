@@ -17,8 +17,8 @@
 #include <weir/message.h>
 #include <weir/pool.h>
 
-#include "dma/engine-verbs.h"
-#include "dma/srq-internal.h"
+#include "rdma/engine.h"
+#include "rdma/srq-internal.h"
 
 #define HEARD_MAX 256
 #define PEERS_MEM (256u << 10)

@@ -8,7 +8,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "reactor/sim.h"
+#include "sim/world.h"
 
 /* These are functions here, as they are in the library. */
 #undef ibv_reg_mr

@@ -15,7 +15,8 @@
 #include <weir/device.h>
 #include <weir/export.h>
 #include <weir/inventory.h>
-#include <weir/mw.h>
+#include <weir/rdma/export.h>
+#include <weir/rdma/mw.h>
 
 #define MEM_LEN 16384u
 #define PART_OFF 4000u /* Page boundaries mean nothing here. */

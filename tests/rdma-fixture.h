@@ -16,7 +16,7 @@
 #include <weir/domain.h>
 #include <weir/mmap.h>
 
-#include "mem/device-verbs.h"
+#include "rdma/device.h"
 #include "tests/mock-verbs.h"
 
 /* Which of the mocks. */

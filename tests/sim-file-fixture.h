@@ -9,7 +9,7 @@
 #include "tests/harness.h"
 
 #include <weir/file.h>
-#include <weir/sim-file.h>
+#include <weir/sim/file.h>
 
 struct sim_world {
 	struct weir_sim *sim;

@@ -7,8 +7,8 @@
 #include "tests/job-fixture.h"
 
 #include <weir/domain-user.h>
-#include <weir/sim-memory.h>
-#include <weir/sim.h>
+#include <weir/sim/memory.h>
+#include <weir/sim/world.h>
 
 #define ALWAYS(kind) (UINT64_C(1) << (kind))
 

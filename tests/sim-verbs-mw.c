@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <weir/mw.h>
+#include <weir/rdma/export.h>
+#include <weir/rdma/mw.h>
 
 #include "tests/sim-verbs.h"
 

@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+#include <weir/rdma/export.h>
+
 static void *some_memory(size_t len)
 {
 	void *mem = aligned_alloc(4096, len);

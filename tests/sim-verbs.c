@@ -9,6 +9,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <weir/rdma/device.h>
+
 #include "tests/sim-verbs.h"
 
 static void make_host(struct program *p, struct host *h,

@@ -28,7 +28,7 @@
 #include <weir/inventory.h>
 #include <weir/job.h>
 #include <weir/mmap.h>
-#include <weir/mw.h>
+#include <weir/rdma/mw.h>
 
 #include "tests/mock-verbs.h"
 #include "tools/sim-fixture.h"

@@ -38,10 +38,10 @@
 #include <weir/route.h>
 #include <weir/segment-event.h>
 #include <weir/segment.h>
-#include <weir/sim-file.h>
-#include <weir/sim-memory.h>
-#include <weir/sim-socket.h>
-#include <weir/sim.h>
+#include <weir/sim/file.h>
+#include <weir/sim/memory.h>
+#include <weir/sim/socket.h>
+#include <weir/sim/world.h>
 #include <weir/socket.h>
 #include <weir/srq.h>
 #include <weir/stats.h>
@@ -51,25 +51,25 @@
 #include <weir/timer.h>
 #include <weir/uring.h>
 #include <weir/watch.h>
-#include <weir/mw.h>
+#include <weir/rdma/mw.h>
 
-#if defined(SNIPPETS_OF_channel)
+#if defined(SNIPPETS_OF_rdma_channel)
 #include <infiniband/verbs.h>
-#include <weir/channel.h>
+#include <weir/rdma/channel.h>
 static struct ibv_send_wr send_wr;
 #elif defined(SNIPPETS_OF_host_glib)
 #include <glib.h>
-#include <weir/host-glib.h>
+#include <weir/host/glib.h>
 static GMainLoop *loop;
 #elif defined(SNIPPETS_OF_host_libev)
 #include <ev.h>
-#include <weir/host-libev.h>
+#include <weir/host/libev.h>
 #elif defined(SNIPPETS_OF_host_libuv)
 #include <uv.h>
-#include <weir/host-libuv.h>
+#include <weir/host/libuv.h>
 #elif defined(SNIPPETS_OF_host_sd_event)
 #include <systemd/sd-event.h>
-#include <weir/host-sd-event.h>
+#include <weir/host/sd-event.h>
 static sd_event *event;
 #endif
 
@@ -95,7 +95,7 @@ static char text[4096];
 
 struct request;
 static struct request *rq;
-#if !defined(SNIPPETS_OF_op) && !defined(SNIPPETS_OF_channel)
+#if !defined(SNIPPETS_OF_op) && !defined(SNIPPETS_OF_rdma_channel)
 struct request {
 	struct weir_op op;
 	struct weir_job job, read, crc, write;
@@ -146,7 +146,7 @@ static struct weir_conn *c;
 void consume(const void *, size_t);
 #elif defined(SNIPPETS_OF_route)
 static struct weir_job job;
-#elif defined(SNIPPETS_OF_sim)
+#elif defined(SNIPPETS_OF_sim_world)
 static struct weir_reactor *a, *b;
 static struct weir_reactor_opts opts;
 static uint64_t seed;

@@ -7,7 +7,7 @@
 #include <weir/chain.h>
 #include <weir/dma.h>
 #include <weir/job.h>
-#include <weir/sim.h>
+#include <weir/sim/world.h>
 
 #define CHAINS 4	/* On each reactor; and .ops_max of it. */
 #define STEPS 5

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Channels, as <weir/channel.h> promises them: how they end, what is forgotten,
+/* Channels, as <weir/rdma/channel.h> promises them: how they end, what is forgotten,
  * and the table of the page. */
 
 #include "tests/channel-fixture.h"
 
-#include <weir/verbs-event.h>
+#include <weir/rdma/verbs-event.h>
 
 #include "tests/mock-verbs-internal.h"
 #include "tests/table-fixture.h"

@@ -12,8 +12,8 @@
 
 #include <infiniband/verbs.h>
 
-#include <weir/channel.h>
-#include <weir/verbs-event.h>
+#include <weir/rdma/channel.h>
+#include <weir/rdma/verbs-event.h>
 #include <weir/watch.h>
 
 #include "tests/cores.h"

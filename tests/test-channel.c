@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Completion channels, as <weir/channel.h> promises them, over a device that
+/* Completion channels, as <weir/rdma/channel.h> promises them, over a device that
  * is none: completions come when the test says so. */
 
 #include "tests/channel-fixture.h"

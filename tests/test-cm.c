@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * librdmacm's events in the loop, as <weir/cm.h> promises them.  Linked once
+ * librdmacm's events in the loop, as <weir/rdma/cm.h> promises them.  Linked once
  * with the mock and once with the real library.
  */
 
@@ -11,7 +11,7 @@
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
 
-#include <weir/cm.h>
+#include <weir/rdma/cm.h>
 #include <weir/timer.h>
 
 #include "base/fault.h"

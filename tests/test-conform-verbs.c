@@ -13,7 +13,8 @@
 
 #include <weir/device.h>
 #include <weir/export.h>
-#include <weir/mw.h>
+#include <weir/rdma/export.h>
+#include <weir/rdma/mw.h>
 
 /* Here: as it is; bufs that the device knows; the device's own.  There: what is
  * known by a key, and bufs of what a window has opened. */

@@ -13,8 +13,9 @@
 
 #include <infiniband/verbs.h>
 
-#include <weir/channel.h>
+#include <weir/rdma/channel.h>
 #include <weir/device.h>
+#include <weir/rdma/device.h>
 
 /* B4.3: ids are destroyed, and the device is closed. */
 static void a_removed_device_ends_all_that_it_had(void **state)

@@ -8,8 +8,9 @@
 
 #include <infiniband/verbs.h>
 
-#include <weir/channel.h>
+#include <weir/rdma/channel.h>
 #include <weir/device.h>
+#include <weir/rdma/device.h>
 
 /* Bytes by the QP itself: the engine is another matter. */
 struct message {

@@ -275,11 +275,11 @@ static void a_direct_file_wants_a_buffered_one_with_its_rights(void **state)
 	/* A page is not written both ways; with one alone, as asked. */
 	opts.align = 512;
 	assert_int_equal(weir_domain_file_create(&d, fd, &opts), 0);
-	assert_int_equal(domain_to_file(d)->align, 4096);
+	assert_int_equal(domain_to_file(d)->domain.align, 4096);
 	assert_int_equal(weir_domain_destroy(d), 0);
 	opts.flags = WEIR_DOMAIN_FILE_DIRECT_ONLY;
 	assert_int_equal(weir_domain_file_create(&d, fd, &opts), 0);
-	assert_int_equal(domain_to_file(d)->align, 512);
+	assert_int_equal(domain_to_file(d)->domain.align, 512);
 	assert_int_equal(weir_domain_destroy(d), 0);
 	opts.flags = WEIR_DOMAIN_FILE_BUFFERED;
 	opts.align = 0;

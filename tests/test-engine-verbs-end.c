@@ -6,6 +6,8 @@
  * is so; B3.5.
  */
 
+
+#include <weir/rdma/device.h>
 #include "tests/verbs-fixture.h"
 
 #include "base/fault.h"

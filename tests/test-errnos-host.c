@@ -10,16 +10,16 @@
 #include <weir/host.h>
 #include <weir/watch.h>
 #ifdef HAVE_GLIB
-#include <weir/host-glib.h>
+#include <weir/host/glib.h>
 #endif
 #ifdef HAVE_LIBEV
-#include <weir/host-libev.h>
+#include <weir/host/libev.h>
 #endif
 #ifdef HAVE_LIBUV
-#include <weir/host-libuv.h>
+#include <weir/host/libuv.h>
 #endif
 #ifdef HAVE_SYSTEMD
-#include <weir/host-sd-event.h>
+#include <weir/host/sd-event.h>
 #endif
 
 __attribute__((unused)) static void on_event(struct weir_event *event,

@@ -9,10 +9,10 @@
 
 #include <weir/domain.h>
 #include <weir/file.h>
-#include <weir/sim-file.h>
-#include <weir/sim-memory.h>
-#include <weir/sim-socket.h>
-#include <weir/sim.h>
+#include <weir/sim/file.h>
+#include <weir/sim/memory.h>
+#include <weir/sim/socket.h>
+#include <weir/sim/world.h>
 
 /* The world of a row, with a directory and a file. */
 static struct weir_sim *world_begin(void)

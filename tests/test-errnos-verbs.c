@@ -7,11 +7,13 @@
 #include "tests/message-fixture.h"
 #include "tests/mw-fixture.h"
 
-#include <weir/cm.h>
+#include <weir/rdma/cm.h>
+#include <weir/rdma/device.h>
+#include <weir/rdma/export.h>
 #include <weir/srq.h>
 #include <weir/sync-remote.h>
 #include <weir/sync.h>
-#include <weir/verbs-event.h>
+#include <weir/rdma/verbs-event.h>
 
 /* The sources. */
 

@@ -13,7 +13,7 @@
 
 #include <weir/file.h>
 #include <weir/group.h>
-#include <weir/sim.h>
+#include <weir/sim/world.h>
 #include <weir/socket.h>
 #include <weir/stats.h>
 #include <weir/timer.h>

@@ -13,6 +13,7 @@
 #include <weir/export.h>
 #include <weir/inventory.h>
 #include <weir/mmap.h>
+#include <weir/rdma/export.h>
 
 #include "base/fault.h"
 #include "mem/export/descriptor.h"

@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-#include <weir/sim.h>
+#include <weir/sim/world.h>
 #include <weir/timer.h>
 
 #include "base/fault.h"

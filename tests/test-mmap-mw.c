@@ -7,11 +7,14 @@
  * mock, or, in the program without it, over soft-RoCE in the guest.
  */
 
+
+#include <weir/rdma/export.h>
+#include "rdma/export.h"
 #include "tests/rdma-fixture.h"
 
 #include "base/fault.h"
 #include "mem/export/internal.h"
-#include "mem/mmap-mw.h"
+#include "rdma/mmap-mw.h"
 #include "tests/table-fixture.h"
 
 static const struct mmap_mw_opts usual = {

@@ -15,7 +15,7 @@
 #include <weir/mmap.h>
 
 #include "base/fault.h"
-#include "mem/device-internal.h"
+#include "rdma/device.h"
 #include "mem/dm-internal.h"
 #include "tests/mock-verbs.h"
 

@@ -5,6 +5,8 @@
  * can be asked for when.  What peers try to do with them is test-rogue.c's.
  */
 
+
+#include <weir/rdma/export.h>
 #include "tests/mw-fixture.h"
 
 #include "base/fault.h"

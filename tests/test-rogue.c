@@ -12,6 +12,8 @@
 
 #include <time.h>
 
+#include <weir/rdma/export.h>
+
 #include "mem/export/descriptor.h"
 #include "tests/fuzz/descriptor-fixture.h"
 

@@ -7,7 +7,7 @@
 #include "tests/sim-fixture.h"
 
 #include <weir/crc32c.h>
-#include <weir/sim-file.h>
+#include <weir/sim/file.h>
 
 #define LEN 40000u
 #define FILES 3		/* One of them O_DIRECT, one a disk. */

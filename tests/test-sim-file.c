@@ -5,7 +5,7 @@
 
 #include <linux/falloc.h>
 
-#include <weir/sim-socket.h>
+#include <weir/sim/socket.h>
 
 #define BIG ((uint64_t)1 << 40)
 

@@ -25,7 +25,7 @@
 #include <weir/chain.h>
 #include <weir/crc32c.h>
 #include <weir/inventory.h>
-#include <weir/sim-file.h>
+#include <weir/sim/file.h>
 
 #define N_REACTORS 3
 #define SLOT 20011

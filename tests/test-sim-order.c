@@ -3,7 +3,7 @@
 
 #include "tests/harness.h"
 
-#include <weir/sim.h>
+#include <weir/sim/world.h>
 
 #define CORES 3
 #define MESSAGES 40

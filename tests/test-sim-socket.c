@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Simulated connections and pipes, as <weir/sim-socket.h> promises them. */
+/* Simulated connections and pipes, as <weir/sim/socket.h> promises them. */
 
 #include "tests/harness.h"
 
@@ -8,7 +8,7 @@
 #include <sys/un.h>
 
 #include <weir/file.h>
-#include <weir/sim-socket.h>
+#include <weir/sim/socket.h>
 #include <weir/socket.h>
 #include <weir/watch.h>
 

@@ -7,7 +7,7 @@
 #include <sys/un.h>
 
 #include <weir/file.h>
-#include <weir/sim-socket.h>
+#include <weir/sim/socket.h>
 #include <weir/socket.h>
 #include <weir/watch.h>
 

@@ -4,7 +4,7 @@
 #include "tests/harness.h"
 
 #include <weir/file.h>
-#include <weir/sim.h>
+#include <weir/sim/world.h>
 #include <weir/watch.h>
 
 #define OPS 40

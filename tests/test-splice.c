@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <sys/syscall.h>
 
-#include <weir/sim.h>
+#include <weir/sim/world.h>
 #include <weir/socket.h>
 
 /* What goes in at .in[1] is spliced from .in[0] to .pipe to .out[0]. */

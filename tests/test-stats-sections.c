@@ -8,7 +8,7 @@
 #include "tests/job-fixture.h"
 #include "tests/stats-fixture.h"
 
-#include <weir/channel.h>
+#include <weir/rdma/channel.h>
 #include <weir/conn.h>
 #include <weir/engine.h>
 #include <weir/inventory.h>

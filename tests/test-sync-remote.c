@@ -11,6 +11,7 @@
 
 #include <weir/chain.h>
 #include <weir/export.h>
+#include <weir/rdma/export.h>
 #include <weir/sync-remote.h>
 #include <weir/sync.h>
 

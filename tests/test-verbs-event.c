@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Asynchronous events of a device, as <weir/verbs-event.h> promises them. */
+/* Asynchronous events of a device, as <weir/rdma/verbs-event.h> promises them. */
 
 #include "tests/channel-fixture.h"
 
@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 #include <weir/timer.h>
-#include <weir/verbs-event.h>
+#include <weir/rdma/verbs-event.h>
 
 #include "base/fault.h"
 #include "tests/cores.h"

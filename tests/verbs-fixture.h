@@ -15,12 +15,13 @@
 
 #include <sys/mman.h>
 
-#include <weir/channel.h>
+#include <weir/rdma/channel.h>
 #include <weir/device.h>
 #include <weir/export.h>
 #include <weir/inventory.h>
+#include <weir/rdma/export.h>
 
-#include "dma/engine-verbs.h"
+#include "rdma/engine.h"
 
 #define FAR (4u << 20)
 #define NEAR (4u << 20)

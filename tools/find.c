@@ -143,26 +143,6 @@ static void find_backends(struct info *info)
 	weir_reactor_destroy(r);
 }
 
-/* What it does not have stays "". */
-static void find_identity(struct device *d, const struct weir_devinfo *dev)
-{
-	uint8_t mac[6], ipv4[4], ipv6[16];
-	uint16_t lid;
-
-	weir_devinfo_pci(dev, d->pci, sizeof(d->pci));
-	weir_devinfo_iface(dev, d->iface, sizeof(d->iface));
-	if (!weir_devinfo_mac(dev, mac))
-		snprintf(d->mac, sizeof(d->mac),
-			 "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1],
-			 mac[2], mac[3], mac[4], mac[5]);
-	if (!weir_devinfo_ipv4(dev, ipv4))
-		inet_ntop(AF_INET, ipv4, d->ipv4, sizeof(d->ipv4));
-	if (!weir_devinfo_ipv6(dev, ipv6))
-		inet_ntop(AF_INET6, ipv6, d->ipv6, sizeof(d->ipv6));
-	if (!weir_devinfo_lid(dev, &lid))
-		snprintf(d->lid, sizeof(d->lid), "%u", lid);
-}
-
 static void find_devices(struct info *info)
 {
 	struct weir_devinfo **list;
@@ -180,7 +160,9 @@ static void find_devices(struct info *info)
 			break;
 		d->caps.size = sizeof(d->caps);
 		weir_devinfo_caps(list[i], &d->caps);
+#ifdef HAVE_VERBS
 		find_identity(d, list[i]);
+#endif
 	}
 	weir_device_list_free(list);
 }

@@ -90,6 +90,15 @@ static void unused_backends(struct info *info)
 	}
 }
 
+#ifdef HAVE_VERBS
+#define RDMA_REMEDY "a card; or in software, as root: rdma link add rxe0 " \
+		    "type rxe netdev eth0"
+#define RDMA_WHY "there is no RDMA device here"
+#else
+#define RDMA_REMEDY "libibverbs-dev and librdmacm-dev when weir is configured"
+#define RDMA_WHY "this weir was built without rdma-core"
+#endif
+
 static void unused_devices(struct info *info)
 {
 	bool rdma = false, dm = false;
@@ -107,9 +116,7 @@ static void unused_devices(struct info *info)
 			say_message(info, d->caps.name, d->caps.why);
 	}
 	if (!rdma)
-		say(info, "RDMA", "a card; or in software, as root: rdma link "
-		    "add rxe0 type rxe netdev eth0",
-		    "there is no RDMA device here");
+		say(info, "RDMA", RDMA_REMEDY, RDMA_WHY);
 	if (!dm)
 		say(info, "memory of a card", "an RDMA card with memory that "
 		    "can be allocated, such as ConnectX-5",

@@ -110,6 +110,10 @@ const char *device_kind(const struct device *d);
 bool is_usable(const struct device *d);
 bool reaches(const struct device *d, uint32_t domain);
 
+/* find-rdma.c: what @dev does not have stays "". */
+struct weir_devinfo;
+void find_identity(struct device *d, const struct weir_devinfo *dev);
+
 void find_weir(struct info *info);
 void find_system(struct info *info);
 void find_unused(struct info *info);

@@ -43,7 +43,10 @@ CLEANFILES += %D%/commit.h
 .PHONY: always
 %D%/weir-bench-machine.$(OBJEXT): %D%/commit.h
 %C%_weir_CPPFLAGS = $(AM_CPPFLAGS) -DWEIR_LIBEXECDIR='"$(pkglibexecdir)"'
-%C%_weir_LDADD = libweir.la $(NCURSES_LIBS) -lm
+%C%_weir_LDADD = $(weir_rdma) libweir.la $(NCURSES_LIBS) -lm
+if HAVE_VERBS
+%C%_weir_SOURCES += %D%/find-rdma.c
+endif
 if HAVE_NCURSES
 %C%_weir_SOURCES += %D%/top-screen.c
 %C%_weir_CPPFLAGS += $(NCURSES_CFLAGS)
@@ -89,7 +92,7 @@ weir_sim_sources = $(weir_sim_runner) \
 	%D%/sim-scenarios.h \
 	%D%/sim-stream.c
 %C%_weir_sim_SOURCES = $(weir_sim_sources)
-%C%_weir_sim_LDADD = libweir.la
+%C%_weir_sim_LDADD = $(weir_sim) libweir.la
 
 if !SANITIZE
 check_PROGRAMS += %D%/weir-sim-mutation

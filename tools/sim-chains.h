@@ -10,7 +10,7 @@
 #include <weir/chain.h>
 #include <weir/dma.h>
 #include <weir/job.h>
-#include <weir/sim-memory.h>
+#include <weir/sim/memory.h>
 
 #include "sim-fixture.h"
 

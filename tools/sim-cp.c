@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include <weir/crc32c.h>
-#include <weir/sim-file.h>
+#include <weir/sim/file.h>
 
 #define BYTES_MAX (SOURCES * SPAN)
 

@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include <weir/sim-file.h>
+#include <weir/sim/file.h>
 
 #include "sim-export.h"
 

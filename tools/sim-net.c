@@ -13,7 +13,7 @@
 #include <sys/un.h>
 
 #include <weir/socket.h>
-#include <weir/sim-socket.h>
+#include <weir/sim/socket.h>
 
 #include "sim-net.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include <weir/domain.h>
-#include <weir/sim-file.h>
+#include <weir/sim/file.h>
 
 #include "sim-pipelines.h"
 

@@ -24,7 +24,7 @@
 
 #include <weir/op.h>
 #include <weir/reactor.h>
-#include <weir/sim.h>
+#include <weir/sim/world.h>
 
 enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
 

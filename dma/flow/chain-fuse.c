@@ -97,7 +97,7 @@ static enum fused may_fuse(const struct step *s)
 {
 	const struct weir_job *copy = s->job, *crc;
 
-	if (copy->kind != WEIR_JOB_COPY || s->dma->n_engines != N_SHIPPED ||
+	if (copy->kind != WEIR_JOB_COPY || s->dma->n_engines != s->dma->n_own ||
 	    copy->flags & ~WEIR_JOB_OVERWRITE || !is_plain(&copy->src) ||
 	    !is_plain(&copy->dst))
 		return FUSED_NOT;

@@ -37,7 +37,7 @@
 #include <weir/sync.h>
 
 #include "reactor/op-internal.h"
-#include "reactor/sim.h"
+#include "reactor/backend.h"
 
 struct sync_watcher;
 struct weir_mmap;
@@ -98,7 +98,7 @@ struct weir_sync {
 	uint32_t watch_seq;	/* word.seq, when it looked last. */
 	_Atomic uint32_t fruitless; /* Changes of that in vain, lately. */
 
-	struct sim_hook sim_hook; /* Instead of it, in a world. */
+	struct observer observer; /* Instead of it, in a world. */
 	struct sync_word local;
 };
 

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <weir/conn.h>
+#include <weir/domain.h>
 #include <weir/sync-remote.h>
 
 #include "base/alloc.h"

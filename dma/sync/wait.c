@@ -496,7 +496,7 @@ int weir_sync_wait_blocking(struct weir_sync *sync, uint32_t cond,
 		return res < 0 ? res : 0;
 	if (!timeout_ns)
 		return -ETIMEDOUT;
-	if (sim_runs_here())
+	if (backend_isolates)
 		return why(-EOPNOTSUPP, "weir_sync_wait_blocking: called in a "
 			   "simulated world, where nobody else would go on; "
 			   "use weir_sync_wait()");

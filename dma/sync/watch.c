@@ -213,17 +213,17 @@ void sync_watch_kick(struct weir_sync *sync)
 }
 
 /* In a world there is no thread, and nobody else: the world looks. */
-static void sim_hook(struct sim_hook *hook)
+static void observe(struct observer *observer)
 {
-	sync_serve(weir_container_of(hook, struct weir_sync, sim_hook));
+	sync_serve(weir_container_of(observer, struct weir_sync, observer));
 }
 
 static int join_world(struct weir_sync *sync, struct weir_reactor *r)
 {
-	if (sync->sim_hook.pprev)
+	if (sync->observer.pprev)
 		return 0;
-	sync->sim_hook.fn = sim_hook;
-	sim_hook_add(sim_of(r)->sim, &sync->sim_hook);
+	sync->observer.fn = observe;
+	r->backend->observe(r, &sync->observer);
 	return 0;
 }
 
@@ -277,7 +277,7 @@ int sync_watch_join(struct weir_sync *sync, struct weir_reactor *r)
 {
 	int err;
 
-	if (unlikely(r->backend->simulated))
+	if (unlikely(r->backend->observe != NULL))
 		return join_world(sync, r);
 	if (atomic_load(&sync->watcher))
 		return 0;
@@ -294,7 +294,7 @@ void sync_watch_leave(struct weir_sync *sync)
 	struct weir_sync **p;
 	bool last;
 
-	sim_hook_del(&sync->sim_hook);
+	observer_del(&sync->observer);
 	if (!w)
 		return;
 	pthread_mutex_lock(&life);

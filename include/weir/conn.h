@@ -52,6 +52,7 @@
 
 #include <sys/socket.h>
 
+#include <weir/domain.h>
 #include <weir/op.h>
 
 #ifdef __cplusplus
@@ -170,7 +171,6 @@ struct weir_conn_info {
  *   -EINVAL      an option is out of its range
  *   -EXDEV       .srq is another reactor's
  *   -E2BIG       @opts asks for what this version does not know
- *   -EOPNOTSUPP  built without verbs
  *   -ENODEV, -EACCES, -EMFILE and others  rdma_cm cannot be opened;
  *                weir_why() says more
  *   -ENOMEM      no memory
@@ -364,15 +364,6 @@ WEIR_API int weir_conn_info(const struct weir_conn *c,
 			    struct weir_conn_info *ret);
 
 /*
- * By which a peer knows a piece of its memory: .ctx of a location that is
- * addresses in a remote domain.  It must stay until the job's callback.
- */
-struct weir_remote_key {
-	uint32_t rkey;
-	uint32_t reserved;	/* 0 */
-};
-
-/*
  * Have @c reach the peer whose memory @domain is: jobs of contexts on its
  * reactor that name the domain go by it, also after it has reconnected.
  *
@@ -384,7 +375,6 @@ struct weir_remote_key {
  *   -EINVAL       @domain is no remote one
  *   -EALREADY     @c reaches it already
  *   -EBUSY        another connection does
- *   -EOPNOTSUPP   built without verbs
  *
  * Call on the connection's reactor.  Never blocks.
  *
@@ -443,7 +433,6 @@ struct weir_listener_opts {
  *   -EADDRINUSE     the port is taken
  *   -EADDRNOTAVAIL  not an address of this machine
  *   -ENODEV         no RDMA device has it; or rdma_cm is not there
- *   -EOPNOTSUPP     built without verbs
  *   -ENOMEM         no memory
  *   -ESHUTDOWN      @r is stopping
  *   and others      rdma_cm cannot be opened; weir_why() says more

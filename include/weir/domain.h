@@ -236,6 +236,15 @@ WEIR_API int weir_domain_remote_create(
 	struct weir_domain **ret, const struct weir_domain_remote_opts *opts);
 
 /*
+ * The key of a peer for a piece of its memory: .ctx of an operand that is
+ * addresses in a remote domain.  It must stay until the job's callback.
+ */
+struct weir_remote_key {
+	uint32_t rkey;
+	uint32_t reserved;	/* 0 */
+};
+
+/*
  * Free @domain.  NULL is allowed.
  *
  * Returns 0, or, with @domain as it was:

@@ -9,8 +9,8 @@
  *	guest	a reactor drives the other loop
  *
  * There is a header for each loop that weir knows, with a pair of functions
- * for either way: <weir/host-libev.h>, <weir/host-libuv.h>,
- * <weir/host-glib.h>, <weir/host-sd-event.h>.  All is inline, so that libweir
+ * for either way: <weir/host/libev.h>, <weir/host/libuv.h>,
+ * <weir/host/glib.h>, <weir/host/sd-event.h>.  All is inline, so that libweir
  * needs none of these libraries, and a few lines long: what is here serves
  * loops that have no header yet.
  *

@@ -98,7 +98,6 @@ typedef void weir_message_fn(struct weir_conn *c, const struct weir_message *m,
  *
  * Returns 0, or
  *   -EBADFD      @c was created without .srq
- *   -EOPNOTSUPP  built without verbs
  *
  * Call on the connection's reactor.  Never blocks.
  */
@@ -140,7 +139,6 @@ WEIR_API int weir_conn_set_message_fn(struct weir_conn *c, weir_message_fn *fn,
  *   -EPERM, -EBUSY, -ESTALE  of the bufs, see weir_job_start()
  *   -ENOMEM, -EFAULT, ...  their mmap, which is registered when it is first
  *                sent from, cannot be: see weir_mmap_keys()
- *   -EOPNOTSUPP  built without verbs
  *   -EAGAIN, -ESHUTDOWN  see <weir/op.h>
  *
  * Call on the connection's reactor.  Never blocks, never allocates but for

@@ -47,7 +47,7 @@ struct weir_sim;
 #define WEIR_BACKEND_AUTO 0	/* io_uring, else libev */
 #define WEIR_BACKEND_URING 1	/* io_uring or failure */
 #define WEIR_BACKEND_EV 2	/* libev and worker threads; no probing */
-#define WEIR_BACKEND_SIM 3	/* The world in .sim; see <weir/sim.h>. */
+#define WEIR_BACKEND_SIM 3	/* The world in .sim; see <weir/sim/world.h>. */
 
 /* States of a reactor; weir_reactor_state(). */
 #define WEIR_REACTOR_RUNNING 1

@@ -79,7 +79,6 @@ struct weir_srq_stats {
  *                .pool
  *   -EXDEV       .pool is another reactor's
  *   -E2BIG       @opts asks for what this version does not know
- *   -EOPNOTSUPP  built without verbs
  *   -ENOMEM      no memory
  *   -ESHUTDOWN   @r is stopping
  *

@@ -267,7 +267,7 @@ int weir_mmap_import_from(struct weir_reactor *r, struct weir_op *op,
 	struct client *c;
 	int err = check_args(path, name, &opts, user);
 
-	if (!err && r->backend->simulated)
+	if (!err && r->backend->isolated)
 		err = why(-EOPNOTSUPP, CALL ": a simulated world has no UNIX "
 			  "sockets; take what weir_mmap_export() gives");
 	if (err)

@@ -42,6 +42,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/provider.h"
+
 #define DESCRIPTOR_MAJOR 1
 #define DESCRIPTOR_MINOR 0
 #define DESCRIPTOR_HEADER 72
@@ -99,7 +101,8 @@ struct descriptor {
  * that begins with @call.
  */
 int descriptor_format(uint8_t *buf, const struct descriptor *d,
-		      const void *key, size_t key_len, const char *call);
+		      const void *key, size_t key_len, const char *call)
+	PROVIDER_API(descriptor_format);
 
 /*
  * Read the @len bytes at @bytes, which may be anything, as a descriptor.  With
@@ -116,13 +119,14 @@ int descriptor_format(uint8_t *buf, const struct descriptor *d,
  */
 int descriptor_parse(struct descriptor *ret, const void *bytes, size_t len,
 		     const void *key, size_t key_len, uint64_t now,
-		     const char *call);
+		     const char *call) PROVIDER_API(descriptor_parse);
 
 /*
  * export/descriptor-mac.c: the keyed BLAKE2b of a purpose and the @len bytes
  * at @p. Returns 0, -EINVAL for a key of a wrong length, or -EOPNOTSUPP.
  */
 int descriptor_mac(uint8_t mac[DESCRIPTOR_MAC_LEN], const void *p, size_t len,
-		   const void *key, size_t key_len, const char *call);
+		   const void *key, size_t key_len, const char *call)
+	PROVIDER_API(descriptor_mac);
 
 #endif /* WEIR_MEM_DESCRIPTOR_H */

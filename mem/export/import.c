@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+
 #include "base/alloc.h"
 #include "base/opts.h"
 #include "base/why.h"

@@ -32,6 +32,7 @@
 
 #include <weir/export.h>
 
+#include "base/provider.h"
 #include "mem/export/descriptor.h"
 #include "mem/mmap-internal.h"
 
@@ -131,45 +132,23 @@ struct mmap_export {
  * export.c: the mmap's, or a new one, which becomes the mmap's by being set.
  * NULL: no memory, with a message that begins with @call.
  */
-struct mmap_export *export_get(const struct weir_mmap *mmap, const char *call);
+struct mmap_export *export_get(const struct weir_mmap *mmap, const char *call)
+	PROVIDER_API(export_get);
 
 /* Free one that has not become the mmap's. */
-void export_free(struct mmap_export *x);
+void export_free(struct mmap_export *x) PROVIDER_API(export_free);
 
 /*
  * Keep these bytes in @x, or find them there.  Returns 0, or -EAGAIN or -ENOMEM
  * with a message.
  */
 int export_keep(struct export_blob **ret, struct mmap_export *x, uint32_t kind,
-		const uint8_t *bytes, size_t len, const char *call);
-
-/*
- * Check what weir_mmap_export_rdma() is asked for, and fill in what 0 stands
- * for.  Returns 0 or its errnos.  The owner's thread.
- */
-int export_rdma_check(struct weir_mmap *mmap, struct weir_device *device,
-		      struct weir_export_rdma_opts *opts);
-
-/* A key that is there already: that of a memory window, see mmap-mw.h. */
-struct export_key {
-	uint64_t addr;
-	uint64_t node;		/* GUID of the node; 0: not known. */
-	uint32_t rkey;
-	uint32_t qp_num;	/* On which it is good; 0: on any. */
-};
-
-/*
- * export/rdma.c: put the bytes that name what @key opens of @mmap, as @opts,
- * which were checked, say it, into @bytes.  They are the caller's.  Returns how
- * many, or a negative errno as weir_mmap_export_rdma().  The owner's thread.
- */
-int export_rdma_key(uint8_t bytes[DESCRIPTOR_MAX], struct weir_mmap *mmap,
-		    const struct weir_export_rdma_opts *opts,
-		    const struct export_key *key);
+		const uint8_t *bytes, size_t len, const char *call)
+	PROVIDER_API(export_keep);
 
 /* export/import.c: end one that was not given away. */
 struct import;
-void import_free(struct import *im);
+void import_free(struct import *im) PROVIDER_API(import_free);
 
 /*
  * @mmap, whose .export is set, has stopped: its importers must find out.  Sets

@@ -331,7 +331,7 @@ int weir_exporter_create(struct weir_exporter **ret, struct weir_reactor *r,
 	struct weir_exporter *x;
 	int err = load_opts(&opts, user);
 
-	if (!err && r->backend->simulated)
+	if (!err && r->backend->isolated)
 		err = why(-EOPNOTSUPP, CALL ": a simulated world has no UNIX "
 			  "sockets; hand over what weir_mmap_export() gives");
 	if (err)

@@ -21,11 +21,10 @@
 #include "base/why.h"
 #include "mem/export/internal.h"
 #include "reactor/op-inline.h"
-#include "reactor/sim.h"
 
 struct watch {
 	struct weir_op poll;
-	struct sim_hook hook; /* Instead of it, in a world. */
+	struct observer observer; /* Instead of it, in a world. */
 	struct weir_op *op;	/* The caller's. */
 	struct import *im;
 	const struct weir_mmap *mmap;
@@ -84,39 +83,39 @@ static void on_poll(struct weir_op *poll, int64_t res)
 
 /* In a world. */
 
-static void end_hook(struct weir_op *op, int res)
+static void end_observed(struct weir_op *op, int res)
 {
-	sim_hook_del(&watch_of(op)->hook);
+	observer_del(&watch_of(op)->observer);
 	free_watch(watch_of(op));
 	op_complete(op, res);
 }
 
-static void hook(struct sim_hook *hook)
+static void observe(struct observer *observer)
 {
-	struct watch *w = weir_container_of(hook, struct watch, hook);
+	struct watch *w = weir_container_of(observer, struct watch, observer);
 
 	import_poll(w->mmap);
 	if (mmap_stale(w->mmap))
-		end_hook(w->op, -ESTALE);
+		end_observed(w->op, -ESTALE);
 }
 
-static void cancel_hook(struct weir_op *op)
+static void cancel_observed(struct weir_op *op)
 {
-	end_hook(op, -ECANCELED);
+	end_observed(op, -ECANCELED);
 }
 
-static const struct weir_op_class hook_class = {
+static const struct weir_op_class observed_class = {
 	.name = "mmap watch in a world",
-	.cancel = cancel_hook,
+	.cancel = cancel_observed,
 };
 
-static int start_hook(struct weir_reactor *r, struct weir_op *op,
+static int start_observed(struct weir_reactor *r, struct weir_op *op,
 		      struct watch *w)
 {
-	w->hook.fn = hook;
-	sim_hook_add(sim_of(r)->sim, &w->hook);
+	w->observer.fn = observe;
+	r->backend->observe(r, &w->observer);
 	op->u.words[0] = (uintptr_t)w;
-	op_enlist(r, op, &hook_class);
+	op_enlist(r, op, &observed_class);
 	atomic_fetch_add(&w->im->watches, 1);
 	return 0;
 }
@@ -141,8 +140,8 @@ int weir_mmap_watch(struct weir_mmap *mmap, struct weir_reactor *r,
 	w->mmap = mmap;
 	weir_op_init(&w->poll, on_poll);
 	err = op_admit(r, op);
-	if (!err && r->backend->simulated)
-		return start_hook(r, op, w);
+	if (!err && r->backend->observe)
+		return start_observed(r, op, w);
 	if (!err)
 		err = weir_poll(r, &w->poll, w->im->lifeline, WEIR_READABLE);
 	if (err) {

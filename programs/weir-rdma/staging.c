@@ -13,6 +13,7 @@
 
 #include <weir/device.h>
 #include <weir/export.h>
+#include <weir/rdma/export.h>
 
 #include "weir-rdma.h"
 

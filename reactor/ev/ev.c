@@ -413,6 +413,7 @@ static void ev_destroy(struct weir_reactor *r)
 
 const struct backend backend_ev = {
 	.name = "ev",
+	.io_kinds = IO_OF_KERNEL,
 	.create = ev_create,
 	.destroy = ev_destroy,
 	.now = ev_clock,

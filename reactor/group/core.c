@@ -148,8 +148,8 @@ static bool may_give_up(struct group_core *core, unsigned int tries)
 {
 	if (tries < TRIES_MAX)
 		return false;
-	/* In a world nobody else goes on meanwhile. */
-	return reactor_settle(core->r) || core->r->backend->simulated;
+	/* If all cores are this thread's, none goes on meanwhile. */
+	return reactor_settle(core->r) || core->r->backend->isolated;
 }
 
 /* A loop that fails is told of, and tried again: it may pass. */
@@ -168,7 +168,7 @@ static int core_run(struct group_core *core)
 		weir_group_stop(core->group);
 		if (may_give_up(core, ++tries))
 			break;
-		if (!core->r->backend->simulated)
+		if (!core->r->backend->isolated)
 			usleep(1000);
 	}
 	if (err)

@@ -17,6 +17,7 @@
 
 #include <stdatomic.h>
 
+#include "base/provider.h"
 #include "reactor/op-internal.h"
 
 struct deferred {
@@ -30,19 +31,20 @@ struct deferred {
  * least once after each send.
  */
 void deferred_init(struct deferred *deferred, struct weir_reactor *r,
-		   void (*run)(struct deferred *deferred));
+		   void (*run)(struct deferred *deferred))
+	PROVIDER_API(deferred_init);
 
 /*
  * Any thread.  What was written before is seen by run().  The deferred call
  * may have run before the call returns, but its reactor must be there until
  * then: the sender holds a lock that who destroys it takes, or is counted.
  */
-void deferred_send(struct deferred *deferred);
+void deferred_send(struct deferred *deferred) PROVIDER_API(deferred_send);
 
 /*
  * The reactor's thread: run it now, if it was sent, and nothing else.  Nobody
  * sends it any more, or waits for what it does: then it can be freed.
  */
-void deferred_finish(struct deferred *deferred);
+void deferred_finish(struct deferred *deferred) PROVIDER_API(deferred_finish);
 
 #endif /* WEIR_REACTOR_DEFERRED_H */

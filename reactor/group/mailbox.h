@@ -26,6 +26,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/provider.h"
+
 struct rings;
 struct weir_op;
 struct weir_reactor;
@@ -73,7 +75,7 @@ static inline int mailbox_refuses(struct mailbox *box)
 }
 
 /* Whether something is there for the reactor. */
-bool mailbox_has(struct mailbox *box);
+bool mailbox_has(struct mailbox *box) PROVIDER_API(mailbox_has);
 
 /* Complete what was returned; run at most @max each of posts, messages of rings
  * and ends of calls, so that none can starve the others.  Returns how many. */

@@ -24,6 +24,8 @@
 
 #include <weir/stats.h>
 
+#include "base/provider.h"
+
 struct stats_record;
 struct weir_reactor;
 
@@ -79,7 +81,7 @@ uint32_t stats_kind_counters(const struct stats_kind *kind);
 
 /* Write all words of @record, if it is ours.  One thread at a time. */
 void stats_put(struct stats_record *record, uint64_t now_ns,
-	       const void *counters);
+	       const void *counters) PROVIDER_API(stats_put);
 
 /* Write word @i of @record, alone. */
 void stats_put_word(struct stats_record *record, uint32_t i, uint64_t value);
@@ -108,9 +110,10 @@ struct stats_item {
 void stats_item_add(struct weir_reactor *r, struct stats_item *item,
 		    const struct stats_kind *kind,
 		    void (*publish)(struct stats_item *item, uint64_t now_ns),
-		    uint32_t parent, const char *label);
+		    uint32_t parent, const char *label)
+	PROVIDER_API(stats_item_add);
 
 /* No more.  Nothing happens if it does not.  On the reactor's thread. */
-void stats_item_del(struct stats_item *item);
+void stats_item_del(struct stats_item *item) PROVIDER_API(stats_item_del);
 
 #endif /* WEIR_REACTOR_STATS_PAGE_H */

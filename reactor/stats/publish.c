@@ -212,7 +212,7 @@ void stats_begin(struct weir_reactor *r)
 
 	r->publish_at = UINT64_MAX;
 	r->time_at = UINT64_MAX;
-	if (r->backend->simulated || !stats_wanted())
+	if (r->backend->isolated || !stats_wanted())
 		return;
 	s = mem_calloc(1, sizeof(*s));
 	if (!s)

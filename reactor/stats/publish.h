@@ -17,6 +17,7 @@
  * flag that is looked at together with another one at the end.
  */
 
+#include "base/provider.h"
 #include "reactor/stats/page.h"
 
 struct weir_op;
@@ -64,7 +65,7 @@ void stats_after_sleep(struct weir_reactor *r);
 /* @op has begun, at @since or, if that is 0, now, and may be one to be timed;
  * it was, and ends with @res. */
 void stats_time_begin(struct weir_reactor *r, struct weir_op *op,
-		      uint64_t since);
+		      uint64_t since) PROVIDER_API(stats_time_begin);
 void stats_time_end(struct weir_reactor *r, struct weir_op *op, int64_t res);
 
 /* stats/time.c: the records, and how many operations are to be timed. */

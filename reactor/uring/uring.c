@@ -366,6 +366,7 @@ static uint64_t uring_now(struct weir_reactor *r)
 
 const struct backend backend_uring = {
 	.name = "uring",
+	.io_kinds = IO_OF_KERNEL,
 	.create = uring_create,
 	.destroy = uring_destroy,
 	.now = uring_now,

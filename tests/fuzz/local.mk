@@ -23,6 +23,9 @@ fuzz_tools = tools/find.c tools/info-json.c tools/info-text.c \
 	tools/top-prometheus.c tools/top-screen-none.c tools/top-text.c \
 	tools/top.c programs/common/number.c \
 	programs/weir-cp/options.c
+if HAVE_VERBS
+fuzz_tools += tools/find-rdma.c
+endif
 
 fuzz_nbd = programs/weir-nbd/batch.c programs/weir-nbd/cells.c \
 	programs/weir-nbd/conn.c programs/weir-nbd/domain.c \
@@ -39,7 +42,7 @@ fuzz_common = %D%/run-corpus.c %D%/fuzz-fixture.h
 fuzz_programs = %D%/run-command %D%/run-engine %D%/run-inventory \
 	%D%/run-nbd %D%/run-sim %D%/run-stats
 %C%_run_command_SOURCES = %D%/fuzz-command.c $(fuzz_common) $(fuzz_tools)
-%C%_run_command_LDADD = libweir.la
+%C%_run_command_LDADD = $(weir_rdma) libweir.la
 %C%_run_engine_SOURCES = %D%/fuzz-engine.c $(fuzz_common)
 %C%_run_engine_LDADD = libweir-all.la
 %C%_run_inventory_SOURCES = %D%/fuzz-inventory.c $(fuzz_common)
@@ -49,7 +52,7 @@ fuzz_programs = %D%/run-command %D%/run-engine %D%/run-inventory \
 %C%_run_sim_SOURCES = %D%/fuzz-sim.c %D%/sim-chain.c %D%/sim-move.c \
 	%D%/sim-op.c %D%/sim-source.c %D%/sim-task.c %D%/sim-world.h \
 	$(fuzz_common)
-%C%_run_sim_LDADD = libweir.la
+%C%_run_sim_LDADD = $(weir_sim) libweir.la
 %C%_run_stats_SOURCES = %D%/fuzz-stats.c $(fuzz_common)
 %C%_run_stats_LDADD = libweir-all.la
 check_PROGRAMS += $(fuzz_programs)
@@ -65,7 +68,7 @@ fuzz: config.h
 	%D%/seed-descriptor %D%/corpus-descriptor
 	CLANG='$(CLANG)' FUZZ_CFLAGS='$(fuzz_cflags)' srcdir='$(srcdir)' \
 	FUZZ_LIBS='$(fuzz_libs)' \
-	SOURCES='$(libweir_all_la_SOURCES)' TOOLS='$(fuzz_tools)' \
+	SOURCES='$(libcore_la_SOURCES) $(libsim_la_SOURCES) $(librdma_la_SOURCES)' TOOLS='$(fuzz_tools)' \
 	NBD='$(fuzz_nbd)' \
 	$(SHELL) $(srcdir)/%D%/fuzz.sh $(FUZZ_SECONDS) $(fuzz_targets)
 
@@ -75,7 +78,7 @@ DIGEST_SEEDS = 200
 check-digests: config.h tools/weir-sim
 	@test -n '$(CLANG)' || { echo 'this wants clang, too' >&2; exit 1; }
 	CLANG='$(CLANG)' FUZZ_CFLAGS='$(fuzz_cflags)' srcdir='$(srcdir)' \
-	SOURCES='$(libweir_all_la_SOURCES)' $(SHELL) $(srcdir)/%D%/fuzz.sh 0
+	SOURCES='$(libcore_la_SOURCES) $(libsim_la_SOURCES) $(librdma_la_SOURCES)' $(SHELL) $(srcdir)/%D%/fuzz.sh 0
 	$(CLANG) $(fuzz_cflags) -fsanitize=address,undefined \
 		-fsanitize=fuzzer-no-link -o %D%/weir-sim-clang \
 		`for f in $(weir_sim_sources); do case $$f in *.c) \

@@ -14,9 +14,9 @@
 #include <weir/pipeline.h>
 #include <weir/pool.h>
 #include <weir/reactor.h>
-#include <weir/sim-file.h>
-#include <weir/sim-memory.h>
-#include <weir/sim-socket.h>
+#include <weir/sim/file.h>
+#include <weir/sim/memory.h>
+#include <weir/sim/socket.h>
 #include <weir/socket.h>
 #include <weir/shared-pool.h>
 #include <weir/timer.h>

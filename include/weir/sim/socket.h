@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_SIM_SOCKET_H
+#define WEIR_SIM_SOCKET_H
+
+/*
+ * Connections in a simulated world (<weir/sim/world.h>).
+ *
+ *	weir_sim_listen(sim, &l, "server:7000", 16);
+ *	weir_sim_socket(sim, &c, "client");
+ *	...
+ *	struct sockaddr_un to = { AF_UNIX, "server:7000" };
+ *	weir_connect(r, &op, c, (struct sockaddr *)&to, sizeof(to));
+ *
+ * They are streams as Linux has them, and all of <weir/socket.h>, weir_read(),
+ * weir_write(), weir_close() and watches go on them.  An address is the name of
+ * a listener: the path of a struct sockaddr_un, or what a struct sockaddr_in or
+ * sockaddr_in6 reads as: "127.0.0.1:7000", "[::1]:7000".  What a name begins
+ * with is the host: power cuts and partitions go by it.
+ *
+ * On its way what is sent is cut into parts and joined again, by chance, also
+ * without faults; each part takes the time of WEIR_SIM_WIRE, and none overtakes
+ * another.  If the wire takes no time, all comes at once and together.  64 KiB
+ * wait at either side of each direction; with the fault WEIR_SIM_SHORT it may
+ * be much less.
+ *
+ * Faults: WEIR_SIM_RESET, and WEIR_SIM_STALL in one direction for a
+ * millisecond to some minutes, or until the world is healed; WEIR_SIM_EAGAIN,
+ * so that a call on what was said to be ready would wait.
+ *
+ * Descriptors cannot be sent: weir_sendmsg() with control data is -EOPNOTSUPP.
+ */
+
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include <weir/sim/world.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Bytes of a name, and its 0. */
+#define WEIR_SIM_NAME_MAX 108
+
+/*
+ * Make two connected sockets in @sim.  They are on no host: no partition is
+ * between them, and only a power cut of "" is theirs.
+ *
+ * Returns 0 with both of @fds set, the caller's to close, or
+ *   -EMFILE  no descriptor left
+ *   -ENOMEM  no memory
+ *
+ * Call on @sim's thread.
+ *
+ * Re-creates socketpair(2).
+ */
+WEIR_API int weir_sim_socket_pair(struct weir_sim *sim, int fds[2]);
+
+/*
+ * Make a pipe in @sim: what is written to @fds[1] is read from @fds[0].  It
+ * takes no time, and holds 64 KiB.
+ *
+ * Returns 0 with both of @fds set, the caller's to close, or
+ *   -EMFILE  no descriptor left
+ *   -ENOMEM  no memory
+ *
+ * Call on @sim's thread.
+ *
+ * Re-creates pipe(2).
+ */
+WEIR_API int weir_sim_pipe(struct weir_sim *sim, int fds[2]);
+
+/*
+ * Make a socket of host @name in @sim, to be connected by weir_connect().
+ *
+ * Returns 0 with *@ret_fd set, the caller's to close, or
+ *   -EINVAL  @name is NULL or too long
+ *   -EMFILE  no descriptor left
+ *   -ENOMEM  no memory
+ *
+ * Call on @sim's thread.
+ */
+WEIR_API int weir_sim_socket(struct weir_sim *sim, int *ret_fd,
+			     const char *name);
+
+/*
+ * Listen at @name in @sim.  At most @backlog connections wait to be accepted;
+ * more are refused.
+ *
+ * Returns 0 with *@ret_fd set, the caller's to close, or
+ *   -EINVAL      @name is NULL, empty or too long, or @backlog below 1
+ *   -EADDRINUSE  another socket listens there
+ *   -EMFILE      no descriptor left
+ *   -ENOMEM      no memory
+ *
+ * Call on @sim's thread.
+ */
+WEIR_API int weir_sim_listen(struct weir_sim *sim, int *ret_fd,
+			     const char *name, int backlog);
+
+/*
+ * Read up to @len bytes from the simulated @fd into @buf, as read(2) does from
+ * what is O_NONBLOCK: for callbacks of watches.
+ *
+ * Returns the number of bytes, 0 at the end, or
+ *   -EAGAIN  nothing is there
+ *   -EBADF   @fd is not open, or cannot be read from
+ *   or what weir_read() completes with
+ *
+ * Call on the world's thread.  Never blocks.
+ */
+WEIR_API ssize_t weir_sim_read(int fd, void *buf, size_t len);
+
+/*
+ * Write up to @len bytes of @buf to the simulated @fd, as write(2) does to what
+ * is O_NONBLOCK: for callbacks of watches.
+ *
+ * Returns the number of bytes, or
+ *   -EAGAIN  there is no capacity
+ *   -EBADF   @fd is not open, or cannot be written to
+ *   or what weir_write() completes with
+ *
+ * Call on the world's thread.  Never blocks.
+ */
+WEIR_API ssize_t weir_sim_write(int fd, const void *buf, size_t len);
+
+/*
+ * Begin to connect the simulated socket @fd to @addr, as connect(2) does for
+ * what is O_NONBLOCK.  It is writable when it stands, and in error if not.
+ *
+ * Returns 0 if it stands at once, as when the wire takes no time, or
+ *   -EINPROGRESS   it is on its way
+ *   -EALREADY      it was, already
+ *   -EBADF         @fd is not open
+ *   -ENOTSOCK      it is not a socket
+ *   -EISCONN       it is connected
+ *   -EINVAL, -EAFNOSUPPORT  @addr is no address
+ *   -ECONNREFUSED  no socket listens there
+ *
+ * Call on the world's thread.  Never blocks.
+ */
+WEIR_API int weir_sim_connect(int fd, const struct sockaddr *addr,
+			      socklen_t len);
+
+/*
+ * Take a connection from the simulated @fd, as accept(2) does from what is
+ * O_NONBLOCK.
+ *
+ * Returns its descriptor, the caller's to close, or
+ *   -EAGAIN  there is none
+ *   -EBADF   @fd is not open
+ *   -EINVAL  it does not listen
+ *   -EMFILE  no descriptor left
+ *   -ENOMEM  no memory
+ *
+ * Call on the world's thread.  Never blocks.
+ */
+WEIR_API int weir_sim_accept(int fd);
+
+/*
+ * Shut down one or both directions of the simulated @fd: @how is SHUT_RD,
+ * SHUT_WR or SHUT_RDWR.
+ *
+ * Returns 0, or
+ *   -EINVAL    @how is none of these
+ *   -EBADF     @fd is not open
+ *   -ENOTSOCK  it is not a socket
+ *   -ENOTCONN  it is not connected
+ *
+ * Call on the world's thread.  Never blocks.
+ */
+WEIR_API int weir_sim_shutdown(int fd, int how);
+
+/*
+ * Close the simulated @fd, at once.
+ *
+ * Returns 0, or
+ *   -EBADF  it is not open
+ *
+ * Call on the world's thread.  Never blocks.
+ */
+WEIR_API int weir_sim_close(int fd);
+
+/*
+ * End the connection of the simulated @fd by a reset: its own side sees
+ * -ECONNRESET, and the other a little later.
+ *
+ * Returns 0, or
+ *   -EBADF     it is not open
+ *   -ENOTSOCK  it is not a socket
+ *   -ENOTCONN  it is not connected
+ *
+ * Call on the world's thread.  Never blocks.
+ */
+WEIR_API int weir_sim_reset(int fd);
+
+/*
+ * Let nothing pass between hosts whose names begin with @a and hosts whose
+ * names begin with @b, in either direction, if @on is not 0.  If it is 0, lift
+ * that: what was held comes, or, by chance, the connection is found to have
+ * timed out.  A connect meanwhile is tried again for two minutes, at growing
+ * distances.  Between @b and @a is the same partition.
+ *
+ * Returns 0, or
+ *   -EINVAL  a name is NULL or too long
+ *   -EEXIST  it is so already
+ *   -ENOENT  it is not so
+ *   -ENOMEM  no memory
+ *
+ * Call on @sim's thread, callbacks included.
+ */
+WEIR_API int weir_sim_partition(struct weir_sim *sim, const char *a,
+				const char *b, int on);
+
+/*
+ * Bytes of all connections and pipes of a world.  At any time
+ * .sent == .received + .lost + .held.
+ */
+struct weir_sim_socket_stats {
+	size_t size;		/* Set by the caller: what it can hold. */
+	uint64_t sent;		/* What writers were told is on its way. */
+	uint64_t received;	/* By readers. */
+	uint64_t lost;		/* In a reset, a close or a power cut. */
+	uint64_t held;		/* On the way, or unread. */
+	uint64_t connections;	/* Made. */
+	uint64_t resets;	/* Seen by one end or both. */
+};
+
+/*
+ * Copy to *@ret, of which .size is set, what connections in @sim have moved.
+ *
+ * Returns 0, or
+ *   -EINVAL  .size is too small
+ *
+ * Call on @sim's thread.  Never blocks.
+ */
+WEIR_API int weir_sim_socket_stats(struct weir_sim *sim,
+				   struct weir_sim_socket_stats *ret);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* WEIR_SIM_SOCKET_H */

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef RDMA_CHANNEL_INTERNAL_H
+#define RDMA_CHANNEL_INTERNAL_H
+
+/*
+ * Channels inside: channel.c has their work, channel-failed.c their end.
+ */
+
+#include <stdatomic.h>
+
+#include <weir/rdma/channel.h>
+
+#include "reactor/op-internal.h"
+#include "reactor/stats/page.h"
+#include "rdma/verbs-fd.h"
+
+/*
+ * One of the library's own that has work on a channel, whoever has made that.
+ * Embedded in its owner.
+ */
+struct channel_user {
+	/* Nothing will be told any more: once, in the turn, before the one who
+	 * made the channel is told.  @user is off the channel by then. */
+	void (*failed)(struct channel_user *user, int err);
+	struct channel_user *next;
+	struct channel_user **pprev;	/* NULL: of none. */
+};
+
+struct weir_channel {
+	struct verbs_fd vfd;
+	struct weir_poll_hook hook;
+	struct ibv_comp_channel *comp;
+	struct ibv_cq *cq;
+	struct ibv_wc *wc;
+	struct ibv_wc *wc_told;	/* It was .wc when its telling began, or NULL. */
+	uint32_t head, tail;	/* Polled, and not told yet. */
+	uint32_t wc_max;
+	uint32_t batch;
+	uint32_t unacked;	/* Events. */
+	bool armed;		/* There will be an event, or is one. */
+	bool event_seen;	/* And nothing polled since. */
+	bool slept;		/* In a world: no turn since it was to sleep. */
+	bool delivering;
+	bool told;		/* That it has failed. */
+	atomic_bool failed;
+	struct channel_user *users;
+	weir_channel_failed_fn *fn;
+	void *arg;
+	struct weir_channel_stats stats;
+	struct stats_item item;
+	struct weir_channel *next;
+};
+
+/* On the channel's thread.  To end what is of none is no error. */
+void channel_user_add(struct weir_channel *ch, struct channel_user *user);
+void channel_user_del(struct channel_user *user);
+
+/*
+ * Reserve as weir_channel_reserve() does, and make the completion queue larger
+ * if it has no capacity.  -EAGAIN: the device does not.
+ */
+int channel_reserve(struct weir_channel *ch, uint32_t n);
+
+/* For what any thread reads of a device's events. */
+void channel_list_add(struct weir_channel *ch);
+void channel_list_del(struct weir_channel *ch);
+
+static inline bool channel_has_to_tell(const struct weir_channel *ch)
+{
+	return atomic_load(&ch->failed) && !ch->told;
+}
+
+/* Tell all, if there is something to tell.  Returns how many callbacks of the
+ * user's that was.  @ch may be gone then. */
+unsigned int channel_tell_failure(struct weir_channel *ch);
+
+#endif /* RDMA_CHANNEL_INTERNAL_H */

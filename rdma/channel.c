@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Completion channels; why nothing is lost is in README.md.
+ *
+ * What was polled lies in .wc, from .head to .tail, until it is told in a turn;
+ * the queue is polled again when that is empty.
+ */
+
+#include <weir/watch.h>
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#include <infiniband/verbs.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/opts.h"
+#include "base/why.h"
+#include "rdma/channel-internal.h"
+#include "reactor/op-inline.h"
+
+#define DEPTH 256
+#define BATCH 64
+#define CAPACITY_MAX (1u << 24) /* Of a queue that grows. */
+#define ACK_EVERY 32	/* Each takes a lock in rdma-core. */
+
+/* Up to @max behind what is there.  Returns how many. */
+static uint32_t poll_cq(struct weir_channel *ch, uint32_t max)
+{
+	int n;
+
+	if (atomic_load(&ch->failed))
+		return 0;
+	n = ibv_poll_cq(ch->cq, (int)max, ch->wc + ch->tail);
+	ch->stats.polls++;
+	if (unlikely(n < 0))
+		atomic_store(&ch->failed, true);
+	if (n <= 0) {
+		ch->stats.empty_polls++;
+		return 0;
+	}
+	ch->tail += (uint32_t)n;
+	return (uint32_t)n;
+}
+
+/* Whether there is something to tell, polled now or before. */
+static bool fill(struct weir_channel *ch)
+{
+	if (ch->head == ch->tail) {
+		ch->head = ch->tail = 0;
+		poll_cq(ch, ch->batch);
+	}
+	if (ch->event_seen) {
+		ch->event_seen = false;
+		ch->stats.empty_events += ch->head == ch->tail;
+	}
+	return ch->head < ch->tail;
+}
+
+/* One event will follow the next completion; not those that are there. */
+static void arm(struct weir_channel *ch)
+{
+	if (ch->armed || atomic_load(&ch->failed))
+		return;
+	if (ibv_req_notify_cq(ch->cq, 0)) {
+		atomic_store(&ch->failed, true);
+		return;
+	}
+	ch->armed = true;
+	ch->stats.arms++;
+}
+
+static struct weir_channel *channel_of(struct weir_poll_hook *hook)
+{
+	return weir_container_of(hook, struct weir_channel, hook);
+}
+
+static bool hook(struct weir_poll_hook *l)
+{
+	return fill(channel_of(l)) || channel_has_to_tell(channel_of(l));
+}
+
+/* What comes between the poll and the arm, the second poll finds. */
+static bool may_not_sleep(struct weir_channel *ch)
+{
+	if (fill(ch))
+		return true;
+	if (!ch->armed) {
+		arm(ch);
+		fill(ch);
+	}
+	return ch->head < ch->tail || channel_has_to_tell(ch);
+}
+
+static bool asleep(struct weir_poll_hook *l)
+{
+	return may_not_sleep(channel_of(l));
+}
+
+/*
+ * After each turn of a world's reactor once, as before any sleep: from then on
+ * nothing but the event ends it.  Not while a callback of ours runs a world.
+ */
+static bool peek(struct verbs_fd *vfd)
+{
+	struct weir_channel *ch = weir_container_of(vfd, struct weir_channel,
+						    vfd);
+
+	if (ch->delivering || ch->slept)
+		return false;
+	ch->slept = true;
+	return may_not_sleep(ch);
+}
+
+/* Left over where some was forgotten: to the front, where there is capacity. */
+static void move_up(struct weir_channel *ch)
+{
+	memmove(ch->wc, ch->wc + ch->head,
+		(ch->tail - ch->head) * sizeof(*ch->wc));
+	ch->tail -= ch->head;
+	ch->head = 0;
+}
+
+static unsigned int tell(struct weir_channel *ch)
+{
+	unsigned int i, n = 0;
+	struct weir_wr *wr;
+	struct ibv_wc *wc;
+
+	if (ch->head)
+		move_up(ch);
+	ch->delivering = true;
+	for (i = 0; i < ch->batch && ch->head < ch->tail; i++) {
+		wc = &ch->wc[ch->head++];
+		wr = (struct weir_wr *)(uintptr_t)wc->wr_id;
+		if (!wr)
+			continue;
+		ch->stats.completions++;
+		n++;
+		wr->fn(wr, wc);
+		if (ch->vfd.closed)
+			break;
+	}
+	ch->delivering = false;
+	free(ch->wc_told);
+	ch->wc_told = NULL;
+	return n;
+}
+
+static unsigned int deliver(struct weir_poll_hook *l)
+{
+	struct weir_channel *ch = channel_of(l);
+	unsigned int n;
+
+	ch->slept = false;
+	if (!fill(ch))
+		return channel_tell_failure(ch);
+	verbs_fd_get(&ch->vfd);
+	n = tell(ch);
+	verbs_fd_put(&ch->vfd);
+	return n;
+}
+
+static const struct weir_poll_hook_class hook_class = {
+	.hook = hook,
+	.deliver = deliver,
+	.asleep = asleep,
+};
+
+static void ack(struct weir_channel *ch)
+{
+	if (ch->unacked)
+		ibv_ack_cq_events(ch->cq, ch->unacked);
+	ch->unacked = 0;
+}
+
+/* Armed once at a time, so there are few. */
+static void ready(struct verbs_fd *vfd, int err)
+{
+	struct weir_channel *ch = weir_container_of(vfd, struct weir_channel,
+						    vfd);
+	struct ibv_cq *cq;
+	void *arg;
+
+	while (!err && !ibv_get_cq_event(ch->comp, &cq, &arg)) {
+		ch->stats.events++;
+		ch->armed = false;
+		ch->event_seen = true;
+		if (++ch->unacked == ACK_EVERY)
+			ack(ch);
+	}
+	if (err || (errno != EAGAIN && errno != EINTR))
+		atomic_store(&ch->failed, true);
+}
+
+static void release(struct verbs_fd *vfd)
+{
+	struct weir_channel *ch = weir_container_of(vfd, struct weir_channel,
+						    vfd);
+
+	free(ch->wc);
+	free(ch);
+}
+
+static int check_opts(struct ibv_context *ctx,
+		      const struct weir_channel_opts *opts)
+{
+	if (!ctx)
+		return why(-EINVAL, "weir_channel_create: no device context");
+	if (opts->reserved)
+		return why(-EINVAL, "weir_channel_create: .reserved is not 0");
+	if (opts->depth > INT_MAX)
+		return why(-EINVAL, "weir_channel_create: .depth %u is more "
+			   "than any device has", opts->depth);
+	if (opts->vector >= (uint32_t)ctx->num_comp_vectors)
+		return why(-EINVAL, "weir_channel_create: .vector %u; the "
+			   "device has %d", opts->vector,
+			   ctx->num_comp_vectors);
+	return 0;
+}
+
+/* rdma-core's errno, if it has set it. */
+static int error(const char *what)
+{
+	int err = errno > 0 ? -errno : -EIO;
+
+	return why(err, "weir_channel_create: %s failed: error %d; is .depth "
+		   "more than the device has, or ulimit -n or -l too low?",
+		   what, -err);
+}
+
+/* A fault point before a call that sets errno. */
+static bool fails(const char *name, int err)
+{
+	errno = fault(name) ? err : 0;
+	return errno;
+}
+
+static int open_cq(struct weir_channel *ch, struct ibv_context *ctx,
+		   const struct weir_channel_opts *opts)
+{
+	int depth = opts->depth ? (int)opts->depth : DEPTH;
+
+	if (!fails("ibv_create_comp_channel", EMFILE))
+		ch->comp = ibv_create_comp_channel(ctx);
+	if (!ch->comp)
+		return error("ibv_create_comp_channel()");
+	if (!fails("ibv_create_cq", ENOMEM))
+		ch->cq = ibv_create_cq(ctx, depth, NULL, ch->comp,
+				       (int)opts->vector);
+	return ch->cq ? 0 : error("ibv_create_cq()");
+}
+
+/* Capacity for a batch that is being told, and for all that the queue holds. */
+static int make_capacity(struct weir_channel *ch,
+			 const struct weir_channel_opts *opts)
+{
+	ch->stats.capacity = (uint32_t)ch->cq->cqe;
+	ch->batch = opts->batch ? opts->batch : BATCH;
+	if (ch->batch > ch->stats.capacity)
+		ch->batch = ch->stats.capacity;
+	ch->wc_max = ch->batch + ch->stats.capacity;
+	ch->wc = mem_calloc(ch->wc_max, sizeof(*ch->wc));
+	return ch->wc ? 0 : why(-ENOMEM, "weir_channel_create: no memory");
+}
+
+static int open_all(struct weir_channel *ch, struct weir_reactor *r,
+		    struct ibv_context *ctx,
+		    const struct weir_channel_opts *opts)
+{
+	int err = open_cq(ch, ctx, opts);
+
+	if (!err)
+		err = make_capacity(ch, opts);
+	if (err)
+		return err;
+	ch->fn = opts->failed;
+	ch->arg = opts->arg;
+	ch->vfd.ready = ready;
+	ch->vfd.peek = peek;
+	ch->vfd.release = release;
+	return verbs_fd_init(&ch->vfd, r, "weir_channel", ch->comp->fd,
+			     WEIR_READABLE | WEIR_EDGE);
+}
+
+static void undo(struct weir_channel *ch)
+{
+	if (ch->cq)
+		ibv_destroy_cq(ch->cq);
+	if (ch->comp)
+		ibv_destroy_comp_channel(ch->comp);
+	free(ch->wc);
+	free(ch);
+}
+
+struct channel_counters {
+	uint64_t completions, polls, empty_polls, arms, events, empty_events;
+	uint64_t capacity, reserved, failed;
+};
+
+static const struct stats_field stats_fields[] = {
+	STATS_COUNT("completions", "Completions told"),
+	STATS_COUNT("polls", "Polls of the completion queue"),
+	STATS_COUNT("empty_polls", "Of them, those that found nothing"),
+	STATS_COUNT("arms", "Times that the queue was armed"),
+	STATS_COUNT("events", "Events that the device has sent"),
+	STATS_COUNT("empty_events", "Of them, those after which nothing was there"),
+	STATS_NOW("capacity", "Completions that the queue has capacity for"),
+	STATS_NOW("reserved", "Of them, those that are reserved"),
+	STATS_NOW("failed", "1 if the queue is dead"),
+};
+STATS_FITS(stats_fields, struct channel_counters, completions);
+
+static const struct stats_kind stats_kind =
+	STATS_KIND("channel", stats_fields);
+
+static void publish(struct stats_item *item, uint64_t now)
+{
+	struct weir_channel *ch = weir_container_of(item, struct weir_channel,
+						    item);
+	struct weir_channel_stats s = { .size = sizeof(s) };
+	struct channel_counters w;
+
+	weir_channel_stats(ch, &s);
+	w = (struct channel_counters){
+		s.completions,  s.polls,    s.empty_polls, s.arms,   s.events,
+		s.empty_events, s.capacity, s.reserved,    s.failed,
+	};
+	stats_put(item->record, now, &w);
+}
+
+int weir_channel_create(struct weir_channel **ret, struct weir_reactor *r,
+			struct ibv_context *ctx,
+			const struct weir_channel_opts *user)
+{
+	struct weir_channel_opts opts;
+	struct weir_channel *ch;
+	int err;
+
+	reactor_check_thread(r);
+	err = opts_load(&opts, sizeof(opts), user, "weir_channel_create");
+	if (!err)
+		err = check_opts(ctx, &opts);
+	if (err)
+		return err;
+	ch = mem_calloc(1, sizeof(*ch));
+	if (!ch)
+		return why(-ENOMEM, "weir_channel_create: no memory");
+	err = open_all(ch, r, ctx, &opts);
+	if (err) {
+		undo(ch);
+		return err;
+	}
+	hook_begin(r, &ch->hook, &hook_class);
+	stats_item_add(r, &ch->item, &stats_kind, publish, 0,
+		       ibv_get_device_name(ctx->device));
+	channel_list_add(ch);
+	reactor_touch(r);
+	*ret = ch;
+	return 0;
+}
+
+struct ibv_cq *weir_channel_cq(const struct weir_channel *ch)
+{
+	return ch->cq;
+}
+
+int weir_channel_reserve(struct weir_channel *ch, uint32_t n)
+{
+	reactor_check_thread(ch->vfd.source.reactor);
+	if (atomic_load(&ch->failed))
+		return why(-EIO, "weir_channel_reserve: the channel has "
+			   "failed; destroy it, and make another");
+	if (n > ch->stats.capacity - ch->stats.reserved)
+		return why(-EAGAIN,
+			   "weir_channel_reserve: %u asked for; %u of "
+			   "%u are reserved; make it with more .depth",
+			   n, ch->stats.reserved, ch->stats.capacity);
+	ch->stats.reserved += n;
+	return 0;
+}
+
+/* What is being told lies in the array of before, until it is. */
+static int use_capacity(struct weir_channel *ch, uint32_t capacity)
+{
+	uint32_t max = ch->batch + capacity;
+	struct ibv_wc *wc = mem_calloc(max, sizeof(*wc));
+
+	if (!wc)
+		return -ENOMEM;
+	memcpy(wc, ch->wc, ch->tail * sizeof(*wc));
+	if (ch->delivering && !ch->wc_told)
+		ch->wc_told = ch->wc;
+	else
+		free(ch->wc);
+	ch->wc = wc;
+	ch->wc_max = max;
+	return 0;
+}
+
+static bool resize(struct weir_channel *ch, uint32_t capacity)
+{
+	return !fault("ibv_resize_cq") && !ibv_resize_cq(ch->cq, (int)capacity);
+}
+
+/* To @need or, better, to twice what there is.  First the array, for devices
+ * round up, and it has to hold all of the queue. */
+static void grow(struct weir_channel *ch, uint32_t need)
+{
+	uint32_t better = 2 * ch->stats.capacity, most;
+
+	if (better < need)
+		better = need;
+	most = 2 * better;
+	if (use_capacity(ch, most) ||
+	    (!resize(ch, better) && !resize(ch, need)))
+		return;
+	ch->stats.capacity = (uint32_t)ch->cq->cqe;
+	if (ch->stats.capacity > most)
+		ch->stats.capacity = most;
+}
+
+int channel_reserve(struct weir_channel *ch, uint32_t n)
+{
+	uint32_t left = ch->stats.capacity - ch->stats.reserved;
+
+	if (n > left && n < CAPACITY_MAX &&
+	    ch->stats.reserved < CAPACITY_MAX - n && !atomic_load(&ch->failed))
+		grow(ch, ch->stats.reserved + n);
+	return weir_channel_reserve(ch, n);
+}
+
+void weir_channel_release(struct weir_channel *ch, uint32_t n)
+{
+	reactor_check_thread(ch->vfd.source.reactor);
+	check(n <= ch->stats.reserved);
+	ch->stats.reserved -= n;
+}
+
+void weir_channel_forget(struct weir_channel *ch, uint32_t qp_num)
+{
+	uint32_t i;
+
+	reactor_check_thread(ch->vfd.source.reactor);
+	if (!ch->delivering)
+		move_up(ch);
+	while (ch->tail < ch->wc_max && poll_cq(ch, ch->wc_max - ch->tail))
+		;
+	for (i = ch->head; i < ch->tail; i++)
+		if (ch->wc[i].qp_num == qp_num)
+			ch->wc[i].wr_id = 0;
+	reactor_touch(ch->vfd.source.reactor);
+}
+
+int weir_channel_stats(const struct weir_channel *ch,
+		       struct weir_channel_stats *ret)
+{
+	struct weir_channel_stats stats = ch->stats;
+
+	stats.failed = atomic_load(&ch->failed);
+	return opts_give(ret, &stats, sizeof(stats), "weir_channel_stats");
+}
+
+/* What was read of the channel, and no more, has to be acked before. */
+static int destroy_cq(struct weir_channel *ch)
+{
+	int err;
+
+	ack(ch);
+	channel_list_del(ch);
+	err = ibv_destroy_cq(ch->cq);
+	if (!err)
+		return 0;
+	channel_list_add(ch);
+	return why(-err, "weir_channel_destroy: ibv_destroy_cq() failed: error "
+		   "%d; destroy its queue pairs first", err);
+}
+
+int weir_channel_destroy(struct weir_channel *ch)
+{
+	struct ibv_comp_channel *comp;
+	int err;
+
+	if (!ch)
+		return 0;
+	reactor_check_thread(ch->vfd.source.reactor);
+	if (ch->stats.reserved)
+		return why(-EBUSY, "weir_channel_destroy: capacity for %u "
+			   "completions is reserved", ch->stats.reserved);
+	err = destroy_cq(ch);
+	if (err)
+		return err;
+	comp = ch->comp;
+	stats_item_del(&ch->item);
+	hook_end(ch->vfd.source.reactor, &ch->hook);
+	verbs_fd_close(&ch->vfd);
+	ibv_destroy_comp_channel(comp);
+	return 0;
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The QP of a connection.
+ *
+ * It is ours and not rdma_cm's, because that has device contexts of its own,
+ * and memory is registered in those of weir_device.  So we move it from state
+ * to state, with the attributes that rdma_cm has worked out
+ * (rdma_init_qp_attr()), and then say so: rdma_accept(), or rdma_establish().
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/rdma/channel.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/why.h"
+#include "rdma/srq-internal.h"
+
+#define SGE_DEFAULT 16
+#define INLINE_DEFAULT 64
+#define READS_DEFAULT 16
+#define RNR_TIMER_DEFAULT 12	/* 0.64 ms */
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static bool has_keepalive(const struct weir_conn *c)
+{
+	return c->opts.keepalive_ns != WEIR_FOREVER;
+}
+
+uint32_t conn_credits(const struct weir_conn *c)
+{
+	return c->opts.sends + (c->opts.srq ? 0 : c->opts.recvs) +
+	       has_keepalive(c);
+}
+
+/* The QP is in error before its work ends, so that nothing is written then. */
+void conn_channel_failed(struct channel_user *user, int err)
+{
+	struct weir_conn *c = weir_container_of(user, struct weir_conn,
+						channel_user);
+
+	conn_fail(c, err);
+	verbs_queue_abandon(c);
+}
+
+static void use_channel(struct weir_conn *c)
+{
+	c->channel_user.failed = conn_channel_failed;
+	channel_user_add(c->channel, &c->channel_user);
+}
+
+static int get_channel(struct weir_conn *c)
+{
+	struct weir_channel_opts opts = { .size = sizeof(opts),
+					  .depth = conn_credits(c) };
+	int err;
+
+	if (!c->given) {
+		err = weir_channel_create(&c->channel, c->r,
+					  c->device_ref->device->ctx, &opts);
+		if (err)
+			return err;
+	} else if (weir_channel_cq(c->given)->context !=
+		   c->device_ref->device->ctx) {
+		return why(-EXDEV,
+			   "weir_conn: the address is %s's, but the "
+			   "channel is another device's",
+			   c->device_ref->device->name);
+	} else {
+		c->channel = c->given;
+	}
+	err = channel_reserve(c->channel, conn_credits(c));
+	if (!err) {
+		use_channel(c);
+		return 0;
+	}
+	if (!c->given)
+		weir_channel_destroy(c->channel);
+	c->channel = NULL;
+	return why(err, "weir_conn: the channel has no capacity for %u "
+		   "completions", conn_credits(c));
+}
+
+static void put_channel(struct weir_conn *c)
+{
+	channel_user_del(&c->channel_user);
+	weir_channel_release(c->channel, conn_credits(c));
+	if (!c->given)
+		weir_channel_destroy(c->channel);
+	c->channel = NULL;
+}
+
+static int make_beat(struct weir_conn *c)
+{
+	if (!has_keepalive(c))
+		return 0;
+	c->beat = mem_calloc(1, sizeof(*c->beat));
+	if (!c->beat)
+		return why(-ENOMEM, "weir_conn: no memory");
+	c->beat->conn = c;
+	return 0;
+}
+
+static struct ibv_qp *try_qp(struct weir_conn *c, uint32_t max_inline)
+{
+	const struct ibv_device_attr *attr = &c->device_ref->device->attr;
+	const struct weir_srq *srq = c->opts.srq;
+	uint32_t max_sge = c->opts.max_sge;
+	struct ibv_qp_init_attr init = {
+		.qp_context = c,
+		.send_cq = weir_channel_cq(c->channel),
+		.recv_cq = weir_channel_cq(srq ? srq->channel : c->channel),
+		.srq = srq ? srq->srq : NULL,
+		.qp_type = IBV_QPT_RC,
+	};
+	struct ibv_qp *qp;
+
+	if (!max_sge)
+		max_sge = least(SGE_DEFAULT, (uint32_t)attr->max_sge);
+	init.cap.max_send_wr = c->opts.sends + has_keepalive(c);
+	init.cap.max_recv_wr = srq ? 0 : c->opts.recvs;
+	init.cap.max_send_sge = max_sge;
+	init.cap.max_recv_sge = init.cap.max_recv_wr ? 1 : 0;
+	init.cap.max_inline_data = max_inline;
+	errno = fault("ibv_create_qp") ? ENOMEM : 0;
+	qp = errno ? NULL : ibv_create_qp(c->device_ref->device->pd, &init);
+	if (!qp)
+		return NULL;
+	c->max_sge = max_sge;
+	c->max_inline = init.cap.max_inline_data;
+	return qp;
+}
+
+/* Inline data are a wish, unless they were asked for. */
+static int create_qp(struct weir_conn *c)
+{
+	uint32_t max_inline = c->opts.max_inline;
+	int err;
+
+	c->qp = try_qp(c, max_inline ? max_inline : INLINE_DEFAULT);
+	if (!c->qp && !max_inline && errno == EINVAL)
+		c->qp = try_qp(c, 0);
+	if (c->qp)
+		return 0;
+	err = conn_error();
+	return why(err,
+		   "weir_conn: %s refuses a QP of %u sends and %u "
+		   "receives: %s",
+		   c->device_ref->device->name, c->opts.sends, c->opts.recvs,
+		   strerror(-err));
+}
+
+/* What an INIT gives rights to is up to memory regions and windows. */
+static void adjust(struct weir_conn *c, struct ibv_qp_attr *attr)
+{
+	const struct weir_conn_opts *opts = &c->opts;
+
+	switch (attr->qp_state) {
+	case IBV_QPS_INIT:
+		attr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
+					IBV_ACCESS_REMOTE_READ |
+					IBV_ACCESS_REMOTE_ATOMIC;
+		break;
+	case IBV_QPS_RTR:
+		c->peer_qp = attr->dest_qp_num;
+		attr->max_dest_rd_atomic = (uint8_t)c->reads_in;
+		attr->min_rnr_timer = opts->rnr_timer ? opts->rnr_timer :
+							RNR_TIMER_DEFAULT;
+		break;
+	case IBV_QPS_RTS:
+		attr->max_rd_atomic = (uint8_t)c->reads_out;
+		attr->retry_cnt = opts->retries;
+		attr->rnr_retry = opts->rnr_retries;
+		if (opts->ack_timeout)
+			attr->timeout = opts->ack_timeout;
+		break;
+	default:
+		break;
+	}
+}
+
+/*
+ * rdma_cm knows no attributes of an id whose peer has given up: -EINVAL, which
+ * is the one cause that there is.
+ */
+static int move(struct weir_conn *c, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = { .qp_state = state };
+	int mask = 0, err;
+
+	errno = 0;
+	if (fault("rdma_init_qp_attr"))
+		return -ENOMEM;
+	if (rdma_init_qp_attr(c->id, &attr, &mask)) {
+		err = conn_error();
+		return why(err == -EINVAL ? -ECONNRESET : err,
+			   "weir_conn: the peer has given up");
+	}
+	adjust(c, &attr);
+	err = fault("ibv_modify_qp") ? ENOMEM :
+	      ibv_modify_qp(c->qp, &attr, mask);
+	return !err ? 0 :
+		      why(-err,
+			  "weir_conn: %s does not take the QP to "
+			  "state %d: %s",
+			  c->device_ref->device->name, state, strerror(err));
+}
+
+/*
+ * iWARP differs: its active side gets no CONNECT_RESPONSE, the target of a read
+ * needs the right of remote write, and it has no immediate data.
+ */
+static int check_transport(const struct weir_conn *c)
+{
+	struct ibv_device *dev = c->id->verbs->device;
+
+	if (dev->transport_type != IBV_TRANSPORT_IWARP)
+		return 0;
+	return why(-EOPNOTSUPP, "weir_conn: the address is %s's, an iWARP "
+		   "device; use one of InfiniBand or RoCE",
+		   ibv_get_device_name(dev));
+}
+
+/* How long a message, or a write or read, may be. */
+static int ask_port(struct weir_conn *c)
+{
+	struct ibv_port_attr attr;
+	int err = fault("ibv_query_port") ?
+			  EIO :
+			  ibv_query_port(c->device_ref->device->ctx,
+					 c->id->port_num, &attr);
+
+	if (err)
+		return why(-err,
+			   "weir_conn: %s does not say what port %u can "
+			   "do: %s",
+			   c->device_ref->device->name, c->id->port_num,
+			   strerror(err));
+	c->max_message = least(attr.max_msg_sz, WEIR_MESSAGE_MAX);
+	return 0;
+}
+
+static void set_reads(struct weir_conn *c)
+{
+	const struct ibv_device_attr *attr = &c->device_ref->device->attr;
+	uint32_t reads = c->opts.reads ? c->opts.reads : READS_DEFAULT;
+
+	c->reads_out = least(reads, (uint32_t)attr->max_qp_init_rd_atom);
+	c->reads_in = least(reads, (uint32_t)attr->max_qp_rd_atom);
+}
+
+/* The QP and what it needs of others. */
+static int make_qp(struct weir_conn *c)
+{
+	int err = 0;
+
+	if (c->opts.srq)
+		err = srq_bind(c->opts.srq, c->device_ref);
+	if (!err)
+		err = get_channel(c);
+	if (err)
+		return err;
+	if (c->opts.srq)
+		err = srq_join(c);
+	if (!err)
+		err = make_beat(c);
+	if (!err)
+		err = create_qp(c);
+	if (!err)
+		return 0;
+	free(c->beat);
+	c->beat = NULL;
+	srq_unjoin(c);
+	put_channel(c);
+	return err;
+}
+
+int conn_qp_make(struct weir_conn *c)
+{
+	struct conn_device_ref *device_ref;
+	int err = check_transport(c);
+
+	if (!err)
+		err = conn_device_ref_get(
+			&device_ref, c->r,
+			ibv_get_device_name(c->id->verbs->device));
+	if (err)
+		return err;
+	c->device_ref = device_ref;
+	set_reads(c);
+	err = ask_port(c);
+	if (!err)
+		err = make_qp(c);
+	if (err) {
+		c->device_ref = NULL;
+		conn_device_ref_put(device_ref);
+		return err;
+	}
+	conn_device_ref_add(device_ref, c);
+	if (c->member)
+		srq_joined(c);
+	err = verbs_queue_create(c);
+	if (!err)
+		err = move(c, IBV_QPS_INIT);
+	if (err)
+		conn_qp_free(c);
+	return err;
+}
+
+int conn_qp_ready(struct weir_conn *c)
+{
+	int err = move(c, IBV_QPS_RTR);
+
+	if (!err && c->member)
+		c->member->ready = true;
+	return err ? err : move(c, IBV_QPS_RTS);
+}
+
+/* All that is posted is flushed; so would be what is posted later. */
+void conn_qp_error(struct weir_conn *c)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	ibv_modify_qp(c->qp, &attr, IBV_QP_STATE);
+}
+
+bool conn_qp_has_failed(struct weir_conn *c)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	return ibv_query_qp(c->qp, &attr, IBV_QP_STATE, &init) ||
+	       attr.qp_state == IBV_QPS_ERR || attr.qp_state == IBV_QPS_SQE;
+}
+
+/*
+ * Off the list of its tap first, so that nobody finds it any more.  Windows go
+ * before it: soft-RoCE waits for them.  A QP whose device has gone may be
+ * refused: it is gone as well.  With a shared receive queue, that takes its end
+ * into its hands.
+ */
+void conn_qp_free(struct weir_conn *c)
+{
+	struct conn_device_ref *device_ref = c->device_ref;
+	uint32_t qp_num;
+
+	verbs_queue_free(c);
+	conn_drop_messages(c);
+	conn_device_ref_del(c);
+	mws_end(c);
+	if (c->member) {
+		conn_qp_error(c);
+		srq_leave(c);
+	} else {
+		qp_num = c->qp->qp_num;
+		ibv_destroy_qp(c->qp);
+		conn_beat_free(c->beat, c->channel, qp_num, c->orphans);
+		put_channel(c);
+	}
+	c->beat = NULL;
+	c->orphans = false;
+	c->channel = NULL;
+	c->qp = NULL;
+	conn_device_ref_put(device_ref);
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Work requests to the device, and back.
+ *
+ * A batch is one list, and so one doorbell.  A completion retires all that were
+ * posted before its work request, too: a QP does them in order, and of one that
+ * fails it tells whether or not it was signalled.  The first that fails has the
+ * true cause; the device flushes the rest.
+ */
+
+#include <errno.h>
+
+#include "base/mutation.h"
+#include "base/fault.h"
+#include "rdma/engine.h"
+
+static int errno_of(enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_SUCCESS:
+		return 0;
+	case IBV_WC_WR_FLUSH_ERR:
+		return -ECANCELED;
+	case IBV_WC_REM_ACCESS_ERR:
+		return -EACCES;
+	case IBV_WC_REM_OP_ERR:
+	case IBV_WC_REM_ABORT_ERR:
+		return -EREMOTEIO;
+	case IBV_WC_RETRY_EXC_ERR:
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		return -ETIMEDOUT;
+	case IBV_WC_LOC_PROT_ERR:
+	case IBV_WC_LOC_ACCESS_ERR:
+		return -EFAULT;
+	case IBV_WC_LOC_LEN_ERR:
+	case IBV_WC_REM_INV_REQ_ERR:
+		return -EPROTO;
+	default:
+		return -EIO;
+	}
+}
+
+/* What the connection has ended with then. */
+int verbs_end_of(enum ibv_wc_status status)
+{
+	return status == IBV_WC_RETRY_EXC_ERR ||
+	       status == IBV_WC_RNR_RETRY_EXC_ERR ? -ECONNRESET : -EIO;
+}
+
+/* The bytes that have arrived are its beginning. */
+static int64_t outcome(struct weir_job *job)
+{
+	const struct job_priv *p = job_priv(job);
+
+	if (p->done == p->total)
+		return 0;
+	return verbs_job(job)->err ? verbs_job(job)->err : -ECANCELED;
+}
+
+static void finish(struct weir_job *job)
+{
+	struct verbs_job *v = verbs_job(job);
+	struct weir_conn *c = v->q->conn;
+
+	job->op.detail.code = v->code;
+	job_end(job, outcome(job));
+	conn_end(c);
+}
+
+/*
+ * Who has the cause ends first.  That may be later than others could: of a job
+ * in parts the last has to be flushed as well, and a peer may have said goodbye
+ * before the device tells of what it has given up on.
+ */
+static void hold(struct verbs_queue *q, struct weir_job *job)
+{
+	verbs_job(job)->held = true;
+	job_priv(job)->q_next = NULL;
+	*q->held.last = job;
+	q->held.last = &job_priv(job)->q_next;
+}
+
+void verbs_release(struct verbs_queue *q)
+{
+	struct weir_job *job;
+
+	q->culprit = NULL;
+	while ((job = q->held.first)) {
+		q->held.first = job_priv(job)->q_next;
+		if (!q->held.first)
+			q->held.last = &q->held.first;
+		finish(job);
+	}
+}
+
+void verbs_settle(struct weir_job *job)
+{
+	const struct job_priv *p = job_priv(job);
+	struct verbs_job *v = verbs_job(job);
+	struct verbs_queue *q = v->q;
+	bool done = p->done == p->total;
+
+	if (!(v->err || v->stop || done) || v->n_wrs || v->held)
+		return;
+	if (unlikely(q->culprit ? q->culprit != job : verbs_may_blame(q)) &&
+	    !done) {
+		hold(q, job);
+		return;
+	}
+	finish(job);
+	if (unlikely(q->culprit == job))
+		verbs_release(q);
+}
+
+void verbs_join(struct verbs_queue *q, struct weir_job *job)
+{
+	struct verbs_job *v = verbs_job(job);
+
+	v->q = q;
+	v->err = -ECANCELED;
+	v->code = IBV_WC_WR_FLUSH_ERR;
+	q->conn->posted++;
+	verbs_settle(job);
+}
+
+/* The work request at @seq is what the connection ends for, with @err. */
+static void blame(struct verbs_queue *q, uint64_t seq, int err)
+{
+	if (!q->culprit)
+		q->culprit = verbs_at(q, seq)->job;
+	conn_fail(q->conn, err);
+}
+
+static void note(struct weir_job *job, int err, int32_t code)
+{
+	struct verbs_job *v = verbs_job(job);
+
+	/* What was flushed for want of capacity has a cause if a part of it
+	 * has. */
+	if (v->err && (v->code != IBV_WC_WR_FLUSH_ERR || err == -ECANCELED))
+		return;
+	v->err = err;
+	v->code = code;
+	if (v->waits)
+		verbs_dequeue(v->q, job);
+}
+
+/* @w is done, one way or the other, and its place is free. */
+static void retire(struct verbs_queue *q, struct verbs_wr *w, int err,
+		   int32_t code)
+{
+	struct verbs_request *request = w->request;
+	struct weir_job *job = w->job;
+	struct weir_op *op = w->op;
+	struct verbs_job *v;
+
+	w->job = NULL;
+	w->request = NULL;
+	w->op = NULL;
+	if (unlikely(request))
+		verbs_request_end(q, request, err, code);
+	if (op)
+		verbs_sent(op, err, code);
+	if (!job || (code == IBV_WC_WR_FLUSH_ERR && mutation(lost_flush)))
+		return;
+	v = verbs_job(job);
+	v->n_wrs--;
+	q->reads -= verbs_is_answered(job);
+	if (err)
+		note(job, err, code);
+	else
+		job_priv(job)->done += w->len;
+	if (!err && v->atomic)
+		job_priv(job)->old = q->words[w->seq % q->size];
+	verbs_settle(job);
+}
+
+void verbs_on_wr(struct weir_wr *wr, const struct ibv_wc *wc)
+{
+	struct verbs_wr *w = weir_container_of(wr, struct verbs_wr, wr);
+	enum ibv_wc_status status = wc->status;
+	struct verbs_queue *q = w->q;
+	uint64_t seq = w->seq;
+	bool last;
+
+	if (unlikely(status == IBV_WC_WR_FLUSH_ERR))
+		conn_fail(q->conn, -EIO);
+	else if (unlikely(status != IBV_WC_SUCCESS))
+		blame(q, seq, verbs_end_of(status));
+	while (q->head <= seq) {
+		last = q->head == seq;
+		w = verbs_at(q, q->head++);
+		retire(q, w, last ? errno_of(status) : 0,
+		       last ? (int32_t)status : 0);
+	}
+	verbs_pump(q);
+	verbs_post(q);
+}
+
+static void arm_grace(struct verbs_queue *q)
+{
+	struct weir_conn *c = q->conn;
+
+	q->cut_head = q->head;
+	wheel_rearm(&c->r->wheel, &q->grace,
+		    reactor_now(c->r) + c->opts.grace_ns);
+	reactor_touch(c->r);
+}
+
+/* The connection fails only if no work at all has ended meanwhile: much may be
+ * posted before the cancelled work, and be on its way. */
+static void on_grace(struct weir_timer_node *node)
+{
+	struct verbs_queue *q = weir_container_of(node, struct verbs_queue,
+						  grace);
+
+	if (q->head >= q->cut)
+		q->cut = 0;
+	else if (q->head == q->cut_head)
+		conn_fail(q->conn, -ETIMEDOUT);
+	else
+		arm_grace(q);
+}
+
+void verbs_overdue(struct verbs_queue *q, uint64_t tail)
+{
+	struct weir_conn *c = q->conn;
+	bool armed = q->cut > q->head;
+
+	if (c->opts.grace_ns == WEIR_FOREVER ||
+	    c->state != WEIR_CONN_ESTABLISHED)
+		return;
+	if (tail > q->cut)
+		q->cut = tail;
+	q->grace.fire = on_grace;
+	if (!armed)
+		arm_grace(q);
+}
+
+static void marker_done(struct verbs_request *request, int err, int32_t code)
+{
+	(void)request, (void)err, (void)code;
+}
+
+/* End all that is posted, the first with @err and the rest with -ECANCELED: no
+ * completion will tell how it ended. */
+static void abandon(struct verbs_queue *q, int err)
+{
+	while (q->head != q->tail) {
+		retire(q, verbs_at(q, q->head++), err, 0);
+		err = -ECANCELED;
+	}
+	q->posted = q->tail;
+}
+
+/*
+ * A completion that tells of all before it, from a QP in error.  It counts, for
+ * the QP may be there for longer than the ring.  Returns whether the device has
+ * taken it.
+ */
+static bool post_marker(struct verbs_queue *q)
+{
+	struct verbs_wr *w = verbs_at(q, q->tail);
+	struct ibv_send_wr *bad;
+
+	w->send = (struct ibv_send_wr){
+		.wr_id = (uintptr_t)&w->wr,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	if (fault("ibv_post_send") || ibv_post_send(q->conn->qp, &w->send, &bad))
+		return false;
+	q->marker.done = marker_done;
+	q->conn->posted++;
+	verbs_take(q)->request = &q->marker;
+	q->posted = q->tail;
+	return true;
+}
+
+/*
+ * The device has refused what is behind @q->posted: a QP that does so is good
+ * for nothing, so the connection ends.  The last that it has taken may not be
+ * signalled; if the device takes no marker either, all of it ends now, for the
+ * QP is in error and moves no more bytes.  What it flushes later is forgotten
+ * with the QP.
+ */
+static void refuse(struct verbs_queue *q, int err)
+{
+	uint64_t first = q->posted, seq;
+
+	blame(q, first, err);
+	for (seq = first; seq < q->tail; seq++) {
+		retire(q, verbs_at(q, seq), err, 0);
+		err = -ECANCELED;
+	}
+	q->tail = first;
+	if (q->head != first &&
+	    !(verbs_at(q, first - 1)->send.send_flags & IBV_SEND_SIGNALED) &&
+	    !post_marker(q)) {
+		q->conn->orphans = true;
+		abandon(q, -ECANCELED);
+	}
+	verbs_pump(q);
+}
+
+void verbs_queue_abandon(struct weir_conn *c)
+{
+	struct verbs_queue *q = c->queue;
+
+	if (!q)
+		return;
+	if (q->head != q->tail)
+		blame(q, q->head, -EIO);
+	abandon(q, -EIO);
+	verbs_pump(q);
+}
+
+static struct ibv_send_wr *link_all(struct verbs_queue *q)
+{
+	uint64_t seq;
+
+	for (seq = q->posted; seq + 1 < q->tail; seq++)
+		verbs_at(q, seq)->send.next = &verbs_at(q, seq + 1)->send;
+	verbs_at(q, seq)->send.next = NULL;
+	return &verbs_at(q, q->posted)->send;
+}
+
+void verbs_post(struct verbs_queue *q)
+{
+	uint64_t tail = q->tail;
+	struct ibv_send_wr *first, *bad;
+	int err;
+
+	if (q->posted == tail)
+		return;
+	first = link_all(q);
+	bad = first;
+	err = fault("ibv_post_send") ? ENOMEM :
+	      ibv_post_send(q->conn->qp, first, &bad);
+	if (likely(!err)) {
+		q->posted = tail;
+		if (unlikely(!q->conn->watched))
+			conn_watch_posted(q->conn);
+		return;
+	}
+	q->posted = weir_container_of(bad, struct verbs_wr, send)->seq;
+	refuse(q, -err);
+}

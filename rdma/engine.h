@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef RDMA_ENGINE_H
+#define RDMA_ENGINE_H
+
+/*
+ * The verbs engine inside.
+ *
+ *	engine.c        the engine; which jobs it can do
+ *	engine-key.c    by which key a piece of memory is known
+ *	engine-split.c  jobs into work requests
+ *	engine-atomic.c those of one word
+ *	engine-post.c   work requests to the device, and back
+ *	engine-request.c  work requests that are no job's
+ *	message.c             messages into work requests
+ *
+ * Each QP has a queue.  Its ring is the send queue as the device has it, in the
+ * order of posting:
+ *
+ *	 done        in flight        to be posted       free
+ *	......|head ...............|posted ........|tail .....
+ *
+ * A completion of one says that all before it are done, too.  A job that has
+ * more to post than there is capacity for waits in its queue, not in the
+ * context: a peer that does not answer holds up only its own work.
+ */
+
+#include <infiniband/verbs.h>
+
+#include <weir/rdma/channel.h>
+#include <weir/mmap.h>
+
+#include "dma/bounce-internal.h"
+#include "rdma/conn-internal.h"
+
+#define VERBS_WR_LEN (1u << 20)	/* Of one work request, at most. */
+#define VERBS_RUN 8		/* Work requests before others have a turn. */
+
+struct verbs_queue;
+
+/*
+ * A work request that is no job's, embedded in its owner, from its start to
+ * .done, which is told how it has ended and may free it.
+ */
+struct verbs_request {
+	struct ibv_send_wr send;	/* Without .wr_id, flags and .next. */
+	void (*done)(struct verbs_request *request, int err, int32_t code);
+	struct verbs_request *next;	/* In the queue. */
+};
+
+/* A place in the ring. */
+struct verbs_wr {
+	struct weir_wr wr;
+	struct verbs_queue *q;
+	struct weir_job *job;		/* Whose it is, or */
+	struct verbs_request *request;	/* that, */
+	struct weir_op *op;		/* or a message's.  All NULL: nobody's. */
+	uint64_t seq;			/* How many were posted before it. */
+	uint32_t len;
+	struct ibv_send_wr send;
+	struct ibv_sge sge[];		/* .max_sge of the queue's. */
+};
+
+/* Staging of a context, as a device knows it: for all connections there. */
+struct verbs_staging {
+	struct weir_dma *dma;
+	struct conn_device_ref *device_ref;
+	struct ibv_mr *mr;
+	struct verbs_staging *next_of_ref, *next_of_dma;
+};
+
+/* What the engine has in a context. */
+struct verbs_dma {
+	struct verbs_queue *unposted;	/* To be posted at the flush. */
+	struct verbs_staging *staging;	/* That devices know. */
+};
+
+_Static_assert(sizeof(struct verbs_dma) <= sizeof(((struct engine *)0)->priv),
+	       "there is capacity for it");
+
+extern const struct engine_kind engine_verbs;
+extern uint32_t verbs_place;	/* Of the engine in a context. */
+
+static inline struct verbs_dma *verbs_dma(const struct weir_dma *dma)
+{
+	return (struct verbs_dma *)(uintptr_t)dma->engines[verbs_place].priv;
+}
+
+/* engine-key.c: the engine's .fini(). */
+void verbs_fini(struct weir_dma *dma);
+
+/* Jobs that have more to post, first come first served. */
+struct verbs_list {
+	struct weir_job *first, **last;
+};
+
+struct verbs_queue {
+	struct weir_conn *conn;
+	char *ring;
+	size_t stride;
+	uint32_t size;			/* Places. */
+	uint32_t max_sge, max_inline;
+	uint32_t max_len;		/* VERBS_WR_LEN, or what the port takes. */
+	uint32_t reads;			/* In flight, or to be posted. */
+	uint64_t head, posted, tail;
+	struct verbs_list wait[2];	/* Writers, readers. */
+	struct weir_job *culprit;	/* It has the cause, and ends first; */
+	struct verbs_list held;		/* those that wait for that. */
+	struct verbs_request *requests, **requests_last;
+	struct verbs_request marker;	/* Of nothing; see post_marker(). */
+	struct weir_timer_node grace;	/* While cancelled work is posted. */
+	uint64_t cut;			/* All before this has to end. */
+	uint64_t cut_head;		/* .head when .grace was armed. */
+	struct op_queue sends;		/* Messages that wait. */
+	struct weir_op turn_end;	/* When more of them go. */
+	struct weir_job *writers, **writers_last; /* That wait, oldest first. */
+	uint64_t tickets;		/* Given to writers and messages. */
+	unsigned int turn;		/* Whose it is. */
+	struct weir_dma *dma;		/* Whose flush posts; NULL: nobody's. */
+	struct verbs_queue *next, **pprev;
+	uint64_t *words;		/* What atomics fetch, by place; NULL: */
+	struct ibv_mr *words_mr;	/* there were none yet. */
+};
+
+/* A job's, in its area. */
+struct verbs_job {
+	struct verbs_queue *q;
+	uint32_t n_wrs;			/* In the ring, */
+	uint64_t tail;			/* all of them before this. */
+	bool read;
+	bool atomic;
+	bool inlined;
+	bool waits;			/* It is in the queue's list. */
+	bool stop;			/* Post no more of it. */
+	bool held;			/* Over, and in the queue's list. */
+	uint64_t ticket;		/* Of a writer: */
+	struct weir_job *newer, **older; /* its place among them. */
+	int32_t code;
+	int err;			/* The first. */
+};
+
+_Static_assert(sizeof(struct verbs_job) <= WEIR_JOB_AREA, "in a job's area");
+
+static inline struct verbs_job *verbs_job(struct weir_job *job)
+{
+	return (struct verbs_job *)(void *)job_priv(job)->area;
+}
+
+/* Whether the peer's answer has bytes: it gives so many at once only. */
+static inline bool verbs_is_answered(struct weir_job *job)
+{
+	return verbs_job(job)->read || verbs_job(job)->atomic;
+}
+
+static inline struct verbs_wr *verbs_at(const struct verbs_queue *q,
+					uint64_t seq)
+{
+	return (struct verbs_wr *)(void *)(q->ring +
+					   seq % q->size * q->stride);
+}
+
+/* What a device may know by a key. */
+static inline bool verbs_is_local(const struct weir_domain *domain)
+{
+	return domain && (domain->cls->is_memory || domain->cls->is_device);
+}
+
+static inline struct cursor *verbs_here(struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+
+	return verbs_job(job)->read ? &p->dst : &p->src;
+}
+
+static inline struct cursor *verbs_there(struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+
+	return verbs_job(job)->read ? &p->src : &p->dst;
+}
+
+/* engine-key.c: the key of @buf, or -ENOENT. */
+int verbs_buf_lkey(const struct verbs_queue *q, const struct weir_buf *buf,
+		   uint32_t *lkey);
+
+/* The key of the piece of memory at @c, on @q's device.
+ * Returns 0, or -ENOENT: it has none. */
+int verbs_lkey(struct verbs_queue *q, struct weir_job *job,
+	       const struct cursor *c, uint32_t *lkey);
+
+/* The right at the peer that @job needs: WEIR_MMAP_READ, ... */
+static inline uint32_t verbs_need(struct weir_job *job)
+{
+	if (verbs_job(job)->atomic)
+		return WEIR_MMAP_RDMA_ATOMIC;
+	return verbs_job(job)->read ? WEIR_MMAP_READ : WEIR_MMAP_WRITE;
+}
+
+/* The peer's key of the piece at @c, with the right @need.  Returns 0, -EXDEV
+ * or -EACCES. */
+int verbs_rkey(const struct cursor *c, uint32_t need, uint32_t *rkey);
+
+/* Whether all of @loc, at the peer, has keys, with the rights @need: 0, or the
+ * errno with a message. */
+int verbs_check_rkeys(const struct weir_operand *operand, uint32_t need);
+
+/* Whether all of @job's memory at the peer is known there by a key for @q, and
+ * not for a connection that has ended: 0, or -ESTALE with a message. */
+int verbs_check_peer(const struct verbs_queue *q, struct weir_job *job);
+
+/* Whether all of @job's memory here has keys: 0 or an errno. */
+int verbs_check_keys(struct verbs_queue *q, struct weir_job *job);
+
+/* engine-atomic.c: whether atomics can be done at @domain by
+ * connections of @dma's reactor; else *@why says why not. */
+bool verbs_can_atomic(const struct weir_dma *dma,
+		      const struct weir_domain *domain, const char **why);
+
+/* Have capacity for what they fetch, known to the device; 0 or an errno. */
+int verbs_words_get(struct verbs_queue *q);
+void verbs_words_free(struct verbs_queue *q);
+
+/* @w, the next place, becomes that of @job, which is all of it. */
+void verbs_build_atomic(struct verbs_queue *q, struct weir_job *job,
+			struct verbs_wr *w, uint32_t rkey);
+
+/* engine-split.c: @job, whose area is set up, wants to be posted. */
+void verbs_enqueue(struct verbs_queue *q, struct weir_job *job);
+void verbs_dequeue(struct verbs_queue *q, struct weir_job *job);
+
+/* Make work requests as far as there is capacity. */
+void verbs_pump(struct verbs_queue *q);
+
+/*
+ * engine-request.c: post @request, after what was posted before, when
+ * there is capacity.  Returns 0, and .done is called once, perhaps inside; or
+ * -ENOTCONN.
+ */
+int verbs_request(struct verbs_queue *q, struct verbs_request *request);
+
+/* As far as there is capacity; none of them has a chance any more; @request
+ * is. */
+void verbs_requests_run(struct verbs_queue *q);
+void verbs_requests_give_up(struct verbs_queue *q);
+void verbs_request_end(struct verbs_queue *q, struct verbs_request *request,
+		       int err, int32_t code);
+/* message.c: what the messages of a queue need. */
+void verbs_sends_init(struct verbs_queue *q);
+
+/* As many as may go, up to VERBS_RUN.  Returns whether any did. */
+bool verbs_send_run(struct verbs_queue *q);
+
+/* Those that wait have no chance. */
+void verbs_send_give_up(struct verbs_queue *q);
+
+/* The message of @op has been sent, or @err. */
+void verbs_sent(struct weir_op *op, int err, int32_t code);
+
+/* engine-post.c: post what is in the ring. */
+void verbs_post(struct verbs_queue *q);
+
+/* What was posted before @tail has to end: it was cancelled, or its deadline
+ * has passed.  If it does not, the connection does; see .grace_ns. */
+void verbs_overdue(struct verbs_queue *q, uint64_t tail);
+
+/* What the connection ends with. */
+int verbs_end_of(enum ibv_wc_status status);
+
+/* @job ends if nothing of it is in flight. */
+void verbs_settle(struct weir_job *job);
+
+/* The connection is over, and the device may yet tell for which job. */
+static inline bool verbs_may_blame(const struct verbs_queue *q)
+{
+	return q->conn->state != WEIR_CONN_ESTABLISHED && !q->culprit &&
+	       q->head != q->tail;
+}
+
+/* Jobs that were held back for the one to blame end. */
+void verbs_release(struct verbs_queue *q);
+
+/* A step of a job came too late for the connection: it ends with the others. */
+void verbs_join(struct verbs_queue *q, struct weir_job *job);
+
+/* Told of a work request of a queue's. */
+void verbs_on_wr(struct weir_wr *wr, const struct ibv_wc *wc);
+
+static inline bool verbs_has_place(const struct verbs_queue *q)
+{
+	return q->tail - q->head < q->size;
+}
+
+/* The next place, verbs_at(q, q->tail), is used; say by whom. */
+static inline struct verbs_wr *verbs_take(struct verbs_queue *q)
+{
+	struct verbs_wr *w = verbs_at(q, q->tail);
+
+	w->wr.fn = verbs_on_wr;
+	w->q = q;
+	w->seq = q->tail++;
+	return w;
+}
+
+#endif /* RDMA_ENGINE_H */

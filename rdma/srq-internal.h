@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef RDMA_SRQ_INTERNAL_H
+#define RDMA_SRQ_INTERNAL_H
+
+/*
+ * Shared receive queues inside.
+ *
+ *	srq.c           create and destroy; what there is to know
+ *	srq-device.c    the queue of the device, and what that tells of it
+ *	srq-fill.c      bufs into it
+ *	srq-member.c    its QPs, from the first to what comes after the last
+ *	message-queued.c  messages to callbacks
+ *	message.c       sending
+ *	message-none.c  instead of all these, without verbs
+ *
+ * A buf that waits for a message is in a slot, whose address the device has:
+ *
+ *	FREE --post--> POSTED --message--> FREE, the buf is the callback's
+ *	                                   HELD, until there is a callback
+ *
+ * All of the device's is on a channel of the queue's own, which has capacity
+ * for as many completions as there are slots: so no number of connections can
+ * overrun it.
+ */
+
+#include <weir/rdma/channel.h>
+#include <weir/message.h>
+#include <weir/srq.h>
+
+#include "rdma/conn-internal.h"
+
+#define SRQ_BUCKETS 64
+
+struct srq_slot {
+	struct weir_wr wr;
+	struct weir_srq *srq;
+	struct weir_buf *buf;		/* NULL: FREE. */
+	struct srq_slot *next;		/* Free, or held by a connection. */
+	struct weir_message m;		/* Held. */
+	struct ibv_recv_wr recv;
+	struct ibv_sge sge;
+};
+
+/* When a channel will have told all that its queue has now. */
+struct srq_mark {
+	uint64_t empty_polls, completions;
+};
+
+/*
+ * A QP that receives from the queue.  It outlives its connection until the
+ * device has said that it takes nothing any more (LAST_WQE_REACHED), and what
+ * it had taken is told: a buf that it has would be lost with it.
+ *
+ *	LIVE --connection goes--> LAST --event, or time--> DRAIN --told--> freed
+ */
+enum srq_member_state { SRQ_LIVE, SRQ_LAST, SRQ_DRAIN };
+
+struct srq_member {
+	struct weir_srq *srq;
+	struct weir_conn *conn;		/* While LIVE. */
+	struct ibv_qp *qp;
+	uint32_t qp_num;
+	enum srq_member_state state;
+	bool ready;			/* It may have received something. */
+	bool last;			/* The event has come. */
+	struct weir_channel *channel;	/* Of its sends; and whether it is to be
+					 * freed with it. */
+	bool owns_channel;
+	uint32_t credits;		/* That it has reserved there. */
+	struct conn_beat *beat;		/* Of its keepalive, or NULL. */
+	bool orphans;			/* As the connection's. */
+	struct srq_mark mark;
+	struct weir_timer_node timer;
+	struct srq_member *next;	/* In the bucket, or of .leaving. */
+};
+
+/* Waits for a buf of the pool; outlives the queue until it is called. */
+struct srq_wait {
+	struct weir_op op;
+	struct weir_srq *srq;		/* NULL: it is gone. */
+};
+
+struct weir_srq {
+	struct reactor_obj obj;
+	struct weir_reactor *r;
+	struct weir_srq_opts opts;	/* With defaults filled in. */
+	uint32_t n_users;
+
+	/* From the first connection on. */
+	struct conn_device_ref *device_ref;
+	struct weir_srq *ref_next;
+	struct weir_channel *channel;
+	struct ibv_srq *srq;
+	struct weir_mmap *mmap;		/* Of its own pool. */
+	struct weir_pool *pool;
+	bool failed;			/* The channel has. */
+
+	struct srq_slot *slots, *free;
+	uint32_t n_posted, n_held;
+	bool limited;			/* The device watches .low. */
+	struct srq_wait *wait;
+	struct weir_timer_node again;	/* To wait for a buf. */
+	uint64_t again_ns;		/* How long after the next failure. */
+
+	struct srq_member *members[SRQ_BUCKETS];	/* LIVE ones. */
+	struct srq_member *leaving;
+	uint32_t n_leaving;
+	struct deferred deferred;
+	struct weir_srq_stats stats;
+};
+
+/* srq-device.c: make it for the device of @tap, if it is not. */
+int srq_bind(struct weir_srq *srq, struct conn_device_ref *device_ref);
+void srq_unbind(struct weir_srq *srq);
+
+/* Its own pool, and the memory of that: 0, or why the device keeps it. */
+int srq_free_memory(struct weir_srq *srq);
+
+/* An asynchronous event about one of the queues of @tap, or their QPs. */
+void srq_event(struct conn_device_ref *device_ref,
+	       const struct ibv_async_event *ev);
+
+/* srq-fill.c: slots, and bufs into the queue: if @all, however few. */
+int srq_slots_create(struct weir_srq *srq);
+void srq_slots_destroy(struct weir_srq *srq);
+void srq_slots_empty(struct weir_srq *srq);
+int srq_fill(struct weir_srq *srq, bool all);
+
+/* It has no buf any more, or is to give it back. */
+void srq_slot_free(struct srq_slot *slot);
+void srq_slot_drop(struct srq_slot *slot);
+
+/* Bufs that are with the queue, waiting for a message or a callback. */
+uint32_t srq_n_bufs(const struct weir_srq *srq);
+
+/* srq-member.c: @c is to have a QP with the queue, bound already. */
+int srq_join(struct weir_conn *c);
+void srq_joined(struct weir_conn *c);		/* There it is. */
+void srq_unjoin(struct weir_conn *c);		/* It could not be made. */
+
+/* @c has done with its QP and the channel of that, which are ours now. */
+void srq_leave(struct weir_conn *c);
+void srq_last(struct srq_member *m);
+void srq_run(struct deferred *deferred);
+void srq_bury_all(struct weir_srq *srq);
+struct weir_conn *srq_find(const struct weir_srq *srq, uint32_t qp_num);
+
+/* Whether all is told that was there when srq_mark_set() was called. */
+void srq_mark_set(const struct weir_srq *srq, struct srq_mark *mark);
+bool srq_mark_passed(const struct weir_srq *srq, const struct srq_mark *mark);
+
+/* message-queued.c: told of a slot's completion. */
+void message_on_wr(struct weir_wr *wr, const struct ibv_wc *wc);
+
+#endif /* RDMA_SRQ_INTERNAL_H */

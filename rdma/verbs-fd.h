@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef RDMA_VERBS_FD_H
+#define RDMA_VERBS_FD_H
+
+/*
+ * A descriptor that rdma-core gives us to wait on, as a source: that of a
+ * completion channel, of asynchronous events, of librdmacm's events.
+ *
+ * It goes on while the reactor stops, unlike other sources: what is in flight
+ * ends by what it tells.
+ *
+ * A simulated world has no descriptors of the system.  There the world looks
+ * itself, some time after anything else has happened, whether it is readable.
+ *
+ *	verbs_fd_init()           verbs_fd_close()
+ *	              OPEN -----------------------> CLOSED --> freed
+ *
+ * It is freed when the kernel has no request of it and nobody is inside
+ * verbs_fd_get() and verbs_fd_put(): a callback may close what called it.
+ */
+
+#include "reactor/group/deferred.h"
+#include "reactor/source.h"
+
+struct verbs_fd {
+	struct source source;
+	struct deferred deferred;
+	struct observer observer;
+	bool closed;
+	uint32_t refs;
+
+	/*
+	 * In the turn: it is readable, or verbs_fd_send() was called.  @err
+	 * is a negative errno if it will not be watched any more.  May close
+	 * it.
+	 */
+	void (*ready)(struct verbs_fd *vfd, int err);
+
+	/* In a simulated world: whether something is there that readability
+	 * does not tell.  NULL: there is no such thing. */
+	bool (*peek)(struct verbs_fd *vfd);
+
+	/* Free the memory. */
+	void (*release)(struct verbs_fd *vfd);
+};
+
+/*
+ * Watch @fd, which is made non-blocking, by .ready(), which is set, as are
+ * .peek and .release.  Nothing is to be given back after a failure.
+ */
+int verbs_fd_init(struct verbs_fd *vfd, struct weir_reactor *r,
+		  const char *what, int fd, uint32_t events);
+
+/* Any thread that holds what verbs_fd_close() comes after. */
+void verbs_fd_send(struct verbs_fd *vfd);
+
+/* @fd may be closed at once.  Nobody sends any more. */
+void verbs_fd_close(struct verbs_fd *vfd);
+
+static inline void verbs_fd_get(struct verbs_fd *vfd)
+{
+	vfd->refs++;
+}
+
+/* Returns whether it is still open; if not, it may be gone. */
+bool verbs_fd_put(struct verbs_fd *vfd);
+
+/* channel.c.  Any thread: the completion queue @cq is dead; it may be
+ * anybody's. */
+struct ibv_cq;
+void channel_cq_failed(const struct ibv_cq *cq);
+
+#endif /* RDMA_VERBS_FD_H */

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What goes wrong: drawn for each kind from a stream of its own, so that a run
+ * with fewer kinds, or with the first so many faults only, is the same run up
+ * to where it differs.
+ *
+ * The library's own fault points (base/fault.h) ask the world that runs on this
+ * thread.
+ */
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "sim/world.h"
+
+#define RATE 128
+#define N_ERRORS 8
+
+static _Thread_local struct weir_sim *world;	/* That runs here. */
+static atomic_int running;			/* In all threads. */
+
+static const char *const names[WEIR_SIM_FAULTS] = {
+	[WEIR_SIM_SHORT] = "short",
+	[WEIR_SIM_ERROR] = "error",
+	[WEIR_SIM_DELAY] = "delay",
+	[WEIR_SIM_REORDER] = "reorder",
+	[WEIR_SIM_STUCK] = "stuck",
+	[WEIR_SIM_EINTR] = "eintr",
+	[WEIR_SIM_EAGAIN] = "eagain",
+	[WEIR_SIM_REFUSED] = "refused",
+	[WEIR_SIM_FULL] = "full",
+	[WEIR_SIM_NOMEM] = "nomem",
+	[WEIR_SIM_SYSCALL] = "syscall",
+	[WEIR_SIM_REGISTER] = "register",
+	[WEIR_SIM_SLOW] = "slow",
+	[WEIR_SIM_CLOCK] = "clock",
+	[WEIR_SIM_RESET] = "reset",
+	[WEIR_SIM_STALL] = "stall",
+	[WEIR_SIM_CRASH] = "crash",
+	[WEIR_SIM_REVOKE] = "revoke",
+};
+
+const char *weir_sim_fault_name(unsigned int kind)
+{
+	return kind < WEIR_SIM_FAULTS ? names[kind] : NULL;
+}
+
+/* A swarm: half of the kinds, each from eight times as often to an eighth. */
+static uint32_t draw_rate(struct sim_rng *rng, uint32_t rate)
+{
+	uint64_t draw = sim_rng(rng);
+
+	if (draw & 1)
+		return 0;
+	rate = (uint32_t)(((uint64_t)rate << ((draw >> 1) % 7)) >> 3);
+	return rate ? rate : 1;
+}
+
+void sim_faults_init(struct weir_sim *sim, const struct weir_sim_opts *opts)
+{
+	uint32_t rate = opts->rate ? opts->rate : RATE;
+	struct sim_rng swarm;
+	uint32_t drawn;
+
+	sim->faults_max = opts->faults_max ? opts->faults_max : UINT64_MAX;
+	sim_rng_init(&swarm, sim->seed, 100);
+	for (unsigned int i = 0; i < WEIR_SIM_FAULTS; i++) {
+		sim_rng_init(&sim->fault_rng[i], sim->seed, 101 + i);
+		drawn = opts->flags & WEIR_SIM_SWARM ? draw_rate(&swarm, rate) :
+						       rate;
+		sim->fault_rate[i] = opts->faults >> i & 1 ? drawn : 0;
+	}
+}
+
+bool sim_fault(struct weir_sim *sim, enum weir_sim_fault kind,
+	       const char *where)
+{
+	uint32_t rate = sim->fault_rate[kind];
+
+	if (!rate || !sim->depth || sim->healed ||
+	    sim_below(&sim->fault_rng[kind], rate) ||
+	    sim->stats.faults_all >= sim->faults_max)
+		return false;
+	sim->stats.faults[kind]++;
+	sim->stats.faults_all++;
+	if (sim_traced(sim))
+		sim_trace(sim, "fault %llu: %s%s%s",
+			  (unsigned long long)sim->stats.faults_all,
+			  names[kind], where ? ": " : "", where ? where : "");
+	return true;
+}
+
+/* What the manual has for each call, short of what a program's own mistakes
+ * would be; the first is as likely as all others. */
+static const int errors[IO_KINDS][N_ERRORS] = {
+	[IO_READ] = { EIO, ENOMEM, ENOBUFS },
+	[IO_WRITE] = { EIO, ENOSPC, EDQUOT, EFBIG, EPERM, ENOMEM },
+	[IO_FSYNC] = { EIO, ENOSPC, EDQUOT },
+	[IO_FALLOCATE] = { EIO, ENOSPC, EDQUOT, EFBIG, EOPNOTSUPP, EPERM },
+	[IO_OPEN] = { EIO, EMFILE, ENFILE, EACCES, ENOMEM, ENOSPC, EROFS },
+	[IO_STATX] = { EIO, ENOMEM, EACCES },
+	[IO_RENAME] = { EIO, ENOSPC, EDQUOT, EACCES, EROFS, ENOMEM },
+	[IO_UNLINK] = { EIO, EACCES, EBUSY, EROFS, ENOMEM },
+	[IO_COPY_RANGE] = { EIO, ENOSPC, EDQUOT, EXDEV, EOPNOTSUPP, EFBIG,
+			    ENOMEM },
+	[IO_ACCEPT] = { EMFILE, ECONNABORTED, ENFILE, ENOBUFS, ENOMEM, EPERM,
+			EPROTO },
+	[IO_CONNECT] = { ECONNREFUSED, ETIMEDOUT, EHOSTUNREACH, ENETUNREACH,
+			 EADDRNOTAVAIL, EAGAIN, ECONNRESET },
+	[IO_RECV] = { ECONNRESET, ETIMEDOUT, ENOMEM, EHOSTUNREACH },
+	[IO_SEND] = { ECONNRESET, EPIPE, ETIMEDOUT, ENOBUFS, ENOMEM,
+		      EHOSTUNREACH },
+};
+
+/* Calls that fail alike have one row. */
+static enum io_kind row_of(const struct weir_op *op)
+{
+	switch (op->kind) {
+	case IO_READV:
+		return IO_READ;
+	case IO_WRITEV:
+		return IO_WRITE;
+	case IO_RECVMSG:
+		return IO_RECV;
+	case IO_SENDV:
+	case IO_SENDMSG:
+		return IO_SEND;
+	default:
+		return (enum io_kind)op->kind;
+	}
+}
+
+int sim_draw_error(struct weir_sim *sim, const struct weir_op *op)
+{
+	struct sim_rng *rng = &sim->fault_rng[WEIR_SIM_ERROR];
+	const int *row = errors[row_of(op)];
+	unsigned int n = 0;
+
+	while (n < N_ERRORS && row[n])
+		n++;
+	if (n < 2 || sim_rng(rng) & 1)
+		return n ? -row[0] : -EIO;
+	return -row[1 + sim_below(rng, n - 1)];
+}
+
+int weir_sim_fault(struct weir_sim *sim, enum weir_sim_fault kind)
+{
+	return (unsigned int)kind < WEIR_SIM_FAULTS &&
+	       sim_fault(sim, kind, "the user's");
+}
+
+void weir_sim_set_faults(struct weir_sim *sim, int on)
+{
+	struct sim_part *part;
+
+	sim->healed = !on;
+	if (on)
+		return;
+	sim_trace(sim, "no more faults");
+	sim_stuck_heal(sim);
+	for (part = sim->parts; part; part = part->next)
+		if (part->heal)
+			part->heal(part);
+}
+
+/* For base/fault.h: whether the point @name is to fail, in this thread. */
+static int decide(const char *name)
+{
+	if (!world)
+		return 0;
+	return sim_fault(world, strcmp(name, "malloc") ? WEIR_SIM_SYSCALL :
+							 WEIR_SIM_NOMEM, name);
+}
+
+void sim_faults_enter(struct weir_sim *sim)
+{
+	if (!sim->fault_rate[WEIR_SIM_NOMEM] &&
+	    !sim->fault_rate[WEIR_SIM_SYSCALL])
+		return;
+	world = sim;
+	if (!atomic_fetch_add(&running, 1))
+		fault_ask(decide);
+}
+
+void sim_faults_leave(struct weir_sim *sim)
+{
+	if (world != sim)
+		return;
+	world = NULL;
+	if (atomic_fetch_sub(&running, 1) == 1)
+		fault_ask(NULL);
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What names a path in a simulated world: open, statx, rename, unlink. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "sim/file.h"
+
+#define COMPONENT_MAX 255
+
+/* The directory that @dirfd is open on, with a slash if it has a name. */
+static int begin_at(struct weir_sim *sim, int dirfd, char *ret)
+{
+	struct sim_fd *f;
+	struct file *file;
+
+	*ret = 0;
+	if (dirfd == AT_FDCWD)
+		return 0;
+	f = sim_fd_find(dirfd);
+	if (!f || f->sim != sim)
+		return -EBADF;
+	if (f->dead)
+		return -EIO;
+	file = file_of(f);
+	if (!file || (file->inode && file->inode->kind != INODE_DIR))
+		return -ENOTDIR;
+	snprintf(ret, PATH_BYTES, "%s", file->dir);
+	return 0;
+}
+
+int path_resolve(struct weir_sim *sim, int dirfd, const char *path, char *ret)
+{
+	size_t at, len;
+	int err;
+
+	if (!*path)
+		return -ENOENT;
+	err = begin_at(sim, *path == '/' ? AT_FDCWD : dirfd, ret);
+	if (err)
+		return err;
+	at = strlen(ret);
+	for (; *path; path += len) {
+		len = strcspn(path, "/");
+		if (len > COMPONENT_MAX || at + len + 2 > PATH_BYTES)
+			return -ENAMETOOLONG;
+		if (len && !(len == 1 && *path == '.')) {
+			if (at)
+				ret[at++] = '/';
+			memcpy(ret + at, path, len);
+			at += len;
+		}
+		if (!len)
+			len = 1;
+	}
+	ret[at] = 0;
+	return 0;
+}
+
+static struct file *file_make(struct sim_files *files, struct inode *i,
+			      const char *dir, int flags)
+{
+	size_t len = strlen(dir) + 1;
+	struct file *file = calloc(1, sizeof(*file) + len);
+
+	if (!file)
+		return NULL;
+	file->files = files;
+	file->f.flags = (uint32_t)flags;
+	memcpy(file->dir, dir, len);
+	file->inode = i;
+	if (i) {
+		inode_get(i);
+		file->errors = i->errors;
+	}
+	return file;
+}
+
+static int give_number(struct file *file)
+{
+	int fd = sim_fd_open(file->files->sim, &file->f, &file_class);
+
+	if (fd < 0) {
+		if (file->inode)
+			inode_put(file->inode);
+		free(file);
+	}
+	return fd;
+}
+
+static int open_dir(struct sim_files *files, const char *path, int flags)
+{
+	struct file *file;
+
+	if (flags & O_CREAT)
+		return flags & O_EXCL ? -EEXIST : -EISDIR;
+	if ((flags & O_ACCMODE) != O_RDONLY)
+		return -EISDIR;
+	if (flags & O_DIRECT)
+		return -EINVAL;
+	file = file_make(files, name_inode(files, path), path, flags);
+	return file ? give_number(file) : -ENOMEM;
+}
+
+/* A new file of that name, with one reference of the caller's. */
+static int create(struct sim_files *files, const char *path, mode_t mode,
+		  struct inode **ret)
+{
+	struct name *name = name_make(files, path);
+	struct inode *i;
+	int err;
+
+	i = name ? inode_make(files, INODE_FILE, S_IFREG | (mode & 07777)) :
+		   NULL;
+	if (!i)
+		return -ENOMEM;
+	err = names_change(files, name, i, NULL, NULL);
+	if (err)
+		inode_put(i);
+	else
+		*ret = i;
+	return err;
+}
+
+int inode_open(struct inode *i, int flags)
+{
+	struct file *file = file_make(i->files, i, "", flags);
+	int fd = file ? give_number(file) : -ENOMEM;
+	int err;
+
+	if (fd < 0 || !(flags & O_TRUNC) || i->kind != INODE_FILE ||
+	    flags & O_PATH)
+		return fd;
+	err = inode_resize(i, 0);
+	if (err)
+		sim_fd_close(&file->f);
+	return err ? err : fd;
+}
+
+int path_open(struct sim_files *files, const char *path, int flags, mode_t mode)
+{
+	struct inode *i = name_inode(files, path);
+	int fd;
+
+	if ((flags & O_TMPFILE) == O_TMPFILE)
+		return -EOPNOTSUPP;
+	if ((flags & (O_CREAT | O_DIRECTORY)) == (O_CREAT | O_DIRECTORY))
+		return -EINVAL;
+	if (dir_exists(files, path))
+		return open_dir(files, path, flags);
+	if (i && (flags & O_CREAT) && (flags & O_EXCL))
+		return -EEXIST;
+	if (i && (flags & O_DIRECTORY))
+		return -ENOTDIR;
+	if (i)
+		return inode_open(i, flags);
+	if (has_file_above(files, path))
+		return -ENOTDIR;
+	if (!(flags & O_CREAT))
+		return -ENOENT;
+	fd = create(files, path, mode, &i);
+	if (fd)
+		return fd;
+	fd = inode_open(i, flags);
+	inode_put(i);
+	return fd;
+}
+
+static uint64_t number_of(const char *dir)
+{
+	uint64_t sum = UINT64_C(0xcbf29ce484222325);
+
+	for (; *dir; dir++)
+		sum = (sum ^ (unsigned char)*dir) * UINT64_C(0x100000001b3);
+	return sum | UINT64_C(1) << 63;
+}
+
+static void tell_time(struct statx_timestamp *ret, uint64_t ns)
+{
+	ret->tv_sec = (int64_t)(ns / WEIR_SEC);
+	ret->tv_nsec = (uint32_t)(ns % WEIR_SEC);
+}
+
+static void tell(struct statx *ret, const struct inode *i)
+{
+	ret->stx_mode = (uint16_t)i->mode;
+	if (i->kind != INODE_DIR)
+		ret->stx_nlink = i->links;
+	ret->stx_ino = i->number;
+	ret->stx_size = i->size;
+	ret->stx_blocks = (ranges_in(&i->held, 0, UINT64_MAX) + 511) / 512;
+	if (i->kind == INODE_DISK) {
+		ret->stx_size = 0;
+		ret->stx_rdev_major = 259;
+		ret->stx_rdev_minor = i->number;
+	}
+	tell_time(&ret->stx_mtime, i->changed_ns);
+	tell_time(&ret->stx_ctime, i->changed_ns);
+	tell_time(&ret->stx_atime, i->changed_ns);
+#ifdef STATX_DIOALIGN
+	if (i->kind != INODE_DIR) {
+		ret->stx_mask |= STATX_DIOALIGN;
+		ret->stx_dio_mem_align = DIRECT_MEM;
+		ret->stx_dio_offset_align = i->align;
+	}
+#endif
+}
+
+static int64_t stat_now(struct sim_files *files, struct weir_op *op)
+{
+	const char *path = (const char *)(uintptr_t)op->u.io.addr;
+	struct statx st = { .stx_mask = STATX_BASIC_STATS, .stx_nlink = 2,
+			    .stx_mode = S_IFDIR | 0755, .stx_blksize = CHUNK };
+	bool itself = !*path && op->u.io.flags & AT_EMPTY_PATH;
+	char name[PATH_BYTES] = "";
+	struct inode *i = NULL;
+	struct sim_fd *f;
+	int err = 0;
+
+	if (itself && op->u.io.fd != AT_FDCWD) {
+		f = sim_fd_find(op->u.io.fd);
+		if (!f || f->sim != files->sim)
+			return -EBADF;
+		if (f->dead)
+			return -EIO;
+		if (!file_of(f))
+			return -EOPNOTSUPP;
+		i = file_of(f)->inode;
+		snprintf(name, sizeof(name), "%s", file_of(f)->dir);
+	} else if (!itself) {
+		err = path_resolve(files->sim, op->u.io.fd, path, name);
+		i = err ? NULL : name_inode(files, name);
+		if (!err && !i && !dir_exists(files, name))
+			err = has_file_above(files, name) ? -ENOTDIR : -ENOENT;
+	}
+	if (err)
+		return err;
+	st.stx_ino = number_of(name);
+	if (i)
+		tell(&st, i);
+	memcpy((void *)(uintptr_t)op->u.io.aux, &st, sizeof(st));
+	return 0;
+}
+
+static int check_rename(struct sim_files *files, const char *from,
+			const char *to, uint32_t flags)
+{
+	struct inode *target = name_inode(files, to);
+
+	if (flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE) ||
+	    flags == (RENAME_NOREPLACE | RENAME_EXCHANGE))
+		return -EINVAL;
+	if (dir_exists(files, from))
+		return -EXDEV;
+	if (!name_inode(files, from))
+		return has_file_above(files, from) ? -ENOTDIR : -ENOENT;
+	if (flags & RENAME_NOREPLACE && (target || dir_exists(files, to)))
+		return -EEXIST;
+	if (dir_exists(files, to))
+		return flags & RENAME_EXCHANGE ? -EXDEV : -EISDIR;
+	if (flags & RENAME_EXCHANGE && !target)
+		return -ENOENT;
+	return !target && has_file_above(files, to) ? -ENOTDIR : 0;
+}
+
+static int64_t rename_now(struct sim_files *files, struct weir_op *op,
+			  const char *from, const char *to)
+{
+	int err = check_rename(files, from, to, op->u.io.flags);
+	struct name *a, *b;
+	struct inode *i;
+
+	if (err)
+		return err;
+	a = name_find(files, from);
+	b = name_make(files, to);
+	if (!b)
+		return -ENOMEM;
+	if (a == b)
+		return 0;
+	if (op->u.io.flags & RENAME_EXCHANGE)
+		return names_change(files, a, b->now, b, a->now);
+	i = a->now;
+	return names_change(files, a, NULL, b, i);
+}
+
+static int64_t unlink_now(struct sim_files *files, struct weir_op *op,
+			  const char *path)
+{
+	bool dir = op->u.io.flags & AT_REMOVEDIR;
+
+	if (op->u.io.flags & ~(uint32_t)AT_REMOVEDIR)
+		return -EINVAL;
+	if (dir_exists(files, path)) {
+		if (!dir)
+			return -EISDIR;
+		if (!*path)
+			return -EBUSY;
+		if (!dir_is_empty(files, path))
+			return -ENOTEMPTY;
+	} else if (!name_inode(files, path)) {
+		return has_file_above(files, path) ? -ENOTDIR : -ENOENT;
+	} else if (dir) {
+		return -ENOTDIR;
+	}
+	return names_change(files, name_find(files, path), NULL, NULL, NULL);
+}
+
+/* Whether the power of @path was cut since @op began. */
+static bool is_cut(const struct sim_files *files, const struct weir_op *op,
+		   const char *path)
+{
+	const struct cut *cut;
+
+	for (cut = files->cuts; cut; cut = cut->next) {
+		if ((int32_t)(cut->serial - sim_io_serial(op)) < 0)
+			break;
+		if (begins_with(path, cut->prefix))
+			return true;
+	}
+	return false;
+}
+
+/* The names of @op: the second one of a rename alone. */
+static int resolve(struct weir_sim *sim, const struct weir_op *op, char *name,
+		   char *to)
+{
+	const char *path = (const char *)(uintptr_t)op->u.io.addr;
+	const char *other = (const char *)(uintptr_t)op->u.io.aux;
+	int err = path_resolve(sim, op->u.io.fd, path, name);
+
+	if (!err && op->kind == IO_RENAME)
+		err = path_resolve(sim, op->u.io.fd, other, to);
+	return err;
+}
+
+bool sim_path_is_cut(struct weir_sim *sim, const struct weir_op *op)
+{
+	char name[PATH_BYTES], to[PATH_BYTES];
+	struct sim_files *files = files_of(sim);
+
+	if (!files || !files->cuts)
+		return false;
+	return resolve(sim, op, name, to) || is_cut(files, op, name) ||
+	       (op->kind == IO_RENAME && is_cut(files, op, to));
+}
+
+int64_t sim_path_call(struct weir_sim *sim, struct weir_op *op)
+{
+	const char *path = (const char *)(uintptr_t)op->u.io.addr;
+	struct sim_files *files = files_of(sim);
+	char name[PATH_BYTES], to[PATH_BYTES];
+	int err;
+
+	if (!files)
+		return -ENOMEM;
+	if (op->kind == IO_STATX && !*path)
+		return op->u.io.flags & AT_EMPTY_PATH ? stat_now(files, op) :
+							-ENOENT;
+	err = resolve(sim, op, name, to);
+	if (err)
+		return err;
+	if (is_cut(files, op, name) ||
+	    (op->kind == IO_RENAME && is_cut(files, op, to)))
+		return -EIO;
+	switch (op->kind) {
+	case IO_OPEN:
+		return path_open(files, name, (int)op->u.io.flags,
+				 (mode_t)op->u.io.len);
+	case IO_STATX:
+		return stat_now(files, op);
+	case IO_RENAME:
+		return rename_now(files, op, name, to);
+	default:
+		return unlink_now(files, op, name);
+	}
+}

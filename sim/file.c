@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Simulated files: what descriptors do. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/file.h"
+
+struct file *file_of(struct sim_fd *f)
+{
+	return f->cls == &file_class ? weir_container_of(f, struct file, f) :
+				       NULL;
+}
+
+static bool may(const struct file *file, bool write)
+{
+	uint32_t mode = file->f.flags & O_ACCMODE;
+
+	if (file->f.flags & O_PATH)
+		return false;
+	return mode == O_RDWR || mode == (write ? O_WRONLY : O_RDONLY);
+}
+
+static bool is_dir(const struct file *file)
+{
+	return !file->inode || file->inode->kind == INODE_DIR;
+}
+
+static bool is_direct(const struct file *file)
+{
+	return file->f.flags & O_DIRECT;
+}
+
+static bool piece_is_aligned(const void *addr, uint64_t len, uint32_t align)
+{
+	return !((uintptr_t)addr & (DIRECT_MEM - 1)) && !(len & (align - 1));
+}
+
+/* What O_DIRECT wants of memory, length and offset. */
+static bool is_aligned(const struct file *file, const struct io_step *step,
+		       uint64_t off)
+{
+	uint32_t align = file->inode->align;
+
+	if (!is_direct(file))
+		return true;
+	if (off & (align - 1))
+		return false;
+	if (!step->n)
+		return piece_is_aligned(step->addr, step->len, align);
+	for (uint32_t i = 0; i < step->n; i++)
+		if (!piece_is_aligned(step->iov[i].iov_base,
+				      step->iov[i].iov_len, align))
+			return false;
+	return true;
+}
+
+static int64_t file_read(struct sim_fd *f, const struct io_step *step)
+{
+	struct file *file = file_of(f);
+	bool stream = step->off == WEIR_OFF_STREAM;
+	uint64_t off = stream ? file->pos : step->off;
+	uint64_t len = sim_step_len(step), good;
+	struct inode *i = file->inode;
+
+	if (!may(file, false))
+		return -EBADF;
+	if (is_dir(file))
+		return -EISDIR;
+	if (off >= i->size || !len)
+		return 0;
+	if (!is_aligned(file, step, off))
+		return -EINVAL;
+	if (len > i->size - off)
+		len = i->size - off;
+	good = ranges_first(&i->bad[0], off, off + len) - off;
+	if (!good)
+		return -EIO;
+	inode_read(i, step, good, off);
+	if (stream)
+		file->pos += good;
+	return (int64_t)good;
+}
+
+/* Of @len bytes at @off, those that the medium takes; none: why. */
+static int64_t takes(const struct file *file, uint64_t off, uint64_t len)
+{
+	const struct inode *i = file->inode;
+	uint64_t end = off + len, good;
+
+	if (i->kind == INODE_DISK && end > i->size)
+		end = i->size;
+	if (i->kind == INODE_FILE)
+		end = inode_capacity(i, off, end);
+	if (is_direct(file))
+		end -= (end - off) & (i->align - 1);
+	if (end <= off)
+		return -ENOSPC;
+	if (!is_direct(file))
+		return (int64_t)(end - off);
+	good = ranges_first(&i->bad[1], off, end) - off;
+	return good ? (int64_t)good : -EIO;
+}
+
+/* What was written there is part of the file. */
+static int64_t account(struct file *file, uint64_t off, uint64_t len)
+{
+	struct inode *i = file->inode;
+	uint64_t end = off + len;
+	int err = 0;
+
+	if (i->kind == INODE_FILE) {
+		err = ranges_add(&i->held, off, end);
+		if (!err && end > i->size)
+			err = inode_resize(i, end);
+	}
+	if (!err && file->f.flags & O_DSYNC) {
+		err = inode_sync(i, off, end);
+		file->errors = i->errors;
+	}
+	return err ? err : (int64_t)len;
+}
+
+static int64_t file_write(struct sim_fd *f, const struct io_step *step)
+{
+	struct file *file = file_of(f);
+	bool stream = step->off == WEIR_OFF_STREAM;
+	uint64_t off = stream ? file->pos : step->off;
+	uint64_t len = sim_step_len(step);
+	struct inode *i = file->inode;
+	int64_t n;
+
+	if (!may(file, true))
+		return -EBADF;
+	if (file->f.flags & O_APPEND && i->kind == INODE_FILE)
+		off = i->size;
+	if (!len)
+		return 0;
+	if (off >= INT64_MAX)
+		return -EFBIG;
+	if (len > INT64_MAX - off)
+		len = INT64_MAX - off;
+	if (!is_aligned(file, step, off))
+		return -EINVAL;
+	n = takes(file, off, len);
+	if (n > 0)
+		n = inode_write(i, step, (uint64_t)n, off);
+	if (n > 0)
+		n = account(file, off, (uint64_t)n);
+	if (n > 0 && stream)
+		file->pos = off + (uint64_t)n;
+	return n;
+}
+
+static int64_t sync_now(struct file *file)
+{
+	struct inode *i = file->inode;
+
+	if (file->f.flags & O_PATH)
+		return -EBADF;
+	if (is_dir(file)) {
+		names_sync(file->files, file->dir);
+		return 0;
+	}
+	inode_sync(i, 0, UINT64_MAX);
+	if (file->errors == i->errors)
+		return 0;
+	file->errors = i->errors;
+	return -EIO;
+}
+
+static int punch(struct inode *i, uint64_t from, uint64_t to, bool allocate)
+{
+	int err = inode_zero(i, from, to);
+
+	if (err)
+		return err;
+	return allocate ? ranges_add(&i->held, from, to) :
+			  ranges_del(&i->held, from, to);
+}
+
+/* As the block layer has it: nothing to allocate, and whole sectors. */
+static int allocate_disk(struct inode *i, int mode, uint64_t from, uint64_t to)
+{
+	int kinds = mode & ~FALLOC_FL_KEEP_SIZE;
+
+	if (kinds != FALLOC_FL_PUNCH_HOLE && kinds != FALLOC_FL_ZERO_RANGE)
+		return -EOPNOTSUPP;
+	if (to > i->size && mode & FALLOC_FL_KEEP_SIZE)
+		to = i->size;
+	if (to > i->size || from >= to || (from | to) & (i->align - 1))
+		return -EINVAL;
+	return inode_zero(i, from, to);
+}
+
+static int64_t allocate(struct file *file, int mode, uint64_t from,
+			uint64_t len)
+{
+	int kinds = mode & ~FALLOC_FL_KEEP_SIZE;
+	struct inode *i = file->inode;
+	uint64_t to = from + len;
+	int err;
+
+	if (!may(file, true))
+		return -EBADF;
+	if (!len)
+		return -EINVAL;
+	if ((kinds && kinds != FALLOC_FL_PUNCH_HOLE &&
+	     kinds != FALLOC_FL_ZERO_RANGE) || mode == FALLOC_FL_PUNCH_HOLE)
+		return -EOPNOTSUPP;
+	if (i->kind == INODE_DISK)
+		return allocate_disk(i, mode, from, to);
+	if (kinds != FALLOC_FL_PUNCH_HOLE && inode_capacity(i, from, to) < to)
+		return -ENOSPC;
+	err = kinds ? punch(i, from, to, kinds == FALLOC_FL_ZERO_RANGE) :
+		      ranges_add(&i->held, from, to);
+	if (!err && !(mode & FALLOC_FL_KEEP_SIZE) && to > i->size)
+		err = inode_resize(i, to);
+	return err;
+}
+
+static int64_t file_call(struct sim_fd *f, struct weir_op *op)
+{
+	struct file *file = file_of(f);
+
+	switch (op->kind) {
+	case IO_FSYNC:
+		return sync_now(file);
+	case IO_FALLOCATE:
+		return allocate(file, (int)op->u.io.flags, op->u.io.off,
+				op->u.io.len);
+	default:
+		return -ENOTSOCK;
+	}
+}
+
+/* A write past the cache, of which some whole sectors are done all the same. */
+static void write_in_part(struct file *file, const struct weir_op *op)
+{
+	struct inode *i = file->inode;
+	struct io_step step, part;
+	uint64_t off;
+
+	io_step_next(op, &step);
+	off = step.off == WEIR_OFF_STREAM ? file->pos : step.off;
+	if (step.n || !may(file, true) || !is_aligned(file, &step, off) ||
+	    takes(file, off, step.len) < (int64_t)step.len ||
+	    off + step.len > i->size)
+		return;
+	for (uint64_t at = 0; at < step.len; at += i->align) {
+		if (sim_rng(&i->files->rng) & 1)
+			continue;
+		part = (struct io_step){ .addr = (char *)step.addr + at,
+					 .len = i->align };
+		if (inode_write(i, &part, part.len, off + at) < 0)
+			return;
+	}
+}
+
+/* An error was drawn for @op: what it leaves behind. */
+static void file_failed(struct sim_fd *f, struct weir_op *op)
+{
+	struct file *file = file_of(f);
+
+	if (is_dir(file))
+		return;
+	if (op->kind == IO_WRITE && is_direct(file))
+		write_in_part(file, op);
+	if (op->kind != IO_FSYNC)
+		return;
+	inode_sync_failed(file->inode);
+	file->errors = file->inode->errors;
+}
+
+static uint64_t file_delay(struct sim_fd *f, const struct weir_op *op)
+{
+	bool disk = op->kind == IO_FSYNC || f->flags & (O_DIRECT | O_DSYNC);
+
+	return sim_latency(f->sim, disk ? WEIR_SIM_DISK : WEIR_SIM_FILE);
+}
+
+/* What is short with O_DIRECT is so by whole sectors. */
+static uint32_t file_grain(struct sim_fd *f)
+{
+	struct file *file = file_of(f);
+
+	return is_direct(file) ? file->inode->align : 1;
+}
+
+static void file_release(struct sim_fd *f)
+{
+	struct file *file = file_of(f);
+
+	if (file->inode)
+		inode_put(file->inode);
+	free(file);
+}
+
+const struct sim_fd_class file_class = {
+	.name = "file",
+	.device = WEIR_SIM_FILE,
+	.read = file_read,
+	.write = file_write,
+	.call = file_call,
+	.failed = file_failed,
+	.grain = file_grain,
+	.delay = file_delay,
+	.release = file_release,
+};

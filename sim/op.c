@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An operation's way in a world:
+ *
+ *	submit --> QUEUED --> BUSY --> (the step) --> DONE --> reap
+ *	   full       |         |          |  \                  |
+ *	              |       STUCK        |   WAITING           | a short step
+ *	              v cancel  v healed   v      ^ |            v
+ *	            -ECANCELED             DONE   +-+ changed    QUEUED
+ *
+ * QUEUED, BUSY and, for a while, STUCK have an event; the step is done when
+ * BUSY's comes.  WAITING is in the descriptor's list, STUCK in the world's,
+ * DONE in the reactor's.  What all of it needs lies in the operation itself, so
+ * a submission cannot fail for want of memory.
+ */
+#include <string.h>
+
+#include "sim/world.h"
+
+#define STUCK_NS (30 * WEIR_SEC)
+
+enum io_state {
+	QUEUED,
+	BUSY,
+	STUCK,
+	WAITING,
+	DONE,
+};
+
+/* In op->reserved. */
+struct sim_io {
+	struct sim_event event;
+	struct sim_fd *f;	/* NULL: it has none, or one that is not open. */
+	uint32_t serial;
+	uint8_t state;		/* enum io_state */
+};
+
+_Static_assert(sizeof(struct sim_io) <= sizeof(((struct weir_op *)0)->reserved),
+	       "has to fit");
+
+static struct sim_io *io_of(struct weir_op *op)
+{
+	return (struct sim_io *)(void *)op->reserved;
+}
+
+static struct weir_op *op_of(struct sim_event *ev)
+{
+	return weir_container_of(ev, struct weir_op, reserved);
+}
+
+/* Its place is another's now. */
+static void leave(struct weir_sim *sim, struct weir_op *op)
+{
+	struct sim_io *io = io_of(op);
+
+	sim_unqueue(sim, &io->event);
+	if (!(op->flags & OP_QUEUED))
+		return;
+	if (io->state == STUCK)
+		op_queue_del(&sim->stuck, op);
+	else if (io->state == WAITING)
+		op_queue_del(&io->f->waiting, op);
+	else
+		op_queue_del(&sim_of(op->reactor)->done, op);
+}
+
+static void let_go(struct weir_op *op)
+{
+	struct sim_io *io = io_of(op);
+
+	if (io->f)
+		sim_fd_unuse(io->f);
+	io->f = NULL;
+}
+
+void sim_io_done(struct weir_sim *sim, struct weir_op *op, int64_t res)
+{
+	struct sim_reactor *sr = sim_of(op->reactor);
+	struct weir_op *first = sr->done.first;
+
+	io_of(op)->state = DONE;
+	op->res = res;
+	sim_mix(sim, (uint64_t)io_of(op)->serial << 8 | op->kind);
+	sim_mix(sim, (uint64_t)res);
+	if (sim_traced(sim))
+		sim_trace(sim, "reactor %u: %s %u: %lld", sr->id, sim_io_name(op),
+			  io_of(op)->serial, (long long)res);
+	if (first && sim_fault(sim, WEIR_SIM_REORDER, sim_io_name(op))) {
+		/* The one that would have been first is told last. */
+		op_queue_del(&sr->done, first);
+		op_queue_push(&sr->done, op);
+		op = first;
+	}
+	op_queue_push(&sr->done, op);
+}
+
+/* What must be done whatever happens, or has no device that could fail. */
+static bool never_fails(const struct weir_op *op)
+{
+	return op->kind == IO_CLOSE || op->kind == IO_NOP ||
+	       op->kind == IO_WORK || op->kind == IO_POLL;
+}
+
+static bool may_be_interrupted(const struct weir_op *op)
+{
+	return !never_fails(op) && op->kind != IO_CONNECT &&
+	       op->kind != IO_COPY_RANGE;
+}
+
+static int fail(struct weir_sim *sim, struct weir_op *op)
+{
+	struct sim_fd *f = io_of(op)->f;
+
+	if (f && f->fd >= 0 && !f->dead && f->cls->failed) {
+		io_acquire(op);
+		f->cls->failed(f, op);
+		io_release(op);
+	}
+	return sim_draw_error(sim, op);
+}
+
+static void io_fire(struct weir_sim *sim, struct sim_event *ev)
+{
+	struct weir_op *op = op_of(ev);
+	struct sim_io *io = io_of(op);
+	int64_t res;
+
+	leave(sim, op);
+	io->state = BUSY;
+	if (!never_fails(op) && sim_fault(sim, WEIR_SIM_ERROR, sim_io_name(op)))
+		res = fail(sim, op);
+	else if (may_be_interrupted(op) &&
+		 sim_fault(sim, WEIR_SIM_EINTR, sim_io_name(op)))
+		res = -EINTR;
+	else
+		res = sim_call(sim, io->f, op);
+	if (res != SIM_NOT_YET) {
+		sim_io_done(sim, op, res);
+		return;
+	}
+	io->state = WAITING;
+	op_queue_push(&io->f->waiting, op);
+}
+
+static enum weir_sim_device device_of(struct weir_op *op)
+{
+	struct sim_fd *f = io_of(op)->f;
+
+	switch (op->kind) {
+	case IO_NOP:
+		return WEIR_SIM_NOP;
+	case IO_WORK:
+		return WEIR_SIM_WORKER;
+	case IO_FSYNC:
+		return WEIR_SIM_DISK;
+	default:
+		return f ? f->cls->device : WEIR_SIM_FILE;
+	}
+}
+
+/* Until the first worker that is free has done what takes @ns. */
+static uint64_t worker_delay(struct weir_sim *sim, struct sim_reactor *sr,
+			     uint64_t ns)
+{
+	uint64_t *free_ns = &sr->worker_ns[0];
+
+	for (uint32_t i = 1; i < sr->workers; i++)
+		if (sr->worker_ns[i] < *free_ns)
+			free_ns = &sr->worker_ns[i];
+	if (*free_ns < sim->now_ns)
+		*free_ns = sim->now_ns;
+	/* None ends together with the one before it. */
+	*free_ns += ns + 1;
+	return *free_ns - sim->now_ns;
+}
+
+static uint64_t delay(struct weir_sim *sim, struct weir_op *op)
+{
+	struct sim_fd *f = io_of(op)->f;
+	uint64_t ns = f && f->cls->delay ? f->cls->delay(f, op) :
+					   sim_latency(sim, device_of(op));
+
+	if (sim_fault(sim, WEIR_SIM_DELAY, sim_io_name(op)))
+		ns *= 2 + sim_below(&sim->fault_rng[WEIR_SIM_DELAY], 1000);
+	if (op->kind == IO_WORK)
+		return worker_delay(sim, sim_of(op->reactor), ns);
+	return ns;
+}
+
+/* Its power was cut: it fails, and soon. */
+static bool is_cut(struct weir_sim *sim, struct weir_op *op)
+{
+	struct sim_fd *f = io_of(op)->f;
+
+	return f ? f->dead : sim_names_path(op) && sim_path_is_cut(sim, op);
+}
+
+/* The device has it.  Half of what is stuck moves by itself some time. */
+static void begin(struct weir_sim *sim, struct weir_op *op)
+{
+	struct sim_io *io = io_of(op);
+	uint64_t ns = delay(sim, op);
+
+	if (op->kind != IO_CLOSE && !is_cut(sim, op) &&
+	    sim_fault(sim, WEIR_SIM_STUCK, sim_io_name(op))) {
+		io->state = STUCK;
+		op_queue_push(&sim->stuck, op);
+		if (sim_rng(&sim->fault_rng[WEIR_SIM_STUCK]) & 1)
+			sim_at(sim, &io->event, STUCK_NS);
+		return;
+	}
+	io->state = BUSY;
+	sim_at(sim, &io->event, ns);
+}
+
+static void queue_fire(struct weir_sim *sim, struct sim_event *ev)
+{
+	struct weir_op *op = op_of(ev);
+
+	io_of(op)->event.fire = io_fire;
+	begin(sim, op);
+}
+
+static void enqueue(struct weir_sim *sim, struct weir_op *op)
+{
+	struct sim_io *io = io_of(op);
+
+	if (sim_fault(sim, WEIR_SIM_FULL, sim_io_name(op))) {
+		io->state = QUEUED;
+		io->event.fire = queue_fire;
+		sim_at(sim, &io->event, delay(sim, op));
+		return;
+	}
+	io->event.fire = io_fire;
+	begin(sim, op);
+}
+
+static bool names_fd(const struct weir_op *op)
+{
+	return op->kind != IO_NOP && op->kind != IO_WORK && !sim_names_path(op);
+}
+
+static bool is_workers(const struct weir_op *op)
+{
+	return op->kind == IO_WORK || op->kind == IO_COPY_RANGE;
+}
+
+void sim_submit(struct weir_reactor *r, struct weir_op *op)
+{
+	struct weir_sim *sim = sim_of(r)->sim;
+	struct sim_io *io = io_of(op);
+
+	memset(io, 0, sizeof(*io));
+	io->serial = ++sim->serial;
+	if (names_fd(op))
+		io->f = sim_fd_find(op->u.io.fd);
+	if (io->f && io->f->sim != sim)
+		io->f = NULL;
+	if (io->f)
+		sim_fd_use(io->f);
+	if (sim_traced(sim))
+		sim_trace(sim, "reactor %u: %s %u begins, on %d", sim_of(r)->id,
+			  sim_io_name(op), io->serial, sim_fd_number(io->f));
+	if (is_workers(op) && sim_worker_ensure(r))
+		sim_io_done(sim, op, -EAGAIN);
+	else
+		enqueue(sim, op);
+}
+
+int sim_worker_ensure(struct weir_reactor *r)
+{
+	struct sim_reactor *sr = sim_of(r);
+
+	if (!sr->has_worker && sim_fault(sr->sim, WEIR_SIM_REFUSED, "worker"))
+		return -EAGAIN;
+	sr->has_worker = true;
+	return 0;
+}
+
+void sim_io_again(struct weir_sim *sim, struct weir_op *op)
+{
+	io_of(op)->event.fire = io_fire;
+	io_of(op)->state = BUSY;
+	sim_at(sim, &io_of(op)->event, sim_latency(sim, device_of(op)));
+}
+
+void sim_stuck_again(struct weir_sim *sim,
+		     bool (*which)(struct weir_op *op, void *arg), void *arg)
+{
+	struct weir_op *op, *next;
+
+	for (op = sim->stuck.first; op; op = next) {
+		next = op->next;
+		if (!which(op, arg))
+			continue;
+		op_queue_del(&sim->stuck, op);
+		sim_unqueue(sim, &io_of(op)->event);
+		sim_io_again(sim, op);
+	}
+}
+
+static bool every(struct weir_op *op, void *arg)
+{
+	(void)op, (void)arg;
+	return true;
+}
+
+void sim_stuck_heal(struct weir_sim *sim)
+{
+	sim_stuck_again(sim, every, NULL);
+}
+
+static bool is_on(struct weir_op *op, void *arg)
+{
+	return io_of(op)->f == arg;
+}
+
+void sim_stuck_fd(struct sim_fd *f)
+{
+	sim_stuck_again(f->sim, is_on, f);
+}
+
+uint32_t sim_io_serial(const struct weir_op *op)
+{
+	return ((const struct sim_io *)(const void *)op->reserved)->serial;
+}
+
+/* What waits for a peer, or for its turn, can be taken back; what a disk has
+ * begun can not, and a worker's call may or may not have begun. */
+static bool can_be_cancelled(struct weir_sim *sim, struct weir_op *op)
+{
+	const struct sim_io *io = io_of(op);
+
+	switch (io->state) {
+	case QUEUED:
+	case WAITING:
+		return true;
+	case BUSY:
+	case STUCK:
+		if (op->kind == IO_NOP || (io->f && io->f->cls->waits))
+			return true;
+		return io->state == BUSY && op->kind != IO_CLOSE &&
+		       sim_rng(&sim->chance) & 1;
+	default:
+		return false;
+	}
+}
+
+/*
+ * Whether the kernel is about to try the request of @op again.  Then a cancel
+ * finds no such request; the try fails, and the request waits as before.
+ * Only a cancel that is repeated ends it.
+ */
+static bool is_being_tried(struct weir_sim *sim, struct weir_op *op)
+{
+	return io_of(op)->state == WAITING &&
+	       sim_fault(sim, WEIR_SIM_EAGAIN, "cancel");
+}
+
+bool sim_cancel(struct weir_reactor *r, struct weir_op *op)
+{
+	struct weir_sim *sim = sim_of(r)->sim;
+
+	if (is_being_tried(sim, op))
+		return false;
+	if (!can_be_cancelled(sim, op))
+		return true;
+	if (sim_traced(sim))
+		sim_trace(sim, "reactor %u: %s %u is cancelled", sim_of(r)->id,
+			  sim_io_name(op), io_of(op)->serial);
+	leave(sim, op);
+	let_go(op);
+	io_end(op, -ECANCELED);
+	return true;
+}
+
+/* The next step of @op, or its end. */
+void sim_io_reap(struct weir_sim *sim, struct weir_op *op)
+{
+	if (is_workers(op)) {
+		let_go(op);
+		io_end(op, op->res);
+	} else if (io_step_done(op, op->res)) {
+		let_go(op);
+	} else {
+		enqueue(sim, op);
+	}
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Listeners, and how a connection comes to be:
+ *
+ *	IDLE -- connect --> CALLING -- the request arrives:
+ *	                       nobody listens, or no capacity: -ECONNREFUSED
+ *	                       parted: again in 1 s, 2 s, ... -ETIMEDOUT
+ *	                       else it is in the listener's queue, and the news
+ *	                       of that goes back --> UP
+ */
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "sim/socket.h"
+
+#include <weir/watch.h>
+
+#define TRIES 7		/* After the last of which it is 127 s. */
+
+static struct listener *listener_of(struct sim_fd *f)
+{
+	return weir_container_of(f, struct listener, f);
+}
+
+struct listener *listener_find(struct sockets *s, const char *name)
+{
+	struct listener *l;
+
+	for (l = s->listeners; l; l = l->next)
+		if (l->f.fd >= 0 && !l->f.dead && !strcmp(l->name, name))
+			return l;
+	return NULL;
+}
+
+static struct end *next_in_queue(struct listener *l)
+{
+	struct end *e = l->first;
+
+	if (!e)
+		return NULL;
+	l->first = e->next_waiting;
+	if (!l->first)
+		l->last = &l->first;
+	l->n--;
+	return e;
+}
+
+static int64_t listener_accept(struct sim_fd *f)
+{
+	struct listener *l = listener_of(f);
+	struct end *e = l->first;
+	int fd;
+
+	if (f->fd < 0)
+		return -EBADF;
+	if (!e)
+		return SIM_NOT_YET;
+	fd = sim_fd_open(f->sim, &e->f, &socket_class);
+	if (fd >= 0)
+		next_in_queue(l);
+	return fd;
+}
+
+static uint32_t listener_events(struct sim_fd *f)
+{
+	return listener_of(f)->n ? WEIR_READABLE : 0;
+}
+
+/* Who has not been accepted never will be. */
+static void turn_away(struct listener *l, bool silent)
+{
+	struct end *e;
+
+	while ((e = next_in_queue(l))) {
+		if (e->conn && silent)
+			e->conn->silent = true;
+		else if (e->conn && e->state == END_UP)
+			conn_reset(e->conn, e->side, -ECONNRESET);
+		if (e->conn)
+			conn_leave(e);
+		end_free(e);
+	}
+}
+
+void listener_cut(struct listener *l, bool silent)
+{
+	turn_away(l, silent);
+	sim_fd_kill(&l->f);
+}
+
+static void listener_closed(struct sim_fd *f)
+{
+	turn_away(listener_of(f), false);
+}
+
+static void listener_release(struct sim_fd *f)
+{
+	struct listener *l = listener_of(f);
+
+	*l->pprev = l->next;
+	if (l->next)
+		l->next->pprev = l->pprev;
+	free(l);
+}
+
+static const struct sim_fd_class listener_class = {
+	.name = "listener",
+	.device = WEIR_SIM_SOCKET,
+	.waits = true,
+	.socket = true,
+	.accept = listener_accept,
+	.events = listener_events,
+	.closed = listener_closed,
+	.release = listener_release,
+};
+
+int listener_open(struct sockets *s, const char *name, int backlog)
+{
+	struct listener *l = calloc(1, sizeof(*l));
+	int fd;
+
+	if (!l)
+		return -ENOMEM;
+	fd = sim_fd_open(s->sim, &l->f, &listener_class);
+	if (fd < 0) {
+		free(l);
+		return fd;
+	}
+	l->backlog = (uint32_t)backlog;
+	l->last = &l->first;
+	strcpy(l->name, name);
+	l->next = s->listeners;
+	l->pprev = &s->listeners;
+	if (l->next)
+		l->next->pprev = &l->next;
+	s->listeners = l;
+	return fd;
+}
+
+/* Connecting. */
+
+static int inet_name(char *to, int family, const void *addr, in_port_t port)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	inet_ntop(family, addr, text, sizeof(text));
+	snprintf(to, WEIR_SIM_NAME_MAX, family == AF_INET ? "%s:%u" :
+							    "[%s]:%u",
+		 text, (unsigned int)ntohs(port));
+	return 0;
+}
+
+static int name_of_address(char *to, const struct sockaddr *addr, size_t len)
+{
+	const struct sockaddr_in *in = (const void *)addr;
+	const struct sockaddr_in6 *in6 = (const void *)addr;
+	const size_t path = offsetof(struct sockaddr_un, sun_path);
+
+	switch (addr->sa_family) {
+	case AF_UNIX:
+		if (len <= path || len > sizeof(struct sockaddr_un))
+			return -EINVAL;
+		memset(to, 0, WEIR_SIM_NAME_MAX);
+		len -= path;
+		if (len >= WEIR_SIM_NAME_MAX)
+			len = WEIR_SIM_NAME_MAX - 1;
+		memcpy(to, (const char *)addr + path, len);
+		return 0;
+	case AF_INET:
+		return len < sizeof(*in) ? -EINVAL :
+			inet_name(to, AF_INET, &in->sin_addr, in->sin_port);
+	case AF_INET6:
+		return len < sizeof(*in6) ? -EINVAL :
+			inet_name(to, AF_INET6, &in6->sin6_addr,
+				  in6->sin6_port);
+	default:
+		return -EAFNOSUPPORT;
+	}
+}
+
+static void fail(struct end *e, int err)
+{
+	sim_trace(e->f.sim, "'%s' cannot connect to '%s': %s", e->name, e->to,
+		  err == -ETIMEDOUT ? "no answer" : "refused");
+	e->state = END_IDLE;
+	e->err = err;
+	sim_fd_changed(&e->f);
+}
+
+static void refuse_fire(struct weir_sim *sim, struct sim_event *ev)
+{
+	(void)sim;
+	fail(weir_container_of(ev, struct end, call), -ECONNREFUSED);
+}
+
+/* The answer takes as long as the question did. */
+static void refuse(struct end *e)
+{
+	uint64_t ns = sim_latency(e->f.sim, WEIR_SIM_WIRE);
+
+	e->call.fire = refuse_fire;
+	if (ns)
+		sim_at(e->f.sim, &e->call, ns);
+	else
+		fail(e, -ECONNREFUSED);
+}
+
+static int enter_queue(struct sockets *s, struct end *e, struct listener *l)
+{
+	struct end *peer;
+
+	if (l->n >= l->backlog)
+		return -ECONNREFUSED;
+	peer = end_new(s, l->name);
+	if (!peer)
+		return -ENOMEM;
+	peer->f.cls = &socket_class;
+	if (!conn_new(s, e, peer)) {
+		end_free(peer);
+		return -ENOMEM;
+	}
+	peer->state = END_UP;
+	*l->last = peer;
+	l->last = &peer->next_waiting;
+	l->n++;
+	return 0;
+}
+
+static void call_fire(struct weir_sim *sim, struct sim_event *ev)
+{
+	struct end *e = weir_container_of(ev, struct end, call);
+	struct sockets *s = sockets_of(sim);
+	struct listener *l = listener_find(s, e->to);
+
+	if (sockets_parted(s, e->name, e->to)) {
+		if (e->tries == TRIES)
+			fail(e, -ETIMEDOUT);
+		else
+			sim_at(sim, ev, WEIR_SEC << e->tries++);
+		return;
+	}
+	if (!l || enter_queue(s, e, l)) {
+		refuse(e);
+		return;
+	}
+	sim_trace(sim, "connection %llu: '%s' to '%s'",
+		  (unsigned long long)e->conn->serial, e->name, e->to);
+	sim_fd_changed(&l->f);
+	conn_trouble(e->conn);
+	flow_tell(&e->conn->flow[1], PART_UP);
+}
+
+static void call_up(struct end *e)
+{
+	struct weir_sim *sim = e->f.sim;
+	uint64_t ns = sim_latency(sim, WEIR_SIM_WIRE);
+	uint64_t stalled = wire_stall(sim, e->name);
+
+	/* A request that is lost is sent again. */
+	if (stalled)
+		ns += stalled == WEIR_FOREVER ? 3 * WEIR_SEC :
+						stalled - sim->now_ns;
+	e->state = END_CALLING;
+	e->err = 0;
+	e->tries = 0;
+	e->call.fire = call_fire;
+	if (ns)
+		sim_at(sim, &e->call, ns);
+	else
+		call_fire(sim, &e->call);
+}
+
+int end_call(struct end *e, const struct sockaddr *addr, size_t len)
+{
+	int err;
+
+	if (e->state == END_UP || e->state == END_BROKEN)
+		return -EISCONN;
+	if (e->state == END_CALLING)
+		return -EALREADY;
+	err = name_of_address(e->to, addr, len);
+	if (err)
+		return err;
+	call_up(e);
+	if (e->state == END_CALLING)
+		return -EINPROGRESS;
+	err = e->err;
+	e->err = 0;
+	return err;
+}
+
+static int64_t begin_connect(struct end *e, struct weir_op *op)
+{
+	int err = end_call(e, (const struct sockaddr *)(uintptr_t)
+			   op->u.io.addr, op->u.io.len);
+
+	if (err != -EINPROGRESS && err != -EALREADY)
+		return err;
+	/* It is one of those that wait for the answer now. */
+	op->u.io.seg = 1;
+	return SIM_NOT_YET;
+}
+
+int64_t end_connect(struct end *e, struct weir_op *op)
+{
+	int err = e->err;
+
+	if (!op->u.io.seg)
+		return begin_connect(e, op);
+	switch (e->state) {
+	case END_CALLING:
+		return SIM_NOT_YET;
+	case END_UP:
+		return 0;
+	default:
+		e->err = 0;
+		return err ? err : -ECONNREFUSED;
+	}
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sockets, and pipes: what calls on them do. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/socket.h"
+
+#include <weir/watch.h>
+
+static void nudge_fire(struct weir_sim *sim, struct sim_event *ev)
+{
+	(void)sim;
+	sim_fd_changed(&weir_container_of(ev, struct end, nudge)->f);
+}
+
+struct end *end_new(struct sockets *s, const char *name)
+{
+	struct end *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	e->f.sim = s->sim;
+	e->f.fd = -1;
+	op_queue_init(&e->f.waiting);
+	e->nudge.fire = nudge_fire;
+	strcpy(e->name, name);
+	e->next = s->ends;
+	e->pprev = &s->ends;
+	if (e->next)
+		e->next->pprev = &e->next;
+	s->ends = e;
+	return e;
+}
+
+void end_free(struct end *e)
+{
+	*e->pprev = e->next;
+	if (e->next)
+		e->next->pprev = e->pprev;
+	free(e);
+}
+
+int end_open(struct end *e, const struct sim_fd_class *cls)
+{
+	int fd = sim_fd_open(e->f.sim, &e->f, cls);
+
+	if (fd < 0)
+		end_free(e);
+	return fd;
+}
+
+static struct flow *flow_in(const struct end *e)
+{
+	return &e->conn->flow[!e->side];
+}
+
+static struct flow *flow_out(const struct end *e)
+{
+	return &e->conn->flow[e->side];
+}
+
+static bool has_unread(const struct end *e)
+{
+	return e->conn && flow_in(e)->arrived > flow_in(e)->read;
+}
+
+/* It is ready, as was said, and now is not; but not twice running. */
+static bool is_shy(struct end *e)
+{
+	if (e->shy) {
+		e->shy = false;
+		return false;
+	}
+	e->shy = sim_fault(e->f.sim, WEIR_SIM_EAGAIN, e->f.cls->name);
+	if (e->shy && !e->nudge.queued)
+		sim_at(e->f.sim, &e->nudge,
+		       sim_latency(e->f.sim, WEIR_SIM_SOCKET));
+	return e->shy;
+}
+
+/* What is wrong is told once, and then only what follows from it. */
+static int take_err(struct end *e, int after)
+{
+	int err = e->err;
+
+	e->err = 0;
+	return err ? err : after;
+}
+
+static int64_t end_read(struct sim_fd *f, const struct io_step *step)
+{
+	struct end *e = end_of(f);
+
+	if (f->fd < 0)
+		return -EBADF;
+	if (step->off != WEIR_OFF_STREAM)
+		return -ESPIPE;
+	if (e->state == END_CALLING)
+		return SIM_NOT_YET;
+	if (e->state == END_IDLE)
+		return take_err(e, -ENOTCONN);
+	if (!sim_step_len(step))
+		return 0;
+	if (has_unread(e))
+		return is_shy(e) ? SIM_NOT_YET :
+				   flow_receive(flow_in(e), step);
+	if (e->no_more || e->shut_rd)
+		return 0;
+	if (e->state == END_BROKEN || e->err)
+		return take_err(e, 0);
+	return SIM_NOT_YET;
+}
+
+static int64_t end_write(struct sim_fd *f, const struct io_step *step)
+{
+	struct end *e = end_of(f);
+
+	if (f->fd < 0)
+		return -EBADF;
+	if (step->off != WEIR_OFF_STREAM)
+		return -ESPIPE;
+	if (e->state == END_CALLING)
+		return SIM_NOT_YET;
+	if (e->state == END_IDLE)
+		return take_err(e, -ENOTCONN);
+	if (e->state == END_BROKEN || e->err || e->shut_wr || e->peer_closed)
+		return take_err(e, -EPIPE);
+	if (!sim_step_len(step))
+		return 0;
+	if (!flow_space(flow_out(e)) || is_shy(e))
+		return SIM_NOT_YET;
+	return flow_send(flow_out(e), step);
+}
+
+int64_t end_shutdown(struct end *e, int how)
+{
+	if (e->state != END_UP)
+		return e->state == END_BROKEN ? 0 : -ENOTCONN;
+	if (how != SHUT_WR)
+		e->shut_rd = true;
+	if (how != SHUT_RD && !e->shut_wr) {
+		e->shut_wr = true;
+		flow_tell(flow_out(e), PART_END);
+	}
+	sim_fd_changed(&e->f);
+	return 0;
+}
+
+/* Data only. */
+static int64_t send_message(struct sim_fd *f, const struct weir_op *op)
+{
+	const struct msghdr *msg =
+		(const struct msghdr *)(uintptr_t)op->u.io.addr;
+	struct io_step step = { .off = WEIR_OFF_STREAM, .iov = msg->msg_iov,
+				.n = (uint32_t)msg->msg_iovlen };
+
+	if (msg->msg_controllen)
+		return -EOPNOTSUPP;
+	return end_write(f, &step);
+}
+
+static int64_t receive_message(struct sim_fd *f, const struct weir_op *op)
+{
+	struct msghdr *msg = (struct msghdr *)(uintptr_t)op->u.io.addr;
+	struct io_step step = { .off = WEIR_OFF_STREAM, .iov = msg->msg_iov,
+				.n = (uint32_t)msg->msg_iovlen };
+	int64_t res = end_read(f, &step);
+
+	if (res >= 0) {
+		msg->msg_namelen = 0;
+		msg->msg_controllen = 0;
+		msg->msg_flags = 0;
+	}
+	return res;
+}
+
+static int64_t socket_call(struct sim_fd *f, struct weir_op *op)
+{
+	if (f->fd < 0)
+		return -EBADF;
+	switch (op->kind) {
+	case IO_CONNECT:
+		return end_connect(end_of(f), op);
+	case IO_SENDMSG:
+		return send_message(f, op);
+	case IO_RECVMSG:
+		return receive_message(f, op);
+	case IO_SHUTDOWN:
+		return end_shutdown(end_of(f), (int)op->u.io.flags);
+	default:
+		return -EINVAL;
+	}
+}
+
+static bool is_over(const struct end *e)
+{
+	return e->state == END_BROKEN || e->peer_closed ||
+	       (e->no_more && e->shut_wr);
+}
+
+static uint32_t socket_events(struct sim_fd *f)
+{
+	struct end *e = end_of(f);
+	uint32_t events = e->err ? WEIR_ERROR : 0;
+
+	if (e->state == END_CALLING || f->fd < 0)
+		return 0;
+	if (e->state == END_IDLE)
+		return events | WEIR_WRITABLE | WEIR_HANGUP;
+	if (has_unread(e) || e->no_more || e->shut_rd || e->err ||
+	    e->state == END_BROKEN)
+		events |= WEIR_READABLE;
+	if (is_over(e) || e->shut_wr || flow_space(flow_out(e)))
+		events |= WEIR_WRITABLE;
+	return is_over(e) ? events | WEIR_HANGUP : events;
+}
+
+static void end_closed(struct sim_fd *f)
+{
+	struct end *e = end_of(f);
+
+	sim_unqueue(f->sim, &e->nudge);
+	sim_unqueue(f->sim, &e->call);
+	if (e->conn)
+		conn_leave(e);
+}
+
+static void end_release(struct sim_fd *f)
+{
+	end_free(end_of(f));
+}
+
+const struct sim_fd_class socket_class = {
+	.name = "socket",
+	.device = WEIR_SIM_SOCKET,
+	.waits = true,
+	.socket = true,
+	.read = end_read,
+	.write = end_write,
+	.call = socket_call,
+	.events = socket_events,
+	.closed = end_closed,
+	.release = end_release,
+};
+
+/* A pipe: end 0 reads, end 1 writes. */
+
+static int64_t pipe_read(struct sim_fd *f, const struct io_step *step)
+{
+	return end_of(f)->side ? -EBADF : end_read(f, step);
+}
+
+static int64_t pipe_write(struct sim_fd *f, const struct io_step *step)
+{
+	return end_of(f)->side ? end_write(f, step) : -EBADF;
+}
+
+static uint32_t pipe_events(struct sim_fd *f)
+{
+	struct end *e = end_of(f);
+	uint32_t events = 0;
+
+	if (f->fd < 0)
+		return 0;
+	if (!e->side) {
+		events = has_unread(e) ? WEIR_READABLE : 0;
+		return e->no_more ? events | WEIR_HANGUP : events;
+	}
+	if (e->peer_closed)
+		return WEIR_WRITABLE | WEIR_ERROR;
+	return flow_space(flow_out(e)) ? WEIR_WRITABLE : 0;
+}
+
+const struct sim_fd_class pipe_class = {
+	.name = "pipe",
+	.device = WEIR_SIM_SOCKET,
+	.waits = true,
+	.read = pipe_read,
+	.write = pipe_write,
+	.events = pipe_events,
+	.closed = end_closed,
+	.release = end_release,
+};

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The world: who has a turn, when time goes on, and the story of it.
+ *
+ * A step is one turn of one reactor that has something to do and whose core is
+ * free, or one event.  Time stands while any reactor can have a turn.
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/opts.h"
+#include "base/why.h"
+#include "sim/world.h"
+
+#define BEGINNING (1000 * WEIR_SEC)	/* What the clock says at first. */
+#define SLOW_NS (WEIR_MSEC)
+#define JUMP_NS (60 * WEIR_SEC)
+#define POLL_NS WEIR_MSEC
+
+
+static const struct latency usual[WEIR_SIM_DEVICES] = {
+	[WEIR_SIM_TURN] = { 200, 500 },
+	[WEIR_SIM_WORKER] = { 5000, 20000 },
+	[WEIR_SIM_NOP] = { 100, 500 },
+	[WEIR_SIM_FILE] = { 1000, 4000 },
+	[WEIR_SIM_DISK] = { 20000, 80000 },
+	[WEIR_SIM_SOCKET] = { 1000, 2000 },
+	[WEIR_SIM_WIRE] = { 5000, 20000 },
+	[WEIR_SIM_MEMORY] = { 1000, 3000 },
+};
+
+static void look_now(struct weir_sim *sim, struct sim_event *ev);
+
+static bool fd_is_open(int fd)
+{
+	return sim_fd_find(fd) != NULL;
+}
+
+static const struct vfd_ops sim_vfd_ops = {
+	.is_open = fd_is_open,
+	.close = sim_file_close,
+	.info = sim_file_info,
+	.reopen = sim_file_reopen,
+	.counter_add = sim_counter_add,
+	.counter_take = sim_counter_take,
+};
+
+__attribute__((constructor)) static void provide(void)
+{
+	vfd_ops = &sim_vfd_ops;
+}
+
+static int take_slot(struct weir_sim *sim)
+{
+	for (uint32_t i = 0; i < SIM_WORLDS; i++)
+		if (!sim_worlds[i]) {
+			sim->slot = i;
+			sim_worlds[i] = sim;
+			return 0;
+		}
+	return why(-EMFILE, "weir_sim_create: there are %d worlds already; "
+		   "destroy one", SIM_WORLDS);
+}
+
+static void seed_chances(struct weir_sim *sim)
+{
+	sim_rng_init(&sim->order, sim->seed, 1);
+	sim_rng_init(&sim->time, sim->seed, 2);
+	sim_rng_init(&sim->chance, sim->seed, 3);
+	sim_rng_init(&sim->user, sim->seed, 4);
+}
+
+int weir_sim_create(struct weir_sim **ret, uint64_t seed,
+		    const struct weir_sim_opts *user)
+{
+	struct weir_sim_opts opts;
+	struct weir_sim *sim;
+	int err = opts_load(&opts, sizeof(opts), user, "weir_sim_create");
+
+	if (err)
+		return err;
+	if (opts.flags & ~WEIR_SIM_SWARM || opts.faults & ~WEIR_SIM_ALL_FAULTS)
+		return why(-EINVAL, "weir_sim_create: .flags or .faults has "
+			   "bits that mean nothing");
+	sim = calloc(1, sizeof(*sim));
+	if (!sim)
+		return why(-ENOMEM, "weir_sim_create: no memory");
+	err = take_slot(sim);
+	if (err) {
+		free(sim);
+		return err;
+	}
+	sim->world.backend = &sim_backend;
+	sim->seed = seed;
+	sim->now_ns = BEGINNING;
+	sim->trace = opts.trace;
+	sim->trace_arg = opts.trace_arg;
+	memcpy(sim->latency, usual, sizeof(usual));
+	sim->observation.fire = look_now;
+	op_queue_init(&sim->stuck);
+	seed_chances(sim);
+	sim_faults_init(sim, &opts);
+	*ret = sim;
+	return 0;
+}
+
+static int ask_parts(const struct weir_sim *sim)
+{
+	const struct sim_part *part;
+	int err = 0;
+
+	for (part = sim->parts; part && !err; part = part->next)
+		if (part->may_destroy)
+			err = part->may_destroy(part);
+	return err;
+}
+
+int weir_sim_destroy(struct weir_sim *sim)
+{
+	struct sim_part *part;
+	int err;
+
+	if (!sim)
+		return 0;
+	if (sim->reactors || sim->depth)
+		return why(-EBUSY, "weir_sim_destroy: %s", sim->depth ?
+			   "called from a callback in the world" :
+			   "it still has reactors; destroy them first");
+	err = ask_parts(sim);
+	if (err)
+		return err;
+	while (sim->observers)
+		observer_del(sim->observers);
+	for (uint32_t i = 0; i < sim->n_fds; i++)
+		if (sim->fds[i])
+			sim_fd_close(sim->fds[i]);
+	while ((part = sim->parts)) {
+		sim->parts = part->next;
+		part->destroy(part);
+	}
+	sim_worlds[sim->slot] = NULL;
+	free(sim->fds);
+	free(sim);
+	return 0;
+}
+
+struct sim_part *sim_part(struct weir_sim *sim, const char *name)
+{
+	struct sim_part *part = sim->parts;
+
+	while (part && strcmp(part->name, name))
+		part = part->next;
+	return part;
+}
+
+void sim_part_add(struct weir_sim *sim, struct sim_part *part)
+{
+	part->next = sim->parts;
+	sim->parts = part;
+}
+
+void sim_observe(struct weir_reactor *r, struct observer *observer)
+{
+	struct weir_sim *sim = sim_of(r)->sim;
+
+	observer->next = sim->observers;
+	observer->pprev = &sim->observers;
+	if (observer->next)
+		observer->next->pprev = &observer->next;
+	sim->observers = observer;
+}
+
+void sim_happened(struct weir_sim *sim)
+{
+	if (sim->observers && !sim->observation.queued)
+		sim_at(sim, &sim->observation, 1 + sim_below(&sim->time, POLL_NS));
+}
+
+static void look_now(struct weir_sim *sim, struct sim_event *ev)
+{
+	struct observer *observer, *next;
+
+	(void)ev;
+	for (observer = sim->observers; observer; observer = next) {
+		next = observer->next;
+		observer->fn(observer);
+	}
+}
+
+bool sim_is_here(const struct weir_reactor *r)
+{
+	const struct sim_reactor *sr = sim_of(r)->sim->reactors;
+
+	if (!pthread_equal(r->thread, pthread_self()))
+		return false;
+	if (r->in_turn)
+		return true;
+	while (sr && !sr->r->in_turn)
+		sr = sr->next;
+	return !sr;
+}
+
+void sim_mix(struct weir_sim *sim, uint64_t value)
+{
+	struct sim_rng rng = { sim->digest ^ value };
+
+	sim->digest = sim_rng(&rng) + (sim->digest << 1);
+}
+
+void sim_trace(struct weir_sim *sim, const char *fmt, ...)
+{
+	uint64_t ns = sim->now_ns - BEGINNING;
+	char line[256];
+	va_list ap;
+	int n;
+
+	if (!sim->trace)
+		return;
+	n = snprintf(line, sizeof(line), "%llu.%09llu ",
+		     (unsigned long long)(ns / WEIR_SEC),
+		     (unsigned long long)(ns % WEIR_SEC));
+	va_start(ap, fmt);
+	vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
+	va_end(ap);
+	sim->trace(line, sim->trace_arg);
+}
+
+void weir_sim_note(struct weir_sim *sim, const char *what, uint64_t value)
+{
+	for (const char *s = what; *s; s++)
+		sim_mix(sim, (unsigned char)*s);
+	sim_mix(sim, value);
+	sim_trace(sim, "%s %llu", what, (unsigned long long)value);
+}
+
+/* When @sr can have a turn: now, later, or WEIR_FOREVER. */
+static uint64_t turn_due(const struct sim_reactor *sr)
+{
+	uint64_t at;
+
+	if (sr->r->in_turn)
+		return WEIR_FOREVER;
+	at = reactor_next_turn(sr->r);
+	return at > sr->free_at_ns ? at : sr->free_at_ns < WEIR_FOREVER &&
+	       at != WEIR_FOREVER ? sr->free_at_ns : at;
+}
+
+/* One of those that are due now, by chance; or when the first will be. */
+static struct sim_reactor *pick(struct weir_sim *sim, uint64_t *next_ns)
+{
+	struct sim_reactor *sr, *picked = NULL;
+	uint64_t at;
+	uint32_t n = 0;
+
+	*next_ns = WEIR_FOREVER;
+	for (sr = sim->reactors; sr; sr = sr->next) {
+		at = turn_due(sr);
+		if (at < *next_ns)
+			*next_ns = at;
+		if (at <= sim->now_ns && !sim_below(&sim->order, ++n))
+			picked = sr;
+	}
+	return picked;
+}
+
+/* A few callbacks, or all: the fewer, the more orders there are. */
+static void turn(struct weir_sim *sim, struct sim_reactor *sr)
+{
+	uint64_t draw = sim_rng(&sim->order);
+	int n;
+
+	sr->r->turn_max = draw & 3 ? sr->turn_max : 1 +
+			  (uint32_t)(draw >> 2) % sr->turn_max;
+	n = weir_reactor_turn(sr->r, 0);
+	sr->r->turn_max = sr->turn_max;
+	/* At least a little, lest time stand still. */
+	sr->free_at_ns = sim->now_ns + 1 + sim_latency(sim, WEIR_SIM_TURN);
+	if (sim_fault(sim, WEIR_SIM_SLOW, NULL))
+		sr->free_at_ns += sim_below(&sim->time, 100 * SLOW_NS);
+	sim->stats.turns++;
+	sim_mix(sim, sim->now_ns);
+	sim_mix(sim, (uint64_t)sr->id << 32 | (uint32_t)n);
+	if (sim_traced(sim) && n)
+		sim_trace(sim, "reactor %u: a turn with %d callbacks", sr->id,
+			  n);
+}
+
+static void pass_time(struct weir_sim *sim, uint64_t to_ns, uint64_t until_ns)
+{
+	if (to_ns > sim->now_ns && sim_fault(sim, WEIR_SIM_CLOCK, NULL))
+		to_ns += sim_below(&sim->time, JUMP_NS);
+	if (to_ns > until_ns)
+		to_ns = until_ns;
+	if (to_ns > sim->now_ns)
+		sim->now_ns = to_ns;
+}
+
+static void fire(struct weir_sim *sim)
+{
+	struct sim_event *ev = sim->heap;
+
+	sim_unqueue(sim, ev);
+	ev->fire(sim, ev);
+	if (ev == &sim->observation) /* Nothing has happened by that. */
+		return;
+	sim->stats.events++;
+	sim_happened(sim);
+}
+
+static bool step(struct weir_sim *sim, uint64_t until_ns)
+{
+	struct sim_reactor *sr;
+	uint64_t next;
+
+	for (;;) {
+		sr = pick(sim, &next);
+		if (sr) {
+			sim->stats.events++;
+			turn(sim, sr);
+			sim_happened(sim);
+			return true;
+		}
+		if (sim->heap && sim->heap->at_ns < next)
+			next = sim->heap->at_ns;
+		if (next > until_ns)
+			return false;
+		pass_time(sim, next, until_ns);
+		if (sim->heap && sim->heap->at_ns <= sim->now_ns) {
+			fire(sim);
+			return true;
+		}
+	}
+}
+
+bool sim_step(struct weir_sim *sim, uint64_t until_ns)
+{
+	bool did;
+
+	if (!sim->depth++)
+		sim_faults_enter(sim);
+	backend_isolates++;
+	did = step(sim, until_ns);
+	backend_isolates--;
+	if (!--sim->depth)
+		sim_faults_leave(sim);
+	return did;
+}
+
+/* Of a step of the world, or of a turn from outside. */
+static bool in_callback(const struct weir_sim *sim)
+{
+	const struct sim_reactor *sr;
+
+	for (sr = sim->reactors; sr; sr = sr->next)
+		if (sr->r->in_turn)
+			return true;
+	return sim->depth;
+}
+
+int weir_sim_run(struct weir_sim *sim, uint64_t ns, uint64_t events)
+{
+	uint64_t until = ns < WEIR_FOREVER - 1 - sim->now_ns ?
+				 sim->now_ns + ns : WEIR_FOREVER - 1;
+	uint64_t begun = sim->stats.events;
+	uint64_t next;
+
+	if (in_callback(sim))
+		return why(-EBUSY, "weir_sim_run: called from a callback in "
+			   "the world");
+	sim_happened(sim);
+	while (!events || sim->stats.events - begun < events)
+		if (!sim_step(sim, until))
+			break;
+	if (pick(sim, &next) || sim->heap || next != WEIR_FOREVER) {
+		if (!events || sim->stats.events - begun < events)
+			sim->now_ns = until;
+		return 1;
+	}
+	return 0;
+}
+
+uint64_t weir_sim_now(const struct weir_sim *sim)
+{
+	return sim->now_ns;
+}
+
+uint64_t weir_sim_random(struct weir_sim *sim)
+{
+	return sim_rng(&sim->user);
+}
+
+uint64_t weir_sim_digest(const struct weir_sim *sim)
+{
+	return sim->digest;
+}
+
+void weir_sim_power_cut(struct weir_sim *sim, const char *prefix)
+{
+	struct sim_part *part;
+
+	sim_trace(sim, "power cut: '%s'", prefix);
+	for (part = sim->parts; part; part = part->next)
+		if (part->cut)
+			part->cut(part, prefix);
+}
+
+int weir_sim_set_latency(struct weir_sim *sim, enum weir_sim_device device,
+			 uint64_t min_ns, uint64_t mean_ns)
+{
+	if ((unsigned int)device >= WEIR_SIM_DEVICES)
+		return why(-EINVAL, "weir_sim_set_latency: there is no device "
+			   "%u", (unsigned int)device);
+	sim->latency[device] = (struct latency){ min_ns, mean_ns };
+	return 0;
+}
+
+int weir_sim_stats(const struct weir_sim *sim, struct weir_sim_stats *ret)
+{
+	struct weir_sim_stats s = sim->stats;
+	const struct sim_reactor *sr;
+
+	for (sr = sim->reactors; sr; sr = sr->next) {
+		s.started += sr->r->n_begun;
+		s.completions += sr->r->begun_max - sr->r->ops_max;
+	}
+	return opts_give(ret, &s, sizeof(s), "weir_sim_stats");
+}
