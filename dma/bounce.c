@@ -203,7 +203,7 @@ static void free_slot(struct slot *s)
 	*s->list = s;
 }
 
-void bounce_serve(struct weir_dma *dma)
+static void bounce_serve(struct weir_dma *dma)
 {
 	struct weir_job *job;
 
@@ -455,6 +455,7 @@ const struct engine_kind engine_bounce = {
 		.start = start,
 		.cancel = cancel,
 	},
+	.serve = bounce_serve,
 };
 
 /* Capacity for all, of which nothing is there until it is used. */

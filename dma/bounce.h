@@ -39,9 +39,6 @@ static inline struct engine *bounce_extra(struct weir_job *job, uint32_t i)
 
 extern const struct engine_kind engine_bounce;
 
-/* Those who wait get the slots that are free. */
-void bounce_serve(struct weir_dma *dma);
-
 /* Bytes of staging of @dma. */
 size_t bounce_staging_len(const struct weir_dma *dma)
 	PROVIDER_API(bounce_staging_len);

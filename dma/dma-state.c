@@ -84,3 +84,14 @@ uint32_t weir_dma_in_flight(const struct weir_dma *dma)
 {
 	return (uint32_t)dma->n_jobs;
 }
+
+void dma_left(struct weir_dma *dma)
+{
+	struct weir_op *op = dma->stop_op;
+
+	if (dma->n_jobs || dma->stats.quarantined)
+		return;
+	dma->stop_op = NULL;
+	dma_set_state(dma, WEIR_DMA_STOPPED);
+	op_complete(op, 0);
+}

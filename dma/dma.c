@@ -115,17 +115,6 @@ int weir_dma_start(struct weir_dma *dma)
 
 static const struct weir_op_class stop_class = { .name = "DMA stop" };
 
-void dma_left(struct weir_dma *dma)
-{
-	struct weir_op *op = dma->stop_op;
-
-	if (dma->n_jobs || dma->stats.quarantined)
-		return;
-	dma->stop_op = NULL;
-	dma_set_state(dma, WEIR_DMA_STOPPED);
-	op_complete(op, 0);
-}
-
 /*
  * A cancel may end its job at once, or any job that was waiting for it: so the
  * list is walked by taking jobs off it and putting them on another.
@@ -221,16 +210,4 @@ int weir_dma_state(const struct weir_dma *dma)
 struct weir_reactor *weir_dma_reactor(const struct weir_dma *dma)
 {
 	return dma->r;
-}
-
-int weir_dma_stats(const struct weir_dma *dma, struct weir_dma_stats *ret)
-{
-	struct weir_dma_stats stats = dma->stats;
-
-	stats.in_flight = dma->n_jobs;
-	stats.cpu_jobs = dma->engines[ENGINE_CPU].stats.jobs;
-	stats.file_jobs = dma->engines[ENGINE_FILE].stats.jobs;
-	stats.process_jobs = dma->engines[ENGINE_PROCESS].stats.jobs;
-	stats.domain_jobs = dma->engines[ENGINE_DOMAIN].stats.jobs;
-	return opts_give(ret, &stats, sizeof(stats), "weir_dma_stats");
 }

@@ -129,7 +129,7 @@ void job_end(struct weir_job *job, int64_t res)
 	}
 	if (unlikely(translated)) {
 		job_enter(job);
-		translate_end(job);
+		dma->translate.kind->ended(job);
 	}
 	job->op.detail.bytes = p->done;
 	job->op.detail.segment = p->src.side ? p->src.index : p->dst.index;

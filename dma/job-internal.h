@@ -142,6 +142,12 @@ struct engine_kind {
 	 * of @domain. */
 	bool (*serves)(const struct weir_domain *domain);
 
+	/* Of translate: @job, which it began, ends. */
+	void (*ended)(struct weir_job *job);
+
+	/* Of bounce: jobs that wait for staging may go on. */
+	void (*serve)(struct weir_dma *dma);
+
 	/* @dma, where nothing is in flight, is destroyed.  Optional. */
 	void (*fini)(struct weir_dma *dma);
 };
@@ -186,7 +192,7 @@ const struct engine_kind *engine_own(uint32_t kind,
 				     const struct weir_domain *src,
 				     const struct weir_domain *dst);
 
-/* engine.c: those that every context has. */
+/* engines.c: those that every context has. */
 void engines_init(struct weir_dma *dma);
 
 /* The @i-th in the order of preference. */
@@ -208,6 +214,10 @@ void engine_left(struct weir_job *job, int64_t res);
 
 /* Ring the doorbell of each that has begun jobs since. */
 void engines_flush(struct weir_dma *dma);
+
+/* Jobs that wait for capacity in an engine of @dma. */
+void engine_waits_init(struct weir_dma *dma);
+void engine_waits_fini(struct weir_dma *dma);
 
 /* Have waiting jobs looked at in the next turn. */
 void engines_arm(struct weir_dma *dma);

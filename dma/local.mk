@@ -18,6 +18,7 @@ libcore_la_SOURCES += \
 	%D%/engine-file.c \
 	%D%/engine-process.c \
 	%D%/engine.c \
+	%D%/engines.c \
 	%D%/job-end.c \
 	%D%/job-internal.h \
 	%D%/job-plan.c \

@@ -89,9 +89,6 @@ int job_plan(const struct weir_dma *dma, const struct weir_job *job,
 /* translate.c: whether @loc may be memory of this process in truth. */
 bool translate_may(const struct weir_operand *operand);
 
-/* What @job has had translated is needed no more. */
-void translate_end(struct weir_job *job);
-
 /* Make capacity for what is translated.  0 or -ENOMEM. */
 int translate_create(struct weir_dma *dma);
 

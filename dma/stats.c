@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* DMA contexts and their engines on the page of statistics. */
 
+#include "base/opts.h"
 #include "dma/job-internal.h"
 
 static const struct stats_field dma_fields[] = {
@@ -79,4 +80,16 @@ void dma_unpublish(struct weir_dma *dma)
 	for (uint32_t i = 0; i < dma->n_engines; i++)
 		stats_item_del(&dma->engines[i].item);
 	stats_item_del(&dma->item);
+}
+
+int weir_dma_stats(const struct weir_dma *dma, struct weir_dma_stats *ret)
+{
+	struct weir_dma_stats stats = dma->stats;
+
+	stats.in_flight = dma->n_jobs;
+	stats.cpu_jobs = dma->engines[ENGINE_CPU].stats.jobs;
+	stats.file_jobs = dma->engines[ENGINE_FILE].stats.jobs;
+	stats.process_jobs = dma->engines[ENGINE_PROCESS].stats.jobs;
+	stats.domain_jobs = dma->engines[ENGINE_DOMAIN].stats.jobs;
+	return opts_give(ret, &stats, sizeof(stats), "weir_dma_stats");
 }

@@ -238,7 +238,7 @@ static int start(void *arg, struct weir_job *job)
 	return err;
 }
 
-void translate_end(struct weir_job *job)
+static void translate_end(struct weir_job *job)
 {
 	struct weir_dma *dma = job_priv(job)->dma;
 	struct translated *r = job_route(job)->translated;
@@ -265,4 +265,5 @@ const struct engine_kind engine_translate = {
 		.can = can,
 		.start = start,
 	},
+	.ended = translate_end,
 };

@@ -25,6 +25,7 @@
 #include <stdlib.h>
 
 #include "base/why.h"
+#include "mem/domain-internal.h"
 #include "mem/export/internal.h"
 #include "mem/mmap-internal.h"
 #include "mem/segment/internal.h"
@@ -355,4 +356,26 @@ int weir_mmap_stop(struct weir_mmap *mmap, struct weir_reactor *r,
 		return why(-EINVAL, "weir_mmap_stop: an operation without a "
 			   "reactor");
 	return stop_by(mmap, r, op);
+}
+
+int weir_mmap_destroy(struct weir_mmap *mmap)
+{
+	int err;
+
+	if (!mmap)
+		return 0;
+	err = import_refuse_destroy(mmap);
+	if (!err)
+		err = mmap_stop_now(mmap);
+	if (err)
+		return err;
+	if (mmap->free_fn && mmap->was_started)
+		mmap->free_fn(mmap->addr, mmap->len, mmap->free_arg);
+	mmap_rm_devices(mmap);
+	if (mmap->release)
+		mmap->release(mmap);
+	domain_unuse(mmap->domain);
+	pthread_mutex_destroy(&mmap->lock);
+	free(mmap);
+	return 0;
 }

@@ -156,28 +156,6 @@ int weir_mmap_start(struct weir_mmap *mmap)
 	return 0;
 }
 
-int weir_mmap_destroy(struct weir_mmap *mmap)
-{
-	int err;
-
-	if (!mmap)
-		return 0;
-	err = import_refuse_destroy(mmap);
-	if (!err)
-		err = mmap_stop_now(mmap);
-	if (err)
-		return err;
-	if (mmap->free_fn && mmap->was_started)
-		mmap->free_fn(mmap->addr, mmap->len, mmap->free_arg);
-	mmap_rm_devices(mmap);
-	if (mmap->release)
-		mmap->release(mmap);
-	domain_unuse(mmap->domain);
-	pthread_mutex_destroy(&mmap->lock);
-	free(mmap);
-	return 0;
-}
-
 int weir_mmap_state(const struct weir_mmap *mmap)
 {
 	return atomic_load_explicit(&mmap->state, memory_order_acquire);

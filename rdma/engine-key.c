@@ -23,6 +23,8 @@ static bool is_staging(const struct weir_dma *dma, uint64_t addr)
 	return addr - (uintptr_t)dma->staging < len;
 }
 
+uint32_t verbs_place;
+
 static struct verbs_staging *find(const struct verbs_queue *q,
 				  const struct weir_dma *dma)
 {

@@ -8,8 +8,6 @@
 #include "rdma/device.h"
 #include "rdma/engine.h"
 
-uint32_t verbs_place;
-
 static void provide(void)
 {
 	device_class_add(&device_verbs);

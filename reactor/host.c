@@ -39,15 +39,6 @@ void host_fini(struct weir_reactor *r)
 	close_fd(&r->host.timer);
 }
 
-/* What a foreign loop cannot know otherwise; once until the next turn. */
-void host_kick(struct weir_reactor *r)
-{
-	if (r->host.kicked)
-		return;
-	r->host.kicked = true;
-	eventfd_write(r->host.event, 1);
-}
-
 void host_turn_begins(struct weir_reactor *r)
 {
 	uint64_t now = reactor_now_fresh(r);

@@ -24,6 +24,7 @@ libcore_la_SOURCES += \
 	%D%/poll-hook.c \
 	%D%/group/mailbox.c \
 	%D%/group/mailbox.h \
+	%D%/object.c \
 	%D%/op-inline.h \
 	%D%/op-internal.h \
 	%D%/op.c \

@@ -5,7 +5,7 @@
 /*
  * The reactor's own struct, and what its files share.
  *
- *	reactor.c    create and destroy, options, statistics
+ *	reactor.c    create and destroy, options; object.c what hangs on it
  *	op.c         the life of an operation, cancel, deadline; op-inline.h
  *	turn.c       the order of a turn, run, stop and drain
  *	wait.c       spin, sleep, and the account of time
@@ -30,6 +30,7 @@
  */
 
 #include <pthread.h>
+#include <sys/eventfd.h>
 
 #include <weir/reactor.h>
 
@@ -182,8 +183,19 @@ int reactor_attach(struct weir_reactor *r, struct reactor_obj *obj,
 void reactor_detach(struct reactor_obj *obj) PROVIDER_API(reactor_detach);
 
 /* Time, read at most once in a turn; or read afresh, for the rest of it. */
-uint64_t reactor_now(struct weir_reactor *r) PROVIDER_API(reactor_now);
-uint64_t reactor_now_fresh(struct weir_reactor *r);
+static inline uint64_t reactor_now_fresh(struct weir_reactor *r)
+{
+	r->now_ns = r->backend->now(r);
+	r->now_turn = r->stats.turns;
+	return r->now_ns;
+}
+
+static inline uint64_t reactor_now(struct weir_reactor *r)
+{
+	if (r->now_turn == r->stats.turns && r->in_turn)
+		return r->now_ns;
+	return reactor_now_fresh(r);
+}
 
 /* op.c: run the callbacks that are due, at most @max.  Returns how many. */
 unsigned int op_run_ready(struct weir_reactor *r, unsigned int max)
@@ -223,14 +235,21 @@ bool reactor_settle(struct weir_reactor *r);
 /* wait.c: nothing is due: spin, then sleep, no longer than until @until_ns. */
 int wait_for_work(struct weir_reactor *r, uint64_t until_ns);
 void wait_init(struct weir_reactor *r);
-void wait_spin_no_more(struct weir_reactor *r);
 
 /* host.c */
 void host_init(struct weir_reactor *r);
 void host_fini(struct weir_reactor *r);
-void host_kick(struct weir_reactor *r) PROVIDER_API(host_kick);
 void host_turn_begins(struct weir_reactor *r);
 void host_turn_ends(struct weir_reactor *r, bool more, uint64_t next_ns);
+
+/* A foreign loop cannot know otherwise; once until the next turn. */
+static inline void host_kick(struct weir_reactor *r)
+{
+	if (r->host.kicked)
+		return;
+	r->host.kicked = true;
+	eventfd_write(r->host.event, 1);
+}
 
 /* Something was started or changed: a host that waits outside must be told. */
 static inline void reactor_touch(struct weir_reactor *r)

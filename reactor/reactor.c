@@ -91,9 +91,6 @@ static bool not_for_this_user(int err)
 	return err == -ENOMEM;
 }
 
-const struct vfd_ops *vfd_ops;
-_Thread_local unsigned int backend_isolates;
-
 static int use_uring(struct weir_reactor *r)
 {
 	r->backend = &backend_uring;
@@ -308,30 +305,6 @@ int weir_reactor_destroy(struct weir_reactor *r)
 	return 0;
 }
 
-int reactor_attach(struct weir_reactor *r, struct reactor_obj *obj,
-		   const char *what)
-{
-	reactor_check_thread(r);
-	if (r->attention & ATTENTION_STOPPING)
-		return why(-ESHUTDOWN, "%s_create: the reactor is stopping or "
-			   "stopped; weir_reactor_start() starts it again",
-			   what);
-	obj->what = what;
-	obj->next = r->objs;
-	obj->pprev = &r->objs;
-	if (r->objs)
-		r->objs->pprev = &obj->next;
-	r->objs = obj;
-	return 0;
-}
-
-void reactor_detach(struct reactor_obj *obj)
-{
-	*obj->pprev = obj->next;
-	if (obj->next)
-		obj->next->pprev = obj->pprev;
-}
-
 const char *weir_reactor_backend(const struct weir_reactor *r)
 {
 	return r->backend->name;
@@ -340,19 +313,4 @@ const char *weir_reactor_backend(const struct weir_reactor *r)
 const char *weir_reactor_describe(const struct weir_reactor *r)
 {
 	return r->describe;
-}
-
-int weir_reactor_stats(struct weir_reactor *r, struct weir_reactor_stats *ret)
-{
-	struct weir_reactor_stats s = r->stats;
-	uint64_t age;
-
-	reactor_check_thread(r);
-	age = r->backend->now(r) - r->wait.born_ns;
-	s.busy_ns = age - s.spin_ns - s.sleep_ns;
-	s.started = r->n_begun;
-	s.completed = r->begun_max - r->ops_max;
-	s.in_flight = reactor_in_flight(r);
-	s.wakes = atomic_load(&r->mailbox.wakes);
-	return opts_give(ret, &s, sizeof(s), "weir_reactor_stats");
 }

@@ -10,20 +10,6 @@
 /* Turns of a core between looks at the clock, if it never waits. */
 #define TURNS_PER_POLL 1024
 
-uint64_t reactor_now_fresh(struct weir_reactor *r)
-{
-	r->now_ns = r->backend->now(r);
-	r->now_turn = r->stats.turns;
-	return r->now_ns;
-}
-
-uint64_t reactor_now(struct weir_reactor *r)
-{
-	if (r->now_turn == r->stats.turns && r->in_turn)
-		return r->now_ns;
-	return reactor_now_fresh(r);
-}
-
 uint64_t weir_reactor_now(struct weir_reactor *r)
 {
 	reactor_check_thread(r);
@@ -311,18 +297,6 @@ int weir_reactor_run(struct weir_reactor *r)
 	}
 	r->running = false;
 	return n < 0 ? n : took_break(r);
-}
-
-void weir_reactor_stop(struct weir_reactor *r)
-{
-	atomic_fetch_or(&r->requests, REQUEST_STOP);
-	mailbox_wake(r);
-}
-
-void weir_reactor_break(struct weir_reactor *r)
-{
-	atomic_fetch_or(&r->requests, REQUEST_BREAK);
-	mailbox_wake(r);
 }
 
 int weir_reactor_start(struct weir_reactor *r)

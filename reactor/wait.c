@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/opts.h"
 #include "base/own.h"
 #include "base/relax.h"
 #include "reactor/op-inline.h"
@@ -48,12 +49,6 @@ void wait_init(struct weir_reactor *r)
 	    sysconf(_SC_NPROCESSORS_ONLN) < 2 || own_on_valgrind())
 		most = 0;
 	spin_init(&r->wait.spin, most);
-}
-
-void wait_spin_no_more(struct weir_reactor *r)
-{
-	spin_init(&r->wait.spin, 0);
-	r->wait.at_once = 0;
 }
 
 /* How long to spin from @now on. */
@@ -213,4 +208,19 @@ int wait_for_work(struct weir_reactor *r, uint64_t until)
 	if (unlikely(r->core))
 		core_poll(r, r->now_ns);
 	return err;
+}
+
+int weir_reactor_stats(struct weir_reactor *r, struct weir_reactor_stats *ret)
+{
+	struct weir_reactor_stats s = r->stats;
+	uint64_t age;
+
+	reactor_check_thread(r);
+	age = r->backend->now(r) - r->wait.born_ns;
+	s.busy_ns = age - s.spin_ns - s.sleep_ns;
+	s.started = r->n_begun;
+	s.completed = r->begun_max - r->ops_max;
+	s.in_flight = reactor_in_flight(r);
+	s.wakes = atomic_load(&r->mailbox.wakes);
+	return opts_give(ret, &s, sizeof(s), "weir_reactor_stats");
 }

@@ -22,6 +22,7 @@ libsim_la_SOURCES += \
 	%D%/memory.c \
 	%D%/memory.h \
 	%D%/op.c \
+	%D%/parts.c \
 	%D%/peer.c \
 	%D%/socket-conn.c \
 	%D%/socket-connect.c \

@@ -14,11 +14,8 @@
 #include "base/why.h"
 #include "sim/world.h"
 
-#define BEGINNING (1000 * WEIR_SEC)	/* What the clock says at first. */
 #define SLOW_NS (WEIR_MSEC)
 #define JUMP_NS (60 * WEIR_SEC)
-#define POLL_NS WEIR_MSEC
-
 
 static const struct latency usual[WEIR_SIM_DEVICES] = {
 	[WEIR_SIM_TURN] = { 200, 500 },
@@ -94,7 +91,7 @@ int weir_sim_create(struct weir_sim **ret, uint64_t seed,
 	}
 	sim->world.backend = &sim_backend;
 	sim->seed = seed;
-	sim->now_ns = BEGINNING;
+	sim->now_ns = SIM_BEGINNING;
 	sim->trace = opts.trace;
 	sim->trace_arg = opts.trace_arg;
 	memcpy(sim->latency, usual, sizeof(usual));
@@ -146,38 +143,6 @@ int weir_sim_destroy(struct weir_sim *sim)
 	return 0;
 }
 
-struct sim_part *sim_part(struct weir_sim *sim, const char *name)
-{
-	struct sim_part *part = sim->parts;
-
-	while (part && strcmp(part->name, name))
-		part = part->next;
-	return part;
-}
-
-void sim_part_add(struct weir_sim *sim, struct sim_part *part)
-{
-	part->next = sim->parts;
-	sim->parts = part;
-}
-
-void sim_observe(struct weir_reactor *r, struct observer *observer)
-{
-	struct weir_sim *sim = sim_of(r)->sim;
-
-	observer->next = sim->observers;
-	observer->pprev = &sim->observers;
-	if (observer->next)
-		observer->next->pprev = &observer->next;
-	sim->observers = observer;
-}
-
-void sim_happened(struct weir_sim *sim)
-{
-	if (sim->observers && !sim->observation.queued)
-		sim_at(sim, &sim->observation, 1 + sim_below(&sim->time, POLL_NS));
-}
-
 static void look_now(struct weir_sim *sim, struct sim_event *ev)
 {
 	struct observer *observer, *next;
@@ -200,39 +165,6 @@ bool sim_is_here(const struct weir_reactor *r)
 	while (sr && !sr->r->in_turn)
 		sr = sr->next;
 	return !sr;
-}
-
-void sim_mix(struct weir_sim *sim, uint64_t value)
-{
-	struct sim_rng rng = { sim->digest ^ value };
-
-	sim->digest = sim_rng(&rng) + (sim->digest << 1);
-}
-
-void sim_trace(struct weir_sim *sim, const char *fmt, ...)
-{
-	uint64_t ns = sim->now_ns - BEGINNING;
-	char line[256];
-	va_list ap;
-	int n;
-
-	if (!sim->trace)
-		return;
-	n = snprintf(line, sizeof(line), "%llu.%09llu ",
-		     (unsigned long long)(ns / WEIR_SEC),
-		     (unsigned long long)(ns % WEIR_SEC));
-	va_start(ap, fmt);
-	vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
-	va_end(ap);
-	sim->trace(line, sim->trace_arg);
-}
-
-void weir_sim_note(struct weir_sim *sim, const char *what, uint64_t value)
-{
-	for (const char *s = what; *s; s++)
-		sim_mix(sim, (unsigned char)*s);
-	sim_mix(sim, value);
-	sim_trace(sim, "%s %llu", what, (unsigned long long)value);
 }
 
 /* When @sr can have a turn: now, later, or WEIR_FOREVER. */
@@ -389,11 +321,6 @@ uint64_t weir_sim_now(const struct weir_sim *sim)
 uint64_t weir_sim_random(struct weir_sim *sim)
 {
 	return sim_rng(&sim->user);
-}
-
-uint64_t weir_sim_digest(const struct weir_sim *sim)
-{
-	return sim->digest;
 }
 
 void weir_sim_power_cut(struct weir_sim *sim, const char *prefix)

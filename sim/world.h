@@ -5,7 +5,8 @@
 /*
  * The simulated world inside.  README.md says what its objects are.
  *
- *	world.c        the world: its life, its steps, its digest
+ *	world.c        the world: its life, its steps
+ *	parts.c        its parts, trace and digest
  *	event.c    what happens when: a heap; chances
  *	fault.c    what goes wrong
  *	backend.c  the backend;  source.c  its sources
@@ -97,6 +98,8 @@ struct sim_reactor {
 	uint32_t next_buf;	/* and the number of the next. */
 	struct sim_reactor *next;
 };
+
+#define SIM_BEGINNING (1000 * WEIR_SEC)	/* What the clock says at first. */
 
 struct weir_sim {
 	struct backend_world world;	/* First. */

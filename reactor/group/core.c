@@ -11,28 +11,7 @@
 #include "base/why.h"
 #include "reactor/group/group.h"
 
-#define POLL_EVERY_NS (10 * WEIR_MSEC)
 #define TRIES_MAX 100	/* Of a loop that fails, a millisecond apart. */
-
-__attribute__((format(printf, 4, 5)))
-static void core_event(struct group_core *core, uint32_t kind, int err,
-		       const char *fmt, ...)
-{
-	struct weir_group_event event = {
-		.size = sizeof(event), .kind = kind, .core = core->index,
-		.cpu = core->cpu, .err = err,
-	};
-	char text[192];
-	va_list ap;
-
-	if (!core->group->event)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	event.text = text;
-	core->group->event(core->group, &event, core->group->event_arg);
-}
 
 /* The first error is the one that counts. */
 static int core_failed(struct group_core *core, int err)
@@ -63,16 +42,6 @@ static int pin(struct group_core *core)
 		   "to CPU %d (error %d); it runs where the kernel puts it",
 		   core->index, core->cpu, -err);
 	return 0;
-}
-
-bool core_is_bound(const struct weir_reactor *r, cpu_set_t *cpus)
-{
-	const struct group_core *core = r->core;
-
-	if (!core || !core->pinned)
-		return false;
-	*cpus = core->affinity;
-	return true;
 }
 
 static void have_memory_near(struct group_core *core)
@@ -308,35 +277,4 @@ int core_do(struct group_core *core, enum core_step step)
 		core_await(core);
 	}
 	return core->err;
-}
-
-/* Bound to its CPU, it can be on another one only if it was moved. */
-static void look_where_we_are(struct group_core *core)
-{
-	cpu_set_t set;
-
-	if (!core->pinned || core->lost || sched_getcpu() == core->cpu)
-		return;
-	CPU_ZERO(&set);
-	sched_getaffinity(0, sizeof(set), &set);
-	if (CPU_ISSET(core->cpu, &set))
-		return;
-	core->lost = true;
-	wait_spin_no_more(core->r);
-	core_event(core, WEIR_GROUP_CPU_LOST, 0, "core %u has lost CPU %d, by "
-		   "its affinity, its cpuset or because it went offline; it "
-		   "goes on on CPU %d, and does not spin any more",
-		   core->index, core->cpu, sched_getcpu());
-}
-
-void core_poll(struct weir_reactor *r, uint64_t now)
-{
-	struct group_core *core = r->core;
-
-	if (now - core->looked_ns < POLL_EVERY_NS)
-		return;
-	core->looked_ns = now;
-	if (now - atomic_load(&core->clock.at_ns) >= POLL_EVERY_NS)
-		core_tell_time(r, now, false);
-	look_where_we_are(core);
 }

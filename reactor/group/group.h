@@ -102,6 +102,11 @@ int core_do(struct group_core *core, enum core_step step);
 void core_tell(struct group_core *core, enum core_step step);
 void core_await(struct group_core *core);
 int core_begin_thread(struct group_core *core);
+
+/* group/load.c: have the group told of what happened to @core. */
+__attribute__((format(printf, 4, 5))) void core_event(
+	struct group_core *core, uint32_t kind, int err, const char *fmt, ...);
+
 /* Is the thread of @r bound to a CPU?  Then where it could run before that. */
 bool core_is_bound(const struct weir_reactor *r, cpu_set_t *cpus);
 

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a core spends its time, told to other threads.
+ * How a core spends its time, and on which CPU, told to other threads.
  *
  * A core writes it down when it goes to sleep and when it wakes up, and now and
  * then between.  Who reads adds what has passed since: to the sleep, if it
  * sleeps, and else to what it is busy with.
  */
 
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+
 #include "base/opts.h"
 #include "base/why.h"
 #include "reactor/group/group.h"
+
+#define POLL_EVERY_NS (10 * WEIR_MSEC)
 
 void core_tell_time(struct weir_reactor *r, uint64_t now, bool asleep)
 {
@@ -101,4 +107,65 @@ int weir_group_load(struct weir_group *group, uint32_t core,
 	l.last_sleep_ns = growth(l.sleep_ns, old.sleep_ns);
 	l.last_sleeps = growth(l.sleeps, old.sleeps);
 	return opts_give(ret, &l, sizeof(l), "weir_group_load");
+}
+
+void core_event(struct group_core *core, uint32_t kind, int err,
+		const char *fmt, ...)
+{
+	struct weir_group_event event = {
+		.size = sizeof(event), .kind = kind, .core = core->index,
+		.cpu = core->cpu, .err = err,
+	};
+	char text[192];
+	va_list ap;
+
+	if (!core->group->event)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	event.text = text;
+	core->group->event(core->group, &event, core->group->event_arg);
+}
+
+/* Bound to its CPU, it can be on another one only if it was moved. */
+static void look_where_we_are(struct group_core *core)
+{
+	cpu_set_t set;
+
+	if (!core->pinned || core->lost || sched_getcpu() == core->cpu)
+		return;
+	CPU_ZERO(&set);
+	sched_getaffinity(0, sizeof(set), &set);
+	if (CPU_ISSET(core->cpu, &set))
+		return;
+	core->lost = true;
+	spin_init(&core->r->wait.spin, 0);
+	core->r->wait.at_once = 0;
+	core_event(core, WEIR_GROUP_CPU_LOST, 0, "core %u has lost CPU %d, by "
+		   "its affinity, its cpuset or because it went offline; it "
+		   "goes on on CPU %d, and does not spin any more",
+		   core->index, core->cpu, sched_getcpu());
+}
+
+void core_poll(struct weir_reactor *r, uint64_t now)
+{
+	struct group_core *core = r->core;
+
+	if (now - core->looked_ns < POLL_EVERY_NS)
+		return;
+	core->looked_ns = now;
+	if (now - atomic_load(&core->clock.at_ns) >= POLL_EVERY_NS)
+		core_tell_time(r, now, false);
+	look_where_we_are(core);
+}
+
+bool core_is_bound(const struct weir_reactor *r, cpu_set_t *cpus)
+{
+	const struct group_core *core = r->core;
+
+	if (!core || !core->pinned)
+		return false;
+	*cpus = core->affinity;
+	return true;
 }

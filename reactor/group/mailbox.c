@@ -299,3 +299,17 @@ int weir_post(struct weir_reactor *r, void (*fn)(void *arg), void *arg)
 	}
 	return post_from_afar(r, fn, arg);
 }
+
+/* Requests of any thread, which the next turn heeds. */
+
+void weir_reactor_stop(struct weir_reactor *r)
+{
+	atomic_fetch_or(&r->requests, REQUEST_STOP);
+	mailbox_wake(r);
+}
+
+void weir_reactor_break(struct weir_reactor *r)
+{
+	atomic_fetch_or(&r->requests, REQUEST_BREAK);
+	mailbox_wake(r);
+}

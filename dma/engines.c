@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which engines there are: the library's own, and those of a context. */
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/opts.h"
+#include "base/why.h"
+#include "dma/bounce.h"
+#include "dma/route.h"
+
+/* In the order of preference: the first that can gets the job. */
+static const struct engine_kind *kinds[WEIR_ENGINES_MAX / 2] = {
+	[ENGINE_CPU] = &engine_cpu,
+	[ENGINE_FILE] = &engine_file,
+	[ENGINE_PROCESS] = &engine_process,
+	[ENGINE_DOMAIN] = &engine_domain,
+};
+static uint32_t n_kinds = N_SHIPPED;
+
+uint32_t engine_kind_add(const struct engine_kind *kind)
+{
+	check(n_kinds < WEIR_ENGINES_MAX / 2);
+	kinds[n_kinds] = kind;
+	return n_kinds++;
+}
+
+static void engine_init(struct engine *e, const struct engine_kind *kind,
+			void *arg)
+{
+	memset(e, 0, sizeof(*e));
+	e->kind = kind;
+	e->arg = arg;
+	e->wait_last = &e->wait;
+}
+
+void engines_init(struct weir_dma *dma)
+{
+	uint32_t i;
+
+	dma->n_own = n_kinds;
+	for (i = 0; i < dma->n_own; i++)
+		engine_init(&dma->engines[i], kinds[i], dma);
+	engine_init(&dma->bounce, &engine_bounce, dma);
+	engine_init(&dma->translate, &engine_translate, dma);
+	dma->n_engines = dma->n_own;
+	engine_waits_init(dma);
+}
+
+/* The @i-th that is asked: the user's first. */
+struct engine *engine_at(const struct weir_dma *dma, uint32_t i)
+{
+	uint32_t n_user = dma->n_engines - dma->n_own;
+	uint32_t at = i < n_user ? dma->n_own + i : i - n_user;
+
+	return (struct engine *)&dma->engines[at];
+}
+
+const struct engine_kind *engine_own(uint32_t kind,
+				     const struct weir_domain *src,
+				     const struct weir_domain *dst)
+{
+	struct weir_engine_query q = {
+		.size = sizeof(q), .kind = kind, .src = src, .dst = dst,
+		.bytes = 1, .n_src = src ? 1 : 0, .n_dst = dst ? 1 : 0,
+	};
+	const char *why;
+	uint32_t i;
+
+	for (i = 0; i < n_kinds; i++)
+		if (kinds[i]->ops.can(NULL, &q, &why))
+			return kinds[i];
+	return NULL;
+}
+
+static int check_ops(const struct weir_dma *dma,
+		     const struct weir_engine_ops *ops)
+{
+	uint32_t i;
+
+	if (!ops->name || !ops->can || !ops->start)
+		return why(-EINVAL, "weir_dma_add_engine: .name, .can and "
+			   ".start must be set");
+	if (dma->state != WEIR_DMA_STOPPED)
+		return why(-EBUSY, "weir_dma_add_engine: the context is not "
+			   "stopped; add engines before weir_dma_start()");
+	for (i = 0; i < dma->n_engines; i++)
+		if (!strcmp(dma->engines[i].kind->ops.name, ops->name))
+			return why(-EEXIST, "weir_dma_add_engine: there is an "
+				   "engine '%s'", ops->name);
+	if (dma->n_engines == WEIR_ENGINES_MAX)
+		return why(-ENOSPC, "weir_dma_add_engine: a context has at "
+			   "most %d engines", WEIR_ENGINES_MAX);
+	return 0;
+}
+
+int weir_dma_add_engine(struct weir_dma *dma, const struct weir_engine_ops *ops,
+			void *arg)
+{
+	struct weir_engine_ops own;
+	struct engine *e;
+	int err;
+
+	if (!dma || !ops)
+		return why(-EINVAL, "weir_dma_add_engine: an argument is NULL");
+	err = opts_load(&own, sizeof(own), ops, "weir_dma_add_engine");
+	if (!err)
+		err = check_ops(dma, &own);
+	if (err)
+		return err;
+	e = &dma->engines[dma->n_engines++];
+	engine_init(e, &e->own, arg);
+	e->own.ops = own;
+	dma_publish_engine(dma, e);
+	return 0;
+}
+
+int weir_dma_engine_stats(const struct weir_dma *dma, uint32_t i,
+			  struct weir_dma_engine_stats *ret)
+{
+	struct weir_dma_engine_stats stats;
+	const struct engine *e;
+	int err = opts_capacity(ret, "weir_dma_engine_stats");
+
+	if (err)
+		return err;
+	if (i >= dma->n_engines)
+		return why(-ENOENT, "weir_dma_engine_stats: there is no engine "
+			   "%u; the context has %u", i, dma->n_engines);
+	e = engine_at(dma, i);
+	stats = e->stats;
+	stats.name = e->kind->ops.name;
+	return opts_give(ret, &stats, sizeof(stats), "weir_dma_engine_stats");
+}
+
+void engines_fini(struct weir_dma *dma)
+{
+	uint32_t i;
+
+	engine_waits_fini(dma);
+	for (i = 0; i < dma->n_own; i++)
+		if (dma->engines[i].kind->fini)
+			dma->engines[i].kind->fini(dma);
+}

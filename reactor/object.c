@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What hangs on a reactor; and what backends say of themselves. */
+
+#include "base/why.h"
+#include "reactor/reactor-internal.h"
+
+const struct vfd_ops *vfd_ops;
+_Thread_local unsigned int backend_isolates;
+
+int reactor_attach(struct weir_reactor *r, struct reactor_obj *obj,
+		   const char *what)
+{
+	reactor_check_thread(r);
+	if (r->attention & ATTENTION_STOPPING)
+		return why(-ESHUTDOWN, "%s_create: the reactor is stopping or "
+			   "stopped; weir_reactor_start() starts it again",
+			   what);
+	obj->what = what;
+	obj->next = r->objs;
+	obj->pprev = &r->objs;
+	if (r->objs)
+		r->objs->pprev = &obj->next;
+	r->objs = obj;
+	return 0;
+}
+
+void reactor_detach(struct reactor_obj *obj)
+{
+	*obj->pprev = obj->next;
+	if (obj->next)
+		obj->next->pprev = obj->pprev;
+}
