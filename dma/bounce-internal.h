@@ -3,8 +3,8 @@
 #define WEIR_DMA_BOUNCE_INTERNAL_H
 
 /*
- * The slots of bounce.c.  Their blocks are moved in bounce-block.c, and in
- * bounce-both.c if they need both halves, by the steps of bounce-step.c.
+ * The slots of bounce.c.  Their blocks are moved in bounce-step.c, and in
+ * bounce-step.c if they need both halves, by the steps of bounce-step.c.
  */
 
 #include "dma/bounce.h"
@@ -90,25 +90,6 @@ static inline uint32_t arrived_state(const struct slot *s)
 {
 	return s->sum ? PART : FULL;
 }
-
-/* The bytes of the next block, at s->pos: what all operands can in one step.
- * The destination is at @dst there. */
-uint64_t bounce_next_len(const struct slot *s, const struct cursor *dst);
-
-/* Have @e move the next @n bytes at @c to staging, or, if !@in, from it. */
-int bounce_begin_step(struct step *step, struct engine *e,
-		      const struct cursor *c, uint64_t n, bool in);
-
-/* Get @n bytes at @c into @h, by @step if that needs an engine. */
-void bounce_fetch(struct slot *s, struct step *step, struct half *h,
-		  struct engine *e, struct cursor *c, uint64_t n);
-
-/* Comparisons: both sides come in; both are there.  False: not now. */
-bool bounce_fill_both(struct slot *s);
-bool bounce_compare_both(struct slot *s);
-
-/* Go on with the sum in s->sum.  False: not now. */
-bool bounce_add(struct slot *s);
 
 /* Begin what can be begun in @s, which has a job; leave it if that is all. */
 void bounce_run(struct slot *s);

@@ -1,12 +1,9 @@
 libcore_la_SOURCES += \
 	%D%/atomic.c \
-	%D%/bounce-block.c \
-	%D%/bounce-both.c \
 	%D%/bounce-internal.h \
 	%D%/bounce-step.c \
 	%D%/bounce.c \
 	%D%/bounce.h \
-	%D%/flow/chain-fuse.c \
 	%D%/flow/chain-hop.c \
 	%D%/flow/chain-internal.h \
 	%D%/flow/chain-run.c \
@@ -28,20 +25,15 @@ libcore_la_SOURCES += \
 	%D%/operand-extra.c \
 	%D%/job-fence.c \
 	%D%/flow/pipeline-internal.h \
-	%D%/flow/pipeline-run.c \
 	%D%/flow/pipeline.c \
 	%D%/refusal.c \
 	%D%/capacity.c \
-	%D%/route-explain.c \
 	%D%/route.c \
 	%D%/route.h \
-	%D%/flow/pipeline-slot.c \
 	%D%/dma-state.c \
 	%D%/stats.c \
-	%D%/sync/chain.c \
 	%D%/sync/internal.h \
 	%D%/sync/remote.c \
-	%D%/sync/shared.c \
 	%D%/sync/wait.c \
 	%D%/sync/watch.c \
 	%D%/sync/sync.c \

@@ -31,11 +31,6 @@ struct plan {
 	const char *no_bounce;
 };
 
-/* Which of the library's own engines may be able to, or NULL: then a domain is
- * of a library that the program has not linked. */
-const struct engine *route_own(const struct weir_dma *dma,
-			       const struct weir_engine_query *q);
-
 /* Find the best route in @dma for what @job asks, which is plan->direct.q.  The
  * rest of *@plan need not be set before. */
 void route_plan(const struct weir_dma *dma, const struct weir_job *job,

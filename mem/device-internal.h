@@ -114,8 +114,6 @@ struct device_class {
 	int (*mws_drop)(struct mmap_device *md);
 };
 
-extern const struct device_class device_cpu;
-extern const struct device_class device_uring;
 extern const struct device_class device_soft_dm;
 
 /* A library above lists and opens devices of its own.  Once for each class. */

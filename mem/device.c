@@ -1,4 +1,133 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <weir/domain.h>
+#include <weir/job.h>
+#include <weir/uring.h>
+
+#include "base/alloc.h"
+#include "base/check.h"
+#include "base/fault.h"
+#include "base/opts.h"
+#include "base/why.h"
+#include "mem/device-internal.h"
+
+/* The processor: it reaches all that has an address or a descriptor here. */
+
+#define DOMAINS (WEIR_DEVICE_BIT(WEIR_DOMAIN_SYSTEM) | \
+		 WEIR_DEVICE_BIT(WEIR_DOMAIN_HUGEPAGE) | \
+		 WEIR_DEVICE_BIT(WEIR_DOMAIN_FILE))
+
+#define JOBS (WEIR_DEVICE_BIT(WEIR_JOB_COPY) | \
+	      WEIR_DEVICE_BIT(WEIR_JOB_PULL) | \
+	      WEIR_DEVICE_BIT(WEIR_JOB_PUSH) | \
+	      WEIR_DEVICE_BIT(WEIR_JOB_FILL) | \
+	      WEIR_DEVICE_BIT(WEIR_JOB_CRC32C) | \
+	      WEIR_DEVICE_BIT(WEIR_JOB_COPY_CRC32C) | \
+	      WEIR_DEVICE_BIT(WEIR_JOB_COMPARE) | \
+	      WEIR_DEVICE_BIT(WEIR_JOB_DUALCAST) | \
+	      WEIR_DEVICE_BIT(WEIR_JOB_XOR) | \
+	      WEIR_DEVICE_BIT(WEIR_JOB_FETCH_ADD) | \
+	      WEIR_DEVICE_BIT(WEIR_JOB_COMPARE_SWAP))
+
+/* The kernel is old, or a filter refuses.  Ask of ourselves, for nothing. */
+static bool reaches_processes(void)
+{
+	long fd = fault("pidfd_open") ? -1 :
+				       syscall(SYS_pidfd_open, getpid(), 0);
+
+	if (fd < 0)
+		return false;
+	close((int)fd);
+	return !fault("process_vm_readv") &&
+	       !process_vm_readv(getpid(), NULL, 0, NULL, 0, 0);
+}
+
+static const struct device_class device_cpu;
+
+static int list_cpu(struct device_list *list)
+{
+	struct weir_devinfo *info = device_list_add(list, &device_cpu, "cpu");
+
+	if (!info)
+		return -ENOMEM;
+	info->caps.flags = WEIR_DEVICE_USABLE | WEIR_DEVICE_SOFTWARE;
+	info->caps.caps = WEIR_DEVICE_CAP_MMAP | WEIR_DEVICE_CAP_DMABUF |
+			  WEIR_DEVICE_CAP_EXPORT | WEIR_DEVICE_CAP_IMPORT;
+	info->caps.domains = DOMAINS;
+	if (reaches_processes())
+		info->caps.domains |= WEIR_DEVICE_BIT(WEIR_DOMAIN_PROCESS);
+	info->caps.jobs = JOBS;
+	info->caps.max_segments = WEIR_JOB_PIECES_MAX;
+	info->caps.address_bits = 8 * sizeof(void *);
+	return 0;
+}
+
+static const struct device_class device_cpu = {
+	.kind = WEIR_DEVICE_CPU,
+	.list = list_cpu,
+};
+
+/*
+ * The kernel as a device: io_uring.  Memory is registered with it by reactor,
+ * when an inventory or a pool attaches the mmap, so that there is nothing to
+ * do for the device as such.
+ */
+
+#define JOBS_URING (WEIR_DEVICE_BIT(WEIR_JOB_COPY) | \
+	      WEIR_DEVICE_BIT(WEIR_JOB_PULL) | \
+	      WEIR_DEVICE_BIT(WEIR_JOB_PUSH))
+
+#define MAX_REGISTER ((uint64_t)1 << 30)	/* The kernel's. */
+
+static void refused(struct weir_devinfo *info)
+{
+	const char *at = strstr(weir_why(), ": ");
+
+	snprintf(info->caps.why, sizeof(info->caps.why), "%s",
+		 at ? at + 2 : weir_why());
+}
+
+static const struct device_class device_uring;
+
+static int list_uring(struct device_list *list)
+{
+	struct weir_uring_info uring = { .size = sizeof(uring) };
+	struct weir_devinfo *info = device_list_add(list, &device_uring,
+						    "io_uring");
+
+	if (!info)
+		return -ENOMEM;
+	info->caps.flags = WEIR_DEVICE_SOFTWARE;
+	if (weir_uring_probe(&uring)) {
+		refused(info);
+		return 0;
+	}
+	info->caps.flags |= WEIR_DEVICE_USABLE;
+	if (uring.features & WEIR_URING_BUFFERS) {
+		info->caps.caps = WEIR_DEVICE_CAP_MMAP;
+		info->caps.max_register = MAX_REGISTER;
+	}
+	info->caps.domains = DOMAINS;
+	info->caps.jobs = JOBS_URING;
+	info->caps.max_segments = WEIR_JOB_PIECES_MAX;
+	info->caps.address_bits = 8 * sizeof(void *);
+	return 0;
+}
+
+static const struct device_class device_uring = {
+	.kind = WEIR_DEVICE_IO_URING,
+	.list = list_uring,
+};
+
 /*
  * Devices: the list of what there is, and those that are open.
  *
@@ -6,18 +135,6 @@
  * while a device is opened or closed for good, so that two threads which open
  * the same one get the same instance.
  */
-
-#include <errno.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/check.h"
-#include "base/opts.h"
-#include "base/why.h"
-#include "mem/device-internal.h"
 
 #define MESSAGE_MAX 512
 #define CLASSES_MAX 8

@@ -53,8 +53,6 @@ struct dm_ops {
 	int (*dmabuf_fd)(struct weir_dm *dm);
 };
 
-extern const struct dm_ops dm_soft_ops;
-
 /* Of the software device: what it has, and what it can align to. */
 #define DM_SOFT_CAPACITY (256u << 10)
 #define DM_SOFT_LOG_ALIGN_MAX 12u

@@ -1,4 +1,46 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Device memory in software. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <weir/domain.h>
+
+#include "base/fault.h"
+#include "base/why.h"
+#include "mem/device-internal.h"
+#include "mem/dm-internal.h"
+#include "mem/mmap-internal.h"
+
+static int list_soft(struct device_list *list)
+{
+	struct weir_devinfo *info = device_list_add(list, &device_soft_dm,
+						    "soft-dm");
+
+	if (!info)
+		return -ENOMEM;
+	info->caps.flags = WEIR_DEVICE_USABLE | WEIR_DEVICE_SOFTWARE;
+	info->caps.caps = WEIR_DEVICE_CAP_DM | WEIR_DEVICE_CAP_DM_IMPORT;
+	info->caps.domains = WEIR_DEVICE_BIT(WEIR_DOMAIN_DEVICE);
+	info->caps.dm_size = DM_SOFT_CAPACITY;
+	info->caps.align = DM_WORD;
+	info->caps.address_bits = 64;
+	return 0;
+}
+
+static const struct dm_ops dm_soft_ops;
+
+const struct device_class device_soft_dm = {
+	.kind = WEIR_DEVICE_SOFT_DM,
+	.list = list_soft,
+	.dm = &dm_soft_ops,
+};
+
 /*
  * Device memory without a device: the software twin.
  *
@@ -10,19 +52,6 @@
  * capacity is free again when the last handle in this process has gone,
  * whichever that is.
  */
-
-#include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/fault.h"
-#include "base/why.h"
-#include "mem/dm-internal.h"
-#include "mem/mmap-internal.h"
 
 #define UNIT 64u
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -283,7 +312,7 @@ static int soft_export(struct weir_dm *dm, struct weir_dm_token *token)
 	return 0;
 }
 
-const struct dm_ops dm_soft_ops = {
+static const struct dm_ops dm_soft_ops = {
 	.alloc = soft_alloc,
 	.import = soft_import,
 	.release = soft_release,

@@ -209,7 +209,7 @@ struct domain_call {
 };
 
 /*
- * domain-move.c: start @op, which op_may_begin() has let pass or which is never
+ * domain-user.c: start @op, which op_may_begin() has let pass or which is never
  * refused.  Returns 0, or what the function said, with @op idle again.
  */
 int domain_move(struct weir_reactor *r, struct weir_op *op,

@@ -1,14 +1,291 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Domains of the user's own: what they are made with, and their functions. */
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/opts.h"
 #include "base/why.h"
 #include "mem/domain-internal.h"
+#include "reactor/op-inline.h"
+
+/*
+ * Moves by the functions of a user's domain, as operations.
+ *
+ * The op is begun before the function is called, for the function may complete
+ * it at once; if it refuses, the op is as if it had never begun.
+ */
+
+/* How a move lies in op->u.words. */
+enum {
+	WORD_DOMAIN,	/* Whose function it is. */
+	WORD_SRC,	/* Counted as used; 0: none. */
+	WORD_DST,
+	WORD_TOTAL,
+	WORD_DATA,	/* weir_domain_op_data() */
+};
+
+static struct weir_domain *word_domain(const struct weir_op *op, int word)
+{
+	return (struct weir_domain *)(uintptr_t)op->u.words[word];
+}
+
+static void cancel(struct weir_op *op)
+{
+	struct weir_domain *domain = word_domain(op, WORD_DOMAIN);
+
+	if (domain_to_user(domain)->cancel)
+		domain_to_user(domain)->cancel(domain, op);
+}
+
+static const struct weir_op_class move_class = {
+	.name = "move by a domain",
+	.cancel = cancel,
+};
+
+static void hold(struct weir_op *op, const struct domain_call *call)
+{
+	struct weir_domain *src = call->hold ? call->move->src.domain : NULL;
+	struct weir_domain *dst = call->hold ? call->move->dst.domain : NULL;
+
+	op->u.words[WORD_DOMAIN] = (uintptr_t)call->domain;
+	op->u.words[WORD_SRC] = (uintptr_t)src;
+	op->u.words[WORD_DST] = (uintptr_t)dst;
+	op->u.words[WORD_TOTAL] = call->total;
+	op->u.words[WORD_DATA] = 0;
+	if (src)
+		domain_use(src);
+	if (dst)
+		domain_use(dst);
+}
+
+static void release(struct weir_op *op)
+{
+	struct weir_domain *src = word_domain(op, WORD_SRC);
+	struct weir_domain *dst = word_domain(op, WORD_DST);
+
+	if (src)
+		domain_unuse(src);
+	if (dst)
+		domain_unuse(dst);
+}
+
+int domain_move(struct weir_reactor *r, struct weir_op *op,
+		const struct domain_call *call)
+{
+	int err;
+
+	hold(op, call);
+	op_enlist(r, op, &move_class);
+	op_enter(op);
+	err = call->fn(call->domain, r, op, call->move);
+	if (unlikely(err < 0)) {
+		op_abandon(op);
+		release(op);
+	}
+	op_exit(op);
+	return err < 0 ? (int)sane_result(err) : 0;
+}
+
+static struct weir_op *under_way(const struct weir_op *op)
+{
+	check(op->state == OP_PENDING && op->cls == &move_class);
+	reactor_check_thread(op->reactor);
+	return (struct weir_op *)op;
+}
+
+void weir_domain_complete(struct weir_op *op, int64_t res)
+{
+	under_way(op);
+	res = sane_result(res);
+	if (res >= 0) {
+		if ((uint64_t)res > op->u.words[WORD_TOTAL])
+			res = -EIO;
+		else
+			op->detail.bytes = (uint64_t)res;
+	}
+	release(op);
+	op_complete(op, res);
+}
+
+void weir_domain_set_detail(struct weir_op *op,
+			    const struct weir_op_detail *detail)
+{
+	under_way(op)->detail = *detail;
+	if (op->detail.bytes > op->u.words[WORD_TOTAL])
+		op->detail.bytes = op->u.words[WORD_TOTAL];
+}
+
+void weir_domain_set_op_data(struct weir_op *op, void *data)
+{
+	under_way(op)->u.words[WORD_DATA] = (uintptr_t)data;
+}
+
+void *weir_domain_op_data(const struct weir_op *op)
+{
+	return (void *)(uintptr_t)under_way(op)->u.words[WORD_DATA];
+}
+
+static bool is_memory(const struct weir_domain *domain)
+{
+	return !domain || domain_is_memory(domain);
+}
+
+static int check_piece(const struct weir_domain_side *side, uint32_t i,
+		       uint64_t *total)
+{
+	uint64_t addr = (uintptr_t)side->iov[i].iov_base;
+	uint64_t len = side->iov[i].iov_len;
+
+	if (addr + len < addr || *total + len < *total ||
+	    *total + len > INT64_MAX)
+		return -ERANGE;
+	if (!addr && len && is_memory(side->domain))
+		return -EINVAL;
+	*total += len;
+	return 0;
+}
+
+static int check_side(const struct weir_domain_side *side, uint64_t *total)
+{
+	uint32_t i;
+	int err;
+
+	*total = 0;
+	if (!side->iov || !side->n_iov || side->reserved)
+		return -EINVAL;
+	if (side->n_iov > WEIR_DOMAIN_PIECES_MAX)
+		return -EMSGSIZE;
+	for (i = 0; i < side->n_iov; i++) {
+		err = check_piece(side, i, total);
+		if (err)
+			return err;
+	}
+	return *total ? 0 : -EINVAL;
+}
+
+static int check_size(const struct weir_domain_move *move)
+{
+	const unsigned char *bytes = (const unsigned char *)move;
+	size_t i;
+
+	if (!move || move->size < sizeof(*move))
+		return -EINVAL;
+	for (i = sizeof(*move); i < move->size; i++)
+		if (bytes[i])
+			return -E2BIG;
+	return 0;
+}
+
+/* A fill has no source at all. */
+static int check_no_source(const struct weir_domain_side *side)
+{
+	return side->domain || side->ctx || side->iov || side->n_iov ||
+	       side->reserved || side->translation ? -EINVAL : 0;
+}
+
+static int check_sides(const struct weir_domain_move *move, bool fills,
+		       uint64_t *total)
+{
+	uint64_t n;
+	int err = check_size(move);
+
+	if (!err)
+		err = check_side(&move->dst, total);
+	if (!err)
+		err = fills ? check_no_source(&move->src) :
+			      check_side(&move->src, &n);
+	if (!err && !fills && n != *total)
+		err = -EMSGSIZE;
+	return err;
+}
+
+enum move_kind { PULL, PUSH, TRANSFER, FILL };
+
+/* Whose function it is; NULL: the domains of @move do not suit @kind. */
+static struct weir_domain *mover(const struct weir_domain_move *move,
+				 enum move_kind kind)
+{
+	struct weir_domain *src = move->src.domain, *dst = move->dst.domain;
+
+	switch (kind) {
+	case PULL:
+		return is_memory(dst) ? src : NULL;
+	case PUSH:
+		return is_memory(src) ? dst : NULL;
+	case TRANSFER:
+		return src ? dst : NULL;
+	default:
+		return dst;
+	}
+}
+
+/* All of @call but the function. */
+static int prepare(struct domain_call *call,
+		   const struct weir_domain_move *move, enum move_kind kind)
+{
+	int err = check_sides(move, kind == FILL, &call->total);
+
+	if (err)
+		return err;
+	call->domain = mover(move, kind);
+	call->move = move;
+	call->hold = true;
+	return call->domain ? 0 : -EINVAL;
+}
+
+static int start(struct weir_reactor *r, struct weir_op *op,
+		 struct domain_call *call, weir_domain_move_fn *fn)
+{
+	int err = fn ? op_admit(r, op) : -EOPNOTSUPP;
+
+	call->fn = fn;
+	return err ? op_admitted(err) : domain_move(r, op, call);
+}
+
+/* The function @name of @domain, if it can have any. */
+#define FN(domain, name) \
+	(domain_is_user(domain) ? domain_to_user(domain)->name : NULL)
+
+int weir_domain_pull(struct weir_reactor *r, struct weir_op *op,
+		     const struct weir_domain_move *move)
+{
+	struct domain_call call;
+	int err = prepare(&call, move, PULL);
+
+	return err ? err : start(r, op, &call, FN(call.domain, pull));
+}
+
+int weir_domain_push(struct weir_reactor *r, struct weir_op *op,
+		     const struct weir_domain_move *move)
+{
+	struct domain_call call;
+	int err = prepare(&call, move, PUSH);
+
+	return err ? err : start(r, op, &call, FN(call.domain, push));
+}
+
+int weir_domain_transfer(struct weir_reactor *r, struct weir_op *op,
+			 const struct weir_domain_move *move)
+{
+	struct domain_call call;
+	int err = prepare(&call, move, TRANSFER);
+
+	return err ? err : start(r, op, &call, FN(call.domain, transfer));
+}
+
+int weir_domain_fill(struct weir_reactor *r, struct weir_op *op,
+		     const struct weir_domain_move *move)
+{
+	struct domain_call call;
+	int err = prepare(&call, move, FILL);
+
+	return err ? err : start(r, op, &call, FN(call.domain, fill));
+}
+
+/* Domains of the user's own: what they are made with, and their functions. */
 
 static int check_opts(const struct weir_domain_opts *opts)
 {

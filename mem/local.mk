@@ -6,24 +6,19 @@ libcore_la_SOURCES += \
 	%D%/export/descriptor-mac.c \
 	%D%/export/descriptor.c \
 	%D%/export/descriptor.h \
-	%D%/device-cpu.c \
 	%D%/device-internal.h \
-	%D%/device-soft.c \
-	%D%/device-uring.c \
 	%D%/device.c \
 	%D%/dm-internal.h \
 	%D%/dm-soft.c \
 	%D%/dm.c \
 	%D%/domain-file.c \
 	%D%/domain-internal.h \
-	%D%/domain-move.c \
 	%D%/domain-process.c \
 	%D%/domain-remote.c \
 	%D%/domain-translate.c \
 	%D%/domain-user.c \
 	%D%/domain.c \
 	%D%/export/client.c \
-	%D%/export/control.c \
 	%D%/export/import.c \
 	%D%/export/internal.h \
 	%D%/export/memfd.c \
@@ -35,35 +30,28 @@ libcore_la_SOURCES += \
 	%D%/export/export.c \
 	%D%/inventory.c \
 	%D%/mmap-alloc.c \
-	%D%/mmap-device.c \
 	%D%/mmap-dmabuf.c \
 	%D%/mmap-internal.h \
 	%D%/mmap-keys.c \
-	%D%/mmap-range.c \
 	%D%/mmap-stop.c \
 	%D%/mmap-use.c \
 	%D%/mmap.c \
 	%D%/pages.c \
 	%D%/pages.h \
-	%D%/pool-info.c \
 	%D%/pool.c \
 	%D%/segment/dump.c \
 	%D%/segment/event.c \
 	%D%/segment/external.c \
 	%D%/segment/flags.c \
-	%D%/segment/host.c \
 	%D%/segment/internal.h \
 	%D%/segment/phys.c \
 	%D%/segment/size.c \
 	%D%/segment/table.h \
 	%D%/segment/walk.c \
 	%D%/segment/segment.c \
-	%D%/shared-pool-count.c \
 	%D%/shared-pool-internal.h \
 	%D%/shared-pool-move.c \
-	%D%/shared-pool-capacity.c \
 	%D%/shared-pool-slab.c \
-	%D%/shared-pool-stats.c \
 	%D%/shared-pool.c \
 	%D%/tags.c \
 	%D%/tags.h \

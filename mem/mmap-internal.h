@@ -9,9 +9,7 @@
  *	                    one per reactor         one per inventory or pool
  *
  *	mmap.c        create, settings, start, destroy
- *	mmap-range.c  the kinds of range; mmap-alloc.c, mmap-dmabuf.c two more
  *	mmap-use.c    uses: attach, register, detach
- *	mmap-device.c its devices;  mmap-keys.c its registration with them
  *	mmap-stop.c   stop, at once or by visits to other threads
  *
  * A use holds the registration with the reactor's backend, and counts the bufs
@@ -248,9 +246,6 @@ static inline uint32_t mmap_remote_qp(const struct weir_mmap *mmap)
 	return import && import->remote ? import->remote->qp_num : 0;
 }
 
-/* Why @call, a setting, cannot be made now, or 0; leaves a message. */
-int mmap_refuse_config(const struct weir_mmap *mmap, const char *call);
-
 /* Why @call cannot set a range of @len bytes from @off now, or 0. */
 int mmap_refuse_range(const struct weir_mmap *mmap, const char *call,
 		      uint64_t off, size_t len);
@@ -283,13 +278,6 @@ extern int (*dmabuf_ioctl)(int fd, unsigned long request, void *arg);
 struct mmap_device **mmap_find_device(struct weir_mmap *mmap,
 				      const struct weir_device *device)
 	PROVIDER_API(mmap_find_device);
-
-/* Why @call is impossible with @device and the range that there is, or 0. */
-int mmap_refuse_device(const struct weir_mmap *mmap,
-		       const struct weir_device *device, const char *call);
-
-/* The same of all its devices, at the start. */
-int mmap_check_devices(const struct weir_mmap *mmap);
 
 /* Whether peers may do atomics in it by a device whose atomics are not atomic
  * to the processor. */

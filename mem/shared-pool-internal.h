@@ -12,11 +12,7 @@
  *	shared-pool.c        create, grow, destroy; numbers
  *	shared-pool-slab.c   the memory
  *	shared-pool-move.c   between store, caches and waiters, under the lock
- *	shared-pool-capacity.c   who is kept outside by .waiters_max
- *	shared-pool-count.c  a count of it all
- *	shared-pool-stats.c  stores and pools on the page of statistics
  *	pool.c         the caches, and what users call
- *	pool-info.c    what is where, who has it
  *
  * A buffer is in the shared pool, or a pool's, which then counts it as .owned
  * until it has given it back: in the cache, out, or in transit to a waiter.
@@ -223,11 +219,7 @@ void shared_pool_give(struct pool_class *pc);
  * -EAGAIN at the pool's bound. */
 int shared_pool_wait(struct pool_class *pc, struct weir_op *op);
 
-/* As shared_pool_wait(), but neither .ops_max nor a stop refuses it: for what
- * is bounded otherwise, and is cancelled with what it is part of. */
-int shared_pool_wait_always(struct pool_class *pc, struct weir_op *op);
-
-/* shared-pool-capacity.c: those that .waiters_max keeps outside. */
+/* shared-pool-move.c: those that .waiters_max keeps outside. */
 
 /*
  * Wait as shared_pool_wait_always() does; and if .waiters_max wait already,
@@ -235,12 +227,6 @@ int shared_pool_wait_always(struct pool_class *pc, struct weir_op *op);
  * shared_pool_taken() is NULL: ask again.
  */
 void shared_pool_wait_or_capacity(struct pool_class *pc, struct weir_op *op);
-
-/* Under the lock: whether no more may wait. */
-bool shared_pool_is_full(const struct weir_pool *pool);
-
-/* The same, on the pool's thread: a waiter has left. */
-void shared_pool_let_in(struct weir_pool *pool);
 
 /* The pool's deferred call: what others want of it. */
 void shared_pool_deferred(struct deferred *deferred);
@@ -259,7 +245,7 @@ struct weir_buf *shared_pool_taken(const struct weir_op *op)
 void shared_pool_wait_end(struct weir_op *op)
 	PROVIDER_API(shared_pool_wait_end);
 
-/* shared-pool-count.c: under the lock. */
+/* shared-pool.c: under the lock. */
 
 /* @pool's deferred call: note what it has, for the counts in flight. */
 void shared_pool_visit(struct weir_pool *pool);
@@ -269,18 +255,13 @@ void shared_pool_settle_counts(struct weir_shared_pool *shared_pool,
 			       struct weir_reactor *r);
 
 /* Under the lock: what it has; on the pool's thread. */
-void shared_pool_add_up(struct weir_shared_pool *shared_pool,
-			const struct shared_pool_class *only,
-			struct weir_shared_pool_stats *stats);
 void pool_add_up(const struct weir_pool *pool, struct weir_pool_stats *stats);
 
-/* shared-pool-stats.c: they are on the page, if there is one; or no more. */
-void shared_pool_publish(struct weir_shared_pool *shared_pool);
+/* shared-pool.c: they are on the page, if there is one; or no more. */
 void pool_publish(struct weir_pool *pool);
 
-/* pool-info.c: who has what is out. */
+/* pool.c: who has what is out. */
 struct tags;
-void pool_count_tags(const struct weir_pool *pool, struct tags *tags);
 
 /* A pipeline of the pool's reactor takes its bufs here; or no more. */
 static inline void pool_hold(struct weir_pool *pool)

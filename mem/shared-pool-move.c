@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Buffers between the shared pool, caches and waiters.  The rules are in
- * shared-pool-internal.h; all of this is under the shared pool's lock, but
- * for what is on the pool's side of it.
+ * Who is refused by a pool's .waiters_max, and has nothing else to wait for,
+ * waits here instead of asking in every turn.  When a waiter leaves all are
+ * told: one that has lost interest meanwhile must not cost the others theirs.
  */
 
 #include <errno.h>
@@ -10,6 +10,58 @@
 #include "base/alloc.h"
 #include "mem/shared-pool-internal.h"
 #include "reactor/op-inline.h"
+
+static void capacity_cancel(struct weir_op *op)
+{
+	struct weir_pool *pool = (struct weir_pool *)(uintptr_t)op->u.words[0];
+
+	op_queue_del(&pool->outside, op);
+	op_complete(op, -ECANCELED);
+}
+
+static const struct weir_op_class capacity_class = {
+	.name = "pool capacity",
+	.cancel = capacity_cancel,
+};
+
+static int shared_pool_wait_always(struct pool_class *pc, struct weir_op *op);
+
+void shared_pool_wait_or_capacity(struct pool_class *pc, struct weir_op *op)
+{
+	if (!shared_pool_wait_always(pc, op))
+		return;
+	op_enlist(pc->pool->r, op, &capacity_class);
+	op->u.words[0] = (uintptr_t)pc->pool;
+	op_queue_push(&pc->pool->outside, op);
+}
+
+/* Under the lock: whether no more may wait. */
+static bool shared_pool_is_full(const struct weir_pool *pool)
+{
+	uint64_t n = 0;
+	uint32_t i;
+
+	for (i = 0; i < pool->n_classes; i++)
+		n += pool->classes[i].waiting;
+	return pool->waiters_max && n >= pool->waiters_max;
+}
+
+/* The same, on the pool's thread: a waiter has left. */
+static void shared_pool_let_in(struct weir_pool *pool)
+{
+	struct weir_op *op;
+
+	if (likely(op_queue_empty(&pool->outside)) || shared_pool_is_full(pool))
+		return;
+	while ((op = op_queue_pop(&pool->outside)))
+		op_complete(op, 0);
+}
+
+/*
+ * Buffers between the shared pool, caches and waiters.  The rules are in
+ * shared-pool-internal.h; all of this is under the shared pool's lock, but
+ * for what is on the pool's side of it.
+ */
 
 /* A wait: what it brought, where it stands, and in which queue. */
 enum { WAIT_BUF, WAIT_CLASS, WAIT_QUEUED };
@@ -278,7 +330,9 @@ static int wait_under_lock(struct pool_class *pc, struct weir_op *op)
 	return 0;
 }
 
-int shared_pool_wait_always(struct pool_class *pc, struct weir_op *op)
+/* As shared_pool_wait(), but neither .ops_max nor a stop refuses it: for what
+ * is bounded otherwise, and is cancelled with what it is part of. */
+static int shared_pool_wait_always(struct pool_class *pc, struct weir_op *op)
 {
 	int err;
 

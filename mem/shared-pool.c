@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stores: made, grown, looked at, freed.  What moves is in
- * shared-pool-move.c. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,6 +10,295 @@
 #include "base/why.h"
 #include "mem/segment/internal.h"
 #include "mem/shared-pool-internal.h"
+#include "reactor/op-inline.h"
+
+/*
+ * Stores and pools on the page of statistics.
+ *
+ * What a shared store and its pools own is known under its lock.  It is tried,
+ * not waited for: who does not get it leaves the numbers as they are until the
+ * next time.  Whoever gets it writes the shared pool's, too.
+ */
+
+static const struct stats_field pool_fields[] = {
+	STATS_NOW("total", "Buffers it owns: free, out and in transit"),
+	STATS_NOW("free", "Buffers free; with a shared pool: cached"),
+	STATS_NOW("out", "Buffers that users hold"),
+	STATS_NOW("waiting", "Operations that wait for a buffer"),
+	STATS_COUNT("gets", "Buffers handed out"),
+	STATS_COUNT("empty", "Gets answered -EAGAIN"),
+	STATS_BYTES_NOW("registered", "Memory that the backend has registered"),
+	STATS_NOW("huge", "1 if its memory is in huge pages, by wish"),
+	STATS_NOW("in_transit", "Buffers of waiters whose turn is to come"),
+	STATS_COUNT("refills", "Batches taken from the shared pool"),
+	STATS_COUNT("flushes", "Batches given back to the shared pool"),
+};
+STATS_FITS(pool_fields, struct weir_pool_stats, total);
+
+static const struct stats_kind pool_kind = STATS_KIND("pool", pool_fields);
+
+static const struct stats_field shared_pool_fields[] = {
+	STATS_NOW("total", "Buffers: free, held and in transit"),
+	STATS_NOW("free", "Buffers in the shared pool itself"),
+	STATS_NOW("held", "Buffers in caches of pools, or out"),
+	STATS_NOW("in_transit", "Buffers of waiters whose turn is to come"),
+	STATS_NOW("waiting", "Operations that wait for a buffer"),
+	STATS_NOW("pools", "Pools that take from it"),
+	STATS_BYTES_NOW("bytes", "Memory of its buffers"),
+	STATS_BYTES_NOW("page_size", "The smallest pages that it is in"),
+	STATS_NOW("transparent", "1: the kernel may make huge pages of it"),
+	STATS_COUNT("recalls", "Times that caches were recalled"),
+};
+STATS_FITS(shared_pool_fields, struct weir_shared_pool_stats, total);
+
+static const struct stats_kind shared_pool_kind =
+	STATS_KIND("store", shared_pool_fields);
+
+static bool try_lock(struct weir_shared_pool *shared_pool)
+{
+	return !shared_pool->shared ||
+	       !pthread_mutex_trylock(&shared_pool->lock);
+}
+
+static void shared_pool_add_up(struct weir_shared_pool *shared_pool,
+			const struct shared_pool_class *only,
+			struct weir_shared_pool_stats *stats);
+
+static void put_shared_pool(struct weir_shared_pool *shared_pool, uint64_t now)
+{
+	struct weir_shared_pool_stats stats = { .size = sizeof(stats) };
+
+	shared_pool_add_up(shared_pool, NULL, &stats);
+	stats_put(shared_pool->record, now, &stats.total);
+}
+
+static void publish(struct stats_item *item, uint64_t now)
+{
+	struct weir_pool *pool =
+		weir_container_of(item, struct weir_pool, item);
+	struct weir_pool_stats stats = { .size = sizeof(stats) };
+
+	if (!try_lock(pool->shared_pool))
+		return;
+	pool_add_up(pool, &stats);
+	if (pool->shared_pool->record)
+		put_shared_pool(pool->shared_pool, now);
+	shared_pool_unlock(pool->shared_pool);
+	stats_put(item->record, now, &stats.total);
+}
+
+/* "4096 B", or from the smallest to the largest of several. */
+static void name_sizes(char label[64],
+		       const struct weir_shared_pool *shared_pool)
+{
+	const struct shared_pool_class *cls = shared_pool->classes;
+	uint32_t n = shared_pool->n_classes;
+
+	if (n == 1)
+		snprintf(label, 64, "%zu B", cls->buf_size);
+	else
+		snprintf(label, 64, "%zu-%zu B", cls->buf_size,
+			 cls[n - 1].buf_size);
+}
+
+static void shared_pool_publish(struct weir_shared_pool *shared_pool)
+{
+	char label[64];
+
+	if (!stats_wanted())
+		return;
+	name_sizes(label, shared_pool);
+	shared_pool->record = stats_record_add(&shared_pool_kind, 0, label);
+	shared_pool_lock(shared_pool);
+	put_shared_pool(shared_pool, 0);
+	shared_pool_unlock(shared_pool);
+}
+
+void pool_publish(struct weir_pool *pool)
+{
+	char label[64];
+
+	name_sizes(label, pool->shared_pool);
+	stats_item_add(pool->r, &pool->item, &pool_kind, publish, 0, label);
+}
+
+/*
+ * A count of where all buffers of a shared pool are.
+ *
+ * What is free, what each pool owns and what of that is in transit is known
+ * under the lock at any time.  How much of the rest is cached and how much out
+ * only the pool's thread knows, and changes without a lock: so each pool is
+ * visited and notes what it has cached.  When the last one has been, all is
+ * added up, under the lock: a pool that has since given some of its cache away
+ * is credited with no more than it still owns.
+ */
+
+#define COUNT "weir_shared_pool_count"
+
+enum { COUNT_RESULT, COUNT_SHARED_POOL, COUNT_SEQ };
+
+static void add_class(struct weir_shared_pool_count *count,
+		      struct shared_pool_class *cls)
+{
+	size_t which = (size_t)(cls - cls->shared_pool->classes);
+	const struct weir_pool *pool;
+	const struct pool_class *pc;
+	uint64_t held, cached;
+
+	count->total += cls->total;
+	count->free += cls->n_free;
+	for (pool = cls->shared_pool->pools; pool; pool = pool->next) {
+		pc = &pool->classes[which];
+		held = pc->owned - pc->transit;
+		cached = pc->seen_cached < held ? pc->seen_cached : held;
+		count->cached += cached;
+		count->out += held - cached;
+		count->in_transit += pc->transit;
+	}
+}
+
+static int64_t add_up(struct weir_shared_pool *shared_pool,
+		      struct weir_shared_pool_count *ret)
+{
+	struct weir_shared_pool_count count = { .size = sizeof(count) };
+	uint32_t i;
+
+	for (i = 0; i < shared_pool->n_classes; i++)
+		add_class(&count, &shared_pool->classes[i]);
+	opts_give(ret, &count, sizeof(count), COUNT);
+	return (int64_t)count.total;
+}
+
+static struct weir_shared_pool *shared_pool_of(const struct weir_op *op)
+{
+	return (struct weir_shared_pool *)(uintptr_t)
+		op->u.words[COUNT_SHARED_POOL];
+}
+
+static void push(struct weir_shared_pool *shared_pool, struct weir_op *op)
+{
+	shared_pool->n_counts++;
+	op->next = shared_pool->counts;
+	op->pprev = &shared_pool->counts;
+	if (op->next)
+		op->next->pprev = &op->next;
+	shared_pool->counts = op;
+}
+
+/* Without a place in the list it is as good as done. */
+static void take_out(struct weir_op *op)
+{
+	*op->pprev = op->next;
+	if (op->next)
+		op->next->pprev = op->pprev;
+	op->pprev = NULL;
+}
+
+static bool all_counted(const struct weir_shared_pool *shared_pool,
+			uint64_t seq)
+{
+	const struct weir_pool *pool;
+
+	for (pool = shared_pool->pools; pool; pool = pool->next)
+		if (pool->counted < seq)
+			return false;
+	return true;
+}
+
+void shared_pool_settle_counts(struct weir_shared_pool *shared_pool,
+			       struct weir_reactor *r)
+{
+	struct weir_op *op, *next;
+
+	for (op = shared_pool->counts; op; op = next) {
+		next = op->next;
+		if (!all_counted(shared_pool, op->u.words[COUNT_SEQ]))
+			continue;
+		take_out(op);
+		op->res = add_up(shared_pool,
+				 (struct weir_shared_pool_count *)(uintptr_t)
+					 op->u.words[COUNT_RESULT]);
+		if (op->reactor == r) {
+			shared_pool->n_counts--;
+			op_complete(op, op->res);
+		} else {
+			op_return(op);
+		}
+	}
+}
+
+void shared_pool_visit(struct weir_pool *pool)
+{
+	struct weir_shared_pool *shared_pool = pool->shared_pool;
+	uint32_t i;
+
+	if (likely(!shared_pool->counts))
+		return;
+	for (i = 0; i < pool->n_classes; i++)
+		pool->classes[i].seen_cached =
+			pool->classes[i].free_list.n_free;
+	pool->counted = shared_pool->count_seq;
+	shared_pool_settle_counts(shared_pool, pool->r);
+}
+
+static void count_cancel(struct weir_op *op)
+{
+	struct weir_shared_pool *shared_pool = shared_pool_of(op);
+	bool waits;
+
+	shared_pool_lock(shared_pool);
+	waits = op->pprev;
+	if (waits) {
+		take_out(op);
+		shared_pool->n_counts--;
+	}
+	shared_pool_unlock(shared_pool);
+	if (waits)
+		op_complete(op, -ECANCELED);
+}
+
+/* The lock is also to wait for who has sent it back, and has still to ring. */
+static void count_returned(struct weir_op *op)
+{
+	struct weir_shared_pool *shared_pool = shared_pool_of(op);
+
+	shared_pool_lock(shared_pool);
+	shared_pool->n_counts--;
+	shared_pool_unlock(shared_pool);
+	op_complete(op, op->res);
+}
+
+static const struct weir_op_class count_class = {
+	.name = "store count",
+	.cancel = count_cancel,
+	.returned = count_returned,
+};
+
+int weir_shared_pool_count(struct weir_shared_pool *shared_pool,
+			   struct weir_reactor *r, struct weir_op *op,
+			   struct weir_shared_pool_count *ret)
+{
+	struct weir_pool *pool;
+	int err = opts_capacity(ret, COUNT);
+
+	if (!err)
+		err = op_begin(r, op, &count_class);
+	if (err)
+		return op_admitted(err);
+	op->u.words[COUNT_RESULT] = (uintptr_t)ret;
+	op->u.words[COUNT_SHARED_POOL] = (uintptr_t)shared_pool;
+	shared_pool_lock(shared_pool);
+	op->u.words[COUNT_SEQ] = ++shared_pool->count_seq;
+	push(shared_pool, op);
+	for (pool = shared_pool->pools; pool; pool = pool->next)
+		deferred_send(&pool->deferred);
+	shared_pool_settle_counts(shared_pool, r);
+	shared_pool_unlock(shared_pool);
+	return 0;
+}
+
+/* Stores: made, grown, looked at, freed.  What moves is in
+ * shared-pool-move.c. */
 
 #define KNOWN_FLAGS \
 	(WEIR_SHARED_POOL_HUGE_2M | WEIR_SHARED_POOL_HUGE_1G | \
@@ -353,7 +640,7 @@ int weir_shared_pool_grow(struct weir_shared_pool *shared_pool, size_t buf_size,
 	return shared_pool_add(cls, n, NULL, "weir_shared_pool_grow");
 }
 
-static void add_up(struct weir_shared_pool_stats *stats,
+static void class_add_up(struct weir_shared_pool_stats *stats,
 		   struct shared_pool_class *cls)
 {
 	size_t which = (size_t)(cls - cls->shared_pool->classes);
@@ -380,7 +667,7 @@ static void add_up(struct weir_shared_pool_stats *stats,
 	}
 }
 
-void shared_pool_add_up(struct weir_shared_pool *shared_pool,
+static void shared_pool_add_up(struct weir_shared_pool *shared_pool,
 			const struct shared_pool_class *only,
 			struct weir_shared_pool_stats *stats)
 {
@@ -389,7 +676,7 @@ void shared_pool_add_up(struct weir_shared_pool *shared_pool,
 
 	for (i = 0; i < shared_pool->n_classes; i++)
 		if (!only || only == &shared_pool->classes[i])
-			add_up(stats, &shared_pool->classes[i]);
+			class_add_up(stats, &shared_pool->classes[i]);
 	for (pool = shared_pool->pools; pool; pool = pool->next)
 		stats->pools++;
 }

@@ -3,7 +3,7 @@
 #define RDMA_CHANNEL_INTERNAL_H
 
 /*
- * Channels inside: channel.c has their work, channel-failed.c their end.
+ * Channels inside: channel.c has their work, channel.c their end.
  */
 
 #include <stdatomic.h>
@@ -61,17 +61,9 @@ void channel_user_del(struct channel_user *user);
  */
 int channel_reserve(struct weir_channel *ch, uint32_t n);
 
-/* For what any thread reads of a device's events. */
-void channel_list_add(struct weir_channel *ch);
-void channel_list_del(struct weir_channel *ch);
-
 static inline bool channel_has_to_tell(const struct weir_channel *ch)
 {
 	return atomic_load(&ch->failed) && !ch->told;
 }
-
-/* Tell all, if there is something to tell.  Returns how many callbacks of the
- * user's that was.  @ch may be gone then. */
-unsigned int channel_tell_failure(struct weir_channel *ch);
 
 #endif /* RDMA_CHANNEL_INTERNAL_H */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The client's way: address, route, request, answer; and reconnecting. */
 
 #include <string.h>
 
 #include "base/fault.h"
 #include "base/why.h"
 #include "rdma/conn-internal.h"
+
+/* The client's way: address, route, request, answer; and reconnecting. */
 
 /* As rdma_x() is, with a fault point. */
 #define TRY(call, args) \
@@ -34,7 +35,7 @@ static int begin(struct weir_conn *c)
 	return 0;
 }
 
-void conn_resolved(struct weir_conn *c)
+static void conn_resolved(struct weir_conn *c)
 {
 	int err = TRY(rdma_resolve_route, (c->id, (int)c->opts.resolve_ms));
 
@@ -67,7 +68,8 @@ static void done(struct weir_conn *c, int err)
 	conn_done(c, err, err);
 }
 
-void conn_routed(struct weir_conn *c)
+/* The next step, and the answer. */
+static void conn_routed(struct weir_conn *c)
 {
 	int err = conn_qp_make(c);
 
@@ -88,7 +90,7 @@ static uint32_t least(uint32_t a, uint32_t b)
  * What we may have in flight at the peer is what it serves.  A peer that has
  * been answered once and is not to have a connection after all is told so.
  */
-void conn_answered(struct weir_conn *c, const struct rdma_cm_event *ev)
+static void conn_answered(struct weir_conn *c, const struct rdma_cm_event *ev)
 {
 	int err;
 
@@ -258,4 +260,333 @@ int weir_conn_connect(struct weir_conn *c, struct weir_op *op,
 	c->op = op;
 	op_enlist(c->r, op, &connect_class);
 	return 0;
+}
+
+/*
+ * The server's way.  All that can fail is done inside the start, which leaves
+ * everything as it was if it does; then only the peer is waited for.
+ */
+
+static void accept_cancel(struct weir_op *op)
+{
+	conn_done((struct weir_conn *)(uintptr_t)op->u.words[0], -ECANCELED,
+		  0);
+}
+
+static const struct weir_op_class accept_class = {
+	.name = "RDMA accept",
+	.cancel = accept_cancel,
+	.leave = conn_op_leaves,
+};
+
+/* An id whose peer has given up takes no answer: -EINVAL. */
+static int answered(int failed, const char *call)
+{
+	int err = !failed ? 0 : errno == EINVAL ? -ECONNRESET : conn_error();
+
+	return !err ? 0 : why(err, "%s: %s", call,
+			      err == -ECONNRESET ? "the peer has given up" :
+						   strerror(-err));
+}
+
+static int answer(struct weir_conn *c, const void *data, size_t len)
+{
+	struct rdma_conn_param param = {
+		.private_data = len ? data : NULL,
+		.private_data_len = (uint8_t)len,
+		.responder_resources = (uint8_t)c->reads_in,
+		.initiator_depth = (uint8_t)c->reads_out,
+		.rnr_retry_count = c->opts.rnr_retries,
+		.srq = !!c->opts.srq,
+		.qp_num = c->qp->qp_num,
+	};
+
+	errno = fault("rdma_accept") ? ENOMEM : 0;
+	return answered(errno ? -1 : rdma_accept(c->id, &param),
+			"weir_conn_accept");
+}
+
+static int may_answer(const struct weir_conn *c, size_t len, size_t max,
+		      const char *call)
+{
+	if (c->state != WEIR_CONN_REQUESTED)
+		return why(-EBADFD, "%s: nobody asks for it", call);
+	if (len > max)
+		return why(-EMSGSIZE, "%s: private data are at most %zu bytes",
+			   call, max);
+	return 0;
+}
+
+/* What the peer has asked for, at most what we have. */
+static uint32_t accept_least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static int make_ready(struct weir_conn *c, const void *data, size_t len)
+{
+	uint32_t reads_out = c->reads_out, reads_in = c->reads_in;
+	int err = conn_qp_make(c);
+
+	if (!err) {
+		c->reads_out = accept_least(c->reads_out, reads_out);
+		c->reads_in = accept_least(c->reads_in, reads_in);
+		err = conn_qp_ready(c);
+	}
+	if (!err)
+		err = answer(c, data, len);
+	if (!err)
+		return 0;
+	if (c->qp)
+		conn_qp_free(c);
+	c->reads_out = reads_out;
+	c->reads_in = reads_in;
+	return why_call(err, "weir_conn", "weir_conn_accept");
+}
+
+int weir_conn_accept(struct weir_conn *c, struct weir_op *op, const void *data,
+		     size_t len)
+{
+	int err = may_answer(c, len, WEIR_CONN_ACCEPT_DATA, "weir_conn_accept");
+
+	if (!err)
+		err = op_admit(c->r, op);
+	if (!err)
+		err = make_ready(c, data, len);
+	if (err)
+		return op_admitted(err);
+	op->u.words[0] = (uintptr_t)c;
+	c->op = op;
+	c->state = WEIR_CONN_ACCEPTING;
+	op_enlist(c->r, op, &accept_class);
+	return 0;
+}
+
+int weir_conn_reject(struct weir_conn *c, const void *data, size_t len)
+{
+	int err = may_answer(c, len, WEIR_CONN_REJECT_DATA, "weir_conn_reject");
+
+	if (err)
+		return err;
+	errno = fault("rdma_reject") ? ENOMEM : 0;
+	err = answered(errno ? -1 : rdma_reject(c->id, data, (uint8_t)len),
+		       "weir_conn_reject");
+	if (err && err != -ECONNRESET)
+		return err;
+	conn_teardown(c);
+	c->state = WEIR_CONN_ENDED;
+	return 0;
+}
+
+/*
+ * What an event of rdma_cm's does to a connection, by its state.  What is not
+ * said here is no news: an event that came too late, or one that only says that
+ * the fabric has changed its mind about a route.
+ */
+
+/* Why an address or a route was not found. */
+static int resolve_errno(int status)
+{
+	return status == -ENODEV ? -ENODEV : -EHOSTUNREACH;
+}
+
+/* How an exchange that was begun has failed; 0: it has not. */
+static int failure_of(const struct rdma_cm_event *ev, bool passive)
+{
+	switch (ev->event) {
+	case RDMA_CM_EVENT_REJECTED:
+		return passive ? -ECONNRESET : -ECONNREFUSED;
+	case RDMA_CM_EVENT_UNREACHABLE:
+		return -ETIMEDOUT;
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_DISCONNECTED:
+		return -ECONNRESET;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		return -ENODEV;
+	default:
+		return 0;
+	}
+}
+
+static void connecting(struct weir_conn *c, const struct rdma_cm_event *ev)
+{
+	enum conn_step step = c->step;
+	int err;
+
+	switch (ev->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		if (step == CONN_ADDRESS)
+			conn_resolved(c);
+		return;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		if (step == CONN_ROUTE)
+			conn_routed(c);
+		return;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		if (step != CONN_ANSWER)
+			conn_done(c, resolve_errno(ev->status), ev->status);
+		return;
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		if (step == CONN_ANSWER)
+			conn_answered(c, ev);
+		return;
+	default:
+		break;
+	}
+	err = failure_of(ev, false);
+	if (!err || (step != CONN_ANSWER && err != -ENODEV))
+		return;
+	conn_keep_data(c, ev);
+	conn_done(c, err, ev->status);
+}
+
+static void requested(struct weir_conn *c, const struct rdma_cm_event *ev)
+{
+	if (!failure_of(ev, true))
+		return;
+	conn_teardown(c);
+	c->state = WEIR_CONN_ENDED;
+}
+
+static void accepting(struct weir_conn *c, const struct rdma_cm_event *ev)
+{
+	int err = failure_of(ev, true);
+
+	if (err || ev->event == RDMA_CM_EVENT_ESTABLISHED)
+		conn_done(c, err, ev->status);
+}
+
+/*
+ * The answer to a peer that disconnects is to disconnect.  A server that gives
+ * up before it hears that the connection is established sends a REJECTED.  If
+ * the interface has another address the peer may be out of reach: probe it.
+ */
+static void established(struct weir_conn *c, const struct rdma_cm_event *ev)
+{
+	int err = failure_of(ev, true);
+
+	if (ev->event == RDMA_CM_EVENT_ADDR_CHANGE)
+		conn_watch_probe(c);
+	if (!err)
+		return;
+	if (ev->event == RDMA_CM_EVENT_DISCONNECTED) {
+		rdma_disconnect(c->id);
+		err = 0;
+	} else if (err != -ENODEV) {
+		err = -ECONNRESET;
+	}
+	conn_close(c, err);
+	conn_settle(c);
+}
+
+/* DISCONNECTED is enough to end: between it and TIMEWAIT_EXIT the kernel only
+ * keeps the QP's number from others. */
+static void closing(struct weir_conn *c, const struct rdma_cm_event *ev)
+{
+	if (ev->event != RDMA_CM_EVENT_TIMEWAIT_EXIT && !failure_of(ev, true))
+		return;
+	c->quiet = true;
+	conn_settle(c);
+}
+
+void conn_event(struct conn_user *user, const struct rdma_cm_event *ev)
+{
+	struct weir_conn *c = weir_container_of(user, struct weir_conn, user);
+
+	if (ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL && c->device_ref)
+		conn_device_ref_dead(c->device_ref);
+	switch (c->state) {
+	case WEIR_CONN_CONNECTING:
+		connecting(c, ev);
+		break;
+	case WEIR_CONN_REQUESTED:
+		requested(c, ev);
+		break;
+	case WEIR_CONN_ACCEPTING:
+		accepting(c, ev);
+		break;
+	case WEIR_CONN_ESTABLISHED:
+		established(c, ev);
+		break;
+	case WEIR_CONN_CLOSING:
+		closing(c, ev);
+		break;
+	default:	/* It has no id. */
+		break;
+	}
+}
+
+/* The connection's turn: by its timer, by what was deferred. */
+
+void conn_settle(struct weir_conn *c)
+{
+	struct weir_op *op = c->op;
+
+	if (c->posted || !c->quiet || c->due || !conn_has_delivered(c))
+		return;
+	conn_teardown(c);
+	c->state = WEIR_CONN_ENDED;
+	if (!c->wanted) {
+		conn_ended(c, c->why);
+		return;
+	}
+	c->op = NULL;
+	if (op)
+		op_complete(op, c->why);
+}
+
+/*
+ * An event may be about a QP that had the same address before: so it is asked.
+ * 0: the QP is well.
+ */
+static int trouble_of(struct weir_conn *c, unsigned int news)
+{
+	if (!c->qp)
+		return 0;
+	if (news & CONN_NEWS_DEVICE)
+		return -ENODEV;
+	if (news & CONN_NEWS_FLOOD)
+		return -ENOBUFS;
+	return news & CONN_NEWS_QP && conn_qp_has_failed(c) ? -EIO : 0;
+}
+
+/*
+ * The first data prove that the answer has arrived, whether or not the peer's
+ * last message has.  What came before an end is told before it.
+ */
+void conn_run(struct deferred *deferred)
+{
+	struct weir_conn *c =
+		weir_container_of(deferred, struct weir_conn, deferred);
+	unsigned int news = c->news;
+	int err;
+
+	if (conn_tell_message(c))
+		return;
+	err = trouble_of(c, news);
+	c->news = 0;
+	if (c->state == WEIR_CONN_ESTABLISHED && err)
+		conn_close(c, err);
+	if (c->state == WEIR_CONN_ACCEPTING && news & CONN_NEWS_DATA && !err)
+		rdma_notify(c->id, IBV_EVENT_COMM_EST);
+	if (c->state == WEIR_CONN_CLOSING)
+		conn_settle(c);
+	else if (err && (c->state == WEIR_CONN_CONNECTING ||
+			 c->state == WEIR_CONN_ACCEPTING))
+		conn_done(c, err, 0);
+}
+
+void conn_timer(struct weir_timer_node *node)
+{
+	struct weir_conn *c = weir_container_of(node, struct weir_conn, timer);
+
+	if (c->state == WEIR_CONN_CLOSING) {
+		c->quiet = true;
+		conn_settle(c);
+	} else if (c->state == WEIR_CONN_ESTABLISHED) {
+		conn_watch_run(c);
+	} else {
+		conn_try_again(c);
+	}
 }

@@ -1,5 +1,125 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
+ * Connections whose peer does not answer.
+ *
+ * The device finds out when it sends something, and only if its retries are
+ * limited.  So one timer per connection looks from time to time: if nothing was
+ * sent since it last did, it posts a write of 0 bytes (keepalive), for which no
+ * key is needed, and of which the peer's program hears nothing.  If work is
+ * posted and none of it has ended for .stall_ns, it ends the connection.
+ *
+ * Without keepalive the timer runs only while work is posted.  Its times are
+ * rounded up, so that the connections of a reactor share wake-ups.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/why.h"
+#include "rdma/engine.h"
+#include "rdma/srq-internal.h"
+
+#define SHARES 8	/* Of a period: times at which a timer may expire. */
+
+static bool has_work(const struct weir_conn *c)
+{
+	return c->queue->head != c->queue->posted ||
+	       (c->beat && c->beat->posted);
+}
+
+static void arm(struct weir_conn *c)
+{
+	uint64_t period = c->beat ? c->opts.keepalive_ns : c->opts.stall_ns;
+	uint64_t share = period / SHARES;
+	uint64_t at = reactor_now(c->r) + period;
+
+	c->watched = true;
+	wheel_rearm(&c->r->wheel, &c->timer,
+		    at < period ? WEIR_FOREVER : at + share - 1 -
+						 (at + share - 1) % share);
+	reactor_touch(c->r);
+}
+
+void conn_watch_begin(struct weir_conn *c)
+{
+	c->seen = c->queue->head;
+	c->moved_ns = reactor_now(c->r);
+	c->busy = false;
+	if (c->beat)
+		arm(c);
+}
+
+void conn_watch_posted(struct weir_conn *c)
+{
+	if (c->opts.stall_ns == WEIR_FOREVER ||
+	    c->state != WEIR_CONN_ESTABLISHED)
+		return;
+	c->seen = c->queue->head;
+	c->moved_ns = reactor_now(c->r);
+	c->busy = true;
+	arm(c);
+}
+
+static void on_beat(struct weir_wr *wr, const struct ibv_wc *wc)
+{
+	struct conn_beat *beat = weir_container_of(wr, struct conn_beat, wr);
+
+	beat->posted = false;
+	if (beat->conn && wc->status != IBV_WC_SUCCESS)
+		conn_fail(beat->conn, verbs_end_of(wc->status));
+}
+
+void conn_watch_probe(struct weir_conn *c)
+{
+	struct ibv_send_wr *bad, wr = {
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	struct conn_beat *beat = c->beat;
+	int err;
+
+	if (!beat || beat->posted)
+		return;
+	beat->wr.fn = on_beat;
+	wr.wr_id = (uintptr_t)&beat->wr;
+	err = fault("ibv_post_send") ? ENOMEM :
+	      ibv_post_send(c->qp, &wr, &bad);
+	if (err)
+		conn_fail(c, -err);
+	else
+		beat->posted = true;
+}
+
+void conn_watch_run(struct weir_conn *c)
+{
+	uint64_t now = reactor_now(c->r);
+	bool busy = has_work(c), idle = !busy && c->seen == c->queue->head;
+
+	c->watched = false;
+	if (!busy || !c->busy || c->seen != c->queue->head)
+		c->moved_ns = now;
+	c->busy = busy;
+	c->seen = c->queue->head;
+	if (now - c->moved_ns >= c->opts.stall_ns) {
+		conn_fail(c, -ETIMEDOUT);
+		return;
+	}
+	if (idle)
+		conn_watch_probe(c);
+	if (c->state == WEIR_CONN_ESTABLISHED && (busy || c->beat))
+		arm(c);
+}
+
+void conn_beat_free(struct conn_beat *beat, struct weir_channel *ch,
+		    uint32_t qp_num, bool orphans)
+{
+	if (orphans || (beat && beat->posted))
+		weir_channel_forget(ch, qp_num);
+	free(beat);
+}
+
+/*
  * How a connection ends.
  *
  *	ESTABLISHED --> CLOSING: the QP is in error, and flushes what is posted
@@ -10,12 +130,6 @@
  * Who posts counts (conn_begin(), conn_end()), so no work request of ours is
  * needed to know that all have been flushed.
  */
-
-#include <string.h>
-
-#include "base/why.h"
-#include "rdma/engine.h"
-#include "rdma/srq-internal.h"
 
 void conn_teardown(struct weir_conn *c)
 {
@@ -47,23 +161,6 @@ void conn_close(struct weir_conn *c, int why_closed)
 		srq_mark_set(c->member->srq, &c->member->mark);
 }
 
-void conn_settle(struct weir_conn *c)
-{
-	struct weir_op *op = c->op;
-
-	if (c->posted || !c->quiet || c->due || !conn_has_delivered(c))
-		return;
-	conn_teardown(c);
-	c->state = WEIR_CONN_ENDED;
-	if (!c->wanted) {
-		conn_ended(c, c->why);
-		return;
-	}
-	c->op = NULL;
-	if (op)
-		op_complete(op, c->why);
-}
-
 void conn_end(struct weir_conn *c)
 {
 	if (!--c->posted && c->state == WEIR_CONN_CLOSING)
@@ -85,61 +182,6 @@ void conn_fail(struct weir_conn *c, int err)
 		return;
 	conn_close(c, err);
 	deferred_send(&c->deferred);
-}
-
-/*
- * An event may be about a QP that had the same address before: so it is asked.
- * 0: the QP is well.
- */
-static int failure_of(struct weir_conn *c, unsigned int news)
-{
-	if (!c->qp)
-		return 0;
-	if (news & CONN_NEWS_DEVICE)
-		return -ENODEV;
-	if (news & CONN_NEWS_FLOOD)
-		return -ENOBUFS;
-	return news & CONN_NEWS_QP && conn_qp_has_failed(c) ? -EIO : 0;
-}
-
-/*
- * The first data prove that the answer has arrived, whether or not the peer's
- * last message has.  What came before an end is told before it.
- */
-void conn_run(struct deferred *deferred)
-{
-	struct weir_conn *c =
-		weir_container_of(deferred, struct weir_conn, deferred);
-	unsigned int news = c->news;
-	int err;
-
-	if (conn_tell_message(c))
-		return;
-	err = failure_of(c, news);
-	c->news = 0;
-	if (c->state == WEIR_CONN_ESTABLISHED && err)
-		conn_close(c, err);
-	if (c->state == WEIR_CONN_ACCEPTING && news & CONN_NEWS_DATA && !err)
-		rdma_notify(c->id, IBV_EVENT_COMM_EST);
-	if (c->state == WEIR_CONN_CLOSING)
-		conn_settle(c);
-	else if (err && (c->state == WEIR_CONN_CONNECTING ||
-			 c->state == WEIR_CONN_ACCEPTING))
-		conn_done(c, err, 0);
-}
-
-void conn_timer(struct weir_timer_node *node)
-{
-	struct weir_conn *c = weir_container_of(node, struct weir_conn, timer);
-
-	if (c->state == WEIR_CONN_CLOSING) {
-		c->quiet = true;
-		conn_settle(c);
-	} else if (c->state == WEIR_CONN_ESTABLISHED) {
-		conn_watch_run(c);
-	} else {
-		conn_try_again(c);
-	}
 }
 
 /* Whether it is connecting with nobody who waits for it. */

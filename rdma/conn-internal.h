@@ -6,14 +6,10 @@
  * Connections inside, and what an engine needs of one.
  *
  *	conn.c          create and destroy; what there is to know
- *	conn-event.c    what events of rdma_cm's do, by state
  *	conn-connect.c  the client's way, and reconnecting
- *	conn-accept.c   the server's way
  *	conn-listen.c   listeners
  *	conn-end.c      how it ends
- *	conn-watch.c    keepalive, and what does not end
  *	conn-qp.c       the QP
- *	conn-device.c   devices that have QPs, and their asynchronous events
  *	cm-dispatcher.c      one source of rdma_cm events per reactor
  *	conn-none.c     instead of all these, without verbs
  *	message*.c srq*.c  what is sent and received on them; see srq-internal.h
@@ -64,7 +60,7 @@ struct cm_dispatcher {
 	struct cm_dispatcher *next;
 };
 
-/* An RDMA device with connections; see conn-device.c. */
+/* An RDMA device with connections; see conn-qp.c. */
 struct conn_device {
 	struct weir_device *dev;
 	struct ibv_context *ctx;
@@ -84,6 +80,8 @@ struct conn_device_ref {
 	unsigned int refs;
 	struct weir_conn *conns;
 	struct weir_srq *srqs;
+	void (*srq_event)(struct conn_device_ref *device_ref,
+			  const struct ibv_async_event *ev);	/* Theirs. */
 	struct verbs_staging *staging;	/* While there are connections. */
 	struct conn_device_ref *next;
 };
@@ -105,7 +103,7 @@ enum conn_news {
 };
 
 /*
- * A write of 0 bytes, which fails if the peer is gone; see conn-watch.c.  It
+ * A write of 0 bytes, which fails if the peer is gone; see conn-end.c.  It
  * has a place of its own in the send queue and in the completion queue, and
  * lives as long as the QP, which may be longer than the connection.
  */
@@ -146,6 +144,7 @@ struct weir_conn {
 					 * that are not counted by .posted. */
 	uint32_t n_domains;		/* Attached. */
 	struct weir_mw *windows; /* Open, or about to be; while there */
+	void (*windows_end)(struct weir_conn *c);	/* Theirs. */
 	uint32_t peer_qp;		/* is a QP, as the peer's number. */
 	uint32_t serial;		/* Among those of the reactor. */
 	struct weir_conn *ref_next, **ref_pprev;
@@ -243,13 +242,8 @@ int conn_copy_address(struct sockaddr *dst, socklen_t *len,
 /* conn-listen.c */
 void conn_queue_request(struct weir_listener *l, struct weir_conn *c);
 
-/* conn-event.c: what an event does, by state. */
+/* conn-connect.c: what an event does, by state. */
 void conn_event(struct conn_user *user, const struct rdma_cm_event *ev);
-
-/* conn-connect.c: the next step, and the answer. */
-void conn_resolved(struct weir_conn *c);
-void conn_routed(struct weir_conn *c);
-void conn_answered(struct weir_conn *c, const struct rdma_cm_event *ev);
 
 /* It has ended unasked; the time for another attempt has come.  May free. */
 void conn_ended(struct weir_conn *c, int why);
@@ -267,6 +261,9 @@ static inline const struct weir_op *conn_busy(const struct weir_conn *c)
 	return c->op ? c->op : c->due;
 }
 
+/* Whether the peer of @c still answers: ask, and close it if not. */
+void conn_watch_run(struct weir_conn *c);
+
 /* conn-end.c */
 void conn_teardown(struct weir_conn *c);	/* No id, no QP. */
 void conn_close(struct weir_conn *c, int why);	/* -> CLOSING */
@@ -276,10 +273,9 @@ void conn_stop(struct reactor_obj *obj);
 void conn_run(struct deferred *deferred);
 void conn_tell(struct weir_conn *c, int why);	/* May free @c. */
 
-/* conn-watch.c: the connection is ESTABLISHED; it has posted work; its timer. */
+/* conn-end.c: the connection is ESTABLISHED; it has posted work; its timer. */
 void conn_watch_begin(struct weir_conn *c);
 void conn_watch_posted(struct weir_conn *c);
-void conn_watch_run(struct weir_conn *c);
 
 /* Probe now whether the peer still answers. */
 void conn_watch_probe(struct weir_conn *c);
@@ -303,13 +299,10 @@ int verbs_queue_create(struct weir_conn *c);
 void verbs_queue_free(struct weir_conn *c);
 void verbs_queue_abandon(struct weir_conn *c);
 
-/* engine-key.c: no staging is known to the device of @tap any more. */
+/* engine.c: no staging is known to the device of @tap any more. */
 void verbs_staging_drop(struct conn_device_ref *device_ref);
 
-/* mw.c: all of the connection's are over. */
-void mws_end(struct weir_conn *c);
-
-/* conn-device.c */
+/* conn-qp.c */
 int conn_device_ref_get(struct conn_device_ref **ret, struct weir_reactor *r,
 			const char *name);
 void conn_device_ref_put(struct conn_device_ref *device_ref);
@@ -317,9 +310,8 @@ void conn_device_ref_dead(
 	struct conn_device_ref *device_ref); /* Is not used anew. */
 void conn_device_ref_add(struct conn_device_ref *device_ref,
 			 struct weir_conn *c);
-void conn_device_ref_del(struct weir_conn *c);
 
-/* message-queued.c: one that has waited is told, if there is one and it may be.
+/* message.c: one that has waited is told, if there is one and it may be.
  * Returns whether; then @c may be gone. */
 bool conn_tell_message(struct weir_conn *c);
 

@@ -1,7 +1,64 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <weir/domain.h>
+#include <weir/mmap.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/why.h"
+#include "mem/dm-internal.h"
+#include "rdma/device.h"
+
+/* What an RDMA device can do, as its driver says. */
+
+/* Told, and not used: where soft-RoCE takes it the data are wrong. */
+static bool has_odp(const struct ibv_odp_caps *odp)
+{
+	const uint32_t both = IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_WRITE;
+
+	return odp->general_caps & IBV_ODP_SUPPORT &&
+	       (odp->per_transport_caps.rc_odp_caps & both) == both;
+}
+
+static bool has_mws(const struct ibv_device_attr *attr)
+{
+	return attr->max_mw > 0 &&
+	       attr->device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A |
+					 IBV_DEVICE_MEM_WINDOW_TYPE_2B);
+}
+
+/* _WINDOW, _ODP, _ATOMIC and the like of WEIR_DEVICE_CAP_, as
+ * the driver says. */
+static uint32_t device_verbs_caps(const struct ibv_device_attr_ex *ex)
+{
+	const struct ibv_device_attr *attr = &ex->orig_attr;
+	uint32_t caps = 0;
+
+	if (has_odp(&ex->odp_caps))
+		caps |= WEIR_DEVICE_CAP_ODP;
+	if (has_mws(attr))
+		caps |= WEIR_DEVICE_CAP_MW;
+	if (attr->atomic_cap != IBV_ATOMIC_NONE)
+		caps |= WEIR_DEVICE_CAP_ATOMIC;
+	if (attr->atomic_cap == IBV_ATOMIC_GLOB)
+		caps |= WEIR_DEVICE_CAP_ATOMIC_ALL;
+	if (attr->max_srq > 0)
+		caps |= WEIR_DEVICE_CAP_SRQ;
+	return caps;
+}
+
 /*
- * RDMA devices, and what memory needs of them: with mmap-mw.c and
- * device-caps.c the only files of this layer that know rdma-core.
+ * RDMA devices, and what memory needs of them: with mw.c and
+ * device.c the only files of this layer that know rdma-core.
  *
  * An open device is a context and one protection domain; an mmap has one memory
  * region in it.  What a device can do is asked of it when it is listed, with
@@ -10,25 +67,6 @@
  * Fork: rdma-core is told to look after it before the first device is opened;
  * README.md says why, and what if it refuses.
  */
-
-#include <errno.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
-#include <infiniband/verbs.h>
-
-#include <weir/domain.h>
-#include <weir/mmap.h>
-
-#include "base/alloc.h"
-#include "base/fault.h"
-#include "base/why.h"
-#include "rdma/device.h"
-#include "mem/dm-internal.h"
 
 /* Of rdma-core 61; it may be there though we were built with an older one. */
 extern int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm) __attribute__((weak));

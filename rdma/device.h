@@ -28,32 +28,21 @@ static inline const struct device_verbs_open *device_verbs_of(
 }
 
 /*
- * mmap-mw.c: free what is bound to the memory of @md, under its mmap's lock.
+ * mw.c: free what is bound to the memory of @md, under its mmap's lock.
  * Returns 0, or what the driver says, with a message.
  */
 int mmap_mws_drop(struct mmap_device *md);
-
-/* device-caps.c: _WINDOW, _ODP, _ATOMIC and the like of WEIR_DEVICE_CAP_, as
- * the driver says. */
-uint32_t device_verbs_caps(const struct ibv_device_attr_ex *attr);
 
 /* Where /sys is; tests have a tree of their own. */
 extern const char *device_sysfs;
 
 /*
- * sysfs.c: add the RDMA devices of /sys that @list does not have, as unusable
+ * device-id.c: add the RDMA devices of /sys that @list does not have, as unusable
  * for @reason.  Returns 0 or -ENOMEM.
  */
 int device_rdma_rest(struct device_list *list, const char *reason);
 
 /* Find the RDMA device of @info in /sys: ->sysfs, and its NUMA node. */
 void device_rdma_locate(struct weir_devinfo *info);
-
-/*
- * The first line of @file in the device's directory.  Returns 0, or what the
- * system said; @buf may be changed then.
- */
-int device_sysfs_read(const struct weir_devinfo *info, const char *file,
-		      char *buf, size_t size);
 
 #endif /* RDMA_DEVICE_H */

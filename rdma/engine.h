@@ -6,11 +6,7 @@
  * The verbs engine inside.
  *
  *	engine.c        the engine; which jobs it can do
- *	engine-key.c    by which key a piece of memory is known
- *	engine-split.c  jobs into work requests
- *	engine-atomic.c those of one word
  *	engine-post.c   work requests to the device, and back
- *	engine-request.c  work requests that are no job's
  *	message.c             messages into work requests
  *
  * Each QP has a queue.  Its ring is the send queue as the device has it, in the
@@ -84,9 +80,6 @@ static inline struct verbs_dma *verbs_dma(const struct weir_dma *dma)
 {
 	return (struct verbs_dma *)(uintptr_t)dma->engines[verbs_place].priv;
 }
-
-/* engine-key.c: the engine's .fini(). */
-void verbs_fini(struct weir_dma *dma);
 
 /* Jobs that have more to post, first come first served. */
 struct verbs_list {
@@ -178,7 +171,7 @@ static inline struct cursor *verbs_there(struct weir_job *job)
 	return verbs_job(job)->read ? &p->src : &p->dst;
 }
 
-/* engine-key.c: the key of @buf, or -ENOENT. */
+/* engine.c: the key of @buf, or -ENOENT. */
 int verbs_buf_lkey(const struct verbs_queue *q, const struct weir_buf *buf,
 		   uint32_t *lkey);
 
@@ -199,31 +192,11 @@ static inline uint32_t verbs_need(struct weir_job *job)
  * or -EACCES. */
 int verbs_rkey(const struct cursor *c, uint32_t need, uint32_t *rkey);
 
-/* Whether all of @loc, at the peer, has keys, with the rights @need: 0, or the
- * errno with a message. */
-int verbs_check_rkeys(const struct weir_operand *operand, uint32_t need);
-
-/* Whether all of @job's memory at the peer is known there by a key for @q, and
- * not for a connection that has ended: 0, or -ESTALE with a message. */
-int verbs_check_peer(const struct verbs_queue *q, struct weir_job *job);
-
-/* Whether all of @job's memory here has keys: 0 or an errno. */
-int verbs_check_keys(struct verbs_queue *q, struct weir_job *job);
-
-/* engine-atomic.c: whether atomics can be done at @domain by
- * connections of @dma's reactor; else *@why says why not. */
-bool verbs_can_atomic(const struct weir_dma *dma,
-		      const struct weir_domain *domain, const char **why);
-
-/* Have capacity for what they fetch, known to the device; 0 or an errno. */
-int verbs_words_get(struct verbs_queue *q);
-void verbs_words_free(struct verbs_queue *q);
-
 /* @w, the next place, becomes that of @job, which is all of it. */
 void verbs_build_atomic(struct verbs_queue *q, struct weir_job *job,
 			struct verbs_wr *w, uint32_t rkey);
 
-/* engine-split.c: @job, whose area is set up, wants to be posted. */
+/* engine-post.c: @job, whose area is set up, wants to be posted. */
 void verbs_enqueue(struct verbs_queue *q, struct weir_job *job);
 void verbs_dequeue(struct verbs_queue *q, struct weir_job *job);
 
@@ -231,7 +204,7 @@ void verbs_dequeue(struct verbs_queue *q, struct weir_job *job);
 void verbs_pump(struct verbs_queue *q);
 
 /*
- * engine-request.c: post @request, after what was posted before, when
+ * engine-post.c: post @request, after what was posted before, when
  * there is capacity.  Returns 0, and .done is called once, perhaps inside; or
  * -ENOTCONN.
  */
@@ -239,10 +212,6 @@ int verbs_request(struct verbs_queue *q, struct verbs_request *request);
 
 /* As far as there is capacity; none of them has a chance any more; @request
  * is. */
-void verbs_requests_run(struct verbs_queue *q);
-void verbs_requests_give_up(struct verbs_queue *q);
-void verbs_request_end(struct verbs_queue *q, struct verbs_request *request,
-		       int err, int32_t code);
 /* message.c: what the messages of a queue need. */
 void verbs_sends_init(struct verbs_queue *q);
 
@@ -274,9 +243,6 @@ static inline bool verbs_may_blame(const struct verbs_queue *q)
 	return q->conn->state != WEIR_CONN_ESTABLISHED && !q->culprit &&
 	       q->head != q->tail;
 }
-
-/* Jobs that were held back for the one to blame end. */
-void verbs_release(struct verbs_queue *q);
 
 /* A step of a job came too late for the connection: it ends with the others. */
 void verbs_join(struct verbs_queue *q, struct weir_job *job);

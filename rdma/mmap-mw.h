@@ -47,9 +47,6 @@ int mmap_mw_create(struct mmap_mw **ret, struct weir_mmap *mmap,
 		   struct weir_device *device, const struct mmap_mw_opts *opts,
 		   const char *call);
 
-/* Whether it has to be bound; else it has its key already. */
-bool mmap_mw_is_narrow(const struct mmap_mw *w);
-
 /*
  * Fill in what @wr needs to bind @w, or to invalidate it (not .wr_id,
  * .send_flags, .next).  It is to be posted, and mmap_mw_done() called when
@@ -80,14 +77,5 @@ int mmap_mw_key(const struct mmap_mw *w, uint64_t *addr, uint32_t *rkey);
  * Returns 0, or what the driver says, with a message.  Any thread.
  */
 int mmap_mw_destroy(struct mmap_mw *w);
-
-/*
- * The same for one of which nothing was posted, and that is not asked for
- * again: what the device keeps of it goes when the mmap is stopped.
- */
-void mmap_mw_abandon(struct mmap_mw *w);
-
-/* As the stop does: it is stale.  Returns as mmap_mw_destroy(). */
-int mmap_mw_drop(struct mmap_mw *w);
 
 #endif /* RDMA_MMAP_MW_H */

@@ -6,10 +6,6 @@
  * Shared receive queues inside.
  *
  *	srq.c           create and destroy; what there is to know
- *	srq-device.c    the queue of the device, and what that tells of it
- *	srq-fill.c      bufs into it
- *	srq-member.c    its QPs, from the first to what comes after the last
- *	message-queued.c  messages to callbacks
  *	message.c       sending
  *	message-none.c  instead of all these, without verbs
  *
@@ -109,47 +105,30 @@ struct weir_srq {
 	struct weir_srq_stats stats;
 };
 
-/* srq-device.c: make it for the device of @tap, if it is not. */
+/* srq.c: make it for the device of @tap, if it is not. */
 int srq_bind(struct weir_srq *srq, struct conn_device_ref *device_ref);
-void srq_unbind(struct weir_srq *srq);
 
-/* Its own pool, and the memory of that: 0, or why the device keeps it. */
-int srq_free_memory(struct weir_srq *srq);
-
-/* An asynchronous event about one of the queues of @tap, or their QPs. */
-void srq_event(struct conn_device_ref *device_ref,
-	       const struct ibv_async_event *ev);
-
-/* srq-fill.c: slots, and bufs into the queue: if @all, however few. */
-int srq_slots_create(struct weir_srq *srq);
-void srq_slots_destroy(struct weir_srq *srq);
-void srq_slots_empty(struct weir_srq *srq);
+/* srq.c: slots, and bufs into the queue: if @all, however few. */
 int srq_fill(struct weir_srq *srq, bool all);
 
 /* It has no buf any more, or is to give it back. */
 void srq_slot_free(struct srq_slot *slot);
 void srq_slot_drop(struct srq_slot *slot);
 
-/* Bufs that are with the queue, waiting for a message or a callback. */
-uint32_t srq_n_bufs(const struct weir_srq *srq);
-
-/* srq-member.c: @c is to have a QP with the queue, bound already. */
+/* srq.c: @c is to have a QP with the queue, bound already. */
 int srq_join(struct weir_conn *c);
 void srq_joined(struct weir_conn *c);		/* There it is. */
 void srq_unjoin(struct weir_conn *c);		/* It could not be made. */
 
 /* @c has done with its QP and the channel of that, which are ours now. */
 void srq_leave(struct weir_conn *c);
-void srq_last(struct srq_member *m);
-void srq_run(struct deferred *deferred);
-void srq_bury_all(struct weir_srq *srq);
 struct weir_conn *srq_find(const struct weir_srq *srq, uint32_t qp_num);
 
 /* Whether all is told that was there when srq_mark_set() was called. */
 void srq_mark_set(const struct weir_srq *srq, struct srq_mark *mark);
 bool srq_mark_passed(const struct weir_srq *srq, const struct srq_mark *mark);
 
-/* message-queued.c: told of a slot's completion. */
+/* message.c: told of a slot's completion. */
 void message_on_wr(struct weir_wr *wr, const struct ibv_wc *wc);
 
 #endif /* RDMA_SRQ_INTERNAL_H */

@@ -46,12 +46,6 @@
 
 extern const struct weir_op_class io_classes[IO_KINDS] PROVIDER_API(io_classes);
 
-/*
- * Start the I/O described by @op, whose op->kind and op->u.io are set: begin
- * it, annotate its memory, and submit it.  Returns what op_begin() does.
- */
-int io_start(struct weir_reactor *r, struct weir_op *op);
-
 /* The same for what op_may_begin() has let pass, or what is never refused. */
 void io_launch(struct weir_reactor *r, struct weir_op *op);
 
@@ -86,7 +80,7 @@ bool io_step_account(struct weir_op *op, int64_t *res)
  */
 bool io_splice_account(struct weir_op *op, int64_t *res);
 
-/* io-own.c: its memory is the library's from here; the caller's again. */
+/* io.c: its memory is the library's from here; the caller's again. */
 void io_release_received(struct weir_op *op) PROVIDER_API(io_release_received);
 void io_release_again_received(struct weir_op *op);
 void io_acquire_received(struct weir_op *op) PROVIDER_API(io_acquire_received);

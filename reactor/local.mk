@@ -12,15 +12,12 @@ libcore_la_SOURCES += \
 	%D%/group/group.c \
 	%D%/group/group.h \
 	%D%/host.c \
-	%D%/io-own.c \
-	%D%/io-step.c \
 	%D%/io-sync.c \
 	%D%/io.c \
 	%D%/io.h \
 	%D%/group/spsc-inline.h \
 	%D%/group/spsc.c \
 	%D%/group/spsc.h \
-	%D%/listen.c \
 	%D%/poll-hook.c \
 	%D%/group/mailbox.c \
 	%D%/group/mailbox.h \
@@ -39,32 +36,24 @@ libcore_la_SOURCES += \
 	%D%/source.c \
 	%D%/splice.c \
 	%D%/source.h \
-	%D%/spin.c \
 	%D%/spin.h \
 	%D%/stats/ask.c \
 	%D%/stats/layout.h \
 	%D%/stats/list.c \
-	%D%/stats/open.c \
 	%D%/stats/page-internal.h \
 	%D%/stats/page.c \
 	%D%/stats/page.h \
-	%D%/stats/place.c \
 	%D%/stats/place.h \
 	%D%/stats/publish.c \
 	%D%/stats/publish.h \
 	%D%/stats/read.c \
 	%D%/stats/read.h \
-	%D%/stats/record.c \
-	%D%/stats/time.c \
 	%D%/timer.c \
 	%D%/turn.c \
-	%D%/uring/files.c \
 	%D%/uring/fill.c \
-	%D%/uring/probe.c \
 	%D%/uring/rx.c \
 	%D%/uring/setup.c \
 	%D%/uring/source.c \
-	%D%/uring/submit.c \
 	%D%/uring/uring.c \
 	%D%/uring/uring.h \
 	%D%/wait.c \
@@ -76,7 +65,6 @@ libcore_la_SOURCES += \
 
 if HAVE_LIBEV
 libcore_la_SOURCES += \
-	%D%/ev/fd.c \
 	%D%/ev/mem.c \
 	%D%/ev/op.c \
 	%D%/ev/source.c \

@@ -9,19 +9,15 @@
  *	op.c         the life of an operation, cancel, deadline; op-inline.h
  *	turn.c       the order of a turn, run, stop and drain
  *	wait.c       spin, sleep, and the account of time
- *	spin.c       whether to spin
- *	host.c       the one descriptor for foreign loops
  *	mailbox.c    posts, and operations that are returned from other threads
  *	spsc.c       what the reactors of a group have for each other
- *	call.c       calls, and waiting for capacity
  *	group.c      many reactors; group/core.c group/cpu.c group/load.c
  *	deferred.c     what other threads want looked after, never refused
  *	poll-hook.c       what is looked for in memory
  *	worker.c     threads for what blocks
  *	wheel.c      the timer wheel;  timer.c  timers
- *	file.c       file operations;  socket.c  socket operations;  listen.c
+ *	file.c       file operations;  socket.c  socket operations;  socket.c
  *	io.c         what they have in common: start, cancel, are returned
- *	io-step.c    short transfers continued, ownership of buffers
  *	io-sync.c    an operation as blocking system calls
  *	source.h     what delivers again and again; watch.c event.c signal.c
  *	             acceptor.c receiver.c; poller.c

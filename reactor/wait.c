@@ -1,4 +1,98 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "base/relax.h"
+#include "reactor/op-inline.h"
+#include "reactor/spin.h"
+
+/* Whether to spin before a sleep; the header says why. */
+
+void spin_init(struct spin *s, uint64_t max_ns)
+{
+	*s = (struct spin){
+		.max_ns = max_ns,
+		.score = SPIN_SCORE_MAX / 2,
+		.probe_every = SPIN_PROBE_MIN,
+	};
+}
+
+uint64_t spin_budget(struct spin *s, uint64_t now_ns)
+{
+	if (now_ns < s->off_until_ns)
+		return 0;
+	if (!s->score && s->sleeps < s->probe_every)
+		return 0;
+	return s->max_ns;
+}
+
+void spin_hit(struct spin *s)
+{
+	s->sleeps = 0;
+	s->probe_every = SPIN_PROBE_MIN;
+	if (s->score < SPIN_SCORE_MAX)
+		s->score++;
+}
+
+void spin_missed(struct spin *s)
+{
+	s->sleeps = 0;
+	if (s->score)
+		s->score--;
+	else if (s->probe_every < SPIN_PROBE_MAX)
+		s->probe_every *= 2;
+}
+
+void spin_slept(struct spin *s, uint64_t ns)
+{
+	if (ns < SPIN_SHORT_SLEEPS * s->max_ns || ns < SPIN_SHORT_NS)
+		s->sleeps++;
+}
+
+static uint64_t growth(uint64_t now, uint64_t then)
+{
+	return now > then ? now - then : 0;
+}
+
+/* Put off it, and not by something short. */
+static bool is_shared(const struct spin_usage *then,
+		      const struct spin_usage *now)
+{
+	uint64_t passed = growth(now->now_ns, then->now_ns);
+	uint64_t awake = growth(passed, growth(now->slept_ns, then->slept_ns));
+	uint64_t lost = growth(awake, growth(now->cpu_ns, then->cpu_ns));
+
+	return now->preempted > then->preempted &&
+	       lost > passed / SPIN_LOST_PART;
+}
+
+/*
+ * What was before the first time does not count: threads are made and bound to
+ * their CPUs then, and wait for each other.  Nor does the time without spins,
+ * in which others need not put us off.
+ */
+void spin_judge(struct spin *s, const struct spin_usage *now)
+{
+	bool first = !s->then.now_ns, shared = is_shared(&s->then, now);
+
+	s->then = *now;
+	if (first)
+		return;
+	if (!shared) {
+		s->off_ns = 0;
+	} else if (!s->off_ns) {
+		s->off_ns = SPIN_JUDGED_NS;
+	} else {
+		s->off_until_ns = now->now_ns + s->off_ns;
+		s->then.now_ns = 0;
+		if (s->off_ns < SPIN_OFF_MAX_NS)
+			s->off_ns *= 2;
+	}
+}
+
 /*
  * Waiting: spin, then sleep, and an account of both.
  *
@@ -11,15 +105,6 @@
  * first POLLS_PER_CLOCK looks are without it.  The time that they took is
  * estimated from looks that were timed, and accounted for later.
  */
-
-#include <sys/resource.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "base/opts.h"
-#include "base/own.h"
-#include "base/relax.h"
-#include "reactor/op-inline.h"
 
 #define POLLS_PER_CLOCK 32
 #define AT_ONCE_MAX 256		/* Waits that begin without the clock; in a row. */
@@ -208,19 +293,4 @@ int wait_for_work(struct weir_reactor *r, uint64_t until)
 	if (unlikely(r->core))
 		core_poll(r, r->now_ns);
 	return err;
-}
-
-int weir_reactor_stats(struct weir_reactor *r, struct weir_reactor_stats *ret)
-{
-	struct weir_reactor_stats s = r->stats;
-	uint64_t age;
-
-	reactor_check_thread(r);
-	age = r->backend->now(r) - r->wait.born_ns;
-	s.busy_ns = age - s.spin_ns - s.sleep_ns;
-	s.started = r->n_begun;
-	s.completed = r->begun_max - r->ops_max;
-	s.in_flight = reactor_in_flight(r);
-	s.wakes = atomic_load(&r->mailbox.wakes);
-	return opts_give(ret, &s, sizeof(s), "weir_reactor_stats");
 }

@@ -2,7 +2,7 @@
 #ifndef SIM_CARD_H
 #define SIM_CARD_H
 
-/* A card in a world; card.c moves, card-control.c has the rest. */
+/* A card in a world; card.c moves, card.c has the rest. */
 
 #include "sim/memory.h"
 
@@ -39,26 +39,6 @@ struct weir_sim_card {
 	uint32_t depth;
 	struct work works[];
 };
-
-/* Its memory may be touched, and may not: around all that does. */
-void sim_card_open_memory(struct weir_sim_card *c);
-void sim_card_close_memory(struct weir_sim_card *c);
-
-void sim_card_set_memory(struct weir_sim_card *c, int byte);
-
-/* Give the slot of @w back. */
-void sim_card_put_slot(struct work *w);
-
-/* The event of a slot. */
-void sim_card_done(struct weir_sim *sim, struct sim_event *ev);
-
-/* Make it a domain's functions that move. */
-void sim_card_set_moves(struct weir_sim_card *c);
-
-void sim_card_cut(struct sim_mem *m);
-void sim_card_heal(struct sim_mem *m);
-
-extern const struct sim_mem_class sim_card_class;
 
 static inline struct weir_sim_card *sim_card_of(struct sim_mem *m)
 {

@@ -150,20 +150,6 @@ int weir_sim_fault(struct weir_sim *sim, enum weir_sim_fault kind)
 	       sim_fault(sim, kind, "the user's");
 }
 
-void weir_sim_set_faults(struct weir_sim *sim, int on)
-{
-	struct sim_part *part;
-
-	sim->healed = !on;
-	if (on)
-		return;
-	sim_trace(sim, "no more faults");
-	sim_stuck_heal(sim);
-	for (part = sim->parts; part; part = part->next)
-		if (part->heal)
-			part->heal(part);
-}
-
 /* For base/fault.h: whether the point @name is to fail, in this thread. */
 static int decide(const char *name)
 {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is in a simulated file: chunks, of what was ever written. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +7,449 @@
 
 #include "sim/file.h"
 
+/* Sets of bytes of a file: what takes space, what is bad. */
+
+/* The first range that ends after @off. */
+static uint32_t place(const struct ranges *set, uint64_t off)
+{
+	uint32_t low = 0, high = set->n, mid;
+
+	while (low < high) {
+		mid = low + (high - low) / 2;
+		if (set->at[mid].to <= off)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static int reserve(struct ranges *set)
+{
+	uint32_t max = set->max ? 2 * set->max : 4;
+	struct range *at;
+
+	if (set->n < set->max)
+		return 0;
+	at = realloc(set->at, max * sizeof(*at));
+	if (!at)
+		return -ENOMEM;
+	set->at = at;
+	set->max = max;
+	return 0;
+}
+
+/* Have @n ranges from @i on be @by instead; 0 or 1 of it. */
+static void replace(struct ranges *set, uint32_t i, uint32_t n,
+		    const struct range *by)
+{
+	uint32_t one = by ? 1 : 0;
+
+	memmove(set->at + i + one, set->at + i + n,
+		(set->n - i - n) * sizeof(*set->at));
+	if (by)
+		set->at[i] = *by;
+	set->n = set->n - n + one;
+}
+
+int ranges_add(struct ranges *set, uint64_t from, uint64_t to)
+{
+	struct range whole = { from, to };
+	uint32_t i, end;
+
+	if (from >= to)
+		return 0;
+	if (reserve(set))
+		return -ENOMEM;
+	i = from ? place(set, from - 1) : 0;
+	for (end = i; end < set->n && set->at[end].from <= to; end++) {
+		if (set->at[end].from < whole.from)
+			whole.from = set->at[end].from;
+		if (set->at[end].to > whole.to)
+			whole.to = set->at[end].to;
+	}
+	replace(set, i, end - i, &whole);
+	return 0;
+}
+
+int ranges_del(struct ranges *set, uint64_t from, uint64_t to)
+{
+	struct range after;
+	uint32_t i, end;
+
+	if (from >= to)
+		return 0;
+	if (reserve(set))
+		return -ENOMEM;
+	i = place(set, from);
+	if (i < set->n && set->at[i].from < from) {
+		after = (struct range){ to, set->at[i].to };
+		set->at[i++].to = from;
+		if (after.to > to) {
+			replace(set, i, 0, &after);
+			return 0;
+		}
+	}
+	for (end = i; end < set->n && set->at[end].to <= to; end++)
+		;
+	if (end < set->n && set->at[end].from < to)
+		set->at[end].from = to;
+	replace(set, i, end - i, NULL);
+	return 0;
+}
+
+uint64_t ranges_in(const struct ranges *set, uint64_t from, uint64_t to)
+{
+	const struct range *r;
+	uint64_t sum = 0;
+
+	for (uint32_t i = place(set, from); i < set->n; i++) {
+		r = &set->at[i];
+		if (r->from >= to)
+			break;
+		sum += (r->to < to ? r->to : to) -
+		       (r->from > from ? r->from : from);
+	}
+	return sum;
+}
+
+uint64_t ranges_first(const struct ranges *set, uint64_t from, uint64_t to)
+{
+	uint32_t i = place(set, from);
+
+	if (i == set->n || set->at[i].from >= to)
+		return to;
+	return set->at[i].from > from ? set->at[i].from : from;
+}
+
+uint64_t ranges_capacity(const struct ranges *set, uint64_t from, uint64_t to,
+			 uint64_t capacity)
+{
+	uint64_t next;
+
+	for (uint32_t i = place(set, from); from < to; i++) {
+		next = i < set->n ? set->at[i].from : to;
+		if (next > to)
+			next = to;
+		if (next > from && next - from > capacity)
+			return from + capacity;
+		if (next > from)
+			capacity -= next - from;
+		from = i < set->n ? set->at[i].to : to;
+	}
+	return to;
+}
+
+static void ranges_fini(struct ranges *set)
+{
+	free(set->at);
+	*set = (struct ranges){ 0 };
+}
+
+/*
+ * Which of a simulated file is durable.  A sector is
+ *
+ *	clean --> dirty --> clean	a sync
+ *	            |  \
+ *	  a write ^ |   +-> clean	a sync that failed, but not for it
+ *	            v
+ *	           lost			and for it: the cache has it, no sync
+ *					will write it
+ */
+
 static const unsigned char zeros[CHUNK];
+
+/* The medium's sector @s is what a reader sees now: remember it. */
+static int save_old(struct chunk *c, uint32_t s)
+{
+	const unsigned char *now = c->now + s * SECTOR;
+
+	if (!c->old) {
+		if (!memcmp(now, zeros, SECTOR))
+			return 0;
+		c->old = calloc(1, CHUNK);
+		if (!c->old)
+			return -ENOMEM;
+	}
+	memcpy(c->old + s * SECTOR, now, SECTOR);
+	return 0;
+}
+
+/* A state that is neither the first nor the last: keep it, or another. */
+static int save_mid(struct inode *i, struct chunk *c, uint32_t s)
+{
+	if (!c->mid)
+		c->mid = malloc(CHUNK);
+	if (!c->mid)
+		return -ENOMEM;
+	if (!sim_below(&i->files->rng, c->writes[s]))
+		memcpy(c->mid + s * SECTOR, c->now + s * SECTOR, SECTOR);
+	return 0;
+}
+
+static int touch(struct inode *i, struct chunk *c, uint32_t s)
+{
+	uint8_t bit = (uint8_t)(1u << s);
+	int err = 0;
+
+	if (c->dirty & bit)
+		err = save_mid(i, c, s);
+	else if (!(c->lost & bit))
+		err = save_old(c, s);
+	if (err)
+		return err;
+	if (!(c->dirty & bit))
+		c->writes[s] = 0;
+	c->writes[s]++;
+	c->dirty |= bit;
+	c->lost &= (uint8_t)~bit;
+	return 0;
+}
+
+/* Sectors @first to @last are about to be written.  0 or -ENOMEM. */
+static int chunk_touch(struct inode *i, struct chunk *c, uint32_t first,
+		uint32_t last)
+{
+	int err = 0;
+
+	for (uint32_t s = first; s <= last && !err; s++)
+		err = touch(i, c, s);
+	if (c->dirty && !c->listed) {
+		c->listed = true;
+		c->dirty_next = NULL;
+		*i->dirty_last = c;
+		i->dirty_last = &c->dirty_next;
+	}
+	return err;
+}
+
+/* Call @fn with every dirty sector in [@from, @to): it is that no more. */
+static void each_dirty(struct inode *i, uint64_t from, uint64_t to,
+		       void (*fn)(struct inode *i, struct chunk *c, uint32_t s,
+				  void *arg), void *arg)
+{
+	struct chunk *c, *next = i->dirty;
+	uint64_t off;
+
+	i->dirty = NULL;
+	i->dirty_last = &i->dirty;
+	while ((c = next)) {
+		next = c->dirty_next;
+		for (uint32_t s = 0; s < SECTORS; s++) {
+			off = c->index * CHUNK + s * SECTOR;
+			if (!(c->dirty >> s & 1) || off + SECTOR <= from ||
+			    off >= to)
+				continue;
+			c->dirty &= (uint8_t)~(1u << s);
+			fn(i, c, s, arg);
+		}
+		c->listed = c->dirty;
+		if (c->listed) {
+			c->dirty_next = NULL;
+			*i->dirty_last = c;
+			i->dirty_last = &c->dirty_next;
+			continue;
+		}
+		free(c->mid);
+		c->mid = NULL;
+		if (c->lost)
+			continue;
+		free(c->old);
+		c->old = NULL;
+	}
+}
+
+static void save(struct inode *i, struct chunk *c, uint32_t s, void *arg)
+{
+	uint64_t off = c->index * CHUNK + s * SECTOR;
+	int *err = arg;
+
+	if (!err ||
+	    ranges_first(&i->bad[1], off, off + SECTOR) == off + SECTOR)
+		return;
+	c->lost |= (uint8_t)(1u << s);
+	*err = -EIO;
+}
+
+static void inode_compact(struct inode *i);
+
+static void sync_range(struct inode *i, uint64_t from, uint64_t to, int *err)
+{
+	each_dirty(i, from, to, save, err);
+	i->size_old = i->size;
+	i->resized = 0;
+	if (i->zeroed)
+		inode_compact(i);
+}
+
+int inode_sync(struct inode *i, uint64_t from, uint64_t to)
+{
+	int err = 0;
+
+	sync_range(i, from, to, &err);
+	if (err)
+		i->errors++;
+	return err;
+}
+
+void inode_sync_all(struct inode *i, uint64_t from, uint64_t to)
+{
+	sync_range(i, from, to, NULL);
+}
+
+static void save_or_lose(struct inode *i, struct chunk *c, uint32_t s,
+			 void *arg)
+{
+	struct weir_sim *sim = i->files->sim;
+	bool is_lost = sim_rng(&i->files->rng) & 1;
+
+	(void)arg;
+	if (is_lost)
+		c->lost |= (uint8_t)(1u << s);
+	sim_mix(sim, is_lost);
+	if (sim_traced(sim))
+		sim_trace(sim, "%s: sector %llu is %s", i->name->path,
+			  (unsigned long long)(c->index * SECTORS + s),
+			  is_lost ? "lost" : "saved");
+}
+
+void inode_sync_failed(struct inode *i)
+{
+	i->errors++;
+	each_dirty(i, 0, UINT64_MAX, save_or_lose, NULL);
+}
+
+/* What of a power cut is drawn for a file: none, all, or each by itself. */
+enum kept {
+	KEPT_NONE,
+	KEPT_ALL,
+	KEPT_SOME,
+};
+
+enum state {
+	OLD,
+	MID,
+	NOW,
+};
+
+static enum state draw(struct inode *i, enum kept kept, bool has_mid)
+{
+	enum state state;
+
+	if (kept != KEPT_SOME)
+		return kept == KEPT_ALL ? NOW : OLD;
+	state = (enum state)sim_below(&i->files->rng, 3);
+	if (state == MID && !has_mid)
+		state = sim_rng(&i->files->rng) & 1 ? NOW : OLD;
+	return state;
+}
+
+static void put_back(struct chunk *c, uint32_t s, enum state state)
+{
+	const unsigned char *from = state == MID ? c->mid : c->old;
+
+	if (state != NOW)
+		memcpy(c->now + s * SECTOR, from ? from + s * SECTOR : zeros,
+		       SECTOR);
+}
+
+static void keep_or_not(struct inode *i, struct chunk *c, uint32_t s, void *arg)
+{
+	static const char *const names[] = { "old", "in between", "new" };
+	enum state state = draw(i, *(enum kept *)arg, c->writes[s] > 1);
+	struct weir_sim *sim = i->files->sim;
+
+	put_back(c, s, state);
+	sim_mix(sim, c->index * SECTORS + s);
+	sim_mix(sim, state);
+	if (sim_traced(sim))
+		sim_trace(sim, "%s: sector %llu is %s", i->name->path,
+			  (unsigned long long)(c->index * SECTORS + s),
+			  names[state]);
+}
+
+static void cut_size(struct inode *i, enum kept kept)
+{
+	struct weir_sim *sim = i->files->sim;
+	enum state state;
+
+	if (!i->resized)
+		return;
+	state = draw(i, kept, i->resized > 1);
+	if (state != NOW)
+		i->size = state == MID ? i->size_mid : i->size_old;
+	i->size_old = i->size;
+	i->resized = 0;
+	sim_mix(sim, i->size);
+	if (sim_traced(sim))
+		sim_trace(sim, "%s: its size is %llu", i->name->path,
+			  (unsigned long long)i->size);
+}
+
+/* What no sync has saved is gone, and so is what is beyond the end. */
+static void settle(struct inode *i)
+{
+	uint64_t begin, end;
+	struct chunk *c;
+
+	for (uint32_t n = 0; n < i->n_chunks; n++) {
+		c = i->chunks[n];
+		for (uint32_t s = 0; s < SECTORS; s++)
+			if (c->lost >> s & 1)
+				put_back(c, s, OLD);
+		c->lost = 0;
+		free(c->old);
+		c->old = NULL;
+		begin = c->index * CHUNK;
+		end = i->size > begin ? i->size - begin : 0;
+		if (end < CHUNK)
+			memset(c->now + end, 0, CHUNK - end);
+	}
+	inode_compact(i);
+}
+
+/* Space is what has data now: in whole chunks, for want of better. */
+static void cut_space(struct inode *i)
+{
+	uint64_t begin, end;
+
+	for (uint32_t n = 0; n < i->n_chunks; n++) {
+		begin = i->chunks[n]->index * CHUNK;
+		end = begin + CHUNK < i->size ? begin + CHUNK : i->size;
+		ranges_add(&i->held, begin, end);
+	}
+	ranges_del(&i->held, i->size, UINT64_MAX);
+}
+
+void inode_cut(struct inode *i)
+{
+	uint64_t n = sim_below(&i->files->rng, 8);
+	enum kept kept = n < 2 ? (enum kept)n : KEPT_SOME;
+
+	cut_size(i, kept);
+	each_dirty(i, 0, UINT64_MAX, keep_or_not, &kept);
+	settle(i);
+	if (i->kind == INODE_FILE)
+		cut_space(i);
+}
+
+void chunk_durable(const struct chunk *c, unsigned char *ret)
+{
+	uint8_t other = c->dirty | c->lost;
+
+	for (uint32_t s = 0; s < SECTORS; s++) {
+		if (!(other >> s & 1))
+			memcpy(ret + s * SECTOR, c->now + s * SECTOR, SECTOR);
+		else if (c->old)
+			memcpy(ret + s * SECTOR, c->old + s * SECTOR, SECTOR);
+		else
+			memset(ret + s * SECTOR, 0, SECTOR);
+	}
+}
+
+/* What is in a simulated file: chunks, of what was ever written. */
+
+static const unsigned char data_zeros[CHUNK];
 
 struct inode *inode_make(struct sim_files *files, enum inode_kind kind,
 			 uint32_t mode)
@@ -61,7 +502,7 @@ void inode_put(struct inode *i)
 	free(i);
 }
 
-uint32_t inode_place(const struct inode *i, uint64_t index)
+static uint32_t inode_place(const struct inode *i, uint64_t index)
 {
 	uint32_t low = 0, high = i->n_chunks, mid;
 
@@ -119,14 +560,15 @@ struct chunk *inode_need(struct inode *i, uint64_t index)
 	return c;
 }
 
-void inode_compact(struct inode *i)
+/* Remove the chunks that are clean and nothing but zeros. */
+static void inode_compact(struct inode *i)
 {
 	struct chunk *c;
 	uint32_t kept = 0;
 
 	for (uint32_t n = 0; n < i->n_chunks; n++) {
 		c = i->chunks[n];
-		if (!c->listed && !c->old && !memcmp(c->now, zeros, CHUNK))
+		if (!c->listed && !c->old && !memcmp(c->now, data_zeros, CHUNK))
 			chunk_free(c);
 		else
 			i->chunks[kept++] = c;
@@ -152,7 +594,7 @@ void inode_read(const struct inode *i, const struct io_step *step,
 		n = part_of(off + done, len - done);
 		c = inode_chunk(i, (off + done) / CHUNK);
 		sim_step_fill(step, done, c ? c->now + (off + done) % CHUNK :
-					      zeros, n);
+					      data_zeros, n);
 	}
 }
 

@@ -6,12 +6,9 @@
  * Simulated files inside.
  *
  *	file.c        descriptors: what their calls do
- *	file-fd.c     the system's calls on them
  *	file-path.c   what names a path
  *	file-name.c   names, and which of them are durable
  *	file-data.c   what is in a file: chunks
- *	file-sync.c   which of it is durable, and what a power cut keeps
- *	file-range.c  sets of bytes
  *	file-world.c  all files; power cuts; copies; what mem/ asks
  *	file-user.c   what the user calls
  *
@@ -47,8 +44,6 @@ uint64_t ranges_first(const struct ranges *set, uint64_t from, uint64_t to);
 /* Up to where [@from, @to) has no more than @capacity bytes that are not in. */
 uint64_t ranges_capacity(const struct ranges *set, uint64_t from, uint64_t to,
 			 uint64_t capacity);
-
-void ranges_fini(struct ranges *set);
 
 /*
  * A part of a file, with what is not durable of it.  Of each sector there is
@@ -164,13 +159,9 @@ void inode_put(struct inode *i);
 
 /* The chunk with @index, or NULL; the place of it, or of the next one. */
 struct chunk *inode_chunk(const struct inode *i, uint64_t index);
-uint32_t inode_place(const struct inode *i, uint64_t index);
 
 /* Make sure that there is that chunk.  NULL: no memory. */
 struct chunk *inode_need(struct inode *i, uint64_t index);
-
-/* Remove the chunks that are clean and nothing but zeros. */
-void inode_compact(struct inode *i);
 
 /* @len bytes at @off, which the size allows, to the memory of @step. */
 void inode_read(const struct inode *i, const struct io_step *step,
@@ -186,11 +177,7 @@ int inode_zero(struct inode *i, uint64_t from, uint64_t to);
 /* What is beyond a smaller @size is a hole after this.  0 or -ENOMEM. */
 int inode_resize(struct inode *i, uint64_t size);
 
-/* file-sync.c */
-
-/* Sectors @first to @last are about to be written.  0 or -ENOMEM. */
-int chunk_touch(struct inode *i, struct chunk *c, uint32_t first,
-		uint32_t last);
+/* file-data.c */
 
 /* Make [@from, @to) and the size durable: 0, or -EIO for bad sectors. */
 int inode_sync(struct inode *i, uint64_t from, uint64_t to);

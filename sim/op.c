@@ -1,4 +1,324 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/watch.h>
+
+#include "sim/world.h"
+
+/*
+ * Descriptors: numbers that no system gives, so that neither can be taken for
+ * the other.  The upper bits say in which world; the lowest free one is taken,
+ * as the kernel does, so that mistakes with closed numbers show here, too.
+ */
+
+#define FD_BASE VFD_BASE
+#define FD_SHIFT 20
+#define FDS_MAX (1u << FD_SHIFT)
+
+struct weir_sim *sim_worlds[SIM_WORLDS];
+
+/* Whether @fd is a number of some world. */
+static bool sim_fd_is(int fd)
+{
+	return fd >= FD_BASE && fd < FD_BASE + (SIM_WORLDS << FD_SHIFT);
+}
+
+/* For people: from 0 on in each world; -1: it is not open. */
+static int sim_fd_number(const struct sim_fd *f)
+{
+	return f && f->fd >= 0 ? (f->fd - FD_BASE) & (int)(FDS_MAX - 1) : -1;
+}
+
+static int grow(struct weir_sim *sim)
+{
+	uint32_t n = sim->n_fds ? 2 * sim->n_fds : 64;
+	struct sim_fd **fds;
+
+	if (n > FDS_MAX)
+		return -EMFILE;
+	fds = realloc(sim->fds, n * sizeof(struct sim_fd *));
+	if (!fds)
+		return -ENOMEM;
+	memset(fds + sim->n_fds, 0,
+	       (n - sim->n_fds) * sizeof(struct sim_fd *));
+	sim->fds = fds;
+	sim->n_fds = n;
+	return 0;
+}
+
+int sim_fd_open(struct weir_sim *sim, struct sim_fd *f,
+		const struct sim_fd_class *cls)
+{
+	uint32_t i = 0;
+	int err;
+
+	while (i < sim->n_fds && sim->fds[i])
+		i++;
+	err = i == sim->n_fds ? grow(sim) : 0;
+	if (err)
+		return err;
+	sim->fds[i] = f;
+	f->sim = sim;
+	f->cls = cls;
+	f->users = 1;
+	f->fd = FD_BASE + (int)(sim->slot << FD_SHIFT | i);
+	op_queue_init(&f->waiting);
+	return f->fd;
+}
+
+struct sim_fd *sim_fd_find(int fd)
+{
+	struct weir_sim *sim;
+	uint32_t i;
+
+	if (!sim_fd_is(fd))
+		return NULL;
+	i = (uint32_t)(fd - FD_BASE);
+	sim = sim_worlds[i >> FD_SHIFT];
+	i &= FDS_MAX - 1;
+	return sim && i < sim->n_fds ? sim->fds[i] : NULL;
+}
+
+static void sim_fd_unuse(struct sim_fd *f)
+{
+	if (!--f->users)
+		f->cls->release(f);
+}
+
+static void sim_io_done(struct weir_sim *sim, struct weir_op *op, int64_t res);
+
+void sim_fd_close(struct sim_fd *f)
+{
+	struct weir_op *op;
+
+	f->sim->fds[(uint32_t)(f->fd - FD_BASE) & (FDS_MAX - 1)] = NULL;
+	f->fd = -1;
+	sim_fd_use(f);
+	if (f->cls->closed)
+		f->cls->closed(f);
+	while ((op = op_queue_pop(&f->waiting)))
+		sim_io_done(f->sim, op, -EBADF);
+	sim_fd_unuse(f);
+	sim_fd_unuse(f);
+}
+
+static void sim_io_again(struct weir_sim *sim, struct weir_op *op);
+
+void sim_fd_changed(struct sim_fd *f)
+{
+	struct op_queue again;
+	struct weir_op *op;
+
+	f->changes++;
+	op_queue_init(&again);
+	while ((op = op_queue_pop(&f->waiting)))
+		op_queue_push(&again, op);
+	while ((op = op_queue_pop(&again)))
+		sim_io_again(f->sim, op);
+}
+
+static void sim_stuck_fd(struct sim_fd *f);
+
+void sim_fd_kill(struct sim_fd *f)
+{
+	f->dead = true;
+	sim_stuck_fd(f);
+	sim_fd_changed(f);
+}
+
+uint64_t sim_step_len(const struct io_step *step)
+{
+	uint64_t sum = step->n ? 0 : step->len;
+
+	for (uint32_t i = 0; i < step->n; i++)
+		sum += step->iov[i].iov_len;
+	return sum;
+}
+
+/* Call @fn with what is @len bytes from @skip on, piece by piece. */
+static void each(const struct io_step *step, uint64_t skip, char *other,
+		 uint64_t len, void (*fn)(char *mine, char *other, uint64_t n))
+{
+	struct iovec one = { step->addr, step->len };
+	const struct iovec *iov = step->n ? step->iov : &one;
+	uint64_t n;
+
+	for (; len; iov++) {
+		if (skip >= iov->iov_len) {
+			skip -= iov->iov_len;
+			continue;
+		}
+		n = iov->iov_len - skip;
+		if (n > len)
+			n = len;
+		fn((char *)iov->iov_base + skip, other, n);
+		other += n;
+		len -= n;
+		skip = 0;
+	}
+}
+
+static void fill(char *mine, char *other, uint64_t n)
+{
+	memcpy(mine, other, n);
+}
+
+static void drain(char *mine, char *other, uint64_t n)
+{
+	memcpy(other, mine, n);
+}
+
+void sim_step_fill(const struct io_step *step, uint64_t skip, const void *from,
+		   uint64_t len)
+{
+	each(step, skip, (char *)(uintptr_t)from, len, fill);
+}
+
+void sim_step_drain(const struct io_step *step, uint64_t skip, void *to,
+		    uint64_t len)
+{
+	each(step, skip, to, len, drain);
+}
+
+/* A step of an operation, when its time has come: as the system call would. */
+
+/* The first piece of a vector that is not empty, alone. */
+static void take_piece(struct io_step *step)
+{
+	while (step->n > 1 && !step->iov->iov_len) {
+		step->iov++;
+		step->n--;
+	}
+	step->addr = step->iov->iov_base;
+	step->len = step->iov->iov_len;
+	step->n = 0;
+	step->iov = NULL;
+}
+
+static void shorten(struct weir_sim *sim, struct sim_fd *f, struct weir_op *op,
+		    struct io_step *step)
+{
+	uint64_t grain = f->cls->grain ? f->cls->grain(f) : 1, most;
+
+	if (step->n)
+		take_piece(step);
+	most = step->len ? (step->len - 1) / grain : 0;
+	if (most && sim_fault(sim, WEIR_SIM_SHORT, sim_io_name(op)))
+		step->len = grain * (1 +
+			sim_below(&sim->fault_rng[WEIR_SIM_SHORT], most));
+}
+
+static int64_t transfer(struct weir_sim *sim, struct sim_fd *f,
+			struct weir_op *op, bool in)
+{
+	int64_t (*fn)(struct sim_fd *f, const struct io_step *step);
+	struct io_step step;
+	int64_t res;
+
+	fn = in ? f->cls->read : f->cls->write;
+	if (!fn)
+		return -EINVAL;
+	io_step_next(op, &step);
+	if (sim->fault_rate[WEIR_SIM_SHORT])
+		shorten(sim, f, op, &step);
+	/* The device is us: what was lent to it is ours for the moment. */
+	io_acquire(op);
+	res = fn(f, &step);
+	io_release(op);
+	return res;
+}
+
+int64_t sim_poll_now(struct sim_fd *f, uint32_t wanted)
+{
+	uint32_t events = f->cls->events ? f->cls->events(f) :
+					   WEIR_READABLE | WEIR_WRITABLE;
+
+	events &= wanted | WEIR_HANGUP | WEIR_ERROR;
+	return events ? (int64_t)events : SIM_NOT_YET;
+}
+
+static int64_t work(const struct weir_op *op)
+{
+	int64_t (*fn)(void *arg) =
+		(int64_t (*)(void *))(uintptr_t)op->u.io.addr;
+
+	return fn((void *)(uintptr_t)op->u.io.aux);
+}
+
+static int64_t close_now(struct sim_fd *f)
+{
+	if (f->fd < 0)
+		return -EBADF;
+	sim_fd_close(f);
+	return 0;
+}
+
+static bool wants_socket(const struct weir_op *op)
+{
+	switch (op->kind) {
+	case IO_ACCEPT: case IO_CONNECT: case IO_RECV: case IO_SEND:
+	case IO_SENDV: case IO_SENDMSG: case IO_RECVMSG: case IO_SHUTDOWN:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int64_t call_fd(struct weir_sim *sim, struct sim_fd *f,
+		       struct weir_op *op)
+{
+	if (!f || (f->fd < 0 && op->kind == IO_CLOSE))
+		return -EBADF;
+	if (f->dead && op->kind != IO_CLOSE)
+		return -EIO;
+	if (wants_socket(op) && !f->cls->socket)
+		return -ENOTSOCK;
+	switch (op->kind) {
+	case IO_READ: case IO_READV: case IO_RECV:
+		return transfer(sim, f, op, true);
+	case IO_WRITE: case IO_WRITEV: case IO_SEND: case IO_SENDV:
+		return transfer(sim, f, op, false);
+	case IO_CLOSE:
+		return close_now(f);
+	case IO_POLL:
+		return sim_poll_now(f, op->u.io.flags);
+	case IO_ACCEPT:
+		return f->cls->accept ? f->cls->accept(f) : -EINVAL;
+	default:
+		return f->cls->call ? f->cls->call(f, op) : -EINVAL;
+	}
+}
+
+/* The next step of @op, on @f (NULL: there is none). */
+static int64_t sim_call(struct weir_sim *sim, struct sim_fd *f, struct weir_op *op)
+{
+	int64_t res;
+
+	switch (op->kind) {
+	case IO_NOP:
+		return 0;
+	case IO_WORK:
+		return work(op);
+	case IO_OPEN: case IO_STATX: case IO_RENAME: case IO_UNLINK:
+		io_acquire(op);
+		res = sim_path_call(sim, op);
+		io_release(op);
+		return res;
+	case IO_COPY_RANGE:
+		return sim_copy_range(sim, op);
+	case IO_SENDMSG: case IO_RECVMSG:
+		io_acquire(op);
+		res = call_fd(sim, f, op);
+		io_release(op);
+		return res;
+	default:
+		return call_fd(sim, f, op);
+	}
+}
+
 /*
  * An operation's way in a world:
  *
@@ -13,9 +333,6 @@
  * DONE in the reactor's.  What all of it needs lies in the operation itself, so
  * a submission cannot fail for want of memory.
  */
-#include <string.h>
-
-#include "sim/world.h"
 
 #define STUCK_NS (30 * WEIR_SEC)
 
@@ -73,7 +390,8 @@ static void let_go(struct weir_op *op)
 	io->f = NULL;
 }
 
-void sim_io_done(struct weir_sim *sim, struct weir_op *op, int64_t res)
+/* @op has ended with @res; its reactor hears of it in its next turn. */
+static void sim_io_done(struct weir_sim *sim, struct weir_op *op, int64_t res)
 {
 	struct sim_reactor *sr = sim_of(op->reactor);
 	struct weir_op *first = sr->done.first;
@@ -277,7 +595,8 @@ int sim_worker_ensure(struct weir_reactor *r)
 	return 0;
 }
 
-void sim_io_again(struct weir_sim *sim, struct weir_op *op)
+/* @op, whose step was waiting or stuck, tries again soon. */
+static void sim_io_again(struct weir_sim *sim, struct weir_op *op)
 {
 	io_of(op)->event.fire = io_fire;
 	io_of(op)->state = BUSY;
@@ -315,7 +634,7 @@ static bool is_on(struct weir_op *op, void *arg)
 	return io_of(op)->f == arg;
 }
 
-void sim_stuck_fd(struct sim_fd *f)
+static void sim_stuck_fd(struct sim_fd *f)
 {
 	sim_stuck_again(f->sim, is_on, f);
 }

@@ -6,7 +6,6 @@
  * Simulated connections inside.
  *
  *	socket.c            sockets: what calls on them do
- *	socket-make.c       the calls of <weir/sim/socket.h>
  *	socket-connect.c    listeners, and how connections come to be
  *	socket-conn.c       connections: closes, resets, power cuts
  *	socket-flow.c       one direction of one: bytes on their way
@@ -176,12 +175,7 @@ bool has_prefix(const char *name, const char *prefix);
 
 /* socket-connect.c */
 
-struct listener *listener_find(struct sockets *s, const char *name);
-int listener_open(struct sockets *s, const char *name, int backlog);
 void listener_cut(struct listener *l, bool silent);
-
-/* 0, -EINPROGRESS, or what is wrong. */
-int end_call(struct end *e, const struct sockaddr *addr, size_t len);
 
 /* CONNECT */
 int64_t end_connect(struct end *e, struct weir_op *op);

@@ -354,3 +354,17 @@ int weir_sim_stats(const struct weir_sim *sim, struct weir_sim_stats *ret)
 	}
 	return opts_give(ret, &s, sizeof(s), "weir_sim_stats");
 }
+
+void weir_sim_set_faults(struct weir_sim *sim, int on)
+{
+	struct sim_part *part;
+
+	sim->healed = !on;
+	if (on)
+		return;
+	sim_trace(sim, "no more faults");
+	sim_stuck_heal(sim);
+	for (part = sim->parts; part; part = part->next)
+		if (part->heal)
+			part->heal(part);
+}

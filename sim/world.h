@@ -9,9 +9,8 @@
  *	parts.c        its parts, trace and digest
  *	event.c    what happens when: a heap; chances
  *	fault.c    what goes wrong
- *	backend.c  the backend;  source.c  its sources
- *	op.c       an operation's way;  call.c  its steps
- *	fd.c       descriptors;  counter.c  the simplest kind
+ *	backend.c  the backend;  backend.c  its sources
+ *	op.c       an operation's way;  op.c  its steps
  *	socket.h   connections
  *	file.h     files
  *
@@ -244,7 +243,7 @@ struct sim_fd_class {
 	void (*release)(struct sim_fd *f);
 };
 
-/* fd.c */
+/* op.c */
 
 #define SIM_WORLDS 16
 extern const struct backend sim_backend;
@@ -256,12 +255,6 @@ int sim_fd_open(struct weir_sim *sim, struct sim_fd *f,
 
 /* By number; NULL: there is none. */
 struct sim_fd *sim_fd_find(int fd);
-
-/* For people: from 0 on in each world; -1: it is not open. */
-int sim_fd_number(const struct sim_fd *f);
-
-/* Whether @fd is a number of some world. */
-bool sim_fd_is(int fd);
 
 /* Take its number; what waits for it ends with -EBADF. */
 void sim_fd_close(struct sim_fd *f);
@@ -277,8 +270,6 @@ static inline void sim_fd_use(struct sim_fd *f)
 	f->users++;
 }
 
-void sim_fd_unuse(struct sim_fd *f);
-
 /* Bytes that @step moves at most. */
 uint64_t sim_step_len(const struct io_step *step);
 
@@ -293,9 +284,6 @@ void sim_submit(struct weir_reactor *r, struct weir_op *op);
 bool sim_cancel(struct weir_reactor *r, struct weir_op *op);
 void sim_io_reap(struct weir_sim *sim, struct weir_op *op);
 
-/* call.c: the next step of @op, on @f (NULL: there is none). */
-int64_t sim_call(struct weir_sim *sim, struct sim_fd *f, struct weir_op *op);
-
 static inline const char *sim_io_name(const struct weir_op *op)
 {
 	return io_classes[op->kind].name;
@@ -304,28 +292,11 @@ static inline const char *sim_io_name(const struct weir_op *op)
 /* Which of @wanted, and of what is always told, @f is; or SIM_NOT_YET. */
 int64_t sim_poll_now(struct sim_fd *f, uint32_t wanted);
 
-/* source.c: backend.arm, .disarm; what is due, in a turn. */
-int sim_arm(struct weir_reactor *r, struct source *s);
-void sim_disarm(struct weir_reactor *r, struct source *s);
-bool sim_sources_due(const struct sim_reactor *sr);
-void sim_sources_run(struct sim_reactor *sr);
-
-/* Whether a source of @kind can be had of @fd: 0, or why not. */
-int sim_source_check(struct weir_reactor *r, uint32_t kind, int fd,
-		     const char *call);
-
-/* @op, whose step was waiting or stuck, tries again soon. */
-void sim_io_again(struct weir_sim *sim, struct weir_op *op);
-
-/* @op has ended with @res; its reactor hears of it in its next turn. */
-void sim_io_done(struct weir_sim *sim, struct weir_op *op, int64_t res);
-
 /* See to it that there is a worker: 0, or -EAGAIN. */
 int sim_worker_ensure(struct weir_reactor *r);
 
 /* What is stuck goes on: all of it, what is on @f, or what @which says. */
 void sim_stuck_heal(struct weir_sim *sim);
-void sim_stuck_fd(struct sim_fd *f);
 void sim_stuck_again(struct weir_sim *sim,
 		     bool (*which)(struct weir_op *op, void *arg), void *arg);
 

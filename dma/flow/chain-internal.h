@@ -131,7 +131,6 @@ static inline uint64_t chain_backoff(uint32_t tries)
 
 /* flow/chain-run.c: callbacks of the chain's own operations. */
 void chain_tick(struct weir_op *op, int64_t res);
-void chain_job_ended(struct weir_op *op, int64_t res);
 void chain_op_ended(struct weir_op *op, int64_t res);
 void chain_capacity(struct dma_capacity *capacity);
 
@@ -148,19 +147,6 @@ int chain_add_op(const char *call, struct weir_chain *chain, int after,
 /* chain.c: how a step that is a chain starts it. */
 int chain_start_inner(struct weir_chain *chain, uint32_t step,
 		      struct weir_op *op, void *arg);
-
-/* flow/chain-fuse.c: find the pairs of steps that one pass may serve. */
-void fuse_pairs(struct weir_chain *chain);
-
-/* Start the job of @s, with its pair's if one pass does both. */
-int fuse_start(struct step *s);
-
-/* The job of @s has ended: it is as the user left it again. */
-void fuse_ended(struct step *s, int64_t res);
-
-/* Whether the pass that has just ended did @s too; its result is in the job
- * and in .detail. */
-bool fuse_take(struct step *s, int64_t *res);
 
 /* flow/chain-hop.c: wait until nothing there knows @s any more. */
 void hop_part(struct step *s);

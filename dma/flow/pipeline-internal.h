@@ -57,9 +57,4 @@ struct weir_pipeline {
 	struct reactor_obj obj;
 };
 
-/* Callbacks of its operations. */
-void pipeline_slot_ended(struct weir_op *op, int64_t res);
-void pipeline_wait_done(struct weir_op *op, int64_t res);
-void pipeline_tick(struct weir_op *op, int64_t res);
-
 #endif /* WEIR_DMA_PIPELINE_INTERNAL_H */

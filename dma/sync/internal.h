@@ -7,9 +7,7 @@
  *
  *	sync.c         create, destroy; set, add, get
  *	sync/wait.c    waits: operations, and threads that block
- *	sync/shared.c  those that lie in an mmap
  *	sync/watch.c   the thread that waits for other processes
- *	sync/chain.c   as steps of chains
  *	sync/remote.c  those of a peer, by RDMA
  *
  * Nobody misses a signal, because both sides do two things in opposite order,
@@ -132,17 +130,8 @@ static inline bool sync_cond_holds(const struct sync_cond *c, uint64_t value)
 	}
 }
 
-/* A new one, whose word is still to be set; NULL: no memory. */
-struct weir_sync *sync_alloc(void);
-
-/* Set up its word; the magic comes last. */
-void sync_word_init(struct weir_sync *sync, const struct weir_sync_opts *opts);
-
 /* 0, or -ESTALE: nobody will signal it any more. */
 int sync_over(const struct weir_sync *sync);
-
-/* 1: it holds; 0: it does not yet; or -ESTALE. */
-int sync_hook(const struct weir_sync *sync, const struct sync_cond *cond);
 
 /* The value has changed: tell who waits. */
 void sync_signalled(struct weir_sync *sync);

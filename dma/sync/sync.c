@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sync events: their life, and the signals. */
 
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+
+#include <weir/domain.h>
 
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/opts.h"
 #include "base/why.h"
 #include "dma/sync/internal.h"
+#include "mem/export/internal.h"
 #include "mem/mmap-internal.h"
 
-struct weir_sync *sync_alloc(void)
+/* Sync events: their life, and the signals. */
+
+/* A new one, whose word is still to be set; NULL: no memory. */
+static struct weir_sync *sync_alloc(void)
 {
 	struct weir_sync *sync = mem_calloc(1, sizeof(*sync));
 	pthread_mutexattr_t attr;
@@ -35,7 +40,8 @@ static uint32_t flags_of(const struct weir_sync *sync)
 	       (sync->apart ? SYNC_FLAG_APART : 0);
 }
 
-void sync_word_init(struct weir_sync *sync, const struct weir_sync_opts *opts)
+/* Set up its word; the magic comes last. */
+static void sync_word_init(struct weir_sync *sync, const struct weir_sync_opts *opts)
 {
 	struct sync_word *w = sync->word;
 
@@ -164,4 +170,138 @@ int weir_sync_get(const struct weir_sync *sync, uint64_t *ret)
 	if (!err)
 		*ret = atomic_load(&sync->word->value);
 	return err;
+}
+
+/*
+ * Sync events that lie in an mmap.  What is there is a peer's to write at any
+ * time, so it is believed in nothing that matters to us: rights and place are
+ * known from the mmap, and flags are copied once.
+ */
+
+#define PEER (WEIR_MMAP_PEER_READ | WEIR_MMAP_PEER_WRITE)
+
+/* Why no sync event can lie at @off of @mmap, or 0. */
+static int check_place(const struct weir_mmap *mmap, uint64_t off,
+		       const char *call)
+{
+	int err = mmap_may_take(mmap);
+
+	if (err == -ESTALE)
+		return why(err, "%s: the exporter has revoked the mmap", call);
+	if (err)
+		return why(err, "%s: the mmap is not started", call);
+	if (!mmap->cpu)
+		return why(-EOPNOTSUPP, "%s: the mmap has no addresses of this "
+			   "process; for one at a peer by RDMA see "
+			   "weir_sync_remote_open()", call);
+	if (off % 8 || (uintptr_t)mmap->addr % 8)
+		return why(-EINVAL, "%s: at offset %llu it is not aligned to 8 "
+			   "bytes", call, (unsigned long long)off);
+	if (off > mmap->len || mmap->len - off < WEIR_SYNC_LEN)
+		return why(-ERANGE, "%s: %d bytes at offset %llu reach beyond "
+			   "the end of the mmap, %zu", call, WEIR_SYNC_LEN,
+			   (unsigned long long)off, mmap->len);
+	return 0;
+}
+
+static int check_create(const struct weir_mmap *mmap,
+			const struct weir_sync_opts *opts)
+{
+	if (opts->flags & ~WEIR_SYNC_READERS || opts->reserved)
+		return why(-EINVAL, "weir_sync_create_in: unknown .flags %#x, "
+			   "or .reserved is not 0", opts->flags);
+	if (mmap->import)
+		return why(-EPERM, "weir_sync_create_in: the mmap is imported; "
+			   "its exporter creates, others open");
+	if (weir_mmap_state(mmap) == WEIR_MMAP_STARTED &&
+	    !(mmap->permissions & WEIR_MMAP_WRITE))
+		return why(-EACCES, "weir_sync_create_in: the mmap has no "
+			   "WEIR_MMAP_WRITE");
+	return 0;
+}
+
+static struct weir_sync *alloc_at(struct weir_mmap *mmap, uint64_t off)
+{
+	struct weir_sync *sync = sync_alloc();
+
+	if (!sync)
+		return NULL;
+	sync->word = (struct sync_word *)(void *)(mmap->addr + off);
+	sync->mmap = mmap;
+	sync->writable = mmap->permissions & WEIR_MMAP_WRITE;
+	atomic_fetch_add(&mmap->n_syncs, 1);
+	return sync;
+}
+
+int weir_sync_create_in(struct weir_sync **ret, struct weir_mmap *mmap,
+			uint64_t off, const struct weir_sync_opts *user)
+{
+	struct weir_sync_opts opts;
+	struct weir_sync *sync;
+	int err;
+
+	err = opts_load(&opts, sizeof(opts), user, "weir_sync_create_in");
+	if (!err)
+		err = check_create(mmap, &opts);
+	if (!err)
+		err = check_place(mmap, off, "weir_sync_create_in");
+	if (err)
+		return err;
+	sync = alloc_at(mmap, off);
+	if (!sync)
+		return why(-ENOMEM, "weir_sync_create_in: no memory");
+	sync->creator = true;
+	sync->always = opts.flags & WEIR_SYNC_READERS ||
+		       (mmap->permissions & PEER) == WEIR_MMAP_PEER_READ;
+	sync->polled = mmap->permissions & (WEIR_MMAP_RDMA_WRITE |
+					    WEIR_MMAP_RDMA_ATOMIC);
+	sync->apart = mmap_atomics_are_apart(mmap);
+	sync_word_init(sync, &opts);
+	*ret = sync;
+	return 0;
+}
+
+static int check_word(const struct sync_word *w)
+{
+	uint64_t magic = atomic_load(&w->magic);
+
+	if (magic == SYNC_MAGIC)
+		return 0;
+	if ((magic & ~SYNC_MAGIC_VERSION) == SYNC_MAGIC_NAME)
+		return why(-EPROTONOSUPPORT, "weir_sync_open: version %u; this "
+			   "library knows 1", (unsigned int)(magic >> 56));
+	return why(-EBADMSG, "weir_sync_open: no sync event is there");
+}
+
+int weir_sync_open(struct weir_sync **ret, struct weir_mmap *mmap, uint64_t off)
+{
+	struct weir_sync *sync;
+	uint32_t flags;
+	int err;
+
+	err = check_place(mmap, off, "weir_sync_open");
+	if (!err)
+		err = check_word((void *)(mmap->addr + off));
+	if (err)
+		return err;
+	sync = alloc_at(mmap, off);
+	if (!sync)
+		return why(-ENOMEM, "weir_sync_open: no memory");
+	flags = atomic_load(&sync->word->flags);
+	sync->always = flags & SYNC_FLAG_ALWAYS;
+	sync->polled = flags & SYNC_FLAG_POLLED;
+	sync->apart = flags & SYNC_FLAG_APART;
+	if (flags & SYNC_FLAG_CLOSED) {
+		weir_sync_destroy(sync);
+		return why(-ESTALE, "weir_sync_open: its creator has destroyed "
+			   "it");
+	}
+	*ret = sync;
+	return 0;
+}
+
+void sync_poll_exporter(struct weir_sync *sync)
+{
+	if (sync->mmap)
+		import_poll(sync->mmap);
 }

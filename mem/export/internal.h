@@ -9,7 +9,6 @@
  *	export/memfd.c    what can be shared as it is, and its seals
  *	export/process.c  what cannot be shared, by copying
  *	export/rdma.c     what peers get, both sides
- *	export/control.c  the page with the generation, and the lifeline
  *	export/import.c   the importer's side
  *	export/watch.c    waiting for the end of the exporter
  *	export/server.c   the exporter: requests and answers
@@ -54,12 +53,6 @@ struct lifeline {
 	int read_fd;
 	int write_fd;	/* Nobody else has it. */
 };
-
-/* Returns 0, or a negative errno with a message. */
-int lifeline_open(struct lifeline *line);
-
-/* Importers find that it is over. */
-void lifeline_cut(struct lifeline *line);
 
 /*
  * Map the control page @fd of another process, if it is one that cannot be

@@ -1,5 +1,220 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/opts.h"
+#include "base/why.h"
+#include "mem/segment/table.h"
+
+/*
+ * Segments: what the machine tells of its memory, in /sys.
+ *
+ *	devices/system/node/online		NUMA nodes, "0-1,3"
+ *	devices/system/edac/mc/mcM/dimmD or rankR	modules, and where they
+ *	    dimm_location, size			are: "channel 1 slot 0"
+ *	firmware/dmi/entries/17-N/raw		modules, root only: SMBIOS
+ *						type 17, "Memory Device"
+ *
+ * Virtual machines and desktops often have no EDAC.  What is not told is 0.
+ */
+
+#define CHANNELS_MAX 64		/* Of one controller. */
+
+/* In the structure of SMBIOS type 17. */
+#define DMI_SIZE 0x0c		/* 2 bytes; 0: an empty slot. */
+#define DMI_ATTRIBUTES 0x1b	/* The low 4 bits: ranks; 0: unknown. */
+
+static const char *sysfs = "/sys";
+
+/* Read once: it does not change while we run, or hardly. 0: not yet. */
+static atomic_uint nodes;
+
+void segment_host_set_sysfs(const char *path)
+{
+	sysfs = path;
+	atomic_store(&nodes, 0);
+}
+
+/* Up to @capacity - 1 bytes of the file, 0-terminated; -1: it cannot be read. */
+static ssize_t read_file(char *buf, size_t capacity, const char *path)
+{
+	int fd = fault("open") ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return -1;
+	n = read(fd, buf, capacity - 1);
+	close(fd);
+	buf[n > 0 ? n : 0] = '\0';
+	return n;
+}
+
+/* How many numbers a list like "0-1,3" names. */
+static unsigned int count_list(const char *text)
+{
+	unsigned long from, to, n = 0;
+	char *end;
+
+	for (;;) {
+		from = to = strtoul(text, &end, 10);
+		if (end == text)
+			break;
+		if (*end == '-')
+			to = strtoul(end + 1, &end, 10);
+		if (to >= from && to - from < 65536)
+			n += to - from + 1;
+		if (*end != ',')
+			break;
+		text = end + 1;
+	}
+	return (unsigned int)n;
+}
+
+uint32_t segment_host_nodes(void)
+{
+	unsigned int n = atomic_load_explicit(&nodes, memory_order_relaxed);
+	char path[512], text[256];
+
+	if (n)
+		return n;
+	snprintf(path, sizeof(path), "%s/devices/system/node/online", sysfs);
+	if (read_file(text, sizeof(text), path) > 0)
+		n = count_list(text);
+	if (!n)
+		return 1;	/* A kernel without NUMA. */
+	atomic_store_explicit(&nodes, n, memory_order_relaxed);
+	return n;
+}
+
+int segment_host_node_of(void *addr)
+{
+	size_t page = segment_base_page();
+	void *at = (void *)((uintptr_t)addr & ~(page - 1));
+	unsigned int cpu, node;
+	int status = -ENOENT;
+
+	if (segment_host_nodes() == 1)
+		return 0;
+	if (fault("move_pages") ||
+	    syscall(SYS_move_pages, 0, 1UL, &at, NULL, &status, 0))
+		return -1;
+	if (status >= 0)
+		return status;
+	/* Untouched.  Who adds it will likely be the one who touches it. */
+	if (fault("getcpu") || syscall(SYS_getcpu, &cpu, &node, NULL))
+		return -1;
+	return (int)node;
+}
+
+static bool starts_with(const char *name, const char *prefix)
+{
+	return !strncmp(name, prefix, strlen(prefix));
+}
+
+/* The channel of the module in the directory @path; -1: none, or empty. */
+static int channel_of(const char *path)
+{
+	char file[1024], text[64];
+	const char *at;
+
+	snprintf(file, sizeof(file), "%s/size", path);
+	if (read_file(text, sizeof(text), file) > 0 && atoi(text) == 0)
+		return -1;
+	snprintf(file, sizeof(file), "%s/dimm_location", path);
+	if (read_file(text, sizeof(text), file) <= 0)
+		return -1;
+	at = strstr(text, "channel ");
+	return at ? atoi(at + strlen("channel ")) : -1;
+}
+
+static unsigned int channels_of_controller(const char *path)
+{
+	DIR *dir = fault("opendir") ? NULL : opendir(path);
+	bool seen[CHANNELS_MAX] = { false };
+	unsigned int n = 0;
+	struct dirent *e;
+	char sub[768];
+	int ch;
+
+	if (!dir)
+		return 0;
+	while ((e = readdir(dir))) {
+		if (!starts_with(e->d_name, "dimm") &&
+		    !starts_with(e->d_name, "rank"))
+			continue;
+		snprintf(sub, sizeof(sub), "%s/%s", path, e->d_name);
+		ch = channel_of(sub);
+		if (ch < 0 || ch >= CHANNELS_MAX || seen[ch])
+			continue;
+		seen[ch] = true;
+		n++;
+	}
+	closedir(dir);
+	return n;
+}
+
+static uint32_t segment_host_channels(void)
+{
+	char path[256], sub[512];
+	struct dirent *e;
+	uint32_t n = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "%s/devices/system/edac/mc", sysfs);
+	dir = fault("opendir") ? NULL : opendir(path);
+	if (!dir)
+		return 0;
+	while ((e = readdir(dir))) {
+		if (!starts_with(e->d_name, "mc"))
+			continue;
+		snprintf(sub, sizeof(sub), "%s/%s", path, e->d_name);
+		n += channels_of_controller(sub);
+	}
+	closedir(dir);
+	return n;
+}
+
+static unsigned int ranks_of_module(const char *path)
+{
+	char raw[256];
+	ssize_t n = read_file(raw, sizeof(raw), path);
+
+	if (n <= DMI_ATTRIBUTES || (!raw[DMI_SIZE] && !raw[DMI_SIZE + 1]))
+		return 0;
+	return raw[DMI_ATTRIBUTES] & 0xf;
+}
+
+static uint32_t segment_host_ranks(void)
+{
+	char path[256], sub[512];
+	unsigned int ranks, max = 0;
+	struct dirent *e;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "%s/firmware/dmi/entries", sysfs);
+	dir = fault("opendir") ? NULL : opendir(path);
+	if (!dir)
+		return 0;
+	while ((e = readdir(dir))) {
+		if (!starts_with(e->d_name, "17-"))
+			continue;
+		snprintf(sub, sizeof(sub), "%s/%.64s/raw", path, e->d_name);
+		ranks = ranks_of_module(sub);
+		if (ranks > max)
+			max = ranks;
+	}
+	closedir(dir);
+	return max;
+}
+
 /*
  * Segments: how much memory there is, and how far up its addresses go.
  *
@@ -7,12 +222,6 @@
  * Own memory is what is covered at all, less what external and imported lists
  * cover.
  */
-
-#include <errno.h>
-
-#include "base/opts.h"
-#include "base/why.h"
-#include "mem/segment/table.h"
 
 #define OWN 1u
 #define EXTERNAL 2u

@@ -12,7 +12,6 @@
  *	segment/size.c		sums, and the address mask
  *	segment/flags.c		flags, zeroing, locking in memory
  *	segment/phys.c		physical addresses
- *	segment/host.c		what the machine tells of its memory
  *	segment/dump.c		for people
  *
  * A list lives from PENDING, while validators are asked, when only sums see it,
@@ -184,8 +183,6 @@ void segment_release_pages(struct segment_list *list);
 /* The node of the page at @addr, or where it would be; -1: unknown. */
 int segment_host_node_of(void *addr);
 uint32_t segment_host_nodes(void);
-uint32_t segment_host_channels(void);
-uint32_t segment_host_ranks(void);
 
 /* For tests: where /sys is, and forget what was read of it. */
 void segment_host_set_sysfs(const char *path);

@@ -8,10 +8,8 @@
  * of what the page cache has.
  *
  *	ev.c         create, destroy, look, reap, wait, wake
- *	ev/fd.c      descriptors: who waits on one, and for what
  *	ev/mem.c     libev's memory and errors: it never ends the process
  *	ev/op.c      operations: where each goes, and its system call
- *	ev/source.c  watches, acceptors, receivers
  *
  * Each descriptor number has a record once something had to wait on it.  The
  * record stays until the backend is destroyed; its watcher is registered with
@@ -145,7 +143,6 @@ void ev_leave(void);
 /* ev.c: watch @io on @fd, which is below n_fds, and have epoll told of it at
  * the next look.  Never fails. */
 void ev_watch(struct ev_backend *b, ev_io *io, int fd, int events);
-void ev_unwatch(struct ev_backend *b, ev_io *io);
 
 /* ev/fd.c: the record of @fd, or NULL: there is none yet. */
 struct ev_fd *ev_fd_find(const struct ev_backend *b, int fd);
@@ -155,7 +152,6 @@ struct ev_fd *ev_fd_find(const struct ev_backend *b, int fd);
  * descriptors come in, so that an operation normally finds its own.
  */
 struct ev_fd *ev_fd_make(struct ev_backend *b, int fd);
-void ev_fd_free_all(struct ev_backend *b);
 
 /* The queue of operations for one direction, EV_READ or EV_WRITE. */
 static inline struct op_queue *ev_fd_queue(struct ev_fd *f, int dir)
@@ -165,16 +161,6 @@ static inline struct op_queue *ev_fd_queue(struct ev_fd *f, int dir)
 
 /* Who waits on @f has changed: watch for that. */
 void ev_fd_update(struct ev_backend *b, struct ev_fd *f);
-
-/*
- * Before each look: libev calls abort() where a descriptor that it is to tell
- * epoll of has been closed.  The operations on such a one end with -EBADF.
- */
-void ev_fds_check(struct ev_backend *b);
-
-/* Do what @f's readiness allows, at most @max.  Returns how much was done. */
-unsigned int ev_fd_run(struct weir_reactor *r, struct ev_fd *f,
-		       unsigned int max);
 
 /* ev/op.c */
 enum ev_did {

@@ -1,4 +1,377 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/why.h"
+#include "reactor/stats/page-internal.h"
+#include "reactor/stats/place.h"
+#include "reactor/stats/read.h"
+
+/* Directories and names of pages, and what /proc knows about processes. */
+
+static bool fits(int n)
+{
+	return n > 0 && n < PLACE_MAX;
+}
+
+/* In a program that has more rights than its user, the environment is not to
+ * be trusted: secure_getenv(). */
+bool place_path(char path[PLACE_MAX], unsigned int i, uid_t uid)
+{
+	const char *named;
+
+	switch (i) {
+	case 0:
+		named = secure_getenv("WEIR_STATS");
+		return named && *named == '/' &&
+		       fits(snprintf(path, PLACE_MAX, "%s", named));
+	case 1:
+		named = secure_getenv("XDG_RUNTIME_DIR");
+		return named && *named == '/' && uid == geteuid() &&
+		       fits(snprintf(path, PLACE_MAX, "%s/weir", named));
+	case 2:
+		return fits(snprintf(path, PLACE_MAX, "/run/user/%u/weir",
+				     (unsigned int)uid));
+	case 3:
+		return uid == 0 &&	/* Nobody else can make it. */
+		       fits(snprintf(path, PLACE_MAX, "/run/weir"));
+	case 4:
+		return fits(snprintf(path, PLACE_MAX, "/dev/shm/weir-%u",
+				     (unsigned int)uid));
+	default:
+		return false;
+	}
+}
+
+static int check_dir(int fd, const char *path, uid_t uid, const char *call)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return why(-errno, "%s: fstat of %s: %s", call, path,
+			   strerror(errno));
+	if (st.st_uid != uid)
+		return why(-EACCES, "%s: %s belongs to user %u, not to %u", call,
+			   path, (unsigned int)st.st_uid, (unsigned int)uid);
+	if (st.st_mode & (S_IWGRP | S_IWOTH))
+		return why(-EACCES, "%s: others may write to %s; chmod 0700 it",
+			   call, path);
+	return 0;
+}
+
+int place_open(const char *path, bool make, uid_t uid, const char *call)
+{
+	int err, fd;
+
+	if (fault("stats directory"))
+		return why(-EMFILE, "%s: %s", call, strerror(EMFILE));
+	if (make && mkdir(path, 0700) && errno != EEXIST)
+		return why(-errno, "%s: mkdir of %s: %s", call, path,
+			   strerror(errno));
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return why(-errno, "%s: %s: %s", call, path, strerror(errno));
+	err = check_dir(fd, path, uid, call);
+	if (err) {
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+void page_name(char name[PAGE_NAME_MAX], int64_t pid, uint64_t pid_ns)
+{
+	snprintf(name, PAGE_NAME_MAX, "%" PRId64 "-%" PRIu64, pid, pid_ns);
+}
+
+bool page_name_parse(const char *name, int64_t *pid, uint64_t *pid_ns)
+{
+	char again[PAGE_NAME_MAX];
+
+	if (sscanf(name, "%" SCNd64 "-%" SCNu64, pid, pid_ns) != 2 || *pid <= 0)
+		return false;
+	page_name(again, *pid, *pid_ns);
+	return !strcmp(name, again);
+}
+
+bool page_is_stale(int fd)
+{
+	if (flock(fd, LOCK_SH | LOCK_NB))
+		return false;
+	flock(fd, LOCK_UN);
+	return true;
+}
+
+static uint64_t pid_ns_of(int64_t pid)
+{
+	struct stat st;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%" PRId64 "/ns/pid", pid);
+	return stat(path, &st) ? 0 : (uint64_t)st.st_ino;
+}
+
+uint64_t own_pid_ns(void)
+{
+	return pid_ns_of(getpid());
+}
+
+/* The 22nd field; the second, the program's name, may have anything in it. */
+uint64_t start_ticks(int64_t pid)
+{
+	char path[64], text[1024];
+	const char *p;
+	ssize_t n;
+	int fd, i;
+
+	snprintf(path, sizeof(path), "/proc/%" PRId64 "/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	p = strrchr(text, ')');
+	for (i = 2; p && i < 22; i++)
+		p = strchr(p + 1, ' ');
+	return p ? strtoull(p, NULL, 10) : 0;
+}
+
+/* Of a process that must not be traced, /proc/PID itself is root's. */
+static int pid_owner(int64_t pid, uid_t *ret)
+{
+	char path[64], line[256];
+	unsigned int uid;
+	int err = -ESRCH;
+	FILE *f;
+
+	if (pid <= 0 || pid > INT32_MAX)
+		return -ESRCH;
+	snprintf(path, sizeof(path), "/proc/%" PRId64 "/status", pid);
+	f = fopen(path, "re");
+	while (f && err && fgets(line, sizeof(line), f))
+		if (sscanf(line, "Uid: %*u %u", &uid) == 1)
+			err = 0;
+	if (f)
+		fclose(f);
+	if (!err) {
+		*ret = uid;
+		return 0;
+	}
+	/* Without /proc, or one that hides others, it may be ours. */
+	if (kill((pid_t)pid, 0) && errno == ESRCH)
+		return -ESRCH;
+	*ret = geteuid();
+	return 0;
+}
+
+/* What readers call: a page is found, read, and asked. */
+
+#define CALL "weir_stats_open"
+
+static int check_page(int fd, uid_t uid, const char *call)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return why(-errno, "%s: fstat: %s", call, strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return why(-EBADMSG, "%s: the page is no file", call);
+	if (st.st_uid != uid || st.st_mode & (S_IWGRP | S_IWOTH))
+		return why(-EACCES, "%s: the page belongs to user %u with mode "
+			   "%04o; it should be %u's alone", call,
+			   (unsigned int)st.st_uid,
+			   (unsigned int)st.st_mode & 07777, (unsigned int)uid);
+	return page_is_stale(fd) ? -ESTALE : 0;
+}
+
+int page_open(int dir, const char *name, uid_t uid, const char *call)
+{
+	int err, fd = -1;
+
+	errno = EMFILE;
+	if (!fault("stats open"))
+		fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK |
+			    O_NOCTTY | O_CLOEXEC);
+	if (fd < 0 && errno == ELOOP)
+		return why(-EACCES, "%s: the page is a symbolic link", call);
+	if (fd < 0)
+		return why(-errno, "%s: %s: %s", call, name, strerror(errno));
+	err = check_page(fd, uid, call);
+	if (err) {
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+int stats_open_fd(struct weir_stats **ret, int fd)
+{
+	struct weir_stats *s = mem_calloc(1, sizeof(*s));
+	int err;
+
+	if (!s) {
+		close(fd);
+		return why(-ENOMEM, CALL ": no memory");
+	}
+	s->fd = fd;
+	err = snapshot_read(&s->now, fd, CALL);
+	if (err) {
+		weir_stats_close(s);
+		return err;
+	}
+	*ret = s;
+	return 0;
+}
+
+void weir_stats_close(struct weir_stats *s)
+{
+	if (!s)
+		return;
+	close(s->fd);
+	snapshot_free(&s->now);
+	free(s);
+}
+
+/* The page of another process of that number lies there, from before. */
+static bool is_of(const struct stats_header *h, int64_t pid)
+{
+	uint64_t started = start_ticks(pid);
+
+	return h->pid == pid &&
+	       (!started || !h->start_ticks || h->start_ticks == started);
+}
+
+static int open_page(struct weir_stats **ret, int dir, const char *name,
+		     int64_t pid, uid_t uid)
+{
+	int fd = page_open(dir, name, uid, CALL), err;
+
+	if (fd < 0)
+		return fd;
+	err = stats_open_fd(ret, fd);
+	if (err || is_of(&(*ret)->now.header, pid))
+		return err;
+	weir_stats_close(*ret);
+	return -ESTALE;
+}
+
+/* In the directory @path, if that is there. */
+static int open_in(struct weir_stats **ret, const char *path, int64_t pid,
+		   uid_t uid)
+{
+	struct weir_stats *s = NULL;
+	char name[PAGE_NAME_MAX];
+	int dir, err;
+
+	dir = place_open(path, false, uid, CALL);
+	if (dir < 0)
+		return dir;
+	page_name(name, pid, own_pid_ns());
+	err = open_page(&s, dir, name, pid, uid);
+	if (err == -ESTALE) {
+		unlinkat(dir, name, 0);
+		err = why(-ESRCH, CALL ": process %lld has ended",
+			  (long long)pid);
+	}
+	close(dir);
+	if (!err)
+		*ret = s;
+	return err;
+}
+
+static int refuse_none(int64_t pid)
+{
+	uint64_t ns = pid_ns_of(pid);
+
+	if (ns && ns != own_pid_ns())
+		return why(-ENOENT, CALL ": process %lld is in another pid "
+			   "namespace; look at it from inside its container",
+			   (long long)pid);
+	return why(-ENOENT, CALL ": process %lld has no page; start it with "
+		   "WEIR_STATS=1, or have it call weir_stats_publish()",
+		   (long long)pid);
+}
+
+/* A page that is found and cannot be read counts for more than none. */
+static int open_somewhere(struct weir_stats **ret, int64_t pid, uid_t uid)
+{
+	char path[PLACE_MAX];
+	int err = -ENOENT;
+
+	for (unsigned int i = 0; i < PLACES; i++) {
+		if (!place_path(path, i, uid))
+			continue;
+		err = open_in(ret, path, pid, uid);
+		if (err != -ENOENT && err != -ENOTDIR)
+			return err;
+	}
+	return refuse_none(pid);
+}
+
+int weir_stats_open(struct weir_stats **ret, int64_t pid)
+{
+	uid_t uid = geteuid();
+	int err = pid_owner(pid, &uid);
+
+	if (!err && uid != geteuid() && geteuid())
+		return why(-EACCES, CALL ": process %lld is user %u's; ask as "
+			   "that user, or as root", (long long)pid,
+			   (unsigned int)uid);
+	if (!err)
+		return open_somewhere(ret, pid, uid);
+	/* It may have left a page: then that is removed. */
+	if (open_somewhere(ret, pid, uid) == 0)
+		weir_stats_close(*ret);
+	return why(-ESRCH, CALL ": there is no process %lld", (long long)pid);
+}
+
+int weir_stats_read(struct weir_stats *s)
+{
+	struct snapshot snap = { 0 };
+	int err = snapshot_read(&snap, s->fd, "weir_stats_read");
+
+	if (err) {
+		snapshot_free(&snap);
+		return err;
+	}
+	snapshot_free(&s->now);
+	s->now = snap;
+	return 0;
+}
+
+void snapshot_info(const struct snapshot *snap, struct weir_stats_info *ret)
+{
+	const struct stats_header *h = &snap->header;
+	uint64_t ns = own_pid_ns();
+
+	*ret = (struct weir_stats_info){
+		.pid = h->pid, .pid_ns = h->pid_ns, .alive = snap->alive,
+		.foreign = h->pid_ns && ns && h->pid_ns != ns,
+		.since_ns = h->since_ns, .read_ns = snap->read_ns,
+		.left_out = h->left_out,
+	};
+	memcpy(ret->program, h->program, sizeof(ret->program));
+	memcpy(ret->version, h->weir, sizeof(ret->version));
+}
+
 /*
  * The page of this process: made, given capacity, taken away.
  *
@@ -10,25 +383,7 @@
  * readers never see one that is half made.
  */
 
-#include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/file.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "base/fault.h"
-#include "base/why.h"
-#include "reactor/stats/page-internal.h"
-#include "reactor/stats/place.h"
-
-#define CALL "weir_stats_publish"
+#define CALL_PAGE "weir_stats_publish"
 #define CHUNK UINT64_C(65536)	/* What a page grows by. */
 
 /* Where its tables are; the header may become larger. */
@@ -110,7 +465,7 @@ static int check_limit(void)
 	struct rlimit lim;
 
 	if (!getrlimit(RLIMIT_FSIZE, &lim) && lim.rlim_cur < STATS_SIZE_MAX)
-		return why(-EFBIG, CALL ": ulimit -f is %llu KiB, this needs "
+		return why(-EFBIG, CALL_PAGE ": ulimit -f is %llu KiB, this needs "
 			   "%llu KiB", (unsigned long long)lim.rlim_cur >> 10,
 			   (unsigned long long)STATS_SIZE_MAX >> 10);
 	return 0;
@@ -121,18 +476,18 @@ static int map_file(int fd)
 	void *at;
 
 	if (fault("stats file") || ftruncate(fd, (off_t)STATS_SIZE_MAX))
-		return why(-ENOSPC, CALL ": no capacity for the page");
+		return why(-ENOSPC, CALL_PAGE ": no capacity for the page");
 	at = mmap(NULL, STATS_SIZE_MAX, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 		  0);
 	if (at == MAP_FAILED)
-		return why(-ENOMEM, CALL ": mmap: %s", strerror(errno));
+		return why(-ENOMEM, CALL_PAGE ": mmap: %s", strerror(errno));
 	page.fd = fd;
 	page.allocated = 0;
 	page.last_id = 0;
 	if (!page_has_capacity(RECORDS_AT)) {
 		munmap(at, STATS_SIZE_MAX);
 		page.fd = -1;
-		return why(-ENOSPC, CALL ": no capacity for the page");
+		return why(-ENOSPC, CALL_PAGE ": no capacity for the page");
 	}
 	page.header = at;
 	return 0;
@@ -143,13 +498,13 @@ static int fill_file(int dir, const char *hidden, const char *name, int fd)
 	int err;
 
 	if (flock(fd, LOCK_EX | LOCK_NB))
-		return why(-errno, CALL ": flock: %s", strerror(errno));
+		return why(-errno, CALL_PAGE ": flock: %s", strerror(errno));
 	err = map_file(fd);
 	if (err)
 		return err;
 	fill_header(page.header);
 	if (renameat(dir, hidden, dir, name)) {
-		err = why(-errno, CALL ": rename: %s", strerror(errno));
+		err = why(-errno, CALL_PAGE ": rename: %s", strerror(errno));
 		munmap(page.header, STATS_SIZE_MAX);
 		page.header = NULL;
 		page.fd = -1;
@@ -169,7 +524,7 @@ static int make_file(int dir)
 	fd = openat(dir, hidden,
 		    O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return why(-errno, CALL ": %s: %s", hidden, strerror(errno));
+		return why(-errno, CALL_PAGE ": %s: %s", hidden, strerror(errno));
 	err = fill_file(dir, hidden, name, fd);
 	if (err) {
 		unlinkat(dir, hidden, 0);
@@ -184,7 +539,7 @@ static int publish_in(const char *path)
 {
 	int dir, err;
 
-	dir = place_open(path, true, geteuid(), CALL);
+	dir = place_open(path, true, geteuid(), CALL_PAGE);
 	if (dir < 0)
 		return dir;
 	stats_sweep(dir);
@@ -226,7 +581,7 @@ int weir_stats_publish(const char *dir)
 	int err;
 
 	if (dir && (*dir != '/' || strlen(dir) >= PLACE_MAX))
-		return why(-EINVAL, CALL ": '%s' is no absolute path, or too "
+		return why(-EINVAL, CALL_PAGE ": '%s' is no absolute path, or too "
 			   "long", dir);
 	pthread_mutex_lock(&page.lock);
 	err = publish(dir);

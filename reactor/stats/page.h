@@ -5,12 +5,8 @@
 /*
  * The page of this process, for who has something to publish.
  *
- *	stats/place.c    where pages are, and whose process they are of
  *	stats/page.c     the page of this process: made, taken away
- *	stats/record.c   kinds and records in it
  *	stats/publish.c  a reactor's part: when it writes, and its own sections
- *	stats/time.c     latencies of its operations
- *	stats/open.c     a page is found;  stats/list.c  all of them
  *	stats/read.c     and read;  stats/ask.c  and asked
  *
  * An object that is to be seen embeds a struct stats_item, adds it with the
@@ -76,19 +72,9 @@ void stats_record_del(struct stats_record *record);
 
 uint32_t stats_record_id(const struct stats_record *record);
 
-/* The number of words of @kind. */
-uint32_t stats_kind_counters(const struct stats_kind *kind);
-
 /* Write all words of @record, if it is ours.  One thread at a time. */
 void stats_put(struct stats_record *record, uint64_t now_ns,
 	       const void *counters) PROVIDER_API(stats_put);
-
-/* Write word @i of @record, alone. */
-void stats_put_word(struct stats_record *record, uint32_t i, uint64_t value);
-
-/* Whether @record is of this process's page: what a child of fork() inherits is
- * its parent's, and is written to by nothing here.  NULL is not. */
-bool stats_is_ours(const struct stats_record *record);
 
 /* Whether there is a page; made now, if WEIR_STATS asks for one. */
 bool stats_wanted(void);

@@ -43,13 +43,9 @@ bool page_name_parse(const char *name, int64_t *pid, uint64_t *pid_ns);
 bool page_is_stale(int fd);
 
 /* The number of the pid namespace of @pid, and ours; 0: not known. */
-uint64_t pid_ns_of(int64_t pid);
 uint64_t own_pid_ns(void);
 
 /* When @pid was started, in ticks since boot; 0: not known. */
 uint64_t start_ticks(int64_t pid);
-
-/* Whose @pid is: 0, -ESRCH, or another errno. */
-int pid_owner(int64_t pid, uid_t *ret);
 
 #endif /* WEIR_REACTOR_STATS_PLACE_H */

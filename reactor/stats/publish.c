@@ -1,15 +1,371 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* When a reactor copies its numbers to the page, and which. */
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/opts.h"
 #include "base/why.h"
 #include "reactor/op-inline.h"
+#include "reactor/stats/page-internal.h"
 #include "reactor/stats/publish.h"
+
+/*
+ * Latencies of operations, by kind, from start to callback.
+ *
+ * To read the clock twice costs as much as half an empty operation, so not all
+ * are timed if there are many; which ones is drawn, so that what alternates
+ * with something else is not always passed over.  Each counts for as many as it
+ * was drawn from, so numbers add up to what was started, nearly.
+ *
+ * What is timed is written to the page at once.
+ */
+
+#define TIMED_PER_SEC 8192u	/* More are not needed. */
+
+enum { WORD_COUNT, WORD_FAILED, WORD_SUM, WORD_MAX, WORD_TIMED, WORD_BUCKETS };
+
+static const struct stats_field fields[] = {
+	STATS_COUNT("count", "Operations, estimated where not all are timed"),
+	STATS_COUNT("failed", "Of them, those that ended with an error"),
+	STATS_TIME("sum_ns", "Sum of their times from start to callback"),
+	{ "max_ns", "The longest that was measured", WEIR_STATS_GAUGE,
+	  WEIR_STATS_NS, 0 },
+	STATS_COUNT("timed", "Operations that were measured"),
+	{ "latency_ns", "Time from start to callback", WEIR_STATS_HISTOGRAM,
+	  WEIR_STATS_NS, HISTOGRAM_COUNTERS },
+};
+
+static const struct stats_kind operation_kind = STATS_KIND("operation", fields);
+
+/* The first is for what the others have no capacity for. */
+static void stats_times_add(struct stats_reactor *s)
+{
+	uint32_t parent = stats_record_id(s->record);
+
+	for (int i = 0; i < TIMES_MAX; i++)
+		s->times[i].record = stats_record_add(&operation_kind, parent,
+						      i ? "" : "other");
+	s->every = 1;
+	s->weight = 1;
+	s->random = UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* The records, and how many operations are to be timed. */
+static void stats_times_del(struct stats_reactor *s)
+{
+	for (int i = 0; i < TIMES_MAX; i++)
+		stats_record_del(s->times[i].record);
+}
+
+/* The next: after 1 to 2 * @every - 1, each as likely. */
+static void draw(struct weir_reactor *r)
+{
+	struct stats_reactor *s = r->page;
+
+	s->random ^= s->random << 13;
+	s->random ^= s->random >> 7;
+	s->random ^= s->random << 17;
+	s->weight = s->every;
+	r->time_at = r->n_begun + 1 + s->random % (2 * s->every - 1);
+}
+
+static void stats_times_adapt(struct weir_reactor *r, uint64_t now)
+{
+	struct stats_reactor *s = r->page;
+	uint64_t begun = r->n_begun - s->adapted_begun;
+	uint64_t elapsed = now - s->adapted_ns;
+
+	/* Of a shorter time nothing can be said. */
+	if (elapsed < WEIR_MSEC)
+		return;
+	s->adapted_ns = now;
+	s->adapted_begun = r->n_begun;
+	s->every = begun / (elapsed / (WEIR_SEC / TIMED_PER_SEC) + 1) + 1;
+	/* What was drawn when there were more may be far away. */
+	if (r->time_at > r->n_begun + 2 * s->every)
+		draw(r);
+}
+
+/* What is deferred begins, too, and is not timed: if the one that was drawn was
+ * such, none is.  Of those that are all timed, none is passed over. */
+static bool was_drawn(const struct weir_reactor *r)
+{
+	return r->n_begun == r->time_at || r->page->weight == 1;
+}
+
+void stats_time_begin(struct weir_reactor *r, struct weir_op *op,
+		      uint64_t since)
+{
+	struct stats_reactor *s = r->page;
+
+	if (!s) {
+		r->time_at = UINT64_MAX;
+		return;
+	}
+	if (was_drawn(r)) {
+		op->flags |= OP_TIMED;
+		op->reserved[OP_BEGUN_NS] = since ? since :
+						    r->backend->now(r);
+		op->reserved[OP_WEIGHT] = s->weight;
+	}
+	draw(r);
+}
+
+static void name_record(struct stats_record *record, const char *name)
+{
+	if (!record)
+		return;
+	record_begin(record);
+	strncpy(record->label, name, sizeof(record->label) - 1);
+	record_end(record);
+}
+
+static struct stats_record *find(struct stats_reactor *s,
+				 const struct weir_op_class *cls)
+{
+	size_t at = (uintptr_t)cls / sizeof(*cls) % (TIMES_MAX - 1), i;
+	struct stats_time *t;
+
+	for (i = 0; i < TIMES_MAX - 1; i++) {
+		t = &s->times[1 + (at + i) % (TIMES_MAX - 1)];
+		if (t->cls == cls)
+			return t->record;
+		if (!t->cls) {
+			t->cls = cls;
+			name_record(t->record, cls->name);
+			return t->record;
+		}
+	}
+	return s->times[0].record;
+}
+
+static void add(uint64_t *counter, uint64_t n)
+{
+	word_set(counter, *counter + n);
+}
+
+static bool stats_is_ours(const struct stats_record *record);
+
+void stats_time_end(struct weir_reactor *r, struct weir_op *op, int64_t res)
+{
+	struct stats_reactor *s = r->page;
+	uint64_t now = r->backend->now(r), weight = op->reserved[OP_WEIGHT];
+	uint64_t ns = now - op->reserved[OP_BEGUN_NS];
+	struct stats_record *record = find(s, op->cls);
+
+	if (!stats_is_ours(record))
+		return;
+	record_begin(record);
+	add(&record->counters[WORD_COUNT], weight);
+	if (res < 0)
+		add(&record->counters[WORD_FAILED], weight);
+	add(&record->counters[WORD_SUM], ns * weight);
+	if (ns > record->counters[WORD_MAX])
+		word_set(&record->counters[WORD_MAX], ns);
+	add(&record->counters[WORD_TIMED], 1);
+	add(&record->counters[WORD_BUCKETS + histogram_bucket(ns)], weight);
+	word_set(&record->stamp_ns, now);
+	record_end(record);
+}
+
+/* Kinds and records in the page of this process. */
+
+static void *at(uint64_t off)
+{
+	return (char *)page.header + off;
+}
+
+/* The number of words of @kind. */
+static uint32_t stats_kind_counters(const struct stats_kind *kind)
+{
+	uint32_t n = 0, i;
+
+	for (i = 0; i < kind->n_fields; i++)
+		n += kind->fields[i].n_counters ? kind->fields[i].n_counters :
+						  1;
+	return n;
+}
+
+static void write_field(struct stats_field_entry *e,
+			const struct stats_field *field, uint32_t counter)
+{
+	snprintf(e->name, sizeof(e->name), "%s", field->name);
+	snprintf(e->help, sizeof(e->help), "%s", field->help);
+	e->counter = (uint16_t)counter;
+	e->n_counters = field->n_counters ? field->n_counters : 1;
+	e->type = field->type;
+	e->unit = field->unit;
+	if (field->type == WEIR_STATS_HISTOGRAM) {
+		e->shift = HISTOGRAM_SHIFT;
+		e->sub_bits = HISTOGRAM_SUB;
+	}
+}
+
+/* What readers count with is written last. */
+static bool add_kind(const struct stats_kind *kind)
+{
+	struct stats_header *h = page.header;
+	struct stats_kind_entry *e = at(h->kinds_at);
+	struct stats_field_entry *f = at(h->fields_at);
+	uint32_t counter = 0, i;
+
+	if (h->n_kinds == STATS_KINDS_MAX ||
+	    kind->n_fields > STATS_FIELDS_MAX - h->n_fields)
+		return false;
+	for (i = 0; i < kind->n_fields; i++) {
+		write_field(&f[h->n_fields + i], &kind->fields[i], counter);
+		counter += f[h->n_fields + i].n_counters;
+	}
+	snprintf(e[h->n_kinds].name, sizeof(e->name), "%s", kind->name);
+	e[h->n_kinds].first_field = h->n_fields;
+	e[h->n_kinds].n_fields = kind->n_fields;
+	page.kinds[h->n_kinds] = kind;
+	__atomic_store_n(&h->n_fields, h->n_fields + kind->n_fields,
+			 __ATOMIC_RELEASE);
+	__atomic_store_n(&h->n_kinds, h->n_kinds + 1, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* The number of @kind + 1; 0: no capacity for it. */
+static uint32_t kind_number(const struct stats_kind *kind)
+{
+	uint32_t i;
+
+	for (i = 0; i < page.header->n_kinds; i++)
+		if (page.kinds[i] == kind)
+			return i + 1;
+	return add_kind(kind) ? i + 1 : 0;
+}
+
+static struct stats_record *find_free(uint32_t size)
+{
+	uint64_t off = page.header->records_at;
+	struct stats_record *record;
+
+	for (; off < page.header->used; off += record->size) {
+		record = at(off);
+		if (!record->kind && record->size == size)
+			return record;
+	}
+	return NULL;
+}
+
+static struct stats_record *get_record(uint32_t size)
+{
+	struct stats_header *h = page.header;
+	struct stats_record *record = find_free(size);
+	uint64_t used = h->used + size;
+
+	if (record)
+		return record;
+	if (!page_has_capacity(used))
+		return NULL;
+	record = at(h->used);
+	record->size = size;
+	word_set(&h->used, used);
+	return record;
+}
+
+static struct stats_record *record_add(const struct stats_kind *kind,
+				       uint32_t parent, const char *label)
+{
+	uint32_t n_counters = stats_kind_counters(kind);
+	uint32_t number = kind_number(kind);
+	struct stats_record *record;
+	size_t size =
+		sizeof(*record) + n_counters * sizeof(record->counters[0]);
+
+	size = (size + STATS_ALIGN - 1) & ~(size_t)(STATS_ALIGN - 1);
+	record = number ? get_record((uint32_t)size) : NULL;
+	if (!record) {
+		page.header->left_out++;
+		return NULL;
+	}
+	record_begin(record);
+	for (uint32_t i = 0; i < n_counters; i++)
+		word_set(&record->counters[i], 0);
+	record->n_counters = n_counters;
+	record->id = ++page.last_id;
+	record->parent = parent;
+	record->stamp_ns = 0;
+	snprintf(record->label, sizeof(record->label), "%s", label);
+	__atomic_store_n(&record->kind, number, __ATOMIC_RELEASE);
+	record_end(record);
+	page.n_records++;
+	return record;
+}
+
+struct stats_record *stats_record_add(const struct stats_kind *kind,
+				      uint32_t parent, const char *label)
+{
+	struct stats_record *record = NULL;
+
+	pthread_mutex_lock(&page.lock);
+	if (page.header)
+		record = record_add(kind, parent, label);
+	pthread_mutex_unlock(&page.lock);
+	return record;
+}
+
+/* The page does not change while it has records. */
+static bool stats_is_ours(const struct stats_record *record)
+{
+	const char *p = (const char *)record;
+	const char *begin = (const char *)page.header;
+
+	return begin && p >= begin && p < begin + STATS_SIZE_MAX;
+}
+
+void stats_record_del(struct stats_record *record)
+{
+	if (!record)
+		return;
+	pthread_mutex_lock(&page.lock);
+	if (stats_is_ours(record)) {
+		record_begin(record);
+		__atomic_store_n(&record->kind, 0, __ATOMIC_RELEASE);
+		record_end(record);
+		page.n_records--;
+	}
+	pthread_mutex_unlock(&page.lock);
+}
+
+uint32_t stats_record_id(const struct stats_record *record)
+{
+	return record ? record->id : 0;
+}
+
+void stats_put(struct stats_record *record, uint64_t now_ns,
+	       const void *counters)
+{
+	const char *from = counters;
+	uint64_t counter;
+	uint32_t i;
+
+	if (!stats_is_ours(record))
+		return;
+	record_begin(record);
+	for (i = 0; i < record->n_counters; i++, from += sizeof(counter)) {
+		memcpy(&counter, from, sizeof(counter));
+		word_set(&record->counters[i], counter);
+	}
+	word_set(&record->stamp_ns, now_ns);
+	record_end(record);
+}
+
+/* One word is whole in any case, so the sequence stays as it is. */
+static void stats_put_word(struct stats_record *record, uint32_t i, uint64_t value)
+{
+	if (stats_is_ours(record))
+		word_set(&record->counters[i], value);
+}
+
+/* When a reactor copies its numbers to the page, and which. */
 
 #define BUSY_NS WEIR_MSEC	/* From copy to copy, while it is busy. */
 #define TURNS_MAX 64u		/* Likewise, however short they are. */
@@ -64,6 +420,21 @@ STATS_FITS(mailbox_fields, struct mailbox_counters, posted);
 
 static const struct stats_kind mailbox_kind =
 	STATS_KIND("mailbox", mailbox_fields);
+
+int weir_reactor_stats(struct weir_reactor *r, struct weir_reactor_stats *ret)
+{
+	struct weir_reactor_stats s = r->stats;
+	uint64_t age;
+
+	reactor_check_thread(r);
+	age = r->backend->now(r) - r->wait.born_ns;
+	s.busy_ns = age - s.spin_ns - s.sleep_ns;
+	s.started = r->n_begun;
+	s.completed = r->begun_max - r->ops_max;
+	s.in_flight = reactor_in_flight(r);
+	s.wakes = atomic_load(&r->mailbox.wakes);
+	return opts_give(ret, &s, sizeof(s), "weir_reactor_stats");
+}
 
 static void put_reactor(struct weir_reactor *r, uint64_t now)
 {

@@ -68,9 +68,4 @@ void stats_time_begin(struct weir_reactor *r, struct weir_op *op,
 		      uint64_t since) PROVIDER_API(stats_time_begin);
 void stats_time_end(struct weir_reactor *r, struct weir_op *op, int64_t res);
 
-/* stats/time.c: the records, and how many operations are to be timed. */
-void stats_times_add(struct stats_reactor *s);
-void stats_times_del(struct stats_reactor *s);
-void stats_times_adapt(struct weir_reactor *r, uint64_t now);
-
 #endif /* WEIR_REACTOR_STATS_PUBLISH_H */

@@ -1,24 +1,243 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Setting up a ring, with as much as this kernel has, and taking it down.
- *
- * Each feature that is only faster is tried and done without if it fails.
- */
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <weir/uring.h>
+
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "base/opts.h"
 #include "base/own.h"
 #include "base/why.h"
 #include "reactor/io.h"
+#include "reactor/rx.h"
 #include "reactor/uring/uring.h"
+
+/*
+ * What io_uring can do here: what a reactor on it would use.  So one is made,
+ * looked at, and unmade; there is no second opinion.
+ */
+
+static uint32_t features(const struct uring *u)
+{
+	unsigned int flags = u->ring.flags;
+	uint32_t f = 0;
+
+	f |= flags & IORING_SETUP_DEFER_TASKRUN ? WEIR_URING_DEFER_TASKRUN : 0;
+	f |= flags & (IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_COOP_TASKRUN) ?
+	     WEIR_URING_COOP_TASKRUN : 0;
+	f |= u->has_ring_fd ? WEIR_URING_RING_FD : 0;
+	f |= u->files ? WEIR_URING_FILES : 0;
+	f |= u->free_bufs ? WEIR_URING_BUFFERS : 0;
+	f |= u->rx_ring ? WEIR_URING_BUFFER_RINGS : 0;
+	f |= u->has_send_zc ? WEIR_URING_SEND_ZC : 0;
+	f |= u->has_cqe_skip ? WEIR_URING_CQE_SKIP : 0;
+	return f;
+}
+
+/* The reactor's reason, in the name of this call. */
+static int refuse(int err)
+{
+	char cause[256];
+	const char *at = strstr(weir_why(), ": ");
+
+	snprintf(cause, sizeof(cause), "%s", at ? at + 2 : weir_why());
+	return why(err, "weir_uring_probe: %s", cause);
+}
+
+static int make(struct weir_reactor **ret)
+{
+	const char *env = getenv("WEIR_BACKEND");
+	struct weir_reactor_opts opts = {
+		.size = sizeof(opts),
+		.backend = WEIR_BACKEND_URING,
+		.ring_entries = 8,
+		.mailbox = 8,
+		.rx_bufs = 1,
+		.rx_buf_size = 64,
+	};
+	int err;
+
+	if (env && !strcmp(env, "ev"))
+		return why(-EOPNOTSUPP, "weir_uring_probe: WEIR_BACKEND=ev "
+			   "says not to touch io_uring; unset it");
+	err = weir_reactor_create(ret, &opts);
+	return err ? refuse(err) : 0;
+}
+
+int weir_uring_probe(struct weir_uring_info *ret)
+{
+	struct weir_uring_info info = { .size = sizeof(info) };
+	struct weir_reactor *r = NULL;
+	struct uring *u;
+	int err = opts_capacity(ret, "weir_uring_probe");
+
+	if (!err)
+		err = make(&r);
+	if (err)
+		return err;
+	u = uring_of(r);
+	if (!rx_create(r))
+		uring_rx_setup(u);
+	info.features = features(u);
+	info.max_files = u->n_files;
+	info.max_buffers = u->n_free_bufs;
+	info.max_ops = u->window;
+	weir_reactor_destroy(r);
+	return opts_give(ret, &info, sizeof(info), "weir_uring_probe");
+}
+
+/*
+ * Registered files and buffers: tables in the ring, empty at first.
+ *
+ * A file has the index of its descriptor, so nothing is to be looked up, and
+ * descriptors beyond the table are simply not registered.
+ */
+
+/* The kernel wants no more files than the process may have open. */
+static uint32_t files_max(void)
+{
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim) || lim.rlim_cur > URING_FILES)
+		return URING_FILES;
+	return (uint32_t)lim.rlim_cur;
+}
+
+static void setup_files(struct uring *u)
+{
+	uint32_t n = files_max();
+
+	u->files = mem_calloc(n, sizeof(*u->files));
+	if (!u->files)
+		return;
+	if (fault("io_uring_register") ||
+	    io_uring_register_files_sparse(&u->ring, n)) {
+		free(u->files);
+		u->files = NULL;
+		return;
+	}
+	u->n_files = n;
+}
+
+static void setup_bufs(struct uring *u)
+{
+	uint32_t i;
+
+	u->free_bufs = mem_calloc(URING_BUFS, sizeof(*u->free_bufs));
+	if (!u->free_bufs)
+		return;
+	if (fault("io_uring_register") ||
+	    io_uring_register_buffers_sparse(&u->ring, URING_BUFS)) {
+		free(u->free_bufs);
+		u->free_bufs = NULL;
+		return;
+	}
+	/* So that the lowest is taken first. */
+	for (i = 0; i < URING_BUFS; i++)
+		u->free_bufs[i] = (uint16_t)(URING_BUFS - 1 - i);
+	u->n_free_bufs = URING_BUFS;
+}
+
+static void uring_files_setup(struct uring *u)
+{
+	setup_files(u);
+	setup_bufs(u);
+}
+
+/* The kernel drops its tables with the ring. */
+static void uring_files_fini(struct uring *u)
+{
+	free(u->files);
+	free(u->free_bufs);
+}
+
+int uring_fd_register(struct weir_reactor *r, int fd)
+{
+	struct uring *u = uring_of(r);
+
+	if (fd < 0 || (uint32_t)fd >= u->n_files)
+		return 0;
+	if (fault("io_uring_register") ||
+	    io_uring_register_files_update(&u->ring, (unsigned int)fd, &fd,
+					   1) != 1)
+		return 0;
+	u->files[fd] = true;
+	if (u->files_top <= (uint32_t)fd)
+		u->files_top = (uint32_t)fd + 1;
+	return 1;
+}
+
+void uring_fd_unregister(struct weir_reactor *r, int fd)
+{
+	struct uring *u = uring_of(r);
+	int none = -1;
+
+	if (fd < 0 || (uint32_t)fd >= u->files_top || !u->files[fd])
+		return;
+	/* What was started but not pushed out has only its index so far. */
+	if (io_uring_sq_ready(&u->ring))
+		io_uring_submit(&u->ring);
+	u->files[fd] = false;
+	io_uring_register_files_update(&u->ring, (unsigned int)fd, &none, 1);
+	while (u->files_top && !u->files[u->files_top - 1])
+		u->files_top--;
+}
+
+static int update_buf(struct uring *u, unsigned int index,
+		      const struct iovec *iov)
+{
+	static const uint64_t no_tag;
+	int n;
+
+	n = io_uring_register_buffers_update_tag(&u->ring, index, iov,
+						 (const __u64 *)&no_tag, 1);
+	return n < 0 ? n : 0;
+}
+
+int uring_buf_register(struct weir_reactor *r, const struct iovec *iov)
+{
+	struct uring *u = uring_of(r);
+	unsigned int index;
+	int err;
+
+	if (!u->free_bufs)
+		return -EOPNOTSUPP;
+	if (!u->n_free_bufs)
+		return -ENOBUFS;
+	index = u->free_bufs[u->n_free_bufs - 1];
+	if (fault("io_uring_register"))
+		return -ENOMEM;
+	err = update_buf(u, index, iov);
+	if (err)
+		return err;
+	u->n_free_bufs--;
+	return (int)index;
+}
+
+void uring_buf_unregister(struct weir_reactor *r, int index)
+{
+	struct uring *u = uring_of(r);
+	struct iovec none = { 0 };
+
+	check(index >= 0 && index < URING_BUFS);
+	update_buf(u, (unsigned int)index, &none);
+	u->free_bufs[u->n_free_bufs++] = (uint16_t)index;
+}
+
+/*
+ * Setting up a ring, with as much as this kernel has, and taking it down.
+ *
+ * Each feature that is only faster is tried and done without if it fails.
+ */
 
 #define DRAIN_TURNS 100		/* Of DRAIN_TURN_NS: a second. */
 #define DRAIN_TURN_NS (10 * WEIR_MSEC)

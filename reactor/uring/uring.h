@@ -7,12 +7,8 @@
  *
  *	uring.c         reap, flush, wait, wake, and the table of the backend
  *	uring/setup.c   the ring, what the kernel has of it, and the end
- *	uring/submit.c  operations: to the kernel, back, and cancelled
  *	uring/fill.c    what stands in their submission entries
- *	uring/source.c  sources: one request each, made again when it ends
  *	uring/rx.c      receive buffers that the kernel picks
- *	uring/files.c   registered files and buffers
- *	uring/probe.c   what all of that comes to here, for whoever asks
  *
  * An operation that submit() took is in one of these places:
  *
@@ -245,20 +241,6 @@ int uring_pollfd(struct weir_reactor *r);
 /* Have the ring poll the eventfd of wake(). */
 void uring_poll_wake(struct uring *u);
 
-/* A completion that is not an operation's. */
-void uring_other_cqe(struct uring *u, uint64_t user_data, int32_t res,
-		     uint32_t flags);
-
-/* uring/submit.c */
-void uring_submit(struct weir_reactor *r, struct weir_op *op);
-bool uring_cancel(struct weir_reactor *r, struct weir_op *op);
-
-/* Take in completions, at most @max.  Returns how many. */
-unsigned int uring_take(struct uring *u, unsigned int max);
-
-/* Go on with the backlog, as far as there is capacity. */
-void uring_serve_ops(struct uring *u);
-
 /* In the kernel, and counted; and of these, sure to end by themselves. */
 static inline uint32_t uring_in_flight(const struct uring *u)
 {
@@ -276,10 +258,6 @@ static inline bool uring_is_stuck(const struct uring *u)
 	return unlikely(u->backlog.first) && uring_in_flight(u) >= u->limit &&
 	       uring_sure(u) < u->window;
 }
-
-/* Once in a turn, in which some of what is counted has ended, or none: move the
- * limit up if nothing moves, and back again. */
-void uring_move_limit(struct uring *u, bool some_ended);
 
 /* uring/fill.c: the next step of @op, in an entry that is zeroed but for its
  * user data, which is left as it is.  IO_NOP has none. */
@@ -303,9 +281,6 @@ void uring_source_cqe(struct uring *u, uint64_t user_data, int32_t res,
 		      uint32_t flags);
 void uring_serve_sources(struct uring *u);
 
-/* Try the connects again that found a full backlog. */
-void uring_repeat_connects(struct uring *u);
-
 /* Ask those that are stale once more to end, some of them. */
 void uring_repeat_sources(struct uring *u);
 
@@ -318,8 +293,6 @@ void uring_rx_fini(struct uring *u);
 void uring_rx_returned(struct weir_reactor *r, unsigned int id);
 
 /* uring/files.c */
-void uring_files_setup(struct uring *u);
-void uring_files_fini(struct uring *u);
 int uring_fd_register(struct weir_reactor *r, int fd);
 void uring_fd_unregister(struct weir_reactor *r, int fd);
 int uring_buf_register(struct weir_reactor *r, const struct iovec *iov);
