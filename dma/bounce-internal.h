@@ -3,8 +3,7 @@
 #define WEIR_DMA_BOUNCE_INTERNAL_H
 
 /*
- * The slots of bounce.c.  Their blocks are moved in bounce-step.c, and in
- * bounce-step.c if they need both halves, by the steps of bounce-step.c.
+ * The slots of bounce.c.  Their blocks are moved in bounce-step.c.
  */
 
 #include "dma/bounce.h"

@@ -8,9 +8,11 @@
  *	weir_mmap --uses--> mmap_use ... --links--> mmap_link ...
  *	                    one per reactor         one per inventory or pool
  *
- *	mmap.c        create, settings, start, destroy
+ *	mmap.c        create, settings, kinds of range, devices, start
+ *	mmap-alloc.c, mmap-dmabuf.c  two more kinds of range
+ *	mmap-keys.c   registration with devices
  *	mmap-use.c    uses: attach, register, detach
- *	mmap-stop.c   stop, at once or by visits to other threads
+ *	mmap-stop.c   stop, at once or by visits to other threads; destroy
  *
  * A use holds the registration with the reactor's backend, and counts the bufs
  * that are out there; it comes with its first link and goes with the last.  The
@@ -82,7 +84,7 @@ struct mmap_device {
 	bool registered;
 	struct device_mr mr;
 	struct mmap_part *parts;
-	struct mmap_mw *windows; /* mmap-mw.c's, under its lock. */
+	struct mmap_mw *windows; /* mw.c's, under its lock. */
 };
 
 struct weir_mmap {

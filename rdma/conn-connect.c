@@ -4,7 +4,7 @@
 
 #include "base/fault.h"
 #include "base/why.h"
-#include "rdma/conn-internal.h"
+#include "rdma/engine.h"
 
 /* The client's way: address, route, request, answer; and reconnecting. */
 
@@ -589,4 +589,62 @@ void conn_timer(struct weir_timer_node *node)
 	} else {
 		conn_try_again(c);
 	}
+}
+
+static void disconnect_cancel(struct weir_op *op)
+{
+	struct weir_conn *c = (struct weir_conn *)(uintptr_t)op->u.words[0];
+
+	c->quiet = true;
+	c->why = -ECANCELED;
+	conn_settle(c);
+}
+
+static const struct weir_op_class disconnect_class = {
+	.name = "RDMA disconnect",
+	.cancel = disconnect_cancel,
+};
+
+/* What waits is posted before, and may be flushed.  That may be the end of it,
+ * too. */
+static void linger(struct weir_conn *c)
+{
+	int failed;
+
+	verbs_pump(c->queue);
+	verbs_post(c->queue);
+	if (c->state != WEIR_CONN_ESTABLISHED)
+		return;
+	failed = rdma_disconnect(c->id);
+	conn_close(c, 0);
+	if (failed)
+		return;
+	c->quiet = false;
+	wheel_rearm(&c->r->wheel, &c->timer,
+		    reactor_now(c->r) + CONN_LINGER_NS);
+}
+
+int weir_conn_disconnect(struct weir_conn *c, struct weir_op *op)
+{
+	int err;
+
+	if (conn_busy(c))
+		return why(-EBUSY, "weir_conn_disconnect: an operation is in "
+			   "flight: %s", conn_busy(c)->cls->name);
+	if (c->state != WEIR_CONN_ESTABLISHED &&
+	    c->state != WEIR_CONN_CLOSING && !conn_is_reconnecting(c))
+		return why(-ENOTCONN, "weir_conn_disconnect: there is no "
+			   "connection");
+	err = op_begin(c->r, op, &disconnect_class);
+	if (err)
+		return op_admitted(err);
+	op->u.words[0] = (uintptr_t)c;
+	c->op = op;
+	if (c->state == WEIR_CONN_ESTABLISHED)
+		linger(c);
+	c->quiet |= c->state == WEIR_CONN_CONNECTING;
+	c->wanted = true;
+	c->why = 0;
+	conn_settle(c);
+	return 0;
 }

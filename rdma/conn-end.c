@@ -184,77 +184,13 @@ void conn_fail(struct weir_conn *c, int err)
 	deferred_send(&c->deferred);
 }
 
-/* Whether it is connecting with nobody who waits for it. */
-static bool is_reconnecting(const struct weir_conn *c)
-{
-	return c->state == WEIR_CONN_CONNECTING && !conn_busy(c);
-}
-
 /* The reactor stops: operations are cancelled, this is none. */
 void conn_stop(struct reactor_obj *obj)
 {
 	struct weir_conn *c = weir_container_of(obj, struct weir_conn, obj);
 
-	if (!is_reconnecting(c))
+	if (!conn_is_reconnecting(c))
 		return;
 	conn_teardown(c);
 	c->state = WEIR_CONN_ENDED;
-}
-
-static void cancel(struct weir_op *op)
-{
-	struct weir_conn *c = (struct weir_conn *)(uintptr_t)op->u.words[0];
-
-	c->quiet = true;
-	c->why = -ECANCELED;
-	conn_settle(c);
-}
-
-static const struct weir_op_class disconnect_class = {
-	.name = "RDMA disconnect",
-	.cancel = cancel,
-};
-
-/* What waits is posted before, and may be flushed.  That may be the end of it,
- * too. */
-static void linger(struct weir_conn *c)
-{
-	int failed;
-
-	verbs_pump(c->queue);
-	verbs_post(c->queue);
-	if (c->state != WEIR_CONN_ESTABLISHED)
-		return;
-	failed = rdma_disconnect(c->id);
-	conn_close(c, 0);
-	if (failed)
-		return;
-	c->quiet = false;
-	wheel_rearm(&c->r->wheel, &c->timer,
-		    reactor_now(c->r) + CONN_LINGER_NS);
-}
-
-int weir_conn_disconnect(struct weir_conn *c, struct weir_op *op)
-{
-	int err;
-
-	if (conn_busy(c))
-		return why(-EBUSY, "weir_conn_disconnect: an operation is in "
-			   "flight: %s", conn_busy(c)->cls->name);
-	if (c->state != WEIR_CONN_ESTABLISHED &&
-	    c->state != WEIR_CONN_CLOSING && !is_reconnecting(c))
-		return why(-ENOTCONN, "weir_conn_disconnect: there is no "
-			   "connection");
-	err = op_begin(c->r, op, &disconnect_class);
-	if (err)
-		return op_admitted(err);
-	op->u.words[0] = (uintptr_t)c;
-	c->op = op;
-	if (c->state == WEIR_CONN_ESTABLISHED)
-		linger(c);
-	c->quiet |= c->state == WEIR_CONN_CONNECTING;
-	c->wanted = true;
-	c->why = 0;
-	conn_settle(c);
-	return 0;
 }

@@ -6,13 +6,12 @@
  * Connections inside, and what an engine needs of one.
  *
  *	conn.c          create and destroy; what there is to know
- *	conn-connect.c  the client's way, and reconnecting
+ *	conn-connect.c  its states: connect, accept, reconnect, disconnect
  *	conn-listen.c   listeners
- *	conn-end.c      how it ends
- *	conn-qp.c       the QP
- *	cm-dispatcher.c      one source of rdma_cm events per reactor
- *	conn-none.c     instead of all these, without verbs
- *	message*.c srq*.c  what is sent and received on them; see srq-internal.h
+ *	conn-end.c      how it ends; keepalive
+ *	conn-qp.c       the QP, and the devices that have some
+ *	cm-dispatcher.c one source of rdma_cm events per reactor
+ *	message.c srq.c what is sent and received on them; see srq-internal.h
  *
  * A connection has an id of rdma_cm's from the start of a connect or from the
  * request on, and a QP from where the device is known; neither is ever used for
@@ -259,6 +258,12 @@ void conn_op_leaves(struct weir_op *op);
 static inline const struct weir_op *conn_busy(const struct weir_conn *c)
 {
 	return c->op ? c->op : c->due;
+}
+
+/* Whether it is connecting with no operation that waits for it. */
+static inline bool conn_is_reconnecting(const struct weir_conn *c)
+{
+	return c->state == WEIR_CONN_CONNECTING && !conn_busy(c);
 }
 
 /* Whether the peer of @c still answers: ask, and close it if not. */

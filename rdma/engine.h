@@ -5,9 +5,9 @@
 /*
  * The verbs engine inside.
  *
- *	engine.c        the engine; which jobs it can do
- *	engine-post.c   work requests to the device, and back
- *	message.c             messages into work requests
+ *	engine.c       the engine; which jobs it can do; keys; atomics
+ *	engine-post.c  jobs into work requests, these to the device, and back
+ *	message.c      messages into work requests
  *
  * Each QP has a queue.  Its ring is the send queue as the device has it, in the
  * order of posting:

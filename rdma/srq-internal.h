@@ -5,9 +5,8 @@
 /*
  * Shared receive queues inside.
  *
- *	srq.c           create and destroy; what there is to know
- *	message.c       sending
- *	message-none.c  instead of all these, without verbs
+ *	srq.c      the queue, its bufs and its members
+ *	message.c  messages: sending, and queued ones to callbacks
  *
  * A buf that waits for a message is in a slot, whose address the device has:
  *

@@ -25,7 +25,7 @@
 
 #include "base/provider.h"
 
-/* Reserved words of an operation that is timed (stats/time.c); a backend may
+/* Reserved words of an operation that is timed (stats/publish.c); a backend may
  * have them all for one that is not. */
 enum { OP_BEGUN_NS, OP_WEIGHT };
 

@@ -9,20 +9,22 @@
  *	op.c         the life of an operation, cancel, deadline; op-inline.h
  *	turn.c       the order of a turn, run, stop and drain
  *	wait.c       spin, sleep, and the account of time
- *	mailbox.c    posts, and operations that are returned from other threads
- *	spsc.c       what the reactors of a group have for each other
- *	group.c      many reactors; group/core.c group/cpu.c group/load.c
- *	deferred.c     what other threads want looked after, never refused
- *	poll-hook.c       what is looked for in memory
+ *	host.c       the one descriptor for foreign loops
+ *	poll-hook.c  what is polled in memory
  *	worker.c     threads for what blocks
  *	wheel.c      the timer wheel;  timer.c  timers
- *	file.c       file operations;  socket.c  socket operations;  socket.c
- *	io.c         what they have in common: start, cancel, are returned
+ *	file.c       file operations;  socket.c  socket operations;  splice.c
+ *	io.c         what they have in common: start, steps, buffers, cancel
  *	io-sync.c    an operation as blocking system calls
  *	source.h     what delivers again and again; watch.c event.c signal.c
  *	             acceptor.c receiver.c; poller.c
- *	stats-*.c    the page that others read; stats/page.h, stats/publish.h
- *	backend.h    uring*.c, ev*.c and sim*.c
+ *	backend.h    the table of a backend; uring/, ev/
+ *	stats/       the page that others read; page.h, publish.h
+ *	group/       many reactors, and what other threads send to one:
+ *	  group.c      a group;  core.c  one of it;  cpu.c, load.c
+ *	  mailbox.c    posts, and operations that are returned; requests
+ *	  spsc.c       rings between reactors;  call.c  calls by these
+ *	  deferred.c   work for a reactor, which is never refused
  */
 
 #include <pthread.h>

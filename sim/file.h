@@ -8,7 +8,7 @@
  *	file.c        descriptors: what their calls do
  *	file-path.c   what names a path
  *	file-name.c   names, and which of them are durable
- *	file-data.c   what is in a file: chunks
+ *	file-data.c   what is in a file: chunks; which of them are durable
  *	file-world.c  all files; power cuts; copies; what mem/ asks
  *	file-user.c   what the user calls
  *

@@ -7,10 +7,11 @@
  *
  *	world.c        the world: its life, its steps
  *	parts.c        its parts, trace and digest
- *	event.c    what happens when: a heap; chances
- *	fault.c    what goes wrong
- *	backend.c  the backend;  backend.c  its sources
- *	op.c       an operation's way;  op.c  its steps
+ *	event.c        what happens when: a heap; chances
+ *	fault.c        what goes wrong
+ *	backend.c      the backend, and its sources
+ *	op.c           descriptors, and an operation's way with its steps
+ *	counter.c      the simplest kind of descriptor
  *	socket.h   connections
  *	file.h     files
  *

@@ -4,7 +4,7 @@
 
 /*
  * What a chain is made of: chain.c builds it, flow/chain-run.c runs it,
- * flow/chain-fuse.c sees to two steps being one job, and flow/chain-hop.c to
+ * flow/chain-run.c fuses two steps into one job, and flow/chain-hop.c to
  * steps on other reactors.
  */
 

@@ -3,8 +3,7 @@
 #define WEIR_DMA_PIPELINE_INTERNAL_H
 
 /*
- * What a pipeline is made of: pipeline.c makes it, flow/pipeline-run.c runs it,
- * flow/pipeline-slot.c shows its slots.
+ * What a pipeline is made of.
  */
 
 #include <weir/chain.h>

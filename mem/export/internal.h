@@ -8,7 +8,6 @@
  *	export.c          the exporter's side of an mmap; descriptors made of it
  *	export/memfd.c    what can be shared as it is, and its seals
  *	export/process.c  what cannot be shared, by copying
- *	export/rdma.c     what peers get, both sides
  *	export/import.c   the importer's side
  *	export/watch.c    waiting for the end of the exporter
  *	export/server.c   the exporter: requests and answers

@@ -9,6 +9,8 @@
  *	options.c   the command line
  *	address.c   "127.0.0.1:80", "[::1]:80" and "unix:/path"
  *	config.c    the text of a configuration, and what it means
+ *	control.c   signals: reload, drain, stop
+ *	open.c      the sockets of a configuration, made before it is in force
  *	core.c      what each core has; it begins, takes a configuration, ends
  *	listener.c  one socket that brings connections
  *	conn.c      one connection: to a target, its two ways, its end

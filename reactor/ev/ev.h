@@ -7,9 +7,10 @@
  * has no readiness (files) goes to the reactor's workers, but for short reads
  * of what the page cache has.
  *
- *	ev.c         create, destroy, look, reap, wait, wake
+ *	ev.c         create, destroy, reap, wait, wake; descriptors
  *	ev/mem.c     libev's memory and errors: it never ends the process
  *	ev/op.c      operations: where each goes, and its system call
+ *	ev/source.c  watches, acceptors, receivers
  *
  * Each descriptor number has a record once something had to wait on it.  The
  * record stays until the backend is destroyed; its watcher is registered with
@@ -144,7 +145,7 @@ void ev_leave(void);
  * the next look.  Never fails. */
 void ev_watch(struct ev_backend *b, ev_io *io, int fd, int events);
 
-/* ev/fd.c: the record of @fd, or NULL: there is none yet. */
+/* ev/ev.c: the record of @fd, or NULL: there is none yet. */
 struct ev_fd *ev_fd_find(const struct ev_backend *b, int fd);
 
 /*

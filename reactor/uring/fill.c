@@ -115,7 +115,7 @@ static void fill_rw(const struct uring *u, struct io_uring_sqe *sqe,
 
 /*
  * Never with MSG_WAITALL: after some tries the kernel would give the rest to a
- * thread of its own.  After a short one io-step.c makes the next request.
+ * thread of its own.  After a short one io.c makes the next request.
  */
 static void fill_recv(const struct uring *u, struct io_uring_sqe *sqe,
 		      struct weir_op *op)

@@ -86,7 +86,7 @@ __attribute__((noinline)) static void go_on(struct uring *u, struct weir_op *op)
 		op_queue_push(&u->backlog, op);
 }
 
-/* uring/submit.c */
+/* uring/uring.c */
 static void uring_submit(struct weir_reactor *r, struct weir_op *op)
 {
 	struct uring *u = uring_of(r);

@@ -5,9 +5,10 @@
 /*
  * The io_uring backend.
  *
- *	uring.c         reap, flush, wait, wake, and the table of the backend
+ *	uring.c         operations to the kernel and back; flush, wait, wake
  *	uring/setup.c   the ring, what the kernel has of it, and the end
  *	uring/fill.c    what stands in their submission entries
+ *	uring/source.c  sources: one request each, made again when it ends
  *	uring/rx.c      receive buffers that the kernel picks
  *
  * An operation that submit() took is in one of these places:
@@ -292,7 +293,7 @@ void uring_rx_setup(struct uring *u);
 void uring_rx_fini(struct uring *u);
 void uring_rx_returned(struct weir_reactor *r, unsigned int id);
 
-/* uring/files.c */
+/* uring/setup.c */
 int uring_fd_register(struct weir_reactor *r, int fd);
 void uring_fd_unregister(struct weir_reactor *r, int fd);
 int uring_buf_register(struct weir_reactor *r, const struct iovec *iov);

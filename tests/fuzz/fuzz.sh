@@ -22,7 +22,7 @@ is_built()
 {
 	[ -e $obj/built ] &&
 		[ -z "$(find config.h "$srcdir/base" "$srcdir/reactor" \
-			"$srcdir/mem" "$srcdir/dma" "$srcdir/include" \
+			"$srcdir/mem" "$srcdir/dma" "$srcdir/rdma" "$srcdir/sim" "$srcdir/include" \
 			-name '*.[ch]' -newer $obj/built)" ]
 }
 
