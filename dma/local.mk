@@ -17,16 +17,16 @@ libcore_la_SOURCES += \
 	%D%/engine.c \
 	%D%/engines.c \
 	%D%/job-end.c \
+	%D%/job-fence.c \
+	%D%/job-run.c \
 	%D%/job-internal.h \
+	%D%/job-check.c \
 	%D%/job-plan.c \
-	%D%/job.c \
 	%D%/operand.c \
 	%D%/operand.h \
 	%D%/operand-extra.c \
-	%D%/job-fence.c \
 	%D%/flow/pipeline-internal.h \
 	%D%/flow/pipeline.c \
-	%D%/refusal.c \
 	%D%/capacity.c \
 	%D%/route.c \
 	%D%/route.h \

@@ -58,23 +58,27 @@ struct job_shape {
 	bool planned;			/* .plan is set. */
 };
 
-/* job.c: check all of @job but whether there is capacity for it.  0, or what
- * weir_job_start() returns. */
+/*
+ * job-check.c: whether @job makes sense; sets what @s has but the plan.  0, or
+ * what weir_job_start() returns.
+ */
+int job_check_operands(const struct weir_dma *dma, const struct weir_job *job,
+		       struct job_shape *s);
+
+/* Leave a message for @err, which that returned, and return it. */
+int job_refuse(int err);
+
+/* job-plan.c: that, and a plan with its reasons. */
 int job_check(const struct weir_dma *dma, const struct weir_job *job,
 	      struct job_shape *s);
 
 /* Whether there is somebody to signal to. */
 bool job_may_signal(const struct weir_job *job);
 
-/* job-plan.c: the way of @job, of which @s has all but the plan.  0, or what
- * weir_job_start() returns, and the reason in weir_why(). */
-int job_find_engine(const struct weir_dma *dma, const struct weir_job *job,
-		    struct job_shape *s);
-
 /* The same for a start, which needs no reasons: what can be seen at once is not
- * asked for. */
-int job_find_to_start(struct weir_dma *dma, const struct weir_job *job,
-		      struct job_shape *s);
+ * asked for.  Of a refusal it leaves a message. */
+int job_check_to_start(struct weir_dma *dma, const struct weir_job *job,
+		       struct job_shape *s);
 
 /* Choose a way for @job, of which @s has all but the plan, and see whether it
  * lies as that wants it.  0, -EXDEV, or what the engine says. */
@@ -89,7 +93,7 @@ int translate_create(struct weir_dma *dma);
 
 extern const struct engine_kind engine_translate;
 
-/* refusal.c: say in @len bytes at @out why @job is refused with @err; @s is
+/* job-check.c: say in @len bytes at @out why @job is refused with @err; @s is
  * what job_check() has found out until then. */
 void refusal_say(char *out, size_t len, const struct weir_job *job,
 		 const struct job_shape *s, int err);

@@ -1,15 +1,165 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Why a job is refused, in words.  The start itself has no time for more than
- * an errno; so what it has looked at is looked at once more here, in its order.
- */
+/* Jobs: whether one makes sense, and in words why not.  Changes nothing. */
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/why.h"
 #include "dma/route.h"
 #include "mem/buf-internal.h"
+
+static bool may_have_more(const struct weir_job *job)
+{
+	return job->more &&
+	       ((job->kind == WEIR_JOB_DUALCAST && job->n_extra == 1) ||
+		(job->kind == WEIR_JOB_XOR &&
+		 job->n_extra <= WEIR_JOB_EXTRA_MAX));
+}
+
+/* Who is told is a peer. */
+bool job_may_signal(const struct weir_job *job)
+{
+	return (job->kind == WEIR_JOB_COPY || job->kind == WEIR_JOB_PUSH) &&
+	       domain_is_remote(operand_domain(&job->dst));
+}
+
+/* What the operands of each kind are to it.  Where the destination is written,
+ * WEIR_JOB_OVERWRITE says whether that is behind the data of its bufs. */
+static const struct job_kind {
+	bool known;
+	uint8_t src, dst;	/* enum operand_side */
+	bool needs_extra;
+} kinds[] = {
+	[WEIR_JOB_COPY] = { true, OPERAND_SRC, OPERAND_APPEND },
+	[WEIR_JOB_PULL] = { true, OPERAND_SRC, OPERAND_APPEND },
+	[WEIR_JOB_PUSH] = { true, OPERAND_SRC, OPERAND_APPEND },
+	[WEIR_JOB_COPY_CRC32C] = { true, OPERAND_SRC, OPERAND_APPEND },
+	[WEIR_JOB_DUALCAST] = { true, OPERAND_SRC, OPERAND_APPEND, true },
+	[WEIR_JOB_XOR] = { true, OPERAND_SRC, OPERAND_APPEND, true },
+	[WEIR_JOB_FILL] = { true, OPERAND_NONE, OPERAND_APPEND },
+	[WEIR_JOB_CRC32C] = { true, OPERAND_SRC, OPERAND_NONE },
+	[WEIR_JOB_COMPARE] = { true, OPERAND_SRC, OPERAND_SRC },
+	[WEIR_JOB_FETCH_ADD] = { true, OPERAND_NONE, OPERAND_UPDATE },
+	[WEIR_JOB_COMPARE_SWAP] = { true, OPERAND_NONE, OPERAND_UPDATE },
+};
+
+static int set_sides(const struct weir_job *job, struct job_shape *s)
+{
+	const struct job_kind *kind;
+
+	if (job->flags & ~JOB_FLAGS ||
+	    job->kind >= sizeof(kinds) / sizeof(kinds[0]))
+		return -EINVAL;
+	kind = &kinds[job->kind];
+	if (!kind->known || (kind->needs_extra && !job->n_extra))
+		return -EINVAL;
+	if (unlikely(job->n_extra) && !may_have_more(job))
+		return -EINVAL;
+	if (unlikely(job->flags & WEIR_JOB_SIGNAL) && !job_may_signal(job))
+		return -EINVAL;
+	s->src_side = kind->src;
+	s->dst_side = kind->dst;
+	if (s->dst_side == OPERAND_APPEND && job->flags & WEIR_JOB_OVERWRITE)
+		s->dst_side = OPERAND_OVERWRITE;
+	return 0;
+}
+
+static int check_totals(const struct weir_job *job, struct job_shape *s)
+{
+	s->total = s->src_side ? s->src.total : s->dst.total;
+	if (!s->total)
+		return -EINVAL;
+	if (s->total > INT64_MAX)
+		return -ERANGE;
+	if (unlikely(s->dst_side == OPERAND_UPDATE))
+		return atomic_check(job, s->total);
+	if (!s->dst_side || !s->src_side)
+		return 0;
+	if (job->dst.buf && s->dst_side != OPERAND_SRC)
+		return s->dst.total < s->total ? -EMSGSIZE : 0;
+	if (likely(s->dst.total == s->total))
+		return 0;
+	return s->dst.total || job->dst.buf ? -EMSGSIZE : -EINVAL;
+}
+
+static struct operand_part src_part(const struct weir_job *job,
+				    const struct job_shape *s)
+{
+	return (struct operand_part){ &job->src, s->src_side, &s->src };
+}
+
+static struct operand_part dst_part(const struct weir_job *job,
+				    const struct job_shape *s)
+{
+	return (struct operand_part){ &job->dst, s->dst_side, &s->dst };
+}
+
+/* Whether it is seen at once that nothing overlaps. */
+static bool are_apart(const struct weir_job *job, const struct job_shape *s)
+{
+	return !job->src.buf && !job->n_extra &&
+	       (s->src.lo >= s->dst.hi || s->dst.lo >= s->src.hi);
+}
+
+static int check_overlap(const struct weir_dma *dma, const struct weir_job *job,
+			 const struct job_shape *s)
+{
+	struct operand_part src, dst;
+
+	if (!s->src_side || !s->dst_side || s->dst_side == OPERAND_SRC)
+		return 0;
+	if (likely(are_apart(job, s)))
+		return 0;
+	src = src_part(job, s);
+	dst = dst_part(job, s);
+	if (operand_overlap(&src, &dst, s->total))
+		return -EINVAL;
+	return job->n_extra ? extra_check(dma, job, &src, &dst, s->total) : 0;
+}
+
+int job_check_operands(const struct weir_dma *dma, const struct weir_job *job,
+		       struct job_shape *s)
+{
+	int err = set_sides(job, s);
+
+	if (!err && s->src_side)
+		err = operand_check(&job->src, s->src_side, dma->r, &s->src);
+	if (!err && s->dst_side)
+		err = operand_check(&job->dst, s->dst_side, dma->r, &s->dst);
+	if (!err)
+		err = check_totals(job, s);
+	if (!err)
+		err = check_overlap(dma, job, s);
+	return err;
+}
+
+#define REFUSED(err, text) \
+	case err: \
+		return why_static(err, "weir_job_start: " text \
+				  "; weir_route_explain() says more")
+
+/* Which argument it is takes looking at the job again. */
+int job_refuse(int err)
+{
+	switch (err) {
+	REFUSED(-EINVAL, "an option or an operand makes no sense, is empty or "
+		"overlaps with another");
+	REFUSED(-EMSGSIZE, "the destination has no capacity for the source, or "
+		"another length, or there are too many pieces");
+	REFUSED(-ERANGE, "a range is beyond the data, or wraps around");
+	REFUSED(-EACCES, "the source may not be read, or the destination not "
+		"written");
+	REFUSED(-EPERM, "a buf is in the middle of a list");
+	REFUSED(-ESTALE, "the exporter has revoked the memory of a buf");
+	REFUSED(-EBUSY, "another job uses a buf");
+	default:
+		return why_static(err, "weir_job_start: refused; "
+				  "weir_route_explain() says why");
+	}
+}
+
+/* Why, in words, for weir_route_explain(). */
 
 static bool has_src(const struct weir_job *job)
 {

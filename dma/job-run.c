@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Jobs, the start: everything is checked before anything is changed; then an
+ * engine has it.  job-check.c says whether it makes sense, job-plan.c which
+ * engine, job-end.c ends it.
+ */
+
+#include <errno.h>
+
+#include "base/probe.h"
+#include "base/why.h"
+#include "dma/route.h"
+
+static int may_start(struct weir_dma *dma, struct weir_job *job)
+{
+	if (unlikely(dma->state != WEIR_DMA_RUNNING))
+		return why_static(-EBADFD, "weir_job_start: the context is not "
+				  "started; see weir_dma_start()");
+	if (unlikely(dma->n_jobs >= dma->jobs_max)) {
+		dma->stats.refused++;
+		return -EAGAIN;
+	}
+	return op_admit(dma->r, &job->op);
+}
+
+static void job_cancel(struct weir_op *op)
+{
+	struct weir_job *job = weir_job_of(op);
+
+	if (job_priv(job)->held)
+		job_end(job, -ECANCELED);
+	else
+		engine_cancel(job);
+}
+
+static const struct weir_op_class job_class = {
+	.name = "job",
+	.cancel = job_cancel,
+	.leave = job_leave,
+};
+
+static void enlist(struct weir_dma *dma, struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+
+	p->dma = dma;
+	p->next = NULL;
+	p->pprev = dma->jobs_last;
+	*dma->jobs_last = job;
+	dma->jobs_last = &p->next;
+	dma->n_jobs++;
+	dma->stats.started++;
+}
+
+/*
+ * Whether @job is over before it could be waited for, cancelled or seen: it
+ * holds nothing, waits for nothing, and is for who does it here and now.  Half
+ * of what a small job costs is to be listed and found again, so this is not.
+ */
+static bool may_be_at_once(const struct weir_dma *dma,
+			   const struct weir_job *job,
+			   const struct job_shape *s)
+{
+	return s->plan.engine == &dma->engines[ENGINE_CPU] && !job->n_extra &&
+	       !(job->flags & (WEIR_JOB_FENCE | WEIR_JOB_LAZY)) &&
+	       (!s->src_side || s->src.plain) && (!s->dst_side || s->dst.plain);
+}
+
+static void leave_at_once(struct weir_op *op)
+{
+	struct weir_dma *dma = job_priv(weir_job_of(op))->dma;
+
+	dma->stats.completed++;
+	job_uncount(dma);
+}
+
+static const struct weir_op_class at_once_class = {
+	.name = "job",
+	.leave = leave_at_once,
+};
+
+/* What is left of a job's life then: to be counted, and called back. */
+static void end_at_once(struct weir_dma *dma, struct weir_job *job,
+			const struct job_shape *s, uint64_t since)
+{
+	struct job_priv *p = job_priv(job);
+
+	p->engine = s->plan.engine;
+	job->crc = p->crc;
+	dma->n_jobs++;
+	dma->stats.started++;
+	dma->stats.bytes += p->done;
+	PROBE3(job_done, job, p->done, p->done);
+	op_begin_ready(dma->r, &job->op, &at_once_class, (int64_t)p->done,
+		       since);
+	job->op.flags |= OP_LEAVES;
+	job->op.detail.bytes = p->done;
+	route_note(job, &s->plan);
+}
+
+static inline void hold_side(const struct weir_dma *dma,
+			     const struct weir_operand *operand,
+			     enum operand_side side, uint64_t total,
+			     struct cursor *c)
+{
+	c->side = side;
+	if (!side)
+		return;
+	operand_hold(operand, side, dma->r);
+	cursor_init(c, operand, side, total);
+}
+
+/* From here on it is listed, and holds what it uses. */
+static void set_up(struct weir_dma *dma, struct weir_job *job,
+		   const struct job_shape *s)
+{
+	struct job_priv *p = job_priv(job);
+
+	op_enlist(dma->r, &job->op, &job_class);
+	job->op.flags |= OP_LEAVES;
+	enlist(dma, job);
+	p->done = 0;
+	p->crc = job->crc;
+	p->q_pprev = NULL;
+	p->differ = false;
+	p->waits = false;
+	p->is_step = false;
+	p->held = false;
+	atomic_init(&p->stop, false);
+	hold_side(dma, &job->src, s->src_side, s->total, &p->src);
+	hold_side(dma, &job->dst, s->dst_side, s->total, &p->dst);
+	if (unlikely(job->n_extra))
+		extra_hold(dma, job);
+	route_note(job, &s->plan);
+	p->engine = s->plan.engine;
+}
+
+static int begin(struct weir_dma *dma, struct weir_job *job)
+{
+	int err;
+
+	if (unlikely(job->flags & (WEIR_JOB_FENCE | WEIR_JOB_LAZY)) &&
+	    order_hold(job))
+		return 0;
+	job_enter(job);
+	err = engine_start(job_priv(job)->engine, job);
+	if (unlikely(err)) {
+		PROBE2(job_refused, job, err);
+		job_take_back(job);
+	}
+	job_exit(dma, job);
+	return err;
+}
+
+int weir_job_start(struct weir_dma *dma, struct weir_job *job)
+{
+	struct job_shape s;
+	uint64_t since;
+	int err;
+
+	if (unlikely(job->op.state != OP_IDLE))
+		return why_static(-EINVAL, "weir_job_start: the job is in "
+				  "flight; wait for its callback");
+	err = job_check_to_start(dma, job, &s);
+	if (unlikely(err))
+		return err;
+	err = may_start(dma, job);
+	if (unlikely(err))
+		return op_admitted(err);
+
+	job_priv(job)->total = s.total;
+	PROBE3(job_submit, job, job->kind, s.total);
+	since = op_time_now(dma->r);
+	if (may_be_at_once(dma, job, &s) && cpu_at_once(dma, job)) {
+		end_at_once(dma, job, &s, since);
+		return 0;
+	}
+	set_up(dma, job, &s);
+	return begin(dma, job);
+}
+
+int weir_job_start_batch(struct weir_dma *dma, struct weir_job *const *jobs,
+			 uint32_t n, uint32_t *n_started)
+{
+	uint32_t i;
+	int err = 0;
+
+	for (i = 0; i < n; i++) {
+		err = weir_job_start(dma, jobs[i]);
+		if (unlikely(err))
+			break;
+	}
+	*n_started = i;
+	return err;
+}
