@@ -358,6 +358,20 @@ int weir_mmap_stop(struct weir_mmap *mmap, struct weir_reactor *r,
 	return stop_by(mmap, r, op);
 }
 
+/* Why it cannot be destroyed now, or 0. */
+static int import_refuse_destroy(const struct weir_mmap *mmap)
+{
+	if (!mmap->import)
+		return 0;
+	if (atomic_load(&import_of(mmap)->watches))
+		return why(-EBUSY, "weir_mmap_destroy: somebody waits for the "
+			   "end of its exporter; cancel that first");
+	if (process_is_busy(mmap))
+		return why(-EBUSY, "weir_mmap_destroy: jobs by address use its "
+			   "domain");
+	return 0;
+}
+
 int weir_mmap_destroy(struct weir_mmap *mmap)
 {
 	int err;

@@ -52,6 +52,7 @@ libcore_la_SOURCES += \
 	%D%/turn.c \
 	%D%/uring/fill.c \
 	%D%/uring/rx.c \
+	%D%/uring/probe.c \
 	%D%/uring/setup.c \
 	%D%/uring/source.c \
 	%D%/uring/uring.c \

@@ -58,7 +58,14 @@ struct spin {
 	struct spin_usage then;		/* When that was judged. */
 };
 
-void spin_init(struct spin *s, uint64_t max_ns);
+static inline void spin_init(struct spin *s, uint64_t max_ns)
+{
+	*s = (struct spin){
+		.max_ns = max_ns,
+		.score = SPIN_SCORE_MAX / 2,
+		.probe_every = SPIN_PROBE_MIN,
+	};
+}
 
 /* How long to spin, from @now_ns on; 0: sleep at once. */
 uint64_t spin_budget(struct spin *s, uint64_t now_ns);

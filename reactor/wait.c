@@ -11,15 +11,6 @@
 
 /* Whether to spin before a sleep; the header says why. */
 
-void spin_init(struct spin *s, uint64_t max_ns)
-{
-	*s = (struct spin){
-		.max_ns = max_ns,
-		.score = SPIN_SCORE_MAX / 2,
-		.probe_every = SPIN_PROBE_MIN,
-	};
-}
-
 uint64_t spin_budget(struct spin *s, uint64_t now_ns)
 {
 	if (now_ns < s->off_until_ns)

@@ -466,6 +466,7 @@ test_scripts = \
 	%D%/check-probes.sh \
 	%D%/check-rules.sh \
 	%D%/check-snippets.sh \
+	%D%/check-style.sh \
 	%D%/check-symbols.sh \
 	%D%/check-words.sh \
 	%D%/interop/weir-nbd.sh \
@@ -586,7 +587,7 @@ TESTS += $(test_programs) $(test_scripts)
 EXTRA_DIST += $(test_scripts) $(test_models) $(test_seeds) $(test_guest) \
 	%D%/interop/weir-nbd-durable.py %D%/interop/weir-nbd-kernel.sh \
 	%D%/interop/weir-nbd.py %D%/interop/weir-proxy.py \
-	%D%/README.md %D%/errnos.awk %D%/errnos.txt %D%/fixture.sh \
+	%D%/README.md %D%/cohesion.awk %D%/errnos.awk %D%/errnos.txt %D%/fixture.sh \
 	%D%/man-agrees.awk %D%/skips.txt %D%/snippets.awk %D%/words.txt \
 	%D%/snippets.h %D%/test-vm.sh %D%/test-weir-rdma.sh \
 	%D%/test-weir-rping.sh %D%/valgrind.supp %D%/weir-cp-fixture.sh

@@ -72,19 +72,6 @@ static void release(struct weir_mmap *mmap)
 	import_free(import_of(mmap));
 }
 
-int import_refuse_destroy(const struct weir_mmap *mmap)
-{
-	if (!mmap->import)
-		return 0;
-	if (atomic_load(&import_of(mmap)->watches))
-		return why(-EBUSY, "weir_mmap_destroy: somebody waits for the "
-			   "end of its exporter; cancel that first");
-	if (process_is_busy(mmap))
-		return why(-EBUSY, "weir_mmap_destroy: jobs by address use its "
-			   "domain");
-	return 0;
-}
-
 /* The control page and the lifeline, and whether they are of this export. */
 static int connect_control(struct import *im, const struct descriptor *d,
 			   const int *fds)

@@ -168,9 +168,6 @@ static inline struct import *import_of(const struct weir_mmap *mmap)
  */
 void import_poll(const struct weir_mmap *mmap);
 
-/* Why @mmap, if it is an import, cannot be destroyed now, or 0. */
-int import_refuse_destroy(const struct weir_mmap *mmap);
-
 /* A duplicate of @fd, or a negative errno. */
 int export_dup(int fd);
 
