@@ -18,6 +18,7 @@
 #include <weir/reactor.h>
 
 #include "base/provider.h"
+#include "reactor/io-kinds.h"
 #include "reactor/op-internal.h"
 
 struct source;
@@ -26,16 +27,13 @@ struct iovec;
 #define REPEATS_MAX 256		/* Cancels that are repeated in a turn. */
 
 /* I/O operations: op->kind.  op->u.io holds the parameters; see io.c. */
+#define IO_KIND(name, ...) IO_##name,
 enum io_kind {
-	IO_NOP,
-	IO_READ, IO_WRITE, IO_READV, IO_WRITEV,
-	IO_FSYNC, IO_FALLOCATE, IO_OPEN, IO_CLOSE, IO_STATX, IO_RENAME,
-	IO_UNLINK,
-	IO_ACCEPT, IO_CONNECT, IO_RECV, IO_SEND, IO_SENDV, IO_SENDMSG,
-	IO_RECVMSG, IO_SHUTDOWN, IO_POLL, IO_SPLICE,
-	IO_COPY_RANGE, IO_WORK,		/* Always a worker's. */
+	IO_ROWS(IO_KIND)
+	IO_WORKER_ROWS(IO_KIND)
 	IO_KINDS,
 };
+#undef IO_KIND
 
 #define IO_ALL (~0u)
 #define IO_BIT(kind) (1u << (kind))

@@ -144,7 +144,7 @@ static long recv_step(const struct weir_op *op, const struct io_step *s)
 		       NULL, NULL);
 }
 
-static int64_t transfer_step(struct weir_op *op)
+static int64_t step_transfer(struct weir_op *op)
 {
 	struct io_step s;
 
@@ -200,7 +200,7 @@ uint32_t io_poll_events(int mask)
 	       (mask & (POLLERR | POLLNVAL) ? WEIR_ERROR : 0);
 }
 
-static int64_t poll_step(const struct weir_op *op)
+static int64_t step_poll(struct weir_op *op)
 {
 	struct pollfd p = { .fd = op->u.io.fd,
 			    .events = io_poll_mask(op->u.io.flags) };
@@ -215,7 +215,7 @@ static int64_t poll_step(const struct weir_op *op)
 	return io_poll_events(p.revents);
 }
 
-static int64_t copy_range(struct weir_op *op)
+static int64_t step_copy_range(struct weir_op *op)
 {
 	int64_t src_off, dst_off;
 	uint64_t left, step;
@@ -238,88 +238,101 @@ static int64_t copy_range(struct weir_op *op)
 	return (int64_t)op->u.io.done;
 }
 
-static int64_t path_step(const struct weir_op *op)
+static void *address_of(const struct weir_op *op)
 {
-	const void *path = (const void *)(uintptr_t)op->u.io.addr;
-	void *aux = (void *)(uintptr_t)op->u.io.aux;
-	int fd = op->u.io.fd;
-
-	switch (op->kind) {
-	case IO_OPEN:
-		return result(syscall(SYS_openat, fd, path,
-				      (int)op->u.io.flags, op->u.io.len));
-	case IO_STATX:
-		own_use(aux, 256);
-		return result(syscall(SYS_statx, fd, path, op->u.io.flags,
-				      (unsigned int)op->u.io.len, aux));
-	case IO_RENAME:
-		return result(syscall(SYS_renameat2, fd, path, fd, aux,
-				      op->u.io.flags));
-	default:
-		return result(syscall(SYS_unlinkat, fd, path,
-				      (int)op->u.io.flags));
-	}
+	return (void *)(uintptr_t)op->u.io.addr;
 }
 
-static int64_t fd_step(const struct weir_op *op)
+static int64_t step_open(struct weir_op *op)
 {
-	int fd = op->u.io.fd;
-
-	switch (op->kind) {
-	case IO_FSYNC:
-		return result(op->u.io.flags & WEIR_FSYNC_DATA ?
-			      fdatasync(fd) : fsync(fd));
-	case IO_FALLOCATE:
-		return result(fallocate(fd, (int)op->u.io.flags,
-					(off_t)op->u.io.off,
-					(off_t)op->u.io.len));
-	case IO_CLOSE:
-		return result(close(fd));
-	default:
-		return result(shutdown(fd, (int)op->u.io.flags));
-	}
+	return result(syscall(SYS_openat, op->u.io.fd, address_of(op),
+			      (int)op->u.io.flags, op->u.io.len));
 }
 
-static int64_t socket_step(const struct weir_op *op)
+static int64_t step_statx(struct weir_op *op)
 {
-	void *addr = (void *)(uintptr_t)op->u.io.addr;
-	int fd = op->u.io.fd;
+	void *to = (void *)(uintptr_t)op->u.io.aux;
 
-	switch (op->kind) {
-	case IO_ACCEPT:
-		return result(accept4(fd, NULL, NULL, SOCK_CLOEXEC));
-	case IO_CONNECT:
-		return result(connect(fd, addr, (socklen_t)op->u.io.len));
-	case IO_SENDMSG:
-		return result(syscall(SYS_sendmsg, fd, addr, MSG_DONTWAIT |
-				      io_send_flags(op->u.io.flags)));
-	default:
-		return result(recvmsg_step(fd, addr));
-	}
+	own_use(to, 256);
+	return result(syscall(SYS_statx, op->u.io.fd, address_of(op),
+			      op->u.io.flags, (unsigned int)op->u.io.len, to));
 }
+
+static int64_t step_rename(struct weir_op *op)
+{
+	return result(syscall(SYS_renameat2, op->u.io.fd, address_of(op),
+			      op->u.io.fd, (void *)(uintptr_t)op->u.io.aux,
+			      op->u.io.flags));
+}
+
+static int64_t step_unlink(struct weir_op *op)
+{
+	return result(syscall(SYS_unlinkat, op->u.io.fd, address_of(op),
+			      (int)op->u.io.flags));
+}
+
+static int64_t step_fsync(struct weir_op *op)
+{
+	return result(op->u.io.flags & WEIR_FSYNC_DATA ?
+		      fdatasync(op->u.io.fd) : fsync(op->u.io.fd));
+}
+
+static int64_t step_fallocate(struct weir_op *op)
+{
+	return result(fallocate(op->u.io.fd, (int)op->u.io.flags,
+				(off_t)op->u.io.off, (off_t)op->u.io.len));
+}
+
+static int64_t step_close(struct weir_op *op)
+{
+	return result(close(op->u.io.fd));
+}
+
+static int64_t step_shutdown(struct weir_op *op)
+{
+	return result(shutdown(op->u.io.fd, (int)op->u.io.flags));
+}
+
+static int64_t step_accept(struct weir_op *op)
+{
+	return result(accept4(op->u.io.fd, NULL, NULL, SOCK_CLOEXEC));
+}
+
+static int64_t step_connect(struct weir_op *op)
+{
+	return result(connect(op->u.io.fd, address_of(op),
+			      (socklen_t)op->u.io.len));
+}
+
+static int64_t step_sendmsg(struct weir_op *op)
+{
+	return result(syscall(SYS_sendmsg, op->u.io.fd, address_of(op),
+			      MSG_DONTWAIT | io_send_flags(op->u.io.flags)));
+}
+
+static int64_t step_recvmsg(struct weir_op *op)
+{
+	return result(recvmsg_step(op->u.io.fd, address_of(op)));
+}
+
+static int64_t step_nop(struct weir_op *op)
+{
+	(void)op;
+	return 0;
+}
+
+#define IO_STEP(kind, text, step, ...) [IO_##kind] = step_##step,
+
+static int64_t (*const steps[IO_KINDS])(struct weir_op *op) = {
+	IO_ROWS(IO_STEP)
+	IO_WORKER_ROWS(IO_STEP)
+};
 
 int64_t io_sync_step(struct weir_op *op)
 {
 	if (fault(io_classes[op->kind].name))
 		return op->kind == IO_CLOSE ? (close(op->u.io.fd), -EIO) : -EIO;
-	switch (op->kind) {
-	case IO_NOP:
-		return 0;
-	case IO_READ: case IO_WRITE: case IO_READV: case IO_WRITEV:
-	case IO_RECV: case IO_SEND: case IO_SENDV:
-		return transfer_step(op);
-	case IO_OPEN: case IO_STATX: case IO_RENAME: case IO_UNLINK:
-		return path_step(op);
-	case IO_FSYNC: case IO_FALLOCATE: case IO_CLOSE: case IO_SHUTDOWN:
-		return fd_step(op);
-	case IO_POLL:
-	case IO_SPLICE: /* For what it waits; splice.c does the rest. */
-		return poll_step(op);
-	case IO_COPY_RANGE:
-		return copy_range(op);
-	default:
-		return socket_step(op);
-	}
+	return steps[op->kind](op);
 }
 
 int64_t io_sync(struct weir_op *op)

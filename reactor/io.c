@@ -320,35 +320,17 @@ static void io_returned(struct weir_op *op)
 	io_end(op, op->res);
 }
 
-#define IO_CLASS(kind, text) \
-	[kind] = { .name = text, .cancel = io_cancel, .returned = io_returned }
+/* A descriptor half closed is of no use: a close cannot be cancelled. */
+#define IO_CLASS(kind, text, ...) \
+	[IO_##kind] = { \
+		.name = text, \
+		.cancel = IO_##kind == IO_CLOSE ? NULL : io_cancel, \
+		.returned = io_returned, \
+	},
 
 const struct weir_op_class io_classes[IO_KINDS] = {
-	IO_CLASS(IO_NOP, "nop"),
-	IO_CLASS(IO_READ, "read"),
-	IO_CLASS(IO_WRITE, "write"),
-	IO_CLASS(IO_READV, "readv"),
-	IO_CLASS(IO_WRITEV, "writev"),
-	IO_CLASS(IO_FSYNC, "fsync"),
-	IO_CLASS(IO_FALLOCATE, "fallocate"),
-	IO_CLASS(IO_OPEN, "open"),
-	/* A descriptor half closed is of no use to anybody. */
-	[IO_CLOSE] = { .name = "close", .returned = io_returned },
-	IO_CLASS(IO_STATX, "statx"),
-	IO_CLASS(IO_RENAME, "rename"),
-	IO_CLASS(IO_UNLINK, "unlink"),
-	IO_CLASS(IO_ACCEPT, "accept"),
-	IO_CLASS(IO_CONNECT, "connect"),
-	IO_CLASS(IO_RECV, "recv"),
-	IO_CLASS(IO_SEND, "send"),
-	IO_CLASS(IO_SENDV, "sendv"),
-	IO_CLASS(IO_SENDMSG, "sendmsg"),
-	IO_CLASS(IO_RECVMSG, "recvmsg"),
-	IO_CLASS(IO_SHUTDOWN, "shutdown"),
-	IO_CLASS(IO_POLL, "poll"),
-	IO_CLASS(IO_SPLICE, "splice"),
-	IO_CLASS(IO_COPY_RANGE, "copy_range"),
-	IO_CLASS(IO_WORK, "work"),
+	IO_ROWS(IO_CLASS)
+	IO_WORKER_ROWS(IO_CLASS)
 };
 
 void io_launch(struct weir_reactor *r, struct weir_op *op)

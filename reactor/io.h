@@ -6,29 +6,9 @@
  * I/O operations: how their parameters lie in op->u.io, how a short step is
  * continued, and how they run as blocking calls.
  *
- *	kind         fd    addr     len     off    flags     aux
- *	READ WRITE   fd    memory   bytes   off    -         -
- *	READV WRITEV fd    iovec    n       off    -         bytes
- *	FSYNC        fd    -        -       -      FSYNC_    -
- *	FALLOCATE    fd    -        len     off    mode      -
- *	OPEN         dirfd path     mode    -      O_        -
- *	CLOSE        fd    -        -       -      -         -
- *	STATX        dirfd path     mask    -      AT_       struct statx
- *	RENAME       dirfd from     -       -      flags     to
- *	UNLINK       dirfd path     -       -      AT_       -
- *	ACCEPT       fd    -        -       -      -         -
- *	CONNECT      fd    sockaddr addrlen -      -         -
- *	RECV SEND    fd    memory   bytes   -      SOCK_     -
- *	SENDV        fd    iovec    n       -      SOCK_     bytes
- *	SENDMSG RECVMSG fd msghdr   -       -      SOCK_     -
- *	SHUTDOWN     fd    -        -       -      how       -
- *	POLL         fd    -        -       -      WEIR_     -
- *	SPLICE       polled in       bytes   pipes  WEIR_     out
- *	COPY_RANGE   src   dst fd   bytes   off    -         dst off
- *	WORK         -     fn       -       -      -         arg
- *
- * io.done counts the bytes of the steps so far; io.seg and io.seg_off say where
- * in the iovecs the next step begins.
+ * io-kinds.h has the kinds and their parameters.  io.done counts the bytes of the
+ * steps so far; io.seg and io.seg_off say where in the iovecs the next step
+ * begins.
  */
 
 #include <pthread.h>

@@ -12,6 +12,7 @@ libcore_la_SOURCES += \
 	%D%/group/group.c \
 	%D%/group/group.h \
 	%D%/host.c \
+	%D%/io-kinds.h \
 	%D%/io-sync.c \
 	%D%/io.c \
 	%D%/io.h \

@@ -78,26 +78,32 @@ static inline int nbd_try_connect(void)
 	return -1;
 }
 
-/* It listens as soon as it can serve: there is nothing to wait on.  Whatever
- * else is to be done meanwhile is @r's.  When this returns, the server has
- * closed the connection that it was tried with. */
+/*
+ * It greets as soon as it can serve: there is nothing to wait on.  A server that
+ * was killed is not it: the kernel closes its socket some time after its end, as
+ * io_uring has the socket, too.  Whatever else is to be done meanwhile is @r's.
+ * When this returns, the server has closed the connection that it was tried with.
+ */
 static inline void nbd_await(struct weir_reactor *r)
 {
 	uint8_t greeting[18];
-	int fd = -1;
+	bool greeted = false;
+	int fd;
 
-	while (fd < 0) {
+	while (!greeted) {
 		assert_int_equal(waitpid(nbd_pid, NULL, WNOHANG), 0);
 		fd = nbd_try_connect();
 		if (fd < 0 && r)
 			weir_reactor_turn(r, WEIR_MSEC);
 		else if (fd < 0)
 			poll(NULL, 0, 1);
+		if (fd < 0)
+			continue;
+		shutdown(fd, SHUT_WR);
+		while (recv(fd, greeting, sizeof(greeting), 0) > 0)
+			greeted = true;
+		close(fd);
 	}
-	shutdown(fd, SHUT_WR);
-	while (recv(fd, greeting, sizeof(greeting), 0) > 0)
-		;
-	close(fd);
 }
 
 /* A server with a file, memory, and the file again to be read only. */

@@ -274,27 +274,7 @@ void uring_fill_polling(const struct uring *u, struct io_uring_sqe *sqe,
 	fill_fd(u, sqe, op->u.io.fd);
 }
 
-/* IO_NOP is not here: it is what a zeroed entry says. */
-uring_fill_fn *const uring_fill[IO_KINDS] = {
-	[IO_READ] = fill_rw,
-	[IO_WRITE] = fill_rw,
-	[IO_READV] = fill_rw,
-	[IO_WRITEV] = fill_rw,
-	[IO_FSYNC] = fill_fsync,
-	[IO_FALLOCATE] = fill_fallocate,
-	[IO_OPEN] = fill_open,
-	[IO_CLOSE] = fill_close,
-	[IO_STATX] = fill_statx,
-	[IO_RENAME] = fill_rename,
-	[IO_UNLINK] = fill_unlink,
-	[IO_ACCEPT] = fill_accept,
-	[IO_CONNECT] = fill_connect,
-	[IO_RECV] = fill_recv,
-	[IO_SEND] = fill_send,
-	[IO_SENDV] = fill_send,
-	[IO_SENDMSG] = fill_msg,
-	[IO_RECVMSG] = fill_msg,
-	[IO_SHUTDOWN] = fill_shutdown,
-	[IO_POLL] = fill_poll,
-	[IO_SPLICE] = fill_poll,
-};
+#define fill_nop NULL	/* It is what a zeroed entry says. */
+#define IO_FILL(kind, text, step, opcode, fill, ...) [IO_##kind] = fill_##fill,
+
+uring_fill_fn *const uring_fill[IO_KINDS] = { IO_ROWS(IO_FILL) };

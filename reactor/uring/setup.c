@@ -194,33 +194,9 @@ static const struct fallback {
 #define N_FALLBACKS (sizeof(ladder) / sizeof(ladder[0]))
 #define FALLBACK_COOP 1 /* The first without DEFER_TASKRUN. */
 
-static const struct {
-	uint8_t opcode;
-	uint8_t kind;
-} opcodes[] = {
-	{ IORING_OP_NOP, IO_NOP },
-	{ IORING_OP_READ, IO_READ },
-	{ IORING_OP_WRITE, IO_WRITE },
-	{ IORING_OP_READV, IO_READV },
-	{ IORING_OP_WRITEV, IO_WRITEV },
-	{ IORING_OP_FSYNC, IO_FSYNC },
-	{ IORING_OP_FALLOCATE, IO_FALLOCATE },
-	{ IORING_OP_OPENAT, IO_OPEN },
-	{ IORING_OP_CLOSE, IO_CLOSE },
-	{ IORING_OP_STATX, IO_STATX },
-	{ IORING_OP_RENAMEAT, IO_RENAME },
-	{ IORING_OP_UNLINKAT, IO_UNLINK },
-	{ IORING_OP_ACCEPT, IO_ACCEPT },
-	{ IORING_OP_CONNECT, IO_CONNECT },
-	{ IORING_OP_RECV, IO_RECV },
-	{ IORING_OP_SEND, IO_SEND },
-	{ IORING_OP_SENDMSG, IO_SENDV },
-	{ IORING_OP_SENDMSG, IO_SENDMSG },
-	{ IORING_OP_RECVMSG, IO_RECVMSG },
-	{ IORING_OP_SHUTDOWN, IO_SHUTDOWN },
-	{ IORING_OP_POLL_ADD, IO_POLL },
-	{ IORING_OP_POLL_ADD, IO_SPLICE },
-};
+#define IO_OPCODE(kind, text, step, opcode, ...) [IO_##kind] = IORING_OP_##opcode,
+
+static const uint8_t opcodes[] = { IO_ROWS(IO_OPCODE) };
 
 /* What a worker can do without waiting for a peer. */
 static bool worker_can(unsigned int kind)
@@ -380,11 +356,11 @@ static int probe(struct uring *u)
 		free(p);
 		return refused("io_uring_register", err);
 	}
-	for (i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); i++) {
-		if (io_uring_opcode_supported(p, opcodes[i].opcode))
+	for (i = 0; i < sizeof(opcodes); i++) {
+		if (io_uring_opcode_supported(p, opcodes[i]))
 			continue;
-		u->unsupported |= UINT32_C(1) << opcodes[i].kind;
-		if (!worker_can(opcodes[i].kind))
+		u->unsupported |= UINT32_C(1) << i;
+		if (!worker_can(i))
 			err = too_old("operations on sockets");
 	}
 	u->has_send_zc = io_uring_opcode_supported(p, IORING_OP_SEND_ZC);

@@ -22,26 +22,13 @@
  * operation ends, for the bit means something else to others then.
  */
 
-/*
- * What an operation counts for in .begun and .ended of the ring.  The others
- * count for nothing: accept, connect, receive, poll and splice, whose end is
- * somebody else's to bring about.  There may be any number of these, and most
- * stay for long.
- */
+/* What an operation counts for in .begun and .ended of the ring. */
+#define UNCOUNTED 0
 #define COUNTED (URING_ONE)
-#define SURE (URING_ONE | URING_ONE_SURE)	/* Nobody can keep up its end. */
+#define SURE (URING_ONE | URING_ONE_SURE)
+#define IO_WEIGHT(kind, text, step, opcode, fill, weight) [IO_##kind] = weight,
 
-static const uint64_t weights[IO_KINDS] = {
-	[IO_NOP] = SURE,
-	[IO_READ] = COUNTED, [IO_READV] = COUNTED,
-	[IO_WRITE] = COUNTED, [IO_WRITEV] = COUNTED,
-	[IO_FSYNC] = SURE, [IO_FALLOCATE] = SURE,
-	[IO_OPEN] = COUNTED,			/* That of a FIFO waits. */
-	[IO_CLOSE] = SURE, [IO_STATX] = SURE,
-	[IO_RENAME] = SURE, [IO_UNLINK] = SURE,
-	[IO_SEND] = COUNTED, [IO_SENDV] = COUNTED, [IO_SENDMSG] = COUNTED,
-	[IO_SHUTDOWN] = SURE,
-};
+static const uint64_t weights[IO_KINDS] = { IO_ROWS(IO_WEIGHT) };
 
 /* The user data first: then the call that fills in the rest is the last thing,
  * and there is nothing to keep over it. */

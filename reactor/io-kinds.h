@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_REACTOR_IO_KINDS_H
+#define WEIR_REACTOR_IO_KINDS_H
+
+/*
+ * Each kind of I/O operation has a row, from which come the enum (backend.h), the
+ * class (io.c), the system call (io-sync.c) and what io_uring needs (uring/):
+ *
+ *	NAME	IO_NAME; op->kind
+ *	text	for people
+ *	step	io-sync.c: step_..(), which does one step without waiting
+ *	OPCODE	IORING_OP_OPCODE
+ *	fill	uring/fill.c: fill_..(), which describes a step to the kernel
+ *	WEIGHT	uring/uring.c: what it counts for there until it ends.  SURE: nobody
+ *		can keep up its end.  COUNTED: it ends, if perhaps late.  UNCOUNTED:
+ *		a peer brings its end about; there may be any number of these, and
+ *		most stay for long
+ *
+ * Their parameters lie in op->u.io:
+ *
+ *	kind         fd    addr     len     off    flags     aux
+ *	READ WRITE   fd    memory   bytes   off    -         -
+ *	READV WRITEV fd    iovec    n       off    -         bytes
+ *	FSYNC        fd    -        -       -      FSYNC_    -
+ *	FALLOCATE    fd    -        len     off    mode      -
+ *	OPEN         dirfd path     mode    -      O_        -
+ *	CLOSE        fd    -        -       -      -         -
+ *	STATX        dirfd path     mask    -      AT_       struct statx
+ *	RENAME       dirfd from     -       -      flags     to
+ *	UNLINK       dirfd path     -       -      AT_       -
+ *	ACCEPT       fd    -        -       -      -         -
+ *	CONNECT      fd    sockaddr addrlen -      -         -
+ *	RECV SEND    fd    memory   bytes   -      SOCK_     -
+ *	SENDV        fd    iovec    n       -      SOCK_     bytes
+ *	SENDMSG RECVMSG fd msghdr   -       -      SOCK_     -
+ *	SHUTDOWN     fd    -        -       -      how       -
+ *	POLL         fd    -        -       -      WEIR_     -
+ *	SPLICE       polled in       bytes   pipes  WEIR_     out
+ *	COPY_RANGE   src   dst fd   bytes   off    -         dst off
+ *	WORK         -     fn       -       -      -         arg
+ */
+#define IO_ROWS(ROW) \
+	ROW(NOP, "nop", nop, NOP, nop, SURE) \
+	ROW(READ, "read", transfer, READ, rw, COUNTED) \
+	ROW(WRITE, "write", transfer, WRITE, rw, COUNTED) \
+	ROW(READV, "readv", transfer, READV, rw, COUNTED) \
+	ROW(WRITEV, "writev", transfer, WRITEV, rw, COUNTED) \
+	ROW(FSYNC, "fsync", fsync, FSYNC, fsync, SURE) \
+	ROW(FALLOCATE, "fallocate", fallocate, FALLOCATE, fallocate, SURE) \
+	ROW(OPEN, "open", open, OPENAT, open, COUNTED) /* A FIFO's waits. */ \
+	ROW(CLOSE, "close", close, CLOSE, close, SURE) \
+	ROW(STATX, "statx", statx, STATX, statx, SURE) \
+	ROW(RENAME, "rename", rename, RENAMEAT, rename, SURE) \
+	ROW(UNLINK, "unlink", unlink, UNLINKAT, unlink, SURE) \
+	ROW(ACCEPT, "accept", accept, ACCEPT, accept, UNCOUNTED) \
+	ROW(CONNECT, "connect", connect, CONNECT, connect, UNCOUNTED) \
+	ROW(RECV, "recv", transfer, RECV, recv, UNCOUNTED) \
+	ROW(SEND, "send", transfer, SEND, send, COUNTED) \
+	ROW(SENDV, "sendv", transfer, SENDMSG, send, COUNTED) \
+	ROW(SENDMSG, "sendmsg", sendmsg, SENDMSG, msg, COUNTED) \
+	ROW(RECVMSG, "recvmsg", recvmsg, RECVMSG, msg, UNCOUNTED) \
+	ROW(SHUTDOWN, "shutdown", shutdown, SHUTDOWN, shutdown, SURE) \
+	ROW(POLL, "poll", poll, POLL_ADD, poll, UNCOUNTED) \
+	/* A poll for what it waits; splice.c does the rest. */ \
+	ROW(SPLICE, "splice", poll, POLL_ADD, poll, UNCOUNTED)
+
+/* Those that a worker always does. */
+#define IO_WORKER_ROWS(ROW) \
+	ROW(COPY_RANGE, "copy_range", copy_range) \
+	ROW(WORK, "work", nop)
+
+#endif /* WEIR_REACTOR_IO_KINDS_H */
