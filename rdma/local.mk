@@ -29,3 +29,4 @@ librdma_la_SOURCES += \
 	%D%/verbs-fd.c \
 	%D%/verbs-fd.h
 endif
+EXTRA_DIST += %D%/README.md

@@ -25,3 +25,4 @@ libsim_la_SOURCES += \
 	%D%/socket.h \
 	%D%/world.c \
 	%D%/world.h
+EXTRA_DIST += %D%/README.md
