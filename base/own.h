@@ -90,7 +90,8 @@ int own_on_valgrind(void) PROVIDER_API(own_on_valgrind);
 #if defined(OWN_ASAN) || defined(OWN_TSAN) || defined(WEIR_DEBUG)
 #define own_heard() 1
 #else
-extern atomic_int own_valgrind PROVIDER_API(own_valgrind); /* 0: not known yet; 1: no; 2: yes. */
+/* 0: not known yet; 1: no; 2: yes. */
+extern atomic_int own_valgrind PROVIDER_API(own_valgrind);
 
 static inline int own_heard(void)
 {

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Blocks of jobs through staging: how long the next is, the steps that move it,
+ * and blocks that need both halves of a slot.
+ */
 
 #include <errno.h>
 #include <string.h>

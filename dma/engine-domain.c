@@ -232,11 +232,6 @@ static void cancel(void *arg, struct weir_job *job)
 	weir_op_cancel(&job->inner);
 }
 
-static bool serves(const struct weir_domain *domain)
-{
-	return domain_is_user(domain);
-}
-
 const struct engine_kind engine_domain = {
 	.ops = {
 		.size = sizeof(struct weir_engine_ops),
@@ -246,5 +241,5 @@ const struct engine_kind engine_domain = {
 		.cancel = cancel,
 	},
 	.refuses = true,
-	.serves = serves,
+	.serves = &domain_class_user,
 };

@@ -81,9 +81,10 @@ static int check_direct(const struct weir_operand *floc,
 			const struct operand_info *finfo, uint64_t total)
 {
 	const struct domain_file *file = domain_to_file(finfo->domain);
+	uint32_t align = file->domain.align;
 
-	return is_aligned(floc, fside, total, file->domain.align, file->domain.align) &&
-	       is_aligned(mloc, mside, total, file->mem_align, file->domain.align) ?
+	return is_aligned(floc, fside, total, align, align) &&
+	       is_aligned(mloc, mside, total, file->mem_align, align) ?
 		       0 : refuse(file);
 }
 
@@ -306,11 +307,6 @@ static void cancel(void *arg, struct weir_job *job)
 	weir_op_cancel(&job->inner);
 }
 
-static bool serves(const struct weir_domain *domain)
-{
-	return domain_is_file(domain);
-}
-
 const struct engine_kind engine_file = {
 	.ops = {
 		.size = sizeof(struct weir_engine_ops),
@@ -320,5 +316,5 @@ const struct engine_kind engine_file = {
 		.cancel = cancel,
 	},
 	.verify = check_job,
-	.serves = serves,
+	.serves = &domain_class_file,
 };

@@ -143,11 +143,6 @@ static void cancel(void *arg, struct weir_job *job)
 	job_work_cancel(job);
 }
 
-static bool serves(const struct weir_domain *domain)
-{
-	return domain_is_process(domain);
-}
-
 const struct engine_kind engine_process = {
 	.ops = {
 		.size = sizeof(struct weir_engine_ops),
@@ -156,5 +151,5 @@ const struct engine_kind engine_process = {
 		.start = start,
 		.cancel = cancel,
 	},
-	.serves = serves,
+	.serves = &domain_class_process,
 };

@@ -27,32 +27,33 @@ bool job_may_signal(const struct weir_job *job)
 /* What the operands of each kind are to it.  Where the destination is written,
  * WEIR_JOB_OVERWRITE says whether that is behind the data of its bufs. */
 static const struct job_kind {
-	bool known;
 	uint8_t src, dst;	/* enum operand_side */
-	bool needs_extra;
+	uint8_t min_extra;
 } kinds[] = {
-	[WEIR_JOB_COPY] = { true, OPERAND_SRC, OPERAND_APPEND },
-	[WEIR_JOB_PULL] = { true, OPERAND_SRC, OPERAND_APPEND },
-	[WEIR_JOB_PUSH] = { true, OPERAND_SRC, OPERAND_APPEND },
-	[WEIR_JOB_COPY_CRC32C] = { true, OPERAND_SRC, OPERAND_APPEND },
-	[WEIR_JOB_DUALCAST] = { true, OPERAND_SRC, OPERAND_APPEND, true },
-	[WEIR_JOB_XOR] = { true, OPERAND_SRC, OPERAND_APPEND, true },
-	[WEIR_JOB_FILL] = { true, OPERAND_NONE, OPERAND_APPEND },
-	[WEIR_JOB_CRC32C] = { true, OPERAND_SRC, OPERAND_NONE },
-	[WEIR_JOB_COMPARE] = { true, OPERAND_SRC, OPERAND_SRC },
-	[WEIR_JOB_FETCH_ADD] = { true, OPERAND_NONE, OPERAND_UPDATE },
-	[WEIR_JOB_COMPARE_SWAP] = { true, OPERAND_NONE, OPERAND_UPDATE },
+	[WEIR_JOB_COPY] = { OPERAND_SRC, OPERAND_APPEND },
+	[WEIR_JOB_PULL] = { OPERAND_SRC, OPERAND_APPEND },
+	[WEIR_JOB_PUSH] = { OPERAND_SRC, OPERAND_APPEND },
+	[WEIR_JOB_COPY_CRC32C] = { OPERAND_SRC, OPERAND_APPEND },
+	[WEIR_JOB_DUALCAST] = { OPERAND_SRC, OPERAND_APPEND, 1 },
+	[WEIR_JOB_XOR] = { OPERAND_SRC, OPERAND_APPEND, 1 },
+	[WEIR_JOB_FILL] = { OPERAND_NONE, OPERAND_APPEND },
+	[WEIR_JOB_CRC32C] = { OPERAND_SRC, OPERAND_NONE },
+	[WEIR_JOB_COMPARE] = { OPERAND_SRC, OPERAND_SRC },
+	[WEIR_JOB_FETCH_ADD] = { OPERAND_NONE, OPERAND_UPDATE },
+	[WEIR_JOB_COMPARE_SWAP] = { OPERAND_NONE, OPERAND_UPDATE },
 };
+
+#define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 static int set_sides(const struct weir_job *job, struct job_shape *s)
 {
 	const struct job_kind *kind;
 
-	if (job->flags & ~JOB_FLAGS ||
-	    job->kind >= sizeof(kinds) / sizeof(kinds[0]))
+	/* There is no kind 0. */
+	if (unlikely(job->flags & ~JOB_FLAGS || job->kind - 1u >= N_KINDS - 1))
 		return -EINVAL;
 	kind = &kinds[job->kind];
-	if (!kind->known || (kind->needs_extra && !job->n_extra))
+	if (unlikely(job->n_extra < kind->min_extra))
 		return -EINVAL;
 	if (unlikely(job->n_extra) && !may_have_more(job))
 		return -EINVAL;

@@ -138,9 +138,10 @@ struct engine_kind {
 	/* -EAGAIN of its start is the caller's to deal with. */
 	bool refuses;
 
-	/* Of the library's own: whether it, and no other of these, moves bytes
-	 * of @domain. */
-	bool (*serves)(const struct weir_domain *domain);
+	/* Of the library's own: it, and no other of these, moves bytes of domains
+	 * of this class; or of peers and devices. */
+	const struct domain_class *serves;
+	bool serves_peers;
 
 	/* Of translate: @job, which it began, ends. */
 	void (*ended)(struct weir_job *job);

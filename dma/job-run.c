@@ -7,9 +7,61 @@
 
 #include <errno.h>
 
+#include <weir/route.h>
+
 #include "base/probe.h"
 #include "base/why.h"
 #include "dma/route.h"
+
+/* Of these kinds it takes more to see it. */
+#define NOT_AT_SIGHT (1u << WEIR_JOB_PULL | 1u << WEIR_JOB_PUSH | \
+		      1u << WEIR_JOB_DUALCAST | 1u << WEIR_JOB_XOR)
+
+/*
+ * Whether routing can only come to the cpu engine: it is asked first, and does
+ * whatever is in memory of this process.
+ */
+static bool is_for_cpu(const struct weir_dma *dma, const struct weir_job *job,
+		       const struct job_shape *s)
+{
+	return dma->n_engines == dma->n_own &&
+	       !(NOT_AT_SIGHT >> job->kind & 1) &&
+	       (s->dst_side != OPERAND_UPDATE || !atomic_refuse(job)) &&
+	       (!s->src_side || !is_foreign(s->src.domain)) &&
+	       (!s->dst_side || !is_foreign(s->dst.domain));
+}
+
+/* The same of the kinds that have more operands. */
+static bool is_extra_for_cpu(const struct weir_dma *dma,
+			     const struct weir_job *job,
+			     const struct job_shape *s)
+{
+	uint32_t i;
+
+	if (!job->n_extra || dma->n_engines != dma->n_own ||
+	    is_foreign(s->src.domain) || is_foreign(s->dst.domain))
+		return false;
+	for (i = 0; i < job->n_extra; i++)
+		if (is_foreign(operand_domain(&job->more[i])))
+			return false;
+	return true;
+}
+
+/* As job_check(), without the reasons of a plan; of a refusal it leaves one. */
+static int check_to_start(struct weir_dma *dma, const struct weir_job *job,
+			  struct job_shape *s)
+{
+	int err = job_check_operands(dma, job, s);
+
+	if (unlikely(err))
+		return job_refuse(err);
+	if (unlikely(!is_for_cpu(dma, job, s)) &&
+	    !is_extra_for_cpu(dma, job, s))
+		return job_plan_to_start(dma, job, s);
+	s->plan.route = WEIR_ROUTE_DIRECT;
+	s->plan.engine = &dma->engines[ENGINE_CPU];
+	return 0;
+}
 
 static int may_start(struct weir_dma *dma, struct weir_job *job)
 {
@@ -161,7 +213,7 @@ int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 	if (unlikely(job->op.state != OP_IDLE))
 		return why_static(-EINVAL, "weir_job_start: the job is in "
 				  "flight; wait for its callback");
-	err = job_check_to_start(dma, job, &s);
+	err = check_to_start(dma, job, &s);
 	if (unlikely(err))
 		return err;
 	err = may_start(dma, job);

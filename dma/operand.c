@@ -172,25 +172,24 @@ static int check_bufs(const struct weir_operand *operand,
 	return 0;
 }
 
-static int check_rights(const struct weir_domain *domain, enum operand_side side)
+static inline int check_rights(const struct weir_domain *domain,
+			       enum operand_side side)
 {
-	const struct domain_class *cls = domain->cls;
-
-	return !cls->allows || cls->allows(domain, side != OPERAND_SRC) ?
-		0 : -EACCES;
+	return (side == OPERAND_SRC ? domain->no_read : domain->no_write) ?
+		-EACCES : 0;
 }
 
 static inline int check_piece(const struct operand_info *info, uint64_t addr,
 			      uint64_t len)
 {
 	const struct domain_class *cls = info->domain->cls;
-	uint64_t max = cls->addr_max ? cls->addr_max : UINT64_MAX;
 
 	if (info->total + len < len)
 		return -ERANGE;
 	if (!addr && len && cls->is_memory)
 		return -EINVAL;
-	return addr > max || len > max - addr ? -ERANGE : 0;
+	return addr > cls->addr_max || len > cls->addr_max - addr ? -ERANGE :
+								     0;
 }
 
 /* One range: nothing is to be added up. */

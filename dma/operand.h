@@ -52,7 +52,8 @@ int operand_check_bufs(const struct weir_operand *operand,
 		       struct operand_info *info)
 	PROVIDER_API(operand_check_bufs);
 int operand_check_addresses(const struct weir_operand *operand,
-			    enum operand_side side, struct operand_info *info);
+			    enum operand_side side, struct operand_info *info)
+	PROVIDER_API(operand_check_addresses);
 
 /*
  * Whether nothing can be wrong with @loc, which has no bufs: one range of this

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which way a job goes, a pure function of what it is asked to do; and the same
+ * in words.
+ */
 
 #include <errno.h>
 #include <stdarg.h>
@@ -18,19 +22,25 @@
  * staging memory, one between that and the destination, a block at a time.
  */
 
-/* Each of the library's own serves foreign domains that no other goes to, so one
- * is to be asked, and not all; between domains of two of them none can. */
+/*
+ * Which of the library's own may be able to, or NULL.  Each serves foreign domains
+ * that no other goes to, so one is to be asked, and not all; between domains of
+ * two of them none can.
+ */
 static const struct engine *route_own(const struct weir_dma *dma,
 			       const struct weir_engine_query *q)
 {
 	const struct weir_domain *d = is_foreign(q->src) ? q->src : q->dst;
-	uint32_t i;
+	const struct engine *e = &dma->engines[ENGINE_CPU];
+	const struct engine *end = &dma->engines[dma->n_own];
+	bool far;
 
 	if (!is_foreign(d))
-		return &dma->engines[ENGINE_CPU];
-	for (i = ENGINE_CPU + 1; i < dma->n_own; i++)
-		if (dma->engines[i].kind->serves(d))
-			return &dma->engines[i];
+		return e;
+	far = d->cls->is_peer || d->cls->is_device;
+	for (e++; e < end; e++)
+		if (e->kind->serves == d->cls || (far && e->kind->serves_peers))
+			return e;
 	return NULL;
 }
 
@@ -287,7 +297,7 @@ static void say_whys(struct text *t, const struct weir_dma *dma,
 		say(t, "\n");
 }
 
-static const char *explain_name_of(const struct answers *a)
+static const char *answer_name(const struct answers *a)
 {
 	return a->engine->kind->ops.name;
 }
@@ -310,12 +320,12 @@ static void say_bounce(struct text *t, const struct weir_dma *dma,
 
 	say(t, "bounce: ");
 	if (s->plan.pull.asked) {
-		say(t, "pull by %s", explain_name_of(&s->plan.pull));
+		say(t, "pull by %s", answer_name(&s->plan.pull));
 		comma = ", ";
 	}
 	if (s->plan.push.asked) {
 		say(t, "%s%s by %s", comma, compares ? "pull" : "push",
-		    explain_name_of(&s->plan.push));
+		    answer_name(&s->plan.push));
 		comma = ", ";
 	}
 	for (i = 0; i < job->n_extra; i++) {
@@ -340,7 +350,7 @@ static void say_direct(struct text *t, const struct plan *plan)
 		[WEIR_ROUTE_PUSH] = "push",
 	};
 
-	say(t, "%s: by %s\n", words[plan->route], explain_name_of(&plan->direct));
+	say(t, "%s: by %s\n", words[plan->route], answer_name(&plan->direct));
 }
 
 /* Whether it would, were it not for translation. */
@@ -361,7 +371,7 @@ static void say_plan(struct text *t, const struct weir_dma *dma,
 		say(t, "translate: if the domain says where it is in memory; "
 		    "else ");
 	if (plan->route == WEIR_ROUTE_TRANSLATE && plan->direct.engine)
-		say(t, "by %s\n", explain_name_of(&plan->direct));
+		say(t, "by %s\n", answer_name(&plan->direct));
 	else if (plan->route == WEIR_ROUTE_TRANSLATE && !bounces(plan))
 		say(t, "none\n");
 	else if (plan->route == WEIR_ROUTE_BOUNCE ||

@@ -75,10 +75,9 @@ int job_check(const struct weir_dma *dma, const struct weir_job *job,
 /* Whether there is somebody to signal to. */
 bool job_may_signal(const struct weir_job *job);
 
-/* The same for a start, which needs no reasons: what can be seen at once is not
- * asked for.  Of a refusal it leaves a message. */
-int job_check_to_start(struct weir_dma *dma, const struct weir_job *job,
-		       struct job_shape *s);
+/* The plan of @job for a start, which needs no reasons.  @s has all but that. */
+int job_plan_to_start(struct weir_dma *dma, const struct weir_job *job,
+		      struct job_shape *s);
 
 /* Choose a way for @job, of which @s has all but the plan, and see whether it
  * lies as that wants it.  0, -EXDEV, or what the engine says. */

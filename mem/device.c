@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Devices: those of every machine, the list of what there is, and those that
+ * are open.
+ */
 
 #include <errno.h>
 #include <pthread.h>
@@ -26,17 +30,18 @@
 		 WEIR_DEVICE_BIT(WEIR_DOMAIN_HUGEPAGE) | \
 		 WEIR_DEVICE_BIT(WEIR_DOMAIN_FILE))
 
-#define JOBS (WEIR_DEVICE_BIT(WEIR_JOB_COPY) | \
-	      WEIR_DEVICE_BIT(WEIR_JOB_PULL) | \
-	      WEIR_DEVICE_BIT(WEIR_JOB_PUSH) | \
-	      WEIR_DEVICE_BIT(WEIR_JOB_FILL) | \
-	      WEIR_DEVICE_BIT(WEIR_JOB_CRC32C) | \
-	      WEIR_DEVICE_BIT(WEIR_JOB_COPY_CRC32C) | \
-	      WEIR_DEVICE_BIT(WEIR_JOB_COMPARE) | \
-	      WEIR_DEVICE_BIT(WEIR_JOB_DUALCAST) | \
-	      WEIR_DEVICE_BIT(WEIR_JOB_XOR) | \
-	      WEIR_DEVICE_BIT(WEIR_JOB_FETCH_ADD) | \
-	      WEIR_DEVICE_BIT(WEIR_JOB_COMPARE_SWAP))
+#define CPU_JOBS \
+	(WEIR_DEVICE_BIT(WEIR_JOB_COPY) | \
+	 WEIR_DEVICE_BIT(WEIR_JOB_PULL) | \
+	 WEIR_DEVICE_BIT(WEIR_JOB_PUSH) | \
+	 WEIR_DEVICE_BIT(WEIR_JOB_FILL) | \
+	 WEIR_DEVICE_BIT(WEIR_JOB_CRC32C) | \
+	 WEIR_DEVICE_BIT(WEIR_JOB_COPY_CRC32C) | \
+	 WEIR_DEVICE_BIT(WEIR_JOB_COMPARE) | \
+	 WEIR_DEVICE_BIT(WEIR_JOB_DUALCAST) | \
+	 WEIR_DEVICE_BIT(WEIR_JOB_XOR) | \
+	 WEIR_DEVICE_BIT(WEIR_JOB_FETCH_ADD) | \
+	 WEIR_DEVICE_BIT(WEIR_JOB_COMPARE_SWAP))
 
 /* The kernel is old, or a filter refuses.  Ask of ourselves, for nothing. */
 static bool reaches_processes(void)
@@ -65,7 +70,7 @@ static int list_cpu(struct device_list *list)
 	info->caps.domains = DOMAINS;
 	if (reaches_processes())
 		info->caps.domains |= WEIR_DEVICE_BIT(WEIR_DOMAIN_PROCESS);
-	info->caps.jobs = JOBS;
+	info->caps.jobs = CPU_JOBS;
 	info->caps.max_segments = WEIR_JOB_PIECES_MAX;
 	info->caps.address_bits = 8 * sizeof(void *);
 	return 0;
@@ -82,9 +87,10 @@ static const struct device_class device_cpu = {
  * do for the device as such.
  */
 
-#define JOBS_URING (WEIR_DEVICE_BIT(WEIR_JOB_COPY) | \
-	      WEIR_DEVICE_BIT(WEIR_JOB_PULL) | \
-	      WEIR_DEVICE_BIT(WEIR_JOB_PUSH))
+#define URING_JOBS \
+	(WEIR_DEVICE_BIT(WEIR_JOB_COPY) | \
+	 WEIR_DEVICE_BIT(WEIR_JOB_PULL) | \
+	 WEIR_DEVICE_BIT(WEIR_JOB_PUSH))
 
 #define MAX_REGISTER ((uint64_t)1 << 30)	/* The kernel's. */
 
@@ -117,7 +123,7 @@ static int list_uring(struct device_list *list)
 		info->caps.max_register = MAX_REGISTER;
 	}
 	info->caps.domains = DOMAINS;
-	info->caps.jobs = JOBS_URING;
+	info->caps.jobs = URING_JOBS;
 	info->caps.max_segments = WEIR_JOB_PIECES_MAX;
 	info->caps.address_bits = 8 * sizeof(void *);
 	return 0;

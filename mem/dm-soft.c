@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Device memory in software. */
+/* Device memory in software, with the rules of the real one. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +16,8 @@
 #include "mem/device-internal.h"
 #include "mem/dm-internal.h"
 #include "mem/mmap-internal.h"
+
+/* Device memory in software. */
 
 static int list_soft(struct device_list *list)
 {

@@ -20,7 +20,10 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct weir_dm *handles;
 
-static const struct domain_class class_device = { .is_device = true };
+static const struct domain_class class_device = {
+	.is_device = true,
+	.addr_max = UINT64_MAX,
+};
 
 /* One for all: an address in it is an offset in the range of an mmap. */
 static struct weir_domain domain = {

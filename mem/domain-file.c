@@ -23,13 +23,6 @@
  * write is done. */
 #define KEPT_FLAGS (O_ACCMODE | O_SYNC | O_DSYNC | O_NOATIME)
 
-static bool allows(const struct weir_domain *domain, bool write)
-{
-	const struct domain_file *file = (const struct domain_file *)domain;
-
-	return write ? file->writable : file->readable;
-}
-
 static struct domain_place place(const struct weir_domain *domain)
 {
 	const struct domain_file *file = (const struct domain_file *)domain;
@@ -40,7 +33,6 @@ static struct domain_place place(const struct weir_domain *domain)
 
 const struct domain_class domain_class_file = {
 	.addr_max = INT64_MAX,
-	.allows = allows,
 	.place = place,
 };
 
@@ -176,8 +168,8 @@ static int check_buffered(const struct domain_file *file, int fd)
 	if (flags & O_DIRECT)
 		return why(-EINVAL, "weir_domain_file_create: .buffered_fd %d "
 			   "has O_DIRECT too", fd);
-	if ((file->readable && (flags & O_ACCMODE) == O_WRONLY) ||
-	    (file->writable && (flags & O_ACCMODE) == O_RDONLY))
+	if ((!file->domain.no_read && (flags & O_ACCMODE) == O_WRONLY) ||
+	    (!file->domain.no_write && (flags & O_ACCMODE) == O_RDONLY))
 		return why(-EINVAL, "weir_domain_file_create: .buffered_fd %d "
 			   "has fewer rights than fd %d", fd, file->fd);
 	return 0;
@@ -308,8 +300,8 @@ int weir_domain_file_create(struct weir_domain **ret, int fd,
 	file->domain.ctx = opts.ctx;
 	file->fd = fd;
 	file->buffered_fd = -1;
-	file->readable = (flags & O_ACCMODE) != O_WRONLY;
-	file->writable = (flags & O_ACCMODE) != O_RDONLY;
+	file->domain.no_read = (flags & O_ACCMODE) == O_WRONLY;
+	file->domain.no_write = (flags & O_ACCMODE) == O_RDONLY;
 	err = find_out_which(file);
 	if (!err && opts.flags & WEIR_DOMAIN_FILE_BUFFERED)
 		err = check_buffered(file, opts.buffered_fd);

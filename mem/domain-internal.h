@@ -29,11 +29,8 @@ struct domain_class {
 	/* Not memory of this process, but a device knows it by a key. */
 	bool is_device;
 
-	uint64_t addr_max;	/* The last address; 0: any. */
+	uint64_t addr_max;	/* The last address. */
 	uint32_t alloc_flags;	/* WEIR_MMAP_ALLOC_ of its memory. */
-
-	/* Whether it may be read, or written.  NULL: both. */
-	bool (*allows)(const struct weir_domain *domain, bool write);
 
 	/*
 	 * Whose addresses its are: an address means the same in two domains for
@@ -57,6 +54,7 @@ struct weir_domain {
 	 */
 	uint32_t align;
 	bool strict;
+	bool no_read, no_write;	/* What may not be done with it. */
 	atomic_uint users;	/* Mmaps, and jobs in flight on any reactor. */
 	void *ctx;
 	const char *id;		/* Of the same allocation, or static. */
@@ -112,7 +110,6 @@ struct domain_process {
 	struct weir_domain domain;
 	int pid;
 	int pidfd;
-	bool writable;
 	char id_mem[];
 };
 
@@ -133,7 +130,6 @@ struct domain_file {
 	int fd;
 	int buffered_fd;	/* The user's or our own; -1: there is none. */
 	int no_way;		/* Why we have none; 0: none was wanted. */
-	bool readable, writable;
 	uint64_t file[2];	/* Which it is: the same in all its domains. */
 
 	/*

@@ -134,11 +134,6 @@ static int check_opts(const char *call,
 	return 0;
 }
 
-static bool allows(const struct weir_domain *domain, bool write)
-{
-	return !write || ((const struct domain_process *)domain)->writable;
-}
-
 static struct domain_place place(const struct weir_domain *domain)
 {
 	return (struct domain_place){
@@ -148,7 +143,7 @@ static struct domain_place place(const struct weir_domain *domain)
 }
 
 const struct domain_class domain_class_process = {
-	.allows = allows,
+	.addr_max = UINT64_MAX,
 	.place = place,
 };
 
@@ -183,7 +178,7 @@ static int make(struct weir_domain **ret, int pid, int pidfd, const char *call,
 	process->domain.release = release;
 	process->pid = pid;
 	process->pidfd = pidfd;
-	process->writable = !(opts->flags & WEIR_DOMAIN_PROCESS_READ_ONLY);
+	process->domain.no_write = opts->flags & WEIR_DOMAIN_PROCESS_READ_ONLY;
 
 	err = try_it(call, pid);
 	if (!err && !process_lives(process))

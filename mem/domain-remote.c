@@ -15,7 +15,10 @@
 
 #define CALL "weir_domain_remote_create"
 
-static const struct domain_class class_remote = { .is_peer = true };
+static const struct domain_class class_remote = {
+	.is_peer = true,
+	.addr_max = UINT64_MAX,
+};
 
 int weir_domain_remote_create(struct weir_domain **ret,
 			      const struct weir_domain_remote_opts *user)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Domains of the user's own: create, and calling their functions. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -303,7 +304,7 @@ static int check_opts(const struct weir_domain_opts *opts)
 }
 
 /* The domain, the context, which may be of any type, and the id. */
-const struct domain_class domain_class_user;
+const struct domain_class domain_class_user = { .addr_max = UINT64_MAX };
 
 static struct domain_user *make(const struct weir_domain_opts *opts)
 {

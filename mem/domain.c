@@ -24,11 +24,13 @@ static struct domain_place this_process(const struct weir_domain *domain)
 
 static const struct domain_class system_class = {
 	.is_memory = true,
+	.addr_max = UINT64_MAX,
 	.place = this_process,
 };
 
 static const struct domain_class hugepage_class = {
 	.is_memory = true,
+	.addr_max = UINT64_MAX,
 	.alloc_flags = WEIR_MMAP_ALLOC_HUGE_2M,
 	.place = this_process,
 };

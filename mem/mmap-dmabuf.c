@@ -29,7 +29,10 @@ static int ask_kernel(int fd, unsigned long request, void *arg)
 
 int (*dmabuf_ioctl)(int fd, unsigned long request, void *arg) = ask_kernel;
 
-static const struct domain_class class_dmabuf = { .is_device = true };
+static const struct domain_class class_dmabuf = {
+	.is_device = true,
+	.addr_max = UINT64_MAX,
+};
 
 /* One for all: an address in it is an offset in the range of an mmap. */
 static struct weir_domain domain = {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Mmaps: create, settings, ranges, devices, start. */
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Pools: the cache of one reactor, and what users call. */
 
 #include <errno.h>
 #include <stdlib.h>

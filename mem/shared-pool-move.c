@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who is refused by a pool's .waiters_max, and has nothing else to wait for,
- * waits here instead of asking in every turn.  When a waiter leaves all are
- * told: one that has lost interest meanwhile must not cost the others theirs.
+ * Buffers between a shared pool, the caches of reactors and waiters, under the
+ * lock.
  */
 
 #include <errno.h>
@@ -10,6 +9,12 @@
 #include "base/alloc.h"
 #include "mem/shared-pool-internal.h"
 #include "reactor/op-inline.h"
+
+/*
+ * Who is refused by a pool's .waiters_max, and has nothing else to wait for,
+ * waits here instead of asking in every turn.  When a waiter leaves all are
+ * told: one that has lost interest meanwhile must not cost the others theirs.
+ */
 
 static void capacity_cancel(struct weir_op *op)
 {

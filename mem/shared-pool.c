@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Shared pools: create, grow, destroy, and counts of what is where. */
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion channels in the loop: a queue, its users, and its failure. */
 
 #include <errno.h>
 #include <infiniband/verbs.h>

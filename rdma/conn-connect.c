@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The states of a connection: connect, accept, reconnect, disconnect; what
+ * events of rdma_cm do in each.
+ */
 
 #include <string.h>
 

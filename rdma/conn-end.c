@@ -1,5 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
+ * How a connection ends, and how it is found out that its peer does not answer.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/why.h"
+#include "rdma/engine.h"
+#include "rdma/srq-internal.h"
+
+/*
  * Connections whose peer does not answer.
  *
  * The device finds out when it sends something, and only if its retries are
@@ -11,14 +23,6 @@
  * Without keepalive the timer runs only while work is posted.  Its times are
  * rounded up, so that the connections of a reactor share wake-ups.
  */
-
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/fault.h"
-#include "base/why.h"
-#include "rdma/engine.h"
-#include "rdma/srq-internal.h"
 
 #define SHARES 8	/* Of a period: times at which a timer may expire. */
 

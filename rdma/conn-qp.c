@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* QPs of connections, and the devices that have some. */
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RDMA devices as the kernel shows them in /sys, and the class of those that
- * cannot be used, for rdma-core does not know them.
+ * RDMA devices as the kernel shows them in /sys: which there are, and where
+ * each is on the bus and in the network.
  */
 
 #include <dirent.h>
@@ -19,6 +19,11 @@
 #include "base/fault.h"
 #include "base/why.h"
 #include "rdma/device.h"
+
+/*
+ * RDMA devices as the kernel shows them in /sys, and the class of those that
+ * cannot be used, for rdma-core does not know them.
+ */
 
 const char *device_sysfs = "/sys";
 

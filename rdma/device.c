@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * RDMA devices: what their drivers can do, open, register memory, device
+ * memory.
+ */
 
 #include <errno.h>
 #include <infiniband/verbs.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Work requests that are no job's: they have their place in the send queue as
- * jobs' have, before what still waits for one.
+ * Work requests: of jobs, and of others; in the ring, to the device, and back.
  */
 
 #include <arpa/inet.h>
@@ -10,6 +9,11 @@
 #include "base/fault.h"
 #include "base/mutation.h"
 #include "rdma/engine.h"
+
+/*
+ * Work requests that are no job's: they have their place in the send queue as
+ * jobs' have, before what still waits for one.
+ */
 
 static void verbs_request_end(struct verbs_queue *q, struct verbs_request *request,
 		       int err, int32_t code)

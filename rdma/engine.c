@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The engine "verbs": keys of memory, atomics, which jobs it can do, and the
+ * domains that a connection reaches.
+ */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -487,11 +491,6 @@ static void flush(void *arg)
 	}
 }
 
-static bool serves(const struct weir_domain *domain)
-{
-	return domain->cls->is_peer || domain->cls->is_device;
-}
-
 const struct engine_kind engine_verbs = {
 	.ops = {
 		.size = sizeof(struct weir_engine_ops),
@@ -502,7 +501,7 @@ const struct engine_kind engine_verbs = {
 		.flush = flush,
 	},
 	.verify = verify,
-	.serves = serves,
+	.serves_peers = true,
 	.fini = verbs_fini,
 };
 

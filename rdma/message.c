@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages: those that were received and wait for a callback, and sending. */
 
 #include <arpa/inet.h>
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory windows: keys that are bound to a part of an mmap for one connection,
+ * and the calls of <weir/rdma/mw.h>.
+ */
 
 #include <endian.h>
 #include <errno.h>

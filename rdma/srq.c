@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shared receive queues: their slots and bufs, the queue of the device, the
+ * connections that are members, create and destroy.
+ */
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What I/O operations share: ownership of buffers, steps and short transfers,
+ * start, cancel, end.
+ */
 
 #include <limits.h>
 #include <linux/stat.h>

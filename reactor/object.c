@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What hangs on a reactor; and what backends say of themselves. */
+/* What hangs on a reactor, what backends say of themselves, and the word to a
+ * foreign loop. */
+
+#include <sys/eventfd.h>
 
 #include "base/why.h"
 #include "reactor/reactor-internal.h"
@@ -29,4 +32,12 @@ void reactor_detach(struct reactor_obj *obj)
 	*obj->pprev = obj->next;
 	if (obj->next)
 		obj->next->pprev = obj->pprev;
+}
+
+void host_kick(struct weir_reactor *r)
+{
+	if (r->host.kicked)
+		return;
+	r->host.kicked = true;
+	eventfd_write(r->host.event, 1);
 }

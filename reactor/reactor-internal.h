@@ -28,7 +28,6 @@
  */
 
 #include <pthread.h>
-#include <sys/eventfd.h>
 
 #include <weir/reactor.h>
 
@@ -240,14 +239,9 @@ void host_fini(struct weir_reactor *r);
 void host_turn_begins(struct weir_reactor *r);
 void host_turn_ends(struct weir_reactor *r, bool more, uint64_t next_ns);
 
-/* A foreign loop cannot know otherwise; once until the next turn. */
-static inline void host_kick(struct weir_reactor *r)
-{
-	if (r->host.kicked)
-		return;
-	r->host.kicked = true;
-	eventfd_write(r->host.event, 1);
-}
+/* object.c: a foreign loop cannot know otherwise; once until the next turn.  Not
+ * inline: those who touch would have registers to save for it. */
+void host_kick(struct weir_reactor *r) PROVIDER_API(host_kick);
 
 /* Something was started or changed: a host that waits outside must be told. */
 static inline void reactor_touch(struct weir_reactor *r)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Sockets: connected ones, and those that listen. */
 
 #include <arpa/inet.h>
 #include <errno.h>

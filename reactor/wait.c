@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Waiting: whether to spin, the sleep, and the account of time. */
 
 #include <sys/resource.h>
 #include <time.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Watches, acceptors and receivers on simulated descriptors. */
+/* The backend of worlds: watches, acceptors and receivers, and its table. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +9,8 @@
 #include "base/why.h"
 #include "reactor/rx.h"
 #include "sim/world.h"
+
+/* Watches, acceptors and receivers on simulated descriptors. */
 
 static bool source_due(const struct sim_reactor *sr, const struct source *s)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cards: their making, what a test may do with one, and where the bytes of one
- * that is MAPPED are: each answer is counted, and taken back once. */
+/*
+ * Cards in a world: their making, what a test may do with one, and their moves.
+ */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,6 +13,9 @@
 #include "base/own.h"
 #include "base/why.h"
 #include "sim/card.h"
+
+/* Cards: their making, what a test may do with one, and where the bytes of one
+ * that is MAPPED are: each answer is counted, and taken back once. */
 
 #define DEPTH 64
 #define DEPTH_MAX 65536

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is in a file of a world: chunks, which of them are durable, and what a
+ * power cut keeps.
+ */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -449,7 +453,6 @@ void chunk_durable(const struct chunk *c, unsigned char *ret)
 
 /* What is in a simulated file: chunks, of what was ever written. */
 
-static const unsigned char data_zeros[CHUNK];
 
 struct inode *inode_make(struct sim_files *files, enum inode_kind kind,
 			 uint32_t mode)
@@ -568,7 +571,7 @@ static void inode_compact(struct inode *i)
 
 	for (uint32_t n = 0; n < i->n_chunks; n++) {
 		c = i->chunks[n];
-		if (!c->listed && !c->old && !memcmp(c->now, data_zeros, CHUNK))
+		if (!c->listed && !c->old && !memcmp(c->now, zeros, CHUNK))
 			chunk_free(c);
 		else
 			i->chunks[kept++] = c;
@@ -594,7 +597,7 @@ void inode_read(const struct inode *i, const struct io_step *step,
 		n = part_of(off + done, len - done);
 		c = inode_chunk(i, (off + done) / CHUNK);
 		sim_step_fill(step, done, c ? c->now + (off + done) % CHUNK :
-					      data_zeros, n);
+					      zeros, n);
 	}
 }
 

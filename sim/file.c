@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Files and disks in a world: the calls on their descriptors. */
 
 #include <errno.h>
 #include <fcntl.h>

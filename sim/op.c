@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Descriptors in a world, an operation's steps on them, and its way from the
+ * start to its end.
+ */
 
 #include <errno.h>
 #include <stdlib.h>

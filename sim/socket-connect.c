@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sockets in a world: the calls that make them, listeners, and how connections
+ * come to be.
+ */
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -385,8 +385,12 @@ static void what_exactly_is_wrong_is_said(void **state)
 /* Domains of all kinds, as far as engines look at them. */
 static unsigned int some_domains(struct weir_domain **d)
 {
-	static const struct domain_class at_peer = { .is_peer = true };
-	static const struct domain_class at_device = { .is_device = true };
+	static const struct domain_class at_peer = {
+		.is_peer = true, .addr_max = UINT64_MAX,
+	};
+	static const struct domain_class at_device = {
+		.is_device = true, .addr_max = UINT64_MAX,
+	};
 	static struct domain_file file = { .domain.cls = &domain_class_file };
 	static struct domain_remote peer = {
 		.domain.cls = &at_peer,

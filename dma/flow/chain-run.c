@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Chains at work: which step may run next, its end, and two steps that are done
+ * in one pass.
+ */
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Slots of pipelines, as their users see them. */
+/* Pipelines: building one, running it, and what its users see of its slots. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,6 +11,8 @@
 #include "dma/flow/chain-internal.h"
 #include "dma/flow/pipeline-internal.h"
 #include "mem/shared-pool-internal.h"
+
+/* Slots of pipelines, as their users see them. */
 
 void *weir_slot_data(struct weir_slot *slot)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Sync events: set, add and get, in a program and in an mmap. */
 
 #include <errno.h>
 #include <sched.h>
@@ -41,7 +42,8 @@ static uint32_t flags_of(const struct weir_sync *sync)
 }
 
 /* Set up its word; the magic comes last. */
-static void sync_word_init(struct weir_sync *sync, const struct weir_sync_opts *opts)
+static void sync_word_init(struct weir_sync *sync,
+			   const struct weir_sync_opts *opts)
 {
 	struct sync_word *w = sync->word;
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sync events as steps: a wait is an operation, all else is done at once. */
+/*
+ * Waiting for sync events: as operations, as steps of chains, and in threads
+ * that block.
+ */
 
 #include <errno.h>
 #include <limits.h>
@@ -16,6 +19,8 @@
 #include "dma/flow/chain-internal.h"
 #include "dma/sync/internal.h"
 #include "reactor/op-inline.h"
+
+/* Sync events as steps: a wait is an operation, all else is done at once. */
 
 static int start(struct weir_chain *chain, uint32_t n, struct weir_op *op,
 		 void *arg)

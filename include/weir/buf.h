@@ -59,6 +59,8 @@ struct weir_mmap;
  *   -EMSGSIZE  it has WEIR_BUF_REFS_MAX already
  *
  * Call on the buf's reactor.
+ *
+ * Re-creates doca_buf_inc_refcount().
  */
 WEIR_API int weir_buf_ref(struct weir_buf *buf);
 
@@ -117,6 +119,8 @@ WEIR_API size_t weir_buf_data_len(const struct weir_buf *buf);
  * The bytes before the data of @buf.
  *
  * Call on the holder's thread.
+ *
+ * Re-creates rte_pktmbuf_headroom().
  */
 WEIR_API size_t weir_buf_headroom(const struct weir_buf *buf);
 
@@ -124,6 +128,8 @@ WEIR_API size_t weir_buf_headroom(const struct weir_buf *buf);
  * The bytes after the data of @buf.
  *
  * Call on the holder's thread.
+ *
+ * Re-creates rte_pktmbuf_tailroom().
  */
 WEIR_API size_t weir_buf_tailroom(const struct weir_buf *buf);
 
@@ -204,6 +210,8 @@ WEIR_API int weir_buf_chain(struct weir_buf *head, struct weir_buf *tail);
  *   -EBUSY   a job uses the list
  *
  * Call on the bufs' reactor.  Takes as long as the list is.
+ *
+ * Re-creates doca_buf_unchain_list().
  */
 WEIR_API int weir_buf_unchain(struct weir_buf *head, struct weir_buf *buf);
 
@@ -218,6 +226,8 @@ WEIR_API struct weir_buf *weir_buf_next(const struct weir_buf *buf);
  * The last buf of the list that @head is the head of.
  *
  * Call on the holder's thread.
+ *
+ * Re-creates doca_buf_get_last_in_list().
  */
 WEIR_API struct weir_buf *weir_buf_last(const struct weir_buf *head);
 
@@ -225,6 +235,8 @@ WEIR_API struct weir_buf *weir_buf_last(const struct weir_buf *head);
  * Whether @buf is in a list with others: 1 or 0.
  *
  * Call on the holder's thread.
+ *
+ * Re-creates doca_buf_is_in_list().
  */
 WEIR_API int weir_buf_is_in_list(const struct weir_buf *buf);
 
@@ -235,6 +247,8 @@ WEIR_API int weir_buf_is_in_list(const struct weir_buf *buf);
  *   -EPERM  @head is in the middle of a list
  *
  * Call on the holder's thread.
+ *
+ * Re-creates doca_buf_get_list_len().
  */
 WEIR_API int64_t weir_buf_list_len(const struct weir_buf *head);
 

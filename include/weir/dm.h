@@ -144,6 +144,8 @@ WEIR_API int weir_dm_is_imported(const struct weir_dm *dm);
  *   -EMFILE, -ENFILE  no fd is left
  *
  * Any thread.
+ *
+ * Re-creates the handle of ibv_import_dm().
  */
 WEIR_API int weir_dm_export(struct weir_dm *dm, struct weir_dm_token *token);
 

@@ -132,6 +132,8 @@ WEIR_API int weir_dma_start(struct weir_dma *dma);
  *   -EINVAL, -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
  *
  * Call on the context's reactor, callbacks included.  Never blocks.
+ *
+ * Re-creates doca_ctx_stop().
  */
 WEIR_API int weir_dma_stop(struct weir_dma *dma, struct weir_op *op);
 
@@ -153,6 +155,8 @@ WEIR_API int weir_dma_destroy(struct weir_dma *dma);
  * The state of @dma: WEIR_DMA_STOPPED, _RUNNING or _STOPPING.
  *
  * Call on the context's reactor.  Never blocks.
+ *
+ * Re-creates doca_ctx_get_state().
  */
 WEIR_API int weir_dma_state(const struct weir_dma *dma);
 
@@ -209,6 +213,8 @@ WEIR_API struct weir_reactor *weir_dma_reactor(const struct weir_dma *dma);
  *   -EINVAL  .size is too small to hold even itself
  *
  * Call on the context's reactor.  Never blocks.
+ *
+ * Re-creates rte_dma_stats_get().
  */
 WEIR_API int weir_dma_stats(const struct weir_dma *dma,
 			    struct weir_dma_stats *ret);

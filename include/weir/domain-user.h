@@ -250,6 +250,8 @@ WEIR_API int weir_domain_set_fill(struct weir_domain *domain,
  *   -EBUSY  it is in use, see weir_domain_users()
  *
  * Any thread, one at a time, while no other uses @domain.
+ *
+ * Re-creates spdk_memory_domain_set_translation().
  */
 WEIR_API int weir_domain_set_translate(struct weir_domain *domain,
 				      weir_domain_translate_fn *fn);
@@ -263,6 +265,8 @@ WEIR_API int weir_domain_set_translate(struct weir_domain *domain,
  *   -EBUSY  it is in use, see weir_domain_users()
  *
  * Any thread, one at a time, while no other uses @domain.
+ *
+ * Re-creates spdk_memory_domain_set_invalidate().
  */
 WEIR_API int weir_domain_set_invalidate(struct weir_domain *domain,
 				      weir_domain_invalidate_fn *fn);

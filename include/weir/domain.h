@@ -261,6 +261,8 @@ WEIR_API int weir_domain_destroy(struct weir_domain *domain);
  * The kind of @domain: WEIR_DOMAIN_SYSTEM, ...
  *
  * Any thread.  Never blocks.
+ *
+ * Re-creates spdk_memory_domain_get_dma_device_type().
  */
 WEIR_API uint32_t weir_domain_kind(const struct weir_domain *domain);
 
@@ -268,6 +270,8 @@ WEIR_API uint32_t weir_domain_kind(const struct weir_domain *domain);
  * The id of @domain.  The string is the domain's and lives as long.
  *
  * Any thread.  Never blocks.
+ *
+ * Re-creates spdk_memory_domain_get_dma_device_id().
  */
 WEIR_API const char *weir_domain_id(const struct weir_domain *domain);
 

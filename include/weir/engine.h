@@ -116,6 +116,8 @@ struct weir_engine_ops {
  *   -ENOSPC  there are WEIR_ENGINES_MAX
  *
  * Call on the context's reactor.  Never blocks, never allocates.
+ *
+ * Re-creates SPDK_ACCEL_MODULE_REGISTER().
  */
 WEIR_API int weir_dma_add_engine(struct weir_dma *dma,
 				 const struct weir_engine_ops *ops, void *arg);
@@ -223,6 +225,8 @@ WEIR_API void weir_job_set_old(struct weir_job *job, uint64_t old);
  *
  * Call on the reactor's thread, for engines, once after start, also inside it.
  * Never blocks, never allocates.
+ *
+ * Re-creates spdk_accel_task_complete().
  */
 WEIR_API void weir_job_end(struct weir_job *job, uint64_t bytes, int64_t res,
 			   int32_t code);

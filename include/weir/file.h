@@ -78,6 +78,8 @@ WEIR_API int weir_readv(struct weir_reactor *r, struct weir_op *op, int fd,
  *
  * Returns also
  *   -EMSGSIZE  @n is more than IOV_MAX (1024)
+ *
+ * Re-creates writev(2), as an operation.
  */
 WEIR_API int weir_writev(struct weir_reactor *r, struct weir_op *op, int fd,
 			 const struct iovec *iov, uint32_t n, uint64_t off);
@@ -163,6 +165,8 @@ WEIR_API int weir_unlink(struct weir_reactor *r, struct weir_op *op, int dirfd,
  * Completes with the bytes copied, less than @len only at the end of @src, or a
  * negative errno; -EXDEV or -EOPNOTSUPP where the kernel cannot, with nothing
  * copied.
+ *
+ * Re-creates copy_file_range(2), as an operation.
  */
 WEIR_API int weir_copy_range(struct weir_reactor *r, struct weir_op *op,
 			     int src, uint64_t src_off, int dst,

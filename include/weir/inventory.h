@@ -177,6 +177,8 @@ static inline int weir_inventory_get_by_data(struct weir_buf **ret,
  *
  * Call on the inventory's reactor, holding @src.  Never blocks, never
  * allocates.
+ *
+ * Re-creates doca_buf_inventory_buf_dup().
  */
 WEIR_API int weir_inventory_dup(struct weir_buf **ret,
 				struct weir_inventory *inventory,
@@ -189,6 +191,9 @@ WEIR_API int weir_inventory_dup(struct weir_buf **ret,
  *   -EINVAL  .size is too small to hold even itself
  *
  * Call on the inventory's reactor.  Never blocks.
+ *
+ * Re-creates doca_buf_inventory_get_num_elements() and
+ * doca_buf_inventory_get_num_free_elements().
  */
 WEIR_API int weir_inventory_stats(const struct weir_inventory *inventory,
 				  struct weir_inventory_stats *ret);

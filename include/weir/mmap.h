@@ -281,6 +281,8 @@ WEIR_API int weir_mmap_rm_device(struct weir_mmap *mmap,
  *   -EPERM   it was started before, or is imported
  *
  * The owner's thread.
+ *
+ * Re-creates doca_mmap_set_max_num_devices().
  */
 WEIR_API int weir_mmap_set_max_devices(struct weir_mmap *mmap, uint32_t n);
 
@@ -288,6 +290,8 @@ WEIR_API int weir_mmap_set_max_devices(struct weir_mmap *mmap, uint32_t n);
  * How many devices can be added at most.
  *
  * Any thread.  Never blocks.
+ *
+ * Re-creates doca_mmap_get_max_num_devices().
  */
 WEIR_API uint32_t weir_mmap_max_devices(const struct weir_mmap *mmap);
 
@@ -307,6 +311,8 @@ WEIR_API uint32_t weir_mmap_num_devices(const struct weir_mmap *mmap);
  *   -EPERM   it is imported
  *
  * The owner's thread.
+ *
+ * Re-creates doca_mmap_set_free_cb().
  */
 WEIR_API int weir_mmap_set_free_cb(struct weir_mmap *mmap,
 				   weir_mmap_free_fn *fn, void *arg);
@@ -319,6 +325,8 @@ WEIR_API int weir_mmap_set_free_cb(struct weir_mmap *mmap,
  *   -EPERM   it is imported
  *
  * The owner's thread.
+ *
+ * Re-creates doca_mmap_set_user_data().
  */
 WEIR_API int weir_mmap_set_user_data(struct weir_mmap *mmap, void *data);
 
@@ -326,6 +334,8 @@ WEIR_API int weir_mmap_set_user_data(struct weir_mmap *mmap, void *data);
  * What weir_mmap_set_user_data() has kept; NULL before.
  *
  * Any thread.  Never blocks.
+ *
+ * Re-creates doca_mmap_get_user_data().
  */
 WEIR_API void *weir_mmap_user_data(const struct weir_mmap *mmap);
 
@@ -440,6 +450,8 @@ WEIR_API struct weir_domain *weir_mmap_domain(const struct weir_mmap *mmap);
  * Whether @mmap is exported now: 1 or 0.
  *
  * The owner's thread.  Never blocks.
+ *
+ * Re-creates doca_mmap_get_exported().
  */
 WEIR_API int weir_mmap_is_exported(const struct weir_mmap *mmap);
 
@@ -447,6 +459,8 @@ WEIR_API int weir_mmap_is_exported(const struct weir_mmap *mmap);
  * Whether @mmap is another process's, imported: 1 or 0.
  *
  * Any thread.  Never blocks.
+ *
+ * Re-creates doca_mmap_get_from_export().
  */
 WEIR_API int weir_mmap_is_imported(const struct weir_mmap *mmap);
 
@@ -455,6 +469,8 @@ WEIR_API int weir_mmap_is_imported(const struct weir_mmap *mmap);
  * bufs, it may be old when it is returned.
  *
  * Any thread.
+ *
+ * Re-creates doca_mmap_get_num_bufs().
  */
 WEIR_API uint64_t weir_mmap_num_bufs(const struct weir_mmap *mmap);
 

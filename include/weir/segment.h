@@ -88,6 +88,8 @@ WEIR_API int weir_segment_walk(weir_segment_fn *fn, void *arg);
  *   -ENOENT  there is no such list
  *
  * Any thread, callbacks too.
+ *
+ * Re-creates rte_memseg_list_walk().
  */
 WEIR_API int weir_segment_walk_list(uint64_t list, weir_segment_fn *fn,
 				    void *arg);
@@ -400,6 +402,8 @@ WEIR_API int weir_segment_clean(uint64_t list);
  * Any thread, callbacks too.  Takes as long as faulting it in, and, if
  * something is locked already, as the kernel takes to look at all memory of
  * the process.
+ *
+ * Re-creates mlock(2).
  */
 WEIR_API int weir_segment_lock(uint64_t list);
 
@@ -412,6 +416,8 @@ WEIR_API int weir_segment_lock(uint64_t list);
  *   -ENOENT  there is no such list
  *
  * Any thread, callbacks too.
+ *
+ * Re-creates munlock(2).
  */
 WEIR_API int weir_segment_unlock(uint64_t list);
 

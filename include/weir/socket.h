@@ -152,6 +152,8 @@ WEIR_API int weir_sendv(struct weir_reactor *r, struct weir_op *op, int fd,
  * socket, an address.  A single transfer: it may be short.
  *
  * Completes with the bytes sent, or a negative errno of sendmsg(2).
+ *
+ * Re-creates sendmsg(2), as an operation.
  */
 WEIR_API int weir_sendmsg(struct weir_reactor *r, struct weir_op *op, int fd,
 			  const struct msghdr *msg, uint32_t flags);
@@ -161,6 +163,8 @@ WEIR_API int weir_sendmsg(struct weir_reactor *r, struct weir_op *op, int fd,
  * come with it are close-on-exec.
  *
  * Completes with the bytes received and @msg filled in, or a negative errno.
+ *
+ * Re-creates recvmsg(2), as an operation.
  */
 WEIR_API int weir_recvmsg(struct weir_reactor *r, struct weir_op *op, int fd,
 			  struct msghdr *msg, uint32_t flags);

@@ -65,6 +65,8 @@ WEIR_API void weir_timer_stop(struct weir_timer *timer);
  * not.
  *
  * Call on the timer's reactor.  Never blocks.
+ *
+ * Re-creates uv_is_active() of a timer.
  */
 WEIR_API int weir_timer_is_set(const struct weir_timer *timer);
 

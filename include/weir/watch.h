@@ -71,6 +71,8 @@ WEIR_API int weir_watch_create(struct weir_watch **ret, struct weir_reactor *r,
  *   -ESHUTDOWN  the reactor is stopping
  *
  * Call on the watch's reactor.  Never allocates.
+ *
+ * Re-creates uv_poll_start() of a handle that is polled.
  */
 WEIR_API int weir_watch_set(struct weir_watch *watch, uint32_t events);
 
@@ -111,6 +113,8 @@ WEIR_API void weir_event_signal(struct weir_event *event);
  * library that signals by writing to a descriptor.  It is @event's.
  *
  * Any thread.  Never blocks.
+ *
+ * Re-creates the eventfd(2) of a uv_async_t.
  */
 WEIR_API int weir_event_fd(const struct weir_event *event);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Exports: the page with the generation, the descriptor, revocation. */
 
 #include <errno.h>
 #include <fcntl.h>

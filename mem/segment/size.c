@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* What the machine tells of its memory: pages, nodes, limits. */
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The backend over libev: descriptors, create, reap, wait, wake, and its table.
+ */
 
 #include <poll.h>
 #include <stdio.h>

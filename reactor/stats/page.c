@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The page of this process: its place, a page of another, made and taken away.
+ */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -184,7 +187,7 @@ static int pid_owner(int64_t pid, uid_t *ret)
 
 /* What readers call: a page is found, read, and asked. */
 
-#define CALL "weir_stats_open"
+#define OPEN "weir_stats_open"
 
 static int check_page(int fd, uid_t uid, const char *call)
 {
@@ -229,10 +232,10 @@ int stats_open_fd(struct weir_stats **ret, int fd)
 
 	if (!s) {
 		close(fd);
-		return why(-ENOMEM, CALL ": no memory");
+		return why(-ENOMEM, OPEN ": no memory");
 	}
 	s->fd = fd;
-	err = snapshot_read(&s->now, fd, CALL);
+	err = snapshot_read(&s->now, fd, OPEN);
 	if (err) {
 		weir_stats_close(s);
 		return err;
@@ -262,7 +265,7 @@ static bool is_of(const struct stats_header *h, int64_t pid)
 static int open_page(struct weir_stats **ret, int dir, const char *name,
 		     int64_t pid, uid_t uid)
 {
-	int fd = page_open(dir, name, uid, CALL), err;
+	int fd = page_open(dir, name, uid, OPEN), err;
 
 	if (fd < 0)
 		return fd;
@@ -281,14 +284,14 @@ static int open_in(struct weir_stats **ret, const char *path, int64_t pid,
 	char name[PAGE_NAME_MAX];
 	int dir, err;
 
-	dir = place_open(path, false, uid, CALL);
+	dir = place_open(path, false, uid, OPEN);
 	if (dir < 0)
 		return dir;
 	page_name(name, pid, own_pid_ns());
 	err = open_page(&s, dir, name, pid, uid);
 	if (err == -ESTALE) {
 		unlinkat(dir, name, 0);
-		err = why(-ESRCH, CALL ": process %lld has ended",
+		err = why(-ESRCH, OPEN ": process %lld has ended",
 			  (long long)pid);
 	}
 	close(dir);
@@ -302,10 +305,10 @@ static int refuse_none(int64_t pid)
 	uint64_t ns = pid_ns_of(pid);
 
 	if (ns && ns != own_pid_ns())
-		return why(-ENOENT, CALL ": process %lld is in another pid "
+		return why(-ENOENT, OPEN ": process %lld is in another pid "
 			   "namespace; look at it from inside its container",
 			   (long long)pid);
-	return why(-ENOENT, CALL ": process %lld has no page; start it with "
+	return why(-ENOENT, OPEN ": process %lld has no page; start it with "
 		   "WEIR_STATS=1, or have it call weir_stats_publish()",
 		   (long long)pid);
 }
@@ -332,7 +335,7 @@ int weir_stats_open(struct weir_stats **ret, int64_t pid)
 	int err = pid_owner(pid, &uid);
 
 	if (!err && uid != geteuid() && geteuid())
-		return why(-EACCES, CALL ": process %lld is user %u's; ask as "
+		return why(-EACCES, OPEN ": process %lld is user %u's; ask as "
 			   "that user, or as root", (long long)pid,
 			   (unsigned int)uid);
 	if (!err)
@@ -340,7 +343,7 @@ int weir_stats_open(struct weir_stats **ret, int64_t pid)
 	/* It may have left a page: then that is removed. */
 	if (open_somewhere(ret, pid, uid) == 0)
 		weir_stats_close(*ret);
-	return why(-ESRCH, CALL ": there is no process %lld", (long long)pid);
+	return why(-ESRCH, OPEN ": there is no process %lld", (long long)pid);
 }
 
 int weir_stats_read(struct weir_stats *s)
@@ -383,7 +386,7 @@ void snapshot_info(const struct snapshot *snap, struct weir_stats_info *ret)
  * readers never see one that is half made.
  */
 
-#define CALL_PAGE "weir_stats_publish"
+#define PUBLISH "weir_stats_publish"
 #define CHUNK UINT64_C(65536)	/* What a page grows by. */
 
 /* Where its tables are; the header may become larger. */
@@ -465,7 +468,7 @@ static int check_limit(void)
 	struct rlimit lim;
 
 	if (!getrlimit(RLIMIT_FSIZE, &lim) && lim.rlim_cur < STATS_SIZE_MAX)
-		return why(-EFBIG, CALL_PAGE ": ulimit -f is %llu KiB, this needs "
+		return why(-EFBIG, PUBLISH ": ulimit -f is %llu KiB, this needs "
 			   "%llu KiB", (unsigned long long)lim.rlim_cur >> 10,
 			   (unsigned long long)STATS_SIZE_MAX >> 10);
 	return 0;
@@ -476,18 +479,18 @@ static int map_file(int fd)
 	void *at;
 
 	if (fault("stats file") || ftruncate(fd, (off_t)STATS_SIZE_MAX))
-		return why(-ENOSPC, CALL_PAGE ": no capacity for the page");
+		return why(-ENOSPC, PUBLISH ": no capacity for the page");
 	at = mmap(NULL, STATS_SIZE_MAX, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 		  0);
 	if (at == MAP_FAILED)
-		return why(-ENOMEM, CALL_PAGE ": mmap: %s", strerror(errno));
+		return why(-ENOMEM, PUBLISH ": mmap: %s", strerror(errno));
 	page.fd = fd;
 	page.allocated = 0;
 	page.last_id = 0;
 	if (!page_has_capacity(RECORDS_AT)) {
 		munmap(at, STATS_SIZE_MAX);
 		page.fd = -1;
-		return why(-ENOSPC, CALL_PAGE ": no capacity for the page");
+		return why(-ENOSPC, PUBLISH ": no capacity for the page");
 	}
 	page.header = at;
 	return 0;
@@ -498,13 +501,13 @@ static int fill_file(int dir, const char *hidden, const char *name, int fd)
 	int err;
 
 	if (flock(fd, LOCK_EX | LOCK_NB))
-		return why(-errno, CALL_PAGE ": flock: %s", strerror(errno));
+		return why(-errno, PUBLISH ": flock: %s", strerror(errno));
 	err = map_file(fd);
 	if (err)
 		return err;
 	fill_header(page.header);
 	if (renameat(dir, hidden, dir, name)) {
-		err = why(-errno, CALL_PAGE ": rename: %s", strerror(errno));
+		err = why(-errno, PUBLISH ": rename: %s", strerror(errno));
 		munmap(page.header, STATS_SIZE_MAX);
 		page.header = NULL;
 		page.fd = -1;
@@ -524,7 +527,7 @@ static int make_file(int dir)
 	fd = openat(dir, hidden,
 		    O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return why(-errno, CALL_PAGE ": %s: %s", hidden, strerror(errno));
+		return why(-errno, PUBLISH ": %s: %s", hidden, strerror(errno));
 	err = fill_file(dir, hidden, name, fd);
 	if (err) {
 		unlinkat(dir, hidden, 0);
@@ -539,7 +542,7 @@ static int publish_in(const char *path)
 {
 	int dir, err;
 
-	dir = place_open(path, true, geteuid(), CALL_PAGE);
+	dir = place_open(path, true, geteuid(), PUBLISH);
 	if (dir < 0)
 		return dir;
 	stats_sweep(dir);
@@ -581,7 +584,7 @@ int weir_stats_publish(const char *dir)
 	int err;
 
 	if (dir && (*dir != '/' || strlen(dir) >= PLACE_MAX))
-		return why(-EINVAL, CALL_PAGE ": '%s' is no absolute path, or too "
+		return why(-EINVAL, PUBLISH ": '%s' is no absolute path, or too "
 			   "long", dir);
 	pthread_mutex_lock(&page.lock);
 	err = publish(dir);

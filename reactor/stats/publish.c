@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is on the page: records, latencies, a reactor's own sections, and when
+ * they are written.
+ */
 
 #include <sched.h>
 #include <stdio.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A ring: registered files and buffers, its flags, what the kernel has of it,
+ * and its end.
+ */
 
 #include <errno.h>
 #include <fcntl.h>

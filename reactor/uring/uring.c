@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Operations to the kernel, cancelled, and back; flush, wait, wake; the table
+ * of the backend.
+ */
 
 #include <poll.h>
 #include <time.h>

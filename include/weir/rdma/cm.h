@@ -43,6 +43,8 @@ typedef void weir_cm_fn(struct weir_cm *cm, const struct rdma_cm_event *event,
  * or what else librdmacm answers.
  *
  * Call on @r's thread.
+ *
+ * Re-creates rdma_create_event_channel().
  */
 WEIR_API int weir_cm_create(struct weir_cm **ret, struct weir_reactor *r,
 			    weir_cm_fn *fn, void *arg);
@@ -60,6 +62,8 @@ WEIR_API struct rdma_event_channel *weir_cm_events(const struct weir_cm *cm);
  * destroyed before.  NULL is allowed.
  *
  * Call on its reactor.
+ *
+ * Re-creates rdma_destroy_event_channel().
  */
 WEIR_API void weir_cm_destroy(struct weir_cm *cm);
 

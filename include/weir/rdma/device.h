@@ -46,6 +46,8 @@ WEIR_API struct ibv_context *weir_device_verbs(const struct weir_device *dev);
  *   -EMSGSIZE    it does not fit; 64 bytes are enough
  *
  * Any thread.  Never blocks.
+ *
+ * Re-creates doca_devinfo_get_ibdev_name().
  */
 WEIR_API int weir_devinfo_ibdev(const struct weir_devinfo *info, char *buf,
 				size_t size);
@@ -71,6 +73,8 @@ WEIR_API int weir_devinfo_pci(const struct weir_devinfo *info, char *buf,
  *   -EOPNOTSUPP  it is no RDMA device, or is on no PCI bus
  *
  * Any thread.  A system call.
+ *
+ * Re-creates doca_devinfo_is_equal_pci_addr().
  */
 WEIR_API int weir_devinfo_is_pci(const struct weir_devinfo *info,
 				 const char *addr);

@@ -44,6 +44,8 @@ typedef void weir_verbs_event_fn(struct weir_verbs_event *source,
  *   -ESHUTDOWN   @r is stopping
  *
  * Call on @r's thread.
+ *
+ * Re-creates ibv_get_async_event(), in the loop.
  */
 WEIR_API int weir_verbs_event_create(struct weir_verbs_event **ret,
 				     struct weir_reactor *r,

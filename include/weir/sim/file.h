@@ -29,8 +29,8 @@
  *   kept or not, never half of it.  A sync of the file says nothing of its
  *   name.
  *
- * What goes wrong beside the faults of <weir/sim/world.h>: a disk is full, at a byte
- * (weir_sim_space()); sectors are bad (weir_sim_bad_sectors()).  If a sync
+ * What goes wrong beside the faults of <weir/sim/world.h>: a disk is full, at a
+ * byte (weir_sim_space()); sectors are bad (weir_sim_bad_sectors()).  If a sync
  * fails, for an error that is drawn or a bad sector, it is as on Linux: what
  * was written since the last one has come to the medium or not, by chance, the
  * cache still shows it, each descriptor that was open is told of it once,
@@ -125,6 +125,8 @@ WEIR_API ssize_t weir_sim_pread(int fd, void *buf, size_t len, uint64_t off);
  *   or what weir_write() completes with
  *
  * Call on the world's thread, callbacks included.
+ *
+ * Re-creates pwrite(2), on a descriptor of a world.
  */
 WEIR_API ssize_t weir_sim_pwrite(int fd, const void *buf, size_t len,
 				 uint64_t off);
@@ -140,6 +142,8 @@ WEIR_API ssize_t weir_sim_pwrite(int fd, const void *buf, size_t len,
  *   -EIO     its power was cut
  *
  * Call on the world's thread, callbacks included.
+ *
+ * Re-creates lseek(2), on a descriptor of a world.
  */
 WEIR_API int64_t weir_sim_lseek(int fd, int64_t off, int whence);
 
@@ -154,6 +158,8 @@ WEIR_API int64_t weir_sim_lseek(int fd, int64_t off, int whence);
  *   -ENOMEM  no memory
  *
  * Call on the world's thread, callbacks included.
+ *
+ * Re-creates ftruncate(2), on a descriptor of a world.
  */
 WEIR_API int weir_sim_ftruncate(int fd, uint64_t bytes);
 

@@ -108,6 +108,8 @@ WEIR_API int weir_sim_listen(struct weir_sim *sim, int *ret_fd,
  *   or what weir_read() completes with
  *
  * Call on the world's thread.  Never blocks.
+ *
+ * Re-creates read(2), on a descriptor of a world.
  */
 WEIR_API ssize_t weir_sim_read(int fd, void *buf, size_t len);
 
@@ -121,6 +123,8 @@ WEIR_API ssize_t weir_sim_read(int fd, void *buf, size_t len);
  *   or what weir_write() completes with
  *
  * Call on the world's thread.  Never blocks.
+ *
+ * Re-creates write(2), on a descriptor of a world.
  */
 WEIR_API ssize_t weir_sim_write(int fd, const void *buf, size_t len);
 
@@ -138,6 +142,8 @@ WEIR_API ssize_t weir_sim_write(int fd, const void *buf, size_t len);
  *   -ECONNREFUSED  no socket listens there
  *
  * Call on the world's thread.  Never blocks.
+ *
+ * Re-creates connect(2), on a descriptor of a world.
  */
 WEIR_API int weir_sim_connect(int fd, const struct sockaddr *addr,
 			      socklen_t len);
@@ -154,6 +160,8 @@ WEIR_API int weir_sim_connect(int fd, const struct sockaddr *addr,
  *   -ENOMEM  no memory
  *
  * Call on the world's thread.  Never blocks.
+ *
+ * Re-creates accept(2), on a descriptor of a world.
  */
 WEIR_API int weir_sim_accept(int fd);
 
@@ -168,6 +176,8 @@ WEIR_API int weir_sim_accept(int fd);
  *   -ENOTCONN  it is not connected
  *
  * Call on the world's thread.  Never blocks.
+ *
+ * Re-creates shutdown(2), on a descriptor of a world.
  */
 WEIR_API int weir_sim_shutdown(int fd, int how);
 
@@ -178,6 +188,8 @@ WEIR_API int weir_sim_shutdown(int fd, int how);
  *   -EBADF  it is not open
  *
  * Call on the world's thread.  Never blocks.
+ *
+ * Re-creates close(2), on a descriptor of a world.
  */
 WEIR_API int weir_sim_close(int fd);
 
