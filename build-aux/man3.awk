@@ -350,7 +350,7 @@ function lower(s)
 	return s
 }
 
-function head(file, p, first,    name)
+function head(file, p, first,    name, lib)
 {
 	name = page_name[p]
 	printf ".\\\" Made by man3.awk from <%s>.\n", page_header[p] >file
@@ -359,7 +359,8 @@ function head(file, p, first,    name)
 	first = lower(first)
 	gsub(/[@*]/, "", first)
 	printf ".SH NAME\n%s \\- %s\n", name, escape(first) >file
-	printf ".SH LIBRARY\nweir (libweir, \\-lweir)\n" >file
+	lib = "weir" library_of(page_header[p])
+	printf ".SH LIBRARY\n%s (lib%s, \\-l%s)\n", lib, lib, lib >file
 }
 
 function synopsis(file, p,    d, pre)
@@ -478,6 +479,14 @@ function see_also(file, p,    name, n, i, s, max)
 		if (name[i] != page_name[p])
 			s = s ".BR " name[i] " (3),\n"
 	printf ".SH SEE ALSO\n%s.BR weir (7)\n", s >file
+}
+
+# What the library of a header has behind its name.
+function library_of(header)
+{
+	if (header ~ /^weir\/(rdma\/|conn\.h|message\.h|srq\.h)/)
+		return "\\-rdma"
+	return header ~ /^weir\/sim\// ? "\\-sim" : ""
 }
 
 # Several paragraphs to roff.

@@ -17,13 +17,18 @@ static const struct engine_kind *kinds[WEIR_ENGINES_MAX / 2] = {
 	[ENGINE_PROCESS] = &engine_process,
 	[ENGINE_DOMAIN] = &engine_domain,
 };
-static uint32_t n_kinds = N_SHIPPED;
+static atomic_uint n_kinds = N_SHIPPED;	/* Whose kinds are set. */
 
+/* A library may be loaded while other threads make contexts; two are not loaded
+ * at the same time, as the loader has a lock. */
 uint32_t engine_kind_add(const struct engine_kind *kind)
 {
-	check(n_kinds < WEIR_ENGINES_MAX / 2);
-	kinds[n_kinds] = kind;
-	return n_kinds++;
+	uint32_t place = atomic_load(&n_kinds);
+
+	check(place < WEIR_ENGINES_MAX / 2);
+	kinds[place] = kind;
+	atomic_store(&n_kinds, place + 1);
+	return place;
 }
 
 static void engine_init(struct engine *e, const struct engine_kind *kind,
@@ -39,7 +44,7 @@ void engines_init(struct weir_dma *dma)
 {
 	uint32_t i;
 
-	dma->n_own = n_kinds;
+	dma->n_own = atomic_load(&n_kinds);
 	for (i = 0; i < dma->n_own; i++)
 		engine_init(&dma->engines[i], kinds[i], dma);
 	engine_init(&dma->bounce, &engine_bounce, dma);
