@@ -8,7 +8,7 @@
  * An ordinary store first reads the line that it writes to.  Where nobody will
  * find the destination in the cache anyway, stores that go past it spare memory
  * a third of the work, and leave in the cache what was there.  On less than the
- * cache holds they are slower than memcpy(), and whoever looks at the
+ * cache holds they are slower than memcpy(), and a reader of the
  * destination next waits for memory: hence copy_stream_min().
  *
  * Any thread.  Nothing fails, allocates or blocks.

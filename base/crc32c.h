@@ -29,8 +29,8 @@ uint32_t crc32c(uint32_t crc, const void *p, size_t len);
  * the cache.  Nothing is read back from @dst, which may thus be memory that is
  * slow to read, such as a device's.
  *
- * A @src that somebody changes meanwhile can give a CRC that does not belong
- * to the copy.  That is a mismatch for whoever checks later, never a crash.
+ * A @src that is changed meanwhile can give a CRC that does not belong
+ * to the copy.  A later check then finds a mismatch; it is never a crash.
  */
 uint32_t crc32c_copy(uint32_t crc, void *dst, const void *src, size_t len);
 

@@ -3,7 +3,7 @@
 #define WEIR_BASE_OWN_H
 
 /*
- * Who owns a buffer, told to ASan, TSan and valgrind.
+ * The owner of a buffer, as ASan, TSan and valgrind know it.
  *
  * These tools do not see what the kernel does on behalf of io_uring. By
  * themselves they miss a buffer that the program touches or frees while the
@@ -86,7 +86,7 @@ void own_acquire(void *token);
 /* Whether we run under valgrind, whose 3.19 cannot wait in a ring. */
 int own_on_valgrind(void) PROVIDER_API(own_on_valgrind);
 
-/* Whether anybody listens to us; on the hot path, ask this first. */
+/* Whether one of these tools runs; on the hot path, ask this first. */
 #if defined(OWN_ASAN) || defined(OWN_TSAN) || defined(WEIR_DEBUG)
 #define own_heard() 1
 #else

@@ -4,7 +4,7 @@
 
 /*
  * Static probes, for perf, bpftrace and SystemTap to look at a program that
- * runs.  One that nobody looks at is an instruction that does nothing.
+ * runs.  One that is not traced is an instruction that does nothing.
  *
  *	bpftrace -e 'usdt:libweir.so:weir:job_done { @[arg1] = count(); }'
  */

@@ -29,7 +29,7 @@ static inline struct bounce *bounce_of(struct weir_job *job)
 	return (struct bounce *)(void *)job_priv(job)->area;
 }
 
-/* Who moves the @i-th operand beside; NULL: it is not foreign. */
+/* The engine that moves the @i-th extra operand; NULL: it is not foreign. */
 static inline struct engine *bounce_extra(struct weir_job *job, uint32_t i)
 {
 	uint8_t n = bounce_of(job)->more[i];

@@ -116,7 +116,7 @@ static inline bool kind_is_atomic(uint32_t kind)
  * -EMSGSIZE or -EINVAL. */
 int atomic_check(const struct weir_job *job, uint64_t total);
 
-/* Why it would be none although somebody could do it, or NULL. */
+/* Why it would not be atomic although an engine could do it, or NULL. */
 const char *atomic_refuse(const struct weir_job *job);
 
 /* Do it, on the word at @p of this process.  Returns what that was. */
@@ -243,7 +243,7 @@ struct job_queue {
 /* Changes of state that may wait to be told. */
 #define DMA_ARROWS 16
 
-/* Who waits for a context to have capacity for one more job. */
+/* A waiter for capacity of a context for one more job. */
 struct dma_capacity {
 	struct dma_capacity *next;
 	struct dma_capacity **pprev; /* NULL: does not wait. */
@@ -313,7 +313,7 @@ struct weir_dma {
 	struct weir_op state_op;
 	uint8_t arrows[DMA_ARROWS];	/* States; the first was told. */
 	uint32_t n_arrows;
-	/* Who waits for capacity, first come first served; see capacity.c. */
+	/* Waiters for capacity, first come first served; see capacity.c. */
 	struct dma_capacity *capacity;
 	struct dma_capacity **capacity_last;
 	struct weir_op capacity_tick;
@@ -373,7 +373,7 @@ bool job_is_stale(const struct weir_job *job);
 void extra_cursor(const struct weir_job *job, uint32_t i, uint64_t skip,
 		  struct cursor *c);
 
-/* dma-state.c: the context goes to @state, and who wants to know is told. */
+/* dma-state.c: the context goes to @state; its state callback is due. */
 void dma_set_state(struct weir_dma *dma, uint32_t state);
 void state_init(struct weir_dma *dma);
 
@@ -441,7 +441,7 @@ static inline bool capacity_none(const struct weir_dma *dma)
 void capacity_wait(struct weir_dma *dma, struct dma_capacity *capacity);
 void capacity_wait_no_more(struct weir_dma *dma, struct dma_capacity *capacity);
 
-/* A job has left, and somebody waits. */
+/* A job has left, and there are waiters. */
 void capacity_made(struct weir_dma *dma);
 
 /* flow/chain-hop.c: its part of @dma, which hangs on its reactor. */

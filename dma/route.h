@@ -21,7 +21,7 @@ struct answers {
 
 struct plan {
 	uint32_t route;			/* WEIR_ROUTE_; 0: none. */
-	struct engine *engine;		/* Who has the job. */
+	struct engine *engine;		/* That has the job. */
 	struct answers direct;
 	struct answers pull;		/* Of a bounce; not asked: not needed. */
 	struct answers push;
@@ -72,10 +72,11 @@ int job_refuse(int err);
 int job_check(const struct weir_dma *dma, const struct weir_job *job,
 	      struct job_shape *s);
 
-/* Whether there is somebody to signal to. */
+/* Whether there is a peer to signal to. */
 bool job_may_signal(const struct weir_job *job);
 
-/* The plan of @job for a start, which needs no reasons.  @s has all but that. */
+/* The plan of @job for a start, which needs no reasons.  @s has all but that.
+ * */
 int job_plan_to_start(struct weir_dma *dma, const struct weir_job *job,
 		      struct job_shape *s);
 

@@ -48,7 +48,7 @@ struct weir_buf {
 	uint32_t slab;		/* Of a pool's: which piece of its class. */
 	atomic_uint puts;	/* By other threads, not yet taken off refs. */
 	struct weir_buf *behind; /* The next that travels back. */
-	_Atomic(const char *) tag; /* Who has it, as told; NULL: untold. */
+	_Atomic(const char *) tag; /* Its holder, as the user says; NULL: not said. */
 } __attribute__((aligned(64)));
 
 /*

@@ -8,7 +8,7 @@
  *
  * All calls of a class but list() are made for an open device, and only if the
  * device has the capability that the call needs: the capability is the one
- * truth, checked by who calls.  A class may leave out what none of its devices
+ * truth, checked by the caller.  A class may leave out what none of its devices
  * can.
  */
 

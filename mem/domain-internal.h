@@ -142,8 +142,8 @@ struct domain_file {
 	char id_mem[];
 };
 
-/* domain.c: 0, or -EBUSY with a message that begins with @call: somebody uses
- * @domain, or a walk is at it. */
+/* domain.c: 0, or -EBUSY with a message that begins with @call: @domain is in
+ * use, or a walk is at it. */
 int domain_may_destroy(const struct weir_domain *domain, const char *call)
 	PROVIDER_API(domain_may_destroy);
 
@@ -195,7 +195,7 @@ static inline struct domain_file *domain_to_file(struct weir_domain *domain)
 	return (struct domain_file *)domain;
 }
 
-/* A move, found to make sense, and who is to do it. */
+/* A move, found to make sense, and the function that does it. */
 struct domain_call {
 	struct weir_domain *domain;	/* Whose function it is. */
 	weir_domain_move_fn *fn;
@@ -213,7 +213,7 @@ int domain_move(struct weir_reactor *r, struct weir_op *op,
 
 /*
  * domain-process.c: whether @process still is, and so has been since it was
- * made a domain: as long as it is, its number is nobody else's.
+ * made a domain: as long as it is, no other process has its number.
  */
 bool process_lives(const struct domain_process *process);
 

@@ -3,7 +3,7 @@
 #define WEIR_MEM_SHARED_POOL_INTERNAL_H
 
 /*
- * Stores and pools: who has which buffer.
+ * Shared pools and pools: where each buffer is.
  *
  *	shared_pool_class --free--> bufs        pool_class --free list.free--> bufs
  *	  |   waiters of all pools          one per class and pool: its cache
@@ -22,7 +22,7 @@
  * The rules that keep a waiter from being forgotten:
  *
  *  1. While a class has waiters, nothing of it is free in the shared pool.
- *  2. Who makes the first waiter of a class sends a deferred call to all
+ *  2. The first waiter of a class sends a deferred call to all
  *  other pools
  *     that own any of it.  The deferred call gives what is cached to the
  *     waiters.
@@ -31,7 +31,7 @@
  *     puts into its cache before is given by the deferred call, and what
  *     comes after is seen.
  *
- * A pool without a shared pool has one of its own that nobody else knows; its
+ * A pool without a shared pool has one of its own that no other knows; its
  * lock is not taken, its cache has no bound, and it is never recalled.
  */
 
@@ -72,7 +72,7 @@ struct shared_pool_class {
 	struct weir_buf *free;
 	uint64_t n_free;
 	uint64_t total;
-	struct weir_op *first; /* Who waits, by next and pprev. */
+	struct weir_op *first; /* Waiters, by next and pprev. */
 	struct weir_op **last;
 	uint64_t recalls;
 	uint32_t n_slabs;
@@ -92,7 +92,7 @@ struct weir_shared_pool {
 	struct weir_op *counts; /* In flight; by next and pprev. */
 	uint32_t n_counts; /* Those, and what is returned of them. */
 	uint64_t count_seq; /* The last that was begun. */
-	struct stats_record *record; /* Written by who has the lock. */
+	struct stats_record *record; /* Written under the lock. */
 	struct shared_pool_class classes[]; /* From small to large. */
 };
 
@@ -212,7 +212,7 @@ void shared_pool_take_in(struct shared_pool_class *cls, uint32_t slab);
  * here before; then the cache is as it was, or smaller. */
 bool shared_pool_refill(struct pool_class *pc, uint64_t n);
 
-/* The cache is too large, or somebody waits: give. */
+/* The cache is too large, or there are waiters: give. */
 void shared_pool_give(struct pool_class *pc);
 
 /* Wait: 0, with the operation begun and in the queue, or served at once; or
@@ -250,7 +250,7 @@ void shared_pool_wait_end(struct weir_op *op)
 /* @pool's deferred call: note what it has, for the counts in flight. */
 void shared_pool_visit(struct weir_pool *pool);
 
-/* End the counts that wait for nobody any more; @r: whose thread this is. */
+/* End the counts that wait for no visit any more; @r: of this thread. */
 void shared_pool_settle_counts(struct weir_shared_pool *shared_pool,
 			       struct weir_reactor *r);
 
@@ -260,7 +260,7 @@ void pool_add_up(const struct weir_pool *pool, struct weir_pool_stats *stats);
 /* shared-pool.c: they are on the page, if there is one; or no more. */
 void pool_publish(struct weir_pool *pool);
 
-/* pool.c: who has what is out. */
+/* pool.c: the holders of what is out. */
 struct tags;
 
 /* A pipeline of the pool's reactor takes its bufs here; or no more. */

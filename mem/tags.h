@@ -2,7 +2,7 @@
 #ifndef WEIR_MEM_TAGS_H
 #define WEIR_MEM_TAGS_H
 
-/* Who has the bufs that are out: a count for each tag, and a text of it. */
+/* The holders of the bufs that are out: a count and a text for each tag. */
 
 #include "mem/buf-internal.h"
 
@@ -19,7 +19,7 @@ struct tags {
 /* Count @buf, which is out. */
 void tags_add(struct tags *tags, const struct weir_buf *buf);
 
-/* Who has most comes first. */
+/* The one that has most comes first. */
 void tags_sort(struct tags *tags);
 
 /* " (3 by reader, 1 untagged)", or nothing if no buf has a tag. */

@@ -15,7 +15,7 @@
  *
  * A connection has an id of rdma_cm's from the start of a connect or from the
  * request on, and a QP from where the device is known; neither is ever used for
- * a second connection.  Whoever posts work counts it (conn_begin(),
+ * a second connection.  Code that posts work counts it (conn_begin(),
  * conn_end()): a connection is over when it has ended and the count is 0, so
  * nothing refers to a QP that is gone.
  */
@@ -98,7 +98,7 @@ enum conn_news {
 	CONN_NEWS_QP = 1,	/* It may have failed. */
 	CONN_NEWS_DEVICE = 2,	/* The device has. */
 	CONN_NEWS_DATA = 4,	/* The peer sends already. */
-	CONN_NEWS_FLOOD = 8,	/* More than somebody wants to hear. */
+	CONN_NEWS_FLOOD = 8,	/* More than the queue of messages holds. */
 };
 
 /*
@@ -215,12 +215,12 @@ static inline int conn_begin(struct weir_conn *c)
 	return 0;
 }
 
-/* It has ended, or was not posted after all.  Calls nobody. */
+/* It has ended, or was not posted after all.  Makes no callback. */
 void conn_end(struct weir_conn *c);
 
 /*
  * A completion says that the QP has failed: the connection ends with @err, once
- * nothing is posted any more.  Calls nobody.
+ * nothing is posted any more.  Makes no callback.
  */
 void conn_fail(struct weir_conn *c, int err);
 
@@ -320,7 +320,7 @@ void conn_device_ref_add(struct conn_device_ref *device_ref,
  * Returns whether; then @c may be gone. */
 bool conn_tell_message(struct weir_conn *c);
 
-/* Nobody will hear of those that wait. */
+/* Those that wait get no callback. */
 void conn_drop_messages(struct weir_conn *c);
 
 /* Whether what had come when it was closed is told; if not, the deferred call

@@ -3,7 +3,7 @@
 #define RDMA_DEVICE_H
 
 /*
- * What an open RDMA device is: for who makes QPs and the like in its protection
+ * An open RDMA device, for code that makes QPs and the like in its protection
  * domain.
  */
 
@@ -37,8 +37,8 @@ int mmap_mws_drop(struct mmap_device *md);
 extern const char *device_sysfs;
 
 /*
- * device-id.c: add the RDMA devices of /sys that @list does not have, as unusable
- * for @reason.  Returns 0 or -ENOMEM.
+ * device-id.c: add the RDMA devices of /sys that @list does not have, as
+ * unusable for @reason.  Returns 0 or -ENOMEM.
  */
 int device_rdma_rest(struct device_list *list, const char *reason);
 

@@ -49,7 +49,7 @@ struct verbs_wr {
 	struct verbs_queue *q;
 	struct weir_job *job;		/* Whose it is, or */
 	struct verbs_request *request;	/* that, */
-	struct weir_op *op;		/* or a message's.  All NULL: nobody's. */
+	struct weir_op *op;		/* or a message's.  All NULL: no op's. */
 	uint64_t seq;			/* How many were posted before it. */
 	uint32_t len;
 	struct ibv_send_wr send;
@@ -108,7 +108,7 @@ struct verbs_queue {
 	struct weir_job *writers, **writers_last; /* That wait, oldest first. */
 	uint64_t tickets;		/* Given to writers and messages. */
 	unsigned int turn;		/* Whose it is. */
-	struct weir_dma *dma;		/* Whose flush posts; NULL: nobody's. */
+	struct weir_dma *dma;		/* Its flush posts; NULL: none. */
 	struct verbs_queue *next, **pprev;
 	uint64_t *words;		/* What atomics fetch, by place; NULL: */
 	struct ibv_mr *words_mr;	/* there were none yet. */

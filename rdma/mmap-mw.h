@@ -3,9 +3,9 @@
 #define RDMA_MMAP_MW_H
 
 /*
- * Memory windows of type 2, for who has queue pairs: a part of an mmap and some
- * of its rights, behind a key that is good on one queue pair alone, and that a
- * work request makes and another one takes back.  Only where HAVE_VERBS is.
+ * Memory windows of type 2, for code that has queue pairs: a part of an mmap
+ * and some of its rights, behind a key that is good on one queue pair alone,
+ * and that a work request makes and another one takes back.
  *
  * A part that is not all of the mmap is registered by itself, so that a device
  * that does not look at the range of a window looks at that of the region.  Its

@@ -15,7 +15,7 @@
  *	verbs_fd_init()           verbs_fd_close()
  *	              OPEN -----------------------> CLOSED --> freed
  *
- * It is freed when the kernel has no request of it and nobody is inside
+ * It is freed when the kernel has no request of it and no call is inside
  * verbs_fd_get() and verbs_fd_put(): a callback may close what called it.
  */
 
@@ -54,7 +54,7 @@ int verbs_fd_init(struct verbs_fd *vfd, struct weir_reactor *r,
 /* Any thread that holds what verbs_fd_close() comes after. */
 void verbs_fd_send(struct verbs_fd *vfd);
 
-/* @fd may be closed at once.  Nobody sends any more. */
+/* @fd may be closed at once.  No thread sends any more. */
 void verbs_fd_close(struct verbs_fd *vfd);
 
 static inline void verbs_fd_get(struct verbs_fd *vfd)

@@ -68,7 +68,7 @@ struct backend {
 	/*
 	 * Reactors of this backend share nothing with the kernel, other
 	 * processes or other threads: no descriptor of the system can be
-	 * watched, no thread started, and whoever blocks blocks all of them.
+	 * watched, no thread started, and a call that blocks stops all of them.
 	 */
 	bool isolated;
 

@@ -6,8 +6,8 @@
  * I/O operations: how their parameters lie in op->u.io, how a short step is
  * continued, and how they run as blocking calls.
  *
- * io-kinds.h has the kinds and their parameters.  io.done counts the bytes of the
- * steps so far; io.seg and io.seg_off say where in the iovecs the next step
+ * io-kinds.h has the kinds and their parameters.  io.done counts the bytes of
+ * the steps so far; io.seg and io.seg_off say where in the iovecs the next step
  * begins.
  */
 
@@ -124,8 +124,8 @@ void io_use(const struct io_step *step);
 
 /*
  * Make @fd non-blocking for one call.  The flag is the open file's, so others
- * who share it see it for a moment; sockets are hardly ever shared, and the
- * alternative is a loop that hangs in accept() when another took the
+ * processes that share it see it for a moment; sockets are hardly ever shared,
+ * and the alternative is a loop that hangs in accept() when another took the
  * connection, or for minutes in connect().  Returns the flags to restore, or a
  * negative errno.
  */

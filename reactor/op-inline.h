@@ -233,9 +233,9 @@ static inline void op_finish(struct weir_op *op, int64_t res)
 }
 
 /*
- * READY -> IDLE without a callback, for who owns @op and has just started it:
- * if it has ended in its start, and nothing else has since.  @last is what
- * r->ready_last was before the start.
+ * READY -> IDLE without a callback, for the owner of @op, which has just
+ * started it: if it has ended in its start, and nothing else has since.  @last
+ * is what r->ready_last was before the start.
  */
 static inline bool op_take_ended(struct weir_op *op, struct weir_op **last)
 {

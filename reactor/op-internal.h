@@ -36,7 +36,7 @@ enum op_state {
 };
 
 enum op_flag {
-	OP_CANCEL = 1,		/* Somebody asked for its end. */
+	OP_CANCEL = 1,		/* Its end was requested. */
 	OP_TIMED_OUT = 2,	/* And it was the deadline. */
 	OP_QUEUED = 4,		/* In a queue; op->next and op->pprev are it. */
 	OP_ENGAGED = 8,		/* The kernel or a worker has it. */
@@ -60,7 +60,7 @@ struct weir_op_class {
 	const char *name;	/* For messages: "read". */
 
 	/*
-	 * Somebody wants it to end early.  Called once at most, on the
+	 * It is to end early.  Called once at most, on the
 	 * reactor's thread, with OP_CANCEL set, while it is PENDING and not
 	 * between op_enter() and op_exit().  May
 	 * complete it with -ECANCELED at once, or see to it that it ends; or
@@ -107,7 +107,7 @@ struct weir_poll_hook_class {
 	 */
 	bool (*asleep)(struct weir_poll_hook *hook);
 
-	/* It is awake again: nobody else need look.  NULL: whatever. */
+	/* It is awake again: no other thread need look.  NULL: no matter. */
 	void (*awake)(struct weir_poll_hook *hook);
 };
 

@@ -78,7 +78,7 @@ enum attention {
 enum request {
 	REQUEST_STOP = 1,
 	REQUEST_BREAK = 2,
-	REQUEST_RECALL = 4,	/* Who waited for capacity does not any more. */
+	REQUEST_RECALL = 4,	/* A waiter for capacity does not wait any more. */
 };
 
 /*
@@ -240,7 +240,7 @@ void host_turn_begins(struct weir_reactor *r);
 void host_turn_ends(struct weir_reactor *r, bool more, uint64_t next_ns);
 
 /* object.c: a foreign loop cannot know otherwise; once until the next turn.  Not
- * inline: those who touch would have registers to save for it. */
+ * inline: callers of reactor_touch() would have registers to save for it. */
 void host_kick(struct weir_reactor *r) PROVIDER_API(host_kick);
 
 /* Something was started or changed: a host that waits outside must be told. */

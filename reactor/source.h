@@ -47,7 +47,7 @@ struct source {
 	 */
 	void (*deliver)(struct source *s, int64_t res, int rx_id);
 
-	/* Free the memory; called when nobody has it any more. */
+	/* Free the memory; called when nothing refers to it any more. */
 	void (*release)(struct source *s);
 
 	bool wanted;		/* By its owner; armed while the reactor runs. */

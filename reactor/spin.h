@@ -16,14 +16,14 @@
  *  - At 0 one of so many sleeps is a spin first, which may bring spinning back.
  *    Only of short ones, for before a long one it must fail, where what it
  *    takes to be woken, which may be much, does not count; and of ever fewer,
- *    as long as they fail, for two who share a CPU are woken soon, and can
+ *    as long as they fail, for two that share a CPU are woken soon, and can
  *    never meet anything.
  *  - Spinning on a CPU that others want takes from them what it hopes to gain.
  *    Others want it if we were put off it, and lost a good part of our time by
  *    that, twice in a row.  Then there is no spinning for a while, and if they
  *    still want it then, for twice as long.  To be put off for microseconds
  *    means nothing, nor to be put off for longer once: the kernel's own threads
- *    do the one, and whoever wakes up now and then the other.
+ *    do the one, and one that wakes up now and then the other.
  *
  * Numbers in, a number out: nothing here looks at a clock.
  */

@@ -40,7 +40,7 @@
 /*
  * Nine times 6 bits cover all 2^50 ticks of a 64-bit clock.  Five would do
  * for four hours, but then what is later needs a rule of its own; the upper
- * levels cost 2 KiB each that nobody touches.
+ * levels cost 2 KiB each that are not touched.
  */
 #define WHEEL_LEVELS 9
 

@@ -135,7 +135,7 @@ struct sim_files {
 struct file {
 	struct sim_fd f;	/* .flags: those of open() */
 	struct sim_files *files;
-	struct inode *inode;	/* NULL: a directory that nobody has made. */
+	struct inode *inode;	/* NULL: a directory that was not made. */
 	uint64_t pos;
 	uint32_t errors;	/* Failed syncs that it has heard of. */
 	char dir[];		/* A directory's name. */

@@ -3,7 +3,7 @@
 #define SIM_MEMORY_H
 
 /*
- * Memory of a simulated world that is somebody else's: what peers and cards
+ * Memory of a simulated world that is not this process's: what peers and cards
  * have in common.
  *
  *	memory.c  a list of all in a world; moves between it and ours

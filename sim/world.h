@@ -113,7 +113,7 @@ struct weir_sim {
 	bool running;		/* In weir_sim_run(). */
 	uint32_t depth;		/* In how many steps we are. */
 
-	struct sim_rng order;	/* Who is next. */
+	struct sim_rng order;	/* Which is next. */
 	struct sim_rng time;	/* How long it takes. */
 	struct sim_rng chance;	/* What devices draw: splits, what is torn. */
 	struct sim_rng user;	/* weir_sim_random() */
@@ -240,7 +240,7 @@ struct sim_fd_class {
 	uint64_t (*delay)(struct sim_fd *f, const struct weir_op *op);
 	/* Its number is gone. */
 	void (*closed)(struct sim_fd *f);
-	/* And nobody uses it any more: free it. */
+	/* And it is not used any more: free it. */
 	void (*release)(struct sim_fd *f);
 };
 

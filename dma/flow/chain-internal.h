@@ -43,10 +43,10 @@ struct step {
 	uint32_t n_waiting;	/* Dependencies that have not ended. */
 	bool unmet;		/* One of them has not ended as it should. */
 	bool last;		/* Waits for the end of others only. */
-	bool has_branch;	/* Somebody waits for its failure. */
+	bool has_branch;	/* A step waits for its failure. */
 	bool finally;		/* Runs whatever happens, after the others. */
 	uint8_t fused;		/* enum fused: its job does the next step's. */
-	struct dep *deps;	/* Who waits for it, in the order of adding. */
+	struct dep *deps;	/* Steps that wait for it, in order of adding. */
 	struct dep **deps_last;
 	struct step *next;	/* In the runnable list. */
 

@@ -10,13 +10,13 @@
  *	sync/watch.c   the thread that waits for other processes
  *	sync/remote.c  those of a peer, by RDMA
  *
- * Nobody misses a signal, because both sides do two things in opposite order,
- * sequentially consistent all four:
+ * No waiter misses a signal, because both sides do two things in opposite
+ * order, sequentially consistent all four:
  *
- *	signal: change the value, then look whether somebody waits
- *	wait:   say that somebody waits, then look at the value
+ *	signal: change the value, then look for waiters
+ *	wait:   register as a waiter, then look at the value
  *
- * For operations of this process "somebody waits" is .n_ops, and whoever
+ * For operations of this process the count of waiters is .n_ops, and whoever
  * signals finds those whose condition holds in .first and sends them back.
  * For threads that block, here and in other processes, it is word.waiting,
  * and they are woken, all, by the futex word.seq, to look for themselves.
@@ -24,7 +24,8 @@
  * .waiting is a flag and no count: a process that is killed while it waits
  * leaves it set, which costs one system call, where a count would be wrong for
  * good.  One that is killed between clearing it and waking leaves sleepers
- * behind: so in an mmap nobody sleeps longer than SYNC_HOOK_NS without looking.
+ * behind: so in an mmap no waiter sleeps longer than SYNC_HOOK_NS without
+ * looking.
  */
 
 #include <errno.h>
@@ -41,7 +42,7 @@ struct sync_watcher;
 struct weir_mmap;
 
 #define SYNC_HOOK_NS (250 * WEIR_MSEC) /* Between looks at the exporter. */
-#define SYNC_POLL_NS WEIR_MSEC		/* Between looks, if nobody tells. */
+#define SYNC_POLL_NS WEIR_MSEC		/* Between looks, without a signal. */
 #define SYNC_WATCHED_MAX 127		/* Of a watcher: futex_waitv() takes
 					 * 128, one of them its own. */
 #define SYNC_WATCHERS_MAX (WEIR_SYNC_WATCHED_MAX / SYNC_WATCHED_MAX)
@@ -53,7 +54,7 @@ struct weir_mmap;
 
 #define SYNC_FLAG_ALWAYS 1u	/* Waiters cannot say that they wait. */
 #define SYNC_FLAG_CLOSED 2u
-#define SYNC_FLAG_POLLED 4u	/* By devices, which wake nobody, */
+#define SYNC_FLAG_POLLED 4u	/* By devices, which wake no waiter, */
 #define SYNC_FLAG_APART 8u	/* and know nothing of processors' atomics. */
 
 /* As <weir/sync.h> has it; in an mmap others can write it at any time. */
@@ -76,7 +77,7 @@ struct weir_sync {
 	bool writable;
 	bool creator;
 	bool always;			/* Each signal wakes. */
-	bool polled;			/* Some signals wake nobody. */
+	bool polled;			/* Some signals wake no waiter. */
 	bool apart;			/* Those of processors might be lost. */
 	_Atomic uint32_t users;		/* Calls that signal, just now. */
 	_Atomic uint32_t n_blocked;	/* Threads. */
@@ -130,13 +131,13 @@ static inline bool sync_cond_holds(const struct sync_cond *c, uint64_t value)
 	}
 }
 
-/* 0, or -ESTALE: nobody will signal it any more. */
+/* 0, or -ESTALE: it will not be signalled any more. */
 int sync_over(const struct weir_sync *sync);
 
-/* The value has changed: tell who waits. */
+/* The value has changed: wake the waiters. */
 void sync_signalled(struct weir_sync *sync);
 
-/* Wake all who sleep on the word, without asking whether there are any. */
+/* Wake all that sleep on the word, without asking whether there are any. */
 void sync_wake_sleepers(struct weir_sync *sync);
 
 /*
@@ -146,7 +147,7 @@ void sync_wake_sleepers(struct weir_sync *sync);
 bool sync_serve(struct weir_sync *sync);
 
 /*
- * Say that somebody waits, if we may.  Returns whether signals will wake us;
+ * Register a waiter, if we may.  Returns whether signals will wake us;
  * if not, look again every SYNC_POLL_NS.
  */
 bool sync_announce(struct weir_sync *sync);
@@ -166,7 +167,7 @@ int sync_watch_join(struct weir_sync *sync, struct weir_reactor *r);
 /* Not any more. */
 void sync_watch_leave(struct weir_sync *sync);
 
-/* Somebody began to wait for @sync, which was not armed. */
+/* A wait for @sync has begun, which was not armed. */
 void sync_watch_kick(struct weir_sync *sync);
 
 /* Nanoseconds of CLOCK_MONOTONIC. */

@@ -5,7 +5,7 @@
 /*
  * Device memory: a piece of the memory on a network card.
  *
- * It is small (some hundred KiB, for all who use the card), near the wire, and
+ * It is small (some hundred KiB, for all users of the card), near the wire, and
  * not memory of this process: there is no pointer to it.  The program copies
  * to and from it in words of 4 bytes, and the card reads and writes it when it
  * is registered, which is done by making it the range of an mmap, see

@@ -76,7 +76,7 @@ WEIR_API struct weir_domain *weir_domain_hugepage(void);
  * of all is the system domain, the second that of huge pages.
  *
  * What is returned is held: it cannot be destroyed until it is given back, to
- * the next call as @prev, or to weir_domain_put() by who stops early.  So a
+ * the next call as @prev, or to weir_domain_put() to stop early.  So a
  * walk is safe whatever is created and destroyed meanwhile, by anybody:
  *
  *	for (d = weir_domain_next(NULL, id); d; d = weir_domain_next(d, id))
@@ -117,8 +117,8 @@ WEIR_API void weir_domain_put(struct weir_domain *domain);
  * If the domain cannot open one (there is no /proc, the rights have been given
  * up), or WEIR_DOMAIN_FILE_DIRECT_ONLY says that it shall not, what is not
  * aligned to .align is -EINVAL when the job starts, and weir_why() says why.
- * Whoever holds record locks of fcntl(2) on the file needs that flag, or a
- * .buffered_fd: closing any descriptor of the file gives such locks up.
+ * A process that holds record locks of fcntl(2) on the file needs that flag, or
+ * a .buffered_fd: closing any descriptor of the file gives such locks up.
  *
  * Returns 0 with *@ret set, to be freed by weir_domain_destroy(), or
  *   -EINVAL  @fd is a directory, or was opened with O_PATH, or for writing

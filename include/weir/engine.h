@@ -97,7 +97,7 @@ struct weir_engine_ops {
 	/*
 	 * No more jobs come for now: those that have begun and wait for a
 	 * doorbell should go.  Called once after each turn's starts, or by
-	 * whoever flushes the context.  NULL: there is nothing to do.
+	 * the caller that flushes the context.  NULL: there is nothing to do.
 	 */
 	void (*flush)(void *arg);
 };

@@ -178,7 +178,7 @@ WEIR_API int weir_pool_get_bulk(struct weir_buf **ret, struct weir_pool *pool,
  * An operation that was cancelled too late completes with the size, and has the
  * buffer: take it, or it is lost to the pool.
  *
- * With .shared_pool all who wait for buffers of a size are in one queue,
+ * With .shared_pool all waiters for buffers of a size are in one queue,
  * whatever their reactor; what other pools have cached is recalled.
  *
  * Returns 0, or

@@ -38,7 +38,7 @@ typedef void weir_segment_event_fn(int event, const struct weir_segment *list,
  * It is called on the thread that makes the change, with no lock held, and may
  * call anything; removal goes on when all callbacks have returned.  It must not
  * stop or destroy the mmap whose removal it is told (-EBUSY), for that is being
- * done.  Those who registered first are told first.
+ * done.  The first to register is called first.
  *
  * Returns 0, or
  *   -EINVAL        @name is NULL or empty, or @fn is NULL
@@ -78,8 +78,8 @@ typedef int weir_segment_validator_fn(int node, uint64_t limit, uint64_t total,
  * would then be @limit or more: at exactly the limit it is asked too, and may
  * say yes.
  *
- * All who are concerned are asked, in the order they came, and one refusal is
- * enough: the first one's errno is the answer, and nothing changes.  Memory
+ * All validators concerned are asked, in order of registration, and one refusal
+ * is enough: the first one's errno is the answer, and nothing changes.  Memory
  * that another thread is adding at the time counts.  It is called on the thread
  * that adds, with no lock held, and may call anything but a start, stop or
  * destroy of the mmap that it is asked about (-EBUSY).

@@ -145,7 +145,7 @@ WEIR_API int weir_segment_find_list(struct weir_segment *ret, const void *addr);
  * Returns 0 with *@ret and *@off set, or
  *   -EINVAL      @ret, @off or @addr is NULL
  *   -ENOENT      no list holds @addr
- *   -EOPNOTSUPP  external memory: who manages it knows
+ *   -EOPNOTSUPP  external memory: its manager knows
  *   -ENODEV      there is no file behind it
  *   -EMFILE      no descriptor is left; see ulimit -n
  *
@@ -368,7 +368,7 @@ WEIR_API int weir_segment_set_flags(uint64_t list, uint32_t set,
  * Make the list @list zero, if it has WEIR_SEGMENT_DIRTY, and clear the flag.
  *
  * Every list is dirty when it is added, for its previous user may have
- * written to it.  After this, who writes to it sets the flag again.
+ * written to it.  After this, a write sets the flag again.
  *
  * Returns 1 if it was zeroed, 0 if it was not dirty, or
  *   -ENOENT  there is no such list

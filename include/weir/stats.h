@@ -137,8 +137,8 @@ WEIR_API int weir_stats_withdraw(void);
  * Write @r's sections now.
  *
  * A reactor does so by itself: before it sleeps, and about once a millisecond
- * while it is busy.  This is for who makes turns one by one and then stops, or
- * is about to compute for long in a callback.
+ * while it is busy.  This is for a program that makes turns one by one and then
+ * stops, or is about to compute for long in a callback.
  *
  * Returns 0, or
  *   -ENOENT  @r is not on a page

@@ -28,7 +28,7 @@
  *
  * A signal never overtakes the data: what jobs to the peer have written whose
  * callbacks ran before, or that are earlier steps of the chain, is seen there
- * by whoever waited for the signal.
+ * by the waiter.
  *
  * What the creator has destroyed is told by looks, not by signals: keep the
  * bytes unused until peers are done, or stop the mmap.

@@ -151,7 +151,7 @@ WEIR_API int weir_sync_open(struct weir_sync **ret, struct weir_mmap *mmap,
 			    uint64_t off);
 
 /*
- * Free @sync.  NULL is allowed.  Those who have opened it find that
+ * Free @sync.  NULL is allowed.  Processes that have opened it find that
  * it is over: -ESTALE.
  *
  * A wait that has ended may destroy it at once, although the call that has

@@ -50,7 +50,7 @@ struct lifeline {
 	struct control *page;
 	int page_fd;
 	int read_fd;
-	int write_fd;	/* Nobody else has it. */
+	int write_fd;	/* No other process has it. */
 };
 
 /*
@@ -64,14 +64,14 @@ void control_unmap(const struct control *page);
 bool lifeline_is_one(int fd);
 
 /*
- * Make the memfd of @mmap fit for importers who may write, if @write, or not.
+ * Make the memfd of @mmap fit for importers that may write, if @write, or not.
  * Returns 0, or, with a message: -EOPNOTSUPP, this memory cannot be shared;
  * -EACCES, it has been exported with another right.
  */
 int memfd_seal(const struct weir_mmap *mmap, bool write);
 
 /*
- * Map @len bytes of the memfd @fd of another process, if nobody can cut it.
+ * Map @len bytes of the memfd @fd of another process, if it cannot be cut.
  * Returns 0 with *@ret and *@page_size set, or a negative errno with a
  * message.
  */
@@ -102,7 +102,7 @@ void process_release(struct weir_mmap *mmap);
 /* Whether jobs by address use its domain. */
 bool process_is_busy(const struct weir_mmap *mmap);
 
-/* A descriptor that was made; kept, for somebody may use its bytes. */
+/* A descriptor that was made; kept, for its bytes may be in use. */
 struct export_blob {
 	struct export_blob *next;
 	size_t len;

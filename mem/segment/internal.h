@@ -7,7 +7,7 @@
  *
  *	start:   err = segment_add(m);		may refuse: then nothing changed
  *		 ... the mmap is started ...
- *		 segment_added(m);		tells who wants to know
+ *		 segment_added(m);		calls the listeners
  *	stop:    err = segment_may_remove(m, ...);	before anything goes
  *		 ... registrations go, state becomes stopped ...
  *		 segment_remove(m);		tells, then forgets
@@ -36,7 +36,7 @@ void segment_added(struct weir_mmap *mmap);
 int segment_may_remove(const struct weir_mmap *mmap, const char *call);
 
 /*
- * Whoever owns @mmap has asked segment_may_remove() of all that it is to remove
+ * The owner of @mmap has asked segment_may_remove() of all that it is to remove
  * together, and cannot go back: from here on it answers 0.
  */
 void segment_let_go(struct weir_mmap *mmap);

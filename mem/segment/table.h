@@ -7,7 +7,7 @@
  *
  *	segment.c		the table; mmaps come and go
  *	segment/external.c	memory that others manage
- *	segment/event.c		who is told, and who is asked
+ *	segment/event.c		listeners and validators
  *	segment/walk.c		copies of it, and look-ups in it
  *	segment/size.c		sums, and the address mask
  *	segment/flags.c		flags, zeroing, locking in memory

@@ -14,7 +14,7 @@
  *
  * Each descriptor number has a record once something had to wait on it.  The
  * record stays until the backend is destroyed; its watcher is registered with
- * libev exactly while somebody waits:
+ * libev exactly while there are waiters:
  *
  *	            first waits (ev_fd_update)
  *	  UNWATCHED --------------------------> WATCHED
@@ -46,8 +46,8 @@
  *	backend->starving  a receiver that found the free list empty; goes back to
  *	                   fd->sources when a buffer is returned, in turn
  *
- * All readiness is level-triggered: who stops early for fairness forgets what
- * he knew, and is told again by the next look.
+ * All readiness is level-triggered: a source that stops early for fairness
+ * forgets what it knew, and learns it again from the next poll.
  */
 
 #include <ev.h>
@@ -73,7 +73,7 @@ struct source_queue {
 };
 
 struct ev_fd {
-	ev_io io;		/* Its events are what somebody waits for. */
+	ev_io io;		/* Its events are what is waited for. */
 	int got;		/* EV_ bits that libev reported. */
 	bool due;		/* In backend->due. */
 	bool fresh;		/* In backend->fresh. */
@@ -160,12 +160,12 @@ static inline struct op_queue *ev_fd_queue(struct ev_fd *f, int dir)
 	return dir == EV_READ ? &f->in : &f->out;
 }
 
-/* Who waits on @f has changed: watch for that. */
+/* The waiters on @f have changed: watch for them. */
 void ev_fd_update(struct ev_backend *b, struct ev_fd *f);
 
 /* ev/op.c */
 enum ev_did {
-	EV_ENDED,	/* It has its result, or somebody else has it. */
+	EV_ENDED,	/* It has its result, or is a worker's. */
 	EV_WAITS,	/* Nothing to be had now. */
 	EV_GOES_ON,	/* Got something, and wants more. */
 };

@@ -79,7 +79,7 @@ struct weir_group {
 	struct weir_group_opts opts;
 	struct weir_reactor_opts reactor_opts;
 	int state;			/* WEIR_GROUP_, under the lock. */
-	bool ending;			/* Reactors go: nobody touches them. */
+	bool ending;			/* Reactors go: no thread touches them. */
 	uint32_t n;
 	uint32_t *cpus;			/* NULL: chosen at the start. */
 	struct group_core *cores;

@@ -67,7 +67,7 @@ void mailbox_fini(struct mailbox *box);
 /* Any thread.  0 or -EAGAIN; the caller wakes the reactor. */
 int mailbox_put(struct mailbox *box, void (*fn)(void *arg), void *arg);
 
-/* Any thread: somebody was told -EAGAIN.  Returns that. */
+/* Any thread: a sender got -EAGAIN.  Returns that. */
 static inline int mailbox_refuses(struct mailbox *box)
 {
 	atomic_fetch_add_explicit(&box->refused, 1, memory_order_relaxed);
@@ -81,14 +81,15 @@ bool mailbox_has(struct mailbox *box) PROVIDER_API(mailbox_has);
  * and ends of calls, so that none can starve the others.  Returns how many. */
 unsigned int mailbox_run(struct weir_reactor *r, unsigned int max);
 
-/* Take @op away, which somebody hands back; what else came stays there.
+/* Take @op away, which another thread hands back; what else came stays there.
  * Returns false if it has not arrived yet.  What is returned may do this. */
 bool mailbox_take(struct weir_reactor *r, const struct weir_op *op);
 
 /* Any thread: put @op on @r's stack, and wake it.  Never fails. */
 void mailbox_send(struct weir_reactor *r, struct weir_op *op);
 
-/* Its reactor: for how many posts there is capacity; whether for half of all. */
+/* Its reactor: for how many posts there is capacity; whether for half of all.
+ * */
 uint64_t mailbox_capacity(struct mailbox *box);
 bool mailbox_has_capacity(struct mailbox *box);
 
@@ -105,7 +106,7 @@ void capacity_waits_end(struct weir_reactor *r);
 void capacity_waits_recall(struct weir_reactor *r);
 void mailbox_await_visitors(struct weir_reactor *r);
 
-/* Any thread: wake @r if it sleeps and nobody did yet. */
+/* Any thread: wake @r if it sleeps and no thread did yet. */
 void mailbox_wake(struct weir_reactor *r);
 
 #endif /* WEIR_REACTOR_MAILBOX_H */

@@ -114,13 +114,14 @@ struct rings {
 	struct ring_matrix *mesh;
 	struct weir_reactor *r;
 	uint32_t self;
-	uint32_t cursor; /* Who is first in this turn. */
+	uint32_t cursor; /* Which is first in this turn. */
 	bool quiet; /* Counted in the mesh. */
 	struct spsc *unshown; /* Until the end of the turn. */
 	struct spsc **in, **out; /* By index; NULL: itself. */
 };
 
-/* Control calls, by who makes the group; reactors join before any runs. */
+/* Control calls, by the thread that makes the group; reactors join before any
+ * runs. */
 struct ring_matrix *ring_matrix_create(uint32_t n, uint32_t size);
 void ring_matrix_destroy(struct ring_matrix *mesh);
 void rings_join(struct ring_matrix *mesh, uint32_t index,
@@ -146,7 +147,7 @@ unsigned int rings_run(struct weir_reactor *r, unsigned int max);
 bool rings_have(const struct rings *rings);
 /* Is there a call that has not been answered, or not told of? */
 bool rings_owed(const struct rings *rings);
-/* Show what was written, and wake who sleeps.  NULL is allowed. */
+/* Publish what was written, and wake its readers.  NULL is allowed. */
 void rings_publish(struct rings *rings);
 
 /* The reactor stops. */

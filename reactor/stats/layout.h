@@ -5,7 +5,7 @@
 /*
  * How a page of statistics lies in its file; what <weir/stats.h> promises.
  *
- *	header    who, when, and where the rest is
+ *	header    which process, when, and where the rest is
  *	kinds     of sections: a name, and which fields they have
  *	fields    a name, a unit, a line of help, and which words they are
  *	records   one behind the other: a head, then words of 64 bits

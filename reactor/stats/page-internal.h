@@ -38,7 +38,7 @@ static inline void word_set(uint64_t *counter, uint64_t value)
 	__atomic_store_n(counter, value, __ATOMIC_RELEASE);
 }
 
-/* Words change between these two; nobody else writes to @record. */
+/* Words change between these two; no other thread writes to @record. */
 static inline void record_begin(struct stats_record *record)
 {
 	__atomic_store_n(&record->seq, record->seq + 1, __ATOMIC_RELAXED);

@@ -3,7 +3,7 @@
 #define WEIR_REACTOR_STATS_PAGE_H
 
 /*
- * The page of this process, for who has something to publish.
+ * The page of this process, for objects that have something to publish.
  *
  *	stats/page.c     the page of this process: made, taken away
  *	stats/publish.c  a reactor's part: when it writes, and its own sections

@@ -7,9 +7,9 @@
  * number of the pid namespace, so that two containers which share a directory
  * do not share a name.
  *
- * Whoever writes a page holds a lock on it (flock), which the kernel takes away
- * when the process ends or becomes another program: so a page that nobody holds
- * is stale, whatever has become of its pid.
+ * A process that writes a page holds a lock on it (flock), which the kernel
+ * takes away when the process ends or becomes another program: so a page that
+ * is not locked is stale, whatever has become of its pid.
  */
 
 #include <dirent.h>
@@ -39,7 +39,7 @@ void page_name(char name[PAGE_NAME_MAX], int64_t pid, uint64_t pid_ns);
 /* The same backwards: false if @name is none. */
 bool page_name_parse(const char *name, int64_t *pid, uint64_t *pid_ns);
 
-/* Whether nobody holds the page @fd. */
+/* Whether no process holds the page @fd. */
 bool page_is_stale(int fd);
 
 /* The number of the pid namespace of @pid, and ours; 0: not known. */

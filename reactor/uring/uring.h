@@ -39,13 +39,13 @@
  *
  * Operations in KERNEL that are sure to end by themselves are fewer than the
  * completion queue holds, so they alone never overflow it; the rest of it is
- * for sources, cancel requests, and operations that wait for somebody else,
+ * for sources, cancel requests, and operations that wait for a peer,
  * which are not counted.  Those may overflow it: the kernel keeps what does not
  * fit, sets a flag in the ring, and hands it over when asked.
  *
  * What is counted and not sure to end can turn out to wait: a read of a pipe, a
  * send to a peer that does not read.  So for them the limit is not a wall.  If
- * nothing that is counted has ended in a turn and somebody has no capacity,
+ * nothing that is counted has ended in a turn and there is no capacity for one,
  * they are taken to wait: the limit becomes a window more than there are of
  * them, and comes back as they end.
  *

@@ -50,7 +50,7 @@ struct weir_reactor;
 /*
  * The receiver of a work request's completion; its address is the wr_id.  It
  * has to stay where it is until then, or until weir_channel_forget().  A
- * wr_id of 0 is nobody.
+ * wr_id of 0 has no user.
  */
 struct weir_wr {
 	/*

@@ -43,13 +43,13 @@ struct weir_export_rdma_opts {
  * descriptors go with them.  They belong to the mmap and are good until it is
  * stopped; exporting again with the same options gives the same.
  *
- * The bytes hold the address and the remote key, and are a capability: whoever
- * has a queue pair of @device and knows them may do what they say, without a
- * trace here; what weir_mw_create() makes is good on one queue pair alone.
- * All of the range with all rights is known by the key that
- * weir_mmap_keys() gives.  A part of it, or fewer rights, is registered by
- * itself, so that its key is good for that and no more.  The MAC and .not_after
- * are checked by the importer and bind no other process.
+ * The bytes hold the address and the remote key, and are a capability: a peer
+ * that has a queue pair of @device and knows them may do what they say, without
+ * a trace here; what weir_mw_create() makes is good on one queue pair alone.
+ * All of the range with all rights is known by the key that weir_mmap_keys()
+ * gives.  A part of it, or fewer rights, is registered by itself, so that its
+ * key is good for that and no more.  The MAC and .not_after are checked by the
+ * importer and bind no other process.
  *
  * Stopping the mmap takes the registrations back before the memory can be used
  * for anything else: a late access of a peer ends in its error, and changes

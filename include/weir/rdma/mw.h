@@ -11,9 +11,9 @@
  *	weir_mw_export() ---- bytes ----> weir_mmap_import_rdma()
  *	weir_mw_revoke() ---------------> its jobs fail
  *
- * What weir_mmap_export_rdma() gives is good for whoever learns it.  A window
- * is bound to the queue pair of its connection: from any other one its key
- * opens nothing.  The device sees to its rights and its range, whatever the
+ * What weir_mmap_export_rdma() gives is good for any peer that learns it.  A
+ * window is bound to the queue pair of its connection: from any other one its
+ * key opens nothing.  The device sees to its rights and its range, whatever the
  * importer does, and takes it back without touching anything else of the
  * mmap's.
  *

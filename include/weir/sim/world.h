@@ -21,7 +21,7 @@
  * hour of timeouts takes no time.
  *
  * Which reactor has its turn next, how many callbacks it runs in it, how long
- * each device takes and who ends first are drawn.  So are faults, if they are
+ * each device takes and which ends first are drawn.  So are faults, if they are
  * asked for: transfers cut short, errors, requests that never end, memory that
  * is not there.  They come while the world runs: in weir_sim_run(), and in
  * turns and destroys of its reactors, which let all of it go on.  So the clock
