@@ -102,9 +102,13 @@ if [ -f .libs/libweir.so ] && [ -f .libs/libweir-rdma.so ]; then
 		"$dir"/mem/*/*.h "$dir"/dma/*.h "$dir"/dma/*/*.h |
 		sed 's/PROVIDER_API(\(.*\))/weir__\1/' | grep -v '^weir__name$' |
 		sort)
-	same 'what is marked PROVIDER_API is exported' "$marked" \
+	# Some are there only in a build with annotations for valgrind.
+	same 'what is exported beside the headers is marked PROVIDER_API' '' \
 		"$(dynamic --defined-only .libs/libweir.so | grep '^weir__' |
-			sort)"
+			while read -r name; do
+				echo "$marked" | grep -qx "$name" ||
+					echo "$name"
+			done)"
 	# Or an inline function in a header does, which a build may call or not.
 	unused=$(for name in $(echo "$marked" | sed 's/^weir__//'); do
 		grep -qw "$name" "$dir"/rdma/*.[ch] "$dir"/sim/*.[ch] ||
