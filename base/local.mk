@@ -18,6 +18,7 @@ libcore_la_SOURCES += \
 	%D%/own.c \
 	%D%/own.h \
 	%D%/probe.h \
+	%D%/provider.h \
 	%D%/relax.h \
 	%D%/why.c \
 	%D%/why.h
