@@ -27,8 +27,13 @@ sources()
 		dma/*.c dma/*/*.c rdma/*.c sim/*.c) | sed 's/\.c$//'
 }
 
+# Static objects, or else shared ones.
 for o in $(sources); do
-	[ ! -f "$o.o" ] || ${NM:-nm} -g "$o.o" 2>/dev/null | sed "s|^|$o |"
+	for file in "$o.o" "${o%/*}/.libs/${o##*/}.o"; do
+		[ -f "$file" ] || continue
+		${NM:-nm} -g "$file" 2>/dev/null | sed "s|^|$o |"
+		break
+	done
 done >check-style.nm
 build=$PWD
 trap 'rm -f "$build/check-style.nm"' EXIT
