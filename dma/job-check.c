@@ -17,7 +17,7 @@ static bool may_have_more(const struct weir_job *job)
 		 job->n_extra <= WEIR_JOB_EXTRA_MAX));
 }
 
-/* Who is told is a peer. */
+/* Only a peer can be signalled. */
 bool job_may_signal(const struct weir_job *job)
 {
 	return (job->kind == WEIR_JOB_COPY || job->kind == WEIR_JOB_PUSH) &&

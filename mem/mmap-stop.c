@@ -364,8 +364,8 @@ static int import_refuse_destroy(const struct weir_mmap *mmap)
 	if (!mmap->import)
 		return 0;
 	if (atomic_load(&import_of(mmap)->watches))
-		return why(-EBUSY, "weir_mmap_destroy: somebody waits for the "
-			   "end of its exporter; cancel that first");
+		return why(-EBUSY, "weir_mmap_destroy: an operation waits for "
+			   "the end of its exporter; cancel that first");
 	if (process_is_busy(mmap))
 		return why(-EBUSY, "weir_mmap_destroy: jobs by address use its "
 			   "domain");

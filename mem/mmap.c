@@ -121,9 +121,9 @@ static int check_sealed(int fd)
 		return 0;
 	if (seals < 0 && errno == EBADF)
 		return why(-EBADF, "weir_mmap_set_fd: fd %d is not open", fd);
-	return why(-EINVAL, "weir_mmap_set_fd: who truncates fd %d ends this "
-		   "process with SIGBUS; seal it with F_SEAL_SHRINK (a memfd), "
-		   "or say WEIR_MMAP_FD_TRUSTED if nobody will", fd);
+	return why(-EINVAL, "weir_mmap_set_fd: if fd %d is truncated, this "
+		   "process ends with SIGBUS; seal it with F_SEAL_SHRINK (a "
+		   "memfd), or say WEIR_MMAP_FD_TRUSTED if it never will be", fd);
 }
 
 /* The size of its pages, or a negative errno. */

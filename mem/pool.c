@@ -12,7 +12,7 @@
 #include "mem/tags.h"
 #include "reactor/op-inline.h"
 
-/* What a pool has, where it is, and who has it. */
+/* What a pool has, where it is, and its holders. */
 
 struct weir_mmap *weir_pool_mmap(const struct weir_pool *pool)
 {

@@ -11,8 +11,8 @@
 #include "reactor/op-inline.h"
 
 /*
- * Who is refused by a pool's .waiters_max, and has nothing else to wait for,
- * waits here instead of asking in every turn.  When a waiter leaves all are
+ * A caller that .waiters_max of a pool refuses, and that has nothing else to wait
+ * for, waits here instead of asking in every turn.  When a waiter leaves all are
  * told: one that has lost interest meanwhile must not cost the others theirs.
  */
 

@@ -17,8 +17,8 @@
  * Stores and pools on the page of statistics.
  *
  * What a shared store and its pools own is known under its lock.  It is tried,
- * not waited for: who does not get it leaves the numbers as they are until the
- * next time.  Whoever gets it writes the shared pool's, too.
+ * not waited for: a pool that does not get it leaves the numbers as they are until the
+ * next time.  One that gets it writes the shared pool's, too.
  */
 
 static const struct stats_field pool_fields[] = {

@@ -57,8 +57,8 @@ struct weir_pipeline *weir_slot_pipeline(const struct weir_slot *slot)
  *
  * What a pipeline itself starts is bounded by its slots, and has capacity of
  * its own in the reactor.  So nothing here is refused and asks again in every
- * turn: steps without capacity are their chain's, and a pool that lets nobody
- * wait says when it does.
+ * turn: steps without capacity are their chain's, and a pool without capacity for
+ * waiters says when it has some.
  */
 
 static void pump(struct weir_pipeline *p);

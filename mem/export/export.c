@@ -111,7 +111,7 @@ static int lifeline_open(struct lifeline *line)
 }
 
 /*
- * The generation first: who is woken must see it.  And a byte into the pipe,
+ * The generation first: a waiter that is woken must see it.  And a byte into the pipe,
  * lest a child that we forked holds up the news by holding the end of it.
  */
 static void lifeline_cut(struct lifeline *line)
@@ -171,7 +171,7 @@ bool lifeline_is_one(int fd)
  *
  * One lifeline and one export id for all that it was exported as.  Descriptors
  * with different options are different bytes, which are kept: the ones made
- * first are still in somebody's hands.  Equal options give equal bytes, so that
+ * first may still be in use.  Equal options give equal bytes, so that
  * exporting again and again needs no more memory, and no key is kept.
  */
 
