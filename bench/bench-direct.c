@@ -38,7 +38,7 @@
 
 #include "bench/bench.h"
 #include "bench/tasks.h"
-#include "tests/loopdev.h"
+#include "tests/support/loopdev.h"
 
 #define BLOCK 4096
 #define DEPTH 32

@@ -52,7 +52,7 @@ endif
 %C%_bench_cp_SOURCES = %D%/bench-cp.c $(bench_common)
 %C%_bench_cp_LDADD = $(bench_libs)
 %C%_bench_direct_SOURCES = %D%/bench-direct.c %D%/tasks.c \
-	%D%/tasks.h tests/loopdev.h $(bench_common)
+	%D%/tasks.h tests/support/loopdev.h $(bench_common)
 %C%_bench_direct_LDADD = $(bench_libs)
 %C%_bench_echo_SOURCES = %D%/bench-echo.c %D%/echo-liburing.c \
 	%D%/echo-server.c %D%/echo.h %D%/tasks.c %D%/tasks.h $(bench_common)

@@ -45,7 +45,7 @@ cycles()
 {
 	cd "$build" && "$vm/run" --rdma2 --timeout 3000 \
 		--env WEIR_TEST_LONG=1 --env WEIR_TEST_IN_TURN=1 \
-		--env "WEIR_TEST_FILTER=*$1*" tests/test-conn-cycles-rdma
+		--env "WEIR_TEST_FILTER=*$1*" tests/rdma/test-conn-cycles-rdma
 }
 
 # checked BUILD RESULTS WRAPPER PROGRAMS: these, and a line for each.
@@ -60,7 +60,7 @@ checked()
 		srcdir=$src TEST_WRAPPER=$wrapper RDMA_SECONDS=1800 \
 			CMOCKA_MESSAGE_OUTPUT=TAP WEIR_TEST_LONG=0 \
 			sh "$vm/check.sh" "$state/$results.d" \
-			"tests/test-$p-rdma" >"$state/$results.log" 2>&1 ||
+			"tests/rdma/test-$p-rdma" >"$state/$results.log" 2>&1 ||
 			status=1
 		[ $status = 0 ] || cat "$state/$results.log"
 		printf '%-16s %s, %d s\n' "$p" \

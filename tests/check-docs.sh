@@ -2,21 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Every public function has a man page that says what it must, and mandoc finds
 # nothing wrong with any page.
-dir=${srcdir:-.}
-n=0
-bad=0
-
-result()
-{
-	n=$((n + 1))
-	if [ -z "$2" ]; then
-		echo "ok $n - $1"
-	else
-		echo "not ok $n - $1"
-		echo "$2" | sed 's/^/# /'
-		bad=1
-	fi
-}
+. "${srcdir:-.}/tests/support/check.sh"
 
 # What is wrong with the page $1, a line each.
 lacks()
@@ -56,7 +42,7 @@ invented()
 # Tests that a README says were run where no make target runs them.
 not_run()
 {
-	awk -v readme="$1" -v list="$(cat "$dir/tests/local.mk")" '
+	awk -v readme="$1" -v list="$(cat "$dir"/tests/*/local.mk)" '
 		function wants(program) {
 			if (!index(list, "%D%/" program " ") &&
 			    !index(list, "%D%/" program "\n"))
@@ -126,38 +112,36 @@ functions=$(LC_ALL=C ${AWK:-awk} -v list=1 -f "$dir/build-aux/man3.awk" \
 	"$dir"/include/weir/*.h \
 	"$dir"/include/weir/*/*.h)
 for f in $functions; do
-	result "$f has a man page" "$(lacks "docs/man/$f.3")"
+	holds "$f has a man page" "$(lacks "docs/man/$f.3")"
 done
 
-result 'man pages have the contexts and errnos of their headers' \
+holds 'man pages have the contexts and errnos of their headers' \
 	"$(LC_ALL=C ${AWK:-awk} -v include="$dir/include" -v pages=docs/man \
 		-f "$dir/tests/man-agrees.awk" docs/man/weir_*.3)"
 
-result 'the code in tutorial-sim.md is that of the examples' \
+holds 'the code in tutorial-sim.md is that of the examples' \
 	"$(invented "$dir/docs/tutorial-sim.md")"
 
 for readme in docs/internals/mem.md docs/internals/dma.md; do
-	result "what $readme says was run is run" "$(not_run $readme)"
+	holds "what $readme says was run is run" "$(not_run $readme)"
 done
 
-result 'each missed goal has its reason' "$(without_reason)"
-result 'no text has figures of its own' "$(measured)"
-result 'no text has a control byte' "$(LC_ALL=C grep -l \
+holds 'each missed goal has its reason' "$(without_reason)"
+holds 'no text has figures of its own' "$(measured)"
+holds 'no text has a control byte' "$(LC_ALL=C grep -l \
 	"$(printf '[\001-\010\013-\037]')" "$dir"/*.md "$dir"/docs/*.md \
 	"$dir"/docs/*/*.md "$dir"/docs/*.txt "$dir"/*/README.md "$dir"/programs/*/README.md)"
 for record in sim.txt rdma.txt bench-rdma.txt check-long.txt; do
-	result "docs/$record can be made again" "$(no_record $record)"
+	holds "docs/$record can be made again" "$(no_record $record)"
 done
 
 if command -v mandoc >/dev/null; then
 	for page in docs/man/*.3 "$dir"/docs/man/*.[17]; do
 		[ -f "$page" ] || continue
-		result "${page##*/} is well-formed" \
+		holds "${page##*/} is well-formed" \
 			"$(mandoc -Tlint -W warning "$page" 2>&1)"
 	done
 else
-	n=$((n + 1))
-	echo "ok $n - pages are well-formed # SKIP no mandoc"
+	skips 'pages are well-formed' 'no mandoc'
 fi
-echo "1..$n"
-exit $bad
+report

@@ -2,26 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Each errno that a header documents is in errnos.txt, which says what provokes
 # it: a row of test-errnos*.c, another test program, or nothing, and why.
-dir=${srcdir:-.}
+. "${srcdir:-.}/tests/support/check.sh"
+
 list=$dir/tests/errnos.txt
-n=0
-bad=0
 
-# found WHAT TEXT: WHAT holds if TEXT, what is missing, is empty.
-found()
-{
-	n=$((n + 1))
-	if [ -z "$2" ]; then
-		echo "ok $n - $1"
-	else
-		echo "not ok $n - $1"
-		echo "$2" | sed 's/^/# /'
-		bad=1
-	fi
-}
-
-LC_ALL=C
-export LC_ALL
 tmp=$(mktemp -d ./errnos.XXXXXX) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' INT TERM
@@ -38,7 +22,7 @@ cut -d' ' -f1-3 "$tmp/lines" | sort >"$tmp/listed"
 # RETURNS(weir_pool_create, EINVAL) is the row "weir_pool_create returns -EINVAL".
 sed -n -e 's/^RETURNS(\([a-z_0-9]*\), \(E[A-Z0-9]*\)).*/\1 returns -\2/p' \
 	-e 's/^COMPLETES(\([a-z_0-9]*\), \(E[A-Z0-9]*\)).*/\1 completes -\2/p' \
-	"$dir"/tests/test-errnos*.c | sort >"$tmp/rows"
+	"$dir"/tests/*/test-errnos*.c | sort >"$tmp/rows"
 sed -n 's/^\([^ ]* [^ ]* [^ ]*\) here$/\1/p' "$tmp/lines" |
 	sort >"$tmp/here"
 
@@ -58,19 +42,18 @@ unmentioned()
 }
 
 [ -s "$tmp/documented" ] && [ -s "$tmp/rows" ] || exit 1
-found 'each line says here, in FILE or not: REASON' \
-	"$(grep -vE '^weir_[a-z_0-9]+ (returns|completes) -E[A-Z0-9]+ (here|in( tests/[a-z0-9.-]+| docs/internals/[a-z]+\.md)+|not: .+)$' \
+holds 'each line says here, in FILE or not: REASON' \
+	"$(grep -vE '^weir_[a-z_0-9]+ (returns|completes) -E[A-Z0-9]+ (here|in( tests/[a-z]+/[a-z0-9.-]+| docs/internals/[a-z]+\.md)+|not: .+)$' \
 	"$tmp/lines")"
-found 'no pair is listed twice' "$(uniq -d "$tmp/listed")"
-found 'each documented errno is listed' \
+holds 'no pair is listed twice' "$(uniq -d "$tmp/listed")"
+holds 'each documented errno is listed' \
 	"$(comm -23 "$tmp/documented" "$tmp/listed")"
-found 'each listed errno is documented' \
+holds 'each listed errno is documented' \
 	"$(comm -13 "$tmp/documented" "$tmp/listed")"
-found 'each errno that is provoked here is a row of a table' \
+holds 'each errno that is provoked here is a row of a table' \
 	"$(comm -13 "$tmp/rows" "$tmp/here")"
-found 'each row of a table is listed as provoked here' \
+holds 'each row of a table is listed as provoked here' \
 	"$(comm -23 "$tmp/rows" "$tmp/here")"
-found 'a test that provokes an errno mentions it and its function' \
+holds 'a test that provokes an errno mentions it and its function' \
 	"$(unmentioned 2>&1)"
-echo "1..$n"
-exit $bad
+report

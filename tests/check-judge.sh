@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What CI takes for passed (build-aux/judge.sh): a skip that is not on the list
 # fails, and so do too few tests.
-. "${srcdir:-.}/tests/fixture.sh"
+. "${srcdir:-.}/tests/support/fixture.sh"
 judge=$(absolute "${srcdir:-.}/build-aux/judge.sh")
 real=$(absolute "${srcdir:-.}/tests/skips.txt")
 enter check-judge

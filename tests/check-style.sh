@@ -1,24 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # What keeps the tree easy to hold in one's head: see CONTRIBUTING.md.
-dir=${srcdir:-.}
-LC_ALL=C
-export LC_ALL
-n=0
-bad=0
-
-# holds WHAT TEXT: TEXT, what breaks it, is empty.
-holds()
-{
-	n=$((n + 1))
-	if [ -z "$2" ]; then
-		echo "ok $n - $1"
-	else
-		echo "not ok $n - $1"
-		echo "$2" | sed 's/^/# /'
-		bad=1
-	fi
-}
+. "${srcdir:-.}/tests/support/check.sh"
 
 # The libraries' sources, without a suffix.
 sources()
@@ -45,8 +28,7 @@ if [ -s check-style.nm ] && ! grep -q __gnu_lto check-style.nm; then
 	holds 'few internal names are global for one file' \
 		"$(echo "$said" | awk '$1 == "one-use" && $2 > 420')"
 else
-	n=$((n + 1))
-	echo "ok $n - cohesion # SKIP no object files, or of a compiler's own kind"
+	skips "cohesion" "no object files, or of a compiler's own kind"
 fi
 
 # The three journeys of CONTRIBUTING.md, by the files that name what was added.
@@ -75,9 +57,11 @@ holds 'no file compares kinds of domains' \
 
 holds 'no file of the tree asks for config.h' \
 	"$(grep -l '^#ifdef HAVE_CONFIG_H' ./*/*.[ch] ./*/*/*.[ch])"
+holds 'names of test cases begin with their subject' \
+	"$(grep -nE '\<CASE\((what|who|whoever|whatever|where|its?|they|there|those|so|but|nor|both|others?|none|nobody|nothing|any|each|every|all|one|only|many|how|not|under|with|without|after)_' \
+		tests/*/*.[ch])"
 holds 'READMEs of layers have at most 2,500 words' \
 	"$(for f in reactor mem dma; do
 		[ "$(wc -w <$f/README.md)" -le 2500 ] || echo "$f/README.md"
 	done)"
-echo "1..$n"
-exit $bad
+report

@@ -7,7 +7,7 @@
 # ```c; it is code if a line ends with ; or { or }.  A block that begins with a
 # declaration of a function, a struct or #include stands by itself, and any other
 # becomes the body of a function; "..." is what the reader has there.  What the
-# blocks name is declared in tests/snippets.h.
+# blocks name is declared in tests/support/snippets.h.
 
 function strip(line)
 {
@@ -72,7 +72,7 @@ function flush_block(    text, i, all, part, in_top, in_code, depth, body, c)
 FNR == 1 {
 	header = FILENAME ~ /\.h$/
 	name = FILENAME
-	print "#include \"tests/snippets.h\""
+	print "#include \"tests/support/snippets.h\""
 }
 !header && /^```c$/ { fenced = 1; next }
 !header && fenced && /^```$/ { flush_block(); fenced = 0; next }

@@ -109,4 +109,6 @@ if SANITIZE
 else
 %C%_weir_sim_verbs_LDADD = libweir-mutation.la
 endif
+%C%_weir_sim_verbs_LDFLAGS = $(AM_LDFLAGS) $(test_mock)
+EXTRA_%C%_weir_sim_verbs_DEPENDENCIES = tests/libmock.a
 endif

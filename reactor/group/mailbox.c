@@ -48,7 +48,7 @@
  * It would not be cheaper; one order for all of them is easier to argue.
  *
  * tests/models/mailbox.pml goes through all orders of these steps; a variant
- * without R's second look is found to hang.  tests/test-mailbox.c hammers them.
+ * without R's second look is found to hang.  tests/reactor/test-mailbox.c hammers them.
  */
 
 #include <stdlib.h>

@@ -8,8 +8,8 @@
 #
 # or, of make check-rdma, only this: rdma_tests=tests/interop/weir-nbd-kernel.sh
 # shellcheck disable=SC2317,SC2329 # Each t_ function is called by run.
-# shellcheck source=tests/fixture.sh
-. "${srcdir:-$(dirname "$0")/../..}/tests/fixture.sh"
+# shellcheck source=tests/support/fixture.sh
+. "${srcdir:-$(dirname "$0")/../..}/tests/support/fixture.sh"
 program=$(absolute "${WEIR_NBD:-programs/weir-nbd/weir-nbd}")
 PATH=$PATH:/usr/sbin:/sbin
 enter weir-nbd-kernel

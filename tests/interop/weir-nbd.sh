@@ -5,8 +5,8 @@
 # directory; what is not installed or allowed is skipped.  Without WEIR_TEST_LONG=1
 # some tests are run over one backend only.
 # shellcheck disable=SC2317,SC2329 # Each t_ function is called by run.
-# shellcheck source=tests/fixture.sh
-. "${srcdir:-$(dirname "$0")/../..}/tests/fixture.sh"
+# shellcheck source=tests/support/fixture.sh
+. "${srcdir:-$(dirname "$0")/../..}/tests/support/fixture.sh"
 program=$(absolute "${WEIR_NBD:-programs/weir-nbd/weir-nbd}")
 here=$(absolute "${srcdir:-$(dirname "$0")/../..}/tests/interop")
 PATH=$PATH:/usr/sbin:/sbin

@@ -8,8 +8,8 @@
 # Environment: WEIR_PROXY is the program; WEIR_BACKEND is one backend alone.
 # shellcheck disable=SC2317,SC2329 # Each t_ function is called by run.
 backends=${WEIR_BACKEND:-uring ev}
-# shellcheck source=tests/fixture.sh
-. "${srcdir:-$(dirname "$0")/../..}/tests/fixture.sh"
+# shellcheck source=tests/support/fixture.sh
+. "${srcdir:-$(dirname "$0")/../..}/tests/support/fixture.sh"
 proxy=$(absolute "${WEIR_PROXY:-programs/weir-proxy/weir-proxy}")
 crowd=$(absolute "${srcdir:-$(dirname "$0")/../..}/tests/interop/weir-proxy.py")
 weir=$(absolute "${WEIR:-tools/weir}")

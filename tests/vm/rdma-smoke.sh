@@ -5,7 +5,7 @@
 #
 # Environment: WEIR is the program; WEIR_RDMA_... as in guest.sh.
 # shellcheck disable=SC2317 # run() calls functions by their names.
-. "${srcdir:-$(dirname "$0")/../..}/tests/fixture.sh"
+. "${srcdir:-$(dirname "$0")/../..}/tests/support/fixture.sh"
 
 [ "${WEIR_RDMA_DEVICE2:-}" ] || {
 	echo '1..0 # SKIP no RDMA: this is for tests/vm/run --rdma2'

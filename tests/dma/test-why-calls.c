@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * A call that is refused for good leaves a message of its own: never none, and
+ * never that of an older call.
+ */
+
+#include "tests/support/job-fixture.h"
+
+#include <stdlib.h>
+
+#include <weir/base.h>
+#include <weir/chain.h>
+#include <weir/domain-user.h>
+#include <weir/engine.h>
+#include <weir/export.h>
+#include <weir/inventory.h>
+#include <weir/pipeline.h>
+#include <weir/pool.h>
+#include <weir/route.h>
+#include <weir/sync.h>
+#include <weir/timer.h>
+
+#include "base/why.h"
+
+#define LEN 4096
+
+static void says(int64_t got, int err, const char *call, const char *begins)
+{
+	if (got != err)
+		fail_msg("%s: %lld, not %d", call, (long long)got, err);
+	if (strncmp(weir_why(), begins, strlen(begins)) ||
+	    strlen(weir_why()) < strlen(begins) + 8)
+		fail_msg("%s: \"%s\"", call, weir_why());
+	if (strstr(weir_why(), " a a") || strstr(weir_why(), " a e") ||
+	    strstr(weir_why(), " a i") || strstr(weir_why(), " a o"))
+		fail_msg("%s: an article: \"%s\"", call, weir_why());
+}
+
+/* @call, with these arguments, returns @err and leaves a message that names
+ * it. */
+#define REFUSED(err, call, ...) \
+	do { \
+		why(0, "an older message"); \
+		says(call(__VA_ARGS__), err, #call, #call ": "); \
+	} while (0)
+
+struct fixture {
+	struct weir_reactor *r;
+	struct weir_dma *dma;
+	struct weir_mmap *m;
+	struct weir_inventory *inv;
+	struct weir_chain *chain;
+	char *mem;
+};
+
+static void fixture_begin(struct fixture *g, void **state)
+{
+	g->r = start_reactor(state);
+	g->dma = start_dma(g->r, (struct weir_dma_opts){ 0 });
+	g->mem = aligned_alloc(4096, 2 * LEN);
+	g->m = start_mmap(g->mem, 2 * LEN, WEIR_MMAP_WRITE);
+	g->inv = start_inventory(g->r, g->m);
+	assert_int_equal(weir_chain_create(&g->chain, g->r, NULL), 0);
+}
+
+static void fixture_end(struct fixture *g)
+{
+	assert_int_equal(weir_chain_destroy(g->chain), 0);
+	assert_int_equal(weir_dma_destroy(g->dma), 0);
+	assert_int_equal(weir_inventory_destroy(g->inv), 0);
+	assert_int_equal(weir_mmap_destroy(g->m), 0);
+	free(g->mem);
+}
+
+static void nothing(struct weir_op *op, int64_t res)
+{
+	(void)op;
+	(void)res;
+}
+
+/* Every size that is too small, or larger and not zero, is refused by name. */
+static void options_of_an_unknown_version_leave_a_message(void **state)
+{
+	struct weir_reactor *r = start_reactor(state), *other = NULL;
+	struct { size_t size; char more[2000]; } big = { .size = sizeof(big) };
+	struct weir_dma *dma = NULL;
+	struct weir_chain *chain = NULL;
+	struct weir_pool *pool = NULL;
+	struct weir_inventory *inv = NULL;
+	struct weir_sync *sync = NULL;
+
+	memset(big.more, 1, sizeof(big.more));
+	REFUSED(-E2BIG, weir_reactor_create, &other, (void *)&big);
+	REFUSED(-E2BIG, weir_dma_create, &dma, r, (void *)&big);
+	REFUSED(-E2BIG, weir_chain_create, &chain, r, (void *)&big);
+	REFUSED(-E2BIG, weir_pool_create, &pool, r, (void *)&big);
+	REFUSED(-E2BIG, weir_inventory_create, &inv, r, (void *)&big);
+	REFUSED(-E2BIG, weir_sync_create, &sync, (void *)&big);
+}
+
+static void refused_calls_about_jobs_leave_a_message(void **state)
+{
+	struct weir_dma_engine_stats es = { .size = sizeof(es) };
+	struct weir_job_route route = { .size = sizeof(route) };
+	struct weir_dma_stats stats = { .size = 4 };
+	struct weir_dma *stopped = NULL;
+	struct weir_translation t = { .size = sizeof(t) };
+	struct weir_op bad, op;
+	struct jrec j, k;
+	struct fixture g;
+
+	fixture_begin(&g, state);
+	jrec_init(&j);
+	jrec_init(&k);
+	weir_op_init(&bad, NULL);
+	weir_op_init(&op, nothing);
+	assert_int_equal(weir_dma_create(&stopped, g.r, NULL), 0);
+	weir_job_copy(&j.job, weir_operand_mem(g.mem, 8),
+		      weir_operand_mem(g.mem + LEN, 9));
+	REFUSED(-EMSGSIZE, weir_job_start, g.dma, &j.job);
+	weir_job_copy(&j.job, weir_operand_mem(g.mem, 8),
+		      weir_operand_mem(g.mem + 4, 8));
+	REFUSED(-EINVAL, weir_job_start, g.dma, &j.job);
+	weir_job_copy(&j.job, weir_operand_mem(g.mem, 8),
+		      weir_operand_mem((void *)(UINTPTR_MAX - 3), 8));
+	REFUSED(-ERANGE, weir_job_start, g.dma, &j.job);
+	weir_job_copy(&j.job, weir_operand_mem(g.mem, 8),
+		      weir_operand_mem(g.mem + LEN, 8));
+	j.job.kind = WEIR_JOB_PULL;
+	REFUSED(-EINVAL, weir_job_start, g.dma, &j.job);
+	assert_non_null(strstr(weir_why(), "a pull is to memory"));
+	REFUSED(-ENOENT, weir_job_get_route, &j.job, &route);
+	weir_job_fill(&j.job, weir_operand_mem(g.mem, 8), 0);
+	REFUSED(-EBADFD, weir_job_start, stopped, &j.job);
+	STARTS(weir_job_start(g.dma, &j.job));
+	REFUSED(-EINVAL, weir_job_start, g.dma, &j.job);
+	REFUSED(-EINVAL, weir_job_get_route, &j.job, &route);
+	REFUSED(-EBUSY, weir_dma_destroy, g.dma);
+	REFUSED(-EBUSY, weir_dma_set_state_cb, g.dma, NULL, NULL);
+	REFUSED(-EINVAL, weir_dma_add_engine, g.dma, NULL, NULL);
+	REFUSED(-ENOENT, weir_dma_engine_stats, g.dma, 99, &es);
+	REFUSED(-EINVAL, weir_dma_stats, g.dma, &stats);
+	REFUSED(-EINVAL, weir_dma_stop, g.dma, &bad);
+	UNTIL(g.r, j.calls);
+	REFUSED(-EINVAL, weir_domain_translate, weir_domain_system(), NULL,
+		weir_domain_system(), NULL, 0, 8, &t);
+	REFUSED(-ERANGE, weir_domain_translate, weir_domain_system(), NULL,
+		weir_domain_system(), NULL, UINT64_MAX, 8, &t);
+	assert_int_equal(weir_dma_destroy(stopped), 0);
+	fixture_end(&g);
+}
+
+static void refused_calls_about_chains_leave_a_message(void **state)
+{
+	struct weir_chain_step step = { .size = sizeof(step) };
+	struct weir_pipeline *p = NULL;
+	struct weir_op op, bad;
+	struct jrec j;
+	struct fixture g;
+
+	fixture_begin(&g, state);
+	jrec_init(&j);
+	weir_op_init(&bad, NULL);
+	weir_op_init(&op, nothing);
+	REFUSED(-EINVAL, weir_chain_start, g.chain, &op);
+	REFUSED(-EINVAL, weir_chain_get_step, g.chain, 0, &step);
+	REFUSED(-EINVAL, weir_chain_add_job, g.chain, 7, g.dma, &j.job);
+	weir_job_fill(&j.job, weir_operand_mem(g.mem, 8), 0);
+	assert_int_equal(weir_chain_add_job(g.chain, WEIR_CHAIN_FIRST, g.dma,
+					    &j.job), 0);
+	REFUSED(-EINVAL, weir_chain_start, g.chain, &bad);
+	STARTS(weir_chain_start(g.chain, &op));
+	REFUSED(-EBUSY, weir_chain_start, g.chain, &bad);
+	REFUSED(-EBUSY, weir_chain_destroy, g.chain);
+	REFUSED(-EBUSY, weir_chain_add_job, g.chain, WEIR_CHAIN_FIRST, g.dma,
+		&j.job);
+	UNTIL(g.r, !weir_op_is_busy(&op));
+	REFUSED(-EBUSY, weir_dma_destroy, g.dma);
+
+	REFUSED(-EINVAL, weir_pipeline_create, &p, g.r, NULL);
+	fixture_end(&g);
+}
+
+static void refused_calls_about_memory_leave_a_message(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_op op, bad;
+	struct weir_mmap *m = NULL;
+	struct weir_domain *d = NULL;
+	struct weir_sync *sync = NULL;
+	struct weir_inventory *inv = NULL;
+	char *mem = aligned_alloc(4096, LEN);
+
+	assert_non_null(mem);
+	memset(mem, 0, LEN);
+	weir_op_init(&bad, NULL);
+	weir_op_init(&op, nothing);
+	assert_int_equal(weir_mmap_create(&m, NULL), 0);
+	REFUSED(-EINVAL, weir_mmap_set_memrange, m, NULL, 0);
+	REFUSED(-EINVAL, weir_mmap_set_permissions, m, 1u << 31);
+	REFUSED(-EBADFD, weir_sync_create_in, &sync, m, 0, NULL);
+	assert_int_equal(weir_mmap_set_memrange(m, mem, LEN), 0);
+	assert_int_equal(weir_mmap_set_permissions(m, WEIR_MMAP_WRITE), 0);
+	assert_int_equal(weir_mmap_start(m), 0);
+	REFUSED(-EINVAL, weir_mmap_stop, m, NULL, &op);
+	REFUSED(-EINVAL, weir_mmap_stop, m, r, &bad);
+	REFUSED(-ENOENT, weir_mmap_registered, m, r, NULL);
+	REFUSED(-EINVAL, weir_mmap_import_from, r, &op, NULL, "x", NULL);
+	REFUSED(-EINVAL, weir_mmap_import_from, r, &op, "/x", NULL, NULL);
+	REFUSED(-EINVAL, weir_sync_create_in, &sync, m, 1, NULL);
+	REFUSED(-ERANGE, weir_sync_create_in, &sync, m, LEN, NULL);
+	REFUSED(-EBADMSG, weir_sync_open, &sync, m, 0);
+	assert_int_equal(weir_mmap_stop(m, NULL, NULL), 0);
+	assert_int_equal(weir_inventory_create(&inv, r, NULL), 0);
+	REFUSED(-EBADFD, weir_inventory_attach, inv, m);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+	REFUSED(-EBADF, weir_domain_file_create, &d, -1, NULL);
+	REFUSED(-EPERM, weir_domain_destroy, weir_domain_system());
+
+	assert_int_equal(weir_inventory_destroy(inv), 0);
+	free(mem);
+}
+
+static void on_timer(struct weir_timer *t, uint64_t n, void *arg)
+{
+	(void)t, (void)n, (void)arg;
+}
+
+static void refused_destroy_of_a_reactor_counts_every_object(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_timer *timers[2] = { NULL };
+	struct weir_inventory *inv[2] = { NULL };
+	struct weir_dma *dma = start_dma(r, (struct weir_dma_opts){ 0 });
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(weir_timer_create(&timers[i], r, on_timer,
+						   NULL), 0);
+		assert_int_equal(weir_inventory_create(&inv[i], r, NULL), 0);
+	}
+	REFUSED(-EBUSY, weir_reactor_destroy, r);
+	assert_non_null(strstr(weir_why(), "5 objects still exist: "));
+	assert_non_null(strstr(weir_why(), "weir_inventory 2"));
+	assert_non_null(strstr(weir_why(), "weir_dma 1"));
+	assert_non_null(strstr(weir_why(), "weir_timer 2"));
+	assert_int_equal(weir_dma_destroy(dma), 0);
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(weir_inventory_destroy(inv[i]), 0);
+		weir_timer_destroy(timers[i]);
+	}
+}
+
+/* What is made on a reactor that stops is refused by its own name. */
+static void stopped_reactor_refuses_by_the_name_of_the_call(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_inventory *inv = NULL;
+	struct weir_chain *chain = NULL;
+	struct weir_dma *dma = NULL;
+
+	weir_reactor_stop(r);
+	while (weir_reactor_state(r) != WEIR_REACTOR_STOPPED)
+		assert_true(weir_reactor_turn(r, 0) >= 0);
+	REFUSED(-ESHUTDOWN, weir_inventory_create, &inv, r, NULL);
+	REFUSED(-ESHUTDOWN, weir_chain_create, &chain, r, NULL);
+	REFUSED(-ESHUTDOWN, weir_dma_create, &dma, r, NULL);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(options_of_an_unknown_version_leave_a_message),
+		CASE(refused_calls_about_jobs_leave_a_message),
+		CASE(refused_calls_about_chains_leave_a_message),
+		CASE(refused_calls_about_memory_leave_a_message),
+		CASE(refused_destroy_of_a_reactor_counts_every_object),
+		CASE(stopped_reactor_refuses_by_the_name_of_the_call),
+	};
+
+	return harness_run_all(cases, N_OF(cases));
+}

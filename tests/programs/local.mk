@@ -1,0 +1,40 @@
+# What tests of programs/ link is in tests/local.mk.
+public_tests += %D%/test-bench-tasks %D%/test-number %D%/test-weir-nbd \
+	%D%/test-weir-nbd-disk %D%/test-weir-nbd-hello \
+	%D%/test-weir-nbd-hostile %D%/test-weir-nbd-plugin \
+	%D%/test-weir-nbd-status %D%/test-weir-proxy \
+	%D%/test-weir-proxy-address %D%/test-weir-proxy-control \
+	%D%/test-weir-proxy-hostile
+if HAVE_VERBS
+public_tests += %D%/test-weir-rdma-parts
+endif
+internal_tests += %D%/test-weir-top
+test_scripts += %D%/test-nbd-embedded.sh %D%/test-restart.sh \
+	%D%/test-starved-programs.sh %D%/test-weir-bench.sh \
+	%D%/test-weir-cp-as-cp.sh %D%/test-weir-cp.sh %D%/test-weir-info.sh \
+	%D%/test-weir-proxy-options.sh %D%/test-weir-route.sh
+rdma_tests += %D%/test-weir-rdma.sh
+if HAVE_VERBS
+test_scripts += %D%/test-weir-rdma.sh %D%/test-weir-rping.sh
+endif
+
+%C%_test_bench_tasks_SOURCES = %D%/test-bench-tasks.c bench/tasks.c \
+	bench/tasks.h
+%C%_test_number_SOURCES = %D%/test-number.c programs/common/number.c \
+	programs/common/number.h
+%C%_test_weir_rdma_parts_SOURCES = %D%/test-weir-rdma-parts.c \
+	programs/weir-rdma/file.c programs/weir-rdma/note.c
+
+# What a test has the server load, and what test-starved-programs.sh preloads.
+# The path only asks for a shared object.
+if SHARED
+check_LTLIBRARIES += %D%/nbd-plugin.la %D%/starve.la
+endif
+%C%_nbd_plugin_la_SOURCES = %D%/nbd-plugin.c %D%/nbd-plugin.h
+%C%_nbd_plugin_la_LDFLAGS = $(plugin_ldflags) -rpath /nowhere
+%C%_nbd_plugin_la_LIBADD = libweir.la
+%C%_starve_la_SOURCES = %D%/starve.c
+%C%_starve_la_LDFLAGS = $(plugin_ldflags) -rpath /nowhere
+
+without_threads += %D%/test-bench-tasks %D%/test-number \
+	%D%/test-weir-nbd-status %D%/test-weir-rdma-parts %D%/test-weir-top

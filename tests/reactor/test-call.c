@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * Calls between reactors, of one group and of none, and waiting for capacity;
+ * over real threads and in a simulated world.
+ */
+
+#include "tests/support/group-fixture.h"
+
+#include <stdatomic.h>
+
+#define SMALL 4		/* Messages in a ring that is soon full. */
+
+struct ask {
+	struct rec rec;
+	atomic_int ran;
+	int64_t answer;
+};
+
+static int64_t answer(void *arg)
+{
+	struct ask *ask = arg;
+
+	atomic_fetch_add(&ask->ran, 1);
+	return ask->answer;
+}
+
+static void ask_init(struct ask *ask, int64_t value)
+{
+	rec_init(&ask->rec);
+	atomic_init(&ask->ran, 0);
+	ask->answer = value;
+}
+
+static void make(struct weir_reactor *r, struct ask *ask,
+		 struct weir_reactor *to)
+{
+	STARTS(weir_call(r, &ask->rec.op, to, answer, ask));
+}
+
+/* It has run and has its result, or neither. */
+static void check_outcome(struct ask *ask, int64_t otherwise)
+{
+	assert_int_equal(ask->rec.calls, 1);
+	if (atomic_load(&ask->ran)) {
+		assert_int_equal(atomic_load(&ask->ran), 1);
+		assert_int_equal(ask->rec.res, ask->answer);
+	} else {
+		assert_int_equal(ask->rec.res, otherwise);
+	}
+}
+
+static void a_call_runs_there_and_ends_here(void **state)
+{
+	struct ask ask;
+	struct team t;
+
+	team_begin(&t, state, 2, 0);
+	ask_init(&ask, 42);
+	make(t.r[0], &ask, t.r[1]);
+	assert_int_equal(weir_op_is_busy(&ask.rec.op), 1);
+	assert_int_equal(ask.rec.calls, 0);
+	assert_int_equal(finish(t.r[0], &ask.rec), 42);
+	assert_int_equal(atomic_load(&ask.ran), 1);
+	ask_init(&ask, -EIO);
+	make(t.r[0], &ask, t.r[1]);
+	assert_int_equal(finish(t.r[0], &ask.rec), -EIO);
+	team_end(&t);
+}
+
+static void a_reactor_can_call_itself(void **state)
+{
+	struct ask ask;
+	struct team t;
+
+	team_begin(&t, state, 2, 0);
+	ask_init(&ask, 7);
+	make(t.r[0], &ask, t.r[0]);
+	assert_int_equal(atomic_load(&ask.ran), 0);
+	assert_int_equal(finish(t.r[0], &ask.rec), 7);
+	team_end(&t);
+}
+
+static void reactor_in_no_group_can_call(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct ask ask[2];
+	struct team t;
+
+	team_begin(&t, state, 2, 0);
+	ask_init(&ask[0], 1);
+	ask_init(&ask[1], 2);
+	make(r, &ask[0], t.r[1]);
+	make(t.r[0], &ask[1], r);
+	assert_int_equal(finish(r, &ask[0].rec), 1);
+	UNTIL(r, atomic_load(&ask[1].ran));
+	UNTIL(t.r[0], ask[1].rec.calls);
+	assert_int_equal(ask[1].rec.res, 2);
+	team_end(&t);
+}
+
+static void bad_arguments_are_refused(void **state)
+{
+	struct ask ask;
+	struct team t;
+
+	team_begin(&t, state, 2, 0);
+	ask_init(&ask, 1);
+	assert_int_equal(weir_call(t.r[0], &ask.rec.op, NULL, answer, &ask),
+			 -EINVAL);
+	assert_int_equal(weir_call(t.r[0], &ask.rec.op, t.r[1], NULL, &ask),
+			 -EINVAL);
+	assert_int_equal(weir_capacity_wait(t.r[0], &ask.rec.op, NULL),
+			 -EINVAL);
+	make(t.r[0], &ask, t.r[1]);
+	assert_int_equal(weir_call(t.r[0], &ask.rec.op, t.r[1], answer, &ask),
+			 -EINVAL);
+	assert_int_equal(weir_capacity_wait(t.r[0], &ask.rec.op, t.r[1]),
+			 -EINVAL);
+	finish(t.r[0], &ask.rec);
+	team_end(&t);
+}
+
+/* Messages of both kinds, each with its number, from core 0 to core 1. */
+#define MESSAGES 200
+
+struct series {
+	struct team t;
+	struct numbered {
+		struct weir_op op;
+		struct series *series;
+		unsigned int number;
+	} msg[MESSAGES];
+	unsigned int got;	/* Core 1's. */
+	bool disorder;
+	unsigned int answered;
+};
+
+static int64_t take_call(void *arg)
+{
+	struct numbered *msg = arg;
+	struct series *s = msg->series;
+
+	s->disorder |= msg->number != s->got++;
+	return msg->number;
+}
+
+static void take_post(void *arg)
+{
+	take_call(arg);
+}
+
+static void on_taken(struct weir_op *op, int64_t res)
+{
+	struct numbered *msg = weir_container_of(op, struct numbered, op);
+
+	assert_int_equal(res, msg->number);
+	msg->series->answered++;
+}
+
+static int send_numbered(struct numbered *msg)
+{
+	struct series *s = msg->series;
+
+	if (msg->number % 3)
+		return weir_post(s->t.r[1], take_post, msg);
+	return weir_call(s->t.r[0], &msg->op, s->t.r[1], take_call, msg);
+}
+
+static void send_series(void *arg)
+{
+	struct series *s = arg;
+
+	for (unsigned int i = 0; i < MESSAGES; i++)
+		if (send_numbered(&s->msg[i]))
+			abort();
+}
+
+static void calls_and_posts_keep_their_order(void **state)
+{
+	struct series *s = calloc(1, sizeof(*s));
+	unsigned int i;
+
+	assert_non_null(s);
+	team_begin(&s->t, state, 2, 256);
+	for (i = 0; i < MESSAGES; i++) {
+		weir_op_init(&s->msg[i].op, on_taken);
+		s->msg[i].series = s;
+		s->msg[i].number = i;
+	}
+	assert_int_equal(weir_post(s->t.r[0], send_series, s), 0);
+	UNTIL(s->t.r[0], s->answered == (MESSAGES + 2) / 3);
+	team_end(&s->t);
+	assert_int_equal(s->got, MESSAGES);
+	assert_false(s->disorder);
+	free(s);
+}
+
+/* Cancel and deadline. */
+
+static void cancel_in(void **state, bool in_group)
+{
+	struct weir_reactor *r;
+	struct ask ask;
+	struct team t;
+
+	team_begin(&t, state, 2, 0);
+	r = in_group ? t.r[0] : start_reactor(state);
+	for (unsigned int i = 0; i < scaled(1000); i++) {
+		ask_init(&ask, 1);
+		make(r, &ask, t.r[1]);
+		for (unsigned int k = 0; k < i % 7 * 50; k++)
+			atomic_thread_fence(memory_order_seq_cst);
+		assert_int_equal(weir_op_cancel(&ask.rec.op), 0);
+		assert_int_equal(weir_op_cancel(&ask.rec.op), 0);
+		finish(r, &ask.rec);
+		check_outcome(&ask, -ECANCELED);
+	}
+	team_end(&t);
+}
+
+static void a_cancel_reaches_what_was_not_run(void **state)
+{
+	cancel_in(state, true);
+}
+
+static void call_by_the_shared_mailbox_runs_there_and_ends_here(void **state)
+{
+	cancel_in(state, false);
+}
+
+/* In a world nobody else has had a turn; else others may be faster. */
+static void a_call_that_is_cancelled_at_once_does_not_run(void **state)
+{
+	struct ask ask;
+	struct team t;
+
+	team_begin(&t, state, 2, 0);
+	ask_init(&ask, 1);
+	make(t.r[0], &ask, t.r[1]);
+	weir_op_cancel(&ask.rec.op);
+	finish(t.r[0], &ask.rec);
+	check_outcome(&ask, -ECANCELED);
+	assert_true(!harness_sim || !atomic_load(&ask.ran));
+	team_end(&t);
+}
+
+static void deadline_may_end_a_call_at_any_time(void **state)
+{
+	struct ask ask;
+	struct team t;
+
+	team_begin(&t, state, 2, 0);
+	for (unsigned int i = 0; i < scaled(300); i++) {
+		ask_init(&ask, 1);
+		weir_op_set_deadline(&ask.rec.op, i % 2 ?
+			weir_reactor_now(t.r[0]) : WEIR_USEC);
+		make(t.r[0], &ask, t.r[1]);
+		finish(t.r[0], &ask.rec);
+		check_outcome(&ask, -ETIMEDOUT);
+	}
+	team_end(&t);
+}
+
+/* A core that holds still until it may go on. */
+struct hold {
+	atomic_bool held, go;
+};
+
+static void hold_still(void *arg)
+{
+	struct hold *hold = arg;
+
+	atomic_store(&hold->held, true);
+	while (!atomic_load(&hold->go))
+		sched_yield();
+}
+
+static void hold_begin(struct hold *hold, struct weir_reactor *r)
+{
+	atomic_init(&hold->held, false);
+	atomic_init(&hold->go, false);
+	assert_int_equal(weir_post(r, hold_still, hold), 0);
+	while (!atomic_load(&hold->held))
+		sched_yield();
+}
+
+static void hold_end(struct hold *hold)
+{
+	atomic_store(&hold->go, true);
+}
+
+/* Capacity. */
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+static unsigned int fill(struct weir_reactor *r)
+{
+	unsigned int n = 0;
+	int err;
+
+	while (!(err = weir_post(r, nothing, NULL)))
+		n++;
+	assert_int_equal(err, -EAGAIN);
+	return n;
+}
+
+static void a_full_spsc_refuses_and_tells_of_capacity(void **state)
+{
+	struct rec capacity[2];
+	struct hold hold;
+	struct ask ask;
+	struct team t;
+
+	team_begin(&t, state, 2, SMALL);
+	hold_begin(&hold, t.r[1]);
+	fill(t.r[1]);
+	ask_init(&ask, 1);
+	assert_int_equal(weir_call(t.r[0], &ask.rec.op, t.r[1], answer, &ask),
+			 -EAGAIN);
+	rec_init(&capacity[0]);
+	rec_init(&capacity[1]);
+	STARTS(weir_capacity_wait(t.r[0], &capacity[0].op, t.r[1]));
+	STARTS(weir_capacity_wait(t.r[0], &capacity[1].op, t.r[1]));
+	some_turns(t.r[0], 3);
+	assert_int_equal(capacity[0].calls + capacity[1].calls, 0);
+	weir_op_cancel(&capacity[1].op);
+	assert_int_equal(finish(t.r[0], &capacity[1]), -ECANCELED);
+	hold_end(&hold);
+	assert_int_equal(finish(t.r[0], &capacity[0]), 0);
+	make(t.r[0], &ask, t.r[1]);
+	assert_int_equal(finish(t.r[0], &ask.rec), 1);
+	assert_int_equal(capacity[0].calls, 1);
+	team_end(&t);
+}
+
+static void capacity_wait_ends_at_once_while_there_is_capacity(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct rec capacity[20];
+	struct team t;
+	int i;
+
+	team_begin(&t, state, 2, SMALL);
+	for (i = 0; i < 20; i++) {
+		rec_init(&capacity[i]);
+		STARTS(weir_capacity_wait(i % 2 ? t.r[0] : r, &capacity[i].op,
+					  t.r[1]));
+	}
+	for (i = 0; i < 20; i++) {
+		UNTIL(i % 2 ? t.r[0] : r, capacity[i].calls);
+		assert_int_equal(capacity[i].res, 0);
+		assert_int_equal(capacity[i].calls, 1);
+	}
+	team_end(&t);
+}
+
+static void shared_mailbox_reports_capacity(void **state)
+{
+	struct weir_reactor *r = start_reactor_with(state,
+		(struct weir_reactor_opts){ .mailbox = SMALL });
+	struct rec capacity, late, gone;
+	struct team t;
+
+	team_begin(&t, state, 2, 0);
+	assert_int_equal(fill(r), SMALL);
+	rec_init(&capacity);
+	rec_init(&late);
+	rec_init(&gone);
+	weir_op_set_deadline(&late.op, WEIR_USEC);
+	STARTS(weir_capacity_wait(t.r[0], &capacity.op, r));
+	STARTS(weir_capacity_wait(t.r[0], &late.op, r));
+	STARTS(weir_capacity_wait(t.r[0], &gone.op, r));
+	weir_op_cancel(&gone.op);
+	UNTIL(r, weir_reactor_turn(t.r[0], 0) >= 0 && capacity.calls &&
+			 late.calls && gone.calls);
+	assert_int_equal(capacity.res, 0);
+	assert_true(late.res == -ETIMEDOUT || !late.res);
+	assert_true(gone.res == -ECANCELED || !gone.res);
+	team_end(&t);
+}
+
+static void capacity_wait_ends_when_the_reactor_ends(void **state)
+{
+	struct weir_reactor *r = start_reactor_with(state,
+		(struct weir_reactor_opts){ .mailbox = SMALL });
+	struct rec capacity, late;
+	struct team t;
+
+	team_begin(&t, state, 2, 0);
+	fill(r);
+	rec_init(&capacity);
+	rec_init(&late);
+	STARTS(weir_capacity_wait(t.r[0], &capacity.op, r));
+	weir_reactor_stop(r);
+	UNTIL(r, weir_reactor_turn(t.r[0], 0) >= 0 && capacity.calls);
+	assert_true(!capacity.res || capacity.res == -ESHUTDOWN);
+	assert_int_equal(weir_reactor_run(r), 0);
+	assert_int_equal(weir_capacity_wait(t.r[0], &late.op, r), -ESHUTDOWN);
+	team_end(&t);
+}
+
+/* The end. */
+
+static void stopping_reactor_takes_no_calls_but_answers_all(void **state)
+{
+	struct ask asks[8], late;
+	struct team t;
+	int i;
+
+	team_begin(&t, state, 2, 0);
+	for (i = 0; i < 8; i++) {
+		ask_init(&asks[i], i);
+		make(t.r[0], &asks[i], t.r[1]);
+	}
+	assert_int_equal(weir_group_stop(t.group), 0);
+	UNTIL(t.r[0], weir_reactor_state(t.r[0]) != WEIR_REACTOR_RUNNING);
+	ask_init(&late, 1);
+	assert_int_equal(weir_call(t.r[0], &late.rec.op, t.r[1], answer,
+				   &late), -ESHUTDOWN);
+	assert_int_equal(weir_post(t.r[1], nothing, NULL), -ESHUTDOWN);
+	team_end(&t);
+	for (i = 0; i < 8; i++)
+		check_outcome(&asks[i], -ECANCELED);
+}
+
+static void reactor_that_stops_alone_refuses_calls_of_the_others(void **state)
+{
+	struct rec capacity;
+	struct ask ask;
+	struct team t;
+	int err;
+
+	team_begin(&t, state, 2, SMALL);
+	weir_reactor_stop(t.r[1]);
+	do {
+		ask_init(&ask, 1);
+		err = weir_call(t.r[0], &ask.rec.op, t.r[1], answer, &ask);
+		if (!err)
+			finish(t.r[0], &ask.rec);
+	} while (!err);
+	assert_int_equal(err, -ESHUTDOWN);
+	rec_init(&capacity);
+	assert_int_equal(weir_capacity_wait(t.r[0], &capacity.op, t.r[1]),
+			 -ESHUTDOWN);
+	team_end(&t);
+}
+
+/* A circle of cores, each of which has more for the next than fits. */
+#define CIRCLE 3
+#define LAPS 50
+
+struct circle {
+	struct team t;
+	struct member {
+		struct circle *circle;
+		struct weir_op capacity;
+		bool waits;
+		uint32_t index;
+		unsigned int held;	/* To be handed on. */
+		unsigned int seen;
+	} member[CIRCLE];
+	unsigned int wanted;
+	atomic_uint over;
+};
+
+static void hand_on(struct member *m);
+
+static void token(void *arg)
+{
+	struct member *m = arg;
+
+	m->held++;
+	if (++m->seen == m->circle->wanted)
+		atomic_fetch_add(&m->circle->over, 1);
+	hand_on(m);
+}
+
+static void hand_on(struct member *m)
+{
+	struct circle *c = m->circle;
+	uint32_t next = (m->index + 1) % CIRCLE;
+	int err = 0;
+
+	while (m->held && !(err = weir_post(c->t.r[next], token,
+					    &c->member[next])))
+		m->held--;
+	if (err == -EAGAIN && !m->waits)
+		m->waits = !weir_capacity_wait(c->t.r[m->index], &m->capacity,
+					       c->t.r[next]);
+}
+
+static void on_capacity(struct weir_op *op, int64_t res)
+{
+	struct member *m = weir_container_of(op, struct member, capacity);
+
+	m->waits = false;
+	if (!res)
+		hand_on(m);
+}
+
+static void begin_handing_on(void *arg)
+{
+	struct member *m = arg;
+
+	m->held += 10 * SMALL;
+	hand_on(m);
+}
+
+static void full_rings_in_a_circle_do_not_block_each_other(void **state)
+{
+	struct circle *c = calloc(1, sizeof(*c));
+	uint32_t i;
+
+	assert_non_null(c);
+	c->wanted = LAPS * 10 * SMALL;
+	team_begin(&c->t, state, CIRCLE, SMALL);
+	for (i = 0; i < CIRCLE; i++) {
+		c->member[i].circle = c;
+		c->member[i].index = i;
+		weir_op_init(&c->member[i].capacity, on_capacity);
+	}
+	for (i = 0; i < CIRCLE; i++)
+		assert_int_equal(weir_post(c->t.r[i], begin_handing_on,
+					   &c->member[i]), 0);
+	UNTIL(c->t.r[0], atomic_load(&c->over) == CIRCLE);
+	team_end(&c->t);
+	free(c);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(a_call_runs_there_and_ends_here),
+		CASE(a_reactor_can_call_itself),
+		CASE(reactor_in_no_group_can_call),
+		CASE(bad_arguments_are_refused),
+		CASE(calls_and_posts_keep_their_order),
+		CASE(a_cancel_reaches_what_was_not_run),
+		CASE(call_by_the_shared_mailbox_runs_there_and_ends_here),
+		CASE(a_call_that_is_cancelled_at_once_does_not_run),
+		CASE(deadline_may_end_a_call_at_any_time),
+		REAL(a_full_spsc_refuses_and_tells_of_capacity),
+		CASE(capacity_wait_ends_at_once_while_there_is_capacity),
+		CASE(shared_mailbox_reports_capacity),
+		CASE(capacity_wait_ends_when_the_reactor_ends),
+		CASE(stopping_reactor_takes_no_calls_but_answers_all),
+		CASE(reactor_that_stops_alone_refuses_calls_of_the_others),
+		CASE(full_rings_in_a_circle_do_not_block_each_other),
+	};
+
+	return harness_run_all(cases, N_OF(cases));
+}

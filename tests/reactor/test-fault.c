@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * The fault sweep: a scenario with one of everything, in which the first, the
+ * second, ... fault point fails, until there is none left.  Each time: an errno
+ * and not a crash, every operation that was started has its callback, once, and
+ * nothing stays behind; leaks are LSan's and valgrind's to find, descriptors
+ * ours.
+ */
+
+#include "base/fault.h"
+#include "tests/support/harness.h"
+#include "tests/support/op-kinds.h"
+
+#include <signal.h>
+
+#include <weir/timer.h>
+
+#define N_MAX 5000	/* Points in one scenario; far more than there are. */
+#define N_OPS 64
+
+struct play {
+	struct weir_reactor *r;
+	struct stage stage;
+	struct stage each[N_OPS];	/* The same, with memory of its own. */
+	struct rec rec[N_OPS];
+	bool begun[N_OPS];
+	struct weir_acceptor *acceptor;
+	struct weir_receiver *receiver;
+	struct weir_watch *watch;
+	struct weir_event *event;
+	struct weir_signal *signal;
+	struct weir_poller *poller;
+	struct weir_timer *timer;
+};
+
+static void on_connection(struct weir_acceptor *a, int fd, void *arg)
+{
+	(void)a, (void)arg;
+	if (fd >= 0)
+		close(fd);
+}
+
+static int on_data(struct weir_receiver *v, void *data, int64_t len, void *arg)
+{
+	(void)v, (void)data, (void)len, (void)arg;
+	return WEIR_RECEIVER_DONE;
+}
+
+static void on_watch(struct weir_watch *w, uint32_t events, void *arg)
+{
+	(void)w, (void)events, (void)arg;
+}
+
+static void on_event(struct weir_event *e, uint64_t n, void *arg)
+{
+	(void)e, (void)n, (void)arg;
+}
+
+static void on_signal(struct weir_signal *s, int signo, void *arg)
+{
+	(void)s, (void)signo, (void)arg;
+}
+
+static int on_poll(struct weir_poller *p, void *arg)
+{
+	(void)p, (void)arg;
+	return 0;
+}
+
+static void on_timer(struct weir_timer *t, uint64_t n, void *arg)
+{
+	(void)t, (void)n, (void)arg;
+}
+
+/* What a creator answers is 0 or an errno, and then it made nothing. */
+static void made(const char *what, int err, const void *obj)
+{
+	if (err > 0 || err < -4095 || (!err && !obj) || (err && obj))
+		fail_msg("%s: %d with %p, at %s", what, err, obj,
+			 fault_last());
+	if (err && !strlen(weir_why()))
+		fail_msg("%s: %d without a message, at %s", what, err,
+			 fault_last());
+}
+
+#define MADE(call, obj)                  \
+	do {                             \
+		int made_ = (call);      \
+		made(#call, made_, obj); \
+	} while (0)
+
+static void make_sources(struct play *p)
+{
+	struct stage *s = &p->stage;
+
+	MADE(weir_timer_create(&p->timer, p->r, on_timer, p), p->timer);
+	MADE(weir_acceptor_create(&p->acceptor, p->r, s->listener,
+				  on_connection, p), p->acceptor);
+	MADE(weir_receiver_create(&p->receiver, p->r, s->full[1], on_data, p),
+	     p->receiver);
+	MADE(weir_watch_create(&p->watch, p->r, s->pipe[0], WEIR_READABLE,
+			       on_watch, p), p->watch);
+	MADE(weir_event_create(&p->event, p->r, on_event, p), p->event);
+	MADE(weir_signal_create(&p->signal, p->r, SIGUSR2, on_signal, p),
+	     p->signal);
+	MADE(weir_poller_create(&p->poller, p->r, WEIR_SEC, on_poll, p),
+	     p->poller);
+	if (p->timer)
+		weir_timer_start(p->timer, 1, 0);
+	if (p->event)
+		weir_event_signal(p->event);
+}
+
+static void destroy_sources(struct play *p)
+{
+	weir_timer_destroy(p->timer);
+	weir_acceptor_destroy(p->acceptor);
+	weir_receiver_destroy(p->receiver);
+	weir_watch_destroy(p->watch);
+	weir_event_destroy(p->event);
+	weir_signal_destroy(p->signal);
+	weir_poller_destroy(p->poller);
+}
+
+static void start_all(struct play *p)
+{
+	size_t i;
+	int err;
+
+	for (i = 0; i < n_op_kinds; i++) {
+		rec_init(&p->rec[i]);
+		p->each[i] = p->stage;
+		stage_use_own_memory(&p->each[i]);
+		err = op_kinds[i].start(&p->each[i], &p->rec[i].op);
+		if (err > 0 || err < -4095)
+			fail_msg("%s start: %d", op_kinds[i].name, err);
+		p->begun[i] = !err;
+	}
+}
+
+static void release_all(struct play *p)
+{
+	size_t i;
+
+	for (i = 0; i < n_op_kinds; i++)
+		if (op_kinds[i].release && op_kinds[i].res != OP_GIVES_FD)
+			op_kinds[i].release(&p->stage);
+}
+
+static void check_ends(struct play *p)
+{
+	size_t i;
+
+	for (i = 0; i < n_op_kinds; i++) {
+		struct rec *rec = &p->rec[i];
+
+		if (rec->calls != p->begun[i])
+			fail_msg("%s %d callbacks at %s", op_kinds[i].name,
+				 rec->calls, fault_last());
+		if (rec->calls && rec->res < -4095)
+			fail_msg("%s %lld at %s", op_kinds[i].name,
+				 (long long)rec->res, fault_last());
+		if (op_kinds[i].res == OP_GIVES_FD && rec->calls &&
+		    rec->res >= 0)
+			close((int)rec->res);
+	}
+}
+
+/* Some turns may fail because waiting does: that too is only an errno. */
+static void turns(struct weir_reactor *r, int n)
+{
+	int res;
+
+	while (n--) {
+		res = weir_reactor_turn(r, WEIR_MSEC / 10);
+		if (res < -4095)
+			fail_msg("turn: %d at %s", res, fault_last());
+	}
+}
+
+static void end(struct play *p)
+{
+	int err, tries;
+
+	/* A destroy that fails has changed nothing that a second one minds. */
+	for (tries = 0; tries < 3; tries++) {
+		err = weir_reactor_destroy(p->r);
+		if (!err)
+			return;
+		if (err < -4095 || err > 0)
+			break;
+	}
+	fail_msg("destroy: %d at %s: %s", err, fault_last(), weir_why());
+}
+
+/* 1 if a point failed in it, 0 if there were not so many. */
+static int scenario(void **state, long nth)
+{
+	struct weir_reactor_opts opts = {
+		.size = sizeof(opts),
+		.backend = backend_of(*state),
+		.rx_bufs = 4,
+	};
+	struct play *p = calloc(1, sizeof(*p));
+	int err, fds, fired;
+
+	assert_non_null(p);
+	assert_true(n_op_kinds <= N_OPS);
+	fds = count_fds();
+	stage_begin(&p->stage, state, NULL);
+	fault_arm(nth);
+	err = weir_reactor_create(&p->r, &opts);
+	made("weir_reactor_create", err, p->r);
+	if (!err) {
+		p->stage.r = p->r;
+		weir_fd_register(p->r, p->stage.file);
+		err = weir_reactor_fd(p->r);
+		if (err < -4095)
+			fail_msg("weir_reactor_fd: %d", err);
+		start_all(p);
+		make_sources(p);
+		turns(p->r, 3);
+		release_all(p);
+		turns(p->r, 3);
+		destroy_sources(p);
+		weir_fd_unregister(p->r, p->stage.file);
+		end(p);
+		check_ends(p);
+	}
+	fired = fault_disarm();
+	stage_end(&p->stage);
+	free(p);
+	if (count_fds() != fds)
+		fail_msg("%d descriptors, not %d, after %s", count_fds(), fds,
+			 fault_last());
+	return fired;
+}
+
+/* Without faults, that it is a scenario and not an accident. */
+static void the_scenario_works(void **state)
+{
+	assert_int_equal(scenario(state, N_MAX), 0);
+}
+
+static void reactor_survives_every_fault_point(void **state)
+{
+	long step = want_long() ? 1 : under_valgrind() ? 7 : 1;
+	long n, first = want_long() ? 0 : (long)(getpid() % step);
+
+	for (n = first; n < N_MAX; n += step) {
+		alarm(60);
+		if (!scenario(state, n))
+			break;
+	}
+	assert_true(n > 10 && n < N_MAX);
+	printf("# %s: %ld fault points\n",
+	       ((struct world *)*state)->backend, n);
+}
+
+/* Where a close takes a worker, and none can be had. */
+static void a_close_closes_whatever_fails(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct rec rec;
+	int fd;
+	long n;
+
+	for (n = 0; n < 3; n++) {
+		fd = test_file(state, "file", 10, 1);
+		rec_init(&rec);
+		fault_arm(n);
+		STARTS(weir_close(r, &rec.op, fd));
+		fault_disarm();
+		finish(r, &rec);
+		assert_int_equal(fcntl(fd, F_GETFD), -1);
+	}
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(the_scenario_works),
+		CASE(reactor_survives_every_fault_point),
+		CASE(a_close_closes_whatever_fails),
+	};
+
+	return harness_run(cases, N_OF(cases));
+}

@@ -1,0 +1,1046 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Sockets, acceptors and receivers, as <weir/socket.h> promises them. */
+
+#include "tests/support/harness.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+#include <sys/un.h>
+
+#include <weir/file.h>
+#include <weir/socket.h>
+#include <weir/watch.h>
+
+#include "tests/support/sim-calls.h"
+
+static struct rec rec;
+
+#define RUN(r, call) \
+	(rec_init(&rec), start_it(call), finish(r, &rec))
+
+static void start_it(int err)
+{
+	assert_int_equal(err, 0);
+}
+
+static int tcp_listener(struct sockaddr_in *a)
+{
+	socklen_t len = sizeof(*a);
+	int fd = -1;
+
+	if (harness_sim)
+		return sim_listener(a, 64);
+	*a = (struct sockaddr_in){ .sin_family = AF_INET };
+	a->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(weir_listen(&fd, (struct sockaddr *)a, len, 64, 0),
+			 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)a, &len), 0);
+	return fd;
+}
+
+static int tcp_socket(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static int call_up(const struct sockaddr_in *a)
+{
+	int fd = tcp_socket();
+
+	assert_int_equal(connect(fd, (const struct sockaddr *)a, sizeof(*a)),
+			 0);
+	return fd;
+}
+
+static void listen_says_what_is_wrong(void **state)
+{
+	struct sockaddr_in a, b;
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	int fd = -7, l = tcp_listener(&a), l2;
+
+	b = a;
+	assert_int_equal(fcntl(l, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+	assert_int_equal(weir_listen(&fd, (struct sockaddr *)&b, sizeof(b), 5,
+				     0), -EADDRINUSE);
+	b.sin_addr.s_addr = htonl(0xc6336401);	/* 198.51.100.1 */
+	b.sin_port = 0;
+	assert_int_equal(weir_listen(&fd, (struct sockaddr *)&b, sizeof(b), 5,
+				     0), -EADDRNOTAVAIL);
+	assert_int_equal(weir_listen(&fd, (struct sockaddr *)&b, 1, 5, 0),
+			 -EINVAL);
+	assert_int_equal(weir_listen(&fd, NULL, 0, 5, 0), -EINVAL);
+	b.sin_family = 999;
+	assert_int_equal(weir_listen(&fd, (struct sockaddr *)&b, sizeof(b), 5,
+				     0), -EINVAL);
+	assert_int_equal(fd, -7);
+
+	snprintf(un.sun_path, sizeof(un.sun_path), "%s",
+		 test_path(state, "socket"));
+	assert_int_equal(weir_listen(&l2, (struct sockaddr *)&un, sizeof(un),
+				     5, 0), 0);
+	assert_int_equal(weir_listen(&fd, (struct sockaddr *)&un, sizeof(un),
+				     5, 0), -EADDRINUSE);
+	close(l);
+	close(l2);
+}
+
+static void reuseport_shares_a_port(void **state)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t len = sizeof(a);
+	int l[2];
+
+	(void)state;
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(weir_listen(&l[0], (struct sockaddr *)&a, len, 5,
+				     WEIR_LISTEN_REUSEPORT), 0);
+	assert_int_equal(getsockname(l[0], (struct sockaddr *)&a, &len), 0);
+	assert_int_equal(weir_listen(&l[1], (struct sockaddr *)&a, len, 5,
+				     WEIR_LISTEN_REUSEPORT), 0);
+	close_pair(l);
+}
+
+static void a_connection_is_made_and_used(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	char out[] = "over there", in[sizeof(out)] = "";
+	int l, c = tcp_socket(), s, on = 0;
+	struct sockaddr_in a;
+	socklen_t len = sizeof(on);
+	struct rec acc;
+
+	l = tcp_listener(&a);
+	rec_init(&acc);
+	STARTS(weir_accept(r, &acc.op, l));
+	assert_int_equal(RUN(r, weir_connect(r, &rec.op, c,
+					     (struct sockaddr *)&a,
+					     sizeof(a))), 0);
+	UNTIL(r, acc.calls);
+	s = (int)acc.res;
+	assert_true(s >= 0);
+	assert_int_equal(fcntl(s, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+	assert_int_equal(getsockopt(s, IPPROTO_TCP, TCP_NODELAY, &on, &len),
+			 0);
+	assert_true(on);
+	assert_int_equal(RUN(r, weir_send(r, &rec.op, c, out, sizeof(out),
+					  WEIR_SOCK_MORE)), sizeof(out));
+	assert_int_equal(RUN(r, weir_shutdown(r, &rec.op, c, SHUT_WR)), 0);
+	assert_int_equal(RUN(r, weir_recv(r, &rec.op, s, in, sizeof(in),
+					  WEIR_SOCK_ALL)), sizeof(in));
+	assert_string_equal(in, out);
+	/* Half closed: the end one way, the other way goes on. */
+	assert_int_equal(RUN(r, weir_recv(r, &rec.op, s, in, sizeof(in), 0)),
+			 0);
+	assert_int_equal(RUN(r, weir_send(r, &rec.op, s, out, 4, 0)), 4);
+	assert_int_equal(RUN(r, weir_recv(r, &rec.op, c, in, sizeof(in), 0)),
+			 4);
+	assert_int_equal(RUN(r, weir_close(r, &rec.op, s)), 0);
+	assert_int_equal(RUN(r, weir_recv(r, &rec.op, c, in, sizeof(in), 0)),
+			 0);
+	close(c);
+	close(l);
+}
+
+static void a_refused_connection_is_econnrefused(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	struct sockaddr_in a;
+	int c = tcp_socket(), u;
+
+	close(tcp_listener(&a));
+	assert_int_equal(RUN(r, weir_connect(r, &rec.op, c,
+					     (struct sockaddr *)&a,
+					     sizeof(a))), -ECONNREFUSED);
+	u = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	snprintf(un.sun_path, sizeof(un.sun_path), "%s",
+		 test_path(state, "nobody"));
+	assert_int_equal(RUN(r, weir_connect(r, &rec.op, u,
+					     (struct sockaddr *)&un,
+					     sizeof(un))),
+			 harness_sim ? -ECONNREFUSED : -ENOENT);
+	close(c);
+	close(u);
+}
+
+static void a_broken_connection_is_epipe_without_a_signal(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct iovec iov = { (char[]){ "xyz" }, 3 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	char buf[10] = "";
+	int sv[2];
+
+	/* SIGPIPE would end this program. */
+	socket_pair(sv);
+	close(sv[1]);
+	assert_int_equal(RUN(r, weir_send(r, &rec.op, sv[0], buf, 10, 0)),
+			 -EPIPE);
+	assert_int_equal(RUN(r, weir_sendv(r, &rec.op, sv[0], &iov, 1, 0)),
+			 -EPIPE);
+	assert_int_equal(RUN(r, weir_sendmsg(r, &rec.op, sv[0], &msg, 0)),
+			 -EPIPE);
+	close(sv[0]);
+}
+
+static void descriptors_travel_over_a_unix_socket(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	char capacity[CMSG_SPACE(sizeof(int))] = "",
+	     space2[sizeof(capacity)] = "";
+	char byte = 'x', got = 0, text[6] = "";
+	struct iovec iov = { &byte, 1 }, iov2 = { &got, 1 };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = capacity,
+		.msg_controllen = sizeof(capacity),
+	};
+	struct msghdr in = {
+		.msg_iov = &iov2, .msg_iovlen = 1,
+		.msg_control = space2, .msg_controllen = sizeof(space2),
+	};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+	int sv[2], p[2], fd;
+
+	socket_pair(sv);
+	pipe_pair(p);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &p[1], sizeof(int));
+	assert_int_equal(RUN(r, weir_sendmsg(r, &rec.op, sv[0], &msg, 0)), 1);
+	assert_int_equal(RUN(r, weir_recvmsg(r, &rec.op, sv[1], &in, 0)), 1);
+	assert_int_equal(got, 'x');
+	c = CMSG_FIRSTHDR(&in);
+	assert_non_null(c);
+	assert_int_equal(c->cmsg_type, SCM_RIGHTS);
+	memcpy(&fd, CMSG_DATA(c), sizeof(int));
+	assert_int_equal(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+	assert_int_equal(write(fd, "hello", 6), 6);
+	assert_int_equal(read(p[0], text, 6), 6);
+	assert_string_equal(text, "hello");
+	close(fd);
+	close_pair(p);
+	close_pair(sv);
+}
+
+/* A slow reader: as much as it likes, and turns in between. */
+static void long_send(void **state, uint32_t flags, size_t len, bool vec)
+{
+	struct weir_reactor *r = start_reactor(state);
+	char *out = malloc(len), *in = malloc(len);
+	struct iovec iov[4];
+	size_t got = 0;
+	struct rec s;
+	ssize_t n;
+	int sv[2];
+
+	assert_non_null(out);
+	assert_non_null(in);
+	tcp_pair(sv);
+	set_nonblock(sv[1]);
+	fill_pattern(out, len, 0, 7);
+	iov[0] = (struct iovec){ out, 1 };
+	iov[1] = (struct iovec){ out + 1, 123456 };
+	iov[2] = (struct iovec){ NULL, 0 };
+	iov[3] = (struct iovec){ out + 123457, len - 123457 };
+	rec_init(&s);
+	if (vec)
+		STARTS(weir_sendv(r, &s.op, sv[0], iov, 4, flags));
+	else
+		STARTS(weir_send(r, &s.op, sv[0], out, len, flags));
+	while (got < len) {
+		n = read(sv[1], in + got, len - got < 50000 ? len - got :
+							      50000);
+		assert_true(n > 0 || errno == EAGAIN);
+		got += n > 0 ? (size_t)n : 0;
+		assert_true(weir_reactor_turn(r, n > 0 ? 0 : WEIR_MSEC) >= 0);
+	}
+	UNTIL(r, s.calls);
+	assert_int_equal(s.res, len);
+	assert_int_equal(s.detail.bytes, len);
+	assert_true(is_pattern(in, len, 0, 7));
+	some_turns(r, 3);
+	assert_int_equal(s.calls, 1);
+	close_pair(sv);
+	free(out);
+	free(in);
+}
+
+static size_t long_len(void)
+{
+	return under_valgrind() || UNDER_TSAN ? 1 << 20 : 8 << 20;
+}
+
+static void a_long_send_is_continued(void **state)
+{
+	long_send(state, 0, long_len(), false);
+}
+
+static void a_long_sendv_is_continued(void **state)
+{
+	long_send(state, 0, long_len(), true);
+}
+
+static void a_long_zero_copy_send_is_continued(void **state)
+{
+	long_send(state, WEIR_SOCK_ZEROCOPY, long_len(), false);
+}
+
+static void a_long_zero_copy_sendv_is_continued(void **state)
+{
+	long_send(state, WEIR_SOCK_ZEROCOPY, long_len(), true);
+}
+
+/* The buffer may be overwritten in the callback; the peer has the old bytes. */
+static void a_zero_copy_buffer_is_free_in_the_callback(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	static char buf[60000], in[60000];
+	int sv[2], i;
+
+	tcp_pair(sv);
+	for (i = 0; i < 20; i++) {
+		fill_pattern(buf, sizeof(buf), 0, (unsigned int)i);
+		assert_int_equal(RUN(r, weir_send(r, &rec.op, sv[0], buf,
+						  sizeof(buf),
+						  WEIR_SOCK_ZEROCOPY)),
+				 sizeof(buf));
+		memset(buf, 0xee, sizeof(buf));
+		assert_int_equal(recv(sv[1], in, sizeof(in), MSG_WAITALL),
+				 sizeof(in));
+		assert_true(is_pattern(in, sizeof(in), 0, (unsigned int)i));
+	}
+	close_pair(sv);
+}
+
+/* The loopback device copies, and so do backends that have no such send. */
+static void a_zero_copy_send_tells_that_it_was_a_copy(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_op_detail detail;
+	char in[6];
+	int sv[2];
+
+	tcp_pair(sv);
+	RUN(r, weir_send(r, &rec.op, sv[0], "abc", 3, WEIR_SOCK_ZEROCOPY));
+	weir_op_get_detail(&rec.op, &detail);
+	assert_int_equal(detail.code, WEIR_SOCK_COPIED);
+	RUN(r, weir_send(r, &rec.op, sv[0], "def", 3, 0));
+	weir_op_get_detail(&rec.op, &detail);
+	assert_int_equal(detail.code, 0);
+	assert_int_equal(recv(sv[1], in, 6, MSG_WAITALL), 6);
+	assert_memory_equal(in, "abcdef", 6);
+	close_pair(sv);
+}
+
+/* What was cancelled has not eaten what comes later. */
+static void a_cancelled_recv_takes_nothing(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	char in[10] = "";
+	int sv[2], i;
+
+	socket_pair(sv);
+	for (i = 0; i < 50; i++) {
+		rec_init(&rec);
+		STARTS(weir_recv(r, &rec.op, sv[0], in, sizeof(in), 0));
+		some_turns(r, i % 3);
+		weir_op_cancel(&rec.op);
+		assert_int_equal(finish(r, &rec), -ECANCELED);
+		assert_int_equal(write(sv[1], "abc", 3), 3);
+		assert_int_equal(RUN(r, weir_recv(r, &rec.op, sv[0], in,
+						  sizeof(in), 0)), 3);
+	}
+	close_pair(sv);
+}
+
+static void operations_on_one_socket_are_served_once(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct rec recs[20];
+	char in[20] = "";
+	int sv[2], i, sum = 0;
+
+	socket_pair(sv);
+	for (i = 0; i < 20; i++) {
+		rec_init(&recs[i]);
+		STARTS(weir_recv(r, &recs[i].op, sv[0], &in[i], 1, 0));
+	}
+	for (i = 0; i < 20; i += 4)
+		weir_op_cancel(&recs[i].op);
+	/* A cancel may come too late; then another gets nothing but the end. */
+	assert_int_equal(write(sv[1], "0123456789abcde", 15), 15);
+	shutdown(sv[1], SHUT_WR);
+	for (i = 0; i < 20; i++) {
+		UNTIL(r, recs[i].calls);
+		assert_int_equal(recs[i].calls, 1);
+		sum += recs[i].res == 1;
+	}
+	assert_int_equal(sum, 15);
+	close_pair(sv);
+}
+
+/* Acceptors. */
+
+struct door {
+	struct weir_acceptor *acceptor;
+	int fds[200];
+	int n, err, n_err;
+	int destroy_at;
+};
+
+static void on_connection(struct weir_acceptor *acceptor, int fd, void *arg)
+{
+	struct door *d = arg;
+
+	assert_ptr_equal(acceptor, d->acceptor);
+	if (fd < 0) {
+		d->err = fd;
+		d->n_err++;
+		return;
+	}
+	d->fds[d->n++] = fd;
+	if (d->n == d->destroy_at) {
+		weir_acceptor_destroy(acceptor);
+		d->acceptor = NULL;
+	}
+}
+
+static void open_door(struct door *d, struct weir_reactor *r, int l)
+{
+	memset(d, 0, sizeof(*d));
+	assert_int_equal(weir_acceptor_create(&d->acceptor, r, l,
+					      on_connection, d), 0);
+}
+
+static void close_door(struct door *d)
+{
+	weir_acceptor_destroy(d->acceptor);
+	while (d->n)
+		close(d->fds[--d->n]);
+}
+
+static void an_acceptor_wants_a_listening_socket(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_acceptor *a = (void *)0x77;
+	int s = tcp_socket(), p[2], l;
+	struct sockaddr_in addr;
+
+	pipe_pair(p);
+	l = tcp_listener(&addr);
+	assert_int_equal(weir_acceptor_create(&a, r, l, NULL, NULL), -EINVAL);
+	assert_int_equal(weir_acceptor_create(&a, r, s, on_connection, NULL),
+			 -EINVAL);
+	assert_int_equal(weir_acceptor_create(&a, r, p[0], on_connection,
+					      NULL), -ENOTSOCK);
+	assert_int_equal(weir_acceptor_create(&a, r, -1, on_connection, NULL),
+			 -EBADF);
+	assert_ptr_equal(a, (void *)0x77);
+	weir_acceptor_destroy(NULL);
+	close(s);
+	close(l);
+	close_pair(p);
+}
+
+static void an_acceptor_takes_all_who_come(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sockaddr_in a;
+	struct door d;
+	int c[40], i, l = tcp_listener(&a);
+
+	open_door(&d, r, l);
+	for (i = 0; i < 40; i++) {
+		c[i] = call_up(&a);
+		if (i % 7 == 0)
+			UNTIL(r, d.n == i + 1);
+	}
+	UNTIL(r, d.n == 40);
+	for (i = 0; i < 40; i++) {
+		assert_int_equal(fcntl(d.fds[i], F_GETFD) & FD_CLOEXEC,
+				 FD_CLOEXEC);
+		close(c[i]);
+	}
+	assert_int_equal(d.n_err, 0);
+	close_door(&d);
+	close(l);
+}
+
+static void an_acceptor_may_be_destroyed_in_its_callback(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sockaddr_in a;
+	struct door d;
+	int c[5], i, l = tcp_listener(&a);
+
+	open_door(&d, r, l);
+	d.destroy_at = 2;
+	for (i = 0; i < 5; i++)
+		c[i] = call_up(&a);
+	UNTIL(r, d.n == 2);
+	some_turns(r, 5);
+	assert_int_equal(d.n, 2);
+	close_door(&d);
+	for (i = 0; i < 5; i++)
+		close(c[i]);
+	close(l);
+}
+
+static void an_acceptor_can_follow_another(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sockaddr_in a;
+	struct door d;
+	int c, i, l = tcp_listener(&a);
+
+	for (i = 0; i < 20; i++) {
+		open_door(&d, r, l);
+		if (i % 2)
+			some_turns(r, 2);
+		c = call_up(&a);
+		UNTIL(r, d.n == 1);
+		close_door(&d);
+		close(c);
+		/* Until the kernel has heard, it may take one more. */
+		some_turns(r, 3);
+	}
+	close(l);
+}
+
+static void an_acceptor_pauses_when_descriptors_are_out(void **state)
+{
+	struct weir_reactor *r;
+	struct rlimit old, few;
+	struct sockaddr_in a;
+	struct door d;
+	int c, i, l;
+
+	if (under_valgrind())
+		skip_because("valgrind takes the connection, and drops it");
+	r = start_reactor(state);
+	l = tcp_listener(&a);
+	open_door(&d, r, l);
+	some_turns(r, 2);
+	c = call_up(&a);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	few = old;
+	few.rlim_cur = (rlim_t)c + 1;
+	for (i = 0; i < c; i++)		/* No hole below. */
+		if (fcntl(i, F_GETFD) < 0)
+			break;
+	if (i < c)
+		few.rlim_cur = (rlim_t)i;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	while (!d.n_err && !d.n)
+		if (weir_reactor_turn(r, WEIR_SEC) < 0)
+			break;
+	setrlimit(RLIMIT_NOFILE, &old);
+	if (d.n) {
+		/* Accepted before the limit was set. */
+		close_door(&d);
+		close(c);
+		close(l);
+		return;
+	}
+	assert_int_equal(d.err, -EMFILE);
+	/* Not again and again meanwhile, and then it goes on. */
+	UNTIL(r, d.n == 1);
+	assert_int_equal(d.n_err, 1);
+	close_door(&d);
+	close(c);
+	close(l);
+}
+
+static void a_stopped_reactor_takes_no_connection(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sockaddr_in a;
+	struct door d;
+	int c, l = tcp_listener(&a);
+
+	open_door(&d, r, l);
+	weir_reactor_stop(r);
+	assert_int_equal(weir_reactor_run(r), 0);
+	c = call_up(&a);
+	some_turns(r, 5);
+	assert_int_equal(d.n, 0);
+	assert_int_equal(weir_reactor_start(r), 0);
+	UNTIL(r, d.n == 1);
+	close_door(&d);
+	close(c);
+	close(l);
+}
+
+/* Receivers. */
+
+struct ear {
+	struct weir_receiver *receiver;
+	struct weir_reactor *r;
+	char *in;
+	size_t got, max;
+	int calls, ends;
+	int64_t err;
+	bool keep, destroy;
+	void *kept[8];
+	int n_kept;
+};
+
+static int on_data(struct weir_receiver *receiver, void *data, int64_t len,
+		   void *arg)
+{
+	struct ear *e = arg;
+
+	assert_ptr_equal(receiver, e->receiver);
+	e->calls++;
+	if (len <= 0) {
+		assert_null(len < 0 ? data : NULL);
+		e->ends++;
+		e->err = len;
+		return WEIR_RECEIVER_DONE;
+	}
+	assert_true(e->got + (size_t)len <= e->max);
+	memcpy(e->in + e->got, data, (size_t)len);
+	e->got += (size_t)len;
+	if (e->destroy) {
+		weir_receiver_destroy(receiver);
+		e->receiver = NULL;
+	}
+	if (!e->keep || e->n_kept == 8)
+		return WEIR_RECEIVER_DONE;
+	e->kept[e->n_kept++] = data;
+	return WEIR_RECEIVER_KEEP;
+}
+
+static void listen_to(struct ear *e, struct weir_reactor *r, int fd,
+		      size_t max)
+{
+	*e = (struct ear){ .r = r, .max = max, .in = malloc(max) };
+	assert_non_null(e->in);
+	assert_int_equal(weir_receiver_create(&e->receiver, r, fd, on_data, e),
+			 0);
+}
+
+static void release_kept(struct ear *e)
+{
+	while (e->n_kept)
+		weir_receiver_release(e->r, e->kept[--e->n_kept]);
+}
+
+static void stop_listening(struct ear *e)
+{
+	weir_receiver_destroy(e->receiver);
+	release_kept(e);
+	free(e->in);
+}
+
+static void a_receiver_wants_a_socket(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_receiver *v = (void *)0x77;
+	int p[2], sv[2];
+
+	pipe_pair(p);
+	socket_pair(sv);
+	assert_int_equal(weir_receiver_create(&v, r, sv[0], NULL, NULL),
+			 -EINVAL);
+	assert_int_equal(weir_receiver_create(&v, r, p[0], on_data, NULL),
+			 -ENOTSOCK);
+	assert_int_equal(weir_receiver_create(&v, r, -1, on_data, NULL),
+			 -EBADF);
+	assert_ptr_equal(v, (void *)0x77);
+	weir_receiver_destroy(NULL);
+	close_pair(p);
+	close_pair(sv);
+}
+
+static void stream_through(void **state, struct weir_reactor_opts opts,
+			   size_t len)
+{
+	struct weir_reactor *r = start_reactor_with(state, opts);
+	char *out = malloc(len);
+	size_t sent = 0, n;
+	struct ear e;
+	ssize_t got;
+	int sv[2];
+
+	assert_non_null(out);
+	fill_pattern(out, len, 0, 5);
+	tcp_pair(sv);
+	set_nonblock(sv[1]);
+	listen_to(&e, r, sv[0], len);
+	while (sent < len) {
+		n = sent % 9973 + 1;
+		got = write(sv[1], out + sent, len - sent < n ? len - sent : n);
+		sent += got > 0 ? (size_t)got : 0;
+		assert_true(weir_reactor_turn(r, got > 0 ? 0 : WEIR_MSEC) >=
+			    0);
+	}
+	UNTIL(r, e.got == len);
+	assert_memory_equal(e.in, out, len);
+	assert_int_equal(e.ends, 0);
+	close(sv[1]);
+	UNTIL(r, e.ends);
+	assert_int_equal(e.err, 0);
+	some_turns(r, 5);
+	assert_int_equal(e.ends, 1);
+	stop_listening(&e);
+	close(sv[0]);
+	free(out);
+}
+
+static void a_receiver_gets_all_in_order(void **state)
+{
+	stream_through(state, (struct weir_reactor_opts){ 0 },
+		       (size_t)scaled(2000) << 10);
+}
+
+static void stream_passes_through_tiny_socket_buffers(void **state)
+{
+	stream_through(state, (struct weir_reactor_opts){
+		.rx_bufs = 2, .rx_buf_size = 64 }, 100000 / (1 + !!UNDER_TSAN *
+		9));
+}
+
+static void kept_buffers_hold_up_the_stream_until_released(void **state)
+{
+	struct weir_reactor *r = start_reactor_with(state,
+		(struct weir_reactor_opts){ .rx_bufs = 2,
+					    .rx_buf_size = 64 });
+	char out[1000];
+	struct ear e;
+	int sv[2], i;
+
+	fill_pattern(out, sizeof(out), 0, 6);
+	socket_pair(sv);
+	listen_to(&e, r, sv[0], sizeof(out));
+	e.keep = true;
+	assert_int_equal(write(sv[1], out, sizeof(out)), sizeof(out));
+	UNTIL(r, e.n_kept == 2);
+	some_turns(r, 10);
+	assert_int_equal(e.n_kept, 2);
+	assert_int_equal(e.got, 128);
+	assert_true(is_pattern(e.kept[0], 64, 0, 6));
+	assert_true(is_pattern(e.kept[1], 64, 64, 6));
+	for (i = 0; e.got < sizeof(out); i++) {
+		weir_receiver_release(r, e.kept[0]);
+		e.kept[0] = e.kept[1];
+		e.n_kept--;
+		UNTIL(r, e.n_kept == 2);
+	}
+	assert_memory_equal(e.in, out, sizeof(out));
+	stop_listening(&e);
+	close_pair(sv);
+}
+
+/* What one keeps holds up the other, and its release lets both go on. */
+static void receivers_share_the_free_list(void **state)
+{
+	struct weir_reactor *r = start_reactor_with(state,
+		(struct weir_reactor_opts){ .rx_bufs = 2,
+					    .rx_buf_size = 64 });
+	int a[2], b[2];
+	struct ear ea, eb;
+
+	socket_pair(a);
+	socket_pair(b);
+	listen_to(&ea, r, a[0], 1000);
+	listen_to(&eb, r, b[0], 1000);
+	ea.keep = true;
+	assert_int_equal(write(a[1], (char[128]){ 0 }, 128), 128);
+	UNTIL(r, ea.n_kept == 2);
+	assert_int_equal(write(b[1], "hello", 5), 5);
+	some_turns(r, 10);
+	assert_int_equal(eb.got, 0);
+	/* The receiver that it came from may be gone. */
+	weir_receiver_destroy(ea.receiver);
+	ea.receiver = NULL;
+	release_kept(&ea);
+	UNTIL(r, eb.got == 5);
+	stop_listening(&ea);
+	stop_listening(&eb);
+	close_pair(a);
+	close_pair(b);
+}
+
+static void a_paused_receiver_loses_nothing(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	char out[64 * 40];
+	int sv[2], i;
+	struct ear e;
+
+	fill_pattern(out, sizeof(out), 0, 4);
+	socket_pair(sv);
+	listen_to(&e, r, sv[0], sizeof(out));
+	for (i = 0; i < 40; i++) {
+		if (i % 3 == 0)
+			assert_int_equal(weir_receiver_set(e.receiver, 0), 0);
+		assert_int_equal(write(sv[1], out + i * 64, 64), 64);
+		some_turns(r, i % 4);
+		if (i % 3 == 0)
+			assert_int_equal(weir_receiver_set(e.receiver, 1), 0);
+	}
+	UNTIL(r, e.got == sizeof(out));
+	assert_memory_equal(e.in, out, sizeof(out));
+
+	assert_int_equal(weir_receiver_set(e.receiver, 0), 0);
+	some_turns(r, 5);
+	i = e.calls;
+	assert_int_equal(write(sv[1], out, 1), 1);
+	close(sv[1]);
+	some_turns(r, 10);
+	assert_int_equal(e.calls, i);
+	e.got = 0;
+	assert_int_equal(weir_receiver_set(e.receiver, 1), 0);
+	UNTIL(r, e.ends);
+	assert_int_equal(e.got, 1);
+	assert_int_equal(e.err, 0);
+	stop_listening(&e);
+	close(sv[0]);
+}
+
+/* Data that the kernel has handed over when the reactor stops. */
+struct last_words {
+	struct rec rec, nop;
+	struct weir_reactor *r;
+	int fd;
+};
+
+static void say_and_stop(struct weir_op *op, int64_t res)
+{
+	struct last_words *w = weir_container_of(op, struct last_words, rec.op);
+
+	rec_done(op, res);
+	assert_int_equal(write(w->fd, "abc", 3), 3);
+	assert_int_equal(weir_nop(w->r, &w->nop.op), 0);
+	weir_reactor_stop(w->r);
+}
+
+static void a_stopped_receiver_is_silent_and_loses_nothing(void **state)
+{
+	struct last_words w = { .r = start_reactor(state) };
+	struct ear e;
+	int sv[2];
+
+	socket_pair(sv);
+	w.fd = sv[1];
+	rec_init(&w.rec);
+	rec_init(&w.nop);
+	w.rec.op.fn = say_and_stop;
+	listen_to(&e, w.r, sv[0], 100);
+	some_turns(w.r, 3);
+	STARTS(weir_defer(w.r, &w.rec.op));
+	assert_int_equal(weir_reactor_run(w.r), 0);
+	shutdown(sv[1], SHUT_WR);
+	some_turns(w.r, 5);
+	assert_int_equal(e.calls, 0);
+
+	assert_int_equal(weir_reactor_start(w.r), 0);
+	UNTIL(w.r, e.ends);
+	assert_int_equal(e.got, 3);
+	assert_memory_equal(e.in, "abc", 3);
+	stop_listening(&e);
+	close_pair(sv);
+}
+
+/* The number of its descriptor may mean another socket at once. */
+static void a_dead_receiver_takes_nothing_from_its_successor(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	int sv[2], next[2];
+	struct ear e;
+	char in[3];
+
+	socket_pair(sv);
+	socket_pair(next);
+	assert_int_equal(write(next[1], "abc", 3), 3);
+	listen_to(&e, r, sv[0], 100);
+	stop_listening(&e);
+	assert_int_equal(dup2(next[0], sv[0]), sv[0]);
+	some_turns(r, 5);
+	assert_int_equal(recv(sv[0], in, 3, MSG_DONTWAIT), 3);
+	close_pair(sv);
+	close_pair(next);
+}
+
+static void a_receiver_may_be_destroyed_in_its_callback(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct ear e;
+	int sv[2];
+
+	socket_pair(sv);
+	listen_to(&e, r, sv[0], 100);
+	e.destroy = e.keep = true;
+	assert_int_equal(write(sv[1], "abc", 3), 3);
+	UNTIL(r, e.got);
+	assert_int_equal(write(sv[1], "def", 3), 3);
+	some_turns(r, 5);
+	assert_int_equal(e.calls, 1);
+	assert_memory_equal(e.kept[0], "abc", 3);
+	stop_listening(&e);
+	close_pair(sv);
+}
+
+static void a_reset_is_an_error_and_the_end(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct linger hard = { 1, 0 };
+	struct ear e;
+	int sv[2];
+
+	tcp_pair(sv);
+	listen_to(&e, r, sv[0], 100);
+	some_turns(r, 2);
+	setsockopt(sv[1], SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+	close(sv[1]);
+	UNTIL(r, e.ends);
+	assert_int_equal(e.err, -ECONNRESET);
+	some_turns(r, 5);
+	assert_int_equal(e.calls, 1);
+	stop_listening(&e);
+	close(sv[0]);
+}
+
+static void destroy_with_data_on_the_way_loses_no_buffer(void **state)
+{
+	struct weir_reactor *r = start_reactor_with(state,
+		(struct weir_reactor_opts){ .rx_bufs = 4,
+					    .rx_buf_size = 64 });
+	char out[64];
+	struct ear e;
+	int sv[2], i;
+
+	memset(out, 'x', sizeof(out));
+	for (i = 0; i < 50; i++) {
+		socket_pair(sv);
+		listen_to(&e, r, sv[0], 1000);
+		some_turns(r, i % 3);
+		assert_int_equal(write(sv[1], out, 64), 64);
+		if (i % 2)
+			UNTIL(r, e.got);
+		stop_listening(&e);
+		close_pair(sv);
+	}
+	/* All four are there still. */
+	socket_pair(sv);
+	listen_to(&e, r, sv[0], 1000);
+	e.keep = true;
+	for (i = 0; i < 4; i++)
+		assert_int_equal(write(sv[1], out, 64), 64);
+	UNTIL(r, e.n_kept == 4);
+	stop_listening(&e);
+	close_pair(sv);
+}
+
+static void receiver_refuses_sockets_for_messages(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_receiver *v = NULL;
+	int fd[2];
+
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(socketpair(AF_UNIX, i ? SOCK_SEQPACKET :
+					    SOCK_DGRAM, 0, fd), 0);
+		assert_int_equal(weir_receiver_create(&v, r, fd[0], on_data,
+						      NULL), -EINVAL);
+		assert_null(v);
+		assert_starts_with(weir_why(), "weir_receiver_create: ");
+		close_pair(fd);
+	}
+}
+
+/* Blocking or not, and several of them. */
+static void connect_waits_for_capacity_in_unix_backlog(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	struct rec conn[6];
+	int fd[6], l, s;
+
+	snprintf(un.sun_path, sizeof(un.sun_path), "%s",
+		 test_path(state, "full"));
+	assert_int_equal(weir_listen(&l, (struct sockaddr *)&un, sizeof(un), 1,
+				     0), 0);
+	for (int i = 0; i < 6; i++) {
+		fd[i] = socket(AF_UNIX, SOCK_STREAM, 0);
+		if (i & 1)
+			set_nonblock(fd[i]);
+		rec_init(&conn[i]);
+		STARTS(weir_connect(r, &conn[i].op, fd[i],
+				    (struct sockaddr *)&un, sizeof(un)));
+		some_turns(r, 2);
+	}
+	for (int i = 0; i < 50; i++)
+		assert_true(weir_reactor_turn(r, WEIR_MSEC) >= 0);
+	/* A backlog of 1 has space for two. */
+	for (int i = 0; i < 6; i++)
+		assert_int_equal(conn[i].calls, i < 2);
+	assert_int_equal(weir_op_cancel(&conn[4].op), 0);
+	assert_int_equal(weir_op_cancel(&conn[5].op), 0);
+	UNTIL(r, conn[4].calls && conn[5].calls);
+	assert_int_equal(conn[4].res, -ECANCELED);
+	assert_int_equal(conn[5].res, -ECANCELED);
+	for (int i = 0; i < 2; i++) {
+		s = accept(l, NULL, NULL);
+		assert_true(s >= 0);
+		close(s);
+	}
+	for (int i = 0; i < 4; i++) {
+		UNTIL(r, conn[i].calls);
+		assert_int_equal(conn[i].res, 0);
+	}
+	for (int i = 0; i < 6; i++)
+		close(fd[i]);
+	close(l);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		REAL(listen_says_what_is_wrong),
+		REAL(reuseport_shares_a_port),
+		CASE(a_connection_is_made_and_used),
+		CASE(a_refused_connection_is_econnrefused),
+		CASE(a_broken_connection_is_epipe_without_a_signal),
+		REAL(descriptors_travel_over_a_unix_socket),
+		CASE(a_long_send_is_continued),
+		CASE(a_long_sendv_is_continued),
+		CASE(a_long_zero_copy_send_is_continued),
+		CASE(a_long_zero_copy_sendv_is_continued),
+		CASE(a_zero_copy_buffer_is_free_in_the_callback),
+		CASE(a_zero_copy_send_tells_that_it_was_a_copy),
+		CASE(a_cancelled_recv_takes_nothing),
+		CASE(operations_on_one_socket_are_served_once),
+		CASE(an_acceptor_wants_a_listening_socket),
+		CASE(an_acceptor_takes_all_who_come),
+		CASE(an_acceptor_may_be_destroyed_in_its_callback),
+		CASE(an_acceptor_can_follow_another),
+		REAL(an_acceptor_pauses_when_descriptors_are_out),
+		CASE(a_stopped_reactor_takes_no_connection),
+		CASE(a_receiver_wants_a_socket),
+		CASE(a_receiver_gets_all_in_order),
+		CASE(stream_passes_through_tiny_socket_buffers),
+		CASE(kept_buffers_hold_up_the_stream_until_released),
+		CASE(receivers_share_the_free_list),
+		CASE(a_paused_receiver_loses_nothing),
+		CASE(a_stopped_receiver_is_silent_and_loses_nothing),
+		REAL(a_dead_receiver_takes_nothing_from_its_successor),
+		CASE(a_receiver_may_be_destroyed_in_its_callback),
+		CASE(a_reset_is_an_error_and_the_end),
+		CASE(destroy_with_data_on_the_way_loses_no_buffer),
+		REAL(receiver_refuses_sockets_for_messages),
+		REAL(connect_waits_for_capacity_in_unix_backlog),
+	};
+
+	return harness_run_all(cases, N_OF(cases));
+}

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside the uring backend: features it does without, and full queues. */
+
+#include "tests/support/harness.h"
+
+#include <weir/file.h>
+#include <weir/socket.h>
+#include <weir/watch.h>
+
+#include "base/fault.h"
+#include "reactor/uring/uring.h"
+
+#define SQ 8			/* A submission queue that is soon full. */
+#define WINDOW 12		/* So is one of operations. */
+#define CROWD (20 * WINDOW)
+
+static struct weir_reactor *make(uint32_t entries)
+{
+	struct weir_reactor_opts opts = {
+		.size = sizeof(opts),
+		.backend = WEIR_BACKEND_URING,
+		.ring_entries = entries,
+	};
+	struct weir_reactor *r;
+
+	assert_int_equal(weir_reactor_create(&r, &opts), 0);
+	return r;
+}
+
+static void unmake(struct weir_reactor *r)
+{
+	assert_int_equal(weir_reactor_destroy(r), 0);
+}
+
+/* One trip through the kernel, and a wake-up from outside. */
+static void assert_works(struct weir_reactor *r)
+{
+	struct rec rec;
+
+	rec_init(&rec);
+	STARTS(weir_nop(r, &rec.op));
+	assert_int_equal(finish(r, &rec), 0);
+	weir_reactor_break(r);
+	assert_int_equal(weir_reactor_run(r), 1);
+}
+
+static void failing_call_of_setup_is_an_error_or_done_without(void **state)
+{
+	struct weir_reactor_opts opts = {
+		.size = sizeof(opts), .backend = WEIR_BACKEND_URING,
+	};
+	bool fired = true;
+	int err;
+
+	(void)state;
+	for (long nth = 0; fired; nth++) {
+		struct weir_reactor *r = NULL;
+
+		assert_true(nth < 100);
+		fault_arm(nth);
+		err = weir_reactor_create(&r, &opts);
+		if (!err) {
+			assert_works(r);
+			unmake(r);
+		}
+		fired = fault_disarm();
+		assert_true(fired || !err);
+		if (err) {
+			/* Its calls that the kernel refuses: no such backend. */
+			if (!strcmp(fault_last(), "io_uring_probe") ||
+			    !strcmp(fault_last(), "io_uring_enter_first"))
+				assert_int_equal(err, -EOPNOTSUPP);
+			else
+				assert_true(err == -ENOMEM || err == -EMFILE);
+			assert_starts_with(weir_why(), "weir_reactor_create: ");
+			assert_null(r);
+		}
+	}
+}
+
+static void flags_that_the_kernel_refuses_are_dropped(void **state)
+{
+	struct weir_reactor *r;
+	unsigned int fallback = 0;
+
+	(void)state;
+	for (long nth = 0; !fallback && nth < 20; nth++) {
+		struct weir_reactor_opts opts = {
+			.size = sizeof(opts), .backend = WEIR_BACKEND_URING,
+		};
+
+		fault_arm(nth);
+		if (weir_reactor_create(&r, &opts))
+			continue;
+		if (!strcmp(fault_last(), "io_uring_setup"))
+			fallback = uring_of(r)->fallback;
+		fault_disarm();
+		assert_works(r);
+		unmake(r);
+	}
+	fault_disarm();
+	assert_true(fallback > 0);
+}
+
+static void submission_without_capacity_waits_and_is_done(void **state)
+{
+	struct weir_reactor *r = make(SQ);
+	unsigned int n = uring_of(r)->limit * 2, i, left;
+	struct rec *recs = calloc(n, sizeof(*recs));
+
+	(void)state;
+	assert_non_null(recs);
+	for (i = 0; i < n; i++) {
+		rec_init(&recs[i]);
+		STARTS(weir_nop(r, &recs[i].op));
+	}
+	assert_int_equal(uring_in_flight(uring_of(r)), uring_of(r)->limit);
+	assert_false(op_queue_empty(&uring_of(r)->backlog));
+	/* From the middle of the backlog. */
+	assert_int_equal(weir_op_cancel(&recs[n - 2].op), 0);
+	do {
+		assert_true(weir_reactor_turn(r, 0) >= 0);
+		for (i = 0, left = 0; i < n; i++)
+			left += !recs[i].calls;
+	} while (left);
+	for (i = 0; i < n; i++) {
+		assert_int_equal(recs[i].calls, 1);
+		assert_int_equal(recs[i].res, i == n - 2 ? -ECANCELED : 0);
+	}
+	unmake(r);
+	free(recs);
+}
+
+static struct weir_reactor *make_narrow(void)
+{
+	struct weir_reactor *r = make(SQ);
+	struct uring *u = uring_of(r);
+
+	some_turns(r, 2);
+	u->window = u->limit = WINDOW;
+	return r;
+}
+
+static void start_reads(struct weir_reactor *r, struct rec *recs, int n, int fd)
+{
+	static char bytes[CROWD];
+
+	for (int i = 0; i < n; i++) {
+		rec_init(&recs[i]);
+		STARTS(weir_read(r, &recs[i].op, fd, &bytes[i], 1, 0));
+	}
+}
+
+static void end_reads(struct weir_reactor *r, struct rec *recs, int n, int fd)
+{
+	for (int i = 0; i < n; i++)
+		assert_int_equal(write(fd, "x", 1), 1);
+	for (int i = 0; i < n; i++) {
+		UNTIL(r, recs[i].calls);
+		assert_int_equal(recs[i].res, 1);
+	}
+}
+
+static void start_syncs(struct weir_reactor *r, struct rec *recs, int n, int fd)
+{
+	for (int i = 0; i < n; i++) {
+		rec_init(&recs[i]);
+		STARTS(weir_fsync(r, &recs[i].op, fd, 0));
+	}
+}
+
+/* All to their end, never more than the window of them in the kernel. */
+static void end_syncs(struct weir_reactor *r, struct rec *recs, int n)
+{
+	for (int i = 0; i < n; i++)
+		while (!recs[i].calls) {
+			assert_true(weir_reactor_turn(r, WEIR_SEC) >= 0);
+			assert_in_range(uring_sure(uring_of(r)), 0, WINDOW);
+		}
+}
+
+/* A thread of the kernel has them: in many a turn none ends. */
+static void operations_sure_to_end_stay_within_the_window(void **state)
+{
+	struct weir_reactor *r = make_narrow();
+	struct rec syncs[CROWD], reads[2 * WINDOW];
+	FILE *file = tmpfile();
+	int p[2];
+
+	(void)state;
+	assert_non_null(file);
+	start_syncs(r, syncs, CROWD, fileno(file));
+	end_syncs(r, syncs, CROWD);
+	assert_int_equal(uring_of(r)->limit, WINDOW);
+	/* Beside what waits, too, and when that has ended. */
+	pipe_pair(p);
+	start_reads(r, reads, 2 * WINDOW, p[0]);
+	start_syncs(r, syncs, CROWD, fileno(file));
+	end_syncs(r, syncs, CROWD);
+	assert_int_equal(uring_in_flight(uring_of(r)), 2 * WINDOW);
+	end_reads(r, reads, 2 * WINDOW, p[1]);
+	some_turns(r, 1);
+	assert_int_equal(uring_of(r)->limit, WINDOW);
+	assert_int_equal(uring_sure(uring_of(r)), 0);
+	unmake(r);
+	close_pair(p);
+	fclose(file);
+}
+
+/* Who is about to sleep, and finds that the kernel takes entries again. */
+static struct weir_reactor *insomniac;
+
+static int refuse_while_awake(const char *name)
+{
+	return !strcmp(name, "io_uring_enter") &&
+	       !atomic_load(&insomniac->mailbox.asleep);
+}
+
+static void reactor_does_not_sleep_on_capacity_just_taken(void **state)
+{
+	struct weir_reactor_stats st = { .size = sizeof(st) };
+	struct weir_reactor *r = make_narrow();
+	struct rec reads[2 * WINDOW];
+	int p[2];
+
+	(void)state;
+	pipe_pair(p);
+	insomniac = r;
+	fault_ask(refuse_while_awake);
+	start_reads(r, reads, 2 * WINDOW, p[0]);
+	assert_int_equal(uring_in_flight(uring_of(r)), SQ);
+	/* The first few may spin only, and sleep the longer the later. */
+	while (uring_in_flight(uring_of(r)) < WINDOW)
+		assert_int_equal(weir_reactor_turn(r, 5 * WEIR_SEC), 0);
+	fault_ask(NULL);
+	weir_reactor_stats(r, &st);
+	assert_true(st.sleep_ns < 5 * WEIR_SEC);
+	end_reads(r, reads, 2 * WINDOW, p[1]);
+	unmake(r);
+	close_pair(p);
+}
+
+static int refused_asleep;
+
+/* And then finds none, once, before they are pushed out after all. */
+static int refuse_while_awake_and_once(const char *name)
+{
+	if (strcmp(name, "io_uring_enter"))
+		return 0;
+	return !atomic_load(&insomniac->mailbox.asleep) || !refused_asleep++;
+}
+
+static void reactor_does_not_sleep_on_work_that_found_no_entry(void **state)
+{
+	struct weir_reactor_stats st = { .size = sizeof(st) };
+	struct weir_reactor *r = make(SQ);
+	struct rec waits[SQ], last;
+	int p[2];
+
+	(void)state;
+	pipe_pair(p);
+	some_turns(r, 2);
+	insomniac = r;
+	refused_asleep = 0;
+	fault_ask(refuse_while_awake_and_once);
+	for (int i = 0; i < SQ; i++) {
+		rec_init(&waits[i]);
+		STARTS(weir_poll(r, &waits[i].op, p[0], WEIR_READABLE));
+	}
+	rec_init(&last);
+	STARTS(weir_poll(r, &last.op, p[1], WEIR_WRITABLE));
+	while (!refused_asleep)
+		assert_int_equal(weir_reactor_turn(r, 5 * WEIR_SEC), 0);
+	fault_ask(NULL);
+	weir_reactor_stats(r, &st);
+	assert_true(st.sleep_ns < 5 * WEIR_SEC);
+	assert_int_equal(finish(r, &last), WEIR_WRITABLE);
+	unmake(r);
+	close_pair(p);
+}
+
+/* To wait for what another ring has out would be in vain, and take long. */
+static void the_ring_that_a_host_does_not_want_goes_at_once(void **state)
+{
+	struct weir_reactor_stats st = { .size = sizeof(st) };
+	struct weir_reactor *r = make(SQ);
+
+	(void)state;
+	assert_true(weir_reactor_fd(r) >= 0);
+	assert_false(uring_of(r)->ring.flags & IORING_SETUP_DEFER_TASKRUN);
+	weir_reactor_stats(r, &st);
+	assert_true(st.syscalls < 20);
+	assert_works(r);
+	unmake(r);
+}
+
+/* The kernel tells a host of a deferred ring late. */
+static void ring_made_for_a_host_is_not_deferred(void **state)
+{
+	struct weir_reactor_opts opts = {
+		.size = sizeof(opts), .backend = WEIR_BACKEND_URING,
+		.hosted = 1,
+	};
+	struct weir_reactor *r;
+
+	(void)state;
+	assert_int_equal(weir_reactor_create(&r, &opts), 0);
+	assert_false(uring_of(r)->ring.flags & IORING_SETUP_DEFER_TASKRUN);
+	assert_works(r);
+	assert_true(weir_reactor_fd(r) >= 0);
+	unmake(r);
+}
+
+static void host_is_refused_where_no_ring_can_be_made(void **state)
+{
+	struct weir_reactor *r = make(SQ);
+
+	(void)state;
+	if (uring_of(r)->ring.flags & IORING_SETUP_DEFER_TASKRUN) {
+		fault_arm(0);
+		assert_int_equal(weir_reactor_fd(r), -ENOMEM);
+		fault_disarm();
+		assert_starts_with(weir_why(), "weir_reactor_fd: ");
+		assert_works(r);
+	}
+	assert_true(weir_reactor_fd(r) >= 0);
+	unmake(r);
+}
+
+static void a_cancel_without_capacity_is_made_later(void **state)
+{
+	struct weir_reactor *r = make(SQ);
+	struct rec waits, nops[SQ];
+	int p[2];
+
+	(void)state;
+	pipe_pair(p);
+	rec_init(&waits);
+	STARTS(weir_poll(r, &waits.op, p[0], WEIR_READABLE));
+	some_turns(r, 2);
+	for (int i = 0; i < SQ; i++) {
+		rec_init(&nops[i]);
+		STARTS(weir_nop(r, &nops[i].op));
+	}
+	fault_arm(0);
+	assert_int_equal(weir_op_cancel(&waits.op), 0);
+	assert_int_equal(fault_disarm(), 1);
+	assert_ptr_equal(r->repeats.asked, &waits.op);
+	assert_int_equal(finish(r, &waits), -ECANCELED);
+	unmake(r);
+	close_pair(p);
+}
+
+static void on_watch(struct weir_watch *watch, uint32_t events, void *arg)
+{
+	unsigned int *seen = arg;
+
+	(void)events;
+	(*seen)++;
+	weir_watch_set(watch, 0);
+}
+
+/* Operations alone fit; sources on top of them do not. */
+static void a_full_completion_queue_loses_nothing(void **state)
+{
+	struct weir_reactor *r = make(0);
+	unsigned int n = uring_of(r)->limit, n_watches = 2 * URING_RESERVE;
+	struct rec *recs = calloc(n, sizeof(*recs));
+	struct weir_watch **watches = calloc(n_watches, sizeof(*watches));
+	struct weir_reactor_stats stats = { .size = sizeof(stats) };
+	unsigned int i, seen = 0;
+	int p[2];
+
+	(void)state;
+	assert_true(recs && watches);
+	pipe_pair(p);
+	assert_int_equal(write(p[1], "x", 1), 1);
+	for (i = 0; i < n; i++) {
+		rec_init(&recs[i]);
+		STARTS(weir_nop(r, &recs[i].op));
+	}
+	for (i = 0; i < n_watches; i++)
+		assert_int_equal(weir_watch_create(&watches[i], r, p[0],
+						   WEIR_READABLE, on_watch,
+						   &seen), 0);
+	UNTIL(r, seen == n_watches);
+	for (i = 0; i < n; i++)
+		UNTIL(r, recs[i].calls == 1);
+	assert_int_equal(weir_reactor_stats(r, &stats), 0);
+	assert_true(stats.overflows > 0);
+	for (i = 0; i < n_watches; i++)
+		weir_watch_destroy(watches[i]);
+	unmake(r);
+	close_pair(p);
+	free(watches);
+	free(recs);
+}
+
+/* The kernel may raise it after we have taken in what it was raised for. */
+static void a_stale_flag_of_the_ring_does_not_keep_us_awake(void **state)
+{
+	struct weir_reactor_stats stats = { .size = sizeof(stats) };
+	struct weir_reactor *r = make(SQ);
+	struct uring *u = uring_of(r);
+
+	(void)state;
+	some_turns(r, 4);
+	__atomic_fetch_or(u->ring.sq.kflags, IORING_SQ_TASKRUN,
+			  __ATOMIC_SEQ_CST);
+	/* Long enough that to be put off the CPU does not count. */
+	assert_int_equal(weir_reactor_turn(r, 100 * WEIR_MSEC), 0);
+	assert_int_equal(weir_reactor_stats(r, &stats), 0);
+	assert_int_equal(stats.sleeps, 1);
+	assert_works(r);
+	unmake(r);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(failing_call_of_setup_is_an_error_or_done_without),
+		CASE(flags_that_the_kernel_refuses_are_dropped),
+		CASE(submission_without_capacity_waits_and_is_done),
+		CASE(operations_sure_to_end_stay_within_the_window),
+		CASE(reactor_does_not_sleep_on_capacity_just_taken),
+		CASE(reactor_does_not_sleep_on_work_that_found_no_entry),
+		CASE(the_ring_that_a_host_does_not_want_goes_at_once),
+		CASE(ring_made_for_a_host_is_not_deferred),
+		CASE(host_is_refused_where_no_ring_can_be_made),
+		CASE(a_cancel_without_capacity_is_made_later),
+		CASE(a_full_completion_queue_loses_nothing),
+		CASE(a_stale_flag_of_the_ring_does_not_keep_us_awake),
+	};
+	struct weir_reactor_opts opts = {
+		.size = sizeof(opts), .backend = WEIR_BACKEND_URING,
+	};
+	struct weir_reactor *r;
+
+	if (weir_reactor_create(&r, &opts)) {
+		printf("1..0 # SKIP %s\n", weir_why());
+		return 0;
+	}
+	unmake(r);
+	return harness_run_plain(cases, N_OF(cases));
+}

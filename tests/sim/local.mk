@@ -1,0 +1,21 @@
+# What tests of sim/ link is in tests/local.mk.
+public_tests += %D%/test-errnos-sim %D%/test-sim %D%/test-sim-crash \
+	%D%/test-sim-cut %D%/test-sim-disk %D%/test-sim-end %D%/test-sim-file \
+	%D%/test-sim-file-job %D%/test-sim-file-linux %D%/test-sim-job \
+	%D%/test-sim-memory %D%/test-sim-name %D%/test-sim-net \
+	%D%/test-sim-order %D%/test-sim-pipeline %D%/test-sim-pool \
+	%D%/test-sim-shared %D%/test-sim-socket %D%/test-sim-wire
+test_scripts += %D%/test-weir-sim-mutation.sh %D%/test-weir-sim-verbs.sh \
+	%D%/test-weir-sim.sh
+
+# A scenario of weir-sim's, over the mock.
+sim_verbs = %D%/sim-verbs.c %D%/sim-verbs-job.c %D%/sim-verbs-link.c \
+	%D%/sim-verbs-message.c %D%/sim-verbs-mw.c %D%/sim-verbs-target.c \
+	%D%/sim-verbs.h
+
+without_threads += %D%/test-errnos-sim %D%/test-sim %D%/test-sim-crash \
+	%D%/test-sim-cut %D%/test-sim-disk %D%/test-sim-end %D%/test-sim-file \
+	%D%/test-sim-file-job %D%/test-sim-file-linux %D%/test-sim-job \
+	%D%/test-sim-memory %D%/test-sim-name %D%/test-sim-net \
+	%D%/test-sim-order %D%/test-sim-pipeline %D%/test-sim-pool \
+	%D%/test-sim-shared %D%/test-sim-socket %D%/test-sim-wire
