@@ -47,6 +47,7 @@ static void on_gone(struct weir_op *op, int64_t res)
 	uint64_t i, answered = 0, lost = 0;
 
 	(void)op;
+	weir_exporter_remove(exporter, "memory");
 	weir_reactor_stop(reactor);
 	if (res < 0)
 		return;

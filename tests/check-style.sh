@@ -55,6 +55,29 @@ holds 'a kind of domain, that of a peer, is in at most 4 files' \
 holds 'no file compares kinds of domains' \
 	"$(grep -nE 'kind [!=]= WEIR_DOMAIN_|case WEIR_DOMAIN_' $all)"
 
+# Functions of public headers that nothing uses, and that are not another system's.
+without_a_use()
+{
+	grep -hoE '\<weir_[a-z0-9_]+' README.md docs/*.md examples/*.[ch]* \
+		programs/*/*.[ch] programs/*/*.md tools/*.[ch] bench/*.[ch] |
+		sort -u >"$build/check-style.used"
+	# shellcheck disable=SC2016 # awk's.
+	${AWK:-awk} '
+		FNR == NR { used[$1]; next }
+		/^\/\*/ { peer = 0 }
+		/Re-creates/ { peer = 1 }
+		/^WEIR_API/ { inside = 1 }
+		inside && match($0, /weir_[a-z0-9_]+\(/) {
+			name = substr($0, RSTART, RLENGTH - 1)
+			if (!peer && !(name in used))
+				print FILENAME ": " name
+			inside = peer = 0
+		}' "$build/check-style.used" include/weir/*.h include/weir/*/*.h
+	rm "$build/check-style.used"
+}
+holds 'each public function is used here, or re-creates one of another system' \
+	"$(without_a_use)"
+
 holds 'no file of the tree asks for config.h' \
 	"$(grep -l '^#ifdef HAVE_CONFIG_H' ./*/*.[ch] ./*/*/*.[ch])"
 holds 'names of test cases begin with their subject' \

@@ -564,13 +564,3 @@ int weir_pipeline_failure(const struct weir_pipeline *p,
 	return err ? err : opts_give(ret, &p->failure, sizeof(p->failure),
 				     "weir_pipeline_failure");
 }
-
-int64_t weir_pipeline_failed_unit(const struct weir_pipeline *p)
-{
-	uint32_t where = p->failure.where;
-
-	if (!where || where == WEIR_PIPELINE_AT_NEXT)
-		return why(-ENOENT, "weir_pipeline_failed_unit: no unit has "
-			   "failed");
-	return (int64_t)p->failure.unit;
-}

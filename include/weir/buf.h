@@ -138,7 +138,8 @@ WEIR_API size_t weir_buf_tailroom(const struct weir_buf *buf);
  * stay valid, as a string constant does.  NULL: no name.  A buf that is taken
  * has no tag.
  *
- * Call on the holder's thread.  Never blocks.
+ * Call on the holder's thread.  Never blocks.  Re-creates a field that
+ * rte_mbuf_dynfield_register() adds to DPDK's buffers.
  */
 WEIR_API void weir_buf_set_tag(struct weir_buf *buf, const char *tag);
 
@@ -147,7 +148,8 @@ WEIR_API void weir_buf_set_tag(struct weir_buf *buf, const char *tag);
  *
  * Returns the tag, or NULL.
  *
- * Any thread.  Never blocks.
+ * Any thread.  Never blocks.  Re-creates the reading of such a field,
+ * RTE_MBUF_DYNFIELD().
  */
 WEIR_API const char *weir_buf_tag(const struct weir_buf *buf);
 
@@ -160,7 +162,8 @@ struct weir_buf_owner {
 /*
  * The mmap that the window of @buf lies in.
  *
- * Call on the holder's thread.
+ * Call on the holder's thread.  Re-creates rte_mempool_from_obj(): what a
+ * buffer was taken from.
  */
 WEIR_API struct weir_mmap *weir_buf_mmap(const struct weir_buf *buf);
 

@@ -316,7 +316,8 @@ WEIR_API int weir_chain_failed_step(const struct weir_chain *chain);
 /*
  * The user's pointer that @chain was created with.
  *
- * Call on the chain's reactor.  Never blocks.
+ * Call on the chain's reactor.  Never blocks.  Re-creates
+ * doca_ctx_get_user_data().
  */
 WEIR_API void *weir_chain_ctx(const struct weir_chain *chain);
 

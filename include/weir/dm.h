@@ -112,21 +112,22 @@ WEIR_API int weir_dm_copy_from(void *dst, struct weir_dm *dm, uint64_t off,
 /*
  * The length of @dm in bytes, as it was asked for.
  *
- * Any thread.  Never blocks.
+ * Any thread.  Never blocks.  Re-creates .length of struct ibv_alloc_dm_attr.
  */
 WEIR_API size_t weir_dm_len(const struct weir_dm *dm);
 
 /*
  * The device whose memory @dm is.
  *
- * Any thread.  Never blocks.
+ * Any thread.  Never blocks.  Re-creates .context of struct ibv_dm.
  */
 WEIR_API struct weir_device *weir_dm_device(const struct weir_dm *dm);
 
 /*
  * Whether @dm was imported: 1 or 0.
  *
- * Any thread.  Never blocks.
+ * Any thread.  Never blocks.  Re-creates what tells ibv_unimport_dm() from
+ * ibv_free_dm(), which here are one.
  */
 WEIR_API int weir_dm_is_imported(const struct weir_dm *dm);
 

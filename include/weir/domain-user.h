@@ -347,7 +347,7 @@ WEIR_API void weir_domain_complete(struct weir_op *op, int64_t res);
  * weir_op_get_detail(); weir_domain_complete() with @res >= 0 sets the bytes.
  *
  * Call on the reactor's thread, between the start and weir_domain_complete().
- * Never blocks.
+ * Never blocks.  Re-creates spdk_bdev_io_complete_nvme_status().
  */
 WEIR_API void weir_domain_set_detail(struct weir_op *op,
 				     const struct weir_op_detail *detail);

@@ -93,7 +93,8 @@ WEIR_API struct weir_domain *weir_domain_next(struct weir_domain *prev,
 /*
  * Give back a domain that weir_domain_next() has returned.  NULL is allowed.
  *
- * Any thread.  Takes a lock.
+ * Any thread.  Takes a lock.  Re-creates doca_devinfo_destroy_list(), for
+ * domains.
  */
 WEIR_API void weir_domain_put(struct weir_domain *domain);
 
@@ -191,7 +192,8 @@ WEIR_API int weir_domain_process_create(
  *   -EOPNOTSUPP  the process has no number in our PID namespace; or as above
  *   -ESRCH, -EPERM, -EMFILE, -E2BIG, -ENOMEM  as above
  *
- * Any thread.  Some system calls that do not block.
+ * Any thread.  Some system calls that do not block.  Re-creates the target of
+ * process_madvise(2), for process_vm_readv(2).
  */
 WEIR_API int weir_domain_process_create_pidfd(
 	struct weir_domain **ret, int pidfd,
@@ -200,7 +202,7 @@ WEIR_API int weir_domain_process_create_pidfd(
 /*
  * The number of the process whose memory @domain is; -1 if it is none.
  *
- * Any thread.  Never blocks.
+ * Any thread.  Never blocks.  Re-creates uv_process_get_pid().
  */
 WEIR_API int weir_domain_process_pid(const struct weir_domain *domain);
 
@@ -286,7 +288,8 @@ WEIR_API void *weir_domain_ctx(const struct weir_domain *domain);
 /*
  * The bytes of context that @domain has copied, see weir_domain_opts; 0: none.
  *
- * Any thread.  Never blocks.
+ * Any thread.  Never blocks.  Re-creates the size that
+ * spdk_memory_domain_get_user_context() gives.
  */
 WEIR_API size_t weir_domain_ctx_size(const struct weir_domain *domain);
 

@@ -143,7 +143,8 @@ struct weir_dma_engine_stats {
  *   -EINVAL  .size is too small to hold even itself
  *   -ENOENT  there is no @i-th
  *
- * Call on the context's reactor.  Never blocks.
+ * Call on the context's reactor.  Never blocks.  Re-creates rte_dma_stats_get()
+ * and spdk_accel_get_stats().
  */
 WEIR_API int weir_dma_engine_stats(const struct weir_dma *dma, uint32_t i,
 				   struct weir_dma_engine_stats *ret);
@@ -161,9 +162,9 @@ WEIR_API int weir_dma_engine_stats(const struct weir_dma *dma, uint32_t i,
  *
  * Returns how many; 0: the side has no more, or the kind has no such side.
  *
- * Call on the reactor's thread, for engines, between start and
- * weir_job_end(); on another while its owner leaves @job alone.  Never
- * blocks.
+ * Call on the reactor's thread, for engines, between start and weir_job_end();
+ * on another while its owner leaves @job alone.  Never blocks.  Re-creates
+ * .s.iovs and .d.iovs of spdk_accel_task.
  */
 WEIR_API uint32_t weir_job_pieces(const struct weir_job *job, int side,
 				  uint64_t skip, struct iovec *iov, uint32_t n);
@@ -172,6 +173,7 @@ WEIR_API uint32_t weir_job_pieces(const struct weir_job *job, int side,
  * The domain of a side of @job, or NULL if the kind has no such side.
  *
  * Any thread, for engines, between start and weir_job_end().  Never blocks.
+ * Re-creates .src_domain and .dst_domain of spdk_accel_task.
  */
 WEIR_API struct weir_domain *weir_job_domain(const struct weir_job *job,
 					     int side);
@@ -180,6 +182,7 @@ WEIR_API struct weir_domain *weir_job_domain(const struct weir_job *job,
  * The bytes that @job is to do.
  *
  * Any thread, for engines, between start and weir_job_end().  Never blocks.
+ * Re-creates .nbytes of spdk_accel_task.
  */
 WEIR_API uint64_t weir_job_bytes(const struct weir_job *job);
 
@@ -192,7 +195,8 @@ WEIR_API uint64_t weir_job_bytes(const struct weir_job *job);
  *
  * Returns WEIR_JOB_AREA bytes, aligned to 8.
  *
- * Any thread, for engines.  Never blocks.
+ * Any thread, for engines.  Never blocks.  Re-creates the context that
+ * .get_ctx_size of spdk_accel_module_if asks for.
  */
 WEIR_API void *weir_job_area(struct weir_job *job);
 
@@ -201,7 +205,7 @@ WEIR_API void *weir_job_area(struct weir_job *job);
  * job->crc; that is not to be written.
  *
  * Call on the reactor's thread, for engines, between start and weir_job_end().
- * Never blocks.
+ * Never blocks.  Re-creates .crc_dst of spdk_accel_task.
  */
 WEIR_API void weir_job_set_crc(struct weir_job *job, uint32_t crc);
 
@@ -210,7 +214,7 @@ WEIR_API void weir_job_set_crc(struct weir_job *job, uint32_t crc);
  * is the one piece of WEIR_JOB_DST; see weir_job_fetch_add().
  *
  * Call on the reactor's thread, for engines, between start and weir_job_end().
- * Never blocks.
+ * Never blocks.  Re-creates the local buffer of IBV_WR_ATOMIC_FETCH_AND_ADD.
  */
 WEIR_API void weir_job_set_old(struct weir_job *job, uint64_t old);
 

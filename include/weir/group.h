@@ -142,7 +142,8 @@ WEIR_API int weir_group_destroy(struct weir_group *group);
  *   -EBADFD  @group is not STOPPED
  *   -ENOMEM  no memory for the list, which is copied
  *
- * Call on the owner's thread.
+ * Call on the owner's thread.  Re-creates DPDK's --lcores and the reactor mask
+ * of SPDK.
  */
 WEIR_API int weir_group_set_cpus(struct weir_group *group,
 				 const uint32_t *cpus, uint32_t n);
@@ -177,7 +178,8 @@ WEIR_API int weir_group_set_core_fns(struct weir_group *group,
  * Returns 0, or
  *   -EBADFD  @group is not STOPPED
  *
- * Call on the owner's thread.
+ * Call on the owner's thread.  Re-creates rte_dev_event_callback_register(),
+ * for cores.
  */
 WEIR_API int weir_group_set_event_fn(struct weir_group *group,
 	void (*fn)(struct weir_group *group,
@@ -245,7 +247,7 @@ WEIR_API int weir_group_stop(struct weir_group *group);
 /*
  * The state of @group: WEIR_GROUP_STOPPED, _STARTED or _STOPPING.
  *
- * Any thread.  Takes a lock.
+ * Any thread.  Takes a lock.  Re-creates rte_eal_get_lcore_state().
  */
 WEIR_API int weir_group_state(struct weir_group *group);
 

@@ -73,7 +73,7 @@ WEIR_API int weir_inventory_destroy(struct weir_inventory *inventory);
  *   -EINVAL  it would have more than 2^24
  *   -ENOMEM  no memory
  *
- * Call on the inventory's reactor.
+ * Call on the inventory's reactor.  Re-creates doca_buf_inventory_expand().
  */
 WEIR_API int weir_inventory_expand(struct weir_inventory *inventory,
 				   uint32_t n);

@@ -420,6 +420,7 @@ WEIR_API int weir_job_start_batch(struct weir_dma *dma,
  * The word of @job as it was before: of an atomic that has succeeded.
  *
  * Call on the reactor's thread, in the callback or after it.  Never blocks.
+ * Re-creates the local buffer of IBV_WR_ATOMIC_FETCH_AND_ADD.
  */
 WEIR_API uint64_t weir_job_old(const struct weir_job *job);
 

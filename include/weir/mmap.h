@@ -122,7 +122,8 @@ WEIR_API int weir_mmap_set_memrange(struct weir_mmap *mmap, void *addr,
  *   -EBADFD  it is started
  *   -EMFILE, -ENOMEM  no descriptor or no address space is left
  *
- * The owner's thread.
+ * The owner's thread.  Re-creates doca_mmap_set_dmabuf_memrange(), for other
+ * files.
  */
 WEIR_API int weir_mmap_set_fd(struct weir_mmap *mmap, int fd, uint64_t off,
 			      size_t len, uint32_t flags);
@@ -298,7 +299,8 @@ WEIR_API uint32_t weir_mmap_max_devices(const struct weir_mmap *mmap);
 /*
  * How many devices were added.
  *
- * Any thread.  Never blocks.
+ * Any thread.  Never blocks.  Re-creates doca_mmap_get_max_num_devices(), of
+ * one mmap.
  */
 WEIR_API uint32_t weir_mmap_num_devices(const struct weir_mmap *mmap);
 
@@ -442,7 +444,7 @@ WEIR_API uint32_t weir_mmap_permissions(const struct weir_mmap *mmap);
  * the hugepage domain, if it has huge pages; that of device memory or of
  * dma-bufs, if it has no addresses of this process.
  *
- * Any thread.  Never blocks.
+ * Any thread.  Never blocks.  Re-creates spdk_bdev_get_memory_domains().
  */
 WEIR_API struct weir_domain *weir_mmap_domain(const struct weir_mmap *mmap);
 

@@ -258,14 +258,6 @@ WEIR_API int weir_pipeline_failure(const struct weir_pipeline *pipeline,
 				   struct weir_pipeline_failure *ret);
 
 /*
- * The number of the unit whose error ended the last run, counted from 0, or
- *   -ENOENT  there was none: it went well, was cancelled, or next() failed
- *
- * Call on the pipeline's reactor.  Never blocks.
- */
-WEIR_API int64_t weir_pipeline_failed_unit(const struct weir_pipeline *p);
-
-/*
  * The user's memory in @slot: .data_size bytes, zeroed when it was created,
  * aligned to 64.
  *
@@ -307,7 +299,8 @@ WEIR_API void weir_slot_set_bytes(struct weir_slot *slot, uint64_t bytes);
 /*
  * The pipeline that @slot is in.
  *
- * Call on the pipeline's reactor.  Never blocks.
+ * Call on the pipeline's reactor.  Never blocks.  Re-creates
+ * doca_task_get_ctx().
  */
 WEIR_API struct weir_pipeline *weir_slot_pipeline(const struct weir_slot *slot);
 

@@ -219,7 +219,8 @@ WEIR_API int weir_pool_wait_sized(struct weir_pool *pool, struct weir_op *op,
  *   -ENOMEM  no memory
  *   another  weir_mmap_start() refuses the memory with it
  *
- * Call on the pool's reactor.  May take long: memory is faulted in.
+ * Call on the pool's reactor.  May take long: memory is faulted in.  Re-creates
+ * rte_mempool_populate_anon().
  */
 WEIR_API int weir_pool_grow(struct weir_pool *pool, uint32_t n);
 
@@ -248,7 +249,8 @@ WEIR_API struct weir_buf *weir_pool_taken(const struct weir_op *op);
  * The mmap behind @pool; it is the pool's, unless it was given in.  If it has
  * grown, or has several sizes, the first; see weir_buf_mmap().
  *
- * Call on the pool's reactor.  Never blocks.
+ * Call on the pool's reactor.  Never blocks.  Re-creates .mz of struct
+ * rte_mempool.
  */
 WEIR_API struct weir_mmap *weir_pool_mmap(const struct weir_pool *pool);
 

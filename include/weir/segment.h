@@ -244,7 +244,7 @@ WEIR_API int weir_segment_stats(struct weir_segment_stats *ret);
  * that page has not been touched, the node of the processor that adds it is
  * taken.  What the kernel does not tell counts for node 0.
  *
- * Any thread, callbacks too.
+ * Any thread, callbacks too.  Re-creates rte_malloc_get_socket_stats().
  */
 WEIR_API uint64_t weir_segment_node_bytes(int node);
 
@@ -311,7 +311,8 @@ WEIR_API int weir_segment_unregister(void *addr, size_t len);
  *   -ENOENT  no external memory was registered there with this length
  *   -EMFILE, -ENFILE, -ENOMEM  no descriptor or no memory for it
  *
- * Any thread, callbacks too.
+ * Any thread, callbacks too.  Re-creates what rte_extmem_attach() needs of a
+ * primary process.
  */
 WEIR_API int weir_segment_share(int *ret, void *addr, size_t len);
 
@@ -359,7 +360,8 @@ WEIR_API int weir_segment_detach(void *addr, size_t len);
  *   -ENOENT  there is no such list
  *   -EBUSY   it is being removed
  *
- * Any thread, callbacks too.
+ * Any thread, callbacks too.  Re-creates RTE_MEMSEG_FLAG_DO_NOT_FREE and
+ * RTE_MEMSEG_FLAG_DIRTY.
  */
 WEIR_API int weir_segment_set_flags(uint64_t list, uint32_t set,
 				    uint32_t clear);

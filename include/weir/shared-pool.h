@@ -145,7 +145,8 @@ WEIR_API int weir_shared_pool_destroy(struct weir_shared_pool *shared_pool);
  *   -ENOMEM  no memory
  *   another  weir_mmap_start() refuses the memory with it
  *
- * Any thread.  May take long: memory is faulted in.
+ * Any thread.  May take long: memory is faulted in.  Re-creates
+ * rte_mempool_populate_anon().
  */
 WEIR_API int weir_shared_pool_grow(struct weir_shared_pool *shared_pool,
 				   size_t buf_size, uint32_t n);
@@ -183,7 +184,8 @@ WEIR_API int weir_shared_pool_stats(struct weir_shared_pool *shared_pool,
  *
  * Call on @r's thread; @r need not have a pool.  The pools' reactors have to
  * make turns, and are woken for it; the operation can be cancelled.  Never
- * blocks for long: takes the shared pool's lock.
+ * blocks for long: takes the shared pool's lock.  Re-creates
+ * rte_mempool_in_use_count() and rte_mempool_avail_count().
  */
 WEIR_API int weir_shared_pool_count(struct weir_shared_pool *shared_pool,
 				    struct weir_reactor *r, struct weir_op *op,
@@ -196,7 +198,7 @@ WEIR_API int weir_shared_pool_count(struct weir_shared_pool *shared_pool,
  * Returns the length of the whole text, which has been cut if that is not less
  * than @size.
  *
- * Any thread.
+ * Any thread.  Re-creates rte_mempool_dump().
  */
 WEIR_API size_t weir_shared_pool_describe(struct weir_shared_pool *shared_pool,
 					  char *text, size_t size);

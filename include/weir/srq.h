@@ -95,7 +95,7 @@ WEIR_API int weir_srq_create(struct weir_srq **ret, struct weir_reactor *r,
  * Returns 0, or
  *   -EINVAL  .size is too small to hold even itself
  *
- * Call on the queue's reactor.  Never blocks.
+ * Call on the queue's reactor.  Never blocks.  Re-creates ibv_query_srq().
  */
 WEIR_API int weir_srq_stats(const struct weir_srq *srq,
 			    struct weir_srq_stats *ret);

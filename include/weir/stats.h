@@ -143,7 +143,8 @@ WEIR_API int weir_stats_withdraw(void);
  * Returns 0, or
  *   -ENOENT  @r is not on a page
  *
- * Call on @r's thread.  Never blocks, never allocates.
+ * Call on @r's thread.  Never blocks, never allocates.  Re-creates
+ * rte_metrics_update_values().
  */
 WEIR_API int weir_stats_update(struct weir_reactor *r);
 

@@ -134,7 +134,8 @@ WEIR_API struct ibv_cq *weir_channel_cq(const struct weir_channel *channel);
  *   -EAGAIN  the completion queue has no such capacity left
  *   -EIO     the channel has failed
  *
- * Call on the channel's reactor.  Never blocks, never allocates.
+ * Call on the channel's reactor.  Never blocks, never allocates.  Re-creates
+ * ib_cq_pool_get() of Linux' RDMA core.
  */
 WEIR_API int weir_channel_reserve(struct weir_channel *channel, uint32_t n);
 
@@ -142,7 +143,8 @@ WEIR_API int weir_channel_reserve(struct weir_channel *channel, uint32_t n);
  * Give back capacity for @n completions: when all of that many were told, or
  * after weir_channel_forget().
  *
- * Call on the channel's reactor.  Never blocks, never allocates.
+ * Call on the channel's reactor.  Never blocks, never allocates.  Re-creates
+ * ib_cq_pool_put() of Linux' RDMA core.
  */
 WEIR_API void weir_channel_release(struct weir_channel *channel, uint32_t n);
 
@@ -152,7 +154,9 @@ WEIR_API void weir_channel_release(struct weir_channel *channel, uint32_t n);
  * work requests are free, and so is the capacity that it had reserved.  Of a
  * queue pair whose completions were all told there is nothing to forget.
  *
- * Call on the channel's reactor.  Never blocks, never allocates.
+ * Call on the channel's reactor.  Never blocks, never allocates.  Re-creates
+ * what the ibv_destroy_qp() of a driver does to the completion queue of its
+ * own.
  */
 WEIR_API void weir_channel_forget(struct weir_channel *channel,
 				  uint32_t qp_num);
@@ -163,7 +167,8 @@ WEIR_API void weir_channel_forget(struct weir_channel *channel,
  * Returns 0, or
  *   -EINVAL  .size is less than that of itself
  *
- * Call on the channel's reactor.  Never blocks, never allocates.
+ * Call on the channel's reactor.  Never blocks, never allocates.  Re-creates
+ * doca_pe_get_num_inflight().
  */
 WEIR_API int weir_channel_stats(const struct weir_channel *channel,
 				struct weir_channel_stats *ret);

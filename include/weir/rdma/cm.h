@@ -53,7 +53,7 @@ WEIR_API int weir_cm_create(struct weir_cm **ret, struct weir_reactor *r,
  * The event channel of @cm, to make identifiers with, or to move them to.  Do
  * not read or destroy it.
  *
- * Any thread.  Never blocks.
+ * Any thread.  Never blocks.  Re-creates rdma_create_event_channel().
  */
 WEIR_API struct rdma_event_channel *weir_cm_events(const struct weir_cm *cm);
 

@@ -24,7 +24,8 @@ struct ibv_context;
  * this in a program that calls nothing else of it, so that the linker keeps it.
  * A second call does nothing.
  *
- * Any thread.  Never blocks.
+ * Any thread.  Never blocks.  Re-creates ibv_register_driver(), with which a
+ * driver of rdma-core names itself.
  */
 WEIR_API void weir_rdma_init(void);
 
@@ -34,7 +35,7 @@ WEIR_API void weir_rdma_init(void);
  *
  * Returns it, or NULL if @dev is no RDMA device.
  *
- * Any thread.  Never blocks.
+ * Any thread.  Never blocks.  Re-creates doca_rdma_bridge_get_dev_pd().
  */
 WEIR_API struct ibv_context *weir_device_verbs(const struct weir_device *dev);
 

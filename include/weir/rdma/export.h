@@ -133,7 +133,8 @@ struct weir_import_info {
  *   -EPERM   @mmap is no import by RDMA
  *   -EINVAL  .size is too small to hold even itself
  *
- * Any thread.  Never blocks.
+ * Any thread.  Never blocks.  Re-creates the rkey that ucp_ep_rkey_unpack()
+ * gives.
  */
 WEIR_API int weir_mmap_import_info(const struct weir_mmap *mmap,
 				   struct weir_import_info *ret);

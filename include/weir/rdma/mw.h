@@ -94,7 +94,8 @@ WEIR_API int weir_mw_create(struct weir_mw **ret, struct weir_conn *c,
  *   -ESTALE  it is over, or about to be
  *   -EINVAL  .size is too small to hold even itself
  *
- * Call on the connection's reactor.  Never blocks.
+ * Call on the connection's reactor.  Never blocks.  Re-creates .rkey of struct
+ * ibv_mw.
  */
 WEIR_API int weir_mw_export(const struct weir_mw *w,
 			    struct weir_export_desc *ret);
@@ -113,7 +114,8 @@ struct weir_mw_info {
  * Returns 0, or
  *   -EINVAL  .size is too small to hold even itself
  *
- * Call on the connection's reactor.  Never blocks.
+ * Call on the connection's reactor.  Never blocks.  Re-creates struct
+ * ibv_mw_bind_info.
  */
 WEIR_API int weir_mw_info(const struct weir_mw *w, struct weir_mw_info *ret);
 

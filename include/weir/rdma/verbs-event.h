@@ -55,7 +55,7 @@ WEIR_API int weir_verbs_event_create(struct weir_verbs_event **ret,
 /*
  * Free @source: no callback follows.  NULL is allowed.
  *
- * Call on its reactor.
+ * Call on its reactor.  Re-creates rte_dev_event_callback_unregister().
  */
 WEIR_API void weir_verbs_event_destroy(struct weir_verbs_event *source);
 

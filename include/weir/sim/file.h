@@ -84,7 +84,8 @@ WEIR_API int weir_sim_mkdir(struct weir_sim *sim, const char *path);
  *   -ENOENT        @path is empty
  *   -ENOMEM        no memory
  *
- * Call on @sim's thread, callbacks included.
+ * Call on @sim's thread, callbacks included.  Re-creates the simulated disks of
+ * FoundationDB.
  */
 WEIR_API int weir_sim_disk(struct weir_sim *sim, const char *path,
 			   uint64_t bytes, uint32_t sector);
@@ -213,7 +214,8 @@ WEIR_API int64_t weir_sim_file_size(struct weir_sim *sim, const char *path);
  *   -ENOENT  the name is not durable
  *   -EISDIR  it is a directory
  *
- * Call on @sim's thread, callbacks included.
+ * Call on @sim's thread, callbacks included.  Re-creates what
+ * AsyncFileNonDurable of FoundationDB keeps at a kill.
  */
 WEIR_API int64_t weir_sim_file_durable(struct weir_sim *sim, const char *path,
 				       void *buf, size_t len, uint64_t off);
@@ -225,7 +227,7 @@ WEIR_API int64_t weir_sim_file_durable(struct weir_sim *sim, const char *path,
  *
  * Returns how many there are.
  *
- * Call on @sim's thread, callbacks included.
+ * Call on @sim's thread, callbacks included.  Re-creates glob(3).
  */
 WEIR_API int64_t weir_sim_file_list(struct weir_sim *sim, const char *prefix,
 				    void (*fn)(const char *path, void *arg),
@@ -241,7 +243,8 @@ WEIR_API int64_t weir_sim_file_list(struct weir_sim *sim, const char *prefix,
  *   -ERANGE  @off is beyond its end
  *   -ENOMEM  no memory
  *
- * Call on @sim's thread, callbacks included.
+ * Call on @sim's thread, callbacks included.  Re-creates corrupt_bio_byte of
+ * the kernel's dm-flakey.
  */
 WEIR_API int weir_sim_file_corrupt(struct weir_sim *sim, const char *path,
 				   uint64_t off, unsigned char mask);

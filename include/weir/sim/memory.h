@@ -123,7 +123,8 @@ WEIR_API void *weir_sim_peer_bytes(const struct weir_sim_peer *peer);
  * Returns 0, or
  *   -EINVAL  @rights has bits that mean nothing
  *
- * Call on the world's thread.  Never blocks.
+ * Call on the world's thread.  Never blocks.  Re-creates the permissions of an
+ * NVMe-oF or verbs target's ibv_bind_mw().
  */
 WEIR_API int weir_sim_peer_grant(struct weir_sim_peer *peer, uint32_t rights);
 
@@ -131,7 +132,8 @@ WEIR_API int weir_sim_peer_grant(struct weir_sim_peer *peer, uint32_t rights);
  * Have @peer take all rights back.  What is in flight, and what is started
  * later, fails with -EACCES when its turn comes.
  *
- * Call on the world's thread.  Never blocks.
+ * Call on the world's thread.  Never blocks.  Re-creates an IBV_WR_LOCAL_INV
+ * that the peer makes.
  */
 WEIR_API void weir_sim_peer_revoke(struct weir_sim_peer *peer);
 
@@ -173,7 +175,8 @@ WEIR_API int weir_sim_peer_reset(struct weir_sim_peer *peer);
 /*
  * How @peer is: an OR of WEIR_SIM_PEER_UP and its sisters.
  *
- * Call on the world's thread.  Never blocks.
+ * Call on the world's thread.  Never blocks.  Re-creates ibv_query_port(), of a
+ * peer.
  */
 WEIR_API uint32_t weir_sim_peer_state(const struct weir_sim_peer *peer);
 
@@ -264,7 +267,8 @@ WEIR_API int weir_sim_card_get(struct weir_sim_card *card, uint64_t addr,
  * every start is -ENODEV until weir_sim_card_open().  While somebody is told
  * where bytes of it are, if it is MAPPED, they stay there.
  *
- * Call on the world's thread.  Never blocks.
+ * Call on the world's thread.  Never blocks.  Re-creates rte_eth_dev_reset(),
+ * as something that happens to a program.
  */
 WEIR_API void weir_sim_card_reset(struct weir_sim_card *card);
 

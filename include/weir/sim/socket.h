@@ -202,7 +202,8 @@ WEIR_API int weir_sim_close(int fd);
  *   -ENOTSOCK  it is not a socket
  *   -ENOTCONN  it is not connected
  *
- * Call on the world's thread.  Never blocks.
+ * Call on the world's thread.  Never blocks.  Re-creates a close(2) with
+ * SO_LINGER and no time, as something that happens to a program.
  */
 WEIR_API int weir_sim_reset(int fd);
 
@@ -244,7 +245,8 @@ struct weir_sim_socket_stats {
  * Returns 0, or
  *   -EINVAL  .size is too small
  *
- * Call on @sim's thread.  Never blocks.
+ * Call on @sim's thread.  Never blocks.  Re-creates TCP_INFO of tcp(7), of all
+ * connections.
  */
 WEIR_API int weir_sim_socket_stats(struct weir_sim *sim,
 				   struct weir_sim_socket_stats *ret);

@@ -206,7 +206,8 @@ WEIR_API void weir_sim_set_faults(struct weir_sim *sim, int on);
  * Returns 1 if so, or 0, as always while the world does not run, and if @kind
  * is not among the faults of this seed.
  *
- * Call on @sim's thread, callbacks included.  Never blocks.
+ * Call on @sim's thread, callbacks included.  Never blocks.  Re-creates BUGGIFY
+ * of FoundationDB.
  */
 WEIR_API int weir_sim_fault(struct weir_sim *sim, enum weir_sim_fault kind);
 
