@@ -290,6 +290,25 @@ static void a_write_with_dsync_is_durable_when_it_ends(void **state)
 	free(out);
 }
 
+/* A file of "x", over which "y" was written, whose sync has failed. */
+static int fail_sync(struct sim_world *w, uint64_t seed, unsigned char *in,
+		     size_t len)
+{
+	int fd;
+
+	sim_world_begin(w, seed, UINT64_C(1) << WEIR_SIM_ERROR, 1);
+	memset(in, 'x', len);
+	weir_sim_file_write(w->sim, "f", in, len, 0);
+	fd = weir_sim_file_open(w->sim, "f", O_RDWR, 0);
+	weir_sim_set_faults(w->sim, 0);
+	memset(in, 'y', len);
+	SIM_CALL(w, write, fd, in, len, 0);
+	weir_sim_set_faults(w->sim, 1);
+	assert_true(sim_sync(w, fd) < 0);
+	weir_sim_set_faults(w->sim, 0);
+	return fd;
+}
+
 /* As Linux: told once, and lost in silence after. */
 static void a_sync_that_failed_is_not_made_good_by_the_next(void **state)
 {
@@ -300,16 +319,7 @@ static void a_sync_that_failed_is_not_made_good_by_the_next(void **state)
 
 	(void)state;
 	for (uint64_t seed = 0; seed < 100; seed++) {
-		sim_world_begin(&w, seed, UINT64_C(1) << WEIR_SIM_ERROR, 1);
-		memset(in, 'x', sizeof(in));
-		weir_sim_file_write(w.sim, "f", in, sizeof(in), 0);
-		fd = weir_sim_file_open(w.sim, "f", O_RDWR, 0);
-		weir_sim_set_faults(w.sim, 0);
-		memset(in, 'y', sizeof(in));
-		SIM_CALL(&w, write, fd, in, sizeof(in), 0);
-		weir_sim_set_faults(w.sim, 1);
-		assert_true(sim_sync(&w, fd) < 0);
-		weir_sim_set_faults(w.sim, 0);
+		fd = fail_sync(&w, seed, in, sizeof(in));
 		assert_int_equal(sim_sync(&w, fd), 0);
 		/* The cache knows nothing of it. */
 		SIM_CALL(&w, read, fd, in, sizeof(in), 0);
@@ -375,16 +385,7 @@ static void data_lost_by_a_failed_sync_does_not_come_back(void **state)
 
 	(void)state;
 	for (uint64_t seed = 0; seed < 100; seed++) {
-		sim_world_begin(&w, seed, UINT64_C(1) << WEIR_SIM_ERROR, 1);
-		memset(in, 'x', sizeof(in));
-		weir_sim_file_write(w.sim, "f", in, sizeof(in), 0);
-		fd = weir_sim_file_open(w.sim, "f", O_RDWR, 0);
-		weir_sim_set_faults(w.sim, 0);
-		memset(in, 'y', sizeof(in));
-		SIM_CALL(&w, write, fd, in, sizeof(in), 0);
-		weir_sim_set_faults(w.sim, 1);
-		assert_true(sim_sync(&w, fd) < 0);
-		weir_sim_set_faults(w.sim, 0);
+		fd = fail_sync(&w, seed, in, sizeof(in));
 		weir_sim_file_durable(w.sim, "f", &medium, 1, 0);
 		assert_true(medium == 'x' || medium == 'y');
 		memset(in, 'z', sizeof(in));
