@@ -14,6 +14,7 @@
  */
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdint.h>
 
 #include "base/provider.h"
@@ -35,11 +36,20 @@ __attribute__((noreturn, cold)) void check_failed(const char *file, int line,
 #ifdef WEIR_DEBUG
 #define debug_check(cond) check(cond)
 #else
-#define debug_check(cond)            \
-	do {                         \
-		(void)sizeof((cond)); \
+#define debug_check(cond)                     \
+	do {                                  \
+		(void)sizeof((cond) ? 1 : 0); \
 	} while (0)
 #endif
+
+/* Whether a thread holds @lock: for assertions. */
+static inline int mutex_is_held(const pthread_mutex_t *lock)
+{
+	if (pthread_mutex_trylock((pthread_mutex_t *)lock))
+		return 1;
+	pthread_mutex_unlock((pthread_mutex_t *)lock);
+	return 0;
+}
 
 /*
  * A result that a user's function has given.  A negative value that is not an

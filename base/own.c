@@ -53,7 +53,7 @@ __attribute__((no_sanitize_address)) static void asan_acquire(const void *p,
 	__asan_unpoison_memory_region(p, len);
 }
 
-/* Reports through ASan itself, with the stack of whoever allocated it. */
+/* Reports through ASan itself, with the stack of the allocation. */
 static void asan_must_be_whole(const void *p, size_t len)
 {
 	void *bad = __asan_region_is_poisoned((void *)p, len);
@@ -91,7 +91,8 @@ static void tsan_make_key(void)
 
 /*
  * The kernel, as TSan is to see it: a thread of its own that writes to @p after
- * the start and before own_acquire_in().  Whoever touches @p in between races.
+ * the start and before own_acquire_in().  A thread that touches @p in between
+ * races.
  */
 static void tsan_kernel_writes(void *p, size_t len)
 {

@@ -28,6 +28,7 @@ static bool bounce_fill_both(struct slot *s)
 	struct bounce *b = bounce_of(s->job);
 	uint64_t n;
 
+	debug_check(s->job && s->job->kind == WEIR_JOB_COMPARE);
 	if (s->half[0].state != EMPTY || s->half[1].state != EMPTY ||
 	    !may_fill(s))
 		return false;
@@ -57,6 +58,7 @@ static bool bounce_compare_both(struct slot *s)
 	struct half *a = &s->half[0], *b = &s->half[1];
 	uint64_t n = a->len < b->len ? a->len : b->len, same;
 
+	debug_check(s->job && s->job->kind == WEIR_JOB_COMPARE);
 	if (a->state != FULL || b->state != FULL || s->err)
 		return false;
 	same = equal_bytes(a->mem, b->mem, n);
@@ -112,6 +114,7 @@ static bool bounce_add(struct slot *s)
 	struct engine *e;
 	struct cursor c;
 
+	debug_check(s->sum);
 	if (s->err || sum->state != PART || step_busy(&s->src))
 		return false;
 	if (h->state == PART) {
@@ -187,6 +190,7 @@ static bool fill_half(struct slot *s)
 	struct cursor dst = p->dst;
 	uint64_t ahead, n;
 
+	debug_check(s->in < 2 && s->out < 2);
 	if (s->sum)
 		return bounce_add(s);
 	if (h->state != EMPTY || step_busy(&s->src) || !may_fill(s))
@@ -223,6 +227,7 @@ static void block_done(struct slot *s, struct half *h, uint64_t n)
 {
 	struct job_priv *p = job_priv(s->job);
 
+	debug_check(n <= h->len || s->err);
 	p->done += n;
 	job_route(s->job)->bounced += n;
 	s->dma->stats.bounced_bytes += n;
@@ -237,6 +242,7 @@ static void put_done(struct slot *s, struct half *h, uint64_t n)
 {
 	bool first = s->job->kind == WEIR_JOB_DUALCAST && !s->second;
 
+	debug_check(h->state == DRAINING);
 	s->second = first && !s->err;
 	if (s->second)
 		h->state = FULL;
@@ -285,6 +291,7 @@ static bool drain_half(struct slot *s)
 	struct job_priv *p = job_priv(s->job);
 	struct half *h = &s->half[s->out];
 
+	debug_check(s->job);
 	if (h->state != FULL || step_busy(&s->dst) || s->err)
 		return false;
 	if (has_crc(s->job))
@@ -300,6 +307,7 @@ static void pull_ended(struct slot *s, struct step *step, uint64_t n,
 {
 	struct job_priv *p = job_priv(s->job);
 
+	debug_check(step->half->state == FILLING);
 	if (!s->sum || step->half == s->sum)
 		cursor_skip(step == &s->src ? &p->src : &p->dst, n);
 	step->half->len = n;
@@ -314,6 +322,7 @@ void bounce_step_ended(struct weir_op *op, int64_t res)
 	struct slot *s = step->slot;
 	uint64_t n = op->detail.bytes;
 
+	debug_check(op->state == OP_IDLE);
 	if (step->held) {
 		domain_unuse(step->held);
 		step->held = NULL;
@@ -343,6 +352,7 @@ static bool go_on(struct slot *s)
 	bool in = compares ? bounce_fill_both(s) : fill_half(s);
 	bool out = compares ? bounce_compare_both(s) : drain_half(s);
 
+	debug_check(s->job);
 	return in || out;
 }
 
@@ -355,6 +365,8 @@ void bounce_run(struct slot *s)
 	struct weir_dma *dma = s->dma;
 	struct weir_job *job = s->job;
 
+	debug_check(s->job && bounce_of(s->job)->slot == s);
+	reactor_check_thread(s->dma->r);
 	job_enter(job);
 	do {
 		if (unlikely(op_cancel_wanted(&job->op)))
@@ -421,7 +433,7 @@ static const struct cursor *place(const struct slot *s, uint32_t i,
 	return more;
 }
 
-/* As trim(), for all operands.  Whoever has no other way decides. */
+/* As trim(), for all operands.  An operand that has no other way decides. */
 static uint64_t trim_all(const struct slot *s, const struct cursor *dst,
 			 uint64_t n)
 {
@@ -470,6 +482,7 @@ static uint64_t bounce_next_len(const struct slot *s, const struct cursor *dst)
 
 static void cancel_step(struct weir_op *op)
 {
+	debug_check(op_cancel_wanted(op));
 	engine_cancel(weir_job_of(op));
 }
 
@@ -526,6 +539,7 @@ static int bounce_begin_step(struct step *step, struct engine *e,
 	uint64_t len;
 	int err;
 
+	debug_check(!step_busy(step) && n > 0);
 	if (unlikely(job_is_stale(step->slot->job)))
 		return -ESTALE;
 	there = weir_operand_iov(operand_domain(c->operand), step->iov,
@@ -576,6 +590,7 @@ static void bounce_fetch(struct slot *s, struct step *step, struct half *h,
 {
 	int err;
 
+	debug_check(h->state == EMPTY || h == s->sum);
 	h->want = n;
 	h->len = 0;
 	if (!e) {

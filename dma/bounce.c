@@ -13,7 +13,7 @@
  * pushes each block twice; an XOR has its sum in one half and pulls what is to
  * be added into the other.
  *
- * Jobs get slots in the order in which they came.  Whoever has one needs
+ * Jobs get slots in the order in which they came.  A job that has one needs
  * nothing else, so however few there are, all come to an end; and after some
  * blocks it goes to the end of the queue, so that none waits for all of
  * another.
@@ -23,7 +23,7 @@
  * deep they are nested in such functions (.nesting), and one class for those
  * that need none.  If all slots are taken, one job of each class but the first
  * gets an extra slot, a small one; so it ends, and what waits for it goes on.
- * Whoever nests deeper than there are classes is refused, -EDEADLK.
+ * A job nested deeper than there are classes is refused, -EDEADLK.
  *
  * A step refers to nothing of the job: its pieces are copies.  So when a job is
  * cancelled while all that is in flight is a pull into staging, it ends at
@@ -67,6 +67,7 @@ static void enqueue(struct job_queue *q, struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
 
+	debug_check(!job_priv(job)->q_pprev);
 	bounce_of(job)->slot = NULL;
 	bounce_of(job)->queue = q;
 	p->q_next = NULL;
@@ -79,6 +80,7 @@ static void dequeue(struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
 
+	debug_check(job_priv(job)->q_pprev);
 	*p->q_pprev = p->q_next;
 	if (p->q_next)
 		job_priv(p->q_next)->q_pprev = p->q_pprev;
@@ -91,6 +93,7 @@ static void wait_for_slot(struct weir_dma *dma, struct weir_job *job)
 {
 	struct bounce *b = bounce_of(job);
 
+	debug_check(bounce_of(job)->class < SLOT_CLASSES);
 	b->ticket = ++dma->slot_ticket;
 	enqueue(&dma->slot_wait[b->class], job);
 	dma->n_slot_wait++;
@@ -98,6 +101,7 @@ static void wait_for_slot(struct weir_dma *dma, struct weir_job *job)
 
 static void wait_no_more(struct weir_dma *dma, struct weir_job *job)
 {
+	debug_check(dma->n_slot_wait || dma->n_slot_blocked);
 	if (bounce_of(job)->queue == &dma->slot_blocked)
 		dma->n_slot_blocked--;
 	else
@@ -182,6 +186,7 @@ static void give_slot(struct weir_dma *dma, struct weir_job *job)
 {
 	struct slot *s = slot_for(dma, bounce_of(job)->class);
 
+	debug_check(slot_for(dma, bounce_of(job)->class));
 	*s->list = s->next;
 	dma->n_slot_jobs[bounce_of(job)->class]++;
 	s->job = job;
@@ -199,6 +204,7 @@ static void give_slot(struct weir_dma *dma, struct weir_job *job)
 
 static void free_slot(struct slot *s)
 {
+	debug_check(!s->job);
 	s->next = *s->list;
 	*s->list = s;
 }
@@ -237,6 +243,7 @@ static int64_t outcome(const struct slot *s)
 {
 	const struct job_priv *p = job_priv(s->job);
 
+	debug_check(s->job);
 	if (s->err)
 		return s->err;
 	if (p->done == p->total || p->differ)
@@ -252,8 +259,11 @@ void bounce_leave(struct slot *s)
 	bool over = s->err || bounce_of(job)->ended || p->done == p->total;
 	int64_t res = outcome(s);
 
+	debug_check(s->job && bounce_of(s->job)->slot == s);
+	reactor_check_thread(s->dma->r);
 	s->job = NULL;
 	free_slot(s);
+	debug_check(dma->n_slot_jobs[bounce_of(job)->class] > 0);
 	dma->n_slot_jobs[bounce_of(job)->class]--;
 	if (over)
 		job_end(job, res);
@@ -266,8 +276,11 @@ void bounce_out_of_quarantine(struct slot *s)
 {
 	struct weir_dma *dma = s->dma;
 
+	debug_check(!s->job);
+	reactor_check_thread(s->dma->r);
 	if (step_busy(&s->src) || step_busy(&s->dst))
 		return;
+	debug_check(dma->stats.quarantined > 0);
 	dma->stats.quarantined--;
 	free_slot(s);
 	unblock(dma);
@@ -349,7 +362,8 @@ static int start(void *arg, struct weir_job *job)
 	return 0;
 }
 
-/* It may have ended, with only its callback due: then nobody is waited for. */
+/* It may have ended, with only its callback due: then there is nothing to wait
+ * for. */
 static bool is_with_device(const struct step *step)
 {
 	return step->job.op.state == OP_PENDING;
@@ -387,6 +401,7 @@ static void quarantine(struct slot *s, struct weir_job *job)
 	struct slot *spare = dma->slots_spare;
 
 	s->job = NULL;
+	debug_check(dma->n_slot_jobs[bounce_of(job)->class] > 0);
 	dma->n_slot_jobs[bounce_of(job)->class]--;
 	dma->stats.quarantined++;
 	dma->stats.quarantines++;
@@ -442,6 +457,7 @@ void bounce_instead(struct weir_job *job, int64_t err)
 		job_end(job, -EDEADLK);
 		return;
 	}
+	debug_check(e->stats.under_way > 0);
 	e->stats.under_way--;
 	dma->stats.fallbacks++;
 	engine_start(&dma->bounce, job);
@@ -493,6 +509,7 @@ static uint32_t small_size(const struct weir_dma *dma)
 
 size_t bounce_staging_len(const struct weir_dma *dma)
 {
+	reactor_check_thread(dma->r);
 	return 2 * ((size_t)dma->staging_size * dma->n_slots +
 		    (size_t)small_size(dma) * (EXTRA_SLOTS + SPARE_SLOTS));
 }
@@ -503,6 +520,7 @@ int bounce_create(struct weir_dma *dma)
 	char *mem;
 	uint32_t i;
 
+	reactor_check_thread(dma->r);
 	for (i = 0; i < SLOT_CLASSES; i++)
 		queue_init(&dma->slot_wait[i]);
 	queue_init(&dma->slot_blocked);
@@ -530,6 +548,7 @@ int bounce_create(struct weir_dma *dma)
 
 void bounce_destroy(struct weir_dma *dma)
 {
+	reactor_check_thread(dma->r);
 	munmap(dma->staging, bounce_staging_len(dma));
 	free(dma->slots);
 }
@@ -539,6 +558,7 @@ void bounce_say(const struct weir_dma *dma, const struct weir_job *job,
 {
 	const struct weir_domain *domain = blocked_by(dma, job);
 
+	reactor_check_thread(dma->r);
 	*out = '\0';
 	if (domain)
 		snprintf(out, len, "domain '%s' has not let go of %u staging "

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting for capacity in a context: steps of chains do, because who starts a
- * job by hand is told -EAGAIN.  First come, first served, from a turn of its
- * own: a job ends deep inside engines.
+ * Waiting for capacity in a context: steps of chains do, because a caller that
+ * starts a job by hand is told -EAGAIN.  First come, first served, from a turn
+ * of its own: a job ends deep inside engines.
  */
 
 #include "dma/job-internal.h"
 
 void capacity_wait(struct weir_dma *dma, struct dma_capacity *capacity)
 {
+	debug_check(!capacity->pprev && capacity->fn);
+	reactor_check_thread(dma->r);
 	capacity->next = NULL;
 	capacity->pprev = dma->capacity_last;
 	*dma->capacity_last = capacity;
@@ -17,6 +19,7 @@ void capacity_wait(struct weir_dma *dma, struct dma_capacity *capacity)
 
 void capacity_wait_no_more(struct weir_dma *dma, struct dma_capacity *capacity)
 {
+	reactor_check_thread(dma->r);
 	if (!capacity->pprev)
 		return;
 	*capacity->pprev = capacity->next;
@@ -27,7 +30,7 @@ void capacity_wait_no_more(struct weir_dma *dma, struct dma_capacity *capacity)
 	capacity->pprev = NULL;
 }
 
-/* Who finds none goes to the end of the list: so this ends. */
+/* A waiter that finds none goes to the end of the list, so this ends. */
 static void tick(struct weir_op *op, int64_t res)
 {
 	struct weir_dma *dma =
@@ -45,6 +48,7 @@ void capacity_made(struct weir_dma *dma)
 {
 	static const struct weir_op_class tick_class = { .name = "DMA capacity" };
 
+	reactor_check_thread(dma->r);
 	if (weir_op_is_busy(&dma->capacity_tick))
 		return;
 	op_enlist(dma->r, &dma->capacity_tick, &tick_class);
@@ -53,6 +57,7 @@ void capacity_made(struct weir_dma *dma)
 
 void capacity_init(struct weir_dma *dma)
 {
+	reactor_check_thread(dma->r);
 	dma->capacity_last = &dma->capacity;
 	weir_op_init(&dma->capacity_tick, tick);
 }

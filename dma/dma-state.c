@@ -26,6 +26,7 @@ static void arm(struct weir_dma *dma)
 
 void dma_set_state(struct weir_dma *dma, uint32_t state)
 {
+	reactor_check_thread(dma->r);
 	if (state == dma->state)
 		return;
 	if (dma->state_fn) {
@@ -61,11 +62,13 @@ void state_init(struct weir_dma *dma)
 
 bool state_is_due(const struct weir_dma *dma)
 {
+	reactor_check_thread(dma->r);
 	return dma->n_arrows > 0;
 }
 
 bool state_is_full(const struct weir_dma *dma)
 {
+	reactor_check_thread(dma->r);
 	return dma->n_arrows + ARROWS_OF_START >= DMA_ARROWS;
 }
 
@@ -89,6 +92,7 @@ void dma_left(struct weir_dma *dma)
 {
 	struct weir_op *op = dma->stop_op;
 
+	reactor_check_thread(dma->r);
 	if (dma->n_jobs || dma->stats.quarantined)
 		return;
 	dma->stop_op = NULL;

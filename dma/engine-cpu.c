@@ -55,7 +55,8 @@ static void *at(const struct cursor *c)
 
 typedef uint64_t rings __attribute__((vector_size(32), aligned(1), may_alias));
 
-/* The next 8 bytes of @pattern, which are as in memory, after @phase of them. */
+/* The next 8 bytes of @pattern, which are as in memory, after @phase of them.
+ * */
 static uint64_t word_at(uint64_t pattern, uint64_t phase)
 {
 	unsigned int shift = (unsigned int)(phase & 7) * 8;
@@ -354,6 +355,7 @@ bool cpu_at_once(struct weir_dma *dma, struct weir_job *job)
 	struct job_priv *p = job_priv(job);
 	struct engine *e = &dma->engines[ENGINE_CPU];
 
+	reactor_check_thread(dma->r);
 	/* One operand or two, so this does not wrap around. */
 	if (p->total >= dma->worker_min ||
 	    !spend(dma, p->total << is_two_sided(job)))
@@ -383,6 +385,7 @@ static void cancel(void *arg, struct weir_job *job)
 
 void cpu_init(struct weir_dma *dma)
 {
+	reactor_check_thread(dma->r);
 	dma->queue_last = &dma->queue;
 	if (!dma->stream_min)
 		dma->stream_min = copy_stream_min();

@@ -26,6 +26,7 @@ void engine_waits_init(struct weir_dma *dma)
 
 void engine_waits_fini(struct weir_dma *dma)
 {
+	reactor_check_thread(dma->r);
 	wheel_del(&dma->r->wheel, &dma->engine_nap);
 }
 
@@ -33,6 +34,7 @@ void engines_arm(struct weir_dma *dma)
 {
 	static const struct weir_op_class tick_class = { .name = "engines" };
 
+	reactor_check_thread(dma->r);
 	if (weir_op_is_busy(&dma->engine_tick))
 		return;
 	op_enlist(dma->r, &dma->engine_tick, &tick_class);
@@ -75,6 +77,7 @@ static void wait_last(struct engine *e, struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
 
+	debug_check(!job_priv(job)->waits);
 	p->waits = true;
 	p->q_next = NULL;
 	p->q_pprev = e->wait_last;
@@ -87,6 +90,7 @@ static void wait_no_more(struct engine *e, struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
 
+	debug_check(job_priv(job)->waits);
 	p->waits = false;
 	*p->q_pprev = p->q_next;
 	if (p->q_next)
@@ -94,6 +98,7 @@ static void wait_no_more(struct engine *e, struct weir_job *job)
 	else
 		e->wait_last = p->q_pprev;
 	p->q_pprev = NULL;
+	debug_check(e->stats.waiting > 0);
 	e->stats.waiting--;
 }
 
@@ -101,6 +106,7 @@ static void wait_first(struct engine *e, struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
 
+	debug_check(!job_priv(job)->waits);
 	p->waits = true;
 	p->q_next = e->wait;
 	p->q_pprev = &e->wait;
@@ -117,10 +123,11 @@ static int call_start(struct engine *e, struct weir_job *job)
 {
 	int err;
 
+	debug_check(job->op.state == OP_PENDING && job_priv(job)->engine == e);
 	e->stats.under_way++;
 	err = e->kind->ops.start(e->arg, job);
 	if (unlikely(err)) {
-		/* Refused, and ended: nobody has it any more. */
+		/* Refused, and ended by the engine, which must not do both. */
 		check(job->op.state == OP_PENDING);
 		e->stats.under_way--;
 		return err < 0 ? (int)sane_result(err) : -EIO;
@@ -149,6 +156,7 @@ int engine_start(struct engine *e, struct weir_job *job)
 	struct job_priv *p = job_priv(job);
 	int err = -EAGAIN;
 
+	debug_check(job->op.state == OP_PENDING);
 	p->engine = e;
 	PROBE3(job_step, job, e->kind->ops.name, p->total);
 	p->passed_on = e->kind->refuses;
@@ -171,6 +179,8 @@ void engine_wait(struct weir_job *job)
 {
 	struct engine *e = job_priv(job)->engine;
 
+	debug_check(job->op.state == OP_PENDING);
+	debug_check(e->stats.under_way > 0);
 	e->stats.under_way--;
 	e->stats.waited++;
 	wait_last(e, job);
@@ -183,6 +193,7 @@ void engine_cancel(struct weir_job *job)
 	struct weir_dma *dma = p->dma;
 	struct engine *e = p->engine;
 
+	debug_check(job->op.state == OP_PENDING);
 	if (p->waits) {
 		job_end(job, -ECANCELED);
 	} else if (e->kind->ops.cancel) {
@@ -213,6 +224,7 @@ static int offer(struct weir_dma *dma, struct engine *e, struct weir_job *job)
 	uint32_t nesting = dma->nesting;
 	int err;
 
+	debug_check(job_priv(job)->waits);
 	job_enter(job);
 	wait_no_more(e, job);
 	if (job_priv(job)->is_step)
@@ -250,6 +262,7 @@ void engines_flush(struct weir_dma *dma)
 {
 	struct engine *e;
 
+	reactor_check_thread(dma->r);
 	for (e = dma->engines; e < dma->engines + dma->n_engines; e++) {
 		if (!e->unflushed)
 			continue;

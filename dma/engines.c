@@ -44,6 +44,7 @@ void engines_init(struct weir_dma *dma)
 {
 	uint32_t i;
 
+	reactor_check_thread(dma->r);
 	dma->n_own = atomic_load(&n_kinds);
 	for (i = 0; i < dma->n_own; i++)
 		engine_init(&dma->engines[i], kinds[i], dma);
@@ -59,6 +60,7 @@ struct engine *engine_at(const struct weir_dma *dma, uint32_t i)
 	uint32_t n_user = dma->n_engines - dma->n_own;
 	uint32_t at = i < n_user ? dma->n_own + i : i - n_user;
 
+	reactor_check_thread(dma->r);
 	return (struct engine *)&dma->engines[at];
 }
 
@@ -143,6 +145,7 @@ void engines_fini(struct weir_dma *dma)
 {
 	uint32_t i;
 
+	reactor_check_thread(dma->r);
 	engine_waits_fini(dma);
 	for (i = 0; i < dma->n_own; i++)
 		if (dma->engines[i].kind->fini)

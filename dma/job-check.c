@@ -124,6 +124,7 @@ int job_check_operands(const struct weir_dma *dma, const struct weir_job *job,
 {
 	int err = set_sides(job, s);
 
+	reactor_check_thread(dma->r);
 	if (!err && s->src_side)
 		err = operand_check(&job->src, s->src_side, dma->r, &s->src);
 	if (!err && s->dst_side)

@@ -38,6 +38,7 @@ void job_take_back(struct weir_job *job)
 
 	let_go(dma, job);
 	delist(dma, job_priv(job));
+	debug_check(dma->stats.started > 0);
 	dma->stats.started--;
 	op_abandon(&job->op);
 	job_uncount(dma);

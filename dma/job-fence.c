@@ -15,6 +15,7 @@
 
 void order_init(struct weir_dma *dma)
 {
+	reactor_check_thread(dma->r);
 	dma->jobs_last = &dma->jobs;
 	dma->lazy_last = &dma->lazy;
 }
@@ -31,6 +32,7 @@ static void lazy_add(struct weir_dma *dma, struct weir_job *job)
 
 static void lazy_del(struct weir_dma *dma, struct job_priv *p)
 {
+	debug_check(p->q_pprev && *p->q_pprev);
 	*p->q_pprev = p->q_next;
 	if (p->q_next)
 		job_priv(p->q_next)->q_pprev = p->q_pprev;
@@ -49,6 +51,7 @@ bool order_hold(struct weir_job *job)
 	struct job_priv *p = job_priv(job);
 	struct weir_dma *dma = p->dma;
 
+	debug_check(job->op.state == OP_PENDING);
 	if (job->flags & WEIR_JOB_LAZY) {
 		lazy_add(dma, job);
 		if (!mutation(missed_flush))
@@ -66,6 +69,7 @@ void order_drop(struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
 
+	debug_check(job_priv(job)->held);
 	if (p->q_pprev)
 		lazy_del(p->dma, p);
 	else
@@ -80,6 +84,7 @@ static void begin(struct weir_job *job)
 	struct weir_dma *dma = p->dma;
 	int err;
 
+	debug_check(job_priv(job)->held);
 	order_drop(job);
 	job_enter(job);
 	err = engine_start(p->engine, job);
@@ -103,6 +108,7 @@ void order_open(struct weir_dma *dma)
 {
 	struct weir_job *job;
 
+	reactor_check_thread(dma->r);
 	while ((job = dma->lazy)) {
 		if (!fence_waits(dma, job)) {
 			begin(job);

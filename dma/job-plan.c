@@ -87,6 +87,7 @@ static bool may_translate_any(const struct weir_job *job,
 int job_plan(const struct weir_dma *dma, const struct weir_job *job,
 	     struct job_shape *s, bool may_translate)
 {
+	reactor_check_thread(dma->r);
 	s->plan.direct.q = query_of(job, s);
 	route_plan(dma, job, &s->plan);
 	s->planned = true;
@@ -141,6 +142,7 @@ int job_check(const struct weir_dma *dma, const struct weir_job *job,
 {
 	int err = job_check_operands(dma, job, s);
 
+	reactor_check_thread(dma->r);
 	s->planned = false;
 	return err ? err : find_engine(dma, job, s);
 }
@@ -148,6 +150,7 @@ int job_check(const struct weir_dma *dma, const struct weir_job *job,
 int job_plan_to_start(struct weir_dma *dma, const struct weir_job *job,
 		      struct job_shape *s)
 {
+	reactor_check_thread(dma->r);
 	if (!is_for_file(dma, job, s))
 		return find_engine(dma, job, s);
 	s->plan.route = domain_is_file(s->src.domain) ? WEIR_ROUTE_PULL :

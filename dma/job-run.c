@@ -79,6 +79,7 @@ static void job_cancel(struct weir_op *op)
 {
 	struct weir_job *job = weir_job_of(op);
 
+	debug_check(op_cancel_wanted(op));
 	if (job_priv(job)->held)
 		job_end(job, -ECANCELED);
 	else
@@ -106,8 +107,9 @@ static void enlist(struct weir_dma *dma, struct weir_job *job)
 
 /*
  * Whether @job is over before it could be waited for, cancelled or seen: it
- * holds nothing, waits for nothing, and is for who does it here and now.  Half
- * of what a small job costs is to be listed and found again, so this is not.
+ * holds nothing, waits for nothing, and is for an engine that does it at once.
+ * Half of what a small job costs is to be listed and found again, so this is
+ * not.
  */
 static bool may_be_at_once(const struct weir_dma *dma,
 			   const struct weir_job *job,

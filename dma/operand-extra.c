@@ -47,6 +47,7 @@ int extra_check(const struct weir_dma *dma, const struct weir_job *job,
 	uint32_t i;
 	int err;
 
+	reactor_check_thread(dma->r);
 	if (!has_refs(dma, job, src->operand))
 		return -EMSGSIZE;
 	for (i = 0; i < job->n_extra; i++) {
@@ -67,6 +68,7 @@ void extra_hold(const struct weir_dma *dma, const struct weir_job *job)
 {
 	uint32_t i;
 
+	reactor_check_thread(dma->r);
 	for (i = 0; i < job->n_extra; i++)
 		operand_hold(&job->more[i], extra_side(job), dma->r);
 }
@@ -75,6 +77,7 @@ void extra_release(const struct weir_dma *dma, const struct weir_job *job)
 {
 	uint32_t i;
 
+	reactor_check_thread(dma->r);
 	for (i = 0; i < job->n_extra; i++)
 		operand_release(&job->more[i], extra_side(job), dma->r);
 }

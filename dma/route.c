@@ -23,9 +23,9 @@
  */
 
 /*
- * Which of the library's own may be able to, or NULL.  Each serves foreign domains
- * that no other goes to, so one is to be asked, and not all; between domains of
- * two of them none can.
+ * Which of the library's own may be able to, or NULL.  Each serves foreign
+ * domains that no other goes to, so one is to be asked, and not all; between
+ * domains of two of them none can.
  */
 static const struct engine *route_own(const struct weir_dma *dma,
 			       const struct weir_engine_query *q)
@@ -66,7 +66,7 @@ static void ask(const struct weir_dma *dma, struct answers *ret)
 	ret->engine = e && can(e, &ret->q) ? (struct engine *)e : NULL;
 }
 
-/* Who moves a block of one side to or from staging. */
+/* The engine that moves a block of one side to or from staging. */
 static bool ask_half(const struct weir_dma *dma,
 		     const struct weir_engine_query *whole,
 		     const struct weir_domain *src,
@@ -128,7 +128,7 @@ static const char *no_direct(const struct weir_job *job,
 	return NULL;
 }
 
-/* Who moves the operands beside. */
+/* The engines that move the extra operands. */
 static bool ask_more(const struct weir_dma *dma, const struct weir_job *job,
 		     const struct weir_engine_query *q, struct plan *plan)
 {
@@ -183,6 +183,7 @@ void route_plan(const struct weir_dma *dma, const struct weir_job *job,
 {
 	const struct weir_engine_query *q = &plan->direct.q;
 
+	reactor_check_thread(dma->r);
 	plan->route = 0;
 	plan->direct.engine = NULL;
 	plan->pull.asked = false;
@@ -204,6 +205,7 @@ void route_plan(const struct weir_dma *dma, const struct weir_job *job,
 
 void route_translate(const struct weir_dma *dma, struct plan *plan)
 {
+	reactor_check_thread(dma->r);
 	plan->engine = (struct engine *)&dma->translate;
 	plan->route = WEIR_ROUTE_TRANSLATE;
 }

@@ -11,7 +11,7 @@
 
 #include "dma/job-internal.h"
 
-/* What engines say to one question.  Why one cannot is asked when somebody
+/* The engines' answers to one query.  Why one cannot is asked when a caller
  * wants to know. */
 struct answers {
 	struct weir_engine_query q;

@@ -62,6 +62,7 @@ static void publish_engine(struct stats_item *item, uint64_t now)
 
 void dma_publish_engine(struct weir_dma *dma, struct engine *e)
 {
+	reactor_check_thread(dma->r);
 	if (dma->item.record)
 		stats_item_add(dma->r, &e->item, &engine_kind, publish_engine,
 			       stats_record_id(dma->item.record),
@@ -70,6 +71,7 @@ void dma_publish_engine(struct weir_dma *dma, struct engine *e)
 
 void dma_publish(struct weir_dma *dma)
 {
+	reactor_check_thread(dma->r);
 	stats_item_add(dma->r, &dma->item, &dma_kind, publish, 0, "");
 	for (uint32_t i = 0; i < dma->n_engines; i++)
 		dma_publish_engine(dma, &dma->engines[i]);
@@ -77,6 +79,7 @@ void dma_publish(struct weir_dma *dma)
 
 void dma_unpublish(struct weir_dma *dma)
 {
+	reactor_check_thread(dma->r);
 	for (uint32_t i = 0; i < dma->n_engines; i++)
 		stats_item_del(&dma->engines[i].item);
 	stats_item_del(&dma->item);

@@ -4,7 +4,7 @@
  * process: they are done there, and nothing is pulled or pushed.
  *
  * An engine in front of the others: it asks the domain, and hands the job on
- * to whoever does it between the places that it really is about.  If the domain
+ * to the engine for the places that it really is about.  If the domain
  * does not answer with memory, the job goes the way that it would have gone
  * without.  What was translated is invalidated once, when the job ends or is
  * not begun after all.
@@ -31,6 +31,7 @@ int translate_create(struct weir_dma *dma)
 {
 	uint32_t i;
 
+	reactor_check_thread(dma->r);
 	dma->translated = mem_calloc(TRANSLATED_MAX, sizeof(*dma->translated));
 	if (!dma->translated)
 		return -ENOMEM;
@@ -169,7 +170,7 @@ static struct operand_info unknown(const struct weir_operand *operand)
 	};
 }
 
-/* Who does @job where it really is. */
+/* The engine for @job at the places where it really is. */
 static int plan_rest(const struct weir_dma *dma, struct weir_job *job,
 		     struct translated *r, struct job_shape *s, bool *any)
 {
@@ -245,6 +246,7 @@ static void translate_end(struct weir_job *job)
 
 	job_route(job)->translated = NULL;
 	give_back(dma, r);
+	debug_check(dma->translate.stats.under_way > 0);
 	dma->translate.stats.under_way--;
 	if (dma->translate.wait)
 		engines_arm(dma);

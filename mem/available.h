@@ -3,8 +3,8 @@
 #define WEIR_MEM_AVAILABLE_H
 
 /*
- * How much memory is left, so that who asks for more is told so, and not ended
- * by the kernel's OOM killer when the pages are touched.
+ * How much memory is left, so that a request for more is refused, and the
+ * process not ended by the kernel's OOM killer when the pages are touched.
  */
 
 #include <stdint.h>

@@ -97,8 +97,8 @@ void free_list_init(struct buf_free_list *free_list, struct weir_reactor *r);
  * call. */
 void free_list_collect(struct buf_free_list *free_list);
 
-/* On the owner, where all bufs are: wait until who brought the last one has
- * let go of the free list. */
+/* On the owner, where all bufs are: wait until the thread that returned the
+ * last one has let go of the free list. */
 void free_list_fini(struct buf_free_list *free_list);
 
 /* @n descriptors of @free list in one piece, zeroed; free() gives them back. */

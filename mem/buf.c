@@ -111,6 +111,7 @@ void free_list_init(struct buf_free_list *free_list, struct weir_reactor *r)
 
 void free_list_fini(struct buf_free_list *free_list)
 {
+	debug_check(free_list->n_free == free_list->total);
 	while (atomic_load(&free_list->senders))
 		sched_yield();
 	deferred_finish(&free_list->deferred);

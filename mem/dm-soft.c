@@ -63,7 +63,7 @@ const struct device_class device_soft_dm = {
 #define F_SEAL_EXEC 0x20
 #endif
 
-/* Nobody shall rely on zeroes that a card does not promise. */
+/* No program shall rely on zeroes that a card does not promise. */
 #define NOISE 0xdb
 
 /* Guards what is left, and the list of all handles. */

@@ -3,7 +3,7 @@
  * Device memory: what is checked for all devices alike, and in which order.
  *
  * All handles are in one list, so that a second free is found out and not
- * followed into memory that is somebody else's by then.
+ * followed into memory that belongs to another user by then.
  */
 
 #include <errno.h>

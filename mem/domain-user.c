@@ -37,6 +37,7 @@ static void cancel(struct weir_op *op)
 {
 	struct weir_domain *domain = word_domain(op, WORD_DOMAIN);
 
+	debug_check(op_cancel_wanted(op));
 	if (domain_to_user(domain)->cancel)
 		domain_to_user(domain)->cancel(domain, op);
 }
@@ -78,6 +79,7 @@ int domain_move(struct weir_reactor *r, struct weir_op *op,
 {
 	int err;
 
+	reactor_check_thread(r);
 	hold(op, call);
 	op_enlist(r, op, &move_class);
 	op_enter(op);

@@ -109,6 +109,7 @@ void weir_domain_put(struct weir_domain *domain)
 		return;
 	pthread_mutex_lock(&lock);
 	check(domain->held);
+	debug_check(domain->held > 0);
 	domain->held--;
 	pthread_mutex_unlock(&lock);
 }
@@ -139,7 +140,7 @@ int domain_may_destroy(const struct weir_domain *domain, const char *call)
 	return err;
 }
 
-/* Out of the list, unless somebody needs it. */
+/* Out of the list, unless something uses it. */
 static int leave(struct weir_domain *domain)
 {
 	int err;

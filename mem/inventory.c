@@ -91,6 +91,7 @@ static int add_slab(struct weir_inventory *inv, uint32_t n)
 {
 	struct slab *slab = mem_calloc(1, sizeof(*slab));
 
+	debug_check(n > 0 && n <= BUFS_MAX);
 	if (!slab)
 		return -ENOMEM;
 	slab->bufs = free_list_alloc_bufs(&inv->free_list, n);
@@ -167,6 +168,7 @@ static int refuse_out(const struct weir_inventory *inv)
 {
 	struct tags tags = { 0 };
 
+	debug_check(inv->free_list.n_free < inv->free_list.total);
 	count_tags(inv, &tags);
 	return why(-EBUSY, "weir_inventory_destroy: %llu bufs are out%s",
 		   (unsigned long long)(inv->free_list.total -
@@ -285,6 +287,7 @@ static inline struct weir_buf *take(struct weir_inventory *inv,
 {
 	struct weir_buf *buf = free_list_pop(&inv->free_list);
 
+	debug_check(link->use);
 	buf->addr = addr;
 	buf->len = len;
 	buf->data = data;

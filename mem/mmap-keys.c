@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registration of an mmap with its devices: when somebody first wants the keys,
+ * Registration of an mmap with its devices: when the keys are first asked for,
  * once for each device, and once for each part that peers get, until the stop.
  * That they serve this kind of range was found out by the start.
  */

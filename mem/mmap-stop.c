@@ -66,6 +66,7 @@ static int refuse_stop(const struct weir_mmap *mmap, bool may_travel)
 	const struct mmap_use *use;
 	int err = 0;
 
+	debug_check(mutex_is_held(&mmap->lock));
 	if (mmap->stop_op)
 		return why(-EBUSY, "weir_mmap_stop: a stop is in flight");
 	if (atomic_load(&mmap->n_syncs))
@@ -88,6 +89,7 @@ static struct mmap_use *drop_here(struct weir_mmap *mmap)
 {
 	struct mmap_use *use, *next, *dropped = NULL;
 
+	debug_check(mutex_is_held(&mmap->lock));
 	for (use = mmap->uses; use; use = next) {
 		next = use->next;
 		if (!is_here(use))
@@ -109,9 +111,10 @@ static void free_uses(struct mmap_use *use)
 	}
 }
 
-/* It is STOPPED: tell who wants to know. */
+/* It is STOPPED: notify importers, dma-bufs and segment callbacks. */
 static void tell(struct weir_mmap *mmap)
 {
+	debug_check(mmap->state == WEIR_MMAP_STOPPED);
 	dmabuf_end(mmap);
 	if (mmap->export)
 		export_revoke(mmap);
@@ -123,6 +126,7 @@ static void stop_here(struct weir_mmap *mmap)
 {
 	struct mmap_use *dropped = drop_here(mmap);
 
+	debug_check(mutex_is_held(&mmap->lock) && mmap_is_started(mmap));
 	set_state(mmap, WEIR_MMAP_STOPPED);
 	pthread_mutex_unlock(&mmap->lock);
 	free_uses(dropped);
@@ -135,6 +139,7 @@ static uint32_t send_out(struct weir_mmap *mmap, enum mmap_wish wish)
 	struct mmap_use *use;
 	uint32_t n = 0;
 
+	debug_check(mutex_is_held(&mmap->lock));
 	for (use = mmap->uses; use; use = use->next) {
 		if (is_here(use))
 			continue;
@@ -151,6 +156,8 @@ static uint32_t send_out(struct weir_mmap *mmap, enum mmap_wish wish)
 /* A visit is over, or needless.  The last one ends the round. */
 static void visited(struct weir_mmap *mmap, bool end)
 {
+	debug_check(mutex_is_held(&mmap->lock) && mmap->stop_op);
+	debug_check(mmap->stop_waits > 0);
 	mmap->stop_waits--;
 	if (mmap->stop_returns || (mmap->stop_waits && !end))
 		return;
@@ -186,6 +193,7 @@ void mmap_use_visit(struct deferred *deferred)
 
 void mmap_use_leaves(struct mmap_use *use)
 {
+	debug_check(mutex_is_held(&use->mmap->lock));
 	if (use->wish)
 		visited(use->mmap, false);
 	use->wish = MMAP_NO_WISH;
@@ -194,6 +202,7 @@ void mmap_use_leaves(struct mmap_use *use)
 /* Back to STARTED, as if nothing had been.  Under the lock. */
 static void give_up(struct weir_mmap *mmap)
 {
+	debug_check(mutex_is_held(&mmap->lock) && !mmap->stop_decided);
 	send_out(mmap, MMAP_NO_WISH);
 	mmap->stop_op = NULL;
 	set_state(mmap, WEIR_MMAP_STARTED);
@@ -205,6 +214,7 @@ static void decide(struct weir_mmap *mmap)
 {
 	struct mmap_use *dropped = drop_here(mmap);
 
+	debug_check(mutex_is_held(&mmap->lock) && !mmap->stop_decided);
 	mmap->stop_decided = true;
 	mmap->stop_returns = false;
 	if (!send_out(mmap, MMAP_WISH_DROP)) {
@@ -217,6 +227,7 @@ static void decide(struct weir_mmap *mmap)
 
 static void finish(struct weir_mmap *mmap, struct weir_op *op)
 {
+	debug_check(mutex_is_held(&mmap->lock) && !mmap->stop_waits);
 	mmap->stop_op = NULL;
 	set_state(mmap, WEIR_MMAP_STOPPED);
 	pthread_mutex_unlock(&mmap->lock);
@@ -230,6 +241,8 @@ static void stop_returned(struct weir_op *op)
 	struct weir_mmap *mmap = (struct weir_mmap *)(uintptr_t)op->u.words[0];
 	int err = 0;
 
+	debug_check(mmap->stop_op == op);
+	debug_check(op->state == OP_PENDING);
 	pthread_mutex_lock(&mmap->lock);
 	if (mmap->stop_decided) {
 		finish(mmap, op);
@@ -253,12 +266,15 @@ static void stop_returned(struct weir_op *op)
 	op_complete(op, err);
 }
 
-/* Who looks may take for ever; who drops has shown that it is alive. */
+/* A reactor that is to look may take for ever; one that is to drop has shown
+ * that it makes turns. */
 static void stop_cancel(struct weir_op *op)
 {
 	struct weir_mmap *mmap = (struct weir_mmap *)(uintptr_t)op->u.words[0];
 	bool too_late;
 
+	debug_check(mmap->stop_op == op);
+	debug_check(op_cancel_wanted(op));
 	pthread_mutex_lock(&mmap->lock);
 	too_late = mmap->stop_decided || mmap->stop_returns;
 	if (!too_late)
@@ -277,6 +293,7 @@ static const struct weir_op_class stop_class = {
 /* Under the lock, which it gives back; @op is begun. */
 static void travel(struct weir_mmap *mmap, struct weir_op *op)
 {
+	debug_check(mutex_is_held(&mmap->lock) && !mmap->stop_op);
 	op->u.words[0] = (uintptr_t)mmap;
 	mmap->stop_op = op;
 	mmap->stop_busy = false;
@@ -291,6 +308,7 @@ static bool is_elsewhere(const struct weir_mmap *mmap)
 {
 	const struct mmap_use *use;
 
+	debug_check(mutex_is_held(&mmap->lock));
 	for (use = mmap->uses; use; use = use->next)
 		if (!is_here(use))
 			return true;

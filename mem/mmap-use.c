@@ -40,6 +40,7 @@ static void drop_pieces(struct mmap_use *use)
 {
 	struct weir_reactor *r = use->r;
 
+	debug_check(mutex_is_held(&use->mmap->lock));
 	while (use->n_pieces)
 		r->backend->buf_unregister(r,
 					   use->pieces[--use->n_pieces].index);
@@ -52,6 +53,7 @@ void mmap_use_drop(struct mmap_use *use)
 	struct mmap_link *link;
 	struct mmap_use **p;
 
+	debug_check(mutex_is_held(&use->mmap->lock));
 	for (p = &use->mmap->uses; *p != use; p = &(*p)->next)
 		;
 	*p = use->next;
@@ -67,7 +69,7 @@ void mmap_use_drop(struct mmap_use *use)
 	drop_pieces(use);
 }
 
-/* Nobody sends its deferred call any more, for it is in no list. */
+/* Its deferred call is not sent any more, for it is in no list. */
 void mmap_use_free(struct mmap_use *use)
 {
 	if (atomic_load(&use->deferred.sent))
@@ -112,6 +114,7 @@ int mmap_use_find(const struct mmap_use *use, size_t off, size_t last)
 {
 	uint32_t low = 0, high = use->n_pieces, mid;
 
+	debug_check(off <= last);
 	while (low < high) {
 		mid = low + (high - low) / 2;
 		if (use->pieces[mid].end <= off)
@@ -177,6 +180,7 @@ static int register_piece(struct mmap_use *use, size_t len)
 	};
 	int index = r->backend->buf_register(r, &iov);
 
+	debug_check(len > 0 && use->registered + len <= use->mmap->len);
 	if (index < 0)
 		return index;
 	use->registered += len;
@@ -195,6 +199,7 @@ static int register_more(struct mmap_use *use, size_t max)
 	size_t left = use->mmap->len - use->registered, try = PIECE;
 	int err = 0;
 
+	debug_check(mutex_is_held(&use->mmap->lock));
 	if (left > max)
 		left = max;
 	while (left && use->n_pieces < use->max_pieces) {
@@ -223,6 +228,7 @@ static void retry_later(struct mmap_use *use, int err)
 {
 	struct weir_reactor *r = use->r;
 
+	debug_check(mutex_is_held(&use->mmap->lock));
 	if (use->registered == use->mmap->len || use->retries >= RETRIES_MAX ||
 	    (err && err != -ENOMEM && err != -ENOBUFS))
 		return;
@@ -277,6 +283,7 @@ static void register_up_to(struct mmap_use *use, size_t max)
 	size_t had = use->registered;
 	int err;
 
+	debug_check(use->registered <= use->mmap->len);
 	do {
 		err = register_more(use, max - (use->registered - had));
 	} while (err == -ENOMEM && has_pool(use) && make_capacity(use));
@@ -300,11 +307,12 @@ static void use_retry(struct weir_timer_node *node)
 	pthread_mutex_unlock(&mmap->lock);
 }
 
-/* The first time, and again whenever somebody else asks for it. */
+/* The first time, and again with each new user. */
 static void use_register(struct mmap_use *use)
 {
 	struct weir_reactor *r = use->r;
 
+	debug_check(mutex_is_held(&use->mmap->lock));
 	use->tried = true;
 	if (use->registered == use->mmap->len)
 		return;

@@ -323,6 +323,7 @@ static void del(struct weir_mmap *mmap, struct mmap_device **p)
 	struct mmap_device *md = *p;
 
 	*p = md->next;
+	debug_check(mmap->n_devices > 0);
 	mmap->n_devices--;
 	device_unuse(md->device);
 	free(md);

@@ -119,7 +119,7 @@ void pages_free(void *p, size_t len)
 	munmap(p, len);
 }
 
-/* Who could write may not be allowed to, by the mode or by a seal. */
+/* Writing may be forbidden, by the mode or by a seal. */
 int pages_map_fd(char **ret, size_t len, size_t page, int fd, uint64_t off,
 		 bool *readonly)
 {

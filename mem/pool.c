@@ -48,6 +48,7 @@ void pool_add_up(const struct weir_pool *pool, struct weir_pool_stats *stats)
 {
 	uint32_t i;
 
+	reactor_check_thread(pool->r);
 	for (i = 0; i < pool->n_classes; i++)
 		add_up(stats, &pool->classes[i]);
 	stats->out = stats->total - stats->free - stats->in_transit;
@@ -174,7 +175,8 @@ static int load_opts(struct weir_pool_opts *opts,
 				       opts->align, opts->bufs);
 }
 
-/* Check the mmap that was given in, and how many buffers it has capacity for. */
+/* Check the mmap that was given in, and how many buffers it has capacity for.
+ * */
 static int fit_mmap(const struct shared_pool_class *cls,
 		    struct weir_pool_opts *opts)
 {
@@ -415,6 +417,7 @@ static void leave(struct weir_pool *pool)
 	deferred_finish(&pool->deferred);
 	pthread_mutex_lock(&shared_pool->control);
 	detach_slabs(pool);
+	debug_check(shared_pool->n_leaving > 0);
 	shared_pool->n_leaving--;
 	pthread_mutex_unlock(&shared_pool->control);
 }
@@ -446,7 +449,7 @@ int weir_pool_destroy(struct weir_pool *pool)
 		return refuse_busy(pool);
 	stats_item_del(&pool->item);
 	leave(pool);
-	/* Whoever shares the shared pool may have destroyed it by now. */
+	/* Another user of the shared pool may have destroyed it by now. */
 	reactor_detach(&pool->obj);
 	free(pool);
 	if (!shared)

@@ -146,6 +146,12 @@ static inline void shared_pool_unlock(struct weir_shared_pool *shared_pool)
 		pthread_mutex_unlock(&shared_pool->lock);
 }
 
+static inline bool
+shared_pool_is_locked(const struct weir_shared_pool *shared_pool)
+{
+	return !shared_pool->shared || mutex_is_held(&shared_pool->lock);
+}
+
 static inline bool shared_pool_has_waiters(const struct shared_pool_class *cls)
 {
 	return atomic_load_explicit(&cls->n_waiting, memory_order_relaxed);

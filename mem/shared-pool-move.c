@@ -11,15 +11,17 @@
 #include "reactor/op-inline.h"
 
 /*
- * A caller that .waiters_max of a pool refuses, and that has nothing else to wait
- * for, waits here instead of asking in every turn.  When a waiter leaves all are
- * told: one that has lost interest meanwhile must not cost the others theirs.
+ * A caller that .waiters_max of a pool refuses, and that has nothing else to
+ * wait for, waits here instead of asking in every turn.  When a waiter leaves
+ * all are told: one that has lost interest meanwhile must not cost the others
+ * theirs.
  */
 
 static void capacity_cancel(struct weir_op *op)
 {
 	struct weir_pool *pool = (struct weir_pool *)(uintptr_t)op->u.words[0];
 
+	debug_check(op_cancel_wanted(op));
 	op_queue_del(&pool->outside, op);
 	op_complete(op, -ECANCELED);
 }
@@ -33,6 +35,7 @@ static int shared_pool_wait_always(struct pool_class *pc, struct weir_op *op);
 
 void shared_pool_wait_or_capacity(struct pool_class *pc, struct weir_op *op)
 {
+	reactor_check_thread(pc->pool->r);
 	if (!shared_pool_wait_always(pc, op))
 		return;
 	op_enlist(pc->pool->r, op, &capacity_class);
@@ -81,9 +84,12 @@ static struct weir_buf *taken(const struct weir_op *op)
 	return (struct weir_buf *)(uintptr_t)op->u.words[WAIT_BUF];
 }
 
-/* The op's flags are its reactor's, which may be another one: so no op_queue. */
+/* The op's flags are its reactor's, which may be another one: so no op_queue.
+ * */
 static void enqueue(struct shared_pool_class *cls, struct weir_op *op)
 {
+	debug_check(shared_pool_is_locked(cls->shared_pool) &&
+		    !op->u.words[WAIT_QUEUED]);
 	op->next = NULL;
 	op->pprev = cls->last;
 	*cls->last = op;
@@ -95,6 +101,8 @@ static void enqueue(struct shared_pool_class *cls, struct weir_op *op)
 
 static void dequeue(struct shared_pool_class *cls, struct weir_op *op)
 {
+	debug_check(shared_pool_is_locked(cls->shared_pool) &&
+		    op->u.words[WAIT_QUEUED]);
 	if (op->next)
 		op->next->pprev = op->pprev;
 	else
@@ -111,7 +119,10 @@ static struct weir_buf *adopt(struct pool_class *pc)
 	struct shared_pool_class *cls = pc->cls;
 	struct weir_buf *buf = cls->free;
 
+	debug_check(shared_pool_is_locked(pc->cls->shared_pool) &&
+		    pc->cls->free);
 	cls->free = buf->next;
+	debug_check(cls->n_free > 0);
 	cls->n_free--;
 	pc->owned++;
 	buf->free_list = &pc->free_list;
@@ -129,10 +140,13 @@ static void give_up(struct pool_class *pc, struct weir_buf *buf)
 {
 	struct shared_pool_class *cls = pc->cls;
 
+	debug_check(shared_pool_is_locked(pc->cls->shared_pool) &&
+		    pc->owned > 0);
 	buf->free_list = NULL;
 	buf->next = cls->free;
 	cls->free = buf;
 	cls->n_free++;
+	debug_check(pc->owned > 0);
 	pc->owned--;
 }
 
@@ -141,17 +155,19 @@ static void receive(struct weir_op *op)
 {
 	struct weir_buf *buf = taken(op);
 
+	debug_check(taken(op) && op->state == OP_PENDING);
 	settle_in(buf);
 	pool_hand_out(class_of(op), buf);
 	op_complete(op, (int64_t)buf->len);
 }
 
-/* What is free to who waits.  @r: whose thread this is, or NULL. */
+/* Give free buffers to waiters.  @r: the reactor of this thread, or NULL. */
 static void serve(struct shared_pool_class *cls, struct weir_reactor *r)
 {
 	struct pool_class *pc;
 	struct weir_op *op;
 
+	debug_check(shared_pool_is_locked(cls->shared_pool));
 	while (cls->first && cls->free) {
 		op = cls->first;
 		pc = class_of(op);
@@ -173,6 +189,7 @@ static void shrink(struct pool_class *pc, uint64_t keep)
 	struct weir_buf **p = &pc->free_list.free, *buf, *next;
 	uint64_t i;
 
+	debug_check(shared_pool_is_locked(pc->cls->shared_pool));
 	if (pc->free_list.n_free <= keep)
 		return;
 	for (i = 0; i < keep; i++)
@@ -192,6 +209,7 @@ static void give(struct pool_class *pc)
 {
 	uint64_t cached = pc->free_list.n_free, n;
 
+	debug_check(shared_pool_is_locked(pc->cls->shared_pool));
 	if (shared_pool_has_waiters(pc->cls)) {
 		n = atomic_load_explicit(&pc->cls->n_waiting,
 					 memory_order_relaxed);
@@ -204,6 +222,7 @@ static void give(struct pool_class *pc)
 
 void shared_pool_give(struct pool_class *pc)
 {
+	reactor_check_thread(pc->pool->r);
 	shared_pool_lock(pc->cls->shared_pool);
 	give(pc);
 	shared_pool_unlock(pc->cls->shared_pool);
@@ -217,6 +236,7 @@ static bool refill(struct pool_class *pc, uint64_t n)
 	uint64_t have, extra = n > pc->cache_max ? 0 : pc->cache_max / 2;
 	struct weir_buf *buf;
 
+	debug_check(shared_pool_is_locked(pc->cls->shared_pool) && n > 0);
 	give(pc);
 	have = pc->free_list.n_free;
 	if (cls->first || have + cls->n_free < n)
@@ -236,6 +256,7 @@ bool shared_pool_refill(struct pool_class *pc, uint64_t n)
 {
 	bool enough;
 
+	reactor_check_thread(pc->pool->r);
 	shared_pool_lock(pc->cls->shared_pool);
 	enough = refill(pc, n);
 	shared_pool_unlock(pc->cls->shared_pool);
@@ -249,6 +270,7 @@ static void recall(struct pool_class *mine)
 	size_t which = (size_t)(cls - cls->shared_pool->classes);
 	struct weir_pool *pool;
 
+	debug_check(shared_pool_is_locked(mine->cls->shared_pool));
 	for (pool = cls->shared_pool->pools; pool; pool = pool->next)
 		if (pool != mine->pool && pool->classes[which].owned) {
 			deferred_send(&pool->deferred);
@@ -256,12 +278,13 @@ static void recall(struct pool_class *mine)
 		}
 }
 
-/* Too late, if somebody has served it. */
+/* Too late, if it was served. */
 static void wait_cancel(struct weir_op *op)
 {
 	struct shared_pool_class *cls = class_of(op)->cls;
 	bool queued;
 
+	debug_check(op_cancel_wanted(op));
 	shared_pool_lock(cls->shared_pool);
 	queued = op->u.words[WAIT_QUEUED];
 	if (queued) {
@@ -277,7 +300,10 @@ static void wait_returned(struct weir_op *op)
 {
 	struct pool_class *pc = class_of(op);
 
+	debug_check(taken(op));
+	debug_check(op->state == OP_PENDING);
 	shared_pool_lock(pc->cls->shared_pool);
+	debug_check(pc->transit > 0);
 	pc->transit--;
 	shared_pool_let_in(pc->pool);
 	shared_pool_unlock(pc->cls->shared_pool);
@@ -318,6 +344,7 @@ static int wait_under_lock(struct pool_class *pc, struct weir_op *op)
 {
 	bool first;
 
+	debug_check(shared_pool_is_locked(pc->cls->shared_pool));
 	if (refill(pc, 1)) {
 		begin_wait(pc, op);
 		op->u.words[WAIT_BUF] =
@@ -358,6 +385,7 @@ int shared_pool_wait(struct pool_class *pc, struct weir_op *op)
 {
 	int err = op_admit(pc->pool->r, op);
 
+	reactor_check_thread(pc->pool->r);
 	return err ? op_admitted(err) : shared_pool_wait_always(pc, op);
 }
 
@@ -366,6 +394,7 @@ void shared_pool_take_in(struct shared_pool_class *cls, uint32_t which)
 	struct shared_pool_slab *slab = &cls->slabs[which];
 	uint32_t i = slab->n;
 
+	debug_check(shared_pool_is_locked(cls->shared_pool));
 	while (i--) {
 		slab->bufs[i].slab = which;
 		slab->bufs[i].next = cls->free;
@@ -403,6 +432,7 @@ struct mmap_link *shared_pool_make_link(struct pool_class *pc, uint32_t which)
 {
 	struct mmap_link *link = mem_calloc(1, sizeof(*link));
 
+	reactor_check_thread(pc->pool->r);
 	if (!link)
 		return NULL;
 	link->is_pool = true;
@@ -459,6 +489,7 @@ void shared_pool_enter(struct weir_pool *pool)
 {
 	struct weir_shared_pool *shared_pool = pool->shared_pool;
 
+	reactor_check_thread(pool->r);
 	shared_pool_lock(shared_pool);
 	if (shared_pool->counts)
 		deferred_send(&pool->deferred);
@@ -478,6 +509,7 @@ static bool is_idle(const struct weir_pool *pool)
 	const struct pool_class *pc = pool->classes;
 	uint32_t i;
 
+	debug_check(shared_pool_is_locked(pool->shared_pool));
 	for (i = 0; i < pool->n_classes; i++, pc++)
 		if (pc->owned != pc->free_list.n_free || pc->waiting)
 			return false;
@@ -488,6 +520,7 @@ static void flush(struct weir_pool *pool)
 {
 	uint32_t i;
 
+	debug_check(shared_pool_is_locked(pool->shared_pool));
 	for (i = 0; i < pool->n_classes; i++) {
 		shrink(&pool->classes[i], 0);
 		serve(pool->classes[i].cls, pool->r);
@@ -499,6 +532,7 @@ int shared_pool_leave(struct weir_pool *pool)
 	struct weir_shared_pool *shared_pool = pool->shared_pool;
 	int err = 0;
 
+	reactor_check_thread(pool->r);
 	shared_pool_lock(shared_pool);
 	if (!is_idle(pool)) {
 		err = -EBUSY;
@@ -519,6 +553,7 @@ void shared_pool_stop_caching(struct weir_pool *pool)
 {
 	uint32_t i;
 
+	reactor_check_thread(pool->r);
 	if (!pool->shared_pool->shared)
 		return;
 	for (i = 0; i < pool->n_classes; i++)
@@ -532,6 +567,7 @@ void shared_pool_start_caching(struct weir_pool *pool)
 {
 	uint32_t i;
 
+	reactor_check_thread(pool->r);
 	for (i = 0; i < pool->n_classes; i++)
 		pool->classes[i].cache_max = pool->cache_max;
 }

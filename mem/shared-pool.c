@@ -17,8 +17,8 @@
  * Stores and pools on the page of statistics.
  *
  * What a shared store and its pools own is known under its lock.  It is tried,
- * not waited for: a pool that does not get it leaves the numbers as they are until the
- * next time.  One that gets it writes the shared pool's, too.
+ * not waited for: a pool that does not get it leaves the numbers as they are
+ * until the next time.  One that gets it writes the shared pool's, too.
  */
 
 static const struct stats_field pool_fields[] = {
@@ -119,6 +119,7 @@ void pool_publish(struct weir_pool *pool)
 {
 	char label[64];
 
+	reactor_check_thread(pool->r);
 	name_sizes(label, pool->shared_pool);
 	stats_item_add(pool->r, &pool->item, &pool_kind, publish, 0, label);
 }
@@ -233,6 +234,7 @@ void shared_pool_visit(struct weir_pool *pool)
 	struct weir_shared_pool *shared_pool = pool->shared_pool;
 	uint32_t i;
 
+	reactor_check_thread(pool->r);
 	if (likely(!shared_pool->counts))
 		return;
 	for (i = 0; i < pool->n_classes; i++)
@@ -247,6 +249,7 @@ static void count_cancel(struct weir_op *op)
 	struct weir_shared_pool *shared_pool = shared_pool_of(op);
 	bool waits;
 
+	debug_check(op_cancel_wanted(op));
 	shared_pool_lock(shared_pool);
 	waits = op->pprev;
 	if (waits) {
@@ -258,12 +261,15 @@ static void count_cancel(struct weir_op *op)
 		op_complete(op, -ECANCELED);
 }
 
-/* The lock is also to wait for who has sent it back, and has still to ring. */
+/* The lock also waits for the thread that returned it and has still to wake us.
+ * */
 static void count_returned(struct weir_op *op)
 {
 	struct weir_shared_pool *shared_pool = shared_pool_of(op);
 
+	debug_check(op->state == OP_PENDING);
 	shared_pool_lock(shared_pool);
+	debug_check(shared_pool->n_counts > 0);
 	shared_pool->n_counts--;
 	shared_pool_unlock(shared_pool);
 	op_complete(op, op->res);
@@ -604,7 +610,8 @@ static int move_in(struct shared_pool_class *cls,
 	return 0;
 }
 
-/* Memory is made without a lock: who watches segments is told, and asked. */
+/* Memory is made without a lock, because segment callbacks and validators run.
+ * */
 int shared_pool_add(struct shared_pool_class *cls, uint32_t n,
 		    struct weir_mmap *mmap, const char *call)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counting bufs by their tags, for who looks for what was not given back. */
+/* Counting bufs by their tags, to find the ones that were not given back. */
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@
 #include "rdma/verbs-fd.h"
 
 /*
- * One of the library's own that has work on a channel, whoever has made that.
+ * A user inside the library that has work on a channel of any creator.
  * Embedded in its owner.
  */
 struct channel_user {

@@ -17,9 +17,9 @@
 #include "reactor/op-inline.h"
 
 /*
- * Channels that fail: who finds out, and who is told.  Those of the library
- * that have work on one are told first, so that the work has ended when the one
- * who made it hears of it.
+ * Channels that fail: how it is noticed, and which users are told.  Those of
+ * the library that have work on one are told first, so that the work has ended
+ * when the one its creator hears of it.
  */
 
 /* All there are, for what any thread reads of a device's events. */
@@ -64,6 +64,7 @@ void channel_cq_failed(const struct ibv_cq *cq)
 
 void channel_user_add(struct weir_channel *ch, struct channel_user *user)
 {
+	reactor_check_thread(ch->vfd.source.reactor);
 	user->next = ch->users;
 	user->pprev = &ch->users;
 	if (user->next)
@@ -511,6 +512,7 @@ int channel_reserve(struct weir_channel *ch, uint32_t n)
 {
 	uint32_t left = ch->stats.capacity - ch->stats.reserved;
 
+	reactor_check_thread(ch->vfd.source.reactor);
 	if (n > left && n < CAPACITY_MAX &&
 	    ch->stats.reserved < CAPACITY_MAX - n && !atomic_load(&ch->failed))
 		grow(ch, ch->stats.reserved + n);

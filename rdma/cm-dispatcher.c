@@ -77,6 +77,7 @@ void cm_dispatcher_put(struct cm_dispatcher *dispatcher)
 {
 	struct cm_dispatcher **at = &dispatchers;
 
+	debug_check(dispatcher->refs > 0);
 	if (--dispatcher->refs)
 		return;
 	pthread_mutex_lock(&lock);

@@ -137,6 +137,7 @@ static bool wait_for_next(struct weir_conn *c)
 		c->state = WEIR_CONN_ENDED;
 		return false;
 	}
+	debug_check(c->tries > 0);
 	c->tries--;
 	c->state = WEIR_CONN_CONNECTING;
 	c->step = CONN_BACKOFF;
@@ -156,6 +157,7 @@ static void retry(struct weir_conn *c, int why_not)
 
 void conn_ended(struct weir_conn *c, int why_ended)
 {
+	reactor_check_thread(c->r);
 	c->tries = c->passive ? 0 : c->opts.attempts;
 	c->backoff_ns = c->opts.first_ns;
 	wait_for_next(c);
@@ -166,6 +168,7 @@ void conn_try_again(struct weir_conn *c)
 {
 	int err = begin(c);
 
+	reactor_check_thread(c->r);
 	if (err)
 		retry(c, err);
 }
@@ -175,6 +178,7 @@ void conn_done(struct weir_conn *c, int err, int code)
 {
 	struct weir_op *op = c->op;
 
+	reactor_check_thread(c->r);
 	c->op = NULL;
 	if (err) {
 		conn_teardown(c);
@@ -201,6 +205,7 @@ void conn_done(struct weir_conn *c, int err, int code)
 
 static void cancel(struct weir_op *op)
 {
+	debug_check(op_cancel_wanted(op));
 	conn_done((struct weir_conn *)(uintptr_t)op->u.words[0], -ECANCELED,
 		  0);
 }
@@ -273,6 +278,7 @@ int weir_conn_connect(struct weir_conn *c, struct weir_op *op,
 
 static void accept_cancel(struct weir_op *op)
 {
+	debug_check(op_cancel_wanted(op));
 	conn_done((struct weir_conn *)(uintptr_t)op->u.words[0], -ECANCELED,
 		  0);
 }
@@ -314,7 +320,7 @@ static int may_answer(const struct weir_conn *c, size_t len, size_t max,
 		      const char *call)
 {
 	if (c->state != WEIR_CONN_REQUESTED)
-		return why(-EBADFD, "%s: nobody asks for it", call);
+		return why(-EBADFD, "%s: there is no request", call);
 	if (len > max)
 		return why(-EMSGSIZE, "%s: private data are at most %zu bytes",
 			   call, max);
@@ -527,6 +533,7 @@ void conn_settle(struct weir_conn *c)
 {
 	struct weir_op *op = c->op;
 
+	reactor_check_thread(c->r);
 	if (c->posted || !c->quiet || c->due || !conn_has_delivered(c))
 		return;
 	conn_teardown(c);
@@ -599,6 +606,7 @@ static void disconnect_cancel(struct weir_op *op)
 {
 	struct weir_conn *c = (struct weir_conn *)(uintptr_t)op->u.words[0];
 
+	debug_check(op_cancel_wanted(op));
 	c->quiet = true;
 	c->why = -ECANCELED;
 	conn_settle(c);

@@ -47,6 +47,7 @@ static void arm(struct weir_conn *c)
 
 void conn_watch_begin(struct weir_conn *c)
 {
+	reactor_check_thread(c->r);
 	c->seen = c->queue->head;
 	c->moved_ns = reactor_now(c->r);
 	c->busy = false;
@@ -56,6 +57,7 @@ void conn_watch_begin(struct weir_conn *c)
 
 void conn_watch_posted(struct weir_conn *c)
 {
+	reactor_check_thread(c->r);
 	if (c->opts.stall_ns == WEIR_FOREVER ||
 	    c->state != WEIR_CONN_ESTABLISHED)
 		return;
@@ -83,6 +85,7 @@ void conn_watch_probe(struct weir_conn *c)
 	struct conn_beat *beat = c->beat;
 	int err;
 
+	reactor_check_thread(c->r);
 	if (!beat || beat->posted)
 		return;
 	beat->wr.fn = on_beat;
@@ -100,6 +103,7 @@ void conn_watch_run(struct weir_conn *c)
 	uint64_t now = reactor_now(c->r);
 	bool busy = has_work(c), idle = !busy && c->seen == c->queue->head;
 
+	reactor_check_thread(c->r);
 	c->watched = false;
 	if (!busy || !c->busy || c->seen != c->queue->head)
 		c->moved_ns = now;
@@ -131,12 +135,13 @@ void conn_beat_free(struct conn_beat *beat, struct weir_channel *ch,
  *	            own, the peer has also answered; and the callback of the
  *	            connect or accept has been called
  *
- * Who posts counts (conn_begin(), conn_end()), so no work request of ours is
+ * Posters are counted (conn_begin(), conn_end()), so no work request of ours is
  * needed to know that all have been flushed.
  */
 
 void conn_teardown(struct weir_conn *c)
 {
+	reactor_check_thread(c->r);
 	wheel_del(&c->r->wheel, &c->timer);
 	c->watched = false;
 	if (c->qp)
@@ -148,12 +153,14 @@ void conn_teardown(struct weir_conn *c)
 
 void conn_tell(struct weir_conn *c, int why_told)
 {
+	reactor_check_thread(c->r);
 	if (c->end_fn)
 		c->end_fn(c, why_told, c->end_arg);
 }
 
 void conn_close(struct weir_conn *c, int why_closed)
 {
+	reactor_check_thread(c->r);
 	wheel_del(&c->r->wheel, &c->timer);
 	c->watched = false;
 	c->state = WEIR_CONN_CLOSING;
@@ -167,6 +174,7 @@ void conn_close(struct weir_conn *c, int why_closed)
 
 void conn_end(struct weir_conn *c)
 {
+	reactor_check_thread(c->r);
 	if (!--c->posted && c->state == WEIR_CONN_CLOSING)
 		deferred_send(&c->deferred);
 }
@@ -182,6 +190,7 @@ void conn_op_leaves(struct weir_op *op)
 
 void conn_fail(struct weir_conn *c, int err)
 {
+	reactor_check_thread(c->r);
 	if (c->state != WEIR_CONN_ESTABLISHED)
 		return;
 	conn_close(c, err);

@@ -42,6 +42,7 @@ static struct weir_conn *take_first(struct weir_listener *l)
 	l->requests = c->next;
 	if (!l->requests)
 		l->requests_last = &l->requests;
+	debug_check(l->n_requests > 0);
 	l->n_requests--;
 	return c;
 }
@@ -78,7 +79,7 @@ static int make_request(struct weir_listener *l, struct weir_conn **ret,
 	return 0;
 }
 
-/* Who cannot be queued is refused: it may try again. */
+/* A request that cannot be queued is refused: the peer may try again. */
 static void request(struct weir_listener *l, const struct rdma_cm_event *ev)
 {
 	struct weir_op *op;
@@ -225,6 +226,7 @@ static void cancel(struct weir_op *op)
 	struct weir_listener *l =
 		(struct weir_listener *)(uintptr_t)op->u.words[0];
 
+	debug_check(op_cancel_wanted(op));
 	op_queue_del(&l->waiters, op);
 	op_complete(op, -ECANCELED);
 }

@@ -102,6 +102,7 @@ static int find_device(struct conn_device **ret, const char *name)
 	struct conn_device *d;
 	int err;
 
+	debug_check(mutex_is_held(&lock));
 	for (d = devices; d && (d->dead || strcmp(d->name, name));
 	     d = d->next)
 		;
@@ -122,7 +123,7 @@ static int find_device(struct conn_device **ret, const char *name)
 }
 
 /*
- * The lock is held.  Close what nobody uses: a device that was opened by us
+ * The lock is held.  Close unused devices: a device that was opened by us
  * last, while an mmap was still on it, cannot be closed at once, and is when
  * the next one is.
  */
@@ -130,6 +131,7 @@ static void close_unused(void)
 {
 	struct conn_device **at = &devices, *d;
 
+	debug_check(mutex_is_held(&lock));
 	while ((d = *at)) {
 		if (d->refs || weir_device_close(d->dev)) {
 			at = &d->next;
@@ -206,6 +208,7 @@ void conn_device_ref_put(struct conn_device_ref *device_ref)
 {
 	struct conn_device_ref **at = &device_refs;
 
+	debug_check(device_ref->refs > 0);
 	if (--device_ref->refs)
 		return;
 	weir_verbs_event_destroy(device_ref->events);
@@ -213,6 +216,7 @@ void conn_device_ref_put(struct conn_device_ref *device_ref)
 	while (*at != device_ref)
 		at = &(*at)->next;
 	*at = device_ref->next;
+	debug_check(device_ref->device->refs > 0);
 	device_ref->device->refs--;
 	close_unused();
 	pthread_mutex_unlock(&lock);
@@ -266,6 +270,7 @@ static bool has_keepalive(const struct weir_conn *c)
 
 uint32_t conn_credits(const struct weir_conn *c)
 {
+	reactor_check_thread(c->r);
 	return c->opts.sends + (c->opts.srq ? 0 : c->opts.recvs) +
 	       has_keepalive(c);
 }
@@ -517,6 +522,7 @@ int conn_qp_make(struct weir_conn *c)
 	struct conn_device_ref *device_ref;
 	int err = check_transport(c);
 
+	reactor_check_thread(c->r);
 	if (!err)
 		err = conn_device_ref_get(
 			&device_ref, c->r,
@@ -548,6 +554,7 @@ int conn_qp_ready(struct weir_conn *c)
 {
 	int err = move(c, IBV_QPS_RTR);
 
+	reactor_check_thread(c->r);
 	if (!err && c->member)
 		c->member->ready = true;
 	return err ? err : move(c, IBV_QPS_RTS);
@@ -558,6 +565,7 @@ void conn_qp_error(struct weir_conn *c)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
+	reactor_check_thread(c->r);
 	ibv_modify_qp(c->qp, &attr, IBV_QP_STATE);
 }
 
@@ -566,6 +574,7 @@ bool conn_qp_has_failed(struct weir_conn *c)
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 
+	reactor_check_thread(c->r);
 	return ibv_query_qp(c->qp, &attr, IBV_QP_STATE, &init) ||
 	       attr.qp_state == IBV_QPS_ERR || attr.qp_state == IBV_QPS_SQE;
 }
@@ -581,6 +590,7 @@ void conn_qp_free(struct weir_conn *c)
 	struct conn_device_ref *device_ref = c->device_ref;
 	uint32_t qp_num;
 
+	reactor_check_thread(c->r);
 	verbs_queue_free(c);
 	conn_drop_messages(c);
 	conn_device_ref_del(c);

@@ -213,6 +213,7 @@ void conn_keep_data(struct weir_conn *c, const struct rdma_cm_event *ev)
 {
 	const struct rdma_conn_param *param = &ev->param.conn;
 
+	reactor_check_thread(c->r);
 	c->peer_len = 0;
 	if (!has_data(ev->event) || !param->private_data)
 		return;

@@ -108,8 +108,9 @@ int device_rdma_rest(struct device_list *list, const char *reason)
 }
 
 /*
- * Who an RDMA device is: its place on the bus and in the network, from what
- * the kernel shows in /sys.  A device with several ports answers for the first.
+ * The identity of an RDMA device: its place on the bus and in the network, from
+ * what the kernel shows in /sys.  A device with several ports answers for the
+ * first.
  */
 
 #define PORT "ports/1/"

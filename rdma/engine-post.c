@@ -20,6 +20,7 @@ static void verbs_request_end(struct verbs_queue *q, struct verbs_request *reque
 {
 	struct weir_conn *c = q->conn;
 
+	debug_check(request->done);
 	request->done(request, err, code);
 	conn_end(c);
 }
@@ -28,6 +29,7 @@ static struct verbs_request *take(struct verbs_queue *q)
 {
 	struct verbs_request *request = q->requests;
 
+	debug_check(q->requests);
 	q->requests = request->next;
 	if (!q->requests)
 		q->requests_last = &q->requests;
@@ -38,6 +40,7 @@ static void place(struct verbs_queue *q, struct verbs_request *request)
 {
 	struct verbs_wr *w = verbs_take(q);
 
+	debug_check(verbs_has_place(q));
 	w->request = request;
 	w->send = request->send;
 	w->send.wr_id = (uintptr_t)&w->wr;
@@ -134,9 +137,9 @@ static void finish(struct weir_job *job)
 }
 
 /*
- * Who has the cause ends first.  That may be later than others could: of a job
- * in parts the last has to be flushed as well, and a peer may have said goodbye
- * before the device tells of what it has given up on.
+ * The job with the cause ends first.  That may be later than others could: of a
+ * job in parts the last has to be flushed as well, and a peer may have said
+ * goodbye before the device tells of what it has given up on.
  */
 static void hold(struct verbs_queue *q, struct weir_job *job)
 {
@@ -231,6 +234,7 @@ static void retire(struct verbs_queue *q, struct verbs_wr *w, int err,
 	if (!job || (code == IBV_WC_WR_FLUSH_ERR && mutation(lost_flush)))
 		return;
 	v = verbs_job(job);
+	debug_check(v->n_wrs > 0);
 	v->n_wrs--;
 	q->reads -= verbs_is_answered(job);
 	if (err)
@@ -268,6 +272,7 @@ static void arm_grace(struct verbs_queue *q)
 {
 	struct weir_conn *c = q->conn;
 
+	debug_check(q->head < q->tail);
 	q->cut_head = q->head;
 	wheel_rearm(&c->r->wheel, &q->grace,
 		    reactor_now(c->r) + c->opts.grace_ns);
@@ -313,6 +318,7 @@ static void marker_done(struct verbs_request *request, int err, int32_t code)
  * completion will tell how it ended. */
 static void abandon(struct verbs_queue *q, int err)
 {
+	debug_check(q->head <= q->posted && q->posted <= q->tail);
 	while (q->head != q->tail) {
 		retire(q, verbs_at(q, q->head++), err, 0);
 		err = -ECANCELED;
@@ -330,6 +336,7 @@ static bool post_marker(struct verbs_queue *q)
 	struct verbs_wr *w = verbs_at(q, q->tail);
 	struct ibv_send_wr *bad;
 
+	debug_check(verbs_has_place(q));
 	w->send = (struct ibv_send_wr){
 		.wr_id = (uintptr_t)&w->wr,
 		.opcode = IBV_WR_RDMA_WRITE,
@@ -355,6 +362,7 @@ static void refuse(struct verbs_queue *q, int err)
 {
 	uint64_t first = q->posted, seq;
 
+	debug_check(q->posted < q->tail);
 	blame(q, first, err);
 	for (seq = first; seq < q->tail; seq++) {
 		retire(q, verbs_at(q, seq), err, 0);
@@ -374,6 +382,7 @@ void verbs_queue_abandon(struct weir_conn *c)
 {
 	struct verbs_queue *q = c->queue;
 
+	reactor_check_thread(c->r);
 	if (!q)
 		return;
 	if (q->head != q->tail)
@@ -386,6 +395,7 @@ static struct ibv_send_wr *link_all(struct verbs_queue *q)
 {
 	uint64_t seq;
 
+	debug_check(q->posted < q->tail);
 	for (seq = q->posted; seq + 1 < q->tail; seq++)
 		verbs_at(q, seq)->send.next = &verbs_at(q, seq + 1)->send;
 	verbs_at(q, seq)->send.next = NULL;
@@ -398,6 +408,7 @@ void verbs_post(struct verbs_queue *q)
 	struct ibv_send_wr *first, *bad;
 	int err;
 
+	debug_check(q->head <= q->posted && q->posted <= q->tail);
 	if (q->posted == tail)
 		return;
 	first = link_all(q);

@@ -517,6 +517,7 @@ int verbs_queue_create(struct weir_conn *c)
 	struct verbs_queue *q = mem_calloc(1, sizeof(*q));
 	size_t stride = stride_of(c->max_sge);
 
+	reactor_check_thread(c->r);
 	if (q)
 		q->ring = mem_calloc(c->opts.sends, stride);
 	if (!q || !q->ring) {
@@ -544,6 +545,7 @@ void verbs_queue_free(struct weir_conn *c)
 {
 	struct verbs_queue *q = c->queue;
 
+	reactor_check_thread(c->r);
 	if (!q)
 		return;
 	hang_off(q);
@@ -576,6 +578,7 @@ int weir_conn_detach(struct weir_conn *c, struct weir_domain *domain)
 			   "weir_conn_disconnect() flushes it",
 			   (unsigned long long)c->posted);
 	domain_remote_detach(domain, c);
+	debug_check(c->n_domains > 0);
 	c->n_domains--;
 	return 0;
 }

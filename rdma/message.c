@@ -34,6 +34,8 @@ static void describe(struct srq_slot *slot, const struct weir_conn *c,
 {
 	struct weir_message *m = &slot->m;
 
+	debug_check(wc->byte_len <= slot->srq->opts.buf_size ||
+		    wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM);
 	*m = (struct weir_message){ .size = sizeof(*m), .len = wc->byte_len };
 	if (wc->wc_flags & IBV_WC_WITH_IMM) {
 		m->flags = WEIR_MESSAGE_IMM;
@@ -67,6 +69,7 @@ static void tell(struct weir_conn *c, struct srq_slot *slot)
 	struct weir_message m = slot->m;
 	struct weir_srq *srq = slot->srq;
 
+	debug_check(may_tell(c) && slot->srq == c->opts.srq);
 	srq_slot_free(slot);
 	srq_fill(srq, false);
 	c->message_fn(c, &m, c->message_arg);
@@ -81,6 +84,7 @@ static void send_news(struct weir_conn *c, unsigned int news)
 /* Its data prove that the peer has heard of an accept. */
 static void hold(struct weir_conn *c, struct srq_slot *slot)
 {
+	debug_check(c->n_held <= c->opts.recvs);
 	if (c->n_held == c->opts.recvs) {
 		slot->srq->stats.dropped++;
 		srq_slot_drop(slot);
@@ -99,18 +103,22 @@ static struct srq_slot *take_held(struct weir_conn *c)
 {
 	struct srq_slot *slot = c->held;
 
+	debug_check(!c->held == !c->n_held);
 	if (!slot)
 		return NULL;
 	c->held = slot->next;
 	if (!c->held)
 		c->held_last = &c->held;
+	debug_check(c->n_held > 0);
 	c->n_held--;
+	debug_check(slot->srq->n_held > 0);
 	slot->srq->n_held--;
 	return slot;
 }
 
 bool conn_tell_message(struct weir_conn *c)
 {
+	reactor_check_thread(c->r);
 	if (!c->held || !may_tell(c))
 		return false;
 	deferred_send(&c->deferred);
@@ -122,6 +130,7 @@ void conn_drop_messages(struct weir_conn *c)
 {
 	struct srq_slot *slot;
 
+	reactor_check_thread(c->r);
 	if (!c->held)
 		return;
 	while ((slot = take_held(c))) {
@@ -133,6 +142,7 @@ void conn_drop_messages(struct weir_conn *c)
 
 bool conn_has_delivered(struct weir_conn *c)
 {
+	reactor_check_thread(c->r);
 	if (!c->member || (!(c->held && may_tell(c)) &&
 			   srq_mark_passed(c->member->srq, &c->member->mark)))
 		return true;
@@ -157,6 +167,7 @@ void message_on_wr(struct weir_wr *wr, const struct ibv_wc *wc)
 	struct weir_srq *srq = slot->srq;
 	struct weir_conn *c = srq_find(srq, wc->qp_num);
 
+	debug_check(srq->n_posted > 0);
 	srq->n_posted--;
 	if (unlikely(!c || wc->status != IBV_WC_SUCCESS)) {
 		srq->stats.dropped += wc->status == IBV_WC_SUCCESS;
@@ -197,7 +208,7 @@ int weir_conn_set_message_fn(struct weir_conn *c, weir_message_fn *fn,
  * before it, of which any part is still to be posted; nor do those that were
  * started after it overtake it.
  *
- * The first message of a turn goes at once: nobody knows whether there will be
+ * The first message of a turn goes at once: it is unknown whether there will be
  * another.  Those that follow it wait for the end of the turn, and then go
  * together, with one doorbell, and one completion for each run of them.
  */
@@ -254,6 +265,7 @@ static void cancel(struct weir_op *op)
 {
 	struct verbs_queue *q = sending_of(op)->conn->queue;
 
+	debug_check(op_cancel_wanted(op));
 	if (!(op->flags & OP_QUEUED)) {
 		verbs_overdue(q, sending_of(op)->tail);
 		return;

@@ -49,7 +49,7 @@ struct mmap_mw {
 	struct ibv_mw *mw; /* that of the region. */
 	struct device_mr own; /* A region for this part alone; */
 	bool has_own; /* else it is the mmap's. */
-	bool abandoned; /* Nobody has it but the mmap. */
+	bool abandoned; /* Only the mmap has it. */
 	uint32_t rkey;
 	struct ibv_mw_bind_info info;
 };
@@ -146,6 +146,7 @@ static int make_mw(struct mmap_mw *w, const char *call)
 {
 	int err;
 
+	debug_check(!w->mw);
 	w->mw = alloc_mw(w->device);
 	if (w->mw)
 		return 0;
@@ -241,6 +242,7 @@ static bool mmap_mw_is_narrow(const struct mmap_mw *w)
 /* Under the lock: why no work request can take it from @from, or 0. */
 static int refuse(const struct mmap_mw *w, enum place from)
 {
+	debug_check(mutex_is_held(&mw_lock));
 	if (w->place == STALE || !w->mw)
 		return why(-ESTALE, "a memory window's mmap was stopped");
 	if (w->place == from)
@@ -317,6 +319,7 @@ static int free_mw(struct mmap_mw *w)
 {
 	int err = fault("ibv_dealloc_mw") ? EBUSY : ibv_dealloc_mw(w->mw);
 
+	debug_check(mutex_is_held(&mw_lock) && w->mw);
 	if (err)
 		return why(-err, "a memory window cannot be freed: %s",
 			   strerror(err));
@@ -330,6 +333,7 @@ static int drop(struct mmap_mw *w)
 {
 	int err = w->mw ? free_mw(w) : 0;
 
+	debug_check(mutex_is_held(&mw_lock));
 	if (!err && w->has_own) {
 		err = w->device->info.cls->mr_deregister(w->device, &w->own);
 		w->has_own = err;
@@ -386,6 +390,7 @@ static int refuse_drop(const struct mmap_device *md)
 {
 	const struct mmap_mw *w;
 
+	debug_check(mutex_is_held(&mw_lock));
 	for (w = md->windows; w; w = w->next)
 		if (w->place == POSTED)
 			return why(-EBUSY,
@@ -443,6 +448,7 @@ static void cancel(struct weir_op *op)
 {
 	struct weir_mw *w = (struct weir_mw *)(uintptr_t)op->u.words[0];
 
+	debug_check(op_cancel_wanted(op));
 	if (w->conn)
 		verbs_overdue(w->conn->queue, w->conn->queue->tail);
 }
@@ -507,6 +513,7 @@ static void on_bound(struct verbs_request *request, int err, int32_t code)
 {
 	struct weir_mw *w = weir_container_of(request, struct weir_mw, request);
 
+	debug_check(w->state == WEIR_MW_BINDING);
 	mmap_mw_done(w->key, !err);
 	w->state = WEIR_MW_OPEN;
 	if (err)
@@ -704,7 +711,7 @@ static int refuse_busy(const struct weir_mw *w, const char *call)
 			    w->op->cls->name);
 }
 
-/* Whether there is somebody to do it in order with what was posted. */
+/* Whether a queue pair can do it in order with what was posted. */
 static bool prepare_revoke(struct weir_mw *w)
 {
 	return w->qp_num && w->conn &&

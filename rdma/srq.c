@@ -226,6 +226,7 @@ int srq_fill(struct weir_srq *srq, bool all)
 {
 	uint32_t missing = srq->opts.recvs - srq->n_posted - srq->n_held;
 
+	reactor_check_thread(srq->r);
 	if (!srq->srq || srq->failed)
 		return 0;
 	if (!all && missing < srq->opts.batch && !is_low(srq))
@@ -329,6 +330,7 @@ static int make_queue(struct weir_srq *srq)
 	};
 	int err;
 
+	debug_check(!srq->srq);
 	errno = fault("ibv_create_srq") ? ENOMEM : 0;
 	srq->srq = errno ? NULL :
 			   ibv_create_srq(srq->device_ref->device->pd, &init);
@@ -363,6 +365,7 @@ int srq_bind(struct weir_srq *srq, struct conn_device_ref *device_ref)
 {
 	int err;
 
+	reactor_check_thread(srq->r);
 	if (srq->failed)
 		return why(-EIO, "weir_conn: the shared receive queue has "
 			   "failed; destroy it, and make another");
@@ -400,6 +403,7 @@ static void free_channel(struct weir_srq *srq)
 {
 	struct weir_channel_stats stats = { .size = sizeof(stats) };
 
+	debug_check(!srq->srq);
 	if (!srq->channel)
 		return;
 	weir_channel_stats(srq->channel, &stats);
@@ -476,6 +480,7 @@ struct weir_conn *srq_find(const struct weir_srq *srq, uint32_t qp_num)
 {
 	struct srq_member *m = *bucket((struct weir_srq *)srq, qp_num);
 
+	reactor_check_thread(srq->r);
 	while (m && m->qp_num != qp_num)
 		m = m->next;
 	return m ? m->conn : NULL;
@@ -491,6 +496,8 @@ int srq_join(struct weir_conn *c)
 {
 	struct srq_member *m = mem_calloc(1, sizeof(*m));
 
+	debug_check(!c->member);
+	reactor_check_thread(c->r);
 	if (!m)
 		return why(-ENOMEM, "weir_conn: no memory");
 	m->srq = c->opts.srq;
@@ -502,6 +509,7 @@ int srq_join(struct weir_conn *c)
 
 void srq_unjoin(struct weir_conn *c)
 {
+	reactor_check_thread(c->r);
 	free(c->member);
 	c->member = NULL;
 }
@@ -510,6 +518,8 @@ void srq_joined(struct weir_conn *c)
 {
 	struct srq_member *m = c->member, **at;
 
+	debug_check(c->member && c->qp);
+	reactor_check_thread(c->r);
 	m->qp = c->qp;
 	m->qp_num = c->qp->qp_num;
 	at = bucket(m->srq, m->qp_num);
@@ -521,6 +531,7 @@ void srq_mark_set(const struct weir_srq *srq, struct srq_mark *mark)
 {
 	struct weir_channel_stats stats = { .size = sizeof(stats) };
 
+	reactor_check_thread(srq->r);
 	weir_channel_stats(srq->channel, &stats);
 	mark->empty_polls = stats.empty_polls;
 	mark->completions = stats.completions;
@@ -531,6 +542,7 @@ bool srq_mark_passed(const struct weir_srq *srq, const struct srq_mark *mark)
 {
 	struct weir_channel_stats stats = { .size = sizeof(stats) };
 
+	reactor_check_thread(srq->r);
 	weir_channel_stats(srq->channel, &stats);
 	return srq->failed || stats.empty_polls != mark->empty_polls ||
 	       stats.completions - mark->completions >= stats.capacity;
@@ -538,6 +550,7 @@ bool srq_mark_passed(const struct weir_srq *srq, const struct srq_mark *mark)
 
 static void bury(struct srq_member *m)
 {
+	debug_check(!m->conn);
 	wheel_del(&m->srq->r->wheel, &m->timer);
 	ibv_destroy_qp(m->qp);
 	conn_beat_free(m->beat, m->channel, m->qp_num, m->orphans);
@@ -560,6 +573,7 @@ static void off_bucket(struct srq_member *m)
 {
 	struct srq_member **at = bucket(m->srq, m->qp_num);
 
+	debug_check(m->conn);
 	while (*at != m)
 		at = &(*at)->next;
 	*at = m->next;
@@ -570,6 +584,8 @@ void srq_leave(struct weir_conn *c)
 	struct srq_member *m = c->member;
 	struct weir_srq *srq = m->srq;
 
+	debug_check(c->member && c->member->conn == c);
+	reactor_check_thread(c->r);
 	c->member = NULL;
 	off_bucket(m);
 	m->conn = NULL;

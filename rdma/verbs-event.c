@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Asynchronous events.  A device context has one descriptor for them, and the
- * sources of it all watch that: who is first reads an event, gives each
+ * sources of it all watch that: the first one reads an event, gives each
  * source a copy, and acknowledges it; then callbacks run.
  */
 

@@ -19,7 +19,7 @@ struct weir_acceptor {
 	void *arg;
 };
 
-/* What passes when somebody closes a descriptor or frees memory. */
+/* Errors that pass when a descriptor is closed or memory freed. */
 static bool is_shortage(int64_t err)
 {
 	return err == -EMFILE || err == -ENFILE || err == -ENOBUFS ||

@@ -22,6 +22,7 @@
 
 void host_init(struct weir_reactor *r)
 {
+	reactor_check_thread(r);
 	r->host.epoll = r->host.event = r->host.timer = -1;
 }
 
@@ -34,6 +35,7 @@ static void close_fd(int *fd)
 
 void host_fini(struct weir_reactor *r)
 {
+	reactor_check_thread(r);
 	close_fd(&r->host.epoll);
 	close_fd(&r->host.event);
 	close_fd(&r->host.timer);
@@ -44,6 +46,7 @@ void host_turn_begins(struct weir_reactor *r)
 	uint64_t now = reactor_now_fresh(r);
 	eventfd_t n;
 
+	reactor_check_thread(r);
 	r->attention &= ~(uint32_t)ATTENTION_KICK;
 	atomic_store(&r->mailbox.asleep, false);
 	hooks_awake(r);
@@ -61,7 +64,7 @@ void host_turn_begins(struct weir_reactor *r)
 	}
 }
 
-/* Who looks from here on sees it asleep. */
+/* A sender that looks from here on sees it asleep. */
 static void host_has_it(struct weir_reactor *r, uint64_t now)
 {
 	r->host.left_ns = now;
@@ -92,6 +95,7 @@ void host_turn_ends(struct weir_reactor *r, bool more, uint64_t next_ns)
 {
 	uint64_t now = reactor_now_fresh(r);
 
+	reactor_check_thread(r);
 	if (unlikely(r->page))
 		next_ns = stats_before_sleep(r, now, next_ns);
 	if (next_ns <= now)
@@ -139,13 +143,13 @@ static int host_open(struct host *h, int pollfd)
 	return err;
 }
 
-/* Whether nobody would notice if its backend were another one. */
+/* Whether its backend could be exchanged unnoticed. */
 static bool is_fresh(struct weir_reactor *r)
 {
 	return !reactor_in_flight(r) && !r->objs && !r->n_zombies && !r->rx;
 }
 
-/* Kicked at first: nobody knows what was started before. */
+/* Kicked at first: it is unknown what was started before. */
 int weir_reactor_fd(struct weir_reactor *r)
 {
 	int err;

@@ -3,16 +3,17 @@
 #define WEIR_REACTOR_IO_KINDS_H
 
 /*
- * Each kind of I/O operation has a row, from which come the enum (backend.h), the
- * class (io.c), the system call (io-sync.c) and what io_uring needs (uring/):
+ * Each kind of I/O operation has a row, from which come the enum (backend.h),
+ * the class (io.c), the system call (io-sync.c) and what io_uring needs
+ * (uring/):
  *
  *	NAME	IO_NAME; op->kind
  *	text	for people
  *	step	io-sync.c: step_..(), which does one step without waiting
  *	OPCODE	IORING_OP_OPCODE
  *	fill	uring/fill.c: fill_..(), which describes a step to the kernel
- *	WEIGHT	uring/uring.c: what it counts for there until it ends.  SURE: nobody
- *		can keep up its end.  COUNTED: it ends, if perhaps late.  UNCOUNTED:
+ *	WEIGHT	uring/uring.c: what it counts for there until it ends.  SURE:
+ *		nothing can keep up its end.  COUNTED: it ends, if perhaps late.  UNCOUNTED:
  *		a peer brings its end about; there may be any number of these, and
  *		most stay for long
  *

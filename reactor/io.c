@@ -305,7 +305,7 @@ bool io_step_account(struct weir_op *op, int64_t *res)
 
 /* What all I/O operations share: start, cancel, return, end. */
 
-/* Where it is decides who can stop it. */
+/* Where it is decides what can stop it. */
 static void io_cancel(struct weir_op *op)
 {
 	struct weir_reactor *r = op->reactor;
@@ -339,6 +339,7 @@ const struct weir_op_class io_classes[IO_KINDS] = {
 
 void io_launch(struct weir_reactor *r, struct weir_op *op)
 {
+	reactor_check_thread(r);
 	op_enlist(r, op, &io_classes[op->kind]);
 	io_release(op);
 	if (likely(r->backend->io_kinds & IO_BIT(op->kind)))

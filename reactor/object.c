@@ -36,6 +36,7 @@ void reactor_detach(struct reactor_obj *obj)
 
 void host_kick(struct weir_reactor *r)
 {
+	reactor_check_thread(r);
 	if (r->host.kicked)
 		return;
 	r->host.kicked = true;

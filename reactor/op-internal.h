@@ -101,7 +101,7 @@ struct weir_poll_hook_class {
 	unsigned int (*deliver)(struct weir_poll_hook *hook);
 
 	/*
-	 * The reactor is about to sleep: have somebody else wake it.  Returns
+	 * The reactor is about to sleep: arrange for a wake-up.  Returns
 	 * whether there is something to deliver now, so that it must not.  May
 	 * come several times in a row.
 	 */

@@ -45,6 +45,7 @@ int weir_op_cancel(struct weir_op *op)
 
 static void deadline_fire(struct weir_timer_node *node)
 {
+	debug_check(!wheel_pending(node));
 	op_request_cancel(weir_container_of(node, struct weir_op, deadline),
 			  OP_TIMED_OUT);
 }
@@ -52,6 +53,8 @@ static void deadline_fire(struct weir_timer_node *node)
 /* @op was just enlisted with a deadline that its owner had set before. */
 void op_deadline_begin(struct weir_reactor *r, struct weir_op *op)
 {
+	debug_check(op->deadline.expires_ns && !wheel_pending(&op->deadline));
+	reactor_check_thread(r);
 	op->deadline.fire = deadline_fire;
 	wheel_add(&r->wheel, &op->deadline, op->deadline.expires_ns);
 }
@@ -61,6 +64,8 @@ static const struct weir_op_class late_class = { .name = "late" };
 /* The rest of op_admit(): @op has a deadline. */
 int op_admit_timely(struct weir_reactor *r, struct weir_op *op)
 {
+	debug_check(op->deadline.expires_ns);
+	reactor_check_thread(r);
 	if (likely(!op_is_late(r, op)))
 		return 0;
 	op_begin_ready(r, op, &late_class, -ETIMEDOUT, 0);
@@ -71,6 +76,7 @@ static void move_deadline(struct weir_op *op, uint64_t when)
 {
 	struct wheel *w = &op->reactor->wheel;
 
+	debug_check(op->state == OP_PENDING);
 	if (when) {
 		op->deadline.fire = deadline_fire;
 		wheel_rearm(w, &op->deadline, when);
@@ -123,6 +129,8 @@ unsigned int op_run_ready(struct weir_reactor *r, unsigned int max)
 	struct weir_op **end = r->ready_last;
 	unsigned int n;
 
+	debug_check(!*r->ready_last);
+	reactor_check_thread(r);
 	r->ready = NULL;
 	r->ready_last = &r->ready;
 	for (n = 0; op && n < max; n++) {
@@ -152,6 +160,7 @@ static void list_push(struct weir_op **list, struct weir_op *op)
 
 static void list_del(struct weir_op *op)
 {
+	debug_check(*op->live_pprev == op);
 	*op->live_pprev = op->live_next;
 	if (op->live_next)
 		op->live_next->live_pprev = op->live_pprev;
@@ -166,6 +175,7 @@ void op_cancel_all(struct weir_reactor *r)
 	struct weir_op *asked = NULL;
 	struct weir_op *op;
 
+	reactor_check_thread(r);
 	while ((op = r->live)) {
 		list_del(op);
 		list_push(&asked, op);
@@ -180,6 +190,7 @@ void op_repeat_cancel(struct weir_op *op)
 {
 	struct weir_reactor *r = op->reactor;
 
+	debug_check(op_cancel_wanted(op) && op->cls->cancel);
 	list_del(op);
 	list_push(&r->repeats.asked, op);
 	repeats_plan(r);
@@ -187,17 +198,20 @@ void op_repeat_cancel(struct weir_op *op)
 
 void repeats_init(struct weir_reactor *r)
 {
+	reactor_check_thread(r);
 	r->repeats.at_ns = WEIR_FOREVER;
 	r->repeats.delay_ns = REPEAT_FIRST_NS;
 }
 
 void repeats_plan(struct weir_reactor *r)
 {
+	reactor_check_thread(r);
 	if (r->repeats.at_ns == WEIR_FOREVER)
 		r->repeats.at_ns = reactor_now(r) + r->repeats.delay_ns;
 }
 
-/* Whether the backend still has requests to be asked; with @ask it asks them. */
+/* Whether the backend still has requests to be asked; with @ask it asks them.
+ * */
 static bool backend_repeats(struct weir_reactor *r, bool ask)
 {
 	return r->backend->repeat && r->backend->repeat(r, ask);
@@ -210,6 +224,7 @@ static void ask_again(struct weir_reactor *r)
 	struct weir_op *op;
 	unsigned int n;
 
+	debug_check(rep->at_ns == WEIR_FOREVER);
 	if (!rep->due && rep->asked) {
 		rep->due = rep->asked;
 		rep->due->live_pprev = &rep->due;
@@ -227,6 +242,7 @@ void repeats_run(struct weir_reactor *r)
 	struct repeats *rep = &r->repeats;
 	bool more;
 
+	reactor_check_thread(r);
 	if (reactor_now(r) < rep->at_ns)
 		return;
 	rep->at_ns = WEIR_FOREVER;
@@ -244,6 +260,7 @@ uint64_t repeats_due(struct weir_reactor *r)
 {
 	struct repeats *rep = &r->repeats;
 
+	reactor_check_thread(r);
 	if (!rep->due && !rep->asked && !backend_repeats(r, false))
 		repeats_init(r);
 	return rep->at_ns;
@@ -275,11 +292,14 @@ int weir_defer(struct weir_reactor *r, struct weir_op *op)
 
 static void sleep_fire(struct weir_timer_node *node)
 {
+	debug_check(!wheel_pending(node));
 	op_complete(weir_container_of(node, struct weir_op, u.timer), 0);
 }
 
 static void sleep_cancel(struct weir_op *op)
 {
+	debug_check(wheel_pending(&op->u.timer));
+	debug_check(op_cancel_wanted(op));
 	wheel_del(&op->reactor->wheel, &op->u.timer);
 	op_complete(op, -ECANCELED);
 }
@@ -291,6 +311,7 @@ static const struct weir_op_class sleep_class = {
 
 void op_sleep(struct weir_reactor *r, struct weir_op *op, uint64_t when_ns)
 {
+	reactor_check_thread(r);
 	op_enlist(r, op, &sleep_class);
 	op->u.timer = (struct weir_timer_node){ .fire = sleep_fire };
 	wheel_add(&r->wheel, &op->u.timer, when_ns);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is written to memory by somebody who cannot wake us without help: words
+ * What is written to memory by a writer that cannot wake us without help: words
  * of other processes, completion queues of devices.  As long as the reactor is
  * awake it looks itself, which is cheaper than any help; before it sleeps, it
  * says so, and looks once more.
@@ -10,6 +10,7 @@
 
 bool hook_has_capacity(const struct weir_reactor *r)
 {
+	reactor_check_thread(r);
 	return r->plain_hooks.n < HOOKS_MAX;
 }
 
@@ -24,6 +25,7 @@ void hook_begin(struct weir_reactor *r, struct weir_poll_hook *hook,
 {
 	struct hook_list *list;
 
+	reactor_check_thread(r);
 	hook->cls = cls;
 	list = list_of(r, hook);
 	hook->next = list->first;
@@ -39,6 +41,7 @@ void hook_end(struct weir_reactor *r, struct weir_poll_hook *hook)
 {
 	struct hook_list *list;
 
+	reactor_check_thread(r);
 	if (!hook->pprev)
 		return;
 	list = list_of(r, hook);
@@ -48,7 +51,9 @@ void hook_end(struct weir_reactor *r, struct weir_poll_hook *hook)
 	if (hook->next)
 		hook->next->pprev = hook->pprev;
 	hook->pprev = NULL;
+	debug_check(list->n > 0);
 	list->n--;
+	debug_check(r->n_hooks > 0);
 	r->n_hooks--;
 }
 
@@ -83,6 +88,7 @@ bool hooks_run(struct weir_reactor *r, bool spinning)
 {
 	bool any = run(&r->plain_hooks);
 
+	reactor_check_thread(r);
 	return (spinning && run(&r->hooks)) || any;
 }
 
@@ -92,6 +98,7 @@ unsigned int hooks_deliver(struct weir_reactor *r)
 	struct weir_poll_hook *hook;
 	unsigned int ran = 0;
 
+	reactor_check_thread(r);
 	while (n-- && ran < r->turn_max && (hook = next(&r->hooks)))
 		ran += hook->cls->deliver(hook);
 	return ran;
@@ -103,6 +110,7 @@ bool hooks_asleep(struct weir_reactor *r)
 	struct weir_poll_hook *hook;
 	bool any = false;
 
+	reactor_check_thread(r);
 	for (hook = r->plain_hooks.first; hook; hook = hook->next)
 		any |= hook->cls->asleep(hook);
 	for (hook = r->hooks.first; hook; hook = hook->next)
@@ -114,6 +122,7 @@ void hooks_awake(struct weir_reactor *r)
 {
 	struct weir_poll_hook *hook;
 
+	reactor_check_thread(r);
 	for (hook = r->plain_hooks.first; hook; hook = hook->next)
 		if (hook->cls->awake)
 			hook->cls->awake(hook);

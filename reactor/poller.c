@@ -75,6 +75,7 @@ unsigned int pollers_run(struct weir_reactor *r)
 	unsigned int did = 0;
 	int n;
 
+	reactor_check_thread(r);
 	for (p = r->pollers; p; p = r->poller_next) {
 		r->poller_next = p->next;
 		if (p->period_ns)
@@ -90,6 +91,7 @@ uint64_t pollers_next(struct weir_reactor *r)
 	uint64_t next = WEIR_FOREVER, at;
 	struct weir_poller *p;
 
+	reactor_check_thread(r);
 	for (p = r->pollers; p; p = p->next) {
 		if (!p->period_ns)
 			return 0;

@@ -168,11 +168,8 @@ struct weir_reactor {
 	char describe[256];
 };
 
-static inline void reactor_check_thread(const struct weir_reactor *r)
-{
-	(void)r;
-	debug_check(pthread_equal(r->thread, pthread_self()));
-}
+#define reactor_check_thread(r) \
+	debug_check(pthread_equal((r)->thread, pthread_self()))
 
 /* Hang @obj on @r.  -ESHUTDOWN if it is stopping; leaves a message. */
 int reactor_attach(struct weir_reactor *r, struct reactor_obj *obj,

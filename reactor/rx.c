@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The receive free list; the header says who has a buffer when. */
+/* The receive free list; the header says which side has a buffer when. */
 
 #include "reactor/rx.h"
 
@@ -17,6 +17,7 @@ int rx_create(struct weir_reactor *r)
 {
 	struct rx_free_list *rx;
 
+	reactor_check_thread(r);
 	if (r->rx)
 		return 0;
 	rx = mem_calloc(1, sizeof(*rx));
@@ -45,6 +46,7 @@ void rx_destroy(struct weir_reactor *r)
 {
 	struct rx_free_list *rx = r->rx;
 
+	reactor_check_thread(r);
 	if (!rx)
 		return;
 	for (uint32_t i = 0; i < rx->n; i++)
@@ -73,6 +75,7 @@ void rx_put(struct weir_reactor *r, int id)
 {
 	struct rx_free_list *rx = r->rx;
 
+	reactor_check_thread(r);
 	if (rx->info[id].out)
 		own_release_in(rx_buf(rx, id), rx->size);
 	rx->info[id].out = false;

@@ -12,7 +12,7 @@
  *
  * On uring they lie in a provided-buffer ring, and the kernel takes them; on
  * ev, and on kernels without such rings, rx_take() does.  A buffer in the
- * free list is nobody's to touch: it is lent, in the words of base/own.h.
+ * free list may not be touched: it is released, in the terms of base/own.h.
  */
 
 #include <stdbool.h>

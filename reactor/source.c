@@ -76,6 +76,7 @@ void source_unref(struct source *s)
 {
 	if (!s->zombie || s->engaged)
 		return;
+	debug_check(s->reactor->n_zombies > 0);
 	s->reactor->n_zombies--;
 	s->release(s);
 }

@@ -5,7 +5,7 @@
  * A timer is one cache line, and they lie side by side in slabs: with a hundred
  * thousand of them, moving one costs what its line and its neighbours' cost.
  * Slabs are the reactor's until it is destroyed; a free timer is on a list, and
- * lent, so that who uses a destroyed one is caught where anybody listens.
+ * released to the sanitizer, which catches uses of destroyed timers.
  */
 
 #include <weir/timer.h>
@@ -40,6 +40,7 @@ struct timer_slab {
 
 static void put(struct weir_reactor *r, struct weir_timer *t)
 {
+	debug_check(!wheel_pending(&t->node));
 	t->arg = r->free_timers;
 	r->free_timers = t;
 	own_release_in(t, sizeof(*t));
@@ -77,6 +78,8 @@ void timers_fini(struct weir_reactor *r)
 	struct timer_slab *slab;
 	struct weir_timer *t;
 
+	debug_check(!r->n_timers);
+	reactor_check_thread(r);
 	while ((t = r->free_timers)) {
 		own_acquire_in(t, sizeof(*t), sizeof(*t));
 		r->free_timers = t->arg;
@@ -95,6 +98,7 @@ static void timer_fire(struct weir_timer_node *node)
 	uint64_t when = node->expires_ns;
 	uint64_t n = 1, now;
 
+	debug_check(!wheel_pending(node));
 	if (t->period_ns) {
 		now = reactor_now(r);
 		n += (now - when) / t->period_ns;
@@ -151,6 +155,7 @@ void weir_timer_destroy(struct weir_timer *timer)
 	if (!timer)
 		return;
 	weir_timer_stop(timer);
+	debug_check(timer->reactor->n_timers > 0);
 	timer->reactor->n_timers--;
 	put(timer->reactor, timer);
 }
@@ -161,6 +166,7 @@ unsigned int timers_run(struct weir_reactor *r, unsigned int max)
 	struct weir_timer_node *node;
 	unsigned int n = 0;
 
+	reactor_check_thread(r);
 	while (n < max && (node = wheel_expire(&r->wheel, now))) {
 		n++;
 		node->fire(node);

@@ -49,9 +49,9 @@ static void heed_requests(struct weir_reactor *r)
 }
 
 /*
- * First that nobody is about to put something, then that nothing is there.  Of
- * others in the group the last may have put something after we had looked: so
- * when all are quiet, once more.
+ * First that no sender is about to put something, then that nothing is there.
+ * Of others in the group the last may have put something after we had looked:
+ * so when all are quiet, once more.
  */
 static bool is_drained(struct weir_reactor *r)
 {
@@ -145,6 +145,7 @@ static uint64_t next_due(struct weir_reactor *r)
 
 uint64_t reactor_next_turn(struct weir_reactor *r)
 {
+	reactor_check_thread(r);
 	return more_is_due(r) ? 0 : next_due(r);
 }
 
@@ -232,6 +233,7 @@ int turn_until_stopped(struct weir_reactor *r, uint64_t until_ns)
 	uint64_t now;
 	int n;
 
+	reactor_check_thread(r);
 	/* After the stop: a close, a late post, a source that was destroyed. */
 	if (r->state == WEIR_REACTOR_STOPPED && !is_drained(r))
 		r->state = WEIR_REACTOR_STOPPING;
@@ -267,6 +269,7 @@ bool reactor_settle(struct weir_reactor *r)
 {
 	struct rings *rings = r->mailbox.rings;
 
+	reactor_check_thread(r);
 	run_without_kernel(r);
 	mailbox_await_visitors(r);
 	return !r->ready && !r->deferred && !mailbox_has(&r->mailbox) &&

@@ -90,7 +90,7 @@ void spin_judge(struct spin *s, const struct spin_usage *now)
  *
  * Whether to spin at all, spin.h says.  There is none where there is only one
  * CPU, nor under valgrind or in a simulated world.  To be bound to one is no
- * reason: the others are somebody else's to use.
+ * reason: the others belong to other programs.
  *
  * Two cores that are busy with each other wait for some hundred nanoseconds at
  * a time, of which to look at the clock twice would be a good part.  So the
@@ -121,6 +121,7 @@ void wait_init(struct weir_reactor *r)
 {
 	uint64_t most = r->opts.spin_ns;
 
+	reactor_check_thread(r);
 	r->wait.born_ns = r->wait.clocked_ns = r->backend->now(r);
 	if (r->opts.spin_ns == WEIR_SPIN_NONE ||
 	    sysconf(_SC_NPROCESSORS_ONLN) < 2 || own_on_valgrind())
@@ -172,6 +173,7 @@ static bool look_at_once(struct weir_reactor *r)
 
 	if (!w->at_once)
 		return false;
+	debug_check(w->at_once > 0);
 	w->at_once--;
 	if (!hook(r, &w->hooks))
 		return false;
@@ -270,6 +272,7 @@ int wait_for_work(struct weir_reactor *r, uint64_t until)
 	uint64_t begun;
 	int err = 0;
 
+	reactor_check_thread(r);
 	/* Where there are timers, this turn knows the time already. */
 	if (until != WEIR_FOREVER && until <= reactor_now(r))
 		return 0;

@@ -35,9 +35,9 @@
  * moving the list; a slot's head remembers the common tick.
  *
  * A node that is re-armed for later is left where it is: only its time is
- * stored.  So what a slot says of its nodes' ticks is a lower bound.  Whoever
- * comes to a node, to fire it or to move it down, goes by its own time, and
- * puts it where it belongs now.  That makes the most frequent of all calls,
+ * stored.  So what a slot says of its nodes' ticks is a lower bound.  The code
+ * that comes to a node, to fire it or to move it down, goes by its own time,
+ * and puts it where it belongs now.  That makes the most frequent of all calls,
  * pushing an idle timeout out again and again, one store instead of a walk
  * through three cold lines; the price is one early look at each node per old
  * time.
@@ -46,6 +46,7 @@
  * and last, and a node that was alone is told by its two neighbours being the
  * same, which then is the head and gives the bit to clear in the map.
  */
+#include "base/check.h"
 #include "reactor/wheel.h"
 
 /*
@@ -101,6 +102,7 @@ static inline void list_append(struct weir_timer_node *head,
 static inline void list_move(struct weir_timer_node *to,
 			     struct weir_timer_node *from)
 {
+	debug_check(list_empty(to) && !list_empty(from));
 	to->next = from->next;
 	to->next->pprev = &to->next;
 	to->pprev = from->pprev;
@@ -131,6 +133,7 @@ static inline void mark_empty(struct wheel *w,
 	unsigned int i = slot_index(w, head);
 	unsigned int level = i >> WHEEL_SLOT_SHIFT;
 
+	debug_check(list_empty(head));
 	w->map[level] &= ~((uint64_t)1 << (i & (WHEEL_SLOTS - 1)));
 	if (!w->map[level])
 		w->levels &= ~((uint64_t)1 << level);
@@ -178,6 +181,7 @@ static inline void place(struct wheel *w, struct weir_timer_node *n,
 static inline struct weir_timer_node *first_slot(struct wheel *w,
 						 unsigned int *level)
 {
+	debug_check(w->levels && w->map[__builtin_ctzll(w->levels)]);
 	*level = (unsigned int)__builtin_ctzll(w->levels);
 	return &w->slot[*level][__builtin_ctzll(w->map[*level])];
 }
@@ -188,6 +192,7 @@ static inline uint64_t slot_tick(const struct wheel *w, unsigned int level)
 	unsigned int shift = level * WHEEL_SLOT_SHIFT;
 	uint64_t above = w->clk >> shift >> WHEEL_SLOT_SHIFT;
 
+	debug_check(w->map[level]);
 	above = above << WHEEL_SLOT_SHIFT |
 		(unsigned int)__builtin_ctzll(w->map[level]);
 	return above << shift;
@@ -229,6 +234,7 @@ static bool move_down(struct wheel *w)
 	struct weir_timer_node *n = head->next;
 	unsigned int i;
 
+	debug_check(w->moving);
 	for (i = 0; i < MOVES_MAX && n != head; i++) {
 		struct weir_timer_node *next = n->next;
 
@@ -278,6 +284,7 @@ static inline void insert(struct wheel *w, struct weir_timer_node *n,
 
 void wheel_add(struct wheel *w, struct weir_timer_node *n, uint64_t expires_ns)
 {
+	debug_check(!wheel_pending(n));
 	insert(w, n, expires_ns);
 	w->n++;
 }
@@ -287,6 +294,7 @@ void wheel_del(struct wheel *w, struct weir_timer_node *n)
 	if (!wheel_pending(n))
 		return;
 	unlink_node(w, n);
+	debug_check(w->n > 0);
 	w->n--;
 }
 
@@ -332,6 +340,7 @@ static void enter_slot(struct wheel *w, struct weir_timer_node *head,
 	uint64_t common = head->expires_ns;
 	struct weir_timer_node *to;
 
+	debug_check(level && level < WHEEL_LEVELS && !w->moving);
 	w->clk = tick < now ? tick : now;
 	if (common == MIXED) {
 		w->moving = head;
@@ -352,6 +361,7 @@ static inline struct weir_timer_node *take_first(struct wheel *w,
 {
 	struct weir_timer_node *n = head->next;
 
+	debug_check(!list_empty(head));
 	__builtin_prefetch(n->next->next, 1);
 	unlink_node(w, n);
 	w->n--;

@@ -45,6 +45,7 @@ static void queue_del(struct worker_pool *p, struct weir_op *op)
 	else
 		p->last = op->pprev;
 	op->pprev = NULL;
+	debug_check(p->n_queued > 0);
 	p->n_queued--;
 }
 
@@ -127,6 +128,7 @@ int worker_ensure(struct weir_reactor *r)
 {
 	int err;
 
+	reactor_check_thread(r);
 	if (likely(r->workers && r->workers->n_threads))
 		return 0;
 	if (r->backend->worker_ensure)
@@ -141,6 +143,8 @@ void worker_submit(struct weir_reactor *r, struct weir_op *op)
 	bool crowded;
 	int err = worker_ensure(r);
 
+	debug_check(op->reactor == r && op->state == OP_PENDING);
+	reactor_check_thread(r);
 	if (err) {
 		/* But a close must be done, even if we have to wait for it. */
 		io_end(op, op->kind == IO_CLOSE ? io_sync(op) : err);
@@ -168,6 +172,8 @@ bool worker_cancel(struct weir_reactor *r, struct weir_op *op)
 	struct worker_pool *p = r->workers;
 	bool waiting;
 
+	debug_check(op->reactor == r && op->state == OP_PENDING);
+	reactor_check_thread(r);
 	pthread_mutex_lock(&p->lock);
 	waiting = op->pprev != NULL;
 	if (waiting)
@@ -180,6 +186,7 @@ void worker_fini(struct weir_reactor *r)
 {
 	struct worker_pool *p = r->workers;
 
+	reactor_check_thread(r);
 	if (!p)
 		return;
 	pthread_mutex_lock(&p->lock);

@@ -206,7 +206,7 @@ static uint64_t sim_now(struct weir_reactor *r)
 	return sim_of(r)->sim->now_ns;
 }
 
-/* A turn takes its time: who polls, by turns of its own, sees time go on. */
+/* A turn takes its time: a program that polls by turns sees time go on. */
 static int sim_flush(struct weir_reactor *r)
 {
 	struct weir_sim *sim = sim_of(r)->sim;

@@ -249,7 +249,7 @@ int weir_sim_card_stats(const struct weir_sim_card *c,
  * it is done all at once; so they end in any order.
  *
  * The memory is poisoned while no move is being done, so that ASan and valgrind
- * report who else touches it; unless it is MAPPED.
+ * report other accesses; unless it is MAPPED.
  */
 
 #ifdef OWN_ASAN
@@ -288,7 +288,7 @@ static void sim_card_open_memory(struct weir_sim_card *c)
 #endif
 }
 
-/* Where an answer is good, somebody may be at it: the processor, or a read. */
+/* While an answer is good, the processor or a read may access it. */
 static void sim_card_set_memory(struct weir_sim_card *c, int byte)
 {
 	if (c->answers)
@@ -301,6 +301,7 @@ static void sim_card_set_memory(struct weir_sim_card *c, int byte)
 /* Give the slot of @w back. */
 static void sim_card_put_slot(struct work *w)
 {
+	debug_check(!w->next || w->op);
 	w->op = NULL;
 	w->next = w->card->free;
 	w->card->free = w;
@@ -312,6 +313,7 @@ static void finish(struct work *w, uint64_t n, int64_t res, int32_t code)
 	struct weir_sim_card *c = w->card;
 	struct weir_op *op = w->op;
 
+	debug_check(w->op && n <= w->len);
 	sim_unqueue(c->mem.sim, &w->done);
 	c->stats.ended++;
 	c->stats.failed += res < 0;
@@ -325,6 +327,7 @@ static void move(struct work *w, uint64_t n)
 {
 	struct weir_sim_card *c = w->card;
 
+	debug_check(n <= w->len);
 	sim_card_open_memory(c);
 	if (w->from)
 		sim_card_open_memory(w->from);
@@ -369,6 +372,7 @@ static void do_work(struct work *w)
 	struct weir_sim *sim = c->mem.sim;
 	uint64_t n = w->len;
 
+	debug_check(w->op && !w->stuck);
 	if (w->cancelled) {
 		fail_half(w, -ECANCELED, 0);
 	} else if (w->from && w->from->stats.resets != w->from_resets) {
@@ -399,6 +403,7 @@ static void begin(struct work *w)
 	struct weir_sim *sim = c->mem.sim;
 	uint64_t ns;
 
+	debug_check(w->op);
 	if (c->flags & WEIR_SIM_CARD_EAGER && sim_rng(&sim->chance) & 1) {
 		c->stats.in_start++;
 		do_work(w);

@@ -74,6 +74,7 @@ int sim_counter_open(struct weir_reactor *r)
 	struct counter *c = calloc(1, sizeof(*c));
 	int fd;
 
+	reactor_check_thread(r);
 	if (!c)
 		return -ENOMEM;
 	fd = sim_fd_open(sim_of(r)->sim, &c->f, &counter_class);

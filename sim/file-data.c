@@ -18,6 +18,7 @@ static uint32_t place(const struct ranges *set, uint64_t off)
 {
 	uint32_t low = 0, high = set->n, mid;
 
+	debug_check(!set->n || set->at);
 	while (low < high) {
 		mid = low + (high - low) / 2;
 		if (set->at[mid].to <= off)
@@ -33,6 +34,7 @@ static int reserve(struct ranges *set)
 	uint32_t max = set->max ? 2 * set->max : 4;
 	struct range *at;
 
+	debug_check(set->n <= set->max);
 	if (set->n < set->max)
 		return 0;
 	at = realloc(set->at, max * sizeof(*at));
@@ -49,6 +51,7 @@ static void replace(struct ranges *set, uint32_t i, uint32_t n,
 {
 	uint32_t one = by ? 1 : 0;
 
+	debug_check(i + n <= set->n);
 	memmove(set->at + i + one, set->at + i + n,
 		(set->n - i - n) * sizeof(*set->at));
 	if (by)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory in a world that is somebody else's: what all of it has in common. */
+/* Memory in a world that belongs to a peer or a card: what all of it has in
+ * common. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -40,8 +41,8 @@ static void heal(struct sim_part *part)
 		m->cls->heal(m);
 }
 
-/* A world that has gone has none of it in use: nobody could move it, and who
- * says that he is done with it would tell somebody who is not there. */
+/* A world that has gone has none of it in use: nothing could move it, and a
+ * user that says that it is done would call into freed memory. */
 static int may_destroy(const struct sim_part *part)
 {
 	const struct sim_mem *m = memory_of((struct sim_part *)part)->first;

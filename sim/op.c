@@ -88,6 +88,7 @@ struct sim_fd *sim_fd_find(int fd)
 
 static void sim_fd_unuse(struct sim_fd *f)
 {
+	debug_check(f->users > 0);
 	if (!--f->users)
 		f->cls->release(f);
 }
@@ -98,6 +99,7 @@ void sim_fd_close(struct sim_fd *f)
 {
 	struct weir_op *op;
 
+	debug_check(f->fd >= 0);
 	f->sim->fds[(uint32_t)(f->fd - FD_BASE) & (FDS_MAX - 1)] = NULL;
 	f->fd = -1;
 	sim_fd_use(f);
@@ -192,6 +194,7 @@ void sim_step_drain(const struct io_step *step, uint64_t skip, void *to,
 /* The first piece of a vector that is not empty, alone. */
 static void take_piece(struct io_step *step)
 {
+	debug_check(step->n > 0);
 	while (step->n > 1 && !step->iov->iov_len) {
 		step->iov++;
 		step->n--;
@@ -222,6 +225,7 @@ static int64_t transfer(struct weir_sim *sim, struct sim_fd *f,
 	struct io_step step;
 	int64_t res;
 
+	debug_check(op->state == OP_PENDING);
 	fn = in ? f->cls->read : f->cls->write;
 	if (!fn)
 		return -EINVAL;
@@ -389,6 +393,8 @@ static void let_go(struct weir_op *op)
 {
 	struct sim_io *io = io_of(op);
 
+	debug_check(io_of(op)->state != QUEUED || !io_of(op)->f ||
+		    io_of(op)->f->users > 0);
 	if (io->f)
 		sim_fd_unuse(io->f);
 	io->f = NULL;
@@ -400,6 +406,7 @@ static void sim_io_done(struct weir_sim *sim, struct weir_op *op, int64_t res)
 	struct sim_reactor *sr = sim_of(op->reactor);
 	struct weir_op *first = sr->done.first;
 
+	debug_check(io_of(op)->state != DONE);
 	io_of(op)->state = DONE;
 	op->res = res;
 	sim_mix(sim, (uint64_t)io_of(op)->serial << 8 | op->kind);
@@ -572,6 +579,8 @@ void sim_submit(struct weir_reactor *r, struct weir_op *op)
 	struct weir_sim *sim = sim_of(r)->sim;
 	struct sim_io *io = io_of(op);
 
+	debug_check(op->reactor == r && op->state == OP_PENDING);
+	reactor_check_thread(r);
 	memset(io, 0, sizeof(*io));
 	io->serial = ++sim->serial;
 	if (names_fd(op))
@@ -593,6 +602,7 @@ int sim_worker_ensure(struct weir_reactor *r)
 {
 	struct sim_reactor *sr = sim_of(r);
 
+	reactor_check_thread(r);
 	if (!sr->has_worker && sim_fault(sr->sim, WEIR_SIM_REFUSED, "worker"))
 		return -EAGAIN;
 	sr->has_worker = true;
@@ -684,6 +694,8 @@ bool sim_cancel(struct weir_reactor *r, struct weir_op *op)
 {
 	struct weir_sim *sim = sim_of(r)->sim;
 
+	debug_check(op->reactor == r);
+	reactor_check_thread(r);
 	if (is_being_tried(sim, op))
 		return false;
 	if (!can_be_cancelled(sim, op))

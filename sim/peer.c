@@ -80,7 +80,7 @@ static struct sent *head_of(struct weir_sim_peer *p)
 	return &p->ring[p->head];
 }
 
-/* The head, which nobody has looked at yet, is next. */
+/* The head, which was not processed yet, is next. */
 static void schedule(struct weir_sim_peer *p)
 {
 	uint64_t now = p->mem.sim->now_ns, at, ns;
@@ -105,6 +105,7 @@ static void finish(struct weir_sim_peer *p, int64_t res, int32_t code)
 	struct weir_op_detail detail = { .code = code };
 
 	p->head = (p->head + 1) % p->depth;
+	debug_check(p->n > 0);
 	p->n--;
 	sim_mem_ends(&p->mem, (enum sim_move)q->kind, q->serial, res);
 	weir_domain_set_detail(q->op, &detail);
@@ -216,7 +217,7 @@ static bool may(const struct weir_sim_peer *p, const struct sent *q)
 						  WEIR_SIM_PEER_WRITE);
 }
 
-/* It fails on the way: nobody knows how much of it has arrived. */
+/* It fails on the way: it is unknown how much of it has arrived. */
 static void fail_half(struct weir_sim_peer *p)
 {
 	struct weir_sim *sim = p->mem.sim;

@@ -65,6 +65,7 @@ static void conn_free(struct conn *conn)
 /* What has arrived can be read still; then @err is told, and it is over. */
 static void break_end(struct end *e, int err)
 {
+	debug_check(err < 0);
 	e->state = END_BROKEN;
 	e->err = err;
 	sim_fd_changed(&e->f);
@@ -75,6 +76,7 @@ void conn_reset(struct conn *conn, uint32_t side, int err)
 	struct weir_sim *sim = conn->part->sim;
 	struct end *e = conn->end[side];
 
+	debug_check(side < 2);
 	sim_trace(sim, "connection %llu (%s, %s): a reset at side %u",
 		  (unsigned long long)conn->serial, conn->name[0],
 		  conn->name[1], side);
@@ -119,6 +121,7 @@ void conn_leave(struct end *e)
 	struct flow *in = &conn->flow[!e->side];
 	bool unread = in->arrived > in->read;
 
+	debug_check(e->conn && e->conn->end[e->side] == e);
 	e->conn = NULL;
 	conn->end[e->side] = NULL;
 	conn->part->lost += in->arrived - in->read;
@@ -202,12 +205,13 @@ static void cut(struct sim_part *part, const char *prefix)
 			end_cut(e);
 }
 
-/* Who had no power has it again, and knows nothing of the connection. */
+/* A host that has power again knows nothing of the connection. */
 static void heal_conn(struct conn *conn)
 {
 	uint32_t gone = conn->end[0] && !conn->end[0]->f.dead;
 	bool silent = conn->silent;
 
+	debug_check(conn->pipe || conn->pprev);
 	conn->silent = false;
 	flow_heal(&conn->flow[0]);
 	flow_heal(&conn->flow[1]);

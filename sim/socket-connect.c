@@ -106,7 +106,7 @@ int weir_sim_listen(struct weir_sim *sim, int *ret_fd, const char *name,
 	if (!s)
 		return why(-ENOMEM, "weir_sim_listen: no memory");
 	if (listener_find(s, name))
-		return why(-EADDRINUSE, "weir_sim_listen: somebody listens at "
+		return why(-EADDRINUSE, "weir_sim_listen: a listener is at "
 			   "'%s'", name);
 	fd = listener_open(s, name, backlog);
 	if (fd < 0)
@@ -246,7 +246,7 @@ int weir_sim_socket_stats(struct weir_sim *sim,
  * Listeners, and how a connection comes to be:
  *
  *	IDLE -- connect --> CALLING -- the request arrives:
- *	                       nobody listens, or no capacity: -ECONNREFUSED
+ *	                       no listener, or no capacity: -ECONNREFUSED
  *	                       parted: again in 1 s, 2 s, ... -ETIMEDOUT
  *	                       else it is in the listener's queue, and the news
  *	                       of that goes back --> UP
@@ -278,6 +278,7 @@ static struct end *next_in_queue(struct listener *l)
 	l->first = e->next_waiting;
 	if (!l->first)
 		l->last = &l->first;
+	debug_check(l->n > 0);
 	l->n--;
 	return e;
 }
@@ -303,7 +304,7 @@ static uint32_t listener_events(struct sim_fd *f)
 	return listener_of(f)->n ? WEIR_READABLE : 0;
 }
 
-/* Who has not been accepted never will be. */
+/* A connection not accepted yet never will be. */
 static void turn_away(struct listener *l, bool silent)
 {
 	struct end *e;

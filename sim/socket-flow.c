@@ -96,6 +96,7 @@ static void add_parts(struct flow *fl, uint64_t from, uint64_t to)
 static void pop_part(struct flow *fl)
 {
 	fl->first = (fl->first + 1) % PARTS;
+	debug_check(fl->n > 0);
 	fl->n--;
 }
 
@@ -118,7 +119,7 @@ static uint64_t next_arrival(const struct flow *fl)
 	return p->at_ns > fl->stalled_ns ? p->at_ns : fl->stalled_ns;
 }
 
-/* Nobody is there to get it. */
+/* The receiver has gone. */
 static void lose_part(struct flow *fl)
 {
 	struct conn *conn = fl->conn;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The world: who has a turn, when time goes on, and the story of it.
+ * The world: which reactor has a turn, when time advances, and the trace.
  *
  * A step is one turn of one reactor that has something to do and whose core is
  * free, or one event.  Time stands while any reactor can have a turn.

@@ -151,15 +151,15 @@ struct sim_part *sim_part(struct weir_sim *sim, const char *name);
 void sim_part_add(struct weir_sim *sim, struct sim_part *part);
 
 /* sim_backend.observe: as another process would, @observer looks at memory that
- * somebody writes to without a message. */
+ * another writes to without a message. */
 void sim_observe(struct weir_reactor *r, struct observer *observer);
 
 /* Something has happened, so that looking is of use. */
 void sim_happened(struct weir_sim *sim);
 
 /*
- * Whether who asks is @r, which is in a world: in a turn of its, or outside all
- * turns.  Reactors of a world are to behave as if each had a thread.
+ * Whether the caller is @r, which is in a world: in a turn of its, or outside
+ * all turns.  Reactors of a world are to behave as if each had a thread.
  */
 bool sim_is_here(const struct weir_reactor *r);
 

@@ -25,7 +25,7 @@ int close_output(FILE *f, const char *path)
 
 	errno = 0;
 	if (f == stdout)
-		return EXIT_OK;	/* Whoever ends the program looks at it. */
+		return EXIT_OK;	/* The caller looks at it. */
 	if (fclose(f) || bad)
 		return failed("cannot write %s: %s", path,
 			      errno ? strerror(errno) : "a write failed");

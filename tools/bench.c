@@ -479,7 +479,7 @@ int cmd_bench(int argc, char **argv)
 	}
 	if (a.list)
 		return show_list();
-	/* Who ignores it is not told how a child has ended. */
+	/* With SIGCHLD ignored, a child's status is lost. */
 	signal(SIGCHLD, SIG_DFL);
 	if (a.compare)
 		return show_comparison(&a);

@@ -30,7 +30,7 @@ struct program {
 	const char *measures;
 	const char *beside;
 	const char *takes;	/* Of "backend size depth cores". */
-	bool by_name;		/* Runs only where somebody asks for it. */
+	bool by_name;		/* Runs only if asked for by name. */
 };
 
 extern const struct program programs[];

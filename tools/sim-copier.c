@@ -186,7 +186,7 @@ static void drop_domains(struct copier *c)
 
 	if (!err)
 		err = weir_domain_destroy(c->to_domain);
-	must(!err, "nobody uses a domain when the pipeline has ended",
+	must(!err, "a domain is unused when the pipeline has ended",
 	     "%d: %s", err, weir_why());
 	c->from_domain = c->to_domain = NULL;
 }

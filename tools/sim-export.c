@@ -47,7 +47,7 @@ static void share_make(struct share *s)
 	if (!err)
 		err = weir_mmap_memrange(mmap, &at, &len);
 	if (!went_well(s->program, err, "memory")) {
-		must(!weir_mmap_destroy(mmap), "nobody uses the memory", "new");
+		must(!weir_mmap_destroy(mmap), "the memory is unused", "new");
 		return;
 	}
 	s->mmap = mmap;
@@ -56,7 +56,7 @@ static void share_make(struct share *s)
 	share_start(s);
 }
 
-/* Whoever has imported it finds it revoked from here on. */
+/* Importers find it revoked from here on. */
 static void share_revoked(struct share *s)
 {
 	struct program *p = s->program;
@@ -208,7 +208,7 @@ static void import_one(struct import *im)
 	im->stops = s->stops;
 	check_rights(im, mmap);
 	if (!went_well(p, import_attach(im, mmap), "an inventory"))
-		must(!weir_mmap_destroy(mmap), "nobody uses an import", "new");
+		must(!weir_mmap_destroy(mmap), "an import is unused", "new");
 	else
 		im->mmap = mmap;
 }
@@ -394,7 +394,7 @@ static void run_export(struct run *run)
 		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 12));
 	}
 	run_to_end(run, WEIR_SEC, is_done);
-	/* Who was to act, and had not yet. */
+	/* Actors that had not acted yet. */
 	(void)weir_sim_run(run->sim, WEIR_SEC, 0);
 	run_to_end(run, WEIR_SEC, is_done);
 	weir_sim_note(run->sim, "stale", p.stale);

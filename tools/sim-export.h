@@ -3,8 +3,8 @@
 #define TOOLS_SIM_EXPORT_H
 
 /*
- * The scenario of exported memory: sim-export.c has who exports and imports it,
- * sim-moves.c the jobs over it.
+ * The scenario of exported memory: sim-export.c has the exporters and
+ * importers, sim-moves.c the jobs over it.
  */
 
 #include <weir/dma.h>
@@ -43,7 +43,8 @@ struct core {
 	struct weir_dma *dma;
 };
 
-/* A job between a region of a share and memory, or a file, of the importer's. */
+/* A job between a region of a share and memory, or a file, of the importer's.
+ * */
 struct move {
 	struct import *import;
 	struct weir_job job;

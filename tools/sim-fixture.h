@@ -35,7 +35,7 @@ struct task {
 	void (*end)(struct task *task, int64_t res);
 	uint64_t not_before_ns; /* 0: any time. */
 	bool is_under_way;
-	bool may_be_cancelled; /* Somebody asked, or its reactor stops. */
+	bool may_be_cancelled; /* It was cancelled, or its reactor stops. */
 	bool has_deadline;
 	bool may_be_flushed; /* A device may end it with -ECANCELED. */
 };
@@ -43,7 +43,8 @@ struct task {
 void task_init(struct task *task, struct run *run, const char *what,
 	       void (*end)(struct task *task, int64_t res));
 
-/* Note what a start of @task's operation returned.  Returns whether it began. */
+/* Note what a start of @task's operation returned.  Returns whether it began.
+ * */
 bool task_began(struct task *task, int err);
 
 /* Ask for its end; by a deadline so many nanoseconds from now. */

@@ -31,7 +31,7 @@ void files_take_down(struct program *p)
 {
 	int err = weir_domain_destroy(p->file);
 
-	must(!err, "nobody uses the file", "%d: %s", err, weir_why());
+	must(!err, "the file is unused", "%d: %s", err, weir_why());
 }
 
 /* Shares. */

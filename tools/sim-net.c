@@ -120,7 +120,7 @@ static void set_up(struct program *p)
 	}
 }
 
-/* When all ends are closed, nobody needs to be waited for any more. */
+/* When all ends are closed, there is nothing to wait for. */
 static bool is_done(struct run *run)
 {
 	struct program *p = run->program;

@@ -2,7 +2,7 @@
 
 /*
  * Scenario: pipelines over files and memory, that are paused, resumed, stopped,
- * cancelled, kicked and made narrower by whoever comes along, their own
+ * cancelled, kicked and made narrower at random, by their own
  * functions included.
  */
 
@@ -241,7 +241,7 @@ static void disturb(struct program *p)
 		kick_one(l);
 }
 
-/* At the end nobody holds any up. */
+/* At the end none is held up. */
 static bool is_done(struct run *run)
 {
 	struct program *p = run->program;

@@ -40,7 +40,7 @@ void places_take_down(struct program *p)
 
 	for (unsigned int i = 0; !err && i < 2; i++)
 		err = weir_sim_card_destroy(p->cards[i]);
-	must(!err, "nobody uses the places", "%d: %s", err, weir_why());
+	must(!err, "the places are unused", "%d: %s", err, weir_why());
 }
 
 void places_mend(struct program *p)

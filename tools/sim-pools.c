@@ -325,7 +325,7 @@ static void put_all(struct program *p)
 				put(&p->cores[i], &p->cores[i].held[j]);
 }
 
-/* At the end nobody keeps any, so all who wait must be served. */
+/* At the end no buffer is kept, so all waiters must be served. */
 static bool is_done(struct run *run)
 {
 	struct program *p = run->program;
@@ -364,7 +364,7 @@ static void take_down(struct program *p)
 	err = weir_shared_pool_destroy(p->shared_pool);
 	if (!err)
 		err = weir_mmap_destroy(p->mmap);
-	must(!err, "nobody uses the memory", "%d: %s", err, weir_why());
+	must(!err, "the memory is unused", "%d: %s", err, weir_why());
 }
 
 static void run_pools(struct run *run)

@@ -366,7 +366,7 @@ static void put_away(struct core *c)
 	}
 }
 
-/* What nobody in the world does: start what was stopped, and begin. */
+/* What no actor of the world does: start what was stopped, and begin. */
 static void outside(struct program *p)
 {
 	for (unsigned int i = 0; i < p->run->n_reactors; i++) {

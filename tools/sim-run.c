@@ -91,7 +91,8 @@ void run_one(struct run *run, struct outcome *out, bool trace)
 		violation("nothing is left", "%s", weir_why());
 }
 
-/* Who is killed leaves nobody behind, and no core: a crash is only a result. */
+/* A killed run leaves no process behind, and no core file: a crash is only a
+ * result. */
 static void child_begin(pid_t parent)
 {
 	struct rlimit none = { 0, 0 };

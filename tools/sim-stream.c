@@ -67,7 +67,7 @@ static void end_take_down(struct end *e)
 {
 	int err = weir_domain_destroy(e->domain);
 
-	must(!err, "nobody uses the files", "%d: %s", err, weir_why());
+	must(!err, "the files are unused", "%d: %s", err, weir_why());
 }
 
 /* Steps. */

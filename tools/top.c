@@ -211,7 +211,7 @@ static void sleep_for(uint64_t ns)
 		;
 }
 
-/* Nobody reads any more: main() will say so. */
+/* The reader has gone: main() reports it. */
 static bool written(void)
 {
 	return !fflush(stdout) && !ferror(stdout);

@@ -9,7 +9,7 @@
  *	step_returned() <-- .op --------  when it has ended
  *
  * Both travel as operations that are returned, which are never refused.  A step
- * that was returned is not touched there any more: so who has ended first
+ * that was returned is not touched there any more: so the side that ended first
  * asks whether a cancel is in flight to it, and then waits for that.
  *
  * The gate counts what is in flight to a context.  Its reactor closes it when
@@ -63,6 +63,7 @@ static void gate_expect(struct weir_dma *dma)
 
 static void gate_leave(struct weir_dma *dma)
 {
+	debug_check(atomic_load(&dma->gate) >= GATE_ONE);
 	if (atomic_fetch_sub(&dma->gate, GATE_ONE) == GATE_ONE + GATE_CLOSED &&
 	    dma->gate_op.state == OP_PENDING)
 		op_complete(&dma->gate_op, 0);
@@ -114,6 +115,7 @@ static void return_to_owner(struct step *s)
 	};
 	struct weir_dma *dma = s->dma;
 
+	debug_check(s->kind == STEP_HOP);
 	atomic_fetch_add(&dma->n_returning, 1);
 	s->op.reactor = s->chain->r;
 	s->op.cls = &return_class;
@@ -123,6 +125,7 @@ static void return_to_owner(struct step *s)
 
 static void end(struct step *s, int64_t res)
 {
+	debug_check(s->kind == STEP_HOP && !s->hop.ended);
 	s->hop.res = res;
 	if (atomic_fetch_or(&s->hop.word, HOP_ENDED) & HOP_CANCEL &&
 	    !s->hop.heard) {
@@ -146,6 +149,7 @@ static void job_ended(struct weir_op *op, int64_t res)
 {
 	struct step *s = op->data;
 
+	debug_check(s->kind == STEP_HOP);
 	give_back(s);
 	s->hop.detail = op->detail;
 	s->hop.engine = job_priv(s->job)->engine->kind->ops.name;
@@ -186,6 +190,7 @@ static int start_beyond(struct step *s)
 	struct weir_reactor *r = s->dma->r;
 	int err;
 
+	debug_check(!s->hop.extra);
 	if (!reactor_is_full(r))
 		return -EAGAIN;
 	reactor_reserve(r, 1);
@@ -200,6 +205,7 @@ static void attempt(struct step *s)
 {
 	int err = s->hop.heard ? -ECANCELED : start_job(s);
 
+	debug_check(s->kind == STEP_HOP && !s->hop.begun);
 	if (err == -EAGAIN)
 		err = start_beyond(s);
 	if (!err)
@@ -230,6 +236,7 @@ static void arrive(struct weir_op *op)
 	struct step *s = weir_container_of(op, struct step, op);
 	struct weir_dma *dma = s->dma;
 
+	debug_check(s->dma->r != s->chain->r);
 	attempt(s);
 	gate_leave(dma);
 }
@@ -259,6 +266,7 @@ static void step_returned(struct weir_op *op)
 {
 	struct step *s = weir_container_of(op, struct step, op);
 
+	debug_check(s->state == WEIR_STEP_RUNNING);
 	s->detail = s->hop.detail;
 	s->engine = s->hop.engine;
 	if (!s->hop.begun && s->hop.res == -ECANCELED)
@@ -274,6 +282,8 @@ int hop_begin(struct step *s)
 		.returned = arrive,
 	};
 
+	debug_check(s->kind == STEP_HOP && s->state == WEIR_STEP_RUNNING);
+	reactor_check_thread(s->chain->r);
 	if (!gate_enter(s->dma))
 		return -ESHUTDOWN;
 	atomic_store(&s->hop.word, 0);
@@ -294,6 +304,8 @@ void hop_cancel(struct step *s)
 		.returned = hear,
 	};
 
+	debug_check(s->kind == STEP_HOP && s->state == WEIR_STEP_RUNNING);
+	reactor_check_thread(s->chain->r);
 	if (atomic_fetch_or(&s->hop.word, HOP_CANCEL))
 		return;
 	s->hop.cancel.reactor = s->dma->r;
@@ -301,9 +313,10 @@ void hop_cancel(struct step *s)
 	op_return(&s->hop.cancel);
 }
 
-/* Who has sent the last of them home may still be waking us up. */
+/* The thread that returned the last of them may still be waking us up. */
 void hop_part(struct step *s)
 {
+	reactor_check_thread(s->chain->r);
 	while (atomic_load(&s->dma->n_returning))
 		sched_yield();
 }

@@ -121,7 +121,7 @@ struct weir_chain {
 int chain_start_always(struct weir_chain *chain, struct weir_op *op);
 
 /* How long to wait, in ns, before the @tries-th look whether there is capacity
- * where nobody says so; 0: until the next turn. */
+ * where nothing reports it; 0: until the next turn. */
 static inline uint64_t chain_backoff(uint32_t tries)
 {
 	if (tries < 4)

@@ -134,6 +134,7 @@ static int fuse_start(struct step *s)
 	enum fused side = s->pair && s->pair > s ? may_fuse(s) : FUSED_NOT;
 	int err;
 
+	debug_check(s->kind == STEP_JOB && !s->fused);
 	if (side == FUSED_NOT)
 		return weir_job_start(s->dma, s->job);
 	s->crc = s->job->crc;
@@ -187,7 +188,7 @@ static bool fuse_take(struct step *s, int64_t *res)
 }
 
 /*
- * Chains, running: who may run next.
+ * Chains, running: which steps may run next.
  *
  * A step waits for n_waiting dependencies.  When one of them ends, the edge
  * between the two is looked at once: it is as it should be, or the step is
@@ -208,6 +209,7 @@ static void prepare(struct weir_chain *chain)
 	struct step *s, *end = chain->steps + chain->n_steps;
 	struct dep *dep;
 
+	debug_check(chain->changed);
 	chain->changed = false;
 	fuse_pairs(chain);
 
@@ -228,6 +230,7 @@ static void prepare(struct weir_chain *chain)
 
 static void push(struct weir_chain *chain, struct step *s)
 {
+	debug_check(s->state == WEIR_STEP_IDLE);
 	s->next = NULL;
 	*chain->runnable_last = s;
 	chain->runnable_last = &s->next;
@@ -237,6 +240,7 @@ static struct step *pop(struct weir_chain *chain)
 {
 	struct step *s = chain->runnable;
 
+	debug_check(!chain->runnable || *chain->runnable_last == NULL);
 	if (!s)
 		return NULL;
 	chain->runnable = s->next;
@@ -290,6 +294,7 @@ static void release_finally(struct weir_chain *chain)
 {
 	struct step *s, *end = chain->steps + chain->n_steps;
 
+	debug_check(!chain->n_ordinary);
 	if (!chain->n_left)
 		return;
 	for (s = chain->steps; s < end; s++)
@@ -297,13 +302,14 @@ static void release_finally(struct weir_chain *chain)
 			push(chain, s);
 }
 
-/* @s has ended: remember how, and tell those who wait for it. */
+/* @s has ended: remember how, and release the steps that wait for it. */
 static void end_step(struct step *s, uint32_t state, int64_t res)
 {
 	struct weir_chain *chain = s->chain;
 	struct step *to;
 	struct dep *dep;
 
+	debug_check(s->state <= WEIR_STEP_RUNNING && s->chain->n_left > 0);
 	if (unlikely(chain->extra == s)) {
 		chain->extra = NULL;
 		reactor_reserve(chain->r, -1);
@@ -311,6 +317,7 @@ static void end_step(struct step *s, uint32_t state, int64_t res)
 	s->state = state;
 	s->res = res;
 	PROBE3(chain_step_done, s, state, res);
+	debug_check(chain->n_left > 0);
 	chain->n_left--;
 	if (state == WEIR_STEP_DONE)
 		chain->n_done++;
@@ -339,6 +346,7 @@ static void cut_step(struct step *s, uint32_t state, int64_t res)
 /* An ending that a cancel has asked for is the cancel's. */
 static void end_begun(struct step *s, int64_t res)
 {
+	debug_check(s->state == WEIR_STEP_RUNNING);
 	if (res >= 0)
 		end_step(s, WEIR_STEP_DONE, res);
 	else if (s->chain->cancelled && res == -ECANCELED)
@@ -351,6 +359,7 @@ static void chain_job_ended(struct weir_op *op, int64_t res);
 
 static void job_ended(struct step *s, int64_t res)
 {
+	debug_check(s->kind == STEP_JOB && s->state == WEIR_STEP_RUNNING);
 	s->detail = s->job->op.detail;
 	s->engine = job_priv(s->job)->engine->kind->ops.name;
 	fuse_ended(s, res);
@@ -365,6 +374,7 @@ static int begin_job(struct step *s)
 	int64_t res;
 	int err;
 
+	debug_check(s->kind == STEP_JOB);
 	if (unlikely(op->state != OP_IDLE))
 		return -EINVAL;
 	if (fuse_take(s, &res)) {
@@ -384,6 +394,7 @@ static int begin_op(struct step *s)
 	struct weir_chain *chain = s->chain;
 	int err;
 
+	debug_check(s->kind == STEP_OP && !s->chain->in_fn);
 	chain->n_calls++;
 	chain->in_fn = true;
 	err = s->start(chain, (uint32_t)(s - chain->steps), &s->op, s->arg);
@@ -400,6 +411,7 @@ static void begin_call(struct step *s)
 	struct weir_chain *chain = s->chain;
 	int64_t res;
 
+	debug_check(s->kind == STEP_CALL && !s->chain->in_fn);
 	chain->n_calls++;
 	chain->in_fn = true;
 	res = s->call(chain, (uint32_t)(s - chain->steps), s->arg);
@@ -415,6 +427,7 @@ static bool is_cancelled(const struct step *s)
 
 static void cancel_step(struct step *s)
 {
+	debug_check(s->state == WEIR_STEP_RUNNING);
 	if (s->kind == STEP_HOP)
 		hop_cancel(s);
 	else if (s->kind == STEP_JOB)
@@ -445,6 +458,7 @@ static int begin_beyond(struct step *s)
 	struct weir_chain *chain = s->chain;
 	int err;
 
+	debug_check(s->state == WEIR_STEP_RUNNING);
 	if (chain->extra || !reactor_is_full(chain->r))
 		return -EAGAIN;
 	chain->extra = s;
@@ -462,6 +476,7 @@ static bool begin(struct step *s)
 {
 	int err;
 
+	debug_check(s->state == WEIR_STEP_IDLE && !s->n_waiting);
 	s->state = WEIR_STEP_RUNNING;
 	PROBE3(chain_step, s->chain, s, s - s->chain->steps);
 	if (s->kind == STEP_CALL) {
@@ -514,6 +529,7 @@ static void finish(struct weir_chain *chain, bool from_loop)
 	struct weir_op *op = chain->op;
 	int64_t res = result(chain);
 
+	debug_check(!chain->n_left && chain->op);
 	wake_tick(chain);
 	if (from_loop && chain->tick.state == OP_IDLE)
 		op_finish(op, res);
@@ -542,6 +558,7 @@ static bool calls_user(const struct step *s)
 
 static void run_step(struct step *s, bool from_loop, struct held *held)
 {
+	debug_check(s->state == WEIR_STEP_IDLE);
 	if (is_skipped(s)) {
 		end_step(s, WEIR_STEP_SKIPPED, 0);
 	} else if (is_cancelled(s)) {
@@ -609,6 +626,7 @@ void chain_op_ended(struct weir_op *op, int64_t res)
 {
 	struct step *s = weir_container_of(op, struct step, op);
 
+	debug_check(op->state == OP_IDLE);
 	s->detail = op->detail;
 	end_begun(s, res);
 	run(s->chain, true);
@@ -616,12 +634,15 @@ void chain_op_ended(struct weir_op *op, int64_t res)
 
 void chain_step_ended(struct step *s, int64_t res)
 {
+	debug_check(s->state == WEIR_STEP_RUNNING);
+	reactor_check_thread(s->chain->r);
 	end_begun(s, res);
 	run(s->chain, false);
 }
 
 void chain_step_not_begun(struct step *s)
 {
+	reactor_check_thread(s->chain->r);
 	cut_step(s, WEIR_STEP_SKIPPED, 0);
 	run(s->chain, false);
 }
@@ -640,6 +661,7 @@ static void chain_cancel(struct weir_op *op)
 		(struct weir_chain *)(uintptr_t)op->u.words[0];
 	struct step *s, *end = chain->steps + chain->n_steps;
 
+	debug_check(op_cancel_wanted(op));
 	chain->cancelled = true;
 	for (s = chain->steps; s < end; s++) {
 		if (s->finally)
@@ -654,7 +676,7 @@ static void chain_cancel(struct weir_op *op)
 	run(chain, false);
 }
 
-/* Not before: who hears of the end is who may destroy it or start it again. */
+/* Not before: its callback may destroy the chain or start it again. */
 static void chain_leave(struct weir_op *op)
 {
 	((struct weir_chain *)(uintptr_t)op->u.words[0])->op = NULL;
@@ -670,6 +692,7 @@ static void reset(struct weir_chain *chain)
 {
 	struct step *s, *end = chain->steps + chain->n_steps;
 
+	debug_check(!chain->runnable && !chain->n_left);
 	if (chain->changed)
 		prepare(chain);
 	chain->tries = 0;
@@ -726,5 +749,6 @@ int weir_chain_start(struct weir_chain *chain, struct weir_op *op)
 
 int chain_start_always(struct weir_chain *chain, struct weir_op *op)
 {
+	reactor_check_thread(chain->r);
 	return start(chain, op, true);
 }

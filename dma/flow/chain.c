@@ -111,6 +111,7 @@ static void connect(struct weir_chain *chain, struct step *from,
 {
 	struct dep *dep = &chain->deps[chain->n_deps++];
 
+	debug_check(chain->n_deps <= chain->deps_max && from < to);
 	dep->to = (uint32_t)(to - chain->steps);
 	dep->on = on;
 	*from->deps_last = dep;
@@ -128,6 +129,7 @@ static struct step *append(struct weir_chain *chain, uint32_t kind)
 {
 	struct step *s = &chain->steps[chain->n_steps++];
 
+	debug_check(chain->n_steps <= chain->steps_max);
 	s->chain = chain;
 	s->kind = kind;
 	s->deps_last = &s->deps;
@@ -152,7 +154,7 @@ static int why_full(const char *call, const struct weir_chain *chain)
 		   chain->deps_max);
 }
 
-/* Likely what the call before has failed with, and nobody has looked at. */
+/* Likely the errno of the call before, which the caller has not checked. */
 static int why_no_step(const char *call, const struct weir_chain *chain,
 		       int after)
 {
@@ -249,6 +251,7 @@ int weir_chain_add_op(struct weir_chain *chain, int after,
 int chain_start_inner(struct weir_chain *chain, uint32_t step,
 		      struct weir_op *op, void *arg)
 {
+	reactor_check_thread(chain->r);
 	(void)chain, (void)step;
 	return weir_chain_start(arg, op);
 }

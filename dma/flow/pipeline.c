@@ -57,8 +57,8 @@ struct weir_pipeline *weir_slot_pipeline(const struct weir_slot *slot)
  *
  * What a pipeline itself starts is bounded by its slots, and has capacity of
  * its own in the reactor.  So nothing here is refused and asks again in every
- * turn: steps without capacity are their chain's, and a pool without capacity for
- * waiters says when it has some.
+ * turn: steps without capacity are their chain's, and a pool without capacity
+ * for waiters says when it has some.
  */
 
 static void pump(struct weir_pipeline *p);
@@ -147,6 +147,7 @@ static void retire(struct weir_slot *slot)
 
 	p->in_fn++;
 	err = p->opts.done(slot, slot->res, p->opts.arg);
+	debug_check(p->in_fn > 0);
 	p->in_fn--;
 	if (slot->res >= 0) {
 		p->progress.done++;
@@ -155,6 +156,7 @@ static void retire(struct weir_slot *slot)
 		p->progress.failed++;
 		p->cut |= p->cancelled;
 	}
+	debug_check(p->n_active > 0);
 	p->n_active--;
 	slot->ended = false;
 	if (err < 0)
@@ -212,10 +214,12 @@ static bool next_unit(struct weir_slot *slot)
 	struct weir_pipeline *p = slot->p;
 	int ret;
 
+	debug_check(slot->p->n_active < slot->p->window);
 	slot->unit = p->progress.units;
 	slot->bytes = 0;
 	p->in_fn++;
 	ret = p->opts.next(slot, p->opts.arg);
+	debug_check(p->in_fn > 0);
 	p->in_fn--;
 	if (ret == WEIR_PIPELINE_UNIT) {
 		p->order[slot->unit % p->opts.depth] = slot;
@@ -239,6 +243,7 @@ static bool get_buf(struct weir_slot *slot)
 {
 	struct weir_pipeline *p = slot->p;
 
+	debug_check(!slot->p->parked && !slot->buf);
 	if (!p->opts.pool || !weir_pool_get(&slot->buf, p->opts.pool))
 		return true;
 	p->progress.waits++;
@@ -258,6 +263,7 @@ static void pump(struct weir_pipeline *p)
 {
 	struct weir_slot *slot;
 
+	debug_check(p->n_active <= p->opts.depth);
 	if (p->in_fn || !p->op)
 		return;
 	while (may_go_on(p) && (slot = p->free)) {
@@ -274,13 +280,14 @@ static void pipeline_tick(struct weir_op *op, int64_t res)
 	pump(weir_container_of(op, struct weir_pipeline, tick));
 }
 
-/* With a buf, or with capacity among those who wait for one, or cancelled. */
+/* With a buf, or with capacity to wait for one, or cancelled. */
 static void pipeline_wait_done(struct weir_op *op, int64_t res)
 {
 	struct weir_pipeline *p = weir_container_of(op, struct weir_pipeline,
 						    wait);
 	struct weir_slot *slot = p->parked;
 
+	debug_check(weir_container_of(op, struct weir_pipeline, wait)->parked);
 	p->parked = NULL;
 	slot->buf = weir_pool_taken(op);
 	if (slot->buf && may_go_on(p)) {
@@ -298,6 +305,7 @@ static void pipeline_cancel(struct weir_op *op)
 	struct weir_pipeline *p =
 		(struct weir_pipeline *)(uintptr_t)op->u.words[0];
 
+	debug_check(op_cancel_wanted(op));
 	p->cancelled = true;
 	cut_short(p);
 	maybe_finish(p);
@@ -305,7 +313,11 @@ static void pipeline_cancel(struct weir_op *op)
 
 static void pipeline_leave(struct weir_op *op)
 {
-	((struct weir_pipeline *)(uintptr_t)op->u.words[0])->op = NULL;
+	struct weir_pipeline *p =
+		(struct weir_pipeline *)(uintptr_t)op->u.words[0];
+
+	debug_check(!p->n_active);
+	p->op = NULL;
 }
 
 static const struct weir_op_class pipeline_class = {
@@ -464,6 +476,7 @@ static int build_slot(struct weir_pipeline *p, struct weir_slot *slot)
 	struct weir_chain_step first = { .size = sizeof(first) };
 	int err;
 
+	debug_check(!slot->chain);
 	slot->p = p;
 	weir_op_init(&slot->op, pipeline_slot_ended);
 	err = weir_chain_create(&slot->chain, p->r, &opts);
@@ -471,6 +484,7 @@ static int build_slot(struct weir_pipeline *p, struct weir_slot *slot)
 		return err;
 	p->in_fn++;
 	err = p->opts.build(slot, p->opts.arg);
+	debug_check(p->in_fn > 0);
 	p->in_fn--;
 	if (!err && weir_chain_get_step(slot->chain, 0, &first))
 		err = why(-EINVAL, "weir_pipeline_create: .build has added no "

@@ -99,6 +99,7 @@ static void finish(struct call *c, int64_t res)
 {
 	struct weir_op *op = c->op;
 
+	debug_check(c->sync->n_calls > 0);
 	c->sync->n_calls--;
 	op_complete(op, res);
 }
@@ -217,6 +218,7 @@ static void cancel(struct weir_op *op)
 {
 	struct call *c = (struct call *)(uintptr_t)op->u.words[0];
 
+	debug_check(op_cancel_wanted(op));
 	if (!wheel_pending(&c->nap)) {
 		weir_op_cancel(&c->job.op);
 		return;

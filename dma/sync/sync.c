@@ -95,7 +95,7 @@ int weir_sync_destroy(struct weir_sync *sync)
 			   "threads wait; cancel them or signal first",
 			   atomic_load(&sync->n_ops),
 			   atomic_load(&sync->n_blocked));
-	/* Who woke the last waiter may still be on its way out. */
+	/* The thread that woke the last waiter may still be on its way out. */
 	while (atomic_load(&sync->users))
 		sched_yield();
 	sync_watch_leave(sync);
@@ -104,7 +104,7 @@ int weir_sync_destroy(struct weir_sync *sync)
 			close_word(sync);
 		atomic_fetch_sub(&sync->mmap->n_syncs, 1);
 	}
-	/* A waiter goes by the lock: whoever has it must be out of it. */
+	/* A waiter takes the lock: its holder must have released it. */
 	pthread_mutex_lock(&sync->lock);
 	pthread_mutex_unlock(&sync->lock);
 	pthread_mutex_destroy(&sync->lock);

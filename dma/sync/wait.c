@@ -216,7 +216,7 @@ bool sync_serve(struct weir_sync *sync)
 	return any;
 }
 
-/* On its reactor: it is off the list, or nobody would find it there. */
+/* On its reactor: it is off the list, where no signal would find it. */
 static inline void end_here(struct weir_sync *sync, struct weir_op *op,
 			    int64_t res)
 {
@@ -234,6 +234,7 @@ static void wait_returned(struct weir_op *op)
 {
 	struct weir_sync *sync = sync_of(op);
 
+	debug_check(op->state == OP_PENDING);
 	pthread_mutex_lock(&sync->lock);
 	take_back(sync, op);
 	pthread_mutex_unlock(&sync->lock);
@@ -246,6 +247,7 @@ static void wait_cancel(struct weir_op *op)
 	struct weir_sync *sync = sync_of(op);
 	bool waits;
 
+	debug_check(op_cancel_wanted(op));
 	pthread_mutex_lock(&sync->lock);
 	waits = op->pprev;
 	if (waits) {
@@ -294,7 +296,7 @@ static void wait_awake(struct weir_poll_hook *hook)
 }
 
 /*
- * The condition of @op holds, its own reactor has seen.  If nobody else waits,
+ * The condition of @op holds, its own reactor has seen.  If nothing else waits,
  * nor is on the way back, @op ends where it is, which is a third of the way
  * that it would have to travel; otherwise it keeps its place among them.
  * Returns whether it has ended.
@@ -457,7 +459,7 @@ static void block(struct weir_sync *sync, const struct sync_cond *cond,
 			true);
 }
 
-/* Whether somebody else can run meanwhile. */
+/* Whether another thread can run meanwhile. */
 static bool may_spin(void)
 {
 	static _Atomic long cpus;
@@ -543,7 +545,7 @@ int weir_sync_wait_blocking(struct weir_sync *sync, uint32_t cond,
 		return -ETIMEDOUT;
 	if (backend_isolates)
 		return why(-EOPNOTSUPP, "weir_sync_wait_blocking: called in a "
-			   "simulated world, where nobody else would go on; "
+			   "simulated world, where nothing else would go on; "
 			   "use weir_sync_wait()");
 	now = sync_now();
 	if (timeout_ns < WEIR_FOREVER - now)

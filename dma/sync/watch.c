@@ -60,7 +60,7 @@ struct sync_watcher {
 	/* The thread's. */
 	struct waitv vec[SYNC_WATCHED_MAX + 1];
 	uint32_t n_vec;
-	bool poll;		/* Of some nobody will tell us. */
+	bool poll;		/* Some are signalled without a wake-up. */
 	uint64_t hook_ns; /* When to look at exporters. */
 };
 
@@ -212,7 +212,7 @@ void sync_watch_kick(struct weir_sync *sync)
 		kick(w);
 }
 
-/* In a world there is no thread, and nobody else: the world looks. */
+/* In a world there is no thread: the world polls. */
 static void observe(struct observer *observer)
 {
 	sync_serve(weir_container_of(observer, struct weir_sync, observer));

@@ -105,7 +105,7 @@ static uint32_t take_fds(int *fds, struct msghdr *msg)
 	return n;
 }
 
-/* Who has exported; without that nothing is imported by copying. */
+/* The exporting process; without it nothing is imported by copying. */
 static void find_peer(struct client *c)
 {
 	struct ucred cred;

@@ -111,13 +111,15 @@ static int lifeline_open(struct lifeline *line)
 }
 
 /*
- * The generation first: a waiter that is woken must see it.  And a byte into the pipe,
- * lest a child that we forked holds up the news by holding the end of it.
+ * The generation first: a waiter that is woken must see it.  And a byte into
+ * the pipe, lest a child that we forked holds up the news by holding the end of
+ * it.
  */
 static void lifeline_cut(struct lifeline *line)
 {
 	ssize_t n;
 
+	debug_check(line->page);
 	atomic_fetch_add(&line->page->generation, 1);
 	n = write(line->write_fd, "", 1);
 	(void)n;	/* It is closed next. */
@@ -258,6 +260,7 @@ int export_keep(struct export_blob **ret, struct mmap_export *x, uint32_t kind,
 {
 	struct export_blob *blob;
 
+	debug_check(len <= DESCRIPTOR_MAX);
 	for (blob = x->blobs; blob; blob = blob->next)
 		if (blob->len == len && !memcmp(blob->bytes, bytes, len))
 			break;

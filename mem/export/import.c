@@ -176,7 +176,8 @@ static int become_import(struct weir_mmap *mmap, const struct descriptor *d,
 	return 0;
 }
 
-/* Who does not expect it would take addresses of another process for ours. */
+/* A caller that does not expect it would take addresses of another process for
+ * ours. */
 static int check_fds(const struct descriptor *d, const int *fds, uint32_t n_fds,
 		     uint32_t flags)
 {

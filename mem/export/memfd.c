@@ -6,7 +6,7 @@
  * SHRINK, because a file that is cut under a mapping is a SIGBUS.  GROW, so
  * that nothing else comes into it.  SEAL, lest an importer seals it against us.
  * FUTURE_WRITE for what importers may only read: nothing weaker holds, for a
- * memfd can be opened again through /proc by who has the same user id.
+ * memfd can be opened again through /proc by a process of the same user.
  */
 
 #include <errno.h>

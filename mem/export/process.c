@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that cannot be shared, reached by copying: who we are, for the
- * descriptor, and how an importer makes a domain of it.
+ * Memory that cannot be shared, reached by copying: the identity of the
+ * exporter, for the descriptor, and how an importer makes a domain of it.
  *
  * The danger is not in the bytes that come, but in whom they name: an exporter
  * could send the pidfd of another process, which it may not touch and we may,
- * and have us read and write there.  So whoever imports by copying says from
- * whom the descriptor came; the process has to be that one, by number, and to
- * belong to that user, for numbers are given out again.  The start time is the
- * exporter's own word, against a number that was given out again before it
+ * and have us read and write there.  So a caller that imports by copying says
+ * from whom the descriptor came; the process has to be that one, by number, and
+ * to belong to that user, for numbers are given out again.  The start time is
+ * the exporter's own word, against a number that was given out again before it
  * sent.
  */
 

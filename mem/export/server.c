@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The exporter: it answers, by name, who may.
+ * The exporter: it hands out exports by name to those that may have them.
  *
  *	connection --> request --> may it?  is there such? --> answer --> closed
  *
  * A connection is one request and has one deadline; its place is one of a fixed
- * number, so that who holds connections open holds up others for no longer than
- * that, and takes no memory.  What has a name is held by duplicates of its own,
- * so that mmap and exporter need not know of each other's end; whether it has
- * been revoked is in the control page, as for importers.
+ * number, so that a peer that holds connections open delays others for no
+ * longer than that, and takes no memory.  What has a name is held by duplicates
+ * of its own, so that mmap and exporter need not know of each other's end;
+ * whether it has been revoked is in the control page, as for importers.
  */
 
 #include <errno.h>
@@ -86,6 +86,7 @@ static void named_free(struct named *n)
 
 static void put(struct weir_exporter *x)
 {
+	debug_check(x->n_busy > 0);
 	x->n_busy--;
 	if (x->is_dead && !x->n_busy)
 		free(x);
@@ -165,7 +166,7 @@ static int may_have(const struct connection *c, const char *name)
 	return !x->opts.accept(x, &c->peer, name, x->opts.arg);
 }
 
-/* Who may not have it does not learn whether there is such a thing. */
+/* A refused importer does not learn whether the name exists. */
 static void consider(struct connection *c, const char *name)
 {
 	struct weir_exporter *x = c->exporter;
@@ -432,6 +433,7 @@ int weir_exporter_remove(struct weir_exporter *x, const char *name)
 			   name ? name : "such name");
 	n = *p;
 	*p = n->next;
+	debug_check(x->n_names > 0);
 	x->n_names--;
 	named_free(n);
 	return 0;

@@ -2,10 +2,10 @@
 /*
  * An exporter's place in the file system.
  *
- * The socket is made under a name that nobody knows, gets its mode, listens,
- * and only then moves to its path: so nobody can connect before the mode
- * holds, and whoever finds a socket at a path that refuses connections knows
- * that its owner is dead.  A dead one is replaced under a lock on the
+ * The socket is made under a random name, gets its mode, listens,
+ * and only then moves to its path: so no process can connect before the mode
+ * holds, and a process that finds a socket at a path that refuses connections
+ * knows that its owner is dead.  A dead one is replaced under a lock on the
  * directory, so that of two that do it at once the second finds the first
  * alive.
  */
@@ -52,7 +52,7 @@ static int say(int err, const char *path)
 	return why(err, CALL ": %s: %s", path, strerror(-err));
 }
 
-/* Does somebody listen at @path?  0, or -EADDRINUSE, or another errno. */
+/* Does a process listen at @path?  0, or -EADDRINUSE, or another errno. */
 static int check_dead(const char *path)
 {
 	struct sockaddr_un sun;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Waiting for the end of an exporter: the pipe whose other end it has becomes
- * readable, by a byte or by nobody being there any more.
+ * readable, by a byte or by the end of the exporter.
  *
  * The caller's operation stands for a poll of our own, whose result means
  * something else.
@@ -101,6 +101,7 @@ static void observe(struct observer *observer)
 
 static void cancel_observed(struct weir_op *op)
 {
+	debug_check(op_cancel_wanted(op));
 	end_observed(op, -ECANCELED);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Segments: who is told that memory comes and goes, and who is asked.
+ * Segments: callbacks that learn that memory comes and goes, and validators.
  *
  * Hooks are numbered and called in that order.  To call one its number is kept,
  * not its place: what was unregistered meanwhile is simply not found, and
@@ -24,7 +24,7 @@ struct hook {
 	uint64_t id;
 	unsigned int running;	/* Threads that are in it. */
 	bool dead;		/* Unregistered. */
-	bool awaited;		/* By who frees it. */
+	bool awaited;		/* By the thread that frees it. */
 	char name[WEIR_SEGMENT_NAME_MAX];
 	void *arg;
 	weir_segment_event_fn *event;
@@ -92,7 +92,8 @@ static int hook_register(const struct hook *wish, const char *name,
 	return err;
 }
 
-/* Out of the chain; freed by the last thread that is in it, or by who waits. */
+/* Out of the chain; freed by the last thread that is in it, or by the thread
+ * that waits. */
 static void take_out(struct hook **p)
 {
 	struct hook *hook = *p;

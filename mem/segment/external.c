@@ -4,7 +4,7 @@
  * Segments: external memory, and telling another process of it.
  *
  * What weir_segment_share() passes on is a memfd with the description alone,
- * sealed: who gets it can trust that it stays as it is, but not what it says.
+ * sealed: its receiver can trust that it stays as it is, but not what it says.
  */
 
 #include <errno.h>
@@ -340,7 +340,7 @@ static ssize_t read_at(int fd, void *data, size_t len, off_t off)
 	return pread(fd, data, len, off);
 }
 
-/* Whatever it says, it says for good: nobody can change it under us. */
+/* It is sealed: its contents cannot change under us. */
 static int read_record(int fd, struct record *record)
 {
 	struct stat st;

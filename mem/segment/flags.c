@@ -5,9 +5,9 @@
  *
  * The kernel does not count locks of a page.  So lists that share pages are
  * looked at here: what another locked list needs stays locked.  A lock of our
- * own sees to it that nobody else locks or unlocks in between; it comes before
+ * own keeps other threads from locking or unlocking in between; it comes before
  * the table's.  It may be held for as long as it takes to fault memory in, so
- * that the removal of a list that nobody locked does not touch it.
+ * that the removal of a list that was not locked does not touch it.
  *
  * What the program itself had locked before stays locked, too.  So, before a
  * list is locked, its pages that are not locked are noted, and those that only
@@ -84,9 +84,9 @@ static int get_dirty(struct weir_segment *ret, uint64_t id, bool take,
 }
 
 /*
- * The flag goes before the memory is written: what somebody sets meanwhile
- * stays set.  The barrier is for compilers that see that nobody reads the
- * memory again.
+ * The flag goes before the memory is written: what another thread sets
+ * meanwhile stays set.  The barrier is for compilers that see that nothing
+ * reads the memory again.
  */
 int weir_segment_clean(uint64_t id)
 {
@@ -154,6 +154,7 @@ static struct segment_list *hold(uint64_t id)
 static void let_go(struct segment_list *list)
 {
 	segments_lock();
+	debug_check(list->lockers > 0);
 	list->lockers--;
 	list_put_locked(list);
 	segments_unlock();
@@ -402,7 +403,7 @@ int weir_segment_unlock(uint64_t id)
 	return err;
 }
 
-/* Nobody new can begin to lock it: it is LEAVING. */
+/* No thread can begin to lock it: it is LEAVING. */
 void segment_release_pages(struct segment_list *list)
 {
 	bool needed;

@@ -116,6 +116,7 @@ int iova_table_index(struct iova_table *table, size_t page)
 {
 	size_t n = join_pages(table, page, NULL);
 
+	debug_check(!table->runs);
 	table->runs = mem_calloc(n, sizeof(*table->runs));
 	if (!table->runs)
 		return -ENOMEM;
@@ -145,6 +146,7 @@ bool iova_table_find(const struct iova_table *table, uint64_t iova,
 
 void list_put_locked(struct segment_list *list)
 {
+	debug_check(list->refs > 0);
 	if (--list->refs)
 		return;
 	iova_table_put(list->iovas);
@@ -189,7 +191,7 @@ struct segment_list *external_at(const void *addr)
 	return segments.external[n - 1];
 }
 
-/* There is capacity: who registers has looked. */
+/* There is capacity: the caller has checked. */
 static void external_insert(struct segment_list *list)
 {
 	struct segment_list **all = segments.external;
@@ -208,6 +210,7 @@ static void external_erase(const struct segment_list *list)
 
 	memmove(&all[n - 1], &all[n],
 		(segments.n_external - n) * sizeof(struct segment_list *));
+	debug_check(segments.n_external > 0);
 	segments.n_external--;
 }
 
@@ -273,6 +276,7 @@ void list_erase(struct segment_list *list)
 
 	while (segments.lists[--i] != list)
 		;
+	debug_check(segments.n > 0);
 	segments.n--;
 	if (list_is_registered(list))
 		external_erase(list);

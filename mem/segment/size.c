@@ -44,7 +44,8 @@ void segment_host_set_sysfs(const char *path)
 	atomic_store(&nodes, 0);
 }
 
-/* Up to @capacity - 1 bytes of the file, 0-terminated; -1: it cannot be read. */
+/* Up to @capacity - 1 bytes of the file, 0-terminated; -1: it cannot be read.
+ * */
 static ssize_t read_file(char *buf, size_t capacity, const char *path)
 {
 	int fd = fault("open") ? -1 : open(path, O_RDONLY | O_CLOEXEC);
@@ -109,7 +110,7 @@ int segment_host_node_of(void *addr)
 		return -1;
 	if (status >= 0)
 		return status;
-	/* Untouched.  Who adds it will likely be the one who touches it. */
+	/* Untouched.  The thread that adds it will likely touch it first. */
 	if (fault("getcpu") || syscall(SYS_getcpu, &cpu, &node, NULL))
 		return -1;
 	return (int)node;

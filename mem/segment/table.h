@@ -73,7 +73,7 @@ struct segment_list {
 
 	/*
 	 * The last hook that was told of its adding: a removal that comes in
-	 * between concerns nobody further on.
+	 * between concerns no later one.
 	 */
 	uint64_t told;
 	bool telling;		/* By this thread: */

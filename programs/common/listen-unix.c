@@ -17,7 +17,7 @@ static int make_socket(void)
 }
 
 /*
- * A socket that nobody listens at.  The first question matters: the second is
+ * A socket without a listener.  The first question matters: the second is
  * answered in the same way for a file.
  */
 static int is_left_over(const struct sockaddr_un *un)

@@ -6,7 +6,7 @@
 
 /*
  * Listen at the name @path.  One that a server has left which was killed is
- * taken over; a socket that somebody listens at, and whatever else is there, is
+ * taken over; a socket with a listener, and whatever else is there, is
  * not touched.
  *
  * The name has the mode @mode, whatever umask(2) says, and never a wider one.

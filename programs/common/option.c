@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: CC0-1.0 */
-/* Errors of getopt_long(), which says them to nobody but standard error. */
+/* Errors of getopt_long(), which reports them to standard error only. */
 #include <stdio.h>
 #include <string.h>
 

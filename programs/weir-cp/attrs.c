@@ -87,8 +87,8 @@ static void lose(struct lost *lost, const char *name, int err, bool bad)
 }
 
 /*
- * What remains of @mode for somebody who knows nothing of the ACL @acl: a user
- * named in it may be of the group or one of the others, somebody of a named
+ * What remains of @mode without the ACL @acl: a user
+ * named in it may be of the group or one of the others, a member of a named
  * group is one of the others.
  */
 static mode_t without_acl(const char *acl, size_t size, mode_t mode)
@@ -163,7 +163,7 @@ mode_t rights_of(int src, const struct stat *st)
 	return mode;
 }
 
-/* Whoever it does not belong to at last shall not open it before. */
+/* Users that it will not belong to shall not open it before. */
 mode_t mode_until_done(const struct cp *cp, const struct stat *st, mode_t mode)
 {
 	bool mine = cp->uid == st->st_uid && cp->gid == st->st_gid;
@@ -304,10 +304,10 @@ void attrs_copy(const struct cp *cp, const struct stat *st, int src_fd,
 	same = is.st_uid == st->st_uid && is.st_gid == st->st_gid;
 	if ((keep & KEEP_OWNER) && !same) {
 		same = copy_owner(cp, st, &dst, lost);
-		now = 010000;	/* Nobody knows; it is set again. */
+		now = 010000;	/* Unknown; it is set again. */
 	}
 	if (!same)
-		mode &= 0777;	/* It would be somebody else's. */
+		mode &= 0777;	/* It would be another user's. */
 	if (keep & KEEP_XATTR)
 		copy_xattrs(cp, &src, &dst, lost);
 	if ((keep & KEEP_MODE) && !S_ISLNK(st->st_mode))

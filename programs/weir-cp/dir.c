@@ -184,7 +184,7 @@ void dir_hold(struct dir *dir)
 	dir->holds++;
 }
 
-/* Somebody needs no more to know where @dir is.  NULL is allowed. */
+/* A user of @dir does not need its place any more.  NULL is allowed. */
 void dir_unhold(struct dir *dir)
 {
 	while (dir && --dir->holds == 0) {

@@ -43,7 +43,8 @@ static void add_hole(struct file *f, uint64_t off, uint64_t end)
 					      (uint64_t)f->st.st_size - end);
 }
 
-/* The next data of @fd from @pos on; all to the end where nobody can tell. */
+/* The next data of @fd from @pos on; all to the end where the file system
+ * cannot tell. */
 static int next_data(const struct file *f, int fd, uint64_t pos,
 		     struct extent *ret)
 {

@@ -140,7 +140,7 @@ static int create_both(struct file *f, int dir, mode_t mode, bool named)
 
 /*
  * Make the new file, with the mode that it is to have if its owner is already
- * the right one; until it is, nobody else may open it.
+ * the right one; until it is, no other user may open it.
  */
 static int create_dst(struct file *f, int dir)
 {

@@ -106,7 +106,7 @@ void links_see(struct file *f)
 	if (!e)
 		e = add(t, &f->st);
 	if (e && o->follow == FOLLOW_ALL)
-		e->names = UINT64_MAX;	/* Nobody knows how many. */
+		e->names = UINT64_MAX;	/* Their number is unknown. */
 	f->link = e;
 	if (e) {
 		e->users++;

@@ -207,7 +207,7 @@ static void run(struct cp *cp)
 	progress_clear(cp);
 }
 
-/* Die of the signal, so that whoever started us knows. */
+/* Die of the signal, so that the parent process knows. */
 static void die_of(int signo)
 {
 	sigset_t set;

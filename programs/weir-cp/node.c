@@ -2,7 +2,7 @@
 /*
  * What has no data: symbolic links, fifos, sockets and devices.  A worker
  * copies one in one go.  They are held by descriptors that are only places
- * (O_PATH), so that nothing is opened, and nobody can put something else
+ * (O_PATH), so that nothing is opened, and no process can put something else
  * under a name between two calls.
  */
 #define _GNU_SOURCE 1

@@ -67,7 +67,7 @@ void walk_fail(struct walk *w, struct dir *dir, const char *name,
 /*
  * Make the directory of the destination, if it is not there, and open it.  If
  * it is to get its source's mode, it is the owner's alone until it is complete;
- * else nobody else may write to it until then.
+ * else no other user may write to it until then.
  */
 static int make_dst(struct dir *dir, int parent, int src, bool follow)
 {

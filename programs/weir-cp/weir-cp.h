@@ -78,7 +78,7 @@ struct lost {
 /*
  * A directory of the tree: its place in the source and in the destination.
  *
- * The reactor's thread counts in .refs who needs it to be unfinished: the walk
+ * The reactor's thread counts in .refs what keeps it unfinished: the walk
  * while it is inside, files in flight, subdirectories.  With the last one gone
  * it gets its mode and times, and is freed when no .holds are left.
  *
@@ -94,7 +94,7 @@ struct dir {
 	int src, dst;		/* -1: closed. */
 	uint32_t users;
 	uint32_t refs;
-	uint32_t holds;		/* Who only needs its name and place. */
+	uint32_t holds;		/* Users that only need its name and place. */
 	off_t pos;		/* Where the walk goes on; the walk's. */
 	struct stat st;		/* Of the source. */
 	dev_t dst_dev;

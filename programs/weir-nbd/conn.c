@@ -208,8 +208,8 @@ static uint64_t hello_end(const struct conn *c)
 	return c->hello_began_ns + c->server->opts.handshake_s * WEIR_SEC;
 }
 
-/* Half of a request is worth waiting for, but not for ever: who sends a byte
- * now and then gains no time by it. */
+/* Half of a request is worth waiting for, but not for ever: a client that sends
+ * a byte now and then gains no time by it. */
 static uint64_t rx_deadline(struct conn *c)
 {
 	if (c->state < SERVING)
@@ -370,7 +370,7 @@ static void on_flush(struct weir_op *op, int64_t res)
 	conn_pump(c);
 }
 
-/* Bytes that nobody wants; true if there are no more to come.  Then the write
+/* Bytes to skip; true if there are no more to come.  Then the write
  * that they belong to is answered. */
 static bool skip(struct conn *c)
 {
@@ -416,7 +416,7 @@ void conn_pump(struct conn *c)
 	if (c->state != CLOSING && !c->blocked) {
 		if (c->ending)
 			check_end(c);
-		/* Replies first: somebody waits for them. */
+		/* Replies first: clients wait for them. */
 		else if (!c->receiving && !c->flushing)
 			receive(c);
 	}

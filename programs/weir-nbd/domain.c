@@ -61,7 +61,7 @@ static void on_job(struct weir_op *op, int64_t res)
 	ended(op->data, res);
 }
 
-/* Jobs are large, and only who is served by them needs any. */
+/* Jobs are large, and only connections served by them need any. */
 int domain_adopt(struct conn *c)
 {
 	c->jobs = calloc(REQUESTS, sizeof(*c->jobs));
@@ -74,7 +74,7 @@ int domain_adopt(struct conn *c)
 	return 0;
 }
 
-/* Nobody wants the answers any more, and a plugin may take its time. */
+/* The answers are not wanted any more, and a plugin may take its time. */
 void domain_cancel(struct conn *c)
 {
 	for (uint32_t i = 0; i < REQUESTS && c->jobs; i++) {

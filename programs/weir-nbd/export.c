@@ -140,7 +140,7 @@ static int measure(struct export *x)
 
 static int file_open(struct export *x)
 {
-	/* A FIFO would be opened when somebody opens its other end. */
+	/* The open of a FIFO would wait for its other end. */
 	int flags = O_CLOEXEC | O_NONBLOCK |
 		    (x->read_only ? O_RDONLY : O_RDWR) |
 		    (x->direct ? O_DIRECT : 0);

@@ -2,7 +2,7 @@
 /*
  * The handshake: the server greets, the client has options, and the answer to
  * the last of them lets it ask for data.  One option is answered at a time,
- * from the cells, which nobody else needs yet.
+ * from the cells, which are unused until then.
  */
 #include "weir-nbd.h"
 

@@ -6,8 +6,8 @@
  *
  * Several cores may work on a block.  A writer sets the bit before bytes come,
  * for what there is of a write that is cut short stays, and once more when they
- * are there; who discards clears it before they go.  So a bit that is clear is
- * right whenever nobody writes the block at that very moment.
+ * are there; a discard clears it before they go.  So a bit that is clear is
+ * right unless the block is written at that very moment.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -136,7 +136,7 @@ static int64_t discard(void *arg)
 	return 0;
 }
 
-/* For who wants memory to be there, as much as the system ever promises. */
+/* For users that want the memory committed, as far as the system promises. */
 static int64_t fill(void *arg)
 {
 	const struct request *rq = arg;

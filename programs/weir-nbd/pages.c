@@ -2,7 +2,7 @@
 /*
  * Long replies of memory without a copy: what goes to the socket is not bytes
  * but the pages that have them, through a pipe.  The client's system copies
- * them when the client reads, so it may see what somebody writes until then.
+ * them when the client reads, so it may see what others write until then.
  * That is as it should be: a read whose reply was not received is not over,
  * and has no order with writes.  Pages that are given back meanwhile stay as
  * long as they are needed; the socket counts them as it counts bytes.

@@ -41,7 +41,7 @@ static int load_fns(struct export *x, const struct nbd_plugin *theirs)
 	return 0;
 }
 
-/* dlerror() begins with the path, which whoever says why has said before. */
+/* dlerror() begins with the path, which the message has already. */
 static int refuse_unloaded(struct export *x)
 {
 	const char *why = dlerror();

@@ -80,7 +80,7 @@ struct nbd_plugin {
 	 * *@ret what it is.  @flags may have NBD_PLUGIN_READ_ONLY.  Called once
 	 * for each --export, before there are clients; it may block.
 	 *
-	 * Returns 0, or a negative errno, for which nobody will be served; it
+	 * Returns 0, or a negative errno, and then no client is served; it
 	 * may say more on stderr.
 	 */
 	int (*open)(const char *args, uint32_t flags,

@@ -187,7 +187,7 @@ static bool place(struct request *rq)
 
 /*
  * Of what could not be written the kernel tells once, and then forgets it:
- * which writes are lost nobody knows, nor whose they were.  So no flush
+ * it is unknown which writes are lost, and whose they were.  So no flush
  * succeeds after one that has failed.
  */
 static int64_t flushed(struct request *rq, int64_t res)

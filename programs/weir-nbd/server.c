@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: CC0-1.0 */
-/* The server, whoever drives its reactors: made, stopped in order, and gone. */
+/* The server, with reactors of its own or of a host: create, stop in order,
+ * destroy. */
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <signal.h>
@@ -53,7 +54,7 @@ static int open_exports(struct server *server)
 	return 0;
 }
 
-/* Sockets come last: who can connect is served. */
+/* Sockets come last: a client that can connect is served. */
 int server_open(struct server *server)
 {
 	int err = open_exports(server);

@@ -16,9 +16,9 @@
  *	core_end()
  *	server_destroy()
  *
- * All of it is the reactor's thread's.  Who has more reactors than one sets
- * .n_cores (weir-nbd.h), and calls core_begin() and core_end() for each of them
- * on its thread, for core 0 first.
+ * Call all of it on the reactor's thread.  A program with more reactors than
+ * one sets .n_cores (weir-nbd.h), and calls core_begin() and core_end() for
+ * each of them on its thread, for core 0 first.
  */
 
 #include <stdint.h>

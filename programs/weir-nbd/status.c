@@ -33,7 +33,7 @@ static uint64_t data_end(int fd, uint64_t off, uint64_t end)
 }
 
 /* The end of the hole at @off; @off itself: there is none, or not any more, or
- * nobody knows.  A file that has become shorter has no hole behind its end. */
+ * it is unknown.  A file that has become shorter has no hole behind its end. */
 static uint64_t hole_end(int fd, uint64_t off, uint64_t end)
 {
 	off_t data = lseek(fd, (off_t)off, SEEK_DATA);
@@ -46,7 +46,7 @@ static uint64_t hole_end(int fd, uint64_t off, uint64_t end)
 /*
  * The end of what begins at @off, in whole blocks: of a block that is a hole in
  * part only the rest counts.  Others may write meanwhile, and some file systems
- * do not know: what is not known to be a hole has data, for who copies leaves
+ * do not know: what is not known to be a hole has data, because a copy leaves
  * holes out.
  */
 static uint64_t extent_end(const struct export *x, uint64_t off, uint64_t end,

@@ -375,7 +375,7 @@ struct conn {
 	uint8_t *rx;		/* Its first part, */
 	uint8_t *cell_base;	/* and the rest. */
 	uint32_t head, tail;	/* Of what was received and not yet parsed. */
-	uint64_t skip;		/* Bytes to come that nobody wants. */
+	uint64_t skip;		/* Bytes to come that are dropped. */
 	struct cells cells;
 	struct request *filling; /* A write whose data are to come, */
 	struct request *refused; /* or are skipped. */

@@ -83,7 +83,7 @@ int address_parse(struct address *ret, const char *text)
 }
 
 /*
- * Who comes by IPv4 to a socket of IPv6 has an address in which his own is
+ * A client over IPv4 at a socket of IPv6 has an address in which its own is
  * quoted: ::ffff:192.0.2.1.  It becomes what he calls himself.
  */
 void address_unmap(struct address *a)

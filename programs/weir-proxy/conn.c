@@ -73,7 +73,7 @@ void conn_check(struct conn *c)
 
 /* ---- to a target ---- */
 
-/* In turns; who has failed rests, unless all do. */
+/* In turns; a failed target rests, unless all have failed. */
 static struct target *choose(struct route *route, uint64_t now)
 {
 	struct target *t = &route->targets[route->turn % route->n_targets];

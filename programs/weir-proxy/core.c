@@ -88,7 +88,7 @@ static void on_again(struct weir_timer *timer, uint64_t n, void *arg)
 	check_drained(arg);
 }
 
-/* There is capacity for another, or nobody is left. */
+/* There is capacity for another, or no client is left. */
 void core_left(struct core *c)
 {
 	struct listener *l;

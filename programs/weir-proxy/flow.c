@@ -8,8 +8,8 @@
  *	  +------ 20 ms pass -----+  +-- all sent --+
  *
  * One operation at a time, and one buffer at most: nothing is received while
- * something is still to be sent, so who reads slowly holds up who writes to
- * him, through the kernel's buffers, and nobody else.  Who says nothing for a
+ * something is still to be sent, so a slow reader holds up the writer to
+ * it, through the kernel's buffers, and no others.  A connection idle for a
  * moment gives the buffer back.
  *
  * Every callback may find that the connection has ended meanwhile, and ends
@@ -105,7 +105,7 @@ static void over(struct flow *f)
 }
 
 /*
- * Who was to get the bytes has gone.  What he said before may still be on its
+ * The receiver of the bytes has gone.  What it sent before may still be on its
  * way to the other, and goes on.
  */
 static void cut_short(struct flow *f)
@@ -208,7 +208,7 @@ static void on_received(struct weir_op *op, int64_t res)
 	conn_check(c);
 }
 
-/* A pipe for who carries much, else a buffer; it is empty now. */
+/* A pipe for a busy connection, else a buffer; it is empty now. */
 static int provide(struct flow *f)
 {
 	struct core *core = f->conn->core;
@@ -240,7 +240,7 @@ static void receive(struct flow *f)
 
 /* ---- send ---- */
 
-/* The source was reset: nobody wants to know how this send ends. */
+/* The source was reset: the end of this send does not matter. */
 static bool source_is_gone(const struct flow *f)
 {
 	struct pollfd p = { .fd = f->from };
@@ -256,7 +256,7 @@ static void sent(struct flow *f, uint64_t n)
 		f->conn->active_ns = now(f);
 }
 
-/* A send takes long: the buffers of the kernel, and of who reads, are full. */
+/* A send takes long: the buffers of the kernel, and of the reader, are full. */
 static void look(struct flow *f)
 {
 	struct weir_op_detail detail;

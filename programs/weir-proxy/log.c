@@ -169,7 +169,7 @@ static void on_written(struct weir_op *op, int64_t res)
 		log_soon(log);
 }
 
-/* A FIFO that nobody reads is refused: to wait for a reader would hold up core
+/* A FIFO without a reader is refused: to wait for one would hold up core
  * 0. */
 static int open_file(const char *path)
 {
@@ -177,7 +177,7 @@ static int open_file(const char *path)
 		    O_NONBLOCK, 0640);
 }
 
-/* The worker is not to wait for who reads the old log, if it does. */
+/* The worker must not wait for a reader of the old log. */
 void log_leave(struct log *log)
 {
 	atomic_store(&log->leave, true);

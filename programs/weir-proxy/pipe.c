@@ -51,7 +51,7 @@ struct pipe *pipe_get(struct core *c)
 	return p;
 }
 
-/* What still has bytes of a connection in it is nobody else's. */
+/* A pipe with bytes of a connection in it is not given to another. */
 void pipe_put(struct core *c, struct pipe *p, bool empty)
 {
 	if (!empty) {

@@ -18,7 +18,7 @@
  *	buffer.c    the buffers of a core
  *	pipe.c      its pipes, for flows that carry much
  *	header.c    the header of the PROXY protocol
- *	log.c       the access log, written by nobody who moves bytes
+ *	log.c       the access log, written by a thread that moves no bytes
  *	log-line.c  what stands in it
  *
  * The path of a byte is flow.c; begin there.
@@ -48,7 +48,7 @@ struct address {
 	socklen_t len;
 };
 
-/* ---- configuration: a copy for each core, so that nobody shares it ---- */
+/* ---- configuration: a copy for each core, so that none is shared ---- */
 
 struct target {
 	struct address addr;

@@ -3,7 +3,7 @@
  * The file at this end.  What is written has a temporary name until it is
  * complete, in the directory where it will be.
  *
- * A server lets nobody out of its directory: the kernel refuses every name that
+ * A server keeps clients in its directory: the kernel refuses every name that
  * leads out, by "..", by a slash in front, or by a symbolic link on the way.
  */
 #define _GNU_SOURCE 1

@@ -7,9 +7,10 @@
  *	get      slot's CRC, -> file        <==     file -> buf, CRC, -> slot
  *
  * The slots are the client's memory, and the arrow in the middle is the
- * server's RDMA read or write.  Who has the file says BLOCK when a slot is
- * full, with its CRC; who gets it says TAKEN when it is empty again, and that
- * is the window.  Blocks come in order: the CRC of the file grows with them.
+ * server's RDMA read or write.  The sender of the file says BLOCK when a slot
+ * is full, with its CRC; the receiver says TAKEN when it is empty again, and
+ * that is the window.  Blocks come in order: the CRC of the file grows with
+ * them.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>

@@ -58,7 +58,7 @@ static const char *cause(int err)
 	case -EDESTADDRREQ:
 		return "there is no such host";
 	case -ECONNREFUSED:
-		return "nobody serves there";
+		return "there is no server";
 	case -ENODEV:
 		return "no RDMA device here has a way to it";
 	default:

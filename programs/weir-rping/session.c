@@ -166,7 +166,7 @@ static void on_closed(struct weir_op *op, int64_t res)
 	session_free(op->data);
 }
 
-/* Its end function, or this, frees it: not at once, for who calls has it. */
+/* Its end function, or this, frees it: not at once, for the caller uses it. */
 void session_end(struct session *s)
 {
 	s->failed = true;

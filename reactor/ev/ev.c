@@ -21,7 +21,8 @@
 #include "base/why.h"
 #include "reactor/ev/ev.h"
 
-/* The descriptors of the ev backend: who waits on each, and for what. */
+/* The descriptors of the ev backend: which operations and sources wait on each,
+ * and for what. */
 
 struct ev_fd *ev_fd_find(const struct ev_backend *b, int fd)
 {
@@ -39,6 +40,7 @@ static int grow(struct ev_backend *b, uint32_t chunk)
 	uint32_t n = b->n_chunks ? b->n_chunks : 16;
 	struct ev_fd **chunks;
 
+	debug_check(chunk >= b->n_chunks);
 	while (n <= chunk)
 		n *= 2;
 	chunks = mem_calloc(n, sizeof(*chunks));
@@ -55,6 +57,7 @@ static int grow(struct ev_backend *b, uint32_t chunk)
 /* Many records may be due, but each is in the list once. */
 static void report(struct ev_backend *b, struct ev_fd *f, int got)
 {
+	debug_check(got);
 	f->got |= got;
 	if (f->due)
 		return;
@@ -173,6 +176,7 @@ void ev_fd_update(struct ev_backend *b, struct ev_fd *f)
 	int want = polls_want(f) | ev_sources_want(f);
 	int have = ev_is_active(&f->io) ? f->io.events : 0;
 
+	debug_check(f->io.fd >= 0);
 	if (!op_queue_empty(&f->in))
 		want |= EV_READ;
 	if (!op_queue_empty(&f->out))
@@ -251,6 +255,7 @@ static unsigned int fail(struct weir_reactor *r, struct ev_fd *f)
 		epoll_ctl(set, EPOLL_CTL_DEL, f->io.fd, &ev);
 	else
 		err = -errno;
+	debug_check(b->n_watched > 0);
 	b->n_watched--;
 	if (ev_is_active(&f->io)) {	/* Watched again since. */
 		ev_unwatch(b, &f->io);
@@ -333,6 +338,7 @@ static void follow(struct ev_backend *b)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
 
+	debug_check(b->outer < 0 || b->remade);
 	b->set = find_set(b);
 	if (b->outer < 0 || !epoll_ctl(b->outer, EPOLL_CTL_ADD, b->set, &ev))
 		b->remade = false; /* Else tried again at the next look. */
@@ -381,9 +387,11 @@ static struct ev_fd *pop_due(struct ev_backend *b)
 {
 	struct ev_fd *f = b->due;
 
+	debug_check(b->due);
 	b->due = f->due_next;
 	if (!b->due)
 		b->due_last = &b->due;
+	debug_check(b->n_due > 0);
 	b->n_due--;
 	f->due = false;
 	return f;
@@ -530,7 +538,7 @@ static uint64_t ev_clock(struct weir_reactor *r)
 	return (uint64_t)ts.tv_sec * WEIR_SEC + (uint64_t)ts.tv_nsec;
 }
 
-/* Between libev's set, which it may replace, and whoever polls us. */
+/* Between libev's set, which it may replace, and the host that polls us. */
 static int ev_pollfd(struct weir_reactor *r)
 {
 	struct ev_backend *b = ev_of(r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * libev must not end the process.  It calls abort() when its allocator returns
- * NULL, and when epoll fails and nobody has set a callback for that.
+ * NULL, and when epoll fails and no callback is set for that.
  *
  * Its arrays grow in calls that cannot fail (ev_io_start(), ev_run()).  So each
  * loop has a reserve: blocks of one size, which holds any array of libev's as

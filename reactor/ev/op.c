@@ -75,7 +75,8 @@ static int64_t connect_result(int fd)
 		return 0;
 	if (errno != ENOTCONN)
 		return -errno;
-	/* Ready for ever, no error and no peer: somebody took the error. */
+	/* Ready for ever, no error and no peer: the error was read by another
+	 * call. */
 	return ev_poll(fd, WEIR_WRITABLE) == -EAGAIN ? -EAGAIN : -ENOTCONN;
 }
 
@@ -83,6 +84,7 @@ static int64_t connect_step(struct weir_op *op)
 {
 	int fd = op->u.io.fd, res;
 
+	debug_check(op->kind == IO_CONNECT);
 	if (op->token == EV_CONNECT_UNDER_WAY)
 		return connect_result(fd);
 	res = ev_connect(fd, (const void *)(uintptr_t)op->u.io.addr,
@@ -179,6 +181,7 @@ static int64_t rw_call_no_signal(struct weir_op *op, const struct iovec *iov,
 	struct io_sigpipe sigpipe;
 	int64_t res;
 
+	debug_check(!reads(op));
 	io_sigpipe_begin(&sigpipe);
 	res = rw_call(op, iov, n, off);
 	io_sigpipe_end(&sigpipe, res == -EPIPE);
@@ -196,6 +199,7 @@ static int64_t rw_step(struct weir_op *op)
 	struct iovec one;
 	int n = 1;
 
+	debug_check(op->kind != IO_ACCEPT && op->kind != IO_CONNECT);
 	io_step_next(op, &step);
 	one = (struct iovec){ step.addr, step.len };
 	iov = &one;
@@ -257,6 +261,7 @@ static bool has_steps(const struct weir_op *op)
 
 static void push_front(struct op_queue *q, struct weir_op *op)
 {
+	debug_check(!(op->flags & OP_QUEUED));
 	op->next = q->first;
 	op->pprev = &q->first;
 	if (q->first)
@@ -274,6 +279,7 @@ static void retry_later(struct weir_reactor *r, struct weir_op *op)
 	struct ev_backend *b = ev_of(r);
 	int fd = b->retry_timer.fd;
 
+	debug_check(op->reactor == r && op->kind == IO_CONNECT);
 	if (fd < 0) {
 		if (!fault("timerfd"))
 			fd = timerfd_create(CLOCK_MONOTONIC,
@@ -297,6 +303,7 @@ void ev_retry_all(struct weir_reactor *r)
 	struct op_queue again;
 	struct weir_op *op;
 
+	reactor_check_thread(r);
 	/* Those that fail once more go back to b->retry. */
 	op_queue_init(&again);
 	while ((op = op_queue_pop(&b->retry)))
@@ -311,6 +318,7 @@ static void wait_as_poll(struct weir_reactor *r, struct weir_op *op)
 	struct ev_backend *b = ev_of(r);
 	struct ev_fd *f = ev_fd_make(b, op->u.io.fd);
 
+	debug_check(op->reactor == r && op->kind == IO_SPLICE);
 	if (!f) {
 		io_end(op, -ENOMEM);
 		return;
@@ -324,6 +332,8 @@ enum ev_did ev_op_step(struct weir_reactor *r, struct op_queue *q,
 {
 	int64_t res = step(op);
 
+	debug_check(op->reactor == r && op->state == OP_PENDING);
+	reactor_check_thread(r);
 	if (res == -EAGAIN) {
 		io_release_again(op);
 		return EV_WAITS;
@@ -366,6 +376,7 @@ static void start(struct weir_reactor *r, struct weir_op *op, int dir)
 	struct op_queue *q;
 	int tries;
 
+	debug_check(op->reactor == r && op->state == OP_PENDING);
 	if (op->u.io.fd < 0) {
 		io_end(op, -EBADF); /* poll(2) would overlook it. */
 		return;
@@ -446,6 +457,7 @@ static bool read_cached(struct weir_op *op)
 	long res;
 	int i;
 
+	debug_check(reads(op) && op->token == EV_FILE_BLOCKS);
 	for (i = 0; i < EV_TRIES_MAX; i++) {
 		io_step_next(op, &step);
 		one = (struct iovec){ step.addr, step.len };
@@ -465,6 +477,7 @@ static bool read_cached(struct weir_op *op)
 
 static void submit_rw(struct weir_reactor *r, struct weir_op *op)
 {
+	debug_check(op->reactor == r);
 	op->token = file_kind(op->u.io.fd);
 	if (op->token != EV_FILE_BLOCKS)
 		start(r, op, reads(op) ? EV_READ : EV_WRITE);
@@ -474,6 +487,8 @@ static void submit_rw(struct weir_reactor *r, struct weir_op *op)
 
 void ev_submit(struct weir_reactor *r, struct weir_op *op)
 {
+	debug_check(op->reactor == r && op->state == OP_PENDING);
+	reactor_check_thread(r);
 	switch (op->kind) {
 	case IO_NOP:
 		op_queue_push(&ev_of(r)->nops, op);
@@ -548,6 +563,8 @@ bool ev_cancel(struct weir_reactor *r, struct weir_op *op)
 	struct ev_backend *b = ev_of(r);
 	struct ev_fd *f = NULL;
 
+	debug_check(op->reactor == r && op->state == OP_PENDING);
+	reactor_check_thread(r);
 	debug_check(op->flags & OP_QUEUED);
 	if (op->kind != IO_NOP)
 		f = ev_fd_find(b, op->u.io.fd);

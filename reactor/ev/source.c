@@ -63,6 +63,7 @@ int ev_arm(struct weir_reactor *r, struct source *s)
 	int err = probe(b, s);
 	struct ev_fd *f;
 
+	reactor_check_thread(r);
 	if (err)
 		return err;
 	f = ev_fd_make(b, s->fd);
@@ -90,6 +91,7 @@ static void unlink_source(struct ev_backend *b, struct source *s)
 
 void ev_disarm(struct weir_reactor *r, struct source *s)
 {
+	reactor_check_thread(r);
 	if (s->armed)
 		unlink_source(ev_of(r), s);
 }
@@ -100,6 +102,7 @@ void ev_rx_returned(struct weir_reactor *r, unsigned int id)
 	struct source *s = b->starving.first;
 	struct ev_fd *f;
 
+	reactor_check_thread(r);
 	(void)id;
 	if (!s)
 		return;
@@ -187,7 +190,7 @@ static void starve(struct ev_backend *b, struct source *s)
 
 /*
  * One buffer.  Returns its bytes, or why there are none.  A raw system call,
- * because the free list is poisoned while nobody has it.
+ * because a buffer in the free list is poisoned.
  */
 static long receive(struct weir_reactor *r, struct source *s, int *id)
 {
@@ -263,6 +266,7 @@ unsigned int ev_sources_run(struct weir_reactor *r, struct ev_fd *f,
 	unsigned int n = 0, left = 0;
 	struct source *s;
 
+	reactor_check_thread(r);
 	for (s = f->sources.first; s; s = s->next)
 		left++;
 	b->cursor = f->sources.first;

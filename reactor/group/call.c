@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Calls, and waiting for capacity.  In a group both go by rings.  Else a call
- * is a post whose operation is returned by itself, and who waits for capacity
+ * is a post whose operation is returned by itself, and a wait for capacity
  * travels:
  *
  *	the waiter's reactor            the reactor that is waited for
@@ -44,7 +44,7 @@ static void mark(struct weir_op *op)
 }
 
 /*
- * Who is inside another's mailbox is counted, so that this one neither stops
+ * Threads inside another's mailbox are counted, so that this one neither stops
  * between a look at whether it does and what is then put, nor is gone while it
  * is being woken: leave() is the last that is done to it.
  */
@@ -60,6 +60,7 @@ static void leave(struct weir_reactor *r)
 
 void mailbox_await_visitors(struct weir_reactor *r)
 {
+	reactor_check_thread(r);
 	while (atomic_load(&r->mailbox.visitors))
 		sched_yield();
 }
@@ -68,6 +69,7 @@ static void send_back(struct weir_op *op, int64_t res)
 {
 	struct weir_reactor *r = op->reactor;
 
+	debug_check(op->state == OP_PENDING);
 	visit(r);
 	op->res = res;
 	mailbox_send(r, op);
@@ -78,6 +80,7 @@ static void send_back(struct weir_op *op, int64_t res)
 
 static void shared_call_cancel(struct weir_op *op)
 {
+	debug_check(op_cancel_wanted(op));
 	mark(op);
 }
 
@@ -94,6 +97,7 @@ static void call_arrives(void *arg)
 		(int64_t (*)(void *))(uintptr_t)op->u.words[CALL_FN];
 	int64_t res = -ECANCELED;
 
+	debug_check(op->u.words[CALL_FN]);
 	if (!is_marked(op))
 		res = fn((void *)(uintptr_t)op->u.words[CALL_ARG]);
 	send_back(op, res);
@@ -134,6 +138,7 @@ static void set_place(struct weir_op *op, struct spsc *spsc, uint64_t pos)
 
 static void spsc_call_cancel(struct weir_op *op)
 {
+	debug_check(op_cancel_wanted(op));
 	spsc_cancel((struct spsc *)(void *)op->pprev, (uint64_t)op->res);
 }
 
@@ -142,7 +147,7 @@ static const struct weir_op_class spsc_call_class = {
 	.cancel = spsc_call_cancel,
 };
 
-/* In no list: nobody need end it, for it is answered soon. */
+/* In no list: it need not be ended, for it is answered soon. */
 static int call_by_spsc(struct spsc *spsc, struct weir_op *op,
 			int64_t (*fn)(void *arg), void *arg)
 {
@@ -192,6 +197,7 @@ static void spsc_capacity_cancel(struct weir_op *op)
 {
 	struct spsc *spsc = spsc_between(op->reactor, to_of(op));
 
+	debug_check(op_cancel_wanted(op));
 	op_queue_del(&spsc->waiting, op);
 	if (op_queue_empty(&spsc->waiting))
 		atomic_store(&spsc->wants_capacity, false);
@@ -205,6 +211,7 @@ static const struct weir_op_class spsc_capacity_class = {
 
 static int wait_at_spsc(struct spsc *spsc, struct weir_op *op)
 {
+	debug_check(op->state == OP_IDLE);
 	if (unlikely(atomic_load(&spsc->closed)))
 		return -ESHUTDOWN;
 	op->u.words[CALL_TO] = (uintptr_t)spsc->to;
@@ -214,12 +221,13 @@ static int wait_at_spsc(struct spsc *spsc, struct weir_op *op)
 	return 0;
 }
 
-/* Capacity in a mailbox: who waits travels. */
+/* Capacity in a mailbox: the waiting operation travels. */
 
 static void capacity_cancel(struct weir_op *op)
 {
 	struct weir_reactor *to = to_of(op);
 
+	debug_check(op_cancel_wanted(op));
 	mark(op);
 	atomic_fetch_or(&to->requests, REQUEST_RECALL);
 	mailbox_wake(to);
@@ -235,12 +243,14 @@ static const struct weir_op_class capacity_class = {
 
 static void tell(struct weir_op *op, int64_t res)
 {
+	debug_check(!op->u.words[CALL_TOLD]);
 	op->u.words[CALL_TOLD] = 1;
 	send_back(op, is_marked(op) ? -ECANCELED : res);
 }
 
 static void capacity_arrives(struct weir_reactor *r, struct weir_op *op)
 {
+	debug_check(to_of(op) == r);
 	/* What was marked on its way may have been recalled before it came. */
 	if (atomic_load(&r->down) || is_marked(op)) {
 		tell(op, -ESHUTDOWN);
@@ -254,6 +264,7 @@ static void capacity_arrives(struct weir_reactor *r, struct weir_op *op)
 
 static void capacity_returned(struct weir_op *op)
 {
+	debug_check(op->state == OP_PENDING);
 	if (op->u.words[CALL_TOLD])
 		op_complete(op, op->res);
 	else
@@ -288,16 +299,19 @@ static bool always(struct weir_op *op)
 
 void capacity_waits_recall(struct weir_reactor *r)
 {
+	reactor_check_thread(r);
 	tell_some(r, UINT64_MAX, is_marked, -ECANCELED);
 }
 
 void capacity_waits_end(struct weir_reactor *r)
 {
+	reactor_check_thread(r);
 	tell_some(r, UINT64_MAX, always, -ESHUTDOWN);
 }
 
 void capacity_waits_tell(struct weir_reactor *r)
 {
+	reactor_check_thread(r);
 	if (r->mailbox.waiting && mailbox_has_capacity(&r->mailbox))
 		tell_some(r, mailbox_capacity(&r->mailbox), always, 0);
 }

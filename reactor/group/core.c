@@ -23,7 +23,7 @@ static int core_failed(struct group_core *core, int err)
 	return err;
 }
 
-/* Who was asked for by name must be there; who was chosen need not stay. */
+/* A CPU asked for by number must exist; one that was chosen need not stay. */
 static int pin(struct group_core *core)
 {
 	int err;

@@ -37,7 +37,7 @@ void deferred_init(struct deferred *deferred, struct weir_reactor *r,
 /*
  * Any thread.  What was written before is seen by run().  The deferred call
  * may have run before the call returns, but its reactor must be there until
- * then: the sender holds a lock that who destroys it takes, or is counted.
+ * then: the sender holds a lock that the destroyer takes, or is counted.
  */
 void deferred_send(struct deferred *deferred) PROVIDER_API(deferred_send);
 

@@ -308,7 +308,7 @@ static void run_all(struct weir_group *group)
 		core_tell(&group->cores[i], CORE_RUN);
 }
 
-/* Here, or by waiting; and from then on nobody touches a reactor. */
+/* Here, or by waiting; and from then on no thread touches a reactor. */
 static void await_all(struct weir_group *group)
 {
 	for (uint32_t i = 0; i < group->n; i++)

@@ -3,7 +3,7 @@
  * How a core spends its time, and on which CPU, told to other threads.
  *
  * A core writes it down when it goes to sleep and when it wakes up, and now and
- * then between.  Who reads adds what has passed since: to the sleep, if it
+ * then between.  The reader adds what has passed since: to the sleep, if it
  * sleeps, and else to what it is busy with.
  */
 
@@ -21,6 +21,7 @@ void core_tell_time(struct weir_reactor *r, uint64_t now, bool asleep)
 {
 	struct core_clock *clock = &r->core->clock;
 
+	reactor_check_thread(r);
 	atomic_fetch_add(&clock->seq, 1);
 	atomic_store(&clock->asleep, asleep);
 	atomic_store(&clock->at_ns, now);
@@ -40,7 +41,7 @@ static bool read_clock(struct core_clock *clock, struct weir_group_load *l,
 	bool asleep;
 
 	do {
-		/* Who writes it may have been put off this very CPU. */
+		/* The writer may have been put off this very CPU. */
 		if (++tries > TRIES_PER_YIELD)
 			sched_yield();
 		seq = atomic_load(&clock->seq);
@@ -152,6 +153,7 @@ void core_poll(struct weir_reactor *r, uint64_t now)
 {
 	struct group_core *core = r->core;
 
+	reactor_check_thread(r);
 	if (now - core->looked_ns < POLL_EVERY_NS)
 		return;
 	core->looked_ns = now;
@@ -164,6 +166,7 @@ bool core_is_bound(const struct weir_reactor *r, cpu_set_t *cpus)
 {
 	const struct group_core *core = r->core;
 
+	reactor_check_thread(r);
 	if (!core || !core->pinned)
 		return false;
 	*cpus = core->affinity;

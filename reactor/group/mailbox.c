@@ -22,7 +22,7 @@
  *  3. One sender to a position.  The exchange of .tail decides; nothing is read
  *     because of its order, for (2) has come before it by .seq.  Positions have
  *     64 bits and do not come again; .seq tells a position from the one a round
- *     later, so that S, who has been asleep between its loads, fails to
+ *     later, so that S, which has been asleep between its loads, fails to
  *     exchange .tail, or finds .seq moved on and looks again.
  *
  *  4. The wake-up.  S stores .seq (or exchanges .returned, or sets a bit of the
@@ -34,8 +34,8 @@
  *     which one of the stores comes first and is seen by the other's load.
  *     So of the atomics above the store of full, the exchange of .returned, the
  *     stores and loads of .asleep, and R's loads cannot be weaker.  R looks
- *     at the cell of its head only: who fills another cell leaves it to who
- *     fills that one, and this rings for itself.
+ *     at the cell of its head only: a sender that fills another cell leaves
+ *     the wake-up to the one that fills that cell.
  *
  *  5. One wake-up for each sleep.  Among those that load .asleep as true one
  *     exchanges it and rings.  R stores false after it has woken: a wake-up
@@ -48,7 +48,8 @@
  * It would not be cheaper; one order for all of them is easier to argue.
  *
  * tests/models/mailbox.pml goes through all orders of these steps; a variant
- * without R's second look is found to hang.  tests/reactor/test-mailbox.c hammers them.
+ * without R's second look is found to hang.  tests/reactor/test-mailbox.c
+ * hammers them.
  */
 
 #include <stdlib.h>
@@ -74,6 +75,7 @@ static inline uint64_t full_at(uint64_t pos)
 
 int mailbox_init(struct mailbox *box, uint32_t n)
 {
+	debug_check(n && !(n & (n - 1)));
 	box->cells = mem_calloc(n, sizeof(*box->cells));
 	if (!box->cells)
 		return -ENOMEM;
@@ -139,10 +141,12 @@ bool mailbox_has(struct mailbox *box)
 
 uint64_t mailbox_capacity(struct mailbox *box)
 {
+	debug_check(atomic_load(&box->tail) - box->head <= box->mask + 1);
 	return box->mask + 1 - (atomic_load(&box->tail) - box->head);
 }
 
-/* Not just for one more: who is told of capacity is to have some work done. */
+/* Not just for one more: a waiter that is told of capacity is to get some work
+ * done. */
 bool mailbox_has_capacity(struct mailbox *box)
 {
 	return mailbox_capacity(box) >= (box->mask + 2) / 2;
@@ -168,6 +172,7 @@ bool mailbox_take(struct weir_reactor *r, const struct weir_op *op)
 	struct mailbox *box = &r->mailbox;
 	struct weir_op **at = &box->due;
 
+	reactor_check_thread(r);
 	take_returned(box);
 	while (*at && *at != op)
 		at = &(*at)->next;
@@ -232,6 +237,7 @@ unsigned int mailbox_run(struct weir_reactor *r, unsigned int max)
 {
 	struct mailbox *box = &r->mailbox;
 
+	reactor_check_thread(r);
 	if (likely(!box->more && !box->due && !atomic_load(&box->returned) &&
 		   !has_post(box)))
 		return 0;

@@ -17,8 +17,8 @@
  * Sleeping: the reactor sets @asleep, looks again, and sleeps; a sender
  * publishes and then looks at @asleep.  All four are sequentially consistent
  * operations, so that one of the two sees the other, and no fence is needed,
- * which TSan would not understand.  Who turns @asleep off pays for the wake-up:
- * one for each sleep, however many posts there are.
+ * which TSan would not understand.  The thread that clears @asleep pays for the
+ * wake-up: one for each sleep, however many posts there are.
  */
 
 #include <errno.h>
@@ -56,8 +56,8 @@ struct mailbox {
 	atomic_ulong wakes;
 	atomic_uint visitors;		/* Other threads inside; see call.c. */
 
-	/* On a line of its own: who tries again and again, full as it is, is
-	 * not to be in the way of who empties it. */
+	/* On a line of its own: a sender that retries while it is full is
+	 * not to disturb the reactor that empties it. */
 	_Alignas(64) _Atomic uint64_t refused;
 };
 

@@ -17,7 +17,7 @@
  *     locked instruction, which waits for all that was written before: so it
  *     is done once at the end of S's turn, and of R's share in its own.  What
  *     is shown before that, every SPSC_PUBLISH_EVERY messages, is a release
- *     only, and who is seen to sleep is woken, or else by the end.
+ *     only, and a reader seen to sleep is woken, or else by the end.
  *
  *  3. A cancel is a store to the cell's kind, which R loads before it runs the
  *     call.  It may come too late, and what R answers is the truth in any case:
@@ -36,6 +36,7 @@ _Thread_local struct weir_reactor *rings_here;
 
 static bool spsc_init(struct spsc *spsc, uint32_t size)
 {
+	debug_check(size && !(size & (size - 1)));
 	spsc->mask = size - 1;
 	spsc->cells = mem_aligned(SPSC_LINE, size * sizeof(*spsc->cells));
 	spsc->kinds = mem_aligned(SPSC_LINE, size * sizeof(*spsc->kinds));
@@ -145,7 +146,8 @@ void rings_join(struct ring_matrix *mesh, uint32_t index,
 
 /* The sender. */
 
-/* In no order to anything else: who must know asks mailbox_wake(). */
+/* In no order to anything else: mailbox_wake() is for callers that must know.
+ * */
 static inline bool seems_asleep(struct weir_reactor *r)
 {
 	return atomic_load_explicit(&r->mailbox.asleep, memory_order_relaxed);
@@ -163,6 +165,7 @@ static void list_unshown(struct spsc *spsc)
 {
 	struct rings *rings = spsc->from->mailbox.rings;
 
+	debug_check(!spsc->next_unshown);
 	spsc->next_unshown = rings->unshown ? rings->unshown : spsc;
 	rings->unshown = spsc;
 }
@@ -190,12 +193,13 @@ static int go_on(struct spsc *spsc)
 	return 0;
 }
 
-/* The end of a turn shows what is left; outside of one nobody would. */
+/* The end of a turn publishes what is left; outside of one nothing would. */
 int spsc_write_slowly(struct spsc *spsc, union spsc_fn fn, void *arg,
 		      enum spsc_kind kind)
 {
 	int err = go_on(spsc);
 
+	debug_check(spsc_used(spsc) <= spsc->mask + 1);
 	if (unlikely(err))
 		return err;
 	spsc_put(spsc, fn, arg, kind);
@@ -218,7 +222,8 @@ void rings_publish(struct rings *rings)
 	}
 }
 
-/* Not just for one more: who is told of capacity is to have some work done. */
+/* Not just for one more: a waiter that is told of capacity is to get some work
+ * done. */
 bool spsc_has_capacity(struct spsc *spsc)
 {
 	spsc_forget_posts(spsc);
@@ -253,6 +258,7 @@ static unsigned int tell_ends(struct spsc *spsc, unsigned int max)
 	uint64_t head = atomic_load(&spsc->head), pos;
 	unsigned int n = 0;
 
+	debug_check(spsc->done <= atomic_load(&spsc->head));
 	while (spsc->n_calls && spsc->done < head && n < max) {
 		pos = spsc->done++;
 		if (is_post(spsc, pos))
@@ -341,6 +347,7 @@ static unsigned int spsc_run(struct spsc *spsc, unsigned int max)
 	bool calls = false;
 	unsigned int n = 0;
 
+	debug_check(spsc->taken <= atomic_load(&spsc->tail));
 	spsc->seen = atomic_load(&spsc->tail);
 	while (spsc->taken != spsc->seen && n < max) {
 		calls |= run_one(spsc);
@@ -360,6 +367,7 @@ unsigned int rings_run(struct weir_reactor *r, unsigned int max)
 	uint32_t i, k, n = rings->mesh->n;
 	unsigned int ran = 0, ended = 0, told = 0;
 
+	reactor_check_thread(r);
 	for (i = 0; i < n; i++) {
 		k = rings->cursor + i;
 		k = k < n ? k : k - n;
@@ -411,14 +419,15 @@ void rings_close(struct rings *rings)
 }
 
 /*
- * Who stops sends nothing new, so when all are quiet nothing more is written,
- * and what was can be seen, by who looks after that: a look before may have
- * missed it.  The last one has the others look again.
+ * A stopping core sends nothing new, so when all are quiet nothing more is
+ * written, and what was can be seen by a poll after that: a poll before may
+ * have missed it.  The last one has the others look again.
  */
 bool rings_quiet(struct rings *rings)
 {
 	struct ring_matrix *mesh = rings->mesh;
 
+	debug_check(atomic_load(&rings->mesh->n_quiet) <= rings->mesh->n);
 	if (!rings->quiet) {
 		rings->quiet = true;
 		if (atomic_fetch_add(&mesh->n_quiet, 1) + 1 == mesh->n)

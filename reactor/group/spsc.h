@@ -21,7 +21,7 @@
  * cannot be refused.
  *
  * A line of memory that two cores write to costs tens of nanoseconds each time
- * it changes sides.  So each word that is shared has one writer, who keeps
+ * it changes sides.  So each word that is shared has one writer, which keeps
  * copies of all that it needs, and shows it when a turn's work is together.
  *
  * A cell is a fourth of a line; kinds are apart, where messages of one kind

@@ -51,7 +51,7 @@ bool place_path(char path[PLACE_MAX], unsigned int i, uid_t uid)
 		return fits(snprintf(path, PLACE_MAX, "/run/user/%u/weir",
 				     (unsigned int)uid));
 	case 3:
-		return uid == 0 &&	/* Nobody else can make it. */
+		return uid == 0 &&	/* No other user can make it. */
 		       fits(snprintf(path, PLACE_MAX, "/run/weir"));
 	case 4:
 		return fits(snprintf(path, PLACE_MAX, "/dev/shm/weir-%u",
@@ -408,7 +408,8 @@ static void after_fork(void)
 	pthread_mutex_unlock(&page.lock);
 }
 
-/* What is mapped is the parent's, and stays so: nobody writes to it here. */
+/* The mapping is the parent's, and stays so: this process does not write to it.
+ * */
 static void in_child(void)
 {
 	if (page.fd >= 0)

@@ -107,6 +107,7 @@ void stats_time_begin(struct weir_reactor *r, struct weir_op *op,
 {
 	struct stats_reactor *s = r->page;
 
+	reactor_check_thread(r);
 	if (!s) {
 		r->time_at = UINT64_MAX;
 		return;
@@ -162,6 +163,7 @@ void stats_time_end(struct weir_reactor *r, struct weir_op *op, int64_t res)
 	uint64_t ns = now - op->reserved[OP_BEGUN_NS];
 	struct stats_record *record = find(s, op->cls);
 
+	reactor_check_thread(r);
 	if (!stats_is_ours(record))
 		return;
 	record_begin(record);
@@ -536,6 +538,7 @@ void stats_in_turn(struct weir_reactor *r)
 	uint64_t now = reactor_now_fresh(r);
 	uint64_t elapsed = now - r->page->last_ns;
 
+	reactor_check_thread(r);
 	set_next(r, now);
 	if (elapsed >= BUSY_NS && elapsed >= r->page->gap_ns)
 		publish(r, now);
@@ -552,6 +555,7 @@ uint64_t stats_before_sleep(struct weir_reactor *r, uint64_t now,
 {
 	uint64_t next = r->page->last_ns + r->page->gap_ns;
 
+	reactor_check_thread(r);
 	if (now >= next) {
 		publish(r, now);
 		next = until;
@@ -562,6 +566,7 @@ uint64_t stats_before_sleep(struct weir_reactor *r, uint64_t now,
 
 void stats_after_sleep(struct weir_reactor *r)
 {
+	reactor_check_thread(r);
 	set_asleep(r, 0);
 }
 
@@ -585,6 +590,7 @@ void stats_begin(struct weir_reactor *r)
 	struct stats_reactor *s;
 	uint32_t id;
 
+	reactor_check_thread(r);
 	r->publish_at = UINT64_MAX;
 	r->time_at = UINT64_MAX;
 	if (r->backend->isolated || !stats_wanted())
@@ -614,6 +620,7 @@ void stats_end(struct weir_reactor *r)
 {
 	struct stats_reactor *s = r->page;
 
+	reactor_check_thread(r);
 	if (!s)
 		return;
 	stats_times_del(s);
@@ -629,6 +636,7 @@ void stats_item_add(struct weir_reactor *r, struct stats_item *item,
 {
 	struct stats_reactor *s = r->page;
 
+	reactor_check_thread(r);
 	if (!s || is_forgotten(r))
 		return;
 	if (!parent)

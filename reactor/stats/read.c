@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A page is read, by somebody who believes nothing. */
+/* Reading a page: nothing in it is trusted. */
 
 #include <errno.h>
 #include <sched.h>

@@ -56,7 +56,7 @@ void snapshot_info(const struct snapshot *snap, struct weir_stats_info *ret);
 int header_read(struct stats_header *h, int fd, const char *call);
 
 /* Open page @name in @dir, which is @uid's.  Returns a descriptor, -ESTALE if
- * nobody writes to it any more, or as weir_stats_open() fails. */
+ * it is not written to any more, or as weir_stats_open() fails. */
 int page_open(int dir, const char *name, uid_t uid, const char *call);
 
 #endif /* WEIR_REACTOR_STATS_READ_H */

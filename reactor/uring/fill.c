@@ -269,6 +269,7 @@ static void fill_poll(const struct uring *u, struct io_uring_sqe *sqe,
 void uring_fill_polling(const struct uring *u, struct io_uring_sqe *sqe,
 			struct weir_op *op)
 {
+	reactor_check_thread(u->r);
 	uring_fill_poll(sqe, op->u.io.fd,
 			URING_BIT(op->kind) & URING_IN_KINDS ? POLLIN : POLLOUT);
 	fill_fd(u, sqe, op->u.io.fd);

@@ -33,6 +33,7 @@ void uring_rx_setup(struct uring *u)
 	uint32_t i;
 	void *p;
 
+	reactor_check_thread(u->r);
 	u->rx_tried = true;
 	/* What is outside now cannot be told from what is in the ring. */
 	if (rx->n_free != rx->n || fault("mmap"))
@@ -61,6 +62,7 @@ void uring_rx_setup(struct uring *u)
 
 void uring_rx_fini(struct uring *u)
 {
+	reactor_check_thread(u->r);
 	if (!u->rx_ring)
 		return;
 	io_uring_unregister_buf_ring(&u->ring, RX_GROUP);
@@ -68,11 +70,12 @@ void uring_rx_fini(struct uring *u)
 	u->rx_ring = NULL;
 }
 
-/* Whoever starves is fed in the next turn, or before the next sleep. */
+/* Starving receivers are fed in the next turn, or before the next sleep. */
 void uring_rx_returned(struct weir_reactor *r, unsigned int id)
 {
 	struct uring *u = uring_of(r);
 
+	reactor_check_thread(r);
 	if (!u->rx_ring)
 		return;
 	u->rx_left++;

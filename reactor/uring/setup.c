@@ -92,6 +92,7 @@ int uring_fd_register(struct weir_reactor *r, int fd)
 {
 	struct uring *u = uring_of(r);
 
+	reactor_check_thread(r);
 	if (fd < 0 || (uint32_t)fd >= u->n_files)
 		return 0;
 	if (fault("io_uring_register") ||
@@ -109,6 +110,7 @@ void uring_fd_unregister(struct weir_reactor *r, int fd)
 	struct uring *u = uring_of(r);
 	int none = -1;
 
+	reactor_check_thread(r);
 	if (fd < 0 || (uint32_t)fd >= u->files_top || !u->files[fd])
 		return;
 	/* What was started but not pushed out has only its index so far. */
@@ -137,6 +139,7 @@ int uring_buf_register(struct weir_reactor *r, const struct iovec *iov)
 	unsigned int index;
 	int err;
 
+	reactor_check_thread(r);
 	if (!u->free_bufs)
 		return -EOPNOTSUPP;
 	if (!u->n_free_bufs)
@@ -147,6 +150,7 @@ int uring_buf_register(struct weir_reactor *r, const struct iovec *iov)
 	err = update_buf(u, index, iov);
 	if (err)
 		return err;
+	debug_check(u->n_free_bufs > 0);
 	u->n_free_bufs--;
 	return (int)index;
 }
@@ -156,6 +160,7 @@ void uring_buf_unregister(struct weir_reactor *r, int index)
 	struct uring *u = uring_of(r);
 	struct iovec none = { 0 };
 
+	reactor_check_thread(r);
 	check(index >= 0 && index < URING_BUFS);
 	update_buf(u, (unsigned int)index, &none);
 	u->free_bufs[u->n_free_bufs++] = (uint16_t)index;
@@ -520,11 +525,13 @@ int uring_create(struct weir_reactor *r, const struct weir_reactor_opts *opts)
 {
 	bool coop = opts->hosted || own_on_valgrind();
 
+	reactor_check_thread(r);
 	return create(r, opts->ring_entries, coop ? FALLBACK_COOP : 0);
 }
 
 void uring_destroy(struct weir_reactor *r)
 {
+	reactor_check_thread(r);
 	uring_free(uring_of(r));
 	r->backend_data = NULL;
 }
@@ -546,6 +553,7 @@ int uring_undefer(struct weir_reactor *r)
 	struct uring *old = uring_of(r), *made;
 	int err;
 
+	reactor_check_thread(r);
 	if (!(old->ring.flags & IORING_SETUP_DEFER_TASKRUN))
 		return 0;
 	err = create(r, r->opts.ring_entries, FALLBACK_COOP);

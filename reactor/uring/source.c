@@ -26,6 +26,7 @@
 
 static void list_push(struct source_list *list, struct source *s)
 {
+	debug_check(!s->queued);
 	s->next = NULL;
 	s->pprev = list->last;
 	*list->last = s;
@@ -43,6 +44,7 @@ static struct source_list *list_of(struct uring *u, const struct source *s)
 
 static void list_del(struct source_list *list, struct source *s)
 {
+	debug_check(s->queued && *s->pprev == s);
 	if (s->next)
 		s->next->pprev = s->pprev;
 	else
@@ -62,6 +64,7 @@ static uint64_t user_data(const struct source *s)
 static void fill_watch(struct uring *u, struct io_uring_sqe *sqe,
 		       const struct source *s)
 {
+	debug_check(s->kind == SOURCE_WATCH);
 	uring_fill_poll(sqe, s->fd, uring_poll_bits(s->events));
 	if (s->events & WEIR_EDGE && !u->no_poll_multi)
 		sqe->len = IORING_POLL_ADD_MULTI;
@@ -70,6 +73,7 @@ static void fill_watch(struct uring *u, struct io_uring_sqe *sqe,
 static void fill_accept(struct uring *u, struct io_uring_sqe *sqe,
 			const struct source *s)
 {
+	debug_check(s->kind == SOURCE_ACCEPT);
 	sqe->opcode = IORING_OP_ACCEPT;
 	sqe->fd = s->fd;
 	sqe->accept_flags = SOCK_CLOEXEC;
@@ -80,6 +84,7 @@ static void fill_accept(struct uring *u, struct io_uring_sqe *sqe,
 static void fill_recv(struct uring *u, struct io_uring_sqe *sqe,
 		      const struct source *s)
 {
+	debug_check(s->kind == SOURCE_RECV);
 	sqe->opcode = IORING_OP_RECV;
 	sqe->fd = s->fd;
 	sqe->flags = IOSQE_BUFFER_SELECT;
@@ -95,6 +100,7 @@ static bool request(struct uring *u, struct source *s, bool poll_first)
 {
 	struct io_uring_sqe *sqe = uring_sqe(u);
 
+	debug_check(!s->engaged);
 	if (unlikely(!sqe))
 		return false;
 	if (s->kind == SOURCE_RECV && !u->rx_ring)
@@ -129,6 +135,7 @@ static void want(struct uring *u, struct source *s, bool poll_first)
 {
 	bool hungry = s->kind == SOURCE_RECV && !bufs_left(u);
 
+	debug_check(!s->engaged && !s->queued);
 	if (hungry || !request(u, s, poll_first))
 		list_push(list_of(u, s), s);
 }
@@ -136,6 +143,7 @@ static void want(struct uring *u, struct source *s, bool poll_first)
 /* Its request has ended, and was delivered. */
 static void request_ended(struct uring *u, struct source *s, bool poll_first)
 {
+	debug_check(s->engaged);
 	if (s->queued)
 		list_del(list_of(u, s), s);
 	s->engaged = 0;
@@ -182,7 +190,7 @@ static bool forgiven(struct uring *u, const struct source *s, int32_t res)
 }
 
 /*
- * Connections and bytes are never lost while somebody may want them, whichever
+ * Connections and bytes are never lost while their source is armed, whichever
  * request they came by; what an old poll saw is of no use.
  */
 static bool wanted(const struct source *s)
@@ -219,6 +227,7 @@ static void receive_now(struct uring *u, struct source *s)
 	int id = rx_take(rx);
 	long n;
 
+	debug_check(s->kind == SOURCE_RECV);
 	if (id < 0)
 		return;
 	own_use(rx_buf(rx, id), rx->size);
@@ -244,6 +253,7 @@ void uring_source_cqe(struct uring *u, uint64_t data, int32_t res,
 	bool last = !(flags & IORING_CQE_F_MORE);
 	int rx_id = -1;
 
+	reactor_check_thread(u->r);
 	own_acquire(s);
 	if (flags & IORING_CQE_F_BUFFER) {
 		rx_id = (int)(flags >> IORING_CQE_BUFFER_SHIFT);
@@ -264,6 +274,7 @@ int uring_arm(struct weir_reactor *r, struct source *s)
 {
 	struct uring *u = uring_of(r);
 
+	reactor_check_thread(r);
 	if (s->kind == SOURCE_RECV && !u->rx_tried)
 		uring_rx_setup(u);
 	s->armed = true;
@@ -280,6 +291,7 @@ static void push_out(struct uring *u, const struct source *s)
 {
 	uint32_t head = __atomic_load_n(u->ring.sq.khead, __ATOMIC_RELAXED);
 
+	debug_check(s->engaged);
 	if (s->kind == SOURCE_WATCH || (int32_t)(s->place - head) <= 0)
 		return;
 	u->r->stats.syscalls++;
@@ -290,6 +302,7 @@ void uring_disarm(struct weir_reactor *r, struct source *s)
 {
 	struct uring *u = uring_of(r);
 
+	reactor_check_thread(r);
 	s->armed = false;
 	if (!s->engaged) {
 		if (s->queued)
@@ -326,6 +339,7 @@ void uring_serve_sources(struct uring *u)
 {
 	struct source *s;
 
+	reactor_check_thread(u->r);
 	while ((s = u->retry.first)) {
 		if (!request(u, s, false))
 			return;
@@ -334,11 +348,12 @@ void uring_serve_sources(struct uring *u)
 	feed(u);
 }
 
-/* In turn: who was asked goes to the end. */
+/* In turn: a source that was asked goes to the end. */
 void uring_repeat_sources(struct uring *u)
 {
 	struct source *s, *first = NULL;
 
+	reactor_check_thread(u->r);
 	for (int n = 0; n < REPEATS_MAX; n++) {
 		s = u->stale.first;
 		if (!s || s == first ||
@@ -353,5 +368,6 @@ void uring_repeat_sources(struct uring *u)
 
 bool uring_sources_wait(const struct uring *u)
 {
+	reactor_check_thread(u->r);
 	return u->retry.first || (u->starving.first && bufs_left(u));
 }

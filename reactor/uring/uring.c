@@ -82,6 +82,7 @@ static void uring_submit(struct weir_reactor *r, struct weir_op *op)
 {
 	struct uring *u = uring_of(r);
 
+	debug_check(op->reactor == r && op->state == OP_PENDING);
 	if (unlikely(u->unsupported >> op->kind & 1))
 		worker_submit(r, op);
 	else if (likely(has_capacity(u) && uring_has_sqe(u)))
@@ -149,6 +150,7 @@ static bool uring_cancel(struct weir_reactor *r, struct weir_op *op)
 {
 	struct uring *u = uring_of(r);
 
+	debug_check(op->reactor == r && op->state == OP_PENDING);
 	if (op->flags & OP_ENGAGED) {
 		uring_cancel_request(u, (uintptr_t)op);
 		return false;
@@ -172,7 +174,7 @@ static bool zerocopy_refused(const struct weir_op *op, int32_t res)
 
 /*
  * Not the result yet?  After a poll, or an error that is ours to deal with, the
- * operation is to be started again, unless somebody wants its end.
+ * operation is to be started again, unless it was cancelled.
  */
 static bool goes_on(struct weir_op *op, int32_t res)
 {
@@ -205,6 +207,7 @@ __attribute__((noinline)) static void end_or_go_on(struct uring *u,
 {
 	bool full = op->kind == IO_CONNECT && res == -EAGAIN;
 
+	debug_check(!(op->flags & OP_ENGAGED));
 	if (full && !op_cancel_wanted(op)) {
 		connect_later(u, op);
 	} else if (!full && !goes_on(op, res)) {
@@ -221,6 +224,7 @@ __attribute__((noinline)) static void end_or_go_on(struct uring *u,
 static inline void op_cqe(struct uring *u, struct weir_op *op, int32_t res,
 			  uint32_t flags)
 {
+	debug_check(op->flags & OP_ENGAGED);
 	if (unlikely(flags & (IORING_CQE_F_MORE | IORING_CQE_F_NOTIF))) {
 		if (flags & IORING_CQE_F_MORE) {
 			op->res = res;
@@ -304,7 +308,7 @@ static void uring_move_limit(struct uring *u, bool some_ended)
  *   inside   in io_uring_enter(); the ring polls the eventfd of wake()
  *   outside  in poll(2) on that eventfd, by us or by a foreign loop; the ring
  *            writes to it.  The ring's own descriptor would not do: with
- *            deferred task work, nobody who waits for it is woken.
+ *            deferred task work, no poller of it is woken.
  *
  * A ring begins inside and goes outside for good, when pollfd() is called, or
  * under valgrind, which serialises threads and so must not block in the ring.
@@ -351,6 +355,7 @@ static int enter(struct uring *u)
 
 struct io_uring_sqe *uring_sqe_slow(struct uring *u)
 {
+	reactor_check_thread(u->r);
 	if (fault("io_uring_enter"))
 		return NULL;
 	u->r->stats.syscalls++;
@@ -362,6 +367,7 @@ bool uring_cancel_request(struct uring *u, uint64_t user_data)
 {
 	struct io_uring_sqe *sqe = uring_sqe(u);
 
+	reactor_check_thread(u->r);
 	if (unlikely(!sqe))
 		return false;
 	memset(sqe, 0, sizeof(*sqe));
@@ -390,6 +396,8 @@ void uring_poll_wake(struct uring *u)
 {
 	struct io_uring_sqe *sqe;
 
+	debug_check(!u->wake_polled);
+	reactor_check_thread(u->r);
 	sqe = uring_sqe(u);
 	if (!sqe)
 		return;
@@ -403,6 +411,7 @@ void uring_poll_wake(struct uring *u)
 
 static void wake_cqe(struct uring *u, int32_t res, uint32_t flags)
 {
+	debug_check(u->wake_polled);
 	if (flags & IORING_CQE_F_MORE)
 		return;
 	if (res == -EINVAL)
@@ -495,6 +504,7 @@ static void count_overflow(struct uring *u)
  */
 static void renew_eventfd(struct uring *u)
 {
+	debug_check(u->outside);
 	if (!(u->ring.flags & IORING_SETUP_DEFER_TASKRUN))
 		return;
 	io_uring_unregister_eventfd(&u->ring);
@@ -527,6 +537,7 @@ int uring_reap(struct weir_reactor *r, unsigned int max)
 	unsigned int n;
 	int err = 0;
 
+	reactor_check_thread(r);
 	/* First, so that what comes from now on makes it readable again. */
 	if (unlikely(u->outside))
 		drain_eventfd(u);
@@ -555,6 +566,7 @@ static int wait_outside(struct uring *u, uint64_t timeout_ns)
 	struct timespec ts;
 	int err = enter(u);
 
+	debug_check(u->outside);
 	u->r->stats.syscalls++;
 	if (err || uring_ready(u->r))
 		return err;
@@ -587,6 +599,7 @@ int uring_wait(struct weir_reactor *r, uint64_t timeout_ns)
 	bool some = serve(u);
 	int err;
 
+	reactor_check_thread(r);
 	/* That may have taken the last capacity: the next turn moves the
 	 * limit. */
 	if (uring_is_stuck(u))
@@ -624,6 +637,7 @@ int uring_pollfd(struct weir_reactor *r)
 	struct uring *u = uring_of(r);
 	int err;
 
+	reactor_check_thread(r);
 	if (u->outside)
 		return u->event_fd;
 	err = uring_undefer(r);
