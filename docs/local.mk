@@ -53,7 +53,10 @@ EXTRA_DIST += \
 	%D%/check-long.txt \
 	%D%/internals/dma.md \
 	%D%/internals/mem.md \
+	%D%/internals/mutations.md \
+	%D%/internals/rdma.md \
 	%D%/internals/reactor.md \
+	%D%/internals/sim.md \
 	%D%/live-view.md \
 	%D%/rdma.txt \
 	%D%/rules.md \

@@ -141,9 +141,8 @@ def build(work, jobs):
 def passes(work, number, test):
     """As make check runs it, without make."""
     src, to = os.path.join(work, 'src'), os.path.join(work, 'build')
-    script = glob.glob(f'{src}/tests/*/{test}.sh') + \
-        glob.glob(f'{src}/tests/{test}.sh')
-    found = script or glob.glob(f'{to}/tests/*/{test}')
+    script = glob.glob(f'{src}/tests/**/{test}.sh', recursive=True)
+    found = script or glob.glob(f'{to}/tests/**/{test}', recursive=True)
     if len(found) != 1:
         sys.exit(f'there is no test {test}')
     env = dict(os.environ, WEIR_MUTANT=str(number), WEIR_MODELS='0',

@@ -450,7 +450,7 @@ static void the_table_of_the_page_holds(void **state)
 
 	g.ctx = fixture_open_device();
 	gate_install(g.ctx);
-	table_open(&t, "docs/internals/reactor.md", "channel: call by state", calls,
+	table_open(&t, "docs/internals/rdma.md", "channel: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
 		fixture_begin(&g, (enum column)c.column);

@@ -2,7 +2,7 @@
 
 /*
  * Connections: what each call and each event does in each state, as the tables
- * of docs/internals/dma.md say it.  Events are handed in, but for those steps
+ * of docs/internals/rdma.md say it.  Events are handed in, but for those steps
  * that only the fabric can make.
  */
 
@@ -265,7 +265,7 @@ static void conn_call_does_what_the_state_table_says(void **state)
 	struct table_cell c;
 	struct fixture g;
 
-	table_open(&t, "docs/internals/dma.md", "connection: call by state", calls,
+	table_open(&t, "docs/internals/rdma.md", "connection: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
 		fixture_begin(&g, state, of[c.column]);
@@ -423,7 +423,7 @@ static void cm_event_does_what_the_state_table_says(void **state)
 
 	if (!mocked && !want_long())
 		skip_because("176 exchanges: WEIR_TEST_LONG=1");
-	table_open(&t, "docs/internals/dma.md", "connection: event by state", events,
+	table_open(&t, "docs/internals/rdma.md", "connection: event by state", events,
 		   N_OF(events), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
 		fixture_begin(&g, state, of[c.column]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Device memory: the tables of docs/internals/mem.md, over each kind of
+ * Device memory: the tables of docs/internals/rdma.md, over each kind of
  * device that there is: the software twin, a mock for a card, others that say
  * no, and the cards of this machine.
  */
@@ -226,7 +226,7 @@ static void device_memory_answers_as_its_state_table_says(void **state)
 	struct table_cell c;
 	struct table t;
 
-	table_open(&t, "docs/internals/mem.md", "device memory: call by state",
+	table_open(&t, "docs/internals/rdma.md", "device memory: call by state",
 		   state_calls, N_OF(state_calls), columns, COLUMNS);
 	while (table_next(&t, &c))
 		try_cell(state, &c);
@@ -431,7 +431,7 @@ static void device_memory_checks_its_arguments_in_order(void **state)
 	struct table t;
 	struct fixture g;
 
-	table_open(&t, "docs/internals/mem.md", "device memory: errors, in order",
+	table_open(&t, "docs/internals/rdma.md", "device memory: errors, in order",
 		   error_calls, N_OF(error_calls), error_columns, HAS_COLUMNS);
 	while (table_next(&t, &c)) {
 		if (c.column != (int)subject_of(state)->has)

@@ -606,7 +606,7 @@ static void the_table_is_true(void **state)
 	struct table t;
 
 	(void)state;
-	table_open(&t, "docs/internals/mem.md",
+	table_open(&t, "docs/internals/rdma.md",
 		   "mmap exported by RDMA, and imported: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &cell)) {

@@ -2,7 +2,7 @@
 
 /*
  * Messages: what each call does, and what becomes of what comes, in each state
- * of a connection, as the tables of docs/internals/dma.md say it.
+ * of a connection, as the tables of docs/internals/rdma.md say it.
  */
 
 #include "tests/support/message-fixture.h"
@@ -101,7 +101,7 @@ static void message_call_does_what_the_state_table_says(void **state)
 	struct table_cell c;
 	struct fixture g;
 
-	table_open(&t, "docs/internals/dma.md", "message: call by state", calls,
+	table_open(&t, "docs/internals/rdma.md", "message: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
 		fixture_begin(&g, state, (enum state)c.column);
@@ -254,7 +254,7 @@ static void completion_becomes_what_the_state_table_says(void **state)
 
 	if (!mocked)
 		skip_because("soft-RoCE takes its time");
-	table_open(&t, "docs/internals/dma.md", "message: what comes, by state", calls,
+	table_open(&t, "docs/internals/rdma.md", "message: what comes, by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
 		guest_begin(&g, state, (enum column)c.column,

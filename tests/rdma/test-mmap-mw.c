@@ -438,7 +438,7 @@ static void the_table_is_true(void **state)
 	struct table t;
 
 	(void)state;
-	table_open(&t, "docs/internals/mem.md", "memory window: call by state", calls,
+	table_open(&t, "docs/internals/rdma.md", "memory window: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &cell)) {
 		struct cell c = { .w = NULL };

@@ -442,7 +442,7 @@ static void the_table_is_true(void **state)
 
 	if (!mocked)
 		skip_because("soft-RoCE does not wait to be told");
-	table_open(&t, "docs/internals/dma.md", "window: call by state", calls,
+	table_open(&t, "docs/internals/rdma.md", "window: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &cell)) {
 		cell_begin(&s, state, cell.column);

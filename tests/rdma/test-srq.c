@@ -96,7 +96,7 @@ static void srq_call_does_what_the_state_table_says(void **state)
 	struct table_cell c;
 	struct fixture g;
 
-	table_open(&t, "docs/internals/dma.md", "shared receive queue: call by state",
+	table_open(&t, "docs/internals/rdma.md", "shared receive queue: call by state",
 		   calls, N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
 		fixture_begin(&g, state, (enum column)c.column);

@@ -376,7 +376,7 @@ static void a_lost_connection_ends_calls(void **state)
 	wire_end(&l);
 }
 
-/* docs/internals/dma.md, "remote sync event: call by state" */
+/* docs/internals/rdma.md, "remote sync event: call by state" */
 
 enum column { IDLE, UNDER_WAY, LOOKED_AT, SIGNALLED, DESTROYED, ALONE };
 
@@ -462,7 +462,7 @@ static void the_table_of_the_page_holds(void **state)
 	struct cell g;
 
 	wire_begin(&l, state);
-	table_open(&t, "docs/internals/dma.md", "remote sync event: call by state",
+	table_open(&t, "docs/internals/rdma.md", "remote sync event: call by state",
 		   calls, N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
 		cell_begin(&g, &l, (enum column)c.column);

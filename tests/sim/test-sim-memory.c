@@ -756,7 +756,7 @@ static void a_world_whose_memory_is_in_use_stays(void **state)
 	assert_int_equal(weir_sim_destroy(sim), 0);
 }
 
-/* The tables of docs/internals/mem.md. */
+/* The tables of docs/internals/sim.md. */
 
 enum peer_column { READY, REVOKED, READABLE, DOWN, UP_AGAIN, IN_ERROR, USED };
 
@@ -859,7 +859,7 @@ static void peer_memory_answers_as_its_table_says(void **state)
 	struct table t;
 
 	(void)state;
-	table_open(&t, "docs/internals/mem.md", "simulated peer: call by state", calls,
+	table_open(&t, "docs/internals/sim.md", "simulated peer: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
 		p = peer_in(c.column);
@@ -935,7 +935,7 @@ static void card_memory_answers_as_its_table_says(void **state)
 	struct table t;
 
 	(void)state;
-	table_open(&t, "docs/internals/mem.md", "simulated card: call by state", calls,
+	table_open(&t, "docs/internals/sim.md", "simulated card: call by state", calls,
 		   N_OF(calls), columns, N_OF(columns));
 	while (table_next(&t, &c)) {
 		p = card_in(c.column);
