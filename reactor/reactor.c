@@ -295,6 +295,7 @@ int weir_reactor_destroy(struct weir_reactor *r)
 	/* A callback of the drain may have made a timer. */
 	if (r->n_timers)
 		return refuse_with_objects(r);
+	debug_check(r->ops_max == r->opts.ops_max);
 
 	worker_fini(r);
 	rx_destroy(r);

@@ -116,7 +116,8 @@ EXTRA_DIST += $(test_scripts) \
 	%D%/interop/weir-nbd.py %D%/interop/weir-proxy.py %D%/man-agrees.awk \
 	%D%/models/close.pml %D%/models/group.pml %D%/models/hop.pml \
 	%D%/models/mailbox.pml %D%/models/pool.pml %D%/models/spsc.pml \
-	%D%/models/sync.pml %D%/programs/test-vm.sh \
+	%D%/models/sync.pml %D%/mutate.py %D%/mutations.txt \
+	%D%/programs/test-vm.sh \
 	%D%/programs/test-weir-rdma.sh %D%/programs/test-weir-rping.sh \
 	%D%/programs/weir-cp-fixture.sh %D%/rdma/local.mk \
 	%D%/seeds/chains-full-reactor.seed %D%/skips.txt %D%/snippets.awk \
@@ -190,6 +191,11 @@ check-rdma: all $(rdma_tests) $(rdma_helpers)
 check-vm:
 	@$(MAKE) check-TESTS TESTS=%D%/programs/test-vm.sh
 
+# Plant bugs, one at a time, and see whether the tests notice: mutate.py.
+MUTATE =
+mutate:
+	python3 $(srcdir)/%D%/mutate.py $(MUTATE) $(srcdir) mutate.d
+
 # Everything there is, in full, into a report; well over an hour.
 check-long: all
 	$(SHELL) $(top_srcdir)/build-aux/steps.sh --long \
@@ -201,5 +207,5 @@ check-sim: tools/weir-sim
 	$(SHELL) $(top_srcdir)/build-aux/sim-release.sh tools/weir-sim \
 		$(top_srcdir)
 
-.PHONY: check-long one check-rdma check-sim check-threads check-valgrind check-vm \
+.PHONY: check-long mutate one check-rdma check-sim check-threads check-valgrind check-vm \
 	distcheck-scripts

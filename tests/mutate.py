@@ -90,9 +90,12 @@ def load(path):
 
 def plant(source, work, mutations):
     """A copy of the tree with all of them; no file that did not change is new."""
-    names = subprocess.run(['git', '-C', source, 'ls-files', '-co',
-                            '--exclude-standard'], check=True, text=True,
-                           capture_output=True).stdout.split('\n')
+    listed = subprocess.run(['git', '-C', source, 'ls-files', '-co',
+                             '--exclude-standard'], text=True,
+                            capture_output=True)
+    if listed.returncode:
+        sys.exit(f'{source} is no git checkout')
+    names = listed.stdout.split('\n')
     by_file = {}
     for m in mutations:
         by_file.setdefault(m.file, []).append(m)
@@ -133,7 +136,8 @@ def build(work, jobs):
     if not os.path.exists(os.path.join(src, 'configure')):
         run('autoreconf', '-i', cwd=src)
     if not os.path.exists(os.path.join(to, 'Makefile')):
-        run('../src/configure', '--disable-static', 'CFLAGS=-O1 -w', cwd=to)
+        run('../src/configure', '--enable-debug', '--disable-static',
+            'CFLAGS=-O1 -w', cwd=to)
     run('make', jobs, cwd=to)
     run('make', jobs, 'check', 'TESTS=', cwd=to)
 

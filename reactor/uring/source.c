@@ -20,6 +20,7 @@
 
 #include <weir/watch.h>
 
+#include "base/fault.h"
 #include "base/own.h"
 #include "reactor/rx.h"
 #include "reactor/uring/uring.h"
@@ -95,6 +96,14 @@ static void fill_recv(struct uring *u, struct io_uring_sqe *sqe,
 		sqe->ioprio = IORING_RECV_MULTISHOT;
 }
 
+/* Tests have the kernel answer as one that knows no multishot requests. */
+static void maybe_spoil(struct io_uring_sqe *sqe)
+{
+	if ((sqe->ioprio || sqe->len == IORING_POLL_ADD_MULTI) &&
+	    fault("multishot"))
+		sqe->ioprio |= 1u << 14;
+}
+
 /* Ask the kernel for what @s waits for, or for when to try. */
 static bool request(struct uring *u, struct source *s, bool poll_first)
 {
@@ -121,6 +130,7 @@ static bool request(struct uring *u, struct source *s, bool poll_first)
 		fill_accept(u, sqe, s);
 	else
 		fill_recv(u, sqe, s);
+	maybe_spoil(sqe);
 	sqe->user_data = user_data(s);
 	return true;
 }

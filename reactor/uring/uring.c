@@ -403,8 +403,11 @@ void uring_poll_wake(struct uring *u)
 		return;
 	memset(sqe, 0, sizeof(*sqe));
 	uring_fill_poll(sqe, u->event_fd, POLLIN);
-	if (!u->no_poll_multi)
+	if (!u->no_poll_multi) {
 		sqe->len = IORING_POLL_ADD_MULTI;
+		if (fault("multishot"))
+			sqe->ioprio = 1u << 14;
+	}
 	sqe->user_data = TAG_WAKE;
 	u->wake_polled = true;
 }

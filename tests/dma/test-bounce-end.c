@@ -7,6 +7,7 @@
 #include "tests/support/bounce-fixture.h"
 
 #include <weir/buf.h>
+#include <weir/chain.h>
 #include <weir/crc32c.h>
 #include <weir/engine.h>
 #include <weir/inventory.h>
@@ -150,6 +151,68 @@ static void a_quarantine_lasts_until_the_last_has_let_go(void **state)
 	g.user[1].stuck = false;
 	PUMP_UNTIL(&g, !stats_of(&g).quarantined);
 	assert_int_equal(stats_of(&g).quarantines, 1);
+	fixture_end(&g);
+}
+
+/* A device that has two slots gets no third, until it answers. */
+static void job_blocked_by_a_dead_device_goes_on_when_it_answers(void **state)
+{
+	struct fixture g;
+	struct jrec j[3];
+	int i;
+
+	fixture_begin(&g, state, (struct weir_dma_opts){ .staging_bufs = 4,
+							 .staging_size = 4096 });
+	g.user[0].stuck = true;
+	for (i = 0; i < 2; i++) {
+		set_copy(&g, &j[i], USER, FIL, 100);
+		STARTS(weir_job_start(g.dma, &j[i].job));
+		some_turns(g.r, 3);
+		assert_int_equal(weir_op_cancel(&j[i].job.op), 0);
+		some_turns(g.r, 3);
+		assert_int_equal(j[i].res, -ECANCELED);
+		assert_int_equal(stats_of(&g).quarantined, i + 1);
+	}
+	set_copy(&g, &j[2], USER, FIL, 100);
+	STARTS(weir_job_start(g.dma, &j[2].job));
+	some_turns(g.r, 5);
+	assert_int_equal(j[2].calls, 0);
+	g.user[0].stuck = false;
+	PUMP_UNTIL(&g, j[2].calls);
+	assert_int_equal(j[2].res, 100);
+	assert_int_equal(stats_of(&g).quarantined, 0);
+	fixture_end(&g);
+}
+
+/* The job that has the context's capacity stays where it is. */
+static void cancelled_chain_that_waits_for_capacity_ends_at_once(void **state)
+{
+	struct weir_dma_opts opts = ONE_SLOT;
+	struct weir_chain *chain;
+	struct jrec j, next;
+	struct fixture g;
+	struct rec rec;
+
+	opts.jobs_max = 1;
+	fixture_begin(&g, state, opts);
+	g.user[0].stuck = true;
+	set_copy(&g, &j, FIL, USER, 100);
+	j.job.src = operand_of(&g, USER, 0, 0, 100);
+	STARTS(weir_job_start(g.dma, &j.job));
+	set_copy(&g, &next, MEM, FIL, 100);
+	rec_init(&rec);
+	assert_int_equal(weir_chain_create(&chain, g.r, NULL), 0);
+	assert_int_equal(weir_chain_add_job(chain, WEIR_CHAIN_FIRST, g.dma,
+					    &next.job), 0);
+	STARTS(weir_chain_start(chain, &rec.op));
+	some_turns(g.r, 3);
+	assert_int_equal(rec.calls, 0);
+	assert_int_equal(weir_op_cancel(&rec.op), 0);
+	assert_int_equal(finish(g.r, &rec), -ECANCELED);
+	assert_int_equal(j.calls, 0);
+	g.user[0].stuck = false;
+	PUMP_UNTIL(&g, j.calls);
+	assert_int_equal(weir_chain_destroy(chain), 0);
 	fixture_end(&g);
 }
 
@@ -628,6 +691,8 @@ static void a_crowd_with_cancels_and_deadlines_gets_through(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		CASE(cancelled_chain_that_waits_for_capacity_ends_at_once),
+		CASE(job_blocked_by_a_dead_device_goes_on_when_it_answers),
 		CASE(a_reactor_stops_while_a_block_is_pulled),
 		CASE(a_reactor_stops_while_a_block_is_pushed),
 		CASE(a_reactor_stops_while_both_halves_are_under_way),

@@ -317,6 +317,23 @@ static void a_cancel_finds_two_steps(void **state)
 	free(g);
 }
 
+/* What the checksum starts with may change until its step begins. */
+static void changed_start_value_of_a_checksum_is_used(void **state)
+{
+	struct fixture *g = malloc(sizeof(*g));
+
+	fixture_begin(g, state);
+	add_pair(g);
+	of_source(g, LEN);
+	STARTS(weir_chain_start(g->chain, &g->rec.op));
+	assert_int_equal(step_of(g, 0).state, WEIR_STEP_RUNNING);
+	g->crc.crc = 99;
+	assert_int_equal(finish(g->r, &g->rec), 2);
+	assert_int_equal(g->crc.crc, weir_crc32c(99, src_of(g), LEN));
+	fixture_end(g);
+	free(g);
+}
+
 static int64_t changes_crc(struct weir_chain *chain, uint32_t step, void *arg)
 {
 	struct fixture *g = arg;
@@ -465,6 +482,7 @@ static void an_engine_of_the_users_gets_its_copies(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		CASE(changed_start_value_of_a_checksum_is_used),
 		CASE(a_pass_for_two_comes_to_the_same),
 		CASE(a_failure_is_that_of_the_step_at_fault),
 		CASE(a_cancel_finds_two_steps),

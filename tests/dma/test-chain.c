@@ -1053,6 +1053,43 @@ static void a_fence_parts_what_is_before_from_what_is_behind(void **state)
 	assert_int_equal(weir_chain_destroy(chain), 0);
 }
 
+/* Refused at first, as there is no capacity, then with an error of its own. */
+static int start_in_vain(struct weir_chain *chain, uint32_t step,
+			 struct weir_op *op, void *arg)
+{
+	struct log *log = arg;
+
+	(void)chain, (void)step;
+	return log->n++ ? -EDOM : weir_sleep_until(log->r, op, WEIR_FOREVER);
+}
+
+/* A step that gets capacity beyond the bound, and does not start. */
+static void failed_start_beyond_the_bound_gives_it_back(void **state)
+{
+	struct weir_reactor *r = start_reactor_with(state,
+		(struct weir_reactor_opts){ .ops_max = 2 });
+	struct rec sleep, rec, more[2];
+	struct weir_chain *chain;
+	struct log log;
+
+	rec_init(&sleep);
+	rec_init(&rec);
+	chain = make(r, &log);
+	assert_int_equal(weir_chain_add_op(chain, WEIR_CHAIN_FIRST,
+					   start_in_vain, &log), 0);
+	STARTS(weir_sleep_until(r, &sleep.op, WEIR_FOREVER));
+	STARTS(weir_chain_start(chain, &rec.op));
+	assert_int_equal(finish(r, &rec), -EDOM);
+	assert_int_equal(log.n, 2);
+	rec_init(&more[0]);
+	rec_init(&more[1]);
+	STARTS(weir_defer(r, &more[0].op));
+	assert_int_equal(weir_defer(r, &more[1].op), -EAGAIN);
+	weir_op_cancel(&sleep.op);
+	UNTIL(r, sleep.calls && more[0].calls);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
 /* It does not make turn after turn to ask whether there is capacity. */
 static void a_step_that_waits_lets_the_reactor_sleep(void **state)
 {
@@ -1374,6 +1411,7 @@ static void a_context_stays_as_long_as_its_chain(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		CASE(failed_start_beyond_the_bound_gives_it_back),
 		CASE(bad_arguments_are_refused),
 		CASE(steps_run_in_their_order_and_again),
 		CASE(a_join_waits_for_all),

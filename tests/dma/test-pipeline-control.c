@@ -481,6 +481,44 @@ static void the_window_can_be_changed_on_the_way(void **state)
 	}
 }
 
+/* Nothing that ends has to bring the turn. */
+static void wider_window_is_filled_at_once(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct stream s;
+
+	make(&s, r, 4, 0, NULL);
+	s.n_units = 10;
+	s.pends = true;
+	assert_int_equal(weir_pipeline_set_window(s.p, 1), 0);
+	STARTS(weir_pipeline_start(s.p, &s.rec.op));
+	some_turns(r, 3);
+	assert_int_equal(s.in_window, 1);
+	assert_int_equal(weir_pipeline_set_window(s.p, 3), 0);
+	some_turns(r, 3);
+	assert_int_equal(s.in_window, 3);
+	weir_op_cancel(&s.rec.op);
+	assert_int_equal(finish(r, &s.rec), -ECANCELED);
+	assert_int_equal(weir_pipeline_destroy(s.p), 0);
+}
+
+static void destroyed_pipeline_leaves_the_bound_as_it_was(void **state)
+{
+	struct weir_reactor *r = start_reactor_with(state,
+		(struct weir_reactor_opts){ .ops_max = 3 });
+	struct rec more[4];
+	struct stream s;
+
+	make(&s, r, 4, 0, NULL);
+	assert_int_equal(weir_pipeline_destroy(s.p), 0);
+	for (int i = 0; i < 4; i++) {
+		rec_init(&more[i]);
+		assert_int_equal(weir_defer(r, &more[i].op),
+				 i < 3 ? 0 : -EAGAIN);
+	}
+	UNTIL(r, more[2].calls);
+}
+
 /* A pool of one buf, which is out; and one who waits for it. */
 struct full {
 	struct weir_pool *pool;
@@ -792,6 +830,8 @@ static void a_pool_of_another_reactor_is_refused(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		CASE(destroyed_pipeline_leaves_the_bound_as_it_was),
+		CASE(wider_window_is_filled_at_once),
 		CASE(calls_by_state),
 		CASE(pipeline_ends_as_its_control_says),
 		CASE(a_stop_ends_what_has_nothing_under_way),

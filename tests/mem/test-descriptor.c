@@ -396,6 +396,17 @@ static void memory_by_rdma_has_a_key_and_does_not_wrap(void **state)
 	assert_int_equal(parse_changed(8, 20, DESCRIPTOR_RDMA, 4), -EBADMSG);
 }
 
+static void memory_of_a_process_does_not_wrap(void **state)
+{
+	const size_t addr = DESCRIPTOR_HEADER + 8 + 16;
+
+	(void)state;
+	assert_int_equal(parse_changed(8, addr, 1, 8), 0);
+	assert_int_equal(parse_changed(8, addr, 0, 8), -EBADMSG);
+	assert_int_equal(parse_changed(8, addr, INT64_MAX, 8), -EBADMSG);
+	assert_int_equal(parse_changed(8, addr, UINT64_MAX, 8), -EBADMSG);
+}
+
 static void padding_hides_nothing_and_fields_come_once(void **state)
 {
 	uint8_t buf[DESCRIPTOR_MAX];
@@ -499,6 +510,7 @@ static void mutations_find_nothing(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		CASE(memory_of_a_process_does_not_wrap),
 		CASE(encoded_descriptor_is_decoded),
 		CASE(the_format_is_what_it_was),
 		CASE(truncated_descriptor_is_refused),

@@ -257,6 +257,27 @@ static void a_cancel_that_is_too_late_brings_the_buffer(void **state)
 	assert_int_equal(weir_pool_destroy(pool), 0);
 }
 
+static void pool_with_a_waiter_is_not_destroyed(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool_opts opts = { .size = sizeof(opts), .bufs = 1,
+				       .buf_size = 64 };
+	struct weir_pool *pool;
+	struct weir_buf *buf;
+	struct taker t;
+
+	assert_int_equal(weir_pool_create(&pool, r, &opts), 0);
+	assert_int_equal(weir_pool_get(&buf, pool), 0);
+	wait_for(pool, &t);
+	assert_int_equal(weir_pool_destroy(pool), -EBUSY);
+	/* It has the buf, though its callback is to come. */
+	weir_buf_put(buf);
+	assert_int_equal(weir_pool_destroy(pool), -EBUSY);
+	UNTIL(r, !weir_op_is_busy(&t.op));
+	weir_buf_put(t.buf);
+	assert_int_equal(weir_pool_destroy(pool), 0);
+}
+
 static void a_deadline_ends_a_wait(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -806,6 +827,7 @@ static void failed_pool_call_leaves_nothing_behind(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		CASE(pool_with_a_waiter_is_not_destroyed),
 		CASE(bad_options_are_refused),
 		CASE(reserved_fields_of_a_pool_are_0),
 		CASE(buffers_are_aligned_apart_and_writable),

@@ -8,6 +8,8 @@
 #include "tests/support/message-fixture.h"
 #include "tests/support/table-fixture.h"
 
+#include <pthread.h>
+
 /* The table of calls. */
 
 enum column { NEW, USED, BOUND, OUT };
@@ -266,6 +268,32 @@ static void srq_of_another_device_is_refused(void **state)
 	peers_end(&t);
 }
 
+static void *put_buf(void *buf)
+{
+	weir_buf_put(buf);
+	return NULL;
+}
+
+/* Put by another thread, and not back yet. */
+static void srq_with_a_buf_in_transit_is_not_destroyed(void **state)
+{
+	pthread_t thread;
+	struct peers t;
+
+	peers_begin(&t, state);
+	t.server.keep = true;
+	send_number(&t, 0, 1);
+	all_sent(&t, 1);
+	until_heard(&t, 1);
+	peers_close(&t);
+	assert_int_equal(weir_srq_destroy(t.srq), -EBUSY);
+	assert_int_equal(pthread_create(&thread, NULL, put_buf,
+					t.server.kept[--t.server.n_kept]), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(weir_srq_destroy(t.srq), -EBUSY);
+	peers_end(&t);
+}
+
 /* How QPs leave. */
 
 static void a_queue_outlives_its_connections_and_loses_no_buf(void **state)
@@ -373,6 +401,7 @@ static void memory_that_the_device_keeps_is_asked_for_again(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		REAL(srq_with_a_buf_in_transit_is_not_destroyed),
 		CASE(srq_call_does_what_the_state_table_says),
 		CASE(options_out_of_range_are_refused),
 		CASE(srq_of_another_reactor_is_refused),

@@ -329,8 +329,11 @@ static void a_full_spsc_refuses_and_tells_of_capacity(void **state)
 	assert_int_equal(capacity[0].calls + capacity[1].calls, 0);
 	weir_op_cancel(&capacity[1].op);
 	assert_int_equal(finish(t.r[0], &capacity[1]), -ECANCELED);
+	/* While it is asleep: nothing but the notice wakes it. */
 	hold_end(&hold);
-	assert_int_equal(finish(t.r[0], &capacity[0]), 0);
+	while (!capacity[0].calls)
+		assert_true(weir_reactor_turn(t.r[0], WEIR_FOREVER) >= 0);
+	assert_int_equal(capacity[0].res, 0);
 	make(t.r[0], &ask, t.r[1]);
 	assert_int_equal(finish(t.r[0], &ask.rec), 1);
 	assert_int_equal(capacity[0].calls, 1);
@@ -381,6 +384,60 @@ static void shared_mailbox_reports_capacity(void **state)
 	assert_true(late.res == -ETIMEDOUT || !late.res);
 	assert_true(gone.res == -ECANCELED || !gone.res);
 	team_end(&t);
+}
+
+/* By a mailbox: of no group, so one thread can have both. */
+static void calls_refused_by_a_full_mailbox_are_counted(void **state)
+{
+	struct weir_reactor *to = start_reactor_with(state,
+		(struct weir_reactor_opts){ .mailbox = SMALL });
+	struct weir_reactor_stats stats = { .size = sizeof(stats) };
+	struct weir_reactor *r;
+	struct ask ask;
+
+	assert_int_equal(weir_reactor_create(&r, &(struct weir_reactor_opts){
+				 .size = sizeof(struct weir_reactor_opts),
+				 .sim = harness_sim }), 0);
+	fill(to);
+	ask_init(&ask, 1);
+	assert_int_equal(weir_call(r, &ask.rec.op, to, answer, &ask), -EAGAIN);
+	assert_int_equal(weir_reactor_stats(r, &stats), 0);
+	assert_int_equal(stats.refused, 1);
+	some_turns(to, 2);
+	assert_int_equal(weir_reactor_destroy(r), 0);
+}
+
+/* Those that are told find the capacity that they were told of. */
+static void waiters_are_told_of_no_more_capacity_than_there_is(void **state)
+{
+	struct weir_reactor *to = start_reactor_with(state,
+		(struct weir_reactor_opts){ .mailbox = SMALL });
+	struct rec capacity[3 * SMALL];
+	struct weir_reactor *r;
+	unsigned int told = 0;
+	int i;
+
+	assert_int_equal(weir_reactor_create(&r, &(struct weir_reactor_opts){
+				 .size = sizeof(struct weir_reactor_opts),
+				 .sim = harness_sim }), 0);
+	fill(to);
+	for (i = 0; i < 3 * SMALL; i++) {
+		rec_init(&capacity[i]);
+		STARTS(weir_capacity_wait(r, &capacity[i].op, to));
+	}
+	while (told < 3 * SMALL) {
+		unsigned int n = 0;
+
+		some_turns(to, 1);
+		some_turns(r, 1);
+		for (i = 0; i < 3 * SMALL; i++)
+			n += capacity[i].calls;
+		assert_true(n - told <= SMALL);
+		for (; told < n; told++)
+			assert_int_equal(weir_post(to, nothing, NULL), 0);
+	}
+	some_turns(to, 2);
+	assert_int_equal(weir_reactor_destroy(r), 0);
 }
 
 static void capacity_wait_ends_when_the_reactor_ends(void **state)
@@ -534,6 +591,8 @@ static void full_rings_in_a_circle_do_not_block_each_other(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		REAL(waiters_are_told_of_no_more_capacity_than_there_is),
+		CASE(calls_refused_by_a_full_mailbox_are_counted),
 		CASE(a_call_runs_there_and_ends_here),
 		CASE(a_reactor_can_call_itself),
 		CASE(reactor_in_no_group_can_call),

@@ -477,6 +477,27 @@ static void a_cancel_and_a_deadline_give_one_callback(void **state)
 	cell_end(&c, state);
 }
 
+/* The first reason counts, though the end may take until the deadline. */
+static void cancelled_before_its_deadline_it_is_not_late(void **state)
+{
+	struct cell c;
+	struct rec rec;
+
+	for (int turns = 0; turns < 2; turns++) {
+		cell_begin(&c, state);
+		rec_init(&rec);
+		STARTS(start(&c, &rec.op));
+		some_turns(c.r, turns);
+		if (!rec.calls) {
+			assert_int_equal(weir_op_cancel(&rec.op), 0);
+			(void)weir_op_set_deadline(&rec.op, 0);
+			finish(c.r, &rec);
+		}
+		assert_ended(&c, &rec, -ECANCELED);
+		cell_end(&c, state);
+	}
+}
+
 /* A reactor that cannot finish to stop: a worker is busy until we say so. */
 struct plugin {
 	struct rec rec;
@@ -637,6 +658,7 @@ static const struct {
 	ROW(a_deadline_that_was_met_is_forgotten, ALL),
 	ROW(a_deadline_moves_while_under_way, WAITING),
 	ROW(a_cancel_and_a_deadline_give_one_callback, ALL),
+	ROW(cancelled_before_its_deadline_it_is_not_late, ALL),
 	REAL_ROW(is_refused_when_the_reactor_stops, ALL),
 	ROW(is_ended_when_the_reactor_stops, ALL),
 	ROW(is_ended_by_destroy, ALL),

@@ -193,6 +193,50 @@ static void einval_ends_on_ev_and_says_why(void **state)
 	assert_int_equal(in_child(refused_einval), 0);
 }
 
+/* As before Linux 5.10 for pipes: nothing tells the kernel not to wait. */
+static int read_without_preadv2(void)
+{
+	struct weir_reactor *r;
+	char c = 0;
+	int p[2];
+
+	setenv("WEIR_BACKEND", "ev", 1);
+	CHECK(!weir_reactor_create(&r, NULL));
+	if (forbid_range(SYS_preadv2, SYS_pwritev2,
+			 SECCOMP_RET_ERRNO | ENOSYS))
+		return 77;
+	pipe_pair(p);
+	rec_init(&rec);
+	alarm(10);
+	CHECK(!weir_read(r, &rec.op, p[0], &c, 1, WEIR_OFF_STREAM));
+	CHECK(weir_reactor_turn(r, 0) >= 0);
+	CHECK(!rec.calls);
+	CHECK(write(p[1], "x", 1) == 1);
+	while (!rec.calls)
+		CHECK(weir_reactor_turn(r, WEIR_SEC) >= 0);
+	CHECK(rec.res == 1 && c == 'x');
+	/* So does a write that finds no capacity, on a worker. */
+	stuff(p[1]);
+	rec_init(&rec);
+	CHECK(!weir_write(r, &rec.op, p[1], &c, 1, WEIR_OFF_STREAM));
+	CHECK(weir_reactor_turn(r, 0) >= 0);
+	CHECK(!rec.calls);
+	for (int i = 0; i < 4096; i++)
+		CHECK(read(p[0], &c, 1) == 1);
+	while (!rec.calls)
+		CHECK(weir_reactor_turn(r, WEIR_SEC) >= 0);
+	CHECK(rec.res == 1);
+	close_pair(p);
+	CHECK(!weir_reactor_destroy(r));
+	return 0;
+}
+
+static void read_of_a_pipe_on_an_old_kernel_does_not_block_the_loop(void **state)
+{
+	(void)state;
+	assert_int_equal(in_child(read_without_preadv2), 0);
+}
+
 static void refused_io_uring_enter_ends_on_ev(void **state)
 {
 	(void)state;
@@ -239,6 +283,7 @@ int main(void)
 		CASE(eacces_ends_on_ev_and_says_why),
 		CASE(einval_ends_on_ev_and_says_why),
 		CASE(refused_io_uring_enter_ends_on_ev),
+		CASE(read_of_a_pipe_on_an_old_kernel_does_not_block_the_loop),
 		CASE(refused_io_uring_register_ends_on_ev),
 		CASE(refused_eventfd_is_named_with_its_cause),
 		CASE(run_returns_error_of_refused_io_uring_enter),

@@ -1004,9 +1004,93 @@ static void connect_waits_for_capacity_in_unix_backlog(void **state)
 	close(l);
 }
 
+/* Over a UNIX socket there is none: the caller need not know. */
+static void zero_copy_send_over_a_unix_socket_is_a_copy(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	char out[3000], in[3000];
+	struct rec sent;
+	int fd[2];
+
+	socket_pair(fd);
+	fill_pattern(out, sizeof(out), 0, 3);
+	rec_init(&sent);
+	STARTS(weir_send(r, &sent.op, fd[0], out, sizeof(out),
+			 WEIR_SOCK_ZEROCOPY));
+	assert_int_equal(finish(r, &sent), sizeof(out));
+	assert_int_equal(recv(fd[1], in, sizeof(in), MSG_WAITALL), sizeof(in));
+	assert_memory_equal(in, out, sizeof(out));
+	close_pair(fd);
+}
+
+/* Before its first try, and between two. */
+static void cancelled_connect_to_a_full_backlog_ends(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	struct rec conn[2];
+	int fd[5], l;
+
+	snprintf(un.sun_path, sizeof(un.sun_path), "%s",
+		 test_path(state, "full"));
+	assert_int_equal(weir_listen(&l, (struct sockaddr *)&un, sizeof(un), 1,
+				     0), 0);
+	for (int i = 0; i < 5; i++) {
+		fd[i] = socket(AF_UNIX, SOCK_STREAM, 0);
+		if (i < 2)
+			assert_int_equal(connect(fd[i], (struct sockaddr *)&un,
+						 sizeof(un)), 0);
+	}
+	for (int turns = 0; turns < 3; turns++) {
+		rec_init(&conn[0]);
+		STARTS(weir_connect(r, &conn[0].op, fd[2 + turns],
+				    (struct sockaddr *)&un, sizeof(un)));
+		some_turns(r, turns);
+		assert_int_equal(weir_op_cancel(&conn[0].op), 0);
+		assert_int_equal(finish(r, &conn[0]), -ECANCELED);
+	}
+	for (int i = 0; i < 5; i++)
+		close(fd[i]);
+	close(l);
+}
+
+/* What lingers is a worker's: the loop goes on meanwhile. */
+static void close_that_lingers_does_not_hold_up_the_loop(void **state)
+{
+	struct linger linger = { .l_onoff = 1, .l_linger = 30 };
+	struct weir_reactor *r = start_reactor(state);
+	struct rec closed, other;
+	char buf[65536];
+	int fd[2];
+
+	tcp_pair(fd);
+	stuff(fd[0]);
+	assert_int_equal(setsockopt(fd[0], SOL_SOCKET, SO_LINGER, &linger,
+				    sizeof(linger)), 0);
+	rec_init(&closed);
+	rec_init(&other);
+	STARTS(weir_close(r, &closed.op, fd[0]));
+	STARTS(weir_nop(r, &other.op));
+	assert_int_equal(finish(r, &other), 0);
+	if (!strcmp(weir_reactor_backend(r), "ev"))
+		assert_int_equal(closed.calls, 0);
+	/* It ends when the peer has everything. */
+	set_nonblock(fd[1]);
+	while (!closed.calls) {
+		while (recv(fd[1], buf, sizeof(buf), 0) > 0)
+			;
+		assert_true(weir_reactor_turn(r, WEIR_MSEC) >= 0);
+	}
+	assert_int_equal(closed.res, 0);
+	close(fd[1]);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		REAL(close_that_lingers_does_not_hold_up_the_loop),
+		REAL(cancelled_connect_to_a_full_backlog_ends),
+		REAL(zero_copy_send_over_a_unix_socket_is_a_copy),
 		REAL(listen_says_what_is_wrong),
 		REAL(reuseport_shares_a_port),
 		CASE(a_connection_is_made_and_used),

@@ -371,9 +371,26 @@ static void a_million_can_be_set_and_stopped(void **state)
 	free(t);
 }
 
+static void cancelled_sleep_does_not_come_back(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct rec rec, later;
+
+	rec_init(&rec);
+	rec_init(&later);
+	STARTS(weir_sleep_until(r, &rec.op, weir_reactor_now(r) + WEIR_MSEC));
+	STARTS(weir_sleep_until(r, &later.op,
+				weir_reactor_now(r) + 3 * WEIR_MSEC));
+	assert_int_equal(weir_op_cancel(&rec.op), 0);
+	UNTIL(r, later.calls);
+	assert_int_equal(rec.calls, 1);
+	assert_int_equal(rec.res, -ECANCELED);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		CASE(cancelled_sleep_does_not_come_back),
 		CASE(a_callback_is_needed),
 		CASE(timer_fires_once_and_not_early),
 		CASE(timer_is_never_early),

@@ -3,6 +3,9 @@
 
 #include "tests/support/harness.h"
 
+#include <pthread.h>
+#include <sys/un.h>
+
 #include <weir/file.h>
 #include <weir/socket.h>
 #include <weir/watch.h>
@@ -415,9 +418,118 @@ static void a_stale_flag_of_the_ring_does_not_keep_us_awake(void **state)
 	unmake(r);
 }
 
+static int refuse_multishot(const char *name)
+{
+	return !strcmp(name, "multishot");
+}
+
+struct served {
+	struct weir_receiver *receiver;
+	struct weir_reactor *r;
+	int connections, bytes, edges;
+	bool posted;
+};
+
+static int on_bytes(struct weir_receiver *receiver, void *data, int64_t len,
+		    void *arg)
+{
+	struct served *s = arg;
+
+	(void)receiver, (void)data;
+	s->bytes += len > 0 ? (int)len : 0;
+	return WEIR_RECEIVER_DONE;
+}
+
+static void on_client(struct weir_acceptor *acceptor, int fd, void *arg)
+{
+	struct served *s = arg;
+
+	(void)acceptor;
+	assert_true(fd >= 0);
+	s->connections++;
+	close(fd);
+}
+
+static void on_edge(struct weir_watch *watch, uint32_t events, void *arg)
+{
+	struct served *s = arg;
+
+	(void)watch, (void)events;
+	s->edges++;
+}
+
+static void on_post(void *arg)
+{
+	((struct served *)arg)->posted = true;
+}
+
+static void *post(void *arg)
+{
+	struct served *s = arg;
+
+	assert_int_equal(weir_post(s->r, on_post, s), 0);
+	return NULL;
+}
+
+/* As before Linux 5.13 to 6.0: each answer asks for the next one. */
+static void kernel_without_multishot_requests_serves_all_sources(void **state)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	struct weir_acceptor *acceptor;
+	struct served s = { NULL };
+	struct weir_watch *watch;
+	int l, p[2], sv[2], i, c;
+	pthread_t thread;
+
+	s.r = make(0);
+	fault_ask(refuse_multishot);
+	snprintf(un.sun_path, sizeof(un.sun_path), "%s",
+		 test_path(state, "l"));
+	assert_int_equal(weir_listen(&l, (struct sockaddr *)&un, sizeof(un), 8,
+				     0), 0);
+	pipe_pair(p);
+	socket_pair(sv);
+	assert_int_equal(weir_acceptor_create(&acceptor, s.r, l, on_client,
+					      &s), 0);
+	assert_int_equal(weir_receiver_create(&s.receiver, s.r, sv[0],
+					      on_bytes, &s), 0);
+	assert_int_equal(weir_watch_create(&watch, s.r, p[0], WEIR_READABLE |
+					   WEIR_EDGE, on_edge, &s), 0);
+	for (i = 1; i <= 3; i++) {
+		c = socket(AF_UNIX, SOCK_STREAM, 0);
+		assert_int_equal(connect(c, (struct sockaddr *)&un,
+					 sizeof(un)), 0);
+		assert_int_equal(write(p[1], "x", 1), 1);
+		assert_int_equal(write(sv[1], "xyz", 3), 3);
+		UNTIL(s.r, s.connections == i && s.bytes == 3 * i &&
+			   s.edges >= i);
+		close(c);
+	}
+	assert_true(uring_of(s.r)->no_poll_multi);
+	assert_true(uring_of(s.r)->no_accept_multi);
+	assert_true(uring_of(s.r)->no_recv_multi);
+	/* The wake-up is a poll, too. */
+	for (i = 0; i < 3; i++) {
+		s.posted = false;
+		assert_int_equal(pthread_create(&thread, NULL, post, &s), 0);
+		while (!s.posted)
+			assert_true(weir_reactor_turn(s.r, WEIR_FOREVER) >= 0);
+		pthread_join(thread, NULL);
+	}
+	fault_ask(NULL);
+	weir_acceptor_destroy(acceptor);
+	weir_receiver_destroy(s.receiver);
+	weir_watch_destroy(watch);
+	unmake(s.r);
+	close(l);
+	close_pair(p);
+	close_pair(sv);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		CASE(kernel_without_multishot_requests_serves_all_sources),
 		CASE(failing_call_of_setup_is_an_error_or_done_without),
 		CASE(flags_that_the_kernel_refuses_are_dropped),
 		CASE(submission_without_capacity_waits_and_is_done),
