@@ -242,7 +242,6 @@ static void put_done(struct slot *s, struct half *h, uint64_t n)
 {
 	bool first = s->job->kind == WEIR_JOB_DUALCAST && !s->second;
 
-	debug_check(h->state == DRAINING);
 	s->second = first && !s->err;
 	if (s->second)
 		h->state = FULL;

@@ -67,6 +67,7 @@ int weir_dma_create(struct weir_dma **ret, struct weir_reactor *r,
 	dma = mem_calloc(1, sizeof(*dma));
 	if (!dma)
 		return why(-ENOMEM, "weir_dma_create: no memory");
+	dma->r = r;
 	dma->n_slots = opts.staging_bufs;
 	dma->staging_size = opts.staging_size;
 	if (translate_create(dma) || bounce_create(dma)) {
@@ -81,7 +82,6 @@ int weir_dma_create(struct weir_dma **ret, struct weir_reactor *r,
 		free(dma);
 		return err;
 	}
-	dma->r = r;
 	dma->state = WEIR_DMA_STOPPED;
 	dma->jobs_max = opts.jobs_max;
 	dma->worker_min = opts.worker_min;

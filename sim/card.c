@@ -372,7 +372,7 @@ static void do_work(struct work *w)
 	struct weir_sim *sim = c->mem.sim;
 	uint64_t n = w->len;
 
-	debug_check(w->op && !w->stuck);
+	debug_check(w->op);
 	if (w->cancelled) {
 		fail_half(w, -ECANCELED, 0);
 	} else if (w->from && w->from->stats.resets != w->from_resets) {

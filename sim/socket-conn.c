@@ -65,7 +65,6 @@ static void conn_free(struct conn *conn)
 /* What has arrived can be read still; then @err is told, and it is over. */
 static void break_end(struct end *e, int err)
 {
-	debug_check(err < 0);
 	e->state = END_BROKEN;
 	e->err = err;
 	sim_fd_changed(&e->f);
