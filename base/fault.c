@@ -26,7 +26,7 @@ const char *fault_last(void)
 	return atomic_load(&last);
 }
 
-/* With nobody to ask, as if disarmed; with somebody, the count never ends. */
+/* Without a function as if disarmed; with one the count never ends. */
 void fault_ask(int (*decide)(const char *name))
 {
 	atomic_store(&asked, decide);
@@ -44,4 +44,11 @@ int fault_hit(const char *name)
 	atomic_store(&last, name);
 	atomic_store(&fired, 1);
 	return 1;
+}
+
+int fault_chosen(const char *name)
+{
+	int (*decide)(const char *name) = atomic_load(&asked);
+
+	return decide && decide(name);
 }

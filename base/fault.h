@@ -35,6 +35,7 @@ const char *fault_last(void);
 void fault_ask(int (*decide)(const char *name)) PROVIDER_API(fault_ask);
 
 int fault_hit(const char *name) PROVIDER_API(fault_hit);
+int fault_chosen(const char *name);
 
 /* Whether the point @name is to fail now. */
 static inline int fault(const char *name)
@@ -43,6 +44,16 @@ static inline int fault(const char *name)
 					memory_order_relaxed) < 0))
 		return 0;
 	return fault_hit(name);
+}
+
+/* The same for an answer that is no failure of the call: it is not counted, and
+ * only fault_ask()'s function chooses it. */
+static inline int fault_choice(const char *name)
+{
+	if (likely(atomic_load_explicit(&fault_countdown,
+					memory_order_relaxed) < 0))
+		return 0;
+	return fault_chosen(name);
 }
 
 #endif /* WEIR_BASE_FAULT_H */

@@ -100,7 +100,7 @@ static void fill_recv(struct uring *u, struct io_uring_sqe *sqe,
 static void maybe_spoil(struct io_uring_sqe *sqe)
 {
 	if ((sqe->ioprio || sqe->len == IORING_POLL_ADD_MULTI) &&
-	    fault("multishot"))
+	    fault_choice("multishot"))
 		sqe->ioprio |= 1u << 14;
 }
 

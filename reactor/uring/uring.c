@@ -405,7 +405,7 @@ void uring_poll_wake(struct uring *u)
 	uring_fill_poll(sqe, u->event_fd, POLLIN);
 	if (!u->no_poll_multi) {
 		sqe->len = IORING_POLL_ADD_MULTI;
-		if (fault("multishot"))
+		if (fault_choice("multishot"))
 			sqe->ioprio = 1u << 14;
 	}
 	sqe->user_data = TAG_WAKE;

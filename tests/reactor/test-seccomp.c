@@ -197,7 +197,7 @@ static void einval_ends_on_ev_and_says_why(void **state)
 static int read_without_preadv2(void)
 {
 	struct weir_reactor *r;
-	char c = 0;
+	char c = 0, more = 1;
 	int p[2];
 
 	setenv("WEIR_BACKEND", "ev", 1);
@@ -218,7 +218,7 @@ static int read_without_preadv2(void)
 	/* So does a write that finds no capacity, on a worker. */
 	stuff(p[1]);
 	rec_init(&rec);
-	CHECK(!weir_write(r, &rec.op, p[1], &c, 1, WEIR_OFF_STREAM));
+	CHECK(!weir_write(r, &rec.op, p[1], &more, 1, WEIR_OFF_STREAM));
 	CHECK(weir_reactor_turn(r, 0) >= 0);
 	CHECK(!rec.calls);
 	for (int i = 0; i < 4096; i++)
