@@ -222,6 +222,58 @@ static void connecting_opens_no_other_device(void **state)
 	ends_destroy(&e);
 }
 
+static int refuse_to_grow(const char *name)
+{
+	return !strcmp(name, "ibv_resize_cq");
+}
+
+/* An accept over a full channel of @device, which cannot grow. */
+static void accept_over(void **state, const char *device, int err,
+			const char *text)
+{
+	struct weir_channel_opts opts = { .size = sizeof(opts), .depth = 64 };
+	struct weir_channel_stats stats = { .size = sizeof(stats) };
+	struct weir_channel *ch = NULL;
+	struct weir_device *dev = NULL;
+	struct ends e;
+
+	ends_init(&e, state, AF_INET);
+	assert_int_equal(weir_device_open_name(&dev, device), 0);
+	assert_int_equal(weir_channel_create(&ch, e.r, weir_device_verbs(dev),
+					     &opts), 0);
+	assert_int_equal(weir_channel_stats(ch, &stats), 0);
+	assert_int_equal(weir_channel_reserve(ch, (uint32_t)stats.capacity),
+			 0);
+	e.listen.channel = ch;
+	ends_open(&e);
+	ends_request(&e);
+	rec_init(&e.accepted);
+	fault_ask(refuse_to_grow);
+	assert_int_equal(weir_conn_accept(e.server, &e.accepted.op, NULL, 0),
+			 err);
+	fault_ask(NULL);
+	assert_non_null(strstr(weir_why(), text));
+	assert_int_equal(state_of(e.server), WEIR_CONN_REQUESTED);
+	assert_int_equal(weir_conn_reject(e.server, NULL, 0), 0);
+	assert_int_equal(finish(e.r, &e.connected), -ECONNREFUSED);
+	e.others = true;
+	ends_destroy(&e);
+	weir_channel_release(ch, (uint32_t)stats.capacity);
+	weir_channel_destroy(ch);
+	assert_int_equal(weir_device_close(dev), 0);
+	nothing_is_left();
+}
+
+static void accept_over_a_full_channel_is_refused(void **state)
+{
+	accept_over(state, "mock_mlx5", -EAGAIN, "capacity");
+}
+
+static void accept_over_a_channel_of_another_device_is_refused(void **state)
+{
+	accept_over(state, "mock_mana", -EXDEV, "another device");
+}
+
 static void iwarp_device_is_refused_on_both_sides(void **state)
 {
 	struct ibv_device *dev;
@@ -363,6 +415,8 @@ int main(void)
 		CASE(device_that_was_reset_is_opened_anew),
 		CASE(unreadable_device_events_end_its_connections),
 		CASE(connecting_opens_no_other_device),
+		CASE(accept_over_a_full_channel_is_refused),
+		CASE(accept_over_a_channel_of_another_device_is_refused),
 		CASE(iwarp_device_is_refused_on_both_sides),
 		CASE(missing_route_and_missing_device_are_told_apart),
 		CASE(a_deadline_reaches_every_step_of_a_connect),
