@@ -216,6 +216,28 @@ static void cancelled_chain_that_waits_for_capacity_ends_at_once(void **state)
 	fixture_end(&g);
 }
 
+/* A push has to be waited for: longer than until the deadline. */
+static void job_cancelled_before_its_deadline_is_not_late(void **state)
+{
+	struct fixture g;
+	struct jrec j;
+
+	fixture_begin(&g, state, ONE_SLOT);
+	g.user[1].stuck = true;
+	set_copy(&g, &j, FIL, USER, 100);
+	STARTS(weir_job_start(g.dma, &j.job));
+	PUMP_UNTIL(&g, g.user[1].n_asked);
+	assert_int_equal(weir_op_cancel(&j.job.op), 0);
+	some_turns(g.r, 2);
+	assert_int_equal(j.calls, 0);
+	assert_int_equal(weir_op_set_deadline(&j.job.op, 0), 0);
+	some_turns(g.r, 3);
+	g.user[1].stuck = false;
+	PUMP_UNTIL(&g, j.calls);
+	assert_int_not_equal(j.res, -ETIMEDOUT);
+	fixture_end(&g);
+}
+
 static void a_pull_without_capacity_is_asked_again(void **state)
 {
 	struct jrec j;
@@ -691,6 +713,7 @@ static void a_crowd_with_cancels_and_deadlines_gets_through(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		CASE(job_cancelled_before_its_deadline_is_not_late),
 		CASE(cancelled_chain_that_waits_for_capacity_ends_at_once),
 		CASE(job_blocked_by_a_dead_device_goes_on_when_it_answers),
 		CASE(a_reactor_stops_while_a_block_is_pulled),

@@ -1060,7 +1060,14 @@ static int start_in_vain(struct weir_chain *chain, uint32_t step,
 	struct log *log = arg;
 
 	(void)chain, (void)step;
-	return log->n++ ? -EDOM : weir_sleep_until(log->r, op, WEIR_FOREVER);
+	switch (log->n++) {
+	case 0:
+		return weir_sleep_until(log->r, op, WEIR_FOREVER);
+	case 1:
+		return -EAGAIN;
+	default:
+		return -EDOM;
+	}
 }
 
 /* A step that gets capacity beyond the bound, and does not start. */
@@ -1079,10 +1086,13 @@ static void failed_start_beyond_the_bound_gives_it_back(void **state)
 					   start_in_vain, &log), 0);
 	STARTS(weir_sleep_until(r, &sleep.op, WEIR_FOREVER));
 	STARTS(weir_chain_start(chain, &rec.op));
-	assert_int_equal(finish(r, &rec), -EDOM);
+	/* While it waits to try again nothing else gets what it did not use. */
+	some_turns(r, 1);
 	assert_int_equal(log.n, 2);
 	rec_init(&more[0]);
 	rec_init(&more[1]);
+	assert_int_equal(weir_defer(r, &more[1].op), -EAGAIN);
+	assert_int_equal(finish(r, &rec), -EDOM);
 	STARTS(weir_defer(r, &more[0].op));
 	assert_int_equal(weir_defer(r, &more[1].op), -EAGAIN);
 	weir_op_cancel(&sleep.op);

@@ -619,6 +619,28 @@ static void a_pool_without_capacity_for_waiters_is_not_asked_again(void **state)
 	full_end(&f, &s);
 }
 
+/* The place that a cancelled waiter leaves is the pipeline's. */
+static void pipeline_takes_the_place_of_a_cancelled_waiter(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct stream s;
+	struct full f;
+
+	full_begin(&f, r, 1);
+	make(&s, r, DEPTH, 0, f.pool);
+	s.n_units = UNITS;
+	STARTS(weir_pool_wait(f.pool, &f.taker.op));
+	STARTS(weir_pipeline_start(s.p, &s.rec.op));
+	some_turns(r, 3);
+	assert_int_equal(weir_op_cancel(&f.taker.op), 0);
+	assert_int_equal(finish(r, &f.taker), -ECANCELED);
+	some_turns(r, 3);
+	assert_int_equal(waiting(f.pool), 1);
+	weir_buf_put(f.buf);
+	assert_int_equal(finish(r, &s.rec), UNITS);
+	full_end(&f, &s);
+}
+
 static void pipeline_is_cancelled_before_its_wait_starts(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -830,6 +852,7 @@ static void a_pool_of_another_reactor_is_refused(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		CASE(pipeline_takes_the_place_of_a_cancelled_waiter),
 		CASE(destroyed_pipeline_leaves_the_bound_as_it_was),
 		CASE(wider_window_is_filled_at_once),
 		CASE(calls_by_state),

@@ -84,6 +84,30 @@ static struct weir_buf *take(struct weir_pool *pool, size_t size)
 	return buf;
 }
 
+/* All that it has is a waiter. */
+static void pool_with_a_waiter_is_not_destroyed(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_shared_pool *shared_pool = make_shared_pool(1, 1);
+	struct weir_pool *pool = make_pool(r, shared_pool, 0);
+	struct weir_pool *other = make_pool(r, shared_pool, 0);
+	struct weir_buf *buf = take(other, SMALL), *large = take(other, LARGE);
+	struct rec rec;
+
+	rec_init(&rec);
+	STARTS(weir_pool_wait_sized(pool, &rec.op, SMALL));
+	some_turns(r, 2);
+	assert_int_equal(rec.calls, 0);
+	assert_int_equal(weir_pool_destroy(pool), -EBUSY);
+	weir_buf_put(buf);
+	assert_int_equal(finish(r, &rec), SMALL);
+	weir_buf_put(weir_pool_taken(&rec.op));
+	weir_buf_put(large);
+	assert_int_equal(weir_pool_destroy(pool), 0);
+	assert_int_equal(weir_pool_destroy(other), 0);
+	assert_int_equal(weir_shared_pool_destroy(shared_pool), 0);
+}
+
 static void bad_options_are_refused(void **state)
 {
 	static const struct weir_shared_pool_class bad[][2] = {
@@ -1444,6 +1468,7 @@ static void a_growth_that_fails_changes_nothing(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		CASE(pool_with_a_waiter_is_not_destroyed),
 		CASE(bad_options_are_refused),
 		CASE(bad_options_of_a_pool_are_refused),
 		CASE(the_smallest_size_that_fits_is_taken),

@@ -8,6 +8,7 @@
 #include "tests/support/group-fixture.h"
 
 #include <stdatomic.h>
+#include <sys/syscall.h>
 
 #define SMALL 4		/* Messages in a ring that is soon full. */
 
@@ -262,22 +263,42 @@ static void deadline_may_end_a_call_at_any_time(void **state)
 	team_end(&t);
 }
 
-/* A core that holds still until it may go on. */
+/* A core that holds still until it may go on; and, if @asleep is set, until that
+ * thread sleeps. */
 struct hold {
 	atomic_bool held, go;
+	pid_t asleep;
 };
+
+static bool is_asleep(pid_t tid)
+{
+	char path[64], text[256];
+	int fd, n;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : (int)read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0)
+		return true;
+	text[n] = 0;
+	return strstr(text, ") S ") != NULL;
+}
 
 static void hold_still(void *arg)
 {
 	struct hold *hold = arg;
 
 	atomic_store(&hold->held, true);
-	while (!atomic_load(&hold->go))
+	while (!atomic_load(&hold->go) ||
+	       (hold->asleep && !is_asleep(hold->asleep)))
 		sched_yield();
 }
 
 static void hold_begin(struct hold *hold, struct weir_reactor *r)
 {
+	hold->asleep = 0;
 	atomic_init(&hold->held, false);
 	atomic_init(&hold->go, false);
 	assert_int_equal(weir_post(r, hold_still, hold), 0);
@@ -329,7 +350,8 @@ static void a_full_spsc_refuses_and_tells_of_capacity(void **state)
 	assert_int_equal(capacity[0].calls + capacity[1].calls, 0);
 	weir_op_cancel(&capacity[1].op);
 	assert_int_equal(finish(t.r[0], &capacity[1]), -ECANCELED);
-	/* While it is asleep: nothing but the notice wakes it. */
+	/* Once it is asleep nothing but the notice wakes it. */
+	hold.asleep = (pid_t)syscall(SYS_gettid);
 	hold_end(&hold);
 	while (!capacity[0].calls)
 		assert_true(weir_reactor_turn(t.r[0], WEIR_FOREVER) >= 0);

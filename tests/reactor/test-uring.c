@@ -526,9 +526,30 @@ static void kernel_without_multishot_requests_serves_all_sources(void **state)
 	close_pair(sv);
 }
 
+static void kernel_without_multishot_polls_wakes_the_reactor(void **state)
+{
+	struct served s = { NULL };
+	pthread_t thread;
+
+	(void)state;
+	fault_ask(refuse_multishot);
+	s.r = make(0);
+	for (int i = 0; i < 3; i++) {
+		s.posted = false;
+		assert_int_equal(pthread_create(&thread, NULL, post, &s), 0);
+		while (!s.posted)
+			assert_true(weir_reactor_turn(s.r, WEIR_FOREVER) >= 0);
+		pthread_join(thread, NULL);
+	}
+	assert_true(uring_of(s.r)->no_poll_multi);
+	fault_ask(NULL);
+	unmake(s.r);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		CASE(kernel_without_multishot_polls_wakes_the_reactor),
 		CASE(kernel_without_multishot_requests_serves_all_sources),
 		CASE(failing_call_of_setup_is_an_error_or_done_without),
 		CASE(flags_that_the_kernel_refuses_are_dropped),
