@@ -529,6 +529,18 @@ t_refused_calls()
 	says 'Operation not permitted'
 }
 
+# The copy is there under a name of its own when it cannot have the other.
+t_refused_rename()
+{
+	echo before >f
+	expect 1 "$without_call" renameat2 13 "$program" \
+		--backend="$backend" tree/f65536 f
+	says 'rename the copy of'
+	[ "$(cat f)" = before ] || wrong 'it was replaced'
+	[ -z "$(find . -maxdepth 1 -name '.weir*')" ] || wrong 'a temporary file'
+	rm -f f
+}
+
 # The time until the first line has passed while it stood still.
 t_progress_of_one_file()
 {
@@ -623,6 +635,7 @@ run_all()
 		run t_$test
 	done
 	run t_refused_calls "$no_filter"
+	run t_refused_rename "$no_filter"
 	run t_direct_tree "$no_direct"
 	run t_direct_sizes "$no_direct"
 	run t_unprivileged "$no_nobody"

@@ -268,6 +268,30 @@ static void srq_of_another_device_is_refused(void **state)
 	peers_end(&t);
 }
 
+/* What was received is told, or counted as dropped, whenever the end comes. */
+static void message_for_a_destroyed_conn_is_counted_as_dropped(void **state)
+{
+	uint64_t dropped = 0;
+	struct peers t;
+
+	for (int turns = 0; turns < 6; turns++) {
+		peers_begin(&t, state);
+		send_number(&t, 0, 1);
+		some_turns(t.r, turns);
+		assert_int_equal(weir_conn_destroy(t.e.server), 0);
+		t.e.server = NULL;
+		UNTIL(t.r, t.sent[0].calls);
+		some_turns(t.r, 5);
+		if (!t.sent[0].res)
+			assert_int_equal(srq_stats_of(t.srq).messages +
+					 srq_stats_of(t.srq).dropped, 1);
+		dropped += srq_stats_of(t.srq).dropped;
+		peers_end(&t);
+	}
+	if (mocked)
+		assert_true(dropped > 0);
+}
+
 static void *put_buf(void *buf)
 {
 	weir_buf_put(buf);
@@ -401,6 +425,7 @@ static void memory_that_the_device_keeps_is_asked_for_again(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		CASE(message_for_a_destroyed_conn_is_counted_as_dropped),
 		REAL(srq_with_a_buf_in_transit_is_not_destroyed),
 		CASE(srq_call_does_what_the_state_table_says),
 		CASE(options_out_of_range_are_refused),
