@@ -534,7 +534,8 @@ int weir_mmap_state(const struct weir_mmap *mmap)
 int weir_mmap_memrange(const struct weir_mmap *mmap, void **addr, size_t *len)
 {
 	if (!mmap->has_range)
-		return -ENOENT;
+		return why_static(-ENOENT, "weir_mmap_memrange: it has no range "
+				  "yet; see weir_mmap_set_memrange()");
 	if (addr)
 		*addr = mmap->addr;
 	if (len)

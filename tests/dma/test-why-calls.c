@@ -197,6 +197,7 @@ static void refused_calls_about_memory_leave_a_message(void **state)
 	weir_op_init(&bad, NULL);
 	weir_op_init(&op, nothing);
 	assert_int_equal(weir_mmap_create(&m, NULL), 0);
+	REFUSED(-ENOENT, weir_mmap_memrange, m, NULL, NULL);
 	REFUSED(-EINVAL, weir_mmap_set_memrange, m, NULL, 0);
 	REFUSED(-EINVAL, weir_mmap_set_permissions, m, 1u << 31);
 	REFUSED(-EBADFD, weir_sync_create_in, &sync, m, 0, NULL);
