@@ -1100,6 +1100,36 @@ static void failed_start_beyond_the_bound_gives_it_back(void **state)
 	assert_int_equal(weir_chain_destroy(chain), 0);
 }
 
+static int start_later(struct weir_chain *chain, uint32_t step,
+		       struct weir_op *op, void *arg)
+{
+	(void)chain, (void)step, (void)op, (void)arg;
+	return -EAGAIN;
+}
+
+/* By then it asks once in a millisecond only. */
+static void chain_cancelled_while_it_waits_to_try_again_can_go(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_chain *chain;
+	struct rec rec, nap;
+	struct log log;
+
+	rec_init(&rec);
+	rec_init(&nap);
+	chain = make(r, &log);
+	assert_int_equal(weir_chain_add_op(chain, WEIR_CHAIN_FIRST,
+					   start_later, NULL), 0);
+	STARTS(weir_chain_start(chain, &rec.op));
+	STARTS(weir_sleep_until(r, &nap.op,
+				weir_reactor_now(r) + 20 * WEIR_MSEC));
+	finish(r, &nap);
+	assert_int_equal(rec.calls, 0);
+	assert_int_equal(weir_op_cancel(&rec.op), 0);
+	assert_int_equal(finish(r, &rec), -ECANCELED);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
 /* It does not make turn after turn to ask whether there is capacity. */
 static void a_step_that_waits_lets_the_reactor_sleep(void **state)
 {
@@ -1421,6 +1451,7 @@ static void a_context_stays_as_long_as_its_chain(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		CASE(chain_cancelled_while_it_waits_to_try_again_can_go),
 		CASE(failed_start_beyond_the_bound_gives_it_back),
 		CASE(bad_arguments_are_refused),
 		CASE(steps_run_in_their_order_and_again),

@@ -587,7 +587,7 @@ struct ear {
 	struct weir_reactor *r;
 	char *in;
 	size_t got, max;
-	int calls, ends;
+	int calls, ends, pause_at;
 	int64_t err;
 	bool keep, destroy;
 	void *kept[8];
@@ -610,6 +610,8 @@ static int on_data(struct weir_receiver *receiver, void *data, int64_t len,
 	assert_true(e->got + (size_t)len <= e->max);
 	memcpy(e->in + e->got, data, (size_t)len);
 	e->got += (size_t)len;
+	if (e->calls == e->pause_at)
+		assert_int_equal(weir_receiver_set(receiver, 0), 0);
 	if (e->destroy) {
 		weir_receiver_destroy(receiver);
 		e->receiver = NULL;
@@ -814,6 +816,67 @@ struct last_words {
 	struct weir_reactor *r;
 	int fd;
 };
+
+/* Many buffers and the end come in the turn in which it pauses. */
+static void pause_begin(struct ear *e, void **state, int fd[2], size_t len)
+{
+	struct weir_reactor *r = start_reactor_with(state,
+		(struct weir_reactor_opts){ .rx_bufs = 16,
+					    .rx_buf_size = 64 });
+	char out[640];
+
+	socket_pair(fd);
+	listen_to(e, r, fd[0], sizeof(out));
+	e->pause_at = 1;
+	fill_pattern(out, len, 0, 5);
+	assert_int_equal(write(fd[1], out, len), len);
+	shutdown(fd[1], SHUT_WR);
+	UNTIL(r, e->calls);
+	some_turns(r, 5);
+	assert_int_equal(e->calls, 1);
+}
+
+static void receiver_that_pauses_in_its_callback_loses_nothing(void **state)
+{
+	struct ear e;
+	int fd[2];
+
+	pause_begin(&e, state, fd, 640);
+	assert_int_equal(weir_receiver_set(e.receiver, 1), 0);
+	UNTIL(e.r, e.ends);
+	assert_int_equal(e.got, 640);
+	assert_true(is_pattern(e.in, 640, 0, 5));
+	/* Not again, in later turns or when the reactor starts anew. */
+	some_turns(e.r, 5);
+	weir_reactor_stop(e.r);
+	UNTIL(e.r, weir_reactor_state(e.r) == WEIR_REACTOR_STOPPED);
+	assert_int_equal(weir_reactor_start(e.r), 0);
+	some_turns(e.r, 5);
+	assert_int_equal(e.ends, 1);
+	stop_listening(&e);
+	close_pair(fd);
+}
+
+static void destroyed_paused_receiver_gives_its_buffers_back(void **state)
+{
+	struct ear e, other;
+	char out[640];
+	int fd[2], sv[2];
+
+	pause_begin(&e, state, fd, 640);
+	stop_listening(&e);
+	socket_pair(sv);
+	listen_to(&other, e.r, sv[0], sizeof(out));
+	other.keep = true;
+	fill_pattern(out, sizeof(out), 0, 6);
+	assert_int_equal(write(sv[1], out, sizeof(out)), sizeof(out));
+	/* Eight that are kept, and two more. */
+	UNTIL(e.r, other.got == sizeof(out));
+	assert_true(is_pattern(other.in, sizeof(out), 0, 6));
+	stop_listening(&other);
+	close_pair(fd);
+	close_pair(sv);
+}
 
 static void say_and_stop(struct weir_op *op, int64_t res)
 {
@@ -1088,6 +1151,8 @@ static void close_that_lingers_does_not_hold_up_the_loop(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		CASE(receiver_that_pauses_in_its_callback_loses_nothing),
+		CASE(destroyed_paused_receiver_gives_its_buffers_back),
 		REAL(close_that_lingers_does_not_hold_up_the_loop),
 		REAL(cancelled_connect_to_a_full_backlog_ends),
 		REAL(zero_copy_send_over_a_unix_socket_is_a_copy),
