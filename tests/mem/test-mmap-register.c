@@ -395,7 +395,7 @@ static const char *use_limit(uint32_t backend)
 	const struct rlimit lim = { 8u << 20, 8u << 20 };
 	struct weir_reactor *r = NULL;
 	struct weir_inventory *inv;
-	struct weir_pool *pool = NULL;
+	struct weir_pool *pool = NULL, *other = NULL;
 	struct weir_mmap *m = NULL;
 
 	if (setrlimit(RLIMIT_MEMLOCK, &lim) || (!getuid() && setuid(65530)))
@@ -415,8 +415,15 @@ static const char *use_limit(uint32_t backend)
 		return "a pool that does not come first";
 	if (!registers(r, m, 4 << 20))
 		return "what the pool has left, which was not used";
-	if (weir_pool_destroy(pool) || weir_mmap_destroy(m) ||
-	    weir_inventory_destroy(inv) || weir_reactor_destroy(r))
+	/* More than there is: but not from a pool. */
+	few.bufs = 128;
+	if (weir_pool_create(&other, r, &few))
+		return "a larger pool";
+	if (!registers(r, weir_pool_mmap(pool), 32 * 65536))
+		return "a pool that another has robbed";
+	if (weir_pool_destroy(other) || weir_pool_destroy(pool) ||
+	    weir_mmap_destroy(m) || weir_inventory_destroy(inv) ||
+	    weir_reactor_destroy(r))
 		return "destroy";
 	return NULL;
 }

@@ -462,6 +462,27 @@ static void waiters_are_told_of_no_more_capacity_than_there_is(void **state)
 	assert_int_equal(weir_reactor_destroy(r), 0);
 }
 
+/* A waiter is to get some work done, not to wait for each place. */
+static void waiter_is_told_when_half_of_a_mailbox_is_free(void **state)
+{
+	struct weir_reactor *to = start_reactor_with(state,
+		(struct weir_reactor_opts){ .mailbox = 8, .turn_max = 1 });
+	struct weir_reactor *r;
+	struct rec capacity;
+
+	assert_int_equal(weir_reactor_create(&r, NULL), 0);
+	assert_int_equal(fill(to), 8);
+	rec_init(&capacity);
+	STARTS(weir_capacity_wait(r, &capacity.op, to));
+	while (!capacity.calls) {
+		some_turns(to, 1);
+		some_turns(r, 1);
+	}
+	assert_true(fill(to) >= 4);
+	some_turns(to, 20);
+	assert_int_equal(weir_reactor_destroy(r), 0);
+}
+
 static void capacity_wait_ends_when_the_reactor_ends(void **state)
 {
 	struct weir_reactor *r = start_reactor_with(state,
@@ -613,6 +634,7 @@ static void full_rings_in_a_circle_do_not_block_each_other(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		REAL(waiter_is_told_when_half_of_a_mailbox_is_free),
 		REAL(waiters_are_told_of_no_more_capacity_than_there_is),
 		CASE(calls_refused_by_a_full_mailbox_are_counted),
 		CASE(a_call_runs_there_and_ends_here),

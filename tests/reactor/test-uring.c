@@ -418,6 +418,47 @@ static void a_stale_flag_of_the_ring_does_not_keep_us_awake(void **state)
 	unmake(r);
 }
 
+static int cancels_to_miss;
+
+static int miss(const char *name)
+{
+	return !strcmp(name, "cancel") && cancels_to_miss-- > 0;
+}
+
+/* The kernel says that there is no such request, and goes on with it. */
+static void cancel_that_misses_is_repeated(void **state)
+{
+	struct weir_reactor *r = make(0);
+	struct weir_watch *watch;
+	unsigned int seen = 0;
+	struct rec rec;
+	int sv[2];
+	char c;
+
+	(void)state;
+	socket_pair(sv);
+	fault_ask(miss);
+	for (int n = 0; n < 4; n++) {
+		rec_init(&rec);
+		STARTS(weir_recv(r, &rec.op, sv[0], &c, 1, 0));
+		some_turns(r, 2);
+		cancels_to_miss = n;
+		assert_int_equal(weir_op_cancel(&rec.op), 0);
+		while (!rec.calls)
+			assert_true(weir_reactor_turn(r, WEIR_FOREVER) >= 0);
+		assert_int_equal(rec.res, -ECANCELED);
+	}
+	/* That of a watch, too: the reactor waits for its end. */
+	assert_int_equal(weir_watch_create(&watch, r, sv[0], WEIR_READABLE,
+					   on_watch, &seen), 0);
+	some_turns(r, 2);
+	cancels_to_miss = 3;
+	weir_watch_destroy(watch);
+	unmake(r);
+	fault_ask(NULL);
+	close_pair(sv);
+}
+
 static int refuse_multishot(const char *name)
 {
 	return !strcmp(name, "multishot");
@@ -549,6 +590,7 @@ static void kernel_without_multishot_polls_wakes_the_reactor(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		CASE(cancel_that_misses_is_repeated),
 		CASE(kernel_without_multishot_polls_wakes_the_reactor),
 		CASE(kernel_without_multishot_requests_serves_all_sources),
 		CASE(failing_call_of_setup_is_an_error_or_done_without),

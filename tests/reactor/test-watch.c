@@ -690,9 +690,48 @@ static void a_poller_may_be_destroyed_in_its_callback(void **state)
 	weir_poller_destroy(q.poller);
 }
 
+struct changed {
+	unsigned int calls;
+	uint32_t events;
+};
+
+static void note_events(struct weir_watch *watch, uint32_t events, void *arg)
+{
+	struct changed *seen = arg;
+
+	seen->calls++;
+	seen->events |= events;
+	assert_int_equal(weir_watch_set(watch, 0), 0);
+}
+
+/* Though what it was set to before has come meanwhile. */
+static void changed_watch_reports_what_it_is_set_to(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_watch *watch;
+	struct changed seen;
+	int sv[2];
+
+	for (int turns = 0; turns < 3; turns++) {
+		seen = (struct changed){ 0 };
+		socket_pair(sv);
+		assert_int_equal(weir_watch_create(&watch, r, sv[0],
+						   WEIR_READABLE, note_events,
+						   &seen), 0);
+		some_turns(r, turns);
+		assert_int_equal(write(sv[1], "x", 1), 1);
+		assert_int_equal(weir_watch_set(watch, WEIR_WRITABLE), 0);
+		UNTIL(r, seen.calls);
+		assert_int_equal(seen.events, WEIR_WRITABLE);
+		weir_watch_destroy(watch);
+		close_pair(sv);
+	}
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		REAL(changed_watch_reports_what_it_is_set_to),
 		REAL(bad_arguments_are_refused),
 		CASE(readable_is_told_in_every_turn),
 		CASE(watch_is_called_once_in_a_turn),
