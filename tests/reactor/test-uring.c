@@ -3,10 +3,12 @@
 
 #include "tests/support/harness.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sys/un.h>
 
 #include <weir/file.h>
+#include <weir/host.h>
 #include <weir/socket.h>
 #include <weir/watch.h>
 
@@ -418,6 +420,38 @@ static void a_stale_flag_of_the_ring_does_not_keep_us_awake(void **state)
 	unmake(r);
 }
 
+static int to_refuse;
+
+static int refuse_some(const char *name)
+{
+	return !strcmp(name, "io_uring_enter") && to_refuse-- > 0;
+}
+
+/* A host sleeps on the descriptor: something has to bring the next turn. */
+static void host_is_woken_for_what_the_kernel_did_not_take(void **state)
+{
+	struct weir_reactor *r = make(0);
+	struct pollfd p = { .fd = weir_reactor_fd(r), .events = POLLIN };
+	struct rec rec;
+
+	(void)state;
+	assert_true(p.fd >= 0);
+	while (poll(&p, 1, 0) == 1)
+		assert_true(weir_reactor_turn(r, 0) >= 0);
+	for (int n = 0; n < 5; n++) {
+		rec_init(&rec);
+		to_refuse = n;
+		fault_ask(refuse_some);
+		STARTS(weir_nop(r, &rec.op));
+		while (!rec.calls) {
+			assert_int_equal(poll(&p, 1, 10000), 1);
+			assert_true(weir_reactor_turn(r, 0) >= 0);
+		}
+		fault_ask(NULL);
+	}
+	unmake(r);
+}
+
 static int cancels_to_miss;
 
 static int miss(const char *name)
@@ -590,6 +624,7 @@ static void kernel_without_multishot_polls_wakes_the_reactor(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		CASE(host_is_woken_for_what_the_kernel_did_not_take),
 		CASE(cancel_that_misses_is_repeated),
 		CASE(kernel_without_multishot_polls_wakes_the_reactor),
 		CASE(kernel_without_multishot_requests_serves_all_sources),
