@@ -231,7 +231,7 @@ t_nobody_serves()
 {
 	expect 1 "$program" get --from="$WEIR_RDMA_ADDRESS" --port=1 \
 		"$host:file" back
-	says 'nobody serves there'
+	says 'there is no server'
 	expect 1 "$program" get --from="$WEIR_RDMA_ADDRESS" \
 		no-such-host.invalid:file back
 	says 'no such host'
