@@ -294,6 +294,105 @@ static void a_pipe_holds_64_kib_and_takes_no_time(void **state)
 	net_end(&n);
 }
 
+/* @fd[0] of "a" and @fd[1] of "b"; the listener is closed. */
+static void connect_pair(struct net *n, int fd[2])
+{
+	int l;
+
+	assert_int_equal(weir_sim_listen(n->sim, &l, "b:7", 4), 0);
+	assert_int_equal(weir_sim_socket(n->sim, &fd[0], "a"), 0);
+	assert_int_equal(weir_accept(n->r[1], &n->rec[1].op, l), 0);
+	assert_int_equal(RES(n, 0, connect_to(n, &n->rec[0], fd[0], "b:7")),
+			 0);
+	assert_int_equal(n->rec[1].calls, 1);
+	fd[1] = (int)n->rec[1].res;
+	assert_true(fd[1] >= 0);
+	assert_int_equal(weir_sim_close(l), 0);
+}
+
+/* What @fd takes until it is full, in pieces that fill nothing evenly. */
+static size_t write_until_full(struct net *n, int fd, const char *buf,
+			       size_t len)
+{
+	size_t sum = 0;
+	ssize_t got;
+
+	for (;;) {
+		assert_true(sum + 1000 <= len);
+		got = weir_sim_write(fd, buf + sum, 1000);
+		if (got == -EAGAIN)
+			return sum;
+		assert_true(got > 0);
+		sum += (size_t)got;
+		run(n);
+	}
+}
+
+static void a_connection_holds_64_kib_at_each_end(void **state)
+{
+	static char buf[3 * 65536], in[sizeof(buf)];
+	struct net n;
+	size_t sum;
+	int fd[2];
+
+	(void)state;
+	net_begin(&n, 1);
+	fill_pattern(buf, sizeof(buf), 0, 3);
+	connect_pair(&n, fd);
+	assert_int_equal(write_until_full(&n, fd[0], buf, sizeof(buf)),
+			 2 * 65536);
+	for (sum = 0; sum < 2 * 65536; run(&n)) {
+		ssize_t got = weir_sim_read(fd[1], in + sum, 5000);
+
+		assert_true(got > 0);
+		sum += (size_t)got;
+	}
+	assert_int_equal(weir_sim_read(fd[1], in, 1), -EAGAIN);
+	assert_memory_equal(in, buf, sum);
+	weir_sim_close(fd[0]);
+	weir_sim_close(fd[1]);
+	net_end(&n);
+}
+
+/* Nothing acknowledges, so a sender's space is used up; and nothing resets,
+ * until the host has power again. */
+static void sender_to_a_silent_host_is_held_up(void **state)
+{
+	static char buf[3 * 65536];
+	unsigned int silent = 0;
+	ssize_t got;
+	int fd[2];
+	char c;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 16; seed++) {
+		struct net n;
+
+		net_begin(&n, seed);
+		connect_pair(&n, fd);
+		weir_sim_power_cut(n.sim, "b");
+		run(&n);
+		got = weir_sim_read(fd[0], &c, 1);
+		if (got == -EAGAIN) {
+			silent++;
+			assert_int_equal(write_until_full(&n, fd[0], buf,
+							  sizeof(buf)), 65536);
+			assert_int_equal(weir_sim_close(fd[1]), 0);
+			run(&n);
+			assert_int_equal(weir_sim_read(fd[0], &c, 1), -EAGAIN);
+			weir_sim_set_faults(n.sim, 0);
+			run(&n);
+			got = weir_sim_read(fd[0], &c, 1);
+		} else {
+			assert_int_equal(weir_sim_close(fd[1]), 0);
+		}
+		assert_int_equal(got, -ECONNRESET);
+		assert_int_equal(weir_sim_close(fd[0]), 0);
+		net_end(&n);
+	}
+	assert_in_range(silent, 1, 15);
+}
+
 /* As Linux: reads go on to what has come, then the error once, then the end. */
 static void a_reset_is_told_once_at_each_end(void **state)
 {
@@ -458,6 +557,8 @@ static const struct harness_case cases[] = {
 	CASE(connect_without_a_listener_or_backlog_is_refused),
 	CASE(names_are_checked),
 	CASE(a_pipe_holds_64_kib_and_takes_no_time),
+	CASE(a_connection_holds_64_kib_at_each_end),
+	CASE(sender_to_a_silent_host_is_held_up),
 	CASE(a_reset_is_told_once_at_each_end),
 	CASE(a_reset_is_the_last_that_an_end_hears),
 	CASE(a_close_with_data_unread_is_a_reset),
