@@ -148,7 +148,8 @@ static bool fill(struct weir_channel *ch)
 /* One event will follow the next completion; not those that are there. */
 static void arm(struct weir_channel *ch)
 {
-	if (ch->armed || atomic_load(&ch->failed))
+	debug_check(!ch->armed);
+	if (atomic_load(&ch->failed))
 		return;
 	if (ibv_req_notify_cq(ch->cq, 0)) {
 		atomic_store(&ch->failed, true);

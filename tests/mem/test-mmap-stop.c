@@ -185,6 +185,25 @@ static void a_stop_visits_all_who_have_it_attached(void **state)
 	fixture_end(&g);
 }
 
+static void a_second_stop_is_refused_while_one_is_in_flight(void **state)
+{
+	struct fixture g;
+	struct rec second;
+
+	fixture_begin(&g, state);
+	begin_stop(&g);
+	rec_init(&second);
+	assert_int_equal(weir_mmap_stop(g.m, g.r, &second.op), -EBUSY);
+	assert_non_null(strstr(weir_why(), "a stop is in flight"));
+	assert_int_equal(weir_mmap_stop(g.m, NULL, NULL), -EBUSY);
+	assert_int_equal(weir_mmap_start(g.m), -EBUSY);
+	assert_int_equal(weir_mmap_destroy(g.m), -EBUSY);
+	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STOPPING);
+	assert_int_equal(end_stop(&g), 0);
+	assert_int_equal(second.calls, 0);
+	fixture_end(&g);
+}
+
 static void no_buf_is_taken_while_it_travels(void **state)
 {
 	struct weir_buf *buf;
@@ -456,6 +475,7 @@ int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(a_stop_visits_all_who_have_it_attached),
+		CASE(a_second_stop_is_refused_while_one_is_in_flight),
 		CASE(no_buf_is_taken_while_it_travels),
 		CASE(a_buf_that_is_out_elsewhere_is_in_the_way),
 		CASE(a_buf_taken_while_it_travels_undoes_the_stop),

@@ -275,18 +275,23 @@ static void device_that_refuses_ends_a_channel(void **state)
 	struct weir_channel *ch;
 	struct failure f;
 	struct item item;
+	int i;
 
 	gate_install(ctx);
-	ch = failing_channel(r, ctx, &f);
-	item_init(&item, ch);
-	item_complete(&item);
-	UNTIL(r, item.calls);
-	gate.fail = 1;
-	UNTIL(r, f.calls);
-	some_turns(r, 5);
-	assert_int_equal(f.calls, 1);
-	assert_int_equal(weir_channel_reserve(ch, 1), -EIO);
-	fixture_destroy(ch);
+	for (i = 0; i < 2; i++) {
+		ch = failing_channel(r, ctx, &f);
+		item_init(&item, ch);
+		item_complete(&item);
+		UNTIL(r, item.calls);
+		gate.refuse_poll = i == 0;
+		gate.refuse_arm = i == 1;
+		UNTIL(r, f.calls);
+		gate.refuse_poll = gate.refuse_arm = false;
+		some_turns(r, 5);
+		assert_int_equal(f.calls, 1);
+		assert_int_equal(weir_channel_reserve(ch, 1), -EIO);
+		fixture_destroy(ch);
+	}
 	fixture_close_device(ctx);
 }
 
@@ -422,10 +427,10 @@ static void fixture_begin(struct fixture *g, enum column column)
 	g->gone = false;
 	if (column == RESERVED)
 		assert_int_equal(weir_channel_reserve(g->ch, 3), 0);
-	gate.fail = column == FAILED;
+	gate.refuse_poll = column == FAILED;
 	if (column == FAILED)
 		UNTIL(g->r, g->f.calls);
-	gate.fail = 0;
+	gate.refuse_poll = false;
 }
 
 static void fixture_end(struct fixture *g, enum column column)

@@ -529,6 +529,34 @@ static void stalled_work_ends_connection_without_keepalive(void **state)
 	wire_end(&l);
 }
 
+/* The device completes a job now and then: this peer is slow, not gone. */
+static void stall_is_counted_from_the_last_completion(void **state)
+{
+	struct wire l;
+	int i;
+
+	need_mock("soft-RoCE does not wait to be told");
+	wire_init(&l, state);
+	l.e.opts.stall_ns = 60 * WEIR_SEC;
+	wire_open(&l, state);
+	mock_hold(true);
+	for (i = 0; i < 3; i++)
+		start_write(&l, i, AT(i), LEN);
+	weir_dma_flush(l.dma);
+	for (i = 0; i < 3; i++) {
+		l.c->moved_ns -= 60 * WEIR_SEC;
+		mock_step(1);
+		UNTIL(l.r, l.j[i].calls);
+		l.c->timer.fire(&l.c->timer);
+		assert_int_equal(weir_conn_state(l.c), WEIR_CONN_ESTABLISHED);
+		l.c->timer.fire(&l.c->timer);
+		assert_int_equal(weir_conn_state(l.c), WEIR_CONN_ESTABLISHED);
+	}
+	wait_for(&l, 3);
+	mock_hold(false);
+	wire_end(&l);
+}
+
 /* Its job has ended, but the device still writes to staging. */
 static void staging_that_is_read_into_is_in_quarantine(void **state)
 {
@@ -780,6 +808,7 @@ int main(void)
 		CASE(stop_ends_posted_jobs_after_grace),
 		CASE(grace_begins_anew_when_work_ends),
 		CASE(stalled_work_ends_connection_without_keepalive),
+		CASE(stall_is_counted_from_the_last_completion),
 		CASE(staging_that_is_read_into_is_in_quarantine),
 		CASE(staging_is_registered_once_for_all_connections),
 		CASE(destroy_is_refused_with_work_in_flight),

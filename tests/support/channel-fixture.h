@@ -110,7 +110,7 @@ static struct {
 	int (*arm)(struct ibv_cq *cq, int solicited_only);
 	enum moment at;
 	struct item *item;
-	int fail;
+	bool refuse_poll, refuse_arm;
 } gate;
 
 static inline void pass(enum moment at)
@@ -127,7 +127,7 @@ static inline int gate_poll(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
 	int res;
 
-	if (gate.fail)
+	if (gate.refuse_poll)
 		return -1;
 	res = gate.poll(cq, n, wc);
 	if (!res)
@@ -142,7 +142,7 @@ static inline int gate_arm(struct ibv_cq *cq, int solicited_only)
 	pass(BEFORE_ARM);
 	res = gate.arm(cq, solicited_only);
 	pass(AFTER_ARM);
-	return gate.fail ? EIO : res;
+	return gate.refuse_arm ? EIO : res;
 }
 
 static inline void gate_install(struct ibv_context *ctx)
