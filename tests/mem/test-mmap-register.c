@@ -419,7 +419,7 @@ static const char *use_limit(uint32_t backend)
 	few.bufs = 128;
 	if (weir_pool_create(&other, r, &few))
 		return "a larger pool";
-	if (!registers(r, weir_pool_mmap(pool), 32 * 65536))
+	if (weir_mmap_registered(weir_pool_mmap(pool), r, NULL) < 32 * 65536)
 		return "a pool that another has robbed";
 	if (weir_pool_destroy(other) || weir_pool_destroy(pool) ||
 	    weir_mmap_destroy(m) || weir_inventory_destroy(inv) ||
