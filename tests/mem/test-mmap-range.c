@@ -320,11 +320,14 @@ static void write_file(const char *dir, const char *path, const char *text)
 	fclose(f);
 }
 
+static char refusal[512];	/* What the last alloc_once() was told. */
+
 static int alloc_once(size_t len, uint32_t flags)
 {
 	struct weir_mmap *m = new_mmap(0);
 	int err = weir_mmap_alloc(m, len, flags);
 
+	snprintf(refusal, sizeof(refusal), "%s", weir_why());
 	assert_int_equal(weir_mmap_memrange(m, NULL, NULL), err ? -ENOENT : 0);
 	assert_int_equal(weir_mmap_destroy(m), 0);
 	return err;
@@ -338,7 +341,7 @@ static void check_bound(const char *who)
 	for (flags = 0; flags <= WEIR_MMAP_ALLOC_MEMFD; flags += 4) {
 		assert_int_equal(alloc_once(8 << 20, flags), 0);
 		assert_int_equal(alloc_once(16 << 20, flags), -ENOMEM);
-		assert_non_null(strstr(weir_why(), who));
+		assert_non_null(strstr(refusal, who));
 	}
 }
 
@@ -404,6 +407,7 @@ static void alloc_of_a_memfd_larger_than_memory_is_refused(void **state)
 	(void)state;
 	assert_true(pid >= 0);
 	if (!pid) {
+		memory_set_root("");	/* Another test may have failed. */
 		fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 		if (fd < 0 || write(fd, "1000", 4) != 4)
 			_exit(2);
@@ -421,12 +425,12 @@ static void a_length_that_nothing_has_is_told(void **state)
 {
 	(void)state;
 	assert_int_equal(alloc_once(SIZE_MAX, 0), -ENOMEM);
-	assert_non_null(strstr(weir_why(), "address space"));
+	assert_non_null(strstr(refusal, "address space"));
 	assert_int_equal(alloc_once(SIZE_MAX, WEIR_MMAP_ALLOC_MEMFD), -ENOMEM);
 	assert_int_equal(alloc_once(PTRDIFF_MAX, 0), -ENOMEM);
-	assert_non_null(strstr(weir_why(), "address space"));
+	assert_non_null(strstr(refusal, "address space"));
 	assert_int_equal(alloc_once(0, 0), -EINVAL);
-	assert_non_null(strstr(weir_why(), "0 bytes"));
+	assert_non_null(strstr(refusal, "0 bytes"));
 }
 
 static void the_hugepage_domain_asks_for_huge_pages(void **state)
