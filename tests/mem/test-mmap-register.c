@@ -3,7 +3,9 @@
 /* What the kernel registers of an mmap, and that nothing fails without. */
 
 #include "tests/support/job-fixture.h"
+#include "tests/support/peer-fixture.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -110,6 +112,71 @@ static void free_lists_of_a_reactor_share_a_registration(void **state)
 	assert_int_equal(weir_mmap_registered(g.m, g.r, NULL), n);
 	assert_int_equal(weir_inventory_destroy(second), 0);
 	assert_int_equal(weir_mmap_registered(g.m, g.r, NULL), -ENOENT);
+	fixture_end(&g);
+}
+
+/* What a peer's buf is taken of, and the buf. */
+struct theirs {
+	struct weir_mmap *m;
+	struct weir_inventory *inv;
+	struct weir_buf *buf;
+	char *mem;
+};
+
+static int64_t do_get(struct peer *p, void *arg)
+{
+	struct theirs *t = arg;
+
+	assert_int_equal(weir_inventory_create(&t->inv, p->r, NULL), 0);
+	assert_int_equal(weir_inventory_attach(t->inv, t->m), 0);
+	return weir_inventory_get_by_data(&t->buf, t->inv, t->m, t->mem, LEN);
+}
+
+static int64_t do_put(struct peer *p, void *arg)
+{
+	struct theirs *t = arg;
+
+	(void)p;
+	weir_buf_put(t->buf);
+	return weir_inventory_destroy(t->inv);
+}
+
+/* Each ring has its numbers: the first of theirs is not the first of ours. */
+static void buf_of_another_reactor_is_not_used_by_its_number(void **state)
+{
+	struct theirs t = { .mem = aligned_alloc(PAGE, LEN) };
+	static char in[LEN];
+	struct weir_domain *file;
+	struct weir_dma *dma;
+	struct fixture g;
+	struct peer peer;
+	struct jrec j;
+	int fd;
+
+	fixture_begin(&g, state);
+	attach(&g);
+	peer_begin(&peer, state);
+	fill_pattern(t.mem, LEN, 0, 7);
+	t.m = start_mmap(t.mem, LEN, WEIR_MMAP_WRITE);
+	assert_int_equal(peer_do(&peer, do_get, &t), 0);
+	assert_int_equal(t.buf->index, index_of(&g, g.mem, LEN));
+	fd = open(test_dir(state), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(weir_domain_file_create(&file, fd, NULL), 0);
+	dma = start_dma(g.r, (struct weir_dma_opts){ 0 });
+	jrec_init(&j);
+	weir_job_copy(&j.job, weir_operand_at(file, 0, LEN),
+		      weir_operand_buf(t.buf));
+	assert_int_equal(jrec_run(dma, &j), LEN);
+	assert_int_equal(pread(fd, in, LEN, 0), LEN);
+	assert_memory_equal(in, t.mem, LEN);
+	assert_int_equal(peer_do(&peer, do_put, &t), 0);
+	assert_int_equal(weir_dma_destroy(dma), 0);
+	assert_int_equal(weir_domain_destroy(file), 0);
+	close(fd);
+	peer_end(&peer);
+	assert_int_equal(weir_mmap_destroy(t.m), 0);
+	free(t.mem);
 	fixture_end(&g);
 }
 
@@ -501,6 +568,7 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(registration_says_how_much_and_why_not_more),
 		CASE(free_lists_of_a_reactor_share_a_registration),
+		CASE(buf_of_another_reactor_is_not_used_by_its_number),
 		CASE(pool_registers_although_one_free_list_does_not),
 		CASE(pool_without_capacity_to_register_works_unregistered),
 		CASE(no_memory_is_refused_because_it_cannot_be_registered),
