@@ -128,6 +128,29 @@ static void zeroes_are_what_they_were_asked_to_be(void **state)
 	for_each_way(state, zero_all);
 }
 
+/* Those of one connection run one after the other, so they end in order. */
+static void zero_together(const struct way *way, int fd)
+{
+	uint8_t *buf = malloc(1 * MIB);
+	uint64_t off;
+
+	fill_pattern(buf, 1 * MIB, 0, 3);
+	assert_int_equal(do_write(fd, 0, 0, 1 * MIB, buf), 0);
+	for (off = 0; off < 1 * MIB; off += 65536)
+		ask(fd, off & 65536 ? NBD_CMD_FLAG_NO_HOLE : 0,
+		    NBD_CMD_WRITE_ZEROES, off, 65536);
+	for (off = 0; off < 1 * MIB; off += 65536)
+		assert_int_equal(hear_error(fd, off + NBD_CMD_WRITE_ZEROES), 0);
+	do_read(fd, way->structured, 0, 1 * MIB, buf);
+	assert_true(is_zero(buf, 1 * MIB));
+	free(buf);
+}
+
+static void zeroes_sent_together_end_in_their_order(void **state)
+{
+	for_each_way(state, zero_together);
+}
+
 /* It is quick, or it is not done at all. */
 static void a_fast_zero_is_fast_or_nothing(void **state)
 {
@@ -450,6 +473,7 @@ static const struct harness_case cases[] = {
 	CASE(written_data_is_read_back),
 	CASE(flush_and_fua_are_accepted),
 	CASE(zeroes_are_what_they_were_asked_to_be),
+	CASE(zeroes_sent_together_end_in_their_order),
 	CASE(a_fast_zero_is_fast_or_nothing),
 	CASE(holes_of_memory_are_told),
 	CASE(extents_cover_the_file),
