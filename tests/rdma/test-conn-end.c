@@ -426,12 +426,28 @@ static void keepalive_leaves_living_connection(void **state)
 }
 
 /* Its completion comes to a channel that others go on to use. */
+struct destroyer {
+	struct weir_wr wr;
+	struct ends *e;
+};
+
+static void destroy_client(struct weir_wr *wr, const struct ibv_wc *wc)
+{
+	struct destroyer *d = weir_container_of(wr, struct destroyer, wr);
+
+	(void)wc;
+	assert_int_equal(weir_conn_destroy(d->e->client), 0);
+	d->e->client = NULL;
+}
+
 static void connection_is_destroyed_with_keepalive_in_flight(void **state)
 {
 	struct weir_channel_opts opts = { .size = sizeof(opts), .depth = 512 };
+	struct weir_channel_stats s = { .size = sizeof(s) };
 	struct weir_device *dev;
 	struct weir_channel *ch;
 	struct ends e;
+	struct destroyer d = { .wr.fn = destroy_client, .e = &e };
 
 	if (!mocked)
 		skip_because("soft-RoCE does not wait to be told");
@@ -449,10 +465,14 @@ static void connection_is_destroyed_with_keepalive_in_flight(void **state)
 	mock_hold(true);
 	conn_watch_probe(e.client);
 	assert_true(e.client->beat->posted);
+	/* What ends it is polled together with the keepalive. */
+	assert_true(mock_complete(weir_channel_cq(ch), (uintptr_t)&d.wr,
+				  IBV_WC_SUCCESS, false));
 	mock_hold(false);
-	assert_int_equal(weir_conn_destroy(e.client), 0);
+	UNTIL(e.r, !e.client);
 	some_turns(e.r, 5);
-	e.client = NULL;
+	assert_int_equal(weir_channel_stats(ch, &s), 0);
+	assert_int_equal(s.completions, 1);
 	assert_int_equal(weir_channel_destroy(ch), 0);
 	e.others = true;
 	ends_destroy(&e);
