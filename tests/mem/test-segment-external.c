@@ -313,14 +313,20 @@ static void register_refuses_a_range_that_is_known(void **state)
 static void external_memory_has_a_limit(void **state)
 {
 	size_t i, n = WEIR_SEGMENT_EXTERNAL_MAX;
-	char *p = pages(n + 1);
+	char *p = pages(n + 1), *last = p + n * PAGE;
+	int fd;
 
 	(void)state;
+	assert_int_equal(weir_segment_register(last, PAGE, NULL, 0, PAGE), 0);
+	assert_int_equal(weir_segment_share(&fd, last, PAGE), 0);
+	assert_int_equal(weir_segment_unregister(last, PAGE), 0);
 	for (i = 0; i < n; i++)
 		assert_int_equal(weir_segment_register(p + i * PAGE, PAGE, NULL,
 						       0, PAGE), 0);
-	assert_int_equal(weir_segment_register(p + n * PAGE, PAGE, NULL, 0,
-					       PAGE), -ENOSPC);
+	assert_int_equal(weir_segment_register(last, PAGE, NULL, 0, PAGE),
+			 -ENOSPC);
+	assert_int_equal(weir_segment_attach(last, PAGE, fd), -ENOSPC);
+	close(fd);
 	for (i = 0; i < n; i++)
 		assert_int_equal(weir_segment_unregister(p + i * PAGE, PAGE),
 				 0);

@@ -77,9 +77,14 @@ static void check_masks(void *arg)
 	struct weir_segment_stats stats = { .size = sizeof(stats) };
 	unsigned int b = 62 - (unsigned int)__builtin_clzll((uintptr_t)arg);
 	uint64_t iovas[] = { 0x1000, (UINT64_C(1) << b) - PAGE };
+	const uint64_t beyond = UINT64_C(1) << b;
 	char *p = arg;
 	struct weir_mmap *m = stopped_mmap(p, PAGE);
+	int fd;
 
+	WANT(!weir_segment_register(p + 4 * PAGE, PAGE, &beyond, 1, PAGE));
+	WANT(!weir_segment_share(&fd, p + 4 * PAGE, PAGE));
+	WANT(!weir_segment_unregister(p + 4 * PAGE, PAGE));
 	WANT(weir_segment_check_mask(0) == -EINVAL);
 	WANT(weir_segment_check_mask(64) == -EINVAL);
 	WANT(!weir_segment_register(p + PAGE, 2 * PAGE, iovas, 2, PAGE));
@@ -93,9 +98,10 @@ static void check_masks(void *arg)
 	WANT(!weir_segment_stats(&stats) && stats.mask_bits == b);
 	WANT(weir_mmap_start(m) == -ERANGE);
 	WANT(weir_mmap_state(m) == WEIR_MMAP_STOPPED && n_lists() == 1);
-	iovas[0] = UINT64_C(1) << b;
-	WANT(weir_segment_register(p + 4 * PAGE, PAGE, iovas, 1, PAGE) ==
+	WANT(weir_segment_register(p + 4 * PAGE, PAGE, &beyond, 1, PAGE) ==
 	     -ERANGE);
+	WANT(weir_segment_attach(p + 4 * PAGE, PAGE, fd) == -ERANGE);
+	close(fd);
 	WANT(!weir_segment_register(p + 4 * PAGE, PAGE, NULL, 0, PAGE));
 	WANT(weir_segment_set_mask(64) == -EINVAL);
 	WANT(!weir_segment_set_mask(12) && weir_mmap_start(m) == -ERANGE);
