@@ -463,6 +463,9 @@ static void names_are_made_moved_and_removed(void **state)
 	assert_int_equal(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
 	assert_int_equal(RUN(r, weir_fallocate(r, &rec.op, fd, 0, 0, 5000)),
 			 0);
+	/* What no file system can. */
+	assert_int_equal(RUN(r, weir_fallocate(r, &rec.op, fd, 1 << 30, 0,
+					       4096)), -EOPNOTSUPP);
 	assert_int_equal(RUN(r, weir_fsync(r, &rec.op, fd, 0)), 0);
 	assert_int_equal(RUN(r, weir_statx(r, &rec.op, d, "a", 0, STATX_SIZE,
 					   &stx)), 0);

@@ -4,8 +4,10 @@
 
 #include "tests/support/stats-fixture.h"
 
+#include <sys/file.h>
 #include <sys/wait.h>
 
+#include "reactor/stats/layout.h"
 #include "reactor/stats/place.h"
 
 static void wrong_pids_are_told(void **state)
@@ -45,6 +47,32 @@ static void a_page_that_is_something_else_is_refused(void **state)
 	assert_int_equal(mkdir(path, 0700), 0);
 	assert_int_equal(weir_stats_open(&s, getpid()), -EBADMSG);
 	assert_int_equal(rmdir(path), 0);
+	unsetenv("WEIR_STATS");
+}
+
+/* As a newer libweir may leave it, whose process lives: it has the lock. */
+static void a_page_of_another_version_is_refused(void **state)
+{
+	const struct stats_header h = {
+		.magic = STATS_MAGIC, .version = (STATS_MAJOR + 1) << 16,
+	};
+	char name[PAGE_NAME_MAX], path[256];
+	struct weir_stats *s = NULL;
+	int fd;
+
+	assert_int_equal(chmod(test_dir(state), 0700), 0);
+	assert_int_equal(setenv("WEIR_STATS", test_dir(state), 1), 0);
+	page_name(name, getpid(), own_pid_ns());
+	snprintf(path, sizeof(path), "%s/%s", test_dir(state), name);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(flock(fd, LOCK_EX), 0);
+	assert_int_equal(write(fd, &h, sizeof(h)), sizeof(h));
+	assert_int_equal(weir_stats_open(&s, getpid()), -EOPNOTSUPP);
+	assert_null(s);
+	assert_non_null(strstr(weir_why(), "version 2"));
+	close(fd);
+	assert_int_equal(unlink(path), 0);
 	unsetenv("WEIR_STATS");
 }
 
@@ -92,6 +120,7 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(wrong_pids_are_told),
 		CASE(a_page_that_is_something_else_is_refused),
+		CASE(a_page_of_another_version_is_refused),
 		CASE(page_of_another_user_is_refused),
 	};
 
