@@ -93,20 +93,35 @@ static int refused_register(void)
 }
 
 /* Without it there is no reactor, and the limit is not to blame. */
-static int refused_eventfd(void)
+static int refused_eventfd_with(int err)
 {
 	struct weir_reactor *r;
 
-	if (forbid_call(SYS_eventfd2, EPERM))
+	if (forbid_call(SYS_eventfd2, err))
 		return 77;
 	unsetenv("WEIR_BACKEND");
-	CHECK(weir_reactor_create(&r, NULL) == -EPERM);
+	CHECK(weir_reactor_create(&r, NULL) == -err);
 	CHECK(strstr(weir_why(), "eventfd") && strstr(weir_why(), "seccomp"));
 	CHECK(!strstr(weir_why(), "ulimit"));
 	setenv("WEIR_BACKEND", "ev", 1);
-	CHECK(weir_reactor_create(&r, NULL) == -EPERM);
+	CHECK(weir_reactor_create(&r, NULL) == -err);
 	CHECK(strstr(weir_why(), "eventfd") && strstr(weir_why(), "seccomp"));
 	return 0;
+}
+
+static int refused_eventfd_eperm(void)
+{
+	return refused_eventfd_with(EPERM);
+}
+
+static int refused_eventfd_eacces(void)
+{
+	return refused_eventfd_with(EACCES);
+}
+
+static int refused_eventfd_enosys(void)
+{
+	return refused_eventfd_with(ENOSYS);
 }
 
 static int refused_later(void)
@@ -252,7 +267,9 @@ static void refused_io_uring_register_ends_on_ev(void **state)
 static void refused_eventfd_is_named_with_its_cause(void **state)
 {
 	(void)state;
-	assert_int_equal(in_child(refused_eventfd), 0);
+	assert_int_equal(in_child(refused_eventfd_eperm), 0);
+	assert_int_equal(in_child(refused_eventfd_eacces), 0);
+	assert_int_equal(in_child(refused_eventfd_enosys), 0);
 }
 
 static void run_returns_error_of_refused_io_uring_enter(void **state)
