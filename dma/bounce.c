@@ -67,7 +67,7 @@ static void enqueue(struct job_queue *q, struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
 
-	debug_check(!job_priv(job)->q_pprev);
+	debug_check(!p->q_pprev);
 	bounce_of(job)->slot = NULL;
 	bounce_of(job)->queue = q;
 	p->q_next = NULL;
@@ -80,7 +80,7 @@ static void dequeue(struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
 
-	debug_check(job_priv(job)->q_pprev);
+	debug_check(p->q_pprev);
 	*p->q_pprev = p->q_next;
 	if (p->q_next)
 		job_priv(p->q_next)->q_pprev = p->q_pprev;
@@ -186,7 +186,7 @@ static void give_slot(struct weir_dma *dma, struct weir_job *job)
 {
 	struct slot *s = slot_for(dma, bounce_of(job)->class);
 
-	debug_check(slot_for(dma, bounce_of(job)->class));
+	debug_check(s);
 	*s->list = s->next;
 	dma->n_slot_jobs[bounce_of(job)->class]++;
 	s->job = job;

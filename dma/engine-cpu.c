@@ -55,8 +55,7 @@ static void *at(const struct cursor *c)
 
 typedef uint64_t rings __attribute__((vector_size(32), aligned(1), may_alias));
 
-/* The next 8 bytes of @pattern, which are as in memory, after @phase of them.
- * */
+/* The next 8 bytes of @pattern, which is as in memory, after @phase of them. */
 static uint64_t word_at(uint64_t pattern, uint64_t phase)
 {
 	unsigned int shift = (unsigned int)(phase & 7) * 8;

@@ -41,8 +41,7 @@ static weir_domain_move_fn *push_of(struct domain_user *dst, uint32_t kind)
 	return dst->push ? dst->push : dst->transfer;
 }
 
-/* The function that does @kind from @src to @dst; .fn is NULL if there is none.
- * */
+/* The function that does @kind from @src to @dst; .fn is NULL without one. */
 static struct mover find(uint32_t kind, struct weir_domain *src,
 			 struct weir_domain *dst)
 {

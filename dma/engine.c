@@ -77,7 +77,7 @@ static void wait_last(struct engine *e, struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
 
-	debug_check(!job_priv(job)->waits);
+	debug_check(!p->waits);
 	p->waits = true;
 	p->q_next = NULL;
 	p->q_pprev = e->wait_last;
@@ -90,7 +90,7 @@ static void wait_no_more(struct engine *e, struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
 
-	debug_check(job_priv(job)->waits);
+	debug_check(p->waits);
 	p->waits = false;
 	*p->q_pprev = p->q_next;
 	if (p->q_next)
@@ -106,7 +106,7 @@ static void wait_first(struct engine *e, struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
 
-	debug_check(!job_priv(job)->waits);
+	debug_check(!p->waits);
 	p->waits = true;
 	p->q_next = e->wait;
 	p->q_pprev = &e->wait;

@@ -69,7 +69,7 @@ void order_drop(struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
 
-	debug_check(job_priv(job)->held);
+	debug_check(p->held);
 	if (p->q_pprev)
 		lazy_del(p->dma, p);
 	else
@@ -84,7 +84,7 @@ static void begin(struct weir_job *job)
 	struct weir_dma *dma = p->dma;
 	int err;
 
-	debug_check(job_priv(job)->held);
+	debug_check(p->held);
 	order_drop(job);
 	job_enter(job);
 	err = engine_start(p->engine, job);

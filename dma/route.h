@@ -75,8 +75,9 @@ int job_check(const struct weir_dma *dma, const struct weir_job *job,
 /* Whether there is a peer to signal to. */
 bool job_may_signal(const struct weir_job *job);
 
-/* The plan of @job for a start, which needs no reasons.  @s has all but that.
- * */
+/*
+ * The plan of @job for a start, which needs no reasons.  @s has all but that.
+ */
 int job_plan_to_start(struct weir_dma *dma, const struct weir_job *job,
 		      struct job_shape *s);
 

@@ -130,8 +130,8 @@ struct weir_devinfo *device_list_add(struct device_list *list,
 	PROVIDER_API(device_list_add);
 
 /*
- * An mmap or device memory holds @dev, so that the last close refuses.  A
- * caller that calls sees to it that @dev is open.
+ * An mmap or device memory holds @dev, so that the last close refuses.  The
+ * caller makes sure that @dev is open.
  */
 static inline void device_use(struct weir_device *dev)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Process domains.  Which process it is and whether we may is found out here,
- * once, by trying; that it still is who it was, by the pidfd, is asked again by
- * whoever moves.
+ * once, by trying; that it still is who it was, by the pidfd, is asked again
+ * before each move.
  *
  * The system calls are made by number: glibc 2.36 is the first to have wrappers
  * for pidfds, and one that a sanitizer intercepts would be taken for an access

@@ -109,7 +109,6 @@ void weir_domain_put(struct weir_domain *domain)
 		return;
 	pthread_mutex_lock(&lock);
 	check(domain->held);
-	debug_check(domain->held > 0);
 	domain->held--;
 	pthread_mutex_unlock(&lock);
 }

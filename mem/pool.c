@@ -175,8 +175,7 @@ static int load_opts(struct weir_pool_opts *opts,
 				       opts->align, opts->bufs);
 }
 
-/* Check the mmap that was given in, and how many buffers it has capacity for.
- * */
+/* Check the mmap that was given, and how many buffers it has capacity for. */
 static int fit_mmap(const struct shared_pool_class *cls,
 		    struct weir_pool_opts *opts)
 {

@@ -84,8 +84,7 @@ static struct weir_buf *taken(const struct weir_op *op)
 	return (struct weir_buf *)(uintptr_t)op->u.words[WAIT_BUF];
 }
 
-/* The op's flags are its reactor's, which may be another one: so no op_queue.
- * */
+/* No op_queue: the flags of @op are its reactor's, which may be another one. */
 static void enqueue(struct shared_pool_class *cls, struct weir_op *op)
 {
 	debug_check(shared_pool_is_locked(cls->shared_pool) &&
@@ -146,7 +145,6 @@ static void give_up(struct pool_class *pc, struct weir_buf *buf)
 	buf->next = cls->free;
 	cls->free = buf;
 	cls->n_free++;
-	debug_check(pc->owned > 0);
 	pc->owned--;
 }
 

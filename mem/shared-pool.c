@@ -261,8 +261,7 @@ static void count_cancel(struct weir_op *op)
 		op_complete(op, -ECANCELED);
 }
 
-/* The lock also waits for the thread that returned it and has still to wake us.
- * */
+/* The lock also waits for the thread that returned it and is to wake us. */
 static void count_returned(struct weir_op *op)
 {
 	struct weir_shared_pool *shared_pool = shared_pool_of(op);
@@ -610,8 +609,7 @@ static int move_in(struct shared_pool_class *cls,
 	return 0;
 }
 
-/* Memory is made without a lock, because segment callbacks and validators run.
- * */
+/* Memory is made without a lock: segment callbacks and validators run. */
 int shared_pool_add(struct shared_pool_class *cls, uint32_t n,
 		    struct weir_mmap *mmap, const char *call)
 {

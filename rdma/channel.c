@@ -19,7 +19,7 @@
 /*
  * Channels that fail: how it is noticed, and which users are told.  Those of
  * the library that have work on one are told first, so that the work has ended
- * when the one its creator hears of it.
+ * when its creator hears of it.
  */
 
 /* All there are, for what any thread reads of a device's events. */

@@ -13,9 +13,9 @@
  *	OPCODE	IORING_OP_OPCODE
  *	fill	uring/fill.c: fill_..(), which describes a step to the kernel
  *	WEIGHT	uring/uring.c: what it counts for there until it ends.  SURE:
- *		nothing can keep up its end.  COUNTED: it ends, if perhaps late.  UNCOUNTED:
- *		a peer brings its end about; there may be any number of these, and
- *		most stay for long
+ *		nothing can keep up its end.  COUNTED: it ends, if perhaps
+ *		late.  UNCOUNTED: a peer brings its end about; there may be
+ *		any number of these, and most stay for long
  *
  * Their parameters lie in op->u.io:
  *

@@ -210,8 +210,9 @@ void repeats_plan(struct weir_reactor *r)
 		r->repeats.at_ns = reactor_now(r) + r->repeats.delay_ns;
 }
 
-/* Whether the backend still has requests to be asked; with @ask it asks them.
- * */
+/*
+ * Whether the backend still has requests to be asked; with @ask it asks them.
+ */
 static bool backend_repeats(struct weir_reactor *r, bool ask)
 {
 	return r->backend->repeat && r->backend->repeat(r, ask);

@@ -6,16 +6,19 @@ time, and report which of them the tests detect.
 All of them are compiled into one copy of the tree, in WORK; the environment
 variable WEIR_MUTANT names the one that lives, by its number.  A mutation is
 detected if one of its tests fails, hangs or dies.  What was run is kept in
-WORK/results, and is not run again.
+WORK/results, under a digest of the mutation, and is not run again until that
+changes: remove the file when the tests have.
 
   --list FILE      other mutations than those of SOURCE
   --part K/M       only each Mth mutation, from the Kth on
   --only N,N       only these
   --all            of each mutation all tests, not only the first that fails
   --least PERCENT  fail if fewer are detected
+  -j N             so many compilers at once
 """
 import argparse
 import glob
+import hashlib
 import os
 import re
 import shutil
@@ -37,6 +40,7 @@ static void __attribute__((constructor(101))) weir_mutant_init(void)
 class Mutation:
     def __init__(self, number, text):
         self.number = number
+        self.digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         self.old, self.new = [], []
         self.what = self.file = ''
         self.tests = []
@@ -63,7 +67,7 @@ class Mutation:
         test = f'weir_mutant == {self.number}'
         if old.startswith('if (') and old.endswith(')'):
             return f'if ({test} ? ({new[3:]}) : ({old[3:]}))'
-        if old.endswith(('; ', ';', '}')):
+        if old.endswith((';', '}')):
             return f'if ({test}) {{ {new} }} else {{ {old} }}'
         return f'({test} ? ({new}) : ({old}))'
 
@@ -113,9 +117,8 @@ def plant(source, work, mutations):
             text = f.read()
         for m in by_file.pop(name):
             text = m.apply(text)
-        text = SELECTOR + text
         # A file may ask for _GNU_SOURCE, which has to come before.
-        text = re.sub(r'\A', '#define _GNU_SOURCE 1\n', text)
+        text = '#define _GNU_SOURCE 1\n' + SELECTOR + text
         text = text.replace('\n#define _GNU_SOURCE 1\n', '\n\n')
         if not os.path.exists(to) or open(to).read() != text:
             with open(to, 'w') as f:
@@ -138,8 +141,8 @@ def build(work, jobs):
     if not os.path.exists(os.path.join(to, 'Makefile')):
         run('../src/configure', '--enable-debug', '--disable-static',
             'CFLAGS=-O1 -w', cwd=to)
-    run('make', jobs, cwd=to)
-    run('make', jobs, 'check', 'TESTS=', cwd=to)
+    run('make', f'-j{jobs}', cwd=to)
+    run('make', f'-j{jobs}', 'check', 'TESTS=', cwd=to)
 
 
 def passes(work, number, test):
@@ -172,7 +175,7 @@ def main():
     ap.add_argument('--only')
     ap.add_argument('--all', action='store_true')
     ap.add_argument('--least', type=float, default=0)
-    ap.add_argument('-j', default='-j3', dest='jobs')
+    ap.add_argument('-j', type=int, default=os.cpu_count(), dest='jobs')
     args = ap.parse_args()
     source, work = os.path.abspath(args.source), os.path.abspath(args.work)
     mutations = load(args.list or os.path.join(source, 'tests/mutations.txt'))
@@ -188,27 +191,27 @@ def main():
     done = {}
     if os.path.exists(results):
         for line in open(results):
-            number, said = line.rstrip('\n').split('\t')
-            done[int(number)] = said
+            digest, said = line.rstrip('\n').split('\t')
+            done[digest] = said
 
     for test in sorted({t for x in chosen for t in x.tests
-                        if x.number not in done}):
+                        if x.digest not in done}):
         if not passes(work, 0, test):
             sys.exit(f'{test} fails without a mutation')
     for x in chosen:
-        if x.number not in done:
+        if x.digest not in done:
             by = []
             for test in x.tests:
                 if not passes(work, x.number, test):
                     by.append(test)
                     if not args.all:
                         break
-            done[x.number] = ' '.join(by) or 'survives'
+            done[x.digest] = ' '.join(by) or 'survives'
             with open(results, 'a') as f:
-                f.write(f'{x.number}\t{done[x.number]}\n')
-        print(f'{x.number:4} {done[x.number]:28} {x.file}: {x.what}',
+                f.write(f'{x.digest}\t{done[x.digest]}\n')
+        print(f'{x.number:4} {done[x.digest]:28} {x.file}: {x.what}',
               flush=True)
-    n = sum(done[x.number] != 'survives' for x in chosen)
+    n = sum(done[x.digest] != 'survives' for x in chosen)
     print(f'{n} of {len(chosen)} detected, {100 * n // len(chosen)} %')
     sys.exit(100 * n < args.least * len(chosen))
 

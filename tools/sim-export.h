@@ -43,8 +43,9 @@ struct core {
 	struct weir_dma *dma;
 };
 
-/* A job between a region of a share and memory, or a file, of the importer's.
- * */
+/*
+ * A job between a region of a share and memory, or a file, of the importer's.
+ */
 struct move {
 	struct import *import;
 	struct weir_job job;

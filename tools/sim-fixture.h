@@ -43,8 +43,9 @@ struct task {
 void task_init(struct task *task, struct run *run, const char *what,
 	       void (*end)(struct task *task, int64_t res));
 
-/* Note what a start of @task's operation returned.  Returns whether it began.
- * */
+/*
+ * Note what a start of @task's operation returned.  Returns whether it began.
+ */
 bool task_began(struct task *task, int err);
 
 /* Ask for its end; by a deadline so many nanoseconds from now. */

@@ -287,7 +287,7 @@ static void pipeline_wait_done(struct weir_op *op, int64_t res)
 						    wait);
 	struct weir_slot *slot = p->parked;
 
-	debug_check(weir_container_of(op, struct weir_pipeline, wait)->parked);
+	debug_check(slot);
 	p->parked = NULL;
 	slot->buf = weir_pool_taken(op);
 	if (slot->buf && may_go_on(p)) {

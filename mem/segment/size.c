@@ -44,8 +44,7 @@ void segment_host_set_sysfs(const char *path)
 	atomic_store(&nodes, 0);
 }
 
-/* Up to @capacity - 1 bytes of the file, 0-terminated; -1: it cannot be read.
- * */
+/* Up to @capacity - 1 bytes of the file, 0-terminated; -1: it is unreadable. */
 static ssize_t read_file(char *buf, size_t capacity, const char *path)
 {
 	int fd = fault("open") ? -1 : open(path, O_RDONLY | O_CLOEXEC);

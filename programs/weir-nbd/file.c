@@ -32,7 +32,7 @@ static void on_done(struct weir_op *op, int64_t res)
 	conn_pump(c);
 }
 
-/* The file has become shorter: what was there is lost. */
+/* The file has become shorter: its data there are lost. */
 static int truncated(struct export *x)
 {
 	if (!atomic_exchange(&x->truncated, true))

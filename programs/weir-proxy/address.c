@@ -84,7 +84,7 @@ int address_parse(struct address *ret, const char *text)
 
 /*
  * A client over IPv4 at a socket of IPv6 has an address in which its own is
- * quoted: ::ffff:192.0.2.1.  It becomes what he calls himself.
+ * quoted: ::ffff:192.0.2.1.  It becomes that address.
  */
 void address_unmap(struct address *a)
 {

@@ -47,7 +47,7 @@ static void say_hello(struct transfer *t)
 	transfer_say(t, &n);
 }
 
-/* What a server says with its refusal; every server says something. */
+/* What a server says with its refusal; without a server, nothing. */
 static enum fail refused(const struct transfer *t)
 {
 	size_t len = 0;

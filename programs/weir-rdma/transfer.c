@@ -155,8 +155,7 @@ void transfer_fail(struct transfer *t, enum fail fail, int err)
 	transfer_idle(t);
 }
 
-/* Nothing has come for a while: an idle end is not told that its peer is gone.
- * */
+/* Nothing has come for a while: an idle end does not learn of a dead peer. */
 static void on_timeout(struct weir_timer *timer, uint64_t n, void *arg)
 {
 	struct transfer *t = arg;

@@ -88,8 +88,9 @@ bool mailbox_take(struct weir_reactor *r, const struct weir_op *op);
 /* Any thread: put @op on @r's stack, and wake it.  Never fails. */
 void mailbox_send(struct weir_reactor *r, struct weir_op *op);
 
-/* Its reactor: for how many posts there is capacity; whether for half of all.
- * */
+/*
+ * Its reactor: for how many posts there is capacity; whether for half of all.
+ */
 uint64_t mailbox_capacity(struct mailbox *box);
 bool mailbox_has_capacity(struct mailbox *box);
 

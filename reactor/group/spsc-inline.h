@@ -23,8 +23,9 @@ static inline uint64_t spsc_used(const struct spsc *spsc)
 	return spsc->next - spsc->done;
 }
 
-/* Posts are done when they have been taken; of calls the sender gets an answer.
- * */
+/*
+ * Posts are done when they have been taken; of calls the sender gets an answer.
+ */
 static inline void spsc_forget_posts(struct spsc *spsc)
 {
 	if (!spsc->n_calls)

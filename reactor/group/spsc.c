@@ -146,8 +146,7 @@ void rings_join(struct ring_matrix *mesh, uint32_t index,
 
 /* The sender. */
 
-/* In no order to anything else: mailbox_wake() is for callers that must know.
- * */
+/* In no order to anything else: callers that must know use mailbox_wake(). */
 static inline bool seems_asleep(struct weir_reactor *r)
 {
 	return atomic_load_explicit(&r->mailbox.asleep, memory_order_relaxed);

@@ -408,8 +408,7 @@ static void after_fork(void)
 	pthread_mutex_unlock(&page.lock);
 }
 
-/* The mapping is the parent's, and stays so: this process does not write to it.
- * */
+/* The mapping is the parent's, and stays so: it is not written to here. */
 static void in_child(void)
 {
 	if (page.fd >= 0)

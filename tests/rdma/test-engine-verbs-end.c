@@ -484,20 +484,30 @@ static void stop_ends_posted_jobs_after_grace(void **state)
 	wire_end(&l);
 }
 
+/* Three writes that the device has, and does when it is told: mock_step(). */
+static void begin_held(struct wire *l, void **state, uint64_t grace_ns,
+		       uint64_t stall_ns)
+{
+	int i;
+
+	need_mock("soft-RoCE does not wait to be told");
+	wire_init(l, state);
+	l->e.opts.grace_ns = grace_ns;
+	l->e.opts.stall_ns = stall_ns;
+	wire_open(l, state);
+	mock_hold(true);
+	for (i = 0; i < 3; i++)
+		start_write(l, i, AT(i), LEN);
+	weir_dma_flush(l->dma);
+}
+
 /* The peer answers late, but it answers: the connection stays. */
 static void grace_begins_anew_when_work_ends(void **state)
 {
 	struct wire l;
 	int i;
 
-	need_mock("soft-RoCE does not wait to be told");
-	wire_init(&l, state);
-	l.e.opts.grace_ns = 3600 * WEIR_SEC;
-	wire_open(&l, state);
-	mock_hold(true);
-	for (i = 0; i < 3; i++)
-		start_write(&l, i, AT(i), LEN);
-	weir_dma_flush(l.dma);
+	begin_held(&l, state, 3600 * WEIR_SEC, WEIR_FOREVER);
 	weir_op_cancel(&l.j[2].job.op);
 	assert_int_equal(l.c->queue->cut, 3);
 	for (i = 0; i < 2; i++) {
@@ -535,14 +545,7 @@ static void stall_is_counted_from_the_last_completion(void **state)
 	struct wire l;
 	int i;
 
-	need_mock("soft-RoCE does not wait to be told");
-	wire_init(&l, state);
-	l.e.opts.stall_ns = 60 * WEIR_SEC;
-	wire_open(&l, state);
-	mock_hold(true);
-	for (i = 0; i < 3; i++)
-		start_write(&l, i, AT(i), LEN);
-	weir_dma_flush(l.dma);
+	begin_held(&l, state, WEIR_FOREVER, 60 * WEIR_SEC);
 	for (i = 0; i < 3; i++) {
 		l.c->moved_ns -= 60 * WEIR_SEC;
 		mock_step(1);

@@ -268,7 +268,7 @@ static void srq_of_another_device_is_refused(void **state)
 	peers_end(&t);
 }
 
-/* What was received is told, or counted as dropped, whenever the end comes. */
+/* Each message is delivered, or counted as dropped, whenever the end comes. */
 static void message_for_a_destroyed_conn_is_counted_as_dropped(void **state)
 {
 	uint64_t dropped = 0;
