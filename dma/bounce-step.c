@@ -249,6 +249,12 @@ static void put_done(struct slot *s, struct half *h, uint64_t n)
 		block_done(s, h, first ? 0 : n);
 }
 
+/* Memory of this process may be an exporter's. */
+static bool is_revoked(const struct slot *s)
+{
+	return job_is_stale(s->job);
+}
+
 /* The block in @h to where it goes. */
 static void put(struct slot *s, struct half *h)
 {
@@ -262,6 +268,11 @@ static void put(struct slot *s, struct half *h)
 		extra_cursor(s->job, 0, p->done, &second);
 		c = &second;
 		e = bounce_extra(s->job, 0);
+	}
+	if (!e && unlikely(is_revoked(s))) {
+		h->state = EMPTY;
+		slot_fail(s, -ESTALE, 0);
+		return;
 	}
 	if (!e || !h->len) {
 		if (c->side)
@@ -504,6 +515,8 @@ static void set_up(struct step *step, uint64_t n)
 	p->differ = false;
 	p->waits = false;
 	p->held = false;
+	p->imported = false;
+	p->entered = false;
 	p->is_step = true;
 	atomic_init(&p->stop, false);
 	cursor_init(&p->src, &job->src, OPERAND_SRC, n);
@@ -592,6 +605,10 @@ static void bounce_fetch(struct slot *s, struct step *step, struct half *h,
 	debug_check(h->state == EMPTY || h == s->sum);
 	h->want = n;
 	h->len = 0;
+	if (!e && unlikely(is_revoked(s))) {
+		slot_fail(s, -ESTALE, 0);
+		return;
+	}
 	if (!e) {
 		copy_in(h->mem, c, n);
 		cursor_skip(c, n);

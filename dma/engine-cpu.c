@@ -239,6 +239,15 @@ static void slice(struct weir_job *job, uint64_t max)
 	}
 }
 
+/* The same, if the memory is not revoked: 0 or -ESTALE. */
+static int next_slice(struct weir_job *job, uint64_t max)
+{
+	if (unlikely(job_is_stale(job)))
+		return -ESTALE;
+	slice(job, max);
+	return 0;
+}
+
 static void enqueue(struct weir_dma *dma, struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
@@ -298,17 +307,18 @@ static void serve(struct weir_op *op, int64_t res)
 	struct weir_job *job;
 	struct job_priv *p;
 	uint64_t max, before;
+	int err;
 
 	(void)res;
 	while ((job = dma->queue) && (max = budget(dma) / touches(job))) {
 		p = job_priv(job);
 		before = p->done;
-		slice(job, max < SLICE / touches(job) ? max :
-							SLICE / touches(job));
+		err = next_slice(job, max < SLICE / touches(job) ?
+					      max : SLICE / touches(job));
 		dma->budget -= (p->done - before) * touches(job);
 		dequeue(dma, job);
-		if (finished(p))
-			job_end(job, 0);
+		if (err || finished(p))
+			job_end(job, err);
 		else
 			enqueue(dma, job);
 	}
@@ -322,12 +332,14 @@ static int64_t work(void *arg)
 	struct weir_job *job = arg;
 	struct job_priv *p = job_priv(job);
 
-	while (!finished(p)) {
+	int err = 0;
+
+	while (!err && !finished(p)) {
 		if (atomic_load_explicit(&p->stop, memory_order_relaxed))
 			return -ECANCELED;
-		slice(job, SLICE / touches(job));
+		err = next_slice(job, SLICE / touches(job));
 	}
-	return 0;
+	return err;
 }
 
 static int start(void *arg, struct weir_job *job)
@@ -338,7 +350,7 @@ static int start(void *arg, struct weir_job *job)
 	if (p->total >= dma->worker_min && !worker_ensure(dma->r)) {
 		dma->stats.worker_jobs++;
 		job_work(job, work);
-	} else if (p->total < UINT32_MAX &&
+	} else if (p->total < UINT32_MAX && job_slice(p, p->total) == p->total &&
 		   spend(dma, p->total * touches(job))) {
 		slice(job, p->total);
 		job_end(job, 0);

@@ -118,7 +118,7 @@ static uint64_t next_pieces(struct job_priv *p)
 
 	more->iov = p->move_iov + 1;
 	more->n_iov = cursor_gather(rest, p->move_iov + 1, JOB_MOVE_IOVS - 1,
-				    c->len, &n);
+				    job_slice(p, c->len), &n);
 	one->iov = p->move_iov;
 	one->n_iov = cursor_gather(c, p->move_iov, 1, n, &n);
 	return n;
@@ -155,6 +155,8 @@ static int step(struct weir_job *job)
 		.move = &p->move,
 	};
 
+	if (unlikely(job_is_stale(job)))
+		return -ESTALE;
 	p->move = (struct weir_domain_move){ .size = sizeof(p->move) };
 	if (p->src.side)
 		set_side(&p->move.src, p->src.operand);

@@ -194,7 +194,7 @@ static int fixed_index(const struct weir_job *job, const struct cursor *m)
 static void step_one(struct weir_job *job, struct job_priv *p,
 		     const struct cursor *f, const struct cursor *m, bool in)
 {
-	uint64_t n = f->len < m->len ? f->len : m->len;
+	uint64_t n = job_slice(p, f->len < m->len ? f->len : m->len);
 	struct domain_file *file = file_of(f);
 	int index = fixed_index(job, m);
 	int fd = file->fd;
@@ -221,7 +221,7 @@ static void step_memory(struct weir_job *job)
 		return;
 	}
 	p->direct = false;
-	n = cursor_gather(m, p->iov, JOB_IOVS, f->len, &len);
+	n = cursor_gather(m, p->iov, JOB_IOVS, job_slice(p, f->len), &len);
 	job->inner.u.io.buf_index = 0;
 	launch(job, in ? IO_READV : IO_WRITEV, file_of(f)->fd,
 	       (uintptr_t)p->iov, n, f->addr, len);
@@ -231,7 +231,9 @@ static void step(struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
 
-	if (is_file(&p->src) && is_file(&p->dst))
+	if (unlikely(job_is_stale(job)))
+		job_end(job, -ESTALE);
+	else if (is_file(&p->src) && is_file(&p->dst))
 		step_files(job);
 	else
 		step_memory(job);

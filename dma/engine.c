@@ -160,6 +160,8 @@ int engine_start(struct engine *e, struct weir_job *job)
 	p->engine = e;
 	PROBE3(job_step, job, e->kind->ops.name, p->total);
 	p->passed_on = e->kind->refuses;
+	if (unlikely(p->imported && !p->entered) && job_enter_imports(job))
+		return -ESTALE;
 	if (likely(!e->wait))
 		err = call_start(e, job);
 	if (unlikely(err == -EAGAIN) && may_wait(job)) {

@@ -32,10 +32,81 @@ static void let_go(struct weir_dma *dma, struct weir_job *job)
 		extra_release(dma, job);
 }
 
+static int enter(const struct weir_operand *operand,
+		 const struct weir_reactor *r)
+{
+	const struct weir_mmap *mmap = operand_import(operand);
+	const struct weir_buf *buf;
+	int err = 0;
+
+	if (mmap)
+		return import_enter(mmap->import);
+	for (buf = operand->buf; buf; buf = buf->next)
+		if (mmap_counts(buf->use->mmap) && mmap_enter(buf->use, r))
+			err = -ESTALE;
+	return err;
+}
+
+static void leave(const struct weir_operand *operand,
+		   const struct weir_reactor *r)
+{
+	const struct weir_mmap *mmap = operand_import(operand);
+	const struct weir_buf *buf;
+
+	if (mmap)
+		import_leave(mmap->import);
+	for (buf = operand->buf; buf; buf = buf->next)
+		if (mmap_counts(buf->use->mmap))
+			mmap_leave(buf->use, r);
+}
+
+int job_enter_imports(struct weir_job *job)
+{
+	struct mmap_use *import = job_route(job)->import;
+	struct weir_reactor *r = job->op.reactor;
+	struct job_priv *p = job_priv(job);
+	uint32_t i;
+	int err = 0;
+
+	debug_check(p->imported && !p->entered && !p->is_step);
+	p->entered = true;
+	if (likely(import))
+		return mmap_enter(import, r);
+	if (p->src.side)
+		err |= enter(&job->src, r);
+	if (p->dst.side)
+		err |= enter(&job->dst, r);
+	for (i = 0; i < job->n_extra; i++)
+		err |= enter(&job->more[i], r);
+	return err;
+}
+
+static void leave_imports(struct weir_job *job)
+{
+	struct mmap_use *import = job_route(job)->import;
+	struct weir_reactor *r = job->op.reactor;
+	struct job_priv *p = job_priv(job);
+	uint32_t i;
+
+	p->entered = false;
+	if (likely(import)) {
+		mmap_leave(import, r);
+		return;
+	}
+	if (p->src.side)
+		leave(&job->src, r);
+	if (p->dst.side)
+		leave(&job->dst, r);
+	for (i = 0; i < job->n_extra; i++)
+		leave(&job->more[i], r);
+}
+
 void job_take_back(struct weir_job *job)
 {
 	struct weir_dma *dma = job_priv(job)->dma;
 
+	if (unlikely(job_priv(job)->entered))
+		leave_imports(job);
 	let_go(dma, job);
 	delist(dma, job_priv(job));
 	debug_check(dma->stats.started > 0);
@@ -95,18 +166,10 @@ static void end_step(struct weir_job *job, int64_t res)
 	}
 }
 
-/* Only bufs are of mmaps. */
-static bool may_be_stale(const struct weir_job *job)
-{
-	return job->src.buf || job->dst.buf || job->n_extra;
-}
-
-bool job_is_stale(const struct weir_job *job)
+bool job_is_stale_slow(const struct weir_job *job)
 {
 	const struct job_priv *p = job_priv((struct weir_job *)job);
 
-	if (likely(!may_be_stale(job)))
-		return false;
 	return (p->src.side && operand_stale(&job->src)) ||
 	       (p->dst.side && operand_stale(&job->dst)) ||
 	       (job->n_extra && extra_stale(job));
@@ -122,8 +185,8 @@ void job_end(struct weir_job *job, int64_t res)
 		end_step(job, res);
 		return;
 	}
-	if (res >= 0 && unlikely(job_is_stale(job)))
-		res = -ESTALE;
+	if (unlikely(p->entered))
+		leave_imports(job);
 	if (res >= 0) {
 		res = (int64_t)p->done;
 		job->crc = p->crc;

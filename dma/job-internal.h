@@ -23,6 +23,7 @@
 
 #include "base/provider.h"
 #include "dma/operand.h"
+#include "mem/mmap-internal.h"
 #include "reactor/op-inline.h"
 #include "reactor/stats/page.h"
 
@@ -54,6 +55,9 @@ struct job_priv {
 	bool waits : 1;			/* For capacity in its engine. */
 	bool is_step : 1;		/* Of another job. */
 	bool held : 1; /* job-fence.c has it: it has not begun. */
+	bool imported : 1;		/* Memory is of imports that count their
+					 * jobs, and */
+	bool entered : 1;		/* they do: see job_route. */
 	bool passed_on : 1;		/* The -EAGAIN that it was refused with is
 					 * the caller's to deal with. */
 	union {
@@ -91,6 +95,7 @@ struct job_route {
 	const char *engine, *pull, *push;
 	uint64_t bounced;
 	struct translated *translated;	/* To be invalidated, or NULL. */
+	struct mmap_use *import;	/* Of .imported: this alone, or NULL. */
 };
 
 _Static_assert(sizeof(struct job_route) <= sizeof(((struct weir_op *)0)->u),
@@ -330,6 +335,16 @@ struct weir_dma {
 	struct reactor_obj obj;
 };
 
+/* A job of imports checks before each so many bytes that they are not revoked. */
+#define JOB_IMPORT_SLICE ((uint64_t)1 << 20)
+
+/* At most @n bytes of @p may be moved without looking again. */
+static inline uint64_t job_slice(const struct job_priv *p, uint64_t n)
+{
+	return unlikely(p->imported) && n > JOB_IMPORT_SLICE ?
+		       JOB_IMPORT_SLICE : n;
+}
+
 /* job-fence.c: keep @job, which was just enlisted, from beginning, if it has to
  * wait.  Returns whether it has. */
 bool order_hold(struct weir_job *job);
@@ -365,9 +380,29 @@ void extra_release(const struct weir_dma *dma, const struct weir_job *job);
 void extra_commit(const struct weir_job *job, uint64_t n);
 bool extra_stale(const struct weir_job *job);
 
+/*
+ * job-end.c: @job, of imports that count their jobs, begins to touch them.
+ * Returns 0 or -ESTALE.  Whatever ends it leaves them.
+ */
+int job_enter_imports(struct weir_job *job);
+
+/* Whether memory of @job, which was begun, has been revoked: any exporter's. */
+bool job_is_stale_slow(const struct weir_job *job)
+	PROVIDER_API(job_is_stale_slow);
+
 /* Whether an exporter has revoked memory of @job, which is in flight.  On the
  * thread that has it, a worker's too. */
-bool job_is_stale(const struct weir_job *job);
+static inline bool job_is_stale(const struct weir_job *job)
+{
+	const struct job_priv *p = job_priv((struct weir_job *)job);
+	const struct mmap_use *import;
+
+	if (likely(!p->imported))
+		return false;
+	import = job_route((struct weir_job *)job)->import;
+	return likely(import) ? mmap_stale(import->mmap) :
+				job_is_stale_slow(job);
+}
 
 /* To @skip bytes after the first of the @i-th. */
 void extra_cursor(const struct weir_job *job, uint32_t i, uint64_t skip,

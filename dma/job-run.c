@@ -12,6 +12,7 @@
 #include "base/probe.h"
 #include "base/why.h"
 #include "dma/route.h"
+#include "mem/buf-internal.h"
 
 /* Of these kinds it takes more to see it. */
 #define NOT_AT_SIGHT (1u << WEIR_JOB_PULL | 1u << WEIR_JOB_PUSH | \
@@ -164,6 +165,34 @@ static inline void hold_side(const struct weir_dma *dma,
 	cursor_init(c, operand, side, total);
 }
 
+static bool extra_counts(const struct weir_job *job)
+{
+	const struct weir_buf *buf;
+	uint32_t i;
+
+	for (i = 0; i < job->n_extra; i++) {
+		if (operand_import(&job->more[i]))
+			return true;
+		for (buf = job->more[i].buf; buf; buf = buf->next)
+			if (mmap_counts(buf->use->mmap))
+				return true;
+	}
+	return false;
+}
+
+/* One import, of one side, is what there mostly is. */
+static void note_imports(struct weir_job *job, const struct job_shape *s)
+{
+	bool src = s->src_side && s->src.imported;
+	bool dst = s->dst_side && s->dst.imported;
+	bool extra = job->n_extra && extra_counts(job);
+	struct job_priv *p = job_priv(job);
+
+	p->imported = src || dst || extra;
+	job_route(job)->import = extra || (src && dst) ? NULL :
+				 src ? s->src.import : s->dst.import;
+}
+
 /* From here on it is listed, and holds what it uses. */
 static void set_up(struct weir_dma *dma, struct weir_job *job,
 		   const struct job_shape *s)
@@ -180,6 +209,11 @@ static void set_up(struct weir_dma *dma, struct weir_job *job,
 	p->waits = false;
 	p->is_step = false;
 	p->held = false;
+	p->imported = (s->src_side && s->src.imported) |
+		      (s->dst_side && s->dst.imported);
+	p->entered = false;
+	if (unlikely(p->imported || job->n_extra))
+		note_imports(job, s);
 	atomic_init(&p->stop, false);
 	hold_side(dma, &job->src, s->src_side, s->total, &p->src);
 	hold_side(dma, &job->dst, s->dst_side, s->total, &p->dst);

@@ -135,6 +135,12 @@ static void widen(struct operand_info *info, uint64_t addr, uint64_t len)
 	info->n_pieces++;
 }
 
+static void note_import(struct operand_info *info, struct mmap_use *use)
+{
+	info->import = !info->imported || info->import == use ? use : NULL;
+	info->imported = true;
+}
+
 static int check_bufs(const struct weir_operand *operand,
 		      enum operand_side side, const struct weir_reactor *r,
 		      struct operand_info *info)
@@ -153,6 +159,8 @@ static int check_bufs(const struct weir_operand *operand,
 		err = check_buf(buf, side, owner);
 		if (err)
 			return err;
+		if (unlikely(mmap_counts(buf->use->mmap)))
+			note_import(info, buf->use);
 		if (unlikely(!operand_is_like(buf->use->mmap->domain,
 					      info->domain)))
 			return -EXDEV;
@@ -179,10 +187,25 @@ static inline int check_rights(const struct weir_domain *domain,
 		-EACCES : 0;
 }
 
+/* Of a domain that is an import's. */
+static int check_import(const struct weir_mmap *mmap, uint64_t addr,
+			uint64_t len)
+{
+	uint64_t off = addr - (uintptr_t)mmap->addr;
+
+	if (mmap_stale(mmap))
+		return -ESTALE;
+	return off > mmap->len || len > mmap->len - off ? -ERANGE : 0;
+}
+
 static inline int check_piece(const struct operand_info *info, uint64_t addr,
 			      uint64_t len)
 {
 	const struct domain_class *cls = info->domain->cls;
+
+	if (unlikely(info->domain->import))
+		return info->total + len < len ? -ERANGE :
+		       check_import(info->domain->import, addr, len);
 
 	if (info->total + len < len)
 		return -ERANGE;
@@ -235,6 +258,8 @@ static int check_any(const struct weir_operand *operand,
 		     struct operand_info *info)
 {
 	info->plain = false;
+	info->imported = info->domain->import && !operand->buf;
+	info->import = NULL;
 	info->total = 0;
 	info->n_pieces = 0;
 	info->lo = UINT64_MAX;
@@ -270,10 +295,13 @@ int operand_check_addresses(const struct weir_operand *operand,
 	return err ? err : check_rights(info->domain, side);
 }
 
-bool operand_bufs_stale(const struct weir_operand *operand)
+bool operand_stale(const struct weir_operand *operand)
 {
+	const struct weir_mmap *mmap = operand_import(operand);
 	const struct weir_buf *buf;
 
+	if (unlikely(mmap))
+		return mmap_stale(mmap);
 	for (buf = operand->buf; buf; buf = buf->next)
 		if (unlikely(mmap_stale(buf->use->mmap)))
 			return true;

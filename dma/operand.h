@@ -42,6 +42,8 @@ struct operand_info {
 	uint64_t lo, hi; /* All addresses are in [lo, hi). */
 	uint32_t n_pieces;
 	bool plain; /* operand_is_plain() */
+	bool imported; /* Memory is of an import that counts its jobs: */
+	struct mmap_use *import; /* of this one alone; NULL: of others. */
 };
 
 /* Check @loc as a @side of a job on @r and describe it, or return what
@@ -83,6 +85,7 @@ static inline int operand_check(const struct weir_operand *operand,
 	info->hi = operand->addr + operand->len;
 	info->n_pieces = 1;
 	info->plain = true;
+	info->imported = false;
 	return 0;
 }
 
@@ -92,13 +95,16 @@ static inline bool side_is_data(enum operand_side side)
 	return side == OPERAND_SRC || side == OPERAND_UPDATE;
 }
 
-/* Whether a buf of @loc is of an import that its exporter has revoked. */
-bool operand_bufs_stale(const struct weir_operand *operand);
-
-static inline bool operand_stale(const struct weir_operand *operand)
+/* The import by whose addresses @operand is given, if not by bufs; or NULL. */
+static inline const struct weir_mmap *operand_import(
+	const struct weir_operand *operand)
 {
-	return operand->buf && operand_bufs_stale(operand);
+	return !operand->buf && operand->domain ? operand->domain->import :
+						  NULL;
 }
+
+/* Whether memory of @operand is of an import that its exporter has revoked. */
+bool operand_stale(const struct weir_operand *operand);
 
 /* To the first of the first @n bytes of @loc, whatever it is. */
 void cursor_init_any(struct cursor *c, const struct weir_operand *operand,

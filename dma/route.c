@@ -222,6 +222,7 @@ void route_note(struct weir_job *job, const struct plan *plan)
 	*route = (struct job_route){
 		.route = (uint8_t)plan->route,
 		.engine = name_of(plan->engine),
+		.import = route->import,
 	};
 	if (unlikely(plan->route == WEIR_ROUTE_BOUNCE))
 		bounce_prepare(job, plan->pull.engine, plan->push.engine,

@@ -55,6 +55,10 @@ struct weir_domain {
 	uint32_t align;
 	bool strict;
 	bool no_read, no_write;	/* What may not be done with it. */
+
+	/* It is this import's: its addresses are those of the range, and jobs
+	 * that use them are the import's.  NULL: it is no import's. */
+	const struct weir_mmap *import;
 	atomic_uint users;	/* Mmaps, and jobs in flight on any reactor. */
 	void *ctx;
 	const char *id;		/* Of the same allocation, or static. */

@@ -21,11 +21,11 @@ libcore_la_SOURCES += \
 	%D%/export/client.c \
 	%D%/export/import.c \
 	%D%/export/internal.h \
-	%D%/export/memfd.c \
 	%D%/export/message.c \
+	%D%/export/presence.c \
+	%D%/export/presence.h \
 	%D%/export/process.c \
 	%D%/export/server.c \
-	%D%/export/socket.c \
 	%D%/export/watch.c \
 	%D%/export/export.c \
 	%D%/inventory.c \

@@ -56,6 +56,15 @@ enum mmap_range {
  */
 struct mmap_import {
 	const _Atomic uint64_t *generation;	/* The exporter's. */
+	_Atomic uint32_t *busy;	/* Jobs on any thread; NULL: not counted. */
+	bool fenced;		/* The exporter makes our fences. */
+
+	/*
+	 * Have @use count its jobs at a place of its own, where there is one, or
+	 * no more.  NULL: they are not counted.
+	 */
+	void (*claim)(struct mmap_use *use);
+	void (*unclaim)(struct mmap_use *use);
 	_Atomic uint64_t mine;	/* When it was exported; 0: the end was seen. */
 	const struct mmap_remote *remote;	/* NULL: not by RDMA. */
 };
@@ -82,6 +91,7 @@ struct mmap_device {
 	struct weir_device *device;	/* In use by this. */
 	struct mmap_device *next;
 	bool registered;
+	bool given;		/* Its remote key, away. */
 	struct device_mr mr;
 	struct mmap_part *parts;
 	struct mmap_mw *windows; /* mw.c's, under its lock. */
@@ -115,6 +125,7 @@ struct weir_mmap {
 	uint32_t n_devices;
 	uint32_t max_devices;		/* 0: the default. */
 	struct mmap_export *export;	/* NULL: not exported. */
+	struct mmap_export *revoked;	/* Whose importers may be busy. */
 	struct mmap_import *import;	/* NULL: not imported. */
 	struct segment_list *segment;	/* mem/segment/segment.c */
 
@@ -122,6 +133,7 @@ struct weir_mmap {
 	void *free_arg;
 	void *user_data;
 	atomic_uint n_syncs;		/* Sync events that lie in it. */
+	atomic_uint revokes;		/* In flight: it cannot be destroyed. */
 	pthread_mutex_t lock;
 	struct mmap_use *uses;
 
@@ -129,6 +141,10 @@ struct weir_mmap {
 	struct weir_op *stop_op;	/* NULL otherwise. */
 	uint32_t stop_waits;		/* Uses that are still to be visited. */
 	bool stop_busy;			/* One had bufs out. */
+	bool stop_drains;		/* Which are waited for. */
+	bool stop_settles;		/* Waits for bufs, or for importers. */
+	uint64_t stop_since;		/* It has. */
+	struct weir_timer_node stop_timer; /* When to look again. */
 	bool stop_decided;		/* The registrations are being dropped. */
 	bool stop_returns;		/* The op is on its way back. */
 };
@@ -181,6 +197,9 @@ struct mmap_use {
 	int key_err;
 	unsigned int keys_taken;	/* when the mmap's was this. */
 	struct weir_timer_node retry;	/* When to register more. */
+	_Atomic uint32_t *busy;	/* Of an import: what its exporter looks at. */
+	int place;		/* Where that is, or -1. */
+	uint32_t n_jobs;	/* Which touch it; 0: not busy. */
 	uint32_t retries;	/* Without success. */
 	struct mmap_use *next_of_r;	/* Others that the reactor has tried to
 					 * register: on its thread alone. */
@@ -211,6 +230,12 @@ static inline bool mmap_stale(const struct weir_mmap *mmap)
 	mine = atomic_load_explicit(&import->mine, memory_order_relaxed);
 	return !mine || atomic_load_explicit(import->generation,
 					     memory_order_acquire) != mine;
+}
+
+/* Whether the exporter of @mmap looks whether jobs use it. */
+static inline bool mmap_counts(const struct weir_mmap *mmap)
+{
+	return mmap->import && mmap->import->busy;
 }
 
 /* Whether bufs of @mmap can be made: 0, -EBADFD or -ESTALE. */
@@ -317,6 +342,13 @@ uint64_t device_range_address(const struct device_range *range)
 int mmap_keys_drop(struct weir_mmap *mmap);
 
 /*
+ * Take back the keys that peers have, and leave those that only this process
+ * has.  Returns 0, or a negative errno with a message that begins with @call:
+ * -EBUSY, jobs of this process may be using a key that peers have, too.
+ */
+int mmap_keys_revoke(struct weir_mmap *mmap, const char *call);
+
+/*
  * Attach @link to @mmap on @r, and register the memory if this is the first on
  * this reactor with @may_register.
  *
@@ -376,6 +408,62 @@ static inline int mmap_use_key(struct mmap_use *use, struct weir_device *device,
 		err = mmap_use_ask_key(use, device);
 	*lkey = use->lkey;
 	return err;
+}
+
+/* In the order of all writes and reads of this kind: see export/presence.h. */
+static inline int import_check(const struct mmap_import *import)
+{
+	uint64_t mine = atomic_load_explicit(&import->mine,
+					     memory_order_relaxed);
+
+	return unlikely(atomic_load(import->generation) != mine) ? -ESTALE : 0;
+}
+
+/* The same as mmap_enter() and mmap_leave(), of a job on any thread. */
+static inline int import_enter(const struct mmap_import *import)
+{
+	atomic_fetch_add(import->busy, 1);
+	return import_check(import);
+}
+
+static inline void import_leave(const struct mmap_import *import)
+{
+	atomic_fetch_sub_explicit(import->busy, 1, memory_order_release);
+}
+
+/*
+ * A job on @r is about to touch @use's mmap, which is an import that counts, and
+ * from then on until mmap_leave() the exporter waits for it.  Returns 0, or
+ * -ESTALE: it may not touch it, but has to leave.  A reactor's own use is
+ * written by its thread alone.
+ */
+static inline int mmap_enter(struct mmap_use *use, const struct weir_reactor *r)
+{
+	const struct mmap_import *import = use->mmap->import;
+
+	if (unlikely(use->r != r || !use->busy))
+		return import_enter(import);
+	if (use->n_jobs++)
+		return import_check(import);
+	if (likely(import->fenced)) {
+		atomic_store_explicit(use->busy, 1, memory_order_relaxed);
+		atomic_signal_fence(memory_order_seq_cst);
+	} else {
+		atomic_exchange(use->busy, 1);
+	}
+	return import_check(import);
+}
+
+static inline void mmap_leave(struct mmap_use *use,
+			      const struct weir_reactor *r)
+{
+	if (unlikely(use->r != r || !use->busy)) {
+		import_leave(use->mmap->import);
+		return;
+	}
+	debug_check(use->n_jobs > 0);
+	if (!--use->n_jobs)
+		atomic_store_explicit(use->busy, 0, memory_order_release);
 }
 
 /* Only the owning thread writes, so this needs no locked instruction. */

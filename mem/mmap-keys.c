@@ -12,6 +12,7 @@
 #include "base/why.h"
 #include "mem/device-internal.h"
 #include "mem/mmap-internal.h"
+#include "reactor/reactor-internal.h"
 
 static struct device_range range_of(const struct weir_mmap *mmap)
 {
@@ -99,8 +100,10 @@ int weir_mmap_keys(struct weir_mmap *mmap, struct weir_device *device,
 	err = ensure(mmap, device, &md);
 	if (!err && lkey)
 		*lkey = md->mr.lkey;
-	if (!err && rkey)
+	if (!err && rkey) {
 		*rkey = md->mr.rkey;
+		md->given = true;
+	}
 	pthread_mutex_unlock(&mmap->lock);
 	return err;
 }
@@ -187,6 +190,7 @@ int mmap_keys_part(struct weir_mmap *mmap, struct weir_device *device,
 	if (!err) {
 		*addr = device_range_address(&range);
 		*rkey = part ? part->mr.rkey : md->mr.rkey;
+		md->given |= !part;
 	}
 	pthread_mutex_unlock(&mmap->lock);
 	return err;
@@ -229,6 +233,54 @@ int mmap_keys_drop(struct weir_mmap *mmap)
 		if (err)
 			return err;
 		md->registered = false;
+		md->given = false;
 	}
 	return 0;
+}
+
+/* Whether jobs of this process may have taken a key, or take one now. */
+static bool may_be_used(const struct weir_mmap *mmap)
+{
+	const struct mmap_use *use;
+
+	debug_check(mutex_is_held(&mmap->lock));
+	for (use = mmap->uses; use; use = use->next)
+		if (!reactor_is_here(use->r) || atomic_load(&use->n_bufs))
+			return true;
+	return false;
+}
+
+static int revoke_device(struct weir_mmap *mmap, struct mmap_device *md,
+			 const char *call)
+{
+	int err;
+
+	if (md->given && may_be_used(mmap))
+		return why(-EBUSY, "%s: peers have the key of all of the mmap "
+			   "on device %s, and bufs of it are out, or another "
+			   "thread has it attached; to revoke while it is in "
+			   "use, export parts of it or memory windows", call,
+			   device_name(md->device));
+	err = md->windows ? md->device->info.cls->mws_drop(md) : 0;
+	if (!err)
+		err = drop_parts(md);
+	if (err || !md->given)
+		return err;
+	atomic_fetch_add(&mmap->keys_taken, 1);
+	err = md->device->info.cls->mr_deregister(md->device, &md->mr);
+	md->registered = err;
+	md->given = err;
+	return err;
+}
+
+int mmap_keys_revoke(struct weir_mmap *mmap, const char *call)
+{
+	struct mmap_device *md;
+	int err = 0;
+
+	pthread_mutex_lock(&mmap->lock);
+	for (md = mmap->devices; md && !err; md = md->next)
+		err = revoke_device(mmap, md, call);
+	pthread_mutex_unlock(&mmap->lock);
+	return err;
 }

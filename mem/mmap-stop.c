@@ -8,6 +8,8 @@
  *	STARTED --> STOPPING   from here on no buf of it can be taken
  *	look        each reactor says whether bufs are out.  One says yes, or
  *	            the operation is cancelled: STARTED, as if nothing had been
+ *	settle      what it was exported as is revoked; wait for importers whose
+ *	            jobs touch it and, draining, for bufs.  Cancelled: STARTED
  *	drop        each drops its registration and detaches; too late to cancel
  *	STOPPED
  *
@@ -16,6 +18,9 @@
  * deferred call runs between calls, so after it its core has seen the state,
  * and what is out is counted.
  *
+ * Draining, bufs may be out, and after the first round no more can come to be:
+ * so their counts can be read from here.
+ *
  * A use may leave in the meantime, with its inventory; then nothing is left to
  * be waited for.  The operation lives on a reactor of the thread that stops;
  * all that is decided is decided there.
@@ -23,6 +28,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/why.h"
 #include "mem/domain-internal.h"
@@ -32,28 +38,26 @@
 #include "reactor/op-inline.h"
 #include "reactor/reactor-internal.h"
 
-static bool is_here(const struct mmap_use *use)
-{
-	const struct backend *backend = use->r->backend;
+/* How a stop goes: what it does not refuse. */
+struct manner {
+	bool travels;		/* To other threads. */
+	bool drains;		/* Waits for bufs. */
+};
 
-	return unlikely(backend->is_here != NULL) ? backend->is_here(use->r) :
-	       pthread_equal(use->r->thread, pthread_self());
-}
-
-static int refuse_use(const struct mmap_use *use, bool may_travel)
+static int refuse_use(const struct mmap_use *use, const struct manner *manner)
 {
 	const struct mmap_link *link;
 	unsigned long n;
 
 	n = atomic_load_explicit(&use->n_bufs, memory_order_relaxed);
-	if (n)
+	if (n && !manner->drains)
 		return why(-EBUSY, "weir_mmap_stop: %lu bufs of the mmap are "
 			   "out", n);
 	for (link = use->links; link; link = link->next)
 		if (link->is_pool)
 			return why(-EBUSY, "weir_mmap_stop: a pool is made of "
 				   "the mmap; destroy it first");
-	if (!may_travel && !is_here(use))
+	if (!manner->travels && !reactor_is_here(use->r))
 		return why(-EBUSY, "weir_mmap_stop: a reactor of another "
 			   "thread has the mmap attached; detach it there "
 			   "first, or stop with an operation");
@@ -61,7 +65,8 @@ static int refuse_use(const struct mmap_use *use, bool may_travel)
 }
 
 /* Why it cannot be stopped now, or 0.  Under the lock. */
-static int refuse_stop(const struct weir_mmap *mmap, bool may_travel)
+static int refuse_stop(const struct weir_mmap *mmap,
+		       const struct manner *manner)
 {
 	const struct mmap_use *use;
 	int err = 0;
@@ -74,7 +79,7 @@ static int refuse_stop(const struct weir_mmap *mmap, bool may_travel)
 			   "mmap; destroy them first",
 			   atomic_load(&mmap->n_syncs));
 	for (use = mmap->uses; use && !err; use = use->next)
-		err = refuse_use(use, may_travel);
+		err = refuse_use(use, manner);
 	return err ? err : segment_may_remove(mmap, "weir_mmap_stop");
 }
 
@@ -92,7 +97,7 @@ static struct mmap_use *drop_here(struct weir_mmap *mmap)
 	debug_check(mutex_is_held(&mmap->lock));
 	for (use = mmap->uses; use; use = next) {
 		next = use->next;
-		if (!is_here(use))
+		if (!reactor_is_here(use->r))
 			continue;
 		mmap_use_drop(use);
 		use->next = dropped;
@@ -115,10 +120,42 @@ static void free_uses(struct mmap_use *use)
 static void tell(struct weir_mmap *mmap)
 {
 	debug_check(mmap->state == WEIR_MMAP_STOPPED);
+	debug_check(!mmap->export);
 	dmabuf_end(mmap);
-	if (mmap->export)
-		export_revoke(mmap);
 	segment_remove(mmap);
+}
+
+/* For a slice of an importer that has begun in the last moment. */
+#define SETTLE_TRIES 100
+#define SETTLE_NS 20000
+
+static int refuse_importers(const char *names)
+{
+	return why(-EBUSY, "weir_mmap_stop: jobs of importers are using the "
+		   "mmap: %s; stop with an operation, or revoke it first",
+		   names);
+}
+
+/*
+ * Revoke what it was exported as, if no importer is busy.  One may become busy
+ * between the two; it is waited for, for a moment.  Under the lock.
+ */
+static int revoke_at_once(struct weir_mmap *mmap)
+{
+	struct timespec moment = { .tv_nsec = SETTLE_NS };
+	char names[200];
+	int i;
+
+	debug_check(mutex_is_held(&mmap->lock));
+	if (export_count_busy(mmap, true, names, sizeof(names)))
+		return refuse_importers(names);
+	export_revoke(mmap);
+	for (i = 0; i < SETTLE_TRIES; i++) {
+		if (!export_count_busy(mmap, false, names, sizeof(names)))
+			return 0;
+		nanosleep(&moment, NULL);
+	}
+	return refuse_importers(names);
 }
 
 /* All uses are of this thread.  Under the lock, which it gives back. */
@@ -141,14 +178,14 @@ static uint32_t send_out(struct weir_mmap *mmap, enum mmap_wish wish)
 
 	debug_check(mutex_is_held(&mmap->lock));
 	for (use = mmap->uses; use; use = use->next) {
-		if (is_here(use))
+		if (reactor_is_here(use->r))
 			continue;
 		use->wish = wish;
 		n++;
 	}
 	mmap->stop_waits = n;
 	for (use = mmap->uses; use && wish; use = use->next)
-		if (!is_here(use))
+		if (!reactor_is_here(use->r))
 			deferred_send(&use->deferred);
 	return n;
 }
@@ -181,7 +218,7 @@ void mmap_use_visit(struct deferred *deferred)
 	use->wish = MMAP_NO_WISH;
 	if (wish == MMAP_WISH_LOOK) {
 		mmap->stop_busy |= atomic_load(&use->n_bufs) != 0;
-		visited(mmap, mmap->stop_busy);
+		visited(mmap, mmap->stop_busy && !mmap->stop_drains);
 	} else if (wish == MMAP_WISH_DROP) {
 		mmap_use_drop(use);
 		visited(mmap, false);
@@ -203,6 +240,8 @@ void mmap_use_leaves(struct mmap_use *use)
 static void give_up(struct weir_mmap *mmap)
 {
 	debug_check(mutex_is_held(&mmap->lock) && !mmap->stop_decided);
+	wheel_del(&mmap->stop_op->reactor->wheel, &mmap->stop_timer);
+	mmap->stop_settles = false;
 	send_out(mmap, MMAP_NO_WISH);
 	mmap->stop_op = NULL;
 	set_state(mmap, WEIR_MMAP_STARTED);
@@ -215,6 +254,7 @@ static void decide(struct weir_mmap *mmap)
 	struct mmap_use *dropped = drop_here(mmap);
 
 	debug_check(mutex_is_held(&mmap->lock) && !mmap->stop_decided);
+	mmap->stop_settles = false;
 	mmap->stop_decided = true;
 	mmap->stop_returns = false;
 	if (!send_out(mmap, MMAP_WISH_DROP)) {
@@ -235,6 +275,89 @@ static void finish(struct weir_mmap *mmap, struct weir_op *op)
 	op_complete(op, 0);
 }
 
+/* No buf can be taken any more.  Bufs that come back later come before this
+ * sees that they have. */
+static unsigned long count_bufs(const struct weir_mmap *mmap)
+{
+	const struct mmap_use *use;
+	unsigned long n = 0;
+
+	debug_check(mutex_is_held(&mmap->lock));
+	for (use = mmap->uses; use; use = use->next)
+		n += atomic_load(&use->n_bufs);
+	return n;
+}
+
+static bool is_settled(struct weir_mmap *mmap)
+{
+	return !export_count_busy(mmap, false, NULL, 0) && !count_bufs(mmap);
+}
+
+/* Under the lock, which it gives back.  A drain could not take keys back while
+ * jobs used them. */
+static void settled(struct weir_mmap *mmap)
+{
+	struct weir_op *op = mmap->stop_op;
+	int err = mmap->stop_drains ? mmap_keys_drop(mmap) : 0;
+
+	if (!err) {
+		decide(mmap);
+		return;
+	}
+	give_up(mmap);
+	pthread_mutex_unlock(&mmap->lock);
+	op_complete(op, err);
+}
+
+/* Under the lock, which it gives back: decide, or look again in a while. */
+static void settle(struct weir_mmap *mmap)
+{
+	struct weir_reactor *r = mmap->stop_op->reactor;
+
+	debug_check(mmap->stop_settles && !mmap->stop_decided);
+	if (is_settled(mmap)) {
+		settled(mmap);
+		return;
+	}
+	wheel_add(&r->wheel, &mmap->stop_timer,
+		  export_look_again(mmap->stop_since, reactor_now(r)));
+	reactor_touch(r);
+	pthread_mutex_unlock(&mmap->lock);
+}
+
+static void settle_again(struct weir_timer_node *node)
+{
+	struct weir_mmap *mmap =
+		weir_container_of(node, struct weir_mmap, stop_timer);
+
+	pthread_mutex_lock(&mmap->lock);
+	settle(mmap);
+}
+
+/* Close every access from outside.  Under the lock.  Returns 0, or an errno with
+ * nothing revoked. */
+static int close_access(struct weir_mmap *mmap, bool drains)
+{
+	int err = drains ? 0 : mmap_keys_drop(mmap);
+
+	debug_check(mutex_is_held(&mmap->lock));
+	if (!err)
+		export_revoke(mmap);
+	return err;
+}
+
+/* Wait for those that still have access.  Under the lock, which it gives
+ * back. */
+static void begin_to_settle(struct weir_mmap *mmap)
+{
+	debug_check(mutex_is_held(&mmap->lock) && !mmap->stop_settles);
+	mmap->stop_settles = true;
+	mmap->stop_returns = false;
+	mmap->stop_since = reactor_now(mmap->stop_op->reactor);
+	mmap->stop_timer.fire = settle_again;
+	settle(mmap);
+}
+
 /* A round is over. */
 static void stop_returned(struct weir_op *op)
 {
@@ -250,20 +373,34 @@ static void stop_returned(struct weir_op *op)
 	}
 	if (op_cancel_wanted(op))
 		err = -ECANCELED;
-	else if (mmap->stop_busy)
+	else if (mmap->stop_busy && !mmap->stop_drains)
 		err = why(-EBUSY, "weir_mmap_stop: bufs of the mmap are out on "
 			  "another thread");
 	else
 		err = segment_may_remove(mmap, "weir_mmap_stop");
 	if (!err)
-		err = mmap_keys_drop(mmap);
+		err = close_access(mmap, mmap->stop_drains);
 	if (!err) {
-		decide(mmap);
+		begin_to_settle(mmap);
 		return;
 	}
 	give_up(mmap);
 	pthread_mutex_unlock(&mmap->lock);
 	op_complete(op, err);
+}
+
+/* What is being waited for, for weir_why(). */
+static void explain_settling(struct weir_mmap *mmap)
+{
+	unsigned long bufs = count_bufs(mmap);
+	char names[200];
+
+	if (export_count_busy(mmap, false, names, sizeof(names)))
+		why(-ECANCELED, "weir_mmap_stop: jobs of importers are still "
+		    "using the mmap: %s", names);
+	else if (bufs)
+		why(-ECANCELED, "weir_mmap_drain: %lu bufs of the mmap are "
+		    "out", bufs);
 }
 
 /* A reactor that is to look may take for ever; one that is to drop has shown
@@ -277,6 +414,8 @@ static void stop_cancel(struct weir_op *op)
 	debug_check(op_cancel_wanted(op));
 	pthread_mutex_lock(&mmap->lock);
 	too_late = mmap->stop_decided || mmap->stop_returns;
+	if (!too_late && mmap->stop_settles)
+		explain_settling(mmap);
 	if (!too_late)
 		give_up(mmap);
 	pthread_mutex_unlock(&mmap->lock);
@@ -290,18 +429,19 @@ static const struct weir_op_class stop_class = {
 	.cancel = stop_cancel,
 };
 
-/* Under the lock, which it gives back; @op is begun. */
-static void travel(struct weir_mmap *mmap, struct weir_op *op)
+/* Under the lock; @op is begun. */
+static void set_stopping(struct weir_mmap *mmap, struct weir_op *op,
+			 bool drains)
 {
 	debug_check(mutex_is_held(&mmap->lock) && !mmap->stop_op);
 	op->u.words[0] = (uintptr_t)mmap;
 	mmap->stop_op = op;
+	mmap->stop_drains = drains;
 	mmap->stop_busy = false;
+	mmap->stop_settles = false;
 	mmap->stop_decided = false;
 	mmap->stop_returns = false;
 	set_state(mmap, WEIR_MMAP_STOPPING);
-	send_out(mmap, MMAP_WISH_LOOK);
-	pthread_mutex_unlock(&mmap->lock);
 }
 
 static bool is_elsewhere(const struct weir_mmap *mmap)
@@ -310,19 +450,22 @@ static bool is_elsewhere(const struct weir_mmap *mmap)
 
 	debug_check(mutex_is_held(&mmap->lock));
 	for (use = mmap->uses; use; use = use->next)
-		if (!is_here(use))
+		if (!reactor_is_here(use->r))
 			return true;
 	return false;
 }
 
 int mmap_stop_now(struct weir_mmap *mmap)
 {
+	const struct manner manner = { .travels = false };
 	int err;
 
 	pthread_mutex_lock(&mmap->lock);
-	err = refuse_stop(mmap, false);
+	err = refuse_stop(mmap, &manner);
 	if (!err)
 		err = mmap_keys_drop(mmap);
+	if (!err)
+		err = revoke_at_once(mmap);
 	if (!err && mmap_is_started(mmap)) {
 		stop_here(mmap);
 		return 0;
@@ -331,34 +474,54 @@ int mmap_stop_now(struct weir_mmap *mmap)
 	return err;
 }
 
-static int stop_by(struct weir_mmap *mmap, struct weir_reactor *r,
-		   struct weir_op *op)
+/* The same with nothing to visit, under the lock, which it gives back. */
+static void stop_from_here(struct weir_mmap *mmap, struct weir_op *op,
+			   bool drains)
 {
-	bool started;
+	int err = close_access(mmap, drains);
+
+	if (!err && !is_settled(mmap)) {
+		set_stopping(mmap, op, drains);
+		begin_to_settle(mmap);
+		return;
+	}
+	if (!err && drains)
+		err = mmap_keys_drop(mmap);
+	if (!err)
+		stop_here(mmap);
+	else
+		pthread_mutex_unlock(&mmap->lock);
+	op_complete(op, err);
+}
+
+static int stop_by(struct weir_mmap *mmap, struct weir_reactor *r,
+		   struct weir_op *op, bool drains)
+{
+	const struct manner manner = { .travels = true, .drains = drains };
 	int err;
 
 	pthread_mutex_lock(&mmap->lock);
-	started = mmap_is_started(mmap);
-	err = refuse_stop(mmap, true);
+	err = refuse_stop(mmap, &manner);
 	if (!err) {
 		err = op_begin(r, op, &stop_class);
 		if (err)
-			op_refused(err, op, "weir_mmap_stop");
+			op_refused(err, op, drains ? "weir_mmap_drain" :
+						     "weir_mmap_stop");
 	}
 	if (err) {
 		pthread_mutex_unlock(&mmap->lock);
 		return op_admitted(err);
 	}
-	if (is_elsewhere(mmap)) {
-		travel(mmap, op);
-		return 0;
-	}
-	err = mmap_keys_drop(mmap);
-	if (started && !err)
-		stop_here(mmap);
-	else
+	if (!mmap_is_started(mmap)) {
 		pthread_mutex_unlock(&mmap->lock);
-	op_complete(op, err);
+		op_complete(op, 0);
+	} else if (is_elsewhere(mmap)) {
+		set_stopping(mmap, op, drains);
+		send_out(mmap, MMAP_WISH_LOOK);
+		pthread_mutex_unlock(&mmap->lock);
+	} else {
+		stop_from_here(mmap, op, drains);
+	}
 	return 0;
 }
 
@@ -373,12 +536,27 @@ int weir_mmap_stop(struct weir_mmap *mmap, struct weir_reactor *r,
 	if (!r)
 		return why(-EINVAL, "weir_mmap_stop: an operation without a "
 			   "reactor");
-	return stop_by(mmap, r, op);
+	return stop_by(mmap, r, op, false);
+}
+
+int weir_mmap_drain(struct weir_mmap *mmap, struct weir_reactor *r,
+		    struct weir_op *op)
+{
+	if (mmap->import)
+		return why(-EPERM, "weir_mmap_drain: an imported mmap is "
+			   "started for good; destroy it");
+	if (!op || !r)
+		return why(-EINVAL, "weir_mmap_drain: no operation, or no "
+			   "reactor");
+	return stop_by(mmap, r, op, true);
 }
 
 /* Why it cannot be destroyed now, or 0. */
-static int import_refuse_destroy(const struct weir_mmap *mmap)
+static int refuse_destroy(const struct weir_mmap *mmap)
 {
+	if (atomic_load(&mmap->revokes))
+		return why(-EBUSY, "weir_mmap_destroy: a weir_mmap_revoke() is "
+			   "in flight; cancel that first");
 	if (!mmap->import)
 		return 0;
 	if (atomic_load(&import_of(mmap)->watches))
@@ -396,7 +574,7 @@ int weir_mmap_destroy(struct weir_mmap *mmap)
 
 	if (!mmap)
 		return 0;
-	err = import_refuse_destroy(mmap);
+	err = refuse_destroy(mmap);
 	if (!err)
 		err = mmap_stop_now(mmap);
 	if (err)

@@ -67,6 +67,8 @@ void mmap_use_drop(struct mmap_use *use)
 		use->pprev_of_r = NULL;
 	}
 	drop_pieces(use);
+	if (use->mmap->import && use->mmap->import->unclaim)
+		use->mmap->import->unclaim(use);
 }
 
 /* Its deferred call is not sent any more, for it is in no list. */
@@ -348,6 +350,8 @@ static struct mmap_use *use_create(struct weir_mmap *mmap,
 	snprintf(use->why, sizeof(use->why), "not asked for");
 	use->next = mmap->uses;
 	mmap->uses = use;
+	if (mmap->import && mmap->import->claim)
+		mmap->import->claim(use);
 	return use;
 }
 

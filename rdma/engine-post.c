@@ -569,6 +569,8 @@ static int build(struct verbs_queue *q, struct weir_job *job)
 	uint32_t rkey;
 	int err = verbs_rkey(verbs_there(job), verbs_need(job), &rkey);
 
+	if (unlikely(job_is_stale(job)))
+		err = -ESTALE;
 	if (!err && unlikely(v->atomic))
 		verbs_build_atomic(q, job, w, rkey);
 	else if (!err)

@@ -274,6 +274,9 @@ static struct import *make_import(const struct descriptor *d,
 		return NULL;
 	}
 	im->lifeline = -1;
+	im->place = -1;
+	im->exporter = -1;
+	im->presence.fd = -1;
 	im->remote.rkey = d->rkey;
 	im->remote.permissions = permissions;
 	im->remote.qp_num = d->qp_num;

@@ -184,6 +184,13 @@ static inline uint64_t reactor_now_fresh(struct weir_reactor *r)
 	return r->now_ns;
 }
 
+/* Whether @r is the calling thread's; in a world, whether it is its turn. */
+static inline bool reactor_is_here(const struct weir_reactor *r)
+{
+	return unlikely(r->backend->is_here != NULL) ? r->backend->is_here(r) :
+	       pthread_equal(r->thread, pthread_self());
+}
+
 static inline uint64_t reactor_now(struct weir_reactor *r)
 {
 	if (r->now_turn == r->stats.turns && r->in_turn)

@@ -36,6 +36,7 @@
 #include <weir/sync.h>
 
 #include "reactor/op-internal.h"
+#include "mem/mmap-internal.h"
 #include "reactor/backend.h"
 
 struct sync_watcher;
@@ -186,5 +187,23 @@ extern atomic_bool sync_no_waitv;
 
 /* Tests: as if reactors had no capacity to look. */
 extern atomic_bool sync_no_hooks;
+
+/*
+ * This thread is about to write to the word, until sync_leave(): in an import
+ * the exporter waits for that.  Returns 0, or -ESTALE: it may not, and has to
+ * leave.
+ */
+static inline int sync_enter(const struct weir_sync *sync)
+{
+	if (likely(!sync->mmap || !mmap_counts(sync->mmap)))
+		return 0;
+	return import_enter(sync->mmap->import);
+}
+
+static inline void sync_leave(const struct weir_sync *sync)
+{
+	if (unlikely(sync->mmap && mmap_counts(sync->mmap)))
+		import_leave(sync->mmap->import);
+}
 
 #endif /* WEIR_DMA_SYNC_INTERNAL_H */

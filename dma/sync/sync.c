@@ -132,34 +132,52 @@ static int may_signal(const struct weir_sync *sync)
 	return sync_over(sync);
 }
 
+static void signal_end(struct weir_sync *sync)
+{
+	sync_leave(sync);
+	atomic_fetch_sub(&sync->users, 1);
+}
+
+/* Returns 0, with @sync and its word there until signal_end(), or an errno. */
+static int signal_begin(struct weir_sync *sync)
+{
+	int err = may_signal(sync);
+
+	if (unlikely(err))
+		return err;
+	atomic_fetch_add(&sync->users, 1);
+	err = sync_enter(sync);
+	if (unlikely(err))
+		signal_end(sync);
+	return err;
+}
+
 /*
  * All that comes before is seen by who sees the new value: an exchange, and not
  * a store, so that this is also true of what was signalled before us.
  */
 int weir_sync_set(struct weir_sync *sync, uint64_t value)
 {
-	int err = may_signal(sync);
+	int err = signal_begin(sync);
 
 	if (unlikely(err))
 		return err;
-	atomic_fetch_add(&sync->users, 1);
 	atomic_exchange(&sync->word->value, value);
 	sync_signalled(sync);
-	atomic_fetch_sub(&sync->users, 1);
+	signal_end(sync);
 	return 0;
 }
 
 int weir_sync_add(struct weir_sync *sync, uint64_t n, uint64_t *old)
 {
-	int err = may_signal(sync);
+	int err = signal_begin(sync);
 	uint64_t was;
 
 	if (unlikely(err))
 		return err;
-	atomic_fetch_add(&sync->users, 1);
 	was = atomic_fetch_add(&sync->word->value, n);
 	sync_signalled(sync);
-	atomic_fetch_sub(&sync->users, 1);
+	signal_end(sync);
 	if (old)
 		*old = was;
 	return 0;

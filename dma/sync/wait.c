@@ -427,9 +427,12 @@ bool sync_announce(struct weir_sync *sync)
 		return false;
 	if (sync->always)
 		return true;
-	if (sync->writable)
+	if (!sync->writable)
+		return false;
+	if (!sync_enter(sync))
 		atomic_store(&sync->word->waiting, 1);
-	return sync->writable;
+	sync_leave(sync);
+	return true;
 }
 
 /*

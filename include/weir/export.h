@@ -9,7 +9,7 @@
  *	exporter                                importer
  *	weir_mmap_export() -- bytes and fds --> weir_mmap_import()
  *	weir_exporter_create(), _add() <------- weir_mmap_import_from()
- *	weir_mmap_stop() ---- revoked --------> -ESTALE, weir_mmap_watch()
+ *	weir_mmap_revoke() -- revoked --------> -ESTALE, weir_mmap_watch()
  *
  * What is exported is a memfd that holds the range of the mmap and nothing
  * else; the importer maps it, and jobs move data in it as in any memory.  It is
@@ -18,10 +18,24 @@
  * the file descriptors are; they are checked as what an enemy has sent.
  *
  * The holder of descriptor and file descriptors can use them: give them to no
- * one else.  Stopping the mmap revokes: jobs of importers end with -ESTALE.
- * Only importers that use this library heed that.  Another one keeps the
- * pages that it has mapped, for nothing can take back shared pages: what is
- * in them afterwards it can still read, or write, as its right was.
+ * one else.
+ *
+ * weir_mmap_revoke() and weir_mmap_stop() take the access back.  From their
+ * begin on imports fail and jobs of importers are refused with -ESTALE.  When
+ * they have ended with 0, no job of an importer reads or writes a byte of the
+ * memory any more: each one checks before it moves the next MiB at most, and
+ * the exporter waits until the last one has stopped.
+ *
+ * That holds for jobs whose operands are bufs of the import.  Three accesses
+ * are not seen, and nothing on Linux could take them back, for the pages are
+ * shared: by pointers that weir_mmap_memrange() has given to an importer, also
+ * if it passes them to weir_read() or to a job; by a program that uses the
+ * file descriptors without this library; and by a process that was forked from
+ * an importer.  To be safe from these, export to each importer memory of its
+ * own, or with WEIR_EXPORT_COPY, and end the process.
+ *
+ * Importers of one export could harm each other: each can make the exporter
+ * wait for one that is idle, or not wait for one that is busy.
  *
  * A process that dies takes nothing with it: pages live as long as one of the
  * two has them.
@@ -45,7 +59,7 @@ struct weir_op;
 struct weir_reactor;
 
 /* The most file descriptors that come with a descriptor. */
-#define WEIR_EXPORT_FDS 4
+#define WEIR_EXPORT_FDS 8
 
 /* Flags of struct weir_export_opts. */
 #define WEIR_EXPORT_COPY 1u	/* What cannot be shared goes by copying. */
@@ -90,13 +104,11 @@ struct weir_export_desc {
  * by copying: the importer reads and writes our memory by the means of a
  * debugger, which needs our user id and may be forbidden (ptrace(2), "ptrace
  * access mode checking").  Rights are then a promise of the importer's: it
- * could do the same without a descriptor.  And a stop does not wait for it:
- * what it is just copying, up to 1 MiB, can come after weir_mmap_stop().  Put
- * nothing else into memory that others may write like that while they are
- * there.
+ * could do the same without a descriptor.
  *
  * A key makes a MAC: without the key it is not possible to make or change a
- * descriptor.  That is for descriptors that travel through strange hands.
+ * descriptor, which also names the files that the file descriptors are of.  So
+ * neither bytes nor descriptors can be exchanged for others on their way.
  * libsodium is loaded when the process uses its first key: use one before the
  * process is confined to files that it has open.
  *
@@ -119,6 +131,47 @@ struct weir_export_desc {
 WEIR_API int weir_mmap_export(struct weir_mmap *mmap,
 			      const struct weir_export_opts *opts,
 			      struct weir_export_desc *ret);
+
+/*
+ * Revoke all that @mmap was exported as, while this process goes on using it:
+ * bufs of it may be out, and jobs in flight.  Exporting it again makes new
+ * bytes and file descriptors, which are as good as the first ones were.
+ *
+ * With @op, an operation on @r that may have a deadline, it ends when no importer
+ * uses the memory any more: with 0.  Or, with the exports revoked all the same,
+ * and busy importers named by weir_why(), with
+ *   -ECANCELED, -ETIMEDOUT  it was ended early
+ * Call it again to go on waiting.  The exporter looks for importers that are
+ * busy after 50 us, and then less often, up to 10 ms apart.  It does not wait
+ * for a process that has ended; for one that is stopped (SIGSTOP) in the middle
+ * of a job it does.  While the operation is in flight @mmap cannot be
+ * destroyed.
+ *
+ * With @op NULL it does not wait.
+ *
+ * What was exported by RDMA ends at once: the keys of parts and of memory
+ * windows are taken back, and so is the key of the whole range, if peers have
+ * it; but that key may be one that jobs of this process use.
+ *
+ * Returns 0, also if @mmap is not exported, or, with the exports as they were:
+ *   -EPERM   @mmap is imported
+ *   -EINVAL  @op without @r
+ *   -EBUSY   peers have the key of the whole range, and bufs of it are out or
+ *            another thread has it attached; export parts, or memory windows
+ *   -ENOMEM  no memory
+ *   another  the errno of a device's driver that keeps a registration
+ *   -EINVAL, -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
+ * or, with the exports revoked:
+ *   -EINPROGRESS  @op is NULL and importers still use the memory; weir_why()
+ *                 says which processes
+ *
+ * The owner's thread, which is @r's.
+ *
+ * Re-creates nothing: fi_close() of a region and ucp_mem_unmap() do not wait
+ * for peers.
+ */
+WEIR_API int weir_mmap_revoke(struct weir_mmap *mmap, struct weir_reactor *r,
+			      struct weir_op *op);
 
 /*
  * Whether @mmap is an import that its exporter has revoked, or whose end was
@@ -175,11 +228,14 @@ struct weir_import_opts {
  *
  * Returns 0 with *@ret set, to be freed by weir_mmap_destroy(), or
  *   -EBADMSG          the bytes are not a descriptor, or the file descriptors
- *                     not what it says: not sealed, too short, in wrong order
+ *                     not what it says: of other files, not sealed, too short,
+ *                     in wrong order
  *   -EPROTONOSUPPORT  made by a version that says what we do not know
  *   -EKEYREJECTED     the MAC is wrong, missing, or there for no key
  *   -EKEYEXPIRED      it is after the end
  *   -ESTALE           the exporter has revoked it already
+ *   -EAGAIN           the export has as many importers as it can: 4095, each
+ *                     with a place, and one more for each reactor that uses it
  *   -EACCES           .permissions asks for what was not given; by copying,
  *                     and the process is not .peer
  *   -EPERM, -ESRCH    by copying, and the process may not be reached, or has
@@ -211,8 +267,9 @@ WEIR_API int weir_mmap_import(struct weir_mmap **ret, const void *bytes,
  * import is being watched.  Else with -ECANCELED or -ETIMEDOUT.  While it is
  * in flight @mmap cannot be destroyed.
  *
- * Death is seen by a pipe whose other end the exporter has.  A child that it
- * has forked, and that has called no exec, has it too, and must end as well.
+ * Death is seen by a pidfd of the exporter; and, if it is in another PID
+ * namespace, or there are no pidfds, by a pipe whose other end it has: then a
+ * child that it has forked, and that has called no exec, must end as well.
  *
  * Returns 0, or
  *   -EINVAL  @mmap is no import, or @op is in flight or without callback
@@ -258,8 +315,9 @@ struct weir_exporter_opts {
  * much or too slowly is cut off.  More connections than .connections are told
  * -EAGAIN.
  *
- * A socket that another process listens at is left alone; one that no process
- * listens at any more is replaced.  Two that start at once do not take it from
+ * A socket that another process listens at is left alone; one whose process has
+ * ended is replaced, also while a child that it had forked, or the kernel, still
+ * holds it open.  Two that start at once do not take it from
  * each other.  Names without a path ("abstract" sockets) have no owner and no
  * mode, and are not possible.
  *
@@ -312,7 +370,8 @@ WEIR_API int weir_exporter_remove(struct weir_exporter *exporter,
 
 /*
  * Close the server, remove its socket, and free @exporter; requests in flight
- * are cut off.  What was imported stays so.  NULL is allowed.
+ * are cut off.  What was imported stays so.  NULL is allowed.  In a child that
+ * was forked it closes what the child has of it, and nothing else.
  *
  * Call on the exporter's reactor; callbacks too.
  */

@@ -377,19 +377,26 @@ WEIR_API int weir_mmap_start(struct weir_mmap *mmap);
  * It is detached from the inventories that it is attached to.  No buf of it may
  * be out, and no pool be made of it.  Stopping what is stopped has no effect.
  *
- * With @op NULL, all must be attached on reactors of the calling thread.  With
- * @op, an operation on @r, the mmap is STOPPING while the reactors of other
- * threads are visited, which they must turn for, and no buf of it can be taken.
- * Then @op completes with 0, or, with the mmap as it was before, with
+ * What it was exported as is revoked, as by weir_mmap_revoke(): when the stop
+ * has ended, no importer reads or writes the memory any more.
+ *
+ * With @op NULL, all must be attached on reactors of the calling thread, and no
+ * importer be using it.  With @op, an operation on @r, the mmap is STOPPING, and
+ * no buf of it can be taken, while the reactors of other threads are visited,
+ * which they must turn for, and until the jobs of importers have ended.  Then
+ * @op completes with 0, or, with the mmap started again, with
  *   -EBUSY       a buf had been taken on another thread before it was visited
- *   -ECANCELED, -ETIMEDOUT  it was ended early; once all have been found idle
- *                it goes on to its end
+ *   -ECANCELED, -ETIMEDOUT  it was ended early; weir_why() names importers that
+ *                it waited for.  Once all are idle it goes on to its end
+ * What was revoked by then stays so.
  *
  * Returns 0, or, with the mmap as it was:
  *   -EBUSY  bufs of it are out; it backs a pool; a sync event lies in it,
  *           see <weir/sync.h>; a stop is in flight; its memory is not to be
  *           freed, see weir_segment_set_flags(); or, with @op NULL, a reactor
- *           of another thread has it attached; weir_why() says which
+ *           of another thread has it attached, or a job of an importer is using
+ *           it; weir_why() says which.  If such a job begins in the same moment
+ *           and takes longer than some ms, the exports are revoked all the same
  *   -EPERM  it is imported
  *   -EINVAL  @op without @r
  *   another  the errno of a device's driver that keeps its registration; with
@@ -403,13 +410,40 @@ WEIR_API int weir_mmap_stop(struct weir_mmap *mmap, struct weir_reactor *r,
 			    struct weir_op *op);
 
 /*
+ * Stop @mmap as weir_mmap_stop() does with @op, but wait for bufs that are out
+ * instead of refusing: from now on none can be taken, importers are revoked,
+ * and it ends when the last buf has come back and the last importer has
+ * stopped.  Pools that are made of it, and sync events that lie in it, are
+ * refused as there.  While it waits @mmap is STOPPING.
+ *
+ * Completes with 0, or, with @mmap started again, and weir_why() saying what it
+ * waited for, with
+ *   -ECANCELED, -ETIMEDOUT  it was ended early
+ *   another      the errno of a device's driver that keeps its registration
+ *
+ * Returns 0, or, with the mmap as it was:
+ *   -EBUSY   a pool is made of it; a sync event lies in it; a stop is in flight;
+ *            its memory is not to be freed, see weir_segment_set_flags()
+ *   -EPERM   it is imported
+ *   -EINVAL  @op or @r is NULL
+ *   -EINVAL, -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
+ *
+ * The owner's thread, which is @r's.
+ *
+ * Re-creates doca_mmap_stop(), which waits for nothing.
+ */
+WEIR_API int weir_mmap_drain(struct weir_mmap *mmap, struct weir_reactor *r,
+			     struct weir_op *op);
+
+/*
  * Stop @mmap, if that can be done at once, and free it.  NULL is allowed.  The
  * free callback is called if it was ever started.
  *
  * Returns 0, or, with the mmap as it was:
- *   -EBUSY  what weir_mmap_stop() says
+ *   -EBUSY  what weir_mmap_stop() says; or a weir_mmap_revoke() is in flight
  *
- * The owner's thread; callbacks too.
+ * The owner's thread; callbacks too.  In a child that the owner has forked it
+ * frees what the child has, and revokes nothing.
  */
 WEIR_API int weir_mmap_destroy(struct weir_mmap *mmap);
 

@@ -18,6 +18,7 @@
 #include <weir/socket.h>
 
 #include "base/alloc.h"
+#include "base/fault.h"
 #include "base/opts.h"
 #include "base/why.h"
 #include "mem/export/internal.h"

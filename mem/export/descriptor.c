@@ -20,6 +20,7 @@
 #define FIELD_HEADER 8
 #define PROCESS_LEN 24
 #define RDMA_LEN 24
+#define FILES_LEN (16 * DESCRIPTOR_FILES)
 #define MAC_FIELD (FIELD_HEADER + DESCRIPTOR_MAC_LEN)
 
 static const char magic[8] = { 'w', 'e', 'i', 'r', 'm', 'm', 'a', 'p' };
@@ -87,15 +88,32 @@ static uint8_t *put_field(uint8_t *p, unsigned int type, size_t len)
 	return p + FIELD_HEADER;
 }
 
+static size_t put_files(uint8_t *p, const struct descriptor *d)
+{
+	int i;
+
+	p = put_field(p, DESCRIPTOR_FIELD_FILES, FILES_LEN);
+	for (i = 0; i < DESCRIPTOR_FILES; i++, p += 16) {
+		put(p, d->files[i].dev, 8);
+		put(p + 8, d->files[i].ino, 8);
+	}
+	return FIELD_HEADER + FILES_LEN;
+}
+
 /* What belongs to the kind.  Returns its bytes. */
 static size_t put_kind(uint8_t *p, const struct descriptor *d)
 {
+	size_t len = 0;
+
+	if (d->kind != DESCRIPTOR_RDMA)
+		len = put_files(p, d);
+	p += len;
 	if (d->kind == DESCRIPTOR_PROCESS) {
 		p = put_field(p, DESCRIPTOR_FIELD_PROCESS, PROCESS_LEN);
 		put(p, d->pid, 8);
 		put(p + 8, d->start_time, 8);
 		put(p + 16, d->addr, 8);
-		return FIELD_HEADER + PROCESS_LEN;
+		return len + FIELD_HEADER + PROCESS_LEN;
 	}
 	if (d->kind == DESCRIPTOR_RDMA) {
 		p = put_field(p, DESCRIPTOR_FIELD_RDMA, RDMA_LEN);
@@ -105,7 +123,7 @@ static size_t put_kind(uint8_t *p, const struct descriptor *d)
 		put(p + 20, d->qp_num, 4);
 		return FIELD_HEADER + RDMA_LEN;
 	}
-	return 0;
+	return len;
 }
 
 int descriptor_format(uint8_t *buf, const struct descriptor *d,
@@ -224,6 +242,28 @@ static int read_process(struct descriptor *d, const uint8_t *p, size_t len,
 	return 0;
 }
 
+/* Every file but a pidfd has a number. */
+static bool has_files(const struct descriptor *d)
+{
+	return d->files[1].dev || d->files[1].ino;
+}
+
+static int read_files(struct descriptor *d, const uint8_t *p, size_t len,
+		      const char *call)
+{
+	int i;
+
+	if (has_files(d))
+		return bad(call, "a field is there twice");
+	if (len != FILES_LEN)
+		return bad(call, "a field has a wrong length");
+	for (i = 0; i < DESCRIPTOR_FILES; i++, p += 16) {
+		d->files[i].dev = get(p, 8);
+		d->files[i].ino = get(p + 8, 8);
+	}
+	return has_files(d) ? 0 : bad(call, "it names no files");
+}
+
 /* Device memory begins at 0. */
 static int read_rdma(struct descriptor *d, const uint8_t *p, size_t len,
 		     const char *call)
@@ -247,10 +287,13 @@ static int read_field(struct descriptor *d, unsigned int type,
 {
 	if (type == (DESCRIPTOR_FIELD_PROCESS | DESCRIPTOR_CRITICAL))
 		return read_process(d, p, len, call);
+	if (type == (DESCRIPTOR_FIELD_FILES | DESCRIPTOR_CRITICAL))
+		return read_files(d, p, len, call);
 	if (type == (DESCRIPTOR_FIELD_RDMA | DESCRIPTOR_CRITICAL))
 		return read_rdma(d, p, len, call);
 	if ((type & ~DESCRIPTOR_CRITICAL) == DESCRIPTOR_FIELD_RDMA ||
 	    (type & ~DESCRIPTOR_CRITICAL) == DESCRIPTOR_FIELD_PROCESS ||
+	    (type & ~DESCRIPTOR_CRITICAL) == DESCRIPTOR_FIELD_FILES ||
 	    (type & ~DESCRIPTOR_CRITICAL) == DESCRIPTOR_FIELD_MAC)
 		return bad(call, "a field is out of place");
 	if (type & DESCRIPTOR_CRITICAL)
@@ -337,6 +380,7 @@ int descriptor_parse(struct descriptor *ret, const void *bytes, size_t len,
 	if (err)
 		return err;
 	if ((d.kind == DESCRIPTOR_PROCESS) != (d.pid != 0) ||
+	    (d.kind == DESCRIPTOR_RDMA) == has_files(&d) ||
 	    (d.kind == DESCRIPTOR_RDMA) != (d.rkey != 0))
 		return bad(call, "its fields are those of another kind");
 	if (d.not_after && now > d.not_after)

@@ -31,6 +31,14 @@
  * field and covers all before its value, the CRC taken as 0: so it is checked
  * before any field is looked at.
  *
+ * The field of files, of all kinds but RDMA: for each file descriptor, in their
+ * order, of which file it is.  A pidfd has two zeros: the field of the process
+ * says which one that is.
+ *
+ *	 0  8  device, as of fstat(2)
+ *	 8  8  inode
+ *	16     the next
+ *
  * The field of RDMA:
  *
  *	 0  8  address of the range, as the key knows it
@@ -64,12 +72,20 @@ enum descriptor_field {
 	DESCRIPTOR_CRITICAL = 0x8000,
 	DESCRIPTOR_FIELD_MAC = 1,
 	DESCRIPTOR_FIELD_PROCESS = 2,
+	DESCRIPTOR_FIELD_FILES = 3,
 	DESCRIPTOR_FIELD_RDMA = 16,	/* To 31: reserved for it. */
 };
+
+#define DESCRIPTOR_FILES 4	/* That go with it, but for RDMA. */
 
 #define DESCRIPTOR_READ 1u
 #define DESCRIPTOR_WRITE 2u	/* Never without READ, but by RDMA. */
 #define DESCRIPTOR_ATOMIC 4u	/* RDMA alone. */
+
+/* Which file a file descriptor is of. */
+struct descriptor_file {
+	uint64_t dev, ino;
+};
 
 struct descriptor {
 	uint8_t export_id[16];
@@ -78,6 +94,9 @@ struct descriptor {
 	uint64_t not_after;
 	uint32_t kind;
 	uint32_t permissions;
+
+	/* All but DESCRIPTOR_RDMA.  The second is never all 0. */
+	struct descriptor_file files[DESCRIPTOR_FILES];
 
 	/* DESCRIPTOR_PROCESS and DESCRIPTOR_RDMA. */
 	uint64_t addr;

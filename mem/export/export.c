@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -16,6 +17,8 @@
 #include "base/opts.h"
 #include "base/why.h"
 #include "mem/export/internal.h"
+#include "reactor/op-inline.h"
+#include "reactor/reactor-internal.h"
 
 /*
  * How importers learn that an export is over: a page with a generation, which
@@ -42,6 +45,39 @@ int export_dup(int fd)
 	return copy < 0 ? -errno : copy;
 }
 
+/* Whether fence() can be promised to importers. */
+static bool can_fence(void)
+{
+	long can = process_barrier(BARRIER_QUERY);
+
+	return can > 0 && (can & BARRIER_GLOBAL_EXPEDITED) &&
+	       !process_barrier(BARRIER_GLOBAL_EXPEDITED);
+}
+
+/*
+ * All importers that go without fences of their own see what was written before,
+ * and what they wrote before is seen here.  What has worked once fails only if a filter of system calls came in between.
+ * Then time does it: what a processor has written is seen by others within
+ * nanoseconds, or when it next changes threads.
+ */
+static void fence(void)
+{
+	struct timespec moment = { .tv_nsec = 1000000 };
+
+	atomic_thread_fence(memory_order_seq_cst);
+	if (process_barrier(BARRIER_GLOBAL_EXPEDITED))
+		nanosleep(&moment, NULL);
+}
+
+/* Who we are, for importers that wait for our end. */
+static void sign(struct control *page)
+{
+	page->pid = (uint64_t)getpid();
+	page->start_time = process_start_time(getpid());
+	page->pid_namespace = process_pid_namespace();
+	page->fences = can_fence();
+}
+
 /* Our mapping is older than the seals: it is the only one that writes. */
 static int page_fill(struct lifeline *line)
 {
@@ -56,6 +92,7 @@ static int page_fill(struct lifeline *line)
 		return -ENOMEM;
 	line->page = page;
 	atomic_store(&page->generation, 1);
+	sign(page);
 	if (fault("getrandom") ||
 	    getrandom(page->export_id, sizeof(page->export_id), 0) !=
 		    (ssize_t)sizeof(page->export_id))
@@ -96,12 +133,14 @@ static void close_all(struct lifeline *line)
 }
 
 /* Returns 0, or a negative errno with a message. */
-static int lifeline_open(struct lifeline *line)
+static int pages_open(struct lifeline *line, struct presence *presence)
 {
 	int err;
 
 	*line = (struct lifeline){ NULL, -1, -1, -1 };
 	err = open_all(line);
+	if (!err)
+		err = presence_create(presence);
 	if (err) {
 		close_all(line);
 		return why(err, "weir_mmap_export: the control page cannot be "
@@ -121,6 +160,8 @@ static void lifeline_cut(struct lifeline *line)
 
 	debug_check(line->page);
 	atomic_fetch_add(&line->page->generation, 1);
+	if (line->page->fences)
+		fence();
 	n = write(line->write_fd, "", 1);
 	(void)n;	/* It is closed next. */
 	close_all(line);
@@ -159,15 +200,6 @@ void control_unmap(const struct control *page)
 	munmap((void *)page, page_size());
 }
 
-bool lifeline_is_one(int fd)
-{
-	int flags = fcntl(fd, F_GETFL);
-	struct stat st;
-
-	return flags >= 0 && (flags & O_ACCMODE) == O_RDONLY &&
-	       !fstat(fd, &st) && S_ISFIFO(st.st_mode);
-}
-
 /*
  * The exporter's side: what an mmap has given away, until it is stopped.
  *
@@ -178,8 +210,82 @@ bool lifeline_is_one(int fd)
  */
 
 #define CALL "weir_mmap_export"
+#define OR_COPY "; WEIR_EXPORT_COPY exports it by copying"
 #define PEER (WEIR_MMAP_PEER_READ | WEIR_MMAP_PEER_WRITE)
 #define BLOBS_MAX 256
+
+/*
+ * Memory that is shared as it is: a memfd that holds the range and nothing
+ * else, and the seals that make it safe for both.
+ *
+ * SHRINK, because a file that is cut under a mapping is a SIGBUS.  GROW, so
+ * that nothing else comes into it.  SEAL, lest an importer seals it against us.
+ * FUTURE_WRITE for what importers may only read: nothing weaker holds, for a
+ * memfd can be opened again through /proc by a process of the same user.
+ */
+
+/*
+ * Whether what importers will see behind the range, up to the end of its last
+ * page, is 0.  The kernel maps the page of which the file has a part as a
+ * whole, so it is looked at where it is mapped: behind the end of the file
+ * there may be something, too.
+ */
+static bool padding_is_zero(const struct weir_mmap *mmap, size_t page_size)
+{
+	const char *p = mmap->addr + mmap->len;
+	const char *end = mmap->addr + memfd_round(mmap->len, page_size);
+
+	while (p < end && !*p)
+		p++;
+	return p == end;
+}
+
+static int check_alone(const struct weir_mmap *mmap, bool write)
+{
+	size_t page_size = mmap->page_size;
+	struct stat st;
+
+	if (mmap->fd < 0 || (mmap->range != MMAP_FD &&
+			     mmap->range != MMAP_ALLOC))
+		return why(-EOPNOTSUPP, CALL ": the memory is not a memfd's, see "
+			   "weir_mmap_alloc()" OR_COPY);
+	if (fcntl(mmap->fd, F_GET_SEALS) < 0)
+		return why(-EOPNOTSUPP, CALL ": the file is not a memfd" OR_COPY);
+	if (memfd_is_huge(mmap->fd, &page_size) && write)
+		return why(-EOPNOTSUPP, CALL ": who writes to a memfd of huge "
+			   "pages can also take them away from under us; use "
+			   "ordinary pages, or let importers only read");
+	if (fstat(mmap->fd, &st) || mmap->fd_off ||
+	    (size_t)st.st_size < mmap->len ||
+	    (size_t)st.st_size > memfd_round(mmap->len, page_size) ||
+	    !padding_is_zero(mmap, page_size))
+		return why(-EOPNOTSUPP, CALL ": the memfd holds other data "
+			   "beside the range; give it one of its own" OR_COPY);
+	return 0;
+}
+
+static int memfd_seal(const struct weir_mmap *mmap, bool write)
+{
+	int err = check_alone(mmap, write);
+	int seals;
+
+	if (err)
+		return err;
+	seals = fcntl(mmap->fd, F_GET_SEALS);
+	if (write && (seals & RANGE_READ_ONLY))
+		return why(-EACCES, CALL ": the memfd was exported for reading "
+			   "only, which cannot be undone");
+	if (!write && !(seals & RANGE_READ_ONLY) && (seals & F_SEAL_SEAL))
+		return why(-EACCES, CALL ": the memfd was exported for writing, "
+			   "and has one right for all importers");
+	if ((seals & F_SEAL_SEAL) && (seals & RANGE_SEALS) == RANGE_SEALS)
+		return 0;
+	seals = RANGE_SEALS | F_SEAL_SEAL | (write ? 0 : F_SEAL_FUTURE_WRITE);
+	if (fault("seal") || fcntl(mmap->fd, F_ADD_SEALS, seals))
+		return why(-EOPNOTSUPP, CALL ": the memfd cannot be sealed; make "
+			   "it with MFD_ALLOW_SEALING" OR_COPY);
+	return 0;
+}
 
 /* Before the memfd is sealed, which cannot be undone. */
 static int check_opts(const struct weir_export_opts *opts)
@@ -232,19 +338,30 @@ struct mmap_export *export_get(const struct weir_mmap *mmap, const char *call)
 	if (x)
 		return x;
 	x = mem_calloc(1, sizeof(*x));
-	if (x)
-		x->pidfd = -1;
-	else
+	if (!x) {
 		why(-ENOMEM, "%s: no memory", call);
+		return NULL;
+	}
+	x->pidfd = -1;
+	x->owner = getpid();
+	x->presence.fd = -1;
 	return x;
+}
+
+static void export_end(struct mmap_export *x)
+{
+	if (x->line.page && x->owner == getpid())
+		lifeline_cut(&x->line);
+	else if (x->line.page)
+		close_all(&x->line);
 }
 
 void export_free(struct mmap_export *x)
 {
 	struct export_blob *blob;
 
-	if (x->line.page)
-		lifeline_cut(&x->line);
+	export_end(x);
+	presence_close(&x->presence);
 	while ((blob = x->blobs)) {
 		x->blobs = blob->next;
 		free(blob);
@@ -283,6 +400,27 @@ int export_keep(struct export_blob **ret, struct mmap_export *x, uint32_t kind,
 	return 0;
 }
 
+/* The file descriptors that go with the bytes of @kind, in their order. */
+static void files_of(int fds[EXPORT_FDS], const struct weir_mmap *mmap,
+		     const struct mmap_export *x, uint32_t kind)
+{
+	fds[EXPORT_FD_RANGE] = kind == DESCRIPTOR_PROCESS ? x->pidfd : mmap->fd;
+	fds[EXPORT_FD_CONTROL] = x->line.page_fd;
+	fds[EXPORT_FD_LIFELINE] = x->line.read_fd;
+	fds[EXPORT_FD_PRESENCE] = x->presence.fd;
+}
+
+static int name_files(struct descriptor *d, const struct weir_mmap *mmap,
+		      const struct mmap_export *x)
+{
+	int fds[EXPORT_FDS], i, err = 0;
+
+	files_of(fds, mmap, x, d->kind);
+	for (i = 0; i < EXPORT_FDS && !err; i++)
+		err = export_file(&d->files[i], fds[i], d->kind, i);
+	return err ? why(err, CALL ": %s", strerror(-err)) : 0;
+}
+
 static int describe(struct export_blob **ret, const struct weir_mmap *mmap,
 		    struct mmap_export *x, const struct weir_export_opts *opts,
 		    bool copy)
@@ -302,6 +440,9 @@ static int describe(struct export_blob **ret, const struct weir_mmap *mmap,
 		return n;
 
 	memcpy(d.export_id, x->line.page->export_id, sizeof(d.export_id));
+	n = name_files(&d, mmap, x);
+	if (n)
+		return n;
 	n = descriptor_format(bytes, &d, opts->key, opts->key_len, CALL);
 	return n < 0 ? n : export_keep(ret, x, d.kind, bytes, (size_t)n, CALL);
 }
@@ -319,7 +460,7 @@ static int export_with(struct export_blob **ret, struct weir_mmap *mmap,
 	x = export_get(mmap, CALL);
 	if (!x)
 		return -ENOMEM;
-	err = x->line.page ? 0 : lifeline_open(&x->line);
+	err = x->line.page ? 0 : pages_open(&x->line, &x->presence);
 	if (!err)
 		err = describe(ret, mmap, x, opts, copy);
 	if (!err)
@@ -351,18 +492,184 @@ int weir_mmap_export(struct weir_mmap *mmap,
 	desc.bytes = blob->bytes;
 	desc.len = blob->len;
 	desc.n_fds = EXPORT_FDS;
-	desc.fds[EXPORT_FD_RANGE] = blob->kind == DESCRIPTOR_PROCESS ?
-				    mmap->export->pidfd : mmap->fd;
-	desc.fds[EXPORT_FD_CONTROL] = mmap->export->line.page_fd;
-	desc.fds[EXPORT_FD_LIFELINE] = mmap->export->line.read_fd;
-	desc.fds[EXPORT_FDS] = -1;
+	memset(desc.fds, 0xff, sizeof(desc.fds));
+	files_of(desc.fds, mmap, mmap->export, blob->kind);
 	return opts_give(ret, &desc, sizeof(desc), CALL);
 }
+
+/*
+ * Revocation: what an mmap was exported as ends, and it is known when the last
+ * importer has stopped.
+ *
+ *	exported --> revoked --> over
+ *	     generation + 1   no place of the presence page is busy
+ *
+ * From the first step on no import succeeds and no job of an importer begins;
+ * one that is running sees it before its next slice.  Nothing tells of the
+ * second, so the exporter looks: soon at first, then less often.
+ *
+ * The list of what is revoked belongs to the mmap's owner, as all of an export.
+ */
+
+#define REVOKE "weir_mmap_revoke"
 
 void export_revoke(struct weir_mmap *mmap)
 {
 	struct mmap_export *x = mmap->export;
 
 	mmap->export = NULL;
-	export_free(x);
+	if (!x)
+		return;
+	export_end(x);
+	if (!x->presence.page || x->owner != getpid()) {
+		export_free(x);
+		return;
+	}
+	x->next = mmap->revoked;
+	mmap->revoked = x;
+}
+
+/* A forked child has importers of its parent's in its list. */
+static uint32_t count(const struct mmap_export *x, char *names, size_t len)
+{
+	return x->presence.page && x->owner == getpid() ?
+		       presence_count_busy(&x->presence, names, len) : 0;
+}
+
+uint32_t export_count_busy(struct weir_mmap *mmap, bool exported, char *names,
+			   size_t len)
+{
+	struct mmap_export **p = &mmap->revoked, *x;
+	uint32_t n = 0, some;
+
+	if (names)
+		names[0] = '\0';
+	while ((x = *p)) {
+		some = count(x, names, len);
+		if (some) {
+			p = &x->next;
+		} else {
+			*p = x->next;
+			export_free(x);
+		}
+		n += some;
+	}
+	if (exported && mmap->export)
+		n += count(mmap->export, names, len);
+	return n;
+}
+
+/* The operation. */
+
+struct revoke {
+	struct weir_op *op;
+	struct weir_mmap *mmap;
+	struct weir_timer_node timer;
+	uint64_t since;
+};
+
+static struct revoke *revoke_of(const struct weir_op *op)
+{
+	return (struct revoke *)(uintptr_t)op->u.words[0];
+}
+
+static void end(struct revoke *v, int err)
+{
+	struct weir_op *op = v->op;
+
+	debug_check(atomic_load(&v->mmap->revokes) > 0);
+	wheel_del(&op->reactor->wheel, &v->timer);
+	atomic_fetch_sub(&v->mmap->revokes, 1);
+	free(v);
+	op_complete(op, err);
+}
+
+static void look(struct revoke *v)
+{
+	struct weir_reactor *r = v->op->reactor;
+	uint64_t now = reactor_now(r);
+
+	if (!export_count_busy(v->mmap, false, NULL, 0)) {
+		end(v, 0);
+		return;
+	}
+	wheel_add(&r->wheel, &v->timer, export_look_again(v->since, now));
+	reactor_touch(r);
+}
+
+static void look_again(struct weir_timer_node *node)
+{
+	look(weir_container_of(node, struct revoke, timer));
+}
+
+static void cancel(struct weir_op *op)
+{
+	struct revoke *v = revoke_of(op);
+	char names[200];
+
+	debug_check(op_cancel_wanted(op));
+	if (!export_count_busy(v->mmap, false, names, sizeof(names))) {
+		end(v, 0);
+		return;
+	}
+	end(v, why(-ECANCELED, REVOKE ": importers still use the memory: %s; "
+		   "wait again, or end them", names));
+}
+
+static const struct weir_op_class revoke_class = {
+	.name = "mmap revoke",
+	.cancel = cancel,
+};
+
+static int revoke_by(struct weir_mmap *mmap, struct weir_reactor *r,
+		     struct weir_op *op)
+{
+	struct revoke *v = mem_calloc(1, sizeof(*v));
+	int err;
+
+	if (!v)
+		return why(-ENOMEM, REVOKE ": no memory");
+	err = op_admit(r, op);
+	if (!err)
+		err = mmap_keys_revoke(mmap, REVOKE);
+	if (err) {
+		free(v);
+		return op_admitted(err);
+	}
+	v->op = op;
+	v->mmap = mmap;
+	v->timer.fire = look_again;
+	v->since = reactor_now(r);
+	op->u.words[0] = (uintptr_t)v;
+	op_enlist(r, op, &revoke_class);
+	atomic_fetch_add(&mmap->revokes, 1);
+	export_revoke(mmap);
+	look(v);
+	return 0;
+}
+
+int weir_mmap_revoke(struct weir_mmap *mmap, struct weir_reactor *r,
+		     struct weir_op *op)
+{
+	char names[200];
+	uint32_t n;
+	int err;
+
+	if (mmap->import)
+		return why(-EPERM, REVOKE ": the mmap is imported; only its "
+			   "owner can revoke it");
+	if (op && !r)
+		return why(-EINVAL, REVOKE ": an operation without a reactor");
+	if (op)
+		return revoke_by(mmap, r, op);
+	err = mmap_keys_revoke(mmap, REVOKE);
+	if (err)
+		return err;
+	export_revoke(mmap);
+	n = export_count_busy(mmap, false, names, sizeof(names));
+	if (n)
+		return why(-EINPROGRESS, REVOKE ": importers still use the "
+			   "memory: %s; revoke with an operation to wait for "
+			   "them", names);
+	return 0;
 }

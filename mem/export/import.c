@@ -51,12 +51,35 @@ static int decide_rights(uint32_t *ret, const struct descriptor *d,
 	return 0;
 }
 
+static void claim(struct mmap_use *use)
+{
+	struct import *im = import_of(use->mmap);
+
+	use->place = presence_claim(&im->presence);
+	if (use->place >= 0)
+		use->busy = presence_busy(&im->presence, use->place);
+}
+
+static void unclaim(struct mmap_use *use)
+{
+	if (use->place >= 0)
+		presence_release(&import_of(use->mmap)->presence, use->place);
+	use->place = -1;
+	use->busy = NULL;
+}
+
 void import_free(struct import *im)
 {
+	if (im->presence.page && im->place >= 0)
+		presence_release(&im->presence, im->place);
+	if (im->presence.page)
+		presence_close(&im->presence);
 	if (im->page)
 		control_unmap(im->page);
 	if (im->lifeline >= 0)
 		close(im->lifeline);
+	if (im->exporter >= 0)
+		close(im->exporter);
 	free(im);
 }
 
@@ -70,6 +93,69 @@ static void release(struct weir_mmap *mmap)
 		process_release(mmap);
 	}
 	import_free(import_of(mmap));
+}
+
+/* Whether @fd is the end of a pipe that can be read, and only that. */
+static bool lifeline_is_one(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+	struct stat st;
+
+	return flags >= 0 && (flags & O_ACCMODE) == O_RDONLY &&
+	       !fstat(fd, &st) && S_ISFIFO(st.st_mode);
+}
+
+/* Whether the descriptors are of the files that the exporter had. */
+static int check_files(const struct descriptor *d, const int *fds)
+{
+	struct descriptor_file file;
+	int i;
+
+	for (i = 0; i < EXPORT_FDS; i++)
+		if (export_file(&file, fds[i], d->kind, i) ||
+		    file.dev != d->files[i].dev || file.ino != d->files[i].ino)
+			return why(-EBADMSG, CALL ": file descriptor %d is not "
+				   "of the file that the descriptor names", i);
+	return 0;
+}
+
+/* A pidfd of the process @pid, which began at @start_time, if that is of our PID
+ * @namespace; or -1. */
+static int process_open(uint64_t pid, uint64_t start_time, uint64_t namespace)
+{
+	uint64_t began;
+	int fd;
+
+	if (!pid || pid > INT32_MAX || !namespace ||
+	    namespace != process_pid_namespace())
+		return -1;
+	fd = fault_choice("pidfd_open") ? -1 :
+	     (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+	began = fd >= 0 ? process_start_time((pid_t)pid) : 0;
+	if (fd >= 0 && began && start_time && began != start_time) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/* Where the exporter sees whether jobs are running. */
+static int connect_presence(struct import *im, int fd)
+{
+	int err = presence_open(&im->presence, fd);
+
+	if (err)
+		return err;
+	im->place = presence_claim(&im->presence);
+	if (im->place < 0)
+		return why(-EAGAIN, CALL ": the export has as many importers "
+			   "as it can, %d", PRESENCE_PLACES);
+	im->base.busy = presence_busy(&im->presence, im->place);
+	im->base.claim = claim;
+	im->base.unclaim = unclaim;
+	im->base.fenced = im->page->fences &&
+		!process_barrier(BARRIER_REGISTER_GLOBAL_EXPEDITED);
+	return 0;
 }
 
 /* The control page and the lifeline, and whether they are of this export. */
@@ -89,11 +175,13 @@ static int connect_control(struct import *im, const struct descriptor *d,
 	im->lifeline = export_dup(fds[EXPORT_FD_LIFELINE]);
 	if (im->lifeline < 0)
 		return why(im->lifeline, CALL ": no file descriptor left");
+	im->exporter = process_open(im->page->pid, im->page->start_time,
+				    im->page->pid_namespace);
 	im->base.generation = &im->page->generation;
 	atomic_init(&im->base.mine, d->generation);
 	if (!d->generation || atomic_load(im->base.generation) != d->generation)
 		return why(-ESTALE, CALL ": the exporter has revoked it");
-	return 0;
+	return connect_presence(im, fds[EXPORT_FD_PRESENCE]);
 }
 
 static int import_create(struct import **ret, const struct descriptor *d,
@@ -105,6 +193,9 @@ static int import_create(struct import **ret, const struct descriptor *d,
 	if (!im)
 		return why(-ENOMEM, CALL ": no memory");
 	im->lifeline = -1;
+	im->place = -1;
+	im->exporter = -1;
+	im->presence.fd = -1;
 	err = connect_control(im, d, fds);
 	if (err)
 		import_free(im);
@@ -113,12 +204,57 @@ static int import_create(struct import **ret, const struct descriptor *d,
 	return err;
 }
 
+static int bad_memfd(const char *what)
+{
+	return why(-EBADMSG, "weir_mmap_import: file descriptor %d is not the "
+		   "memory of the export: %s", EXPORT_FD_RANGE, what);
+}
+
+static int check_memfd(size_t *page_size, int fd, uint64_t len, bool write)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+
+	if (seals < 0 || (seals & RANGE_SEALS) != RANGE_SEALS)
+		return bad_memfd("it is not sealed against being cut");
+	if (memfd_is_huge(fd, page_size) && (write || !(seals & RANGE_READ_ONLY)))
+		return why(-EOPNOTSUPP, "weir_mmap_import: huge pages that "
+			   "others can take away cannot be imported");
+	if (!*page_size || fstat(fd, &st) || st.st_size < 0 ||
+	    (uint64_t)st.st_size < len)
+		return bad_memfd("it is too short");
+	return 0;
+}
+
+static int memfd_map(void **ret, size_t *page_size, int fd, uint64_t len, bool write)
+{
+	int err, prot = PROT_READ | (write ? PROT_WRITE : 0);
+	void *p;
+
+	*page_size = 0;
+	err = check_memfd(page_size, fd, len, write);
+	if (err)
+		return err;
+	p = fault("mmap") ? (errno = ENOMEM, MAP_FAILED) :
+	    mmap(NULL, memfd_round((size_t)len, *page_size), prot, MAP_SHARED,
+		 fd, 0);
+	if (p == MAP_FAILED)
+		return errno == EPERM || errno == EACCES ?
+		       bad_memfd("it is sealed against the writing that is "
+				 "promised") :
+		       why(-errno, "weir_mmap_import: %llu bytes cannot be "
+			   "mapped: %s", (unsigned long long)len,
+			   strerror(errno));
+	*ret = p;
+	return 0;
+}
+
 /* The range of @mmap: shared pages. */
 static int take_memfd(struct weir_mmap *mmap, const struct descriptor *d,
 		      int fd, uint32_t permissions)
 {
 	bool write = permissions & WEIR_MMAP_WRITE;
-	void *addr;
+	void *addr = NULL;
 	int err;
 
 	if (d->len > SIZE_MAX / 2)
@@ -239,6 +375,8 @@ int weir_mmap_import(struct weir_mmap **ret, const void *bytes, size_t len,
 				       (uint64_t)time(NULL), CALL);
 	if (!err)
 		err = check_fds(&d, fds, n_fds, opts.flags);
+	if (!err)
+		err = check_files(&d, fds);
 	if (!err)
 		err = import_checked(ret, &d, fds, &opts);
 	return err;

@@ -5,13 +5,13 @@
 /*
  * Exports and imports.
  *
- *	export.c          the exporter's side of an mmap; descriptors made of it
- *	export/memfd.c    what can be shared as it is, and its seals
+ *	export.c          the exporter's side of an mmap: descriptors made of it,
+ *	                  and revocation, which waits for importers
  *	export/process.c  what cannot be shared, by copying
+ *	export/presence.c which importers are busy, and which are dead
  *	export/import.c   the importer's side
  *	export/watch.c    waiting for the end of the exporter
- *	export/server.c   the exporter: requests and answers
- *	export/socket.c   its place in the file system
+ *	export/server.c   the exporter: its socket, requests, answers
  *	export/client.c   weir_mmap_import_from()
  *	export/message.c  the two messages that they exchange
  *	descriptor.c      the bytes
@@ -21,28 +21,48 @@
  *	0  the memfd of the range; by copying: a pidfd of the exporter
  *	1  the control page, a memfd
  *	2  the lifeline, the end of a pipe to read from
+ *	3  the presence page, a memfd; see presence.h
  */
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
 #include <weir/export.h>
 
+#include "base/fault.h"
 #include "base/provider.h"
+#include "base/why.h"
 #include "mem/export/descriptor.h"
+#include "mem/export/presence.h"
 #include "mem/mmap-internal.h"
 
-#define EXPORT_FDS 3
+#define EXPORT_FDS 4
 #define EXPORT_FD_RANGE 0
 #define EXPORT_FD_CONTROL 1
 #define EXPORT_FD_LIFELINE 2
+#define EXPORT_FD_PRESENCE 3
 
 /* What is in the control page, which importers can only read. */
 struct control {
 	_Atomic uint64_t generation;	/* Never 0. */
 	uint8_t export_id[16];
+
+	/* The exporter, as it says itself: see presence.h. */
+	uint64_t pid;
+	uint64_t start_time;
+	uint64_t pid_namespace;
+	uint64_t fences;	/* It makes those of importers. */
 };
 
 /* The end of an exporter that its importers watch; the exporter's side. */
@@ -50,7 +70,7 @@ struct lifeline {
 	struct control *page;
 	int page_fd;
 	int read_fd;
-	int write_fd;	/* No other process has it. */
+	int write_fd;	/* No other process has it, but forked ones. */
 };
 
 /*
@@ -60,22 +80,20 @@ struct lifeline {
 int control_map(const struct control **ret, int fd);
 void control_unmap(const struct control *page);
 
-/* Whether @fd is the end of a pipe that can be read, and only that. */
-bool lifeline_is_one(int fd);
+/* The seals of a memfd that is shared, and those against writing. */
+#define RANGE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+#define RANGE_READ_ONLY (F_SEAL_FUTURE_WRITE | F_SEAL_WRITE)
 
-/*
- * Make the memfd of @mmap fit for importers that may write, if @write, or not.
- * Returns 0, or, with a message: -EOPNOTSUPP, this memory cannot be shared;
- * -EACCES, it has been exported with another right.
- */
-int memfd_seal(const struct weir_mmap *mmap, bool write);
+/* Whether @fd has huge pages, which can run out after a hole was punched. */
+static inline bool memfd_is_huge(int fd, size_t *ret_page_size)
+{
+	struct statfs fs;
 
-/*
- * Map @len bytes of the memfd @fd of another process, if it cannot be cut.
- * Returns 0 with *@ret and *@page_size set, or a negative errno with a
- * message.
- */
-int memfd_map(void **ret, size_t *page_size, int fd, uint64_t len, bool write);
+	if (fstatfs(fd, &fs))
+		return false;
+	*ret_page_size = (size_t)fs.f_bsize;
+	return fs.f_type == 0x958458f6;
+}
 
 /* @len, and what has to be mapped for it. */
 static inline size_t memfd_round(size_t len, size_t page_size)
@@ -99,6 +117,17 @@ int process_import(struct weir_mmap *mmap, const struct descriptor *d,
 		   bool write);
 void process_release(struct weir_mmap *mmap);
 
+/* Field 22 of /proc/PID/stat, which another process of that number does not
+ * have; 0: not known. */
+uint64_t process_start_time(pid_t pid);
+
+/* Inode of our PID namespace; 0: not known. */
+uint64_t process_pid_namespace(void);
+
+/* Whether the process @pid of our PID namespace that began at @start_time has
+ * ended. */
+bool process_has_ended(pid_t pid, uint64_t start_time);
+
 /* Whether jobs by address use its domain. */
 bool process_is_busy(const struct weir_mmap *mmap);
 
@@ -110,9 +139,15 @@ struct export_blob {
 	uint8_t bytes[];
 };
 
-/* What an mmap was exported as: made by the first export, until the stop. */
+/*
+ * What an mmap was exported as: made by the first export, until it is revoked,
+ * and from then on in the mmap's list of those whose importers may be busy.
+ */
 struct mmap_export {
+	struct mmap_export *next;	/* In that list. */
+	pid_t owner;		/* A forked child revokes nothing. */
 	struct lifeline line;	/* .page is NULL before it is needed. */
+	struct presence presence; /* Likewise. */
 	int pidfd;		/* -1: not exported by copying yet. */
 	uint8_t rdma_id[16];	/* Of exports by RDMA, which have no line; */
 	bool has_rdma_id;	/* if there was one. */
@@ -143,17 +178,44 @@ struct import;
 void import_free(struct import *im) PROVIDER_API(import_free);
 
 /*
- * @mmap, whose .export is set, has stopped: its importers must find out.  Sets
- * .export to NULL.  Cannot fail.
+ * What @mmap was exported as is no more, and its importers must
+ * find out.  It goes to the list of those that are revoked.  Cannot fail.
  */
 void export_revoke(struct weir_mmap *mmap);
+
+/*
+ * When to look for busy importers again, that were waited for since @since: a part
+ * of that time later.
+ */
+#define LOOK_MIN (50 * WEIR_USEC)
+#define LOOK_MAX (10 * WEIR_MSEC)
+#define LOOK_PART 8
+
+static inline uint64_t export_look_again(uint64_t since, uint64_t now)
+{
+	uint64_t ns = (now - since) / LOOK_PART;
+
+	return now + (ns < LOOK_MIN ? LOOK_MIN : ns > LOOK_MAX ? LOOK_MAX : ns);
+}
+
+/*
+ * How many reactors of importers have jobs that may touch the memory of @mmap by
+ * what was revoked, and, if @exported, by what it is exported as.  What none can
+ * touch any more is forgotten.  With @names, of @len bytes, which are not 0, it
+ * says which processes they are of, as far as there is space.
+ */
+uint32_t export_count_busy(struct weir_mmap *mmap, bool exported, char *names,
+			   size_t len);
 
 /* The importer's side; see mmap_stale(). */
 struct import {
 	struct mmap_import base;
 	struct mmap_remote remote;	/* By RDMA, which has none of these: */
 	const struct control *page;
+	struct presence presence;
+	int place;		/* There, of jobs on any thread; -1: none. */
 	int lifeline;
+	int exporter;		/* Its pidfd; -1: there is none. */
 	atomic_uint watches;	/* In flight: it cannot be destroyed. */
 };
 
@@ -168,6 +230,40 @@ static inline struct import *import_of(const struct weir_mmap *mmap)
  */
 void import_poll(const struct weir_mmap *mmap);
 
+/*
+ * Which file @fd is of, which goes as the @which-th with a descriptor of @kind.
+ * Returns 0 or a negative errno.
+ */
+static inline int export_file(struct descriptor_file *ret, int fd, uint32_t kind, int which)
+{
+	struct stat st;
+
+	*ret = (struct descriptor_file){ 0, 0 };
+	if (kind == DESCRIPTOR_PROCESS && which == EXPORT_FD_RANGE)
+		return 0;
+	if (fstat(fd, &st))
+		return -errno;
+	ret->dev = (uint64_t)st.st_dev;
+	ret->ino = (uint64_t)st.st_ino;
+	return 0;
+}
+
+/*
+ * membarrier(2), with which an exporter makes the fences of its importers: see
+ * presence.h.
+ */
+enum {
+	BARRIER_QUERY = 0,
+	BARRIER_GLOBAL_EXPEDITED = 2,
+	BARRIER_REGISTER_GLOBAL_EXPEDITED = 4,
+};
+
+static inline long process_barrier(int command)
+{
+	return fault_choice("membarrier") ? -1 :
+	       syscall(SYS_membarrier, command, 0, 0);
+}
+
 /* A duplicate of @fd, or a negative errno. */
 int export_dup(int fd);
 
@@ -175,13 +271,27 @@ int export_dup(int fd);
  * A socket for exporter and importer; @flags can be SOCK_NONBLOCK.  Returns a
  * descriptor, or a negative errno with a message.
  */
-int export_socket(int flags, const char *call);
+static inline int export_socket(int flags, const char *call)
+{
+	int fd = fault("socket") ? (errno = EMFILE, -1) :
+		 socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
+
+	return fd < 0 ? why(-errno, "%s: socket: %s", call, strerror(errno)) :
+			fd;
+}
 
 #define EXPORT_PATH_MAX 99	/* .XXXXXXXX is put behind it. */
 
 /* Put @path into the address of a UNIX socket.  Returns its length. */
-struct sockaddr_un;
-unsigned int export_address(struct sockaddr_un *sun, const char *path);
+static inline unsigned int export_address(struct sockaddr_un *sun, const char *path)
+{
+	size_t len = strlen(path);
+
+	memset(sun, 0, sizeof(*sun));
+	sun->sun_family = AF_UNIX;
+	memcpy(sun->sun_path, path, len);
+	return (unsigned int)(offsetof(struct sockaddr_un, sun_path) + len + 1);
+}
 
 /* Where it is, so that it can be removed. */
 struct export_place {
@@ -189,16 +299,6 @@ struct export_place {
 	dev_t dev;
 	ino_t ino;
 };
-
-/*
- * Have @fd, a socket, listen at @path, with @mode.  Returns 0 with *@ret set,
- * or a negative errno with a message.
- */
-int export_listen(struct export_place *ret, int fd, const char *path,
-		  uint32_t mode, int backlog);
-
-/* Remove it, if it is still ours.  The socket is still open. */
-void export_unlink(const struct export_place *place);
 
 /*
  * The messages, one packet each: a request is a header and the name; an answer

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,7 @@
 #define IMPORT "weir_mmap_import"
 
 /* Field 22 of /proc/PID/stat, the 20th behind the name; 0 if it has none. */
-static uint64_t start_time(pid_t pid)
+uint64_t process_start_time(pid_t pid)
 {
 	char path[40], text[1024], *p;
 	unsigned int field = 2;
@@ -41,7 +42,7 @@ static uint64_t start_time(pid_t pid)
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	f = fault("fopen") ? NULL : fopen(path, "re");
+	f = fault_choice("fopen") ? NULL : fopen(path, "re");
 	if (!f)
 		return 0;
 	n = fread(text, 1, sizeof(text) - 1, f);
@@ -53,6 +54,29 @@ static uint64_t start_time(pid_t pid)
 		p = p ? p + 1 : NULL;
 	}
 	return p ? strtoull(p, NULL, 10) : 0;
+}
+
+uint64_t process_pid_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) ? 0 : st.st_ino;
+}
+
+bool process_has_ended(pid_t pid, uint64_t start_time)
+{
+	struct pollfd p = { .events = POLLIN };
+	uint64_t began;
+	bool ended;
+
+	p.fd = fault_choice("pidfd_open") ? (errno = EMFILE, -1) :
+	       (int)syscall(SYS_pidfd_open, pid, 0);
+	if (p.fd < 0)
+		return errno == ESRCH;
+	ended = poll(&p, 1, 0) > 0;
+	close(p.fd);
+	began = process_start_time(pid);
+	return ended || (start_time && began && began != start_time);
 }
 
 int process_export(struct descriptor *d, int *pidfd,
@@ -72,7 +96,7 @@ int process_export(struct descriptor *d, int *pidfd,
 	}
 	d->kind = DESCRIPTOR_PROCESS;
 	d->pid = (uint64_t)getpid();
-	d->start_time = start_time(getpid());
+	d->start_time = process_start_time(getpid());
 	d->addr = (uintptr_t)mmap->addr;
 	return 0;
 }
@@ -89,7 +113,7 @@ static int check_process(struct weir_domain *domain, const struct descriptor *d,
 	if (pid != peer->pid || stat(path, &st) || st.st_uid != peer->uid)
 		return why(-EACCES, IMPORT ": the descriptor is not of the "
 			   "process that has sent it");
-	if (d->start_time && start_time(pid) != d->start_time)
+	if (d->start_time && process_start_time(pid) != d->start_time)
 		return why(-EACCES, IMPORT ": process %d is not the one that "
 			   "has exported", (int)pid);
 	if (!process_lives(domain_to_process(domain)))
@@ -121,6 +145,7 @@ int process_import(struct weir_mmap *mmap, const struct descriptor *d,
 		weir_domain_destroy(domain);
 		return err;
 	}
+	domain->import = mmap;
 	mmap_set_domain(mmap, domain);
 	mmap->addr = (char *)(uintptr_t)d->addr;
 	mmap->len = (size_t)d->len;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting for the end of an exporter: the pipe whose other end it has becomes
- * readable, by a byte or by the end of the exporter.
+ * Waiting for the end of an exporter.  The pipe whose other end it has becomes
+ * readable, by a byte, or by the end of the last process that has that end.  A
+ * pidfd becomes readable when the exporter itself has ended.
  *
- * The caller's operation stands for a poll of our own, whose result means
- * something else.
+ * The caller's operation stands for two polls of our own, whose results mean
+ * something else.  It ends when both have.
  *
  * A simulated world has no such descriptors: there it looks, some virtual time
  * after anything else has happened.
@@ -22,10 +23,14 @@
 #include "mem/export/internal.h"
 #include "reactor/op-inline.h"
 
+enum { PIPE, DEATH, N_POLLS };
+
 struct watch {
-	struct weir_op poll;
+	struct weir_op polls[N_POLLS];
+	unsigned int n;		/* In flight. */
+	int64_t res;
 	struct observer observer; /* Instead of it, in a world. */
-	struct weir_op *op;	/* The caller's. */
+	struct weir_op *op;	/* The caller's; NULL: it has not begun. */
 	struct import *im;
 	const struct weir_mmap *mmap;
 };
@@ -35,9 +40,18 @@ static struct watch *watch_of(const struct weir_op *op)
 	return (struct watch *)(uintptr_t)op->u.words[0];
 }
 
+static void cancel_polls(struct watch *w)
+{
+	int i;
+
+	for (i = 0; i < N_POLLS; i++)
+		if (weir_op_is_busy(&w->polls[i]))
+			weir_op_cancel(&w->polls[i]);
+}
+
 static void cancel(struct weir_op *op)
 {
-	weir_op_cancel(&watch_of(op)->poll);
+	cancel_polls(watch_of(op));
 }
 
 static const struct weir_op_class watch_class = {
@@ -45,7 +59,7 @@ static const struct weir_op_class watch_class = {
 	.cancel = cancel,
 };
 
-/* Whatever comes out of this pipe, its exporter is over. */
+/* Whatever comes out of the pipe, its exporter is over. */
 static void see_end(struct import *im)
 {
 	atomic_store_explicit(&im->base.mine, 0, memory_order_release);
@@ -53,12 +67,16 @@ static void see_end(struct import *im)
 
 void import_poll(const struct weir_mmap *mmap)
 {
-	struct pollfd pipe = { .events = POLLIN };
+	struct pollfd fds[N_POLLS] = {
+		{ .fd = -1, .events = POLLIN },
+		{ .fd = -1, .events = POLLIN },
+	};
 
 	if (!mmap->import)
 		return;
-	pipe.fd = import_of(mmap)->lifeline;
-	if (poll(&pipe, 1, 0) > 0)
+	fds[PIPE].fd = import_of(mmap)->lifeline;
+	fds[DEATH].fd = import_of(mmap)->exporter;
+	if (poll(fds, N_POLLS, 0) > 0)
 		see_end(import_of(mmap));
 }
 
@@ -68,17 +86,51 @@ static void free_watch(struct watch *w)
 	free(w);
 }
 
-static void on_poll(struct weir_op *poll, int64_t res)
+static void on_poll(struct watch *w, int64_t res)
 {
-	struct watch *w = weir_container_of(poll, struct watch, poll);
 	struct weir_op *op = w->op;
 
 	if (res >= 0) {
 		see_end(w->im);
-		res = -ESTALE;
+		w->res = -ESTALE;
+	} else if (!w->res) {
+		w->res = res;
 	}
+	debug_check(w->n > 0);
+	if (--w->n) {
+		cancel_polls(w);
+		return;
+	}
+	res = w->res;
 	free_watch(w);
-	op_complete(op, res);
+	if (op)
+		op_complete(op, res);
+}
+
+static void on_pipe(struct weir_op *poll, int64_t res)
+{
+	on_poll(weir_container_of(poll, struct watch, polls[PIPE]), res);
+}
+
+static void on_death(struct weir_op *poll, int64_t res)
+{
+	on_poll(weir_container_of(poll, struct watch, polls[DEATH]), res);
+}
+
+/* Returns 0 or an errno; with one of the two in flight @w is freed when that has
+ * ended. */
+static int start_polls(struct weir_reactor *r, struct watch *w)
+{
+	int err = weir_poll(r, &w->polls[PIPE], w->im->lifeline, WEIR_READABLE);
+
+	if (err)
+		return err;
+	w->n = 1;
+	if (w->im->exporter < 0)
+		return 0;
+	err = weir_poll(r, &w->polls[DEATH], w->im->exporter, WEIR_READABLE);
+	w->n += !err;
+	return err;
 }
 
 /* In a world. */
@@ -139,19 +191,25 @@ int weir_mmap_watch(struct weir_mmap *mmap, struct weir_reactor *r,
 	w->im = import_of(mmap);
 	w->op = op;
 	w->mmap = mmap;
-	weir_op_init(&w->poll, on_poll);
+	weir_op_init(&w->polls[PIPE], on_pipe);
+	weir_op_init(&w->polls[DEATH], on_death);
 	err = op_admit(r, op);
 	if (!err && r->backend->observe)
 		return start_observed(r, op, w);
 	if (!err)
-		err = weir_poll(r, &w->poll, w->im->lifeline, WEIR_READABLE);
-	if (err) {
+		err = start_polls(r, w);
+	if (err && !w->n) {
 		free(w);
 		return op_admitted(err);
 	}
+	atomic_fetch_add(&w->im->watches, 1);
+	if (err) {
+		w->op = NULL;
+		cancel_polls(w);
+		return err;
+	}
 	op->u.words[0] = (uintptr_t)w;
 	op_enlist(r, op, &watch_class);
-	atomic_fetch_add(&w->im->watches, 1);
 	return 0;
 }
 

@@ -41,6 +41,7 @@ struct fixture {
 	struct weir_buf *it, *plain, *other;
 	struct mmap_import import;
 	_Atomic uint64_t generation;
+	_Atomic uint32_t busy;
 	char *memory;
 	int fd;
 };
@@ -101,13 +102,20 @@ static struct weir_buf *take(struct fixture *g, struct weir_mmap *m)
 	return buf;
 }
 
-/* As if @m had been imported, and revoked since. */
-static void revoke_it(struct fixture *g, struct weir_mmap *m)
+/* As if @m had been imported; and as if it had been revoked since. */
+static void import_it(struct fixture *g, struct weir_mmap *m)
 {
-	atomic_store(&g->generation, 2);
+	atomic_store(&g->generation, 1);
 	atomic_store(&g->import.mine, 1);
 	g->import.generation = &g->generation;
+	g->import.busy = &g->busy;
 	m->import = &g->import;
+}
+
+static void revoke_it(struct fixture *g, struct weir_mmap *m)
+{
+	import_it(g, m);
+	atomic_store(&g->generation, 2);
 }
 
 static void fixture_begin(struct fixture *g, void **state, enum column col)
@@ -339,11 +347,15 @@ static void a_job_under_way_ends_when_the_exporter_revokes(void **state)
 	jrec_init(&j);
 	weir_job_copy(&j.job, weir_operand_buf(buf),
 		      weir_operand_mem(out, len));
+	import_it(&g, m);
 	STARTS(weir_job_start(g.dma, &j.job));
 	some_turns(g.r, 1);
 	assert_int_equal(j.calls, 0);
+	assert_int_equal(g.busy, 1);
 	revoke_it(&g, m);
 	assert_int_equal(jrec_finish(g.r, &j), -ESTALE);
+	assert_int_equal(g.busy, 0);
+	assert_true(j.detail.bytes < len);
 	assert_int_equal(weir_buf_data_len(buf), 0);
 	m->import = NULL;
 	weir_buf_put(buf);

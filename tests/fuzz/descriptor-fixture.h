@@ -33,6 +33,8 @@ static inline int fixture_descriptor(struct descriptor *d, unsigned int i)
 		DESCRIPTOR_PROCESS,
 		DESCRIPTOR_RDMA,
 	}[i / 8 % 3];
+	for (int k = 0; k < DESCRIPTOR_FILES && d->kind != DESCRIPTOR_RDMA; k++)
+		d->files[k] = (struct descriptor_file){ 28, 77 + (uint64_t)k };
 	if (d->kind != DESCRIPTOR_MEMFD)
 		d->addr = 0x7f0000001000;
 	if (d->kind == DESCRIPTOR_PROCESS) {

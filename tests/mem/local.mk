@@ -6,7 +6,7 @@ internal_tests += %D%/test-buf %D%/test-buf-table %D%/test-descriptor \
 	%D%/test-export-copy %D%/test-export-hostile %D%/test-exporter \
 	%D%/test-inventory %D%/test-mmap %D%/test-mmap-range \
 	%D%/test-mmap-register %D%/test-mmap-stop %D%/test-pool \
-	%D%/test-process %D%/test-segment %D%/test-segment-attach \
+	%D%/test-process %D%/test-revoke %D%/test-segment %D%/test-segment-attach \
 	%D%/test-segment-event %D%/test-segment-external \
 	%D%/test-segment-flags %D%/test-segment-model %D%/test-segment-phys \
 	%D%/test-segment-validator %D%/test-shared-pool \

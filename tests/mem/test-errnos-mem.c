@@ -240,6 +240,96 @@ RETURNS(weir_mmap_stop, ESHUTDOWN)
 	return stop_on(start_reactor(state), stop_reactor);
 }
 
+static int64_t drain_on(struct weir_reactor *r)
+{
+	struct weir_mmap *m = memory_mmap();
+	struct rec rec;
+
+	rec_init(&rec);
+	return mmap_end(m, weir_mmap_drain(m, r, &rec.op));
+}
+
+RETURNS(weir_mmap_drain, EAGAIN)
+{
+	return drain_on(full_reactor(state));
+}
+
+RETURNS(weir_mmap_drain, ESHUTDOWN)
+{
+	return drain_on(stopped_reactor(state));
+}
+
+RETURNS(weir_mmap_drain, EBUSY)
+{
+	struct weir_mmap *m = memory_mmap();
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool_opts opts = {
+		.size = sizeof(opts), .mmap = m, .buf_size = 64,
+	};
+	struct weir_pool *pool = NULL;
+	struct rec rec;
+	int err;
+
+	rec_init(&rec);
+	assert_int_equal(weir_pool_create(&pool, r, &opts), 0);
+	err = weir_mmap_drain(m, r, &rec.op);
+	assert_int_equal(weir_pool_destroy(pool), 0);
+	return mmap_end(m, err);
+}
+
+COMPLETES(weir_mmap_drain, ETIMEDOUT)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_mmap *m = memory_mmap();
+	struct weir_inventory *inv = NULL;
+	struct weir_buf *buf = NULL;
+	struct rec rec;
+	void *addr;
+
+	assert_int_equal(weir_inventory_create(&inv, r, NULL), 0);
+	assert_int_equal(weir_inventory_attach(inv, m), 0);
+	assert_int_equal(weir_mmap_memrange(m, &addr, NULL), 0);
+	assert_int_equal(weir_inventory_get(&buf, inv, m, addr, 1, NULL, 0), 0);
+	rec_init(&rec);
+	assert_int_equal(weir_op_set_deadline(&rec.op, weir_reactor_now(r) +
+						       WEIR_MSEC), 0);
+	STARTS(weir_mmap_drain(m, r, &rec.op));
+	finish(r, &rec);
+	weir_buf_put(buf);
+	assert_int_equal(weir_inventory_destroy(inv), 0);
+	return mmap_end(m, rec.res);
+}
+
+static int64_t revoke_on(struct weir_reactor *r)
+{
+	struct weir_mmap *m = memory_mmap();
+	struct rec rec;
+
+	rec_init(&rec);
+	return mmap_end(m, weir_mmap_revoke(m, r, &rec.op));
+}
+
+RETURNS(weir_mmap_revoke, EAGAIN)
+{
+	return revoke_on(full_reactor(state));
+}
+
+RETURNS(weir_mmap_revoke, ESHUTDOWN)
+{
+	return revoke_on(stopped_reactor(state));
+}
+
+RETURNS(weir_mmap_revoke, ENOMEM)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_mmap *m = memory_mmap();
+	struct rec rec;
+
+	rec_init(&rec);
+	no_memory();
+	return mmap_end(m, plenty(weir_mmap_revoke(m, r, &rec.op)));
+}
+
 /* Pools and stores. */
 
 RETURNS(weir_pool_create, ESHUTDOWN)

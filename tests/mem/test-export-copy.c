@@ -151,6 +151,44 @@ static void plain_memory_goes_by_copying(void **state)
 	fixture_end(&g);
 }
 
+/* A job by address, in the domain of the import. */
+static int64_t read_at(struct weir_dma *dma, struct weir_domain *domain,
+		       uint64_t addr, uint64_t len)
+{
+	static char mem[FIXTURE_LEN];
+	struct jrec j;
+	int err;
+
+	jrec_init(&j);
+	weir_job_copy(&j.job, weir_operand_mem(mem, len),
+		      weir_operand_at(domain, addr, len));
+	err = weir_job_start(dma, &j.job);
+	return err ? err : jrec_finish(weir_dma_reactor(dma), &j);
+}
+
+static void domain_of_a_copying_import_is_its_range_until_it_is_stale(
+	void **state)
+{
+	struct weir_domain *domain;
+	struct weir_dma *dma;
+	struct fixture g;
+	uint64_t at;
+
+	fixture_begin(&g, state, RW);
+	dma = start_dma(g.r, (struct weir_dma_opts){ 0 });
+	domain = weir_mmap_domain(g.im);
+	at = (uintptr_t)fixture_addr(g.im);
+	assert_int_equal(read_at(dma, domain, at, FIXTURE_LEN), FIXTURE_LEN);
+	assert_int_equal(read_at(dma, domain, at + FIXTURE_LEN - 1, 1), 1);
+	assert_int_equal(read_at(dma, domain, at + FIXTURE_LEN, 1), -ERANGE);
+	assert_int_equal(read_at(dma, domain, at + 1, FIXTURE_LEN), -ERANGE);
+	assert_int_equal(read_at(dma, domain, at - 1, 1), -ERANGE);
+	tell(&g, 's');
+	assert_int_equal(read_at(dma, domain, at, 1), -ESTALE);
+	assert_int_equal(weir_dma_destroy(dma), 0);
+	fixture_end(&g);
+}
+
 static void rights_of_a_copying_export_hold(void **state)
 {
 	struct weir_import_opts opts;
@@ -217,6 +255,7 @@ static int64_t stop_under(struct weir_reactor *r, const char *ours, char *mem,
 	struct weir_dma *dma = start_dma(r, (struct weir_dma_opts){ 0 });
 	struct weir_inventory *inv;
 	struct weir_buf *buf;
+	struct rec stop;
 	struct jrec j;
 	int64_t res;
 
@@ -231,9 +270,16 @@ static int64_t stop_under(struct weir_reactor *r, const char *ours, char *mem,
 	assert_int_equal(weir_job_start(dma, &j.job), 0);
 	while (!*(volatile char *)mem)
 		weir_reactor_turn(r, 0);
-	assert_int_equal(weir_mmap_stop(m, NULL, NULL), 0);
-	res = jrec_finish(r, &j);
+	rec_init(&stop);
+	STARTS(weir_mmap_stop(m, r, &stop.op));
+	UNTIL(r, stop.calls);
+	assert_int_equal(stop.res, 0);
+	memset(mem, 2, LARGE);
+	UNTIL(r, j.calls);
+	res = j.res;
 	*bytes = j.job.op.detail.bytes;
+	assert_int_equal(mem[0], 2);
+	assert_memory_equal(mem, mem + 1, LARGE - 1);
 	weir_buf_put(buf);
 	assert_int_equal(weir_inventory_destroy(inv), 0);
 	assert_int_equal(weir_dma_destroy(dma), 0);
@@ -328,7 +374,7 @@ static void copying_import_reaches_the_exporter_only(void **state)
 	assert_int_equal(parcel_import(&im, &q, &opts), -EACCES);
 	/* Its number was given out again: it began at another time. */
 	peer.pid = other.pid;
-	fixture_put((uint8_t *)q.bytes + DESCRIPTOR_HEADER + 16, 1, 8);
+	fixture_put((uint8_t *)q.bytes + DESCRIPTOR_HEADER + 72 + 16, 1, 8);
 	fixture_repair((uint8_t *)q.bytes, q.len, 0);
 	assert_int_equal(parcel_import(&im, &q, &opts), -EACCES);
 	close(q.fds[0]);
@@ -448,6 +494,7 @@ int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(plain_memory_goes_by_copying),
+		CASE(domain_of_a_copying_import_is_its_range_until_it_is_stale),
 		CASE(rights_of_a_copying_export_hold),
 		CASE(stop_revokes_a_copying_export),
 		CASE(a_job_under_way_writes_no_further),

@@ -137,12 +137,14 @@ static const struct {
 	{ 1, CONTROL_BLANK }, { 1, SOCKET }, { 1, DIRECTORY },
 	{ 2, NONE }, { 2, REGULAR }, { 2, PLAIN }, { 2, PIPE_WRITE },
 	{ 2, PIPE_BOTH }, { 2, SOCKET }, { 2, DIRECTORY },
+	{ 3, NONE }, { 3, REGULAR }, { 3, TMP }, { 3, PLAIN }, { 3, EMPTY },
+	{ 3, CONTROL_BLANK }, { 3, SOCKET }, { 3, DIRECTORY },
 };
 
 static void a_wrong_file_descriptor_is_refused(void **state)
 {
 	struct weir_mmap *m = fixture_started(FIXTURE_LEN, RW), *im = NULL;
-	struct parcel p;
+	struct parcel p, q;
 	int fd, good, err;
 	size_t i;
 
@@ -153,7 +155,10 @@ static void a_wrong_file_descriptor_is_refused(void **state)
 		fd = make(state, swaps[i].sort);
 		good = p.fds[swaps[i].which];
 		p.fds[swaps[i].which] = fd;
-		err = parcel_import(&im, &p, NULL);
+		assert_int_equal(parcel_import(&im, &p, NULL), -EBADMSG);
+		q = p;
+		parcel_name_files(&q);
+		err = parcel_import(&im, &q, NULL);
 		if (err != -EBADMSG)
 			fail_msg("%d in place %d: %d, %s", swaps[i].sort,
 				 swaps[i].which, err, weir_why());
@@ -170,9 +175,11 @@ static void a_wrong_file_descriptor_is_refused(void **state)
 
 static void file_descriptors_in_another_order_are_refused(void **state)
 {
-	static const int orders[][3] = {
-		{ 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 },
-		{ 0, 0, 0 }, { 1, 1, 1 }, { 2, 2, 2 }, { 0, 1, 1 }, { 0, 0, 2 },
+	static const int orders[][4] = {
+		{ 0, 2, 1, 3 }, { 1, 0, 2, 3 }, { 1, 2, 0, 3 }, { 2, 0, 1, 3 },
+		{ 2, 1, 0, 3 }, { 0, 0, 0, 3 }, { 1, 1, 1, 3 }, { 2, 2, 2, 3 },
+		{ 0, 1, 1, 3 }, { 0, 0, 2, 3 }, { 0, 1, 3, 2 }, { 0, 3, 2, 1 },
+		{ 3, 1, 2, 0 }, { 0, 1, 2, 1 }, { 0, 1, 2, 2 }, { 3, 3, 3, 3 },
 	};
 	struct weir_mmap *m = fixture_started(FIXTURE_LEN, RW), *im = NULL;
 	struct parcel p, q;
@@ -183,17 +190,19 @@ static void file_descriptors_in_another_order_are_refused(void **state)
 	parcel_of(&p, m, NULL);
 	for (i = 0; i < N_OF(orders); i++) {
 		q = p;
-		for (k = 0; k < 3; k++)
+		for (k = 0; k < 4; k++)
 			q.fds[k] = p.fds[orders[i][k]];
 		assert_int_equal(parcel_import(&im, &q, NULL), -EBADMSG);
+		parcel_name_files(&q);
+		assert_int_equal(parcel_import(&im, &q, NULL), -EBADMSG);
 	}
-	for (i = 0; i < 5; i++) {
+	for (i = 0; i < 6; i++) {
 		q = p;
 		q.n_fds = (uint32_t)i;
-		q.fds[3] = p.fds[0];
+		q.fds[4] = p.fds[0];
 		assert_int_equal(parcel_import(&im, &q, NULL),
-				 i == 3 ? 0 : -EBADMSG);
-		if (i == 3)
+				 i == 4 ? 0 : -EBADMSG);
+		if (i == 4)
 			assert_int_equal(weir_mmap_destroy(im), 0);
 		im = NULL;
 	}
@@ -265,6 +274,7 @@ static void a_generation_that_lies_does_no_harm(void **state)
 	q = p;
 	q.fds[1] = page;
 	q.fds[2] = ends[0];
+	parcel_name_files(&q);
 	assert_int_equal(parcel_import(&im, &q, NULL), 0);
 	(*generation)++;
 	assert_int_equal(weir_mmap_is_stale(im), 1);
@@ -308,6 +318,7 @@ static void huge_pages_that_can_be_taken_away_are_refused(void **state)
 	q = p;
 	assert_int_equal(fcntl(huge, F_ADD_SEALS, SHRINK_GROW), 0);
 	q.fds[0] = huge;
+	parcel_name_files(&q);
 	assert_int_equal(parcel_import(&im, &q, NULL), -EOPNOTSUPP);
 	assert_int_equal(fcntl(huge, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
 	if (!parcel_import(&im, &q, NULL))

@@ -569,8 +569,10 @@ static void a_job_under_way_ends_stale(void **state)
 	jrec_init(&j);
 	weir_job_fill(&j.job, weir_operand_buf(buf), 7);
 	STARTS(weir_job_start(dma, &j.job));
-	assert_int_equal(weir_mmap_stop(m, NULL, NULL), 0);
+	assert_int_equal(weir_mmap_revoke(m, NULL, NULL), -EINPROGRESS);
+	assert_int_equal(weir_mmap_stop(m, NULL, NULL), -EBUSY);
 	assert_int_equal(jrec_finish(r, &j), -ESTALE);
+	assert_int_equal(weir_mmap_stop(m, NULL, NULL), 0);
 	assert_int_equal(weir_buf_data_len(buf), 0);
 	weir_buf_put(buf);
 	assert_int_equal(first.calls, 1);

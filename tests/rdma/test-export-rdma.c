@@ -346,11 +346,12 @@ static void rdma_import_refuses_other_exports(void **state)
 	struct weir_import_opts opts = {
 		.size = sizeof(opts), .flags = WEIR_IMPORT_COPY,
 	};
-	int fds[3] = { 0, 1, 2 };
+	int fds[4] = { 0, 1, 2, 3 };
 	uint8_t other[DESCRIPTOR_MAX];
 	struct descriptor d = {
 		.generation = 1, .len = 1, .kind = DESCRIPTOR_MEMFD,
 		.permissions = DESCRIPTOR_READ,
+		.files = { [1] = { 1, 1 } },
 	};
 	int n = descriptor_format(other, &d, NULL, 0, "test");
 	struct weir_export_desc desc;
@@ -360,7 +361,7 @@ static void rdma_import_refuses_other_exports(void **state)
 	(void)state;
 	fixture_begin(&g, ALL);
 	assert_int_equal(export_it(&g, NULL, &desc), 0);
-	assert_int_equal(weir_mmap_import(&im, desc.bytes, desc.len, fds, 3,
+	assert_int_equal(weir_mmap_import(&im, desc.bytes, desc.len, fds, 4,
 					  NULL), -EOPNOTSUPP);
 	assert_int_equal(weir_mmap_import_rdma(&im, g.domain, other, (size_t)n,
 					       NULL), -EOPNOTSUPP);
@@ -683,6 +684,68 @@ static void export_that_cannot_be_revoked_stays_exported(void **state)
 	fixture_end(&g);
 }
 
+/* By a key of their own; the exporter goes on using its own. */
+static void revoke_takes_the_keys_of_parts_and_leaves_bufs(void **state)
+{
+	struct weir_export_rdma_opts opts = {
+		.size = sizeof(opts), .off = PART_OFF, .len = PART_LEN,
+	};
+	uint32_t lkey = 0, again = 0;
+	struct peer_range at;
+	struct weir_mmap *im;
+	char buf[PART_LEN];
+	struct fixture g;
+
+	(void)state;
+	fixture_begin(&g, ALL);
+	assert_int_equal(weir_mmap_keys(g.m, g.dev, &lkey, NULL), 0);
+	im = imported(&g, &opts);
+	at = range_of(im);
+	assert_int_equal(weir_mmap_revoke(g.m, NULL, NULL), 0);
+	assert_int_equal(weir_mmap_is_exported(g.m), 0);
+	assert_int_equal(access_peer(&g, IBV_WR_RDMA_READ, at.addr, at.rkey,
+				     buf, at.len), IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(weir_mmap_keys(g.m, g.dev, &again, NULL), 0);
+	assert_int_equal(again, lkey);
+	assert_int_equal(weir_mmap_destroy(im), 0);
+	fixture_end(&g);
+}
+
+/* The key of the whole range is also what jobs of the exporter use. */
+static void revoke_takes_the_key_of_the_whole_when_no_buf_is_out(void **state)
+{
+	struct weir_reactor *r = NULL;
+	struct weir_inventory *inv;
+	struct weir_buf *buf = NULL;
+	struct peer_range at;
+	struct weir_mmap *im;
+	struct fixture g;
+	char byte;
+
+	(void)state;
+	assert_int_equal(weir_reactor_create(&r, NULL), 0);
+	fixture_begin(&g, ALL);
+	im = imported(&g, NULL);
+	at = range_of(im);
+	assert_int_equal(weir_inventory_create(&inv, r, NULL), 0);
+	assert_int_equal(weir_inventory_attach(inv, g.m), 0);
+	assert_int_equal(weir_inventory_get(&buf, inv, g.m, g.mem, 1, NULL, 0),
+			 0);
+	assert_int_equal(weir_mmap_revoke(g.m, NULL, NULL), -EBUSY);
+	assert_int_equal(weir_mmap_is_exported(g.m), 1);
+	assert_int_equal(access_peer(&g, IBV_WR_RDMA_READ, at.addr, at.rkey,
+				     &byte, 1), IBV_WC_SUCCESS);
+	weir_buf_put(buf);
+	assert_int_equal(weir_mmap_revoke(g.m, NULL, NULL), 0);
+	assert_int_equal(weir_mmap_is_exported(g.m), 0);
+	assert_int_equal(access_peer(&g, IBV_WR_RDMA_READ, at.addr, at.rkey,
+				     &byte, 1), IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(weir_inventory_destroy(inv), 0);
+	assert_int_equal(weir_mmap_destroy(im), 0);
+	assert_int_equal(weir_reactor_destroy(r), 0);
+	fixture_end(&g);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -701,6 +764,8 @@ int main(void)
 		CASE(the_table_is_true),
 		CASE(failed_rdma_export_leaves_nothing_behind),
 		CASE(export_that_cannot_be_revoked_stays_exported),
+		CASE(revoke_takes_the_keys_of_parts_and_leaves_bufs),
+		CASE(revoke_takes_the_key_of_the_whole_when_no_buf_is_out),
 	};
 
 	return harness_run_plain(cases, N_OF(cases));

@@ -14,8 +14,10 @@
 
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <weir/crc32c.h>
 #include <weir/export.h>
 #include <weir/mmap.h>
 
@@ -75,6 +77,26 @@ static inline void parcel_of(struct parcel *p, struct weir_mmap *m,
 		p->fds[i] = fcntl(desc.fds[i], F_DUPFD_CLOEXEC, 0);
 		assert_true(p->fds[i] >= 0);
 	}
+}
+
+/* What a hostile exporter can do: bytes that name the file descriptors of @p,
+ * whatever they are. */
+static inline void parcel_name_files(struct parcel *p)
+{
+	struct stat st;
+	uint64_t file[2];
+	uint32_t i, crc;
+
+	for (i = 0; i < p->n_fds; i++) {
+		if (fstat(p->fds[i], &st))
+			continue;
+		file[0] = (uint64_t)st.st_dev;
+		file[1] = (uint64_t)st.st_ino;
+		memcpy(p->bytes + 72 + 8 + 16 * i, file, sizeof(file));
+	}
+	memset(p->bytes + 16, 0, 4);
+	crc = weir_crc32c(0, p->bytes, p->len);
+	memcpy(p->bytes + 16, &crc, 4);
 }
 
 static inline void parcel_drop(struct parcel *p)
