@@ -3,8 +3,8 @@
 #define WEIR_BASE_H
 
 /*
- * What every other header needs: visibility, versions, the message that
- * explains an error, and finding the struct around a member.
+ * Definitions that all other headers use: visibility, versions, error messages,
+ * and the struct that contains a member.
  */
 
 #include <stddef.h>
@@ -37,7 +37,7 @@ extern "C" {
 #define WEIR_SEC UINT64_C(1000000000)
 
 /*
- * The version of the library that is running, as "0.1.0".
+ * Get the version of the library that is running, for example "0.1.0".
  *
  * It may differ from the WEIR_VERSION_ macros, which are those of the headers
  * that the caller was compiled with.  The string is static.
@@ -47,12 +47,12 @@ extern "C" {
 WEIR_API const char *weir_version(void);
 
 /*
- * One message about the last control call that failed on this thread.
+ * Get the error message of the last control call that failed on this thread.
  *
  * It names the call, the argument, the likely cause and the remedy: "ulimit -l
- * is 8 MiB, this needs 64 MiB".  Calls on the data path leave none: their
- * negative errno, and weir_op_get_detail(), say all there is.  A call that
- * succeeds leaves the message as it was.
+ * is 8 MiB, this needs 64 MiB".  An operation that fails after its start leaves
+ * no message; see its negative errno and weir_op_get_detail().  A call that
+ * succeeds does not change the message.
  *
  * Returns a string that is valid until this thread's next failing call; empty
  * if nothing failed yet; never NULL.

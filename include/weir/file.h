@@ -7,14 +7,14 @@
  *
  * Each starts @op by the contract of <weir/op.h>.  All of them return 0, or
  *
- *   -EINVAL     an argument makes no sense: @op in flight or without callback,
- *               a NULL pointer, a length or an offset beyond INT64_MAX
+ *   -EINVAL     an argument is invalid: @op is in flight or has no callback, a
+ *               pointer is NULL, a length or an offset is beyond INT64_MAX
  *   -EAGAIN     .ops_max operations are in flight
  *   -ESHUTDOWN  the reactor is stopping
  *
- * and whatever else their own comment says; what the kernel has to say comes
- * with the completion.  All of them are called on the reactor's thread, never
- * block and never allocate.  Paths, buffers and iovecs are lent until the
+ * and the errors that their own comment lists; errors of the kernel come with
+ * the completion.  All of them are called on the reactor's thread, never block
+ * and never allocate.  The library uses paths, buffers and iovecs until the
  * callback; descriptors too: do not close one that an operation uses.
  */
 
@@ -34,16 +34,16 @@ struct statx;
 /*
  * As an offset: the descriptor's own position, or a stream that has none.
  *
- * A transfer is then a single one, as read(2) or write(2) would make it: it may
- * be short.  weir_write() still continues until all is written.
+ * A read is then a single transfer, as by read(2), which may be short.
+ * weir_write() still continues until everything is written.
  */
 #define WEIR_OFF_STREAM UINT64_MAX
 
 /*
  * Read @len bytes at @off of @fd into @buf.
  *
- * What the kernel cuts short is continued: the result is @len, or less only at
- * the end of the file.  After an error the detail says how many bytes came
+ * The library continues short reads: the result is @len, or less only at the
+ * end of the file.  After an error the detail has the number of bytes read
  * before it.  @len may be more than 4 GiB.
  *
  * Completes with the bytes read (0 at the end), or a negative errno of
@@ -55,17 +55,19 @@ WEIR_API int weir_read(struct weir_reactor *r, struct weir_op *op, int fd,
 /*
  * Write @len bytes of @buf at @off of @fd.
  *
- * Completes with @len, or a negative errno of pwrite(2), -ENOSPC say; then the
- * detail says how many bytes are written.  -EPIPE, if the reading end is closed
- * from the socket or the pipe, comes without a signal.  But on uring, and
- * from Linux 6.4 to 6.17, the kernel sends SIGPIPE to the reactor's thread
- * for a pipe, as write(2) does: ignore it there.
+ * Completes with @len, or a negative errno of pwrite(2), for example -ENOSPC;
+ * then the detail has the number of bytes written.  -EPIPE, for a socket or a
+ * pipe whose reading end is closed, comes without a signal.  One exception: on
+ * uring, from Linux 6.4 to 6.17, the kernel sends SIGPIPE to the reactor's
+ * thread for a pipe, as write(2) does; ignore the signal there.
  */
 WEIR_API int weir_write(struct weir_reactor *r, struct weir_op *op, int fd,
 			const void *buf, size_t len, uint64_t off);
 
 /*
- * Read into @n pieces of memory, in order; otherwise as weir_read().
+ * Read into @n pieces of memory, in order (a scatter list).
+ *
+ * Otherwise as weir_read().
  *
  * Returns also
  *   -EMSGSIZE  @n is more than IOV_MAX (1024)
@@ -74,7 +76,9 @@ WEIR_API int weir_readv(struct weir_reactor *r, struct weir_op *op, int fd,
 			const struct iovec *iov, uint32_t n, uint64_t off);
 
 /*
- * Write from @n pieces of memory, in order; otherwise as weir_write().
+ * Write from @n pieces of memory, in order (a gather list).
+ *
+ * Otherwise as weir_write().
  *
  * Returns also
  *   -EMSGSIZE  @n is more than IOV_MAX (1024)
@@ -84,12 +88,13 @@ WEIR_API int weir_readv(struct weir_reactor *r, struct weir_op *op, int fd,
 WEIR_API int weir_writev(struct weir_reactor *r, struct weir_op *op, int fd,
 			 const struct iovec *iov, uint32_t n, uint64_t off);
 
-/* Only the data, and what is needed to read it back: fdatasync(2). */
+/* Only the data, and the metadata needed to read it: fdatasync(2). */
 #define WEIR_FSYNC_DATA 1u
 
 /*
- * Have what was written to @fd reach the medium.  Writes that have not
- * completed may or may not be included.
+ * Sync completed writes of @fd to the medium.
+ *
+ * Writes that have not completed may or may not be included.
  *
  * Completes with 0, or a negative errno of fsync(2).
  */
@@ -99,8 +104,8 @@ WEIR_API int weir_fsync(struct weir_reactor *r, struct weir_op *op, int fd,
 /*
  * Allocate or free space of @fd: fallocate(2), with its @mode.
  *
- * Completes with 0, or a negative errno; -EOPNOTSUPP where the file system
- * cannot.
+ * Completes with 0, or a negative errno; -EOPNOTSUPP if the file system does
+ * not support it.
  */
 WEIR_API int weir_fallocate(struct weir_reactor *r, struct weir_op *op, int fd,
 			    int mode, uint64_t off, uint64_t len);
@@ -108,24 +113,24 @@ WEIR_API int weir_fallocate(struct weir_reactor *r, struct weir_op *op, int fd,
 /*
  * Open @path: openat(2), with O_CLOEXEC added to @flags.
  *
- * The open of a FIFO waits for the other end, in one of .workers threads.  As
- * many of these as there are threads hold up the reactor's other work on files,
- * the open of the other end too, until one is cancelled: give them
- * O_NONBLOCK, or a deadline.
+ * The open of a FIFO waits for the other end, in one of .workers threads.  If
+ * all of these wait, the reactor's other file operations wait too, including
+ * the open of the other end, until one is cancelled: use O_NONBLOCK or a
+ * deadline for a FIFO.
  *
- * Completes with the new descriptor, which is the caller's, or a negative
- * errno.  If it was cancelled too late the descriptor still comes.
+ * Completes with the new descriptor, which the caller owns, or a negative
+ * errno.  If a cancel was too late the result is the descriptor.
  */
 WEIR_API int weir_open(struct weir_reactor *r, struct weir_op *op, int dirfd,
 		       const char *path, int flags, mode_t mode);
 
 /*
- * Close @fd, and drop its registration if it has one.  No operation may be
- * using it.  Capacity for a close is always kept: it is not answered -EAGAIN,
- * nor
- * -ESHUTDOWN while a reactor stops.
+ * Close @fd, and end its registration if it has one.
  *
- * Completes with 0, or a negative errno of close(2); @fd is gone in any case.
+ * No operation may be using @fd.  Capacity for a close is always reserved: it
+ * never returns -EAGAIN, nor -ESHUTDOWN while a reactor stops.
+ *
+ * Completes with 0, or a negative errno of close(2); @fd is closed in any case.
  *
  * Returns 0, or
  *   -EINVAL  @op is in flight or without callback
@@ -158,12 +163,13 @@ WEIR_API int weir_unlink(struct weir_reactor *r, struct weir_op *op, int dirfd,
 			 const char *path, int flags);
 
 /*
- * Have the kernel copy @len bytes from @src at @src_off to @dst at @dst_off:
- * shared extents where the file system has them (reflink), copy_file_range(2)
- * otherwise.  Runs on a worker.
+ * Copy @len bytes from @src at @src_off to @dst at @dst_off inside the kernel.
+ *
+ * The kernel shares extents if the file system can (reflink); otherwise it uses
+ * copy_file_range(2).  Runs on a worker.
  *
  * Completes with the bytes copied, less than @len only at the end of @src, or a
- * negative errno; -EXDEV or -EOPNOTSUPP where the kernel cannot, with nothing
+ * negative errno; -EXDEV or -EOPNOTSUPP if the kernel cannot copy, with nothing
  * copied.
  *
  * Re-creates copy_file_range(2), as an operation.
@@ -173,14 +179,15 @@ WEIR_API int weir_copy_range(struct weir_reactor *r, struct weir_op *op,
 			     uint64_t dst_off, size_t len);
 
 /*
- * Tell the kernel that @fd will be used often: operations on it then save the
- * look-up (IORING_REGISTER_FILES).  A hint: where there is no such thing, or no
- * capacity for more, it does nothing.  On libev it reserves memory for a
- * descriptor with a high number; see weir_reactor_create().
+ * Register @fd with the kernel, so that operations save its look-up
+ * (IORING_REGISTER_FILES).
  *
- * weir_fd_unregister() or weir_close() ends it, and one of them must, before
- * the descriptor is closed by other means: the number may mean another file
- * next.
+ * This is a hint: without support or capacity it does nothing.  On libev it
+ * reserves memory for a descriptor with a high number; see
+ * weir_reactor_create().
+ *
+ * Call weir_fd_unregister() or weir_close() before the descriptor is closed by
+ * other means, because its number may be given to another file.
  *
  * Returns 0 if registered, 1 if not, or
  *   -EBADF  @fd is not open
@@ -190,7 +197,9 @@ WEIR_API int weir_copy_range(struct weir_reactor *r, struct weir_op *op,
 WEIR_API int weir_fd_register(struct weir_reactor *r, int fd);
 
 /*
- * Forget what weir_fd_register() did.  Operations in flight keep the file.
+ * End the registration by weir_fd_register().
+ *
+ * Operations in flight keep the file.
  *
  * Call on @r's thread.
  */

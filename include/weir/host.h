@@ -3,25 +3,24 @@
 #define WEIR_HOST_H
 
 /*
- * Living with another event loop, either way round.
+ * Running a reactor together with another event loop.
  *
  *	host	the other loop drives a reactor
  *	guest	a reactor drives the other loop
  *
- * There is a header for each loop that weir knows, with a pair of functions
- * for either way: <weir/host/libev.h>, <weir/host/libuv.h>,
- * <weir/host/glib.h>, <weir/host/sd-event.h>.  All is inline, so that libweir
- * needs none of these libraries, and a few lines long: what is here serves
- * loops that have no header yet.
+ * There are headers for four loops, with a pair of functions for host and
+ * guest: <weir/host/libev.h>, <weir/host/libuv.h>, <weir/host/glib.h>,
+ * <weir/host/sd-event.h>.  They are short and inline, so that libweir needs
+ * none of these libraries.  This header is for other loops.
  *
- * For a host, the whole of it is: watch weir_reactor_fd() for reading,
- * level-triggered, and call weir_host_turn() when it is ready.  Attach a
- * reactor to its host before you start anything on it, or create it with
- * .hosted = 1: see weir_reactor_fd().
+ * A host watches weir_reactor_fd() for reading, level-triggered, and calls
+ * weir_host_turn() when it is ready.  Attach a reactor to its host before you
+ * start any operation on it, or create it with .hosted = 1: see
+ * weir_reactor_fd().
  *
- * A guest runs on the reactor's thread, in each turn, after everything else:
- * what callbacks of the reactor's change in it is therefore seen before the
- * reactor sleeps.  One system call or so in each turn is the price.
+ * A guest runs on the reactor's thread, in each turn, after everything else, so
+ * that changes by callbacks of the reactor take effect before the reactor
+ * sleeps.  This costs about one system call in each turn.
  */
 
 #include <errno.h>
@@ -39,29 +38,29 @@ struct weir_host;
 struct weir_guest;
 
 /*
- * Called when a host does not drive the reactor any more: @err is 0 if it has
- * stopped, or the negative errno that a turn ended with.  It is called from the
- * host's loop, not from a turn, so the reactor may be destroyed.
+ * Called when a host does not drive the reactor any more: @err is 0 if the
+ * reactor has stopped, or the negative errno of a turn.  It is called from the
+ * host's loop, not from a turn, so it may destroy the reactor.
  */
 typedef void weir_host_end_fn(struct weir_host *host, int err);
 
-/* What all hosts have in common; the caller's memory. */
+/* Common members of all hosts; the caller's memory. */
 struct weir_host {
 	struct weir_reactor *reactor;
 	weir_host_end_fn *on_end;	/* May be NULL. */
-	void *data;			/* For the caller; never looked at. */
+	void *data;			/* For the caller; the library ignores it. */
 };
 
 /*
- * Make the turn that the readiness of weir_reactor_fd() asks for.
+ * Make a turn when weir_reactor_fd() is readable.
  *
- * A host that is run from a callback of the reactor (do not) gets 1, and has
- * nothing done.
+ * Do not call it from a callback of the reactor; it then returns 1 and does
+ * nothing.
  *
- * Returns 1 to go on, 0 if the reactor has stopped, or
+ * Returns 1 to continue, 0 if the reactor has stopped, or
  *   -ENOMEM, -EIO  the kernel refused; weir_why() says more
- * In both latter cases stop watching the descriptor, which stays readable, and
- * call .on_end.
+ * If the result is not 1, stop watching the descriptor, which stays readable,
+ * and call .on_end.
  *
  * Call on the reactor's thread.
  */
@@ -77,7 +76,7 @@ static inline int weir_host_turn(struct weir_host *host)
 }
 
 /*
- * Say that @host does not drive its reactor any more, and why.
+ * Call .on_end of @host, which does not drive its reactor any more.
  *
  * Call on the reactor's thread, outside its callbacks.
  */
@@ -87,31 +86,31 @@ static inline void weir_host_end(struct weir_host *host, int err)
 		host->on_end(host, err);
 }
 
-/* What a weir_guest_fn returns, if not a negative errno. */
+/* Results of a weir_guest_fn, or a negative errno. */
 #define WEIR_GUEST_ASLEEP 0	/* It waits for its descriptor and *sleep_ns. */
 #define WEIR_GUEST_IDLE 1	/* It waits for nothing, for now. */
 #define WEIR_GUEST_ENDED 2	/* It will never run again. */
 
 /*
- * Run what is due in the foreign loop, without waiting, and prepare it for
- * being waited for.  *@sleep_ns is WEIR_FOREVER; set it to how long the loop
- * may sleep if its descriptor stays silent, 0 if more is due already.
+ * Run the due events of the foreign loop, without waiting, and prepare the loop
+ * for a wait.  *@sleep_ns is WEIR_FOREVER; set it to the time that the loop may
+ * sleep while its descriptor is not readable, 0 if more is due already.
  */
 typedef int weir_guest_fn(struct weir_guest *guest, uint64_t *sleep_ns);
 
 /*
- * Called when a reactor does not drive the guest any more, which is detached by
- * then: @err is 0 if it has ended, or a negative errno.
+ * Called when a reactor does not drive the guest any more; the guest is already
+ * detached.  @err is 0 if the guest has ended, or a negative errno.
  */
 typedef void weir_guest_end_fn(struct weir_guest *guest, int err);
 
-/* What all guests have in common; the caller's memory. */
+/* Common members of all guests; the caller's memory. */
 struct weir_guest {
 	struct weir_reactor *reactor;
 	weir_guest_fn *run;
 	void (*detach)(struct weir_guest *guest);
 	weir_guest_end_fn *on_end;	/* May be NULL. */
-	void *data;			/* For the caller; never looked at. */
+	void *data;			/* For the caller; the library ignores it. */
 	struct weir_poller *poller;	/* NULL: not attached. */
 	struct weir_watch *watch;
 	struct weir_timer *timer;
@@ -121,7 +120,7 @@ struct weir_guest {
 static inline void weir__guest_ready(struct weir_watch *watch, uint32_t events,
 				     void *guest)
 {
-	/* It has made a turn of it, and that is enough: the poller follows. */
+	/* The watch has caused a turn; its poller runs the guest. */
 	(void)watch, (void)events, (void)guest;
 }
 
@@ -153,7 +152,7 @@ static inline int weir__guest_turn(struct weir_poller *poller, void *arg)
 
 	(void)poller;
 	if (!guest->poller)
-		return 1; /* Detached, in a callback of the guest's. */
+		return 1; /* Detached, in a callback of the guest. */
 	if (n == WEIR_GUEST_ASLEEP || n == WEIR_GUEST_IDLE) {
 		weir__guest_sleep(guest, n, ns);
 		return 0;
@@ -165,10 +164,10 @@ static inline int weir__guest_turn(struct weir_poller *poller, void *arg)
 }
 
 /*
- * Have @guest's reactor drive no foreign loop any more.  What is detached may
- * be detached again.
+ * Detach @guest, so that its reactor does not drive the foreign loop any more.
  *
- * In a callback of the guest's, its memory is needed until this has returned.
+ * The call has no effect on a guest that is detached.  In a callback of the
+ * guest, keep its memory until that callback has returned.
  *
  * Call on the reactor's thread, callbacks included.
  */
@@ -183,11 +182,11 @@ static inline void weir_guest_detach(struct weir_guest *guest)
 }
 
 /*
- * Have @r drive a foreign loop: call @run in each turn, and wake for @fd, which
- * is readable when something is due.
+ * Attach a foreign loop to @r, which calls @run in each turn and wakes for @fd.
  *
- * For the writers of headers like these: they set .detach and .on_end before,
- * if weir_guest_detach() is not all there is to do.
+ * @fd must be readable when an event of the loop is due.  Headers for loops use
+ * this function.  They set .detach and .on_end before, if weir_guest_detach()
+ * is not sufficient.
  *
  * Returns 0, or
  *   -EBADF, -EPERM  @fd is not open, or cannot be polled

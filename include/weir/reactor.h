@@ -5,8 +5,8 @@
 /*
  * A reactor: the event loop of one thread.
  *
- * It belongs to the thread that created it: every call but those marked "any
- * thread" is made there.  One turn is
+ * A reactor belongs to the thread that created it.  Make all calls on that
+ * thread, except those marked "any thread".  One turn is
  *
  *	posts from other threads -> completions -> due timers -> pollers
  *	-> submit, and wait if nothing is due
@@ -18,10 +18,10 @@
  *	weir_reactor_run(r);		// until a callback calls weir_reactor_stop()
  *	weir_reactor_destroy(r);
  *
- * Waiting is adaptive.  If experience says that something will happen within
- * some microseconds, the loop spins for it, because a sleep and a wake-up cost
- * far more; otherwise it sleeps in the kernel at once.  weir_reactor_stats()
- * says how the time was spent.
+ * Waiting is adaptive.  If spinning has found work recently, the loop spins for
+ * some microseconds, because a sleep and a wake-up cost far more; otherwise it
+ * sleeps in the kernel at once.  weir_reactor_stats() reports the time spent
+ * working, spinning and sleeping.
  *
  * States:
  *
@@ -43,7 +43,7 @@ extern "C" {
 struct weir_reactor;
 struct weir_sim;
 
-/* What a reactor is built on; weir_reactor_opts.backend. */
+/* Backends of a reactor; weir_reactor_opts.backend. */
 #define WEIR_BACKEND_AUTO 0	/* io_uring, else libev */
 #define WEIR_BACKEND_URING 1	/* io_uring or failure */
 #define WEIR_BACKEND_EV 2	/* libev and worker threads; no probing */
@@ -54,14 +54,14 @@ struct weir_sim;
 #define WEIR_REACTOR_STOPPING 2
 #define WEIR_REACTOR_STOPPED 3
 
-/* No spinning at all, as weir_reactor_opts.spin_ns. */
+/* Never spin; weir_reactor_opts.spin_ns. */
 #define WEIR_SPIN_NONE UINT32_MAX
 
 /*
- * Options of weir_reactor_create().  Set .size to the size of the struct and
- * leave what you do not care about at 0.  Members are only ever added at the
- * end: a library that is older than its caller answers -E2BIG if one that it
- * does not know is set.
+ * Options of weir_reactor_create().  Set .size to the size of the struct; 0 is
+ * the default of every other member.  Later versions add members at the end
+ * only.  A library that is older than its caller returns -E2BIG if the caller
+ * has set a member that the library does not have.
  */
 struct weir_reactor_opts {
 	size_t size;
@@ -71,10 +71,10 @@ struct weir_reactor_opts {
 	uint32_t turn_max;	/* Callbacks of a kind in a turn; 0: 256. */
 	uint32_t mailbox;	/* Posts that fit, a power of 2; 0: 1024. */
 	/*
-	 * Threads for blocking calls; 0: 4.  On uring the kernel has as many of
-	 * its own for work on files, and as many for all else that cannot be
-	 * done without waiting; reactors of one thread share those, and the one
-	 * that was created last says how many they are.
+	 * Threads for blocking calls; 0: 4.  On uring the kernel has up to as
+	 * many threads for files, and as many for other operations that block.
+	 * Reactors of one thread share these; the one that was created last
+	 * sets their number.
 	 */
 	uint32_t workers;
 	uint32_t ring_entries;	/* Submission queue; 0: 256.  uring only. */
@@ -82,29 +82,29 @@ struct weir_reactor_opts {
 	uint32_t rx_buf_size;	/* Bytes in each; 0: 4096. */
 	uint32_t drain_ms;	/* Timeout of destroy; 0: 5000. */
 	struct weir_sim *sim;	/* Simulated, in this world; NULL: not. */
-	uint64_t hosted;	/* 1: weir_reactor_fd() may come at any time. */
+	uint64_t hosted;	/* 1: allow weir_reactor_fd() at any time. */
 };
 
 /*
- * How a reactor has spent its time, and what it did.  The times add up to the
- * time since it was created, except what a host spent outside its turns, which
- * counts as sleep.
+ * How a reactor has spent its time, and its counters.  The times add up to the
+ * time since its creation; time that a host spends outside its turns counts as
+ * sleep.
  */
 struct weir_reactor_stats {
-	size_t size;		/* Set by the caller: what it can hold. */
+	size_t size;		/* Set by the caller: the size of the struct. */
 	uint64_t busy_ns;	/* In callbacks and in the loop itself. */
 	uint64_t spin_ns;	/* Looking for work, in user space. */
 	uint64_t sleep_ns;	/* In the kernel, waiting. */
 	uint64_t turns;
 	uint64_t sleeps;	/* Times it went to sleep. */
-	uint64_t wakes;		/* Wake-ups that other threads paid for. */
+	uint64_t wakes;		/* Wake-ups by other threads. */
 	uint64_t started;	/* Operations. */
 	uint64_t completed;
-	uint64_t refused;	/* Starts that were answered -EAGAIN. */
+	uint64_t refused;	/* Starts that returned -EAGAIN. */
 	uint64_t timers;	/* Expiries. */
-	uint64_t posts;		/* Taken from the mailbox; calls, too. */
+	uint64_t posts;		/* Run from the mailbox; calls too. */
 	uint64_t syscalls;	/* Of the loop itself: submit and wait. */
-	uint64_t overflows;	/* Times the completion queue ran over. */
+	uint64_t overflows;	/* Times the completion queue overflowed. */
 	uint64_t in_flight;	/* Operations in flight now; the library has
 				 * some of its own. */
 };
@@ -112,45 +112,43 @@ struct weir_reactor_stats {
 /*
  * Create a reactor for the calling thread, in state RUNNING.
  *
- * The backend is the one of @opts, else of the environment variable
- * WEIR_BACKEND ("uring", "ev" or "auto"), else io_uring where the kernel allows
- * it, and libev where it or a seccomp filter refuses one of io_uring's calls
- * (ENOSYS, EPERM, EACCES, EINVAL, EOPNOTSUPP), where it lacks what is needed,
- * or where it has no memory left for this user's rings (ENOMEM).  A backend
- * that was asked for by name is used without probing for another: under a
- * seccomp filter that kills, name "ev".  With .sim it is simulated, whatever
+ * The library chooses the backend in this order: the one of @opts; the one of
+ * the environment variable WEIR_BACKEND ("uring", "ev" or "auto"); io_uring; or
+ * libev, if the kernel or a seccomp filter refuses one of io_uring's calls
+ * (ENOSYS, EPERM, EACCES, EINVAL, EOPNOTSUPP), if the kernel lacks a feature
+ * that weir needs, or if it has no memory left for this user's rings (ENOMEM).
+ * A backend that is named is used without probing for another: under a seccomp
+ * filter that kills, name "ev".  With .sim the reactor is simulated, whatever
  * the environment says.
  *
- * The reactor allocates here what operations need, except:
+ * The reactor allocates here what operations need, with two exceptions:
  *
- *   - A worker thread is made when an operation first needs one, and more, up
- *   to
- *     .workers, when operations wait for one.  If none can be made, the
- *     operation ends with -ENOMEM or -EAGAIN.
- *   - On libev, descriptors from 4096 on (from the limit RLIMIT_NOFILE on, if
- *   that
- *     is lower now) need memory, which a reactor takes when it accepts them,
- *     when they are watched, or with weir_fd_register().  An operation that
- *     has to wait on another one takes it then, and ends with -ENOMEM if
- *     there is none.
+ *   - A worker thread is created when an operation first needs one, and
+ *     further ones, up to .workers, when operations wait for one.  If none can
+ *     be created, the operation ends with -ENOMEM or -EAGAIN.
+ *   - On libev, descriptors from 4096 on (or from the limit RLIMIT_NOFILE on,
+ *     if that is lower now) need memory.  A reactor allocates it when it
+ *     accepts such a descriptor, when a watch is created, or in
+ *     weir_fd_register().  An operation that has to wait on another such
+ *     descriptor allocates it then, and ends with -ENOMEM if there is none.
  *
  * libev has one allocator and one error callback for the process, which end the
  * process when memory is short or epoll fails.  The first reactor on libev sets
- * both: then libev never ends the process on account of a reactor.  For other
- * loops of the program they do what libev does by itself.  A program that sets
- * its own must do so before or after that, not meanwhile; they then hold for
- * reactors, too.  An allocator of its own must use malloc().
+ * both, so that libev never ends the process because of a reactor.  For other
+ * loops of the program they behave like libev's own.  A program that sets its
+ * own must do so before or after this call, not meanwhile; they then apply to
+ * reactors too.  Its allocator must use malloc().
  *
  * Returns 0 with *@ret set, to be freed by weir_reactor_destroy(), or
- *   -EINVAL      an option is out of its range, or WEIR_BACKEND has no sense
- *   -E2BIG       @opts asks for what this version does not know
- *   -EOPNOTSUPP  the backend is not there; weir_why() says why
- *   -EMFILE      no descriptor left; so does weir_why()
- *   -EPERM, -EACCES, -ENOSYS a seccomp filter refuses an eventfd or an epoll
- *   set
- *   -ENOMEM      no memory, for us or for the kernel's rings
+ *   -EINVAL      an option is out of its range, or WEIR_BACKEND is invalid
+ *   -E2BIG       @opts sets a member that this version does not have
+ *   -EOPNOTSUPP  the backend is not available; weir_why() says why
+ *   -EMFILE      no descriptor left; weir_why() says more
+ *   -EPERM, -EACCES, -ENOSYS  a seccomp filter refuses an eventfd or an epoll
+ *                set
+ *   -ENOMEM      no memory for the library or for the kernel's rings
  *
- * Any thread; that thread then owns it.
+ * Any thread; that thread then owns the reactor.
  */
 WEIR_API int weir_reactor_create(struct weir_reactor **ret,
 				 const struct weir_reactor_opts *opts);
@@ -158,14 +156,14 @@ WEIR_API int weir_reactor_create(struct weir_reactor **ret,
 /*
  * Stop @r if it is not stopped, drain it, and free it.  NULL is allowed.
  *
- * Draining means that every operation in flight is cancelled and its callback
- * has run, so neither the kernel nor a worker touches the application's memory
- * afterwards.  That can take as long as a disk takes; it is given .drain_ms.
+ * Draining cancels every operation in flight and waits for its callback, so
+ * that neither the kernel nor a worker accesses the application's memory
+ * afterwards.  That can take as long as a disk takes, but at most .drain_ms.
  *
  * Returns 0, or, with @r as it was (stopping, if operations remain):
  *   -EBUSY  operations could not be drained in time, or timers, watches,
- *           pools or other objects of @r still exist; weir_why() names them.
- *           Or the call comes from one of @r's own callbacks.
+ *           pools or other objects of @r still exist; weir_why() names them;
+ *           or the call comes from one of @r's own callbacks
  *   -ENOMEM, -EIO  the kernel refused to wait; weir_why() says more
  *
  * Call on @r's thread, outside its callbacks.
@@ -173,14 +171,13 @@ WEIR_API int weir_reactor_create(struct weir_reactor **ret,
 WEIR_API int weir_reactor_destroy(struct weir_reactor *r);
 
 /*
- * Make turns until @r is stopped, or weir_reactor_break() is called.
+ * Run the loop until @r is stopped, or weir_reactor_break() is called.
  *
  * Returns 0 when stopped, 1 after a break, or
  *   -EBUSY  called from a callback of @r
  *   -EDEADLK  @r is simulated, and nothing will ever happen in its world
- *   -ENOMEM, -EIO  the kernel refused to wait, or, with another errno of its
- *           own, to do so at all (-EPERM: a seccomp filter); weir_why() says
- *           more
+ *   -ENOMEM, -EIO  the kernel refused to wait, or with another errno of the
+ *           kernel (-EPERM: a seccomp filter); weir_why() says more
  *
  * Call on @r's thread.
  */
@@ -189,8 +186,8 @@ WEIR_API int weir_reactor_run(struct weir_reactor *r);
 /*
  * Make one turn, and wait in it for at most @timeout_ns if nothing is due.
  *
- * 0 never waits; WEIR_FOREVER waits without end.  The turn ends after the
- * first wait that brings something, or brings nothing.
+ * With a timeout of 0 the call never waits; with WEIR_FOREVER it waits without
+ * a limit.  A turn waits at most once, and then runs what has become due.
  *
  * Returns the number of callbacks that ran, or
  *   -EBUSY  called from a callback of @r
@@ -203,71 +200,72 @@ WEIR_API int weir_reactor_run(struct weir_reactor *r);
 WEIR_API int weir_reactor_turn(struct weir_reactor *r, uint64_t timeout_ns);
 
 /*
- * Ask @r to stop: no new work, cancel what is in flight, drain it, be idle.
+ * Request the stop of @r: it refuses new work, cancels operations in flight and
+ * drains them.
  *
- * Starts are answered -ESHUTDOWN from the moment that @r's thread sees the
- * request.  Timers, watches and other sources fall silent, but still exist.
+ * Starts return -ESHUTDOWN from the moment that @r's thread sees the request.
+ * Timers, watches and other sources stop calling back, but still exist.
  * weir_reactor_run() returns when every operation has had its callback.
- * Stopping what is stopped, or stopping, has no effect.
+ * The call has no effect if @r is stopping or stopped.
  *
- * Any thread, callbacks and signal handlers included.  Never blocks.  @r must
- * not be destroyed before the call has returned: its thread may be woken, and
- * run() at its end, while another is still in here.
+ * Any thread, callbacks and signal handlers included.  Never blocks.  Do not
+ * destroy @r before the call has returned: the call may wake @r's thread, whose
+ * weir_reactor_run() may return before this call does.
  */
 WEIR_API void weir_reactor_stop(struct weir_reactor *r);
 
 /*
- * Set a stopped reactor running again.
+ * Start a stopped reactor again.
  *
- * Returns 0, also if it is running, or
- *   -EBUSY  it is stopping
+ * Returns 0, also if @r is running, or
+ *   -EBUSY  @r is stopping
  *
  * Call on @r's thread.
  */
 WEIR_API int weir_reactor_start(struct weir_reactor *r);
 
 /*
- * Make the weir_reactor_run() that is in flight, or else the next one, return
- * after its turn.  Nothing else is changed.
+ * Make weir_reactor_run() return after its turn, or after one turn if it is not
+ * running now, without stopping @r.
  *
  * Any thread, callbacks and signal handlers included.  Never blocks.
  */
 WEIR_API void weir_reactor_break(struct weir_reactor *r);
 
 /*
- * The state of @r: WEIR_REACTOR_RUNNING, _STOPPING or _STOPPED.
+ * Get the state of @r: WEIR_REACTOR_RUNNING, _STOPPING or _STOPPED.
  *
  * Call on @r's thread.  Never blocks.
  */
 WEIR_API int weir_reactor_state(const struct weir_reactor *r);
 
 /*
- * The reactor's time in nanoseconds: CLOCK_MONOTONIC, read once in a turn.
+ * Get the reactor's time in nanoseconds: CLOCK_MONOTONIC, read once in a turn.
  *
- * In a long callback it may be a little old; it never goes back.
+ * It may be late in a long callback; it never goes back.
  *
  * Call on @r's thread.  Never blocks.
  */
 WEIR_API uint64_t weir_reactor_now(struct weir_reactor *r);
 
 /*
- * A descriptor that is readable whenever a turn of @r has work to do.
+ * Get a descriptor that is readable whenever a turn of @r has work to do.
  *
- * So any other loop can drive @r: poll it for reading (level-triggered) and
- * call weir_reactor_turn(@r, 0) when it is ready.  Nothing else is needed: it
- * becomes readable too when an operation or a timer is started outside a turn,
- * when a timer is due, and when another thread posts.  From the first call on
- * @r pays for that with a few more system calls.  The descriptor is @r's: do
- * not read, write or close it.
+ * With it another loop can drive @r: poll it for reading (level-triggered) and
+ * call weir_reactor_turn(@r, 0) when it is ready.  No other call is needed: the
+ * descriptor is also readable after an operation or a timer was started outside
+ * a turn, when a timer is due, and when another thread posts.  From the first
+ * call on, @r makes a few more system calls for this.  @r owns the descriptor:
+ * do not read, write or close it.
  *
- * Make the first call before anything is started on @r or made for it (timers
- * excepted), or set .hosted when you create @r.  io_uring needs a ring of
- * another kind for a host: the usual one would tell the host up to 15 ms late
- * of what other threads write to an eventfd, and one that is in use cannot be
- * replaced. libev needs nothing of that, and has the same rule.
+ * Make the first call before any operation is started on @r and before any
+ * object other than a timer is created for it, or set .hosted when you create
+ * @r.  A host needs another kind of io_uring ring: the usual one would signal
+ * up to 15 ms late that another thread has written to an eventfd, and a ring
+ * that is in use cannot be replaced.  The rule is the same on libev.
  *
  * Returns the descriptor, or
- *   -EBUSY       @r is in use already, and .hosted was not set
+ *   -EBUSY       @r is in use, and .hosted was not set
  *   -EMFILE, -ENOMEM  no more descriptors or memory
  *   -EOPNOTSUPP  @r is simulated: only weir_sim_run() drives it
  *
@@ -278,28 +276,28 @@ WEIR_API uint64_t weir_reactor_now(struct weir_reactor *r);
 WEIR_API int weir_reactor_fd(struct weir_reactor *r);
 
 /*
- * The name of @r's backend: "uring", "ev" or "sim".  The string is
- * static.
+ * Get the name of @r's backend: "uring", "ev" or "sim".  The string is static.
  *
  * Call on @r's thread.  Never blocks.
  */
 WEIR_API const char *weir_reactor_backend(const struct weir_reactor *r);
 
 /*
- * Why @r has the backend that it has, and which of its features are in use, as
- * one line for a person to read.
+ * Describe in one line why @r has its backend, and which features it uses.
  *
- * The string is @r's and lives as long.
+ * The string is valid as long as @r.
  *
  * Call on @r's thread.  Never blocks.
  */
 WEIR_API const char *weir_reactor_describe(const struct weir_reactor *r);
 
 /*
- * Copy how @r has spent its time to *@ret, whose .size the caller has set.
+ * Get the counters of @r, and how it has spent its time.
+ *
+ * The caller sets .size of *@ret.
  *
  * Returns 0, or
- *   -EINVAL  .size is too small to hold even itself
+ *   -EINVAL  .size is smaller than the member itself
  *
  * Call on @r's thread.  Never blocks.
  */
@@ -307,11 +305,12 @@ WEIR_API int weir_reactor_stats(struct weir_reactor *r,
 				struct weir_reactor_stats *ret);
 
 /*
- * Complete @op with 0 in @r's turn: run something later, from the loop.  In a
- * callback of a post or a source that may be later in this turn, else the next.
+ * Complete @op with 0 from the loop, to run its callback later.
  *
- * What a deferred callback defers again waits behind all else that is due, so
- * that a chain of them cannot keep the loop from the rest.
+ * If the caller is a callback of a post or a source, this may be later in the
+ * same turn; otherwise it is the next turn.  An operation that is deferred by
+ * such a callback waits for all other due callbacks, so that a sequence of them
+ * cannot starve the loop.
  *
  * Returns 0, or
  *   -EINVAL     @op is in flight, or has no callback
@@ -325,8 +324,8 @@ WEIR_API int weir_defer(struct weir_reactor *r, struct weir_op *op);
 /*
  * Complete @op with 0 at @when_ns, a time on weir_reactor_now()'s clock.
  *
- * Not before; after it by at most some microseconds of the timer's grain and
- * what the kernel takes to wake a thread.
+ * Never early; late by at most some microseconds of the timer's resolution and
+ * the time that the kernel takes to wake a thread.
  *
  * Returns 0, or what weir_defer() returns.
  *
@@ -336,8 +335,10 @@ WEIR_API int weir_sleep_until(struct weir_reactor *r, struct weir_op *op,
 			      uint64_t when_ns);
 
 /*
- * Complete @op with 0 after a trip through the backend and nothing else: on
- * uring, IORING_OP_NOP.  What an operation costs, to measure and to test.
+ * Complete @op with 0 after it has passed through the backend, to measure and
+ * test the cost of an operation.
+ *
+ * On uring this is IORING_OP_NOP.
  *
  * Returns 0, or what weir_defer() returns.
  *
@@ -346,14 +347,13 @@ WEIR_API int weir_sleep_until(struct weir_reactor *r, struct weir_op *op,
 WEIR_API int weir_nop(struct weir_reactor *r, struct weir_op *op);
 
 /*
- * Run @fn(@arg) on one of @r's worker threads; @op completes with what it
- * returns.
+ * Run @fn(@arg), which may block, on one of @r's worker threads.
  *
- * For what has no asynchronous form.  The work waits its turn if all workers
- * are busy.  A cancel reaches work that waits, not work that runs.
+ * @op completes with the result of @fn.  The work is queued if all workers are
+ * busy.  A cancel ends queued work; it does not stop @fn.
  *
  * Returns 0, or what weir_defer() returns, or
- *   -ENOMEM, -EAGAIN  not even one worker thread could be made
+ *   -ENOMEM, -EAGAIN  not even one worker thread could be created
  *
  * Call on @r's thread; @fn runs on another.  Never blocks.
  *
@@ -363,18 +363,18 @@ WEIR_API int weir_work(struct weir_reactor *r, struct weir_op *op,
 		       int64_t (*fn)(void *arg), void *arg);
 
 /*
- * Have @r run @fn(@arg) in its turn.
+ * Run @fn(@arg) on @r's thread, in its turn.
  *
- * Posts of one thread, if it has several reactors those of one's turns, are run
- * in order.  What does not fit the mailbox is refused: the sender decides.
- * A sleeping reactor is woken, once for all posts until it wakes.
+ * Posts of one thread run in order; if the thread has several reactors, posts
+ * of each reactor's turns do.  If the mailbox is full the post is refused.
+ * A sleeping reactor is woken once for all posts until it wakes.
  *
  * Returns 0, or
  *   -EAGAIN     the mailbox is full
  *   -ESHUTDOWN  @r is stopped or stopping: @fn will not run
  *
- * Any thread, also @r's own.  Never blocks, takes no lock.  @r must not be
- * destroyed meanwhile: the caller sees to that.
+ * Any thread, also @r's own.  Never blocks, takes no lock.  The caller makes
+ * sure that @r is not destroyed meanwhile.
  *
  * Re-creates spdk_thread_send_msg() and uv_async_send(), bounded.
  */

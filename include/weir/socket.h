@@ -5,32 +5,34 @@
 /*
  * Operations on sockets, TCP and UNIX.
  *
- * Sockets are plain descriptors: make them with socket(2), or with
+ * Sockets are plain descriptors: create them with socket(2), or with
  * weir_listen().  The operations follow <weir/op.h> and share the conditions of
  * <weir/file.h>: 0, or -EINVAL, -EAGAIN, -ESHUTDOWN; on the reactor's thread;
- * never block; never allocate; buffers and addresses lent until the callback.
+ * never block; never allocate; the library uses buffers and addresses until the
+ * callback.
  *
- * For servers there are two sources that deliver again and again from one
+ * Servers have two sources that deliver any number of results from one
  * submission: the acceptor (connections) and the receiver (data, in buffers of
- * the reactor's own free list, so that a thousand idle connections need none).
+ * the reactor's free list, so that a thousand idle connections need none).
  *
- * A connection is a descriptor, so any core of a group can serve it.  Who has
- * taken it hands it over with weir_post() or weir_call(), and the other core
- * begins there what it would begin with one of its own.  Refused (-EAGAIN,
- * -ESHUTDOWN) it is still the sender's; a post that was taken is run, also
- * while that core stops, when starting on it is -ESHUTDOWN and it is to be
- * closed. Hand it over before anything is started on it: what a receiver has
- * taken from it does not move along, and weir_fd_register() is one reactor's.
+ * A connection is a descriptor, so any core of a group can serve it.  The core
+ * that has accepted it passes it to another core with weir_post() or
+ * weir_call(), and the other core starts its operations on it.  If the post is
+ * refused (-EAGAIN, -ESHUTDOWN) the sender still owns the connection.  A post
+ * that was accepted runs, also while that core stops; starts there return
+ * -ESHUTDOWN, and the function must close the connection.  Pass a connection on
+ * before an operation is started on it: data that a receiver has taken do not
+ * move along, and weir_fd_register() is valid for one reactor.
  *
- * Or each core has a listener of its own: weir_listen() with
- * WEIR_LISTEN_REUSEPORT on one address, and the kernel picks by a hash of both
- * addresses.  That saves the message, and accepts scale with cores.  But few
- * connections are spread unevenly, none goes where there is time for it
- * (weir_group_load() cannot be asked), what queues for a core that is busy
- * waits for that one, and what queues for one that closes its listener is
- * reset.  So: many short connections, a listener for each core; few and long
- * ones, or ones that should go to a certain core, one acceptor that hands
- * them over.
+ * Alternatively each core has a listener: weir_listen() with
+ * WEIR_LISTEN_REUSEPORT on one address.  The kernel then picks a core by a hash
+ * of both addresses.  This saves the message, and accepts scale with cores.
+ * But few connections are spread unevenly, the kernel ignores the load of the
+ * cores (weir_group_load()), connections in the queue of a busy core wait for
+ * that core, and those in the queue of a listener that is closed are reset.  So
+ * use a listener for each core for many short connections; use one acceptor
+ * that passes connections on if they are few and long, or belong to certain
+ * cores.
  */
 
 #include <sys/socket.h>
@@ -48,55 +50,56 @@ extern "C" {
 #define WEIR_SOCK_MORE 4u	/* send: more follows (MSG_MORE). */
 #define WEIR_SOCK_VOLATILE 8u	/* send: the data may change meanwhile. */
 
-/* The detail's code of a send with WEIR_SOCK_ZEROCOPY. */
+/* Code in the detail of a send with WEIR_SOCK_ZEROCOPY. */
 #define WEIR_SOCK_COPIED 1
 
 /* Flags of weir_listen(). */
 #define WEIR_LISTEN_REUSEPORT 1u /* Several sockets share one port. */
-#define WEIR_LISTEN_WAIT 2u	/* While it is taken, try for a second. */
+#define WEIR_LISTEN_WAIT 2u	/* Retry for a second if it is in use. */
 
 /*
- * Make a socket that listens at @addr.
+ * Create a socket that listens at @addr.
  *
- * TCP sockets get SO_REUSEADDR and TCP_NODELAY is inherited by connections.
- * For a UNIX socket a stale name is not removed: that is -EADDRINUSE.
+ * TCP sockets get SO_REUSEADDR; connections inherit TCP_NODELAY.  The call does
+ * not remove a stale name of a UNIX socket, but returns -EADDRINUSE.
  *
- * With WEIR_LISTEN_WAIT the call sleeps and tries again for about a second
- * while the address is taken.  A server that was killed leaves its socket to
- * its ring of io_uring, which the kernel frees some 20 ms later: a server
- * that is started anew gives this flag.  Do not give it in a callback of a
- * reactor, whose thread must not sleep.
+ * With WEIR_LISTEN_WAIT the call sleeps and retries for about a second while
+ * the address is in use.  When a server is killed, the kernel frees its
+ * io_uring ring, and with it the socket, some 20 ms later; so a server that may
+ * be restarted uses this flag.  Do not use it in a callback of a reactor, whose
+ * thread must not sleep.
  *
- * Returns 0 with *@ret_fd set, the caller's to close, or
+ * Returns 0 with *@ret_fd set, to be closed by the caller, or
  *   -EINVAL        @addr is no address of a stream socket, or unknown @flags
- *   -EADDRINUSE    the address is taken
- *   -EACCES        no right to it: a port below 1024, say
- *   -EADDRNOTAVAIL not an address of this machine
- *   -ENOENT, -ENOTDIR  the directory of a UNIX path is not there, or is none
+ *   -EADDRINUSE    the address is in use
+ *   -EACCES        no permission, for example for a port below 1024
+ *   -EADDRNOTAVAIL @addr is not an address of this machine
+ *   -ENOENT, -ENOTDIR  the directory of a UNIX path does not exist, or is no
+ *                  directory
  *   -EMFILE        no descriptor left
  *
- * Any thread.  Does not wait without WEIR_LISTEN_WAIT.
+ * Any thread.  Blocks only with WEIR_LISTEN_WAIT.
  */
 WEIR_API int weir_listen(int *ret_fd, const struct sockaddr *addr,
 			 socklen_t addrlen, int backlog, uint32_t flags);
 
 /*
- * Take one connection from the listening socket @fd.
+ * Accept one connection from the listening socket @fd.
  *
- * Completes with the new descriptor, close-on-exec and the caller's, or a
- * negative errno of accept4(2).
+ * Completes with the new descriptor, which is close-on-exec and owned by the
+ * caller, or a negative errno of accept4(2).
  */
 WEIR_API int weir_accept(struct weir_reactor *r, struct weir_op *op, int fd);
 
 /*
  * Connect the socket @fd to @addr.
  *
- * Where the backlog of a UNIX listener is full it waits for capacity,
- * whatever the mode of @fd.  On uring, if @fd lacks O_NONBLOCK, one of
- * .workers threads of the kernel waits for it.
+ * If the backlog of a UNIX listener is full the operation waits for capacity,
+ * whatever the mode of @fd.  On uring, if @fd lacks O_NONBLOCK, one of .workers
+ * threads of the kernel waits for it.
  *
- * Completes with 0 when the connection stands, or a negative errno of
- * connect(2).  Give it a deadline: the kernel's own timeout is minutes.
+ * Completes with 0 when the connection is established, or a negative errno of
+ * connect(2).  Set a deadline: the kernel's own timeout is minutes.
  */
 WEIR_API int weir_connect(struct weir_reactor *r, struct weir_op *op, int fd,
 			  const struct sockaddr *addr, socklen_t addrlen);
@@ -104,42 +107,45 @@ WEIR_API int weir_connect(struct weir_reactor *r, struct weir_op *op, int fd,
 /*
  * Receive up to @len bytes from @fd into @buf.
  *
- * Completes when something is there, with the number of bytes; with
- * WEIR_SOCK_ALL when @buf is full, or the end came.  0 means that the peer
- * sends no more.
+ * Completes with the number of bytes when data have arrived; with WEIR_SOCK_ALL
+ * when @buf is full or the stream has ended.  0 means that the peer sends no
+ * more.
  */
 WEIR_API int weir_recv(struct weir_reactor *r, struct weir_op *op, int fd,
 		       void *buf, size_t len, uint32_t flags);
 
 /*
- * Send @len bytes of @buf through @fd, all of them.
+ * Send all @len bytes of @buf through @fd.
  *
- * Have one send at a time in flight on a stream: on uring the kernel has all of
- * them at once, and where one is cut short the bytes of another may come before
- * its rest; on ev each waits for those that were started before it.  The same
- * is so of weir_write() to a socket or a pipe, and of receives and reads,
- * each of which takes what is there when it is tried.
+ * Keep one send at a time in flight on a stream.  On uring the kernel has all
+ * of them at once; if one is short, bytes of another may be sent before its
+ * rest.  On ev each send waits for those that were started before it.  The same
+ * holds for weir_write() to a socket or a pipe, and for receives and reads,
+ * each of which takes the data that are there when it is tried.
  *
- * With WEIR_SOCK_ZEROCOPY the kernel may send from @buf itself; the callback
- * then comes when it has let go of the memory, not before: through a network
- * that is when the peer has acknowledged the bytes.  It is a wish: where the
- * kernel, the socket or the device cannot, as the loopback device, the data are
- * copied, and the detail's code is WEIR_SOCK_COPIED.  Kernels before 6.3 do not
- * say so of devices; the code is 0 then, as after a send without a copy.
+ * With WEIR_SOCK_ZEROCOPY the kernel may send from @buf itself (zero copy). The
+ * callback then runs when the kernel has released the memory; over a network,
+ * that is when the peer has acknowledged the bytes.  If the kernel, the socket
+ * or the device (for example the loopback device) does not support this, the
+ * data are copied, and the detail's code is WEIR_SOCK_COPIED.  Kernels before
+ * 6.3 do not report this for devices; the code is then 0, as without a copy.
  *
  * Builds that check memory (ASan, valgrind, --enable-debug) end a program that
- * changes @buf before the callback.  Give WEIR_SOCK_VOLATILE if that is
- * intended: a server that sends from memory which other clients may write,
- * say.  The peer receives, of each byte, some value that it had meanwhile.
+ * changes @buf before the callback.  Use WEIR_SOCK_VOLATILE if that is
+ * intended, for example in a server that sends from memory which other clients
+ * may write.  For each byte the peer receives a value that it had meanwhile.
  *
- * Completes with @len, or a negative errno; then the detail says how many bytes
- * the kernel took.  A broken connection is -EPIPE, without a signal.
+ * Completes with @len, or a negative errno; then the detail has the number of
+ * bytes that the kernel accepted.  A broken connection is -EPIPE, without a
+ * signal.
  */
 WEIR_API int weir_send(struct weir_reactor *r, struct weir_op *op, int fd,
 		       const void *buf, size_t len, uint32_t flags);
 
 /*
- * Send the @n pieces of @iov, in order; otherwise as weir_send().
+ * Send the @n pieces of @iov, in order (a gather list).
+ *
+ * Otherwise as weir_send().
  *
  * Returns also
  *   -EMSGSIZE  @n is more than IOV_MAX (1024)
@@ -148,8 +154,10 @@ WEIR_API int weir_sendv(struct weir_reactor *r, struct weir_op *op, int fd,
 			const struct iovec *iov, uint32_t n, uint32_t flags);
 
 /*
- * Send one message with all that sendmsg(2) can carry: descriptors over a UNIX
- * socket, an address.  A single transfer: it may be short.
+ * Send one message by sendmsg(2), with ancillary data such as descriptors over
+ * a UNIX socket, or an address.
+ *
+ * It is a single transfer, which may be short.
  *
  * Completes with the bytes sent, or a negative errno of sendmsg(2).
  *
@@ -159,8 +167,9 @@ WEIR_API int weir_sendmsg(struct weir_reactor *r, struct weir_op *op, int fd,
 			  const struct msghdr *msg, uint32_t flags);
 
 /*
- * Receive one message with all that recvmsg(2) can carry.  Descriptors that
- * come with it are close-on-exec.
+ * Receive one message by recvmsg(2), with its address and ancillary data.
+ *
+ * Descriptors that come with it are close-on-exec.
  *
  * Completes with the bytes received and @msg filled in, or a negative errno.
  *
@@ -182,42 +191,44 @@ WEIR_API int weir_shutdown(struct weir_reactor *r, struct weir_op *op, int fd,
  * Wait until @fd is ready for one of @events (WEIR_READABLE, WEIR_WRITABLE),
  * once.
  *
- * Completes with the set of what is so, which may hold WEIR_HANGUP and
- * WEIR_ERROR too, or a negative errno.
+ * Completes with the set of events that apply, which may include WEIR_HANGUP
+ * and WEIR_ERROR, or a negative errno.
  */
 WEIR_API int weir_poll(struct weir_reactor *r, struct weir_op *op, int fd,
 		       uint32_t events);
 
 /*
  * Move up to @len bytes from @in to @out, of which one is a pipe and the other
- * a socket or another pipe.  The kernel hands over pages and copies none, where
- * it can: a relay of much data takes less than half of the CPU in this way.
+ * a socket or another pipe, without a copy where the kernel can.
  *
- * A single transfer, which may be short: it waits while @in has nothing or @out
- * has no capacity, and completes when something was moved.  The bytes of a
- * short one that lie in the pipe stay there.  What can move at once is moved
- * inside the start; the callback comes in a turn, as always.
+ * The kernel passes pages on, so a relay of bulk data needs less than half of
+ * the CPU time.
  *
- * What is no pipe goes by its own mode, so if it lacks O_NONBLOCK, it has it
- * while the kernel is asked, which costs two system calls, and who has the same
- * file open may see that.  Two threads that do this to one socket take the mode
- * from each other, and one of their loops hangs: set O_NONBLOCK on what more
- * than one thread may use at a time.
- * There is no SIGPIPE: it is blocked while splice(2) runs, and taken away.
+ * The operation is a single transfer, which may be short: it waits while @in
+ * has no data or @out has no capacity, and completes when bytes were moved.
+ * Bytes of a short transfer that are in the pipe stay there.  If bytes can move
+ * at once, the start moves them; the callback still runs in a turn.
+ *
+ * splice(2) uses the mode of a socket.  If a socket lacks O_NONBLOCK, the call
+ * sets it during splice(2), which costs two system calls, and which others who
+ * have the same file open may see.  If two threads do this to one socket they
+ * may undo each other's setting, and one of their loops blocks: set O_NONBLOCK
+ * on a socket that several threads may use at a time.
+ * There is no SIGPIPE: the call blocks it during splice(2), and discards it.
  *
  * Completes with the bytes moved, 0 if @in sends no more, or a negative errno
  * of splice(2), among them
- *   -EAGAIN  the socket @in has something that splice(2) does not move, such as
- *            an urgent byte (MSG_OOB) and what follows: receive it
- *   -EINVAL  none is a pipe, both are the same one, or one is a file or a block
- *            device, which would hold up the loop, whatever its mode
+ *   -EAGAIN  the socket @in has data that splice(2) does not move, such as an
+ *            urgent byte (MSG_OOB) and what follows it: receive them
+ *   -EINVAL  neither is a pipe, both are the same pipe, or one is a file or a
+ *            block device, which would block the loop, whatever its mode
  *   -EPIPE   the peer does not read any more
  *
  * Returns also
  *   -EINVAL      @len is 0, or more than INT64_MAX
  *   -EOPNOTSUPP  the reactor is simulated
  *
- * Re-creates IORING_OP_SPLICE, which takes a thread of the kernel for each
+ * Re-creates IORING_OP_SPLICE, which uses a thread of the kernel for each
  * transfer.
  */
 WEIR_API int weir_splice(struct weir_reactor *r, struct weir_op *op, int in,
@@ -226,16 +237,16 @@ WEIR_API int weir_splice(struct weir_reactor *r, struct weir_op *op, int in,
 struct weir_acceptor;
 
 /*
- * Called with each new connection @fd, which is the callee's, close-on-exec; or
- * with a negative errno if taking one failed.  After -EMFILE, -ENFILE, -ENOBUFS
- * and -ENOMEM the acceptor pauses for 100 ms and goes on; after another error
- * it has ended, and is only to be destroyed.
+ * Called with each new connection @fd, which is close-on-exec and owned by the
+ * callback; or with a negative errno if an accept failed.  After -EMFILE,
+ * -ENFILE, -ENOBUFS and -ENOMEM the acceptor pauses for 100 ms and continues;
+ * after another error it has ended, and can only be destroyed.
  */
 typedef void weir_acceptor_fn(struct weir_acceptor *acceptor, int fd,
 			      void *arg);
 
 /*
- * Take connections from the listening socket @fd until destroyed.
+ * Accept connections from the listening socket @fd until destroyed.
  *
  * Returns 0 with *@ret set, to be freed by weir_acceptor_destroy(), or
  *   -EINVAL     @fn is NULL, or @fd does not listen
@@ -252,9 +263,11 @@ WEIR_API int weir_acceptor_create(struct weir_acceptor **ret,
 				  weir_acceptor_fn *fn, void *arg);
 
 /*
- * Stop taking connections and free @acceptor; the listening socket stays the
- * caller's.  NULL is allowed, and so is the acceptor's own callback.  A
- * connection that the kernel hands out meanwhile is closed.
+ * Stop accepting connections and free @acceptor.
+ *
+ * The caller still owns the listening socket.  NULL is allowed, and the
+ * acceptor's own callback may make this call.  A connection that the kernel
+ * accepts meanwhile is closed.
  *
  * Call on the acceptor's reactor.
  */
@@ -263,27 +276,27 @@ WEIR_API void weir_acceptor_destroy(struct weir_acceptor *acceptor);
 struct weir_receiver;
 
 /*
- * Called with @len bytes at @data that came in.  0 is the end: the peer sends
- * no more.  A negative @len is an errno, and the end too; @data is then NULL.
+ * Called with @len received bytes at @data.  0 is the end: the peer sends no
+ * more.  A negative @len is an errno, and the end too; @data is then NULL.
  *
- * @data is the callee's until it returns; if it returns WEIR_RECEIVER_KEEP,
- * until weir_receiver_release().  After the end the receiver is only to be
- * destroyed.
+ * The callback may use @data until it returns, or, if it returns
+ * WEIR_RECEIVER_KEEP, until weir_receiver_release().  After the end the
+ * receiver can only be destroyed.
  */
 typedef int weir_receiver_fn(struct weir_receiver *receiver, void *data,
 			     int64_t len, void *arg);
 
-/* What a weir_receiver_fn returns. */
-#define WEIR_RECEIVER_DONE 0	/* The buffer may be used again. */
-#define WEIR_RECEIVER_KEEP 1	/* The callee keeps it for now. */
+/* Results of a weir_receiver_fn. */
+#define WEIR_RECEIVER_DONE 0	/* The library may reuse the buffer. */
+#define WEIR_RECEIVER_KEEP 1	/* The callback keeps it for now. */
 
 /*
  * Receive from the connected stream socket @fd until destroyed.
  *
  * Data arrive in buffers of the reactor's free list (.rx_bufs of .rx_buf_size),
  * which all its receivers share.  When the free list is empty, receivers wait
- * for a buffer to be released, in turn: what is kept for long holds up
- * others.
+ * in turn for a buffer to be released, so a buffer that is kept for long delays
+ * other receivers.
  *
  * Returns 0 with *@ret set, to be freed by weir_receiver_destroy(), or
  *   -EINVAL     @fn is NULL, or @fd is a socket for messages, not a stream
@@ -301,17 +314,19 @@ WEIR_API int weir_receiver_create(struct weir_receiver **ret,
 				  weir_receiver_fn *fn, void *arg);
 
 /*
- * Give back @data, which a callback kept, to the free list of reactor @r.  The
- * receiver it came from may be gone.
+ * Return @data, which a callback has kept, to the free list of reactor @r.
+ *
+ * Its receiver may have been destroyed.
  *
  * Call on @r's thread.  Never blocks.
  */
 WEIR_API void weir_receiver_release(struct weir_reactor *r, void *data);
 
 /*
- * Stop receiving (@on = 0) or go on (1).  What the kernel had delivered by then
- * is kept and comes when it goes on: so back-pressure is as exact as the
- * buffers that are on their way.
+ * Pause (@on = 0) or resume (1) receiving, for backpressure.
+ *
+ * Data that the kernel has delivered before the pause are kept and delivered
+ * after the resume; these buffers are the only data beyond the pause.
  *
  * Returns 0, or
  *   -ESHUTDOWN  the reactor is stopping
@@ -321,8 +336,10 @@ WEIR_API void weir_receiver_release(struct weir_reactor *r, void *data);
 WEIR_API int weir_receiver_set(struct weir_receiver *receiver, int on);
 
 /*
- * Stop receiving and free @receiver; the socket stays the caller's.  NULL is
- * allowed, and so is the receiver's own callback.
+ * Stop receiving and free @receiver.
+ *
+ * The caller still owns the socket.  NULL is allowed, and the receiver's own
+ * callback may make this call.
  *
  * Call on the receiver's reactor.
  */

@@ -3,12 +3,12 @@
 #define WEIR_TIMER_H
 
 /*
- * Timers: something that calls back at a time, once or periodically.
+ * Timers, which call back at a time, once or periodically.
  *
- * All timers of a reactor live in one wheel, where setting, moving and stopping
- * one is a handful of instructions: a million at once is fine, and no timer has
- * a descriptor of its own.  A timer never fires early.  To wait once, without
- * an object, there is weir_sleep_until().
+ * All timers of a reactor are in one timer wheel, in which setting, moving and
+ * stopping one takes few instructions.  A reactor can have a million timers,
+ * and no timer uses a descriptor.  A timer never fires early.  To wait once,
+ * without an object, use weir_sleep_until().
  */
 
 #include <weir/base.h>
@@ -23,7 +23,8 @@ struct weir_timer;
 /*
  * Called when @timer fires.  @n is the number of periods that have passed since
  * it fired last: 1, or more if the loop was late; always 1 if it is not
- * periodic.  It may start, stop and destroy any timer, this one too.
+ * periodic.  The callback may start, stop and destroy any timer, including this
+ * one.
  */
 typedef void weir_timer_fn(struct weir_timer *timer, uint64_t n, void *arg);
 
@@ -43,9 +44,9 @@ WEIR_API int weir_timer_create(struct weir_timer **ret, struct weir_reactor *r,
  * Set @timer to fire at @when_ns, on weir_reactor_now()'s clock, and from then
  * on every @period_ns if that is not 0.
  *
- * A timer that is set already is moved.  A time in the past is due in the next
- * turn.  A periodic timer keeps its rhythm when the loop is late: missed
- * periods are counted, not fired one by one.
+ * If @timer is set already, its time is replaced.  A time in the past is due in
+ * the next turn.  A periodic timer keeps its schedule when the loop is late: it
+ * fires once, with the number of periods.
  *
  * Call on the timer's reactor.  Never blocks, never allocates, no system call.
  */
@@ -53,16 +54,18 @@ WEIR_API void weir_timer_start(struct weir_timer *timer, uint64_t when_ns,
 			       uint64_t period_ns);
 
 /*
- * Unset @timer; its callback does not run until it is set again.  A timer that
- * is not set may be stopped.
+ * Stop @timer, so that its callback does not run until it is started again.
+ *
+ * The call has no effect on a timer that is not set.
  *
  * Call on the timer's reactor.  Never blocks.
  */
 WEIR_API void weir_timer_stop(struct weir_timer *timer);
 
 /*
- * Whether @timer is set: 1 or 0.  In its callback a periodic one is, another is
- * not.
+ * Tell whether @timer is set: 1 or 0.
+ *
+ * In its callback a periodic timer is set, any other is not.
  *
  * Call on the timer's reactor.  Never blocks.
  *
@@ -71,8 +74,9 @@ WEIR_API void weir_timer_stop(struct weir_timer *timer);
 WEIR_API int weir_timer_is_set(const struct weir_timer *timer);
 
 /*
- * Stop @timer and free it.  NULL is allowed, and so is the timer's own
- * callback.
+ * Stop @timer and free it.
+ *
+ * NULL is allowed, and the timer's own callback may make this call.
  *
  * Call on the timer's reactor.  Never blocks.
  */

@@ -3,8 +3,7 @@
 #define WEIR_URING_H
 
 /*
- * What io_uring is good for here, without a reactor: for a program that wants
- * to know, and for programs that choose by it.
+ * Features and limits of io_uring on this system, without a reactor.
  */
 
 #include <weir/base.h>
@@ -13,9 +12,9 @@
 extern "C" {
 #endif
 
-/* What the running kernel has of what weir makes use of; .features. */
+/* Features of the running kernel that weir uses; .features. */
 #define WEIR_URING_DEFER_TASKRUN 1u	/* Linux 6.1 */
-#define WEIR_URING_COOP_TASKRUN 2u	/* 5.19; any of it, if not the above. */
+#define WEIR_URING_COOP_TASKRUN 2u	/* 5.19; used without the one above. */
 #define WEIR_URING_RING_FD 4u		/* A registered ring; 5.18 */
 #define WEIR_URING_FILES 8u		/* Registered files; 5.19 */
 #define WEIR_URING_BUFFERS 16u		/* Registered buffers; 5.19 */
@@ -23,30 +22,29 @@ extern "C" {
 #define WEIR_URING_SEND_ZC 64u		/* Sends without a copy; 6.0 */
 #define WEIR_URING_CQE_SKIP 128u	/* Cancels without an answer; 5.17 */
 
-/* What weir_uring_probe() finds. */
+/* The result of weir_uring_probe(). */
 struct weir_uring_info {
-	size_t size;		/* Set by the caller: what it can hold. */
+	size_t size;		/* Set by the caller: the size of the struct. */
 	uint32_t features;	/* WEIR_URING_ */
 	uint32_t max_files;	/* Registered files of a reactor. */
 	uint32_t max_buffers;	/* Registered buffers of a reactor. */
-	uint32_t max_ops;	/* Operations in the kernel at a time, besides
-				 * those that wait for a peer, or turned
-				 * out to; the rest wait outside. */
+	uint32_t max_ops;	/* Operations in the kernel at a time, without
+				 * those that wait for a peer; others wait in
+				 * the reactor. */
 };
 
 /*
- * Make a ring, see what it can do, copy that to *@ret, whose .size the caller
- * has set, and close it again.
+ * Get the features and limits of io_uring, by creating a ring and closing it.
  *
- * With WEIR_BACKEND=ev in the environment io_uring is not touched: there may
- * be a seccomp filter that kills.
+ * The caller sets .size of *@ret.  With WEIR_BACKEND=ev in the environment the
+ * call does not use io_uring, because a seccomp filter may kill for it.
  *
  * Returns 0, or
- *   -EOPNOTSUPP  it cannot be used: weir_why() says why, and what would change
- *                that
- *   -EINVAL      .size is too small to hold even itself
+ *   -EOPNOTSUPP  io_uring cannot be used: weir_why() says why, and what would
+ *                change that
+ *   -EINVAL      .size is smaller than the member itself
  *   -EMFILE      no descriptor left
- *   -ENOMEM      no memory, for us or for the kernel's rings
+ *   -ENOMEM      no memory for the library or for the kernel's rings
  *
  * Any thread.  Some system calls that do not block.
  */

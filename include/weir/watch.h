@@ -3,16 +3,16 @@
 #define WEIR_WATCH_H
 
 /*
- * Watches: what calls back again and again because of a descriptor, a counter,
- * a signal, or every turn.
+ * Sources that call back any number of times: for a descriptor, a counter, a
+ * signal, or in every turn.
  *
  *	weir_watch	a descriptor is readable or writable
  *	weir_event	a counter that any thread may add to (an eventfd)
  *	weir_signal	a signal arrived
  *	weir_poller	every turn, for what can only be polled
  *
- * A callback may destroy any of them, its own too; after a destroy no callback
- * follows.  A stopping reactor silences them all.
+ * A callback may destroy any of them, including its own; no callback runs after
+ * the destroy.  None calls back while the reactor is stopping.
  */
 
 #include <weir/base.h>
@@ -27,31 +27,31 @@ struct weir_event;
 struct weir_signal;
 struct weir_poller;
 
-/* What to watch for, and what was seen. */
+/* Events to watch for, and events that have occurred. */
 #define WEIR_READABLE 1u	/* Data, a connection, or the end. */
 #define WEIR_WRITABLE 2u
-#define WEIR_HANGUP 4u		/* Only seen: the peer is gone. */
-#define WEIR_ERROR 8u		/* Only seen: an error is pending. */
-#define WEIR_EDGE 16u		/* Only asked: call back when it becomes so. */
+#define WEIR_HANGUP 4u		/* Only reported: the peer is gone. */
+#define WEIR_ERROR 8u		/* Only reported: an error is pending. */
+#define WEIR_EDGE 16u		/* Only requested: edge-triggered. */
 
-/* Called when what @watch waits for is so; @events is a set of the above. */
+/* Called when @watch is ready; @events is a set of the above. */
 typedef void weir_watch_fn(struct weir_watch *watch, uint32_t events,
 			   void *arg);
 
 /*
- * Watch @fd, and call @fn with @arg when one of @events is so.
+ * Watch @fd, and call @fn with @arg when it is ready for one of @events.
  *
- * Level-triggered: as long as it is so, the callback runs once in each turn.
- * With WEIR_EDGE it need only run when something new happened, which is cheaper
- * on uring: then read or write until -EAGAIN.
- * WEIR_HANGUP and WEIR_ERROR are always watched for.  @fd stays the caller's,
- * and must stay open until the watch is destroyed.  Regular files, which are
- * always ready, cannot be watched.  An fd may have several watches.
+ * The watch is level-triggered: as long as @fd is ready, the callback runs once
+ * in each turn.  With WEIR_EDGE it need run only when something new has
+ * happened, which is cheaper on uring: then read or write until -EAGAIN.
+ * WEIR_HANGUP and WEIR_ERROR are always watched for.  The caller owns @fd,
+ * which must stay open until the watch is destroyed.  Regular files are always
+ * ready and cannot be watched.  A descriptor may have several watches.
  *
  * Returns 0 with *@ret set, to be freed by weir_watch_destroy(), or
- *   -EINVAL     @fn is NULL, or @events holds something else
+ *   -EINVAL     @fn is NULL, or @events has other bits
  *   -EBADF      @fd is not open
- *   -EPERM      @fd cannot be polled: a regular file, say
+ *   -EPERM      @fd cannot be polled, for example a regular file
  *   -ENOMEM     no memory
  *   -ESHUTDOWN  @r is stopping
  *
@@ -67,7 +67,7 @@ WEIR_API int weir_watch_create(struct weir_watch **ret, struct weir_reactor *r,
  * Watch for @events from now on; 0 pauses the watch.
  *
  * Returns 0, or
- *   -EINVAL     @events holds something else than can be watched for
+ *   -EINVAL     @events has bits that cannot be watched for
  *   -ESHUTDOWN  the reactor is stopping
  *
  * Call on the watch's reactor.  Never allocates.
@@ -77,18 +77,19 @@ WEIR_API int weir_watch_create(struct weir_watch **ret, struct weir_reactor *r,
 WEIR_API int weir_watch_set(struct weir_watch *watch, uint32_t events);
 
 /*
- * Stop watching and free @watch; the descriptor may then be closed at once.
- * NULL is allowed.
+ * Stop watching and free @watch.
+ *
+ * The caller may close the descriptor at once.  NULL is allowed.
  *
  * Call on the watch's reactor.
  */
 WEIR_API void weir_watch_destroy(struct weir_watch *watch);
 
-/* Called with what was added to @event since the last call, never 0. */
+/* Called with the sum that was added to @event since the last call, never 0. */
 typedef void weir_event_fn(struct weir_event *event, uint64_t n, void *arg);
 
 /*
- * Create a counter that calls @fn with @arg when something was added to it.
+ * Create a counter that calls @fn with @arg after any thread has added to it.
  *
  * Returns 0 with *@ret set, to be freed by weir_event_destroy(), or
  *   -EINVAL     @fn is NULL
@@ -109,8 +110,10 @@ WEIR_API int weir_event_create(struct weir_event **ret, struct weir_reactor *r,
 WEIR_API void weir_event_signal(struct weir_event *event);
 
 /*
- * The eventfd behind @event, to hand to the kernel, another process or a
- * library that signals by writing to a descriptor.  It is @event's.
+ * Get the eventfd of @event, for the kernel, another process or a library that
+ * signals by writing to a descriptor.
+ *
+ * @event owns it.
  *
  * Any thread.  Never blocks.
  *
@@ -131,13 +134,13 @@ typedef void weir_signal_fn(struct weir_signal *signal, int signo, void *arg);
 /*
  * Call @fn with @arg, from the loop, when the process receives @signo.
  *
- * The library installs no handler: the signal is blocked for the calling
- * thread and read from a signalfd, so block it in the other threads too (make
- * them after this, and they inherit it).  Signals of one number that arrive
- * together may be reported once.
+ * The library installs no handler: it blocks the signal for the calling thread
+ * and reads it from a signalfd.  Block the signal in the other threads too;
+ * threads that are created after this call inherit that.  Signals of one number
+ * that arrive together may be reported once.
  *
  * Returns 0 with *@ret set, to be freed by weir_signal_destroy(), or
- *   -EINVAL     @fn is NULL, or @signo is none, or cannot be caught
+ *   -EINVAL     @fn is NULL, or @signo is no signal or cannot be caught
  *   -EBUSY      this signal has a weir_signal in @r already
  *   -EMFILE     no descriptor left
  *   -ENOMEM     no memory
@@ -150,25 +153,25 @@ WEIR_API int weir_signal_create(struct weir_signal **ret,
 				weir_signal_fn *fn, void *arg);
 
 /*
- * Free @signal and give the thread back the signal mask it had for it.  NULL
- * is allowed.
+ * Free @signal and restore the thread's mask for it.
+ *
+ * NULL is allowed.
  *
  * Call on the signal's reactor.
  */
 WEIR_API void weir_signal_destroy(struct weir_signal *signal);
 
 /*
- * Called in every turn.  Returns how much was done: while it is 0 for all
- * pollers and nothing else happens, the loop spins for its usual time and then
- * sleeps, and wakes for the pollers every @period_ns.
+ * Called in every turn.  Returns the amount of work done.  While this is 0 for
+ * all pollers and nothing else happens, the loop spins for its usual time and
+ * then sleeps, and wakes for the pollers every @period_ns.
  */
 typedef int weir_poller_fn(struct weir_poller *poller, void *arg);
 
 /*
  * Call @fn with @arg in every turn of @r, and at least every @period_ns.
  *
- * A period of 0 means that @fn is never to wait: the loop does not sleep while
- * such a poller exists.
+ * With a period of 0 the loop does not sleep while the poller exists.
  *
  * Returns 0 with *@ret set, to be freed by weir_poller_destroy(), or
  *   -EINVAL     @fn is NULL
