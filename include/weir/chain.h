@@ -83,8 +83,8 @@ struct weir_job;
 #define WEIR_STEP_SKIPPED 5	/* Never begun, in the last run. */
 
 /*
- * Options of weir_chain_create().  Set .size to the size of the struct and
- * leave what you do not care about at 0.
+ * Options of weir_chain_create().  Set .size to the size of the struct; 0
+ * is the default of every other member.
  */
 struct weir_chain_opts {
 	size_t size;
@@ -95,7 +95,7 @@ struct weir_chain_opts {
 
 /* What became of a step; weir_chain_get_step(). */
 struct weir_chain_step {
-	size_t size;		/* Set by the caller: what it can hold. */
+	size_t size;		/* Set by the caller: the size of the struct. */
 	uint32_t state;		/* WEIR_STEP_ */
 	uint32_t reserved;
 	int64_t res;		/* Its result, if it ended; else 0. */
@@ -126,7 +126,7 @@ typedef int weir_chain_start_fn(struct weir_chain *chain, uint32_t step,
  *
  * Returns 0 with *@ret set, to be freed by weir_chain_destroy(), or
  *   -EINVAL     .steps or .deps is out of its range
- *   -E2BIG      @opts asks for what this version does not know
+ *   -E2BIG      @opts sets a member that this version does not have
  *   -ENOMEM     no memory
  *   -ESHUTDOWN  @r is stopping
  *

@@ -86,8 +86,8 @@ struct weir_srq;
 #define WEIR_CONN_AGAIN 1
 
 /*
- * Options of a connection.  Set .size to the size of the struct and leave what
- * you do not care about at 0.
+ * Options of a connection.  Set .size to the size of the struct; 0
+ * is the default of every other member.
  */
 struct weir_conn_opts {
 	size_t size;
@@ -146,7 +146,7 @@ struct weir_conn_opts {
 
 /* What there is to know about a connection; weir_conn_info(). */
 struct weir_conn_info {
-	size_t size;		/* Set by the caller: what it can hold. */
+	size_t size;		/* Set by the caller: the size of the struct. */
 	uint32_t state;		/* WEIR_CONN_ */
 	uint32_t qp_num;	/* 0: there is no QP. */
 	uint32_t sends, recvs;	/* As above, as they are. */
@@ -170,7 +170,7 @@ struct weir_conn_info {
  * Returns 0 with *@ret set, to be freed by weir_conn_destroy(), or
  *   -EINVAL      an option is out of its range
  *   -EXDEV       .srq is another reactor's
- *   -E2BIG       @opts asks for what this version does not know
+ *   -E2BIG       @opts sets a member that this version does not have
  *   -ENODEV, -EACCES, -EMFILE and others  rdma_cm cannot be opened;
  *                weir_why() says more
  *   -ENOMEM      no memory
@@ -356,7 +356,7 @@ WEIR_API int weir_conn_peer_address(const struct weir_conn *c,
  * set.
  *
  * Returns 0, or
- *   -EINVAL  .size is too small to hold even itself
+ *   -EINVAL  .size is smaller than the member itself
  *
  * Call on the connection's reactor.  Never blocks.
  */
@@ -409,8 +409,8 @@ WEIR_API int weir_conn_detach(struct weir_conn *c, struct weir_domain *domain);
 WEIR_API int weir_conn_destroy(struct weir_conn *c);
 
 /*
- * Options of weir_listener_create().  Set .size to the size of the struct and
- * leave what you do not care about at 0.
+ * Options of weir_listener_create().  Set .size to the size of the struct; 0
+ * is the default of every other member.
  */
 struct weir_listener_opts {
 	size_t size;
@@ -429,7 +429,7 @@ struct weir_listener_opts {
  * Returns 0 with *@ret set, to be freed by weir_listener_destroy(), or
  *   -EINVAL         no address of IPv4 or IPv6, or an option is out of range
  *   -EXDEV          .srq of its connections is another reactor's
- *   -E2BIG          @opts asks for what this version does not know
+ *   -E2BIG          @opts sets a member that this version does not have
  *   -EADDRINUSE     the port is taken
  *   -EADDRNOTAVAIL  not an address of this machine
  *   -ENODEV         no RDMA device has it; or rdma_cm is not there

@@ -80,7 +80,7 @@ struct weir_devinfo;
  * Properties and capabilities of a device; weir_devinfo_caps().
  */
 struct weir_device_caps {
-	size_t size;		/* Set by the caller: what it can hold. */
+	size_t size;		/* Set by the caller: the size of the struct. */
 	char name[64];
 	char why[256];		/* If it is not usable: why not, and what would
 				 * change that.  Else "". */
@@ -129,7 +129,7 @@ WEIR_API void weir_device_list_free(struct weir_devinfo **list);
  * caller has set.
  *
  * Returns 0, or
- *   -EINVAL  .size is too small to hold even itself
+ *   -EINVAL  .size is smaller than the member itself
  *
  * Any thread.  Never blocks.
  */

@@ -44,8 +44,8 @@ typedef void weir_dma_state_fn(struct weir_dma *dma, int prev, int next,
 			       void *arg);
 
 /*
- * Options of weir_dma_create().  Set .size to the size of the struct and leave
- * what you do not care about at 0.
+ * Options of weir_dma_create().  Set .size to the size of the struct; 0
+ * is the default of every other member.
  */
 struct weir_dma_opts {
 	size_t size;
@@ -70,7 +70,7 @@ struct weir_dma_opts {
 
 /* What a context did; weir_dma_stats(). */
 struct weir_dma_stats {
-	size_t size;		/* Set by the caller: what it can hold. */
+	size_t size;		/* Set by the caller: the size of the struct. */
 	uint64_t started;	/* Jobs. */
 	uint64_t completed;	/* With success. */
 	uint64_t failed;	/* With an error, but not a cancel. */
@@ -103,7 +103,7 @@ struct weir_dma_stats {
  *   -EINVAL     .jobs_max is more than 2^24; .turn_bytes or .file_slice is
  *               less than 4096; .staging_bufs is more than 1024, or
  *               .staging_size more than 64 MiB or no multiple of 4096
- *   -E2BIG      @opts asks for what this version does not know
+ *   -E2BIG      @opts sets a member that this version does not have
  *   -ENOMEM     no memory
  *   -ESHUTDOWN  @r is stopping
  *
@@ -210,7 +210,7 @@ WEIR_API struct weir_reactor *weir_dma_reactor(const struct weir_dma *dma);
  * Copy what @dma did to *@ret, whose .size the caller has set.
  *
  * Returns 0, or
- *   -EINVAL  .size is too small to hold even itself
+ *   -EINVAL  .size is smaller than the member itself
  *
  * Call on the context's reactor.  Never blocks.
  *

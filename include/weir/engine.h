@@ -124,7 +124,7 @@ WEIR_API int weir_dma_add_engine(struct weir_dma *dma,
 
 /* What an engine did in a context; weir_dma_engine_stats(). */
 struct weir_dma_engine_stats {
-	size_t size;		/* Set by the caller: what it can hold. */
+	size_t size;		/* Set by the caller: the size of the struct. */
 	const char *name;	/* The engine's. */
 	uint64_t jobs;		/* That it began, whole ones. */
 	uint64_t steps;		/* That it began for a job in several. */
@@ -140,7 +140,7 @@ struct weir_dma_engine_stats {
  * set.  They are counted from 0 in the order in which jobs are offered.
  *
  * Returns 0, or
- *   -EINVAL  .size is too small to hold even itself
+ *   -EINVAL  .size is smaller than the member itself
  *   -ENOENT  there is no @i-th
  *
  * Call on the context's reactor.  Never blocks.  Re-creates rte_dma_stats_get()

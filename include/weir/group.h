@@ -54,8 +54,8 @@ struct weir_group;
 #define WEIR_GROUP_STOPPING 3
 
 /*
- * Options of weir_group_create().  Set .size to the size of the struct and
- * leave what you do not care about at 0.
+ * Options of weir_group_create().  Set .size to the size of the struct; 0
+ * is the default of every other member.
  *
  * .n_cores is 0 for one reactor on each CPU that this thread may run on, but no
  * more than the quota of its cgroup (version 2) has CPU time for.
@@ -94,7 +94,7 @@ struct weir_group_event {
  * calls is the interval.
  */
 struct weir_group_load {
-	size_t size;		/* Set by the caller: what it can hold. */
+	size_t size;		/* Set by the caller: the size of the struct. */
 	uint64_t busy_ns;	/* Since the core started. */
 	uint64_t spin_ns;
 	uint64_t sleep_ns;
@@ -113,7 +113,7 @@ struct weir_group_load {
  *
  * Returns 0 with *@ret set, to be freed by weir_group_destroy(), or
  *   -EINVAL  an option is out of its range
- *   -E2BIG   @opts asks for what this version does not know
+ *   -E2BIG   @opts sets a member that this version does not have
  *   -ENOMEM  no memory
  *
  * Any thread.

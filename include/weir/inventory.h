@@ -24,8 +24,8 @@ struct weir_mmap;
 struct weir_reactor;
 
 /*
- * Options of weir_inventory_create().  Set .size to the size of the struct and
- * leave what you do not care about at 0.
+ * Options of weir_inventory_create().  Set .size to the size of the struct; 0
+ * is the default of every other member.
  */
 struct weir_inventory_opts {
 	size_t size;
@@ -35,7 +35,7 @@ struct weir_inventory_opts {
 
 /* What an inventory has; weir_inventory_stats(). */
 struct weir_inventory_stats {
-	size_t size;		/* Set by the caller: what it can hold. */
+	size_t size;		/* Set by the caller: the size of the struct. */
 	uint64_t total;
 	uint64_t free;
 	uint64_t out;
@@ -46,7 +46,7 @@ struct weir_inventory_stats {
  *
  * Returns 0 with *@ret set, to be freed by weir_inventory_destroy(), or
  *   -EINVAL     .bufs is more than 2^24, or .mmaps more than 4096
- *   -E2BIG      @opts asks for what this version does not know
+ *   -E2BIG      @opts sets a member that this version does not have
  *   -ENOMEM     no memory
  *   -ESHUTDOWN  @r is stopping
  *
@@ -188,7 +188,7 @@ WEIR_API int weir_inventory_dup(struct weir_buf **ret,
  * Copy what @inventory has to *@ret, whose .size the caller has set.
  *
  * Returns 0, or
- *   -EINVAL  .size is too small to hold even itself
+ *   -EINVAL  .size is smaller than the member itself
  *
  * Call on the inventory's reactor.  Never blocks.
  *

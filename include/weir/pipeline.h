@@ -100,7 +100,7 @@ struct weir_pipeline_opts {
 
 /* How far a pipeline is; weir_pipeline_progress(). */
 struct weir_pipeline_progress {
-	size_t size;		/* Set by the caller: what it can hold. */
+	size_t size;		/* Set by the caller: the size of the struct. */
 	uint64_t units;		/* That next() has brought in this run. */
 	uint64_t done;		/* That ended well; done() has been called. */
 	uint64_t failed;	/* That ended with an error or a cancel. */
@@ -118,7 +118,7 @@ struct weir_pipeline_progress {
 
 /* The error that ended a run; weir_pipeline_failure(). */
 struct weir_pipeline_failure {
-	size_t size;		/* Set by the caller: what it can hold. */
+	size_t size;		/* Set by the caller: the size of the struct. */
 	uint64_t unit;		/* Counted from 0. */
 	uint32_t where;		/* WEIR_PIPELINE_AT_ */
 	int32_t step;		/* Of the unit's chain, or WEIR_CHAIN_FIRST. */
@@ -132,7 +132,7 @@ struct weir_pipeline_failure {
  * Returns 0 with *@ret set, to be freed by weir_pipeline_destroy(), or
  *   -EINVAL     a function is missing, .build has added no steps, .depth is
  *               too large, an unknown flag, .pool is of another reactor
- *   -E2BIG      @opts asks for what this version does not know
+ *   -E2BIG      @opts sets a member that this version does not have
  *   -ENOMEM     no memory
  *   -ESHUTDOWN  @r is stopping
  *   or what .build returned
@@ -236,7 +236,7 @@ WEIR_API int weir_pipeline_set_window(struct weir_pipeline *pipeline,
  * caller has set.
  *
  * Returns 0, or
- *   -EINVAL  .size is too small to hold even itself
+ *   -EINVAL  .size is smaller than the member itself
  *
  * Call on the pipeline's reactor.  Never blocks.
  */
@@ -250,7 +250,7 @@ WEIR_API int weir_pipeline_progress(const struct weir_pipeline *pipeline,
  *
  * Returns 0, or, with *@ret as it was:
  *   -ENOENT  it has not failed: it went well, was stopped or cancelled
- *   -EINVAL  .size is too small to hold even itself
+ *   -EINVAL  .size is smaller than the member itself
  *
  * Call on the pipeline's reactor.  Never blocks.
  */

@@ -45,8 +45,8 @@ struct weir_shared_pool;
 #define WEIR_POOL_NO_CACHE 4u /* With .shared_pool: take from it singly. */
 
 /*
- * Options of weir_pool_create().  Set .size to the size of the struct and leave
- * what you do not care about at 0.
+ * Options of weir_pool_create().  Set .size to the size of the struct; 0
+ * is the default of every other member.
  */
 struct weir_pool_opts {
 	size_t size;
@@ -66,7 +66,7 @@ struct weir_pool_opts {
 
 /* What a pool has and did; weir_pool_stats(). */
 struct weir_pool_stats {
-	size_t size;		/* Set by the caller: what it can hold. */
+	size_t size;		/* Set by the caller: the size of the struct. */
 	uint64_t total;		/* Its own: free + out + in_transit. */
 	uint64_t free; /* With .shared_pool: cached. */
 	uint64_t out;
@@ -103,7 +103,7 @@ struct weir_pool_stats {
  *   -EBADFD     .mmap is not started
  *   -EBUSY      another pool hands out memory of .mmap
  *   -ESTALE     .mmap is imported, and its exporter has revoked it
- *   -E2BIG      @opts asks for what this version does not know
+ *   -E2BIG      @opts sets a member that this version does not have
  *   -ENOMEM     no memory; weir_why() says how much was wanted
  *   -ESHUTDOWN  @r is stopping
  *   another     weir_mmap_start() refuses the pool's own memory with it
@@ -265,7 +265,7 @@ WEIR_API size_t weir_pool_buf_size(const struct weir_pool *pool);
  * Copy what @pool has and did to *@ret, whose .size the caller has set.
  *
  * Returns 0, or
- *   -EINVAL  .size is too small to hold even itself
+ *   -EINVAL  .size is smaller than the member itself
  *
  * Call on the pool's reactor.  Never blocks.
  */

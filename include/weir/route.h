@@ -60,7 +60,7 @@ struct weir_job;
 
 /* The way a job went; weir_job_get_route(). */
 struct weir_job_route {
-	size_t size;		/* Set by the caller: what it can hold. */
+	size_t size;		/* Set by the caller: the size of the struct. */
 	uint32_t route;		/* WEIR_ROUTE_ */
 	uint32_t steps;		/* Pulls and pushes of a bounce. */
 	const char *engine;	/* Of a route with one; else NULL. */
@@ -79,7 +79,7 @@ struct weir_job_route {
  * time.  The names are those of the engines.
  *
  * Returns 0, or
- *   -EINVAL  @job is in flight, or .size is too small to hold even itself
+ *   -EINVAL  @job is in flight, or .size is smaller than the member itself
  *   -ENOENT  @job has never been started
  *
  * Call on the reactor's thread, in the callback or after it.  Never blocks.

@@ -119,7 +119,7 @@ WEIR_API int weir_segment_walk_runs(weir_segment_fn *fn, void *arg);
  *
  * Returns 0, or
  *   -ENOENT  no list holds @addr
- *   -EINVAL  @addr is NULL, or .size is too small to hold even itself
+ *   -EINVAL  @addr is NULL, or .size is smaller than the member itself
  *
  * Any thread, callbacks too.  Re-creates rte_mem_virt2memseg().
  */
@@ -131,7 +131,7 @@ WEIR_API int weir_segment_find(struct weir_segment *ret, const void *addr);
  *
  * Returns 0, or
  *   -ENOENT  no list holds @addr
- *   -EINVAL  @addr is NULL, or .size is too small to hold even itself
+ *   -EINVAL  @addr is NULL, or .size is smaller than the member itself
  *
  * Any thread, callbacks too.  Re-creates rte_mem_virt2memseg_list().
  */
@@ -213,7 +213,7 @@ WEIR_API int weir_segment_phys_allowed(void);
 
 /* All memory in figures; weir_segment_stats(). */
 struct weir_segment_stats {
-	size_t size;		/* Set by the caller: what it can hold. */
+	size_t size;		/* Set by the caller: the size of the struct. */
 	uint64_t lists;
 	uint64_t bytes;		/* This process's own, each byte once. */
 	uint64_t external;	/* Bytes of external memory. */
@@ -228,7 +228,7 @@ struct weir_segment_stats {
  * Copy the figures to *@ret, whose .size the caller has set.
  *
  * Returns 0, or
- *   -EINVAL  .size is too small to hold even itself
+ *   -EINVAL  .size is smaller than the member itself
  *
  * Any thread, callbacks too.  Reads /sys.  Re-creates
  * rte_eal_get_physmem_size(), rte_memory_get_nchannel() and

@@ -63,8 +63,8 @@ struct weir_shared_pool_class {
 };
 
 /*
- * Options of weir_shared_pool_create().  Set .size to the size of the struct
- * and leave what you do not care about at 0.
+ * Options of weir_shared_pool_create().  Set .size to the size of the struct; 0
+ * is the default of every other member.
  */
 struct weir_shared_pool_opts {
 	size_t size;
@@ -77,7 +77,7 @@ struct weir_shared_pool_opts {
 
 /* What a shared pool, or one class of it, has; weir_shared_pool_stats(). */
 struct weir_shared_pool_stats {
-	size_t size; /* Set by the caller: what it can hold. */
+	size_t size; /* Set by the caller: the size of the struct. */
 	uint64_t total; /* Buffers: free + held + in_transit */
 	uint64_t free; /* In the shared pool itself. */
 	uint64_t held; /* By pools: in their caches, or out. */
@@ -92,7 +92,7 @@ struct weir_shared_pool_stats {
 
 /* Where all buffers are; weir_shared_pool_count(). */
 struct weir_shared_pool_count {
-	size_t size; /* Set by the caller: what it can hold. */
+	size_t size; /* Set by the caller: the size of the struct. */
 	uint64_t total; /* free + cached + out + in_transit */
 	uint64_t free; /* In the shared pool itself. */
 	uint64_t cached; /* In the caches of pools. */
@@ -112,7 +112,7 @@ struct weir_shared_pool_count {
  *   -EINVAL  no classes or more than 64, one without size or buffers, with more
  *            than 2^24 of them, or an .align that is no power of 2 up to 1 GiB,
  *            two of the same size, or an unknown flag
- *   -E2BIG   @opts asks for what this version does not know
+ *   -E2BIG   @opts sets a member that this version does not have
  *   -ENOMEM  no memory; weir_why() says how much was wanted
  *   another  weir_mmap_start() refuses the memory with it
  *
@@ -159,7 +159,7 @@ WEIR_API int weir_shared_pool_grow(struct weir_shared_pool *shared_pool,
  *
  * Returns 0, or
  *   -ENOENT  no class has that size
- *   -EINVAL  .size is too small to hold even itself
+ *   -EINVAL  .size is smaller than the member itself
  *
  * Any thread.  Takes the shared pool's lock.
  */
@@ -177,7 +177,7 @@ WEIR_API int weir_shared_pool_stats(struct weir_shared_pool *shared_pool,
  * has cached is as of its own visit, less what it does not have any more.
  *
  * Returns 0, or
- *   -EINVAL     .size is too small to hold even itself, or @op is in flight or
+ *   -EINVAL     .size is smaller than the member itself, or @op is in flight or
  *               has no callback
  *   -EAGAIN     .ops_max operations are in flight
  *   -ESHUTDOWN  @r is stopping

@@ -37,8 +37,8 @@ struct weir_reactor;
 struct weir_srq;
 
 /*
- * Options of weir_srq_create().  Set .size to the size of the struct and leave
- * what you do not care about at 0.
+ * Options of weir_srq_create().  Set .size to the size of the struct; 0
+ * is the default of every other member.
  */
 struct weir_srq_opts {
 	size_t size;
@@ -55,7 +55,7 @@ struct weir_srq_opts {
 
 /* What a shared receive queue has and did; weir_srq_stats(). */
 struct weir_srq_stats {
-	size_t size;		/* Set by the caller: what it can hold. */
+	size_t size;		/* Set by the caller: the size of the struct. */
 	uint32_t recvs;		/* As .recvs. */
 	uint32_t posted;	/* Buffers that wait for messages, */
 	uint32_t held;		/* and messages that wait for a callback. */
@@ -78,7 +78,7 @@ struct weir_srq_stats {
  *                .batch or .low is more than .recvs; .bufs or .buf_size with
  *                .pool
  *   -EXDEV       .pool is another reactor's
- *   -E2BIG       @opts asks for what this version does not know
+ *   -E2BIG       @opts sets a member that this version does not have
  *   -ENOMEM      no memory
  *   -ESHUTDOWN   @r is stopping
  *
@@ -93,7 +93,7 @@ WEIR_API int weir_srq_create(struct weir_srq **ret, struct weir_reactor *r,
  * Copy what @srq has and did to *@ret, whose .size the caller has set.
  *
  * Returns 0, or
- *   -EINVAL  .size is too small to hold even itself
+ *   -EINVAL  .size is smaller than the member itself
  *
  * Call on the queue's reactor.  Never blocks.  Re-creates ibv_query_srq().
  */

@@ -65,7 +65,7 @@ struct weir_stats;
 
 /* About a page; weir_stats_info(), weir_stats_list(). */
 struct weir_stats_info {
-	size_t size;		/* Set by the caller: what it can hold. */
+	size_t size;		/* Set by the caller: the size of the struct. */
 	int64_t pid;		/* In the writer's pid namespace. */
 	uint64_t pid_ns;	/* Which that is; 0: not known. */
 	uint32_t alive;		/* The process has the page in use. */
@@ -79,7 +79,7 @@ struct weir_stats_info {
 
 /* One section of what was read: a reactor, a pool, an engine. */
 struct weir_stats_section {
-	size_t size;		/* Set by the caller: what it can hold. */
+	size_t size;		/* Set by the caller: the size of the struct. */
 	const char *kind;	/* "reactor" */
 	const char *label;	/* Which one, for people. */
 	uint32_t id;		/* Differs from that of any other section. */
@@ -91,7 +91,7 @@ struct weir_stats_section {
 
 /* One number of a section. */
 struct weir_stats_field {
-	size_t size;		/* Set by the caller: what it can hold. */
+	size_t size;		/* Set by the caller: the size of the struct. */
 	const char *name;	/* "sleep_ns" */
 	const char *help;	/* A line for people. */
 	uint32_t type;		/* WEIR_STATS_COUNTER and so on. */
@@ -191,7 +191,7 @@ WEIR_API int weir_stats_read(struct weir_stats *s);
  * Copy what is known about the page to *@ret, whose .size the caller has set.
  *
  * Returns 0, or
- *   -EINVAL  .size is too small to hold even itself
+ *   -EINVAL  .size is smaller than the member itself
  *
  * The owner's thread.
  */
@@ -203,7 +203,7 @@ WEIR_API int weir_stats_info(const struct weir_stats *s,
  * counted from 0, in no order.  Its strings live until @s is read again.
  *
  * Returns 0, or
- *   -EINVAL  .size is too small to hold even itself
+ *   -EINVAL  .size is smaller than the member itself
  *   -ENOENT  there is no such section
  *
  * The owner's thread.
@@ -216,7 +216,7 @@ WEIR_API int weir_stats_section(const struct weir_stats *s, uint32_t i,
  * strings live until @s is read again.
  *
  * Returns 0, or
- *   -EINVAL  .size is too small to hold even itself
+ *   -EINVAL  .size is smaller than the member itself
  *   -ENOENT  there is no such field
  *
  * The owner's thread.

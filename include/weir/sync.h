@@ -75,8 +75,8 @@ struct weir_sync;
 #define WEIR_SYNC_READERS 1u	/* Wake read-only waiters; see below. */
 
 /*
- * Options of weir_sync_create() and weir_sync_create_in().  Set .size to the
- * size of the struct and leave what you do not care about at 0.
+ * Options of weir_sync_create() and weir_sync_create_in().  Set .size to the size of the struct; 0
+ * is the default of every other member.
  */
 struct weir_sync_opts {
 	size_t size;
@@ -90,7 +90,7 @@ struct weir_sync_opts {
  *
  * Returns 0 with *@ret set, to be freed by weir_sync_destroy(), or
  *   -EINVAL  unknown flags
- *   -E2BIG   @opts asks for what this version does not know
+ *   -E2BIG   @opts sets a member that this version does not have
  *   -ENOMEM  no memory
  *
  * Any thread.
@@ -117,7 +117,7 @@ WEIR_API int weir_sync_create(struct weir_sync **ret,
  *                there
  *   -EINVAL      @off is not a multiple of 8, or unknown flags
  *   -ERANGE      it would reach beyond the end
- *   -E2BIG       @opts asks for what this version does not know
+ *   -E2BIG       @opts sets a member that this version does not have
  *   -ENOMEM      no memory
  *
  * The owner's thread of @mmap.

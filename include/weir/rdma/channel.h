@@ -82,7 +82,7 @@ struct weir_channel_opts {
 
 /* What a channel did; weir_channel_stats(). */
 struct weir_channel_stats {
-	size_t size;		/* Set by the caller: what it can hold. */
+	size_t size;		/* Set by the caller: the size of the struct. */
 	uint64_t completions;	/* Told. */
 	uint64_t polls;		/* Of the queue, */
 	uint64_t empty_polls;	/* and those that found nothing. */
@@ -101,7 +101,7 @@ struct weir_channel_stats {
  * Returns 0 with *@ret set, to be freed by weir_channel_destroy(), or
  *   -EINVAL      @ctx is NULL, .vector is not one of the device's, or .depth is
  *                more than it has
- *   -E2BIG       @opts asks for what this version does not know
+ *   -E2BIG       @opts sets a member that this version does not have
  *   -EMFILE      no descriptor left
  *   -ENOMEM      no memory
  *   -ESHUTDOWN   @r is stopping

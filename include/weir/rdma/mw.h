@@ -72,7 +72,7 @@ struct weir_mw;
  *   -EOPNOTSUPP  WEIR_EXPORT_BOUND, and there can be no window; or a key, and
  *                no libsodium
  *   -EINVAL      unknown flags or permissions, or a key of a wrong length
- *   -E2BIG       @opts asks for what this version does not know
+ *   -E2BIG       @opts sets a member that this version does not have
  *   -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
  *   -ENOMEM, -EFAULT, ...  it cannot be registered, see weir_mmap_keys()
  *
@@ -92,7 +92,7 @@ WEIR_API int weir_mw_create(struct weir_mw **ret, struct weir_conn *c,
  * Returns 0, or, with *@ret as it was:
  *   -EBUSY   it is not open yet
  *   -ESTALE  it is over, or about to be
- *   -EINVAL  .size is too small to hold even itself
+ *   -EINVAL  .size is smaller than the member itself
  *
  * Call on the connection's reactor.  Never blocks.  Re-creates .rkey of struct
  * ibv_mw.
@@ -102,7 +102,7 @@ WEIR_API int weir_mw_export(const struct weir_mw *w,
 
 /* What there is to know about a window; weir_mw_info(). */
 struct weir_mw_info {
-	size_t size; /* Set by the caller: what it can hold. */
+	size_t size; /* Set by the caller: the size of the struct. */
 	uint32_t state; /* WEIR_MW_ */
 	uint32_t qp_num; /* On which its key is good; 0: on any of the
 				 * device's. */
@@ -112,7 +112,7 @@ struct weir_mw_info {
  * Copy what there is to know about @w to *@ret, whose .size the caller has set.
  *
  * Returns 0, or
- *   -EINVAL  .size is too small to hold even itself
+ *   -EINVAL  .size is smaller than the member itself
  *
  * Call on the connection's reactor.  Never blocks.  Re-creates struct
  * ibv_mw_bind_info.

@@ -62,8 +62,8 @@ struct weir_sim_peer;
 #define WEIR_SIM_PEER_FORGETS 1u
 
 /*
- * Options of weir_sim_peer_create().  Set .size to the size of the struct and
- * leave what you do not care about at 0.
+ * Options of weir_sim_peer_create().  Set .size to the size of the struct; 0
+ * is the default of every other member.
  */
 struct weir_sim_peer_opts {
 	size_t size;
@@ -81,7 +81,7 @@ struct weir_sim_peer_opts {
  * Returns 0 with *@ret set, to be freed by weir_sim_peer_destroy() or with the
  * world, or
  *   -EINVAL  @opts is NULL, .bytes is 0, or .flags has bits that mean nothing
- *   -E2BIG   @opts asks for what this version does not know
+ *   -E2BIG   @opts sets a member that this version does not have
  *   -ENOMEM  no memory
  *
  * Call on @sim's thread.
@@ -189,8 +189,8 @@ WEIR_API uint32_t weir_sim_peer_state(const struct weir_sim_peer *peer);
 				 * fault SHORT. */
 
 /*
- * Options of weir_sim_card_create().  Set .size to the size of the struct and
- * leave what you do not care about at 0.
+ * Options of weir_sim_card_create().  Set .size to the size of the struct; 0
+ * is the default of every other member.
  */
 struct weir_sim_card_opts {
 	size_t size;
@@ -209,7 +209,7 @@ struct weir_sim_card_opts {
  * world, or
  *   -EINVAL  @opts is NULL, .bytes is 0, .align no power of 2, or .flags has
  *            bits that mean nothing
- *   -E2BIG   @opts asks for what this version does not know
+ *   -E2BIG   @opts sets a member that this version does not have
  *   -ENOMEM  no memory
  *
  * Call on @sim's thread.

@@ -230,7 +230,7 @@ WEIR_API int weir_sim_partition(struct weir_sim *sim, const char *a,
  * .sent == .received + .lost + .held.
  */
 struct weir_sim_socket_stats {
-	size_t size;		/* Set by the caller: what it can hold. */
+	size_t size;		/* Set by the caller: the size of the struct. */
 	uint64_t sent;		/* What writers were told is on its way. */
 	uint64_t received;	/* By readers. */
 	uint64_t lost;		/* In a reset, a close or a power cut. */

@@ -99,7 +99,7 @@ struct weir_sim_opts {
 
 /* What has happened in a world. */
 struct weir_sim_stats {
-	size_t size;		/* Set by the caller: what it can hold. */
+	size_t size;		/* Set by the caller: the size of the struct. */
 	uint64_t events;	/* Turns of reactors, and doings of devices. */
 	uint64_t turns;
 	uint64_t completions;	/* Callbacks of operations. */
@@ -116,7 +116,7 @@ struct weir_sim_stats {
  *
  * Returns 0 with *@ret set, to be freed by weir_sim_destroy(), or
  *   -EINVAL  .flags or .faults has bits that mean nothing
- *   -E2BIG   @opts asks for what this version does not know
+ *   -E2BIG   @opts sets a member that this version does not have
  *   -EMFILE  there are as many worlds as there can be (16)
  *   -ENOMEM  no memory
  *
