@@ -3,38 +3,37 @@
 #define WEIR_BUF_H
 
 /*
- * A buf: a descriptor of memory that holds, or is to hold, data.
+ * A buf: a descriptor of memory, with a window and the data in it.
  *
  *	addr                data              data + data_len     addr + len
  *	 |<---- headroom --->|<------ data ------>|<---- tailroom ---->|
  *	 |<-------------------------- window -------------------------->|
  *
- * The window lies in an mmap and does not change; the data lie in the window.
- * Bufs are linked to lists with a head; a job that reads takes the data of all
- * of them in order, one that writes appends to the data, filling one tailroom
- * after the other.
+ * The window is a range of an mmap and does not change; the data are a part of
+ * the window.  Bufs are linked to lists with a head (scatter-gather lists).  A
+ * job that reads takes the data of all bufs in order; a job that writes appends
+ * to the data, and fills one tailroom after the other.
  *
  * Bufs come from an inventory, which makes them of any mmap attached to it, or
- * from a pool, where each has memory of its own.  Either way weir_buf_put()
- * gives them back.  They belong to the reactor of their free list, their
- * owner, on whose thread all calls may be made; none of them blocks or
- * allocates.
+ * from a pool, where each has memory of its own.  weir_buf_put() returns them.
+ * A buf belongs to the reactor of its free list, its owner.  All calls may be
+ * made on the owner's thread; none of them blocks or allocates.
  *
- * While a job uses a list, the list cannot be changed (-EBUSY): several jobs
- * may read one list at the same time, but one that writes is alone.
+ * While a job uses a list, the list cannot be changed (-EBUSY).  Several jobs
+ * may read one list at the same time; a job that writes must be the only one.
  *
- * On other reactors.  The holder of a reference may hand it to another
- * thread, by weir_post() or in any way that orders memory.  There the calls
- * that say "on the holder's thread" can be made, and a job can use the list
- * (see below), but those that count references or change lists are made on
- * the owner. weir_buf_put() is for any thread: it sends the list back.  For
- * anything more, take a list like it from an inventory of that thread, with
+ * On other reactors: the holder of a reference may pass it to another thread,
+ * by weir_post() or in any way that orders memory.  That thread can make the
+ * calls that say "on the holder's thread", and a job there can use the list
+ * (see below).  Only the owner can count references or change lists.
+ * weir_buf_put() is for any thread: it sends the list back.  For anything else,
+ * make a list with the same memory from an inventory of that thread, with
  * weir_inventory_dup().
  *
- * A job on a reactor that is not the owner takes no reference and does not keep
- * others from the list: keep the reference until its callback, hand over only
- * what no job uses, and let one thread change windows at a time.  It does not
- * use the owner's registered memory either; for that there is the dup.
+ * A job on a reactor that is not the owner takes no reference and does not mark
+ * the list as used.  So keep the reference until its callback, pass only lists
+ * that no job uses, and let one thread change windows at a time.  The job does
+ * not use the owner's registration either; weir_inventory_dup() provides one.
  *
  * Re-creates doca_buf.
  */
@@ -52,11 +51,11 @@ struct weir_mmap;
 #define WEIR_BUF_REFS_MAX 65535
 
 /*
- * Take another reference to the list that @buf is the head of.
+ * Take another reference to the list whose head is @buf.
  *
  * Returns 0, or
  *   -EPERM     @buf is in a list, and not its head
- *   -EMSGSIZE  it has WEIR_BUF_REFS_MAX already
+ *   -EMSGSIZE  @buf has WEIR_BUF_REFS_MAX references
  *
  * Call on the buf's reactor.
  *
@@ -65,58 +64,60 @@ struct weir_mmap;
 WEIR_API int weir_buf_ref(struct weir_buf *buf);
 
 /*
- * Give back a reference to the list that @buf is the head of; with the last
- * one all bufs of the list are returned to the free lists that they came
- * from, and waiters of these are served.  NULL is allowed.
+ * Drop a reference to the list whose head is @buf.
  *
- * A job on the owner that uses the list has a reference of its own, so that the
- * caller's can be given back while it runs.  Never fails.  To put a buf that is
- * not out, or one in the middle of a list, is a bug and ends the process.
+ * With the last reference all bufs of the list return to their free lists, and
+ * waiters of these are served.  NULL is allowed.
  *
- * Put on another thread, also one without a reactor, the list is out until it
- * was returned, in a turn of its reactor, which is woken for it.
+ * A job on the owner that uses the list has a reference of its own, so the
+ * caller may put the list while the job runs.  Never fails.  Putting a buf that
+ * is not out, or one in the middle of a list, is a bug and ends the process.
+ *
+ * If the call is made on another thread, which need not have a reactor, the
+ * list is out until it has been returned, in a turn of its reactor, which the
+ * call wakes.
  *
  * Any thread.  Never blocks, never allocates.
  */
 WEIR_API void weir_buf_put(struct weir_buf *buf);
 
 /*
- * The number of references to @buf; 0 in the middle of a list.
+ * Get the number of references to @buf; 0 in the middle of a list.
  *
  * Call on the buf's reactor.
  */
 WEIR_API uint32_t weir_buf_refs(const struct weir_buf *buf);
 
 /*
- * The beginning of the window of @buf.
+ * Get the beginning of the window of @buf.
  *
  * Call on the holder's thread.
  */
 WEIR_API void *weir_buf_addr(const struct weir_buf *buf);
 
 /*
- * The bytes in the window of @buf.
+ * Get the number of bytes in the window of @buf.
  *
  * Call on the holder's thread.
  */
 WEIR_API size_t weir_buf_len(const struct weir_buf *buf);
 
 /*
- * The beginning of the data of @buf.
+ * Get the beginning of the data of @buf.
  *
  * Call on the holder's thread.
  */
 WEIR_API void *weir_buf_data(const struct weir_buf *buf);
 
 /*
- * The bytes of data in @buf alone, not in its list.
+ * Get the number of bytes of data in @buf alone, not in its list.
  *
  * Call on the holder's thread.
  */
 WEIR_API size_t weir_buf_data_len(const struct weir_buf *buf);
 
 /*
- * The bytes before the data of @buf.
+ * Get the number of bytes in the window before the data of @buf.
  *
  * Call on the holder's thread.
  *
@@ -125,7 +126,7 @@ WEIR_API size_t weir_buf_data_len(const struct weir_buf *buf);
 WEIR_API size_t weir_buf_headroom(const struct weir_buf *buf);
 
 /*
- * The bytes after the data of @buf.
+ * Get the number of bytes in the window after the data of @buf.
  *
  * Call on the holder's thread.
  *
@@ -134,9 +135,10 @@ WEIR_API size_t weir_buf_headroom(const struct weir_buf *buf);
 WEIR_API size_t weir_buf_tailroom(const struct weir_buf *buf);
 
 /*
- * Name the holder of @buf, for reports of leaks; @tag is not copied and must
- * stay valid, as a string constant does.  NULL: no name.  A buf that is taken
- * has no tag.
+ * Name the holder of @buf, for reports of leaks.
+ *
+ * @tag is not copied and must stay valid, as a string constant does; NULL
+ * removes the name.  A buf has no tag when it is taken.
  *
  * Call on the holder's thread.  Never blocks.  Re-creates a field that
  * rte_mbuf_dynfield_register() adds to DPDK's buffers.
@@ -144,7 +146,7 @@ WEIR_API size_t weir_buf_tailroom(const struct weir_buf *buf);
 WEIR_API void weir_buf_set_tag(struct weir_buf *buf, const char *tag);
 
 /*
- * The holder of @buf, as named by weir_buf_set_tag().
+ * Get the name of the holder of @buf, set by weir_buf_set_tag().
  *
  * Returns the tag, or NULL.
  *
@@ -153,25 +155,25 @@ WEIR_API void weir_buf_set_tag(struct weir_buf *buf, const char *tag);
  */
 WEIR_API const char *weir_buf_tag(const struct weir_buf *buf);
 
-/* How many bufs are out under one tag; weir_pool_owners(). */
+/* The number of bufs that are out with one tag; weir_pool_owners(). */
 struct weir_buf_owner {
-	const char *tag;	/* NULL: those without. */
+	const char *tag;	/* NULL: bufs without a tag. */
 	uint64_t bufs;
 };
 
 /*
- * The mmap that the window of @buf lies in.
+ * Get the mmap that contains the window of @buf.
  *
- * Call on the holder's thread.  Re-creates rte_mempool_from_obj(): what a
- * buffer was taken from.
+ * Call on the holder's thread.  Re-creates rte_mempool_from_obj(), which gets
+ * the pool of a buffer.
  */
 WEIR_API struct weir_mmap *weir_buf_mmap(const struct weir_buf *buf);
 
 /*
- * Say where the data of @buf are: @len bytes at @data.
+ * Set the data of @buf to @len bytes at @data.
  *
  * Returns 0, or
- *   -ERANGE  that is not inside the window
+ *   -ERANGE  the range is not inside the window
  *   -EBUSY   a job uses the list
  *
  * Call on the holder's thread.
@@ -189,14 +191,15 @@ WEIR_API int weir_buf_set_data(struct weir_buf *buf, void *data, size_t len);
 WEIR_API int weir_buf_reset(struct weir_buf *buf);
 
 /*
- * Append the list @tail to the list @head.  The reference to @tail becomes part
- * of the list: it is given back with it.
+ * Append the list @tail to the list @head.
+ *
+ * The list takes over the reference to @tail, and drops it at its end.
  *
  * Returns 0, or
  *   -EINVAL  @head and @tail are the same
  *   -EPERM   one of them is in the middle of a list, or @tail has more than one
  *            reference
- *   -EXDEV   their homes are different reactors
+ *   -EXDEV   they belong to different reactors
  *   -EBUSY   a job uses one of the lists
  *
  * Call on the bufs' reactor.
@@ -204,29 +207,30 @@ WEIR_API int weir_buf_reset(struct weir_buf *buf);
 WEIR_API int weir_buf_chain(struct weir_buf *head, struct weir_buf *tail);
 
 /*
- * Cut the list @head before @buf, which becomes the head of a list of its own,
- * with the rest of the list and one reference.
+ * Cut the list @head before @buf.
+ *
+ * @buf becomes the head of a list with the rest, and has one reference.
  *
  * Returns 0, or
  *   -EINVAL  @buf is not in the list, or is @head
  *   -EPERM   @head is in the middle of a list
  *   -EBUSY   a job uses the list
  *
- * Call on the bufs' reactor.  Takes as long as the list is.
+ * Call on the bufs' reactor.  The time grows with the length of the list.
  *
  * Re-creates doca_buf_unchain_list().
  */
 WEIR_API int weir_buf_unchain(struct weir_buf *head, struct weir_buf *buf);
 
 /*
- * The buf after @buf in its list, or NULL.
+ * Get the buf after @buf in its list, or NULL.
  *
  * Call on the holder's thread.
  */
 WEIR_API struct weir_buf *weir_buf_next(const struct weir_buf *buf);
 
 /*
- * The last buf of the list that @head is the head of.
+ * Get the last buf of the list whose head is @head.
  *
  * Call on the holder's thread.
  *
@@ -235,7 +239,7 @@ WEIR_API struct weir_buf *weir_buf_next(const struct weir_buf *buf);
 WEIR_API struct weir_buf *weir_buf_last(const struct weir_buf *head);
 
 /*
- * Whether @buf is in a list with others: 1 or 0.
+ * Tell whether @buf is in a list with others: 1 or 0.
  *
  * Call on the holder's thread.
  *
@@ -244,7 +248,7 @@ WEIR_API struct weir_buf *weir_buf_last(const struct weir_buf *head);
 WEIR_API int weir_buf_is_in_list(const struct weir_buf *buf);
 
 /*
- * The number of bufs in the list that @head is the head of.
+ * Get the number of bufs in the list whose head is @head.
  *
  * Returns the number, or
  *   -EPERM  @head is in the middle of a list
@@ -256,9 +260,9 @@ WEIR_API int weir_buf_is_in_list(const struct weir_buf *buf);
 WEIR_API int64_t weir_buf_list_len(const struct weir_buf *head);
 
 /*
- * The bytes of data in @head and all bufs after it.
+ * Get the number of bytes of data in @head and all bufs after it.
  *
- * Call on the holder's thread.  Takes as long as the list is.
+ * Call on the holder's thread.  The time grows with the length of the list.
  */
 WEIR_API uint64_t weir_buf_list_data_len(const struct weir_buf *head);
 

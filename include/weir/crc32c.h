@@ -5,10 +5,10 @@
 /*
  * CRC-32C (Castagnoli), as iSCSI, ext4 and btrfs use it.
  *
- * The inversions are inside: the CRC of nothing is 0, and a CRC is continued by
- * passing in the last result.  Jobs compute it too, beside a copy; this is for
- * what is at hand anyway, and to join the CRCs of blocks that were done out of
- * order into that of the whole.
+ * The inversions are inside: the CRC of nothing is 0, and passing in the last
+ * result continues a CRC.  Jobs compute it too, beside a copy.  These functions
+ * are for data in the CPU's cache, and combine the CRCs of blocks that were
+ * computed out of order.
  */
 
 #include <weir/base.h>
@@ -18,18 +18,18 @@ extern "C" {
 #endif
 
 /*
- * The CRC of @len bytes at @p, continued from @crc; 0 to begin with.
+ * Compute the CRC of @len bytes at @p, continued from @crc; begin with 0.
  *
- * Any thread.  Never fails, allocates or waits; takes as long as it takes to
- * read the memory.
+ * Any thread.  Never fails, allocates or waits; takes about the time to read
+ * the memory.
  *
  * Re-creates rte_hash_crc() and spdk_crc32c_update().
  */
 WEIR_API uint32_t weir_crc32c(uint32_t crc, const void *p, size_t len);
 
 /*
- * The CRC of A followed by B, from the CRC of A, the CRC of B, and the length
- * of B in bytes.
+ * Compute the CRC of A followed by B from the CRC of A, the CRC of B, and the
+ * length of B in bytes.
  *
  * Any thread.  Never fails or waits; the time hardly depends on the length.
  *

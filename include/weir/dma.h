@@ -5,18 +5,18 @@
 /*
  * A DMA context: where a reactor's jobs run.
  *
- * It has a fixed bound of jobs in flight and a list of engines, from which each
- * job is given the first that can move between its two domains:
+ * It bounds the jobs in flight and has a list of engines.  A job uses the first
+ * engine that can move between its two domains:
  *
  *	cpu      memory <-> memory, by the reactor's own thread in slices, so
- *	         that a large copy does not hold up the loop; by a worker from
+ *	         that a large copy does not delay the loop; by a worker from
  *	         .worker_min on
  *	file     memory <-> file, and file -> file inside the kernel
  *	process  memory <-> another process, by a worker
  *	domain   memory <-> a user's domain, by its functions
  *
- * and those of the user's own, see <weir/engine.h>.  What none does at once
- * goes through staging memory of the context, see <weir/route.h>.
+ * and the user's own engines, see <weir/engine.h>.  A job that no engine can do
+ * directly uses staging memory of the context, see <weir/route.h>.
  *
  *	           start()           stop()            drained
  *	STOPPED -----------> RUNNING --------> STOPPING -------> STOPPED
@@ -39,7 +39,7 @@ struct weir_reactor;
 #define WEIR_DMA_RUNNING 2
 #define WEIR_DMA_STOPPING 3
 
-/* A context has gone from state @prev to @next. */
+/* Called when a context has changed its state from @prev to @next. */
 typedef void weir_dma_state_fn(struct weir_dma *dma, int prev, int next,
 			       void *arg);
 
@@ -50,50 +50,49 @@ typedef void weir_dma_state_fn(struct weir_dma *dma, int prev, int next,
 struct weir_dma_opts {
 	size_t size;
 	uint32_t jobs_max;	/* In flight at once; 0: 4096. */
-	uint32_t turn_bytes;	/* That cpu may touch in a turn, reads and
-				 * writes of all locations; 0: 2 MiB, so a
-				 * copy of 1 MiB. */
-	uint64_t worker_min;	/* Bytes from which on cpu jobs go to a
-				 * worker, if one can be made; 0: none does. */
+	uint32_t turn_bytes;	/* Bytes that cpu may read and write in a
+				 * turn; 0: 2 MiB, which is a copy of 1 MiB. */
+	uint64_t worker_min;	/* Bytes from which on a worker does cpu jobs,
+				 * if there can be one; 0: never. */
 	uint64_t file_slice;	/* Bytes that the kernel copies between files
 				 * at a time; 0: 16 MiB. */
 	uint64_t stream_min;	/* Bytes from which on cpu copies and fills
 				 * past the cache; 0: half of the last cache,
 				 * 4 to 64 MiB; UINT64_MAX: never. */
 	uint32_t staging_bufs;	/* For jobs that bounce, see <weir/route.h>;
-				 * each holds two blocks; 0: 4.  Beside them
-				 * there are eight small ones, of at most
-				 * 16 KiB a block, for jobs that are nested and
-				 * in place of those in quarantine. */
+				 * each holds two blocks; 0: 4.  There are
+				 * eight more with blocks of at most 16 KiB,
+				 * for nested jobs and in place of those in
+				 * quarantine. */
 	uint32_t staging_size;	/* Bytes of a block; 0: 256 KiB. */
 };
 
-/* What a context did; weir_dma_stats(). */
+/* Counters of a context; weir_dma_stats(). */
 struct weir_dma_stats {
 	size_t size;		/* Set by the caller: the size of the struct. */
 	uint64_t started;	/* Jobs. */
 	uint64_t completed;	/* With success. */
 	uint64_t failed;	/* With an error, but not a cancel. */
 	uint64_t cancelled;
-	uint64_t refused;	/* Starts answered -EAGAIN. */
+	uint64_t refused;	/* Starts that returned -EAGAIN. */
 	uint64_t in_flight;	/* Now; weir_dma_in_flight(). */
 	uint64_t bytes;		/* Moved by jobs that have ended. */
 	uint64_t cpu_jobs;	/* Started, by engine. */
 	uint64_t file_jobs;
-	uint64_t worker_jobs;	/* Of cpu_jobs, those that a worker did. */
+	uint64_t worker_jobs;	/* cpu_jobs that a worker did. */
 	uint64_t fixed;		/* Transfers that used registered memory. */
 	uint64_t process_jobs;	/* Started, by engine. */
 	uint64_t domain_jobs;
-	uint64_t translated;	/* Jobs over what was memory in truth. */
+	uint64_t translated;	/* Jobs over translated memory. */
 	uint64_t bounced;	/* Jobs that went through staging, */
-	uint64_t bounced_bytes;	/* and what did. */
-	uint64_t bounce_waits;	/* Of them, those that had to wait for it. */
-	uint64_t fallbacks;	/* And those that a better route refused. */
-	uint64_t quarantines;	/* Jobs that ended before the device let go of
+	uint64_t bounced_bytes;	/* and their bytes. */
+	uint64_t bounce_waits;	/* Jobs that had to wait for staging. */
+	uint64_t fallbacks;	/* Jobs that a better route refused. */
+	uint64_t quarantines;	/* Jobs that ended before the device released
 				 * their staging, */
-	uint64_t quarantined;	/* and staging buffers that are so now. */
-	uint64_t fused;		/* Steps of chains that were done in the pass
-				 * of the step before, without a job. */
+	uint64_t quarantined;	/* and staging buffers in quarantine now. */
+	uint64_t fused;		/* Steps of chains done in the pass of the
+				 * step before, without a job. */
 };
 
 /*
@@ -113,22 +112,26 @@ WEIR_API int weir_dma_create(struct weir_dma **ret, struct weir_reactor *r,
 			     const struct weir_dma_opts *opts);
 
 /*
- * Let jobs in.  Starting what is running has no effect.
+ * Start @dma, so that it accepts jobs.
+ *
+ * The call has no effect if @dma is running.
  *
  * Returns 0, or
- *   -EBUSY   it is stopping
- *   -EAGAIN  too many calls of the state callback are due: let the loop run
+ *   -EBUSY   @dma is stopping
+ *   -EAGAIN  too many calls of the state callback are due: run the loop first
  *
  * Call on the context's reactor.  Never blocks.
  */
 WEIR_API int weir_dma_start(struct weir_dma *dma);
 
 /*
- * Stop: no new jobs, cancel those in flight, and when their callbacks have run,
- * complete @op with 0.  What is stopped completes at once.
+ * Stop @dma: refuse new jobs, cancel those in flight, and complete @op with 0
+ * when their callbacks have run.
+ *
+ * If @dma is stopped, @op completes at once.
  *
  * Returns 0, or
- *   -EBUSY  it is stopping already
+ *   -EBUSY  @dma is stopping already
  *   -EINVAL, -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
  *
  * Call on the context's reactor, callbacks included.  Never blocks.
@@ -141,18 +144,18 @@ WEIR_API int weir_dma_stop(struct weir_dma *dma, struct weir_op *op);
  * Free @dma.  NULL is allowed.
  *
  * Returns 0, or, with the context as it was:
- *   -EBUSY  jobs are in flight, it is stopping, a turn that it has asked for
- *           or callbacks of changes of state are due, a
- *           device has not let go of the staging of a job that was cancelled,
- *           a step of a chain or pipeline names it, in flight or not, or the
- *           call comes from a function of an engine or domain for a job of it
+ *   -EBUSY  jobs are in flight; it is stopping; a turn that it has requested,
+ *           or a call of the state callback, is due; a device has not released
+ *           the staging of a cancelled job; a step of a chain or pipeline names
+ *           it, in flight or not; or a function of an engine or domain makes
+ *           the call for a job of it
  *
  * Call on the context's reactor; callbacks too.
  */
 WEIR_API int weir_dma_destroy(struct weir_dma *dma);
 
 /*
- * The state of @dma: WEIR_DMA_STOPPED, _RUNNING or _STOPPING.
+ * Get the state of @dma: WEIR_DMA_STOPPED, _RUNNING or _STOPPING.
  *
  * Call on the context's reactor.  Never blocks.
  *
@@ -161,12 +164,13 @@ WEIR_API int weir_dma_destroy(struct weir_dma *dma);
 WEIR_API int weir_dma_state(const struct weir_dma *dma);
 
 /*
- * Have @fn called with @arg after each change of state, from the loop: once for
- * each arrow of the table above, in order, before the callback of the operation
- * of weir_dma_stop().  The state may have changed again by then.  NULL: nobody
- * is told.
+ * Set @fn, which the loop calls with @arg after each change of state.
  *
- * @fn may stop the context and start it again, and destroy it when nothing is
+ * It is called once for each change, in order, and before the callback of the
+ * operation of weir_dma_stop().  The state may have changed again by then.
+ * NULL removes the function.
+ *
+ * @fn may stop the context and start it again, and destroy it when no jobs are
  * in flight and no more calls are due.
  *
  * Returns 0, or
@@ -179,9 +183,10 @@ WEIR_API int weir_dma_set_state_cb(struct weir_dma *dma, weir_dma_state_fn *fn,
 				   void *arg);
 
 /*
- * Begin what waits for that: jobs with WEIR_JOB_LAZY, fences that have nothing
- * left before them; and tell engines that collect jobs to go.  Without it all
- * this happens in the reactor's next turn.
+ * Begin lazy jobs now instead of in the reactor's next turn.
+ *
+ * The call begins jobs with WEIR_JOB_LAZY, and fences with no job left before
+ * them, and flushes engines that collect jobs.
  *
  * Call on the context's reactor.  Never blocks, never allocates.
  * Re-creates rte_dma_submit() and doca_ctx_flush_tasks().
@@ -189,10 +194,12 @@ WEIR_API int weir_dma_set_state_cb(struct weir_dma *dma, weir_dma_state_fn *fn,
 WEIR_API void weir_dma_flush(struct weir_dma *dma);
 
 /*
- * Jobs of @dma in flight: started, and their callback has not begun.  When
- * there are none, the caller may free its jobs.
+ * Get the number of jobs of @dma in flight: started, and their callback not yet
+ * begun.
  *
- * Returns how many, from 0 to .jobs_max.
+ * If there are none, the caller may free its jobs.
+ *
+ * Returns the number, from 0 to .jobs_max.
  *
  * Call on the context's reactor.  Never blocks.
  * Re-creates doca_ctx_get_num_inflight_tasks().
@@ -200,14 +207,16 @@ WEIR_API void weir_dma_flush(struct weir_dma *dma);
 WEIR_API uint32_t weir_dma_in_flight(const struct weir_dma *dma);
 
 /*
- * The reactor that @dma belongs to.
+ * Get the reactor of @dma.
  *
  * Any thread.  Never blocks.
  */
 WEIR_API struct weir_reactor *weir_dma_reactor(const struct weir_dma *dma);
 
 /*
- * Copy what @dma did to *@ret, whose .size the caller has set.
+ * Get the counters of @dma.
+ *
+ * The caller sets .size of *@ret.
  *
  * Returns 0, or
  *   -EINVAL  .size is smaller than the member itself

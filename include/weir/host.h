@@ -48,7 +48,7 @@ typedef void weir_host_end_fn(struct weir_host *host, int err);
 struct weir_host {
 	struct weir_reactor *reactor;
 	weir_host_end_fn *on_end;	/* May be NULL. */
-	void *data;			/* For the caller; the library ignores it. */
+	void *data;			/* For the caller; not used. */
 };
 
 /*
@@ -110,7 +110,7 @@ struct weir_guest {
 	weir_guest_fn *run;
 	void (*detach)(struct weir_guest *guest);
 	weir_guest_end_fn *on_end;	/* May be NULL. */
-	void *data;			/* For the caller; the library ignores it. */
+	void *data;			/* For the caller; not used. */
 	struct weir_poller *poller;	/* NULL: not attached. */
 	struct weir_watch *watch;
 	struct weir_timer *timer;

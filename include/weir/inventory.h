@@ -3,12 +3,12 @@
 #define WEIR_INVENTORY_H
 
 /*
- * An inventory: a reactor's set of buf descriptors, for memory that is there
- * already.  (For memory to be handed out there is the pool.)
+ * An inventory: a reactor's set of buf descriptors for existing memory.  (A
+ * pool has bufs with memory of its own.)
  *
- * An mmap is attached once, which registers its memory with the reactor; from
- * then on a buf of it costs a few loads and shared pools.  What is out and
- * what is free adds up to the total at any time.
+ * Attaching an mmap registers its memory with the reactor, once.  Afterwards
+ * getting a buf of it costs a few loads and stores.  free + out = total at any
+ * time.
  *
  * Re-creates doca_buf_inventory.
  */
@@ -33,7 +33,7 @@ struct weir_inventory_opts {
 	uint32_t mmaps;		/* That can be attached; 0: 16. */
 };
 
-/* What an inventory has; weir_inventory_stats(). */
+/* Counts of an inventory; weir_inventory_stats(). */
 struct weir_inventory_stats {
 	size_t size;		/* Set by the caller: the size of the struct. */
 	uint64_t total;
@@ -79,18 +79,20 @@ WEIR_API int weir_inventory_expand(struct weir_inventory *inventory,
 				   uint32_t n);
 
 /*
- * Attach @mmap, so that bufs can be taken of it, and register its memory with
- * the reactor's backend, as far as there is such a thing and the limits allow.
- * That it was not possible is no error: weir_mmap_registered() says so.
+ * Attach @mmap, so that bufs of it can be taken, and register its memory with
+ * the reactor's backend.
  *
- * Returns 0, also if it is attached already, or
+ * Without support, or beyond the limits, the memory is used unregistered, which
+ * is no error; weir_mmap_registered() tells.
+ *
+ * Returns 0, also if @mmap is attached already, or
  *   -EBADFD  @mmap is not started
  *   -ESTALE  @mmap is imported, and its exporter has revoked it
- *   -ENOSPC  .mmaps are attached
+ *   -ENOSPC  .mmaps mmaps are attached
  *   -ENOMEM  no memory
  *
- * Call on the inventory's reactor.  May take long: pages are looked up and
- * pinned.
+ * Call on the inventory's reactor.  May take long, because the kernel looks up
+ * and pins pages.
  */
 WEIR_API int weir_inventory_attach(struct weir_inventory *inventory,
 				   struct weir_mmap *mmap);
@@ -99,8 +101,8 @@ WEIR_API int weir_inventory_attach(struct weir_inventory *inventory,
  * Detach @mmap.
  *
  * Returns 0, or
- *   -EBUSY   bufs of it are out
- *   -ENOENT  it is not attached
+ *   -EBUSY   bufs of @mmap are out
+ *   -ENOENT  @mmap is not attached
  *
  * Call on the inventory's reactor.
  */
@@ -109,9 +111,11 @@ WEIR_API int weir_inventory_detach(struct weir_inventory *inventory,
 
 /*
  * Take a buf with the window [@addr, @addr + @len) of @mmap, and the data
- * [@data, @data + @data_len) in it; @data NULL means at its beginning.
+ * [@data, @data + @data_len) in it.
  *
- * Returns 0 with *@ret set, to be given back with weir_buf_put(), or
+ * @data NULL is the beginning of the window.
+ *
+ * Returns 0 with *@ret set, to be returned with weir_buf_put(), or
  *   -EINVAL  @len is 0
  *   -ERANGE  the window is not inside @mmap, or the data not inside the window
  *   -ENOENT  @mmap is not attached
@@ -127,8 +131,7 @@ WEIR_API int weir_inventory_get(struct weir_buf **ret,
 				void *data, size_t data_len);
 
 /*
- * Take a buf to be filled: the window [@addr, @addr + @len) of @mmap, and no
- * data.
+ * Take an empty buf with the window [@addr, @addr + @len) of @mmap.
  *
  * Returns as weir_inventory_get().
  *
@@ -145,8 +148,7 @@ static inline int weir_inventory_get_by_addr(struct weir_buf **ret,
 }
 
 /*
- * Take a buf to be read: the window [@data, @data + @len) of @mmap, all of it
- * data.
+ * Take a full buf with the window [@data, @data + @len) of @mmap.
  *
  * Returns as weir_inventory_get().
  *
@@ -163,10 +165,12 @@ static inline int weir_inventory_get_by_data(struct weir_buf **ret,
 }
 
 /*
- * Take a list of bufs like the list that @src is the head of: the same windows
- * with the same data.  The memory is shared, and not copied.  @src may be at
- * home on another reactor: so its memory is used here, with the registration
- * that this reactor has of it.  Nothing keeps @src out for the sake of the dup.
+ * Take a list of bufs with the same windows and data as the list whose head is
+ * @src.
+ *
+ * The lists share the memory; it is not copied.  @src may belong to another
+ * reactor; the new list uses the registration of this reactor.  It holds no
+ * reference to @src.
  *
  * Returns 0 with *@ret set, or
  *   -EPERM   @src is in the middle of a list
@@ -185,7 +189,9 @@ WEIR_API int weir_inventory_dup(struct weir_buf **ret,
 				const struct weir_buf *src);
 
 /*
- * Copy what @inventory has to *@ret, whose .size the caller has set.
+ * Get the counts of @inventory.
+ *
+ * The caller sets .size of *@ret.
  *
  * Returns 0, or
  *   -EINVAL  .size is smaller than the member itself

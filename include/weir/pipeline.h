@@ -3,32 +3,33 @@
 #define WEIR_PIPELINE_H
 
 /*
- * A pipeline: a chain run again and again over a stream of units, several at
- * the same time.
+ * A pipeline: a chain that runs for each unit of a stream, several at the same
+ * time.
  *
- * It has a window of slots.  Each has a chain of its own, built once, memory of
- * the user's, and, if the pipeline has a pool, a buf while a unit is in it.
+ * It has a window of slots.  Each slot has a chain, built once, memory for the
+ * user, and, if the pipeline has a pool, a buf while a unit is in it.
  *
  *	build(slot)     once for each slot, when the pipeline is created: add
  *	                the steps to weir_slot_chain(slot)
- *	next(slot)      is there another unit?  Say what the jobs do with it
+ *	next(slot)      set up the jobs for the next unit, if there is one
  *	  ... the slot's chain runs ...
- *	done(slot, res) the unit has ended: count it, or make its error the
- *	                pipeline's
+ *	done(slot, res) the unit has ended: count it, or return an error that
+ *	                ends the pipeline
  *
- * next() is called in the order of the stream whenever a slot is free, and so
- * is done() with WEIR_PIPELINE_ORDERED: a unit that overtook others waits for
- * them, in its slot.  Without the flag it is called as units end.
+ * next() is called in the order of the stream whenever a slot is free.  With
+ * WEIR_PIPELINE_ORDERED done() is called in that order too: a unit that ends
+ * early waits in its slot for those before it.  Without the flag done() is
+ * called as units end.
  *
- * The pipeline is itself an operation: it completes when the stream is at its
- * end and every unit is done.  The first error ends it: no more units, those
- * in flight are cancelled and drained, done() is called for them too.  So does
- * a cancel.  weir_pipeline_stop() ends it after what is in flight, and
- * weir_pipeline_pause() lets it rest.  From its callback's first line on, and
- * not before, it can be started again, or destroyed.
+ * The pipeline is itself an operation: it completes when the stream has ended
+ * and every unit is done.  The first error ends it: there are no more units,
+ * those in flight are cancelled and drained, and done() is called for them too.
+ * A cancel does the same.  weir_pipeline_stop() ends it after the units in
+ * flight, and weir_pipeline_pause() suspends it.  It can be started again or
+ * destroyed from its callback's first line on, but not before.
  *
- * Nothing of it is refused for want of capacity: units, buffers and steps
- * wait for theirs, and the loop sleeps.
+ * Lack of capacity is not an error: units, buffers and steps wait for it, and
+ * the loop sleeps.
  */
 
 #include <weir/op.h>
@@ -46,7 +47,7 @@ struct weir_slot;
 /* weir_pipeline_opts.flags */
 #define WEIR_PIPELINE_ORDERED 1u	/* done() in the order of next(). */
 
-/* What next() returns. */
+/* Results of next(). */
 #define WEIR_PIPELINE_END 0		/* The stream is at its end. */
 #define WEIR_PIPELINE_UNIT 1		/* The slot has a unit. */
 
@@ -57,30 +58,28 @@ struct weir_slot;
 typedef int weir_pipeline_build_fn(struct weir_slot *slot, void *arg);
 
 /*
- * Put the next unit of the stream into @slot, which has its buf, empty.
+ * Put the next unit of the stream into @slot, whose buf is empty.
  *
  * Returns WEIR_PIPELINE_UNIT, WEIR_PIPELINE_END, or a negative errno: -EAGAIN
- * if there is none now (weir_pipeline_kick() when there is), any other is an
- * error of the pipeline, and what is none of these is -EINVAL.  Not called
- * again after the end or an error.
+ * if there is no unit now (call weir_pipeline_kick() when there is one); any
+ * other errno fails the pipeline, and any other value fails it with -EINVAL.
+ * It is not called again after the end or an error.
  */
 typedef int weir_pipeline_next_fn(struct weir_slot *slot, void *arg);
 
 /*
- * The unit in @slot has ended, with the result @res of its chain.  The slot's
- * buf and data are still there.
+ * Called when the unit in @slot has ended, with the result @res of its chain.
+ * The slot still has its buf and data.
  *
- * Returns 0 to go on, also if the unit failed, or a negative errno to end the
- * pipeline with.  Once it has failed or was cancelled, what is returned does
- * not count.
+ * Returns 0 to continue, also if the unit failed, or a negative errno, which
+ * fails the pipeline.  After a failure or a cancel the result is ignored.
  */
 typedef int weir_pipeline_done_fn(struct weir_slot *slot, int64_t res,
 				  void *arg);
 
 /*
- * Options of weir_pipeline_create().  Set .size to the size of the struct and
- * leave what you do not care about at 0, but build, next and done, which must
- * be there.
+ * Options of weir_pipeline_create().  Set .size to the size of the struct, and
+ * .build, .next and .done; 0 is the default of every other member.
  */
 struct weir_pipeline_opts {
 	size_t size;
@@ -98,13 +97,13 @@ struct weir_pipeline_opts {
 	uint32_t reserved;
 };
 
-/* How far a pipeline is; weir_pipeline_progress(). */
+/* Progress of a pipeline; weir_pipeline_progress(). */
 struct weir_pipeline_progress {
 	size_t size;		/* Set by the caller: the size of the struct. */
-	uint64_t units;		/* That next() has brought in this run. */
-	uint64_t done;		/* That ended well; done() has been called. */
-	uint64_t failed;	/* That ended with an error or a cancel. */
-	uint64_t bytes;		/* Of those that ended well. */
+	uint64_t units;		/* From next() in this run. */
+	uint64_t done;		/* Units that succeeded, after done(). */
+	uint64_t failed;	/* Units that failed or were cancelled. */
+	uint64_t bytes;		/* Of units that succeeded. */
 	uint64_t in_flight;	/* Units in the window now. */
 	uint64_t waits;		/* Times the window had to wait for a buf. */
 	uint64_t window;	/* Slots that may have units now. */
@@ -112,9 +111,9 @@ struct weir_pipeline_progress {
 };
 
 /* Where a pipeline failed; weir_pipeline_failure.where. */
-#define WEIR_PIPELINE_AT_NEXT 1u /* In next(), or for want of a buf. */
-#define WEIR_PIPELINE_AT_STEP 2u /* In a step; done() did not forgive it. */
-#define WEIR_PIPELINE_AT_DONE 3u /* In done(), the chain's end being none. */
+#define WEIR_PIPELINE_AT_NEXT 1u /* In next(), or for lack of a buf. */
+#define WEIR_PIPELINE_AT_STEP 2u /* In a step; done() returned its error. */
+#define WEIR_PIPELINE_AT_DONE 3u /* In done(), which returned its own error. */
 
 /* The error that ended a run; weir_pipeline_failure(). */
 struct weir_pipeline_failure {
@@ -131,7 +130,8 @@ struct weir_pipeline_failure {
  *
  * Returns 0 with *@ret set, to be freed by weir_pipeline_destroy(), or
  *   -EINVAL     a function is missing, .build has added no steps, .depth is
- *               too large, an unknown flag, .pool is of another reactor
+ *               too large, a flag is unknown, or .pool belongs to another
+ *               reactor
  *   -E2BIG      @opts sets a member that this version does not have
  *   -ENOMEM     no memory
  *   -ESHUTDOWN  @r is stopping
@@ -154,11 +154,12 @@ WEIR_API int weir_pipeline_create(struct weir_pipeline **ret,
 WEIR_API int weir_pipeline_destroy(struct weir_pipeline *pipeline);
 
 /*
- * Start @pipeline; @op is its operation.  next() is first called from the loop,
- * not inside this call.
+ * Start @pipeline; @op is its operation.
  *
- * Completes when all has drained: with the number of units that were done, or
- * with the first error, or -ECANCELED.
+ * The loop calls next(); it is not called inside this call.
+ *
+ * Completes when all units have ended: with the number of units that were done,
+ * or with the first error, or -ECANCELED.
  *
  * Returns 0, or
  *   -EBUSY      it is in flight
@@ -172,18 +173,20 @@ WEIR_API int weir_pipeline_start(struct weir_pipeline *pipeline,
 				 struct weir_op *op);
 
 /*
- * There may be units again, after next() has returned -EAGAIN: ask it.  At any
- * other time it has no effect.
+ * Call next() again after it has returned -EAGAIN, because there may be units.
+ *
+ * At any other time the call has no effect.
  *
  * Call on the pipeline's reactor.  Never blocks, never allocates.
  */
 WEIR_API void weir_pipeline_kick(struct weir_pipeline *pipeline);
 
 /*
- * No new units until weir_pipeline_resume(): next() is not called.  What is
- * in flight goes on to its end, and done() is called for it; with .in_flight 0
- * all of it has ended.  A paused pipeline has no bufs but those of its units.
- * Pausing what is paused has no effect.
+ * Pause @pipeline: next() is not called until weir_pipeline_resume().
+ *
+ * Units in flight continue to their end, and done() is called for them; when
+ * .in_flight is 0 all have ended.  A paused pipeline has no bufs except those
+ * of its units.  The call has no effect if @pipeline is paused.
  *
  * Returns 0, or
  *   -EBADFD  it is not in flight
@@ -194,8 +197,10 @@ WEIR_API void weir_pipeline_kick(struct weir_pipeline *pipeline);
 WEIR_API int weir_pipeline_pause(struct weir_pipeline *pipeline);
 
 /*
- * Go on after weir_pipeline_pause().  Resuming what is not paused has no
- * effect.  next() is called from the loop, not inside this call.
+ * Resume @pipeline after weir_pipeline_pause().
+ *
+ * The call has no effect if @pipeline is not paused.  The loop calls next(); it
+ * is not called inside this call.
  *
  * Returns 0, or
  *   -EBADFD  it is not in flight
@@ -206,10 +211,12 @@ WEIR_API int weir_pipeline_pause(struct weir_pipeline *pipeline);
 WEIR_API int weir_pipeline_resume(struct weir_pipeline *pipeline);
 
 /*
- * End @pipeline as if its stream had ended here: no more units, those in flight
- * go on to their end, and it completes with the number of units that were done.
- * (weir_op_cancel() of its operation cancels them.)  Paused or not; what is not
- * in flight is stopped already.
+ * Stop @pipeline after the units in flight, as if its stream had ended.
+ *
+ * There are no more units, those in flight continue to their end, and @pipeline
+ * completes with the number of units that were done.  (weir_op_cancel() of its
+ * operation cancels them instead.)  @pipeline may be paused.  The call has no
+ * effect if it is not in flight.
  *
  * Returns 0.
  *
@@ -219,8 +226,10 @@ WEIR_API int weir_pipeline_resume(struct weir_pipeline *pipeline);
 WEIR_API int weir_pipeline_stop(struct weir_pipeline *pipeline);
 
 /*
- * Have at most @slots units in flight, from now on and in later runs; at first
- * it is .depth.  Fewer than there are now takes effect as they end.
+ * Limit the units in flight to @slots, from now on and in later runs.
+ *
+ * The initial limit is .depth.  If more units are in flight, the new limit
+ * takes effect as they end.
  *
  * Returns 0, or, with the window as it was:
  *   -EINVAL  @slots is 0, or more than .depth
@@ -232,8 +241,9 @@ WEIR_API int weir_pipeline_set_window(struct weir_pipeline *pipeline,
 				      uint32_t slots);
 
 /*
- * Copy how far @pipeline is, or was at its end, to *@ret, whose .size the
- * caller has set.
+ * Get the progress of @pipeline in the present or last run.
+ *
+ * The caller sets .size of *@ret.
  *
  * Returns 0, or
  *   -EINVAL  .size is smaller than the member itself
@@ -244,12 +254,13 @@ WEIR_API int weir_pipeline_progress(const struct weir_pipeline *pipeline,
 				    struct weir_pipeline_progress *ret);
 
 /*
- * Copy where and how the last run of @pipeline failed to *@ret, whose .size the
- * caller has set.  The first error wins: what comes of those in flight, which
- * are cancelled then, is not looked at.
+ * Get the unit, place and error of the failure of the last run of @pipeline.
  *
- * Returns 0, or, with *@ret as it was:
- *   -ENOENT  it has not failed: it went well, was stopped or cancelled
+ * The caller sets .size of *@ret.  It is the first error; the results of units
+ * in flight, which are then cancelled, are ignored.
+ *
+ * Returns 0, or, with *@ret unchanged:
+ *   -ENOENT  the run has not failed: it succeeded, was stopped or was cancelled
  *   -EINVAL  .size is smaller than the member itself
  *
  * Call on the pipeline's reactor.  Never blocks.
@@ -258,46 +269,49 @@ WEIR_API int weir_pipeline_failure(const struct weir_pipeline *pipeline,
 				   struct weir_pipeline_failure *ret);
 
 /*
- * The user's memory in @slot: .data_size bytes, zeroed when it was created,
- * aligned to 64.
+ * Get the user's memory of @slot: .data_size bytes, aligned to 64, zeroed when
+ * the pipeline was created.
  *
  * Call on the pipeline's reactor.  Never blocks.
  */
 WEIR_API void *weir_slot_data(struct weir_slot *slot);
 
 /*
- * The buf of @slot, from next() to done(); else, and without a pool, NULL.
- * Steps that put it, or keep it, take a reference first.
+ * Get the buf of @slot, from next() to done(); otherwise, and without a pool,
+ * NULL.
+ *
+ * A step that puts the buf, or keeps it, must take a reference first.
  *
  * Call on the pipeline's reactor.  Never blocks.
  */
 WEIR_API struct weir_buf *weir_slot_buf(const struct weir_slot *slot);
 
 /*
- * The chain of @slot.  Steps are added in build() only; weir_chain_ctx() of it
- * is the slot.
+ * Get the chain of @slot.
+ *
+ * Add steps only in build().  weir_chain_ctx() of the chain is the slot.
  *
  * Call on the pipeline's reactor.  Never blocks.
  */
 WEIR_API struct weir_chain *weir_slot_chain(const struct weir_slot *slot);
 
 /*
- * The number of the unit in @slot, counted from 0 in each run.
+ * Get the number of the unit in @slot, counted from 0 in each run.
  *
  * Call on the pipeline's reactor.  Never blocks.
  */
 WEIR_API uint64_t weir_slot_unit(const struct weir_slot *slot);
 
 /*
- * Say that the unit in @slot counts as @bytes in the progress, if it ends well.
- * 0 before.
+ * Set the number of bytes that the unit in @slot adds to the progress if it
+ * succeeds; the default is 0.
  *
  * Call on the pipeline's reactor, from next() to done().  Never blocks.
  */
 WEIR_API void weir_slot_set_bytes(struct weir_slot *slot, uint64_t bytes);
 
 /*
- * The pipeline that @slot is in.
+ * Get the pipeline of @slot.
  *
  * Call on the pipeline's reactor.  Never blocks.  Re-creates
  * doca_task_get_ctx().

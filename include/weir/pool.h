@@ -10,19 +10,18 @@
  *	err = weir_pool_wait(pool, &op);	// or when there is one
  *	weir_buf_put(buf);
  *
- * The memory is one range, page-aligned, in huge pages where the system gives
- * them, faulted in when the pool is created, and registered with the backend as
- * far as the limits allow (see <weir/mmap.h>).
+ * The memory is one range, page-aligned, in huge pages if the system has them,
+ * faulted in when the pool is created, and registered with the backend as far
+ * as the limits allow (see <weir/mmap.h>).
  *
- * Waiters are served in the order they came: a buffer that comes back while
- * an operation waits is the first waiter's and cannot be taken by others.
- * What is out, what is free and what is in transit adds up to the total at
- * any time.
+ * Waiters are served in order: a buffer that is returned while operations wait
+ * goes to the first of them, and cannot be taken by others.
+ * free + out + in_transit = total at any time.
  *
- * The buffers are the pool's own, of one size; or, with .shared_pool, those
- * of a store (see <weir/shared-pool.h>), which pools of other reactors share,
- * and in several sizes.  Then the pool is a cache, and what is free in it may
- * go to waiters elsewhere.
+ * A pool has buffers of its own, of one size.  With .shared_pool (see
+ * <weir/shared-pool.h>) it is a cache of buffers, in several sizes, that pools
+ * of other reactors share; its free buffers may then go to waiters of other
+ * pools.
  *
  * Re-creates spdk_iobuf, doca_buf_pool and rte_mempool.
  */
@@ -51,7 +50,7 @@ struct weir_shared_pool;
 struct weir_pool_opts {
 	size_t size;
 	uint32_t bufs;		/* Buffers; 0: 64. */
-	uint32_t waiters_max;	/* That may wait; 0: no limit but .ops_max. */
+	uint32_t waiters_max;	/* Waiting operations; 0: .ops_max. */
 	size_t buf_size;	/* Bytes in each; 0: 64 KiB. */
 	size_t align;		/* Of each, a power of 2; 0: 4096. */
 	uint32_t flags;		/* WEIR_POOL_ */
@@ -64,7 +63,7 @@ struct weir_pool_opts {
 	uint32_t reserved1;
 };
 
-/* What a pool has and did; weir_pool_stats(). */
+/* Counters of a pool; weir_pool_stats(). */
 struct weir_pool_stats {
 	size_t size;		/* Set by the caller: the size of the struct. */
 	uint64_t total;		/* Its own: free + out + in_transit. */
@@ -72,27 +71,27 @@ struct weir_pool_stats {
 	uint64_t out;
 	uint64_t waiting;	/* Operations that wait for a buffer. */
 	uint64_t gets;		/* Buffers handed out so far. */
-	uint64_t empty;		/* Gets answered -EAGAIN so far. */
+	uint64_t empty;		/* Gets that returned -EAGAIN so far. */
 	uint64_t registered;	/* Bytes that the backend has registered. */
-	uint64_t huge;		/* 1 if the memory is in huge pages, by wish. */
-	uint64_t in_transit;	/* A waiter's, whose turn is to come. */
+	uint64_t huge;		/* 1 if the memory is in huge pages. */
+	uint64_t in_transit;	/* Given to waiters that have not run yet. */
 	uint64_t refills; /* Batches taken from the shared pool. */
-	uint64_t flushes;	/* Batches given back to it. */
+	uint64_t flushes;	/* Batches returned to it. */
 };
 
 /*
  * Create a pool of @r.
  *
- * Without .mmap it allocates the memory, all of it at once, and touches it.
- * With .mmap it hands out that range, as many buffers as .bufs says or, if that
- * is 0, as fit; the mmap cannot be stopped while the pool exists.  No byte is
- * in two pools of the process: not in two over one mmap, not in two over
- * mmaps that overlap, and not in one over memory that another pool, or a
- * shared pool, has allocated.  Bufs that an inventory makes of the same mmap
- * at addresses of the caller's are the caller's affair, and so is memory that
- * is mapped twice. With .shared_pool it takes what that has, and registers
- * its memory with the reactor; the shared pool cannot be destroyed while the
- * pool exists.
+ * Without .mmap the pool allocates its memory, all of it at once, and touches
+ * it.  With .mmap the pool hands out that range, .bufs buffers, or as many as
+ * fit if that is 0; the mmap cannot be stopped while the pool exists.  No byte
+ * is in two pools of the process, not even by mmaps that overlap, or by memory
+ * that another pool or a shared pool has allocated.  The caller must make sure
+ * that bufs which an inventory makes of the same mmap do not conflict with
+ * those of the pool; the same holds for memory that is mapped twice.
+ * With .shared_pool the pool takes buffers from that, and registers their
+ * memory with the reactor; the shared pool cannot be destroyed while the pool
+ * exists.
  *
  * Returns 0 with *@ret set, to be freed by weir_pool_destroy(), or
  *   -EINVAL     .align is no power of 2 or more than 1 GiB, .bufs is more than
@@ -104,33 +103,36 @@ struct weir_pool_stats {
  *   -EBUSY      another pool hands out memory of .mmap
  *   -ESTALE     .mmap is imported, and its exporter has revoked it
  *   -E2BIG      @opts sets a member that this version does not have
- *   -ENOMEM     no memory; weir_why() says how much was wanted
+ *   -ENOMEM     no memory; weir_why() says how much was requested
  *   -ESHUTDOWN  @r is stopping
  *   another     weir_mmap_start() refuses the pool's own memory with it
  *
- * Call on @r's thread.  May take long: memory is faulted in.
+ * Call on @r's thread.  May take long, because memory is faulted in.
  */
 WEIR_API int weir_pool_create(struct weir_pool **ret, struct weir_reactor *r,
 			      const struct weir_pool_opts *opts);
 
 /*
- * Free @pool and its memory; what it had cached goes back to its shared pool.
- * NULL is allowed.
+ * Free @pool and its memory.
+ *
+ * Its cached buffers return to its shared pool.  NULL is allowed.
  *
  * Returns 0, or, with the pool as it was:
  *   -EBUSY  buffers are out, or operations wait; weir_why() says how many, and
- *           their holders by tag; or a pipeline was created with it; or its own
- *           memory is not to be freed, see weir_segment_set_flags()
+ *           their holders by tag; or a pipeline was created with it; or
+ *           weir_segment_set_flags() forbids freeing its memory
  *
  * Call on the pool's reactor; callbacks too.
  */
 WEIR_API int weir_pool_destroy(struct weir_pool *pool);
 
 /*
- * Take a buffer now: empty, its data at the beginning of the window.  Of a pool
- * with several sizes, the smallest.
+ * Take an empty buffer now.
  *
- * Returns 0 with *@ret set, to be given back with weir_buf_put(), or
+ * Its data begin at the beginning of the window.  If the pool has several
+ * sizes, it is the smallest.
+ *
+ * Returns 0 with *@ret set, to be returned with weir_buf_put(), or
  *   -EAGAIN  none is free here or in the shared pool (while an operation waits,
  *            none is); other pools may have some cached, which
  *            weir_pool_wait() recalls
@@ -141,11 +143,13 @@ WEIR_API int weir_pool_destroy(struct weir_pool *pool);
 WEIR_API int weir_pool_get(struct weir_buf **ret, struct weir_pool *pool);
 
 /*
- * Take a buffer of at least @size bytes now: of the smallest size that has
- * capacity for them, also if there are none of that and some of a larger one.
+ * Take a buffer of at least @size bytes now.
  *
- * Returns 0 with *@ret set, to be given back with weir_buf_put(), or
- *   -EMSGSIZE  no buffers are so large
+ * It is always of the smallest sufficient size; the call does not take a larger
+ * one if none of that size is free.
+ *
+ * Returns 0 with *@ret set, to be returned with weir_buf_put(), or
+ *   -EMSGSIZE  no buffers are that large
  *   -EAGAIN    none is free, as for weir_pool_get()
  *
  * Call on the pool's reactor.  Never allocates; takes the shared pool's lock if
@@ -155,16 +159,18 @@ WEIR_API int weir_pool_get_sized(struct weir_buf **ret, struct weir_pool *pool,
 				 size_t size);
 
 /*
- * Take @n buffers of at least @size bytes now, all or none; @size 0 means the
- * smallest.  More than a whole cache come straight from the shared pool.
+ * Take @n buffers of at least @size bytes now, all or none.
  *
- * Returns 0 with @ret[0] to @ret[@n - 1] set, each to be given back with
+ * @size 0 is the smallest size.  More buffers than a whole cache come directly
+ * from the shared pool.
+ *
+ * Returns 0 with @ret[0] to @ret[@n - 1] set, each to be returned with
  * weir_buf_put(), or
- *   -EMSGSIZE  no buffers are so large
- *   -EAGAIN    not so many are free, as for weir_pool_get()
+ *   -EMSGSIZE  no buffers are that large
+ *   -EAGAIN    fewer are free, as for weir_pool_get()
  *
  * Call on the pool's reactor.  Never allocates; takes the shared pool's lock
- * if not so many are cached.
+ * if fewer are cached.
  *
  * Re-creates rte_mempool_get_bulk().
  */
@@ -172,14 +178,17 @@ WEIR_API int weir_pool_get_bulk(struct weir_buf **ret, struct weir_pool *pool,
 				size_t size, uint32_t n);
 
 /*
- * Take a buffer when there is one: @op completes with its size, and the
- * callback gets the buffer from weir_pool_taken(@op).
+ * Wait for a buffer and take it.
  *
- * An operation that was cancelled too late completes with the size, and has the
- * buffer: take it, or it is lost to the pool.
+ * @op completes with the size of the buffer, and the callback gets the buffer
+ * from weir_pool_taken(@op).
+ *
+ * If a cancel was too late, @op completes with the size and has the buffer: the
+ * callback must take it, or the pool loses it.
  *
  * With .shared_pool all waiters for buffers of a size are in one queue,
- * whatever their reactor; what other pools have cached is recalled.
+ * whatever their reactor, and buffers in the caches of other pools are
+ * recalled.
  *
  * Returns 0, or
  *   -EAGAIN     .waiters_max wait already, or .ops_max operations are in flight
@@ -192,11 +201,12 @@ WEIR_API int weir_pool_get_bulk(struct weir_buf **ret, struct weir_pool *pool,
 WEIR_API int weir_pool_wait(struct weir_pool *pool, struct weir_op *op);
 
 /*
- * As weir_pool_wait(), for a buffer of at least @size bytes, of the smallest
- * size that has capacity for them.
+ * Wait for a buffer of at least @size bytes and take it.
+ *
+ * It is of the smallest sufficient size; otherwise as weir_pool_wait().
  *
  * Returns 0, or
- *   -EMSGSIZE   no buffers are so large
+ *   -EMSGSIZE   no buffers are that large
  *   -EAGAIN     as for weir_pool_wait()
  *   -EINVAL     @op is in flight, or has no callback
  *   -ESHUTDOWN  the reactor is stopping
@@ -208,46 +218,53 @@ WEIR_API int weir_pool_wait_sized(struct weir_pool *pool, struct weir_op *op,
 				  size_t size);
 
 /*
- * Add @n buffers to @pool, in memory of their own.  Buffers may be out; who
- * waits is served at once.
+ * Add @n buffers to @pool, in memory of their own.
+ *
+ * Buffers may be out; waiters are served at once.
  *
  * Returns 0, or, with the pool as it was:
  *   -EPERM   the buffers are a shared pool's (see weir_shared_pool_grow()),
- *            or lie in an mmap that was given in
+ *            or in an mmap of the caller
  *   -EINVAL  it would have more than 2^24
  *   -ENOSPC  it has been grown 63 times
  *   -ENOMEM  no memory
  *   another  weir_mmap_start() refuses the memory with it
  *
- * Call on the pool's reactor.  May take long: memory is faulted in.  Re-creates
- * rte_mempool_populate_anon().
+ * Call on the pool's reactor.  May take long, because memory is faulted in.
+ * Re-creates rte_mempool_populate_anon().
  */
 WEIR_API int weir_pool_grow(struct weir_pool *pool, uint32_t n);
 
 /*
- * The holders of the buffers of @pool that are out, by the tags that
- * weir_buf_set_tag() has given them: up to @max at @ret, the largest first.
+ * List the holders of the buffers of @pool that are out, by their tags.
  *
- * Returns how many different tags there are, 32 at most; bufs without one count
- * as one.
+ * weir_buf_set_tag() sets the tags.  Up to @max are written to @ret, the
+ * largest number of buffers first.
  *
- * Call on the pool's reactor.  Takes as long as there are buffers in its
+ * Returns the number of different tags, 32 at most; bufs without a tag count as
+ * one.
+ *
+ * Call on the pool's reactor.  The time grows with the number of buffers in its
  * shared pool.
  */
 WEIR_API uint32_t weir_pool_owners(const struct weir_pool *pool,
 				   struct weir_buf_owner *ret, uint32_t max);
 
 /*
- * The buffer that @op, a weir_pool_wait() that has completed, brought; NULL if
- * it failed.  Valid until @op is started again.
+ * Get the buffer that a completed weir_pool_wait(), @op, has taken; NULL if it
+ * failed.
+ *
+ * Valid until @op is started again.
  *
  * Call on the pool's reactor.  Never blocks.
  */
 WEIR_API struct weir_buf *weir_pool_taken(const struct weir_op *op);
 
 /*
- * The mmap behind @pool; it is the pool's, unless it was given in.  If it has
- * grown, or has several sizes, the first; see weir_buf_mmap().
+ * Get the mmap of @pool, which the pool owns unless the caller has given it.
+ *
+ * If the pool has grown, or has several sizes, it is the first; see
+ * weir_buf_mmap().
  *
  * Call on the pool's reactor.  Never blocks.  Re-creates .mz of struct
  * rte_mempool.
@@ -255,14 +272,16 @@ WEIR_API struct weir_buf *weir_pool_taken(const struct weir_op *op);
 WEIR_API struct weir_mmap *weir_pool_mmap(const struct weir_pool *pool);
 
 /*
- * Bytes in each buffer of @pool, or in the smallest.
+ * Get the number of bytes in each buffer of @pool, or in the smallest.
  *
  * Call on the pool's reactor.  Never blocks.
  */
 WEIR_API size_t weir_pool_buf_size(const struct weir_pool *pool);
 
 /*
- * Copy what @pool has and did to *@ret, whose .size the caller has set.
+ * Get the counters of @pool.
+ *
+ * The caller sets .size of *@ret.
  *
  * Returns 0, or
  *   -EINVAL  .size is smaller than the member itself

@@ -3,42 +3,42 @@
 #define WEIR_ROUTE_H
 
 /*
- * Routes: the way that a job goes, before and after.
+ * Routes: the plan for a job, and how it was executed.
  *
- * A user's domain that can translate is asked where its bytes are; if they are
- * memory of this process, nothing is pulled or pushed: the job is done there.
- * Else it goes the way that it would go without that.
+ * If a user's domain can translate, the library first asks it for the place of
+ * its bytes.  If they are memory of this process, the job is done there,
+ * without a pull or push.  Otherwise the job has the route that it would have
+ * without translate.
  *
- * A job that one engine can do is that engine's: directly, or as a pull or a
- * push where one side is memory of this process.  What no engine does at once
- * bounces: a block of the source is pulled into staging memory of the context,
- * looked at (checksum, comparison), and pushed to the destination, while the
- * next is pulled already.  The context has .staging_bufs of them; jobs take
- * turns.
+ * If one engine can do a job, that engine does it: directly, or as a pull or a
+ * push if one side is memory of this process.  Any other job bounces: the
+ * library pulls a block of the source into staging memory of the context,
+ * computes over it (checksum, comparison), and pushes it to the destination,
+ * while it pulls the next one.  The context has .staging_bufs such buffers,
+ * which jobs use in turn.
  *
  * A function of a domain or engine may start jobs that bounce in the same
- * context, and end its own operation when they have ended.  Their staging is
- * reserved:
- *   - for jobs that need no function of the user's, whenever they are started;
- *   - for others if they are started inside the function, not later from the
- *     loop, and in functions nested no more than three deep.  A job that would
- *     be nested deeper is refused, -EDEADLK.
+ * context, and end its own operation when they have ended.  Staging is reserved
+ * for these jobs
+ *   - if they need no user function, whenever they are started;
+ *   - if they are started inside the function, not later from the loop, and in
+ *     functions nested at most three deep.  A job that would be nested deeper
+ *     is refused with -EDEADLK.
  *
- * Staging of a cancelled job is in quarantine until the device has let go of
- * it. Up to four times another, smaller buffer takes its place.  Jobs over a
- * domain that has not let go of two wait until it does; weir_route_explain()
- * names it.
+ * Staging of a cancelled job is in quarantine until the device has released it.
+ * Up to four smaller buffers replace such staging.  While a domain has not
+ * released two, further jobs over it wait; weir_route_explain() names it.
  *
  *	weir_route_explain(dma, &job, text, sizeof(text));
  *
  *	bounce: pull by file, push by domain, 3 blocks of 262144 bytes
  *	  not direct: cpu: only memory of this process; file: only files, ...
  *
- * The plan depends on what the job asks for and on what the engines say that
- * they can, and on nothing else.  If a job that bounces has to wait for staging
- * now, a line that begins with "now:" says for what.
+ * The plan depends only on the job and on the capabilities of the engines.  If
+ * a job that bounces has to wait for staging now, a line that begins with
+ * "now:" gives the reason.
  *
- * UCX has such a choice, and does not tell; SPDK bounces by hand.
+ * UCX makes such a choice and does not report it; in SPDK the caller bounces.
  */
 
 #include <weir/base.h>
@@ -55,28 +55,29 @@ struct weir_job;
 #define WEIR_ROUTE_PULL 2	/* One engine, to memory of this process. */
 #define WEIR_ROUTE_PUSH 3	/* One engine, from memory of this process. */
 #define WEIR_ROUTE_BOUNCE 4	/* Through staging. */
-#define WEIR_ROUTE_TRANSLATE 5	/* One engine, on memory that a user's domain
-				 * has said it is; or through staging then. */
+#define WEIR_ROUTE_TRANSLATE 5	/* One engine, or staging, on memory to which
+				 * a user's domain has translated. */
 
-/* The way a job went; weir_job_get_route(). */
+/* The route of a job; weir_job_get_route(). */
 struct weir_job_route {
 	size_t size;		/* Set by the caller: the size of the struct. */
 	uint32_t route;		/* WEIR_ROUTE_ */
 	uint32_t steps;		/* Pulls and pushes of a bounce. */
-	const char *engine;	/* Of a route with one; else NULL. */
-	const char *pull;	/* Of a bounce: of .src; NULL: it is memory, or
+	const char *engine;	/* Of a route with one engine; else NULL. */
+	const char *pull;	/* Of a bounce, for .src; NULL: it is memory, or
 				 * there is none. */
-	const char *push;	/* The same of .dst; a comparison pulls it. */
-	int32_t refused;	/* The errno for which a better route was left
-				 * in flight: the kernel's, to copy a file, or
-				 * a domain's, to transfer. */
+	const char *push;	/* The same for .dst; a comparison pulls it. */
+	int32_t refused;	/* The errno for which a better route was
+				 * abandoned: of the kernel, to copy a file, or
+				 * of a domain, to transfer. */
 	uint32_t reserved;
 	uint64_t bounced;	/* Bytes that went through staging. */
 };
 
 /*
- * Copy to *@ret, whose .size the caller has set, which way @job went the last
- * time.  The names are those of the engines.
+ * Get the route that @job has taken.
+ *
+ * The caller sets .size of *@ret.  The names are those of engines.
  *
  * Returns 0, or
  *   -EINVAL  @job is in flight, or .size is smaller than the member itself
@@ -88,9 +89,12 @@ WEIR_API int weir_job_get_route(const struct weir_job *job,
 				struct weir_job_route *ret);
 
 /*
- * Say which way @job would go if it were started in @dma now, and for each
- * better way why not: lines of text in the @len bytes at @text, cut off where
- * they end.  If it would be refused, the text says for what.  Nothing changes.
+ * Explain the route that @job would take if it were started in @dma now.
+ *
+ * The call writes lines of text to the @len bytes at @text: the plan, and for
+ * each better route the reason why it is not possible.  The text is cut if it
+ * is longer.  If the job would be refused, the text has the reason.  The call
+ * changes nothing.
  *
  * Returns 0, or what weir_job_start() would return.
  *

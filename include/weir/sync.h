@@ -75,7 +75,8 @@ struct weir_sync;
 #define WEIR_SYNC_READERS 1u	/* Wake read-only waiters; see below. */
 
 /*
- * Options of weir_sync_create() and weir_sync_create_in().  Set .size to the size of the struct; 0
+ * Options of weir_sync_create() and weir_sync_create_in().  Set .size to the
+ * size of the struct; 0
  * is the default of every other member.
  */
 struct weir_sync_opts {
