@@ -3,22 +3,22 @@
 #define WEIR_DEVICE_H
 
 /*
- * A device: something that can move memory, or that has memory of its own.
+ * A device: hardware or software that can move memory, or that has memory.
  *
  *	cpu       the processor, with the system calls that move memory
  *	io_uring  the kernel, through its rings; it can register memory
  *	soft-dm   device memory in software, with the rules of the real one
  *	mlx5_0    an RDMA device, by the name that the kernel gave it
  *
- * What a device can do is told before it is opened: weir_device_list() makes
- * a snapshot of what there is, weir_devinfo_caps() answers from it.  What is
- * there but cannot be used is listed too, with a message that says why not
- * and what would change that.
+ * The capabilities of a device are known before it is opened:
+ * weir_device_list() makes a snapshot of the devices, and weir_devinfo_caps()
+ * reads it.  Devices that cannot be used are listed too, with a message that
+ * says why, and what would change that.
  *
- * A capability that a device lacks is -EOPNOTSUPP from the call that needs it.
+ * A call that needs a capability which the device lacks returns -EOPNOTSUPP.
  *
- * Devices belong to the process.  An open device has one instance, which is
- * counted.
+ * Devices belong to the process.  An open device has one instance, with a
+ * reference count.
  *
  * Re-creates doca_devinfo and doca_dev.
  */
@@ -40,11 +40,11 @@ struct weir_devinfo;
 
 /* weir_device_caps.flags */
 #define WEIR_DEVICE_USABLE 1u	/* It can be opened; else see .why. */
-#define WEIR_DEVICE_SOFTWARE 2u	/* Processor cycles do its work. */
+#define WEIR_DEVICE_SOFTWARE 2u	/* The processor emulates it. */
 
 /*
- * What a device can do; weir_device_caps.caps.  Without the bit the call that
- * stands beside it is -EOPNOTSUPP.
+ * Capabilities of a device; weir_device_caps.caps.  Without the bit the call
+ * beside it returns -EOPNOTSUPP.
  */
 #define WEIR_DEVICE_CAP_MMAP 1u		/* Serve memory of this process:
 					 * weir_mmap_add_device(). */
@@ -55,24 +55,24 @@ struct weir_devinfo;
 #define WEIR_DEVICE_CAP_DM_DMABUF 16u	/* weir_dm_dmabuf_fd() */
 #define WEIR_DEVICE_CAP_EXPORT 32u	/* Export memory of its own:
 					 * weir_mmap_export(). */
-#define WEIR_DEVICE_CAP_IMPORT 64u	/* Import such: weir_mmap_import(). */
+#define WEIR_DEVICE_CAP_IMPORT 64u	/* Import it: weir_mmap_import(). */
 
-/* And what no call of this library needs, but its driver offers. */
-#define WEIR_DEVICE_CAP_ODP 128u	/* Registers memory that is not pinned;
-					 * not used. */
+/* Capabilities of the driver that no call of this library needs. */
+#define WEIR_DEVICE_CAP_ODP 128u	/* On-demand paging: registers memory
+					 * that is not pinned; not used. */
 #define WEIR_DEVICE_CAP_MW 256u /* Memory windows of type 2. */
-#define WEIR_DEVICE_CAP_SRQ 512u	/* Receives that connections share. */
+#define WEIR_DEVICE_CAP_SRQ 512u	/* Shared receive queues. */
 
 /*
- * Atomics at peers, and of peers here: atomic to all that goes through this
- * device; and, with the second, to the processors here, too.
+ * Atomics at peers, and of peers here: atomic to all accesses through this
+ * device; and, with the second bit, to the processors of this machine too.
  */
 #define WEIR_DEVICE_CAP_ATOMIC 1024u
 #define WEIR_DEVICE_CAP_ATOMIC_ALL 2048u
 
 /*
- * The bit that stands for a kind of domain in weir_device_caps.domains, or for
- * a kind of job in .jobs.  User kinds of domains have none.
+ * The bit of a kind of domain in weir_device_caps.domains, or of a kind of job
+ * in .jobs.  User kinds of domains have none.
  */
 #define WEIR_DEVICE_BIT(kind) (UINT64_C(1) << (kind))
 
@@ -82,30 +82,31 @@ struct weir_devinfo;
 struct weir_device_caps {
 	size_t size;		/* Set by the caller: the size of the struct. */
 	char name[64];
-	char why[256];		/* If it is not usable: why not, and what would
+	char why[256];		/* If it is not usable: why, and what would
 				 * change that.  Else "". */
 	uint32_t kind;		/* WEIR_DEVICE_ */
 	uint32_t flags;		/* WEIR_DEVICE_USABLE, _SOFTWARE */
 	uint32_t caps;		/* WEIR_DEVICE_CAP_ */
-	int32_t numa_node;	/* -1: none, or it is not known. */
+	int32_t numa_node;	/* -1: none, or not known. */
 	uint64_t domains;	/* Kinds that it reaches, as bits. */
 	uint64_t jobs;		/* WEIR_JOB_ kinds that it does, as bits. */
-	uint64_t max_size;	/* Bytes in one job; 0: no bound of its own. */
-	uint64_t max_register;	/* Bytes in one registration; 0: likewise. */
+	uint64_t max_size;	/* Bytes in one job; 0: no limit of its own. */
+	uint64_t max_register;	/* Bytes in one registration; 0: the same. */
 	uint64_t dm_size;	/* Bytes of device memory. */
 	uint32_t max_segments;	/* Pieces of each side of a job. */
 	uint32_t align;		/* Of addresses and lengths; 1: none. */
-	uint32_t address_bits;	/* Of the addresses that it takes. */
+	uint32_t address_bits;	/* Of its addresses. */
 	uint32_t reserved;
 };
 
 /*
- * Make a list of the devices that there are: *@ret gets an array of *@n
- * entries and a NULL.  Entries live as long as their list; a device that was
- * opened from one lives on.
+ * List the devices of this system.
  *
- * io_uring is tried, with a ring that is closed again, unless WEIR_BACKEND=ev
- * says that it is not to be touched.
+ * *@ret is set to an array of *@n entries, followed by NULL.  Entries are valid
+ * as long as their list; a device that was opened from one stays valid.
+ *
+ * The call tests io_uring with a ring that it closes again, unless
+ * WEIR_BACKEND=ev is set.
  *
  * Returns 0 with *@ret and *@n set, *@ret to be freed by
  * weir_device_list_free(), or
@@ -125,8 +126,9 @@ WEIR_API int weir_device_list(struct weir_devinfo ***ret, size_t *n);
 WEIR_API void weir_device_list_free(struct weir_devinfo **list);
 
 /*
- * Copy the properties and capabilities of a device to *@ret, whose .size the
- * caller has set.
+ * Get the properties and capabilities of a device.
+ *
+ * The caller sets .size of *@ret.
  *
  * Returns 0, or
  *   -EINVAL  .size is smaller than the member itself
@@ -137,13 +139,14 @@ WEIR_API int weir_devinfo_caps(const struct weir_devinfo *info,
 			       struct weir_device_caps *ret);
 
 /*
- * Open the device of @info.  If it is open already, *@ret is the same as
- * before: there is one instance, and as many closes as opens end it.
+ * Open the device of @info.
  *
- * Returns 0 with *@ret set, to be given back by weir_device_close(), or
- *   -EOPNOTSUPP  it cannot be used; weir_why() has the reason of its entry
- *   -ENODEV      it has gone since the list was made
- *   -EMFILE      no descriptor left, or it is open UINT32_MAX times
+ * If it is open already, *@ret is the same instance; each open needs a close.
+ *
+ * Returns 0 with *@ret set, to be closed by weir_device_close(), or
+ *   -EOPNOTSUPP  the device cannot be used; weir_why() has the reason
+ *   -ENODEV      the device was removed since the list was made
+ *   -EMFILE      no descriptor left, or the device is open UINT32_MAX times
  *   -ENOMEM      no memory
  *
  * Any thread.
@@ -154,10 +157,10 @@ WEIR_API int weir_device_open(struct weir_device **ret,
 			      const struct weir_devinfo *info);
 
 /*
- * As weir_device_open(), of the device that is called @name now.
+ * Open the device that is called @name, as weir_device_open() does.
  *
- * Returns 0 with *@ret set, to be given back by weir_device_close(), or
- *   -ENOENT  there is none of that name; weir_why() says which there are
+ * Returns 0 with *@ret set, to be closed by weir_device_close(), or
+ *   -ENOENT  there is no such device; weir_why() lists the names
  *   -EOPNOTSUPP, -EMFILE, -ENOMEM  see weir_device_open()
  *
  * Any thread.
@@ -165,10 +168,12 @@ WEIR_API int weir_device_open(struct weir_device **ret,
 WEIR_API int weir_device_open_name(struct weir_device **ret, const char *name);
 
 /*
- * Undo one open of @dev; the last one frees it.  NULL is allowed.
+ * Close @dev once; the last close frees it.
+ *
+ * NULL is allowed.
  *
  * Returns 0, or, with nothing changed:
- *   -EBUSY  it was the last one, and an mmap or device memory holds it
+ *   -EBUSY  it would be the last close, and an mmap or device memory holds @dev
  *
  * Any thread.
  *
@@ -177,8 +182,9 @@ WEIR_API int weir_device_open_name(struct weir_device **ret, const char *name);
 WEIR_API int weir_device_close(struct weir_device *dev);
 
 /*
- * The entry of an open device, to ask it for its capabilities.  It lives as
- * long as @dev is open.
+ * Get the entry of an open device, for its capabilities.
+ *
+ * It is valid as long as @dev is open.
  *
  * Any thread.  Never blocks.
  *

@@ -3,12 +3,12 @@
 #define WEIR_ENGINE_H
 
 /*
- * Engines: what executes jobs.
+ * Engines, which execute jobs.
  *
- * A DMA context has a list of them and gives each job to the first that can do
- * it.  Those that come with the library (cpu, file, process, domain) and those
- * of the user's own are behind the same table; the user's are asked first, in
- * the order in which they were added.
+ * A DMA context has a list of engines and gives each job to the first that can
+ * do it.  The library's engines (cpu, file, process, domain) and the user's own
+ * have the same table of functions.  The user's are asked first, in the order
+ * in which they were added.
  *
  *	static const struct weir_engine_ops ops = {
  *		.size = sizeof(ops), .name = "card",
@@ -18,14 +18,14 @@
  *	err = weir_dma_add_engine(dma, &ops, card);
  *
  * An engine walks a job by weir_job_pieces() and ends it by weir_job_end(), at
- * once or later.  All functions of an engine are called on the context's
- * reactor, and must not block.
+ * once or later.  The context calls all functions of an engine on its reactor;
+ * they must not block.
  *
- * All but .can() may call any public function.  If one cancels the job for
- * which it is called, or what that job is part of, or stops the context or
- * the reactor, the request is recorded and takes effect when the function has
- * returned: .cancel() is never called inside .start() of the same job.
- * weir_dma_destroy() of the context is -EBUSY there.
+ * All except .can() may call any public function.  If one cancels the job for
+ * which it is called, or the operation of which that job is a part, or stops
+ * the context or the reactor, the library records the request and acts on it
+ * when the function has returned: .cancel() is never called inside .start() of
+ * the same job.  weir_dma_destroy() of the context is -EBUSY there.
  *
  * Re-creates spdk_accel_module_if and the driver's side of rte_dmadev.
  */
@@ -45,7 +45,7 @@ struct weir_job;
 /* Engines that a context can have, the library's own included. */
 #define WEIR_ENGINES_MAX 16
 
-/* What an engine is asked whether it can do. */
+/* A job, as a question to an engine whether it can do it. */
 struct weir_engine_query {
 	size_t size;		/* Of the struct, as the library knows it. */
 	uint32_t kind;		/* WEIR_JOB_ */
@@ -55,65 +55,66 @@ struct weir_engine_query {
 	uint64_t bytes;
 	uint32_t n_src;		/* Pieces; of bufs, their number. */
 	uint32_t n_dst;
-	uint32_t n_extra; /* Locations beside; like .dst in a DUALCAST,
+	uint32_t n_extra; /* Extra operands; like .dst in a DUALCAST,
 				 * like .src in an XOR. */
 	uint32_t reserved;
 };
 
 /*
- * What an engine is made of.  Set .size to the size of the struct.
+ * The functions of an engine.  Set .size to the size of the struct.
  */
 struct weir_engine_ops {
 	size_t size;
-	const char *name;	/* For people; must live as long. */
+	const char *name;	/* For people; valid as long as the engine. */
 
 	/*
-	 * Whether it can do this: 1 or 0.  Must be a pure function of the
-	 * query, without effects.  With 0 it may set *why
-	 * to a string that lives as long, for people: "only memory".
+	 * Tells whether it can do this: 1 or 0.  Must be a pure function of the
+	 * query, without effects.  With 0 it may set *why to a string for
+	 * people, which must stay valid: "only memory".
 	 */
 	int (*can)(void *arg, const struct weir_engine_query *q,
 		   const char **why);
 
 	/*
-	 * Begin @job.  Returns 0: weir_job_end() is called once, now or later;
-	 * or, without having called it:
-	 *   -EAGAIN  no capacity: the job waits, in its place, and start is
-	 *            called again when a job of this engine has ended, or, if
+	 * Begin @job.  Returns 0, and calls weir_job_end() once, now or later;
+	 * or, without calling it:
+	 *   -EAGAIN  no capacity: the job waits in order, and the context calls
+	 *            start again when a job of this engine has ended, or, if
 	 *            none is in flight, in the next turns, and then at least
 	 *            once in a millisecond
 	 *   another errno  refused; weir_job_start() returns it, or, if the job
-	 *            has waited, it ends with it
+	 *            has waited, the job ends with it
 	 */
 	int (*start)(void *arg, struct weir_job *job);
 
 	/*
-	 * @job, which has begun and not ended, should end early: see to it that
-	 * weir_job_end() is called soon, or let it go on.  Not called twice for
-	 * one start.  NULL: jobs go on to their end.
+	 * A request to end @job early, which has begun and not ended.  The
+	 * engine calls weir_job_end() soon, or lets the job continue.  Not
+	 * called twice for one start.  NULL: jobs continue to their end.
 	 */
 	void (*cancel)(void *arg, struct weir_job *job);
 
 	/*
-	 * No more jobs come for now: those that have begun and wait for a
-	 * doorbell should go.  Called once after each turn's starts, or by
-	 * the caller that flushes the context.  NULL: there is nothing to do.
+	 * Submit jobs that have begun and wait for a doorbell.  Called once
+	 * after each turn's starts, and by weir_dma_flush().  NULL: not needed.
 	 */
 	void (*flush)(void *arg);
 };
 
 /*
- * Add an engine to @dma, after those that were added before and in front of the
- * library's own.  The context keeps a copy of @ops; @arg goes to its functions.
- * It stays until the context is destroyed.
+ * Add an engine to @dma, after the user's earlier ones and before the
+ * library's.
+ *
+ * The context copies @ops, and passes @arg to its functions.  The engine stays
+ * until the context is destroyed.
  *
  * Returns 0, or
  *   -EINVAL  an argument is NULL, or .name, .can or .start is; or .size is too
- *            small to hold them
- *   -E2BIG   @ops has members that this version does not know
+ *            small for them
+ *   -E2BIG   @ops sets a member that this version does not have
  *   -EEXIST  there is an engine of that name
  *   -EBUSY   the context is not stopped
- *   -ENOSPC  there are WEIR_ENGINES_MAX
+ *   -ENOSPC  there are WEIR_ENGINES_MAX engines
  *
  * Call on the context's reactor.  Never blocks, never allocates.
  *
@@ -122,26 +123,28 @@ struct weir_engine_ops {
 WEIR_API int weir_dma_add_engine(struct weir_dma *dma,
 				 const struct weir_engine_ops *ops, void *arg);
 
-/* What an engine did in a context; weir_dma_engine_stats(). */
+/* Counters of an engine in a context; weir_dma_engine_stats(). */
 struct weir_dma_engine_stats {
 	size_t size;		/* Set by the caller: the size of the struct. */
 	const char *name;	/* The engine's. */
-	uint64_t jobs;		/* That it began, whole ones. */
-	uint64_t steps;		/* That it began for a job in several. */
+	uint64_t jobs;		/* Whole jobs that it began. */
+	uint64_t steps;		/* Steps that it began, of jobs in several. */
 	uint64_t failed;	/* Of both: with an error, or cancelled. */
 	uint64_t bytes;		/* Of both. */
-	uint64_t waited;	/* That found no capacity at first. */
+	uint64_t waited;	/* Of both: found no capacity at first. */
 	uint64_t waiting;	/* Now. */
 	uint64_t under_way;	/* Now. */
 };
 
 /*
- * Copy what the @i-th engine of @dma did to *@ret, whose .size the caller has
- * set.  They are counted from 0 in the order in which jobs are offered.
+ * Get the counters of the @i-th engine of @dma.
+ *
+ * The caller sets .size of *@ret.  Engines are counted from 0, in the order in
+ * which they are asked.
  *
  * Returns 0, or
  *   -EINVAL  .size is smaller than the member itself
- *   -ENOENT  there is no @i-th
+ *   -ENOENT  there is no @i-th engine
  *
  * Call on the context's reactor.  Never blocks.  Re-creates rte_dma_stats_get()
  * and spdk_accel_get_stats().
@@ -155,12 +158,15 @@ WEIR_API int weir_dma_engine_stats(const struct weir_dma *dma, uint32_t i,
 #define WEIR_JOB_EXTRA 2 /* The first of .more; 3 is the second. */
 
 /*
- * The pieces of a side of @job that begin @skip bytes after its first, at most
- * @n of them, in @iov: iov_base is an address in weir_job_domain().  What is
- * before the first whole one is left out of it; nothing is left out at the end
- * but what the job does not use.
+ * Get at most @n pieces of a side of @job, from @skip bytes after its
+ * beginning.
  *
- * Returns how many; 0: the side has no more, or the kind has no such side.
+ * iov_base of a piece in @iov is an address in weir_job_domain().  The first
+ * piece begins exactly @skip bytes after the beginning of the side, and the
+ * last one ends where the job ends.
+ *
+ * Returns the number of pieces; 0: the side has no more, or the kind has no
+ * such side.
  *
  * Call on the reactor's thread, for engines, between start and weir_job_end();
  * on another while its owner leaves @job alone.  Never blocks.  Re-creates
@@ -170,7 +176,7 @@ WEIR_API uint32_t weir_job_pieces(const struct weir_job *job, int side,
 				  uint64_t skip, struct iovec *iov, uint32_t n);
 
 /*
- * The domain of a side of @job, or NULL if the kind has no such side.
+ * Get the domain of a side of @job, or NULL if the kind has no such side.
  *
  * Any thread, for engines, between start and weir_job_end().  Never blocks.
  * Re-creates .src_domain and .dst_domain of spdk_accel_task.
@@ -179,19 +185,20 @@ WEIR_API struct weir_domain *weir_job_domain(const struct weir_job *job,
 					     int side);
 
 /*
- * The bytes that @job is to do.
+ * Get the number of bytes of @job.
  *
  * Any thread, for engines, between start and weir_job_end().  Never blocks.
  * Re-creates .nbytes of spdk_accel_task.
  */
 WEIR_API uint64_t weir_job_bytes(const struct weir_job *job);
 
-/* Bytes of a job that are its engine's. */
+/* Bytes of a job for its engine. */
 #define WEIR_JOB_AREA 128
 
 /*
- * Memory in @job for its engine to use as it likes between start and
- * weir_job_end(), not cleared.
+ * Get memory in @job that its engine may use between start and weir_job_end().
+ *
+ * It is not cleared.
  *
  * Returns WEIR_JOB_AREA bytes, aligned to 8.
  *
@@ -201,8 +208,9 @@ WEIR_API uint64_t weir_job_bytes(const struct weir_job *job);
 WEIR_API void *weir_job_area(struct weir_job *job);
 
 /*
- * Say what the checksum of @job is, before weir_job_end().  Continue it from
- * job->crc; that is not to be written.
+ * Set the checksum of @job, before weir_job_end().
+ *
+ * Continue it from job->crc, and do not write that member.
  *
  * Call on the reactor's thread, for engines, between start and weir_job_end().
  * Never blocks.  Re-creates .crc_dst of spdk_accel_task.
@@ -210,8 +218,9 @@ WEIR_API void *weir_job_area(struct weir_job *job);
 WEIR_API void weir_job_set_crc(struct weir_job *job, uint32_t crc);
 
 /*
- * Say what the word of @job, an atomic, was, before weir_job_end().  The word
- * is the one piece of WEIR_JOB_DST; see weir_job_fetch_add().
+ * Set the old value of the word of @job, an atomic, before weir_job_end().
+ *
+ * The word is the one piece of WEIR_JOB_DST; see weir_job_fetch_add().
  *
  * Call on the reactor's thread, for engines, between start and weir_job_end().
  * Never blocks.  Re-creates the local buffer of IBV_WR_ATOMIC_FETCH_AND_ADD.
@@ -219,13 +228,15 @@ WEIR_API void weir_job_set_crc(struct weir_job *job, uint32_t crc);
 WEIR_API void weir_job_set_old(struct weir_job *job, uint64_t old);
 
 /*
- * @job ends: @bytes were done, at most weir_job_bytes(), and nothing touches
- * its memory any more.  @res is 0 or a negative errno, @code the engine's own
- * code for weir_op_get_detail().  More bytes than there are, or a negative
- * @res that is no errno (below -4095), make it -EIO.
+ * End @job, of which @bytes were done, at most weir_job_bytes().
  *
- * With 0 and fewer bytes a comparison has found a difference after them, and
- * any other kind a source that ended early.
+ * The engine and its device must not access the job's memory any more.  @res is
+ * 0 or a negative errno, @code the engine's own code for weir_op_get_detail().
+ * If @bytes is too large, or @res is a negative value that is no errno (below
+ * -4095), the job ends with -EIO.
+ *
+ * If @res is 0 and @bytes is less than weir_job_bytes(), a comparison has found
+ * a difference after @bytes; for any other kind the source ended early.
  *
  * Call on the reactor's thread, for engines, once after start, also inside it.
  * Never blocks, never allocates.

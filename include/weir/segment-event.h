@@ -4,7 +4,8 @@
 
 /*
  * Changes of the map of memory in <weir/segment.h>: callbacks for lists that
- * come and go, and callbacks that are asked before this process's memory grows.
+ * are added and removed, and validators, which may refuse growth of this
+ * process's memory.
  *
  * Both belong to the process, like the map.
  *
@@ -22,28 +23,29 @@ struct weir_segment;
 /* Names of callbacks are shorter than this. */
 #define WEIR_SEGMENT_NAME_MAX 64
 
-/* What happened to a list. */
-#define WEIR_SEGMENT_ADDED 1	/* It is there, and usable. */
-#define WEIR_SEGMENT_REMOVING 2	/* It will be gone, but still is there. */
+/* Events of a list. */
+#define WEIR_SEGMENT_ADDED 1	/* It was added, and is usable. */
+#define WEIR_SEGMENT_REMOVING 2	/* It will be removed, but is still valid. */
 
 /* Called with the list as one segment. */
 typedef void weir_segment_event_fn(int event, const struct weir_segment *list,
 				   void *arg);
 
 /*
- * Have @fn(event, list, @arg) called when a list has been added, and before one
- * is removed.  @name is for people.  Lists that are there already are not told;
- * walk for them.
+ * Call @fn(event, list, @arg) when a list has been added, and before one is
+ * removed.
  *
- * It is called on the thread that makes the change, with no lock held, and may
- * call anything; removal goes on when all callbacks have returned.  It must not
- * stop or destroy the mmap whose removal it is told (-EBUSY), for that is being
- * done.  The first to register is called first.
+ * @name is for people.  Present lists are not reported; walk for them.
+ *
+ * @fn runs on the thread that makes the change, with no lock held, and may call
+ * any function.  A removal continues when all callbacks have returned.  @fn
+ * cannot stop or destroy the mmap that is being removed (-EBUSY).  Callbacks
+ * run in the order of their registration.
  *
  * Returns 0, or
  *   -EINVAL        @name is NULL or empty, or @fn is NULL
  *   -ENAMETOOLONG  @name has WEIR_SEGMENT_NAME_MAX bytes or more
- *   -EEXIST        there is one with this name and @arg
+ *   -EEXIST        there is a callback with this name and @arg
  *   -ENOMEM        no memory
  *
  * Any thread, callbacks too.  Re-creates rte_mem_event_callback_register().
@@ -52,42 +54,47 @@ WEIR_API int weir_segment_event_register(const char *name,
 					 weir_segment_event_fn *fn, void *arg);
 
 /*
- * Undo weir_segment_event_register().  When it returns the callback is not
- * running, and will not; called inside an event or a validator, it does not
- * wait for other threads that are in the callback.
+ * Remove a callback of weir_segment_event_register().
+ *
+ * When the call returns the callback is not running, and will not run.  If the
+ * call is made inside a callback or a validator, it does not wait for other
+ * threads that are running the callback.
  *
  * Returns 0, or
  *   -EINVAL  @name is NULL or empty
  *   -ENAMETOOLONG  @name has WEIR_SEGMENT_NAME_MAX bytes or more
- *   -ENOENT  there is none with this name and @arg
+ *   -ENOENT  there is no callback with this name and @arg
  *
  * Any thread, callbacks too.  Re-creates rte_mem_event_callback_unregister().
  */
 WEIR_API int weir_segment_event_unregister(const char *name, void *arg);
 
 /*
- * Called with what the memory on @node would come to.  Returns 0 to let it
- * grow, or a negative errno, with which weir_mmap_start() then fails.
+ * Called with the total that the memory on @node would have.  Returns 0 to
+ * allow the growth, or a negative errno, with which weir_mmap_start() then
+ * fails.
  */
 typedef int weir_segment_validator_fn(int node, uint64_t limit, uint64_t total,
 				      void *arg);
 
 /*
- * Have @fn(node, @limit, total, @arg) asked before memory of this process's own
- * is added to NUMA node @node, if the total there (weir_segment_node_bytes())
- * would then be @limit or more: at exactly the limit it is asked too, and may
- * say yes.
+ * Call @fn(node, @limit, total, @arg) before memory is added to NUMA node @node
+ * beyond a limit; @fn may refuse it.
  *
- * All validators concerned are asked, in order of registration, and one refusal
- * is enough: the first one's errno is the answer, and nothing changes.  Memory
- * that another thread is adding at the time counts.  It is called on the thread
- * that adds, with no lock held, and may call anything but a start, stop or
- * destroy of the mmap that it is asked about (-EBUSY).
+ * It is called if the total of this process's own memory there
+ * (weir_segment_node_bytes()) would be @limit or more, so also at exactly the
+ * limit.
+ *
+ * All validators concerned are called, in the order of their registration.  One
+ * refusal is enough: the first errno is the result, and nothing changes.
+ * Memory that another thread is adding at the time counts.  @fn runs on the
+ * thread that adds, with no lock held, and may call any function, but not
+ * start, stop or destroy the mmap in question (-EBUSY).
  *
  * Returns 0, or
  *   -EINVAL        @name is NULL or empty, @fn is NULL, or @node is negative
  *   -ENAMETOOLONG  @name has WEIR_SEGMENT_NAME_MAX bytes or more
- *   -EEXIST        there is one with this name and @node
+ *   -EEXIST        there is a validator with this name and @node
  *   -ENOMEM        no memory
  *
  * Any thread, callbacks too.  Re-creates
@@ -99,13 +106,15 @@ WEIR_API int weir_segment_validator_register(const char *name,
 					     uint64_t limit);
 
 /*
- * Undo weir_segment_validator_register().  What
- * weir_segment_event_unregister() says of callbacks that run is so here too.
+ * Remove a validator of weir_segment_validator_register().
+ *
+ * Running validators are treated as callbacks by
+ * weir_segment_event_unregister().
  *
  * Returns 0, or
  *   -EINVAL  @name is NULL or empty, or @node is negative
  *   -ENAMETOOLONG  @name has WEIR_SEGMENT_NAME_MAX bytes or more
- *   -ENOENT  there is none with this name and @node
+ *   -ENOENT  there is no validator with this name and @node
  *
  * Any thread, callbacks too.  Re-creates
  * rte_mem_alloc_validator_unregister().
