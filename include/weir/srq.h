@@ -11,17 +11,16 @@
  *	weir_conn_create(&c, r, NULL, &opts);
  *	weir_conn_set_message_fn(c, fn, arg);     // see <weir/message.h>
  *
- * The library keeps it filled with bufs of a pool: a message takes one of them,
- * the callback has it, and weir_buf_put() gives it back, on any thread.  A
- * device that has a buffer less than .low says so, and then the queue is filled
- * up whatever was returned.
+ * The library keeps it filled with bufs of a pool.  A message takes one of
+ * them, the callback owns it, and weir_buf_put() returns it, on any thread.
+ * When the device has one buffer less than .low it reports that, and the
+ * library posts all free bufs.
  *
- * Nothing is lost if they run out: a peer that finds no buffer waits, and tries
- * again as often as its .rnr_retries say.  So who keeps bufs holds up those who
- * send; all of them, for the buffers are all peers'.
+ * No message is lost if the buffers run out: a peer that finds no buffer waits,
+ * and retries as often as its .rnr_retries say.  So a program that keeps bufs
+ * delays all peers, because they share the buffers.
  *
- * It belongs to the device of the first connection that uses it, and then it is
- * made; before, it is a wish.
+ * The queue is made on the device of the first connection that uses it.
  *
  * Re-creates ibv_srq and the receive pools of SPDK's NVMe-oF target.
  */
@@ -44,26 +43,27 @@ struct weir_srq_opts {
 	size_t size;
 	uint32_t recvs;		/* Buffers that wait for messages; 0: 256. */
 	uint32_t batch;		/* Posted together; 0: a sixteenth of them. */
-	uint32_t low;		/* The device tells when it has fewer; 0: a
+	uint32_t low;		/* The device reports when it has fewer; 0: a
 				 * quarter of them. */
 	uint32_t bufs;		/* Of its own pool; 0: twice .recvs. */
 	size_t buf_size;	/* Bytes in each of these; 0: 4096. */
-	struct weir_pool *pool;	/* Buffers come from there, whose mmaps must
-				 * have the device, and which must live longer;
-				 * NULL: a pool of its own. */
+	struct weir_pool *pool;	/* The pool of the buffers, whose mmaps must
+				 * have the device; destroy it later.  NULL: a
+				 * pool of its own. */
 };
 
-/* What a shared receive queue has and did; weir_srq_stats(). */
+/* Counters of a shared receive queue; weir_srq_stats(). */
 struct weir_srq_stats {
 	size_t size;		/* Set by the caller: the size of the struct. */
 	uint32_t recvs;		/* As .recvs. */
 	uint32_t posted;	/* Buffers that wait for messages, */
 	uint32_t held;		/* and messages that wait for a callback. */
 	uint32_t users;		/* Connections and listeners. */
-	uint32_t leaving;	/* QPs that are gone but for the device. */
+	uint32_t leaving;	/* QPs that the device still uses after their
+				 * connection. */
 	uint32_t reserved;
-	uint64_t messages;	/* Told so far, or held; signals too. */
-	uint64_t dropped;	/* That came with no connection, or too late. */
+	uint64_t messages;	/* Delivered or held so far; signals too. */
+	uint64_t dropped;	/* Without a connection, or too late. */
 	uint64_t batches;	/* Posted so far. */
 	uint64_t starved;	/* Times that the pool had too few buffers. */
 	uint64_t low;		/* Times that the device had fewer than .low. */
@@ -77,7 +77,7 @@ struct weir_srq_stats {
  *   -EINVAL      .recvs or .buf_size is more than 2^20, .bufs more than 2^21;
  *                .batch or .low is more than .recvs; .bufs or .buf_size with
  *                .pool
- *   -EXDEV       .pool is another reactor's
+ *   -EXDEV       .pool belongs to another reactor
  *   -E2BIG       @opts sets a member that this version does not have
  *   -ENOMEM      no memory
  *   -ESHUTDOWN   @r is stopping
@@ -90,7 +90,9 @@ WEIR_API int weir_srq_create(struct weir_srq **ret, struct weir_reactor *r,
 			     const struct weir_srq_opts *opts);
 
 /*
- * Copy what @srq has and did to *@ret, whose .size the caller has set.
+ * Get the counters of @srq.
+ *
+ * The caller sets .size of *@ret.
  *
  * Returns 0, or
  *   -EINVAL  .size is smaller than the member itself
@@ -104,11 +106,10 @@ WEIR_API int weir_srq_stats(const struct weir_srq *srq,
  * Free @srq, and the pool if it is its own.  NULL is allowed.
  *
  * Returns 0, or
- *   -EBUSY  with nothing changed: connections or listeners were created with
- *           it, or bufs of its own pool are out; weir_why() says how many
+ *   -EBUSY  with nothing changed: connections or listeners use it, or bufs of
+ *           its own pool are out; weir_why() says how many
  *   -EBUSY and others  the device keeps the memory of its own pool; weir_why()
- *           says more.  The queue has left the device, and all that is there
- *           still to do is to call this again
+ *           says more.  The queue has left the device; call this function again
  *
  * Call on the queue's reactor; callbacks too.
  */

@@ -6,32 +6,33 @@
  * Sync events at a peer, by RDMA.
  *
  * One side creates a sync event in an mmap (weir_sync_create_in()) and exports
- * that for RDMA; the other imports it, and opens what lies there:
+ * the mmap for RDMA; the other imports it, and opens the sync event:
  *
  *	err = weir_mmap_import_rdma(&theirs, domain, desc, len, NULL);
  *	err = weir_sync_remote_open(&done, dma, theirs, 0);
  *	err = weir_sync_remote_add(done, &rq->op, &rq->call, 1);
  *
- * Each call is an operation: a signal is a remote atomic, a look a remote read.
- * A wait looks again and again: at once at first, then less often, up to every
- * millisecond; so a sync event lies best in the waiter's memory.
+ * Each call is an operation: a signal is a remote atomic, a get a remote read.
+ * A wait reads repeatedly: at once at first, then less often, up to every
+ * millisecond.  So put a sync event into the memory of the side that waits.
  *
- * Its creator waits for it as for any other.  No device tells that it has
- * changed a word, so where the mmap has WEIR_MMAP_RDMA_WRITE or
- * WEIR_MMAP_RDMA_ATOMIC its waits look: a reactor while it is awake, and else
- * every millisecond.
+ * Its creator waits for it as for any other.  A device does not report that it
+ * has changed a word, so if the mmap has WEIR_MMAP_RDMA_WRITE or
+ * WEIR_MMAP_RDMA_ATOMIC its waits poll: a reactor while it is awake, otherwise
+ * a thread every millisecond.
  *
- * Where WEIR_MMAP_RDMA_ATOMIC goes with a device without
- * WEIR_DEVICE_CAP_ATOMIC_ALL, a signal by a processor could be lost: there
- * weir_sync_set() and weir_sync_add() are -EXDEV.  Then each direction needs a
- * sync event of its own, that only peers signal; or one that they only read.
+ * If the mmap has WEIR_MMAP_RDMA_ATOMIC and its device lacks
+ * WEIR_DEVICE_CAP_ATOMIC_ALL, a signal by a processor could be lost, so
+ * weir_sync_set() and weir_sync_add() return -EXDEV.  Then use a sync event for
+ * each direction: one that only peers signal, and one that they only read.
  *
- * A signal never overtakes the data: what jobs to the peer have written whose
- * callbacks ran before, or that are earlier steps of the chain, is seen there
- * by the waiter.
+ * A signal never overtakes the data: the waiter sees the data of jobs to the
+ * peer whose callbacks ran before the signal, or that are earlier steps of the
+ * chain.
  *
- * What the creator has destroyed is told by looks, not by signals: keep the
- * bytes unused until peers are done, or stop the mmap.
+ * weir_sync_remote_get() and waits detect that the creator has destroyed the
+ * sync event; signals do not.  So keep the bytes unused until peers are done,
+ * or stop the mmap.
  *
  * Re-creates doca_sync_event_remote_net.
  */
@@ -48,16 +49,18 @@ struct weir_mmap;
 struct weir_op;
 struct weir_sync_remote;
 
-/* What a call needs while it is in flight: lent until its callback. */
+/* Memory of a call, which the library uses until its callback. */
 struct weir_sync_call {
-	uint64_t got;		/* The value: read; or what it was before. */
-	uint64_t words[168];	/* The library's. */
+	uint64_t got;		/* The value that was read, or the previous. */
+	uint64_t words[168];	/* Private. */
 };
 
 /*
- * Open what lies at offset @off of @mmap, an import by RDMA, for calls by jobs
- * of @dma.  What is there is not looked at.  @mmap and @dma stay until
- * weir_sync_remote_destroy().
+ * Open a sync event at offset @off of @mmap, an import by RDMA, for calls by
+ * jobs of @dma.
+ *
+ * The call does not read the bytes there.  @mmap and @dma cannot be destroyed
+ * before weir_sync_remote_destroy().
  *
  * Returns 0 with *@ret set, to be freed by weir_sync_remote_destroy(), or
  *   -EINVAL  @off is not a multiple of 8, or @mmap is no import by RDMA: see
@@ -76,7 +79,7 @@ WEIR_API int weir_sync_remote_open(struct weir_sync_remote **ret,
 /*
  * Free @sync.  NULL is allowed.
  *
- * Returns 0, or, with it as it was:
+ * Returns 0, or, with @sync unchanged:
  *   -EBUSY  calls are in flight
  *
  * Call on its reactor.
@@ -86,14 +89,16 @@ WEIR_API int weir_sync_remote_open(struct weir_sync_remote **ret,
 WEIR_API int weir_sync_remote_destroy(struct weir_sync_remote *sync);
 
 /*
- * Add @n to the value, which wraps around.  call->got is what it was.
+ * Add @n to the value, which wraps around.
  *
- * Completes with 0; -ECANCELED, -ETIMEDOUT; or what the job of an atomic
- * completes with, see weir_job_fetch_add(): if the connection has failed,
- * it is unknown whether it was added.
+ * call->got is set to the previous value.
+ *
+ * Completes with 0; -ECANCELED, -ETIMEDOUT; or the result of the job of an
+ * atomic, see weir_job_fetch_add(): if the connection has failed, it is unknown
+ * whether @n was added.
  *
  * Returns 0, or
- *   -EACCES  the exporter does not give WEIR_MMAP_RDMA_ATOMIC
+ *   -EACCES  the exporter has not granted WEIR_MMAP_RDMA_ATOMIC
  *   -EINVAL  @op is in flight or has no callback
  * or what weir_job_start() returns: -ENOTCONN, -EAGAIN, -EXDEV, ...
  *
@@ -106,8 +111,10 @@ WEIR_API int weir_sync_remote_add(struct weir_sync_remote *sync,
 				  struct weir_sync_call *call, uint64_t n);
 
 /*
- * Set the value, by compare and swap until no other change comes in between:
- * no signal of another's is lost unseen.  call->got is what it was.
+ * Set the value.
+ *
+ * The call repeats a compare-and-swap until no other change intervenes.
+ * call->got is set to the value that it has replaced.
  *
  * Completes and returns as weir_sync_remote_add().
  *
@@ -123,13 +130,13 @@ WEIR_API int weir_sync_remote_set(struct weir_sync_remote *sync,
  * Read the value into call->got.
  *
  * Completes with 0, or
- *   -EBADMSG          no sync event is there
- *   -EPROTONOSUPPORT  there is one of another version
+ *   -EBADMSG          there is no sync event
+ *   -EPROTONOSUPPORT  the sync event has another version
  *   -ESTALE           its creator has destroyed it
  *   -ECANCELED, -ETIMEDOUT, or what weir_job_start() completes with
  *
  * Returns 0, or
- *   -EACCES  the exporter does not give WEIR_MMAP_RDMA_READ
+ *   -EACCES  the exporter has not granted WEIR_MMAP_RDMA_READ
  *   -EINVAL  @op is in flight or has no callback
  * or what weir_job_start() returns: -ENOTCONN, -EAGAIN, -EXDEV, ...
  *
@@ -142,10 +149,12 @@ WEIR_API int weir_sync_remote_get(struct weir_sync_remote *sync,
 				  struct weir_sync_call *call);
 
 /*
- * Wait until the value, of which only the bits in @mask count, is as @cond and
- * @value say; see weir_sync_wait().  call->got is the value then.
+ * Wait until the value meets the condition @cond with @value.
  *
- * Completes with 0, also if it was destroyed after that; or as
+ * Only the bits in @mask are compared; see weir_sync_wait().  call->got is set
+ * to the value.
+ *
+ * Completes with 0, also if the sync event was destroyed afterwards; or as
  * weir_sync_remote_get().
  *
  * Returns what weir_sync_remote_get() returns, or
@@ -161,7 +170,7 @@ WEIR_API int weir_sync_remote_wait(struct weir_sync_remote *sync,
 				   struct weir_sync_call *call, uint32_t cond,
 				   uint64_t value, uint64_t mask);
 
-/* A step of a chain; the caller's, as struct weir_sync_step is. */
+/* A step of a chain, in the caller's memory, as struct weir_sync_step. */
 struct weir_sync_remote_step {
 	struct weir_sync_remote *sync;
 	uint32_t action;	/* WEIR_SYNC_DO_ */
@@ -172,7 +181,8 @@ struct weir_sync_remote_step {
 };
 
 /*
- * Add @step to @chain: one of the calls above, in the place of an operation.
+ * Add @step, one of the calls above, to @chain.
+ *
  * The result of the step is that of the call; -EINVAL for an unknown .action.
  *
  * Returns what weir_chain_add_job() returns.

@@ -6,11 +6,11 @@
  * Channels: completions of an RDMA device in the loop.
  *
  * A channel is a completion queue and its completion channel, on one reactor.
- * While the reactor is awake it polls the queue, without a system call; before
- * it sleeps it arms the queue, polls once more, and has the device wake it.  So
- * a completion is never lost between the two, whenever it comes.
+ * While the reactor is awake it polls the queue, without a system call.  Before
+ * it sleeps it arms the queue, polls once more, and lets the device wake it.
+ * So no completion is lost between poll and sleep.
  *
- * A work request is told of its completion by a struct weir_wr, embedded in its
+ * The callback for a work request is in a struct weir_wr, embedded in its
  * owner, whose address is its wr_id:
  *
  *	struct request {
@@ -27,12 +27,12 @@
  *	rq->wr.fn = on_sent;
  *	send_wr.wr_id = (uintptr_t)&rq->wr;
  *
- * Queue pairs and shared receive queues are the caller's.  Each reserves,
- * before it is made, what it can have outstanding: so the completion queue
- * cannot overrun, which would be the end of it.
+ * The caller owns queue pairs and shared receive queues.  Before each is made,
+ * the caller reserves capacity for all its outstanding work requests, so that
+ * the completion queue cannot overrun, which would destroy it.
  *
- * Completions go on to be told while the reactor stops: what is in flight ends
- * by them.
+ * Completions are also reported while the reactor stops, because work in flight
+ * needs them to end.
  */
 
 #include <weir/base.h>
@@ -48,23 +48,22 @@ struct weir_channel;
 struct weir_reactor;
 
 /*
- * The receiver of a work request's completion; its address is the wr_id.  It
- * has to stay where it is until then, or until weir_channel_forget().  A
- * wr_id of 0 has no user.
+ * The callback for the completion of a work request; its address is the wr_id.
+ * It must stay valid until the completion, or until weir_channel_forget().  A
+ * work request whose wr_id is 0 has no callback.
  */
 struct weir_wr {
 	/*
-	 * Called from the reactor's turn; @wc is there until it returns.  Of a
+	 * Called from the reactor's turn; @wc is valid until it returns.  For a
 	 * completion with an error only wr_id, status, qp_num and vendor_err
-	 * mean anything.  May destroy anything, the channel too.
+	 * are defined.  May destroy any object, including the channel.
 	 */
 	void (*fn)(struct weir_wr *wr, const struct ibv_wc *wc);
 };
 
 /*
- * Called once, from the reactor's turn, if a channel has failed: nothing that
- * is outstanding on it will be told any more.  @err is -EIO.  May destroy
- * anything.
+ * Called once, from the reactor's turn, if a channel has failed: no outstanding
+ * completion will be reported.  @err is -EIO.  May destroy any object.
  */
 typedef void weir_channel_failed_fn(struct weir_channel *channel, int err,
 				    void *arg);
@@ -72,26 +71,26 @@ typedef void weir_channel_failed_fn(struct weir_channel *channel, int err,
 /* Options of weir_channel_create(). */
 struct weir_channel_opts {
 	size_t size;		/* sizeof(struct weir_channel_opts) */
-	uint32_t depth;		/* Completions that it has capacity for; 0: 256. */
-	uint32_t batch;		/* Told in a turn, at most; 0: 64. */
-	uint32_t vector;	/* Completion vector: which interrupt. */
+	uint32_t depth;		/* Capacity for completions; 0: 256. */
+	uint32_t batch;		/* Completions in a turn; 0: 64. */
+	uint32_t vector;	/* Completion vector: the interrupt. */
 	uint32_t reserved;	/* 0 */
 	weir_channel_failed_fn *failed;	/* May be NULL. */
 	void *arg;		/* For .failed. */
 };
 
-/* What a channel did; weir_channel_stats(). */
+/* Counters of a channel; weir_channel_stats(). */
 struct weir_channel_stats {
 	size_t size;		/* Set by the caller: the size of the struct. */
-	uint64_t completions;	/* Told. */
+	uint64_t completions;	/* Reported. */
 	uint64_t polls;		/* Of the queue, */
-	uint64_t empty_polls;	/* and those that found nothing. */
+	uint64_t empty_polls;	/* and those without a completion. */
 	uint64_t arms;		/* Times that it was armed. */
-	uint64_t events;	/* That the device has sent, */
-	uint64_t empty_events;	/* and those after which nothing was there. */
-	uint32_t capacity; /* Completions that the queue has capacity for, */
-	uint32_t reserved;	/* and what of that is reserved. */
-	uint32_t failed;	/* 1 if the queue is dead. */
+	uint64_t events;	/* From the device, */
+	uint64_t empty_events;	/* and those without a completion. */
+	uint32_t capacity;	/* Of the queue, in completions, */
+	uint32_t reserved;	/* and the reserved part of it. */
+	uint32_t failed;	/* 1 if the queue has failed. */
 	uint32_t unused;
 };
 
@@ -99,13 +98,13 @@ struct weir_channel_stats {
  * Create a channel of the device @ctx on @r.
  *
  * Returns 0 with *@ret set, to be freed by weir_channel_destroy(), or
- *   -EINVAL      @ctx is NULL, .vector is not one of the device's, or .depth is
- *                more than it has
+ *   -EINVAL      @ctx is NULL, the device does not have .vector, or .depth is
+ *                more than it supports
  *   -E2BIG       @opts sets a member that this version does not have
  *   -EMFILE      no descriptor left
  *   -ENOMEM      no memory
  *   -ESHUTDOWN   @r is stopping
- * or what else the device answers.
+ * or another errno of the device.
  *
  * Call on @r's thread.
  *
@@ -118,20 +117,23 @@ WEIR_API int weir_channel_create(struct weir_channel **ret,
 				 const struct weir_channel_opts *opts);
 
 /*
- * The completion queue of @channel, to make queue pairs with.  Do not poll, arm
- * or destroy it.
+ * Get the completion queue of @channel, for new queue pairs.
+ *
+ * Do not poll, arm or destroy it.
  *
  * Any thread.  Never blocks.
  */
 WEIR_API struct ibv_cq *weir_channel_cq(const struct weir_channel *channel);
 
 /*
- * Reserve capacity for @n completions: for all work requests, signalled or not,
- * that a queue pair, or a shared receive queue, can have outstanding.  Before
- * it is made.
+ * Reserve capacity for @n completions, before a queue pair or a shared receive
+ * queue is made.
+ *
+ * @n is the number of work requests, signalled or not, that the queue can have
+ * outstanding.
  *
  * Returns 0, or
- *   -EAGAIN  the completion queue has no such capacity left
+ *   -EAGAIN  the completion queue has less capacity left
  *   -EIO     the channel has failed
  *
  * Call on the channel's reactor.  Never blocks, never allocates.  Re-creates
@@ -140,8 +142,8 @@ WEIR_API struct ibv_cq *weir_channel_cq(const struct weir_channel *channel);
 WEIR_API int weir_channel_reserve(struct weir_channel *channel, uint32_t n);
 
 /*
- * Give back capacity for @n completions: when all of that many were told, or
- * after weir_channel_forget().
+ * Release capacity for @n completions, when all have been reported, or after
+ * weir_channel_forget().
  *
  * Call on the channel's reactor.  Never blocks, never allocates.  Re-creates
  * ib_cq_pool_put() of Linux' RDMA core.
@@ -149,23 +151,26 @@ WEIR_API int weir_channel_reserve(struct weir_channel *channel, uint32_t n);
 WEIR_API void weir_channel_release(struct weir_channel *channel, uint32_t n);
 
 /*
- * Have no completion told any more of the queue pair numbered @qp_num, which
- * was destroyed: some may be there still.  Others lose nothing.  After that its
- * work requests are free, and so is the capacity that it had reserved.  Of a
- * queue pair whose completions were all told there is nothing to forget.
+ * Discard completions that are left of the queue pair numbered @qp_num, which
+ * was destroyed.
+ *
+ * Completions of other queue pairs are not affected.  Afterwards its work
+ * requests may be freed, and its reserved capacity released.  The call is not
+ * needed if all completions of the queue pair were reported.
  *
  * Call on the channel's reactor.  Never blocks, never allocates.  Re-creates
- * what the ibv_destroy_qp() of a driver does to the completion queue of its
- * own.
+ * the work of a driver's ibv_destroy_qp() on its completion queue.
  */
 WEIR_API void weir_channel_forget(struct weir_channel *channel,
 				  uint32_t qp_num);
 
 /*
- * What @channel did, into *@ret, whose .size says what it can hold.
+ * Get the counters of @channel.
+ *
+ * The caller sets .size of *@ret.
  *
  * Returns 0, or
- *   -EINVAL  .size is less than that of itself
+ *   -EINVAL  .size is smaller than the member itself
  *
  * Call on the channel's reactor.  Never blocks, never allocates.  Re-creates
  * doca_pe_get_num_inflight().
@@ -174,11 +179,12 @@ WEIR_API int weir_channel_stats(const struct weir_channel *channel,
 				struct weir_channel_stats *ret);
 
 /*
- * Destroy @channel: no callback follows.  NULL is allowed.
+ * Destroy @channel.
+ *
+ * No callback runs afterwards.  NULL is allowed.
  *
  * Returns 0, or, with nothing changed,
- *   -EBUSY  capacity is reserved, or the device says that the completion
- *           queue is in use
+ *   -EBUSY  capacity is reserved, or the device still uses the completion queue
  *
  * Call on the channel's reactor.
  */

@@ -3,13 +3,14 @@
 #define WEIR_RDMA_CM_H
 
 /*
- * The event channel of librdmacm in the loop: what happens to identifiers that
- * are being resolved, connected and disconnected.  <weir/conn.h> is built on
- * this; it is for programs that use librdmacm themselves.
+ * The event channel of librdmacm in the loop: events of identifiers that are
+ * resolved, connected and disconnected.  <weir/conn.h> uses it; use it directly
+ * in programs that use librdmacm themselves.
  *
- * Each event is read, copied with its private data, and acknowledged before
- * anybody is told.  So a callback may destroy the identifier that it is about,
- * which would wait for ever otherwise.
+ * The library reads each event, copies it with its private data, and
+ * acknowledges it before the callback runs.  So a callback may destroy the
+ * identifier of the event; before the acknowledgement, that would block for
+ * ever.
  */
 
 #include <weir/base.h>
@@ -24,23 +25,23 @@ struct weir_cm;
 struct weir_reactor;
 
 /*
- * Called with each event; @event, and the private data that it points to, are
- * there until it returns.  May destroy the identifier, and @cm.
+ * Called with each event; @event and its private data are valid until it
+ * returns.  May destroy the identifier, and @cm.
  */
 typedef void weir_cm_fn(struct weir_cm *cm, const struct rdma_cm_event *event,
 			void *arg);
 
 /*
- * Make an event channel that calls @fn with @arg, on @r, for each of its
+ * Create an event channel that calls @fn with @arg, on @r, for each of its
  * events.
  *
  * Returns 0 with *@ret set, to be freed by weir_cm_destroy(), or
  *   -EINVAL      @fn is NULL
- *   -ENODEV      there is no RDMA here
+ *   -ENODEV      this system has no RDMA
  *   -EMFILE      no descriptor left
  *   -ENOMEM      no memory
  *   -ESHUTDOWN   @r is stopping
- * or what else librdmacm answers.
+ * or another errno of librdmacm.
  *
  * Call on @r's thread.
  *
@@ -50,16 +51,19 @@ WEIR_API int weir_cm_create(struct weir_cm **ret, struct weir_reactor *r,
 			    weir_cm_fn *fn, void *arg);
 
 /*
- * The event channel of @cm, to make identifiers with, or to move them to.  Do
- * not read or destroy it.
+ * Get the event channel of @cm, to create identifiers on it or move them to it.
+ *
+ * Do not read or destroy it.
  *
  * Any thread.  Never blocks.  Re-creates rdma_create_event_channel().
  */
 WEIR_API struct rdma_event_channel *weir_cm_events(const struct weir_cm *cm);
 
 /*
- * Free @cm and its event channel: no callback follows.  Its identifiers must be
- * destroyed before.  NULL is allowed.
+ * Free @cm and its event channel.
+ *
+ * No callback runs afterwards.  Destroy its identifiers before.  NULL is
+ * allowed.
  *
  * Call on its reactor.
  *

@@ -3,29 +3,28 @@
 #define WEIR_RDMA_MW_H
 
 /*
- * Memory windows: a part of an mmap and some of its rights, for the peer of one
- * connection only.
+ * Memory windows: a part of an mmap with some of its rights, for the peer of
+ * one connection only.
  *
  *	exporter                              importer
  *	weir_mw_create(), its op
  *	weir_mw_export() ---- bytes ----> weir_mmap_import_rdma()
  *	weir_mw_revoke() ---------------> its jobs fail
  *
- * What weir_mmap_export_rdma() gives is good for any peer that learns it.  A
- * window is bound to the queue pair of its connection: from any other one its
- * key opens nothing.  The device sees to its rights and its range, whatever the
- * importer does, and takes it back without touching anything else of the
- * mmap's.
+ * An export by weir_mmap_export_rdma() is valid for any peer that has its
+ * bytes. A window is bound to the queue pair of its connection; on any other
+ * queue pair its key is invalid.  The device enforces its rights and its range,
+ * whatever the importer does.  A window can be revoked without affecting the
+ * rest of the mmap.
  *
  * A window is over when it is revoked or destroyed, when its mmap stops and
- * when its connection ends: each takes the key back first, so that a late
- * access ends in the peer's error and changes nothing here.  Over it stays: a
- * connection that is established again needs a new one.
+ * when its connection ends.  Each of these invalidates the key first, so a
+ * later access is an error at the peer and changes nothing here.  A window that
+ * is over cannot be opened again: a connection that is established again needs
+ * a new one.
  *
- * Windows were run over soft-RoCE, and over mocks for what it has not; on no
- * hardware.  See weir-rdma(7).
- *
- * Without verbs, there is no connection to make one for: -EOPNOTSUPP.
+ * Windows were tested over soft-RoCE, and over mocks for features that it
+ * lacks; not on hardware.  See weir-rdma(7).
  */
 
 #include <weir/rdma/export.h>
@@ -37,44 +36,47 @@ extern "C" {
 struct weir_conn;
 struct weir_mw;
 
-/* Where a window is; weir_mw_info(). */
-#define WEIR_MW_BINDING 1 /* It is about to open. */
+/* States of a window; weir_mw_info(). */
+#define WEIR_MW_BINDING 1 /* Its bind is in flight. */
 #define WEIR_MW_OPEN 2
-#define WEIR_MW_REVOKING 3 /* It is about to be over. */
+#define WEIR_MW_REVOKING 3 /* Its revocation is in flight. */
 #define WEIR_MW_OVER 4
 
 /*
- * Make a window for the peer of @c, which is established: what
- * weir_mmap_export_rdma() would give with @opts, for the device of @c.
+ * Create a window for the peer of @c, which must be established.
  *
- * It is a memory window of type 2, bound to the queue pair by a work request:
- * so it opens behind all that was posted before, and a cancel or a deadline
- * comes too late.  A part of the mmap is registered by itself, with a key that
- * opens nothing, for not every device looks at the range of a window.
+ * The window covers the range and rights that weir_mmap_export_rdma() would
+ * export with @opts, for the device of @c.
  *
- * Where the device has no windows, or none over device memory or a dma-buf, the
- * part is registered with a key of its own that is good on any queue pair of
- * the device: weir_mw_info() says .qp_num 0 then, and so do the bytes.
+ * It is a memory window of type 2, bound to the queue pair by a work request,
+ * so it opens after all requests that were posted before; a cancel or a
+ * deadline has no effect on the bind.  A part of the mmap is registered
+ * separately, with a key that grants peers no access, because some devices do
+ * not check the range of a window.
+ *
+ * If the device has no windows, or none over device memory or a dma-buf, the
+ * part is registered with a key of its own that is valid on any queue pair of
+ * the device; weir_mw_info() and the bytes then have .qp_num 0.
  * WEIR_EXPORT_BOUND refuses that.
  *
  * Completes with 0 when it is open, or
  *   -ENOTCONN  the connection has ended
  *   -EIO and others  the device refuses; then the connection ends
- * and then it is over, and still to be destroyed.
+ * and then the window is over, and must still be destroyed.
  *
  * Returns 0 with *@ret set, to be freed by weir_mw_destroy(), or
  *   -ENOTCONN    @c is not established
  *   -EBADFD      @mmap is not started
  *   -EPERM       @mmap is imported
- *   -EACCES      it has none of WEIR_MMAP_RDMA_, or not what is asked for
- *   -ENOENT      the device of @c is none of @mmap's
+ *   -EACCES      @mmap has none of WEIR_MMAP_RDMA_, or not the requested ones
+ *   -ENOENT      @mmap does not have the device of @c
  *   -ERANGE      .off and .len are not within the range
  *   -EOPNOTSUPP  WEIR_EXPORT_BOUND, and there can be no window; or a key, and
  *                no libsodium
  *   -EINVAL      unknown flags or permissions, or a key of a wrong length
  *   -E2BIG       @opts sets a member that this version does not have
  *   -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
- *   -ENOMEM, -EFAULT, ...  it cannot be registered, see weir_mmap_keys()
+ *   -ENOMEM, -EFAULT, ...  the range cannot be registered, see weir_mmap_keys()
  *
  * Call on the connection's reactor, where control calls of @mmap are allowed.
  * Registering takes time for each page.
@@ -86,12 +88,14 @@ WEIR_API int weir_mw_create(struct weir_mw **ret, struct weir_conn *c,
 			    const struct weir_export_rdma_opts *opts);
 
 /*
- * Fill *@ret with the bytes that the peer needs to import what @w opens.  They
- * are @w's, and good until it is destroyed; there are no file descriptors.
+ * Get the bytes from which the peer imports the memory of @w.
  *
- * Returns 0, or, with *@ret as it was:
- *   -EBUSY   it is not open yet
- *   -ESTALE  it is over, or about to be
+ * @w owns the bytes, which are valid until it is destroyed; there are no file
+ * descriptors.
+ *
+ * Returns 0, or, with *@ret unchanged:
+ *   -EBUSY   @w is not open yet
+ *   -ESTALE  @w is over or being revoked
  *   -EINVAL  .size is smaller than the member itself
  *
  * Call on the connection's reactor.  Never blocks.  Re-creates .rkey of struct
@@ -100,16 +104,17 @@ WEIR_API int weir_mw_create(struct weir_mw **ret, struct weir_conn *c,
 WEIR_API int weir_mw_export(const struct weir_mw *w,
 			    struct weir_export_desc *ret);
 
-/* What there is to know about a window; weir_mw_info(). */
+/* State of a window; weir_mw_info(). */
 struct weir_mw_info {
 	size_t size; /* Set by the caller: the size of the struct. */
 	uint32_t state; /* WEIR_MW_ */
-	uint32_t qp_num; /* On which its key is good; 0: on any of the
-				 * device's. */
+	uint32_t qp_num; /* On which its key is valid; 0: any of the device. */
 };
 
 /*
- * Copy what there is to know about @w to *@ret, whose .size the caller has set.
+ * Get the state and the queue pair of @w.
+ *
+ * The caller sets .size of *@ret.
  *
  * Returns 0, or
  *   -EINVAL  .size is smaller than the member itself
@@ -120,19 +125,19 @@ struct weir_mw_info {
 WEIR_API int weir_mw_info(const struct weir_mw *w, struct weir_mw_info *ret);
 
 /*
- * Take back what @w opens.
+ * Revoke @w, so that the peer cannot access the memory through it.
  *
- * Completes with 0 when nothing that the peer does can reach the memory by it
- * any more: also if it was over, and if the connection ends meanwhile.  A work
- * request does it, so a cancel or a deadline comes too late; where there is no
- * connection, or no window, a system call.  That may be refused, and then it
- * completes with
- *   -EBUSY and others  the device keeps it, and perhaps open; to revoke or
- *                      destroy it asks again
- * and it is over all the same.
+ * Completes with 0 when no access of the peer can reach the memory through @w
+ * any more, also if @w was over, or if the connection ends meanwhile.  A work
+ * request revokes it, so a cancel or a deadline has no effect; without a
+ * connection, or without a window of the device, a system call does.  If that
+ * is refused, the operation completes with
+ *   -EBUSY and others  the device keeps it, perhaps open; revoke or destroy it
+ *                      again
+ * and @w is over in any case.
  *
  * Returns 0, or
- *   -EBUSY  an operation on it is in flight
+ *   -EBUSY  an operation on @w is in flight
  *   -EAGAIN, -EINVAL, -ESHUTDOWN  see <weir/op.h>
  *
  * Call on the connection's reactor.
@@ -142,11 +147,12 @@ WEIR_API int weir_mw_info(const struct weir_mw *w, struct weir_mw_info *ret);
 WEIR_API int weir_mw_revoke(struct weir_mw *w, struct weir_op *op);
 
 /*
- * Free @w.  If it is open, it is taken back before this returns, by a system
- * call.  NULL is allowed.
+ * Free @w.
+ *
+ * If it is open, the call revokes it first, by a system call.  NULL is allowed.
  *
  * Returns 0, or, with nothing changed:
- *   -EBUSY  an operation on it is in flight
+ *   -EBUSY  an operation on @w is in flight
  *   others  the device keeps it; weir_why() says more
  *
  * Call on the connection's reactor.

@@ -3,12 +3,12 @@
 #define WEIR_RDMA_VERBS_EVENT_H
 
 /*
- * Asynchronous events of an RDMA device in the loop: queue pairs that have
- * failed, ports that come and go, a device that is removed.
+ * Asynchronous events of an RDMA device in the loop: failed queue pairs,
+ * changes of ports, the removal of the device.
  *
- * Each is read, copied and acknowledged before anybody is told.  So a callback
- * may destroy the queue pair that an event is about, which would wait for ever
- * otherwise.
+ * The library reads each event, copies it, and acknowledges it before callbacks
+ * run.  So a callback may destroy the queue pair of the event; before the
+ * acknowledgement, that would block for ever.
  */
 
 #include <weir/base.h>
@@ -24,9 +24,9 @@ struct weir_verbs_event;
 
 /*
  * Called with each event of the device, and with NULL if some were lost because
- * no turn was made for too long.  What @event is about may be gone by
- * now, if another reactor's callback was told first: compare its address with
- * those that you know, and follow no other.
+ * the reactor made no turn for too long.  The object of @event may be gone, if
+ * another reactor's callback ran first: compare its address with those of your
+ * own objects, and do not dereference others.
  */
 typedef void weir_verbs_event_fn(struct weir_verbs_event *source,
 				 const struct ibv_async_event *event,
@@ -35,8 +35,8 @@ typedef void weir_verbs_event_fn(struct weir_verbs_event *source,
 /*
  * Call @fn with @arg, on @r, for each asynchronous event of the device @ctx.
  *
- * A context may have several, on several reactors: each is told of all that
- * come from now on.  No other code may read them.
+ * A context may have several sources, on several reactors: each gets all later
+ * events.  No other code may read them.
  *
  * Returns 0 with *@ret set, to be freed by weir_verbs_event_destroy(), or
  *   -EINVAL      @ctx or @fn is NULL
@@ -53,7 +53,9 @@ WEIR_API int weir_verbs_event_create(struct weir_verbs_event **ret,
 				     weir_verbs_event_fn *fn, void *arg);
 
 /*
- * Free @source: no callback follows.  NULL is allowed.
+ * Free @source; no callback runs afterwards.
+ *
+ * NULL is allowed.
  *
  * Call on its reactor.  Re-creates rte_dev_event_callback_unregister().
  */
