@@ -35,8 +35,9 @@ struct weir_host_glib {
 };
 
 /*
- * Have the main context of @host drive the reactor no more.  What is detached
- * may be detached again.
+ * Detach @host, so that its main context does not drive the reactor any more.
+ *
+ * The call has no effect if @host is detached.
  *
  * Call on the reactor's thread, outside its callbacks; before the reactor is
  * destroyed, if it has not stopped.
@@ -65,16 +66,16 @@ static inline gboolean weir__host_glib_ready(gint fd, GIOCondition condition,
 }
 
 /*
- * Have @context (NULL: the default one) drive @r, until it stops or is
- * detached.
+ * Drive @r from @context, until @r stops or is detached.
  *
- * When @r stops, its source is removed, and @on_end is called, if it is not
- * NULL; it may quit the main loop.  .host.data is the caller's.  The priority
- * is the default one; g_source_set_priority() of .source changes it.
+ * NULL is the default context.  When @r stops, its source is removed, and
+ * @on_end is called, if it is not NULL; it may quit the main loop.  .host.data
+ * is for the caller.  The priority is the default; g_source_set_priority() of
+ * .source changes it.
  *
  * Returns 0, or
- *   -EBUSY      @r is in use already, and was created without .hosted
- *   -EMFILE, -ENOMEM  weir_reactor_fd() cannot be had
+ *   -EBUSY      @r is in use, and was created without .hosted
+ *   -EMFILE, -ENOMEM  weir_reactor_fd() has failed
  *
  * Call on @r's thread, which is the one that iterates @context.
  */
@@ -96,7 +97,7 @@ static inline int weir_host_glib_attach(struct weir_host_glib *host,
 	return 0;
 }
 
-/* Descriptors that a main context may have, to be driven by a reactor. */
+/* The maximum number of descriptors of a main context of a guest. */
 #define WEIR_GUEST_GLIB_FDS 64
 
 /* A main context that a reactor drives; the caller's memory. */
@@ -183,11 +184,10 @@ static inline int weir__guest_glib_run(struct weir_guest *base, uint64_t *ns)
 }
 
 /*
- * Have @guest's reactor drive its main context no more.  What is detached may
- * be detached again.
+ * Detach @guest, so that its reactor does not drive the main context any more.
  *
- * In a callback of the context's, @guest's memory is needed until this has
- * returned.
+ * The call has no effect if @guest is detached.  In a callback of the context,
+ * keep the memory of @guest until that callback has returned.
  *
  * Call on the reactor's thread, callbacks included.
  */
@@ -208,17 +208,18 @@ static inline void weir__guest_glib_detach(struct weir_guest *base)
 }
 
 /*
- * Have @r drive @context (NULL: the default one), until detached.
+ * Drive @context from @r, until detached.
  *
- * The calling thread owns the context meanwhile.  Sources of all kinds are
- * served, and what other threads attach or wake up.  Close a descriptor only
- * after its source was removed.  At most WEIR_GUEST_GLIB_FDS descriptors, and a
- * system call in each turn for each of them.
+ * NULL is the default context.  The calling thread owns the context meanwhile.
+ * All kinds of sources work, also those that other threads attach or wake.
+ * Close a descriptor only after its source was removed.  The context may have
+ * at most WEIR_GUEST_GLIB_FDS descriptors; each costs a system call in each
+ * turn.
  *
  * @on_end, if it is not NULL, is called if the context cannot be driven any
  * more: -EMSGSIZE (too many descriptors), -ENOSPC or -ENOMEM (the kernel
- * watches no more), -EBADF (a source has a closed one).  .guest.data is the
- * caller's.
+ * refuses further watches), -EBADF (a source has a closed descriptor).
+ * .guest.data is for the caller.
  *
  * Returns 0, or
  *   -EBUSY      another thread owns @context

@@ -34,8 +34,9 @@ struct weir_host_libev {
 };
 
 /*
- * Have the loop of @host drive the reactor no more.  What is detached may be
- * detached again.
+ * Detach @host, so that its loop does not drive the reactor any more.
+ *
+ * The call has no effect if @host is detached.
  *
  * Call on the reactor's thread, outside its callbacks; before the reactor is
  * destroyed, if it has not stopped.
@@ -59,16 +60,16 @@ static inline void weir__host_libev_ready(struct ev_loop *loop, ev_io *io,
 }
 
 /*
- * Have @loop drive @r, until it stops or is detached.
+ * Drive @r from @loop, until @r stops or is detached.
  *
- * It keeps ev_run() running as an active watcher does; when @r stops, it does
- * not any more, and @on_end is called, if it is not NULL.  .host.data is the
- * caller's.  To give the reactor another priority than 0, stop .io, call
+ * It keeps ev_run() running, as an active watcher does.  When @r stops it is
+ * detached, and @on_end is called, if it is not NULL.  .host.data is for the
+ * caller.  To give the reactor a priority other than 0, stop .io, call
  * ev_set_priority() and start it again.
  *
  * Returns 0, or
- *   -EBUSY      @r is in use already, and was created without .hosted
- *   -EMFILE, -ENOMEM  weir_reactor_fd() cannot be had
+ *   -EBUSY      @r is in use, and was created without .hosted
+ *   -EMFILE, -ENOMEM  weir_reactor_fd() has failed
  *
  * Call on @r's thread, which is the one that runs @loop.
  */
@@ -164,11 +165,10 @@ static inline int weir__guest_libev_run(struct weir_guest *base, uint64_t *ns)
 }
 
 /*
- * Have @guest's reactor drive its libev loop no more.  What is detached may be
- * detached again.
+ * Detach @guest, so that its reactor does not drive the libev loop any more.
  *
- * In a callback of the loop's, @guest's memory is needed until this has
- * returned.
+ * The call has no effect if @guest is detached.  In a callback of the loop,
+ * keep the memory of @guest until that callback has returned.
  *
  * Call on the reactor's thread, callbacks included.
  */
@@ -188,16 +188,16 @@ static inline void weir__guest_libev_detach(struct weir_guest *base)
 }
 
 /*
- * Have @r drive @loop, until detached.
+ * Drive @loop from @r, until detached.
  *
- * Descriptors are seen at once.  When its next timer is due libev does not
- * tell, and of asyncs and signals it tells only while it waits itself: so
- * timers, periodics, asyncs, signals and children are looked at in each turn,
- * and at least every @tick_ns; WEIR_FOREVER if @loop has none.  Idle watchers
- * run once in a turn and do not cause any.  ev_break() has no effect.
+ * Ready descriptors wake @r at once.  libev does not report when its next timer
+ * is due, and reports asyncs and signals only while it waits itself.  So @r
+ * checks timers, periodics, asyncs, signals and children in each turn, and at
+ * least every @tick_ns; pass WEIR_FOREVER if @loop has none.  Idle watchers run
+ * once in a turn, and do not cause turns.  ev_break() has no effect.
  *
- * @on_end, if it is not NULL, is called if @loop cannot be driven any more,
- * with the errno.  .guest.data is the caller's.
+ * @on_end, if it is not NULL, is called with the errno if @loop cannot be
+ * driven any more.  .guest.data is for the caller.
  *
  * Returns 0, or
  *   -EOPNOTSUPP  @loop's backend has no descriptor; epoll has

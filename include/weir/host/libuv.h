@@ -59,12 +59,12 @@ static inline void weir__host_libuv_ready(uv_poll_t *poll, int status,
 }
 
 /*
- * Have the loop of @host drive the reactor no more.
+ * Detach @host, so that its loop does not drive the reactor any more.
  *
- * No turn follows, and the reactor may be destroyed at once; but libuv closes
- * a handle only in the loop's next round, and until .on_end is called there,
- * with 0, the memory of @host is in use.  Detaching again has no effect before
- * that.
+ * The reactor makes no further turn, and may be destroyed at once.  But libuv
+ * closes a handle only in the loop's next iteration.  The memory of @host is in
+ * use until .on_end is called there, with 0.  Detaching again before that has
+ * no effect.
  *
  * Call on the reactor's thread, outside its callbacks; before the reactor is
  * destroyed, if it has not stopped.
@@ -75,18 +75,18 @@ static inline void weir_host_libuv_detach(struct weir_host_libuv *host)
 }
 
 /*
- * Have @loop drive @r, until it stops or is detached.
+ * Drive @r from @loop, until @r stops or is detached.
  *
- * It keeps uv_run() running as an active handle does (but for uv_unref() of
- * .poll).  When it does not drive @r any more, because @r has stopped or after
- * a detach, @on_end is called, if it is not NULL: always, once, and only then
- * the memory of @host is free again.  .host.data is the caller's.
+ * It keeps uv_run() running, as an active handle does (unless uv_unref() is
+ * called on .poll).  When @r has stopped, or after a detach, @on_end is called
+ * once, if it is not NULL; the memory of @host is in use until then.
+ * .host.data is for the caller.
  *
  * Returns 0, or
- *   -EBUSY      @r is in use already, and was created without .hosted
- *   -EMFILE, -ENOMEM  weir_reactor_fd() cannot be had
- *   another errno of uv_poll_start(); then run the loop once before the memory
- *   of @host is used for something else
+ *   -EBUSY      @r is in use, and was created without .hosted
+ *   -EMFILE, -ENOMEM  weir_reactor_fd() has failed
+ *   another errno of uv_poll_start(); then run the loop once before you reuse
+ *   the memory of @host
  *
  * Call on @r's thread, which is the one that runs @loop.
  */
@@ -137,11 +137,10 @@ static inline int weir__guest_libuv_run(struct weir_guest *base, uint64_t *ns)
 }
 
 /*
- * Have @guest's reactor drive its libuv loop no more.  What is detached may be
- * detached again.
+ * Detach @guest, so that its reactor does not drive the libuv loop any more.
  *
- * In a callback of the loop's, @guest's memory is needed until this has
- * returned.
+ * The call has no effect if @guest is detached.  In a callback of the loop,
+ * keep the memory of @guest until that callback has returned.
  *
  * Call on the reactor's thread, callbacks included.
  */
@@ -151,11 +150,11 @@ static inline void weir_guest_libuv_detach(struct weir_guest_libuv *guest)
 }
 
 /*
- * Have @r drive @loop, until detached: handles, timers, idle handles, requests,
- * and what other threads send to it.
+ * Drive @loop from @r, until detached.
  *
- * A loop without active handles and requests rests until there is one again;
- * uv_stop() only ends the current round.  .guest.data is the caller's.
+ * All handles, timers, requests and asyncs of other threads work.  A loop
+ * without active handles and requests does not run until there is one again;
+ * uv_stop() only ends the present iteration.  .guest.data is for the caller.
  *
  * Returns 0, or
  *   -EBADF      @loop has no descriptor

@@ -31,8 +31,9 @@ struct weir_host_sd_event {
 };
 
 /*
- * Have the loop of @host drive the reactor no more.  What is detached may be
- * detached again.
+ * Detach @host, so that its loop does not drive the reactor any more.
+ *
+ * The call has no effect if @host is detached.
  *
  * Call on the reactor's thread, outside its callbacks; before the reactor is
  * destroyed, if it has not stopped.
@@ -57,15 +58,16 @@ static inline int weir__host_sd_event_ready(sd_event_source *source, int fd,
 }
 
 /*
- * Have @event drive @r, until it stops or is detached.
+ * Drive @r from @event, until @r stops or is detached.
  *
  * When @r stops, its source is removed, and @on_end is called, if it is not
- * NULL; it may call sd_event_exit().  .host.data is the caller's.  The priority
- * is the normal one; sd_event_source_set_priority() of .source changes it.
+ * NULL; it may call sd_event_exit().  .host.data is for the caller.  The
+ * priority is the default; sd_event_source_set_priority() of .source changes
+ * it.
  *
  * Returns 0, or
- *   -EBUSY      @r is in use already, and was created without .hosted
- *   -EMFILE, -ENOMEM  weir_reactor_fd() cannot be had
+ *   -EBUSY      @r is in use, and was created without .hosted
+ *   -EMFILE, -ENOMEM  weir_reactor_fd() has failed
  *   another errno of sd_event_add_io(): -ECHILD after a fork, -ESTALE if @event
  *   has ended
  *
@@ -89,7 +91,7 @@ static inline int weir_host_sd_event_attach(struct weir_host_sd_event *host,
 	return err < 0 ? err : 0;
 }
 
-/* Callbacks of a systemd event loop at a time, then the reactor goes on. */
+/* The maximum number of callbacks of a systemd event loop in a turn. */
 #define WEIR_GUEST_SD_EVENT_BATCH 32
 
 /* A systemd event loop that a reactor drives; the caller's memory. */
@@ -140,11 +142,10 @@ static inline int weir__guest_sd_event_run(struct weir_guest *base,
 }
 
 /*
- * Have @guest's reactor drive its systemd event loop no more.  What is detached
- * may be detached again.
+ * Detach @guest, so that its reactor does not drive the event loop any more.
  *
- * In a callback of the loop's, @guest's memory is needed until this has
- * returned.
+ * The call has no effect if @guest is detached.  In a callback of the loop,
+ * keep the memory of @guest until that callback has returned.
  *
  * Call on the reactor's thread, callbacks included.
  */
@@ -161,15 +162,15 @@ static inline void weir__guest_sd_event_detach(struct weir_guest *base)
 }
 
 /*
- * Have @r drive @event, until it ends by sd_event_exit() or is detached:
- * sources of all kinds, in their order of priority.
+ * Drive @event from @r, until it ends by sd_event_exit() or is detached.
  *
- * When @event ends, it is detached, and @on_end is called, if it is not NULL;
- * sd_event_get_exit_code() says with what.  .guest.data is the caller's.  A
- * reference to @event is kept meanwhile.
+ * All kinds of sources work, in their order of priority.  When @event ends it
+ * is detached, and @on_end is called, if it is not NULL;
+ * sd_event_get_exit_code() has the result.  .guest.data is for the caller.  The
+ * guest holds a reference to @event.
  *
  * Returns 0, or
- *   -EBADF      @event has no descriptor, or is of before a fork
+ *   -EBADF      @event has no descriptor, or was created before a fork
  *   -ENOMEM     no memory
  *   -ESHUTDOWN  @r is stopping
  *

@@ -3,49 +3,47 @@
 #define WEIR_SIM_FILE_H
 
 /*
- * Files and disks of a simulated world, and what a test does with them outside
- * its loop.
+ * Files and disks of a simulated world, and calls by which a test prepares and
+ * checks them.
  *
  * In a world, <weir/file.h> opens, reads, writes, syncs, renames and removes
- * simulated files; domains and jobs go over them like over any other.  There is
- * one tree of names.  A name is simply a name: "a/b/log" can be created as it
- * is, and is in the directory "a/b", which is there as long as a name in it
- * is, or if weir_sim_mkdir() has made it.  The current directory is the
- * root; permissions are not looked at.  Files are sparse: one of terabytes
- * takes the memory of what was written.
+ * simulated files; domains and jobs use them like any other.  There is one tree
+ * of names.  "a/b/log" can be created without creating directories; the
+ * directory "a/b" exists as long as a name in it does, or if weir_sim_mkdir()
+ * has created it.  The current directory is the root; permissions are not
+ * checked.  Files are sparse: they use memory for written bytes only.
  *
- * What a power cut keeps (weir_sim_power_cut()):
+ * A power cut (weir_sim_power_cut()) keeps
  *
- * - of a file, what it was when it was last synced: weir_fsync() that ended
- *   with 0, or a write with O_SYNC or O_DSYNC.  Of each sector of 512 bytes
- *   that was written since, either that, or what it was after any of those
- *   writes; each sector by itself, and never a mixture.  The size likewise.
- *   Truncating is a write of zeros; what WEIR_SIM_SHORT cuts short is several
- *   writes.  O_DIRECT goes past the cache, but into the disk's own: it needs
- *   the sync too;
- * - of the names, what weir_fsync() of a descriptor of their directory has made
- *   durable.  Of what was created, renamed and removed since, in the order in
- *   which it was done, as much from the beginning as chance will: a rename is
- *   kept or not, never half of it.  A sync of the file says nothing of its
- *   name.
+ * - of a file, the state of its last sync: a weir_fsync() that ended with 0, or
+ * a
+ *   write with O_SYNC or O_DSYNC.  Each sector of 512 bytes that was written
+ *   later has either that state, or the state after any of the later writes;
+ *   sectors are independent, and a sector is never a mixture.  The same holds for
+ *   the size.  Truncating is a write of zeros; a write that WEIR_SIM_SHORT cuts
+ *   short is several writes.  O_DIRECT bypasses the cache but not the disk's own
+ *   cache, so it needs the sync too;
+ * - the names that weir_fsync() of a descriptor of their directory has made
+ *   durable.  Of later creations, renames and removals a drawn number is kept,
+ *   from the first on, in their order; a rename is kept or lost as a whole.  A
+ *   sync of the file does not make its name durable.
  *
- * What goes wrong beside the faults of <weir/sim/world.h>: a disk is full, at a
- * byte (weir_sim_space()); sectors are bad (weir_sim_bad_sectors()).  If a sync
- * fails, for an error that is drawn or a bad sector, it is as on Linux: what
- * was written since the last one has come to the medium or not, by chance, the
- * cache still shows it, each descriptor that was open is told of it once,
- * and the next sync says 0 without having saved anything of it.  A write of
- * O_DIRECT that fails by an error that is drawn may have been done in part:
- * whole sectors of it.
+ * Beside the faults of <weir/sim/world.h>, a disk may be full
+ * (weir_sim_space()), and sectors may be bad (weir_sim_bad_sectors()).  A sync
+ * that fails, because of a drawn error or a bad sector, behaves as on Linux:
+ * data written since the last sync have reached the medium or not, by chance;
+ * the cache still has them; each open descriptor reports the error once; and
+ * the next sync returns 0 without having written them.  A write with O_DIRECT
+ * that fails by a drawn error may have written some whole sectors.
  *
- * What differs from Linux: there are no links, and a directory cannot be
- * renamed (-EXDEV).
+ * Unlike on Linux there are no links, and a directory cannot be renamed
+ * (-EXDEV).
  *
- * What a program does with descriptors by system calls, it does here by
- * weir_sim_pread() and its sisters, and weir_sim_read(), weir_sim_write() and
- * weir_sim_close() of <weir/sim/socket.h>.  Paths here are from the root.  All
- * functions here are called on the world's thread, callbacks included, take no
- * virtual time, and never block.
+ * Instead of system calls on descriptors, use weir_sim_pread() and the like,
+ * and weir_sim_read(), weir_sim_write() and weir_sim_close() of
+ * <weir/sim/socket.h>. Paths are from the root.  Call all functions here on the
+ * world's thread, callbacks included; they take no virtual time, and never
+ * block.
  */
 
 #include <sys/types.h>
@@ -57,11 +55,11 @@ extern "C" {
 #endif
 
 /*
- * Make the directory @path, which is durable at once.
+ * Create the directory @path, which is durable at once.
  *
  * Returns 0, or
- *   -EEXIST        there is something of that name
- *   -ENOTDIR       what would be above it is a file
+ *   -EEXIST        the name exists
+ *   -ENOTDIR       a component of @path is a file
  *   -ENAMETOOLONG  @path is too long
  *   -ENOENT        @path is empty
  *   -ENOMEM        no memory
@@ -71,15 +69,16 @@ extern "C" {
 WEIR_API int weir_sim_mkdir(struct weir_sim *sim, const char *path);
 
 /*
- * Make a block device @path of @bytes bytes, all of them 0, which is durable at
- * once.  What is opened with O_DIRECT there must be aligned to @sector bytes,
- * a power of 2 of at least 512, as @bytes must be; memory to 4, as for NVMe
- * disks.  A write at its end is -ENOSPC, a read there 0.
+ * Create a block device @path of @bytes zero bytes, which is durable at once.
+ *
+ * With O_DIRECT transfers must be aligned to @sector bytes, a power of 2 of at
+ * least 512, and memory to 4, as for NVMe disks; @bytes must be a multiple of
+ * @sector.  At its end a write is -ENOSPC, and a read 0.
  *
  * Returns 0, or
- *   -EINVAL        @bytes or @sector is not what it must be
- *   -EEXIST        there is something of that name
- *   -ENOTDIR       what would be above it is a file
+ *   -EINVAL        @bytes or @sector is invalid
+ *   -EEXIST        the name exists
+ *   -ENOTDIR       a component of @path is a file
  *   -ENAMETOOLONG  @path is too long
  *   -ENOENT        @path is empty
  *   -ENOMEM        no memory
@@ -91,7 +90,7 @@ WEIR_API int weir_sim_disk(struct weir_sim *sim, const char *path,
 			   uint64_t bytes, uint32_t sector);
 
 /*
- * Open @path at once: as weir_open() would, with no fault.
+ * Open @path at once, as weir_open() does, without faults.
  *
  * Returns a descriptor, to be closed by weir_close() or when @sim is destroyed,
  * or a negative errno of open(2).
@@ -107,7 +106,7 @@ WEIR_API int weir_sim_file_open(struct weir_sim *sim, const char *path,
  *
  * Returns the bytes read, 0 at the end, or
  *   -EBADF   @fd is not open, or not for reading
- *   -ESPIPE  it is no file
+ *   -ESPIPE  @fd is no file
  *   -EINVAL  @off is beyond INT64_MAX
  *   or what weir_read() completes with
  *
@@ -121,7 +120,7 @@ WEIR_API ssize_t weir_sim_pread(int fd, void *buf, size_t len, uint64_t off);
  *
  * Returns the bytes written, or
  *   -EBADF   @fd is not open, or not for writing
- *   -ESPIPE  it is no file
+ *   -ESPIPE  @fd is no file
  *   -EINVAL  @off is beyond INT64_MAX
  *   or what weir_write() completes with
  *
@@ -136,10 +135,10 @@ WEIR_API ssize_t weir_sim_pwrite(int fd, const void *buf, size_t len,
  * Move the position of the simulated @fd, as lseek(2) does with SEEK_SET,
  * SEEK_CUR and SEEK_END.
  *
- * Returns where it is then, or
+ * Returns the new position, or
  *   -EBADF   @fd is not open
- *   -ESPIPE  it is no file
- *   -EINVAL  that would be before the beginning, or @whence is another
+ *   -ESPIPE  @fd is no file
+ *   -EINVAL  the position would be negative, or @whence is unknown
  *   -EIO     its power was cut
  *
  * Call on the world's thread, callbacks included.
@@ -149,12 +148,14 @@ WEIR_API ssize_t weir_sim_pwrite(int fd, const void *buf, size_t len,
 WEIR_API int64_t weir_sim_lseek(int fd, int64_t off, int whence);
 
 /*
- * Have the file of the simulated @fd be @bytes bytes long at once, as
- * ftruncate(2) does: what is more is a hole.
+ * Set the size of the file of the simulated @fd to @bytes at once, as
+ * ftruncate(2) does.
+ *
+ * Bytes beyond the previous end are a hole.
  *
  * Returns 0, or
  *   -EBADF   @fd is not open
- *   -EINVAL  it is no file, or not open for writing; @bytes is too much
+ *   -EINVAL  @fd is no file, or not open for writing; @bytes is too large
  *   -EIO     its power was cut
  *   -ENOMEM  no memory
  *
@@ -165,12 +166,12 @@ WEIR_API int64_t weir_sim_lseek(int fd, int64_t off, int whence);
 WEIR_API int weir_sim_ftruncate(int fd, uint64_t bytes);
 
 /*
- * Read at most @len bytes at @off of @path into @buf: what a reader would see
- * now, bad sectors included.
+ * Read at most @len bytes at @off of @path into @buf, as a reader would see
+ * them now, including bad sectors.
  *
- * Returns the bytes read, fewer than @len at the end of the file only, or
+ * Returns the bytes read, fewer than @len only at the end of the file, or
  *   -ENOENT  there is no such file
- *   -EISDIR  it is a directory
+ *   -EISDIR  @path is a directory
  *
  * Call on @sim's thread, callbacks included.
  */
@@ -178,18 +179,19 @@ WEIR_API int64_t weir_sim_file_read(struct weir_sim *sim, const char *path,
 				    void *buf, size_t len, uint64_t off);
 
 /*
- * Write @len bytes of @buf at @off of @path, which is made if there is no such
- * file: it, its name and these bytes are durable at once, as if they had
- * always been there.
+ * Write @len bytes of @buf at @off of @path, durable at once.
+ *
+ * The call creates the file if it does not exist.  The file, its name and these
+ * bytes are durable.
  *
  * Returns @len, or
- *   -EISDIR   it is a directory
- *   -ENOTDIR  what would be above it is a file
+ *   -EISDIR   @path is a directory
+ *   -ENOTDIR  a component of @path is a file
  *   -ENOENT   @path is empty
  *   -ENAMETOOLONG  @path is too long
- *   -EFBIG    files are not that long
- *   -ENOSPC   it is a disk, and that is beyond its end
- *   -ENOMEM   no memory; some of it may be written
+ *   -EFBIG    the range is beyond the maximum size of a file
+ *   -ENOSPC   @path is a disk, and the range is beyond its end
+ *   -ENOMEM   no memory; a part may be written
  *
  * Call on @sim's thread, callbacks included.
  */
@@ -197,24 +199,24 @@ WEIR_API int64_t weir_sim_file_write(struct weir_sim *sim, const char *path,
 				     const void *buf, size_t len, uint64_t off);
 
 /*
- * The size of @path, as a reader would see it now; whether there is such a
- * file.
+ * Get the present size of @path, or find out whether it exists.
  *
- * Returns bytes (0 of a directory), or -ENOENT.
+ * Returns the number of bytes (0 for a directory), or -ENOENT.
  *
  * Call on @sim's thread, callbacks included.
  */
 WEIR_API int64_t weir_sim_file_size(struct weir_sim *sim, const char *path);
 
 /*
- * As weir_sim_file_read(), but what is there for certain after a power cut: the
- * name and the bytes that were synced.
+ * Read the durable bytes of @path, which every power cut keeps.
+ *
+ * Otherwise as weir_sim_file_read().
  *
  * Returns the bytes read, or
  *   -ENOENT  the name is not durable
- *   -EISDIR  it is a directory
+ *   -EISDIR  @path is a directory
  *
- * Call on @sim's thread, callbacks included.  Re-creates what
+ * Call on @sim's thread, callbacks included.  Re-creates the state that
  * AsyncFileNonDurable of FoundationDB keeps at a kill.
  */
 WEIR_API int64_t weir_sim_file_durable(struct weir_sim *sim, const char *path,
@@ -222,10 +224,12 @@ WEIR_API int64_t weir_sim_file_durable(struct weir_sim *sim, const char *path,
 
 /*
  * Call @fn with each name that begins with @prefix, in the order of their
- * bytes: files, disks, and directories that weir_sim_mkdir() has made.  @fn may
- * be NULL; it must not create or remove names.
+ * bytes.
  *
- * Returns how many there are.
+ * These are files, disks, and directories of weir_sim_mkdir().  @fn may be
+ * NULL; it must not create or remove names.
+ *
+ * Returns the number of names.
  *
  * Call on @sim's thread, callbacks included.  Re-creates glob(3).
  */
@@ -235,11 +239,11 @@ WEIR_API int64_t weir_sim_file_list(struct weir_sim *sim, const char *prefix,
 
 /*
  * Flip the bits @mask of the byte at @off of @path, in the cache and on the
- * medium: what a disk does in silence.
+ * medium, as silent corruption by a disk.
  *
  * Returns 0, or
  *   -ENOENT  there is no such file
- *   -EISDIR  it is a directory
+ *   -EISDIR  @path is a directory
  *   -ERANGE  @off is beyond its end
  *   -ENOMEM  no memory
  *
@@ -250,11 +254,12 @@ WEIR_API int weir_sim_file_corrupt(struct weir_sim *sim, const char *path,
 				   uint64_t off, unsigned char mask);
 
 /*
- * Let the files whose names begin with @prefix have @bytes bytes together, of
- * what is written or allocated and not a hole; UINT64_MAX: as many as they
- * like, as at first.  A write that needs more is short at that byte, and
- * -ENOSPC if it can move none.  It replaces what was said of the same prefix;
- * a file with several gets the tightest.
+ * Limit the files whose names begin with @prefix to @bytes bytes together.
+ *
+ * Bytes that are written or allocated count, holes do not.  UINT64_MAX, the
+ * initial state, is no limit.  A write that needs more is short at the limit,
+ * and -ENOSPC if it can write nothing.  The call replaces the limit of the same
+ * prefix; if a file has several limits the smallest applies.
  *
  * Returns 0, or
  *   -ENOMEM  no memory
@@ -264,21 +269,23 @@ WEIR_API int weir_sim_file_corrupt(struct weir_sim *sim, const char *path,
 WEIR_API int weir_sim_space(struct weir_sim *sim, const char *prefix,
 			    uint64_t bytes);
 
-/* What fails, for weir_sim_bad_sectors(). */
+/* Accesses that fail, for weir_sim_bad_sectors(). */
 #define WEIR_SIM_BAD_READS 1u
 #define WEIR_SIM_BAD_WRITES 2u
 
 /*
- * Have sectors of @path fail from now on: @len bytes at @off, widened to whole
- * ones.  @which says for what, WEIR_SIM_BAD_READS, WEIR_SIM_BAD_WRITES, both,
- * or 0 for neither any more.  A read that begins before them is short, and
- * -EIO at them.  Writes with O_DIRECT likewise; others come to the cache, and
+ * Make the sectors of @len bytes at @off of @path fail from now on.
+ *
+ * The range is widened to whole sectors.  @which selects the accesses that
+ * fail: WEIR_SIM_BAD_READS, WEIR_SIM_BAD_WRITES, both, or 0 for none.  A read
+ * that begins before bad sectors is short; one that begins at them is -EIO.
+ * The same holds for writes with O_DIRECT; other writes go to the cache, and
  * the sync is -EIO.
  *
  * Returns 0, or
  *   -EINVAL  @which has other bits, or the range is empty
  *   -ENOENT  there is no such file
- *   -EISDIR  it is a directory
+ *   -EISDIR  @path is a directory
  *   -ENOMEM  no memory
  *
  * Call on @sim's thread, callbacks included.

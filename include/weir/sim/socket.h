@@ -11,21 +11,20 @@
  *	struct sockaddr_un to = { AF_UNIX, "server:7000" };
  *	weir_connect(r, &op, c, (struct sockaddr *)&to, sizeof(to));
  *
- * They are streams as Linux has them, and all of <weir/socket.h>, weir_read(),
- * weir_write(), weir_close() and watches go on them.  An address is the name of
- * a listener: the path of a struct sockaddr_un, or what a struct sockaddr_in or
- * sockaddr_in6 reads as: "127.0.0.1:7000", "[::1]:7000".  What a name begins
- * with is the host: power cuts and partitions go by it.
+ * They are streams as on Linux.  All of <weir/socket.h>, weir_read(),
+ * weir_write(), weir_close() and watches work on them.  An address is the name
+ * of a listener: the path of a struct sockaddr_un, or the text of a struct
+ * sockaddr_in or sockaddr_in6: "127.0.0.1:7000", "[::1]:7000".  A name begins
+ * with its host; power cuts and partitions select hosts by prefixes.
  *
- * On its way what is sent is cut into parts and joined again, by chance, also
- * without faults; each part takes the time of WEIR_SIM_WIRE, and none overtakes
- * another.  If the wire takes no time, all comes at once and together.  64 KiB
- * wait at either side of each direction; with the fault WEIR_SIM_SHORT it may
- * be much less.
+ * Data are cut into parts and joined by chance, also without faults.  Each part
+ * takes the time of WEIR_SIM_WIRE, and none overtakes another.  If the wire
+ * takes no time, all bytes arrive at once and together.  64 KiB fit at either
+ * side of each direction; with the fault WEIR_SIM_SHORT it may be much less.
  *
- * Faults: WEIR_SIM_RESET, and WEIR_SIM_STALL in one direction for a
- * millisecond to some minutes, or until the world is healed; WEIR_SIM_EAGAIN,
- * so that a call on what was said to be ready would wait.
+ * Faults: WEIR_SIM_RESET; WEIR_SIM_STALL in one direction, for a millisecond to
+ * some minutes, or until faults are switched off; and WEIR_SIM_EAGAIN, with
+ * which a call on a descriptor that was reported ready would block.
  *
  * Descriptors cannot be sent: weir_sendmsg() with control data is -EOPNOTSUPP.
  */
@@ -39,14 +38,16 @@
 extern "C" {
 #endif
 
-/* Bytes of a name, and its 0. */
+/* The maximum size of a name, with its 0. */
 #define WEIR_SIM_NAME_MAX 108
 
 /*
- * Make two connected sockets in @sim.  They are on no host: no partition is
- * between them, and only a power cut of "" is theirs.
+ * Create two connected sockets in @sim.
  *
- * Returns 0 with both of @fds set, the caller's to close, or
+ * They belong to no host: no partition separates them, and only a power cut of
+ * "" affects them.
+ *
+ * Returns 0 with both of @fds set, to be closed by the caller, or
  *   -EMFILE  no descriptor left
  *   -ENOMEM  no memory
  *
@@ -57,10 +58,11 @@ extern "C" {
 WEIR_API int weir_sim_socket_pair(struct weir_sim *sim, int fds[2]);
 
 /*
- * Make a pipe in @sim: what is written to @fds[1] is read from @fds[0].  It
- * takes no time, and holds 64 KiB.
+ * Create a pipe in @sim, from @fds[1] to @fds[0].
  *
- * Returns 0 with both of @fds set, the caller's to close, or
+ * It takes no time, and holds 64 KiB.
+ *
+ * Returns 0 with both of @fds set, to be closed by the caller, or
  *   -EMFILE  no descriptor left
  *   -ENOMEM  no memory
  *
@@ -71,9 +73,9 @@ WEIR_API int weir_sim_socket_pair(struct weir_sim *sim, int fds[2]);
 WEIR_API int weir_sim_pipe(struct weir_sim *sim, int fds[2]);
 
 /*
- * Make a socket of host @name in @sim, to be connected by weir_connect().
+ * Create a socket of host @name in @sim, to be connected by weir_connect().
  *
- * Returns 0 with *@ret_fd set, the caller's to close, or
+ * Returns 0 with *@ret_fd set, to be closed by the caller, or
  *   -EINVAL  @name is NULL or too long
  *   -EMFILE  no descriptor left
  *   -ENOMEM  no memory
@@ -84,10 +86,11 @@ WEIR_API int weir_sim_socket(struct weir_sim *sim, int *ret_fd,
 			     const char *name);
 
 /*
- * Listen at @name in @sim.  At most @backlog connections wait to be accepted;
- * more are refused.
+ * Listen at @name in @sim.
  *
- * Returns 0 with *@ret_fd set, the caller's to close, or
+ * At most @backlog connections wait to be accepted; more are refused.
+ *
+ * Returns 0 with *@ret_fd set, to be closed by the caller, or
  *   -EINVAL      @name is NULL, empty or too long, or @backlog below 1
  *   -EADDRINUSE  another socket listens there
  *   -EMFILE      no descriptor left
@@ -99,11 +102,11 @@ WEIR_API int weir_sim_listen(struct weir_sim *sim, int *ret_fd,
 			     const char *name, int backlog);
 
 /*
- * Read up to @len bytes from the simulated @fd into @buf, as read(2) does from
- * what is O_NONBLOCK: for callbacks of watches.
+ * Read up to @len bytes from the simulated @fd into @buf, as read(2) with
+ * O_NONBLOCK, for callbacks of watches.
  *
  * Returns the number of bytes, 0 at the end, or
- *   -EAGAIN  nothing is there
+ *   -EAGAIN  there are no data
  *   -EBADF   @fd is not open, or cannot be read from
  *   or what weir_read() completes with
  *
@@ -114,8 +117,8 @@ WEIR_API int weir_sim_listen(struct weir_sim *sim, int *ret_fd,
 WEIR_API ssize_t weir_sim_read(int fd, void *buf, size_t len);
 
 /*
- * Write up to @len bytes of @buf to the simulated @fd, as write(2) does to what
- * is O_NONBLOCK: for callbacks of watches.
+ * Write up to @len bytes of @buf to the simulated @fd, as write(2) with
+ * O_NONBLOCK, for callbacks of watches.
  *
  * Returns the number of bytes, or
  *   -EAGAIN  there is no capacity
@@ -129,15 +132,17 @@ WEIR_API ssize_t weir_sim_read(int fd, void *buf, size_t len);
 WEIR_API ssize_t weir_sim_write(int fd, const void *buf, size_t len);
 
 /*
- * Begin to connect the simulated socket @fd to @addr, as connect(2) does for
- * what is O_NONBLOCK.  It is writable when it stands, and in error if not.
+ * Begin to connect the simulated socket @fd to @addr, as connect(2) with
+ * O_NONBLOCK.
  *
- * Returns 0 if it stands at once, as when the wire takes no time, or
- *   -EINPROGRESS   it is on its way
- *   -EALREADY      it was, already
+ * @fd is writable when it is connected, and has an error if that fails.
+ *
+ * Returns 0 if it is connected at once, as when the wire takes no time, or
+ *   -EINPROGRESS   the connect has begun
+ *   -EALREADY      a connect had begun before
  *   -EBADF         @fd is not open
- *   -ENOTSOCK      it is not a socket
- *   -EISCONN       it is connected
+ *   -ENOTSOCK      @fd is not a socket
+ *   -EISCONN       @fd is connected
  *   -EINVAL, -EAFNOSUPPORT  @addr is no address
  *   -ECONNREFUSED  no socket listens there
  *
@@ -149,13 +154,12 @@ WEIR_API int weir_sim_connect(int fd, const struct sockaddr *addr,
 			      socklen_t len);
 
 /*
- * Take a connection from the simulated @fd, as accept(2) does from what is
- * O_NONBLOCK.
+ * Accept a connection from the simulated @fd, as accept(2) with O_NONBLOCK.
  *
- * Returns its descriptor, the caller's to close, or
- *   -EAGAIN  there is none
+ * Returns its descriptor, to be closed by the caller, or
+ *   -EAGAIN  there is no connection
  *   -EBADF   @fd is not open
- *   -EINVAL  it does not listen
+ *   -EINVAL  @fd does not listen
  *   -EMFILE  no descriptor left
  *   -ENOMEM  no memory
  *
@@ -172,8 +176,8 @@ WEIR_API int weir_sim_accept(int fd);
  * Returns 0, or
  *   -EINVAL    @how is none of these
  *   -EBADF     @fd is not open
- *   -ENOTSOCK  it is not a socket
- *   -ENOTCONN  it is not connected
+ *   -ENOTSOCK  @fd is not a socket
+ *   -ENOTCONN  @fd is not connected
  *
  * Call on the world's thread.  Never blocks.
  *
@@ -182,10 +186,10 @@ WEIR_API int weir_sim_accept(int fd);
 WEIR_API int weir_sim_shutdown(int fd, int how);
 
 /*
- * Close the simulated @fd, at once.
+ * Close the simulated @fd at once.
  *
  * Returns 0, or
- *   -EBADF  it is not open
+ *   -EBADF  @fd is not open
  *
  * Call on the world's thread.  Never blocks.
  *
@@ -194,30 +198,32 @@ WEIR_API int weir_sim_shutdown(int fd, int how);
 WEIR_API int weir_sim_close(int fd);
 
 /*
- * End the connection of the simulated @fd by a reset: its own side sees
- * -ECONNRESET, and the other a little later.
+ * Reset the connection of the simulated @fd: its own side gets -ECONNRESET at
+ * once, and the other side a little later.
  *
  * Returns 0, or
- *   -EBADF     it is not open
- *   -ENOTSOCK  it is not a socket
- *   -ENOTCONN  it is not connected
+ *   -EBADF     @fd is not open
+ *   -ENOTSOCK  @fd is not a socket
+ *   -ENOTCONN  @fd is not connected
  *
  * Call on the world's thread.  Never blocks.  Re-creates a close(2) with
- * SO_LINGER and no time, as something that happens to a program.
+ * SO_LINGER and a time of 0, as an event for the program.
  */
 WEIR_API int weir_sim_reset(int fd);
 
 /*
- * Let nothing pass between hosts whose names begin with @a and hosts whose
- * names begin with @b, in either direction, if @on is not 0.  If it is 0, lift
- * that: what was held comes, or, by chance, the connection is found to have
- * timed out.  A connect meanwhile is tried again for two minutes, at growing
- * distances.  Between @b and @a is the same partition.
+ * Create a partition between hosts whose names begin with @a and hosts whose
+ * names begin with @b, or remove it.
+ *
+ * If @on is not 0, no data pass in either direction.  If @on is 0 the partition
+ * ends: held data arrive, or, by chance, the connection has timed out.  A
+ * connect meanwhile is retried for two minutes, with growing pauses.  The order
+ * of @a and @b does not matter.
  *
  * Returns 0, or
  *   -EINVAL  a name is NULL or too long
- *   -EEXIST  it is so already
- *   -ENOENT  it is not so
+ *   -EEXIST  the partition exists
+ *   -ENOENT  there is no such partition
  *   -ENOMEM  no memory
  *
  * Call on @sim's thread, callbacks included.
@@ -231,7 +237,7 @@ WEIR_API int weir_sim_partition(struct weir_sim *sim, const char *a,
  */
 struct weir_sim_socket_stats {
 	size_t size;		/* Set by the caller: the size of the struct. */
-	uint64_t sent;		/* What writers were told is on its way. */
+	uint64_t sent;		/* Bytes that writes have accepted. */
 	uint64_t received;	/* By readers. */
 	uint64_t lost;		/* In a reset, a close or a power cut. */
 	uint64_t held;		/* On the way, or unread. */
@@ -240,12 +246,14 @@ struct weir_sim_socket_stats {
 };
 
 /*
- * Copy to *@ret, of which .size is set, what connections in @sim have moved.
+ * Get the bytes that connections in @sim have moved.
+ *
+ * The caller sets .size of *@ret.
  *
  * Returns 0, or
  *   -EINVAL  .size is too small
  *
- * Call on @sim's thread.  Never blocks.  Re-creates TCP_INFO of tcp(7), of all
+ * Call on @sim's thread.  Never blocks.  Re-creates TCP_INFO of tcp(7), for all
  * connections.
  */
 WEIR_API int weir_sim_socket_stats(struct weir_sim *sim,
