@@ -16,13 +16,12 @@
  * A power cut (weir_sim_power_cut()) keeps
  *
  * - of a file, the state of its last sync: a weir_fsync() that ended with 0, or
- * a
- *   write with O_SYNC or O_DSYNC.  Each sector of 512 bytes that was written
+ *   a write with O_SYNC or O_DSYNC.  Each sector of 512 bytes that was written
  *   later has either that state, or the state after any of the later writes;
- *   sectors are independent, and a sector is never a mixture.  The same holds for
- *   the size.  Truncating is a write of zeros; a write that WEIR_SIM_SHORT cuts
- *   short is several writes.  O_DIRECT bypasses the cache but not the disk's own
- *   cache, so it needs the sync too;
+ *   sectors are independent, and a sector is never a mixture.  The same holds
+ *   for the size.  Truncating is a write of zeros; a write that WEIR_SIM_SHORT
+ *   cuts short is several writes.  O_DIRECT bypasses the cache but not the
+ *   disk's own cache, so it needs the sync too;
  * - the names that weir_fsync() of a descriptor of their directory has made
  *   durable.  Of later creations, renames and removals a drawn number is kept,
  *   from the first on, in their order; a rename is kept or lost as a whole.  A
