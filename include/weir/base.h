@@ -42,7 +42,7 @@ extern "C" {
  * It may differ from the WEIR_VERSION_ macros, which are those of the headers
  * that the caller was compiled with.  The string is static.
  *
- * Any thread.  Never blocks.
+ * Returns the version.  Any thread.  Never blocks.
  */
 WEIR_API const char *weir_version(void);
 

@@ -84,42 +84,42 @@ WEIR_API void weir_buf_put(struct weir_buf *buf);
 /*
  * Get the number of references to @buf; 0 in the middle of a list.
  *
- * Call on the buf's reactor.
+ * Returns the number of references.  Call on the buf's reactor.
  */
 WEIR_API uint32_t weir_buf_refs(const struct weir_buf *buf);
 
 /*
  * Get the beginning of the window of @buf.
  *
- * Call on the holder's thread.
+ * Returns the address.  Call on the holder's thread.
  */
 WEIR_API void *weir_buf_addr(const struct weir_buf *buf);
 
 /*
  * Get the number of bytes in the window of @buf.
  *
- * Call on the holder's thread.
+ * Returns the number of bytes.  Call on the holder's thread.
  */
 WEIR_API size_t weir_buf_len(const struct weir_buf *buf);
 
 /*
  * Get the beginning of the data of @buf.
  *
- * Call on the holder's thread.
+ * Returns the address.  Call on the holder's thread.
  */
 WEIR_API void *weir_buf_data(const struct weir_buf *buf);
 
 /*
  * Get the number of bytes of data in @buf alone, not in its list.
  *
- * Call on the holder's thread.
+ * Returns the number of bytes.  Call on the holder's thread.
  */
 WEIR_API size_t weir_buf_data_len(const struct weir_buf *buf);
 
 /*
  * Get the number of bytes in the window before the data of @buf.
  *
- * Call on the holder's thread.
+ * Returns the number of bytes.  Call on the holder's thread.
  *
  * Re-creates rte_pktmbuf_headroom().
  */
@@ -128,7 +128,7 @@ WEIR_API size_t weir_buf_headroom(const struct weir_buf *buf);
 /*
  * Get the number of bytes in the window after the data of @buf.
  *
- * Call on the holder's thread.
+ * Returns the number of bytes.  Call on the holder's thread.
  *
  * Re-creates rte_pktmbuf_tailroom().
  */
@@ -164,8 +164,8 @@ struct weir_buf_owner {
 /*
  * Get the mmap that contains the window of @buf.
  *
- * Call on the holder's thread.  Re-creates rte_mempool_from_obj(), which gets
- * the pool of a buffer.
+ * Returns the mmap.  Call on the holder's thread.  Re-creates
+ * rte_mempool_from_obj(), which gets the pool of a buffer.
  */
 WEIR_API struct weir_mmap *weir_buf_mmap(const struct weir_buf *buf);
 
@@ -225,14 +225,14 @@ WEIR_API int weir_buf_unchain(struct weir_buf *head, struct weir_buf *buf);
 /*
  * Get the buf after @buf in its list, or NULL.
  *
- * Call on the holder's thread.
+ * Returns the buf, or NULL.  Call on the holder's thread.
  */
 WEIR_API struct weir_buf *weir_buf_next(const struct weir_buf *buf);
 
 /*
  * Get the last buf of the list whose head is @head.
  *
- * Call on the holder's thread.
+ * Returns the buf.  Call on the holder's thread.
  *
  * Re-creates doca_buf_get_last_in_list().
  */
@@ -241,7 +241,7 @@ WEIR_API struct weir_buf *weir_buf_last(const struct weir_buf *head);
 /*
  * Tell whether @buf is in a list with others: 1 or 0.
  *
- * Call on the holder's thread.
+ * Returns 1 or 0.  Call on the holder's thread.
  *
  * Re-creates doca_buf_is_in_list().
  */
@@ -262,7 +262,8 @@ WEIR_API int64_t weir_buf_list_len(const struct weir_buf *head);
 /*
  * Get the number of bytes of data in @head and all bufs after it.
  *
- * Call on the holder's thread.  The time grows with the length of the list.
+ * Returns the number of bytes.  Call on the holder's thread.  The time grows
+ * with the length of the list.
  */
 WEIR_API uint64_t weir_buf_list_data_len(const struct weir_buf *head);
 

@@ -312,14 +312,15 @@ WEIR_API int weir_chain_get_step(const struct weir_chain *chain,
  * Get the step whose failure failed the chain in the last run;
  * WEIR_CHAIN_FIRST if there is none.
  *
- * Call on the chain's reactor.  Never blocks.
+ * Returns the number of the step, or WEIR_CHAIN_FIRST.  Call on the chain's
+ * reactor.  Never blocks.
  */
 WEIR_API int weir_chain_failed_step(const struct weir_chain *chain);
 
 /*
  * Get the user's pointer with which @chain was created.
  *
- * Call on the chain's reactor.  Never blocks.  Re-creates
+ * Returns the pointer.  Call on the chain's reactor.  Never blocks.  Re-creates
  * doca_ctx_get_user_data().
  */
 WEIR_API void *weir_chain_ctx(const struct weir_chain *chain);

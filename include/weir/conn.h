@@ -325,7 +325,7 @@ WEIR_API void weir_conn_set_end_fn(struct weir_conn *c, weir_conn_end_fn *fn,
 /*
  * Get the state of @c, WEIR_CONN_.
  *
- * Call on the connection's reactor.  Never blocks.
+ * Returns the state.  Call on the connection's reactor.  Never blocks.
  */
 WEIR_API int weir_conn_state(const struct weir_conn *c);
 

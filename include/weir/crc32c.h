@@ -20,8 +20,8 @@ extern "C" {
 /*
  * Compute the CRC of @len bytes at @p, continued from @crc; begin with 0.
  *
- * Any thread.  Never fails, allocates or waits; takes about the time to read
- * the memory.
+ * Returns the CRC.  Any thread.  Never fails, allocates or waits; takes about
+ * the time to read the memory.
  *
  * Re-creates rte_hash_crc() and spdk_crc32c_update().
  */
@@ -31,7 +31,8 @@ WEIR_API uint32_t weir_crc32c(uint32_t crc, const void *p, size_t len);
  * Compute the CRC of A followed by B from the CRC of A, the CRC of B, and the
  * length of B in bytes.
  *
- * Any thread.  Never fails or waits; the time hardly depends on the length.
+ * Returns the CRC.  Any thread.  Never fails or waits; the time hardly depends
+ * on the length.
  *
  * Re-creates crc32_combine() of zlib.
  */

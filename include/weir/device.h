@@ -186,7 +186,7 @@ WEIR_API int weir_device_close(struct weir_device *dev);
  *
  * It is valid as long as @dev is open.
  *
- * Any thread.  Never blocks.
+ * Returns the entry.  Any thread.  Never blocks.
  *
  * Re-creates doca_dev_as_devinfo().
  */

@@ -114,22 +114,24 @@ WEIR_API int weir_dm_copy_from(void *dst, struct weir_dm *dm, uint64_t off,
 /*
  * Get the length of @dm in bytes, as it was requested.
  *
- * Any thread.  Never blocks.  Re-creates .length of struct ibv_alloc_dm_attr.
+ * Returns the length.  Any thread.  Never blocks.  Re-creates .length of struct
+ * ibv_alloc_dm_attr.
  */
 WEIR_API size_t weir_dm_len(const struct weir_dm *dm);
 
 /*
  * Get the device of @dm.
  *
- * Any thread.  Never blocks.  Re-creates .context of struct ibv_dm.
+ * Returns the device.  Any thread.  Never blocks.  Re-creates .context of
+ * struct ibv_dm.
  */
 WEIR_API struct weir_device *weir_dm_device(const struct weir_dm *dm);
 
 /*
  * Tell whether @dm was imported: 1 or 0.
  *
- * Any thread.  Never blocks.  Re-creates the difference between
- * ibv_unimport_dm() and ibv_free_dm(), which are one call here.
+ * Returns 1 or 0.  Any thread.  Never blocks.  Re-creates the difference
+ * between ibv_unimport_dm() and ibv_free_dm(), which are one call here.
  */
 WEIR_API int weir_dm_is_imported(const struct weir_dm *dm);
 

@@ -157,7 +157,7 @@ WEIR_API int weir_dma_destroy(struct weir_dma *dma);
 /*
  * Get the state of @dma: WEIR_DMA_STOPPED, _RUNNING or _STOPPING.
  *
- * Call on the context's reactor.  Never blocks.
+ * Returns the state.  Call on the context's reactor.  Never blocks.
  *
  * Re-creates doca_ctx_get_state().
  */
@@ -209,7 +209,7 @@ WEIR_API uint32_t weir_dma_in_flight(const struct weir_dma *dma);
 /*
  * Get the reactor of @dma.
  *
- * Any thread.  Never blocks.
+ * Returns the reactor.  Any thread.  Never blocks.
  */
 WEIR_API struct weir_reactor *weir_dma_reactor(const struct weir_dma *dma);
 

@@ -178,7 +178,8 @@ WEIR_API uint32_t weir_job_pieces(const struct weir_job *job, int side,
 /*
  * Get the domain of a side of @job, or NULL if the kind has no such side.
  *
- * Any thread, for engines, between start and weir_job_end().  Never blocks.
+ * Returns the domain, or NULL.  Any thread, for engines, between start and
+ * weir_job_end().  Never blocks.
  * Re-creates .src_domain and .dst_domain of spdk_accel_task.
  */
 WEIR_API struct weir_domain *weir_job_domain(const struct weir_job *job,
@@ -187,7 +188,8 @@ WEIR_API struct weir_domain *weir_job_domain(const struct weir_job *job,
 /*
  * Get the number of bytes of @job.
  *
- * Any thread, for engines, between start and weir_job_end().  Never blocks.
+ * Returns the number of bytes.  Any thread, for engines, between start and
+ * weir_job_end().  Never blocks.
  * Re-creates .nbytes of spdk_accel_task.
  */
 WEIR_API uint64_t weir_job_bytes(const struct weir_job *job);

@@ -250,14 +250,15 @@ WEIR_API int weir_group_stop(struct weir_group *group);
 /*
  * Get the state of @group: WEIR_GROUP_STOPPED, _STARTED or _STOPPING.
  *
- * Any thread.  Takes a lock.  Re-creates rte_eal_get_lcore_state().
+ * Returns the state.  Any thread.  Takes a lock.  Re-creates
+ * rte_eal_get_lcore_state().
  */
 WEIR_API int weir_group_state(struct weir_group *group);
 
 /*
  * Get the number of cores of @group.
  *
- * Any thread.  Never blocks.
+ * Returns the number of cores.  Any thread.  Never blocks.
  */
 WEIR_API uint32_t weir_group_size(const struct weir_group *group);
 
@@ -265,8 +266,8 @@ WEIR_API uint32_t weir_group_size(const struct weir_group *group);
  * Get the reactor of @core of @group; NULL if there is no such core or @group
  * is STOPPED.
  *
- * Any thread may post to it or call it; only its own thread may use it
- * otherwise.
+ * Returns the reactor, or NULL.  Any thread may post to it or call it; only its
+ * own thread may use it otherwise.
  *
  * Any thread, while the group is started.  Never blocks.
  */
@@ -276,7 +277,8 @@ WEIR_API struct weir_reactor *weir_group_reactor(
 /*
  * Get the CPU of @core of @group, or -1 if it has none.
  *
- * Any thread, while the group is started.  Never blocks.
+ * Returns the CPU, or -1.  Any thread, while the group is started.  Never
+ * blocks.
  */
 WEIR_API int weir_group_cpu(const struct weir_group *group, uint32_t core);
 
@@ -285,7 +287,7 @@ WEIR_API int weir_group_cpu(const struct weir_group *group, uint32_t core);
  *
  * @group owns the string, which changes when @group starts.
  *
- * Call on the owner's thread.  Never blocks.
+ * Returns the line.  Call on the owner's thread.  Never blocks.
  */
 WEIR_API const char *weir_group_describe(const struct weir_group *group);
 

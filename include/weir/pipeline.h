@@ -272,7 +272,7 @@ WEIR_API int weir_pipeline_failure(const struct weir_pipeline *pipeline,
  * Get the user's memory of @slot: .data_size bytes, aligned to 64, zeroed when
  * the pipeline was created.
  *
- * Call on the pipeline's reactor.  Never blocks.
+ * Returns the memory.  Call on the pipeline's reactor.  Never blocks.
  */
 WEIR_API void *weir_slot_data(struct weir_slot *slot);
 
@@ -282,7 +282,7 @@ WEIR_API void *weir_slot_data(struct weir_slot *slot);
  *
  * A step that puts the buf, or keeps it, must take a reference first.
  *
- * Call on the pipeline's reactor.  Never blocks.
+ * Returns the buf, or NULL.  Call on the pipeline's reactor.  Never blocks.
  */
 WEIR_API struct weir_buf *weir_slot_buf(const struct weir_slot *slot);
 
@@ -291,14 +291,15 @@ WEIR_API struct weir_buf *weir_slot_buf(const struct weir_slot *slot);
  *
  * Add steps only in build().  weir_chain_ctx() of the chain is the slot.
  *
- * Call on the pipeline's reactor.  Never blocks.
+ * Returns the chain.  Call on the pipeline's reactor.  Never blocks.
  */
 WEIR_API struct weir_chain *weir_slot_chain(const struct weir_slot *slot);
 
 /*
  * Get the number of the unit in @slot, counted from 0 in each run.
  *
- * Call on the pipeline's reactor.  Never blocks.
+ * Returns the number of the unit.  Call on the pipeline's reactor.  Never
+ * blocks.
  */
 WEIR_API uint64_t weir_slot_unit(const struct weir_slot *slot);
 
@@ -313,8 +314,8 @@ WEIR_API void weir_slot_set_bytes(struct weir_slot *slot, uint64_t bytes);
 /*
  * Get the pipeline of @slot.
  *
- * Call on the pipeline's reactor.  Never blocks.  Re-creates
- * doca_task_get_ctx().
+ * Returns the pipeline.  Call on the pipeline's reactor.  Never blocks.
+ * Re-creates doca_task_get_ctx().
  */
 WEIR_API struct weir_pipeline *weir_slot_pipeline(const struct weir_slot *slot);
 

@@ -256,7 +256,7 @@ WEIR_API uint32_t weir_pool_owners(const struct weir_pool *pool,
  *
  * Valid until @op is started again.
  *
- * Call on the pool's reactor.  Never blocks.
+ * Returns the buf, or NULL.  Call on the pool's reactor.  Never blocks.
  */
 WEIR_API struct weir_buf *weir_pool_taken(const struct weir_op *op);
 
@@ -266,15 +266,15 @@ WEIR_API struct weir_buf *weir_pool_taken(const struct weir_op *op);
  * If the pool has grown, or has several sizes, it is the first; see
  * weir_buf_mmap().
  *
- * Call on the pool's reactor.  Never blocks.  Re-creates .mz of struct
- * rte_mempool.
+ * Returns the mmap.  Call on the pool's reactor.  Never blocks.  Re-creates .mz
+ * of struct rte_mempool.
  */
 WEIR_API struct weir_mmap *weir_pool_mmap(const struct weir_pool *pool);
 
 /*
  * Get the number of bytes in each buffer of @pool, or in the smallest.
  *
- * Call on the pool's reactor.  Never blocks.
+ * Returns the number of bytes.  Call on the pool's reactor.  Never blocks.
  */
 WEIR_API size_t weir_pool_buf_size(const struct weir_pool *pool);
 

@@ -235,7 +235,7 @@ WEIR_API void weir_reactor_break(struct weir_reactor *r);
 /*
  * Get the state of @r: WEIR_REACTOR_RUNNING, _STOPPING or _STOPPED.
  *
- * Call on @r's thread.  Never blocks.
+ * Returns the state.  Call on @r's thread.  Never blocks.
  */
 WEIR_API int weir_reactor_state(const struct weir_reactor *r);
 
@@ -244,7 +244,7 @@ WEIR_API int weir_reactor_state(const struct weir_reactor *r);
  *
  * It may be late in a long callback; it never goes back.
  *
- * Call on @r's thread.  Never blocks.
+ * Returns the time.  Call on @r's thread.  Never blocks.
  */
 WEIR_API uint64_t weir_reactor_now(struct weir_reactor *r);
 
@@ -278,7 +278,7 @@ WEIR_API int weir_reactor_fd(struct weir_reactor *r);
 /*
  * Get the name of @r's backend: "uring", "ev" or "sim".  The string is static.
  *
- * Call on @r's thread.  Never blocks.
+ * Returns the name.  Call on @r's thread.  Never blocks.
  */
 WEIR_API const char *weir_reactor_backend(const struct weir_reactor *r);
 
@@ -287,7 +287,7 @@ WEIR_API const char *weir_reactor_backend(const struct weir_reactor *r);
  *
  * The string is valid as long as @r.
  *
- * Call on @r's thread.  Never blocks.
+ * Returns the line.  Call on @r's thread.  Never blocks.
  */
 WEIR_API const char *weir_reactor_describe(const struct weir_reactor *r);
 

@@ -254,7 +254,8 @@ WEIR_API int weir_segment_stats(struct weir_segment_stats *ret);
  * is added, or, if that page has not been touched, that of the processor that
  * adds it.  If the kernel does not report the node, it counts for node 0.
  *
- * Any thread, callbacks too.  Re-creates rte_malloc_get_socket_stats().
+ * Returns the number of bytes.  Any thread, callbacks too.  Re-creates
+ * rte_malloc_get_socket_stats().
  */
 WEIR_API uint64_t weir_segment_node_bytes(int node);
 

@@ -67,7 +67,7 @@ WEIR_API void weir_timer_stop(struct weir_timer *timer);
  *
  * In its callback a periodic timer is set, any other is not.
  *
- * Call on the timer's reactor.  Never blocks.
+ * Returns 1 or 0.  Call on the timer's reactor.  Never blocks.
  *
  * Re-creates uv_is_active() of a timer.
  */

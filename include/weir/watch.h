@@ -115,7 +115,7 @@ WEIR_API void weir_event_signal(struct weir_event *event);
  *
  * @event owns it.
  *
- * Any thread.  Never blocks.
+ * Returns the eventfd.  Any thread.  Never blocks.
  *
  * Re-creates the eventfd(2) of a uv_async_t.
  */

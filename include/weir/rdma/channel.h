@@ -121,7 +121,7 @@ WEIR_API int weir_channel_create(struct weir_channel **ret,
  *
  * Do not poll, arm or destroy it.
  *
- * Any thread.  Never blocks.
+ * Returns the completion queue.  Any thread.  Never blocks.
  */
 WEIR_API struct ibv_cq *weir_channel_cq(const struct weir_channel *channel);
 

@@ -55,7 +55,8 @@ WEIR_API int weir_cm_create(struct weir_cm **ret, struct weir_reactor *r,
  *
  * Do not read or destroy it.
  *
- * Any thread.  Never blocks.  Re-creates rdma_create_event_channel().
+ * Returns the event channel.  Any thread.  Never blocks.  Re-creates
+ * rdma_create_event_channel().
  */
 WEIR_API struct rdma_event_channel *weir_cm_events(const struct weir_cm *cm);
 

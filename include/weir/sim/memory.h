@@ -103,7 +103,7 @@ WEIR_API int weir_sim_peer_destroy(struct weir_sim_peer *peer);
  *
  * It can pull and push, which are remote reads and writes.  @peer owns it.
  *
- * Call on the world's thread.  Never blocks.
+ * Returns the domain.  Call on the world's thread.  Never blocks.
  */
 WEIR_API struct weir_domain *weir_sim_peer_domain(const struct weir_sim_peer *peer);
 
@@ -112,7 +112,7 @@ WEIR_API struct weir_domain *weir_sim_peer_domain(const struct weir_sim_peer *pe
  *
  * It is valid until @peer is destroyed.
  *
- * Call on the world's thread.  Never blocks.
+ * Returns the memory.  Call on the world's thread.  Never blocks.
  */
 WEIR_API void *weir_sim_peer_bytes(const struct weir_sim_peer *peer);
 
@@ -184,8 +184,8 @@ WEIR_API int weir_sim_peer_reset(struct weir_sim_peer *peer);
 /*
  * Get the state of @peer: WEIR_SIM_PEER_UP, _ERROR and _GRANTS, combined by OR.
  *
- * Call on the world's thread.  Never blocks.  Re-creates ibv_query_port(), of a
- * peer.
+ * Returns the bits.  Call on the world's thread.  Never blocks.  Re-creates
+ * ibv_query_port(), of a peer.
  */
 WEIR_API uint32_t weir_sim_peer_state(const struct weir_sim_peer *peer);
 
@@ -246,7 +246,7 @@ WEIR_API int weir_sim_card_destroy(struct weir_sim_card *card);
  * -ERANGE for a range outside the memory, -EXDEV for a transfer from a domain
  * that is no card of the same world, and -EAGAIN if .depth moves are in flight.
  *
- * Call on the world's thread.  Never blocks.
+ * Returns the domain.  Call on the world's thread.  Never blocks.
  */
 WEIR_API struct weir_domain *weir_sim_card_domain(const struct weir_sim_card *card);
 

@@ -151,7 +151,7 @@ WEIR_API int weir_sim_run(struct weir_sim *sim, uint64_t ns, uint64_t events);
 /*
  * Get the virtual time in nanoseconds, as weir_reactor_now() in the world.
  *
- * Call on @sim's thread.  Never blocks.
+ * Returns the virtual time.  Call on @sim's thread.  Never blocks.
  */
 WEIR_API uint64_t weir_sim_now(const struct weir_sim *sim);
 
@@ -161,7 +161,7 @@ WEIR_API uint64_t weir_sim_now(const struct weir_sim *sim);
  *
  * The call does not affect the world's other random streams.
  *
- * Call on @sim's thread.  Never blocks.
+ * Returns a random number.  Call on @sim's thread.  Never blocks.
  */
 WEIR_API uint64_t weir_sim_random(struct weir_sim *sim);
 
