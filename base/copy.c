@@ -57,7 +57,7 @@ bool copy_in_lanes(void)
 
 #define AVX __attribute__((target("avx")))
 
-/* One line, and a look at the one @ahead of it. */
+/* Copy one line, and prefetch the one @ahead of it. */
 AVX static inline void avx_line(char *dst, const char *src, size_t ahead)
 {
 	__m256i a = _mm256_loadu_si256((const __m256i *)(const void *)src);

@@ -3,9 +3,9 @@
  * CRC-32C on 64-bit ARM, with the crc instructions that ARMv8.0 has as an
  * option and 8.1 requires.
  *
- * As on x86, the instruction takes 8 bytes per cycle but answers after two or
- * three, so three streams run side by side.  It was tested under an emulator
- * only, which says that it is right and nothing about its speed.
+ * As on x86, the instruction starts once per cycle with 8 bytes but has a
+ * latency of two or three cycles, so three streams run in parallel.  It was
+ * tested under an emulator only: the results are right, the speed is unknown.
  *
  * The instruction is written as assembly because gcc and clang disagree about
  * target attributes and the availability of <arm_acle.h> in a file that is not

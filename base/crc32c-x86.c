@@ -2,31 +2,32 @@
 /*
  * CRC-32C on x86-64: three kernels, each for a class of CPUs.
  *
- *   sse4.2   The crc32 instruction takes 8 bytes per cycle but answers after
- *            three; so three streams side by side, joined at the end.
+ *   sse4.2   The crc32 instruction starts once per cycle with 8 bytes but has a
+ *            latency of three cycles; so three streams run in parallel, and are
+ *            joined at the end.
  *   pclmul   Folding by carry-less multiplication.  With 128 bits it is no
- *            faster than that, but uses other execution units: so a block is
+ *            faster than sse4.2, but uses other execution units: so a block is
  *            cut into a part to fold and three streams, all in one loop.
- *   vpclmul  Folding with 512 bits.  Streams beside it were tried: hot they
- *            gain nothing with one compiler and a fifth with another, out of
- *            memory they halve the speed.  Folding alone runs straight through
- *            memory, so copying is one more instruction per load, and runs as
- *            fast as memcpy.
+ *   vpclmul  Folding with 512 bits.  Rejected: streams beside it.  In the cache
+ *            they gain nothing with one compiler and a fifth with another; from
+ *            memory they halve the speed.  Folding alone reads memory in order,
+ *            so copying is one more instruction per load, and runs as fast as
+ *            memcpy.
  *
- * Folding replaces 128 bits X of a message by bits further on, so that the
- * remainder stays.  If they move by D bits, and the low half of the mirrored X
+ * Folding replaces 128 bits X of a message by bits further on, with the same
+ * remainder.  If they move by D bits, and the low half of the mirrored X
  * holds its high powers H and the other half the low ones L, then
  *
  *	X * x^D = H * x^(D + 64) + L * x^D
  *
  * where the powers of x are constants mod P.  A mirrored 64-bit product comes
  * out one place too low, which counts as a factor x; a mirrored 32-bit constant
- * in the low half of a 64-bit operand counts as a factor x^32.  So what is
- * multiplied by is x^(D + 31) and x^(D - 33).
+ * in the low half of a 64-bit operand counts as a factor x^32.  So the factors
+ * are x^(D + 31) and x^(D - 33).
  *
- * What is in the registers when the data ends is itself a short message with
- * the right remainder.  The crc32 instruction takes it from there, which is
- * simpler than reduction by more multiplying.
+ * At the end of the data the registers hold a short message with the right
+ * remainder.  The crc32 instruction computes that, which is simpler than a
+ * reduction by more multiplications.
  */
 
 #include "base/copy.h"
@@ -96,7 +97,7 @@ static inline uint64_t load64(const uint8_t *p)
 	return v;
 }
 
-/* For what is too short for anything else. */
+/* For messages that are too short for streams. */
 SSE42 static inline uint32_t one_stream(uint32_t rem, const uint8_t *p,
 					size_t len)
 {
@@ -125,8 +126,8 @@ SSE42 static inline void three_words(struct streams *s, const uint8_t *p,
 }
 
 /*
- * STEP bytes each of three streams that lie @apart bytes apart.  Not a loop:
- * gcc leaves it one at -O2, which costs the sse4.2 kernel a sixth.
+ * STEP bytes of each of three streams, @apart bytes apart.  Not a loop, because
+ * gcc does not unroll it at -O2, which costs the sse4.2 kernel a sixth.
  */
 SSE42 static inline void three_streams(struct streams *s, const uint8_t *p,
 				       size_t apart)
@@ -209,7 +210,7 @@ PCLMUL static inline __m128i fold128(__m128i x, __m128i by, __m128i next)
 	return _mm_xor_si128(_mm_xor_si128(h, l), next);
 }
 
-/* Out of registers, so that the compiler keeps them there in the loop, too. */
+/* From registers, so that the compiler keeps them there in the loop too. */
 PCLMUL static inline uint32_t two_words(uint32_t rem, __m128i x)
 {
 	uint64_t r = _mm_crc32_u64(rem, (uint64_t)_mm_cvtsi128_si64(x));
@@ -299,7 +300,7 @@ VPCLMUL static inline __m512i fold512(__m512i x, __m512i by, __m512i next)
 	return _mm512_ternarylogic_epi64(h, l, next, 0x96);
 }
 
-/* What becomes of what is loaded. */
+/* The use of loaded data. */
 enum pass {
 	LOOK,
 	COPY,
@@ -399,7 +400,7 @@ stream512(uint8_t *dst, const uint8_t *src, size_t at)
 	return v;
 }
 
-/* What is in the registers at the ends of the lanes, at the end of the last. */
+/* Combine the registers at the ends of the lanes into that of the last one. */
 VPCLMUL static inline ALWAYS_INLINE __m512i join_lanes(__m512i x0, __m512i x1,
 						       __m512i x2, __m512i x3)
 {

@@ -9,13 +9,12 @@
  *
  *	rem(A B) = rem(A) * x^(8 |B|) + rem(B)
  *
- * All tables are constants: there is nothing to set up, hence no constructor
- * and no order of initialisation to get wrong.  Every entry is used by some
- * computation of the test.
+ * All tables are constants, so there is no constructor and no order of
+ * initialisation.  The test uses every entry.
  *
- * Only the pointer to the chosen kernel is state.  Threads that race to set it
- * all write the same value, and what it points to is constant; so relaxed
- * atomics are enough, and a call costs one predicted branch.
+ * The only state is the pointer to the chosen kernel.  Threads that race to set
+ * it all write the same value, and it points to constants; so relaxed atomics
+ * are enough, and a call costs one predicted branch.
  */
 
 #include <endian.h>
@@ -32,15 +31,15 @@
 #include "base/crc32c.h"
 
 /*
- * Bytes copied before the CRC looks at them again.  Source and destination of
- * a tile fit into an L1 of 32 KiB, and starting a tile is nothing against
- * working on it.
+ * Bytes copied before the CRC reads them again.  Source and destination of a
+ * tile fit into an L1 of 32 KiB, and starting a tile costs little compared with
+ * processing it.
  */
 #define TILE 16384
 
 /*
  * The same for copies past the cache.  Kernels prefetch from one block to the
- * next, and copies begin anew with each: so it is rather half of an L2, the
+ * next, and copies start again with each tile; so a tile is half of an L2, the
  * smallest of which has 256 KiB.
  */
 #define LOOK_TILE ((size_t)128 << 10)
@@ -203,7 +202,7 @@ static const struct crc32c_kernel kernel_isal = {
 #endif
 
 /*
- * ISA-L comes after our kernels where they are at least as fast on large input.
+ * Our kernels are preferred where they are at least as fast on large input.
  * On x86-64 (Zen 4, 64 KiB) each was measured against ISA-L's for the same CPU:
  * 59 to 58 GB/s with VPCLMULQDQ, 31 to 28 with PCLMULQDQ, and even without.
  * On ARM nothing was measured; ISA-L has tuned code there, ours is plain.
@@ -257,10 +256,10 @@ static const struct crc32c_kernel *kernel(void)
 /*
  * The product of two polynomials of degree 31, without carries.  There is no
  * portable instruction for it, but integer multiplication does it if there is
- * space for the carries: with every fourth bit only, at most 8 ones meet in one
- * place, and their sum stays within the four bits up to the next.  Its lowest
- * bit is what we want.  16 multiplications, of which none waits for another,
- * take less time than 32 dependent shifts.
+ * space for the carries: with every fourth bit only, at most 8 ones are added
+ * in one place, and their sum fits into the four bits up to the next.  The
+ * lowest bit of the sum is the result.  16 independent multiplications take
+ * less time than 32 dependent shifts.
  */
 static uint64_t multiply_carryless(uint32_t a, uint32_t b)
 {

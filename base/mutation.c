@@ -13,5 +13,5 @@ int mutation_lives(const char *name)
 	return chosen && !strcmp(chosen, name);
 }
 #else
-typedef int mutation_is_empty; /* ISO C wants something in a file. */
+typedef int mutation_is_empty; /* ISO C requires a declaration in each file. */
 #endif

@@ -261,5 +261,5 @@ int own_on_valgrind(void)
 }
 
 #else
-typedef int own_is_empty; /* ISO C wants something in a file. */
+typedef int own_is_empty; /* ISO C requires a declaration in each file. */
 #endif /* OWN_ANNOTATE */

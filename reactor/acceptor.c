@@ -26,7 +26,7 @@ static bool is_shortage(int64_t err)
 	       err == -ENOMEM;
 }
 
-/* The connection had trouble of its own before it was taken: accept(2). */
+/* The connection has failed before the accept: see accept(2). */
 static bool is_the_connections(int64_t err)
 {
 	return err == -ECONNABORTED || err == -EINTR || err == -EPROTO ||

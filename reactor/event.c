@@ -20,7 +20,7 @@ struct weir_event {
 	int fd;
 };
 
-/* Reading takes all that was added; nothing there means another reader. */
+/* A read takes the whole sum; 0 means that another reader was first. */
 static void deliver(struct source *s, int64_t res, int rx_id)
 {
 	struct weir_event *e = weir_container_of(s, struct weir_event, source);
@@ -108,7 +108,7 @@ void weir_event_signal(struct weir_event *event)
 {
 	int saved = errno;
 
-	/* Full means that 2^64 - 2 are there: the callback is due anyway. */
+	/* If the counter is full (2^64 - 2), the callback is due anyway. */
 	if (fd_is_virtual(event->fd))
 		vfd_ops->counter_add(event->fd, 1);
 	else

@@ -64,7 +64,7 @@ void host_turn_begins(struct weir_reactor *r)
 	}
 }
 
-/* A sender that looks from here on sees it asleep. */
+/* From here on senders see it asleep. */
 static void host_has_it(struct weir_reactor *r, uint64_t now)
 {
 	r->host.left_ns = now;
@@ -143,7 +143,7 @@ static int host_open(struct host *h, int pollfd)
 	return err;
 }
 
-/* Whether its backend could be exchanged unnoticed. */
+/* Whether its backend can be replaced: no object or operation uses it. */
 static bool is_fresh(struct weir_reactor *r)
 {
 	return !reactor_in_flight(r) && !r->objs && !r->n_zombies && !r->rx;

@@ -2,8 +2,8 @@
 /*
  * An operation as system calls: for workers, and for sockets that are ready.
  *
- * By syscall(2), not by libc's functions: the memory is lent to us, and ASan's
- * interceptors would take our access for the caller's.
+ * It uses syscall(2), not libc's functions: the library owns the memory, and
+ * ASan's interceptors would take its accesses for the caller's.
  */
 
 #include <fcntl.h>
@@ -67,7 +67,7 @@ static long write_step(int fd, const struct io_step *s)
 			syscall(SYS_pwrite64, fd, s->addr, s->len, s->off);
 }
 
-/* A pipe that is read takes one byte with the flag, or does not know it. */
+/* With the flag a pipe reads one byte, or does not support the flag. */
 static int ask_nosignal(void)
 {
 	struct iovec iov = { .iov_base = "", .iov_len = 1 };
@@ -84,7 +84,7 @@ static int ask_nosignal(void)
 
 int io_nosignal(void)
 {
-	static atomic_int known;	/* 0: not yet; else the answer, and 1. */
+	static atomic_int known;	/* 0: not known yet; else result + 1. */
 	int n = atomic_load(&known);
 
 	if (!n) {

@@ -14,7 +14,7 @@
 #include "base/own.h"
 #include "reactor/io.h"
 
-/* The memory of I/O operations, lent at the start and taken at the end. */
+/* The memory of I/O operations, which the library owns from start to end. */
 
 #ifdef OWN_ANNOTATE
 
@@ -38,7 +38,7 @@ static void each_piece(const struct iovec *iov, size_t n, piece_fn *fn)
 		fn(iov[i].iov_base, iov[i].iov_len, iov[i].iov_len);
 }
 
-/* What the kernel writes to; @fn lends or takes it. */
+/* The memory that the kernel writes; @fn annotates it. */
 static void inward(const struct weir_op *op, piece_fn *fn)
 {
 	const void *addr = (const void *)(uintptr_t)op->u.io.addr;
@@ -133,7 +133,7 @@ void io_acquire_received(struct weir_op *op)
 }
 
 #else
-typedef int io_own_is_empty; /* ISO C wants something in a file. */
+typedef int io_own_is_empty; /* ISO C requires a declaration in each file. */
 #endif /* OWN_ANNOTATE */
 
 /* Transfers that the kernel cuts short are continued here, step by step. */
@@ -180,8 +180,8 @@ static void one_piece(struct io_step *step, uint64_t addr, uint64_t len)
 }
 
 /*
- * A vector goes on with the rest of the piece where it stopped, alone, and then
- * with the whole pieces after it: so no iovec is copied or changed.
+ * A vector continues with the rest of the piece where it stopped, alone, and
+ * then with the whole pieces after it, so that no iovec is copied or changed.
  */
 void io_step_next(const struct weir_op *op, struct io_step *step)
 {
@@ -258,7 +258,7 @@ static bool is_transfer(const struct weir_op *op)
 	}
 }
 
-/* Nothing came: the end of what is read; of what is written, a fault. */
+/* The result of 0 bytes: the end for a read, an error for a write. */
 static int64_t end_of(const struct weir_op *op)
 {
 	switch (op->kind) {
@@ -277,7 +277,7 @@ bool io_step_account(struct weir_op *op, int64_t *res)
 	if (unlikely(op->kind == IO_SPLICE))
 		return io_splice_account(op, res);
 	if (!is_transfer(op)) {
-		/* A close is done in any case; a connect goes on by itself. */
+		/* A close is done anyway; a connect continues after EINTR. */
 		if (*res == -EINTR && op->kind != IO_CLOSE &&
 		    op->kind != IO_CONNECT)
 			return false;
@@ -303,9 +303,9 @@ bool io_step_account(struct weir_op *op, int64_t *res)
 	return false;
 }
 
-/* What all I/O operations share: start, cancel, return, end. */
+/* Common code of all I/O operations: start, cancel, return, end. */
 
-/* Where it is decides what can stop it. */
+/* A worker's operation is cancelled in the queue, others by the backend. */
 static void io_cancel(struct weir_op *op)
 {
 	struct weir_reactor *r = op->reactor;
@@ -318,7 +318,7 @@ static void io_cancel(struct weir_op *op)
 	}
 }
 
-/* From a worker, which has done all its steps. */
+/* A worker has done all steps and returned it. */
 static void io_returned(struct weir_op *op)
 {
 	io_end(op, op->res);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What hangs on a reactor, what backends say of themselves, and the word to a
- * foreign loop. */
+/* The list of a reactor's objects, descriptors of backends, and the wake-up of
+ * a foreign loop. */
 
 #include <sys/eventfd.h>
 

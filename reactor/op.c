@@ -50,7 +50,7 @@ static void deadline_fire(struct weir_timer_node *node)
 			  OP_TIMED_OUT);
 }
 
-/* @op was just enlisted with a deadline that its owner had set before. */
+/* @op was just enlisted; its owner has set its deadline before the start. */
 void op_deadline_begin(struct weir_reactor *r, struct weir_op *op)
 {
 	debug_check(op->deadline.expires_ns && !wheel_pending(&op->deadline));
@@ -168,7 +168,7 @@ static void list_del(struct weir_op *op)
 
 /*
  * A cancel may complete this op or another, and may begin one; it runs no
- * callback.  So each is moved to a list of its own before it is asked.
+ * callback.  So each op is moved to another list before its cancel.
  */
 void op_cancel_all(struct weir_reactor *r)
 {
@@ -211,7 +211,8 @@ void repeats_plan(struct weir_reactor *r)
 }
 
 /*
- * Whether the backend still has requests to be asked; with @ask it asks them.
+ * Whether the backend still has requests to cancel; with @ask it repeats the
+ * cancels.
  */
 static bool backend_repeats(struct weir_reactor *r, bool ask)
 {
@@ -267,8 +268,8 @@ uint64_t repeats_due(struct weir_reactor *r)
 	return rep->at_ns;
 }
 
-/* weir_defer() of an operation with a deadline.  Not inline, so that others
- * need not save registers for a call. */
+/* weir_defer() of an operation with a deadline.  Not inline, so that operations
+ * without one need not save registers for a call. */
 __attribute__((noinline)) static int defer_timely(struct weir_reactor *r,
 						  struct weir_op *op)
 {

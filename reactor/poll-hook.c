@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is written to memory by a writer that cannot wake us without help: words
- * of other processes, completion queues of devices.  As long as the reactor is
- * awake it looks itself, which is cheaper than any help; before it sleeps, it
- * says so, and looks once more.
+ * Polling memory whose writer cannot wake the reactor by itself: words of other
+ * processes, completion queues of devices.  While the reactor is awake it
+ * polls, which is cheaper than a wake-up.  Before it sleeps it arms the hook (a
+ * watcher or a device then wakes it), and polls once more.
  */
 
 #include "reactor/op-inline.h"
@@ -57,7 +57,7 @@ void hook_end(struct weir_reactor *r, struct weir_poll_hook *hook)
 	r->n_hooks--;
 }
 
-/* One may end its own look, or another: .at is moved on by that. */
+/* A hook may end itself or another hook: hook_end() moves .at on. */
 static struct weir_poll_hook *next(struct hook_list *list)
 {
 	struct weir_poll_hook *hook = list->at ? list->at : list->first;

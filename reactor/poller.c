@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What can only be polled, in every turn. */
+/* Pollers, which run in every turn. */
 
 #include <weir/watch.h>
 

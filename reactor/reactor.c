@@ -62,7 +62,7 @@ static int opts_check(struct weir_reactor_opts *o)
 	return 0;
 }
 
-/* What the environment asks for, where the options leave it open. */
+/* The backend of the environment, if the options do not choose one. */
 static int backend_from_env(uint32_t *ret)
 {
 	const char *s = getenv("WEIR_BACKEND");
@@ -232,7 +232,7 @@ static unsigned int count_like(const struct weir_reactor *r,
 	return n;
 }
 
-/* What still hangs on @r: "5 objects still exist: weir_dma 1, weir_timer 4". */
+/* The objects of @r: "5 objects still exist: weir_dma 1, weir_timer 4". */
 static int refuse_with_objects(struct weir_reactor *r)
 {
 	const struct reactor_obj *obj;

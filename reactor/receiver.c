@@ -2,9 +2,9 @@
 /*
  * Data from a connected socket, in buffers of the receive free list.
  *
- * Paused, or silent because the reactor stops, it keeps what the kernel
- * delivers late in a queue of buffers, linked through the free list's info, and
- * hands that out in turns after it goes on.
+ * While it is paused, or its reactor stops, it keeps data that the kernel still
+ * delivers in a queue of buffers, linked through the free list's info.  It
+ * delivers them in later turns, after it is resumed.
  */
 
 #include <weir/socket.h>
@@ -26,9 +26,9 @@ struct weir_receiver {
 	void *arg;
 	struct weir_op resume;	/* Its callback hands out the queue. */
 	int first, last;	/* Queue of buffers; -1: empty. */
-	int64_t end;		/* What ended it, not told yet. */
+	int64_t end;		/* The end or error, not reported yet. */
 	bool paused;
-	bool handing;		/* on_resume() is at work: it frees us, */
+	bool handing;		/* on_resume() is running: it frees this, */
 	bool destroyed;		/* if this is set. */
 };
 
@@ -87,7 +87,7 @@ static void deliver(struct source *s, int64_t res, int rx_id)
 		return;
 	}
 
-	/* The end: said once, after all data. */
+	/* The end: reported once, after all data. */
 	source_disarm(s);
 	if (must_keep(rc))
 		rc->end = res;
@@ -159,7 +159,7 @@ static int check_fd(struct weir_reactor *r, int fd)
 	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len))
 		return why(-errno, "weir_receiver_create: descriptor %d is not "
 			   "a socket", fd);
-	/* An empty message would look like the end, and a long one be cut. */
+	/* An empty message would look like the end; a long one, truncated. */
 	if (type != SOCK_STREAM)
 		return why(-EINVAL, "weir_receiver_create: descriptor %d is a "
 			   "socket for messages, not a stream; use "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The receive free list; the header says which side has a buffer when. */
+/* The receive free list; the header has the states of a buffer. */
 
 #include "reactor/rx.h"
 
@@ -84,8 +84,8 @@ void rx_put(struct weir_reactor *r, int id)
 	r->backend->rx_returned(r, (unsigned int)id);
 }
 
-/* A pointer that is no such buffer, or is given back twice, is a bug for which
- * there is no sound answer. */
+/* A pointer that is no such buffer, or is returned twice, is a bug of the
+ * caller that ends the process. */
 void weir_receiver_release(struct weir_reactor *r, void *data)
 {
 	struct rx_free_list *rx = r->rx;

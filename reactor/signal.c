@@ -24,10 +24,11 @@ struct weir_signal {
 	void *arg;
 	int fd;
 	int signo;
-	bool was_blocked;	/* Before us: then it stays so. */
+	bool was_blocked;	/* Blocked before: then it stays so. */
 };
 
-/* One at a time: the callback may destroy us, and level brings the next. */
+/* One at a time, because the callback may destroy the object; the watch is
+ * level-triggered and reports the next. */
 static void deliver(struct source *s, int64_t res, int rx_id)
 {
 	struct weir_signal *sig = weir_container_of(s, struct weir_signal,
@@ -70,7 +71,7 @@ static int check_signo(const struct weir_reactor *r, int signo)
 	return 0;
 }
 
-/* Only what we blocked is unblocked again. */
+/* Unblock only a signal that this object has blocked. */
 static void signal_close(struct weir_signal *sig)
 {
 	sigset_t set;

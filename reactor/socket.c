@@ -67,7 +67,7 @@ int weir_recv(struct weir_reactor *r, struct weir_op *op, int fd, void *buf,
 	return start(r, op, IO_RECV, fd, buf, len, flags);
 }
 
-/* Without a copy is a wish, until a backend says that it was granted. */
+/* It counts as copied, until a backend reports a send without a copy. */
 static inline int wish(struct weir_op *op, uint32_t flags, int err)
 {
 	if (unlikely(flags & WEIR_SOCK_ZEROCOPY) && !err)

@@ -32,13 +32,13 @@ static int out_of(const struct weir_op *op)
 	return (int)op->u.io.aux;
 }
 
-/* What the two are, in u.io.off. */
+/* The kinds of the two descriptors, in u.io.off. */
 #define IN_IS_PIPE 1
 #define OUT_IS_PIPE 2
 
 /*
- * A file or a block device never says that it would wait: it would hold up the
- * loop, and has weir_read().
+ * A file or a block device never returns EAGAIN, so it would block the loop;
+ * weir_read() is for these.
  */
 static int learn(struct weir_op *op, int fd, uint64_t pipe)
 {
@@ -54,8 +54,8 @@ static int learn(struct weir_op *op, int fd, uint64_t pipe)
 }
 
 /*
- * Sockets ask only their own mode whether they may wait, and pipes the call's
- * flags too: their mode is let alone.
+ * Sockets use only their own mode, pipes the call's flags too; so only the mode
+ * of sockets is changed.
  */
 static int nonblock_begin(const struct weir_op *op, int fd, uint64_t pipe)
 {
@@ -80,8 +80,8 @@ static int64_t move(int in, int out, size_t len)
 }
 
 /*
- * splice(2) has said that this is the end; it does so too where an urgent byte
- * is what comes next, and an end after that.
+ * splice(2) has returned 0, for the end.  It also returns 0 if an urgent byte
+ * is next, followed by the end.
  */
 static bool has_more(int in)
 {
@@ -121,10 +121,11 @@ static bool choose_side(struct weir_op *op)
 }
 
 /*
- * If both are ready, one may have become so just now, and it is tried once
- * more. If that moves nothing, the socket has what splice(2) never moves, and
- * a poll would end at once for ever.  A pipe has no such thing: where its
- * bytes go the kernel is short of memory, and is asked again.
+ * If both are ready, one may have become so just now, so splice(2) is tried
+ * once more.  If that moves nothing, the socket has an urgent byte, which
+ * splice(2) never moves, and a poll would end at once for ever.  From a pipe it
+ * can only mean that the kernel is short of memory, and splice(2) is tried
+ * again.
  */
 bool io_splice_account(struct weir_op *op, int64_t *res)
 {
@@ -168,7 +169,7 @@ int weir_splice(struct weir_reactor *r, struct weir_op *op, int in, int out,
 	res = learn(op, in, IN_IS_PIPE);
 	if (!res)
 		res = learn(op, out, OUT_IS_PIPE);
-	/* 0 is as if a poll had said so: it is tried. */
+	/* 0 is treated as the end of a poll: splice(2) is tried. */
 	if (!res && !io_splice_account(op, &res)) {
 		io_launch(r, op);
 		return 0;

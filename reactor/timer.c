@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Timers: a node in the wheel, a callback, and a rhythm.
+ * Timers: a node in the wheel, a callback, and a period.
  *
- * A timer is one cache line, and they lie side by side in slabs: with a hundred
- * thousand of them, moving one costs what its line and its neighbours' cost.
- * Slabs are the reactor's until it is destroyed; a free timer is on a list, and
- * released to the sanitizer, which catches uses of destroyed timers.
+ * A timer is one cache line, in slabs: with a hundred thousand of them, moving
+ * one costs the cache misses of its line and its neighbours in the list.  The
+ * reactor keeps slabs until it is destroyed.  A free timer is on a list, and is
+ * annotated for the sanitizer, which detects uses of destroyed timers.
  */
 
 #include <weir/timer.h>
@@ -90,7 +90,7 @@ void timers_fini(struct weir_reactor *r)
 	}
 }
 
-/* Nothing of the timer is touched after its callback: it may be gone. */
+/* The timer is not accessed after its callback, which may destroy it. */
 static void timer_fire(struct weir_timer_node *node)
 {
 	struct weir_timer *t = weir_container_of(node, struct weir_timer, node);

@@ -7,7 +7,7 @@
 #include "reactor/group/spsc.h"
 #include "reactor/op-inline.h"
 
-/* Turns of a core between looks at the clock, if it never waits. */
+/* Turns of a core between reads of the clock, if it never waits. */
 #define TURNS_PER_POLL 1024
 
 uint64_t weir_reactor_now(struct weir_reactor *r)
@@ -49,9 +49,9 @@ static void heed_requests(struct weir_reactor *r)
 }
 
 /*
- * First that no sender is about to put something, then that nothing is there.
- * Of others in the group the last may have put something after we had looked:
- * so when all are quiet, once more.
+ * First check that no sender is inside the mailbox, then that it is empty.
+ * Another core of the group may have put a message after that check, so check
+ * once more when all are quiet.
  */
 static bool is_drained(struct weir_reactor *r)
 {
@@ -69,8 +69,8 @@ static void end_stopping_if_drained(struct weir_reactor *r)
 		r->state = WEIR_REACTOR_STOPPED;
 }
 
-/* To the end of the ready list: what was deferred, in this turn's callbacks or
- * before. */
+/* Move operations that were deferred, in this turn's callbacks or before, to
+ * the end of the ready list. */
 static void take_deferred(struct weir_reactor *r)
 {
 	*r->ready_last = r->deferred;
@@ -172,7 +172,7 @@ static int wait_and_do(struct weir_reactor *r, uint64_t timeout_ns,
 	return do_due(r, ran);
 }
 
-/* What is not to wait until there is nothing to do. */
+/* Periodic work that must not wait until the reactor is idle. */
 static void look_around(struct weir_reactor *r)
 {
 	r->publish_at = r->stats.turns + TURNS_PER_POLL;
@@ -201,7 +201,7 @@ static int one_turn(struct weir_reactor *r, uint64_t timeout_ns)
 		err = wait_and_do(r, timeout_ns, &ran);
 	if (unlikely(r->host.epoll >= 0))
 		host_turn_ends(r, more_is_due(r), next_due(r));
-	/* What was sent before it failed is on its way, as in any turn. */
+	/* Publish messages sent before the failure, as in any turn. */
 	if (unlikely(err))
 		rings_publish(r->mailbox.rings);
 	r->in_turn = false;
@@ -307,8 +307,8 @@ int weir_reactor_start(struct weir_reactor *r)
 	struct reactor_obj *obj, *next;
 
 	reactor_check_thread(r);
-	/* In a turn its beginning heeds them: sources that are due in this one
-	 * would not know of it. */
+	/* Inside a turn the next turn handles requests; otherwise sources that
+	 * are due in this turn would still run. */
 	if (!r->in_turn || r->state != WEIR_REACTOR_RUNNING)
 		heed_requests(r);
 	if (r->state == WEIR_REACTOR_STOPPING ||

@@ -10,7 +10,7 @@
 #include "reactor/op-inline.h"
 #include "reactor/spin.h"
 
-/* Whether to spin before a sleep; the header says why. */
+/* Whether to spin before a sleep; spin.h has the reasons. */
 
 uint64_t spin_budget(struct spin *s, uint64_t now_ns)
 {
@@ -49,7 +49,7 @@ static uint64_t growth(uint64_t now, uint64_t then)
 	return now > then ? now - then : 0;
 }
 
-/* Put off it, and not by something short. */
+/* Whether the thread was preempted, and lost a good part of its time. */
 static bool is_shared(const struct spin_usage *then,
 		      const struct spin_usage *now)
 {
@@ -62,9 +62,9 @@ static bool is_shared(const struct spin_usage *then,
 }
 
 /*
- * What was before the first time does not count: threads are made and bound to
- * their CPUs then, and wait for each other.  Nor does the time without spins,
- * in which others need not put us off.
+ * The time before the first call does not count, because threads are created,
+ * bound to their CPUs, and wait for each other then.  The time without spins
+ * does not count either, because other threads then use the idle CPU.
  */
 void spin_judge(struct spin *s, const struct spin_usage *now)
 {
@@ -86,23 +86,23 @@ void spin_judge(struct spin *s, const struct spin_usage *now)
 }
 
 /*
- * Waiting: spin, then sleep, and an account of both.
+ * Waiting: spin, then sleep, and account for the time of both.
  *
- * Whether to spin at all, spin.h says.  There is none where there is only one
- * CPU, nor under valgrind or in a simulated world.  To be bound to one is no
- * reason: the others belong to other programs.
+ * spin.h decides whether to spin.  A reactor never spins on a machine with one
+ * CPU, under valgrind, or in a simulated world.  Being bound to one CPU of
+ * several does not prevent it, because other programs use the other CPUs.
  *
- * Two cores that are busy with each other wait for some hundred nanoseconds at
- * a time, of which to look at the clock twice would be a good part.  So the
- * first POLLS_PER_CLOCK looks are without it.  The time that they took is
- * estimated from looks that were timed, and accounted for later.
+ * Two cores that call each other wait for some hundred nanoseconds at a time,
+ * of which reading the clock twice would be a good part.  So the first
+ * POLLS_PER_CLOCK polls do not read it.  Their time is estimated from polls
+ * that were timed, and accounted for later.
  */
 
 #define POLLS_PER_CLOCK 32
 #define AT_ONCE_MAX 256		/* Waits that begin without the clock; in a row. */
-#define POLL_MAX_NS 100 /* More is not the look's fault. */
+#define POLL_MAX_NS 100 /* A longer time is not caused by the poll. */
 
-/* getrusage() knows CPU time too, but as it was at the last tick. */
+/* The CPU time of getrusage() is that of the last tick, which is too coarse. */
 static struct spin_usage usage_now(struct weir_reactor *r, uint64_t now)
 {
 	struct spin_usage u = { .now_ns = now, .slept_ns = r->stats.sleep_ns };
@@ -155,7 +155,7 @@ static bool work_is_here(struct weir_reactor *r)
 	       reactor_requested(r);
 }
 
-/* Whether there is work, within POLLS_PER_CLOCK looks; those are counted. */
+/* Whether there is work, within POLLS_PER_CLOCK polls, which are counted. */
 static inline bool hook(struct weir_reactor *r, uint64_t *hooks)
 {
 	for (int i = 0; i < POLLS_PER_CLOCK; i++) {
@@ -182,7 +182,7 @@ static bool look_at_once(struct weir_reactor *r)
 	return true;
 }
 
-/* What looks without the clock have taken, as far as there was time for it. */
+/* Account for polls without the clock, at most the time that has passed. */
 static void account_hooks(struct weir_reactor *r, uint64_t now)
 {
 	struct wait *w = &r->wait;
@@ -193,7 +193,7 @@ static void account_hooks(struct weir_reactor *r, uint64_t now)
 	w->clocked_ns = now;
 }
 
-/* Returns whether there is work, and the time it is now. */
+/* Returns whether there is work, and the present time. */
 static bool spin(struct weir_reactor *r, uint64_t end, uint64_t *now)
 {
 	uint64_t begun = *now, hooks = 0, ns;
@@ -211,7 +211,7 @@ static bool spin(struct weir_reactor *r, uint64_t end, uint64_t *now)
 	return found;
 }
 
-/* The order is the point: first be seen to sleep, then look once more. */
+/* The order matters: first publish .asleep, then check for work once more. */
 static int sleep_until(struct weir_reactor *r, uint64_t now, uint64_t until)
 {
 	uint64_t timeout;
@@ -273,7 +273,7 @@ int wait_for_work(struct weir_reactor *r, uint64_t until)
 	int err = 0;
 
 	reactor_check_thread(r);
-	/* Where there are timers, this turn knows the time already. */
+	/* If there are timers, this turn has read the clock already. */
 	if (until != WEIR_FOREVER && until <= reactor_now(r))
 		return 0;
 	if (look_at_once(r))

@@ -23,7 +23,8 @@ struct weir_watch {
 };
 
 /*
- * An error that the backend cannot get over ends the watch, and is said once.
+ * An error that the backend cannot recover from ends the watch, and is reported
+ * once.
  */
 static void deliver(struct source *s, int64_t res, int rx_id)
 {
@@ -46,7 +47,7 @@ static bool device_has_poll(int fd)
 	bool ret;
 
 	if (epoll < 0)
-		return true; /* Not known; the backend will see. */
+		return true; /* Not known; the backend detects it. */
 	ret = !epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &ev) || errno != EPERM;
 	close(epoll);
 	return ret;

@@ -19,32 +19,31 @@
  *     earliest slot is two bit scans away, however long the gap before it.
  *   - The clock may jump to any tick before that slot, and no node moves.
  *
- * Where the clock enters a slot above level 0, its nodes have a lower highest
- * digit than before and are moved down, each at most once per level.  A slot
- * may hold all nodes there are, so one call of wheel_expire() moves a limited
- * number and leaves the slot in .moving for the next call.  Until it is empty
- * the clock stands still and nothing is handed out, since what is left in it
- * may come before what was moved.  (Nor can a node get in: for a clock inside
- * of a slot, all ticks of this slot belong to lower levels.)  A wheel that does
- * not move nodes but fires them with the precision of their level, as the
- * kernel's, has no such work; but then a minute's timeout is seconds late.
+ * When the clock enters a slot above level 0, the highest differing digit of
+ * its nodes becomes lower, and they are moved down, each at most once per
+ * level.  A slot may have all nodes of the wheel, so one call of wheel_expire()
+ * moves a limited number and leaves the slot in .moving for the next call.
+ * Until it is empty the clock does not advance and no node fires, because a
+ * node left in it may be earlier than those that were moved.  (No node can
+ * enter the slot: while the clock is inside a slot, all its ticks belong to
+ * lower levels.)  Rejected: firing nodes with the precision of their level, as
+ * the kernel's wheel does; a timeout of a minute is then seconds late.
  *
- * Moving down is a walk from one cold node to the next, and it is what a burst
- * pays for.  A slot whose nodes all have the same tick, as those of a batch of
- * operations with one deadline, and as any node that is alone, is moved by
- * moving the list; a slot's head remembers the common tick.
+ * Moving down walks from one cold node to the next, which is the cost of a
+ * burst.  If all nodes of a slot have the same tick (a batch of operations with
+ * one deadline, or a single node), the whole list is moved; the head of the
+ * slot stores the common tick.
  *
- * A node that is re-armed for later is left where it is: only its time is
- * stored.  So what a slot says of its nodes' ticks is a lower bound.  The code
- * that comes to a node, to fire it or to move it down, goes by its own time,
- * and puts it where it belongs now.  That makes the most frequent of all calls,
- * pushing an idle timeout out again and again, one store instead of a walk
- * through three cold lines; the price is one early look at each node per old
- * time.
+ * A node that is re-armed for later stays in its slot: only its time is stored.
+ * So the tick of a slot is a lower bound of those of its nodes.  The code that
+ * fires a node or moves it down uses the node's own time, and puts it into the
+ * slot of that time.  So the most frequent call, extending an idle timeout, is
+ * one store instead of a walk through three cold lines; the price is one early
+ * visit of each node per old time.
  *
- * A list is circular with its head in it: unlinking has no branch for first
- * and last, and a node that was alone is told by its two neighbours being the
- * same, which then is the head and gives the bit to clear in the map.
+ * A list is circular and includes its head: unlinking has no branch for first
+ * and last.  If both neighbours of an unlinked node are the same, they are the
+ * head, which gives the bit to clear in the map.
  */
 #include "base/check.h"
 #include "reactor/wheel.h"
@@ -56,7 +55,7 @@
 #define MOVES_MAX 256
 
 /*
- * Nodes looked at for the earliest in a slot above level 0.  A server with no
+ * Nodes checked for the earliest in a slot above level 0.  A server with no
  * more timers than this sleeps until one of them is due.
  */
 #define WALK_MAX 16
@@ -199,9 +198,10 @@ static inline uint64_t slot_tick(const struct wheel *w, unsigned int level)
 }
 
 /*
- * The earliest tick in a slot above level 0, or @start, where the slot begins,
- * if finding out would take long.  Not after the slot's last tick, even if all
- * its nodes are re-armed for later: the next slot's may be due then.
+ * The earliest tick in a slot above level 0, or @start, the beginning of the
+ * slot, if the search would take long.  It is not after the slot's last tick,
+ * even if all its nodes are re-armed for later, because nodes of the next slot
+ * may be due then.
  */
 static uint64_t earliest_tick(const struct weir_timer_node *head,
 			      uint64_t start, unsigned int level)
@@ -266,7 +266,7 @@ void wheel_init(struct wheel *w, uint64_t now_ns)
 	}
 }
 
-/* What is past need not wait for the current tick to end. */
+/* A time in the past need not wait for the end of the current tick. */
 static inline uint64_t due_tick(const struct wheel *w, uint64_t expires_ns)
 {
 	if (expires_ns <= w->now_ns &&
@@ -353,8 +353,8 @@ static void enter_slot(struct wheel *w, struct weir_timer_node *head,
 }
 
 /*
- * Each call finds its node in the cache, since the one before has written to
- * it; the one after it is asked for here, to arrive during the callback.
+ * The node of this call is in the cache, because the previous call has written
+ * to it; this call prefetches the next one, which arrives during the callback.
  */
 static inline struct weir_timer_node *take_first(struct wheel *w,
 						 struct weir_timer_node *head)
@@ -369,7 +369,7 @@ static inline struct weir_timer_node *take_first(struct wheel *w,
 }
 
 /*
- * A due node of the clock's own slot; NULL if all that were looked at had been
+ * A due node of the clock's own slot; NULL if all that were checked had been
  * re-armed for later.
  */
 static struct weir_timer_node *take_due(struct wheel *w,

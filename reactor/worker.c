@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads for what blocks: a queue under a lock, and at most .workers threads,
- * each made when there is more to do than there are idle ones.
+ * Threads for blocking calls: a queue under a lock, and at most .workers
+ * threads, each created when more operations are queued than threads are idle.
  *
  *	reactor's thread                     a worker
  *	op: OP_WORKER, into the queue  --->  out of it (pprev = NULL), done
- *	home, by the mailbox           <---  op_return()
+ *	back, by the mailbox           <---  op_return()
  *
- * While an operation is here a worker may look at all of it but its flags,
- * which stay the reactor's: hence a queue of its own kind.
+ * While an operation is here a worker may read all of it except its flags,
+ * which only the reactor's thread may access; so this queue does not use them.
  */
 
 #include <pthread.h>
@@ -146,7 +146,7 @@ void worker_submit(struct weir_reactor *r, struct weir_op *op)
 	debug_check(op->reactor == r && op->state == OP_PENDING);
 	reactor_check_thread(r);
 	if (err) {
-		/* But a close must be done, even if we have to wait for it. */
+		/* A close must be done, even if the reactor blocks for it. */
 		io_end(op, op->kind == IO_CLOSE ? io_sync(op) : err);
 		return;
 	}

@@ -76,9 +76,9 @@ static void on_ready(struct ev_loop *loop, ev_io *io, int got)
 }
 
 /*
- * Whether libev may hand fd to epoll: it ends the process on EBADF, and on
- * EINVAL and ELOOP, which say that fd is this set itself or another that
- * contains it. Only a file without a type (an epoll set, an eventfd) can be
+ * Whether libev may pass fd to epoll.  libev ends the process on EBADF, and on
+ * EINVAL and ELOOP, with which epoll refuses its own set and any set that
+ * contains it.  Only a file without a type (an epoll set, an eventfd) can be
  * such a set.
  */
 static bool fd_is_fit(const struct ev_backend *b, int fd)
@@ -98,8 +98,9 @@ static bool fd_is_fit(const struct ev_backend *b, int fd)
 }
 
 /*
- * Before each look: libev calls abort() where a descriptor that it is to tell
- * epoll of has been closed.  The operations on such a one end with -EBADF.
+ * Called before each poll: libev calls abort() if a descriptor that it is about
+ * to register with epoll has been closed.  The operations on such a descriptor
+ * end with -EBADF.
  */
 static void ev_fds_check(struct ev_backend *b)
 {
@@ -241,8 +242,9 @@ static unsigned int end_queue(struct op_queue *q, int err)
 }
 
 /*
- * epoll would not take the descriptor, and libev has let go of it and does not
- * say why; ask again.  Most likely the user's epoll watches are used up.
+ * epoll refused the descriptor.  libev has dropped it and does not report the
+ * errno, so ask epoll again.  The usual cause is that the user's epoll watches
+ * are used up.
  */
 static unsigned int fail(struct weir_reactor *r, struct ev_fd *f)
 {
@@ -291,16 +293,18 @@ static unsigned int ev_fd_run(struct weir_reactor *r, struct ev_fd *f,
 /*
  * The ev backend: its loop.
  *
- * libev's own clock and timers are not used: the wheel says how long to sleep,
- * to the nanosecond, and libev counts in milliseconds under epoll.  A sleep
- * with an end is therefore a call of our own on libev's epoll set; only one
- * without is left to ev_run(), which then brings what it found along.
+ * libev's own clock and timers are not used: the wheel computes how long to
+ * sleep, to the nanosecond, while libev counts in milliseconds under epoll.  A
+ * sleep with a timeout is therefore an epoll call of our own on libev's epoll
+ * set.  Only a sleep without a timeout is left to ev_run(), which then also
+ * collects what is ready.
  */
 
 void ev_watch(struct ev_backend *b, ev_io *io, int fd, int events)
 {
-	/* Set each time, even if it is the same: the number may mean another
-	 * file now, and this is how libev is told to tell the kernel. */
+	/* Set each time, even to the same number: it may belong to another file
+	 * by now, and setting it makes libev register it with the kernel
+	 * again. */
 	debug_check((uint32_t)fd < b->n_fds);
 	ev_enter(b);
 	ev_io_set(io, fd, events);
@@ -318,8 +322,9 @@ static void ev_unwatch(struct ev_backend *b, ev_io *io)
 }
 
 /*
- * libev's epoll set, which it has no call to ask for.  But it lets a loop be
- * embedded in another, here in itself, and what then is watched is just that.
+ * Find libev's epoll set, for which libev has no getter.  A loop can be
+ * embedded in another, here in itself, and the descriptor that the embedding
+ * watches is the set.
  */
 static int find_set(struct ev_backend *b)
 {
@@ -341,12 +346,12 @@ static void follow(struct ev_backend *b)
 	debug_check(b->outer < 0 || b->remade);
 	b->set = find_set(b);
 	if (b->outer < 0 || !epoll_ctl(b->outer, EPOLL_CTL_ADD, b->set, &ev))
-		b->remade = false; /* Else tried again at the next look. */
+		b->remade = false; /* Else the next poll tries again. */
 }
 
 /*
- * Let libev tell epoll what changed, and take in what is ready.  Returns 0, or
- * why epoll did not do it; the next look tries again.
+ * Have libev pass its changes to epoll, and collect what is ready.  Returns 0,
+ * or the errno of epoll; the next poll tries again.
  */
 static int hook(struct weir_reactor *r, int how)
 {
@@ -371,7 +376,8 @@ static int hook(struct weir_reactor *r, int how)
 	return 0;
 }
 
-/* Nothing can be ready if nothing is watched; a host wants to be sure. */
+/* Nothing can be ready if nothing is watched; with a foreign host, always
+ * poll. */
 static bool worth_a_look(const struct ev_backend *b)
 {
 	return b->n_watched || b->dirty || b->remade || b->outer >= 0 ||
@@ -417,7 +423,7 @@ static int ev_reap(struct weir_reactor *r, unsigned int max)
 	return (int)n;
 }
 
-/* What was started was tried at once; the rest is for the next look. */
+/* What was started has been tried already; the rest waits for the next poll. */
 static int ev_flush(struct weir_reactor *r)
 {
 	(void)r;
@@ -484,8 +490,8 @@ static int ev_wait(struct weir_reactor *r, uint64_t timeout_ns)
 	}
 	n = sleep_on(b, timeout_ns);
 	r->stats.syscalls++;
-	/* Taken in here, for it may be a wake-up only, which no reap looks for:
-	 * left there, it would end every later sleep at once. */
+	/* Collect here.  If this is only a wake-up, no reap follows to collect
+	 * it, and it would end every later sleep at once. */
 	err = n ? hook(r, EVRUN_NOWAIT) : 0;
 	return n < 0 && n != -EINTR ? n : err;
 }
@@ -519,8 +525,8 @@ static void on_retry(struct ev_loop *loop, ev_io *io, int got)
 		b->retry_due = true;
 }
 
-/* Not only in a fork: libev also starts anew when the kernel reports a file
- * that was closed here and lives on elsewhere. */
+/* This runs not only after fork(): libev also makes a new set when the kernel
+ * reports a file that was closed here and is still open elsewhere. */
 static void on_fork(struct ev_loop *loop, ev_fork *w, int got)
 {
 	struct ev_backend *b = ev_userdata(loop);
@@ -538,7 +544,8 @@ static uint64_t ev_clock(struct weir_reactor *r)
 	return (uint64_t)ts.tv_sec * WEIR_SEC + (uint64_t)ts.tv_nsec;
 }
 
-/* Between libev's set, which it may replace, and the host that polls us. */
+/* An epoll set between libev's set, which libev may replace, and the host's
+ * loop. */
 static int ev_pollfd(struct weir_reactor *r)
 {
 	struct ev_backend *b = ev_of(r);
@@ -561,7 +568,7 @@ static int ev_pollfd(struct weir_reactor *r)
 	return fd;
 }
 
-/* Nothing is registered, but the descriptor has its record from here on. */
+/* Nothing is registered, but the record of the descriptor is allocated here. */
 static int ev_fd_register(struct weir_reactor *r, int fd)
 {
 	(void)ev_fd_make(ev_of(r), fd);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libev must not end the process.  It calls abort() when its allocator returns
- * NULL, and when epoll fails and no callback is set for that.
+ * Keep libev from ending the process.  libev calls abort() when its allocator
+ * returns NULL, and when epoll fails and no callback is set for that.
  *
- * Its arrays grow in calls that cannot fail (ev_io_start(), ev_run()).  So each
- * loop has a reserve: blocks of one size, which holds any array of libev's as
- * long as descriptors are below b->n_fds.  Our allocator gives libev one of
- * these for each array.  An array that has a block never needs another until
- * b->n_fds grows, which ev_reserve() does, and may refuse.  So nothing below
- * n_fds allocates.
+ * libev's arrays grow in calls that cannot fail (ev_io_start(), ev_run()).  So
+ * each loop has a reserve of blocks of one size, each large enough for any
+ * array of libev's as long as all descriptors are below b->n_fds.  Our
+ * allocator gives libev one of these blocks for each array.  An array that has
+ * a block needs no other until ev_reserve() makes b->n_fds larger, and
+ * ev_reserve() may fail.  So for descriptors below n_fds libev allocates
+ * nothing.
  *
  * libev has one allocator for the process, and no call that returns the present
- * one.  Ours is set once; on a thread that is not inside a call of ours it does
- * what libev does by itself, and all that it returns comes from malloc(), so a
- * program can replace it at any time.
+ * one.  Ours is set once.  On a thread that is not inside a call of ours it
+ * does what libev does by default, and all that it returns comes from malloc(),
+ * so a program can replace it at any time.
  */
 
 #include <malloc.h>
@@ -33,9 +34,9 @@
  */
 #define EV_BLOCKS 8
 
-/* Bytes of a block.  libev needs at most 16 for each descriptor, and up to
- * twice as many items as it has asked for; its epoll set, made by itself, may
- * have a number above all others. */
+/* Bytes of a block.  libev needs at most 16 for each descriptor, and allocates
+ * up to twice as many items as it needs; its epoll set, which it opens itself,
+ * may have a number above all others. */
 #define BLOCK_SIZE(n_fds) (64 * (size_t)(n_fds) + 8192)
 
 struct ev_block {
@@ -45,7 +46,7 @@ struct ev_block {
 /* The backend that is calling libev on this thread. */
 static _Thread_local struct ev_backend *here RINGS_TLS;
 
-/* As libev itself: what is not ours. */
+/* What libev does by default, for memory that is not ours. */
 static void *alloc_plain(void *p, size_t size)
 {
 	if (size)
@@ -95,8 +96,8 @@ static void *alloc(void *p, long want)
 }
 
 /*
- * libev goes on when this returns: after epoll_wait() as if nothing were ready,
- * but after epoll_create() it tries again, for ever.
+ * If this returned, libev would continue: after epoll_wait() as if nothing were
+ * ready, but after epoll_create() it would try again, for ever.
  */
 static void on_error(const char *what)
 {
@@ -104,7 +105,7 @@ static void on_error(const char *what)
 
 	if (!b) {
 		perror(what);
-		abort();	/* As libev itself. */
+		abort();	/* What libev does by default. */
 	}
 	b->err = errno ? -errno : -EIO;
 	if (!strstr(what, "epoll_wait"))

@@ -29,8 +29,8 @@ enum ev_connect_state {
 };
 
 /* Results of a step that are no errno. */
-#define EV_RES_WORKER INT64_MIN		/* Only a worker can wait for this. */
-#define EV_RES_RETRY (INT64_MIN + 1)	/* Nothing says when; try later. */
+#define EV_RES_WORKER INT64_MIN		/* Only a worker can wait. */
+#define EV_RES_RETRY (INT64_MIN + 1)	/* No event comes; retry later. */
 
 int ev_accept(int fd)
 {
@@ -57,8 +57,8 @@ int ev_connect(int fd, const void *addr, socklen_t len)
 }
 
 /*
- * The socket's error says how it ended; without one it is connected, unless the
- * readiness was from before the connect.
+ * SO_ERROR is the result of the connect.  If it is 0 the socket is connected,
+ * unless the readiness dates from before the connect.
  */
 static int64_t connect_result(int fd)
 {
@@ -166,7 +166,7 @@ static int64_t rw_call(struct weir_op *op, const struct iovec *iov, int n,
 	res = syscall(reads(op) ? SYS_preadv2 : SYS_pwritev2, op->u.io.fd, iov,
 		      n, off, off == WEIR_OFF_STREAM ? -1L : 0L, flags);
 	if (res < 0 && errno == ESPIPE && op->token == EV_FILE_DEVICE) {
-		op->token = EV_FILE_STREAM; /* A terminal, say. */
+		op->token = EV_FILE_STREAM; /* E.g. a terminal. */
 		return -EINTR;
 	}
 	if (res < 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
@@ -174,7 +174,7 @@ static int64_t rw_call(struct weir_op *op, const struct iovec *iov, int n,
 	return res < 0 ? -errno : res;
 }
 
-/* Where the kernel has no writes without a signal. */
+/* For kernels that cannot write without SIGPIPE. */
 static int64_t rw_call_no_signal(struct weir_op *op, const struct iovec *iov,
 				 int n, uint64_t off)
 {
@@ -189,8 +189,8 @@ static int64_t rw_call_no_signal(struct weir_op *op, const struct iovec *iov,
 }
 
 /*
- * Raw system calls: what is read into is lent, so poisoned, and the sanitizers'
- * wrappers would take that for a mistake.
+ * Raw system calls: the memory to read into is lent, and so poisoned, and the
+ * sanitizers' wrappers would report it.
  */
 static int64_t rw_step(struct weir_op *op)
 {
@@ -272,7 +272,7 @@ static void push_front(struct op_queue *q, struct weir_op *op)
 	op->flags |= OP_QUEUED;
 }
 
-/* Without a timer to try again by, the kernel's answer has to do. */
+/* If there is no timer for the retry, the kernel's errno becomes the result. */
 static void retry_later(struct weir_reactor *r, struct weir_op *op)
 {
 	struct itimerspec its = { .it_value.tv_nsec = EV_RETRY_NS };
@@ -378,7 +378,7 @@ static void start(struct weir_reactor *r, struct weir_op *op, int dir)
 
 	debug_check(op->reactor == r && op->state == OP_PENDING);
 	if (op->u.io.fd < 0) {
-		io_end(op, -EBADF); /* poll(2) would overlook it. */
+		io_end(op, -EBADF); /* poll(2) ignores it. */
 		return;
 	}
 	if (!f || op->kind == IO_POLL || !ev_fd_queue(f, dir)->first)
@@ -403,7 +403,7 @@ static enum ev_file file_kind(int fd)
 	struct stat st;
 
 	if (fstat(fd, &st))
-		return EV_FILE_STREAM; /* The read will say EBADF. */
+		return EV_FILE_STREAM; /* The read ends with EBADF. */
 	switch (st.st_mode & S_IFMT) {
 	case S_IFSOCK:
 		return EV_FILE_SOCKET;
@@ -449,7 +449,7 @@ static bool may_be_cached(const struct weir_op *op)
 	return flags >= 0 && !(flags & O_DIRECT);
 }
 
-/* Whether the cache had it all; what is missing, a worker reads. */
+/* Returns whether the page cache had all of it; if not, a worker reads. */
 static bool read_cached(struct weir_op *op)
 {
 	struct io_step step;

@@ -35,8 +35,9 @@ int ev_sources_want(const struct ev_fd *f)
 }
 
 /*
- * libev aborts the process, or busy-loops, over descriptors that epoll does not
- * take, so ask first.  Once for each source: its descriptor stays open.
+ * libev aborts the process, or loops without end, on descriptors that epoll
+ * refuses, so ask epoll first.  Once for each source is enough: its descriptor
+ * stays open.
  */
 static int probe(struct ev_backend *b, struct source *s)
 {
@@ -133,7 +134,7 @@ static unsigned int run_watch(struct weir_reactor *r, struct source *s)
 	return 1;
 }
 
-/* What went wrong with one connection, and not with the listening socket. */
+/* Whether only one connection failed, and not the listening socket. */
 static bool only_that_one(int err)
 {
 	switch (err) {
@@ -177,7 +178,7 @@ static unsigned int run_accept(struct weir_reactor *r, struct source *s,
 	return n;
 }
 
-/* The free list is empty: look no more until a buffer comes back. */
+/* The free list is empty: stop watching until a buffer is released. */
 static void starve(struct ev_backend *b, struct source *s)
 {
 	struct ev_fd *f = ev_fd_find(b, s->fd);
@@ -234,7 +235,8 @@ static unsigned int run_recv(struct weir_reactor *r, struct source *s,
 			break;
 		}
 		source_deliver(s, res, id);
-		/* What does not fill the buffer was all there was. */
+		/* A read that does not fill the buffer has emptied the
+		 * socket. */
 		if (b->current != s || (size_t)res < r->rx->size)
 			break;
 	}

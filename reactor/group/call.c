@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls, and waiting for capacity.  In a group both go by rings.  Else a call
- * is a post whose operation is returned by itself, and a wait for capacity
- * travels:
+ * Calls, and waiting for capacity.  In a group both go through rings.
+ * Otherwise a call is a post whose operation is returned, and a wait for
+ * capacity is an operation that is sent to the other reactor and returned by
+ * it:
  *
  *	the waiter's reactor            the reactor that is waited for
  *	weir_capacity_wait()  --- op --->   arrive(): tell at once, or keep it
  *	capacity_cancel()     --- wake-up -> capacity_waits_recall(): end those marked
  *	capacity_returned()       <-- op ----   when there is capacity, or it stops
  *
- * The mark is a word of the operation's own.  Nothing else of it is written by
- * both sides: while it is away, .next is the other's, and all else the owner's.
+ * The mark is one of the operation's own words, and the only one that both
+ * sides write.  While the operation is away the other side writes .next, and
+ * the owner everything else.
  */
 
 #include <sched.h>
@@ -24,7 +26,7 @@ enum {
 	CALL_TO,
 	CALL_FN,
 	CALL_ARG,
-	CALL_MARK,	/* 1: its owner does not want it any more. */
+	CALL_MARK,	/* 1: its owner has cancelled it. */
 	CALL_TOLD,	/* 1: it is on its way back. */
 };
 
@@ -44,9 +46,10 @@ static void mark(struct weir_op *op)
 }
 
 /*
- * Threads inside another's mailbox are counted, so that this one neither stops
- * between a look at whether it does and what is then put, nor is gone while it
- * is being woken: leave() is the last that is done to it.
+ * Count the threads that are inside the mailbox of this reactor.  While there
+ * is one, the reactor does not stop between that thread's check that it is not
+ * stopping and its push, and is not destroyed while that thread wakes it.
+ * leave() is the last access to it.
  */
 static void visit(struct weir_reactor *r)
 {
@@ -147,7 +150,7 @@ static const struct weir_op_class spsc_call_class = {
 	.cancel = spsc_call_cancel,
 };
 
-/* In no list: it need not be ended, for it is answered soon. */
+/* It is in no list of operations to be ended: it is answered soon anyway. */
 static int call_by_spsc(struct spsc *spsc, struct weir_op *op,
 			int64_t (*fn)(void *arg), void *arg)
 {
@@ -251,7 +254,7 @@ static void tell(struct weir_op *op, int64_t res)
 static void capacity_arrives(struct weir_reactor *r, struct weir_op *op)
 {
 	debug_check(to_of(op) == r);
-	/* What was marked on its way may have been recalled before it came. */
+	/* A recall may have passed before a marked operation arrived here. */
 	if (atomic_load(&r->down) || is_marked(op)) {
 		tell(op, -ESHUTDOWN);
 		return;

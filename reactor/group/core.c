@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One core of a group: its thread, and the steps that it is told to do. */
+/* One core of a group: its thread, and the steps that the group has it do. */
 
 #include <errno.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 #include "base/why.h"
 #include "reactor/group/group.h"
 
-#define TRIES_MAX 100	/* Of a loop that fails, a millisecond apart. */
+#define TRIES_MAX 100	/* Retries of a failing loop; 1 ms apart. */
 
 /* The first error is the one that counts. */
 static int core_failed(struct group_core *core, int err)
@@ -23,7 +23,7 @@ static int core_failed(struct group_core *core, int err)
 	return err;
 }
 
-/* A CPU asked for by number must exist; one that was chosen need not stay. */
+/* A CPU that the caller named must exist; one that we chose may have gone. */
 static int pin(struct group_core *core)
 {
 	int err;
@@ -59,7 +59,8 @@ static void have_memory_near(struct group_core *core)
 			   core->index, -err);
 }
 
-/* It has no CPU, or time of one, of its own: others of the group want it. */
+/* The core shares its CPU, or the quota of CPU time, with others of the
+ * group. */
 static bool shares_cpu(const struct group_core *core)
 {
 	const struct weir_group *group = core->group;
@@ -109,19 +110,20 @@ static int core_init(struct group_core *core)
 }
 
 /*
- * Its own operations may be lost, if the kernel does not answer any more.  But
- * messages need none: what others of the group have for it, and it for them, is
- * brought to its end, or they would wait for ever.
+ * If the kernel does not answer any more, the core's own operations may be
+ * lost.  Messages do not need the kernel, so those in flight between this core
+ * and the others are completed first; otherwise the other cores would wait for
+ * ever.
  */
 static bool may_give_up(struct group_core *core, unsigned int tries)
 {
 	if (tries < TRIES_MAX)
 		return false;
-	/* If all cores are this thread's, none goes on meanwhile. */
+	/* If one thread runs all cores, no other core proceeds meanwhile. */
 	return reactor_settle(core->r) || core->r->backend->isolated;
 }
 
-/* A loop that fails is told of, and tried again: it may pass. */
+/* Report a failure of the loop, and try again: the cause may pass. */
 static int core_run(struct group_core *core)
 {
 	unsigned int tries = 0;

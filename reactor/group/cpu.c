@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* CPUs, quotas and nodes: what the kernel says, in files and by calls. */
+/* CPUs, quotas and nodes, as the kernel's files and system calls report
+ * them. */
 
 #include <errno.h>
 #include <linux/mempolicy.h>
@@ -80,7 +81,7 @@ static bool own_cgroup(const char *root, char *path, size_t len)
 	return found;
 }
 
-/* Of one group: "max 100000", or "150000 100000" for one and a half. */
+/* The quota of one group: "max 100000", or "150000 100000" for 1.5 CPUs. */
 static double quota_of(const char *root, const char *path)
 {
 	char name[2 * PATH_LONG], line[64];
@@ -94,7 +95,7 @@ static double quota_of(const char *root, const char *path)
 	return quota / period;
 }
 
-/* A parent's bound is the child's, too. */
+/* A parent's quota also limits the child. */
 double cpus_quota(const char *root)
 {
 	char path[PATH_LONG];

@@ -14,9 +14,9 @@
 #define SPSC_MAX 65536
 #define SPSC_USUAL 1024
 #define SPSC_LEAST 64
-#define RINGS_USUAL 8 /* So many cores have rings of the usual size. */
+#define RINGS_USUAL 8 /* Up to this many: usual size. */
 
-/* What there is, of which the default takes one core for each. */
+/* The CPUs that we may use, within the quota; by default one core for each. */
 static uint32_t default_cores(struct weir_group *group)
 {
 	uint32_t n = cpus_allowed(NULL, 0);
@@ -204,7 +204,7 @@ static bool pins(const struct weir_group *group)
 	       !group->reactor_opts.sim;
 }
 
-/* What no CPU can be called, and no set of them can hold. */
+/* Refuse numbers that no CPU can have and that a cpu_set_t cannot hold. */
 static int check_cpus(const struct weir_group *group)
 {
 	for (uint32_t i = 0; group->cpus && pins(group) && i < group->n; i++)
@@ -215,7 +215,7 @@ static int check_cpus(const struct weir_group *group)
 	return 0;
 }
 
-/* Which CPU each core gets: of those that were named, or that we may use. */
+/* Choose the CPU of each core, from those named or those that we may use. */
 static void choose_cpus(struct weir_group *group)
 {
 	uint32_t allowed[CPU_SETSIZE];
@@ -308,7 +308,8 @@ static void run_all(struct weir_group *group)
 		core_tell(&group->cores[i], CORE_RUN);
 }
 
-/* Here, or by waiting; and from then on no thread touches a reactor. */
+/* Run the cores of this thread, and wait for the others; then no thread touches
+ * a reactor any more. */
 static void await_all(struct weir_group *group)
 {
 	for (uint32_t i = 0; i < group->n; i++)
@@ -321,7 +322,7 @@ static void await_all(struct weir_group *group)
 	pthread_mutex_unlock(&group->lock);
 }
 
-/* What the first core that failed says, for @call. */
+/* Report the error of the first core that failed, for @call. */
 static int first_error(struct weir_group *group, const char *call)
 {
 	const struct group_core *core;
@@ -378,11 +379,12 @@ static int start(struct weir_group *group)
 		stop_all(group);
 	else
 		set_state(group, WEIR_GROUP_STARTED);
-	/* From here on a core may stop the group, which must be heard. */
+	/* From here on a core may stop the group. */
 	run_all(group);
 	if (!err)
 		return 0;
-	/* What the others' init functions have begun is brought to its end. */
+	/* Run what the init functions of the other cores have started to its
+	 * end. */
 	await_all(group);
 	take_down(group);
 	return first_error(group, "weir_group_start");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a core spends its time, and on which CPU, told to other threads.
+ * How a core spends its time, and on which CPU, for readers on other threads.
  *
- * A core writes it down when it goes to sleep and when it wakes up, and now and
- * then between.  The reader adds what has passed since: to the sleep, if it
- * sleeps, and else to what it is busy with.
+ * A core stores the times when it goes to sleep, when it wakes up, and now and
+ * then between.  The reader adds the time since: to the sleep if the core
+ * sleeps, else to the time that it is busy.
  */
 
 #include <sched.h>
@@ -33,7 +33,7 @@ void core_tell_time(struct weir_reactor *r, uint64_t now, bool asleep)
 
 #define TRIES_PER_YIELD 64
 
-/* As it was at one time; returns whether it sleeps, and when that was. */
+/* Read a consistent state; return whether the core sleeps, and since when. */
 static bool read_clock(struct core_clock *clock, struct weir_group_load *l,
 		       uint64_t *at)
 {

@@ -1,55 +1,55 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Posts and homecomings; the header says how, and why there are no fences.
+ * Posts and returned operations; mailbox.h says how they travel, and why there
+ * are no fences.
  *
- * The order of memory, by what it is needed for.  S is a sender, R the reactor.
+ * The order of memory, by purpose.  S is a sender, R the reactor.
  *
- *  1. What S wrote before it is seen by what R then runs.  S fills the cell and
- *     stores .seq = full; R loads .seq, finds it full, and reads the cell: a
- *     release that is paired with an acquire.  Relaxed, R could read the cell
- *     as it was a round before.  For .returned the same: the exchange of
- *     op_return() releases the operation and what it has done, that of
- *     take_returned() acquires it.  R takes the whole stack and never
- *     compares with an operation on it, so none can leave and come back in
- *     between (no ABA).
+ * 1. R sees what S wrote before a post or a return.  S fills the cell and
+ * stores .seq = full; R loads .seq, finds it full, and reads the cell: a
+ * release that is paired with an acquire.  If these were relaxed, R could read
+ * the cell as it was a round before.  For .returned the same: the exchange of
+ * op_return() releases the operation and its result, and that of
+ * take_returned() acquires them.  R takes the whole stack and never compares
+ * with an operation on it, so no operation can leave and come back in between
+ * (no ABA).
  *
- *  2. A cell is not filled before R has read it.  R stores .seq = free for the
- *     next round after it has read .fn and .arg; S loads .seq, finds it free
- *     for its position, and only then claims: release and acquire again, the
- *     other way round.  A cell that R has emptied and S still finds full is
- *     one that S is refused for, which is no harm.
+ * 2. S does not fill a cell before R has read it.  R stores .seq = free for the
+ * next round after it has read .fn and .arg; S loads .seq, finds it free for
+ * its position, and only then claims: release and acquire again, in the other
+ * direction.  If S still finds a cell full that R has emptied, S is refused,
+ * which does no harm.
  *
- *  3. One sender to a position.  The exchange of .tail decides; nothing is read
- *     because of its order, for (2) has come before it by .seq.  Positions have
- *     64 bits and do not come again; .seq tells a position from the one a round
- *     later, so that S, which has been asleep between its loads, fails to
- *     exchange .tail, or finds .seq moved on and looks again.
+ * 3. One sender for each position.  The exchange of .tail decides; no read
+ * depends on its order, because .seq has already provided that of (2).
+ * Positions have 64 bits and never repeat, and .seq differs from round to
+ * round: if S was suspended between its loads, its exchange of .tail fails, or
+ * it finds that .seq has moved on and loads both again.
  *
- *  4. The wake-up.  S stores .seq (or exchanges .returned, or sets a bit of the
- *     reactor's .requests), then loads .asleep; R stores .asleep, then loads
- *     .seq, .returned and .requests.  This is the case that release and acquire
- *     are too weak for: each may put off its store until after its load, so
- *     that neither sees the other, and R sleeps on a full mailbox.
- *     Sequentially consistent, the four have one order that all agree on, in
- *     which one of the stores comes first and is seen by the other's load.
- *     So of the atomics above the store of full, the exchange of .returned, the
- *     stores and loads of .asleep, and R's loads cannot be weaker.  R looks
- *     at the cell of its head only: a sender that fills another cell leaves
- *     the wake-up to the one that fills that cell.
+ * 4. The wake-up.  S stores .seq (or exchanges .returned, or sets a bit of the
+ * reactor's .requests), then loads .asleep; R stores .asleep, then loads .seq,
+ * .returned and .requests.  Release and acquire are too weak for this: each
+ * side may delay its store until after its load, so that neither sees the
+ * other, and R sleeps on a full mailbox.  If they are sequentially consistent,
+ * all threads agree on one order of the four, in which one of the stores comes
+ * first and the other side's load sees it.  So of the atomics above the store
+ * of full, the exchange of .returned, the stores and loads of .asleep, and R's
+ * loads cannot be weaker.  R checks only the cell at its head: a sender that
+ * fills another cell leaves the wake-up to the sender that fills that one.
  *
- *  5. One wake-up for each sleep.  Among those that load .asleep as true one
- *     exchanges it and rings.  R stores false after it has woken: a wake-up
- *     that came for work that R has found by itself ends a later sleep
- *     early, and a sleep that begins anew has all of (4) for itself again.
+ * 5. One wake-up for each sleep.  Of the senders that load .asleep as true, the
+ * one whose exchange clears it wakes R.  R stores false after it has woken: a
+ * wake-up for work that R has found by itself ends a later sleep early, and a
+ * new sleep goes through all of (4) again.
  *
- * R's store of free is in none of these but (2), and a release only: on x86
- * that saves a locked instruction for each post.  What remains could be
- * weaker: S's loads of .tail (relaxed) and .seq (acquire), .wakes (relaxed).
- * It would not be cheaper; one order for all of them is easier to argue.
+ * R's store of free is in none of these but (2), and so only a release: on x86
+ * that saves a locked instruction for each post.  The others could be weaker:
+ * S's loads of .tail (relaxed) and .seq (acquire), .wakes (relaxed).  That
+ * would save nothing, and one order for all of them is easier to argue.
  *
- * tests/models/mailbox.pml goes through all orders of these steps; a variant
- * without R's second look is found to hang.  tests/reactor/test-mailbox.c
- * hammers them.
+ * tests/models/mailbox.pml explores all orders of these steps, and finds that a
+ * variant without R's second check hangs.  tests/reactor/test-mailbox.c runs
+ * them under load.
  */
 
 #include <stdlib.h>
@@ -145,8 +145,8 @@ uint64_t mailbox_capacity(struct mailbox *box)
 	return box->mask + 1 - (atomic_load(&box->tail) - box->head);
 }
 
-/* Not just for one more: a waiter that is told of capacity is to get some work
- * done. */
+/* Report capacity only when half is free, so that a waiter can push many
+ * messages and not just one. */
 bool mailbox_has_capacity(struct mailbox *box)
 {
 	return mailbox_capacity(box) >= (box->mask + 2) / 2;
@@ -232,7 +232,7 @@ __attribute__((noinline)) static unsigned int run(struct weir_reactor *r,
 	return n;
 }
 
-/* Of most turns that is all. */
+/* Most turns do no more than this. */
 unsigned int mailbox_run(struct weir_reactor *r, unsigned int max)
 {
 	struct mailbox *box = &r->mailbox;

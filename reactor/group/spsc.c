@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rings; the header says how.
+ * Rings; spsc.h says how they work.
  *
  * The order of memory.  S is the sender, R the receiver.
  *
- *  1. S fills a cell and stores .tail; R loads .tail and reads the cell.  R
- *     writes a result and stores .head; S loads .head and reads the result.
- *     Both are a release that is paired with an acquire.  S writes to a cell
- *     again when .done has passed it, so after R has read it.
+ * 1. S fills a cell and stores .tail; R loads .tail and reads the cell.  R
+ * writes a result and stores .head; S loads .head and reads the result.  Both
+ * are a release that is paired with an acquire.  S writes to a cell again when
+ * .done has passed it, so after R has read it.
  *
- *  2. The wake-ups.  S stores .tail, then loads R's .asleep; R stores .asleep,
- *     then loads .tail.  R stores .head or .closed, then loads S's .asleep,
- *     or first .wants_capacity; S stores .wants_capacity, then .asleep, and
- *     then loads .head and .closed.  In each pair one must see the other, for
- *     which all of them are sequentially consistent.  On x86 that costs a
- *     locked instruction, which waits for all that was written before: so it
- *     is done once at the end of S's turn, and of R's share in its own.  What
- *     is shown before that, every SPSC_PUBLISH_EVERY messages, is a release
- *     only, and a reader seen to sleep is woken, or else by the end.
+ * 2. The wake-ups.  S stores .tail, then loads R's .asleep; R stores .asleep,
+ * then loads .tail.  R stores .head or .closed, then loads S's .asleep (for
+ * capacity, .wants_capacity first); S stores .wants_capacity, then .asleep, and
+ * then loads .head and .closed.  In each pair one must see the other, so all of
+ * them are sequentially consistent.  On x86 that costs a locked instruction,
+ * which waits for all earlier writes, so S does it once at the end of its turn,
+ * and R once after its share of a turn.  Before that, every SPSC_PUBLISH_EVERY
+ * messages, both publish with a release only; a side that is seen to sleep is
+ * woken at once, and the sequentially consistent store at the end covers the
+ * case that it was not seen.
  *
- *  3. A cancel is a store to the cell's kind, which R loads before it runs the
- *     call.  It may come too late, and what R answers is the truth in any case:
- *     so nothing depends on its order.
+ * 3. A cancel is a store to the cell's kind, which R loads before it runs the
+ * call.  It may come too late; R's answer is correct in both cases, so nothing
+ * depends on the order.
  *
- * tests/models/spsc.pml goes through all orders of these steps, but for .closed
- * and what comes of it: that is in tests/models/group.pml.
+ * tests/models/spsc.pml explores all orders of these steps except those of
+ * .closed, which are in tests/models/group.pml.
  */
 
 #include <stdlib.h>
@@ -146,13 +147,14 @@ void rings_join(struct ring_matrix *mesh, uint32_t index,
 
 /* The sender. */
 
-/* In no order to anything else: callers that must know use mailbox_wake(). */
+/* Unordered, and so only a hint: callers that need to know call
+ * mailbox_wake(). */
 static inline bool seems_asleep(struct weir_reactor *r)
 {
 	return atomic_load_explicit(&r->mailbox.asleep, memory_order_relaxed);
 }
 
-/* Before the end of the turn; that will ring, too. */
+/* Publish before the end of the turn; the end of the turn also wakes. */
 static void publish_early(struct spsc *spsc)
 {
 	atomic_store_explicit(&spsc->tail, spsc->next, memory_order_release);
@@ -169,7 +171,7 @@ static void list_unshown(struct spsc *spsc)
 	rings->unshown = spsc;
 }
 
-/* Move .limit, or say why not. */
+/* Move .limit, or return why it cannot move. */
 static int go_on(struct spsc *spsc)
 {
 	uint64_t capacity;
@@ -221,21 +223,22 @@ void rings_publish(struct rings *rings)
 	}
 }
 
-/* Not just for one more: a waiter that is told of capacity is to get some work
- * done. */
+/* Report capacity only when half is free, so that a waiter can send many
+ * messages and not just one. */
 bool spsc_has_capacity(struct spsc *spsc)
 {
 	spsc_forget_posts(spsc);
 	return spsc_used(spsc) <= (spsc->mask + 1) / 2;
 }
 
-/* The cell is @pos's until its end was told, which it was not. */
+/* The cell belongs to @pos until the sender reports its end, which it has
+ * not. */
 void spsc_cancel(struct spsc *spsc, uint64_t pos)
 {
 	atomic_store(&spsc->kinds[pos & spsc->mask], SPSC_CANCELLED);
 }
 
-/* Off no list: a call is answered soon, also when its reactor stops. */
+/* The call is on no list to be removed from; see call_by_spsc(). */
 static inline void call_ended(struct weir_op *op, int64_t res)
 {
 	struct weir_reactor *r = op->reactor;
@@ -251,7 +254,8 @@ static inline bool is_post(const struct spsc *spsc, uint64_t pos)
 				    memory_order_relaxed) == SPSC_POST;
 }
 
-/* Not beyond what was seen: a callback that sends may move .done past it. */
+/* Stop at the .head that was loaded: a callback that sends may move .done past
+ * it. */
 static unsigned int tell_ends(struct spsc *spsc, unsigned int max)
 {
 	uint64_t head = atomic_load(&spsc->head), pos;
@@ -290,7 +294,7 @@ static unsigned int tell_capacity(struct spsc *spsc)
 	return n;
 }
 
-/* Whether the sender has something to be told. */
+/* Whether the sender has results or capacity to report. */
 static inline bool has_news(struct spsc *spsc)
 {
 	if (spsc->n_calls && atomic_load(&spsc->head) != spsc->done)
@@ -301,14 +305,14 @@ static inline bool has_news(struct spsc *spsc)
 
 /* The receiver. */
 
-/* Of a call, or of capacity. */
+/* Whether the sender waits for the result of a call, or for capacity. */
 static bool has_answer(struct spsc *spsc, bool calls)
 {
 	return calls || (unlikely(atomic_load(&spsc->wants_capacity)) &&
 			 spsc->seen - spsc->taken <= (spsc->mask + 1) / 2);
 }
 
-/* Before all is run; the end of that will ring, too. */
+/* Answer before all has run; the end of the run also wakes. */
 static void answer_early(struct spsc *spsc, bool calls)
 {
 	atomic_store_explicit(&spsc->head, spsc->taken, memory_order_release);
@@ -418,9 +422,10 @@ void rings_close(struct rings *rings)
 }
 
 /*
- * A stopping core sends nothing new, so when all are quiet nothing more is
- * written, and what was can be seen by a poll after that: a poll before may
- * have missed it.  The last one has the others look again.
+ * A stopping core sends nothing new.  So when all cores are quiet nothing more
+ * is written, and a poll after that sees all that was written; a poll before
+ * may have missed some of it.  The last core to become quiet wakes the others
+ * to poll again.
  */
 bool rings_quiet(struct rings *rings)
 {

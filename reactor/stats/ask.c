@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What was read of a page, told. */
+/* The getters for a snapshot of a page. */
 
 #include <errno.h>
 #include <string.h>

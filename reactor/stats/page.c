@@ -25,7 +25,7 @@
 #include "reactor/stats/place.h"
 #include "reactor/stats/read.h"
 
-/* Directories and names of pages, and what /proc knows about processes. */
+/* The directories and names of pages, and the data of processes in /proc. */
 
 static bool fits(int n)
 {
@@ -157,7 +157,8 @@ uint64_t start_ticks(int64_t pid)
 	return p ? strtoull(p, NULL, 10) : 0;
 }
 
-/* Of a process that must not be traced, /proc/PID itself is root's. */
+/* The owner of /proc/PID itself is root for a process that must not be
+ * traced. */
 static int pid_owner(int64_t pid, uid_t *ret)
 {
 	char path[64], line[256];
@@ -178,14 +179,15 @@ static int pid_owner(int64_t pid, uid_t *ret)
 		*ret = uid;
 		return 0;
 	}
-	/* Without /proc, or one that hides others, it may be ours. */
+	/* Without /proc, or if it hides the processes of others, it may be
+	 * ours. */
 	if (kill((pid_t)pid, 0) && errno == ESRCH)
 		return -ESRCH;
 	*ret = geteuid();
 	return 0;
 }
 
-/* What readers call: a page is found, read, and asked. */
+/* The calls for readers: find a page, open it, and read it. */
 
 #define OPEN "weir_stats_open"
 
@@ -253,7 +255,7 @@ void weir_stats_close(struct weir_stats *s)
 	free(s);
 }
 
-/* The page of another process of that number lies there, from before. */
+/* A page may have been left by an earlier process of the same number. */
 static bool is_of(const struct stats_header *h, int64_t pid)
 {
 	uint64_t started = start_ticks(pid);
@@ -387,9 +389,9 @@ void snapshot_info(const struct snapshot *snap, struct weir_stats_info *ret)
  */
 
 #define PUBLISH "weir_stats_publish"
-#define CHUNK UINT64_C(65536)	/* What a page grows by. */
+#define CHUNK UINT64_C(65536)	/* A page grows by this much. */
 
-/* Where its tables are; the header may become larger. */
+/* The offset of the tables; it leaves space for a larger header. */
 #define KINDS_AT UINT64_C(256)
 #define FIELDS_AT \
 	(KINDS_AT + STATS_KINDS_MAX * sizeof(struct stats_kind_entry))
@@ -462,7 +464,7 @@ static void fill_header(struct stats_header *h)
 	snprintf(h->weir, sizeof(h->weir), "%s", weir_version());
 }
 
-/* To write beyond the limit would be a signal, not an error. */
+/* A write beyond the limit would raise SIGXFSZ instead of failing. */
 static int check_limit(void)
 {
 	struct rlimit lim;
@@ -592,8 +594,8 @@ int weir_stats_publish(const char *dir)
 	return err;
 }
 
-/* What the environment asks for and cannot be had is no fault of the program's:
- * weir_stats_publish() would say why. */
+/* If the page that the environment asks for cannot be made, the program
+ * continues without; weir_stats_publish() would return the reason. */
 bool stats_wanted(void)
 {
 	const char *asked;

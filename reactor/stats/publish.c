@@ -84,19 +84,20 @@ static void stats_times_adapt(struct weir_reactor *r, uint64_t now)
 	uint64_t begun = r->n_begun - s->adapted_begun;
 	uint64_t elapsed = now - s->adapted_ns;
 
-	/* Of a shorter time nothing can be said. */
+	/* A shorter time is too short for a rate. */
 	if (elapsed < WEIR_MSEC)
 		return;
 	s->adapted_ns = now;
 	s->adapted_begun = r->n_begun;
 	s->every = begun / (elapsed / (WEIR_SEC / TIMED_PER_SEC) + 1) + 1;
-	/* What was drawn when there were more may be far away. */
+	/* An operation drawn at a higher rate may be far ahead. */
 	if (r->time_at > r->n_begun + 2 * s->every)
 		draw(r);
 }
 
-/* What is deferred begins, too, and is not timed: if the one that was drawn was
- * such, none is.  Of those that are all timed, none is passed over. */
+/* Deferred operations are counted as begun but are not timed, so if the one
+ * that was drawn is deferred, none is timed.  If all are timed, none is
+ * skipped. */
 static bool was_drawn(const struct weir_reactor *r)
 {
 	return r->n_begun == r->time_at || r->page->weight == 1;
@@ -212,7 +213,7 @@ static void write_field(struct stats_field_entry *e,
 	}
 }
 
-/* What readers count with is written last. */
+/* The counts that readers use are written last. */
 static bool add_kind(const struct stats_kind *kind)
 {
 	struct stats_header *h = page.header;
@@ -373,7 +374,7 @@ static void stats_put_word(struct stats_record *record, uint32_t i, uint64_t val
 
 /* When a reactor copies its numbers to the page, and which. */
 
-#define BUSY_NS WEIR_MSEC	/* From copy to copy, while it is busy. */
+#define BUSY_NS WEIR_MSEC	/* Between copies of a busy reactor. */
 #define TURNS_MAX 64u		/* Likewise, however short they are. */
 #define NS_PER_WORD 100u
 
@@ -519,7 +520,7 @@ static void publish(struct weir_reactor *r, uint64_t now)
 	s->last_turn = r->stats.turns;
 }
 
-/* So many turns as fill the time, if they go on as they did. */
+/* The number of turns that fill the time, if turns go on taking as long. */
 static void set_next(struct weir_reactor *r, uint64_t now)
 {
 	struct stats_reactor *s = r->page;
@@ -600,7 +601,7 @@ void stats_begin(struct weir_reactor *r)
 		return;		/* A reactor does without. */
 	s->record = stats_record_add(&reactor_kind, 0, r->backend->name);
 	if (!s->record) {
-		free(s);	/* There is no capacity, which is counted. */
+		free(s);	/* The page is full, and counts this. */
 		return;
 	}
 	s->tid = (int64_t)syscall(SYS_gettid);

@@ -22,7 +22,8 @@
 #define ENTRY_MAX 4096u
 #define TRIES 100
 
-/* Loads are not moved across; TSan does not know of it, and need not. */
+/* Keep loads before this point.  TSan does not support fences, and needs none
+ * here. */
 static inline void loads_done(void)
 {
 #ifndef OWN_TSAN
@@ -214,8 +215,8 @@ static bool counters_suffice(const struct snapshot *snap, uint32_t kind,
 	return true;
 }
 
-/* 1: to be kept.  What is of a kind that was not there yet is for the next
- * time. */
+/* Returns 1 if the record is to be kept.  A record of a kind that was added
+ * since is left for the next snapshot. */
 static int check_record(const struct snapshot *snap,
 			const struct stats_record *head, uint64_t at)
 {
@@ -233,7 +234,7 @@ static int check_record(const struct snapshot *snap,
 		       -EBADMSG;
 }
 
-/* As it was at one moment: 1; at several: 0; or an errno. */
+/* Returns 1 if all was read from one moment, 0 if not, or an errno. */
 static int read_once(struct snapshot *snap, int fd, uint64_t at,
 		     struct stats_record *head)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What stands in a submission entry, by kind of operation. */
+/* The contents of a submission entry, by kind of operation. */
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -275,7 +275,7 @@ void uring_fill_polling(const struct uring *u, struct io_uring_sqe *sqe,
 	fill_fd(u, sqe, op->u.io.fd);
 }
 
-#define fill_nop NULL	/* It is what a zeroed entry says. */
+#define fill_nop NULL	/* A zeroed entry is a NOP. */
 #define IO_FILL(kind, text, step, opcode, fill, ...) [IO_##kind] = fill_##fill,
 
 uring_fill_fn *const uring_fill[IO_KINDS] = { IO_ROWS(IO_FILL) };

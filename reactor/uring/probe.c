@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What io_uring can do here: what a reactor on it would use.  So one is made,
- * looked at, and unmade; there is no second opinion.
+ * What io_uring can do here.  To find out, a ring is made as a reactor would
+ * make it, examined, and destroyed.
  */
 
 #include <errno.h>

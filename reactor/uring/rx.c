@@ -25,7 +25,8 @@ static void provide(struct uring *u, uint32_t id, int place)
 			      (uint16_t)id, (int)rx->n - 1, place);
 }
 
-/* The kernel wants pages of its own for the ring, so not from the heap. */
+/* The kernel requires the ring in pages of its own, so it is not on the
+ * heap. */
 void uring_rx_setup(struct uring *u)
 {
 	struct rx_free_list *rx = u->r->rx;
@@ -35,7 +36,8 @@ void uring_rx_setup(struct uring *u)
 
 	reactor_check_thread(u->r);
 	u->rx_tried = true;
-	/* What is outside now cannot be told from what is in the ring. */
+	/* Buffers that are in use now could not be told from those in the
+	 * ring. */
 	if (rx->n_free != rx->n || fault("mmap"))
 		return;
 	p = mmap(NULL, ring_bytes(rx), PROT_READ | PROT_WRITE,

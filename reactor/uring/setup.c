@@ -26,11 +26,11 @@
 /*
  * Registered files and buffers: tables in the ring, empty at first.
  *
- * A file has the index of its descriptor, so nothing is to be looked up, and
- * descriptors beyond the table are simply not registered.
+ * The index of a file is its descriptor, so there is nothing to search, and
+ * descriptors beyond the table are not registered.
  */
 
-/* The kernel wants no more files than the process may have open. */
+/* The kernel refuses a table of more files than the process may have open. */
 static uint32_t files_max(void)
 {
 	struct rlimit lim;
@@ -69,7 +69,7 @@ static void setup_bufs(struct uring *u)
 		u->free_bufs = NULL;
 		return;
 	}
-	/* So that the lowest is taken first. */
+	/* The order in which the lowest is taken first. */
 	for (i = 0; i < URING_BUFS; i++)
 		u->free_bufs[i] = (uint16_t)(URING_BUFS - 1 - i);
 	u->n_free_bufs = URING_BUFS;
@@ -113,7 +113,8 @@ void uring_fd_unregister(struct weir_reactor *r, int fd)
 	reactor_check_thread(r);
 	if (fd < 0 || (uint32_t)fd >= u->files_top || !u->files[fd])
 		return;
-	/* What was started but not pushed out has only its index so far. */
+	/* An entry that was queued but not submitted refers to the file by
+	 * index only. */
 	if (io_uring_sq_ready(&u->ring))
 		io_uring_submit(&u->ring);
 	u->files[fd] = false;
@@ -172,17 +173,17 @@ void uring_buf_unregister(struct weir_reactor *r, int index)
  * Each feature that is only faster is tried and done without if it fails.
  */
 
-#define DRAIN_TURNS 100		/* Of DRAIN_TURN_NS: a second. */
+#define DRAIN_TURNS 100		/* Of DRAIN_TURN_NS: 1 s in all. */
 #define DRAIN_TURN_NS (10 * WEIR_MSEC)
 #define DRAIN_MAX 1024
 #define PROBED 256		/* Opcodes that the kernel is asked about. */
 #define REFUND_TRIES 5
 #define REFUND_NS (10 * WEIR_MSEC)
 
-/* What we cannot do without: nothing dropped, and waits with a timeout. */
+/* Required: no completion is dropped, and waits take a timeout. */
 #define NEEDED (IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG)
 
-/* Best first.  A kernel answers EINVAL to a flag that it does not know. */
+/* The best first.  A kernel returns EINVAL for a flag that it does not know. */
 static const struct fallback {
 	const char *name;
 	unsigned int flags;
@@ -207,7 +208,7 @@ static const struct fallback {
 
 static const uint8_t opcodes[] = { IO_ROWS(IO_OPCODE) };
 
-/* What a worker can do without waiting for a peer. */
+/* The kinds that a worker can do without waiting for a peer. */
 static bool worker_can(unsigned int kind)
 {
 	return kind >= IO_FSYNC && kind <= IO_UNLINK;
@@ -471,7 +472,7 @@ static int equip(struct uring *u)
 	return 0;
 }
 
-/* Nothing of ours may be out when the ring goes. */
+/* Nothing of ours may be in flight when the ring is closed. */
 static void drain(struct uring *u)
 {
 	unsigned int i;
@@ -544,9 +545,10 @@ static void move_files(struct weir_reactor *r, const struct uring *from)
 }
 
 /*
- * A ring with deferred task work tells its eventfd late (15 ms), and on some
- * kernels only once, of what another eventfd's wake-up has brought.  One
- * without does not: a host needs that.  Called before the reactor is used.
+ * Replace a ring that has deferred task work by one that has not.  With
+ * deferred task work the kernel signals the ring's eventfd late (15 ms), and on
+ * some kernels only once, if the cause is a write to another eventfd; a foreign
+ * loop needs the signal each time.  Called before the reactor is used.
  */
 int uring_undefer(struct weir_reactor *r)
 {

@@ -3,14 +3,15 @@
  * Sources on the ring; their states are in uring.h.
  *
  *	watch      one poll, made again after each delivery, so that it fires
- *	           once a turn as long as the thing is so; with WEIR_EDGE one
- *	           poll for all
- *	acceptor   one accept for all connections
- *	receiver   one receive for all data, into buffers that the kernel picks
- *	           when they come
+ *	           once a turn as long as the condition holds; with WEIR_EDGE
+ *	           one multishot poll
+ *	acceptor   one multishot accept for all connections
+ *	receiver   one multishot receive for all data, into buffers that the
+ *	           kernel picks when data arrive
  *
- * Where the kernel does not know the request for all (-EINVAL), there is one
- * for each; where it does not pick buffers, a poll, and then recv(2).
+ * Where the kernel has no multishot request (-EINVAL), each connection or piece
+ * of data takes a request of its own; where it cannot pick buffers, a poll and
+ * then recv(2).
  */
 
 #include <poll.h>
@@ -35,7 +36,7 @@ static void list_push(struct source_list *list, struct source *s)
 	s->queued = true;
 }
 
-/* The table in uring.h says which it is in. */
+/* The list that a source is in, by the table in uring.h. */
 static struct source_list *list_of(struct uring *u, const struct source *s)
 {
 	if (s->engaged)
@@ -54,7 +55,7 @@ static void list_del(struct source_list *list, struct source *s)
 	s->queued = false;
 }
 
-/* The generation is counted in seven bits; the eighth says: it is a poll. */
+/* The generation has seven bits; the eighth marks a poll. */
 #define GEN_POLL 0x80
 
 static uint64_t user_data(const struct source *s)
@@ -96,7 +97,7 @@ static void fill_recv(struct uring *u, struct io_uring_sqe *sqe,
 		sqe->ioprio = IORING_RECV_MULTISHOT;
 }
 
-/* Tests have the kernel answer as one that knows no multishot requests. */
+/* Tests make the kernel refuse multishot requests as an older one would. */
 static void maybe_spoil(struct io_uring_sqe *sqe)
 {
 	if ((sqe->ioprio || sqe->len == IORING_POLL_ADD_MULTI) &&
@@ -173,7 +174,7 @@ static void give_back(struct uring *u, const struct source *s, int32_t res,
 		rx_put(u->r, rx_id);
 }
 
-/* An error that only says that the request is to be made in another way. */
+/* Whether the error only means that the request must be made in another way. */
 static bool forgiven(struct uring *u, const struct source *s, int32_t res)
 {
 	bool *no_multi = s->kind == SOURCE_ACCEPT ? &u->no_accept_multi :
@@ -228,8 +229,9 @@ static void deliver(struct uring *u, struct source *s, int32_t res, int rx_id)
 }
 
 /*
- * The kernel picks no buffers: there is something, so take it.  Past libc,
- * because the buffer is lent, and ASan's recv() would say so.
+ * The kernel cannot pick buffers, and the socket is readable: receive now.  A
+ * raw system call, because the buffer is lent, and ASan's recv() would report
+ * it.
  */
 static void receive_now(struct uring *u, struct source *s)
 {
@@ -358,7 +360,7 @@ void uring_serve_sources(struct uring *u)
 	feed(u);
 }
 
-/* In turn: a source that was asked goes to the end. */
+/* Round robin: a source that was tried goes to the end. */
 void uring_repeat_sources(struct uring *u)
 {
 	struct source *s, *first = NULL;

@@ -17,16 +17,17 @@
 #include "reactor/uring/uring.h"
 
 /*
- * Operations on the ring: one submission entry per step, and what is done with
- * its completion.
+ * Operations on the ring: one submission entry for each step, and the handling
+ * of its completion.
  *
- * The ring reports -EAGAIN for a descriptor that is in non-blocking mode.  Our
- * callers mean "when it is possible", so such an operation becomes a poll, and
- * itself again when that has fired: OP_POLLING.  That is gone when the
- * operation ends, for the bit means something else to others then.
+ * The ring reports -EAGAIN for a descriptor in non-blocking mode.  Our callers
+ * want to wait until the operation is possible, so the operation becomes a
+ * poll, and when the poll has fired it is submitted again: OP_POLLING.  The
+ * flag is cleared when the operation ends, because the bit has another meaning
+ * for other code then.
  */
 
-/* What an operation counts for in .begun and .ended of the ring. */
+/* The weight of an operation in .begun and .ended of the ring. */
 #define UNCOUNTED 0
 #define COUNTED (URING_ONE)
 #define SURE (URING_ONE | URING_ONE_SURE)
@@ -53,7 +54,7 @@ static inline void enter_in(struct uring *u, struct io_uring_sqe *sqe,
 		uring_fill[kind](u, sqe, op);
 }
 
-/* To the kernel, as far as the queue; false if it has no entry. */
+/* Put @op into the submission queue; false if the queue has no entry. */
 static bool start(struct uring *u, struct weir_op *op)
 {
 	struct io_uring_sqe *sqe = uring_sqe(u);
@@ -70,7 +71,7 @@ static inline bool has_capacity(const struct uring *u)
 	return uring_in_flight(u) < u->limit && !u->backlog.first;
 }
 
-/* Not the path of an operation that is done in one step, and finds capacity. */
+/* The slow path: not for an operation of one step that finds capacity. */
 __attribute__((noinline)) static void go_on(struct uring *u, struct weir_op *op)
 {
 	if ((!has_capacity(u) && weights[op->kind]) || !start(u, op))
@@ -94,7 +95,7 @@ static void uring_submit(struct weir_reactor *r, struct weir_op *op)
 static inline void finish(struct uring *u, struct weir_op *op, int32_t res)
 {
 	debug_check(!(op->flags & OP_POLLING));
-	/* Nothing was lent and nothing moved: what is left of an io_end(). */
+	/* Nothing was lent and nothing moved: io_end() has no more to do. */
 	if (op->kind == IO_NOP) {
 		op_complete(op, res);
 		return;
@@ -105,7 +106,7 @@ static inline void finish(struct uring *u, struct weir_op *op, int32_t res)
 		go_on(u, op);
 }
 
-/* For all but the usual end, which has it inline. */
+/* For all ends but the usual one, which has finish() inline. */
 __attribute__((noinline)) static void finish_apart(struct uring *u,
 						   struct weir_op *op,
 						   int32_t res)
@@ -126,7 +127,7 @@ static void uring_repeat_connects(struct uring *u)
 {
 	struct weir_op *op;
 
-	/* They come back only with their completions. */
+	/* They are queued here again only by their completions. */
 	while ((op = op_queue_pop(&u->connects)))
 		go_on(u, op);
 }
@@ -162,8 +163,9 @@ static bool uring_cancel(struct weir_reactor *r, struct weir_op *op)
 }
 
 /*
- * A wish for zero copy that this socket does not grant, or for which the user
- * has too little locked memory left: what is in flight counts towards it.
+ * Whether zero copy was asked for and refused: the socket does not support it,
+ * or the user's limit of locked memory, which counts what is in flight, is
+ * reached.
  */
 static bool zerocopy_refused(const struct weir_op *op, int32_t res)
 {
@@ -173,8 +175,8 @@ static bool zerocopy_refused(const struct weir_op *op, int32_t res)
 }
 
 /*
- * Not the result yet?  After a poll, or an error that is ours to deal with, the
- * operation is to be started again, unless it was cancelled.
+ * Whether @res is not the result: after a poll, or an error that we handle, the
+ * operation is started again, unless it was cancelled.
  */
 static bool goes_on(struct weir_op *op, int32_t res)
 {
@@ -220,7 +222,7 @@ __attribute__((noinline)) static void end_or_go_on(struct uring *u,
 	}
 }
 
-/* The kernel says that @op ended with @res, or half ended; see @flags. */
+/* The kernel has completed @op with @res, or completed a part; see @flags. */
 static inline void op_cqe(struct uring *u, struct weir_op *op, int32_t res,
 			  uint32_t flags)
 {
@@ -243,8 +245,9 @@ static inline void op_cqe(struct uring *u, struct weir_op *op, int32_t res,
 }
 
 /*
- * Take in what is there now, at most @max.  What callbacks add meanwhile is for
- * the next time, so this ends; each entry is copied, for they may submit.
+ * Take what is in the completion queue now, at most @max.  What callbacks add
+ * meanwhile is left for the next call, so this ends.  Each entry is copied,
+ * because callbacks may submit.
  */
 static unsigned int uring_take(struct uring *u, unsigned int max)
 {
@@ -283,12 +286,13 @@ static void uring_serve_ops(struct uring *u)
 }
 
 /*
- * If nothing ends while all the capacity is taken, then what took it waits as
- * well, unless it is sure to end.  That it may end at once after all is an
+ * If nothing ends while all the capacity is taken, then the operations that
+ * hold it are waiting too, unless they are sure to end: raise the limit by
+ * their number.  Should one of them end at once after all, the queue may
  * overflow, which costs time and loses nothing.
  *
- * What is sure to end stays within the window: only the others are on top of
- * that, and as they end the limit comes back.
+ * Operations that are sure to end stay within the window.  Only the others
+ * exceed it, and as they end the limit falls back.
  */
 static void uring_move_limit(struct uring *u, bool some_ended)
 {
@@ -299,18 +303,18 @@ static void uring_move_limit(struct uring *u, bool some_ended)
 }
 
 /*
- * The ring in a turn: one system call pushes out what was submitted and, with
- * deferred task work, takes in what is complete.  While there is nothing of
- * either there is none.
+ * The ring in a turn: one system call submits what is queued and, with deferred
+ * task work, produces the completions.  If there is nothing to submit or to
+ * complete there is no system call.
  *
  * Sleeping is done in one of two ways:
  *
- *   inside   in io_uring_enter(); the ring polls the eventfd of wake()
- *   outside  in poll(2) on that eventfd, by us or by a foreign loop; the ring
- *            writes to it.  The ring's own descriptor would not do: with
- *            deferred task work, no poller of it is woken.
+ *  inside   in io_uring_enter(); the ring polls the eventfd of wake()
+ *  outside  in poll(2) on that eventfd, by us or by a foreign loop; the ring
+ *           writes to it.  The ring's own descriptor cannot be used: with
+ *           deferred task work the kernel wakes no poller of it.
  *
- * A ring begins inside and goes outside for good, when pollfd() is called, or
+ * A ring begins inside.  It goes outside for good when pollfd() is called, or
  * under valgrind, which serialises threads and so must not block in the ring.
  */
 
@@ -334,7 +338,7 @@ static inline bool unsubmitted(const struct uring *u)
 	       __atomic_load_n(u->ring.sq.khead, __ATOMIC_RELAXED);
 }
 
-/* What passes by itself: the next turn tries again. */
+/* Errors that pass by themselves: the next turn tries again. */
 static inline bool is_transient(int err)
 {
 	return err == -EINTR || err == -EAGAIN || err == -EBUSY ||
@@ -383,7 +387,7 @@ bool uring_cancel_request(struct uring *u, uint64_t user_data)
 
 /*
  * Each write to the eventfd wakes the poll, whatever the count is, so a poll
- * that goes on needs no read.  Only a new one would find the old count.
+ * that continues needs no read.  Only a new poll would see the old count.
  */
 static void drain_eventfd(struct uring *u)
 {
@@ -449,7 +453,7 @@ static void uring_other_cqe(struct uring *u, uint64_t user_data, int32_t res,
 	}
 }
 
-/* Whether something that serve() would see to has found no entry. */
+/* Whether something that serve() handles has found no entry. */
 static bool is_unserved(const struct uring *u)
 {
 	return uring_sources_wait(u) ||
@@ -469,8 +473,8 @@ __attribute__((noinline)) static bool serve_apart(struct uring *u)
 	return is_unserved(u);
 }
 
-/* What waited for capacity or for an entry goes on.  Returns whether some of
- * it has found no entry. */
+/* Submit what waited for capacity or for an entry.  Returns whether some of it
+ * has found no entry. */
 static inline bool serve(struct uring *u)
 {
 	return unlikely(u->backlog.first || u->retry.first ||
@@ -502,9 +506,9 @@ static void count_overflow(struct uring *u)
 }
 
 /*
- * A ring with deferred task work may have told its eventfd for the last time,
- * see uring_undefer(): a bit in the kernel that says "signal in flight" is
- * never cleared.  To register it anew clears it.
+ * A ring with deferred task work may have signalled its eventfd for the last
+ * time, see uring_undefer(): the kernel may never clear its bit for "signal in
+ * flight".  Registering the eventfd again clears it.
  */
 static void renew_eventfd(struct uring *u)
 {
@@ -604,11 +608,11 @@ int uring_wait(struct weir_reactor *r, uint64_t timeout_ns)
 	int err;
 
 	reactor_check_thread(r);
-	/* That may have taken the last capacity: the next turn moves the
+	/* serve() may have taken the last capacity: the next turn moves the
 	 * limit. */
 	if (uring_is_stuck(u))
 		return 0;
-	/* Nothing else would end this sleep for it. */
+	/* No event would end this sleep to submit what has found no entry. */
 	if (unlikely(some) && timeout_ns > BUSY_WAIT_NS)
 		timeout_ns = BUSY_WAIT_NS;
 	if (unlikely(u->outside))
@@ -618,7 +622,7 @@ int uring_wait(struct weir_reactor *r, uint64_t timeout_ns)
 	err = wait_inside(u, timeout_ns);
 	if (err >= 0)
 		return 0;
-	/* Not a reason to sleep for as long as nothing could be submitted. */
+	/* Sleep only briefly: nothing could be submitted. */
 	if (err == -EAGAIN || err == -EBUSY)
 		poll(NULL, 0, BUSY_WAIT_MS);
 	return is_transient(err) ? 0 : err;
@@ -656,7 +660,7 @@ int uring_pollfd(struct weir_reactor *r)
 	u->outside = true;
 	u->wake_wanted = false;
 	repeats_plan(r);
-	/* What is there already has not been told. */
+	/* What is complete already was not signalled. */
 	uring_wake(r);
 	return u->event_fd;
 }
