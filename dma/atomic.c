@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomics: jobs over one word.  What makes such a job one is looked at before
- * any engine is asked; in memory of this process it is one instruction.
+ * Atomics: jobs over one word.  The rules for them are checked before any
+ * engine is asked; in memory of this process such a job is one instruction.
  */
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #define WORD sizeof(uint64_t)
 
-/* Addresses of a user's domain mean what the user says. */
+/* The user defines what addresses in a domain of the user's mean. */
 int atomic_check(const struct weir_job *job, uint64_t total)
 {
 	struct cursor c;
@@ -27,9 +27,9 @@ int atomic_check(const struct weir_job *job, uint64_t total)
 }
 
 /*
- * What a device does to a word is atomic to the processor only if the device
- * says so.  Peers come by the devices of the mmap; that they may, its
- * permissions say.
+ * A device's atomics are atomic with those of the processor only if the device
+ * says so.  Peers reach the word by the devices of the mmap, if its permissions
+ * allow that.
  */
 const char *atomic_refuse(const struct weir_job *job)
 {

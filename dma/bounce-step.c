@@ -98,7 +98,7 @@ static void add_memory(struct half *sum, struct cursor *c)
 	}
 }
 
-/* As long as the shortest of the sources is. */
+/* The sum is as long as the shortest of the sources. */
 static void add_half(struct half *sum, struct half *h)
 {
 	if (h->len < sum->len)
@@ -367,8 +367,8 @@ static bool go_on(struct slot *s)
 }
 
 /*
- * A step may call a function of the user's, which may ask for the end of the
- * job.  The job then ends when that function has returned, without more steps.
+ * A step may call a function of the user's, which may end the job.  The job
+ * then ends when that function has returned, without more steps.
  */
 void bounce_run(struct slot *s)
 {
@@ -406,8 +406,8 @@ static uint64_t step_len(const struct cursor *c, uint64_t max)
 	return n;
 }
 
-/* What the side of @c should be aligned to; @strict: if it has to be.  0:
- * nothing. */
+/* Returns the alignment for the side of @c, or 0 for none; @strict: only if it
+ * is required. */
 static inline uint32_t align_of(const struct cursor *c, bool strict)
 {
 	const struct weir_domain *domain;
@@ -431,7 +431,7 @@ static uint64_t trim(const struct cursor *c, uint32_t align, uint64_t n)
 	return over < n ? n - over : n;
 }
 
-/* Where the block is in the @i-th of all operands of its job. */
+/* Returns where the block is in the @i-th of all operands of its job. */
 static const struct cursor *place(const struct slot *s, uint32_t i,
 				  const struct cursor *dst, struct cursor *more)
 {
@@ -443,7 +443,8 @@ static const struct cursor *place(const struct slot *s, uint32_t i,
 	return more;
 }
 
-/* As trim(), for all operands.  An operand that has no other way decides. */
+/* Do trim() for all operands that require their alignment; if none does, for
+ * the first that prefers one. */
 static uint64_t trim_all(const struct slot *s, const struct cursor *dst,
 			 uint64_t n)
 {
@@ -501,7 +502,7 @@ static const struct weir_op_class step_class = {
 	.cancel = cancel_step,
 };
 
-/* The library's part of a step's job: the cursors say what moves. */
+/* Fill in the library's part of a step's job; the cursors say what to move. */
 static void set_up(struct step *step, uint64_t n)
 {
 	struct weir_job *job = &step->job;

@@ -1,35 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Jobs through staging: an engine of its own, which has the others do the work.
+ * Jobs through staging: an engine of its own, which has other engines move the
+ * data.
  *
  * A slot is staging memory for two blocks and a step for each side.  While one
  * block is pushed, the next is pulled:
  *
  *	EMPTY --pull--> FILLING ----> FULL --push--> DRAINING ----> EMPTY
  *
- * Blocks go in order, for a checksum goes on from block to block; a side that
- * is memory of this process is copied by the processor.  A comparison fills
- * both halves with the two sides and needs no pushes.  A copy to two places
- * pushes each block twice; an XOR has its sum in one half and pulls what is to
- * be added into the other.
+ * Blocks are moved in order, because a checksum continues from block to block.
+ * The processor copies a side that is memory of this process.  A comparison
+ * pulls its two sides into the two halves and needs no pushes.  A copy to two
+ * places pushes each block twice.  An XOR keeps its sum in one half and pulls
+ * each further source into the other.
  *
- * Jobs get slots in the order in which they came.  A job that has one needs
- * nothing else, so however few there are, all come to an end; and after some
- * blocks it goes to the end of the queue, so that none waits for all of
+ * Jobs get slots in the order in which they came.  A job that has a slot needs
+ * nothing else, so all jobs end, however few slots there are.  After some
+ * blocks a job goes to the end of the queue, so that no job waits for all of
  * another.
  *
- * A step by a function of the user's may need something else: that function may
- * start a job through staging, and wait for it.  So jobs are of classes, by how
- * deep they are nested in such functions (.nesting), and one class for those
- * that need none.  If all slots are taken, one job of each class but the first
- * gets an extra slot, a small one; so it ends, and what waits for it goes on.
- * A job nested deeper than there are classes is refused, -EDEADLK.
+ * A step that is a function of the user's may need more: that function may
+ * start a job through staging, and wait for it.  So jobs are divided into
+ * classes, by how deeply they are nested in such functions (.nesting), and one
+ * class for those that call none.  If all slots are taken, one job of each
+ * class but the first gets an extra, small slot; so it ends, and the jobs that
+ * wait for it continue. A job nested deeper than there are classes is refused
+ * with -EDEADLK.
  *
- * A step refers to nothing of the job: its pieces are copies.  So when a job is
- * cancelled while all that is in flight is a pull into staging, it ends at
- * once, and its slot is not used until the device has let go of it:
- * quarantine.  A spare one, small too, stands in for it.  While a domain
- * holds QUARANTINED_MAX slots in quarantine, jobs over it wait: one device
+ * A step does not refer to its job: it has copies of the pieces.  So when a job
+ * is cancelled while only a pull into staging is in flight, the job ends at
+ * once, and its slot is not used again until the device has finished:
+ * quarantine.  A spare slot, also small, replaces it.  While a domain holds
+ * QUARANTINED_MAX slots in quarantine, jobs over it wait, so that one device
  * cannot take all spares.
  */
 
@@ -52,7 +54,7 @@
 
 #define EXTRA_SLOTS (SLOT_CLASSES - 1)
 #define SPARE_SLOTS 4
-#define SMALL_SIZE (16u << 10)	/* Of a half of those. */
+#define SMALL_SIZE (16u << 10)	/* Bytes of each of their halves. */
 
 /* Slots that one domain may hold in quarantine before jobs over it wait. */
 #define QUARANTINED_MAX 2
@@ -120,7 +122,7 @@ static uint32_t all_slots(const struct weir_dma *dma)
 	return dma->n_slots + EXTRA_SLOTS + SPARE_SLOTS;
 }
 
-/* Slots that @domain has not let go of. */
+/* The number of slots that steps of @domain hold in quarantine. */
 static uint32_t quarantined_by(const struct weir_dma *dma,
 			       const struct weir_domain *domain)
 {
@@ -228,7 +230,7 @@ static void bounce_serve(struct weir_dma *dma)
 	dma->in_serve = false;
 }
 
-/* A slot has left quarantine: the jobs that waited for that ask again. */
+/* A slot has left quarantine: queue the jobs that waited for that again. */
 static void unblock(struct weir_dma *dma)
 {
 	struct weir_job *job;
@@ -370,9 +372,9 @@ static bool is_with_device(const struct step *step)
 }
 
 /*
- * Whether what is in flight in @step touches nothing but staging, and knows
- * nothing that is the caller's.  A device that reads from a peer has a copy of
- * what it needs to know.
+ * Whether the transfer in flight in @step touches only staging, and refers to
+ * nothing of the caller's.  A device that reads from a peer has its own copy of
+ * the key.
  */
 static bool is_ours(const struct slot *s, const struct step *step)
 {
@@ -394,7 +396,7 @@ static void hold(struct step *step)
 	domain_use(step->held);
 }
 
-/* The job ends now; its slot when the device has let go. */
+/* End the job now, and its slot when the device has finished. */
 static void quarantine(struct slot *s, struct weir_job *job)
 {
 	struct weir_dma *dma = s->dma;

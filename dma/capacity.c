@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting for capacity in a context: steps of chains do, because a caller that
- * starts a job by hand is told -EAGAIN.  First come, first served, from a turn
- * of its own: a job ends deep inside engines.
+ * Waiting for capacity in a context.  Steps of chains wait here; a caller that
+ * starts a job by hand gets -EAGAIN instead.  Waiters are served in order, and
+ * from a turn of their own, because jobs end deep inside engines.
  */
 
 #include "dma/job-internal.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Telling of a context's states.  Arrows wait in order until the loop comes by;
- * only a start can be refused for want of capacity, so it sees to it that
- * there is some for the stop that follows.
+ * Reporting a context's state changes.  They are queued until the loop reports
+ * them.  Only a start can be refused for lack of capacity, so it reserves
+ * capacity for the stop that follows, too.
  */
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "base/why.h"
 #include "dma/job-internal.h"
 
-/* To RUNNING, to STOPPING, to STOPPED. */
+/* To RUNNING, STOPPING and STOPPED. */
 #define ARROWS_OF_START 3
 
 static void arm(struct weir_dma *dma)

@@ -18,7 +18,7 @@
 #include "dma/job-internal.h"
 #include "reactor/io.h"
 
-/* Bytes touched in a slice: 10 to 50 us, by how cold the memory is. */
+/* Bytes touched in a slice: 10 to 50 us, depending on what the caches hold. */
 #define SLICE ((uint64_t)512 << 10)
 
 #define ONE_SIDED (1u << WEIR_JOB_FILL | 1u << WEIR_JOB_CRC32C | \
@@ -43,8 +43,8 @@ static int can(void *arg, const struct weir_engine_query *q, const char **why)
 	       (!q->dst || domain_is_memory(q->dst));
 }
 
-/* A block of a job with more than two operands: an XOR comes back to its
- * destination, and a copy to two to its source. */
+/* The block of a job with more than two operands: an XOR reads its destination
+ * again, and a copy to two places its source. */
 #define XOR_BLOCK ((uint64_t)4 << 10)
 #define DUALCAST_BLOCK ((uint64_t)64 << 10)
 
@@ -79,8 +79,8 @@ static void fill_counters(char *p, size_t len, uint64_t word)
 	memcpy(p + i, &words, len - i);
 }
 
-/* The pattern goes on where the last piece left it.  Zeros, and whatever else
- * is one byte again and again, are what memset() does. */
+/* Continue the pattern where the last piece ended.  If all its bytes are equal,
+ * memset() fills. */
 static void fill(char *p, size_t len, uint64_t pattern, uint64_t phase)
 {
 	uint8_t byte = (uint8_t)pattern;
@@ -161,7 +161,7 @@ static void piece_extra(struct weir_job *job, struct job_priv *p, size_t n)
 	}
 }
 
-/* Do @n bytes, which lie in one piece of each side.  Returns how many. */
+/* Process @n bytes, which lie in one piece of each side.  Returns how many. */
 static size_t piece(struct weir_job *job, struct job_priv *p, size_t n)
 {
 	size_t same;
@@ -326,7 +326,7 @@ static void serve(struct weir_op *op, int64_t res)
 		arm_tick(dma);
 }
 
-/* On a worker.  The bytes are told by p->done. */
+/* Runs on a worker.  The count of bytes is in p->done. */
 static int64_t work(void *arg)
 {
 	struct weir_job *job = arg;

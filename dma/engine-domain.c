@@ -62,7 +62,7 @@ static struct mover find(uint32_t kind, struct weir_domain *src,
 	return m;
 }
 
-/* What is missing for @q. */
+/* Returns what the domain lacks for @q. */
 static const char *missing(const struct weir_engine_query *q)
 {
 	if (!is_user(q->src) && !is_user(q->dst))
@@ -211,9 +211,9 @@ static bool has_way_round(const struct weir_job *job)
 }
 
 /*
- * What the domain refuses now has not begun, as if it were called directly.
- * That it can transfer is not to say from where: if not from there, its bytes
- * go through memory.
+ * If the domain refuses the first step, the job has not begun, as if the domain
+ * had been called directly.  A domain that can transfer need not be able to
+ * from this place: if it answers so, the bytes go through memory.
  */
 static int start(void *arg, struct weir_job *job)
 {

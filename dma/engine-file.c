@@ -3,12 +3,12 @@
  * The file engine: memory <-> file by the reactor's reads and writes, and file
  * -> file inside the kernel.
  *
- * A job is a sequence of steps, each one operation on what is contiguous in the
- * file, and on up to JOB_IOVS pieces of memory.
+ * A job is a sequence of steps.  Each step is one operation on a contiguous
+ * range of the file, and on up to JOB_IOVS pieces of memory.
  *
- * O_DIRECT wants offsets, lengths and memory aligned.  What is not, at either
- * end of a range, goes through the descriptor without O_DIRECT; the kernel
- * keeps the two coherent as long as they do not share a page, see
+ * O_DIRECT requires aligned offsets, lengths and memory.  The unaligned parts
+ * at both ends of a range go through the descriptor without O_DIRECT; the
+ * kernel keeps the two coherent as long as they do not share a page, see
  * mem/domain-internal.h.
  */
 
@@ -142,7 +142,8 @@ static void launch(struct weir_job *job, int kind, int fd, uint64_t addr,
 	io_launch(job->op.reactor, op);
 }
 
-/* The kernel's own copy knows no alignment: take what is not O_DIRECT. */
+/* The kernel's copy between files needs no alignment: use the fd without
+ * O_DIRECT. */
 static int plain_fd(const struct cursor *c)
 {
 	struct domain_file *file = file_of(c);
@@ -162,8 +163,8 @@ static void step_files(struct weir_job *job)
 }
 
 /*
- * How much of the next @n bytes goes one way, and which: up to the next aligned
- * offset, or whole aligned blocks.
+ * Choose the descriptor for the next bytes, at most @n, and return how many may
+ * use it: up to the next aligned offset, or whole aligned blocks.
  */
 static uint64_t pick_fd(struct job_priv *p, const struct domain_file *file,
 			const struct cursor *f, const struct cursor *m,
@@ -239,7 +240,7 @@ static void step(struct weir_job *job)
 		step_memory(job);
 }
 
-/* What the step was to move. */
+/* The length that the step asked for. */
 static uint64_t asked(const struct weir_op *op)
 {
 	return op->kind == IO_READV || op->kind == IO_WRITEV ? op->u.io.aux :
@@ -247,8 +248,8 @@ static uint64_t asked(const struct weir_op *op)
 }
 
 /*
- * After a short direct read, which ended at the end of the file, going on from
- * there is not aligned: the kernel's -EINVAL says no more than that.
+ * After a short direct read, which ended at the end of the file, the next
+ * offset is not aligned, so the kernel's -EINVAL means the end of the file.
  */
 static bool is_direct_end(const struct job_priv *p, const struct weir_op *op,
 			  int64_t res)
@@ -257,8 +258,8 @@ static bool is_direct_end(const struct job_priv *p, const struct weir_op *op,
 	       op->detail.bytes;
 }
 
-/* The kernel does not copy between these two files, and says so; or no worker
- * can be made for it, which reads and writes may not need. */
+/* Whether the kernel cannot copy between these two files, or no worker could be
+ * made for it; reads and writes may not need one. */
 static bool is_refusal(const struct weir_job *job, int64_t res)
 {
 	const struct job_priv *p = job_priv((struct weir_job *)job);

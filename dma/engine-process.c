@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The process engine: between this process and another, by process_vm_readv(2)
- * and its sister, which copy inside the kernel and wait for pages; so a worker
- * does it, in slices, between which a cancel works.
+ * The process engine: memory of this process <-> memory of another, by
+ * process_vm_readv(2) and process_vm_writev(2).  These copy inside the kernel
+ * and wait for pages, so a worker calls them, in slices, between which a cancel
+ * takes effect.
  *
- * The kernel goes by the process's number, which may be given to another when
- * the process has ended and its parent has taken note of it.  As long as the
- * pidfd does not say that it has ended, the number is its own.  It is asked
- * before each slice, so that a stranger is not touched; and after it, so that
- * what was read in the moment between is not taken for the process's.  Whether
- * the memory is revoked is asked before each slice too: its owner may have put
- * something else there.
+ * The kernel identifies the process by its number, which it may give to another
+ * process when this one has ended and its parent has waited for it.  While the
+ * pidfd does not report the end, the number is still its own.  The engine polls
+ * the pidfd before each slice, so that it writes to no other process, and after
+ * it, so that it does not accept data from another.  Before each slice it also
+ * checks whether the memory is revoked, because its owner may use it for
+ * something else then.
  */
 
 #include <errno.h>
@@ -33,7 +34,8 @@ static bool is_memory(const struct weir_domain *domain)
 	return domain && domain_is_memory(domain);
 }
 
-/* What another process does in the meantime is no part of a world. */
+/* A simulated world must repeat, so it reaches no other process: the memory
+ * there changes independently of the world. */
 static bool may_reach(const struct weir_dma *dma,
 		      const struct weir_domain *domain)
 {
@@ -56,7 +58,7 @@ static int can(void *arg, const struct weir_engine_query *q, const char **why)
 	return 0;
 }
 
-/* Which way it goes, and with whom. */
+/* The direction, the two sides, and the other process. */
 struct path {
 	long call;
 	struct cursor *here, *there;
@@ -75,7 +77,7 @@ static struct path path_of(struct job_priv *p)
 				      operand_domain(p->dst.operand)) };
 }
 
-/* As far as the shorter of the two goes.  Returns the bytes, or an errno. */
+/* Copy up to the end of the shorter side.  Returns the bytes, or an errno. */
 static long copy(const struct path *path)
 {
 	struct iovec here[PIECES], there[PIECES];
@@ -112,8 +114,8 @@ static int slice(struct weir_job *job, const struct path *path)
 }
 
 /*
- * On a worker.  Where a page is missing the kernel stops short before it, and
- * says why when it is asked to go on from there: so .done is exact.
+ * Runs on a worker.  The kernel stops before a missing page, and returns the
+ * error only for a call that begins there: so .done is exact.
  */
 static int64_t work(void *arg)
 {

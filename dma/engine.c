@@ -54,9 +54,9 @@ static void nap_over(struct weir_timer_node *node)
 }
 
 /*
- * An engine has no capacity, and nothing of ours in flight whose end would
- * tell of some: what fills it is another context's.  Ask again, soon at
- * first, and then less often, so that the reactor can sleep.
+ * The engine has no capacity, and no job of this context is in flight in it
+ * whose end would free some: another context has taken it.  Ask again, soon at
+ * first and then less often, so that the reactor can sleep.
  */
 static void nap(struct weir_dma *dma)
 {
@@ -140,8 +140,9 @@ static int call_start(struct engine *e, struct weir_job *job)
 }
 
 /*
- * Whether @job waits if its engine answers -EAGAIN.  Some engines leave that to
- * the caller (.passed_on), but a step, or a job that was held, has none.
+ * Whether @job waits if its engine returns -EAGAIN.  Some engines pass that on
+ * to the caller (.passed_on), but a step, or a job that was held, has no
+ * caller.
  */
 static bool may_wait(const struct weir_job *job)
 {
@@ -220,7 +221,8 @@ void engine_left(struct weir_job *job, int64_t res)
 		engines_arm(p->dma);
 }
 
-/* Offer @job, the first that waits, to @e again.  Returns what that says. */
+/* Offer @job, the first that waits, to @e again.  Returns the engine's
+ * result. */
 static int offer(struct weir_dma *dma, struct engine *e, struct weir_job *job)
 {
 	uint32_t nesting = dma->nesting;
@@ -289,7 +291,7 @@ static void tick(struct weir_op *op, int64_t res)
 	weir_dma_flush(dma);
 }
 
-/* What an engine sees of a job. */
+/* The part of a job that engines see. */
 
 uint32_t weir_job_pieces(const struct weir_job *job, int side, uint64_t skip,
 			 struct iovec *iov, uint32_t n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which engines there are: the library's own, and those of a context. */
+/* The list of engines: the library's own, and those of a context. */
 
 #include <errno.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static const struct engine_kind *kinds[WEIR_ENGINES_MAX / 2] = {
 	[ENGINE_PROCESS] = &engine_process,
 	[ENGINE_DOMAIN] = &engine_domain,
 };
-static atomic_uint n_kinds = N_SHIPPED;	/* Whose kinds are set. */
+static atomic_uint n_kinds = N_SHIPPED;	/* Number of kinds that are set. */
 
 /* A library may be loaded while other threads make contexts; two are not loaded
  * at the same time, as the loader has a lock. */
@@ -54,7 +54,7 @@ void engines_init(struct weir_dma *dma)
 	engine_waits_init(dma);
 }
 
-/* The @i-th that is asked: the user's first. */
+/* The @i-th engine to be asked: the user's come first. */
 struct engine *engine_at(const struct weir_dma *dma, uint32_t i)
 {
 	uint32_t n_user = dma->n_engines - dma->n_own;

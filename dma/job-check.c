@@ -17,15 +17,16 @@ static bool may_have_more(const struct weir_job *job)
 		 job->n_extra <= WEIR_JOB_EXTRA_MAX));
 }
 
-/* Only a peer can be signalled. */
+/* Only a peer can be signalled, so only jobs that write to one may signal. */
 bool job_may_signal(const struct weir_job *job)
 {
 	return (job->kind == WEIR_JOB_COPY || job->kind == WEIR_JOB_PUSH) &&
 	       domain_is_remote(operand_domain(&job->dst));
 }
 
-/* What the operands of each kind are to it.  Where the destination is written,
- * WEIR_JOB_OVERWRITE says whether that is behind the data of its bufs. */
+/* The sides of each kind of job.  Where the destination is written,
+ * WEIR_JOB_OVERWRITE decides whether the data of its bufs are overwritten or
+ * appended to. */
 static const struct job_kind {
 	uint8_t src, dst;	/* enum operand_side */
 	uint8_t min_extra;
@@ -141,7 +142,8 @@ int job_check_operands(const struct weir_dma *dma, const struct weir_job *job,
 		return why_static(err, "weir_job_start: " text \
 				  "; weir_route_explain() says more")
 
-/* Which argument it is takes looking at the job again. */
+/* To say which argument is wrong, weir_route_explain() has to check the job
+ * again. */
 int job_refuse(int err)
 {
 	switch (err) {
@@ -173,7 +175,7 @@ static bool has_dst(const struct weir_job *job)
 	return job->kind != WEIR_JOB_CRC32C;
 }
 
-/* What is wrong with the job, whatever its operands are; or NULL. */
+/* Returns what is wrong with the job apart from its operands, or NULL. */
 static const char *wrong_job(const struct weir_job *job)
 {
 	bool more = job->kind == WEIR_JOB_DUALCAST || job->kind == WEIR_JOB_XOR;
@@ -204,7 +206,7 @@ static uint64_t length_of(const struct weir_operand *operand)
 	return n;
 }
 
-/* What is wrong with one, whatever the others are; or NULL. */
+/* Returns what is wrong with one operand by itself, or NULL. */
 static const char *wrong_location(const struct weir_operand *operand)
 {
 	const struct weir_domain *domain = operand_domain(operand);
@@ -253,7 +255,7 @@ static const char *wrong_locations(const struct weir_job *job,
 	return what;
 }
 
-/* What is wrong with all of it together. */
+/* Returns what is wrong with the job and its operands together, or NULL. */
 static const char *wrong_together(const struct weir_job *job,
 				  const struct job_shape *s)
 {
@@ -261,7 +263,7 @@ static const char *wrong_together(const struct weir_job *job,
 
 	if (!job->op.fn)
 		return "it has no callback";
-	if (s->planned)		/* Its alignment, of which the engine told. */
+	if (s->planned)		/* E.g. the alignment: an engine said why. */
 		return strncmp(weir_why(), call, sizeof(call) - 1) ?
 			       "an engine finds something wrong with it" :
 			       weir_why() + sizeof(call) - 1;

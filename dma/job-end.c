@@ -150,7 +150,7 @@ void job_leave(struct weir_op *op)
 	job_uncount(dma);
 }
 
-/* It holds nothing, and the job that it is of looks at what it came to. */
+/* A step holds nothing.  The callback of its job examines the result. */
 static void end_step(struct weir_job *job, int64_t res)
 {
 	struct job_priv *p = job_priv(job);

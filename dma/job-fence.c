@@ -77,7 +77,7 @@ void order_drop(struct weir_job *job)
 	p->held = false;
 }
 
-/* Too late to refuse it: what the engine says is its result. */
+/* The job was accepted before, so an error of the engine is its result. */
 static void begin(struct weir_job *job)
 {
 	struct job_priv *p = job_priv(job);
@@ -96,7 +96,7 @@ static void begin(struct weir_job *job)
 	job_exit(dma, job);
 }
 
-/* Not begun, but nothing to wait for. */
+/* The job is held and not begun, but it waits for no other job. */
 static bool fence_opens(const struct weir_job *job)
 {
 	const struct job_priv *p = job_priv((struct weir_job *)job);

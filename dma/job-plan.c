@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Jobs: which way one goes that was checked, and whether it lies as that wants
- * it. */
+/* Jobs: the plan for a job that was checked, and the check of the alignment
+ * that the plan requires. */
 
 #include <errno.h>
 
@@ -23,7 +23,8 @@ static int verify_by(const struct engine *e, const struct weir_operand *operand,
 	return e->kind->verify(&half, info, &here, total);
 }
 
-/* Whether @e can move all of @loc from or to staging as it lies. */
+/* Returns 0 if @e can move all of @operand to or from staging at its alignment,
+ * or an errno. */
 static int verify_half(const struct engine *e,
 		       const struct weir_operand *operand,
 		       const struct operand_info *info, uint64_t total)

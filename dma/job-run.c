@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Jobs, the start: everything is checked before anything is changed; then an
- * engine has it.  job-check.c says whether it makes sense, job-plan.c which
- * engine, job-end.c ends it.
+ * engine gets the job.  job-check.c checks the job, job-plan.c chooses the
+ * engine, and job-end.c ends the job.
  */
 
 #include <errno.h>
@@ -14,13 +14,13 @@
 #include "dma/route.h"
 #include "mem/buf-internal.h"
 
-/* Of these kinds it takes more to see it. */
+/* The kinds that is_for_cpu() does not decide. */
 #define NOT_AT_SIGHT (1u << WEIR_JOB_PULL | 1u << WEIR_JOB_PUSH | \
 		      1u << WEIR_JOB_DUALCAST | 1u << WEIR_JOB_XOR)
 
 /*
- * Whether routing can only come to the cpu engine: it is asked first, and does
- * whatever is in memory of this process.
+ * Whether the cpu engine is the only possible route: it is asked first, and
+ * takes all jobs within memory of this process.
  */
 static bool is_for_cpu(const struct weir_dma *dma, const struct weir_job *job,
 		       const struct job_shape *s)
@@ -48,7 +48,8 @@ static bool is_extra_for_cpu(const struct weir_dma *dma,
 	return true;
 }
 
-/* As job_check(), without the reasons of a plan; of a refusal it leaves one. */
+/* Like job_check(), but without the reasons of a plan; a refusal sets
+ * weir_why(). */
 static int check_to_start(struct weir_dma *dma, const struct weir_job *job,
 			  struct job_shape *s)
 {
@@ -134,7 +135,7 @@ static const struct weir_op_class at_once_class = {
 	.leave = leave_at_once,
 };
 
-/* What is left of a job's life then: to be counted, and called back. */
+/* The job is done already: count it, and have its callback called. */
 static void end_at_once(struct weir_dma *dma, struct weir_job *job,
 			const struct job_shape *s, uint64_t since)
 {
@@ -193,7 +194,7 @@ static void note_imports(struct weir_job *job, const struct job_shape *s)
 				 src ? s->src.import : s->dst.import;
 }
 
-/* From here on it is listed, and holds what it uses. */
+/* Put the job into the context's list, and hold what it uses. */
 static void set_up(struct weir_dma *dma, struct weir_job *job,
 		   const struct job_shape *s)
 {

@@ -6,7 +6,7 @@
 #include "dma/operand.h"
 #include "mem/buf-internal.h"
 
-/* The bytes of @buf that are meant. */
+/* Returns the range of @buf that the operand covers. */
 static void buf_piece(const struct weir_buf *buf, enum operand_side side,
 		      uint64_t *addr, uint64_t *len)
 {
@@ -102,14 +102,14 @@ struct weir_domain *operand_bufs_domain(const struct weir_operand *operand)
 	return operand->buf->use->mmap->domain;
 }
 
-/* A peer may let us do atomics, and nothing else: its engine looks at that. */
+/* A peer may have granted atomics only; the engine checks that. */
 static bool may_write(const struct weir_mmap *mmap, enum operand_side side)
 {
 	return (mmap->permissions & WEIR_MMAP_WRITE) ||
 	       (side == OPERAND_UPDATE && domain_is_remote(mmap->domain));
 }
 
-/* Marks and references are for the owner reactor's thread to look at. */
+/* Only the owner reactor's thread may check the marks and the references. */
 static int check_buf(const struct weir_buf *buf, enum operand_side side,
 		     bool owner)
 {
@@ -253,7 +253,7 @@ static int check_iov(const struct weir_operand *operand,
 	return 0;
 }
 
-/* What is the same for all; the rest of @info is not set yet. */
+/* The checks common to all operands; the rest of @info is filled in later. */
 static int check_any(const struct weir_operand *operand,
 		     struct operand_info *info)
 {
@@ -362,8 +362,9 @@ bool operand_overlap(const struct operand_part *a, const struct operand_part *b,
 }
 
 /*
- * Marks on every buf, because a member does not know its head.  None on bufs of
- * another reactor: those the holder keeps until the callback.
+ * Mark each buf, because a member of a list does not refer to its head.  Bufs
+ * of another reactor are not marked: their holder keeps them until the
+ * callback.
  */
 void operand_hold_bufs(const struct weir_operand *operand,
 		       enum operand_side side, const struct weir_reactor *r)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which way a job goes, a pure function of what it is asked to do; and the same
- * in words.
+ * The route of a job, as a pure function of its description; and the same
+ * function in words.
  */
 
 #include <errno.h>
@@ -17,15 +17,16 @@
 #include "dma/route.h"
 
 /*
- * Which way a job goes: a pure function of what it is asked to do.  One engine
- * does all of it; or it bounces: one engine moves between the source and
- * staging memory, one between that and the destination, a block at a time.
+ * The route of a job, as a pure function of its description.  Either one engine
+ * does all of it, or the job bounces: one engine moves blocks between the
+ * source and staging memory, and another between staging memory and the
+ * destination.
  */
 
 /*
- * Which of the library's own may be able to, or NULL.  Each serves foreign
- * domains that no other goes to, so one is to be asked, and not all; between
- * domains of two of them none can.
+ * Returns the one engine of the library's own that may be able to, or NULL.
+ * Each serves foreign domains that no other serves, so one is to be asked, and
+ * not all; between domains of two of them none can.
  */
 static const struct engine *route_own(const struct weir_dma *dma,
 			       const struct weir_engine_query *q)
@@ -111,8 +112,8 @@ static const char *no_bounce(const struct weir_job *job,
 				     "all sides are memory of this process";
 }
 
-/* An engine is told of two domains, so it does no job that has more; nor of
- * what else comes at an atomic's word. */
+/* An engine is asked about two domains only, so it does no job that has more,
+ * and no atomic on a word that others change by other means. */
 static const char *no_direct(const struct weir_job *job,
 			     const struct weir_engine_query *q)
 {
@@ -254,7 +255,7 @@ int weir_job_get_route(const struct weir_job *job, struct weir_job_route *ret)
 
 /* The plan for a job in words, with the reason why each better one is none. */
 
-/* Text that is cut off where there is no more capacity. */
+/* A text buffer; what does not fit is cut off. */
 struct text {
 	char *at;
 	size_t left;
@@ -305,7 +306,7 @@ static const char *answer_name(const struct answers *a)
 	return a->engine->kind->ops.name;
 }
 
-/* What the operands beside are for. */
+/* The step of the further operands. */
 static const char *extra_word(const struct weir_job *job)
 {
 	return job->kind == WEIR_JOB_XOR ? "pull" : "push";
@@ -403,7 +404,7 @@ static void say_plan(struct text *t, const struct weir_dma *dma,
 		say_whys(t, dma, &plan->beside, "  no way for one beside: ");
 }
 
-/* As weir_job_start() does, but without counting a refusal. */
+/* The same checks as in weir_job_start(), without counting a refusal. */
 static int may_start(const struct weir_dma *dma, const struct weir_job *job)
 {
 	const struct weir_reactor *r = dma->r;

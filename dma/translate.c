@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Jobs over a user's domain that can say where its bytes are in memory of this
- * process: they are done there, and nothing is pulled or pushed.
+ * Jobs over a user's domain that can translate its addresses to memory of this
+ * process: they are done in that memory, without pulls or pushes.
  *
- * An engine in front of the others: it asks the domain, and hands the job on
- * to the engine for the places that it really is about.  If the domain
- * does not answer with memory, the job goes the way that it would have gone
- * without.  What was translated is invalidated once, when the job ends or is
- * not begun after all.
+ * An engine in front of the others: it asks the domain, and passes the job on
+ * to the engine for the translated places.  If the domain does not translate,
+ * the job takes the route that it would have taken without this engine.  A
+ * translation is invalidated once, when the job ends or its start fails.
  */
 
 #include <errno.h>
@@ -20,7 +19,7 @@
 
 #define TRANSLATED_MAX 64	/* Jobs at once; others wait. */
 
-/* Where the two sides of a job really are. */
+/* The translated places of both sides. */
 struct translated {
 	struct weir_translation t[2];
 	struct weir_operand operand[2];
@@ -59,7 +58,7 @@ bool translate_may(const struct weir_operand *operand)
 	       domain_to_user((struct weir_domain *)domain)->translate;
 }
 
-/* All of @c's side, as the caller says that it is. */
+/* The whole side of @c, as the caller has translated it. */
 static int take_known(struct weir_operand *ret,
 		      const struct weir_translation *t, const struct cursor *c)
 {
@@ -160,7 +159,7 @@ static int check_sides(const struct weir_dma *dma, struct weir_job *job,
 	return job_plan(dma, job, s, false);
 }
 
-/* Of a side that was checked already: that it may be anywhere. */
+/* A side that was checked already, and that may be anywhere. */
 static struct operand_info unknown(const struct weir_operand *operand)
 {
 	return (struct operand_info){
@@ -189,7 +188,7 @@ static int plan_rest(const struct weir_dma *dma, struct weir_job *job,
 	return check_sides(dma, &real, s);
 }
 
-/* The cursors back to where the caller has said. */
+/* Set the cursors back to the places that the caller named. */
 static void undo(struct weir_dma *dma, struct weir_job *job,
 		 struct translated *r)
 {
@@ -259,7 +258,7 @@ static int can(void *arg, const struct weir_engine_query *q, const char **why)
 	return 0;
 }
 
-/* Not called: once begun, the job is another engine's. */
+/* No .cancel: once begun, the job belongs to another engine. */
 const struct engine_kind engine_translate = {
 	.ops = {
 		.size = sizeof(struct weir_engine_ops),

@@ -8,14 +8,16 @@
  *	hop_cancel()  --- .hop.cancel ->  hear(): cancel it
  *	step_returned() <-- .op --------  when it has ended
  *
- * Both travel as operations that are returned, which are never refused.  A step
- * that was returned is not touched there any more: so the side that ended first
- * asks whether a cancel is in flight to it, and then waits for that.
+ * Both travel as operations that are returned, which are never refused.  The
+ * context's reactor does not touch a step that it has returned.  So the side
+ * that ends first checks whether a cancel is in flight to it, and if so waits
+ * for it.
  *
- * The gate counts what is in flight to a context.  Its reactor closes it when
- * it stops, and has not stopped before it is empty: so what was let in is
- * answered, and the rest knows at once that nobody will.  Neither the context
- * nor, because of it, its reactor can be destroyed while chains name it.
+ * The gate counts what is in flight to a context.  The context's reactor closes
+ * it when it stops, and does not finish stopping before the gate is empty: so
+ * it answers all steps that were let in, and a step that comes later is refused
+ * at once.  While chains name the context, it cannot be destroyed, and so its
+ * reactor cannot either.
  */
 
 #include <errno.h>
@@ -46,7 +48,7 @@ static bool gate_enter(struct weir_dma *dma)
 	return true;
 }
 
-/* As long as something is in flight, so is an operation. */
+/* Keep one operation in flight while the gate counts any step. */
 static void gate_hold(struct weir_dma *dma)
 {
 	static const struct weir_op_class gate_class = { .name = "hop" };
@@ -105,8 +107,8 @@ void hop_init(struct weir_dma *dma)
 
 static void step_returned(struct weir_op *op);
 
-/* Whose thread this is may destroy the chain's reactor as soon as it has @s:
- * see hop_part(). */
+/* Once the chain's reactor has @s, its thread may destroy this reactor: see
+ * hop_part(). */
 static void return_to_owner(struct step *s)
 {
 	static const struct weir_op_class return_class = {
@@ -136,7 +138,7 @@ static void end(struct step *s, int64_t res)
 	return_to_owner(s);
 }
 
-/* The capacity that it had beyond .ops_max. */
+/* Release the capacity that the step had beyond .ops_max. */
 static void give_back(struct step *s)
 {
 	if (!s->hop.extra)
@@ -313,7 +315,7 @@ void hop_cancel(struct step *s)
 	op_return(&s->hop.cancel);
 }
 
-/* The thread that returned the last of them may still be waking us up. */
+/* The thread that returned the last step may still be waking our reactor. */
 void hop_part(struct step *s)
 {
 	reactor_check_thread(s->chain->r);

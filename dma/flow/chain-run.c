@@ -13,20 +13,19 @@
 #include "mem/buf-internal.h"
 
 /*
- * Chains, fusing: a copy, and then the CRC of what was copied, are one pass
+ * Chains, fusing: a copy followed by the CRC of its result is done in one pass
  * over the data.
  *
- * Which steps may be such a pair follows from the graph: the second comes after
- * the first and after nothing else, and is its first dependant, so that nothing
- * of the user's runs in between.  Whether they are one is asked when the first
- * begins, for only then do the jobs say what they say; and again when the
- * second would begin, for its job is the user's until then.  If the answers
- * differ it is run by itself, and so it is if a function of a step beside has
- * been called meanwhile, which may have changed the bytes; nothing else of the
- * user's can run between the two.
+ * The graph decides which steps may be such a pair: the second comes after the
+ * first and after nothing else, and is its first dependant, so that no function
+ * of the user's runs between them.  Whether the jobs fit is checked when the
+ * first begins, because only then are they filled in; and again when the second
+ * would begin, because its job is the user's until then.  If the checks differ,
+ * the second runs by itself.  It also does if a function of a concurrent step
+ * was called meanwhile, because that may have changed the bytes.
  *
- * So neither step can tell: if the copy fails the CRC is skipped, and a cancel
- * that comes in between finds a copy that is done and a CRC not begun.
+ * The user cannot observe the fusion: if the copy fails the CRC is skipped, and
+ * after a cancel in between the copy is done and the CRC has not begun.
  */
 
 static bool may_pair(const struct step *s, const struct step *t)
@@ -69,8 +68,8 @@ static bool is_same(const struct weir_operand *a, const struct weir_operand *b)
 }
 
 /*
- * Whether the data that @copy will have left in its destination are just what
- * it has copied.  In one piece: of two, the second might lie over the first.
+ * Whether the destination of @copy will contain just the bytes that it copied.
+ * Only for one piece: of two, the second might overlap the first.
  */
 static bool is_result(const struct weir_job *copy)
 {
@@ -127,8 +126,8 @@ static void part(struct step *s)
 	s->job->crc = s->crc;
 }
 
-/* What cannot be done as one is done as two: then it is known whose fault it
- * was. */
+/* If the fused job is refused, start the two separately, so that each reports
+ * its own error. */
 static int fuse_start(struct step *s)
 {
 	enum fused side = s->pair && s->pair > s ? may_fuse(s) : FUSED_NOT;
@@ -191,18 +190,18 @@ static bool fuse_take(struct step *s, int64_t *res)
  * Chains, running: which steps may run next.
  *
  * A step waits for n_waiting dependencies.  When one of them ends, the edge
- * between the two is looked at once: it is as it should be, or the step is
- * unmet and will be skipped.  With the last it goes to the runnable list, from
- * which run() takes it: to begin it, or to skip it.  So there is no recursion,
- * and everything is looked at once: the work is that of steps plus edges.
+ * between the two is evaluated once: either its condition holds, or the step is
+ * unmet and will be skipped.  After the last one the step goes to the runnable
+ * list, from which run() takes it, and begins or skips it.  So there is no
+ * recursion, and the work is proportional to the number of steps and edges.
  *
- * A job that has ended in its start, as small copies do, is taken off the ready
- * list again: the next step begins at once, and not a turn later.
+ * A job that has ended within its start, as small copies do, is taken off the
+ * ready list again: the next step begins at once, and not a turn later.
  */
 
 /*
- * What follows from the steps and dependencies alone.  Whether steps wait for
- * the failure of this one, say, is asked at each end.
+ * Compute what depends on the steps and dependencies only.  Whether steps wait
+ * for the failure of this one, for example, is evaluated at each end.
  */
 static void prepare(struct weir_chain *chain)
 {
@@ -257,7 +256,8 @@ static void wake_tick(struct weir_chain *chain)
 	chain->sleeps = false;
 }
 
-/* @now: something can be done in the next turn; else look whether it can. */
+/* @now: some step can begin in the next turn; otherwise check later if one
+ * can. */
 static void arm_tick(struct weir_chain *chain, bool now)
 {
 	static const struct weir_op_class tick_class = { .name = "chain turn" };
@@ -289,7 +289,7 @@ static bool is_met(uint32_t on, uint32_t state)
 	}
 }
 
-/* All ordinary steps have ended; finally steps wait for that, too. */
+/* All ordinary steps have ended; finally steps depend on that, too. */
 static void release_finally(struct weir_chain *chain)
 {
 	struct step *s, *end = chain->steps + chain->n_steps;
@@ -342,7 +342,8 @@ static void cut_step(struct step *s, uint32_t state, int64_t res)
 	end_step(s, state, res);
 }
 
-/* An ending that a cancel has asked for is the cancel's. */
+/* If the chain was cancelled, a step that ends with -ECANCELED counts as
+ * cancelled. */
 static void end_begun(struct step *s, int64_t res)
 {
 	debug_check(s->state == WEIR_STEP_RUNNING);
@@ -399,7 +400,8 @@ static int begin_op(struct step *s)
 	err = s->start(chain, (uint32_t)(s - chain->steps), &s->op, s->arg);
 	chain->in_fn = false;
 
-	/* What is in flight has a callback to come, whatever was returned. */
+	/* An operation in flight will call back, whatever the function
+	 * returned. */
 	if (weir_op_is_busy(&s->op))
 		return 0;
 	return err ? err : -EINVAL;
@@ -435,7 +437,7 @@ static void cancel_step(struct step *s)
 		weir_op_cancel(&s->op);
 }
 
-/* What takes some time.  Returns what start functions do. */
+/* Begin a step that takes time.  Returns as start functions do. */
 static int begin_long(struct step *s)
 {
 	switch (s->kind) {
@@ -501,7 +503,7 @@ static bool begin(struct step *s)
 	return true;
 }
 
-/* Whether @s is told when there is capacity for it. */
+/* Whether @s now waits in the context's queue for capacity. */
 static bool waits_for_capacity(struct step *s)
 {
 	if (s->kind != STEP_JOB || !capacity_none(s->dma))
@@ -576,10 +578,10 @@ static void run_step(struct step *s, bool from_loop, struct held *held)
 }
 
 /*
- * Begin or skip what can be.  @from_loop: functions of the user's may be
- * called, the chain's callback too; in a start or a cancel they wait for the
- * tick.  So does what there is no capacity for now, without holding up what is
- * behind it.  The chain may be gone after this.
+ * Begin or skip the steps that can be.  @from_loop: functions of the user's may
+ * be called, including the chain's callback; in a start or a cancel they are
+ * left to the tick.  So are steps that lack capacity now, without delaying
+ * those behind them.  The chain may be destroyed after this.
  */
 static void run(struct weir_chain *chain, bool from_loop)
 {
@@ -675,7 +677,8 @@ static void chain_cancel(struct weir_op *op)
 	run(chain, false);
 }
 
-/* Not before: its callback may destroy the chain or start it again. */
+/* Release the chain only here: the callback may destroy it or start it
+ * again. */
 static void chain_leave(struct weir_op *op)
 {
 	((struct weir_chain *)(uintptr_t)op->u.words[0])->op = NULL;
@@ -733,7 +736,7 @@ static int start(struct weir_chain *chain, struct weir_op *op, bool always)
 	op->flags |= OP_LEAVES;
 	chain->op = op;
 	reset(chain);
-	/* Its steps are told that they were skipped. */
+	/* The steps end as skipped. */
 	if (op_is_late(chain->r, op))
 		op_request_cancel(op, OP_TIMED_OUT);
 	else

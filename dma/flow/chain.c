@@ -75,7 +75,7 @@ int weir_chain_create(struct weir_chain **ret, struct weir_reactor *r,
 	return 0;
 }
 
-/* Contexts and chains that its steps name do so no more. */
+/* Drop the references of the steps to contexts and chains. */
 static void let_go(struct weir_chain *chain)
 {
 	struct step *s, *end = chain->steps + chain->n_steps;
@@ -119,7 +119,8 @@ static void connect(struct weir_chain *chain, struct step *from,
 	to->n_deps++;
 }
 
-/* In flight, or a step of another: which then knows what it consists of. */
+/* The chain is in flight, or a step of another chain, which depends on its
+ * steps. */
 static bool is_sealed(const struct weir_chain *chain)
 {
 	return chain->op || chain->n_parents;
@@ -166,7 +167,7 @@ static int why_no_step(const char *call, const struct weir_chain *chain,
 		   call, after, chain->n_steps);
 }
 
-/* What comes after the fence by what it comes after already needs no edge. */
+/* A step that comes after one behind the fence needs no edge to the fence. */
 static int add(const char *call, struct weir_chain *chain, int after,
 	       uint32_t kind, struct step **ret)
 {

@@ -45,7 +45,7 @@ struct weir_pipeline *weir_slot_pipeline(const struct weir_slot *slot)
 }
 
 /*
- * Pipelines, running: a stream that goes through slots.
+ * Pipelines, running: a stream that passes through slots.
  *
  *	FREE -> PARKED (waits for a buf) -> next() -> ACTIVE -> ENDED -> done()
  *	 ^         |                          | no unit                    |
@@ -55,10 +55,10 @@ struct weir_pipeline *weir_slot_pipeline(const struct weir_slot *slot)
  * overtaken others.  Units in flight are fewer than slots and have consecutive
  * numbers, so unit n waits at order[n % depth].
  *
- * What a pipeline itself starts is bounded by its slots, and has capacity of
- * its own in the reactor.  So nothing here is refused and asks again in every
- * turn: steps without capacity are their chain's, and a pool without capacity
- * for waiters says when it has some.
+ * The operations that a pipeline itself starts are bounded by its slots, and it
+ * has reserved capacity for them in the reactor.  So none is refused, and
+ * nothing is retried in every turn: chains handle steps without capacity, and a
+ * pool without capacity for waiters reports when it has some.
  */
 
 static void pump(struct weir_pipeline *p);
@@ -280,7 +280,7 @@ static void pipeline_tick(struct weir_op *op, int64_t res)
 	pump(weir_container_of(op, struct weir_pipeline, tick));
 }
 
-/* With a buf, or with capacity to wait for one, or cancelled. */
+/* The wait ended with a buf, with capacity to wait for one, or cancelled. */
 static void pipeline_wait_done(struct weir_op *op, int64_t res)
 {
 	struct weir_pipeline *p = weir_container_of(op, struct weir_pipeline,
@@ -383,7 +383,7 @@ int weir_pipeline_resume(struct weir_pipeline *p)
 int weir_pipeline_stop(struct weir_pipeline *p)
 {
 	if (!p->op || p->ended || p->stopping)
-		return 0;	/* What has ended it already stays. */
+		return 0;	/* The earlier reason to end stays. */
 	p->ended = true;
 	if (p->parked)
 		weir_op_cancel(&p->wait);

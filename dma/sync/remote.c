@@ -3,12 +3,12 @@
  * Sync events at a peer.  A call is an operation with a job in it:
  *
  *	add    one atomic
- *	set    compare and swap, until what was there is what was expected
- *	get    one read of the whole word, which says whether it is one
- *	wait   such reads, with longer and longer naps between them
+ *	set    compare and swap, until the value found is the one expected
+ *	get    one read of the whole word, which is also checked to be one
+ *	wait   such reads, with longer and longer pauses between them
  *
- * The peer's word is in the peer's byte order, as its magic tells; atomics take
- * and give numbers.
+ * The peer's word is in the peer's byte order, which its magic number shows;
+ * atomics take and return numbers.
  */
 
 #include <byteswap.h>
@@ -30,7 +30,7 @@
 struct weir_sync_remote {
 	struct weir_dma *dma;
 	struct weir_mmap *mmap;
-	uint64_t addr;			/* There. */
+	uint64_t addr;			/* At the peer. */
 	struct weir_remote_key key;
 	uint32_t permissions;
 	uint32_t n_calls;		/* In flight. */
@@ -44,10 +44,10 @@ struct call {
 	struct weir_sync_remote *sync;
 	struct weir_op *op;
 	struct sync_cond cond;
-	uint64_t value;			/* To be set. */
+	uint64_t value;			/* To store. */
 	uint32_t action;		/* WEIR_SYNC_DO_ */
 	uint32_t tries;			/* Looks that were in vain. */
-	_Alignas(8) uint8_t word[WEIR_SYNC_LEN];	/* As it was read. */
+	_Alignas(8) uint8_t word[WEIR_SYNC_LEN];	/* As read. */
 };
 
 _Static_assert(sizeof(struct call) <=
@@ -123,7 +123,7 @@ static void nap_over(struct weir_timer_node *node)
 	again(weir_container_of(node, struct call, nap));
 }
 
-/* Not yet what is waited for. */
+/* The condition does not hold yet: pause. */
 static void nap(struct call *c)
 {
 	struct weir_reactor *r = c->sync->dma->r;
@@ -137,7 +137,8 @@ static void nap(struct call *c)
 		wheel_add(&r->wheel, &c->nap, reactor_now(r) + ns);
 }
 
-/* What was read says: 0, or that it is none, or over. */
+/* Check the word that was read: 0, or an errno if it is no sync event, or
+ * closed. */
 static int read_word(struct call *c, uint64_t *value)
 {
 	uint64_t magic;
@@ -213,7 +214,7 @@ static void job_done(struct weir_op *op, int64_t res)
 		hooked(c);
 }
 
-/* What is posted ends as it does; a nap ends now. */
+/* A job that is posted is cancelled; a pause ends now. */
 static void cancel(struct weir_op *op)
 {
 	struct call *c = (struct call *)(uintptr_t)op->u.words[0];

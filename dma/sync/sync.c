@@ -79,7 +79,7 @@ int weir_sync_create(struct weir_sync **ret, const struct weir_sync_opts *user)
 	return 0;
 }
 
-/* Others find out; we know already. */
+/* Tell other processes; this one needs no flag. */
 static void close_word(struct weir_sync *sync)
 {
 	atomic_fetch_or(&sync->word->flags, SYNC_FLAG_CLOSED);
@@ -153,8 +153,8 @@ static int signal_begin(struct weir_sync *sync)
 }
 
 /*
- * All that comes before is seen by who sees the new value: an exchange, and not
- * a store, so that this is also true of what was signalled before us.
+ * Whoever sees the new value also sees all earlier writes.  An exchange, and
+ * not a store, so that this also holds for values signalled before this one.
  */
 int weir_sync_set(struct weir_sync *sync, uint64_t value)
 {
@@ -193,14 +193,14 @@ int weir_sync_get(const struct weir_sync *sync, uint64_t *ret)
 }
 
 /*
- * Sync events that lie in an mmap.  What is there is a peer's to write at any
- * time, so it is believed in nothing that matters to us: rights and place are
- * known from the mmap, and flags are copied once.
+ * Sync events in an mmap.  A peer may write to that memory at any time, so
+ * nothing that matters to us is read from it: rights and place come from the
+ * mmap, and flags are copied once.
  */
 
 #define PEER (WEIR_MMAP_PEER_READ | WEIR_MMAP_PEER_WRITE)
 
-/* Why no sync event can lie at @off of @mmap, or 0. */
+/* Returns why no sync event can be at @off of @mmap, or 0. */
 static int check_place(const struct weir_mmap *mmap, uint64_t off,
 		       const char *call)
 {

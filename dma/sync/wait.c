@@ -58,11 +58,10 @@ int weir_chain_add_sync(struct weir_chain *chain, int after,
 }
 
 /*
- * Waits.  An operation that waits hangs in a list of the sync event, and is
- * itself what travels to its reactor when it has been served, as deferred
- * calls and what workers have done do: that needs no capacity and cannot be
- * refused.  From the moment that it is off the list (.pprev is NULL) it is on
- * its way.
+ * Waits.  A waiting operation is in a list of the sync event.  When it has been
+ * served it is itself sent to its reactor, as deferred calls and workers'
+ * operations are: that needs no capacity and cannot be refused.  As soon as it
+ * is off the list (.pprev is NULL) it is being returned.
  */
 
 uint64_t sync_now(void)
@@ -97,7 +96,7 @@ void sync_futex_wake(_Atomic uint32_t *word, bool shared)
 	syscall(SYS_futex, word, op, INT_MAX, NULL, NULL, 0);
 }
 
-/* What is over may have been signalled before: that counts. */
+/* A signal that came before the close counts. */
 static int sync_hook(const struct weir_sync *sync, const struct sync_cond *cond)
 {
 	int err = sync_over(sync);
@@ -125,13 +124,14 @@ void sync_signalled(struct weir_sync *sync)
 #define SPIN_NS (50 * WEIR_USEC)
 #define POLLS_PER_CLOCK 32
 #define PROBE_EVERY 16
-#define POLLS_IN_VAIN 65536 /* Then the reactor leaves it alone. */
+#define POLLS_IN_VAIN 65536 /* Then the watcher takes over. */
 
 atomic_bool sync_no_hooks;
 
 /*
- * The parameters lie in the operation.  words[4] is how often its reactor has
- * looked, and .kind whether it is left to the watcher: both the reactor's.
+ * The parameters are in the operation.  words[4] counts the polls of its
+ * reactor, and .kind is true if it is left to the watcher; both belong to the
+ * reactor.
  */
 static struct weir_sync *sync_of(const struct weir_op *op)
 {
@@ -166,7 +166,7 @@ static void list_del(struct weir_sync *sync, struct weir_op *op)
 	op->pprev = NULL;
 }
 
-/* Under the lock.  Returns whether the watcher has to be told. */
+/* Called under the lock.  Returns whether the watcher must be woken. */
 static bool leave(struct weir_sync *sync, struct weir_op *op)
 {
 	bool armed = sync->armed;
@@ -226,9 +226,9 @@ static inline void end_here(struct weir_sync *sync, struct weir_op *op,
 }
 
 /*
- * Whoever sent it back may not have woken the reactor yet.  Once the callback
- * has run the reactor may be destroyed: so wait until he is out of it, which is
- * when he gives back the lock.
+ * The thread that returned the operation may not have woken the reactor yet,
+ * and once the callback has run the reactor may be destroyed.  So wait until
+ * that thread has left the reactor, which is when it releases the lock.
  */
 static void wait_returned(struct weir_op *op)
 {
@@ -320,10 +320,10 @@ static bool serve_here(struct weir_sync *sync, struct weir_op *op, int res)
 }
 
 /*
- * While the reactor is awake, a signal from another process needs nobody else
- * to be seen, and costs its sender no system call.  A wait that takes longer
- * is left alone: there may be one, and a reactor that never sleeps.  One
- * whose result is on its way is looked at in vain.
+ * While the reactor is awake it polls, so that it sees a signal from another
+ * process without help, and the sender makes no system call.  After many polls
+ * it leaves the wait to the watcher, as it does before it sleeps.  If the
+ * result is already being returned, the poll finds nothing.
  */
 static bool wait_poll(struct weir_poll_hook *hook)
 {
@@ -436,8 +436,8 @@ bool sync_announce(struct weir_sync *sync)
 }
 
 /*
- * One sleep.  A peer that changes the futex without a signal makes us look in
- * vain; after some of that we look every SYNC_POLL_NS, for a while.
+ * Sleep once.  A peer that changes the futex without a signal wakes us for
+ * nothing; after some of these, poll every SYNC_POLL_NS for a while.
  */
 static void block(struct weir_sync *sync, const struct sync_cond *cond,
 		  uint64_t until_ns, uint32_t *fruitless)
@@ -487,9 +487,9 @@ static bool look_until(const struct weir_sync *sync,
 }
 
 /*
- * To be woken takes tens of microseconds, and to look for as long is worth it
- * if a signal comes in that time.  Where the last spin was in vain, most
- * waits go without.
+ * A wake-up takes tens of microseconds, and spinning for as long pays if a
+ * signal comes in that time.  After a spin without a signal, most waits do not
+ * spin.
  */
 static void spin(struct weir_sync *sync, const struct sync_cond *cond,
 		 uint64_t until_ns)

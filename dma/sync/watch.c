@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Watchers: threads that sleep, on behalf of the operations of all reactors, on
- * the sync events that other processes can signal, and serve those whose
- * condition has come to hold.  One sleeps on as many as futex_waitv() takes;
- * the next is made when those before it are full.
+ * Watchers: threads that sleep, for the operations of all reactors, on the sync
+ * events that other processes can signal, and serve the operations whose
+ * condition holds.  One watcher sleeps on as many events as futex_waitv()
+ * takes; another is started when those before it are full.
  *
  * A sync event is watched from the first operation that had to wait for it to
- * its end, but only looked at while it is armed: while operations wait that
- * their reactor does not look after, and once more after some were served, for
- * they are likely to wait again; so in a steady exchange only the peer wakes
- * the watcher.
+ * its end, but only checked while it is armed: while operations wait that their
+ * reactor does not poll, and once more after some were served, because these
+ * are likely to wait again.  So in a steady exchange only the peer wakes the
+ * watcher.
  *
- *	armed, under the event's lock: a look is still to come, which says that
- *	somebody waits before it goes through the list
+ *	armed, under the event's lock: a check will follow, which announces a
+ *	waiter in the word before it goes through the list
  *
- * A watcher's thread is there while it watches anything.  Places are given and
- * taken back under .life, at the first wait for a sync event and at its end;
- * waits in between take no lock of a watcher.
+ * A watcher has a thread while it watches anything.  Places are given and taken
+ * back under .life, at the first wait for a sync event and at its end; waits in
+ * between take no lock of a watcher.
  *
- * In a simulated world there is no thread: the world looks, some virtual time
- * after anything else has happened.
+ * In a simulated world there is no thread: the world checks, some virtual time
+ * after every other event.
  */
 
 #include <errno.h>
@@ -61,7 +61,7 @@ struct sync_watcher {
 	struct waitv vec[SYNC_WATCHED_MAX + 1];
 	uint32_t n_vec;
 	bool poll;		/* Some are signalled without a wake-up. */
-	uint64_t hook_ns; /* When to look at exporters. */
+	uint64_t hook_ns; /* When to check exporters. */
 };
 
 /* Serialises join and leave; taken before the lock of a watcher. */
@@ -106,8 +106,8 @@ static bool disarm_if_idle(struct weir_sync *sync, bool served)
 }
 
 /*
- * Look at one.  A peer that changes the futex for nothing makes us look in vain
- * each time; after some of that we look every SYNC_POLL_NS, for a while.
+ * Check one sync event.  A peer that changes the futex without a signal wakes
+ * us for nothing; after some of these, poll every SYNC_POLL_NS for a while.
  */
 static void look_at(struct sync_watcher *w, struct weir_sync *sync,
 		    bool exporter)
@@ -146,7 +146,7 @@ static void hook(struct sync_watcher *w, uint64_t now)
 			look_at(w, sync, exporters);
 }
 
-/* Older kernels have no such call, and some sandboxes do not let us. */
+/* Older kernels have no futex_waitv(), and some sandboxes forbid it. */
 static void sleep_on_all(const struct sync_watcher *w, uint64_t until_ns)
 {
 	struct timespec ts = {
@@ -160,7 +160,7 @@ static void sleep_on_all(const struct sync_watcher *w, uint64_t until_ns)
 		atomic_store(&sync_no_waitv, true);
 }
 
-/* The first word is our own: for that alone there is an older call. */
+/* The first word is our own; if it is the only one, use the older call. */
 static void sleep_after(struct sync_watcher *w, uint64_t now, uint32_t control)
 {
 	bool no_waitv = atomic_load(&sync_no_waitv);
