@@ -17,9 +17,9 @@
 #include "reactor/op-inline.h"
 
 /*
- * Channels that fail: how it is noticed, and which users are told.  Those of
- * the library that have work on one are told first, so that the work has ended
- * when its creator hears of it.
+ * Channels that fail: how the failure is found, and which users are told.
+ * Users inside the library that have work on the channel come first, so that
+ * their work has ended when the creator of the channel is told.
  */
 
 /* All there are, for what any thread reads of a device's events. */
@@ -36,7 +36,7 @@ static void channel_list_add(struct weir_channel *ch)
 	pthread_mutex_unlock(&channels.lock);
 }
 
-/* For what any thread reads of a device's events. */
+/* Under the lock, because any thread may read a device's events. */
 static void channel_list_del(struct weir_channel *ch)
 {
 	struct weir_channel **p;
@@ -101,15 +101,15 @@ static unsigned int channel_tell_failure(struct weir_channel *ch)
 }
 
 /*
- * Completion channels; why nothing is lost is in README.md.
+ * Completion channels; docs/internals/rdma.md says why no completion is lost.
  *
- * What was polled lies in .wc, from .head to .tail, until it is told in a turn;
- * the queue is polled again when that is empty.
+ * Completions that were polled are in .wc, from .head to .tail, until a turn
+ * delivers them.  The queue is polled again when .wc is empty.
  */
 
 #define DEPTH 256
 #define BATCH 64
-#define CAPACITY_MAX (1u << 24) /* Of a queue that grows. */
+#define CAPACITY_MAX (1u << 24) /* Limit of a growing queue. */
 #define ACK_EVERY 32	/* Each takes a lock in rdma-core. */
 
 /* Up to @max behind what is there.  Returns how many. */
@@ -169,7 +169,8 @@ static bool hook(struct weir_poll_hook *l)
 	return fill(channel_of(l)) || channel_has_to_tell(channel_of(l));
 }
 
-/* What comes between the poll and the arm, the second poll finds. */
+/* The second poll finds completions that came between the first poll and the
+ * arm. */
 static bool may_not_sleep(struct weir_channel *ch)
 {
 	if (fill(ch))
@@ -187,8 +188,9 @@ static bool asleep(struct weir_poll_hook *l)
 }
 
 /*
- * After each turn of a world's reactor once, as before any sleep: from then on
- * nothing but the event ends it.  Not while a callback of ours runs a world.
+ * In a world, called once after each turn of its reactor, as before a sleep:
+ * from then on only the event ends the sleep.  Not called while a callback of
+ * ours runs a world.
  */
 static bool peek(struct verbs_fd *vfd)
 {
@@ -340,7 +342,7 @@ static int open_cq(struct weir_channel *ch, struct ibv_context *ctx,
 	return ch->cq ? 0 : error("ibv_create_cq()");
 }
 
-/* Capacity for a batch that is being told, and for all that the queue holds. */
+/* Allocate for a batch that is being delivered and a full queue. */
 static int make_capacity(struct weir_channel *ch,
 			 const struct weir_channel_opts *opts)
 {
@@ -469,7 +471,8 @@ int weir_channel_reserve(struct weir_channel *ch, uint32_t n)
 	return 0;
 }
 
-/* What is being told lies in the array of before, until it is. */
+/* Completions that are being delivered stay in the old array until they are
+ * done. */
 static int use_capacity(struct weir_channel *ch, uint32_t capacity)
 {
 	uint32_t max = ch->batch + capacity;
@@ -492,8 +495,8 @@ static bool resize(struct weir_channel *ch, uint32_t capacity)
 	return !fault("ibv_resize_cq") && !ibv_resize_cq(ch->cq, (int)capacity);
 }
 
-/* To @need or, better, to twice what there is.  First the array, for devices
- * round up, and it has to hold all of the queue. */
+/* Grow to @need or, if possible, to twice the present size.  Grow the array
+ * first: devices round up, and the array must hold the whole queue. */
 static void grow(struct weir_channel *ch, uint32_t need)
 {
 	uint32_t better = 2 * ch->stats.capacity, most;
@@ -551,7 +554,7 @@ int weir_channel_stats(const struct weir_channel *ch,
 	return opts_give(ret, &stats, sizeof(stats), "weir_channel_stats");
 }
 
-/* What was read of the channel, and no more, has to be acked before. */
+/* Events must be acknowledged before, and only those that were read. */
 static int destroy_cq(struct weir_channel *ch)
 {
 	int err;

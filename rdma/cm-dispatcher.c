@@ -44,7 +44,7 @@ static struct cm_dispatcher *find(struct weir_reactor *r)
 	return dispatcher;
 }
 
-/* Only @r's thread makes, finds and frees that of @r. */
+/* Only @r's thread makes, finds and frees the dispatcher of @r. */
 int cm_dispatcher_get(struct cm_dispatcher **ret, struct weir_reactor *r)
 {
 	struct cm_dispatcher *dispatcher = find(r);

@@ -10,9 +10,9 @@
 #include "base/why.h"
 #include "rdma/engine.h"
 
-/* The client's way: address, route, request, answer; and reconnecting. */
+/* The client's steps: address, route, request, answer; and reconnecting. */
 
-/* As rdma_x() is, with a fault point. */
+/* Call rdma_x(), with a fault point; returns 0 or an errno. */
 #define TRY(call, args) \
 	(errno = 0, fault(#call) ? -ENOMEM : call args ? conn_error() : 0)
 
@@ -72,7 +72,7 @@ static void done(struct weir_conn *c, int err)
 	conn_done(c, err, err);
 }
 
-/* The next step, and the answer. */
+/* The route is known: make the QP and send the request. */
 static void conn_routed(struct weir_conn *c)
 {
 	int err = conn_qp_make(c);
@@ -91,8 +91,9 @@ static uint32_t least(uint32_t a, uint32_t b)
 }
 
 /*
- * What we may have in flight at the peer is what it serves.  A peer that has
- * been answered once and is not to have a connection after all is told so.
+ * The peer has answered.  The number of reads that we may have in flight is
+ * what the peer serves.  If the connection cannot be made after the answer,
+ * reject it, so that the peer learns of that.
  */
 static void conn_answered(struct weir_conn *c, const struct rdma_cm_event *ev)
 {
@@ -112,9 +113,9 @@ static void conn_answered(struct weir_conn *c, const struct rdma_cm_event *ev)
 }
 
 /*
- * Clients of a server that has failed are not to come back all at once.
- * Those of one reactor differ by number, others by their clock; in a
- * simulated world both repeat.
+ * Keep the clients of a server that has failed from reconnecting all at once.
+ * Clients of one reactor differ by their number, others by their clock; both
+ * repeat in a simulated world.
  */
 static uint64_t jittered(const struct weir_conn *c)
 {
@@ -289,7 +290,7 @@ static const struct weir_op_class accept_class = {
 	.leave = conn_op_leaves,
 };
 
-/* An id whose peer has given up takes no answer: -EINVAL. */
+/* rdma_cm returns -EINVAL for an id whose peer has given up. */
 static int answered(int failed, const char *call)
 {
 	int err = !failed ? 0 : errno == EINVAL ? -ECONNRESET : conn_error();
@@ -327,7 +328,7 @@ static int may_answer(const struct weir_conn *c, size_t len, size_t max,
 	return 0;
 }
 
-/* What the peer has asked for, at most what we have. */
+/* What the peer has asked for, but at most what we offer. */
 static uint32_t accept_least(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
@@ -389,9 +390,9 @@ int weir_conn_reject(struct weir_conn *c, const void *data, size_t len)
 }
 
 /*
- * What an event of rdma_cm's does to a connection, by its state.  What is not
- * said here is no news: an event that came too late, or one that only says that
- * the fabric has changed its mind about a route.
+ * How the events of rdma_cm change a connection, by its state.  All others are
+ * ignored: an event that came too late, or one that only reports that the
+ * fabric has chosen another route.
  */
 
 /* Why an address or a route was not found. */
@@ -468,9 +469,9 @@ static void accepting(struct weir_conn *c, const struct rdma_cm_event *ev)
 }
 
 /*
- * The answer to a peer that disconnects is to disconnect.  A server that gives
- * up before it hears that the connection is established sends a REJECTED.  If
- * the interface has another address the peer may be out of reach: probe it.
+ * Answer a disconnect of the peer by a disconnect.  A server that gives up
+ * before its side is established sends REJECTED.  If the address of the
+ * interface has changed, the peer may be out of reach: probe it.
  */
 static void established(struct weir_conn *c, const struct rdma_cm_event *ev)
 {
@@ -548,8 +549,8 @@ void conn_settle(struct weir_conn *c)
 }
 
 /*
- * An event may be about a QP that had the same address before: so it is asked.
- * 0: the QP is well.
+ * An event may concern an earlier QP at the same address, so query the QP.  0:
+ * the QP is well.
  */
 static int trouble_of(struct weir_conn *c, unsigned int news)
 {
@@ -563,8 +564,8 @@ static int trouble_of(struct weir_conn *c, unsigned int news)
 }
 
 /*
- * The first data prove that the answer has arrived, whether or not the peer's
- * last message has.  What came before an end is told before it.
+ * The first data prove that the answer has arrived, even if the peer's last
+ * message has not.  Messages that came before an end are delivered before it.
  */
 void conn_run(struct deferred *deferred)
 {
@@ -617,8 +618,8 @@ static const struct weir_op_class disconnect_class = {
 	.cancel = disconnect_cancel,
 };
 
-/* What waits is posted before, and may be flushed.  That may be the end of it,
- * too. */
+/* Post what waits first; it may be flushed.  Posting may itself fail and end
+ * the connection. */
 static void linger(struct weir_conn *c)
 {
 	int failed;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a connection ends, and how it is found out that its peer does not answer.
+ * How a connection ends, and how it detects that its peer does not answer.
  */
 
 #include <stdlib.h>
@@ -14,17 +14,17 @@
 /*
  * Connections whose peer does not answer.
  *
- * The device finds out when it sends something, and only if its retries are
- * limited.  So one timer per connection looks from time to time: if nothing was
- * sent since it last did, it posts a write of 0 bytes (keepalive), for which no
- * key is needed, and of which the peer's program hears nothing.  If work is
- * posted and none of it has ended for .stall_ns, it ends the connection.
+ * The device detects this when it sends something, and only if its retries are
+ * limited.  So each connection has a timer.  If nothing was sent since the
+ * timer last expired, it posts a write of 0 bytes (keepalive), which needs no
+ * key and which the peer's program does not notice.  If work is posted and none
+ * of it has ended for .stall_ns, it ends the connection.
  *
  * Without keepalive the timer runs only while work is posted.  Its times are
  * rounded up, so that the connections of a reactor share wake-ups.
  */
 
-#define SHARES 8	/* Of a period: times at which a timer may expire. */
+#define SHARES 8	/* Times per period at which a timer may expire. */
 
 static bool has_work(const struct weir_conn *c)
 {
@@ -135,8 +135,8 @@ void conn_beat_free(struct conn_beat *beat, struct weir_channel *ch,
  *	            own, the peer has also answered; and the callback of the
  *	            connect or accept has been called
  *
- * Posters are counted (conn_begin(), conn_end()), so no work request of ours is
- * needed to know that all have been flushed.
+ * Posters are counted (conn_begin(), conn_end()), so the library needs no work
+ * request of its own to find out that all have been flushed.
  */
 
 void conn_teardown(struct weir_conn *c)

@@ -47,7 +47,7 @@ static struct weir_conn *take_first(struct weir_listener *l)
 	return c;
 }
 
-/* Not those that have ended while they waited. */
+/* Skip requests that have ended while they waited. */
 static struct weir_conn *pop_request(struct weir_listener *l)
 {
 	struct weir_conn *c;
@@ -167,7 +167,7 @@ static int open_listener(struct weir_listener *l, const struct sockaddr *addr)
 	return !err ? 0 : why(err, "weir_listener_create: %s", strerror(-err));
 }
 
-/* Of what it has done nothing remains when it fails. */
+/* If this fails it has undone all that it did. */
 static int attach(struct weir_listener *l, const struct sockaddr *addr)
 {
 	int err = reactor_attach(l->r, &l->obj, "weir_listener");

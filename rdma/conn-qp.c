@@ -17,11 +17,12 @@
 #include "rdma/srq-internal.h"
 
 /*
- * Devices that have QPs, and what they tell by themselves.
+ * Devices that have QPs, and their asynchronous events.
  *
  * A device belongs to the process, and is open once for all connections.  Each
- * reactor has a tap of it: its own source of events, which are told to all, and
- * the list of its own connections.  The lock guards the two lists.
+ * reactor has a tap of it: a source of the device's events, each of which goes
+ * to all sources, and the list of the reactor's connections.  The lock guards
+ * the lists of devices and of taps.
  */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -54,7 +55,8 @@ void conn_device_ref_dead(struct conn_device_ref *device_ref)
 	device_is_dead(device_ref->device->dev);
 }
 
-/* Each connection looks after it in a turn of its own, and may be gone then. */
+/* Each connection handles the event in a turn of its own, and may be destroyed
+ * there. */
 static void on_async(struct weir_verbs_event *source,
 		     const struct ibv_async_event *ev, void *arg)
 {
@@ -123,9 +125,9 @@ static int find_device(struct conn_device **ret, const char *name)
 }
 
 /*
- * The lock is held.  Close unused devices: a device that was opened by us
- * last, while an mmap was still on it, cannot be closed at once, and is when
- * the next one is.
+ * Called under the lock.  Close unused devices.  If we were the last to open a
+ * device and an mmap still used it, it could not be closed then; it is closed
+ * when the next one is.
  */
 static void close_unused(void)
 {
@@ -181,7 +183,7 @@ static int make_ref(struct conn_device_ref *device_ref, const char *name)
 	return err;
 }
 
-/* Only @r's thread makes, finds and frees those of @r. */
+/* Only @r's thread makes, finds and frees the taps of @r. */
 int conn_device_ref_get(struct conn_device_ref **ret, struct weir_reactor *r,
 			const char *name)
 {
@@ -247,10 +249,10 @@ static void conn_device_ref_del(struct weir_conn *c)
 /*
  * The QP of a connection.
  *
- * It is ours and not rdma_cm's, because that has device contexts of its own,
- * and memory is registered in those of weir_device.  So we move it from state
- * to state, with the attributes that rdma_cm has worked out
- * (rdma_init_qp_attr()), and then say so: rdma_accept(), or rdma_establish().
+ * rdma_cm does not make the QP, because it has device contexts of its own, and
+ * memory is registered in those of weir_device.  So we move the QP from state
+ * to state, with the attributes that rdma_cm computes (rdma_init_qp_attr()),
+ * and then tell rdma_cm: rdma_accept(), or rdma_establish().
  */
 
 #define SGE_DEFAULT 16
@@ -373,7 +375,8 @@ static struct ibv_qp *try_qp(struct weir_conn *c, uint32_t max_inline)
 	return qp;
 }
 
-/* Inline data are a wish, unless they were asked for. */
+/* Do without inline data if the device refuses them and the caller asked for
+ * none. */
 static int create_qp(struct weir_conn *c)
 {
 	uint32_t max_inline = c->opts.max_inline;
@@ -392,7 +395,7 @@ static int create_qp(struct weir_conn *c)
 		   strerror(-err));
 }
 
-/* What an INIT gives rights to is up to memory regions and windows. */
+/* The QP permits all; memory regions and windows decide what a peer may do. */
 static void adjust(struct weir_conn *c, struct ibv_qp_attr *attr)
 {
 	const struct weir_conn_opts *opts = &c->opts;
@@ -422,8 +425,8 @@ static void adjust(struct weir_conn *c, struct ibv_qp_attr *attr)
 }
 
 /*
- * rdma_cm knows no attributes of an id whose peer has given up: -EINVAL, which
- * is the one cause that there is.
+ * rdma_cm has no attributes for an id whose peer has given up: it returns
+ * -EINVAL, which has no other cause.
  */
 static int move(struct weir_conn *c, enum ibv_qp_state state)
 {
@@ -580,10 +583,10 @@ bool conn_qp_has_failed(struct weir_conn *c)
 }
 
 /*
- * Off the list of its tap first, so that nobody finds it any more.  Windows go
- * before it: soft-RoCE waits for them.  A QP whose device has gone may be
- * refused: it is gone as well.  With a shared receive queue, that takes its end
- * into its hands.
+ * Take the connection off the list of its tap first, so that no event finds it
+ * any more.  Windows are destroyed before the QP, because soft-RoCE waits for
+ * them.  If the device has gone, the call that destroys the QP may fail; the QP
+ * has gone too.  With a shared receive queue, the queue destroys the QP.
  */
 void conn_qp_free(struct weir_conn *c)
 {

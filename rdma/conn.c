@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections: create and destroy, and what there is to know about one. */
+/* Connections: create and destroy, and the getters. */
 
 #include <netinet/in.h>
 #include <stdio.h>
@@ -201,7 +201,7 @@ int weir_conn_state(const struct weir_conn *c)
 	return (int)c->state;
 }
 
-/* Only these messages have any. */
+/* Only these events carry private data. */
 static bool has_data(enum rdma_cm_event_type type)
 {
 	return type == RDMA_CM_EVENT_CONNECT_REQUEST ||

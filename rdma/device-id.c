@@ -21,15 +21,15 @@
 #include "rdma/device.h"
 
 /*
- * RDMA devices as the kernel shows them in /sys, and the class of those that
- * cannot be used, for rdma-core does not know them.
+ * RDMA devices as the kernel shows them in /sys, including those that cannot be
+ * used, which rdma-core does not list.
  */
 
 const char *device_sysfs = "/sys";
 
 /*
- * The first line of @file in the device's directory.  Returns 0, or what the
- * system said; @buf may be changed then.
+ * Read the first line of @file in the device's directory.  Returns 0 or an
+ * errno; in that case @buf may be changed.
  */
 static int device_sysfs_read(const struct weir_devinfo *info, const char *file,
 		      char *buf, size_t size)
@@ -109,8 +109,8 @@ int device_rdma_rest(struct device_list *list, const char *reason)
 
 /*
  * The identity of an RDMA device: its place on the bus and in the network, from
- * what the kernel shows in /sys.  A device with several ports answers for the
- * first.
+ * the kernel's files in /sys.  For a device with several ports the first is
+ * used.
  */
 
 #define PORT "ports/1/"
@@ -247,7 +247,7 @@ static bool only_entry(const struct weir_devinfo *info, const char *dirname,
 	return found;
 }
 
-/* By what the port says, the bus, or, for soft-RoCE of old, its parent. */
+/* By the files of the port, the bus, or, for old soft-RoCE, its parent. */
 static int iface_find(const struct weir_devinfo *info, const char *call,
 		      char name[IFNAMSIZ])
 {

@@ -22,7 +22,7 @@
 #include "mem/dm-internal.h"
 #include "rdma/device.h"
 
-/* What an RDMA device can do, as its driver says. */
+/* The features of an RDMA device, as its driver reports them. */
 
 /* Told, and not used: where soft-RoCE takes it the data are wrong. */
 static bool has_odp(const struct ibv_odp_caps *odp)
@@ -40,8 +40,8 @@ static bool has_mws(const struct ibv_device_attr *attr)
 					 IBV_DEVICE_MEM_WINDOW_TYPE_2B);
 }
 
-/* _WINDOW, _ODP, _ATOMIC and the like of WEIR_DEVICE_CAP_, as
- * the driver says. */
+/* WEIR_DEVICE_CAP_WINDOW, _ODP, _ATOMIC and others, as the driver reports
+ * them. */
 static uint32_t device_verbs_caps(const struct ibv_device_attr_ex *ex)
 {
 	const struct ibv_device_attr *attr = &ex->orig_attr;
@@ -61,18 +61,19 @@ static uint32_t device_verbs_caps(const struct ibv_device_attr_ex *ex)
 }
 
 /*
- * RDMA devices, and what memory needs of them: with mw.c and
- * device.c the only files of this layer that know rdma-core.
+ * RDMA devices, and how memory uses them.
  *
  * An open device is a context and one protection domain; an mmap has one memory
- * region in it.  What a device can do is asked of it when it is listed, with
- * calls that cannot succeed where there is no other way to know.
+ * region in it.  The features of a device are determined when it is listed;
+ * where rdma-core has no query for one, by a call that cannot succeed and whose
+ * errno shows it.
  *
- * Fork: rdma-core is told to look after it before the first device is opened;
- * README.md says why, and what if it refuses.
+ * Fork: ibv_fork_init() is called before the first device is opened;
+ * docs/internals/rdma.md says why, and what happens if it refuses.
  */
 
-/* Of rdma-core 61; it may be there though we were built with an older one. */
+/* Since rdma-core 61; weak, because the one at run time may be newer than
+ * ours. */
 extern int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm) __attribute__((weak));
 
 /* rdma-core's errno, if it has set it. */
@@ -81,7 +82,7 @@ static int error(void)
 	return errno > 0 ? -errno : -EIO;
 }
 
-/* What a device is. */
+/* The features of a device. */
 
 /* A fault point before a call that sets errno. */
 static bool fails(const char *name, int err)
@@ -116,7 +117,7 @@ static bool is_missing(void)
 	       errno == ENOSYS;
 }
 
-/* Where there is such a thing, -1 is the wrong fd. */
+/* If the device supports dma-bufs, it complains about the fd -1. */
 static bool has_dmabuf(struct ibv_context *ctx)
 {
 	struct ibv_pd *pd = alloc_pd(ctx);
@@ -132,7 +133,7 @@ static bool has_dmabuf(struct ibv_context *ctx)
 	return !missing;
 }
 
-/* Where there is such a thing, this is no handle. */
+/* If the device supports this, the handle is refused with another errno. */
 static bool has_import(struct ibv_context *ctx)
 {
 	struct ibv_dm *dm;
@@ -183,7 +184,8 @@ static void describe(struct weir_devinfo *info, struct ibv_context *ctx,
 		caps->caps |= WEIR_DEVICE_CAP_DM_DMABUF;
 }
 
-/* Where it is not allowed rdma-core's errno is that of another attempt. */
+/* If access is denied, rdma-core's errno is that of a later attempt: use
+ * EACCES. */
 static void say_unusable(struct weir_devinfo *info, const char *what, int err,
 			 const struct ibv_device *ibdev)
 {
@@ -303,8 +305,8 @@ static void close_verbs(struct weir_device *dev)
 
 /* Memory regions. */
 
-/* B2.1: reading here is always allowed.  mlx5 takes all of these for device
- * memory, too, and no others. */
+/* B2.1: local reads are always allowed.  mlx5 accepts all of these flags for
+ * device memory, too, and no others. */
 static unsigned int access_of(uint32_t permissions)
 {
 	static const struct {
@@ -327,8 +329,8 @@ static unsigned int access_of(uint32_t permissions)
 }
 
 /*
- * Addresses of a dma-buf begin with its offset in a page, which the driver
- * wants to be that of its address too; those of device memory at 0.
+ * Addresses of a dma-buf begin with its offset in a page, because the driver
+ * requires the address to have the same one; those of device memory begin at 0.
  */
 static struct ibv_mr *reg(struct ibv_pd *pd, const struct device_range *range)
 {
@@ -398,8 +400,8 @@ static int deregister_mr(struct weir_device *dev, const struct device_mr *mr)
 /* Device memory. */
 
 /*
- * mana's driver hands out device memory with whatever was in the pointers to
- * its copy functions, so that it is no good to look at them.
+ * mana's driver does not set the pointers to the copy functions in the device
+ * memory that it allocates, so they cannot be tested for NULL.
  */
 static bool driver_copies(const struct weir_dm *dm, const struct ibv_dm *ibdm)
 {

@@ -74,12 +74,12 @@ int verbs_request(struct verbs_queue *q, struct verbs_request *request)
 }
 
 /*
- * Work requests to the device, and back.
+ * Posting work requests, and handling their completions.
  *
- * A batch is one list, and so one doorbell.  A completion retires all that were
- * posted before its work request, too: a QP does them in order, and of one that
- * fails it tells whether or not it was signalled.  The first that fails has the
- * true cause; the device flushes the rest.
+ * A batch is one list, and so one doorbell.  A completion also retires all work
+ * requests posted before its own: a QP does them in order, and reports one that
+ * fails whether or not it was signalled.  The first that fails has the true
+ * cause; the device flushes the others.
  */
 
 static int errno_of(enum ibv_wc_status status)
@@ -108,7 +108,7 @@ static int errno_of(enum ibv_wc_status status)
 	}
 }
 
-/* What the connection has ended with then. */
+/* The errno with which the connection has ended. */
 int verbs_end_of(enum ibv_wc_status status)
 {
 	return status == IBV_WC_RETRY_EXC_ERR ||
@@ -136,9 +136,9 @@ static void finish(struct weir_job *job)
 }
 
 /*
- * The job with the cause ends first.  That may be later than others could: of a
- * job in parts the last has to be flushed as well, and a peer may have said
- * goodbye before the device tells of what it has given up on.
+ * The job that has the cause ends first.  Others could end earlier: of a job in
+ * parts the last must be flushed too, and a disconnect of the peer may arrive
+ * before the device reports the work request that it has given up on.
  */
 static void hold(struct verbs_queue *q, struct weir_job *job)
 {
@@ -204,8 +204,8 @@ static void note(struct weir_job *job, int err, int32_t code)
 {
 	struct verbs_job *v = verbs_job(job);
 
-	/* What was flushed for want of capacity has a cause if a part of it
-	 * has. */
+	/* If a part of a job was flushed, but another part has a cause, report
+	 * the cause. */
 	if (v->err && (v->code != IBV_WC_WR_FLUSH_ERR || err == -ECANCELED))
 		return;
 	v->err = err;
@@ -351,11 +351,11 @@ static bool post_marker(struct verbs_queue *q)
 }
 
 /*
- * The device has refused what is behind @q->posted: a QP that does so is good
- * for nothing, so the connection ends.  The last that it has taken may not be
- * signalled; if the device takes no marker either, all of it ends now, for the
- * QP is in error and moves no more bytes.  What it flushes later is forgotten
- * with the QP.
+ * The device has refused the work requests behind @q->posted.  A QP whose posts
+ * are refused is useless, so the connection ends.  The last work request that
+ * the device has taken may not be signalled.  If the device takes no marker
+ * either, all work ends now: the QP is in error and moves no more bytes, and
+ * what it flushes later is dropped with the QP.
  */
 static void refuse(struct verbs_queue *q, int err)
 {
@@ -425,14 +425,14 @@ void verbs_post(struct verbs_queue *q)
 }
 
 /*
- * Jobs into work requests.
+ * Turning jobs into work requests.
  *
- * One work request is about one piece of the peer's and up to .max_sge pieces
- * here, and has at most .max_len bytes: so a cancel takes effect within a large
- * job, and every device takes it.  Writers and readers take turns, each up to
- * VERBS_RUN work requests; of a run only the last is signalled, for its
- * completion tells of all before it.  Where the peer is told something, by a
- * message or a signal, writers go by age.
+ * One work request covers one piece at the peer and up to .max_sge pieces here,
+ * and has at most .max_len bytes: so a cancel takes effect within a large job,
+ * and every device accepts it.  Writers and readers take turns, each up to
+ * VERBS_RUN work requests.  Only the last of a run is signalled; its completion
+ * also stands for all before it.  If the peer is to be notified, by a message
+ * or a signal, writers are posted by age.
  */
 
 static struct verbs_list *list_of(struct verbs_queue *q, struct weir_job *job)
@@ -616,9 +616,10 @@ static void run(struct verbs_queue *q, struct weir_job *job)
 }
 
 /*
- * The first of the list; but the oldest, if that is a signal, which comes after
- * all that is older.  So it is, too, if a message waits, which with capacity is
- * younger than the oldest: what is younger still does not overtake it.
+ * Take the first of the list.  But if that is a signal, take the oldest,
+ * because a signal comes after all older writers.  Take the oldest, too, while
+ * a message waits: a message that has capacity is younger than the oldest
+ * writer, and writers younger than the message must not overtake it.
  */
 static struct weir_job *next_writer(const struct verbs_queue *q)
 {
@@ -644,7 +645,7 @@ static struct weir_job *next(struct verbs_queue *q)
 	return NULL;
 }
 
-/* Nothing more can be posted: none of what waits has a chance. */
+/* Nothing more can be posted: end all that waits. */
 static void give_up(struct verbs_queue *q)
 {
 	struct weir_job *job;

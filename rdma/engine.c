@@ -101,7 +101,7 @@ static void verbs_fini(struct weir_dma *dma)
 		drop(verbs_dma(dma)->staging);
 }
 
-/* Bufs of other reactors are no business of ours, but the key is. */
+/* Of bufs of other reactors we may read the key, and nothing else. */
 int verbs_buf_lkey(const struct verbs_queue *q, const struct weir_buf *buf,
 		   uint32_t *lkey)
 {
@@ -194,12 +194,14 @@ static int verbs_check_keys(struct verbs_queue *q, struct weir_job *job)
 }
 
 /*
- * Atomics at a peer.  Each is one work request.  What the word was comes into
- * memory that the device knows: a word for each place of the ring, which is
- * registered at the first atomic, and with the QP until it goes.
+ * Atomics at a peer.  Each is one work request.  The old value of the word is
+ * stored in memory that the device has registered: one word for each place of
+ * the ring.  The words are registered at the first atomic, and freed with the
+ * QP.
  */
 
-/* Not connected: that is another answer, and another device's another time. */
+/* Refuse only for a known device: without a connection the start fails with an
+ * errno of its own, and the next connection may be on another device. */
 static bool verbs_can_atomic(const struct weir_dma *dma,
 		      const struct weir_domain *domain, const char **why)
 {
@@ -280,12 +282,12 @@ void verbs_build_atomic(struct verbs_queue *q, struct weir_job *job,
 }
 
 /*
- * The verbs engine: between memory that the device of a connection knows and a
- * remote domain that the connection is attached to, by RDMA writes and reads;
- * and atomics there.
+ * The verbs engine: RDMA writes and reads between memory that the device of a
+ * connection has registered and a remote domain that the connection is attached
+ * to; and atomics there.
  *
- * What the device does not know goes through staging, which it does; a few
- * bytes to be written go into the work request itself.
+ * Memory that the device has not registered goes through staging, which it has;
+ * a few bytes to be written go into the work request itself.
  */
 
 static bool is_remote(const struct weir_domain *domain)
@@ -316,7 +318,8 @@ static int verify_side(const struct weir_operand *operand,
 	return 0;
 }
 
-/* Of a half of a bounce it is not known whether it is read or written. */
+/* In a half of a bounce the direction is unknown, so no right to read is
+ * required. */
 static int verify(const struct weir_job *job, const struct operand_info *src,
 		  const struct operand_info *dst, uint64_t total)
 {
@@ -399,7 +402,7 @@ static struct verbs_job *set_up(struct weir_job *job)
 	return v;
 }
 
-/* Of the memory here: 0 or an errno. */
+/* Find the keys of the local memory.  Returns 0 or an errno. */
 static int find_keys(struct verbs_queue *q, struct weir_job *job)
 {
 	struct verbs_job *v = verbs_job(job);
@@ -465,8 +468,8 @@ static int start(void *arg, struct weir_job *job)
 	return 0;
 }
 
-/* What is posted cannot be recalled: the job ends when it is done, or when its
- * connection is ended for it. */
+/* Posted work cannot be withdrawn: the job ends when the work is done, or when
+ * its connection is ended for it. */
 static void cancel(void *arg, struct weir_job *job)
 {
 	struct verbs_job *v = verbs_job(job);

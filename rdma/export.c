@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What peers get by RDMA, and what we get of them.  There is nothing but the
- * bytes: no page that says when it is over, no descriptor that hangs up.  What
- * the key opens is decided by the exporter's device, which a stop tells first.
+ * Exports and imports by RDMA.  The peer gets the bytes of a descriptor, and
+ * nothing else: there is no shared page that shows the end of the export, and
+ * no file descriptor that hangs up.  The exporter's device decides what the key
+ * opens, and a stop of the mmap tells the device first.
  *
- * Nothing of rdma-core is needed here: whether there are devices that register
- * memory is the mmap's affair, and an import is a description.
+ * This file calls nothing of rdma-core: the mmap knows whether there are
+ * devices that register memory, and an import is a description.
  */
 
 #include <errno.h>
@@ -26,7 +27,8 @@
 #define IMPORT "weir_mmap_import_rdma"
 #define RIGHTS (WEIR_MMAP_READ | WEIR_MMAP_WRITE | WEIR_MMAP_RDMA_ATOMIC)
 
-/* A permission of the exporter's, what says so, and what that is here. */
+/* A permission of the exporter's, its bit in the descriptor, and the
+ * importer's. */
 static const struct right {
 	uint32_t there, bit, here;
 } rights[] = {
@@ -76,7 +78,7 @@ static int check_mmap(struct weir_mmap *mmap, struct weir_device *device)
 	return 0;
 }
 
-/* What is asked for of @mmap; fills in what 0 stands for. */
+/* Check the part of @mmap that is asked for; replace 0 by the default. */
 static int check_part(const struct weir_mmap *mmap,
 		      struct weir_export_rdma_opts *opts)
 {
@@ -241,7 +243,7 @@ static int check_import(const void *bytes, const struct weir_domain *domain,
 	return 0;
 }
 
-/* What is given, less what is not asked for. */
+/* Compute the rights that are granted and asked for. */
 static int decide_rights(uint32_t *ret, const struct descriptor *d,
 			 const struct weir_import_opts *opts)
 {
@@ -261,7 +263,8 @@ static int decide_rights(uint32_t *ret, const struct descriptor *d,
 	return 0;
 }
 
-/* Nothing tells that it was revoked, so it never was. */
+/* Nothing reports a revocation, so such an import is never marked as
+ * revoked. */
 static const _Atomic uint64_t for_ever = 1;
 
 static struct import *make_import(const struct descriptor *d,

@@ -11,13 +11,13 @@
 #include "rdma/srq-internal.h"
 
 /*
- * Messages to the callbacks of their connections: at once, or, if there is no
- * callback yet, one by one when there is.  A message that waits keeps its slot,
- * so their number is bounded by that of slots, too.
+ * Messages are delivered to the callbacks of their connections: at once, or, if
+ * there is no callback yet, one by one when there is.  A message that waits
+ * keeps its slot, so the number of slots also bounds the number of messages.
  */
 
-/* What soft-RoCE says for IBV_WC_WITH_INV: the kernel's number for it, which
- * here means that a device has summed up an IP packet. */
+/* Soft-RoCE's flag for IBV_WC_WITH_INV: the kernel's number for it, which
+ * rdma-core uses for a verified checksum of an IP packet. */
 #define SOFT_WITH_INV (1u << 2)
 
 static bool has_invalidated(const struct weir_conn *c, const struct ibv_wc *wc)
@@ -203,14 +203,14 @@ int weir_conn_set_message_fn(struct weir_conn *c, weir_message_fn *fn,
 
 /*
  * Sending.  A message goes through the ring of the connection's QP as jobs do,
- * see engine.h: its place there tells of its end, and without capacity it
- * waits in the queue.  There it does not overtake writes that were started
- * before it, of which any part is still to be posted; nor do those that were
- * started after it overtake it.
+ * see engine.h: its place in the ring determines when it ends, and without
+ * capacity it waits in the queue.  There it does not overtake writes that were
+ * started before it and of which a part is still to be posted; nor do writes
+ * that were started after it overtake it.
  *
- * The first message of a turn goes at once: it is unknown whether there will be
- * another.  Those that follow it wait for the end of the turn, and then go
- * together, with one doorbell, and one completion for each run of them.
+ * The first message of a turn is posted at once, because another may not
+ * follow.  Those that follow wait for the end of the turn, and are then posted
+ * together, with one doorbell, and one completion for each run.
  */
 
 #define KNOWN_FLAGS (WEIR_MESSAGE_IMM | WEIR_MESSAGE_INVALIDATE)
@@ -222,7 +222,7 @@ struct sending {
 	const void *data;
 	uint64_t len;
 	uint64_t ticket;
-	uint64_t tail;		/* Of the ring, when it was placed there. */
+	uint64_t tail;		/* .tail of the ring when posted. */
 	uint32_t flags;
 	uint32_t number;	/* .imm or .rkey */
 	bool inlined;
@@ -242,7 +242,7 @@ static struct weir_operand operand_of(const struct sending *s)
 			weir_operand_mem(s->data, s->len);
 }
 
-/* Not in the queue or the ring any more. */
+/* It is neither in the queue nor in the ring any more. */
 static void end(struct weir_op *op, int64_t res, int32_t code)
 {
 	struct sending *s = sending_of(op);
@@ -351,7 +351,7 @@ static bool may_go(const struct verbs_queue *q, struct weir_op *op)
 			       sending_of(op)->ticket);
 }
 
-/* Of a run only the last is signalled, as of a run of a job's. */
+/* Only the last of a run is signalled, as in a run of a job's work requests. */
 bool verbs_send_run(struct verbs_queue *q)
 {
 	uint64_t before = q->tail;
@@ -402,7 +402,7 @@ static void send_soon(struct verbs_queue *q)
 	verbs_post(q);
 }
 
-/* What it says of itself. */
+/* Check the message without its bufs. */
 static int check_message(const struct weir_conn *c,
 			 const struct weir_message *m)
 {
@@ -434,7 +434,7 @@ static int check_keys(const struct weir_conn *c, const struct weir_buf *buf)
 			   c->device_ref->device->name);
 }
 
-/* Of the bufs: how many bytes they have, and whether the device knows them. */
+/* Check the bufs: their length, and whether the device has registered them. */
 static int check_bufs(const struct weir_conn *c, struct sending *s)
 {
 	struct weir_operand operand = weir_operand_buf(s->buf);

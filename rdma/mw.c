@@ -27,12 +27,13 @@
 #include "rdma/mmap-mw.h"
 
 /*
- * Memory windows.  A window is its maker's, until it is abandoned, and lives on
- * the mmap's device; each may go first, on a thread of its own.  So one lock is
- * around all of them, inside the mmap's.
+ * Memory windows.  A window belongs to its maker until it is abandoned, and is
+ * on the mmap's device.  The maker and the mmap may be destroyed in either
+ * order, on different threads.  So one lock protects all windows; it is taken
+ * inside the mmap's.
  */
 
-/* Where a window is. */
+/* The state of a window. */
 enum place {
 	FREE, /* Its key opens nothing yet, or any more. */
 	POSTED, /* A work request is about to change that. */
@@ -190,7 +191,7 @@ static int make(struct mmap_mw *w, struct weir_mmap *mmap,
 	return w->narrow ? make_mw(w, call) : 0;
 }
 
-/* What failed first is told, and not what failed on the way back. */
+/* Report the first error, and not one of the clean-up. */
 static int back_out(struct mmap_mw *w, int err)
 {
 	char first[512];
@@ -347,7 +348,7 @@ static int drop(struct mmap_mw *w)
 	return 0;
 }
 
-/* As the stop does: it is stale.  Returns as mmap_mw_destroy(). */
+/* Make the window stale, as a stop does.  Returns as mmap_mw_destroy(). */
 static int mmap_mw_drop(struct mmap_mw *w)
 {
 	int err;
@@ -368,8 +369,8 @@ int mmap_mw_destroy(struct mmap_mw *w)
 }
 
 /*
- * The same for one of which nothing was posted, and that is not asked for
- * again: what the device keeps of it goes when the mmap is stopped.
+ * The same for a window of which nothing was posted.  It is tried only once:
+ * what the device keeps of it is freed when the mmap is stopped.
  */
 static void mmap_mw_abandon(struct mmap_mw *w)
 {
@@ -385,7 +386,7 @@ static void mmap_mw_abandon(struct mmap_mw *w)
 		free(w);
 }
 
-/* All or none, as far as we know. */
+/* Refuse the stop if it cannot drop all windows. */
 static int refuse_drop(const struct mmap_device *md)
 {
 	const struct mmap_mw *w;
@@ -419,12 +420,12 @@ int mmap_mws_drop(struct mmap_device *md)
 /*
  * Windows for the peer of a connection.
  *
- * All that can be refused is refused before the work request that binds one is
- * placed: its key is known by then, and so are the bytes.  What is over has
- * left its connection, and waits to be destroyed.
+ * All checks come before the work request that binds a window is placed: by
+ * then the key and the bytes of the descriptor are known.  A window that is
+ * over has left its connection, and waits to be destroyed.
  *
- * Soft-RoCE does not let a queue pair go before the windows that are bound to
- * it, so they go first.
+ * Soft-RoCE does not destroy a queue pair before the windows that are bound to
+ * it, so they are destroyed first.
  */
 
 #define CALL "weir_mw_create"
@@ -443,7 +444,8 @@ struct weir_mw {
 	_Alignas(8) uint8_t bytes[DESCRIPTOR_MAX];
 };
 
-/* What is posted cannot be recalled. */
+/* Posted work cannot be withdrawn; end the connection if it does not
+ * complete. */
 static void cancel(struct weir_op *op)
 {
 	struct weir_mw *w = (struct weir_mw *)(uintptr_t)op->u.words[0];
@@ -485,8 +487,8 @@ static void leave(struct weir_mw *w)
 	w->conn = NULL;
 }
 
-/* Returns what the device says.  What it keeps it is asked for again when the
- * window is destroyed, or the mmap stopped. */
+/* Returns the device's errno.  If the device has kept something, destroying the
+ * window or stopping the mmap tries again. */
 static int be_over(struct weir_mw *w)
 {
 	w->state = WEIR_MW_OVER;
@@ -578,7 +580,7 @@ static int describe(struct weir_mw *w, struct weir_conn *c,
 	return n < 0 ? n : 0;
 }
 
-/* Nothing of it is posted. */
+/* Undo a window of which nothing is posted. */
 static void undo(struct weir_mw *w)
 {
 	if (w->key)
@@ -661,8 +663,8 @@ int weir_mw_create(struct weir_mw **ret, struct weir_conn *c,
 	return 0;
 }
 
-/* An mmap is stopped without asking us; a device may keep a part of it, which
- * opens nothing then. */
+/* A stop of an mmap does not tell its windows.  The device may keep a part of a
+ * window, but that opens nothing. */
 static uint32_t state_of(const struct weir_mw *w)
 {
 	uint64_t addr;

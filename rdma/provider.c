@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What makes the core know RDMA: its devices, and the engine "verbs". */
+/* Registers the parts of RDMA with the core: its devices, and the engine
+ * "verbs". */
 
 #include <pthread.h>
 

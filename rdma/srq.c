@@ -19,11 +19,11 @@
 #include "rdma/srq-internal.h"
 
 /*
- * Bufs into a shared receive queue.
+ * Posting bufs to a shared receive queue.
  *
- * When a batch is missing, it is posted, as one list.  When the device says
- * that it has few, all are that there are.  If the pool has none, the queue is
- * one of those that wait for it.
+ * When a batch is missing it is posted, as one list.  When the device reports
+ * that few are left, all available bufs are posted.  If the pool has none, the
+ * queue waits for bufs of the pool.
  */
 
 /* Between two tries; twice as long each time, for a cause may be for ever. */
@@ -68,7 +68,7 @@ static void srq_slots_empty(struct weir_srq *srq)
 	srq->limited = false;
 }
 
-/* What has waited for a buf is called once more, without us. */
+/* An operation that still waits for a buf ends later, without the queue. */
 static void srq_slots_destroy(struct weir_srq *srq)
 {
 	if (srq->wait && weir_op_is_busy(&srq->wait->op)) {
@@ -180,8 +180,8 @@ static void wait_for_buf(struct weir_srq *srq)
 		try_later(srq, AGAIN_NS);
 }
 
-/* As many as there are, and @buf, if it is one, first.  What failed is tried
- * again a little later. */
+/* Post as many bufs as there are, beginning with @buf if it is not NULL.  What
+ * failed is tried again a little later. */
 static int fill(struct weir_srq *srq, struct weir_buf *buf)
 {
 	struct ibv_recv_wr *first = NULL, **last = &first;
@@ -216,7 +216,7 @@ static int fill(struct weir_srq *srq, struct weir_buf *buf)
 	return 0;
 }
 
-/* The device may have said so before we were told what came. */
+/* The device may have reported this before its completions were delivered. */
 static bool is_low(const struct weir_srq *srq)
 {
 	return !srq->limited && srq->n_posted <= srq->opts.low;
@@ -234,7 +234,8 @@ int srq_fill(struct weir_srq *srq, bool all)
 	return fill(srq, NULL);
 }
 
-/* Without a buf if the wait was ended, for a device that is ours no more. */
+/* There is no buf if the wait was ended because the device is no longer
+ * ours. */
 static void on_buf(struct weir_op *op, int64_t res)
 {
 	struct srq_wait *wait = weir_container_of(op, struct srq_wait, op);
@@ -255,7 +256,7 @@ static void on_buf(struct weir_op *op, int64_t res)
  * moved to another one; and what the device tells of it.
  */
 
-/* Of what is in flight nothing will be told any more. */
+/* No completion will come for what is in flight. */
 static void on_failed(struct weir_channel *channel, int err, void *arg)
 {
 	struct weir_srq *srq = arg;
@@ -282,7 +283,7 @@ static int make_channel(struct weir_srq *srq)
 	return err ? err : weir_channel_reserve(srq->channel, srq->opts.recvs);
 }
 
-/* A device that keeps it is asked once more, later. */
+/* If the device refuses, this is tried once more later. */
 static int srq_free_memory(struct weir_srq *srq)
 {
 	int err;
@@ -468,7 +469,8 @@ static void srq_event(struct conn_device_ref *device_ref,
  * connections have gone: see struct srq_member.
  */
 
-/* Soft-RoCE never says that a QP has taken its last. */
+/* Soft-RoCE sends no event for the last buf that a QP has taken, so wait this
+ * long. */
 #define LAST_NS (100 * WEIR_MSEC)
 
 static struct srq_member **bucket(struct weir_srq *srq, uint32_t qp_num)
@@ -537,7 +539,7 @@ void srq_mark_set(const struct weir_srq *srq, struct srq_mark *mark)
 	mark->completions = stats.completions;
 }
 
-/* It was found empty, or everything that can have been in it was told. */
+/* The queue was found empty, or all that can have been in it was delivered. */
 bool srq_mark_passed(const struct weir_srq *srq, const struct srq_mark *mark)
 {
 	struct weir_channel_stats stats = { .size = sizeof(stats) };
@@ -646,7 +648,7 @@ static void srq_bury_all(struct weir_srq *srq)
 	}
 }
 
-/* Shared receive queues: create and destroy, and what there is to know. */
+/* Shared receive queues: create and destroy, and the getters. */
 
 #define RECVS_DEFAULT 256
 #define BUF_SIZE_DEFAULT 4096
@@ -718,7 +720,7 @@ int weir_srq_create(struct weir_srq **ret, struct weir_reactor *r,
 	return 0;
 }
 
-/* What users have of a pool that goes with the queue. */
+/* Bufs that users hold of a pool that is destroyed with the queue. */
 static uint64_t n_out(const struct weir_srq *srq)
 {
 	struct weir_pool_stats stats = { .size = sizeof(stats) };

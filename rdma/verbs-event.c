@@ -20,7 +20,7 @@
 #include "reactor/op-inline.h"
 #include "rdma/verbs-fd.h"
 
-#define INBOX 64	/* Events that others read and we were not told of yet. */
+#define INBOX 64	/* Events read by other sources. */
 #define BATCH 16	/* In a turn. */
 
 struct weir_verbs_event {
@@ -51,7 +51,7 @@ static void put(struct weir_verbs_event *ev,
 		ev->inbox[ev->tail++ % INBOX] = *event;
 }
 
-/* @self goes on with its own.  After the @last there is none. */
+/* @self handles its own event.  After the @last no event follows. */
 static void tell_all(struct weir_verbs_event *self,
 		     const struct ibv_async_event *event, bool last)
 {
@@ -87,9 +87,8 @@ static bool get_event(struct weir_verbs_event *ev,
 }
 
 /*
- * Of a device that was removed or reset nothing can be read any more.  The
- * first source to find that out tells all others, as if the device had sent
- * an event.
+ * No event can be read of a device that was removed or reset.  The first source
+ * that finds that out tells all others, as if the device had sent an event.
  */
 static bool read_one(struct weir_verbs_event *ev)
 {
