@@ -209,6 +209,16 @@ fuzz() { cd "$root/bare" && make fuzz FUZZ_SECONDS="$1"; }
 # Over what was compiled for that; gcc's is the bare one's.
 digests() { cd "$root/bare" && make check-digests; }
 
+# Bugs that are planted, all of them or every tenth, another tenth for each
+# commit; from what was built by bootstrap, if there is that.
+mutations()
+{
+	if [ $long = 0 ]; then set -- --rotate 10; else set --; fi
+	[ -z "${WEIR_BUILT-}" ] || set -- "$@" --built "$root/valgrind"
+	WEIR_TEST_LONG=0 python3 "$src/tests/mutate.py" "$@" -j "$jobs" \
+		"$src" "$root/mutants"
+}
+
 # In a guest, with what was built for valgrind: $1 seconds.
 rdma()
 {
@@ -266,6 +276,11 @@ step asan check asan --enable-asan --enable-ubsan --enable-debug \
 step sim simulate $completions
 step tsan check_tsan tsan --enable-tsan --enable-debug --disable-static
 step valgrind check_valgrind valgrind --disable-static
+if [ -e "$src/.git" ]; then
+	step mutations mutations
+elif [ $long = 0 ]; then
+	cannot mutations 'this is no git checkout'
+fi
 why=$(WEIR_VM_CACHE=$root/vm sh "$src/tests/vm/run" --check 2>&1)
 if [ $? = 77 ]; then
 	cannot rdma "${why##*prepare: }"

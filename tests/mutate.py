@@ -3,20 +3,26 @@
 """mutate.py [options] SOURCE WORK: plant the bugs of tests/mutations.txt, one at a
 time, and report which of them the tests detect.
 
-All of them are compiled into one copy of the tree, in WORK; the environment
-variable WEIR_MUTANT names the one that lives, by its number.  A mutation is
-detected if one of its tests fails, hangs or dies.  What was run is kept in
-WORK/results, under a digest of the mutation, and is not run again until that
-changes: remove the file when the tests have.
+They are compiled into one copy of the tree, in WORK; the environment variable
+WEIR_MUTANT names the one that lives, by its number.  A mutation is detected if
+one of its tests fails, hangs or dies.  Results are kept in WORK/results.  Each
+counts for one version of the mutation, of the file that it changes, and of its
+tests with what these include: if one of them changes, it is run again.
+
+Fails if a mutation survives of which the list does not say so, or if the list
+says so of more than 5 %.
 
   --list FILE      other mutations than those of SOURCE
   --part K/M       only each Mth mutation, from the Kth on
+  --rotate M       one part of M, another for each commit
   --only N,N       only these
   --all            of each mutation all tests, not only the first that fails
-  --least PERCENT  fail if fewer are detected
-  -j N             so many compilers at once
+  --built DIR      start from a copy of DIR, a build directory in SOURCE, and
+                   compile only what those that are run change
+  -j N             so many compilers, and tests, at once
 """
 import argparse
+import concurrent.futures
 import glob
 import hashlib
 import os
@@ -24,6 +30,8 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+import time
 
 SELECTOR = '''#include <stdlib.h>
 static int weir_mutant;
@@ -40,9 +48,9 @@ static void __attribute__((constructor(101))) weir_mutant_init(void)
 class Mutation:
     def __init__(self, number, text):
         self.number = number
-        self.digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        self.text = text
         self.old, self.new = [], []
-        self.what = self.file = ''
+        self.what = self.file = self.survives = ''
         self.tests = []
         for line in text.split('\n'):
             key, _, rest = line.partition(' ')
@@ -52,6 +60,8 @@ class Mutation:
                 self.file = rest
             elif key == 'test':
                 self.tests += rest.split()
+            elif key == 'survives':
+                self.survives = (self.survives + ' ' + rest).strip()
             elif key == '-':
                 self.old.append(rest.strip())
             elif key == '+':
@@ -92,6 +102,46 @@ def load(path):
     return [Mutation(i + 1, b.strip()) for i, b in enumerate(blocks)]
 
 
+def find_test(source, test):
+    found = [at for end in ('c', 'sh')
+             for at in glob.glob(f'{source}/tests/*/{test}.{end}')]
+    if len(found) != 1:
+        sys.exit(f'there is no test {test}')
+    return os.path.relpath(found[0], source)
+
+
+def digest(source, mutation):
+    """Of all that decides whether it is detected, but for the rest of the tree."""
+    wanted = [mutation.file] + [find_test(source, t) for t in mutation.tests]
+    sha, seen = hashlib.sha256(mutation.text.encode()), set()
+    while wanted:
+        name = wanted.pop()
+        at = os.path.join(source, name)
+        if name in seen or not os.path.isfile(at):
+            continue
+        seen.add(name)
+        with open(at, 'rb') as f:
+            content = f.read()
+        sha.update(content)
+        # A header of the tests stands for the code beside it, too.
+        for named in re.findall(rb'tests/[\w./-]+\.(?:h|c|sh|py)', content):
+            named = named.decode()
+            wanted += [named, re.sub(r'(-fixture)?\.h$', '.c', named),
+                       re.sub(r'\.h$', '.c', named)]
+    return sha.hexdigest()[:16]
+
+
+def copy_made(source, work):
+    """What autoreconf has made, no newer than it is."""
+    for pattern in ('configure', 'aclocal.m4', 'Makefile.in', 'config.h.in',
+                    'build-aux/*', 'build-aux/m4/*'):
+        for at in glob.glob(os.path.join(source, pattern)):
+            to = os.path.join(work, 'src', os.path.relpath(at, source))
+            if os.path.isfile(at) and not os.path.exists(to):
+                os.makedirs(os.path.dirname(to), exist_ok=True)
+                shutil.copy2(at, to)
+
+
 def plant(source, work, mutations):
     """A copy of the tree with all of them; no file that did not change is new."""
     listed = subprocess.run(['git', '-C', source, 'ls-files', '-co',
@@ -109,8 +159,9 @@ def plant(source, work, mutations):
             continue
         os.makedirs(os.path.dirname(to), exist_ok=True)
         if name not in by_file:
-            if not os.path.exists(to) or \
-                    open(at, 'rb').read() != open(to, 'rb').read():
+            if not os.path.exists(to):
+                shutil.copy2(at, to)
+            elif open(at, 'rb').read() != open(to, 'rb').read():
                 shutil.copy(at, to)
             continue
         with open(at) as f:
@@ -127,43 +178,108 @@ def plant(source, work, mutations):
         sys.exit(f'there is no {", ".join(by_file)}')
 
 
-def build(work, jobs):
-    src, to = os.path.join(work, 'src'), os.path.join(work, 'build')
+def build(work, jobs, built, tests):
+    src = os.path.join(work, 'src')
+    to = os.path.join(src, 'build') if built else os.path.join(work, 'build')
     log = open(os.path.join(work, 'build.log'), 'w')
 
     def run(*command, **more):
         if subprocess.run(command, stdout=log, stderr=log, **more).returncode:
             sys.exit(f'{" ".join(command)} has failed: see {log.name}')
 
+    if built and not os.path.exists(to):
+        with open(os.path.join(built, 'Makefile')) as f:
+            if '\nsrcdir = ..\n' not in f.read():
+                sys.exit(f'{built} was not configured as ../configure in it')
+        run('cp', '-a', '--reflink=auto', os.path.realpath(built), to)
     os.makedirs(to, exist_ok=True)
     if not os.path.exists(os.path.join(src, 'configure')):
         run('autoreconf', '-i', cwd=src)
     if not os.path.exists(os.path.join(to, 'Makefile')):
         run('../src/configure', '--enable-debug', '--disable-static',
-            'CFLAGS=-O1 -w', cwd=to)
-    run('make', f'-j{jobs}', cwd=to)
-    run('make', f'-j{jobs}', 'check', 'TESTS=', cwd=to)
+            cwd=to)
+    flags = ['CFLAGS=-O1 -w', 'pkglibexec_PROGRAMS=']
+    programs = [t[:-2] for t in tests if t.endswith('.c')]
+    if any(t.endswith('.sh') for t in tests):
+        programs.append('$(script_programs)')
+    run('make', f'-j{jobs}', *flags, 'all', cwd=to)
+    run('make', f'-j{jobs}', *flags, 'check', 'TESTS=',
+        f'check_PROGRAMS={" ".join(programs)}', cwd=to)
+    return to
 
 
-def passes(work, number, test):
-    """As make check runs it, without make."""
-    src, to = os.path.join(work, 'src'), os.path.join(work, 'build')
-    script = glob.glob(f'{src}/tests/**/{test}.sh', recursive=True)
-    found = script or glob.glob(f'{to}/tests/**/{test}', recursive=True)
-    if len(found) != 1:
-        sys.exit(f'there is no test {test}')
-    env = dict(os.environ, WEIR_MUTANT=str(number), WEIR_MODELS='0',
-               srcdir=src, CC='cc', AWK='awk', MAKE='make', SAN_CFLAGS='',
-               CMOCKA_MESSAGE_OUTPUT='TAP', MALLOC_PERTURB_='165')
-    env.setdefault('WEIR_TEST_TIMEOUT', '60')
-    command = ['sh', f'{src}/build-aux/tap-run.sh'] + \
-        (['sh'] if script else []) + found
-    ran = subprocess.run(command, env=env, cwd=to, stdin=subprocess.DEVNULL,
-                         capture_output=True)
-    with open(os.path.join(work, 'test.log'), 'wb') as log:
-        log.write(ran.stdout + ran.stderr)
-    return not (ran.returncode or
-                re.search(rb'^(not ok|Bail out)', ran.stdout, re.M))
+class Runner:
+    """Runs tests as make check does, without make."""
+
+    def __init__(self, work, to, source):
+        self.work, self.to, self.source = work, to, source
+        self.limits = {}
+
+    def passes(self, number, test):
+        src, name = os.path.join(self.work, 'src'), find_test(self.source, test)
+        script = name.endswith('.sh')
+        at = f'{src}/{name}' if script else f'{self.to}/{name[:-2]}'
+        env = dict(os.environ, WEIR_MUTANT=str(number), WEIR_MODELS='0',
+                   srcdir=src, CC='cc', AWK='awk', MAKE='make', SAN_CFLAGS='',
+                   CMOCKA_MESSAGE_OUTPUT='TAP', MALLOC_PERTURB_='165')
+        env.setdefault('WEIR_TEST_TIMEOUT', str(self.limits.get(test, 120)))
+        command = ['sh', f'{src}/build-aux/tap-run.sh'] + \
+            (['sh'] if script else []) + [at]
+        ran = subprocess.run(command, env=env, cwd=self.to,
+                             stdin=subprocess.DEVNULL, capture_output=True)
+        with open(f'{self.work}/test-{threading.get_ident()}.log',
+                  'wb') as log:
+            log.write(ran.stdout + ran.stderr)
+        return not (ran.returncode or
+                    re.search(rb'^(not ok|Bail out)', ran.stdout, re.M))
+
+    def sound(self, test):
+        """Whether it passes without a mutation, and how long it may take."""
+        start = time.monotonic()
+        passed = self.passes(0, test)
+        self.limits[test] = int(10 + 8 * (time.monotonic() - start))
+        return passed
+
+    def judge(self, mutation, every):
+        by = []
+        for test in mutation.tests:
+            if not self.passes(mutation.number, test):
+                by.append(test)
+                if not every:
+                    break
+        return ' '.join(by) or 'survives'
+
+
+def commits(source):
+    """How many commits there are: a number that each commit changes."""
+    said = subprocess.run(['git', '-C', source, 'rev-list', '--count', 'HEAD'],
+                          text=True, capture_output=True)
+    return int(said.stdout) if said.returncode == 0 else 0
+
+
+def part(mutations, k, m):
+    return [x for i, x in enumerate(mutations) if i % m == k]
+
+
+def choose(args, mutations, source):
+    if args.only:
+        numbers = [int(n) for n in args.only.split(',')]
+        return [x for x in mutations if x.number in numbers]
+    if args.rotate:
+        k = commits(source) % args.rotate
+        print(f'part {k + 1} of {args.rotate}')
+        return part(mutations, k, args.rotate)
+    k, m = (int(n) for n in args.part.split('/'))
+    return part(mutations, k - 1, m)
+
+
+def known(path):
+    done = {}
+    if os.path.exists(path):
+        for line in open(path):
+            key, said = line.rstrip('\n').split('\t')
+            done[key] = said
+    return done
 
 
 def main():
@@ -172,48 +288,56 @@ def main():
     ap.add_argument('work')
     ap.add_argument('--list')
     ap.add_argument('--part', default='1/1')
+    ap.add_argument('--rotate', type=int)
     ap.add_argument('--only')
     ap.add_argument('--all', action='store_true')
-    ap.add_argument('--least', type=float, default=0)
+    ap.add_argument('--built')
     ap.add_argument('-j', type=int, default=os.cpu_count(), dest='jobs')
     args = ap.parse_args()
     source, work = os.path.abspath(args.source), os.path.abspath(args.work)
     mutations = load(args.list or os.path.join(source, 'tests/mutations.txt'))
-    plant(source, work, mutations)
-    build(work, args.jobs)
-
-    k, m = (int(n) for n in args.part.split('/'))
-    chosen = [x for i, x in enumerate(mutations) if i % m == k - 1]
-    if args.only:
-        chosen = [x for x in mutations
-                  if x.number in [int(n) for n in args.only.split(',')]]
+    chosen = choose(args, mutations, source)
+    digests = {x: digest(source, x) for x in chosen}
     results = os.path.join(work, 'results')
-    done = {}
-    if os.path.exists(results):
-        for line in open(results):
-            digest, said = line.rstrip('\n').split('\t')
-            done[digest] = said
+    done = known(results)
+    left = [x for x in chosen if digests[x] not in done]
+    tests = sorted({t for x in left for t in x.tests})
 
-    for test in sorted({t for x in chosen for t in x.tests
-                        if x.digest not in done}):
-        if not passes(work, 0, test):
-            sys.exit(f'{test} fails without a mutation')
+    if left:
+        os.makedirs(work, exist_ok=True)
+        if args.built:
+            copy_made(source, work)
+        plant(source, work, left if args.built else mutations)
+        to = build(work, args.jobs, args.built,
+                   [find_test(source, t) for t in tests])
+        runner = Runner(work, to, source)
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        for test, passed in zip(tests, pool.map(
+                lambda t: runner.sound(t), tests)):
+            if not passed:
+                sys.exit(f'{test} fails without a mutation')
+        news = dict(zip(left, pool.map(
+            lambda x: runner.judge(x, args.all), left)))
+    with open(results, 'a') as f:
+        for x, said in news.items():
+            f.write(f'{digests[x]}\t{said}\n')
+            done[digests[x]] = said
+
+    new = []
     for x in chosen:
-        if x.digest not in done:
-            by = []
-            for test in x.tests:
-                if not passes(work, x.number, test):
-                    by.append(test)
-                    if not args.all:
-                        break
-            done[x.digest] = ' '.join(by) or 'survives'
-            with open(results, 'a') as f:
-                f.write(f'{x.digest}\t{done[x.digest]}\n')
-        print(f'{x.number:4} {done[x.digest]:28} {x.file}: {x.what}',
-              flush=True)
-    n = sum(done[x.digest] != 'survives' for x in chosen)
+        said = done[digests[x]]
+        if said == 'survives' and not x.survives:
+            new.append(x)
+        print(f'{x.number:4} {said:28} {x.file}: {x.what}')
+    n = sum(done[digests[x]] != 'survives' for x in chosen)
     print(f'{n} of {len(chosen)} detected, {100 * n // len(chosen)} %')
-    sys.exit(100 * n < args.least * len(chosen))
+    for x in new:
+        print(f'error: no test detects mutation {x.number}: {x.file}: {x.what}')
+    listed = sum(bool(x.survives) for x in mutations)
+    if 100 * listed > 5 * len(mutations):
+        print(f'error: {listed} of {len(mutations)} are listed as survivors')
+        new.append(None)
+    sys.exit(bool(new))
 
 
 main()
