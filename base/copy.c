@@ -6,6 +6,7 @@
 
 #include "base/copy.h"
 #include "base/fault.h"
+#include "base/own.h"
 
 /*
  * The C library does this too, but only from a share of the cache on that, in
@@ -49,9 +50,12 @@ bool copy_in_lanes(void)
 }
 #endif
 
-/* Sanitizers see memcpy(), and not these stores. */
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && \
-	!defined(__SANITIZE_THREAD__)
+static bool always_usable(void)
+{
+	return true;
+}
+
+#ifdef __x86_64__
 
 #include <immintrin.h>
 
@@ -100,17 +104,98 @@ static void sse2_lanes(char *dst, const char *src)
 		}
 }
 
-/* The lanes are right for CPUs that old. */
-static void (*block_fn(void))(char *dst, const char *src)
+static void sse2_fill(char *lines, uint64_t word, size_t len)
 {
-	if (!__builtin_cpu_supports("avx"))
-		return sse2_lanes;
-	return copy_in_lanes() ? avx_lanes : avx_straight;
+	__m128i words = _mm_set1_epi64x((long long)word);
+
+	for (size_t i = 0; i < len; i += sizeof(words))
+		_mm_stream_si128((__m128i *)(void *)(lines + i), words);
 }
 
-void copy_stream(void *dst, const void *src, size_t len)
+/* Such stores are not in order with any later one, as others see it. */
+static void stores_end(void)
 {
-	void (*block)(char *, const char *) = block_fn();
+	_mm_sfence();
+}
+
+static bool avx_usable(void)
+{
+	return __builtin_cpu_supports("avx");
+}
+
+static const struct copy_kernel kernel_avx_lanes = {
+	.name = "avx in lanes",
+	.usable = avx_usable,
+	.block = avx_lanes,
+	.fill = sse2_fill,
+};
+
+static const struct copy_kernel kernel_avx_straight = {
+	.name = "avx straight",
+	.usable = avx_usable,
+	.block = avx_straight,
+	.fill = sse2_fill,
+};
+
+/* The lanes are right for CPUs that old. */
+static const struct copy_kernel kernel_sse2 = {
+	.name = "sse2",
+	.usable = always_usable,
+	.block = sse2_lanes,
+	.fill = sse2_fill,
+};
+
+#else
+
+static void stores_end(void)
+{
+}
+
+#endif /* __x86_64__ */
+
+static void portable_block(char *dst, const char *src)
+{
+	memcpy(dst, src, COPY_BLOCK);
+}
+
+static void portable_fill(char *lines, uint64_t word, size_t len)
+{
+	for (size_t i = 0; i < len; i += sizeof(word))
+		memcpy(lines + i, &word, sizeof(word));
+}
+
+static const struct copy_kernel kernel_portable = {
+	.name = "portable",
+	.usable = always_usable,
+	.block = portable_block,
+	.fill = portable_fill,
+};
+
+const struct copy_kernel *const copy_kernels[] = {
+#ifdef __x86_64__
+	&kernel_avx_lanes,
+	&kernel_avx_straight,
+	&kernel_sse2,
+#endif
+	&kernel_portable,
+	NULL,
+};
+
+/* Sanitizers see memcpy(), and not stores past the cache. */
+static const struct copy_kernel *best_kernel(void)
+{
+#if defined(__x86_64__) && !defined(OWN_ASAN) && !defined(OWN_TSAN)
+	if (!avx_usable())
+		return &kernel_sse2;
+	return copy_in_lanes() ? &kernel_avx_lanes : &kernel_avx_straight;
+#else
+	return &kernel_portable;
+#endif
+}
+
+void copy_stream_with(const struct copy_kernel *k, void *dst, const void *src,
+		      size_t len)
+{
 	size_t head = copy_to_line(dst);
 	const char *from = src;
 	char *to = dst;
@@ -122,39 +207,27 @@ void copy_stream(void *dst, const void *src, size_t len)
 	from += head;
 	len -= head;
 	for (; len >= COPY_BLOCK; len -= COPY_BLOCK) {
-		block(to, from);
+		k->block(to, from);
 		to += COPY_BLOCK;
 		from += COPY_BLOCK;
 	}
 	memcpy(to, from, len);
-
-	/* Such stores are not in order with any later one, as others see it. */
-	_mm_sfence();
+	stores_end();
 }
 
-void fill_stream(void *lines, uint64_t word, size_t len)
+void fill_stream_with(const struct copy_kernel *k, void *lines, uint64_t word,
+		      size_t len)
 {
-	__m128i words = _mm_set1_epi64x((long long)word);
-	char *p = lines;
-
-	for (size_t i = 0; i < len; i += sizeof(words))
-		_mm_stream_si128((__m128i *)(void *)(p + i), words);
-	_mm_sfence();
+	k->fill(lines, word, len);
+	stores_end();
 }
-
-#else
 
 void copy_stream(void *dst, const void *src, size_t len)
 {
-	memcpy(dst, src, len);
+	copy_stream_with(best_kernel(), dst, src, len);
 }
 
 void fill_stream(void *lines, uint64_t word, size_t len)
 {
-	char *p = lines;
-
-	for (size_t i = 0; i < len; i += sizeof(word))
-		memcpy(p + i, &word, sizeof(word));
+	fill_stream_with(best_kernel(), lines, word, len);
 }
-
-#endif

@@ -56,6 +56,24 @@ bool copy_in_lanes(void);
 /* Tests: the other one. */
 extern atomic_bool copy_other_order;
 
+/* One way to do both: blocks of COPY_BLOCK to a line, and whole lines.  What it
+ * stores may be late for others until an sfence. */
+struct copy_kernel {
+	const char *name;
+	bool (*usable)(void);
+	void (*block)(char *dst, const char *src);
+	void (*fill)(char *lines, uint64_t word, size_t len);
+};
+
+/* NULL last; the last but one is usable everywhere. */
+extern const struct copy_kernel *const copy_kernels[];
+
+/* copy_stream() and fill_stream(), with a kernel that the caller chose. */
+void copy_stream_with(const struct copy_kernel *k, void *dst, const void *src,
+		      size_t len);
+void fill_stream_with(const struct copy_kernel *k, void *lines, uint64_t word,
+		      size_t len);
+
 /* Bytes before @p is at a line. */
 static inline size_t copy_to_line(const void *p)
 {
