@@ -2,6 +2,9 @@
 /* The error message per thread, and the version: what has no object of its
  * own. */
 
+/* Here it is a function, for analysers too. */
+#undef WEIR_ANALYSE
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>

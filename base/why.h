@@ -36,4 +36,25 @@ __attribute__((cold)) int why_static(int err, const char *text);
 __attribute__((cold)) int why_call(int err, const char *object,
 				   const char *call) PROVIDER_API(why_call);
 
+/*
+ * An analyser sees one file at a time, and follows each of these as if it could
+ * return 0: build-aux/analyse.sh tells it that errors are negative.
+ */
+#ifdef WEIR_ANALYSE
+#define why_negative(err, call)                  \
+	({                                       \
+		int err_ = (err);                \
+		(void)(call);                    \
+		if (err_ >= 0)                   \
+			__builtin_unreachable(); \
+		err_;                            \
+	})
+#define why(err, ...) why_negative(err, (why)(err_, __VA_ARGS__))
+#define why_no_fd(err, call, what) \
+	why_negative(err, (why_no_fd)(err_, call, what))
+#define why_static(err, text) why_negative(err, (why_static)(err_, text))
+#define why_call(err, object, call) \
+	why_negative(err, (why_call)(err_, object, call))
+#endif
+
 #endif /* WEIR_BASE_WHY_H */

@@ -195,7 +195,7 @@ distcheck()
 lint()
 {
 	(cd "$src" && find bootstrap .ci/run build-aux/tap-run.sh \
-		build-aux/digests.sh build-aux/rdma-report.sh \
+		build-aux/analyse.sh build-aux/coverage.sh build-aux/digests.sh build-aux/rdma-report.sh \
 		build-aux/sim-release.sh \
 		build-aux/steps.sh tests examples programs bench -type f \
 		\( -name '*.sh' -o -name bootstrap -o -name run \
@@ -239,6 +239,12 @@ rdma_report()
 	cd "$root" && sh "$src/build-aux/rdma-report.sh" "$src" valgrind asan
 }
 
+# What was built with ASan has debugging, so assertions, and all that there is.
+analyse()
+{
+	sh "$src/build-aux/analyse.sh" "$src" "$root/asan" "$root/analysed"
+}
+
 # The simulator, in what was built with ASan and UBSan: $1 operations.
 simulate()
 {
@@ -273,6 +279,11 @@ fi
 step asan check asan --enable-asan --enable-ubsan --enable-debug \
 	--disable-static
 [ $long = 1 ] && completions=50000000 || completions=5000000
+if command -v clang-tidy >/dev/null && command -v cppcheck >/dev/null; then
+	step analyse analyse
+else
+	cannot analyse 'clang-tidy or cppcheck is not installed'
+fi
 step sim simulate $completions
 step tsan check_tsan tsan --enable-tsan --enable-debug --disable-static
 step valgrind check_valgrind valgrind --disable-static

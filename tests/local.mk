@@ -196,6 +196,16 @@ MUTATE =
 mutate:
 	python3 $(srcdir)/%D%/mutate.py $(MUTATE) $(srcdir) mutate.d
 
+# Which lines the tests run: coverage.d/lines has those that never ran.
+COVERAGE_TESTS =
+coverage:
+	@$(SHELL) $(top_srcdir)/build-aux/coverage.sh $(abs_top_srcdir) \
+		coverage.d $(COVERAGE_TESTS)
+
+# gcc -fanalyzer, clang-tidy and cppcheck.
+analyse:
+	@$(SHELL) $(top_srcdir)/build-aux/analyse.sh $(srcdir) . analyse.d
+
 # Everything there is, in full, into a report; well over an hour.
 check-long: all
 	$(SHELL) $(top_srcdir)/build-aux/steps.sh --long \
@@ -207,5 +217,5 @@ check-sim: tools/weir-sim
 	$(SHELL) $(top_srcdir)/build-aux/sim-release.sh tools/weir-sim \
 		$(top_srcdir)
 
-.PHONY: check-long mutate one check-rdma check-sim check-threads check-valgrind check-vm \
+.PHONY: analyse check-long coverage mutate one check-rdma check-sim check-threads check-valgrind check-vm \
 	distcheck-scripts

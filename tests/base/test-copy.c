@@ -45,7 +45,7 @@ static void unmap_between_holes(struct buffer *b)
 	assert_int_equal(munmap(b->base, SIZE + 2 * b->page), 0);
 }
 
-/* All bytes differ from their neighbours, lines and lanes from each other. */
+/* All bytes differ from their neighbours, and so do lines and pages. */
 static void set_pattern(uint8_t *p)
 {
 	for (size_t i = 0; i < SIZE; i++)
