@@ -343,6 +343,10 @@ enum ev_did ev_op_step(struct weir_reactor *r, struct op_queue *q,
 	if (q)
 		op_queue_del(q, op);
 	if (res == EV_RES_WORKER) {
+		/* A write: the worker does not know what kind of file it is,
+		 * and is refused an offset where there is none. */
+		if (op->token == EV_FILE_STREAM)
+			op->u.io.off = WEIR_OFF_STREAM;
 		worker_submit(r, op);
 		return EV_ENDED;
 	}

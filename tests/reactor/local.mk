@@ -5,8 +5,8 @@ public_tests += %D%/test-call %D%/test-call-spsc %D%/test-cancel \
 	%D%/test-reactor %D%/test-reentry %D%/test-seccomp %D%/test-socket \
 	%D%/test-splice %D%/test-spsc %D%/test-starved %D%/test-stats-process \
 	%D%/test-storm %D%/test-timer %D%/test-watch
-internal_tests += %D%/test-deferred %D%/test-errnos-host %D%/test-fault \
-	%D%/test-group %D%/test-group-cpu %D%/test-group-fail \
+internal_tests += %D%/test-deferred %D%/test-errnos-host %D%/test-ev \
+	%D%/test-fault %D%/test-group %D%/test-group-cpu %D%/test-group-fail \
 	%D%/test-group-load %D%/test-notify %D%/test-sigpipe %D%/test-spin \
 	%D%/test-stats %D%/test-stats-hostile %D%/test-stats-open \
 	%D%/test-steady %D%/test-uring %D%/test-wheel
@@ -17,7 +17,7 @@ mock_tests += %D%/test-stats-sections
 %C%_test_errnos_host_LDADD = $(test_public) $(GLIB_LIBS) $(LIBEV_LIBS) \
 	$(LIBUV_LIBS) $(SYSTEMD_LIBS)
 
-without_threads += %D%/test-errnos %D%/test-errnos-host %D%/test-idle \
+without_threads += %D%/test-errnos %D%/test-errnos-host %D%/test-ev %D%/test-idle \
 	%D%/test-seccomp %D%/test-socket %D%/test-spin %D%/test-splice \
 	%D%/test-stats-open %D%/test-stats-process %D%/test-stats-sections \
 	%D%/test-timer %D%/test-uring %D%/test-wheel

@@ -637,9 +637,50 @@ static void patterns_differ_by_seed_and_offset(void **state)
 	}
 }
 
+static int open_terminal(int *master)
+{
+	int fd;
+
+	*master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (*master < 0)
+		skip_because("no terminal can be made");
+	if (grantpt(*master) || unlockpt(*master))
+		fail_msg("grantpt: %d", errno);
+	fd = open(ptsname(*master), O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0) {
+		close(*master);
+		skip_because("no terminal can be opened");
+	}
+	return fd;
+}
+
+/* It is a device, but has no offsets, nor a read that does not wait. */
+static void terminal_is_read_line_by_line_and_written(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	char got[8];
+	struct rec in, out;
+	int master, fd = open_terminal(&master);
+
+	rec_init(&in);
+	STARTS(weir_read(r, &in.op, fd, got, sizeof(got), 0));
+	assert_int_equal(write(master, "one\ntwo", 7), 7);
+	some_turns(r, 3);
+	assert_int_equal(in.calls, 0);
+	assert_int_equal(write(master, "\n", 1), 1);
+	assert_int_equal(finish(r, &in), 8);
+	assert_memory_equal(got, "one\ntwo\n", 8);
+	rec_init(&out);
+	STARTS(weir_write(r, &out.op, fd, "end", 3, 0));
+	assert_int_equal(finish(r, &out), 3);
+	close(fd);
+	close(master);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		REAL(terminal_is_read_line_by_line_and_written),
 		CASE(patterns_differ_by_seed_and_offset),
 		CASE(written_bytes_are_read_back),
 		CASE(a_read_is_short_only_at_the_end),
