@@ -11,8 +11,18 @@
 #include <stdlib.h>
 
 #ifdef WEIR_VALGRIND
+#include <valgrind/drd.h>
 #include <valgrind/memcheck.h>
 #include <valgrind/valgrind.h>
+/* Both tools have annotations of the same names. */
+#undef ANNOTATE_HAPPENS_BEFORE
+#undef ANNOTATE_HAPPENS_AFTER
+#undef ANNOTATE_NEW_MEMORY
+#undef ANNOTATE_RWLOCK_CREATE
+#undef ANNOTATE_RWLOCK_DESTROY
+#undef ANNOTATE_RWLOCK_ACQUIRED
+#undef ANNOTATE_RWLOCK_RELEASED
+#include <valgrind/helgrind.h>
 #endif
 
 #ifdef OWN_ASAN
@@ -246,6 +256,32 @@ void own_acquire(void *token)
 
 #if !defined(OWN_ASAN) && !defined(OWN_TSAN)
 atomic_int own_valgrind;
+
+#ifdef WEIR_VALGRIND
+/* Each tool ignores what is meant for another. */
+static void ask(unsigned long request, const volatile void *p, size_t len)
+{
+	VALGRIND_DO_CLIENT_REQUEST_STMT(request, p, len, 0, 0, 0);
+}
+
+void own_tell_words(const volatile void *p, size_t len)
+{
+	ask(_VG_USERREQ__HG_ARANGE_MAKE_UNTRACKED, p, len);
+	ask(VG_USERREQ__DRD_START_SUPPRESSION, p, len);
+}
+
+void own_tell_before(const volatile void *word)
+{
+	ask(_VG_USERREQ__HG_USERSO_SEND_PRE, word, 0);
+	ask(VG_USERREQ__DRD_ANNOTATE_HAPPENS_BEFORE, word, 0);
+}
+
+void own_tell_after(const volatile void *word)
+{
+	ask(_VG_USERREQ__HG_USERSO_RECV_POST, word, 0);
+	ask(VG_USERREQ__DRD_ANNOTATE_HAPPENS_AFTER, word, 0);
+}
+#endif
 #endif
 
 int own_on_valgrind(void)
@@ -253,6 +289,8 @@ int own_on_valgrind(void)
 #if defined(WEIR_VALGRIND) && !defined(OWN_ASAN) && !defined(OWN_TSAN)
 	int known = RUNNING_ON_VALGRIND ? 2 : 1;
 
+	if (known == 2)
+		own_tell_words(&own_valgrind, sizeof(own_valgrind));
 	atomic_store_explicit(&own_valgrind, known, memory_order_relaxed);
 	return known == 2;
 #else

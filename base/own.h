@@ -140,4 +140,51 @@ static inline int own_on_valgrind(void)
 }
 
 #endif
+/*
+ * What threads order by atomics, as helgrind and drd know it, which see no order
+ * in them and take each for a race:
+ *
+ *   own_words()   these bytes are used by atomics only, until they are freed
+ *   own_before()  before the store to @word that shows what was written so far
+ *   own_after()   after the load of @word that has seen that store
+ */
+#if defined(WEIR_VALGRIND) && !defined(OWN_ASAN) && !defined(OWN_TSAN)
+void own_tell_words(const volatile void *p, size_t len)
+	PROVIDER_API(own_tell_words);
+void own_tell_before(const volatile void *word) PROVIDER_API(own_tell_before);
+void own_tell_after(const volatile void *word) PROVIDER_API(own_tell_after);
+
+static inline void own_words(const volatile void *p, size_t len)
+{
+	if (own_heard())
+		own_tell_words(p, len);
+}
+
+static inline void own_before(const volatile void *word)
+{
+	if (own_heard())
+		own_tell_before(word);
+}
+
+static inline void own_after(const volatile void *word)
+{
+	if (own_heard())
+		own_tell_after(word);
+}
+#else
+static inline void own_words(const volatile void *p, size_t len)
+{
+	(void)p, (void)len;
+}
+
+static inline void own_before(const volatile void *word)
+{
+	(void)word;
+}
+
+static inline void own_after(const volatile void *word)
+{
+	(void)word;
+}
+#endif
 #endif /* WEIR_BASE_OWN_H */

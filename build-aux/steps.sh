@@ -177,6 +177,9 @@ check_valgrind()
 	build "$@" && run_make check-valgrind
 )
 
+# In what was built for valgrind.
+helgrind() { cd "$root/valgrind" && run_make check-helgrind; }
+
 # As a stranger builds it, by the target $1, and only so; and the tarball is the
 # tree, no more and no less.
 distcheck()
@@ -292,6 +295,7 @@ if [ -e "$src/.git" ]; then
 elif [ $long = 0 ]; then
 	cannot mutations 'this is no git checkout'
 fi
+step helgrind helgrind
 why=$(WEIR_VM_CACHE=$root/vm sh "$src/tests/vm/run" --check 2>&1)
 if [ $? = 77 ]; then
 	cannot rdma "${why##*prepare: }"

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/opts.h"
+#include "base/own.h"
 #include "base/why.h"
 #include "reactor/io.h"
 #include "reactor/op-inline.h"
@@ -175,6 +176,8 @@ static struct weir_reactor *reactor_alloc(const struct weir_reactor_opts *opts)
 	r->thread = pthread_self();
 	repeats_init(r);
 	host_init(r);
+	own_words(&r->requests, sizeof(r->requests));
+	own_words(&r->down, sizeof(r->down));
 	if (mailbox_init(&r->mailbox, opts->mailbox)) {
 		free(r);
 		return NULL;

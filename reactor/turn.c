@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/own.h"
 #include "base/why.h"
 #include "reactor/group/spsc.h"
 #include "reactor/op-inline.h"
@@ -42,6 +43,7 @@ static void heed_requests(struct weir_reactor *r)
 	if (likely(!atomic_load(&r->requests)))
 		return;
 	asked = atomic_fetch_and(&r->requests, REQUEST_BREAK);
+	own_after(&r->requests);
 	if (asked & REQUEST_RECALL)
 		capacity_waits_recall(r);
 	if (asked & REQUEST_STOP && r->state == WEIR_REACTOR_RUNNING)
@@ -278,8 +280,11 @@ bool reactor_settle(struct weir_reactor *r)
 
 static int took_break(struct weir_reactor *r)
 {
-	return atomic_load(&r->requests) & REQUEST_BREAK &&
-	       atomic_fetch_and(&r->requests, ~(unsigned int)REQUEST_BREAK);
+	if (!(atomic_load(&r->requests) & REQUEST_BREAK))
+		return 0;
+	own_after(&r->requests);
+	return !!(atomic_fetch_and(&r->requests, ~(unsigned int)REQUEST_BREAK) &
+		  REQUEST_BREAK);
 }
 
 int weir_reactor_run(struct weir_reactor *r)

@@ -19,6 +19,7 @@
 
 #include <weir/call.h>
 
+#include "base/own.h"
 #include "reactor/group/spsc-inline.h"
 
 /* In op->u.words. */
@@ -58,6 +59,7 @@ static void visit(struct weir_reactor *r)
 
 static void leave(struct weir_reactor *r)
 {
+	own_before(&r->mailbox.visitors);
 	atomic_fetch_sub(&r->mailbox.visitors, 1);
 }
 
@@ -66,6 +68,7 @@ void mailbox_await_visitors(struct weir_reactor *r)
 	reactor_check_thread(r);
 	while (atomic_load(&r->mailbox.visitors))
 		sched_yield();
+	own_after(&r->mailbox.visitors);
 }
 
 static void send_back(struct weir_op *op, int64_t res)
@@ -116,6 +119,7 @@ static int call_by_mailbox(struct weir_reactor *r, struct weir_op *op,
 	op->u.words[CALL_FN] = (uintptr_t)fn;
 	op->u.words[CALL_ARG] = (uintptr_t)arg;
 	op->u.words[CALL_MARK] = 0;
+	own_words(&op->u.words[CALL_MARK], sizeof(op->u.words[CALL_MARK]));
 	op_enlist(r, op, &shared_call_class);
 	visit(to);
 	err = weir_post(to, call_arrives, op);
@@ -232,6 +236,7 @@ static void capacity_cancel(struct weir_op *op)
 
 	debug_check(op_cancel_wanted(op));
 	mark(op);
+	own_before(&to->requests);
 	atomic_fetch_or(&to->requests, REQUEST_RECALL);
 	mailbox_wake(to);
 }
@@ -331,6 +336,8 @@ static int wait_at_mailbox(struct weir_reactor *r, struct weir_op *op,
 		op->u.words[CALL_TO] = (uintptr_t)to;
 		op->u.words[CALL_MARK] = 0;
 		op->u.words[CALL_TOLD] = 0;
+		own_words(&op->u.words[CALL_MARK],
+			  sizeof(op->u.words[CALL_MARK]));
 		op_enlist(r, op, &capacity_class);
 		mailbox_send(to, op);
 	}

@@ -56,6 +56,7 @@
 
 #include "base/alloc.h"
 #include "base/mutation.h"
+#include "base/own.h"
 #include "reactor/group/spsc-inline.h"
 
 /*
@@ -81,8 +82,16 @@ int mailbox_init(struct mailbox *box, uint32_t n)
 		return -ENOMEM;
 	box->mask = n - 1;
 	box->waiting_last = &box->waiting;
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
 		atomic_init(&box->cells[i].seq, free_at(i));
+		own_words(&box->cells[i].seq, sizeof(box->cells[i].seq));
+	}
+	own_words(&box->tail, sizeof(box->tail));
+	own_words(&box->returned, sizeof(box->returned));
+	own_words(&box->asleep, sizeof(box->asleep));
+	own_words(&box->wakes, sizeof(box->wakes));
+	own_words(&box->visitors, sizeof(box->visitors));
+	own_words(&box->refused, sizeof(box->refused));
 	return 0;
 }
 
@@ -108,8 +117,10 @@ static inline int put(struct mailbox *box, void (*fn)(void *arg), void *arg)
 						      pos + 1))
 			break;
 	}
+	own_after(&box->tail); /* One word for all cells: drd is slow. */
 	cell->fn = fn;
 	cell->arg = arg;
+	own_before(&box->tail);
 	atomic_store(&cell->seq, full_at(pos));
 	return 0;
 }
@@ -157,7 +168,9 @@ static void take_returned(struct mailbox *box)
 {
 	struct weir_op *op, *next, *list = NULL, **end = &box->due;
 
-	for (op = atomic_exchange(&box->returned, NULL); op; op = next) {
+	op = atomic_exchange(&box->returned, NULL);
+	own_after(&box->returned);
+	for (; op; op = next) {
 		next = op->next;
 		op->next = list;
 		list = op;
@@ -219,9 +232,11 @@ __attribute__((noinline)) static unsigned int run(struct weir_reactor *r,
 		cell = &box->cells[box->head & box->mask];
 		if (atomic_load(&cell->seq) != full_at(box->head))
 			break;
+		own_after(&box->tail);
 		fn = cell->fn;
 		arg = cell->arg;
 		box->head++;
+		own_before(&box->tail);
 		atomic_store_explicit(&cell->seq, free_at(box->head + box->mask),
 				      memory_order_release);
 		fn(arg);
@@ -259,6 +274,7 @@ void mailbox_send(struct weir_reactor *r, struct weir_op *op)
 
 	do {
 		op->next = top;
+		own_before(&r->mailbox.returned);
 	} while (!atomic_compare_exchange_weak(&r->mailbox.returned, &top, op));
 	mailbox_wake(r);
 }
@@ -310,12 +326,14 @@ int weir_post(struct weir_reactor *r, void (*fn)(void *arg), void *arg)
 
 void weir_reactor_stop(struct weir_reactor *r)
 {
+	own_before(&r->requests);
 	atomic_fetch_or(&r->requests, REQUEST_STOP);
 	mailbox_wake(r);
 }
 
 void weir_reactor_break(struct weir_reactor *r)
 {
+	own_before(&r->requests);
 	atomic_fetch_or(&r->requests, REQUEST_BREAK);
 	mailbox_wake(r);
 }

@@ -4,6 +4,7 @@
 
 /* The sender's side of a ring, inline for the same reason as op-inline.h. */
 
+#include "base/own.h"
 #include "reactor/group/spsc.h"
 #include "reactor/op-inline.h"
 
@@ -28,8 +29,10 @@ static inline uint64_t spsc_used(const struct spsc *spsc)
  */
 static inline void spsc_forget_posts(struct spsc *spsc)
 {
-	if (!spsc->n_calls)
+	if (!spsc->n_calls) {
 		spsc->done = atomic_load(&spsc->head);
+		own_after(&spsc->head);
+	}
 }
 
 /* Where there is capacity. */

@@ -31,6 +31,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/own.h"
 #include "reactor/group/spsc-inline.h"
 
 _Thread_local struct weir_reactor *rings_here;
@@ -44,6 +45,12 @@ static bool spsc_init(struct spsc *spsc, uint32_t size)
 	spsc->results = mem_aligned(SPSC_LINE, size * sizeof(*spsc->results));
 	spsc->ops = mem_calloc(size, sizeof(struct weir_op *));
 	op_queue_init(&spsc->waiting);
+	own_words(&spsc->tail, sizeof(spsc->tail));
+	own_words(&spsc->head, sizeof(spsc->head));
+	own_words(&spsc->wants_capacity, sizeof(spsc->wants_capacity));
+	own_words(&spsc->closed, sizeof(spsc->closed));
+	if (spsc->kinds)
+		own_words(spsc->kinds, size * sizeof(*spsc->kinds));
 	return spsc->cells && spsc->kinds && spsc->results && spsc->ops;
 }
 
@@ -123,6 +130,7 @@ struct ring_matrix *ring_matrix_create(uint32_t n, uint32_t size)
 		return NULL;
 	mesh->n = n;
 	mesh->size = size;
+	own_words(&mesh->n_quiet, sizeof(mesh->n_quiet));
 	if (make_all(mesh))
 		return mesh;
 	ring_matrix_destroy(mesh);
@@ -157,6 +165,7 @@ static inline bool seems_asleep(struct weir_reactor *r)
 /* Publish before the end of the turn; the end of the turn also wakes. */
 static void publish_early(struct spsc *spsc)
 {
+	own_before(&spsc->tail);
 	atomic_store_explicit(&spsc->tail, spsc->next, memory_order_release);
 	if (unlikely(seems_asleep(spsc->to)))
 		mailbox_wake(spsc->to);
@@ -218,6 +227,7 @@ void rings_publish(struct rings *rings)
 			spsc->next_unshown == spsc ? NULL : spsc->next_unshown;
 		spsc->next_unshown = NULL;
 		spsc->limit = spsc->next;
+		own_before(&spsc->tail);
 		atomic_store(&spsc->tail, spsc->next);
 		mailbox_wake(spsc->to);
 	}
@@ -262,6 +272,8 @@ static unsigned int tell_ends(struct spsc *spsc, unsigned int max)
 	unsigned int n = 0;
 
 	debug_check(spsc->done <= atomic_load(&spsc->head));
+	if (spsc->done != head)
+		own_after(&spsc->head);
 	while (spsc->n_calls && spsc->done < head && n < max) {
 		pos = spsc->done++;
 		if (is_post(spsc, pos))
@@ -315,6 +327,7 @@ static bool has_answer(struct spsc *spsc, bool calls)
 /* Answer before all has run; the end of the run also wakes. */
 static void answer_early(struct spsc *spsc, bool calls)
 {
+	own_before(&spsc->head);
 	atomic_store_explicit(&spsc->head, spsc->taken, memory_order_release);
 	if (unlikely(seems_asleep(spsc->from)) && has_answer(spsc, calls))
 		mailbox_wake(spsc->from);
@@ -322,6 +335,7 @@ static void answer_early(struct spsc *spsc, bool calls)
 
 static void answer(struct spsc *spsc, bool calls)
 {
+	own_before(&spsc->head);
 	atomic_store(&spsc->head, spsc->taken);
 	if (has_answer(spsc, calls))
 		mailbox_wake(spsc->from);
@@ -352,6 +366,8 @@ static unsigned int spsc_run(struct spsc *spsc, unsigned int max)
 
 	debug_check(spsc->taken <= atomic_load(&spsc->tail));
 	spsc->seen = atomic_load(&spsc->tail);
+	if (spsc->taken != spsc->seen)
+		own_after(&spsc->tail);
 	while (spsc->taken != spsc->seen && n < max) {
 		calls |= run_one(spsc);
 		if (!(++n % SPSC_PUBLISH_EVERY))
@@ -434,10 +450,14 @@ bool rings_quiet(struct rings *rings)
 	debug_check(atomic_load(&rings->mesh->n_quiet) <= rings->mesh->n);
 	if (!rings->quiet) {
 		rings->quiet = true;
+		own_before(&mesh->n_quiet);
 		if (atomic_fetch_add(&mesh->n_quiet, 1) + 1 == mesh->n)
 			for (uint32_t i = 0; i < mesh->n; i++)
 				if (i != rings->self)
 					weir_reactor_stop(mesh->rings[i].r);
 	}
-	return atomic_load(&mesh->n_quiet) == mesh->n;
+	if (atomic_load(&mesh->n_quiet) != mesh->n)
+		return false;
+	own_after(&mesh->n_quiet);
+	return true;
 }
