@@ -191,6 +191,7 @@ static int sim_reap(struct weir_reactor *r, unsigned int max)
 
 	for (n = 0; n < max && (op = op_queue_pop(&sr->done)); n++)
 		sim_io_reap(sr->sim, op);
+	sr->full = n == max;
 	sim_sources_run(sr);
 	return (int)n;
 }
@@ -219,7 +220,7 @@ static int sim_flush(struct weir_reactor *r)
 	while (sim_step(sim, until))
 		;
 	if (sim->now_ns < until)
-		sim->now_ns = until;
+		sim->now_ns = sim->target_ns = until;
 	return 0;
 }
 
@@ -238,7 +239,7 @@ static int sim_wait(struct weir_reactor *r, uint64_t timeout_ns)
 			continue;
 		if (timeout_ns == WEIR_FOREVER)
 			return -EDEADLK;
-		sim->now_ns = until;
+		sim->now_ns = sim->target_ns = until;
 		break;
 	}
 	return 0;

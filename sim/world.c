@@ -91,7 +91,7 @@ int weir_sim_create(struct weir_sim **ret, uint64_t seed,
 	}
 	sim->world.backend = &sim_backend;
 	sim->seed = seed;
-	sim->now_ns = SIM_BEGINNING;
+	sim->now_ns = sim->target_ns = SIM_BEGINNING;
 	sim->trace = opts.trace;
 	sim->trace_arg = opts.trace_arg;
 	memcpy(sim->latency, usual, sizeof(usual));
@@ -197,15 +197,39 @@ static struct sim_reactor *pick(struct weir_sim *sim, uint64_t *next_ns)
 	return picked;
 }
 
+static bool is_running(const struct sim_reactor *sr)
+{
+	return sr->r->state == WEIR_REACTOR_RUNNING;
+}
+
+/* After a turn that ran @n callbacks of .turn_max, at most, of each kind. */
+static void note_turn(struct weir_sim *sim, struct sim_reactor *sr, int n)
+{
+	struct weir_sim_turns *t = &sr->turns;
+
+	if (n < 0 || (uint32_t)n >= sr->r->turn_max || sr->full ||
+	    !is_running(sr))
+		return;
+	t->whole_before = t->whole;
+	t->whole_before_ns = t->whole_ns;
+	t->whole = t->turns;
+	t->whole_ns = sim->now_ns;
+}
+
 /* A few callbacks, or all: the fewer, the more orders there are. */
 static void turn(struct weir_sim *sim, struct sim_reactor *sr)
 {
 	uint64_t draw = sim_rng(&sim->order);
+	bool running = is_running(sr);
 	int n;
 
 	sr->r->turn_max = draw & 3 ? sr->turn_max : 1 +
 			  (uint32_t)(draw >> 2) % sr->turn_max;
+	sr->turns.turns++;
+	sr->turns.free_ns = sr->free_at_ns;
 	n = weir_reactor_turn(sr->r, 0);
+	if (running)
+		note_turn(sim, sr, n);
 	sr->r->turn_max = sr->turn_max;
 	/* At least a little, lest time stand still. */
 	sr->free_at_ns = sim->now_ns + 1 + sim_latency(sim, WEIR_SIM_TURN);
@@ -221,6 +245,8 @@ static void turn(struct weir_sim *sim, struct sim_reactor *sr)
 
 static void pass_time(struct weir_sim *sim, uint64_t to_ns, uint64_t until_ns)
 {
+	if (to_ns > sim->now_ns)
+		sim->target_ns = to_ns;
 	if (to_ns > sim->now_ns && sim_fault(sim, WEIR_SIM_CLOCK, NULL))
 		to_ns += sim_below(&sim->time, JUMP_NS);
 	if (to_ns > until_ns)
@@ -307,7 +333,7 @@ int weir_sim_run(struct weir_sim *sim, uint64_t ns, uint64_t events)
 			break;
 	if (pick(sim, &next) || sim->heap || next != WEIR_FOREVER) {
 		if (!events || sim->stats.events - begun < events)
-			sim->now_ns = until;
+			sim->now_ns = sim->target_ns = until;
 		return 1;
 	}
 	return 0;
@@ -353,6 +379,18 @@ int weir_sim_stats(const struct weir_sim *sim, struct weir_sim_stats *ret)
 		s.completions += sr->r->begun_max - sr->r->ops_max;
 	}
 	return opts_give(ret, &s, sizeof(s), "weir_sim_stats");
+}
+
+int weir_sim_turns(const struct weir_reactor *r, struct weir_sim_turns *ret)
+{
+	struct weir_sim_turns t;
+
+	if (r->backend != &sim_backend)
+		return why(-EINVAL, "weir_sim_turns: the reactor is in no "
+			   "world; see weir_reactor_opts.sim");
+	t = sim_of(r)->turns;
+	t.target_ns = sim_of(r)->sim->target_ns;
+	return opts_give(ret, &t, sizeof(t), "weir_sim_turns");
 }
 
 void weir_sim_set_faults(struct weir_sim *sim, int on)

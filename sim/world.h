@@ -86,6 +86,8 @@ struct sim_reactor {
 	struct weir_reactor *r;
 	uint32_t id;		/* From 0, in the order of creation. */
 	uint32_t turn_max;	/* As its options say. */
+	struct weir_sim_turns turns;
+	bool full;		/* reap() left something for the next turn. */
 	uint64_t free_at_ns;	/* Its core is busy until then, */
 	uint64_t worker_ns[SIM_WORKERS]; /* and these, of its workers. */
 	uint32_t workers;
@@ -105,6 +107,7 @@ struct weir_sim {
 	struct backend_world world;	/* First. */
 	uint64_t seed;
 	uint64_t now_ns;
+	uint64_t target_ns;	/* Where the clock's last step was to end. */
 	struct sim_event *heap;
 	struct sim_reactor *reactors;
 	uint32_t n_reactors;	/* Ever. */

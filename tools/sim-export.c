@@ -235,6 +235,7 @@ static void import_watch(struct import *im)
 		return;
 	task_init(&im->watch, im->program->run, "watch", watch_end);
 	im->watch.op.data = im;
+	im->watch.ends_at_once = true;
 	err = weir_mmap_watch(im->mmap, im->core->r, &im->watch.op);
 	if (err != -EAGAIN && went_well(im->program, err, "a watch"))
 		task_began(&im->watch, 0);

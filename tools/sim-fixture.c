@@ -30,6 +30,82 @@ void make_reactors(struct run *run, unsigned int n)
 	}
 }
 
+#define TICK_NS (UINT64_C(1) << 14)	/* Of timers. */
+
+void due_set(struct run *run, struct due *due, struct weir_reactor *r,
+	     uint64_t ns)
+{
+	struct weir_sim_turns turns = { .size = sizeof(turns) };
+	uint64_t now = weir_sim_now(run->sim);
+
+	must(!weir_sim_turns(r, &turns), "a reactor's turns", "none");
+	*due = (struct due){ turns.turns, ns > now ? ns : now, true };
+}
+
+void due_set_timer(struct run *run, struct due *due, struct weir_reactor *r,
+		   uint64_t ns)
+{
+	due_set(run, due, r, ns);
+	due->ns = (due->ns + TICK_NS - 1) & ~(TICK_NS - 1);
+}
+
+static void due_check(const struct due *due, const struct weir_sim_turns *t,
+		      unsigned int turns, const char *what)
+{
+	uint64_t whole = turns > 1 ? t->whole_before : t->whole;
+	uint64_t whole_ns = turns > 1 ? t->whole_before_ns : t->whole_ns;
+
+	must(whole <= due->turn || whole_ns < due->ns, "nothing is late",
+	     "a %s, asked for in turn %llu and due at %llu, was not in turn "
+	     "%llu at %llu", what, (unsigned long long)due->turn,
+	     (unsigned long long)due->ns, (unsigned long long)whole,
+	     (unsigned long long)whole_ns);
+}
+
+void due_pending(struct run *run, const struct due *due,
+		 struct weir_reactor *r, unsigned int turns, const char *what)
+{
+	struct weir_sim_turns t = { .size = sizeof(t) };
+
+	(void)run;
+	if (due->is_set && !weir_sim_turns(r, &t))
+		due_check(due, &t, turns, what);
+}
+
+static uint64_t restarted(const struct run *run, const struct weir_reactor *r)
+{
+	unsigned int i = 0;
+
+	while (i < run->n_reactors && run->reactors[i] != r)
+		i++;
+	return i < run->n_reactors ? run->restarted_ns[i] : 0;
+}
+
+void due_met(struct run *run, const struct due *due, struct weir_reactor *r,
+	     unsigned int turns, const char *what)
+{
+	struct weir_sim_turns t = { .size = sizeof(t) };
+	uint64_t from = due->ns;
+
+	if (!due->is_set || weir_sim_turns(r, &t))
+		return;
+	due_check(due, &t, turns, what);
+	if (from < t.free_ns)
+		from = t.free_ns;
+	if (from < restarted(run, r))
+		from = restarted(run, r);
+	must(t.target_ns <= from, "nothing is late",
+	     "a %s that could be at %llu is at %llu", what,
+	     (unsigned long long)from, (unsigned long long)t.target_ns);
+}
+
+void reactor_restarted(struct run *run, struct weir_reactor *r)
+{
+	for (unsigned int i = 0; i < run->n_reactors; i++)
+		if (run->reactors[i] == r)
+			run->restarted_ns[i] = weir_sim_now(run->sim);
+}
+
 static struct task *task_of(struct weir_op *op)
 {
 	return weir_container_of(op, struct task, op);
@@ -55,6 +131,9 @@ static void on_end(struct weir_op *op, int64_t res)
 	     "cancelled only if asked", "a %s", task->what);
 	must(res != 0 || weir_sim_now(run->sim) >= task->not_before_ns,
 	     "never early", "a %s", task->what);
+	due_met(run, &task->due, op->reactor, 2, task->what);
+	due_met(run, &task->cancel, op->reactor, 1, task->what);
+	due_met(run, &task->deadline, op->reactor, 2, task->what);
 	task->is_under_way = false;
 	run->under_way--;
 	task->end(task, res);
@@ -77,6 +156,10 @@ bool task_began(struct task *task, int err)
 	task->is_under_way = true;
 	task->may_be_cancelled = false;
 	task->has_deadline = false;
+	task->cancel.is_set = task->deadline.is_set = false;
+	if (task->not_before_ns)
+		due_set_timer(task->run, &task->due, task->op.reactor,
+			      task->not_before_ns);
 	task->run->under_way++;
 	return true;
 }
@@ -89,6 +172,8 @@ void task_cancel(struct task *task)
 	     "a cancel is taken while it is in flight", "a %s: %d", task->what,
 	     err);
 	task->may_be_cancelled = true;
+	if (task->ends_at_once && task->is_under_way && !task->cancel.is_set)
+		due_set(task->run, &task->cancel, task->op.reactor, 0);
 }
 
 void task_deadline(struct task *task, uint64_t ns)
@@ -98,8 +183,12 @@ void task_deadline(struct task *task, uint64_t ns)
 
 	must(!err || err == -EINVAL, "a deadline is taken or too late",
 	     "a %s: %d", task->what, err);
-	if (!err)
-		task->has_deadline = true;
+	if (err)
+		return;
+	task->has_deadline = true;
+	if (task->ends_at_once)
+		due_set_timer(task->run, &task->deadline, task->op.reactor,
+			      when);
 }
 
 static bool all_done(struct run *run, bool (*is_done)(struct run *run))

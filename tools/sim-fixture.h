@@ -27,6 +27,39 @@ static inline bool one_in(struct run *run, uint32_t n)
 /* @n reactors, with drawn options: small bounds, few callbacks in a turn. */
 void make_reactors(struct run *run, unsigned int n);
 
+/*
+ * When something has to happen on a reactor, which virtual time makes exact.
+ * It is due at a time, or when it was asked for if that was later.  Then its
+ * reactor has a turn as soon as its core is free, at no other time of the
+ * clock, and does it in the first turn that is not too short for all that is
+ * due.  What a first turn finds out, such as that a sleep is over, may take a
+ * second one to be told.
+ */
+struct due {
+	uint64_t turn;		/* The reactor's last, when it was asked for. */
+	uint64_t ns;
+	bool is_set;
+};
+
+/* @due is from now on what is to happen on @r at @ns. */
+void due_set(struct run *run, struct due *due, struct weir_reactor *r,
+	     uint64_t ns);
+
+/* The same for what the reactor measures in ticks: timers and deadlines. */
+void due_set_timer(struct run *run, struct due *due, struct weir_reactor *r,
+		   uint64_t ns);
+
+/* It happens now, in a callback on @r; after @turns turns that were whole. */
+void due_met(struct run *run, const struct due *due, struct weir_reactor *r,
+	     unsigned int turns, const char *what);
+
+/* It has not happened yet; outside all turns. */
+void due_pending(struct run *run, const struct due *due,
+		 struct weir_reactor *r, unsigned int turns, const char *what);
+
+/* @r, which had stopped, was started: till then nothing was due. */
+void reactor_restarted(struct run *run, struct weir_reactor *r);
+
 /* An operation that is followed: it must end once, and only if it began. */
 struct task {
 	struct weir_op op;
@@ -38,6 +71,8 @@ struct task {
 	bool may_be_cancelled; /* It was cancelled, or its reactor stops. */
 	bool has_deadline;
 	bool may_be_flushed; /* A device may end it with -ECANCELED. */
+	bool ends_at_once;   /* A cancel always ends it. */
+	struct due due, cancel, deadline;
 };
 
 void task_init(struct task *task, struct run *run, const char *what,
@@ -45,6 +80,7 @@ void task_init(struct task *task, struct run *run, const char *what,
 
 /*
  * Note what a start of @task's operation returned.  Returns whether it began.
+ * With .not_before_ns it is a sleep, which also ends then.
  */
 bool task_began(struct task *task, int err);
 

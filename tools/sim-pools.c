@@ -162,6 +162,7 @@ static void wait_one(struct core *c)
 	}
 	task_init(task, run, "wait", wait_end);
 	task->op.data = c;
+	task->ends_at_once = true;
 	err = weir_pool_wait_sized(c->pool, &task->op, 1 + rnd(run, 2048));
 	must(!err || err == -EAGAIN, "a wait is refused for a reason", "%d",
 	     err);

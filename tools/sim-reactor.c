@@ -25,7 +25,9 @@ struct core;
 struct thing {
 	struct core *core;
 	bool is_there;
-	uint64_t due_ns;	/* A timer: not before. */
+	uint64_t due_ns;	/* A timer: not before, */
+	uint64_t period_ns;	/* and after that each so long. */
+	struct due due;		/* When it has to call back. */
 	uint64_t owed;		/* A counter: signals not told yet. */
 	struct weir_timer *timer;
 	struct weir_event *event;
@@ -53,6 +55,7 @@ struct program {
 struct post {
 	struct core *from, *to;
 	uint64_t number;
+	struct due due;
 };
 
 static void act(struct core *c);
@@ -102,10 +105,12 @@ static int begin(struct core *c, struct task *task)
 	case 0:
 		task_init(task, run, "nop", slot_end);
 		task->op.data = c;
+		task->ends_at_once = true;
 		return weir_nop(c->r, &task->op);
 	case 1:
 		task_init(task, run, "defer", slot_end);
 		task->op.data = c;
+		due_set(run, &task->due, c->r, 0);
 		return weir_defer(c->r, &task->op);
 	case 2:
 		task_init(task, run, "work", slot_end);
@@ -115,6 +120,7 @@ static int begin(struct core *c, struct task *task)
 	default:
 		task_init(task, run, "sleep", slot_end);
 		task->op.data = c;
+		task->ends_at_once = true;
 		task->not_before_ns = weir_sim_now(run->sim) + soon(run);
 		return weir_sleep_until(c->r, &task->op, task->not_before_ns);
 	}
@@ -161,11 +167,22 @@ static void on_timer(struct weir_timer *timer, uint64_t n, void *arg)
 {
 	struct thing *t = arg;
 	struct core *c = t->core;
+	struct run *run = c->program->run;
+	uint64_t now = weir_sim_now(run->sim);
 
 	(void)timer;
 	must(t->is_there, "no callback after destroy", "a timer");
-	must(n && weir_sim_now(c->program->run->sim) >= t->due_ns,
-	     "never early", "a timer");
+	must(now >= t->due_ns, "never early", "a timer");
+	due_met(run, &t->due, c->r, 1, "timer");
+	must(n == (t->period_ns ? 1 + (now - t->due_ns) / t->period_ns : 1),
+	     "a timer counts its periods", "%llu, %llu ns late, each %llu",
+	     (unsigned long long)n, (unsigned long long)(now - t->due_ns),
+	     (unsigned long long)t->period_ns);
+	t->due_ns += n * t->period_ns;
+	if (t->period_ns)
+		due_set_timer(run, &t->due, c->r, t->due_ns);
+	else
+		t->due.is_set = false;
 	must(weir_reactor_state(c->r) == WEIR_REACTOR_RUNNING,
 	     "a stopped reactor's timers are silent", "core %u", c->id);
 	act(c);
@@ -175,10 +192,10 @@ static void touch_timer(struct core *c)
 {
 	struct run *run = c->program->run;
 	struct thing *t = &c->timers[rnd(run, THINGS)];
-	uint64_t period;
 
 	if (!t->is_there) {
 		t->is_there = !weir_timer_create(&t->timer, c->r, on_timer, t);
+		t->due.is_set = false;
 		return;
 	}
 	switch (rnd(run, 4)) {
@@ -188,12 +205,14 @@ static void touch_timer(struct core *c)
 		break;
 	case 1:
 		weir_timer_stop(t->timer);
+		t->due.is_set = false;
 		break;
 	default:
-		period = one_in(run, 3) && !run->ending ?
-				 WEIR_MSEC + soon(run) : 0;
+		t->period_ns = one_in(run, 3) && !run->ending ?
+				       WEIR_MSEC + soon(run) : 0;
 		t->due_ns = weir_sim_now(run->sim) + soon(run);
-		weir_timer_start(t->timer, t->due_ns, period);
+		weir_timer_start(t->timer, t->due_ns, t->period_ns);
+		due_set_timer(run, &t->due, c->r, t->due_ns);
 	}
 }
 
@@ -208,6 +227,7 @@ static void on_event(struct weir_event *event, uint64_t n, void *arg)
 	must(n && n == t->owed, "a counter tells what was added",
 	     "%llu of %llu", (unsigned long long)n,
 	     (unsigned long long)t->owed);
+	due_met(t->core->program->run, &t->due, t->core->r, 1, "counter");
 	t->owed = 0;
 	act(t->core);
 }
@@ -219,7 +239,8 @@ static void touch_event(struct core *c)
 	struct thing *t = &other->events[rnd(run, THINGS)];
 
 	if (t->is_there && !one_in(run, 4)) {
-		t->owed++;
+		if (!t->owed++)
+			due_set(run, &t->due, other->r, 0);
 		weir_event_signal(t->event);
 	} else if (other == c && t->is_there) {
 		t->is_there = false;
@@ -239,6 +260,9 @@ static int on_poller(struct weir_poller *poller, void *arg)
 
 	(void)poller;
 	must(t->is_there, "no callback after destroy", "a poller");
+	due_met(c->program->run, &t->due, c->r, 1, "poller");
+	due_set(c->program->run, &t->due, c->r,
+		weir_sim_now(c->program->run->sim) + t->period_ns);
 	if (!one_in(c->program->run, 4))
 		return 0;
 	act(c);
@@ -254,8 +278,10 @@ static void touch_poller(struct core *c)
 		t->is_there = false;
 		weir_poller_destroy(t->poller);
 	} else if (!run->ending) {
-		t->is_there = !weir_poller_create(&t->poller, c->r, soon(run),
-						  on_poller, t);
+		t->period_ns = soon(run);
+		t->is_there = !weir_poller_create(&t->poller, c->r,
+						  t->period_ns, on_poller, t);
+		due_set(run, &t->due, c->r, 0);
 	}
 }
 
@@ -271,6 +297,7 @@ static void on_post(void *arg)
 	     "%llu, not %llu, from %u to %u",
 	     (unsigned long long)post->number, (unsigned long long)*next,
 	     post->from->id, to->id);
+	due_met(to->program->run, &post->due, to->r, 1, "post");
 	++*next;
 	to->program->posts--;
 	free(post);
@@ -286,7 +313,9 @@ static void post_one(struct core *c)
 
 	if (!post)
 		return;
-	*post = (struct post){ c, to, c->next_to[to->id] };
+	*post = (struct post){ .from = c, .to = to,
+			       .number = c->next_to[to->id] };
+	due_set(run, &post->due, to->r, 0);
 	err = weir_post(to->r, on_post, post);
 	must(!err || err == -EAGAIN || (err == -ESHUTDOWN && to->stopped),
 	     "a post is refused for a reason", "%d", err);
@@ -351,8 +380,26 @@ static void act(struct core *c)
 	}
 }
 
+/* What is due for long is not forgotten. */
+static void check_pending(struct core *c)
+{
+	struct run *run = c->program->run;
+
+	for (unsigned int i = 0; i < THINGS; i++) {
+		if (c->timers[i].is_there)
+			due_pending(run, &c->timers[i].due, c->r, 1, "timer");
+		if (c->events[i].is_there && c->events[i].owed)
+			due_pending(run, &c->events[i].due, c->r, 1,
+				    "counter");
+		if (c->pollers[i].is_there)
+			due_pending(run, &c->pollers[i].due, c->r, 1,
+				    "poller");
+	}
+}
+
 static void put_away(struct core *c)
 {
+	check_pending(c);
 	for (unsigned int i = 0; i < THINGS; i++) {
 		if (c->timers[i].is_there)
 			weir_timer_destroy(c->timers[i].timer);
@@ -372,10 +419,12 @@ static void outside(struct program *p)
 	for (unsigned int i = 0; i < p->run->n_reactors; i++) {
 		struct core *c = &p->cores[i];
 
+		check_pending(c);
 		if (weir_reactor_state(c->r) == WEIR_REACTOR_STOPPED) {
 			must(c->stopped, "it stops only if asked", "core %u",
 			     i);
 			c->stopped = weir_reactor_start(c->r) != 0;
+			reactor_restarted(p->run, c->r);
 		}
 		if (!c->stopped && p->budget) {
 			p->budget--;

@@ -290,7 +290,119 @@ static void a_callback_in_a_turn_from_outside_does_not_run_the_world(
 	assert_int_equal(weir_sim_destroy(the_world), 0);
 }
 
+static struct weir_sim_turns turns_of(const struct weir_reactor *r)
+{
+	struct weir_sim_turns turns = { .size = sizeof(turns) };
+
+	assert_int_equal(weir_sim_turns(r, &turns), 0);
+	return turns;
+}
+
+static void see_turn(struct weir_op *op, int64_t res)
+{
+	struct weir_sim_turns *turns = op->data;
+
+	assert_int_equal(res, 0);
+	*turns = turns_of(op->reactor);
+}
+
+static void turns_of_a_reactor_say_since_when_it_could_have_had_the_last(
+	void **state)
+{
+	struct weir_sim_turns seen = { .size = sizeof(seen) }, after;
+	struct weir_reactor *r;
+	struct weir_op op;
+
+	(void)state;
+	assert_int_equal(weir_sim_create(&the_world, 0, NULL), 0);
+	r = reactor_in(the_world);
+	assert_int_equal(turns_of(r).turns, 0);
+	weir_op_init(&op, see_turn);
+	op.data = &seen;
+	for (unsigned int i = 1; i < 4; i++) {
+		uint64_t begun = weir_sim_now(the_world);
+
+		assert_int_equal(weir_defer(r, &op), 0);
+		assert_int_equal(weir_sim_run(the_world, WEIR_FOREVER, 0), 0);
+		assert_int_equal(seen.turns, i);
+		assert_int_equal(seen.whole, i - 1);
+		assert_true(seen.free_ns ? seen.free_ns > begun : i == 1);
+		assert_int_equal(seen.target_ns,
+				 seen.free_ns ? seen.free_ns : begun);
+		after = turns_of(r);
+		assert_int_equal(after.turns, i);
+		assert_int_equal(after.whole, i);
+		assert_int_equal(after.whole_ns, weir_sim_now(the_world));
+		assert_int_equal(after.whole_before, i - 1);
+	}
+	assert_int_equal(weir_reactor_destroy(r), 0);
+	assert_int_equal(weir_sim_destroy(the_world), 0);
+}
+
+static void a_turn_that_leaves_something_is_not_whole(void **state)
+{
+	struct weir_reactor_opts opts = { .size = sizeof(opts), .turn_max = 1 };
+	struct weir_reactor *r;
+	struct rec recs[2];
+
+	(void)state;
+	assert_int_equal(weir_sim_create(&the_world, 0, NULL), 0);
+	opts.sim = the_world;
+	assert_int_equal(weir_reactor_create(&r, &opts), 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		rec_init(&recs[i]);
+		assert_int_equal(weir_defer(r, &recs[i].op), 0);
+	}
+	assert_int_equal(weir_sim_run(the_world, WEIR_FOREVER, 0), 0);
+	assert_int_equal(turns_of(r).turns, 2);
+	assert_int_equal(turns_of(r).whole, 0);
+	assert_int_equal(weir_reactor_destroy(r), 0);
+	assert_int_equal(weir_sim_destroy(the_world), 0);
+}
+
+static void a_clock_that_jumps_tells_where_it_was_to_go(void **state)
+{
+	struct weir_sim_opts opts = {
+		.size = sizeof(opts),
+		.faults = UINT64_C(1) << WEIR_SIM_CLOCK,
+		.rate = 1,
+	};
+	uint64_t due;
+	struct weir_reactor *r;
+	struct rec rec;
+
+	(void)state;
+	assert_int_equal(weir_sim_create(&the_world, 0, &opts), 0);
+	r = reactor_in(the_world);
+	rec_init(&rec);
+	due = weir_sim_now(the_world) + WEIR_SEC;
+	assert_int_equal(weir_sleep_until(r, &rec.op, due), 0);
+	while (!turns_of(r).turns)
+		assert_int_equal(weir_sim_run(the_world, WEIR_FOREVER, 1), 1);
+	assert_true(turns_of(r).target_ns < weir_sim_now(the_world));
+	assert_true(turns_of(r).target_ns < due + 16384);
+	assert_int_equal(weir_sim_run(the_world, WEIR_FOREVER, 0), 0);
+	assert_int_equal(rec.calls, 1);
+	assert_int_equal(weir_reactor_destroy(r), 0);
+	assert_int_equal(weir_sim_destroy(the_world), 0);
+}
+
+static void a_reactor_in_no_world_has_no_turns_of_one(void **state)
+{
+	struct weir_sim_turns turns = { .size = sizeof(turns) };
+	struct weir_reactor *r;
+
+	(void)state;
+	assert_int_equal(weir_reactor_create(&r, NULL), 0);
+	assert_int_equal(weir_sim_turns(r, &turns), -EINVAL);
+	assert_int_equal(weir_reactor_destroy(r), 0);
+}
+
 static const struct harness_case cases[] = {
+	CASE(turns_of_a_reactor_say_since_when_it_could_have_had_the_last),
+	CASE(a_turn_that_leaves_something_is_not_whole),
+	CASE(a_clock_that_jumps_tells_where_it_was_to_go),
+	CASE(a_reactor_in_no_world_has_no_turns_of_one),
 	CASE(program_in_a_world_happens_once),
 	CASE(time_jumps_to_what_is_next),
 	CASE(a_run_ends_after_so_many_events),

@@ -46,6 +46,7 @@ extern "C" {
 #endif
 
 struct weir_sim;
+struct weir_reactor;
 
 /* Faults; bits of weir_sim_opts.faults are 1 << these. */
 enum weir_sim_fault {
@@ -274,6 +275,43 @@ WEIR_API int weir_sim_set_latency(struct weir_sim *sim,
  */
 WEIR_API int weir_sim_stats(const struct weir_sim *sim,
 			    struct weir_sim_stats *ret);
+
+/*
+ * The turns that a world has given to a reactor: what is needed to tell what a
+ * program, or the library, does late from what had to wait for its core.
+ *
+ * A reactor has a turn at the first time of the clock at which it has something
+ * to do and its core is free.  So something that was due at D, or when the core
+ * became free if that was later, is late if the clock was to go beyond that
+ * (.target_ns), or if there was a whole turn in between.
+ */
+struct weir_sim_turns {
+	size_t size;		/* Set by the caller: what it can hold. */
+	uint64_t turns;		/* That have begun; also the last one's number. */
+	uint64_t free_ns;	/* The core was free for the last from then on. */
+	uint64_t target_ns;	/* Where the clock's last step was to end; it is
+				 * later only by WEIR_SIM_CLOCK. */
+	/*
+	 * The last whole turn that has ended, and when it was: the reactor was
+	 * running, and nothing that was due was left for want of .turn_max.
+	 * And that before it.  0: there was none.
+	 */
+	uint64_t whole, whole_ns;
+	uint64_t whole_before, whole_before_ns;
+};
+
+/*
+ * Copy to *@ret, of which .size is set, what turns @r has had in its world.
+ *
+ * Those that the program takes by weir_reactor_turn() do not count.
+ *
+ * Returns 0, or
+ *   -EINVAL  .size is too small, or @r is in no world
+ *
+ * Call on @r's thread, callbacks included.  Never blocks.
+ */
+WEIR_API int weir_sim_turns(const struct weir_reactor *r,
+			    struct weir_sim_turns *ret);
 
 #ifdef __cplusplus
 }
