@@ -19,6 +19,9 @@ says so of more than 5 %.
   --all            of each mutation all tests, not only the first that fails
   --built DIR      start from a copy of DIR, a build directory in SOURCE, and
                    compile only what those that are run change
+  --least PERCENT  with --sim: fail if fewer are detected
+  --sim SEEDS      weir-sim as the only test: which of the mutations whose code a
+                   scenario runs it detects, in so many seeds of each scenario
   -j N             so many compilers, and tests, at once
 """
 import argparse
@@ -43,6 +46,9 @@ static void __attribute__((constructor(101))) weir_mutant_init(void)
 }
 #line 1
 '''
+
+# Whether the mutation of a number lives, in C.
+LIVES = 'weir_mutant == {}'
 
 
 class Mutation:
@@ -74,7 +80,7 @@ class Mutation:
     def code(self):
         """What takes the place of the old code."""
         old, new = ' '.join(self.old), ' '.join(self.new)
-        test = f'weir_mutant == {self.number}'
+        test = LIVES.format(self.number)
         if old.startswith('if (') and old.endswith(')'):
             return f'if ({test} ? ({new[3:]}) : ({old[3:]}))'
         if old.endswith((';', '}')):
@@ -282,6 +288,145 @@ def known(path):
     return done
 
 
+# The simulator alone.
+
+SIM_SELECTOR = '''#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static int weir_mutant;
+static char *weir_mutant_ran;
+static void __attribute__((constructor(101))) weir_mutant_init(void)
+{
+	const char *n = getenv("WEIR_MUTANT");
+	const char *ran = getenv("WEIR_MUTANT_RAN");
+	int fd = ran ? open(ran, O_RDWR | O_CLOEXEC) : -1;
+
+	weir_mutant = n ? atoi(n) : 0;
+	if (fd < 0)
+		return;
+	weir_mutant_ran = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED,
+			       fd, 0);
+	if (weir_mutant_ran == MAP_FAILED)
+		weir_mutant_ran = 0;
+	close(fd);
+}
+static int weir_mutant_lives(int n)
+{
+	if (weir_mutant_ran)
+		weir_mutant_ran[n] = 1;
+	return weir_mutant == n;
+}
+#line 1
+'''
+
+SIM_PROGRAMS = ('weir-sim', 'weir-sim-verbs')
+
+
+def sim_build(work, jobs):
+    """Only what the simulator is."""
+    src, to = os.path.join(work, 'src'), os.path.join(work, 'build')
+    os.makedirs(to, exist_ok=True)
+    targets = ' '.join('tools/' + name for name in SIM_PROGRAMS)
+    script = (f'cd {src} && {{ [ -e configure ] || autoreconf -i; }} && cd {to} '
+              '&& { [ -e Makefile ] || ../src/configure --enable-debug '
+              '--disable-shared CFLAGS="-O1 -w"; } && '
+              f'make -j{jobs} {targets}')
+    with open(os.path.join(work, 'build.log'), 'w') as log:
+        if subprocess.run(['sh', '-c', script], stdout=log,
+                          stderr=log).returncode:
+            sys.exit(f'the build has failed: see {log.name}')
+
+
+def sim_digest(source):
+    """Of what judges, so that another judge has other results."""
+    digest = hashlib.sha256()
+    for name in sorted(glob.glob(f'{source}/tools/sim-*.[ch]') +
+                       glob.glob(f'{source}/sim/*.[ch]') +
+                       glob.glob(f'{source}/tests/sim/sim-*.[ch]')):
+        with open(name, 'rb') as f:
+            digest.update(f.read())
+    return digest.hexdigest()[:8]
+
+
+def sim_run(work, number, scenario, seeds):
+    """The rule that is broken, or None; and which mutations' code ran."""
+    program, name = scenario
+    ran = os.path.join(work, 'ran')
+    with open(ran, 'wb') as f:
+        f.write(bytes(4096))
+    env = dict(os.environ, WEIR_MUTANT=str(number), WEIR_MUTANT_RAN=ran,
+               MALLOC_PERTURB_='165')
+    got = subprocess.run([f'{work}/build/tools/{program}', '--quiet', '--seeds',
+                          str(seeds), '--jobs', str(os.cpu_count()),
+                          '--no-shrink', '--timeout', '20', name], env=env,
+                         text=True, capture_output=True,
+                         stdin=subprocess.DEVNULL, errors='replace')
+    with open(ran, 'rb') as f:
+        seen = {n for n, byte in enumerate(f.read()) if byte}
+    if not got.returncode:
+        return None, seen
+    said = re.search(r"'(.*)' does not hold", got.stderr)
+    return (said.group(1) if said else f'exit {got.returncode}'), seen
+
+
+def sim_scenarios(work):
+    found = []
+    for program in SIM_PROGRAMS:
+        said = subprocess.run([f'{work}/build/tools/{program}', '--list'],
+                              text=True, capture_output=True)
+        found += [(program, line.split()[0])
+                  for line in said.stdout.split('\n\n')[0].split('\n')]
+    return found
+
+
+def sim_judge(work, x, scenarios):
+    """The first that detects it, and the rule; @scenarios run its code."""
+    for scenario, seeds in scenarios:
+        rule, _ = sim_run(work, x.number, scenario, seeds)
+        if rule:
+            return f'{scenario[1]}: {rule}'
+    return 'survives'
+
+
+def sim_main(args, source, work, mutations):
+    global SELECTOR, LIVES
+    SELECTOR, LIVES = SIM_SELECTOR, 'weir_mutant_lives({})'
+    work = os.path.join(work, 'sim')
+    plant(source, work, mutations)
+    sim_build(work, args.jobs)
+    runs = {}
+    for scenario in sim_scenarios(work):
+        rule, seen = sim_run(work, 0, scenario, args.sim)
+        if rule:
+            sys.exit(f'{scenario[1]}: "{rule}" fails without a mutation')
+        for n in seen:
+            runs.setdefault(n, []).append((scenario, args.sim))
+    results = os.path.join(work, 'results')
+    done = {}
+    if os.path.exists(results):
+        for line in open(results):
+            key, said = line.rstrip('\n').split('\t')
+            done[key] = said
+    judge = f'{sim_digest(source)} {args.sim}'
+    only = args.only and [int(n) for n in args.only.split(',')]
+    chosen = [x for x in mutations if x.number in runs and
+              (not only or x.number in only)]
+    told = {}
+    for x in chosen:
+        key = f'{x.digest} {judge}'
+        if key not in done:
+            done[key] = sim_judge(work, x, runs[x.number])
+            with open(results, 'a') as f:
+                f.write(f'{key}\t{done[key]}\n')
+        told[x.number] = done[key]
+        print(f'{x.number:4} {done[key]:48} {x.file}: {x.what}', flush=True)
+    n = sum(said != 'survives' for said in told.values())
+    print(f'{len(runs)} of {len(mutations)} have code that a scenario runs')
+    print(f'{n} of {len(chosen)} detected, {100 * n // max(len(chosen), 1)} %')
+    sys.exit(100 * n < args.least * len(chosen))
+
+
 def main():
     ap = argparse.ArgumentParser(usage=__doc__)
     ap.add_argument('source')
@@ -292,10 +437,14 @@ def main():
     ap.add_argument('--only')
     ap.add_argument('--all', action='store_true')
     ap.add_argument('--built')
+    ap.add_argument('--least', type=float, default=0)
+    ap.add_argument('--sim', type=int)
     ap.add_argument('-j', type=int, default=os.cpu_count(), dest='jobs')
     args = ap.parse_args()
     source, work = os.path.abspath(args.source), os.path.abspath(args.work)
     mutations = load(args.list or os.path.join(source, 'tests/mutations.txt'))
+    if args.sim:
+        sim_main(args, source, work, mutations)
     chosen = choose(args, mutations, source)
     digests = {x: digest(source, x) for x in chosen}
     results = os.path.join(work, 'results')
