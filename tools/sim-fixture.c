@@ -26,6 +26,8 @@ void make_reactors(struct run *run, unsigned int n)
 		opts.mailbox = one_in(run, 4) ? 1u << rnd(run, 4) : 0;
 		err = weir_reactor_create(&run->reactors[i], &opts);
 		must(!err, "a reactor can be made", "%d: %s", err, weir_why());
+		run->ops_max[i] = opts.ops_max;
+		run->mailbox[i] = opts.mailbox;
 		run->n_reactors++;
 	}
 }
@@ -237,10 +239,71 @@ void run_to_end(struct run *run, uint64_t ns, bool (*is_done)(struct run *run))
 	     (unsigned long long)run->under_way);
 }
 
+#define OPS_DRAWN 34	/* More are not drawn as .ops_max, */
+#define POSTS_DRAWN 8	/* and as .mailbox. */
+
+static void count_end(struct weir_op *op, int64_t res)
+{
+	unsigned int *n = op->data;
+
+	must(!res, "an operation that does nothing succeeds", "%lld",
+	     (long long)res);
+	++*n;
+}
+
+static void count_post(void *arg)
+{
+	++*(unsigned int *)arg;
+}
+
+/* It takes as many operations and posts as it took when it was new. */
+static void check_limits(struct run *run, unsigned int i)
+{
+	struct weir_op ops[OPS_DRAWN + 1];
+	struct weir_reactor *r = run->reactors[i];
+	unsigned int n, ended = 0, posted = 0;
+
+	for (n = 0; n < run->ops_max[i] + 1 && run->ops_max[i]; n++) {
+		weir_op_init(&ops[n], count_end);
+		ops[n].data = &ended;
+		if (weir_defer(r, &ops[n]))
+			break;
+	}
+	must(n == run->ops_max[i], "a limit is at the end what it was",
+	     "%u operations of %u", n, run->ops_max[i]);
+	for (n = 0; n < run->mailbox[i] + 1 && run->mailbox[i]; n++)
+		if (weir_post(r, count_post, &posted))
+			break;
+	must(n == run->mailbox[i], "a limit is at the end what it was",
+	     "%u posts of %u", n, run->mailbox[i]);
+	must(!weir_sim_run(run->sim, WEIR_FOREVER, 0) &&
+	     ended == run->ops_max[i] && posted == run->mailbox[i],
+	     "progress once faults have stopped", "at a reactor's limit");
+}
+
+/* What is left of a run: nothing that is to happen, and no use of a limit. */
+static void check_rest(struct run *run)
+{
+	must(!weir_sim_run(run->sim, AFTER_HEAL, 0),
+	     "nothing happens when all has ended", "within an hour");
+	for (unsigned int i = 0; i < run->n_reactors; i++) {
+		struct weir_reactor_stats s = { .size = sizeof(s) };
+
+		if (weir_reactor_state(run->reactors[i]) !=
+		    WEIR_REACTOR_RUNNING)
+			continue;
+		must(!weir_reactor_stats(run->reactors[i], &s) && !s.in_flight,
+		     "nothing is in flight when all has ended", "%llu",
+		     (unsigned long long)s.in_flight);
+		check_limits(run, i);
+	}
+}
+
 void end_reactors(struct run *run)
 {
 	int err;
 
+	check_rest(run);
 	for (unsigned int i = 0; i < run->n_reactors; i++) {
 		err = weir_reactor_destroy(run->reactors[i]);
 		must(!err, "a reactor can be destroyed at the end", "%d: %s",

@@ -60,6 +60,7 @@ struct run {
 	struct weir_sim *sim;
 	struct weir_reactor *reactors[8];
 	unsigned int n_reactors;
+	uint32_t ops_max[8], mailbox[8]; /* Of each, if it was drawn. */
 	uint64_t restarted_ns[8]; /* When each was started again. */
 	uint64_t under_way;	/* By the ledger. */
 	uint64_t verified;	/* Bytes that were compared. */
