@@ -15,11 +15,14 @@
 
 #include "sim-chains.h"
 
+static void see_all(struct program *p);
+
 static int64_t on_call(struct weir_chain *chain, uint32_t step, void *arg)
 {
 	struct step *s = arg;
 
 	(void)chain, (void)step;
+	see_all(s->link->program);
 	s->calls++;
 	return one_in(s->link->program->run, 8) ? -EDOM : 0;
 }
@@ -48,6 +51,7 @@ static void add_step(struct link *l, uint32_t i)
 	int n;
 
 	s->link = l;
+	l->finally &= ~(1u << i);
 	s->region = l->number * STEPS + i;
 	switch (rnd(run, 8)) {
 	case 0:
@@ -67,6 +71,8 @@ static void add_step(struct link *l, uint32_t i)
 	if (after >= 0)
 		s->on[after] = WEIR_CHAIN_ON_DONE;
 	s->finally = after >= 0 && l->steps[after].finally;
+	if (s->finally)
+		l->finally |= 1u << i;
 	if (i && one_in(run, 2)) {
 		uint32_t dep = rnd(run, i), on = 1 + rnd(run, 3);
 
@@ -83,6 +89,10 @@ static void add_step(struct link *l, uint32_t i)
 		must(!weir_chain_set_finally(l->chain, i),
 		     "the last step can be a finally one", "%u", i);
 		s->finally = true;
+		l->finally |= 1u << i;
+		for (uint32_t dep = 0; dep < i; dep++)
+			if (s->on[dep])
+				s->on[dep] = WEIR_CHAIN_ON_END;
 	}
 }
 
@@ -147,12 +157,78 @@ static void check_edges(const struct link *l, const uint32_t *states,
 	}
 }
 
+static bool has_branch(const struct link *l, uint32_t step)
+{
+	for (uint32_t i = step + 1; i < l->n_steps; i++)
+		if (l->steps[i].on[step] == WEIR_CHAIN_ON_FAILED)
+			return true;
+	return false;
+}
+
+/* Which failures can be the chain's first; as soon as one is seen. */
+static void see_failures(struct link *l)
+{
+	for (uint32_t i = 0; i < l->n_steps && !l->first; i++) {
+		struct weir_chain_step s = { .size = sizeof(s) };
+
+		if (weir_chain_get_step(l->chain, i, &s) ||
+		    s.state != WEIR_STEP_FAILED || has_branch(l, i))
+			continue;
+		for (uint32_t j = i; j < l->n_steps; j++)
+			if (!weir_chain_get_step(l->chain, j, &s) &&
+			    s.state == WEIR_STEP_FAILED && !has_branch(l, j))
+				l->first |= 1u << j;
+	}
+}
+
+static void see_all(struct program *p)
+{
+	for (uint32_t i = 0; i < LINKS; i++)
+		if (p->links[i].task.is_under_way)
+			see_failures(&p->links[i]);
+}
+
+/* The chain's failure is that of the step that failed first. */
+static void check_failure(struct link *l, int64_t res, const uint32_t *states)
+{
+	int failed = weir_chain_failed_step(l->chain);
+	struct weir_chain_step s = { .size = sizeof(s) };
+
+	if (failed < 0) {
+		must(!(l->first & ~l->finally), "the first error is the "
+		     "chain's", "none, although %x have failed", l->first);
+		must(res >= 0 || task_was_ended(&l->task, res) ||
+		     (res == -ECANCELED && l->task.may_be_flushed),
+		     "the first error is the chain's", "none, but %lld",
+		     (long long)res);
+		return;
+	}
+	must(!weir_chain_get_step(l->chain, (uint32_t)failed, &s) &&
+	     s.state == WEIR_STEP_FAILED &&
+	     (s.res == res || (s.res == -ECANCELED && /* By a device. */
+			       res == -ETIMEDOUT && l->task.has_deadline)) &&
+	     (!l->first || l->first >> failed & 1),
+	     "the first error is the chain's",
+	     "step %d with %lld; the chain has %lld, the first are %x", failed,
+	     (long long)s.res, (long long)res, l->first);
+	if (!l->steps[failed].finally)
+		return;
+	for (uint32_t i = 0; i < l->n_steps; i++)
+		must(l->steps[i].finally || states[i] != WEIR_STEP_CANCELLED,
+		     "what has cancelled a chain is its result",
+		     "step %d failed after it", failed);
+	check_edges(l, states, true);
+}
+
 static void start_link(struct link *l);
 
 static void link_end(struct task *task, int64_t res)
 {
 	struct link *l = task->op.data;
 	uint32_t states[STEPS], n_done = 0;
+
+	see_all(l->program);
+	due_met(task->run, &l->cancel, l->core->r, 2, "chain");
 
 	for (uint32_t i = 0; i < l->n_steps; i++) {
 		struct weir_chain_step s = { .size = sizeof(s) };
@@ -169,6 +245,7 @@ static void link_end(struct task *task, int64_t res)
 	must(res < 0 || res == n_done, "the result counts what was done",
 	     "%lld, not %u", (long long)res, n_done);
 	check_edges(l, states, res >= 0);
+	check_failure(l, res, states);
 	start_link(l);
 }
 
@@ -186,19 +263,65 @@ static void start_link(struct link *l)
 	task_init(&l->task, p->run, "chain", link_end);
 	l->task.op.data = l;
 	l->task.may_be_flushed = p->run->params.faults != 0;
+	l->first = 0;
+	l->cancel.is_set = false;
 	err = weir_chain_start(l->chain, &l->task.op);
 	must(!err || err == -EAGAIN, "a chain can be started", "%d", err);
 	task_began(&l->task, err);
+}
+
+/* With no step in flight, and none that cleans up, nothing is to be waited
+ * for: neither a device nor capacity. */
+static void cancel_link(struct link *l)
+{
+	bool free = !l->finally;
+
+	for (uint32_t i = 0; i < l->n_steps; i++) {
+		struct weir_chain_step s = { .size = sizeof(s) };
+
+		must(!weir_chain_get_step(l->chain, i, &s), "a step is there",
+		     "%u", i);
+		free = free && s.state != WEIR_STEP_RUNNING;
+	}
+	task_cancel(&l->task);
+	if (free && !l->cancel.is_set)
+		due_set(l->program->run, &l->cancel, l->core->r, 0);
+}
+
+/* What is refused, whatever else goes on. */
+static void misuse(struct program *p)
+{
+	struct core *c = &p->cores[rnd(p->run, p->run->n_reactors)];
+	char *at = p->targets[0];
+	size_t len = 1 + rnd(p->run, REGION / 2);
+	size_t shift = rnd(p->run, (uint32_t)len);
+	struct weir_job job;
+	int err;
+
+	weir_job_init(&job, NULL);
+	job.op.fn = p->links[0].task.op.fn;
+	if (one_in(p->run, 2))
+		weir_job_copy(&job, weir_operand_mem(at + shift, len),
+			      weir_operand_mem(at, len));
+	else
+		weir_job_copy(&job, weir_operand_mem(at, len),
+			      weir_operand_mem(at + shift, len));
+	err = weir_job_start(c->dma, &job);
+	must(err == -EINVAL, "a copy over itself is refused",
+	     "%zu bytes, %zu further: %d", len, shift, err);
 }
 
 static void disturb(struct program *p)
 {
 	struct link *l = &p->links[rnd(p->run, LINKS)];
 
+	see_all(p);
+	if (one_in(p->run, 8))
+		misuse(p);
 	if (!l->task.is_under_way)
 		start_link(l);
 	else if (one_in(p->run, 2))
-		task_cancel(&l->task);
+		cancel_link(l);
 	else if (one_in(p->run, 2))
 		task_deadline(&l->task, rnd(p->run, 100000));
 }
@@ -210,16 +333,50 @@ static void set_up_core(struct program *p, struct core *c,
 	int err;
 
 	c->r = r;
-	opts.jobs_max = one_in(p->run, 4) ? 1 + rnd(p->run, 4) : 0;
+	opts.jobs_max = one_in(p->run, 4) ? 1 + rnd(p->run, JOBS) : 0;
+	c->jobs_max = opts.jobs_max;
 	err = weir_dma_create(&c->dma, r, &opts);
 	if (!err)
 		err = weir_dma_start(c->dma);
 	must(!err, "a context can be made", "%d: %s", err, weir_why());
 }
 
+static void count_end(struct weir_op *op, int64_t res)
+{
+	uint32_t *n = op->data;
+
+	must(res > 0, "a job between memory succeeds", "%lld", (long long)res);
+	++*n;
+}
+
+/* A context takes as many jobs as when it was new. */
+static void check_limit(struct program *p, struct core *c)
+{
+	struct weir_job jobs[JOBS + 1];
+	uint32_t n, ended = 0;
+
+	for (n = 0; n <= c->jobs_max; n++) {
+		weir_job_init(&jobs[n], count_end);
+		jobs[n].op.data = &ended;
+		weir_job_crc32c(&jobs[n], weir_operand_mem(p->sources, REGION),
+				0);
+		if (weir_job_start(c->dma, &jobs[n]))
+			break;
+	}
+	must(n == c->jobs_max, "a limit is at the end what it was",
+	     "%u jobs of %u", n, c->jobs_max);
+	(void)weir_sim_run(p->run->sim, WEIR_SEC, 0);
+	must(ended == n, "progress once faults have stopped", "%u of %u jobs",
+	     ended, n);
+}
+
 static void take_down(struct program *p)
 {
 	int err = 0;
+
+	for (uint32_t i = 0; i < p->run->n_reactors; i++)
+		if (p->cores[i].jobs_max)
+			check_limit(p, &p->cores[i]);
 
 	for (uint32_t i = 0; !err && i < LINKS; i++)
 		err = weir_chain_destroy(p->links[i].chain);

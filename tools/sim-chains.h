@@ -18,6 +18,7 @@
 #define LINKS 6		/* Chains. */
 #define STEPS 6		/* Of each, at most. */
 #define REGION 8192	/* Bytes that a step may move. */
+#define JOBS 4		/* At a time, at most, where it was drawn. */
 #define REGIONS (LINKS * STEPS)
 
 enum place { MEMORY, CARD_A, CARD_B, PEER, PLACES };
@@ -27,6 +28,7 @@ enum step_kind { STEP_JOB, STEP_CALL, STEP_OP };
 struct core {
 	struct weir_reactor *r;
 	struct weir_dma *dma;
+	uint32_t jobs_max;	/* 0: more than there ever are. */
 };
 
 struct step {
@@ -39,6 +41,10 @@ struct step {
 	enum place from, to;
 	uint64_t stamp;		/* Of the source's bytes. */
 	size_t len;
+	struct weir_operand more[2]; /* Of a dualcast, an XOR. */
+	size_t equal;		/* Bytes that a compare finds to be so. */
+	uint64_t n;		/* That an atomic adds, */
+	uint64_t old;		/* and what the word was at least before. */
 	unsigned int calls;
 	uint64_t resets;	/* Of cards, when it was prepared. */
 	bool is_known;		/* All of it could be prepared. */
@@ -51,6 +57,9 @@ struct link {
 	struct weir_chain *chain;
 	struct task task;
 	uint32_t number, n_steps;
+	uint32_t finally;	/* 1 << the steps that are it. */
+	uint32_t first;		/* 1 << the steps that may have failed first. */
+	struct due cancel;	/* When it has to have ended. */
 	struct step steps[STEPS];
 };
 
@@ -65,6 +74,8 @@ struct program {
 	uint64_t opened;	/* Cards, after resets. */
 	char sources[REGIONS][REGION];
 	char targets[REGIONS][REGION];
+	char seconds[REGIONS][REGION];	/* Second sources, and targets. */
+	uint64_t word, sum;	/* To which is added, and what it should be. */
 };
 
 void places_set_up(struct program *p);

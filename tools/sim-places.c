@@ -34,13 +34,21 @@ void places_set_up(struct program *p)
 	must(!err, "places can be made", "%d: %s", err, weir_why());
 }
 
-void places_take_down(struct program *p)
+static void places_destroy(struct program *p)
 {
 	int err = weir_sim_peer_destroy(p->peer);
 
 	for (unsigned int i = 0; !err && i < 2; i++)
 		err = weir_sim_card_destroy(p->cards[i]);
 	must(!err, "the places are unused", "%d: %s", err, weir_why());
+}
+
+void places_take_down(struct program *p)
+{
+	must(p->word == p->sum, "an atomic is done once, or not at all",
+	     "%llu, not %llu", (unsigned long long)p->word,
+	     (unsigned long long)p->sum);
+	places_destroy(p);
 }
 
 void places_mend(struct program *p)
@@ -119,6 +127,50 @@ static struct weir_operand location(struct program *p, enum place place,
 	}
 }
 
+static char *second(const struct step *s)
+{
+	return s->link->program->seconds[s->region];
+}
+
+static void draw_dualcast(struct step *s, struct weir_operand dst,
+			  struct weir_operand src)
+{
+	memset(second(s), MARK, s->len);
+	s->more[0] = weir_operand_mem(second(s), s->len);
+	weir_job_dualcast(&s->job, dst, s->more, src);
+}
+
+static void draw_xor(struct step *s, struct weir_operand dst,
+		     struct weir_operand src)
+{
+	pattern_fill(second(s), s->len, ~s->stamp, 0);
+	s->more[0] = src;
+	s->more[1] = weir_operand_mem(second(s), s->len);
+	weir_job_xor(&s->job, dst, s->more, 2);
+}
+
+static void draw_compare(struct step *s, struct weir_operand src)
+{
+	pattern_fill(second(s), s->len, s->stamp, 0);
+	s->equal = rnd(s->link->program->run, 2 * (uint32_t)s->len);
+	if (s->equal < s->len)
+		second(s)[s->equal] ^= 1;
+	else
+		s->equal = s->len;
+	weir_job_compare(&s->job, src, weir_operand_mem(second(s), s->len));
+}
+
+/* To a word that all steps have in common. */
+static void draw_atomic(struct step *s)
+{
+	struct program *p = s->link->program;
+
+	s->n = 1 + rnd(p->run, 1000);
+	s->old = p->word;
+	weir_job_fetch_add(&s->job, weir_operand_mem(&p->word,
+						     sizeof(p->word)), s->n);
+}
+
 static void draw_job(struct step *s)
 {
 	struct program *p = s->link->program;
@@ -126,12 +178,29 @@ static void draw_job(struct step *s)
 	struct weir_operand src = location(p, s->from, at, s->len);
 	struct weir_operand dst = location(p, s->to, TARGET + at, s->len);
 
-	switch (rnd(p->run, 4)) {
+	switch (rnd(p->run, 12)) {
 	case 0:
+	case 1:
 		weir_job_crc32c(&s->job, src, 0);
 		break;
-	case 1:
+	case 2:
+	case 3:
 		weir_job_copy_crc32c(&s->job, dst, src, 0);
+		break;
+	case 4:
+		draw_dualcast(s, dst, src);
+		break;
+	case 5:
+		draw_xor(s, dst, src);
+		break;
+	case 6:
+		draw_compare(s, src);
+		break;
+	case 7:
+		draw_atomic(s);
+		break;
+	case 8:
+		weir_job_fill(&s->job, dst, s->stamp);
 		break;
 	default:
 		weir_job_copy(&s->job, dst, src);
@@ -166,9 +235,18 @@ void step_prepare(struct step *s)
 	draw_job(s);
 }
 
+/* Whether the target becomes what the source is. */
 static bool copies(const struct step *s)
 {
-	return s->job.kind != WEIR_JOB_CRC32C;
+	return s->job.kind == WEIR_JOB_COPY ||
+	       s->job.kind == WEIR_JOB_COPY_CRC32C ||
+	       s->job.kind == WEIR_JOB_DUALCAST;
+}
+
+static bool sums(const struct step *s)
+{
+	return s->job.kind == WEIR_JOB_CRC32C ||
+	       s->job.kind == WEIR_JOB_COPY_CRC32C;
 }
 
 static bool is_marked(const char *buf, size_t len)
@@ -188,15 +266,40 @@ static void check_done(struct step *s, const char *target)
 	must(!copies(s) || pattern_is(p->run, target, s->len, s->stamp, 0),
 	     "what is done is there", "step %u: %zu bytes, %d to %d",
 	     s->region, s->len, (int)s->from, (int)s->to);
-	must(s->job.kind == WEIR_JOB_COPY ||
-	     s->job.crc == weir_crc32c(0, source, s->len),
+	must(!sums(s) || s->job.crc == weir_crc32c(0, source, s->len),
 	     "a checksum is that of the bytes", "step %u", s->region);
+	must(s->job.kind != WEIR_JOB_DUALCAST ||
+	     pattern_is(p->run, second(s), s->len, s->stamp, 0),
+	     "what is done is there", "step %u: the second target", s->region);
+	for (size_t i = 0; s->job.kind == WEIR_JOB_XOR && i < s->len; i++)
+		must(target[i] == (char)(source[i] ^ second(s)[i]),
+		     "what is done is there", "step %u: an XOR, byte %zu",
+		     s->region, i);
+	for (size_t i = 0; s->job.kind == WEIR_JOB_FILL && i < s->len; i++)
+		must(target[i] == ((const char *)&s->stamp)[i & 7],
+		     "what is done is there", "step %u: a fill, byte %zu",
+		     s->region, i);
 }
 
 /* Whether its failure needs no other cause than what the seed does. */
 static bool may_fail(const struct step *s, bool disturbed)
 {
 	return disturbed || s->link->program->run->params.faults;
+}
+
+/* It is done once, or not at all. */
+static void check_atomic(struct step *s, const struct weir_chain_step *outcome)
+{
+	struct program *p = s->link->program;
+	uint64_t old = weir_job_old(&s->job);
+
+	if (outcome->state != WEIR_STEP_DONE)
+		return;
+	p->sum += s->n;
+	must(outcome->res == sizeof(p->word) && old >= s->old &&
+	     old + s->n <= p->word, "an atomic tells what the word was",
+	     "%llu, from %llu to %llu", (unsigned long long)old,
+	     (unsigned long long)s->old, (unsigned long long)p->word);
 }
 
 static void check_job(struct step *s, const struct weir_chain_step *outcome,
@@ -209,9 +312,18 @@ static void check_job(struct step *s, const struct weir_chain_step *outcome,
 	must(outcome->state != WEIR_STEP_FAILED || may_fail(s, disturbed),
 	     "nothing fails without a cause", "step %u: %lld", s->region,
 	     (long long)outcome->res);
+	if (s->job.kind == WEIR_JOB_FETCH_ADD) {
+		check_atomic(s, outcome);
+		return;
+	}
 	if (!s->is_known || s->resets != resets(p) ||
 	    !read_place(p, s->to, at, target, s->len))
 		return;
+	must(outcome->state != WEIR_STEP_DONE ||
+	     s->job.kind != WEIR_JOB_COMPARE || outcome->res ==
+	     (int64_t)s->equal, "a compare finds the first difference",
+	     "step %u: %lld, not %zu", s->region, (long long)outcome->res,
+	     s->equal);
 	if (outcome->state == WEIR_STEP_DONE)
 		check_done(s, target);
 	else if (outcome->state == WEIR_STEP_SKIPPED)

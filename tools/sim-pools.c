@@ -22,13 +22,15 @@
 #define REACTORS 4
 #define HELD 12		/* Buffers that a core has at most, */
 #define WAITS 4		/* and waits for. */
-#define RANGE 4096	/* Bytes of the inventory's memory. */
+#define RANGE 4096	/* Bytes of the inventory's memory, */
+#define BUFS 4		/* and its bufs. */
 
 static const size_t sizes[] = { 512, 2048 };
 
 /* A buffer with what its holder has written into it. */
 struct held {
 	struct weir_buf *buf;
+	struct core *from;	/* Whose pool it is of. */
 	uint64_t stamp;
 	size_t len;
 };
@@ -38,8 +40,11 @@ struct core {
 	struct weir_pool *pool;
 	struct weir_inventory *inventory;
 	struct weir_reactor *r;
+	uint32_t cache;		/* Buffers of a size that it keeps at most. */
+	uint32_t waiters_max;	/* 0: any number. */
 	struct held held[HELD];
 	struct task waits[WAITS];
+	unsigned int wait_class[WAITS];	/* Index of its size. */
 };
 
 struct program {
@@ -47,6 +52,7 @@ struct program {
 	struct weir_shared_pool *shared_pool;
 	struct weir_mmap *mmap;
 	struct core cores[REACTORS];
+	uint32_t bufs[2];	/* Of each size. */
 	uint32_t budget;
 	uint64_t stamps;
 	uint64_t out, travelling;
@@ -60,6 +66,7 @@ static void hold(struct core *c, struct held *h, struct weir_buf *buf)
 	struct program *p = c->program;
 
 	h->buf = buf;
+	h->from = c;
 	h->stamp = ++p->stamps;
 	h->len = weir_buf_len(buf);
 	pattern_fill(weir_buf_addr(buf), h->len, h->stamp, 0);
@@ -107,6 +114,31 @@ static void get_one(struct core *c)
 	hold(c, h, buf);
 }
 
+/* All of them or none, of one size. */
+static void get_some(struct core *c)
+{
+	struct weir_buf *bufs[HELD];
+	uint32_t places = 0, n;
+	int err;
+
+	for (uint32_t i = 0; i < HELD; i++)
+		places += !c->held[i].buf;
+	if (!places)
+		return;
+	n = 1 + rnd(c->program->run, places);
+	err = weir_pool_get_bulk(bufs, c->pool, 1 + rnd(c->program->run, 2048),
+				 n);
+	must(!err || err == -EAGAIN, "a get is refused for a reason", "%d",
+	     err);
+	for (uint32_t i = 0; !err && i < n; i++) {
+		must(weir_buf_len(bufs[i]) == weir_buf_len(bufs[0]),
+		     "a bulk is of one size", "%zu, %zu",
+		     weir_buf_len(bufs[i]), weir_buf_len(bufs[0]));
+		c->program->out++;
+		hold(c, a_place(c), bufs[i]);
+	}
+}
+
 static struct held *some_held(struct core *c)
 {
 	struct held *h = &c->held[rnd(c->program->run, HELD)];
@@ -150,7 +182,10 @@ static void wait_end(struct task *task, int64_t res)
 static void wait_one(struct core *c)
 {
 	struct run *run = c->program->run;
-	struct task *task = &c->waits[rnd(run, WAITS)];
+	struct weir_pool_stats s = { .size = sizeof(s) };
+	unsigned int i = rnd(run, WAITS);
+	struct task *task = &c->waits[i];
+	size_t size;
 	int err;
 
 	if (task->is_under_way) {
@@ -163,10 +198,44 @@ static void wait_one(struct core *c)
 	task_init(task, run, "wait", wait_end);
 	task->op.data = c;
 	task->ends_at_once = true;
-	err = weir_pool_wait_sized(c->pool, &task->op, 1 + rnd(run, 2048));
+	size = 1 + rnd(run, 2048);
+	c->wait_class[i] = size > sizes[0];
+	err = weir_pool_wait_sized(c->pool, &task->op, size);
 	must(!err || err == -EAGAIN, "a wait is refused for a reason", "%d",
 	     err);
-	task_began(task, err);
+	if (!task_began(task, err))
+		return;
+	must(!weir_pool_stats(c->pool, &s) &&
+	     (!c->waiters_max || s.waiting <= c->waiters_max),
+	     "no more wait than may", "%llu of %u",
+	     (unsigned long long)s.waiting, c->waiters_max);
+}
+
+/* What has anything out, or a waiter, stays. */
+static void misuse(struct core *c)
+{
+	bool used = false;
+
+	/* One that was cancelled may have ended but for its callback. */
+	for (unsigned int i = 0; i < WAITS; i++)
+		used |= c->waits[i].is_under_way &&
+			!c->waits[i].may_be_cancelled &&
+			!c->waits[i].has_deadline;
+	for (unsigned int i = 0; i < HELD; i++)
+		used |= c->held[i].buf &&
+			c->held[i].from == c;
+	if (used)
+		must(weir_pool_destroy(c->pool) == -EBUSY,
+		     "what is in use is busy", "a pool");
+}
+
+static void check_cache(struct core *c)
+{
+	struct weir_pool_stats s = { .size = sizeof(s) };
+
+	must(!weir_pool_stats(c->pool, &s) && s.free <= 2 * c->cache,
+	     "a pool keeps no more than it may", "%llu of 2 sizes, %u of each",
+	     (unsigned long long)s.free, c->cache);
 }
 
 /* To another reactor, which keeps it or puts it back from there. */
@@ -237,10 +306,17 @@ static void describe_one(struct core *c)
 
 static void act_once(struct core *c)
 {
-	switch (rnd(c->program->run, 8)) {
+	check_cache(c);
+	switch (rnd(c->program->run, 10)) {
 	case 0:
 	case 1:
 		get_one(c);
+		break;
+	case 7:
+		get_some(c);
+		break;
+	case 8:
+		misuse(c);
 		break;
 	case 2:
 	case 3:
@@ -273,7 +349,7 @@ static void set_up_core(struct program *p, struct core *c,
 			struct weir_reactor *r)
 {
 	struct weir_pool_opts opts = { .size = sizeof(opts) };
-	struct weir_inventory_opts inv = { .size = sizeof(inv), .bufs = 4 };
+	struct weir_inventory_opts inv = { .size = sizeof(inv), .bufs = BUFS };
 	int err;
 
 	c->program = p;
@@ -284,6 +360,8 @@ static void set_up_core(struct program *p, struct core *c,
 	else
 		opts.cache = 1 + rnd(p->run, 4);
 	opts.waiters_max = one_in(p->run, 4) ? 1 + rnd(p->run, 3) : 0;
+	c->cache = opts.cache;
+	c->waiters_max = opts.waiters_max;
 	err = weir_pool_create(&c->pool, r, &opts);
 	must(!err, "a pool can be made", "%d: %s", err, weir_why());
 	err = weir_inventory_create(&c->inventory, r, &inv);
@@ -294,9 +372,10 @@ static void set_up_core(struct program *p, struct core *c,
 
 static void set_up(struct program *p)
 {
+	uint32_t small = 4 + rnd(p->run, 12), large = 4 + rnd(p->run, 6);
 	struct weir_shared_pool_class classes[2] = {
-		{ .buf_size = sizes[0], .bufs = 4 + rnd(p->run, 12) },
-		{ .buf_size = sizes[1], .bufs = 4 + rnd(p->run, 6) },
+		{ .buf_size = sizes[0], .bufs = small },
+		{ .buf_size = sizes[1], .bufs = large },
 	};
 	struct weir_shared_pool_opts opts = {
 		.size = sizeof(opts),
@@ -307,6 +386,8 @@ static void set_up(struct program *p)
 	int err = weir_shared_pool_create(&p->shared_pool, &opts);
 
 	must(!err, "a shared pool can be made", "%d: %s", err, weir_why());
+	p->bufs[0] = small;
+	p->bufs[1] = large;
 	err = weir_mmap_create(&p->mmap, weir_domain_system());
 	if (!err)
 		err = weir_mmap_set_memrange(p->mmap, p->range, RANGE);
@@ -316,6 +397,82 @@ static void set_up(struct program *p)
 	make_reactors(p->run, 1 + rnd(p->run, REACTORS));
 	for (unsigned int i = 0; i < p->run->n_reactors; i++)
 		set_up_core(p, &p->cores[i], p->run->reactors[i]);
+}
+
+/* Nothing will happen any more by itself: so none waits for a buffer that is
+ * out nowhere. */
+static void check_waiters(struct program *p)
+{
+	uint32_t out[2] = { 0, 0 };
+	bool waits[2] = { false, false };
+
+	for (unsigned int i = 0; i < p->run->n_reactors; i++) {
+		struct core *c = &p->cores[i];
+
+		for (unsigned int j = 0; j < HELD; j++)
+			if (c->held[j].buf)
+				out[c->held[j].len > sizes[0]]++;
+		for (unsigned int j = 0; j < WAITS; j++)
+			if (c->waits[j].is_under_way)
+				waits[c->wait_class[j]] = true;
+	}
+	for (unsigned int i = 0; i < 2; i++)
+		must(!waits[i] || out[i] == p->bufs[i],
+		     "no one waits while a buffer is free anywhere",
+		     "%u of %u are out, of %zu bytes", out[i], p->bufs[i],
+		     sizes[i]);
+}
+
+static void all_end(struct task *task, int64_t res)
+{
+	uint32_t *n = task->op.data;
+
+	must(res > 0, "all buffers can be had again", "%lld", (long long)res);
+	++*n;
+}
+
+/* When all is back, each core can have all buffers, whoever has them cached. */
+static void take_all(struct program *p)
+{
+	struct core *c = &p->cores[rnd(p->run, p->run->n_reactors)];
+	struct weir_buf *bufs[32];
+	uint32_t i = rnd(p->run, 2), n = 0;
+	struct task task;
+
+	while (n < p->bufs[i]) {
+		uint32_t before = n;
+
+		task_init(&task, p->run, "wait", all_end);
+		task.op.data = &n;
+		must(task_began(&task, weir_pool_wait_sized(c->pool, &task.op,
+							    sizes[i])),
+		     "all buffers can be had again", "refused at %u", n);
+		(void)weir_sim_run(p->run->sim, WEIR_SEC, 0);
+		must(n == before + 1, "all buffers can be had again",
+		     "%u of %u", n, p->bufs[i]);
+		bufs[before] = weir_pool_taken(&task.op);
+	}
+	while (n)
+		weir_buf_put(bufs[--n]);
+	(void)weir_sim_run(p->run->sim, WEIR_SEC, 0);
+}
+
+/* And an inventory has all its bufs. */
+static void check_inventory(struct program *p, struct core *c)
+{
+	struct weir_buf *bufs[BUFS + 1];
+	uint32_t n = 0;
+
+	while (n <= BUFS && !weir_inventory_get(&bufs[n], c->inventory,
+						p->mmap, p->range, 1, NULL, 0))
+		n++;
+	must(n == BUFS, "a limit is at the end what it was", "%u bufs of %d",
+	     n, BUFS);
+	while (n)
+		weir_buf_put(bufs[--n]);
+	must(weir_mmap_num_bufs(p->mmap) == 0,
+	     "a limit is at the end what it was", "%llu bufs of an mmap",
+	     (unsigned long long)weir_mmap_num_bufs(p->mmap));
 }
 
 static void put_all(struct program *p)
@@ -380,9 +537,14 @@ static void run_pools(struct run *run)
 	while (p.budget) {
 		for (unsigned int i = 0; i < run->n_reactors; i++)
 			act(&p.cores[i]);
-		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 100));
+		if (!weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 100)))
+			check_waiters(&p);
 	}
 	run_to_end(run, WEIR_SEC, is_done);
+	check_shared_pool(&p);
+	take_all(&p);
+	for (unsigned int i = 0; i < run->n_reactors; i++)
+		check_inventory(&p, &p.cores[i]);
 	check_shared_pool(&p);
 	take_down(&p);
 }
