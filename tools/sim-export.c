@@ -211,6 +211,7 @@ static void import_one(struct import *im)
 		must(!weir_mmap_destroy(mmap), "an import is unused", "new");
 	else
 		im->mmap = mmap;
+	im->is_detached = false;
 }
 
 static void watch_end(struct task *task, int64_t res)
@@ -249,6 +250,19 @@ static bool is_used(const struct import *im)
 	return false;
 }
 
+/* A watch alone holds it.  It is used without an inventory no more. */
+static void import_misuse(struct import *im)
+{
+	int err = weir_inventory_detach(im->inventory, im->mmap);
+
+	must(!err, "an unused mmap can be detached", "%d: %s", err,
+	     weir_why());
+	must(weir_mmap_destroy(im->mmap) == -EBUSY, "what is in use is busy",
+	     "import %u has a watch", im->number);
+	err = weir_inventory_attach(im->inventory, im->mmap);
+	im->is_detached = !went_well(im->program, err, "an attach");
+}
+
 static void import_drop(struct import *im)
 {
 	int err;
@@ -258,13 +272,31 @@ static void import_drop(struct import *im)
 		     "what is in use is busy", "import %u", im->number);
 		return;
 	}
-	if (im->watch.is_under_way)
+	if (im->watch.is_under_way) {
+		if (!im->watch.may_be_cancelled && !im->is_detached &&
+		    !is_stale(im))
+			import_misuse(im);
 		return;
+	}
 	err = weir_inventory_destroy(im->inventory);
 	if (!err)
 		err = weir_mmap_destroy(im->mmap);
 	must(!err, "an import can be given back", "%d: %s", err, weir_why());
 	im->mmap = NULL;
+}
+
+static void check_stale(struct import *im)
+{
+	struct weir_inventory_opts opts = { .size = sizeof(opts), .bufs = 1 };
+	struct weir_inventory *inventory;
+	int err;
+
+	if (weir_inventory_create(&inventory, im->core->r, &opts))
+		return;
+	err = weir_inventory_attach(inventory, im->mmap);
+	must(err == -ESTALE || (err && im->program->run->params.faults),
+	     "what is stale is refused", "an attach: %d", err);
+	must(!weir_inventory_destroy(inventory), "no buf is out", "new");
 }
 
 static void import_act(void *arg)
@@ -290,7 +322,10 @@ static void import_act(void *arg)
 			import_drop(im);
 			break;
 		}
-		for (uint32_t n = 1 + rnd(im->program->run, 6); n; n--)
+		if (is_stale(im))
+			check_stale(im);
+		for (uint32_t n = 1 + rnd(im->program->run, 6);
+		     n && !im->is_detached; n--)
 			move_one(im);
 	}
 }

@@ -69,6 +69,7 @@ struct import {
 	uint64_t stops;			/* Of the share, when it was made. */
 	uint64_t stale_ns;		/* When it became so. */
 	bool may_write;
+	bool is_detached;		/* From its inventory. */
 	char *bytes;
 	struct task watch;
 	struct move moves[MOVES];

@@ -168,11 +168,15 @@ bool task_began(struct task *task, int err)
 
 void task_cancel(struct task *task)
 {
+	struct weir_op_detail detail;
 	int err = weir_op_cancel(&task->op);
 
 	must(err == (task->is_under_way ? 0 : -EINVAL),
 	     "a cancel is taken while it is in flight", "a %s: %d", task->what,
 	     err);
+	must(!task->is_under_way ||
+	     weir_op_get_detail(&task->op, &detail) == -EINVAL,
+	     "nothing is told of what has not ended", "a %s", task->what);
 	task->may_be_cancelled = true;
 	if (task->ends_at_once && task->is_under_way && !task->cancel.is_set)
 		due_set(task->run, &task->cancel, task->op.reactor, 0);

@@ -29,12 +29,29 @@ static void check_state_call(struct line *l, const char *what, int err)
 	     l->number, err);
 }
 
+/* Whether the next unit waits for nothing. */
+static bool is_free(const struct line *l)
+{
+	return l->task.is_under_way && !l->has_pool && !l->idle &&
+	       !l->paused && !l->ended && !l->cancelled && !l->failure.where &&
+	       !l->task.has_deadline && under_way(l) < l->window;
+}
+
+static void expect_next(struct line *l)
+{
+	if (!is_free(l) || l->in_fn)
+		l->next.is_set = false;
+	else if (!l->next.is_set)
+		due_set(l->program->run, &l->next, l->core->r, 0);
+}
+
 static void pause_one(struct line *l)
 {
 	int err = weir_pipeline_pause(l->pipeline);
 
 	check_state_call(l, "pause", err);
 	l->paused |= !err;
+	expect_next(l);
 }
 
 static void resume_one(struct line *l)
@@ -44,12 +61,14 @@ static void resume_one(struct line *l)
 	check_state_call(l, "resume", err);
 	if (!err)
 		l->paused = false;
+	expect_next(l);
 }
 
 static void kick_one(struct line *l)
 {
 	weir_pipeline_kick(l->pipeline);
 	l->idle = false;
+	expect_next(l);
 }
 
 static void stop_one(struct line *l)
@@ -58,6 +77,10 @@ static void stop_one(struct line *l)
 	     l->number);
 	/* A cancel or a failure that has come before it stays. */
 	l->ended |= l->task.is_under_way && !l->cancelled && !l->failure.where;
+	expect_next(l);
+	if (l->task.is_under_way && !under_way(l) && !l->in_fn &&
+	    !l->stop.is_set)
+		due_set(l->program->run, &l->stop, l->core->r, 0);
 }
 
 static void narrow_one(struct line *l)
@@ -70,6 +93,7 @@ static void narrow_one(struct line *l)
 	     "%u of %u: %d", window, l->depth, err);
 	if (fits)
 		l->window = window;
+	expect_next(l);
 }
 
 static void end_early(struct line *l)
@@ -78,10 +102,11 @@ static void end_early(struct line *l)
 		return;
 	if (one_in(l->program->run, 3)) {
 		task_deadline(&l->task, rnd(l->program->run, 300000));
-		return;
+	} else {
+		task_cancel(&l->task);
+		l->cancelled = true;
 	}
-	task_cancel(&l->task);
-	l->cancelled = true;
+	expect_next(l);
 }
 
 /* What may not be done now. */
@@ -195,6 +220,7 @@ static void line_end(struct task *task, int64_t res)
 
 	must(!under_way(l), "all has drained", "%u of %u are in flight",
 	     under_way(l), l->number);
+	due_met(task->run, &l->stop, l->core->r, 2, "pipeline");
 	must(task->has_deadline ? is_right_after_deadline(l, res) :
 				  is_right(l, res),
 	     "a pipeline ends as it should",
@@ -219,11 +245,13 @@ static void start_line(struct line *l)
 	l->bytes = 0;
 	l->idle = l->paused = l->ended = l->cancelled = l->cut = false;
 	memset(&l->failure, 0, sizeof(l->failure));
+	l->stop.is_set = l->next.is_set = false;
 	task_init(&l->task, p->run, "pipeline", line_end);
 	l->task.op.data = l;
 	err = weir_pipeline_start(l->pipeline, &l->task.op);
 	must(!err || err == -EAGAIN, "a pipeline can be started", "%d", err);
 	task_began(&l->task, err);
+	expect_next(l);
 }
 
 static void disturb(struct program *p)
@@ -235,6 +263,8 @@ static void disturb(struct program *p)
 		return;
 	}
 	check_progress(l);
+	if (is_free(l))
+		due_pending(p->run, &l->next, l->core->r, 2, "call of next()");
 	if (one_in(p->run, 3))
 		meddle(l);
 	else

@@ -77,6 +77,8 @@ struct line {
 	bool in_fn;		/* In next() or done(). */
 	bool cut;		/* A unit failed, and a cancel had come. */
 	struct weir_pipeline_failure failure;	/* .where is 0: none. */
+	struct due stop;	/* Nothing was in flight when it was stopped. */
+	struct due next;	/* Nothing holds it up: next() is due. */
 };
 
 struct program {

@@ -18,6 +18,7 @@
 #define REACTORS 4
 #define SLOTS 24	/* Operations at a time, on each reactor. */
 #define THINGS 6	/* Timers, counters and pollers, each. */
+#define FOREVER_NS (WEIR_FOREVER / 2)	/* A period so long comes once. */
 
 struct core;
 
@@ -179,7 +180,9 @@ static void on_timer(struct weir_timer *timer, uint64_t n, void *arg)
 	     (unsigned long long)n, (unsigned long long)(now - t->due_ns),
 	     (unsigned long long)t->period_ns);
 	t->due_ns += n * t->period_ns;
-	if (t->period_ns)
+	if (t->period_ns > FOREVER_NS)
+		t->due_ns = WEIR_FOREVER;
+	if (t->period_ns && t->due_ns < WEIR_FOREVER)
 		due_set_timer(run, &t->due, c->r, t->due_ns);
 	else
 		t->due.is_set = false;
@@ -210,7 +213,11 @@ static void touch_timer(struct core *c)
 	default:
 		t->period_ns = one_in(run, 3) && !run->ending ?
 				       WEIR_MSEC + soon(run) : 0;
+		if (one_in(run, 16))
+			t->period_ns = WEIR_FOREVER - soon(run);
 		t->due_ns = weir_sim_now(run->sim) + soon(run);
+		if (one_in(run, 8))
+			t->due_ns = soon(run);	/* Long past. */
 		weir_timer_start(t->timer, t->due_ns, t->period_ns);
 		due_set_timer(run, &t->due, c->r, t->due_ns);
 	}
@@ -319,6 +326,9 @@ static void post_one(struct core *c)
 	err = weir_post(to->r, on_post, post);
 	must(!err || err == -EAGAIN || (err == -ESHUTDOWN && to->stopped),
 	     "a post is refused for a reason", "%d", err);
+	must(err == -ESHUTDOWN ||
+	     weir_reactor_state(to->r) == WEIR_REACTOR_RUNNING,
+	     "a stopped reactor takes no post", "%d", err);
 	if (err) {
 		free(post);
 		return;

@@ -201,6 +201,7 @@ static int on_next(struct weir_slot *slot, void *arg)
 	int ret;
 
 	check_next(l, slot);
+	l->next.is_set = false;
 	l->in_fn = true;
 	if (!l->program->run->ending && one_in(l->program->run, 16))
 		meddle(l);
@@ -247,6 +248,9 @@ static void check_done(struct line *l, struct weir_slot *slot, int64_t res)
 	must(res == data->steps || (res < 0 && may_fail(l, u, res)),
 	     "a unit ends with a cause", "unit %u: %lld", data->n,
 	     (long long)res);
+	must(res != -EXDEV && res != -EOPNOTSUPP,
+	     "what the kernel cannot copy the library does",
+	     "unit %u: %lld", data->n, (long long)res);
 	if (res >= 0)
 		check_bytes(l, data->n);
 }
