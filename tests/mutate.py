@@ -414,7 +414,7 @@ def sim_main(args, source, work, mutations):
               (not only or x.number in only)]
     told = {}
     for x in chosen:
-        key = f'{x.digest} {judge}'
+        key = f"{digest(source, x)} {judge}"
         if key not in done:
             done[key] = sim_judge(work, x, runs[x.number])
             with open(results, 'a') as f:

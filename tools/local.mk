@@ -75,6 +75,7 @@ weir_sim_sources = $(weir_sim_runner) \
 	%D%/sim-chains.c \
 	%D%/sim-chains.h \
 	%D%/sim-copier.c \
+	%D%/sim-cores.c \
 	%D%/sim-cp.c \
 	%D%/sim-cp.h \
 	%D%/sim-export.c \

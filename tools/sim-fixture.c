@@ -89,7 +89,7 @@ void due_met(struct run *run, const struct due *due, struct weir_reactor *r,
 	struct weir_sim_turns t = { .size = sizeof(t) };
 	uint64_t from = due->ns;
 
-	if (!due->is_set || weir_sim_turns(r, &t))
+	if (!due->is_set || run->by_hand || weir_sim_turns(r, &t))
 		return;
 	due_check(due, &t, turns, what);
 	if (from < t.free_ns)
@@ -285,8 +285,7 @@ static void check_limits(struct run *run, unsigned int i)
 	     "progress once faults have stopped", "at a reactor's limit");
 }
 
-/* What is left of a run: nothing that is to happen, and no use of a limit. */
-static void check_rest(struct run *run)
+void check_rest(struct run *run)
 {
 	must(!weir_sim_run(run->sim, AFTER_HEAL, 0),
 	     "nothing happens when all has ended", "within an hour");

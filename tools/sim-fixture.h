@@ -97,6 +97,10 @@ bool task_was_ended(const struct task *task, int64_t res);
  */
 void run_to_end(struct run *run, uint64_t ns, bool (*is_done)(struct run *run));
 
+/* All has ended: nothing more happens, nothing is in flight, and each reactor
+ * takes as much as when it was new. */
+void check_rest(struct run *run);
+
 /*
  * Destroy the reactors: all has ended, so nothing more happens, and each takes
  * as much as when it was new.

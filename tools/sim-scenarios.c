@@ -9,6 +9,7 @@
 const struct scenario *const scenarios[] = {
 	&scenario_reactor,
 	&scenario_pools,
+	&scenario_cores,
 	&scenario_chains,
 	&scenario_pipelines,
 	&scenario_cp,

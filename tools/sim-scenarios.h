@@ -7,6 +7,7 @@
 #include "sim.h"
 
 extern const struct scenario scenario_chains;
+extern const struct scenario scenario_cores;
 extern const struct scenario scenario_cp;
 extern const struct scenario scenario_export;
 extern const struct scenario scenario_pipelines;

@@ -65,6 +65,7 @@ struct run {
 	uint64_t under_way;	/* By the ledger. */
 	uint64_t verified;	/* Bytes that were compared. */
 	bool ending;		/* It is being taken down. */
+	bool by_hand;		/* A reactor is run from outside the world. */
 	void *program;		/* The scenario's own. */
 };
 
