@@ -696,8 +696,11 @@ bool sim_cancel(struct weir_reactor *r, struct weir_op *op)
 
 	debug_check(op->reactor == r);
 	reactor_check_thread(r);
-	if (is_being_tried(sim, op))
+	if (is_being_tried(sim, op)) {
+		sim_of(r)->turns.refused++;
+		sim_of(r)->turns.refused_ns = sim->now_ns;
 		return false;
+	}
 	if (!can_be_cancelled(sim, op))
 		return true;
 	if (sim_traced(sim))

@@ -105,8 +105,12 @@ static void link_set_up(struct program *p, struct link *l, uint32_t number)
 	l->number = number;
 	l->core = &p->cores[rnd(p->run, p->run->n_reactors)];
 	l->n_steps = 1 + rnd(p->run, STEPS);
+	l->finally = 0;
 	err = weir_chain_create(&l->chain, l->core->r, &opts);
-	must(!err, "a chain can be made", "%d: %s", err, weir_why());
+	must(!err || p->run->params.faults, "a chain can be made", "%d: %s",
+	     err, weir_why());
+	if (err)
+		return;
 	for (uint32_t i = 0; i < l->n_steps; i++)
 		add_step(l, i);
 }
@@ -222,6 +226,19 @@ static void check_failure(struct link *l, int64_t res, const uint32_t *states)
 
 static void start_link(struct link *l);
 
+/* In its own callback, as is allowed; there may be no memory for another. */
+static void link_anew(struct link *l)
+{
+	struct program *p = l->program;
+	int err = weir_chain_destroy(l->chain);
+
+	must(!err, "a chain that has ended can be destroyed", "%d: %s", err,
+	     weir_why());
+	memset(l->steps, 0, sizeof(l->steps));
+	l->chain = NULL;
+	link_set_up(p, l, l->number);
+}
+
 static void link_end(struct task *task, int64_t res)
 {
 	struct link *l = task->op.data;
@@ -246,6 +263,8 @@ static void link_end(struct task *task, int64_t res)
 	     "%lld, not %u", (long long)res, n_done);
 	check_edges(l, states, res >= 0);
 	check_failure(l, res, states);
+	if (one_in(l->program->run, 8))
+		link_anew(l);
 	start_link(l);
 }
 
@@ -255,7 +274,7 @@ static void start_link(struct link *l)
 	struct program *p = l->program;
 	int err;
 
-	if (!p->budget || p->run->ending)
+	if (!p->budget || p->run->ending || !l->chain)
 		return;
 	p->budget--;
 	for (uint32_t i = 0; i < l->n_steps; i++)

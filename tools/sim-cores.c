@@ -20,7 +20,8 @@
 
 #define CORES 4
 #define MESSAGES 12	/* Of each core, in flight; */
-#define WAITS 6		/* its waits for sync events, */
+#define CAPACITY 6	/* its waits for capacity, */
+#define WAITS 6		/* and for sync events, */
 #define SYNCS 5		/* of which there are so many, */
 #define SHARED 2	/* and so many of these in an mmap. */
 
@@ -32,8 +33,16 @@ struct message {
 	struct core *from, *to;
 	uint64_t number;	/* Of those from one to the other. */
 	bool is_post, is_out, has_run;
+	bool is_counted;	/* Among those in the receiver's mailbox. */
 	int64_t answer;
 	struct due run;
+};
+
+/* For capacity of a receiver. */
+struct capacity {
+	struct task task;
+	struct core *to;
+	uint32_t least;		/* Messages that were in its mailbox since. */
 };
 
 struct wait {
@@ -55,8 +64,10 @@ struct core {
 	struct weir_reactor *r;
 	unsigned int id;
 	struct message messages[MESSAGES];
-	struct task capacity[CORES];	/* Waits for it, by receiver. */
+	struct capacity capacity[CAPACITY];
 	struct wait waits[WAITS];
+	uint32_t in_mailbox;	/* At least so many, if it is of no group. */
+	uint64_t refused;	/* Starts. */
 	uint64_t sent[CORES], seen[CORES]; /* Numbers of the last messages. */
 };
 
@@ -76,6 +87,24 @@ static void act(struct core *c);
 
 /* Messages. */
 
+/* It is in the mailbox no more, or perhaps so. */
+static void uncount(struct message *m)
+{
+	struct program *p = m->to->program;
+
+	if (!m->is_counted)
+		return;
+	m->is_counted = false;
+	m->to->in_mailbox--;
+	for (unsigned int i = 0; i < p->run->n_reactors; i++)
+		for (unsigned int j = 0; j < CAPACITY; j++) {
+			struct capacity *w = &p->cores[i].capacity[j];
+
+			if (w->to == m->to && w->least > w->to->in_mailbox)
+				w->least = w->to->in_mailbox;
+		}
+}
+
 static int64_t message_run(struct message *m)
 {
 	struct core *to = m->to;
@@ -89,6 +118,7 @@ static int64_t message_run(struct message *m)
 	     "%llu, after %llu, from %u to %u", (unsigned long long)m->number,
 	     (unsigned long long)to->seen[m->from->id], m->from->id, to->id);
 	due_met(run, &m->run, to->r, 1, m->is_post ? "post" : "call");
+	uncount(m);
 	to->seen[m->from->id] = m->number;
 	m->has_run = true;
 	m->answer = one_in(run, 8) ? -EDOM : (int64_t)rnd(run, 1000);
@@ -127,37 +157,47 @@ static void call_end(struct task *task, int64_t res)
 		     (res == -ESHUTDOWN && task->run->ending),
 	     "a call has the result of its function, or was not run",
 	     "%lld, from %u to %u", (long long)res, m->from->id, m->to->id);
+	uncount(m);
 	m->is_out = false;
 	act(m->from);
 }
 
 static void capacity_end(struct task *task, int64_t res)
 {
+	struct capacity *w = weir_container_of(task, struct capacity, task);
 	struct core *c = task->op.data;
+	uint32_t size = c->program->run->mailbox[w->to->id];
 
 	must(!res || task_was_ended(task, res) ||
 	     (res == -ESHUTDOWN && c->program->stopping),
 	     "a result that is documented", "a wait for capacity: %lld",
 	     (long long)res);
+	must(res || !size || c->program->group || w->least <= size / 2,
+	     "there is capacity when half of the way is free",
+	     "%u of %u were the least in it", w->least, size);
+	w->to = NULL;
 	act(c);
 }
 
 static void wait_for_capacity(struct core *c, struct core *to)
 {
 	struct run *run = c->program->run;
-	struct task *task = &c->capacity[to->id];
+	struct capacity *w = &c->capacity[rnd(run, CAPACITY)];
 	int err;
 
-	if (task->is_under_way)
+	if (w->task.is_under_way)
 		return;
-	task_init(task, run, "wait for capacity", capacity_end);
-	task->op.data = c;
-	err = weir_capacity_wait(c->r, &task->op, to->r);
+	task_init(&w->task, run, "wait for capacity", capacity_end);
+	w->task.op.data = c;
+	w->to = to;
+	w->least = to->in_mailbox;
+	err = weir_capacity_wait(c->r, &w->task.op, to->r);
 	must(!err || err == -EAGAIN ||
 	     (err == -ESHUTDOWN && c->program->stopping),
 	     "a wait is refused for a reason", "%d", err);
-	if (task_began(task, err))
-		task->may_be_cancelled = c->program->stopping;
+	c->refused += err == -EAGAIN;
+	if (task_began(&w->task, err))
+		w->task.may_be_cancelled = c->program->stopping;
 }
 
 static void send_one(struct core *c)
@@ -181,12 +221,14 @@ static void send_one(struct core *c)
 	must(!err || err == -EAGAIN ||
 	     (err == -ESHUTDOWN && c->program->stopping),
 	     "a message is refused for a reason", "%d", err);
+	c->refused += err == -EAGAIN && !m->is_post;
 	if (err == -EAGAIN && !one_in(run, 4))
 		wait_for_capacity(c, to);
 	if (err)
 		return;
 	c->sent[to->id]++;
-	m->is_out = true;
+	m->is_out = m->is_counted = true;
+	to->in_mailbox++;
 	if (m->is_post)
 		c->program->posts++;
 	else if (task_began(&m->task, 0))
@@ -201,6 +243,14 @@ static void disturb(struct core *c, struct task *task)
 		task_cancel(task);
 	else
 		task_deadline(task, rnd(c->program->run, 100000));
+}
+
+/* It may be run all the same. */
+static void disturb_call(struct core *c, struct message *m)
+{
+	if (m->task.is_under_way)
+		uncount(m);
+	disturb(c, &m->task);
 }
 
 /* Sync events. */
@@ -316,10 +366,47 @@ static void wait_one(struct core *c)
 	must(!err || err == -EAGAIN ||
 	     (err == -ESHUTDOWN && c->program->stopping),
 	     "a wait is refused for a reason", "%d", err);
+	c->refused += err == -EAGAIN;
 	if (!task_began(&w->task, err))
 		return;
 	w->task.may_be_cancelled = c->program->stopping;
 	tell(c->program, sync);
+}
+
+/* At no place that it fits in. */
+static void misplace_sync(struct program *p)
+{
+	uint64_t end = sizeof(p->shared);
+	struct weir_sync *sync;
+	int err = weir_sync_create_in(&sync, p->mmap, 8 * SHARED * 8 + 4, NULL);
+
+	must(err == -EINVAL, "an unaligned place is refused", "%d", err);
+	err = weir_sync_create_in(&sync, p->mmap, end - WEIR_SYNC_LEN + 8 *
+				  (1 + rnd(p->run, 5)), NULL);
+	must(err == -ERANGE, "a range inside is taken, one beyond is not",
+	     "%d", err);
+}
+
+static void never(void *addr, size_t len, void *arg)
+{
+	(void)arg;
+	must(false, "memory that was never taken is not given back",
+	     "%zu bytes at %p", len, addr);
+}
+
+/* One that was never started has no memory. */
+static void make_no_mmap(struct program *p)
+{
+	struct weir_mmap *mmap;
+	int err = weir_mmap_create(&mmap, weir_domain_system());
+
+	if (err)
+		return;
+	err = weir_mmap_set_memrange(mmap, p->shared, sizeof(p->shared));
+	if (!err)
+		err = weir_mmap_set_free_cb(mmap, never, p);
+	must(!err, "an mmap can be made", "%d: %s", err, weir_why());
+	must(!weir_mmap_destroy(mmap), "the memory is unused", "new");
 }
 
 static void touch_sync(struct core *c)
@@ -327,6 +414,10 @@ static void touch_sync(struct core *c)
 	struct program *p = c->program;
 	struct sync *sync = &p->syncs[rnd(p->run, SYNCS)];
 
+	if (one_in(p->run, 20)) {
+		misplace_sync(p);
+		make_no_mmap(p);
+	}
 	if (!sync->sync)
 		sync_make(p, sync);
 	else if (one_in(p->run, 10))
@@ -348,10 +439,10 @@ static void act_once(struct core *c)
 		send_one(c);
 		break;
 	case 3:
-		disturb(c, &c->messages[rnd(run, MESSAGES)].task);
+		disturb_call(c, &c->messages[rnd(run, MESSAGES)]);
 		break;
 	case 4:
-		disturb(c, &c->capacity[rnd(run, run->n_reactors)]);
+		disturb(c, &c->capacity[rnd(run, CAPACITY)].task);
 		break;
 	case 5:
 		wait_one(c);
@@ -459,8 +550,8 @@ static void stop_group(struct program *p)
 			c->messages[j].task.may_be_cancelled = true;
 		for (unsigned int j = 0; j < WAITS; j++)
 			c->waits[j].task.may_be_cancelled = true;
-		for (unsigned int j = 0; j < CORES; j++)
-			c->capacity[j].may_be_cancelled = true;
+		for (unsigned int j = 0; j < CAPACITY; j++)
+			c->capacity[j].task.may_be_cancelled = true;
 	}
 	err = weir_group_stop(p->group);
 	if (!err)
@@ -492,6 +583,20 @@ static void take_down(struct program *p)
 	must(!err, "the memory is unused", "%d: %s", err, weir_why());
 }
 
+/* What was refused is counted. */
+static void check_refused(struct program *p)
+{
+	for (unsigned int i = 0; i < p->run->n_reactors; i++) {
+		struct weir_reactor_stats s = { .size = sizeof(s) };
+
+		must(!weir_reactor_stats(p->cores[i].r, &s) &&
+		     s.refused == p->cores[i].refused,
+		     "starts that were refused are counted",
+		     "%llu, not %llu", (unsigned long long)s.refused,
+		     (unsigned long long)p->cores[i].refused);
+	}
+}
+
 static void run_cores(struct run *run)
 {
 	static struct program p;
@@ -509,6 +614,7 @@ static void run_cores(struct run *run)
 	if (p.group && one_in(run, 3))
 		stop_group(&p);
 	run_to_end(run, WEIR_SEC, is_done);
+	check_refused(&p);
 	if (run->n_reactors)
 		check_rest(run);
 	take_down(&p);

@@ -33,6 +33,8 @@ void make_reactors(struct run *run, unsigned int n)
 }
 
 #define TICK_NS (UINT64_C(1) << 14)	/* Of timers. */
+#define REPEAT_FIRST_NS (10 * WEIR_USEC) /* A cancel is repeated after that, */
+#define REPEAT_LAST_NS (10 * WEIR_MSEC)	/* and then more and more seldom. */
 
 void due_set(struct run *run, struct due *due, struct weir_reactor *r,
 	     uint64_t ns)
@@ -41,7 +43,8 @@ void due_set(struct run *run, struct due *due, struct weir_reactor *r,
 	uint64_t now = weir_sim_now(run->sim);
 
 	must(!weir_sim_turns(r, &turns), "a reactor's turns", "none");
-	*due = (struct due){ turns.turns, ns > now ? ns : now, true };
+	*due = (struct due){ .turn = turns.turns, .ns = ns > now ? ns : now,
+			     .refused = turns.refused, .is_set = true };
 }
 
 void due_set_timer(struct run *run, struct due *due, struct weir_reactor *r,
@@ -119,6 +122,16 @@ bool task_was_ended(const struct task *task, int64_t res)
 	       (res == -ETIMEDOUT && task->has_deadline);
 }
 
+/* A cancel on @r was since @due; it may have been this one, which is repeated
+ * some time. */
+static bool is_refused(const struct due *due, const struct weir_reactor *r)
+{
+	struct weir_sim_turns t = { .size = sizeof(t) };
+
+	return due->is_set &&
+	       (weir_sim_turns(r, &t) || t.refused != due->refused);
+}
+
 static void on_end(struct weir_op *op, int64_t res)
 {
 	struct task *task = task_of(op);
@@ -134,8 +147,12 @@ static void on_end(struct weir_op *op, int64_t res)
 	must(res != 0 || weir_sim_now(run->sim) >= task->not_before_ns,
 	     "never early", "a %s", task->what);
 	due_met(run, &task->due, op->reactor, 2, task->what);
-	due_met(run, &task->cancel, op->reactor, 1, task->what);
-	due_met(run, &task->deadline, op->reactor, 2, task->what);
+	if (!is_refused(&task->cancel, op->reactor))
+		due_met(run, &task->cancel, op->reactor, 1, task->what);
+	if (!is_refused(&task->repeat, op->reactor))
+		due_met(run, &task->repeat, op->reactor, 2, task->what);
+	if (!is_refused(&task->deadline, op->reactor))
+		due_met(run, &task->deadline, op->reactor, 2, task->what);
 	task->is_under_way = false;
 	run->under_way--;
 	task->end(task, res);
@@ -159,6 +176,7 @@ bool task_began(struct task *task, int err)
 	task->may_be_cancelled = false;
 	task->has_deadline = false;
 	task->cancel.is_set = task->deadline.is_set = false;
+	task->repeat.is_set = false;
 	if (task->not_before_ns)
 		due_set_timer(task->run, &task->due, task->op.reactor,
 			      task->not_before_ns);
@@ -166,9 +184,29 @@ bool task_began(struct task *task, int err)
 	return true;
 }
 
+/* A refused cancel is repeated soon; sooner only what others have waited for. */
+static void cancel_is_due(struct task *task, const struct weir_sim_turns *before)
+{
+	struct weir_reactor *r = task->op.reactor;
+	struct run *run = task->run;
+	uint64_t now = weir_sim_now(run->sim);
+
+	if (task->cancel.is_set)
+		return;
+	due_set(run, &task->cancel, r, 0);
+	if (task->cancel.refused == before->refused)
+		return;
+	task->cancel.is_set = false;
+	if (!before->refused || now - before->refused_ns > 10 * REPEAT_LAST_NS)
+		due_set(run, &task->repeat, r, now + REPEAT_FIRST_NS);
+}
+
 void task_cancel(struct task *task)
 {
+	struct weir_sim_turns turns = { .size = sizeof(turns) };
 	struct weir_op_detail detail;
+	bool at_once = task->ends_at_once && task->is_under_way &&
+		       !weir_sim_turns(task->op.reactor, &turns);
 	int err = weir_op_cancel(&task->op);
 
 	must(err == (task->is_under_way ? 0 : -EINVAL),
@@ -178,8 +216,8 @@ void task_cancel(struct task *task)
 	     weir_op_get_detail(&task->op, &detail) == -EINVAL,
 	     "nothing is told of what has not ended", "a %s", task->what);
 	task->may_be_cancelled = true;
-	if (task->ends_at_once && task->is_under_way && !task->cancel.is_set)
-		due_set(task->run, &task->cancel, task->op.reactor, 0);
+	if (at_once)
+		cancel_is_due(task, &turns);
 }
 
 void task_deadline(struct task *task, uint64_t ns)

@@ -38,6 +38,7 @@ void make_reactors(struct run *run, unsigned int n);
 struct due {
 	uint64_t turn;		/* The reactor's last, when it was asked for. */
 	uint64_t ns;
+	uint64_t refused;	/* Cancels that the world had refused. */
 	bool is_set;
 };
 
@@ -71,8 +72,9 @@ struct task {
 	bool may_be_cancelled; /* It was cancelled, or its reactor stops. */
 	bool has_deadline;
 	bool may_be_flushed; /* A device may end it with -ECANCELED. */
-	bool ends_at_once;   /* A cancel always ends it. */
+	bool ends_at_once;   /* A cancel that is not refused ends it. */
 	struct due due, cancel, deadline;
+	struct due repeat;   /* Of the cancel, which was refused. */
 };
 
 void task_init(struct task *task, struct run *run, const char *what,

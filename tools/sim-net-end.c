@@ -172,6 +172,7 @@ static void start_recv(struct end *end)
 	if (end->recv.is_under_way)
 		return;
 	task_init(&end->recv, run, "recv", recv_end);
+	end->recv.ends_at_once = true;
 	end->recv.op.data = end;
 	task_began(&end->recv, weir_recv(end->r, &end->recv.op, end->fd,
 					 end->in, len, flags));
@@ -244,6 +245,7 @@ static void start_send(struct end *end)
 		len = (size_t)left;
 	fill(end, len);
 	task_init(&end->send, run_of(end), "send", send_end);
+	end->send.ends_at_once = true;
 	end->send.op.data = end;
 	if (!task_began(&end->send, weir_send(end->r, &end->send.op, end->fd,
 					      end->out, len, 0)))
@@ -377,6 +379,7 @@ void net_end_connect(struct end *end, const char *name)
 	end->to.sun_family = AF_UNIX;
 	strncpy(end->to.sun_path, name, sizeof(end->to.sun_path) - 1);
 	task_init(&end->other, run_of(end), "connect", connect_end);
+	end->other.ends_at_once = true;
 	end->other.op.data = end;
 	err = weir_connect(end->r, &end->other.op, end->fd,
 			   (const struct sockaddr *)&end->to, sizeof(end->to));

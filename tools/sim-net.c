@@ -39,6 +39,7 @@ static void accept_next(struct pair *pair)
 	struct task *task = &pair->accept;
 
 	task_init(task, pair->program->run, "accept", accept_end);
+	task->ends_at_once = true;
 	task->op.data = pair;
 	task_began(task, weir_accept(pair->program->server, &task->op,
 				     pair->listener));

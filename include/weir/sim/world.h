@@ -298,6 +298,9 @@ struct weir_sim_turns {
 	 */
 	uint64_t whole, whole_ns;
 	uint64_t whole_before, whole_before_ns;
+	/* Cancels that found nothing to cancel (WEIR_SIM_EAGAIN), and when the
+	 * last one did. */
+	uint64_t refused, refused_ns;
 };
 
 /*
