@@ -144,7 +144,7 @@ static void all_came(const struct tally *t)
 				 strerror(t->errnos[i]), SEEDS);
 }
 
-static void each_errno_of_a_call_comes_in_some_seed(void **state)
+static void calls_fail_with_each_errno_of_their_row(void **state)
 {
 	struct tally tallies[N_OF(rows)] = { 0 };
 
@@ -187,7 +187,7 @@ static unsigned int sum_of(const struct tally *t)
 }
 
 /* Of a connection that was aborted the acceptor says nothing. */
-static void each_errno_of_an_acceptor_comes_in_some_seed(void **state)
+static void acceptor_fails_with_each_errno_of_its_row(void **state)
 {
 	static const int errnos[] = { EMFILE, ECONNABORTED, ENOMEM, 0 };
 	struct tally tally = { .name = "acceptor", .errnos = errnos };
@@ -240,7 +240,7 @@ static int64_t copy_to(struct place *w, struct weir_domain *domain)
 	return res;
 }
 
-static void each_errno_of_memory_elsewhere_comes_in_some_seed(void **state)
+static void memory_elsewhere_fails_with_each_errno_of_its_row(void **state)
 {
 	static const int of_peer[] = { EIO, EREMOTEIO, 0 };
 	static const int of_card[] = { EIO, 0 };
@@ -271,9 +271,9 @@ static void each_errno_of_memory_elsewhere_comes_in_some_seed(void **state)
 }
 
 static const struct harness_case cases[] = {
-	CASE(each_errno_of_a_call_comes_in_some_seed),
-	CASE(each_errno_of_an_acceptor_comes_in_some_seed),
-	CASE(each_errno_of_memory_elsewhere_comes_in_some_seed),
+	CASE(calls_fail_with_each_errno_of_their_row),
+	CASE(acceptor_fails_with_each_errno_of_its_row),
+	CASE(memory_elsewhere_fails_with_each_errno_of_its_row),
 };
 
 int main(void)
