@@ -216,11 +216,37 @@ static void note_turn(struct weir_sim *sim, struct sim_reactor *sr, int n)
 	t->whole_ns = sim->now_ns;
 }
 
+/*
+ * Elsewhere a reactor with nothing to do sleeps, and who has something for it
+ * wakes it.  Here it would be seen to have something all the same, so turns for
+ * which nobody has woken it are counted.
+ */
+static void fall_asleep(struct sim_reactor *sr)
+{
+	sr->asleep_until_ns = reactor_next_turn(sr->r);
+	if (sr->asleep_until_ns)
+		atomic_store(&sr->r->mailbox.asleep, true);
+}
+
+/* Whether it still sleeps, and has something from others only: neither the
+ * time, a device nor what its own thread has begun meanwhile is a reason. */
+static bool wakes_unasked(struct weir_sim *sim, struct sim_reactor *sr)
+{
+	struct weir_reactor *r = sr->r;
+
+	return atomic_exchange(&r->mailbox.asleep, false) &&
+	       (mailbox_has(&r->mailbox) || reactor_requested(r)) &&
+	       sim->now_ns < sr->asleep_until_ns && !r->ready &&
+	       !r->deferred && !r->backend->ready(r);
+}
+
 /* A few callbacks, or all: the fewer, the more orders there are. */
 static void turn(struct weir_sim *sim, struct sim_reactor *sr)
 {
 	uint64_t draw = sim_rng(&sim->order);
 	bool running = is_running(sr);
+	bool unasked = wakes_unasked(sim, sr);
+	bool requested = reactor_requested(sr->r);
 	int n;
 
 	sr->r->turn_max = draw & 3 ? sr->turn_max : 1 +
@@ -228,6 +254,8 @@ static void turn(struct weir_sim *sim, struct sim_reactor *sr)
 	sr->turns.turns++;
 	sr->turns.free_ns = sr->free_at_ns;
 	n = weir_reactor_turn(sr->r, 0);
+	sr->turns.unwoken += unasked && (n || requested);
+	fall_asleep(sr);
 	if (running)
 		note_turn(sim, sr, n);
 	sr->r->turn_max = sr->turn_max;

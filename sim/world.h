@@ -87,6 +87,7 @@ struct sim_reactor {
 	uint32_t id;		/* From 0, in the order of creation. */
 	uint32_t turn_max;	/* As its options say. */
 	struct weir_sim_turns turns;
+	uint64_t asleep_until_ns; /* Unless it is woken. */
 	bool full;		/* reap() left something for the next turn. */
 	uint64_t free_at_ns;	/* Its core is busy until then, */
 	uint64_t worker_ns[SIM_WORKERS]; /* and these, of its workers. */

@@ -54,6 +54,12 @@ void due_set_timer(struct run *run, struct due *due, struct weir_reactor *r,
 	due->ns = (due->ns + TICK_NS - 1) & ~(TICK_NS - 1);
 }
 
+static void check_woken(const struct weir_sim_turns *t)
+{
+	must(!t->unwoken, "who sleeps is woken", "%llu times not",
+	     (unsigned long long)t->unwoken);
+}
+
 static void due_check(const struct due *due, const struct weir_sim_turns *t,
 		      unsigned int turns, const char *what)
 {
@@ -94,6 +100,7 @@ void due_met(struct run *run, const struct due *due, struct weir_reactor *r,
 
 	if (!due->is_set || run->by_hand || weir_sim_turns(r, &t))
 		return;
+	check_woken(&t);
 	due_check(due, &t, turns, what);
 	if (from < t.free_ns)
 		from = t.free_ns;
@@ -329,7 +336,11 @@ void check_rest(struct run *run)
 	     "nothing happens when all has ended", "within an hour");
 	for (unsigned int i = 0; i < run->n_reactors; i++) {
 		struct weir_reactor_stats s = { .size = sizeof(s) };
+		struct weir_sim_turns t = { .size = sizeof(t) };
 
+		must(!weir_sim_turns(run->reactors[i], &t),
+		     "a reactor's turns", "none");
+		check_woken(&t);
 		if (weir_reactor_state(run->reactors[i]) !=
 		    WEIR_REACTOR_RUNNING)
 			continue;

@@ -301,6 +301,8 @@ struct weir_sim_turns {
 	/* Cancels that found nothing to cancel (WEIR_SIM_EAGAIN), and when the
 	 * last one did. */
 	uint64_t refused, refused_ns;
+	uint64_t unwoken;	/* Turns for which somebody should have woken
+				 * it, as it slept, and nobody has. */
 };
 
 /*
