@@ -337,10 +337,15 @@ static void post_one(struct core *c)
 	c->program->posts++;
 }
 
-/* A stop cancels all; outside() starts it again. */
+/* This one or another.  A stop cancels all; outside() starts it again. */
 static void stop_one(struct core *c)
 {
-	if (c->stopped || !one_in(c->program->run, 20))
+	struct run *run = c->program->run;
+
+	if (!one_in(run, 20))
+		return;
+	c = &c->program->cores[rnd(run, run->n_reactors)];
+	if (c->stopped)
 		return;
 	weir_reactor_stop(c->r);
 	c->stopped = true;
