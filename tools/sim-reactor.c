@@ -164,6 +164,8 @@ static void disturb_one(struct core *c)
 
 /* Timers. */
 
+static void touch_timer(struct core *c);
+
 static void on_timer(struct weir_timer *timer, uint64_t n, void *arg)
 {
 	struct thing *t = arg;
@@ -188,6 +190,11 @@ static void on_timer(struct weir_timer *timer, uint64_t n, void *arg)
 		t->due.is_set = false;
 	must(weir_reactor_state(c->r) == WEIR_REACTOR_RUNNING,
 	     "a stopped reactor's timers are silent", "core %u", c->id);
+	/* While others are due. */
+	if (c->program->budget && !run->ending && one_in(run, 2)) {
+		c->program->budget--;
+		touch_timer(c);
+	}
 	act(c);
 }
 
@@ -216,7 +223,7 @@ static void touch_timer(struct core *c)
 		if (one_in(run, 16))
 			t->period_ns = WEIR_FOREVER - soon(run);
 		t->due_ns = weir_sim_now(run->sim) + soon(run);
-		if (one_in(run, 8))
+		if (one_in(run, 4))
 			t->due_ns = soon(run);	/* Long past. */
 		weir_timer_start(t->timer, t->due_ns, t->period_ns);
 		due_set_timer(run, &t->due, c->r, t->due_ns);
