@@ -176,7 +176,7 @@ static uint32_t send_out(struct weir_mmap *mmap, enum mmap_wish wish)
 	struct mmap_use *use;
 	uint32_t n = 0;
 
-	debug_check(mutex_is_held(&mmap->lock));
+	debug_check(mutex_is_held(&mmap->lock) && wish);
 	for (use = mmap->uses; use; use = use->next) {
 		if (reactor_is_here(use->r))
 			continue;
@@ -184,10 +184,20 @@ static uint32_t send_out(struct weir_mmap *mmap, enum mmap_wish wish)
 		n++;
 	}
 	mmap->stop_waits = n;
-	for (use = mmap->uses; use && wish; use = use->next)
+	for (use = mmap->uses; use; use = use->next)
 		if (!reactor_is_here(use->r))
 			deferred_send(&use->deferred);
 	return n;
+}
+
+/* Of all uses: in a simulated world each of them is here between turns, also
+ * where a turn has sent the wish elsewhere. */
+static void take_back(struct weir_mmap *mmap)
+{
+	debug_check(mutex_is_held(&mmap->lock));
+	for (struct mmap_use *use = mmap->uses; use; use = use->next)
+		use->wish = MMAP_NO_WISH;
+	mmap->stop_waits = 0;
 }
 
 /* A visit is over, or needless.  The last one ends the round. */
@@ -242,7 +252,7 @@ static void give_up(struct weir_mmap *mmap)
 	debug_check(mutex_is_held(&mmap->lock) && !mmap->stop_decided);
 	wheel_del(&mmap->stop_op->reactor->wheel, &mmap->stop_timer);
 	mmap->stop_settles = false;
-	send_out(mmap, MMAP_NO_WISH);
+	take_back(mmap);
 	mmap->stop_op = NULL;
 	set_state(mmap, WEIR_MMAP_STARTED);
 }

@@ -42,6 +42,7 @@ struct core {
 	struct weir_reactor *r;
 	uint32_t cache;		/* Buffers of a size that it keeps at most. */
 	uint32_t waiters_max;	/* 0: any number. */
+	bool attached;		/* The mmap, to its inventory. */
 	struct held held[HELD];
 	struct task waits[WAITS];
 	unsigned int wait_class[WAITS];	/* Index of its size. */
@@ -53,6 +54,10 @@ struct program {
 	struct weir_mmap *mmap;
 	struct core cores[REACTORS];
 	uint32_t bufs[2];	/* Of each size. */
+	struct task stop;	/* Of the mmap, */
+	bool is_off;		/* which may be stopped. */
+	struct task count;	/* Of all buffers. */
+	struct weir_shared_pool_count counted;
 	uint32_t budget;
 	uint64_t stamps;
 	uint64_t out, travelling;
@@ -280,6 +285,105 @@ static void send_one(struct core *c)
 	p->travelling++;
 }
 
+/* The mmap is stopped by its owner, whoever has it attached, and started. */
+
+static void start_again(struct program *p)
+{
+	int err = weir_mmap_start(p->mmap);
+
+	must(!err || p->run->params.faults, "nothing fails without a cause",
+	     "a start: %d: %s", err, weir_why());
+	p->is_off = err;
+}
+
+static void attach(struct core *c)
+{
+	int err = weir_inventory_attach(c->inventory, c->program->mmap);
+
+	must(!err || c->program->run->params.faults,
+	     "nothing fails without a cause", "an attach: %d: %s", err,
+	     weir_why());
+	c->attached = !err;
+}
+
+static void stop_end(struct task *task, int64_t res)
+{
+	struct program *p = task->op.data;
+
+	must(!res || task_was_ended(task, res),
+	     "a result that is documented", "a stop: %lld", (long long)res);
+	must((weir_mmap_state(p->mmap) == WEIR_MMAP_STARTED) == !!res,
+	     "what was stopped is so, or as it was", "%lld: %d",
+	     (long long)res, weir_mmap_state(p->mmap));
+	p->is_off = !res;
+	for (unsigned int i = 0; !res && i < p->run->n_reactors; i++)
+		p->cores[i].attached = false;
+}
+
+static void touch_mmap(struct core *c)
+{
+	struct program *p = c->program;
+	struct weir_op op;
+	int err;
+
+	if (p->stop.is_under_way) {
+		if (weir_mmap_state(p->mmap) == WEIR_MMAP_STOPPING) {
+			weir_op_init(&op, p->stop.op.fn);
+			must(weir_mmap_stop(p->mmap, c->r, &op) == -EBUSY,
+			     "what is in use is busy", "a stop is in flight");
+		}
+		task_cancel(&p->stop);
+		return;
+	}
+	if (p->is_off) {
+		start_again(p);
+		return;
+	}
+	task_init(&p->stop, p->run, "stop of an mmap", stop_end);
+	p->stop.op.data = p;
+	err = weir_mmap_stop(p->mmap, c->r, &p->stop.op);
+	must(!err || err == -EAGAIN, "a stop is refused for a reason", "%d: %s",
+	     err, weir_why());
+	p->is_off = task_began(&p->stop, err);
+}
+
+/* All buffers are somewhere. */
+
+static void count_end(struct task *task, int64_t res)
+{
+	struct program *p = task->op.data;
+	const struct weir_shared_pool_count *n = &p->counted;
+
+	must(res < 0 ? task_was_ended(task, res) :
+	     (uint64_t)res == n->total && n->total == p->bufs[0] + p->bufs[1] &&
+		     n->total == n->free + n->cached + n->out + n->in_transit,
+	     "a count finds each buffer once",
+	     "%lld: %llu of %u: %llu, %llu, %llu, %llu", (long long)res,
+	     (unsigned long long)n->total, p->bufs[0] + p->bufs[1],
+	     (unsigned long long)n->free, (unsigned long long)n->cached,
+	     (unsigned long long)n->out, (unsigned long long)n->in_transit);
+}
+
+static void count_all(struct core *c)
+{
+	struct program *p = c->program;
+	int err;
+
+	if (p->count.is_under_way) {
+		if (p->count.op.reactor == c->r)
+			task_cancel(&p->count);
+		return;
+	}
+	task_init(&p->count, p->run, "count", count_end);
+	p->count.op.data = p;
+	p->counted.size = sizeof(p->counted);
+	err = weir_shared_pool_count(p->shared_pool, c->r, &p->count.op,
+				     &p->counted);
+	must(!err || err == -EAGAIN, "a count is refused for a reason", "%d",
+	     err);
+	task_began(&p->count, err);
+}
+
 /* A range near one of the ends: it is refused exactly if it goes beyond. */
 static void describe_one(struct core *c)
 {
@@ -290,6 +394,12 @@ static void describe_one(struct core *c)
 	int64_t want;
 	int err;
 
+	if (p->is_off)
+		return;
+	if (!c->attached)
+		attach(c);
+	if (!c->attached)
+		return;
 	if (one_in(p->run, 2))
 		from += RANGE - 32;
 	want = from >= 0 && from + len <= RANGE ? 0 : -ERANGE;
@@ -307,6 +417,10 @@ static void describe_one(struct core *c)
 static void act_once(struct core *c)
 {
 	check_cache(c);
+	if (c == c->program->cores && one_in(c->program->run, 30))
+		touch_mmap(c);
+	if (one_in(c->program->run, 40))
+		count_all(c);
 	switch (rnd(c->program->run, 10)) {
 	case 0:
 	case 1:
@@ -368,6 +482,7 @@ static void set_up_core(struct program *p, struct core *c,
 	if (!err)
 		err = weir_inventory_attach(c->inventory, p->mmap);
 	must(!err, "an inventory can be made", "%d: %s", err, weir_why());
+	c->attached = true;
 }
 
 static void set_up(struct program *p)
@@ -463,6 +578,12 @@ static void check_inventory(struct program *p, struct core *c)
 	struct weir_buf *bufs[BUFS + 1];
 	uint32_t n = 0;
 
+	if (p->is_off)
+		start_again(p);
+	if (!c->attached)
+		attach(c);
+	must(c->attached, "nothing fails without a cause", "an attach: %s",
+	     weir_why());
 	while (n <= BUFS && !weir_inventory_get(&bufs[n], c->inventory,
 						p->mmap, p->range, 1, NULL, 0))
 		n++;

@@ -10,6 +10,9 @@
 
 #include "tests/support/sim-fixture.h"
 
+#include <weir/domain.h>
+#include <weir/inventory.h>
+#include <weir/mmap.h>
 #include <weir/pool.h>
 #include <weir/shared-pool.h>
 
@@ -401,7 +404,63 @@ static void refused_registration_is_tried_again_for_a_time(void **state)
 	}
 }
 
+/* Begun where another reactor's use of it was elsewhere. */
+struct stop {
+	struct weir_mmap *mmap;
+	struct weir_reactor *r;
+	struct rec rec;
+};
+
+static void begin_stop(void *arg)
+{
+	struct stop *s = arg;
+
+	assert_int_equal(weir_mmap_stop(s->mmap, s->r, &s->rec.op), 0);
+}
+
+static void stop_of_an_mmap_can_be_cancelled_between_turns(void **state)
+{
+	static char memory[4096];
+	struct weir_reactor_opts opts = { .size = sizeof(opts) };
+	struct weir_inventory *inventories[2];
+	struct weir_reactor *r[2];
+	struct weir_sim *sim;
+	struct stop s;
+
+	(void)state;
+	assert_int_equal(weir_sim_create(&sim, 1, NULL), 0);
+	opts.sim = sim;
+	assert_int_equal(weir_mmap_create(&s.mmap, weir_domain_system()), 0);
+	assert_int_equal(weir_mmap_set_memrange(s.mmap, memory,
+						sizeof(memory)), 0);
+	assert_int_equal(weir_mmap_start(s.mmap), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(weir_reactor_create(&r[i], &opts), 0);
+		assert_int_equal(weir_inventory_create(&inventories[i], r[i],
+						       NULL), 0);
+		assert_int_equal(weir_inventory_attach(inventories[i], s.mmap),
+				 0);
+	}
+	s.r = r[0];
+	rec_init(&s.rec);
+	assert_int_equal(weir_post(r[0], begin_stop, &s), 0);
+	assert_int_equal(weir_sim_run(sim, WEIR_FOREVER, 1), 1);
+	assert_int_equal(weir_mmap_state(s.mmap), WEIR_MMAP_STOPPING);
+	assert_int_equal(weir_op_cancel(&s.rec.op), 0);
+	assert_int_equal(weir_mmap_state(s.mmap), WEIR_MMAP_STARTED);
+	assert_int_equal(weir_sim_run(sim, WEIR_FOREVER, 0), 0);
+	assert_int_equal(s.rec.calls, 1);
+	assert_int_equal(s.rec.res, -ECANCELED);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(weir_inventory_destroy(inventories[i]), 0);
+		assert_int_equal(weir_reactor_destroy(r[i]), 0);
+	}
+	assert_int_equal(weir_mmap_destroy(s.mmap), 0);
+	assert_int_equal(weir_sim_destroy(sim), 0);
+}
+
 static const struct harness_case cases[] = {
+	CASE(stop_of_an_mmap_can_be_cancelled_between_turns),
 	CASE(refused_registration_is_tried_again_for_a_time),
 	CASE(buffer_has_one_holder_and_no_waiter_is_forgotten),
 };
