@@ -151,6 +151,9 @@ static void on_end(struct weir_op *op, int64_t res)
 	must(res != -ECANCELED || task->may_be_cancelled ||
 		     task->may_be_flushed,
 	     "cancelled only if asked", "a %s", task->what);
+	must(!task->is_late || res == -ETIMEDOUT,
+	     "what begins after its deadline does nothing", "a %s: %lld",
+	     task->what, (long long)res);
 	must(res != 0 || weir_sim_now(run->sim) >= task->not_before_ns,
 	     "never early", "a %s", task->what);
 	due_met(run, &task->due, op->reactor, 2, task->what);
@@ -175,6 +178,26 @@ void task_init(struct task *task, struct run *run, const char *what,
 	task->end = end;
 }
 
+void task_deadline_first(struct task *task, uint64_t when_ns)
+{
+	must(!weir_op_set_deadline(&task->op, when_ns),
+	     "an idle operation can have a deadline", "a %s", task->what);
+	task->deadline_ns = when_ns;
+}
+
+static void first_deadline_holds(struct task *task)
+{
+	uint64_t now = weir_sim_now(task->run->sim);
+
+	task->has_deadline = true;
+	task->is_late = task->deadline_ns <= now;
+	if (task->is_late)
+		due_set(task->run, &task->deadline, task->op.reactor, now);
+	else if (task->ends_at_once)
+		due_set_timer(task->run, &task->deadline, task->op.reactor,
+			      task->deadline_ns);
+}
+
 bool task_began(struct task *task, int err)
 {
 	if (err)
@@ -184,6 +207,8 @@ bool task_began(struct task *task, int err)
 	task->has_deadline = false;
 	task->cancel.is_set = task->deadline.is_set = false;
 	task->repeat.is_set = false;
+	if (task->deadline_ns)
+		first_deadline_holds(task);
 	if (task->not_before_ns)
 		due_set_timer(task->run, &task->due, task->op.reactor,
 			      task->not_before_ns);

@@ -68,6 +68,8 @@ struct task {
 	const char *what;
 	void (*end)(struct task *task, int64_t res);
 	uint64_t not_before_ns; /* 0: any time. */
+	uint64_t deadline_ns;	/* Set before the start; 0: none. */
+	bool is_late;		/* And that was past. */
 	bool is_under_way;
 	bool may_be_cancelled; /* It was cancelled, or its reactor stops. */
 	bool has_deadline;
@@ -85,6 +87,9 @@ void task_init(struct task *task, struct run *run, const char *what,
  * With .not_before_ns it is a sleep, which also ends then.
  */
 bool task_began(struct task *task, int err);
+
+/* Give it a deadline before it is started, perhaps one that is past. */
+void task_deadline_first(struct task *task, uint64_t when_ns);
 
 /* Ask for its end; by a deadline so many nanoseconds from now. */
 void task_cancel(struct task *task);

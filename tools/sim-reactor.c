@@ -98,29 +98,39 @@ static void slot_end(struct task *task, int64_t res)
 	act(c);
 }
 
+/* At times with a deadline, of which half are past. */
+static void prepare(struct core *c, struct task *task, const char *what)
+{
+	struct run *run = c->program->run;
+	uint64_t when;
+
+	task_init(task, run, what, slot_end);
+	task->op.data = c;
+	if (!one_in(run, 6))
+		return;
+	when = weir_sim_now(run->sim) + soon(run);
+	task_deadline_first(task, one_in(run, 2) ? when : soon(run) + 1);
+}
+
 static int begin(struct core *c, struct task *task)
 {
 	struct run *run = c->program->run;
 
 	switch (rnd(run, 4)) {
 	case 0:
-		task_init(task, run, "nop", slot_end);
-		task->op.data = c;
+		prepare(c, task, "nop");
 		task->ends_at_once = true;
 		return weir_nop(c->r, &task->op);
 	case 1:
-		task_init(task, run, "defer", slot_end);
-		task->op.data = c;
+		prepare(c, task, "defer");
 		due_set(run, &task->due, c->r, 0);
 		return weir_defer(c->r, &task->op);
 	case 2:
-		task_init(task, run, "work", slot_end);
-		task->op.data = c;
+		prepare(c, task, "work");
 		return weir_work(c->r, &task->op, do_work,
 				 (void *)(uintptr_t)42);
 	default:
-		task_init(task, run, "sleep", slot_end);
-		task->op.data = c;
+		prepare(c, task, "sleep");
 		task->ends_at_once = true;
 		task->not_before_ns = weir_sim_now(run->sim) + soon(run);
 		return weir_sleep_until(c->r, &task->op, task->not_before_ns);
