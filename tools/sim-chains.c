@@ -224,6 +224,64 @@ static void check_failure(struct link *l, int64_t res, const uint32_t *states)
 	check_edges(l, states, true);
 }
 
+/* A context ends what it has, and takes nothing while it is stopped. */
+static bool was_stopped(const struct link *l)
+{
+	const struct program *p = l->program;
+
+	for (uint32_t i = 0; i < p->run->n_reactors; i++)
+		if (weir_dma_state(p->cores[i].dma) != WEIR_DMA_RUNNING)
+			return true;
+	return l->stops != p->stops;
+}
+
+static void start_again(struct program *p, struct core *c)
+{
+	int err = weir_dma_start(c->dma);
+
+	must(!err || p->run->params.faults, "nothing fails without a cause",
+	     "a start: %d: %s", err, weir_why());
+	p->stops++;
+}
+
+static void stop_end(struct task *task, int64_t res)
+{
+	struct program *p = task->run->program;
+	struct core *c = task->op.data;
+
+	must(!res || task_was_ended(task, res), "a context can be stopped",
+	     "%lld", (long long)res);
+	must(res || !weir_dma_in_flight(c->dma),
+	     "nothing is in flight in what has stopped", "%u jobs",
+	     weir_dma_in_flight(c->dma));
+	if (weir_dma_state(c->dma) == WEIR_DMA_STOPPED)
+		start_again(p, c);
+}
+
+/* Its jobs are cancelled, those of others' chains, too. */
+static void stop_one(struct program *p)
+{
+	struct core *c = &p->cores[rnd(p->run, p->run->n_reactors)];
+	int err;
+
+	if (c->stop.is_under_way)
+		return;
+	if (weir_dma_state(c->dma) == WEIR_DMA_STOPPED) {
+		start_again(p, c);
+		return;
+	}
+	task_init(&c->stop, p->run, "stop of a context", stop_end);
+	c->stop.op.data = c;
+	err = weir_dma_stop(c->dma, &c->stop.op);
+	must(!err || err == -EAGAIN || err == -EBUSY,
+	     "a stop is refused for a reason", "%d", err);
+	if (!task_began(&c->stop, err))
+		return;
+	p->stops++;
+	for (uint32_t i = 0; i < LINKS; i++)
+		p->links[i].task.may_be_flushed = true;
+}
+
 static void start_link(struct link *l);
 
 /* In its own callback, as is allowed; there may be no memory for another. */
@@ -257,7 +315,7 @@ static void link_end(struct task *task, int64_t res)
 		must(ran(s.state) || s.state == WEIR_STEP_SKIPPED,
 		     "each step has an outcome", "step %u: %u", i, s.state);
 		step_check(&l->steps[i], &s, task->may_be_cancelled ||
-			   task->has_deadline);
+			   task->has_deadline || was_stopped(l));
 	}
 	must(res < 0 || res == n_done, "the result counts what was done",
 	     "%lld, not %u", (long long)res, n_done);
@@ -281,7 +339,8 @@ static void start_link(struct link *l)
 		step_prepare(&l->steps[i]);
 	task_init(&l->task, p->run, "chain", link_end);
 	l->task.op.data = l;
-	l->task.may_be_flushed = p->run->params.faults != 0;
+	l->stops = p->stops;
+	l->task.may_be_flushed = p->run->params.faults || was_stopped(l);
 	l->first = 0;
 	l->cancel.is_set = false;
 	err = weir_chain_start(l->chain, &l->task.op);
@@ -326,7 +385,9 @@ static void misuse(struct program *p)
 		weir_job_copy(&job, weir_operand_mem(at, len),
 			      weir_operand_mem(at + shift, len));
 	err = weir_job_start(c->dma, &job);
-	must(err == -EINVAL, "a copy over itself is refused",
+	must(err == -EINVAL || (err == -EBADFD && weir_dma_state(c->dma) !=
+				WEIR_DMA_RUNNING),
+	     "a copy over itself is refused",
 	     "%zu bytes, %zu further: %d", len, shift, err);
 }
 
@@ -337,6 +398,8 @@ static void disturb(struct program *p)
 	see_all(p);
 	if (one_in(p->run, 8))
 		misuse(p);
+	if (one_in(p->run, 40))
+		stop_one(p);
 	if (!l->task.is_under_way)
 		start_link(l);
 	else if (one_in(p->run, 2))
@@ -393,9 +456,12 @@ static void take_down(struct program *p)
 {
 	int err = 0;
 
-	for (uint32_t i = 0; i < p->run->n_reactors; i++)
+	for (uint32_t i = 0; i < p->run->n_reactors; i++) {
+		if (weir_dma_state(p->cores[i].dma) == WEIR_DMA_STOPPED)
+			start_again(p, &p->cores[i]);
 		if (p->cores[i].jobs_max)
 			check_limit(p, &p->cores[i]);
+	}
 
 	for (uint32_t i = 0; !err && i < LINKS; i++)
 		err = weir_chain_destroy(p->links[i].chain);
@@ -418,6 +484,7 @@ static void run_chains(struct run *run)
 	memset(&p, 0, sizeof(p));
 	p.run = run;
 	p.budget = run->params.ops;
+	run->program = &p;
 	make_reactors(run, 1 + rnd(run, REACTORS));
 	places_set_up(&p);
 	for (i = 0; i < run->n_reactors; i++)

@@ -29,6 +29,7 @@ struct core {
 	struct weir_reactor *r;
 	struct weir_dma *dma;
 	uint32_t jobs_max;	/* 0: more than there ever are. */
+	struct task stop;	/* Of the context. */
 };
 
 struct step {
@@ -60,6 +61,7 @@ struct link {
 	uint32_t finally;	/* 1 << the steps that are it. */
 	uint32_t first;		/* 1 << the steps that may have failed first. */
 	struct due cancel;	/* When it has to have ended. */
+	uint64_t stops;		/* When it was started. */
 	struct step steps[STEPS];
 };
 
@@ -72,6 +74,7 @@ struct program {
 	uint32_t budget;
 	uint64_t stamps;
 	uint64_t opened;	/* Cards, after resets. */
+	uint64_t stops;		/* Of contexts: their beginnings and ends. */
 	char sources[REGIONS][REGION];
 	char targets[REGIONS][REGION];
 	char seconds[REGIONS][REGION];	/* Second sources, and targets. */
