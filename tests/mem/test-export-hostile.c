@@ -210,6 +210,33 @@ static void file_descriptors_in_another_order_are_refused(void **state)
 	assert_int_equal(weir_mmap_destroy(m), 0);
 }
 
+/* Both are of exporters that are sound: somebody has put them together. */
+static void genuine_bytes_with_files_of_another_export_are_refused(void **state)
+{
+	struct weir_mmap *m[2] = {
+		fixture_started(FIXTURE_LEN, RW), fixture_started(FIXTURE_LEN, RW),
+	};
+	struct weir_mmap *im = NULL;
+	struct parcel p[2], q;
+	int i;
+
+	(void)state;
+	for (i = 0; i < 2; i++)
+		parcel_of(&p[i], m[i], NULL);
+	for (i = 0; i < 4; i++) {
+		q = p[0];
+		q.fds[i] = p[1].fds[i];
+		assert_int_equal(parcel_import(&im, &q, NULL), -EBADMSG);
+	}
+	memcpy(q.fds, p[1].fds, sizeof(q.fds));
+	assert_int_equal(parcel_import(&im, &q, NULL), -EBADMSG);
+	assert_null(im);
+	for (i = 0; i < 2; i++) {
+		parcel_drop(&p[i]);
+		assert_int_equal(weir_mmap_destroy(m[i]), 0);
+	}
+}
+
 /* The bytes of one that is sound, changed in one place, its CRC mended. */
 static int import_changed(const struct parcel *p, size_t off, uint64_t value,
 			  unsigned int bytes)
@@ -370,6 +397,7 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(a_wrong_file_descriptor_is_refused),
 		CASE(file_descriptors_in_another_order_are_refused),
+		CASE(genuine_bytes_with_files_of_another_export_are_refused),
 		CASE(bytes_that_promise_what_is_not_there_are_refused),
 		CASE(a_generation_that_lies_does_no_harm),
 		CASE(huge_pages_that_can_be_taken_away_are_refused),

@@ -806,6 +806,7 @@ CALL(set_free_cb, weir_mmap_set_free_cb(g->m, NULL, NULL))
 CALL(set_user_data, weir_mmap_set_user_data(g->m, NULL))
 CALL(start, weir_mmap_start(g->m))
 CALL(stop, weir_mmap_stop(g->m, NULL, NULL))
+CALL(revoke, weir_mmap_revoke(g->m, NULL, NULL))
 CALL(attach, weir_inventory_attach(g->second, g->m))
 CALL(export, export_with(g->m, 0))
 CALL(memrange, weir_mmap_memrange(g->m, NULL, NULL))
@@ -818,6 +819,28 @@ static int call_stop_op(void *arg)
 
 	rec_init(&rec);
 	err = weir_mmap_stop(g->m, g->r, &rec.op);
+	return err ? err : (int)finish(g->r, &rec);
+}
+
+static int call_drain(void *arg)
+{
+	struct fixture *g = arg;
+	struct rec rec;
+	int err;
+
+	rec_init(&rec);
+	err = weir_mmap_drain(g->m, g->r, &rec.op);
+	return err ? err : (int)finish(g->r, &rec);
+}
+
+static int call_revoke_op(void *arg)
+{
+	struct fixture *g = arg;
+	struct rec rec;
+	int err;
+
+	rec_init(&rec);
+	err = weir_mmap_revoke(g->m, g->r, &rec.op);
 	return err ? err : (int)finish(g->r, &rec);
 }
 
@@ -874,6 +897,9 @@ static void export_answers_as_its_state_table_says(void **state)
 		{ "start", call_start },
 		{ "stop", call_stop },
 		{ "stop with an op", call_stop_op },
+		{ "drain", call_drain },
+		{ "revoke", call_revoke },
+		{ "revoke with an op", call_revoke_op },
 		{ "inventory_attach", call_attach },
 		{ "inventory_get", call_get },
 		{ "export", call_export },
