@@ -16,6 +16,7 @@ bench_programs = \
 	%D%/bench-echo \
 	%D%/bench-idle \
 	%D%/bench-large \
+	%D%/bench-late \
 	%D%/bench-nbd \
 	%D%/bench-nop \
 	%D%/bench-pipe \
@@ -69,6 +70,9 @@ endif
 %C%_bench_idle_LDADD = $(bench_libs)
 %C%_bench_large_SOURCES = %D%/bench-large.c %D%/streamed.h $(bench_common)
 %C%_bench_large_LDADD = $(bench_libs)
+%C%_bench_late_SOURCES = %D%/bench-late.c %D%/late-peers.c \
+	%D%/late-peers.h $(bench_common)
+%C%_bench_late_LDADD = $(bench_libs)
 %C%_bench_nbd_SOURCES = %D%/bench-nbd.c %D%/nbd-client.c %D%/nbd-client.h \
 	$(bench_common)
 %C%_bench_nbd_LDADD = $(bench_libs)

@@ -38,6 +38,8 @@ const struct program programs[] = {
 	  "liburing", "", false },
 	{ "shared", "messages between two processes, in exported memory",
 	  "UCX, libfabric", "", false },
+	{ "late", "bytes that land after an operation has ended", "liburing",
+	  "size", false },
 	{ "sync", "sync events between threads and processes",
 	  "eventfd, pipe", "", false },
 	{ "idle", "CPU of a loop that waits", "libev, libuv", "", false },
