@@ -53,7 +53,11 @@ static void add_step(struct link *l, uint32_t i)
 	s->link = l;
 	l->finally &= ~(1u << i);
 	s->region = l->number * STEPS + i;
-	switch (rnd(run, 8)) {
+	switch (rnd(run, 9)) {
+	case 8:
+		s->kind = STEP_SYNC;
+		n = weir_chain_add_sync(l->chain, after, &s->sync);
+		break;
 	case 0:
 		s->kind = STEP_CALL;
 		n = weir_chain_add_call(l->chain, after, on_call, s);
@@ -476,6 +480,16 @@ static void take_down(struct program *p)
 	end_reactors(p->run);
 }
 
+/* In the end all that is waited for comes. */
+static bool is_done(struct run *run)
+{
+	struct program *p = run->program;
+
+	if (run->ending && run->under_way && !weir_sync_add(p->sync, 10, NULL))
+		p->added += 10;
+	return true;
+}
+
 static void run_chains(struct run *run)
 {
 	static struct program p;
@@ -496,7 +510,7 @@ static void run_chains(struct run *run)
 		disturb(&p);
 		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 200));
 	}
-	run_to_end(run, WEIR_SEC, NULL);
+	run_to_end(run, WEIR_SEC, is_done);
 	take_down(&p);
 	places_take_down(&p);
 }

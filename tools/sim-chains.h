@@ -11,6 +11,7 @@
 #include <weir/dma.h>
 #include <weir/job.h>
 #include <weir/sim/memory.h>
+#include <weir/sync.h>
 
 #include "sim-fixture.h"
 
@@ -23,7 +24,7 @@
 
 enum place { MEMORY, CARD_A, CARD_B, PEER, PLACES };
 
-enum step_kind { STEP_JOB, STEP_CALL, STEP_OP };
+enum step_kind { STEP_JOB, STEP_CALL, STEP_OP, STEP_SYNC };
 
 struct core {
 	struct weir_reactor *r;
@@ -39,6 +40,7 @@ struct step {
 	uint32_t on[STEPS];	/* What it waits for, by step. */
 	struct weir_dma *dma;
 	struct weir_job job;
+	struct weir_sync_step sync;
 	enum place from, to;
 	uint64_t stamp;		/* Of the source's bytes. */
 	size_t len;
@@ -79,6 +81,8 @@ struct program {
 	char targets[REGIONS][REGION];
 	char seconds[REGIONS][REGION];	/* Second sources, and targets. */
 	uint64_t word, sum;	/* To which is added, and what it should be. */
+	struct weir_sync *sync;	/* The same of steps that signal. */
+	uint64_t added;
 };
 
 void places_set_up(struct program *p);

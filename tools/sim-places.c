@@ -20,7 +20,7 @@ void places_set_up(struct program *p)
 	struct weir_sim_peer_opts peer = {
 		.size = sizeof(peer), .bytes = 2 * TARGET,
 	};
-	int err = 0;
+	int err = weir_sync_create(&p->sync, NULL);
 
 	for (unsigned int i = 0; !err && i < 2; i++) {
 		/* Not TRANSFER: a card takes nothing from a peer by it. */
@@ -45,6 +45,12 @@ static void places_destroy(struct program *p)
 
 void places_take_down(struct program *p)
 {
+	uint64_t value = 0;
+
+	must(!weir_sync_get(p->sync, &value) && value == p->added,
+	     "a signal is given once, or not at all", "%llu, not %llu",
+	     (unsigned long long)value, (unsigned long long)p->added);
+	must(!weir_sync_destroy(p->sync), "a sync event is unused", "at last");
 	must(p->word == p->sum, "an atomic is done once, or not at all",
 	     "%llu, not %llu", (unsigned long long)p->word,
 	     (unsigned long long)p->sum);
@@ -210,12 +216,29 @@ static void draw_job(struct step *s)
 		s->job.flags |= WEIR_JOB_FENCE;
 }
 
+/* A signal, or a wait for others' signals. */
+static void draw_sync(struct step *s)
+{
+	struct program *p = s->link->program;
+
+	memset(&s->sync, 0, sizeof(s->sync));
+	s->sync.sync = p->sync;
+	s->sync.action = one_in(p->run, 3) ? WEIR_SYNC_DO_WAIT :
+					     WEIR_SYNC_DO_ADD;
+	s->sync.cond = WEIR_SYNC_GE;
+	s->sync.value = 1 + rnd(p->run, 5);
+	if (s->sync.action == WEIR_SYNC_DO_WAIT)
+		s->sync.value += p->added;
+}
+
 void step_prepare(struct step *s)
 {
 	struct program *p = s->link->program;
 	char buf[REGION];
 
 	s->calls = 0;
+	if (s->kind == STEP_SYNC)
+		draw_sync(s);
 	if (s->kind != STEP_JOB)
 		return;
 	s->from = (enum place)rnd(p->run, PLACES);
@@ -333,6 +356,22 @@ static void check_job(struct step *s, const struct weir_chain_step *outcome,
 		     (int)s->from, (int)s->to);
 }
 
+static void check_sync(struct step *s, const struct weir_chain_step *outcome)
+{
+	struct program *p = s->link->program;
+	uint64_t value = 0;
+
+	must(!weir_sync_get(p->sync, &value), "a sync event has its value",
+	     "none");
+	if (outcome->state != WEIR_STEP_DONE)
+		return;
+	if (s->sync.action == WEIR_SYNC_DO_ADD)
+		p->added += s->sync.value;
+	must(value >= s->sync.value, "a wait ends when its condition holds",
+	     "step %u: %llu, not %llu", s->region, (unsigned long long)value,
+	     (unsigned long long)s->sync.value);
+}
+
 void step_check(struct step *s, const struct weir_chain_step *outcome,
 		bool disturbed)
 {
@@ -340,6 +379,8 @@ void step_check(struct step *s, const struct weir_chain_step *outcome,
 
 	if (s->kind == STEP_JOB)
 		check_job(s, outcome, disturbed);
+	else if (s->kind == STEP_SYNC)
+		check_sync(s, outcome);
 	else
 		must(s->calls == (began ? 1u : 0u),
 		     "a call is made once, if at all", "step %u: %u",
