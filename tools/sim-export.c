@@ -59,33 +59,85 @@ static void share_make(struct share *s)
 /* Importers find it revoked from here on. */
 static void share_revoked(struct share *s)
 {
-	struct program *p = s->program;
-
-	for (uint32_t i = 0; i < IMPORTS; i++)
-		if (p->imports[i].share == s && !is_stale(&p->imports[i]))
-			p->imports[i].stale_ns = weir_sim_now(p->run->sim);
 	s->is_started = false;
 	s->stops++;
-	weir_sim_note(p->run->sim, "revoked", s->number);
+	weir_sim_note(s->program->run->sim, "revoked", s->number);
+}
+
+/* Jobs of importers may use it, as far as their callbacks say. */
+static bool is_busy(const struct share *s)
+{
+	const struct program *p = s->program;
+
+	for (uint32_t i = 0; i < IMPORTS; i++)
+		for (uint32_t j = 0; j < MOVES; j++) {
+			const struct move *m = &p->imports[i].moves[j];
+
+			if (m->is_under_way && m->share == s &&
+			    m->lives == s->lives)
+				return true;
+		}
+	return false;
+}
+
+static void stop_end(struct task *task, int64_t res)
+{
+	struct share *s = task->op.data;
+
+	must(!res || task_was_ended(task, res), "an exporter can stop",
+	     "%lld", (long long)res);
+	/* What was revoked stays so. */
+	s->is_started = res != 0;
+	if (!res)
+		share_freeze(s);
+}
+
+/* It waits for the jobs of importers. */
+static void share_stop_slowly(struct share *s)
+{
+	struct weir_reactor *r = s->program->cores[0].r;
+	int err;
+
+	task_init(&s->stop, s->program->run, "stop of an mmap", stop_end);
+	s->stop.op.data = s;
+	err = weir_mmap_stop(s->mmap, r, &s->stop.op);
+	must(!err || err == -EAGAIN, "an exporter can stop at any time",
+	     "%d: %s", err, weir_why());
+	if (task_began(&s->stop, err))
+		share_revoked(s);
 }
 
 static void share_stop(struct share *s)
 {
-	int err = weir_mmap_stop(s->mmap, NULL, NULL);
+	bool busy = is_busy(s);
+	int err;
 
-	must(!err, "an exporter can stop at any time", "%d: %s", err,
+	if (one_in(s->program->run, 2)) {
+		share_stop_slowly(s);
+		return;
+	}
+	err = weir_mmap_stop(s->mmap, NULL, NULL);
+	must(!err || (err == -EBUSY && busy),
+	     "an exporter that no one uses can stop", "%d: %s", err,
 	     weir_why());
+	if (err)
+		return;
 	share_revoked(s);
+	share_freeze(s);
 }
 
 static void share_unmake(struct share *s)
 {
+	bool busy = is_busy(s);
 	int err;
 
 	share_check(s);
 	err = weir_mmap_destroy(s->mmap);
-	must(!err, "an exporter can end at any time", "%d: %s", err,
+	must(!err || (err == -EBUSY && busy),
+	     "an exporter that no one uses can end", "%d: %s", err,
 	     weir_why());
+	if (err)
+		return;
 	if (s->is_started)
 		share_revoked(s);
 	s->mmap = NULL;
@@ -111,6 +163,14 @@ static void share_act(void *arg)
 
 	if (!s->mmap) {
 		share_make(s);
+		return;
+	}
+	if (s->stop.is_under_way) {
+		must(weir_mmap_state(s->mmap) != WEIR_MMAP_STOPPING ||
+		     weir_mmap_destroy(s->mmap) == -EBUSY,
+		     "what is in use is busy", "an mmap that is stopping");
+		if (one_in(s->program->run, 4))
+			task_cancel(&s->stop);
 		return;
 	}
 	if (!s->is_started) {
@@ -206,6 +266,7 @@ static void import_one(struct import *im)
 		return;
 	im->share = s;
 	im->stops = s->stops;
+	im->over_ns = 0;
 	check_rights(im, mmap);
 	if (!went_well(p, import_attach(im, mmap), "an inventory"))
 		must(!weir_mmap_destroy(mmap), "an import is unused", "new");

@@ -31,6 +31,7 @@ struct share {
 	uint32_t number;
 	struct weir_mmap *mmap;
 	bool is_started, may_write;
+	struct task stop;
 	uint64_t stops;		/* What was imported before the last: stale. */
 	uint64_t lives;		/* Memory of its own each time. */
 	char *bytes;
@@ -56,6 +57,8 @@ struct move {
 	uint64_t off, stamp;
 	size_t len;
 	bool is_under_way, writes, by_file, cancelled, has_deadline;
+	bool is_frozen;		/* The share has stopped: its bytes stay. */
+	char frozen[REGION];
 	char local[REGION];
 };
 
@@ -67,7 +70,7 @@ struct import {
 	struct weir_mmap *mmap;		/* NULL: none. */
 	struct weir_inventory *inventory;
 	uint64_t stops;			/* Of the share, when it was made. */
-	uint64_t stale_ns;		/* When it became so. */
+	uint64_t over_ns;		/* When its exporter had stopped; or 0. */
 	bool may_write;
 	bool is_detached;		/* From its inventory. */
 	char *bytes;
@@ -100,6 +103,10 @@ void files_take_down(struct program *p);
 /* Start a job over @im, or try what is refused. */
 void move_one(struct import *im);
 void move_disturb(struct move *m);
+
+/* It has stopped: whatever jobs of importers still wait for their callbacks,
+ * no byte of it changes any more. */
+void share_freeze(struct share *s);
 
 /* All of @s that no job writes to is as it is to be. */
 void share_check(struct share *s);

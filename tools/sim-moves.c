@@ -114,8 +114,8 @@ static bool is_long_stale(const struct import *im)
 {
 	const struct run *run = im->program->run;
 
-	return is_stale(im) && !run->params.faults &&
-	       weir_sim_now(run->sim) > im->stale_ns + WEIR_MSEC;
+	return im->over_ns && !run->params.faults &&
+	       weir_sim_now(run->sim) > im->over_ns + WEIR_MSEC;
 }
 
 static bool may_end_so(const struct move *m, int64_t res)
@@ -152,6 +152,27 @@ static void check_bytes(struct move *m, int64_t res)
 		take_over(m);
 }
 
+void share_freeze(struct share *s)
+{
+	struct program *p = s->program;
+
+	for (uint32_t i = 0; i < IMPORTS; i++) {
+		struct import *im = &p->imports[i];
+
+		if (im->share == s && is_stale(im) && !im->over_ns)
+			im->over_ns = weir_sim_now(p->run->sim);
+		for (uint32_t j = 0; j < MOVES; j++) {
+			struct move *m = &im->moves[j];
+
+			if (!m->is_under_way || m->share != s ||
+			    m->lives != s->lives || !m->writes)
+				continue;
+			m->is_frozen = true;
+			memcpy(m->frozen, s->bytes + m->off, m->len);
+		}
+	}
+}
+
 static void move_ended(struct weir_op *op, int64_t res)
 {
 	struct move *m = weir_container_of(weir_job_of(op), struct move, job);
@@ -168,6 +189,9 @@ static void move_ended(struct weir_op *op, int64_t res)
 	weir_buf_put(m->buf);
 	if (m->lives != m->share->lives)
 		return;		/* That memory is gone. */
+	must(!m->is_frozen || !memcmp(m->frozen, m->share->bytes + m->off,
+				      m->len), "nothing lands late",
+	     "%zu bytes in share %u", m->len, m->share->number);
 	check_bytes(m, res);
 	m->share->busy[m->region] = NULL;
 	if (one_in(p->run, 16))
@@ -239,6 +263,7 @@ static void begin(struct move *m)
 		return;
 	}
 	m->is_under_way = true;
+	m->is_frozen = false;
 	m->lives = m->share->lives;
 	m->share->busy[m->region] = m;
 	run->under_way++;
