@@ -428,7 +428,7 @@ def sim_main(args, source, work, mutations):
 
 
 def main():
-    ap = argparse.ArgumentParser(usage=__doc__)
+    ap = argparse.ArgumentParser(usage=__doc__.replace('%', '%%'))
     ap.add_argument('source')
     ap.add_argument('work')
     ap.add_argument('--list')
