@@ -260,7 +260,8 @@ static void wait_end(struct task *task, int64_t res)
 	struct wait *w = weir_container_of(task, struct wait, task);
 	struct core *c = task->op.data;
 
-	must(res ? task_was_ended(task, res) : w->met, "a wait ends when its condition holds",
+	must(res ? task_was_ended(task, res) : w->met,
+	     "a wait ends when its condition holds",
 	     "%lld, for %llu", (long long)res, (unsigned long long)w->want);
 	act(c);
 }
@@ -622,7 +623,7 @@ static void run_cores(struct run *run)
 
 const struct scenario scenario_cores = {
 	.name = "cores",
-	.what = "calls, posts, waits for capacity and sync events of many cores",
+	.what = "calls, posts, waits for capacity and sync events among cores",
 	.run = run_cores,
 	.faults = WEIR_SIM_ALL_FAULTS,
 	.ops = 400,

@@ -70,7 +70,7 @@ struct import {
 	struct weir_mmap *mmap;		/* NULL: none. */
 	struct weir_inventory *inventory;
 	uint64_t stops;			/* Of the share, when it was made. */
-	uint64_t over_ns;		/* When its exporter had stopped; or 0. */
+	uint64_t over_ns;		/* Its exporter had stopped; or 0. */
 	bool may_write;
 	bool is_detached;		/* From its inventory. */
 	char *bytes;

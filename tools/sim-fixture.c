@@ -216,8 +216,9 @@ bool task_began(struct task *task, int err)
 	return true;
 }
 
-/* A refused cancel is repeated soon; sooner only what others have waited for. */
-static void cancel_is_due(struct task *task, const struct weir_sim_turns *before)
+/* A refused cancel is repeated soon; later where others have waited long. */
+static void cancel_is_due(struct task *task,
+			  const struct weir_sim_turns *before)
 {
 	struct weir_reactor *r = task->op.reactor;
 	struct run *run = task->run;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Each errno with which a simulated call may fail comes some time, and no
- * other: what a row of a table has and no seed draws is never tried by any scenario.
+ * other: what a row of a table has and no seed draws is never tried by any
+ * scenario.
  */
 
 #include "tests/support/harness.h"
