@@ -181,7 +181,7 @@ static bool extra_counts(const struct weir_job *job)
 	return false;
 }
 
-/* One import, of one side, is what there mostly is. */
+/* Most jobs have one import, on one side. */
 static void note_imports(struct weir_job *job, const struct job_shape *s)
 {
 	bool src = s->src_side && s->src.imported;
