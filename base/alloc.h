@@ -14,7 +14,7 @@
 /* @n zeroed items of @size bytes, or NULL; an overflow is NULL too. */
 void *mem_calloc(size_t n, size_t size) PROVIDER_API(mem_calloc);
 
-/* As mem_calloc(1, @size), aligned to @align, a power of two. */
+/* Like mem_calloc(1, @size), but aligned to @align, a power of two. */
 void *mem_aligned(size_t align, size_t size);
 
 #endif /* WEIR_BASE_ALLOC_H */

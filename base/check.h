@@ -5,12 +5,13 @@
 /*
  * Two kinds of check, for two kinds of fault.
  *
- *   check()        an invariant of the library, or a rule for its callers whose
- *                  breach leaves nothing sound to return to.  Always there.
- *   debug_check()  the same where it would cost: the hot path.  Only in builds
- *                  with --enable-debug.
+ *   check()        an invariant of the library, or a rule for its callers
+ *                  after whose violation the process cannot continue; always
+ *                  compiled
+ *   debug_check()  the same on the hot path, where a check would cost too much;
+ *                  only in builds with --enable-debug
  *
- * What a correct caller may run into is answered with a negative errno instead.
+ * Conditions that a correct caller may meet are reported by a negative errno.
  */
 
 #include <errno.h>
@@ -52,8 +53,8 @@ static inline int mutex_is_held(const pthread_mutex_t *lock)
 }
 
 /*
- * A result that a user's function has given.  A negative value that is not an
- * errno becomes -EIO; truncated to int it could look like success.
+ * The result of a user's function.  A negative value that is not an errno
+ * becomes -EIO; truncated to int it could look like success.
  */
 #define ERRNO_MAX 4095
 

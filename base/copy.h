@@ -3,13 +3,13 @@
 #define WEIR_BASE_COPY_H
 
 /*
- * Copies, and fills, of more than the cache holds.
+ * Copies and fills of more than the caches hold.
  *
- * An ordinary store first reads the line that it writes to.  Where nobody will
- * find the destination in the cache anyway, stores that go past it spare memory
- * a third of the work, and leave in the cache what was there.  On less than the
- * cache holds they are slower than memcpy(), and a reader of the
- * destination next waits for memory: hence copy_stream_min().
+ * An ordinary store first reads the line that it writes to.  If the destination
+ * will not be read from the cache anyway, stores that bypass the cache save a
+ * third of the memory traffic, and leave the contents of the cache.  On less
+ * than the cache holds they are slower than memcpy(), and the next reader of
+ * the destination waits for memory: hence copy_stream_min().
  *
  * Any thread.  Nothing fails, allocates or blocks.
  */
@@ -25,7 +25,7 @@
  */
 size_t copy_stream_min(void);
 
-/* As memcpy(), past the cache where the CPU has a way to. */
+/* Like memcpy(), but bypasses the cache if the CPU can. */
 void copy_stream(void *dst, const void *src, size_t len);
 
 /* Fill @lines, @len bytes of whole lines, with @word, past the cache
@@ -46,10 +46,10 @@ void fill_stream(void *lines, uint64_t word, size_t len);
 #define COPY_LANES 4
 #define COPY_BLOCK (COPY_LANE * COPY_LANES)
 #define COPY_LINE ((size_t)64)
-#define COPY_AHEAD COPY_LANE	/* To prefetch, if it is straight on. */
+#define COPY_AHEAD COPY_LANE	/* Prefetch distance, in one lane. */
 
 #ifdef __x86_64__
-/* Which of the two it is here. */
+/* Which of the two orders copies use on this CPU. */
 bool copy_in_lanes(void);
 #endif
 

@@ -12,9 +12,9 @@
  *	crc32c(crc32c(0, a, n), b, m) == crc32c(0, ab, n + m)
  *
  * Nothing here fails, allocates or blocks; every function may be called from
- * any thread at any time.  The first call looks at the CPU and the environment
- * and picks a kernel.  WEIR_CPU=baseline in the environment then forces the
- * portable one, for a debugger or emulator that knows no vector instructions.
+ * any thread at any time.  The first call chooses a kernel by the CPU and the
+ * environment.  WEIR_CPU=baseline in the environment forces the portable one,
+ * for a debugger or emulator that does not support vector instructions.
  */
 
 #include <stdbool.h>
@@ -25,12 +25,12 @@ uint32_t crc32c(uint32_t crc, const void *p, size_t len);
 
 /*
  * Copy @len bytes and return the CRC of what was copied; @src and @dst do not
- * overlap.  Memory is passed over once: a second look at a byte finds it in
- * the cache.  Nothing is read back from @dst, which may thus be memory that is
- * slow to read, such as a device's.
+ * overlap.  Memory is read once: the second read of a byte hits the cache.
+ * Nothing is read back from @dst, which may thus be memory that is slow to
+ * read, such as a device's.
  *
- * A @src that is changed meanwhile can give a CRC that does not belong
- * to the copy.  A later check then finds a mismatch; it is never a crash.
+ * If @src is changed meanwhile, the CRC may not belong to the copy.  A later
+ * check then finds a mismatch; nothing crashes.
  */
 uint32_t crc32c_copy(uint32_t crc, void *dst, const void *src, size_t len);
 
@@ -65,8 +65,8 @@ struct crc32c_kernel {
 	uint32_t (*copy)(uint32_t rem, uint8_t *dst, const uint8_t *src,
 			 size_t len);
 
-	/* @n times COPY_BLOCK, past the cache, to a @dst that is at a line.
-	 * Optional: NULL means update and copy_stream, block by block. */
+	/* @n times COPY_BLOCK, bypassing the cache, to a @dst aligned to a
+	 * line. Optional: NULL means update and copy_stream, block by block. */
 	uint32_t (*copy_blocks)(uint32_t rem, uint8_t *dst, const uint8_t *src,
 				size_t n);
 };

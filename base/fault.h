@@ -29,8 +29,8 @@ int fault_disarm(void);
 const char *fault_last(void);
 
 /*
- * Have @decide say at each point whether it fails, in any thread, until it is
- * set to NULL.  It may be asked in threads that it knows nothing of.
+ * Have @decide choose at each point whether it fails, in any thread, until it
+ * is set to NULL.  It may be called on threads that the test did not start.
  */
 void fault_ask(int (*decide)(const char *name)) PROVIDER_API(fault_ask);
 
@@ -46,8 +46,8 @@ static inline int fault(const char *name)
 	return fault_hit(name);
 }
 
-/* The same for an answer that is no failure of the call: it is not counted, and
- * only fault_ask()'s function chooses it. */
+/* The same for a choice that does not make the call fail: it is not counted,
+ * and only the function of fault_ask() chooses it. */
 static inline int fault_choice(const char *name)
 {
 	if (likely(atomic_load_explicit(&fault_countdown,

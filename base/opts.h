@@ -8,20 +8,20 @@
 
 /*
  * Copy the caller's option struct @src, which starts with its own size, into
- * @dst, which has @known bytes.  What an older caller did not have is zero, so
- * zero must mean the default.  NULL is all defaults.  @call names the public
- * function, for weir_why().
+ * @dst, which has @known bytes.  Members that an older caller's struct lacks
+ * are set to 0, so 0 must mean the default.  NULL is all defaults.  @call names
+ * the public function, for weir_why().
  *
- * Returns 0, -EINVAL for a size that was never set, or -E2BIG if a newer
- * caller set a member that this library does not have.
+ * Returns 0, -EINVAL for a size that was never set, or -E2BIG if a newer caller
+ * set a member that this library does not have.
  */
 int opts_load(void *dst, size_t known, const void *src, const char *call)
 	PROVIDER_API(opts_load);
 
 /*
- * Check the size that the caller's result struct @ret starts with: large enough to
- * hold itself, and not absurdly large.  For calls that have work to do
- * before opts_give().
+ * Check the size at the start of the caller's result struct @ret: it must
+ * include itself, and not be absurdly large.  For calls that do work before
+ * opts_give().
  *
  * Returns 0, or -EINVAL.
  */
@@ -29,9 +29,9 @@ int opts_capacity(const void *ret, const char *call)
 	PROVIDER_API(opts_capacity);
 
 /*
- * Copy to @dst, which has @known bytes, what the caller's result struct @ret,
- * which opts_capacity() has looked at, has from before.  What an older caller
- * does not have is zero.
+ * Copy the present contents of the caller's result struct @ret, which
+ * opts_capacity() has checked, to @dst, which has @known bytes.  Members that
+ * an older caller's struct lacks are set to 0.
  */
 void opts_take(void *dst, size_t known, const void *ret);
 

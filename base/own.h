@@ -3,38 +3,37 @@
 #define WEIR_BASE_OWN_H
 
 /*
- * The owner of a buffer, as ASan, TSan and valgrind know it.
+ * The owner of a buffer, for ASan, TSan and valgrind.
  *
- * These tools do not see what the kernel does on behalf of io_uring. By
- * themselves they miss a buffer that the program touches or frees while the
- * kernel writes to it, miss one that the program changes while the kernel
- * reads it, and take the received data for uninitialised. So each operation
- * tells them, at its start and at its completion:
+ * These tools do not see what the kernel does for io_uring.  By themselves they
+ * miss a buffer that the program touches or frees while the kernel writes to
+ * it, miss one that the program changes while the kernel reads it, and take the
+ * received data for uninitialised.  So each operation tells them, at its start
+ * and at its completion:
  *
  *   own_release_in()   the kernel will write here: the caller may not touch it
  *   own_release_out()  the kernel will read here: it must be readable now, and
- *                   stay as it is; returns a sum over @sum and what is there
+ *                      stay unchanged; returns a sum over @sum and the data
  *   own_acquire_out()  it is the caller's again; returns the sum anew
- *   own_acquire_in()      it is the caller's again, and @filled bytes are new
- *   own_use()       between the two: a worker's system call, which valgrind
- *                   does see, will write to what was lent
+ *   own_acquire_in()   it is the caller's again, and @filled bytes are new
+ *   own_use()          between the two: a worker's system call, which valgrind
+ *                      does see, will write to the lent memory
  *
- * In ordinary builds all of it is nothing; with --enable-debug alone the sums
- * are compared, and nothing else is done.
+ * In ordinary builds these do nothing; with --enable-debug alone only the sums
+ * are compared.
  *
- * ASan: lent memory is poisoned.  If its poison has changed at the
- * completion, the program freed it in flight: that is reported, and the
- * process ends.  Poison has a grain of 8 bytes, so the ragged ends of a
- * buffer are not covered. TSan: a release at the start and an acquire at the
+ * ASan: lent memory is poisoned.  If its poison has changed at the completion,
+ * the program freed it in flight: own_acquire_in() reports that and ends the
+ * process.  Poison has a granularity of 8 bytes, so the unaligned ends of a
+ * buffer are not covered.  TSan: a release at the start and an acquire at the
  * completion stand for the ordering that the kernel provides and TSan cannot
- * see; what the kernel writes is written by a thread that TSan is told of, so
- * that touching it is a race. valgrind: lent memory is not addressable; a
- * buffer to be sent must be defined. The last byte of lent memory stays
- * addressable: if it is not at the completion, the program freed the memory
- * in flight.
+ * see; what the kernel writes is attributed to a thread of its own, so that
+ * touching it is a race.  valgrind: lent memory is not addressable; a buffer to
+ * be sent must be defined.  The last byte of lent memory stays addressable: if
+ * it is not at the completion, the program freed the memory in flight.
  *
- * The sum finds a change of the data being sent, at the completion; TSan does
- * not.
+ * The sum detects at the completion that data being sent were changed; TSan
+ * does not.
  */
 
 #include <stdatomic.h>
@@ -67,16 +66,17 @@ void own_release_in(const void *p, size_t len) PROVIDER_API(own_release_in);
 uint32_t own_release_out(const void *p, size_t len, uint32_t sum);
 uint32_t own_acquire_out(const void *p, size_t len, uint32_t sum);
 
-/* The sums differ: say so, and end the process. */
+/* The sums differ: report it, and end the process. */
 void own_was_changed(void);
 
 void own_acquire_in(const void *p, size_t len, size_t filled)
 	PROVIDER_API(own_acquire_in);
 
-/* A system call of our own, not the ring's, is about to fill lent memory. */
+/* A system call of our own, not of the ring, is about to write to lent
+ * memory. */
 void own_use(const void *p, size_t len);
 
-/* It has filled nothing, and is to be made again: lent as before. */
+/* It has written nothing, and will be repeated: lend the memory again. */
 void own_unuse(const void *p, size_t len);
 
 /* Order: what happened before the release is seen after the acquire. */
@@ -86,7 +86,7 @@ void own_acquire(void *token);
 /* Whether we run under valgrind, whose 3.19 cannot wait in a ring. */
 int own_on_valgrind(void) PROVIDER_API(own_on_valgrind);
 
-/* Whether one of these tools runs; on the hot path, ask this first. */
+/* Whether one of these tools runs; on the hot path, check this first. */
 #if defined(OWN_ASAN) || defined(OWN_TSAN) || defined(WEIR_DEBUG)
 #define own_heard() 1
 #else

@@ -3,8 +3,8 @@
 #define WEIR_BASE_PROBE_H
 
 /*
- * Static probes, for perf, bpftrace and SystemTap to look at a program that
- * runs.  One that is not traced is an instruction that does nothing.
+ * Static probes, with which perf, bpftrace and SystemTap observe a running
+ * program.  A probe that is not traced is a nop instruction.
  *
  *	bpftrace -e 'usdt:libweir.so:weir:job_done { @[arg1] = count(); }'
  */

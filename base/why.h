@@ -25,7 +25,7 @@ __attribute__((cold)) int why_no_fd(int err, const char *call,
 
 /*
  * The same for the data path: @text is a literal, and nothing is formatted,
- * copied or allocated.  For refusals that repeating the call does not change.
+ * copied or allocated.  For refusals that are the same if the call is repeated.
  */
 __attribute__((cold)) int why_static(int err, const char *text);
 

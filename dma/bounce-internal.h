@@ -14,7 +14,7 @@
 enum half_state {
 	EMPTY,
 	FILLING,
-	PART,		/* Of a sum that more is to be added to. */
+	PART,		/* A sum to which more is added. */
 	FULL,
 	DRAINING,
 };
@@ -23,8 +23,8 @@ enum half_state {
 struct half {
 	char *mem;
 	uint32_t state;		/* enum half_state */
-	uint64_t want;		/* What was asked of the source. */
-	uint64_t len;		/* What came. */
+	uint64_t want;		/* Bytes asked of the source. */
+	uint64_t len;		/* Bytes received. */
 };
 
 /* A pull or a push of one block. */
@@ -32,24 +32,24 @@ struct step {
 	struct weir_job job;
 	struct slot *slot;
 	struct half *half;
-	const struct weir_operand *operand; /* Of the job, that it moves. */
+	const struct weir_operand *operand; /* The job's operand. */
 	struct weir_domain *held;	/* In quarantine. */
 	struct iovec iov[STEP_PIECES];
 };
 
 struct slot {
 	struct weir_dma *dma;
-	struct slot **list;	/* Of its kind, where it is when free. */
+	struct slot **list;	/* The list of its kind, if free. */
 	uint32_t size;		/* Of a half. */
-	struct weir_job *job;	/* That has it; NULL: free, or quarantine. */
+	struct weir_job *job;	/* Its job; NULL: free, or quarantine. */
 	struct slot *next;	/* In the list of free ones. */
 	struct half half[2];
 	struct step src, dst;	/* The steps of the two sides. */
 	unsigned int in, out;	/* Halves that are next. */
-	uint32_t blocks;	/* That this turn has begun. */
+	uint32_t blocks;	/* Begun in this turn. */
 	uint32_t n_added;	/* Sources beside, to the sum. */
-	uint64_t pos;		/* Of the last block that was begun. */
-	struct half *sum;	/* Of an XOR, that is not complete; or NULL. */
+	uint64_t pos;		/* End of the last block begun. */
+	struct half *sum;	/* Incomplete sum of an XOR; or NULL. */
 	bool second;		/* A block has been put to the first of two. */
 	int64_t err;		/* The first. */
 };
@@ -84,7 +84,7 @@ static inline bool may_fill(const struct slot *s)
 	       (s->blocks < BLOCKS_IN_TURN || !s->dma->n_slot_wait);
 }
 
-/* What a half is that a source has come to. */
+/* The state of a half after a pull. */
 static inline uint32_t arrived_state(const struct slot *s)
 {
 	return s->sum ? PART : FULL;
@@ -96,8 +96,8 @@ void bounce_run(struct slot *s);
 /* A step of a slot is done: its op's callback. */
 void bounce_step_ended(struct weir_op *op, int64_t res);
 
-/* Nothing is in flight in @s: its job is done, or makes space for others, and
- * the first that waits gets the slot. */
+/* Nothing is in flight in @s.  Its job is done, or lets others go on; the first
+ * job that waits gets the slot. */
 void bounce_leave(struct slot *s);
 
 /* A step that was in flight when @s lost its job has ended: if it was the last,

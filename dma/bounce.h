@@ -9,13 +9,13 @@
 
 struct slot;
 
-/* What a job that bounces keeps between its turns in a slot; in its area. */
+/* The state of a bouncing job, kept in its area while it has no slot, too. */
 struct bounce {
 	struct slot *slot;		/* NULL: it waits for one. */
-	struct engine *pull;		/* Of the source; NULL: not foreign. */
-	struct engine *push;		/* Of the destination, likewise. */
-	struct job_queue *queue;	/* Where it waits. */
-	uint64_t ticket;		/* When it asked. */
+	struct engine *pull;		/* Source; NULL: not foreign. */
+	struct engine *push;		/* Destination; likewise. */
+	struct job_queue *queue;	/* The queue that it is in. */
+	uint64_t ticket;		/* Order of arrival. */
 	uint8_t class;
 	uint8_t nesting;		/* Also if it calls no function. */
 	bool ended;			/* The source has. */

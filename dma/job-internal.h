@@ -45,8 +45,8 @@ struct job_priv {
 	uint64_t total;
 	uint64_t done;
 	union {
-		uint64_t step;		/* What the step was to move. */
-		uint64_t old;		/* What the word of an atomic was. */
+		uint64_t step;		/* Bytes that the step asked for. */
+		uint64_t old;		/* The word before an atomic. */
 	};
 	uint32_t crc;
 	atomic_bool stop;		/* For the worker that has it. */
@@ -76,9 +76,10 @@ _Static_assert(sizeof(struct job_priv) <= sizeof(((struct weir_job *)0)->words),
 	       "the library's part of a job");
 
 /*
- * What @job does by another operation is told to @fn.  That is used again and
- * again, as any operation may be, and not cleared: it was when the job was, and
- * nothing of it outlives its callback.
+ * Returns the operation by which an engine does a part of @job, with the
+ * callback @fn.  It is used again and again, as any operation may be, and not
+ * cleared: it was cleared with the job, and nothing of it outlives its
+ * callback.
  */
 static inline struct weir_op *job_inner(struct weir_job *job, weir_op_fn *fn)
 {
@@ -87,7 +88,7 @@ static inline struct weir_op *job_inner(struct weir_job *job, weir_op_fn *fn)
 	return &job->inner;
 }
 
-/* Which way a job goes; in the operation's part for its class. */
+/* The route of a job; in the operation's part for its class. */
 struct job_route {
 	uint8_t route;			/* WEIR_ROUTE_; 0: not started yet. */
 	int32_t refused;
@@ -111,7 +112,7 @@ static inline struct job_priv *job_priv(struct weir_job *job)
 	return (struct job_priv *)(void *)job->words;
 }
 
-/* Of kinds that change one word, and have no source. */
+/* Kinds that change one word, and have no source. */
 static inline bool kind_is_atomic(uint32_t kind)
 {
 	return kind == WEIR_JOB_FETCH_ADD || kind == WEIR_JOB_COMPARE_SWAP;
@@ -143,15 +144,15 @@ struct engine_kind {
 	/* -EAGAIN of its start is the caller's to deal with. */
 	bool refuses;
 
-	/* Of the library's own: it, and no other of these, moves bytes of domains
-	 * of this class; or of peers and devices. */
+	/* For an engine of the library's own: it alone of these moves bytes of
+	 * domains of this class, or of peers and devices. */
 	const struct domain_class *serves;
 	bool serves_peers;
 
-	/* Of translate: @job, which it began, ends. */
+	/* For translate: @job, which it has begun, ends. */
 	void (*ended)(struct weir_job *job);
 
-	/* Of bounce: jobs that wait for staging may go on. */
+	/* For bounce: continue jobs that wait for staging. */
 	void (*serve)(struct weir_dma *dma);
 
 	/* @dma, where nothing is in flight, is destroyed.  Optional. */
@@ -163,8 +164,8 @@ extern const struct engine_kind engine_domain;
 extern const struct engine_kind engine_file;
 extern const struct engine_kind engine_process;
 
-/* The core's own, as they stand in a context's array.  Those of the libraries
- * above follow, then the user's. */
+/* The core's own engines, by their place in a context's array.  Those of the
+ * libraries above follow, then the user's. */
 enum {
 	ENGINE_CPU,
 	ENGINE_FILE,
@@ -185,7 +186,7 @@ struct engine {
 	const struct engine_kind *kind;
 	void *arg;
 	bool unflushed;			/* Jobs have begun since the flush. */
-	struct weir_job *wait;		/* For capacity, first come first served. */
+	struct weir_job *wait;		/* For capacity, in order. */
 	struct weir_job **wait_last;
 	struct weir_dma_engine_stats stats;
 	struct stats_item item;
@@ -193,7 +194,8 @@ struct engine {
 	void *priv[ENGINE_PRIV];
 };
 
-/* Which of the library's own does @kind from @src to @dst directly, or NULL. */
+/* Returns the library's own engine that does @kind from @src to @dst directly,
+ * or NULL. */
 const struct engine_kind *engine_own(uint32_t kind,
 				     const struct weir_domain *src,
 				     const struct weir_domain *dst);
@@ -204,8 +206,8 @@ void engines_init(struct weir_dma *dma);
 /* The @i-th in the order of preference. */
 struct engine *engine_at(const struct weir_dma *dma, uint32_t i);
 
-/* @job, which is in the middle of what its engine does, waits for capacity
- * there; .start() then goes on with it. */
+/* @job, which its engine has begun, waits for capacity in the engine; .start()
+ * then continues it. */
 void engine_wait(struct weir_job *job);
 
 /* Have @e do @job, whose op is PENDING and whose cursors are at the start.
@@ -225,10 +227,10 @@ void engines_flush(struct weir_dma *dma);
 void engine_waits_init(struct weir_dma *dma);
 void engine_waits_fini(struct weir_dma *dma);
 
-/* Have waiting jobs looked at in the next turn. */
+/* Offer the waiting jobs to their engines in the next turn. */
 void engines_arm(struct weir_dma *dma);
 
-/* Nothing of @dma is in flight any more, and it goes. */
+/* Nothing of @dma is in flight any more, and it is being destroyed. */
 void engines_fini(struct weir_dma *dma);
 
 /* Jobs that wait, linked by .q_next. */
@@ -245,14 +247,14 @@ struct job_queue {
 #define SLOT_LEAF NESTING_MAX
 #define SLOT_CLASSES (NESTING_MAX + 1)
 
-/* Changes of state that may wait to be told. */
+/* The most state changes that wait to be reported. */
 #define DMA_ARROWS 16
 
 /* A waiter for capacity of a context for one more job. */
 struct dma_capacity {
 	struct dma_capacity *next;
 	struct dma_capacity **pprev; /* NULL: does not wait. */
-	/* There may be: starts, or waits again.  Calls no callback. */
+	/* There may be capacity: starts, or waits again.  Calls no callback. */
 	void (*fn)(struct dma_capacity *capacity);
 };
 
@@ -260,7 +262,7 @@ struct weir_dma {
 	struct weir_reactor *r;
 	uint32_t state;
 	uint32_t jobs_max;
-	uint64_t n_jobs;		/* Whose callback has not begun. */
+	uint64_t n_jobs;		/* Callback not begun yet. */
 	uint32_t n_entered;		/* Functions of the user's that are on
 					 * the stack for jobs of it. */
 	struct weir_job *jobs;		/* Those without a result, oldest first. */
@@ -274,7 +276,7 @@ struct weir_dma {
 	uint64_t stream_min;		/* Copies past the cache from here on. */
 
 	/* bounce.c's: staging, and the jobs that wait for it. */
-	uint32_t n_slots;		/* That were asked for. */
+	uint32_t n_slots;		/* As the caller asked. */
 	uint32_t staging_size;
 	char *staging;
 	struct slot *slots;
@@ -282,8 +284,8 @@ struct weir_dma {
 	struct slot *slots_extra;	/* the first of each class beyond 0, */
 	struct slot *slots_spare;	/* for those in quarantine. */
 	struct job_queue slot_wait[SLOT_CLASSES];
-	struct job_queue slot_blocked;	/* For a device to let go. */
-	uint32_t n_slot_jobs[SLOT_CLASSES];	/* That have a slot. */
+	struct job_queue slot_blocked;	/* Until a slot leaves quarantine. */
+	uint32_t n_slot_jobs[SLOT_CLASSES];	/* With a slot. */
 	uint32_t n_slot_wait;
 	uint32_t n_slot_blocked;
 	uint64_t slot_ticket;
@@ -302,21 +304,21 @@ struct weir_dma {
 
 	/* The user's behind the library's. */
 	struct engine engines[WEIR_ENGINES_MAX];
-	uint32_t n_own;			/* Of the library's. */
+	uint32_t n_own;			/* The library's. */
 	uint32_t n_engines;
-	struct engine bounce;		/* Not one of those, */
+	struct engine bounce;		/* Not in .engines, */
 	struct engine translate;	/* nor this. */
 	struct translated *translated;
 	struct translated *translated_free;
 	struct weir_op engine_tick;
-	struct weir_timer_node engine_nap;	/* Until they are asked again. */
+	struct weir_timer_node engine_nap;	/* Until the next try. */
 	uint32_t engine_naps;			/* In vain, lately. */
 
 	/* dma-state.c's: whom to tell, and of what. */
 	weir_dma_state_fn *state_fn;
 	void *state_arg;
 	struct weir_op state_op;
-	uint8_t arrows[DMA_ARROWS];	/* States; the first was told. */
+	uint8_t arrows[DMA_ARROWS];	/* States; the first is reported. */
 	uint32_t n_arrows;
 	/* Waiters for capacity, first come first served; see capacity.c. */
 	struct dma_capacity *capacity;
@@ -325,8 +327,8 @@ struct weir_dma {
 
 	atomic_uint n_steps;		/* Of chains, on any reactor. */
 
-	/* For steps that come from other reactors; see flow/chain-hop.c. */
-	atomic_uint n_returning;	/* That are being sent back. */
+	/* For steps from other reactors; see flow/chain-hop.c. */
+	atomic_uint n_returning;	/* Steps being returned. */
 	atomic_uint gate;		/* enum gate */
 	struct weir_op gate_op;
 
@@ -364,7 +366,7 @@ int extra_check(const struct weir_dma *dma, const struct weir_job *job,
 		const struct operand_part *src, const struct operand_part *dst,
 		uint64_t total);
 
-/* What they are to their job. */
+/* The side of the further operands in their job. */
 static inline enum operand_side extra_side(const struct weir_job *job)
 {
 	if (job->kind == WEIR_JOB_XOR)
@@ -373,7 +375,7 @@ static inline enum operand_side extra_side(const struct weir_job *job)
 						 OPERAND_APPEND;
 }
 
-/* Take, and give back; the bytes that were written to them, if they are
+/* Hold and release them; extra_commit(): set the data lengths of
  * destinations. */
 void extra_hold(const struct weir_dma *dma, const struct weir_job *job);
 void extra_release(const struct weir_dma *dma, const struct weir_job *job);
@@ -404,7 +406,7 @@ static inline bool job_is_stale(const struct weir_job *job)
 				job_is_stale_slow(job);
 }
 
-/* To @skip bytes after the first of the @i-th. */
+/* Set @c to @skip bytes after the beginning of the @i-th further operand. */
 void extra_cursor(const struct weir_job *job, uint32_t i, uint64_t skip,
 		  struct cursor *c);
 
@@ -419,8 +421,8 @@ bool state_is_due(const struct weir_dma *dma);
 bool state_is_full(const struct weir_dma *dma);
 
 /*
- * @job ends with @res, or, if that is >= 0, with what it has done.  Nothing
- * touches its memory any more.
+ * End @job with @res, or, if that is >= 0, with the bytes that it has done. No
+ * engine touches its memory any more.
  */
 void job_end(struct weir_job *job, int64_t res) PROVIDER_API(job_end);
 
@@ -428,12 +430,12 @@ void job_end(struct weir_job *job, int64_t res) PROVIDER_API(job_end);
  * from now on. */
 void job_leave(struct weir_op *op);
 
-/* The engine does not want @job: it has never begun. */
+/* The engine has refused @job: undo its start. */
 void job_take_back(struct weir_job *job);
 
 /*
- * Have a worker do all of @job by @fn, which moves .done and the cursors on;
- * the job ends with what it returns.  It looks at .stop now and then.
+ * Have a worker do all of @job by @fn, which advances .done and the cursors;
+ * the job ends with the result of @fn.  @fn checks .stop now and then.
  */
 void job_work(struct weir_job *job, int64_t (*fn)(void *job));
 
@@ -462,9 +464,8 @@ static inline void job_exit(struct weir_dma *dma, struct weir_job *job)
 /* engine-cpu.c: set up and take down its part of @dma. */
 void cpu_init(struct weir_dma *dma);
 
-/* Do all of @job now, whose used sides are plain and whose .total is set, if
- * nothing speaks against it.  Returns whether it has: .done and .crc are set.
- */
+/* Do all of @job now, if nothing prevents that; its used sides are plain, and
+ * .total is set.  Returns whether it was done: .done and .crc are set. */
 bool cpu_at_once(struct weir_dma *dma, struct weir_job *job);
 
 /* capacity.c: whether @dma is full; wait until it is not; wait no more. */
@@ -488,11 +489,11 @@ void dma_publish(struct weir_dma *dma);
 void dma_unpublish(struct weir_dma *dma);
 void dma_publish_engine(struct weir_dma *dma, struct engine *e);
 
-/* dma.c: a job has left, or a device has let go: a stop may be done. */
+/* dma.c: a job has ended, or a device has finished: a stop may be complete. */
 void dma_left(struct weir_dma *dma);
 
-/* A job is in flight no more: its callback is about to begin, or it was refused
- * after all. */
+/* A job is not in flight any more: its callback is about to begin, or its start
+ * was refused. */
 static inline void job_uncount(struct weir_dma *dma)
 {
 	dma->n_jobs--;

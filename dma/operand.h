@@ -15,7 +15,7 @@
 #include "base/provider.h"
 #include "mem/domain-internal.h"
 
-/* What an operand is to a job; decides which bytes of a buf are meant. */
+/* The role of an operand in a job; it decides which bytes of a buf are used. */
 enum operand_side {
 	OPERAND_NONE, /* Not used. */
 	OPERAND_SRC, /* The data. */
@@ -30,12 +30,12 @@ struct cursor {
 	uint64_t len; /* Of the piece, but not more than .left. */
 	uint64_t left;
 	const struct weir_operand *operand;
-	struct weir_buf *buf; /* That the piece is of, or NULL. */
+	struct weir_buf *buf; /* The buf of the piece, or NULL. */
 	uint32_t index; /* Of the piece. */
 	uint32_t side; /* enum operand_side */
 };
 
-/* What checking has found out about an operand. */
+/* The result of checking an operand. */
 struct operand_info {
 	struct weir_domain *domain;
 	uint64_t total; /* Bytes there are. */
@@ -58,10 +58,9 @@ int operand_check_addresses(const struct weir_operand *operand,
 	PROVIDER_API(operand_check_addresses);
 
 /*
- * Whether nothing can be wrong with @loc, which has no bufs: one range of this
- * process, which does not wrap.  Small jobs mostly have such, and nothing
- * else is cheap to see; whatever is not, is for the functions that know all
- * there is.
+ * Whether the check of @operand needs no more than this: it is one range of
+ * this process, which does not wrap.  Most small jobs have such operands, and
+ * no other case is cheap to check.
  */
 static inline bool operand_is_plain(const struct weir_operand *operand)
 {
@@ -89,7 +88,7 @@ static inline int operand_check(const struct weir_operand *operand,
 	return 0;
 }
 
-/* Whether bytes are meant that are there already. */
+/* Whether the bytes used are data that exist already. */
 static inline bool side_is_data(enum operand_side side)
 {
 	return side == OPERAND_SRC || side == OPERAND_UPDATE;
@@ -106,7 +105,7 @@ static inline const struct weir_mmap *operand_import(
 /* Whether memory of @operand is of an import that its exporter has revoked. */
 bool operand_stale(const struct weir_operand *operand);
 
-/* To the first of the first @n bytes of @loc, whatever it is. */
+/* Set @c to the beginning of the first @n bytes of @operand, of any kind. */
 void cursor_init_any(struct cursor *c, const struct weir_operand *operand,
 		     enum operand_side side, uint64_t n)
 	PROVIDER_API(cursor_init_any);
@@ -183,7 +182,7 @@ static inline struct weir_domain *operand_domain(
 	return operand->domain ? operand->domain : &domain_of_system;
 }
 
-/* A operand, what it is to its job, and what was found out about it. */
+/* An operand, its role in its job, and the result of its check. */
 struct operand_part {
 	const struct weir_operand *operand;
 	enum operand_side side;
@@ -202,7 +201,7 @@ static inline bool operand_is_like(const struct weir_domain *a,
 	return a == b || (domain_is_memory(a) && domain_is_memory(b));
 }
 
-/* Take and give back the bufs of @loc, which has some, for a job on @r. */
+/* Hold and release the bufs of @operand, which has some, for a job on @r. */
 void operand_hold_bufs(const struct weir_operand *operand,
 		       enum operand_side side, const struct weir_reactor *r)
 	PROVIDER_API(operand_hold_bufs);

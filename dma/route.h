@@ -3,36 +3,36 @@
 #define WEIR_DMA_ROUTE_H
 
 /*
- * How a job will be done, and why not better.
+ * The plan for a job, and why there is no better one.
  *
- * The plan is a function of what is asked and of what the engines say that they
- * can: nothing that changes goes into it, and making it changes nothing.
+ * The plan is a pure function of the job's description and of the engines'
+ * answers: no changing state goes into it, and making it changes nothing.
  */
 
 #include "dma/job-internal.h"
 
-/* The engines' answers to one query.  Why one cannot is asked when a caller
- * wants to know. */
+/* The engines' answers to one query.  The reasons are asked for only when a
+ * caller wants them. */
 struct answers {
 	struct weir_engine_query q;
-	struct engine *engine;		/* That can; NULL: none can. */
+	struct engine *engine;		/* That can do it; NULL: none. */
 	bool asked;
 };
 
 struct plan {
 	uint32_t route;			/* WEIR_ROUTE_; 0: none. */
-	struct engine *engine;		/* That has the job. */
+	struct engine *engine;		/* That will do the job. */
 	struct answers direct;
-	struct answers pull;		/* Of a bounce; not asked: not needed. */
+	struct answers pull;		/* Of a bounce, if asked. */
 	struct answers push;
 	struct answers beside;		/* The last of those for other places. */
-	uint8_t more[WEIR_JOB_EXTRA_MAX]; /* Of those: engines, number + 1. */
-	const char *no_direct;		/* Why none, whatever engines say. */
+	uint8_t more[WEIR_JOB_EXTRA_MAX]; /* Their engines, number + 1. */
+	const char *no_direct;		/* Why no engine may. */
 	const char *no_bounce;
 };
 
-/* Find the best route in @dma for what @job asks, which is plan->direct.q.  The
- * rest of *@plan need not be set before. */
+/* Find the best route in @dma for the query of @job, which is plan->direct.q.
+ * The rest of *@plan need not be set before. */
 void route_plan(const struct weir_dma *dma, const struct weir_job *job,
 		struct plan *plan);
 
@@ -49,7 +49,7 @@ static inline bool is_foreign(const struct weir_domain *domain)
 	return domain && !domain_is_memory(domain);
 }
 
-/* What checking has found out about a job. */
+/* The result of checking a job. */
 struct job_shape {
 	enum operand_side src_side, dst_side;
 	struct operand_info src, dst;
@@ -81,8 +81,8 @@ bool job_may_signal(const struct weir_job *job);
 int job_plan_to_start(struct weir_dma *dma, const struct weir_job *job,
 		      struct job_shape *s);
 
-/* Choose a way for @job, of which @s has all but the plan, and see whether it
- * lies as that wants it.  0, -EXDEV, or what the engine says. */
+/* Choose a route for @job, of which @s has all but the plan, and check the
+ * alignment that it requires.  0, -EXDEV, or the engine's errno. */
 int job_plan(const struct weir_dma *dma, const struct weir_job *job,
 	     struct job_shape *s, bool may_translate);
 
@@ -94,8 +94,8 @@ int translate_create(struct weir_dma *dma);
 
 extern const struct engine_kind engine_translate;
 
-/* job-check.c: say in @len bytes at @out why @job is refused with @err; @s is
- * what job_check() has found out until then. */
+/* job-check.c: write to @len bytes at @out why @job is refused with @err; @s is
+ * the result of job_check() up to the refusal. */
 void refusal_say(char *out, size_t len, const struct weir_job *job,
 		 const struct job_shape *s, int err);
 
@@ -103,7 +103,7 @@ void refusal_say(char *out, size_t len, const struct weir_job *job,
 #define JOB_FLAGS (WEIR_JOB_OVERWRITE | WEIR_JOB_SHORT_OK | WEIR_JOB_FENCE | \
 		   WEIR_JOB_LAZY | WEIR_JOB_SIGNAL)
 
-/* To which staging is aligned. */
+/* The alignment of staging memory. */
 #define STAGING_ALIGN 4096
 
 #endif /* WEIR_DMA_ROUTE_H */

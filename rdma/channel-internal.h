@@ -19,8 +19,9 @@
  * Embedded in its owner.
  */
 struct channel_user {
-	/* Nothing will be told any more: once, in the turn, before the one who
-	 * made the channel is told.  @user is off the channel by then. */
+	/* No completion will come any more.  Called once, in the turn, before
+	 * the callback of the channel's creator.  @user is off the channel by
+	 * then. */
 	void (*failed)(struct channel_user *user, int err);
 	struct channel_user *next;
 	struct channel_user **pprev;	/* NULL: of none. */
@@ -33,15 +34,15 @@ struct weir_channel {
 	struct ibv_cq *cq;
 	struct ibv_wc *wc;
 	struct ibv_wc *wc_told;	/* It was .wc when its telling began, or NULL. */
-	uint32_t head, tail;	/* Polled, and not told yet. */
+	uint32_t head, tail;	/* Polled, not delivered yet. */
 	uint32_t wc_max;
 	uint32_t batch;
 	uint32_t unacked;	/* Events. */
-	bool armed;		/* There will be an event, or is one. */
+	bool armed;		/* An event has come or will. */
 	bool event_seen;	/* And nothing polled since. */
 	bool slept;		/* In a world: no turn since it was to sleep. */
 	bool delivering;
-	bool told;		/* That it has failed. */
+	bool told;		/* The failure was reported. */
 	atomic_bool failed;
 	struct channel_user *users;
 	weir_channel_failed_fn *fn;
@@ -51,7 +52,8 @@ struct weir_channel {
 	struct weir_channel *next;
 };
 
-/* On the channel's thread.  To end what is of none is no error. */
+/* On the channel's thread.  Removing a user that is on no channel is
+ * allowed. */
 void channel_user_add(struct weir_channel *ch, struct channel_user *user);
 void channel_user_del(struct channel_user *user);
 

@@ -3,18 +3,18 @@
 #define RDMA_CONN_INTERNAL_H
 
 /*
- * Connections inside, and what an engine needs of one.
+ * The internals of connections, and the calls for engines.
  *
- *	conn.c          create and destroy; what there is to know
+ *	conn.c          create and destroy, and the getters
  *	conn-connect.c  its states: connect, accept, reconnect, disconnect
  *	conn-listen.c   listeners
  *	conn-end.c      how it ends; keepalive
- *	conn-qp.c       the QP, and the devices that have some
+ *	conn-qp.c       the QP, and the devices that have QPs
  *	cm-dispatcher.c one source of rdma_cm events per reactor
- *	message.c srq.c what is sent and received on them; see srq-internal.h
+ *	message.c srq.c messages and shared receive queues; see srq-internal.h
  *
  * A connection has an id of rdma_cm's from the start of a connect or from the
- * request on, and a QP from where the device is known; neither is ever used for
+ * request on, and a QP as soon as the device is known; neither is ever used for
  * a second connection.  Code that posts work counts it (conn_begin(),
  * conn_end()): a connection is over when it has ended and the count is 0, so
  * nothing refers to a QP that is gone.
@@ -32,7 +32,7 @@
 #include "reactor/op-inline.h"
 #include "reactor/stats/page.h"
 
-#define CONN_LINGER_NS (5 * WEIR_SEC)	/* For DISCONNECTED. */
+#define CONN_LINGER_NS (5 * WEIR_SEC)	/* Wait for DISCONNECTED. */
 #define CONN_DATA_MAX 256
 
 struct weir_cm;
@@ -44,7 +44,7 @@ struct verbs_queue;
 struct verbs_staging;
 struct weir_mw;
 
-/* What an id's context points at. */
+/* The context of an id points to this. */
 struct conn_user {
 	/* May free the user. */
 	void (*event)(struct conn_user *user, const struct rdma_cm_event *ev);
@@ -85,15 +85,15 @@ struct conn_device_ref {
 	struct conn_device_ref *next;
 };
 
-/* Where CONNECTING is. */
+/* The steps of CONNECTING. */
 enum conn_step {
 	CONN_ADDRESS,		/* Address resolution is in flight. */
-	CONN_ROUTE,		/* Then that of the route. */
+	CONN_ROUTE,		/* The route is being resolved. */
 	CONN_ANSWER,		/* The request is sent. */
 	CONN_BACKOFF,		/* The next attempt is due later. */
 };
 
-/* What the device may have to tell; weir_conn.news. */
+/* News of the device; weir_conn.news. */
 enum conn_news {
 	CONN_NEWS_QP = 1,	/* It may have failed. */
 	CONN_NEWS_DEVICE = 2,	/* The device has. */
@@ -123,7 +123,7 @@ struct weir_conn {
 	uint32_t state;			/* WEIR_CONN_ */
 	enum conn_step step;
 	bool passive;			/* It came from a listener. */
-	bool wanted;			/* CLOSING: we have asked for it. */
+	bool wanted;			/* CLOSING: we asked for it. */
 	bool quiet;			/* CLOSING: the fabric is done. */
 	int why;			/* CLOSING: what ended it. */
 	struct weir_op *op;
@@ -134,7 +134,7 @@ struct weir_conn {
 	struct ibv_qp *qp;
 	struct weir_channel *given;	/* The user's; NULL: our own. */
 	struct weir_channel *channel;	/* While there is a QP. */
-	struct channel_user channel_user; /* Of that. */
+	struct channel_user channel_user; /* On .channel. */
 	struct conn_device_ref *device_ref; /* Likewise. */
 	struct verbs_queue *queue;	/* Likewise. */
 	struct srq_member *member;	/* Likewise, with .srq. */
@@ -201,7 +201,7 @@ static inline int conn_error(void)
 	return errno > 0 ? -errno : -EIO;
 }
 
-/* For an engine. */
+/* Calls for engines. */
 
 /*
  * Work is about to be posted.  Returns 0, and it counts until conn_end(), or
@@ -219,8 +219,8 @@ static inline int conn_begin(struct weir_conn *c)
 void conn_end(struct weir_conn *c);
 
 /*
- * A completion says that the QP has failed: the connection ends with @err, once
- * nothing is posted any more.  Makes no callback.
+ * A completion reports that the QP has failed: the connection ends with @err,
+ * once nothing is posted any more.  Calls no callback.
  */
 void conn_fail(struct weir_conn *c, int err);
 
@@ -244,7 +244,8 @@ void conn_queue_request(struct weir_listener *l, struct weir_conn *c);
 /* conn-connect.c: what an event does, by state. */
 void conn_event(struct conn_user *user, const struct rdma_cm_event *ev);
 
-/* It has ended unasked; the time for another attempt has come.  May free. */
+/* It has ended without a disconnect of ours; the next attempt is due.  May free
+ * @c. */
 void conn_ended(struct weir_conn *c, int why);
 void conn_try_again(struct weir_conn *c);
 
@@ -254,7 +255,7 @@ void conn_done(struct weir_conn *c, int err, int code);
 /* The .leave() of their operations. */
 void conn_op_leaves(struct weir_op *op);
 
-/* What its user has to wait for, or NULL. */
+/* Returns the operation that the user has to wait for, or NULL. */
 static inline const struct weir_op *conn_busy(const struct weir_conn *c)
 {
 	return c->op ? c->op : c->due;
@@ -266,7 +267,7 @@ static inline bool conn_is_reconnecting(const struct weir_conn *c)
 	return c->state == WEIR_CONN_CONNECTING && !conn_busy(c);
 }
 
-/* Whether the peer of @c still answers: ask, and close it if not. */
+/* Check whether the peer of @c still answers, and close @c if not. */
 void conn_watch_run(struct weir_conn *c);
 
 /* conn-end.c */
@@ -312,19 +313,19 @@ int conn_device_ref_get(struct conn_device_ref **ret, struct weir_reactor *r,
 			const char *name);
 void conn_device_ref_put(struct conn_device_ref *device_ref);
 void conn_device_ref_dead(
-	struct conn_device_ref *device_ref); /* Is not used anew. */
+	struct conn_device_ref *device_ref); /* Not used again. */
 void conn_device_ref_add(struct conn_device_ref *device_ref,
 			 struct weir_conn *c);
 
-/* message.c: one that has waited is told, if there is one and it may be.
- * Returns whether; then @c may be gone. */
+/* message.c: deliver one message that waits, if there is one and its callback
+ * is set.  Returns whether it did; then @c may be freed. */
 bool conn_tell_message(struct weir_conn *c);
 
 /* Those that wait get no callback. */
 void conn_drop_messages(struct weir_conn *c);
 
-/* Whether what had come when it was closed is told; if not, the deferred call
- * will run again. */
+/* Whether the messages that came before the close are delivered; if not, the
+ * deferred call will run again. */
 bool conn_has_delivered(struct weir_conn *c);
 
 /* cm-dispatcher.c */

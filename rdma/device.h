@@ -20,7 +20,7 @@ struct device_verbs_open {
 	struct ibv_pd *pd;
 };
 
-/* Of an open device; NULL if it is no RDMA device. */
+/* Returns the part of an open device; NULL if it is no RDMA device. */
 static inline const struct device_verbs_open *device_verbs_of(
 	const struct weir_device *dev)
 {
@@ -28,12 +28,12 @@ static inline const struct device_verbs_open *device_verbs_of(
 }
 
 /*
- * mw.c: free what is bound to the memory of @md, under its mmap's lock.
- * Returns 0, or what the driver says, with a message.
+ * mw.c: free the windows on the memory of @md, under its mmap's lock. Returns
+ * 0, or the driver's errno, with a message.
  */
 int mmap_mws_drop(struct mmap_device *md);
 
-/* Where /sys is; tests have a tree of their own. */
+/* The path of /sys; tests have a tree of their own. */
 extern const char *device_sysfs;
 
 /*

@@ -3,21 +3,21 @@
 #define RDMA_ENGINE_H
 
 /*
- * The verbs engine inside.
+ * The internals of the verbs engine.
  *
  *	engine.c       the engine; which jobs it can do; keys; atomics
- *	engine-post.c  jobs into work requests, these to the device, and back
+ *	engine-post.c  jobs into work requests, posting them, completions
  *	message.c      messages into work requests
  *
- * Each QP has a queue.  Its ring is the send queue as the device has it, in the
+ * Each QP has a queue.  Its ring mirrors the send queue of the device, in the
  * order of posting:
  *
  *	 done        in flight        to be posted       free
  *	......|head ...............|posted ........|tail .....
  *
- * A completion of one says that all before it are done, too.  A job that has
- * more to post than there is capacity for waits in its queue, not in the
- * context: a peer that does not answer holds up only its own work.
+ * A completion of a work request means that all before it are done, too.  A job
+ * that has more to post than there is capacity for waits in its queue, not in
+ * the context: a peer that does not answer delays only its own work.
  */
 
 #include <infiniband/verbs.h>
@@ -34,8 +34,8 @@
 struct verbs_queue;
 
 /*
- * A work request that is no job's, embedded in its owner, from its start to
- * .done, which is told how it has ended and may free it.
+ * A work request that belongs to no job, embedded in its owner from its start
+ * to .done, which gets its result and may free it.
  */
 struct verbs_request {
 	struct ibv_send_wr send;	/* Without .wr_id, flags and .next. */
@@ -47,7 +47,7 @@ struct verbs_request {
 struct verbs_wr {
 	struct weir_wr wr;
 	struct verbs_queue *q;
-	struct weir_job *job;		/* Whose it is, or */
+	struct weir_job *job;		/* Its job, or */
 	struct verbs_request *request;	/* that, */
 	struct weir_op *op;		/* or a message's.  All NULL: no op's. */
 	uint64_t seq;			/* How many were posted before it. */
@@ -56,7 +56,8 @@ struct verbs_wr {
 	struct ibv_sge sge[];		/* .max_sge of the queue's. */
 };
 
-/* Staging of a context, as a device knows it: for all connections there. */
+/* The registration of a context's staging with a device, for all connections
+ * there. */
 struct verbs_staging {
 	struct weir_dma *dma;
 	struct conn_device_ref *device_ref;
@@ -64,17 +65,17 @@ struct verbs_staging {
 	struct verbs_staging *next_of_ref, *next_of_dma;
 };
 
-/* What the engine has in a context. */
+/* The engine's state in a context. */
 struct verbs_dma {
-	struct verbs_queue *unposted;	/* To be posted at the flush. */
-	struct verbs_staging *staging;	/* That devices know. */
+	struct verbs_queue *unposted;	/* Posted at the flush. */
+	struct verbs_staging *staging;	/* Registered with devices. */
 };
 
 _Static_assert(sizeof(struct verbs_dma) <= sizeof(((struct engine *)0)->priv),
 	       "there is capacity for it");
 
 extern const struct engine_kind engine_verbs;
-extern uint32_t verbs_place;	/* Of the engine in a context. */
+extern uint32_t verbs_place;	/* The engine's place in a context. */
 
 static inline struct verbs_dma *verbs_dma(const struct weir_dma *dma)
 {
@@ -99,15 +100,15 @@ struct verbs_queue {
 	struct weir_job *culprit;	/* It has the cause, and ends first; */
 	struct verbs_list held;		/* those that wait for that. */
 	struct verbs_request *requests, **requests_last;
-	struct verbs_request marker;	/* Of nothing; see post_marker(). */
+	struct verbs_request marker;	/* Empty; see post_marker(). */
 	struct weir_timer_node grace;	/* While cancelled work is posted. */
 	uint64_t cut;			/* All before this has to end. */
 	uint64_t cut_head;		/* .head when .grace was armed. */
 	struct op_queue sends;		/* Messages that wait. */
 	struct weir_op turn_end;	/* When more of them go. */
-	struct weir_job *writers, **writers_last; /* That wait, oldest first. */
+	struct weir_job *writers, **writers_last; /* Waiting, oldest first. */
 	uint64_t tickets;		/* Given to writers and messages. */
-	unsigned int turn;		/* Whose it is. */
+	unsigned int turn;		/* Writers or readers. */
 	struct weir_dma *dma;		/* Its flush posts; NULL: none. */
 	struct verbs_queue *next, **pprev;
 	uint64_t *words;		/* What atomics fetch, by place; NULL: */
@@ -138,7 +139,7 @@ static inline struct verbs_job *verbs_job(struct weir_job *job)
 	return (struct verbs_job *)(void *)job_priv(job)->area;
 }
 
-/* Whether the peer's answer has bytes: it gives so many at once only. */
+/* Whether the peer's answer has bytes: it serves a limited number of these. */
 static inline bool verbs_is_answered(struct weir_job *job)
 {
 	return verbs_job(job)->read || verbs_job(job)->atomic;
@@ -151,7 +152,7 @@ static inline struct verbs_wr *verbs_at(const struct verbs_queue *q,
 					   seq % q->size * q->stride);
 }
 
-/* What a device may know by a key. */
+/* Whether a device can have a key for memory of @domain. */
 static inline bool verbs_is_local(const struct weir_domain *domain)
 {
 	return domain && (domain->cls->is_memory || domain->cls->is_device);
@@ -196,7 +197,7 @@ int verbs_rkey(const struct cursor *c, uint32_t need, uint32_t *rkey);
 void verbs_build_atomic(struct verbs_queue *q, struct weir_job *job,
 			struct verbs_wr *w, uint32_t rkey);
 
-/* engine-post.c: @job, whose area is set up, wants to be posted. */
+/* engine-post.c: queue @job, whose area is set up, for posting. */
 void verbs_enqueue(struct verbs_queue *q, struct weir_job *job);
 void verbs_dequeue(struct verbs_queue *q, struct weir_job *job);
 
@@ -210,12 +211,10 @@ void verbs_pump(struct verbs_queue *q);
  */
 int verbs_request(struct verbs_queue *q, struct verbs_request *request);
 
-/* As far as there is capacity; none of them has a chance any more; @request
- * is. */
 /* message.c: what the messages of a queue need. */
 void verbs_sends_init(struct verbs_queue *q);
 
-/* As many as may go, up to VERBS_RUN.  Returns whether any did. */
+/* Build as many as have capacity, up to VERBS_RUN.  Returns whether any was. */
 bool verbs_send_run(struct verbs_queue *q);
 
 /* Those that wait have no chance. */
@@ -227,11 +226,11 @@ void verbs_sent(struct weir_op *op, int err, int32_t code);
 /* engine-post.c: post what is in the ring. */
 void verbs_post(struct verbs_queue *q);
 
-/* What was posted before @tail has to end: it was cancelled, or its deadline
- * has passed.  If it does not, the connection does; see .grace_ns. */
+/* Work posted before @tail must end: it was cancelled, or its deadline has
+ * passed.  If it does not end, the connection does; see .grace_ns. */
 void verbs_overdue(struct verbs_queue *q, uint64_t tail);
 
-/* What the connection ends with. */
+/* Returns the errno with which the connection ends. */
 int verbs_end_of(enum ibv_wc_status status);
 
 /* @job ends if nothing of it is in flight. */
@@ -255,7 +254,7 @@ static inline bool verbs_has_place(const struct verbs_queue *q)
 	return q->tail - q->head < q->size;
 }
 
-/* The next place, verbs_at(q, q->tail), is used; say by whom. */
+/* Take the next place, verbs_at(q, q->tail); the caller sets its owner. */
 static inline struct verbs_wr *verbs_take(struct verbs_queue *q)
 {
 	struct verbs_wr *w = verbs_at(q, q->tail);

@@ -9,8 +9,8 @@
 #include "mem/export/internal.h"
 
 /*
- * Check what weir_mmap_export_rdma() is asked for, and fill in what 0 stands
- * for.  Returns 0 or its errnos.  The owner's thread.
+ * Check the options of weir_mmap_export_rdma(), and replace 0 by the defaults.
+ * Returns 0 or its errnos.  The owner's thread.
  */
 int export_rdma_check(struct weir_mmap *mmap, struct weir_device *device,
 		      struct weir_export_rdma_opts *opts);
@@ -24,9 +24,9 @@ struct export_key {
 };
 
 /*
- * Put the bytes that name what @key opens of @mmap, as @opts,
- * which were checked, say it, into @bytes.  They are the caller's.  Returns how
- * many, or a negative errno as weir_mmap_export_rdma().  The owner's thread.
+ * Write the descriptor of the memory that @key opens in @mmap to @bytes, with
+ * the options @opts, which were checked.  Returns its length, or a negative
+ * errno as weir_mmap_export_rdma().  The owner's thread.
  */
 int export_rdma_key(uint8_t bytes[DESCRIPTOR_MAX], struct weir_mmap *mmap,
 		    const struct weir_export_rdma_opts *opts,

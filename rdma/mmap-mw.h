@@ -4,17 +4,17 @@
 
 /*
  * Memory windows of type 2, for code that has queue pairs: a part of an mmap
- * and some of its rights, behind a key that is good on one queue pair alone,
- * and that a work request makes and another one takes back.
+ * and some of its rights, behind a key that is valid on one queue pair only,
+ * and that one work request creates and another one revokes.
  *
  * A part that is not all of the mmap is registered by itself, so that a device
- * that does not look at the range of a window looks at that of the region.  Its
- * own key opens nothing.  Where there are no windows at all the key is a
- * region's: good on any queue pair, and there without a work request.
+ * that does not check the range of a window checks that of the region.  The
+ * region's own key opens nothing.  On a device without windows the key is that
+ * of a region: valid on any queue pair, and without a work request.
  *
- * A window is its maker's, until it abandons it.  The mmap's stop frees what it
- * is on the device, bound or not; the maker finds out by -ESTALE, and destroys
- * the rest.  Of one that is abandoned the stop frees that, too.
+ * A window belongs to its maker, until it is abandoned.  The mmap's stop frees
+ * its part on the device, bound or not; the maker then gets -ESTALE, and
+ * destroys the rest.  If the window was abandoned, the stop frees that, too.
  */
 
 #include <stdbool.h>
@@ -74,7 +74,7 @@ int mmap_mw_key(const struct mmap_mw *w, uint64_t *addr, uint32_t *rkey);
 
 /*
  * Free @w, bound or not: its key opens nothing any more.  NULL is allowed.
- * Returns 0, or what the driver says, with a message.  Any thread.
+ * Returns 0, or the driver's errno, with a message.  Any thread.
  */
 int mmap_mw_destroy(struct mmap_mw *w);
 

@@ -36,15 +36,16 @@ struct srq_slot {
 	struct ibv_sge sge;
 };
 
-/* When a channel will have told all that its queue has now. */
+/* A mark after which a channel has delivered all that its queue has now. */
 struct srq_mark {
 	uint64_t empty_polls, completions;
 };
 
 /*
  * A QP that receives from the queue.  It outlives its connection until the
- * device has said that it takes nothing any more (LAST_WQE_REACHED), and what
- * it had taken is told: a buf that it has would be lost with it.
+ * device has reported that it takes no more bufs (LAST_WQE_REACHED), and all
+ * that it had taken are delivered: bufs that it still had would be lost with
+ * it.
  *
  *	LIVE --connection goes--> LAST --event, or time--> DRAIN --told--> freed
  */
@@ -61,8 +62,8 @@ struct srq_member {
 	struct weir_channel *channel;	/* Of its sends; and whether it is to be
 					 * freed with it. */
 	bool owns_channel;
-	uint32_t credits;		/* That it has reserved there. */
-	struct conn_beat *beat;		/* Of its keepalive, or NULL. */
+	uint32_t credits;		/* Reserved on .channel. */
+	struct conn_beat *beat;		/* For keepalive, or NULL. */
 	bool orphans;			/* As the connection's. */
 	struct srq_mark mark;
 	struct weir_timer_node timer;
@@ -116,18 +117,19 @@ void srq_slot_drop(struct srq_slot *slot);
 
 /* srq.c: @c is to have a QP with the queue, bound already. */
 int srq_join(struct weir_conn *c);
-void srq_joined(struct weir_conn *c);		/* There it is. */
+void srq_joined(struct weir_conn *c);		/* The QP was made. */
 void srq_unjoin(struct weir_conn *c);		/* It could not be made. */
 
-/* @c has done with its QP and the channel of that, which are ours now. */
+/* @c has finished with its QP and the QP's channel, which the queue now
+ * owns. */
 void srq_leave(struct weir_conn *c);
 struct weir_conn *srq_find(const struct weir_srq *srq, uint32_t qp_num);
 
-/* Whether all is told that was there when srq_mark_set() was called. */
+/* Whether all completions of the time of srq_mark_set() are delivered. */
 void srq_mark_set(const struct weir_srq *srq, struct srq_mark *mark);
 bool srq_mark_passed(const struct weir_srq *srq, const struct srq_mark *mark);
 
-/* message.c: told of a slot's completion. */
+/* message.c: the completion of a slot. */
 void message_on_wr(struct weir_wr *wr, const struct ibv_wc *wc);
 
 #endif /* RDMA_SRQ_INTERNAL_H */

@@ -3,20 +3,21 @@
 #define RDMA_VERBS_FD_H
 
 /*
- * A descriptor that rdma-core gives us to wait on, as a source: that of a
- * completion channel, of asynchronous events, of librdmacm's events.
+ * A descriptor of rdma-core's to wait on, as a source: that of a completion
+ * channel, of asynchronous events, or of librdmacm's events.
  *
- * It goes on while the reactor stops, unlike other sources: what is in flight
- * ends by what it tells.
+ * Unlike other sources it continues while the reactor stops, because its events
+ * end the work in flight.
  *
- * A simulated world has no descriptors of the system.  There the world looks
- * itself, some time after anything else has happened, whether it is readable.
+ * A simulated world has no descriptors of the system.  There the world checks,
+ * some time after every other event, whether it is readable.
  *
  *	verbs_fd_init()           verbs_fd_close()
  *	              OPEN -----------------------> CLOSED --> freed
  *
- * It is freed when the kernel has no request of it and no call is inside
- * verbs_fd_get() and verbs_fd_put(): a callback may close what called it.
+ * It is freed when the kernel has no request of it and no call is between
+ * verbs_fd_get() and verbs_fd_put(): a callback may close the object that
+ * called it.
  */
 
 #include "reactor/group/deferred.h"
@@ -45,8 +46,8 @@ struct verbs_fd {
 };
 
 /*
- * Watch @fd, which is made non-blocking, by .ready(), which is set, as are
- * .peek and .release.  Nothing is to be given back after a failure.
+ * Make @fd non-blocking, and watch it.  The caller has set .ready, .peek and
+ * .release.  After a failure nothing has to be released.
  */
 int verbs_fd_init(struct verbs_fd *vfd, struct weir_reactor *r,
 		  const char *what, int fd, uint32_t events);
@@ -65,8 +66,8 @@ static inline void verbs_fd_get(struct verbs_fd *vfd)
 /* Returns whether it is still open; if not, it may be gone. */
 bool verbs_fd_put(struct verbs_fd *vfd);
 
-/* channel.c.  Any thread: the completion queue @cq is dead; it may be
- * anybody's. */
+/* channel.c.  Any thread: the completion queue @cq is dead; it may belong to
+ * any channel, or to none. */
 struct ibv_cq;
 void channel_cq_failed(const struct ibv_cq *cq);
 

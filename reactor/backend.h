@@ -3,13 +3,14 @@
 #define WEIR_REACTOR_BACKEND_H
 
 /*
- * What a reactor stands on: the table that uring, ev and sim fill.
+ * The backend of a reactor: the table that uring, ev and sim fill in.
  *
- * The rest of the library knows backends only by this.  All nondeterminism is
- * behind it: the clock, the wait, what completes and in which order, and what
- * worker threads do.  A backend keeps its own state behind r->backend_data.
+ * The rest of the library uses backends only through it.  All nondeterminism is
+ * behind it: the clock, the wait, the results and the order of completions, and
+ * the work of worker threads.  A backend keeps its own state in
+ * r->backend_data.
  *
- * All are called on the reactor's thread but wake().
+ * All functions but wake() are called on the reactor's thread.
  */
 
 #include <stdbool.h>
@@ -37,11 +38,11 @@ enum io_kind {
 
 #define IO_ALL (~0u)
 #define IO_BIT(kind) (1u << (kind))
-/* What io_uring and readiness can do; the rest is a worker's. */
+/* The kinds that io_uring and readiness can do; a worker does the others. */
 #define IO_OF_KERNEL (IO_BIT(IO_COPY_RANGE) - 1)
 
-/* What happens outside of a world: its function looks, some time after anything
- * else has happened.  Embedded in the object that waits. */
+/* Observes events outside of a simulated world: the world calls its function
+ * some time after every other event.  Embedded in the object that waits. */
 struct observer {
 	void (*fn)(struct observer *observer);
 	struct observer *next;
@@ -81,33 +82,34 @@ struct backend {
 	int (*create)(struct weir_reactor *r,
 		      const struct weir_reactor_opts *opts);
 
-	/* Nothing is in flight.  Give everything back. */
+	/* Nothing is in flight.  Free everything. */
 	void (*destroy)(struct weir_reactor *r);
 
 	/* Nanoseconds; never goes back. */
 	uint64_t (*now)(struct weir_reactor *r);
 
 	/*
-	 * Start the I/O that @op describes; it is PENDING.  What cannot be
-	 * taken now is kept and taken later: this cannot fail.  What each step
-	 * does is asked with io_step_next(), its end told with io_step_done(),
-	 * or io_end() for a kind that has no steps; see io.h.  What it cannot
-	 * do itself it may hand on with worker_submit().
+	 * Start the I/O that @op describes; it is PENDING.  If the backend
+	 * cannot take it now it keeps it and takes it later: this cannot fail.
+	 * For each step the backend calls io_step_next(), and at its end
+	 * io_step_done(), or io_end() for a kind that has no steps; see io.h.
+	 * If it cannot do @op itself it may call worker_submit().
 	 */
 	void (*submit)(struct weir_reactor *r, struct weir_op *op);
 
 	/*
-	 * See to it that @op, which submit() took and did not hand to the
-	 * workers, ends early.  False: it may go on all the same, so this wants
-	 * to be called again, until it has ended.
+	 * End @op early, which submit() took and did not pass to the workers.
+	 * False: it may continue in spite of that, so the caller calls this
+	 * again until it has ended.
 	 */
 	bool (*cancel)(struct weir_reactor *r, struct weir_op *op);
 
 	/*
 	 * Whether something of the backend's own waits: a request of a source
-	 * that was asked to end, or one that the kernel does not take now.
-	 * With @ask, ask again, REPEATS_MAX of them.  Called from
-	 * repeats_plan() on until it says no.  NULL: there is no such thing.
+	 * that was cancelled and has not ended, or one that the kernel does not
+	 * take now.  With @ask, repeat up to REPEATS_MAX of these requests.
+	 * Called from repeats_plan() on until it returns false.  NULL: the
+	 * backend needs no repeats.
 	 */
 	bool (*repeat)(struct weir_reactor *r, bool ask);
 
@@ -129,7 +131,7 @@ struct backend {
 
 	/*
 	 * Sleep until there is something to reap, wake() is called or
-	 * @timeout_ns have passed.  What was submitted has been pushed out.
+	 * @timeout_ns have passed.  All submissions were flushed before.
 	 * Returns 0 or a negative errno.
 	 */
 	int (*wait)(struct weir_reactor *r, uint64_t timeout_ns);
@@ -142,11 +144,12 @@ struct backend {
 	 * was pushed out before. */
 	int (*pollfd)(struct weir_reactor *r);
 
-	/* Sources, see source.h.  arm() asks for deliveries until disarm(). */
+	/* Sources, see source.h.  After arm() the backend delivers until
+	 * disarm(). */
 	int (*arm)(struct weir_reactor *r, struct source *s);
 	void (*disarm)(struct weir_reactor *r, struct source *s);
 
-	/* Buffers of the receive free list that came back; see rx.h. */
+	/* Buffers that were returned to the receive free list; see rx.h. */
 	void (*rx_returned)(struct weir_reactor *r, unsigned int id);
 
 	/* Registered files: 1 if it is registered, 0 if not. */
@@ -171,20 +174,20 @@ struct backend {
 	 * of that thread is in its turn. */
 	bool (*is_here)(const struct weir_reactor *r);
 
-	/* There is a worker, or a negative errno. */
+	/* Make sure that there is a worker.  Returns 0 or a negative errno. */
 	int (*worker_ensure)(struct weir_reactor *r);
 
 	/* A counter, as eventfd(2): its descriptor, or a negative errno. */
 	int (*counter_open)(struct weir_reactor *r);
 
-	/* Have @observer look until observer_del(). */
+	/* Call @observer until observer_del(). */
 	void (*observe)(struct weir_reactor *r, struct observer *observer);
 };
 
 extern const struct backend backend_uring;
 extern const struct backend backend_ev;	/* Only with HAVE_LIBEV. */
 
-/* What weir_reactor_opts.sim points to begins with this. */
+/* weir_reactor_opts.sim points to a struct that begins with this. */
 struct backend_world {
 	const struct backend *backend;
 };
@@ -199,7 +202,7 @@ struct vfd_info {
 	int flags;		/* O_ACCMODE, O_DIRECT, O_APPEND, ... */
 	bool is_dir;
 	bool has_offsets;
-	uint64_t file[2];	/* Which it is. */
+	uint64_t file[2];	/* The file's identity. */
 	uint32_t align, mem_align;
 };
 
@@ -208,7 +211,7 @@ struct vfd_ops {
 	void (*close)(int fd);
 	int (*info)(int fd, struct vfd_info *ret);	/* Or -EBADF. */
 	int (*reopen)(int fd, int flags);		/* Its file again. */
-	/* Of a counter.  Taking leaves 0. */
+	/* A counter.  Taking its value sets it to 0. */
 	void (*counter_add)(int fd, uint64_t n);
 	uint64_t (*counter_take)(int fd);
 };

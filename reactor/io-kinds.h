@@ -4,7 +4,7 @@
 
 /*
  * Each kind of I/O operation has a row, from which come the enum (backend.h),
- * the class (io.c), the system call (io-sync.c) and what io_uring needs
+ * the class (io.c), the system call (io-sync.c) and the data for io_uring
  * (uring/):
  *
  *	NAME	IO_NAME; op->kind
@@ -12,12 +12,12 @@
  *	step	io-sync.c: step_..(), which does one step without waiting
  *	OPCODE	IORING_OP_OPCODE
  *	fill	uring/fill.c: fill_..(), which describes a step to the kernel
- *	WEIGHT	uring/uring.c: what it counts for there until it ends.  SURE:
- *		nothing can keep up its end.  COUNTED: it ends, if perhaps
- *		late.  UNCOUNTED: a peer brings its end about; there may be
- *		any number of these, and most stay for long
+ *	WEIGHT	uring/uring.c: its weight there until it ends.  SURE: it ends
+ *		soon, whatever others do.  COUNTED: it ends, perhaps late.
+ *		UNCOUNTED: it ends when a peer acts; there may be any number
+ *		of these, and most stay for long
  *
- * Their parameters lie in op->u.io:
+ * Their parameters are in op->u.io:
  *
  *	kind         fd    addr     len     off    flags     aux
  *	READ WRITE   fd    memory   bytes   off    -         -

@@ -3,12 +3,12 @@
 #define WEIR_REACTOR_IO_H
 
 /*
- * I/O operations: how their parameters lie in op->u.io, how a short step is
- * continued, and how they run as blocking calls.
+ * I/O operations: their parameters in op->u.io, how a short step is continued,
+ * and how they run as blocking calls.
  *
  * io-kinds.h has the kinds and their parameters.  io.done counts the bytes of
- * the steps so far; io.seg and io.seg_off say where in the iovecs the next step
- * begins.
+ * the steps so far; io.seg and io.seg_off are the place in the iovecs at which
+ * the next step begins.
  */
 
 #include <pthread.h>
@@ -48,15 +48,15 @@ void io_step_next(const struct weir_op *op, struct io_step *step)
 	PROVIDER_API(io_step_next);
 
 /*
- * A step of @op ended with *@res.  Returns true if the operation ends, with
- * its result in *@res; false if it has to go on.  Any thread.
+ * A step of @op ended with *@res.  Returns true if the operation ends, with its
+ * result in *@res, or false if another step is needed.  Any thread.
  */
 bool io_step_account(struct weir_op *op, int64_t *res)
 	PROVIDER_API(io_step_account);
 
 /*
- * splice.c: the same for a splice, of which backends see a poll of u.io.fd.  If
- * it goes on, that may be another descriptor than before.
+ * splice.c: the same for a splice, which backends see as a poll of u.io.fd.  If
+ * it continues, that may be another descriptor than before.
  */
 bool io_splice_account(struct weir_op *op, int64_t *res);
 
@@ -98,8 +98,8 @@ static inline void io_end(struct weir_op *op, int64_t res)
 }
 
 /*
- * A step of @op ended with @res: completes @op and returns true, or returns
- * false if it has to go on: submit it again.
+ * A step of @op ended with @res: complete @op and return true, or return false
+ * if another step is needed; the caller submits it again.
  */
 static inline bool io_step_done(struct weir_op *op, int64_t res)
 {
@@ -113,13 +113,14 @@ static inline bool io_step_done(struct weir_op *op, int64_t res)
 }
 
 /*
- * Do one step of @op by a system call.  Any thread.  Sockets are not waited
- * for: -EAGAIN; of files and pipes that is for the caller to see to.
+ * Do one step of @op by a system call.  Any thread.  For sockets this does not
+ * wait, but returns -EAGAIN; for files and pipes the caller must see to that.
  * Returns the step's result.
  */
 int64_t io_sync_step(struct weir_op *op);
 
-/* A system call of our own is about to fill what @step names; see own_use(). */
+/* A system call of our own is about to write to the memory of @step; see
+ * own_use(). */
 void io_use(const struct io_step *step);
 
 /*
@@ -133,8 +134,8 @@ int io_nonblock_begin(int fd);
 void io_nonblock_end(int fd, int flags);
 
 /*
- * RWF_NOSIGNAL if this kernel knows it, else 0: with it no write ends the
- * process by SIGPIPE.  Since Linux 6.18.
+ * Returns RWF_NOSIGNAL if this kernel supports it, else 0: with it no write
+ * ends the process by SIGPIPE.  Since Linux 6.18.
  */
 int io_nosignal(void);
 
@@ -156,9 +157,8 @@ uint32_t io_poll_events(int mask);
 int64_t io_sync(struct weir_op *op);
 
 /*
- * worker.c: have a worker do @op by io_sync(), and bring it back.  What cannot
- * be queued because no thread could be made completes with that error, but for
- * a close, which is done here.
+ * worker.c: have a worker do @op by io_sync(), and return it.  If no thread can
+ * be made, @op completes with that error; but a close is done here.
  */
 void worker_submit(struct weir_reactor *r, struct weir_op *op);
 
@@ -174,7 +174,7 @@ int worker_ensure(struct weir_reactor *r);
  */
 int thread_start(pthread_t *ret, void *(*run)(void *arg), void *arg);
 
-/* All threads have ended after this.  Nothing is queued. */
+/* Nothing is queued.  Wait until all threads have ended. */
 void worker_fini(struct weir_reactor *r);
 
 #endif /* WEIR_REACTOR_IO_H */

@@ -13,7 +13,8 @@
 #include "reactor/reactor-internal.h"
 #include "reactor/stats/publish.h"
 
-/* Nothing in flight, and nothing unusual about the reactor? */
+/* Returns 0 if @op is not in flight and the reactor starts operations, or why
+ * not. */
 static inline int op_may_begin(struct weir_reactor *r, const struct weir_op *op)
 {
 	reactor_check_thread(r);
@@ -36,9 +37,9 @@ static inline bool op_is_late(struct weir_reactor *r, const struct weir_op *op)
 }
 
 /*
- * What a start function asks before it does anything: op_may_begin(), or
- * OP_ENDED if @op is late: then it has ended with -ETIMEDOUT, touching nothing,
- * and its callback is due.  A start returns op_admitted() of what it is told.
+ * Called by a start function first: returns op_may_begin(), or OP_ENDED if @op
+ * is late; then it has ended with -ETIMEDOUT, without effect, and its callback
+ * is due.  The start function returns op_admitted() of this result.
  */
 #define OP_ENDED 1
 
@@ -99,7 +100,8 @@ static inline int op_begin(struct weir_reactor *r, struct weir_op *op,
 	return err;
 }
 
-/* As op_begin(), for what must not be refused: a close, a clean-up. */
+/* Like op_begin(), for operations that must not be refused: a close, a
+ * clean-up. */
 static inline int op_begin_always(struct weir_reactor *r, struct weir_op *op,
 				  const struct weir_op_class *cls)
 {
@@ -110,7 +112,8 @@ static inline int op_begin_always(struct weir_reactor *r, struct weir_op *op,
 	return 0;
 }
 
-/* To the end of the ready list: the callback is due in the next turn. */
+/* Put @op at the end of the ready list: its callback is due in the next
+ * turn. */
 static inline void op_make_ready(struct weir_reactor *r, struct weir_op *op,
 				 int64_t res)
 {
@@ -122,9 +125,10 @@ static inline void op_make_ready(struct weir_reactor *r, struct weir_op *op,
 }
 
 /*
- * IDLE -> READY at once, with 0: there is nothing to cancel in between.  For
- * what op_may_begin() has let pass, or what is never refused.  On a list of its
- * own, for the sources of this turn come first.
+ * IDLE -> READY at once, with 0: @op is never PENDING, so it cannot be
+ * cancelled. For an operation that op_may_begin() has admitted, or that is
+ * never refused. On a list of its own, because the sources of this turn come
+ * first.
  */
 static inline void op_defer(struct weir_reactor *r, struct weir_op *op)
 {
@@ -147,9 +151,9 @@ static inline uint64_t op_time_now(struct weir_reactor *r)
 }
 
 /*
- * IDLE -> READY at once, with @res, after op_may_begin(): it was done inside
- * its start, so there is nothing to cancel, and no deadline matters.  @since
- * is what op_time_now() said before it was done.
+ * IDLE -> READY at once, with @res, after op_may_begin(): @op was done within
+ * its start, so it cannot be cancelled, and no deadline matters.  @since is the
+ * result of op_time_now() before it was done.
  */
 static inline void op_begin_ready(struct weir_reactor *r, struct weir_op *op,
 				  const struct weir_op_class *cls, int64_t res,
@@ -166,7 +170,7 @@ static inline void op_begin_ready(struct weir_reactor *r, struct weir_op *op,
 	reactor_touch(r);
 }
 
-/* Off the live list, its deadline off the wheel: PENDING no more. */
+/* Remove @op from the live list, and its deadline from the wheel. */
 static inline void op_delist(struct weir_reactor *r, struct weir_op *op)
 {
 	*op->live_pprev = op->live_next;
@@ -176,7 +180,7 @@ static inline void op_delist(struct weir_reactor *r, struct weir_op *op)
 		wheel_del(&r->wheel, &op->deadline);
 }
 
-/* What the callback gets for @res: a deadline's cancel is a timeout. */
+/* Returns the result for the callback: a cancel by a deadline is a timeout. */
 static inline int64_t op_result(const struct weir_op *op, int64_t res)
 {
 	if (unlikely(res == -ECANCELED && (op->flags & OP_TIMED_OUT)))
@@ -199,7 +203,7 @@ static inline void op_complete(struct weir_op *op, int64_t res)
 	reactor_touch(r);
 }
 
-/* What few operations want of their end. */
+/* The parts of an end that few operations need. */
 static inline void op_leave(struct weir_reactor *r, struct weir_op *op,
 			    int64_t res)
 {
@@ -209,7 +213,7 @@ static inline void op_leave(struct weir_reactor *r, struct weir_op *op,
 		op->cls->leave(op);
 }
 
-/* To IDLE, off all lists, and its callback. */
+/* Make @op IDLE, remove it from all lists, and call its callback. */
 static inline void op_call_back(struct weir_reactor *r, struct weir_op *op,
 				int64_t res)
 {
@@ -279,8 +283,8 @@ static inline void op_enter(struct weir_op *op)
 	op->entered++;
 }
 
-/* If that was the last: cancel @op if that was asked for, and it has not ended
- * or been refused by itself. */
+/* On the last exit: if @op was to be cancelled meanwhile, and has neither ended
+ * nor been refused, cancel it. */
 static inline void op_exit(struct weir_op *op)
 {
 	if (likely(--op->entered != OP_CANCEL_DUE))

@@ -10,11 +10,12 @@
  *	IDLE     none; it is the caller's
  *	PENDING  the reactor's live list, and, if its class has it wait
  *	         somewhere, that queue (backlog, worker queue, pool waiters)
- *	READY    the reactor's ready list, or that of what is deferred
+ *	READY    the reactor's ready list, or that of deferred operations
  *
- * What an operation does is its class's business.  A class that starts one
+ * The class of an operation defines what it does.  A class that starts one
  * calls op_begin(), and then, not necessarily at once, op_complete(), exactly
- * once; both are in op-inline.h.  Only they and op_run_ready() move its state.
+ * once; both are in op-inline.h.  Only they and op_run_ready() change its
+ * state.
  */
 
 #include <errno.h>
@@ -30,7 +31,7 @@
 enum { OP_BEGUN_NS, OP_WEIGHT };
 
 enum op_state {
-	OP_IDLE,	/* The caller's; what zeroed memory says. */
+	OP_IDLE,	/* The caller's; zeroed memory. */
 	OP_PENDING,	/* Started; no result yet. */
 	OP_READY,	/* Has a result; its callback is due. */
 };
@@ -41,13 +42,14 @@ enum op_flag {
 	OP_QUEUED = 4,		/* In a queue; op->next and op->pprev are it. */
 	OP_ENGAGED = 8,		/* The kernel or a worker has it. */
 	OP_LENT = 16,		/* Its memory is annotated as lent. */
-	OP_WORKER = 32,		/* With the worker pool, waiting or running. */
+	OP_WORKER = 32,		/* A worker has it, or will. */
 	OP_LEAVES = 64,		/* Its class has a .leave(), to be called. */
 	OP_TIMED = 128,		/* It is timed, for the page of statistics. */
 
 	/*
-	 * A poll comes before its next try: the ring's, of its own operations
-	 * until they end.  None of those has a .leave(), so it is the same bit.
+	 * A poll precedes its next try.  The ring uses this for its own
+	 * operations until they end.  None of those has a .leave(), so the bit
+	 * is shared.
 	 */
 	OP_POLLING = OP_LEAVES,
 };
@@ -55,17 +57,16 @@ enum op_flag {
 /* In op->entered: a cancel came meanwhile. */
 #define OP_CANCEL_DUE 128
 
-/* What kind of operation it is: one static const per kind. */
+/* A kind of operation: one static const per kind. */
 struct weir_op_class {
 	const char *name;	/* For messages: "read". */
 
 	/*
-	 * It is to end early.  Called once at most, on the
-	 * reactor's thread, with OP_CANCEL set, while it is PENDING and not
-	 * between op_enter() and op_exit().  May
-	 * complete it with -ECANCELED at once, or see to it that it ends; or
-	 * do nothing, if it cannot.  NULL: it cannot.  Called again only if it
-	 * says so, by op_repeat_cancel().
+	 * End the operation early.  Called once at most, on the reactor's
+	 * thread, with OP_CANCEL set, while it is PENDING and not between
+	 * op_enter() and op_exit().  May complete it with -ECANCELED at once,
+	 * or cause it to end, or do nothing if it cannot be ended.  NULL: the
+	 * last.  Called again only if it asks for that, by op_repeat_cancel().
 	 */
 	void (*cancel)(struct weir_op *op);
 
@@ -84,15 +85,15 @@ struct weir_op_class {
 };
 
 /*
- * What is done about something that a reactor looks at, from hook_begin() to
+ * The functions of a poll hook, which a reactor polls from hook_begin() to
  * hook_end(), on its thread.
  */
 struct weir_poll_hook_class {
 	/*
-	 * Often while it spins, and in each turn if there is no .deliver():
-	 * look.  Returns whether .deliver() has something to do, or an
-	 * operation was completed; what is returned by op_return(), or by a
-	 * deferred call, need not be told.  No callback runs here.
+	 * Poll.  Called often while the reactor spins, and in each turn if
+	 * there is no .deliver().  Returns whether .deliver() has something to
+	 * do, or an operation was completed; operations returned by op_return()
+	 * or by a deferred call need not be reported.  Calls no callback.
 	 */
 	bool (*hook)(struct weir_poll_hook *hook);
 
@@ -107,7 +108,8 @@ struct weir_poll_hook_class {
 	 */
 	bool (*asleep)(struct weir_poll_hook *hook);
 
-	/* It is awake again: no other thread need look.  NULL: no matter. */
+	/* The reactor is awake again: no other thread needs to watch.  NULL:
+	 * ignored. */
 	void (*awake)(struct weir_poll_hook *hook);
 };
 
@@ -118,16 +120,16 @@ _Static_assert(sizeof(struct weir_op) == 256, "part of the ABI");
 __attribute__((cold)) int op_refused(int err, const struct weir_op *op,
 				     const char *call);
 
-/* weir_op_cancel(), and its sister for a deadline. */
+/* weir_op_cancel(), and the same for a deadline. */
 void op_request_cancel(struct weir_op *op, unsigned int why);
 
-/* From a class's .cancel(): @op may go on in spite of it, so call it again, a
- * little later each time, until @op has ended. */
+/* From a class's .cancel(): @op may continue in spite of it, so call .cancel()
+ * again, a little later each time, until @op has ended. */
 void op_repeat_cancel(struct weir_op *op);
 
 /*
- * Any thread: hand a PENDING @op home, its result in op->res.  Its reactor
- * completes it in its next turn, and is woken for that.  Never fails.
+ * Any thread: return a PENDING @op to its reactor, its result in op->res.  The
+ * reactor is woken, and completes it in its next turn.  Never fails.
  */
 void op_return(struct weir_op *op);
 

@@ -51,7 +51,7 @@ struct worker_pool;
  */
 struct reactor_obj {
 	const char *what;	/* "watch": for the message of destroy. */
-	/* The reactor stops: fall silent.  NULL: nothing to do. */
+	/* The reactor stops: disarm.  NULL: nothing to do. */
 	void (*stop)(struct reactor_obj *obj);
 	/* It was set running again.  NULL: nothing to do. */
 	void (*start)(struct reactor_obj *obj);
@@ -59,16 +59,16 @@ struct reactor_obj {
 	struct reactor_obj **pprev;
 };
 
-#define HOOKS_MAX 16 /* Then what need not be looked at is not. */
-#define HOOKS_AT_ONCE 64 /* With callbacks: then the next turn goes on. */
+#define HOOKS_MAX 16 /* At this limit optional ones are refused. */
+#define HOOKS_AT_ONCE 64 /* With callbacks, in a turn; the rest later. */
 
-/* What is looked at, and with which it goes on; NULL: the first. */
+/* Poll hooks, and the one to continue with; NULL: the first. */
 struct hook_list {
 	struct weir_poll_hook *first, *at;
 	uint32_t n;
 };
 
-/* Why a start needs a closer look; r->attention. */
+/* Reasons for which a start takes the slow path; r->attention. */
 enum attention {
 	ATTENTION_STOPPING = 1,	/* New work is refused. */
 	ATTENTION_KICK = 2,	/* A host must be told: we are outside a turn. */
@@ -82,13 +82,13 @@ enum request {
 };
 
 /*
- * Operations that were asked to end, and go on: the kernel may answer a cancel
+ * Operations that were cancelled and have not ended.  The kernel may answer
  * that there is no such request, while it is about to try that request again.
  * So a cancel is repeated until its operation ends, after a delay that doubles.
  * An operation in either list is not in the live list.
  */
 struct repeats {
-	struct weir_op *due;		/* To be asked in this round. */
+	struct weir_op *due;		/* To cancel in this round. */
 	struct weir_op *asked;		/* And in the next. */
 	uint64_t at_ns;			/* The next round; WEIR_FOREVER: none. */
 	uint64_t delay_ns;		/* Until the one that is planned next. */
@@ -98,8 +98,8 @@ struct repeats {
 struct wait {
 	struct spin spin;
 	uint32_t at_once;		/* Waits that may end without the clock. */
-	uint64_t hooks; /* That were, and are not accounted for. */
-	uint64_t hook_ns; /* What one takes. */
+	uint64_t hooks; /* Run, but not accounted for. */
+	uint64_t hook_ns; /* Time that one takes. */
 	uint64_t clocked_ns;		/* When the last wait with it ended. */
 	uint64_t born_ns;
 };
@@ -107,7 +107,7 @@ struct wait {
 /* The one descriptor for a foreign loop; see host.c. */
 struct host {
 	int epoll, event, timer;	/* -1 until weir_reactor_fd(). */
-	uint64_t armed_ns;		/* What the timer is set to. */
+	uint64_t armed_ns;		/* The timer's setting. */
 	uint64_t left_ns;		/* When the last turn ended. */
 	bool kicked;			/* The event is readable. */
 };
@@ -206,8 +206,8 @@ unsigned int op_run_ready(struct weir_reactor *r, unsigned int max)
 void op_cancel_all(struct weir_reactor *r);
 
 /*
- * Cancels that are repeated.  Plan a round, if there is none; do it, if it is
- * due; when it is due, or WEIR_FOREVER if nothing is left to be asked.
+ * Cancels that are repeated: plan a round, if there is none; run it, if it is
+ * due; return when it is due, or WEIR_FOREVER if there is nothing to repeat.
  */
 void repeats_init(struct weir_reactor *r);
 void repeats_plan(struct weir_reactor *r);
@@ -229,8 +229,9 @@ uint64_t reactor_next_turn(struct weir_reactor *r)
 /* turn.c: turns until the reactor is stopped, or it is @until_ns. */
 int turn_until_stopped(struct weir_reactor *r, uint64_t until_ns);
 
-/* turn.c: turns of a core that stops fail: do what needs no kernel.  False: its
- * group may have more for it, or owes it an answer. */
+/* turn.c: if the turns of a stopping core fail, do the work that needs no
+ * kernel. False: its group may have more for it, or waits for an answer of
+ * it. */
 bool reactor_settle(struct weir_reactor *r);
 
 /* wait.c: nothing is due: spin, then sleep, no longer than until @until_ns. */
@@ -243,11 +244,11 @@ void host_fini(struct weir_reactor *r);
 void host_turn_begins(struct weir_reactor *r);
 void host_turn_ends(struct weir_reactor *r, bool more, uint64_t next_ns);
 
-/* object.c: a foreign loop cannot know otherwise; once until the next turn.  Not
- * inline: callers of reactor_touch() would have registers to save for it. */
+/* object.c: wake a foreign loop; once until the next turn.  Not inline, so that
+ * callers of reactor_touch() have no registers to save for it. */
 void host_kick(struct weir_reactor *r) PROVIDER_API(host_kick);
 
-/* Something was started or changed: a host that waits outside must be told. */
+/* Something was started or changed outside a turn: wake a foreign loop. */
 static inline void reactor_touch(struct weir_reactor *r)
 {
 	if (unlikely(r->attention & ATTENTION_KICK))
@@ -261,9 +262,10 @@ static inline uint64_t reactor_in_flight(const struct weir_reactor *r)
 }
 
 /*
- * Capacity for @n operations of an object of the library's own, beyond what the
- * user's may be; given back with -@n.  An object that starts operations inside
- * others would else take the capacity that those need to end.
+ * Reserve capacity for @n operations of an object of the library's own, beyond
+ * that of the user's; released with -@n.  Otherwise an object that starts
+ * operations on behalf of others could take the capacity that those need to
+ * end.
  */
 static inline void reactor_reserve(struct weir_reactor *r, int64_t n)
 {
@@ -290,11 +292,11 @@ unsigned int pollers_run(struct weir_reactor *r);
 uint64_t pollers_next(struct weir_reactor *r);
 
 /*
- * poll-hook.c: look, in a turn but at those that will deliver in it; run
- * callbacks; the reactor goes to sleep, or is awake again.  The first and the
- * third return whether there is something to deliver, the second how much
- * was.  Of those with callbacks a turn, or a look of a spinning reactor,
- * takes HOOKS_AT_ONCE, and the next goes on behind them.
+ * poll-hook.c: poll (in a turn only the hooks that deliver in it); deliver,
+ * which runs callbacks; the reactor goes to sleep; it is awake again.  The
+ * first and the third return whether there is something to deliver, the second
+ * how much was. Of the hooks with callbacks a turn, or a poll of a spinning
+ * reactor, takes HOOKS_AT_ONCE, and the next continues after them.
  */
 bool hooks_run(struct weir_reactor *r, bool spinning);
 unsigned int hooks_deliver(struct weir_reactor *r);
@@ -302,9 +304,9 @@ bool hooks_asleep(struct weir_reactor *r);
 void hooks_awake(struct weir_reactor *r);
 
 /*
- * Of a reactor of a group; group/core.c, group/load.c.  It has nothing to do,
- * or begins a host's turn: look where we are.  It goes to sleep, or does not:
- * tell.
+ * For a reactor of a group; group/core.c, group/load.c.  core_poll(): the
+ * reactor has nothing to do, or begins a host's turn; check its CPU.
+ * core_tell_time(): store whether it goes to sleep.
  */
 void core_poll(struct weir_reactor *r, uint64_t now);
 void core_tell_time(struct weir_reactor *r, uint64_t now, bool asleep);

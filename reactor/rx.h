@@ -3,16 +3,16 @@
 #define WEIR_REACTOR_RX_H
 
 /*
- * The receive free list: buffers that all receivers of a reactor share.  They
- * are taken by the backend when data come, so an idle connection has none.
+ * The receive free list: buffers that all receivers of a reactor share.  The
+ * backend takes them when data come, so an idle connection has none.
  *
  *	IN_FREE_LIST --> (rx_take(), or the kernel) --> delivered --> OUT, with the
  *	    ^                                                     callee, or kept
  *	    +---------------- rx_put() ------------------------- by a receiver
  *
- * On uring they lie in a provided-buffer ring, and the kernel takes them; on
- * ev, and on kernels without such rings, rx_take() does.  A buffer in the
- * free list may not be touched: it is released, in the terms of base/own.h.
+ * On uring they are in a provided-buffer ring, and the kernel takes them; on
+ * ev, and on kernels without such rings, rx_take() does.  A buffer in the free
+ * list may not be touched: it is released, in the terms of base/own.h.
  */
 
 #include <stdbool.h>
@@ -22,11 +22,11 @@
 
 struct weir_reactor;
 
-/* What is known of a buffer. */
+/* The state of a buffer. */
 struct rx_info {
 	uint32_t len;		/* Bytes in it. */
 	int16_t next;		/* In a receiver's queue; -1: the last. */
-	bool out;		/* Delivered, and not given back. */
+	bool out;		/* Delivered, not returned. */
 };
 
 struct rx_free_list {

@@ -3,8 +3,8 @@
 #define WEIR_REACTOR_SOURCE_H
 
 /*
- * A source: what delivers again and again from one request to the backend.
- * Embedded, first, in watches, acceptors and receivers.
+ * A source: an object to which the backend delivers again and again after one
+ * request.  Embedded, first, in watches, acceptors and receivers.
  *
  *	       arm()                destroy()
  *	QUIET --------> ARMED   ------------------+
@@ -12,11 +12,11 @@
  *	  +---------------+                       v
  *	                 freed <-- last word -- ZOMBIE
  *
- * The kernel may have one more word to say about a source that was destroyed or
- * disarmed.  So the backend counts in @engaged the requests that it has out,
- * and a destroyed source is freed when that is 0 (uring); ev forgets at once.
- * Deliveries to a source that is not armed are dropped by the backend, after
- * giving back what they brought: a descriptor is closed, a buffer returned.
+ * The kernel may still complete the request of a source that was destroyed or
+ * disarmed.  So the backend counts in @engaged the requests that it has in
+ * flight, and frees a destroyed source when that is 0 (uring); ev frees it at
+ * once. The backend drops deliveries to a source that is not armed, after it
+ * has released what they brought: it closes a descriptor, and returns a buffer.
  * One exception: data for a SOURCE_RECV that is no zombie are always delivered,
  * armed or not, because a stream must not lose bytes; the receiver keeps them.
  */
@@ -57,7 +57,7 @@ struct source {
 	bool zombie;		/* Destroyed; waits for @engaged to be 0. */
 	bool queued;		/* In one of the backend's lists. */
 	uint8_t gen;		/* Tells an old request from a new one. */
-	bool stale;		/* The request out was asked to end. */
+	bool stale;		/* Its request was cancelled. */
 	uint32_t place;		/* After its request, in the submissions. */
 	uint32_t engaged;	/* Requests the kernel has. */
 	struct source *next;
@@ -74,14 +74,13 @@ void source_start(struct reactor_obj *obj);
 int source_arm(struct source *s) PROVIDER_API(source_arm);
 void source_disarm(struct source *s) PROVIDER_API(source_disarm);
 
-/* Disarm, detach and release, now or when the backend lets go. */
+/* Disarm, detach and release, now or when the backend has no request of it. */
 void source_destroy(struct source *s) PROVIDER_API(source_destroy);
 
 /*
- * For backends, before what a source has to say: operations that have ended
- * before get their callbacks first.  Their doing may be why it has something to
- * say: an answer follows what was sent, and callbacks have to as well.  May
- * destroy any source.
+ * For backends, before a delivery: run the callbacks of operations that have
+ * ended before.  A delivery may be a consequence of them, as an answer follows
+ * a send, so its callback must come after theirs.  May destroy any source.
  */
 static inline void source_catch_up(struct weir_reactor *r)
 {
@@ -89,7 +88,7 @@ static inline void source_catch_up(struct weir_reactor *r)
 		r->delivered += op_run_ready(r, UINT32_MAX);
 }
 
-/* For backends: tell the owner, and count it as a callback of this turn. */
+/* For backends: call the owner, and count it as a callback of this turn. */
 static inline void source_deliver(struct source *s, int64_t res, int rx_id)
 {
 	s->reactor->delivered++;

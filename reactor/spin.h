@@ -3,29 +3,29 @@
 #define WEIR_REACTOR_SPIN_H
 
 /*
- * Whether to spin before a sleep: what experience says.
+ * Whether to spin before a sleep, judged by experience.
  *
- * To be woken on another core costs tens of microseconds, of which the waker
- * pays a good part; to find work while looking for it costs a tenth of one.  So
- * it pays to look for about as long as a wake-up costs, if something comes in
- * that time, and is pure waste if not.
+ * A wake-up from another core costs tens of microseconds, of which the waking
+ * thread pays a good part; finding work while spinning costs a tenth of a
+ * microsecond.  So spinning pays for about as long as a wake-up takes if work
+ * comes in that time, and is pure waste if not.
  *
- *  - Spins that met something are counted up, those that did not down, within
- *    0 and SPIN_SCORE_MAX.  At 0 there is no more spinning.  How long a sleep
- *    lasted does not count: its end is that of the wake-up, not of the wait.
- *  - At 0 one of so many sleeps is a spin first, which may bring spinning back.
- *    Only of short ones, for before a long one it must fail, where what it
- *    takes to be woken, which may be much, does not count; and of ever fewer,
- *    as long as they fail, for two that share a CPU are woken soon, and can
- *    never meet anything.
- *  - Spinning on a CPU that others want takes from them what it hopes to gain.
- *    Others want it if we were put off it, and lost a good part of our time by
- *    that, twice in a row.  Then there is no spinning for a while, and if they
- *    still want it then, for twice as long.  To be put off for microseconds
- *    means nothing, nor to be put off for longer once: the kernel's own threads
- *    do the one, and one that wakes up now and then the other.
+ *  - Spins that found work are counted up, others down, within 0 and
+ *    SPIN_SCORE_MAX.  At 0 there is no more spinning.  The duration of a sleep
+ *    does not count, because it includes the wake-up.
+ *  - At 0 one of so many sleeps is preceded by a spin, which may bring spinning
+ *    back.  Only short sleeps are: before a long one the spin would fail; what
+ *    the wake-up itself takes, which may be long, is not counted.  While these
+ *    spins fail they become rarer, because two threads that share a CPU wake
+ *    each other soon, and spinning can never help them.
+ *  - Spinning on a CPU that other threads need takes time from them.  They need
+ *    it if we were preempted, and lost a good part of our time by that, twice
+ *    in a row.  Then there is no spinning for a while, and if they still need
+ *    the CPU then, for twice as long.  A preemption of microseconds does not
+ *    count, nor does a longer one once: kernel threads cause the former, and a
+ *    thread that wakes up now and then the latter.
  *
- * Numbers in, a number out: nothing here looks at a clock.
+ * Numbers in, a number out: nothing here reads a clock.
  */
 
 #include <stdbool.h>
@@ -53,8 +53,8 @@ struct spin {
 	uint32_t score;
 	uint32_t sleeps;		/* Short ones, since the last spin. */
 	uint32_t probe_every;
-	uint64_t off_ns;		/* For so long, if once more. */
-	uint64_t off_until_ns;		/* Others want this CPU. */
+	uint64_t off_ns;		/* Next time for twice so long. */
+	uint64_t off_until_ns;		/* Others need this CPU. */
 	struct spin_usage then;		/* When that was judged. */
 };
 
@@ -70,7 +70,7 @@ static inline void spin_init(struct spin *s, uint64_t max_ns)
 /* How long to spin, from @now_ns on; 0: sleep at once. */
 uint64_t spin_budget(struct spin *s, uint64_t now_ns);
 
-/* What came of it: of a spin, and of a sleep. */
+/* The result of a spin, and the duration of a sleep. */
 void spin_hit(struct spin *s);
 void spin_missed(struct spin *s);
 void spin_slept(struct spin *s, uint64_t ns);
@@ -82,7 +82,7 @@ static inline bool spin_is_due(const struct spin *s, uint64_t now_ns)
 	       now_ns - s->then.now_ns >= SPIN_JUDGED_NS;
 }
 
-/* Whose CPU it is. */
+/* Judge whether others need the CPU. */
 void spin_judge(struct spin *s, const struct spin_usage *now);
 
 #endif /* WEIR_REACTOR_SPIN_H */

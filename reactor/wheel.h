@@ -3,15 +3,16 @@
  * The timer wheel: every deadline of a reactor, in O(1) per add and del.
  *
  * Most deadlines guard an operation that finishes long before, so they are
- * added and deleted, or re-armed, far more often than they expire.  A heap
- * pays log(n) and a handful of cache misses for each of these; a wheel pays
- * a list insertion.  What a wheel gives up is resolution: times are rounded
- * up to ticks of 16 us, so a node is never early and at most a tick late.
+ * added and deleted, or re-armed, far more often than they expire.  A heap pays
+ * log(n) and a handful of cache misses for each of these; a wheel pays a list
+ * insertion.  The price is resolution: times are rounded up to ticks of 16 us,
+ * so a node is never early and at most a tick late.
  *
- * The wheel allocates nothing and knows nothing of its nodes but their time:
- * it hands due ones out, and the caller knows what they are embedded in.
+ * The wheel allocates nothing and uses nothing of its nodes but their time. It
+ * returns the nodes that are due to the caller, which knows what they are
+ * embedded in.
  *
- * All functions belong to the thread of the reactor that the wheel is in.
+ * All functions are called on the thread of the reactor that the wheel is in.
  * None of them blocks, allocates or makes a system call.
  */
 #ifndef REACTOR_WHEEL_H
@@ -26,9 +27,8 @@
 #include "base/provider.h"
 
 /*
- * 2^14 ns = 16.4 us: below what a sleeping thread is woken up with anyway
- * (50 us of timer slack by default), and coarse enough that a burst shares
- * slots.
+ * 2^14 ns = 16.4 us: shorter than the delay of a sleeping thread's wake-up (50
+ * us of timer slack by default), and coarse enough that a burst shares slots.
  */
 #define WHEEL_TICK_SHIFT 14
 #define WHEEL_TICK_NS ((uint64_t)1 << WHEEL_TICK_SHIFT)
@@ -66,11 +66,12 @@ struct wheel {
 void wheel_init(struct wheel *w, uint64_t now_ns);
 
 /*
- * Put @n, which must not be in a wheel, in to be handed out at @expires_ns.
+ * Add @n, which must not be in a wheel, to expire at @expires_ns.
  *
- * A time that wheel_expire() has seen already is due at once; or with the next
- * tick if it is later than some node that is due and has not been taken yet.
- * UINT64_MAX means never, and so does, rounded up, the last tick before it.
+ * A time that wheel_expire() has passed already is due at once, or with the
+ * next tick if it is later than some node that is due and has not been taken
+ * yet. UINT64_MAX means never, and so does, rounded up, the last tick before
+ * it.
  */
 void wheel_add(struct wheel *w, struct weir_timer_node *n, uint64_t expires_ns);
 
@@ -79,8 +80,8 @@ void wheel_del(struct wheel *w, struct weir_timer_node *n)
 	PROVIDER_API(wheel_del);
 
 /*
- * wheel_del() and wheel_add() in one, and far cheaper for a node that is to
- * expire later than before, which it finds out at its old time.  A node in no
+ * wheel_del() and wheel_add() in one.  Far cheaper for a node that is to expire
+ * later than before: the wheel moves it only at its old time.  A node in no
  * wheel is simply added.
  */
 void wheel_rearm(struct wheel *w, struct weir_timer_node *n,
@@ -101,16 +102,16 @@ uint64_t wheel_next(struct wheel *w);
 
 /*
  * Take one due node out of the wheel.  They come in the order of their ticks
- * and, where these are equal, in the order they were added, but for those that
+ * and, where these are equal, in the order they were added, except those that
  * were re-armed or added while a slot was being spread.  A @now_ns in the past
- * counts as the highest seen so far.
+ * counts as the highest so far.
  *
- * To be called in a loop, as long as the caller wants: between two
- * calls any node may be added, deleted or freed.
+ * The caller calls this in a loop; between two calls any node may be added,
+ * deleted or freed.
  *
- * Returns NULL if there is nothing due, or none has been found with the work
- * one call may do (that of moving a few hundred nodes).  In the latter case
- * wheel_next() is not after @now_ns; so ask it before going to sleep.
+ * Returns NULL if no node is due, or if none was found with the work that one
+ * call may do (that of moving a few hundred nodes).  In the latter case
+ * wheel_next() is not after @now_ns, so call it before going to sleep.
  */
 struct weir_timer_node *wheel_expire(struct wheel *w, uint64_t now_ns);
 

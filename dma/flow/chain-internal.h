@@ -22,7 +22,7 @@ enum step_kind {
 	STEP_HOP,	/* A job in a context of another reactor. */
 };
 
-/* Which side of a copy the CRC of the next step is of. */
+/* The side of a copy whose CRC the next step computes. */
 enum fused {
 	FUSED_NOT,
 	FUSED_SRC,
@@ -55,7 +55,7 @@ struct step {
 	weir_chain_call_fn *call;
 	weir_chain_start_fn *start;
 	void *arg;
-	struct step *pair;	/* One pass may do both, or it for us; or NULL */
+	struct step *pair;	/* That this fuses with; or NULL. */
 	uint32_t crc_in;	/* Of the pair's job, when the pass began. */
 	uint32_t crc;		/* What the pass found; while fused, what the
 				 * copy's job had there. */
@@ -66,7 +66,7 @@ struct step {
 	const char *engine;
 	struct dma_capacity capacity; /* Waits in .dma, if its .pprev is set. */
 
-	struct weir_op op;	/* Of STEP_OP; of STEP_HOP: there and back. */
+	struct weir_op op;	/* Of STEP_OP; of STEP_HOP: both ways. */
 	struct hop {
 		atomic_uint word;	/* enum hop_word */
 		bool begun;		/* The rest is the other thread's. */
@@ -90,9 +90,9 @@ struct weir_chain {
 	uint32_t n_steps, steps_max;
 	uint32_t n_deps, deps_max;
 	int fence;		/* The last; WEIR_CHAIN_FIRST: none. */
-	uint32_t depth;		/* Of chains inside. */
+	uint32_t depth;		/* Nesting of chains. */
 	uint32_t n_parents;	/* Steps that this chain is. */
-	bool changed;		/* Since it was looked at by prepare(). */
+	bool changed;		/* Since prepare(). */
 	uint32_t n_finally;	/* Found by it. */
 
 	/* Of the run. */
@@ -109,19 +109,20 @@ struct weir_chain {
 	bool cancelled;
 	bool cut;		/* By the cancel: a step, or what was to come. */
 	bool in_run;		/* run() is on the stack. */
-	bool in_fn;		/* So is a function of the user's. */
+	bool in_fn;		/* As is a function of the user's. */
 	bool sleeps;		/* The tick is a time off. */
 	uint32_t tries;		/* Ticks on end that found no capacity. */
 	struct weir_op tick;
 	struct reactor_obj obj;
 };
 
-/* As weir_chain_start(), but neither .ops_max nor a stop refuses it: for what
- * is bounded otherwise, and is cancelled with what it is part of. */
+/* Like weir_chain_start(), but neither .ops_max nor a stop refuses it: for a
+ * chain that is bounded otherwise, and is cancelled with the object that it is
+ * part of. */
 int chain_start_always(struct weir_chain *chain, struct weir_op *op);
 
-/* How long to wait, in ns, before the @tries-th look whether there is capacity
- * where nothing reports it; 0: until the next turn. */
+/* The time in ns to wait before the @tries-th check for capacity, where nothing
+ * reports it; 0: until the next turn. */
 static inline uint64_t chain_backoff(uint32_t tries)
 {
 	if (tries < 4)
@@ -137,10 +138,10 @@ void chain_capacity(struct dma_capacity *capacity);
 /* @s has ended with @res, its detail set; no callback is called. */
 void chain_step_ended(struct step *s, int64_t res);
 
-/* @s, which had been begun, was cancelled before anything happened. */
+/* @s, which was begun, was cancelled before it had any effect. */
 void chain_step_not_begun(struct step *s);
 
-/* chain.c: weir_chain_add_op(), for what says that it is @call. */
+/* chain.c: weir_chain_add_op(), for the public function @call. */
 int chain_add_op(const char *call, struct weir_chain *chain, int after,
 		 weir_chain_start_fn *fn, void *arg);
 
@@ -148,7 +149,7 @@ int chain_add_op(const char *call, struct weir_chain *chain, int after,
 int chain_start_inner(struct weir_chain *chain, uint32_t step,
 		      struct weir_op *op, void *arg);
 
-/* flow/chain-hop.c: wait until nothing there knows @s any more. */
+/* flow/chain-hop.c: wait until no other thread refers to @s any more. */
 void hop_part(struct step *s);
 
 /* Send @s to its reactor, or return what ends it here. */

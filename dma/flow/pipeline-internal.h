@@ -43,10 +43,10 @@ struct weir_pipeline {
 	struct weir_op tick;
 	uint64_t n_active;	/* Units between next() and done(). */
 	uint64_t retire;	/* Next to be done, if ordered. */
-	bool ended;		/* next() or the user said so: no more units. */
+	bool ended;		/* No more units: next() or the user. */
 	bool idle;		/* next() has none now. */
 	bool paused;
-	bool stopping;		/* Error or cancel: no more units. */
+	bool stopping;		/* No more units: error or cancel. */
 	bool cancelled;
 	bool cut;		/* By the cancel: a unit. */
 	bool drained;		/* .op has its result, and its callback is due. */

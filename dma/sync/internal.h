@@ -7,25 +7,26 @@
  *
  *	sync.c         create, destroy; set, add, get
  *	sync/wait.c    waits: operations, and threads that block
- *	sync/watch.c   the thread that waits for other processes
+ *	sync/watch.c   the threads that wait for other processes
  *	sync/remote.c  those of a peer, by RDMA
  *
- * No waiter misses a signal, because both sides do two things in opposite
- * order, sequentially consistent all four:
+ * No waiter misses a signal, because the two sides do two things in opposite
+ * order, all four sequentially consistent:
  *
- *	signal: change the value, then look for waiters
- *	wait:   register as a waiter, then look at the value
+ *	signal: change the value, then check for waiters
+ *	wait:   register as a waiter, then check the value
  *
- * For operations of this process the count of waiters is .n_ops, and whoever
- * signals finds those whose condition holds in .first and sends them back.
- * For threads that block, here and in other processes, it is word.waiting,
- * and they are woken, all, by the futex word.seq, to look for themselves.
+ * For operations of this process the count of waiters is .n_ops; the thread
+ * that signals finds those whose condition holds in the list at .first, and
+ * returns them to their reactors.  For threads that block, here and in other
+ * processes, it is word.waiting; the futex word.seq wakes all of them, and each
+ * checks the value itself.
  *
- * .waiting is a flag and no count: a process that is killed while it waits
- * leaves it set, which costs one system call, where a count would be wrong for
- * good.  One that is killed between clearing it and waking leaves sleepers
- * behind: so in an mmap no waiter sleeps longer than SYNC_HOOK_NS without
- * looking.
+ * .waiting is a flag and not a count: a process that is killed while it waits
+ * leaves it set, which costs one system call, while a count would stay wrong
+ * for good.  A process that is killed between clearing it and waking leaves
+ * sleepers behind: so in an mmap no waiter sleeps longer than SYNC_HOOK_NS
+ * without a check.
  */
 
 #include <errno.h>
@@ -42,23 +43,23 @@
 struct sync_watcher;
 struct weir_mmap;
 
-#define SYNC_HOOK_NS (250 * WEIR_MSEC) /* Between looks at the exporter. */
-#define SYNC_POLL_NS WEIR_MSEC		/* Between looks, without a signal. */
-#define SYNC_WATCHED_MAX 127		/* Of a watcher: futex_waitv() takes
+#define SYNC_HOOK_NS (250 * WEIR_MSEC) /* Between checks of the exporter. */
+#define SYNC_POLL_NS WEIR_MSEC		/* Between polls, without a signal. */
+#define SYNC_WATCHED_MAX 127		/* Per watcher: futex_waitv() takes
 					 * 128, one of them its own. */
 #define SYNC_WATCHERS_MAX (WEIR_SYNC_WATCHED_MAX / SYNC_WATCHED_MAX)
-#define SYNC_FRUITLESS_MAX 1024		/* In vain, between these looks. */
+#define SYNC_FRUITLESS_MAX 1024		/* Wake-ups for nothing. */
 
 #define SYNC_MAGIC UINT64_C(0x016e797372696577)	/* "weirsyn", 1 */
 #define SYNC_MAGIC_NAME UINT64_C(0x006e797372696577)
 #define SYNC_MAGIC_VERSION (UINT64_C(0xff) << 56)
 
-#define SYNC_FLAG_ALWAYS 1u	/* Waiters cannot say that they wait. */
+#define SYNC_FLAG_ALWAYS 1u	/* Waiters cannot set .waiting. */
 #define SYNC_FLAG_CLOSED 2u
 #define SYNC_FLAG_POLLED 4u	/* By devices, which wake no waiter, */
 #define SYNC_FLAG_APART 8u	/* and know nothing of processors' atomics. */
 
-/* As <weir/sync.h> has it; in an mmap others can write it at any time. */
+/* As in <weir/sync.h>; in an mmap others may write it at any time. */
 struct sync_word {
 	_Atomic uint64_t magic;
 	_Atomic uint64_t value;
@@ -82,27 +83,27 @@ struct weir_sync {
 	bool apart;			/* Those of processors might be lost. */
 	_Atomic uint32_t users;		/* Calls that signal, just now. */
 	_Atomic uint32_t n_blocked;	/* Threads. */
-	_Atomic uint32_t unspun;	/* Of their waits, so many just sleep. */
+	_Atomic uint32_t unspun;	/* Waits to come that do not spin. */
 
 	/* Operations that wait, first come first. */
-	_Atomic uint32_t n_ops;	/* With those on their way back. */
+	_Atomic uint32_t n_ops;	/* Including those being returned. */
 	pthread_mutex_t lock;
 	struct weir_op *first;
 	struct weir_op **last;
-	bool armed;	/* The watcher looks; under the lock, */
-	uint32_t n_left; /* as are operations that only it looks after. */
+	bool armed;	/* The watcher checks; under the lock, */
+	uint32_t n_left; /* as are operations left to it. */
 
 	/* Its watcher's, under that one's lock. */
 	struct sync_watcher *_Atomic watcher;	/* NULL: not watched yet. */
 	struct weir_sync *watch_next;
-	uint32_t watch_seq;	/* word.seq, when it looked last. */
+	uint32_t watch_seq;	/* word.seq at its last check. */
 	_Atomic uint32_t fruitless; /* Changes of that in vain, lately. */
 
 	struct observer observer; /* Instead of it, in a world. */
 	struct sync_word local;
 };
 
-/* What is waited for. */
+/* The condition of a wait. */
 struct sync_cond {
 	uint32_t cond;
 	uint64_t value;
@@ -142,14 +143,14 @@ void sync_signalled(struct weir_sync *sync);
 void sync_wake_sleepers(struct weir_sync *sync);
 
 /*
- * Send home the operations whose condition holds.  Returns whether any was
- * there.
+ * Return the operations whose condition holds to their reactors.  Returns
+ * whether there was any.
  */
 bool sync_serve(struct weir_sync *sync);
 
 /*
- * Register a waiter, if we may.  Returns whether signals will wake us;
- * if not, look again every SYNC_POLL_NS.
+ * Register a waiter, if we may.  Returns whether signals will wake us; if not,
+ * the caller polls every SYNC_POLL_NS.
  */
 bool sync_announce(struct weir_sync *sync);
 
@@ -158,14 +159,14 @@ static inline bool sync_is_shared(const struct weir_sync *sync)
 	return sync->mmap;
 }
 
-/* The exporter of its mmap may be dead: look. */
+/* Check whether the exporter of its mmap is dead. */
 void sync_poll_exporter(struct weir_sync *sync);
 
 /* sync/watch.c: be watched from now on, for @r.  0, or -ENOSPC or -EAGAIN
  * with a message. */
 int sync_watch_join(struct weir_sync *sync, struct weir_reactor *r);
 
-/* Not any more. */
+/* Stop watching. */
 void sync_watch_leave(struct weir_sync *sync);
 
 /* A wait for @sync has begun, which was not armed. */
@@ -185,7 +186,7 @@ void sync_futex_wake(_Atomic uint32_t *word, bool shared);
 /* Tests: as if the kernel had no futex_waitv(). */
 extern atomic_bool sync_no_waitv;
 
-/* Tests: as if reactors had no capacity to look. */
+/* Tests: as if reactors had no capacity for poll hooks. */
 extern atomic_bool sync_no_hooks;
 
 /*

@@ -3,9 +3,9 @@
 #define WEIR_REACTOR_EV_H
 
 /*
- * The ev backend: libev says what is ready, we do the system calls, and what
- * has no readiness (files) goes to the reactor's workers, but for short reads
- * of what the page cache has.
+ * The ev backend: libev reports which descriptors are ready, and the reactor
+ * makes the system calls.  Operations on files, which have no readiness, go to
+ * the reactor's workers, except short reads of data in the page cache.
  *
  *	ev.c         create, destroy, reap, wait, wake; descriptors
  *	ev/mem.c     libev's memory and errors: it never ends the process
@@ -21,12 +21,12 @@
  *	      ^      last leaves (ev_fd_update)    |
  *	      +------------------------------------+
  *
- * So when the last operation and the last source have left, the number may be
- * closed and mean another file next, with nothing to be told.  libev leaves the
- * old file in the epoll set (removing it would cost a call each time), but a
- * watcher that is set and started anew is added again, and libev numbers these
- * additions: what the kernel has to say of an older one is not taken for news
- * of this one.
+ * So when the last operation and the last source have left, the caller may
+ * close the descriptor, and its number may belong to another file next, without
+ * a call to the backend.  libev leaves the old file in the epoll set (removing
+ * it would cost a call each time), but a watcher that is set and started anew
+ * is added again, and libev numbers these additions: it does not report an
+ * event of an older one for the new.
  *
  * An operation that waits is in one queue, whose head is the next to be tried:
  *
@@ -40,14 +40,15 @@
  *	a full backlog                   no readiness to wait for
  *	with a worker   worker.c's       worker.c
  *
- * and any of them by a cancel.  A source that is armed is in one of two:
+ * A cancel takes an operation out of any of them.  A source that is armed is in
+ * one of two:
  *
  *	fd->sources        deliveries follow readiness
  *	backend->starving  a receiver that found the free list empty; goes back to
  *	                   fd->sources when a buffer is returned, in turn
  *
  * All readiness is level-triggered: a source that stops early for fairness
- * forgets what it knew, and learns it again from the next poll.
+ * drops its readiness, and the next poll reports it again.
  */
 
 #include <ev.h>
@@ -64,7 +65,7 @@
 #define EV_CACHED_MAX (128u << 10) /* Bytes read here if they are cached. */
 #define EV_ACCEPTS_MAX 16	/* Connections of an acceptor in a turn. */
 #define EV_RECVS_MAX 8		/* Buffers of a receiver in a turn. */
-#define EV_POLL_EVERY 4 /* A spinning loop looks each so many times. */
+#define EV_POLL_EVERY 4 /* A spinning loop skips three of four. */
 #define EV_RETRY_NS 1000000	/* Between tries at a full UNIX backlog. */
 
 struct source_queue {
@@ -91,22 +92,22 @@ struct ev_backend {
 	struct ev_fd *due;		/* Reported ready, to be run. */
 	struct ev_fd **due_last;
 	uint32_t n_due;
-	struct ev_fd *fresh;		/* Watched since the last look. */
+	struct ev_fd *fresh;		/* Watched since the last poll. */
 	uint32_t n_watched;		/* Records known to libev. */
-	bool dirty;			/* libev was told what epoll was not. */
+	bool dirty;			/* libev has not told epoll yet. */
 	bool woken;			/* By wake(), since the last reap. */
 	bool remade;			/* libev made a new epoll set. */
 	bool retry_due;			/* The retry timer has expired. */
 	bool no_pwait2;			/* The kernel has no epoll_pwait2(). */
 	uint8_t hooks;
-	uint64_t looked_turn;		/* What is due is news of this turn. */
+	uint64_t looked_turn;		/* The turn in which .due was polled. */
 
 	struct op_queue nops;
 	struct op_queue retry;
 	struct source_queue starving;
 
-	/* Whose deliveries are being made, and who is next; a disarm may pull
-	 * both out from under us, and says so here. */
+	/* The source that is being delivered to, and the next one; a disarm of
+	 * either changes these. */
 	struct source *current;
 	struct source *cursor;
 
@@ -117,7 +118,7 @@ struct ev_backend {
 	uint32_t n_fds;
 	struct ev_block *blocks;	/* Of block_size bytes, for libev. */
 	size_t block_size;
-	int err;			/* Of epoll, in this look. */
+	int err;			/* Of epoll, in this poll. */
 	jmp_buf give_up;
 
 	ev_io wake;			/* On an eventfd. */
@@ -141,8 +142,8 @@ void ev_reserve_free(struct ev_backend *b);
 void ev_enter(struct ev_backend *b);
 void ev_leave(void);
 
-/* ev.c: watch @io on @fd, which is below n_fds, and have epoll told of it at
- * the next look.  Never fails. */
+/* ev.c: watch @io on @fd, which is below n_fds; the next poll registers it with
+ * epoll.  Never fails. */
 void ev_watch(struct ev_backend *b, ev_io *io, int fd, int events);
 
 /* ev/ev.c: the record of @fd, or NULL: there is none yet. */
@@ -166,8 +167,8 @@ void ev_fd_update(struct ev_backend *b, struct ev_fd *f);
 /* ev/op.c */
 enum ev_did {
 	EV_ENDED,	/* It has its result, or is a worker's. */
-	EV_WAITS,	/* Nothing to be had now. */
-	EV_GOES_ON,	/* Got something, and wants more. */
+	EV_WAITS,	/* Not ready now. */
+	EV_GOES_ON,	/* Did a part, and can try again. */
 };
 
 /* Make one system call for @op, which is in @q, if that is not NULL. */
@@ -181,7 +182,8 @@ bool ev_cancel(struct weir_reactor *r, struct weir_op *op);
 int ev_accept(int fd);
 int ev_connect(int fd, const void *addr, socklen_t len);
 
-/* Which of @events (WEIR_ bits) are so on @fd now; or -EAGAIN or -EBADF. */
+/* Returns which of @events (WEIR_ bits) hold for @fd now, or -EAGAIN or
+ * -EBADF. */
 int64_t ev_poll(int fd, uint32_t events);
 
 /* Try those again that wait for a place in a UNIX socket's backlog. */
@@ -195,7 +197,8 @@ void ev_rx_returned(struct weir_reactor *r, unsigned int id);
 /* The EV_ bits that the sources of @f wait for. */
 int ev_sources_want(const struct ev_fd *f);
 
-/* Make deliveries, at most @max.  @err: tell all of them that, and no more. */
+/* Make deliveries, at most @max.  @err: deliver that to all, and nothing
+ * else. */
 unsigned int ev_sources_run(struct weir_reactor *r, struct ev_fd *f,
 			    unsigned int max, int err);
 

@@ -3,16 +3,16 @@
 #define WEIR_REACTOR_DEFERRED_H
 
 /*
- * A deferred call: something of a reactor's own that other threads can ask it
- * to look after, as often as they like and without ever being refused.
+ * A deferred call: a function of an object of the reactor's that other threads
+ * can have called on the reactor's thread, as often as they like and without
+ * ever being refused.
  *
- * Embedded in the object that is to be looked after.  What there is to do is
- * written down elsewhere first (a list of bufs that was returned, a flag);
- * sending says only that there is something.  Sends that come before the
- * deferred call runs are one.
+ * Embedded in the object.  The sender first stores what there is to do (a list
+ * of returned bufs, a flag); sending says only that there is something.  Sends
+ * that come before the deferred call runs are merged.
  *
- * It travels as an operation that is returned (see mailbox.h), but is none: it
- * is not counted, has no result, and is never in flight.
+ * It travels like an operation that is returned (see mailbox.h), but is none:
+ * it is not counted, has no result, and is never in flight.
  */
 
 #include <stdatomic.h>
@@ -35,15 +35,15 @@ void deferred_init(struct deferred *deferred, struct weir_reactor *r,
 	PROVIDER_API(deferred_init);
 
 /*
- * Any thread.  What was written before is seen by run().  The deferred call
- * may have run before the call returns, but its reactor must be there until
- * then: the sender holds a lock that the destroyer takes, or is counted.
+ * Any thread.  run() sees what the sender wrote before.  The deferred call may
+ * run before this returns, but its reactor must exist until then: the sender
+ * holds a lock that the destroyer takes, or is counted.
  */
 void deferred_send(struct deferred *deferred) PROVIDER_API(deferred_send);
 
 /*
- * The reactor's thread: run it now, if it was sent, and nothing else.  Nobody
- * sends it any more, or waits for what it does: then it can be freed.
+ * The reactor's thread: run it now, if it was sent, and nothing else.  No
+ * thread may send it any more, or wait for it: after this it can be freed.
  */
 void deferred_finish(struct deferred *deferred) PROVIDER_API(deferred_finish);
 

@@ -3,16 +3,16 @@
 #define WEIR_REACTOR_GROUP_H
 
 /*
- * A group inside.
+ * The internals of a group.
  *
  *	group.c       its life: configuration, start, stop, run
- *	group/core.c  one core: its thread, and what it does there, step by step
- *	group/cpu.c   CPUs, quotas and nodes, as the kernel tells of them
- *	group/load.c  how a core's time is told to other threads
+ *	group/core.c  one core: its thread, and its steps
+ *	group/cpu.c   CPUs, quotas and nodes, as the kernel reports them
+ *	group/load.c  how a core reports its time to other threads
  *
- * The owner leads: it has each core do one step, and waits for it.  Only RUN is
- * done by all at once.  Cores that are the calling thread do their steps when
- * they are told to: one that was adopted, and all of a simulated world.
+ * The owner has each core do one step, and waits for it.  Only RUN is done by
+ * all cores at once.  Cores on the calling thread do their steps within the
+ * call: an adopted core, and all cores of a simulated world.
  */
 
 #include <pthread.h>
@@ -24,9 +24,9 @@
 #include "reactor/group/spsc.h"
 #include "reactor/reactor-internal.h"
 
-#define NODES_MAX 1024	/* As many as Linux can have. */
+#define NODES_MAX 1024	/* The most that Linux supports. */
 
-/* Where a thread's memory comes from, as set_mempolicy() has it. */
+/* A thread's memory policy, as set_mempolicy() has it. */
 struct memory_policy {
 	int mode;
 	unsigned long nodes[NODES_MAX / (8 * sizeof(long))];
@@ -62,15 +62,15 @@ struct group_core {
 	bool here;			/* It is the owner's thread. */
 	bool has_thread;
 	bool inited;
-	bool lost;			/* Its CPU; it was told. */
+	bool lost;			/* Its CPU is gone; reported. */
 	uint64_t looked_ns;		/* At which CPU it is on. */
 	pthread_t thread;
 	enum core_step told, did;	/* Under the group's lock. */
 	struct weir_reactor *r;
 	int err;			/* The first, and its message. */
 	char why[192];
-	cpu_set_t affinity;		/* As it was, of an adopted thread. */
-	struct memory_policy memory;	/* So was this. */
+	cpu_set_t affinity;		/* Of an adopted thread, before. */
+	struct memory_policy memory;	/* The same. */
 	bool pinned, local;
 	struct core_clock clock;
 };
@@ -103,7 +103,7 @@ void core_tell(struct group_core *core, enum core_step step);
 void core_await(struct group_core *core);
 int core_begin_thread(struct group_core *core);
 
-/* group/load.c: have the group told of what happened to @core. */
+/* group/load.c: report an event of @core to the group. */
 __attribute__((format(printf, 4, 5))) void core_event(
 	struct group_core *core, uint32_t kind, int err, const char *fmt, ...);
 

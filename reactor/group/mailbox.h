@@ -3,22 +3,22 @@
 #define WEIR_REACTOR_MAILBOX_H
 
 /*
- * What other threads have for a reactor: posts, which are new work and bounded,
- * and operations that are returned, which are never refused.
+ * The mailbox of a reactor, by which other threads send it posts, which are new
+ * work and bounded, and return operations, which is never refused.
  *
  * Posts go through a ring of cells with a sequence number each: a sender claims
- * a cell by moving the tail, fills it, and publishes it by its sequence; the
- * reactor takes cells in order.  Senders never wait for one another, and one
- * that is put to sleep between claim and publish delays only what came after.
- * Operations are returned on a stack threaded through themselves.  Reactors
- * of one group have rings for each other, see spsc.h; the rest is for all
- * others.
+ * a cell by moving the tail, fills it, and publishes it by its sequence number;
+ * the reactor takes cells in order.  Senders never wait for one another, and a
+ * sender that is suspended between claim and publish delays only later posts.
+ * Operations are returned on a stack that is linked through them.  Reactors of
+ * one group use rings to each other, see spsc.h; the mailbox is for all other
+ * threads.
  *
- * Sleeping: the reactor sets @asleep, looks again, and sleeps; a sender
- * publishes and then looks at @asleep.  All four are sequentially consistent
- * operations, so that one of the two sees the other, and no fence is needed,
- * which TSan would not understand.  The thread that clears @asleep pays for the
- * wake-up: one for each sleep, however many posts there are.
+ * Sleeping: the reactor sets @asleep, checks again for messages, and sleeps; a
+ * sender publishes and then checks @asleep.  All four are sequentially
+ * consistent operations, so that one of the two sees the other, and no fence is
+ * needed, which TSan would not understand.  The thread that clears @asleep
+ * wakes the reactor: once for each sleep, however many posts there are.
  */
 
 #include <errno.h>
@@ -43,11 +43,11 @@ struct mailbox {
 	struct mailbox_cell *cells;
 	uint64_t mask;
 	uint64_t head;
-	struct weir_op *due;		/* Came home; being seen to, in order. */
+	struct weir_op *due;		/* Returned; completed in order. */
 	struct rings *rings; /* NULL: it is in no group. */
-	struct weir_op *waiting;	/* Of others, for capacity; see call.c. */
+	struct weir_op *waiting;	/* Waits of others; see call.c. */
 	struct weir_op **waiting_last;
-	bool more;		/* One of these two: see to them as well. */
+	bool more;		/* .rings or .waiting is set. */
 
 	/* The senders'. */
 	_Atomic uint64_t tail;
@@ -81,8 +81,9 @@ bool mailbox_has(struct mailbox *box) PROVIDER_API(mailbox_has);
  * and ends of calls, so that none can starve the others.  Returns how many. */
 unsigned int mailbox_run(struct weir_reactor *r, unsigned int max);
 
-/* Take @op away, which another thread hands back; what else came stays there.
- * Returns false if it has not arrived yet.  What is returned may do this. */
+/* Take only @op, which another thread returns; others stay.  Returns false if
+ * it has not arrived yet.  The handler of a returned operation may call
+ * this. */
 bool mailbox_take(struct weir_reactor *r, const struct weir_op *op);
 
 /* Any thread: put @op on @r's stack, and wake it.  Never fails. */
@@ -94,14 +95,14 @@ void mailbox_send(struct weir_reactor *r, struct weir_op *op);
 uint64_t mailbox_capacity(struct mailbox *box);
 bool mailbox_has_capacity(struct mailbox *box);
 
-/* After .rings or .waiting was changed: one look for both in each turn. */
+/* Call after .rings or .waiting has changed: each turn checks only .more. */
 static inline void mailbox_note_more(struct mailbox *box)
 {
 	box->more = box->rings || box->waiting;
 }
 
-/* call.c: those who wait for capacity are told of it, or of the end, or that
- * they need not wait any more, who was marked. */
+/* call.c: end the waits for capacity: because there is some; because the
+ * reactor stops; those that were marked as cancelled. */
 void capacity_waits_tell(struct weir_reactor *r);
 void capacity_waits_end(struct weir_reactor *r);
 void capacity_waits_recall(struct weir_reactor *r);

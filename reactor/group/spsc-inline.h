@@ -8,7 +8,7 @@
 #include "reactor/group/spsc.h"
 #include "reactor/op-inline.h"
 
-/* From @r to @to, or NULL: they are not of one group, or the same. */
+/* The ring from @r to @to; NULL if they are not of one group, or the same. */
 static inline struct spsc *spsc_between(struct weir_reactor *r,
 					struct weir_reactor *to)
 {
@@ -25,7 +25,8 @@ static inline uint64_t spsc_used(const struct spsc *spsc)
 }
 
 /*
- * Posts are done when they have been taken; of calls the sender gets an answer.
+ * A post is done when the receiver has taken it; a call when the sender has its
+ * answer.
  */
 static inline void spsc_forget_posts(struct spsc *spsc)
 {
@@ -35,7 +36,7 @@ static inline void spsc_forget_posts(struct spsc *spsc)
 	}
 }
 
-/* Where there is capacity. */
+/* There is capacity. */
 static inline void spsc_put(struct spsc *spsc, union spsc_fn fn, void *arg,
 			    enum spsc_kind kind)
 {
@@ -43,7 +44,7 @@ static inline void spsc_put(struct spsc *spsc, union spsc_fn fn, void *arg,
 
 	spsc->cells[i].fn = fn;
 	spsc->cells[i].arg = arg;
-	/* What was there before is mostly the same, and both sides have it. */
+	/* The kind is mostly unchanged, and then the line stays shared. */
 	if (unlikely(atomic_load_explicit(&spsc->kinds[i],
 					  memory_order_relaxed) != kind))
 		atomic_store_explicit(&spsc->kinds[i], (unsigned char)kind,

@@ -3,12 +3,12 @@
 #define WEIR_REACTOR_SPSC_H
 
 /*
- * Rings: what the reactors of a group have for each other.
+ * Rings: the messages between the reactors of a group.
  *
- * From each reactor to each other one there is a ring, a ring with one writer
- * and one reader.  A message has a position in it, and so do its cell, which
- * the sender fills, the result of a call, which the receiver fills, and the
- * operation of that call, which only the sender looks at:
+ * From each reactor to each other one there is a ring with one writer and one
+ * reader.  A message has a position in the ring, and so do its cell, which the
+ * sender fills, the result of a call, which the receiver fills, and the
+ * operation of that call, which only the sender uses:
  *
  *	done          head            tail          next
  *	  | answered,   | in flight     | written,    | capacity
@@ -16,23 +16,22 @@
  *
  * The sender moves .next as it writes, .tail now and then and at the end of its
  * turn, and .done as it completes calls.  The receiver runs the messages one
- * after the other and then moves .head, so that calls are answered in the order
- * in which they came, and an answer needs no capacity but its message's own: it
- * cannot be refused.
+ * after the other and then moves .head.  So calls are answered in the order in
+ * which they came, and an answer takes no capacity beyond that of its message:
+ * it cannot be refused.
  *
- * A line of memory that two cores write to costs tens of nanoseconds each time
- * it changes sides.  So each word that is shared has one writer, which keeps
- * copies of all that it needs, and shows it when a turn's work is together.
+ * A cache line that two cores write to costs tens of nanoseconds each time it
+ * moves between them.  So each shared word has one writer, which keeps copies
+ * of all that it needs, and stores the shared word once for a turn's work.
  *
- * A cell is a fourth of a line; kinds are apart, where messages of one kind
- * after those of the same write nothing at all.  Up to .limit a message is
- * written without a look at anything else: it is .next when a turn begins, and
- * moved by SPSC_PUBLISH_EVERY at most, after a look at whether there is
- * capacity and whether either side stops.
+ * A cell is a quarter of a line.  Kinds are stored apart from cells, because
+ * messages of the same kind as those before leave them unchanged.  Up to .limit
+ * the sender writes messages without reading anything shared.  .limit is .next
+ * when a turn begins, and is moved by SPSC_PUBLISH_EVERY at most, after a check
+ * that there is capacity and that neither side stops.
  *
- * Wake-ups are as those of the mailbox, see mailbox.h: each side shows what
- * it has done, and then looks whether the other sleeps, or waits for
- * capacity.
+ * Wake-ups are those of the mailbox, see mailbox.h: each side publishes its
+ * work, and then checks whether the other sleeps, or waits for capacity.
  */
 
 #include <stdatomic.h>
@@ -44,13 +43,14 @@
 struct weir_reactor;
 
 /*
- * Where it lies is known when the library is loaded, which saves each post a
- * call; it is one word of the few that are kept free for such.
+ * The address is fixed when the library is loaded, which saves each post a
+ * call. The space that the system reserves for such variables is small; this is
+ * one word.
  */
 #define RINGS_TLS __attribute__((tls_model("initial-exec")))
 
-#define SPSC_LINE 64 /* What is on one is moved between cores together. */
-#define SPSC_PUBLISH_EVERY 32 /* The other side begins while this goes on. */
+#define SPSC_LINE 64 /* A cache line, moved as a whole. */
+#define SPSC_PUBLISH_EVERY 32 /* So the other side can begin early. */
 
 enum spsc_kind {
 	SPSC_POST,
@@ -80,22 +80,22 @@ struct spsc {
 	atomic_bool closed; /* The receiver stops: no new work. */
 	uint64_t mask;
 	struct spsc_cell *cells;
-	atomic_uchar *kinds; /* Of cells. */
+	atomic_uchar *kinds; /* The kind of each cell. */
 	int64_t *results;
 	struct weir_reactor *from, *to;
 
 	/* The sender's own. */
 	_Alignas(SPSC_LINE) uint64_t next;
-	uint64_t limit; /* Of .next; then look closer. */
+	uint64_t limit; /* At .next == .limit, check more. */
 	uint64_t done;
-	uint64_t n_calls; /* Whose end was not told yet. */
+	uint64_t n_calls; /* Not completed yet. */
 	struct weir_op **ops; /* By position; of calls only. */
 	struct op_queue waiting; /* Operations that wait for capacity. */
 	struct spsc *next_unshown; /* Itself: the last; NULL: in no list. */
 
 	/* The receiver's own. */
 	_Alignas(SPSC_LINE) uint64_t taken;
-	uint64_t seen; /* What .tail was. */
+	uint64_t seen; /* .tail as last loaded. */
 };
 
 _Static_assert(sizeof(struct spsc) == 5 * SPSC_LINE,
@@ -104,9 +104,9 @@ _Static_assert(sizeof(struct spsc) == 5 * SPSC_LINE,
 /* All reactors of a group. */
 struct ring_matrix {
 	uint32_t n;
-	uint32_t size; /* Of a ring. */
+	uint32_t size; /* Cells of a ring. */
 	atomic_uint n_quiet;
-	struct rings *rings; /* Of each reactor. */
+	struct rings *rings; /* One per reactor. */
 };
 
 /* One reactor's. */
@@ -114,7 +114,7 @@ struct rings {
 	struct ring_matrix *mesh;
 	struct weir_reactor *r;
 	uint32_t self;
-	uint32_t cursor; /* Which is first in this turn. */
+	uint32_t cursor; /* First ring of this turn. */
 	bool quiet; /* Counted in the mesh. */
 	struct spsc *unshown; /* Until the end of the turn. */
 	struct spsc **in, **out; /* By index; NULL: itself. */
@@ -128,8 +128,9 @@ void rings_join(struct ring_matrix *mesh, uint32_t index,
 		struct weir_reactor *r);
 
 /*
- * Whose turn it is, or outside of turns whose thread; NULL if it has no rings.
- * What posts belong to: so all of one sender go one way.
+ * The reactor whose turn this thread runs, or outside of turns the reactor of
+ * this thread; NULL if that has no rings.  Posts are sent on its rings, so that
+ * all posts of one sender take the same path.
  */
 extern _Thread_local struct weir_reactor *rings_here RINGS_TLS;
 
@@ -140,19 +141,20 @@ int spsc_write_slowly(struct spsc *spsc, union spsc_fn fn, void *arg,
 void spsc_cancel(struct spsc *spsc, uint64_t pos);
 bool spsc_has_capacity(struct spsc *spsc);
 
-/* In the turn: run what came, and complete what was answered, at most @max of
- * each; returns how many of both. */
+/* Called in a turn: run the messages that came, and complete the calls that
+ * were answered, at most @max of each.  Returns how many of both. */
 unsigned int rings_run(struct weir_reactor *r, unsigned int max);
 /* Is there something for rings_run()? */
 bool rings_have(const struct rings *rings);
-/* Is there a call that has not been answered, or not told of? */
+/* Is there a call that has not been answered, or not completed? */
 bool rings_owed(const struct rings *rings);
-/* Publish what was written, and wake its readers.  NULL is allowed. */
+/* Publish what was written, and wake the readers.  NULL is allowed. */
 void rings_publish(struct rings *rings);
 
 /* The reactor stops. */
 void rings_close(struct rings *rings);
-/* It is drained: are all others, too?  Then nothing can come any more. */
+/* The reactor is drained.  Returns whether all others are, too; then no message
+ * can come any more. */
 bool rings_quiet(struct rings *rings);
 
 #endif /* WEIR_REACTOR_SPSC_H */

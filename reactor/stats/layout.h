@@ -3,7 +3,8 @@
 #define WEIR_REACTOR_STATS_LAYOUT_H
 
 /*
- * How a page of statistics lies in its file; what <weir/stats.h> promises.
+ * The layout of a page of statistics in its file, as <weir/stats.h> promises
+ * it.
  *
  *	header    which process, when, and where the rest is
  *	kinds     of sections: a name, and which fields they have
@@ -11,16 +12,16 @@
  *	records   one behind the other: a head, then words of 64 bits
  *
  * The header has the sizes of the four, which a later version may make larger:
- * what a reader does not know stands behind what it knows, and is passed over.
- * Numbers are those of the machine; a page of another byte order has another
- * magic.
+ * members that a reader does not know follow those that it knows, and are
+ * skipped.  Numbers have the byte order of the machine; a page of another byte
+ * order has another magic number.
  *
- * A record's .seq is odd while it is written.  A reader that finds it even, and
- * the same before and after it has copied the words, has them whole.  Words of
- * a record are written by one thread at a time.
+ * A record's .seq is odd while it is written.  If a reader finds it even, and
+ * the same before and after it has copied the words, the copy is consistent.
+ * The words of a record are written by one thread at a time.
  *
- * Records are never moved; one whose section has gone has .kind 0, and is used
- * again for one of the same size.  Those in use end at the header's .used.
+ * Records are never moved.  A record whose section is gone has .kind 0, and is
+ * used again for one of the same size.  Records end at the header's .used.
  */
 
 #include <stdint.h>
@@ -29,11 +30,11 @@
 #define STATS_MAJOR 1u		/* Another one cannot be read. */
 #define STATS_VERSION (STATS_MAJOR << 16 | 0)
 
-#define STATS_SIZE_MAX (UINT64_C(16) << 20)	/* Of the file. */
+#define STATS_SIZE_MAX (UINT64_C(16) << 20)	/* Size of the file. */
 #define STATS_KINDS_MAX 64u
 #define STATS_FIELDS_MAX 512u
 #define STATS_COUNTERS_MAX 4096u /* In a record. */
-#define STATS_ALIGN 64u				/* Of records. */
+#define STATS_ALIGN 64u				/* Number of records. */
 
 struct stats_header {
 	uint64_t magic;
@@ -41,18 +42,18 @@ struct stats_header {
 	uint32_t header_size;
 	uint32_t kind_size;
 	uint32_t field_size;
-	uint32_t record_size;	/* Of its head: there the words begin. */
+	uint32_t record_size;	/* Bytes of a head; words follow. */
 	uint32_t n_kinds;
 	uint32_t n_fields;
 	uint32_t reserved;
 	uint64_t kinds_at;
 	uint64_t fields_at;
 	uint64_t records_at;
-	uint64_t used;		/* There the records end. */
+	uint64_t used;		/* Offset of the records' end. */
 	uint64_t left_out;
 	int64_t pid;
 	uint64_t pid_ns;
-	uint64_t start_ticks;	/* Of the process, as /proc has it. */
+	uint64_t start_ticks;	/* Of the process, from /proc. */
 	uint64_t since_ns;	/* CLOCK_REALTIME */
 	char program[64];
 	char weir[16];
@@ -117,7 +118,7 @@ static inline uint32_t histogram_bucket(uint64_t value)
 	return k < HISTOGRAM_COUNTERS ? (uint32_t)k : HISTOGRAM_COUNTERS - 1;
 }
 
-/* What bucket @k begins with: UINT64_MAX, if that is beyond 64 bits. */
+/* Returns the lower bound of bucket @k; UINT64_MAX if it exceeds 64 bits. */
 static inline uint64_t histogram_begin(uint32_t k, unsigned int shift,
 				       unsigned int sub)
 {

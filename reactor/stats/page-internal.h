@@ -11,7 +11,7 @@
 #include "reactor/stats/place.h"
 
 struct page {
-	pthread_mutex_t lock;		/* Of all of it, but for words. */
+	pthread_mutex_t lock;		/* Of all but words. */
 	struct stats_header *header;	/* The file, mapped; NULL: none. */
 	int fd;
 	uint64_t allocated;		/* Bytes that there is capacity for. */
@@ -29,7 +29,7 @@ extern struct page page;
 /* Under the lock: whether it has capacity up to @used, which is made if not. */
 bool page_has_capacity(uint64_t used);
 
-/* Remove from @dir, which is ours, pages of processes that have ended. */
+/* Remove the pages of processes that have ended from @dir, which is ours. */
 void stats_sweep(int dir);
 
 /* Plain stores that nothing is moved across: see stats/layout.h. */

@@ -3,15 +3,15 @@
 #define WEIR_REACTOR_STATS_PAGE_H
 
 /*
- * The page of this process, for objects that have something to publish.
+ * The page of this process, for objects that publish statistics.
  *
- *	stats/page.c     the page of this process: made, taken away
+ *	stats/page.c     the page of this process: create, remove
  *	stats/publish.c  a reactor's part: when it writes, and its own sections
- *	stats/read.c     and read;  stats/ask.c  and asked
+ *	stats/read.c     reading a page;  stats/ask.c  the getters for readers
  *
- * An object that is to be seen embeds a struct stats_item, adds it with the
- * kind that it is, and writes its words with stats_put() whenever it is asked
- * to: on the reactor's thread.  If there is no page, all of this is nothing.
+ * An object that publishes embeds a struct stats_item, adds it with its kind,
+ * and writes its words with stats_put() when it is called for that, on the
+ * reactor's thread.  If there is no page, all of this does nothing.
  */
 
 #include <stdbool.h>
@@ -25,7 +25,7 @@
 struct stats_record;
 struct weir_reactor;
 
-/* A field of a kind; words stand in the order of the fields. */
+/* A field of a kind; the words have the order of the fields. */
 struct stats_field {
 	const char *name;
 	const char *help;	/* A line, 79 characters at most. */
@@ -54,7 +54,7 @@ struct stats_kind {
 #define STATS_KIND(name, fields) \
 	{ name, fields, sizeof(fields) / sizeof((fields)[0]) }
 
-/* That the words of @type from @member to its end are those of @fields. */
+/* Check that the words of @type from @member to its end match @fields. */
 #define STATS_FITS(fields, type, member)                              \
 	_Static_assert(sizeof(type) - offsetof(type, member) ==       \
 		       sizeof(fields) / sizeof((fields)[0]) * 8,      \
@@ -67,19 +67,20 @@ struct stats_kind {
 struct stats_record *stats_record_add(const struct stats_kind *kind,
 				      uint32_t parent, const char *label);
 
-/* Its section has gone.  NULL is allowed.  Any thread; takes a lock. */
+/* Remove its section.  NULL is allowed.  Any thread; takes a lock. */
 void stats_record_del(struct stats_record *record);
 
 uint32_t stats_record_id(const struct stats_record *record);
 
-/* Write all words of @record, if it is ours.  One thread at a time. */
+/* Write all words of @record, if it belongs to this process.  One thread at a
+ * time. */
 void stats_put(struct stats_record *record, uint64_t now_ns,
 	       const void *counters) PROVIDER_API(stats_put);
 
-/* Whether there is a page; made now, if WEIR_STATS asks for one. */
+/* Whether there is a page; if WEIR_STATS asks for one, it is made now. */
 bool stats_wanted(void);
 
-/* What a reactor publishes, embedded in it. */
+/* The statistics that a reactor publishes, embedded in it. */
 struct stats_item {
 	struct stats_record *record;	/* NULL: it does not. */
 	void (*publish)(struct stats_item *item, uint64_t now_ns);
@@ -99,7 +100,7 @@ void stats_item_add(struct weir_reactor *r, struct stats_item *item,
 		    uint32_t parent, const char *label)
 	PROVIDER_API(stats_item_add);
 
-/* No more.  Nothing happens if it does not.  On the reactor's thread. */
+/* Stop publishing; does nothing if it does not.  On the reactor's thread. */
 void stats_item_del(struct stats_item *item) PROVIDER_API(stats_item_del);
 
 #endif /* WEIR_REACTOR_STATS_PAGE_H */

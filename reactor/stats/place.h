@@ -28,9 +28,9 @@
 bool place_path(char path[PLACE_MAX], unsigned int i, uid_t uid);
 
 /*
- * Open directory @path, made before if @make.  Returns a descriptor, -EACCES if
- * it is not @uid's or others may write to it, or what the system answers.
- * Leaves a message which begins with @call.
+ * Open directory @path; @make: create it first.  Returns a descriptor, -EACCES
+ * if it is not @uid's or others may write to it, or another errno.  Sets a
+ * message that begins with @call.
  */
 int place_open(const char *path, bool make, uid_t uid, const char *call);
 
@@ -42,7 +42,7 @@ bool page_name_parse(const char *name, int64_t *pid, uint64_t *pid_ns);
 /* Whether no process holds the page @fd. */
 bool page_is_stale(int fd);
 
-/* The number of the pid namespace of @pid, and ours; 0: not known. */
+/* Returns the number of the pid namespace of @pid, or ours; 0: unknown. */
 uint64_t own_pid_ns(void);
 
 /* When @pid was started, in ticks since boot; 0: not known. */

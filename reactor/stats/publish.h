@@ -3,18 +3,19 @@
 #define WEIR_REACTOR_STATS_PUBLISH_H
 
 /*
- * What a reactor does for the page of its process, on its own thread.
+ * A reactor's part in the page of its process, on its own thread.
  *
- * It keeps its numbers where it always did, and copies them: before it sleeps,
- * and about once a millisecond while it does not.  How long that is it knows
- * without a clock, by the turns it has lately made in that time, so that a turn
- * pays one comparison.  The more there is to copy, the less often: a word for
- * each 100 ns, so copying is always a hundredth of the time or so.
+ * The reactor keeps its counters where it always did, and copies them: before
+ * it sleeps, and about once a millisecond while it does not.  It estimates this
+ * time without a clock, from the number of turns that it has lately made in it,
+ * so that a turn costs one comparison.  The more there is to copy, the rarer
+ * the copies: a word for each 100 ns, so copying always takes about a hundredth
+ * of the time.
  *
  * Latencies are measured from start to callback, for one operation in .every:
- * all of them if there are less than some thousands a second, else fewer, and
- * then each counts for as many.  That is one more comparison for a start, and a
- * flag that is looked at together with another one at the end.
+ * for all of them if there are fewer than some thousands a second, else for
+ * fewer, each of which then counts for as many.  That costs one more comparison
+ * at a start, and a flag that is checked together with another one at the end.
  */
 
 #include "base/provider.h"
@@ -36,13 +37,13 @@ struct stats_reactor {
 	struct stats_record *mailbox;
 	struct stats_item *items;
 	uint32_t n_counters; /* That are copied. */
-	uint64_t gap_ns;		/* From one copy to the next, at least. */
+	uint64_t gap_ns;		/* The least time between copies. */
 	uint64_t last_ns;		/* When the last copy was made, */
 	uint64_t last_turn;		/* in which turn. */
 	uint64_t adapted_ns;		/* When .every was set, */
 	uint64_t adapted_begun;		/* after how many operations. */
 	uint64_t every;			/* One operation in so many is timed; */
-	uint64_t weight;		/* the next stands for so many. */
+	uint64_t weight;		/* how many the next stands for. */
 	uint64_t random;
 	int64_t tid;
 	struct stats_time times[TIMES_MAX];
@@ -55,9 +56,9 @@ void stats_end(struct weir_reactor *r);
 /* In a turn whose number is r->publish_at or more: copy, if it is time to. */
 void stats_in_turn(struct weir_reactor *r);
 
-/* Nothing is due, or a host has the thread from here on; it is @now: copy, and
- * return when to wake for what could not be copied now, or @until if that is
- * earlier. */
+/* The reactor has nothing due, or returns to a host; the time is @now.  Copy,
+ * and return when to wake for what could not be copied now, or @until if that
+ * is earlier. */
 uint64_t stats_before_sleep(struct weir_reactor *r, uint64_t now,
 			    uint64_t until);
 void stats_after_sleep(struct weir_reactor *r);

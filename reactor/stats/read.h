@@ -18,7 +18,7 @@
 #define STATS_READ_MAX (UINT64_C(64) << 20)	/* A newer one may be larger. */
 
 struct read_section {
-	size_t counters; /* Where, in the snapshot's. */
+	size_t counters; /* Index in the snapshot's. */
 	uint32_t torn;
 	struct stats_record head;	/* Last: it ends in its words. */
 };

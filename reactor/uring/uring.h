@@ -6,8 +6,8 @@
  * The io_uring backend.
  *
  *	uring.c         operations to the kernel and back; flush, wait, wake
- *	uring/setup.c   the ring, what the kernel has of it, and the end
- *	uring/fill.c    what stands in their submission entries
+ *	uring/setup.c   the ring, the kernel's features, and the end
+ *	uring/fill.c    the contents of submission entries
  *	uring/source.c  sources: one request each, made again when it ends
  *	uring/rx.c      receive buffers that the kernel picks
  *
@@ -35,22 +35,23 @@
  *
  * An operation has one completion at the end, after which it is the library's
  * again.  Only a zero-copy send has two: the result, which is kept in op->res,
- * and the notice that the memory is free, which ends it.
+ * and the notification that the memory is free, which ends it.
  *
  * Operations in KERNEL that are sure to end by themselves are fewer than the
- * completion queue holds, so they alone never overflow it; the rest of it is
- * for sources, cancel requests, and operations that wait for a peer,
- * which are not counted.  Those may overflow it: the kernel keeps what does not
- * fit, sets a flag in the ring, and hands it over when asked.
+ * completion queue holds, so they alone never overflow it.  The rest of the
+ * queue is for sources, cancel requests, and operations that wait for a peer,
+ * which are not counted.  Those may overflow it: the kernel keeps the
+ * completions that do not fit, sets a flag in the ring, and delivers them when
+ * asked.
  *
- * What is counted and not sure to end can turn out to wait: a read of a pipe, a
- * send to a peer that does not read.  So for them the limit is not a wall.  If
- * nothing that is counted has ended in a turn and there is no capacity for one,
- * they are taken to wait: the limit becomes a window more than there are of
- * them, and comes back as they end.
+ * An operation that is counted and not sure to end may turn out to wait: a read
+ * of a pipe, a send to a peer that does not read.  So the limit can be exceeded
+ * for these.  If no counted operation has ended in a turn and there is no
+ * capacity for another, they are assumed to wait: the limit becomes their
+ * number plus a window, and falls again as they end.
  *
- * A source has at most one request out, so that what an old one still delivers
- * comes before anything of a new one:
+ * A source has at most one request in flight, so that the last deliveries of an
+ * old request come before any of a new one:
  *
  *	          arm(), request               last completion
  *	QUIET -------------------> OUT ----------------------> QUIET, and out
@@ -62,9 +63,9 @@
  *	QUIET    0        no     no
  *	WAITING  0        no     yes: u->starving if it receives, else u->retry
  *	OUT      1        no     no
- *	STALE    1        yes    yes: u->stale, to be asked again
+ *	STALE    1        yes    yes: u->stale, to be cancelled again
  *
- * The state of @armed is independent of that, as is @zombie.
+ * @armed is independent of this state, as is @zombie.
  */
 
 #include <liburing.h>
@@ -77,8 +78,8 @@
 #include "reactor/source.h"
 
 /*
- * Of Linux 6.2, without a bit to ask for: it is asked of those that have the
- * next one's, of 6.3.
+ * Since Linux 6.2, without a feature bit.  Used on kernels that have the next
+ * bit, of 6.3.
  */
 #ifndef IORING_SEND_ZC_REPORT_USAGE
 #define IORING_SEND_ZC_REPORT_USAGE (1u << 3)
@@ -89,8 +90,8 @@
 #endif
 
 #define URING_CQ_MIN 4096	/* Completion entries: a page per 256. */
-#define URING_CQ_LEAST 256	/* Where memory is short. */
-#define URING_RESERVE 256	/* Of those, for sources and cancels. */
+#define URING_CQ_LEAST 256	/* If memory is short. */
+#define URING_RESERVE 256	/* For sources and cancels. */
 #define URING_FILES 1024	/* Registered files: descriptors below this. */
 #define URING_BUFS 1024		/* Registered buffers: the old limit. */
 
@@ -99,14 +100,15 @@
 _Static_assert(IO_KINDS <= 32, "a kind is a bit");
 
 /*
- * Two counters in a word, for every operation moves both: of all that is
- * counted, and in the upper half of what is sure to end by itself.  What runs
- * over from the one into the other is gone from the difference of two words.
+ * Two counters in one word, because every operation changes both: of all
+ * counted operations, and in the upper half of those that are sure to end by
+ * themselves. An overflow of the lower into the upper half cancels out in the
+ * difference of two words.
  */
 #define URING_ONE UINT64_C(1)
 #define URING_ONE_SURE (UINT64_C(1) << 32)
 
-/* What waits for a descriptor to become readable, or writable. */
+/* Kinds that wait for a descriptor to become readable, or writable. */
 #define URING_IN_KINDS                                                     \
 	(URING_BIT(IO_READ) | URING_BIT(IO_READV) | URING_BIT(IO_ACCEPT) | \
 	 URING_BIT(IO_RECV) | URING_BIT(IO_RECVMSG))
@@ -114,7 +116,7 @@ _Static_assert(IO_KINDS <= 32, "a kind is a bit");
 	(URING_BIT(IO_WRITE) | URING_BIT(IO_WRITEV) | URING_BIT(IO_SEND) | \
 	 URING_BIT(IO_SENDV) | URING_BIT(IO_SENDMSG))
 
-/* What a completion belongs to, in the low bits of its user data. */
+/* The owner of a completion, in the low bits of its user data. */
 enum uring_tag {
 	TAG_OP,			/* The rest is an operation. */
 	TAG_SOURCE,		/* A source, its generation in bits 48..55. */
@@ -134,10 +136,10 @@ struct uring {
 	struct io_uring ring;
 	struct weir_reactor *r;
 
-	/* What is counted, in URING_ONE and URING_ONE_SURE: the difference is
-	 * what is in the kernel. */
+	/* Counts in units of URING_ONE and URING_ONE_SURE; the difference is in
+	 * the kernel. */
 	uint64_t begun, ended;
-	uint32_t limit;			/* Of what is counted, now. */
+	uint32_t limit;			/* Limit of those, now. */
 	uint32_t window;		/* The same, normally; and of the sure. */
 	uint32_t unsupported;		/* Bits of enum io_kind. */
 	uint32_t files_top;		/* Registered files are below this. */
@@ -147,8 +149,8 @@ struct uring {
 	struct op_queue backlog;	/* Operations without capacity or entry. */
 	struct op_queue connects;	/* The listener's backlog was full. */
 	struct source_list retry;	/* Requests to make. */
-	struct source_list starving;	/* Receivers that want a buffer. */
-	struct source_list stale;	/* To be asked to end again. */
+	struct source_list starving;	/* Receivers without a buffer. */
+	struct source_list stale;	/* To be cancelled again. */
 	struct source *last_word;	/* Being delivered; its request ended. */
 
 	int event_fd;			/* Written by wake(). */
@@ -159,26 +161,26 @@ struct uring {
 	bool overflowed;		/* The flag was up when last seen. */
 
 	/*
-	 * The ring says that there is more, and there is nothing.  The kernel
-	 * may raise that flag after we have taken in what it was raised for,
-	 * and lowers it only when there is something again.  So it is believed
-	 * once in a turn, and not when the question is whether to sleep: a wait
-	 * in the kernel knows better.
+	 * The ring has set the flag for more completions, but there were none.
+	 * The kernel may set that flag after we have taken the completion that
+	 * it was set for, and clears it only when there is another.  So we act
+	 * on it once in a turn, and ignore it when we decide whether to sleep:
+	 * a wait in the kernel checks for itself.
 	 */
 	bool cried;
 
-	/* What the kernel turned out not to have. */
+	/* Features of the kernel, as found by using them. */
 	bool no_poll_multi;
 	bool no_accept_multi;
 	bool no_recv_multi;
 	bool has_send_zc;
-	uint16_t zc_flags;		/* Of such a send. */
+	uint16_t zc_flags;		/* Flags of such a send. */
 	bool has_cqe_skip;
 	bool has_ring_fd;
 
 	int nosignal;			/* Flags of a write; 0: it signals. */
 
-	unsigned int fallback; /* Of the ladder of setup flags. */
+	unsigned int fallback; /* Index in the ladder of setup flags. */
 
 	struct io_uring_buf_ring *rx_ring;	/* NULL: none. */
 	size_t rx_bytes;
@@ -214,8 +216,8 @@ static inline bool uring_has_sqe(const struct uring *u)
 }
 
 /*
- * That entry, not zeroed.  As io_uring_get_sqe(), of a ring whose entries are
- * of the usual size and which no thread of the kernel looks at.
+ * Take that entry, without zeroing it.  Like io_uring_get_sqe(), for a ring
+ * with entries of the usual size and without a polling thread in the kernel.
  */
 static inline struct io_uring_sqe *uring_next_sqe(struct uring *u)
 {
@@ -224,7 +226,7 @@ static inline struct io_uring_sqe *uring_next_sqe(struct uring *u)
 	return &sq->sqes[sq->sqe_tail++ & sq->ring_mask];
 }
 
-/* An entry, or NULL if the kernel takes nothing now.  Not zeroed. */
+/* Take an entry, or NULL if the kernel takes nothing now.  Not zeroed. */
 static inline struct io_uring_sqe *uring_sqe(struct uring *u)
 {
 	return uring_has_sqe(u) ? uring_next_sqe(u) : uring_sqe_slow(u);
@@ -236,7 +238,7 @@ bool uring_cancel_request(struct uring *u, uint64_t user_data);
 int uring_reap(struct weir_reactor *r, unsigned int max);
 int uring_wait(struct weir_reactor *r, uint64_t timeout_ns);
 
-/* As in the table; negative errno if there is none. */
+/* See struct backend; a negative errno if there is none. */
 int uring_pollfd(struct weir_reactor *r);
 
 /* Have the ring poll the eventfd of wake(). */
