@@ -277,38 +277,39 @@ WEIR_API int weir_sim_stats(const struct weir_sim *sim,
 			    struct weir_sim_stats *ret);
 
 /*
- * The turns that a world has given to a reactor: what is needed to tell what a
- * program, or the library, does late from what had to wait for its core.
+ * The turns that a world has given to a reactor.  A test uses them to tell an
+ * event that the program, or the library, handles late from one that had to
+ * wait for its core.
  *
  * A reactor has a turn at the first time of the clock at which it has something
- * to do and its core is free.  So something that was due at D, or when the core
- * became free if that was later, is late if the clock was to go beyond that
- * (.target_ns), or if there was a whole turn in between.
+ * to do and its core is free.  An event that was due at D is late if the clock
+ * was to go beyond D, or beyond the time at which the core became free if that
+ * was later (.target_ns), or if there was a whole turn in between.
  */
 struct weir_sim_turns {
-	size_t size;		/* Set by the caller: what it can hold. */
-	uint64_t turns;		/* That have begun; also the last one's number. */
-	uint64_t free_ns;	/* The core was free for the last from then on. */
-	uint64_t target_ns;	/* Where the clock's last step was to end; it is
-				 * later only by WEIR_SIM_CLOCK. */
+	size_t size;		/* Set by the caller: its capacity. */
+	uint64_t turns;		/* Turns begun; also the last one's number. */
+	uint64_t free_ns;	/* Since when the core was free for the last. */
+	uint64_t target_ns;	/* Where the clock's last step was to end; only
+				 * WEIR_SIM_CLOCK makes it later. */
 	/*
-	 * The last whole turn that has ended, and when it was: the reactor was
-	 * running, and nothing that was due was left for want of .turn_max.
-	 * And that before it.  0: there was none.
+	 * The last whole turn that has ended, and its time; and the whole turn
+	 * before it.  In a whole turn the reactor was running, and .turn_max
+	 * left nothing undone that was due.  0: there was none.
 	 */
 	uint64_t whole, whole_ns;
 	uint64_t whole_before, whole_before_ns;
-	/* Cancels that found nothing to cancel (WEIR_SIM_EAGAIN), and when the
-	 * last one did. */
+	/* Cancels that found nothing to cancel (WEIR_SIM_EAGAIN), and the time
+	 * of the last. */
 	uint64_t refused, refused_ns;
-	uint64_t unwoken;	/* Turns for which somebody should have woken
-				 * it, as it slept, and nobody has. */
+	uint64_t unwoken;	/* Turns in which the reactor slept and had work
+				 * from others, and no thread had woken it. */
 };
 
 /*
- * Copy to *@ret, of which .size is set, what turns @r has had in its world.
+ * Copy the turns of @r in its world to *@ret, of which .size is set.
  *
- * Those that the program takes by weir_reactor_turn() do not count.
+ * Turns that the program takes by weir_reactor_turn() do not count.
  *
  * Returns 0, or
  *   -EINVAL  .size is too small, or @r is in no world
