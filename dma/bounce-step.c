@@ -249,7 +249,7 @@ static void put_done(struct slot *s, struct half *h, uint64_t n)
 		block_done(s, h, first ? 0 : n);
 }
 
-/* Memory of this process may be an exporter's. */
+/* Memory on this side may be imported, too, and its exporter may revoke it. */
 static bool is_revoked(const struct slot *s)
 {
 	return job_is_stale(s->job);

@@ -239,7 +239,7 @@ static void slice(struct weir_job *job, uint64_t max)
 	}
 }
 
-/* The same, if the memory is not revoked: 0 or -ESTALE. */
+/* Do the next slice, unless the memory is revoked.  Returns 0 or -ESTALE. */
 static int next_slice(struct weir_job *job, uint64_t max)
 {
 	if (unlikely(job_is_stale(job)))

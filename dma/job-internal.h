@@ -337,10 +337,10 @@ struct weir_dma {
 	struct reactor_obj obj;
 };
 
-/* A job of imports checks before each so many bytes that they are not revoked. */
+/* A job over imports checks before each slice that they are not revoked. */
 #define JOB_IMPORT_SLICE ((uint64_t)1 << 20)
 
-/* At most @n bytes of @p may be moved without looking again. */
+/* Returns how many of @n bytes @p may move before the next check. */
 static inline uint64_t job_slice(const struct job_priv *p, uint64_t n)
 {
 	return unlikely(p->imported) && n > JOB_IMPORT_SLICE ?
@@ -383,12 +383,12 @@ void extra_commit(const struct weir_job *job, uint64_t n);
 bool extra_stale(const struct weir_job *job);
 
 /*
- * job-end.c: @job, of imports that count their jobs, begins to touch them.
- * Returns 0 or -ESTALE.  Whatever ends it leaves them.
+ * job-end.c: @job is about to access imports that count their jobs.  Returns 0
+ * or -ESTALE.  The end of the job, however it ends, counts it out again.
  */
 int job_enter_imports(struct weir_job *job);
 
-/* Whether memory of @job, which was begun, has been revoked: any exporter's. */
+/* Whether any exporter has revoked memory of @job, which was begun. */
 bool job_is_stale_slow(const struct weir_job *job)
 	PROVIDER_API(job_is_stale_slow);
 

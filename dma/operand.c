@@ -187,7 +187,7 @@ static inline int check_rights(const struct weir_domain *domain,
 		-EACCES : 0;
 }
 
-/* Of a domain that is an import's. */
+/* Check a range of addresses in the domain of an import. */
 static int check_import(const struct weir_mmap *mmap, uint64_t addr,
 			uint64_t len)
 {

@@ -190,9 +190,9 @@ extern atomic_bool sync_no_waitv;
 extern atomic_bool sync_no_hooks;
 
 /*
- * This thread is about to write to the word, until sync_leave(): in an import
- * the exporter waits for that.  Returns 0, or -ESTALE: it may not, and has to
- * leave.
+ * This thread writes to the word from here to sync_leave(); if the word is in
+ * an import, a revoking exporter waits for that.  Returns 0, or -ESTALE: the
+ * thread may not write, but must call sync_leave() all the same.
  */
 static inline int sync_enter(const struct weir_sync *sync)
 {

@@ -138,7 +138,7 @@ static void signal_end(struct weir_sync *sync)
 	atomic_fetch_sub(&sync->users, 1);
 }
 
-/* Returns 0, with @sync and its word there until signal_end(), or an errno. */
+/* Keep @sync and its word until signal_end().  Returns 0 or an errno. */
 static int signal_begin(struct weir_sync *sync)
 {
 	int err = may_signal(sync);
