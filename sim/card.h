@@ -2,7 +2,7 @@
 #ifndef SIM_CARD_H
 #define SIM_CARD_H
 
-/* A card in a world; card.c moves, card.c has the rest. */
+/* A card in a world: its memory, and the moves in flight. */
 
 #include "sim/memory.h"
 

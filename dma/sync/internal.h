@@ -25,7 +25,7 @@
  * .waiting is a flag and not a count: a process that is killed while it waits
  * leaves it set, which costs one system call, while a count would stay wrong
  * for good.  A process that is killed between clearing it and waking leaves
- * sleepers behind: so in an mmap no waiter sleeps longer than SYNC_HOOK_NS
+ * sleepers behind: so in an mmap no waiter sleeps longer than SYNC_CHECK_NS
  * without a check.
  */
 
@@ -43,7 +43,7 @@
 struct sync_watcher;
 struct weir_mmap;
 
-#define SYNC_HOOK_NS (250 * WEIR_MSEC) /* Between checks of the exporter. */
+#define SYNC_CHECK_NS (250 * WEIR_MSEC) /* Between checks of the exporter. */
 #define SYNC_POLL_NS WEIR_MSEC		/* Between polls, without a signal. */
 #define SYNC_WATCHED_MAX 127		/* Per watcher: futex_waitv() takes
 					 * 128, one of them its own. */

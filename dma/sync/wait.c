@@ -97,7 +97,7 @@ void sync_futex_wake(_Atomic uint32_t *word, bool shared)
 }
 
 /* A signal that came before the close counts. */
-static int sync_hook(const struct weir_sync *sync, const struct sync_cond *cond)
+static int sync_check(const struct weir_sync *sync, const struct sync_cond *cond)
 {
 	int err = sync_over(sync);
 
@@ -195,7 +195,7 @@ static bool serve(struct weir_sync *sync)
 	for (op = sync->first; op; op = next) {
 		next = op->next;
 		cond = cond_of(op);
-		res = sync_hook(sync, &cond);
+		res = sync_check(sync, &cond);
 		if (!res)
 			continue;
 		list_del(sync, op);
@@ -330,7 +330,7 @@ static bool wait_poll(struct weir_poll_hook *hook)
 	struct weir_op *op = op_of(hook);
 	struct weir_sync *sync = sync_of(op);
 	struct sync_cond cond = cond_of(op);
-	int res = sync_hook(sync, &cond);
+	int res = sync_check(sync, &cond);
 
 	if (res)
 		return serve_here(sync, op, res);
@@ -355,7 +355,7 @@ static bool may_look(struct weir_op *op)
 	return true;
 }
 
-/* Wait, unless it holds now.  Returns what sync_hook() does. */
+/* Wait, unless it holds now.  Returns what sync_check() does. */
 static int enlist(struct weir_sync *sync, struct weir_op *op)
 {
 	struct sync_cond cond = cond_of(op);
@@ -365,7 +365,7 @@ static int enlist(struct weir_sync *sync, struct weir_op *op)
 	pthread_mutex_lock(&sync->lock);
 	atomic_fetch_add(&sync->n_ops, 1);
 	list_add(sync, op);
-	res = sync_hook(sync, &cond);
+	res = sync_check(sync, &cond);
 	if (res) {
 		list_del(sync, op);
 		atomic_fetch_sub(&sync->n_ops, 1);
@@ -387,7 +387,7 @@ static int prepare(struct weir_sync *sync, struct weir_reactor *r,
 	if (!res)
 		res = sync_over(sync);
 	if (!res)
-		res = sync_hook(sync, cond);
+		res = sync_check(sync, cond);
 	if (!res && sync_is_shared(sync))
 		res = sync_watch_join(sync, r);
 	return res;
@@ -447,7 +447,7 @@ static void block(struct weir_sync *sync, const struct sync_cond *cond,
 	uint64_t end;
 	bool told = sync_announce(sync);
 
-	if (sync_hook(sync, cond))
+	if (sync_check(sync, cond))
 		return;
 	if (!sync_is_shared(sync)) {
 		sync_futex_wait(&sync->word->seq, seen, until_ns, false);
@@ -457,7 +457,7 @@ static void block(struct weir_sync *sync, const struct sync_cond *cond,
 		nanosleep(&nap, NULL);
 		return;
 	}
-	end = sync_now() + SYNC_HOOK_NS;
+	end = sync_now() + SYNC_CHECK_NS;
 	sync_futex_wait(&sync->word->seq, seen, end < until_ns ? end : until_ns,
 			true);
 }
@@ -478,7 +478,7 @@ static bool look_until(const struct weir_sync *sync,
 {
 	do {
 		for (int i = 0; i < POLLS_PER_CLOCK; i++) {
-			if (sync_hook(sync, cond))
+			if (sync_check(sync, cond))
 				return true;
 			relax();
 		}
@@ -512,18 +512,18 @@ static void spin(struct weir_sync *sync, const struct sync_cond *cond,
 static int block_until(struct weir_sync *sync, const struct sync_cond *cond,
 		       uint64_t until_ns)
 {
-	uint64_t now, hook_ns = sync_now() + SYNC_HOOK_NS;
+	uint64_t now, check_ns = sync_now() + SYNC_CHECK_NS;
 	uint32_t fruitless = 0;
 	int res;
 
 	spin(sync, cond, until_ns);
-	while (!(res = sync_hook(sync, cond))) {
+	while (!(res = sync_check(sync, cond))) {
 		now = sync_now();
 		if (now >= until_ns)
 			return -ETIMEDOUT;
-		if (now >= hook_ns) {
+		if (now >= check_ns) {
 			sync_poll_exporter(sync);
-			hook_ns = now + SYNC_HOOK_NS;
+			check_ns = now + SYNC_CHECK_NS;
 			fruitless = 0;
 		}
 		block(sync, cond, until_ns, &fruitless);
@@ -541,7 +541,7 @@ int weir_sync_wait_blocking(struct weir_sync *sync, uint32_t cond,
 	if (!res)
 		res = sync_over(sync);
 	if (!res)
-		res = sync_hook(sync, &c);
+		res = sync_check(sync, &c);
 	if (res)
 		return res < 0 ? res : 0;
 	if (!timeout_ns)

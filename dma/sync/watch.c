@@ -61,7 +61,7 @@ struct sync_watcher {
 	struct waitv vec[SYNC_WATCHED_MAX + 1];
 	uint32_t n_vec;
 	bool poll;		/* Some are signalled without a wake-up. */
-	uint64_t hook_ns; /* When to check exporters. */
+	uint64_t check_ns; /* When to check exporters. */
 };
 
 /* Serialises join and leave; taken before the lock of a watcher. */
@@ -135,11 +135,11 @@ static void look_at(struct sync_watcher *w, struct weir_sync *sync,
 /* Look at all that are armed.  Under the lock. */
 static void hook(struct sync_watcher *w, uint64_t now)
 {
-	bool exporters = now >= w->hook_ns;
+	bool exporters = now >= w->check_ns;
 	struct weir_sync *sync;
 
 	if (exporters)
-		w->hook_ns = now + SYNC_HOOK_NS;
+		w->check_ns = now + SYNC_CHECK_NS;
 	w->poll = false;
 	for (sync = w->first; sync; sync = sync->watch_next)
 		if (is_armed(sync))
@@ -165,7 +165,7 @@ static void sleep_after(struct sync_watcher *w, uint64_t now, uint32_t control)
 {
 	bool no_waitv = atomic_load(&sync_no_waitv);
 	bool alone = w->n_vec == 1;
-	uint64_t until = w->hook_ns;
+	uint64_t until = w->check_ns;
 
 	if (w->poll || (no_waitv && !alone))
 		until = now + SYNC_POLL_NS;
@@ -230,7 +230,7 @@ static int join_world(struct weir_sync *sync, struct weir_reactor *r)
 static int start_thread(struct sync_watcher *w)
 {
 	w->quit = false;
-	w->hook_ns = 0;
+	w->check_ns = 0;
 	if (thread_start(&w->thread, watch, w))
 		return why(-EAGAIN, "weir_sync_wait: the thread that waits for "
 			   "other processes cannot be made; see ulimit -u");

@@ -129,7 +129,7 @@ struct weir_job {
 	uint32_t crc;		/* In: continued from this.  Out: the CRC. */
 	uint32_t reserved0;
 	uint64_t pattern;	/* Repeated by FILL; its first byte is first.
-				 * What an atomic adds, or shared pools. */
+				 * What an atomic adds, or stores. */
 	struct weir_operand src;
 	struct weir_operand dst;
 	const struct weir_operand

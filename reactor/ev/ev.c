@@ -353,7 +353,7 @@ static void follow(struct ev_backend *b)
  * Have libev pass its changes to epoll, and collect what is ready.  Returns 0,
  * or the errno of epoll; the next poll tries again.
  */
-static int hook(struct weir_reactor *r, int how)
+static int run_loop(struct weir_reactor *r, int how)
 {
 	struct ev_backend *b = ev_of(r);
 
@@ -411,7 +411,7 @@ static int ev_reap(struct weir_reactor *r, unsigned int max)
 
 	/* If epoll fails, what is due is still done; ev_wait() returns why. */
 	if (b->looked_turn != r->stats.turns && worth_a_look(b))
-		(void)hook(r, EVRUN_NOWAIT);
+		(void)run_loop(r, EVRUN_NOWAIT);
 	b->looked_turn = 0;
 	b->woken = false;
 	while (n < max && (op = op_queue_pop(&b->nops))) {
@@ -439,9 +439,9 @@ static bool ev_ready(struct weir_reactor *r)
 		return true;
 	if (!worth_a_look(b))
 		return false;
-	if (!b->dirty && b->outer < 0 && ++b->hooks % EV_POLL_EVERY)
+	if (!b->dirty && b->outer < 0 && ++b->polls % EV_POLL_EVERY)
 		return false;
-	(void)hook(r, EVRUN_NOWAIT);
+	(void)run_loop(r, EVRUN_NOWAIT);
 	b->looked_turn = r->stats.turns;
 	return something_due(b);
 }
@@ -482,9 +482,9 @@ static int ev_wait(struct weir_reactor *r, uint64_t timeout_ns)
 		return -ENOMEM;
 	b->looked_turn = r->stats.turns;
 	if (timeout_ns == WEIR_FOREVER)
-		return hook(r, EVRUN_ONCE);
+		return run_loop(r, EVRUN_ONCE);
 	if (b->dirty || b->remade) {
-		err = hook(r, EVRUN_NOWAIT);
+		err = run_loop(r, EVRUN_NOWAIT);
 		if (err || something_due(b) || b->woken)
 			return err;
 	}
@@ -492,7 +492,7 @@ static int ev_wait(struct weir_reactor *r, uint64_t timeout_ns)
 	r->stats.syscalls++;
 	/* Collect here.  If this is only a wake-up, no reap follows to collect
 	 * it, and it would end every later sleep at once. */
-	err = n ? hook(r, EVRUN_NOWAIT) : 0;
+	err = n ? run_loop(r, EVRUN_NOWAIT) : 0;
 	return n < 0 && n != -EINTR ? n : err;
 }
 

@@ -99,7 +99,7 @@ struct ev_backend {
 	bool remade;			/* libev made a new epoll set. */
 	bool retry_due;			/* The retry timer has expired. */
 	bool no_pwait2;			/* The kernel has no epoll_pwait2(). */
-	uint8_t hooks;
+	uint8_t polls;
 	uint64_t looked_turn;		/* The turn in which .due was polled. */
 
 	struct op_queue nops;

@@ -49,7 +49,7 @@ static int opts_check(struct weir_group_opts *o)
 			   "mean nothing: %#x", o->flags);
 	if (o->spsc > SPSC_MAX || o->spsc & (o->spsc - 1))
 		return why(-EINVAL,
-			   "weir_group_create: .ring is %u; a power "
+			   "weir_group_create: .spsc is %u; a power "
 			   "of 2, at most %u",
 			   o->spsc, SPSC_MAX);
 	return 0;

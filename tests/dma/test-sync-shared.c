@@ -736,7 +736,7 @@ static void a_noisy_peer_gets_few_looks(void **state)
 	for (i = 0; i < 50 * SYNC_FRUITLESS_MAX; i++)
 		assert_int_equal(weir_sync_set(ex.there, 2 + i), 0);
 	assert_true(atomic_load(&im.there->fruitless) <=
-		    SYNC_FRUITLESS_MAX + SYNC_HOOK_NS / SYNC_POLL_NS);
+		    SYNC_FRUITLESS_MAX + SYNC_CHECK_NS / SYNC_POLL_NS);
 	assert_int_equal(weir_sync_set(ex.there, 1), 0);
 	assert_int_equal(finish(r, &rec), 0);
 	clear_up(&im);
