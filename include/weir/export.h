@@ -3,42 +3,45 @@
 #define WEIR_EXPORT_H
 
 /*
- * Memory for another process of this machine, or by RDMA of another one:
- * export, import, and how it gets from one to the other.
+ * Share memory with other processes of this machine: export and import.
+ * <weir/rdma/export.h> exports to other machines.
  *
  *	exporter                                importer
  *	weir_mmap_export() -- bytes and fds --> weir_mmap_import()
  *	weir_exporter_create(), _add() <------- weir_mmap_import_from()
  *	weir_mmap_revoke() -- revoked --------> -ESTALE, weir_mmap_watch()
  *
- * What is exported is a memfd that holds the range of the mmap and nothing
- * else; the importer maps it, and jobs move data in it as in any memory.  It is
- * sealed: no process can make it shorter, and none that was given it to read
- * can write, however it is opened again.  The bytes, the descriptor, say what
- * the file descriptors are; they are checked as what an enemy has sent.
+ * An export is a memfd that holds the range of the mmap and nothing else, some
+ * file descriptors beside it, and bytes, the descriptor, that describe them.
+ * The importer maps the memfd, and jobs move data in it as in any memory.  The
+ * memfd is sealed: no process can shorten it, and an importer that may only
+ * read cannot write, even if it opens the file again.  The importer treats the
+ * bytes and the file descriptors as hostile input.
  *
- * The holder of descriptor and file descriptors can use them: give them to no
- * one else.
+ * Any process that has the bytes and the file descriptors can use them: give
+ * them to no other process.
  *
- * weir_mmap_revoke() and weir_mmap_stop() take the access back.  From their
- * begin on imports fail and jobs of importers are refused with -ESTALE.  When
- * they have ended with 0, no job of an importer reads or writes a byte of the
- * memory any more: each one checks before it moves the next MiB at most, and
- * the exporter waits until the last one has stopped.
+ * weir_mmap_revoke(), weir_mmap_stop() and weir_mmap_drain() take the access
+ * back.  From their start on, imports fail with -ESTALE, and jobs of importers
+ * are refused with -ESTALE.  When they end with 0, no job of an importer reads
+ * or writes the memory any more: a job checks before each slice of at most 1
+ * MiB whether its memory is revoked, and the exporter waits for the last slice.
  *
- * That holds for jobs whose operands are bufs of the import.  Three accesses
- * are not seen, and nothing on Linux could take them back, for the pages are
- * shared: by pointers that weir_mmap_memrange() has given to an importer, also
- * if it passes them to weir_read() or to a job; by a program that uses the
- * file descriptors without this library; and by a process that was forked from
- * an importer.  To be safe from these, export to each importer memory of its
- * own, or with WEIR_EXPORT_COPY, and end the process.
+ * This covers jobs whose operands are bufs of the import.  It cannot cover the
+ * following, because no process can take mapped pages from another one:
  *
- * Importers of one export could harm each other: each can make the exporter
- * wait for one that is idle, or not wait for one that is busy.
+ *   - pointers that an importer got from weir_mmap_memrange(), also as
+ *     arguments of weir_read() or as operands of a job
+ *   - programs that use the file descriptors without this library
+ *   - children that an importer has forked
  *
- * A process that dies takes nothing with it: pages live as long as one of the
- * two has them.
+ * If an importer is not trusted to avoid these, export memory to it that holds
+ * nothing else, and do not use that memory again.
+ *
+ * The importers of one export must trust each other: one of them could make the
+ * exporter wait for an importer that is idle, or not wait for one that is busy.
+ *
+ * If either process ends, the other one keeps the pages.
  *
  * Re-creates doca_mmap_export_pci() and doca_mmap_create_from_export().
  */
@@ -88,9 +91,9 @@ struct weir_export_desc {
 
 /*
  * Export @mmap: fill *@ret with the bytes and the file descriptors that another
- * process needs to import it.  They belong to the mmap and are good until it is
- * stopped.  Exporting again gives what is as good; with the same options, the
- * same.
+ * process needs to import it.  They belong to the mmap and are valid until it
+ * is stopped or revoked.  A second call with the same options gives the same
+ * bytes; with other options, other bytes that are valid beside the first.
  *
  * The mmap is started, has WEIR_MMAP_PEER_READ or WEIR_MMAP_PEER_WRITE, which
  * includes reading, and its range is all that is in its memfd: what
@@ -100,15 +103,16 @@ struct weir_export_desc {
  * so all of it behind the range must be 0.  The memfd is sealed; so its right
  * is decided by the first export and is the same for all.
  *
- * What cannot be shared like that is refused, or, with WEIR_EXPORT_COPY, goes
- * by copying: the importer reads and writes our memory by the means of a
- * debugger, which needs our user id and may be forbidden (ptrace(2), "ptrace
- * access mode checking").  Rights are then a promise of the importer's: it
- * could do the same without a descriptor.
+ * Memory that cannot be shared like that is refused, or, with WEIR_EXPORT_COPY,
+ * exported by copying: the importer reads and writes the memory of this process
+ * with process_vm_readv(2) and process_vm_writev(2).  The importer needs the
+ * same user id, and the system may forbid it (ptrace(2), "Ptrace access mode
+ * checking").  The exporter cannot enforce rights then: the importer could do
+ * the same without an export.
  *
- * A key makes a MAC: without the key it is not possible to make or change a
- * descriptor, which also names the files that the file descriptors are of.  So
- * neither bytes nor descriptors can be exchanged for others on their way.
+ * With a key the bytes have a MAC.  The bytes also name the files that the file
+ * descriptors refer to.  So without the key nobody can make or change an export,
+ * or exchange its file descriptors for others on the way.
  * libsodium is loaded when the process uses its first key: use one before the
  * process is confined to files that it has open.
  *
@@ -133,31 +137,32 @@ WEIR_API int weir_mmap_export(struct weir_mmap *mmap,
 			      struct weir_export_desc *ret);
 
 /*
- * Revoke all that @mmap was exported as, while this process goes on using it:
- * bufs of it may be out, and jobs in flight.  Exporting it again makes new
- * bytes and file descriptors, which are as good as the first ones were.
+ * Revoke all exports of @mmap.  This process can go on using the memory: bufs
+ * may be out, and jobs in flight.  The mmap can be exported again, with new
+ * bytes and file descriptors.
  *
- * With @op, an operation on @r that may have a deadline, it ends when no importer
- * uses the memory any more: with 0.  Or, with the exports revoked all the same,
- * and busy importers named by weir_why(), with
- *   -ECANCELED, -ETIMEDOUT  it was ended early
- * Call it again to go on waiting.  The exporter looks for importers that are
- * busy after 50 us, and then less often, up to 10 ms apart.  It does not wait
- * for a process that has ended; for one that is stopped (SIGSTOP) in the middle
- * of a job it does.  While the operation is in flight @mmap cannot be
- * destroyed.
+ * @op is an operation on @r.  It completes with 0 when no importer uses the
+ * memory any more.  If it is cancelled, or its deadline passes, it completes
+ * with -ECANCELED or -ETIMEDOUT; the exports stay revoked, and weir_why() names
+ * the processes that still use the memory.  Call again to go on waiting.
  *
- * With @op NULL it does not wait.
+ * The exporter polls: after 50 us, and then at growing intervals of up to 10
+ * ms.  It does not wait for importers that have ended.  It waits for one that
+ * is stopped (SIGSTOP) in the middle of a job.  While @op is in flight, @mmap
+ * cannot be destroyed.
  *
- * What was exported by RDMA ends at once: the keys of parts and of memory
- * windows are taken back, and so is the key of the whole range, if peers have
- * it; but that key may be one that jobs of this process use.
+ * If @op is NULL, the call revokes and does not wait.
+ *
+ * Exports by RDMA end before this call returns: it takes back the keys of parts
+ * and memory windows.  It also takes back the key of the whole range if a peer
+ * has it, but jobs of this process may be using that key: see -EBUSY.
  *
  * Returns 0, also if @mmap is not exported, or, with the exports as they were:
  *   -EPERM   @mmap is imported
  *   -EINVAL  @op without @r
- *   -EBUSY   peers have the key of the whole range, and bufs of it are out or
- *            another thread has it attached; export parts, or memory windows
+ *   -EBUSY   a peer has the key of the whole range, and bufs are out or another
+ *            thread has the mmap attached; export parts or memory windows to
+ *            revoke in that state
  *   -ENOMEM  no memory
  *   another  the errno of a device's driver that keeps a registration
  *   -EINVAL, -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
@@ -174,8 +179,9 @@ WEIR_API int weir_mmap_revoke(struct weir_mmap *mmap, struct weir_reactor *r,
 			      struct weir_op *op);
 
 /*
- * Whether @mmap is an import that its exporter has revoked, or whose end was
- * seen by weir_mmap_watch(): 1 or 0.  By RDMA nothing tells, and it is 0.
+ * Whether @mmap is an import that its exporter has revoked, or whose exporter
+ * has ended according to weir_mmap_watch(): 1 or 0.  It is 0 for imports by
+ * RDMA, which cannot detect either.
  *
  * Any thread.  Never blocks.
  */
@@ -212,19 +218,21 @@ struct weir_import_opts {
  * @n_fds file descriptors at @fds, as they came, in their order.  They stay the
  * caller's, and can be closed and freed after the call.
  *
- * The mmap is started, for good: it can be used in all ways, but not be set up,
- * stopped or exported.  weir_mmap_memrange() says where it is in this process.
- * weir_mmap_destroy() gives it back.
+ * The mmap is started, and stays so: it cannot be configured, stopped or
+ * exported.  weir_mmap_memrange() says where it is mapped in this process.
+ * weir_mmap_destroy() unmaps it.
  *
- * With WEIR_IMPORT_COPY also memory that cannot be shared is imported: an mmap
+ * With WEIR_IMPORT_COPY, exports by copying are accepted, too.  Such an mmap is
  * in a domain of the kind WEIR_DOMAIN_PROCESS, see weir_mmap_domain().  Jobs
- * move data in it, as far as weir_domain_process_create() could; but its
- * addresses are the exporter's, and are no pointers here.  That it is the
- * exporter's memory, and not that of somebody else whom we could reach and it
- * could not, is found out by .peer.
+ * move data in it by copying; its addresses are those of the exporter, and are
+ * not pointers here.  The domain reaches the exported range and nothing else.
+ * The caller names the sender in .peer, and only memory of that process is
+ * accepted: otherwise a sender could name another process, which this one may
+ * reach and the sender may not.
  *
- * Everything that was received is checked, so that no sender can do more than
- * change the data: by cutting the file, say, which would be a SIGBUS.
+ * The call checks everything that was received.  So a hostile sender can change
+ * the data and nothing else; it cannot shorten the file, for example, which
+ * would raise SIGBUS here.
  *
  * Returns 0 with *@ret set, to be freed by weir_mmap_destroy(), or
  *   -EBADMSG          the bytes are not a descriptor, or the file descriptors
@@ -262,14 +270,14 @@ WEIR_API int weir_mmap_import(struct weir_mmap **ret, const void *bytes,
 /*
  * Wait on @r until the exporter of @mmap, an import, has revoked it or is dead.
  *
- * Completes with -ESTALE then; from there on jobs with @mmap are refused with
- * -ESTALE.  An exporter that exited without revoking is detected only if the
- * import is being watched.  Else with -ECANCELED or -ETIMEDOUT.  While it is
- * in flight @mmap cannot be destroyed.
+ * Completes with -ESTALE then, and jobs with @mmap are refused with -ESTALE from
+ * then on.  An exporter that exited without revoking is detected only if the
+ * import is being watched.  If it is ended early, it completes with -ECANCELED
+ * or -ETIMEDOUT.  While it is in flight, @mmap cannot be destroyed.
  *
- * Death is seen by a pidfd of the exporter; and, if it is in another PID
- * namespace, or there are no pidfds, by a pipe whose other end it has: then a
- * child that it has forked, and that has called no exec, must end as well.
+ * A pidfd detects the exporter's exit.  If the exporter is in another PID
+ * namespace, or the kernel has no pidfds, a pipe does, which children that the
+ * exporter has forked hold open: then these must end or call exec, too.
  *
  * Returns 0, or
  *   -EINVAL  @mmap is no import, or @op is in flight or without callback
