@@ -5,13 +5,20 @@
 #include "base/fault.h"
 
 atomic_long fault_countdown = -1;
+static atomic_long countdown_then = -1;
 static _Atomic(const char *) last = "";
 static atomic_int fired;
 static int (*_Atomic asked)(const char *name);
 
 void fault_arm(long nth)
 {
+	fault_arm_pair(nth, -1);
+}
+
+void fault_arm_pair(long nth, long then)
+{
 	atomic_store(&fired, 0);
+	atomic_store(&countdown_then, then);
 	atomic_store(&fault_countdown, nth);
 }
 
@@ -36,13 +43,17 @@ void fault_ask(int (*decide)(const char *name))
 int fault_hit(const char *name)
 {
 	int (*decide)(const char *name) = atomic_load(&asked);
+	long then;
 
 	if (decide)
 		return decide(name);
 	if (atomic_fetch_sub(&fault_countdown, 1) != 0)
 		return 0;
 	atomic_store(&last, name);
-	atomic_store(&fired, 1);
+	atomic_fetch_add(&fired, 1);
+	then = atomic_exchange(&countdown_then, -1);
+	if (then >= 0)
+		atomic_store(&fault_countdown, then);
 	return 1;
 }
 

@@ -22,7 +22,10 @@ extern atomic_long fault_countdown PROVIDER_API(fault_countdown);
 /* Fail the @nth point reached from now on (0: the next), in any thread. */
 void fault_arm(long nth);
 
-/* Disarm.  Returns 1 if the armed point was reached and failed. */
+/* And, when that has failed, the @then'th one from there on (0: the next). */
+void fault_arm_pair(long nth, long then);
+
+/* Disarm.  Returns how many of the armed points were reached and failed. */
 int fault_disarm(void);
 
 /* The name of the last point that failed, for the test's message. */
