@@ -11,7 +11,8 @@ if [ "${1-}" = --file ]; then
 	to=$3/$2/$(echo "$6" | tr / -)
 	# shellcheck disable=SC2086 # A list.
 	case $2 in
-	gcc) gcc $4 -O1 -fanalyzer -fdiagnostics-plain-output -c -o /dev/null "$6" ;;
+	gcc) gcc $4 -O1 -fanalyzer -fdiagnostics-plain-output \
+		-ftrack-macro-expansion=0 -c -o /dev/null "$6" ;;
 	clang-tidy) clang-tidy -quiet "--checks=$5" "$6" -- $4 ;;
 	esac >"$to" 2>&1 || echo "$6:1:1: error: $2 has failed [failed]" >>"$to"
 	exit 0
