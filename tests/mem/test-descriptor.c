@@ -366,6 +366,34 @@ static void fields_are_known_or_not_critical(void **state)
 	}
 }
 
+/* Of a descriptor of memory of this process, of another one, and by RDMA. */
+static void field_that_is_there_twice_is_refused(void **state)
+{
+	static const unsigned int numbers[] = { 0, 8, 17 };
+	struct blob b, twice;
+	size_t i, at, len;
+	int n = 0;
+
+	(void)state;
+	for (i = 0; i < N_OF(numbers); i++) {
+		make(&b, numbers[i], 0);
+		assert_int_equal(parse(&b), 0);
+		for (at = DESCRIPTOR_HEADER; at < b.len; at += len, n++) {
+			len = 8 + b.p[at + 4];
+			twice = (struct blob){ malloc(b.len + len),
+					       b.len + len, NULL };
+			assert_non_null(twice.p);
+			memcpy(twice.p, b.p, b.len);
+			memcpy(twice.p + b.len, b.p + at, len);
+			fixture_repair(twice.p, twice.len, 0);
+			assert_int_equal(parse(&twice), -EBADMSG);
+			free(twice.p);
+		}
+		free(b.p);
+	}
+	assert_int_equal(n, 4); /* A process has two. */
+}
+
 /* In a sound descriptor of RDMA, of number @i, @bytes at @off are changed. */
 static int parse_changed(unsigned int i, size_t off, uint64_t value,
 			 unsigned int bytes)
@@ -524,6 +552,7 @@ int main(void)
 		CASE(descriptor_expires),
 		CASE(a_header_that_makes_no_sense_is_refused),
 		CASE(fields_are_known_or_not_critical),
+		CASE(field_that_is_there_twice_is_refused),
 		CASE(memory_by_rdma_has_a_key_and_does_not_wrap),
 		CASE(padding_hides_nothing_and_fields_come_once),
 		CASE(descriptor_is_not_longer_than_its_limit),
