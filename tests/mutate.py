@@ -487,7 +487,7 @@ def main():
             new.append(x)
         print(f'{x.number:4} {said:28} {x.file}: {x.what}')
     n = sum(done[digests[x]] != 'survives' for x in chosen)
-    print(f'{n} of {len(chosen)} detected, {100 * n // len(chosen)} %')
+    print(f'{n} of {len(chosen)} detected, {100 * n // max(len(chosen), 1)} %')
     for x in new:
         print(f'error: no test detects mutation {x.number}: {x.file}: {x.what}')
     listed = sum(bool(x.survives) for x in mutations)
