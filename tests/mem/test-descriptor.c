@@ -211,6 +211,7 @@ static void the_key_must_be_the_right_one(void **state)
 	make(&keyed, 0, 1);
 	plain.key = fixture_key;
 	assert_int_equal(parse(&plain), -EKEYREJECTED);
+	assert_non_null(strstr(weir_why(), "has no MAC"));
 	keyed.key = NULL;
 	assert_int_equal(parse(&keyed), -EKEYREJECTED);
 	keyed.key = other;
