@@ -274,6 +274,25 @@ static int call_stop_op(void *fixture)
 	return err;
 }
 
+static int call_drain(void *fixture)
+{
+	struct fixture *g = fixture;
+	struct rec rec;
+	int err;
+
+	rec_init(&rec);
+	err = weir_mmap_drain(g->m, g->r, &rec.op);
+	if (!err && g->buf) {
+		some_turns(g->r, 5);
+		assert_int_equal(rec.calls, 0);
+		weir_buf_put(g->buf);
+		g->buf = NULL;
+	}
+	if (!err)
+		assert_int_equal(finish_both(g, &rec), 0);
+	return err;
+}
+
 static int call_destroy(void *fixture)
 {
 	struct fixture *g = fixture;
@@ -342,6 +361,7 @@ static const struct table_call calls[] = {
 	{ "pool_create over it", call_pool_over },
 	{ "stop", call_stop },
 	{ "stop with an op", call_stop_op },
+	{ "drain", call_drain },
 	{ "destroy", call_destroy },
 	{ "memrange", call_memrange },
 	{ "registered", call_registered },
