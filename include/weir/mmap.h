@@ -9,22 +9,22 @@
  *	                ^                                  |
  *	                +----------------------------------+
  *
- * The range is set once, and is one of: memory of the caller's; a file; pages
- * that the mmap allocates; a dma-buf; memory on a device.
+ * The caller sets the range once.  It is memory of the caller's, a file, pages
+ * that the mmap allocates, a dma-buf, or memory on a device.
  *
- * Started, it can be attached to inventories and pools, which make bufs of it.
- * Attaching registers the memory with the reactor's backend, where there is
- * such a thing (io_uring's fixed buffers): then the kernel needs not look up
- * and pin the pages for each transfer.  That is an optimisation, and a limited
- * one (RLIMIT_MEMLOCK): as much is registered as is allowed, the rest works
- * without, and weir_mmap_registered() says how much it is.  What the limit
- * refuses is tried again: when something else is attached to the mmap on the
- * reactor, and by a timer of the reactor, after 2 ms, 4 ms, and so on up to 2
- * s. Memory of pools comes first: for it, registrations of mmaps of the same
- * reactor that no pool is made of and no buf is out of are taken back.
+ * A started mmap can be attached to inventories and pools, which make bufs of
+ * it.  Attaching registers the memory with the reactor's backend, if it has
+ * such registrations (io_uring's fixed buffers): then the kernel does not look
+ * up and pin the pages for each transfer.  RLIMIT_MEMLOCK limits this: weir
+ * registers as much as it may, uses the rest of the memory without, and
+ * weir_mmap_registered() returns how much it is.  weir tries again to register
+ * the rest when something else is attached to the mmap on the reactor, and
+ * after 2 ms, 4 ms, and so on up to 2 s.  Memory of pools has priority: for it,
+ * weir takes back registrations of other mmaps of the reactor that have no pool
+ * and no buf out.
  *
- * An mmap belongs to the process: it may be attached on many reactors.  Its
- * control calls are made by one thread at a time.
+ * An mmap belongs to the process and can be attached on many reactors.  One
+ * thread at a time makes its control calls.
  *
  * Re-creates doca_mmap.
  */
@@ -69,10 +69,11 @@ struct weir_reactor;
 typedef void weir_mmap_free_fn(void *addr, size_t len, void *arg);
 
 /*
- * Create an mmap in @domain; NULL means the system domain.  The range may
- * decide otherwise, see weir_mmap_domain().
+ * Create an mmap in @domain; NULL means the system domain.  Some kinds of range
+ * change the domain, see weir_mmap_domain().
  *
- * It has no range, the permission to read, no user data, and is stopped.
+ * The mmap is stopped.  It has no range, the permission to read, and no user
+ * data.
  *
  * Returns 0 with *@ret set, to be freed by weir_mmap_destroy(), or
  *   -EOPNOTSUPP  @domain is not memory of this process
@@ -84,11 +85,10 @@ WEIR_API int weir_mmap_create(struct weir_mmap **ret,
 			      struct weir_domain *domain);
 
 /*
- * Set the range: @len bytes at @addr.  The memory stays the caller's, and must
- * stay mapped, with the rights that it has, from weir_mmap_start(), which
- * checks that, until the mmap is stopped.  If the caller unmaps or protects
- * it earlier, a job that touches it raises SIGSEGV, as the caller itself
- * would.
+ * Set the range: @len bytes at @addr.  The memory stays the caller's.
+ * weir_mmap_start() checks that it is mapped with the necessary rights; the
+ * caller must keep it so until the mmap is stopped.  Otherwise a job that
+ * touches it raises SIGSEGV.
  *
  * Returns 0, or
  *   -EINVAL  @addr is NULL, @len is 0, or the range wraps around
@@ -104,12 +104,11 @@ WEIR_API int weir_mmap_set_memrange(struct weir_mmap *mmap, void *addr,
  * Set the range: @len bytes of the file @fd from @off, mapped shared.  @fd is
  * duplicated and stays the caller's.
  *
- * A file that another process truncates would end this process with SIGBUS.
- * So @fd must be a memfd sealed with F_SEAL_SHRINK, or @flags
- * WEIR_MMAP_FD_TRUSTED. What cannot be mapped for writing is mapped for
- * reading only; then starting with WEIR_MMAP_WRITE is -EACCES.  Files on
- * disks, mapped so, are not registered by the kernel, see
- * weir_mmap_registered().
+ * If another process truncated the file, an access would raise SIGBUS.  So @fd
+ * must be a memfd sealed with F_SEAL_SHRINK, or @flags have
+ * WEIR_MMAP_FD_TRUSTED.  A file that cannot be mapped for writing is mapped for
+ * reading only; starting with WEIR_MMAP_WRITE then returns -EACCES.  The kernel
+ * does not register mapped files on disks, see weir_mmap_registered().
  *
  * Returns 0, or, with the mmap as it was:
  *   -EINVAL  @len is 0, @off is no multiple of the page size (that of huge
@@ -132,13 +131,13 @@ WEIR_API int weir_mmap_set_fd(struct weir_mmap *mmap, int fd, uint64_t off,
  * Set the range: @len bytes of the dma-buf @fd from @off.  @fd is duplicated
  * and stays the caller's.
  *
- * If the driver lets it be mapped, it is memory of this process: the processor
- * can move it, and the driver is told with DMA_BUF_IOCTL_SYNC, when the mmap
- * starts and stops, that it may.  So on a machine whose devices do not see the
- * processor's caches, a device sees what was written after the stop.  If it
- * cannot be mapped, addresses are offsets in the range, from 0: only devices
- * that serve dma-bufs reach it, and jobs of the processor are -EXDEV.  Neither
- * is registered with io_uring.
+ * If the driver can map it, it is memory of this process, which the processor
+ * can move.  The start and the stop of the mmap call DMA_BUF_IOCTL_SYNC.  So on
+ * a machine whose devices do not see the processor's caches, a device sees
+ * after the stop what the processor has written.  If the driver cannot map it,
+ * addresses are offsets in the range, from 0: only devices that serve dma-bufs
+ * reach it, and jobs of the processor are refused with -EXDEV.  In both cases
+ * it is not registered with io_uring.
  *
  * Returns 0, or, with the mmap as it was:
  *   -EINVAL  @len is 0, @off is no multiple of 4096, or @fd is no dma-buf
@@ -177,19 +176,19 @@ WEIR_API int weir_mmap_set_dm(struct weir_mmap *mmap, struct weir_dm *dm,
  * Set the range: @len bytes of memory that the mmap allocates, zeroed, and
  * frees when it is destroyed.
  *
- * @flags may ask for huge pages: 1 GiB, 2 MiB, and then ordinary ones are
- * tried, down from the largest asked for.  An mmap of weir_domain_hugepage()
- * asks for 2 MiB in any case.  That there are none is no failure:
- * weir_mmap_page_size() says what it became, and why, and what would help.  For
- * ordinary pages the kernel is asked to join them to huge ones by itself.  With
- * WEIR_MMAP_ALLOC_MEMFD the memory is that of a memfd which holds nothing else,
- * cannot be truncated, and can be exported without a copy.
+ * @flags may request huge pages.  weir tries pages of 1 GiB, of 2 MiB, and
+ * ordinary ones, from the largest requested size on.  In the domain of
+ * weir_domain_hugepage() it requests 2 MiB in any case.  A lack of huge pages
+ * is not an error: weir_mmap_page_size() returns the size that was used, with
+ * the reason and a remedy.  For ordinary pages weir requests transparent huge
+ * pages.  With WEIR_MMAP_ALLOC_MEMFD the memory belongs to a memfd which holds
+ * nothing else, cannot be truncated, and can be exported without a copy.
  *
- * All pages are there when it returns.  So that touching them does not have the
- * kernel end a process, more than is left is refused before: of the machine, by
- * /proc/meminfo, and of the memory cgroups that this process is in and can see.
- * That is an estimate, taken again after each 256 MiB; it cannot see what
- * others take in the same moment, nor limits for which there is no file.
+ * The call populates all pages.  It refuses to use more memory than is left, so
+ * that the kernel does not kill a process: by /proc/meminfo for the machine,
+ * and by the memory cgroups of this process that it can see.  It repeats this
+ * estimate after each 256 MiB.  The estimate does not include memory that other
+ * processes take at the same moment, or limits that no file shows.
  *
  * Returns 0, or, with the mmap as it was:
  *   -EINVAL  @len is 0, or an unknown flag
@@ -207,13 +206,13 @@ WEIR_API int weir_mmap_alloc(struct weir_mmap *mmap, size_t len,
 			     uint32_t flags);
 
 /*
- * The size of the pages of the range: 2 MiB or 1 GiB if they are huge pages,
- * else 4096; 0 if it has no range, or is device memory.  Of memory of the
- * caller's nothing is known: 4096.
+ * The size of the pages of the range: 2 MiB or 1 GiB for huge pages that
+ * weir_mmap_alloc() got, else 4096; 0 if there is no range, or it is device
+ * memory.
  *
- * If weir_mmap_alloc() was asked for larger ones than it got, *@why (if @why is
- * not NULL) is a message that says what is missing and how to get it; else "".
- * It is the mmap's and lives as long.
+ * If weir_mmap_alloc() was asked for larger pages than it got, and @why is not
+ * NULL, *@why is a message with the reason and the remedy; otherwise "".  The
+ * message is valid as long as the mmap.
  *
  * Any thread.  Never blocks.
  */
@@ -237,11 +236,11 @@ WEIR_API int weir_mmap_set_permissions(struct weir_mmap *mmap,
 				       uint32_t permissions);
 
 /*
- * Let @device serve the range: what it can do with memory, it can do with this
- * one.  It is registered there when that is first needed, see weir_mmap_keys().
- * The device cannot be closed for good before it is removed.
+ * Let @device access the range.  weir registers the range with the device when
+ * that is first needed, see weir_mmap_keys().  The last weir_device_close() of
+ * the device returns -EBUSY until it is removed from the mmap.
  *
- * The processor and io_uring need not be added to be used.
+ * The processor and io_uring work without being added.
  *
  * Returns 0, or
  *   -EOPNOTSUPP  @device serves no memory, or not this kind of range
@@ -342,14 +341,14 @@ WEIR_API int weir_mmap_set_user_data(struct weir_mmap *mmap, void *data);
 WEIR_API void *weir_mmap_user_data(const struct weir_mmap *mmap);
 
 /*
- * Make it usable.  Starting what is started has no effect.
+ * Make @mmap usable.  Starting a started mmap has no effect.
  *
- * Memory of the caller's is checked by what the kernel has mapped; no page is
- * touched.  That takes a few system calls for each mapping in the range, and
- * before Linux 6.11 a read of all of /proc/self/maps.  Where /proc is not
- * mounted, memory that is not mapped is found all the same, and rights are
- * taken for granted.  Guard pages of MADV_GUARD_INSTALL and pages behind the
- * end of a mapped file are not found.
+ * The call checks memory of the caller's against the kernel's list of mappings
+ * and touches no page.  That takes a few system calls for each mapping in the
+ * range, and before Linux 6.11 a read of all of /proc/self/maps.  If /proc is
+ * not mounted, the call still detects memory that is not mapped, but not its
+ * rights.  It does not detect guard pages of MADV_GUARD_INSTALL, or pages
+ * behind the end of a mapped file.
  *
  * Returns 0, or
  *   -EINVAL  it has no range
@@ -371,11 +370,9 @@ WEIR_API void *weir_mmap_user_data(const struct weir_mmap *mmap);
 WEIR_API int weir_mmap_start(struct weir_mmap *mmap);
 
 /*
- * Stop: take back the registrations and make it configurable again.  What it
- * was exported to finds it revoked.
- *
- * It is detached from the inventories that it is attached to.  No buf of it may
- * be out, and no pool be made of it.  Stopping what is stopped has no effect.
+ * Stop @mmap: take back its registrations, detach it from inventories, revoke
+ * its exports, and make it configurable again.  No buf of it may be out, and no
+ * pool be made of it.  Stopping a stopped mmap has no effect.
  *
  * What it was exported as is revoked, as by weir_mmap_revoke(): when the stop
  * has ended, no importer reads or writes the memory any more.
