@@ -55,16 +55,16 @@ static bool can_fence(void)
 }
 
 /*
- * All importers that go without fences of their own see what was written before,
- * and what they wrote before is seen here.  What has worked once fails only if a filter of system calls came in between.
- * Then time does it: what a processor has written is seen by others within
- * nanoseconds, or when it next changes threads.
+ * A fence here, and one in each importer that goes without: they see what was
+ * written before, and what they wrote before is seen here.  A call that has
+ * worked once fails only if a filter of system calls was installed since.  Then
+ * time does it: others see what a processor has written within nanoseconds, or
+ * when it next changes threads.
  */
 static void fence(void)
 {
 	struct timespec moment = { .tv_nsec = 1000000 };
 
-	atomic_thread_fence(memory_order_seq_cst);
 	if (process_barrier(BARRIER_GLOBAL_EXPEDITED))
 		nanosleep(&moment, NULL);
 }
