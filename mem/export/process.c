@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,27 +34,47 @@
 
 #define IMPORT "weir_mmap_import"
 
-/* Field 22 of /proc/PID/stat, the 20th behind the name; 0 if it has none. */
-uint64_t process_start_time(pid_t pid)
+/* /proc/PID/stat behind the name, from the field of the state on; NULL: it cannot
+ * be read. */
+static char *read_stat(pid_t pid, char *text, size_t len)
 {
-	char path[40], text[1024], *p;
-	unsigned int field = 2;
+	char path[40], *p;
 	size_t n;
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	f = fault_choice("fopen") ? NULL : fopen(path, "re");
 	if (!f)
-		return 0;
-	n = fread(text, 1, sizeof(text) - 1, f);
+		return NULL;
+	n = fread(text, 1, len - 1, f);
 	fclose(f);
 	text[n] = '\0';
 	p = strrchr(text, ')');
+	return p && p[1] ? p + 2 : NULL;
+}
+
+/* Field 22; the state is the third. */
+uint64_t process_start_time(pid_t pid)
+{
+	char text[1024], *p = read_stat(pid, text, sizeof(text));
+	unsigned int field = 3;
+
 	for (; p && field < 22; field++) {
 		p = strchr(p, ' ');
 		p = p ? p + 1 : NULL;
 	}
 	return p ? strtoull(p, NULL, 10) : 0;
+}
+
+/* Without pidfds. */
+static bool has_ended_by_stat(pid_t pid)
+{
+	char text[1024], *p;
+
+	if (kill(pid, 0) && errno == ESRCH)
+		return true;
+	p = read_stat(pid, text, sizeof(text));
+	return p && (*p == 'Z' || *p == 'X');
 }
 
 uint64_t process_pid_namespace(void)
@@ -72,7 +93,7 @@ bool process_has_ended(pid_t pid, uint64_t start_time)
 	p.fd = fault_choice("pidfd_open") ? (errno = EMFILE, -1) :
 	       (int)syscall(SYS_pidfd_open, pid, 0);
 	if (p.fd < 0)
-		return errno == ESRCH;
+		return errno == ESRCH || has_ended_by_stat(pid);
 	ended = poll(&p, 1, 0) > 0;
 	close(p.fd);
 	began = process_start_time(pid);

@@ -42,6 +42,7 @@ struct writer {
 	struct weir_inventory *inv;
 	struct weir_buf *buf;
 	struct weir_domain *file;
+	int fd;
 	char *source;
 	struct jrec j;
 };
@@ -73,13 +74,13 @@ static void writer_begin(struct writer *w, const struct there *t)
 		.size = sizeof(opts),
 		.worker_min = t->engine == WORKER ? 1 : UINT64_MAX,
 	};
-	int fd = memfd_create("source", MFD_CLOEXEC);
 
+	w->fd = memfd_create("source", MFD_CLOEXEC);
 	w->source = malloc(LEN);
 	EXPECT(w->source);
 	memset(w->source, THEIRS, LEN);
-	EXPECT(write(fd, w->source, LEN) == (ssize_t)LEN);
-	EXPECT(!weir_domain_file_create(&w->file, fd, NULL));
+	EXPECT(write(w->fd, w->source, LEN) == (ssize_t)LEN);
+	EXPECT(!weir_domain_file_create(&w->file, w->fd, NULL));
 	EXPECT(!weir_dma_create(&w->dma, w->r, &opts));
 	EXPECT(!weir_dma_start(w->dma));
 	jrec_init(&w->j);
@@ -109,6 +110,20 @@ static int64_t writer_write(struct writer *w, enum engine engine)
 	return w->j.res;
 }
 
+static void writer_end(struct writer *w)
+{
+	weir_buf_put(w->buf);
+	EXPECT(!weir_inventory_destroy(w->inv));
+	EXPECT(!weir_mmap_destroy(w->im));
+	/* What was staged may not be back yet. */
+	while (weir_dma_destroy(w->dma))
+		EXPECT(weir_reactor_turn(w->r, WEIR_MSEC) >= 0);
+	EXPECT(!weir_domain_destroy(w->file));
+	EXPECT(!weir_reactor_destroy(w->r));
+	close(w->fd);
+	free(w->source);
+}
+
 static void write_there(int sock, void *arg)
 {
 	const struct there *t = arg;
@@ -132,6 +147,8 @@ static void write_there(int sock, void *arg)
 	EXPECT(writer_write(&w, t->engine) == -ESTALE);
 	EXPECT(!say(sock));
 	(void)hear(sock);
+	writer_end(&w);
+	parcel_drop(&p);
 }
 
 /* Here: the exporter, which uses the memory itself. */
@@ -506,9 +523,11 @@ static void import_and_die_there(int sock, void *arg)
 	(void)arg;
 	EXPECT(!parcel_recv(sock, &p));
 	EXPECT(!parcel_import(&im, &p, NULL));
+	parcel_drop(&p);
 	EXPECT(!say(sock));
 	(void)hear(sock);
-	_exit(weir_mmap_is_stale(im));
+	EXPECT(!weir_mmap_is_stale(im));
+	EXPECT(!weir_mmap_destroy(im));
 }
 
 static void child_that_destroys_what_it_inherits_revokes_nothing(void **state)
