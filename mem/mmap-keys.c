@@ -250,17 +250,26 @@ static bool may_be_used(const struct weir_mmap *mmap)
 	return false;
 }
 
-static int revoke_device(struct weir_mmap *mmap, struct mmap_device *md,
-			 const char *call)
+/* Of any device, before the first key is taken back. */
+static int refuse_revoke(const struct weir_mmap *mmap, const char *call)
 {
-	int err;
+	const struct mmap_device *md = mmap->devices;
 
-	if (md->given && may_be_used(mmap))
+	while (md && !md->given)
+		md = md->next;
+	if (md && may_be_used(mmap))
 		return why(-EBUSY, "%s: peers have the key of all of the mmap "
 			   "on device %s, and bufs of it are out, or another "
 			   "thread has it attached; to revoke while it is in "
 			   "use, export parts of it or memory windows", call,
 			   device_name(md->device));
+	return 0;
+}
+
+static int revoke_device(struct weir_mmap *mmap, struct mmap_device *md)
+{
+	int err;
+
 	err = md->windows ? md->device->info.cls->mws_drop(md) : 0;
 	if (!err)
 		err = drop_parts(md);
@@ -276,11 +285,12 @@ static int revoke_device(struct weir_mmap *mmap, struct mmap_device *md,
 int mmap_keys_revoke(struct weir_mmap *mmap, const char *call)
 {
 	struct mmap_device *md;
-	int err = 0;
+	int err;
 
 	pthread_mutex_lock(&mmap->lock);
+	err = refuse_revoke(mmap, call);
 	for (md = mmap->devices; md && !err; md = md->next)
-		err = revoke_device(mmap, md, call);
+		err = revoke_device(mmap, md);
 	pthread_mutex_unlock(&mmap->lock);
 	return err;
 }

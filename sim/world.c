@@ -217,9 +217,9 @@ static void note_turn(struct weir_sim *sim, struct sim_reactor *sr, int n)
 }
 
 /*
- * Elsewhere a reactor with nothing to do sleeps, and who has something for it
- * wakes it.  Here it would be seen to have something all the same, so turns for
- * which nobody has woken it are counted.
+ * Elsewhere a reactor with nothing to do sleeps until a thread that has work for
+ * it wakes it.  A world sees such work in any case, so it counts the turns for
+ * which no thread has woken the reactor.
  */
 static void fall_asleep(struct sim_reactor *sr)
 {

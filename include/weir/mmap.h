@@ -439,8 +439,9 @@ WEIR_API int weir_mmap_drain(struct weir_mmap *mmap, struct weir_reactor *r,
  * Returns 0, or, with the mmap as it was:
  *   -EBUSY  what weir_mmap_stop() says; or a weir_mmap_revoke() is in flight
  *
- * The owner's thread; callbacks too.  In a child that the owner has forked it
- * frees what the child has, and revokes nothing.
+ * The owner's thread; callbacks too.  In a child that the owner has forked, it
+ * revokes no export of the owner's; but an mmap that is attached to a reactor, or
+ * registered with a device, must not be destroyed there.
  */
 WEIR_API int weir_mmap_destroy(struct weir_mmap *mmap);
 

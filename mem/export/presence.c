@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The presence page: places, who has them, and whether those still live.
+ * The presence page: places, which processes have claimed them, and whether
+ * these are alive.
  *
- * Three things tell of a dead importer, for none of them always does.  Its
- * number and start time, if it is of our PID namespace; also when a child that
- * it has forked lives on.  A lock on the first byte of its place, by a file
- * description of its own, wherever it is; but the child holds that, too.
+ * Two things tell of a dead importer, for neither always does: its number and
+ * start time, if it is of our PID namespace; and a lock on the first byte of its
+ * place, by a file description of its own, which a child that it has forked
+ * holds, too.
  */
 
 #include <errno.h>
@@ -23,6 +24,7 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define TMPFS 0x01021994
+#define BURYING UINT64_MAX	/* Instead of a pid: it is being freed. */
 
 static struct presence_page *map(int fd)
 {
@@ -122,7 +124,8 @@ static struct flock lock_of(int place, short type)
 	};
 }
 
-/* Say who has it; until .busy is set no other process asks. */
+/* Write the identity of this process; the namespace last, for it makes the start
+ * time count. */
 static void sign(const struct presence *p, int place)
 {
 	struct presence_place *here = &p->page->places[place];
@@ -171,13 +174,24 @@ static bool is_dead(const struct presence *p, int place)
 	       !fcntl(p->fd, F_OFD_GETLK, &lock) && lock.l_type == F_UNLCK;
 }
 
-/* Of @place, which @pid has died with; another one may have seen it, too. */
+/* A free place has no identity: otherwise the next claimer, which writes its own
+ * after its number, could be taken for the previous one. */
+static void free_place(struct presence_place *place)
+{
+	atomic_store(&place->pid_namespace, 0);
+	atomic_store(&place->locked, 0);
+	atomic_store(&place->busy, 0);
+	atomic_store(&place->pid, 0);
+}
+
+/* Free @place, whose claimer @pid has died, unless another process does. */
 static void bury(const struct presence *p, int place, uint64_t pid)
 {
 	struct presence_place *there = &p->page->places[place];
 
-	atomic_store(&there->busy, 0);
-	atomic_compare_exchange_strong(&there->pid, &pid, 0);
+	if (pid != BURYING &&
+	    atomic_compare_exchange_strong(&there->pid, &pid, BURYING))
+		free_place(there);
 }
 
 static void bury_all(const struct presence *p)
@@ -216,7 +230,7 @@ void presence_release(const struct presence *p, int place)
 	debug_check(!atomic_load(&here->busy));
 	if (atomic_load(&here->locked))
 		(void)fcntl(p->fd, F_OFD_SETLK, &lock);
-	atomic_store(&here->pid, 0);
+	free_place(here);
 }
 
 static void name(char *names, size_t len, const struct presence_place *there)
@@ -242,7 +256,7 @@ uint32_t presence_count_busy(const struct presence *p, char *names, size_t len)
 	for (i = 0; i < used; i++) {
 		there = &p->page->places[i];
 		pid = atomic_load(&there->pid);
-		if (!pid || !atomic_load(&there->busy))
+		if (!pid || pid == BURYING || !atomic_load(&there->busy))
 			continue;
 		if (is_dead(p, (int)i)) {
 			bury(p, (int)i, pid);

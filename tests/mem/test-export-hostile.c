@@ -210,7 +210,7 @@ static void file_descriptors_in_another_order_are_refused(void **state)
 	assert_int_equal(weir_mmap_destroy(m), 0);
 }
 
-/* Both are of exporters that are sound: somebody has put them together. */
+/* Each part is genuine, but they are of two exports. */
 static void genuine_bytes_with_files_of_another_export_are_refused(void **state)
 {
 	struct weir_mmap *m[2] = {
