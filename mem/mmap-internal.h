@@ -65,6 +65,10 @@ struct mmap_import {
 	 */
 	void (*claim)(struct mmap_use *use);
 	void (*unclaim)(struct mmap_use *use);
+
+	/* Of a lease: whether its time is over; if so the import is stale for
+	 * good.  Any thread.  NULL: it has no such end. */
+	bool (*expired)(const struct mmap_import *import);
 	_Atomic uint64_t mine;	/* When it was exported; 0: the end was seen. */
 	const struct mmap_remote *remote;	/* NULL: not by RDMA. */
 };
@@ -124,7 +128,8 @@ struct weir_mmap {
 	atomic_uint keys_taken;		/* Back, so often: a key may be old. */
 	uint32_t n_devices;
 	uint32_t max_devices;		/* 0: the default. */
-	struct mmap_export *export;	/* NULL: not exported. */
+	struct mmap_export *export;	/* NULL: not exported, but by leases. */
+	struct mmap_export *leases;	/* That have not ended. */
 	struct mmap_export *revoked;	/* Whose importers may be busy. */
 	struct mmap_import *import;	/* NULL: not imported. */
 	struct segment_list *segment;	/* mem/segment/segment.c */
@@ -228,8 +233,10 @@ static inline bool mmap_stale(const struct weir_mmap *mmap)
 	if (!import)
 		return false;
 	mine = atomic_load_explicit(&import->mine, memory_order_relaxed);
-	return !mine || atomic_load_explicit(import->generation,
-					     memory_order_acquire) != mine;
+	if (!mine || atomic_load_explicit(import->generation,
+					  memory_order_acquire) != mine)
+		return true;
+	return unlikely(import->expired) && import->expired(import);
 }
 
 /* Whether the exporter of @mmap looks whether jobs use it. */
@@ -416,7 +423,9 @@ static inline int import_check(const struct mmap_import *import)
 	uint64_t mine = atomic_load_explicit(&import->mine,
 					     memory_order_relaxed);
 
-	return unlikely(atomic_load(import->generation) != mine) ? -ESTALE : 0;
+	if (unlikely(atomic_load(import->generation) != mine))
+		return -ESTALE;
+	return unlikely(import->expired) && import->expired(import) ? -ESTALE : 0;
 }
 
 /* The same as mmap_enter() and mmap_leave(), of a job on any thread. */

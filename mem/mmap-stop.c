@@ -28,7 +28,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/why.h"
 #include "mem/domain-internal.h"
@@ -125,10 +124,6 @@ static void tell(struct weir_mmap *mmap)
 	segment_remove(mmap);
 }
 
-/* For a slice of an importer that has begun in the last moment. */
-#define SETTLE_TRIES 100
-#define SETTLE_NS 20000
-
 static int refuse_importers(const char *names)
 {
 	return why(-EBUSY, "weir_mmap_stop: jobs of importers are using the "
@@ -142,20 +137,17 @@ static int refuse_importers(const char *names)
  */
 static int revoke_at_once(struct weir_mmap *mmap)
 {
-	struct timespec moment = { .tv_nsec = SETTLE_NS };
+	unsigned int tries = 0;
 	char names[200];
-	int i;
 
 	debug_check(mutex_is_held(&mmap->lock));
 	if (export_count_busy(mmap, true, names, sizeof(names)))
 		return refuse_importers(names);
 	export_revoke(mmap);
-	for (i = 0; i < SETTLE_TRIES; i++) {
-		if (!export_count_busy(mmap, false, names, sizeof(names)))
-			return 0;
-		nanosleep(&moment, NULL);
-	}
-	return refuse_importers(names);
+	while (export_count_busy(mmap, false, names, sizeof(names)))
+		if (!export_pause(&tries))
+			return refuse_importers(names);
+	return 0;
 }
 
 /* All uses are of this thread.  Under the lock, which it gives back. */
@@ -565,8 +557,9 @@ int weir_mmap_drain(struct weir_mmap *mmap, struct weir_reactor *r,
 static int refuse_destroy(const struct weir_mmap *mmap)
 {
 	if (atomic_load(&mmap->revokes))
-		return why(-EBUSY, "weir_mmap_destroy: a weir_mmap_revoke() is "
-			   "in flight; cancel that first");
+		return why(-EBUSY, "weir_mmap_destroy: a weir_mmap_revoke(), or "
+			   "a wait for one of its leases, is in flight; cancel "
+			   "that first");
 	if (!mmap->import)
 		return 0;
 	if (atomic_load(&import_of(mmap)->watches))

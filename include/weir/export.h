@@ -4,7 +4,8 @@
 
 /*
  * Share memory with other processes of this machine: export and import.
- * <weir/rdma/export.h> exports to other machines.
+ * <weir/lease.h> has exports that can be revoked one by one, and that end by
+ * themselves.  <weir/rdma/export.h> exports to other machines.
  *
  *	exporter                                importer
  *	weir_mmap_export() -- bytes and fds --> weir_mmap_import()
@@ -137,7 +138,7 @@ WEIR_API int weir_mmap_export(struct weir_mmap *mmap,
 			      struct weir_export_desc *ret);
 
 /*
- * Revoke all exports of @mmap.  This process can go on using the memory: bufs
+ * Revoke all exports of @mmap, and end all of its leases.  This process can go on using the memory: bufs
  * may be out, and jobs in flight.  The mmap can be exported again, with new
  * bytes and file descriptors.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Exports: the page with the generation, the descriptor, revocation. */
+/* Exports: the page with the generation, the descriptor, revocation, leases. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +11,8 @@
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <weir/lease.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
@@ -331,13 +333,10 @@ static bool may_write(const struct weir_mmap *mmap,
 	return p & WEIR_MMAP_PEER_WRITE;
 }
 
-struct mmap_export *export_get(const struct weir_mmap *mmap, const char *call)
+static struct mmap_export *export_alloc(const char *call)
 {
-	struct mmap_export *x = mmap->export;
+	struct mmap_export *x = mem_calloc(1, sizeof(*x));
 
-	if (x)
-		return x;
-	x = mem_calloc(1, sizeof(*x));
 	if (!x) {
 		why(-ENOMEM, "%s: no memory", call);
 		return NULL;
@@ -347,6 +346,43 @@ struct mmap_export *export_get(const struct weir_mmap *mmap, const char *call)
 	x->presence.fd = -1;
 	return x;
 }
+
+struct mmap_export *export_get(const struct weir_mmap *mmap, const char *call)
+{
+	return mmap->export ? mmap->export : export_alloc(call);
+}
+
+/*
+ * Leases: exports of an mmap beside the one that all importers share, each with
+ * pages of its own.
+ *
+ *	OPEN ----------------> ENDING -------------------> OVER
+ *	     revoke, its time,        no importer is busy
+ *	     the mmap's exports end
+ *
+ * While it is open, its export is in the mmap's list of leases; while it is
+ * ending, among those that are revoked.  When that list forgets the export, the
+ * lease is over and does not need the mmap any more.
+ *
+ * The time of its end is in the control page, where importers look before each
+ * slice.  In a world time is virtual, and importers do not look: there our timer
+ * alone ends it.
+ */
+
+struct export_wait;
+
+struct weir_lease {
+	struct weir_reactor *r;
+	struct weir_mmap *mmap;
+	struct mmap_export *x;		/* NULL: it is over. */
+	struct export_blob *blob;
+	struct export_wait *waiter;	/* For its end; NULL: none. */
+	struct weir_timer_node timer;
+	uint64_t end;			/* By the reactor's clock; 0: none. */
+	uint32_t n_ops;			/* In flight. */
+	bool is_open;
+	struct reactor_obj obj;
+};
 
 static void export_end(struct mmap_export *x)
 {
@@ -361,6 +397,8 @@ void export_free(struct mmap_export *x)
 	struct export_blob *blob;
 
 	export_end(x);
+	if (x->lease)
+		x->lease->x = NULL;
 	presence_close(&x->presence);
 	while ((blob = x->blobs)) {
 		x->blobs = blob->next;
@@ -447,34 +485,63 @@ static int describe(struct export_blob **ret, const struct weir_mmap *mmap,
 	return n < 0 ? n : export_keep(ret, x, d.kind, bytes, (size_t)n, CALL);
 }
 
-static int export_with(struct export_blob **ret, struct weir_mmap *mmap,
+static int export_with(struct export_blob **ret, struct mmap_export **slot,
+		       struct weir_mmap *mmap,
 		       const struct weir_export_opts *opts)
 {
 	int err = memfd_seal(mmap, may_write(mmap, opts));
 	bool copy = (err == -EOPNOTSUPP || err == -EACCES) &&
 		    opts->flags & WEIR_EXPORT_COPY;
-	struct mmap_export *x;
+	struct mmap_export *x = *slot;
 
 	if (err && !copy)
 		return err;
-	x = export_get(mmap, CALL);
+	if (!x)
+		x = export_alloc(CALL);
 	if (!x)
 		return -ENOMEM;
 	err = x->line.page ? 0 : pages_open(&x->line, &x->presence);
 	if (!err)
 		err = describe(ret, mmap, x, opts, copy);
 	if (!err)
-		mmap->export = x;
-	else if (x != mmap->export)
+		*slot = x;
+	else if (x != *slot)
 		export_free(x);
 	return err;
+}
+
+static int export_open(struct export_blob **ret, struct mmap_export **slot,
+		       struct weir_mmap *mmap,
+		       const struct weir_export_opts *opts)
+{
+	int err = check_opts(opts);
+
+	if (!err)
+		err = check_mmap(mmap, opts);
+	return err ? err : export_with(ret, slot, mmap, opts);
+}
+
+static int export_give(struct weir_export_desc *ret,
+		       const struct weir_mmap *mmap,
+		       const struct mmap_export *x,
+		       const struct export_blob *blob, const char *call)
+{
+	struct weir_export_desc desc = {
+		.size = sizeof(desc),
+		.bytes = blob->bytes,
+		.len = blob->len,
+		.n_fds = EXPORT_FDS,
+	};
+
+	memset(desc.fds, 0xff, sizeof(desc.fds));
+	files_of(desc.fds, mmap, x, blob->kind);
+	return opts_give(ret, &desc, sizeof(desc), call);
 }
 
 int weir_mmap_export(struct weir_mmap *mmap,
 		     const struct weir_export_opts *user,
 		     struct weir_export_desc *ret)
 {
-	struct weir_export_desc desc = { .size = sizeof(desc) };
 	struct weir_export_opts opts;
 	struct export_blob *blob = NULL;
 	int err = opts_capacity(ret, CALL);
@@ -482,19 +549,8 @@ int weir_mmap_export(struct weir_mmap *mmap,
 	if (!err)
 		err = opts_load(&opts, sizeof(opts), user, CALL);
 	if (!err)
-		err = check_opts(&opts);
-	if (!err)
-		err = check_mmap(mmap, &opts);
-	if (!err)
-		err = export_with(&blob, mmap, &opts);
-	if (err)
-		return err;
-	desc.bytes = blob->bytes;
-	desc.len = blob->len;
-	desc.n_fds = EXPORT_FDS;
-	memset(desc.fds, 0xff, sizeof(desc.fds));
-	files_of(desc.fds, mmap, mmap->export, blob->kind);
-	return opts_give(ret, &desc, sizeof(desc), CALL);
+		err = export_open(&blob, &mmap->export, mmap, &opts);
+	return err ? err : export_give(ret, mmap, mmap->export, blob, CALL);
 }
 
 /*
@@ -513,13 +569,8 @@ int weir_mmap_export(struct weir_mmap *mmap,
 
 #define REVOKE "weir_mmap_revoke"
 
-void export_revoke(struct weir_mmap *mmap)
+static void retire(struct weir_mmap *mmap, struct mmap_export *x)
 {
-	struct mmap_export *x = mmap->export;
-
-	mmap->export = NULL;
-	if (!x)
-		return;
 	export_end(x);
 	if (!x->presence.page || x->owner != getpid()) {
 		export_free(x);
@@ -529,11 +580,55 @@ void export_revoke(struct weir_mmap *mmap)
 	mmap->revoked = x;
 }
 
+static void wait_look(struct export_wait *w);
+
+/* It has left the mmap's list. */
+static void retire_lease(struct weir_lease *lease)
+{
+	debug_check(lease->is_open);
+	retire(lease->mmap, lease->x);
+	lease->is_open = false;
+	wheel_del(&lease->r->wheel, &lease->timer);
+	if (lease->waiter)
+		wait_look(lease->waiter);
+}
+
+static void lease_end(struct weir_lease *lease)
+{
+	struct mmap_export **p = &lease->mmap->leases;
+
+	while (*p != lease->x)
+		p = &(*p)->next;
+	*p = lease->x->next;
+	retire_lease(lease);
+}
+
+void export_revoke(struct weir_mmap *mmap)
+{
+	struct mmap_export *x = mmap->export;
+
+	mmap->export = NULL;
+	if (x)
+		retire(mmap, x);
+	while ((x = mmap->leases)) {
+		mmap->leases = x->next;
+		retire_lease(x->lease);
+	}
+}
+
 /* A forked child has importers of its parent's in its list. */
-static uint32_t count(const struct mmap_export *x, char *names, size_t len)
+static uint32_t count_one(const struct mmap_export *x, char *names, size_t len)
 {
 	return x->presence.page && x->owner == getpid() ?
 		       presence_count_busy(&x->presence, names, len) : 0;
+}
+
+static uint32_t count_lease(const struct weir_lease *lease, char *names,
+			    size_t len)
+{
+	if (names)
+		names[0] = '\0';
+	return lease->x ? count_one(lease->x, names, len) : 0;
 }
 
 uint32_t export_count_busy(struct weir_mmap *mmap, bool exported, char *names,
@@ -545,7 +640,7 @@ uint32_t export_count_busy(struct weir_mmap *mmap, bool exported, char *names,
 	if (names)
 		names[0] = '\0';
 	while ((x = *p)) {
-		some = count(x, names, len);
+		some = count_one(x, names, len);
 		if (some) {
 			p = &x->next;
 		} else {
@@ -554,105 +649,131 @@ uint32_t export_count_busy(struct weir_mmap *mmap, bool exported, char *names,
 		}
 		n += some;
 	}
-	if (exported && mmap->export)
-		n += count(mmap->export, names, len);
+	if (!exported)
+		return n;
+	if (mmap->export)
+		n += count_one(mmap->export, names, len);
+	for (x = mmap->leases; x; x = x->next)
+		n += count_one(x, names, len);
 	return n;
 }
 
-/* The operation. */
+static uint32_t count_busy(struct weir_mmap *mmap,
+			   const struct weir_lease *lease, char *names,
+			   size_t len)
+{
+	return lease ? count_lease(lease, names, len) :
+		       export_count_busy(mmap, false, names, len);
+}
 
-struct revoke {
+/* The operation that waits for importers. */
+
+struct export_wait {
 	struct weir_op *op;
-	struct weir_mmap *mmap;
+	struct weir_mmap *mmap;		/* NULL: of a lease that is over. */
+	struct weir_lease *lease;	/* NULL: for all that is revoked. */
+	const char *call;
 	struct weir_timer_node timer;
 	uint64_t since;
 };
 
-static struct revoke *revoke_of(const struct weir_op *op)
+static struct export_wait *wait_of(const struct weir_op *op)
 {
-	return (struct revoke *)(uintptr_t)op->u.words[0];
+	return (struct export_wait *)(uintptr_t)op->u.words[0];
 }
 
-static void end(struct revoke *v, int err)
+static void wait_end(struct export_wait *w, int err)
 {
-	struct weir_op *op = v->op;
+	struct weir_op *op = w->op;
 
-	debug_check(atomic_load(&v->mmap->revokes) > 0);
-	wheel_del(&op->reactor->wheel, &v->timer);
-	atomic_fetch_sub(&v->mmap->revokes, 1);
-	free(v);
+	wheel_del(&op->reactor->wheel, &w->timer);
+	if (w->mmap)
+		atomic_fetch_sub(&w->mmap->revokes, 1);
+	if (w->lease)
+		w->lease->n_ops--;
+	if (w->lease && w->lease->waiter == w)
+		w->lease->waiter = NULL;
+	free(w);
 	op_complete(op, err);
 }
 
-static void look(struct revoke *v)
+static void wait_look(struct export_wait *w)
 {
-	struct weir_reactor *r = v->op->reactor;
+	struct weir_reactor *r = w->op->reactor;
 	uint64_t now = reactor_now(r);
 
-	if (!export_count_busy(v->mmap, false, NULL, 0)) {
-		end(v, 0);
+	if (!count_busy(w->mmap, w->lease, NULL, 0)) {
+		wait_end(w, 0);
 		return;
 	}
-	wheel_add(&r->wheel, &v->timer, export_look_again(v->since, now));
+	wheel_add(&r->wheel, &w->timer, export_look_again(w->since, now));
 	reactor_touch(r);
 }
 
 static void look_again(struct weir_timer_node *node)
 {
-	look(weir_container_of(node, struct revoke, timer));
+	wait_look(weir_container_of(node, struct export_wait, timer));
 }
 
 static void cancel(struct weir_op *op)
 {
-	struct revoke *v = revoke_of(op);
+	struct export_wait *w = wait_of(op);
 	char names[200];
 
 	debug_check(op_cancel_wanted(op));
-	if (!export_count_busy(v->mmap, false, names, sizeof(names))) {
-		end(v, 0);
-		return;
-	}
-	end(v, why(-ECANCELED, REVOKE ": importers still use the memory: %s; "
-		   "wait again, or end them", names));
+	if (w->lease && w->lease->is_open)
+		wait_end(w, why(-ECANCELED, "%s: the lease has not ended",
+				w->call));
+	else if (!count_busy(w->mmap, w->lease, names, sizeof(names)))
+		wait_end(w, 0);
+	else
+		wait_end(w, why(-ECANCELED, "%s: importers still use the "
+				"memory: %s; wait again, or end them", w->call,
+				names));
 }
 
-static const struct weir_op_class revoke_class = {
+static const struct weir_op_class wait_class = {
 	.name = "mmap revoke",
 	.cancel = cancel,
 };
 
-static int revoke_by(struct weir_mmap *mmap, struct weir_reactor *r,
-		     struct weir_op *op)
+static int wait_begin(struct export_wait **ret, struct weir_mmap *mmap,
+		      struct weir_lease *lease, struct weir_reactor *r,
+		      struct weir_op *op, const char *call)
 {
-	struct revoke *v = mem_calloc(1, sizeof(*v));
+	struct export_wait *w = mem_calloc(1, sizeof(*w));
 	int err;
 
-	if (!v)
-		return why(-ENOMEM, REVOKE ": no memory");
+	if (!w)
+		return why(-ENOMEM, "%s: no memory", call);
 	err = op_admit(r, op);
-	if (!err)
-		err = mmap_keys_revoke(mmap, REVOKE);
+	if (!err && !lease)
+		err = mmap_keys_revoke(mmap, call);
 	if (err) {
-		free(v);
+		free(w);
 		return op_admitted(err);
 	}
-	v->op = op;
-	v->mmap = mmap;
-	v->timer.fire = look_again;
-	v->since = reactor_now(r);
-	op->u.words[0] = (uintptr_t)v;
-	op_enlist(r, op, &revoke_class);
-	atomic_fetch_add(&mmap->revokes, 1);
-	export_revoke(mmap);
-	look(v);
+	w->op = op;
+	w->mmap = mmap;
+	w->lease = lease;
+	w->call = call;
+	w->timer.fire = look_again;
+	w->since = reactor_now(r);
+	op->u.words[0] = (uintptr_t)w;
+	op_enlist(r, op, &wait_class);
+	if (mmap)
+		atomic_fetch_add(&mmap->revokes, 1);
+	if (lease)
+		lease->n_ops++;
+	*ret = w;
 	return 0;
 }
 
 int weir_mmap_revoke(struct weir_mmap *mmap, struct weir_reactor *r,
 		     struct weir_op *op)
 {
+	struct export_wait *w = NULL;
 	char names[200];
-	uint32_t n;
 	int err;
 
 	if (mmap->import)
@@ -660,16 +781,228 @@ int weir_mmap_revoke(struct weir_mmap *mmap, struct weir_reactor *r,
 			   "owner can revoke it");
 	if (op && !r)
 		return why(-EINVAL, REVOKE ": an operation without a reactor");
-	if (op)
-		return revoke_by(mmap, r, op);
-	err = mmap_keys_revoke(mmap, REVOKE);
+	err = op ? wait_begin(&w, mmap, NULL, r, op, REVOKE) :
+		   mmap_keys_revoke(mmap, REVOKE);
 	if (err)
 		return err;
 	export_revoke(mmap);
-	n = export_count_busy(mmap, false, names, sizeof(names));
-	if (n)
+	if (op)
+		wait_look(w);
+	else if (export_count_busy(mmap, false, names, sizeof(names)))
 		return why(-EINPROGRESS, REVOKE ": importers still use the "
 			   "memory: %s; revoke with an operation to wait for "
 			   "them", names);
+	return 0;
+}
+
+/* Leases; see struct weir_lease. */
+
+#define LEASE "weir_lease_create"
+
+static void on_time(struct weir_timer_node *node)
+{
+	lease_end(weir_container_of(node, struct weir_lease, timer));
+}
+
+/* The end is @duration from now. */
+static void set_end(struct weir_lease *lease, uint64_t duration)
+{
+	struct weir_reactor *r = lease->r;
+	uint64_t now = reactor_now(r);
+
+	lease->end = duration && duration < UINT64_MAX - now ? now + duration : 0;
+	atomic_store(&lease->x->line.page->not_after,
+		     lease->x->line.page->time_namespace ? lease->end : 0);
+	wheel_del(&r->wheel, &lease->timer);
+	if (!lease->end)
+		return;
+	wheel_add(&r->wheel, &lease->timer, lease->end);
+	reactor_touch(r);
+}
+
+static int open_export(struct weir_lease *lease,
+		       const struct weir_lease_opts *opts)
+{
+	struct weir_export_opts eo = {
+		.size = sizeof(eo),
+		.flags = opts->flags,
+		.permissions = opts->permissions,
+		.key = opts->key,
+		.key_len = opts->key_len,
+	};
+	struct control *page;
+	int err;
+
+	err = export_open(&lease->blob, &lease->x, lease->mmap, &eo);
+	if (err)
+		return err;
+	page = lease->x->line.page;
+	page->is_lease = 1;
+	page->time_namespace = lease->r->backend->observe ? 0 :
+			       process_time_namespace();
+	return 0;
+}
+
+int weir_lease_create(struct weir_lease **ret, struct weir_reactor *r,
+		      struct weir_mmap *mmap,
+		      const struct weir_lease_opts *user)
+{
+	struct weir_lease_opts opts;
+	struct weir_lease *lease;
+	int err = opts_load(&opts, sizeof(opts), user, LEASE);
+
+	if (err)
+		return err;
+	lease = mem_calloc(1, sizeof(*lease));
+	if (!lease)
+		return why(-ENOMEM, LEASE ": no memory");
+	lease->r = r;
+	lease->mmap = mmap;
+	lease->timer.fire = on_time;
+	err = reactor_attach(r, &lease->obj, "weir_lease");
+	if (!err) {
+		err = open_export(lease, &opts);
+		if (err)
+			reactor_detach(&lease->obj);
+	}
+	if (err) {
+		free(lease);
+		return err;
+	}
+	lease->is_open = true;
+	lease->x->lease = lease;
+	lease->x->next = mmap->leases;
+	mmap->leases = lease->x;
+	set_end(lease, opts.duration_ns);
+	*ret = lease;
+	return 0;
+}
+
+static int has_ended(const char *call)
+{
+	return why(-ESTALE, "%s: the lease has ended", call);
+}
+
+int weir_lease_export(const struct weir_lease *lease,
+		      struct weir_export_desc *ret)
+{
+	int err = opts_capacity(ret, "weir_lease_export");
+
+	if (err)
+		return err;
+	if (!lease->is_open)
+		return has_ended("weir_lease_export");
+	return export_give(ret, lease->mmap, lease->x, lease->blob,
+			   "weir_lease_export");
+}
+
+int weir_lease_renew(struct weir_lease *lease, uint64_t duration_ns)
+{
+	/* Importers may have seen the end before our timer has. */
+	if (lease->is_open && lease->end && reactor_now(lease->r) >= lease->end)
+		lease_end(lease);
+	if (!lease->is_open)
+		return has_ended("weir_lease_renew");
+	set_end(lease, duration_ns);
+	return 0;
+}
+
+/* Put @op in flight. */
+static int begin_wait(struct export_wait **ret, struct weir_lease *lease,
+		      struct weir_op *op, const char *call)
+{
+	return wait_begin(ret, lease->x ? lease->mmap : NULL, lease,
+				 lease->r, op, call);
+}
+
+int weir_lease_revoke(struct weir_lease *lease, struct weir_op *op)
+{
+	struct export_wait *w = NULL;
+	char names[200];
+	int err = op ? begin_wait(&w, lease, op, "weir_lease_revoke") : 0;
+
+	if (err)
+		return err;
+	if (lease->is_open)
+		lease_end(lease);
+	if (op)
+		wait_look(w);
+	else if (count_lease(lease, names, sizeof(names)))
+		return why(-EINPROGRESS, "weir_lease_revoke: importers still "
+			   "use the memory: %s; revoke with an operation to "
+			   "wait for them", names);
+	return 0;
+}
+
+int weir_lease_wait(struct weir_lease *lease, struct weir_op *op)
+{
+	struct export_wait *w = NULL;
+	int err;
+
+	if (lease->waiter)
+		return why(-EBUSY, "weir_lease_wait: another wait is in flight");
+	err = begin_wait(&w, lease, op, "weir_lease_wait");
+	if (err)
+		return err;
+	lease->waiter = w;
+	if (!lease->is_open)
+		wait_look(w);
+	return 0;
+}
+
+int weir_lease_info(const struct weir_lease *lease,
+		    struct weir_lease_info *ret)
+{
+	struct weir_lease_info info = {
+		.size = sizeof(info),
+		.state = lease->is_open ? WEIR_LEASE_OPEN : WEIR_LEASE_ENDING,
+	};
+	uint64_t now = reactor_now(lease->r);
+	int err = opts_capacity(ret, "weir_lease_info");
+
+	if (err)
+		return err;
+	info.busy = count_lease(lease, NULL, 0);
+	if (!lease->is_open && !info.busy)
+		info.state = WEIR_LEASE_OVER;
+	if (lease->is_open && lease->end)
+		info.left_ns = lease->end > now ? lease->end - now : 0;
+	else if (lease->is_open)
+		info.left_ns = WEIR_FOREVER;
+	return opts_give(ret, &info, sizeof(info), "weir_lease_info");
+}
+
+/* Returns how many importers are busy; if @lease is still open, it was so at
+ * the start. */
+static uint32_t end_at_once(struct weir_lease *lease, char *names, size_t len)
+{
+	unsigned int tries = 0;
+	uint32_t n = count_lease(lease, names, len);
+
+	if (lease->is_open && !n)
+		lease_end(lease);
+	do {
+		n = count_lease(lease, names, len);
+	} while (n && !lease->is_open && export_pause(&tries));
+	return n;
+}
+
+int weir_lease_destroy(struct weir_lease *lease)
+{
+	char names[200];
+
+	if (!lease)
+		return 0;
+	if (lease->n_ops)
+		return why(-EBUSY, "weir_lease_destroy: an operation on the "
+			   "lease is in flight; cancel that first");
+	if (end_at_once(lease, names, sizeof(names)))
+		return why(-EBUSY, "weir_lease_destroy: importers still use the "
+			   "memory: %s; revoke the lease with an operation to "
+			   "wait for them", names);
+	if (lease->x)
+		lease->x->lease = NULL;
+	reactor_detach(&lease->obj);
+	free(lease);
 	return 0;
 }

@@ -158,6 +158,39 @@ static int connect_presence(struct import *im, int fd)
 	return 0;
 }
 
+/* By the clock of leases. */
+static uint64_t clock_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * WEIR_SEC + (uint64_t)ts.tv_nsec;
+}
+
+static bool expired(const struct mmap_import *import)
+{
+	struct import *im = (struct import *)import;
+	uint64_t end = atomic_load(&im->page->not_after);
+
+	if (!end || clock_now() < end)
+		return false;
+	atomic_store_explicit(&im->base.mine, 0, memory_order_release);
+	return true;
+}
+
+/* A lease can get an end later, too. */
+static int connect_clock(struct import *im)
+{
+	if (!im->page->is_lease || !im->page->time_namespace)
+		return 0;
+	if (im->page->time_namespace != process_time_namespace())
+		return why(-EOPNOTSUPP, CALL ": the lease is of another time "
+			   "namespace, whose clock is not ours");
+	im->base.expired = expired;
+	return expired(&im->base) ?
+	       why(-ESTALE, CALL ": the lease has ended") : 0;
+}
+
 /* The control page and the lifeline, and whether they are of this export. */
 static int connect_control(struct import *im, const struct descriptor *d,
 			   const int *fds)
@@ -181,7 +214,8 @@ static int connect_control(struct import *im, const struct descriptor *d,
 	atomic_init(&im->base.mine, d->generation);
 	if (!d->generation || atomic_load(im->base.generation) != d->generation)
 		return why(-ESTALE, CALL ": the exporter has revoked it");
-	return connect_presence(im, fds[EXPORT_FD_PRESENCE]);
+	err = connect_clock(im);
+	return err ? err : connect_presence(im, fds[EXPORT_FD_PRESENCE]);
 }
 
 static int import_create(struct import **ret, const struct descriptor *d,

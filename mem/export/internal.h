@@ -6,7 +6,7 @@
  * Exports and imports.
  *
  *	export.c          the exporter's side of an mmap: descriptors made of it,
- *	                  and revocation, which waits for importers
+ *	                  revocation, which waits for importers, and leases
  *	export/process.c  what cannot be shared, by copying
  *	export/presence.c which importers are busy, and which are dead
  *	export/import.c   the importer's side
@@ -36,6 +36,7 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <weir/export.h>
@@ -63,6 +64,16 @@ struct control {
 	uint64_t start_time;
 	uint64_t pid_namespace;
 	uint64_t fences;	/* It makes those of importers. */
+
+	/*
+	 * Of a lease with an end: when that is, in nanoseconds of
+	 * CLOCK_MONOTONIC, as processes of this time namespace read it.  The
+	 * exporter moves it when it renews the lease.  0: it has no end that
+	 * importers check themselves.
+	 */
+	_Atomic uint64_t not_after;
+	uint64_t time_namespace;	/* 0: importers cannot check it. */
+	uint64_t is_lease;
 };
 
 /* The end of an exporter that its importers watch; the exporter's side. */
@@ -121,8 +132,10 @@ void process_release(struct weir_mmap *mmap);
  * have; 0: not known. */
 uint64_t process_start_time(pid_t pid);
 
-/* Inode of our PID namespace; 0: not known. */
+/* Inode of our PID or time namespace; 0: not known, or 1: the kernel has no time
+ * namespaces. */
 uint64_t process_pid_namespace(void);
+uint64_t process_time_namespace(void);
 
 /* Whether the process @pid of our PID namespace that began at @start_time has
  * ended. */
@@ -140,11 +153,13 @@ struct export_blob {
 };
 
 /*
- * What an mmap was exported as: made by the first export, until it is revoked,
- * and from then on in the mmap's list of those whose importers may be busy.
+ * What an mmap was exported as, made by the first export or by a lease.  When
+ * it is revoked, it moves to the mmap's list of those whose importers may be
+ * busy.
  */
 struct mmap_export {
-	struct mmap_export *next;	/* In that list. */
+	struct mmap_export *next;	/* In that list, or in that of leases. */
+	struct weir_lease *lease; /* NULL: no lease's, or of one that is gone. */
 	pid_t owner;		/* A forked child revokes nothing. */
 	struct lifeline line;	/* .page is NULL before it is needed. */
 	struct presence presence; /* Likewise. */
@@ -178,8 +193,8 @@ struct import;
 void import_free(struct import *im) PROVIDER_API(import_free);
 
 /*
- * What @mmap was exported as is no more, and its importers must
- * find out.  It goes to the list of those that are revoked.  Cannot fail.
+ * Revoke what @mmap was exported as, and all of its leases: importers are told.
+ * They go to the list of those that are revoked.  Cannot fail.
  */
 void export_revoke(struct weir_mmap *mmap);
 
@@ -196,6 +211,15 @@ static inline uint64_t export_look_again(uint64_t since, uint64_t now)
 	uint64_t ns = (now - since) / LOOK_PART;
 
 	return now + (ns < LOOK_MIN ? LOOK_MIN : ns > LOOK_MAX ? LOOK_MAX : ns);
+}
+
+/* Wait for a moment, for a slice of an importer that began just before it was
+ * revoked.  False: that was often enough. */
+static inline bool export_pause(unsigned int *tries)
+{
+	struct timespec moment = { .tv_nsec = 20000 };
+
+	return ++*tries <= 100 && (nanosleep(&moment, NULL), true);
 }
 
 /*

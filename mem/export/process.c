@@ -77,11 +77,21 @@ static bool has_ended_by_stat(pid_t pid)
 	return p && (*p == 'Z' || *p == 'X');
 }
 
-uint64_t process_pid_namespace(void)
+static uint64_t namespace_of(const char *path, uint64_t otherwise)
 {
 	struct stat st;
 
-	return stat("/proc/self/ns/pid", &st) ? 0 : st.st_ino;
+	return stat(path, &st) ? otherwise : st.st_ino;
+}
+
+uint64_t process_pid_namespace(void)
+{
+	return namespace_of("/proc/self/ns/pid", 0);
+}
+
+uint64_t process_time_namespace(void)
+{
+	return namespace_of("/proc/self/ns/time", 1);
 }
 
 bool process_has_ended(pid_t pid, uint64_t start_time)

@@ -24,6 +24,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <weir/lease.h>
 #include <weir/socket.h>
 
 #include "base/alloc.h"
@@ -556,7 +557,8 @@ int weir_exporter_create(struct weir_exporter **ret, struct weir_reactor *r,
 }
 
 /* Bytes and descriptors of our own of what was exported. */
-static int named_fill(struct named *n, const struct weir_export_desc *desc)
+static int named_fill(struct named *n, const struct weir_export_desc *desc,
+		      const char *call)
 {
 	uint32_t i;
 	int fd;
@@ -566,28 +568,22 @@ static int named_fill(struct named *n, const struct weir_export_desc *desc)
 	for (i = 0; i < desc->n_fds; i++) {
 		fd = export_dup(desc->fds[i]);
 		if (fd < 0)
-			return why(fd, "weir_exporter_add: no file descriptor "
-				   "left");
+			return why(fd, "%s: no file descriptor left", call);
 		n->fds[n->n_fds++] = fd;
 	}
 	return control_map(&n->page, n->fds[EXPORT_FD_CONTROL]);
 }
 
 static int named_create(struct named **ret, const char *name,
-			struct weir_mmap *mmap,
-			const struct weir_export_opts *opts)
+			const struct weir_export_desc *desc, const char *call)
 {
-	struct weir_export_desc desc = { .size = sizeof(desc) };
-	struct named *n;
-	int err = weir_mmap_export(mmap, opts, &desc);
+	struct named *n = mem_calloc(1, sizeof(*n));
+	int err;
 
-	if (err)
-		return err;
-	n = mem_calloc(1, sizeof(*n));
 	if (!n)
-		return why(-ENOMEM, "weir_exporter_add: no memory");
+		return why(-ENOMEM, "%s: no memory", call);
 	strcpy(n->name, name);
-	err = named_fill(n, &desc);
+	err = named_fill(n, desc, call);
 	if (err) {
 		named_free(n);
 		return err;
@@ -597,29 +593,58 @@ static int named_create(struct named **ret, const char *name,
 	return 0;
 }
 
-int weir_exporter_add(struct weir_exporter *x, const char *name,
-		      struct weir_mmap *mmap,
-		      const struct weir_export_opts *opts)
+static int check_name(struct weir_exporter *x, const char *name,
+		      const char *call)
+{
+	if (!name || !*name || strlen(name) > MESSAGE_NAME_MAX)
+		return why(-EINVAL, "%s: a name has 1 to %d bytes", call,
+			   MESSAGE_NAME_MAX);
+	if (*find(x, name))
+		return why(-EEXIST, "%s: there is a %s already; remove it "
+			   "first", call, name);
+	if (x->n_names == x->opts.names)
+		return why(-EAGAIN, "%s: there are .names = %u already", call,
+			   x->opts.names);
+	return 0;
+}
+
+static int add(struct weir_exporter *x, const char *name,
+	       const struct weir_export_desc *desc, const char *call)
 {
 	struct named *n = NULL;
-	int err;
+	int err = named_create(&n, name, desc, call);
 
-	if (!name || !*name || strlen(name) > MESSAGE_NAME_MAX)
-		return why(-EINVAL, "weir_exporter_add: a name has 1 to %d "
-			   "bytes", MESSAGE_NAME_MAX);
-	if (*find(x, name))
-		return why(-EEXIST, "weir_exporter_add: there is a %s already; "
-			   "remove it first", name);
-	if (x->n_names == x->opts.names)
-		return why(-EAGAIN, "weir_exporter_add: there are .names = %u "
-			   "already", x->opts.names);
-	err = named_create(&n, name, mmap, opts);
 	if (err)
 		return err;
 	n->next = x->names;
 	x->names = n;
 	x->n_names++;
 	return 0;
+}
+
+int weir_exporter_add(struct weir_exporter *x, const char *name,
+		      struct weir_mmap *mmap,
+		      const struct weir_export_opts *opts)
+{
+	struct weir_export_desc desc = { .size = sizeof(desc) };
+	int err = check_name(x, name, "weir_exporter_add");
+
+	if (!err)
+		err = weir_mmap_export(mmap, opts, &desc);
+	return err ? err : add(x, name, &desc, "weir_exporter_add");
+}
+
+#define CALL_LEASE "weir_exporter_add_lease"
+
+int weir_exporter_add_lease(struct weir_exporter *x, const char *name,
+			    const struct weir_lease *lease)
+{
+	struct weir_export_desc desc = { .size = sizeof(desc) };
+	int err = check_name(x, name, CALL_LEASE);
+
+	if (!err)
+		err = weir_lease_export(lease, &desc);
+	return err ? err : add(x, name, &desc, CALL_LEASE);
 }
 
 int weir_exporter_remove(struct weir_exporter *x, const char *name)

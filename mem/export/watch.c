@@ -7,6 +7,10 @@
  * The caller's operation stands for two polls of our own, whose results mean
  * something else.  It ends when both have.
  *
+ * A lease also ends when its time is over, although its exporter may be stopped
+ * and tell nothing.  If the exporter has renewed it meanwhile, the watch waits
+ * for the new end.
+ *
  * A simulated world has no such descriptors: there it looks, some virtual time
  * after anything else has happened.
  */
@@ -29,6 +33,7 @@ struct watch {
 	struct weir_op polls[N_POLLS];
 	unsigned int n;		/* In flight. */
 	int64_t res;
+	struct weir_timer_node timer; /* When a lease ends. */
 	struct observer observer; /* Instead of it, in a world. */
 	struct weir_op *op;	/* The caller's; NULL: it has not begun. */
 	struct import *im;
@@ -86,6 +91,26 @@ static void free_watch(struct watch *w)
 	free(w);
 }
 
+static void wait_for_time(struct watch *w)
+{
+	struct weir_reactor *r = w->op->reactor;
+
+	wheel_add(&r->wheel, &w->timer, atomic_load(&w->im->page->not_after));
+	reactor_touch(r);
+}
+
+static void on_time(struct weir_timer_node *node)
+{
+	struct watch *w = weir_container_of(node, struct watch, timer);
+
+	if (!w->im->base.expired(&w->im->base)) {
+		wait_for_time(w);
+		return;
+	}
+	w->res = -ESTALE;
+	cancel_polls(w);
+}
+
 static void on_poll(struct watch *w, int64_t res)
 {
 	struct weir_op *op = w->op;
@@ -102,6 +127,8 @@ static void on_poll(struct watch *w, int64_t res)
 		return;
 	}
 	res = w->res;
+	if (op)
+		wheel_del(&op->reactor->wheel, &w->timer);
 	free_watch(w);
 	if (op)
 		op_complete(op, res);
@@ -210,6 +237,8 @@ int weir_mmap_watch(struct weir_mmap *mmap, struct weir_reactor *r,
 	}
 	op->u.words[0] = (uintptr_t)w;
 	op_enlist(r, op, &watch_class);
+	w->timer.fire = on_time;
+	if (w->im->base.expired)
+		wait_for_time(w);
 	return 0;
 }
-

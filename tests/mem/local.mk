@@ -4,7 +4,7 @@ internal_tests += %D%/test-buf %D%/test-buf-table %D%/test-descriptor \
 	%D%/test-device %D%/test-dm-soft %D%/test-domain \
 	%D%/test-domain-remote %D%/test-domain-user %D%/test-export \
 	%D%/test-export-copy %D%/test-export-hostile %D%/test-exporter \
-	%D%/test-inventory %D%/test-mmap %D%/test-mmap-range \
+	%D%/test-inventory %D%/test-lease %D%/test-mmap %D%/test-mmap-range \
 	%D%/test-mmap-register %D%/test-mmap-stop %D%/test-pool \
 	%D%/test-process %D%/test-revoke %D%/test-segment %D%/test-segment-attach \
 	%D%/test-segment-event %D%/test-segment-external \

@@ -15,6 +15,7 @@
 #include <weir/dm.h>
 #include <weir/domain-user.h>
 #include <weir/inventory.h>
+#include <weir/lease.h>
 #include <weir/pool.h>
 #include <weir/segment-event.h>
 #include <weir/shared-pool.h>
@@ -839,6 +840,161 @@ RETURNS(weir_exporter_add, EMFILE)
 RETURNS(weir_exporter_add, ENOMEM)
 {
 	return add_without(state, no_memory);
+}
+
+/* Leases. */
+
+struct leased {
+	struct weir_reactor *r;
+	struct weir_mmap *m;
+	struct weir_lease *lease;
+};
+
+static struct leased lease_on(struct weir_reactor *r)
+{
+	struct leased l = { r, fixture_started(LEN, RW), NULL };
+
+	assert_int_equal(weir_lease_create(&l.lease, r, l.m, NULL), 0);
+	return l;
+}
+
+static int64_t lease_end(struct leased *l, int64_t err)
+{
+	assert_int_equal(weir_lease_destroy(l->lease), 0);
+	return mmap_end(l->m, err);
+}
+
+static int64_t create_without(void **state, void (*scarce)(void))
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_mmap *m = fixture_started(LEN, RW);
+	struct weir_lease *lease = NULL;
+
+	scarce();
+	return mmap_end(m, plenty(weir_lease_create(&lease, r, m, NULL)));
+}
+
+RETURNS(weir_lease_create, EMFILE)
+{
+	return create_without(state, no_descriptors);
+}
+
+RETURNS(weir_lease_create, ENOMEM)
+{
+	return create_without(state, no_memory);
+}
+
+RETURNS(weir_lease_create, ESHUTDOWN)
+{
+	struct weir_mmap *m = fixture_started(LEN, RW);
+	struct weir_lease *lease = NULL;
+
+	return mmap_end(m, weir_lease_create(&lease, stopped_reactor(state), m,
+					     NULL));
+}
+
+typedef int lease_call_fn(struct weir_lease *lease, struct weir_op *op);
+
+static int64_t call_full(void **state, lease_call_fn *call)
+{
+	struct leased l = lease_on(full_reactor(state));
+	struct rec rec;
+
+	rec_init(&rec);
+	return lease_end(&l, call(l.lease, &rec.op));
+}
+
+static int64_t call_stopped(void **state, lease_call_fn *call)
+{
+	struct leased l = lease_on(start_reactor(state));
+	struct rec rec;
+
+	stop_reactor(l.r);
+	rec_init(&rec);
+	return lease_end(&l, call(l.lease, &rec.op));
+}
+
+static int64_t call_without_memory(void **state, lease_call_fn *call)
+{
+	struct leased l = lease_on(start_reactor(state));
+	struct rec rec;
+
+	rec_init(&rec);
+	no_memory();
+	return lease_end(&l, plenty(call(l.lease, &rec.op)));
+}
+
+static int64_t call_without_callback(void **state, lease_call_fn *call)
+{
+	struct leased l = lease_on(start_reactor(state));
+	struct rec rec;
+
+	rec_init(&rec);
+	weir_op_init(&rec.op, NULL);
+	return lease_end(&l, call(l.lease, &rec.op));
+}
+
+RETURNS(weir_lease_revoke, EAGAIN)
+{
+	return call_full(state, weir_lease_revoke);
+}
+
+RETURNS(weir_lease_revoke, EINVAL)
+{
+	return call_without_callback(state, weir_lease_revoke);
+}
+
+RETURNS(weir_lease_revoke, ENOMEM)
+{
+	return call_without_memory(state, weir_lease_revoke);
+}
+
+RETURNS(weir_lease_revoke, ESHUTDOWN)
+{
+	return call_stopped(state, weir_lease_revoke);
+}
+
+RETURNS(weir_lease_wait, EAGAIN)
+{
+	return call_full(state, weir_lease_wait);
+}
+
+RETURNS(weir_lease_wait, EINVAL)
+{
+	return call_without_callback(state, weir_lease_wait);
+}
+
+RETURNS(weir_lease_wait, ENOMEM)
+{
+	return call_without_memory(state, weir_lease_wait);
+}
+
+RETURNS(weir_lease_wait, ESHUTDOWN)
+{
+	return call_stopped(state, weir_lease_wait);
+}
+
+static int64_t hand_out_without(void **state, void (*scarce)(void))
+{
+	struct leased l = lease_on(start_reactor(state));
+	struct weir_exporter *e = NULL;
+	int64_t err;
+
+	assert_int_equal(exporter_at(state, &e, l.r), 0);
+	scarce();
+	err = plenty(weir_exporter_add_lease(e, "name", l.lease));
+	weir_exporter_destroy(e);
+	return lease_end(&l, err);
+}
+
+RETURNS(weir_exporter_add_lease, EMFILE)
+{
+	return hand_out_without(state, no_descriptors);
+}
+
+RETURNS(weir_exporter_add_lease, ENOMEM)
+{
+	return hand_out_without(state, no_memory);
 }
 
 static int import_from(void **state, struct weir_reactor *r, struct rec *rec,

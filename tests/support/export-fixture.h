@@ -62,21 +62,28 @@ struct parcel {
 };
 
 /* Of our own: duplicates. */
+static inline void parcel_fill(struct parcel *p,
+			       const struct weir_export_desc *desc)
+{
+	uint32_t i;
+
+	assert_true(desc->len <= sizeof(p->bytes));
+	memcpy(p->bytes, desc->bytes, desc->len);
+	p->len = desc->len;
+	p->n_fds = desc->n_fds;
+	for (i = 0; i < desc->n_fds; i++) {
+		p->fds[i] = fcntl(desc->fds[i], F_DUPFD_CLOEXEC, 0);
+		assert_true(p->fds[i] >= 0);
+	}
+}
+
 static inline void parcel_of(struct parcel *p, struct weir_mmap *m,
 			     const struct weir_export_opts *opts)
 {
 	struct weir_export_desc desc = { .size = sizeof(desc) };
-	uint32_t i;
 
 	assert_int_equal(weir_mmap_export(m, opts, &desc), 0);
-	assert_true(desc.len <= sizeof(p->bytes));
-	memcpy(p->bytes, desc.bytes, desc.len);
-	p->len = desc.len;
-	p->n_fds = desc.n_fds;
-	for (i = 0; i < desc.n_fds; i++) {
-		p->fds[i] = fcntl(desc.fds[i], F_DUPFD_CLOEXEC, 0);
-		assert_true(p->fds[i] >= 0);
-	}
+	parcel_fill(p, &desc);
 }
 
 /* What a hostile exporter can do: bytes that name the file descriptors of @p,

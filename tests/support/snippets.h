@@ -29,6 +29,7 @@
 #include <weir/host.h>
 #include <weir/inventory.h>
 #include <weir/job.h>
+#include <weir/lease.h>
 #include <weir/message.h>
 #include <weir/mmap.h>
 #include <weir/op.h>
@@ -169,6 +170,8 @@ static uint32_t i, j;
 static pid_t pid;
 #elif defined(SNIPPETS_OF_shared_pool)
 static struct weir_shared_pool *shared;
+#elif defined(SNIPPETS_OF_lease)
+static struct weir_mmap *m;
 #elif defined(SNIPPETS_OF_sync_remote)
 static struct weir_mmap *theirs;
 static struct weir_sync_remote *done;
