@@ -24,6 +24,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <unistd.h>
 
 #include <weir/mmap.h>
 
@@ -103,6 +104,7 @@ struct mmap_device {
 
 struct weir_mmap {
 	struct weir_domain *domain;
+	pid_t owner;		/* See mmap_is_inherited(). */
 	uint32_t permissions;
 	atomic_int state;	/* WEIR_MMAP_ */
 	bool was_started;
@@ -213,6 +215,15 @@ struct mmap_use {
 	uint32_t max_pieces;
 	struct mmap_piece pieces[];
 };
+
+/*
+ * Whether a forked child has a copy of the mmap.  Rings and devices are shared
+ * with the parent: what it has registered there stays registered.
+ */
+static inline bool mmap_is_inherited(const struct weir_mmap *mmap)
+{
+	return mmap->owner != getpid();
+}
 
 static inline bool mmap_is_started(const struct weir_mmap *mmap)
 {

@@ -196,14 +196,31 @@ int mmap_keys_part(struct weir_mmap *mmap, struct weir_device *device,
 	return err;
 }
 
-static int drop_parts(struct mmap_device *md)
+/* Unless the registration is that of a parent process. */
+static int deregister(const struct weir_mmap *mmap, struct weir_device *device,
+		      struct device_mr *mr)
+{
+	return mmap_is_inherited(mmap) ? 0 :
+	       device->info.cls->mr_deregister(device, mr);
+}
+
+static int drop_windows(const struct weir_mmap *mmap, struct mmap_device *md)
+{
+	if (!md->windows)
+		return 0;
+	if (mmap_is_inherited(mmap))
+		return why(-EBUSY, "a forked child cannot take back memory "
+			   "windows of its parent's");
+	return md->device->info.cls->mws_drop(md);
+}
+
+static int drop_parts(const struct weir_mmap *mmap, struct mmap_device *md)
 {
 	struct mmap_part *part;
 	int err;
 
 	while ((part = md->parts)) {
-		err = md->device->info.cls->mr_deregister(md->device,
-							  &part->mr);
+		err = deregister(mmap, md->device, &part->mr);
 		if (err)
 			return err;
 		md->parts = part->next;
@@ -220,16 +237,15 @@ int mmap_keys_drop(struct weir_mmap *mmap)
 	int err = 0;
 
 	for (md = mmap->devices; md; md = md->next) {
-		if (md->windows)
-			err = md->device->info.cls->mws_drop(md);
+		err = drop_windows(mmap, md);
 		if (!err)
-			err = drop_parts(md);
+			err = drop_parts(mmap, md);
 		if (err)
 			return err;
 		if (!md->registered)
 			continue;
 		atomic_fetch_add(&mmap->keys_taken, 1);
-		err = md->device->info.cls->mr_deregister(md->device, &md->mr);
+		err = deregister(mmap, md->device, &md->mr);
 		if (err)
 			return err;
 		md->registered = false;
@@ -270,13 +286,13 @@ static int revoke_device(struct weir_mmap *mmap, struct mmap_device *md)
 {
 	int err;
 
-	err = md->windows ? md->device->info.cls->mws_drop(md) : 0;
+	err = drop_windows(mmap, md);
 	if (!err)
-		err = drop_parts(md);
+		err = drop_parts(mmap, md);
 	if (err || !md->given)
 		return err;
 	atomic_fetch_add(&mmap->keys_taken, 1);
-	err = md->device->info.cls->mr_deregister(md->device, &md->mr);
+	err = deregister(mmap, md->device, &md->mr);
 	md->registered = err;
 	md->given = err;
 	return err;

@@ -41,6 +41,8 @@ static void drop_pieces(struct mmap_use *use)
 	struct weir_reactor *r = use->r;
 
 	debug_check(mutex_is_held(&use->mmap->lock));
+	if (mmap_is_inherited(use->mmap))
+		use->n_pieces = 0;
 	while (use->n_pieces)
 		r->backend->buf_unregister(r,
 					   use->pieces[--use->n_pieces].index);

@@ -409,6 +409,7 @@ int weir_mmap_create(struct weir_mmap **ret, struct weir_domain *domain)
 	atomic_init(&mmap->state, WEIR_MMAP_STOPPED);
 	mmap->permissions = WEIR_MMAP_READ;
 	mmap->domain = domain;
+	mmap->owner = getpid();
 	mmap->fd = -1;
 	domain_use(domain);
 	*ret = mmap;

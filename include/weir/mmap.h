@@ -439,9 +439,11 @@ WEIR_API int weir_mmap_drain(struct weir_mmap *mmap, struct weir_reactor *r,
  * Returns 0, or, with the mmap as it was:
  *   -EBUSY  what weir_mmap_stop() says; or a weir_mmap_revoke() is in flight
  *
- * The owner's thread; callbacks too.  In a child that the owner has forked, it
- * revokes no export of the owner's; but an mmap that is attached to a reactor, or
- * registered with a device, must not be destroyed there.
+ * The owner's thread; callbacks too.
+ *
+ * In a child that the owner has forked, this frees what the child has of the mmap.
+ * It revokes nothing of the owner's, and leaves what the owner has registered with
+ * rings and devices.  It is -EBUSY there if the mmap has memory windows.
  */
 WEIR_API int weir_mmap_destroy(struct weir_mmap *mmap);
 

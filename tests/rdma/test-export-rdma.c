@@ -8,7 +8,9 @@
 
 #include "tests/support/rdma-fixture.h"
 
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <weir/export.h>
 #include <weir/inventory.h>
@@ -711,6 +713,37 @@ static void revoke_takes_the_keys_of_parts_and_leaves_bufs(void **state)
 	fixture_end(&g);
 }
 
+static int destroy_there(struct weir_mmap *m)
+{
+	int before = mocked ? mocked()->mrs : 0;
+
+	return weir_mmap_destroy(m) || (mocked && mocked()->mrs != before);
+}
+
+static void child_that_destroys_an_mmap_takes_no_key_back(void **state)
+{
+	struct peer_range at;
+	struct weir_mmap *im;
+	char buf[PART_LEN];
+	struct fixture g;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	fixture_begin(&g, ALL);
+	im = imported(&g, NULL);
+	at = range_of(im);
+	pid = fork();
+	if (!pid)
+		_exit(destroy_there(g.m));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(access_peer(&g, IBV_WR_RDMA_READ, at.addr, at.rkey,
+				     buf, PART_LEN), IBV_WC_SUCCESS);
+	assert_int_equal(weir_mmap_destroy(im), 0);
+	fixture_end(&g);
+}
+
 /* The key of the whole range is also what jobs of the exporter use. */
 static void revoke_takes_the_key_of_the_whole_when_no_buf_is_out(void **state)
 {
@@ -765,6 +798,7 @@ int main(void)
 		CASE(failed_rdma_export_leaves_nothing_behind),
 		CASE(export_that_cannot_be_revoked_stays_exported),
 		CASE(revoke_takes_the_keys_of_parts_and_leaves_bufs),
+		CASE(child_that_destroys_an_mmap_takes_no_key_back),
 		CASE(revoke_takes_the_key_of_the_whole_when_no_buf_is_out),
 	};
 
