@@ -437,7 +437,9 @@ struct weir_mw {
 	struct weir_mw *next, **pprev; /* Of the connection's. */
 	struct mmap_mw *key;
 	struct verbs_request request;
-	struct weir_op *op;
+	struct weir_op *op; /* NULL also while its end revokes it. */
+	struct weir_timer_node timer;
+	uint64_t end; /* 0: none. */
 	uint32_t state; /* WEIR_MW_ */
 	uint32_t qp_num;
 	size_t len;
@@ -465,6 +467,7 @@ static const struct weir_op_class revoke_class = {
 };
 
 static void windows_end(struct weir_conn *c);
+static void on_time(struct weir_timer_node *node);
 
 static void mw_link_to(struct weir_mw *w, struct weir_conn *c)
 {
@@ -492,6 +495,7 @@ static void leave(struct weir_mw *w)
 static int be_over(struct weir_mw *w)
 {
 	w->state = WEIR_MW_OVER;
+	wheel_del(&w->r->wheel, &w->timer);
 	leave(w);
 	return mmap_mw_drop(w->key);
 }
@@ -506,9 +510,21 @@ static void complete(struct weir_mw *w, int err, int32_t code)
 {
 	struct weir_op *op = w->op;
 
+	if (!op)
+		return;
 	w->op = NULL;
 	op->detail.code = code;
 	op_complete(op, err);
+}
+
+/* When it is open. */
+static void arm(struct weir_mw *w)
+{
+	wheel_del(&w->r->wheel, &w->timer);
+	if (!w->end || w->state != WEIR_MW_OPEN)
+		return;
+	wheel_rearm(&w->r->wheel, &w->timer, w->end);
+	reactor_touch(w->r);
 }
 
 static void on_bound(struct verbs_request *request, int err, int32_t code)
@@ -520,6 +536,8 @@ static void on_bound(struct verbs_request *request, int err, int32_t code)
 	w->state = WEIR_MW_OPEN;
 	if (err)
 		be_over(w);
+	else
+		arm(w);
 	complete(w, err == -ECANCELED ? -ENOTCONN : err, code);
 }
 
@@ -605,6 +623,7 @@ static int mw_make(struct weir_mw **ret, struct weir_conn *c,
 	if (!w)
 		return why(-ENOMEM, CALL ": no memory");
 	w->r = c->r;
+	w->timer.fire = on_time;
 	err = reactor_attach(c->r, &w->obj, "weir_mw");
 	if (err) {
 		free(w);
@@ -708,9 +727,10 @@ int weir_mw_info(const struct weir_mw *w, struct weir_mw_info *ret)
 
 static int refuse_busy(const struct weir_mw *w, const char *call)
 {
-	return !w->op ? 0 :
-			why(-EBUSY, "%s: an operation is in flight: %s", call,
-			    w->op->cls->name);
+	if (w->op)
+		return why(-EBUSY, "%s: an operation is in flight: %s", call,
+			   w->op->cls->name);
+	return 0;
 }
 
 /* Whether a queue pair can do it in order with what was posted. */
@@ -719,6 +739,18 @@ static bool prepare_revoke(struct weir_mw *w)
 	return w->qp_num && w->conn &&
 	       w->conn->state == WEIR_CONN_ESTABLISHED &&
 	       !mmap_mw_invalidate(w->key, &w->request.send);
+}
+
+/* Post what revokes it, or revoke it at once.  Returns the device's errno. */
+static int begin_revoke(struct weir_mw *w)
+{
+	w->request.send = (struct ibv_send_wr){ .wr_id = 0 };
+	if (!prepare_revoke(w))
+		return be_over(w);
+	w->state = WEIR_MW_REVOKING;
+	wheel_del(&w->r->wheel, &w->timer);
+	post(w, on_invalidated);
+	return 0;
 }
 
 int weir_mw_revoke(struct weir_mw *w, struct weir_op *op)
@@ -731,13 +763,31 @@ int weir_mw_revoke(struct weir_mw *w, struct weir_op *op)
 		return op_admitted(err);
 	op->u.words[0] = (uintptr_t)w;
 	w->op = op;
-	w->request.send = (struct ibv_send_wr){ .wr_id = 0 };
-	if (prepare_revoke(w)) {
-		w->state = WEIR_MW_REVOKING;
-		post(w, on_invalidated);
+	if (w->state == WEIR_MW_REVOKING) /* By its end. */
 		return 0;
-	}
-	complete(w, be_over(w), 0);
+	err = begin_revoke(w);
+	if (w->state == WEIR_MW_OVER)
+		complete(w, err, 0);
+	return 0;
+}
+
+/* What the device may keep opens nothing; the stop of the mmap frees it. */
+static void on_time(struct weir_timer_node *node)
+{
+	(void)begin_revoke(weir_container_of(node, struct weir_mw, timer));
+}
+
+int weir_mw_renew(struct weir_mw *w, uint64_t duration_ns)
+{
+	uint64_t now = reactor_now(w->r);
+	uint32_t state = state_of(w);
+
+	if (state != WEIR_MW_OPEN && state != WEIR_MW_BINDING)
+		return why(-ESTALE, "weir_mw_renew: the window is over, or is "
+			   "being revoked");
+	w->end = duration_ns && duration_ns < UINT64_MAX - now ?
+			 now + duration_ns : 0;
+	arm(w);
 	return 0;
 }
 
@@ -745,10 +795,13 @@ int weir_mw_destroy(struct weir_mw *w)
 {
 	int err = w ? refuse_busy(w, "weir_mw_destroy") : 0;
 
+	if (!err && w && w->state == WEIR_MW_REVOKING)
+		err = why(-EBUSY, "weir_mw_destroy: its end is revoking it");
 	if (!err && w)
 		err = mmap_mw_destroy(w->key);
 	if (err || !w)
 		return err;
+	wheel_del(&w->r->wheel, &w->timer);
 	leave(w);
 	reactor_detach(&w->obj);
 	free(w);

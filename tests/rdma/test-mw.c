@@ -83,6 +83,51 @@ static void a_revocation_ends_one_and_no_other(void **state)
 	sharing_end(&s);
 }
 
+static void turn_until_over(struct sharing *s)
+{
+	while (state_of_mw(s) != WEIR_MW_OVER)
+		assert_true(weir_reactor_turn(s->r, WEIR_SEC) >= 0);
+}
+
+static void window_is_over_when_its_time_is(void **state)
+{
+	struct sharing s;
+	struct jrec j;
+
+	sharing_begin(&s, state);
+	sharing_export(&s, R | W);
+	sharing_import(&s);
+	assert_int_equal(weir_mw_renew(s.w, 1), 0);
+	assert_int_equal(weir_mw_renew(s.w, UINT64_MAX), 0);
+	assert_int_equal(sharing_read(&s, &j, 0, 99), 99);
+	assert_int_equal(weir_mw_renew(s.w, WEIR_MSEC), 0);
+	turn_until_over(&s);
+	assert_int_equal(sharing_read(&s, &j, 0, 99), -EACCES);
+	assert_int_equal(weir_mw_renew(s.w, WEIR_SEC), -ESTALE);
+	sharing_end(&s);
+}
+
+static void window_can_be_revoked_while_its_end_does_so(void **state)
+{
+	struct sharing s;
+
+	if (!mocked)
+		skip_because("soft-RoCE does not wait to be told");
+	sharing_begin(&s, state);
+	sharing_export(&s, R | W);
+	mock_hold(true);
+	assert_int_equal(weir_mw_renew(s.w, WEIR_MSEC), 0);
+	while (state_of_mw(&s) != WEIR_MW_REVOKING)
+		assert_true(weir_reactor_turn(s.r, WEIR_SEC) >= 0);
+	assert_int_equal(weir_mw_destroy(s.w), -EBUSY);
+	rec_init(&s.revoked);
+	STARTS(weir_mw_revoke(s.w, &s.revoked.op));
+	mock_hold(false);
+	assert_int_equal(result_of(s.r, &s.revoked), 0);
+	assert_int_equal(state_of_mw(&s), WEIR_MW_OVER);
+	sharing_end(&s);
+}
+
 static void a_stop_of_the_mmap_is_its_end(void **state)
 {
 	struct weir_export_desc desc = { .size = sizeof(desc) };
@@ -380,6 +425,11 @@ static int call_revoke(void *arg)
 	return weir_mw_revoke(((struct sharing *)arg)->w, &rec.op);
 }
 
+static int call_renew(void *arg)
+{
+	return weir_mw_renew(((struct sharing *)arg)->w, 1000 * WEIR_SEC);
+}
+
 static int call_destroy(void *arg)
 {
 	struct sharing *s = arg;
@@ -397,8 +447,8 @@ static int call_stop(void *arg)
 
 static const struct table_call calls[] = {
 	{ "export", call_export },         { "info", call_info },
-	{ "revoke", call_revoke },         { "destroy", call_destroy },
-	{ "stop of the mmap", call_stop },
+	{ "renew", call_renew },           { "revoke", call_revoke },
+	{ "destroy", call_destroy },       { "stop of the mmap", call_stop },
 };
 
 static void cell_begin(struct sharing *s, void **state, int column)
@@ -494,6 +544,8 @@ int main(void)
 		CASE(part_of_a_memory_window_is_open_to_the_peer),
 		CASE(memory_window_may_cover_an_mmap_with_all_rights),
 		CASE(a_revocation_ends_one_and_no_other),
+		CASE(window_is_over_when_its_time_is),
+		CASE(window_can_be_revoked_while_its_end_does_so),
 		CASE(a_stop_of_the_mmap_is_its_end),
 		CASE(a_device_that_keeps_it_does_not_keep_it_open),
 		CASE(window_that_stays_after_a_refused_bind_belongs_to_the_mmap),

@@ -9,6 +9,7 @@
  *	exporter                              importer
  *	weir_mw_create(), its op
  *	weir_mw_export() ---- bytes ----> weir_mmap_import_rdma()
+ *	weir_mw_renew()
  *	weir_mw_revoke() ---------------> its jobs fail
  *
  * An export by weir_mmap_export_rdma() is valid for any peer that has its
@@ -17,8 +18,8 @@
  * whatever the importer does.  A window can be revoked without affecting the
  * rest of the mmap.
  *
- * A window is over when it is revoked or destroyed, when its mmap stops and
- * when its connection ends.  Each of these invalidates the key first, so a
+ * A window is over when it is revoked or destroyed, when its time is over, see
+ * weir_mw_renew(), when its mmap stops and when its connection ends.  Each of these invalidates the key first, so a
  * later access is an error at the peer and changes nothing here.  A window that
  * is over cannot be opened again: a connection that is established again needs
  * a new one.
@@ -125,6 +126,20 @@ struct weir_mw_info {
 WEIR_API int weir_mw_info(const struct weir_mw *w, struct weir_mw_info *ret);
 
 /*
+ * Give @w an end, @duration_ns from now, or move it; 0: it has none any more.  At
+ * its end the window is revoked as by weir_mw_revoke(), by the clock of the
+ * exporter's reactor; the importer's jobs fail.  This makes it a lease, see
+ * <weir/lease.h>.
+ *
+ * Returns 0, or
+ *   -ESTALE  @w is over or being revoked
+ *
+ * Call on the connection's reactor.  Never blocks.  Re-creates nothing: keys of
+ * verbs have no end.
+ */
+WEIR_API int weir_mw_renew(struct weir_mw *w, uint64_t duration_ns);
+
+/*
  * Revoke @w, so that the peer cannot access the memory through it.
  *
  * Completes with 0 when no access of the peer can reach the memory through @w
@@ -152,7 +167,7 @@ WEIR_API int weir_mw_revoke(struct weir_mw *w, struct weir_op *op);
  * If it is open, the call revokes it first, by a system call.  NULL is allowed.
  *
  * Returns 0, or, with nothing changed:
- *   -EBUSY  an operation on @w is in flight
+ *   -EBUSY  an operation on @w is in flight, or its end is revoking it
  *   others  the device keeps it; weir_why() says more
  *
  * Call on the connection's reactor.
