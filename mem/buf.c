@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sched.h>
 
+#include "base/why.h"
 #include "base/alloc.h"
 #include "mem/buf-internal.h"
 #include "reactor/reactor-internal.h"
@@ -17,9 +18,11 @@ int weir_buf_ref(struct weir_buf *buf)
 {
 	reactor_check_thread(buf->free_list->r);
 	if (buf->state != BUF_HEAD)
-		return -EPERM;
+		return why_static(-EPERM, "weir_buf_ref: the buf is a member "
+				  "of a list; name the head");
 	if (buf->refs == WEIR_BUF_REFS_MAX)
-		return -EMSGSIZE;
+		return why_static(-EMSGSIZE, "weir_buf_ref: the buf has "
+				  "WEIR_BUF_REFS_MAX references");
 	buf->refs++;
 	return 0;
 }
@@ -209,9 +212,11 @@ int weir_buf_set_data(struct weir_buf *buf, void *data, size_t len)
 	size_t off = (size_t)((char *)data - buf->addr);
 
 	if (is_used(buf))
-		return -EBUSY;
+		return why_static(-EBUSY, "weir_buf_set_data: a job uses the "
+				  "buf; wait for its callback");
 	if ((char *)data < buf->addr || off > buf->len || len > buf->len - off)
-		return -ERANGE;
+		return why_static(-ERANGE, "weir_buf_set_data: the data are "
+				  "not within the buf");
 	buf->data = data;
 	buf->data_len = len;
 	return 0;
@@ -226,15 +231,20 @@ int weir_buf_chain(struct weir_buf *head, struct weir_buf *tail)
 {
 	reactor_check_thread(head->free_list->r);
 	if (head == tail)
-		return -EINVAL;
+		return why_static(-EINVAL, "weir_buf_chain: a buf cannot "
+				  "follow itself");
 	if (head->free_list->r != tail->free_list->r)
-		return -EXDEV;
+		return why_static(-EXDEV, "weir_buf_chain: the bufs belong to "
+				  "different reactors");
 	if (head->state != BUF_HEAD || tail->state != BUF_HEAD)
-		return -EPERM;
+		return why_static(-EPERM, "weir_buf_chain: one of the bufs is "
+				  "a member of a list");
 	if (is_used(head) || is_used(tail))
-		return -EBUSY;
+		return why_static(-EBUSY, "weir_buf_chain: a job uses one of "
+				  "the lists; wait for its callback");
 	if (tail->refs != 1)
-		return -EPERM;
+		return why_static(-EPERM, "weir_buf_chain: the second list "
+				  "has more than one reference");
 	head->last->next = tail;
 	head->last = tail->last;
 	tail->state = BUF_MEMBER;
@@ -248,13 +258,16 @@ int weir_buf_unchain(struct weir_buf *head, struct weir_buf *buf)
 
 	reactor_check_thread(head->free_list->r);
 	if (head->state != BUF_HEAD)
-		return -EPERM;
+		return why_static(-EPERM, "weir_buf_unchain: the buf is a "
+				  "member of a list; name the head");
 	if (is_used(head))
-		return -EBUSY;
+		return why_static(-EBUSY, "weir_buf_unchain: a job uses the "
+				  "list; wait for its callback");
 	while (prev && prev->next != buf)
 		prev = prev->next;
 	if (!prev || !buf)
-		return -EINVAL;
+		return why_static(-EINVAL, "weir_buf_unchain: the buf does "
+				  "not follow the head");
 	buf->state = BUF_HEAD;
 	buf->refs = 1;
 	buf->last = head->last;
@@ -290,7 +303,8 @@ int64_t weir_buf_list_len(const struct weir_buf *head)
 	int64_t n = 0;
 
 	if (head->state != BUF_HEAD)
-		return -EPERM;
+		return why_static(-EPERM, "weir_buf_list_len: the buf is a "
+				  "member of a list; name the head");
 	for (; head; head = head->next)
 		n++;
 	return n;

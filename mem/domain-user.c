@@ -239,13 +239,31 @@ static int prepare(struct domain_call *call,
 	return call->domain ? 0 : -EINVAL;
 }
 
-static int start(struct weir_reactor *r, struct weir_op *op,
-		 struct domain_call *call, weir_domain_move_fn *fn)
+/* A move that the call named cannot make. */
+static int refuse_move(int err, const char *call)
 {
-	int err = fn ? op_admit(r, op) : -EOPNOTSUPP;
+	return why(err, "%s: %s", call,
+		   err == -EMSGSIZE ? "source and destination have different "
+				      "lengths" :
+		   err == -EOPNOTSUPP ? "the domain has no function for it" :
+		   err == -ERANGE ? "a piece is outside of its domain" :
+		   err == -EACCES ? "a domain must not be written" :
+		   err == -E2BIG ? "the move sets members that this version "
+				   "does not have" :
+		   "the move's pieces or domains do not suit the call");
+}
 
+static int start(struct weir_reactor *r, struct weir_op *op,
+		 struct domain_call *call, weir_domain_move_fn *fn,
+		 const char *name)
+{
+	int err;
+
+	if (!fn)
+		return refuse_move(-EOPNOTSUPP, name);
+	err = op_admit(r, op);
 	call->fn = fn;
-	return err ? op_admitted(err) : domain_move(r, op, call);
+	return err ? op_refused(err, op, name) : domain_move(r, op, call);
 }
 
 /* The function @name of @domain, if it can have any. */
@@ -258,7 +276,9 @@ int weir_domain_pull(struct weir_reactor *r, struct weir_op *op,
 	struct domain_call call;
 	int err = prepare(&call, move, PULL);
 
-	return err ? err : start(r, op, &call, FN(call.domain, pull));
+	return err ? refuse_move(err, "weir_domain_pull") :
+		     start(r, op, &call, FN(call.domain, pull),
+			   "weir_domain_pull");
 }
 
 int weir_domain_push(struct weir_reactor *r, struct weir_op *op,
@@ -267,7 +287,9 @@ int weir_domain_push(struct weir_reactor *r, struct weir_op *op,
 	struct domain_call call;
 	int err = prepare(&call, move, PUSH);
 
-	return err ? err : start(r, op, &call, FN(call.domain, push));
+	return err ? refuse_move(err, "weir_domain_push") :
+		     start(r, op, &call, FN(call.domain, push),
+			   "weir_domain_push");
 }
 
 int weir_domain_transfer(struct weir_reactor *r, struct weir_op *op,
@@ -276,7 +298,9 @@ int weir_domain_transfer(struct weir_reactor *r, struct weir_op *op,
 	struct domain_call call;
 	int err = prepare(&call, move, TRANSFER);
 
-	return err ? err : start(r, op, &call, FN(call.domain, transfer));
+	return err ? refuse_move(err, "weir_domain_transfer") :
+		     start(r, op, &call, FN(call.domain, transfer),
+			   "weir_domain_transfer");
 }
 
 int weir_domain_fill(struct weir_reactor *r, struct weir_op *op,
@@ -285,7 +309,9 @@ int weir_domain_fill(struct weir_reactor *r, struct weir_op *op,
 	struct domain_call call;
 	int err = prepare(&call, move, FILL);
 
-	return err ? err : start(r, op, &call, FN(call.domain, fill));
+	return err ? refuse_move(err, "weir_domain_fill") :
+		     start(r, op, &call, FN(call.domain, fill),
+			   "weir_domain_fill");
 }
 
 /* Domains of the user's own: what they are made with, and their functions. */

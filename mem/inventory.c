@@ -298,6 +298,19 @@ static inline struct weir_buf *take(struct weir_inventory *inv,
 	return buf;
 }
 
+static int refuse_mmap(int err, bool get)
+{
+	if (err == -ESTALE)
+		return why_static(err, get ? "weir_inventory_get: the exporter "
+					     "of the mmap has revoked it" :
+					     "weir_inventory_dup: the exporter "
+					     "of a buf's mmap has revoked it");
+	return why_static(err, get ? "weir_inventory_get: the mmap is not "
+				     "started" :
+				     "weir_inventory_dup: the mmap of a buf is "
+				     "not started");
+}
+
 int weir_inventory_get(struct weir_buf **ret, struct weir_inventory *inv,
 		       struct weir_mmap *mmap, void *addr, size_t len,
 		       void *data, size_t data_len)
@@ -307,18 +320,22 @@ int weir_inventory_get(struct weir_buf **ret, struct weir_inventory *inv,
 
 	reactor_check_thread(inv->free_list.r);
 	if (!len)
-		return -EINVAL;
+		return why_static(-EINVAL, "weir_inventory_get: a buf has at "
+				  "least one byte");
 	link = find_link(inv, mmap);
 	if (unlikely(!link))
-		return -ENOENT;
+		return why_static(-ENOENT, "weir_inventory_get: the mmap is "
+				  "not attached; see weir_inventory_attach()");
 	err = mmap_may_take(mmap);
 	if (unlikely(err))
-		return err;
+		return refuse_mmap(err, true);
 	if (!data)
 		data = addr;
 	if (unlikely(!inside(mmap->addr, mmap->len, addr, len) ||
 		     !inside(addr, len, data, data_len)))
-		return -ERANGE;
+		return why_static(-ERANGE, "weir_inventory_get: the bytes are "
+				  "not within the mmap, or the data not "
+				  "within the bytes");
 	if (unlikely(!inv->free_list.free))
 		return -EAGAIN;
 
@@ -332,13 +349,15 @@ static int may_dup(struct weir_inventory *inv, const struct weir_buf *src)
 	int err;
 
 	if (src->state != BUF_HEAD)
-		return -EPERM;
+		return why_static(-EPERM, "weir_inventory_dup: the buf is a "
+				  "member of a list; name the head");
 	for (; src; src = src->next, n++) {
 		if (!find_link(inv, src->use->mmap))
-			return -ENOENT;
+			return why_static(-ENOENT, "weir_inventory_dup: the mmap of a "
+					  "buf is not attached");
 		err = mmap_may_take(src->use->mmap);
 		if (err)
-			return err;
+			return refuse_mmap(err, false);
 	}
 	return n > inv->free_list.n_free ? -EAGAIN : 0;
 }

@@ -493,7 +493,9 @@ int weir_pool_get_sized(struct weir_buf **ret, struct weir_pool *pool,
 {
 	struct pool_class *pc = fit(pool, size);
 
-	return pc ? get(ret, pc) : -EMSGSIZE;
+	return pc ? get(ret, pc) :
+		    why_static(-EMSGSIZE, "weir_pool_get_sized: no class of "
+			       "the pool has bufs of that size");
 }
 
 int weir_pool_get_bulk(struct weir_buf **ret, struct weir_pool *pool,
@@ -504,7 +506,8 @@ int weir_pool_get_bulk(struct weir_buf **ret, struct weir_pool *pool,
 
 	reactor_check_thread(pool->r);
 	if (!pc)
-		return -EMSGSIZE;
+		return why_static(-EMSGSIZE, "weir_pool_get_bulk: no class of "
+				  "the pool has bufs of that size");
 	if ((pc->free_list.n_free < n || shared_pool_has_waiters(pc->cls)) &&
 	    !shared_pool_refill(pc, n)) {
 		pc->empty++;
@@ -519,7 +522,7 @@ int weir_pool_get_bulk(struct weir_buf **ret, struct weir_pool *pool,
 
 int weir_pool_wait(struct weir_pool *pool, struct weir_op *op)
 {
-	return shared_pool_wait(pool->classes, op);
+	return shared_pool_wait(pool->classes, op, "weir_pool_wait");
 }
 
 int weir_pool_wait_sized(struct weir_pool *pool, struct weir_op *op,
@@ -527,7 +530,9 @@ int weir_pool_wait_sized(struct weir_pool *pool, struct weir_op *op,
 {
 	struct pool_class *pc = fit(pool, size);
 
-	return pc ? shared_pool_wait(pc, op) : -EMSGSIZE;
+	return pc ? shared_pool_wait(pc, op, "weir_pool_wait_sized") :
+		    why_static(-EMSGSIZE, "weir_pool_wait_sized: no class of "
+			       "the pool has bufs of that size");
 }
 
 struct weir_buf *weir_pool_taken(const struct weir_op *op)

@@ -223,7 +223,8 @@ void shared_pool_give(struct pool_class *pc);
 
 /* Wait: 0, with the operation begun and in the queue, or served at once; or
  * -EAGAIN at the pool's bound. */
-int shared_pool_wait(struct pool_class *pc, struct weir_op *op);
+int shared_pool_wait(struct pool_class *pc, struct weir_op *op,
+		     const char *call);
 
 /* shared-pool-move.c: those that .waiters_max keeps outside. */
 

@@ -379,12 +379,14 @@ static int shared_pool_wait_always(struct pool_class *pc, struct weir_op *op)
 	return err;
 }
 
-int shared_pool_wait(struct pool_class *pc, struct weir_op *op)
+int shared_pool_wait(struct pool_class *pc, struct weir_op *op,
+		     const char *call)
 {
 	int err = op_admit(pc->pool->r, op);
 
 	reactor_check_thread(pc->pool->r);
-	return err ? op_admitted(err) : shared_pool_wait_always(pc, op);
+	return err ? op_refused(err, op, call) :
+		     shared_pool_wait_always(pc, op);
 }
 
 void shared_pool_take_in(struct shared_pool_class *cls, uint32_t which)

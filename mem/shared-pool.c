@@ -287,10 +287,11 @@ int weir_shared_pool_count(struct weir_shared_pool *shared_pool,
 	struct weir_pool *pool;
 	int err = opts_capacity(ret, COUNT);
 
-	if (!err)
-		err = op_begin(r, op, &count_class);
 	if (err)
-		return op_admitted(err);
+		return err;
+	err = op_begin(r, op, &count_class);
+	if (err)
+		return op_refused(err, op, COUNT);
 	op->u.words[COUNT_RESULT] = (uintptr_t)ret;
 	op->u.words[COUNT_SHARED_POOL] = (uintptr_t)shared_pool;
 	shared_pool_lock(shared_pool);

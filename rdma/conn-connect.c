@@ -258,10 +258,11 @@ int weir_conn_connect(struct weir_conn *c, struct weir_op *op,
 {
 	int err = may_connect(c, to, to_len, from, from_len, len);
 
-	if (!err)
-		err = op_admit(c->r, op);
 	if (err)
-		return op_admitted(err);
+		return err;
+	err = op_admit(c->r, op);
+	if (err)
+		return op_refused(err, op, "weir_conn_connect");
 	keep(c, to, to_len, from, from_len, data, len);
 	err = begin(c);
 	if (err)
@@ -360,12 +361,14 @@ int weir_conn_accept(struct weir_conn *c, struct weir_op *op, const void *data,
 {
 	int err = may_answer(c, len, WEIR_CONN_ACCEPT_DATA, "weir_conn_accept");
 
-	if (!err)
-		err = op_admit(c->r, op);
-	if (!err)
-		err = make_ready(c, data, len);
 	if (err)
-		return op_admitted(err);
+		return err;
+	err = op_admit(c->r, op);
+	if (err)
+		return op_refused(err, op, "weir_conn_accept");
+	err = make_ready(c, data, len);
+	if (err)
+		return err;
 	op->u.words[0] = (uintptr_t)c;
 	c->op = op;
 	c->state = WEIR_CONN_ACCEPTING;
@@ -650,7 +653,7 @@ int weir_conn_disconnect(struct weir_conn *c, struct weir_op *op)
 			   "connection");
 	err = op_begin(c->r, op, &disconnect_class);
 	if (err)
-		return op_admitted(err);
+		return op_refused(err, op, "weir_conn_disconnect");
 	op->u.words[0] = (uintptr_t)c;
 	c->op = op;
 	if (c->state == WEIR_CONN_ESTABLISHED)

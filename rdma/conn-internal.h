@@ -236,7 +236,7 @@ void conn_keep_data(struct weir_conn *c, const struct rdma_cm_event *ev);
 /* The size of an address of IPv4 or IPv6 of @len bytes; 0: it is none. */
 socklen_t conn_address_len(const struct sockaddr *addr, socklen_t len);
 int conn_copy_address(struct sockaddr *dst, socklen_t *len,
-		      const struct sockaddr *addr);
+		      const struct sockaddr *addr, const char *call);
 
 /* conn-listen.c */
 void conn_queue_request(struct weir_listener *l, struct weir_conn *c);

@@ -218,7 +218,8 @@ int weir_listener_create(struct weir_listener **ret, struct weir_reactor *r,
 int weir_listener_address(const struct weir_listener *l, struct sockaddr *addr,
 			  socklen_t *len)
 {
-	return conn_copy_address(addr, len, (const struct sockaddr *)&l->addr);
+	return conn_copy_address(addr, len, (const struct sockaddr *)&l->addr,
+				 "weir_listener_address");
 }
 
 static void cancel(struct weir_op *op)
@@ -247,7 +248,7 @@ int weir_listener_next(struct weir_listener *l, struct weir_op *op,
 			   "removed");
 	err = op_begin(l->r, op, &next_class);
 	if (err)
-		return op_admitted(err);
+		return op_refused(err, op, "weir_listener_next");
 	op->u.words[0] = (uintptr_t)l;
 	op->u.words[1] = (uintptr_t)ret;
 	c = pop_request(l);

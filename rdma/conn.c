@@ -243,13 +243,14 @@ socklen_t conn_address_len(const struct sockaddr *addr, socklen_t len)
 }
 
 int conn_copy_address(struct sockaddr *dst, socklen_t *len,
-		      const struct sockaddr *addr)
+		      const struct sockaddr *addr, const char *call)
 {
 	socklen_t need = conn_address_len(addr,
 					  sizeof(struct sockaddr_storage));
 
 	if (*len < need)
-		return -EMSGSIZE;
+		return why(-EMSGSIZE, "%s: the address has %u bytes, and there "
+			   "is space for %u", call, need, *len);
 	memcpy(dst, addr, need);
 	*len = need;
 	return 0;
@@ -263,7 +264,7 @@ int weir_conn_peer_address(const struct weir_conn *c, struct sockaddr *addr,
 	if (!peer || !peer->sa_family)
 		return why(-ENOTCONN, "weir_conn_peer_address: the connection "
 			   "has no peer yet");
-	return conn_copy_address(addr, len, peer);
+	return conn_copy_address(addr, len, peer, "weir_conn_peer_address");
 }
 
 int weir_conn_info(const struct weir_conn *c, struct weir_conn_info *ret)

@@ -487,10 +487,11 @@ int weir_message_send(struct weir_conn *c, struct weir_op *op,
 	struct sending s;
 	int err = check_all(c, m, &s);
 
-	if (!err)
-		err = op_begin(c->r, op, &send_class);
 	if (err)
-		return op_admitted(err);
+		return err;
+	err = op_begin(c->r, op, &send_class);
+	if (err)
+		return op_refused(err, op, "weir_message_send");
 	operand = operand_of(&s);
 	if (s.buf)
 		operand_hold(&operand, OPERAND_SRC, c->r);

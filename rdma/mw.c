@@ -667,7 +667,7 @@ int weir_mw_create(struct weir_mw **ret, struct weir_conn *c,
 	err = op_may_begin(c->r, op);
 	if (err) {
 		undo(w);
-		return err;
+		return op_refused(err, op, CALL);
 	}
 	op_enlist(c->r, op, &bind_class);
 	*ret = w;
@@ -757,10 +757,11 @@ int weir_mw_revoke(struct weir_mw *w, struct weir_op *op)
 {
 	int err = refuse_busy(w, "weir_mw_revoke");
 
-	if (!err)
-		err = op_begin(w->r, op, &revoke_class);
 	if (err)
-		return op_admitted(err);
+		return err;
+	err = op_begin(w->r, op, &revoke_class);
+	if (err)
+		return op_refused(err, op, "weir_mw_revoke");
 	op->u.words[0] = (uintptr_t)w;
 	w->op = op;
 	if (w->state == WEIR_MW_REVOKING) /* By its end. */

@@ -14,6 +14,8 @@ static uint64_t addr_of(const void *p)
 }
 
 /* A range of a file that signed 64-bit offsets can name. */
+#define TOO_FAR "the range ends beyond 2^63 - 1"
+
 static bool range_is_sound(uint64_t off, uint64_t len)
 {
 	if (len > INT64_MAX)
@@ -27,10 +29,10 @@ static int start_rw(struct weir_reactor *r, struct weir_op *op, int kind,
 	int err;
 
 	if (unlikely((!buf && len) || !range_is_sound(off, len)))
-		return -EINVAL;
+		return io_invalid(kind, !buf && len ? "no buffer" : TOO_FAR);
 	err = op_admit(r, op);
 	if (unlikely(err))
-		return op_admitted(err);
+		return io_refused(err, op, kind);
 	op->kind = (uint8_t)kind;
 	op->u.io.fd = fd;
 	op->u.io.addr = addr_of(buf);
@@ -57,16 +59,16 @@ int weir_write(struct weir_reactor *r, struct weir_op *op, int fd,
 static int start_rwv(struct weir_reactor *r, struct weir_op *op, int kind,
 		     int fd, const struct iovec *iov, uint32_t n, uint64_t off)
 {
-	int64_t total = io_iov_total(iov, n);
+	int64_t total = io_iov_total(iov, n, kind);
 	int err;
 
 	if (total < 0)
 		return (int)total;
 	if (!range_is_sound(off, (uint64_t)total))
-		return -EINVAL;
+		return io_invalid(kind, TOO_FAR);
 	err = op_admit(r, op);
 	if (err)
-		return op_admitted(err);
+		return io_refused(err, op, kind);
 	op->kind = (uint8_t)kind;
 	op->u.io.fd = fd;
 	op->u.io.addr = addr_of(iov);
@@ -122,16 +124,17 @@ static int start(struct weir_reactor *r, struct weir_op *op, int kind,
 {
 	int err = op_admit(r, op);
 
-	if (!err)
-		launch(r, op, kind, &p);
-	return op_admitted(err);
+	if (unlikely(err))
+		return io_refused(err, op, kind);
+	launch(r, op, kind, &p);
+	return 0;
 }
 
 int weir_fsync(struct weir_reactor *r, struct weir_op *op, int fd,
 	       uint32_t flags)
 {
 	if (flags & ~WEIR_FSYNC_DATA)
-		return -EINVAL;
+		return io_invalid(IO_FSYNC, "unknown flags");
 	return start(r, op, IO_FSYNC, (struct params){
 		.fd = fd, .flags = flags });
 }
@@ -140,7 +143,7 @@ int weir_fallocate(struct weir_reactor *r, struct weir_op *op, int fd, int mode,
 		   uint64_t off, uint64_t len)
 {
 	if (off > INT64_MAX || !range_is_sound(off, len))
-		return -EINVAL;
+		return io_invalid(IO_FALLOCATE, TOO_FAR);
 	return start(r, op, IO_FALLOCATE, (struct params){
 		.fd = fd, .flags = (uint32_t)mode, .off = off, .len = len });
 }
@@ -149,7 +152,7 @@ int weir_open(struct weir_reactor *r, struct weir_op *op, int dirfd,
 	      const char *path, int flags, mode_t mode)
 {
 	if (!path)
-		return -EINVAL;
+		return io_invalid(IO_OPEN, "no path");
 	return start(r, op, IO_OPEN, (struct params){
 		.fd = dirfd, .addr = path, .len = mode,
 		.flags = (uint32_t)(flags | O_CLOEXEC) });
@@ -162,7 +165,7 @@ int weir_close(struct weir_reactor *r, struct weir_op *op, int fd)
 
 	reactor_check_thread(r);
 	if (op->state != OP_IDLE || !op->fn)
-		return -EINVAL;
+		return io_refused(-EINVAL, op, IO_CLOSE);
 	r->backend->fd_unregister(r, fd);
 	launch(r, op, IO_CLOSE, &p);
 	return 0;
@@ -173,7 +176,7 @@ int weir_statx(struct weir_reactor *r, struct weir_op *op, int dirfd,
 	       struct statx *ret)
 {
 	if (!path || !ret)
-		return -EINVAL;
+		return io_invalid(IO_STATX, "no path, or no result");
 	return start(r, op, IO_STATX, (struct params){
 		.fd = dirfd, .addr = path, .len = mask, .aux = addr_of(ret),
 		.flags = (uint32_t)flags });
@@ -183,7 +186,7 @@ int weir_rename(struct weir_reactor *r, struct weir_op *op, int dirfd,
 		const char *from, const char *to, uint32_t flags)
 {
 	if (!from || !to)
-		return -EINVAL;
+		return io_invalid(IO_RENAME, "no path");
 	return start(r, op, IO_RENAME, (struct params){
 		.fd = dirfd, .addr = from, .aux = addr_of(to),
 		.flags = flags });
@@ -193,7 +196,7 @@ int weir_unlink(struct weir_reactor *r, struct weir_op *op, int dirfd,
 		const char *path, int flags)
 {
 	if (!path)
-		return -EINVAL;
+		return io_invalid(IO_UNLINK, "no path");
 	return start(r, op, IO_UNLINK, (struct params){
 		.fd = dirfd, .addr = path, .flags = (uint32_t)flags });
 }
@@ -205,12 +208,14 @@ int weir_copy_range(struct weir_reactor *r, struct weir_op *op, int src,
 
 	if (src_off > INT64_MAX || dst_off > INT64_MAX ||
 	    !range_is_sound(src_off, len) || !range_is_sound(dst_off, len))
-		return -EINVAL;
+		return io_invalid(IO_COPY_RANGE, TOO_FAR);
 	err = op_admit(r, op);
-	if (!err)
-		err = worker_ensure(r);
 	if (err)
-		return op_admitted(err);
+		return io_refused(err, op, IO_COPY_RANGE);
+	err = worker_ensure(r);
+	if (err)
+		return why(err, "weir_copy_range: no worker can be made: %s",
+			   strerror(-err));
 	launch(r, op, IO_COPY_RANGE, &(struct params){
 		.fd = src, .off = src_off, .len = len,
 		.addr = (const void *)(uintptr_t)dst, .aux = dst_off });

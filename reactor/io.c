@@ -6,12 +6,14 @@
 
 #include <limits.h>
 #include <linux/stat.h>
+#include <stdio.h>
 #include <sys/socket.h>
 
 #include <weir/file.h>
 #include <weir/socket.h>
 
 #include "base/own.h"
+#include "base/why.h"
 #include "reactor/io.h"
 
 /* The memory of I/O operations, which the library owns from start to end. */
@@ -138,18 +140,20 @@ typedef int io_own_is_empty; /* ISO C requires a declaration in each file. */
 
 /* Transfers that the kernel cuts short are continued here, step by step. */
 
-int64_t io_iov_total(const struct iovec *iov, uint32_t n)
+int64_t io_iov_total(const struct iovec *iov, uint32_t n, int kind)
 {
 	uint64_t sum = 0;
 
 	if (n > IOV_MAX)
-		return -EMSGSIZE;
+		return why(-EMSGSIZE, "weir_%s: %u pieces, of at most %d",
+			   io_classes[kind].name, n, IOV_MAX);
 	if (n && !iov)
-		return -EINVAL;
+		return io_invalid(kind, "no iovec");
 	for (uint32_t i = 0; i < n; i++) {
 		if (iov[i].iov_len > INT64_MAX - sum ||
 		    (iov[i].iov_len && !iov[i].iov_base))
-			return -EINVAL;
+			return io_invalid(kind, "an iovec has bytes and no "
+					  "address, or all are too long");
 		sum += iov[i].iov_len;
 	}
 	return (int64_t)sum;
@@ -348,16 +352,25 @@ void io_launch(struct weir_reactor *r, struct weir_op *op)
 		worker_submit(r, op);
 }
 
-/*
- * Start the I/O described by @op, whose op->kind and op->u.io are set: begin
- * it, annotate its memory, and submit it.  Returns what op_begin() does.
- */
+int io_refused(int err, const struct weir_op *op, int kind)
+{
+	char call[32];
+
+	snprintf(call, sizeof(call), "weir_%s", io_classes[kind].name);
+	return op_refused(err, op, call);
+}
+
+int io_invalid(int kind, const char *text)
+{
+	return why(-EINVAL, "weir_%s: %s", io_classes[kind].name, text);
+}
+
 int weir_nop(struct weir_reactor *r, struct weir_op *op)
 {
 	int err = op_admit(r, op);
 
 	if (unlikely(err))
-		return op_admitted(err);
+		return io_refused(err, op, IO_NOP);
 	op->kind = IO_NOP;
 	op->u.io.done = 0;
 	op_enlist(r, op, &io_classes[IO_NOP]);
@@ -368,12 +381,17 @@ int weir_nop(struct weir_reactor *r, struct weir_op *op)
 int weir_work(struct weir_reactor *r, struct weir_op *op,
 	      int64_t (*fn)(void *arg), void *arg)
 {
-	int err = fn ? op_admit(r, op) : -EINVAL;
+	int err;
 
-	if (!err)
-		err = worker_ensure(r);
+	if (!fn)
+		return io_invalid(IO_WORK, "no function");
+	err = op_admit(r, op);
 	if (err)
-		return op_admitted(err);
+		return io_refused(err, op, IO_WORK);
+	err = worker_ensure(r);
+	if (err)
+		return why(err, "weir_work: no worker can be made: %s",
+			   strerror(-err));
 	op->kind = IO_WORK;
 	op->u.io.addr = (uintptr_t)fn;
 	op->u.io.aux = (uintptr_t)arg;

@@ -30,10 +30,18 @@ extern const struct weir_op_class io_classes[IO_KINDS] PROVIDER_API(io_classes);
 void io_launch(struct weir_reactor *r, struct weir_op *op);
 
 /*
+ * Leave a message of the public call of @kind, and return its errno: @err of
+ * op_admit(), or -EINVAL with @text.
+ */
+__attribute__((cold)) int io_refused(int err, const struct weir_op *op,
+				     int kind);
+__attribute__((cold)) int io_invalid(int kind, const char *text);
+
+/*
  * The bytes in @n pieces.  -EINVAL: there are pieces that are none, or too many
  * bytes; -EMSGSIZE: too many pieces.
  */
-int64_t io_iov_total(const struct iovec *iov, uint32_t n);
+int64_t io_iov_total(const struct iovec *iov, uint32_t n, int kind);
 
 /* The next step of a transfer, after what was done before. */
 struct io_step {

@@ -118,7 +118,8 @@ _Static_assert(sizeof(struct weir_op) == 256, "part of the ABI");
 /* Leave a message of @call for @err, with which @op could not be begun,
  * unless it is -EAGAIN or OP_ENDED.  Returns op_admitted(@err). */
 __attribute__((cold)) int op_refused(int err, const struct weir_op *op,
-				     const char *call);
+				     const char *call)
+	PROVIDER_API(op_refused);
 
 /* weir_op_cancel(), and the same for a deadline. */
 void op_request_cancel(struct weir_op *op, unsigned int why);

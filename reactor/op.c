@@ -10,8 +10,12 @@
 
 int op_refused(int err, const struct weir_op *op, const char *call)
 {
-	if (err == OP_ENDED || err == -EAGAIN)
-		return op_admitted(err);
+	if (err == OP_ENDED)
+		return 0;
+	if (err == -EAGAIN)
+		return why_static(err, "too many operations are in flight on "
+				  "the reactor: wait for a callback, or raise "
+				  ".ops_max");
 	return why(err, "%s: %s", call,
 		   err == -ESHUTDOWN ? "the reactor is stopping or stopped" :
 		   op->state != OP_IDLE ?
@@ -34,7 +38,8 @@ void op_request_cancel(struct weir_op *op, unsigned int why)
 int weir_op_cancel(struct weir_op *op)
 {
 	if (op->state == OP_IDLE)
-		return -EINVAL;
+		return why_static(-EINVAL, "weir_op_cancel: the operation is "
+				  "not in flight");
 	reactor_check_thread(op->reactor);
 	if (op->state == OP_PENDING) {
 		op_request_cancel(op, OP_CANCEL);
@@ -102,14 +107,17 @@ int weir_op_set_deadline(struct weir_op *op, uint64_t deadline_ns)
 		reactor_touch(op->reactor);
 		return 0;
 	default:
-		return -EINVAL;
+		return why_static(-EINVAL, "weir_op_set_deadline: the "
+				  "operation has ended, and its callback is "
+				  "due");
 	}
 }
 
 int weir_op_get_detail(const struct weir_op *op, struct weir_op_detail *ret)
 {
 	if (op->state != OP_IDLE)
-		return -EINVAL;
+		return why_static(-EINVAL, "weir_op_get_detail: the operation "
+				  "is in flight");
 	*ret = op->detail;
 	return 0;
 }
@@ -285,7 +293,7 @@ int weir_defer(struct weir_reactor *r, struct weir_op *op)
 	int err = op_may_begin(r, op);
 
 	if (unlikely(err))
-		return err;
+		return op_refused(err, op, "weir_defer");
 	if (unlikely(op->deadline.expires_ns))
 		return defer_timely(r, op);
 	op_defer(r, op);
@@ -324,7 +332,8 @@ int weir_sleep_until(struct weir_reactor *r, struct weir_op *op,
 {
 	int err = op_admit(r, op);
 
-	if (!err)
-		op_sleep(r, op, when_ns);
-	return op_admitted(err);
+	if (err)
+		return op_refused(err, op, "weir_sleep_until");
+	op_sleep(r, op, when_ns);
+	return 0;
 }

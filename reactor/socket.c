@@ -22,6 +22,7 @@
 /* Operations on sockets: check, describe, launch. */
 
 #define MESSAGE_FLAGS (WEIR_SOCK_MORE | WEIR_SOCK_VOLATILE)
+#define BAD_ARGS "no buffer for the bytes, too many bytes, or unknown flags"
 #define SEND_FLAGS (WEIR_SOCK_ZEROCOPY | MESSAGE_FLAGS)
 
 static int start(struct weir_reactor *r, struct weir_op *op, int kind, int fd,
@@ -30,7 +31,7 @@ static int start(struct weir_reactor *r, struct weir_op *op, int kind, int fd,
 	int err = op_admit(r, op);
 
 	if (unlikely(err))
-		return op_admitted(err);
+		return io_refused(err, op, kind);
 	op->kind = (uint8_t)kind;
 	op->u.io.fd = fd;
 	op->u.io.flags = flags;
@@ -54,7 +55,7 @@ int weir_connect(struct weir_reactor *r, struct weir_op *op, int fd,
 		 const struct sockaddr *addr, socklen_t addrlen)
 {
 	if (!addr || addrlen < sizeof(addr->sa_family))
-		return -EINVAL;
+		return io_invalid(IO_CONNECT, "no address, or a short one");
 	return start(r, op, IO_CONNECT, fd, addr, addrlen, 0);
 }
 
@@ -63,7 +64,7 @@ int weir_recv(struct weir_reactor *r, struct weir_op *op, int fd, void *buf,
 {
 	if (unlikely((!buf && len) || len > INT64_MAX ||
 		     flags & ~WEIR_SOCK_ALL))
-		return -EINVAL;
+		return io_invalid(IO_RECV, BAD_ARGS);
 	return start(r, op, IO_RECV, fd, buf, len, flags);
 }
 
@@ -79,23 +80,23 @@ int weir_send(struct weir_reactor *r, struct weir_op *op, int fd,
 	      const void *buf, size_t len, uint32_t flags)
 {
 	if (unlikely((!buf && len) || len > INT64_MAX || flags & ~SEND_FLAGS))
-		return -EINVAL;
+		return io_invalid(IO_SEND, BAD_ARGS);
 	return wish(op, flags, start(r, op, IO_SEND, fd, buf, len, flags));
 }
 
 int weir_sendv(struct weir_reactor *r, struct weir_op *op, int fd,
 	       const struct iovec *iov, uint32_t n, uint32_t flags)
 {
-	int64_t total = io_iov_total(iov, n);
+	int64_t total = io_iov_total(iov, n, IO_SENDV);
 	int err;
 
 	if (total < 0)
 		return (int)total;
 	if (flags & ~SEND_FLAGS)
-		return -EINVAL;
+		return io_invalid(IO_SENDV, "unknown flags");
 	err = op_admit(r, op);
 	if (err)
-		return op_admitted(err);
+		return io_refused(err, op, IO_SENDV);
 	op->u.io.aux = (uint64_t)total;
 	return wish(op, flags, start(r, op, IO_SENDV, fd, iov, n, flags));
 }
@@ -104,7 +105,7 @@ int weir_sendmsg(struct weir_reactor *r, struct weir_op *op, int fd,
 		 const struct msghdr *msg, uint32_t flags)
 {
 	if (!msg || flags & ~MESSAGE_FLAGS)
-		return -EINVAL;
+		return io_invalid(IO_SENDMSG, "no message, or unknown flags");
 	return start(r, op, IO_SENDMSG, fd, msg, 0, flags);
 }
 
@@ -112,14 +113,15 @@ int weir_recvmsg(struct weir_reactor *r, struct weir_op *op, int fd,
 		 struct msghdr *msg, uint32_t flags)
 {
 	if (!msg || flags)
-		return -EINVAL;
+		return io_invalid(IO_RECVMSG, "no message, or unknown flags");
 	return start(r, op, IO_RECVMSG, fd, msg, 0, 0);
 }
 
 int weir_shutdown(struct weir_reactor *r, struct weir_op *op, int fd, int how)
 {
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
-		return -EINVAL;
+		return io_invalid(IO_SHUTDOWN, "how is none of SHUT_RD, "
+				  "SHUT_WR and SHUT_RDWR");
 	return start(r, op, IO_SHUTDOWN, fd, NULL, 0, (uint32_t)how);
 }
 
@@ -127,7 +129,7 @@ int weir_poll(struct weir_reactor *r, struct weir_op *op, int fd,
 	      uint32_t events)
 {
 	if (!events || events & ~(WEIR_READABLE | WEIR_WRITABLE))
-		return -EINVAL;
+		return io_invalid(IO_POLL, "no events, or unknown ones");
 	return start(r, op, IO_POLL, fd, NULL, 0, events);
 }
 

@@ -20,6 +20,7 @@
 #include <weir/watch.h>
 
 #include "base/fault.h"
+#include "base/why.h"
 #include "reactor/io.h"
 
 static int in_of(const struct weir_op *op)
@@ -153,12 +154,13 @@ int weir_splice(struct weir_reactor *r, struct weir_op *op, int in, int out,
 	int err;
 
 	if (!len || len > INT64_MAX)
-		return -EINVAL;
+		return io_invalid(IO_SPLICE, "no bytes, or too many");
 	if (!(r->backend->io_kinds & IO_BIT(IO_SPLICE)))
-		return -EOPNOTSUPP;
+		return why_static(-EOPNOTSUPP, "weir_splice: a simulated world "
+				  "has no pipes");
 	err = op_admit(r, op);
 	if (err)
-		return op_admitted(err);
+		return io_refused(err, op, IO_SPLICE);
 	since = op_time_now(r);
 	op->kind = IO_SPLICE;
 	op->u.io.addr = (uint64_t)in;

@@ -234,15 +234,16 @@ static const struct weir_op_class call_class = {
 };
 
 static int start(struct weir_sync_remote *sync, struct weir_op *op,
-		 struct weir_sync_call *call, uint32_t need)
+		 struct weir_sync_call *call, uint32_t need, const char *name)
 {
 	struct call *c = priv(call);
 	int err = op_admit(sync->dma->r, op);
 
 	if (err)
-		return op_admitted(err);
+		return op_refused(err, op, name);
 	if (!(sync->permissions & need))
-		return -EACCES;
+		return why(-EACCES, "%s: the exporter has not granted that",
+			   name);
 	c->sync = sync;
 	c->op = op;
 	c->tries = 0;
@@ -264,7 +265,8 @@ int weir_sync_remote_add(struct weir_sync_remote *sync, struct weir_op *op,
 {
 	priv(call)->action = WEIR_SYNC_DO_ADD;
 	priv(call)->value = n;
-	return start(sync, op, call, WEIR_MMAP_RDMA_ATOMIC);
+	return start(sync, op, call, WEIR_MMAP_RDMA_ATOMIC,
+		     "weir_sync_remote_add");
 }
 
 int weir_sync_remote_set(struct weir_sync_remote *sync, struct weir_op *op,
@@ -272,14 +274,15 @@ int weir_sync_remote_set(struct weir_sync_remote *sync, struct weir_op *op,
 {
 	priv(call)->action = WEIR_SYNC_DO_SET;
 	priv(call)->value = value;
-	return start(sync, op, call, WEIR_MMAP_RDMA_ATOMIC);
+	return start(sync, op, call, WEIR_MMAP_RDMA_ATOMIC,
+		     "weir_sync_remote_set");
 }
 
 int weir_sync_remote_get(struct weir_sync_remote *sync, struct weir_op *op,
 			 struct weir_sync_call *call)
 {
 	priv(call)->action = WEIR_SYNC_DO_GET;
-	return start(sync, op, call, WEIR_MMAP_READ);
+	return start(sync, op, call, WEIR_MMAP_READ, "weir_sync_remote_get");
 }
 
 int weir_sync_remote_wait(struct weir_sync_remote *sync, struct weir_op *op,
@@ -290,10 +293,11 @@ int weir_sync_remote_wait(struct weir_sync_remote *sync, struct weir_op *op,
 	int err = sync_cond_check(&c);
 
 	if (err)
-		return err;
+		return why(err, "weir_sync_remote_wait: unknown condition, or "
+			   "a mask without bits");
 	priv(call)->action = WEIR_SYNC_DO_WAIT;
 	priv(call)->cond = c;
-	return start(sync, op, call, WEIR_MMAP_READ);
+	return start(sync, op, call, WEIR_MMAP_READ, "weir_sync_remote_wait");
 }
 
 static int check_place(const struct weir_mmap *mmap, uint64_t off)

@@ -401,7 +401,7 @@ int weir_sync_wait(struct weir_sync *sync, struct weir_reactor *r,
 	int err = op_admit(r, op), res;
 
 	if (err)
-		return op_admitted(err);
+		return op_refused(err, op, "weir_sync_wait");
 	res = prepare(sync, r, &c);
 	if (res < 0)
 		return res;

@@ -249,7 +249,7 @@ static int client_start(struct client *c)
 		return c->fd;
 	err = op_admit(c->r, c->op);
 	if (err)
-		return err;
+		return err == OP_ENDED ? err : op_refused(err, c->op, CALL);
 	weir_op_init(&c->step, on_connected);
 	err = weir_connect(c->r, &c->step, c->fd,
 			   (struct sockaddr *)&c->address, c->address_len);

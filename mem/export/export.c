@@ -747,11 +747,14 @@ static int wait_begin(struct export_wait **ret, struct weir_mmap *mmap,
 	if (!w)
 		return why(-ENOMEM, "%s: no memory", call);
 	err = op_admit(r, op);
-	if (!err && !lease)
-		err = mmap_keys_revoke(mmap, call);
 	if (err) {
 		free(w);
-		return op_admitted(err);
+		return op_refused(err, op, call);
+	}
+	err = lease ? 0 : mmap_keys_revoke(mmap, call);
+	if (err) {
+		free(w);
+		return err;
 	}
 	w->op = op;
 	w->mmap = mmap;

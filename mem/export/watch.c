@@ -227,7 +227,7 @@ int weir_mmap_watch(struct weir_mmap *mmap, struct weir_reactor *r,
 		err = start_polls(r, w);
 	if (err && !w->n) {
 		free(w);
-		return op_admitted(err);
+		return op_refused(err, op, "weir_mmap_watch");
 	}
 	atomic_fetch_add(&w->im->watches, 1);
 	if (err) {

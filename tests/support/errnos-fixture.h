@@ -63,14 +63,46 @@ static inline void errno_row_add(const char *name, int err,
 	static int64_t call##_completes_##err( \
 		__attribute__((unused)) void **state)
 
+/* A message that no row leaves. */
+#define NO_BACKEND "4294967295"
+
+static inline void leave_a_message(void)
+{
+	struct weir_reactor_opts opts = {
+		.size = sizeof(opts), .backend = UINT32_MAX,
+	};
+	struct weir_reactor *r;
+
+	assert_int_equal(weir_reactor_create(&r, &opts), -EINVAL);
+}
+
+/*
+ * A refusal has a message, which begins with the name of a public call: this one
+ * or one that it is made of.  The simulator's calls are like system calls, whose
+ * errnos say all; and adapters to other loops are code of the caller's, which
+ * cannot leave a message.
+ */
+static inline void check_message(const struct errno_row *row)
+{
+	if (!strstr(row->name, " returns ") || row->err == -EAGAIN ||
+	    strstr(row->name, "weir_sim_") || strstr(row->name, "weir_guest_") ||
+	    strstr(row->name, "weir_host_"))
+		return;
+	if (strncmp(weir_why(), "weir_", 5) || strstr(weir_why(), NO_BACKEND))
+		fail_msg("%s, and the message is: %s", row->name, weir_why());
+}
+
 static inline void run_errno_row(void **state)
 {
 	const struct world *w = *state;
 	const struct errno_row *row = w->arg;
-	int64_t err = row->provoke(state);
+	int64_t err;
 
+	leave_a_message();
+	err = row->provoke(state);
 	if (err != row->err)
 		fail_msg("%s: %lld: %s", row->name, (long long)err, weir_why());
+	check_message(row);
 }
 
 /* Run the rows, over uring and ev. */
