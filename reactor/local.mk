@@ -25,6 +25,7 @@ libcore_la_SOURCES += \
 	%D%/object.c \
 	%D%/op-inline.h \
 	%D%/op-internal.h \
+	%D%/op-user.c \
 	%D%/op.c \
 	%D%/poller.c \
 	%D%/reactor-internal.h \

@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "base/mutation.h"
+#include "base/own.h"
 #include "reactor/reactor-internal.h"
 #include "reactor/stats/publish.h"
 
@@ -234,6 +235,36 @@ static inline void op_finish(struct weir_op *op, int64_t res)
 	debug_check(op->state == OP_PENDING && !(op->flags & OP_QUEUED));
 	op_delist(r, op);
 	op_call_back(r, op, op_result(op, res));
+}
+
+/*
+ * Count the threads that are inside the mailbox of this reactor.  While there
+ * is one, the reactor does not stop between that thread's check that it is not
+ * stopping and its push, and is not destroyed while that thread wakes it.
+ * mailbox_leave() is the last access to it.
+ */
+static inline void mailbox_visit(struct weir_reactor *r)
+{
+	atomic_fetch_add(&r->mailbox.visitors, 1);
+}
+
+static inline void mailbox_leave(struct weir_reactor *r)
+{
+	own_before(&r->mailbox.visitors);
+	atomic_fetch_sub(&r->mailbox.visitors, 1);
+}
+
+/* op_return() with @res, by a thread that nobody joins before the reactor is
+ * destroyed. */
+static inline void op_send_back(struct weir_op *op, int64_t res)
+{
+	struct weir_reactor *r = op->reactor;
+
+	debug_check(op->state == OP_PENDING);
+	mailbox_visit(r);
+	op->res = res;
+	mailbox_send(r, op);
+	mailbox_leave(r);
 }
 
 /*

@@ -7,6 +7,7 @@
  *
  *	reactor.c    create and destroy, options; object.c what hangs on it
  *	op.c         the life of an operation, cancel, deadline; op-inline.h
+ *	op-user.c    operations of the program's own
  *	turn.c       the order of a turn, run, stop and drain
  *	wait.c       spin, sleep, and the account of time
  *	host.c       the one descriptor for foreign loops

@@ -48,6 +48,10 @@
  *	  ^ refused |       | cancel, deadline: a request; the result still comes
  *	  +---------+       +--> PENDING
  *
+ * A program makes operations of its own with weir_op_start() and
+ * weir_op_finish(): a DNS query, a handshake or a call to a database then has
+ * this contract too.
+ *
  * Re-creates uv_req_t, libxev's Completion and DOCA's task ownership rule.
  */
 
@@ -133,6 +137,11 @@ struct weir_op {
 			struct weir_poll_hook hook;
 			uint64_t words[5];
 		} hooked; /* Its reactor polls for its end. */
+		struct {
+			uint64_t mark;	/* Started, finished; atomic. */
+			void (*cancel)(struct weir_op *op, void *arg);
+			void *arg;
+		} own; /* weir_op_start() */
 		uint64_t words[8];
 	} u;
 
@@ -184,7 +193,8 @@ WEIR_API int weir_op_cancel(struct weir_op *op);
  * guarantee about buffers: the operation ends with -ETIMEDOUT, or later with
  * its own result if it could not be stopped.  An operation whose deadline has
  * passed at its start ends with -ETIMEDOUT and touches nothing; only a close is
- * done in any case.
+ * done in any case, and for one of weir_op_start() the loop calls the cancel
+ * function.
  *
  * Returns 0, or
  *   -EINVAL  @op has its result already, and its callback is due
@@ -212,6 +222,82 @@ WEIR_API int weir_op_get_detail(const struct weir_op *op,
  * Returns 1 or 0.  Call on the reactor's thread.  Never blocks.
  */
 WEIR_API int weir_op_is_busy(const struct weir_op *op);
+
+/*
+ * Called when an operation of weir_op_start() is to end early: a cancel, its
+ * deadline, or a reactor that stops.
+ *
+ * Called on the reactor's thread, at most once for each start, and never inside
+ * weir_op_start().  It may call weir_op_finish() at once, cause the work to end
+ * soon, or do nothing if the work cannot be stopped: the operation is in flight
+ * until weir_op_finish(), and the result given there is its result.
+ *
+ * It may start, cancel and finish any operation, and destroy any object but the
+ * reactor.  The reactor's turn, run and destroy return -EBUSY to it.
+ */
+typedef void weir_op_cancel_fn(struct weir_op *op, void *arg);
+
+/*
+ * Start @op as an operation of the caller's own, which weir_op_finish() ends.
+ *
+ * The library does no work for it.  It counts @op as in flight, watches its
+ * deadline, passes on its cancel, and calls its callback once.  So a function
+ * that begins with this call starts an operation like any other; it may be a
+ * step of a chain, see weir_chain_add_op().
+ *
+ *	int resolve(struct weir_reactor *r, struct weir_op *op, struct query *q)
+ *	{
+ *		int err = weir_op_start(r, op, resolve_cancel, q);
+ *
+ *		if (!err)
+ *			send_query(q);	// may call weir_op_finish()
+ *		return err;
+ *	}
+ *
+ * The library calls @cancel with @arg when @op is to end early.  With NULL it
+ * cannot: then a stop of @r waits for weir_op_finish().  Keep what @arg points
+ * to until the callback of @op.  If the deadline of @op has passed already, the
+ * loop calls @cancel in its next turn.
+ *
+ * Returns 0, or
+ *   -EINVAL     @op is in flight, or has no callback
+ *   -EAGAIN     .ops_max operations are in flight
+ *   -ESHUTDOWN  @r is stopping
+ *
+ * Call on @r's thread.  Never blocks, never allocates, no system call.
+ *
+ * Re-creates nng_aio_start() and nng_aio_begin().
+ */
+WEIR_API int weir_op_start(struct weir_reactor *r, struct weir_op *op,
+			   weir_op_cancel_fn *cancel, void *arg);
+
+/*
+ * Finish @op, which weir_op_start() has started, with @res.
+ *
+ * The loop calls the callback with @res, never inside this call.  After a
+ * deadline -ECANCELED becomes -ETIMEDOUT.  A negative value that is not an
+ * errno becomes -EIO.
+ *
+ * Of several calls for one start, the first decides the result, and the others
+ * are refused.  A cancel never decides it: it only calls the cancel function.
+ * After a call on the reactor's thread the cancel function is not called any
+ * more.  A call on another thread may overlap with the cancel function; that
+ * has returned when the callback begins.
+ *
+ * The callback may free @op, so do not access @op after this call on another
+ * thread than the reactor's.  The reactor is not destroyed before this call has
+ * released it.
+ *
+ * Returns 0, or
+ *   -EALREADY  @op was finished already
+ *   -EINVAL    @op was not started by weir_op_start()
+ *
+ * Any thread.  Never blocks, never allocates, takes no lock.  In a simulated
+ * world: its thread.
+ *
+ * Re-creates nng_aio_finish().
+ */
+WEIR_API int weir_op_finish(struct weir_op *op, int64_t res);
 
 #ifdef __cplusplus
 }

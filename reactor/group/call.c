@@ -46,40 +46,12 @@ static void mark(struct weir_op *op)
 	__atomic_store_n(&op->u.words[CALL_MARK], 1, __ATOMIC_SEQ_CST);
 }
 
-/*
- * Count the threads that are inside the mailbox of this reactor.  While there
- * is one, the reactor does not stop between that thread's check that it is not
- * stopping and its push, and is not destroyed while that thread wakes it.
- * leave() is the last access to it.
- */
-static void visit(struct weir_reactor *r)
-{
-	atomic_fetch_add(&r->mailbox.visitors, 1);
-}
-
-static void leave(struct weir_reactor *r)
-{
-	own_before(&r->mailbox.visitors);
-	atomic_fetch_sub(&r->mailbox.visitors, 1);
-}
-
 void mailbox_await_visitors(struct weir_reactor *r)
 {
 	reactor_check_thread(r);
 	while (atomic_load(&r->mailbox.visitors))
 		sched_yield();
 	own_after(&r->mailbox.visitors);
-}
-
-static void send_back(struct weir_op *op, int64_t res)
-{
-	struct weir_reactor *r = op->reactor;
-
-	debug_check(op->state == OP_PENDING);
-	visit(r);
-	op->res = res;
-	mailbox_send(r, op);
-	leave(r);
 }
 
 /* A call by the mailbox. */
@@ -106,7 +78,7 @@ static void call_arrives(void *arg)
 	debug_check(op->u.words[CALL_FN]);
 	if (!is_marked(op))
 		res = fn((void *)(uintptr_t)op->u.words[CALL_ARG]);
-	send_back(op, res);
+	op_send_back(op, res);
 }
 
 static int call_by_mailbox(struct weir_reactor *r, struct weir_op *op,
@@ -121,9 +93,9 @@ static int call_by_mailbox(struct weir_reactor *r, struct weir_op *op,
 	op->u.words[CALL_MARK] = 0;
 	own_words(&op->u.words[CALL_MARK], sizeof(op->u.words[CALL_MARK]));
 	op_enlist(r, op, &shared_call_class);
-	visit(to);
+	mailbox_visit(to);
 	err = weir_post(to, call_arrives, op);
-	leave(to);
+	mailbox_leave(to);
 	if (unlikely(err)) {
 		op_abandon(op);
 		r->stats.refused += err == -EAGAIN;
@@ -253,7 +225,7 @@ static void tell(struct weir_op *op, int64_t res)
 {
 	debug_check(!op->u.words[CALL_TOLD]);
 	op->u.words[CALL_TOLD] = 1;
-	send_back(op, is_marked(op) ? -ECANCELED : res);
+	op_send_back(op, is_marked(op) ? -ECANCELED : res);
 }
 
 static void capacity_arrives(struct weir_reactor *r, struct weir_op *op)
@@ -329,7 +301,7 @@ static int wait_at_mailbox(struct weir_reactor *r, struct weir_op *op,
 {
 	int err = 0;
 
-	visit(to);
+	mailbox_visit(to);
 	if (atomic_load(&to->down)) {
 		err = -ESHUTDOWN;
 	} else {
@@ -341,7 +313,7 @@ static int wait_at_mailbox(struct weir_reactor *r, struct weir_op *op,
 		op_enlist(r, op, &capacity_class);
 		mailbox_send(to, op);
 	}
-	leave(to);
+	mailbox_leave(to);
 	return err;
 }
 

@@ -7,6 +7,10 @@
 
 #include "tests/support/sim-calls.h"
 
+/* Operations of the test's own that are in flight. */
+static struct weir_op *own[64];
+static size_t n_own;
+
 void stage_use_own_memory(struct stage *s)
 {
 	s->iov[0] = (struct iovec){ s->buf, 100 };
@@ -37,6 +41,7 @@ void stage_begin(struct stage *s, void **state, struct weir_reactor *r)
 	memset(s, 0, sizeof(*s));
 	s->r = r;
 	s->connecting = -1;
+	n_own = 0;
 	snprintf(s->dir_path, sizeof(s->dir_path), "%s", test_dir(state));
 	s->dir = open(s->dir_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	s->file = test_file(state, "file", STAGE_FILE_LEN, 1);
@@ -276,6 +281,46 @@ static int start_poll(struct stage *s, struct weir_op *op)
 	return weir_poll(s->r, op, s->sv[0], WEIR_READABLE);
 }
 
+static void forget_own(const struct weir_op *op)
+{
+	for (size_t i = 0; i < n_own; i++)
+		if (own[i] == op)
+			own[i--] = own[--n_own];
+}
+
+static void cancel_own(struct weir_op *op, void *arg)
+{
+	assert_ptr_equal(arg, own);
+	forget_own(op);
+	assert_int_equal(weir_op_finish(op, -ECANCELED), 0);
+}
+
+static int start_own(struct stage *s, struct weir_op *op)
+{
+	int err = weir_op_start(s->r, op, cancel_own, own);
+
+	assert_true(n_own < N_OF(own));
+	if (!err)
+		own[n_own++] = op;
+	return err;
+}
+
+static void finish_own(struct stage *s)
+{
+	(void)s;
+	while (n_own)
+		assert_int_equal(weir_op_finish(own[--n_own], 9), 0);
+}
+
+static int start_own_and_finish(struct stage *s, struct weir_op *op)
+{
+	int err = weir_op_start(s->r, op, cancel_own, own);
+
+	if (!err)
+		assert_int_equal(weir_op_finish(op, 8), 0);
+	return err;
+}
+
 #define WAITS .waits = true
 #define MOVES .moves = true
 
@@ -312,5 +357,9 @@ const struct op_kind op_kinds[] = {
 	{ "sendmsg:", start_sendmsg, drain_full, 1000, WAITS, MOVES },
 	{ "shutdown:", start_shutdown, .res = 0 },
 	{ "poll:", start_poll, send_100, WEIR_READABLE, WAITS },
+	{ "own:", start_own, finish_own, 9, WAITS,
+	  .begins = true },
+	{ "own, finished at once:", start_own_and_finish, .res = 8,
+	  .begins = true },
 };
 const size_t n_op_kinds = N_OF(op_kinds);

@@ -50,6 +50,7 @@ struct op_kind {
 	bool never;		/* Ends only when asked to. */
 	bool moves;		/* The result is bytes, and in the detail. */
 	bool always;		/* Is never refused: a close. */
+	bool begins;		/* Is begun even if it is late. */
 };
 
 extern const struct op_kind op_kinds[];

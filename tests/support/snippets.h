@@ -119,6 +119,10 @@ struct query {
 static struct weir_reactor *here, *there;
 static int64_t found;
 void on_found(struct weir_op *, int64_t);
+#elif defined(SNIPPETS_OF_op)
+struct query;
+weir_op_cancel_fn resolve_cancel;
+void send_query(struct query *q);
 #elif defined(SNIPPETS_OF_chain)
 static int a, b, c;
 #elif defined(SNIPPETS_OF_conn)

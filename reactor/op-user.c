@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Operations of the program's own: the library has their place in the loop, and
+ * the program does their work.
+ *
+ * Any thread may finish one, so whether it was finished is decided by one word
+ * in it, by compare and exchange:
+ *
+ *	started ^ address ---- weir_op_finish() ----> finished ^ address
+ *
+ * The word is the first of what operations of all classes share, and the address
+ * is in it: so an operation that is another's, was copied, or was never started
+ * is refused, on every thread and in release builds, without a look at members
+ * that only the reactor's thread may read.
+ */
+
+#include "base/own.h"
+#include "base/why.h"
+#include "reactor/op-inline.h"
+
+#define STARTED UINT64_C(0x9e8d1c5b37a64f21)
+#define FINISHED UINT64_C(0x61c2b7f40d93ae57)
+#define ERRNO_MAX 4095
+
+static uint64_t mark_of(const struct weir_op *op, uint64_t what)
+{
+	return (uintptr_t)op ^ what;
+}
+
+/*
+ * Another thread may have finished it: then its result is on the way.
+ *
+ * The function may be called outside a turn.  It counts as one: the reactor must
+ * be there when it returns.
+ */
+static void user_cancel(struct weir_op *op)
+{
+	struct weir_reactor *r = op->reactor;
+	bool in_turn = r->in_turn;
+
+	debug_check(op->state == OP_PENDING && op_cancel_wanted(op));
+	if (!op->u.own.cancel ||
+	    __atomic_load_n(&op->u.own.mark, __ATOMIC_ACQUIRE) !=
+		    mark_of(op, STARTED))
+		return;
+	/* Of an older turn. */
+	if (!in_turn)
+		r->now_turn = UINT64_MAX;
+	r->in_turn = true;
+	op->u.own.cancel(op, op->u.own.arg);
+	r->in_turn = in_turn;
+}
+
+static const struct weir_op_class user_class = {
+	.name = "user",
+	.cancel = user_cancel,
+};
+
+/* A deadline that has passed is the wheel's, as any other: the caller is about
+ * to begin, and must find @op in flight. */
+int weir_op_start(struct weir_reactor *r, struct weir_op *op,
+		  weir_op_cancel_fn *cancel, void *arg)
+{
+	int err = op_may_begin(r, op);
+
+	if (unlikely(err))
+		return op_refused(err, op, "weir_op_start");
+	op->u.own.cancel = cancel;
+	op->u.own.arg = arg;
+	op_enlist(r, op, &user_class);
+	own_words(&op->u.own.mark, sizeof(op->u.own.mark));
+	__atomic_store_n(&op->u.own.mark, mark_of(op, STARTED),
+			 __ATOMIC_RELEASE);
+	return 0;
+}
+
+__attribute__((cold)) static int refuse(uint64_t mark, const struct weir_op *op)
+{
+	if (mark == mark_of(op, FINISHED))
+		return why_static(-EALREADY, "weir_op_finish: the operation was "
+				  "finished already; call it once for each "
+				  "weir_op_start()");
+	return why_static(-EINVAL, "weir_op_finish: the operation is not in "
+			  "flight by weir_op_start()");
+}
+
+int weir_op_finish(struct weir_op *op, int64_t res)
+{
+	uint64_t mark = mark_of(op, STARTED);
+	struct weir_reactor *r;
+
+	if (unlikely(!__atomic_compare_exchange_n(
+		    &op->u.own.mark, &mark, mark_of(op, FINISHED), false,
+		    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)))
+		return refuse(mark, op);
+	if (unlikely(res < -ERRNO_MAX))
+		res = -EIO;
+	r = op->reactor;
+	if (likely(reactor_is_here(r)))
+		op_complete(op, res);
+	else
+		op_send_back(op, res);
+	return 0;
+}
