@@ -32,6 +32,7 @@ struct iovec;
 enum io_kind {
 	IO_ROWS(IO_KIND)
 	IO_WORKER_ROWS(IO_KIND)
+	IO_ENTRY,	/* The caller's own for io_uring; uring/entry.c. */
 	IO_KINDS,
 };
 #undef IO_KIND
@@ -185,6 +186,7 @@ struct backend {
 };
 
 extern const struct backend backend_uring;
+extern const struct backend backend_uring_wide; /* The same; see uring.h. */
 extern const struct backend backend_ev;	/* Only with HAVE_LIBEV. */
 
 /* weir_reactor_opts.sim points to a struct that begins with this. */

@@ -27,28 +27,20 @@ static uint64_t mark_of(const struct weir_op *op, uint64_t what)
 	return (uintptr_t)op ^ what;
 }
 
-/*
- * Another thread may have finished it: then its result is on the way.
- *
- * The function may be called outside a turn.  It counts as one: the reactor must
- * be there when it returns.
- */
+/* Another thread may have finished it: then its result is on the way. */
 static void user_cancel(struct weir_op *op)
 {
 	struct weir_reactor *r = op->reactor;
-	bool in_turn = r->in_turn;
+	bool in_turn;
 
 	debug_check(op->state == OP_PENDING && op_cancel_wanted(op));
 	if (!op->u.own.cancel ||
 	    __atomic_load_n(&op->u.own.mark, __ATOMIC_ACQUIRE) !=
 		    mark_of(op, STARTED))
 		return;
-	/* Of an older turn. */
-	if (!in_turn)
-		r->now_turn = UINT64_MAX;
-	r->in_turn = true;
+	in_turn = reactor_enter(r);
 	op->u.own.cancel(op, op->u.own.arg);
-	r->in_turn = in_turn;
+	reactor_exit(r, in_turn);
 }
 
 static const struct weir_op_class user_class = {

@@ -249,6 +249,26 @@ void host_turn_ends(struct weir_reactor *r, bool more, uint64_t next_ns);
  * callers of reactor_touch() have no registers to save for it. */
 void host_kick(struct weir_reactor *r) PROVIDER_API(host_kick);
 
+/*
+ * A function of the user's is about to be called, perhaps outside a turn.  It
+ * counts as one: the reactor must be there when it returns.  reactor_exit() gets
+ * the result of reactor_enter().
+ */
+static inline bool reactor_enter(struct weir_reactor *r)
+{
+	bool in_turn = r->in_turn;
+
+	if (!in_turn)
+		r->now_turn = UINT64_MAX; /* The time is that of an old one. */
+	r->in_turn = true;
+	return in_turn;
+}
+
+static inline void reactor_exit(struct weir_reactor *r, bool in_turn)
+{
+	r->in_turn = in_turn;
+}
+
 /* Something was started or changed outside a turn: wake a foreign loop. */
 static inline void reactor_touch(struct weir_reactor *r)
 {

@@ -52,6 +52,9 @@ static int opts_check(struct weir_reactor_opts *o)
 	    count("rx_buf_size", &o->rx_buf_size, 4096, RX_BUF_MAX) ||
 	    count("drain_ms", &o->drain_ms, 5000, UINT32_MAX))
 		return -EINVAL;
+	if (o->sqe128 > 1 || o->cqe32 > 1)
+		return why(-EINVAL, "weir_reactor_create: .sqe128 or .cqe32 is "
+			   "neither 0 nor 1");
 	if (o->hosted > 1)
 		return why(-EINVAL, "weir_reactor_create: .hosted is neither 0 "
 			   "nor 1");
@@ -94,8 +97,8 @@ static bool not_for_this_user(int err)
 
 static int use_uring(struct weir_reactor *r)
 {
-	r->backend = &backend_uring;
-	return backend_uring.create(r, &r->opts);
+	r->backend = r->opts.sqe128 ? &backend_uring_wide : &backend_uring;
+	return r->backend->create(r, &r->opts);
 }
 
 static int use_ev(struct weir_reactor *r)

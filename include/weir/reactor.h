@@ -83,6 +83,13 @@ struct weir_reactor_opts {
 	uint32_t drain_ms;	/* Timeout of destroy; 0: 5000. */
 	struct weir_sim *sim;	/* Simulated, in this world; NULL: not. */
 	uint64_t hosted;	/* 1: allow weir_reactor_fd() at any time. */
+	/*
+	 * 1: a ring with SQEs of 128 bytes, or with CQEs of 32, for
+	 * weir_uring_submit().  uring only; where the kernel has none (before
+	 * Linux 5.19) it is taken to have no io_uring.
+	 */
+	uint32_t sqe128;
+	uint32_t cqe32;
 };
 
 /*

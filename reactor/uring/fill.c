@@ -278,4 +278,7 @@ void uring_fill_polling(const struct uring *u, struct io_uring_sqe *sqe,
 #define fill_nop NULL	/* A zeroed entry is a NOP. */
 #define IO_FILL(kind, text, step, opcode, fill, ...) [IO_##kind] = fill_##fill,
 
-uring_fill_fn *const uring_fill[IO_KINDS] = { IO_ROWS(IO_FILL) };
+uring_fill_fn *const uring_fill[IO_KINDS] = {
+	IO_ROWS(IO_FILL)
+	[IO_ENTRY] = uring_fill_entry,
+};

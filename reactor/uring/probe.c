@@ -30,6 +30,10 @@ static uint32_t features(const struct uring *u)
 	f |= u->rx_ring ? WEIR_URING_BUFFER_RINGS : 0;
 	f |= u->has_send_zc ? WEIR_URING_SEND_ZC : 0;
 	f |= u->has_cqe_skip ? WEIR_URING_CQE_SKIP : 0;
+	f |= flags & IORING_SETUP_SQE128 ? WEIR_URING_SQE128 : 0;
+	f |= flags & (IORING_SETUP_CQE32 | IORING_SETUP_CQE_MIXED) ?
+	     WEIR_URING_CQE32 : 0;
+	f |= flags & IORING_SETUP_CQE_MIXED ? WEIR_URING_CQE_MIXED : 0;
 	return f;
 }
 
@@ -53,6 +57,8 @@ static int make(struct weir_reactor **ret)
 		.mailbox = 8,
 		.rx_bufs = 1,
 		.rx_buf_size = 64,
+		.sqe128 = 1,
+		.cqe32 = 1,
 	};
 	int err;
 
@@ -60,12 +66,43 @@ static int make(struct weir_reactor **ret)
 		return why(-EOPNOTSUPP, "weir_uring_probe: WEIR_BACKEND=ev "
 			   "says not to touch io_uring; unset it");
 	err = weir_reactor_create(ret, &opts);
+	if (err == -EOPNOTSUPP) {
+		opts.sqe128 = opts.cqe32 = 0;
+		err = weir_reactor_create(ret, &opts);
+	}
 	return err ? refuse(err) : 0;
+}
+
+static struct weir_uring_info info_of(const struct uring *u)
+{
+	return (struct weir_uring_info){
+		.size = sizeof(struct weir_uring_info),
+		.features = features(u),
+		.max_files = u->n_files,
+		.max_buffers = u->free_bufs ? URING_BUFS : 0,
+		.max_ops = u->window,
+	};
+}
+
+int weir_uring_get_info(struct weir_reactor *r, struct weir_uring_info *ret)
+{
+	struct weir_uring_info info;
+	int err = opts_capacity(ret, "weir_uring_get_info");
+
+	if (err)
+		return err;
+	reactor_check_thread(r);
+	if (r->backend != &backend_uring && r->backend != &backend_uring_wide)
+		return why(-EOPNOTSUPP, "weir_uring_get_info: the reactor's "
+			   "backend is %s; see weir_reactor_describe()",
+			   r->backend->name);
+	info = info_of(uring_of(r));
+	return opts_give(ret, &info, sizeof(info), "weir_uring_get_info");
 }
 
 int weir_uring_probe(struct weir_uring_info *ret)
 {
-	struct weir_uring_info info = { .size = sizeof(info) };
+	struct weir_uring_info info;
 	struct weir_reactor *r = NULL;
 	struct uring *u;
 	int err = opts_capacity(ret, "weir_uring_probe");
@@ -77,10 +114,7 @@ int weir_uring_probe(struct weir_uring_info *ret)
 	u = uring_of(r);
 	if (!rx_create(r))
 		uring_rx_setup(u);
-	info.features = features(u);
-	info.max_files = u->n_files;
-	info.max_buffers = u->n_free_bufs;
-	info.max_ops = u->window;
+	info = info_of(u);
 	weir_reactor_destroy(r);
 	return opts_give(ret, &info, sizeof(info), "weir_uring_probe");
 }

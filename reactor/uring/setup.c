@@ -247,6 +247,19 @@ static int explain_refusal(int err)
 	}
 }
 
+/* Whether @opts asks for entries that are larger than usual. */
+static bool is_large(const struct weir_reactor_opts *opts)
+{
+	return opts->sqe128 || opts->cqe32;
+}
+
+static int explain_large(void)
+{
+	return why(-EINVAL, "weir_reactor_create: this kernel has no rings with "
+		   "SQEs of 128 bytes and CQEs of 32, which takes Linux 5.19; "
+		   "leave .sqe128 and .cqe32 at 0");
+}
+
 static int explain(int err)
 {
 	switch (err) {
@@ -292,7 +305,8 @@ static int init_ring(struct uring *u, uint32_t sq, uint32_t cq,
 		     unsigned int flags)
 {
 	struct io_uring_params p = {
-		.flags = flags | IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP,
+		.flags = flags | u->sizes | IORING_SETUP_CQSIZE |
+			 IORING_SETUP_CLAMP,
 		.cq_entries = cq > 2 * sq ? cq : 2 * sq,
 	};
 	int err;
@@ -350,6 +364,27 @@ static int open_ring(struct uring *u, uint32_t sq, unsigned int fallback)
 	return err;
 }
 
+/* With entries of the sizes that were asked for. */
+static int open_sized(struct uring *u, uint32_t sq, unsigned int fallback)
+{
+	const struct weir_reactor_opts *opts = &u->r->opts;
+	int err;
+
+	if (opts->sqe128) {
+		u->sizes |= IORING_SETUP_SQE128;
+		u->sqe_shift = 1;
+	}
+	u->big_cqes = opts->cqe32;
+	if (!opts->cqe32)
+		return open_ring(u, sq, fallback);
+	u->sizes |= IORING_SETUP_CQE_MIXED;
+	err = fault_choice("cqe_mixed") ? -EINVAL : open_ring(u, sq, fallback);
+	if (err != -EINVAL)
+		return err;
+	u->sizes ^= IORING_SETUP_CQE_MIXED | IORING_SETUP_CQE32;
+	return open_ring(u, sq, fallback);
+}
+
 /* Also for what a filter has switched off. */
 static int probe(struct uring *u)
 {
@@ -374,6 +409,9 @@ static int probe(struct uring *u)
 			err = too_old("operations on sockets");
 	}
 	u->has_send_zc = io_uring_opcode_supported(p, IORING_OP_SEND_ZC);
+	for (i = 0; i < PROBED; i++)
+		if (io_uring_opcode_supported(p, (int)i))
+			u->opcodes[i / 64] |= UINT64_C(1) << i % 64;
 	free(p);
 	return err;
 }
@@ -414,9 +452,12 @@ static void describe(const struct uring *u)
 			   "" : " nothing";
 
 	snprintf(u->r->describe, sizeof(u->r->describe),
-		 "uring: kernel io_uring with %s; registered:%s%s%s%s; capacity "
-		 "for %u operations in the kernel that do not wait",
-		 ladder[u->fallback].name, none, u->has_ring_fd ? " ring" : "",
+		 "uring: kernel io_uring with %s%s%s; registered:%s%s%s%s; "
+		 "capacity for %u operations in the kernel that do not wait",
+		 ladder[u->fallback].name,
+		 u->sizes & IORING_SETUP_SQE128 ? " SQE128" : "",
+		 u->sizes & IORING_SETUP_CQE_MIXED ? " CQE_MIXED" :
+		 u->sizes & IORING_SETUP_CQE32 ? " CQE32" : "", none, u->has_ring_fd ? " ring" : "",
 		 u->files ? " files" : "", u->free_bufs ? " buffers" : "",
 		 u->window);
 }
@@ -508,9 +549,11 @@ static int create(struct weir_reactor *r, uint32_t entries,
 		return why(-ENOMEM, "weir_reactor_create: no memory");
 	u->r = r;
 	u->event_fd = -1;
-	err = open_ring(u, entries, fallback);
+	err = open_sized(u, entries, fallback);
 	if (err) {
 		free(u);
+		if (err == -EINVAL && is_large(&r->opts))
+			return explain_large();
 		return err == -ENOSYS ? err : explain(err);
 	}
 	r->backend_data = u;

@@ -33,7 +33,10 @@
 #define SURE (URING_ONE | URING_ONE_SURE)
 #define IO_WEIGHT(kind, text, step, opcode, fill, weight) [IO_##kind] = weight,
 
-static const uint64_t weights[IO_KINDS] = { IO_ROWS(IO_WEIGHT) };
+static const uint64_t weights[IO_KINDS] = {
+	IO_ROWS(IO_WEIGHT)
+	[IO_ENTRY] = COUNTED,
+};
 
 /* The user data first: then the call that fills in the rest is the last thing,
  * and there is nothing to keep over it. */
@@ -78,8 +81,8 @@ __attribute__((noinline)) static void go_on(struct uring *u, struct weir_op *op)
 		op_queue_push(&u->backlog, op);
 }
 
-/* uring/uring.c */
-static void uring_submit(struct weir_reactor *r, struct weir_op *op)
+static inline void submit(struct weir_reactor *r, struct weir_op *op,
+			  unsigned int shift)
 {
 	struct uring *u = uring_of(r);
 
@@ -87,9 +90,19 @@ static void uring_submit(struct weir_reactor *r, struct weir_op *op)
 	if (unlikely(u->unsupported >> op->kind & 1))
 		worker_submit(r, op);
 	else if (likely(has_capacity(u) && uring_has_sqe(u)))
-		enter_in(u, uring_next_sqe(u), op);
+		enter_in(u, uring_next_sqe(u, shift), op);
 	else
 		go_on(u, op);
+}
+
+static void uring_submit(struct weir_reactor *r, struct weir_op *op)
+{
+	submit(r, op, 0);
+}
+
+static void uring_submit_wide(struct weir_reactor *r, struct weir_op *op)
+{
+	submit(r, op, 1);
 }
 
 static inline void finish(struct uring *u, struct weir_op *op, int32_t res)
@@ -244,6 +257,49 @@ static inline void op_cqe(struct uring *u, struct weir_op *op, int32_t res,
 		finish(u, op, res);
 }
 
+static void take(struct uring *u, const struct io_uring_cqe *cqe)
+{
+	uint64_t data = cqe->user_data;
+
+	if ((data & TAG_MASK) == TAG_OP)
+		op_cqe(u, (struct weir_op *)(uintptr_t)data, cqe->res,
+		       cqe->flags);
+	else
+		uring_other_cqe(u, data, cqe->res, cqe->flags);
+}
+
+/*
+ * uring_take() for a ring with completions of 32 bytes.  In a mixed ring these
+ * take two places, next to each other: where the ring ends the kernel fills the
+ * last place with an entry to be skipped.
+ */
+__attribute__((noinline)) static unsigned int take_big(struct uring *u,
+						       unsigned int max)
+{
+	const struct io_uring_cq *cq = &u->ring.cq;
+	bool mixed = u->ring.flags & IORING_SETUP_CQE_MIXED;
+	unsigned int head = *cq->khead;
+	unsigned int tail = __atomic_load_n(cq->ktail, __ATOMIC_ACQUIRE);
+	unsigned int n;
+
+	debug_check(u->big_cqes);
+	for (n = 0; head != tail && n < max; n++) {
+		const struct io_uring_cqe *cqe =
+			&cq->cqes[(head & cq->ring_mask) << !mixed];
+		bool big = !mixed || cqe->flags & IORING_CQE_F_32;
+
+		head += mixed && big ? 2 : 1;
+		if (mixed && cqe->flags & IORING_CQE_F_SKIP)
+			continue;
+		u->extra = big ? (const uint64_t *)cqe->big_cqe : NULL;
+		take(u, cqe);
+	}
+	u->extra = NULL;
+	if (n)
+		__atomic_store_n(cq->khead, head, __ATOMIC_RELEASE);
+	return n;
+}
+
 /*
  * Take what is in the completion queue now, at most @max.  What callbacks add
  * meanwhile is left for the next call, so this ends.  Each entry is copied,
@@ -256,6 +312,8 @@ static unsigned int uring_take(struct uring *u, unsigned int max)
 	unsigned int n = __atomic_load_n(cq->ktail, __ATOMIC_ACQUIRE) - head;
 	unsigned int end;
 
+	if (unlikely(u->big_cqes))
+		return take_big(u, max);
 	if (n > max)
 		n = max;
 	for (end = head + n; head != end; head++) {
@@ -449,6 +507,9 @@ static void uring_other_cqe(struct uring *u, uint64_t user_data, int32_t res,
 		break;
 	case TAG_WAKE:
 		wake_cqe(u, res, flags);
+		break;
+	case TAG_ENTRY:
+		uring_entry_cqe(u, user_data, res, flags);
 		break;
 	}
 }
@@ -674,26 +735,30 @@ static uint64_t uring_now(struct weir_reactor *r)
 	return (uint64_t)ts.tv_sec * WEIR_SEC + (uint64_t)ts.tv_nsec;
 }
 
-const struct backend backend_uring = {
-	.name = "uring",
-	.io_kinds = IO_OF_KERNEL,
-	.create = uring_create,
-	.destroy = uring_destroy,
-	.now = uring_now,
-	.submit = uring_submit,
-	.cancel = uring_cancel,
-	.repeat = uring_repeat,
-	.flush = uring_flush,
-	.reap = uring_reap,
-	.ready = uring_ready,
-	.wait = uring_wait,
-	.wake = uring_wake,
-	.pollfd = uring_pollfd,
-	.arm = uring_arm,
-	.disarm = uring_disarm,
-	.rx_returned = uring_rx_returned,
-	.fd_register = uring_fd_register,
-	.fd_unregister = uring_fd_unregister,
-	.buf_register = uring_buf_register,
-	.buf_unregister = uring_buf_unregister,
-};
+#define TABLE(which) \
+	{ \
+		.name = "uring", \
+		.io_kinds = IO_OF_KERNEL, \
+		.create = uring_create, \
+		.destroy = uring_destroy, \
+		.now = uring_now, \
+		.submit = uring_submit##which, \
+		.cancel = uring_cancel, \
+		.repeat = uring_repeat, \
+		.flush = uring_flush, \
+		.reap = uring_reap, \
+		.ready = uring_ready, \
+		.wait = uring_wait, \
+		.wake = uring_wake, \
+		.pollfd = uring_pollfd, \
+		.arm = uring_arm, \
+		.disarm = uring_disarm, \
+		.rx_returned = uring_rx_returned, \
+		.fd_register = uring_fd_register, \
+		.fd_unregister = uring_fd_unregister, \
+		.buf_register = uring_buf_register, \
+		.buf_unregister = uring_buf_unregister, \
+	}
+
+const struct backend backend_uring = TABLE();
+const struct backend backend_uring_wide = TABLE(_wide);

@@ -8,6 +8,7 @@
  *	uring.c         operations to the kernel and back; flush, wait, wake
  *	uring/setup.c   the ring, the kernel's features, and the end
  *	uring/fill.c    the contents of submission entries
+ *	uring/entry.c   those that the caller fills in
  *	uring/source.c  sources: one request each, made again when it ends
  *	uring/rx.c      receive buffers that the kernel picks
  *
@@ -66,6 +67,11 @@
  *	STALE    1        yes    yes: u->stale, to be cancelled again
  *
  * @armed is independent of this state, as is @zombie.
+ *
+ * A ring has submission entries of 64 or, if the program asks for it, 128 bytes;
+ * and completions of 16, of 32, or (mixed) of 16 and where needed 32 bytes.  So
+ * that operations of the usual rings pay nothing for the others, wide rings have
+ * their own table of the backend, and big completions their own loop.
  */
 
 #include <liburing.h>
@@ -87,6 +93,13 @@
 #endif
 #ifndef IORING_FEAT_REG_REG_RING
 #define IORING_FEAT_REG_REG_RING (1u << 13)
+#endif
+
+/* Since Linux 6.18: completions of 32 bytes only where needed. */
+#ifndef IORING_SETUP_CQE_MIXED
+#define IORING_SETUP_CQE_MIXED (1u << 18)
+#define IORING_CQE_F_SKIP (1u << 5)
+#define IORING_CQE_F_32 (1u << 15)
 #endif
 
 #define URING_CQ_MIN 4096	/* Completion entries: a page per 256. */
@@ -122,6 +135,7 @@ enum uring_tag {
 	TAG_SOURCE,		/* A source, its generation in bits 48..55. */
 	TAG_IGNORE,		/* A cancel request. */
 	TAG_WAKE,		/* The poll on the eventfd. */
+	TAG_ENTRY,		/* An operation whose entry is the caller's. */
 	TAG_MASK = 7,
 };
 
@@ -180,6 +194,12 @@ struct uring {
 
 	int nosignal;			/* Flags of a write; 0: it signals. */
 
+	uint32_t sizes;			/* Setup flags of other sizes. */
+	uint8_t sqe_shift;		/* 1: entries of 128 bytes. */
+	bool big_cqes;			/* Some completions have 32 bytes. */
+	const uint64_t *extra;		/* The rest of the present one. */
+	uint64_t opcodes[4];		/* Bits: those that the kernel has. */
+
 	unsigned int fallback; /* Index in the ladder of setup flags. */
 
 	struct io_uring_buf_ring *rx_ring;	/* NULL: none. */
@@ -217,19 +237,21 @@ static inline bool uring_has_sqe(const struct uring *u)
 
 /*
  * Take that entry, without zeroing it.  Like io_uring_get_sqe(), for a ring
- * with entries of the usual size and without a polling thread in the kernel.
+ * without a polling thread in the kernel.  @shift is u->sqe_shift.
  */
-static inline struct io_uring_sqe *uring_next_sqe(struct uring *u)
+static inline struct io_uring_sqe *uring_next_sqe(struct uring *u,
+						  unsigned int shift)
 {
 	struct io_uring_sq *sq = &u->ring.sq;
 
-	return &sq->sqes[sq->sqe_tail++ & sq->ring_mask];
+	return &sq->sqes[(sq->sqe_tail++ & sq->ring_mask) << shift];
 }
 
 /* Take an entry, or NULL if the kernel takes nothing now.  Not zeroed. */
 static inline struct io_uring_sqe *uring_sqe(struct uring *u)
 {
-	return uring_has_sqe(u) ? uring_next_sqe(u) : uring_sqe_slow(u);
+	return uring_has_sqe(u) ? uring_next_sqe(u, u->sqe_shift) :
+				  uring_sqe_slow(u);
 }
 
 /* Ask for the end of the request with @user_data.  False: no entry. */
@@ -267,6 +289,12 @@ static inline bool uring_is_stuck(const struct uring *u)
 typedef void uring_fill_fn(const struct uring *u, struct io_uring_sqe *sqe,
 			   struct weir_op *op);
 extern uring_fill_fn *const uring_fill[IO_KINDS];
+
+/* uring/entry.c: the caller's entry; its completion. */
+void uring_fill_entry(const struct uring *u, struct io_uring_sqe *sqe,
+		      struct weir_op *op);
+void uring_entry_cqe(struct uring *u, uint64_t user_data, int32_t res,
+		     uint32_t flags);
 
 /* The poll that comes before it. */
 void uring_fill_polling(const struct uring *u, struct io_uring_sqe *sqe,

@@ -10,7 +10,8 @@ internal_tests += %D%/test-deferred %D%/test-errnos-host %D%/test-ev \
 	%D%/test-fault %D%/test-group %D%/test-group-cpu %D%/test-group-fail \
 	%D%/test-group-load %D%/test-notify %D%/test-sigpipe %D%/test-spin \
 	%D%/test-stats %D%/test-stats-hostile %D%/test-stats-open \
-	%D%/test-steady %D%/test-uring %D%/test-wheel
+	%D%/test-steady %D%/test-uring %D%/test-uring-entry \
+	%D%/test-wheel
 mock_tests += %D%/test-stats-sections
 
 %C%_test_errnos_host_CPPFLAGS = $(AM_CPPFLAGS) $(GLIB_CFLAGS) $(LIBUV_CFLAGS) \
@@ -21,4 +22,4 @@ mock_tests += %D%/test-stats-sections
 without_threads += %D%/test-errnos %D%/test-errnos-host %D%/test-ev %D%/test-idle \
 	%D%/test-seccomp %D%/test-socket %D%/test-spin %D%/test-splice \
 	%D%/test-stats-open %D%/test-stats-process %D%/test-stats-sections \
-	%D%/test-timer %D%/test-uring %D%/test-wheel
+	%D%/test-timer %D%/test-uring %D%/test-uring-entry %D%/test-wheel

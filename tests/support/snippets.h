@@ -123,6 +123,13 @@ void on_found(struct weir_op *, int64_t);
 struct query;
 weir_op_cancel_fn resolve_cancel;
 void send_query(struct query *q);
+#elif defined(SNIPPETS_OF_uring)
+#include <linux/io_uring.h>
+static struct file {
+	int fd;
+	uint64_t len;
+} *file;
+#define IORING_OP_FTRUNCATE 55
 #elif defined(SNIPPETS_OF_chain)
 static int a, b, c;
 #elif defined(SNIPPETS_OF_conn)
