@@ -81,8 +81,8 @@ __attribute__((noinline)) static void go_on(struct uring *u, struct weir_op *op)
 		op_queue_push(&u->backlog, op);
 }
 
-static inline void submit(struct weir_reactor *r, struct weir_op *op,
-			  unsigned int shift)
+/* uring/uring.c */
+static void uring_submit(struct weir_reactor *r, struct weir_op *op)
 {
 	struct uring *u = uring_of(r);
 
@@ -90,22 +90,26 @@ static inline void submit(struct weir_reactor *r, struct weir_op *op,
 	if (unlikely(u->unsupported >> op->kind & 1))
 		worker_submit(r, op);
 	else if (likely(has_capacity(u) && uring_has_sqe(u)))
-		enter_in(u, uring_next_sqe(u, shift), op);
+		enter_in(u, uring_next_sqe(u, 0), op);
 	else
 		go_on(u, op);
 }
 
-static void uring_submit(struct weir_reactor *r, struct weir_op *op)
-{
-	submit(r, op, 0);
-}
-
+/* For entries of 128 bytes. */
 static void uring_submit_wide(struct weir_reactor *r, struct weir_op *op)
 {
-	submit(r, op, 1);
+	struct uring *u = uring_of(r);
+
+	debug_check(u->sqe_shift && op->state == OP_PENDING);
+	if (u->unsupported >> op->kind & 1)
+		worker_submit(r, op);
+	else
+		go_on(u, op);
 }
 
-static inline void finish(struct uring *u, struct weir_op *op, int32_t res)
+__attribute__((always_inline)) static inline void finish(struct uring *u,
+							 struct weir_op *op,
+							 int32_t res)
 {
 	debug_check(!(op->flags & OP_POLLING));
 	/* Nothing was lent and nothing moved: io_end() has no more to do. */
@@ -236,8 +240,10 @@ __attribute__((noinline)) static void end_or_go_on(struct uring *u,
 }
 
 /* The kernel has completed @op with @res, or completed a part; see @flags. */
-static inline void op_cqe(struct uring *u, struct weir_op *op, int32_t res,
-			  uint32_t flags)
+__attribute__((always_inline)) static inline void op_cqe(struct uring *u,
+							 struct weir_op *op,
+							 int32_t res,
+							 uint32_t flags)
 {
 	debug_check(op->flags & OP_ENGAGED);
 	if (unlikely(flags & (IORING_CQE_F_MORE | IORING_CQE_F_NOTIF))) {
@@ -255,17 +261,6 @@ static inline void op_cqe(struct uring *u, struct weir_op *op, int32_t res,
 		end_or_go_on(u, op, res);
 	else
 		finish(u, op, res);
-}
-
-static void take(struct uring *u, const struct io_uring_cqe *cqe)
-{
-	uint64_t data = cqe->user_data;
-
-	if ((data & TAG_MASK) == TAG_OP)
-		op_cqe(u, (struct weir_op *)(uintptr_t)data, cqe->res,
-		       cqe->flags);
-	else
-		uring_other_cqe(u, data, cqe->res, cqe->flags);
 }
 
 /*
@@ -292,7 +287,12 @@ __attribute__((noinline)) static unsigned int take_big(struct uring *u,
 		if (mixed && cqe->flags & IORING_CQE_F_SKIP)
 			continue;
 		u->extra = big ? (const uint64_t *)cqe->big_cqe : NULL;
-		take(u, cqe);
+		if ((cqe->user_data & TAG_MASK) == TAG_OP)
+			op_cqe(u, (struct weir_op *)(uintptr_t)cqe->user_data,
+			       cqe->res, cqe->flags);
+		else
+			uring_other_cqe(u, cqe->user_data, cqe->res,
+					cqe->flags);
 	}
 	u->extra = NULL;
 	if (n)
