@@ -64,6 +64,7 @@ EXTRA_DIST += \
 	%D%/tutorial-dma.md \
 	%D%/tutorial-domain.md \
 	%D%/tutorial-nbd.md \
+	%D%/tutorial-op.md \
 	%D%/tutorial-proxy.md \
 	%D%/tutorial-sim.md \
 	build-aux/man3.awk

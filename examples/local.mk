@@ -90,6 +90,21 @@ endif
 %C%_11_sd_event_in_weir_CPPFLAGS = $(AM_CPPFLAGS) $(SYSTEMD_CFLAGS)
 %C%_11_sd_event_in_weir_LDADD = libweir.la $(SYSTEMD_LIBS)
 
+# Operations whose work other libraries do.
+if HAVE_CARES
+noinst_PROGRAMS += %D%/30-resolver
+endif
+%C%_30_resolver_SOURCES = %D%/30-resolver.c %D%/dns-server.h
+%C%_30_resolver_CPPFLAGS = $(AM_CPPFLAGS) $(CARES_CFLAGS)
+%C%_30_resolver_LDADD = libweir.la $(CARES_LIBS)
+
+if HAVE_OPENSSL
+noinst_PROGRAMS += %D%/31-tls-client
+endif
+%C%_31_tls_client_SOURCES = %D%/31-tls-client.c %D%/tls-server.h
+%C%_31_tls_client_CPPFLAGS = $(AM_CPPFLAGS) $(OPENSSL_CFLAGS)
+%C%_31_tls_client_LDADD = libweir.la $(OPENSSL_LIBS)
+
 # weir in C++.
 if HAVE_CXX
 noinst_PROGRAMS += %D%/29-copy-in-cpp

@@ -20,6 +20,8 @@ missing()
 	*libuv*) echo 'built without libuv' ;;
 	*glib*) echo 'built without GLib' ;;
 	*cpp*) echo 'there is no C++ compiler' ;;
+	*resolver*) echo 'built without c-ares' ;;
+	*tls-client*) echo 'built without OpenSSL' ;;
 	*sd-event*) echo 'built without libsystemd' ;;
 	esac
 }
