@@ -5,7 +5,7 @@
  * they have in common with all others is in test-op.c.
  */
 
-#include "tests/support/harness.h"
+#include "tests/support/table-fixture.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -655,6 +655,120 @@ static void operation_finished_by_another_thread_is_not_cancelled(void **state)
 	assert_int_equal(own.cancels, 0);
 }
 
+/* docs/internals/reactor.md: each call in each state. */
+enum column { IDLE, STARTED, CANCELLED, AWAY, FINISHED, ENDED, N_COLUMNS };
+
+static const char *const columns[N_COLUMNS] = {
+	"IDLE", "STARTED", "CANCELLED", "AWAY", "FINISHED", "ENDED",
+};
+
+static int call_start(void *fixture)
+{
+	return own_start(fixture);
+}
+
+static int call_finish(void *fixture)
+{
+	return weir_op_finish(&((struct own *)fixture)->rec.op, 3);
+}
+
+static void *finish_for_table(void *arg)
+{
+	return (void *)(intptr_t)weir_op_finish(arg, 3);
+}
+
+static int call_finish_by_another_thread(void *fixture)
+{
+	pthread_t thread;
+	void *err;
+
+	assert_int_equal(pthread_create(&thread, NULL, finish_for_table,
+					&((struct own *)fixture)->rec.op), 0);
+	pthread_join(thread, &err);
+	return (int)(intptr_t)err;
+}
+
+static int call_cancel(void *fixture)
+{
+	return weir_op_cancel(&((struct own *)fixture)->rec.op);
+}
+
+static int call_set_deadline(void *fixture)
+{
+	return weir_op_set_deadline(&((struct own *)fixture)->rec.op,
+				    WEIR_FOREVER);
+}
+
+static int call_get_detail(void *fixture)
+{
+	struct weir_op_detail detail;
+
+	return weir_op_get_detail(&((struct own *)fixture)->rec.op, &detail);
+}
+
+static const struct table_call calls[] = {
+	{ "start", call_start },
+	{ "finish", call_finish },
+	{ "finish by another thread", call_finish_by_another_thread },
+	{ "cancel", call_cancel },
+	{ "set_deadline", call_set_deadline },
+	{ "get_detail", call_get_detail },
+};
+
+static void bring_to(struct own *own, enum column column)
+{
+	if (column == IDLE)
+		return;
+	STARTS(own_start(own));
+	if (column == CANCELLED)
+		assert_int_equal(call_cancel(own), 0);
+	else if (column == AWAY)
+		assert_int_equal(call_finish_by_another_thread(own), 0);
+	else if (column == FINISHED || column == ENDED)
+		assert_int_equal(call_finish(own), 0);
+	if (column == ENDED)
+		finish(own->r, &own->rec);
+}
+
+/* What the state is, as the other calls tell it. */
+static enum column state_of(struct own *own)
+{
+	struct own copy = *own;
+
+	if (!weir_op_is_busy(&own->rec.op))
+		return own->rec.calls ? ENDED : IDLE;
+	if (call_set_deadline(own))
+		return FINISHED;
+	/* The mark is good for its own address only. */
+	assert_int_equal(call_finish(&copy), -EINVAL);
+	if (call_finish(own) == -EALREADY)
+		return AWAY;
+	return own->cancels ? CANCELLED : STARTED;
+}
+
+static void table_of_states_holds(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct table_cell c;
+	struct table t;
+	struct own own;
+
+	table_open(&t, "docs/internals/reactor.md",
+		   "own operation: call by state", calls, N_OF(calls), columns,
+		   N_OF(columns));
+	while (table_next(&t, &c)) {
+		own_init(&own, r, 0);
+		bring_to(&own, (enum column)c.column);
+		table_result(&c, c.call->fn(&own));
+		assert_string_equal(columns[state_of(&own)], c.then);
+		if (weir_op_is_busy(&own.rec.op)) {
+			own.rec.calls = 0;
+			finish(r, &own.rec);
+		}
+	}
+	table_close(&t);
+}
+
 /* Both finish it, and one of the two is refused. */
 static void first_finish_of_two_threads_decides(void **state)
 {
@@ -731,6 +845,7 @@ int main(void)
 		CASE(callback_may_start_it_again),
 		CASE(step_of_chain_may_be_an_operation_of_ones_own),
 		CASE(stop_cancels_step_of_chain),
+		REAL(table_of_states_holds),
 		REAL(operation_finished_by_another_thread_is_not_cancelled),
 		REAL(finish_of_another_thread_races_with_cancel),
 		REAL(first_finish_of_two_threads_decides),
