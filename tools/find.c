@@ -39,6 +39,9 @@ const struct bit_name feature_names[] = {
 	{ WEIR_URING_BUFFER_RINGS, "buffer-rings" },
 	{ WEIR_URING_SEND_ZC, "zero-copy-send" },
 	{ WEIR_URING_CQE_SKIP, "cqe-skip" },
+	{ WEIR_URING_SQE128, "sqe128" },
+	{ WEIR_URING_CQE32, "cqe32" },
+	{ WEIR_URING_CQE_MIXED, "cqe-mixed" },
 };
 const size_t n_feature_names = N_OF(feature_names);
 

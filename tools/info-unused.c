@@ -69,6 +69,10 @@ static const struct {
 	  "what is sent is copied", "6.0" },
 	{ WEIR_URING_CQE_SKIP, "silent cancels",
 	  "each cancel has a completion of its own", "5.17" },
+	{ WEIR_URING_SQE128, "SQEs of 128 bytes",
+	  "a drive takes no commands by io_uring", "5.19" },
+	{ WEIR_URING_CQE_MIXED, "mixed CQEs",
+	  "with .cqe32 each completion has 32 bytes", "6.18" },
 };
 
 static void unused_backends(struct info *info)
