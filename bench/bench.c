@@ -170,6 +170,7 @@ static void usage(const char *name)
 	       "  --size LIST    bytes of a move: 4K,1M  (likewise)\n"
 	       "  --depth LIST   how many in flight      (likewise)\n"
 	       "  --cores LIST   how many cores          (likewise)\n"
+	       "  --endings N    endings of each kind    (likewise)\n"
 	       "  --dir DIR      where to make files (default: .)\n"
 	       "  --noise X      repeat while others use more than X CPUs (%.2f)\n"
 	       "  --limit S      begin no repetition later than S seconds\n",
@@ -185,6 +186,7 @@ static const struct option options[] = {
 	{ "size", required_argument, NULL, 's' },
 	{ "depth", required_argument, NULL, 'D' },
 	{ "cores", required_argument, NULL, 'c' },
+	{ "endings", required_argument, NULL, 'e' },
 	{ "dir", required_argument, NULL, 'd' },
 	{ "noise", required_argument, NULL, 'n' },
 	{ "limit", required_argument, NULL, 'l' },
@@ -218,6 +220,9 @@ static void take_option(struct bench *b, int opt)
 		break;
 	case 'c':
 		bench_choose(b, BENCH_CORES, optarg);
+		break;
+	case 'e':
+		bench_choose(b, BENCH_ENDINGS, optarg);
 		break;
 	case 'd':
 		b->dir = optarg;

@@ -36,9 +36,9 @@
 #include "bench/hist.h"
 
 #define BENCH_SAMPLES_MAX 99
-#define BENCH_FIGURES_MAX 256
+#define BENCH_FIGURES_MAX 1024
 #define BENCH_GOALS_MAX 64
-#define BENCH_LATENCIES_MAX 64
+#define BENCH_LATENCIES_MAX 160
 #define BENCH_LIST_MAX 16
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
@@ -61,12 +61,14 @@ struct bench_latency {
 	struct bench_hist *kept;	/* Of repetitions that count. */
 };
 
-/* What a program lets its user choose: --backend, --size, --depth, --cores. */
+/* What a program lets its user choose: --backend, --size, --depth, --cores,
+ * --endings. */
 enum {
 	BENCH_BACKENDS = 1 << 0,
 	BENCH_SIZES = 1 << 1,	/* Bytes of one move. */
 	BENCH_DEPTHS = 1 << 2,	/* In flight at once. */
 	BENCH_CORES = 1 << 3,
+	BENCH_ENDINGS = 1 << 4,	/* Of each kind, in a repetition. */
 };
 
 /* The values of such an option. */
@@ -105,6 +107,7 @@ struct bench {
 	unsigned int takes;
 	uint32_t backends;	/* Bits by WEIR_BACKEND_*; 0: all. */
 	struct bench_list sizes, depths, cores;
+	int endings;		/* 0: the user has not said. */
 
 	struct bench_figure figures[BENCH_FIGURES_MAX];
 	int n_figures;

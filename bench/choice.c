@@ -131,6 +131,9 @@ void bench_choose(struct bench *b, unsigned int what, const char *text)
 	case BENCH_CORES:
 		take_list(&b->cores, "cores", text);
 		break;
+	case BENCH_ENDINGS:
+		b->endings = bench_count("endings", text, 1000000);
+		break;
 	}
 }
 

@@ -70,9 +70,28 @@ endif
 %C%_bench_idle_LDADD = $(bench_libs)
 %C%_bench_large_SOURCES = %D%/bench-large.c %D%/streamed.h $(bench_common)
 %C%_bench_large_LDADD = $(bench_libs)
-%C%_bench_late_SOURCES = %D%/bench-late.c %D%/late-peers.c \
-	%D%/late-peers.h $(bench_common)
+%C%_bench_late_SOURCES = %D%/bench-late.c %D%/late-child.c \
+	%D%/late-child.h %D%/late-export.c %D%/late-own.c %D%/late-peers.c \
+	%D%/late-uv.c %D%/late-uv.h %D%/late.h $(bench_common)
 %C%_bench_late_LDADD = $(bench_libs)
+# Who builds the benchmark alone wants these peers, too.
+EXTRA_%C%_bench_late_DEPENDENCIES =
+if HAVE_LIBFABRIC
+pkglibexec_PROGRAMS += %D%/late-fabric
+%C%_late_fabric_SOURCES = %D%/late-fabric.c %D%/late-child.c %D%/late-child.h \
+	%D%/late-two.c %D%/late-two.h
+%C%_late_fabric_CFLAGS = $(AM_CFLAGS) $(LIBFABRIC_CFLAGS)
+%C%_late_fabric_LDADD = $(LIBFABRIC_LIBS)
+EXTRA_%C%_bench_late_DEPENDENCIES += %D%/late-fabric$(EXEEXT)
+endif
+if HAVE_UCX
+pkglibexec_PROGRAMS += %D%/late-ucx
+%C%_late_ucx_SOURCES = %D%/late-ucx.c %D%/late-child.c %D%/late-child.h \
+	%D%/late-two.c %D%/late-two.h
+%C%_late_ucx_CFLAGS = $(AM_CFLAGS) $(UCX_CFLAGS)
+%C%_late_ucx_LDADD = $(UCX_LIBS)
+EXTRA_%C%_bench_late_DEPENDENCIES += %D%/late-ucx$(EXEEXT)
+endif
 %C%_bench_nbd_SOURCES = %D%/bench-nbd.c %D%/nbd-client.c %D%/nbd-client.h \
 	$(bench_common)
 %C%_bench_nbd_LDADD = $(bench_libs)

@@ -31,6 +31,12 @@
 #ifndef BENCH_ISAL_VERSION
 #define BENCH_ISAL_VERSION ""
 #endif
+#ifndef BENCH_LIBFABRIC_VERSION
+#define BENCH_LIBFABRIC_VERSION ""
+#endif
+#ifndef BENCH_UCX_VERSION
+#define BENCH_UCX_VERSION ""
+#endif
 
 static const struct {
 	const char *name, *version, *package;
@@ -41,6 +47,8 @@ static const struct {
 	{ "libevent", BENCH_LIBEVENT_VERSION, "libevent-dev" },
 	{ "DPDK", BENCH_DPDK_VERSION, "libdpdk-dev" },
 	{ "ISA-L", BENCH_ISAL_VERSION, "libisal-dev" },
+	{ "libfabric, the library", BENCH_LIBFABRIC_VERSION, "libfabric-dev" },
+	{ "UCX, the library", BENCH_UCX_VERSION, "libucx-dev" },
 };
 
 void bench_write_peers(FILE *out)

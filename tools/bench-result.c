@@ -307,6 +307,8 @@ static int add(struct result *r, const struct line *line)
 		return add_ran(r, line);
 	if (line_find(line, "note"))
 		return add_note(r, line);
+	if (line_find(line, "ending"))
+		return 0;	/* For build-aux/late-writes.awk. */
 	if (line_find(line, "goal"))
 		return add_goal(r, line);
 	if (line_find(line, "counts"))

@@ -21,7 +21,7 @@ enum {
 	OPT_LIST = 256, OPT_COMPARE, OPT_WORSE, OPT_FROM, OPT_OUTPUT, OPT_JSON,
 	OPT_CSV, OPT_HDR, OPT_PLOT, OPT_FORMAT, OPT_REPORT, OPT_HELP,
 	OPT_QUICK, OPT_REPS, OPT_ONLY, OPT_DIR, OPT_NOISE,
-	OPT_BACKEND, OPT_SIZE, OPT_DEPTH, OPT_CORES, OPT_LIMIT, OPT_RESUME,
+	OPT_BACKEND, OPT_SIZE, OPT_DEPTH, OPT_CORES, OPT_ENDINGS, OPT_LIMIT, OPT_RESUME,
 	OPT_REASONS,
 };
 
@@ -46,6 +46,7 @@ static const struct option options[] = {
 	{ "size", required_argument, NULL, OPT_SIZE },
 	{ "depth", required_argument, NULL, OPT_DEPTH },
 	{ "cores", required_argument, NULL, OPT_CORES },
+	{ "endings", required_argument, NULL, OPT_ENDINGS },
 	{ "limit", required_argument, NULL, OPT_LIMIT },
 	{ "resume", no_argument, NULL, OPT_RESUME },
 	{ "reasons", required_argument, NULL, OPT_REASONS },
@@ -62,7 +63,7 @@ struct asked {
 		   *reasons;
 	const char *pass[OPTIONS_MAX];	/* To the programs. */
 	size_t n_pass;
-	const char *takes[4];	/* Choices that not all programs have. */
+	const char *takes[5];	/* Choices that not all programs have. */
 	size_t n_takes;
 	const char *names[NAMES_MAX];
 	size_t n_names;
@@ -83,6 +84,7 @@ static void help(void)
 	     "  --size LIST       bytes of a move: 4K,1M\n"
 	     "  --depth LIST      how many are in flight: 1,32\n"
 	     "  --cores LIST      on how many cores: 1,2\n"
+	     "  --endings N       endings of each kind in a repetition\n"
 	     "  --only TEXT       only variants whose name contains TEXT\n"
 	     "  --reps N          repetitions; the median counts\n"
 	     "  --noise X         repeat while others use more than X CPUs\n"
@@ -120,7 +122,7 @@ static int pass(struct asked *a, const char *name, const char *value)
 /* Likewise of a choice that only some have. */
 static int choose(struct asked *a, const char *name, const char *value)
 {
-	if (a->n_takes < 4)
+	if (a->n_takes < 5)
 		a->takes[a->n_takes++] = name + 2;
 	return pass(a, name, value);
 }
@@ -195,6 +197,8 @@ static int take_passed(struct asked *a, int opt)
 		return choose(a, "--depth", optarg);
 	case OPT_CORES:
 		return choose(a, "--cores", optarg);
+	case OPT_ENDINGS:
+		return choose(a, "--endings", optarg);
 	default:
 		return EXIT_USAGE;	/* getopt has said why. */
 	}
