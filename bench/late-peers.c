@@ -170,7 +170,7 @@ static bool find_beside(const char *name, char *path, size_t size)
 static void run_program(const struct peer *p, size_t size, int n,
 			struct late_sum *sum)
 {
-	char path[4096], command[5000], line[512];
+	char path[4096], command[5000], line[512], *found = NULL;
 	FILE *f;
 
 	if (!find_beside(p->program, path, sizeof(path))) {
@@ -182,7 +182,11 @@ static void run_program(const struct peer *p, size_t size, int n,
 		 path, p->engine, (const char *)p->arg, size, n,
 		 getenv("LATE_PEERS_LOUD") ? "&2" : "/dev/null");
 	f = popen(command, "re");
-	if (!f || !fgets(line, sizeof(line), f) || late_parse(sum, line))
+	/* UCX has a log, which goes the same way. */
+	while (f && (found = fgets(line, sizeof(line), f)) != NULL &&
+	       late_parse(sum, line))
+		;
+	if (!found)
 		snprintf(sum->why, sizeof(sum->why), "%s failed", p->program);
 	if (f)
 		pclose(f);
