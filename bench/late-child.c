@@ -17,6 +17,7 @@
 
 #define HANG_MS 20000
 #define HANGS_MAX 3
+#define SHORT_TRIES 8
 
 uint64_t late_now(void)
 {
@@ -149,8 +150,9 @@ void late_repeat(struct late_sum *sum, late_fn *fn, const void *arg,
 		return;
 	}
 	/* What began too early is no ending, and is tried again; but not for
-	 * ever. */
-	for (int i = 0, tries = 0; i < n && tries < 4 * n; tries++) {
+	 * ever, and what is always too short to be caught is soon given up. */
+	for (int i = 0, tries = 0; i < n && tries < 4 * n &&
+	     (i || tries < SHORT_TRIES); tries++) {
 		status = one_child(sum, one, fn, arg, size);
 		if (status == -EOPNOTSUPP) {
 			if (!sum->tried)
