@@ -37,7 +37,7 @@
 #include "bench/late.h"
 
 /* Each has processes of its own, which cost more than an ending of ours. */
-#define PEER_ENDINGS 15
+#define PEER_ENDINGS 30
 
 const char *const late_engines[LATE_ENGINES] = {
 	"cpu", "worker", "file", "bounce", "process",

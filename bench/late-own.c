@@ -254,6 +254,8 @@ static void end_recv(struct own *o, bool tcp, enum how how,
 	count_own(o, sum, begun);
 	if (how != CLOSE)
 		close(fds[0]);
+	/* TCP would probe a closed window for minutes before it gives up. */
+	shutdown(fds[1], SHUT_RDWR);
 	pthread_join(s->thread, NULL);
 	close(fds[1]);
 }

@@ -3,7 +3,8 @@
 #
 # No byte lands late, and no completion is lost: bench-late over all engines and
 # both backends, 10,000 endings in all; WEIR_TEST_LONG=1 for ten times as many.
-# bench-late ends with an error for a completion that is lost or comes twice.  TAP.
+# bench-late ends with an error for a completion that is lost or comes twice.
+# WEIR_LATE_KEEP is a file to which its lines are added.  TAP.
 
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
@@ -34,7 +35,10 @@ for engine in $engines; do
 		continue
 	fi
 	tried=$(sum tried "$json") late=$(sum late "$json")
-	if [ "$tried" = 0 ] || [ "$late" != 0 ]; then
+	if grep -q '"process is left out' "$json"; then
+		echo "ok $i - no byte lands late by $engine # SKIP" \
+			'process_vm_readv is refused'
+	elif [ "$tried" = 0 ] || [ "$late" != 0 ]; then
 		grep '"late":[1-9]' "$json" | sed 's/^/# /'
 		echo "not ok $i - no byte lands late by $engine:" \
 			"$late of $tried endings"
@@ -43,12 +47,12 @@ for engine in $engines; do
 	fi
 done
 cat "$dir"/*.json >"$dir/all"
+[ -z "${WEIR_LATE_KEEP-}" ] || grep '"ending"' "$dir/all" >>"$WEIR_LATE_KEEP"
 all=$(sum tried "$dir/all")
 i=$((i + 1))
-if grep -q 'is left out' "$dir/all"; then
-	echo "ok $i - all backends are tried # SKIP $(sed -n \
-		's/.*"note":"\([a-z]* is left out\).*/\1/p' "$dir/all" | head -n 1)"
-elif [ "$all" -ge $least ]; then
+# One of the two backends may not be there.
+! grep -qE '"(uring|ev) is left out' "$dir/all" || least=$((least / 2))
+if [ "$all" -ge $least ]; then
 	echo "ok $i - $least endings are tried"
 else
 	echo "not ok $i - $least endings are tried: $all"
