@@ -30,7 +30,7 @@ for engine in $engines; do
 	if ! bench/bench-late --reps 1 --noise 99 --only "weir $engine" \
 			--size 64K,1M --endings $n --json "$json" \
 			>"$dir/out" 2>&1; then
-		sed 's/^/# /' "$dir/out"
+		tail -n 20 "$dir/out" | sed 's/^/# /'
 		echo "not ok $i - each ending of $engine completes once"
 		continue
 	fi
