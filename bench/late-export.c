@@ -170,6 +170,8 @@ static void write_there(int sock, const struct late *l, enum late_engine engine)
 	struct importer im;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (l->pinned)
+		bench_pin(1);
 	importer_open(&im, l, engine);
 	while (import(&im, sock, getppid(), false)) {
 		while (!start_write(&im)) {
@@ -586,7 +588,10 @@ void late_under_load(const struct late *l)
 	share_notes();
 	/* Larger than a slice, and small enough to be in flight at once. */
 	big.size = 16 << 20;
-	owner_open(&o, &big, LATE_WORKER, &sum);
+	/* By workers there would be more threads than CPUs, and the scheduler
+	 * would be measured. */
+	big.pinned = bench_pin(0);
+	owner_open(&o, &big, LATE_CPU, &sum);
 	hand_over(&o);
 	slice = slice_ns(o.memory);
 	nice_now = getpriority(PRIO_PROCESS, 0);
@@ -600,6 +605,7 @@ void late_under_load(const struct late *l)
 	}
 	add_load(l, variant, took, told, slice);
 	owner_close(&o);
+	bench_unpin();
 	free(took);
 	free(told);
 }

@@ -32,6 +32,7 @@ struct late {
 	size_t size;		/* Bytes in flight. */
 	int n;			/* Endings of each kind. */
 	int n_load;		/* Revokes under load. */
+	bool pinned;		/* Each of two processes has a CPU. */
 };
 
 /* A row of the result: who moved the bytes, how, and what ended that. */
