@@ -148,6 +148,31 @@ bench-docs: tools/weir
 	to=$(srcdir)/docs; tools/weir bench --quiet --from bench.json \
 		$(bench_page)
 
+# Late writes: once with all sizes and peers, then parts of 100,000 endings of weir's
+# own until there are a million.  Both go on where they were stopped.
+LATE_ENDINGS = 1000000
+LATE_FLAGS = --size 64K,1M,16M,256M --reps 1 --endings 200 --noise 99
+late: all
+	WEIR_BENCH_DIR=%D% tools/weir bench late --quiet --resume \
+		--output late.json $(LATE_FLAGS)
+	while test `sed -n 's/.*"who":"weir".*"tried":\([0-9]*\).*/\1/p' \
+			late.json | awk '{ n += $$1 } END { print n + 0 }'` \
+			-lt $(LATE_ENDINGS); do \
+		WEIR_TEST_LONG=1 WEIR_LATE_KEEP=late.json \
+			$(SHELL) $(srcdir)/%D%/late.sh >late.log || exit; \
+		! grep '^not ok' late.log || exit; \
+	done
+
+# The page of that becomes the one that the source has, and what it is made of.
+late-docs:
+	@test -s late.json || { \
+		echo 'There is no late.json: "make late" makes it.' >&2; \
+		exit 1; }
+	LC_ALL=C $(AWK) -v sum=1 -f $(srcdir)/build-aux/late-writes.awk \
+		late.json >$(srcdir)/docs/late-writes.json
+	LC_ALL=C $(AWK) -f $(srcdir)/build-aux/late-writes.awk \
+		$(srcdir)/docs/late-writes.json >$(srcdir)/docs/late-writes.md
+
 # It goes into the tarball as it is, with whatever plots it has.
 bench-dist-hook:
 	test ! -f $(srcdir)/docs/performance.md || \
@@ -171,7 +196,7 @@ bench-rdma: all $(bench_programs)
 		done' >>docs/bench-rdma.txt
 	@cat docs/bench-rdma.txt
 
-.PHONY: bench bench-dist-hook bench-docs bench-rdma
+.PHONY: bench bench-dist-hook bench-docs bench-rdma late late-docs
 
 # Instructions on the hot paths.  To keep new ones: make counts.
 check_PROGRAMS += %D%/count

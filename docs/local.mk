@@ -57,6 +57,8 @@ EXTRA_DIST += \
 	%D%/internals/rdma.md \
 	%D%/internals/reactor.md \
 	%D%/internals/sim.md \
+	%D%/late-writes.json \
+	%D%/late-writes.md \
 	%D%/live-view.md \
 	%D%/rdma.txt \
 	%D%/rules.md \
@@ -67,6 +69,7 @@ EXTRA_DIST += \
 	%D%/tutorial-op.md \
 	%D%/tutorial-proxy.md \
 	%D%/tutorial-sim.md \
+	build-aux/late-writes.awk \
 	build-aux/man3.awk
 
 # Draw the picture of architecture.md anew, in the source tree; dot is graphviz's.

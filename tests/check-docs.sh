@@ -125,6 +125,10 @@ holds 'the code in tutorial-sim.md is that of the examples' \
 readme=docs/internals/rdma.md
 holds "what $readme says was run is run" "$(not_run $readme)"
 
+holds 'docs/late-writes.md is made from what is kept' \
+	"$(LC_ALL=C ${AWK:-awk} -f "$dir/build-aux/late-writes.awk" \
+		"$dir/docs/late-writes.json" |
+		diff - "$dir/docs/late-writes.md")"
 holds 'each missed goal has its reason' "$(without_reason)"
 holds 'no text has figures of its own' "$(measured)"
 holds 'no text has a control byte' "$(LC_ALL=C grep -l \

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Makes docs/late-writes.md from the lines of bench-late: rows of the same
+# experiment, of many runs, are added up.  `make late-docs` calls it.
+#
+#	awk -v sum=1 -f late-writes.awk late.json >late-writes.json
+#	awk -f late-writes.awk late-writes.json >late-writes.md
+#
+# The first adds up, and keeps what the page is made of.
+
+# The member of the line that is called @key, "" if there is none.
+function member(key,	at, rest)
+{
+	at = index($0, "\"" key "\":")
+	if (!at)
+		return ""
+	rest = substr($0, at + length(key) + 3)
+	if (substr(rest, 1, 1) == "\"") {
+		rest = substr(rest, 2)
+		return substr(rest, 1, index(rest, "\"") - 1)
+	}
+	match(rest, /^[^,}]*/)
+	return substr(rest, 1, RLENGTH)
+}
+
+function bytes(n,	unit)
+{
+	for (unit = 1; n >= 1024 && n % 1024 == 0; unit++)
+		n /= 1024
+	return n " " substr("B  KiBMiBGiB", 3 * unit - 2, unit == 1 ? 1 : 3)
+}
+
+function duration(ns)
+{
+	if (ns == "")
+		return ""
+	ns += 0
+	if (ns >= 1e9)
+		return sprintf("%.2f s", ns / 1e9)
+	if (ns >= 1e6)
+		return sprintf("%.1f ms", ns / 1e6)
+	return sprintf("%.0f us", ns / 1e3)
+}
+
+function add_row(	key, size, sized)
+{
+	key = member("who") "|" member("version") "|" member("engine") "|" \
+		member("backend") "|" member("ending")
+	size = member("size") + 0
+	sized = member("largest") ? member("largest") + 0 : size
+	if (member("tried") + 0 == 0) {
+		if (!(key in untried))
+			skipped[++n_skipped] = key
+		untried[key] = member("why")
+		if (sum)
+			print
+		sizes[key] = sizes[key] (sizes[key] ? ", " : "") bytes(size)
+		return
+	}
+	if (!(key in tried))
+		rows[++n_rows] = key
+	tried[key] += member("tried")
+	late[key] += member("late")
+	refused[key] += member("refused")
+	crashed[key] += member("crashed")
+	hung[key] += member("hung")
+	over[key] += member("over")
+	if (member("most") + 0 > most[key])
+		most[key] = member("most") + 0
+	if (member("worst_ns") + 0 > worst[key])
+		worst[key] = member("worst_ns") + 0
+	if (!least[key] || size < least[key])
+		least[key] = size
+	if (sized > largest[key])
+		largest[key] = sized
+	contract[key] = member("contract")
+	timed_out[key] += member("timed_out")
+	named[key] += member("named")
+	all_timed_out += member("timed_out")
+	all_named += member("named")
+	if (member("who") == "weir") {
+		ours += member("tried")
+		ours_late += member("late")
+		ours_over += member("over")
+	}
+}
+
+function facts(	n, i, part)
+{
+	n = split("date,kernel,cpu,cpus,memory,compiler,weir", part, ",")
+	for (i = 1; i <= n; i++)
+		fact[part[i]] = member(part[i])
+}
+
+# Figures that are about as many revokes as a latency's count says.
+function add_load(	what)
+{
+	what = member("case")
+	sub(/^revoke under load,? ?/, "", what)
+	if (index($0, "\"p99\":")) {
+		load[what, member("variant")] = member("count")
+		p50[what, member("variant")] = member("p50")
+		p99[what, member("variant")] = member("p99")
+		max[what, member("variant")] = member("max")
+	} else {
+		load_us[what, member("variant")] = member("median")
+		if (member("variant") !~ / rt$/)
+			others = member("others_cpu")
+	}
+}
+
+function add_goal(	key)
+{
+	if (member("goal") !~ /^revoke under load/)
+		return
+	key = member("goal") (member("where") ~ / rt$/ ? ", rt" : "")
+	if (!(key in goal_met))
+		goals[++n_goals] = key
+	goal_met[key] = member("met") == "true" ? "met" : \
+		member("met") == "false" ? "**not met**" : "not measured"
+	goal_figure[key] = member("figure")
+	goal_where[key] = member("where")
+	goal_bound[key] = "at most " member("at_most")
+}
+
+# What is kept of all else; histograms are not.
+sum && /"machine":|"goal":|"variant":"weir load |"note":"revoke under load/ {
+	line = $0
+	sub(/"values":.*"others_cpu"/, "\"others_cpu\"", line)
+	print line
+}
+
+/"machine":/ { facts() }
+/"ending":/ { add_row() }
+/"variant":"weir load / { add_load() }
+/"note":"revoke under load/ { note = member("note"); sub(/.*was/, "first rows were", note) }
+/"goal":/ { add_goal() }
+
+function remarks(key,	text)
+{
+	text = contract[key]
+	if (refused[key])
+		text = text "; refused " refused[key] " of " tried[key]
+	if (crashed[key])
+		text = text "; **crashed** in " crashed[key]
+	if (hung[key])
+		text = text "; **hung** in " hung[key]
+	return text
+}
+
+function range(key)
+{
+	if (least[key] == largest[key])
+		return bytes(least[key])
+	return bytes(least[key]) " to " bytes(largest[key])
+}
+
+function row(key,	part)
+{
+	split(key, part, "|")
+	printf "| %s | %s | %s%s | %s | %s | %d%s | %s | %s | %s | %s |\n",
+		part[1], part[2], part[3], part[4] ? ", " part[4] : "",
+		part[5], range(key), tried[key],
+		over[key] ? " (" over[key] " over)" : "",
+		late[key] ? "**" late[key] "**" : 0,
+		most[key] ? "**" most[key] "**" : 0, duration(worst[key]),
+		remarks(key)
+}
+
+function table(mine,	i)
+{
+	print "| who | version | engine | ending | in flight | endings | " \
+		"with late bytes | most late bytes | longest end | by its " \
+		"documentation |"
+	print "|---|---|---|---|---|---|---|---|---|---|"
+	for (i = 1; i <= n_rows; i++)
+		if ((rows[i] ~ /^weir\|/) == mine)
+			row(rows[i])
+}
+
+# The rows that end with "rt" ran at a real-time priority.
+function under_load(	i, n, name)
+{
+	n = split("weir load uring,weir load ev,weir load uring rt," \
+		"weir load ev rt", name, ",")
+	print "| backend | revokes | told, p50 | told, p99 | told, longest | " \
+		"end, p50 | end, p99 | end, longest | a slice of 1 MiB |"
+	print "|---|---|---|---|---|---|---|---|---|"
+	for (i = 1; i <= n; i++)
+		if (("", name[i]) in load)
+			printf "| %s | %d | %s | %s | %s | %s | %s | %s | %s |\n",
+				substr(name[i], 11), load["", name[i]],
+				duration(p50["told", name[i]]),
+				duration(p99["told", name[i]]),
+				duration(max["told", name[i]]),
+				duration(p50["", name[i]]),
+				duration(p99["", name[i]]),
+				duration(max["", name[i]]),
+				duration(load_us["a slice", name[i]] * 1e3)
+}
+
+# A row as bench-late writes it, of all its sizes.
+function kept(key,	part)
+{
+	split(key, part, "|")
+	printf "{\"bench\":\"late\",\"ending\":\"%s\",\"who\":\"%s\"," \
+		"\"version\":\"%s\",\"engine\":\"%s\",\"backend\":\"%s\"," \
+		"\"size\":%.0f,\"largest\":%.0f,\"tried\":%.0f,\"late\":%.0f," \
+		"\"most\":%.0f,\"worst_ns\":%.0f,\"refused\":%.0f,\"crashed\":%.0f," \
+		"\"hung\":%.0f,\"over\":%.0f,\"timed_out\":%.0f,\"named\":%.0f," \
+		"\"contract\":\"%s\",\"why\":\"\"}\n", part[5], part[1],
+		part[2], part[3], part[4], least[key], largest[key],
+		tried[key], late[key], most[key], worst[key], refused[key],
+		crashed[key], hung[key], over[key], timed_out[key],
+		named[key], contract[key]
+}
+
+END {
+	if (sum) {
+		for (i = 1; i <= n_rows; i++)
+			kept(rows[i])
+		exit
+	}
+	print "# Late writes"
+	print ""
+	print "weir's own exceptions first. The end of a revoke, stop or drain " \
+		"of exported memory covers jobs of importers whose operands " \
+		"are bufs of the import. It covers none of these: pointers " \
+		"into mapped pages that an importer uses by itself, also as " \
+		"operands of raw memory or in weir_read(); programs that use " \
+		"the descriptors without this library; children that an " \
+		"importer has forked; and importers that are hostile, which " \
+		"can write for as long as they have the pages, and can make " \
+		"the exporter of the same memory not wait for another " \
+		"importer. No process can take mapped pages from another " \
+		"one: export memory that holds nothing else to those, and do " \
+		"not use it again. A revoke that ends with -ETIMEDOUT or " \
+		"-ECANCELED has not ended the access: its message names the " \
+		"processes. An operation that the kernel does not let go of " \
+		"stays in flight, and the destroy of its reactor is -EBUSY. " \
+		"Where the kernel has no membarrier(2), importers pay for " \
+		"fences, and the guarantee is the same. Not measured here: " \
+		"RDMA, where a card enforces the revoke."
+	print ""
+	printf "`weir bench late` measures the rest: a transfer is in flight, " \
+		"and is ended at a random time. When the end is reported as " \
+		"complete, the owner of the memory fills it with a pattern; " \
+		"when nothing can be on its way any more, the bytes that are " \
+		"not the pattern are counted. **Of %d endings of weir %s had " \
+		"late bytes**, and each operation completed exactly once: the " \
+		"benchmark ends with an error otherwise. In %d of them the " \
+		"transfer was over before it was ended; these are marked.\n",
+		ours, ours_late ? ours_late : "none", ours_over
+	print ""
+	print "This page is made by `make late-docs` from a kept result, " \
+		"[late-writes.json](late-writes.json); nothing in its tables " \
+		"is typed by hand. It is of weir " fact["weir"] " on Linux " \
+		substr(fact["kernel"], 7) " (" fact["cpu"] ", " fact["cpus"] \
+		" CPUs), begun " fact["date"] "."
+	print ""
+	print "## Peers"
+	print ""
+	print "Each ending is tried in two fresh processes (liburing and libuv: " \
+		"in one). A child that crashes, or that hangs for 20 seconds, " \
+		"is counted and named. An ending of libfabric and UCX counts " \
+		"only if bytes had begun to arrive and the last had not. The " \
+		"last column says in our words what the peer's documentation says; a row " \
+		"\"outside of its contract\" shows what a program gets that " \
+		"does not know when its transfers have ended, not a defect."
+	print ""
+	table(0)
+	if (n_skipped) {
+		print ""
+		print "Not tried:"
+		print ""
+		for (i = 1; i <= n_skipped; i++) {
+			split(skipped[i], part, "|")
+			printf "- %s, %s, %s (%s): %s\n", part[1], part[3],
+				part[5], sizes[skipped[i]], untried[skipped[i]]
+		}
+	}
+	print ""
+	print "## weir"
+	print ""
+	print "\"revoke\", \"stop\", \"drain\": another process writes to all of " \
+		"the memory, again and again. \"killed\", \"exit\", " \
+		"\"stopped\" (SIGSTOP, then SIGCONT): that process, in the " \
+		"middle of a write, before a revoke. \"exporter exits\": the " \
+		"memory that we read is of a process that exits; the time is " \
+		"until we know. \"cancel\", \"deadline\": a job of our own. " \
+		"\"recv\": a receive of a stream whose peer goes on sending. " \
+		"\"destroy\": of a reactor with a read in flight."
+	print ""
+	table(1)
+	print ""
+	print "## Revoke under load"
+	print ""
+	print "Another process writes 16 MiB without a pause, by the cpu " \
+		"engine; each of the two has a CPU, as far as others leave it; " \
+		"\"told\" is when its watch of the import has ended. Other " \
+		"programs used " others " CPUs of the machine meanwhile; that " \
+		"and the scheduler are in all of these times" \
+		(note ? "; the " note : "") ". Rows with \"rt\" ran at a " \
+		"real-time priority (chrt -f 1), where other programs take " \
+		"no CPU but for 50 ms in a second, by the kernel\047s limit: " \
+		"these are the times of the library."
+	print ""
+	under_load()
+	print ""
+	printf "Of %d revokes with a deadline of 1 ms, while the importer was " \
+		"stopped in the middle of a slice, all ended with -ETIMEDOUT; " \
+		"the message of %d had the importer's pid.\n", all_timed_out, \
+		all_named
+	print ""
+	print "| goal | bound | figure | | where |"
+	print "|---|---|---|---|---|"
+	for (i = 1; i <= n_goals; i++)
+		printf "| %s | %s us | %s us | %s | %s |\n", goals[i],
+			goal_bound[goals[i]], goal_figure[goals[i]] + 0,
+			goal_met[goals[i]], goal_where[goals[i]]
+}
