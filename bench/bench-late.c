@@ -21,7 +21,7 @@
  * into our memory, while the peer goes on sending.  "destroy": a read of a file,
  * whose reactor is stopped and destroyed.
  *
- * "revoke under load" is 1000 times as many revokes, for how soon the other process
+ * "revoke under load" is 50 times as many revokes, for how soon the other process
  * is told and how soon they end; late-export.c.
  *
  * The peers' endings are beside them: late-peers.c.  With --json each row is also a
