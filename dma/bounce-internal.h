@@ -7,6 +7,7 @@
  */
 
 #include "dma/bounce.h"
+#include "dma/kind.h"
 
 #define STEP_PIECES 16
 #define BLOCKS_IN_TURN 8	/* Before others get the slot. */
@@ -17,6 +18,7 @@ enum half_state {
 	PART,		/* A sum to which more is added. */
 	FULL,
 	DRAINING,
+	WORKING,	/* A registered kind computes from it, or into it. */
 };
 
 /* Staging memory for one block. */
@@ -24,7 +26,8 @@ struct half {
 	char *mem;
 	uint32_t state;		/* enum half_state */
 	uint64_t want;		/* Bytes asked of the source. */
-	uint64_t len;		/* Bytes received. */
+	uint64_t len;		/* Bytes received, or to be sent, */
+	uint32_t off;		/* from here on: of registered kinds only. */
 };
 
 /* A pull or a push of one block. */
@@ -37,8 +40,18 @@ struct step {
 	struct iovec iov[STEP_PIECES];
 };
 
+/* How the blocks of a job go through a slot: each tries one step, and tells
+ * whether it could. */
+struct flow {
+	bool (*in)(struct slot *s);
+	bool (*out)(struct slot *s);
+	/* A push of @n bytes of @h has ended. */
+	void (*pushed)(struct slot *s, struct half *h, uint64_t n);
+};
+
 struct slot {
 	struct weir_dma *dma;
+	const struct flow *flow;	/* Of its job; NULL: not known yet. */
 	struct slot **list;	/* The list of its kind, if free. */
 	uint32_t size;		/* Of a half. */
 	struct weir_job *job;	/* Its job; NULL: free, or quarantine. */
@@ -51,6 +64,9 @@ struct slot {
 	uint64_t pos;		/* End of the last block begun. */
 	struct half *sum;	/* Incomplete sum of an XOR; or NULL. */
 	bool second;		/* A block has been put to the first of two. */
+	bool working;		/* A worker has both halves. */
+	int step_res;		/* What kind_step() said there, */
+	uint64_t taken;		/* and bytes of half[0] that are consumed. */
 	int64_t err;		/* The first. */
 };
 
@@ -88,6 +104,16 @@ static inline bool may_fill(const struct slot *s)
 static inline uint32_t arrived_state(const struct slot *s)
 {
 	return s->sum ? PART : FULL;
+}
+
+/* Whether @job is complete, or gets no more input. */
+static inline bool bounce_is_over(struct weir_job *job)
+{
+	const struct job_priv *p = job_priv(job);
+
+	if (unlikely(kind_is_user(job->kind)))
+		return p->differ;
+	return bounce_of(job)->ended || p->done == p->total;
 }
 
 /* Begin what can be begun in @s, which has a job; leave it if that is all. */

@@ -9,6 +9,8 @@
 
 #include "base/crc32c.h"
 #include "dma/bounce-internal.h"
+#include "dma/route.h"
+#include "reactor/io.h"
 
 /*
  * Blocks that need both halves of a slot: those of comparisons, one for each
@@ -20,6 +22,9 @@
 static void bounce_fetch(struct slot *s, struct step *step, struct half *h,
 			 struct engine *e, struct cursor *c, uint64_t n);
 static uint64_t bounce_next_len(const struct slot *s, const struct cursor *dst);
+static uint64_t step_len(const struct cursor *c, uint64_t max);
+static uint32_t align_of(const struct cursor *c, bool strict);
+static uint64_t trim(const struct cursor *c, uint32_t align, uint64_t n);
 
 /* Comparisons: both sides come in; both are there.  False: not now. */
 static bool bounce_fill_both(struct slot *s)
@@ -342,25 +347,278 @@ void bounce_step_ended(struct weir_op *op, int64_t res)
 	if (res < 0)
 		slot_fail(s, res, op->detail.code);
 	if (step_is_push(s, step))
-		put_done(s, step->half, n);
+		s->flow->pushed(s, step->half, n);
 	else
 		pull_ended(s, step, n, res);
 	bounce_run(s);
 }
 
+/*
+ * Registered kinds: the input comes into half[0], the kind computes from there
+ * into half[1], and that goes out.  So input and output may have any lengths,
+ * and while output is pushed the next input is pulled.  In half[0], what
+ * s->taken bytes are in front of has not been consumed; it is FULL if that is
+ * enough for a call, and PART if the rest of a unit is still to come.
+ */
+
+static uint64_t kind_left(const struct slot *s)
+{
+	const struct half *h = &s->half[0];
+
+	return h->off + h->len - s->taken;
+}
+
+/* Whether no more input comes. */
+static bool kind_at_end(const struct slot *s)
+{
+	return bounce_of(s->job)->ended || !job_priv(s->job)->src.left;
+}
+
+/* Move what is left over in front of the place where the next input comes: an
+ * aligned one, if there is space for that. */
+static void kind_keep(struct slot *s, struct half *h, uint32_t unit)
+{
+	uint64_t left = kind_left(s);
+	uint64_t off = (left + STAGING_ALIGN - 1) & ~(STAGING_ALIGN - 1ull);
+
+	if (off + unit > s->size)
+		off = left;
+	memmove(h->mem + off - left, h->mem + s->taken, left);
+	s->taken = off - left;
+	h->off = (uint32_t)off;
+}
+
+/* The next input: whole units, unless the domain requires an alignment. */
+static uint64_t kind_in_len(const struct slot *s, const struct half *h,
+			    uint32_t unit)
+{
+	const struct cursor *c = &job_priv(s->job)->src;
+	uint64_t n = step_len(c, s->size - h->off);
+	uint64_t there = h->off - s->taken;
+	uint32_t align = align_of(c, true);
+
+	if (align)
+		return trim(c, align, n);
+	if (n < c->left && there + n >= unit)
+		n -= (there + n) % unit;
+	align = unit == 1 ? align_of(c, false) : 0;
+	return align ? trim(c, align, n) : n;
+}
+
+/* More input into half[0], when what is there has been consumed.  False: not
+ * now. */
+static bool kind_in(struct slot *s)
+{
+	struct job_priv *p = job_priv(s->job);
+	struct half *h = &s->half[0];
+	uint32_t unit = kind_state(s->job)->in_unit;
+
+	if (h->state == PART && !s->err && !kind_at_end(s)) {
+		kind_keep(s, h, unit);
+	} else if (h->state == EMPTY && may_fill(s)) {
+		s->taken = 0;
+		h->off = 0;
+	} else {
+		return false;
+	}
+	if (step_busy(&s->src) || p->differ)
+		return false;
+	s->blocks++;
+	h->state = EMPTY;
+	bounce_fetch(s, &s->src, h, bounce_of(s->job)->pull, &p->src,
+		     kind_in_len(s, h, unit));
+	return true;
+}
+
+/* Whether the kind can go on: there is input, or there will be no more. */
+static bool kind_may_work(struct slot *s)
+{
+	struct weir_job *job = s->job;
+	struct half *in = &s->half[0];
+	uint32_t unit = kind_state(job)->in_unit;
+
+	if (s->err || s->working || job_priv(job)->differ ||
+	    s->half[1].state != EMPTY)
+		return false;
+	if (bounce_of(job)->ended && !(job->flags & WEIR_JOB_SHORT_OK)) {
+		slot_fail(s, -ENODATA, 0);
+		return false;
+	}
+	if (in->state == FULL && kind_left(s) < unit && !kind_at_end(s))
+		in->state = PART;
+	if (in->state == FULL && kind_left(s) >= unit)
+		return true;
+	if (!kind_at_end(s) || in->state == FILLING)
+		return false;
+	if (in->state != EMPTY && kind_left(s) % unit) {
+		slot_fail(s, -ENODATA, 0);
+		return false;
+	}
+	if (in->state == EMPTY)
+		s->taken = in->off = in->len = 0;
+	return true;
+}
+
+static int64_t kind_work(void *arg)
+{
+	struct slot *s = arg;
+	struct job_priv *p = job_priv(s->job);
+	struct half *in = &s->half[0], *out = &s->half[1];
+	struct kind_piece piece = {
+		.in = in->mem + s->taken,
+		.in_len = (size_t)kind_left(s),
+		.last = kind_at_end(s),
+		.is_all = true,
+	};
+
+	if (p->dst.side) {
+		piece.out = out->mem;
+		piece.out_len = p->dst.left < s->size ? (size_t)p->dst.left :
+							s->size;
+		piece.is_all = piece.out_len == p->dst.left;
+	}
+	s->step_res = kind_step(s->job, &piece);
+	if (s->step_res < 0)
+		return 0;
+	s->taken += piece.in_len;
+	out->off = 0;
+	out->len = piece.out_len;
+	return 0;
+}
+
+/* It has worked: what is consumed makes space, and what is produced goes
+ * out. */
+static void kind_worked(struct slot *s)
+{
+	struct job_priv *p = job_priv(s->job);
+	struct half *in = &s->half[0], *out = &s->half[1];
+
+	s->working = false;
+	out->state = EMPTY;
+	in->state = kind_left(s) ? FULL : EMPTY;
+	if (s->step_res < 0) {
+		slot_fail(s, s->step_res, 0);
+		return;
+	}
+	if (s->step_res == 1) {
+		p->differ = true;
+		in->state = EMPTY;
+	}
+	if (!p->dst.side)
+		p->done = kind_state(s->job)->consumed;
+	else if (out->len)
+		out->state = FULL;
+}
+
+static void kind_work_ended(struct weir_op *op, int64_t res)
+{
+	struct weir_job *job = weir_container_of(op, struct weir_job, inner);
+	struct slot *s = bounce_of(job)->slot;
+
+	debug_check(s && s->job == job && s->working);
+	if (res < 0)
+		s->step_res = (int)res;
+	kind_worked(s);
+	bounce_run(s);
+}
+
+/* Returns whether something was computed; a worker does so later. */
+static bool kind_compute(struct slot *s)
+{
+	struct weir_job *job = s->job;
+	struct weir_op *op;
+
+	if (!kind_may_work(s))
+		return false;
+	s->half[0].state = WORKING;
+	s->half[1].state = WORKING;
+	if (job_priv(job)->total < kind_worker_min(job) ||
+	    worker_ensure(s->dma->r)) {
+		kind_work(s);
+		kind_worked(s);
+		return true;
+	}
+	s->working = true;
+	op = job_inner(job, kind_work_ended);
+	op->kind = IO_WORK;
+	op->u.io.addr = (uintptr_t)kind_work;
+	op->u.io.aux = (uintptr_t)s;
+	io_launch(job->op.reactor, op);
+	return false;
+}
+
+/* @n bytes of output have arrived. */
+static void kind_pushed(struct slot *s, struct half *h, uint64_t n)
+{
+	struct job_priv *p = job_priv(s->job);
+
+	debug_check(n <= h->len && h == &s->half[1]);
+	p->done += n;
+	job_route(s->job)->bounced += n;
+	s->dma->stats.bounced_bytes += n;
+	cursor_skip(&p->dst, n);
+	h->off += (uint32_t)n;
+	h->len -= n;
+	h->state = h->len && !s->err ? FULL : EMPTY;
+}
+
+/* Output to where it goes. */
+static bool kind_out(struct slot *s)
+{
+	struct job_priv *p = job_priv(s->job);
+	struct half *h = &s->half[1];
+	struct engine *e = bounce_of(s->job)->push;
+	int err;
+
+	if (kind_compute(s))
+		return true;
+	if (h->state != FULL || step_busy(&s->dst) || s->err)
+		return false;
+	if (!e && unlikely(is_revoked(s))) {
+		slot_fail(s, -ESTALE, 0);
+		return false;
+	}
+	if (!e) {
+		copy_out(&p->dst, h->mem + h->off, h->len);
+		kind_pushed(s, h, h->len);
+		return true;
+	}
+	h->state = DRAINING;
+	s->dst.half = h;
+	err = bounce_begin_step(&s->dst, e, &p->dst,
+				step_len(&p->dst, h->len), false);
+	if (err) {
+		h->state = EMPTY;
+		slot_fail(s, err, s->dst.job.op.detail.code);
+	}
+	return true;
+}
+
 static bool all_empty(const struct slot *s)
 {
-	return !step_busy(&s->src) && !step_busy(&s->dst) &&
+	return !s->working && !step_busy(&s->src) && !step_busy(&s->dst) &&
 	       (s->err || (s->half[0].state == EMPTY &&
 			   s->half[1].state == EMPTY));
+}
+
+static const struct flow flow_of_blocks = { fill_half, drain_half, put_done };
+static const struct flow flow_of_compare = { bounce_fill_both,
+					     bounce_compare_both, put_done };
+static const struct flow flow_of_kind = { kind_in, kind_out, kind_pushed };
+
+static const struct flow *flow_of(const struct weir_job *job)
+{
+	if (unlikely(kind_is_user(job->kind)))
+		return &flow_of_kind;
+	return job->kind == WEIR_JOB_COMPARE ? &flow_of_compare :
+					       &flow_of_blocks;
 }
 
 /* Both are tried: what goes out makes space for what comes in. */
 static bool go_on(struct slot *s)
 {
-	bool compares = s->job->kind == WEIR_JOB_COMPARE;
-	bool in = compares ? bounce_fill_both(s) : fill_half(s);
-	bool out = compares ? bounce_compare_both(s) : drain_half(s);
+	bool in = s->flow->in(s);
+	bool out = s->flow->out(s);
 
 	debug_check(s->job);
 	return in || out;
@@ -377,6 +635,8 @@ void bounce_run(struct slot *s)
 
 	debug_check(s->job && bounce_of(s->job)->slot == s);
 	reactor_check_thread(s->dma->r);
+	if (!s->flow)
+		s->flow = flow_of(job);
 	job_enter(job);
 	do {
 		if (unlikely(op_cancel_wanted(&job->op)))
@@ -408,7 +668,7 @@ static uint64_t step_len(const struct cursor *c, uint64_t max)
 
 /* Returns the alignment for the side of @c, or 0 for none; @strict: only if it
  * is required. */
-static inline uint32_t align_of(const struct cursor *c, bool strict)
+static uint32_t align_of(const struct cursor *c, bool strict)
 {
 	const struct weir_domain *domain;
 
@@ -548,7 +808,9 @@ static int bounce_begin_step(struct step *step, struct engine *e,
 {
 	struct weir_dma *dma = step->slot->dma;
 	uint32_t nesting = dma->nesting;
-	struct weir_operand here = weir_operand_mem(step->half->mem, n), there;
+	struct weir_operand here = weir_operand_mem(step->half->mem +
+						     step->half->off, n);
+	struct weir_operand there;
 	uint64_t len;
 	int err;
 
@@ -611,7 +873,7 @@ static void bounce_fetch(struct slot *s, struct step *step, struct half *h,
 		return;
 	}
 	if (!e) {
-		copy_in(h->mem, c, n);
+		copy_in(h->mem + h->off, c, n);
 		cursor_skip(c, n);
 		h->len = n;
 		h->state = arrived_state(s);

@@ -198,6 +198,11 @@ static void give_slot(struct weir_dma *dma, struct weir_job *job)
 	s->err = 0;
 	s->sum = NULL;
 	s->second = false;
+	s->working = false;
+	s->taken = 0;
+	s->flow = NULL;
+	s->half[0].off = 0;
+	s->half[1].off = 0;
 	s->half[0].state = EMPTY;
 	s->half[1].state = EMPTY;
 	bounce_of(job)->slot = s;
@@ -248,7 +253,7 @@ static int64_t outcome(const struct slot *s)
 	debug_check(s->job);
 	if (s->err)
 		return s->err;
-	if (p->done == p->total || p->differ)
+	if (p->differ || (p->done == p->total && !kind_is_user(s->job->kind)))
 		return 0;
 	return s->job->flags & WEIR_JOB_SHORT_OK ? 0 : -ENODATA;
 }
@@ -257,8 +262,7 @@ void bounce_leave(struct slot *s)
 {
 	struct weir_dma *dma = s->dma;
 	struct weir_job *job = s->job;
-	const struct job_priv *p = job_priv(job);
-	bool over = s->err || bounce_of(job)->ended || p->done == p->total;
+	bool over = s->err || bounce_is_over(job);
 	int64_t res = outcome(s);
 
 	debug_check(s->job && bounce_of(s->job)->slot == s);
@@ -350,6 +354,12 @@ static int start(void *arg, struct weir_job *job)
 			   "engines have started jobs through staging inside "
 			   "each other, %u deep; start it when they have "
 			   "returned, or in another context", NESTING_MAX);
+	if (unlikely(kind_is_user(job->kind))) {
+		int err = kind_begin(job);
+
+		if (err)
+			return err;
+	}
 	dma->stats.bounced++;
 	if (likely(dma->slots_free && !dma->n_slot_wait && !dma->in_serve &&
 		   !blocked_by(dma, job))) {
@@ -435,6 +445,11 @@ static void cancel(void *arg, struct weir_job *job)
 		weir_op_cancel(&s->src.job.op);
 	if (step_busy(&s->dst))
 		weir_op_cancel(&s->dst.job.op);
+	/* The worker's callback goes on, when it has stopped. */
+	if (s->working) {
+		job_work_cancel(job);
+		return;
+	}
 	if (!is_with_device(&s->src) && !is_with_device(&s->dst))
 		return;
 	if (is_ours(s, &s->src) && is_ours(s, &s->dst))

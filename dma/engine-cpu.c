@@ -15,7 +15,7 @@
 
 #include "base/copy.h"
 #include "base/crc32c.h"
-#include "dma/job-internal.h"
+#include "dma/kind.h"
 #include "reactor/io.h"
 
 /* Bytes touched in a slice: 10 to 50 us, depending on what the caches hold. */
@@ -32,6 +32,8 @@ static inline unsigned int is_two_sided(const struct weir_job *job)
 /* Bytes that are touched, read or written, for each byte that @job does. */
 static inline uint64_t touches(const struct weir_job *job)
 {
+	if (unlikely(kind_is_user(job->kind)))
+		return kind_of(job)->weight;
 	return 1 + is_two_sided(job) + job->n_extra;
 }
 
@@ -208,6 +210,15 @@ static bool finished(const struct job_priv *p)
 	return p->done == p->total || p->differ;
 }
 
+/* The same of any job: what a registered kind has done is its output, and it
+ * tells when that is complete. */
+static bool finished_any(const struct weir_job *job)
+{
+	const struct job_priv *p = job_priv((struct weir_job *)job);
+
+	return unlikely(kind_is_user(job->kind)) ? p->differ : finished(p);
+}
+
 static uint64_t at_most_a_block(const struct weir_job *job, uint64_t n)
 {
 	uint64_t block = job->kind == WEIR_JOB_XOR ? XOR_BLOCK : DUALCAST_BLOCK;
@@ -239,13 +250,151 @@ static void slice(struct weir_job *job, uint64_t max)
 	}
 }
 
-/* Do the next slice, unless the memory is revoked.  Returns 0 or -ESTALE. */
-static int next_slice(struct weir_job *job, uint64_t max)
+/* Registered kinds: .run() gets the pieces of the operands themselves. */
+
+/* The least that a call gets, so that a nearly spent turn does not make many
+ * small ones. */
+#define STEP_MIN ((uint64_t)4 << 10)
+
+/* Returns how much of @c a call gets: whole units; 0: a piece ends before
+ * one. */
+static size_t part_of(const struct cursor *c, uint64_t max, uint32_t unit)
 {
+	uint64_t n = c->len < max ? c->len : max;
+
+	return (size_t)(n - n % unit);
+}
+
+static void gather(char *to, struct cursor c, size_t n)
+{
+	size_t some;
+
+	for (; n; n -= some) {
+		some = c.len < n ? (size_t)c.len : n;
+		memcpy(to, (const void *)(uintptr_t)c.addr, some);
+		to += some;
+		cursor_advance(&c, some);
+	}
+}
+
+static void scatter(struct cursor c, const char *from, size_t n)
+{
+	size_t some;
+
+	for (; n; n -= some) {
+		some = c.len < n ? (size_t)c.len : n;
+		memcpy((void *)(uintptr_t)c.addr, from, some);
+		from += some;
+		cursor_advance(&c, some);
+	}
+}
+
+/* The work of call_once() where a unit is divided between two pieces. */
+struct divided {
+	char in[WEIR_KIND_UNIT_MAX];
+	char out[WEIR_KIND_UNIT_MAX];
+};
+
+/* One unit, or the few bytes that are left. */
+static int call_divided(struct weir_job *job, struct kind_piece *piece)
+{
+	struct job_priv *p = job_priv(job);
+	const struct kind_state *st = kind_state(job);
+	struct divided d;
+	int res;
+
+	piece->in_len = p->src.left < st->in_unit ? (size_t)p->src.left :
+						    st->in_unit;
+	piece->last = piece->in_len == p->src.left;
+	gather(d.in, p->src, piece->in_len);
+	piece->in = d.in;
+	piece->out = NULL;
+	piece->out_len = 0;
+	if (p->dst.side) {
+		piece->out_len = p->dst.left < st->out_unit ?
+			(size_t)p->dst.left : st->out_unit;
+		piece->is_all = piece->out_len == p->dst.left;
+		piece->out = d.out;
+	}
+	res = kind_step(job, piece);
+	if (res >= 0 && p->dst.side)
+		scatter(p->dst, d.out, piece->out_len);
+	return res;
+}
+
+/* One call of .run(), for about @max bytes; whole ones get everything. */
+static int call_once(struct weir_job *job, uint64_t max,
+		     struct kind_piece *piece)
+{
+	struct job_priv *p = job_priv(job);
+	const struct kind_state *st = kind_state(job);
+	bool whole = kind_of(job)->flags & WEIR_KIND_WHOLE;
+
+	if (max < STEP_MIN)
+		max = STEP_MIN;
+	if (whole)
+		max = UINT64_MAX;
+	piece->in = (const char *)(uintptr_t)p->src.addr;
+	piece->in_len = part_of(&p->src, max < st->in_unit ? st->in_unit : max,
+				st->in_unit);
+	piece->last = piece->in_len == p->src.left;
+	piece->out = NULL;
+	piece->out_len = 0;
+	piece->is_all = true;
+	if (!piece->in_len && p->src.left)
+		return call_divided(job, piece);
+	if (p->dst.side) {
+		piece->out = (char *)(uintptr_t)p->dst.addr;
+		piece->out_len = part_of(&p->dst,
+					 max < st->out_unit ? st->out_unit :
+							      max, 1);
+		piece->is_all = piece->out_len == p->dst.left;
+		if (piece->out_len < st->out_unit && !piece->is_all)
+			return call_divided(job, piece);
+	}
+	return kind_step(job, piece);
+}
+
+/*
+ * Do about @max bytes of @job, of a registered kind.  Sets .differ when it is
+ * complete.  Returns how many, or an errno.
+ */
+static int64_t kind_slice(struct weir_job *job, uint64_t max)
+{
+	struct job_priv *p = job_priv(job);
+	struct kind_piece piece;
+	uint64_t used = 0, some;
+	int res;
+
+	do {
+		res = call_once(job, max - used, &piece);
+		if (res < 0)
+			return res;
+		cursor_skip(&p->src, piece.in_len);
+		if (p->dst.side)
+			cursor_skip(&p->dst, piece.out_len);
+		p->done += p->dst.side ? piece.out_len : piece.in_len;
+		p->differ = res == 1;
+		some = piece.in_len > piece.out_len ? piece.in_len :
+						      piece.out_len;
+		used += some ? some : 1;
+	} while (!p->differ && used < max);
+	return (int64_t)used;
+}
+
+/* Do the next slice, unless the memory is revoked.  Returns how many bytes it
+ * had, or -ESTALE, or the errno of a registered kind. */
+static int64_t next_slice(struct weir_job *job, uint64_t max)
+{
+	const struct job_priv *p = job_priv(job);
+	uint64_t before = p->done;
+
 	if (unlikely(job_is_stale(job)))
 		return -ESTALE;
+	if (unlikely(kind_is_user(job->kind)))
+		return kind_slice(job, max);
 	slice(job, max);
-	return 0;
+	return (int64_t)(p->done - before);
 }
 
 static void enqueue(struct weir_dma *dma, struct weir_job *job)
@@ -305,20 +454,19 @@ static void serve(struct weir_op *op, int64_t res)
 {
 	struct weir_dma *dma = weir_container_of(op, struct weir_dma, tick);
 	struct weir_job *job;
-	struct job_priv *p;
-	uint64_t max, before;
-	int err;
+	uint64_t max, spent;
+	int64_t n;
 
 	(void)res;
 	while ((job = dma->queue) && (max = budget(dma) / touches(job))) {
-		p = job_priv(job);
-		before = p->done;
-		err = next_slice(job, max < SLICE / touches(job) ?
-					      max : SLICE / touches(job));
-		dma->budget -= (p->done - before) * touches(job);
+		n = next_slice(job, max < SLICE / touches(job) ?
+					    max : SLICE / touches(job));
+		/* One of a registered kind may have been a little more. */
+		spent = n > 0 ? (uint64_t)n * touches(job) : 0;
+		dma->budget -= spent < dma->budget ? spent : dma->budget;
 		dequeue(dma, job);
-		if (err || finished(p))
-			job_end(job, err);
+		if (n < 0 || finished_any(job))
+			job_end(job, n < 0 ? n : 0);
 		else
 			enqueue(dma, job);
 	}
@@ -331,15 +479,48 @@ static int64_t work(void *arg)
 {
 	struct weir_job *job = arg;
 	struct job_priv *p = job_priv(job);
+	int64_t n = 0;
 
-	int err = 0;
-
-	while (!err && !finished(p)) {
+	while (n >= 0 && !finished_any(job)) {
 		if (atomic_load_explicit(&p->stop, memory_order_relaxed))
 			return -ECANCELED;
-		err = next_slice(job, SLICE / touches(job));
+		n = next_slice(job, SLICE / touches(job));
 	}
-	return err;
+	return n < 0 ? n : 0;
+}
+
+/* A job of a registered kind: at once, if it is small, by a worker if it is
+ * large, or else in slices. */
+static int start_kind(struct weir_dma *dma, struct weir_job *job)
+{
+	struct job_priv *p = job_priv(job);
+	uint64_t total = p->total < UINT32_MAX ? p->total : UINT32_MAX;
+	int64_t n;
+	int err = kind_begin(job);
+
+	if (err)
+		return err;
+	if ((p->total >= dma->worker_min ||
+	     p->total >= kind_worker_min(job)) && !worker_ensure(dma->r)) {
+		dma->stats.worker_jobs++;
+		job_work(job, work);
+	} else if (job_slice(p, total) == p->total &&
+		   spend(dma, total * touches(job))) {
+		do
+			n = next_slice(job, SLICE / touches(job));
+		while (n >= 0 && !finished_any(job) &&
+		       spend(dma, (uint64_t)n * touches(job)));
+		if (n < 0 || finished_any(job)) {
+			job_end(job, n < 0 ? n : 0);
+			return 0;
+		}
+		enqueue(dma, job);
+		arm_tick(dma);
+	} else {
+		enqueue(dma, job);
+		arm_tick(dma);
+	}
+	return 0;
 }
 
 static int start(void *arg, struct weir_job *job)
@@ -347,6 +528,8 @@ static int start(void *arg, struct weir_job *job)
 	struct job_priv *p = job_priv(job);
 	struct weir_dma *dma = arg;
 
+	if (unlikely(kind_is_user(job->kind)))
+		return start_kind(dma, job);
 	if (p->total >= dma->worker_min && !worker_ensure(dma->r)) {
 		dma->stats.worker_jobs++;
 		job_work(job, work);

@@ -349,16 +349,19 @@ void weir_job_end(struct weir_job *job, uint64_t bytes, int64_t res,
 		  int32_t code)
 {
 	struct job_priv *p = job_priv(job);
+	bool user = kind_is_user(job->kind);
+	uint64_t max = user && p->dst.side ? p->dst.left : p->total;
 
 	check(job->op.state == OP_PENDING && !p->waits);
 	res = sane_result(res);
-	if (bytes > p->total) {
-		bytes = p->total;
+	if (bytes > max) {
+		bytes = max;
 		res = res < 0 ? res : -EIO;
 	}
 	p->done = bytes;
 	job->op.detail.code = code;
 	if (res >= 0 && bytes < p->total && job->kind != WEIR_JOB_COMPARE &&
+	    !user &&
 	    !(job->flags & WEIR_JOB_SHORT_OK))
 		res = -ENODATA;
 	job_end(job, res < 0 ? res : 0);

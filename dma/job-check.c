@@ -30,30 +30,49 @@ bool job_may_signal(const struct weir_job *job)
 static const struct job_kind {
 	uint8_t src, dst;	/* enum operand_side */
 	uint8_t min_extra;
+	bool at_sight;		/* In memory the cpu engine is the only route
+				 * that can be, whatever its operands are. */
 } kinds[] = {
-	[WEIR_JOB_COPY] = { OPERAND_SRC, OPERAND_APPEND, 0 },
-	[WEIR_JOB_PULL] = { OPERAND_SRC, OPERAND_APPEND, 0 },
-	[WEIR_JOB_PUSH] = { OPERAND_SRC, OPERAND_APPEND, 0 },
-	[WEIR_JOB_COPY_CRC32C] = { OPERAND_SRC, OPERAND_APPEND, 0 },
-	[WEIR_JOB_DUALCAST] = { OPERAND_SRC, OPERAND_APPEND, 1 },
-	[WEIR_JOB_XOR] = { OPERAND_SRC, OPERAND_APPEND, 1 },
-	[WEIR_JOB_FILL] = { OPERAND_NONE, OPERAND_APPEND, 0 },
-	[WEIR_JOB_CRC32C] = { OPERAND_SRC, OPERAND_NONE, 0 },
-	[WEIR_JOB_COMPARE] = { OPERAND_SRC, OPERAND_SRC, 0 },
-	[WEIR_JOB_FETCH_ADD] = { OPERAND_NONE, OPERAND_UPDATE, 0 },
-	[WEIR_JOB_COMPARE_SWAP] = { OPERAND_NONE, OPERAND_UPDATE, 0 },
+	[WEIR_JOB_COPY] = { OPERAND_SRC, OPERAND_APPEND, 0, true },
+	[WEIR_JOB_PULL] = { OPERAND_SRC, OPERAND_APPEND, 0, false },
+	[WEIR_JOB_PUSH] = { OPERAND_SRC, OPERAND_APPEND, 0, false },
+	[WEIR_JOB_COPY_CRC32C] = { OPERAND_SRC, OPERAND_APPEND, 0, true },
+	[WEIR_JOB_DUALCAST] = { OPERAND_SRC, OPERAND_APPEND, 1, false },
+	[WEIR_JOB_XOR] = { OPERAND_SRC, OPERAND_APPEND, 1, false },
+	[WEIR_JOB_FILL] = { OPERAND_NONE, OPERAND_APPEND, 0, true },
+	[WEIR_JOB_CRC32C] = { OPERAND_SRC, OPERAND_NONE, 0, true },
+	[WEIR_JOB_COMPARE] = { OPERAND_SRC, OPERAND_SRC, 0, true },
+	[WEIR_JOB_FETCH_ADD] = { OPERAND_NONE, OPERAND_UPDATE, 0, true },
+	[WEIR_JOB_COMPARE_SWAP] = { OPERAND_NONE, OPERAND_UPDATE, 0, true },
 };
 
 #define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+/* The registered kinds, all alike: the first has no output. */
+static const struct job_kind registered[] = {
+	{ OPERAND_SRC, OPERAND_NONE, 0, true },
+	{ OPERAND_SRC, OPERAND_APPEND, 0, true },
+};
+
+/* Returns the row of the kind of @job, or NULL: there is no such kind. */
+static const struct job_kind *kind_row(const struct weir_job *job)
+{
+	const struct weir_kind_ops *ops;
+
+	/* There is no kind 0. */
+	if (likely(job->kind - 1u < N_KINDS - 1))
+		return &kinds[job->kind];
+	ops = kind_find(job->kind);
+	return ops ? &registered[ops->flags & WEIR_KIND_OUTPUT ? 1 : 0] : NULL;
+}
 
 static int set_sides(const struct weir_job *job, struct job_shape *s)
 {
 	const struct job_kind *kind;
 
-	/* There is no kind 0. */
-	if (unlikely(job->flags & ~JOB_FLAGS || job->kind - 1u >= N_KINDS - 1))
+	kind = kind_row(job);
+	if (unlikely(job->flags & ~JOB_FLAGS || !kind))
 		return -EINVAL;
-	kind = &kinds[job->kind];
 	if (unlikely(job->n_extra < kind->min_extra))
 		return -EINVAL;
 	if (unlikely(job->n_extra) && !may_have_more(job))
@@ -62,6 +81,7 @@ static int set_sides(const struct weir_job *job, struct job_shape *s)
 		return -EINVAL;
 	s->src_side = kind->src;
 	s->dst_side = kind->dst;
+	s->at_sight = kind->at_sight;
 	if (s->dst_side == OPERAND_APPEND && job->flags & WEIR_JOB_OVERWRITE)
 		s->dst_side = OPERAND_OVERWRITE;
 	return 0;
@@ -85,6 +105,70 @@ static int check_totals(const struct weir_job *job, struct job_shape *s)
 	return s->dst.total || job->dst.buf ? -EMSGSIZE : -EINVAL;
 }
 
+static int check_shape(const struct weir_kind_ops *ops,
+		       const struct job_shape *s)
+{
+	const struct weir_kind_shape *shape = &s->kind;
+
+	/* The kind's mistake, not the caller's. */
+	if (!shape->in_unit || shape->in_unit > WEIR_KIND_UNIT_MAX ||
+	    !shape->out_unit || shape->out_unit > WEIR_KIND_UNIT_MAX)
+		return -EIO;
+	if (s->total % shape->in_unit)
+		return -EINVAL;
+	if (!(ops->flags & WEIR_KIND_OUTPUT))
+		return 0;
+	return !s->dst.total || s->dst.total < shape->out_min ? -EMSGSIZE : 0;
+}
+
+/* A call that gets all of both sides needs them in memory, in one piece. */
+static int check_whole(const struct weir_kind_ops *ops,
+		       const struct job_shape *s)
+{
+	if (!(ops->flags & WEIR_KIND_WHOLE))
+		return 0;
+	return s->src.n_pieces > 1 || (s->dst_side && s->dst.n_pieces > 1) ?
+		       -EMSGSIZE : 0;
+}
+
+/* Units go through staging whole, and it has small buffers too. */
+static int check_staging(const struct weir_dma *dma, const struct job_shape *s)
+{
+	uint32_t unit = s->kind.in_unit > s->kind.out_unit ? s->kind.in_unit :
+							     s->kind.out_unit;
+
+	if (!is_foreign(s->src.domain) &&
+	    !(s->dst_side && is_foreign(s->dst.domain)))
+		return 0;
+	return unit > dma->staging_size ? -EMSGSIZE : 0;
+}
+
+/* The rest of the check of a registered kind's job, whose sides were checked. */
+static int check_registered(const struct weir_dma *dma,
+			    const struct weir_job *job, struct job_shape *s)
+{
+	const struct weir_kind_ops *ops = kind_of(job);
+	int err = 0;
+
+	s->total = s->src.total;
+	s->src.plain = false;	/* Not done at once, like small copies. */
+	s->kind = (struct weir_kind_shape){ 1, 1, 0 };
+	s->kind_refused = false;
+	if (!s->total && !(ops->flags & WEIR_KIND_EMPTY))
+		return -EINVAL;
+	if (s->total > INT64_MAX || (s->dst_side && s->dst.total > INT64_MAX))
+		return -ERANGE;
+	if (ops->shape)
+		err = ops->shape(job, s->total, &s->kind);
+	s->kind_refused = err != 0;
+	if (err)
+		return err < 0 ? (int)sane_result(err) : -EIO;
+	err = check_shape(ops, s);
+	if (!err)
+		err = check_whole(ops, s);
+	return err ? err : check_staging(dma, s);
+}
+
 static struct operand_part src_part(const struct weir_job *job,
 				    const struct job_shape *s)
 {
@@ -104,6 +188,28 @@ static bool are_apart(const struct weir_job *job, const struct job_shape *s)
 	       (s->src.lo >= s->dst.hi || s->dst.lo >= s->src.hi);
 }
 
+static bool is_one_range(const struct weir_operand *operand)
+{
+	return !operand->buf && !operand->n_iov && !operand->domain;
+}
+
+/* Whether a registered kind may write where it reads. */
+static bool is_in_place(const struct weir_job *job)
+{
+	return kind_of(job)->flags & WEIR_KIND_IN_PLACE &&
+	       is_one_range(&job->src) && is_one_range(&job->dst) &&
+	       job->src.addr == job->dst.addr;
+}
+
+/* Each side up to its own end: those of registered kinds may differ. */
+static bool overlap(const struct weir_job *job, const struct operand_part *src,
+		    const struct operand_part *dst, uint64_t total)
+{
+	if (likely(!kind_is_user(job->kind)))
+		return operand_overlap(src, dst, total);
+	return !is_in_place(job) && operand_overlap(src, dst, INT64_MAX);
+}
+
 static int check_overlap(const struct weir_dma *dma, const struct weir_job *job,
 			 const struct job_shape *s)
 {
@@ -115,7 +221,7 @@ static int check_overlap(const struct weir_dma *dma, const struct weir_job *job,
 		return 0;
 	src = src_part(job, s);
 	dst = dst_part(job, s);
-	if (operand_overlap(&src, &dst, s->total))
+	if (overlap(job, &src, &dst, s->total))
 		return -EINVAL;
 	return job->n_extra ? extra_check(dma, job, &src, &dst, s->total) : 0;
 }
@@ -131,7 +237,8 @@ int job_check_operands(const struct weir_dma *dma, const struct weir_job *job,
 	if (!err && s->dst_side)
 		err = operand_check(&job->dst, s->dst_side, dma->r, &s->dst);
 	if (!err)
-		err = check_totals(job, s);
+		err = unlikely(kind_is_user(job->kind)) ?
+			      check_registered(dma, job, s) : check_totals(job, s);
 	if (!err)
 		err = check_overlap(dma, job, s);
 	return err;
@@ -167,12 +274,16 @@ int job_refuse(int err)
 
 static bool has_src(const struct weir_job *job)
 {
-	return job->kind != WEIR_JOB_FILL && !kind_is_atomic(job->kind);
+	const struct job_kind *kind = kind_row(job);
+
+	return kind && kind->src;
 }
 
 static bool has_dst(const struct weir_job *job)
 {
-	return job->kind != WEIR_JOB_CRC32C;
+	const struct job_kind *kind = kind_row(job);
+
+	return kind && kind->dst;
 }
 
 /* Returns what is wrong with the job apart from its operands, or NULL. */
@@ -182,7 +293,7 @@ static const char *wrong_job(const struct weir_job *job)
 
 	if (weir_op_is_busy(&job->op))
 		return "it is in flight";
-	if (!job->kind || job->kind > WEIR_JOB_COMPARE_SWAP)
+	if (!kind_row(job))
 		return "there is no such .kind";
 	if (job->flags & ~JOB_FLAGS)
 		return "there are no such .flags";
@@ -278,6 +389,11 @@ static const char *wrong_together(const struct weir_job *job,
 	if (kind_is_atomic(job->kind))
 		return "the word of an atomic is in one piece, at a multiple "
 		       "of 8";
+	if (kind_is_user(job->kind) && s->kind.in_unit &&
+	    s->total % s->kind.in_unit)
+		return "the source is not a multiple of the unit of its kind";
+	if (kind_is_user(job->kind) && s->kind_refused)
+		return "its kind finds something wrong with its arguments";
 	return "the destination overlaps with another operand";
 }
 
@@ -314,6 +430,22 @@ static bool is_worn_out(const struct weir_operand *operand)
 	return operand->buf && operand->buf->refs >= WEIR_BUF_REFS_MAX - 1;
 }
 
+static void say_too_much_for_kind(char *out, size_t len,
+				  const struct weir_job *job,
+				  const struct job_shape *s)
+{
+	if (has_dst(job) && (!s->dst.total || s->dst.total < s->kind.out_min))
+		snprintf(out, len, "the destination has capacity for %llu "
+			 "bytes, and may need %llu",
+			 (unsigned long long)s->dst.total,
+			 (unsigned long long)s->kind.out_min);
+	else if (kind_find(job->kind)->flags & WEIR_KIND_WHOLE)
+		snprintf(out, len, "its kind needs each side in one piece");
+	else
+		snprintf(out, len, "its units are larger than a block of "
+			 "staging");
+}
+
 static void say_too_much(char *out, size_t len, const struct weir_job *job,
 			 const struct job_shape *s)
 {
@@ -330,6 +462,8 @@ static void say_too_much(char *out, size_t len, const struct weir_job *job,
 	else if (kind_is_atomic(job->kind))
 		snprintf(out, len, "an atomic is about 8 bytes, not %llu",
 			 (unsigned long long)s->total);
+	else if (kind_is_user(job->kind))
+		say_too_much_for_kind(out, len, job, s);
 	else if (has_src(job) && has_dst(job) && s->src.total != s->dst.total)
 		snprintf(out, len, "the source has %llu bytes, the other side "
 			 "%s%llu", (unsigned long long)s->src.total,

@@ -191,6 +191,8 @@ void job_end(struct weir_job *job, int64_t res)
 		res = (int64_t)p->done;
 		job->crc = p->crc;
 	}
+	if (unlikely(p->begun))
+		kind_end(job, res);
 	if (unlikely(translated)) {
 		job_enter(job);
 		dma->translate.kind->ended(job);

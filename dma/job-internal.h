@@ -60,13 +60,16 @@ struct job_priv {
 	bool entered : 1;		/* they do: see job_route. */
 	bool passed_on : 1;		/* The -EAGAIN that it was refused with is
 					 * the caller's to deal with. */
+	bool begun : 1;			/* .begin of its registered kind was
+					 * called, and .end was not. */
 	union {
 		struct iovec iov[JOB_IOVS];
 		struct {
 			struct weir_domain_move move;
 			struct iovec move_iov[JOB_MOVE_IOVS];
 		};
-		uint64_t area[20];	/* A user's engine's. */
+		uint64_t area[20];	/* A user's engine's; its end, see
+					 * kind.h. */
 	};
 };
 

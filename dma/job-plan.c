@@ -58,7 +58,8 @@ static int verify_bounce(const struct weir_dma *dma, const struct weir_job *job,
 
 	if (!err)
 		err = verify_half(s->plan.push.engine, &job->dst, &s->dst,
-				  s->total);
+				  kind_is_user(job->kind) ? s->dst.total :
+							    s->total);
 	return err ? err : verify_extra(dma, job, s);
 }
 
@@ -81,7 +82,7 @@ static struct weir_engine_query query_of(const struct weir_job *job,
 static bool may_translate_any(const struct weir_job *job,
 			      const struct job_shape *s)
 {
-	return !job->n_extra && ((s->src_side && translate_may(&job->src)) ||
+	return !job->n_extra && s->total && ((s->src_side && translate_may(&job->src)) ||
 				 (s->dst_side && translate_may(&job->dst)));
 }
 

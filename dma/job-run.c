@@ -14,10 +14,6 @@
 #include "dma/route.h"
 #include "mem/buf-internal.h"
 
-/* The kinds that is_for_cpu() does not decide. */
-#define NOT_AT_SIGHT (1u << WEIR_JOB_PULL | 1u << WEIR_JOB_PUSH | \
-		      1u << WEIR_JOB_DUALCAST | 1u << WEIR_JOB_XOR)
-
 /*
  * Whether the cpu engine is the only possible route: it is asked first, and
  * takes all jobs within memory of this process.
@@ -26,7 +22,7 @@ static bool is_for_cpu(const struct weir_dma *dma, const struct weir_job *job,
 		       const struct job_shape *s)
 {
 	return dma->n_engines == dma->n_own &&
-	       !(NOT_AT_SIGHT >> job->kind & 1) &&
+	       s->at_sight &&
 	       (s->dst_side != OPERAND_UPDATE || !atomic_refuse(job)) &&
 	       (!s->src_side || !is_foreign(s->src.domain)) &&
 	       (!s->dst_side || !is_foreign(s->dst.domain));
@@ -194,6 +190,18 @@ static void note_imports(struct weir_job *job, const struct job_shape *s)
 				 src ? s->src.import : s->dst.import;
 }
 
+/* The destination is what there is, not what the source has. */
+static void kind_set_up(struct weir_job *job, const struct job_shape *s)
+{
+	struct job_priv *p = job_priv(job);
+
+	memset(kind_state(job), 0, sizeof(struct kind_state));
+	kind_state(job)->in_unit = s->kind.in_unit;
+	kind_state(job)->out_unit = s->kind.out_unit;
+	if (s->dst_side)
+		cursor_init(&p->dst, &job->dst, s->dst_side, s->dst.total);
+}
+
 /* Put the job into the context's list, and hold what it uses. */
 static void set_up(struct weir_dma *dma, struct weir_job *job,
 		   const struct job_shape *s)
@@ -213,6 +221,7 @@ static void set_up(struct weir_dma *dma, struct weir_job *job,
 	p->imported = (s->src_side && s->src.imported) |
 		      (s->dst_side && s->dst.imported);
 	p->entered = false;
+	p->begun = false;
 	if (unlikely(p->imported || job->n_extra))
 		note_imports(job, s);
 	atomic_init(&p->stop, false);
@@ -220,6 +229,8 @@ static void set_up(struct weir_dma *dma, struct weir_job *job,
 	hold_side(dma, &job->dst, s->dst_side, s->total, &p->dst);
 	if (unlikely(job->n_extra))
 		extra_hold(dma, job);
+	if (unlikely(kind_is_user(job->kind)))
+		kind_set_up(job, s);
 	route_note(job, &s->plan);
 	p->engine = s->plan.engine;
 }

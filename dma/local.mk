@@ -22,6 +22,8 @@ libcore_la_SOURCES += \
 	%D%/job-internal.h \
 	%D%/job-check.c \
 	%D%/job-plan.c \
+	%D%/kind.c \
+	%D%/kind.h \
 	%D%/operand.c \
 	%D%/operand.h \
 	%D%/operand-extra.c \

@@ -310,11 +310,13 @@ bool operand_stale(const struct weir_operand *operand)
 static bool pieces_overlap(const struct operand_part *a,
 			   const struct operand_part *b, uint64_t n)
 {
+	uint64_t na = a->info->total < n ? a->info->total : n;
+	uint64_t nb = b->info->total < n ? b->info->total : n;
 	struct cursor ca, cb;
 
-	for (cursor_init(&ca, a->operand, a->side, n); ca.left;
+	for (cursor_init(&ca, a->operand, a->side, na); ca.left;
 	     cursor_advance(&ca, ca.len))
-		for (cursor_init(&cb, b->operand, b->side, n); cb.left;
+		for (cursor_init(&cb, b->operand, b->side, nb); cb.left;
 		     cursor_advance(&cb, cb.len))
 			if (ca.addr < cb.addr + cb.len &&
 			    cb.addr < ca.addr + ca.len)

@@ -104,6 +104,9 @@ static const char *no_bounce(const struct weir_job *job,
 {
 	if (q->kind == WEIR_JOB_PULL || q->kind == WEIR_JOB_PUSH)
 		return "a pull or a push is one step, not two";
+	if (kind_is_user(q->kind) &&
+	    kind_find(q->kind)->flags & WEIR_KIND_WHOLE)
+		return "its kind needs all of both sides in memory";
 	if (kind_is_atomic(q->kind))
 		return "an atomic in two steps would be none";
 	if (q->flags & WEIR_JOB_SIGNAL)

@@ -9,7 +9,7 @@
  * answers: no changing state goes into it, and making it changes nothing.
  */
 
-#include "dma/job-internal.h"
+#include "dma/kind.h"
 
 /* The engines' answers to one query.  The reasons are asked for only when a
  * caller wants them. */
@@ -54,6 +54,9 @@ struct job_shape {
 	enum operand_side src_side, dst_side;
 	struct operand_info src, dst;
 	uint64_t total;
+	struct weir_kind_shape kind;	/* Of a registered kind, */
+	bool kind_refused;		/* whose .shape() has refused it. */
+	bool at_sight;			/* In memory it is for the cpu engine. */
 	struct plan plan;
 	bool planned;			/* .plan is set. */
 };

@@ -152,7 +152,8 @@ static int check_sides(const struct weir_dma *dma, struct weir_job *job,
 	struct operand_part dst = { &job->dst, s->dst_side, &s->dst };
 
 	if (s->src_side && s->dst_side && s->dst_side != OPERAND_SRC &&
-	    operand_overlap(&src, &dst, s->total))
+	    operand_overlap(&src, &dst, kind_is_user(job->kind) ? INT64_MAX :
+								 s->total))
 		return -EINVAL;
 	if (s->dst_side == OPERAND_UPDATE && atomic_check(job, s->total))
 		return -EINVAL;
@@ -160,10 +161,11 @@ static int check_sides(const struct weir_dma *dma, struct weir_job *job,
 }
 
 /* A side that was checked already, and that may be anywhere. */
-static struct operand_info unknown(const struct weir_operand *operand)
+static struct operand_info unknown(const struct cursor *c)
 {
 	return (struct operand_info){
-		.domain = operand_domain(operand),
+		.domain = operand_domain(c->operand),
+		.total = c->left,
 		.hi = UINT64_MAX,
 		.n_pieces = 1,
 	};
@@ -182,9 +184,9 @@ static int plan_rest(const struct weir_dma *dma, struct weir_job *job,
 	*any = !src_err || !dst_err;
 	describe(job, &real, s);
 	if (src_err && s->src_side)
-		s->src = unknown(&real.src);
+		s->src = unknown(&p->src);
 	if (dst_err && s->dst_side)
-		s->dst = unknown(&real.dst);
+		s->dst = unknown(&p->dst);
 	return check_sides(dma, &real, s);
 }
 

@@ -17,6 +17,7 @@ weirinclude_HEADERS += \
 	%D%/weir/host.h \
 	%D%/weir/inventory.h \
 	%D%/weir/job.h \
+	%D%/weir/kind.h \
 	%D%/weir/lease.h \
 	%D%/weir/message.h \
 	%D%/weir/mmap.h \

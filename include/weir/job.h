@@ -106,6 +106,7 @@ struct weir_operand {
 #define WEIR_JOB_XOR 9		/* Of .src and all of .more. */
 #define WEIR_JOB_FETCH_ADD 10	/* Add .pattern to a word. */
 #define WEIR_JOB_COMPARE_SWAP 11 /* If it is .compare, make it .pattern. */
+#define WEIR_JOB_USER 1000 /* From here on: registered, see <weir/kind.h>. */
 
 /* Locations that a job may have beside .src and .dst. */
 #define WEIR_JOB_EXTRA_MAX 15
@@ -137,7 +138,8 @@ struct weir_job {
 	uint32_t n_extra;
 	uint32_t signal;	/* With WEIR_JOB_SIGNAL. */
 	uint64_t compare;	/* What is compared with; in the byte order of
-				 * this machine, as all of an atomic. */
+				 * this machine, as all of an atomic.  Of a
+				 * registered kind: weir_job_args(). */
 
 	/* The library's. */
 	struct weir_op inner;
@@ -344,6 +346,30 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_operand a,
 }
 
 /*
+ * Have @job do what the registered kind @kind does, see <weir/kind.h>: from
+ * @src to @dst, with @args, which are lent until the callback.
+ *
+ * For a kind without output @dst is weir_operand_mem(NULL, 0).  Input and
+ * output may differ in length: @dst is the capacity, and the result is how many
+ * bytes were written.
+ */
+static inline void weir_job_registered(struct weir_job *job, uint32_t kind,
+				       struct weir_operand dst,
+				       struct weir_operand src,
+				       const void *args)
+{
+	weir_job_copy(job, dst, src);
+	job->kind = kind;
+	job->compare = (uint64_t)(uintptr_t)args;
+}
+
+/* The arguments of @job, which is of a registered kind. */
+static inline const void *weir_job_args(const struct weir_job *job)
+{
+	return (const void *)(uintptr_t)job->compare;
+}
+
+/*
  * Start @job in @dma.
  *
  * The operands are evaluated now: what the lists of bufs are, and how much
@@ -355,21 +381,25 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_operand a,
  * Completes with the bytes done (what weir_job_compare() says for a compare),
  * or a negative errno: -ENODATA if the source ended early, what the kernel said
  * of a file; -EFAULT at a page that another process has not, or may not
- * write, -ESRCH if that process has ended; or what the function of a user's
- * domain said.
+ * write, -ESRCH if that process has ended; what the function of a user's
+ * domain said; or, of a registered kind, what the kind documents, -ENOSPC if its
+ * output does not fit, and -EIO if its functions break their contract.
  *
  * Returns 0, or
  *   -EINVAL      .kind, .flags or .n_extra make no sense; .reserved0 of a
  *                operand is not 0, or its .translation not NULL and its
  *                domain not a user's; a length of 0; an address of 0 in this
  *                process; a destination overlaps with another operand, also
- *                if two domains of one file name them; pull from or push to
- *                this process; not as aligned as an O_DIRECT file without
+ *                if two domains of one file name them; the source is no
+ *                multiple of the unit of a registered kind; pull from or push
+ *                to this process; not as aligned as an O_DIRECT file without
  *                .buffered_fd needs it; the word of an atomic is in several
  *                pieces, or not at a multiple of 8; @job is in flight or has
  *                no callback
  *   -EMSGSIZE    a destination has no capacity for the source, or (a compare,
- *                an XOR, or a destination by address) another length; an
+ *                an XOR, or a destination by address) another length; or less
+ *                than a registered kind needs; or a side is in pieces, and
+ *                such a kind needs it whole; an
  *                atomic is not of 8 bytes; or a side has more than
  *                WEIR_JOB_PIECES_MAX pieces, or a list of it has nearly
  *                WEIR_BUF_REFS_MAX references
@@ -394,7 +424,8 @@ static inline void weir_job_compare(struct weir_job *job, struct weir_operand a,
  *                function of a user's domain said so, and the job is neither
  *                a fence nor lazy and does not go through staging: those wait
  *   -ESHUTDOWN   the reactor is stopping
- *   other errnos  what the function of a user's domain said
+ *   other errnos  what the function of a user's domain said, or of a
+ *                registered kind
  *
  * Call on @dma's reactor.  Never blocks, never allocates.
  */

@@ -2,7 +2,7 @@
 public_tests += %D%/test-accel %D%/test-atomic %D%/test-bounce \
 	%D%/test-bounce-end %D%/test-bounce-extra %D%/test-bounce-nest \
 	%D%/test-chain-full %D%/test-conform %D%/test-cpu %D%/test-dmadev \
-	%D%/test-errnos-dma %D%/test-job-fence %D%/test-job-leave \
+	%D%/test-errnos-dma %D%/test-job-fence %D%/test-job-leave %D%/test-kind \
 	%D%/test-pipeline-control
 internal_tests += %D%/test-chain %D%/test-chain-fuse %D%/test-chain-hop \
 	%D%/test-chain-storm %D%/test-direct %D%/test-doca %D%/test-domain-job \
