@@ -40,18 +40,9 @@ struct step {
 	struct iovec iov[STEP_PIECES];
 };
 
-/* How the blocks of a job go through a slot: each tries one step, and tells
- * whether it could. */
-struct flow {
-	bool (*in)(struct slot *s);
-	bool (*out)(struct slot *s);
-	/* A push of @n bytes of @h has ended. */
-	void (*pushed)(struct slot *s, struct half *h, uint64_t n);
-};
-
 struct slot {
 	struct weir_dma *dma;
-	const struct flow *flow;	/* Of its job; NULL: not known yet. */
+	bool blockwise;		/* Blocks of its job just go in and out. */
 	struct slot **list;	/* The list of its kind, if free. */
 	uint32_t size;		/* Of a half. */
 	struct weir_job *job;	/* Its job; NULL: free, or quarantine. */

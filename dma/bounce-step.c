@@ -23,6 +23,7 @@ static void bounce_fetch(struct slot *s, struct step *step, struct half *h,
 			 struct engine *e, struct cursor *c, uint64_t n);
 static uint64_t bounce_next_len(const struct slot *s, const struct cursor *dst);
 static uint64_t step_len(const struct cursor *c, uint64_t max);
+static void kind_pushed(struct slot *s, struct half *h, uint64_t n);
 static uint32_t align_of(const struct cursor *c, bool strict);
 static uint64_t trim(const struct cursor *c, uint32_t align, uint64_t n);
 
@@ -346,8 +347,10 @@ void bounce_step_ended(struct weir_op *op, int64_t res)
 	}
 	if (res < 0)
 		slot_fail(s, res, op->detail.code);
-	if (step_is_push(s, step))
-		s->flow->pushed(s, step->half, n);
+	if (step_is_push(s, step) && likely(s->blockwise))
+		put_done(s, step->half, n);
+	else if (step_is_push(s, step))
+		kind_pushed(s, step->half, n);
 	else
 		pull_ended(s, step, n, res);
 	bounce_run(s);
@@ -601,26 +604,24 @@ static bool all_empty(const struct slot *s)
 			   s->half[1].state == EMPTY));
 }
 
-static const struct flow flow_of_blocks = { fill_half, drain_half, put_done };
-static const struct flow flow_of_compare = { bounce_fill_both,
-					     bounce_compare_both, put_done };
-static const struct flow flow_of_kind = { kind_in, kind_out, kind_pushed };
-
-static const struct flow *flow_of(const struct weir_job *job)
-{
-	if (unlikely(kind_is_user(job->kind)))
-		return &flow_of_kind;
-	return job->kind == WEIR_JOB_COMPARE ? &flow_of_compare :
-					       &flow_of_blocks;
-}
-
 /* Both are tried: what goes out makes space for what comes in. */
 static bool go_on(struct slot *s)
 {
-	bool in = s->flow->in(s);
-	bool out = s->flow->out(s);
+	bool in = fill_half(s);
+	bool out = drain_half(s);
 
-	debug_check(s->job);
+	debug_check(s->job && s->blockwise);
+	return in || out;
+}
+
+/* The same of the jobs whose blocks need both halves. */
+static bool go_on_otherwise(struct slot *s)
+{
+	bool compares = s->job->kind == WEIR_JOB_COMPARE;
+	bool in = compares ? bounce_fill_both(s) : kind_in(s);
+	bool out = compares ? bounce_compare_both(s) : kind_out(s);
+
+	debug_check(s->job && !s->blockwise);
 	return in || out;
 }
 
@@ -635,13 +636,11 @@ void bounce_run(struct slot *s)
 
 	debug_check(s->job && bounce_of(s->job)->slot == s);
 	reactor_check_thread(s->dma->r);
-	if (!s->flow)
-		s->flow = flow_of(job);
 	job_enter(job);
 	do {
 		if (unlikely(op_cancel_wanted(&job->op)))
 			slot_fail(s, -ECANCELED, 0);
-	} while (go_on(s));
+	} while (likely(s->blockwise) ? go_on(s) : go_on_otherwise(s));
 	if (all_empty(s))
 		bounce_leave(s);
 	job_exit(dma, job);

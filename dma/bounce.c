@@ -198,9 +198,8 @@ static void give_slot(struct weir_dma *dma, struct weir_job *job)
 	s->err = 0;
 	s->sum = NULL;
 	s->second = false;
-	s->working = false;
-	s->taken = 0;
-	s->flow = NULL;
+	s->blockwise = job->kind != WEIR_JOB_COMPARE &&
+		       !kind_is_user(job->kind);
 	s->half[0].off = 0;
 	s->half[1].off = 0;
 	s->half[0].state = EMPTY;

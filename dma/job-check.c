@@ -59,8 +59,7 @@ static const struct job_kind *kind_row(const struct weir_job *job)
 {
 	const struct weir_kind_ops *ops;
 
-	/* There is no kind 0. */
-	if (likely(job->kind - 1u < N_KINDS - 1))
+	if (job->kind - 1u < N_KINDS - 1)
 		return &kinds[job->kind];
 	ops = kind_find(job->kind);
 	return ops ? &registered[ops->flags & WEIR_KIND_OUTPUT ? 1 : 0] : NULL;
@@ -70,9 +69,14 @@ static int set_sides(const struct weir_job *job, struct job_shape *s)
 {
 	const struct job_kind *kind;
 
-	kind = kind_row(job);
-	if (unlikely(job->flags & ~JOB_FLAGS || !kind))
-		return -EINVAL;
+	/* There is no kind 0. */
+	if (unlikely(job->flags & ~JOB_FLAGS || job->kind - 1u >= N_KINDS - 1)) {
+		kind = kind_row(job);
+		if (!kind || job->flags & ~JOB_FLAGS)
+			return -EINVAL;
+	} else {
+		kind = &kinds[job->kind];
+	}
 	if (unlikely(job->n_extra < kind->min_extra))
 		return -EINVAL;
 	if (unlikely(job->n_extra) && !may_have_more(job))

@@ -16,7 +16,7 @@ dist_man_MANS += \
 # A page for each documented function, made from the comment above it.
 man3dir = $(mandir)/man3
 man3_headers = $(weirinclude_HEADERS) $(weirhostinclude_HEADERS) \
-	$(weirsiminclude_HEADERS) $(rdma_headers)
+	$(weiraccelinclude_HEADERS) $(weirsiminclude_HEADERS) $(rdma_headers)
 man3_stamp = %D%/man/man3.stamp
 
 $(man3_stamp): $(man3_headers) build-aux/man3.awk

@@ -102,8 +102,9 @@ if HAVE_OPENSSL
 noinst_PROGRAMS += %D%/31-tls-client
 endif
 %C%_31_tls_client_SOURCES = %D%/31-tls-client.c %D%/tls-server.h
-%C%_31_tls_client_CPPFLAGS = $(AM_CPPFLAGS) $(OPENSSL_CFLAGS)
-%C%_31_tls_client_LDADD = libweir.la $(OPENSSL_LIBS)
+%C%_31_tls_client_CPPFLAGS = $(AM_CPPFLAGS) $(LIBSSL_CFLAGS)
+%C%_31_tls_client_LDADD = libweir.la $(LIBSSL_LIBS) \
+	$(OPENSSL_LIBS)
 
 # weir in C++.
 if HAVE_CXX

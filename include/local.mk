@@ -44,6 +44,13 @@ weirhostinclude_HEADERS += \
 	%D%/weir/host/libuv.h \
 	%D%/weir/host/sd-event.h
 
+weiraccelinclude_HEADERS += \
+	%D%/weir/accel/codec.h \
+	%D%/weir/accel/crc.h \
+	%D%/weir/accel/dif.h \
+	%D%/weir/accel/kinds.h \
+	%D%/weir/accel/xts.h
+
 weirsiminclude_HEADERS += \
 	%D%/weir/sim/file.h \
 	%D%/weir/sim/memory.h \

@@ -94,6 +94,7 @@ done
 try weir WEIR_0.1 $core
 # shellcheck disable=SC2086
 try weir-rdma WEIR_RDMA_0.1 $conns "$dir"/include/weir/rdma/*.h
+try weir-accel WEIR_ACCEL_0.1 "$dir"/include/weir/accel/*.h
 try weir-sim WEIR_SIM_0.1 "$dir"/include/weir/sim/*.h
 
 if [ -f .libs/libweir.so ] && [ -f .libs/libweir-rdma.so ]; then
@@ -111,7 +112,8 @@ if [ -f .libs/libweir.so ] && [ -f .libs/libweir-rdma.so ]; then
 			done)"
 	# Or an inline function in a header does, which a build may call or not.
 	unused=$(for name in $(echo "$marked" | sed 's/^weir__//'); do
-		grep -qw "$name" "$dir"/rdma/*.[ch] "$dir"/sim/*.[ch] ||
+		grep -qw "$name" "$dir"/accel/*.[ch] \
+			"$dir"/rdma/*.[ch] "$dir"/sim/*.[ch] ||
 			[ "$(cat "$dir"/base/*.h "$dir"/reactor/*.h \
 				"$dir"/reactor/*/*.h "$dir"/mem/*.h \
 				"$dir"/dma/*.h | grep -cw "$name")" -gt 1 ] ||

@@ -68,7 +68,8 @@ test_public = %D%/libharness.la $(weir_sim) $(weir_rdma) libweir.la \
 public_tests =
 internal_tests =
 mock_tests =
-test_programs = $(public_tests) $(internal_tests) $(mock_tests)
+accel_tests =
+test_programs = $(public_tests) $(internal_tests) $(mock_tests) $(accel_tests)
 # Of these, the ones that TSan leaves out: they have one thread.
 without_threads =
 # What runs in a guest that has RDMA, by make check-rdma: programs that link all
@@ -88,6 +89,7 @@ include %D%/base/local.mk
 include %D%/reactor/local.mk
 include %D%/mem/local.mk
 include %D%/dma/local.mk
+include %D%/accel/local.mk
 include %D%/sim/local.mk
 include %D%/programs/local.mk
 if HAVE_VERBS
@@ -102,6 +104,10 @@ rdma_tests += $(rdma_programs)
 endif
 $(public_tests): LDADD = $(test_public)
 $(public_tests): libweir.la $(weir_sim) $(weir_rdma)
+# Those of libweir-accel, which need that too.
+$(accel_tests): LDADD = %D%/libharness.la libweir-accel.la $(weir_sim) $(weir_rdma) \
+	libweir.la $(CMOCKA_LIBS)
+$(accel_tests): libweir-accel.la libweir.la $(weir_sim) $(weir_rdma)
 if HAVE_VERBS
 $(mock_tests): AM_LDFLAGS += $(test_mock)
 $(mock_tests): %D%/libmock.a

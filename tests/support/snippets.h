@@ -11,6 +11,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <weir/accel/codec.h>
+#include <weir/accel/crc.h>
+#include <weir/accel/dif.h>
+#include <weir/accel/kinds.h>
+#include <weir/accel/xts.h>
 #include <weir/base.h>
 #include <weir/buf.h>
 #include <weir/call.h>
@@ -30,6 +35,7 @@
 #include <weir/inventory.h>
 #include <weir/job.h>
 #include <weir/lease.h>
+#include <weir/kind.h>
 #include <weir/message.h>
 #include <weir/mmap.h>
 #include <weir/op.h>
@@ -104,6 +110,11 @@ struct request {
 	char block[4096], *data;
 	size_t piece;
 	uint64_t off, done;
+#if defined(SNIPPETS_OF_accel_codec)
+	struct weir_codec_args args;
+#elif defined(SNIPPETS_OF_accel_xts)
+	struct weir_xts_args args;
+#endif
 };
 #endif
 
@@ -130,6 +141,22 @@ static struct file {
 	uint64_t len;
 } *file;
 #define IORING_OP_FTRUNCATE 55
+#elif defined(SNIPPETS_OF_accel_codec)
+static struct weir_codec *codec;
+static struct weir_operand src, dst;
+#elif defined(SNIPPETS_OF_accel_dif)
+static struct weir_operand blocks_of_512, blocks_of_520;
+#elif defined(SNIPPETS_OF_accel_kinds)
+static struct weir_operand src;
+#elif defined(SNIPPETS_OF_accel_xts)
+static struct weir_xts *xts;
+static struct weir_xts_opts opts;
+static struct weir_operand src, dst;
+static uint64_t lba;
+#elif defined(SNIPPETS_OF_kind)
+static uint32_t kind;
+static struct weir_operand src, dst;
+int rot13_run(struct weir_kind_run *);
 #elif defined(SNIPPETS_OF_chain)
 static int a, b, c;
 #elif defined(SNIPPETS_OF_conn)
