@@ -20,12 +20,12 @@
 
 /* OpenSSL's contexts of a key, each for one thread at a time: as many as may
  * work at once, which are the workers of some reactors. */
-#define LANES 16
+#define CIPHERS 16
 
 /* What a call of .run() works on at most. */
 #define STEP ((size_t)512 << 10)
 
-struct lane {
+struct cipher {
 	atomic_flag busy;
 	EVP_CIPHER_CTX *ctx[2];	/* To decrypt, to encrypt. */
 };
@@ -34,7 +34,7 @@ struct weir_xts {
 	uint32_t sector;
 	uint32_t per_sector;	/* What a number goes on by. */
 	atomic_uint jobs;
-	struct lane lanes[LANES];
+	struct cipher ciphers[CIPHERS];
 };
 
 static int check_opts(const struct weir_xts_opts *o)
@@ -57,26 +57,26 @@ static int check_opts(const struct weir_xts_opts *o)
 
 static void free_all(struct weir_xts *xts)
 {
-	for (int i = 0; i < LANES; i++) {
-		EVP_CIPHER_CTX_free(xts->lanes[i].ctx[0]);
-		EVP_CIPHER_CTX_free(xts->lanes[i].ctx[1]);
+	for (int i = 0; i < CIPHERS; i++) {
+		EVP_CIPHER_CTX_free(xts->ciphers[i].ctx[0]);
+		EVP_CIPHER_CTX_free(xts->ciphers[i].ctx[1]);
 	}
 	free(xts);
 }
 
 /* Returns 0, or -ENOMEM, or -EOPNOTSUPP. */
-static int make_lanes(struct weir_xts *xts, const struct weir_xts_opts *o)
+static int make_ciphers(struct weir_xts *xts, const struct weir_xts_opts *o)
 {
 	const EVP_CIPHER *cipher = o->key_len == 32 ? EVP_aes_128_xts() :
 						      EVP_aes_256_xts();
 	int i, enc;
 
-	for (i = 0; i < LANES; i++)
+	for (i = 0; i < CIPHERS; i++)
 		for (enc = 0; enc < 2; enc++) {
-			xts->lanes[i].ctx[enc] = EVP_CIPHER_CTX_new();
-			if (!xts->lanes[i].ctx[enc])
+			xts->ciphers[i].ctx[enc] = EVP_CIPHER_CTX_new();
+			if (!xts->ciphers[i].ctx[enc])
 				return -ENOMEM;
-			if (EVP_CipherInit_ex(xts->lanes[i].ctx[enc], cipher,
+			if (EVP_CipherInit_ex(xts->ciphers[i].ctx[enc], cipher,
 					      NULL, o->key, NULL, enc) != 1)
 				return -EOPNOTSUPP;
 		}
@@ -104,7 +104,7 @@ int weir_xts_create(struct weir_xts **ret, const struct weir_xts_opts *opts)
 		return why(-ENOMEM, "weir_xts_create: no memory");
 	xts->sector = own.sector;
 	xts->per_sector = own.count_512 ? own.sector / 512 : 1;
-	err = make_lanes(xts, &own);
+	err = make_ciphers(xts, &own);
 	if (err) {
 		free_all(xts);
 		return why(err, "weir_xts_create: OpenSSL cannot make an "
@@ -159,15 +159,15 @@ static void xts_end(const struct weir_job *job, int64_t res)
 	atomic_fetch_sub(&xts_of(job)->jobs, 1);
 }
 
-/* A thread keeps a lane for one call only, so one is free soon. */
-static struct lane *take_lane(struct weir_xts *xts)
+/* A thread keeps a cipher for one call only, so one is free soon. */
+static struct cipher *take_cipher(struct weir_xts *xts)
 {
 	unsigned int i = 0;
 
-	while (atomic_flag_test_and_set_explicit(&xts->lanes[i].busy,
+	while (atomic_flag_test_and_set_explicit(&xts->ciphers[i].busy,
 						 memory_order_acquire))
-		i = (i + 1) % LANES;
-	return &xts->lanes[i];
+		i = (i + 1) % CIPHERS;
+	return &xts->ciphers[i];
 }
 
 static int do_sector(EVP_CIPHER_CTX *ctx, uint64_t number, uint8_t *out,
@@ -188,7 +188,7 @@ static int run_sectors(struct weir_kind_run *run, int enc)
 	const struct weir_xts_args *args = run->args;
 	struct weir_xts *xts = args->xts;
 	size_t n = run->in_len < run->out_len ? run->in_len : run->out_len;
-	struct lane *lane = take_lane(xts);
+	struct cipher *own = take_cipher(xts);
 	uint64_t first = run->offset / xts->sector;
 	size_t done;
 	int err = 0;
@@ -196,12 +196,12 @@ static int run_sectors(struct weir_kind_run *run, int enc)
 	if (n > STEP)
 		n = STEP;
 	for (done = 0; done + xts->sector <= n && !err; done += xts->sector)
-		err = do_sector(lane->ctx[enc],
+		err = do_sector(own->ctx[enc],
 				args->sector + (first + done / xts->sector) *
 						       xts->per_sector,
 				(uint8_t *)run->out + done,
 				(const uint8_t *)run->in + done, xts->sector);
-	atomic_flag_clear_explicit(&lane->busy, memory_order_release);
+	atomic_flag_clear_explicit(&own->busy, memory_order_release);
 	run->consumed = run->produced = done;
 	return err ? err : run->last && done == run->in_len;
 }

@@ -19,6 +19,7 @@ bin_PROGRAMS += %D%/weir-cp/weir-cp
 %C%_weir_cp_weir_cp_LDFLAGS = $(program_ldflags)
 %C%_weir_cp_weir_cp_SOURCES = \
 	%D%/weir-cp/attrs.c \
+	%D%/weir-cp/convert.c \
 	%D%/weir-cp/dir.c \
 	%D%/weir-cp/extent.c \
 	%D%/weir-cp/file-finish.c \
@@ -35,7 +36,7 @@ bin_PROGRAMS += %D%/weir-cp/weir-cp
 	%D%/weir-cp/target.c \
 	%D%/weir-cp/walk.c \
 	%D%/weir-cp/weir-cp.h
-%C%_weir_cp_weir_cp_LDADD = $(common) libweir.la
+%C%_weir_cp_weir_cp_LDADD = $(common) libweir-accel.la libweir.la
 EXTRA_DIST += %D%/weir-cp/README.md
 
 # Block devices over a network: see weir-nbd/README.md.  The server is a library

@@ -168,6 +168,7 @@ static void close_fd(int *fd)
 /* Close everything; what is not complete is gone with that. */
 void file_drop(struct file *f, int dst_dir)
 {
+	convert_drop(f);
 	weir_domain_destroy(f->src_domain);
 	weir_domain_destroy(f->dst_domain);
 	f->src_domain = f->dst_domain = NULL;

@@ -249,7 +249,7 @@ static enum cp_path choose_path(const struct file *f)
 
 	if (o->path != PATH_AUTO)
 		return o->path;
-	if (o->checksum || o->direct)
+	if (o->checksum || o->direct || o->convert)
 		return PATH_PIPELINE;
 	if (is_small(f))
 		return PATH_KERNEL;
@@ -330,8 +330,16 @@ static int prepare(struct file *f, int src_dir, int dst_dir)
 
 static int64_t begin_moving(struct file *f, int src_dir, int dst_dir)
 {
-	int err = has_no_size(f) ? (file_stream(f) ? f->err : 1) :
-				   copy_at_once(f);
+	int err;
+
+	if (f->cp->opts.convert && has_no_size(f))
+		return file_wrong(f, "has no size, so it cannot be converted",
+				  0);
+	if (f->cp->opts.convert) {
+		err = convert_open(f);
+		return err > 0 && make_domains(f) ? f->err : err;
+	}
+	err = has_no_size(f) ? (file_stream(f) ? f->err : 1) : copy_at_once(f);
 
 	if (err < 0)
 		return err;

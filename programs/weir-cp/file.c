@@ -65,6 +65,8 @@ static void begin(struct file *f)
 	f->crc = 0;
 	f->data = f->counted = 0;
 	f->written = 0;
+	memset(&f->codec, 0, sizeof(f->codec));
+	memset(&f->xts, 0, sizeof(f->xts));
 	f->path = f->cp->opts.path;
 	file_step(f, FILE_OPENING,
 		  f->kind == FOUND_FILE ? file_open_work : file_node_work);
@@ -208,6 +210,10 @@ static void move(struct file *f)
 	int err;
 
 	f->state = FILE_MOVING;
+	if (f->cp->opts.convert) {
+		convert_begin(f);
+		return;
+	}
 	err = flow_add(f->cp, flow, f);
 	if (err) {
 		file_wrong(f, "copy", err);
@@ -341,7 +347,10 @@ void files_stop(struct cp *cp)
 	for (uint32_t i = 0; i < cp->files_max; i++) {
 		struct file *f = &cp->files[i];
 
-		if (f->state == FILE_MOVING)
-			file_wrong(f, NULL, -ECANCELED);
+		if (f->state != FILE_MOVING)
+			continue;
+		file_wrong(f, NULL, -ECANCELED);
+		if (cp->opts.convert)
+			weir_op_cancel(&f->job.op);
 	}
 }

@@ -185,6 +185,7 @@ static void teardown(struct cp *cp)
 	if (cp->reactor)
 		flows_destroy(cp);
 	weir_dma_destroy(cp->dma);
+	weir_xts_destroy(cp->xts);
 	for (int i = 0; i < 3; i++)
 		weir_signal_destroy(cp->signals[i]);
 	if (weir_reactor_destroy(cp->reactor))
@@ -246,6 +247,10 @@ int main(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	prepare_process(&cp);
+	if (convert_setup(&cp)) {
+		teardown(&cp);
+		return EXIT_SETUP;
+	}
 	if (setup(&cp)) {
 		fprintf(stderr, "weir-cp: %s\n", weir_why());
 		teardown(&cp);

@@ -12,7 +12,8 @@
 
 enum { OPT_PATH = 256, OPT_BACKEND, OPT_DIRECT, OPT_BLOCK, OPT_DEPTH,
        OPT_VERIFY, OPT_CHECKSUM, OPT_FSYNC, OPT_PROGRESS, OPT_JSON, OPT_HELP,
-       OPT_VERSION, OPT_PRESERVE, OPT_CHANGED, OPT_RETRY };
+       OPT_VERSION, OPT_PRESERVE, OPT_CHANGED, OPT_RETRY, OPT_COMPRESS,
+       OPT_DECOMPRESS, OPT_LEVEL, OPT_ENCRYPT, OPT_DECRYPT, OPT_SECTOR };
 
 static const struct option options[] = {
 	{ "recursive", no_argument, NULL, 'r' },
@@ -37,6 +38,12 @@ static const struct option options[] = {
 	{ "verify", no_argument, NULL, OPT_VERIFY },
 	{ "checksum", no_argument, NULL, OPT_CHECKSUM },
 	{ "fsync", no_argument, NULL, OPT_FSYNC },
+	{ "compress", required_argument, NULL, OPT_COMPRESS },
+	{ "decompress", no_argument, NULL, OPT_DECOMPRESS },
+	{ "level", required_argument, NULL, OPT_LEVEL },
+	{ "encrypt", required_argument, NULL, OPT_ENCRYPT },
+	{ "decrypt", required_argument, NULL, OPT_DECRYPT },
+	{ "sector", required_argument, NULL, OPT_SECTOR },
 	{ "progress", no_argument, NULL, OPT_PROGRESS },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "help", no_argument, NULL, OPT_HELP },
@@ -73,6 +80,12 @@ static const char help[] =
 "      --verify          read each copy back, and compare\n"
 "      --fsync           have everything written out before it gets its name\n"
 "      --direct          go round the page cache (O_DIRECT)\n"
+"      --compress=FORMAT compress each file: gzip or zstd\n"
+"      --level=N         how well: 1 to 9, with zstd to 19 (6, with zstd 3)\n"
+"      --decompress      the reverse, of either format\n"
+"      --encrypt=KEYFILE encrypt each file by AES-XTS, as dm-crypt does\n"
+"      --decrypt=KEYFILE the reverse\n"
+"      --sector=SIZE     of encryption: 512 (the default) to 4096\n"
 "      --block=SIZE      bytes in a buffer, 4K to 64M (2M, direct 1M)\n"
 "      --depth=N         buffers, 1 to 1024 (8)\n"
 "      --backend=NAME    uring, ev, or auto\n"
@@ -173,6 +186,45 @@ static int parse_target(struct cp_opts *o, const char *arg)
 	return 0;
 }
 
+static int set_convert(struct cp_opts *o, enum convert convert)
+{
+	if (o->convert) {
+		say_usage_error("only one of --compress, --decompress, "
+				"--encrypt and --decrypt is possible");
+		return -1;
+	}
+	o->convert = convert;
+	return 0;
+}
+
+static int parse_convert(struct cp_opts *o, int c, const char *arg)
+{
+	static const char *const words[] = { "gzip", "zstd", NULL };
+	uint64_t n;
+	int word;
+
+	switch (c) {
+	case OPT_COMPRESS:
+		word = parse_word("compress", arg, words);
+		return word < 0 ? -1 : set_convert(o, word ? CONVERT_ZSTD :
+							     CONVERT_GZIP);
+	case OPT_LEVEL:
+		if (parse_number("level", arg, 1, 19, &n))
+			return -1;
+		o->level = (int)n;
+		return 0;
+	case OPT_SECTOR:
+		if (parse_number("sector", arg, 512, 4096, &n))
+			return -1;
+		o->sector = (uint32_t)n;
+		return 0;
+	default:
+		o->key = arg;
+		return set_convert(o, c == OPT_ENCRYPT ? CONVERT_ENCRYPT :
+							 CONVERT_DECRYPT);
+	}
+}
+
 static int parse_valued(struct cp_opts *o, int c, const char *arg)
 {
 	static const char *const paths[] = { "auto", "pipeline", "kernel",
@@ -182,6 +234,8 @@ static int parse_valued(struct cp_opts *o, int c, const char *arg)
 	uint64_t n;
 	int word;
 
+	if (c >= OPT_COMPRESS)
+		return parse_convert(o, c, arg);
 	switch (c) {
 	case 't':
 		return parse_target(o, arg);
@@ -272,6 +326,8 @@ static int parse_flag(struct cp_opts *o, int c)
 	case OPT_FSYNC:
 		o->fsync = true;
 		break;
+	case OPT_DECOMPRESS:
+		return set_convert(o, CONVERT_BACK);
 	case OPT_PROGRESS:
 		o->progress = true;
 		break;
@@ -280,6 +336,40 @@ static int parse_flag(struct cp_opts *o, int c)
 		break;
 	default:
 		return 1;
+	}
+	return 0;
+}
+
+/* What needs the copy to be what the source is. */
+static int check_convert(const struct cp_opts *o)
+{
+	const char *with = o->path == PATH_KERNEL ? "path=kernel" :
+			   o->direct ? "direct" :
+			   o->verify ? "verify" :
+			   o->checksum ? "checksum" : NULL;
+
+	if (o->convert && with) {
+		say_usage_error("--%s does not go with --compress, --decompress, "
+				"--encrypt or --decrypt", with);
+		return -1;
+	}
+	if (o->level && o->convert != CONVERT_GZIP &&
+	    o->convert != CONVERT_ZSTD) {
+		say_usage_error("--level goes with --compress only");
+		return -1;
+	}
+	if (o->level > 9 && o->convert == CONVERT_GZIP) {
+		say_usage_error("--level=%d: gzip has levels 1 to 9", o->level);
+		return -1;
+	}
+	if (o->sector && !o->key) {
+		say_usage_error("--sector goes with --encrypt and --decrypt "
+				"only");
+		return -1;
+	}
+	if (o->sector & (o->sector - 1)) {
+		say_usage_error("--sector=%u is no power of two", o->sector);
+		return -1;
 	}
 	return 0;
 }
@@ -303,7 +393,7 @@ static int check(const struct cp_opts *o)
 				o->depth, o->block);
 		return -1;
 	}
-	return 0;
+	return check_convert(o);
 }
 
 /*
@@ -383,5 +473,7 @@ int options_parse(struct cp_opts *o, int argc, char **argv)
 	set_defaults(o);
 	if (take_names(o, argc, argv) || check(o))
 		return 2;
+	if (!o->sector)
+		o->sector = 512;
 	return -1;
 }

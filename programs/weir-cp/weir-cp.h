@@ -18,6 +18,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include <weir/accel/codec.h>
+#include <weir/accel/xts.h>
 #include <weir/dma.h>
 #include <weir/domain.h>
 #include <weir/job.h>
@@ -40,6 +42,10 @@
 
 enum cp_path { PATH_AUTO, PATH_PIPELINE, PATH_KERNEL };
 
+/* What becomes of the bytes; BACK: of either format. */
+enum convert { CONVERT_NOT, CONVERT_GZIP, CONVERT_ZSTD, CONVERT_BACK,
+	       CONVERT_ENCRYPT, CONVERT_DECRYPT };
+
 /* Which symbolic links stand for what they lead to. */
 enum cp_follow { FOLLOW_DEFAULT, FOLLOW_NEVER, FOLLOW_SOURCES, FOLLOW_ALL };
 
@@ -57,6 +63,10 @@ struct cp_opts {
 	bool xattr_required;	/* One that is refused is an error. */
 	uint32_t backend;	/* WEIR_BACKEND_ */
 	uint32_t depth;
+	enum convert convert;
+	int level;		/* Of compression; 0: its default. */
+	uint32_t sector;	/* Of encryption; 0: the default. */
+	const char *key;	/* The name of its file. */
 	uint32_t retry;		/* Times, of a source that changes. */
 	size_t block;
 	bool recursive, no_target_dir, target_dir;
@@ -195,6 +205,11 @@ struct file {
 	enum cp_path path;	/* Never PATH_AUTO once it is open. */
 	struct weir_domain *src_domain, *dst_domain;
 
+	/* A pass of a copy that is converted is one job. */
+	struct weir_job job;
+	struct weir_codec_args codec;
+	struct weir_xts_args xts;
+
 	/* The pass over its data: copying, then perhaps comparing. */
 	bool comparing;
 	struct extent ext[EXTENTS_MAX];
@@ -226,6 +241,7 @@ struct cp {
 	struct weir_reactor *reactor;
 	struct weir_dma *dma;
 	struct weir_pool *pool;
+	struct weir_xts *xts;
 	struct flow flows[FLOWS];
 	struct dirs dirs;
 	struct walk *walk;
@@ -344,6 +360,12 @@ void links_see(struct file *f);		/* Any thread. */
 void links_wait(struct file *f);
 void links_done(struct file *f);
 bool links_made(struct file *f, int dst_dir);	/* Any thread. */
+
+/* convert.c */
+int convert_setup(struct cp *cp);
+int convert_open(struct file *f);	/* On a worker. */
+void convert_begin(struct file *f);
+void convert_drop(struct file *f);	/* On a worker. */
 
 /* flow.c */
 int flow_add(struct cp *cp, uint32_t which, struct file *f);

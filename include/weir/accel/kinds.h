@@ -46,6 +46,7 @@
 extern "C" {
 #endif
 
+/* The kinds; weir_accel_kind(). */
 #define WEIR_ACCEL_CRC16 1	  /* <weir/accel/crc.h> */
 #define WEIR_ACCEL_CRC64 2
 #define WEIR_ACCEL_DIF_GENERATE 3 /* <weir/accel/dif.h> */

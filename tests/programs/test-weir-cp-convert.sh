@@ -1,0 +1,155 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# weir-cp --compress, --decompress, --encrypt and --decrypt, over every backend.
+# Compressed files are read and written by gzip(1) and zstd(1) too.
+. "${srcdir:-$(dirname "$0")/../..}/tests/programs/weir-cp-fixture.sh"
+
+make_files()
+{
+	mkdir files
+	: >files/empty
+	echo some >files/small
+	data 3000001 files/large
+	head -c 1000000 /dev/zero >files/zeros
+	data 262144 files/sectors
+	i=0
+	while [ $i -lt 70 ]; do
+		data $((i * 997)) files/f$i
+		i=$((i + 1))
+	done
+	seq -w 1 32 | tr -d '\n' | head -c 64 >key
+	seq -w 40 90 | tr -d '\n' | head -c 32 >key32
+}
+
+t_peer()
+{
+	rm -rf packed back
+	expect 0 cp_ -r -T --compress="$1" files packed
+	for f in files/*; do
+		"$1" -dc <"packed/${f#files/}" | cmp -s - "$f" ||
+			wrong "$1 finds something else in $f"
+	done
+	expect 0 cp_ -r -T --decompress packed back
+	diff -r files back >out || wrong "$(head -n 3 out)"
+	rm -rf packed back
+	for f in large empty small; do
+		"$1" -c <files/$f
+	done >packed
+	expect 0 cp_ --decompress packed back
+	cat files/large files/empty files/small | cmp -s - back ||
+		wrong "members of $1 do not come back"
+	cmp -s packed files/large && wrong 'it is not compressed'
+	return 0
+}
+
+t_gzip() { t_peer gzip; }
+t_zstd() { t_peer zstd; }
+
+t_levels()
+{
+	for level in 1 9; do
+		expect 0 cp_ --compress=gzip --level=$level files/large g$level
+		expect 0 cp_ --compress=zstd --level=$level files/large z$level
+	done
+	[ "$(stat -c %s g9)" -lt "$(stat -c %s g1)" ] ||
+		wrong 'gzip: level 9 is not smaller than level 1'
+	[ "$(stat -c %s z9)" -lt "$(stat -c %s z1)" ] ||
+		wrong 'zstd: level 9 is not smaller than level 1'
+}
+
+t_damage()
+{
+	rm -f c cut x
+	expect 0 cp_ --compress=gzip files/large c
+	head -c 1000 c >cut
+	expect 1 cp_ --decompress cut x && says 'is damaged or cut off'
+	printf XXXX | dd of=c bs=1 seek=5000 conv=notrunc 2>/dev/null
+	expect 1 cp_ --decompress c x && says 'is damaged or cut off'
+	expect 1 cp_ --decompress files/small x && says 'neither of gzip nor'
+	expect 1 cp_ --decompress files/empty x && says 'neither of gzip nor'
+	expect 1 cp_ --compress=gzip /proc/version x && says 'has no size'
+	[ ! -e x ] || wrong 'a copy of what is damaged has a name'
+}
+
+t_sectors()
+{
+	rm -f e d
+	for key in key key32; do
+		for sector in 512 4096; do
+			expect 0 cp_ --encrypt=$key --sector=$sector \
+				files/sectors e
+			cmp -s e files/sectors && wrong 'it is not encrypted'
+			[ "$(stat -c %s e)" = 262144 ] || wrong 'its size'
+			expect 0 cp_ --decrypt=$key --sector=$sector e d
+			cmp -s d files/sectors || wrong 'it does not come back'
+		done
+	done
+	expect 0 cp_ --decrypt=key e d
+	cmp -s d files/sectors && wrong 'another key decrypts it'
+	expect 0 cp_ --encrypt=key files/empty d && [ ! -s d ] ||
+		wrong 'nothing is encrypted to something'
+	rm -f d
+	expect 1 cp_ --encrypt=key files/small d && says 'multiple of the sector'
+	[ ! -e d ] || wrong 'a part of a sector was encrypted'
+}
+
+t_usage()
+{
+	refuse() { words=$1; shift; expect 2 cp_ "$@" a b && says "$words"; }
+	for with in direct verify checksum path=kernel; do
+		refuse "$with does not go with" --compress=gzip --$with
+		refuse "$with does not go with" --decrypt=key --$with
+	done
+	refuse 'gzip or zstd is wanted' --compress=xz
+	refuse 'only one of' --compress=gzip --decompress
+	refuse 'only one of' --encrypt=key --compress=gzip
+	refuse 'levels 1 to 9' --compress=gzip --level=10
+	refuse 'from 1 to 19' --compress=zstd --level=20
+	refuse 'with --compress only' --level=1
+	refuse 'with --encrypt and --decrypt' --sector=512
+	refuse 'no power of two' --encrypt=key --sector=520
+	head -c 33 key >bad
+	expect 3 cp_ --encrypt=bad a b && says '32 or 64 bytes'
+	expect 3 cp_ --encrypt=not-there a b && says 'No such file'
+	head -c 32 key >half
+	cat half half >bad
+	expect 3 cp_ --encrypt=bad a b && says 'halves of the key are equal'
+}
+
+t_signal()
+{
+	rm -f c
+	head -c 200000000 /dev/zero >zeros
+	env --default-signal "$program" --backend="$backend" --compress=zstd \
+		--level=19 zeros c >out 2>err &
+	pid=$!
+	wait_open $pid zeros && kill -INT $pid
+	wait $pid
+	[ ! -e c ] || "$(command -v zstd || echo true)" -tq c ||
+		wrong 'an incomplete copy has its name'
+	rm -f c zeros
+}
+
+lacks() { command -v "$1" >/dev/null || echo "no $1"; }
+
+make_files
+built=$("$program" --compress=zstd files/small x 2>&1 | grep 'built without'
+	"$program" --compress=gzip files/small x 2>&1 | grep 'built without'
+	"$program" --encrypt=key files/empty x 2>&1 | grep 'built without')
+for backend in ${WEIR_TEST_BACKEND:-uring ev}; do
+	if [ "$built" ]; then
+		result ok 'all of it' "$built"
+	elif reason=$("$program" --backend=$backend files/small x 2>&1 |
+		      grep -E 'kernel has no|not allowed|too old|built without')
+	then
+		result ok 'all of it' "$reason"
+	else
+		run t_gzip "$(lacks gzip)"
+		run t_zstd "$(lacks zstd)"
+		for test in levels damage sectors usage signal; do
+			run t_$test
+		done
+	fi
+done
+echo "1..$n"
+exit $bad
