@@ -17,6 +17,7 @@
 
 static const struct coder *coder_of(uint32_t format)
 {
+	(void)format;		/* If neither library is there. */
 #ifdef HAVE_ZLIB
 	if (format != WEIR_CODEC_ZSTD)
 		return &coder_zlib;
