@@ -224,7 +224,8 @@ WEIR_API const uint64_t *weir_job_result(const struct weir_job *job);
  * weir_job_end(): for engines that do jobs of that kind.
  *
  * Such an engine ends a job with the bytes that it has written, or, of a kind
- * without output, that it has read.  The kind's .begin(), .run() and .end() are
+ * without output, that it has read; weir_job_pieces() of the destination is its
+ * whole capacity.  The kind's .begin(), .run() and .end() are
  * not called for such jobs.
  *
  * Call on the reactor's thread, for engines, between start and weir_job_end().
