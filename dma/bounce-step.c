@@ -416,6 +416,8 @@ static bool kind_in(struct slot *s)
 	struct half *h = &s->half[0];
 	uint32_t unit = kind_state(s->job)->in_unit;
 
+	if (h->state == FULL && kind_left(s) < unit && !kind_at_end(s))
+		h->state = PART;
 	if (h->state == PART && !s->err && !kind_at_end(s)) {
 		kind_keep(s, h, unit);
 	} else if (h->state == EMPTY && may_fill(s)) {
@@ -447,8 +449,6 @@ static bool kind_may_work(struct slot *s)
 		slot_fail(s, -ENODATA, 0);
 		return false;
 	}
-	if (in->state == FULL && kind_left(s) < unit && !kind_at_end(s))
-		in->state = PART;
 	if (in->state == FULL && kind_left(s) >= unit)
 		return true;
 	if (!kind_at_end(s) || in->state == FILLING)

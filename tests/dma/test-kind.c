@@ -161,7 +161,30 @@ static int whole_run(struct weir_kind_run *run)
 	return rot_run(run);
 }
 
-static uint32_t rot, frames, expand, sum, streams, bad, whole, heavy;
+/* Units of 40 bytes, which more pieces divide than a step can have. */
+#define WIDE 40
+
+static int wide_shape(const struct weir_job *job, uint64_t bytes,
+		      struct weir_kind_shape *ret)
+{
+	(void)job;
+	ret->in_unit = ret->out_unit = WIDE;
+	ret->out_min = bytes;
+	return 0;
+}
+
+static int wide_run(struct weir_kind_run *run)
+{
+	size_t len = run->in_len;
+
+	if (len % WIDE)
+		return -EPROTO;
+	run->in_len = len < WIDE ? len : WIDE;
+	rot_run(run);
+	return run->last && run->consumed == len;
+}
+
+static uint32_t wide, rot, frames, expand, sum, streams, bad, whole, heavy;
 
 static uint32_t add(const char *name, uint32_t flags, struct weir_kind_ops ops)
 {
@@ -182,6 +205,9 @@ static void add_kinds(void)
 {
 	rot = add("rot", WEIR_KIND_OUTPUT | WEIR_KIND_IN_PLACE,
 		  (struct weir_kind_ops){ .run = rot_run });
+	wide = add("wide", WEIR_KIND_OUTPUT,
+		   (struct weir_kind_ops){ .run = wide_run,
+					   .shape = wide_shape });
 	frames = add("frame", WEIR_KIND_OUTPUT,
 		     (struct weir_kind_ops){ .run = frame_run,
 					     .shape = frame_shape });
@@ -323,6 +349,32 @@ static void units_are_whole_in_lists_of_odd_pieces(void **state)
 			assert_true(is_untouched(d, n / IN * OUT, LEN));
 		}
 	fixture_end(&g);
+}
+
+static void unit_comes_together_from_several_pulls(void **state)
+{
+	struct iovec src[200];
+	struct fixture g;
+	struct jrec j;
+	size_t i;
+
+	for (uint32_t size = 4096; size <= 32768; size *= 8) {
+		begin(&g, state, 1, size);
+		fill_pattern(g.user[0].mem, LEN, 0, 3);
+		for (i = 0; i < 200; i++)
+			src[i] = (struct iovec){ (void *)(uintptr_t)i, 1 };
+		jrec_init(&j);
+		weir_job_registered(&j.job, wide,
+				    operand_of(&g, FIL, 1, 0, 200),
+				    weir_operand_iov(g.user[0].d, src, 200),
+				    NULL);
+		assert_int_equal(run(&g, &j), 200);
+		for (i = 0; i < 200; i++)
+			assert_int_equal(g.view[1][i],
+					 (char)(g.user[0].mem[i] + 1));
+		fixture_end(&g);
+		end_reactor(state);
+	}
 }
 
 static void sum_without_destination_is_the_result(void **state)
@@ -954,6 +1006,7 @@ int main(void)
 	static const struct harness_case cases[] = {
 		REAL(units_become_others_between_any_two_places),
 		REAL(units_are_whole_in_lists_of_odd_pieces),
+		REAL(unit_comes_together_from_several_pulls),
 		REAL(sum_without_destination_is_the_result),
 		REAL(output_of_unknown_length_is_bounded_by_capacity),
 		REAL(input_of_no_bytes_is_for_kinds_that_say_so),
