@@ -336,9 +336,8 @@ static void start_link(struct link *l)
 	struct program *p = l->program;
 	int err;
 
-	if (!p->budget || p->run->ending || !l->chain)
+	if (!l->chain || !budget_take(p->run))
 		return;
-	p->budget--;
 	for (uint32_t i = 0; i < l->n_steps; i++)
 		step_prepare(&l->steps[i]);
 	task_init(&l->task, p->run, "chain", link_end);
@@ -495,17 +494,15 @@ static void run_chains(struct run *run)
 	static struct program p;
 	uint32_t i;
 
-	memset(&p, 0, sizeof(p));
+	program_begin(run, &p, sizeof(p));
 	p.run = run;
-	p.budget = run->params.ops;
-	run->program = &p;
 	make_reactors(run, 1 + rnd(run, REACTORS));
 	places_set_up(&p);
 	for (i = 0; i < run->n_reactors; i++)
 		set_up_core(&p, &p.cores[i], run->reactors[i]);
 	for (i = 0; i < LINKS; i++)
 		link_set_up(&p, &p.links[i], i);
-	for (i = 0; p.budget && i < 20 * run->params.ops; i++) {
+	for (i = 0; run->budget && i < 20 * run->params.ops; i++) {
 		places_mend(&p);
 		disturb(&p);
 		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 200));

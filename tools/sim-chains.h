@@ -73,7 +73,6 @@ struct program {
 	struct link links[LINKS];
 	struct weir_sim_card *cards[2];
 	struct weir_sim_peer *peer;
-	uint32_t budget;
 	uint64_t stamps;
 	uint64_t opened;	/* Cards, after resets. */
 	uint64_t stops;		/* Of contexts: their beginnings and ends. */

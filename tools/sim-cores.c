@@ -77,7 +77,6 @@ struct program {
 	struct weir_mmap *mmap;
 	struct core cores[CORES];
 	struct sync syncs[SYNCS];
-	uint32_t budget;
 	uint32_t posts;			/* In flight. */
 	bool stopping;
 	uint64_t shared[SYNCS * 8];	/* 64 bytes each. */
@@ -429,8 +428,9 @@ static void touch_sync(struct core *c)
 
 /* All of it. */
 
-static void act_once(struct core *c)
+static void act_once(void *actor)
 {
+	struct core *c = actor;
 	struct run *run = c->program->run;
 
 	switch (rnd(run, 8)) {
@@ -456,13 +456,9 @@ static void act_once(struct core *c)
 /* Some of it at once, so that ways are full. */
 static void act(struct core *c)
 {
-	struct program *p = c->program;
-	unsigned int n = one_in(p->run, 8) ? 20 : 1 + rnd(p->run, 3);
+	struct run *run = c->program->run;
 
-	for (; n && p->budget && !p->run->ending; n--) {
-		p->budget--;
-		act_once(c);
-	}
+	act_often(run, one_in(run, 8) ? 20 : 1 + rnd(run, 3), act_once, c);
 }
 
 static void act_now(void *arg)
@@ -584,7 +580,7 @@ static void take_down(struct program *p)
 	must(!err, "the memory is unused", "%d: %s", err, weir_why());
 }
 
-/* What was refused is counted. */
+/* A reactor counts the starts that it refused. */
 static void check_refused(struct program *p)
 {
 	for (unsigned int i = 0; i < p->run->n_reactors; i++) {
@@ -602,12 +598,10 @@ static void run_cores(struct run *run)
 {
 	static struct program p;
 
-	memset(&p, 0, sizeof(p));
+	program_begin(run, &p, sizeof(p));
 	p.run = run;
-	p.budget = run->params.ops;
-	run->program = &p;
 	set_up(&p);
-	for (uint32_t i = 0; p.budget && i < 10 * run->params.ops; i++) {
+	for (uint32_t i = 0; run->budget && i < 10 * run->params.ops; i++) {
 		if (one_in(run, 2))
 			act_all(&p);
 		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 60));

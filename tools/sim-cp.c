@@ -177,9 +177,8 @@ static void start_one(struct copier *c)
 		copier_go_on(c);
 		return;
 	}
-	if (!p->budget || p->run->ending || is_down(h))
+	if (is_down(h) || !budget_take(p->run))
 		return;
-	p->budget--;
 	c->may_fail = h->is_full || h->is_bad;
 	copier_start(c, rnd(p->run, SOURCES));
 }
@@ -323,14 +322,12 @@ static void run_cp(struct run *run)
 	static struct program p;
 	uint32_t i;
 
-	memset(&p, 0, sizeof(p));
+	program_begin(run, &p, sizeof(p));
 	p.run = run;
-	p.budget = run->params.ops;
-	run->program = &p;
 	make_reactors(run, 1 + rnd(run, HOSTS));
 	for (i = 0; i < HOSTS; i++)
 		host_set_up(&p, i);
-	for (i = 0; p.budget && i < 40 * run->params.ops; i++) {
+	for (i = 0; run->budget && i < 40 * run->params.ops; i++) {
 		disturb(&p);
 		(void)weir_sim_run(run->sim, WEIR_SEC, 1 + rnd(run, 60));
 	}

@@ -75,7 +75,6 @@ struct host {
 struct program {
 	struct run *run;
 	struct host hosts[HOSTS];
-	uint32_t budget;
 	uint64_t copied, failed;
 };
 

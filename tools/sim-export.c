@@ -480,12 +480,10 @@ static void run_export(struct run *run)
 	static struct program p;
 	int fd = free_fd();
 
-	memset(&p, 0, sizeof(p));
+	program_begin(run, &p, sizeof(p));
 	p.run = run;
-	p.budget = run->params.ops;
-	run->program = &p;
 	set_up(&p);
-	for (uint32_t i = 0; p.budget && i < 40 * run->params.ops; i++) {
+	for (uint32_t i = 0; run->budget && i < 40 * run->params.ops; i++) {
 		for (uint32_t n = rnd(run, 8); n; n--)
 			let_act(&p);
 		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 12));

@@ -85,7 +85,6 @@ struct program {
 	struct import imports[IMPORTS];
 	int fd;
 	struct weir_domain *file;
-	uint32_t budget;	/* Jobs. */
 	uint64_t stamps;
 	uint64_t stale;		/* Jobs that ended so. */
 };

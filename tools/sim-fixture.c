@@ -14,6 +14,28 @@ uint32_t rnd(struct run *run, uint32_t n)
 	return (uint32_t)(weir_sim_random(run->sim) % n);
 }
 
+void program_begin(struct run *run, void *program, size_t size)
+{
+	memset(program, 0, size);
+	run->program = program;
+	run->budget = run->params.ops;
+}
+
+bool budget_take(struct run *run)
+{
+	if (!run->budget || run->ending)
+		return false;
+	run->budget--;
+	return true;
+}
+
+void act_often(struct run *run, unsigned int n, void (*act_once)(void *actor),
+	       void *actor)
+{
+	for (; n && budget_take(run); n--)
+		act_once(actor);
+}
+
 void make_reactors(struct run *run, unsigned int n)
 {
 	struct weir_reactor_opts opts = { .size = sizeof(opts) };

@@ -24,6 +24,16 @@ static inline bool one_in(struct run *run, uint32_t n)
 	return !rnd(run, n);
 }
 
+/* A scenario's @program begins: @size bytes of zeros. */
+void program_begin(struct run *run, void *program, size_t size);
+
+/* Whether the scenario may start one more action; that one is counted. */
+bool budget_take(struct run *run);
+
+/* Up to @n times act_once(@actor), as long as the budget lasts. */
+void act_often(struct run *run, unsigned int n, void (*act_once)(void *actor),
+	       void *actor);
+
 /* @n reactors, with drawn options: small bounds, few callbacks in a turn. */
 void make_reactors(struct run *run, unsigned int n);
 

@@ -294,8 +294,7 @@ void move_one(struct import *im)
 		try_beyond(im);
 	} else if (m->is_under_way) {
 		move_disturb(m);
-	} else if (p->budget && !p->run->ending) {
-		p->budget--;
+	} else if (budget_take(p->run)) {
 		m->import = im;
 		m->slot = slot;
 		move_prepare(m);

@@ -68,8 +68,7 @@ static void act(struct program *p)
 
 	if (!pair->accept.is_under_way)
 		accept_next(pair);
-	if (!pair->client && p->budget) {
-		p->budget--;
+	if (!pair->client && budget_take(run)) {
 		connect_one(pair);
 	} else if (pair->client && one_in(run, 3)) {
 		net_end_disturb(pair->client);
@@ -144,12 +143,10 @@ static void run_net(struct run *run)
 {
 	static struct program p;
 
-	memset(&p, 0, sizeof(p));
+	program_begin(run, &p, sizeof(p));
 	p.run = run;
-	p.budget = run->params.ops;
-	run->program = &p;
 	set_up(&p);
-	for (uint32_t i = 0; p.budget && i < 50 * run->params.ops; i++) {
+	for (uint32_t i = 0; run->budget && i < 50 * run->params.ops; i++) {
 		act(&p);
 		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 200));
 	}

@@ -38,7 +38,6 @@ struct program {
 	struct run *run;
 	struct weir_reactor *client, *server;
 	struct pair pairs[PAIRS];
-	uint32_t budget;
 	uint64_t epochs;
 	struct end *ends;	/* All that are not closed. */
 	bool closing;

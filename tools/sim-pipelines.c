@@ -237,9 +237,8 @@ static void start_line(struct line *l)
 	struct program *p = l->program;
 	int err;
 
-	if (!p->budget || p->run->ending)
+	if (!budget_take(p->run))
 		return;
-	p->budget--;
 	stream_prepare(l);
 	l->brought = l->done = l->failed = 0;
 	l->bytes = 0;
@@ -363,16 +362,14 @@ static void run_pipelines(struct run *run)
 	static struct program p;
 	uint32_t i;
 
-	memset(&p, 0, sizeof(p));
+	program_begin(run, &p, sizeof(p));
 	p.run = run;
-	p.budget = run->params.ops;
-	run->program = &p;
 	make_reactors(run, 1 + rnd(run, REACTORS));
 	for (i = 0; i < run->n_reactors; i++)
 		set_up_core(&p, &p.cores[i], run->reactors[i]);
 	for (i = 0; i < LINES; i++)
 		line_set_up(&p, &p.lines[i], i);
-	for (i = 0; p.budget && i < 20 * run->params.ops; i++) {
+	for (i = 0; run->budget && i < 20 * run->params.ops; i++) {
 		disturb(&p);
 		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 60));
 	}

@@ -85,7 +85,6 @@ struct program {
 	struct run *run;
 	struct core cores[REACTORS];
 	struct line lines[LINES];
-	uint32_t budget;	/* Runs of pipelines. */
 	uint64_t stamps;
 };
 

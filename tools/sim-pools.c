@@ -59,7 +59,6 @@ struct program {
 	bool is_off;		/* which may be stopped. */
 	struct task count;	/* Of all buffers. */
 	struct weir_shared_pool_count counted;
-	uint32_t budget;
 	uint64_t stamps;
 	uint64_t out, travelling;
 	char range[RANGE];
@@ -429,8 +428,10 @@ static void describe_one(struct core *c)
 		weir_buf_put(buf);
 }
 
-static void act_once(struct core *c)
+static void act_once(void *actor)
 {
+	struct core *c = actor;
+
 	check_cache(c);
 	if (c == c->program->cores && one_in(c->program->run, 30))
 		touch_mmap(c);
@@ -465,13 +466,9 @@ static void act_once(struct core *c)
 
 static void act(struct core *c)
 {
-	struct program *p = c->program;
-	unsigned int n = 1 + rnd(p->run, 3);
+	struct run *run = c->program->run;
 
-	for (; n && p->budget && !p->run->ending; n--) {
-		p->budget--;
-		act_once(c);
-	}
+	act_often(run, 1 + rnd(run, 3), act_once, c);
 }
 
 static void set_up_core(struct program *p, struct core *c,
@@ -664,12 +661,10 @@ static void run_pools(struct run *run)
 {
 	static struct program p;
 
-	memset(&p, 0, sizeof(p));
+	program_begin(run, &p, sizeof(p));
 	p.run = run;
-	p.budget = run->params.ops;
-	run->program = &p;
 	set_up(&p);
-	while (p.budget) {
+	while (run->budget) {
 		for (unsigned int i = 0; i < run->n_reactors; i++)
 			act(&p.cores[i]);
 		if (!weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 100)))

@@ -49,7 +49,6 @@ struct core {
 struct program {
 	struct run *run;
 	struct core cores[REACTORS];
-	uint32_t budget;	/* Actions left. */
 	uint64_t posts;		/* In flight. */
 };
 
@@ -201,8 +200,8 @@ static void on_timer(struct weir_timer *timer, uint64_t n, void *arg)
 	must(weir_reactor_state(c->r) == WEIR_REACTOR_RUNNING,
 	     "a stopped reactor's timers are silent", "core %u", c->id);
 	/* While others are due. */
-	if (c->program->budget && !run->ending && one_in(run, 2)) {
-		c->program->budget--;
+	if (run->budget && !run->ending && one_in(run, 2)) {
+		run->budget--;
 		touch_timer(c);
 	}
 	act(c);
@@ -371,8 +370,10 @@ static void stop_one(struct core *c)
 			c->slots[i]->may_be_cancelled = true;
 }
 
-static void act_once(struct core *c)
+static void act_once(void *actor)
 {
+	struct core *c = actor;
+
 	switch (rnd(c->program->run, 9)) {
 	case 0:
 	case 1:
@@ -403,13 +404,9 @@ static void act_once(struct core *c)
  * many that no turn is long enough for what comes of them. */
 static void act(struct core *c)
 {
-	struct program *p = c->program;
-	unsigned int n = one_in(p->run, 16) ? 40 : 1 + rnd(p->run, 3);
+	struct run *run = c->program->run;
 
-	for (; n && p->budget && !p->run->ending; n--) {
-		p->budget--;
-		act_once(c);
-	}
+	act_often(run, one_in(run, 16) ? 40 : 1 + rnd(run, 3), act_once, c);
 }
 
 /* What is due for long is not forgotten. */
@@ -458,10 +455,8 @@ static void outside(struct program *p)
 			c->stopped = weir_reactor_start(c->r) != 0;
 			reactor_restarted(p->run, c->r);
 		}
-		if (!c->stopped && p->budget) {
-			p->budget--;
+		if (!c->stopped && budget_take(p->run))
 			start_one(c);
-		}
 	}
 }
 
@@ -474,10 +469,11 @@ static bool is_done(struct run *run)
 
 static void run_reactor(struct run *run)
 {
-	struct program p = { .run = run, .budget = run->params.ops };
+	static struct program p;
 	unsigned int i;
 
-	run->program = &p;
+	program_begin(run, &p, sizeof(p));
+	p.run = run;
 	make_reactors(run, 1 + rnd(run, REACTORS));
 	for (i = 0; i < run->n_reactors; i++) {
 		struct core *c = &p.cores[i];
@@ -493,7 +489,7 @@ static void run_reactor(struct run *run)
 	}
 	/* A reactor that something stuck keeps from stopping comes back only
 	 * when all is healed. */
-	for (i = 0; p.budget && i < 10 * run->params.ops; i++) {
+	for (i = 0; run->budget && i < 10 * run->params.ops; i++) {
 		uint64_t ns = WEIR_USEC + soon(run);
 
 		outside(&p);

@@ -64,6 +64,7 @@ struct run {
 	uint64_t restarted_ns[8]; /* When each was started again. */
 	uint64_t under_way;	/* By the ledger. */
 	uint64_t verified;	/* Bytes that were compared. */
+	uint32_t budget;	/* Actions that the scenario may still start. */
 	bool ending;		/* It is being taken down. */
 	bool by_hand;		/* A reactor is run from outside the world. */
 	void *program;		/* The scenario's own. */

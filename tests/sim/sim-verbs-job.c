@@ -506,7 +506,7 @@ void slots_act(struct end *e)
 	struct slot *s;
 	uint32_t n;
 
-	for (n = 1 + rnd(p->run, 4); n && p->budget && !p->run->ending; n--) {
+	for (n = 1 + rnd(p->run, 4); n && p->run->budget && !p->run->ending; n--) {
 		s = &e->slots[rnd(p->run, SLOTS)];
 		if (s->busy) {
 			if (one_in(p->run, 8))
@@ -515,7 +515,7 @@ void slots_act(struct end *e)
 		}
 		if (!e->target.is_open || !e->attached)
 			return;
-		p->budget--;
+		p->run->budget--;
 		start_one(s);
 	}
 	if (one_in(p->run, 4))

@@ -164,13 +164,11 @@ static void run_verbs(struct run *run)
 	static struct program p;
 	uint32_t i;
 
-	memset(&p, 0, sizeof(p));
+	program_begin(run, &p, sizeof(p));
 	p.run = run;
-	p.budget = run->params.ops;
-	run->program = &p;
 	mock_enter(run->sim);
 	set_up(&p);
-	for (i = 0; p.budget && i < 40 * run->params.ops; i++) {
+	for (i = 0; run->budget && i < 40 * run->params.ops; i++) {
 		disturb(&p);
 		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 60));
 	}

@@ -170,7 +170,6 @@ struct program {
 	uint32_t n_links;
 	bool peers; /* By messages, too; */
 	bool windows;		/* and these are opened. */
-	uint32_t budget;	/* Jobs that may still be started. */
 	uint64_t stamps;
 	uint64_t healed_ns;	/* When the wire comes back; 0: it is there. */
 };
