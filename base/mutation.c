@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-int mutation_lives(const char *name)
+int mutation_is_active(const char *name)
 {
-	const char *chosen = getenv("WEIR_MUTATION");
+	const char *active = getenv("WEIR_MUTATION");
 
-	return chosen && !strcmp(chosen, name);
+	return active && !strcmp(active, name);
 }
 #else
 typedef int mutation_is_empty; /* ISO C requires a declaration in each file. */

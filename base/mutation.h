@@ -3,18 +3,18 @@
 #define WEIR_BASE_MUTATION_H
 
 /*
- * Mutations: bugs on purpose, of kinds that this library could have, to prove
- * that the simulator finds them.  They exist in a build with WEIR_MUTATIONS
- * only, which is made for one test and not installed; there the environment
- * variable WEIR_MUTATION names the one that lives.  Anywhere else mutation()
- * is 0.
+ * Mutations: bugs that the library could have, planted to prove that the
+ * simulator finds them.  Only a build with WEIR_MUTATIONS has them; it is made
+ * for one test and is not installed.  There the environment variable
+ * WEIR_MUTATION has the name of the active mutation.  In all other builds
+ * mutation() is 0.
  */
 
 #ifdef WEIR_MUTATIONS
 
-#define mutation(name) mutation_lives(#name)
+#define mutation(name) mutation_is_active(#name)
 
-int mutation_lives(const char *name);
+int mutation_is_active(const char *name);
 
 #else
 #define mutation(name) 0

@@ -4,13 +4,13 @@
 time, and report which of them the tests detect.
 
 They are compiled into one copy of the tree, in WORK; the environment variable
-WEIR_MUTANT names the one that lives, by its number.  A mutation is detected if
-one of its tests fails, hangs or dies.  Results are kept in WORK/results.  Each
-counts for one version of the mutation, of the file that it changes, and of its
-tests with what these include: if one of them changes, it is run again.
+WEIR_MUTATION has the number of the active one.  A mutation is detected if one of
+its tests fails, hangs or crashes.  WORK/results has the results.  A result is
+valid for one version of the mutation, of the file that it changes, and of its
+tests and their headers.  If one of these has changed, the mutation runs again.
 
-Fails if a mutation survives of which the list does not say so, or if the list
-says so of more than 5 %.
+It fails if a mutation survives and its entry does not say so, or if more than 5 %
+of the entries say so.
 
   --list FILE      other mutations than those of SOURCE
   --part K/M       only each Mth mutation, from the Kth on
@@ -37,18 +37,18 @@ import threading
 import time
 
 SELECTOR = '''#include <stdlib.h>
-static int weir_mutant;
-static void __attribute__((constructor(101))) weir_mutant_init(void)
+static int weir_mutation;
+static void __attribute__((constructor(101))) weir_mutation_init(void)
 {
-	const char *n = getenv("WEIR_MUTANT");
+	const char *n = getenv("WEIR_MUTATION");
 
-	weir_mutant = n ? atoi(n) : 0;
+	weir_mutation = n ? atoi(n) : 0;
 }
 #line 1
 '''
 
-# Whether the mutation of a number lives, in C.
-LIVES = 'weir_mutant == {}'
+# C: is the mutation of this number active?
+ACTIVE = 'weir_mutation == {}'
 
 
 class Mutation:
@@ -80,7 +80,7 @@ class Mutation:
     def code(self):
         """What takes the place of the old code."""
         old, new = ' '.join(self.old), ' '.join(self.new)
-        test = LIVES.format(self.number)
+        test = ACTIVE.format(self.number)
         if old.startswith('if (') and old.endswith(')'):
             return f'if ({test} ? ({new[3:]}) : ({old[3:]}))'
         if old.endswith((';', '}')):
@@ -225,7 +225,7 @@ class Runner:
         src, name = os.path.join(self.work, 'src'), find_test(self.source, test)
         script = name.endswith('.sh')
         at = f'{src}/{name}' if script else f'{self.to}/{name[:-2]}'
-        env = dict(os.environ, WEIR_MUTANT=str(number), WEIR_MODELS='0',
+        env = dict(os.environ, WEIR_MUTATION=str(number), WEIR_MODELS='0',
                    srcdir=src, CC='cc', AWK='awk', MAKE='make', SAN_CFLAGS='',
                    CMOCKA_MESSAGE_OUTPUT='TAP', MALLOC_PERTURB_='165')
         env.setdefault('WEIR_TEST_TIMEOUT', str(self.limits.get(test, 600)))
@@ -298,28 +298,28 @@ SIM_SELECTOR = '''#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
-static int weir_mutant;
-static char *weir_mutant_ran;
-static void __attribute__((constructor(101))) weir_mutant_init(void)
+static int weir_mutation;
+static char *weir_mutation_ran;
+static void __attribute__((constructor(101))) weir_mutation_init(void)
 {
-	const char *n = getenv("WEIR_MUTANT");
-	const char *ran = getenv("WEIR_MUTANT_RAN");
+	const char *n = getenv("WEIR_MUTATION");
+	const char *ran = getenv("WEIR_MUTATIONS_RAN");
 	int fd = ran ? open(ran, O_RDWR | O_CLOEXEC) : -1;
 
-	weir_mutant = n ? atoi(n) : 0;
+	weir_mutation = n ? atoi(n) : 0;
 	if (fd < 0)
 		return;
-	weir_mutant_ran = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED,
+	weir_mutation_ran = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED,
 			       fd, 0);
-	if (weir_mutant_ran == MAP_FAILED)
-		weir_mutant_ran = 0;
+	if (weir_mutation_ran == MAP_FAILED)
+		weir_mutation_ran = 0;
 	close(fd);
 }
-static int weir_mutant_lives(int n)
+static int weir_mutation_is_active(int n)
 {
-	if (weir_mutant_ran)
-		weir_mutant_ran[n] = 1;
-	return weir_mutant == n;
+	if (weir_mutation_ran)
+		weir_mutation_ran[n] = 1;
+	return weir_mutation == n;
 }
 #line 1
 '''
@@ -359,7 +359,7 @@ def sim_run(work, number, scenario, seeds):
     ran = os.path.join(work, 'ran')
     with open(ran, 'wb') as f:
         f.write(bytes(4096))
-    env = dict(os.environ, WEIR_MUTANT=str(number), WEIR_MUTANT_RAN=ran,
+    env = dict(os.environ, WEIR_MUTATION=str(number), WEIR_MUTATIONS_RAN=ran,
                MALLOC_PERTURB_='165')
     got = subprocess.run([f'{work}/build/tools/{program}', '--quiet', '--seeds',
                           str(seeds), '--jobs', str(os.cpu_count()),
@@ -394,8 +394,8 @@ def sim_judge(work, x, scenarios):
 
 
 def sim_main(args, source, work, mutations):
-    global SELECTOR, LIVES
-    SELECTOR, LIVES = SIM_SELECTOR, 'weir_mutant_lives({})'
+    global SELECTOR, ACTIVE
+    SELECTOR, ACTIVE = SIM_SELECTOR, 'weir_mutation_is_active({})'
     work = os.path.join(work, 'sim')
     plant(source, work, mutations)
     sim_build(work, args.jobs)
