@@ -174,11 +174,21 @@ else
 	@exit 1
 endif
 
-# One test and what it needs: make one TEST=test-op.
+# One test and what it needs: make one TEST=test-op.  A script needs the programs
+# that it, or a fixture that it sources, names.
 one:
 	@for t in $(test_programs) $(rdma_programs) $(test_scripts); do \
 		case $$t in */'$(TEST)' | */'$(TEST)'.sh) ;; *) continue ;; esac; \
-		case $$t in *.sh) ;; *) $(MAKE) $$t || exit ;; esac; \
+		needs=$$t; \
+		case $$t in *.sh) needs=; \
+			named=`cd $(srcdir) && cat $$t $$(grep -o \
+				'tests/[a-z/-]*fixture\.sh' $$t)`; \
+			for p in $(bin_PROGRAMS) $(check_PROGRAMS); do \
+				case $$named in *$$p*) \
+					needs="$$needs $$p" ;; esac; \
+			done ;; \
+		esac; \
+		[ -z "$$needs" ] || $(MAKE) $$needs || exit; \
 		log=$${t%.sh}.log; rm -f $$log; \
 		$(MAKE) check-TESTS check_PROGRAMS= check_LTLIBRARIES= \
 			check_LIBRARIES= TESTS=$$t || { cat $$log; exit 1; }; \
