@@ -4,6 +4,7 @@
  * pipelines; and those of published statistics. */
 
 #include "tests/support/errnos-fixture.h"
+#include "tests/support/ignore.h"
 #include "tests/support/job-fixture.h"
 #include "tests/support/pipeline-fixture.h"
 #include "tests/support/stats-fixture.h"
@@ -74,13 +75,6 @@ RETURNS(weir_dma_engine_stats, EINVAL)
 
 /* Chains. */
 
-static int64_t no_step(struct weir_chain *chain, uint32_t step,
-		       void *arg)
-{
-	(void)chain, (void)step, (void)arg;
-	return 0;
-}
-
 /* A chain that has all of its steps. */
 static struct weir_chain *full_chain(struct weir_reactor *r)
 {
@@ -88,7 +82,7 @@ static struct weir_chain *full_chain(struct weir_reactor *r)
 	struct weir_chain *chain = NULL;
 
 	assert_int_equal(weir_chain_create(&chain, r, &opts), 0);
-	while (weir_chain_add_call(chain, WEIR_CHAIN_FIRST, no_step,
+	while (weir_chain_add_call(chain, WEIR_CHAIN_FIRST, ignore_step,
 				   NULL) >= 0)
 		;
 	return chain;

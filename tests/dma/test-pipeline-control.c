@@ -5,6 +5,7 @@
  * cell; pause, stop and window at any point; pools that let nobody wait.
  */
 
+#include "tests/support/ignore.h"
 #include "tests/support/pipeline-fixture.h"
 #include "tests/support/table-fixture.h"
 
@@ -796,18 +797,15 @@ static int no_next(struct weir_slot *slot, void *arg)
 	return WEIR_PIPELINE_END;
 }
 
-static int no_done(struct weir_slot *slot, int64_t res, void *arg)
-{
-	(void)slot, (void)res, (void)arg;
-	return 0;
-}
-
 static void the_contexts_of_its_jobs_stay(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
 	struct weir_pipeline_opts opts = {
-		.size = sizeof(opts), .build = build_fill, .next = no_next,
-		.done = no_done, .depth = 3,
+		.size = sizeof(opts),
+		.build = build_fill,
+		.next = no_next,
+		.done = ignore_unit,
+		.depth = 3,
 		.data_size = sizeof(struct weir_job),
 	};
 	struct weir_dma *dma = start_dma(r, (struct weir_dma_opts){ 0 });

@@ -2,6 +2,7 @@
 
 /* Pools: the table of docs/internals/mem.md, waiting in order, exact counts. */
 
+#include "tests/support/ignore.h"
 #include "tests/support/job-fixture.h"
 #include "tests/support/table-fixture.h"
 
@@ -680,17 +681,11 @@ static int call_destroy(void *arg)
 	return err;
 }
 
-static int64_t no_step(struct weir_chain *chain, uint32_t step, void *arg)
-{
-	(void)chain, (void)step, (void)arg;
-	return 0;
-}
-
 static int build(struct weir_slot *slot, void *arg)
 {
 	(void)arg;
 	return weir_chain_add_call(weir_slot_chain(slot), WEIR_CHAIN_FIRST,
-				   no_step, NULL);
+				   ignore_step, NULL);
 }
 
 static int no_next(struct weir_slot *slot, void *arg)
@@ -699,18 +694,15 @@ static int no_next(struct weir_slot *slot, void *arg)
 	return WEIR_PIPELINE_END;
 }
 
-static int no_done(struct weir_slot *slot, int64_t res, void *arg)
-{
-	(void)slot, (void)res, (void)arg;
-	return 0;
-}
-
 static struct weir_pipeline *pipeline_of(struct weir_pool *pool,
 					 struct weir_reactor *r)
 {
 	struct weir_pipeline_opts opts = {
-		.size = sizeof(opts), .build = build, .next = no_next,
-		.done = no_done, .pool = pool,
+		.size = sizeof(opts),
+		.build = build,
+		.next = no_next,
+		.done = ignore_unit,
+		.pool = pool,
 	};
 	struct weir_pipeline *p = NULL;
 

@@ -13,6 +13,7 @@
 #include <weir/socket.h>
 #include <weir/timer.h>
 
+#include "tests/support/ignore.h"
 #include "tests/support/sim-calls.h"
 
 #define N_READS 64
@@ -267,17 +268,13 @@ struct late {
 	struct weir_timer *timer;
 };
 
-static void no_timer(struct weir_timer *timer, uint64_t n, void *arg)
-{
-	(void)timer, (void)n, (void)arg;
-}
-
 static void make_timer(struct weir_op *op, int64_t res)
 {
 	struct late *l = weir_container_of(op, struct late, rec.op);
 
 	rec_done(op, res);
-	assert_int_equal(weir_timer_create(&l->timer, l->r, no_timer, NULL), 0);
+	assert_int_equal(weir_timer_create(&l->timer, l->r, ignore_timer, NULL),
+			 0);
 }
 
 static void timer_made_in_the_drain_keeps_the_drain_going(void **state)
@@ -301,13 +298,6 @@ struct peers {
 	struct weir_reactor *r;
 	int sv[N_EARS][2];
 };
-
-static int no_data(struct weir_receiver *receiver, void *data, int64_t len,
-		   void *arg)
-{
-	(void)receiver, (void)data, (void)len, (void)arg;
-	return WEIR_RECEIVER_DONE;
-}
 
 static void peers_and_stop(struct weir_op *op, int64_t res)
 {
@@ -334,9 +324,9 @@ static void receivers_that_end_after_the_stop_are_drained(void **state)
 	t.rec.op.fn = peers_and_stop;
 	for (i = 0; i < N_EARS; i++) {
 		socket_pair(t.sv[i]);
-		assert_int_equal(weir_receiver_create(&ears[i], t.r,
-						      t.sv[i][0], no_data,
-						      NULL), 0);
+		assert_int_equal(weir_receiver_create(&ears[i], t.r, t.sv[i][0],
+						      ignore_data, NULL),
+				 0);
 	}
 	some_turns(t.r, 30);
 	STARTS(weir_defer(t.r, &t.rec.op));

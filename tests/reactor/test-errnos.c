@@ -4,6 +4,7 @@
  * watches, sockets, files, published statistics. */
 
 #include "tests/support/errnos-fixture.h"
+#include "tests/support/ignore.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -296,51 +297,13 @@ RETURNS(weir_group_load, EBADFD)
 
 /* Sources. */
 
-static void on_timer(struct weir_timer *t, uint64_t n, void *arg)
-{
-	(void)t, (void)n, (void)arg;
-}
-
-static void on_watch(struct weir_watch *watch, uint32_t events, void *arg)
-{
-	(void)watch, (void)events, (void)arg;
-}
-
-static void on_event(struct weir_event *event, uint64_t n, void *arg)
-{
-	(void)event, (void)n, (void)arg;
-}
-
-static void on_signal(struct weir_signal *sig, int signo, void *arg)
-{
-	(void)sig, (void)signo, (void)arg;
-}
-
-static int on_poll(struct weir_poller *poller, void *arg)
-{
-	(void)poller, (void)arg;
-	return 0;
-}
-
-static void on_accept(struct weir_acceptor *acceptor, int fd, void *arg)
-{
-	(void)acceptor, (void)fd, (void)arg;
-}
-
-static int on_receive(struct weir_receiver *receiver, void *data, int64_t len,
-		      void *arg)
-{
-	(void)receiver, (void)data, (void)len, (void)arg;
-	return WEIR_RECEIVER_DONE;
-}
-
 RETURNS(weir_timer_create, ENOMEM)
 {
 	struct weir_reactor *r = start_reactor(state);
 	struct weir_timer *t = NULL;
 
 	no_memory();
-	return plenty(weir_timer_create(&t, r, on_timer, NULL));
+	return plenty(weir_timer_create(&t, r, ignore_timer, NULL));
 }
 
 RETURNS(weir_watch_create, ENOMEM)
@@ -352,8 +315,8 @@ RETURNS(weir_watch_create, ENOMEM)
 
 	pipe_pair(fd);
 	no_memory();
-	err = plenty(weir_watch_create(&w, r, fd[0], WEIR_READABLE, on_watch,
-				       NULL));
+	err = plenty(weir_watch_create(&w, r, fd[0], WEIR_READABLE,
+				       ignore_watch, NULL));
 	close_pair(fd);
 	return err;
 }
@@ -364,7 +327,7 @@ RETURNS(weir_event_create, ENOMEM)
 	struct weir_event *e = NULL;
 
 	no_memory();
-	return plenty(weir_event_create(&e, r, on_event, NULL));
+	return plenty(weir_event_create(&e, r, ignore_event, NULL));
 }
 
 RETURNS(weir_event_create, EMFILE)
@@ -373,14 +336,15 @@ RETURNS(weir_event_create, EMFILE)
 	struct weir_event *e = NULL;
 
 	no_descriptors();
-	return plenty(weir_event_create(&e, r, on_event, NULL));
+	return plenty(weir_event_create(&e, r, ignore_event, NULL));
 }
 
 RETURNS(weir_event_create, ESHUTDOWN)
 {
 	struct weir_event *e = NULL;
 
-	return weir_event_create(&e, stopped_reactor(state), on_event, NULL);
+	return weir_event_create(&e, stopped_reactor(state), ignore_event,
+				 NULL);
 }
 
 RETURNS(weir_signal_create, ENOMEM)
@@ -389,7 +353,7 @@ RETURNS(weir_signal_create, ENOMEM)
 	struct weir_signal *s = NULL;
 
 	no_memory();
-	return plenty(weir_signal_create(&s, r, SIGUSR1, on_signal, NULL));
+	return plenty(weir_signal_create(&s, r, SIGUSR1, ignore_signal, NULL));
 }
 
 RETURNS(weir_signal_create, EMFILE)
@@ -398,7 +362,7 @@ RETURNS(weir_signal_create, EMFILE)
 	struct weir_signal *s = NULL;
 
 	no_descriptors();
-	return plenty(weir_signal_create(&s, r, SIGUSR1, on_signal, NULL));
+	return plenty(weir_signal_create(&s, r, SIGUSR1, ignore_signal, NULL));
 }
 
 RETURNS(weir_signal_create, ESHUTDOWN)
@@ -406,7 +370,7 @@ RETURNS(weir_signal_create, ESHUTDOWN)
 	struct weir_signal *s = NULL;
 
 	return weir_signal_create(&s, stopped_reactor(state), SIGUSR1,
-				  on_signal, NULL);
+				  ignore_signal, NULL);
 }
 
 RETURNS(weir_poller_create, ENOMEM)
@@ -415,14 +379,14 @@ RETURNS(weir_poller_create, ENOMEM)
 	struct weir_poller *p = NULL;
 
 	no_memory();
-	return plenty(weir_poller_create(&p, r, 0, on_poll, NULL));
+	return plenty(weir_poller_create(&p, r, 0, ignore_poll, NULL));
 }
 
 RETURNS(weir_poller_create, ESHUTDOWN)
 {
 	struct weir_poller *p = NULL;
 
-	return weir_poller_create(&p, stopped_reactor(state), 0, on_poll,
+	return weir_poller_create(&p, stopped_reactor(state), 0, ignore_poll,
 				  NULL);
 }
 
@@ -448,7 +412,7 @@ RETURNS(weir_acceptor_create, ENOMEM)
 	int64_t err;
 
 	no_memory();
-	err = plenty(weir_acceptor_create(&a, r, fd, on_accept, NULL));
+	err = plenty(weir_acceptor_create(&a, r, fd, ignore_connection, NULL));
 	close(fd);
 	return err;
 }
@@ -458,7 +422,7 @@ RETURNS(weir_acceptor_create, ESHUTDOWN)
 	struct weir_acceptor *a = NULL;
 	int fd = listener();
 	int err = weir_acceptor_create(&a, stopped_reactor(state), fd,
-				       on_accept, NULL);
+				       ignore_connection, NULL);
 
 	close(fd);
 	return err;
@@ -473,7 +437,7 @@ RETURNS(weir_receiver_create, ENOMEM)
 
 	socket_pair(sv);
 	no_memory();
-	err = plenty(weir_receiver_create(&rec, r, sv[0], on_receive, NULL));
+	err = plenty(weir_receiver_create(&rec, r, sv[0], ignore_data, NULL));
 	close_pair(sv);
 	return err;
 }
@@ -485,7 +449,7 @@ RETURNS(weir_receiver_create, ESHUTDOWN)
 
 	socket_pair(sv);
 	err = weir_receiver_create(&rec, stopped_reactor(state), sv[0],
-				   on_receive, NULL);
+				   ignore_data, NULL);
 	close_pair(sv);
 	return err;
 }
@@ -497,8 +461,8 @@ RETURNS(weir_receiver_set, ESHUTDOWN)
 	int sv[2], err;
 
 	socket_pair(sv);
-	assert_int_equal(weir_receiver_create(&rec, r, sv[0], on_receive,
-					      NULL), 0);
+	assert_int_equal(
+		weir_receiver_create(&rec, r, sv[0], ignore_data, NULL), 0);
 	assert_int_equal(weir_receiver_set(rec, 0), 0);
 	weir_reactor_stop(r);
 	UNTIL(r, weir_reactor_state(r) == WEIR_REACTOR_STOPPED);

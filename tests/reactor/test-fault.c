@@ -10,6 +10,7 @@
 
 #include "base/fault.h"
 #include "tests/support/harness.h"
+#include "tests/support/ignore.h"
 #include "tests/support/op-kinds.h"
 
 #include <signal.h>
@@ -34,45 +35,6 @@ struct play {
 	struct weir_timer *timer;
 };
 
-static void on_connection(struct weir_acceptor *a, int fd, void *arg)
-{
-	(void)a, (void)arg;
-	if (fd >= 0)
-		close(fd);
-}
-
-static int on_data(struct weir_receiver *v, void *data, int64_t len, void *arg)
-{
-	(void)v, (void)data, (void)len, (void)arg;
-	return WEIR_RECEIVER_DONE;
-}
-
-static void on_watch(struct weir_watch *w, uint32_t events, void *arg)
-{
-	(void)w, (void)events, (void)arg;
-}
-
-static void on_event(struct weir_event *e, uint64_t n, void *arg)
-{
-	(void)e, (void)n, (void)arg;
-}
-
-static void on_signal(struct weir_signal *s, int signo, void *arg)
-{
-	(void)s, (void)signo, (void)arg;
-}
-
-static int on_poll(struct weir_poller *p, void *arg)
-{
-	(void)p, (void)arg;
-	return 0;
-}
-
-static void on_timer(struct weir_timer *t, uint64_t n, void *arg)
-{
-	(void)t, (void)n, (void)arg;
-}
-
 /* What a creator answers is 0 or an errno, and then it made nothing. */
 static void made(const char *what, int err, const void *obj)
 {
@@ -94,17 +56,20 @@ static void make_sources(struct play *p)
 {
 	struct stage *s = &p->stage;
 
-	MADE(weir_timer_create(&p->timer, p->r, on_timer, p), p->timer);
+	MADE(weir_timer_create(&p->timer, p->r, ignore_timer, p), p->timer);
 	MADE(weir_acceptor_create(&p->acceptor, p->r, s->listener,
-				  on_connection, p), p->acceptor);
-	MADE(weir_receiver_create(&p->receiver, p->r, s->full[1], on_data, p),
+				  ignore_connection, p),
+	     p->acceptor);
+	MADE(weir_receiver_create(&p->receiver, p->r, s->full[1], ignore_data,
+				  p),
 	     p->receiver);
 	MADE(weir_watch_create(&p->watch, p->r, s->pipe[0], WEIR_READABLE,
-			       on_watch, p), p->watch);
-	MADE(weir_event_create(&p->event, p->r, on_event, p), p->event);
-	MADE(weir_signal_create(&p->signal, p->r, SIGUSR2, on_signal, p),
+			       ignore_watch, p),
+	     p->watch);
+	MADE(weir_event_create(&p->event, p->r, ignore_event, p), p->event);
+	MADE(weir_signal_create(&p->signal, p->r, SIGUSR2, ignore_signal, p),
 	     p->signal);
-	MADE(weir_poller_create(&p->poller, p->r, WEIR_SEC, on_poll, p),
+	MADE(weir_poller_create(&p->poller, p->r, WEIR_SEC, ignore_poll, p),
 	     p->poller);
 	if (p->timer)
 		weir_timer_start(p->timer, 1, 0);

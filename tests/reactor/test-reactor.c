@@ -17,6 +17,7 @@
 #include <weir/timer.h>
 #include <weir/watch.h>
 
+#include "tests/support/ignore.h"
 #include "tests/support/sim-calls.h"
 
 static struct weir_reactor_opts opts_of(void **state)
@@ -344,16 +345,6 @@ static void callbacks_may_not_run_or_destroy_their_reactor(void **state)
 	assert_int_equal(in.rec.calls, 2);
 }
 
-static void no_timer(struct weir_timer *t, uint64_t n, void *arg)
-{
-	(void)t, (void)n, (void)arg;
-}
-
-static void no_watch(struct weir_watch *w, uint32_t events, void *arg)
-{
-	(void)w, (void)events, (void)arg;
-}
-
 /* A6.1 */
 static void destroy_names_the_objects_that_are_left(void **state)
 {
@@ -365,13 +356,14 @@ static void destroy_names_the_objects_that_are_left(void **state)
 
 	rec_init(&rec);
 	pipe_pair(p);
-	assert_int_equal(weir_timer_create(&timer, r, no_timer, NULL), 0);
+	assert_int_equal(weir_timer_create(&timer, r, ignore_timer, NULL), 0);
 	assert_int_equal(weir_reactor_destroy(r), -EBUSY);
 	assert_non_null(strstr(weir_why(), "timer"));
 	weir_timer_destroy(timer);
 
 	assert_int_equal(weir_watch_create(&watch, r, p[0], WEIR_READABLE,
-					   no_watch, NULL), 0);
+					   ignore_watch, NULL),
+			 0);
 	assert_int_equal(weir_reactor_destroy(r), -EBUSY);
 	assert_non_null(strstr(weir_why(), "watch"));
 
@@ -504,8 +496,9 @@ static void sources_do_not_hurry_what_is_deferred(void **state)
 	assert_int_equal(write(p[1], "x", 1), 1);
 	for (i = 0; i < 10; i++)
 		assert_int_equal(weir_watch_create(&watches[i], g.r, p[0],
-						   WEIR_READABLE, no_watch,
-						   NULL), 0);
+						   WEIR_READABLE, ignore_watch,
+						   NULL),
+				 0);
 	some_turns(g.r, 2);
 	rec_init(&g.rec);
 	g.rec.op.fn = defer_again;
