@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Memory that is left, by /proc/meminfo and by cgroups of both versions.
+ * The memory that is left, from /proc/meminfo and from cgroups of both
+ * versions.
  *
- * The kernel promises anonymous memory by a guess, and a memfd without one: in
- * either case it is the touching of a page that may find no memory, and then
- * the kernel ends a process.  The page cache counts as left: it can be taken
- * back.  So does all swap, also where a cgroup may use less of it: this is to
- * refuse what cannot be, not what may be slow.
+ * The kernel grants anonymous memory by an estimate, and a memfd without one.
+ * In both cases a page that is touched may find no memory; the kernel then
+ * kills a process.  The page cache counts as left, because the kernel can
+ * reclaim it.  All swap counts too, even if a cgroup may use less of it: this
+ * check refuses what is impossible, not what is slow.
  */
 
 #include <inttypes.h>
@@ -19,8 +20,8 @@
 
 #define PATH_MAX_ 512
 
-/* The files of a version of cgroups, and what of its memory can be taken
- * back. */
+/* The files of a version of cgroups, and the lines of memory.stat that the
+ * kernel can reclaim. */
 struct version {
 	const char *controller;	/* In /proc/self/cgroup. */
 	const char *mount;
@@ -53,7 +54,7 @@ static FILE *open_file(const char *dir, const char *name)
 	return fopen(path, "re");
 }
 
-/* The number that the file is; false: there is none, "max" say. */
+/* The number in a file.  False: the file has none, for example "max". */
 static bool read_number(const char *dir, const char *name, uint64_t *ret)
 {
 	FILE *f = open_file(dir, name);
@@ -88,7 +89,7 @@ static uint64_t sum_lines(const char *dir, const char *name,
 	return sum;
 }
 
-/* What is left of the cgroup at @dir, without swap. */
+/* The memory that is left in the cgroup at @dir, without swap. */
 static uint64_t left_of(const struct version *v, const char *dir)
 {
 	uint64_t limit, usage, cache;
@@ -101,8 +102,8 @@ static uint64_t left_of(const struct version *v, const char *dir)
 	return limit > usage ? limit - usage : 0;
 }
 
-/* The least that is left in the cgroup at @path and in those that contain it,
- * as far as they are mounted here. */
+/* The least memory left of the cgroup at @path and its ancestors that are
+ * mounted here. */
 static uint64_t left_up_from(const struct version *v, char *path)
 {
 	char dir[PATH_MAX_];
@@ -124,7 +125,7 @@ static uint64_t left_up_from(const struct version *v, char *path)
 	return left;
 }
 
-/* Whether @name is one of @list, which has commas. */
+/* Whether @name is in @list, which is separated by commas. */
 static bool is_in(const char *list, const char *name)
 {
 	size_t len = strlen(name);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Devices: those of every machine, the list of what there is, and those that
- * are open.
- */
+/* Devices of every machine, the list of devices, and open devices. */
 
 #include <errno.h>
 #include <pthread.h>
@@ -24,7 +21,7 @@
 #include "base/why.h"
 #include "mem/device-internal.h"
 
-/* The processor: it reaches all that has an address or a descriptor here. */
+/* The processor reaches everything that has an address or a descriptor here. */
 
 #define DOMAINS (WEIR_DEVICE_BIT(WEIR_DOMAIN_SYSTEM) | \
 		 WEIR_DEVICE_BIT(WEIR_DOMAIN_HUGEPAGE) | \
@@ -43,7 +40,8 @@
 	 WEIR_DEVICE_BIT(WEIR_JOB_FETCH_ADD) | \
 	 WEIR_DEVICE_BIT(WEIR_JOB_COMPARE_SWAP))
 
-/* The kernel is old, or a filter refuses.  Ask of ourselves, for nothing. */
+/* An old kernel or a filter may refuse the call.  Try it on this process, with
+ * no bytes. */
 static bool reaches_processes(void)
 {
 	long fd = fault("pidfd_open") ? -1 :
@@ -82,9 +80,9 @@ static const struct device_class device_cpu = {
 };
 
 /*
- * The kernel as a device: io_uring.  Memory is registered with it by reactor,
- * when an inventory or a pool attaches the mmap, so that there is nothing to
- * do for the device as such.
+ * The kernel as a device: io_uring.  An inventory or a pool registers memory
+ * with it by reactor when it attaches an mmap, so the device itself has nothing
+ * to register.
  */
 
 #define URING_JOBS \
@@ -92,7 +90,7 @@ static const struct device_class device_cpu = {
 	 WEIR_DEVICE_BIT(WEIR_JOB_PULL) | \
 	 WEIR_DEVICE_BIT(WEIR_JOB_PUSH))
 
-#define MAX_REGISTER ((uint64_t)1 << 30)	/* The kernel's. */
+#define MAX_REGISTER ((uint64_t)1 << 30)	/* The kernel's bound. */
 
 static void refused(struct weir_devinfo *info)
 {
@@ -135,11 +133,9 @@ static const struct device_class device_uring = {
 };
 
 /*
- * Devices: the list of what there is, and those that are open.
- *
  * One lock guards the chain of open devices and their counts.  It is held
- * while a device is opened or closed for good, so that two threads which open
- * the same one get the same instance.
+ * during the first open and the last close of a device, so that two threads
+ * that open the same device get the same instance.
  */
 
 #define MESSAGE_MAX 512
@@ -198,7 +194,7 @@ void weir_device_list_free(struct weir_devinfo **list)
 	free(list);
 }
 
-/* The lock is held: classes need not care for other threads. */
+/* The lock is held, so classes need no lock of their own. */
 static int list_all(struct device_list *list)
 {
 	size_t i;
@@ -224,7 +220,7 @@ static int list_devices(struct weir_devinfo ***ret, size_t *n,
 	pthread_mutex_unlock(&lock);
 	if (err)
 		return err;
-	/* Why a device is of no use is no failure of this call. */
+	/* A device that cannot be used does not make this call fail. */
 	why(0, "%s", before);
 	*ret = list.entries;
 	*n = list.n;

@@ -17,7 +17,6 @@
 #include "mem/dm-internal.h"
 #include "mem/mmap-internal.h"
 
-/* Device memory in software. */
 
 static int list_soft(struct device_list *list)
 {
@@ -46,27 +45,26 @@ const struct device_class device_soft_dm = {
 /*
  * Device memory without a device: the software twin.
  *
- * What can be done with it, and what not, is as on a ConnectX card: little
- * capacity that all share, pieces of 64 bytes, words of 4 that are copied
- * whole, and nothing in it that could be relied on after an allocation.  Each
- * allocation is a memfd, so that it can be imported, sealed so that who
- * imports it cannot be hurt by a size that changes.  What it takes of the
- * capacity is free again when the last handle in this process has gone,
- * whichever that is.
+ * Its limits are those of a ConnectX card: a small capacity that all users
+ * share, pieces of 64 bytes, copies of whole words of 4 bytes, and random
+ * contents after an allocation.  Each allocation is a memfd, so that it can be
+ * imported.  The memfd is sealed, so that a change of its size cannot harm the
+ * importer.  Its part of the capacity is free again when the last handle in
+ * this process has gone.
  */
 
 #define UNIT 64u
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-/* The system adds it by itself where vm.memfd_noexec is set. */
+/* The system sets it by default where vm.memfd_noexec is set. */
 #ifndef F_SEAL_EXEC
 #define F_SEAL_EXEC 0x20
 #endif
 
-/* No program shall rely on zeroes that a card does not promise. */
+/* A card does not promise zeros, so programs must not rely on them. */
 #define NOISE 0xdb
 
-/* Guards what is left, and the list of all handles. */
+/* Guards the capacity that is left, and the list of all handles. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t capacity = DM_SOFT_CAPACITY;
 static struct weir_dm *handles;
@@ -100,7 +98,9 @@ static void give_capacity(struct weir_dm *dm)
 	pthread_mutex_unlock(&lock);
 }
 
-/* On the list of handles.  What is imported twice has one inode. */
+/*
+ * Add to the list of handles.  Two imports of the same memory have one inode.
+ */
 static int enter(struct weir_dm *dm, const char *call)
 {
 	struct stat st;
@@ -115,10 +115,8 @@ static int enter(struct weir_dm *dm, const char *call)
 	return 0;
 }
 
-/*
- * Off the list.  The memory lives as long as any handle of it, so the
- * capacity goes to another one, and is free with the last.
- */
+/* Remove from the list.  The memory lives as long as any handle of it.  So the
+ * capacity passes to another handle, and is free with the last one. */
 static void leave(struct weir_dm *dm)
 {
 	struct weir_dm **p, *other;
@@ -166,9 +164,9 @@ static int map_and_enter(struct weir_dm *dm, const char *call)
 }
 
 /*
- * Allocated in full now: what is not there later would be SIGBUS.  A thread
- * that has closed an io_uring is interrupted once more when its work is done,
- * without any signal.
+ * Allocate all pages now: a page that is missing later would be a SIGBUS.  A
+ * thread that has closed an io_uring may get one EINTR without a signal when
+ * the kernel has finished that work.
  */
 static int allocate(int fd, size_t len)
 {
@@ -230,7 +228,7 @@ static int soft_alloc(struct weir_dm *dm, uint32_t log_align)
 	return err;
 }
 
-/* Is it one of ours?  A memfd that is sealed otherwise is something else. */
+/* Whether it is one of ours: other memfds are sealed differently. */
 static int check_token(const struct weir_dm_token *token)
 {
 	int seals = fcntl(token->fd, F_GET_SEALS);
@@ -272,7 +270,7 @@ static int soft_release(struct weir_dm *dm)
 	return 0;
 }
 
-/* Word by word and each at once, as the bus does it. */
+/* Copy word by word, each with one access, as the bus does. */
 
 static int soft_copy_to(struct weir_dm *dm, uint64_t off, const void *src,
 			size_t len)

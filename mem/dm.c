@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Device memory: what is checked for all devices alike, and in which order.
+ * Device memory: the checks that are the same for all devices, and their order.
  *
- * All handles are in one list, so that a second free is found out and not
- * followed into memory that belongs to another user by then.
+ * All handles are in one list, so that a second free is detected and does not
+ * reach memory that belongs to another user by then.
  */
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static const struct domain_class class_device = {
 	.addr_max = UINT64_MAX,
 };
 
-/* One for all: an address in it is an offset in the range of an mmap. */
+/* One domain for all: an address is an offset in the range of an mmap. */
 static struct weir_domain domain = {
 	.cls = &class_device,
 	.kind = WEIR_DOMAIN_DEVICE,
@@ -54,7 +54,7 @@ static void add_handle(struct weir_dm *dm)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Does not look at *@dm, which may be anything. */
+/* Does not read *@dm, because it may be any pointer. */
 static struct weir_dm **find_handle(const struct weir_dm *dm)
 {
 	struct weir_dm **at = &handles;
@@ -95,7 +95,7 @@ static struct weir_dm *new_handle(struct weir_device *device, size_t len)
 	return dm;
 }
 
-/* @err is what the device said to the making of @dm. */
+/* @err is the result of the device's attempt to make @dm. */
 static int finish_handle(struct weir_dm **ret, struct weir_dm *dm, int err)
 {
 	if (err) {
@@ -160,7 +160,7 @@ int weir_dm_free(struct weir_dm *dm)
 	return 0;
 }
 
-/* mlx5's order: the end first, and only then the words. */
+/* The order of mlx5: check the end first, then the words. */
 static int refuse_copy(const struct weir_dm *dm, uint64_t off, size_t len,
 		       const char *call)
 {

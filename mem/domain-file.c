@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* File domains: what a descriptor allows is found out once, here. */
+/*
+ * File domains.  Their limits are read from the descriptor once, at creation.
+ */
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Process domains.  Which process it is and whether we may is found out here,
- * once, by trying; that it still is who it was, by the pidfd, is asked again
- * before each move.
+ * Process domains.  The creation tries once whether this process may access the
+ * other one.  Before each move the pidfd is polled, to check that the process
+ * still exists.
  *
- * The system calls are made by number: glibc 2.36 is the first to have wrappers
- * for pidfds, and one that a sanitizer intercepts would be taken for an access
- * of the caller's.
+ * The system calls are made by number: glibc has wrappers for pidfds only since
+ * 2.36, and sanitizers would take an intercepted call for an access by the
+ * caller.
  */
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Remote domains: the memory of a peer, by RDMA.  A description: which
- * addresses there are say the mmaps that are imported into it, and how they
- * are reached the link that dma/ attaches.
+ * Remote domains: the memory of a peer, by RDMA.  The domain only describes.
+ * The mmaps that are imported into it say which addresses exist; the link that
+ * dma/ attaches reaches them.
  */
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Translations: asked for, looked at with suspicion, and ended once. */
+/* Translations: asking for one, checking the answer, invalidating it once. */
 
 #include <errno.h>
 
@@ -19,7 +19,7 @@ static bool is_piece(const struct weir_translation *t, const struct iovec *iov)
 	return addr + iov->iov_len >= addr;
 }
 
-/* What a domain has answered is not believed without a look. */
+/* Check the answer of a domain before it is used. */
 static bool makes_sense(const struct weir_translation *t, size_t len)
 {
 	const struct iovec *iov = weir_translation_iov(t);
@@ -63,7 +63,7 @@ static int ask(struct weir_domain *src, void *src_ctx, struct weir_domain *dst,
 	return err < 0 ? (int)sane_result(err) : 0;
 }
 
-/* Invalidation needs all of it. */
+/* The invalidation needs all of it. */
 static int check_capacity(const struct weir_translation *ret)
 {
 	int err = opts_capacity(ret, CALL);
@@ -90,7 +90,7 @@ int weir_domain_translate(struct weir_domain *src, void *src_ctx,
 	if (addr + len < addr)
 		return why(-ERANGE, CALL ": %zu bytes at %#llx wrap around", len,
 			   (unsigned long long)addr);
-	/* Its function may try to destroy it. */
+	/* The domain's function may try to destroy it. */
 	domain_use(src);
 	err = ask(src, src_ctx, dst, dst_ctx, addr, len, &t);
 	if (err) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Domains of the user's own: create, and calling their functions. */
+/* Domains of users: their creation, and calls of their functions. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,13 +15,14 @@
 /*
  * Moves by the functions of a user's domain, as operations.
  *
- * The op is begun before the function is called, for the function may complete
- * it at once; if it refuses, the op is as if it had never begun.
+ * The op begins before the function is called, because the function may
+ * complete it at once.  If the function refuses, the op is put back as if it
+ * had never begun.
  */
 
-/* How a move lies in op->u.words. */
+/* The words of a move in op->u.words. */
 enum {
-	WORD_DOMAIN,	/* Whose function it is. */
+	WORD_DOMAIN,	/* The domain whose function is called. */
 	WORD_SRC,	/* Counted as used; 0: none. */
 	WORD_DST,
 	WORD_TOTAL,
@@ -182,7 +183,7 @@ static int check_size(const struct weir_domain_move *move)
 	return 0;
 }
 
-/* A fill has no source at all. */
+/* A fill has no source. */
 static int check_no_source(const struct weir_domain_side *side)
 {
 	return side->domain || side->ctx || side->iov || side->n_iov ||
@@ -207,7 +208,8 @@ static int check_sides(const struct weir_domain_move *move, bool fills,
 
 enum move_kind { PULL, PUSH, TRANSFER, FILL };
 
-/* Whose function it is; NULL: the domains of @move do not suit @kind. */
+/* The domain whose function is called.  NULL: the domains of @move do not fit
+ * @kind. */
 static struct weir_domain *mover(const struct weir_domain_move *move,
 				 enum move_kind kind)
 {
@@ -225,7 +227,7 @@ static struct weir_domain *mover(const struct weir_domain_move *move,
 	}
 }
 
-/* All of @call but the function. */
+/* Fill @call except for the function. */
 static int prepare(struct domain_call *call,
 		   const struct weir_domain_move *move, enum move_kind kind)
 {
@@ -266,7 +268,7 @@ static int start(struct weir_reactor *r, struct weir_op *op,
 	return err ? op_refused(err, op, name) : domain_move(r, op, call);
 }
 
-/* The function @name of @domain, if it can have any. */
+/* The slot of the function @name of @domain, if its kind has functions. */
 #define FN(domain, name) \
 	(domain_is_user(domain) ? domain_to_user(domain)->name : NULL)
 
@@ -314,7 +316,7 @@ int weir_domain_fill(struct weir_reactor *r, struct weir_op *op,
 			   "weir_domain_fill");
 }
 
-/* Domains of the user's own: what they are made with, and their functions. */
+/* The options and functions of a user's domain. */
 
 static int check_opts(const struct weir_domain_opts *opts)
 {
@@ -331,7 +333,7 @@ static int check_opts(const struct weir_domain_opts *opts)
 	return 0;
 }
 
-/* The domain, the context, which may be of any type, and the id. */
+/* One allocation: the domain, the context of any type, and the id. */
 const struct domain_class domain_class_user = { .addr_max = UINT64_MAX };
 
 static struct domain_user *make(const struct weir_domain_opts *opts)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What all domains have in common, the list of them, and the two that are
- * always there.
- */
+/* The code that all domains share, the list of them, and the two domains that
+ * always exist. */
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inventories: a set of descriptors, for any mmap attached. */
+/* Inventories: sets of descriptors, for any mmap that is attached. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #define MMAPS_DEFAULT 16
 #define MMAPS_MAX 4096
 
-/* Descriptors that were made together. */
+/* Descriptors that were allocated together. */
 struct slab {
 	struct weir_buf *bufs;
 	uint32_t n;
@@ -28,9 +28,9 @@ struct slab {
 
 struct weir_inventory {
 	struct buf_free_list free_list;
-	struct mmap_link *last;	/* The last that was asked for. */
+	struct mmap_link *last;	/* The link of the last request. */
 	uint32_t n_links;
-	struct mmap_link *links;	/* Some with .use NULL: free. */
+	struct mmap_link *links;	/* Links; one with .use NULL is free. */
 	struct slab *slabs;
 	struct stats_item item;
 	struct reactor_obj obj;
@@ -86,7 +86,7 @@ static void inventory_free(struct weir_inventory *inv)
 	free(inv);
 }
 
-/* @n more descriptors, or -ENOMEM. */
+/* Add @n descriptors: 0 or -ENOMEM. */
 static int add_slab(struct weir_inventory *inv, uint32_t n)
 {
 	struct slab *slab = mem_calloc(1, sizeof(*slab));
@@ -237,10 +237,8 @@ int weir_inventory_attach(struct weir_inventory *inv, struct weir_mmap *mmap)
 			   "weir_inventory_attach");
 }
 
-/*
- * Bufs are counted by mmap and reactor, not by inventory: what is out of this
- * inventory has to be looked for.
- */
+/* Bufs are counted by mmap and reactor, not by inventory, so this walks over
+ * the inventory's own bufs that are out. */
 static bool has_out(const struct weir_inventory *inv,
 		    const struct mmap_use *use)
 {
@@ -269,7 +267,7 @@ int weir_inventory_detach(struct weir_inventory *inv, struct weir_mmap *mmap)
 	return 0;
 }
 
-/* What begins before @base is, as an offset, beyond any size. */
+/* For an address before @base the offset wraps, and is beyond any size. */
 static inline bool inside(const char *base, size_t size, const char *p,
 			  size_t len)
 {
@@ -280,7 +278,7 @@ static inline bool inside(const char *base, size_t size, const char *p,
 	return off <= size && len <= size - off;
 }
 
-/* All is checked, and there is one. */
+/* All checks have passed, and a descriptor is free. */
 static inline struct weir_buf *take(struct weir_inventory *inv,
 				    const struct mmap_link *link, char *addr,
 				    size_t len, char *data, size_t data_len)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Pages of an mmap's own: huge ones if there are any, and if not, ordinary ones
- * and a message that says what is missing and how to get it.
+ * Pages that an mmap allocates: huge pages if there are any, otherwise ordinary
+ * ones, with a message that says what is missing and how to get it.
  *
- * All are touched here, so that no later transfer finds that there is no memory
- * after all: huge pages may be promised and yet be refused, by a cgroup say,
- * and then the process would end with SIGBUS.
+ * All pages are touched here, so that no later transfer runs out of memory.
+ * The kernel may refuse even reserved huge pages, for example because of a
+ * cgroup, and would then kill the process with SIGBUS.
  */
 
 #include <errno.h>
@@ -45,7 +45,7 @@ static const char *page_name(size_t page)
 	return page == HUGE_1G ? "1 GiB" : page == HUGE_2M ? "2 MiB" : "4 KiB";
 }
 
-/* A number of the kernel's account of huge pages; -1: it keeps none. */
+/* A number from the kernel's statistics of huge pages; -1: there is none. */
 static long huge_count(size_t page, const char *what)
 {
 	char path[96];
@@ -63,7 +63,7 @@ static long huge_count(size_t page, const char *what)
 	return n;
 }
 
-/* Why there are no huge pages of @page bytes, added to what stands there. */
+/* Append to the message why there are no huge pages of @page bytes. */
 static void say_no_huge(struct weir_mmap *mmap, size_t len, size_t page,
 			int err)
 {
@@ -89,7 +89,7 @@ static void say_no_huge(struct weir_mmap *mmap, size_t len, size_t page,
 			 sep, page_name(page), strerror(-err));
 }
 
-/* Without the bit that kernels before 6.3 do not know. */
+/* Without the flag that kernels before 6.3 do not know. */
 static int make_memfd(unsigned int flags)
 {
 	int fd;
@@ -103,7 +103,7 @@ static int make_memfd(unsigned int flags)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Of the length that it will always have. */
+/* The length is final. */
 static int memfd_open(size_t len, size_t page)
 {
 	unsigned int flags = 0;
@@ -141,7 +141,7 @@ static int map_memfd(struct weir_mmap *mmap, size_t len, size_t page)
 	return 0;
 }
 
-/* Ordinary pages, for which transparent huge ones are asked for. */
+/* Ordinary pages; ask the kernel for transparent huge pages. */
 static int map_plain(struct weir_mmap *mmap, size_t len)
 {
 	bool huge = true;
@@ -150,7 +150,7 @@ static int map_plain(struct weir_mmap *mmap, size_t len)
 	return mmap->addr ? 0 : -ENOMEM;
 }
 
-/* All of it in pages of @page bytes, or nothing. */
+/* Map the whole length in pages of @page bytes, or fail. */
 static int try_pages(struct weir_mmap *mmap, size_t len, size_t page,
 		     bool memfd)
 {
@@ -176,7 +176,7 @@ static int try_pages(struct weir_mmap *mmap, size_t len, size_t page,
 	return err;
 }
 
-/* The largest pages of those wished for that there are. */
+/* Use the largest of the requested pages that exist. */
 static int find_pages(struct weir_mmap *mmap, size_t len, uint32_t flags)
 {
 	static const size_t sizes[] = { HUGE_1G, HUGE_2M, PAGE };

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * A dma-buf as the range of an mmap: memory of some driver, named by an fd.
+ * A dma-buf as the range of an mmap: memory of a driver, identified by a
+ * descriptor.
  *
- * What the processor can reach is mapped and used as any memory; the driver is
- * told when that begins and ends, which is when the mmap starts and stops.  The
- * rest has no addresses of this process: devices reach it through the fd.
+ * Memory that the processor can reach is mapped and used like any other.  The
+ * driver is notified when that use begins and ends, at the start and stop of
+ * the mmap.  Other memory has no addresses in this process; devices reach it
+ * through the descriptor.
  */
 
 #include <errno.h>
@@ -34,7 +36,7 @@ static const struct domain_class class_dmabuf = {
 	.addr_max = UINT64_MAX,
 };
 
-/* One for all: an address in it is an offset in the range of an mmap. */
+/* One domain for all: an address is an offset in the range of an mmap. */
 static struct weir_domain domain = {
 	.cls = &class_dmabuf,
 	.kind = WEIR_DOMAIN_DMABUF,
@@ -66,8 +68,8 @@ static int sync_dmabuf(int fd, uint64_t flags)
 	return err;
 }
 
-/* A sync in no direction has no effect: a dma-buf says EINVAL, nothing else
- * knows the request at all. */
+/* A sync in no direction has no effect.  A dma-buf answers EINVAL; no other
+ * file knows the request. */
 static int check_dmabuf(int fd, uint64_t off, size_t len)
 {
 	int err = sync_dmabuf(fd, 0);

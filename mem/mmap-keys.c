@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registration of an mmap with its devices: when the keys are first asked for,
- * once for each device, and once for each part that peers get, until the stop.
- * That they serve this kind of range was found out by the start.
+ * Registration of an mmap with its devices: once for each device, when keys are
+ * first requested, and once for each part that peers get.  It lasts until the
+ * stop.  The start has checked that each device serves this kind of range.
  */
 
 #include <errno.h>
@@ -47,7 +47,7 @@ static int refuse_state(const struct weir_mmap *mmap)
 	return 0;
 }
 
-/* Under the lock.  Sets *@ret to the device's entry. */
+/* Under the lock.  Sets *@ret to the entry of the device. */
 static int ensure(struct weir_mmap *mmap, struct weir_device *device,
 		  struct mmap_device **ret)
 {
@@ -80,11 +80,12 @@ int mmap_use_ask_key(struct mmap_use *use, struct weir_device *device)
 {
 	int err;
 
-	/* Before: what is taken back meanwhile is asked for once more. */
+	/* Read this before the key: if keys are taken back meanwhile, the next
+	 * call asks again. */
 	use->keys_taken = atomic_load(&use->mmap->keys_taken);
 	err = weir_mmap_keys(use->mmap, device, &use->lkey, NULL);
 
-	/* What has failed for want of something may work the next time. */
+	/* A failure for lack of resources may succeed the next time. */
 	use->key_device = !err || err == -ENOENT ? device : NULL;
 	use->key_err = err;
 	return err;
@@ -229,8 +230,8 @@ static int drop_parts(const struct weir_mmap *mmap, struct mmap_device *md)
 	return 0;
 }
 
-/* Memory windows first, or the device keeps what they are bound to: A1.15,
- * B2.4. */
+/* Free memory windows first; otherwise the device keeps the memory that they
+ * are bound to: A1.15, B2.4. */
 int mmap_keys_drop(struct weir_mmap *mmap)
 {
 	struct mmap_device *md;
@@ -254,7 +255,7 @@ int mmap_keys_drop(struct weir_mmap *mmap)
 	return 0;
 }
 
-/* Whether jobs of this process may have taken a key, or take one now. */
+/* Whether jobs of this process may have taken a key, or may be taking one. */
 static bool may_be_used(const struct weir_mmap *mmap)
 {
 	const struct mmap_use *use;
@@ -266,7 +267,7 @@ static bool may_be_used(const struct weir_mmap *mmap)
 	return false;
 }
 
-/* Of any device, before the first key is taken back. */
+/* Check all devices before the first key is taken back. */
 static int refuse_revoke(const struct weir_mmap *mmap, const char *call)
 {
 	const struct mmap_device *md = mmap->devices;

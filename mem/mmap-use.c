@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mmaps by reactor: attached, registered as far as there is capacity,
- * detached. */
+/* Mmaps by reactor: attach, register as far as limits allow, detach. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,24 +15,24 @@
 
 #define PIECE ((size_t)1 << 30)
 
-/* Below this, what is left of the limit is not worth a look-up.  Pieces end at
- * multiples of it, so that few bufs lie across their borders. */
+/* A smaller rest of the limit is not worth a look-up.  Pieces end at multiples
+ * of this, so that few bufs cross their borders. */
 #define REGISTER_MIN ((size_t)64 << 10)
 
-/* In a later turn: milliseconds for a range in small pages. */
+/* A retry runs in a turn: milliseconds for a range in small pages. */
 #define RETRY_MAX ((size_t)128 << 20)
 
-/* Pieces of a use: each of a range in turns, and what is left of limits. */
+/* The most pieces of a use: those of the range, and smaller ones near the
+ * limits. */
 #define PIECES_MAX 512
 #define PIECES_EXTRA 32
 
-/* What the limit refused is tried again after 1, 2, 4, ... ms, so many times:
- * four seconds in all. */
+/* Retry after 1, 2, 4, ... ms, this many times: four seconds in all. */
 #define RETRIES_MAX 12
 #define RETRY_NS UINT64_C(1000000)
 
-/* An mmap that made space for a pool skips the first retries: the pool's come
- * first. */
+/* An mmap that gave up its registration for a pool skips the first retries, so
+ * that the pool's come first. */
 #define RETRY_AFTER_POOLS 4
 
 static void drop_pieces(struct mmap_use *use)
@@ -73,7 +72,7 @@ void mmap_use_drop(struct mmap_use *use)
 		use->mmap->import->unclaim(use);
 }
 
-/* Its deferred call is not sent any more, for it is in no list. */
+/* It is in no list, so no thread sends its deferred call any more. */
 void mmap_use_free(struct mmap_use *use)
 {
 	if (atomic_load(&use->deferred.sent))
@@ -129,7 +128,7 @@ int mmap_use_find(const struct mmap_use *use, size_t off, size_t last)
 	return last < use->pieces[low].end ? use->pieces[low].index + 1 : 0;
 }
 
-/* What stood in the way, and what would help. */
+/* What prevented the registration, and the remedy. */
 static const char *reason(int err)
 {
 	switch (err) {
@@ -174,7 +173,7 @@ static void say_why(struct mmap_use *use, int err)
 			 use->registered, len, reason(err));
 }
 
-/* The next @len bytes. */
+/* Register the next @len bytes. */
 static int register_piece(struct mmap_use *use, size_t len)
 {
 	struct weir_reactor *r = use->r;
@@ -194,9 +193,9 @@ static int register_piece(struct mmap_use *use, size_t len)
 }
 
 /*
- * @max bytes more, as far as the limits allow: if the kernel refuses some, half
- * of that, a quarter, and so on, until nothing more fits.  Returns 0, or why it
- * is less: -ENOSPC if it would be too many pieces.
+ * Register up to @max more bytes.  If the kernel refuses, try half, a quarter,
+ * and so on, until nothing more fits.  Returns 0, or why it registered less;
+ * -ENOSPC: there are too many pieces.
  */
 static int register_more(struct mmap_use *use, size_t max)
 {
@@ -223,11 +222,8 @@ static int register_more(struct mmap_use *use, size_t max)
 	return !err && left ? -ENOSPC : err;
 }
 
-/*
- * A limit may leave more capacity soon: others give some back, and the kernel
- * counts what an ended process had for some time yet.  Nothing else is worth
- * a retry.
- */
+/* Only a limit may allow more soon: other users release memory, and the kernel
+ * uncharges an ended process late.  No other failure is worth a retry. */
 static void retry_later(struct mmap_use *use, int err)
 {
 	struct weir_reactor *r = use->r;
@@ -252,9 +248,9 @@ static bool has_pool(const struct mmap_use *use)
 }
 
 /*
- * Take back what is registered of another mmap on this reactor, of which no
- * pool is made and no buf is out: nothing has an index of it.  Its lock is
- * the second that is taken here, so only if it is free.
+ * Drop the registration of another mmap on this reactor that has no pool and no
+ * buf out, so nothing holds an index of it.  Its lock is the second one taken
+ * here, so only try it.
  */
 static bool make_capacity(const struct mmap_use *use)
 {
@@ -280,7 +276,7 @@ static bool make_capacity(const struct mmap_use *use)
 	return done;
 }
 
-/* Pools first: their buffers are what is moved all the time. */
+/* Pools have priority: their buffers are in constant use. */
 static void register_up_to(struct mmap_use *use, size_t max)
 {
 	struct mmap_link *link;
@@ -311,7 +307,7 @@ static void use_retry(struct weir_timer_node *node)
 	pthread_mutex_unlock(&mmap->lock);
 }
 
-/* The first time, and again with each new user. */
+/* At the first attach, and again with each new user. */
 static void use_register(struct mmap_use *use)
 {
 	struct weir_reactor *r = use->r;

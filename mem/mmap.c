@@ -99,7 +99,7 @@ void mmap_unmap(struct weir_mmap *mmap)
 		close(mmap->fd);
 }
 
-/* As weir_mmap_set_fd() is to take it back. */
+/* The release function for weir_mmap_set_fd(). */
 static void forget(struct weir_mmap *mmap)
 {
 	mmap_unmap(mmap);
@@ -111,7 +111,7 @@ static void forget(struct weir_mmap *mmap)
 	mmap->readonly = false;
 }
 
-/* A file that others may cut short would end us with SIGBUS. */
+/* If another process truncated the file, SIGBUS would kill this one. */
 static int check_sealed(int fd)
 {
 	int seals = fault("fcntl") ? (errno = EBADF, -1) :
@@ -228,7 +228,7 @@ int weir_mmap_set_dm(struct weir_mmap *mmap, struct weir_dm *dm, uint64_t off,
 	return 0;
 }
 
-/* The devices of an mmap: which they are.  mmap-keys.c has their keys. */
+/* The devices of an mmap. mmap-keys.c has their keys. */
 
 #define MAX_DEFAULT 16u
 #define MAX_MAX 1024u
@@ -266,7 +266,7 @@ int weir_mmap_set_max_devices(struct weir_mmap *mmap, uint32_t n)
 	return 0;
 }
 
-/* Why @call is impossible with @device and the range that there is, or 0. */
+/* Why @call is impossible with @device and the present range, or 0. */
 static int mmap_refuse_device(const struct weir_mmap *mmap,
 		       const struct weir_device *device, const char *call)
 {
@@ -348,7 +348,7 @@ uint32_t weir_mmap_num_devices(const struct weir_mmap *mmap)
 	return mmap->n_devices;
 }
 
-/* The same of all its devices, at the start. */
+/* The same check for all devices, at the start. */
 static int mmap_check_devices(const struct weir_mmap *mmap)
 {
 	const struct mmap_device *md;
@@ -379,11 +379,11 @@ void mmap_rm_devices(struct weir_mmap *mmap)
 		del(mmap, &mmap->devices);
 }
 
-/* Mmaps: their settings and their life. */
+/* The settings of an mmap, and its life. */
 
 #define PEER (WEIR_MMAP_PEER_READ | WEIR_MMAP_PEER_WRITE)
 
-/* What RDMA and importers may do only where the owner may, too. */
+/* Peers and importers may have only rights that the owner has. */
 #define NEED_WRITE                                        \
 	(WEIR_MMAP_PEER_WRITE | WEIR_MMAP_RDMA_WRITE |    \
 	 WEIR_MMAP_RDMA_ATOMIC)
@@ -416,7 +416,7 @@ int weir_mmap_create(struct weir_mmap **ret, struct weir_domain *domain)
 	return 0;
 }
 
-/* Why @call, a setting, cannot be made now, or 0; leaves a message. */
+/* Why the setting @call is refused in this state, or 0; leaves a message. */
 static int mmap_refuse_config(const struct weir_mmap *mmap, const char *call)
 {
 	if (mmap->import)

@@ -11,11 +11,12 @@
 #define PAGE ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* What is touched at once; and below what nothing is asked first. */
+/* How much is touched at once, and the size below which the free memory is not
+ * checked first. */
 #define SLICE ((size_t)256 << 20)
 #define LARGE ((size_t)4 << 20)
 
-/* The kernel has page tables of a byte for as many. */
+/* The kernel needs a byte of page tables for this many bytes. */
 #define PER_TABLE_BYTE 512
 
 #ifndef MAP_HUGE_SHIFT
@@ -37,7 +38,7 @@ static char *map(size_t len)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* mmap(2) aligns to pages only: map more, and give back what is too much. */
+/* mmap(2) aligns to pages only, so map more and unmap the excess. */
 static char *map_aligned(size_t len, size_t align)
 {
 	size_t before, after;
@@ -59,7 +60,8 @@ static char *map_aligned(size_t len, size_t align)
 	return p + before;
 }
 
-/* In one call on 5.14 and later; else, and under valgrind, page by page. */
+/* One call on Linux 5.14 and later; otherwise, and under valgrind, page by
+ * page. */
 static int touch(char *p, size_t len, size_t page)
 {
 	size_t i;
@@ -74,8 +76,9 @@ static int touch(char *p, size_t len, size_t page)
 }
 
 /*
- * Slice by slice, each only if there is memory for all that is left: meanwhile
- * other processes take some.  Huge pages were reserved, or the kernel refuses.
+ * Touch slice by slice, each only if there is memory for the whole rest,
+ * because other processes allocate meanwhile.  Huge pages need no check: they
+ * were reserved, or the kernel has refused.
  */
 int pages_populate(char *p, size_t len, size_t page)
 {
@@ -119,7 +122,7 @@ void pages_free(void *p, size_t len)
 	munmap(p, len);
 }
 
-/* Writing may be forbidden, by the mode or by a seal. */
+/* The mode of the file or a seal may forbid writing. */
 int pages_map_fd(char **ret, size_t len, size_t page, int fd, uint64_t off,
 		 bool *readonly)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The memory of shared pools: one mmap per class and growth step, in the
- * largest pages and on the node that were asked for, as far as the system has
+ * largest pages and on the node that were requested, as far as the system has
  * them.
  */
 
@@ -21,13 +21,14 @@
 
 #define PAGE ((size_t)4096)
 
-/* From <linux/mempolicy.h>, which is not always there. */
+/* From <linux/mempolicy.h>, which some systems lack. */
 #define POLICY_BIND 2
 #define POLICY_MOVE 2
 
 /*
- * As many reserved pages of 2^@shift bytes as *@len takes, or NULL.  They are
- * touched here: a promised one may be refused after all, by a cgroup say.
+ * Map reserved pages of 2^@shift bytes for *@len, or return NULL.  They are
+ * touched here, because the kernel may refuse even a reserved page, for example
+ * because of a cgroup.
  */
 static void *try_reserved(size_t *len, size_t align, unsigned int shift,
 			  struct shared_pool_slab *slab)
@@ -47,7 +48,7 @@ static void *try_reserved(size_t *len, size_t align, unsigned int shift,
 	return p;
 }
 
-/* From the largest pages that were asked for down to ordinary ones. */
+/* Try the page sizes from the largest requested one down to ordinary pages. */
 static void *alloc(const struct shared_pool_class *cls, size_t *len,
 		   struct shared_pool_slab *slab)
 {
@@ -67,7 +68,7 @@ static void *alloc(const struct shared_pool_class *cls, size_t *len,
 	return p;
 }
 
-/* After the pages were touched, so they move; it is their first use. */
+/* The pages were touched already, so they move, at their first use. */
 static int bind_to_node(void *p, size_t len, uint32_t node)
 {
 	unsigned long mask[16] = { 0 };
@@ -129,8 +130,8 @@ static int make_mmap(struct shared_pool_slab *slab,
  * memory.
  */
 struct slab_range {
-	const void *space; /* NULL: addresses are pointers; else offsets,
-				   in this. */
+	/* NULL: addresses are pointers; otherwise offsets in this object. */
+	const void *space;
 	uint64_t first, last;
 	struct slab_range *next;
 };
@@ -246,7 +247,8 @@ int slab_make(struct shared_pool_slab *slab,
 	return err;
 }
 
-/* The range goes before the memory, which another slab may have next. */
+/* Remove the range before the memory is freed: the next slab may get the same
+ * memory. */
 void slab_free(struct shared_pool_slab *slab)
 {
 	range_del(slab->range);

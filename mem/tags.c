@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counting bufs by their tags, to find the ones that were not given back. */
+/* Counts of bufs by tag, to find holders that did not put them. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ void tags_sort(struct tags *tags)
 	qsort(tags->owner, tags->n, sizeof(tags->owner[0]), by_number);
 }
 
-/* What does not fit is left out, and the dots say so. */
+/* Texts that do not fit are left out; the dots show that. */
 const char *tags_text(struct tags *tags)
 {
 	const struct weir_buf_owner *o = tags->owner;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * VMAs, from /proc/self/maps: by PROCMAP_QUERY, which Linux has since 6.11, or
- * by its text.  Whether pages are locked in memory is in the text of
- * /proc/self/smaps alone.
+ * VMAs, from /proc/self/maps: by PROCMAP_QUERY (since Linux 6.11), or from its
+ * text.  Only the text of /proc/self/smaps says whether pages are locked in
+ * memory.
  *
- * Where /proc is not mounted, msync(2) still tells memory that is not mapped:
- * with MS_ASYNC it does nothing else.  Rights are unknown then.
+ * Where /proc is not mounted, msync(2) with MS_ASYNC still detects memory that
+ * is not mapped, and has no other effect.  The rights are unknown then.
  */
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 
 #define PAGE ((uintptr_t)4096)
 
-/* As in <linux/fs.h> of 6.11, which the base system does not have. */
+/* As in <linux/fs.h> of 6.11, which is newer than that of the base system. */
 struct query {
 	uint64_t size;
 	uint64_t flags;
@@ -58,7 +58,9 @@ void vma_end(struct vma_walk *w)
 	close(w->fd);
 }
 
-/* 1, 0, or a negative errno: what this kernel does not know, say. */
+/*
+ * 1, 0, or a negative errno, for example because the kernel lacks the request.
+ */
 static int query(int fd, uintptr_t addr, struct vma *ret)
 {
 	struct query q = {
@@ -98,7 +100,7 @@ static int next_char(struct vma_walk *w)
 	return (unsigned char)w->text[w->at++];
 }
 
-/* The beginning of the next line to .line; false: there is none. */
+/* Read the beginning of the next line to .line.  False: there is none. */
 static bool next_line(struct vma_walk *w)
 {
 	size_t n = 0;
@@ -127,7 +129,7 @@ static bool parse(const struct vma_walk *w, struct vma *ret)
 	return true;
 }
 
-/* The next VMA of the text, which in smaps has lines of its own. */
+/* The next VMA of the text.  In smaps each VMA has further lines. */
 static int read_vma(struct vma_walk *w, struct vma *ret)
 {
 	static const char flags[] = "VmFlags:";
@@ -160,9 +162,9 @@ int vma_next(struct vma_walk *w, uintptr_t addr, struct vma *ret)
 }
 
 /*
- * Whether all from *@at up to @last can be used: 0; 1 if the kernel does not
- * tell; or -ENOMEM or -EACCES with *@at where it cannot, and *@vma what is
- * there.
+ * Whether the range from *@at to @last can be accessed: 0; 1: the kernel does
+ * not tell; -ENOMEM or -EACCES: *@at is the first address that cannot, and
+ * *@vma the VMA there.
  */
 static int check_vmas(struct vma_walk *w, uintptr_t *at, uintptr_t last,
 		      bool write, struct vma *vma)

@@ -293,7 +293,7 @@ static int show_comparison(const struct asked *a)
 	int status;
 
 	if (a->n_names != 2)
-		return usage_error("--compare wants two files that --output "
+		return usage_error("--compare takes two files that --output "
 				   "has written");
 	status = result_load(&before, a->names[0], false);
 	if (!status)
@@ -415,7 +415,8 @@ static int write_files(const struct asked *a, const char *path)
 	    !is_stdout(a->report))
 		show_goals(&r);
 	if (!status && r.n_bad)
-		fprintf(stderr, "weir: %zu lines of %s say nothing: left out\n",
+		fprintf(stderr,
+			"weir: skipped %zu lines of %s that are not results\n",
 			r.n_bad, path);
 	if (!status && a->csv)
 		status = write_csv(&r, a->csv);
@@ -488,7 +489,7 @@ int cmd_bench(int argc, char **argv)
 	if (a.compare)
 		return show_comparison(&a);
 	if (a.from && (a.n_names || a.output))
-		return usage_error("--from runs nothing: what is %s for?",
+		return usage_error("--from runs nothing: omit %s",
 				   a.n_names ? a.names[0] : "--output");
 	if (a.resume && !a.output)
 		return usage_error("--resume goes on with the file of "

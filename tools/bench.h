@@ -150,7 +150,7 @@ struct result {
 	struct note *notes;
 	size_t n_notes;
 	size_t n_figures, n_latencies, n_goals, n_facts, n_missing, n_ran;
-	size_t n_bad;		/* Lines that say nothing. */
+	size_t n_bad;		/* Lines that are no results. */
 };
 
 extern const char *const point_names[N_POINTS];

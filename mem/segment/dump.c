@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Segments: the map, for people to read. */
+/* The map of segments, as text. */
 
 #include <errno.h>
 #include <stdio.h>

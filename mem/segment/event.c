@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Segments: callbacks that learn that memory comes and goes, and validators.
+ * Callbacks that are notified when memory is added or removed, and validators.
  *
- * Hooks are numbered and called in that order.  To call one its number is kept,
- * not its place: what was unregistered meanwhile is simply not found, and
- * nothing needs memory that could fail.
+ * Hooks are numbered and called in that order.  A caller remembers the number
+ * of a hook, not its address: a hook that was unregistered meanwhile is not
+ * found, and nothing has to be allocated.
  */
 
 #include <errno.h>
@@ -24,7 +24,7 @@ struct hook {
 	uint64_t id;
 	unsigned int running;	/* Threads that are in it. */
 	bool dead;		/* Unregistered. */
-	bool awaited;		/* By the thread that frees it. */
+	bool awaited;		/* A thread waits to free it. */
 	char name[WEIR_SEGMENT_NAME_MAX];
 	void *arg;
 	weir_segment_event_fn *event;
@@ -38,7 +38,7 @@ static struct hook *hooks[2], **ends[2] = { &hooks[0], &hooks[1] };
 static uint64_t last_id;
 static pthread_cond_t idle = PTHREAD_COND_INITIALIZER;
 
-/* Hooks that this thread is in. */
+/* The hooks that this thread is in. */
 static _Thread_local unsigned int depth;
 
 static int check_name(const char *name, const char *call)
@@ -51,7 +51,7 @@ static int check_name(const char *name, const char *call)
 	return 0;
 }
 
-/* Where it is linked, so that it can be taken out; NULL: there is none. */
+/* The link that points to it, for removal.  NULL: it is not in the list. */
 static struct hook **find(enum hook_kind kind, const char *name, void *arg,
 			  int node)
 {
@@ -92,8 +92,8 @@ static int hook_register(const struct hook *wish, const char *name,
 	return err;
 }
 
-/* Out of the chain; freed by the last thread that is in it, or by the thread
- * that waits. */
+/* Remove it from the chain.  The last thread that is in it frees it, or the
+ * thread that waits. */
 static void take_out(struct hook **p)
 {
 	struct hook *hook = *p;
@@ -168,7 +168,7 @@ int weir_segment_validator_unregister(const char *name, int node)
 			       "weir_segment_validator_unregister");
 }
 
-/* The first after number @after, up to @last; entered.  Under the lock. */
+/* Enter the first hook after number @after, up to @last.  Under the lock. */
 static struct hook *enter(enum hook_kind kind, uint64_t after, uint64_t last)
 {
 	struct hook *hook;
@@ -238,7 +238,9 @@ void segment_tell_removing(struct segment_list *list)
 	segments_unlock();
 }
 
-/* What @hook says, if it is concerned.  The lock is given up meanwhile. */
+/*
+ * The answer of @hook, if it is for this node.  The lock is released meanwhile.
+ */
 static int ask(struct hook *hook)
 {
 	uint64_t total = segments_own_bytes(hook->node, true);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Segments: external memory, and telling another process of it.
+ * External memory, and its description for another process.
  *
- * What weir_segment_share() passes on is a memfd with the description alone,
- * sealed: its receiver can trust that it stays as it is, but not what it says.
+ * weir_segment_share() passes on a sealed memfd with the description alone.
+ * The receiver can rely on it not to change, but not on its contents.
  */
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 #define MAGIC "weirext1"
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-/* What is in the memfd; the IOVAs follow. */
+/* The layout of the memfd; the IOVAs follow. */
 struct record {
 	char magic[8];
 	uint64_t len;
@@ -68,7 +68,7 @@ static struct iova_table *make_table(size_t n)
 	return table;
 }
 
-/* The last step: .iova is filled in. */
+/* The last step, when .iova is filled in. */
 static int finish_table(struct iova_table *table, size_t page, const char *call)
 {
 	size_t i;
@@ -125,7 +125,7 @@ static int enter(struct segment_list *list, const char *call)
 	return err;
 }
 
-/* Takes @table, which may be NULL. */
+/* Takes over @table, which may be NULL. */
 static int add(void *addr, size_t len, size_t page, struct iova_table *table,
 	       bool attached, const char *call)
 {
@@ -171,7 +171,7 @@ int weir_segment_register(void *addr, size_t len, const uint64_t *iova_table,
 	return add(addr, len, page_size, table, false, call);
 }
 
-/* The external memory that begins at @addr, with this length, or NULL. */
+/* The external memory that begins at @addr and has this length, or NULL. */
 static struct segment_list *find(const void *addr, size_t len)
 {
 	struct segment_list *list = list_at(addr);
@@ -340,7 +340,7 @@ static ssize_t read_at(int fd, void *data, size_t len, off_t off)
 	return pread(fd, data, len, off);
 }
 
-/* It is sealed: its contents cannot change under us. */
+/* It is sealed, so its contents cannot change during the read. */
 static int read_record(int fd, struct record *record)
 {
 	struct stat st;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Segments: flags, zeroing, and locking in memory.
+ * Flags, zeroing, and locking in memory.
  *
- * The kernel does not count locks of a page.  So lists that share pages are
- * looked at here: what another locked list needs stays locked.  A lock of our
- * own keeps other threads from locking or unlocking in between; it comes before
- * the table's.  It may be held for as long as it takes to fault memory in, so
- * that the removal of a list that was not locked does not touch it.
+ * The kernel does not count locks of a page.  So this file checks lists that
+ * share pages: pages that another locked list needs stay locked.  A lock of its
+ * own excludes other threads between the check and the call; it is taken before
+ * the table's.  It may be held while memory is faulted in, so the removal of a
+ * list that was not locked does not take it.
  *
- * What the program itself had locked before stays locked, too.  So, before a
- * list is locked, its pages that are not locked are noted, and those that only
- * other lists have locked (the kernel tells by VMA).  Only these are unlocked.
+ * Pages that the program itself had locked stay locked, too.  So before a list
+ * is locked, this file notes the pages that are not locked, and those that only
+ * other lists have locked (the kernel reports this by VMA).  Only these are
+ * unlocked later.
  */
 
 #include <errno.h>
@@ -61,7 +62,7 @@ int weir_segment_set_flags(uint64_t id, uint32_t set, uint32_t clear)
 	return err;
 }
 
-/* Copy the list that is to be zeroed, or take its flag, too. */
+/* Copy the list that is to be zeroed, or also take its flag. */
 static int get_dirty(struct weir_segment *ret, uint64_t id, bool take,
 		     const char *call)
 {
@@ -84,9 +85,9 @@ static int get_dirty(struct weir_segment *ret, uint64_t id, bool take,
 }
 
 /*
- * The flag goes before the memory is written: what another thread sets
- * meanwhile stays set.  The barrier is for compilers that see that nothing
- * reads the memory again.
+ * Clear the flag before the memory is written, so that a flag that another
+ * thread sets meanwhile survives.  The barrier is for compilers that see that
+ * the memory is not read again.
  */
 int weir_segment_clean(uint64_t id)
 {
@@ -131,10 +132,8 @@ static int say_mlock(int err, const struct weir_segment *seg)
 		   (unsigned long long)lim.rlim_cur >> 10);
 }
 
-/*
- * The list, with a reference, or NULL.  Not one that is being removed: that its
- * pages were unlocked may be behind us.
- */
+/* The list, with a reference, or NULL.  Not a list that is being removed: its
+ * pages may have been unlocked already. */
 static struct segment_list *hold(uint64_t id)
 {
 	struct segment_list *list;
@@ -185,10 +184,8 @@ static bool anything_is_locked(void)
 	return kib;
 }
 
-/*
- * Whether a list has locked the page at @at, which was not locked before.
- * *@last is lowered to the last address with the same answer.
- */
+/* Whether a list has locked the page at @at, which was not locked before.
+ * *@last is lowered to the last address with the same answer. */
 static bool is_locked_by_list(uintptr_t at, uintptr_t *last)
 {
 	const struct page_range *range;
@@ -228,7 +225,7 @@ static int add_ours(struct segment_list *list, uintptr_t first, uintptr_t last)
 	return 0;
 }
 
-/* Note those of the pages from @at to @last that are ours; all are of @vma. */
+/* Note those of the pages from @at to @last that are ours; all are in @vma. */
 static int note_vma(struct segment_list *list, const struct vma *vma,
 		    uintptr_t at, uintptr_t last)
 {
@@ -249,10 +246,8 @@ static int note_vma(struct segment_list *list, const struct vma *vma,
 	return err;
 }
 
-/*
- * Before @list is locked.  Where the kernel does not tell, all of it is ours;
- * where nothing is mapped it cannot be locked anyway.
- */
+/* Called before @list is locked.  Where the kernel does not tell, all pages are
+ * ours; where nothing is mapped, the lock fails anyway. */
 static int note_ours(struct segment_list *list)
 {
 	uintptr_t at = page_begin(list->first), last = page_last(list->last);
@@ -275,8 +270,9 @@ static int note_ours(struct segment_list *list)
 }
 
 /*
- * From page address *@at on, the first page that no locked list has, and up to
- * which it is so; false: there is none up to @last.  Under the table's lock.
+ * Find the first page from *@at on that no locked list has, and the last
+ * address for which that holds.  False: there is none up to @last.  Under the
+ * table's lock.
  */
 static bool next_gap(uintptr_t *at, uintptr_t *to, uintptr_t last)
 {
@@ -317,7 +313,7 @@ static void unlock_gaps(uintptr_t at, uintptr_t last)
 	}
 }
 
-/* What only @list has locked; its own flag is off. */
+/* Unlock what only @list has locked; its own flag is off. */
 static void unlock_ours(struct segment_list *list)
 {
 	struct page_range *range, *next;
@@ -403,7 +399,7 @@ int weir_segment_unlock(uint64_t id)
 	return err;
 }
 
-/* No thread can begin to lock it: it is LEAVING. */
+/* No thread can begin to lock it, because it is LEAVING. */
 void segment_release_pages(struct segment_list *list)
 {
 	bool needed;

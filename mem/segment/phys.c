@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Segments: physical addresses, from /proc/self/pagemap.
+ * Physical addresses, from /proc/self/pagemap.
  *
- * A page's entry counts only if the page is present; what is swapped out has
- * something else in the same bits.  Without CAP_SYS_ADMIN the kernel shows all
- * bits but the number of the page frame, which then is 0: no error, and no
- * address.  And a page that was only read is present, but it is the one page
- * of zeros that all processes share: /proc/kpageflags tells, and where that
- * cannot be read we ask for a page of zeros ourselves and compare.
+ * A page's entry is valid only if the page is present; a swapped page has other
+ * data in the same bits.  Without CAP_SYS_ADMIN the kernel sets the frame
+ * number to 0, which is neither an error nor an address.  A page that was only
+ * read is present, but it is the page of zeros that all processes share.
+ * /proc/kpageflags tells; where that cannot be read, this file maps a page of
+ * zeros and compares.
  */
 
 #include <errno.h>
@@ -26,7 +26,7 @@
 #define FRAME ((UINT64_C(1) << 55) - 1)
 #define FLAG_ZERO_PAGE (UINT64_C(1) << 24)
 
-/* The 8-byte entry number @n of a file of such entries. */
+/* Read entry number @n, of 8 bytes, of a file of such entries. */
 static int read_entry(uint64_t *ret, const char *path, uint64_t n)
 {
 	ssize_t got;
@@ -52,7 +52,7 @@ static int pagemap_entry(uint64_t *ret, const void *addr)
 			  (uintptr_t)addr / segment_base_page());
 }
 
-/* The frame of the page of zeros, as we get it; 0: unknown. */
+/* The frame of the page of zeros in this process; 0: unknown. */
 static uint64_t zero_frame(void)
 {
 	size_t page = segment_base_page();
@@ -89,7 +89,7 @@ static int say_open(int err, const char *call)
 	return why(-EIO, "%s: /proc/self/pagemap: %s", call, strerror(-err));
 }
 
-/* What the entry says is the frame, or why there is none. */
+/* The frame number in the entry, or why there is none. */
 static int frame_of(uint64_t *ret, uint64_t entry, const void *addr,
 		    const char *call)
 {
@@ -134,7 +134,7 @@ int weir_segment_phys(uint64_t *ret, const void *addr)
 	return phys(ret, addr, "weir_segment_phys");
 }
 
-/* A page that is surely there: the stack's. */
+/* The stack's page is present. */
 int weir_segment_phys_allowed(void)
 {
 	volatile char here = 1;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Segments: the table of lists, and how mmaps get into it.
+ * The table of lists, and how mmaps are entered.
  *
- * Lists are sorted by address, and each knows how far the ones up to it reach,
- * so that a look-up, with lists that overlap, still is a binary search and a
- * few steps back.
+ * Lists are sorted by address.  Each records how far all lists up to it reach,
+ * so that a look-up is a binary search and a few steps back, even if lists
+ * overlap.
  */
 
 #include <errno.h>
@@ -62,7 +62,7 @@ void iova_table_put(struct iova_table *table)
 	free(table);
 }
 
-/* How many runs of pages that follow each other there are; to @runs, if any. */
+/* The number of runs of contiguous pages; they are stored in @runs, if any. */
 static size_t join_pages(const struct iova_table *table, size_t page,
 			 struct iova_run *runs)
 {
@@ -93,7 +93,9 @@ static int by_iova(const void *va, const void *vb)
 	return a->off < b->off ? -1 : a->off > b->off;
 }
 
-/* Cut off what an earlier run has already.  Returns how many are left. */
+/*
+ * Remove the parts that an earlier run has.  Returns the number of runs left.
+ */
 static size_t part_runs(struct iova_run *runs, size_t n)
 {
 	size_t i, left = 0;
@@ -191,7 +193,7 @@ struct segment_list *external_at(const void *addr)
 	return segments.external[n - 1];
 }
 
-/* There is capacity: the caller has checked. */
+/* The caller has checked that there is capacity. */
 static void external_insert(struct segment_list *list)
 {
 	struct segment_list **all = segments.external;
@@ -214,7 +216,7 @@ static void external_erase(const struct segment_list *list)
 	segments.n_external--;
 }
 
-/* From @i on; where one is right already, all further ones are. */
+/* Update from @i on.  Once an entry is correct, all further ones are. */
 static void set_max_last(size_t i)
 {
 	uintptr_t max = i ? segments.lists[i - 1]->max_last : 0;
@@ -334,7 +336,7 @@ struct segment_list *list_in(size_t *i, uintptr_t first, uintptr_t last)
 	return NULL;
 }
 
-/* The external memory that @list lies in, NULL if there is none. */
+/* The external memory that contains @list, or NULL. */
 static struct segment_list *external_around(const struct segment_list *list)
 {
 	struct segment_list *ext = external_at(list->whole.addr);
@@ -342,7 +344,7 @@ static struct segment_list *external_around(const struct segment_list *list)
 	return ext && ext->last >= list->last ? ext : NULL;
 }
 
-/* What is known of external memory is so for an mmap in it, too. */
+/* The properties of external memory hold for an mmap in it, too. */
 static int inherit(struct segment_list *list, const char *call)
 {
 	struct segment_list *ext = external_around(list);
@@ -491,7 +493,8 @@ void segment_remove(struct weir_mmap *mmap)
 		segment_forget(list);
 }
 
-/* While it is told, the mmap still has it, so that it cannot be started. */
+/* During the callbacks the list still has its mmap, so the mmap cannot be
+ * started. */
 void segment_forget(struct segment_list *list)
 {
 	segment_tell_removing(list);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the machine tells of its memory: pages, nodes, limits. */
+/* Memory of the machine: pages, nodes, limits. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "mem/segment/table.h"
 
 /*
- * Segments: what the machine tells of its memory, in /sys.
+ * Properties of the machine's memory, from /sys.
  *
  *	devices/system/node/online		NUMA nodes, "0-1,3"
  *	devices/system/edac/mc/mcM/dimmD or rankR	modules, and where they
@@ -24,7 +24,7 @@
  *	firmware/dmi/entries/17-N/raw		modules, root only: SMBIOS
  *						type 17, "Memory Device"
  *
- * Virtual machines and desktops often have no EDAC.  What is not told is 0.
+ * Virtual machines and desktops often have no EDAC.  What /sys lacks is 0.
  */
 
 #define CHANNELS_MAX 64		/* Of one controller. */
@@ -44,7 +44,8 @@ void segment_host_set_sysfs(const char *path)
 	atomic_store(&nodes, 0);
 }
 
-/* Up to @capacity - 1 bytes of the file, 0-terminated; -1: it is unreadable. */
+/* Read up to @capacity - 1 bytes of the file, 0-terminated; -1: it is
+ * unreadable. */
 static ssize_t read_file(char *buf, size_t capacity, const char *path)
 {
 	int fd = fault("open") ? -1 : open(path, O_RDONLY | O_CLOEXEC);
@@ -58,7 +59,7 @@ static ssize_t read_file(char *buf, size_t capacity, const char *path)
 	return n;
 }
 
-/* How many numbers a list like "0-1,3" names. */
+/* The number of elements in a list such as "0-1,3". */
 static unsigned int count_list(const char *text)
 {
 	unsigned long from, to, n = 0;
@@ -109,7 +110,7 @@ int segment_host_node_of(void *addr)
 		return -1;
 	if (status >= 0)
 		return status;
-	/* Untouched.  The thread that adds it will likely touch it first. */
+	/* Untouched.  The thread that adds it will probably touch it first. */
 	if (fault("getcpu") || syscall(SYS_getcpu, &cpu, &node, NULL))
 		return -1;
 	return (int)node;
@@ -217,11 +218,11 @@ static uint32_t segment_host_ranks(void)
 }
 
 /*
- * Segments: how much memory there is, and how far up its addresses go.
+ * How much memory there is, and how far up its addresses go.
  *
- * Lists overlap, and a byte counts once: sums are of what lists cover together.
- * Own memory is what is covered at all, less what external and imported lists
- * cover.
+ * Lists overlap, but each byte counts once: the sums count what lists cover
+ * together.  The process's own memory is everything that is covered, less what
+ * external and imported lists cover.
  */
 
 #define OWN 1u
@@ -241,8 +242,9 @@ static int node_of(const struct segment_list *list)
 }
 
 /*
- * Bytes that the lists of @classes cover together; of our own only those on
- * @node, if that is not -1, and those that are PENDING only if @pending.
+ * Bytes that the lists of @classes cover together.  Of the process's own memory
+ * only bytes on @node, if that is not -1.  Lists that are PENDING count only if
+ * @pending.
  */
 static uint64_t covered(unsigned int classes, int node, bool pending)
 {
@@ -315,10 +317,8 @@ int weir_segment_stats(struct weir_segment_stats *ret)
 	return opts_give(ret, &stats, sizeof(stats), "weir_segment_stats");
 }
 
-/*
- * The last IOVA of the list, 0 if unknown.  Of an mmap in external memory only
- * its own pages count.
- */
+/* The last IOVA of the list; 0: unknown.  Of an mmap in external memory only
+ * its own pages count. */
 static uint64_t last_iova(const struct segment_list *list)
 {
 	size_t page = list->whole.page_size, i, end;
@@ -335,7 +335,7 @@ static uint64_t last_iova(const struct segment_list *list)
 	return max + page - 1;
 }
 
-/* Whether all IOVAs of the table that it is in are in the mask. */
+/* Whether all IOVAs of its table are in the mask. */
 static bool table_fits(const struct segment_list *list, unsigned int bits)
 {
 	const struct iova_table *table = list->iovas;

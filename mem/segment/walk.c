@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Segments: walks over a copy of the table, and look-ups in it.
+ * Walks over a copy of the table, and look-ups in the table.
  *
- * What is copied is lists; segments, which may be a million, are made from them
- * one by one.
+ * The copy has lists.  Segments, of which there may be a million, are made from
+ * them one by one.
  */
 
 #include <errno.h>
@@ -48,7 +48,7 @@ uint64_t segment_iova_at(const struct weir_segment *whole,
 	return (uintptr_t)whole->addr + off;
 }
 
-/* The segment of @whole that holds the byte at @off. */
+/* The segment of @whole that contains the byte at @off. */
 static struct weir_segment piece(const struct weir_segment *whole,
 				 const struct iova_table *iovas, size_t skip,
 				 size_t off)
@@ -168,7 +168,7 @@ int weir_segment_walk_lists(weir_segment_fn *fn, void *arg)
 	return walk("weir_segment_walk_lists", 0, visit_whole, fn, arg);
 }
 
-/* Make @run longer by @next, which begins in it or where it ends. */
+/* Extend @run by @next, which begins in it or where it ends. */
 static void join(struct weir_segment *run, const struct weir_segment *next)
 {
 	uintptr_t begin = (uintptr_t)run->addr;
@@ -221,10 +221,8 @@ int weir_segment_walk_runs(weir_segment_fn *fn, void *arg)
 	return res;
 }
 
-/*
- * The list that holds @addr, with the lock taken; NULL, with it not taken and
- * *@err set, if there is none.
- */
+/* The list that contains @addr, with the lock held.  NULL: there is none; *@err
+ * is set, and the lock is not held. */
 static struct segment_list *look_up(const void *addr, const char *call,
 				    int *err)
 {

@@ -114,7 +114,7 @@ static int parse_number(const char *name, const char *arg, uint64_t min,
 {
 	if (size_parse(arg, min, max, ret) == 0)
 		return 0;
-	say_usage_error("--%s=%s: a number from %llu to %llu is wanted", name,
+	say_usage_error("--%s=%s: give a number from %llu to %llu", name,
 			arg, (unsigned long long)min, (unsigned long long)max);
 	return -1;
 }
@@ -126,10 +126,10 @@ static int parse_word(const char *name, const char *arg,
 		if (!strcmp(arg, words[i]))
 			return i;
 	if (words[2])
-		say_usage_error("--%s=%s: %s, %s or %s is wanted", name, arg,
+		say_usage_error("--%s=%s: give %s, %s or %s", name, arg,
 				words[0], words[1], words[2]);
 	else
-		say_usage_error("--%s=%s: %s or %s is wanted", name, arg,
+		say_usage_error("--%s=%s: give %s or %s", name, arg,
 				words[0], words[1]);
 	return -1;
 }
@@ -155,8 +155,8 @@ static int keep_one(struct cp_opts *o, const char *word, size_t len)
 			o->xattr_required = true;
 		return 0;
 	}
-	say_usage_error("--preserve=%.*s: mode, ownership, timestamps, links, "
-			"xattr or all is wanted", (int)len, word);
+	say_usage_error("--preserve=%.*s: give mode, ownership, timestamps, "
+			"links, xattr or all", (int)len, word);
 	return -1;
 }
 
@@ -380,7 +380,7 @@ static int check(const struct cp_opts *o)
 			   o->direct ? "direct" : NULL;
 
 	if (o->path == PATH_KERNEL && with) {
-		say_usage_error("--path=kernel does not go with --%s, which "
+		say_usage_error("--path=kernel excludes --%s, which "
 				"needs the bytes", with);
 		return -1;
 	}
@@ -417,16 +417,16 @@ static int take_names(struct cp_opts *o, int argc, char **argv)
 	int n = argc - optind;
 
 	if (o->target_dir && o->no_target_dir) {
-		say_usage_error("-t does not go with -T");
+		say_usage_error("-t and -T exclude each other");
 		return -1;
 	}
 	if (n < (o->target_dir ? 1 : 2)) {
-		say_usage_error(o->target_dir ? "SOURCE is wanted" :
-				"SOURCE and DEST are wanted");
+		say_usage_error(o->target_dir ? "give a SOURCE" :
+				"give SOURCE and DEST");
 		return -1;
 	}
 	if (o->no_target_dir && n > 2) {
-		say_usage_error("only one SOURCE goes with -T");
+		say_usage_error("-T takes only one SOURCE");
 		return -1;
 	}
 	o->sources = argv + optind;

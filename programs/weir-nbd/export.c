@@ -42,7 +42,8 @@ static int parse_size(const char *arg, uint64_t *ret)
 {
 	if (!size_parse(arg, 1, INT64_MAX, ret))
 		return 0;
-	usage_error("size=%s: bytes, with K, M, G or T, are wanted", arg);
+	usage_error("size=%s: give a number of bytes, or one with K, M, G "
+		    "or T", arg);
 	return -1;
 }
 
@@ -72,7 +73,7 @@ static int parse_sub(struct export *x, int sub, const char *value)
 		return 0;
 	}
 	if (!value || (told && strlen(value) > TEXT_MAX)) {
-		usage_error("%s=: a value is wanted, of at most %u bytes",
+		usage_error("%s=: give a value of at most %u bytes",
 			    subs[sub], TEXT_MAX);
 		return -1;
 	}
@@ -85,8 +86,8 @@ static int parse_sub(struct export *x, int sub, const char *value)
 static int check(const struct export *x)
 {
 	if (!!x->path + !!x->size + !!x->plugin.path != 1) {
-		usage_error("export '%s': one of path=, plugin= or, for memory, "
-			    "size= is wanted", x->name);
+		usage_error("export '%s': give one of path=, plugin= or, for "
+			    "memory, size=", x->name);
 		return -1;
 	}
 	return 0;
@@ -103,8 +104,8 @@ int export_parse(struct export *x, char *arg)
 		int sub = getsubopt(&arg, subs, &value);
 
 		if (sub < 0) {
-			usage_error("%s: name, path, size, plugin, args, text, "
-				    "ro or direct is wanted", was);
+			usage_error("%s: give name, path, size, plugin, args, "
+				    "text, ro or direct", was);
 			return -1;
 		}
 		if (parse_sub(x, sub, value))

@@ -83,7 +83,7 @@ static int parse_number(const char *name, const char *arg, unsigned long min,
 	uint64_t n;
 
 	if (number_parse(arg, min, max, &n)) {
-		usage_error("--%s=%s: a number from %lu to %lu is wanted", name,
+		usage_error("--%s=%s: give a number from %lu to %lu", name,
 			    arg, min, max);
 		return -1;
 	}
@@ -186,7 +186,7 @@ int options_parse(struct server *server, int argc, char **argv)
 			return EXIT_USAGE;
 	}
 	if (optind < argc || !server->n_exports) {
-		usage_error("--export is wanted, and nothing else");
+		usage_error("give --export, and no other argument");
 		return EXIT_USAGE;
 	}
 	if (!server->opts.per_peer)

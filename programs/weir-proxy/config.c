@@ -90,7 +90,7 @@ static int set_log(struct config *c, struct line *line)
 	const char *word = next_word(line);
 
 	if (!word)
-		return wrong(line, "the path of a log is wanted", NULL);
+		return wrong(line, "give the path of a log", NULL);
 	free(c->log);
 	c->log = strdup(word);
 	return c->log ? 0 : wrong(line, "no memory", NULL);
@@ -177,7 +177,7 @@ static int add_route(struct config *c, struct line *line)
 		n++;
 	}
 	if (!n || !word)
-		return wrong(line, "'listen ADDRESS... to TARGET...' is wanted",
+		return wrong(line, "give 'listen ADDRESS... to TARGET...'",
 			     NULL);
 	return add_targets(route, line);
 }

@@ -124,8 +124,8 @@ static struct config **parse_all(struct proxy *p, const char *text)
 }
 
 /*
- * What is wanted now: a copy for each core, with the sockets that are new, and
- * one in *@plan to compare with.  NULL, and a message, if it cannot be had.
+ * Read the configuration: a copy for each core, with the sockets that are new,
+ * and one in *@plan to compare with.  NULL: it is wrong; a message says why.
  */
 struct config **configs_open(struct proxy *p, struct config **plan)
 {

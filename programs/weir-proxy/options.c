@@ -69,7 +69,7 @@ static int set_cores(struct options *o, const char *arg)
 	uint64_t n;
 
 	if (number_parse(arg, 1, WEIR_GROUP_CORES_MAX, &n))
-		return usage("-n %s: a number from 1 to %d is wanted", arg,
+		return usage("-n %s: give a number from 1 to %d", arg,
 			     WEIR_GROUP_CORES_MAX);
 	o->cores = (uint32_t)n;
 	return 0;
@@ -109,9 +109,9 @@ static int route(struct options *o, int argc, char **argv)
 
 	if (optind == argc)
 		return o->file ? append(o, "", "")
-			       : usage("LISTEN TARGET... or --file is wanted");
+			       : usage("give LISTEN TARGET... or --file");
 	if (argc - optind < 2)
-		return usage("a target is wanted");
+		return usage("give a TARGET");
 	err = append(o, "listen ", argv[optind++]);
 	if (!err)
 		err = append(o, " to", "");

@@ -71,7 +71,7 @@ static int parse_number(const char *name, const char *arg, bool bytes,
 			  number_parse(arg, min, max, ret);
 
 	if (err)
-		say_usage_error("--%s=%s: a number from %llu to %llu is wanted",
+		say_usage_error("--%s=%s: give a number from %llu to %llu",
 				name, arg, (unsigned long long)min,
 				(unsigned long long)max);
 	return err;
@@ -180,7 +180,7 @@ static int parse_host(struct opts *o, char *arg)
 
 	if (!end || *colon != ':' || !colon[1] || end == arg + (*arg == '[') ||
 	    strlen(colon + 1) >= NAME_BYTES) {
-		say_usage_error("%s: HOST:NAME is wanted, with a NAME of less "
+		say_usage_error("%s: give HOST:NAME, with a NAME of less "
 				"than %u bytes", arg, NAME_BYTES);
 		return -1;
 	}
@@ -196,7 +196,7 @@ static int parse_file(struct opts *o, const char *arg)
 	o->path = arg;
 	if (*arg && strlen(arg) < NAME_BYTES)
 		return 0;
-	say_usage_error("'%.64s': a name of 1 to %u bytes is wanted", arg,
+	say_usage_error("'%.64s': give a name of 1 to %u bytes", arg,
 			NAME_BYTES - 1);
 	return -1;
 }
@@ -210,8 +210,8 @@ static int parse_operands(struct opts *o, int n, char **args)
 			break;
 	wanted = o->command == CMD_SERVE ? 2 : 3;
 	if (o->command > CMD_GET || n != wanted) {
-		say_usage_error("serve DIR, put FILE HOST:NAME or get "
-				"HOST:NAME FILE is wanted");
+		say_usage_error("give serve DIR, put FILE HOST:NAME or "
+				"get HOST:NAME FILE");
 		return -1;
 	}
 	if (o->command == CMD_SERVE)

@@ -58,7 +58,7 @@ static int number(char letter, const char *arg, uint64_t min, uint64_t max,
 {
 	if (!number_parse(arg, min, max, ret))
 		return 0;
-	return usage("-%c %s: a number from %llu to %llu is wanted", letter,
+	return usage("-%c %s: give a number from %llu to %llu", letter,
 		     arg, (unsigned long long)min, (unsigned long long)max);
 }
 
@@ -145,11 +145,11 @@ static int one(struct options *o, int c, char **argv, int *role, uint64_t *port)
 static int check(struct options *o, int role, uint64_t port, bool more)
 {
 	if (!role)
-		return usage("-s, to serve, or -c, to ask, is wanted");
+		return usage("give -s to serve, or -c to connect");
 	if (more)
-		return usage("there is an argument too many");
+		return usage("there are too many arguments");
 	if (role == 'c' && !o->addr.len)
-		return usage("-c wants -a ADDRESS");
+		return usage("-c requires -a ADDRESS");
 	if (role == 's' && o->from.len)
 		return usage("-I is for a client");
 	if (role == 's' && o->count != NOT_GIVEN)

@@ -85,7 +85,7 @@ t_refuses_what_makes_no_sense()
 	bench 2 --from x nop
 	says_only 'runs nothing'
 	bench 2 --from x --output y
-	says_only 'what is --output for'
+	says_only 'omit --output'
 	bench 2 --format gif nop
 	says_only 'svg or png'
 	bench 2 --resume nop
@@ -489,7 +489,7 @@ t_survives_a_bad_file()
 	sed "s/\"rate\"/\"${esc}[2J\"/" kept >spoilt
 	bench 0 --from spoilt --csv -
 	! grep -q "$esc" out || wrong 'a file speaks to the terminal'
-	says '1 lines of spoilt say nothing'
+	says 'skipped 1 lines of spoilt'
 	{
 		grep -m 1 samples kept
 		grep -m 2 samples kept | tail -n 1 | head -c 20

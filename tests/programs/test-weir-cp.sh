@@ -573,12 +573,12 @@ t_usage()
 	expect 2 cp_ a && says 'SOURCE and DEST'
 	expect 1 cp_ a b c && says "cannot copy into 'c'"
 	expect 2 cp_ -T a b c && says 'only one SOURCE'
-	expect 2 cp_ -T -t d a && says 'does not go with -T'
-	expect 2 cp_ -t d && says 'SOURCE is wanted'
+	expect 2 cp_ -T -t d a && says '-t and -T exclude'
+	expect 2 cp_ -t d && says 'give a SOURCE'
 	expect 2 cp_ -t d -t e a && says 'given twice'
-	expect 2 cp_ --preserve=all,acl a b && says 'xattr or all is wanted'
-	expect 2 cp_ --preserve= a b && says 'xattr or all is wanted'
-	expect 2 cp_ --changed=perhaps a b && says 'keep or fail is wanted'
+	expect 2 cp_ --preserve=all,acl a b && says 'xattr or all'
+	expect 2 cp_ --preserve= a b && says 'xattr or all'
+	expect 2 cp_ --changed=perhaps a b && says 'give keep or fail'
 	expect 2 cp_ --retry=x a b && says '--retry=x'
 	expect 2 cp_ '' b && says 'a name is empty'
 	expect 2 cp_ --no-such a b && says 'Try'
@@ -593,8 +593,8 @@ t_usage()
 		expect 2 cp_ --depth=$depth a b && says 'depth'
 	done
 	expect 2 cp_ --block=64M --depth=1024 a b && says 'more than 4 GiB'
-	expect 2 cp_ --path=kernel --checksum a b && says 'does not go with'
-	expect 2 cp_ --path=kernel --direct a b && says 'does not go with'
+	expect 2 cp_ --path=kernel --checksum a b && says 'excludes'
+	expect 2 cp_ --path=kernel --direct a b && says 'excludes'
 }
 
 t_what_is_said()

@@ -31,7 +31,7 @@ makes_no_sense()
 t_wrong_usage_is_said_in_one_message()
 {
 	refused 2 'LISTEN TARGET'
-	refused 2 'a target is wanted' 127.0.0.1:1
+	refused 2 'give a TARGET' 127.0.0.1:1
 	refused 2 ' -x: there is no such option' -x
 	refused 2 ' -x: there is no such option' -c -cx
 	refused 2 ' -V: there is no such option' -V
@@ -63,8 +63,8 @@ t_what_a_configuration_may_not_say()
 		'listen 127.0.0.1:1 to unix:'
 	makes_no_sense 'this address is there twice' \
 		'listen 127.0.0.1:1 127.0.0.1:1 to 127.0.0.1:2'
-	makes_no_sense '.* is wanted' 'listen 127.0.0.1:1'
-	makes_no_sense '.* is wanted' 'listen to 127.0.0.1:1'
+	makes_no_sense 'give .*' 'listen 127.0.0.1:1'
+	makes_no_sense 'give .*' 'listen to 127.0.0.1:1'
 	makes_no_sense 'no target' 'listen 127.0.0.1:1 to'
 	makes_no_sense 'not a number in range' 'connections 0'
 	makes_no_sense 'not a number in range' 'connections many'

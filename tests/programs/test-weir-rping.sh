@@ -24,7 +24,7 @@ t_wrong_usage_is_said_in_one_message()
 {
 	refused '-s, to serve, or -c'
 	refused 'not both' -s -c
-	refused '-c wants -a' -c
+	refused '-c requires -a' -c
 	refused 'too many' -s more
 	refused ' -x: there is no such option' -s -x
 	refused ' --more: there is no such option' -s --more
