@@ -2,10 +2,8 @@
 #ifndef WEIR_MEM_AVAILABLE_H
 #define WEIR_MEM_AVAILABLE_H
 
-/*
- * How much memory is left, so that a request for more is refused, and the
- * process not ended by the kernel's OOM killer when the pages are touched.
- */
+/* How much memory is left.  A request for more is refused; otherwise the
+ * kernel's OOM killer would end the process when it touches the pages. */
 
 #include <stdint.h>
 
@@ -17,7 +15,7 @@
  */
 uint64_t memory_available(const char **from);
 
-/* For tests: where /proc and /sys are; "" in the end. */
+/* For tests: the directory of /proc and /sys; "" restores the system's. */
 void memory_set_root(const char *root);
 
 #endif /* WEIR_MEM_AVAILABLE_H */

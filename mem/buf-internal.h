@@ -9,10 +9,10 @@
  *	HEAD    out; refs >= 1; the list hangs on it by next, last is its end
  *	MEMBER  out, in a list whose head has the references
  *
- * References are counted on the owner, that is on the thread of the free
- * list's reactor. A put on another thread is noted in the buf, which then
- * travels back on a list threaded through such bufs; there the notes are
- * taken off.
+ * References are counted on the owner, the thread of the free list's reactor.
+ * A put on another thread increments .puts.  The thread that increments it from
+ * 0 pushes the buf on the free list's stack of returned bufs; the owner
+ * subtracts .puts from the references.
  */
 
 #include <stdatomic.h>
@@ -45,38 +45,37 @@ struct weir_buf {
 	uint8_t state;		/* enum buf_state */
 	uint8_t writing;	/* In a head: a job fills the list. */
 	uint32_t readers;	/* In a head: jobs that read the list. */
-	uint32_t slab;		/* Of a pool's: which piece of its class. */
-	atomic_uint puts;	/* By other threads, not yet taken off refs. */
-	struct weir_buf *behind; /* The next that travels back. */
-	_Atomic(const char *) tag; /* Its holder, as the user says; NULL: not said. */
+	uint32_t slab;		/* Of a pool's buf: the slab of its class. */
+	/* By other threads, not yet subtracted from refs. */
+	atomic_uint puts;
+	struct weir_buf *behind; /* The next that is being returned. */
+	/* Its holder, set by the user; NULL: unset. */
+	_Atomic(const char *) tag;
 } __attribute__((aligned(64)));
 
-/*
- * The free descriptors of an inventory or a pool.  A stack: what came back last
- * is still in the cache.
- */
+/* The free descriptors of an inventory or a pool.  A stack, because the buf
+ * that was returned last is still in the processor's cache. */
 struct buf_free_list {
-	const void *thread;	/* Of .r, as thread_here() says it there; NULL:
-				 * it is in a world, ask that. */
+	/* Of .r, as thread_here() returns it there; NULL: .r is in a simulated
+	 * world, which must be queried. */
+	const void *thread;
 	struct weir_reactor *r;
 	struct weir_buf *free;
 	uint64_t n_free;
 	uint64_t total;
 
-	/* One came back and is FREE, but not in the list: take it.  NULL: just
-	 * put it there. */
+	/* Takes a returned buf, which is FREE but not in the list.  NULL: put
+	 * it there. */
 	void (*returned)(struct buf_free_list *free_list, struct weir_buf *buf);
 
 	/* From other threads. */
 	_Atomic(struct weir_buf *) arrivals;
-	atomic_uint senders;	/* Those at it now. */
+	atomic_uint senders;	/* Threads that are sending now. */
 	struct deferred deferred;
 };
 
-/*
- * Something that this thread has and no other: pthread_self(), without the call
- * where the compiler can do that, because every put asks.
- */
+/* A value that is unique to this thread: pthread_self(), without the call where
+ * the compiler allows it, because every put compares it. */
 static inline const void *thread_here(void)
 {
 #if defined(__has_builtin)
@@ -93,15 +92,15 @@ static inline const void *thread_here(void)
 /* On @r's thread. */
 void free_list_init(struct buf_free_list *free_list, struct weir_reactor *r);
 
-/* On the owner: take in what has arrived, without waiting for the deferred
- * call. */
+/* On the owner: process returned bufs without waiting for the deferred call. */
 void free_list_collect(struct buf_free_list *free_list);
 
-/* On the owner, where all bufs are: wait until the thread that returned the
- * last one has let go of the free list. */
+/* On the owner, when all bufs are back: wait until the thread that returned the
+ * last one has left the free list. */
 void free_list_fini(struct buf_free_list *free_list);
 
-/* @n descriptors of @free list in one piece, zeroed; free() gives them back. */
+/* Allocate @n descriptors of @free_list in one piece, zeroed; free() frees
+ * them. */
 struct weir_buf *free_list_alloc_bufs(struct buf_free_list *free_list,
 				      size_t n);
 
@@ -112,8 +111,8 @@ static inline bool free_list_is_here(const struct buf_free_list *free_list)
 }
 
 /*
- * Whether @buf is on the owner on @r, where jobs have references, marks and the
- * registered buffer of their own.  Elsewhere they have what the holder has.
+ * Whether @buf is on its owner @r, where jobs take references, set marks and
+ * use its registered buffer.  Elsewhere a job relies on the holder's reference.
  */
 static inline bool buf_is_owned_by(const struct weir_buf *buf,
 				   const struct weir_reactor *r)
@@ -134,14 +133,16 @@ static inline void buf_out(struct weir_buf *buf)
 {
 	buf->refs = 1;
 	buf->state = BUF_HEAD;
-	buf->writing = 0; /* It was; so these three are one shared pool. */
+	/* Already 0; written so that the compiler merges three stores
+	 * into one. */
+	buf->writing = 0;
 	buf->next = NULL;
 	buf->last = buf;
 	atomic_store_explicit(&buf->tag, NULL, memory_order_relaxed);
 	mmap_use_count(buf->use, 1);
 }
 
-/* The first of the free list, which has one; still FREE. */
+/* The first of the free list, which is not empty; still FREE. */
 static inline struct weir_buf *free_list_pop(struct buf_free_list *free_list)
 {
 	struct weir_buf *buf = free_list->free;
@@ -151,7 +152,7 @@ static inline struct weir_buf *free_list_pop(struct buf_free_list *free_list)
 	return buf;
 }
 
-/* weir_buf_put() on the owner, of a reference that seldom is the last. */
+/* weir_buf_put() on the owner; the reference is seldom the last one. */
 static inline void buf_put_on_owner(struct weir_buf *buf)
 {
 	if (likely(buf->refs > 1))

@@ -39,7 +39,7 @@ static inline void return_to_owner(struct weir_buf *buf)
 		free_list_push(free_list, buf);
 }
 
-/* Not the path of a buf that is alone. */
+/* Only for a buf in a list. */
 __attribute__((noinline)) static void list_goes_back(struct weir_buf *buf)
 {
 	struct weir_buf *next;
@@ -50,8 +50,8 @@ __attribute__((noinline)) static void list_goes_back(struct weir_buf *buf)
 	}
 }
 
-/* Take @n references off the head @buf; with the last the list is returned,
- * whose members have none. */
+/* Drop @n references to the head @buf.  The last one returns the list, whose
+ * members have no references. */
 static inline void drop(struct weir_buf *buf, unsigned int n)
 {
 	check(n <= buf->refs);
@@ -66,9 +66,9 @@ static inline void drop(struct weir_buf *buf, unsigned int n)
 }
 
 /*
- * The first note sends the buf on its way; those that come before it is back
- * travel with it.  Once it is there the free list may be freed, but not while a
- * sender has still to ring.
+ * The first put sends the buf to its owner; later ones travel with it.  When it
+ * has arrived the free list may be freed, but not while a sender still has to
+ * wake the reactor.
  */
 static void put_from_afar(struct weir_buf *buf)
 {
@@ -87,7 +87,7 @@ static void put_from_afar(struct weir_buf *buf)
 	atomic_fetch_sub(&free_list->senders, 1);
 }
 
-/* When its notes are taken off, a buf may be sent again. */
+/* Once its puts are subtracted, a buf may be sent again. */
 void free_list_collect(struct buf_free_list *free_list)
 {
 	struct weir_buf *buf = atomic_exchange(&free_list->arrivals, NULL);
@@ -131,7 +131,8 @@ struct weir_buf *free_list_alloc_bufs(struct buf_free_list *free_list, size_t n)
 	return bufs;
 }
 
-/* Apart, so that a put on the owner has no call in it to keep registers for. */
+/* A function of its own, so that a put on the owner saves no registers for a
+ * call. */
 __attribute__((noinline)) static void put_elsewhere(struct weir_buf *buf)
 {
 	struct weir_reactor *r = buf->free_list->r;
@@ -203,10 +204,8 @@ struct weir_mmap *weir_buf_mmap(const struct weir_buf *buf)
 	return buf->use->mmap;
 }
 
-/*
- * A member does not know its head, so whether a job uses its list is told by
- * marks on the members too, which a job sets as it walks the list anyway.
- */
+/* A member does not know its head, so a job also marks the members of its list,
+ * which it visits anyway. */
 int weir_buf_set_data(struct weir_buf *buf, void *data, size_t len)
 {
 	size_t off = (size_t)((char *)data - buf->addr);

@@ -3,13 +3,12 @@
 #define WEIR_MEM_DEVICE_INTERNAL_H
 
 /*
- * Devices, as mmaps and device memory see them, and the table that a kind of
- * device fills.
+ * Devices, as mmaps and device memory use them, and the table that a class of
+ * devices fills.
  *
- * All calls of a class but list() are made for an open device, and only if the
- * device has the capability that the call needs: the capability is the one
- * truth, checked by the caller.  A class may leave out what none of its devices
- * can.
+ * All calls of a class but list() are made for an open device that has the
+ * capability that the call needs; the caller checks that.  A class may leave
+ * out calls that none of its devices supports.
  */
 
 #include <stdatomic.h>
@@ -41,7 +40,7 @@ struct weir_device {
 	void *priv;		/* The class's, from its open(). */
 };
 
-/* What mr_register() is to make known to a device. */
+/* The memory that mr_register() registers. */
 enum device_range_kind { DEVICE_RANGE_MEM, DEVICE_RANGE_DMABUF,
 			 DEVICE_RANGE_DM };
 
@@ -56,20 +55,22 @@ struct device_range {
 	struct weir_dm *dm;	/* DM */
 };
 
-/* What it made of that. */
+/* The result of the registration. */
 struct device_mr {
 	void *priv;
-	uint32_t lkey, rkey;	/* By which the device and its peers name it. */
+	uint32_t lkey, rkey;	/* The keys for the device and for its peers. */
 };
 
 struct mmap_device;
 
-/* A list in the making. */
+/* A list that is being built. */
 struct device_list {
-	struct weir_devinfo **entries;	/* With space for one more, a NULL. */
+	/* With space for one more, and a NULL. */
+	struct weir_devinfo **entries;
 	size_t n;
-	const char *only;	/* The device that is wanted, for asking each
-				 * what it can do is costly.  NULL: all. */
+	/* The only device to list, because querying each device is slow.  NULL:
+	 * all. */
+	const char *only;
 };
 
 static inline bool device_list_wants(const struct device_list *list,
@@ -92,10 +93,10 @@ void device_is_dead(struct weir_device *dev) PROVIDER_API(device_is_dead);
 struct device_class {
 	uint32_t kind;		/* WEIR_DEVICE_ */
 
-	/* Add to @list what there is, with device_list_add(). */
+	/* Add the devices of this class to @list, with device_list_add(). */
 	int (*list)(struct device_list *list);
 
-	/* First open, last close.  May be NULL. */
+	/* The first open and the last close.  May be NULL. */
 	int (*open)(struct weir_device *dev);
 	void (*close)(struct weir_device *dev);
 
@@ -110,13 +111,15 @@ struct device_class {
 	int (*mr_deregister)(struct weir_device *dev,
 			     const struct device_mr *mr);
 
-	/* Before that: what is bound to the memory of @md.  NULL: nothing. */
+	/* Called before mr_deregister(): free what is bound to the memory of
+	 * @md.  NULL: nothing is. */
 	int (*mws_drop)(struct mmap_device *md);
 };
 
 extern const struct device_class device_soft_dm;
 
-/* A library above lists and opens devices of its own.  Once for each class. */
+/* Register a class of a library above, which then lists and opens its devices.
+ * Once for each class. */
 void device_class_add(const struct device_class *cls)
 	PROVIDER_API(device_class_add);
 
@@ -138,7 +141,7 @@ static inline void device_use(struct weir_device *dev)
 	atomic_fetch_add_explicit(&dev->users, 1, memory_order_relaxed);
 }
 
-/* Release: what the user did comes before the device can be closed. */
+/* Release order: the user's accesses come before the close of the device. */
 static inline void device_unuse(struct weir_device *dev)
 {
 	atomic_fetch_sub_explicit(&dev->users, 1, memory_order_release);

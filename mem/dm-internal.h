@@ -3,11 +3,11 @@
 #define WEIR_MEM_DM_INTERNAL_H
 
 /*
- * Device memory, and what a class of devices does for it.
+ * Device memory, and the functions of a class of devices for it.
  *
- * dm.c checks what is the same for all devices, in the order that mlx5 has, and
- * calls the device's dm_ops.  Each of them may be NULL: -EOPNOTSUPP.  They
- * leave a message when they fail, and return a negative errno.
+ * dm.c makes the checks that are the same for all devices, in the order of
+ * mlx5, and calls the device's dm_ops.  Each of them may be NULL: -EOPNOTSUPP.
+ * They return a negative errno and leave a message when they fail.
  */
 
 #include <stdatomic.h>
@@ -17,7 +17,7 @@
 
 struct weir_dm {
 	struct weir_device *device;
-	struct weir_dm *next;		/* Of all that there are, see dm.c. */
+	struct weir_dm *next;		/* In the list of all; see dm.c. */
 	size_t len;
 	atomic_uint users;		/* Mmaps. */
 	bool imported;
@@ -36,14 +36,14 @@ struct weir_dm {
 #define DM_WORD 4u
 
 struct dm_ops {
-	/* .device and .len are set; sets the rest. */
+	/* .device and .len are set; set the rest. */
 	int (*alloc)(struct weir_dm *dm, uint32_t log_align);
 	int (*import)(struct weir_dm *dm, const struct weir_dm_token *token);
 
-	/* Frees what alloc has made, or lets go of what import has. */
+	/* Free what alloc made, or release what import has. */
 	int (*release)(struct weir_dm *dm);
 
-	/* The range is inside, and whole words. */
+	/* The caller has checked that the range is inside and whole words. */
 	int (*copy_to)(struct weir_dm *dm, uint64_t off, const void *src,
 		       size_t len);
 	int (*copy_from)(void *dst, struct weir_dm *dm, uint64_t off,
@@ -53,7 +53,7 @@ struct dm_ops {
 	int (*dmabuf_fd)(struct weir_dm *dm);
 };
 
-/* Of the software device: what it has, and what it can align to. */
+/* Limits of the software device: capacity and alignment. */
 #define DM_SOFT_CAPACITY (256u << 10)
 #define DM_SOFT_LOG_ALIGN_MAX 12u
 
@@ -62,13 +62,13 @@ struct weir_domain;
 /* The domain of all mmaps of device memory; immortal. */
 struct weir_domain *dm_domain(void);
 
-/* An mmap has it for its range: it cannot be freed. */
+/* An mmap uses it as its range, so it cannot be freed. */
 static inline void dm_use(struct weir_dm *dm)
 {
 	atomic_fetch_add_explicit(&dm->users, 1, memory_order_relaxed);
 }
 
-/* Release: what the user did comes before it can be freed. */
+/* Release order: the user's accesses come before the free. */
 static inline void dm_unuse(struct weir_dm *dm)
 {
 	atomic_fetch_sub_explicit(&dm->users, 1, memory_order_release);

@@ -2,10 +2,8 @@
 #ifndef WEIR_MEM_DOMAIN_INTERNAL_H
 #define WEIR_MEM_DOMAIN_INTERNAL_H
 
-/*
- * What the kinds of domains have in common, and what engines need to know of
- * them.  A kind embeds struct weir_domain as its first member.
- */
+/* The common part of all domains, and what engines need to know of them.  A
+ * kind embeds struct weir_domain as its first member. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -16,25 +14,30 @@
 #include "base/provider.h"
 
 /*
- * What a kind of domain is to the layers above, which ask this and not which
- * kind it is.  Each kind has one, in the file that creates its domains.
+ * The properties of a kind of domain.  The layers above read these and never
+ * compare kinds.  Each kind has one such struct, in the file that creates its
+ * domains.
  */
 struct domain_class {
 	bool is_memory;		/* Addresses are pointers of this process. */
 
-	/* Of a peer: bufs have a key each, which is copied at the start; there
-	 * may be a right to atomics alone; and the peer may be signalled. */
+	/*
+	 * The domain is a peer's: each buf has a key, which is copied at the
+	 * start; there may be a right to atomics alone; and the peer may be
+	 * signalled.
+	 */
 	bool is_peer;
 
-	/* Not memory of this process, but a device knows it by a key. */
+	/* Not memory of this process, but devices reach it by a key. */
 	bool is_device;
 
 	uint64_t addr_max;	/* The last address. */
 	uint32_t alloc_flags;	/* WEIR_MMAP_ALLOC_ of its memory. */
 
 	/*
-	 * Whose addresses its are: an address means the same in two domains for
-	 * which this gives the same.  NULL: it means so in this domain alone.
+	 * Identifies the address space: if it returns the same for two domains,
+	 * an address means the same in both.  NULL: an address has its meaning
+	 * in this domain alone.
 	 */
 	struct domain_place (*place)(const struct weir_domain *domain);
 };
@@ -48,23 +51,22 @@ struct weir_domain {
 	const struct domain_class *cls;
 	uint32_t kind;
 
-	/*
-	 * 0, or: a block should begin and end at multiples of it, with .strict
-	 * has to.
-	 */
+	/* 0, or the alignment at which blocks should begin and end; with
+	 * .strict they must. */
 	uint32_t align;
 	bool strict;
-	bool no_read, no_write;	/* What may not be done with it. */
+	bool no_read, no_write;	/* Accesses that are not allowed. */
 
-	/* It is this import's: its addresses are those of the range, and jobs
-	 * that use them are the import's.  NULL: it is no import's. */
+	/* The import that this domain belongs to: its addresses are those of
+	 * the range, and jobs that use them are the import's.  NULL: none. */
 	const struct weir_mmap *import;
 	atomic_uint users;	/* Mmaps, and jobs in flight on any reactor. */
 	void *ctx;
-	const char *id;		/* Of the same allocation, or static. */
+	const char *id;		/* In the same allocation, or static. */
 	bool immortal;
 
-	/* Before it is freed, for what the kind has beside memory; or NULL. */
+	/* Called before it is freed, to release what the kind has besides
+	 * memory; or NULL. */
 	void (*release)(struct weir_domain *domain);
 
 	/* domain.c's, under its lock. */
@@ -76,7 +78,8 @@ struct weir_domain {
 /* What weir_domain_system() returns. */
 extern struct weir_domain domain_of_system PROVIDER_API(domain_of_system);
 
-/* Have walks see @domain, which is complete: the last step of a create. */
+/* Make @domain visible to walks: the last step of its creation, when it is
+ * complete. */
 void domain_add(struct weir_domain *domain);
 
 /* Whether its addresses are pointers of this process. */
@@ -99,7 +102,7 @@ static inline bool domain_is_process(const struct weir_domain *domain)
 	return domain->cls == &domain_class_process;
 }
 
-/* A domain of the user's own; what is not set is NULL. */
+/* A domain of a user; functions that are not set are NULL. */
 struct domain_user {
 	struct weir_domain domain;
 	weir_domain_move_fn *pull, *push, *transfer, *fill;
@@ -117,13 +120,11 @@ struct domain_process {
 	char id_mem[];
 };
 
-/*
- * A peer, by RDMA.  What reaches it is dma/'s: the link, opaque here, which
- * domain_remote_attach() sets.
- */
+/* A peer, by RDMA. dma/ sets the link, which is opaque here, by
+ * domain_remote_attach(). */
 struct domain_remote {
 	struct weir_domain domain;
-	void *_Atomic link;	/* NULL: nothing reaches it. */
+	void *_Atomic link;	/* NULL: there is none. */
 	const char *link_name;	/* The link's, for people. */
 	char id_mem[];
 };
@@ -132,15 +133,17 @@ struct domain_remote {
 struct domain_file {
 	struct weir_domain domain;
 	int fd;
-	int buffered_fd;	/* The user's or our own; -1: there is none. */
-	int no_way;		/* Why we have none; 0: none was wanted. */
-	uint64_t file[2];	/* Which it is: the same in all its domains. */
+	/* The user's or the domain's own; -1: there is none. */
+	int buffered_fd;
+	int no_way;		/* Why there is none; 0: none was needed. */
+	/* Identifies the file: the same in all its domains. */
+	uint64_t file[2];
 
 	/*
-	 * Of an O_DIRECT file; 0: it is none, and so .domain.align.  Offset and
-	 * length are kept to whole pages even if the device would take sectors:
-	 * a page of which one part is written directly and one through the page
-	 * cache could lose either.
+	 * Of an O_DIRECT file; 0: it is not opened so.  Offset and length are
+	 * kept to whole pages even if the device allows sectors: if one part of
+	 * a page were written directly and another through the page cache,
+	 * either could be lost.
 	 */
 	uint32_t mem_align;
 	char id_mem[];
@@ -158,7 +161,7 @@ static inline void domain_use(struct weir_domain *domain)
 					  memory_order_relaxed);
 }
 
-/* Release: what the user did comes before the domain can be destroyed. */
+/* Release order: the user's accesses come before the destruction. */
 static inline void domain_unuse(struct weir_domain *domain)
 {
 	if (!domain->immortal)
@@ -187,7 +190,7 @@ static inline bool domain_is_remote(const struct weir_domain *domain)
 	return domain->cls->is_peer;
 }
 
-/* What reaches @domain, a remote one; NULL: nothing does.  Any thread. */
+/* The link of @domain, a remote one; NULL: none.  Any thread. */
 static inline void *domain_remote_link(const struct weir_domain *domain)
 {
 	return atomic_load_explicit(&((const struct domain_remote *)domain)->link,
@@ -199,39 +202,35 @@ static inline struct domain_file *domain_to_file(struct weir_domain *domain)
 	return (struct domain_file *)domain;
 }
 
-/* A move, found to make sense, and the function that does it. */
+/* A move that has been checked, and the function that makes it. */
 struct domain_call {
-	struct weir_domain *domain;	/* Whose function it is. */
+	struct weir_domain *domain;	/* The domain whose function it is. */
 	weir_domain_move_fn *fn;
 	const struct weir_domain_move *move;
-	uint64_t total;			/* Bytes there are to move. */
+	uint64_t total;			/* Bytes to move. */
 	bool hold;			/* Count both sides as used. */
 };
 
-/*
- * domain-user.c: start @op, which op_may_begin() has let pass or which is never
- * refused.  Returns 0, or what the function said, with @op idle again.
- */
+/* domain-user.c: start @op, which op_may_begin() has accepted or which is never
+ * refused.  Returns 0, or what the function returned, with @op idle again. */
 int domain_move(struct weir_reactor *r, struct weir_op *op,
 		const struct domain_call *call);
 
-/*
- * domain-process.c: whether @process still is, and so has been since it was
- * made a domain: as long as it is, no other process has its number.
- */
+/* domain-process.c: whether @process has existed without interruption since it
+ * became a domain; until it ends, no other process can have its number. */
 bool process_lives(const struct domain_process *process);
 
 /*
  * domain-remote.c: @link reaches @domain from now on, and uses it until
- * domain_remote_detach(); @name, for people, lives as long.  Returns 0, or,
- * with a message that begins with @call: -EINVAL, it is of another kind;
- * -EBUSY, another link reaches it; -EALREADY, this one does.  Any thread.
+ * domain_remote_detach().  @name, for messages, must live as long.  Returns 0,
+ * or, with a message that begins with @call: -EINVAL, it is of another kind;
+ * -EBUSY, it has another link; -EALREADY, it has this link.  Any thread.
  */
 int domain_remote_attach(struct weir_domain *domain, void *link,
 			 const char *name, const char *call)
 	PROVIDER_API(domain_remote_attach);
 
-/* Jobs that go by @link have ended.  Does nothing if another one reaches it. */
+/* The jobs over @link have ended.  No effect if @domain has another link. */
 void domain_remote_detach(struct weir_domain *domain, void *link)
 	PROVIDER_API(domain_remote_detach);
 

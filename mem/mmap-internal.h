@@ -14,10 +14,10 @@
  *	mmap-use.c    uses: attach, register, detach
  *	mmap-stop.c   stop, at once or by visits to other threads; destroy
  *
- * A use holds the registration with the reactor's backend, and counts the bufs
- * that are out there; it comes with its first link and goes with the last.  The
- * mmap's lock guards the list of uses and, in each, the list of links; what
- * else is in a use belongs to its reactor's thread.
+ * A use has the registration with the reactor's backend, and the count of bufs
+ * that are out there.  The first link creates it, the last one frees it.  The
+ * mmap's lock guards the list of uses and, in each, the list of links.  The
+ * rest of a use belongs to its reactor's thread.
  */
 
 #include <errno.h>
@@ -51,39 +51,39 @@ enum mmap_range {
 	MMAP_IMPORT,	/* Another process's. */
 };
 
-/*
- * What tells whether the exporter has revoked: an import embeds it as its first
- * member and sets weir_mmap.import to it.
- */
+/* The exporter's revocation, as an import sees it: an import embeds this as its
+ * first member and sets weir_mmap.import to it. */
 struct mmap_import {
-	const _Atomic uint64_t *generation;	/* The exporter's. */
+	const _Atomic uint64_t *generation;	/* Of the exporter. */
 	_Atomic uint32_t *busy;	/* Jobs on any thread; NULL: not counted. */
-	bool fenced;		/* The exporter makes our fences. */
+	/* The exporter executes the fences of importers. */
+	bool fenced;
 
-	/*
-	 * Have @use count its jobs at a place of its own, where there is one, or
-	 * no more.  NULL: they are not counted.
-	 */
+	/* Start or stop counting the jobs of @use at a place of its own, if one
+	 * is free.  NULL: jobs are not counted. */
 	void (*claim)(struct mmap_use *use);
 	void (*unclaim)(struct mmap_use *use);
 
 	/* Of a lease: whether its time is over; if so the import is stale for
 	 * good.  Any thread.  NULL: it has no such end. */
 	bool (*expired)(const struct mmap_import *import);
-	_Atomic uint64_t mine;	/* When it was exported; 0: the end was seen. */
+	/* Its value at the export; 0: the exporter has ended. */
+	_Atomic uint64_t mine;
 	const struct mmap_remote *remote;	/* NULL: not by RDMA. */
 };
 
-/* By what a peer knows an mmap of its that is imported here. */
+/* The key and the properties of a peer's mmap that is imported here. */
 struct mmap_remote {
 	uint32_t rkey;
 	uint32_t permissions;	/* WEIR_MMAP_READ, _WRITE, _RDMA_ATOMIC */
-	uint32_t qp_num;	/* Of the peer's end; 0: any of its device's. */
+	/* The peer's queue pair on which the key is valid; 0: any of its
+	 * device's. */
+	uint32_t qp_num;
 	uint32_t reserved;
 	uint64_t node;		/* GUID; 0: not known. */
 };
 
-/* A part of an mmap, or fewer rights: registered by itself. */
+/* A part of an mmap, or fewer rights, with a registration of its own. */
 struct mmap_part {
 	struct mmap_part *next;
 	uint64_t off, len;
@@ -91,15 +91,15 @@ struct mmap_part {
 	struct device_mr mr;
 };
 
-/* A device of an mmap, and what it was registered as there: mmap-keys.c. */
+/* A device of an mmap, and its registration there: mmap-keys.c. */
 struct mmap_device {
-	struct weir_device *device;	/* In use by this. */
+	struct weir_device *device;	/* Counted as used. */
 	struct mmap_device *next;
 	bool registered;
-	bool given;		/* Its remote key, away. */
+	bool given;		/* A peer has its remote key. */
 	struct device_mr mr;
 	struct mmap_part *parts;
-	struct mmap_mw *windows; /* mw.c's, under its lock. */
+	struct mmap_mw *windows; /* For mw.c, under its lock. */
 };
 
 struct weir_mmap {
@@ -112,27 +112,28 @@ struct weir_mmap {
 	/* The range. */
 	bool has_range;
 	bool cpu;		/* Addresses are pointers of this process. */
-	bool readonly;		/* They cannot be written through. */
+	bool readonly;		/* The mapping is read-only. */
 	enum mmap_range range;
-	char *addr;		/* NULL also if addresses begin at 0. */
+	char *addr;		/* Also NULL if addresses begin at 0. */
 	size_t len;
 	size_t page_size;	/* 0: it has no pages. */
-	char page_why[256];	/* If they are smaller than asked for. */
-	int fd;			/* Of our own; -1: none. */
-	uint64_t fd_off;	/* Where in it the range begins. */
+	char page_why[256];	/* Why they are smaller than requested. */
+	int fd;			/* The mmap's own; -1: none. */
+	uint64_t fd_off;	/* The offset of the range in it. */
 	struct weir_dm *dm;
 	uint64_t dm_off;
 
-	/* Called once, by destroy: unmap, close; NULL: nothing to do. */
+	/* Called once, by destroy: unmap, close.  NULL: nothing to do. */
 	void (*release)(struct weir_mmap *mmap);
 
 	struct mmap_device *devices;
-	atomic_uint keys_taken;		/* Back, so often: a key may be old. */
+	/* How often keys were taken back, which makes cached keys stale. */
+	atomic_uint keys_taken;
 	uint32_t n_devices;
 	uint32_t max_devices;		/* 0: the default. */
 	struct mmap_export *export;	/* NULL: not exported, but by leases. */
-	struct mmap_export *leases;	/* That have not ended. */
-	struct mmap_export *revoked;	/* Whose importers may be busy. */
+	struct mmap_export *leases;	/* Those that have not ended. */
+	struct mmap_export *revoked;	/* Its importers may be busy. */
 	struct mmap_import *import;	/* NULL: not imported. */
 	struct segment_list *segment;	/* mem/segment/segment.c */
 
@@ -140,29 +141,34 @@ struct weir_mmap {
 	void *free_arg;
 	void *user_data;
 	atomic_uint n_syncs;		/* Sync events that lie in it. */
-	atomic_uint revokes;		/* In flight: it cannot be destroyed. */
+	atomic_uint revokes;		/* In flight; it cannot be destroyed. */
 	pthread_mutex_t lock;
 	struct mmap_use *uses;
 
-	/* While it is STOPPING, under the lock; see mmap-stop.c. */
+	/* Used while it is STOPPING, under the lock; see mmap-stop.c. */
 	struct weir_op *stop_op;	/* NULL otherwise. */
-	uint32_t stop_waits;		/* Uses that are still to be visited. */
-	bool stop_busy;			/* One had bufs out. */
-	bool stop_drains;		/* Which are waited for. */
-	bool stop_settles;		/* Waits for bufs, or for importers. */
-	uint64_t stop_since;		/* It has. */
-	struct weir_timer_node stop_timer; /* When to look again. */
+	/* Uses that have not been visited yet. */
+	uint32_t stop_waits;
+	bool stop_busy;			/* A use had bufs out. */
+	bool stop_drains;		/* Waits for bufs to return. */
+	/* Waits for bufs, or for importers, ... */
+	bool stop_settles;
+	uint64_t stop_since;		/* ... since this time. */
+	struct weir_timer_node stop_timer; /* When to check again. */
 	bool stop_decided;		/* The registrations are being dropped. */
-	bool stop_returns;		/* The op is on its way back. */
+	bool stop_returns;		/* The op is being returned. */
 };
 
 struct mmap_link {
 	struct mmap_use *use;	/* NULL: not attached. */
-	bool is_pool;		/* Its memory is a pool's: cannot be stopped. */
+	/* A pool uses its memory, so it cannot be stopped. */
+	bool is_pool;
 
-	/* More is registered, from byte @from of the range on.  On the use's
-	 * thread, under the mmap's lock.  NULL: indices are looked up each
-	 * time. */
+	/*
+	 * More is registered, from byte @from of the range on.  Called on the
+	 * use's thread, under the mmap's lock.  NULL: indices are looked up
+	 * each time.
+	 */
 	void (*more)(struct mmap_link *link, size_t from);
 	void *arg;
 	uint32_t which;
@@ -170,7 +176,7 @@ struct mmap_link {
 	struct mmap_link **pprev;
 };
 
-/* What a stop wants of a use on another thread. */
+/* A stop's wish to a use on another thread. */
 enum mmap_wish {
 	MMAP_NO_WISH,
 	MMAP_WISH_LOOK,	/* Are bufs out? */
@@ -178,12 +184,12 @@ enum mmap_wish {
 };
 
 /*
- * The kernel registers at most 1 GiB in one piece, and a limit may leave
- * capacity for smaller ones alone.  So what is registered of a range is
- * several, one behind the other from its beginning.
+ * The kernel registers at most 1 GiB in one piece, and a limit may allow only
+ * smaller ones.  So a range is registered as several pieces, one after the
+ * other from its beginning.
  */
 struct mmap_piece {
-	size_t end;		/* In the range. */
+	size_t end;		/* Offset in the range. */
 	int index;		/* Of the registered buffer. */
 };
 
@@ -195,21 +201,24 @@ struct mmap_use {
 	enum mmap_wish wish;	/* Under the lock. */
 	bool dead;		/* Freed when the deferred call has arrived. */
 	struct deferred deferred;
-	bool tried;		/* To register it. */
-	size_t registered;	/* Bytes of it, from the beginning. */
+	bool tried;		/* A registration was tried. */
+	size_t registered;	/* Bytes registered, from the beginning. */
 	atomic_ulong n_bufs;	/* Out.  Written by the reactor's thread. */
-	char why[256];		/* If not all is registered. */
-	struct weir_device *key_device;	/* That mmap_use_key() was asked of, */
-	uint32_t lkey;			/* and what it said, */
+	char why[256];		/* Why not all is registered. */
+	/* The device of the last mmap_use_key(), */
+	struct weir_device *key_device;
+	uint32_t lkey;			/* its answer, */
 	int key_err;
-	unsigned int keys_taken;	/* when the mmap's was this. */
-	struct weir_timer_node retry;	/* When to register more. */
-	_Atomic uint32_t *busy;	/* Of an import: what its exporter looks at. */
-	int place;		/* Where that is, or -1. */
-	uint32_t n_jobs;	/* Which touch it; 0: not busy. */
-	uint32_t retries;	/* Without success. */
-	struct mmap_use *next_of_r;	/* Others that the reactor has tried to
-					 * register: on its thread alone. */
+	unsigned int keys_taken;	/* and .keys_taken of the mmap then. */
+	struct weir_timer_node retry;	/* When to try to register more. */
+	/* Of an import: the word that its exporter polls. */
+	_Atomic uint32_t *busy;
+	int place;		/* The place of that word, or -1. */
+	uint32_t n_jobs;	/* Jobs that touch it; 0: not busy. */
+	uint32_t retries;	/* Consecutive retries without success. */
+	/* The next use that the reactor has tried to register: on its thread
+	 * alone. */
+	struct mmap_use *next_of_r;
 	struct mmap_use **pprev_of_r;
 	uint32_t n_pieces;
 	uint32_t max_pieces;
@@ -231,7 +240,7 @@ static inline bool mmap_is_started(const struct weir_mmap *mmap)
 	       WEIR_MMAP_STARTED;
 }
 
-/* What peers may do. */
+/* The permissions of peers. */
 #define MMAP_RDMA \
 	(WEIR_MMAP_RDMA_READ | WEIR_MMAP_RDMA_WRITE | WEIR_MMAP_RDMA_ATOMIC)
 
@@ -250,13 +259,13 @@ static inline bool mmap_stale(const struct weir_mmap *mmap)
 	return unlikely(import->expired) && import->expired(import);
 }
 
-/* Whether the exporter of @mmap looks whether jobs use it. */
+/* Whether the exporter of @mmap checks whether jobs use it. */
 static inline bool mmap_counts(const struct weir_mmap *mmap)
 {
 	return mmap->import && mmap->import->busy;
 }
 
-/* Whether bufs of @mmap can be made: 0, -EBADFD or -ESTALE. */
+/* Whether bufs of @mmap can be taken: 0, -EBADFD or -ESTALE. */
 static inline int mmap_may_take(const struct weir_mmap *mmap)
 {
 	if (unlikely(!mmap_is_started(mmap)))
@@ -265,9 +274,9 @@ static inline int mmap_may_take(const struct weir_mmap *mmap)
 }
 
 /*
- * By which key the peer of @mmap, a buf of which is to be used, knows it, for
- * what needs @need of its permissions.  Returns 0, or -EXDEV, it is not one
- * of a peer, or -EACCES.  Any thread, while @mmap is there.
+ * Get the key by which the peer of @mmap knows it, for a job that needs the
+ * permissions @need.  Returns 0; -EXDEV: it is not a peer's; -EACCES.  Any
+ * thread, while @mmap exists.
  */
 static inline int mmap_remote_key(const struct weir_mmap *mmap, uint32_t need,
 				  uint32_t *rkey)
@@ -283,7 +292,7 @@ static inline int mmap_remote_key(const struct weir_mmap *mmap, uint32_t need,
 	return 0;
 }
 
-/* The exporter's queue pair that the key is good on; 0: any. */
+/* The exporter's queue pair on which the key is valid; 0: any. */
 static inline uint32_t mmap_remote_qp(const struct weir_mmap *mmap)
 {
 	const struct mmap_import *import = mmap->import;
@@ -295,31 +304,30 @@ static inline uint32_t mmap_remote_qp(const struct weir_mmap *mmap)
 int mmap_refuse_range(const struct weir_mmap *mmap, const char *call,
 		      uint64_t off, size_t len);
 
-/* Its addresses mean what @domain says. */
+/* Its addresses are those of @domain. */
 void mmap_set_domain(struct weir_mmap *mmap, struct weir_domain *domain)
 	PROVIDER_API(mmap_set_domain);
 
-/*
- * Map .len bytes at .fd_off of .fd, shared, to .addr; read-only if they cannot
- * be written.  Returns 0 or a negative errno.
- */
+/* Map .len bytes at .fd_off of .fd, shared, to .addr; read-only if the file
+ * does not allow writes.  Returns 0 or a negative errno. */
 int mmap_map_fd(struct weir_mmap *mmap);
 
-/* .release of what mmap_map_fd() has mapped, and of pages: unmap, close. */
+/* .release of mmap_map_fd()'s mapping, and of pages: unmap, close. */
 void mmap_unmap(struct weir_mmap *mmap);
 
 /* A duplicate of @fd for @call, or -EBADF, -EMFILE with a message. */
 int mmap_dup_fd(int fd, const char *call);
 
-/* mmap-dmabuf.c: the processor begins to use what @mmap has mapped of a
- * dma-buf, or ends.  Returns 0 or a negative errno. */
+/* mmap-dmabuf.c: the processor begins or ends its use of a mapped dma-buf.
+ * Returns 0 or a negative errno. */
 int dmabuf_begin(struct weir_mmap *mmap);
 void dmabuf_end(struct weir_mmap *mmap);
 
 /* ioctl(2), or a test's mock for dma-bufs. */
 extern int (*dmabuf_ioctl)(int fd, unsigned long request, void *arg);
 
-/* Where in the list of its devices @device is, or the end of it. */
+/* The index of @device in the list of its devices, or the length of the
+ * list. */
 struct mmap_device **mmap_find_device(struct weir_mmap *mmap,
 				      const struct weir_device *device)
 	PROVIDER_API(mmap_find_device);
@@ -328,23 +336,20 @@ struct mmap_device **mmap_find_device(struct weir_mmap *mmap,
  * to the processor. */
 bool mmap_atomics_are_apart(const struct weir_mmap *mmap);
 
-/* Let go of them all, at the end. */
+/* Release all its devices, at the end. */
 void mmap_rm_devices(struct weir_mmap *mmap);
 
 /*
- * The key for peers of @device to the @len bytes of @mmap from @off, with
- * @permissions, which the mmap has, and the address that it begins at with it.
+ * The key of @device by which peers reach @len bytes of @mmap from @off with
+ * @permissions, which the mmap has, and the address that belongs to the key.
  * Returns 0, or a negative errno with a message, as weir_mmap_keys().
  */
 int mmap_keys_part(struct weir_mmap *mmap, struct weir_device *device,
 		   uint64_t off, uint64_t len, uint32_t permissions,
 		   uint64_t *addr, uint32_t *rkey) PROVIDER_API(mmap_keys_part);
 
-/*
- * What a device is to register so that peers have @permissions on the @len
- * bytes of @mmap from @off; and by which address it knows the first of a
- * range.
- */
+/* Describe what a device must register so that peers have @permissions on @len
+ * bytes of @mmap from @off, and the address of the first byte. */
 struct device_range mmap_range_of_part(const struct weir_mmap *mmap,
 				       uint64_t off, uint64_t len,
 				       uint32_t permissions)
@@ -352,23 +357,20 @@ struct device_range mmap_range_of_part(const struct weir_mmap *mmap,
 uint64_t device_range_address(const struct device_range *range)
 	PROVIDER_API(device_range_address);
 
-/*
- * Take back what devices have registered; under the lock, when the stop is
- * decided.  Returns 0, or a negative errno with a message: then the rest stays
- * registered.
- */
+/* Deregister all devices; under the lock, when the stop is decided.  Returns 0,
+ * or a negative errno with a message: then the rest stays registered. */
 int mmap_keys_drop(struct weir_mmap *mmap);
 
 /*
- * Take back the keys that peers have, and leave those that only this process
+ * Take back the keys that peers have, and keep those that only this process
  * has.  Returns 0, or a negative errno with a message that begins with @call:
  * -EBUSY, jobs of this process may be using a key that peers have, too.
  */
 int mmap_keys_revoke(struct weir_mmap *mmap, const char *call);
 
 /*
- * Attach @link to @mmap on @r, and register the memory if this is the first on
- * this reactor with @may_register.
+ * Attach @link to @mmap on @r, and register the memory if this is the first
+ * link on this reactor with @may_register.
  *
  * Returns 0, -EBADFD if it is not started, -ESTALE if its exporter has revoked
  * it, or -ENOMEM; leaves a message of @call.
@@ -377,41 +379,38 @@ int mmap_attach(struct weir_mmap *mmap, struct weir_reactor *r,
 		struct mmap_link *link, bool may_register, const char *call);
 
 /*
- * Register the memory of @link if that was not tried yet.  What mmap_attach()
- * does with @may_register, for a link that another thread has attached.
+ * Register the memory of @link if that was not tried yet, as mmap_attach() does
+ * with @may_register: for a link that another thread has attached.
  *
  * On the reactor's thread.
  */
 void mmap_register(struct mmap_link *link);
 
-/* Undo it.  No bufs taken by this link are out. */
+/* Undo mmap_attach().  No bufs that were taken by this link are out. */
 void mmap_detach(struct mmap_link *link);
 
-/*
- * Under the lock, on the use's thread: take @use off its mmap and its links,
- * and drop its registration.  Then, without the lock, free it.
- */
+/* Under the lock, on the use's thread: remove @use from its mmap and its links,
+ * and drop its registration.  The caller frees it later, without the lock. */
 void mmap_use_drop(struct mmap_use *use);
 void mmap_use_free(struct mmap_use *use);
 
-/* Stop @mmap at once, or say why not. */
+/* Stop @mmap at once, or return why it cannot be stopped. */
 int mmap_stop_now(struct weir_mmap *mmap);
 
-/* Deferred call of @deferred call's use: a stop wants something of it. */
+/* Run by the deferred call of a use: carry out the wish of a stop. */
 void mmap_use_visit(struct deferred *deferred);
 
-/* Under the lock: @use, which a stop may be waiting for, goes by itself. */
+/* Under the lock: @use goes by itself; a stop may be waiting for it. */
 void mmap_use_leaves(struct mmap_use *use);
 
-/* mmap-keys.c: the first time.  Leaves a message. */
+/* mmap-keys.c: the slow path of mmap_use_key().  Leaves a message. */
 int mmap_use_ask_key(struct mmap_use *use, struct weir_device *device)
 	PROVIDER_API(mmap_use_ask_key);
 
 /*
- * By which key @device knows the mmap of @use.  Returns 0 or what
- * weir_mmap_keys() says; only the first time takes the lock, and the first
- * after a stop that has taken back some keys, and then had to leave the mmap
- * started.
+ * Get the key by which @device knows the mmap of @use.  Returns 0 or what
+ * weir_mmap_keys() returns.  Takes the lock only the first time, and after a
+ * stop that took back some keys and then left the mmap started.
  *
  * On the use's thread, while bufs are out.
  */
@@ -428,7 +427,7 @@ static inline int mmap_use_key(struct mmap_use *use, struct weir_device *device,
 	return err;
 }
 
-/* In the order of all writes and reads of this kind: see export/presence.h. */
+/* Sequentially consistent: see export/presence.h. */
 static inline int import_check(const struct mmap_import *import)
 {
 	uint64_t mine = atomic_load_explicit(&import->mine,
@@ -439,7 +438,7 @@ static inline int import_check(const struct mmap_import *import)
 	return unlikely(import->expired) && import->expired(import) ? -ESTALE : 0;
 }
 
-/* The same as mmap_enter() and mmap_leave(), of a job on any thread. */
+/* mmap_enter() and mmap_leave() for a job on any thread. */
 static inline int import_enter(const struct mmap_import *import)
 {
 	atomic_fetch_add(import->busy, 1);
@@ -452,10 +451,10 @@ static inline void import_leave(const struct mmap_import *import)
 }
 
 /*
- * A job on @r is about to touch @use's mmap, which is an import that counts, and
- * from then on until mmap_leave() the exporter waits for it.  Returns 0, or
- * -ESTALE: it may not touch it, but has to leave.  A reactor's own use is
- * written by its thread alone.
+ * A job on @r is about to touch @use's mmap, an import that counts jobs; until
+ * mmap_leave() the exporter waits for it.  Returns 0, or -ESTALE: it must not
+ * touch the mmap, but must call mmap_leave() all the same.  Only the reactor's
+ * thread writes to its own use.
  */
 static inline int mmap_enter(struct mmap_use *use, const struct weir_reactor *r)
 {
@@ -500,10 +499,8 @@ static inline void mmap_use_count(struct mmap_use *use, long n)
  * not by the first piece alone. */
 int mmap_use_find(const struct mmap_use *use, size_t off, size_t last);
 
-/*
- * Index of the registered buffer that holds all of the range, plus 1; or 0.
- * The range is in the mmap, and not empty.
- */
+/* The index of the registered buffer that contains the whole range, plus 1; or
+ * 0.  The range is in the mmap, and not empty. */
 static inline int mmap_use_index(const struct mmap_use *use, const char *addr,
 				 size_t len)
 {

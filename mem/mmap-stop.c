@@ -2,28 +2,30 @@
 /*
  * The stop of an mmap.
  *
- * At once, if it is attached on no other thread.  Else as an operation, by
- * deferred calls to the reactors that have it attached, twice:
+ * If no other thread has it attached, it stops at once.  Otherwise the stop is
+ * an operation that sends deferred calls to the reactors that have it attached,
+ * in two rounds:
  *
  *	STARTED --> STOPPING   from here on no buf of it can be taken
- *	look        each reactor says whether bufs are out.  One says yes, or
- *	            the operation is cancelled: STARTED, as if nothing had been
- *	settle      what it was exported as is revoked; wait for importers whose
- *	            jobs touch it and, draining, for bufs.  Cancelled: STARTED
- *	drop        each drops its registration and detaches; too late to cancel
+ *	look        each reactor reports whether bufs are out.  If one has some,
+ *	            or on a cancel: back to STARTED, with nothing changed
+ *	settle      revoke its exports; wait for importers whose jobs touch it
+ *	            and, if it drains, for bufs.  Cancel: back to STARTED
+ *	drop        each reactor drops its registration and detaches; a cancel
+ *	            comes too late
  *	STOPPED
  *
- * Why two rounds: a buf may have been taken on another core before that core
- * saw the new state, and by then a first registration would be gone.  A
- * deferred call runs between calls, so after it its core has seen the state,
- * and what is out is counted.
+ * With one round, another core could take a buf before it saw the new state,
+ * after a first registration was dropped.  A deferred call runs between calls,
+ * so after it its core has seen the state, and the bufs that are out are
+ * counted.
  *
- * Draining, bufs may be out, and after the first round no more can come to be:
- * so their counts can be read from here.
+ * During a drain bufs may be out, but after the first round no more are taken,
+ * so this thread can read their counts.
  *
- * A use may leave in the meantime, with its inventory; then nothing is left to
- * be waited for.  The operation lives on a reactor of the thread that stops;
- * all that is decided is decided there.
+ * A use may leave meanwhile, with its inventory; then it need not be waited
+ * for.  The operation is on a reactor of the thread that stops the mmap, which
+ * makes all decisions.
  */
 
 #include <errno.h>
@@ -37,7 +39,7 @@
 #include "reactor/op-inline.h"
 #include "reactor/reactor-internal.h"
 
-/* How a stop goes: what it does not refuse. */
+/* The kind of a stop: what it does not refuse. */
 struct manner {
 	bool travels;		/* To other threads. */
 	bool drains;		/* Waits for bufs. */
@@ -87,7 +89,7 @@ static void set_state(struct weir_mmap *mmap, int state)
 	atomic_store_explicit(&mmap->state, state, memory_order_release);
 }
 
-/* Drop the uses of this thread.  Under the lock; what comes back is freed
+/* Drop the uses of this thread.  Under the lock; the returned list is freed
  * without it. */
 static struct mmap_use *drop_here(struct weir_mmap *mmap)
 {
@@ -131,10 +133,8 @@ static int refuse_importers(const char *names)
 		   names);
 }
 
-/*
- * Revoke what it was exported as, if no importer is busy.  One may become busy
- * between the two; it is waited for, for a moment.  Under the lock.
- */
+/* Revoke its exports, if no importer is busy.  One may become busy between the
+ * check and the revocation; wait for it, for a moment.  Under the lock. */
 static int revoke_at_once(struct weir_mmap *mmap)
 {
 	unsigned int tries = 0;
@@ -150,7 +150,7 @@ static int revoke_at_once(struct weir_mmap *mmap)
 	return 0;
 }
 
-/* All uses are of this thread.  Under the lock, which it gives back. */
+/* All uses are of this thread.  Called under the lock, which it releases. */
 static void stop_here(struct weir_mmap *mmap)
 {
 	struct mmap_use *dropped = drop_here(mmap);
@@ -162,7 +162,7 @@ static void stop_here(struct weir_mmap *mmap)
 	tell(mmap);
 }
 
-/* Wish something of all uses of other threads.  Returns how many there are. */
+/* Set a wish for all uses of other threads.  Returns their number. */
 static uint32_t send_out(struct weir_mmap *mmap, enum mmap_wish wish)
 {
 	struct mmap_use *use;
@@ -182,8 +182,8 @@ static uint32_t send_out(struct weir_mmap *mmap, enum mmap_wish wish)
 	return n;
 }
 
-/* Of all uses: in a simulated world each of them is here between turns, also
- * where a turn has sent the wish elsewhere. */
+/* For all uses: in a simulated world, between turns, each of them is on this
+ * thread, even if a turn has sent the wish to another reactor. */
 static void take_back(struct weir_mmap *mmap)
 {
 	debug_check(mutex_is_held(&mmap->lock));
@@ -192,7 +192,7 @@ static void take_back(struct weir_mmap *mmap)
 	mmap->stop_waits = 0;
 }
 
-/* A visit is over, or needless.  The last one ends the round. */
+/* A visit has ended, or is not needed.  The last one ends the round. */
 static void visited(struct weir_mmap *mmap, bool end)
 {
 	debug_check(mutex_is_held(&mmap->lock) && mmap->stop_op);
@@ -238,7 +238,7 @@ void mmap_use_leaves(struct mmap_use *use)
 	use->wish = MMAP_NO_WISH;
 }
 
-/* Back to STARTED, as if nothing had been.  Under the lock. */
+/* Return to STARTED, with nothing changed.  Under the lock. */
 static void give_up(struct weir_mmap *mmap)
 {
 	debug_check(mutex_is_held(&mmap->lock) && !mmap->stop_decided);
@@ -249,8 +249,8 @@ static void give_up(struct weir_mmap *mmap)
 	set_state(mmap, WEIR_MMAP_STARTED);
 }
 
-/* No bufs are out, and none can be taken.  Under the lock, which it gives
- * back. */
+/* No bufs are out, and none can be taken.  Called under the lock, which it
+ * releases. */
 static void decide(struct weir_mmap *mmap)
 {
 	struct mmap_use *dropped = drop_here(mmap);
@@ -277,8 +277,8 @@ static void finish(struct weir_mmap *mmap, struct weir_op *op)
 	op_complete(op, 0);
 }
 
-/* No buf can be taken any more.  Bufs that come back later come before this
- * sees that they have. */
+/* No buf can be taken any more.  A buf that is returned later is counted before
+ * this sees the count. */
 static unsigned long count_bufs(const struct weir_mmap *mmap)
 {
 	const struct mmap_use *use;
@@ -295,8 +295,8 @@ static bool is_settled(struct weir_mmap *mmap)
 	return !export_count_busy(mmap, false, NULL, 0) && !count_bufs(mmap);
 }
 
-/* Under the lock, which it gives back.  A drain could not take keys back while
- * jobs used them. */
+/* Called under the lock, which it releases.  A drain could not take keys back
+ * while jobs used them. */
 static void settled(struct weir_mmap *mmap)
 {
 	struct weir_op *op = mmap->stop_op;
@@ -311,7 +311,7 @@ static void settled(struct weir_mmap *mmap)
 	op_complete(op, err);
 }
 
-/* Under the lock, which it gives back: decide, or look again in a while. */
+/* Called under the lock, which it releases: decide, or check again later. */
 static void settle(struct weir_mmap *mmap)
 {
 	struct weir_reactor *r = mmap->stop_op->reactor;
@@ -336,8 +336,8 @@ static void settle_again(struct weir_timer_node *node)
 	settle(mmap);
 }
 
-/* Close every access from outside.  Under the lock.  Returns 0, or an errno with
- * nothing revoked. */
+/* Close every access from outside.  Under the lock.  Returns 0, or an errno
+ * with nothing revoked. */
 static int close_access(struct weir_mmap *mmap, bool drains)
 {
 	int err = drains ? 0 : mmap_keys_drop(mmap);
@@ -348,8 +348,8 @@ static int close_access(struct weir_mmap *mmap, bool drains)
 	return err;
 }
 
-/* Wait for those that still have access.  Under the lock, which it gives
- * back. */
+/* Wait for those that still have access.  Called under the lock, which it
+ * releases. */
 static void begin_to_settle(struct weir_mmap *mmap)
 {
 	debug_check(mutex_is_held(&mmap->lock) && !mmap->stop_settles);
@@ -360,7 +360,7 @@ static void begin_to_settle(struct weir_mmap *mmap)
 	settle(mmap);
 }
 
-/* A round is over. */
+/* A round has ended. */
 static void stop_returned(struct weir_op *op)
 {
 	struct weir_mmap *mmap = (struct weir_mmap *)(uintptr_t)op->u.words[0];
@@ -391,7 +391,7 @@ static void stop_returned(struct weir_op *op)
 	op_complete(op, err);
 }
 
-/* What is being waited for, for weir_why(). */
+/* What the stop waits for, for weir_why(). */
 static void explain_settling(struct weir_mmap *mmap)
 {
 	unsigned long bufs = count_bufs(mmap);
@@ -405,8 +405,8 @@ static void explain_settling(struct weir_mmap *mmap)
 		    "out", bufs);
 }
 
-/* A reactor that is to look may take for ever; one that is to drop has shown
- * that it makes turns. */
+/* A reactor that has yet to be visited in the first round may never make a
+ * turn; one of the second round has shown that it makes turns. */
 static void stop_cancel(struct weir_op *op)
 {
 	struct weir_mmap *mmap = (struct weir_mmap *)(uintptr_t)op->u.words[0];
@@ -431,7 +431,7 @@ static const struct weir_op_class stop_class = {
 	.cancel = stop_cancel,
 };
 
-/* Under the lock; @op is begun. */
+/* Under the lock; @op has begun. */
 static void set_stopping(struct weir_mmap *mmap, struct weir_op *op,
 			 bool drains)
 {
@@ -476,7 +476,7 @@ int mmap_stop_now(struct weir_mmap *mmap)
 	return err;
 }
 
-/* The same with nothing to visit, under the lock, which it gives back. */
+/* The same with no use to visit.  Called under the lock, which it releases. */
 static void stop_from_here(struct weir_mmap *mmap, struct weir_op *op,
 			   bool drains)
 {

@@ -2,7 +2,7 @@
 #ifndef WEIR_MEM_PAGES_H
 #define WEIR_MEM_PAGES_H
 
-/* Large memory for data: whole pages, faulted in, in huge pages if possible. */
+/* Large memory for data: whole pages, faulted in, huge ones if possible. */
 
 #include <stdbool.h>
 #include <stddef.h>

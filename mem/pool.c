@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pools: the cache of one reactor, and what users call. */
+/* Pools: the cache of one reactor, and the calls of users. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -75,7 +75,8 @@ static void count_slab(const struct pool_class *pc,
 			tags_add(tags, &slab->bufs[i]);
 }
 
-/* Whose a buf is changes under the lock; the state of ours is ours. */
+/* A buf's owner changes under the lock; the state of this pool's bufs belongs
+ * to this thread. */
 static void pool_count_tags(const struct weir_pool *pool, struct tags *tags)
 {
 	const struct pool_class *pc = pool->classes;
@@ -104,8 +105,9 @@ uint32_t weir_pool_owners(const struct weir_pool *pool,
 /*
  * Pools: a reactor's cache of a shared pool's buffers.
  *
- * A hit takes no lock and no locked instruction: it looks whether something is
- * cached, and whether anybody waits.  All else is in shared-pool-move.c.
+ * A hit takes no lock and no locked instruction: it checks whether a buffer is
+ * cached and whether an operation waits.  Everything else is in
+ * shared-pool-move.c.
  */
 
 #define BUFS_DEFAULT 64
@@ -133,14 +135,14 @@ static int check_cache(struct weir_shared_pool *shared_pool, uint32_t cache)
 	return 0;
 }
 
-/* With a shared pool, all that describes buffers is the shared pool's. */
+/* With a shared pool, the shared pool has all options that describe buffers. */
 static int check_shared(const struct weir_pool_opts *opts)
 {
 	if (opts->bufs || opts->buf_size || opts->align || opts->mmap ||
 	    opts->flags & WEIR_POOL_NO_HUGE)
 		return why(-EINVAL, "weir_pool_create: .bufs, .buf_size, "
 			   ".align, .mmap and WEIR_POOL_NO_HUGE are the "
-			   "store's, if there is .store");
+			   "shared pool's; omit them, or .shared_pool");
 	if (opts->flags & WEIR_POOL_NO_CACHE && opts->cache)
 		return why(-EINVAL, "weir_pool_create: .cache with "
 			   "WEIR_POOL_NO_CACHE");
@@ -164,7 +166,8 @@ static int load_opts(struct weir_pool_opts *opts,
 		return check_shared(opts);
 	if (opts->cache || opts->flags & WEIR_POOL_NO_CACHE)
 		return why(-EINVAL, "weir_pool_create: .cache is for a pool "
-			   "with .store; without, all is its own");
+			   "with .shared_pool; any other caches "
+			   "everything");
 	if (!opts->buf_size)
 		opts->buf_size = BUF_SIZE_DEFAULT;
 	if (!opts->align)
@@ -175,7 +178,7 @@ static int load_opts(struct weir_pool_opts *opts,
 				       opts->align, opts->bufs);
 }
 
-/* Check the mmap that was given, and how many buffers it has capacity for. */
+/* Check the caller's mmap, and how many buffers fit into it. */
 static int fit_mmap(const struct shared_pool_class *cls,
 		    struct weir_pool_opts *opts)
 {
@@ -199,7 +202,7 @@ static int fit_mmap(const struct shared_pool_class *cls,
 	return 0;
 }
 
-/* A store of the pool's own. */
+/* A shared pool that only this pool uses. */
 static int make_shared_pool(struct weir_shared_pool **ret,
 			    struct weir_pool_opts *opts)
 {
@@ -226,7 +229,7 @@ static int make_shared_pool(struct weir_shared_pool **ret,
 	return err;
 }
 
-/* A buffer is back. */
+/* A buffer has been returned. */
 static void returned(struct buf_free_list *free_list, struct weir_buf *buf)
 {
 	struct pool_class *pc =
@@ -325,7 +328,7 @@ static struct weir_pool *pool_alloc(struct weir_reactor *r,
 	return pool;
 }
 
-/* Under the shared pool's control lock: it does not grow meanwhile. */
+/* Under the shared pool's control lock, so that it does not grow meanwhile. */
 static int enter(struct weir_pool *pool)
 {
 	int err = attach_slabs(pool);
@@ -402,10 +405,8 @@ static int refuse_busy(struct weir_pool *pool)
 		   (unsigned long long)(st.waiting + st.in_transit));
 }
 
-/*
- * Off the list: what is left of it goes.  Without a lock at first, because what
- * is returned to the reactor with our deferred calls may run callbacks.
- */
+/* It is off the list; free the rest.  The first part needs no lock: bufs that
+ * return to the reactor by its deferred call may run callbacks. */
 static void leave(struct weir_pool *pool)
 {
 	struct weir_shared_pool *shared_pool = pool->shared_pool;

@@ -9,30 +9,28 @@
  *	  |   waiters of all pools          one per class and pool: its cache
  *	  slabs: memory, bufs               links: registration, by slab
  *
- *	shared-pool.c        create, grow, destroy; numbers
+ *	shared-pool.c        create, grow, destroy; counts
  *	shared-pool-slab.c   the memory
- *	shared-pool-move.c   between store, caches and waiters, under the lock
- *	pool.c         the caches, and what users call
+ *	shared-pool-move.c   between shared pool, caches and waiters, locked
+ *	pool.c               the caches, and the calls of users
  *
- * A buffer is in the shared pool, or a pool's, which then counts it as .owned
- * until it has given it back: in the cache, out, or in transit to a waiter.
- * Only transfers change .owned, and they are made under the shared pool's
- * lock; so what the pools own and what is free always adds up there.
+ * A buffer is in the shared pool, or it belongs to a pool.  That pool counts it
+ * as .owned until it has returned it: in the cache, out, or in transit to a
+ * waiter.  Only transfers change .owned, under the shared pool's lock, so
+ * "free + owned = total" holds there.
  *
- * The rules that keep a waiter from being forgotten:
+ * These rules keep a waiter from being forgotten:
  *
- *  1. While a class has waiters, nothing of it is free in the shared pool.
- *  2. The first waiter of a class sends a deferred call to all
- *  other pools
- *     that own any of it.  The deferred call gives what is cached to the
+ *  1. While a class has waiters, no buffer of it is free in the shared pool.
+ *  2. The first waiter of a class sends a deferred call to all other pools that
+ *     own any buffer of it.  The deferred call gives the cached buffers to the
  *     waiters.
- *  3. A pool that sees n_waiting > 0 in a get or put goes by the lock.  It may
- *     see an old 0 until its deferred call has run, and not after: what it
- *     puts into its cache before is given by the deferred call, and what
- *     comes after is seen.
+ *  3. A pool that sees n_waiting > 0 in a get or put takes the lock.  It may
+ *     see an old 0 until its deferred call has run, but not after.  A buffer
+ *     that it puts into its cache before is found by the deferred call.
  *
- * A pool without a shared pool has one of its own that no other knows; its
- * lock is not taken, its cache has no bound, and it is never recalled.
+ * A pool without a shared pool has a private one: no lock is taken, the cache
+ * has no bound, and it is never recalled.
  */
 
 #include <weir/pool.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Buffers between a shared pool, the caches of reactors and waiters, under the
- * lock.
- */
+/* Transfers of buffers between a shared pool, the caches of reactors and
+ * waiters. */
 
 #include <errno.h>
 
@@ -12,9 +10,9 @@
 
 /*
  * A caller that .waiters_max of a pool refuses, and that has nothing else to
- * wait for, waits here instead of asking in every turn.  When a waiter leaves
- * all are told: one that has lost interest meanwhile must not cost the others
- * theirs.
+ * wait for, waits here, so that it need not retry in every turn.  When a waiter
+ * leaves, all are notified: a caller that no longer needs a buffer must not use
+ * up the only notification.
  */
 
 static void capacity_cancel(struct weir_op *op)
@@ -43,7 +41,7 @@ void shared_pool_wait_or_capacity(struct pool_class *pc, struct weir_op *op)
 	op_queue_push(&pc->pool->outside, op);
 }
 
-/* Under the lock: whether no more may wait. */
+/* Under the lock: whether no more operations may wait. */
 static bool shared_pool_is_full(const struct weir_pool *pool)
 {
 	uint64_t n = 0;
@@ -65,13 +63,10 @@ static void shared_pool_let_in(struct weir_pool *pool)
 		op_complete(op, 0);
 }
 
-/*
- * Buffers between the shared pool, caches and waiters.  The rules are in
- * shared-pool-internal.h; all of this is under the shared pool's lock, but
- * for what is on the pool's side of it.
- */
+/* The rules are in shared-pool-internal.h.  All of this runs under the shared
+ * pool's lock, except the pool's own side of it. */
 
-/* A wait: what it brought, where it stands, and in which queue. */
+/* A wait: the buffer that it got, its place, and its queue. */
 enum { WAIT_BUF, WAIT_CLASS, WAIT_QUEUED };
 
 static struct pool_class *class_of(const struct weir_op *op)
@@ -84,7 +79,8 @@ static struct weir_buf *taken(const struct weir_op *op)
 	return (struct weir_buf *)(uintptr_t)op->u.words[WAIT_BUF];
 }
 
-/* No op_queue: the flags of @op are its reactor's, which may be another one. */
+/* Not an op_queue: the flags of @op belong to its reactor, which may be another
+ * one. */
 static void enqueue(struct shared_pool_class *cls, struct weir_op *op)
 {
 	debug_check(shared_pool_is_locked(cls->shared_pool) &&
@@ -112,7 +108,7 @@ static void dequeue(struct shared_pool_class *cls, struct weir_op *op)
 	atomic_fetch_sub_explicit(&cls->n_waiting, 1, memory_order_relaxed);
 }
 
-/* From the shared pool to @pc, which is told of the rest by its own thread. */
+/* Move from the shared pool to @pc.  Its own thread notifies it of the rest. */
 static struct weir_buf *adopt(struct pool_class *pc)
 {
 	struct shared_pool_class *cls = pc->cls;
@@ -129,7 +125,7 @@ static struct weir_buf *adopt(struct pool_class *pc)
 	return buf;
 }
 
-/* Which buffer is registered is known on the pool's own thread. */
+/* Only the pool's own thread knows which buffer is registered. */
 static void settle_in(struct weir_buf *buf)
 {
 	buf->index = mmap_use_index(buf->use, buf->addr, buf->len);
@@ -148,7 +144,7 @@ static void give_up(struct pool_class *pc, struct weir_buf *buf)
 	pc->owned--;
 }
 
-/* The waiter's own thread. */
+/* On the waiter's own thread. */
 static void receive(struct weir_op *op)
 {
 	struct weir_buf *buf = taken(op);
@@ -181,7 +177,7 @@ static void serve(struct shared_pool_class *cls, struct weir_reactor *r)
 	}
 }
 
-/* All but the @keep of the cache that came last.  They are the warm ones. */
+/* Return all but the @keep newest of the cache, which are the warm ones. */
 static void shrink(struct pool_class *pc, uint64_t keep)
 {
 	struct weir_buf **p = &pc->free_list.free, *buf, *next;
@@ -202,7 +198,7 @@ static void shrink(struct pool_class *pc, uint64_t keep)
 	}
 }
 
-/* For waiters just what they need; else what is too much. */
+/* Return as many as waiters need; without waiters, as many as are too many. */
 static void give(struct pool_class *pc)
 {
 	uint64_t cached = pc->free_list.n_free, n;
@@ -226,8 +222,8 @@ void shared_pool_give(struct pool_class *pc)
 	shared_pool_unlock(pc->cls->shared_pool);
 }
 
-/* C2.5: what is wanted, and half a cache more; nothing more if a whole cache
- * would not be enough.  All or nothing. */
+/* C2.5: fetch what is needed and half a cache more, or only what is needed if a
+ * whole cache would not be enough.  All or nothing. */
 static bool refill(struct pool_class *pc, uint64_t n)
 {
 	struct shared_pool_class *cls = pc->cls;
@@ -261,7 +257,7 @@ bool shared_pool_refill(struct pool_class *pc, uint64_t n)
 	return enough;
 }
 
-/* Rule 2.  The lock keeps the pools where they are. */
+/* Rule 2.  The lock keeps the pools in the list. */
 static void recall(struct pool_class *mine)
 {
 	struct shared_pool_class *cls = mine->cls;
@@ -276,7 +272,7 @@ static void recall(struct pool_class *mine)
 		}
 }
 
-/* Too late, if it was served. */
+/* Has no effect if it was served. */
 static void wait_cancel(struct weir_op *op)
 {
 	struct shared_pool_class *cls = class_of(op)->cls;
@@ -360,8 +356,11 @@ static int wait_under_lock(struct pool_class *pc, struct weir_op *op)
 	return 0;
 }
 
-/* As shared_pool_wait(), but neither .ops_max nor a stop refuses it: for what
- * is bounded otherwise, and is cancelled with what it is part of. */
+/*
+ * As shared_pool_wait(), but neither .ops_max nor a stop refuses it: for
+ * operations that are bounded otherwise, and that are cancelled with their
+ * owner.
+ */
 static int shared_pool_wait_always(struct pool_class *pc, struct weir_op *op)
 {
 	int err;
@@ -405,10 +404,8 @@ void shared_pool_take_in(struct shared_pool_class *cls, uint32_t which)
 	serve(cls, NULL);
 }
 
-/*
- * More of a slab is registered, from byte @from of its mmap on: tell the bufs
- * there that are this pool's, out or not.  The lock guards whose they are.
- */
+/* More of a slab is registered, from byte @from of its mmap on: set the index
+ * of this pool's bufs there, out or not.  The lock guards their ownership. */
 static void slab_registered(struct mmap_link *link, size_t from)
 {
 	struct pool_class *pc = link->arg;
@@ -442,7 +439,8 @@ struct mmap_link *shared_pool_make_link(struct pool_class *pc, uint32_t which)
 	return link;
 }
 
-/* Memory that came by growth: register it, and what of it is cached. */
+/* The shared pool has grown: register the new memory and the cached bufs in
+ * it. */
 static void see_slabs(struct pool_class *pc, uint32_t n_slabs)
 {
 	struct weir_buf *buf;
@@ -456,7 +454,7 @@ static void see_slabs(struct pool_class *pc, uint32_t n_slabs)
 		settle_in(buf);
 }
 
-/* Registering takes its time, so not under the lock. */
+/* Registering takes long, so it is done without the lock. */
 static void see_all_slabs(struct weir_pool *pool)
 {
 	uint32_t i, n;

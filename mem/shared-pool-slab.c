@@ -190,7 +190,7 @@ static int range_add(struct shared_pool_slab *slab,
 		-EBUSY,
 		"%s: another pool hands out memory of .mmap; destroy "
 		"it first, give each pool an mmap over memory of its own, or "
-		"share buffers with .store",
+		"share buffers by .shared_pool",
 		call);
 }
 

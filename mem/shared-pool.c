@@ -14,11 +14,12 @@
 #include "reactor/op-inline.h"
 
 /*
- * Stores and pools on the page of statistics.
+ * Shared pools and pools on the page of statistics.
  *
- * What a shared store and its pools own is known under its lock.  It is tried,
- * not waited for: a pool that does not get it leaves the numbers as they are
- * until the next time.  One that gets it writes the shared pool's, too.
+ * The counts of a shared pool and its pools are consistent under its lock.  A
+ * pool tries the lock and does not wait for it; without it, the numbers stay as
+ * they are until the next time.  The pool that gets it also writes the shared
+ * pool's numbers.
  */
 
 static const struct stats_field pool_fields[] = {
@@ -88,7 +89,7 @@ static void publish(struct stats_item *item, uint64_t now)
 	stats_put(item->record, now, &stats.total);
 }
 
-/* "4096 B", or from the smallest to the largest of several. */
+/* "4096 B", or the smallest and the largest of several. */
 static void name_sizes(char label[64],
 		       const struct weir_shared_pool *shared_pool)
 {
@@ -127,12 +128,12 @@ void pool_publish(struct weir_pool *pool)
 /*
  * A count of where all buffers of a shared pool are.
  *
- * What is free, what each pool owns and what of that is in transit is known
- * under the lock at any time.  How much of the rest is cached and how much out
- * only the pool's thread knows, and changes without a lock: so each pool is
- * visited and notes what it has cached.  When the last one has been, all is
- * added up, under the lock: a pool that has since given some of its cache away
- * is credited with no more than it still owns.
+ * The lock guards the number of free buffers, of those that each pool owns, and
+ * of those in transit.  Only a pool's own thread knows how its share splits
+ * into cached and out, and changes that without a lock.  So each pool is
+ * visited and notes what it has cached.  After the last visit the numbers are
+ * added under the lock.  A pool that has given away some of its cache since is
+ * counted with at most what it still owns.
  */
 
 #define COUNT "weir_shared_pool_count"
@@ -187,7 +188,7 @@ static void push(struct weir_shared_pool *shared_pool, struct weir_op *op)
 	shared_pool->counts = op;
 }
 
-/* Without a place in the list it is as good as done. */
+/* It is not in the list, so it counts as visited. */
 static void take_out(struct weir_op *op)
 {
 	*op->pprev = op->next;
@@ -261,7 +262,8 @@ static void count_cancel(struct weir_op *op)
 		op_complete(op, -ECANCELED);
 }
 
-/* The lock also waits for the thread that returned it and is to wake us. */
+/* The lock also waits for the thread that returned it and has yet to wake
+ * us. */
 static void count_returned(struct weir_op *op)
 {
 	struct weir_shared_pool *shared_pool = shared_pool_of(op);
@@ -304,8 +306,8 @@ int weir_shared_pool_count(struct weir_shared_pool *shared_pool,
 	return 0;
 }
 
-/* Stores: made, grown, looked at, freed.  What moves is in
- * shared-pool-move.c. */
+/* Shared pools: create, grow, query, free. shared-pool-move.c has the
+ * transfers. */
 
 #define KNOWN_FLAGS \
 	(WEIR_SHARED_POOL_HUGE_2M | WEIR_SHARED_POOL_HUGE_1G | \
@@ -515,7 +517,7 @@ int weir_shared_pool_destroy(struct weir_shared_pool *shared_pool)
 	return err;
 }
 
-/* The class of buffers of just @buf_size bytes, or NULL. */
+/* The class of buffers of exactly @buf_size bytes, or NULL. */
 static struct shared_pool_class *find_class(
 	struct weir_shared_pool *shared_pool, size_t buf_size)
 {
@@ -527,7 +529,7 @@ static struct shared_pool_class *find_class(
 	return NULL;
 }
 
-/* Attach the pools to the new slab; they register it themselves. */
+/* Attach the pools to the new slab; their own threads register it. */
 static int attach_pools(struct shared_pool_class *cls, struct weir_mmap *mmap)
 {
 	size_t which = (size_t)(cls - cls->shared_pool->classes);
@@ -610,7 +612,7 @@ static int move_in(struct shared_pool_class *cls,
 	return 0;
 }
 
-/* Memory is made without a lock: segment callbacks and validators run. */
+/* Allocate without a lock, because segment callbacks and validators run. */
 int shared_pool_add(struct shared_pool_class *cls, uint32_t n,
 		    struct weir_mmap *mmap, const char *call)
 {

@@ -6,7 +6,7 @@
 
 #include "mem/buf-internal.h"
 
-/* Different tags that are told apart; the rest is "others". */
+/* Tags that are counted separately; the rest is "others". */
 #define TAGS_MAX 32
 
 struct tags {
@@ -19,7 +19,7 @@ struct tags {
 /* Count @buf, which is out. */
 void tags_add(struct tags *tags, const struct weir_buf *buf);
 
-/* The one that has most comes first. */
+/* The tag with the most bufs comes first. */
 void tags_sort(struct tags *tags);
 
 /* " (3 by reader, 1 untagged)", or nothing if no buf has a tag. */

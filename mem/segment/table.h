@@ -14,11 +14,11 @@
  *	segment/phys.c		physical addresses
  *	segment/dump.c		for people
  *
- * A list lives from PENDING, while validators are asked, when only sums see it,
- * through LIVE to LEAVING, while its removal is told.
+ * A list is PENDING while validators are asked; only sums include it then.  It
+ * is LIVE, and at last LEAVING while its removal is reported.
  *
- * One lock guards the table and all in it.  It is never held while anything of
- * the user's is called; what is needed then is copied, or held by a reference.
+ * One lock guards the table and its contents.  It is never held while a user's
+ * function is called; what that needs is copied, or kept by a reference.
  */
 
 #include <pthread.h>
@@ -29,16 +29,14 @@
 
 struct weir_mmap;
 
-/* IOVAs that follow each other, from a byte of external memory on. */
+/* Contiguous IOVAs, from a byte of external memory on. */
 struct iova_run {
 	uint64_t first, last;
 	size_t off;
 };
 
-/*
- * Addresses of a list's pages as devices see them; never changes.  The runs are
- * the same the other way round: sorted, and no IOVA is in two.
- */
+/* The addresses of a list's pages as devices see them; never changes.  The runs
+ * are the reverse map: sorted, and no IOVA is in two. */
 struct iova_table {
 	atomic_uint refs;
 	size_t n;
@@ -60,21 +58,22 @@ struct segment_list {
 	enum list_state state;
 	unsigned int refs;
 	uintptr_t first, last;	/* Addresses of its first and last byte. */
-	uintptr_t max_last;	/* Of it and all before it in the table. */
+	/* The largest of it and all before it in the table. */
+	uintptr_t max_last;
 	struct iova_table *iovas;	/* NULL: none. */
-	size_t iova_skip;	/* Bytes from the table's beginning to ours. */
+	/* Bytes from the table's beginning to this list's. */
+	size_t iova_skip;
 	struct weir_mmap *mmap;	/* NULL: it was registered or attached. */
 	bool attached;
 	bool writable;
-	bool going;		/* Cannot be kept any more. */
+	bool going;		/* Its removal has been decided. */
 	unsigned int lockers;	/* Threads that lock or unlock its pages. */
-	struct page_range *ours;	/* Its pages that only lists have locked;
-					   segment/flags.c's, under its lock. */
+	/* Its pages that only lists have locked. segment/flags.c's, under its
+	 * lock. */
+	struct page_range *ours;
 
-	/*
-	 * The last hook that was told of its adding: a removal that comes in
-	 * between concerns no later one.
-	 */
+	/* The last hook that was notified of its adding.  A removal that comes
+	 * before the others were notified is not reported to them. */
 	uint64_t told;
 	bool telling;		/* By this thread: */
 	pthread_t teller;
@@ -85,8 +84,9 @@ struct segment_table {
 	struct segment_list **lists;	/* By first address, then id. */
 	size_t n;
 	size_t capacity;
-	size_t n_external;	/* Registered and attached, which never share a
-				   byte: by first address, too. */
+	/* Registered and attached, which never share a byte: by first address,
+	 * too. */
+	size_t n_external;
 	struct segment_list *external[WEIR_SEGMENT_EXTERNAL_MAX];
 	uint64_t last_id;
 	unsigned int mask_bits;	/* 0: none. */
@@ -104,10 +104,10 @@ static inline void segments_unlock(void)
 	pthread_mutex_unlock(&segments.lock);
 }
 
-/* The system's ordinary page. */
+/* The page size of the system. */
 size_t segment_base_page(void);
 
-/* A list, not in the table, with one reference; NULL: no memory. */
+/* Make a list that is not in the table, with one reference; NULL: no memory. */
 struct segment_list *list_create(void *addr, size_t len, size_t page_size);
 void list_put_locked(struct segment_list *list);
 void list_put(struct segment_list *list);
@@ -143,48 +143,51 @@ uint64_t segment_iova_at(const struct weir_segment *whole,
 			 const struct iova_table *iovas, size_t skip,
 			 size_t off);
 
-/* -ERANGE if it is beyond @bits bits; leaves a message. */
+/* -ERANGE if it needs more than @bits bits; leaves a message. */
 int list_check_mask(const struct segment_list *list, unsigned int bits,
 		    const char *call);
 
 void iova_table_put(struct iova_table *table);
 
-/* Make .runs of .iova, of pages of @page bytes.  0 or -ENOMEM. */
+/* Build .runs from .iova, of pages of @page bytes.  0 or -ENOMEM. */
 int iova_table_index(struct iova_table *table, size_t page);
 
 /* Whether @iova is in @table, and at which byte of its memory. */
 bool iova_table_find(const struct iova_table *table, uint64_t iova,
 		     size_t *off);
 
-/* Bytes of our own on @node (-1: all), with those that are PENDING if asked. */
+/* Bytes of the process's own memory on @node (-1: all), with those that are
+ * PENDING if requested. */
 uint64_t segments_own_bytes(int node, bool pending);
 
 /*
  * What follows is called without the lock.
  */
 
-/* Copy what the caller's .size has capacity for.  0 or -EINVAL. */
+/* Copy as many bytes as the caller's .size says.  0 or -EINVAL. */
 int segment_copy_out(struct weir_segment *ret, const struct weir_segment *seg,
 		     const char *call);
 
-/* Tell of @list, of which the caller has a reference. */
+/* Report @list, of which the caller has a reference. */
 void segment_tell_added(struct segment_list *list);
 
-/* Tell of the removal of @list, which is LEAVING, and forget it. */
+/* Report the removal of @list, which is LEAVING, and delete it. */
 void segment_forget(struct segment_list *list);
 void segment_tell_removing(struct segment_list *list);
 
 /* Ask the validators of the node of @list, which is PENDING. */
 int segment_validate(struct segment_list *list);
 
-/* Unlock what it has locked in memory; it is about to be erased. */
+/* Unlock the pages that it has locked in memory; the list is about to be
+ * removed. */
 void segment_release_pages(struct segment_list *list);
 
-/* The node of the page at @addr, or where it would be; -1: unknown. */
+/* The node of the page at @addr, or of the place that it would get; -1:
+ * unknown. */
 int segment_host_node_of(void *addr);
 uint32_t segment_host_nodes(void);
 
-/* For tests: where /sys is, and forget what was read of it. */
+/* For tests: the directory of /sys; discards what was read before. */
 void segment_host_set_sysfs(const char *path);
 
 #endif /* WEIR_MEM_SEGMENT_TABLE_H */
