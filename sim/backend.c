@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The backend of worlds: watches, acceptors and receivers, and its table. */
+/* The backend of worlds: its table, and watches, acceptors and receivers. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,7 +118,7 @@ static bool sim_sources_due(const struct sim_reactor *sr)
 	return false;
 }
 
-/* Backend.arm, .disarm; what is due, in a turn. */
+/* Backend.arm and .disarm; calling the sources that are due, in a turn. */
 static void sim_sources_run(struct sim_reactor *sr)
 {
 	struct source *s;
@@ -135,7 +135,7 @@ static void sim_sources_run(struct sim_reactor *sr)
 	sr->current = NULL;
 }
 
-/* Whether a source of @kind can be had of @fd: 0, or why not. */
+/* Whether @fd supports a source of @kind: 0, or why not. */
 static int sim_source_check(struct weir_reactor *r, uint32_t kind, int fd,
 		     const char *call)
 {
@@ -179,7 +179,7 @@ static void sim_disarm(struct weir_reactor *r, struct source *s)
 		unlink_source(sim_of(r), s);
 }
 
-/* The backend of reactors in a world: what is not operations and sources. */
+/* The rest of the backend: everything but operations and sources. */
 
 #define BUFS_MAX 1024
 
@@ -207,7 +207,8 @@ static uint64_t sim_now(struct weir_reactor *r)
 	return sim_of(r)->sim->now_ns;
 }
 
-/* A turn takes its time: a program that polls by turns sees time go on. */
+/* A turn takes virtual time, so a program that polls by turns sees the clock
+ * advance. */
 static int sim_flush(struct weir_reactor *r)
 {
 	struct weir_sim *sim = sim_of(r)->sim;
@@ -224,7 +225,7 @@ static int sim_flush(struct weir_reactor *r)
 	return 0;
 }
 
-/* The others go on, until there is something for @r. */
+/* The rest of the world runs until there is something for @r. */
 static int sim_wait(struct weir_reactor *r, uint64_t timeout_ns)
 {
 	struct weir_sim *sim = sim_of(r)->sim;
@@ -245,7 +246,7 @@ static int sim_wait(struct weir_reactor *r, uint64_t timeout_ns)
 	return 0;
 }
 
-/* It is this thread that wakes, so it is awake. */
+/* The thread that wakes it runs the world, so it is awake. */
 static void sim_wake(struct weir_reactor *r)
 {
 	(void)r;

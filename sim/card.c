@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Cards in a world: their making, what a test may do with one, and their moves.
- */
+/* Cards in a world: creation, the calls of tests, and moves.  The answers of a
+ * MAPPED card (where its bytes are) are counted; each is taken back once. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,8 +13,6 @@
 #include "base/why.h"
 #include "sim/card.h"
 
-/* Cards: their making, what a test may do with one, and where the bytes of one
- * that is MAPPED are: each answer is counted, and taken back once. */
 
 #define DEPTH 64
 #define DEPTH_MAX 65536
@@ -246,10 +243,10 @@ int weir_sim_card_stats(const struct weir_sim_card *c,
 
 /*
  * A card with memory of its own.  Each move has a slot, and an event at which
- * it is done all at once; so they end in any order.
+ * the whole move is made; so moves end in any order.
  *
- * The memory is poisoned while no move is being done, so that ASan and valgrind
- * report other accesses; unless it is MAPPED.
+ * Except during a move the memory is poisoned, so that ASan and valgrind report
+ * other accesses; the memory of a MAPPED card is not.
  */
 
 #ifdef OWN_ASAN
@@ -275,7 +272,7 @@ static void sim_card_close_memory(struct weir_sim_card *c)
 #endif
 }
 
-/* Its memory may be touched, and may not: around all that does. */
+/* Allow and forbid accesses to its memory, around each of its own. */
 static void sim_card_open_memory(struct weir_sim_card *c)
 {
 	if (c->flags & WEIR_SIM_CARD_MAPPED)
@@ -288,7 +285,7 @@ static void sim_card_open_memory(struct weir_sim_card *c)
 #endif
 }
 
-/* While an answer is good, the processor or a read may access it. */
+/* While an answer is valid, the processor or a read may access the memory. */
 static void sim_card_set_memory(struct weir_sim_card *c, int byte)
 {
 	if (c->answers)
@@ -298,7 +295,7 @@ static void sim_card_set_memory(struct weir_sim_card *c, int byte)
 	sim_card_close_memory(c);
 }
 
-/* Give the slot of @w back. */
+/* Free the slot of @w. */
 static void sim_card_put_slot(struct work *w)
 {
 	debug_check(!w->next || w->op);
@@ -338,7 +335,7 @@ static void move(struct work *w, uint64_t n)
 	sim_card_close_memory(c);
 }
 
-/* A part of it, and then @err. */
+/* Move a part of it, and then fail with @err. */
 static void fail_half(struct work *w, int err, int32_t code)
 {
 	uint64_t n = sim_below(&w->card->mem.sim->chance, w->len);
@@ -396,7 +393,8 @@ static void sim_card_done(struct weir_sim *sim, struct sim_event *ev)
 	do_work(weir_container_of(ev, struct work, done));
 }
 
-/* Give it time; or do it at once, and tell in the start that it is done. */
+/* Schedule it; or make the move at once, and report in the start that it is
+ * complete. */
 static void begin(struct work *w)
 {
 	struct weir_sim_card *c = w->card;
@@ -495,7 +493,7 @@ static int transfer(struct weir_domain *domain, struct weir_reactor *r,
 	return start(c, op, move, SIM_TRANSFER, sim_card_of(from));
 }
 
-/* It may be too late for what is not stuck. */
+/* A move that is not stuck may complete before the cancel takes effect. */
 static void cancel(struct weir_domain *domain, struct weir_op *op)
 {
 	struct weir_sim_card *c = weir_domain_ctx(domain);
@@ -529,7 +527,7 @@ static void sim_card_heal(struct sim_mem *m)
 	}
 }
 
-/* Make it a domain's functions that move. */
+/* Make it the functions of a domain. */
 static void sim_card_set_moves(struct weir_sim_card *c)
 {
 	weir_domain_set_pull(c->mem.domain, pull);

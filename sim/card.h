@@ -22,7 +22,7 @@ struct work {
 	bool cancelled;
 };
 
-/* An answer that was given, and not yet taken back. */
+/* An answer that is valid. */
 struct answer {
 	struct answer *next;
 	uintptr_t id;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A counter that is readable while it is not 0: what an eventfd is. */
+/* A counter that is readable while it is not 0: an eventfd. */
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What happens when, and chances.
+ * The schedule of events, and random streams.
  *
- * A pairing heap, because its links are in the events: nothing is allocated,
- * so scheduling cannot fail, and any event can be taken out.  Equal times are
- * ordered by a draw.
+ * The schedule is a pairing heap, because its links are in the events: it
+ * allocates nothing, so scheduling cannot fail, and any event can be removed.
+ * Events of the same time are ordered by a draw.
  */
 
 #include "sim/world.h"
@@ -18,8 +18,8 @@ static uint64_t mix(uint64_t z)
 	return z ^ (z >> 31);
 }
 
-/* Streams of one seed have nothing to do with each other: taking a kind of
- * fault away leaves the other chances as they were. */
+/* The streams of a seed are independent: without one kind of fault, the other
+ * streams are unchanged. */
 void sim_rng_init(struct sim_rng *rng, uint64_t seed, uint64_t stream)
 {
 	rng->state = mix(mix(seed + GAMMA) + stream * GAMMA);
@@ -36,7 +36,7 @@ static bool is_before(const struct sim_event *a, const struct sim_event *b)
 	return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->tie < b->tie;
 }
 
-/* The root of two trees. */
+/* Merge two trees. */
 static struct sim_event *meld(struct sim_event *a, struct sim_event *b)
 {
 	struct sim_event *low;
@@ -57,7 +57,7 @@ static struct sim_event *meld(struct sim_event *a, struct sim_event *b)
 	return low;
 }
 
-/* A list of siblings as one tree: by pairs, and then these. */
+/* Merge a list of siblings to one tree: by pairs, and then the results. */
 static struct sim_event *meld_all(struct sim_event *list)
 {
 	struct sim_event *pairs = NULL, *root = NULL, *a, *b;
@@ -123,7 +123,7 @@ uint64_t sim_latency(struct weir_sim *sim, enum weir_sim_device device)
 	const struct latency *l = &sim->latency[device];
 	uint64_t ns = l->min_ns, part, draw;
 
-	/* Halved again and again by chance: a geometric draw, in integers. */
+	/* Halve at random, again and again: a geometric draw, in integers. */
 	part = l->mean_ns;
 	draw = sim_rng(&sim->time);
 	while (part && draw & 1) {

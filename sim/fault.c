@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What goes wrong: drawn for each kind from a stream of its own, so that a run
- * with fewer kinds, or with the first so many faults only, is the same run up
- * to where it differs.
+ * Faults.  Each kind is drawn from a stream of its own, so that a run with
+ * fewer kinds, or with only the first n faults, is the same run up to the first
+ * difference.
  *
- * The library's own fault points (base/fault.h) ask the world that runs on this
+ * The library's fault points (base/fault.h) ask the world that runs on this
  * thread.
  */
 
@@ -46,7 +46,8 @@ const char *weir_sim_fault_name(unsigned int kind)
 	return kind < WEIR_SIM_FAULTS ? names[kind] : NULL;
 }
 
-/* A swarm: half of the kinds, each from eight times as often to an eighth. */
+/* A swarm: half of the kinds, each at a rate from eight times to an eighth of
+ * the usual one. */
 static uint32_t draw_rate(struct sim_rng *rng, uint32_t rate)
 {
 	uint64_t draw = sim_rng(rng);
@@ -91,8 +92,8 @@ bool sim_fault(struct weir_sim *sim, enum weir_sim_fault kind,
 	return true;
 }
 
-/* What the manual has for each call, short of what a program's own mistakes
- * would be; the first is as likely as all others. */
+/* The errors in the manual page of each call, except those that only a mistake
+ * of the program causes.  The first is as likely as all others together. */
 static const int errors[IO_KINDS][N_ERRORS] = {
 	[IO_READ] = { EIO, ENOMEM, ENOBUFS },
 	[IO_WRITE] = { EIO, ENOSPC, EDQUOT, EFBIG, EPERM, ENOMEM },
@@ -113,7 +114,7 @@ static const int errors[IO_KINDS][N_ERRORS] = {
 		      EHOSTUNREACH },
 };
 
-/* Calls that fail alike have one row. */
+/* Calls that fail alike share a row. */
 static enum io_kind row_of(const struct weir_op *op)
 {
 	switch (op->kind) {
@@ -150,7 +151,7 @@ int weir_sim_fault(struct weir_sim *sim, enum weir_sim_fault kind)
 	       sim_fault(sim, kind, "the user's");
 }
 
-/* For base/fault.h: whether the point @name is to fail, in this thread. */
+/* For base/fault.h: whether the point @name fails, on this thread. */
 static int decide(const char *name)
 {
 	if (!world)

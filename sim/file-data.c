@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What is in a file of a world: chunks, which of them are durable, and what a
- * power cut keeps.
- */
+/* The data of files in a world: chunks, which of them are durable, and what a
+ * power cut keeps. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +9,7 @@
 
 #include "sim/file.h"
 
-/* Sets of bytes of a file: what takes space, what is bad. */
+/* Sets of bytes of a file: those that take space, and those that are bad. */
 
 /* The first range that ends after @off. */
 static uint32_t place(const struct ranges *set, uint64_t off)
@@ -45,7 +43,7 @@ static int reserve(struct ranges *set)
 	return 0;
 }
 
-/* Have @n ranges from @i on be @by instead; 0 or 1 of it. */
+/* Replace @n ranges from @i on by @by, which are 0 or 1. */
 static void replace(struct ranges *set, uint32_t i, uint32_t n,
 		    const struct range *by)
 {
@@ -154,19 +152,19 @@ static void ranges_fini(struct ranges *set)
 }
 
 /*
- * Which of a simulated file is durable.  A sector is
+ * Which data of a simulated file are durable.  A sector is
  *
  *	clean --> dirty --> clean	a sync
  *	            |  \
- *	  a write ^ |   +-> clean	a sync that failed, but not for it
+ *	  a write ^ |   +-> clean	a sync that failed for other sectors
  *	            v
- *	           lost			and for it: the cache has it, no sync
- *					will write it
+ *	           lost			a sync that failed for this sector: only
+ *					the cache has it; no sync writes it
  */
 
 static const unsigned char zeros[CHUNK];
 
-/* The medium's sector @s is what a reader sees now: remember it. */
+/* Remember the medium's sector @s, which is what readers see now. */
 static int save_old(struct chunk *c, uint32_t s)
 {
 	const unsigned char *now = c->now + s * SECTOR;
@@ -182,7 +180,8 @@ static int save_old(struct chunk *c, uint32_t s)
 	return 0;
 }
 
-/* A state that is neither the first nor the last: keep it, or another. */
+/* A state that is neither the first nor the last: keep it, or the present
+ * one. */
 static int save_mid(struct inode *i, struct chunk *c, uint32_t s)
 {
 	if (!c->mid)
@@ -230,7 +229,8 @@ static int chunk_touch(struct inode *i, struct chunk *c, uint32_t first,
 	return err;
 }
 
-/* Call @fn with every dirty sector in [@from, @to): it is that no more. */
+/* Call @fn for every dirty sector in [@from, @to), which then is not dirty any
+ * more. */
 static void each_dirty(struct inode *i, uint64_t from, uint64_t to,
 		       void (*fn)(struct inode *i, struct chunk *c, uint32_t s,
 				  void *arg), void *arg)
@@ -326,7 +326,8 @@ void inode_sync_failed(struct inode *i)
 	each_dirty(i, 0, UINT64_MAX, save_or_lose, NULL);
 }
 
-/* What of a power cut is drawn for a file: none, all, or each by itself. */
+/* Draw what a power cut keeps of a file: nothing, all, or a draw for each
+ * sector. */
 enum kept {
 	KEPT_NONE,
 	KEPT_ALL,
@@ -393,7 +394,7 @@ static void cut_size(struct inode *i, enum kept kept)
 			  (unsigned long long)i->size);
 }
 
-/* What no sync has saved is gone, and so is what is beyond the end. */
+/* Drop the data that no sync has saved, and those beyond the end. */
 static void settle(struct inode *i)
 {
 	uint64_t begin, end;
@@ -415,7 +416,7 @@ static void settle(struct inode *i)
 	inode_compact(i);
 }
 
-/* Space is what has data now: in whole chunks, for want of better. */
+/* The space that a file takes is that of its data, in whole chunks. */
 static void cut_space(struct inode *i)
 {
 	uint64_t begin, end;
@@ -454,7 +455,7 @@ void chunk_durable(const struct chunk *c, unsigned char *ret)
 	}
 }
 
-/* What is in a simulated file: chunks, of what was ever written. */
+/* The chunks of a simulated file, for data that were written. */
 
 
 struct inode *inode_make(struct sim_files *files, enum inode_kind kind,
@@ -566,7 +567,7 @@ struct chunk *inode_need(struct inode *i, uint64_t index)
 	return c;
 }
 
-/* Remove the chunks that are clean and nothing but zeros. */
+/* Remove chunks that are clean and contain only zeros. */
 static void inode_compact(struct inode *i)
 {
 	struct chunk *c;
@@ -657,7 +658,7 @@ int inode_resize(struct inode *i, uint64_t size)
 		err = ranges_del(&i->held, size, UINT64_MAX);
 	if (err)
 		return err;
-	/* Of the sizes in between, each is as likely. */
+	/* Each of the sizes in between is equally likely. */
 	if (i->resized && !sim_below(&i->files->rng, i->resized))
 		i->size_mid = i->size;
 	i->resized++;

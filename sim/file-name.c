@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names of simulated files, in the order of their bytes, and the journal of
- * what was done to them and is not durable.
+ * Names of simulated files, sorted by their bytes, and the journal of changes
+ * of names that are not durable.
  *
- * Each change says where names lead after it, and is done as a whole.  A name
- * is never forgotten, so that changes can hold it.
+ * Each change says where names lead after it, and is made as a whole.  A name
+ * is never deleted, so changes can refer to it.
  */
 
 #include <errno.h>
@@ -189,8 +189,8 @@ int names_change(struct sim_files *files, struct name *a, struct inode *to_a,
 	return 0;
 }
 
-/* Take the marked changes out of the journal: the first @n are durable, the
- * others never were. */
+/* Remove the marked changes from the journal: the first @n are durable, the
+ * others are lost. */
 static void finish(struct sim_files *files, uint64_t n)
 {
 	struct change *c, **at = &files->changes;
@@ -232,7 +232,7 @@ static bool share_a_name(const struct change *a, const struct change *b)
 	return false;
 }
 
-/* What was done before to a name of a change that is durable is so, too. */
+/* Earlier changes of a name of a durable change are durable, too. */
 static bool mark_before(struct sim_files *files)
 {
 	struct change *c, *later;
@@ -280,7 +280,8 @@ void names_cut(struct sim_files *files, const char *prefix)
 			  "kept", (unsigned long long)n,
 			  (unsigned long long)kept);
 	finish(files, kept);
-	/* What came back, came back for all. */
+	/* After the power cut the durable target of a name is its present
+	 * one. */
 	for (uint32_t i = 0; i < files->n_names; i++) {
 		name = files->names[i];
 		if (name->now != name->old && begins_with(name->path, prefix))

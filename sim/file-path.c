@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What names a path in a simulated world: open, statx, rename, unlink. */
+/* Calls with a path in a simulated world: open, statx, rename, unlink. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -106,7 +106,7 @@ static int open_dir(struct sim_files *files, const char *path, int flags)
 	return file ? give_number(file) : -ENOMEM;
 }
 
-/* A new file of that name, with one reference of the caller's. */
+/* Make a file of that name, with one reference, which is the caller's. */
 static int create(struct sim_files *files, const char *path, mode_t mode,
 		  struct inode **ret)
 {
@@ -310,7 +310,7 @@ static int64_t unlink_now(struct sim_files *files, struct weir_op *op,
 	return names_change(files, name_find(files, path), NULL, NULL, NULL);
 }
 
-/* Whether the power of @path was cut since @op began. */
+/* Whether the power of a path was cut since @op began. */
 static bool is_cut(const struct sim_files *files, const struct weir_op *op,
 		   const char *path)
 {
@@ -325,7 +325,7 @@ static bool is_cut(const struct sim_files *files, const struct weir_op *op,
 	return false;
 }
 
-/* The names of @op: the second one of a rename alone. */
+/* The names of @op; only a rename has a second one. */
 static int resolve(struct weir_sim *sim, const struct weir_op *op, char *name,
 		   char *to)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Simulated files: what a test calls outside its loop. */
+/* Simulated files: the calls of tests, outside the loop. */
 
 #include <weir/sim/file.h>
 
@@ -12,7 +12,7 @@
 #include "base/why.h"
 #include "sim/file.h"
 
-/* Make @path, which is not to be there, lead to something new, durably. */
+/* Create @path, which must not exist, as a durable name of a new file. */
 static int make(struct weir_sim *sim, const char *path, enum inode_kind kind,
 		uint32_t mode, struct inode **ret)
 {
@@ -79,7 +79,8 @@ int weir_sim_file_open(struct weir_sim *sim, const char *path, int flags,
 			    strerror(-fd)) : fd;
 }
 
-/* The file or disk @path: 0, -ENOENT or -EISDIR; *@name is set if it can be. */
+/* The file or disk @path: 0, -ENOENT or -EISDIR; *@name is set where
+ * possible. */
 static int look_up(struct weir_sim *sim, const char *path, struct name **name,
 		   struct inode **ret)
 {

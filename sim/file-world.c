@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All files of a world: space, power cuts, copies, and what mem/ asks. */
+/* All files of a world: space, power cuts, copies, and the queries of mem/. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@ uint64_t inode_capacity(const struct inode *i, uint64_t from, uint64_t to)
 	return to;
 }
 
-/* Operations on names that the cut has caught end, and do nothing. */
+/* Operations on names that the power cut interrupts end, and do nothing. */
 static int remember_cut(struct sim_files *files, const char *prefix)
 {
 	size_t len = strlen(prefix) + 1;
@@ -45,7 +45,7 @@ static int remember_cut(struct sim_files *files, const char *prefix)
 	return 0;
 }
 
-/* A directory is cut by what cuts all in it. */
+/* A power cut of a directory is one of all files in it. */
 static bool is_hit(struct file *file, const char *prefix)
 {
 	size_t len;
@@ -129,7 +129,7 @@ static struct file *find(struct weir_sim *sim, int fd)
 	return f && f->sim == sim ? file_of(f) : NULL;
 }
 
-/* In one file, as far as it goes. */
+/* Within one file, as far as possible. */
 static bool overlap(const struct weir_op *op, const struct file *src,
 		    const struct file *dst)
 {
@@ -142,7 +142,7 @@ static bool overlap(const struct weir_op *op, const struct file *src,
 	return from < to + len && to < from + len;
 }
 
-/* What copy_file_range(2) says of two descriptors. */
+/* The answer of copy_file_range(2) for two descriptors. */
 static int check_copy(const struct weir_op *op, struct file *src,
 		      struct file *dst)
 {
@@ -164,7 +164,7 @@ static int check_copy(const struct weir_op *op, struct file *src,
 	return overlap(op, src, dst) ? -EINVAL : 0;
 }
 
-/* The next @n bytes, which the file's size allows, by way of @block. */
+/* Copy the next @n bytes, which the file's size allows, through @block. */
 static int64_t copy_block(struct file *src, struct file *dst, char *block,
 			  uint64_t from, uint64_t to, uint64_t n)
 {

@@ -12,7 +12,7 @@
 
 #include "sim/file.h"
 
-/* Simulated files: the system's calls on descriptors, at once. */
+/* The system's calls on descriptors, at once. */
 
 /* 0 with *@ret set, or a negative errno. */
 static int look_up(int fd, struct file **ret)
@@ -88,7 +88,7 @@ int weir_sim_ftruncate(int fd, uint64_t bytes)
 	return inode_resize(file->inode, bytes);
 }
 
-/* Simulated files: what descriptors do. */
+/* The functions of the descriptors. */
 
 struct file *file_of(struct sim_fd *f)
 {
@@ -120,7 +120,7 @@ static bool piece_is_aligned(const void *addr, uint64_t len, uint32_t align)
 	return !((uintptr_t)addr & (DIRECT_MEM - 1)) && !(len & (align - 1));
 }
 
-/* What O_DIRECT wants of memory, length and offset. */
+/* The alignment that O_DIRECT requires of memory, length and offset. */
 static bool is_aligned(const struct file *file, const struct io_step *step,
 		       uint64_t off)
 {
@@ -166,7 +166,7 @@ static int64_t file_read(struct sim_fd *f, const struct io_step *step)
 	return (int64_t)good;
 }
 
-/* Of @len bytes at @off, those that the medium takes; none: why. */
+/* How many of @len bytes at @off the medium has; if none, why. */
 static int64_t takes(const struct file *file, uint64_t off, uint64_t len)
 {
 	const struct inode *i = file->inode;
@@ -186,7 +186,7 @@ static int64_t takes(const struct file *file, uint64_t off, uint64_t len)
 	return good ? (int64_t)good : -EIO;
 }
 
-/* What was written there is part of the file. */
+/* Bytes that were written there become part of the file. */
 static int64_t account(struct file *file, uint64_t off, uint64_t len)
 {
 	struct inode *i = file->inode;
@@ -263,7 +263,7 @@ static int punch(struct inode *i, uint64_t from, uint64_t to, bool allocate)
 			  ranges_del(&i->held, from, to);
 }
 
-/* As the block layer has it: nothing to allocate, and whole sectors. */
+/* As in the block layer: nothing to allocate, and whole sectors. */
 static int allocate_disk(struct inode *i, int mode, uint64_t from, uint64_t to)
 {
 	int kinds = mode & ~FALLOC_FL_KEEP_SIZE;
@@ -318,7 +318,8 @@ static int64_t file_call(struct sim_fd *f, struct weir_op *op)
 	}
 }
 
-/* A write past the cache, of which some whole sectors are done all the same. */
+/* A write past the cache, some of whose whole sectors are written although it
+ * fails. */
 static void write_in_part(struct file *file, const struct weir_op *op)
 {
 	struct inode *i = file->inode;
@@ -341,7 +342,7 @@ static void write_in_part(struct file *file, const struct weir_op *op)
 	}
 }
 
-/* An error was drawn for @op: what it leaves behind. */
+/* An error was drawn for @op: leave behind what a failed call may leave. */
 static void file_failed(struct sim_fd *f, struct weir_op *op)
 {
 	struct file *file = file_of(f);
@@ -363,7 +364,7 @@ static uint64_t file_delay(struct sim_fd *f, const struct weir_op *op)
 	return sim_latency(f->sim, disk ? WEIR_SIM_DISK : WEIR_SIM_FILE);
 }
 
-/* What is short with O_DIRECT is so by whole sectors. */
+/* With O_DIRECT a transfer is cut short at a sector. */
 static uint32_t file_grain(struct sim_fd *f)
 {
 	struct file *file = file_of(f);

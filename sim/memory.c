@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory in a world that belongs to a peer or a card: what all of it has in
- * common. */
+/* Memory in a world that belongs to a peer or a card: the common part. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -41,8 +40,8 @@ static void heal(struct sim_part *part)
 		m->cls->heal(m);
 }
 
-/* A world that has gone has none of it in use: nothing could move it, and a
- * user that says that it is done would call into freed memory. */
+/* When a world has been destroyed, none of it is in use: no move is left, and a
+ * user's report that it has finished would call freed memory. */
 static int may_destroy(const struct sim_part *part)
 {
 	const struct sim_mem *m = memory_of((struct sim_part *)part)->first;
@@ -53,7 +52,7 @@ static int may_destroy(const struct sim_part *part)
 	return err;
 }
 
-/* Unless another thread has come to it since it was asked. */
+/* Only if no other thread has begun to use it since the check. */
 static void destroy(struct sim_part *part)
 {
 	struct sim_mem *m;
@@ -169,14 +168,14 @@ int sim_mem_check(const struct sim_mem *m, const struct weir_domain_side *side,
 	return 0;
 }
 
-/* A place in the pieces of a side. */
+/* A position in the pieces of a side. */
 struct place {
 	const struct iovec *iov;
 	uint64_t skip;
 	char *base;		/* What the addresses are offsets from. */
 };
 
-/* What is there in one piece, at most @max bytes. */
+/* The bytes at the position that are in one piece, at most @max. */
 static char *next(struct place *p, uint64_t max, uint64_t *len)
 {
 	char *at;

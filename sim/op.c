@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Descriptors in a world, an operation's steps on them, and its way from the
- * start to its end.
- */
+/* Descriptors in a world, the steps of operations on them, and the states of an
+ * operation from start to end. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,9 +11,10 @@
 #include "sim/world.h"
 
 /*
- * Descriptors: numbers that no system gives, so that neither can be taken for
- * the other.  The upper bits say in which world; the lowest free one is taken,
- * as the kernel does, so that mistakes with closed numbers show here, too.
+ * Descriptors are numbers that no kernel assigns, so a number of a world is
+ * never mistaken for one of the kernel.  The upper bits select the world.  The
+ * lowest free number is taken, as the kernel does, so that uses of closed
+ * numbers are found here, too.
  */
 
 #define FD_BASE VFD_BASE
@@ -30,7 +29,7 @@ static bool sim_fd_is(int fd)
 	return fd >= FD_BASE && fd < FD_BASE + (SIM_WORLDS << FD_SHIFT);
 }
 
-/* For people: from 0 on in each world; -1: it is not open. */
+/* For messages: from 0 on in each world; -1: it is not open. */
 static int sim_fd_number(const struct sim_fd *f)
 {
 	return f && f->fd >= 0 ? (f->fd - FD_BASE) & (int)(FDS_MAX - 1) : -1;
@@ -144,7 +143,7 @@ uint64_t sim_step_len(const struct io_step *step)
 	return sum;
 }
 
-/* Call @fn with what is @len bytes from @skip on, piece by piece. */
+/* Call @fn for @len bytes from @skip on, piece by piece. */
 static void each(const struct io_step *step, uint64_t skip, char *other,
 		 uint64_t len, void (*fn)(char *mine, char *other, uint64_t n))
 {
@@ -189,7 +188,7 @@ void sim_step_drain(const struct io_step *step, uint64_t skip, void *to,
 	each(step, skip, to, len, drain);
 }
 
-/* A step of an operation, when its time has come: as the system call would. */
+/* The steps of operations.  Each does at once what the system call would do. */
 
 /* The first piece of a vector that is not empty, alone. */
 static void take_piece(struct io_step *step)
@@ -232,7 +231,8 @@ static int64_t transfer(struct weir_sim *sim, struct sim_fd *f,
 	io_step_next(op, &step);
 	if (sim->fault_rate[WEIR_SIM_SHORT])
 		shorten(sim, f, op, &step);
-	/* The device is us: what was lent to it is ours for the moment. */
+	/* The world acts as the device, so it may access the memory that was
+	 * lent to it. */
 	io_acquire(op);
 	res = fn(f, &step);
 	io_release(op);
@@ -328,7 +328,7 @@ static int64_t sim_call(struct weir_sim *sim, struct sim_fd *f, struct weir_op *
 }
 
 /*
- * An operation's way in a world:
+ * The states of an operation in a world:
  *
  *	submit --> QUEUED --> BUSY --> (the step) --> DONE --> reap
  *	   full       |         |          |  \                  |
@@ -336,10 +336,10 @@ static int64_t sim_call(struct weir_sim *sim, struct sim_fd *f, struct weir_op *
  *	              v cancel  v healed   v      ^ |            v
  *	            -ECANCELED             DONE   +-+ changed    QUEUED
  *
- * QUEUED, BUSY and, for a while, STUCK have an event; the step is done when
- * BUSY's comes.  WAITING is in the descriptor's list, STUCK in the world's,
- * DONE in the reactor's.  What all of it needs lies in the operation itself, so
- * a submission cannot fail for want of memory.
+ * QUEUED, BUSY and, for a while, STUCK have an event; the event of BUSY makes
+ * the step.  WAITING is in the descriptor's list, STUCK in the world's, DONE in
+ * the reactor's.  The operation itself has all that this needs, so a submission
+ * allocates nothing and cannot fail.
  */
 
 #define STUCK_NS (30 * WEIR_SEC)
@@ -373,7 +373,7 @@ static struct weir_op *op_of(struct sim_event *ev)
 	return weir_container_of(ev, struct weir_op, reserved);
 }
 
-/* Its place is another's now. */
+/* Remove @op from the heap, and from the list that its state puts it in. */
 static void leave(struct weir_sim *sim, struct weir_op *op)
 {
 	struct sim_io *io = io_of(op);
@@ -400,7 +400,7 @@ static void let_go(struct weir_op *op)
 	io->f = NULL;
 }
 
-/* @op has ended with @res; its reactor hears of it in its next turn. */
+/* @op has ended with @res; its reactor is notified in its next turn. */
 static void sim_io_done(struct weir_sim *sim, struct weir_op *op, int64_t res)
 {
 	struct sim_reactor *sr = sim_of(op->reactor);
@@ -415,7 +415,7 @@ static void sim_io_done(struct weir_sim *sim, struct weir_op *op, int64_t res)
 		sim_trace(sim, "reactor %u: %s %u: %lld", sr->id, sim_io_name(op),
 			  io_of(op)->serial, (long long)res);
 	if (first && sim_fault(sim, WEIR_SIM_REORDER, sim_io_name(op))) {
-		/* The one that would have been first is told last. */
+		/* The one that would have been first is reported last. */
 		op_queue_del(&sr->done, first);
 		op_queue_push(&sr->done, op);
 		op = first;
@@ -423,7 +423,7 @@ static void sim_io_done(struct weir_sim *sim, struct weir_op *op, int64_t res)
 	op_queue_push(&sr->done, op);
 }
 
-/* What must be done whatever happens, or has no device that could fail. */
+/* Operations that must end whatever happens, or that no device can fail. */
 static bool never_fails(const struct weir_op *op)
 {
 	return op->kind == IO_CLOSE || op->kind == IO_NOP ||
@@ -487,7 +487,7 @@ static enum weir_sim_device device_of(struct weir_op *op)
 	}
 }
 
-/* Until the first worker that is free has done what takes @ns. */
+/* The time until the first free worker has done work that takes @ns. */
 static uint64_t worker_delay(struct weir_sim *sim, struct sim_reactor *sr,
 			     uint64_t ns)
 {
@@ -498,7 +498,7 @@ static uint64_t worker_delay(struct weir_sim *sim, struct sim_reactor *sr,
 			free_ns = &sr->worker_ns[i];
 	if (*free_ns < sim->now_ns)
 		*free_ns = sim->now_ns;
-	/* None ends together with the one before it. */
+	/* No two end at the same time. */
 	*free_ns += ns + 1;
 	return *free_ns - sim->now_ns;
 }
@@ -516,7 +516,7 @@ static uint64_t delay(struct weir_sim *sim, struct weir_op *op)
 	return ns;
 }
 
-/* Its power was cut: it fails, and soon. */
+/* The power of its device was cut: it fails soon. */
 static bool is_cut(struct weir_sim *sim, struct weir_op *op)
 {
 	struct sim_fd *f = io_of(op)->f;
@@ -524,7 +524,8 @@ static bool is_cut(struct weir_sim *sim, struct weir_op *op)
 	return f ? f->dead : sim_names_path(op) && sim_path_is_cut(sim, op);
 }
 
-/* The device has it.  Half of what is stuck moves by itself some time. */
+/* The device has it.  Half of the stuck operations continue by themselves
+ * later. */
 static void begin(struct weir_sim *sim, struct weir_op *op)
 {
 	struct sim_io *io = io_of(op);
@@ -658,8 +659,10 @@ uint32_t sim_io_serial(const struct weir_op *op)
 	return ((const struct sim_io *)(const void *)op->reserved)->serial;
 }
 
-/* What waits for a peer, or for its turn, can be taken back; what a disk has
- * begun can not, and a worker's call may or may not have begun. */
+/*
+ * An operation that waits for a peer, or in a queue, can be cancelled.  One
+ * that a disk has begun cannot; the call of a worker may or may not have begun.
+ */
 static bool can_be_cancelled(struct weir_sim *sim, struct weir_op *op)
 {
 	const struct sim_io *io = io_of(op);
@@ -680,9 +683,9 @@ static bool can_be_cancelled(struct weir_sim *sim, struct weir_op *op)
 }
 
 /*
- * Whether the kernel is about to try the request of @op again.  Then a cancel
- * finds no such request; the try fails, and the request waits as before.
- * Only a cancel that is repeated ends it.
+ * Whether the kernel is about to retry the request of @op.  Then a cancel finds
+ * no such request; the retry fails, and the request waits as before.  Only a
+ * repeated cancel ends it.
  */
 static bool is_being_tried(struct weir_sim *sim, struct weir_op *op)
 {

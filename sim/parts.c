@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the parts of a world have in common: their list, trace and digest. */
+/* The common code of the parts of a world: their list, trace and digest. */
 
 #include <stdio.h>
 #include <string.h>

@@ -2,15 +2,15 @@
 /*
  * A peer's memory behind a queue pair.
  *
- * The send queue is a ring, done from its head on, one after the other.  Rights
- * are looked at when an operation's turn comes; the key is that of its start.
+ * The send queue is a ring, which is processed in order from its head.  Rights
+ * are checked when an operation is processed; its key is the one at its start.
  *
  *	READY --the head fails--> ERROR: all behind it is flushed
  *	  ^                         |
  *	  +------- reset() ---------+
  *
- * Whether the peer is up, and whether it knows of the queue pair, is its own
- * affair: if not, the head waits for an answer until it is given up.
+ * If the peer is down, or does not know the queue pair, the head waits for an
+ * answer until it times out.
  */
 
 #include <errno.h>
@@ -80,7 +80,7 @@ static struct sent *head_of(struct weir_sim_peer *p)
 	return &p->ring[p->head];
 }
 
-/* The head, which was not processed yet, is next. */
+/* Schedule the head, which was not processed yet. */
 static void schedule(struct weir_sim_peer *p)
 {
 	uint64_t now = p->mem.sim->now_ns, at, ns;
@@ -120,7 +120,7 @@ static void flush(struct weir_sim_peer *p)
 		finish(p, -ECANCELED, WC_WR_FLUSH_ERR);
 }
 
-/* The true cause first. */
+/* Report the cause first. */
 static void fail(struct weir_sim_peer *p, int err, int32_t code)
 {
 	p->error = true;
@@ -141,7 +141,7 @@ static void go_down(struct weir_sim_peer *p, bool forgets)
 	p->connected = false;
 	if (forgets)
 		lose(p);
-	/* Of what is stuck there will be no answer either. */
+	/* Stuck operations get no answer either. */
 	if (p->stuck && !p->turn.queued)
 		sim_at(p->mem.sim, &p->turn, 0);
 	p->stuck = false;
@@ -186,7 +186,7 @@ static void back_later(struct weir_sim_peer *p)
 		sim_at(sim, &p->back, sim_below(&sim->chance, BACK_NS));
 }
 
-/* What goes wrong with the head, before it is looked at whether it may. */
+/* Draw the faults of the head, before its rights are checked. */
 static void draw_faults(struct weir_sim_peer *p)
 {
 	struct weir_sim *sim = p->mem.sim;
@@ -217,7 +217,7 @@ static bool may(const struct weir_sim_peer *p, const struct sent *q)
 						  WEIR_SIM_PEER_WRITE);
 }
 
-/* It fails on the way: it is unknown how much of it has arrived. */
+/* It fails on the way; how much has arrived is drawn. */
 static void fail_half(struct weir_sim_peer *p)
 {
 	struct weir_sim *sim = p->mem.sim;

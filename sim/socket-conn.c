@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections: how they end.  By both closes; by a reset, which one end sees at
- * once and the other when it arrives; by a power cut, after which the other end
- * is reset, or hears nothing until the world is healed.
+ * Connections: how they end.  Either by both closes; or by a reset, which one
+ * end sees at once and the other when it arrives; or by a power cut, after
+ * which the other end is reset, or gets no answer until the world is healed.
  */
 
 #include <errno.h>
@@ -62,7 +62,8 @@ static void conn_free(struct conn *conn)
 	free(conn);
 }
 
-/* What has arrived can be read still; then @err is told, and it is over. */
+/* Data that have arrived can still be read; then @err is reported, and the
+ * connection is over. */
 static void break_end(struct end *e, int err)
 {
 	e->state = END_BROKEN;
@@ -137,7 +138,8 @@ void conn_leave(struct end *e)
 		flow_tell(&conn->flow[e->side], PART_CLOSED);
 }
 
-/* As Linux has it: the end that was heard before is not taken back. */
+/* As on Linux: the end of the stream that was reported before is not taken
+ * back. */
 static void hears_reset(struct end *e)
 {
 	if (e->state == END_CALLING) {
@@ -204,7 +206,7 @@ static void cut(struct sim_part *part, const char *prefix)
 			end_cut(e);
 }
 
-/* A host that has power again knows nothing of the connection. */
+/* A host that has power again does not know the connection. */
 static void heal_conn(struct conn *conn)
 {
 	uint32_t gone = conn->end[0] && !conn->end[0]->f.dead;
@@ -285,7 +287,7 @@ static bool is_between(const struct partition *p, const char *a, const char *b)
 	       (!strcmp(p->a, b) && !strcmp(p->b, a));
 }
 
-/* Of @a and @b in either order: it has no direction. */
+/* Find that of @a and @b in either order: a partition has no direction. */
 static struct partition **find_partition(struct sockets *s, const char *a,
 					 const char *b)
 {
@@ -296,7 +298,7 @@ static struct partition **find_partition(struct sockets *s, const char *a,
 	return at;
 }
 
-/* It was held up for long: one end may have given up. */
+/* After a long partition one end may have given up. */
 static void lift(struct conn *conn)
 {
 	struct weir_sim *sim = conn->part->sim;

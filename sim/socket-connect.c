@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Sockets in a world: the calls that make them, listeners, and how connections
- * come to be.
- */
+/* Sockets in a world: the calls that make them, listeners, and how connections
+ * are made. */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,7 +17,7 @@
 #include "base/why.h"
 #include "sim/socket.h"
 
-/* The calls of <weir/sim/socket.h>: descriptors, and what needs no reactor. */
+/* The calls of <weir/sim/socket.h> that need no reactor. */
 
 static void give_up(struct end *e)
 {
@@ -243,13 +241,13 @@ int weir_sim_socket_stats(struct weir_sim *sim,
 }
 
 /*
- * Listeners, and how a connection comes to be:
+ * Listeners, and how a connection is made:
  *
  *	IDLE -- connect --> CALLING -- the request arrives:
  *	                       no listener, or no capacity: -ECONNREFUSED
- *	                       parted: again in 1 s, 2 s, ... -ETIMEDOUT
- *	                       else it is in the listener's queue, and the news
- *	                       of that goes back --> UP
+ *	                       partition: again in 1 s, 2 s, ... -ETIMEDOUT
+ *	                       else it is in the listener's queue, and an
+ *	                       answer goes back --> UP
  */
 
 #define TRIES 7		/* After the last of which it is 127 s. */
@@ -304,7 +302,7 @@ static uint32_t listener_events(struct sim_fd *f)
 	return listener_of(f)->n ? WEIR_READABLE : 0;
 }
 
-/* A connection not accepted yet never will be. */
+/* A connection that was not accepted by then never will be. */
 static void turn_away(struct listener *l, bool silent)
 {
 	struct end *e;
@@ -431,7 +429,7 @@ static void refuse_fire(struct weir_sim *sim, struct sim_event *ev)
 	fail(weir_container_of(ev, struct end, call), -ECONNREFUSED);
 }
 
-/* The answer takes as long as the question did. */
+/* The answer takes as long as the request did. */
 static void refuse(struct end *e)
 {
 	uint64_t ns = sim_latency(e->f.sim, WEIR_SIM_WIRE);
@@ -494,7 +492,7 @@ static void call_up(struct end *e)
 	uint64_t ns = sim_latency(sim, WEIR_SIM_WIRE);
 	uint64_t stalled = wire_stall(sim, e->name);
 
-	/* A request that is lost is sent again. */
+	/* A lost request is sent again. */
 	if (stalled)
 		ns += stalled == WEIR_FOREVER ? 3 * WEIR_SEC :
 						stalled - sim->now_ns;
@@ -508,7 +506,7 @@ static void call_up(struct end *e)
 		call_fire(sim, &e->call);
 }
 
-/* 0, -EINPROGRESS, or what is wrong. */
+/* 0, -EINPROGRESS, or the error. */
 static int end_call(struct end *e, const struct sockaddr *addr, size_t len)
 {
 	int err;
@@ -535,7 +533,7 @@ static int64_t begin_connect(struct end *e, struct weir_op *op)
 
 	if (err != -EINPROGRESS && err != -EALREADY)
 		return err;
-	/* It is one of those that wait for the answer now. */
+	/* It now waits for the answer. */
 	op->u.io.seg = 1;
 	return SIM_NOT_YET;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One direction of a connection: bytes, and news, on their way. */
+/* One direction of a connection: bytes, and ends of the stream, on their
+ * way. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -56,7 +57,7 @@ uint64_t flow_space(const struct flow *fl)
 	return fl->send_max - (fl->sent - fl->arrived);
 }
 
-/* When what is sent now arrives, unless what was sent before holds it up. */
+/* When data that are sent now arrive, unless earlier data delay them. */
 static uint64_t arrival(struct flow *fl)
 {
 	struct weir_sim *sim = sim_of_flow(fl);
@@ -80,7 +81,7 @@ static void add_part(struct flow *fl, enum part_what what, uint64_t end)
 		.end = end, .at_ns = at, .what = what };
 }
 
-/* Cut what was just written into parts, here and there. */
+/* Cut the data that were just written into parts of drawn size. */
 static void add_parts(struct flow *fl, uint64_t from, uint64_t to)
 {
 	struct weir_sim *sim = sim_of_flow(fl);
@@ -100,7 +101,7 @@ static void pop_part(struct flow *fl)
 	fl->n--;
 }
 
-/* When the next part is through, or WEIR_FOREVER: something else must happen
+/* When the next part arrives.  WEIR_FOREVER: something else must happen
  * first. */
 static uint64_t next_arrival(const struct flow *fl)
 {
@@ -129,7 +130,7 @@ static void lose_part(struct flow *fl)
 		conn_reset(conn, !fl->side, 0);
 }
 
-/* Returns whether all of it has fitted. */
+/* Returns whether all of it fitted. */
 static bool data_arrives(struct flow *fl, struct part *p)
 {
 	uint64_t n = p->end - fl->arrived;
@@ -142,7 +143,7 @@ static bool data_arrives(struct flow *fl, struct part *p)
 	return fl->arrived == p->end;
 }
 
-/* Returns false if @fl may be gone. */
+/* Returns false if @fl may be freed. */
 static bool part_arrives(struct flow *fl)
 {
 	struct part *p = &fl->parts[fl->first];
@@ -164,7 +165,7 @@ static bool part_arrives(struct flow *fl)
 	return what != PART_RESET;
 }
 
-/* All that is through by now. */
+/* Deliver all parts that have arrived by now. */
 static void deliver(struct flow *fl)
 {
 	struct weir_sim *sim = sim_of_flow(fl);
@@ -198,7 +199,7 @@ void flow_schedule(struct flow *fl)
 							   0);
 }
 
-/* What takes no time is there at once. */
+/* A part without latency arrives at once. */
 static void kick(struct flow *fl)
 {
 	if (next_arrival(fl) <= sim_of_flow(fl)->now_ns)
@@ -207,7 +208,7 @@ static void kick(struct flow *fl)
 		flow_schedule(fl);
 }
 
-/* Call @fn with each piece of the ring from @pos on. */
+/* Call @fn for each piece of the ring from @pos on. */
 static void at_ring(char *ring, uint64_t capacity, uint64_t pos, uint64_t len,
 		    const struct io_step *step,
 		    void (*fn)(const struct io_step *step, uint64_t skip,
@@ -306,7 +307,7 @@ int64_t flow_send(struct flow *fl, const struct io_step *step)
 	return (int64_t)n;
 }
 
-/* The other side hears, a little later, that there is capacity again. */
+/* The sender learns, a little later, that there is capacity again. */
 static void open_window(struct flow *fl)
 {
 	struct part *p = &fl->parts[fl->first];

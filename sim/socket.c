@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sockets, and pipes: what calls on them do. */
+/* Sockets and pipes: the calls on them. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -66,7 +66,7 @@ static bool has_unread(const struct end *e)
 	return e->conn && flow_in(e)->arrived > flow_in(e)->read;
 }
 
-/* It is ready, as was said, and now is not; but not twice running. */
+/* It was reported ready, and now is not; but never twice in a row. */
 static bool is_shy(struct end *e)
 {
 	if (e->shy) {
@@ -80,7 +80,7 @@ static bool is_shy(struct end *e)
 	return e->shy;
 }
 
-/* What is wrong is told once, and then only what follows from it. */
+/* The error is reported once, and then only its consequence. */
 static int take_err(struct end *e, int after)
 {
 	int err = e->err;

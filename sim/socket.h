@@ -3,35 +3,35 @@
 #define SIM_SOCKET_H
 
 /*
- * Simulated connections inside.
+ * The internals of simulated connections.
  *
- *	socket.c            sockets: what calls on them do
- *	socket-connect.c    listeners, and how connections come to be
+ *	socket.c            calls on sockets
+ *	socket-connect.c    listeners, and how connections are made
  *	socket-conn.c       connections: closes, resets, power cuts
  *	socket-flow.c       one direction of one: bytes on their way
  *
- * A connection has two ends and two flows; end i writes into flow i.  An end is
- * a descriptor's, the connection lives as long as one end is there.
+ * A connection has two ends and two flows; end i writes into flow i.  An end
+ * belongs to a descriptor.  The connection exists as long as one of its ends.
  *
  *	0 ......... read ......... arrived .......... sent
  *	   gone      what can be read     on the way
  *
- * What is on the way is a list of parts, each with its time; a part that says
- * that there is no more, or a reset, is one of no bytes.
+ * Data on the way are a list of parts, each with its time.  An end of the
+ * stream and a reset are parts without bytes.
  */
 
 #include "sim/world.h"
 
 #include <weir/sim/socket.h>
 
-#define PARTS 32		/* On the way; what is sent more joins the last. */
+#define PARTS 32		/* On the way; later data join the last part. */
 #define PARTS_OF_DATA (PARTS - 4)
 
 enum part_what {
 	PART_DATA,
-	PART_UP,	/* The connection stands. */
-	PART_END,	/* No more comes: a shutdown. */
-	PART_CLOSED,	/* Nor can anything be sent. */
+	PART_UP,	/* The connection has been established. */
+	PART_END,	/* A shutdown: no more data follow. */
+	PART_CLOSED,	/* A close: nothing can be sent, either. */
 	PART_RESET,
 };
 
@@ -53,14 +53,14 @@ struct flow {
 	uint64_t read, arrived, sent;
 	struct part parts[PARTS];
 	uint32_t first, n;
-	uint64_t stalled_ns;	/* Nothing comes through until then. */
+	uint64_t stalled_ns;	/* Nothing arrives until then. */
 };
 
 enum end_state {
 	END_IDLE,
 	END_CALLING,		/* A connect is on its way. */
 	END_UP,
-	END_BROKEN,		/* There was a reset. */
+	END_BROKEN,		/* After a reset. */
 };
 
 struct end {
@@ -69,12 +69,13 @@ struct end {
 	struct conn *conn;
 	uint32_t side;
 	enum end_state state;
-	int err;		/* To be told once. */
+	int err;		/* To be reported once. */
 	bool no_more;		/* The peer sends no more. */
 	bool peer_closed;
 	bool shut_rd, shut_wr;
-	bool shy;		/* A call was told to come again. */
-	struct sim_event nudge;	/* And should. */
+	/* A call failed although the socket was ready; .nudge follows. */
+	bool shy;
+	struct sim_event nudge;	/* Reports that it is ready again. */
 
 	struct sim_event call;	/* Of END_CALLING: the request arrives. */
 	uint32_t tries;
@@ -89,9 +90,9 @@ struct conn {
 	uint64_t serial;
 	struct end *end[2];	/* NULL: closed. */
 	struct flow flow[2];
-	struct sim_event trouble;	/* A reset is near. */
+	struct sim_event trouble;	/* A reset will happen. */
 	bool pipe;
-	bool silent;		/* One end has no power, and says nothing. */
+	bool silent;		/* One end has no power and does not answer. */
 	char name[2][WEIR_SIM_NAME_MAX];
 };
 
@@ -131,21 +132,21 @@ uint64_t flow_space(const struct flow *fl);
 /* Take up to flow_space() bytes of @step: their number, or -ENOBUFS. */
 int64_t flow_send(struct flow *fl, const struct io_step *step);
 
-/* Give up to what has arrived: the number of bytes. */
+/* Copy up to all data that have arrived: the number of bytes. */
 int64_t flow_receive(struct flow *fl, const struct io_step *step);
 
-/* Send @what after all that was sent before. */
+/* Send @what, behind all that was sent before. */
 void flow_tell(struct flow *fl, enum part_what what);
 
-/* What is on its way is lost; and what has arrived, too. */
+/* Drop what is on its way, and what has arrived. */
 void flow_drop(struct flow *fl);
 void flow_drop_all(struct flow *fl);
 
-/* Find out anew when the next part arrives. */
+/* Schedule the arrival of the next part again. */
 void flow_schedule(struct flow *fl);
 void flow_heal(struct flow *fl);
 
-/* Draw whether, and until when, a wire lets nothing through: 0, or the time. */
+/* Draw whether, and until when, a wire delivers nothing: 0, or the time. */
 uint64_t wire_stall(struct weir_sim *sim, const char *name);
 
 /* socket-conn.c */
@@ -155,16 +156,16 @@ struct sockets *sockets_of(struct weir_sim *sim);	/* NULL: no memory. */
 struct end *end_new(struct sockets *s, const char *name);
 void end_free(struct end *e);
 
-/* Connect the two, whatever state they are in. */
+/* Make the two a connection, in any state. */
 struct conn *conn_new(struct sockets *s, struct end *a, struct end *b);
 
-/* @e is closed, as far as its peer can see. */
+/* @e is closed, from the point of view of its peer. */
 void conn_leave(struct end *e);
 
-/* End @side sees @err, and the other, soon, a reset. */
+/* End @side gets @err, and the other one soon a reset. */
 void conn_reset(struct conn *conn, uint32_t side, int err);
 
-/* A reset, or whatever @what says, has arrived at @e. */
+/* A reset, or what @what says, has arrived at @e. */
 void end_hears(struct end *e, enum part_what what);
 
 /* Draw whether there will be a reset. */
@@ -189,7 +190,8 @@ static inline struct end *end_of(struct sim_fd *f)
 	return weir_container_of(f, struct end, f);
 }
 
-/* A number for @e, which is freed if there is none: it, or -EMFILE. */
+/* Make a descriptor of @e, which is freed if none is left: its number, or
+ * -EMFILE. */
 int end_open(struct end *e, const struct sim_fd_class *cls);
 int64_t end_shutdown(struct end *e, int how);
 

@@ -3,7 +3,8 @@
  * The world: which reactor has a turn, when time advances, and the trace.
  *
  * A step is one turn of one reactor that has something to do and whose core is
- * free, or one event.  Time stands while any reactor can have a turn.
+ * free, or one event.  The clock stands still while any reactor can have a
+ * turn.
  */
 
 #include <stdio.h>
@@ -167,7 +168,7 @@ bool sim_is_here(const struct weir_reactor *r)
 	return !sr;
 }
 
-/* When @sr can have a turn: now, later, or WEIR_FOREVER. */
+/* When @sr can have its next turn: now, later, or WEIR_FOREVER. */
 static uint64_t turn_due(const struct sim_reactor *sr)
 {
 	uint64_t at;
@@ -179,7 +180,8 @@ static uint64_t turn_due(const struct sim_reactor *sr)
 	       at != WEIR_FOREVER ? sr->free_at_ns : at;
 }
 
-/* One of those that are due now, by chance; or when the first will be. */
+/* Draw one of the reactors that are due now; or return when the first one will
+ * be. */
 static struct sim_reactor *pick(struct weir_sim *sim, uint64_t *next_ns)
 {
 	struct sim_reactor *sr, *picked = NULL;
@@ -217,9 +219,9 @@ static void note_turn(struct weir_sim *sim, struct sim_reactor *sr, int n)
 }
 
 /*
- * Elsewhere a reactor with nothing to do sleeps until a thread that has work for
- * it wakes it.  A world sees such work in any case, so it counts the turns for
- * which no thread has woken the reactor.
+ * With real threads a reactor with nothing to do sleeps until a thread that has
+ * work for it wakes it.  A world sees such work in any case.  So it counts the
+ * turns for which no thread has woken the reactor.
  */
 static void fall_asleep(struct sim_reactor *sr)
 {
@@ -228,8 +230,8 @@ static void fall_asleep(struct sim_reactor *sr)
 		atomic_store(&sr->r->mailbox.asleep, true);
 }
 
-/* Whether it still sleeps, and has something from others only: neither the
- * time, a device nor what its own thread has begun meanwhile is a reason. */
+/* Whether it still sleeps and has only work from others: neither the time, nor
+ * a device, nor work that its own thread has begun meanwhile. */
 static bool wakes_unasked(struct weir_sim *sim, struct sim_reactor *sr)
 {
 	struct weir_reactor *r = sr->r;
@@ -240,7 +242,7 @@ static bool wakes_unasked(struct weir_sim *sim, struct sim_reactor *sr)
 	       !r->deferred && !r->backend->ready(r);
 }
 
-/* A few callbacks, or all: the fewer, the more orders there are. */
+/* Limit the turn to a few callbacks, or not: the fewer, the more orders. */
 static void turn(struct weir_sim *sim, struct sim_reactor *sr)
 {
 	uint64_t draw = sim_rng(&sim->order);
@@ -259,7 +261,7 @@ static void turn(struct weir_sim *sim, struct sim_reactor *sr)
 	if (running)
 		note_turn(sim, sr, n);
 	sr->r->turn_max = sr->turn_max;
-	/* At least a little, lest time stand still. */
+	/* At least a little, or the clock would not advance. */
 	sr->free_at_ns = sim->now_ns + 1 + sim_latency(sim, WEIR_SIM_TURN);
 	if (sim_fault(sim, WEIR_SIM_SLOW, NULL))
 		sr->free_at_ns += sim_below(&sim->time, 100 * SLOW_NS);
@@ -334,7 +336,7 @@ bool sim_step(struct weir_sim *sim, uint64_t until_ns)
 	return did;
 }
 
-/* Of a step of the world, or of a turn from outside. */
+/* Part of a step of the world, or of a turn from outside. */
 static bool in_callback(const struct weir_sim *sim)
 {
 	const struct sim_reactor *sr;
