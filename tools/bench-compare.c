@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Two results: by how much they differ, and how sure that is.
+ * Compares two results: by how much they differ, and how certain that is.
  *
  * A figure that was measured beside a peer is compared by its ratio to that
- * peer, repetition by repetition: what happens to the machine between one run
- * and the next happens to both.  Others are compared as they are.
+ * peer, repetition by repetition, because changes of the machine between the
+ * two runs affect both.  Other figures are compared directly.
  *
  * The bounds are a bootstrap's: both sets of samples are drawn again, with
  * replacement, many times, and the ratio of the medians is within the bounds in
- * 95 of 100 draws.  It asks for no distribution; with fewer than five samples,
- * or medians of 0, it knows too little and judges nothing.  It knows how
- * samples differ within a run, and nothing of what differs between two.
+ * 95 of 100 draws.  It assumes no distribution.  With fewer than five samples,
+ * or medians of 0, it gives no judgement.  It measures how samples vary within
+ * a run, not how runs vary.
  */
 
 #include <math.h>
@@ -46,14 +46,13 @@ static uint64_t next(uint64_t *state)
 	return *state;
 }
 
-/* What is compared: a figure's samples, or their ratios to a peer's. */
+/* The compared numbers: a figure's samples, or their ratios to a peer's. */
 struct side {
 	double sample[SAMPLES_MAX], median;
 	size_t n;
 };
 
-/* The ratio of two medians, with the bounds that it is within in 95 of 100
- * draws. */
+/* The ratio of two medians, and its bounds in 95 of 100 draws. */
 struct ratio {
 	double ratio, low, high;
 };
@@ -98,8 +97,8 @@ static const struct figure *same_as(const struct result *r,
 	return NULL;
 }
 
-/* Some programs hold others against a variant of ours, which is no peer: when
- * it gets better they would seem worse. */
+/* Some programs compare variants with a variant of weir, which is no peer: if
+ * it got faster, they would seem slower. */
 static bool is_ours(const char *variant)
 {
 	static const char *const begins[] = {
@@ -127,7 +126,7 @@ static const struct figure *peer_of(const struct result *r,
 	return peer && peer->n && peer->n == f->n ? peer : NULL;
 }
 
-/* Is @f that peer of others?  Then it is not for us to judge. */
+/* Whether @f is a peer of other figures.  Then it is not judged. */
 static bool is_peer(const struct result *r, const struct figure *f)
 {
 	const struct figure *other;
@@ -170,7 +169,7 @@ static enum verdict judge(const struct pair *p)
 
 	if (p->a.n < SAMPLES_ENOUGH || p->b.n < SAMPLES_ENOUGH)
 		return UNSURE;
-	/* A median was 0: there is no such ratio. */
+	/* A median was 0, so there is no ratio. */
 	if (!isfinite(r->low) || !isfinite(r->high))
 		return UNSURE;
 	if (r->low <= 1 && r->high >= 1)
@@ -210,7 +209,7 @@ static void show(const struct pair *p)
 	       words[p->verdict]);
 }
 
-/* Even the bound nearer to 1 is worse by @percent. */
+/* Whether even the bound nearer to 1 is worse by @percent. */
 static bool is_worse_by(double percent, const struct pair *p)
 {
 	if (p->verdict != WORSE)
@@ -220,8 +219,8 @@ static bool is_worse_by(double percent, const struct pair *p)
 	return p->ratio.low > 1 + percent / 100;
 }
 
-/* What the second result lacks cannot be known to be no worse.  With @must it
- * is a failure; returns an exit status. */
+/* Report figures that the second result lacks.  With @must they are a failure.
+ * Returns an exit status. */
 static int look_for_missing(const struct result *a, const struct result *b,
 			    bool must)
 {

@@ -66,7 +66,7 @@ static void csv_name(FILE *f, const struct name *name)
 	csv_text(f, name->unit);
 }
 
-/* An empty field where there is none. */
+/* An empty field if there is no value. */
 static void csv_number(FILE *f, double v, const char *end)
 {
 	if (isfinite(v))
@@ -110,7 +110,7 @@ int write_csv(const struct result *r, const char *path)
 	return close_output(f, path);
 }
 
-/* The form that HdrHistogram's own tools write and plot; microseconds. */
+/* The format that HdrHistogram's tools write and plot; microseconds. */
 static void hdr(FILE *f, const struct latency *l)
 {
 	double seen = 0, share;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * One line of a result: an object of JSON whose members are strings, numbers,
- * booleans, null or arrays of numbers, which is what the programs write.  The
- * file may be anybody's: what is not of this form is an error.
+ * One line of a result: a JSON object whose members are strings, numbers,
+ * booleans, null or arrays of numbers, as the programs write it.  The file may
+ * come from anywhere, so any other form is an error.
  */
 
 #include <ctype.h>
@@ -21,14 +21,14 @@ static char *skip(char *p)
 	return p;
 }
 
-/* What a string may hold as it is; the rest could speak to a terminal. */
+/* Characters that a string may contain; others could control a terminal. */
 static bool is_plain(char c)
 {
 	return (unsigned char)c >= ' ' && c != '\177';
 }
 
-/* The string at *@p, in place and ended with a zero; *@p goes after it.  Of
- * escapes there are those of a quote and a backslash. */
+/* The string at *@p, in place and 0-terminated; *@p is set behind it.  The only
+ * escapes are those of a quote and a backslash. */
 static char *take_string(char **p)
 {
 	char *from = *p, *to, *text;
@@ -63,7 +63,7 @@ static bool take_number(char **p, double *ret)
 	return true;
 }
 
-/* How many numbers an array can have that begins at @p. */
+/* The most numbers that an array beginning at @p can have. */
 static size_t count(const char *p)
 {
 	size_t n = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* The first line of a result: where it was measured, of what, and how. */
+/* The first line of a result: the machine, the version and the options. */
 
 #include <string.h>
 #include <sys/sysinfo.h>
@@ -14,7 +14,7 @@
 #include "bench.h"
 #include "tools/commit.h"
 
-/* Without the characters that JSON would want to escape. */
+/* Remove characters that JSON would escape. */
 static void plain(char *text)
 {
 	for (; *text; text++)
@@ -41,7 +41,7 @@ static void cpu_name(char *to, size_t size)
 	plain(to);
 }
 
-/* What the library makes of the CPUs that we may use, and of a quota. */
+/* The library's count of usable CPUs, and the quota. */
 static void allowed(char *to, size_t size)
 {
 	struct weir_group *group;

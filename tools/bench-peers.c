@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/*
- * The programs that we are measured beside: which versions, and which package
- * of Debian brings what is not there.  Libraries are the benchmarks' to name.
- */
+/* Programs that weir is compared with: their versions, and the Debian package
+ * of each missing one.  The benchmarks name the libraries. */
 
 #include <ctype.h>
 #include <string.h>
@@ -28,8 +26,8 @@ static const struct {
 
 #define N_PEERS (sizeof(peers) / sizeof(peers[0]))
 
-/* The first word of @line that looks like 1.2 or 1.2.3; what follows it is cut
- * off. */
+/* The first word of @line that looks like 1.2 or 1.2.3; the rest of the line is
+ * cut off. */
 static char *version_in(char *line)
 {
 	for (char *p = line; *p; p += *p != '\0') {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Plots, by gnuplot, a file for each program.  It has a panel for each unit
- * with the figures as bars, one group for a case and one colour for a
- * variant, and one for each case with latencies, with their distribution to
- * the share that is above.  Of a unit with one variant, or with no figure
- * above 0, there is nothing to compare, and no panel.
+ * Plots, by gnuplot, a file for each program.  For each unit there is a panel
+ * with the figures as bars: a group for each case and a colour for each
+ * variant.  For each case with latencies there is a panel with their
+ * distribution.  A unit with one variant, or without a figure above 0, gets no
+ * panel.
  */
 
 #include <errno.h>
@@ -36,7 +36,7 @@ static void add_once(struct series *s, const char *name)
 		s->name[s->n++] = name;
 }
 
-/* Whatever a name holds, it cannot end the string. */
+/* Quote @name so that no character in it ends the string. */
 static void quote(FILE *f, const char *text)
 {
 	putc('"', f);
@@ -53,7 +53,7 @@ static void begin(FILE *f, const char *path, const char *format, size_t panels)
 		png ? "png" : "svg", WIDTH, PANEL * panels,
 		png ? "" : "dynamic background rgb 'white'");
 	quote(f, path);
-	/* gnuplot has eight colours of its own. */
+	/* gnuplot has only eight colours of its own. */
 	fprintf(f, "\nset linetype 9 lc rgb '#8c564b'\n"
 		"set linetype 10 lc rgb '#7f7f7f'\n"
 		"set linetype 11 lc rgb '#bcbd22'\n"
@@ -179,7 +179,7 @@ static void curves(FILE *f, const struct result *r, const struct name *name)
 	putc('\n', f);
 }
 
-/* Are these the first latencies of a case of @bench? */
+/* Whether these are the first latencies of a case of @bench. */
 static bool begins_curves(const struct result *r, size_t i, const char *bench)
 {
 	const struct name *name = &r->latencies[i].name;
@@ -192,7 +192,8 @@ static bool begins_curves(const struct result *r, size_t i, const char *bench)
 	return true;
 }
 
-/* Has another variant a figure of this unit; and is one above 0, as on a log? */
+/* Whether another variant has a figure of this unit, and one figure is above 0,
+ * as a logarithmic scale needs. */
 static bool can_compare(const struct result *r, const struct figure *first)
 {
 	bool another = false, above = false;
@@ -207,7 +208,7 @@ static bool can_compare(const struct result *r, const struct figure *first)
 	return another && above;
 }
 
-/* Is this the first figure of a unit of @bench that has a panel? */
+/* Whether this is the first figure of a unit of @bench that has a panel. */
 static bool begins_bars(const struct result *r, size_t i, const char *bench)
 {
 	return !strcmp(r->figures[i].name.bench, bench) &&

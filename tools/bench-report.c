@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/*
- * A result as a page to read: Markdown, made from the figures alone.  What
- * cannot be in them, why a goal is not met, stands elsewhere, and is linked.
- */
+/* A result as a page of Markdown, made from the figures alone.  Reasons for
+ * missed goals are in another page, which is linked. */
 
 #include <ctype.h>
 #include <limits.h>
@@ -14,7 +12,7 @@
 #include "bench.h"
 #include "tool.h"
 
-/* A cell of a table: a bar would end it. */
+/* A cell of a table.  A bar would end the cell, so it is escaped. */
 static void text(FILE *f, const char *s)
 {
 	for (; *s; s++) {
@@ -46,7 +44,7 @@ static bool has_figures(const struct result *r, const char *bench)
 	return false;
 }
 
-/* What @bench has said of its figures, or why it has none. */
+/* The notes of @bench about its figures, or why it has none. */
 static void notes(FILE *f, const struct result *r, const char *bench)
 {
 	for (size_t i = 0; i < r->n_notes; i++) {
@@ -58,7 +56,7 @@ static void notes(FILE *f, const struct result *r, const char *bench)
 	}
 }
 
-/* What the reader would else take for measured. */
+/* Notes about values that were not measured. */
 static void gaps(FILE *f, const struct result *r)
 {
 	bool begun = false, ended;
@@ -123,7 +121,7 @@ static void goals(FILE *f, const struct result *r, const char *reasons)
 	}
 }
 
-/* @n is how many samples the others have. */
+/* @n: the number of samples of the other figures. */
 static void figure(FILE *f, const struct figure *fig, size_t n)
 {
 	fputs("| ", f);
@@ -194,7 +192,8 @@ static void latencies(FILE *f, const struct result *r, const char *bench)
 	}
 }
 
-/* Where plots are, seen from the page; no format: there are none. */
+/* The directory of the plots, relative to the page; no format: there are
+ * none. */
 struct plots {
 	char dir[PATH_MAX];
 	const char *format;
@@ -242,7 +241,8 @@ static bool real_dir(char to[PATH_MAX + 1], const char *path)
 	return true;
 }
 
-/* The way to @dir from the file @page: links begin where that is. */
+/* The path of @dir relative to the directory of the file @page, as links need
+ * it. */
 static void seen_from(char to[PATH_MAX], const char *page, const char *dir)
 {
 	char home[PATH_MAX + 1], there[PATH_MAX + 1], parent[PATH_MAX];

@@ -16,7 +16,7 @@ const char *const point_names[N_POINTS] = {
 	"p50", "p90", "p99", "p99.9", "p99.99",
 };
 
-/* Capacity for one more of @size bytes, zero; NULL: none. */
+/* Make space for one more item of @size bytes, zeroed; NULL: no memory. */
 static void *more(void *array, size_t *n, size_t size)
 {
 	char **items = array;
@@ -79,8 +79,8 @@ static bool is_named(const struct name *name, const struct line *line)
 	       !strcmp(name->unit, line_text(line, "unit"));
 }
 
-/* Capacity for what @line names, which begins with that name; what was called
- * so before goes. */
+/* Make space for the item of @line, which begins with its name; an earlier item
+ * of that name is removed. */
 static void *capacity(void *array, size_t *n, size_t size,
 		      const struct line *line, void (*release)(void *item))
 {
@@ -94,7 +94,7 @@ static void *capacity(void *array, size_t *n, size_t size,
 	return more(array, n, size);
 }
 
-/* Take out of an array the items of @bench. */
+/* Remove the items of @bench from an array. */
 static void take_out(void *array, size_t *n, size_t size, const char *bench,
 		     void (*release)(void *item))
 {
@@ -102,7 +102,7 @@ static void take_out(void *array, size_t *n, size_t size, const char *bench,
 	char *end = to + *n * size;
 
 	for (item = to; item < end; item += size) {
-		/* They begin with the name of theirs. */
+		/* Items begin with the name of their benchmark. */
 		if (!strcmp(*(char **)(void *)item, bench)) {
 			release(item);
 			--*n;
@@ -261,7 +261,7 @@ static int add_peer(struct result *r, const struct line *line)
 			line_text(line, "package"));
 }
 
-/* The last time counts. */
+/* The last run counts. */
 static int add_ran(struct result *r, const struct line *line)
 {
 	struct ran *ran = NULL;
@@ -350,8 +350,8 @@ static int grow(char **text, size_t *size)
 	return 0;
 }
 
-/* As getline(), but a line has an end: what is given need be no file of ours,
- * and a device has none.  1, or 0: there is no other line. */
+/* Like getline(), but with a bound, because the file may be a device without an
+ * end.  1, or 0: there is no other line. */
 static int next_line(FILE *f, char **text, size_t *size)
 {
 	size_t len = 0;

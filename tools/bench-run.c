@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/*
- * Runs the programs, one after the other; each adds its lines to a file, and
- * behind them stands how it ended.
- */
+/* Runs the programs one after the other.  Each appends its lines to a file, and
+ * this appends how it ended. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,11 +29,12 @@ struct outcome {
 	char text[96];		/* "ok", or what went wrong. */
 };
 
-/* The group of processes that is running, and the signal that ended it. */
+/* The process group that is running, and the signal that ended it. */
 static volatile pid_t running;
 static volatile sig_atomic_t ended_by;
 
-/* Where the programs are: installed, or where WEIR_BENCH_DIR says. */
+/* The directory of the programs: that of the installation, or
+ * WEIR_BENCH_DIR. */
 static const char *where(void)
 {
 	const char *dir = getenv("WEIR_BENCH_DIR");
@@ -81,8 +80,7 @@ static void on_signal(int sig)
 	kill(-running, sig == SIGALRM ? SIGKILL : sig);
 }
 
-/* A program and all that it has started end with us, or when the time is
- * over. */
+/* A program and its children end with this process, or at the time limit. */
 static void catch_signals(void)
 {
 	static const int signals[] = { SIGALRM, SIGINT, SIGTERM, SIGHUP };
@@ -144,7 +142,7 @@ static void start(const struct wanted *w, char **argv, struct outcome *how)
 	ended_by = 0;
 	catch_signals();
 	setitimer(ITIMER_REAL, &end, NULL);
-	/* Interrupted: it has been told, too. */
+	/* The signal went to the process group, so the program got it, too. */
 	while (waitpid(pid, &status, 0) < 0 && !err)
 		err = errno == EINTR ? 0 : errno;
 	setitimer(ITIMER_REAL, &never, NULL);
@@ -216,7 +214,8 @@ static int begin_file(const struct wanted *w, const char *path)
 int run_programs(struct wanted *w, const char *path)
 {
 	int status = w->go_on ? EXIT_OK : begin_file(w, path), noted;
-	/* What stands there if we are ended: no figures before it count. */
+	/* If this process is killed, the line says that the figures before it
+	 * do not count. */
 	const struct outcome cut_off = { .text = "was cut off" };
 	struct outcome how;
 	double begun;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* weir bench: how fast it is here, and beside what else is installed. */
+/* weir bench: the speed of weir on this machine, beside that of other installed
+ * programs. */
 
 #include <errno.h>
 #include <getopt.h>
@@ -108,7 +109,7 @@ static void help(void)
 	     "  -q, --quiet       no tables");
 }
 
-/* An option that goes to the programs as it is. */
+/* An option that is passed on to the programs. */
 static int pass(struct asked *a, const char *name, const char *value)
 {
 	if (a->n_pass + 3 > OPTIONS_MAX)
@@ -119,7 +120,7 @@ static int pass(struct asked *a, const char *name, const char *value)
 	return EXIT_OK;
 }
 
-/* Likewise of a choice that only some have. */
+/* The same for a choice that only some programs have. */
 static int choose(struct asked *a, const char *name, const char *value)
 {
 	if (a->n_takes < 5)
@@ -307,7 +308,7 @@ static int show_comparison(const struct asked *a)
 	return status;
 }
 
-/* The first choice asked for that @p does not have; NULL: it has all. */
+/* The first requested choice that @p lacks; NULL: it has all. */
 static const char *lacks(const struct program *p, const struct asked *a)
 {
 	for (size_t i = 0; i < a->n_takes; i++)
@@ -346,7 +347,8 @@ static int pick(const struct asked *a, struct wanted *w)
 	       usage_error("no benchmark has all of these choices");
 }
 
-/* What was measured otherwise must not stand in the same file. */
+/* Figures that were measured with other options must not be in the same
+ * file. */
 static int goes_on(const struct wanted *w, const struct result *r,
 		   const char *path)
 {
@@ -363,7 +365,7 @@ static int goes_on(const struct wanted *w, const struct result *r,
 	return EXIT_OK;
 }
 
-/* Leave out what a run before this one has brought to its end. */
+/* Skip the programs that an earlier run completed. */
 static int leave_out_done(struct wanted *w, const char *path)
 {
 	size_t n = w->n_programs;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* weir info: where RDMA devices are.  Linking this also has them listed. */
+/* weir info: the place of RDMA devices.  Linking this file also registers
+ * libweir-rdma, so the devices are listed. */
 
 #include <arpa/inet.h>
 #include <stdio.h>

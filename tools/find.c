@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* What weir says of itself: backends, devices, and the names of things. */
+/* The library's part of weir info: backends, devices, and the names of
+ * things. */
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -102,7 +103,7 @@ bool reaches(const struct device *d, uint32_t domain)
 	return is_usable(d) && d->caps.domains & WEIR_DEVICE_BIT(domain);
 }
 
-/* The message without the name of the call that it begins with. */
+/* The message without the name of the call at its beginning. */
 static void keep_why(char *to, size_t size)
 {
 	const char *at = strstr(weir_why(), ": ");
@@ -125,7 +126,7 @@ static void find_ev(struct backend *ev)
 		keep_why(ev->why, sizeof(ev->why));
 }
 
-/* What a program gets that asks for nothing. */
+/* The backend of a program that does not choose one. */
 static void find_backends(struct info *info)
 {
 	struct weir_reactor *r;

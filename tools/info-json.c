@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* weir info for programs.  The members are in weir(1), and are only ever added
- * to. */
+/* weir info as JSON. weir(1) lists the members; later versions only add
+ * some. */
 
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "info.h"
 #include "json.h"
 
-/* NULL for what is not told. */
+/* null if the value is unknown. */
 static void told(struct json *j, const char *key, const char *s)
 {
 	json_string(j, key, *s ? s : NULL);
@@ -36,7 +36,7 @@ static void bits(struct json *j, const char *key, uint64_t set,
 	json_close(j, ']');
 }
 
-/* What is in item @i of an array of objects. */
+/* Write the members of item @i of an array of objects. */
 typedef void put_fn(struct json *j, const struct info *info, size_t i);
 
 static void put_objects(struct json *j, const char *key, size_t n, put_fn *put,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* weir info for people: one screen, 80 columns. */
+/* weir info as text: one screen, 80 columns. */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #define COLUMNS 80
 
-/* A line of words that goes on, indented, where it is full. */
+/* Write words in lines of at most 80 columns; further lines are indented. */
 struct line {
 	size_t at, indent;
 };
@@ -85,7 +85,7 @@ static void bits(struct line *l, uint64_t set, const struct bit_name *names,
 			word(l, names[i].name);
 }
 
-/* After a title, the names of bits, if there are any. */
+/* Write a title and the names of bits, if there are any. */
 static void titled(struct line *l, const char *title, uint64_t set,
 		   const struct bit_name *names, size_t n)
 {

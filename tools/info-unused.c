@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* What is not used here, why, and what would change that. */
+/* Features that are not used here: why, and the remedy. */
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ __attribute__((format(printf, 4, 5))) static void say(
 	va_end(ap);
 }
 
-/* Messages of the library are "what and why; the remedy". */
+/* Messages of the library are "reason; remedy". */
 static void say_message(struct info *info, const char *what, const char *s)
 {
 	const char *at = strstr(s, "; ");
@@ -115,7 +115,7 @@ static void unused_devices(struct info *info)
 			rdma = true;
 			dm = dm || d->caps.dm_size;
 		}
-		/* io_uring is among the backends. */
+		/* io_uring is listed with the backends. */
 		if (!is_usable(d) && d->caps.kind != WEIR_DEVICE_IO_URING)
 			say_message(info, d->caps.name, d->caps.why);
 	}
@@ -168,7 +168,7 @@ static void unused_addresses(struct info *info)
 
 	if (!weir_segment_phys_allowed())
 		return;
-	/* Behind the name of the call. */
+	/* Skip the name of the call. */
 	s = strstr(weir_why(), ": ");
 	say_message(info, "physical addresses", s ? s + 2 : weir_why());
 }

@@ -50,7 +50,7 @@ static void help(void)
 	     "line that makes no sense.");
 }
 
-/* The option that getopt() has just refused, as it was written. */
+/* The option that getopt() has just refused, as the user wrote it. */
 static const char *refused(char **argv)
 {
 	static char letter[] = "-?";

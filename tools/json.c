@@ -5,7 +5,7 @@
 
 #include "json.h"
 
-/* The length of the UTF-8 character at @s, 0 if it is none. */
+/* The length of the UTF-8 character at @s; 0: it is none. */
 static int utf8_len(const unsigned char *s)
 {
 	int n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 :
@@ -21,8 +21,8 @@ static int utf8_len(const unsigned char *s)
 	return n;
 }
 
-/* A byte that is no UTF-8 becomes a lone surrogate, U+DC80 and up, as Python
- * reads and writes it. */
+/* A byte that is not UTF-8 becomes a lone surrogate from U+DC80 on, as in
+ * Python. */
 static void put_string(const char *s)
 {
 	const unsigned char *p = (const unsigned char *)s;
@@ -43,7 +43,7 @@ static void put_string(const char *s)
 	putchar('"');
 }
 
-/* What comes before a value. */
+/* Write the separator and the key before a value. */
 static void lead(struct json *j, const char *key)
 {
 	int i;

@@ -21,7 +21,7 @@
 #include "route.h"
 #include "tool.h"
 
-/* Nothing is there: a plan looks at addresses, not at what they name. */
+/* No memory is mapped there: a plan uses addresses, not their contents. */
 #define ADDRESS(side) (UINT64_C(1) << (40 + (side)))
 
 static int cannot(const char *word)
@@ -65,8 +65,8 @@ static int begin_process(struct place *p, const char *word, const char *text,
 	return EXIT_OK;
 }
 
-/* The planner knows kinds of domains; whether there is a card here is another
- * thing, which a connection would need. */
+/* The planner needs only the kind of the domain.  A connection would also need
+ * a card. */
 bool place_is_reached(const struct place *p)
 {
 	struct weir_device_caps caps = { .size = sizeof(caps) };
@@ -86,7 +86,7 @@ bool place_is_reached(const struct place *p)
 	return reached;
 }
 
-/* Of a peer that is still to be connected to, by some key. */
+/* Memory of a peer that is not connected, with any key. */
 static int begin_remote(struct place *p, const char *word, uint64_t bytes,
 			int side)
 {
@@ -105,7 +105,7 @@ static int no_move(struct weir_domain *domain, struct weir_reactor *r,
 	return -EOPNOTSUPP;
 }
 
-/* The functions that @list names, with commas between. */
+/* Set the functions that @list names, separated by commas. */
 static int set_functions(struct weir_domain *domain, const char *list)
 {
 	static const struct {
@@ -148,7 +148,7 @@ static int begin_user(struct place *p, const char *word, const char *list,
 	return set_functions(p->domain, list);
 }
 
-/* The first device, or software twin, that has @bytes of memory to give. */
+/* The first device, or software twin, with @bytes of free memory. */
 static int alloc_dm(struct place *p, uint64_t bytes)
 {
 	struct weir_device_caps caps = { .size = sizeof(caps) };
@@ -239,7 +239,7 @@ static int begin_dmabuf(struct place *p, struct weir_reactor *r,
 	return take_buf(p, r, word, bytes, side);
 }
 
-/* What comes after "@name:" in @word, or NULL. */
+/* The text after "@name:" in @word, or NULL. */
 static const char *after(const char *word, const char *name)
 {
 	size_t len = strlen(name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* weir route: which way bytes would go between two places, and why. */
+/* weir route: the way of bytes between two places, and why. */
 
 #include <errno.h>
 #include <getopt.h>
@@ -205,7 +205,7 @@ static void unused(struct weir_op *op, int64_t res)
 	(void)op, (void)res;
 }
 
-/* There would be a way, with a device that is not here. */
+/* A device that is missing here would make it possible. */
 static int not_here(char *text, size_t size)
 {
 	char plan[128];
@@ -246,7 +246,7 @@ static int with_places(const struct asked *asked, struct weir_reactor *r,
 
 	if (asked->src)
 		status = place_begin(&src, r, asked->src, asked->bytes, 0);
-	/* Both sides of a comparison are read. */
+	/* Both sides of a comparison are sources. */
 	if (!status && asked->dst)
 		status = place_begin(&dst, r, asked->dst, asked->bytes,
 				     asked->kind->kind != WEIR_JOB_COMPARE ?

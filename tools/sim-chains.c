@@ -3,7 +3,7 @@
 /*
  * Scenario: chains of jobs between this process, cards and a peer, on several
  * reactors, with cancels and deadlines.  Each step has a source and a
- * destination of its own, so what it did can be compared with what it says.
+ * destination of its own, so its effect can be compared with its result.
  */
 
 #include <errno.h>
@@ -41,7 +41,8 @@ static int on_op(struct weir_chain *chain, uint32_t step, struct weir_op *op,
 	return err;
 }
 
-/* A step after one before, or none, and perhaps after another, too. */
+/* Add a step that depends on an earlier one, or on none, and perhaps on a
+ * second. */
 static void add_step(struct link *l, uint32_t i)
 {
 	struct run *run = l->program->run;
@@ -119,7 +120,7 @@ static void link_set_up(struct program *p, struct link *l, uint32_t number)
 		add_step(l, i);
 }
 
-/* Whether a dependency that asks for @on is content with @state. */
+/* Whether the state @state satisfies a dependency on @on. */
 static bool suits(uint32_t on, uint32_t state)
 {
 	switch (on) {
@@ -138,7 +139,8 @@ static bool ran(uint32_t state)
 	       state == WEIR_STEP_CANCELLED;
 }
 
-/* It ran only if its dependencies allow, and was skipped only for a cause. */
+/* The step ran only if its dependencies allow it, and was skipped only for a
+ * reason. */
 static void check_edges(const struct link *l, const uint32_t *states,
 			bool whole)
 {
@@ -173,7 +175,8 @@ static bool has_branch(const struct link *l, uint32_t step)
 	return false;
 }
 
-/* Which failures can be the chain's first; as soon as one is seen. */
+/* Note, when a failure is first seen, which failures may be the chain's
+ * first. */
 static void see_failures(struct link *l)
 {
 	for (uint32_t i = 0; i < l->n_steps && !l->first; i++) {
@@ -196,7 +199,7 @@ static void see_all(struct program *p)
 			see_failures(&p->links[i]);
 }
 
-/* The chain's failure is that of the step that failed first. */
+/* The chain's error is that of the step that failed first. */
 static void check_failure(struct link *l, int64_t res, const uint32_t *states)
 {
 	int failed = weir_chain_failed_step(l->chain);
@@ -228,7 +231,7 @@ static void check_failure(struct link *l, int64_t res, const uint32_t *states)
 	check_edges(l, states, true);
 }
 
-/* A context ends what it has, and takes nothing while it is stopped. */
+/* A stopping context ends its jobs; a stopped one accepts none. */
 static bool was_stopped(const struct link *l)
 {
 	const struct program *p = l->program;
@@ -262,7 +265,7 @@ static void stop_end(struct task *task, int64_t res)
 		start_again(p, c);
 }
 
-/* Its jobs are cancelled, those of others' chains, too. */
+/* Stopping the context cancels its jobs, also those of other links' chains. */
 static void stop_one(struct program *p)
 {
 	struct core *c = &p->cores[rnd(p->run, p->run->n_reactors)];
@@ -288,7 +291,8 @@ static void stop_one(struct program *p)
 
 static void start_link(struct link *l);
 
-/* In its own callback, as is allowed; there may be no memory for another. */
+/* Destroy it in its own callback, which is allowed.  There may be no memory for
+ * another. */
 static void link_anew(struct link *l)
 {
 	struct program *p = l->program;
@@ -330,7 +334,8 @@ static void link_end(struct task *task, int64_t res)
 	start_link(l);
 }
 
-/* Again, as long as there are any left; the others are disturbed meanwhile. */
+/* Start it again while the budget lasts.  Other links are disturbed
+ * meanwhile. */
 static void start_link(struct link *l)
 {
 	struct program *p = l->program;
@@ -351,8 +356,8 @@ static void start_link(struct link *l)
 	task_began(&l->task, err);
 }
 
-/* With no step in flight, and none that cleans up, nothing is to be waited
- * for: neither a device nor capacity. */
+/* If no step is in flight and no step cleans up, the end needs neither a device
+ * nor capacity. */
 static void cancel_link(struct link *l)
 {
 	bool free = !l->finally;
@@ -369,7 +374,7 @@ static void cancel_link(struct link *l)
 		due_set(l->program->run, &l->cancel, l->core->r, 0);
 }
 
-/* What is refused, whatever else goes on. */
+/* Calls that are always refused. */
 static void misuse(struct program *p)
 {
 	struct core *c = &p->cores[rnd(p->run, p->run->n_reactors)];
@@ -434,7 +439,7 @@ static void count_end(struct weir_op *op, int64_t res)
 	++*n;
 }
 
-/* A context takes as many jobs as when it was new. */
+/* A context accepts as many jobs as when it was new. */
 static void check_limit(struct program *p, struct core *c)
 {
 	struct weir_job jobs[JOBS + 1];
@@ -470,7 +475,7 @@ static void take_down(struct program *p)
 		err = weir_chain_destroy(p->links[i].chain);
 	must(!err, "a chain that has ended can be destroyed", "%d: %s", err,
 	     weir_why());
-	/* What changed state is still to be told. */
+	/* Changes of state have yet to be reported. */
 	(void)weir_sim_run(p->run->sim, WEIR_SEC, 0);
 	for (uint32_t i = 0; !err && i < p->run->n_reactors; i++)
 		err = weir_dma_destroy(p->cores[i].dma);
@@ -479,7 +484,7 @@ static void take_down(struct program *p)
 	end_reactors(p->run);
 }
 
-/* In the end all that is waited for comes. */
+/* At the end of the run every awaited signal comes. */
 static bool is_done(struct run *run)
 {
 	struct program *p = run->program;

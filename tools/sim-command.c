@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Seeds in rounds, so that a run can be interrupted and gone on with; and what
- * becomes of a failure. */
+/* Runs seeds in rounds, so that a run can be interrupted and continued; and
+ * handles failures. */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,8 +10,8 @@
 
 #include "sim-command.h"
 
-/* Seeds between two looks at the count and the state; the same for any number
- * of processes, so that it is the same seeds. */
+/* The seeds of a round.  It does not depend on the number of processes, so the
+ * same seeds run. */
 #define ROUND 512
 
 static double now_s(void)
@@ -60,7 +60,7 @@ static struct params params_of(const struct command *c,
 	return params;
 }
 
-/* Of the completions that are asked for in all, this scenario's. */
+/* This scenario's share of the requested completions. */
 static uint64_t quota(const struct command *c, const struct scenario *scenario)
 {
 	uint64_t share = scenario->share ? scenario->share : 1;
@@ -69,7 +69,7 @@ static uint64_t quota(const struct command *c, const struct scenario *scenario)
 			   share + c->shares - 1) / c->shares);
 }
 
-/* How many seeds are next; 0: enough. */
+/* The number of seeds of the next round; 0: enough. */
 static uint64_t round_of(const struct command *c,
 			 const struct scenario *scenario,
 			 const struct progress *p)

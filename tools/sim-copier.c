@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * A program that copies a file as weir-cp does: through a pipeline into a
- * temporary file, which is synced and gets its name when it is complete; then
- * the directory is synced.  What fails leaves nothing behind.
+ * A program that copies a file like weir-cp: through a pipeline into a
+ * temporary file, which is synced and renamed when it is complete; then the
+ * directory is synced.  A failed copy leaves nothing behind.
  *
- * weir-cp itself does most of this by system calls on workers, which a
- * simulated world has not.  Its ring is here as it is there.
+ * weir-cp makes most of these calls on workers, which a simulated world lacks.
+ * The ring is the same.
  */
 
 #include "sim-cp.h"
@@ -191,7 +191,8 @@ static void drop_domains(struct copier *c)
 	c->from_domain = c->to_domain = NULL;
 }
 
-/* One request: some are bounded, lest a stuck disk holds it up for good. */
+/* One request.  Some have a deadline, so that a stuck disk does not hold up the
+ * copy for ever. */
 static void begin_stage(struct copier *c)
 {
 	static const char *const names[STAGES] = {
@@ -227,14 +228,14 @@ static void go_on(struct copier *c)
 	copier_ended(c);
 }
 
-/* Whether a failure of a stage is one of the copy's. */
+/* Whether a failure of the stage is a failure of the copy. */
 static bool counts(const struct copier *c, int64_t res)
 {
 	return res < 0 && c->stage < DROP &&
 	       !(c->stage == CLEAN && res == -ENOENT);
 }
 
-/* A descriptor that came is there, cancelled or not. */
+/* If the open succeeded there is a descriptor, even after a cancel. */
 static void note_result(struct copier *c, int64_t res)
 {
 	switch (c->stage) {
@@ -272,7 +273,7 @@ static void stage_ended(struct task *task, int64_t res)
 	     c->crc == c->host->crcs[c->from],
 	     "what went through the pipeline was the source", "copier %u",
 	     c->number);
-	/* It may have been renamed, for all that an error says. */
+	/* The rename may have been done, although it returned an error. */
 	if (c->stage == DROP && res < 0 && res != -ENOENT && !c->cut &&
 	    ++c->tries < TRIES) {
 		begin_stage(c);

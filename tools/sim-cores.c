@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Scenario: what passes between cores.  Reactors, alone or of a group, call and
- * post to each other, wait for capacity where they are refused, and signal and
- * wait for sync events, some of which lie in memory that others may share.  In
+ * Scenario: messages between cores.  Reactors, alone or of a group, call and
+ * post to each other, wait for capacity when they are refused, and signal and
+ * wait for sync events, some of which are in memory that others may share.  In
  * the end a group is stopped, sometimes in the middle of all that.
  */
 
@@ -27,7 +27,7 @@
 
 struct core;
 
-/* A call, or a post; one after the other. */
+/* A call or a post; a slot has one at a time. */
 struct message {
 	struct task task;	/* Of a call. */
 	struct core *from, *to;
@@ -38,7 +38,7 @@ struct message {
 	struct due run;
 };
 
-/* For capacity of a receiver. */
+/* A wait for capacity of a receiver. */
 struct capacity {
 	struct task task;
 	struct core *to;
@@ -52,7 +52,7 @@ struct wait {
 	bool met;		/* So its end may be 0. */
 };
 
-/* Its value only grows, so that none can be missed. */
+/* The value only grows, so every waiter sees it. */
 struct sync {
 	struct weir_sync *sync;	/* NULL: none. */
 	bool is_shared;
@@ -86,7 +86,7 @@ static void act(struct core *c);
 
 /* Messages. */
 
-/* It is in the mailbox no more, or perhaps so. */
+/* It is no longer in the mailbox, or may not be. */
 static void uncount(struct message *m)
 {
 	struct program *p = m->to->program;
@@ -130,7 +130,7 @@ static int64_t on_call(void *arg)
 	struct core *to = m->to;
 	int64_t answer = message_run(m);
 
-	/* The caller hears of it in its own next turn. */
+	/* The caller is notified in its own next turn. */
 	due_set(to->program->run, &m->task.due, m->from->r, 0);
 	act(to);
 	return answer;
@@ -244,7 +244,7 @@ static void disturb(struct core *c, struct task *task)
 		task_deadline(task, rnd(c->program->run, 100000));
 }
 
-/* It may be run all the same. */
+/* A cancelled call may still run. */
 static void disturb_call(struct core *c, struct message *m)
 {
 	if (m->task.is_under_way)
@@ -265,7 +265,8 @@ static void wait_end(struct task *task, int64_t res)
 	act(c);
 }
 
-/* Those that wait for @sync hear of it; whoever looks at memory looks later. */
+/* Notify those that wait for @sync.  A reactor that polls shared memory notices
+ * later. */
 static void tell(struct program *p, struct sync *sync)
 {
 	for (unsigned int i = 0; i < p->run->n_reactors; i++)
@@ -309,7 +310,7 @@ static void sync_unmake(struct program *p, struct sync *sync)
 
 			if (!w->task.is_under_way || w->sync != sync)
 				continue;
-			/* It may have ended, but for its callback. */
+			/* It may have ended, with its callback due. */
 			pending = true;
 			waiting |= !w->met && !w->task.may_be_cancelled &&
 				   !w->task.has_deadline;
@@ -373,7 +374,7 @@ static void wait_one(struct core *c)
 	tell(c->program, sync);
 }
 
-/* At no place that it fits in. */
+/* Try a place that is not allowed. */
 static void misplace_sync(struct program *p)
 {
 	uint64_t end = sizeof(p->shared);
@@ -394,7 +395,7 @@ static void never(void *addr, size_t len, void *arg)
 	     "%zu bytes at %p", len, addr);
 }
 
-/* One that was never started has no memory. */
+/* An mmap that was never started has no memory to free. */
 static void make_no_mmap(struct program *p)
 {
 	struct weir_mmap *mmap;
@@ -453,7 +454,7 @@ static void act_once(void *actor)
 	}
 }
 
-/* Some of it at once, so that ways are full. */
+/* Several actions at once, so that rings and mailboxes become full. */
 static void act(struct core *c)
 {
 	struct run *run = c->program->run;
@@ -466,14 +467,14 @@ static void act_now(void *arg)
 	act(arg);
 }
 
-/* Each in its own turn, as it is in a group. */
+/* Each core acts in its own turn, as in a group. */
 static void act_all(struct program *p)
 {
 	for (unsigned int i = 0; i < p->run->n_reactors; i++)
 		(void)weir_post(p->cores[i].r, act_now, &p->cores[i]);
 }
 
-/* In the end all that is waited for comes. */
+/* At the end of the run every awaited value comes. */
 static bool is_done(struct run *run)
 {
 	struct program *p = run->program;
@@ -533,7 +534,7 @@ static void set_up(struct program *p)
 	}
 }
 
-/* A stop ends all that is in flight, and loses nothing. */
+/* A stop ends everything in flight, and loses nothing. */
 static void stop_group(struct program *p)
 {
 	struct run *run = p->run;

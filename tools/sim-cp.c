@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Scenario: files are copied on hosts whose power is cut at any moment, whose
- * disks are full, have bad sectors and get stuck, and which begin again on what
- * the disk has kept.
+ * Scenario: files are copied on hosts whose power is cut at any moment and
+ * whose disks are full, have bad sectors or get stuck.  The hosts start again
+ * with the data that the disks have kept.
  */
 
 #include "sim-cp.h"
@@ -17,9 +17,9 @@
 
 #define BYTES_MAX (SOURCES * SPAN)
 
-/* What there is. */
+/* The files. */
 
-/* The source that @path is byte for byte, or ABSENT. */
+/* The source that the file @path is a copy of, or ABSENT. */
 static uint32_t what_is(struct host *h, const char *path)
 {
 	static char buf[BYTES_MAX + 1];
@@ -97,9 +97,9 @@ static bool is_down(const struct host *h)
 	return false;
 }
 
-/* What comes over hosts. */
+/* Faults of hosts. */
 
-/* What the disk has kept is what there is from now on. */
+/* Read what the disk has kept. */
 static void look_after_cut(struct host *h)
 {
 	for (uint32_t i = 0; i < COPIERS; i++) {
@@ -310,7 +310,7 @@ static void take_down(struct program *p)
 	weir_sim_power_cut(p->run->sim, "");
 	for (uint32_t i = 0; i < HOSTS; i++)
 		look_after_cut(&p->hosts[i]);
-	/* What changed state is still to be told. */
+	/* Changes of state have yet to be reported. */
 	(void)weir_sim_run(p->run->sim, WEIR_SEC, 0);
 	for (uint32_t i = 0; i < HOSTS; i++)
 		host_take_down(&p->hosts[i]);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Scenario: memory is exported, imported and used, and taken back in the middle
- * of that.  Both sides are in one world: what is real of it, mappings and file
- * descriptors, decides nothing.
+ * Scenario: memory is exported, imported, used, and revoked at any moment.
+ * Both sides are in one world.  The real parts, mappings and descriptors,
+ * decide nothing.
  */
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #include "sim-export.h"
 
-/* What may fail only if there are faults. */
+/* Calls that fail only if there are faults. */
 static bool went_well(struct program *p, int err, const char *what)
 {
 	must(!err || p->run->params.faults, "nothing fails without a cause",
@@ -56,7 +56,7 @@ static void share_make(struct share *s)
 	share_start(s);
 }
 
-/* Importers find it revoked from here on. */
+/* From here on importers find it revoked. */
 static void share_revoked(struct share *s)
 {
 	s->is_started = false;
@@ -64,7 +64,7 @@ static void share_revoked(struct share *s)
 	weir_sim_note(s->program->run->sim, "revoked", s->number);
 }
 
-/* Jobs of importers may use it, as far as their callbacks say. */
+/* Jobs of importers may use it, judging by their callbacks. */
 static bool is_busy(const struct share *s)
 {
 	const struct program *p = s->program;
@@ -86,13 +86,13 @@ static void stop_end(struct task *task, int64_t res)
 
 	must(!res || task_was_ended(task, res), "an exporter can stop",
 	     "%lld", (long long)res);
-	/* What was revoked stays so. */
+	/* A revoked import stays revoked. */
 	s->is_started = res != 0;
 	if (!res)
 		share_freeze(s);
 }
 
-/* It waits for the jobs of importers. */
+/* The stop waits for the jobs of importers. */
 static void share_stop_slowly(struct share *s)
 {
 	struct weir_reactor *r = s->program->cores[0].r;
@@ -145,7 +145,7 @@ static void share_unmake(struct share *s)
 	memset(s->busy, 0, sizeof(s->busy));
 }
 
-/* Importers see what the exporter writes. */
+/* Importers see the exporter's writes. */
 static void share_write(struct share *s)
 {
 	uint32_t region = rnd(s->program->run, REGIONS);
@@ -311,7 +311,7 @@ static bool is_used(const struct import *im)
 	return false;
 }
 
-/* A watch alone holds it.  It is used without an inventory no more. */
+/* Only a watch holds it; without an inventory it is not used any more. */
 static void import_misuse(struct import *im)
 {
 	int err = weir_inventory_detach(im->inventory, im->mmap);
@@ -393,7 +393,7 @@ static void import_act(void *arg)
 
 /* All of them. */
 
-/* On its reactor, so that what it calls may fail as in real life. */
+/* Run on its reactor, so that its calls may fail as in a real program. */
 static void let_act(struct program *p)
 {
 	struct import *im = &p->imports[rnd(p->run, IMPORTS)];
@@ -422,7 +422,7 @@ static void set_up(struct program *p)
 	int err;
 
 	make_reactors(p->run, 1 + rnd(p->run, REACTORS));
-	/* Exporters stop in the middle of what takes its time. */
+	/* Exporters stop while requests are being processed. */
 	(void)weir_sim_set_latency(p->run->sim, WEIR_SIM_FILE, 500,
 				   rnd(p->run, 3000000));
 	for (i = 0; i < p->run->n_reactors; i++) {
@@ -456,7 +456,7 @@ static void take_down(struct program *p)
 	for (i = 0; i < SHARES; i++)
 		if (p->shares[i].mmap)
 			share_unmake(&p->shares[i]);
-	/* What changed state is still to be told. */
+	/* Changes of state have yet to be reported. */
 	(void)weir_sim_run(p->run->sim, WEIR_SEC, 0);
 	for (i = 0; !err && i < p->run->n_reactors; i++)
 		err = weir_dma_destroy(p->cores[i].dma);
@@ -466,7 +466,7 @@ static void take_down(struct program *p)
 	end_reactors(p->run);
 }
 
-/* The lowest descriptor that is free: a lost one would be below it. */
+/* The lowest free descriptor: a leaked one would be below it. */
 static int free_fd(void)
 {
 	int fd = dup(STDERR_FILENO);
@@ -489,7 +489,7 @@ static void run_export(struct run *run)
 		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 12));
 	}
 	run_to_end(run, WEIR_SEC, is_done);
-	/* Actors that had not acted yet. */
+	/* Actors that have not acted yet. */
 	(void)weir_sim_run(run->sim, WEIR_SEC, 0);
 	run_to_end(run, WEIR_SEC, is_done);
 	weir_sim_note(run->sim, "stale", p.stale);

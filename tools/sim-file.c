@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* What a run depends on, as options: for people, and in files. */
+/* The parameters of a run as options: on the command line, and in files. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -87,7 +87,8 @@ bool parse_number(const char *text, uint64_t low, uint64_t high, uint64_t *ret)
 	       *ret >= low && *ret <= high;
 }
 
-/* A number and where it goes; false: it is none, or no such option. */
+/* A number and its destination; false: it is not a number, or not such an
+ * option. */
 static bool load_number(struct params *p, const char *word, const char *value)
 {
 	uint64_t n;
@@ -146,7 +147,7 @@ static const char *load_line(struct params *ret, char *line)
 	return NULL;
 }
 
-/* One line beside comments. */
+/* One line besides comments. */
 int params_load(struct params *ret, const char *path, const char **why)
 {
 	FILE *file = fopen(path, "re");
@@ -170,7 +171,7 @@ int params_load(struct params *ret, const char *path, const char **why)
 	return *why ? -EINVAL : 0;
 }
 
-/* What fails once is run ever after. */
+/* Keep a failing seed: it is run again from then on. */
 int params_save(const struct params *params, const struct outcome *found,
 		const char *dir)
 {

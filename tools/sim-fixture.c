@@ -151,8 +151,8 @@ bool task_was_ended(const struct task *task, int64_t res)
 	       (res == -ETIMEDOUT && task->has_deadline);
 }
 
-/* A cancel on @r was since @due; it may have been this one, which is repeated
- * some time. */
+/* Whether a cancel on @r was refused since @due; it may have been this one,
+ * which is then repeated. */
 static bool is_refused(const struct due *due, const struct weir_reactor *r)
 {
 	struct weir_sim_turns t = { .size = sizeof(t) };
@@ -238,7 +238,8 @@ bool task_began(struct task *task, int err)
 	return true;
 }
 
-/* A refused cancel is repeated soon; later where others have waited long. */
+/* A refused cancel is repeated soon, or later if other cancels have waited
+ * long. */
 static void cancel_is_due(struct task *task,
 			  const struct weir_sim_turns *before)
 {
@@ -292,7 +293,7 @@ void task_deadline(struct task *task, uint64_t ns)
 
 static bool all_done(struct run *run, bool (*is_done)(struct run *run))
 {
-	/* Asked in any case: it may be what lets the others end. */
+	/* Always call it: it may be what lets other operations end. */
 	bool done = !is_done || is_done(run);
 
 	return done && !run->under_way;
@@ -305,8 +306,8 @@ static uint64_t events(struct run *run)
 	return weir_sim_stats(run->sim, &stats) ? 0 : stats.events;
 }
 
-/* For @ns, or until all is done, or nothing happens any more, although it was
- * asked, which may be what makes something happen. */
+/* For @ns, or until everything has ended, or nothing happens any more although
+ * is_done() was called, which may cause something to happen. */
 static bool run_for(struct run *run, uint64_t ns,
 		    bool (*is_done)(struct run *run))
 {
@@ -353,7 +354,7 @@ static void count_post(void *arg)
 	++*(unsigned int *)arg;
 }
 
-/* It takes as many operations and posts as it took when it was new. */
+/* It accepts as many operations and posts as when it was new. */
 static void check_limits(struct run *run, unsigned int i)
 {
 	struct weir_op ops[OPS_DRAWN + 1];
@@ -412,7 +413,7 @@ void end_reactors(struct run *run)
 	run->n_reactors = 0;
 }
 
-/* Eight bytes at a time, for this is most of what a run does. */
+/* Eight bytes at a time, because this takes most of a run's time. */
 static uint64_t word(uint64_t seed, uint64_t n)
 {
 	uint64_t z = (seed ^ n) * UINT64_C(0x9e3779b97f4a7c15);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Jobs over imported memory, and whether they do that and no more. */
+/* Jobs over imported memory, and checks that they write what they should and
+ * nothing else. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +56,7 @@ void share_check(struct share *s)
 	s->program->run->verified += sizeof(s->shadow);
 }
 
-/* A write that failed may have come anywhere, but it is that write. */
+/* A failed write may have stopped anywhere, but what it wrote is its data. */
 static void take_over(struct move *m)
 {
 	struct share *s = m->share;
@@ -86,7 +87,8 @@ static struct weir_operand local_of(struct move *m)
 			    weir_operand_mem(m->local, m->len);
 }
 
-/* What it has on its own side; what it wrote there must end where it should. */
+/* The importer's side of a job; a job that wrote there must have stopped where
+ * it should. */
 static void get_local(struct move *m)
 {
 	if (m->by_file)
@@ -109,7 +111,7 @@ static void put_local(struct move *m)
 		     REGION, "a test can write a file", PATH);
 }
 
-/* So long ago that what has ended since cannot have ended before. */
+/* So old that no operation that has ended since was in flight then. */
 static bool is_long_stale(const struct import *im)
 {
 	const struct run *run = im->program->run;
@@ -198,7 +200,7 @@ static void move_ended(struct weir_op *op, int64_t res)
 		share_check(m->share);
 }
 
-/* A place in a region that no other job has. */
+/* A part of a region that no other job uses. */
 static bool draw_place(struct move *m)
 {
 	struct run *run = m->import->program->run;
@@ -210,7 +212,7 @@ static bool draw_place(struct move *m)
 	return !m->share->busy[m->region];
 }
 
-/* Around the end of all of it: refused if it goes beyond. */
+/* A range at the end of the memory: refused if it goes beyond. */
 static void try_beyond(struct import *im)
 {
 	size_t from = sizeof(im->share->shadow) - rnd(im->program->run, 32);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* One end of a connection: sends so many bytes and the end, receives to the
+/* One end of a connection: it sends its bytes and shuts down, receives to the
  * end, and closes.  After an error it only closes. */
 
 #include <errno.h>
@@ -55,7 +55,7 @@ static struct flow *flow_in(struct end *end)
 	return end->is_client ? &end->pair->down : &end->pair->up;
 }
 
-/* An error is the end of all of it; without faults there must be a cause. */
+/* An error ends all its operations; without faults there must be a cause. */
 static void fail(struct end *end, const struct task *task, int64_t res,
 		 bool peer_may)
 {
@@ -66,7 +66,7 @@ static void fail(struct end *end, const struct task *task, int64_t res,
 	end->send_over = end->recv_over = true;
 }
 
-/* What comes must be what was sent: in order, once, and no more. */
+/* Received bytes are those that were sent: in order, once, and no more. */
 static void take(struct end *end, const char *data, size_t len)
 {
 	size_t skip = 0;
@@ -100,13 +100,14 @@ static void take_end(struct end *end)
 	const struct flow *flow = flow_in(end);
 
 	end->recv_over = true;
-	/* An error is told once: if a send has it, a receive sees the end. */
+	/* An error is reported once: if a send got it, a receive sees the
+	 * end. */
 	if (end->broken || end->unsure || end->send.is_under_way ||
 	    end->other.is_under_way)
 		return;
 	if (!is_present(end) || (!end->is_client && end->received < HEADER))
 		return;
-	/* A server that knows nothing yet may have closed after an error. */
+	/* A server that has received nothing may have closed after an error. */
 	if (end->is_client && !end->pair->is_known) {
 		must(!end->received, "no more is received than was sent",
 		     "%llu", (unsigned long long)end->received);
@@ -130,7 +131,8 @@ static void recv_end(struct task *task, int64_t res)
 	else if (!task_was_ended(task, res))
 		fail(end, task, res, end->pair->program->closing);
 	else
-		/* What a long receive had before its cancel is not lost. */
+		/* The data that a long receive had before its cancel are not
+		 * lost. */
 		take(end, end->in, (size_t)task->op.detail.bytes);
 	go_on(end);
 }
@@ -292,7 +294,7 @@ static void start_close(struct end *end)
 	task_began(&end->other, err);
 }
 
-/* A server sends when it knows what. */
+/* A server sends when it has the client's header. */
 static bool may_send(const struct end *end)
 {
 	return end->is_client || end->received >= HEADER;
@@ -316,13 +318,13 @@ static void connect_end(struct task *task, int64_t res)
 {
 	struct end *end = task->op.data;
 
-	/* A full backlog is no fault of anybody's. */
+	/* A full backlog is not an error. */
 	if (res < 0)
 		fail(end, task, res, res == -ECONNREFUSED || res == -EAGAIN);
 	go_on(end);
 }
 
-/* What is in flight is ended early; what found no capacity begins. */
+/* End operations early, or retry one that found no capacity. */
 void net_end_disturb(struct end *end)
 {
 	struct run *run = run_of(end);

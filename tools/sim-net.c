@@ -2,8 +2,8 @@
 
 /*
  * Scenario: connections between hosts "a" and "b", whose bytes both ends know,
- * through resets, partitions, power cuts and cancels.  sim-net-end.c has
- * what an end of one does.
+ * through resets, partitions, power cuts and cancels. sim-net-end.c has the
+ * code of an end.
  */
 
 #include <errno.h>
@@ -60,7 +60,7 @@ static void connect_one(struct pair *pair)
 	net_end_connect(pair->client, name);
 }
 
-/* From outside: connect what is not, and disturb. */
+/* Called outside the loop: connect pairs that are not, and disturb. */
 static void act(struct program *p)
 {
 	struct run *run = p->run;
@@ -81,7 +81,8 @@ static void act(struct program *p)
 		weir_sim_partition(run->sim, "a", "b", one_in(run, 2));
 }
 
-/* With few buffers to receive in; but space for all that waits for ever. */
+/* Few receive buffers, but capacity for all operations that may wait for
+ * ever. */
 static void make_two(struct run *run)
 {
 	struct weir_reactor_opts opts = { .size = sizeof(opts) };
@@ -120,7 +121,7 @@ static void set_up(struct program *p)
 	}
 }
 
-/* When all ends are closed, there is nothing to wait for. */
+/* When all ends are closed, nothing is left to wait for. */
 static bool is_done(struct run *run)
 {
 	struct program *p = run->program;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Scenario: pipelines over files and memory, that are paused, resumed, stopped,
- * cancelled, kicked and made narrower at random, by their own
- * functions included.
+ * Scenario: pipelines over files and memory, which are paused, resumed,
+ * stopped, cancelled, kicked and narrowed at random, also by their own
+ * functions.
  */
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #include "sim-pipelines.h"
 
-/* It has ended, for all that anybody can do; only its callback may be due. */
+/* It has ended, but its callback may still be due. */
 static bool may_be_over(const struct line *l)
 {
 	bool no_more = l->ended || l->cancelled || l->failure.where ||
@@ -29,7 +29,7 @@ static void check_state_call(struct line *l, const char *what, int err)
 	     l->number, err);
 }
 
-/* Whether the next unit waits for nothing. */
+/* Whether the next unit need not wait. */
 static bool is_free(const struct line *l)
 {
 	return l->task.is_under_way && !l->has_pool && !l->idle &&
@@ -75,7 +75,7 @@ static void stop_one(struct line *l)
 {
 	must(!weir_pipeline_stop(l->pipeline), "a stop is taken", "of %u",
 	     l->number);
-	/* A cancel or a failure that has come before it stays. */
+	/* An earlier cancel or failure remains. */
 	l->ended |= l->task.is_under_way && !l->cancelled && !l->failure.where;
 	expect_next(l);
 	if (l->task.is_under_way && !under_way(l) && !l->in_fn &&
@@ -109,7 +109,7 @@ static void end_early(struct line *l)
 	expect_next(l);
 }
 
-/* What may not be done now. */
+/* Calls that are refused in this state. */
 static void misuse(struct line *l)
 {
 	struct weir_op op;
@@ -171,7 +171,7 @@ static void check_progress(struct line *l)
 	     (unsigned long long)p.in_flight);
 }
 
-/* Without a deadline there is one result. */
+/* Without a deadline there is one possible result. */
 static bool is_right(const struct line *l, int64_t res)
 {
 	if (l->failure.where)
@@ -183,7 +183,7 @@ static bool is_right(const struct line *l, int64_t res)
 	return l->ended && res == l->done;
 }
 
-/* It may have cut the run before anything else did, or after it. */
+/* The deadline may have ended the run before anything else did, or after it. */
 static bool is_right_after_deadline(const struct line *l, int64_t res)
 {
 	if (is_right(l, res) || res == -ETIMEDOUT)
@@ -270,7 +270,7 @@ static void disturb(struct program *p)
 		kick_one(l);
 }
 
-/* At the end none is held up. */
+/* At the end of the run none is paused. */
 static bool is_done(struct run *run)
 {
 	struct program *p = run->program;
@@ -348,7 +348,7 @@ static void take_down(struct program *p)
 		err = weir_pipeline_destroy(p->lines[i].pipeline);
 	must(!err, "a pipeline that has ended can be destroyed", "%d: %s", err,
 	     weir_why());
-	/* What changed state is still to be told. */
+	/* Changes of state have yet to be reported. */
 	(void)weir_sim_run(p->run->sim, WEIR_SEC, 0);
 	for (uint32_t i = 0; i < p->run->n_reactors; i++)
 		core_take_down(&p->cores[i]);

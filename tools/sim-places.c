@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* What the jobs of the scenario of chains move, and whether they have. */
+/* The memory of the jobs of the scenario of chains, and checks of their
+ * effect. */
 
 #include <errno.h>
 #include <string.h>
@@ -23,7 +24,7 @@ void places_set_up(struct program *p)
 	int err = weir_sync_create(&p->sync, NULL);
 
 	for (unsigned int i = 0; !err && i < 2; i++) {
-		/* Not TRANSFER: a card takes nothing from a peer by it. */
+		/* Not TRANSFER: a card cannot transfer from a peer. */
 		card.flags = rnd(p->run, 8) << 1;
 		card.depth = one_in(p->run, 2) ? 1 + rnd(p->run, 4) : 0;
 		err = weir_sim_card_create(&p->cards[i], p->run->sim, &card);
@@ -66,7 +67,7 @@ void places_mend(struct program *p)
 		(void)weir_sim_peer_reset(p->peer);
 }
 
-/* Times that a card has lost its memory: by a reset, or an open after it. */
+/* How often a card has lost its memory: by a reset, or an open after one. */
 static uint64_t resets(const struct program *p)
 {
 	struct weir_sim_card_stats s = { .size = sizeof(s) };
@@ -78,14 +79,14 @@ static uint64_t resets(const struct program *p)
 	return n;
 }
 
-/* Sources are first, and then targets, as everywhere. */
+/* Sources come first, then targets, as in all regions. */
 static char *memory_at(struct program *p, uint64_t at)
 {
 	return at < TARGET ? (char *)p->sources + at :
 			     (char *)p->targets + (at - TARGET);
 }
 
-/* @len bytes at @at of @place, to or from @buf; false: they are gone. */
+/* Copy @len bytes at @at of @place to or from @buf.  False: they are lost. */
 static bool write_place(struct program *p, enum place place, uint64_t at,
 			const void *buf, size_t len)
 {
@@ -166,7 +167,7 @@ static void draw_compare(struct step *s, struct weir_operand src)
 	weir_job_compare(&s->job, src, weir_operand_mem(second(s), s->len));
 }
 
-/* To a word that all steps have in common. */
+/* An atomic on a word that all steps share. */
 static void draw_atomic(struct step *s)
 {
 	struct program *p = s->link->program;
@@ -216,7 +217,7 @@ static void draw_job(struct step *s)
 		s->job.flags |= WEIR_JOB_FENCE;
 }
 
-/* A signal, or a wait for others' signals. */
+/* A signal, or a wait for signals of others. */
 static void draw_sync(struct step *s)
 {
 	struct program *p = s->link->program;
@@ -258,7 +259,7 @@ void step_prepare(struct step *s)
 	draw_job(s);
 }
 
-/* Whether the target becomes what the source is. */
+/* Whether the target becomes equal to the source. */
 static bool copies(const struct step *s)
 {
 	return s->job.kind == WEIR_JOB_COPY ||
@@ -304,13 +305,13 @@ static void check_done(struct step *s, const char *target)
 		     s->region, i);
 }
 
-/* Whether its failure needs no other cause than what the seed does. */
+/* Whether the seed's events explain its failure. */
 static bool may_fail(const struct step *s, bool disturbed)
 {
 	return disturbed || s->link->program->run->params.faults;
 }
 
-/* It is done once, or not at all. */
+/* An atomic is done once or not at all. */
 static void check_atomic(struct step *s, const struct weir_chain_step *outcome)
 {
 	struct program *p = s->link->program;

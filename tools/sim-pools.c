@@ -2,9 +2,8 @@
 
 /*
  * Scenario: pools of one shared pool under contention.  Buffers are taken,
- * waited for, written to, handed to other reactors and put back there;
- * descriptors are taken of an inventory for ranges around the ends of its
- * memory.
+ * waited for, written to, handed to other reactors and put there.  Descriptors
+ * are taken from an inventory for ranges around the ends of its memory.
  */
 
 #include <errno.h>
@@ -27,7 +26,7 @@
 
 static const size_t sizes[] = { 512, 2048 };
 
-/* A buffer with what its holder has written into it. */
+/* A buffer, and what its holder has written to it. */
 struct held {
 	struct weir_buf *buf;
 	struct core *from;	/* Whose pool it is of. */
@@ -119,7 +118,7 @@ static void get_one(struct core *c)
 	hold(c, h, buf);
 }
 
-/* All of them or none, of one size. */
+/* All or none, of one size. */
 static void get_some(struct core *c)
 {
 	struct weir_buf *bufs[HELD];
@@ -216,12 +215,12 @@ static void wait_one(struct core *c)
 	     (unsigned long long)s.waiting, c->waiters_max);
 }
 
-/* What has anything out, or a waiter, stays. */
+/* A pool with buffers out, or with a waiter, cannot be destroyed. */
 static void misuse(struct core *c)
 {
 	bool used = false;
 
-	/* One that was cancelled may have ended but for its callback. */
+	/* A cancelled wait may have ended, with its callback due. */
 	for (unsigned int i = 0; i < WAITS; i++)
 		used |= c->waits[i].is_under_way &&
 			!c->waits[i].may_be_cancelled &&
@@ -243,7 +242,7 @@ static void check_cache(struct core *c)
 	     (unsigned long long)s.free, c->cache);
 }
 
-/* To another reactor, which keeps it or puts it back from there. */
+/* Send it to another reactor, which keeps it or puts it there. */
 struct parcel {
 	struct core *to;
 	struct held held;
@@ -285,7 +284,8 @@ static void send_one(struct core *c)
 	p->travelling++;
 }
 
-/* The mmap is stopped by its owner, whoever has it attached, and started. */
+/* The owner of the mmap stops and starts it, whichever reactors have it
+ * attached. */
 
 static void start_again(struct program *p)
 {
@@ -351,13 +351,13 @@ static void touch_mmap(struct core *c)
 	task_init(&p->stop, p->run, "stop of an mmap", stop_end);
 	p->stop.op.data = p;
 	err = weir_mmap_stop(p->mmap, c->r, &p->stop.op);
-	/* Between turns all are here. */
+	/* Between turns all buffers have arrived. */
 	must(!err || err == -EAGAIN || (err == -EBUSY && keeps_any(p)),
 	     "a stop is refused for a reason", "%d: %s", err, weir_why());
 	p->is_off = task_began(&p->stop, err);
 }
 
-/* All buffers are somewhere. */
+/* The counts of all buffers add up. */
 
 static void count_end(struct task *task, int64_t res)
 {
@@ -394,7 +394,7 @@ static void count_all(struct core *c)
 	task_began(&p->count, err);
 }
 
-/* A range near one of the ends: it is refused exactly if it goes beyond. */
+/* A range near one of the ends: refused if and only if it goes beyond. */
 static void describe_one(struct core *c)
 {
 	struct program *p = c->program;
@@ -526,8 +526,8 @@ static void set_up(struct program *p)
 		set_up_core(p, &p->cores[i], p->run->reactors[i]);
 }
 
-/* Nothing will happen any more by itself: so none waits for a buffer that is
- * out nowhere. */
+/* Nothing else will happen by itself, so no operation waits for a buffer that
+ * is not out. */
 static void check_waiters(struct program *p)
 {
 	uint32_t out[2] = { 0, 0 };
@@ -558,7 +558,8 @@ static void all_end(struct task *task, int64_t res)
 	++*n;
 }
 
-/* When all is back, each core can have all buffers, whoever has them cached. */
+/* When all buffers are back, each core can get all of them, whichever core has
+ * them cached. */
 static void take_all(struct program *p)
 {
 	struct core *c = &p->cores[rnd(p->run, p->run->n_reactors)];
@@ -584,7 +585,7 @@ static void take_all(struct program *p)
 	(void)weir_sim_run(p->run->sim, WEIR_SEC, 0);
 }
 
-/* And an inventory has all its bufs. */
+/* An inventory has all its bufs. */
 static void check_inventory(struct program *p, struct core *c)
 {
 	struct weir_buf *bufs[BUFS + 1];
@@ -615,7 +616,7 @@ static void put_all(struct program *p)
 				put(&p->cores[i], &p->cores[i].held[j]);
 }
 
-/* At the end no buffer is kept, so all waiters must be served. */
+/* At the end of the run no buffer is kept, so all waiters must be served. */
 static bool is_done(struct run *run)
 {
 	struct program *p = run->program;

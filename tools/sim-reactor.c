@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/*
- * Scenario: reactors, and programs of operations, timers, counters, pollers and
- * posts that do whatever comes to mind to each other in their callbacks.
- */
+/* Scenario: reactors with operations, timers, counters, pollers and posts,
+ * which act on each other at random in their callbacks. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +20,7 @@
 
 struct core;
 
-/* What may be there or not, and calls back only while it is. */
+/* Objects that may exist or not; only existing ones have callbacks. */
 struct thing {
 	struct core *core;
 	bool is_there;
@@ -67,7 +65,8 @@ static uint64_t soon(struct run *run)
 
 	uint64_t span = spans[rnd(run, 6)];
 
-	/* Not in one expression: compilers differ in what they draw first. */
+	/* Two statements, because compilers differ in the order of draws in one
+	 * expression. */
 	return span * (1 + rnd(run, 9));
 }
 
@@ -97,7 +96,7 @@ static void slot_end(struct task *task, int64_t res)
 	act(c);
 }
 
-/* At times with a deadline, of which half are past. */
+/* Some have a deadline, half of which are past. */
 static void prepare(struct core *c, struct task *task, const char *what)
 {
 	struct run *run = c->program->run;
@@ -199,7 +198,7 @@ static void on_timer(struct weir_timer *timer, uint64_t n, void *arg)
 		t->due.is_set = false;
 	must(weir_reactor_state(c->r) == WEIR_REACTOR_RUNNING,
 	     "a stopped reactor's timers are silent", "core %u", c->id);
-	/* While others are due. */
+	/* Also while other timers are due. */
 	if (run->budget && !run->ending && one_in(run, 2)) {
 		run->budget--;
 		touch_timer(c);
@@ -308,7 +307,7 @@ static void touch_poller(struct core *c)
 	}
 }
 
-/* Posts: each sender's come in their order, and each once. */
+/* Posts: those of each sender arrive in order, each once. */
 
 static void on_post(void *arg)
 {
@@ -353,7 +352,8 @@ static void post_one(struct core *c)
 	c->program->posts++;
 }
 
-/* This one or another.  A stop cancels all; outside() starts it again. */
+/* Stop this reactor or another one.  A stop cancels everything; outside()
+ * starts it again. */
 static void stop_one(struct core *c)
 {
 	struct run *run = c->program->run;
@@ -400,8 +400,8 @@ static void act_once(void *actor)
 	}
 }
 
-/* In a callback on @c: some actions, as long as there are any left; at times so
- * many that no turn is long enough for what comes of them. */
+/* In a callback on @c: some actions, as long as the budget lasts; sometimes so
+ * many that no turn is long enough for their callbacks. */
 static void act(struct core *c)
 {
 	struct run *run = c->program->run;
@@ -409,7 +409,7 @@ static void act(struct core *c)
 	act_often(run, one_in(run, 16) ? 40 : 1 + rnd(run, 3), act_once, c);
 }
 
-/* What is due for long is not forgotten. */
+/* Timers, counters and pollers that have long been due have been called. */
 static void check_pending(struct core *c)
 {
 	struct run *run = c->program->run;
@@ -442,7 +442,7 @@ static void put_away(struct core *c)
 	}
 }
 
-/* What no actor of the world does: start what was stopped, and begin. */
+/* Actions that no reactor can take: start a stopped reactor, and begin. */
 static void outside(struct program *p)
 {
 	for (unsigned int i = 0; i < p->run->n_reactors; i++) {
@@ -487,8 +487,8 @@ static void run_reactor(struct run *run)
 			c->pollers[j].core = c;
 		}
 	}
-	/* A reactor that something stuck keeps from stopping comes back only
-	 * when all is healed. */
+	/* A stuck operation keeps a reactor from stopping until the world is
+	 * healed. */
 	for (i = 0; run->budget && i < 10 * run->params.ops; i++) {
 		uint64_t ns = WEIR_USEC + soon(run);
 

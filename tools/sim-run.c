@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Seeds in child processes: what goes wrong there is told by shared memory, or
- * by how the child ended. */
+/* Runs seeds in child processes.  A failure there is reported in shared memory,
+ * or by the child's exit status. */
 
 #include <errno.h>
 #include <poll.h>
@@ -91,7 +91,7 @@ void run_one(struct run *run, struct outcome *out, bool trace)
 		violation("nothing is left", "%s", weir_why());
 }
 
-/* A killed run leaves no process behind, and no core file: a crash is only a
+/* A killed run leaves no process and no core file: a crash is an ordinary
  * result. */
 static void child_begin(pid_t parent)
 {
@@ -167,7 +167,7 @@ static void tell_death(const struct share *s, int status)
 		 "the process ended in the middle; standard error may say why");
 }
 
-/* Until it ends; one that makes no progress for long is killed. */
+/* Wait until it ends; kill it if it makes no progress for long. */
 static bool end_share(struct share *s)
 {
 	struct pollfd p = { .fd = s->pidfd, .events = POLLIN };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Make what fails small: no faults but the first so many, no kind of fault that
- * is not needed, and no more operations than it takes.  What fails in another
- * way is not the same failure.
+ * Reduces a failure: to the first n faults, to the kinds of faults that it
+ * needs, and to the fewest operations.  A failure of another rule is not the
+ * same failure.
  */
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ static bool still_fails(const struct params *params, struct outcome *found)
 	return true;
 }
 
-/* Faults are drawn kind by kind, so that the others stay as they are. */
+/* Each kind of fault has its own stream, so the others are unchanged. */
 static bool drop_kinds(struct params *p, struct outcome *found)
 {
 	bool did = false;
@@ -38,7 +38,7 @@ static bool drop_kinds(struct params *p, struct outcome *found)
 	return did;
 }
 
-/* The least @*member in [@low, it] that fails, as far as halving finds it. */
+/* The least @*member in [@low, it] that fails, as far as bisection finds it. */
 static bool halve(struct params *p, struct outcome *found, uint64_t low,
 		  uint64_t high, void (*set)(struct params *p, uint64_t n))
 {
@@ -76,7 +76,7 @@ static bool fewer_faults(struct params *p, struct outcome *found)
 
 	if (!p->faults)
 		return false;
-	/* A child that failed has not told how many there were. */
+	/* A failed child has not reported how many there were. */
 	if (!high)
 		high = outcome_faults(found) ? outcome_faults(found) : 1u << 20;
 	return halve(p, found, 1, high, set_faults_max);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* How far each scenario is: a line of it in a file, so that a long run can be
- * ended at any time and gone on with. */
+/* The progress of each scenario, a line each in a file, so that a long run can
+ * be stopped at any time and continued. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -20,7 +20,7 @@ static int complain(const char *path, const char *what, int err)
 	return err;
 }
 
-/* Ends with what the run depends on: another's sums are not this one's. */
+/* The line ends with the run's parameters: sums of other runs do not count. */
 static void print_line(FILE *f, const struct params *params,
 		       const struct progress *p)
 {
@@ -44,7 +44,7 @@ static bool is_of(const char *line, const struct scenario *scenario)
 	return !strncmp(line, scenario->name, len) && line[len] == ' ';
 }
 
-/* NULL: it is no line of a state.  Otherwise what follows its counts. */
+/* NULL: it is not a line of a state.  Otherwise the text after its counts. */
 static const char *read_line(const char *line, struct progress *p)
 {
 	double ms;
@@ -119,7 +119,8 @@ static int write_lines(FILE *f, const char *path, const struct params *params,
 	return err;
 }
 
-/* The lines of the others as they are; whole, or as it was. */
+/* Copy the lines of other scenarios.  The file is replaced as a whole or not at
+ * all. */
 int state_save(const char *path, const struct params *params,
 	       const struct progress *p)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* What goes through the pipelines of their scenario, and whether it arrives. */
+/* The data of pipelines in their scenario, and checks that they arrive. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -54,7 +54,7 @@ static void end_set_up(struct line *l, struct end *e, const char *what)
 	if (!e->is_file)
 		return;
 	snprintf(e->path, sizeof(e->path), "%s%u", what, l->number);
-	/* As long as it will ever be. */
+	/* The length is final. */
 	put(l, e, UNITS * BLOCK - 1, &nothing, 1);
 	e->fd = weir_sim_file_open(run->sim, e->path, O_RDWR |
 				   (one_in(run, 4) ? O_DIRECT : 0), 0);
@@ -99,7 +99,7 @@ static void no_fn(struct weir_op *op, int64_t res)
 	(void)op, (void)res;
 }
 
-/* In, a call and an operation or not, and out. */
+/* A unit: in, perhaps a call and an operation, and out. */
 static int build(struct weir_slot *slot, void *arg)
 {
 	struct line *l = arg;
@@ -222,7 +222,7 @@ static void check_bytes(struct line *l, uint32_t n)
 	     len);
 }
 
-/* A failure without a cause would be the library's. */
+/* Without a cause a failure would be the library's. */
 static bool may_fail(const struct line *l, const struct unit *u, int64_t res)
 {
 	if (u->failing && res == -EDOM)
@@ -255,7 +255,7 @@ static void check_done(struct line *l, struct weir_slot *slot, int64_t res)
 		check_bytes(l, data->n);
 }
 
-/* What done() says of it; the first error is to be the pipeline's. */
+/* The return value of done().  The first error must become the pipeline's. */
 static int answer(struct line *l, uint32_t n, int64_t res)
 {
 	struct run *run = l->program->run;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* What has come of it: for people, for programs, and to be kept. */
+/* The outcome as text, as JSON, and as a report. */
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* What the system says: limits, huge pages, NUMA nodes. */
+/* The system's part of weir info: limits, huge pages, NUMA nodes. */
 
 #include <ctype.h>
 #include <dirent.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/*
- * Questions about a page.  Two handles of one process take turns: one has what
- * is, the other what was.
- */
+/* Queries of a page.  Two handles of a process take turns: one has the present
+ * page, the other the previous one. */
 
 #include <errno.h>
 #include <string.h>
@@ -71,7 +69,7 @@ int histogram_of(const struct weir_stats *s, uint32_t i)
 	return -1;
 }
 
-/* Those that are there for what has not happened yet are not worth it. */
+/* Sections for events that have not happened yet are not shown. */
 static bool is_empty(const struct weir_stats *s, uint32_t i)
 {
 	struct weir_stats_field f = { .size = sizeof(f) };
@@ -118,8 +116,8 @@ static uint64_t read_at(const struct weir_stats *s)
 	return info.read_ns;
 }
 
-/* A page does not say when a section began: its process is a guess, that holds
- * for most. */
+/* A page does not say when a section began.  The start of its process is an
+ * estimate, which is right for most sections. */
 static uint64_t age_of(const struct process *p)
 {
 	struct weir_stats_info info = process_info(p);
@@ -130,7 +128,7 @@ static uint64_t age_of(const struct process *p)
 	       info.since_ns;
 }
 
-/* Nanoseconds that rates of @sec are taken over. */
+/* The nanoseconds that rates of @sec refer to. */
 static uint64_t span_of(const struct process *p, const struct section *sec)
 {
 	uint64_t span;

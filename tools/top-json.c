@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* weir top as JSON: everything that the page says, by the names it gives. */
+/* weir top as JSON: the whole page, with its own names. */
 
 #include <inttypes.h>
 
 #include "json.h"
 #include "top.h"
 
-/* Buckets that are not empty: what they end with (null: nothing), how many. */
+/* Buckets that are not empty: their ends (null: none), and their counts. */
 static void show_buckets(struct json *j, const struct weir_stats *s,
 			 uint32_t i, uint32_t field)
 {

@@ -3,9 +3,9 @@
 /*
  * weir top in the text format of Prometheus, version 0.0.4.
  *
- * All samples of a name must stand together, after its HELP and TYPE: so for
- * each name that comes up for the first time all sections of all processes are
- * gone through.  Times become seconds, counters end in _total.
+ * All samples of a name must be together, after its HELP and TYPE.  So for each
+ * new name this walks over all sections of all processes.  Times become
+ * seconds, counters end in _total.
  */
 
 #include <inttypes.h>
@@ -45,7 +45,7 @@ static void put_quoted(const char *s)
 	putchar('"');
 }
 
-/* Another escape than this one is an error there, and ends all of a scrape. */
+/* Prometheus rejects any other escape, and then the whole scrape. */
 static void put_help(const char *s)
 {
 	for (; *s; s++) {
@@ -66,7 +66,7 @@ static void put_labels(const struct process *p, const struct section *sec)
 	put_quoted(sec->s.label);
 }
 
-/* Exactly; a double would round. */
+/* Exact; a double would round. */
 static void put_number(uint64_t n, uint32_t unit)
 {
 	if (unit == WEIR_STATS_NS)
@@ -75,7 +75,7 @@ static void put_number(uint64_t n, uint32_t unit)
 		printf("%" PRIu64, n);
 }
 
-/* A bucket for each power of 2 will do. */
+/* A bucket for each power of 2 suffices. */
 static void put_buckets(const struct process *p, const struct section *sec,
 			const char *name, uint32_t j,
 			const struct weir_stats_field *f)
@@ -132,7 +132,7 @@ static bool find_field(const struct process *p, const struct section *sec,
 	return false;
 }
 
-/* A section that could not be read whole is for the next time. */
+/* A section that could not be read consistently is left to the next scrape. */
 static bool next_whole(const struct process *p, struct section *sec)
 {
 	while (next_section(p->now, sec))
@@ -165,7 +165,7 @@ static void put_all(const struct process *all, int n, const char *kind,
 				put_sample(&all[k], &sec, name, j, &f);
 }
 
-/* Whether a field of that name was there before section @sec of @all[@k]. */
+/* Whether a section before @sec of @all[@k] has a field of that name. */
 static bool was_before(const struct process *all, int k,
 		       const struct section *sec, const char *name)
 {

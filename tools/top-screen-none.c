@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Without ncurses weir top is plain text on a terminal, too. */
+/* Without ncurses weir top writes plain text to a terminal, too. */
 
 #include "top.h"
 

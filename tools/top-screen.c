@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/*
- * weir top on a terminal: the plain text, as much of it as fits, again and
- * again.  Keys: q ends it, arrows and page keys move, a blank stops the clock.
- */
+/* weir top on a terminal: the text of top-text.c, as much as fits, refreshed.
+ * Keys: q quits, arrows and page keys scroll, a blank pauses. */
 
 #include <errno.h>
 #include <ncurses.h>
@@ -58,7 +56,7 @@ static void move_by(struct screen *s, int n)
 		s->top = 0;
 }
 
-/* The text may have got shorter, and the terminal taller. */
+/* The text may be shorter than before, and the terminal taller. */
 static void draw(struct screen *s)
 {
 	const char *line = s->text, *end;
@@ -81,7 +79,7 @@ static void draw(struct screen *s)
 	refresh();
 }
 
-/* Returns whether to go on. */
+/* Returns whether to continue. */
 static bool heed(struct screen *s, int key)
 {
 	switch (key) {
@@ -115,7 +113,7 @@ static int64_t now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Until the interval is over.  Returns whether to go on. */
+/* Wait until the interval is over.  Returns whether to continue. */
 static bool wait_for_keys(struct screen *s, int64_t until)
 {
 	int64_t left;
@@ -142,7 +140,7 @@ static int look_and_draw(struct screen *s, bool first)
 	return err;
 }
 
-/* 0, or an errno: told when the terminal is as it was. */
+/* 0, or an errno, to be reported when the terminal has been restored. */
 static int show_on(struct screen *s, uint64_t interval_ns, uint64_t count)
 {
 	int64_t interval = (int64_t)(interval_ns / WEIR_MSEC);

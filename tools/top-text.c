@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/*
- * weir top for people: reactors, operations, and then whatever else there is,
- * by what the page says of it.
- */
+/* weir top as text: reactors, operations, and then all other sections, as the
+ * page describes them. */
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -61,8 +59,8 @@ static void show_head(FILE *out, const struct process *p)
 		fputs("Rates are means since it was published.\n", out);
 }
 
-/* How a reactor has spent the interval; what was not written yet goes to what
- * it is doing. */
+/* How a reactor has spent the interval; time that is not on the page yet counts
+ * as its present state. */
 struct split {
 	uint64_t busy, spin, sleep;
 };
@@ -180,7 +178,7 @@ static void show_operations(FILE *out, const struct process *p)
 			show_operation(out, p, &sec);
 }
 
-/* "bytes 12.3M (1.2M/s)"; what is 0 is left out. */
+/* "bytes 12.3M (1.2M/s)"; fields that are 0 are left out. */
 static int name_field(char buf[64], const struct process *p,
 		      const struct section *sec,
 		      const struct weir_stats_field *f)
@@ -201,7 +199,7 @@ static int name_field(char buf[64], const struct process *p,
 	return snprintf(buf, 64, "%s %s", f->name, value);
 }
 
-/* A section of any kind, as many fields in a line as fit. */
+/* A section of any kind, with as many fields in a line as fit. */
 static void show_other(FILE *out, const struct process *p,
 		       const struct section *sec)
 {

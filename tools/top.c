@@ -171,7 +171,7 @@ static int list(void)
 	return EXIT_OK;
 }
 
-/* All processes; one that ends meanwhile is none. */
+/* All processes; one that ends meanwhile is skipped. */
 static int prometheus_all(void)
 {
 	static struct process all[PROCESSES_MAX];
@@ -211,7 +211,7 @@ static void sleep_for(uint64_t ns)
 		;
 }
 
-/* The reader has gone: main() reports it. */
+/* The reader has closed the pipe; main() reports it. */
 static bool written(void)
 {
 	return !fflush(stdout) && !ferror(stdout);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* The command `weir-sim`: which scenarios, which seeds, and what came of it. */
+/* The command weir-sim: which scenarios and seeds to run, and their outcome. */
 
 #include <errno.h>
 #include <getopt.h>
@@ -207,7 +207,7 @@ static int version(void)
 	return EXIT_OK;
 }
 
-/* -1: go on. */
+/* -1: continue. */
 static int parse(struct command *c, int argc, char **argv)
 {
 	int opt;
@@ -248,7 +248,7 @@ static uint32_t share_of(const struct scenario *scenario)
 	return scenario->share ? scenario->share : 1;
 }
 
-/* Before any is run: whether there is such a one, and what share it has. */
+/* Before any scenario runs: check the name, and compute the share of each. */
 static bool count_named(struct command *c, const char *name)
 {
 	const struct scenario *scenario = scenario_find(name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* The command `weir`: finds the subcommand, and sees to it that what it wrote
- * was written. */
+/* The command weir: calls the subcommand, and checks that its output was
+ * written. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -104,9 +104,9 @@ int main(int argc, char **argv)
 
 	if (fcntl(STDOUT_FILENO, F_GETFD) < 0)
 		return failed("standard output is closed");
-	/* In one write, whose error is then known. */
+	/* In one write, so that its error is known. */
 	setvbuf(stdout, NULL, _IOFBF, 1 << 18);
-	/* A reader that has gone is an error like a full disk. */
+	/* A closed pipe is an error like a full disk. */
 	signal(SIGPIPE, SIG_IGN);
 	status = run(argc, argv);
 	errno = 0;
