@@ -4,18 +4,18 @@
 
 /*
  * weir bench: runs the programs bench-*, which are installed beside the
- * library, and shows what they found.
+ * library, and shows their results.
  *
  *	bench.c          the command line
- *	bench-table.c    which programs there are
- *	bench-peers.c    which versions of other programs there are
- *	bench-machine.c  what is said of the machine
- *	bench-run.c      runs them; their lines go to one file
+ *	bench-table.c    the programs
+ *	bench-peers.c    versions of other programs
+ *	bench-machine.c  the description of the machine
+ *	bench-run.c      runs the programs; their lines go to one file
  *	bench-line.c     one line of that file
- *	bench-result.c   all of it
- *	bench-compare.c  two of them
- *	bench-csv.c bench-hdr.c bench-plot.c bench-report.c
- *	                 what a result is written as
+ *	bench-result.c   the whole file
+ *	bench-compare.c  compares two files
+ *	bench-csv.c bench-plot.c bench-report.c
+ *	                 the forms of a result
  */
 
 #include <stdbool.h>
@@ -39,7 +39,7 @@ extern const size_t n_programs;
 /* NULL: there is none. */
 const struct program *find_program(const char *name);
 
-/* What to run, and how. */
+/* Which programs to run, and how. */
 struct wanted {
 	const struct program **programs;
 	size_t n_programs;
@@ -50,21 +50,20 @@ struct wanted {
 	size_t n_done;			/* Those that ran to their end. */
 };
 
-/* Run them; their lines follow one about this machine in the file @path, and
- * those of write_peers().  Returns an exit status. */
+/* Run them.  The file @path gets a line about this machine, the lines of
+ * write_peers(), and those of the programs.  Returns an exit status. */
 int run_programs(struct wanted *w, const char *path);
 void write_machine(FILE *out, const char *const *options);
 void write_peers(FILE *out);
 
-/* Of what the figures are: the library's version, and our commit, if we were
- * built in a git tree. */
+/* The version of the library, and the commit, if it was built in a git tree. */
 const char *version_text(void);
 
-/* @options, NULL at the end, as one text that JSON may hold. */
+/* @options, which end with NULL, as one text for JSON. */
 #define OPTIONS_TEXT 512
 void options_text(char *to, size_t size, const char *const *options);
 
-/* Members of one line of JSON: an object of strings, numbers, booleans and
+/* The members of one line of JSON: an object of strings, numbers, booleans and
  * arrays of numbers. */
 
 #define MEMBERS_MAX 32
@@ -82,7 +81,8 @@ struct line {
 	size_t n;
 };
 
-/* @text is changed, and pointed to.  Returns 0, -EINVAL, or -ENOMEM. */
+/* Parse @text, which is changed and referred to.  Returns 0, -EINVAL, or
+ * -ENOMEM. */
 int line_parse(struct line *line, char *text);
 void line_free(struct line *line);
 
@@ -124,17 +124,17 @@ struct goal {
 	double bound, figure;	/* NAN: it was not measured. */
 };
 
-/* What a program has said of its figures. */
+/* A note of a program about its figures. */
 struct note {
 	char *bench, *text;
 };
 
-/* About the machine, and the versions of peers. */
+/* A property of the machine, or the version of a peer. */
 struct fact {
 	char *key, *value;
 };
 
-/* How a program ended: "ok", or what went wrong. */
+/* How a program ended: "ok", or the error. */
 struct ran {
 	char *bench, *ended;
 	double seconds;
@@ -155,34 +155,38 @@ struct result {
 
 extern const char *const point_names[N_POINTS];
 
-/* The last of a name counts, and nothing that stands before the line of a
- * program that was cut off or failed: it is measured again behind that.
+/*
+ * Load a result.  Of several entries of a name the last counts.  Entries before
+ * the line of a program that was killed or failed do not count, because it is
+ * measured again after that.
  *
- * Returns EXIT_OK, or EXIT_FAILED and has said why.  A file without figures is
- * an error, unless @empty is fine. */
+ * Returns EXIT_OK, or EXIT_FAILED after a message.  A file without figures is
+ * an error, unless @empty.
+ */
 int result_load(struct result *r, const char *path, bool empty);
 void result_free(struct result *r);
 
-/* What is known of @key; "": nothing. */
+/* The value of @key; "": unknown. */
 const char *fact_of(const struct result *r, const char *key);
 
-/* Did @bench run to its end? */
+/* Whether @bench ran to its end. */
 bool has_ended(const struct result *r, const char *bench);
 
-/* Is it the first with this bench, and unit or case unless they are NULL? */
+/* Whether it is the first with this bench, and with this unit or case unless
+ * they are NULL. */
 bool is_first_figure(const struct result *r, size_t i, bool unit);
 
-/* Does more of this unit mean better? */
+/* Whether more of this unit is better. */
 bool more_is_better(const char *unit);
 
-/* What a result becomes.  They return exit statuses. */
+/* The forms of a result.  They return exit statuses. */
 int write_csv(const struct result *r, const char *path);
 int write_hdr(const struct result *r, const char *dir);
 int write_plots(const struct result *r, const char *dir, const char *format);
-/* How many panels the plot of @bench has; 0: there is none. */
+/* The number of panels in the plot of @bench; 0: there is no plot. */
 size_t plot_panels(const struct result *r, const char *bench);
 
-/* @plots is where write_plots() has made files of @format; NULL: nowhere. */
+/* @plots: the directory of write_plots()'s files of @format; NULL: none. */
 int write_report(const struct result *r, const char *path, const char *plots,
 		 const char *format, const char *reasons);
 void show_goals(const struct result *r);
@@ -190,11 +194,12 @@ void show_goals(const struct result *r);
  * negative @worse: never. */
 int compare(const struct result *a, const struct result *b, double worse);
 
-/* Open @path to write it, "-" being standard output; NULL: has said why. */
+/* Open @path for writing; "-" is standard output.  NULL: a message was
+ * written. */
 FILE *open_output(const char *path);
 int close_output(FILE *f, const char *path);
 
-/* A name of a file in @dir: @a and @b without what does not belong there. */
+/* The name of a file in @dir: @a and @b without unsuitable characters. */
 void file_name(char *to, size_t size, const char *dir, const char *a,
 	       const char *b, const char *end);
 

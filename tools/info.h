@@ -2,10 +2,8 @@
 #ifndef TOOLS_INFO_H
 #define TOOLS_INFO_H
 
-/*
- * weir info: all that is found is put into one struct, which is then shown as
- * text or as JSON.
- */
+/* weir info: everything is collected in one struct, which is then written as
+ * text or as JSON. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +18,7 @@
 
 #define UNKNOWN UINT64_MAX	/* A number that the system does not tell. */
 
-/* What is not used. */
+/* A feature that is not used. */
 struct unused {
 	char what[64];
 	char why[256];
@@ -87,7 +85,7 @@ struct info {
 	bool no_memory;
 };
 
-/* Kinds of domains that weir has, and their names. */
+/* The kinds of domains, and their names. */
 struct domain_kind {
 	uint32_t kind;
 	const char *name, *address;
@@ -110,7 +108,7 @@ const char *device_kind(const struct device *d);
 bool is_usable(const struct device *d);
 bool reaches(const struct device *d, uint32_t domain);
 
-/* find-rdma.c: what @dev does not have stays "". */
+/* find-rdma.c: fields that @dev lacks stay "". */
 struct weir_devinfo;
 void find_identity(struct device *d, const struct weir_devinfo *dev);
 
@@ -118,8 +116,8 @@ void find_weir(struct info *info);
 void find_system(struct info *info);
 void find_unused(struct info *info);
 
-/* @n items of @size at *@array, and space for one more, zeroed, which is
- * returned; or NULL, and info->no_memory is set. */
+/* Add a zeroed item of @size bytes to the @n at *@array.  Returns it, or NULL,
+ * with info->no_memory set. */
 void *add_item(struct info *info, void *array, size_t *n, size_t size);
 
 void show_text(const struct info *info);

@@ -5,8 +5,7 @@
 /*
  * JSON to standard output, member by member.
  *
- * @key is the member's name, NULL in an array.  A writer counts its depth and
- * puts the commas.
+ * @key is the member's name; NULL in an array.  The writer inserts commas.
  */
 
 #include <stdbool.h>
@@ -17,7 +16,7 @@ struct json {
 	bool begun;	/* The innermost has a member. */
 };
 
-/* @bracket is '{' or '['; json_close() is given the other one. */
+/* @bracket is '{' or '['; json_close() gets the closing one. */
 void json_open(struct json *j, const char *key, char bracket);
 void json_close(struct json *j, char bracket);
 

@@ -2,7 +2,7 @@
 #ifndef TOOLS_ROUTE_H
 #define TOOLS_ROUTE_H
 
-/* A place that bytes can be in, named by a word of the command line. */
+/* A place of bytes, named by a word of the command line. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,16 +29,16 @@ struct place {
 };
 
 /*
- * Make the place that @word names, for @bytes bytes; what is no memory is not
- * touched by that.  @side is 0 for the source, 1 for the
- * destination, 2 for a second source.  Returns
- * an exit status; place_end() is needed after each.
+ * Make the place that @word names, for @bytes bytes.  A place that is not
+ * memory is not accessed.  @side is 0 for the source, 1 for the destination, 2
+ * for a second source.  Returns an exit status; place_end() is needed in any
+ * case.
  */
 int place_begin(struct place *p, struct weir_reactor *r, const char *word,
 		uint64_t bytes, int side);
 void place_end(struct place *p);
 
-/* Whether some device that can be used here reaches it. */
+/* Whether a device that can be used here reaches it. */
 bool place_is_reached(const struct place *p);
 
 #endif /* TOOLS_ROUTE_H */

@@ -2,10 +2,8 @@
 #ifndef TOOLS_SIM_CHAINS_H
 #define TOOLS_SIM_CHAINS_H
 
-/*
- * The scenario of chains: sim-chains.c has the chains, sim-places.c what their
- * jobs move.
- */
+/* The scenario of chains: sim-chains.c has the chains, sim-places.c the memory
+ * of their jobs. */
 
 #include <weir/chain.h>
 #include <weir/dma.h>
@@ -87,13 +85,13 @@ struct program {
 void places_set_up(struct program *p);
 void places_take_down(struct program *p);
 
-/* What was reset is opened and connected again, sometimes. */
+/* Sometimes open or connect again what was reset. */
 void places_mend(struct program *p);
 
 /* New bytes and a new job for @s; its destination is marked. */
 void step_prepare(struct step *s);
 
-/* @s is in @outcome: compare. */
+/* @s has ended with @outcome: compare its effect. */
 void step_check(struct step *s, const struct weir_chain_step *outcome,
 		bool disturbed);
 

@@ -2,21 +2,21 @@
 #ifndef TOOLS_SIM_COMMAND_H
 #define TOOLS_SIM_COMMAND_H
 
-/* What the command line of weir-sim asks for, doing it, and telling of it. */
+/* The command line of weir-sim, its execution, and its output. */
 
 #include "json.h"
 #include "sim.h"
 
 #define TOLD_MAX 64
 
-/* How far a scenario is. */
+/* The progress of a scenario. */
 struct progress {
 	uint64_t next;		/* The seed to go on with. */
 	struct outcome sum;
 	double seconds;
 };
 
-/* What is told of a scenario at the end. */
+/* The summary of a scenario at the end. */
 struct told {
 	const struct scenario *scenario;
 	struct progress progress;
@@ -42,8 +42,8 @@ struct command {
 int command_run(struct command *c, const struct scenario *scenario);
 int command_run_file(struct command *c, const char *path);
 
-/* sim-state.c: progress of a run that depends on @params, whose .seed is its
- * first.  What is wrong is told; 0, or a negative errno. */
+/* sim-state.c: the progress of a run with @params, whose .seed is the run's
+ * first.  Errors are reported; 0, or a negative errno. */
 int state_load(const char *path, const struct params *params,
 	       struct progress *p);
 int state_save(const char *path, const struct params *params,
@@ -55,7 +55,7 @@ void tell(struct command *c, const struct params *params,
 	  const struct progress *p, const struct outcome *found);
 int tell_end(struct command *c);	/* An exit status. */
 
-/* Whether there can be a report; it is written at the end only. */
+/* Whether a report can be written; it is written only at the end. */
 int report_open(const struct command *c);
 
 #endif /* TOOLS_SIM_COMMAND_H */

@@ -3,10 +3,8 @@
 #ifndef TOOLS_SIM_CP_H
 #define TOOLS_SIM_CP_H
 
-/*
- * The scenario of weir-cp: sim-cp.c has the disks, what goes wrong with them,
- * and what must be true, sim-copier.c the program that copies.
- */
+/* The scenario of weir-cp: sim-cp.c has the disks, their faults and the rules;
+ * sim-copier.c has the program that copies. */
 
 #include <sys/stat.h>
 
@@ -26,7 +24,7 @@
 
 struct host;
 
-/* What a copy does next; all to SYNC_DIR in order, unless something fails. */
+/* The stages of a copy, in order up to SYNC_DIR unless something fails. */
 enum stage {
 	OPEN_DIR, CLEAN, OPEN_SOURCE, OPEN_TEMP, LOOK, MOVE, SYNC, RENAME,
 	SYNC_DIR, DROP, CLOSE_TEMP, CLOSE_SOURCE, CLOSE_DIR, STAGES
@@ -51,7 +49,7 @@ struct copier {
 	unsigned int tries;	/* To remove the temporary file. */
 	bool may_have_temp;
 
-	/* Not the program's, but what is known of it. */
+	/* Facts for the rules, unknown to the program. */
 	bool cut;		/* Its power. */
 	bool may_fail;
 	uint32_t allowed;	/* 1 << what may be there after a cut. */

@@ -2,10 +2,8 @@
 #ifndef TOOLS_SIM_EXPORT_H
 #define TOOLS_SIM_EXPORT_H
 
-/*
- * The scenario of exported memory: sim-export.c has the exporters and
- * importers, sim-moves.c the jobs over it.
- */
+/* The scenario of exported memory: sim-export.c has the exporters and
+ * importers, sim-moves.c the jobs over it. */
 
 #include <weir/dma.h>
 #include <weir/domain.h>
@@ -25,7 +23,7 @@
 
 struct move;
 
-/* An exported mmap, and what is to be in it. */
+/* An exported mmap, and the contents that it should have. */
 struct share {
 	struct program *program;
 	uint32_t number;
@@ -99,15 +97,15 @@ static inline bool is_stale(const struct import *im)
 void files_set_up(struct program *p);
 void files_take_down(struct program *p);
 
-/* Start a job over @im, or try what is refused. */
+/* Start a job over @im, or try a call that is refused. */
 void move_one(struct import *im);
 void move_disturb(struct move *m);
 
-/* It has stopped: whatever jobs of importers still wait for their callbacks,
- * no byte of it changes any more. */
+/* It has stopped: even if callbacks of importers' jobs are due, no byte of it
+ * changes any more. */
 void share_freeze(struct share *s);
 
-/* All of @s that no job writes to is as it is to be. */
+/* All bytes of @s that no job writes are as expected. */
 void share_check(struct share *s);
 
 #endif /* TOOLS_SIM_EXPORT_H */

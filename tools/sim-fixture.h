@@ -3,21 +3,21 @@
 #define TOOLS_SIM_FIXTURE_H
 
 /*
- * What scenarios have in common.  A scenario makes reactors, starts what it
- * follows as tasks, and hands both to run_to_end(), which has faults come for a
- * while, stops them, and sees whether everything ends.
+ * The common code of scenarios.  A scenario makes reactors, starts operations
+ * as tasks, and calls run_to_end(), which injects faults for a while, stops
+ * them, and checks that everything ends.
  */
 
 #include "sim.h"
 
-/* What must be true: else the seed has failed. */
+/* A rule: if it does not hold, the seed has failed. */
 #define must(holds, rule, ...) \
 	do { \
 		if (!(holds)) \
 			violation(rule, __VA_ARGS__); \
 	} while (0)
 
-/* From 0 to @n - 1, of the program's own chances. */
+/* A number from 0 to @n - 1, from the stream of the program. */
 uint32_t rnd(struct run *run, uint32_t n);
 static inline bool one_in(struct run *run, uint32_t n)
 {
@@ -34,16 +34,18 @@ bool budget_take(struct run *run);
 void act_often(struct run *run, unsigned int n, void (*act_once)(void *actor),
 	       void *actor);
 
-/* @n reactors, with drawn options: small bounds, few callbacks in a turn. */
+/* Make @n reactors with drawn options: small bounds, few callbacks in a
+ * turn. */
 void make_reactors(struct run *run, unsigned int n);
 
 /*
- * When something has to happen on a reactor, which virtual time makes exact.
- * It is due at a time, or when it was asked for if that was later.  Then its
- * reactor has a turn as soon as its core is free, at no other time of the
- * clock, and does it in the first turn that is not too short for all that is
- * due.  What a first turn finds out, such as that a sleep is over, may take a
- * second one to be told.
+ * When something must happen on a reactor.  Virtual time makes this exact.
+ *
+ * It is due at a time, or when it was requested if that is later.  Its reactor
+ * must have a turn as soon as its core is free, without another advance of the
+ * clock.  It happens in the first turn that is long enough for everything that
+ * is due.  A fact that a turn detects, such as the end of a sleep, may be
+ * reported in the turn after it.
  */
 struct due {
 	uint64_t turn;		/* The reactor's last, when it was asked for. */
@@ -52,26 +54,28 @@ struct due {
 	bool is_set;
 };
 
-/* @due is from now on what is to happen on @r at @ns. */
+/* Set @due: something must happen on @r at @ns. */
 void due_set(struct run *run, struct due *due, struct weir_reactor *r,
 	     uint64_t ns);
 
-/* The same for what the reactor measures in ticks: timers and deadlines. */
+/* The same for times that the reactor measures in ticks: timers and
+ * deadlines. */
 void due_set_timer(struct run *run, struct due *due, struct weir_reactor *r,
 		   uint64_t ns);
 
-/* It happens now, in a callback on @r; after @turns turns that were whole. */
+/* It happens now, in a callback on @r.  Check that it took at most @turns whole
+ * turns. */
 void due_met(struct run *run, const struct due *due, struct weir_reactor *r,
 	     unsigned int turns, const char *what);
 
-/* It has not happened yet; outside all turns. */
+/* Outside all turns: check that it may still happen in time. */
 void due_pending(struct run *run, const struct due *due,
 		 struct weir_reactor *r, unsigned int turns, const char *what);
 
-/* @r, which had stopped, was started: till then nothing was due. */
+/* @r was stopped and has been started again: until then nothing was due. */
 void reactor_restarted(struct run *run, struct weir_reactor *r);
 
-/* An operation that is followed: it must end once, and only if it began. */
+/* An operation that is checked: it must end once, and only if it began. */
 struct task {
 	struct weir_op op;
 	struct run *run;
@@ -92,39 +96,32 @@ struct task {
 void task_init(struct task *task, struct run *run, const char *what,
 	       void (*end)(struct task *task, int64_t res));
 
-/*
- * Note what a start of @task's operation returned.  Returns whether it began.
- * With .not_before_ns it is a sleep, which also ends then.
- */
+/* Note the result of the start of @task's operation.  Returns whether it began.
+ * With .not_before_ns it is a sleep, which must end then. */
 bool task_began(struct task *task, int err);
 
-/* Give it a deadline before it is started, perhaps one that is past. */
+/* Set a deadline before the start, perhaps one that is past. */
 void task_deadline_first(struct task *task, uint64_t when_ns);
 
-/* Ask for its end; by a deadline so many nanoseconds from now. */
+/* Request its end: by a cancel, or by a deadline in @ns nanoseconds. */
 void task_cancel(struct task *task);
 void task_deadline(struct task *task, uint64_t ns);
 
-/* Whether @res is what a cancel or a deadline makes, and there was one. */
+/* Whether @res is the result of a cancel or a deadline, and there was one. */
 bool task_was_ended(const struct task *task, int64_t res);
 
-/*
- * Run for @ns with faults, and then without, until all tasks have ended and
- * @is_done (or NULL) says so; "progress" is broken if they do not.
- */
+/* Run for @ns with faults, and then without, until all tasks have ended and
+ * @is_done (or NULL) returns true.  Otherwise the rule "progress" is broken. */
 void run_to_end(struct run *run, uint64_t ns, bool (*is_done)(struct run *run));
 
-/* All has ended: nothing more happens, nothing is in flight, and each reactor
- * takes as much as when it was new. */
+/* Check that everything has ended: nothing more happens, nothing is in flight,
+ * and each reactor accepts as much as when it was new. */
 void check_rest(struct run *run);
 
-/*
- * Destroy the reactors: all has ended, so nothing more happens, and each takes
- * as much as when it was new.
- */
+/* Destroy the reactors, after the checks of check_rest(). */
 void end_reactors(struct run *run);
 
-/* Bytes that only @seed and their place determine. */
+/* Bytes that depend only on @seed and their place. */
 void pattern_fill(void *buf, size_t len, uint64_t seed, uint64_t off);
 bool pattern_is(struct run *run, const void *buf, size_t len, uint64_t seed,
 		uint64_t off);

@@ -4,8 +4,8 @@
 
 /*
  * The scenario of connections.  A client at "a" connects to "b:PAIR" and sends
- * its epoch; then both send what that and the place determine, shut down, and
- * read to the end.
+ * its epoch.  Then both send bytes that the epoch and their place determine,
+ * shut down, and read to the end.
  */
 
 #include <weir/socket.h>
@@ -43,16 +43,16 @@ struct program {
 	bool closing;
 };
 
-/* Takes @fd; frees itself when all is over. */
+/* Takes @fd; frees itself at the end. */
 struct end *net_end_create(struct pair *pair, bool is_client, int fd);
 
 /* A client's first step. */
 void net_end_connect(struct end *end, const char *name);
 
-/* What found no capacity to begin does now, perhaps. */
+/* Retry ends that found no capacity to begin. */
 void net_ends_go_on(struct program *p);
 
-/* Cancel something of it, or set a deadline. */
+/* Cancel an operation of it, or set a deadline. */
 void net_end_disturb(struct end *end);
 
 #endif /* TOOLS_SIM_NET_H */

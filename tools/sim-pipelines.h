@@ -2,10 +2,8 @@
 #ifndef TOOLS_SIM_PIPELINES_H
 #define TOOLS_SIM_PIPELINES_H
 
-/*
- * The scenario of pipelines: sim-pipelines.c has what is done to them, and how
- * they may end, sim-stream.c what goes through them.
- */
+/* The scenario of pipelines: sim-pipelines.c has the calls and the rules of
+ * their ends, sim-stream.c the data. */
 
 #include <weir/buf.h>
 #include <weir/chain.h>
@@ -30,7 +28,7 @@ struct core {
 
 enum unit_state { UNIT_AHEAD, UNIT_UNDER_WAY, UNIT_DONE };
 
-/* A unit of a stream, whatever slot it is in. */
+/* A unit of a stream, in any slot. */
 struct unit {
 	enum unit_state state;
 	size_t len;
@@ -55,7 +53,7 @@ struct end {
 	char bytes[UNITS * BLOCK];	/* Unless it is a file. */
 };
 
-/* A pipeline, and what must be true of the run that it is in. */
+/* A pipeline, and the facts about its present run. */
 struct line {
 	struct program *program;
 	struct core *core;
@@ -96,10 +94,11 @@ void stream_take_down(struct line *l);
 /* New bytes for a new run; the destination is marked. */
 void stream_prepare(struct line *l);
 
-/* The run is over: what was not brought is as it was. */
+/* The run has ended: the destination of units that did not come is
+ * unchanged. */
 void stream_check(struct line *l);
 
-/* sim-pipelines.c: do something to @l, in a function of it or between. */
+/* sim-pipelines.c: act on @l, in one of its functions or between. */
 void meddle(struct line *l);
 
 static inline uint32_t under_way(const struct line *l)

@@ -3,19 +3,19 @@
 #define TOOLS_SIM_H
 
 /*
- * weir-sim: runs scenarios in simulated worlds, seed after seed, and makes what
- * fails small.
+ * weir-sim: runs scenarios in simulated worlds, seed after seed, and reduces
+ * failures.
  *
- *	weir-sim.c       the command line, and what is printed
- *	sim-command.c    seeds in rounds, and what becomes of a failure
- *	sim-state.c      how far a run is, in a file, to go on with
+ *	weir-sim.c       the command line, and the output
+ *	sim-command.c    seeds in rounds; failures
+ *	sim-state.c      the progress of a run in a file, to continue it
  *	sim-tell.c       the outcome as text, as JSON and as a report
  *	sim-run.c        seeds in child processes, so that a crash or a hang of
- *	                 one is a result like any other
+ *	                 one is an ordinary result
  *	sim-shrink.c     fewer faults, fewer kinds of them, fewer operations
  *	sim-file.c       a failing seed as a file
- *	sim-fixture.c        what scenarios have in common: the ledger, the rules
- *	sim-SCENARIO.c   a program, and what must be true of it
+ *	sim-fixture.c    the common code of scenarios: the ledger, the rules
+ *	sim-SCENARIO.c   a program, and its rules
  */
 
 #include <stdbool.h>
@@ -32,10 +32,10 @@ struct run;
 
 struct scenario {
 	const char *name;
-	const char *what;	/* For people. */
+	const char *what;	/* For --list. */
 	void (*run)(struct run *run);
-	uint64_t faults;	/* What it can bear; not all if it is not 0. */
-	uint32_t ops;		/* Unless asked otherwise. */
+	uint64_t faults;	/* Kinds that it supports; 0: all. */
+	uint32_t ops;		/* The default. */
 	uint32_t share;		/* Of --completions; 0 is 1. */
 };
 
@@ -43,7 +43,7 @@ extern const struct scenario *const scenarios[];	/* Ends with NULL. */
 
 const struct scenario *scenario_find(const char *name);
 
-/* What a run depends on, beside the program. */
+/* The parameters of a run. */
 struct params {
 	const struct scenario *scenario;
 	uint64_t seed;
@@ -54,7 +54,7 @@ struct params {
 	bool steady;		/* The same faults for each seed. */
 };
 
-/* A world, a program in it, and what is known of both; see sim-fixture.c. */
+/* A world, a program in it, and facts about both; see sim-fixture.c. */
 struct run {
 	struct params params;
 	struct weir_sim *sim;
@@ -70,29 +70,28 @@ struct run {
 	void *program;		/* The scenario's own. */
 };
 
-/* What has come of seeds, in memory that parent and child share. */
+/* The outcome of seeds, in memory that parent and child share. */
 struct outcome {
-	uint64_t seed;		/* That runs, or has failed. */
-	uint64_t seeds;		/* That have run well. */
+	uint64_t seed;		/* The one that runs, or has failed. */
+	uint64_t seeds;		/* Those that succeeded. */
 	uint64_t completions, events, verified;
 	uint64_t faults[WEIR_SIM_FAULTS];
 	uint64_t digest;	/* Of all of them, in any order. */
 	uint64_t at_event;	/* Of the failure. */
-	char rule[48];		/* Empty: nothing is wrong. */
+	char rule[48];		/* Empty: no rule is broken. */
 	char text[512];
 };
 
 /* sim-run.c */
 
-/* How many seconds a child has for a seed before it is taken to hang. */
+/* The seconds for a seed after which a child counts as hanging. */
 void run_set_timeout(unsigned int seconds);
 
 /* The counts of both, and the failure of the first that has one. */
 void outcome_add(struct outcome *sum, const struct outcome *out);
 uint64_t outcome_faults(const struct outcome *out);
 
-/* Run @n seeds from @params->seed on in a child.  Returns whether all is
- * well. */
+/* Run @n seeds from @params->seed on in a child.  Returns whether all succeed. */
 bool run_seeds(const struct params *params, uint64_t n, bool trace,
 	       struct outcome *ret);
 
@@ -100,19 +99,19 @@ bool run_seeds(const struct params *params, uint64_t n, bool trace,
 bool run_many(const struct params *params, uint64_t n, unsigned int jobs,
 	      struct outcome *ret);
 
-/* In a child: say what is wrong, and end. */
+/* In a child: report the broken rule, and exit. */
 __attribute__((noreturn, format(printf, 2, 3))) void violation(
 	const char *rule, const char *fmt, ...);
 
 /* In a child: one seed. */
 void run_one(struct run *run, struct outcome *out, bool trace);
 
-/* sim-shrink.c: smaller @params that break the same rule as @found.  False: it
- * did not fail again. */
+/* sim-shrink.c: find smaller @params that break the same rule as @found.  False:
+ * the first repetition did not fail. */
 bool shrink(struct params *params, struct outcome *found, bool quiet);
 
-/* sim-file.c: a line of options, as on the command line.  @why says in a
- * message what is wrong with a file. */
+/* sim-file.c: a line of options, as on the command line.  *@why is set to the
+ * error in a file. */
 int params_load(struct params *ret, const char *path, const char **why);
 int params_save(const struct params *params, const struct outcome *found,
 		const char *dir);

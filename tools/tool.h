@@ -17,11 +17,11 @@ int cmd_info(int argc, char **argv);
 int cmd_route(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 
-/* Say on standard error, in a message, what is wrong with the command line.
- * Returns EXIT_USAGE. */
+/* Report an error in the command line on standard error.  Returns
+ * EXIT_USAGE. */
 __attribute__((format(printf, 1, 2))) int usage_error(const char *fmt, ...);
 
-/* Likewise for anything else.  Returns EXIT_FAILED. */
+/* The same for any other error.  Returns EXIT_FAILED. */
 __attribute__((format(printf, 1, 2))) int failed(const char *fmt, ...);
 
 #endif /* TOOLS_TOOL_H */

@@ -3,8 +3,8 @@
 #define WEIR_DOMAIN_USER_H
 
 /*
- * Domains of the user's own: a shared pool that encrypts, a card, whatever
- * bytes can be in and a program can reach.
+ * Domains of a user: encrypted storage, a card, or any other place of bytes that
+ * a program can reach.
  *
  *	err = weir_domain_create(&store, &opts);
  *	err = weir_domain_set_pull(store, store_pull);
@@ -17,27 +17,28 @@
  *	push       from memory of this process to the domain
  *	transfer   from another domain to this one, with no memory between
  *	fill       a pattern into the domain
- *	translate  say where bytes of the domain are in another one
+ *	translate  find the addresses of its bytes in another domain
  *
- * They can also be called directly, by weir_domain_pull() and its sisters, by
- * the contract of <weir/op.h>.  Those call a function of the domain, on the
+ * A program can also call them directly, by weir_domain_pull(),
+ * weir_domain_push(), weir_domain_transfer() and weir_domain_fill(), with the
+ * contract of <weir/op.h>.  These call the function of the domain on the
  * reactor's thread, inside the start:
  *
- *   - It returns a negative errno: nothing was started.  The caller gets it.
- *     -EAGAIN, there is no capacity now, is returned to the caller of
- *     weir_job_start(), too, whatever other functions the domain has.  Blocks
- *     of jobs that go through staging, fences, lazy jobs and steps of chains
- *     have no such caller: there the function is called again, soon at first,
+ *   - If it returns a negative errno, nothing was started, and the caller gets
+ *     the errno.  -EAGAIN (no capacity now) is also returned to the caller of
+ *     weir_job_start(), whatever other functions the domain has.  Blocks of
+ *     jobs that go through staging, fences, lazy jobs and steps of chains have
+ *     no such caller: for them the function is called again, soon at first,
  *     then at least once in a millisecond.
- *   - It returns 0, and sooner or later, in it or after it, and once, the
- *     domain calls weir_domain_complete() on that thread.  The op's callback
- *     runs from the loop, never inside the start.
+ *   - If it returns 0, the domain must call weir_domain_complete() once on that
+ *     thread, inside the function or later.  The op's callback runs from the
+ *     loop, never inside the start.
  *
  * A function of a domain may call any public function.  If it cancels the
- * operation or job for which it is called, or what that is part of, or stops
- * the DMA context or the reactor, the request is recorded and takes effect
- * when the function has returned: the domain's function for cancels is never
- * called for an operation inside the function that starts it.
+ * operation or job for which it is called, or the chain or pipeline of that
+ * job, or stops the DMA context or the reactor, the request is recorded and
+ * takes effect when the function has returned.  So the domain's cancel function
+ * is never called for an operation inside the function that starts it.
  * weir_dma_destroy() of the job's context is -EBUSY there, and so is
  * weir_domain_destroy() of the domain.
  *
@@ -53,7 +54,7 @@
  *   -EOPNOTSUPP  the domain has no such function
  *   -EAGAIN      .ops_max operations are in flight
  *   -ESHUTDOWN   the reactor is stopping
- *   other errnos  what the domain's function said
+ *   other errnos  returned by the domain's function
  *
  * All of them are called on the reactor's thread, callbacks included, never
  * block and never allocate.
@@ -73,13 +74,13 @@ struct weir_reactor;
 
 /*
  * Options of weir_domain_create().  Set .size to the size of the struct and
- * leave what you do not care about at 0.
+ * leave the other fields at 0.
  */
 struct weir_domain_opts {
 	size_t size;
 	uint32_t kind;		/* WEIR_DOMAIN_USER or more. */
 	uint32_t reserved;
-	const char *id;		/* For people, copied; NULL: "user". */
+	const char *id;		/* For messages, copied; NULL: "user". */
 	void *ctx;		/* For weir_domain_ctx(). */
 	size_t ctx_size;	/* > 0: copy so many bytes at .ctx, and have
 				 * weir_domain_ctx() return the copy. */
@@ -88,13 +89,14 @@ struct weir_domain_opts {
 /*
  * Create a domain of the user's own kind.
  *
- * It can do nothing until it is given functions, by weir_domain_set_pull() and
- * its sisters; what is not set is -EOPNOTSUPP.  Ids need not be unique.
+ * It can do nothing until its functions are set, by weir_domain_set_pull() and
+ * the like; calls of functions that are not set are -EOPNOTSUPP.  Ids need not
+ * be unique.
  *
  * Returns 0 with *@ret set, to be freed by weir_domain_destroy(), or
  *   -EINVAL  @ret is NULL; .kind is below WEIR_DOMAIN_USER; or .ctx_size is
  *            not 0 and .ctx is NULL
- *   -E2BIG   @opts asks for what this version does not know
+ *   -E2BIG   @opts uses fields or flags of a later version
  *   -ENOMEM  no memory
  *
  * Any thread.
@@ -105,10 +107,10 @@ WEIR_API int weir_domain_create(struct weir_domain **ret,
 				const struct weir_domain_opts *opts);
 
 /*
- * Where bytes of one domain are in another: what weir_domain_translate() has
- * found out.  Set .size to the size of the struct before.
+ * The addresses of bytes of one domain in another: the result of
+ * weir_domain_translate().  Set .size to the size of the struct before the call.
  *
- * The pieces are .iovs, which are the translator's until the translation is
+ * The pieces are .iovs, which the translator owns until the translation is
  * invalidated, or, if that is NULL, the one in .iov.
  */
 struct weir_translation {
@@ -123,7 +125,7 @@ struct weir_translation {
 	void *data;			/* The translator's own. */
 
 	/* The library's. */
-	struct weir_domain *translator;	/* NULL: it is none any more. */
+	struct weir_domain *translator;	/* NULL: it was invalidated. */
 	void *translator_ctx;
 	uint64_t reserved[2];
 };
@@ -131,7 +133,7 @@ struct weir_translation {
 /* One side of a move. */
 struct weir_domain_side {
 	struct weir_domain *domain;	/* NULL: this process's memory. */
-	void *ctx;			/* For the domain, this time. */
+	void *ctx;			/* For the domain's functions. */
 	const struct iovec *iov;	/* Addresses in the domain. */
 	uint32_t n_iov;
 	uint32_t reserved;
@@ -139,10 +141,10 @@ struct weir_domain_side {
 };
 
 /*
- * What is to be moved; lent, with the pieces, until the callback.  Set .size to
- * the size of the struct, and the rest to 0.
+ * A move.  It and its pieces must stay until the callback.  Set .size to the
+ * size of the struct, and unused fields to 0.
  *
- * The two sides are equally long, but may be cut into pieces differently.
+ * The two sides have the same length, but their pieces may differ.
  */
 struct weir_domain_move {
 	size_t size;
@@ -155,24 +157,24 @@ struct weir_domain_move {
 #define WEIR_DOMAIN_PIECES_MAX 1024
 
 /*
- * A function of @domain that moves: @move is what the starter has given, not a
- * copy.  Returns a negative errno, or 0: then weir_domain_complete() is called
- * once, on @r's thread.
+ * A function of @domain that moves.  @move is the caller's struct, not a copy.
+ * Returns a negative errno, or 0: then the domain must call
+ * weir_domain_complete() once, on @r's thread.
  */
 typedef int weir_domain_move_fn(struct weir_domain *domain,
 				struct weir_reactor *r, struct weir_op *op,
 				const struct weir_domain_move *move);
 
 /*
- * @op, which a function of @domain has started, should end early: see to it
- * that weir_domain_complete() is called soon.  Not called twice for one @op.
+ * Cancel @op, which a function of @domain has started: call
+ * weir_domain_complete() soon.  Called at most once for each @op.
  */
 typedef void weir_domain_cancel_fn(struct weir_domain *domain,
 				   struct weir_op *op);
 
 /*
- * Say where the @len bytes at @addr of @src are in @dst, or in another domain,
- * by filling @ret's .domain, pieces and keys, and .data.  Returns 0 or a
+ * Find the addresses of the @len bytes at @addr of @src in @dst, or in another
+ * domain: fill @ret's .domain, pieces and keys, and .data.  Returns 0 or a
  * negative errno.  Must not block.
  */
 typedef int weir_domain_translate_fn(struct weir_domain *src, void *src_ctx,
@@ -181,8 +183,7 @@ typedef int weir_domain_translate_fn(struct weir_domain *src, void *src_ctx,
 				     struct weir_translation *ret);
 
 /*
- * @t, which @domain has translated, is not needed any more.  @ctx is what was
- * @src_ctx then.
+ * Release @t, a translation by @domain.  @ctx is the @src_ctx of the translation.
  */
 typedef void weir_domain_invalidate_fn(struct weir_domain *domain, void *ctx,
 				       const struct weir_translation *t);
@@ -215,9 +216,9 @@ WEIR_API int weir_domain_set_push(struct weir_domain *domain,
 
 /*
  * Set the function of @domain that moves to it from another domain, replacing
- * the one before; NULL means none.  It need not be able to move from every
- * other: where it returns -EXDEV or -EOPNOTSUPP, a job goes through memory if
- * the one can pull and the other push.
+ * the one before; NULL means none.  It need not support every other domain: if
+ * it returns -EXDEV or -EOPNOTSUPP, a job goes through memory if one domain can
+ * pull and the other can push.
  *
  * Returns 0, or, with @domain as it was:
  *   -EPERM  @domain is not of weir_domain_create()
@@ -242,7 +243,7 @@ WEIR_API int weir_domain_set_fill(struct weir_domain *domain,
 				      weir_domain_move_fn *fn);
 
 /*
- * Set the function of @domain that says where its bytes are in another,
+ * Set the function of @domain that finds its bytes in another domain,
  * replacing the one before; NULL means none.
  *
  * Returns 0, or, with @domain as it was:
@@ -272,9 +273,8 @@ WEIR_API int weir_domain_set_invalidate(struct weir_domain *domain,
 				      weir_domain_invalidate_fn *fn);
 
 /*
- * Set the function of @domain that ends what the others have started,
- * replacing the one before; NULL means none.  Without one a cancel has no
- * effect: what is in flight goes on to its end.
+ * Set the function of @domain that cancels moves, replacing the one before; NULL
+ * means none.  Without one a cancel has no effect, and the move continues.
  *
  * Returns 0, or, with @domain as it was:
  *   -EPERM  @domain is not of weir_domain_create()
@@ -288,7 +288,7 @@ WEIR_API int weir_domain_set_cancel(struct weir_domain *domain,
 /*
  * Pull: move from .src, by its domain's function, to memory of this process.
  *
- * Completes with what the domain said: the bytes moved, fewer than asked for if
+ * Completes with the domain's result: the bytes moved, fewer than requested if
  * the source ended early, or a negative errno.
  *
  * Re-creates spdk_memory_domain_pull_data().
@@ -299,7 +299,7 @@ WEIR_API int weir_domain_pull(struct weir_reactor *r, struct weir_op *op,
 /*
  * Push: move from memory of this process to .dst, by its domain's function.
  *
- * Completes with what the domain said: the bytes moved, fewer than asked for if
+ * Completes with the domain's result: the bytes moved, fewer than requested if
  * the source ended early, or a negative errno.
  *
  * Re-creates spdk_memory_domain_push_data().
@@ -308,10 +308,10 @@ WEIR_API int weir_domain_push(struct weir_reactor *r, struct weir_op *op,
 			      const struct weir_domain_move *move);
 
 /*
- * Transfer: move from .src to .dst, whose domain's function it is that does it.
- * Both domains must be named.
+ * Transfer: move from .src to .dst, by the function of .dst's domain.  Both
+ * domains must be given.
  *
- * Completes with what the domain said: the bytes moved, fewer than asked for if
+ * Completes with the domain's result: the bytes moved, fewer than requested if
  * the source ended early, or a negative errno.
  *
  * Re-creates spdk_memory_domain_transfer_data().
@@ -322,7 +322,7 @@ WEIR_API int weir_domain_transfer(struct weir_reactor *r, struct weir_op *op,
 /*
  * Fill .dst with .pattern, repeated, by its domain's function; .src stays 0.
  *
- * Completes with what the domain said: the bytes moved, fewer than asked for if
+ * Completes with the domain's result: the bytes moved, fewer than requested if
  * the source ended early, or a negative errno.
  *
  * Re-creates spdk_memory_domain_memzero(), for any pattern.
@@ -331,10 +331,10 @@ WEIR_API int weir_domain_fill(struct weir_reactor *r, struct weir_op *op,
 			      const struct weir_domain_move *move);
 
 /*
- * @op, which a function of a domain has started, ends with @res: the bytes that
- * were moved, all unless the source ended early, or a negative errno.
- * More than there was to move, or a negative value that is not an errno (below
- * -4095), becomes -EIO.
+ * Complete @op, which a function of a domain has started, with @res: the bytes
+ * that were moved, which are all unless the source ended early, or a negative
+ * errno.  A larger number of bytes, or a negative value that is not an errno
+ * (below -4095), becomes -EIO.
  *
  * Call on the reactor's thread, once for each op, inside the domain's function
  * or later.  Never blocks, never allocates.
@@ -342,9 +342,9 @@ WEIR_API int weir_domain_fill(struct weir_reactor *r, struct weir_op *op,
 WEIR_API void weir_domain_complete(struct weir_op *op, int64_t res);
 
 /*
- * Say more of how @op, not yet completed, goes: the bytes moved before it
- * failed, the domain's own code, the index of the segment.  They are for
- * weir_op_get_detail(); weir_domain_complete() with @res >= 0 sets the bytes.
+ * Set the detail of @op, which has not completed: the bytes moved before it
+ * failed, the domain's own code, the index of the segment.  The caller gets it
+ * by weir_op_get_detail(); weir_domain_complete() with @res >= 0 sets the bytes.
  *
  * Call on the reactor's thread, between the start and weir_domain_complete().
  * Never blocks.  Re-creates spdk_bdev_io_complete_nvme_status().
@@ -353,8 +353,8 @@ WEIR_API void weir_domain_set_detail(struct weir_op *op,
 				     const struct weir_op_detail *detail);
 
 /*
- * Remember @data with @op for the domain: the request that it has made of it,
- * say, so that its cancel function finds it.
+ * Store @data in @op for the domain, for example its own request, so that its
+ * cancel function finds it.
  *
  * Call on the reactor's thread, between the start and weir_domain_complete().
  * Never blocks.
@@ -362,7 +362,9 @@ WEIR_API void weir_domain_set_detail(struct weir_op *op,
 WEIR_API void weir_domain_set_op_data(struct weir_op *op, void *data);
 
 /*
- * What weir_domain_set_op_data() has remembered; NULL if nothing.
+ * Get the pointer that weir_domain_set_op_data() has stored.
+ *
+ * Returns it, or NULL if none was stored.
  *
  * Call on the reactor's thread, between the start and weir_domain_complete().
  * Never blocks.
@@ -370,12 +372,12 @@ WEIR_API void weir_domain_set_op_data(struct weir_op *op, void *data);
 WEIR_API void *weir_domain_op_data(const struct weir_op *op);
 
 /*
- * Find out where the @len bytes at @addr of @src are in @dst, by @src's
- * function.  Memory of this process is where it is: there @ret says the same
- * address.  Nothing moves.
+ * Find the addresses of the @len bytes at @addr of @src in @dst, by @src's
+ * function.  For memory of this process @ret has the same address.  Nothing
+ * moves.
  *
- * The answer may name another domain than @dst, and keys for RDMA; it may be
- * handed to jobs and moves as a translation that is known.  It is good until
+ * The answer may be in another domain than @dst, and may have keys for RDMA.
+ * Jobs and moves accept it as .translation.  It is valid until
  * weir_domain_invalidate(), which must be called once; until then @src is in
  * use.
  *
@@ -384,9 +386,9 @@ WEIR_API void *weir_domain_op_data(const struct weir_op *op);
  *                that the struct can have
  *   -ERANGE      @addr + @len wraps around
  *   -EOPNOTSUPP  @src has no such function
- *   -EIO         @src's function has answered with pieces that are not @len
+ *   -EIO         the pieces of @src's function are not @len
  *                bytes, too many, wrap around, or are memory at NULL
- *   other errnos  what @src's function said
+ *   other errnos  returned by @src's function
  *
  * Any thread on which @src's function may be called; for memory, any.
  *
@@ -398,9 +400,9 @@ WEIR_API int weir_domain_translate(struct weir_domain *src, void *src_ctx,
 				   struct weir_translation *ret);
 
 /*
- * End @t: its domain is told, by the function for that if it has one, and its
- * pieces are no more.  What has ended already, and zeroed memory, are left as
- * they are.
+ * Invalidate @t: call its domain's invalidate function, if there is one.  Its
+ * pieces must not be used any more.  A translation that was invalidated before,
+ * and zeroed memory, are left unchanged.
  *
  * Any thread on which the domain's function may be called, when no move uses @t
  * any more.

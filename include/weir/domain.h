@@ -5,14 +5,14 @@
 /*
  * A domain: an address space that bytes can be in.
  *
- * What an address means is the domain's: in the system domain a pointer, in a
- * file domain an offset.  A domain describes; moving is what jobs do, see
+ * The domain gives an address its meaning: in the system domain it is a pointer,
+ * in a file domain an offset.  A domain only describes; jobs move bytes, see
  * <weir/job.h>.
  *
- * Domains belong to the process.  Each has a kind, an id for people, and a
- * pointer of the user's.
+ * Domains belong to the process.  Each has a kind, an id for messages, and a
+ * context pointer of the user.
  *
- * A user's own kind of domain brings the functions that reach it: see
+ * A user's own kind of domain has functions that reach it: see
  * <weir/domain-user.h>.
  *
  * Re-creates spdk_memory_domain.
@@ -42,7 +42,7 @@ struct weir_domain;
 
 /*
  * Options of weir_domain_file_create().  Set .size to the size of the struct
- * and leave what you do not care about at 0.
+ * and leave the other fields at 0.
  */
 struct weir_domain_file_opts {
 	size_t size;
@@ -50,21 +50,21 @@ struct weir_domain_file_opts {
 	int32_t buffered_fd;	/* The same file without O_DIRECT. */
 	uint32_t align;		/* Of O_DIRECT, power of 2; 0: the kernel's. */
 	uint32_t reserved;
-	const char *id;		/* For people, copied; NULL: "file". */
+	const char *id;		/* For messages, copied; NULL: "file". */
 	void *ctx;		/* For weir_domain_ctx(). */
 };
 
 /*
- * The memory of this process.  It is always there and is never destroyed.
+ * The memory of this process.  It always exists and is never destroyed.
  *
  * Any thread.  Never blocks.
  */
 WEIR_API struct weir_domain *weir_domain_system(void);
 
 /*
- * The memory of this process that lies in huge pages: the same addresses as in
- * the system domain, and reached in the same ways.  It says where memory comes
- * from, to whom it matters.  Always there and never destroyed.
+ * The memory of this process that is in huge pages: the same addresses as in the
+ * system domain, and reached in the same ways.  It only records where memory
+ * comes from.  It always exists and is never destroyed.
  *
  * Any thread.  Never blocks.
  */
@@ -75,9 +75,9 @@ WEIR_API struct weir_domain *weir_domain_hugepage(void);
  * created; NULL for @prev means from the first, NULL for @id any id.  The first
  * of all is the system domain, the second that of huge pages.
  *
- * What is returned is held: it cannot be destroyed until it is given back, to
- * the next call as @prev, or to weir_domain_put() to stop early.  So a
- * walk is safe whatever is created and destroyed meanwhile, by anybody:
+ * The returned domain is held: it cannot be destroyed until the caller passes it
+ * to the next call as @prev, or to weir_domain_put() to stop early.  So a walk
+ * is safe while other threads create and destroy domains:
  *
  *	for (d = weir_domain_next(NULL, id); d; d = weir_domain_next(d, id))
  *
@@ -105,21 +105,21 @@ WEIR_API void weir_domain_put(struct weir_domain *domain);
  * Its mode gives the domain's rights: what was opened for reading only is not
  * written to.
  *
- * If it is O_DIRECT, any range may be moved all the same, to and from any
- * memory.  What is aligned as the file needs it goes directly.  What is not
- * (the last bytes of a file, say) goes through .buffered_fd, which must be open
- * on the same file with at least the same rights, which is checked if @fd is
- * not O_DIRECT, too, though it is not used then; or, if that is not set,
- * through a descriptor without O_DIRECT that the domain opens by itself and
- * closes when it is destroyed.  Whole pages at least go directly then,
- * whatever .align says: of a page written both ways, either part could be
- * lost.
+ * If @fd is O_DIRECT, jobs may still move any range, to and from any memory.
+ * Aligned parts go directly.  Unaligned parts, such as the last bytes of a file,
+ * go through a second descriptor without O_DIRECT: .buffered_fd if it is set,
+ * or one that the domain opens, and closes when it is destroyed.  .buffered_fd
+ * must be open on the same file with at least the same rights; this is checked
+ * even if @fd is not O_DIRECT, although it is not used then.  With a second
+ * descriptor at least whole pages go directly, whatever .align says: if a page
+ * were written both ways, either part could be lost.
  *
- * If the domain cannot open one (there is no /proc, the rights have been given
- * up), or WEIR_DOMAIN_FILE_DIRECT_ONLY says that it shall not, what is not
- * aligned to .align is -EINVAL when the job starts, and weir_why() says why.
- * A process that holds record locks of fcntl(2) on the file needs that flag, or
- * a .buffered_fd: closing any descriptor of the file gives such locks up.
+ * If the domain cannot open one (there is no /proc, or the process has dropped
+ * the rights), or WEIR_DOMAIN_FILE_DIRECT_ONLY forbids it, the start of a job
+ * over a range that is not aligned to .align returns -EINVAL, and weir_why()
+ * says why.  A process that holds record locks of fcntl(2) on the file needs
+ * that flag, or a .buffered_fd: the kernel drops such locks when any descriptor
+ * of the file is closed.
  *
  * Returns 0 with *@ret set, to be freed by weir_domain_destroy(), or
  *   -EINVAL  @fd is a directory, or was opened with O_PATH, or for writing
@@ -128,7 +128,7 @@ WEIR_API void weir_domain_put(struct weir_domain *domain);
  *            an unknown flag, or both flags
  *   -EBADF   @fd or .buffered_fd is not open
  *   -ESPIPE  @fd cannot be positioned: a pipe, a socket, a terminal
- *   -E2BIG   @opts asks for what this version does not know
+ *   -E2BIG   @opts uses fields or flags of a later version
  *   -ENOMEM  no memory
  *
  * Any thread.  Some system calls; one opens a file, if @fd is O_DIRECT.
@@ -141,25 +141,25 @@ WEIR_API int weir_domain_file_create(struct weir_domain **ret, int fd,
 
 /*
  * Options of weir_domain_process_create().  Set .size to the size of the struct
- * and leave what you do not care about at 0.
+ * and leave the other fields at 0.
  */
 struct weir_domain_process_opts {
 	size_t size;
 	uint32_t flags;		/* WEIR_DOMAIN_PROCESS_ */
 	uint32_t reserved;
-	const char *id;		/* For people, copied; NULL: "process PID". */
+	const char *id;		/* For messages, copied; NULL: "process PID". */
 	void *ctx;		/* For weir_domain_ctx(). */
 };
 
 /*
  * Make a domain of the memory of the process @pid; addresses are its pointers.
  *
- * It is this very process: it is held by a pidfd, so that another one that gets
- * its number later is not taken for it.  What it maps where is its own affair:
- * a job that comes to a page that is not there, or that the process itself may
- * not read or write, ends with -EFAULT and the exact bytes done before.  When
- * it has ended jobs end with -ESRCH.  It may call execve() and then has other
- * memory, which a domain does not notice.
+ * The domain holds a pidfd of the process, so that a later process with the same
+ * number is not taken for it.  A job that comes to a page that is not mapped, or
+ * that the process itself may not read or write, ends with -EFAULT; the detail
+ * has the exact number of bytes before it.  After the process has ended, jobs
+ * end with -ESRCH.  After an execve() the process has other memory, which the
+ * domain does not detect.
  *
  * Jobs move between it and memory of this process, by copying, on workers;
  * nothing is atomic towards the process, which runs on meanwhile.
@@ -173,7 +173,7 @@ struct weir_domain_process_opts {
  *   -EOPNOTSUPP  the kernel or the sandbox has no pidfds, or no
  *                process_vm_readv(2)
  *   -EMFILE      no descriptor left
- *   -E2BIG       @opts asks for what this version does not know
+ *   -E2BIG       @opts uses fields or flags of a later version
  *   -ENOMEM      no memory
  *
  * Any thread.  Some system calls that do not block.
@@ -208,28 +208,27 @@ WEIR_API int weir_domain_process_pid(const struct weir_domain *domain);
 
 /*
  * Options of weir_domain_remote_create().  Set .size to the size of the struct
- * and leave what you do not care about at 0.
+ * and leave the other fields at 0.
  */
 struct weir_domain_remote_opts {
 	size_t size;
 	uint32_t flags;		/* 0 */
 	uint32_t reserved;
-	const char *id;		/* For people, copied; NULL: "remote". */
+	const char *id;		/* For messages, copied; NULL: "remote". */
 	void *ctx;		/* For weir_domain_ctx(). */
 };
 
 /*
  * Make a domain of the memory of a peer that is reached by RDMA; addresses are
- * those that the peer has exported.  It describes, and reaches nothing yet: a
- * connection that is attached to it does.  What the peer exports becomes an
+ * those that the peer has exported.  The domain only describes; a connection
+ * that is attached to it reaches the memory.  An export of the peer becomes an
  * mmap in it, see weir_mmap_import_rdma().
  *
- * It is there whatever this library was built with and whatever devices there
- * are.
+ * This works in every build, with or without RDMA devices.
  *
  * Returns 0 with *@ret set, to be freed by weir_domain_destroy(), or
  *   -EINVAL  an unknown flag
- *   -E2BIG   @opts asks for what this version does not know
+ *   -E2BIG   @opts uses fields or flags of a later version
  *   -ENOMEM  no memory
  *
  * Any thread.  Never blocks.
@@ -238,8 +237,8 @@ WEIR_API int weir_domain_remote_create(
 	struct weir_domain **ret, const struct weir_domain_remote_opts *opts);
 
 /*
- * The key of a peer for a piece of its memory: .ctx of an operand that is
- * addresses in a remote domain.  It must stay until the job's callback.
+ * The key of a peer for a piece of its memory: .ctx of an operand with addresses
+ * in a remote domain.  It must stay until the job's callback.
  */
 struct weir_remote_key {
 	uint32_t rkey;

@@ -5,8 +5,8 @@
 /*
  * A job: one move of memory, or one computation over it.
  *
- * The caller owns a struct weir_job, as it owns a struct weir_op: it says what
- * to do, and starts it in a DMA context.
+ * The caller owns a struct weir_job, as it owns a struct weir_op.  It fills the
+ * job and starts it in a DMA context.
  *
  *	weir_job_init(&rq->job, on_copied);
  *	weir_job_copy(&rq->job, weir_operand_buf(buf), weir_operand_at(file, off, len));
@@ -17,36 +17,33 @@
  * job that is refused has changed nothing.
  *
  *   - A source of bufs is their data.  A destination of bufs is their tail
- *     capacities, in order: what comes is appended to the data; with
+ *     capacities, in order: the job appends to the data; with
  *     WEIR_JOB_OVERWRITE it replaces the data.
- *   - Memory and files named by address are written where they say.
- *   - A job that fails or is cancelled leaves the data lengths of its bufs as
- *     they were; the memory may be half written.  The detail has the bytes.
- *   - Until the callback begins, and whatever the size, the bufs of a job are
- *   in
- *     use: weir_buf_reset() and its sisters return -EBUSY, and a second job
+ *   - Memory and files given by address are written at that address.
+ *   - A job that fails or is cancelled leaves the data lengths of its bufs
+ *     unchanged; the memory may be partly written.  The detail has the number
+ *     of bytes.
+ *   - The bufs of a job are in use until its callback begins, whatever its
+ *     size: weir_buf_reset() and similar calls return -EBUSY, and a second job
  *     that would write to them, or read what this one writes, is refused.
  *     The data lengths change just before the callback.
  *   - A source that ends early, a short file, is -ENODATA with the bytes moved
  *     in the detail; with WEIR_JOB_SHORT_OK it is a success, with the bytes as
  *     result.
  *
- * There is no order between jobs but what the caller makes, with a chain say,
- * or with a fence:
+ * Jobs have no order unless the caller requests one, with a chain or a fence:
  *
- *   - A job with WEIR_JOB_FENCE begins when all jobs that were started before
- *   it
- *     in its context have ended, well or not.  Jobs started after it do not
- *     wait for it, unless they are fences too.  It is order and nothing more:
- *     what shall happen only if something else went well is a step of a chain.
- *   - A job with WEIR_JOB_LAZY begins when weir_dma_flush() is called, or else
- *     by itself in the reactor's next turn: so that jobs started one by one
- *     begin together.
- *   - Until it begins, either is in flight like any other: it counts, holds its
- *     bufs, and may be cancelled, with nothing done.
+ *   - A job with WEIR_JOB_FENCE begins when all jobs that were started before it
+ *     in its context have ended, successfully or not.  Jobs started after it do
+ *     not wait for it, unless they are fences too.  If a job must run only after
+ *     another one has succeeded, make both steps of a chain.
+ *   - A job with WEIR_JOB_LAZY begins when weir_dma_flush() is called, or in the
+ *     reactor's next turn, so that jobs started one by one begin together.
+ *   - Before it begins, either is in flight like any other job: it counts, holds
+ *     its bufs, and can be cancelled, with nothing done.
  *
- * A copy or push to a peer with WEIR_JOB_SIGNAL tells it when its bytes have
- * landed, by .signal: see <weir/message.h>.  A job that fails does not.
+ * A copy or push to a peer with WEIR_JOB_SIGNAL sends the peer .signal when all
+ * bytes have arrived: see <weir/message.h>.  A job that fails sends none.
  *
  * Re-creates doca_dma's tasks, SPDK's accel operations and rte_dmadev.
  */
@@ -72,11 +69,11 @@ struct weir_translation;
  * from .addr bytes into them; of a destination, at most .len bytes are written
  * (.addr must be 0).  A .len of 0 means all there is.
  *
- * Else .domain says whose addresses they are (NULL: this process's), and they
- * are .iov (iov_base is the address, in any domain) or, if .n_iov is 0, the
- * .len bytes at .addr.  iovecs are lent until the callback.
+ * Otherwise .domain is the address space (NULL: this process's).  The pieces are
+ * .iov (iov_base is the address, in any domain) or, if .n_iov is 0, the .len
+ * bytes at .addr.  The caller must keep the iovecs until the callback.
  *
- * .ctx and .translation go to the functions of a user's domain as they are, see
+ * The functions of a user's domain get .ctx and .translation unchanged, see
  * <weir/domain-user.h>; for other domains .translation must be NULL.
  */
 struct weir_operand {
@@ -87,7 +84,7 @@ struct weir_operand {
 	const struct iovec *iov;
 	uint32_t n_iov;
 	uint32_t reserved0;
-	void *ctx;		/* For a user's domain, this time. */
+	void *ctx;		/* For a user's domain. */
 	const struct weir_translation *translation; /* For it too, if known. */
 };
 
@@ -108,7 +105,7 @@ struct weir_operand {
 #define WEIR_JOB_COMPARE_SWAP 11 /* If it is .compare, make it .pattern. */
 #define WEIR_JOB_USER 1000 /* From here on: registered, see <weir/kind.h>. */
 
-/* Locations that a job may have beside .src and .dst. */
+/* Operands that a job may have besides .src and .dst. */
 #define WEIR_JOB_EXTRA_MAX 15
 
 /* weir_job.flags */
@@ -207,9 +204,9 @@ static inline struct weir_job *weir_job_of(struct weir_op *op)
 /*
  * Have @job copy @src to @dst, as many bytes as @src has.
  *
- * To the data of bufs they are appended; with WEIR_JOB_OVERWRITE they replace
- * it.  Set .flags after this call or its sisters: they clear them.  Totals
- * must fit: -EMSGSIZE if @dst has less capacity, and an address range as
+ * They are appended to the data of bufs; with WEIR_JOB_OVERWRITE they replace
+ * it.  Set .flags after this call, which clears them, as all such calls do.
+ * Totals must fit: -EMSGSIZE if @dst has less capacity; an address range as
  * destination must be exactly as long.
  */
 static inline void weir_job_copy(struct weir_job *job, struct weir_operand dst,
@@ -259,7 +256,7 @@ static inline void weir_job_memzero(struct weir_job *job,
 }
 
 /*
- * Have @job copy @src to @dst and to *@dst2, which is lent until the callback.
+ * Have @job copy @src to @dst and to *@dst2, which must stay until the callback.
  * Each must have capacity, and none may overlap with another.  They may be of
  * different domains.  The bytes done are those that both destinations have.
  */
@@ -275,10 +272,10 @@ static inline void weir_job_dualcast(struct weir_job *job,
 }
 
 /*
- * Have @job write to @dst the exclusive or of @n sources, which are equally
- * long, and lent until the callback.  They may be of different domains, and
- * overlap with one another, but not with @dst.  @n is from 2 to
- * 1 + WEIR_JOB_EXTRA_MAX.  It ends where the first of its sources does.
+ * Have @job write to @dst the exclusive or of @n sources of equal length, which
+ * must stay until the callback.  They may be of different domains, and overlap
+ * with one another, but not with @dst.  @n is from 2 to 1 + WEIR_JOB_EXTRA_MAX.
+ * The job ends where its first source does.
  */
 static inline void weir_job_xor(struct weir_job *job, struct weir_operand dst,
 				const struct weir_operand *srcs, uint32_t n)
@@ -291,25 +288,26 @@ static inline void weir_job_xor(struct weir_job *job, struct weir_operand dst,
 
 /*
  * Have @job add @n, which may wrap around, to the 64-bit word at @dst, as one
- * atomic step; weir_job_old() is what the word was.
+ * atomic step; weir_job_old() returns the word's previous value.
  *
- * @dst is 8 bytes in one piece, at an address that is a multiple of 8; of a
- * buf, of its data, which stay as long as they are.
+ * @dst is 8 bytes in one piece, at an address that is a multiple of 8.  In a buf
+ * they are part of its data, whose length does not change.
  *
- * A word here is atomic to all processors, and so to other processes that have
- * mapped it.  One at a peer, by RDMA, needs WEIR_MMAP_RDMA_ATOMIC of its
- * exporter, and is atomic to all that goes through the peer's device; to the
- * peer's processors, too, only if that device has WEIR_DEVICE_CAP_ATOMIC_ALL.
- * So a word of a buf whose mmap lets peers do atomics by a device without that
- * is no word for this job here: -EXDEV.  Nothing sees to this for addresses
- * without a buf, or if a peer is reached by several of its devices.
+ * In memory of this machine the step is atomic to all processors, and so to
+ * other processes that have mapped it.  At a peer, by RDMA, it needs
+ * WEIR_MMAP_RDMA_ATOMIC of the exporter, and is atomic to all accesses through
+ * the peer's device; to the peer's processors only if that device has
+ * WEIR_DEVICE_CAP_ATOMIC_ALL.  So this job is refused with -EXDEV for a buf
+ * whose mmap lets peers do atomics by a device without that capability.  The
+ * library cannot check this for addresses without a buf, or for a peer that is
+ * reached by several of its devices.
  *
- * The word is a number in the byte order of the machine where it is; operands
- * and weir_job_old() are in that of this one.
+ * The word is in the byte order of the machine where it is; operands and
+ * weir_job_old() are in the byte order of this machine.
  *
  * It is done once or not at all, and never through staging.  If the connection
- * to the peer fails while it is in flight, it is unknown which: the job ends
- * with the error, and 0 bytes.
+ * to the peer fails while it is in flight, it is unknown whether it was done:
+ * the job ends with the error, and 0 bytes.
  */
 static inline void weir_job_fetch_add(struct weir_job *job,
 				      struct weir_operand dst, uint64_t n)
@@ -320,9 +318,9 @@ static inline void weir_job_fetch_add(struct weir_job *job,
 }
 
 /*
- * Have @job set the word at @dst to @swap if it is @compare: as
- * weir_job_fetch_add() otherwise.  It succeeds either way: it has swapped if
- * weir_job_old() is @compare.
+ * Have @job set the word at @dst to @swap if it is @compare.  It succeeds in
+ * either case; it has swapped if weir_job_old() is @compare.  Otherwise it is
+ * like weir_job_fetch_add().
  */
 static inline void weir_job_compare_swap(struct weir_job *job,
 					 struct weir_operand dst,
@@ -335,8 +333,8 @@ static inline void weir_job_compare_swap(struct weir_job *job,
 }
 
 /*
- * Have @job compare @a with @b, both as sources, equally long.  The result is
- * how many bytes from the beginning are equal: all, if they are the same.
+ * Have @job compare @a with @b, two sources of equal length.  The result is the
+ * number of bytes from the beginning that are equal.
  */
 static inline void weir_job_compare(struct weir_job *job, struct weir_operand a,
 				    struct weir_operand b)
@@ -372,18 +370,18 @@ static inline const void *weir_job_args(const struct weir_job *job)
 /*
  * Start @job in @dma.
  *
- * The operands are evaluated now: what the lists of bufs are, and how much
- * data or capacity they have.  The bufs get a reference each until the
- * callback; domains are counted as used.
+ * The operands are evaluated now: the lists of bufs, and their data or
+ * capacity.  The job takes a reference to each buf until the callback, and
+ * counts the domains as used.
  *
- * If it is refused, weir_route_explain() says what exactly is wrong.
+ * If it is refused, weir_route_explain() gives the exact reason.
  *
- * Completes with the bytes done (what weir_job_compare() says for a compare),
- * or a negative errno: -ENODATA if the source ended early, what the kernel said
- * of a file; -EFAULT at a page that another process has not, or may not
- * write, -ESRCH if that process has ended; what the function of a user's
- * domain said; or, of a registered kind, what the kind documents, -ENOSPC if its
- * output does not fit, and -EIO if its functions break their contract.
+ * Completes with the bytes done (for a compare, the number of equal bytes), or
+ * a negative errno: -ENODATA if the source ended early; the kernel's errno for a
+ * file; -EFAULT at a page that another process lacks or may not write, -ESRCH
+ * if that process has ended; the errno of a function of a user's domain; or, of
+ * a registered kind, what the kind documents, -ENOSPC if its output does not
+ * fit, and -EIO if its functions break their contract.
  *
  * Returns 0, or
  *   -EINVAL      .kind, .flags or .n_extra make no sense; .reserved0 of a
@@ -421,10 +419,11 @@ static inline const void *weir_job_args(const struct weir_job *job)
  *                <weir/route.h>
  *   -EBADFD      @dma is not started
  *   -EAGAIN      .jobs_max jobs, or .ops_max operations, are in flight; or the
- *                function of a user's domain said so, and the job is neither
- *                a fence nor lazy and does not go through staging: those wait
+ *                function of a user's domain returned it, and the job is
+ *                neither a fence nor lazy and does not go through staging:
+ *                such jobs wait
  *   -ESHUTDOWN   the reactor is stopping
- *   other errnos  what the function of a user's domain said, or of a
+ *   other errnos  returned by the function of a user's domain, or of a
  *                registered kind
  *
  * Call on @dma's reactor.  Never blocks, never allocates.
@@ -433,11 +432,11 @@ WEIR_API int weir_job_start(struct weir_dma *dma, struct weir_job *job);
 
 /*
  * Start jobs[0] to jobs[n - 1] in @dma, in this order, until one cannot be
- * started.  How many were is set in *@n_started in any case; the others are
- * untouched, to be started again from jobs[*n_started] on when there is
+ * started.  *@n_started is set to the number of started jobs in any case.  The
+ * others are unchanged; start them from jobs[*n_started] on when there is
  * capacity.
  *
- * Returns 0 if all were started, or what weir_job_start() said of
+ * Returns 0 if all were started, or the result of weir_job_start() for
  * jobs[*n_started]: -EAGAIN if there was no more capacity.
  *
  * Call on @dma's reactor.  Never blocks, never allocates.
@@ -448,7 +447,11 @@ WEIR_API int weir_job_start_batch(struct weir_dma *dma,
 				  uint32_t *n_started);
 
 /*
- * The word of @job as it was before: of an atomic that has succeeded.
+ * Get the previous value of the word of an atomic.
+ *
+ * @job must have succeeded.
+ *
+ * Returns the value.
  *
  * Call on the reactor's thread, in the callback or after it.  Never blocks.
  * Re-creates the local buffer of IBV_WR_ATOMIC_FETCH_AND_ADD.
