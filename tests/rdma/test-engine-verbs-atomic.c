@@ -82,7 +82,7 @@ static void each_is_done_once(void **state, uint32_t sends, uint32_t reads)
 	wire_init(&l, state);
 	l.e.opts.sends = sends;
 	l.e.opts.reads = reads;
-	wire_open(&l, state);
+	wire_open(&l);
 	set_shadow(&l, 1, 0);
 	*word(&l, 1) = 0;
 	for (i = 0; i < N; i++) {
@@ -133,7 +133,7 @@ static void no_more_are_under_way_than_the_peer_takes(void **state)
 
 	wire_init(&l, state);
 	l.e.opts.reads = 2;
-	wire_open(&l, state);
+	wire_open(&l);
 	q = l.c->queue;
 	for (i = 0; i < 8; i++) {
 		jrec_init(&l.j[i]);
@@ -265,7 +265,7 @@ static void posted_atomic_is_done_although_cancelled(void **state)
 		skip_because("soft-RoCE does not wait to be told");
 	wire_init(&l, state);
 	l.e.opts.sends = 1;
-	wire_open(&l, state);
+	wire_open(&l);
 	mock_hold(true);
 	for (i = 0; i < 2; i++) {
 		jrec_init(&l.j[i]);

@@ -101,7 +101,7 @@ static void jobs_that_wait_for_capacity_are_flushed(void **state)
 
 	wire_init(&l, state);
 	l.e.opts.sends = 2;
-	wire_open(&l, state);
+	wire_open(&l);
 	start_with_bad(&l, 1, &key);
 	wait_for(&l, N);
 	assert_failed_from(&l, 1, N, -EACCES, IBV_WC_REM_ACCESS_ERR);
@@ -190,7 +190,7 @@ static void a_lost_completion_queue_ends_all_that_is_under_way(void **state)
 	need_mock("soft-RoCE does not lose completion queues");
 	wire_init(&l, state);
 	l.e.opts.sends = 4;
-	wire_open(&l, state);
+	wire_open(&l);
 	mock_hold(true);
 	for (i = 0; i < N; i++)
 		start_read(&l, i, AT(i), LEN);
@@ -235,7 +235,7 @@ static void overrun_of_a_queue_of_the_user_ends_its_jobs(void **state)
 			 0);
 	l.e.others = true;
 	l.e.opts.sends = 4;
-	wire_open(&l, state);
+	wire_open(&l);
 	mock_hold(true);
 	for (i = 0; i < N; i++)
 		start_read(&l, i, AT(i), LEN);
@@ -338,7 +338,7 @@ static void a_goodbye_does_not_overtake_the_cause(void **state)
 	need_mock("a peer says goodbye in time to be overtaken");
 	wire_init(&l, state);
 	l.e.opts.sends = 2;
-	wire_open(&l, state);
+	wire_open(&l);
 	mock_kill(l.peer->qp);
 	first_ended = NULL;
 	for (i = 0; i < 6; i++) {
@@ -387,7 +387,7 @@ static void a_cancel_ends_the_rest_of_a_long_job(void **state)
 	need_mock("soft-RoCE does not wait to be told");
 	wire_init(&l, state);
 	l.e.opts.sends = 4;
-	wire_open(&l, state);
+	wire_open(&l);
 	l.c->queue->max_len = 1000;
 	mock_hold(true);
 	start_write(&l, 0, 0, 20000);
@@ -416,7 +416,7 @@ static void a_deadline_is_a_cancel_at_a_time(void **state)
 	need_mock("soft-RoCE does not wait to be told");
 	wire_init(&l, state);
 	l.e.opts.sends = 1;
-	wire_open(&l, state);
+	wire_open(&l);
 	mock_hold(true);
 	start_write(&l, 0, 0, LEN);
 	start_write(&l, 1, 30000, LEN);
@@ -437,7 +437,7 @@ static void begin_stalled(struct wire *l, void **state, uint64_t grace_ns,
 	wire_init(l, state);
 	l->e.opts.grace_ns = grace_ns;
 	l->e.opts.stall_ns = stall_ns;
-	wire_open(l, state);
+	wire_open(l);
 	mock_set_link(MOCK_STALLED);
 }
 
@@ -494,7 +494,7 @@ static void begin_held(struct wire *l, void **state, uint64_t grace_ns,
 	wire_init(l, state);
 	l->e.opts.grace_ns = grace_ns;
 	l->e.opts.stall_ns = stall_ns;
-	wire_open(l, state);
+	wire_open(l);
 	mock_hold(true);
 	for (i = 0; i < 3; i++)
 		start_write(l, i, AT(i), LEN);
@@ -654,7 +654,7 @@ static void refused_post_ends_each_job_once(void **state)
 	do {
 		wire_init(&l, state);
 		l.e.opts.sends = 16;
-		wire_open(&l, state);
+		wire_open(&l);
 		l.c->queue->max_len = 1000;
 		for (i = 0; i < N; i++)
 			jrec_init(&l.j[i]);

@@ -164,7 +164,7 @@ static void verbs_engine_works_with_2_pieces_a_request(void **state)
 
 	wire_init(&l, state);
 	l.e.opts.max_sge = 2;
-	wire_open(&l, state);
+	wire_open(&l);
 	run_shape(&l, &s);
 	s.read = true;
 	run_shape(&l, &s);
@@ -205,7 +205,7 @@ static void a_window_of_one_is_enough(void **state)
 
 	wire_init(&l, state);
 	l.e.opts.sends = 1;
-	wire_open(&l, state);
+	wire_open(&l);
 	l.c->queue->max_len = 9973;
 	many_jobs(&l);
 	wire_end(&l);
@@ -218,7 +218,7 @@ static void no_more_reads_are_under_way_than_the_peer_takes(void **state)
 
 	wire_init(&l, state);
 	l.e.opts.reads = 2;
-	wire_open(&l, state);
+	wire_open(&l);
 	l.c->queue->max_len = 9973;
 	if (mocked)
 		mock_hold(true);

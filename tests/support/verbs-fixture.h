@@ -2,13 +2,8 @@
 #ifndef TESTS_VERBS_FIXTURE_H
 #define TESTS_VERBS_FIXTURE_H
 
-/*
- * Two ends with a QP each, and a context whose jobs go from one to memory of
- * the other's.
- *
- * Over the mock the two QPs are connected by hand, for nobody there manages
- * connections; over soft-RoCE as conn-fixture.h does it.
- */
+/* A connection in one process (conn-fixture.h), and a context whose jobs move
+ * between memory of its two ends. */
 
 #include "tests/support/conn-fixture.h"
 #include "tests/support/job-fixture.h"
@@ -44,115 +39,15 @@ struct wire {
 	struct jrec *j; /* 64 of them. */
 };
 
-static inline struct weir_conn *hand_made(struct weir_reactor *r,
-					  const struct weir_conn_opts *opts)
+static inline void wire_connect(struct wire *l)
 {
-	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC };
-	struct weir_channel_opts ch = { .size = sizeof(ch) };
-	struct weir_conn *c = calloc(1, sizeof(*c));
-	struct conn_device_ref *device_ref;
-
-	assert_int_equal(conn_opts_load(&c->opts, opts, r, "test"), 0);
-	c->r = r;
-	c->user.event = conn_event;
-	c->timer.fire = conn_timer;
-	deferred_init(&c->deferred, r, conn_run);
-	assert_int_equal(reactor_attach(r, &c->obj, "connection"), 0);
-	assert_int_equal(conn_device_ref_get(&device_ref, r, "mock_mlx5"), 0);
-	ch.depth = conn_credits(c);
-	assert_int_equal(weir_channel_create(&c->channel, r,
-					     device_ref->device->ctx, &ch),
+	ends_listen(&l->e);
+	assert_int_equal(weir_conn_create(&l->e.client, l->r, l->given,
+					  &l->e.opts),
 			 0);
-	assert_int_equal(weir_channel_reserve(c->channel, ch.depth), 0);
-	c->channel_user.failed = conn_channel_failed;
-	channel_user_add(c->channel, &c->channel_user);
-	c->max_sge = c->opts.max_sge ? c->opts.max_sge : 16;
-	c->max_message = WEIR_MESSAGE_MAX;
-	init.send_cq = init.recv_cq = weir_channel_cq(c->channel);
-	init.cap.max_send_wr = c->opts.sends;
-	init.cap.max_recv_wr = c->opts.recvs;
-	init.cap.max_send_sge = c->max_sge;
-	init.cap.max_recv_sge = 1;
-	init.cap.max_inline_data = 64;
-	c->qp = ibv_create_qp(device_ref->device->pd, &init);
-	assert_non_null(c->qp);
-	c->max_inline = init.cap.max_inline_data;
-	c->reads_out = c->opts.reads ? c->opts.reads : 16;
-	conn_device_ref_add(device_ref, c);
-	assert_int_equal(verbs_queue_create(c), 0);
-	return c;
-}
-
-static inline void hand_connect(struct weir_conn *c, uint32_t peer)
-{
-	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_INIT,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
-				   IBV_ACCESS_REMOTE_READ |
-				   IBV_ACCESS_REMOTE_ATOMIC,
-		.port_num = 1,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = peer,
-		.max_dest_rd_atomic = 16,
-		.min_rnr_timer = 12,
-		.ah_attr = { .port_num = 1, .is_global = 1 },
-		.timeout = 10,
-		.retry_cnt = 1,
-		.rnr_retry = 1,
-		.max_rd_atomic = (uint8_t)c->reads_out,
-	};
-
-	assert_int_equal(ibv_modify_qp(c->qp, &a,
-				       IBV_QP_STATE | IBV_QP_PKEY_INDEX |
-					       IBV_QP_PORT |
-					       IBV_QP_ACCESS_FLAGS),
-			 0);
-	a.qp_state = IBV_QPS_RTR;
-	assert_int_equal(ibv_modify_qp(c->qp, &a,
-				       IBV_QP_STATE | IBV_QP_AV |
-					       IBV_QP_PATH_MTU |
-					       IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-					       IBV_QP_MAX_DEST_RD_ATOMIC |
-					       IBV_QP_MIN_RNR_TIMER),
-			 0);
-	a.qp_state = IBV_QPS_RTS;
-	assert_int_equal(
-		ibv_modify_qp(c->qp, &a,
-			      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				      IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-				      IBV_QP_MAX_QP_RD_ATOMIC),
-		0);
-	c->state = WEIR_CONN_ESTABLISHED;
-}
-
-static inline void hand_free(struct weir_conn *c)
-{
-	assert_int_equal(c->posted, 0);
-	conn_teardown(c);
-	deferred_finish(&c->deferred);
-	reactor_detach(&c->obj);
-	free(c);
-}
-
-static inline void wire_connect(struct wire *l, void **state)
-{
-	if (!mocked || l->given) {
-		ends_listen(&l->e);
-		assert_int_equal(weir_conn_create(&l->e.client, l->r, l->given,
-						  &l->e.opts),
-				 0);
-		ends_establish(&l->e);
-		l->c = l->e.client;
-		l->peer = l->e.server;
-		return;
-	}
-	(void)state;
-	l->c = l->e.client = hand_made(l->r, &l->e.opts);
-	l->peer = l->e.server = hand_made(l->r, &l->e.opts);
-	hand_connect(l->c, l->peer->qp->qp_num);
-	hand_connect(l->peer, l->c->qp->qp_num);
-	weir_conn_set_end_fn(l->c, on_end, &l->e);
-	weir_conn_set_end_fn(l->peer, on_end, &l->e);
+	ends_establish(&l->e);
+	l->c = l->e.client;
+	l->peer = l->e.server;
 }
 
 static inline void wire_memory(struct wire *l)
@@ -184,9 +79,9 @@ static inline void wire_memory(struct wire *l)
 }
 
 /* .e.opts may be set before. */
-static inline void wire_open(struct wire *l, void **state)
+static inline void wire_open(struct wire *l)
 {
-	wire_connect(l, state);
+	wire_connect(l);
 	wire_memory(l);
 	assert_int_equal(weir_domain_remote_create(&l->there, NULL), 0);
 	assert_int_equal(weir_conn_attach(l->c, l->there), 0);
@@ -206,7 +101,7 @@ static inline void wire_init(struct wire *l, void **state)
 static inline void wire_begin(struct wire *l, void **state)
 {
 	wire_init(l, state);
-	wire_open(l, state);
+	wire_open(l);
 }
 
 static inline void wire_revoke(struct wire *l)
@@ -235,15 +130,7 @@ static inline void wire_end(struct wire *l)
 	assert_int_equal(weir_conn_detach(l->c, l->there), 0);
 	assert_int_equal(weir_domain_destroy(l->there), 0);
 	wire_memory_end(l);
-	if (mocked && !l->given) {
-		hand_free(l->c);
-		hand_free(l->peer);
-		assert_int_equal(mocked()->mrs, 0);
-		assert_int_equal(mocked()->qps, 0);
-		assert_int_equal(mocked()->contexts, 0);
-	} else {
-		ends_destroy(&l->e);
-	}
+	ends_destroy(&l->e);
 	free(l->j);
 }
 
