@@ -28,15 +28,11 @@
 
 #include <liburing.h>
 
-#include <weir/buf.h>
-#include <weir/dma.h>
-#include <weir/domain.h>
 #include <weir/file.h>
-#include <weir/job.h>
-#include <weir/pool.h>
 #include <weir/reactor.h>
 
 #include "bench/bench.h"
+#include "bench/read-jobs.h"
 #include "bench/tasks.h"
 #include "tests/support/loopdev.h"
 
@@ -182,41 +178,9 @@ static void run_ops(uint64_t n)
 
 /* weir: jobs of the file engine */
 
-static struct weir_dma *dma;
-static struct weir_pool *pool;
-static struct weir_domain *domain;
-static struct weir_job jobs[DEPTH];
-static struct weir_buf *bufs[DEPTH];
-
-static void start_job(struct weir_job *job)
-{
-	left--;
-	running++;
-	weir_job_copy(job, weir_operand_buf(bufs[job - jobs]),
-		      weir_operand_at(domain, random_offset(), BLOCK));
-	job->flags = WEIR_JOB_OVERWRITE;
-	bench_must(weir_job_start(dma, job), "weir_job_start");
-}
-
-static void on_job(struct weir_op *op, int64_t res)
-{
-	if (res != BLOCK)
-		bench_die("job", (int)-res);
-	running--;
-	if (left)
-		start_job(weir_job_of(op));
-	else if (!running)
-		weir_reactor_break(reactor);
-}
-
 static void run_jobs(uint64_t n)
 {
-	left = n;
-	for (int i = 0; i < DEPTH; i++) {
-		weir_job_init(&jobs[i], on_job);
-		start_job(&jobs[i]);
-	}
-	bench_must(weir_reactor_run(reactor), "weir_reactor_run");
+	read_jobs_run(n, DEPTH);
 }
 
 static bool weir_init(uint32_t spin_ns)
@@ -225,35 +189,18 @@ static bool weir_init(uint32_t spin_ns)
 		.size = sizeof(opts), .backend = WEIR_BACKEND_URING,
 		.spin_ns = spin_ns,
 	};
-	struct weir_pool_opts free_list = {
-		.size = sizeof(free_list),
-		.bufs = DEPTH,
-		.buf_size = BLOCK,
-	};
-
 	if (weir_reactor_create(&reactor, &opts)) {
 		bench_note("no io_uring: %s", weir_why());
 		return false;
 	}
 	weir_fd_register(reactor, device.fd);
-	bench_must(weir_dma_create(&dma, reactor, NULL), "weir_dma_create");
-	bench_must(weir_dma_start(dma), "weir_dma_start");
-	bench_must(weir_pool_create(&pool, reactor, &free_list),
-		   "weir_pool_create");
-	bench_must(weir_domain_file_create(&domain, device.fd, NULL),
-		   "weir_domain_file_create");
-	for (int i = 0; i < DEPTH; i++)
-		bench_must(weir_pool_get(&bufs[i], pool), "weir_pool_get");
+	read_jobs_init(reactor, device.fd, BLOCK, random_offset);
 	return true;
 }
 
 static void weir_fini(void)
 {
-	for (int i = 0; i < DEPTH; i++)
-		weir_buf_put(bufs[i]);
-	bench_must(weir_domain_destroy(domain), "weir_domain_destroy");
-	bench_must(weir_pool_destroy(pool), "weir_pool_destroy");
-	bench_must(weir_dma_destroy(dma), "weir_dma_destroy");
+	read_jobs_fini();
 	bench_must(weir_reactor_destroy(reactor), "weir_reactor_destroy");
 }
 

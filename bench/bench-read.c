@@ -19,17 +19,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <weir/dma.h>
-#include <weir/domain.h>
 #include <weir/file.h>
-#include <weir/job.h>
-#include <weir/pool.h>
 #include <weir/reactor.h>
 
 #include "bench/bench.h"
+#include "bench/read-jobs.h"
 
 #define BLOCK 4096
-#define DEPTH_MAX 256
+#define DEPTH_MAX READ_JOBS_MAX
 #define BATCH 16
 
 static int fd;
@@ -156,66 +153,15 @@ static void run_weir(struct weir_reactor *r, uint64_t n)
 
 /* weir, by jobs */
 
-static struct weir_dma *dma;
-static struct weir_pool *pool;
-static struct weir_domain *file;
-static struct weir_job jobs[DEPTH_MAX];
-static struct weir_buf *bufs[DEPTH_MAX];
-
 static void jobs_init(struct weir_reactor *r)
 {
-	struct weir_pool_opts opts = {
-		.size = sizeof(opts), .bufs = DEPTH_MAX, .buf_size = BLOCK,
-	};
-
-	bench_must(weir_dma_create(&dma, r, NULL), "weir_dma_create");
-	bench_must(weir_dma_start(dma), "weir_dma_start");
-	bench_must(weir_pool_create(&pool, r, &opts), "weir_pool_create");
-	bench_must(weir_domain_file_create(&file, fd, NULL),
-		   "weir_domain_file_create");
-	for (int i = 0; i < DEPTH_MAX; i++)
-		bench_must(weir_pool_get(&bufs[i], pool), "weir_pool_get");
-}
-
-static void jobs_fini(void)
-{
-	for (int i = 0; i < DEPTH_MAX; i++)
-		weir_buf_put(bufs[i]);
-	bench_must(weir_domain_destroy(file), "weir_domain_destroy");
-	bench_must(weir_pool_destroy(pool), "weir_pool_destroy");
-	bench_must(weir_dma_destroy(dma), "weir_dma_destroy");
-}
-
-static void start_job(struct weir_job *job)
-{
-	left--;
-	running++;
-	weir_job_copy(job, weir_operand_buf(bufs[job - jobs]),
-		      weir_operand_at(file, random_offset(), BLOCK));
-	job->flags = WEIR_JOB_OVERWRITE;
-	bench_must(weir_job_start(dma, job), "weir_job_start");
-}
-
-static void on_job(struct weir_op *op, int64_t res)
-{
-	if (res != BLOCK)
-		bench_die("job", (int)-res);
-	running--;
-	if (left)
-		start_job(weir_job_of(op));
-	else if (!running)
-		weir_reactor_break(reactor);
+	read_jobs_init(r, fd, BLOCK, random_offset);
 }
 
 static void run_jobs(struct weir_reactor *r, uint64_t n)
 {
-	reactor = r;
-	left = n;
-	for (unsigned int i = 0; i < depth && left; i++) {
-		weir_job_init(&jobs[i], on_job);
-		start_job(&jobs[i]);
-	}
-	bench_must(weir_reactor_run(r), "weir_reactor_run");
+	(void)r;
+	read_jobs_run(n, depth);
 }
 
 static struct weir_reactor *reactor_new(const struct bench *b, uint32_t backend)
@@ -339,7 +285,7 @@ static int measure(struct bench *b, struct loops *l, const char *path)
 			one_rep(b, l);
 	}
 	if (l->uring) {
-		jobs_fini();
+		read_jobs_fini();
 		weir_fd_unregister(l->uring, fd);
 	}
 	io_uring_queue_exit(&ring);

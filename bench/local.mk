@@ -1,6 +1,6 @@
 # Benchmarks: `make check` only looks whether they run, `make bench` and the
 # installed `weir bench` run them in earnest.
-bench_common = %D%/bench.c %D%/bench.h %D%/choice.c %D%/example.c \
+bench_common = %D%/bench.c %D%/bench.h %D%/read-jobs.h %D%/choice.c %D%/example.c \
 	%D%/hist.c %D%/hist.h \
 	%D%/peers.c %D%/report-json.c %D%/report.c
 bench_dpdk = %D%/dpdk.c %D%/dpdk.h %D%/dpdk-quiet.h

@@ -31,14 +31,14 @@ test_headers = %D%/support/alloc-fixture.h %D%/support/bounce-fixture.h \
 	%D%/support/export-fixture.h %D%/support/forbid.h \
 	%D%/support/gate-fixture.h %D%/support/group-fixture.h \
 	%D%/support/harness.h %D%/support/ignore.h %D%/support/job-fixture.h \
-	%D%/support/jobs-beside-fixture.h %D%/support/loopdev.h \
+	%D%/support/loopdev.h \
 	%D%/support/message-fixture.h %D%/support/mock-cm-internal.h \
 	%D%/support/mock-verbs-internal.h %D%/support/mock-verbs.h \
 	%D%/support/mw-fixture.h %D%/support/nbd-fixture.h \
 	%D%/support/op-kinds.h %D%/support/own-malloc.h \
 	%D%/support/peer-fixture.h %D%/support/pipeline-fixture.h \
-	%D%/support/prometheus-fixture.h %D%/support/proxy-fixture.h \
-	%D%/support/rdma-fixture.h %D%/support/segment-fixture.h \
+	%D%/support/proxy-fixture.h \
+	%D%/support/qp.h %D%/support/rdma-fixture.h %D%/support/segment-fixture.h \
 	%D%/support/sim-calls.h %D%/support/sim-file-fixture.h \
 	%D%/support/sim-fixture.h %D%/support/slow-fixture.h \
 	%D%/support/snippets.h %D%/support/stats-fixture.h \

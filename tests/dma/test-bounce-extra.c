@@ -6,6 +6,118 @@
 #include <weir/buf.h>
 #include <weir/inventory.h>
 
+/* Nothing is aligned. */
+
+#define OFF 3
+
+/* A job with its places; the last has the destination. */
+struct more {
+	enum place at[SIDES];
+	struct weir_operand operand[SIDES];
+	struct jrec j;
+};
+
+static bool is_there(const struct fixture *g, const struct more *m,
+			    int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		if (m->at[i] == PROC && !g->self)
+			return false;
+	return true;
+}
+
+/* @m->j copies from side 0 to sides 1 and 2. */
+static void set_dualcast(struct fixture *g, struct more *m, uint64_t off,
+				size_t len)
+{
+	int i;
+
+	for (i = 0; i < 3; i++)
+		m->operand[i] = operand_of(g, m->at[i], i, off, len);
+	jrec_init(&m->j);
+	weir_job_dualcast(&m->j.job, m->operand[1], &m->operand[2],
+			  m->operand[0]);
+}
+
+/* It makes side 3 of sides 0 to 2. */
+static void set_xor(struct fixture *g, struct more *m, uint64_t off,
+			   size_t len)
+{
+	int i;
+
+	for (i = 0; i < SIDES; i++)
+		m->operand[i] = operand_of(g, m->at[i], i, off, len);
+	jrec_init(&m->j);
+	weir_job_xor(&m->j.job, m->operand[3], m->operand, 3);
+}
+
+static bool is_untouched(const char *p, size_t from, size_t to)
+{
+	while (from < to && p[from] == 0x55)
+		from++;
+	return from >= to;
+}
+
+/* Of @len bytes, @done have arrived, and nothing beside all of them. */
+static void check_copy(struct fixture *g, const struct more *m,
+			      size_t len, uint64_t done)
+{
+	const char *src = bytes_of(g, m->at[0], 0), *dst;
+	int i;
+
+	for (i = 1; i < 3; i++) {
+		dst = bytes_of(g, m->at[i], i);
+		if (memcmp(src + OFF, dst + OFF, done) ||
+		    !is_untouched(dst, 0, OFF) ||
+		    !is_untouched(dst, OFF + len, OFF + len + 64))
+			fail_msg("from %d to %d and %d, %zu bytes: side %d",
+				 m->at[0], m->at[1], m->at[2], len, i);
+	}
+}
+
+static void check_xor(struct fixture *g, const struct more *m,
+			     size_t len, uint64_t done)
+{
+	const char *from[3], *dst = bytes_of(g, m->at[3], 3);
+	size_t i;
+
+	for (i = 0; i < 3; i++)
+		from[i] = bytes_of(g, m->at[i], (int)i);
+	for (i = OFF; i < OFF + done; i++)
+		if (dst[i] != (from[0][i] ^ from[1][i] ^ from[2][i]))
+			fail_msg("of %d, %d, %d to %d, %zu bytes: byte %zu",
+				 m->at[0], m->at[1], m->at[2], m->at[3], len,
+				 i - OFF);
+	assert_true(is_untouched(dst, 0, OFF));
+	assert_true(is_untouched(dst, OFF + len, OFF + len + 64));
+}
+
+/* Sources have a pattern each, destinations none; @dst is the first. */
+static void fill_all(struct fixture *g, const struct more *m, int dst,
+			    int n, size_t len)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		if (i < dst)
+			fill_pattern(bytes_of(g, m->at[i], i), OFF + len, 0,
+				     (unsigned int)i + 1);
+		else
+			memset(bytes_of(g, m->at[i], i), 0x55, OFF + len + 64);
+}
+
+/* The places of the @k-th combination of @n.  False: there is no such one. */
+static bool choose(struct more *m, int k, int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++, k /= N_PLACES)
+		m->at[i] = (enum place)(k % N_PLACES);
+	return !k;
+}
+
 static void all_copies(struct fixture *g, size_t len)
 {
 	struct more m;

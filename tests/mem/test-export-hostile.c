@@ -7,6 +7,26 @@
 
 #include "tests/fuzz/descriptor-fixture.h"
 
+/* What a hostile exporter can do: bytes that name the file descriptors of @p,
+ * whatever they are. */
+static void parcel_name_files(struct parcel *p)
+{
+	struct stat st;
+	uint64_t file[2];
+	uint32_t i, crc;
+
+	for (i = 0; i < p->n_fds; i++) {
+		if (fstat(p->fds[i], &st))
+			continue;
+		file[0] = (uint64_t)st.st_dev;
+		file[1] = (uint64_t)st.st_ino;
+		memcpy(p->bytes + 72 + 8 + 16 * i, file, sizeof(file));
+	}
+	memset(p->bytes + 16, 0, 4);
+	crc = weir_crc32c(0, p->bytes, p->len);
+	memcpy(p->bytes + 16, &crc, 4);
+}
+
 /* What takes the place of one file descriptor. */
 enum sort {
 	NONE,

@@ -8,6 +8,23 @@
 
 #include <sys/ioctl.h>
 
+/* How many the server has. */
+static int nbd_descriptors(void)
+{
+	struct dirent *entry;
+	char path[64];
+	DIR *dir;
+	int n = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)nbd_pid);
+	dir = opendir(path);
+	assert_non_null(dir);
+	while ((entry = readdir(dir)))
+		n += entry->d_name[0] != '.';
+	closedir(dir);
+	return n;
+}
+
 /* It is over when the server says so: this waits as long as it takes, and takes
  * nothing before. */
 static void wait_for_end(int fd)

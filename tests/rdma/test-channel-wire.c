@@ -18,6 +18,7 @@
 
 #include "tests/support/cores.h"
 #include "tests/support/mock-verbs.h"
+#include "tests/support/qp.h"
 
 #define DEPTH 32
 #define MESSAGE 64u
@@ -50,8 +51,7 @@ struct end {
 static struct {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
-	union ibv_gid gid;
-	int gid_index;
+	struct qp_path path;
 } dev;
 
 static void open_device(void)
@@ -67,8 +67,11 @@ static void open_device(void)
 	assert_non_null(dev.ctx);
 	dev.pd = ibv_alloc_pd(dev.ctx);
 	assert_non_null(dev.pd);
-	dev.gid_index = ibv_query_gid(dev.ctx, 1, 1, &dev.gid) ? 0 : 1;
-	assert_int_equal(ibv_query_gid(dev.ctx, 1, dev.gid_index, &dev.gid), 0);
+	dev.path = (struct qp_path){ .timeout = 14, .retries = 7,
+				     .rnr_retries = 7 };
+	dev.path.gid_index = !ibv_query_gid(dev.ctx, 1, 1, &dev.path.gid);
+	assert_int_equal(ibv_query_gid(dev.ctx, 1, dev.path.gid_index,
+				       &dev.path.gid), 0);
 }
 
 static void close_device(void)
@@ -178,37 +181,13 @@ static void make_end(struct end *end, struct weir_reactor *r)
 
 static void connect_end(struct end *end, const struct end *peer)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1,
-		.path_mtu = IBV_MTU_1024, .dest_qp_num = peer->qp->qp_num,
-		.min_rnr_timer = 1, .timeout = 14, .retry_cnt = 7,
-		.rnr_retry = 7,
-		.ah_attr = {
-			.is_global = 1, .port_num = 1,
-			.grh = { .dgid = dev.gid, .hop_limit = 1,
-				 .sgid_index = (uint8_t)dev.gid_index },
-		},
-	};
 	uint32_t i;
 
-	assert_int_equal(ibv_modify_qp(end->qp, &attr,
-				       IBV_QP_STATE | IBV_QP_PKEY_INDEX |
-				       IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+	assert_int_equal(qp_init(end->qp, 0), 0);
 	for (i = 0; i < DEPTH; i++)
 		assert_int_equal(post_recv(&end->recvs[i]), 0);
-	attr.qp_state = IBV_QPS_RTR;
-	assert_int_equal(ibv_modify_qp(end->qp, &attr,
-				       IBV_QP_STATE | IBV_QP_AV |
-				       IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				       IBV_QP_RQ_PSN |
-				       IBV_QP_MAX_DEST_RD_ATOMIC |
-				       IBV_QP_MIN_RNR_TIMER), 0);
-	attr.qp_state = IBV_QPS_RTS;
-	assert_int_equal(ibv_modify_qp(end->qp, &attr,
-				       IBV_QP_STATE | IBV_QP_TIMEOUT |
-				       IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				       IBV_QP_SQ_PSN |
-				       IBV_QP_MAX_QP_RD_ATOMIC), 0);
+	assert_int_equal(qp_rtr(end->qp, peer->qp, &dev.path), 0);
+	assert_int_equal(qp_rts(end->qp, &dev.path), 0);
 }
 
 static void make_pair(struct end *a, struct weir_reactor *ra, struct end *b,

@@ -11,6 +11,16 @@
 
 #include <infiniband/verbs.h>
 
+/* And on from CONN_ROUTE. */
+static void resolve_route(struct ends *e)
+{
+	struct rdma_cm_event ev = { .event = RDMA_CM_EVENT_ROUTE_RESOLVED };
+
+	if (route_held)
+		conn_event(&e->client->user, &ev);
+	until_step(e, CONN_ANSWER);
+}
+
 enum column {
 	IDLE, ADDRESS, ROUTE, ANSWER, RECONNECTING, REQUESTED, ACCEPTING,
 	ESTABLISHED, CLOSING_PEER, CLOSING_OWN, ENDED,

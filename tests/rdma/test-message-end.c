@@ -10,6 +10,12 @@
 
 #include "base/fault.h"
 
+static bool is_soft(const struct peers *t)
+{
+	return !strncmp(t->e.client->device_ref->device->name, "rxe", 3) ||
+	       !strcmp(t->e.client->device_ref->device->name, "mock_rxe");
+}
+
 #define N 6
 
 /* From the first on, which has the cause. */

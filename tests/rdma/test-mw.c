@@ -12,6 +12,14 @@
 #include "base/fault.h"
 #include "tests/support/table-fixture.h"
 
+static uint32_t state_of_mw(const struct sharing *s)
+{
+	struct weir_mw_info info = { .size = sizeof(info) };
+
+	assert_int_equal(weir_mw_info(s->w, &info), 0);
+	return info.state;
+}
+
 static void part_of_a_memory_window_is_open_to_the_peer(void **state)
 {
 	struct weir_mw_info info = { .size = sizeof(info) };

@@ -3,6 +3,7 @@
 /* Two ends of a connection on one device, made by hand. */
 
 #include "tests/support/mock-verbs.h"
+#include "tests/support/qp.h"
 #include "tests/rdma/verbs-rules.h"
 
 #include <fcntl.h>
@@ -14,8 +15,7 @@
 
 static struct rules self;
 static struct rules_opts how;
-static int gid_index;
-static union ibv_gid gid;
+static struct qp_path path;
 
 static void open_device(const char *device)
 {
@@ -116,8 +116,14 @@ struct rules *rules_ends(void **state, const struct rules_opts *opts)
 	assert_non_null(self.channel);
 	make_end(&self.a, NULL);
 	make_end(&self.b, how.srq);
-	gid_index = ibv_query_gid(self.ctx, 1, 1, &gid) ? 0 : 1;
-	assert_int_equal(ibv_query_gid(self.ctx, 1, gid_index, &gid), 0);
+	path = (struct qp_path){
+		.reads = how.shy ? 0 : 4, .timeout = 10,
+		.retries = (uint8_t)(how.retries ? how.retries : 3),
+		.rnr_retries = (uint8_t)how.rnr_retries,
+	};
+	path.gid_index = !ibv_query_gid(self.ctx, 1, 1, &path.gid);
+	assert_int_equal(ibv_query_gid(self.ctx, 1, path.gid_index, &path.gid),
+			 0);
 	return &self;
 }
 
@@ -131,53 +137,17 @@ struct rules *rules_pair(void **state, const struct rules_opts *opts)
 
 int rules_init(struct rules_end *end)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qp_access_flags = how.access,
-	};
-
-	return ibv_modify_qp(end->qp, &attr,
-			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				     IBV_QP_ACCESS_FLAGS);
+	return qp_init(end->qp, how.access);
 }
 
 int rules_rtr(struct rules_end *end, const struct rules_end *peer)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = peer->qp->qp_num,
-		.max_dest_rd_atomic = how.shy ? 0 : 4,
-		.min_rnr_timer = 1,
-		.ah_attr = {
-			.is_global = 1, .port_num = 1,
-			.grh = { .dgid = gid, .hop_limit = 1,
-				 .sgid_index = (uint8_t)gid_index },
-		},
-	};
-
-	return ibv_modify_qp(end->qp, &attr,
-			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-				     IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				     IBV_QP_MAX_DEST_RD_ATOMIC |
-				     IBV_QP_MIN_RNR_TIMER);
+	return qp_rtr(end->qp, peer->qp, &path);
 }
 
 int rules_rts(struct rules_end *end)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTS,
-		.timeout = 10,
-		.retry_cnt = how.retries ? how.retries : 3,
-		.rnr_retry = how.rnr_retries,
-		.max_rd_atomic = how.shy ? 0 : 4,
-	};
-
-	return ibv_modify_qp(end->qp, &attr,
-			     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				     IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-				     IBV_QP_MAX_QP_RD_ATOMIC);
+	return qp_rts(end->qp, &path);
 }
 
 void rules_connect(struct rules *rules)

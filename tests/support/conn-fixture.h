@@ -257,16 +257,6 @@ static inline void until_step(struct ends *e, enum conn_step step)
 	e->client->user.event = conn_event;
 }
 
-/* And on from CONN_ROUTE. */
-static inline void resolve_route(struct ends *e)
-{
-	struct rdma_cm_event ev = { .event = RDMA_CM_EVENT_ROUTE_RESOLVED };
-
-	if (route_held)
-		conn_event(&e->client->user, &ev);
-	until_step(e, CONN_ANSWER);
-}
-
 static inline int64_t do_disconnect(struct ends *e, struct weir_conn *c)
 {
 	rec_init(&e->closed);

@@ -86,26 +86,6 @@ static inline void parcel_of(struct parcel *p, struct weir_mmap *m,
 	parcel_fill(p, &desc);
 }
 
-/* What a hostile exporter can do: bytes that name the file descriptors of @p,
- * whatever they are. */
-static inline void parcel_name_files(struct parcel *p)
-{
-	struct stat st;
-	uint64_t file[2];
-	uint32_t i, crc;
-
-	for (i = 0; i < p->n_fds; i++) {
-		if (fstat(p->fds[i], &st))
-			continue;
-		file[0] = (uint64_t)st.st_dev;
-		file[1] = (uint64_t)st.st_ino;
-		memcpy(p->bytes + 72 + 8 + 16 * i, file, sizeof(file));
-	}
-	memset(p->bytes + 16, 0, 4);
-	crc = weir_crc32c(0, p->bytes, p->len);
-	memcpy(p->bytes + 16, &crc, 4);
-}
-
 static inline void parcel_drop(struct parcel *p)
 {
 	uint32_t i;

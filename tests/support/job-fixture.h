@@ -7,7 +7,7 @@
 #include "tests/support/harness.h"
 
 #include <weir/dma.h>
-#include <weir/domain.h>
+#include <weir/domain-user.h>
 #include <weir/inventory.h>
 #include <weir/job.h>
 #include <weir/mmap.h>
@@ -136,6 +136,27 @@ static inline struct weir_domain *file_domain(int fd)
 
 	assert_int_equal(weir_domain_file_create(&d, fd, NULL), 0);
 	return d;
+}
+
+/* The bytes of a side of a move. */
+static inline uint64_t side_total(const struct weir_domain_side *side)
+{
+	uint64_t n = 0;
+	uint32_t i;
+
+	for (i = 0; i < side->n_iov; i++)
+		n += side->iov[i].iov_len;
+	return n;
+}
+
+/* The address of its byte @n, in its domain. */
+static inline uintptr_t side_at(const struct weir_domain_side *side, uint64_t n)
+{
+	uint32_t i = 0;
+
+	while (n >= side->iov[i].iov_len)
+		n -= side->iov[i++].iov_len;
+	return (uintptr_t)side->iov[i].iov_base + n;
 }
 
 #endif /* TESTS_JOB_FIXTURE_H */

@@ -193,12 +193,7 @@ static inline int try_send(struct peers *t, struct weir_conn *c, int i,
 
 static inline struct weir_buf *peers_buf(struct peers *t, size_t at, size_t len)
 {
-	struct weir_buf *b = NULL;
-
-	assert_int_equal(weir_inventory_get(&b, t->inv, t->m, t->mem + at, len,
-					    t->mem + at, len),
-			 0);
-	return b;
+	return get_buf(t->inv, t->m, t->mem + at, len, len);
 }
 
 static inline void send_mem(struct peers *t, int i, size_t at, size_t len)
@@ -256,12 +251,6 @@ static inline struct weir_srq_stats srq_stats_of(const struct weir_srq *srq)
 
 	assert_int_equal(weir_srq_stats(srq, &s), 0);
 	return s;
-}
-
-static inline bool is_soft(const struct peers *t)
-{
-	return !strncmp(t->e.client->device_ref->device->name, "rxe", 3) ||
-	       !strcmp(t->e.client->device_ref->device->name, "mock_rxe");
 }
 
 #endif /* TESTS_MESSAGE_FIXTURE_H */

@@ -167,25 +167,12 @@ static inline void sharing_end(struct sharing *s)
 	free(s->near);
 }
 
-static inline uint32_t state_of_mw(const struct sharing *s)
-{
-	struct weir_mw_info info = { .size = sizeof(info) };
-
-	assert_int_equal(weir_mw_info(s->w, &info), 0);
-	return info.state;
-}
-
 /* Moves, by the importer. */
 
 static inline struct weir_buf *buf_of(struct sharing *s, struct weir_mmap *m,
 				      void *at, size_t len, bool data)
 {
-	struct weir_buf *b = NULL;
-
-	assert_int_equal(weir_inventory_get(&b, s->inv, m, at, len, at,
-					    data ? len : 0),
-			 0);
-	return b;
+	return get_buf(s->inv, m, at, len, data ? len : 0);
 }
 
 /* What is exported at @off of the part, as a place for @len bytes. */

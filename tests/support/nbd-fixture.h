@@ -146,23 +146,6 @@ static inline void nbd_stop(void)
 	assert_int_equal(nbd_wait(), 0);
 }
 
-/* How many the server has. */
-static inline int nbd_descriptors(void)
-{
-	struct dirent *entry;
-	char path[64];
-	DIR *dir;
-	int n = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)nbd_pid);
-	dir = opendir(path);
-	assert_non_null(dir);
-	while ((entry = readdir(dir)))
-		n += entry->d_name[0] != '.';
-	closedir(dir);
-	return n;
-}
-
 /* Bytes to and from the server. */
 
 static inline void tell(int fd, const void *p, size_t len)

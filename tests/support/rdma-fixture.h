@@ -18,6 +18,7 @@
 
 #include "rdma/device.h"
 #include "tests/support/mock-verbs.h"
+#include "tests/support/qp.h"
 
 /* Which of the mocks. */
 #ifndef FIXTURE_MOCK
@@ -84,8 +85,7 @@ static inline void fixture_end(struct fixture *g)
 struct pair {
 	struct ibv_cq *cq;
 	struct ibv_qp *qp[2];
-	union ibv_gid gid;
-	uint8_t gid_index;
+	struct qp_path path;
 };
 
 static inline struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *cq)
@@ -95,63 +95,20 @@ static inline struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *cq)
 		.recv_cq = cq,
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = 1,
-		.cap = { .max_send_wr = 4,
-			 .max_recv_wr = 4,
-			 .max_send_sge = 1,
-			 .max_recv_sge = 1 },
-	};
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qp_access_flags =
-			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
+		.cap = { 4, 4, 1, 1, 0 },
 	};
 	struct ibv_qp *qp = ibv_create_qp(pd, &init);
 
 	assert_non_null(qp);
-	assert_int_equal(ibv_modify_qp(qp, &attr,
-				       IBV_QP_STATE | IBV_QP_PKEY_INDEX |
-					       IBV_QP_PORT |
-					       IBV_QP_ACCESS_FLAGS),
-			 0);
+	assert_int_equal(qp_init(qp, QP_ALL_RIGHTS), 0);
 	return qp;
 }
 
 static inline void connect_qp(const struct pair *p, struct ibv_qp *qp,
 			      const struct ibv_qp *peer)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024,
-		.dest_qp_num = peer->qp_num, .max_dest_rd_atomic = 4,
-		.min_rnr_timer = 1,
-		.ah_attr = {
-			.is_global = 1, .port_num = 1,
-			.grh = { .dgid = p->gid, .hop_limit = 1,
-				 .sgid_index = p->gid_index },
-		},
-	};
-
-	assert_int_equal(ibv_modify_qp(qp, &attr,
-				       IBV_QP_STATE | IBV_QP_AV |
-					       IBV_QP_PATH_MTU |
-					       IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-					       IBV_QP_MAX_DEST_RD_ATOMIC |
-					       IBV_QP_MIN_RNR_TIMER),
-			 0);
-	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTS,
-		.timeout = 12,
-		.retry_cnt = 7,
-		.rnr_retry = 3,
-		.max_rd_atomic = 4,
-	};
-	assert_int_equal(
-		ibv_modify_qp(qp, &attr,
-			      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				      IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-				      IBV_QP_MAX_QP_RD_ATOMIC),
-		0);
+	assert_int_equal(qp_rtr(qp, peer, &p->path), 0);
+	assert_int_equal(qp_rts(qp, &p->path), 0);
 }
 
 static inline void pair_begin(struct pair *p, const struct fixture *g)
@@ -159,8 +116,12 @@ static inline void pair_begin(struct pair *p, const struct fixture *g)
 	const struct device_verbs_open *v = device_verbs_of(g->dev);
 	const char *index = getenv("WEIR_RDMA_GID");
 
-	p->gid_index = (uint8_t)(index && !mocked ? atoi(index) : 1);
-	assert_int_equal(ibv_query_gid(v->ctx, 1, p->gid_index, &p->gid), 0);
+	p->path = (struct qp_path){
+		.gid_index = (uint8_t)(index && !mocked ? atoi(index) : 1),
+		.reads = 4, .timeout = 12, .retries = 7, .rnr_retries = 3,
+	};
+	assert_int_equal(ibv_query_gid(v->ctx, 1, p->path.gid_index,
+				       &p->path.gid), 0);
 	p->cq = ibv_create_cq(v->ctx, 16, NULL, NULL, 0);
 	assert_non_null(p->cq);
 	p->qp[0] = make_qp(v->pd, p->cq);

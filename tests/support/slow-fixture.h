@@ -65,25 +65,12 @@ static inline void slow_cancel(struct weir_domain *d, struct weir_op *op)
 /* Byte by byte: the pieces of the two sides have nothing in common. */
 static inline char *slow_at(const struct weir_domain_side *side, uint64_t n)
 {
-	uint32_t i = 0;
+	uintptr_t at = side_at(side, n);
 
-	while (n >= side->iov[i].iov_len)
-		n -= side->iov[i++].iov_len;
-	n += (uintptr_t)side->iov[i].iov_base;
 	if (!side->domain || weir_domain_kind(side->domain) < WEIR_DOMAIN_USER)
-		return (char *)(uintptr_t)n;
-	assert_in_range(n, 0, SLOW_LEN - 1);
-	return slow_of(side->domain)->mem + n;
-}
-
-static inline uint64_t slow_total(const struct weir_domain_side *side)
-{
-	uint64_t n = 0;
-	uint32_t i;
-
-	for (i = 0; i < side->n_iov; i++)
-		n += side->iov[i].iov_len;
-	return n;
+		return (char *)at;
+	assert_in_range(at, 0, SLOW_LEN - 1);
+	return slow_of(side->domain)->mem + at;
 }
 
 static inline void slow_move(const struct weir_domain_move *m, uint64_t n)
@@ -107,7 +94,7 @@ static inline bool slow_pump(struct slow *s)
 	i = rand_r(&s->seed) % s->n_asked;
 	a = s->asked[i];
 	s->asked[i] = s->asked[--s->n_asked];
-	n = slow_total(&a.move->dst);
+	n = side_total(&a.move->dst);
 	s->n_done++;
 	if (a.cancelled) {
 		weir_domain_complete(a.op, -ECANCELED);

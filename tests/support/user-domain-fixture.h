@@ -3,9 +3,8 @@
 #define TESTS_USER_DOMAIN_FIXTURE_H
 
 /*
- * A domain of the user's own for tests: a store, an array whose addresses are
- * offsets, which keeps its bytes inverted, does at once or later what it is
- * asked, or refuses.
+ * A user's domain for tests: an array whose addresses are offsets.  It stores
+ * bytes inverted, and makes moves at once or later, or refuses them.
  */
 
 #include "tests/support/job-fixture.h"
@@ -44,27 +43,12 @@ static inline struct user_domain *user_domain_of(struct weir_domain *d)
 
 static inline char *at(const struct weir_domain_side *side, uint64_t n)
 {
-	uint32_t i = 0;
+	uintptr_t addr = side_at(side, n);
 
-	while (n >= side->iov[i].iov_len)
-		n -= side->iov[i++].iov_len;
-	if (side->domain &&
-	    weir_domain_kind(side->domain) >= WEIR_DOMAIN_USER) {
-		assert_true((uintptr_t)side->iov[i].iov_base + n < LEN);
-		return user_domain_of(side->domain)->mem +
-		       (uintptr_t)side->iov[i].iov_base + n;
-	}
-	return (char *)side->iov[i].iov_base + n;
-}
-
-static inline uint64_t total_of(const struct weir_domain_side *side)
-{
-	uint64_t n = 0;
-	uint32_t i;
-
-	for (i = 0; i < side->n_iov; i++)
-		n += side->iov[i].iov_len;
-	return n;
+	if (!side->domain || weir_domain_kind(side->domain) < WEIR_DOMAIN_USER)
+		return (char *)addr;
+	assert_true(addr < LEN);
+	return user_domain_of(side->domain)->mem + addr;
 }
 
 static inline void end_op(struct user_domain *s)
@@ -83,7 +67,7 @@ static inline int called(struct user_domain *s, const char *what,
 			 bool invert)
 {
 	const void *ctx = m->src.ctx ? m->src.ctx : m->dst.ctx;
-	uint64_t n = total_of(&m->dst), i;
+	uint64_t n = side_total(&m->dst), i;
 
 	s->calls++;
 	s->called = what;

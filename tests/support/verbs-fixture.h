@@ -155,12 +155,7 @@ static inline struct weir_operand far_at(struct wire *l, uint64_t off,
 static inline struct weir_buf *near_buf(struct wire *l, uint64_t off,
 					size_t len, bool data)
 {
-	struct weir_buf *b = NULL;
-
-	assert_int_equal(weir_inventory_get(&b, l->inv, l->m, l->near + off,
-					    len, l->near + off, data ? len : 0),
-			 0);
-	return b;
+	return get_buf(l->inv, l->m, l->near + off, len, data ? len : 0);
 }
 
 /* Start the @i-th job: @len bytes from here to there, both at @off. */
