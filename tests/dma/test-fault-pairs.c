@@ -260,26 +260,12 @@ struct state {
 	long locked;		/* KiB */
 };
 
-static long status_line(const char *name)
-{
-	FILE *file = fopen("/proc/self/status", "re");
-	char line[256];
-	long n = -1;
-
-	assert_non_null(file);
-	while (fgets(line, sizeof(line), file))
-		if (!strncmp(line, name, strlen(name)))
-			n = atol(line + strlen(name));
-	fclose(file);
-	return n;
-}
-
 static struct state state_now(void)
 {
 	return (struct state){
 		.fds = count_fds(),
-		.threads = (int)status_line("Threads:"),
-		.locked = status_line("VmLck:"),
+		.threads = (int)status_of(getpid(), "Threads:"),
+		.locked = status_of(getpid(), "VmLck:"),
 	};
 }
 

@@ -213,15 +213,7 @@ static void memory_that_cannot_be_written_is_not_zeroed(void **state)
 /* KiB of this process that are locked. */
 static long locked_kib(void)
 {
-	FILE *f = fopen("/proc/self/status", "r");
-	char line[256];
-	long n = -1;
-
-	while (f && fgets(line, sizeof(line), f))
-		sscanf(line, "VmLck: %ld", &n);
-	if (f)
-		fclose(f);
-	return n;
+	return status_of(getpid(), "VmLck:");
 }
 
 static void check_locks(void *arg)

@@ -7,7 +7,6 @@
 #include "tests/support/loopdev.h"
 #include "tests/support/nbd-fixture.h"
 
-#include <dirent.h>
 #include <sys/resource.h>
 
 #define BLOCK 4096u
@@ -256,56 +255,20 @@ static void flushed_data_outlives_a_kill_at_any_time(void **state)
 	}
 }
 
-/* What the server has open; @sockets: how many of them are sockets. */
-static unsigned int server_fds(unsigned int *sockets)
-{
-	char path[64], to[64];
-	unsigned int n = 0;
-	struct dirent *entry;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)nbd_pid);
-	dir = opendir(path);
-	assert_non_null(dir);
-	*sockets = 0;
-	/* One that is closed meanwhile is listed, and is not there. */
-	while ((entry = readdir(dir))) {
-		if (readlinkat(dirfd(dir), entry->d_name, to, sizeof(to)) < 7)
-			continue;
-		n++;
-		*sockets += !memcmp(to, "socket:", 7);
-	}
-	closedir(dir);
-	return n;
-}
-
-/* When the last client has gone, and only the listening socket is left. */
+/* Its descriptors when the last client has gone, and only the listening socket is
+ * left. */
 static unsigned int idle_fds(void)
 {
-	unsigned int n, sockets;
-
-	while (n = server_fds(&sockets), sockets > 1)
+	while (fds_of(nbd_pid, "socket:") > 1)
 		poll(NULL, 0, 1);
-	return n;
+	return fds_of(nbd_pid, "");
 }
 
 /* KiB of memory that the server has in use, without what is mapped from files:
  * how much of that is there depends on what else the machine does. */
 static long server_kib(void)
 {
-	char path[64], line[128];
-	long n, sum = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)nbd_pid);
-	file = fopen(path, "r");
-	assert_non_null(file);
-	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, "RssAnon: %ld", &n) == 1 ||
-		    sscanf(line, "RssShmem: %ld", &n) == 1)
-			sum += n;
-	fclose(file);
-	return sum;
+	return status_of(nbd_pid, "RssAnon:") + status_of(nbd_pid, "RssShmem:");
 }
 
 /* One of several ways to do wrong.  Not all at one place: what is changed by

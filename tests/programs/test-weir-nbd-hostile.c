@@ -8,23 +8,6 @@
 
 #include <sys/ioctl.h>
 
-/* How many the server has. */
-static int nbd_descriptors(void)
-{
-	struct dirent *entry;
-	char path[64];
-	DIR *dir;
-	int n = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)nbd_pid);
-	dir = opendir(path);
-	assert_non_null(dir);
-	while ((entry = readdir(dir)))
-		n += entry->d_name[0] != '.';
-	closedir(dir);
-	return n;
-}
-
 /* It is over when the server says so: this waits as long as it takes, and takes
  * nothing before. */
 static void wait_for_end(int fd)
@@ -116,18 +99,19 @@ static void stuck_client_is_sent_away(void **state)
 static void pipes_go_with_their_connections(void **state)
 {
 	uint8_t *buf = malloc(1 * MIB);
-	int n, fd;
+	unsigned int n;
+	int fd;
 
 	nbd_start(state);
 	fd = nbd_open("memory", false);
 	do_read(fd, false, 0, 4096, buf);
-	n = nbd_descriptors();
+	n = fds_of(nbd_pid, "");
 	do_read(fd, false, 4096, 1 * MIB, buf);
-	assert_int_equal(nbd_descriptors(), n + 2);
+	assert_int_equal(fds_of(nbd_pid, ""), n + 2);
 	close(ask_without_end("memory", false));
 	close(ask_without_end("memory", true));
 	disconnect(fd);
-	while (nbd_descriptors() != n - 1)
+	while (fds_of(nbd_pid, "") != n - 1)
 		poll(NULL, 0, 1);
 	nbd_stop();
 	free(buf);
@@ -346,7 +330,7 @@ static void flushed_data_outlives_a_kill(void **state)
 	free(buf);
 }
 
-static int status_of(void **state, const char *a, const char *b)
+static int status_with(void **state, const char *a, const char *b)
 {
 	nbd_spawn(state, (const char *const[]){ a, b, NULL });
 	return nbd_wait();
@@ -395,7 +379,7 @@ static bool is_refused(void **state, const struct wrong_line *line, int err)
 	int status;
 
 	assert_int_equal(ftruncate(err, 0), 0);
-	status = status_of(state, line->a, line->b);
+	status = status_with(state, line->a, line->b);
 	return status == line->status &&
 	       (status != 3 || was_said_once(err, strrchr(last, '=') + 1));
 }

@@ -91,9 +91,9 @@ static void abuse(struct fixture *fixture, unsigned int n)
 /* Until the program has no more descriptors than @n. */
 static void await_fds(const struct fixture *fixture, unsigned int n)
 {
-	while (fixture_fds(fixture, "") > n)
+	while (fds_of(fixture->pid, "") > n)
 		usleep(1000);
-	assert_int_equal(fixture_fds(fixture, ""), n);
+	assert_int_equal(fds_of(fixture->pid, ""), n);
 }
 
 static void crowds_leave_nothing_behind(void **state)
@@ -105,16 +105,16 @@ static void crowds_leave_nothing_behind(void **state)
 	fixture_start(state, &fixture);
 	abuse(&fixture, 200);
 	fds = 0;
-	while (fds != fixture_fds(&fixture, "socket:")) {
-		fds = fixture_fds(&fixture, "socket:");
+	while (fds != fds_of(fixture.pid, "socket:")) {
+		fds = fds_of(fixture.pid, "socket:");
 		usleep(20000);
 	}
-	fds = fixture_fds(&fixture, "");
-	kib = fixture_memory(&fixture);
+	fds = fds_of(fixture.pid, "");
+	kib = status_of(fixture.pid, "VmRSS:");
 	abuse(&fixture, n);
 	await_fds(&fixture, fds);
 	if (!UNDER_ASAN && !UNDER_TSAN)
-		assert_true(fixture_memory(&fixture) <= kib + 512);
+		assert_true(status_of(fixture.pid, "VmRSS:") <= kib + 512);
 	fixture_end(&fixture);
 }
 

@@ -124,10 +124,10 @@ static void a_slow_reader_holds_up_the_writer(void **state)
 	p = connect_both(&fixture);
 	say(p.client, "x");
 	hear(p.server, "x");
-	before = fixture_memory(&fixture);
+	before = status_of(fixture.pid, "VmRSS:");
 	n = fill(p.client, 6);
 	assert_true(n < KERNEL_MAX);
-	assert_true(fixture_memory(&fixture) < before + 4096);
+	assert_true(status_of(fixture.pid, "VmRSS:") < before + 4096);
 	say(p.server, "the other way is free");
 	hear(p.client, "the other way is free");
 	drink(p.server, n, 6);
@@ -145,11 +145,11 @@ static void idle_connections_hold_no_buffers(void **state)
 
 	fixture_start(state, &fixture);
 	p[0] = connect_both(&fixture);
-	before = fixture_memory(&fixture);
+	before = status_of(fixture.pid, "VmRSS:");
 	for (i = 1; i < N; i++)
 		p[i] = connect_both(&fixture);
 	if (!UNDER_ASAN && !UNDER_TSAN)
-		assert_true(fixture_memory(&fixture) < before + N * 3);
+		assert_true(status_of(fixture.pid, "VmRSS:") < before + N * 3);
 	say(p[N - 1].client, "still here");
 	hear(p[N - 1].server, "still here");
 	for (i = 0; i < N; i++)
@@ -180,9 +180,9 @@ static void busy_connection_gets_a_pipe(void **state)
 	p = connect_both(&fixture);
 	say(p.client, "x");
 	hear(p.server, "x");
-	pipes = fixture_fds(&fixture, "pipe:");
+	pipes = fds_of(fixture.pid, "pipe:");
 	n = fill(p.client, 11);
-	assert_int_equal(fixture_fds(&fixture, "pipe:"), pipes + 2);
+	assert_int_equal(fds_of(fixture.pid, "pipe:"), pipes + 2);
 	assert_true(n < KERNEL_MAX);
 	drink(p.server, n, 11);
 	transfer(p.client, p.server, LARGE, 12);

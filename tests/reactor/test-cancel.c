@@ -8,7 +8,6 @@
 
 #include "tests/support/harness.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -38,15 +37,7 @@ static bool receives(int i)
 /* Threads of this process, those that the kernel made for it included. */
 static int count_threads(void)
 {
-	DIR *d = opendir("/proc/self/task");
-	struct dirent *e;
-	int n = 0;
-
-	assert_non_null(d);
-	while ((e = readdir(d)))
-		n += e->d_name[0] != '.';
-	closedir(d);
-	return n;
+	return count_entries("/proc/self/task");
 }
 
 /* Turns that may sleep: a wait in the kernel is where the data come in. */

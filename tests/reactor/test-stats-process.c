@@ -159,22 +159,22 @@ static void the_page_of_a_killed_process_is_removed(void **state)
 	assert_false(info.alive);
 	assert_true(value_of(s, "reactor", "", "started") > 0);
 	weir_stats_close(s);
-	assert_int_equal(count_pages(test_dir(state)), 1);
+	assert_int_equal(count_entries(test_dir(state)), 1);
 	assert_int_equal(weir_stats_open(&none, pid), -ESRCH);
 	assert_null(none);
-	assert_int_equal(count_pages(test_dir(state)), 0);
+	assert_int_equal(count_entries(test_dir(state)), 0);
 
 	pid = begin_child(state, child_works);
 	weir_stats_close(open_child(pid));
 	end_child(pid);
 	assert_int_equal(weir_stats_list(count_one, &n), 0);
-	assert_int_equal(count_pages(test_dir(state)), 0);
+	assert_int_equal(count_entries(test_dir(state)), 0);
 
 	pid = begin_child(state, child_works);
 	weir_stats_close(open_child(pid));
 	end_child(pid);
 	assert_int_equal(weir_stats_publish(NULL), 0);
-	assert_int_equal(count_pages(test_dir(state)), 1);
+	assert_int_equal(count_entries(test_dir(state)), 1);
 	assert_int_equal(weir_stats_withdraw(), 0);
 	unsetenv("WEIR_STATS");
 }
@@ -219,7 +219,7 @@ static void a_page_goes_with_its_process(void **state)
 
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	assert_int_equal(count_pages(test_dir(state)), 0);
+	assert_int_equal(count_entries(test_dir(state)), 0);
 	unsetenv("WEIR_STATS");
 }
 

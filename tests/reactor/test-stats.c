@@ -230,9 +230,9 @@ static void publishing_goes_by_its_table(void **state)
 	assert_int_equal(weir_stats_publish(NULL), 0);
 	assert_int_equal(weir_stats_update(r), 0);
 	assert_int_equal(weir_stats_withdraw(), -EBUSY);
-	assert_int_equal(count_pages(test_dir(state)), 1);
+	assert_int_equal(count_entries(test_dir(state)), 1);
 	publish_no_more(state);
-	assert_int_equal(count_pages(test_dir(state)), 0);
+	assert_int_equal(count_entries(test_dir(state)), 0);
 }
 
 static void directories_are_checked(void **state)
@@ -281,7 +281,7 @@ static void failed_publish_leaves_nothing_behind(void **state)
 			break;
 		if (!err)
 			weir_stats_withdraw();
-		assert_int_equal(count_pages(dir), 0);
+		assert_int_equal(count_entries(dir), 0);
 		assert_int_equal(count_fds(), fds);
 	}
 	weir_stats_publish(NULL);

@@ -8,7 +8,6 @@
 #include "tests/support/export-fixture.h"
 #include "tests/support/sim-fixture.h"
 
-#include <dirent.h>
 
 #include <weir/inventory.h>
 #include <weir/route.h>
@@ -52,15 +51,7 @@ static void end(struct sides *s)
 
 static int count_threads(void)
 {
-	DIR *dir = opendir("/proc/self/task");
-	int n = -2;
-
-	if (!dir)
-		return 1;
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
+	return count_entries("/proc/self/task");
 }
 
 static void signal_it(void *arg)

@@ -114,15 +114,58 @@ static void watch_test(void)
 
 /* Worlds. */
 
-int count_fds(void)
+int count_entries(const char *dir)
 {
-	DIR *d = opendir("/proc/self/fd");
+	DIR *d = opendir(dir);
+	const struct dirent *entry;
 	int n = 0;
 
 	assert_non_null(d);
-	while (readdir(d))
-		n++;
+	while ((entry = readdir(d)))
+		n += entry->d_name[0] != '.';
 	closedir(d);
+	return n;
+}
+
+int count_fds(void)
+{
+	return count_entries("/proc/self/fd");
+}
+
+unsigned int fds_of(pid_t pid, const char *kind)
+{
+	char path[64], target[64];
+	const struct dirent *entry;
+	unsigned int n = 0;
+	ssize_t len;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	dir = opendir(path);
+	assert_non_null(dir);
+	while ((entry = readdir(dir))) {
+		len = readlinkat(dirfd(dir), entry->d_name, target,
+				 sizeof(target));
+		n += len > 0 && (size_t)len >= strlen(kind) &&
+		     !strncmp(target, kind, strlen(kind));
+	}
+	closedir(dir);
+	return n;
+}
+
+long status_of(pid_t pid, const char *name)
+{
+	char path[64], line[256];
+	FILE *file;
+	long n = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	file = fopen(path, "re");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		if (!strncmp(line, name, strlen(name)))
+			n = atol(line + strlen(name));
+	fclose(file);
 	return n;
 }
 

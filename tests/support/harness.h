@@ -146,7 +146,18 @@ void set_nonblock(int fd);
 /* Fill what a writer may put into @fd without waiting.  Returns the bytes. */
 size_t stuff(int fd);
 
+/* The entries of a directory, without hidden ones; the descriptors of this
+ * process. */
+int count_entries(const char *dir);
 int count_fds(void);
+
+/* The descriptors of process @pid whose link begins with @kind, such as
+ * "socket:"; "": all.  A descriptor that is closed meanwhile does not count. */
+unsigned int fds_of(pid_t pid, const char *kind);
+
+/* The number in the line @name, such as "VmRSS:", of /proc/PID/status; -1: no
+ * such line. */
+long status_of(pid_t pid, const char *name);
 
 /* What an operation came to. */
 struct rec {

@@ -9,7 +9,6 @@
 
 #include "tests/support/harness.h"
 
-#include <dirent.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>

@@ -74,25 +74,16 @@ void stage_end(struct stage *s)
 		close(s->connecting);
 }
 
-static int start_nop(struct stage *s, struct weir_op *op)
-{
-	return weir_nop(s->r, op);
-}
+#define STARTS_BY(name, call)                                       \
+	static int start_##name(struct stage *s, struct weir_op *op) \
+	{                                                            \
+		return call;                                         \
+	}
 
-static int start_defer(struct stage *s, struct weir_op *op)
-{
-	return weir_defer(s->r, op);
-}
-
-static int start_sleep(struct stage *s, struct weir_op *op)
-{
-	return weir_sleep_until(s->r, op, weir_reactor_now(s->r) + WEIR_MSEC);
-}
-
-static int start_long_sleep(struct stage *s, struct weir_op *op)
-{
-	return weir_sleep_until(s->r, op, WEIR_FOREVER - 1);
-}
+STARTS_BY(nop, weir_nop(s->r, op))
+STARTS_BY(defer, weir_defer(s->r, op))
+STARTS_BY(sleep, weir_sleep_until(s->r, op, weir_reactor_now(s->r) + WEIR_MSEC))
+STARTS_BY(long_sleep, weir_sleep_until(s->r, op, WEIR_FOREVER - 1))
 
 static int64_t seven(void *arg)
 {
@@ -100,46 +91,21 @@ static int64_t seven(void *arg)
 	return 7;
 }
 
-static int start_work(struct stage *s, struct weir_op *op)
-{
-	return weir_work(s->r, op, seven, s);
-}
-
-static int start_read(struct stage *s, struct weir_op *op)
-{
-	return weir_read(s->r, op, s->file, s->buf, sizeof(s->buf), 0);
-}
-
-static int start_write(struct stage *s, struct weir_op *op)
-{
-	return weir_write(s->r, op, s->file2, s->buf, sizeof(s->buf), 0);
-}
-
-static int start_readv(struct stage *s, struct weir_op *op)
-{
-	return weir_readv(s->r, op, s->file, s->iov, 3, 0);
-}
-
-static int start_writev(struct stage *s, struct weir_op *op)
-{
-	return weir_writev(s->r, op, s->file2, s->iov, 3, 0);
-}
-
-static int start_pipe_read(struct stage *s, struct weir_op *op)
-{
-	return weir_read(s->r, op, s->pipe[0], s->buf, 1000, WEIR_OFF_STREAM);
-}
+STARTS_BY(work, weir_work(s->r, op, seven, s))
+STARTS_BY(read, weir_read(s->r, op, s->file, s->buf, sizeof(s->buf), 0))
+STARTS_BY(write, weir_write(s->r, op, s->file2, s->buf, sizeof(s->buf), 0))
+STARTS_BY(readv, weir_readv(s->r, op, s->file, s->iov, 3, 0))
+STARTS_BY(writev, weir_writev(s->r, op, s->file2, s->iov, 3, 0))
+STARTS_BY(pipe_read, weir_read(s->r, op, s->pipe[0], s->buf, 1000,
+	  WEIR_OFF_STREAM))
 
 static void fill_pipe(struct stage *s)
 {
 	assert_int_equal(write(s->pipe[1], s->buf2, 100), 100);
 }
 
-static int start_pipe_write(struct stage *s, struct weir_op *op)
-{
-	return weir_write(s->r, op, s->full_pipe[1], s->buf, 3000,
-			  WEIR_OFF_STREAM);
-}
+STARTS_BY(pipe_write, weir_write(s->r, op, s->full_pipe[1], s->buf, 3000,
+	  WEIR_OFF_STREAM))
 
 /* All that is in it now: a second operation may have to find capacity too. */
 static void drain(int fd)
@@ -159,53 +125,19 @@ static void drain_pipe(struct stage *s)
 	drain(s->full_pipe[0]);
 }
 
-static int start_fsync(struct stage *s, struct weir_op *op)
-{
-	return weir_fsync(s->r, op, s->file, WEIR_FSYNC_DATA);
-}
-
-static int start_fallocate(struct stage *s, struct weir_op *op)
-{
-	return weir_fallocate(s->r, op, s->file2, 0, 0, 4096);
-}
-
-static int start_open(struct stage *s, struct weir_op *op)
-{
-	return weir_open(s->r, op, s->dir, "file", O_RDONLY, 0);
-}
+STARTS_BY(fsync, weir_fsync(s->r, op, s->file, WEIR_FSYNC_DATA))
+STARTS_BY(fallocate, weir_fallocate(s->r, op, s->file2, 0, 0, 4096))
+STARTS_BY(open, weir_open(s->r, op, s->dir, "file", O_RDONLY, 0))
 
 /* A descriptor that there is not: nothing of ours is lost if it is done. */
-static int start_close(struct stage *s, struct weir_op *op)
-{
-	return weir_close(s->r, op, 1 << 20);
-}
-
-static int start_statx(struct stage *s, struct weir_op *op)
-{
-	return weir_statx(s->r, op, s->dir, "file", 0, STATX_BASIC_STATS,
-			  &s->stx);
-}
-
-static int start_rename(struct stage *s, struct weir_op *op)
-{
-	return weir_rename(s->r, op, s->dir, "file", "renamed", 0);
-}
-
-static int start_unlink(struct stage *s, struct weir_op *op)
-{
-	return weir_unlink(s->r, op, s->dir, "file", 0);
-}
-
-static int start_copy(struct stage *s, struct weir_op *op)
-{
-	return weir_copy_range(s->r, op, s->file, 0, s->file2, 0,
-			       STAGE_FILE_LEN);
-}
-
-static int start_accept(struct stage *s, struct weir_op *op)
-{
-	return weir_accept(s->r, op, s->listener);
-}
+STARTS_BY(close, weir_close(s->r, op, 1 << 20))
+STARTS_BY(statx, weir_statx(s->r, op, s->dir, "file", 0, STATX_BASIC_STATS,
+	  &s->stx))
+STARTS_BY(rename, weir_rename(s->r, op, s->dir, "file", "renamed", 0))
+STARTS_BY(unlink, weir_unlink(s->r, op, s->dir, "file", 0))
+STARTS_BY(copy, weir_copy_range(s->r, op, s->file, 0, s->file2, 0,
+	  STAGE_FILE_LEN))
+STARTS_BY(accept, weir_accept(s->r, op, s->listener))
 
 static void knock(struct stage *s)
 {
@@ -214,26 +146,11 @@ static void knock(struct stage *s)
 				 sizeof(s->addr)), 0);
 }
 
-static int start_connect(struct stage *s, struct weir_op *op)
-{
-	return weir_connect(s->r, op, s->client, (struct sockaddr *)&s->addr,
-			    sizeof(s->addr));
-}
-
-static int start_recv(struct stage *s, struct weir_op *op)
-{
-	return weir_recv(s->r, op, s->sv[0], s->buf, sizeof(s->buf), 0);
-}
-
-static int start_recv_all(struct stage *s, struct weir_op *op)
-{
-	return weir_recv(s->r, op, s->sv[0], s->buf, 1000, WEIR_SOCK_ALL);
-}
-
-static int start_recvmsg(struct stage *s, struct weir_op *op)
-{
-	return weir_recvmsg(s->r, op, s->sv[0], &s->msg, 0);
-}
+STARTS_BY(connect, weir_connect(s->r, op, s->client,
+	  (struct sockaddr *)&s->addr, sizeof(s->addr)))
+STARTS_BY(recv, weir_recv(s->r, op, s->sv[0], s->buf, sizeof(s->buf), 0))
+STARTS_BY(recv_all, weir_recv(s->r, op, s->sv[0], s->buf, 1000, WEIR_SOCK_ALL))
+STARTS_BY(recvmsg, weir_recvmsg(s->r, op, s->sv[0], &s->msg, 0))
 
 static void send_100(struct stage *s)
 {
@@ -245,41 +162,19 @@ static void send_1000(struct stage *s)
 	assert_int_equal(write(s->sv[1], s->buf2, 1000), 1000);
 }
 
-static int start_send(struct stage *s, struct weir_op *op)
-{
-	return weir_send(s->r, op, s->full[0], s->buf, 3000, 0);
-}
-
-static int start_zerocopy(struct stage *s, struct weir_op *op)
-{
-	return weir_send(s->r, op, s->full[0], s->buf, 3000,
-			 WEIR_SOCK_ZEROCOPY);
-}
-
-static int start_sendv(struct stage *s, struct weir_op *op)
-{
-	return weir_sendv(s->r, op, s->full[0], s->iov, 3, 0);
-}
-
-static int start_sendmsg(struct stage *s, struct weir_op *op)
-{
-	return weir_sendmsg(s->r, op, s->full[0], &s->msg, 0);
-}
+STARTS_BY(send, weir_send(s->r, op, s->full[0], s->buf, 3000, 0))
+STARTS_BY(zerocopy, weir_send(s->r, op, s->full[0], s->buf, 3000,
+	  WEIR_SOCK_ZEROCOPY))
+STARTS_BY(sendv, weir_sendv(s->r, op, s->full[0], s->iov, 3, 0))
+STARTS_BY(sendmsg, weir_sendmsg(s->r, op, s->full[0], &s->msg, 0))
 
 static void drain_full(struct stage *s)
 {
 	drain(s->full[1]);
 }
 
-static int start_shutdown(struct stage *s, struct weir_op *op)
-{
-	return weir_shutdown(s->r, op, s->sv[0], SHUT_WR);
-}
-
-static int start_poll(struct stage *s, struct weir_op *op)
-{
-	return weir_poll(s->r, op, s->sv[0], WEIR_READABLE);
-}
+STARTS_BY(shutdown, weir_shutdown(s->r, op, s->sv[0], SHUT_WR))
+STARTS_BY(poll, weir_poll(s->r, op, s->sv[0], WEIR_READABLE))
 
 static void forget_own(const struct weir_op *op)
 {

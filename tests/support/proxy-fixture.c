@@ -3,7 +3,6 @@
 #include "tests/support/proxy-fixture.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -150,22 +149,6 @@ unsigned long count_lines(int fd, unsigned long *dropped)
 	return n;
 }
 
-long fixture_memory(const struct fixture *fixture)
-{
-	char path[64], line[256];
-	FILE *in;
-	long kib = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)fixture->pid);
-	in = fopen(path, "re");
-	assert_non_null(in);
-	while (fgets(line, sizeof(line), in))
-		if (!strncmp(line, "VmRSS:", 6))
-			kib = atol(line + 6);
-	fclose(in);
-	return kib;
-}
-
 /* ---- sockets ---- */
 
 static struct sockaddr_in loopback(uint16_t port)
@@ -213,28 +196,6 @@ int listen_unix(const char *path)
 	assert_int_equal(bind(fd, (void *)&un, sizeof(un)), 0);
 	assert_int_equal(listen(fd, 16), 0);
 	return fd;
-}
-
-unsigned int fixture_fds(const struct fixture *fixture, const char *kind)
-{
-	char path[320], target[64];
-	const struct dirent *entry;
-	unsigned int n = 0;
-	ssize_t len;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)fixture->pid);
-	dir = opendir(path);
-	assert_non_null(dir);
-	while ((entry = readdir(dir))) {
-		snprintf(path, sizeof(path), "/proc/%d/fd/%s",
-			 (int)fixture->pid, entry->d_name);
-		len = readlink(path, target, sizeof(target));
-		n += len > 0 && (size_t)len >= strlen(kind) &&
-		     !strncmp(target, kind, strlen(kind));
-	}
-	closedir(dir);
-	return n;
 }
 
 static bool is_free(uint16_t port)

@@ -47,13 +47,6 @@ void await_text(const char *path, const char *text);
  */
 unsigned long count_lines(int fd, unsigned long *dropped);
 
-/* Resident memory of the program, in KiB. */
-long fixture_memory(const struct fixture *fixture);
-
-/* How many descriptors the program has whose file is called @kind..., "":
- * all. */
-unsigned int fixture_fds(const struct fixture *fixture, const char *kind);
-
 uint16_t free_port(void);
 int listen_on(uint16_t port, int backlog);
 int listen_unix(const char *path);

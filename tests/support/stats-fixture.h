@@ -5,7 +5,6 @@
 /* What tests of the page of statistics share: pages in the test's directory,
  * and what is asked of a reader. */
 
-#include <dirent.h>
 #include <time.h>
 
 #include "tests/support/harness.h"
@@ -111,19 +110,6 @@ static inline uint64_t ask_everything(const struct weir_stats *s)
 		assert_int_equal(weir_stats_quantile(s, i, j, 1, &n), -ENOENT);
 	}
 	return sum;
-}
-
-static inline int count_pages(const char *dir)
-{
-	DIR *d = opendir(dir);
-	struct dirent *entry;
-	int n = 0;
-
-	while (d && (entry = readdir(d)))
-		n += entry->d_name[0] != '.';
-	if (d)
-		closedir(d);
-	return n;
 }
 
 #endif /* TESTS_STATS_FIXTURE_H */
