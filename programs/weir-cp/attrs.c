@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: CC0-1.0 */
 /*
- * What a copy keeps of its source beside the data: owner, extended attributes,
- * ACL and mode, times, in this order, since a new owner clears capabilities and
- * set-user-ID, and all of it changes times.
+ * The attributes of a copy: owner, extended attributes, ACL and mode, times, in
+ * this order, because a new owner clears capabilities and set-user-ID, and all
+ * of these change the times.
  *
- * Nothing here gives anybody rights to a copy that he does not have to the
- * source.  With an ACL the group's bits of the mode are its mask, the most that
- * anybody named in it may have; where the ACL is not copied they are cut down
- * to what the group has, and the others' to what everybody named has.
+ * No user gets rights to the copy that the user lacks to the source.  With an
+ * ACL the group bits of the mode are its mask: the most rights that any entry
+ * may grant.  If the ACL is not copied, the group bits are reduced to the
+ * group's rights, and the other bits to the rights that all entries grant.
  *
  * Descriptors of links, fifos, sockets and devices are only places (O_PATH);
  * calls that do not take such go by way of /proc.

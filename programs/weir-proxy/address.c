@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: CC0-1.0 */
 /*
  * Addresses as text: "127.0.0.1:80", "[::1]:80", "*:80" (all of IPv6 and IPv4)
- * and "unix:/path".  Numbers only: who asks for names waits for others.
+ * and "unix:/path".  Numbers only, because resolving a
+ * name may block.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>

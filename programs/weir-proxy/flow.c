@@ -170,8 +170,9 @@ static void on_bytes(struct flow *f)
 }
 
 /*
- * The end is passed on; the other way stays open.  But who was reset while he
- * was sent to says that once, there, and here it looks like an end.
+ * Pass on the end; the other direction stays open.  If the peer was reset while
+ * data were sent to it, only the send reports the reset (.broken); here the
+ * stream appears to end.
  */
 static void on_end(struct flow *f)
 {

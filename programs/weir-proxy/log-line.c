@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: CC0-1.0 */
 /*
- * A line of the access log: when it ended, who, where, to whom, how many bytes
- * up and down, how long it took to connect and in all, and how it ended.
+ * A line of the access log: the time of the end, the client, the listener, the
+ * target, the bytes up and down, the time to connect and in all, and the result.
  */
 #include <ctype.h>
 #include <inttypes.h>
