@@ -174,20 +174,20 @@ else
 	@exit 1
 endif
 
-# One test and what it needs: make one TEST=test-op.  A script needs the programs
-# that it, or a fixture that it sources, names.
+# One test and what it needs: make one TEST=test-op.  It needs the programs that it,
+# or a fixture of it, names.
 one:
 	@for t in $(test_programs) $(rdma_programs) $(test_scripts); do \
 		case $$t in */'$(TEST)' | */'$(TEST)'.sh) ;; *) continue ;; esac; \
-		needs=$$t; \
-		case $$t in *.sh) needs=; \
-			named=`cd $(srcdir) && cat $$t $$(grep -o \
-				'tests/[a-z/-]*fixture\.sh' $$t)`; \
-			for p in $(bin_PROGRAMS) $(check_PROGRAMS); do \
-				case $$named in *$$p*) \
-					needs="$$needs $$p" ;; esac; \
-			done ;; \
-		esac; \
+		case $$t in *.sh) needs= source=$$t ;; \
+			*) needs=$$t source=$$t.c ;; esac; \
+		named=`cd $(srcdir) && [ ! -e $$source ] || cat $$source \
+			$$(grep -o 'tests/[a-z/-]*fixture' $$source | \
+				sed 's/$$/.*/') 2>/dev/null`; \
+		for p in $(bin_PROGRAMS) $(check_PROGRAMS); do \
+			case $$p in $$t) continue ;; esac; \
+			case $$named in *$$p*) needs="$$needs $$p" ;; esac; \
+		done; \
 		[ -z "$$needs" ] || $(MAKE) $$needs || exit; \
 		log=$${t%.sh}.log; rm -f $$log; \
 		$(MAKE) check-TESTS check_PROGRAMS= check_LTLIBRARIES= \
