@@ -76,7 +76,7 @@ t_what_a_configuration_may_not_say()
 	makes_no_sense 'not a number in range' 'unix-mode 1777'
 	makes_no_sense 'not a number in range' 'unix-mode -1'
 	makes_no_sense 'a word too many' 'rest 1 2'
-	makes_no_sense 'the path of a log' 'log # nowhere'
+	makes_no_sense 'give the path of a log' 'log # nowhere'
 }
 
 t_what_it_may_say()

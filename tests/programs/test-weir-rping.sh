@@ -22,7 +22,7 @@ refused()
 
 t_wrong_usage_is_said_in_one_message()
 {
-	refused '-s, to serve, or -c'
+	refused 'give -s to serve, or -c'
 	refused 'not both' -s -c
 	refused '-c requires -a' -c
 	refused 'too many' -s more
