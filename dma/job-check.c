@@ -248,30 +248,62 @@ int job_check_operands(const struct weir_dma *dma, const struct weir_job *job,
 	return err;
 }
 
-#define REFUSED(err, text) \
-	case err: \
-		return why_static(err, "weir_job_start: " text \
-				  "; weir_route_explain() says more")
+/* What is wrong, if it is with one side; .other if it is with neither. */
+struct refusal {
+	int err;
+	const char *src, *dst, *other;
+};
 
-/* To say which argument is wrong, weir_route_explain() has to check the job
- * again. */
-int job_refuse(int err)
+#define CALL "weir_job_start: "
+#define MORE "; weir_route_explain() says more"
+#define BOTH(text) CALL "the source " text MORE, CALL "the destination " text MORE
+
+static const struct refusal refusals[] = {
+	{ -EINVAL, BOTH("has no address, no .iov, or a .translation that its "
+			"domain does not take"),
+	  CALL "an option makes no sense, an operand is empty, or two overlap"
+	  MORE },
+	{ -EMSGSIZE, BOTH("has more than WEIR_JOB_PIECES_MAX pieces, or its buf "
+			  "too little capacity or too many references"),
+	  CALL "the destination has no capacity for the source, or another "
+	  "length" MORE },
+	{ -ERANGE, BOTH("is beyond its data or its domain, or wraps around"),
+	  CALL "the lengths are more than 2^63 - 1 together" MORE },
+	{ -EACCES, CALL "the source may not be read: its domain forbids it" MORE,
+	  CALL "the destination may not be written: its mmap has no "
+	  "WEIR_MMAP_WRITE, or its domain forbids it" MORE, NULL },
+	{ -EPERM, BOTH("is a buf in the middle of a list; give the head"), NULL },
+	{ -ESTALE, BOTH("is memory that its exporter has revoked"), NULL },
+	{ -EBUSY, BOTH("is a buf that another job uses"), NULL },
+	{ -EXDEV, BOTH("has bufs of different domains"), NULL },
+};
+
+/* The text of @r for the side of @job that is refused for that reason. */
+static const char *text_of(const struct refusal *r, const struct weir_dma *dma,
+			   const struct weir_job *job)
 {
-	switch (err) {
-	REFUSED(-EINVAL, "an option or an operand makes no sense, is empty or "
-		"overlaps with another");
-	REFUSED(-EMSGSIZE, "the destination has no capacity for the source, or "
-		"another length, or there are too many pieces");
-	REFUSED(-ERANGE, "a range is beyond the data, or wraps around");
-	REFUSED(-EACCES, "the source may not be read, or the destination not "
-		"written");
-	REFUSED(-EPERM, "a buf is in the middle of a list");
-	REFUSED(-ESTALE, "the exporter has revoked the memory of a buf");
-	REFUSED(-EBUSY, "another job uses a buf");
-	default:
-		return why_static(err, "weir_job_start: refused; "
-				  "weir_route_explain() says why");
-	}
+	struct job_shape s;
+
+	if (set_sides(job, &s))
+		return r->other;
+	if (s.src_side &&
+	    operand_check(&job->src, s.src_side, dma->r, &s.src) == r->err)
+		return r->src;
+	if (s.dst_side &&
+	    operand_check(&job->dst, s.dst_side, dma->r, &s.dst) == r->err)
+		return r->dst;
+	return r->other;
+}
+
+int job_refuse(const struct weir_dma *dma, const struct weir_job *job, int err)
+{
+	const char *text = NULL;
+	size_t i;
+
+	for (i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)
+		if (refusals[i].err == err)
+			text = text_of(&refusals[i], dma, job);
+	return why_static(err, text ? text : CALL "refused" MORE);
 }
 
 /* Why, in words, for weir_route_explain(). */

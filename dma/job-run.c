@@ -52,7 +52,7 @@ static int check_to_start(struct weir_dma *dma, const struct weir_job *job,
 	int err = job_check_operands(dma, job, s);
 
 	if (unlikely(err))
-		return job_refuse(err);
+		return job_refuse(dma, job, err);
 	if (unlikely(!is_for_cpu(dma, job, s)) &&
 	    !is_extra_for_cpu(dma, job, s))
 		return job_plan_to_start(dma, job, s);
@@ -63,6 +63,8 @@ static int check_to_start(struct weir_dma *dma, const struct weir_job *job,
 
 static int may_start(struct weir_dma *dma, struct weir_job *job)
 {
+	int err;
+
 	if (unlikely(dma->state != WEIR_DMA_RUNNING))
 		return why_static(-EBADFD, "weir_job_start: the context is not "
 				  "started; see weir_dma_start()");
@@ -70,7 +72,9 @@ static int may_start(struct weir_dma *dma, struct weir_job *job)
 		dma->stats.refused++;
 		return -EAGAIN;
 	}
-	return op_admit(dma->r, &job->op);
+	err = op_admit(dma->r, &job->op);
+	return likely(!err) || err == OP_ENDED ? err :
+	       op_refused(err, &job->op, "weir_job_start");
 }
 
 static void job_cancel(struct weir_op *op)

@@ -69,7 +69,7 @@ int job_check_operands(const struct weir_dma *dma, const struct weir_job *job,
 		       struct job_shape *s);
 
 /* Leave a message for @err, which that returned, and return it. */
-int job_refuse(int err);
+int job_refuse(const struct weir_dma *dma, const struct weir_job *job, int err);
 
 /* job-plan.c: that, and a plan with its reasons. */
 int job_check(const struct weir_dma *dma, const struct weir_job *job,

@@ -152,6 +152,45 @@ static void refused_calls_about_jobs_leave_a_message(void **state)
 	fixture_end(&g);
 }
 
+static void refused_job_names_the_side(void **state)
+{
+	struct weir_mmap *locked;
+	struct weir_inventory *inv;
+	struct weir_buf *buf, *tail;
+	struct fixture g;
+	struct jrec j;
+
+	fixture_begin(&g, state);
+	jrec_init(&j);
+	locked = start_mmap(g.mem, LEN, WEIR_MMAP_READ);
+	inv = start_inventory(g.r, locked);
+	assert_int_equal(weir_inventory_get(&buf, inv, locked, g.mem, 64,
+					    g.mem, 64), 0);
+	assert_int_equal(weir_inventory_get(&tail, inv, locked, g.mem + 64, 64,
+					    g.mem + 64, 64), 0);
+	weir_job_copy(&j.job, weir_operand_buf(buf),
+		      weir_operand_mem(g.mem + LEN, 64));
+	REFUSED(-EACCES, weir_job_start, g.dma, &j.job);
+	assert_non_null(strstr(weir_why(), "destination may not be written"));
+	weir_job_copy(&j.job, weir_operand_mem(g.mem + LEN, 8),
+		      weir_operand_mem((void *)(UINTPTR_MAX - 3), 8));
+	REFUSED(-ERANGE, weir_job_start, g.dma, &j.job);
+	assert_non_null(strstr(weir_why(), "the source is beyond"));
+	assert_int_equal(weir_buf_chain(buf, tail), 0);
+	weir_job_copy(&j.job, weir_operand_mem(g.mem + LEN, 64),
+		      weir_operand_buf(tail));
+	REFUSED(-EPERM, weir_job_start, g.dma, &j.job);
+	assert_non_null(strstr(weir_why(), "the source is a buf in the middle"));
+	weir_job_copy(&j.job, weir_operand_mem(NULL, 8),
+		      weir_operand_mem(g.mem, 8));
+	REFUSED(-EINVAL, weir_job_start, g.dma, &j.job);
+	assert_non_null(strstr(weir_why(), "the destination has no address"));
+	weir_buf_put(buf);
+	assert_int_equal(weir_inventory_destroy(inv), 0);
+	assert_int_equal(weir_mmap_destroy(locked), 0);
+	fixture_end(&g);
+}
+
 static void refused_calls_about_chains_leave_a_message(void **state)
 {
 	struct weir_chain_step step = { .size = sizeof(step) };
@@ -271,6 +310,7 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(options_of_an_unknown_version_leave_a_message),
 		CASE(refused_calls_about_jobs_leave_a_message),
+		CASE(refused_job_names_the_side),
 		CASE(refused_calls_about_chains_leave_a_message),
 		CASE(refused_calls_about_memory_leave_a_message),
 		CASE(refused_destroy_of_a_reactor_counts_every_object),
