@@ -6,10 +6,6 @@
 #include <weir/buf.h>
 #include <weir/inventory.h>
 
-/* Nothing is aligned. */
-
-#define OFF 3
-
 /* A job with its places; the last has the destination. */
 struct more {
 	enum place at[SIDES];
@@ -51,13 +47,6 @@ static void set_xor(struct fixture *g, struct more *m, uint64_t off,
 		m->operand[i] = operand_of(g, m->at[i], i, off, len);
 	jrec_init(&m->j);
 	weir_job_xor(&m->j.job, m->operand[3], m->operand, 3);
-}
-
-static bool is_untouched(const char *p, size_t from, size_t to)
-{
-	while (from < to && p[from] == 0x55)
-		from++;
-	return from >= to;
 }
 
 /* Of @len bytes, @done have arrived, and nothing beside all of them. */

@@ -59,10 +59,10 @@ t_levels()
 
 t_damage()
 {
-	rm -f c cut x
+	rm -f c short x
 	expect 0 cp_ --compress=gzip files/large c
-	head -c 1000 c >cut
-	expect 1 cp_ --decompress cut x && says 'is damaged or cut off'
+	head -c 1000 c >short
+	expect 1 cp_ --decompress short x && says 'is damaged or cut off'
 	printf XXXX | dd of=c bs=1 seek=5000 conv=notrunc 2>/dev/null
 	expect 1 cp_ --decompress c x && says 'is damaged or cut off'
 	expect 1 cp_ --decompress files/small x && says 'neither of gzip nor'
@@ -100,7 +100,7 @@ t_usage()
 		refuse "$with does not go with" --compress=gzip --$with
 		refuse "$with does not go with" --decrypt=key --$with
 	done
-	refuse 'gzip or zstd is wanted' --compress=xz
+	refuse 'give gzip or zstd' --compress=xz
 	refuse 'only one of' --compress=gzip --decompress
 	refuse 'only one of' --encrypt=key --compress=gzip
 	refuse 'levels 1 to 9' --compress=gzip --level=10

@@ -133,4 +133,16 @@ static inline uint32_t route_of(const struct jrec *j)
 	return route.route;
 }
 
+/* Where the bytes of a job begin: nothing is aligned. */
+#define OFF 3
+
+/* Whether nothing was written there since it was filled with 0x55. */
+__attribute__((unused)) static bool is_untouched(const char *p, size_t from,
+						 size_t to)
+{
+	while (from < to && p[from] == 0x55)
+		from++;
+	return from >= to;
+}
+
 #endif /* TESTS_BOUNCE_FIXTURE_H */
