@@ -7,7 +7,7 @@ mock_tests += %D%/test-channel %D%/test-channel-end %D%/test-channel-many \
 	%D%/test-conn-state %D%/test-dm %D%/test-engine-verbs \
 	%D%/test-engine-verbs-atomic %D%/test-engine-verbs-end \
 	%D%/test-engine-verbs-import %D%/test-errnos-verbs \
-	%D%/test-export-rdma %D%/test-fork %D%/test-message \
+	%D%/test-export-rdma %D%/test-fork %D%/test-late %D%/test-message \
 	%D%/test-message-end %D%/test-message-state %D%/test-mmap-keys \
 	%D%/test-mmap-mw %D%/test-mmap-verbs %D%/test-mw %D%/test-rogue \
 	%D%/test-srq %D%/test-srq-fill %D%/test-sync-remote \
@@ -17,7 +17,8 @@ rdma_programs += %D%/test-channel-wire-rdma %D%/test-cm-rdma \
 	%D%/test-conn-end-rdma %D%/test-conn-rdma %D%/test-conn-state-rdma \
 	%D%/test-engine-verbs-atomic-rdma %D%/test-engine-verbs-end-rdma \
 	%D%/test-engine-verbs-import-rdma %D%/test-engine-verbs-rdma \
-	%D%/test-export-rdma-rdma %D%/test-fork-rdma %D%/test-message-end-rdma \
+	%D%/test-export-rdma-rdma %D%/test-fork-rdma %D%/test-late-rdma \
+	%D%/test-message-end-rdma \
 	%D%/test-message-rdma %D%/test-message-state-rdma \
 	%D%/test-mmap-mw-rdma %D%/test-mw-rdma %D%/test-plain-peer \
 	%D%/test-rogue-rdma %D%/test-srq-fill-rdma %D%/test-srq-rdma \
@@ -45,6 +46,7 @@ test_conn_cycles = %D%/test-conn-cycles.c %D%/cycles-far.c %D%/cycles-far.h \
 %C%_test_engine_verbs_end_rdma_SOURCES = %D%/test-engine-verbs-end.c
 %C%_test_engine_verbs_import_rdma_SOURCES = %D%/test-engine-verbs-import.c
 %C%_test_export_rdma_rdma_SOURCES = %D%/test-export-rdma.c
+%C%_test_late_rdma_SOURCES = %D%/test-late.c
 %C%_test_message_rdma_SOURCES = %D%/test-message.c
 %C%_test_message_end_rdma_SOURCES = %D%/test-message-end.c
 %C%_test_message_state_rdma_SOURCES = %D%/test-message-state.c
@@ -68,7 +70,7 @@ without_threads += %D%/test-channel-end %D%/test-channel-many %D%/test-cm \
 	%D%/test-conn-device %D%/test-conn-end %D%/test-conn-state \
 	%D%/test-device-id %D%/test-engine-verbs %D%/test-engine-verbs-atomic \
 	%D%/test-engine-verbs-end %D%/test-engine-verbs-import \
-	%D%/test-errnos-verbs %D%/test-export-rdma %D%/test-fork \
+	%D%/test-errnos-verbs %D%/test-export-rdma %D%/test-fork %D%/test-late \
 	%D%/test-message-end %D%/test-message-state %D%/test-mmap-keys-cards \
 	%D%/test-mmap-mw %D%/test-mmap-verbs %D%/test-mw %D%/test-rogue \
 	%D%/test-srq %D%/test-srq-fill %D%/test-verbs-rules
