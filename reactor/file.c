@@ -29,7 +29,8 @@ static int start_rw(struct weir_reactor *r, struct weir_op *op, int kind,
 	int err;
 
 	if (unlikely((!buf && len) || !range_is_sound(off, len)))
-		return io_invalid(kind, !buf && len ? "no buffer" : TOO_FAR);
+		return io_invalid(kind, !buf && len ? "the buffer is NULL" :
+				  TOO_FAR);
 	err = op_admit(r, op);
 	if (unlikely(err))
 		return io_refused(err, op, kind);
@@ -152,7 +153,7 @@ int weir_open(struct weir_reactor *r, struct weir_op *op, int dirfd,
 	      const char *path, int flags, mode_t mode)
 {
 	if (!path)
-		return io_invalid(IO_OPEN, "no path");
+		return io_invalid(IO_OPEN, "the path is NULL");
 	return start(r, op, IO_OPEN, (struct params){
 		.fd = dirfd, .addr = path, .len = mode,
 		.flags = (uint32_t)(flags | O_CLOEXEC) });
@@ -176,7 +177,7 @@ int weir_statx(struct weir_reactor *r, struct weir_op *op, int dirfd,
 	       struct statx *ret)
 {
 	if (!path || !ret)
-		return io_invalid(IO_STATX, "no path, or no result");
+		return io_invalid(IO_STATX, "the path or the result is NULL");
 	return start(r, op, IO_STATX, (struct params){
 		.fd = dirfd, .addr = path, .len = mask, .aux = addr_of(ret),
 		.flags = (uint32_t)flags });
@@ -186,7 +187,7 @@ int weir_rename(struct weir_reactor *r, struct weir_op *op, int dirfd,
 		const char *from, const char *to, uint32_t flags)
 {
 	if (!from || !to)
-		return io_invalid(IO_RENAME, "no path");
+		return io_invalid(IO_RENAME, "the path is NULL");
 	return start(r, op, IO_RENAME, (struct params){
 		.fd = dirfd, .addr = from, .aux = addr_of(to),
 		.flags = flags });
@@ -196,7 +197,7 @@ int weir_unlink(struct weir_reactor *r, struct weir_op *op, int dirfd,
 		const char *path, int flags)
 {
 	if (!path)
-		return io_invalid(IO_UNLINK, "no path");
+		return io_invalid(IO_UNLINK, "the path is NULL");
 	return start(r, op, IO_UNLINK, (struct params){
 		.fd = dirfd, .addr = path, .flags = (uint32_t)flags });
 }

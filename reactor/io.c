@@ -148,7 +148,7 @@ int64_t io_iov_total(const struct iovec *iov, uint32_t n, int kind)
 		return why(-EMSGSIZE, "weir_%s: %u pieces, of at most %d",
 			   io_classes[kind].name, n, IOV_MAX);
 	if (n && !iov)
-		return io_invalid(kind, "no iovec");
+		return io_invalid(kind, "the iovec is NULL");
 	for (uint32_t i = 0; i < n; i++) {
 		if (iov[i].iov_len > INT64_MAX - sum ||
 		    (iov[i].iov_len && !iov[i].iov_base))
@@ -384,7 +384,7 @@ int weir_work(struct weir_reactor *r, struct weir_op *op,
 	int err;
 
 	if (!fn)
-		return io_invalid(IO_WORK, "no function");
+		return io_invalid(IO_WORK, "the function is NULL");
 	err = op_admit(r, op);
 	if (err)
 		return io_refused(err, op, IO_WORK);

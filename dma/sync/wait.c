@@ -393,6 +393,22 @@ static int prepare(struct weir_sync *sync, struct weir_reactor *r,
 	return res;
 }
 
+/* The attachment to a shared event leaves a message of its own. */
+__attribute__((cold)) static int refuse_wait(int err)
+{
+	switch (err) {
+	case -EINVAL:
+		return why_static(err, "weir_sync_wait: there is no such "
+				  "condition");
+	case -ESTALE:
+		return why_static(err, "weir_sync_wait: the creator has "
+				  "destroyed the event, or its memory was "
+				  "revoked");
+	default:
+		return err;
+	}
+}
+
 int weir_sync_wait(struct weir_sync *sync, struct weir_reactor *r,
 		   struct weir_op *op, uint32_t cond, uint64_t value,
 		   uint64_t mask)
@@ -404,7 +420,7 @@ int weir_sync_wait(struct weir_sync *sync, struct weir_reactor *r,
 		return op_refused(err, op, "weir_sync_wait");
 	res = prepare(sync, r, &c);
 	if (res < 0)
-		return res;
+		return refuse_wait(res);
 	op_enlist(r, op, &wait_class);
 	op->u.hooked.hook.pprev = NULL;
 	op->u.hooked.words[0] = (uintptr_t)sync;

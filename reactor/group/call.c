@@ -20,6 +20,7 @@
 #include <weir/call.h>
 
 #include "base/own.h"
+#include "base/why.h"
 #include "reactor/group/spsc-inline.h"
 
 /* In op->u.words. */
@@ -81,6 +82,13 @@ static void call_arrives(void *arg)
 	op_send_back(op, res);
 }
 
+__attribute__((cold)) static int call_is_vain(int err)
+{
+	return err != -ESHUTDOWN ? err :
+	       why_static(err, "weir_call: the other reactor is stopping or "
+			  "stopped, so the function will not run");
+}
+
 static int call_by_mailbox(struct weir_reactor *r, struct weir_op *op,
 			   struct weir_reactor *to,
 			   int64_t (*fn)(void *arg), void *arg)
@@ -99,8 +107,9 @@ static int call_by_mailbox(struct weir_reactor *r, struct weir_op *op,
 	if (unlikely(err)) {
 		op_abandon(op);
 		r->stats.refused += err == -EAGAIN;
+		return call_is_vain(err);
 	}
-	return err;
+	return 0;
 }
 
 /* A call by a ring. */
@@ -139,7 +148,7 @@ static int call_by_spsc(struct spsc *spsc, struct weir_op *op,
 		return mailbox_refuses(&spsc->to->mailbox);
 	}
 	if (unlikely(err))
-		return err;
+		return call_is_vain(err);
 	op->reactor = r;
 	op->cls = &spsc_call_class;
 	op->state = OP_PENDING;
@@ -160,10 +169,11 @@ int weir_call(struct weir_reactor *r, struct weir_op *op,
 	int err;
 
 	if (unlikely(!to || !fn))
-		return -EINVAL;
+		return why_static(-EINVAL, "weir_call: no reactor to call, or "
+				  "no function");
 	err = op_admit(r, op);
 	if (unlikely(err))
-		return op_admitted(err);
+		return op_refused(err, op, "weir_call");
 	spsc = spsc_between(r, to);
 	if (unlikely(!spsc))
 		return call_by_mailbox(r, op, to, fn, arg);
@@ -188,11 +198,17 @@ static const struct weir_op_class spsc_capacity_class = {
 	.cancel = spsc_capacity_cancel,
 };
 
+__attribute__((cold)) static int wait_is_vain(void)
+{
+	return why_static(-ESHUTDOWN, "weir_capacity_wait: the other reactor is "
+			  "stopping or stopped");
+}
+
 static int wait_at_spsc(struct spsc *spsc, struct weir_op *op)
 {
 	debug_check(op->state == OP_IDLE);
 	if (unlikely(atomic_load(&spsc->closed)))
-		return -ESHUTDOWN;
+		return wait_is_vain();
 	op->u.words[CALL_TO] = (uintptr_t)spsc->to;
 	op_enlist(spsc->from, op, &spsc_capacity_class);
 	op_queue_push(&spsc->waiting, op);
@@ -251,14 +267,14 @@ static void capacity_returned(struct weir_op *op)
 		capacity_arrives(to_of(op), op);
 }
 
-/* Tell all that @why is a reason for, at most @n; the rest stays in order. */
+/* Tell all that @is_due holds for, at most @n; the rest stays in order. */
 static void tell_some(struct weir_reactor *r, uint64_t n,
-		      bool (*why)(struct weir_op *op), int64_t res)
+		      bool (*is_due)(struct weir_op *op), int64_t res)
 {
 	struct weir_op **at = &r->mailbox.waiting, *op;
 
 	while (n && (op = *at)) {
-		if (!why(op)) {
+		if (!is_due(op)) {
 			at = &op->next;
 			continue;
 		}
@@ -303,7 +319,7 @@ static int wait_at_mailbox(struct weir_reactor *r, struct weir_op *op,
 
 	mailbox_visit(to);
 	if (atomic_load(&to->down)) {
-		err = -ESHUTDOWN;
+		err = wait_is_vain();
 	} else {
 		op->u.words[CALL_TO] = (uintptr_t)to;
 		op->u.words[CALL_MARK] = 0;
@@ -324,10 +340,11 @@ int weir_capacity_wait(struct weir_reactor *r, struct weir_op *op,
 	int err;
 
 	if (unlikely(!to))
-		return -EINVAL;
+		return why_static(-EINVAL, "weir_capacity_wait: no reactor to "
+				  "wait for");
 	err = op_admit(r, op);
 	if (unlikely(err))
-		return op_admitted(err);
+		return op_refused(err, op, "weir_capacity_wait");
 	spsc = spsc_between(r, to);
 	return spsc ? wait_at_spsc(spsc, op) : wait_at_mailbox(r, op, to);
 }

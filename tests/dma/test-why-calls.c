@@ -10,17 +10,24 @@
 
 #include <stdlib.h>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <weir/base.h>
+#include <weir/call.h>
 #include <weir/chain.h>
 #include <weir/domain-user.h>
 #include <weir/engine.h>
 #include <weir/export.h>
+#include <weir/file.h>
 #include <weir/inventory.h>
 #include <weir/pipeline.h>
 #include <weir/pool.h>
 #include <weir/route.h>
+#include <weir/socket.h>
 #include <weir/sync.h>
 #include <weir/timer.h>
+#include <weir/watch.h>
 
 #include "base/why.h"
 
@@ -290,6 +297,38 @@ static void refused_destroy_of_a_reactor_counts_every_object(void **state)
 }
 
 /* What is made on a reactor that stops is refused by its own name. */
+static void refused_starts_of_operations_leave_a_message(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct iovec iov = { NULL, 8 };
+	struct statx stx;
+	struct weir_op op;
+	char c = 0;
+
+	weir_op_init(&op, nothing);
+	REFUSED(-EINVAL, weir_read, r, &op, 0, NULL, 1, 0);
+	REFUSED(-EINVAL, weir_write, r, &op, 0, &c, 1, INT64_MAX);
+	REFUSED(-EINVAL, weir_readv, r, &op, 0, &iov, 1, 0);
+	REFUSED(-EINVAL, weir_fsync, r, &op, 0, ~0u);
+	REFUSED(-EINVAL, weir_open, r, &op, AT_FDCWD, NULL, 0, 0);
+	REFUSED(-EINVAL, weir_statx, r, &op, AT_FDCWD, NULL, 0, 0, &stx);
+	REFUSED(-EINVAL, weir_send, r, &op, 0, &c, 1, ~0u);
+	REFUSED(-EINVAL, weir_shutdown, r, &op, 0, 77);
+	REFUSED(-EINVAL, weir_poll, r, &op, 0, 0);
+	REFUSED(-EINVAL, weir_call, r, &op, NULL, NULL, NULL);
+	REFUSED(-EINVAL, weir_capacity_wait, r, &op, NULL);
+	REFUSED(-EINVAL, weir_work, r, &op, NULL, NULL);
+	REFUSED(-EINVAL, weir_op_cancel, &op);
+	assert_int_equal(weir_defer(r, &op), 0);
+	REFUSED(-EINVAL, weir_defer, r, &op);
+	REFUSED(-EINVAL, weir_nop, r, &op);
+	REFUSED(-EINVAL, weir_close, r, &op, 0);
+	REFUSED(-EINVAL, weir_sleep_until, r, &op, 0);
+	some_turns(r, 2);
+	weir_op_init(&op, NULL);
+	REFUSED(-EINVAL, weir_recv, r, &op, 0, &c, 1, 0);
+}
+
 static void stopped_reactor_refuses_by_the_name_of_the_call(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -314,6 +353,7 @@ int main(void)
 		CASE(refused_calls_about_chains_leave_a_message),
 		CASE(refused_calls_about_memory_leave_a_message),
 		CASE(refused_destroy_of_a_reactor_counts_every_object),
+		CASE(refused_starts_of_operations_leave_a_message),
 		CASE(stopped_reactor_refuses_by_the_name_of_the_call),
 	};
 
