@@ -65,6 +65,13 @@ static const struct job_kind *kind_row(const struct weir_job *job)
 	return ops ? &registered[ops->flags & WEIR_KIND_OUTPUT ? 1 : 0] : NULL;
 }
 
+static inline uint8_t dst_side(const struct weir_job *job,
+			       const struct job_kind *kind)
+{
+	return kind->dst == OPERAND_APPEND && job->flags & WEIR_JOB_OVERWRITE ?
+		       OPERAND_OVERWRITE : kind->dst;
+}
+
 static int set_sides(const struct weir_job *job, struct job_shape *s)
 {
 	const struct job_kind *kind;
@@ -84,10 +91,8 @@ static int set_sides(const struct weir_job *job, struct job_shape *s)
 	if (unlikely(job->flags & WEIR_JOB_SIGNAL) && !job_may_signal(job))
 		return -EINVAL;
 	s->src_side = kind->src;
-	s->dst_side = kind->dst;
+	s->dst_side = dst_side(job, kind);
 	s->at_sight = kind->at_sight;
-	if (s->dst_side == OPERAND_APPEND && job->flags & WEIR_JOB_OVERWRITE)
-		s->dst_side = OPERAND_OVERWRITE;
 	return 0;
 }
 
@@ -282,15 +287,14 @@ static const struct refusal refusals[] = {
 static const char *text_of(const struct refusal *r, const struct weir_dma *dma,
 			   const struct weir_job *job)
 {
-	struct job_shape s;
+	const struct job_kind *kind = kind_row(job);
+	uint8_t dst = kind ? dst_side(job, kind) : OPERAND_NONE;
+	struct operand_info info;
 
-	if (set_sides(job, &s))
-		return r->other;
-	if (s.src_side &&
-	    operand_check(&job->src, s.src_side, dma->r, &s.src) == r->err)
+	if (kind && kind->src &&
+	    operand_check(&job->src, kind->src, dma->r, &info) == r->err)
 		return r->src;
-	if (s.dst_side &&
-	    operand_check(&job->dst, s.dst_side, dma->r, &s.dst) == r->err)
+	if (dst && operand_check(&job->dst, dst, dma->r, &info) == r->err)
 		return r->dst;
 	return r->other;
 }

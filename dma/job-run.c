@@ -63,8 +63,6 @@ static int check_to_start(struct weir_dma *dma, const struct weir_job *job,
 
 static int may_start(struct weir_dma *dma, struct weir_job *job)
 {
-	int err;
-
 	if (unlikely(dma->state != WEIR_DMA_RUNNING))
 		return why_static(-EBADFD, "weir_job_start: the context is not "
 				  "started; see weir_dma_start()");
@@ -72,9 +70,15 @@ static int may_start(struct weir_dma *dma, struct weir_job *job)
 		dma->stats.refused++;
 		return -EAGAIN;
 	}
-	err = op_admit(dma->r, &job->op);
-	return likely(!err) || err == OP_ENDED ? err :
-	       op_refused(err, &job->op, "weir_job_start");
+	return op_admit(dma->r, &job->op);
+}
+
+/* What may_start() says; where the operation is refused there is no message yet. */
+__attribute__((cold)) static int refuse_start(int err, const struct weir_job *job)
+{
+	return err == -EINVAL || err == -ESHUTDOWN ?
+		       op_refused(err, &job->op, "weir_job_start") :
+		       op_admitted(err);
 }
 
 static void job_cancel(struct weir_op *op)
@@ -270,7 +274,7 @@ int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 		return err;
 	err = may_start(dma, job);
 	if (unlikely(err))
-		return op_admitted(err);
+		return refuse_start(err, job);
 
 	job_priv(job)->total = s.total;
 	PROBE3(job_submit, job, job->kind, s.total);

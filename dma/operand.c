@@ -117,7 +117,7 @@ static int check_buf(const struct weir_buf *buf, enum operand_side side,
 
 	if (side != OPERAND_SRC && !may_write(mmap, side))
 		return -EACCES;
-	if (unlikely(mmap_stale(mmap)))
+	if (unlikely(mmap->import) && mmap_stale(mmap))
 		return -ESTALE;
 	if (!owner)
 		return 0;

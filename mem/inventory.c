@@ -309,24 +309,13 @@ static int refuse_mmap(int err, bool get)
 				     "not started");
 }
 
-int weir_inventory_get(struct weir_buf **ret, struct weir_inventory *inv,
-		       struct weir_mmap *mmap, void *addr, size_t len,
-		       void *data, size_t data_len)
+/* The rest of weir_inventory_get(), of an mmap that may be used. */
+static inline int get(struct weir_buf **ret, struct weir_inventory *inv,
+		      struct mmap_link *link, void *addr, size_t len,
+		      void *data, size_t data_len)
 {
-	struct mmap_link *link;
-	int err;
+	const struct weir_mmap *mmap = link->use->mmap;
 
-	reactor_check_thread(inv->free_list.r);
-	if (!len)
-		return why_static(-EINVAL, "weir_inventory_get: a buf has at "
-				  "least one byte");
-	link = find_link(inv, mmap);
-	if (unlikely(!link))
-		return why_static(-ENOENT, "weir_inventory_get: the mmap is "
-				  "not attached; see weir_inventory_attach()");
-	err = mmap_may_take(mmap);
-	if (unlikely(err))
-		return refuse_mmap(err, true);
 	if (!data)
 		data = addr;
 	if (unlikely(!inside(mmap->addr, mmap->len, addr, len) ||
@@ -336,9 +325,40 @@ int weir_inventory_get(struct weir_buf **ret, struct weir_inventory *inv,
 				  "within the bytes");
 	if (unlikely(!inv->free_list.free))
 		return -EAGAIN;
-
 	*ret = take(inv, link, addr, len, data, data_len);
 	return 0;
+}
+
+/* By itself, so that others need not save registers for its calls. */
+__attribute__((noinline)) static int get_after_look(
+	struct weir_buf **ret, struct weir_inventory *inv,
+	struct mmap_link *link, void *addr, size_t len, void *data,
+	size_t data_len)
+{
+	int err = mmap_may_take(link->use->mmap);
+
+	return err ? refuse_mmap(err, true) :
+		     get(ret, inv, link, addr, len, data, data_len);
+}
+
+int weir_inventory_get(struct weir_buf **ret, struct weir_inventory *inv,
+		       struct weir_mmap *mmap, void *addr, size_t len,
+		       void *data, size_t data_len)
+{
+	struct mmap_link *link;
+
+	reactor_check_thread(inv->free_list.r);
+	if (!len)
+		return why_static(-EINVAL, "weir_inventory_get: a buf has at "
+				  "least one byte");
+	link = find_link(inv, mmap);
+	if (unlikely(!link))
+		return why_static(-ENOENT, "weir_inventory_get: the mmap is "
+				  "not attached; see weir_inventory_attach()");
+	if (unlikely(!mmap_is_started(mmap) || !mmap_is_fresh(mmap)))
+		return get_after_look(ret, inv, link, addr, len, data,
+				      data_len);
+	return get(ret, inv, link, addr, len, data, data_len);
 }
 
 static int may_dup(struct weir_inventory *inv, const struct weir_buf *src)

@@ -244,19 +244,27 @@ static inline bool mmap_is_started(const struct weir_mmap *mmap)
 #define MMAP_RDMA \
 	(WEIR_MMAP_RDMA_READ | WEIR_MMAP_RDMA_WRITE | WEIR_MMAP_RDMA_ATOMIC)
 
+/* export/watch.c: mmap_stale() of an import. */
+bool import_is_stale(const struct mmap_import *import)
+	PROVIDER_API(import_is_stale);
+
+/* Whether it is seen without a call that @mmap is not stale. */
+static inline bool mmap_is_fresh(const struct weir_mmap *mmap)
+{
+	const struct mmap_import *import = mmap->import;
+
+	return likely(!import) ||
+	       (!import->expired &&
+		atomic_load_explicit(import->generation,
+				     memory_order_acquire) ==
+			atomic_load_explicit(&import->mine,
+					     memory_order_relaxed));
+}
+
 /* Whether the exporter of @mmap has revoked it.  Any thread. */
 static inline bool mmap_stale(const struct weir_mmap *mmap)
 {
-	const struct mmap_import *import = mmap->import;
-	uint64_t mine;
-
-	if (!import)
-		return false;
-	mine = atomic_load_explicit(&import->mine, memory_order_relaxed);
-	if (!mine || atomic_load_explicit(import->generation,
-					  memory_order_acquire) != mine)
-		return true;
-	return unlikely(import->expired) && import->expired(import);
+	return unlikely(!mmap_is_fresh(mmap)) && import_is_stale(mmap->import);
 }
 
 /* Whether the exporter of @mmap checks whether jobs use it. */

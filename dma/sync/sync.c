@@ -112,17 +112,25 @@ int weir_sync_destroy(struct weir_sync *sync)
 	return 0;
 }
 
+static int is_closed(const struct weir_sync *sync)
+{
+	return !sync->creator &&
+	       atomic_load_explicit(&sync->word->flags, memory_order_relaxed) &
+		       SYNC_FLAG_CLOSED ? -ESTALE : 0;
+}
+
+/* By itself, so that others need not save registers for its call. */
+__attribute__((noinline)) static int is_over(const struct weir_sync *sync)
+{
+	return mmap_stale(sync->mmap) ? -ESTALE : is_closed(sync);
+}
+
 int sync_over(const struct weir_sync *sync)
 {
 	if (likely(!sync->mmap))
 		return 0;
-	if (mmap_stale(sync->mmap))
-		return -ESTALE;
-	if (!sync->creator &&
-	    atomic_load_explicit(&sync->word->flags, memory_order_relaxed) &
-		    SYNC_FLAG_CLOSED)
-		return -ESTALE;
-	return 0;
+	return likely(mmap_is_fresh(sync->mmap)) ? is_closed(sync) :
+						   is_over(sync);
 }
 
 static int may_signal(const struct weir_sync *sync)

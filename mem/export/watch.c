@@ -64,6 +64,17 @@ static const struct weir_op_class watch_class = {
 	.cancel = cancel,
 };
 
+bool import_is_stale(const struct mmap_import *import)
+{
+	uint64_t mine = atomic_load_explicit(&import->mine,
+					     memory_order_relaxed);
+
+	if (!mine || atomic_load_explicit(import->generation,
+					  memory_order_acquire) != mine)
+		return true;
+	return import->expired && import->expired(import);
+}
+
 /* Whatever comes out of the pipe, its exporter is over. */
 static void see_end(struct import *im)
 {
