@@ -737,6 +737,8 @@ static const struct weir_op_class wait_class = {
 	.cancel = cancel,
 };
 
+/* Put @op in flight; *@ret stays NULL if it is late, and has ended without
+ * effect. */
 static int wait_begin(struct export_wait **ret, struct weir_mmap *mmap,
 		      struct weir_lease *lease, struct weir_reactor *r,
 		      struct weir_op *op, const char *call)
@@ -786,10 +788,10 @@ int weir_mmap_revoke(struct weir_mmap *mmap, struct weir_reactor *r,
 		return why(-EINVAL, REVOKE ": an operation without a reactor");
 	err = op ? wait_begin(&w, mmap, NULL, r, op, REVOKE) :
 		   mmap_keys_revoke(mmap, REVOKE);
-	if (err)
+	if (err || (op && !w))
 		return err;
 	export_revoke(mmap);
-	if (op)
+	if (w)
 		wait_look(w);
 	else if (export_count_busy(mmap, false, names, sizeof(names)))
 		return why(-EINPROGRESS, REVOKE ": importers still use the "
@@ -924,11 +926,11 @@ int weir_lease_revoke(struct weir_lease *lease, struct weir_op *op)
 	char names[200];
 	int err = op ? begin_wait(&w, lease, op, "weir_lease_revoke") : 0;
 
-	if (err)
+	if (err || (op && !w))
 		return err;
 	if (lease->is_open)
 		lease_end(lease);
-	if (op)
+	if (w)
 		wait_look(w);
 	else if (count_lease(lease, names, sizeof(names)))
 		return why(-EINPROGRESS, "weir_lease_revoke: importers still "
@@ -945,7 +947,7 @@ int weir_lease_wait(struct weir_lease *lease, struct weir_op *op)
 	if (lease->waiter)
 		return why(-EBUSY, "weir_lease_wait: another wait is in flight");
 	err = begin_wait(&w, lease, op, "weir_lease_wait");
-	if (err)
+	if (err || !w)
 		return err;
 	lease->waiter = w;
 	if (!lease->is_open)

@@ -247,6 +247,46 @@ static void leases_of_an_mmap_end_one_by_one(void **state)
 	end(&g);
 }
 
+/* The result of @start with an operation whose deadline has passed. */
+static int64_t start_late(struct fixture *g,
+			  int (*start)(struct fixture *g, struct weir_op *op))
+{
+	struct rec rec;
+
+	rec_init(&rec);
+	weir_op_set_deadline(&rec.op, 1);
+	STARTS(start(g, &rec.op));
+	return finish(g->r, &rec);
+}
+
+static int revoke_lease(struct fixture *g, struct weir_op *op)
+{
+	return weir_lease_revoke(g->lease, op);
+}
+
+static int wait_for_lease(struct fixture *g, struct weir_op *op)
+{
+	return weir_lease_wait(g->lease, op);
+}
+
+static int revoke_all(struct fixture *g, struct weir_op *op)
+{
+	return weir_mmap_revoke(g->m, g->r, op);
+}
+
+static void late_operation_ends_no_lease(void **state)
+{
+	struct fixture g;
+
+	begin(&g, state, 0);
+	assert_int_equal(start_late(&g, revoke_lease), -ETIMEDOUT);
+	assert_int_equal(start_late(&g, wait_for_lease), -ETIMEDOUT);
+	assert_int_equal(start_late(&g, revoke_all), -ETIMEDOUT);
+	assert_int_equal(state_of(g.lease), WEIR_LEASE_OPEN);
+	assert_int_equal(weir_mmap_is_stale(g.im), 0);
+	end(&g);
+}
+
 static void stop_of_the_mmap_ends_its_leases(void **state)
 {
 	struct rec waits, again;
@@ -553,6 +593,7 @@ int main(void)
 		CASE(ending_lease_takes_each_call),
 		CASE(lease_that_is_over_takes_each_call),
 		CASE(leases_of_an_mmap_end_one_by_one),
+		CASE(late_operation_ends_no_lease),
 		CASE(stop_of_the_mmap_ends_its_leases),
 		CASE(wait_for_an_open_lease_can_be_cancelled),
 		CASE(lease_ends_when_its_time_is_over),
