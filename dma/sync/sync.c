@@ -160,6 +160,16 @@ static int signal_begin(struct weir_sync *sync)
 	return err;
 }
 
+__attribute__((cold)) static int refuse_access(int err, const char *call)
+{
+	return why(err, "%s: %s", call,
+		   err == -EACCES ? "the event was opened without the right to "
+				    "write its memory" :
+		   err == -EXDEV ? "a device does atomics in its memory that are "
+				   "not atomic to the processor" :
+		   "its creator has destroyed it, or its memory was revoked");
+}
+
 /*
  * Whoever sees the new value also sees all earlier writes.  An exchange, and
  * not a store, so that this also holds for values signalled before this one.
@@ -169,7 +179,7 @@ int weir_sync_set(struct weir_sync *sync, uint64_t value)
 	int err = signal_begin(sync);
 
 	if (unlikely(err))
-		return err;
+		return refuse_access(err, "weir_sync_set");
 	atomic_exchange(&sync->word->value, value);
 	sync_signalled(sync);
 	signal_end(sync);
@@ -182,7 +192,7 @@ int weir_sync_add(struct weir_sync *sync, uint64_t n, uint64_t *old)
 	uint64_t was;
 
 	if (unlikely(err))
-		return err;
+		return refuse_access(err, "weir_sync_add");
 	was = atomic_fetch_add(&sync->word->value, n);
 	sync_signalled(sync);
 	signal_end(sync);
@@ -195,9 +205,10 @@ int weir_sync_get(const struct weir_sync *sync, uint64_t *ret)
 {
 	int err = sync_over(sync);
 
-	if (!err)
-		*ret = atomic_load(&sync->word->value);
-	return err;
+	if (unlikely(err))
+		return refuse_access(err, "weir_sync_get");
+	*ret = atomic_load(&sync->word->value);
+	return 0;
 }
 
 /*

@@ -182,7 +182,9 @@ static void an_importer_opens_and_does_not_create(void **state)
 	import_here(&im, &ex, 0);
 	assert_int_equal(weir_sync_create_in(&sync, im.m, 256, NULL), -EPERM);
 	assert_int_equal(weir_sync_set(im.back, 1), -EACCES);
+	assert_non_null(strstr(weir_why(), "weir_sync_set: the event was"));
 	assert_int_equal(weir_sync_add(im.back, 1, &value), -EACCES);
+	assert_non_null(strstr(weir_why(), "weir_sync_add: the event was"));
 	assert_int_equal(value, 1);
 	assert_int_equal(weir_sync_set(ex.there, 9), 0);
 	assert_int_equal(weir_sync_get(im.there, &value), 0);
