@@ -424,9 +424,10 @@ static void waiting_entry_is_cancelled_in_every_way(void **state)
 			weir_op_set_deadline(&rec[0].op, weir_reactor_now(r) +
 					     WEIR_MSEC);
 		STARTS(submit(r, &rec[0], poll_of(p[0], POLLIN)));
-		if (way)
+		if (way > 1) {
 			some_turns(r, 3);
-		assert_int_equal(rec[0].calls, 0);
+			assert_int_equal(rec[0].calls, 0);
+		}
 		if (way == 3)
 			weir_reactor_stop(r);
 		else if (way != 1)
