@@ -252,13 +252,15 @@ bool import_is_stale(const struct mmap_import *import)
 static inline bool mmap_is_fresh(const struct weir_mmap *mmap)
 {
 	const struct mmap_import *import = mmap->import;
+	uint64_t mine;
 
-	return likely(!import) ||
-	       (!import->expired &&
-		atomic_load_explicit(import->generation,
-				     memory_order_acquire) ==
-			atomic_load_explicit(&import->mine,
-					     memory_order_relaxed));
+	if (likely(!import))
+		return true;
+	/* A hostile exporter can make its generation 0, too. */
+	mine = atomic_load_explicit(&import->mine, memory_order_relaxed);
+	return mine && !import->expired &&
+	       atomic_load_explicit(import->generation,
+				    memory_order_acquire) == mine;
 }
 
 /* Whether the exporter of @mmap has revoked it.  Any thread. */
@@ -441,7 +443,7 @@ static inline int import_check(const struct mmap_import *import)
 	uint64_t mine = atomic_load_explicit(&import->mine,
 					     memory_order_relaxed);
 
-	if (unlikely(atomic_load(import->generation) != mine))
+	if (unlikely(!mine || atomic_load(import->generation) != mine))
 		return -ESTALE;
 	return unlikely(import->expired) && import->expired(import) ? -ESTALE : 0;
 }
