@@ -210,8 +210,8 @@ static int drop_windows(const struct weir_mmap *mmap, struct mmap_device *md)
 	if (!md->windows)
 		return 0;
 	if (mmap_is_inherited(mmap))
-		return why(-EBUSY, "a forked child cannot take back memory "
-			   "windows of its parent's");
+		return why(-EBUSY, "weir_mmap_stop: a forked child cannot take "
+			   "back memory windows of its parent's");
 	return md->device->info.cls->mws_drop(md);
 }
 

@@ -438,6 +438,7 @@ struct weir_mw {
 	struct mmap_mw *key;
 	struct verbs_request request;
 	struct weir_op *op; /* NULL also while its end revokes it. */
+	bool posted; /* .request is in flight, perhaps without an operation. */
 	struct weir_timer_node timer;
 	uint64_t end; /* 0: none. */
 	uint32_t state; /* WEIR_MW_ */
@@ -532,6 +533,7 @@ static void on_bound(struct verbs_request *request, int err, int32_t code)
 	struct weir_mw *w = weir_container_of(request, struct weir_mw, request);
 
 	debug_check(w->state == WEIR_MW_BINDING);
+	w->posted = false;
 	mmap_mw_done(w->key, !err);
 	w->state = WEIR_MW_OPEN;
 	if (err)
@@ -547,6 +549,7 @@ static void on_invalidated(struct verbs_request *request, int err, int32_t code)
 	struct weir_mw *w = weir_container_of(request, struct weir_mw, request);
 
 	(void)err, (void)code;
+	w->posted = false;
 	mmap_mw_done(w->key, false);
 	be_over(w);
 	complete(w, 0, 0);
@@ -645,6 +648,7 @@ static void post(struct weir_mw *w,
 		 void (*done)(struct verbs_request *, int, int32_t))
 {
 	w->request.done = done;
+	w->posted = true;
 	verbs_request(w->conn->queue, &w->request);
 }
 
@@ -764,7 +768,7 @@ int weir_mw_revoke(struct weir_mw *w, struct weir_op *op)
 		return op_refused(err, op, "weir_mw_revoke");
 	op->u.words[0] = (uintptr_t)w;
 	w->op = op;
-	if (w->state == WEIR_MW_REVOKING) /* By its end. */
+	if (w->posted) /* By its end. */
 		return 0;
 	err = begin_revoke(w);
 	if (w->state == WEIR_MW_OVER)
@@ -796,7 +800,7 @@ int weir_mw_destroy(struct weir_mw *w)
 {
 	int err = w ? refuse_busy(w, "weir_mw_destroy") : 0;
 
-	if (!err && w && w->state == WEIR_MW_REVOKING)
+	if (!err && w && w->posted)
 		err = why(-EBUSY, "weir_mw_destroy: its end is revoking it");
 	if (!err && w)
 		err = mmap_mw_destroy(w->key);

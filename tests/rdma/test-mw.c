@@ -136,6 +136,31 @@ static void window_can_be_revoked_while_its_end_does_so(void **state)
 	sharing_end(&s);
 }
 
+/* The work request that revokes it comes back later than the connection ends. */
+static void window_whose_end_is_in_flight_outlives_its_connection(void **state)
+{
+	struct sharing s;
+	int err;
+
+	if (!mocked)
+		skip_because("soft-RoCE does not wait to be told");
+	sharing_begin(&s, state);
+	sharing_export(&s, R | W);
+	mock_hold(true);
+	assert_int_equal(weir_mw_renew(s.w, WEIR_MSEC), 0);
+	while (state_of_mw(&s) != WEIR_MW_REVOKING)
+		assert_true(weir_reactor_turn(s.r, WEIR_SEC) >= 0);
+	mock_break(s.e.server->qp);
+	assert_int_equal(weir_mw_destroy(s.w), -EBUSY);
+	mock_hold(false);
+	while ((err = weir_mw_destroy(s.w)) == -EBUSY)
+		some_turns(s.r, 1);
+	assert_int_equal(err, 0);
+	s.w = NULL;
+	UNTIL(s.r, s.e.n_ends[1]);
+	sharing_end(&s);
+}
+
 static void a_stop_of_the_mmap_is_its_end(void **state)
 {
 	struct weir_export_desc desc = { .size = sizeof(desc) };
@@ -554,6 +579,7 @@ int main(void)
 		CASE(a_revocation_ends_one_and_no_other),
 		CASE(window_is_over_when_its_time_is),
 		CASE(window_can_be_revoked_while_its_end_does_so),
+		CASE(window_whose_end_is_in_flight_outlives_its_connection),
 		CASE(a_stop_of_the_mmap_is_its_end),
 		CASE(a_device_that_keeps_it_does_not_keep_it_open),
 		CASE(window_that_stays_after_a_refused_bind_belongs_to_the_mmap),
