@@ -254,7 +254,7 @@ static inline void mailbox_leave(struct weir_reactor *r)
 	atomic_fetch_sub(&r->mailbox.visitors, 1);
 }
 
-/* op_return() with @res, by a thread that nobody joins before the reactor is
+/* op_return() with @res, by a thread that may run on while the reactor is
  * destroyed. */
 static inline void op_send_back(struct weir_op *op, int64_t res)
 {

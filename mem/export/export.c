@@ -835,16 +835,13 @@ static int open_export(struct weir_lease *lease,
 		.key = opts->key,
 		.key_len = opts->key_len,
 	};
-	struct control *page;
 	int err;
 
 	err = export_open(&lease->blob, &lease->x, lease->mmap, &eo);
 	if (err)
 		return err;
-	page = lease->x->line.page;
-	page->is_lease = 1;
-	page->time_namespace = lease->r->backend->observe ? 0 :
-			       process_time_namespace();
+	if (!lease->r->backend->observe)
+		lease->x->line.page->time_namespace = process_time_namespace();
 	return 0;
 }
 

@@ -181,7 +181,7 @@ static bool expired(const struct mmap_import *import)
 /* A lease can get an end later, too. */
 static int connect_clock(struct import *im)
 {
-	if (!im->page->is_lease || !im->page->time_namespace)
+	if (!im->page->time_namespace)
 		return 0;
 	if (im->page->time_namespace != process_time_namespace())
 		return why(-EOPNOTSUPP, CALL ": the lease is of another time "

@@ -72,8 +72,7 @@ struct control {
 	 * importers check themselves.
 	 */
 	_Atomic uint64_t not_after;
-	uint64_t time_namespace;	/* 0: importers cannot check it. */
-	uint64_t is_lease;
+	uint64_t time_namespace;	/* 0: no lease, or one in a world. */
 };
 
 /* The end of an exporter that its importers watch; the exporter's side. */

@@ -457,7 +457,8 @@ static void describe(const struct uring *u)
 		 ladder[u->fallback].name,
 		 u->sizes & IORING_SETUP_SQE128 ? " SQE128" : "",
 		 u->sizes & IORING_SETUP_CQE_MIXED ? " CQE_MIXED" :
-		 u->sizes & IORING_SETUP_CQE32 ? " CQE32" : "", none, u->has_ring_fd ? " ring" : "",
+		 u->sizes & IORING_SETUP_CQE32 ? " CQE32" : "",
+		 none, u->has_ring_fd ? " ring" : "",
 		 u->files ? " files" : "", u->free_bufs ? " buffers" : "",
 		 u->window);
 }
