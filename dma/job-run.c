@@ -158,16 +158,19 @@ static void end_at_once(struct weir_dma *dma, struct weir_job *job,
 	route_note(job, &s->plan);
 }
 
-static inline void hold_side(const struct weir_dma *dma,
+/* Returns whether memory of that side is of an import that counts its jobs. */
+static inline bool hold_side(const struct weir_dma *dma,
 			     const struct weir_operand *operand,
+			     const struct operand_info *info,
 			     enum operand_side side, uint64_t total,
 			     struct cursor *c)
 {
 	c->side = side;
 	if (!side)
-		return;
+		return false;
 	operand_hold(operand, side, dma->r);
 	cursor_init(c, operand, side, total);
+	return info->imported;
 }
 
 static bool extra_counts(const struct weir_job *job)
@@ -215,6 +218,7 @@ static void set_up(struct weir_dma *dma, struct weir_job *job,
 		   const struct job_shape *s)
 {
 	struct job_priv *p = job_priv(job);
+	bool imported;
 
 	op_enlist(dma->r, &job->op, &job_class);
 	job->op.flags |= OP_LEAVES;
@@ -226,15 +230,16 @@ static void set_up(struct weir_dma *dma, struct weir_job *job,
 	p->waits = false;
 	p->is_step = false;
 	p->held = false;
-	p->imported = (s->src_side && s->src.imported) |
-		      (s->dst_side && s->dst.imported);
+	p->imported = false;
 	p->entered = false;
 	p->begun = false;
-	if (unlikely(p->imported || job->n_extra))
-		note_imports(job, s);
 	atomic_init(&p->stop, false);
-	hold_side(dma, &job->src, s->src_side, s->total, &p->src);
-	hold_side(dma, &job->dst, s->dst_side, s->total, &p->dst);
+	imported = hold_side(dma, &job->src, &s->src, s->src_side, s->total,
+			     &p->src);
+	imported |= hold_side(dma, &job->dst, &s->dst, s->dst_side, s->total,
+			      &p->dst);
+	if (unlikely(imported || job->n_extra))
+		note_imports(job, s);
 	if (unlikely(job->n_extra))
 		extra_hold(dma, job);
 	if (unlikely(kind_is_user(job->kind)))

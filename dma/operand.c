@@ -256,7 +256,7 @@ static int check_any(const struct weir_operand *operand,
 		     struct operand_info *info)
 {
 	info->plain = false;
-	info->imported = info->domain->import && !operand->buf;
+	info->imported = false;
 	info->import = NULL;
 	info->total = 0;
 	info->n_pieces = 0;
@@ -287,6 +287,7 @@ int operand_check_addresses(const struct weir_operand *operand,
 
 	info->domain = operand_domain(operand);
 	err = check_any(operand, info);
+	info->imported = info->domain->import;
 	if (!err)
 		err = operand->n_iov ? check_iov(operand, info) :
 				       check_range(operand, info);
