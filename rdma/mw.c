@@ -784,7 +784,7 @@ static void on_time(struct weir_timer_node *node)
 
 int weir_mw_renew(struct weir_mw *w, uint64_t duration_ns)
 {
-	uint64_t now = reactor_now(w->r);
+	uint64_t now = reactor_now_fresh(w->r);
 	uint32_t state = state_of(w);
 
 	if (state != WEIR_MW_OPEN && state != WEIR_MW_BINDING)

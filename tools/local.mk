@@ -80,6 +80,7 @@ weir_sim_sources = $(weir_sim_runner) \
 	%D%/sim-cp.h \
 	%D%/sim-export.c \
 	%D%/sim-export.h \
+	%D%/sim-lease.c \
 	%D%/sim-moves.c \
 	%D%/sim-net-end.c \
 	%D%/sim-net.c \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * Scenario: memory is exported, imported, used, and revoked at any moment.
+ * Scenario: memory is exported, leased, imported, used, and revoked at any moment.
  * Both sides are in one world.  The real parts, mappings and descriptors,
  * decide nothing.
  */
@@ -12,8 +12,7 @@
 
 #include "sim-export.h"
 
-/* Calls that fail only if there are faults. */
-static bool went_well(struct program *p, int err, const char *what)
+bool went_well(struct program *p, int err, const char *what)
 {
 	must(!err || p->run->params.faults, "nothing fails without a cause",
 	     "%s: %d: %s", what, err, weir_why());
@@ -61,22 +60,24 @@ static void share_revoked(struct share *s)
 {
 	s->is_started = false;
 	s->stops++;
+	leases_revoked(s);
 	weir_sim_note(s->program->run->sim, "revoked", s->number);
 }
 
-/* Jobs of importers may use it, judging by their callbacks. */
-static bool is_busy(const struct share *s)
+bool is_busy(const struct share *s, const struct lease *lease)
 {
 	const struct program *p = s->program;
 
-	for (uint32_t i = 0; i < IMPORTS; i++)
-		for (uint32_t j = 0; j < MOVES; j++) {
-			const struct move *m = &p->imports[i].moves[j];
+	for (uint32_t i = 0; i < IMPORTS; i++) {
+		const struct import *im = &p->imports[i];
 
-			if (m->is_under_way && m->share == s &&
-			    m->lives == s->lives)
+		if (im->share != s || (lease && im->lease != lease))
+			continue;
+		for (uint32_t j = 0; j < MOVES; j++)
+			if (im->moves[j].is_under_way &&
+			    im->moves[j].lives == s->lives)
 				return true;
-		}
+	}
 	return false;
 }
 
@@ -89,7 +90,7 @@ static void stop_end(struct task *task, int64_t res)
 	/* A revoked import stays revoked. */
 	s->is_started = res != 0;
 	if (!res)
-		share_freeze(s);
+		share_freeze(s, NULL);
 }
 
 /* The stop waits for the jobs of importers. */
@@ -109,7 +110,7 @@ static void share_stop_slowly(struct share *s)
 
 static void share_stop(struct share *s)
 {
-	bool busy = is_busy(s);
+	bool busy = is_busy(s, NULL);
 	int err;
 
 	if (one_in(s->program->run, 2)) {
@@ -123,12 +124,12 @@ static void share_stop(struct share *s)
 	if (err)
 		return;
 	share_revoked(s);
-	share_freeze(s);
+	share_freeze(s, NULL);
 }
 
 static void share_unmake(struct share *s)
 {
-	bool busy = is_busy(s);
+	bool busy = is_busy(s, NULL) || leases_are_awaited(s);
 	int err;
 
 	share_check(s);
@@ -219,12 +220,20 @@ static int import_attach(struct import *im, struct weir_mmap *mmap)
 static int import_open(struct import *im, struct share *s, uint32_t rights,
 		       struct weir_mmap **ret)
 {
+	struct lease *lease = one_in(im->program->run, 2) ? lease_pick(s) : NULL;
 	struct weir_import_opts opts = { .size = sizeof(opts) };
 	struct weir_export_desc desc = { .size = sizeof(desc) };
-	int err = weir_mmap_export(s->mmap, NULL, &desc);
+	int err = 0;
 
 	opts.permissions = rights;
 	im->may_write = s->may_write && rights != WEIR_MMAP_READ;
+	im->lease = lease;
+	if (lease) {
+		im->ends = lease->ends;
+		desc = lease->desc;
+	} else {
+		err = weir_mmap_export(s->mmap, NULL, &desc);
+	}
 	if (!err)
 		err = weir_mmap_import(ret, desc.bytes, desc.len, desc.fds,
 				       desc.n_fds, &opts);
@@ -369,7 +378,7 @@ static void import_act(void *arg)
 		return;
 	}
 	must(weir_mmap_is_stale(im->mmap) == is_stale(im),
-	     "an import is stale exactly if its exporter has stopped",
+	     "an import is stale exactly if its export has ended",
 	     "import %u", im->number);
 	switch (rnd(im->program->run, 16)) {
 	case 0:
@@ -399,8 +408,12 @@ static void let_act(struct program *p)
 	struct import *im = &p->imports[rnd(p->run, IMPORTS)];
 	struct share *s = &p->shares[rnd(p->run, SHARES)];
 
+	struct lease *lease = &s->leases[rnd(p->run, LEASES)];
+
 	if (one_in(p->run, 6))
 		(void)weir_post(p->cores[0].r, share_act, s);
+	else if (one_in(p->run, 8))
+		(void)weir_post(p->cores[0].r, lease_act, lease);
 	else
 		(void)weir_post(im->core->r, import_act, im);
 }
@@ -412,6 +425,10 @@ static bool is_done(struct run *run)
 	for (uint32_t i = 0; i < IMPORTS; i++)
 		if (p->imports[i].watch.is_under_way)
 			task_cancel(&p->imports[i].watch);
+	for (uint32_t i = 0; i < SHARES; i++)
+		for (uint32_t j = 0; j < LEASES; j++)
+			if (p->shares[i].leases[j].wait.is_under_way)
+				task_cancel(&p->shares[i].leases[j].wait);
 	return true;
 }
 
@@ -437,6 +454,8 @@ static void set_up(struct program *p)
 	for (i = 0; i < SHARES; i++) {
 		p->shares[i].program = p;
 		p->shares[i].number = i;
+		for (uint32_t j = 0; j < LEASES; j++)
+			p->shares[i].leases[j].share = &p->shares[i];
 	}
 	for (i = 0; i < IMPORTS; i++) {
 		p->imports[i].program = p;
@@ -453,9 +472,12 @@ static void take_down(struct program *p)
 	for (i = 0; i < IMPORTS; i++)
 		if (p->imports[i].mmap)
 			import_drop(&p->imports[i]);
-	for (i = 0; i < SHARES; i++)
+	for (i = 0; i < SHARES; i++) {
+		for (uint32_t j = 0; j < LEASES; j++)
+			lease_drop(&p->shares[i].leases[j]);
 		if (p->shares[i].mmap)
 			share_unmake(&p->shares[i]);
+	}
 	/* Changes of state have yet to be reported. */
 	(void)weir_sim_run(p->run->sim, WEIR_SEC, 0);
 	for (i = 0; !err && i < p->run->n_reactors; i++)
@@ -487,6 +509,7 @@ static void run_export(struct run *run)
 		for (uint32_t n = rnd(run, 8); n; n--)
 			let_act(&p);
 		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 12));
+		leases_check(&p);
 	}
 	run_to_end(run, WEIR_SEC, is_done);
 	/* Actors that have not acted yet. */

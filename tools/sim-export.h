@@ -3,25 +3,39 @@
 #define TOOLS_SIM_EXPORT_H
 
 /* The scenario of exported memory: sim-export.c has the exporters and
- * importers, sim-moves.c the jobs over it. */
+ * importers, sim-lease.c the leases, sim-moves.c the jobs over it. */
 
 #include <weir/dma.h>
 #include <weir/domain.h>
 #include <weir/export.h>
 #include <weir/inventory.h>
 #include <weir/job.h>
+#include <weir/lease.h>
 #include <weir/mmap.h>
 
 #include "sim-fixture.h"
 
 #define REACTORS 3
 #define SHARES 2	/* Exported mmaps, */
+#define LEASES 2		/* leases of each, */
 #define IMPORTS 4	/* imports, of any of them, */
 #define MOVES 4		/* and jobs at a time over each of these. */
 #define REGIONS 6	/* Of a share; a job is in one. */
 #define REGION 8192
 
 struct move;
+
+/* A lease of a share, as it should be. */
+struct lease {
+	struct share *share;
+	struct weir_lease *handle;	/* NULL: none. */
+	struct weir_export_desc desc;	/* Until it ends. */
+	bool is_open;
+	uint64_t ends;		/* What was imported before the last: stale. */
+	uint64_t not_after;	/* 0: it has no end. */
+	struct due due;
+	struct task revoke, wait;
+};
 
 /* An exported mmap, and the contents that it should have. */
 struct share {
@@ -30,6 +44,7 @@ struct share {
 	struct weir_mmap *mmap;
 	bool is_started, may_write;
 	struct task stop;
+	struct lease leases[LEASES];
 	uint64_t stops;		/* What was imported before the last: stale. */
 	uint64_t lives;		/* Memory of its own each time. */
 	char *bytes;
@@ -65,6 +80,8 @@ struct import {
 	uint32_t number;
 	struct core *core;
 	struct share *share;
+	struct lease *lease;		/* NULL: by the share's own export. */
+	uint64_t ends;			/* Of .lease, when it was made. */
 	struct weir_mmap *mmap;		/* NULL: none. */
 	struct weir_inventory *inventory;
 	uint64_t stops;			/* Of the share, when it was made. */
@@ -87,10 +104,35 @@ struct program {
 	uint64_t stale;		/* Jobs that ended so. */
 };
 
-static inline bool is_stale(const struct import *im)
-{
-	return im->stops != im->share->stops;
-}
+/* Whether jobs of importers may use @s, by @lease alone if that is not NULL,
+ * judging by their callbacks. */
+bool is_busy(const struct share *s, const struct lease *lease);
+
+/* Calls that fail only if there are faults: whether @err is 0. */
+bool went_well(struct program *p, int err, const char *what);
+
+/* sim-lease.c */
+
+/* An action with a lease, on the first reactor: arg is a struct lease. */
+void lease_act(void *lease);
+
+/* Those of @s end with its export. */
+void leases_revoked(struct share *s);
+
+/* Whether a revoke of one of them, or a wait for one, is in flight. */
+bool leases_are_awaited(const struct share *s);
+
+/* Outside of all turns: leases end at their time. */
+void leases_check(struct program *p);
+
+/* The end of a scenario. */
+void lease_drop(struct lease *lease);
+
+/* An open lease of @s, or NULL. */
+struct lease *lease_pick(struct share *s);
+
+/* Whether @im should be stale. */
+bool is_stale(const struct import *im);
 
 /* sim-moves.c */
 
@@ -101,9 +143,9 @@ void files_take_down(struct program *p);
 void move_one(struct import *im);
 void move_disturb(struct move *m);
 
-/* It has stopped: even if callbacks of importers' jobs are due, no byte of it
- * changes any more. */
-void share_freeze(struct share *s);
+/* @s has stopped, or only @lease has ended: even if callbacks of importers' jobs
+ * are due, no byte changes any more. */
+void share_freeze(struct share *s, const struct lease *lease);
 
 /* All bytes of @s that no job writes are as expected. */
 void share_check(struct share *s);

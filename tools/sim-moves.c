@@ -154,20 +154,22 @@ static void check_bytes(struct move *m, int64_t res)
 		take_over(m);
 }
 
-void share_freeze(struct share *s)
+void share_freeze(struct share *s, const struct lease *lease)
 {
 	struct program *p = s->program;
 
 	for (uint32_t i = 0; i < IMPORTS; i++) {
 		struct import *im = &p->imports[i];
 
-		if (im->share == s && is_stale(im) && !im->over_ns)
+		if (im->share != s || (lease && im->lease != lease) || !is_stale(im))
+			continue;
+		if (!im->over_ns)
 			im->over_ns = weir_sim_now(p->run->sim);
 		for (uint32_t j = 0; j < MOVES; j++) {
 			struct move *m = &im->moves[j];
 
-			if (!m->is_under_way || m->share != s ||
-			    m->lives != s->lives || !m->writes)
+			if (!m->is_under_way || m->lives != s->lives ||
+			    !m->writes)
 				continue;
 			m->is_frozen = true;
 			memcpy(m->frozen, s->bytes + m->off, m->len);

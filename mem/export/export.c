@@ -675,6 +675,7 @@ struct export_wait {
 	const char *call;
 	struct weir_timer_node timer;
 	uint64_t since;
+	bool is_over;			/* Its callback is due. */
 };
 
 static struct export_wait *wait_of(const struct weir_op *op)
@@ -684,9 +685,17 @@ static struct export_wait *wait_of(const struct weir_op *op)
 
 static void wait_end(struct export_wait *w, int err)
 {
-	struct weir_op *op = w->op;
+	debug_check(!w->is_over);
+	wheel_del(&w->op->reactor->wheel, &w->timer);
+	w->is_over = true;
+	op_complete(w->op, err);
+}
 
-	wheel_del(&op->reactor->wheel, &w->timer);
+/* The callback begins: only now the mmap or the lease can be destroyed. */
+static void wait_leave(struct weir_op *op)
+{
+	struct export_wait *w = wait_of(op);
+
 	if (w->mmap)
 		atomic_fetch_sub(&w->mmap->revokes, 1);
 	if (w->lease)
@@ -694,7 +703,6 @@ static void wait_end(struct export_wait *w, int err)
 	if (w->lease && w->lease->waiter == w)
 		w->lease->waiter = NULL;
 	free(w);
-	op_complete(op, err);
 }
 
 static void wait_look(struct export_wait *w)
@@ -702,6 +710,8 @@ static void wait_look(struct export_wait *w)
 	struct weir_reactor *r = w->op->reactor;
 	uint64_t now = reactor_now(r);
 
+	if (w->is_over)
+		return;		/* It was cancelled; now its lease ends. */
 	if (!count_busy(w->mmap, w->lease, NULL, 0)) {
 		wait_end(w, 0);
 		return;
@@ -735,6 +745,7 @@ static void cancel(struct weir_op *op)
 static const struct weir_op_class wait_class = {
 	.name = "mmap revoke",
 	.cancel = cancel,
+	.leave = wait_leave,
 };
 
 /* Put @op in flight; *@ret stays NULL if it is late, and has ended without
@@ -766,6 +777,7 @@ static int wait_begin(struct export_wait **ret, struct weir_mmap *mmap,
 	w->since = reactor_now(r);
 	op->u.words[0] = (uintptr_t)w;
 	op_enlist(r, op, &wait_class);
+	op->flags |= OP_LEAVES;
 	if (mmap)
 		atomic_fetch_add(&mmap->revokes, 1);
 	if (lease)
@@ -809,11 +821,12 @@ static void on_time(struct weir_timer_node *node)
 	lease_end(weir_container_of(node, struct weir_lease, timer));
 }
 
-/* The end is @duration from now. */
+/* The end is @duration from now; in a long callback the time of the turn would
+ * be too early. */
 static void set_end(struct weir_lease *lease, uint64_t duration)
 {
 	struct weir_reactor *r = lease->r;
-	uint64_t now = reactor_now(r);
+	uint64_t now = reactor_now_fresh(r);
 
 	lease->end = duration && duration < UINT64_MAX - now ? now + duration : 0;
 	atomic_store(&lease->x->line.page->not_after,
@@ -901,7 +914,8 @@ int weir_lease_export(const struct weir_lease *lease,
 int weir_lease_renew(struct weir_lease *lease, uint64_t duration_ns)
 {
 	/* Importers may have seen the end before our timer has. */
-	if (lease->is_open && lease->end && reactor_now(lease->r) >= lease->end)
+	if (lease->is_open && lease->end &&
+	    reactor_now_fresh(lease->r) >= lease->end)
 		lease_end(lease);
 	if (!lease->is_open)
 		return has_ended("weir_lease_renew");
@@ -959,7 +973,7 @@ int weir_lease_info(const struct weir_lease *lease,
 		.size = sizeof(info),
 		.state = lease->is_open ? WEIR_LEASE_OPEN : WEIR_LEASE_ENDING,
 	};
-	uint64_t now = reactor_now(lease->r);
+	uint64_t now = reactor_now_fresh(lease->r);
 	int err = opts_capacity(ret, "weir_lease_info");
 
 	if (err)

@@ -412,6 +412,90 @@ static void late_import_of_a_lease_is_refused(void **state)
 	end(&g);
 }
 
+static uint64_t clock_of_leases(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * WEIR_SEC + (uint64_t)ts.tv_nsec;
+}
+
+/* When importers see the end of @lease. */
+static uint64_t not_after(const struct weir_lease *lease)
+{
+	const struct control *page;
+	struct parcel p;
+	uint64_t ns;
+
+	parcel_of_lease(&p, lease);
+	page = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED,
+		    p.fds[EXPORT_FD_CONTROL], 0);
+	assert_true(page != MAP_FAILED);
+	ns = atomic_load(&page->not_after);
+	munmap((void *)(uintptr_t)page, sizeof(*page));
+	parcel_drop(&p);
+	return ns;
+}
+
+static struct fixture *in_callback;
+
+/* The reactor's time is that of the beginning of this. */
+static void long_callback(struct weir_op *op, int64_t res)
+{
+	struct fixture *g = in_callback;
+	uint64_t begun = weir_reactor_now(g->r), now;
+	struct weir_lease *lease;
+
+	(void)op, (void)res;
+	do
+		now = clock_of_leases();
+	while (now < begun + WEIR_MSEC);
+	lease = lease_of(g, LONG);
+	assert_true(not_after(lease) >= now + LONG);
+	now = clock_of_leases();
+	assert_int_equal(weir_lease_renew(lease, 2 * LONG), 0);
+	assert_true(not_after(lease) >= now + 2 * LONG);
+	assert_int_equal(weir_lease_destroy(lease), 0);
+
+	/* Importers have seen the end. */
+	lease = lease_of(g, 1);
+	while (clock_of_leases() <= not_after(lease))
+		;
+	assert_int_equal(weir_lease_renew(lease, LONG), -ESTALE);
+	assert_int_equal(weir_lease_destroy(lease), 0);
+	in_callback = NULL;
+}
+
+static void lease_made_in_a_long_callback_has_all_its_time(void **state)
+{
+	struct weir_op op;
+	struct fixture g;
+
+	begin(&g, state, 0);
+	in_callback = &g;
+	weir_op_init(&op, long_callback);
+	STARTS(weir_defer(g.r, &op));
+	UNTIL(g.r, !in_callback);
+	end(&g);
+}
+
+static void lease_lives_until_the_callback_of_its_last_wait(void **state)
+{
+	struct rec revoke, wait;
+	struct fixture g;
+
+	begin(&g, state, 0);
+	rec_init(&revoke);
+	rec_init(&wait);
+	STARTS(weir_lease_wait(g.lease, &wait.op));
+	STARTS(weir_lease_revoke(g.lease, &revoke.op));
+	assert_int_equal(weir_lease_destroy(g.lease), -EBUSY);
+	UNTIL(g.r, wait.calls && revoke.calls);
+	assert_int_equal(wait.res, 0);
+	assert_int_equal(revoke.res, 0);
+	end(&g);
+}
+
 static void lease_of_another_time_namespace_is_refused(void **state)
 {
 	struct weir_mmap *im = NULL;
@@ -602,6 +686,8 @@ int main(void)
 		REAL(watch_sees_the_end_without_its_exporter),
 		REAL(late_import_of_a_lease_is_refused),
 		REAL(lease_of_another_time_namespace_is_refused),
+		REAL(lease_made_in_a_long_callback_has_all_its_time),
+		CASE(lease_lives_until_the_callback_of_its_last_wait),
 		REAL(child_that_destroys_a_lease_ends_nothing),
 		CASE(bad_arguments_are_refused),
 		REAL(writer_of_one_lease_goes_on_when_another_ends),
