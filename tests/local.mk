@@ -72,11 +72,12 @@ accel_tests =
 test_programs = $(public_tests) $(internal_tests) $(mock_tests) $(accel_tests)
 # Of these, the ones that TSan leaves out: they have one thread.
 without_threads =
-# What runs in a guest that has RDMA, by make check-rdma: programs that link all
-# objects without the mock, other tests, and what they start.  They find two
-# devices (vm/guest.sh).
+# What runs in a guest that has RDMA and a drive, by make check-rdma: programs that
+# link all objects without the mock, other tests, and what they start.  They find
+# two devices (vm/guest.sh).
 rdma_programs =
-rdma_tests = %D%/interop/weir-nbd-kernel.sh %D%/vm/rdma-smoke.sh
+rdma_tests = %D%/interop/weir-nbd-kernel.sh %D%/vm/rdma-smoke.sh \
+	%D%/reactor/test-uring-entry
 rdma_helpers =
 test_scripts = %D%/check-docs.sh %D%/check-errnos.sh %D%/check-examples.sh \
 	%D%/check-headers.sh %D%/check-install.sh %D%/check-judge.sh \

@@ -34,5 +34,5 @@ case $? in
 	exit 1
 	;;
 esac
-exec "$vm/run" --rdma2 --timeout "${RDMA_SECONDS:-600}" \
+exec "$vm/run" --rdma2 --nvme --timeout "${RDMA_SECONDS:-600}" \
 	--writable "$results" sh "$vm/drive.sh" "$results" "$@"
