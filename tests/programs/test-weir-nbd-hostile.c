@@ -154,12 +154,16 @@ static void leave(const char *name, const void *data, size_t len)
 	close(fd);
 }
 
-/* At every byte of a conversation. */
+/*
+ * At every byte of a conversation.  A slow server has clients that have left, and
+ * refuses none of those that come meanwhile.
+ */
 static void clients_may_vanish_at_any_time(void **state)
 {
 	uint8_t buf[64 + 4096] = { 0 };
 
-	nbd_start(state);
+	nbd_start_with(state, (const char *const[]){ "--connections=128",
+						     NULL });
 	for (size_t i = 0; i <= 28 + 4096; i += i < 30 ? 1 : 509) {
 		make_request(buf, NBD_CMD_FLAG_FUA, NBD_CMD_WRITE, 1, 0, 4096);
 		leave("file", buf, i);

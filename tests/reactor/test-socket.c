@@ -325,6 +325,8 @@ static void a_zero_copy_buffer_is_free_in_the_callback(void **state)
 static void a_zero_copy_send_tells_that_it_was_a_copy(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
+	bool told = strcmp(weir_reactor_backend(r), "uring") != 0 ||
+		    !kernel_is_before(6, 3);
 	struct weir_op_detail detail;
 	char in[6];
 	int sv[2];
@@ -332,7 +334,7 @@ static void a_zero_copy_send_tells_that_it_was_a_copy(void **state)
 	tcp_pair(sv);
 	RUN(r, weir_send(r, &rec.op, sv[0], "abc", 3, WEIR_SOCK_ZEROCOPY));
 	weir_op_get_detail(&rec.op, &detail);
-	assert_int_equal(detail.code, WEIR_SOCK_COPIED);
+	assert_int_equal(detail.code, told ? WEIR_SOCK_COPIED : 0);
 	RUN(r, weir_send(r, &rec.op, sv[0], "def", 3, 0));
 	weir_op_get_detail(&rec.op, &detail);
 	assert_int_equal(detail.code, 0);

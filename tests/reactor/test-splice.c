@@ -114,12 +114,20 @@ static void splice_waits_for_bytes(void **state)
 	way_close(&w);
 }
 
+/* Up to Linux 6.4 a UNIX socket that is full takes what is spliced. */
+static void skip_where_full_is_not_full(void)
+{
+	if (kernel_is_before(6, 5))
+		skip_because("full UNIX sockets take more by splice here");
+}
+
 static void splice_waits_for_capacity(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
 	struct way w;
 	size_t n;
 
+	skip_where_full_is_not_full();
 	way_open(&w);
 	n = fill(w.out[0]);
 	assert_int_equal(write(w.pipe[1], "last", 4), 4);
@@ -217,6 +225,7 @@ static void and_so_is_who_leaves_while_it_waits(void **state)
 	struct weir_reactor *r = start_reactor(state);
 	struct way w;
 
+	skip_where_full_is_not_full();
 	way_open(&w);
 	fill(w.out[0]);
 	assert_int_equal(write(w.pipe[1], "x", 1), 1);

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 
 #include <weir/rdma/device.h>
 #include <weir/sim/file.h>
@@ -39,6 +40,16 @@ __attribute__((constructor)) static void keep_rdma(void)
 
 int harness_starting;
 static const char *running = "?";
+
+int kernel_is_before(int major, int minor)
+{
+	struct utsname u;
+	int a = 0, b = 0;
+
+	if (uname(&u) || sscanf(u.release, "%d.%d", &a, &b) != 2)
+		return 0;
+	return a < major || (a == major && b < minor);
+}
 
 int under_valgrind(void)
 {

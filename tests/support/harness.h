@@ -99,6 +99,9 @@ __attribute__((format(printf, 1, 2), noreturn)) void skip_because(
 
 int under_valgrind(void);
 
+/* Whether Linux is older than that: what only newer ones do, do not expect. */
+int kernel_is_before(int major, int minor);
+
 /* A pidfd of this process, to be closed; skips where there are none, as under
  * valgrind 3.19. */
 int own_pidfd(void);
