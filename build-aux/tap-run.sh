@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # tap-run.sh COMMAND...: run a test for automake's TAP driver.
 #
-#   - Its time is limited: WEIR_TEST_TIMEOUT seconds (default 300, or an hour
-#     with WEIR_TEST_LONG=1), then its whole process group is killed.
+#   - Its time is limited: WEIR_TEST_TIMEOUT seconds (default 300, and up to five
+#     times as many while others want the processors; an hour with
+#     WEIR_TEST_LONG=1), then its whole process group is killed.
 #   - cmocka 1.1.5 writes "not ok 3 # SKIP" for what is skipped, which counts
 #     as a failure; it is turned into "ok".
 #   - A program that has reported what failed need not exit with a failure, which
@@ -13,7 +14,10 @@
 if [ "${WEIR_TEST_LONG:-0}" = 1 ]; then
 	limit=${WEIR_TEST_TIMEOUT:-3600}
 else
-	limit=${WEIR_TEST_TIMEOUT:-300}
+	read -r load rest </proc/loadavg
+	busy=$((${load%.*} / $(nproc)))
+	[ $busy -le 4 ] || busy=4
+	limit=${WEIR_TEST_TIMEOUT:-$((300 * (1 + busy)))}
 fi
 
 exec 4>&1
