@@ -15,6 +15,7 @@
  */
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <sys/uio.h>
 
 #include <weir/dma.h>
@@ -73,9 +74,18 @@ struct job_priv {
 	};
 };
 
-_Static_assert(sizeof(struct weir_job) == 1024, "part of the ABI");
+/* What programs were compiled with. */
+_Static_assert(sizeof(struct weir_job) == 1216 &&
+	       !(sizeof(struct weir_job) % 64), "part of the ABI");
 _Static_assert(sizeof(struct weir_operand) == 64, "part of the ABI");
-_Static_assert(sizeof(struct job_priv) <= sizeof(((struct weir_job *)0)->words),
+_Static_assert(offsetof(struct weir_job, kind) == 320 &&
+	       offsetof(struct weir_job, src) == 344 &&
+	       offsetof(struct weir_job, compare) == 488 &&
+	       offsetof(struct weir_job, inner) == 496, "part of the ABI");
+_Static_assert(sizeof(((struct weir_job *)0)->reserved) >= 64,
+	       "later versions need it");
+_Static_assert(sizeof(struct job_priv) <=
+	       sizeof(((struct weir_job *)0)->engine),
 	       "the library's part of a job");
 
 /*
@@ -112,7 +122,7 @@ static inline struct job_route *job_route(struct weir_job *job)
 
 static inline struct job_priv *job_priv(struct weir_job *job)
 {
-	return (struct job_priv *)(void *)job->words;
+	return (struct job_priv *)(void *)job->engine;
 }
 
 /* Kinds that change one word, and have no source. */

@@ -113,7 +113,13 @@ struct weir_poll_hook_class {
 	void (*awake)(struct weir_poll_hook *hook);
 };
 
-_Static_assert(sizeof(struct weir_op) == 256, "part of the ABI");
+/* What programs were compiled with. */
+_Static_assert(sizeof(struct weir_op) == 320 &&
+	       !(sizeof(struct weir_op) % 64), "part of the ABI");
+_Static_assert(!offsetof(struct weir_op, fn) &&
+	       offsetof(struct weir_op, data) == 8, "part of the ABI");
+_Static_assert(sizeof(((struct weir_op *)0)->reserved) >= 64,
+	       "later versions need it");
 
 /* Leave a message of @call for @err, with which @op could not be begun,
  * unless it is -EAGAIN or OP_ENDED.  Returns op_admitted(@err). */

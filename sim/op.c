@@ -352,7 +352,7 @@ enum io_state {
 	DONE,
 };
 
-/* In op->reserved. */
+/* In op->backend. */
 struct sim_io {
 	struct sim_event event;
 	struct sim_fd *f;	/* NULL: it has none, or one that is not open. */
@@ -360,17 +360,17 @@ struct sim_io {
 	uint8_t state;		/* enum io_state */
 };
 
-_Static_assert(sizeof(struct sim_io) <= sizeof(((struct weir_op *)0)->reserved),
+_Static_assert(sizeof(struct sim_io) <= sizeof(((struct weir_op *)0)->backend),
 	       "has to fit");
 
 static struct sim_io *io_of(struct weir_op *op)
 {
-	return (struct sim_io *)(void *)op->reserved;
+	return (struct sim_io *)(void *)op->backend;
 }
 
 static struct weir_op *op_of(struct sim_event *ev)
 {
-	return weir_container_of(ev, struct weir_op, reserved);
+	return weir_container_of(ev, struct weir_op, backend);
 }
 
 /* Remove @op from the heap, and from the list that its state puts it in. */
@@ -656,7 +656,7 @@ static void sim_stuck_fd(struct sim_fd *f)
 
 uint32_t sim_io_serial(const struct weir_op *op)
 {
-	return ((const struct sim_io *)(const void *)op->reserved)->serial;
+	return ((const struct sim_io *)(const void *)op->backend)->serial;
 }
 
 /*

@@ -116,9 +116,14 @@ struct weir_operand {
 #define WEIR_JOB_SIGNAL 16u	/* Tell the peer of .signal at the end. */
 
 /*
- * A job.  The first part is the caller's; the rest is the library's, and its
- * layout may change inside the size, which is part of the ABI.  Do not write
- * any of it while the job is in flight.
+ * A job, 1216 bytes.  The first part, to .compare, is the caller's; the rest is
+ * the library's.
+ *
+ * The size and the places of the caller's members are part of the ABI.  .engine
+ * is what the library and an engine keep for a job in flight: 336 bytes, of
+ * which a user's engine has WEIR_JOB_AREA.  .reserved is for later
+ * versions, and this one uses none of it: leave it zero, as weir_job_init()
+ * does.  Its value is not checked.  Do not write any of a job in flight.
  */
 struct weir_job {
 	struct weir_op op;
@@ -140,7 +145,8 @@ struct weir_job {
 
 	/* The library's. */
 	struct weir_op inner;
-	uint64_t words[42];
+	uint64_t engine[42];
+	uint64_t reserved[8];	/* 0. */
 };
 
 /* The bufs @buf is the head of. */

@@ -96,9 +96,14 @@ struct weir_poll_hook {
 };
 
 /*
- * An operation.  The caller sets @fn and @data; the other members are private.
- * Their layout may change, but the size, which has spare bytes, is part of the
- * ABI.  Zeroed memory with @fn set is an idle operation.
+ * An operation, 320 bytes.  The caller sets @fn and @data; the other members
+ * are private.
+ *
+ * Their layout may change; the size and the places of @fn and @data are part of
+ * the ABI.  .backend is what the backend keeps for an operation in flight: 64
+ * bytes, all of which one or another of them uses.  .reserved is for later
+ * versions, and this one uses none of it: leave it zero, as weir_op_init() does.
+ * Its value is not checked.  Zeroed memory with @fn set is an idle operation.
  */
 struct weir_op {
 	weir_op_fn *fn;		/* Called at the end; must be set. */
@@ -147,7 +152,8 @@ struct weir_op {
 
 	struct weir_timer_node deadline;
 	struct weir_op_detail detail;
-	uint64_t reserved[8];
+	uint64_t backend[8];
+	uint64_t reserved[8];	/* 0. */
 };
 
 /*

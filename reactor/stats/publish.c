@@ -115,9 +115,9 @@ void stats_time_begin(struct weir_reactor *r, struct weir_op *op,
 	}
 	if (was_drawn(r)) {
 		op->flags |= OP_TIMED;
-		op->reserved[OP_BEGUN_NS] = since ? since :
+		op->backend[OP_BEGUN_NS] = since ? since :
 						    r->backend->now(r);
-		op->reserved[OP_WEIGHT] = s->weight;
+		op->backend[OP_WEIGHT] = s->weight;
 	}
 	draw(r);
 }
@@ -160,8 +160,8 @@ static bool stats_is_ours(const struct stats_record *record);
 void stats_time_end(struct weir_reactor *r, struct weir_op *op, int64_t res)
 {
 	struct stats_reactor *s = r->page;
-	uint64_t now = r->backend->now(r), weight = op->reserved[OP_WEIGHT];
-	uint64_t ns = now - op->reserved[OP_BEGUN_NS];
+	uint64_t now = r->backend->now(r), weight = op->backend[OP_WEIGHT];
+	uint64_t ns = now - op->backend[OP_BEGUN_NS];
 	struct stats_record *record = find(s, op->cls);
 
 	reactor_check_thread(r);

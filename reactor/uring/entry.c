@@ -5,7 +5,7 @@
  * The entry is made on the stack, because the function of the user's that fills
  * it may start other operations, and these would push out an entry of the queue
  * that is half done.  The operation keeps it until there is capacity: 64 bytes
- * in its parameters, and those beyond in its reserved words.  After the end the
+ * in its parameters, and those beyond in .backend.  After the end the
  * first words hold the rest of a completion of 32 bytes.
  *
  * Its completion has a tag of its own, so that other operations do not pay for
@@ -25,7 +25,7 @@
 #define ENTRY_WORDS (ENTRY_LEN / sizeof(uint64_t))
 
 _Static_assert(sizeof(((struct weir_op *)0)->u) == ENTRY_LEN &&
-	       sizeof(((struct weir_op *)0)->reserved) == ENTRY_LEN &&
+	       sizeof(((struct weir_op *)0)->backend) == ENTRY_LEN &&
 	       sizeof(struct io_uring_sqe) == ENTRY_LEN,
 	       "an operation has to hold an entry");
 
@@ -181,7 +181,7 @@ void uring_fill_entry(const struct uring *u, struct io_uring_sqe *sqe,
 {
 	memcpy(sqe, op->u.words, ENTRY_LEN);
 	if (u->sqe_shift)
-		memcpy(sqe + 1, op->reserved, ENTRY_LEN);
+		memcpy(sqe + 1, op->backend, ENTRY_LEN);
 	sqe->user_data = data_of(op);
 }
 
@@ -238,7 +238,7 @@ int weir_uring_submit(struct weir_reactor *r, struct weir_op *op,
 	memcpy(op->u.words, e.words, ENTRY_LEN);
 	if (u->sqe_shift) {
 		op->flags &= (uint8_t)~OP_TIMED;
-		memcpy(op->reserved, e.words + ENTRY_WORDS, ENTRY_LEN);
+		memcpy(op->backend, e.words + ENTRY_WORDS, ENTRY_LEN);
 	}
 	r->backend->submit(r, op);
 	return 0;

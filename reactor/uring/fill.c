@@ -12,7 +12,7 @@
 #include "reactor/io.h"
 #include "reactor/uring/uring.h"
 
-_Static_assert(sizeof(struct msghdr) <= sizeof(((struct weir_op *)0)->reserved),
+_Static_assert(sizeof(struct msghdr) <= sizeof(((struct weir_op *)0)->backend),
 	       "the header of a sendmsg has to live in the op");
 
 uint32_t uring_poll_bits(uint32_t events)
@@ -43,12 +43,12 @@ static inline void fill_fd(const struct uring *u, struct io_uring_sqe *sqe,
 		sqe->flags = IOSQE_FIXED_FILE;
 }
 
-/* The message header takes the reserved words of @op, which is then not
+/* The message header takes .backend of @op, which is then not
  * timed. */
 static void fill_sending(struct io_uring_sqe *sqe, struct weir_op *op,
 			 const struct io_step *step, uint32_t flags)
 {
-	struct msghdr *msg = (struct msghdr *)(void *)op->reserved;
+	struct msghdr *msg = (struct msghdr *)(void *)op->backend;
 
 	sqe->msg_flags = flags;
 	if (step->n) {
