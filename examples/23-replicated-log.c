@@ -70,7 +70,7 @@ static int begin(struct node *n)
 		return weir_connect(n->r, op, n->peer, (const void *)&port,
 				    sizeof(port));
 	case ACCEPT:
-		return weir_accept(n->r, op, n->listener);
+		return weir_accept(n->r, op, n->listener, NULL, NULL, 0);
 	case SEND:
 		return weir_send(n->r, op, n->peer, &n->rec, LEN, 0);
 	case RECEIVE:

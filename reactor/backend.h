@@ -22,6 +22,7 @@
 #include "reactor/io-kinds.h"
 #include "reactor/op-internal.h"
 
+struct sockaddr_storage;
 struct source;
 struct iovec;
 
@@ -213,6 +214,8 @@ struct vfd_ops {
 	void (*close)(int fd);
 	int (*info)(int fd, struct vfd_info *ret);	/* Or -EBADF. */
 	int (*reopen)(int fd, int flags);		/* Its file again. */
+	/* getpeername(2): 0, or a negative errno. */
+	int (*peer)(int fd, struct sockaddr_storage *ret, uint32_t *len);
 	/* A counter.  Taking its value sets it to 0. */
 	void (*counter_add)(int fd, uint64_t n);
 	uint64_t (*counter_take)(int fd);

@@ -183,14 +183,14 @@ int weir_statx(struct weir_reactor *r, struct weir_op *op, int dirfd,
 		.flags = (uint32_t)flags });
 }
 
-int weir_rename(struct weir_reactor *r, struct weir_op *op, int dirfd,
-		const char *from, const char *to, uint32_t flags)
+int weir_rename(struct weir_reactor *r, struct weir_op *op, int from_dirfd,
+		const char *from, int to_dirfd, const char *to, uint32_t flags)
 {
 	if (!from || !to)
 		return io_invalid(IO_RENAME, "the path is NULL");
 	return start(r, op, IO_RENAME, (struct params){
-		.fd = dirfd, .addr = from, .aux = addr_of(to),
-		.flags = flags });
+		.fd = from_dirfd, .addr = from, .aux = addr_of(to),
+		.len = (uint32_t)to_dirfd, .flags = flags });
 }
 
 int weir_unlink(struct weir_reactor *r, struct weir_op *op, int dirfd,

@@ -27,9 +27,9 @@
  *	OPEN         dirfd path     mode    -      O_        -
  *	CLOSE        fd    -        -       -      -         -
  *	STATX        dirfd path     mask    -      AT_       struct statx
- *	RENAME       dirfd from     -       -      flags     to
+ *	RENAME       dirfd from     dirfd   -      flags     to
  *	UNLINK       dirfd path     -       -      AT_       -
- *	ACCEPT       fd    -        -       -      -         -
+ *	ACCEPT       fd    sockaddr -       -      SOCK_     its length
  *	CONNECT      fd    sockaddr addrlen -      -         -
  *	RECV SEND    fd    memory   bytes   -      SOCK_     -
  *	SENDV        fd    iovec    n       -      SOCK_     bytes

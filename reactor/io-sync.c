@@ -122,7 +122,7 @@ void io_sigpipe_end(struct io_sigpipe *s, bool broke)
 
 int io_send_flags(uint32_t flags)
 {
-	return MSG_NOSIGNAL | (flags & WEIR_SOCK_MORE ? MSG_MORE : 0);
+	return MSG_NOSIGNAL | (int)(flags & IO_SENDMSG_FLAGS);
 }
 
 static long send_step(const struct weir_op *op, const struct io_step *s)
@@ -163,10 +163,11 @@ static int64_t step_transfer(struct weir_op *op)
 	}
 }
 
-static long recvmsg_step(int fd, struct msghdr *msg)
+static long recvmsg_step(int fd, struct msghdr *msg, int flags)
 {
 	use_pieces(msg->msg_iov, (uint32_t)msg->msg_iovlen);
-	return syscall(SYS_recvmsg, fd, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	return syscall(SYS_recvmsg, fd, msg,
+		       MSG_DONTWAIT | MSG_CMSG_CLOEXEC | flags);
 }
 
 int io_nonblock_begin(int fd)
@@ -189,13 +190,20 @@ void io_nonblock_end(int fd, int flags)
 short io_poll_mask(uint32_t events)
 {
 	return (short)((events & WEIR_READABLE ? POLLIN | POLLRDHUP : 0) |
-		       (events & WEIR_WRITABLE ? POLLOUT : 0));
+		       (events & WEIR_WRITABLE ? POLLOUT : 0) |
+		       (events & WEIR_PRI ? POLLPRI : 0) |
+		       (events & WEIR_RDHUP ? POLLRDHUP : 0));
 }
 
-uint32_t io_poll_events(int mask)
+uint32_t io_poll_events(int mask, uint32_t events)
 {
-	return (mask & (POLLIN | POLLRDHUP) ? WEIR_READABLE : 0) |
+	/* The end is something to read, for who reads. */
+	if (mask & POLLRDHUP && events & WEIR_READABLE)
+		mask |= POLLIN;
+	return (mask & POLLIN ? WEIR_READABLE : 0) |
 	       (mask & POLLOUT ? WEIR_WRITABLE : 0) |
+	       (mask & POLLPRI ? WEIR_PRI : 0) |
+	       (mask & POLLRDHUP ? events & WEIR_RDHUP : 0) |
 	       (mask & POLLHUP ? WEIR_HANGUP : 0) |
 	       (mask & (POLLERR | POLLNVAL) ? WEIR_ERROR : 0);
 }
@@ -212,7 +220,7 @@ static int64_t step_poll(struct weir_op *op)
 		return -EAGAIN;
 	if (p.revents & POLLNVAL)
 		return -EBADF;
-	return io_poll_events(p.revents);
+	return io_poll_events(p.revents, op->u.io.flags);
 }
 
 static int64_t step_copy_range(struct weir_op *op)
@@ -261,7 +269,7 @@ static int64_t step_statx(struct weir_op *op)
 static int64_t step_rename(struct weir_op *op)
 {
 	return result(syscall(SYS_renameat2, op->u.io.fd, address_of(op),
-			      op->u.io.fd, (void *)(uintptr_t)op->u.io.aux,
+			      (int)op->u.io.len, (void *)(uintptr_t)op->u.io.aux,
 			      op->u.io.flags));
 }
 
@@ -295,7 +303,9 @@ static int64_t step_shutdown(struct weir_op *op)
 
 static int64_t step_accept(struct weir_op *op)
 {
-	return result(accept4(op->u.io.fd, NULL, NULL, SOCK_CLOEXEC));
+	return result(accept4(op->u.io.fd, address_of(op),
+			      (socklen_t *)(uintptr_t)op->u.io.aux,
+			      (int)op->u.io.flags));
 }
 
 static int64_t step_connect(struct weir_op *op)
@@ -312,7 +322,8 @@ static int64_t step_sendmsg(struct weir_op *op)
 
 static int64_t step_recvmsg(struct weir_op *op)
 {
-	return result(recvmsg_step(op->u.io.fd, address_of(op)));
+	return result(recvmsg_step(op->u.io.fd, address_of(op),
+				   (int)op->u.io.flags));
 }
 
 static int64_t step_nop(struct weir_op *op)

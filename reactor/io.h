@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "base/own.h"
@@ -156,10 +157,31 @@ struct io_sigpipe {
 void io_sigpipe_begin(struct io_sigpipe *s);
 void io_sigpipe_end(struct io_sigpipe *s, bool broke);
 
-/* WEIR_SOCK_ flags for send(2); WEIR_ events for poll(2), and back. */
+/* MSG_ flags that go with one message to the kernel, as they are. */
+#define IO_SENDMSG_FLAGS \
+	((uint32_t)(MSG_MORE | MSG_DONTWAIT | MSG_OOB | MSG_EOR | MSG_CONFIRM | \
+		    MSG_DONTROUTE))
+#define IO_RECVMSG_FLAGS \
+	((uint32_t)(MSG_DONTWAIT | MSG_PEEK | MSG_TRUNC | MSG_OOB | \
+		    MSG_ERRQUEUE))
+
+/* Whether -EAGAIN is the result of @op, and not a reason to wait. */
+static inline bool io_never_waits(const struct weir_op *op)
+{
+	switch (op->kind) {
+	case IO_SENDMSG:
+	case IO_RECVMSG:
+		return op->u.io.flags & MSG_DONTWAIT;
+	default:
+		return false;
+	}
+}
+
+/* WEIR_SOCK_ flags for send(2); WEIR_ events for poll(2), and back, for
+ * what asked for @events. */
 int io_send_flags(uint32_t flags);
 short io_poll_mask(uint32_t events);
-uint32_t io_poll_events(int mask);
+uint32_t io_poll_events(int mask, uint32_t events);
 
 /* Do all of @op by system calls, and return the result.  Any thread. */
 int64_t io_sync(struct weir_op *op);

@@ -37,7 +37,7 @@ static void deliver(struct source *s, int64_t res, int rx_id)
 
 	(void)res, (void)rx_id;
 	if (read(sig->fd, &info, sizeof(info)) == sizeof(info))
-		sig->fn(sig, sig->signo, sig->arg);
+		sig->fn(sig, &info, sig->arg);
 }
 
 static void release(struct source *s)

@@ -21,17 +21,20 @@
 
 /* Operations on sockets: check, describe, launch. */
 
-#define MESSAGE_FLAGS (WEIR_SOCK_MORE | WEIR_SOCK_VOLATILE)
 #define BAD_ARGS "no buffer for the bytes, too many bytes, or unknown flags"
-#define SEND_FLAGS (WEIR_SOCK_ZEROCOPY | MESSAGE_FLAGS)
+#define SEND_FLAGS (WEIR_SOCK_ZEROCOPY | WEIR_SOCK_MORE | WEIR_SOCK_VOLATILE)
+#define SENDMSG_FLAGS (IO_SENDMSG_FLAGS | WEIR_SOCK_VOLATILE)
 
-static int start(struct weir_reactor *r, struct weir_op *op, int kind, int fd,
-		 const void *addr, uint64_t len, uint32_t flags)
+_Static_assert(WEIR_SOCK_ALL == MSG_WAITALL && WEIR_SOCK_MORE == MSG_MORE &&
+	       WEIR_SOCK_ZEROCOPY == MSG_ZEROCOPY &&
+	       !(WEIR_SOCK_VOLATILE & (IO_SENDMSG_FLAGS | MSG_ZEROCOPY)),
+	       "they are the system's");
+
+/* After op_admit(); what u.io.aux is, the caller has set. */
+static inline void launch(struct weir_reactor *r, struct weir_op *op, int kind,
+			  int fd, const void *addr, uint64_t len,
+			  uint32_t flags)
 {
-	int err = op_admit(r, op);
-
-	if (unlikely(err))
-		return io_refused(err, op, kind);
 	op->kind = (uint8_t)kind;
 	op->u.io.fd = fd;
 	op->u.io.flags = flags;
@@ -43,12 +46,34 @@ static int start(struct weir_reactor *r, struct weir_op *op, int kind, int fd,
 	op->u.io.seg_off = 0;
 	op->u.io.buf_index = 0;
 	io_launch(r, op);
+}
+
+static int start(struct weir_reactor *r, struct weir_op *op, int kind, int fd,
+		 const void *addr, uint64_t len, uint32_t flags)
+{
+	int err = op_admit(r, op);
+
+	if (unlikely(err))
+		return io_refused(err, op, kind);
+	launch(r, op, kind, fd, addr, len, flags);
 	return 0;
 }
 
-int weir_accept(struct weir_reactor *r, struct weir_op *op, int fd)
+int weir_accept(struct weir_reactor *r, struct weir_op *op, int fd,
+		struct sockaddr *addr, socklen_t *addrlen, int flags)
 {
-	return start(r, op, IO_ACCEPT, fd, NULL, 0, 0);
+	int err;
+
+	if ((addr && !addrlen) || flags & ~(SOCK_CLOEXEC | SOCK_NONBLOCK))
+		return io_invalid(IO_ACCEPT, "an address without its length, "
+				  "or unknown flags");
+	err = op_admit(r, op);
+	if (unlikely(err))
+		return io_refused(err, op, IO_ACCEPT);
+	op->u.io.aux = addr ? (uintptr_t)addrlen : 0;
+	launch(r, op, IO_ACCEPT, fd, addr, 0,
+	       (uint32_t)(flags | SOCK_CLOEXEC));
+	return 0;
 }
 
 int weir_connect(struct weir_reactor *r, struct weir_op *op, int fd,
@@ -98,13 +123,14 @@ int weir_sendv(struct weir_reactor *r, struct weir_op *op, int fd,
 	if (err)
 		return io_refused(err, op, IO_SENDV);
 	op->u.io.aux = (uint64_t)total;
-	return wish(op, flags, start(r, op, IO_SENDV, fd, iov, n, flags));
+	launch(r, op, IO_SENDV, fd, iov, n, flags);
+	return wish(op, flags, 0);
 }
 
 int weir_sendmsg(struct weir_reactor *r, struct weir_op *op, int fd,
 		 const struct msghdr *msg, uint32_t flags)
 {
-	if (!msg || flags & ~MESSAGE_FLAGS)
+	if (!msg || flags & ~SENDMSG_FLAGS)
 		return io_invalid(IO_SENDMSG, "no message, or unknown flags");
 	return start(r, op, IO_SENDMSG, fd, msg, 0, flags);
 }
@@ -112,9 +138,12 @@ int weir_sendmsg(struct weir_reactor *r, struct weir_op *op, int fd,
 int weir_recvmsg(struct weir_reactor *r, struct weir_op *op, int fd,
 		 struct msghdr *msg, uint32_t flags)
 {
-	if (!msg || flags)
+	if (!msg || flags & ~IO_RECVMSG_FLAGS)
 		return io_invalid(IO_RECVMSG, "no message, or unknown flags");
-	return start(r, op, IO_RECVMSG, fd, msg, 0, 0);
+	/* There is no readiness to wait for. */
+	if (flags & (MSG_OOB | MSG_ERRQUEUE))
+		flags |= MSG_DONTWAIT;
+	return start(r, op, IO_RECVMSG, fd, msg, 0, flags);
 }
 
 int weir_shutdown(struct weir_reactor *r, struct weir_op *op, int fd, int how)

@@ -17,8 +17,9 @@
  * flight, and frees a destroyed source when that is 0 (uring); ev frees it at
  * once. The backend drops deliveries to a source that is not armed, after it
  * has released what they brought: it closes a descriptor, and returns a buffer.
- * One exception: data for a SOURCE_RECV that is no zombie are always delivered,
+ * An exception: data for a SOURCE_RECV that is no zombie are always delivered,
  * armed or not, because a stream must not lose bytes; the receiver keeps them.
+ * Connections for a paused acceptor, with .keeps set, are so, too.
  */
 
 #include <stdbool.h>
@@ -51,6 +52,7 @@ struct source {
 	void (*release)(struct source *s);
 
 	bool wanted;		/* By its owner; armed while the reactor runs. */
+	bool keeps;		/* SOURCE_ACCEPT: see above. */
 
 	/* The backend's; arm() and disarm() set @armed. */
 	bool armed;		/* Deliveries are wanted. */
@@ -59,6 +61,7 @@ struct source {
 	uint8_t gen;		/* Tells an old request from a new one. */
 	bool stale;		/* Its request was cancelled. */
 	uint32_t place;		/* After its request, in the submissions. */
+	int set;		/* ev: a set of epoll's own for it + 1, or 0. */
 	uint32_t engaged;	/* Requests the kernel has. */
 	struct source *next;
 	struct source **pprev;

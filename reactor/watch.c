@@ -4,6 +4,7 @@
 #include <weir/watch.h>
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,7 +15,8 @@
 #include "reactor/op-inline.h"
 #include "reactor/source.h"
 
-#define ASKED (WEIR_READABLE | WEIR_WRITABLE | WEIR_EDGE)
+#define ASKED \
+	(WEIR_READABLE | WEIR_WRITABLE | WEIR_PRI | WEIR_RDHUP | WEIR_EDGE)
 
 struct weir_watch {
 	struct source source;
@@ -108,6 +110,7 @@ int weir_watch_create(struct weir_watch **ret, struct weir_reactor *r, int fd,
 int weir_watch_set(struct weir_watch *watch, uint32_t events)
 {
 	struct source *s = &watch->source;
+	int err;
 
 	reactor_check_thread(s->reactor);
 	if (events & ~ASKED)
@@ -120,7 +123,11 @@ int weir_watch_set(struct weir_watch *watch, uint32_t events)
 		return 0;
 	source_disarm(s);
 	s->events = events;
-	return events & ~WEIR_EDGE ? source_arm(s) : 0;
+	err = events & ~WEIR_EDGE ? source_arm(s) : 0;
+	if (err)
+		return why(err, "weir_watch_set: descriptor %d cannot be "
+			   "watched: %s", s->fd, strerror(-err));
+	return 0;
 }
 
 void weir_watch_destroy(struct weir_watch *watch)

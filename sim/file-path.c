@@ -334,7 +334,7 @@ static int resolve(struct weir_sim *sim, const struct weir_op *op, char *name,
 	int err = path_resolve(sim, op->u.io.fd, path, name);
 
 	if (!err && op->kind == IO_RENAME)
-		err = path_resolve(sim, op->u.io.fd, other, to);
+		err = path_resolve(sim, (int)op->u.io.len, other, to);
 	return err;
 }
 

@@ -264,6 +264,28 @@ static int64_t close_now(struct sim_fd *f)
 	return 0;
 }
 
+/* With the address of the peer, cut to its capacity as accept4(2) does. */
+static int64_t accept_now(struct sim_fd *f, const struct weir_op *op)
+{
+	socklen_t *len = (socklen_t *)(uintptr_t)op->u.io.aux, room, n;
+	void *addr = (void *)(uintptr_t)op->u.io.addr;
+	struct sockaddr_storage peer;
+	int64_t fd;
+
+	if (!f->cls->accept)
+		return -EINVAL;
+	fd = f->cls->accept(f);
+	if (fd < 0 || !addr)
+		return fd;
+	n = sizeof(peer);
+	room = *len;
+	if (sim_socket_peer((int)fd, &peer, &n))
+		n = 0;
+	memcpy(addr, &peer, n < room ? n : room);
+	*len = n;
+	return fd;
+}
+
 static bool wants_socket(const struct weir_op *op)
 {
 	switch (op->kind) {
@@ -294,7 +316,7 @@ static int64_t call_fd(struct weir_sim *sim, struct sim_fd *f,
 	case IO_POLL:
 		return sim_poll_now(f, op->u.io.flags);
 	case IO_ACCEPT:
-		return f->cls->accept ? f->cls->accept(f) : -EINVAL;
+		return accept_now(f, op);
 	default:
 		return f->cls->call ? f->cls->call(f, op) : -EINVAL;
 	}
@@ -463,6 +485,8 @@ static void io_fire(struct weir_sim *sim, struct sim_event *ev)
 		res = -EINTR;
 	else
 		res = sim_call(sim, io->f, op);
+	if (res == SIM_NOT_YET && io_never_waits(op))
+		res = -EAGAIN;
 	if (res != SIM_NOT_YET) {
 		sim_io_done(sim, op, res);
 		return;

@@ -186,6 +186,30 @@ int weir_sim_connect(int fd, const struct sockaddr *addr, socklen_t len)
 	return end_call(e, addr, len);
 }
 
+_Static_assert(WEIR_SIM_NAME_MAX ==
+	       sizeof(((struct sockaddr_un *)0)->sun_path), "a name is a path");
+
+/* The name of the other end's host. */
+int sim_socket_peer(int fd, struct sockaddr_storage *ret, uint32_t *len)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	struct end *e = NULL;
+	int err = find_end(fd, &e);
+
+	if (err)
+		return err;
+	if (e->state != END_UP)
+		return -ENOTCONN;
+	memcpy(un.sun_path, e->conn->name[!e->side], sizeof(un.sun_path));
+	if (*len > sizeof(un))
+		*len = sizeof(un);
+	memcpy(ret, &un, *len);
+	*len = offsetof(struct sockaddr_un, sun_path);
+	if (*un.sun_path)
+		*len += (socklen_t)strlen(un.sun_path) + 1;
+	return 0;
+}
+
 int weir_sim_shutdown(int fd, int how)
 {
 	struct end *e;

@@ -325,13 +325,15 @@ static void open_window(struct flow *fl)
 	kick(fl);
 }
 
-int64_t flow_receive(struct flow *fl, const struct io_step *step)
+int64_t flow_receive(struct flow *fl, const struct io_step *step, bool peek)
 {
 	uint64_t n = sim_step_len(step);
 
 	if (n > fl->arrived - fl->read)
 		n = fl->arrived - fl->read;
 	at_ring(fl->ring, fl->capacity, fl->read, n, step, copy_out);
+	if (peek)
+		return (int64_t)n;
 	fl->read += n;
 	fl->conn->part->received += n;
 	open_window(fl);

@@ -89,7 +89,8 @@ static int take_err(struct end *e, int after)
 	return err ? err : after;
 }
 
-static int64_t end_read(struct sim_fd *f, const struct io_step *step)
+static int64_t end_receive(struct sim_fd *f, const struct io_step *step,
+			   bool peek)
 {
 	struct end *e = end_of(f);
 
@@ -105,12 +106,17 @@ static int64_t end_read(struct sim_fd *f, const struct io_step *step)
 		return 0;
 	if (has_unread(e))
 		return is_shy(e) ? SIM_NOT_YET :
-				   flow_receive(flow_in(e), step);
+				   flow_receive(flow_in(e), step, peek);
 	if (e->no_more || e->shut_rd)
 		return 0;
 	if (e->state == END_BROKEN || e->err)
 		return take_err(e, 0);
 	return SIM_NOT_YET;
+}
+
+static int64_t end_read(struct sim_fd *f, const struct io_step *step)
+{
+	return end_receive(f, step, false);
 }
 
 static int64_t end_write(struct sim_fd *f, const struct io_step *step)
@@ -156,7 +162,7 @@ static int64_t send_message(struct sim_fd *f, const struct weir_op *op)
 	struct io_step step = { .off = WEIR_OFF_STREAM, .iov = msg->msg_iov,
 				.n = (uint32_t)msg->msg_iovlen };
 
-	if (msg->msg_controllen)
+	if (msg->msg_controllen || op->u.io.flags & MSG_OOB)
 		return -EOPNOTSUPP;
 	return end_write(f, &step);
 }
@@ -166,8 +172,13 @@ static int64_t receive_message(struct sim_fd *f, const struct weir_op *op)
 	struct msghdr *msg = (struct msghdr *)(uintptr_t)op->u.io.addr;
 	struct io_step step = { .off = WEIR_OFF_STREAM, .iov = msg->msg_iov,
 				.n = (uint32_t)msg->msg_iovlen };
-	int64_t res = end_read(f, &step);
+	int64_t res;
 
+	if (op->u.io.flags & MSG_ERRQUEUE)
+		return SIM_NOT_YET;	/* It is always empty. */
+	if (op->u.io.flags & (MSG_OOB | MSG_TRUNC))
+		return -EOPNOTSUPP;
+	res = end_receive(f, &step, op->u.io.flags & MSG_PEEK);
 	if (res >= 0) {
 		msg->msg_namelen = 0;
 		msg->msg_controllen = 0;
@@ -214,6 +225,9 @@ static uint32_t socket_events(struct sim_fd *f)
 		events |= WEIR_READABLE;
 	if (is_over(e) || e->shut_wr || flow_space(flow_out(e)))
 		events |= WEIR_WRITABLE;
+	if (e->no_more || e->shut_rd || e->peer_closed ||
+	    e->state == END_BROKEN)
+		events |= WEIR_RDHUP;
 	return is_over(e) ? events | WEIR_HANGUP : events;
 }
 

@@ -132,8 +132,9 @@ uint64_t flow_space(const struct flow *fl);
 /* Take up to flow_space() bytes of @step: their number, or -ENOBUFS. */
 int64_t flow_send(struct flow *fl, const struct io_step *step);
 
-/* Copy up to all data that have arrived: the number of bytes. */
-int64_t flow_receive(struct flow *fl, const struct io_step *step);
+/* Copy up to all data that have arrived: the number of bytes.  With @peek they
+ * stay. */
+int64_t flow_receive(struct flow *fl, const struct io_step *step, bool peek);
 
 /* Send @what, behind all that was sent before. */
 void flow_tell(struct flow *fl, enum part_what what);

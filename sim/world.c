@@ -41,6 +41,7 @@ static const struct vfd_ops sim_vfd_ops = {
 	.close = sim_file_close,
 	.info = sim_file_info,
 	.reopen = sim_file_reopen,
+	.peer = sim_socket_peer,
 	.counter_add = sim_counter_add,
 	.counter_take = sim_counter_take,
 };

@@ -344,5 +344,6 @@ int64_t sim_copy_range(struct weir_sim *sim, struct weir_op *op);
 int sim_file_info(int fd, struct vfd_info *ret);
 int sim_file_reopen(int fd, int flags);
 void sim_file_close(int fd);
+int sim_socket_peer(int fd, struct sockaddr_storage *ret, uint32_t *len);
 
 #endif /* SIM_WORLD_H */

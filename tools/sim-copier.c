@@ -152,7 +152,8 @@ static int start_stage(struct copier *c)
 		return weir_fsync(r, op, c->temp, 0);
 	case RENAME:
 		c->allowed |= 1u << c->from;
-		return weir_rename(r, op, c->dir, c->temp_name, c->name, 0);
+		return weir_rename(r, op, c->dir, c->temp_name, c->dir, c->name,
+				   0);
 	case SYNC_DIR:
 		return weir_fsync(r, op, c->dir, 0);
 	case CLOSE_TEMP:

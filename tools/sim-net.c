@@ -42,7 +42,7 @@ static void accept_next(struct pair *pair)
 	task->ends_at_once = true;
 	task->op.data = pair;
 	task_began(task, weir_accept(pair->program->server, &task->op,
-				     pair->listener));
+				     pair->listener, NULL, NULL, 0));
 }
 
 static void connect_one(struct pair *pair)

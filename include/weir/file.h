@@ -147,12 +147,14 @@ WEIR_API int weir_statx(struct weir_reactor *r, struct weir_op *op, int dirfd,
 			struct statx *ret);
 
 /*
- * Rename @from to @to, both relative to @dirfd: renameat2(2).
+ * Rename @from, relative to @from_dirfd, to @to, relative to @to_dirfd:
+ * renameat2(2), with its @flags.
  *
  * Completes with 0, or a negative errno.
  */
-WEIR_API int weir_rename(struct weir_reactor *r, struct weir_op *op, int dirfd,
-			 const char *from, const char *to, uint32_t flags);
+WEIR_API int weir_rename(struct weir_reactor *r, struct weir_op *op,
+			 int from_dirfd, const char *from, int to_dirfd,
+			 const char *to, uint32_t flags);
 
 /*
  * Remove the name @path: unlinkat(2); with AT_REMOVEDIR, a directory.

@@ -44,11 +44,15 @@
 extern "C" {
 #endif
 
-/* Flags of the operations below. */
-#define WEIR_SOCK_ALL 1u	/* recv: until the buffer is full. */
-#define WEIR_SOCK_ZEROCOPY 2u	/* send: see weir_send(). */
-#define WEIR_SOCK_MORE 4u	/* send: more follows (MSG_MORE). */
-#define WEIR_SOCK_VOLATILE 8u	/* send: the data may change meanwhile. */
+/*
+ * Flags of the operations below.  The first three have the values of MSG_ flags,
+ * by whose names they may be passed, too; weir_sendmsg() and weir_recvmsg() have
+ * more of these.
+ */
+#define WEIR_SOCK_ALL 0x100u	/* recv: until the buffer is full: MSG_WAITALL. */
+#define WEIR_SOCK_MORE 0x8000u	/* send: more follows: MSG_MORE. */
+#define WEIR_SOCK_ZEROCOPY 0x4000000u /* send: see weir_send(): MSG_ZEROCOPY. */
+#define WEIR_SOCK_VOLATILE 0x80000000u /* send: the data may change meanwhile. */
 
 /* Code in the detail of a send with WEIR_SOCK_ZEROCOPY. */
 #define WEIR_SOCK_COPIED 1
@@ -84,12 +88,17 @@ WEIR_API int weir_listen(int *ret_fd, const struct sockaddr *addr,
 			 socklen_t addrlen, int backlog, uint32_t flags);
 
 /*
- * Accept one connection from the listening socket @fd.
+ * Accept one connection from the listening socket @fd: accept4(2).
+ *
+ * If @addr is not NULL it gets the peer's address, of which *@addrlen is the
+ * capacity before and the length after; both must stay until the callback.
+ * @flags may have SOCK_NONBLOCK; SOCK_CLOEXEC is added.
  *
  * Completes with the new descriptor, which is close-on-exec and owned by the
  * caller, or a negative errno of accept4(2).
  */
-WEIR_API int weir_accept(struct weir_reactor *r, struct weir_op *op, int fd);
+WEIR_API int weir_accept(struct weir_reactor *r, struct weir_op *op, int fd,
+			 struct sockaddr *addr, socklen_t *addrlen, int flags);
 
 /*
  * Connect the socket @fd to @addr.
@@ -157,6 +166,14 @@ WEIR_API int weir_sendv(struct weir_reactor *r, struct weir_op *op, int fd,
  * Send one message by sendmsg(2), with ancillary data such as descriptors over
  * a UNIX socket, or an address.
  *
+ * @flags may have WEIR_SOCK_MORE, WEIR_SOCK_VOLATILE and these of the system:
+ *
+ *	MSG_DONTWAIT	-EAGAIN instead of waiting for capacity
+ *	MSG_OOB		the last byte is urgent
+ *	MSG_EOR		it ends a record, of a SOCK_SEQPACKET socket
+ *	MSG_CONFIRM	the peer's address in the neighbour table is valid
+ *	MSG_DONTROUTE	only to hosts of a network of this machine
+ *
  * It is a single transfer, which may be short.
  *
  * Completes with the bytes sent, or a negative errno of sendmsg(2).
@@ -169,7 +186,16 @@ WEIR_API int weir_sendmsg(struct weir_reactor *r, struct weir_op *op, int fd,
 /*
  * Receive one message by recvmsg(2), with its address and ancillary data.
  *
- * Descriptors that come with it are close-on-exec.
+ * Descriptors that come with it are close-on-exec.  @flags may have
+ *
+ *	MSG_DONTWAIT	-EAGAIN instead of waiting for data
+ *	MSG_PEEK	the data stay, and the next receive gets them again
+ *	MSG_TRUNC	the result is the length of the message, also if it
+ *			did not fit; a TCP socket drops the data
+ *	MSG_OOB		the urgent byte; never waits
+ *	MSG_ERRQUEUE	from the queue of errors, which has for example the
+ *			times of sends; never waits: -EAGAIN if it is empty.
+ *			A watch reports WEIR_ERROR when it is not
  *
  * Completes with the bytes received and @msg filled in, or a negative errno.
  *
@@ -241,6 +267,7 @@ struct weir_acceptor;
  * callback; or with a negative errno if an accept failed.  After -EMFILE,
  * -ENFILE, -ENOBUFS and -ENOMEM the acceptor pauses for 100 ms and continues;
  * after another error it has ended, and can only be destroyed.
+ * weir_acceptor_peer() returns the peer's address.
  */
 typedef void weir_acceptor_fn(struct weir_acceptor *acceptor, int fd,
 			      void *arg);
@@ -263,11 +290,49 @@ WEIR_API int weir_acceptor_create(struct weir_acceptor **ret,
 				  weir_acceptor_fn *fn, void *arg);
 
 /*
+ * Pause (@on = 0) or resume (1) accepting, for example at a limit of
+ * connections.
+ *
+ * No callback runs during the pause; connections wait in the kernel, as many as
+ * the backlog of the listening socket allows, and other processes that listen
+ * on the same socket may accept them.  Connections that the kernel has accepted
+ * for this acceptor before the pause are kept, and delivered after the resume.
+ * An acceptor that has ended after an error stays so.
+ *
+ * Returns 0, or
+ *   -ESHUTDOWN  the reactor is stopping
+ *
+ * Call on the acceptor's reactor.
+ */
+WEIR_API int weir_acceptor_set(struct weir_acceptor *acceptor, int on);
+
+/*
+ * Get the address of the peer of the connection for which the callback of
+ * @acceptor is running.
+ *
+ * On demand, because it takes a system call (getpeername(2)).  In a simulated
+ * world it is the name of the peer's host, as the path of a struct sockaddr_un.
+ *
+ * Returns 0 with *@ret and *@ret_len set, or
+ *   -EINVAL    @ret or @ret_len is NULL; the callback is not running, or was
+ *              called with an error
+ *   -ENOTCONN  the connection is broken already
+ *   -EBADF     the callback has closed the connection
+ *
+ * Call in the callback of @acceptor.
+ *
+ * Re-creates accept4(2)'s address, and uv_tcp_getpeername().
+ */
+WEIR_API int weir_acceptor_peer(const struct weir_acceptor *acceptor,
+				struct sockaddr_storage *ret,
+				socklen_t *ret_len);
+
+/*
  * Stop accepting connections and free @acceptor.
  *
  * The caller still owns the listening socket.  NULL is allowed, and the
  * acceptor's own callback may make this call.  A connection that the kernel
- * accepts meanwhile is closed.
+ * accepts meanwhile, or that is kept because of a pause, is closed.
  *
  * Call on the acceptor's reactor.
  */

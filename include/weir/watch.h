@@ -15,6 +15,8 @@
  * the destroy.  None calls back while the reactor is stopping.
  */
 
+#include <sys/signalfd.h>
+
 #include <weir/base.h>
 
 #ifdef __cplusplus
@@ -33,6 +35,8 @@ struct weir_poller;
 #define WEIR_HANGUP 4u		/* Only reported: the peer is gone. */
 #define WEIR_ERROR 8u		/* Only reported: an error is pending. */
 #define WEIR_EDGE 16u		/* Only requested: edge-triggered. */
+#define WEIR_PRI 32u		/* Urgent data, a change: POLLPRI. */
+#define WEIR_RDHUP 64u		/* The peer sends no more: POLLRDHUP. */
 
 /* Called when @watch is ready; @events is a set of the above. */
 typedef void weir_watch_fn(struct weir_watch *watch, uint32_t events,
@@ -44,7 +48,11 @@ typedef void weir_watch_fn(struct weir_watch *watch, uint32_t events,
  * The watch is level-triggered: as long as @fd is ready, the callback runs once
  * in each turn.  With WEIR_EDGE it need run only when something new has
  * happened, which is cheaper on uring: then read or write until -EAGAIN.
- * WEIR_HANGUP and WEIR_ERROR are always watched for.  The caller owns @fd,
+ * WEIR_HANGUP and WEIR_ERROR are always watched for.  WEIR_PRI and WEIR_RDHUP
+ * are reported only if they are among @events; both last until the program has
+ * read the urgent data, or closed the socket, so without WEIR_EDGE take them
+ * out of @events when they are known.  On libev a watch for one of them takes a
+ * descriptor (an epoll(7) set of its own).  The caller owns @fd,
  * which must stay open until the watch is destroyed.  Regular files are always
  * ready and cannot be watched.  A descriptor may have several watches.
  *
@@ -52,6 +60,7 @@ typedef void weir_watch_fn(struct weir_watch *watch, uint32_t events,
  *   -EINVAL     @fn is NULL, or @events has other bits
  *   -EBADF      @fd is not open
  *   -EPERM      @fd cannot be polled, for example a regular file
+ *   -EMFILE     no descriptor left, on libev for WEIR_PRI or WEIR_RDHUP
  *   -ENOMEM     no memory
  *   -ESHUTDOWN  @r is stopping
  *
@@ -68,9 +77,12 @@ WEIR_API int weir_watch_create(struct weir_watch **ret, struct weir_reactor *r,
  *
  * Returns 0, or
  *   -EINVAL     @events has bits that cannot be watched for
+ *   -EMFILE     no descriptor left, on libev for WEIR_PRI or WEIR_RDHUP; the
+ *               watch is paused
  *   -ESHUTDOWN  the reactor is stopping
  *
- * Call on the watch's reactor.  Never allocates.
+ * Call on the watch's reactor.  Allocates nothing but, on libev, that
+ * descriptor.
  *
  * Re-creates uv_poll_start() of a handle that is polled.
  */
@@ -128,8 +140,14 @@ WEIR_API int weir_event_fd(const struct weir_event *event);
  */
 WEIR_API void weir_event_destroy(struct weir_event *event);
 
-/* Called with the number of the signal that arrived, from the loop. */
-typedef void weir_signal_fn(struct weir_signal *signal, int signo, void *arg);
+/*
+ * Called with the signal that arrived, from the loop: info->ssi_signo is its
+ * number, .ssi_pid and .ssi_uid its sender, .ssi_code and .ssi_int what
+ * sigqueue(3) sent, and so on; see signalfd(2).  @info is valid until the
+ * callback returns.
+ */
+typedef void weir_signal_fn(struct weir_signal *signal,
+			    const struct signalfd_siginfo *info, void *arg);
 
 /*
  * Call @fn with @arg, from the loop, when the process receives @signo.

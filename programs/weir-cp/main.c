@@ -57,13 +57,14 @@ void cp_stop(struct cp *cp)
 	walk_pump(cp);
 }
 
-static void on_signal(struct weir_signal *signal, int signo, void *arg)
+static void on_signal(struct weir_signal *signal,
+		      const struct signalfd_siginfo *info, void *arg)
 {
 	struct cp *cp = arg;
 
 	(void)signal;
 	if (!cp->signo)
-		cp->signo = signo;
+		cp->signo = (int)info->ssi_signo;
 	cp_stop(cp);
 }
 

@@ -28,9 +28,10 @@ static void on_stopped(struct server *server, int err, void *arg)
 }
 
 /* The first signal asks the server to come to an end, the next one insists. */
-static void on_signal(struct weir_signal *signal, int signo, void *arg)
+static void on_signal(struct weir_signal *signal,
+		      const struct signalfd_siginfo *info, void *arg)
 {
-	(void)signal, (void)signo, (void)arg;
+	(void)signal, (void)info, (void)arg;
 	if (program.stopping)
 		weir_group_stop(program.group);
 	else

@@ -95,16 +95,17 @@ void control_drained(void *arg)
 	weir_group_stop(p->group);
 }
 
-static void on_signal(struct weir_signal *signal, int signo, void *arg)
+static void on_signal(struct weir_signal *signal,
+		      const struct signalfd_siginfo *info, void *arg)
 {
 	struct proxy *p = arg;
 
 	(void)signal;
-	if (signo == SIGHUP && !p->draining)
+	if (info->ssi_signo == SIGHUP && !p->draining)
 		reload(p);
-	else if (signo == SIGTERM && !p->draining)
+	else if (info->ssi_signo == SIGTERM && !p->draining)
 		drain(p);
-	else if (signo != SIGHUP)
+	else if (info->ssi_signo != SIGHUP)
 		stop(p);
 }
 

@@ -73,7 +73,7 @@ void listener_go_on(struct listener *l)
 	if (weir_op_is_busy(&l->op) || core_is_full(l->core))
 		return;
 	l->op.fn = on_connection;
-	err = weir_accept(l->core->r, &l->op, l->fd);
+	err = weir_accept(l->core->r, &l->op, l->fd, NULL, NULL, 0);
 	if (err)
 		rest(l, err);
 }

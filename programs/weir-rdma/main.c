@@ -23,11 +23,12 @@ void app_check_end(struct app *app)
 		weir_reactor_break(app->reactor);
 }
 
-static void on_signal(struct weir_signal *signal, int signo, void *arg)
+static void on_signal(struct weir_signal *signal,
+		      const struct signalfd_siginfo *info, void *arg)
 {
 	struct app *app = arg;
 
-	(void)signal, (void)signo;
+	(void)signal, (void)info;
 	if (!app->ending)
 		serve_stop(app);
 }

@@ -40,12 +40,13 @@ void rping_left(struct rping *rp)
 	weir_reactor_break(rp->r);
 }
 
-static void on_signal(struct weir_signal *signal, int signo, void *arg)
+static void on_signal(struct weir_signal *signal,
+		      const struct signalfd_siginfo *info, void *arg)
 {
 	struct rping *rp = arg;
 	struct session *s, *next;
 
-	(void)signal, (void)signo;
+	(void)signal, (void)info;
 	rp->ending = true;
 	for (s = rp->sessions; s; s = next) {
 		next = s->next;

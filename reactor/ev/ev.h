@@ -179,7 +179,7 @@ void ev_submit(struct weir_reactor *r, struct weir_op *op);
 bool ev_cancel(struct weir_reactor *r, struct weir_op *op);
 
 /* accept4() and connect() that wait on no socket, blocking or not. */
-int ev_accept(int fd);
+int ev_accept(int fd, struct sockaddr *addr, socklen_t *addrlen, int how);
 int ev_connect(int fd, const void *addr, socklen_t len);
 
 /* Returns which of @events (WEIR_ bits) hold for @fd now, or -EAGAIN or

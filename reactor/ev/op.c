@@ -32,13 +32,13 @@ enum ev_connect_state {
 #define EV_RES_WORKER INT64_MIN		/* Only a worker can wait. */
 #define EV_RES_RETRY (INT64_MIN + 1)	/* No event comes; retry later. */
 
-int ev_accept(int fd)
+int ev_accept(int fd, struct sockaddr *addr, socklen_t *addrlen, int how)
 {
 	int flags = io_nonblock_begin(fd), res;
 
 	if (flags < 0)
 		return flags;
-	res = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+	res = accept4(fd, addr, addrlen, how);
 	if (res < 0)
 		res = -errno;
 	io_nonblock_end(fd, flags);
@@ -106,7 +106,7 @@ int64_t ev_poll(int fd, uint32_t events)
 		return -EAGAIN;
 	if (p.revents & POLLNVAL)
 		return -EBADF;
-	return io_poll_events(p.revents);
+	return io_poll_events(p.revents, events);
 }
 
 static bool reads(const struct weir_op *op)
@@ -234,7 +234,10 @@ static int64_t step(struct weir_op *op)
 	if (fault(io_classes[op->kind].name))
 		return -EIO;
 	if (op->kind == IO_ACCEPT)
-		return ev_accept(op->u.io.fd);
+		return ev_accept(op->u.io.fd,
+				 (struct sockaddr *)(uintptr_t)op->u.io.addr,
+				 (socklen_t *)(uintptr_t)op->u.io.aux,
+				 (int)op->u.io.flags);
 	if (op->kind == IO_CONNECT)
 		return connect_step(op);
 	return rw_step(op);
@@ -334,7 +337,7 @@ enum ev_did ev_op_step(struct weir_reactor *r, struct op_queue *q,
 
 	debug_check(op->reactor == r && op->state == OP_PENDING);
 	reactor_check_thread(r);
-	if (res == -EAGAIN) {
+	if (res == -EAGAIN && !io_never_waits(op)) {
 		io_release_again(op);
 		return EV_WAITS;
 	}

@@ -11,11 +11,45 @@
 #include "reactor/ev/ev.h"
 #include "reactor/rx.h"
 
+/*
+ * libev knows nothing but readable and writable.  A watch for more has an epoll
+ * set of its own, which is readable when one of its events is there; with
+ * WEIR_EDGE, until that is taken.
+ */
+#define BEYOND_LIBEV (WEIR_PRI | WEIR_RDHUP)
+
+static int set_open(struct source *s)
+{
+	struct epoll_event ev = {
+		.events = (uint32_t)io_poll_mask(s->events & ~WEIR_EDGE) |
+			  (s->events & WEIR_EDGE ? EPOLLET : 0),
+	};
+	int fd = fault("epoll_create") ? (errno = EMFILE, -1) :
+					 epoll_create1(EPOLL_CLOEXEC);
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	if (epoll_ctl(fd, EPOLL_CTL_ADD, s->fd, &ev)) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	s->set = fd + 1;
+	return 0;
+}
+
+/* The descriptor that libev watches for @s. */
+static int watched_fd(const struct source *s)
+{
+	return s->set ? s->set - 1 : s->fd;
+}
+
 static int source_wants(const struct source *s)
 {
 	int want = 0;
 
-	if (s->kind != SOURCE_WATCH)
+	if (s->kind != SOURCE_WATCH || s->set)
 		return EV_READ;
 	if (s->events & WEIR_READABLE)
 		want |= EV_READ;
@@ -58,6 +92,13 @@ static int probe(struct ev_backend *b, struct source *s)
 	return 0;
 }
 
+static void set_close(struct source *s)
+{
+	if (s->set)
+		close(s->set - 1);
+	s->set = 0;
+}
+
 int ev_arm(struct weir_reactor *r, struct source *s)
 {
 	struct ev_backend *b = ev_of(r);
@@ -65,11 +106,15 @@ int ev_arm(struct weir_reactor *r, struct source *s)
 	struct ev_fd *f;
 
 	reactor_check_thread(r);
+	if (!err && s->kind == SOURCE_WATCH && s->events & BEYOND_LIBEV)
+		err = set_open(s);
 	if (err)
 		return err;
-	f = ev_fd_make(b, s->fd);
-	if (!f)
+	f = ev_fd_make(b, watched_fd(s));
+	if (!f) {
+		set_close(s);
 		return -ENOMEM;
+	}
 	s->armed = true;
 	source_queue_push(&f->sources, s);
 	ev_fd_update(b, f);
@@ -78,7 +123,7 @@ int ev_arm(struct weir_reactor *r, struct source *s)
 
 static void unlink_source(struct ev_backend *b, struct source *s)
 {
-	struct ev_fd *f = ev_fd_find(b, s->fd);
+	struct ev_fd *f = ev_fd_find(b, watched_fd(s));
 
 	if (b->cursor == s)
 		b->cursor = s->next;
@@ -88,6 +133,7 @@ static void unlink_source(struct ev_backend *b, struct source *s)
 	s->queued = false;
 	s->armed = false;
 	ev_fd_update(b, f);
+	set_close(s);
 }
 
 void ev_disarm(struct weir_reactor *r, struct source *s)
@@ -123,7 +169,13 @@ static void end_source(struct ev_backend *b, struct source *s, int err)
 
 static unsigned int run_watch(struct weir_reactor *r, struct source *s)
 {
-	int64_t seen = ev_poll(s->fd, s->events);
+	struct epoll_event taken;
+	int64_t seen;
+
+	if (s->set && s->events & WEIR_EDGE &&
+	    epoll_wait(s->set - 1, &taken, 1, 0) <= 0)
+		return 0;
+	seen = ev_poll(s->fd, s->events);
 
 	if (seen == -EAGAIN)
 		return 0;
@@ -160,7 +212,7 @@ static unsigned int run_accept(struct weir_reactor *r, struct source *s,
 	int fd;
 
 	for (calls = 0; calls < EV_ACCEPTS_MAX && n < max; calls++) {
-		fd = ev_accept(s->fd);
+		fd = ev_accept(s->fd, NULL, NULL, SOCK_CLOEXEC);
 		if (fd == -EAGAIN)
 			break;
 		if (only_that_one(fd))

@@ -18,13 +18,17 @@ _Static_assert(sizeof(struct msghdr) <= sizeof(((struct weir_op *)0)->backend),
 uint32_t uring_poll_bits(uint32_t events)
 {
 	return (events & WEIR_READABLE ? POLLIN : 0u) |
-	       (events & WEIR_WRITABLE ? POLLOUT : 0u);
+	       (events & WEIR_WRITABLE ? POLLOUT : 0u) |
+	       (events & WEIR_PRI ? POLLPRI : 0u) |
+	       (events & WEIR_RDHUP ? POLLRDHUP : 0u);
 }
 
 uint32_t uring_weir_bits(uint32_t bits)
 {
 	return (bits & POLLIN ? WEIR_READABLE : 0u) |
 	       (bits & POLLOUT ? WEIR_WRITABLE : 0u) |
+	       (bits & POLLPRI ? WEIR_PRI : 0u) |
+	       (bits & POLLRDHUP ? WEIR_RDHUP : 0u) |
 	       (bits & POLLHUP ? WEIR_HANGUP : 0u) |
 	       (bits & (POLLERR | POLLNVAL) ? WEIR_ERROR : 0u);
 }
@@ -131,8 +135,7 @@ static void fill_recv(const struct uring *u, struct io_uring_sqe *sqe,
 
 static inline uint32_t send_flags(const struct weir_op *op)
 {
-	return MSG_NOSIGNAL |
-	       (op->u.io.flags & WEIR_SOCK_MORE ? (uint32_t)MSG_MORE : 0);
+	return MSG_NOSIGNAL | (op->u.io.flags & IO_SENDMSG_FLAGS);
 }
 
 static void fill_send(const struct uring *u, struct io_uring_sqe *sqe,
@@ -159,7 +162,8 @@ static void fill_msg(const struct uring *u, struct io_uring_sqe *sqe,
 	sqe->opcode = out ? IORING_OP_SENDMSG : IORING_OP_RECVMSG;
 	sqe->addr = op->u.io.addr;
 	sqe->len = 1;
-	sqe->msg_flags = out ? send_flags(op) : (uint32_t)MSG_CMSG_CLOEXEC;
+	sqe->msg_flags = out ? send_flags(op) :
+			       MSG_CMSG_CLOEXEC | op->u.io.flags;
 }
 
 static void fill_fsync(const struct uring *u, struct io_uring_sqe *sqe,
@@ -219,7 +223,7 @@ static void fill_rename(const struct uring *u, struct io_uring_sqe *sqe,
 	sqe->opcode = IORING_OP_RENAMEAT;
 	sqe->fd = op->u.io.fd;
 	sqe->addr = op->u.io.addr;
-	sqe->len = (uint32_t)op->u.io.fd;
+	sqe->len = (uint32_t)op->u.io.len;
 	sqe->off = op->u.io.aux;
 	sqe->rename_flags = op->u.io.flags;
 }
@@ -239,7 +243,9 @@ static void fill_accept(const struct uring *u, struct io_uring_sqe *sqe,
 {
 	fill_fd(u, sqe, op->u.io.fd);
 	sqe->opcode = IORING_OP_ACCEPT;
-	sqe->accept_flags = SOCK_CLOEXEC;
+	sqe->addr = op->u.io.addr;
+	sqe->off = op->u.io.aux;
+	sqe->accept_flags = op->u.io.flags;
 }
 
 static void fill_connect(const struct uring *u, struct io_uring_sqe *sqe,

@@ -204,16 +204,16 @@ static bool forgiven(struct uring *u, const struct source *s, int32_t res)
  * Connections and bytes are never lost while their source is armed, whichever
  * request they came by; what an old poll saw is of no use.
  */
-static bool wanted(const struct source *s)
+static bool wanted(const struct source *s, int32_t res)
 {
-	if (s->kind == SOURCE_RECV)
+	if (s->kind == SOURCE_RECV || (s->keeps && res >= 0))
 		return !s->zombie;
 	return s->armed && !(s->kind == SOURCE_WATCH && s->stale);
 }
 
 static void deliver(struct uring *u, struct source *s, int32_t res, int rx_id)
 {
-	if (!wanted(s) || (res < 0 && forgiven(u, s, res))) {
+	if (!wanted(s, res) || (res < 0 && forgiven(u, s, res))) {
 		give_back(u, s, res, rx_id);
 		return;
 	}

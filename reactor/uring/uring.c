@@ -203,7 +203,8 @@ static bool goes_on(struct weir_op *op, int32_t res)
 		op->flags &= (uint8_t)~OP_POLLING;
 		return res >= 0;
 	}
-	if (res == -EAGAIN && bit & (URING_IN_KINDS | URING_OUT_KINDS)) {
+	if (res == -EAGAIN && bit & (URING_IN_KINDS | URING_OUT_KINDS) &&
+	    !io_never_waits(op)) {
 		op->flags |= OP_POLLING;
 		return true;
 	}

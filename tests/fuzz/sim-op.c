@@ -200,7 +200,8 @@ static int start_path(struct task *t, uint32_t kind)
 				  (struct statx *)t->result);
 	case 3:
 		task_begin(t, "rename", 0);
-		return weir_rename(r, op, AT_FDCWD, path, some_path(),
+		return weir_rename(r, op, AT_FDCWD, path, AT_FDCWD,
+				   some_path(),
 				   byte_below(2) * RENAME_NOREPLACE);
 	default:
 		task_begin(t, "unlink", 0);
@@ -303,7 +304,7 @@ static int start_on(struct task *t, uint32_t kind, struct place *place)
 	case 4:
 		task_begin(t, "accept", INT32_MAX);
 		t->end = end_with_fd;
-		return weir_accept(r, op, place->fd);
+		return weir_accept(r, op, place->fd, NULL, NULL, 0);
 	case 5:
 		return start_connect(t, place->fd);
 	case 6:

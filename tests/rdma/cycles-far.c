@@ -145,12 +145,13 @@ struct started {
 	int32_t pid, port;
 };
 
-static void on_signal(struct weir_signal *s, int signo, void *arg)
+static void on_signal(struct weir_signal *s,
+		      const struct signalfd_siginfo *info, void *arg)
 {
 	struct far *f = arg;
 
 	(void)s;
-	if (signo == SIGTERM)
+	if (info->ssi_signo == SIGTERM)
 		weir_reactor_stop(f->r);
 	else if (f->c && f->c->qp)
 		conn_qp_error(f->c);

@@ -193,7 +193,7 @@ static void operation_on_a_closed_descriptor_ends_with_ebadf(void **state)
 	STARTS(weir_connect(r, &rec[0].op, fd[0], (struct sockaddr *)&addr,
 			    sizeof(addr)));
 	STARTS(weir_poll(r, &rec[1].op, fd[0], WEIR_READABLE));
-	STARTS(weir_accept(r, &rec[2].op, fd[0]));
+	STARTS(weir_accept(r, &rec[2].op, fd[0], NULL, NULL, 0));
 	for (i = 0; i < 3; i++) {
 		UNTIL(r, rec[i].calls);
 		assert_int_equal(rec[i].res, -EBADF);

@@ -196,7 +196,8 @@ static void absurd_arguments_are_einval(void **state)
 	assert_int_equal(weir_writev(r, &rec.op, fd, NULL, 1, 0), -EINVAL);
 	assert_int_equal(weir_open(r, &rec.op, AT_FDCWD, NULL, 0, 0), -EINVAL);
 	assert_int_equal(weir_unlink(r, &rec.op, AT_FDCWD, NULL, 0), -EINVAL);
-	assert_int_equal(weir_rename(r, &rec.op, AT_FDCWD, "x", NULL, 0),
+	assert_int_equal(weir_rename(r, &rec.op, AT_FDCWD, "x", AT_FDCWD,
+				     NULL, 0),
 			 -EINVAL);
 	assert_int_equal(weir_statx(r, &rec.op, AT_FDCWD, NULL, 0, 0, &stx),
 			 -EINVAL);
@@ -231,7 +232,7 @@ static void bad_descriptors_are_told_by_the_completion(void **state)
 						  0)), -EBADF);
 		assert_int_equal(RUN(r, weir_poll(r, &rec.op, bad[i], 1)),
 				 -EBADF);
-		assert_int_equal(RUN(r, weir_accept(r, &rec.op, bad[i])),
+		assert_int_equal(RUN(r, weir_accept(r, &rec.op, bad[i], NULL, NULL, 0)),
 				 -EBADF);
 	}
 	assert_int_equal(RUN(r, weir_write(r, &rec.op, ro, buf, 5, 0)),
@@ -475,8 +476,8 @@ static void names_are_made_moved_and_removed(void **state)
 	assert_int_equal(RUN(r, weir_statx(r, &rec.op, fd, "", AT_EMPTY_PATH,
 					   STATX_SIZE, &stx)), 0);
 	assert_int_equal(stx.stx_size, 5000);
-	assert_int_equal(RUN(r, weir_rename(r, &rec.op, d, "a", "b", 0)), 0);
-	assert_int_equal(RUN(r, weir_rename(r, &rec.op, d, "a", "b", 0)),
+	assert_int_equal(RUN(r, weir_rename(r, &rec.op, d, "a", d, "b", 0)), 0);
+	assert_int_equal(RUN(r, weir_rename(r, &rec.op, d, "a", d, "b", 0)),
 			 -ENOENT);
 	assert_int_equal(RUN(r, weir_statx(r, &rec.op, d, "b", 0, STATX_SIZE,
 					   &stx)), 0);

@@ -154,7 +154,7 @@ static void assert_serves_one_more(struct weir_reactor *r)
 				     0), 0);
 	assert_int_equal(getsockname(listener, (struct sockaddr *)&a, &len), 0);
 	rec_init(&accepted);
-	STARTS(weir_accept(r, &accepted.op, listener));
+	STARTS(weir_accept(r, &accepted.op, listener, NULL, NULL, 0));
 	client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(connect(client, (struct sockaddr *)&a, sizeof(a)), 0);
 	fd = (int)finish(r, &accepted);

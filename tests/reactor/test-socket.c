@@ -117,7 +117,7 @@ static void a_connection_is_made_and_used(void **state)
 
 	l = tcp_listener(&a);
 	rec_init(&acc);
-	STARTS(weir_accept(r, &acc.op, l));
+	STARTS(weir_accept(r, &acc.op, l, NULL, NULL, 0));
 	assert_int_equal(RUN(r, weir_connect(r, &rec.op, c,
 					     (struct sockaddr *)&a,
 					     sizeof(a))), 0);

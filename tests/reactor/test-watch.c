@@ -506,9 +506,10 @@ static void an_event_may_be_destroyed_in_its_callback(void **state)
 
 static int last_signo, n_signals;
 
-static void on_signal(struct weir_signal *signal, int signo, void *arg)
+static void on_signal(struct weir_signal *signal,
+		      const struct signalfd_siginfo *info, void *arg)
 {
-	last_signo = signo;
+	last_signo = (int)info->ssi_signo;
 	n_signals++;
 	if (arg)
 		weir_signal_destroy(signal);

@@ -417,12 +417,13 @@ static void start_all(struct weir_op *op, int64_t res)
 		rec_init(&g->rec[i]);
 	g->started = true;
 	assert_int_equal(weir_write(r, &g->rec[0].op, g->fd, "y", 1, 0), 0);
-	assert_int_equal(weir_rename(r, &g->rec[1].op, AT_FDCWD, "a/f", "a/g",
-				     0), 0);
+	assert_int_equal(weir_rename(r, &g->rec[1].op, AT_FDCWD, "a/f",
+				     AT_FDCWD, "a/g", 0), 0);
 	assert_int_equal(weir_unlink(r, &g->rec[2].op, AT_FDCWD, "a/f", 0), 0);
 	assert_int_equal(weir_open(r, &g->rec[3].op, AT_FDCWD, "a/new",
 				   O_RDWR | O_CREAT, 0), 0);
-	assert_int_equal(weir_rename(r, &g->rec[4].op, AT_FDCWD, "b/f", "b/g",
+	assert_int_equal(weir_rename(r, &g->rec[4].op, AT_FDCWD, "b/f",
+				     AT_FDCWD, "b/g",
 				     0), 0);
 }
 

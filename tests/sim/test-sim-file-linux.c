@@ -151,7 +151,8 @@ static void rename_one(struct pair *p)
 	/* Some file systems know no flags. */
 	if (flag && flag != 3 && theirs == -EINVAL)
 		skip_because("renameat2() has no flags here");
-	same(p, SIM_CALL(&p->w, rename, AT_FDCWD, from, to, flag), theirs);
+	same(p, SIM_CALL(&p->w, rename, AT_FDCWD, from, AT_FDCWD,
+			 to, flag), theirs);
 }
 
 static void unlink_one(struct pair *p)

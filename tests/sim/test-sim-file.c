@@ -261,27 +261,34 @@ static void names_are_moved_and_removed(void **state)
 	weir_sim_mkdir(w.sim, "d");
 	weir_sim_file_write(w.sim, "a", "a", 1, 0);
 	weir_sim_file_write(w.sim, "b", "b", 1, 0);
-	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "a", "b",
-				  RENAME_NOREPLACE), -EEXIST);
-	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "a", "c",
-				  RENAME_EXCHANGE), -ENOENT);
-	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "a", "b",
-				  RENAME_EXCHANGE), 0);
+	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "a", AT_FDCWD,
+				  "b", RENAME_NOREPLACE), -EEXIST);
+	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "a", AT_FDCWD,
+				  "c", RENAME_EXCHANGE), -ENOENT);
+	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "a", AT_FDCWD,
+				  "b", RENAME_EXCHANGE), 0);
 	assert_int_equal(byte_of(&w, "a"), 'b');
 	assert_int_equal(byte_of(&w, "b"), 'a');
-	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "a", "a", 0), 0);
-	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "a", "d/b", 0), 0);
-	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "b", "d/b", 0), 0);
+	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "a", AT_FDCWD,
+				  "a", 0), 0);
+	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "a", AT_FDCWD,
+				  "d/b", 0), 0);
+	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "b", AT_FDCWD,
+				  "d/b", 0), 0);
 	assert_int_equal(byte_of(&w, "d/b"), 'a');
 	assert_int_equal(weir_sim_file_size(w.sim, "a"), -ENOENT);
-	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "a", "b", 0), -ENOENT);
-	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "d", "e", 0), -EXDEV);
-	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "d/b", "d", 0),
+	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "a", AT_FDCWD,
+				  "b", 0), -ENOENT);
+	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "d", AT_FDCWD,
+				  "e", 0), -EXDEV);
+	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "d/b", AT_FDCWD,
+				  "d", 0),
 			 -EISDIR);
-	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "d/b", "d/b/c", 0),
+	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "d/b", AT_FDCWD,
+				  "d/b/c", 0),
 			 -ENOTDIR);
-	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "d/b", "c",
-				  RENAME_NOREPLACE | RENAME_EXCHANGE), -EINVAL);
+	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "d/b", AT_FDCWD,
+				  "c", RENAME_NOREPLACE | RENAME_EXCHANGE), -EINVAL);
 	assert_int_equal(SIM_CALL(&w, unlink, AT_FDCWD, "d", 0), -EISDIR);
 	assert_int_equal(SIM_CALL(&w, unlink, AT_FDCWD, "d", AT_REMOVEDIR),
 			 -ENOTEMPTY);

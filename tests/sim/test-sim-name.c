@@ -43,12 +43,14 @@ static void change_a_name(struct sim_world *w, struct names *m)
 		assert_int_equal(SIM_CALL(w, unlink, AT_FDCWD, path, 0), 0);
 		next[a] = 0;
 	} else if (now[b] && weir_sim_random(w->sim) % 2) {
-		assert_int_equal(SIM_CALL(w, rename, AT_FDCWD, path, to,
+		assert_int_equal(SIM_CALL(w, rename, AT_FDCWD, path,
+					  AT_FDCWD, to,
 					  RENAME_EXCHANGE), 0);
 		next[a] = now[b];
 		next[b] = now[a];
 	} else {
-		assert_int_equal(SIM_CALL(w, rename, AT_FDCWD, path, to, 0), 0);
+		assert_int_equal(SIM_CALL(w, rename, AT_FDCWD, path,
+					  AT_FDCWD, to, 0), 0);
 		next[a] = 0;
 		next[b] = now[a];
 	}
@@ -109,7 +111,7 @@ static void a_sync_is_of_a_directory(void **state)
 		fd = sim_open(&w, "h/d/x", O_WRONLY | O_CREAT | O_DSYNC);
 		SIM_CALL(&w, write, fd, "x", 1, 0);
 		fd = sim_open(&w, "h/d/other", O_WRONLY | O_CREAT);
-		assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "h/d/x",
+		assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "h/d/x", AT_FDCWD,
 					  "h/e/y", 0), 0);
 		sim_sync_dir(&w, "h/e");
 		weir_sim_power_cut(w.sim, "h/");

@@ -102,7 +102,7 @@ static void a_connection_is_made_and_used(void **state)
 	net_begin(&n, 1);
 	assert_int_equal(weir_sim_listen(n.sim, &l, "b:7", 4), 0);
 	assert_int_equal(weir_sim_socket(n.sim, &c, "a"), 0);
-	assert_int_equal(weir_accept(n.r[1], &n.rec[1].op, l), 0);
+	assert_int_equal(weir_accept(n.r[1], &n.rec[1].op, l, NULL, NULL, 0), 0);
 	assert_int_equal(RES(&n, 0, connect_to(&n, &n.rec[0], c, "b:7")), 0);
 	assert_int_equal(n.rec[1].calls, 1);
 	s = (int)n.rec[1].res;
@@ -301,7 +301,7 @@ static void connect_pair(struct net *n, int fd[2])
 
 	assert_int_equal(weir_sim_listen(n->sim, &l, "b:7", 4), 0);
 	assert_int_equal(weir_sim_socket(n->sim, &fd[0], "a"), 0);
-	assert_int_equal(weir_accept(n->r[1], &n->rec[1].op, l), 0);
+	assert_int_equal(weir_accept(n->r[1], &n->rec[1].op, l, NULL, NULL, 0), 0);
 	assert_int_equal(RES(n, 0, connect_to(n, &n->rec[0], fd[0], "b:7")),
 			 0);
 	assert_int_equal(n->rec[1].calls, 1);
@@ -477,7 +477,7 @@ static void close_ends_the_operations_that_wait(void **state)
 	assert_int_equal(weir_sim_socket_pair(n.sim, fd), 0);
 	assert_int_equal(weir_sim_listen(n.sim, &l, "l", 4), 0);
 	assert_int_equal(weir_recv(n.r[0], &n.rec[0].op, fd[0], in, 4, 0), 0);
-	assert_int_equal(weir_accept(n.r[0], &n.rec[1].op, l), 0);
+	assert_int_equal(weir_accept(n.r[0], &n.rec[1].op, l, NULL, NULL, 0), 0);
 	assert_int_equal(weir_poll(n.r[0], &n.rec[2].op, fd[0],
 				   WEIR_READABLE), 0);
 	run(&n);

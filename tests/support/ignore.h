@@ -28,9 +28,10 @@ static inline void ignore_event(struct weir_event *e, uint64_t n, void *arg)
 	(void)e, (void)n, (void)arg;
 }
 
-static inline void ignore_signal(struct weir_signal *s, int signo, void *arg)
+static inline void ignore_signal(struct weir_signal *s,
+				 const struct signalfd_siginfo *info, void *arg)
 {
-	(void)s, (void)signo, (void)arg;
+	(void)s, (void)info, (void)arg;
 }
 
 static inline int ignore_poll(struct weir_poller *p, void *arg)

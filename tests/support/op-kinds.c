@@ -133,11 +133,12 @@ STARTS_BY(open, weir_open(s->r, op, s->dir, "file", O_RDONLY, 0))
 STARTS_BY(close, weir_close(s->r, op, 1 << 20))
 STARTS_BY(statx, weir_statx(s->r, op, s->dir, "file", 0, STATX_BASIC_STATS,
 	  &s->stx))
-STARTS_BY(rename, weir_rename(s->r, op, s->dir, "file", "renamed", 0))
+STARTS_BY(rename, weir_rename(s->r, op, s->dir, "file", s->dir, "renamed",
+	  0))
 STARTS_BY(unlink, weir_unlink(s->r, op, s->dir, "file", 0))
 STARTS_BY(copy, weir_copy_range(s->r, op, s->file, 0, s->file2, 0,
 	  STAGE_FILE_LEN))
-STARTS_BY(accept, weir_accept(s->r, op, s->listener))
+STARTS_BY(accept, weir_accept(s->r, op, s->listener, NULL, NULL, 0))
 
 static void knock(struct stage *s)
 {

@@ -26,7 +26,9 @@
  * some minutes, or until faults are switched off; and WEIR_SIM_EAGAIN, with
  * which a call on a descriptor that was reported ready would block.
  *
- * Descriptors cannot be sent: weir_sendmsg() with control data is -EOPNOTSUPP.
+ * Descriptors cannot be sent: weir_sendmsg() with control data is -EOPNOTSUPP,
+ * and so is urgent data (MSG_OOB), and weir_recvmsg() with MSG_TRUNC.  The queue
+ * of errors (MSG_ERRQUEUE) is always empty; WEIR_PRI never occurs.
  */
 
 #include <sys/socket.h>
