@@ -4,6 +4,7 @@
 #include <weir/file.h>
 
 #include <limits.h>
+#include <linux/openat2.h>
 
 #include "base/why.h"
 #include "reactor/io.h"
@@ -23,6 +24,103 @@ static bool range_is_sound(uint64_t off, uint64_t len)
 	return off == WEIR_OFF_STREAM || off <= INT64_MAX - len;
 }
 
+/* The values are the system's, and more than its headers may have. */
+_Static_assert(WEIR_RW_HIPRI == RWF_HIPRI && WEIR_RW_DSYNC == RWF_DSYNC &&
+	       WEIR_RW_SYNC == RWF_SYNC && WEIR_RW_NOWAIT == RWF_NOWAIT &&
+	       WEIR_RW_APPEND == RWF_APPEND, "as documented");
+#ifdef RWF_ATOMIC
+_Static_assert(WEIR_RW_ATOMIC == RWF_ATOMIC, "as documented");
+#endif
+#ifdef RWF_DONTCACHE
+_Static_assert(WEIR_RW_DONTCACHE == RWF_DONTCACHE, "as documented");
+#endif
+
+#define RW_WRITES \
+	(WEIR_RW_DSYNC | WEIR_RW_SYNC | WEIR_RW_APPEND | WEIR_RW_ATOMIC)
+#define RW_NEW (WEIR_RW_ATOMIC | WEIR_RW_DONTCACHE)
+#define RW_ALL \
+	(RW_WRITES | RW_NEW | WEIR_RW_HIPRI | WEIR_RW_NOWAIT)
+#define IOPRIO_CLASSES 3	/* Real time, best effort, idle. */
+
+int weir_op_set_rw(struct weir_op *op, uint32_t flags, uint16_t ioprio)
+{
+	uint32_t class = ioprio >> 13;
+
+	if (op->state != OP_IDLE)
+		return why_static(-EINVAL, "weir_op_set_rw: the operation is "
+				  "in flight");
+	if (flags & ~RW_ALL)
+		return why(-EINVAL, "weir_op_set_rw: unknown flags %#x: use "
+			   "those of WEIR_RW_", flags & ~RW_ALL);
+	if (ioprio && (!class || class > IOPRIO_CLASSES))
+		return why(-EINVAL, "weir_op_set_rw: priority %#x has no class "
+			   "from 1 to 3: use IOPRIO_PRIO_VALUE()", ioprio);
+	op->rw = flags | (uint32_t)ioprio << IO_RW_PRIO_SHIFT;
+	return 0;
+}
+
+/* Whether what was set for @op suits its kind and the kernel. */
+__attribute__((cold, noinline)) static int
+check_rw(const struct weir_reactor *r, const struct weir_op *op, int kind)
+{
+	bool out = kind == IO_WRITE || kind == IO_WRITEV;
+	uint32_t lacks;
+
+	if (!out && op->rw & RW_WRITES)
+		return io_invalid(kind, "DSYNC, SYNC, APPEND and ATOMIC are "
+				  "for writes; see weir_op_set_rw()");
+	if (r->backend->isolated || !(op->rw & RW_NEW))
+		return 0;
+	lacks = op->rw & RW_NEW & ~io_rw_known();
+	if (!lacks)
+		return 0;
+	return why(-EOPNOTSUPP, "weir_%s: this kernel has no %s",
+		   io_classes[kind].name, lacks & WEIR_RW_ATOMIC ?
+		   "atomic writes (RWF_ATOMIC), which Linux 6.11 has" :
+		   "RWF_DONTCACHE, which Linux 6.14 has");
+}
+
+static bool is_of_blocks(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) &&
+	       (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode));
+}
+
+/* A ring refuses to poll for one operation alone, so a worker does. */
+__attribute__((cold, noinline)) static void
+launch_rw(struct weir_reactor *r, struct weir_op *op)
+{
+	op->rw = 0;
+	if (op->u.io.flags & WEIR_RW_HIPRI && !r->backend->isolated) {
+		if (is_of_blocks(op->u.io.fd)) {
+			io_launch_worker(r, op);
+			return;
+		}
+		op->u.io.flags &= ~WEIR_RW_HIPRI;
+	}
+	io_launch(r, op);
+}
+
+static int refuse_rw(int err, struct weir_op *op, int kind)
+{
+	if (err == OP_ENDED)
+		op->rw = 0;
+	return io_refused(err, op, kind);
+}
+
+/* What every read and write ends its start with. */
+static inline int go(struct weir_reactor *r, struct weir_op *op)
+{
+	op->u.io.flags = op->rw;
+	if (likely(!op->rw))
+		io_launch(r, op);
+	else
+		launch_rw(r, op);
+	return 0;
+}
+
 static int start_rw(struct weir_reactor *r, struct weir_op *op, int kind,
 		    int fd, const void *buf, size_t len, uint64_t off)
 {
@@ -33,7 +131,12 @@ static int start_rw(struct weir_reactor *r, struct weir_op *op, int kind,
 				  TOO_FAR);
 	err = op_admit(r, op);
 	if (unlikely(err))
-		return io_refused(err, op, kind);
+		return refuse_rw(err, op, kind);
+	if (unlikely(op->rw)) {
+		err = check_rw(r, op, kind);
+		if (err)
+			return err;
+	}
 	op->kind = (uint8_t)kind;
 	op->u.io.fd = fd;
 	op->u.io.addr = addr_of(buf);
@@ -41,8 +144,7 @@ static int start_rw(struct weir_reactor *r, struct weir_op *op, int kind,
 	op->u.io.off = off;
 	op->u.io.done = 0;
 	op->u.io.buf_index = 0;
-	io_launch(r, op);
-	return 0;
+	return go(r, op);
 }
 
 int weir_read(struct weir_reactor *r, struct weir_op *op, int fd, void *buf,
@@ -69,7 +171,12 @@ static int start_rwv(struct weir_reactor *r, struct weir_op *op, int kind,
 		return io_invalid(kind, TOO_FAR);
 	err = op_admit(r, op);
 	if (err)
-		return io_refused(err, op, kind);
+		return refuse_rw(err, op, kind);
+	if (op->rw) {
+		err = check_rw(r, op, kind);
+		if (err)
+			return err;
+	}
 	op->kind = (uint8_t)kind;
 	op->u.io.fd = fd;
 	op->u.io.addr = addr_of(iov);
@@ -80,8 +187,7 @@ static int start_rwv(struct weir_reactor *r, struct weir_op *op, int kind,
 	op->u.io.seg = 0;
 	op->u.io.seg_off = 0;
 	op->u.io.buf_index = 0;
-	io_launch(r, op);
-	return 0;
+	return go(r, op);
 }
 
 int weir_readv(struct weir_reactor *r, struct weir_op *op, int fd,
@@ -140,6 +246,17 @@ int weir_fsync(struct weir_reactor *r, struct weir_op *op, int fd,
 		.fd = fd, .flags = flags });
 }
 
+int weir_fsync_range(struct weir_reactor *r, struct weir_op *op, int fd,
+		     uint32_t flags, uint64_t off, uint64_t len)
+{
+	if (flags & ~WEIR_FSYNC_DATA)
+		return why(-EINVAL, "weir_fsync_range: unknown flags");
+	if (off > INT64_MAX || !range_is_sound(off, len))
+		return why(-EINVAL, "weir_fsync_range: " TOO_FAR);
+	return start(r, op, IO_FSYNC, (struct params){
+		.fd = fd, .flags = flags, .off = off, .len = len });
+}
+
 int weir_fallocate(struct weir_reactor *r, struct weir_op *op, int fd, int mode,
 		   uint64_t off, uint64_t len)
 {
@@ -157,6 +274,44 @@ int weir_open(struct weir_reactor *r, struct weir_op *op, int dirfd,
 	return start(r, op, IO_OPEN, (struct params){
 		.fd = dirfd, .addr = path, .len = mode,
 		.flags = (uint32_t)(flags | O_CLOEXEC) });
+}
+
+/* The members of Linux 5.6, which are all that there are. */
+static int check_how(const struct open_how *how, size_t size)
+{
+	const char *bytes = (const char *)how;
+
+	if (!how || size < sizeof(*how))
+		return why(-EINVAL, "weir_open_how: no struct open_how, or of "
+			   "less than %zu bytes", sizeof(*how));
+	for (size_t i = sizeof(*how); i < size; i++)
+		if (bytes[i])
+			return why(-E2BIG, "weir_open_how: byte %zu of the "
+				   "struct open_how is not 0, and of a member "
+				   "that this version does not know", i);
+	if (how->flags > UINT32_MAX || how->mode > UINT32_MAX)
+		return why(-EINVAL, "weir_open_how: .flags or .mode have bits "
+			   "that mean nothing");
+	return 0;
+}
+
+int weir_open_how(struct weir_reactor *r, struct weir_op *op, int dirfd,
+		  const char *path, const struct open_how *how, size_t size)
+{
+	int err = check_how(how, size);
+
+	if (err)
+		return err;
+	if (!path)
+		return why(-EINVAL, "weir_open_how: the path is NULL");
+	if (!r->backend->isolated && !io_has_openat2())
+		return why(-EOPNOTSUPP, "weir_open_how: this kernel has no "
+			   "openat2(2), or a filter of system calls refuses "
+			   "it: use weir_open()");
+	return start(r, op, IO_OPEN, (struct params){
+		.fd = dirfd, .addr = path, .len = how->mode,
+		.off = how->resolve, .aux = true,
+		.flags = (uint32_t)how->flags | O_CLOEXEC });
 }
 
 /* Never refused for capacity, nor while the reactor stops. */

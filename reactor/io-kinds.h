@@ -20,11 +20,11 @@
  * Their parameters are in op->u.io:
  *
  *	kind         fd    addr     len     off    flags     aux
- *	READ WRITE   fd    memory   bytes   off    -         -
- *	READV WRITEV fd    iovec    n       off    -         bytes
- *	FSYNC        fd    -        -       -      FSYNC_    -
+ *	READ WRITE   fd    memory   bytes   off    io.h      -
+ *	READV WRITEV fd    iovec    n       off    io.h      bytes
+ *	FSYNC        fd    -        len     off    FSYNC_    -
  *	FALLOCATE    fd    -        len     off    mode      -
- *	OPEN         dirfd path     mode    -      O_        -
+ *	OPEN         dirfd path     mode    RESOLVE_ O_      by openat2
  *	CLOSE        fd    -        -       -      -         -
  *	STATX        dirfd path     mask    -      AT_       struct statx
  *	RENAME       dirfd from     dirfd   -      flags     to

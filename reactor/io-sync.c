@@ -7,6 +7,7 @@
  */
 
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -42,12 +43,25 @@ void io_use(const struct io_step *s)
 	use_pieces(s->iov, s->n);
 }
 
-/* On 64-bit systems the offset is one argument; the kernel ignores the rest. */
-static long read_step(int fd, const struct io_step *s)
+/* As the caller has set for @op. */
+static long rw_how(const struct weir_op *op, long call, const struct io_step *s)
 {
+	struct iovec one = { s->addr, s->len };
 	bool stream = s->off == WEIR_OFF_STREAM;
 
+	return syscall(call, op->u.io.fd, s->n ? s->iov : &one, s->n ? s->n : 1,
+		       s->off, stream ? -1L : 0L, io_rw_flags(op));
+}
+
+/* On 64-bit systems the offset is one argument; the kernel ignores the rest. */
+static long read_step(const struct weir_op *op, const struct io_step *s)
+{
+	bool stream = s->off == WEIR_OFF_STREAM;
+	int fd = op->u.io.fd;
+
 	io_use(s);
+	if (unlikely(io_rw_flags(op)))
+		return rw_how(op, SYS_preadv2, s);
 	if (s->n)
 		return stream ? syscall(SYS_readv, fd, s->iov, s->n) :
 				syscall(SYS_preadv, fd, s->iov, s->n, s->off, 0);
@@ -55,10 +69,13 @@ static long read_step(int fd, const struct io_step *s)
 			syscall(SYS_pread64, fd, s->addr, s->len, s->off);
 }
 
-static long write_step(int fd, const struct io_step *s)
+static long write_step(const struct weir_op *op, const struct io_step *s)
 {
 	bool stream = s->off == WEIR_OFF_STREAM;
+	int fd = op->u.io.fd;
 
+	if (unlikely(io_rw_flags(op)))
+		return rw_how(op, SYS_pwritev2, s);
 	if (s->n)
 		return stream ? syscall(SYS_writev, fd, s->iov, s->n) :
 				syscall(SYS_pwritev, fd, s->iov, s->n, s->off,
@@ -92,6 +109,68 @@ int io_nosignal(void)
 		atomic_store(&known, n);
 	}
 	return n & ~1;
+}
+
+/*
+ * With two flags that exclude each other a kernel that knows all of them finds
+ * a mistake, and no file is asked for what it supports; one that does not know
+ * all says that.  The second of the two is older than those in question.
+ */
+#define RWF_NOAPPEND_6_9 0x20
+
+static bool knows(int p, int flag)
+{
+	struct iovec iov = { .iov_base = "", .iov_len = 1 };
+
+	return syscall(SYS_pwritev2, p, &iov, 1, -1L, -1L,
+		       flag | RWF_APPEND | RWF_NOAPPEND_6_9) < 0 &&
+	       errno == EINVAL;
+}
+
+static uint32_t ask_rw(void)
+{
+	static const uint32_t flags[] = { WEIR_RW_ATOMIC, WEIR_RW_DONTCACHE };
+	uint32_t ret = 0;
+	int p[2];
+
+	if (pipe2(p, O_CLOEXEC))
+		return UINT32_MAX; /* Let it tell itself. */
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		if (knows(p[1], (int)flags[i]))
+			ret |= flags[i];
+	close(p[0]);
+	close(p[1]);
+	return ret;
+}
+
+uint32_t io_rw_known(void)
+{
+	static _Atomic uint32_t known;	/* 0: not known yet. */
+	uint32_t n = atomic_load(&known);
+
+	if (fault_choice("rw_flags"))
+		return 0;
+	if (!n) {
+		n = ask_rw() | WEIR_RW_DSYNC;
+		atomic_store(&known, n);
+	}
+	return n;
+}
+
+/* Without a path it fails, and how tells. */
+bool io_has_openat2(void)
+{
+	static atomic_int known;	/* 0: not known yet, 1: no, 2: yes. */
+	int n = atomic_load(&known);
+
+	if (fault_choice("openat2"))
+		return false;
+	if (!n) {
+		n = syscall(SYS_openat2, -1, NULL, NULL, 0) < 0 &&
+		    errno == EINVAL ? 2 : 1;
+		atomic_store(&known, n);
+	}
+	return n == 2;
 }
 
 void io_sigpipe_begin(struct io_sigpipe *s)
@@ -152,10 +231,10 @@ static int64_t step_transfer(struct weir_op *op)
 	switch (op->kind) {
 	case IO_READ:
 	case IO_READV:
-		return result(read_step(op->u.io.fd, &s));
+		return result(read_step(op, &s));
 	case IO_WRITE:
 	case IO_WRITEV:
-		return result(write_step(op->u.io.fd, &s));
+		return result(write_step(op, &s));
 	case IO_RECV:
 		return result(recv_step(op, &s));
 	default:
@@ -253,6 +332,13 @@ static void *address_of(const struct weir_op *op)
 
 static int64_t step_open(struct weir_op *op)
 {
+	struct open_how how;
+
+	if (op->u.io.aux) {
+		how = io_how(op);
+		return result(syscall(SYS_openat2, op->u.io.fd, address_of(op),
+				      &how, sizeof(how)));
+	}
 	return result(syscall(SYS_openat, op->u.io.fd, address_of(op),
 			      (int)op->u.io.flags, op->u.io.len));
 }
@@ -346,17 +432,54 @@ int64_t io_sync_step(struct weir_op *op)
 	return steps[op->kind](op);
 }
 
+static int64_t sync_steps(struct weir_op *op)
+{
+	int64_t res;
+
+	do {
+		res = io_sync_step(op);
+	} while (!io_step_account(op, &res));
+	return res;
+}
+
+/* Of a read or write; 0: that of the thread. */
+static uint32_t io_prio(const struct weir_op *op)
+{
+	switch (op->kind) {
+	case IO_READ:
+	case IO_WRITE:
+	case IO_READV:
+	case IO_WRITEV:
+		return op->u.io.flags >> IO_RW_PRIO_SHIFT;
+	default:
+		return 0;
+	}
+}
+
+#define IOPRIO_WHO_THREAD 1
+
+static int64_t sync_at_priority(struct weir_op *op)
+{
+	long before = syscall(SYS_ioprio_get, IOPRIO_WHO_THREAD, 0);
+	int64_t res;
+
+	if (before < 0 || syscall(SYS_ioprio_set, IOPRIO_WHO_THREAD, 0,
+				  io_prio(op)))
+		return -errno;
+	res = sync_steps(op);
+	syscall(SYS_ioprio_set, IOPRIO_WHO_THREAD, 0, before);
+	return res;
+}
+
 int64_t io_sync(struct weir_op *op)
 {
 	int64_t (*fn)(void *arg);
-	int64_t res;
 
 	if (op->kind == IO_WORK) {
 		fn = (int64_t (*)(void *))(uintptr_t)op->u.io.addr;
 		return fn((void *)(uintptr_t)op->u.io.aux);
 	}
-	do {
-		res = io_sync_step(op);
-	} while (!io_step_account(op, &res));
-	return res;
+	if (unlikely(io_prio(op)))
+		return sync_at_priority(op);
+	return sync_steps(op);
 }

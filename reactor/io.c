@@ -238,7 +238,11 @@ static bool is_last(const struct weir_op *op)
 	switch (op->kind) {
 	case IO_READ:
 	case IO_READV:
-		return op->u.io.off == WEIR_OFF_STREAM;
+		return op->u.io.off == WEIR_OFF_STREAM ||
+		       op->u.io.flags & IO_RW_SINGLE;
+	case IO_WRITE:
+	case IO_WRITEV:
+		return op->u.io.flags & IO_RW_SINGLE;
 	case IO_RECV:
 		return !(op->u.io.flags & WEIR_SOCK_ALL);
 	default:
@@ -276,6 +280,16 @@ static int64_t end_of(const struct weir_op *op)
 	}
 }
 
+/*
+ * Whether the kernel's -EOPNOTSUPP means that this file has no transfers that
+ * do not wait.  It says so in two ways, by the call.
+ */
+static bool cannot_but_wait(const struct weir_op *op)
+{
+	return io_never_waits(op) &&
+	       !(op->u.io.flags & (WEIR_RW_ATOMIC | WEIR_RW_DONTCACHE));
+}
+
 bool io_step_account(struct weir_op *op, int64_t *res)
 {
 	if (unlikely(op->kind == IO_SPLICE))
@@ -290,8 +304,11 @@ bool io_step_account(struct weir_op *op, int64_t *res)
 			op->u.io.done = (uint64_t)*res;
 		return true;
 	}
-	if (unlikely(*res < 0))
+	if (unlikely(*res < 0)) {
+		if (*res == -EOPNOTSUPP && cannot_but_wait(op))
+			*res = -EAGAIN;
 		return *res != -EINTR;
+	}
 	if (unlikely(!*res)) {
 		*res = end_of(op);
 		return true;
@@ -350,6 +367,14 @@ void io_launch(struct weir_reactor *r, struct weir_op *op)
 		r->backend->submit(r, op);
 	else
 		worker_submit(r, op);
+}
+
+void io_launch_worker(struct weir_reactor *r, struct weir_op *op)
+{
+	reactor_check_thread(r);
+	op_enlist(r, op, &io_classes[op->kind]);
+	io_release(op);
+	worker_submit(r, op);
 }
 
 int io_refused(int err, const struct weir_op *op, int kind)

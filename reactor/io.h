@@ -11,6 +11,7 @@
  * the next step begins.
  */
 
+#include <linux/openat2.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -29,6 +30,9 @@ extern const struct weir_op_class io_classes[IO_KINDS] PROVIDER_API(io_classes);
 
 /* The same for what op_may_begin() has let pass, or what is never refused. */
 void io_launch(struct weir_reactor *r, struct weir_op *op);
+
+/* The same by a worker, although the backend could. */
+void io_launch_worker(struct weir_reactor *r, struct weir_op *op);
 
 /*
  * Leave a message of the public call of @kind, and return its errno: @err of
@@ -51,6 +55,7 @@ struct io_step {
 	size_t len;
 	const struct iovec *iov; /* Or n whole pieces. */
 	uint32_t n;
+	uint32_t flags;		/* A world's: WEIR_RW_. */
 };
 
 void io_step_next(const struct weir_op *op, struct io_step *step)
@@ -157,6 +162,36 @@ struct io_sigpipe {
 void io_sigpipe_begin(struct io_sigpipe *s);
 void io_sigpipe_end(struct io_sigpipe *s, bool broke);
 
+/*
+ * u.io.flags of a read or write, and op->rw before it: WEIR_RW_ flags, the
+ * backend's own bits, and the priority.  Few have any.
+ */
+#define IO_RW_FLAGS 0x0fffu
+#define IO_RW_OWN 0xf000u
+#define IO_RW_PRIO_SHIFT 16
+
+/* These are one transfer, whatever it makes. */
+#define IO_RW_SINGLE (WEIR_RW_NOWAIT | WEIR_RW_ATOMIC)
+
+static inline uint32_t io_rw_flags(const struct weir_op *op)
+{
+	return op->u.io.flags & IO_RW_FLAGS;
+}
+
+/* Returns which flags of WEIR_RW_ this kernel knows. */
+uint32_t io_rw_known(void);
+
+/* What an OPEN with .aux says, for openat2(2). */
+static inline struct open_how io_how(const struct weir_op *op)
+{
+	return (struct open_how){ .flags = op->u.io.flags,
+				  .mode = op->u.io.len,
+				  .resolve = op->u.io.off };
+}
+
+/* Returns whether the kernel has openat2(2), and lets us call it. */
+bool io_has_openat2(void);
+
 /* MSG_ flags that go with one message to the kernel, as they are. */
 #define IO_SENDMSG_FLAGS \
 	((uint32_t)(MSG_MORE | MSG_DONTWAIT | MSG_OOB | MSG_EOR | MSG_CONFIRM | \
@@ -169,6 +204,11 @@ void io_sigpipe_end(struct io_sigpipe *s, bool broke);
 static inline bool io_never_waits(const struct weir_op *op)
 {
 	switch (op->kind) {
+	case IO_READ:
+	case IO_WRITE:
+	case IO_READV:
+	case IO_WRITEV:
+		return op->u.io.flags & WEIR_RW_NOWAIT;
 	case IO_SENDMSG:
 	case IO_RECVMSG:
 		return op->u.io.flags & MSG_DONTWAIT;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -325,14 +326,67 @@ static bool is_cut(const struct sim_files *files, const struct weir_op *op,
 	return false;
 }
 
+#define RESOLVE_KNOWN \
+	(RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | \
+	 RESOLVE_BENEATH | RESOLVE_IN_ROOT | RESOLVE_CACHED)
+
+/* Whether @path leads out of where it begins. */
+static bool escapes(const char *path)
+{
+	int depth = 0;
+	size_t len;
+
+	if (*path == '/')
+		return true;
+	for (; *path; path += len + (path[len] == '/')) {
+		len = strcspn(path, "/");
+		if (len == 2 && path[0] == '.' && path[1] == '.')
+			depth--;
+		else if (len && !(len == 1 && *path == '.'))
+			depth++;
+		if (depth < 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * What openat2(2) refuses.  All names are in the cache; a world has no links and
+ * no mounts.  With IN_ROOT *@path is made relative.
+ */
+static int check_how(const struct weir_op *op, const char **path)
+{
+	const struct open_how how = io_how(op);
+	bool makes = how.flags & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY));
+
+	if (how.resolve & ~(uint64_t)RESOLVE_KNOWN || how.mode & ~07777u ||
+	    (how.mode && !makes) ||
+	    (how.resolve & RESOLVE_BENEATH && how.resolve & RESOLVE_IN_ROOT))
+		return -EINVAL;
+	if (how.resolve & RESOLVE_CACHED && (makes || how.flags & O_TRUNC))
+		return -EAGAIN;
+	if (how.resolve & RESOLVE_BENEATH && escapes(*path))
+		return -EXDEV;
+	if (how.resolve & RESOLVE_IN_ROOT && **path == '/') {
+		*path += strspn(*path, "/");
+		if (!**path)
+			*path = ".";
+	}
+	return 0;
+}
+
 /* The names of @op; only a rename has a second one. */
 static int resolve(struct weir_sim *sim, const struct weir_op *op, char *name,
 		   char *to)
 {
 	const char *path = (const char *)(uintptr_t)op->u.io.addr;
 	const char *other = (const char *)(uintptr_t)op->u.io.aux;
-	int err = path_resolve(sim, op->u.io.fd, path, name);
+	int err = 0;
 
+	if (op->kind == IO_OPEN && op->u.io.aux)
+		err = check_how(op, &path);
+	if (!err)
+		err = path_resolve(sim, op->u.io.fd, path, name);
 	if (!err && op->kind == IO_RENAME)
 		err = path_resolve(sim, (int)op->u.io.len, other, to);
 	return err;

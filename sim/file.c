@@ -186,8 +186,11 @@ static int64_t takes(const struct file *file, uint64_t off, uint64_t len)
 	return good ? (int64_t)good : -EIO;
 }
 
+#define DURABLE (WEIR_RW_DSYNC | WEIR_RW_SYNC)
+
 /* Bytes that were written there become part of the file. */
-static int64_t account(struct file *file, uint64_t off, uint64_t len)
+static int64_t account(struct file *file, uint64_t off, uint64_t len,
+		       uint32_t flags)
 {
 	struct inode *i = file->inode;
 	uint64_t end = off + len;
@@ -198,7 +201,7 @@ static int64_t account(struct file *file, uint64_t off, uint64_t len)
 		if (!err && end > i->size)
 			err = inode_resize(i, end);
 	}
-	if (!err && file->f.flags & O_DSYNC) {
+	if (!err && (file->f.flags & O_DSYNC || flags & DURABLE)) {
 		err = inode_sync(i, off, end);
 		file->errors = i->errors;
 	}
@@ -216,7 +219,8 @@ static int64_t file_write(struct sim_fd *f, const struct io_step *step)
 
 	if (!may(file, true))
 		return -EBADF;
-	if (file->f.flags & O_APPEND && i->kind == INODE_FILE)
+	if ((file->f.flags & O_APPEND || step->flags & WEIR_RW_APPEND) &&
+	    i->kind == INODE_FILE)
 		off = i->size;
 	if (!len)
 		return 0;
@@ -230,13 +234,13 @@ static int64_t file_write(struct sim_fd *f, const struct io_step *step)
 	if (n > 0)
 		n = inode_write(i, step, (uint64_t)n, off);
 	if (n > 0)
-		n = account(file, off, (uint64_t)n);
+		n = account(file, off, (uint64_t)n, step->flags);
 	if (n > 0 && stream)
 		file->pos = off + (uint64_t)n;
 	return n;
 }
 
-static int64_t sync_now(struct file *file)
+static int64_t sync_now(struct file *file, uint64_t off, uint64_t len)
 {
 	struct inode *i = file->inode;
 
@@ -246,7 +250,7 @@ static int64_t sync_now(struct file *file)
 		names_sync(file->files, file->dir);
 		return 0;
 	}
-	inode_sync(i, 0, UINT64_MAX);
+	inode_sync(i, off, len ? off + len : UINT64_MAX);
 	if (file->errors == i->errors)
 		return 0;
 	file->errors = i->errors;
@@ -309,7 +313,7 @@ static int64_t file_call(struct sim_fd *f, struct weir_op *op)
 
 	switch (op->kind) {
 	case IO_FSYNC:
-		return sync_now(file);
+		return sync_now(file, op->u.io.off, op->u.io.len);
 	case IO_FALLOCATE:
 		return allocate(file, (int)op->u.io.flags, op->u.io.off,
 				op->u.io.len);
@@ -359,7 +363,9 @@ static void file_failed(struct sim_fd *f, struct weir_op *op)
 
 static uint64_t file_delay(struct sim_fd *f, const struct weir_op *op)
 {
-	bool disk = op->kind == IO_FSYNC || f->flags & (O_DIRECT | O_DSYNC);
+	bool disk = op->kind == IO_FSYNC || f->flags & (O_DIRECT | O_DSYNC) ||
+		    ((op->kind == IO_WRITE || op->kind == IO_WRITEV) &&
+		     op->u.io.flags & DURABLE);
 
 	return sim_latency(f->sim, disk ? WEIR_SIM_DISK : WEIR_SIM_FILE);
 }

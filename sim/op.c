@@ -217,6 +217,16 @@ static void shorten(struct weir_sim *sim, struct sim_fd *f, struct weir_op *op,
 			sim_below(&sim->fault_rng[WEIR_SIM_SHORT], most));
 }
 
+static uint32_t rw_flags(const struct weir_op *op)
+{
+	switch (op->kind) {
+	case IO_READ: case IO_WRITE: case IO_READV: case IO_WRITEV:
+		return io_rw_flags(op);
+	default:
+		return 0;
+	}
+}
+
 static int64_t transfer(struct weir_sim *sim, struct sim_fd *f,
 			struct weir_op *op, bool in)
 {
@@ -229,6 +239,12 @@ static int64_t transfer(struct weir_sim *sim, struct sim_fd *f,
 	if (!fn)
 		return -EINVAL;
 	io_step_next(op, &step);
+	step.flags = rw_flags(op);
+	if (step.flags & WEIR_RW_ATOMIC)
+		return -EOPNOTSUPP;
+	if (step.flags & WEIR_RW_NOWAIT && !f->cls->waits &&
+	    sim_fault(sim, WEIR_SIM_EAGAIN, sim_io_name(op)))
+		return -EAGAIN;
 	if (sim->fault_rate[WEIR_SIM_SHORT])
 		shorten(sim, f, op, &step);
 	/* The world acts as the device, so it may access the memory that was

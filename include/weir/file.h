@@ -29,6 +29,7 @@
 extern "C" {
 #endif
 
+struct open_how;
 struct statx;
 
 /*
@@ -38,6 +39,62 @@ struct statx;
  * weir_write() still continues until everything is written.
  */
 #define WEIR_OFF_STREAM UINT64_MAX
+
+/*
+ * How a read or a write is done: see weir_op_set_rw().  The values are those of
+ * the RWF_ flags of preadv2(2), by whose names they may be passed, too.
+ */
+#define WEIR_RW_HIPRI 0x01u	/* Poll the device; of O_DIRECT. */
+#define WEIR_RW_DSYNC 0x02u	/* Write: durable at the end, as O_DSYNC. */
+#define WEIR_RW_SYNC 0x04u	/* Write: the same, with all metadata. */
+#define WEIR_RW_NOWAIT 0x08u	/* -EAGAIN rather than wait. */
+#define WEIR_RW_APPEND 0x10u	/* Write: at the end of the file. */
+#define WEIR_RW_ATOMIC 0x40u	/* Write: all or nothing, also at a crash. */
+#define WEIR_RW_DONTCACHE 0x80u	/* Do not leave it in the page cache. */
+
+/*
+ * Set how the next read or write with @op is done: @flags and @ioprio.
+ *
+ * For weir_read(), weir_write(), weir_readv() and weir_writev(), of which it
+ * concerns the next one that is started with @op, and none after it; a start
+ * that is refused, and other operations, leave it as it is.
+ *
+ *	weir_op_set_rw(&rq->op, WEIR_RW_DSYNC, 0);
+ *	err = weir_write(r, &rq->op, fd, rq->block, 4096, off);
+ *
+ * With WEIR_RW_NOWAIT the operation is a single transfer, which may be short,
+ * and -EAGAIN is its result if it would have to wait for a device, a lock or a
+ * peer, or if the file has only transfers that may.  With WEIR_RW_ATOMIC it is one, too.  With WEIR_RW_APPEND the offset
+ * does not matter, unless it is WEIR_OFF_STREAM: then the descriptor's position
+ * is the end afterwards.  WEIR_RW_HIPRI is a hint; on uring, where a whole ring
+ * polls or none does, a worker makes such a call on a file.
+ *
+ * @ioprio is a class and a level of ioprio_set(2), IOPRIO_PRIO_VALUE(), and 0
+ * the priority of the thread.  Where a worker makes the call it takes on the
+ * priority meanwhile.  It concerns files and block devices.
+ *
+ * The start of a read is refused with -EINVAL if a flag of writes was set, and a
+ * start with -EOPNOTSUPP if the kernel does not know WEIR_RW_ATOMIC (Linux 6.11)
+ * or WEIR_RW_DONTCACHE (6.14).
+ *
+ * The kernel decides what a file supports: -EOPNOTSUPP is the result, for
+ * example, of WEIR_RW_DONTCACHE on tmpfs, or of WEIR_RW_ATOMIC on a disk that
+ * has no such writes; -EINVAL of an atomic write whose size is no power of two
+ * or whose offset no multiple of it; and -EPERM of a priority that the process
+ * may not have.  Files of a simulated world are synced by WEIR_RW_DSYNC and
+ * WEIR_RW_SYNC, appended to, and never keep WEIR_RW_NOWAIT waiting; they refuse
+ * WEIR_RW_ATOMIC with -EOPNOTSUPP, and the rest changes nothing there.
+ *
+ * Returns 0, or
+ *   -EINVAL  @op is in flight, @flags has unknown bits, or @ioprio has no class
+ *
+ * Call on the reactor's thread.  Never blocks, never allocates.
+ *
+ * Re-creates the flags of preadv2(2) and pwritev2(2), and .rw_flags and .ioprio
+ * of an SQE.
+ */
+WEIR_API int weir_op_set_rw(struct weir_op *op, uint32_t flags,
+			    uint16_t ioprio);
 
 /*
  * Read @len bytes at @off of @fd into @buf.
@@ -102,6 +159,21 @@ WEIR_API int weir_fsync(struct weir_reactor *r, struct weir_op *op, int fd,
 			uint32_t flags);
 
 /*
+ * The same for @len bytes from @off on; a @len of 0 means to the end.
+ *
+ * More may be synced: all of the file on libev and on workers, because only
+ * io_uring passes on a range, and there, if @len is 0 or more than 4 GiB.
+ *
+ * Completes with 0, or a negative errno of fsync(2).
+ *
+ * Re-creates fsync_range(2) of NetBSD and AIX, and IORING_OP_FSYNC with a
+ * range.
+ */
+WEIR_API int weir_fsync_range(struct weir_reactor *r, struct weir_op *op,
+			      int fd, uint32_t flags, uint64_t off,
+			      uint64_t len);
+
+/*
  * Allocate or free space of @fd: fallocate(2), with its @mode.
  *
  * Completes with 0, or a negative errno; -EOPNOTSUPP if the file system does
@@ -123,6 +195,33 @@ WEIR_API int weir_fallocate(struct weir_reactor *r, struct weir_op *op, int fd,
  */
 WEIR_API int weir_open(struct weir_reactor *r, struct weir_op *op, int dirfd,
 		       const char *path, int flags, mode_t mode);
+
+/*
+ * Open @path as *@how of @size bytes says: openat2(2), with O_CLOEXEC added to
+ * how->flags.
+ *
+ * how->resolve keeps the path below @dirfd (RESOLVE_BENEATH, RESOLVE_IN_ROOT),
+ * or on its file system, or free of symbolic links, and so on; include
+ * <linux/openat2.h>.  The library copies *@how.  In a simulated world, where
+ * there are neither links nor mounts, "..", which no path there may have, and an
+ * absolute path are checked.
+ *
+ * Completes as weir_open() does, and with -EXDEV if the path leaves @dirfd,
+ * -ELOOP at a symbolic link, or -EAGAIN if the name is not in the cache
+ * (RESOLVE_CACHED).
+ *
+ * Returns also
+ *   -EINVAL      @how is NULL, or @size less than that of Linux 5.6
+ *   -E2BIG       *@how has members that are not 0 and that this version does
+ *                not know
+ *   -EOPNOTSUPP  the kernel has no openat2(2), or a filter of system calls
+ *                refuses it
+ *
+ * Re-creates openat2(2), as an operation.
+ */
+WEIR_API int weir_open_how(struct weir_reactor *r, struct weir_op *op,
+			   int dirfd, const char *path,
+			   const struct open_how *how, size_t size);
 
 /*
  * Close @fd, and end its registration if it has one.

@@ -119,7 +119,7 @@ struct weir_op {
 	uint8_t flags;
 	uint8_t kind;
 	uint8_t entered;		/* User functions on the stack. */
-	uint32_t token;
+	uint32_t rw;			/* weir_op_set_rw() */
 	struct weir_op *live_next;	/* In the list of all in flight. */
 	struct weir_op **live_pprev;
 

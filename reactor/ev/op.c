@@ -14,7 +14,7 @@
 #include "base/fault.h"
 #include "reactor/ev/ev.h"
 
-/* op->token of a READ or WRITE: what kind of file it is on. */
+/* In u.io.flags of a READ or WRITE: what kind of file it is on. */
 enum ev_file {
 	EV_FILE_STREAM,		/* A pipe, an eventfd: no offsets. */
 	EV_FILE_DEVICE,		/* A character device: perhaps with offsets. */
@@ -22,11 +22,24 @@ enum ev_file {
 	EV_FILE_BLOCKS,		/* Has no readiness: a worker's. */
 };
 
-/* op->token of a CONNECT. */
+/* The same of a CONNECT. */
 enum ev_connect_state {
 	EV_CONNECT_NEW,
 	EV_CONNECT_UNDER_WAY,
 };
+
+#define OWN_SHIFT 12		/* IO_RW_OWN */
+
+static uint32_t own(const struct weir_op *op)
+{
+	return (op->u.io.flags & IO_RW_OWN) >> OWN_SHIFT;
+}
+
+static void set_own(struct weir_op *op, uint32_t value)
+{
+	op->u.io.flags &= ~IO_RW_OWN;
+	op->u.io.flags |= value << OWN_SHIFT;
+}
 
 /* Results of a step that are no errno. */
 #define EV_RES_WORKER INT64_MIN		/* Only a worker can wait. */
@@ -85,7 +98,7 @@ static int64_t connect_step(struct weir_op *op)
 	int fd = op->u.io.fd, res;
 
 	debug_check(op->kind == IO_CONNECT);
-	if (op->token == EV_CONNECT_UNDER_WAY)
+	if (own(op) == EV_CONNECT_UNDER_WAY)
 		return connect_result(fd);
 	res = ev_connect(fd, (const void *)(uintptr_t)op->u.io.addr,
 			 (socklen_t)op->u.io.len);
@@ -93,7 +106,7 @@ static int64_t connect_step(struct weir_op *op)
 		return EV_RES_RETRY;
 	if (res != -EINPROGRESS && res != -EINTR)
 		return res;
-	op->token = EV_CONNECT_UNDER_WAY;
+	set_own(op, EV_CONNECT_UNDER_WAY);
 	return -EAGAIN;
 }
 
@@ -149,6 +162,8 @@ static int64_t socket_step(struct weir_op *op, const struct iovec *iov, int n)
 	};
 	long res;
 
+	if (op->u.io.flags & (WEIR_RW_ATOMIC | WEIR_RW_DONTCACHE))
+		return -EOPNOTSUPP;
 	if (reads(op))
 		res = syscall(SYS_recvmsg, op->u.io.fd, &msg, MSG_DONTWAIT);
 	else
@@ -157,19 +172,27 @@ static int64_t socket_step(struct weir_op *op, const struct iovec *iov, int n)
 	return res < 0 ? -errno : res;
 }
 
+/* Flags that the kernel refuses where it cannot do what they say. */
+#define NEEDS_SUPPORT (WEIR_RW_NOWAIT | WEIR_RW_ATOMIC | WEIR_RW_DONTCACHE)
+
 static int64_t rw_call(struct weir_op *op, const struct iovec *iov, int n,
 		       uint64_t off)
 {
 	int flags = RWF_NOWAIT | (reads(op) ? 0 : io_nosignal());
+	uint32_t wanted = io_rw_flags(op);
 	long res;
 
+	flags |= (int)wanted;
 	res = syscall(reads(op) ? SYS_preadv2 : SYS_pwritev2, op->u.io.fd, iov,
 		      n, off, off == WEIR_OFF_STREAM ? -1L : 0L, flags);
-	if (res < 0 && errno == ESPIPE && op->token == EV_FILE_DEVICE) {
-		op->token = EV_FILE_STREAM; /* E.g. a terminal. */
+	if (res < 0 && errno == ESPIPE && own(op) == EV_FILE_DEVICE) {
+		set_own(op, EV_FILE_STREAM); /* E.g. a terminal. */
 		return -EINTR;
 	}
-	if (res < 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
+	/* It was not for what the caller asked: durable and at the end, that
+	 * is no question where there is no file. */
+	if (res < 0 && (errno == EOPNOTSUPP || errno == ENOSYS) &&
+	    !(wanted & NEEDS_SUPPORT))
 		return stream_step_old(op, iov, n, off);
 	return res < 0 ? -errno : res;
 }
@@ -209,9 +232,9 @@ static int64_t rw_step(struct weir_op *op)
 	}
 	if (reads(op))
 		io_use(&step);
-	if (op->token == EV_FILE_SOCKET)
+	if (own(op) == EV_FILE_SOCKET)
 		return socket_step(op, iov, n);
-	if (op->token == EV_FILE_STREAM)
+	if (own(op) == EV_FILE_STREAM)
 		step.off = WEIR_OFF_STREAM;
 	if (reads(op) || io_nosignal())
 		return rw_call(op, iov, n, step.off);
@@ -348,7 +371,7 @@ enum ev_did ev_op_step(struct weir_reactor *r, struct op_queue *q,
 	if (res == EV_RES_WORKER) {
 		/* A write: the worker does not know what kind of file it is,
 		 * and is refused an offset where there is none. */
-		if (op->token == EV_FILE_STREAM)
+		if (own(op) == EV_FILE_STREAM)
 			op->u.io.off = WEIR_OFF_STREAM;
 		worker_submit(r, op);
 		return EV_ENDED;
@@ -388,7 +411,8 @@ static void start(struct weir_reactor *r, struct weir_op *op, int dir)
 		io_end(op, -EBADF); /* poll(2) ignores it. */
 		return;
 	}
-	if (!f || op->kind == IO_POLL || !ev_fd_queue(f, dir)->first)
+	if (!f || op->kind == IO_POLL || io_never_waits(op) ||
+	    !ev_fd_queue(f, dir)->first)
 		for (tries = 0; tries < EV_TRIES_MAX && did == EV_GOES_ON;
 		     tries++)
 			did = ev_op_step(r, NULL, op);
@@ -450,7 +474,9 @@ static bool may_be_cached(const struct weir_op *op)
 	uint64_t len = op->kind == IO_READV ? op->u.io.aux : op->u.io.len;
 	int flags;
 
-	if (!reads(op) || len > EV_CACHED_MAX)
+	/* A worker does what is to be done in another way. */
+	if (!reads(op) || len > EV_CACHED_MAX ||
+	    op->u.io.flags & ~IO_RW_OWN)
 		return false;
 	flags = fcntl(op->u.io.fd, F_GETFL);
 	return flags >= 0 && !(flags & O_DIRECT);
@@ -464,7 +490,7 @@ static bool read_cached(struct weir_op *op)
 	long res;
 	int i;
 
-	debug_check(reads(op) && op->token == EV_FILE_BLOCKS);
+	debug_check(reads(op) && own(op) == EV_FILE_BLOCKS);
 	for (i = 0; i < EV_TRIES_MAX; i++) {
 		io_step_next(op, &step);
 		one = (struct iovec){ step.addr, step.len };
@@ -482,11 +508,23 @@ static bool read_cached(struct weir_op *op)
 	return false;
 }
 
+/*
+ * Without a priority, and not durable, a call that never waits needs no worker.
+ */
+static bool is_quick(const struct weir_op *op)
+{
+	return op->u.io.flags & WEIR_RW_NOWAIT &&
+	       !(op->u.io.flags & (WEIR_RW_DSYNC | WEIR_RW_SYNC)) &&
+	       !(op->u.io.flags >> IO_RW_PRIO_SHIFT);
+}
+
 static void submit_rw(struct weir_reactor *r, struct weir_op *op)
 {
 	debug_check(op->reactor == r);
-	op->token = file_kind(op->u.io.fd);
-	if (op->token != EV_FILE_BLOCKS)
+	set_own(op, file_kind(op->u.io.fd));
+	if (own(op) == EV_FILE_BLOCKS && unlikely(is_quick(op)))
+		io_end(op, io_sync(op));
+	else if (own(op) != EV_FILE_BLOCKS)
 		start(r, op, reads(op) ? EV_READ : EV_WRITE);
 	else if (!may_be_cached(op) || !read_cached(op))
 		worker_submit(r, op);
@@ -507,7 +545,7 @@ void ev_submit(struct weir_reactor *r, struct weir_op *op)
 		submit_rw(r, op);
 		break;
 	case IO_CONNECT:
-		op->token = EV_CONNECT_NEW;
+		set_own(op, EV_CONNECT_NEW);
 		start(r, op, EV_WRITE);
 		break;
 	case IO_SEND:

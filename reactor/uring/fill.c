@@ -73,14 +73,16 @@ static void fill_sending(struct io_uring_sqe *sqe, struct weir_op *op,
 
 /*
  * Whether to send instead of write: @op writes to a socket, and this kernel has
- * no write without SIGPIPE.  A write at an offset is to no socket.
+ * no write without SIGPIPE.  A write at an offset is to no socket, and none takes
+ * what has to be atomic, or not to be cached: the kernel refuses that.
  */
 static bool must_be_sent(const struct uring *u, const struct weir_op *op)
 {
 	struct stat st;
 
 	if (likely(u->nosignal ||
-		   (op->u.io.off && op->u.io.off != WEIR_OFF_STREAM)))
+		   (op->u.io.off && op->u.io.off != WEIR_OFF_STREAM) ||
+		   op->u.io.flags & (WEIR_RW_ATOMIC | WEIR_RW_DONTCACHE)))
 		return false;
 	return !fstat(op->u.io.fd, &st) && S_ISSOCK(st.st_mode);
 }
@@ -94,12 +96,18 @@ static void fill_rw(const struct uring *u, struct io_uring_sqe *sqe,
 	io_step_next(op, &step);
 	fill_fd(u, sqe, op->u.io.fd);
 	if (out && must_be_sent(u, op)) {
-		fill_sending(sqe, op, &step, MSG_NOSIGNAL);
+		fill_sending(sqe, op, &step, MSG_NOSIGNAL |
+			     (op->u.io.flags & WEIR_RW_NOWAIT ?
+			      (uint32_t)MSG_DONTWAIT : 0));
 		return;
 	}
 	sqe->off = step.off;
 	if (out)
 		sqe->rw_flags = u->nosignal;
+	if (unlikely(op->u.io.flags)) {
+		sqe->rw_flags |= (int)io_rw_flags(op);
+		sqe->ioprio = (uint16_t)(op->u.io.flags >> IO_RW_PRIO_SHIFT);
+	}
 	if (step.n) {
 		sqe->opcode = out ? IORING_OP_WRITEV : IORING_OP_READV;
 		sqe->addr = (uintptr_t)step.iov;
@@ -171,6 +179,11 @@ static void fill_fsync(const struct uring *u, struct io_uring_sqe *sqe,
 {
 	fill_fd(u, sqe, op->u.io.fd);
 	sqe->opcode = IORING_OP_FSYNC;
+	/* A length of 32 bits, and 0 for all that there is: else the whole. */
+	if (op->u.io.len && op->u.io.len <= UINT32_MAX) {
+		sqe->off = op->u.io.off;
+		sqe->len = (uint32_t)op->u.io.len;
+	}
 	if (op->u.io.flags & WEIR_FSYNC_DATA)
 		sqe->fsync_flags = IORING_FSYNC_DATASYNC;
 }
@@ -188,10 +201,21 @@ static void fill_fallocate(const struct uring *u, struct io_uring_sqe *sqe,
 static void fill_open(const struct uring *u, struct io_uring_sqe *sqe,
 		      struct weir_op *op)
 {
+	struct open_how *how = (struct open_how *)(void *)op->backend;
+
 	(void)u;
 	sqe->opcode = IORING_OP_OPENAT;
 	sqe->fd = op->u.io.fd;
 	sqe->addr = op->u.io.addr;
+	if (op->u.io.aux) {
+		/* Where the words of a timed operation are. */
+		op->flags &= (uint8_t)~OP_TIMED;
+		*how = io_how(op);
+		sqe->opcode = IORING_OP_OPENAT2;
+		sqe->off = (uintptr_t)how;
+		sqe->len = sizeof(*how);
+		return;
+	}
 	sqe->len = (uint32_t)op->u.io.len;
 	sqe->open_flags = op->u.io.flags | O_CLOEXEC;
 }

@@ -3,8 +3,8 @@ public_tests += %D%/test-call %D%/test-call-spsc %D%/test-cancel \
 	%D%/test-drain %D%/test-errnos %D%/test-file %D%/test-handover \
 	%D%/test-host %D%/test-idle %D%/test-mailbox %D%/test-op %D%/test-op-user \
 	%D%/test-post \
-	%D%/test-reactor %D%/test-reentry %D%/test-seccomp %D%/test-socket \
-	%D%/test-splice %D%/test-spsc %D%/test-starved %D%/test-stats-process \
+	%D%/test-reactor %D%/test-reentry %D%/test-rw %D%/test-seccomp \
+	%D%/test-socket %D%/test-splice %D%/test-spsc %D%/test-starved %D%/test-stats-process \
 	%D%/test-storm %D%/test-timer %D%/test-watch
 internal_tests += %D%/test-deferred %D%/test-errnos-host %D%/test-ev \
 	%D%/test-fault %D%/test-group %D%/test-group-cpu %D%/test-group-fail \

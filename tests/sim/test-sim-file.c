@@ -446,7 +446,95 @@ static void a_byte_can_rot(void **state)
 	sim_world_end(&w);
 }
 
+/* SIM_CALL() with @flags set. */
+#define SIM_CALL_HOW(w, flags, ...) \
+	(assert_int_equal(weir_op_set_rw(&(w)->op, flags, 0), 0), \
+	 SIM_CALL(w, __VA_ARGS__))
+
+static void durable_write_survives_a_power_cut(void **state)
+{
+	static const uint32_t how[] = { 0, WEIR_RW_DSYNC, WEIR_RW_SYNC };
+	struct sim_world w;
+	char in[4];
+	int fd;
+
+	(void)state;
+	for (size_t i = 0; i < N_OF(how); i++) {
+		sim_world_begin(&w, 1, 0, 0);
+		weir_sim_file_write(w.sim, "f", "....", 4, 0);
+		fd = (int)SIM_CALL(&w, open, AT_FDCWD, "f", O_RDWR, 0);
+		assert_int_equal(SIM_CALL_HOW(&w, how[i], write, fd, "abcd", 4,
+					      0), 4);
+		assert_int_equal(weir_sim_file_durable(w.sim, "f", in, 4, 0),
+				 4);
+		assert_memory_equal(in, how[i] ? "abcd" : "....", 4);
+		sim_world_end(&w);
+	}
+}
+
+static void sync_of_a_range_leaves_the_rest(void **state)
+{
+	struct sim_world w;
+	char in[1];
+	int fd;
+
+	(void)state;
+	sim_world_begin(&w, 1, 0, 0);
+	weir_sim_file_write(w.sim, "f", "", 1, 9999);
+	fd = (int)SIM_CALL(&w, open, AT_FDCWD, "f", O_RDWR, 0);
+	assert_int_equal(SIM_CALL(&w, write, fd, "a", 1, 0), 1);
+	assert_int_equal(SIM_CALL(&w, write, fd, "b", 1, 8192), 1);
+	assert_int_equal(SIM_CALL(&w, fsync_range, fd, 0, 8192, 1), 0);
+	assert_int_equal(weir_sim_file_durable(w.sim, "f", in, 1, 0), 1);
+	assert_int_equal(in[0], 0);
+	assert_int_equal(weir_sim_file_durable(w.sim, "f", in, 1, 8192), 1);
+	assert_int_equal(in[0], 'b');
+	assert_int_equal(SIM_CALL(&w, fsync_range, fd, 0, 0, 0), 0);
+	assert_int_equal(weir_sim_file_durable(w.sim, "f", in, 1, 0), 1);
+	assert_int_equal(in[0], 'a');
+	sim_world_end(&w);
+}
+
+static void file_takes_flags_that_mean_nothing_in_a_world(void **state)
+{
+	const uint32_t all = WEIR_RW_HIPRI | WEIR_RW_NOWAIT | WEIR_RW_DONTCACHE;
+	struct sim_world w;
+	char in[4];
+	int fd;
+
+	(void)state;
+	sim_world_begin(&w, 1, 0, 0);
+	weir_sim_file_write(w.sim, "f", "....", 4, 0);
+	fd = (int)SIM_CALL(&w, open, AT_FDCWD, "f", O_RDWR, 0);
+	assert_int_equal(SIM_CALL_HOW(&w, all, write, fd, "abcd", 4, 0), 4);
+	assert_int_equal(SIM_CALL_HOW(&w, all, read, fd, in, 4, 0), 4);
+	assert_memory_equal(in, "abcd", 4);
+	assert_int_equal(SIM_CALL_HOW(&w, WEIR_RW_ATOMIC, write, fd, "abcd", 4,
+				      0), -EOPNOTSUPP);
+	sim_world_end(&w);
+}
+
+static void nowait_on_a_file_may_be_eagain_by_a_fault(void **state)
+{
+	struct sim_world w;
+	char in[4];
+	int fd;
+
+	(void)state;
+	sim_world_begin(&w, 1, 1u << WEIR_SIM_EAGAIN, 1);
+	weir_sim_file_write(w.sim, "f", "....", 4, 0);
+	fd = (int)SIM_CALL(&w, open, AT_FDCWD, "f", O_RDWR, 0);
+	assert_int_equal(SIM_CALL_HOW(&w, WEIR_RW_NOWAIT, read, fd, in, 4, 0),
+			 -EAGAIN);
+	assert_int_equal(SIM_CALL(&w, read, fd, in, 4, 0), 4);
+	sim_world_end(&w);
+}
+
 static const struct harness_case cases[] = {
+	CASE(durable_write_survives_a_power_cut),
+	CASE(sync_of_a_range_leaves_the_rest),
+	CASE(file_takes_flags_that_mean_nothing_in_a_world),
+	CASE(nowait_on_a_file_may_be_eagain_by_a_fault),
 	CASE(written_bytes_are_read_back),
 	CASE(a_file_of_terabytes_takes_what_was_written),
 	CASE(vectors_are_filled_in_order),

@@ -56,8 +56,9 @@ enum weir_sim_fault {
 	WEIR_SIM_REORDER,	/* Completions are reported out of order. */
 	WEIR_SIM_STUCK,		/* No answer, for long or until faults end. */
 	WEIR_SIM_EINTR,		/* A system call is interrupted. */
-	WEIR_SIM_EAGAIN,	/* A ready descriptor is not ready any more; a
-				 * cancel finds nothing while it is retried. */
+	WEIR_SIM_EAGAIN,	/* A ready descriptor is not ready any more, a
+				 * file's WEIR_RW_NOWAIT would wait; a cancel
+				 * finds nothing while it is retried. */
 	WEIR_SIM_REFUSED,	/* A device refuses: -EAGAIN, -EBUSY. */
 	WEIR_SIM_FULL,		/* The queue is full: a request begins later. */
 	WEIR_SIM_NOMEM,		/* An allocation of the library fails. */
