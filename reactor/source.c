@@ -3,7 +3,15 @@
 
 #include "reactor/source.h"
 
+#include <poll.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <weir/watch.h>
+
+#include "base/fault.h"
 #include "base/why.h"
+#include "reactor/io.h"
 #include "reactor/op-inline.h"
 
 static void source_stop(struct reactor_obj *obj)
@@ -35,6 +43,50 @@ int source_init(struct source *s, struct weir_reactor *r, const char *what,
 	s->obj.stop = source_stop;
 	s->obj.start = source_start;
 	return reactor_attach(r, &s->obj, what);
+}
+
+int source_set_open(struct source *s)
+{
+	struct epoll_event ev = {
+		.events = (uint32_t)io_poll_mask(s->events & ~WEIR_EDGE) |
+			  (s->events & WEIR_EDGE ? EPOLLET : 0),
+	};
+	int fd = fault("epoll_create") ? (errno = EMFILE, -1) :
+					 epoll_create1(EPOLL_CLOEXEC);
+	int err;
+
+	debug_check(s->kind == SOURCE_WATCH && !s->set);
+	if (fd < 0)
+		return -errno;
+	if (epoll_ctl(fd, EPOLL_CTL_ADD, s->fd, &ev)) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	s->set = fd + 1;
+	return 0;
+}
+
+void source_set_close(struct source *s)
+{
+	if (s->set)
+		close(s->set - 1);
+	s->set = 0;
+}
+
+int64_t source_set_take(struct source *s)
+{
+	struct pollfd p = { .fd = s->fd, .events = io_poll_mask(s->events) };
+	struct epoll_event taken;
+
+	debug_check(s->set);
+	if (s->events & WEIR_EDGE && epoll_wait(s->set - 1, &taken, 1, 0) <= 0)
+		return -EAGAIN;
+	if (poll(&p, 1, 0) <= 0)
+		return -EAGAIN;
+	if (p.revents & POLLNVAL)
+		return -EBADF;
+	return io_poll_events(p.revents, s->events);
 }
 
 int source_arm(struct source *s)

@@ -61,7 +61,7 @@ struct source {
 	uint8_t gen;		/* Tells an old request from a new one. */
 	bool stale;		/* Its request was cancelled. */
 	uint32_t place;		/* After its request, in the submissions. */
-	int set;		/* ev: a set of epoll's own for it + 1, or 0. */
+	int set;		/* See source_set_open(); + 1, or 0. */
 	uint32_t engaged;	/* Requests the kernel has. */
 	struct source *next;
 	struct source **pprev;
@@ -97,6 +97,17 @@ static inline void source_deliver(struct source *s, int64_t res, int rx_id)
 	s->reactor->delivered++;
 	s->deliver(s, res, rx_id);
 }
+
+/*
+ * For backends that cannot wait for all events of the watch @s: make an epoll
+ * set for it alone, which is readable when one of its events is there (with
+ * WEIR_EDGE: until that is taken).  0 or a negative errno.
+ */
+int source_set_open(struct source *s);
+void source_set_close(struct source *s);
+
+/* Its set was readable: the events, or -EAGAIN if there are none any more. */
+int64_t source_set_take(struct source *s);
 
 /* For backends: a request of a zombie has ended. */
 void source_unref(struct source *s);

@@ -60,7 +60,7 @@ typedef void weir_watch_fn(struct weir_watch *watch, uint32_t events,
  *   -EINVAL     @fn is NULL, or @events has other bits
  *   -EBADF      @fd is not open
  *   -EPERM      @fd cannot be polled, for example a regular file
- *   -EMFILE     no descriptor left, on libev for WEIR_PRI or WEIR_RDHUP
+ *   -EMFILE     no descriptor left for WEIR_PRI, or on libev for WEIR_RDHUP
  *   -ENOMEM     no memory
  *   -ESHUTDOWN  @r is stopping
  *
@@ -77,12 +77,11 @@ WEIR_API int weir_watch_create(struct weir_watch **ret, struct weir_reactor *r,
  *
  * Returns 0, or
  *   -EINVAL     @events has bits that cannot be watched for
- *   -EMFILE     no descriptor left, on libev for WEIR_PRI or WEIR_RDHUP; the
- *               watch is paused
+ *   -EMFILE     no descriptor left for WEIR_PRI, or on libev for WEIR_RDHUP;
+ *               the watch is paused
  *   -ESHUTDOWN  the reactor is stopping
  *
- * Call on the watch's reactor.  Allocates nothing but, on libev, that
- * descriptor.
+ * Call on the watch's reactor.  Allocates nothing but that descriptor.
  *
  * Re-creates uv_poll_start() of a handle that is polled.
  */

@@ -11,33 +11,8 @@
 #include "reactor/ev/ev.h"
 #include "reactor/rx.h"
 
-/*
- * libev knows nothing but readable and writable.  A watch for more has an epoll
- * set of its own, which is readable when one of its events is there; with
- * WEIR_EDGE, until that is taken.
- */
+/* libev knows nothing but readable and writable. */
 #define BEYOND_LIBEV (WEIR_PRI | WEIR_RDHUP)
-
-static int set_open(struct source *s)
-{
-	struct epoll_event ev = {
-		.events = (uint32_t)io_poll_mask(s->events & ~WEIR_EDGE) |
-			  (s->events & WEIR_EDGE ? EPOLLET : 0),
-	};
-	int fd = fault("epoll_create") ? (errno = EMFILE, -1) :
-					 epoll_create1(EPOLL_CLOEXEC);
-	int err;
-
-	if (fd < 0)
-		return -errno;
-	if (epoll_ctl(fd, EPOLL_CTL_ADD, s->fd, &ev)) {
-		err = -errno;
-		close(fd);
-		return err;
-	}
-	s->set = fd + 1;
-	return 0;
-}
 
 /* The descriptor that libev watches for @s. */
 static int watched_fd(const struct source *s)
@@ -92,13 +67,6 @@ static int probe(struct ev_backend *b, struct source *s)
 	return 0;
 }
 
-static void set_close(struct source *s)
-{
-	if (s->set)
-		close(s->set - 1);
-	s->set = 0;
-}
-
 int ev_arm(struct weir_reactor *r, struct source *s)
 {
 	struct ev_backend *b = ev_of(r);
@@ -107,12 +75,12 @@ int ev_arm(struct weir_reactor *r, struct source *s)
 
 	reactor_check_thread(r);
 	if (!err && s->kind == SOURCE_WATCH && s->events & BEYOND_LIBEV)
-		err = set_open(s);
+		err = source_set_open(s);
 	if (err)
 		return err;
 	f = ev_fd_make(b, watched_fd(s));
 	if (!f) {
-		set_close(s);
+		source_set_close(s);
 		return -ENOMEM;
 	}
 	s->armed = true;
@@ -133,7 +101,7 @@ static void unlink_source(struct ev_backend *b, struct source *s)
 	s->queued = false;
 	s->armed = false;
 	ev_fd_update(b, f);
-	set_close(s);
+	source_set_close(s);
 }
 
 void ev_disarm(struct weir_reactor *r, struct source *s)
@@ -169,13 +137,8 @@ static void end_source(struct ev_backend *b, struct source *s, int err)
 
 static unsigned int run_watch(struct weir_reactor *r, struct source *s)
 {
-	struct epoll_event taken;
-	int64_t seen;
-
-	if (s->set && s->events & WEIR_EDGE &&
-	    epoll_wait(s->set - 1, &taken, 1, 0) <= 0)
-		return 0;
-	seen = ev_poll(s->fd, s->events);
+	int64_t seen = s->set ? source_set_take(s) :
+				ev_poll(s->fd, s->events);
 
 	if (seen == -EAGAIN)
 		return 0;

@@ -4,7 +4,7 @@
  *
  *	watch      one poll, made again after each delivery, so that it fires
  *	           once a turn as long as the condition holds; with WEIR_EDGE
- *	           one multishot poll
+ *	           one multishot poll; with WEIR_PRI, of an epoll set for it
  *	acceptor   one multishot accept for all connections
  *	receiver   one multishot receive for all data, into buffers that the
  *	           kernel picks when data arrive
@@ -67,7 +67,10 @@ static void fill_watch(struct uring *u, struct io_uring_sqe *sqe,
 		       const struct source *s)
 {
 	debug_check(s->kind == SOURCE_WATCH);
-	uring_fill_poll(sqe, s->fd, uring_poll_bits(s->events));
+	if (unlikely(s->set))
+		uring_fill_poll(sqe, s->set - 1, POLLIN);
+	else
+		uring_fill_poll(sqe, s->fd, uring_poll_bits(s->events));
 	if (s->events & WEIR_EDGE && !u->no_poll_multi)
 		sqe->len = IORING_POLL_ADD_MULTI;
 }
@@ -217,14 +220,20 @@ static void deliver(struct uring *u, struct source *s, int32_t res, int rx_id)
 		give_back(u, s, res, rx_id);
 		return;
 	}
-	if (s->kind == SOURCE_WATCH && res >= 0)
-		res = (int32_t)uring_weir_bits((uint32_t)res);
+	if (s->kind == SOURCE_WATCH && res >= 0) {
+		res = unlikely(s->set) ? (int32_t)source_set_take(s) :
+		      (int32_t)uring_weir_bits((uint32_t)res);
+		if (res == -EAGAIN)
+			return;
+	}
 	if (s->kind == SOURCE_RECV && res == 0 && rx_id >= 0) {
 		rx_put(u->r, rx_id);
 		rx_id = -1;
 	}
-	if (res < 0 || (s->kind == SOURCE_RECV && res == 0))
+	if (res < 0 || (s->kind == SOURCE_RECV && res == 0)) {
 		s->armed = false;
+		source_set_close(s);
+	}
 	source_deliver(s, res, rx_id);
 }
 
@@ -285,10 +294,17 @@ void uring_source_cqe(struct uring *u, uint64_t data, int32_t res,
 int uring_arm(struct weir_reactor *r, struct source *s)
 {
 	struct uring *u = uring_of(r);
+	int err;
 
 	reactor_check_thread(r);
 	if (s->kind == SOURCE_RECV && !u->rx_tried)
 		uring_rx_setup(u);
+	/* A poll of the ring does not wake up for urgent data alone. */
+	if (s->kind == SOURCE_WATCH && s->events & WEIR_PRI) {
+		err = source_set_open(s);
+		if (err)
+			return err;
+	}
 	s->armed = true;
 	if (!s->engaged && !s->queued)
 		want(u, s, false);
@@ -316,6 +332,7 @@ void uring_disarm(struct weir_reactor *r, struct source *s)
 
 	reactor_check_thread(r);
 	s->armed = false;
+	source_set_close(s);
 	if (!s->engaged) {
 		if (s->queued)
 			list_del(list_of(u, s), s);

@@ -6,6 +6,7 @@
 
 #include <limits.h>
 
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -504,12 +505,111 @@ static void an_event_may_be_destroyed_in_its_callback(void **state)
 
 /* Signals. */
 
+/* Beyond readable and writable. */
+
+static void socket_of_tcp(int sv[2])
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t len = sizeof(a);
+	int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(l, (struct sockaddr *)&a, len), 0);
+	assert_int_equal(listen(l, 1), 0);
+	assert_int_equal(getsockname(l, (struct sockaddr *)&a, &len), 0);
+	sv[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(sv[0], (struct sockaddr *)&a, len), 0);
+	sv[1] = accept4(l, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(sv[1] >= 0);
+	close(l);
+}
+
+static void end_of_the_peer_is_told_beside_unread_data(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct seen s, in;
+	int sv[2];
+
+	socket_pair(sv);
+	watch_fd(&s, r, sv[0], WEIR_RDHUP);
+	watch_fd(&in, r, sv[0], WEIR_READABLE);
+	put_byte(sv[1]);
+	UNTIL(r, in.calls > 0);
+	some_turns(r, 3);
+	assert_int_equal(s.calls, 0);
+	shutdown(sv[1], SHUT_WR);
+	UNTIL(r, s.calls > 0);
+	assert_int_equal(s.events & ~WEIR_HANGUP, WEIR_RDHUP);
+	assert_int_equal(in.events & (WEIR_RDHUP | WEIR_PRI), 0);
+	/* It lasts, so it is told again, until it is not asked for. */
+	UNTIL(r, s.calls > 1);
+	assert_int_equal(weir_watch_set(s.watch, 0), 0);
+	s.calls = 0;
+	some_turns(r, 3);
+	assert_int_equal(s.calls, 0);
+	weir_watch_destroy(s.watch);
+	weir_watch_destroy(in.watch);
+	close_pair(sv);
+}
+
+static void end_of_the_peer_is_told_once_at_its_edge(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct seen s;
+	int sv[2];
+
+	socket_pair(sv);
+	watch_fd(&s, r, sv[0], WEIR_RDHUP | WEIR_WRITABLE | WEIR_EDGE);
+	UNTIL(r, s.calls == 1);
+	assert_int_equal(s.events, WEIR_WRITABLE);
+	shutdown(sv[1], SHUT_WR);
+	UNTIL(r, s.calls == 2);
+	assert_int_equal(s.events & WEIR_RDHUP, WEIR_RDHUP);
+	some_turns(r, 5);
+	assert_int_equal(s.calls, 2);
+	weir_watch_destroy(s.watch);
+	close_pair(sv);
+}
+
+static void urgent_byte_is_told_if_it_is_asked_for(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct seen s, in;
+	char byte;
+	int sv[2];
+
+	socket_of_tcp(sv);
+	watch_fd(&s, r, sv[0], WEIR_PRI);
+	watch_fd(&in, r, sv[0], WEIR_READABLE);
+	put_byte(sv[1]);
+	UNTIL(r, in.calls > 0);
+	some_turns(r, 3);
+	assert_int_equal(s.calls, 0);
+	assert_int_equal(send(sv[1], "!", 1, MSG_OOB), 1);
+	UNTIL(r, s.calls > 0);
+	assert_int_equal(s.events, WEIR_PRI);
+	assert_int_equal(in.events & WEIR_PRI, 0);
+	assert_int_equal(weir_watch_set(s.watch, WEIR_PRI | WEIR_READABLE), 0);
+	s.events = 0;
+	UNTIL(r, s.events == (WEIR_PRI | WEIR_READABLE));
+	assert_int_equal(recv(sv[0], &byte, 1, MSG_OOB), 1);
+	assert_int_equal(byte, '!');
+	s.events = 0;
+	some_turns(r, 3);
+	assert_int_equal(s.events & WEIR_PRI, 0);
+	weir_watch_destroy(s.watch);
+	weir_watch_destroy(in.watch);
+	close_pair(sv);
+}
+
 static int last_signo, n_signals;
+static struct signalfd_siginfo last_info;
 
 static void on_signal(struct weir_signal *signal,
 		      const struct signalfd_siginfo *info, void *arg)
 {
 	last_signo = (int)info->ssi_signo;
+	last_info = *info;
 	n_signals++;
 	if (arg)
 		weir_signal_destroy(signal);
@@ -600,6 +700,25 @@ static int on_poll(struct weir_poller *poller, void *arg)
 	if (p->destroy)
 		weir_poller_destroy(poller);
 	return p->busy;
+}
+
+static void signal_tells_who_sent_it_and_what(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_signal *s;
+
+	n_signals = 0;
+	assert_int_equal(weir_signal_create(&s, r, SIGUSR1, on_signal, NULL),
+			 0);
+	assert_int_equal(sigqueue(getpid(), SIGUSR1, (union sigval){
+				  .sival_int = 4711 }), 0);
+	UNTIL(r, n_signals == 1);
+	assert_int_equal(last_info.ssi_signo, SIGUSR1);
+	assert_int_equal(last_info.ssi_pid, getpid());
+	assert_int_equal(last_info.ssi_uid, getuid());
+	assert_int_equal(last_info.ssi_code, SI_QUEUE);
+	assert_int_equal(last_info.ssi_int, 4711);
+	weir_signal_destroy(s);
 }
 
 static void a_poller_runs_in_every_turn(void **state)
@@ -732,6 +851,10 @@ static void changed_watch_reports_what_it_is_set_to(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		CASE(end_of_the_peer_is_told_beside_unread_data),
+		CASE(end_of_the_peer_is_told_once_at_its_edge),
+		REAL(urgent_byte_is_told_if_it_is_asked_for),
+		REAL(signal_tells_who_sent_it_and_what),
 		REAL(changed_watch_reports_what_it_is_set_to),
 		REAL(bad_arguments_are_refused),
 		CASE(readable_is_told_in_every_turn),
