@@ -283,7 +283,7 @@ static int64_t close_now(struct sim_fd *f)
 /* With the address of the peer, cut to its capacity as accept4(2) does. */
 static int64_t accept_now(struct sim_fd *f, const struct weir_op *op)
 {
-	socklen_t *len = (socklen_t *)(uintptr_t)op->u.io.aux, room, n;
+	socklen_t *len = (socklen_t *)(uintptr_t)op->u.io.aux, capacity, n;
 	void *addr = (void *)(uintptr_t)op->u.io.addr;
 	struct sockaddr_storage peer;
 	int64_t fd;
@@ -294,10 +294,10 @@ static int64_t accept_now(struct sim_fd *f, const struct weir_op *op)
 	if (fd < 0 || !addr)
 		return fd;
 	n = sizeof(peer);
-	room = *len;
-	if (sim_socket_peer((int)fd, &peer, &n))
+	capacity = *len;
+	if (vfd_ops->peer((int)fd, &peer, &n))
 		n = 0;
-	memcpy(addr, &peer, n < room ? n : room);
+	memcpy(addr, &peer, n < capacity ? n : capacity);
 	*len = n;
 	return fd;
 }

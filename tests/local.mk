@@ -79,7 +79,8 @@ rdma_programs =
 rdma_tests = %D%/interop/weir-nbd-kernel.sh %D%/vm/rdma-smoke.sh \
 	%D%/reactor/test-uring-entry
 rdma_helpers =
-test_scripts = %D%/check-docs.sh %D%/check-errnos.sh %D%/check-examples.sh \
+test_scripts = %D%/check-abi.sh %D%/check-bits.sh %D%/check-docs.sh \
+	%D%/check-errnos.sh %D%/check-examples.sh \
 	%D%/check-headers.sh %D%/check-install.sh %D%/check-judge.sh \
 	%D%/check-layers.sh %D%/check-models.sh %D%/check-probes.sh \
 	%D%/check-rules.sh %D%/check-snippets.sh %D%/check-style.sh \
@@ -119,7 +120,8 @@ check_PROGRAMS += $(rdma_helpers) %D%/support/without-call \
 	%D%/support/without-uring
 TESTS += $(test_scripts)
 EXTRA_DIST += $(test_scripts) \
-	%D%/README.md %D%/cohesion.awk %D%/errnos.awk %D%/errnos.txt \
+	%D%/README.md %D%/abi/libweir-accel.abi %D%/abi/libweir-rdma.abi \
+	%D%/abi/libweir-sim.abi %D%/abi/libweir.abi %D%/cohesion.awk %D%/errnos.awk %D%/errnos.txt \
 	%D%/interop/weir-nbd-durable.py %D%/interop/weir-nbd-kernel.sh \
 	%D%/interop/weir-nbd.py %D%/interop/weir-proxy.py %D%/man-agrees.awk \
 	%D%/models/close.pml %D%/models/group.pml %D%/models/hop.pml \
@@ -135,6 +137,10 @@ EXTRA_DIST += $(test_scripts) \
 	%D%/vm/frame.h %D%/vm/guest.sh %D%/vm/init.c %D%/vm/prepare \
 	%D%/vm/rdma-smoke.sh %D%/vm/relay.c %D%/vm/run %D%/vm/weir-rping.sh \
 	%D%/words.txt
+
+# To keep the ABI that the libraries have now: see check-abi.sh.
+abi: all
+	srcdir='$(srcdir)' $(SHELL) $(srcdir)/%D%/check-abi.sh --keep
 
 # Programs that make no sense under valgrind, or take for ever.
 not_under_valgrind =
@@ -256,5 +262,5 @@ check-sim: tools/weir-sim
 	$(SHELL) $(top_srcdir)/build-aux/sim-release.sh tools/weir-sim \
 		$(top_srcdir)
 
-.PHONY: analyse check-helgrind check-long coverage mutate one check-rdma check-sim check-threads check-valgrind check-vm \
+.PHONY: abi analyse check-helgrind check-long coverage mutate one check-rdma check-sim check-threads check-valgrind check-vm \
 	distcheck-scripts

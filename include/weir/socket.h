@@ -303,6 +303,8 @@ WEIR_API int weir_acceptor_create(struct weir_acceptor **ret,
  *   -ESHUTDOWN  the reactor is stopping
  *
  * Call on the acceptor's reactor.
+ *
+ * Re-creates evconnlistener_disable() and evconnlistener_enable() of libevent.
  */
 WEIR_API int weir_acceptor_set(struct weir_acceptor *acceptor, int on);
 
@@ -319,7 +321,7 @@ WEIR_API int weir_acceptor_set(struct weir_acceptor *acceptor, int on);
  *   -ENOTCONN  the connection is broken already
  *   -EBADF     the callback has closed the connection
  *
- * Call in the callback of @acceptor.
+ * Call on the acceptor's reactor, in its callback.
  *
  * Re-creates accept4(2)'s address, and uv_tcp_getpeername().
  */

@@ -321,6 +321,39 @@ RETURNS(weir_watch_create, ENOMEM)
 	return err;
 }
 
+/* On each backend it takes a descriptor. */
+RETURNS(weir_watch_create, EMFILE)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_watch *w = NULL;
+	int64_t err;
+	int fd[2];
+
+	pipe_pair(fd);
+	no_descriptors();
+	err = plenty(weir_watch_create(&w, r, fd[0], WEIR_PRI, ignore_watch,
+				       NULL));
+	close_pair(fd);
+	return err;
+}
+
+RETURNS(weir_watch_set, EMFILE)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_watch *w;
+	int64_t err;
+	int fd[2];
+
+	pipe_pair(fd);
+	assert_int_equal(weir_watch_create(&w, r, fd[0], WEIR_READABLE,
+					   ignore_watch, NULL), 0);
+	no_descriptors();
+	err = plenty(weir_watch_set(w, WEIR_READABLE | WEIR_PRI));
+	weir_watch_destroy(w);
+	close_pair(fd);
+	return err;
+}
+
 RETURNS(weir_event_create, ENOMEM)
 {
 	struct weir_reactor *r = start_reactor(state);

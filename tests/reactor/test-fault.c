@@ -13,6 +13,7 @@
 #include "tests/support/ignore.h"
 #include "tests/support/op-kinds.h"
 
+#include <linux/openat2.h>
 #include <signal.h>
 
 #include <weir/timer.h>
@@ -242,12 +243,49 @@ static void a_close_closes_whatever_fails(void **state)
 	}
 }
 
+static int new_to_this_kernel(const char *name)
+{
+	return !strcmp(name, "openat2") || !strcmp(name, "rw_flags");
+}
+
+static void old_kernel_is_told_before_the_start(void **state)
+{
+	static const uint32_t flags[] = { WEIR_RW_ATOMIC, WEIR_RW_DONTCACHE };
+	struct weir_reactor *r = start_reactor(state);
+	struct open_how how = { .flags = O_RDONLY };
+	int fd = test_file(state, "file", 10, 1);
+	struct iovec iov = { "x", 1 };
+	struct rec rec;
+
+	rec_init(&rec);
+	fault_ask(new_to_this_kernel);
+	assert_int_equal(weir_open_how(r, &rec.op, AT_FDCWD, "x", &how,
+				       sizeof(how)), -EOPNOTSUPP);
+	assert_non_null(strstr(weir_why(), "weir_open_how: "));
+	for (size_t i = 0; i < N_OF(flags); i++) {
+		assert_int_equal(weir_op_set_rw(&rec.op, flags[i], 0), 0);
+		assert_int_equal(weir_write(r, &rec.op, fd, "x", 1, 0),
+				 -EOPNOTSUPP);
+		assert_non_null(strstr(weir_why(), i ? "RWF_DONTCACHE" :
+						       "RWF_ATOMIC"));
+		assert_int_equal(weir_writev(r, &rec.op, fd, &iov, 1, 0),
+				 -EOPNOTSUPP);
+	}
+	/* What every kernel knows is not asked for. */
+	assert_int_equal(weir_op_set_rw(&rec.op, WEIR_RW_DSYNC, 0), 0);
+	STARTS(weir_write(r, &rec.op, fd, "x", 1, 0));
+	assert_int_equal(finish(r, &rec), 1);
+	fault_ask(NULL);
+	close(fd);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(the_scenario_works),
 		CASE(reactor_survives_every_fault_point),
 		CASE(a_close_closes_whatever_fails),
+		CASE(old_kernel_is_told_before_the_start),
 	};
 
 	return harness_run(cases, N_OF(cases));

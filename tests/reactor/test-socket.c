@@ -664,6 +664,26 @@ static void acceptor_tells_the_address_of_the_peer(void **state)
 	close(l);
 }
 
+static void broken_connection_has_no_peer(void **state)
+{
+	const struct linger at_once = { .l_onoff = 1 };
+	struct weir_reactor *r = start_reactor(state);
+	struct sockaddr_in a;
+	struct door d = { .n = 0 };
+	int c, l = tcp_listener(&a);
+
+	c = call_up(&a);
+	assert_int_equal(setsockopt(c, SOL_SOCKET, SO_LINGER, &at_once,
+				    sizeof(at_once)), 0);
+	close(c);
+	assert_int_equal(weir_acceptor_create(&d.acceptor, r, l, on_known, &d),
+			 0);
+	UNTIL(r, d.n == 1);
+	assert_int_equal(peer_err, -ENOTCONN);
+	weir_acceptor_destroy(d.acceptor);
+	close(l);
+}
+
 static void accept_gives_the_address_and_takes_flags(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -1456,6 +1476,7 @@ int main(void)
 		CASE(destroy_of_a_paused_acceptor_closes_what_it_kept),
 		CASE(stopping_reactor_refuses_to_pause_an_acceptor),
 		CASE(acceptor_tells_the_address_of_the_peer),
+		REAL(broken_connection_has_no_peer),
 		CASE(accept_gives_the_address_and_takes_flags),
 		CASE(messages_take_the_flags_of_the_system),
 		REAL(truncated_datagram_tells_its_length),

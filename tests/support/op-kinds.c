@@ -4,6 +4,7 @@
 #include "tests/support/op-kinds.h"
 
 #include <arpa/inet.h>
+#include <linux/openat2.h>
 
 #include "tests/support/sim-calls.h"
 
@@ -126,6 +127,13 @@ static void drain_pipe(struct stage *s)
 }
 
 STARTS_BY(fsync, weir_fsync(s->r, op, s->file, WEIR_FSYNC_DATA))
+STARTS_BY(fsync_range, weir_fsync_range(s->r, op, s->file, 0, 100, 50))
+
+static const struct open_how beneath = { .flags = O_RDONLY,
+					 .resolve = RESOLVE_BENEATH };
+
+STARTS_BY(open_how, weir_open_how(s->r, op, s->dir, "file", &beneath,
+	  sizeof(beneath)))
 STARTS_BY(fallocate, weir_fallocate(s->r, op, s->file2, 0, 0, 4096))
 STARTS_BY(open, weir_open(s->r, op, s->dir, "file", O_RDONLY, 0))
 
@@ -235,8 +243,10 @@ const struct op_kind op_kinds[] = {
 	{ "write to a full pipe:", start_pipe_write, drain_pipe, 3000, WAITS,
 	  MOVES },
 	{ "fsync:", start_fsync, .res = 0 },
+	{ "fsync range:", start_fsync_range, .res = 0 },
 	{ "fallocate:", start_fallocate, .res = 0 },
 	{ "open:", start_open, .res = OP_GIVES_FD },
+	{ "open how:", start_open_how, .res = OP_GIVES_FD },
 	{ "close:", start_close, .res = -EBADF, .always = true },
 	{ "statx:", start_statx, .res = 0 },
 	{ "rename:", start_rename, .res = 0 },
