@@ -172,8 +172,8 @@ static int64_t socket_step(struct weir_op *op, const struct iovec *iov, int n)
 	return res < 0 ? -errno : res;
 }
 
-/* Flags that the kernel refuses where it cannot do what they say. */
-#define NEEDS_SUPPORT (WEIR_RW_NOWAIT | WEIR_RW_ATOMIC | WEIR_RW_DONTCACHE)
+/* Flags that no other call can do without. */
+#define NEEDS_SUPPORT (WEIR_RW_ATOMIC | WEIR_RW_DONTCACHE)
 
 static int64_t rw_call(struct weir_op *op, const struct iovec *iov, int n,
 		       uint64_t off)
@@ -189,8 +189,8 @@ static int64_t rw_call(struct weir_op *op, const struct iovec *iov, int n,
 		set_own(op, EV_FILE_STREAM); /* E.g. a terminal. */
 		return -EINTR;
 	}
-	/* It was not for what the caller asked: durable and at the end, that
-	 * is no question where there is no file. */
+	/* Then it was because of RWF_NOWAIT; and to be durable, or at the end,
+	 * means nothing where there is no file. */
 	if (res < 0 && (errno == EOPNOTSUPP || errno == ENOSYS) &&
 	    !(wanted & NEEDS_SUPPORT))
 		return stream_step_old(op, iov, n, off);

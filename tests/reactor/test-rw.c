@@ -17,12 +17,13 @@ static struct rec rec;
 
 /* @call with @flags and @prio set for its operation. */
 #define RUN_HOW(r, flags, prio, call) \
-	(rec_init(&rec), set_how(flags, prio), start_it(call), finish(r, &rec))
+	(rec_init(&rec), set_how(flags, prio), end_of(r, call))
 #define RUN(r, call) RUN_HOW(r, 0, 0, call)
 
-static void start_it(int err)
+/* Its result, or why it was not started. */
+static int64_t end_of(struct weir_reactor *r, int err)
 {
-	assert_int_equal(err, 0);
+	return err ? err : finish(r, &rec);
 }
 
 static void set_how(uint32_t flags, int prio)
@@ -119,11 +120,31 @@ static void bad_ways_are_refused(void **state)
 	close(fd);
 }
 
+/* Before Linux 6.4 no transfer of a pipe or a socket is known not to wait, so
+ * it is refused, whether it would wait or not. */
+static bool streams_have_nowait(void)
+{
+	char byte;
+	struct iovec iov = { &byte, 1 };
+	long n;
+	int p[2];
+
+	if (harness_sim)
+		return true;
+	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+	n = syscall(SYS_preadv2, p[0], &iov, 1, -1L, -1L, WEIR_RW_NOWAIT);
+	assert_int_equal(n, -1);
+	n = errno == EAGAIN;
+	close_pair(p);
+	return n;
+}
+
 static void nowait_is_eagain_where_others_wait(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
 	int p[2], full[2], sv[2];
 	char buf[10];
+	int64_t n;
 
 	pipe_pair(p);
 	pipe_pair(full);
@@ -136,8 +157,9 @@ static void nowait_is_eagain_where_others_wait(void **state)
 	assert_int_equal(RUN_HOW(r, WEIR_RW_NOWAIT, 0, weir_write(r, &rec.op,
 				 full[1], buf, 10, WEIR_OFF_STREAM)), -EAGAIN);
 	assert_int_equal(write(p[1], "abc", 3), 3);
-	assert_int_equal(RUN_HOW(r, WEIR_RW_NOWAIT, 0, weir_read(r, &rec.op,
-				 p[0], buf, 10, WEIR_OFF_STREAM)), 3);
+	n = RUN_HOW(r, WEIR_RW_NOWAIT, 0, weir_read(r, &rec.op, p[0], buf, 10,
+						    WEIR_OFF_STREAM));
+	assert_true(n == 3 || (n == -EAGAIN && !streams_have_nowait()));
 	close_pair(p);
 	close_pair(full);
 	close_pair(sv);
@@ -172,8 +194,10 @@ static void nowait_write_is_not_continued(void **state)
 	pipe_pair(p);
 	n = RUN_HOW(r, WEIR_RW_NOWAIT, 0, weir_write(r, &rec.op, p[1], many,
 		    sizeof(many), WEIR_OFF_STREAM));
-	assert_in_range(n, 1, sizeof(many) - 1);
-	assert_int_equal(rec.detail.bytes, n);
+	if (n != -EAGAIN || streams_have_nowait()) {
+		assert_in_range(n, 1, sizeof(many) - 1);
+		assert_int_equal(rec.detail.bytes, n);
+	}
 	close_pair(p);
 }
 
@@ -238,6 +262,8 @@ static void every_flag_has_the_kernels_answer(void **state)
 					 WEIR_OFF_STREAM)), -EOPNOTSUPP);
 			continue;
 		}
+		if (flags[i] & WEIR_RW_NOWAIT && !streams_have_nowait())
+			continue;
 		assert_int_equal(RUN_HOW(r, flags[i], 0, weir_write(r, &rec.op,
 				 sv[0], buf, 10, WEIR_OFF_STREAM)), 10);
 		assert_int_equal(RUN_HOW(r, flags[i], 0, weir_write(r, &rec.op,
