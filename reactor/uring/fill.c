@@ -15,11 +15,11 @@
 _Static_assert(sizeof(struct msghdr) <= sizeof(((struct weir_op *)0)->backend),
 	       "the header of a sendmsg has to live in the op");
 
+/* Without WEIR_PRI, for which there is a set: see source.c. */
 uint32_t uring_poll_bits(uint32_t events)
 {
 	return (events & WEIR_READABLE ? POLLIN : 0u) |
 	       (events & WEIR_WRITABLE ? POLLOUT : 0u) |
-	       (events & WEIR_PRI ? POLLPRI : 0u) |
 	       (events & WEIR_RDHUP ? POLLRDHUP : 0u);
 }
 
@@ -27,7 +27,6 @@ uint32_t uring_weir_bits(uint32_t bits)
 {
 	return (bits & POLLIN ? WEIR_READABLE : 0u) |
 	       (bits & POLLOUT ? WEIR_WRITABLE : 0u) |
-	       (bits & POLLPRI ? WEIR_PRI : 0u) |
 	       (bits & POLLRDHUP ? WEIR_RDHUP : 0u) |
 	       (bits & POLLHUP ? WEIR_HANGUP : 0u) |
 	       (bits & (POLLERR | POLLNVAL) ? WEIR_ERROR : 0u);

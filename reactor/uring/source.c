@@ -300,7 +300,7 @@ int uring_arm(struct weir_reactor *r, struct source *s)
 	if (s->kind == SOURCE_RECV && !u->rx_tried)
 		uring_rx_setup(u);
 	/* A poll of the ring does not wake up for urgent data alone. */
-	if (s->kind == SOURCE_WATCH && s->events & WEIR_PRI) {
+	if (unlikely(s->events & WEIR_PRI)) {
 		err = source_set_open(s);
 		if (err)
 			return err;
@@ -332,7 +332,8 @@ void uring_disarm(struct weir_reactor *r, struct source *s)
 
 	reactor_check_thread(r);
 	s->armed = false;
-	source_set_close(s);
+	if (unlikely(s->set))
+		source_set_close(s);
 	if (!s->engaged) {
 		if (s->queued)
 			list_del(list_of(u, s), s);
