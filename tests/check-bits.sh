@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# configure refuses systems that are not of 64 bits, in one sentence.
+# configure refuses systems that are not of 64 bits, with one message.
 . "${srcdir:-.}/tests/support/check.sh"
 
 dir=$(cd "$dir" && pwd) || exit 1
@@ -20,6 +20,6 @@ grep -q '^configure: error: weir needs a 64-bit system, but pointers .* 4 bytes:
 	"$tmp/err" || text=$(tail -n 5 "$tmp/err")
 [ ! -e "$tmp/Makefile" ] || text='it has made a Makefile'
 holds "$what" "$text"
-holds 'it says so in one sentence' \
+holds 'it says nothing else' \
 	"$(grep -v '^configure: error: ' "$tmp/err")"
 report
