@@ -200,9 +200,9 @@ void engine_cancel(struct weir_job *job)
 	if (p->waits) {
 		job_end(job, -ECANCELED);
 	} else if (e->kind->ops.cancel) {
-		dma->n_entered++;
+		dma_enter(dma);
 		e->kind->ops.cancel(e->arg, job);
-		dma->n_entered--;
+		dma_exit(dma);
 	}
 }
 
@@ -271,9 +271,9 @@ void engines_flush(struct weir_dma *dma)
 		if (!e->unflushed)
 			continue;
 		e->unflushed = false;
-		dma->n_entered++;
+		dma_enter(dma);
 		e->kind->ops.flush(e->arg);
-		dma->n_entered--;
+		dma_exit(dma);
 	}
 }
 

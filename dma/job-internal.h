@@ -474,6 +474,20 @@ static inline void job_exit(struct weir_dma *dma, struct weir_job *job)
 	op_exit(&job->op);
 }
 
+/* The same where it is not called in the start of a job: there is none, or the
+ * function cancels or ends it. */
+static inline void dma_enter(struct weir_dma *dma)
+{
+	dma->n_entered++;
+	reactor_enter(dma->r);
+}
+
+static inline void dma_exit(struct weir_dma *dma)
+{
+	dma->n_entered--;
+	reactor_exit(dma->r);
+}
+
 /* engine-cpu.c: set up and take down its part of @dma. */
 void cpu_init(struct weir_dma *dma);
 

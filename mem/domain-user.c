@@ -37,10 +37,14 @@ static struct weir_domain *word_domain(const struct weir_op *op, int word)
 static void cancel(struct weir_op *op)
 {
 	struct weir_domain *domain = word_domain(op, WORD_DOMAIN);
+	struct weir_reactor *r = op->reactor;
 
 	debug_check(op_cancel_wanted(op));
-	if (domain_to_user(domain)->cancel)
-		domain_to_user(domain)->cancel(domain, op);
+	if (!domain_to_user(domain)->cancel)
+		return;
+	reactor_enter(r);
+	domain_to_user(domain)->cancel(domain, op);
+	reactor_exit(r);
 }
 
 static const struct weir_op_class move_class = {

@@ -307,10 +307,12 @@ static inline void op_abandon(struct weir_op *op)
  * A function of the user's is about to be called for @op, and may call any
  * other.  Until op_exit(), when it has returned and @op is what it then is, a
  * cancel of @op (by the user, a deadline, a stop of whatever it is part of) is
- * only recorded.  The two may be nested.
+ * only recorded, and the reactor makes no turn, so that no callback runs.  The
+ * two may be nested.
  */
 static inline void op_enter(struct weir_op *op)
 {
+	reactor_enter(op->reactor);
 	op->entered++;
 }
 
@@ -318,6 +320,7 @@ static inline void op_enter(struct weir_op *op)
  * nor been refused, cancel it. */
 static inline void op_exit(struct weir_op *op)
 {
+	reactor_exit(op->reactor);
 	if (likely(--op->entered != OP_CANCEL_DUE))
 		return;
 	op->entered = 0;

@@ -31,16 +31,15 @@ static uint64_t mark_of(const struct weir_op *op, uint64_t what)
 static void user_cancel(struct weir_op *op)
 {
 	struct weir_reactor *r = op->reactor;
-	bool in_turn;
 
 	debug_check(op->state == OP_PENDING && op_cancel_wanted(op));
 	if (!op->u.own.cancel ||
 	    __atomic_load_n(&op->u.own.mark, __ATOMIC_ACQUIRE) !=
 		    mark_of(op, STARTED))
 		return;
-	in_turn = reactor_enter(r);
+	reactor_enter(r);
 	op->u.own.cancel(op, op->u.own.arg);
-	reactor_exit(r, in_turn);
+	reactor_exit(r);
 }
 
 static const struct weir_op_class user_class = {

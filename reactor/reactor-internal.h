@@ -131,6 +131,7 @@ struct weir_reactor {
 	uint32_t state;			/* WEIR_REACTOR_ */
 	bool in_turn;
 	bool running;			/* Inside weir_reactor_run(). */
+	uint16_t n_entered;		/* See reactor_enter(). */
 	struct weir_op *deferred;	/* READY too, due after those. */
 	struct weir_op **deferred_last;
 	uint64_t now_ns;		/* As of now_turn. */
@@ -250,23 +251,27 @@ void host_turn_ends(struct weir_reactor *r, bool more, uint64_t next_ns);
 void host_kick(struct weir_reactor *r) PROVIDER_API(host_kick);
 
 /*
- * A function of the user's is about to be called, perhaps outside a turn.  It
- * counts as one: the reactor must be there when it returns.  reactor_exit() gets
- * the result of reactor_enter().
+ * A function of the user's is about to be called, perhaps outside a turn: in a
+ * start, say.  Until reactor_exit() the reactor makes no turn, for that would
+ * run callbacks inside the start, and cannot be destroyed.  The two may be
+ * nested.
  */
-static inline bool reactor_enter(struct weir_reactor *r)
+static inline void reactor_enter(struct weir_reactor *r)
 {
-	bool in_turn = r->in_turn;
-
-	if (!in_turn)
-		r->now_turn = UINT64_MAX; /* The time is that of an old one. */
-	r->in_turn = true;
-	return in_turn;
+	r->n_entered++;
 }
 
-static inline void reactor_exit(struct weir_reactor *r, bool in_turn)
+static inline void reactor_exit(struct weir_reactor *r)
 {
-	r->in_turn = in_turn;
+	debug_check(r->n_entered > 0);
+	r->n_entered--;
+}
+
+/* Whether a function of the user's is on the stack for @r: in a callback, or
+ * between the two. */
+static inline bool reactor_is_entered(const struct weir_reactor *r)
+{
+	return r->in_turn || r->n_entered;
 }
 
 /* Something was started or changed outside a turn: wake a foreign loop. */

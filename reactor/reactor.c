@@ -284,7 +284,7 @@ int weir_reactor_destroy(struct weir_reactor *r)
 	if (!r)
 		return 0;
 	reactor_check_thread(r);
-	if (r->in_turn)
+	if (reactor_is_entered(r))
 		return why(-EBUSY, "weir_reactor_destroy: called from a "
 			   "callback of the same reactor; use "
 			   "weir_reactor_stop() there");

@@ -216,7 +216,7 @@ int weir_reactor_turn(struct weir_reactor *r, uint64_t timeout_ns)
 	int n;
 
 	reactor_check_thread(r);
-	if (r->in_turn)
+	if (unlikely(reactor_is_entered(r)))
 		return why(-EBUSY, "weir_reactor_turn: called from a callback "
 			   "of the same reactor");
 	n = one_turn(r, timeout_ns);
@@ -292,7 +292,7 @@ int weir_reactor_run(struct weir_reactor *r)
 	int n;
 
 	reactor_check_thread(r);
-	if (r->in_turn)
+	if (reactor_is_entered(r))
 		return why(-EBUSY, "weir_reactor_run: called from a callback "
 			   "of the same reactor");
 	if (r->state == WEIR_REACTOR_STOPPED)

@@ -162,7 +162,7 @@ bool sim_is_here(const struct weir_reactor *r)
 
 	if (!pthread_equal(r->thread, pthread_self()))
 		return false;
-	if (r->in_turn)
+	if (reactor_is_entered(r))
 		return true;
 	while (sr && !sr->r->in_turn)
 		sr = sr->next;
@@ -174,7 +174,7 @@ static uint64_t turn_due(const struct sim_reactor *sr)
 {
 	uint64_t at;
 
-	if (sr->r->in_turn)
+	if (reactor_is_entered(sr->r))
 		return WEIR_FOREVER;
 	at = reactor_next_turn(sr->r);
 	return at > sr->free_at_ns ? at : sr->free_at_ns < WEIR_FOREVER &&
@@ -337,13 +337,13 @@ bool sim_step(struct weir_sim *sim, uint64_t until_ns)
 	return did;
 }
 
-/* Part of a step of the world, or of a turn from outside. */
+/* Part of a step of the world, of a turn from outside, or of a start. */
 static bool in_callback(const struct weir_sim *sim)
 {
 	const struct sim_reactor *sr;
 
 	for (sr = sim->reactors; sr; sr = sr->next)
-		if (sr->r->in_turn)
+		if (reactor_is_entered(sr->r))
 			return true;
 	return sim->depth;
 }

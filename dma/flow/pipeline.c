@@ -483,7 +483,9 @@ static int build_slot(struct weir_pipeline *p, struct weir_slot *slot)
 	if (err)
 		return err;
 	p->in_fn++;
+	reactor_enter(p->r);
 	err = p->opts.build(slot, p->opts.arg);
+	reactor_exit(p->r);
 	debug_check(p->in_fn > 0);
 	p->in_fn--;
 	if (!err && weir_chain_get_step(slot->chain, 0, &first))

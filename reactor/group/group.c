@@ -406,11 +406,11 @@ static bool in_a_callback(const struct weir_group *group)
 {
 	const struct weir_reactor *r = rings_here;
 
-	if (r && r->in_turn && r->core && r->core->group == group)
+	if (r && reactor_is_entered(r) && r->core && r->core->group == group)
 		return true;
 	/* Another's turn may be within that of a core that is here. */
 	r = group->cores[0].here ? group->cores[0].r : NULL;
-	return r && r->in_turn;
+	return r && reactor_is_entered(r);
 }
 
 int weir_group_run(struct weir_group *group)

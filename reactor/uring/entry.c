@@ -217,7 +217,6 @@ int weir_uring_submit(struct weir_reactor *r, struct weir_op *op,
 {
 	struct uring *u = ring_of(r, "weir_uring_submit");
 	union entry e = { .words = { 0 } };
-	bool in_turn;
 	int err;
 
 	if (!u)
@@ -225,9 +224,9 @@ int weir_uring_submit(struct weir_reactor *r, struct weir_op *op,
 	if (!prep)
 		return why_static(-EINVAL, "weir_uring_submit: there is no "
 				  "function that fills in the SQE");
-	in_turn = reactor_enter(r);
+	reactor_enter(r);
 	prep(&e.sqe, arg);
-	reactor_exit(r, in_turn);
+	reactor_exit(r);
 	err = check_entry(u, &e);
 	if (err)
 		return err;

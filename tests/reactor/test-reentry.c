@@ -27,7 +27,7 @@ enum site {
 /* What they ask for. */
 enum request {
 	NOTHING, CANCEL, STOP_CONTEXT, DESTROY_CONTEXT, STOP_REACTOR,
-	FLUSH_CONTEXT, START_CHAIN, ALL_OF_IT, N_REQUESTS,
+	FLUSH_CONTEXT, START_CHAIN, TURN_REACTOR, ALL_OF_IT, N_REQUESTS,
 };
 
 /* How they return. */
@@ -138,6 +138,12 @@ static void ask(enum request request)
 		break;
 	case START_CHAIN:
 		start_chain();
+		break;
+	case TURN_REACTOR:
+		/* It would run callbacks inside the start. */
+		assert_int_equal(weir_reactor_turn(g.r, 0), -EBUSY);
+		assert_int_equal(weir_reactor_run(g.r), -EBUSY);
+		assert_int_equal(weir_reactor_destroy(g.r), -EBUSY);
 		break;
 	case ALL_OF_IT:
 		for (request = CANCEL; request < ALL_OF_IT; request++)
