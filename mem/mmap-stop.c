@@ -273,8 +273,10 @@ static void finish(struct weir_mmap *mmap, struct weir_op *op)
 	mmap->stop_op = NULL;
 	set_state(mmap, WEIR_MMAP_STOPPED);
 	pthread_mutex_unlock(&mmap->lock);
+	op_enter(op);
 	tell(mmap);
 	op_complete(op, 0);
+	op_exit(op);
 }
 
 /* No buf can be taken any more.  A buf that is returned later is counted before
@@ -436,7 +438,6 @@ static void set_stopping(struct weir_mmap *mmap, struct weir_op *op,
 			 bool drains)
 {
 	debug_check(mutex_is_held(&mmap->lock) && !mmap->stop_op);
-	op->u.words[0] = (uintptr_t)mmap;
 	mmap->stop_op = op;
 	mmap->stop_drains = drains;
 	mmap->stop_busy = false;
@@ -514,6 +515,9 @@ static int stop_by(struct weir_mmap *mmap, struct weir_reactor *r,
 		pthread_mutex_unlock(&mmap->lock);
 		return op_admitted(err);
 	}
+	op->u.words[0] = (uintptr_t)mmap;
+	/* Segment callbacks may be called, and cancel it. */
+	op_enter(op);
 	if (!mmap_is_started(mmap)) {
 		pthread_mutex_unlock(&mmap->lock);
 		op_complete(op, 0);
@@ -524,6 +528,7 @@ static int stop_by(struct weir_mmap *mmap, struct weir_reactor *r,
 	} else {
 		stop_from_here(mmap, op, drains);
 	}
+	op_exit(op);
 	return 0;
 }
 

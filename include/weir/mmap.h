@@ -65,7 +65,8 @@ struct weir_reactor;
 #define WEIR_MMAP_STARTED 2	/* Can be used. */
 #define WEIR_MMAP_STOPPING 3	/* Visits the reactors that use it. */
 
-/* Called by weir_mmap_destroy() with the range, so that it can be freed. */
+/* Called by weir_mmap_destroy() with the range, so that it can be freed.  May
+ * call any function, but not with the mmap. */
 typedef void weir_mmap_free_fn(void *addr, size_t len, void *arg);
 
 /*
