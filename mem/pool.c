@@ -362,8 +362,11 @@ int weir_pool_create(struct weir_pool **ret, struct weir_reactor *r,
 	if (err)
 		return err;
 	shared_pool = opts.shared_pool;
+	/* Segment callbacks may try to destroy @r. */
+	reactor_enter(r);
 	if (!shared_pool)
 		err = make_shared_pool(&shared_pool, &opts);
+	reactor_exit(r);
 	if (err)
 		return err;
 	pool = pool_alloc(r, shared_pool, &opts);
@@ -437,6 +440,10 @@ int weir_pool_destroy(struct weir_pool *pool)
 			   pool->n_pipelines);
 	shared_pool = pool->shared_pool;
 	shared = shared_pool->shared;
+	/* Only this thread grows it. */
+	if (!shared && shared_pool->n_growing)
+		return why(-EBUSY, "weir_pool_destroy: a weir_pool_grow() has "
+			   "not returned");
 	err = shared ? 0 :
 		       shared_pool_may_free(shared_pool, "weir_pool_destroy");
 	if (err)

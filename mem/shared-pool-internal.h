@@ -87,6 +87,8 @@ struct weir_shared_pool {
 	struct weir_pool *pools;
 	uint32_t n_leaving; /* Under control: not of .pools any
 					 * more, and not done with us. */
+	uint32_t n_growing; /* Under control: calls that add buffers, whose
+			     * segment callbacks may try to destroy it. */
 	struct weir_op *counts; /* In flight; by next and pprev. */
 	uint32_t n_counts; /* Those, and what is returned of them. */
 	uint64_t count_seq; /* The last that was begun. */

@@ -487,7 +487,7 @@ int shared_pool_may_free(const struct weir_shared_pool *shared_pool,
 
 int weir_shared_pool_destroy(struct weir_shared_pool *shared_pool)
 {
-	uint32_t n, n_counts;
+	uint32_t n, n_counts, n_growing;
 	struct weir_pool *pool;
 	int err;
 
@@ -500,7 +500,12 @@ int weir_shared_pool_destroy(struct weir_shared_pool *shared_pool)
 	shared_pool_lock(shared_pool);
 	n_counts = shared_pool->n_counts;
 	shared_pool_unlock(shared_pool);
+	n_growing = shared_pool->n_growing;
 	pthread_mutex_unlock(&shared_pool->control);
+	if (n_growing)
+		return why(-EBUSY,
+			   "weir_shared_pool_destroy: a weir_shared_pool_grow() "
+			   "has not returned");
 	if (n)
 		return why(-EBUSY,
 			   "weir_shared_pool_destroy: %u pools are made of "
@@ -618,20 +623,23 @@ int shared_pool_add(struct shared_pool_class *cls, uint32_t n,
 {
 	struct weir_shared_pool *shared_pool = cls->shared_pool;
 	struct shared_pool_slab slab;
-	int err;
+	int err, made;
 
 	pthread_mutex_lock(&shared_pool->control);
 	err = refuse_growth(cls, n, call);
+	shared_pool->n_growing += !err;
 	pthread_mutex_unlock(&shared_pool->control);
-	if (!err)
-		err = slab_make(&slab, cls, n, mmap, call);
 	if (err)
 		return err;
+	made = slab_make(&slab, cls, n, mmap, call);
 	pthread_mutex_lock(&shared_pool->control);
-	err = move_in(cls, &slab, call);
+	err = made ? made : move_in(cls, &slab, call);
 	pthread_mutex_unlock(&shared_pool->control);
-	if (err)
+	if (err && !made)
 		slab_free(&slab);
+	pthread_mutex_lock(&shared_pool->control);
+	shared_pool->n_growing--;
+	pthread_mutex_unlock(&shared_pool->control);
 	return err;
 }
 

@@ -120,7 +120,8 @@ WEIR_API int weir_pool_create(struct weir_pool **ret, struct weir_reactor *r,
  * Returns 0, or, with the pool as it was:
  *   -EBUSY  buffers are out, or operations wait; weir_why() says how many, and
  *           their holders by tag; or a pipeline was created with it; or
- *           weir_segment_set_flags() forbids freeing its memory
+ *           weir_segment_set_flags() forbids freeing its memory; or a callback
+ *           of weir_pool_grow() makes the call
  *
  * Call on the pool's reactor; callbacks too.
  */

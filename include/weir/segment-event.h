@@ -39,8 +39,9 @@ typedef void weir_segment_event_fn(int event, const struct weir_segment *list,
  *
  * @fn runs on the thread that makes the change, with no lock held, and may call
  * any function.  A removal continues when all callbacks have returned.  @fn
- * cannot stop or destroy the mmap that is being removed (-EBUSY).  Callbacks
- * run in the order of their registration.
+ * cannot stop or destroy the mmap that is being removed (-EBUSY).  If a destroy
+ * of an mmap, a pool or a shared pool has called @fn, do nothing else with that
+ * object.  Callbacks run in the order of their registration.
  *
  * Returns 0, or
  *   -EINVAL        @name is NULL or empty, or @fn is NULL
