@@ -211,11 +211,29 @@ static int one_turn(struct weir_reactor *r, uint64_t timeout_ns)
 	return err ? err : (int)ran;
 }
 
+/* In a callback of another reactor, or on its thread.  The turn may destroy
+ * that. */
+__attribute__((cold)) static int turn_within(struct weir_reactor *r,
+					     uint64_t timeout_ns)
+{
+	struct rings_frame frame = { .outer = rings_here, .prev = rings_frames };
+	int n;
+
+	rings_frames = &frame;
+	rings_here = NULL;
+	n = weir_reactor_turn(r, timeout_ns);
+	rings_frames = frame.prev;
+	rings_here = frame.outer;
+	return n;
+}
+
 int weir_reactor_turn(struct weir_reactor *r, uint64_t timeout_ns)
 {
 	int n;
 
 	reactor_check_thread(r);
+	if (unlikely(rings_here && rings_here != r))
+		return turn_within(r, timeout_ns);
 	if (unlikely(reactor_is_entered(r)))
 		return why(-EBUSY, "weir_reactor_turn: called from a callback "
 			   "of the same reactor");

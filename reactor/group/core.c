@@ -168,8 +168,7 @@ static int core_destroy(struct group_core *core)
 		memory_restore(&core->memory);
 	if (!r)
 		return 0;
-	if (rings_here == r)
-		rings_here = NULL;
+	rings_forget(r);
 	r->mailbox.rings = NULL;
 	mailbox_note_more(&r->mailbox);
 	r->core = NULL;

@@ -35,6 +35,7 @@
 #include "reactor/group/spsc-inline.h"
 
 _Thread_local struct weir_reactor *rings_here;
+_Thread_local struct rings_frame *rings_frames;
 
 static bool spsc_init(struct spsc *spsc, uint32_t size)
 {

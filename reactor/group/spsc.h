@@ -134,6 +134,30 @@ void rings_join(struct ring_matrix *mesh, uint32_t index,
  */
 extern _Thread_local struct weir_reactor *rings_here RINGS_TLS;
 
+/*
+ * A turn inside a callback of another reactor, or on a thread that has one: the
+ * turn may destroy that, as the core of a group that is run in it.
+ */
+struct rings_frame {
+	struct weir_reactor *outer;
+	struct rings_frame *prev;
+};
+
+/* Those that are on the stack, the last first. */
+extern _Thread_local struct rings_frame *rings_frames RINGS_TLS;
+
+/* @r is being destroyed by this thread. */
+static inline void rings_forget(const struct weir_reactor *r)
+{
+	struct rings_frame *f;
+
+	if (rings_here == r)
+		rings_here = NULL;
+	for (f = rings_frames; f; f = f->prev)
+		if (f->outer == r)
+			f->outer = NULL;
+}
+
 /* The sender; and group/spsc-inline.h. */
 /* .next is at .limit; 0, -EAGAIN or -ESHUTDOWN. */
 int spsc_write_slowly(struct spsc *spsc, union spsc_fn fn, void *arg,

@@ -2,7 +2,8 @@
 /*
  * Functions of a user's domain or engine that ask for the end of the very
  * operation for which they are called: each function, each request, and each
- * way in which the function may return.
+ * way in which the function may return.  And what tests/fuzz/fuzz-calls.c has
+ * found, in which any function calls any other.
  */
 
 #include "tests/support/job-fixture.h"
@@ -10,7 +11,11 @@
 #include <weir/chain.h>
 #include <weir/domain-user.h>
 #include <weir/engine.h>
+#include <weir/group.h>
 #include <weir/pipeline.h>
+#include <weir/pool.h>
+#include <weir/segment.h>
+#include <weir/shared-pool.h>
 
 #include "tests/support/sim-calls.h"
 
@@ -636,6 +641,156 @@ static void functions_may_end_the_pipeline_of_their_job(void **state)
 	run_all(state, PIPELINE);
 }
 
+/* Callbacks of the map of memory. */
+
+struct hook {
+	void (*then)(struct hook *hook, int event);
+	struct weir_reactor *r;
+	struct weir_pool *pool;
+	struct weir_shared_pool *shared;
+	struct weir_op *op;
+	int n, err;
+};
+
+static void on_event(int event, const struct weir_segment *list, void *arg)
+{
+	struct hook *hook = arg;
+
+	assert_true(list->len);
+	hook->n++;
+	hook->then(hook, event);
+}
+
+static void hook_on(struct hook *hook)
+{
+	assert_int_equal(weir_segment_event_register("reentry", on_event, hook),
+			 0);
+}
+
+static void hook_off(struct hook *hook)
+{
+	assert_int_equal(weir_segment_event_unregister("reentry", hook), 0);
+}
+
+static void cancel_op(struct hook *hook, int event)
+{
+	if (event == WEIR_SEGMENT_REMOVING)
+		hook->err = weir_op_cancel(hook->op);
+}
+
+/* The request is recorded, and then it is too late. */
+static void segment_callback_may_cancel_the_stop_of_its_mmap(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct hook hook = { .then = cancel_op, .err = 1 };
+	struct weir_mmap *m;
+	struct rec rec;
+
+	assert_int_equal(weir_mmap_create(&m, NULL), 0);
+	assert_int_equal(weir_mmap_alloc(m, 4096, 0), 0);
+	assert_int_equal(weir_mmap_start(m), 0);
+	rec_init(&rec);
+	hook.op = &rec.op;
+	hook_on(&hook);
+	assert_int_equal(weir_mmap_stop(m, r, &rec.op), 0);
+	assert_int_equal(hook.n, 1);
+	assert_int_equal(hook.err, 0);
+	assert_int_equal(finish(r, &rec), 0);
+	assert_int_equal(weir_mmap_state(m), WEIR_MMAP_STOPPED);
+	hook_off(&hook);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+}
+
+static void destroy_pool(struct hook *hook, int event)
+{
+	if (event == WEIR_SEGMENT_ADDED)
+		hook->err = hook->shared ?
+				    weir_shared_pool_destroy(hook->shared) :
+				    weir_pool_destroy(hook->pool);
+}
+
+static void segment_callback_cannot_destroy_a_pool_that_grows(void **state)
+{
+	struct weir_shared_pool_class cls = { .buf_size = 4096, .bufs = 1 };
+	struct weir_shared_pool_opts shared_opts = {
+		.size = sizeof(shared_opts), .classes = &cls, .n_classes = 1,
+	};
+	struct weir_pool_opts opts = { .size = sizeof(opts), .bufs = 1,
+				       .buf_size = 4096 };
+	struct weir_reactor *r = start_reactor(state);
+	struct hook hook = { .then = destroy_pool };
+
+	assert_int_equal(weir_pool_create(&hook.pool, r, &opts), 0);
+	hook_on(&hook);
+	assert_int_equal(weir_pool_grow(hook.pool, 1), 0);
+	assert_int_equal(hook.err, -EBUSY);
+	hook_off(&hook);
+	assert_int_equal(weir_pool_destroy(hook.pool), 0);
+
+	assert_int_equal(weir_shared_pool_create(&hook.shared, &shared_opts),
+			 0);
+	hook.err = 0;
+	hook_on(&hook);
+	assert_int_equal(weir_shared_pool_grow(hook.shared, 4096, 1), 0);
+	assert_int_equal(hook.err, -EBUSY);
+	hook_off(&hook);
+	assert_int_equal(weir_shared_pool_destroy(hook.shared), 0);
+}
+
+static void destroy_reactor(struct hook *hook, int event)
+{
+	if (event == WEIR_SEGMENT_ADDED)
+		hook->err = weir_reactor_destroy(hook->r);
+}
+
+static void segment_callback_cannot_destroy_the_reactor_of_a_new_pool(
+	void **state)
+{
+	struct hook hook = { .then = destroy_reactor };
+
+	hook.r = start_reactor(state);
+	hook_on(&hook);
+	assert_int_equal(weir_pool_create(&hook.pool, hook.r, NULL), 0);
+	assert_int_equal(hook.err, -EBUSY);
+	hook_off(&hook);
+	assert_int_equal(weir_pool_destroy(hook.pool), 0);
+}
+
+/* Groups. */
+
+static void run_group(void *arg)
+{
+	assert_int_equal(weir_group_stop(arg), 0);
+	assert_int_equal(weir_group_run(arg), 0);
+}
+
+/* The thread's own reactor was the group's, and is gone. */
+static void callback_of_another_reactor_may_run_a_group_to_its_end(void **state)
+{
+	struct weir_group_opts opts = {
+		.size = sizeof(opts), .n_cores = 1,
+		.flags = WEIR_GROUP_ADOPT | WEIR_GROUP_NO_PIN,
+	};
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor_opts own = { .size = sizeof(own) };
+	struct weir_group *group;
+	struct rec rec;
+
+	own.backend = backend_of(*state);
+	opts.reactor = &own;
+	assert_int_equal(weir_group_create(&group, &opts), 0);
+	assert_int_equal(weir_group_start(group), 0);
+	assert_int_equal(weir_post(r, run_group, group), 0);
+	rec_init(&rec);
+	STARTS(weir_nop(r, &rec.op));
+	assert_int_equal(finish(r, &rec), 0);
+	assert_int_equal(weir_group_state(group), WEIR_GROUP_STOPPED);
+	/* Both ask whose reactor this thread is. */
+	assert_int_equal(weir_group_start(group), 0);
+	run_group(group);
+	assert_int_equal(weir_group_destroy(group), 0);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -643,6 +798,10 @@ int main(void)
 		CASE(functions_may_end_their_lazy_job),
 		CASE(functions_may_end_the_chain_of_their_job),
 		CASE(functions_may_end_the_pipeline_of_their_job),
+		CASE(segment_callback_may_cancel_the_stop_of_its_mmap),
+		CASE(segment_callback_cannot_destroy_a_pool_that_grows),
+		CASE(segment_callback_cannot_destroy_the_reactor_of_a_new_pool),
+		REAL(callback_of_another_reactor_may_run_a_group_to_its_end),
 	};
 
 	return harness_run_all(cases, N_OF(cases));
