@@ -255,6 +255,13 @@ simulate()
 		--report "$root/sim.txt" all
 }
 
+# Every function from every function of a user's, in the same: $1 calls.
+calls()
+{
+	cd "$root/asan" && srcdir=$src WEIR_FUZZ_CALLS=$1 \
+		timeout 3600 tests/fuzz/run-calls
+}
+
 if command -v shellcheck >/dev/null; then
 	step shellcheck lint
 else
@@ -281,6 +288,8 @@ if [ $long = 1 ]; then
 fi
 step asan check asan --enable-asan --enable-ubsan --enable-debug \
 	--disable-static
+[ $long = 1 ] && n_calls=10000000 || n_calls=1000000
+step calls calls $n_calls
 [ $long = 1 ] && completions=50000000 || completions=5000000
 if command -v clang-tidy >/dev/null && command -v cppcheck >/dev/null; then
 	step analyse analyse

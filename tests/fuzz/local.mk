@@ -10,6 +10,9 @@
 # go further.  corpus/sim is what libFuzzer has made of such: small files that
 # reach much.  corpus/command and corpus/nbd are written by hand.  What has
 # failed is added.
+#
+# run-calls is no such target: it draws its decisions from a seed, on real
+# backends too, and steps.sh runs it at length under ASan.
 FUZZ_SECONDS = 60
 fuzz_targets = command descriptor engine inventory nbd sim stats
 fuzz_cflags = -std=gnu11 -g -O1 -DHAVE_CONFIG_H -DPIC -include config.h -I. \
@@ -39,8 +42,12 @@ fuzz_nbd = programs/weir-nbd/batch.c programs/weir-nbd/cells.c \
 	programs/common/number.c
 
 fuzz_common = %D%/run-corpus.c %D%/fuzz-fixture.h
-fuzz_programs = %D%/run-command %D%/run-engine %D%/run-inventory \
+fuzz_programs = %D%/run-calls %D%/run-command %D%/run-engine %D%/run-inventory \
 	%D%/run-nbd %D%/run-sim %D%/run-stats
+%C%_run_calls_SOURCES = %D%/fuzz-calls.c %D%/calls-dma.c %D%/calls-flow.c \
+	%D%/calls-mem.c %D%/calls-op.c %D%/calls-reactor.c \
+	%D%/calls-share.c %D%/calls-source.c %D%/calls.h
+%C%_run_calls_LDADD = $(weir_sim) libweir.la
 %C%_run_command_SOURCES = %D%/fuzz-command.c $(fuzz_common) $(fuzz_tools)
 %C%_run_command_LDADD = $(weir_rdma) libweir.la
 %C%_run_engine_SOURCES = %D%/fuzz-engine.c $(fuzz_common)

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Calls to what calls back again and again. */
+
+#include <signal.h>
+
+#include "tests/fuzz/calls.h"
+
+static void on_timer(struct weir_timer *timer, uint64_t n, void *arg)
+{
+	struct object *o = arg;
+
+	MUST(o->h == timer && n);
+	act(o);
+}
+
+static void call_timer_create(struct core *c)
+{
+	struct object *o = object_new(A_TIMER, c);
+	struct weir_timer *timer;
+
+	if (o)
+		object_made(o, &timer, CALL(weir_timer_create, &timer, c->r,
+					    on_timer, o));
+}
+
+static void call_timer_start(struct core *c)
+{
+	struct object *o = any(A_TIMER);
+
+	(void)c;
+	if (o)
+		CALLV(weir_timer_start, o->h, some_time(),
+		      rnd(3) ? 0 : 100 + some_span());
+}
+
+static void call_timer_stop(struct core *c)
+{
+	struct object *o = any(A_TIMER);
+
+	(void)c;
+	if (o)
+		CALLV(weir_timer_stop, o->h);
+}
+
+static void call_timer_is_set(struct core *c)
+{
+	struct object *o = any(A_TIMER);
+
+	(void)c;
+	if (o)
+		(void)GOT(weir_timer_is_set, o->h);
+}
+
+static void on_watch(struct weir_watch *watch, uint32_t events, void *arg)
+{
+	struct object *o = arg;
+
+	MUST(o->h == watch && events && events < WEIR_EDGE);
+	act(o);
+}
+
+static void call_watch_create(struct core *c)
+{
+	struct object *o, *fd = any(A_FD);
+	struct weir_watch *watch;
+
+	if (!fd || fd->fd_kind == FD_FILE)
+		return;
+	o = object_new(A_WATCH, c);
+	if (!o)
+		return;
+	object_pin(o, fd);
+	object_made(o, &watch,
+		    CALL(weir_watch_create, &watch, c->r, fd->fd,
+			 1 + rnd(2) + rnd(2) * WEIR_EDGE, on_watch, o));
+}
+
+static void call_watch_set(struct core *c)
+{
+	struct object *o = any(A_WATCH);
+
+	(void)c;
+	if (o)
+		(void)CALL(weir_watch_set, o->h,
+			   rnd(3) + rnd(2) * WEIR_EDGE);
+}
+
+static void on_event(struct weir_event *event, uint64_t n, void *arg)
+{
+	struct object *o = arg;
+
+	MUST(o->h == event && n);
+	act(o);
+}
+
+static void call_event_create(struct core *c)
+{
+	struct object *o = object_new(AN_EVENT, c);
+	struct weir_event *event;
+
+	if (o)
+		object_made(o, &event, CALL(weir_event_create, &event, c->r,
+					    on_event, o));
+}
+
+static void call_event_signal(struct core *c)
+{
+	struct object *o = any(AN_EVENT);
+
+	(void)c;
+	if (o)
+		CALLV(weir_event_signal, o->h);
+}
+
+static void call_event_fd(struct core *c)
+{
+	struct object *o = any(AN_EVENT);
+
+	(void)c;
+	if (o)
+		(void)GOT(weir_event_fd, o->h);
+}
+
+static void on_signal(struct weir_signal *s, int signo, void *arg)
+{
+	struct object *o = arg;
+
+	MUST(o->h == s && signo == SIGUSR1);
+	act(o);
+}
+
+/* One for the thread, whose mask it changes. */
+static void call_signal_create(struct core *c)
+{
+	struct object *o;
+	struct weir_signal *s;
+
+	if (w.sim)
+		return;
+	o = any(A_SIGNAL) ? NULL : object_new(A_SIGNAL, c);
+	if (o)
+		object_made(o, &s, CALL(weir_signal_create, &s, c->r, SIGUSR1,
+					on_signal, o));
+	if (any(A_SIGNAL))
+		raise(SIGUSR1);
+}
+
+static int on_poller(struct weir_poller *poller, void *arg)
+{
+	struct object *o = arg;
+
+	MUST(o->h == poller);
+	act(o);
+	return (int)rnd(2);
+}
+
+static void call_poller_create(struct core *c)
+{
+	struct object *o = object_new(A_POLLER, c);
+	struct weir_poller *poller;
+
+	if (o)
+		object_made(o, &poller,
+			    CALL(weir_poller_create, &poller, c->r,
+				 WEIR_USEC + some_span(), on_poller, o));
+}
+
+static void on_accept(struct weir_acceptor *acceptor, int fd, void *arg)
+{
+	struct object *o = arg;
+
+	MUST(o->h == acceptor);
+	if (fd >= 0)
+		fd_new(fd, FD_STREAM);
+	act(o);
+}
+
+static void call_acceptor_create(struct core *c)
+{
+	struct object *o, *fd = any(A_FD);
+	struct weir_acceptor *acceptor;
+
+	if (!fd || fd->fd_kind == FD_FILE)
+		return;
+	o = object_new(AN_ACCEPTOR, c);
+	if (!o)
+		return;
+	object_pin(o, fd);
+	object_made(o, &acceptor, CALL(weir_acceptor_create, &acceptor, c->r,
+				       fd->fd, on_accept, o));
+}
+
+static int on_receive(struct weir_receiver *receiver, void *data, int64_t len,
+		      void *arg)
+{
+	struct object *o = arg, *kept = NULL;
+
+	MUST(o->h == receiver && (len > 0) == (data != NULL));
+	if (len > 0) {
+		memset(data, 0, (size_t)len);
+		kept = one_in(3) ? object_new(KEPT, o->core) : NULL;
+	}
+	act(o);
+	if (kept)
+		kept->h = data;
+	return kept ? WEIR_RECEIVER_KEEP : WEIR_RECEIVER_DONE;
+}
+
+static void call_receiver_create(struct core *c)
+{
+	struct object *o, *fd = any(A_FD);
+	struct weir_receiver *receiver;
+
+	if (!fd || fd->fd_kind == FD_FILE)
+		return;
+	o = object_new(A_RECEIVER, c);
+	if (!o)
+		return;
+	object_pin(o, fd);
+	object_made(o, &receiver, CALL(weir_receiver_create, &receiver, c->r,
+				       fd->fd, on_receive, o));
+}
+
+static void call_receiver_set(struct core *c)
+{
+	struct object *o = any(A_RECEIVER);
+
+	(void)c;
+	if (o)
+		(void)CALL(weir_receiver_set, o->h, (int)rnd(2));
+}
+
+#define DESTROY(name, what) \
+	static void call_##name(struct core *c) \
+	{ \
+		struct object *o = any(what); \
+\
+		(void)c; \
+		if (o) \
+			object_destroy(o); \
+	}
+
+DESTROY(timer_destroy, A_TIMER)
+DESTROY(watch_destroy, A_WATCH)
+DESTROY(event_destroy, AN_EVENT)
+DESTROY(signal_destroy, A_SIGNAL)
+DESTROY(poller_destroy, A_POLLER)
+DESTROY(acceptor_destroy, AN_ACCEPTOR)
+DESTROY(receiver_destroy, A_RECEIVER)
+DESTROY(receiver_release, KEPT)
+
+const struct call calls_source[] = {
+	{ "weir_timer_create", call_timer_create, 12 },
+	{ "weir_timer_start", call_timer_start, 24 },
+	{ "weir_timer_stop", call_timer_stop, 4 },
+	{ "weir_timer_is_set", call_timer_is_set, 2 },
+	{ "weir_timer_destroy", call_timer_destroy, 8 },
+	{ "weir_watch_create", call_watch_create, 16 },
+	{ "weir_watch_set", call_watch_set, 12 },
+	{ "weir_watch_destroy", call_watch_destroy, 12 },
+	{ "weir_event_create", call_event_create, 6 },
+	{ "weir_event_signal", call_event_signal, 16 },
+	{ "weir_event_fd", call_event_fd, 2 },
+	{ "weir_event_destroy", call_event_destroy, 6 },
+	{ "weir_signal_create", call_signal_create, 4 },
+	{ "weir_signal_destroy", call_signal_destroy, 3 },
+	{ "weir_poller_create", call_poller_create, 6 },
+	{ "weir_poller_destroy", call_poller_destroy, 8 },
+	{ "weir_acceptor_create", call_acceptor_create, 6 },
+	{ "weir_acceptor_destroy", call_acceptor_destroy, 6 },
+	{ "weir_receiver_create", call_receiver_create, 12 },
+	{ "weir_receiver_set", call_receiver_set, 8 },
+	{ "weir_receiver_release", call_receiver_release, 8 },
+	{ "weir_receiver_destroy", call_receiver_destroy, 8 },
+	{ NULL, NULL, 0 },
+};
