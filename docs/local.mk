@@ -51,6 +51,7 @@ EXTRA_DIST += \
 	%D%/architecture.svg \
 	%D%/bench-rdma.txt \
 	%D%/check-long.txt \
+	%D%/internals/callbacks.md \
 	%D%/internals/dma.md \
 	%D%/internals/mem.md \
 	%D%/internals/mutations.md \
