@@ -13,13 +13,12 @@ static struct weir_reactor *other(const struct core *c)
 	return to->r && rnd(4) ? to->r : c->r;
 }
 
-static void call_reactor_create(struct core *c)
+/* Often with limits that are soon reached. */
+struct weir_reactor_opts reactor_opts(void)
 {
 	static const uint32_t limits[] = { 0, 0, 2, 12, 40 };
 	struct weir_reactor_opts opts = { .size = sizeof(opts) };
-	struct weir_reactor *r;
 
-	c = &w.cores[rnd(CORES)];
 	opts.backend = (uint32_t)w.backend;
 	opts.sim = w.sim;
 	opts.ops_max = limits[rnd(5)];
@@ -31,12 +30,26 @@ static void call_reactor_create(struct core *c)
 	opts.rx_buf_size = 256;
 	opts.drain_ms = 1;
 	opts.hosted = !w.sim && rnd(2);
+	return opts;
+}
+
+static void call_reactor_create(struct core *c)
+{
+	struct weir_reactor_opts opts = reactor_opts();
+	struct weir_reactor *r;
+	uint32_t i;
+
+	c = &w.cores[rnd(CORES)];
 	if (CALL(weir_reactor_create, &r, &opts))
 		return;
-	if (c->r)
-		MUST(!CALL(weir_reactor_destroy, r));
-	else
+	if (!c->r) {
 		c->r = r;
+		return;
+	}
+	/* It may be more than .drain_ms until we run again. */
+	for (i = 0; i < 1000 && weir_reactor_destroy(r); i++)
+		;
+	MUST(i < 1000);
 }
 
 /* Of any core, also of one in whose callback this is. */

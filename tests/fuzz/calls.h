@@ -259,6 +259,9 @@ void act_task(struct task *t);
 /* A function of the user's that may make no calls, or none with effects. */
 void act_not(void);
 
+/* calls-reactor.c */
+struct weir_reactor_opts reactor_opts(void);
+
 /* calls-dma.c: what engines and domains have begun. */
 void pending_end(uint32_t i, int64_t res);
 void engine_add(struct object *dma);

@@ -720,14 +720,9 @@ static void go_on(uint64_t ns)
 
 static void cores_create(void)
 {
-	struct weir_reactor_opts opts = { .size = sizeof(opts) };
+	struct weir_reactor_opts opts = reactor_opts();
 	uint32_t i;
 
-	opts.backend = (uint32_t)w.backend;
-	opts.sim = w.sim;
-	opts.drain_ms = 1;
-	opts.workers = 2;
-	opts.hosted = !w.sim && rnd(2);
 	for (i = 0; i < CORES; i++) {
 		if (!w.cores[i].r &&
 		    CALL(weir_reactor_create, &w.cores[i].r, &opts))
