@@ -407,6 +407,10 @@ void mmap_use_free(struct mmap_use *use);
 /* Stop @mmap at once, or return why it cannot be stopped. */
 int mmap_stop_now(struct weir_mmap *mmap);
 
+/* Why the mmap of a pool, which is the argument of @call, cannot be destroyed
+ * now, apart from the pool's own bufs; or 0. */
+int mmap_may_free(struct weir_mmap *mmap, const char *call);
+
 /* Run by the deferred call of a use: carry out the wish of a stop. */
 void mmap_use_visit(struct deferred *deferred);
 

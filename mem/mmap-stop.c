@@ -576,6 +576,35 @@ static int refuse_destroy(const struct weir_mmap *mmap)
 	return 0;
 }
 
+/* A program may use the mmap of a pool as its own: it has bufs made of it by an
+ * inventory, say. */
+int mmap_may_free(struct weir_mmap *mmap, const char *call)
+{
+	const struct mmap_use *use;
+	unsigned long n;
+	int err = 0;
+
+	if (atomic_load(&mmap->revokes))
+		return why(-EBUSY, "%s: a weir_mmap_revoke() of its mmap is in "
+			   "flight; cancel that first", call);
+	pthread_mutex_lock(&mmap->lock);
+	if (atomic_load(&mmap->n_syncs))
+		err = why(-EBUSY, "%s: %u sync events lie in its mmap; destroy "
+			  "them first", call, atomic_load(&mmap->n_syncs));
+	for (use = mmap->uses; use && !err; use = use->next) {
+		n = atomic_load_explicit(&use->n_bufs, memory_order_relaxed);
+		if (n)
+			err = why(-EBUSY, "%s: %lu bufs of its mmap are out",
+				  call, n);
+		else if (!reactor_is_here(use->r))
+			err = why(-EBUSY, "%s: a reactor of another thread has "
+				  "its mmap attached; detach it there first",
+				  call);
+	}
+	pthread_mutex_unlock(&mmap->lock);
+	return err ? err : segment_may_remove(mmap, call);
+}
+
 int weir_mmap_destroy(struct weir_mmap *mmap)
 {
 	int err;

@@ -395,6 +395,14 @@ static void bring_back(struct weir_pool *pool)
 		free_list_collect(&pool->classes[i].free_list);
 }
 
+static bool is_busy(struct weir_pool *pool)
+{
+	struct weir_pool_stats st = { .size = sizeof(st) };
+
+	weir_pool_stats(pool, &st);
+	return st.out || st.waiting || st.in_transit;
+}
+
 static int refuse_busy(struct weir_pool *pool)
 {
 	struct weir_pool_stats st = { .size = sizeof(st) };
@@ -444,11 +452,11 @@ int weir_pool_destroy(struct weir_pool *pool)
 	if (!shared && shared_pool->n_growing)
 		return why(-EBUSY, "weir_pool_destroy: a weir_pool_grow() has "
 			   "not returned");
+	bring_back(pool);
 	err = shared ? 0 :
 		       shared_pool_may_free(shared_pool, "weir_pool_destroy");
 	if (err)
-		return err;
-	bring_back(pool);
+		return is_busy(pool) ? refuse_busy(pool) : err;
 	pthread_mutex_lock(&shared_pool->control);
 	err = shared_pool_leave(pool);
 	pthread_mutex_unlock(&shared_pool->control);

@@ -479,8 +479,7 @@ int shared_pool_may_free(const struct weir_shared_pool *shared_pool,
 		cls = &shared_pool->classes[i];
 		for (j = 0; j < cls->n_slabs && !err; j++)
 			if (cls->slabs[j].own_mmap)
-				err = segment_may_remove(cls->slabs[j].mmap,
-							 call);
+				err = mmap_may_free(cls->slabs[j].mmap, call);
 	}
 	return err;
 }

@@ -121,7 +121,9 @@ WEIR_API int weir_pool_create(struct weir_pool **ret, struct weir_reactor *r,
  *   -EBUSY  buffers are out, or operations wait; weir_why() says how many, and
  *           their holders by tag; or a pipeline was created with it; or
  *           weir_segment_set_flags() forbids freeing its memory; or a callback
- *           of weir_pool_grow() makes the call
+ *           of weir_pool_grow() makes the call; or the program uses the mmap of
+ *           the pool: bufs of it are out of an inventory, a sync event lies in
+ *           it, or a reactor of another thread has it attached
  *
  * Call on the pool's reactor; callbacks too.
  */

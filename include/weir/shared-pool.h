@@ -125,7 +125,8 @@ WEIR_API int weir_shared_pool_create(struct weir_shared_pool **ret,
  *
  * Returns 0, or, with the shared pool as it was:
  *   -EBUSY  it has pools, or a weir_shared_pool_count() or
- *           weir_shared_pool_grow() is in flight; or
+ *           weir_shared_pool_grow() is in flight; or the program uses one of
+ *           its mmaps, see weir_pool_destroy(); or
  *           weir_segment_set_flags() forbids freeing its memory
  *
  * Any thread.

@@ -635,7 +635,7 @@ bool operand_some(struct core *c, struct weir_operand *ret, struct task *t,
 		break;
 	case 1:
 		o = any(A_BUF);
-		if (!o || o->core != c)
+		if (!o || o->core != c || o->flag)
 			return false;
 		*ret = weir_operand_buf(o->h);
 		if (!is_dst && rnd(2))

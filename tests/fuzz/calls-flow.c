@@ -458,7 +458,7 @@ static void call_sync_create_in(struct core *c)
 	o = mmap ? object_new(A_SYNC, NULL) : NULL;
 	if (o)
 		object_made(o, &sync, CALL(weir_sync_create_in, &sync, mmap->h,
-					   rnd(2) * 64, NULL));
+					   MEMORY - 128 + rnd(2) * 64, NULL));
 }
 
 static void call_sync_open(struct core *c)
@@ -470,7 +470,7 @@ static void call_sync_open(struct core *c)
 	o = mmap ? object_new(A_SYNC, NULL) : NULL;
 	if (o)
 		object_made(o, &sync, CALL(weir_sync_open, &sync, mmap->h,
-					   rnd(2) * 64));
+					   MEMORY - 128 + rnd(2) * 64));
 }
 
 static void call_sync_destroy(struct core *c)

@@ -221,7 +221,7 @@ static void call_pool_destroy(struct core *c)
 		object_destroy(o);
 }
 
-static void keep_buf(struct weir_buf *buf, struct core *c)
+static struct object *keep_buf(struct weir_buf *buf, struct core *c)
 {
 	struct object *o = object_new(A_BUF, c);
 
@@ -229,6 +229,16 @@ static void keep_buf(struct weir_buf *buf, struct core *c)
 		o->h = buf;
 	else
 		CALLV(weir_buf_put, buf);
+	return o;
+}
+
+/* Its memory is another buf's, too: not for jobs. */
+static void keep_twin(struct weir_buf *buf, struct core *c)
+{
+	struct object *o = keep_buf(buf, c);
+
+	if (o)
+		o->flag = true;
 }
 
 static void call_pool_get(struct core *c)
@@ -321,6 +331,16 @@ static void call_pool_get_stats(struct core *c)
 	(void)GOT(weir_pool_buf_size, o->h);
 }
 
+/* That of a pool, too. */
+struct weir_mmap *some_mmap(void)
+{
+	struct object *o = any(rnd(4) ? A_MMAP : A_POOL);
+
+	if (!o)
+		return NULL;
+	return o->what == A_POOL ? GOT(weir_pool_mmap, o->h) : o->h;
+}
+
 static void call_inventory_create(struct core *c)
 {
 	struct weir_inventory_opts opts = { .size = sizeof(opts) };
@@ -346,11 +366,12 @@ static void call_inventory_destroy(struct core *c)
 
 static void call_inventory_attach(struct core *c)
 {
-	struct object *o = any(AN_INVENTORY), *mmap = any(A_MMAP);
+	struct object *o = any(AN_INVENTORY);
+	struct weir_mmap *mmap = some_mmap();
 
 	(void)c;
 	if (o && mmap)
-		(void)CALL(weir_inventory_attach, o->h, mmap->h);
+		(void)CALL(weir_inventory_attach, o->h, mmap);
 }
 
 static void call_inventory_detach(struct core *c)
@@ -364,19 +385,29 @@ static void call_inventory_detach(struct core *c)
 
 static void call_inventory_get(struct core *c)
 {
-	struct object *o = any(AN_INVENTORY), *mmap = any(A_MMAP);
+	struct object *o = any(AN_INVENTORY);
+	bool is_pools = one_in(4);
+	struct object *of = any(is_pools ? A_POOL : A_MMAP);
+	struct weir_mmap *mmap;
 	struct weir_buf *buf;
 	size_t len;
 	char *addr;
 	void *at;
 
 	(void)c;
-	if (!o || !mmap || weir_mmap_memrange(mmap->h, &at, &len))
+	if (!o || !of)
+		return;
+	mmap = is_pools ? GOT(weir_pool_mmap, of->h) : of->h;
+	if (weir_mmap_memrange(mmap, &at, &len))
 		return;
 	addr = at;
-	if (!CALL(weir_inventory_get, &buf, o->h, mmap->h, addr + rnd(4) * 16,
-		  64, NULL, rnd(2) * 32))
-		keep_buf(buf, o->core);
+	if (!CALL(weir_inventory_get, &buf, o->h, mmap,
+		  addr + w.windows++ % 60 * 64, 64, NULL, rnd(2) * 32)) {
+		if (is_pools)
+			keep_twin(buf, o->core);
+		else
+			keep_buf(buf, o->core);
+	}
 }
 
 static void call_inventory_dup(struct core *c)
@@ -386,7 +417,7 @@ static void call_inventory_dup(struct core *c)
 
 	(void)c;
 	if (o && of && !CALL(weir_inventory_dup, &buf, o->h, of->h))
-		keep_buf(buf, o->core);
+		keep_twin(buf, o->core);
 }
 
 static void call_inventory_expand(struct core *c)
@@ -426,7 +457,7 @@ static void call_buf_ref(struct core *c)
 	struct object *o = any(A_BUF);
 
 	(void)c;
-	if (o && !CALL(weir_buf_ref, o->h))
+	if (o && !o->flag && !CALL(weir_buf_ref, o->h))
 		keep_buf(o->h, o->core);
 }
 
@@ -435,7 +466,8 @@ static void call_buf_chain(struct core *c)
 	struct object *o = any(A_BUF), *tail = any(A_BUF);
 
 	(void)c;
-	if (o && tail && !CALL(weir_buf_chain, o->h, tail->h))
+	if (o && tail && o->flag == tail->flag &&
+	    !CALL(weir_buf_chain, o->h, tail->h))
 		object_free(tail);
 }
 
@@ -446,8 +478,12 @@ static void call_buf_unchain(struct core *c)
 
 	(void)c;
 	next = o ? GOT(weir_buf_next, o->h) : NULL;
-	if (next && !CALL(weir_buf_unchain, o->h, next))
-		keep_buf(next, o->core);
+	if (next && !CALL(weir_buf_unchain, o->h, next)) {
+		if (o->flag)
+			keep_twin(next, o->core);
+		else
+			keep_buf(next, o->core);
+	}
 }
 
 static void call_buf_set(struct core *c)

@@ -45,19 +45,19 @@ static void call_mmap_export(struct core *c)
 
 static void call_mmap_revoke(struct core *c)
 {
-	struct object *o = any(A_MMAP);
+	struct weir_mmap *mmap = some_mmap();
 	struct task *t;
 
-	if (!o)
+	if (!mmap)
 		return;
 	if (rnd(2)) {
-		(void)CALL(weir_mmap_revoke, o->h, NULL, NULL);
+		(void)CALL(weir_mmap_revoke, mmap, NULL, NULL);
 		return;
 	}
 	t = task_new(c);
 	if (!t)
 		return;
-	START(t, weir_mmap_revoke, o->h, c->r, OP(t));
+	START(t, weir_mmap_revoke, mmap, c->r, OP(t));
 }
 
 static void call_mmap_watch(struct core *c)

@@ -83,7 +83,8 @@ struct object {
 	struct core *core;	/* NULL: the process has it. */
 	uint32_t pins;		/* Why it must not be ended yet. */
 	bool hidden;		/* It is being destroyed. */
-	bool flag;		/* A domain of a file; an import; a pause. */
+	bool flag;		/* A domain of a file; an import; a buf whose
+				 * memory another has, too. */
 	int fd, fd_kind;
 	char *mem;
 	struct object *of;	/* That it is made of, and has pinned. */
@@ -160,7 +161,7 @@ struct world {
 	uint64_t inner;
 	uint64_t digest;
 	uint32_t posts;
-	uint32_t entered_links;
+	uint32_t windows;	/* Of bufs: they do not overlap soon. */
 	bool ending;
 	char dir[64];
 };
@@ -258,6 +259,9 @@ void act_task(struct task *t);
 
 /* A function of the user's that may make no calls, or none with effects. */
 void act_not(void);
+
+/* calls-mem.c */
+struct weir_mmap *some_mmap(void);
 
 /* calls-reactor.c */
 struct weir_reactor_opts reactor_opts(void);

@@ -8,14 +8,18 @@
 
 #include "tests/support/job-fixture.h"
 
+#include <malloc.h>
+
 #include <weir/chain.h>
 #include <weir/domain-user.h>
 #include <weir/engine.h>
 #include <weir/group.h>
+#include <weir/inventory.h>
 #include <weir/pipeline.h>
 #include <weir/pool.h>
 #include <weir/segment.h>
 #include <weir/shared-pool.h>
+#include <weir/sync.h>
 
 #include "tests/support/sim-calls.h"
 
@@ -641,6 +645,52 @@ static void functions_may_end_the_pipeline_of_their_job(void **state)
 	run_all(state, PIPELINE);
 }
 
+/* Moves without a job. */
+
+static int begin_move(struct weir_domain *d, struct weir_reactor *r,
+		      struct weir_op *op, const struct weir_domain_move *m)
+{
+	(void)d, (void)r, (void)op, (void)m;
+	return 0;
+}
+
+static void turn_in_cancel(struct weir_domain *d, struct weir_op *op)
+{
+	struct weir_reactor *r = weir_domain_ctx(d);
+
+	assert_int_equal(weir_reactor_turn(r, 0), -EBUSY);
+	weir_domain_complete(op, -ECANCELED);
+	assert_int_equal(weir_reactor_turn(r, 0), -EBUSY);
+}
+
+static void cancel_function_of_a_domain_cannot_turn_the_reactor(void **state)
+{
+	struct weir_domain_opts opts = {
+		.size = sizeof(opts), .kind = WEIR_DOMAIN_USER,
+	};
+	struct weir_domain_move m = { .size = sizeof(m) };
+	struct weir_domain *d;
+	struct iovec iov;
+	struct rec rec;
+	char mem[16];
+
+	g.r = start_reactor(state);
+	opts.ctx = g.r;
+	assert_int_equal(weir_domain_create(&d, &opts), 0);
+	assert_int_equal(weir_domain_set_pull(d, begin_move), 0);
+	assert_int_equal(weir_domain_set_cancel(d, turn_in_cancel), 0);
+	iov = (struct iovec){ mem, sizeof(mem) };
+	m.src = (struct weir_domain_side){ .domain = d, .iov = &iov,
+					   .n_iov = 1 };
+	m.dst = (struct weir_domain_side){ .iov = &iov, .n_iov = 1 };
+	rec_init(&rec);
+	STARTS(weir_domain_pull(g.r, &rec.op, &m));
+	assert_int_equal(weir_op_cancel(&rec.op), 0);
+	assert_int_equal(rec.calls, 0);
+	assert_int_equal(finish(g.r, &rec), -ECANCELED);
+	assert_int_equal(weir_domain_destroy(d), 0);
+}
+
 /* Callbacks of the map of memory. */
 
 struct hook {
@@ -756,6 +806,34 @@ static void segment_callback_cannot_destroy_the_reactor_of_a_new_pool(
 	assert_int_equal(weir_pool_destroy(hook.pool), 0);
 }
 
+/* What else makes the end of a pool impossible is refused, too. */
+static void pool_whose_mmap_is_used_is_not_destroyed(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_inventory *inventory;
+	struct weir_mmap *m;
+	struct weir_pool *pool;
+	struct weir_sync *sync;
+	struct weir_buf *buf;
+	void *addr;
+
+	assert_int_equal(weir_pool_create(&pool, r, NULL), 0);
+	m = weir_pool_mmap(pool);
+	assert_int_equal(weir_sync_create_in(&sync, m, 0, NULL), 0);
+	assert_int_equal(weir_pool_destroy(pool), -EBUSY);
+	assert_int_equal(weir_sync_destroy(sync), 0);
+
+	assert_int_equal(weir_inventory_create(&inventory, r, NULL), 0);
+	assert_int_equal(weir_inventory_attach(inventory, m), 0);
+	assert_int_equal(weir_mmap_memrange(m, &addr, NULL), 0);
+	assert_int_equal(weir_inventory_get_by_addr(&buf, inventory, m, addr,
+						    64), 0);
+	assert_int_equal(weir_pool_destroy(pool), -EBUSY);
+	weir_buf_put(buf);
+	assert_int_equal(weir_pool_destroy(pool), 0);
+	assert_int_equal(weir_inventory_destroy(inventory), 0);
+}
+
 /* Groups. */
 
 static void run_group(void *arg)
@@ -776,6 +854,8 @@ static void callback_of_another_reactor_may_run_a_group_to_its_end(void **state)
 	struct weir_group *group;
 	struct rec rec;
 
+	/* What was freed is seen to be. */
+	mallopt(M_PERTURB, 0xa5);
 	own.backend = backend_of(*state);
 	opts.reactor = &own;
 	assert_int_equal(weir_group_create(&group, &opts), 0);
@@ -785,6 +865,7 @@ static void callback_of_another_reactor_may_run_a_group_to_its_end(void **state)
 	STARTS(weir_nop(r, &rec.op));
 	assert_int_equal(finish(r, &rec), 0);
 	assert_int_equal(weir_group_state(group), WEIR_GROUP_STOPPED);
+	assert_int_equal(weir_group_run(group), 0);
 	/* Both ask whose reactor this thread is. */
 	assert_int_equal(weir_group_start(group), 0);
 	run_group(group);
@@ -798,9 +879,11 @@ int main(void)
 		CASE(functions_may_end_their_lazy_job),
 		CASE(functions_may_end_the_chain_of_their_job),
 		CASE(functions_may_end_the_pipeline_of_their_job),
+		CASE(cancel_function_of_a_domain_cannot_turn_the_reactor),
 		CASE(segment_callback_may_cancel_the_stop_of_its_mmap),
 		CASE(segment_callback_cannot_destroy_a_pool_that_grows),
 		CASE(segment_callback_cannot_destroy_the_reactor_of_a_new_pool),
+		CASE(pool_whose_mmap_is_used_is_not_destroyed),
 		REAL(callback_of_another_reactor_may_run_a_group_to_its_end),
 	};
 
