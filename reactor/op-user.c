@@ -77,12 +77,15 @@ __attribute__((cold)) static int refuse(uint64_t mark, const struct weir_op *op)
 
 int weir_op_finish(struct weir_op *op, int64_t res)
 {
-	uint64_t mark = mark_of(op, STARTED);
+	uint64_t mark = __atomic_load_n(&op->u.own.mark, __ATOMIC_RELAXED);
 	struct weir_reactor *r;
 
-	if (unlikely(!__atomic_compare_exchange_n(
-		    &op->u.own.mark, &mark, mark_of(op, FINISHED), false,
-		    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)))
+	/* What is no such operation's is another's, which a worker may read:
+	 * it is not written to, not even with what is there. */
+	if (unlikely(mark != mark_of(op, STARTED) ||
+		     !__atomic_compare_exchange_n(
+			     &op->u.own.mark, &mark, mark_of(op, FINISHED),
+			     false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)))
 		return refuse(mark, op);
 	if (unlikely(res < -ERRNO_MAX))
 		res = -EIO;
