@@ -187,30 +187,14 @@ static inline int check_rights(const struct weir_domain *domain,
 		-EACCES : 0;
 }
 
-/* Check a range of addresses in the domain of an import. */
-static int check_import(const struct weir_mmap *mmap, uint64_t addr,
-			uint64_t len)
-{
-	uint64_t off = addr - (uintptr_t)mmap->addr;
-
-	return off > mmap->len || len > mmap->len - off ? -ERANGE : 0;
-}
-
 static inline int check_piece(const struct operand_info *info, uint64_t addr,
 			      uint64_t len)
 {
-	const struct domain_class *cls = info->domain->cls;
-
-	if (unlikely(info->domain->import))
-		return info->total + len < len ? -ERANGE :
-		       check_import(info->domain->import, addr, len);
-
 	if (info->total + len < len)
 		return -ERANGE;
-	if (!addr && len && cls->is_memory)
+	if (!addr && len && domain_is_memory(info->domain))
 		return -EINVAL;
-	return addr > cls->addr_max || len > cls->addr_max - addr ? -ERANGE :
-								     0;
+	return domain_has(info->domain, addr, len) ? 0 : -ERANGE;
 }
 
 /* One range: nothing is to be added up. */

@@ -22,13 +22,13 @@ static struct weir_dm *handles;
 
 static const struct domain_class class_device = {
 	.is_device = true,
-	.addr_max = UINT64_MAX,
 };
 
 /* One domain for all: an address is an offset in the range of an mmap. */
 static struct weir_domain domain = {
 	.cls = &class_device,
 	.kind = WEIR_DOMAIN_DEVICE,
+	.size = UINT64_MAX,
 	.id = "device",
 	.immortal = true,
 };

@@ -34,7 +34,6 @@ static struct domain_place place(const struct weir_domain *domain)
 }
 
 const struct domain_class domain_class_file = {
-	.addr_max = INT64_MAX,
 	.place = place,
 };
 
@@ -298,6 +297,7 @@ int weir_domain_file_create(struct weir_domain **ret, int fd,
 	memcpy(file->id_mem, id, id_len);
 	file->domain.cls = &domain_class_file;
 	file->domain.kind = WEIR_DOMAIN_FILE;
+	file->domain.size = INT64_MAX;
 	file->domain.id = file->id_mem;
 	file->domain.ctx = opts.ctx;
 	file->fd = fd;

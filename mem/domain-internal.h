@@ -31,7 +31,6 @@ struct domain_class {
 	/* Not memory of this process, but devices reach it by a key. */
 	bool is_device;
 
-	uint64_t addr_max;	/* The last address. */
 	uint32_t alloc_flags;	/* WEIR_MMAP_ALLOC_ of its memory. */
 
 	/*
@@ -43,13 +42,16 @@ struct domain_class {
 };
 
 struct domain_place {
-	enum { PLACE_PROCESS, PLACE_FILE } what;
+	enum { PLACE_PROCESS, PLACE_FILE, PLACE_USER } what;
 	uint64_t id[2];
 };
 
 struct weir_domain {
 	const struct domain_class *cls;
 	uint32_t kind;
+
+	/* The bounds of its addresses: the first, and their number. */
+	uint64_t first, size;
 
 	/* 0, or the alignment at which blocks should begin and end; with
 	 * .strict they must. */
@@ -74,6 +76,15 @@ struct weir_domain {
 	struct weir_domain **pprev;	/* NULL: not in the list. */
 	uint32_t held;			/* By walks. */
 };
+
+/* Whether @len bytes at @addr are within the bounds of @domain. */
+static inline bool domain_has(const struct weir_domain *domain, uint64_t addr,
+			      uint64_t len)
+{
+	uint64_t off = addr - domain->first;
+
+	return off <= domain->size && len <= domain->size - off;
+}
 
 /* What weir_domain_system() returns. */
 extern struct weir_domain domain_of_system PROVIDER_API(domain_of_system);
@@ -110,6 +121,7 @@ struct domain_user {
 	weir_domain_invalidate_fn *invalidate;
 	weir_domain_cancel_fn *cancel;
 	size_t ctx_size;
+	const void *place;	/* Which address space it is; NULL: its own. */
 };
 
 /* Another process. */

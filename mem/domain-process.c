@@ -143,7 +143,6 @@ static struct domain_place place(const struct weir_domain *domain)
 }
 
 const struct domain_class domain_class_process = {
-	.addr_max = UINT64_MAX,
 	.place = place,
 };
 
@@ -173,6 +172,7 @@ static int make(struct weir_domain **ret, int pid, int pidfd, const char *call,
 	memcpy(process->id_mem, id, strlen(id) + 1);
 	process->domain.cls = &domain_class_process;
 	process->domain.kind = WEIR_DOMAIN_PROCESS;
+	process->domain.size = UINT64_MAX;
 	process->domain.id = process->id_mem;
 	process->domain.ctx = opts->ctx;
 	process->domain.release = release;

@@ -17,7 +17,6 @@
 
 static const struct domain_class class_remote = {
 	.is_peer = true,
-	.addr_max = UINT64_MAX,
 };
 
 int weir_domain_remote_create(struct weir_domain **ret,
@@ -43,6 +42,7 @@ int weir_domain_remote_create(struct weir_domain **ret,
 	memcpy(remote->id_mem, id, strlen(id) + 1);
 	remote->domain.cls = &class_remote;
 	remote->domain.kind = WEIR_DOMAIN_REMOTE;
+	remote->domain.size = UINT64_MAX;
 	remote->domain.id = remote->id_mem;
 	remote->domain.ctx = opts.ctx;
 	domain_add(&remote->domain);

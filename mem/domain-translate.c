@@ -90,6 +90,9 @@ int weir_domain_translate(struct weir_domain *src, void *src_ctx,
 	if (addr + len < addr)
 		return why(-ERANGE, CALL ": %zu bytes at %#llx wrap around", len,
 			   (unsigned long long)addr);
+	if (!domain_has(src, addr, len))
+		return why(-ERANGE, CALL ": %zu bytes at %#llx are outside of "
+			   "domain %s", len, (unsigned long long)addr, src->id);
 	/* The domain's function may try to destroy it. */
 	domain_use(src);
 	err = ask(src, src_ctx, dst, dst_ctx, addr, len, &t);

@@ -150,6 +150,8 @@ static int check_piece(const struct weir_domain_side *side, uint32_t i,
 	if (addr + len < addr || *total + len < *total ||
 	    *total + len > INT64_MAX)
 		return -ERANGE;
+	if (side->domain && !domain_has(side->domain, addr, len))
+		return -ERANGE;
 	if (!addr && len && is_memory(side->domain))
 		return -EINVAL;
 	*total += len;
@@ -187,6 +189,14 @@ static int check_size(const struct weir_domain_move *move)
 	return 0;
 }
 
+static int check_rights(const struct weir_domain_move *move)
+{
+	const struct weir_domain *src = move->src.domain;
+	const struct weir_domain *dst = move->dst.domain;
+
+	return (src && src->no_read) || (dst && dst->no_write) ? -EACCES : 0;
+}
+
 /* A fill has no source. */
 static int check_no_source(const struct weir_domain_side *side)
 {
@@ -207,7 +217,7 @@ static int check_sides(const struct weir_domain_move *move, bool fills,
 			      check_side(&move->src, &n);
 	if (!err && !fills && n != *total)
 		err = -EMSGSIZE;
-	return err;
+	return err ? err : check_rights(move);
 }
 
 enum move_kind { PULL, PUSH, TRANSFER, FILL };
@@ -252,8 +262,10 @@ static int refuse_move(int err, const char *call)
 		   err == -EMSGSIZE ? "source and destination have different "
 				      "lengths" :
 		   err == -EOPNOTSUPP ? "the domain has no function for it" :
-		   err == -ERANGE ? "a piece is outside of its domain" :
-		   err == -EACCES ? "a domain must not be written" :
+		   err == -ERANGE ? "a piece wraps around, or is outside of its "
+				    "domain" :
+		   err == -EACCES ? "the source must not be read, or the "
+				    "destination not be written" :
 		   err == -E2BIG ? "the move sets members that this version "
 				   "does not have" :
 		   "the move's pieces or domains do not suit the call");
@@ -322,11 +334,21 @@ int weir_domain_fill(struct weir_reactor *r, struct weir_op *op,
 
 /* The options and functions of a user's domain. */
 
+#define ALL_FLAGS (WEIR_DOMAIN_READ_ONLY | WEIR_DOMAIN_WRITE_ONLY)
+
 static int check_opts(const struct weir_domain_opts *opts)
 {
-	if (opts->reserved)
-		return why(-E2BIG, "weir_domain_create: .reserved is unknown "
-			   "to this version");
+	if (opts->flags & ~ALL_FLAGS)
+		return why(-E2BIG, "weir_domain_create: .flags %#x are unknown "
+			   "to this version", opts->flags & ~ALL_FLAGS);
+	if (opts->flags == ALL_FLAGS)
+		return why(-EINVAL, "weir_domain_create: what can be neither "
+			   "read nor written is of no use");
+	if (opts->addr > UINT64_MAX - opts->len)
+		return why(-EINVAL, "weir_domain_create: %llu addresses from "
+			   "%#llx on wrap around",
+			   (unsigned long long)opts->len,
+			   (unsigned long long)opts->addr);
 	if (opts->kind < WEIR_DOMAIN_USER)
 		return why(-EINVAL, "weir_domain_create: kind %u is the "
 			   "library's; yours begin with %u", opts->kind,
@@ -337,8 +359,19 @@ static int check_opts(const struct weir_domain_opts *opts)
 	return 0;
 }
 
+static struct domain_place place(const struct weir_domain *domain)
+{
+	const void *which = ((const struct domain_user *)domain)->place;
+
+	return (struct domain_place){
+		PLACE_USER,
+		{ which ? (uintptr_t)which : (uintptr_t)domain, which != NULL },
+	};
+}
+
+const struct domain_class domain_class_user = { .place = place };
+
 /* One allocation: the domain, the context of any type, and the id. */
-const struct domain_class domain_class_user = { .addr_max = UINT64_MAX };
 
 static struct domain_user *make(const struct weir_domain_opts *opts)
 {
@@ -357,6 +390,11 @@ static struct domain_user *make(const struct weir_domain_opts *opts)
 	user = (struct domain_user *)(void *)mem;
 	user->domain.cls = &domain_class_user;
 	user->domain.kind = opts->kind;
+	user->domain.first = opts->addr;
+	user->domain.size = opts->len ? opts->len : UINT64_MAX - opts->addr;
+	user->domain.no_read = opts->flags & WEIR_DOMAIN_WRITE_ONLY;
+	user->domain.no_write = opts->flags & WEIR_DOMAIN_READ_ONLY;
+	user->place = opts->place;
 	user->domain.ctx = opts->ctx;
 	user->ctx_size = ctx_len;
 	if (ctx_len)

@@ -22,13 +22,11 @@ static struct domain_place this_process(const struct weir_domain *domain)
 
 static const struct domain_class system_class = {
 	.is_memory = true,
-	.addr_max = UINT64_MAX,
 	.place = this_process,
 };
 
 static const struct domain_class hugepage_class = {
 	.is_memory = true,
-	.addr_max = UINT64_MAX,
 	.alloc_flags = WEIR_MMAP_ALLOC_HUGE_2M,
 	.place = this_process,
 };
@@ -40,6 +38,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 struct weir_domain domain_of_system = {
 	.cls = &system_class,
 	.kind = WEIR_DOMAIN_SYSTEM,
+	.size = UINT64_MAX,
 	.id = "system",
 	.immortal = true,
 	.next = &hugepage_domain,
@@ -47,6 +46,7 @@ struct weir_domain domain_of_system = {
 static struct weir_domain hugepage_domain = {
 	.cls = &hugepage_class,
 	.kind = WEIR_DOMAIN_HUGEPAGE,
+	.size = UINT64_MAX,
 	.id = "hugepage",
 	.immortal = true,
 	.pprev = &domain_of_system.next,

@@ -33,13 +33,13 @@ int (*dmabuf_ioctl)(int fd, unsigned long request, void *arg) = ask_kernel;
 
 static const struct domain_class class_dmabuf = {
 	.is_device = true,
-	.addr_max = UINT64_MAX,
 };
 
 /* One domain for all: an address is an offset in the range of an mmap. */
 static struct weir_domain domain = {
 	.cls = &class_dmabuf,
 	.kind = WEIR_DOMAIN_DMABUF,
+	.size = UINT64_MAX,
 	.id = "dma-buf",
 	.immortal = true,
 };

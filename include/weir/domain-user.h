@@ -49,7 +49,10 @@
  *                callback
  *   -EMSGSIZE    source and destination differ in length, or one has more than
  *                WEIR_DOMAIN_PIECES_MAX pieces
- *   -ERANGE      a piece wraps around, or the pieces together do
+ *   -ERANGE      a piece wraps around or is outside of its domain, or the
+ *                pieces together wrap around
+ *   -EACCES      .flags of the source's domain forbid reading, or those of the
+ *                destination's writing
  *   -E2BIG       @move has members that this version does not know
  *   -EOPNOTSUPP  the domain has no such function
  *   -EAGAIN      .ops_max operations are in flight
@@ -72,6 +75,10 @@ struct weir_op;
 struct weir_op_detail;
 struct weir_reactor;
 
+/* weir_domain_opts.flags */
+#define WEIR_DOMAIN_READ_ONLY 1u	/* Nothing may be written to it. */
+#define WEIR_DOMAIN_WRITE_ONLY 2u	/* Nothing may be read from it. */
+
 /*
  * Options of weir_domain_create().  Set .size to the size of the struct and
  * leave the other fields at 0.
@@ -79,23 +86,34 @@ struct weir_reactor;
 struct weir_domain_opts {
 	size_t size;
 	uint32_t kind;		/* WEIR_DOMAIN_USER or more. */
-	uint32_t reserved;
+	uint32_t flags;		/* WEIR_DOMAIN_READ_ONLY, _WRITE_ONLY */
 	const char *id;		/* For messages, copied; NULL: "user". */
 	void *ctx;		/* For weir_domain_ctx(). */
 	size_t ctx_size;	/* > 0: copy so many bytes at .ctx, and have
 				 * weir_domain_ctx() return the copy. */
+	uint64_t addr;		/* The first address, */
+	uint64_t len;		/* and how many there are; 0: all from .addr. */
+	const void *place;	/* Domains with the same .place have the same
+				 * bytes at the same address; NULL: no other
+				 * domain has the bytes of this one. */
 };
 
 /*
  * Create a domain of the user's own kind.
+ *
+ * The library checks the bounds (.addr and .len), the rights (.flags) and
+ * overlaps (.place) before it calls a function of the domain: jobs and moves
+ * outside of the bounds are refused with -ERANGE, those against the rights with
+ * -EACCES, and a job whose source and destination overlap with -EINVAL.
  *
  * It can do nothing until its functions are set, by weir_domain_set_pull() and
  * the like; calls of functions that are not set are -EOPNOTSUPP.  Ids need not
  * be unique.
  *
  * Returns 0 with *@ret set, to be freed by weir_domain_destroy(), or
- *   -EINVAL  @ret is NULL; .kind is below WEIR_DOMAIN_USER; or .ctx_size is
- *            not 0 and .ctx is NULL
+ *   -EINVAL  @ret is NULL; .kind is below WEIR_DOMAIN_USER; .ctx_size is
+ *            not 0 and .ctx is NULL; the addresses wrap around; or .flags
+ *            forbid both reading and writing
  *   -E2BIG   @opts uses fields or flags of a later version
  *   -ENOMEM  no memory
  *
@@ -384,7 +402,7 @@ WEIR_API void *weir_domain_op_data(const struct weir_op *op);
  * Returns 0 with *@ret filled, whose .size the caller has set, or
  *   -EINVAL      a domain or @ret is NULL, @len is 0, or .size is none
  *                that the struct can have
- *   -ERANGE      @addr + @len wraps around
+ *   -ERANGE      @addr + @len wraps around, or is outside of @src
  *   -EOPNOTSUPP  @src has no such function
  *   -EIO         the pieces of @src's function are not @len
  *                bytes, too many, wrap around, or are memory at NULL

@@ -407,10 +407,11 @@ static inline const void *weir_job_args(const struct weir_job *job)
  *                atomic is not of 8 bytes; or a side has more than
  *                WEIR_JOB_PIECES_MAX pieces, or a list of it has nearly
  *                WEIR_BUF_REFS_MAX references
- *   -ERANGE      a range wraps around, ends beyond INT64_MAX in a file, or a
- *                part of bufs is beyond their data
- *   -EACCES      the mmap, file or process of the destination is not
- *                writable, or the file of the source not readable
+ *   -ERANGE      a range wraps around, ends beyond INT64_MAX in a file or
+ *                beyond the bounds of its domain, or a part of bufs is beyond
+ *                their data
+ *   -EACCES      the mmap, file, process or domain of the destination is not
+ *                writable, or the file or domain of the source not readable
  *   -EPERM       a buf is in the middle of a list
  *   -ESTALE      a buf is of an import that its exporter has revoked; a job
  *                that is in flight then completes with -ESTALE

@@ -177,6 +177,8 @@ int process_import(struct weir_mmap *mmap, const struct descriptor *d,
 		return err;
 	}
 	domain->import = mmap;
+	domain->first = d->addr;
+	domain->size = d->len;
 	mmap_set_domain(mmap, domain);
 	mmap->addr = (char *)(uintptr_t)d->addr;
 	mmap->len = (size_t)d->len;

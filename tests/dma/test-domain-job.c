@@ -510,6 +510,92 @@ static void random_work_is_right_and_wrong_keys_fail_alone(void **state)
 	free(k);
 }
 
+static int start_copy(struct job_fixture *w, struct weir_operand to,
+		      struct weir_operand from)
+{
+	weir_job_copy(&w->j.job, to, from);
+	return weir_job_start(w->dma, &w->j.job);
+}
+
+static void bounds_and_rights_of_domain_hold_for_jobs(void **state)
+{
+	struct weir_domain_opts opts = { .addr = 100, .len = 50 };
+	struct user_domain *s = malloc(sizeof(*s));
+	struct job_fixture w;
+	struct iovec iov[2] = { { (void *)100, 10 }, { (void *)145, 6 } };
+
+	assert_non_null(s);
+	jobs_begin(&w, state);
+	user_domain_init_with(s, "bounded", opts);
+	user_domain_can_all(s);
+	assert_int_equal(start_copy(&w, mem_at(&w, 0, 10),
+				    weir_operand_at(s->d, 99, 10)), -ERANGE);
+	assert_int_equal(start_copy(&w, weir_operand_at(s->d, 141, 10),
+				    mem_at(&w, 0, 10)), -ERANGE);
+	assert_int_equal(start_copy(&w, weir_operand_iov(s->d, iov, 2),
+				    mem_at(&w, 0, 16)), -ERANGE);
+	iov[1].iov_len = 5;
+	assert_int_equal(start_copy(&w, weir_operand_iov(s->d, iov, 2),
+				    mem_at(&w, 0, 15)), 0);
+	jrec_finish(w.g->r, &w.j);
+	assert_int_equal(s->calls, 1);
+	assert_int_equal(weir_domain_destroy(s->d), 0);
+
+	opts = (struct weir_domain_opts){ .flags = WEIR_DOMAIN_READ_ONLY };
+	user_domain_init_with(s, "read-only", opts);
+	user_domain_can_all(s);
+	assert_int_equal(start_copy(&w, weir_operand_at(s->d, 0, 10),
+				    mem_at(&w, 0, 10)), -EACCES);
+	assert_int_equal(s->calls, 0);
+	assert_int_equal(start_copy(&w, mem_at(&w, 0, 10),
+				    weir_operand_at(s->d, 0, 10)), 0);
+	jrec_finish(w.g->r, &w.j);
+	assert_int_equal(weir_domain_destroy(s->d), 0);
+
+	opts.flags = WEIR_DOMAIN_WRITE_ONLY;
+	user_domain_init_with(s, "write-only", opts);
+	user_domain_can_all(s);
+	assert_int_equal(start_copy(&w, mem_at(&w, 0, 10),
+				    weir_operand_at(s->d, 0, 10)), -EACCES);
+	assert_int_equal(s->calls, 0);
+	assert_int_equal(weir_domain_destroy(s->d), 0);
+	free(s);
+	jobs_end(&w);
+}
+
+/* Two views of one card, and one of another. */
+static void domains_of_one_place_overlap(void **state)
+{
+	static const char one, other;
+	struct weir_domain_opts opts = { .place = &one };
+	struct user_domain *s = calloc(3, sizeof(*s));
+	struct job_fixture w;
+	int i;
+
+	assert_non_null(s);
+	jobs_begin(&w, state);
+	for (i = 0; i < 3; i++) {
+		opts.place = i < 2 ? &one : &other;
+		user_domain_init_with(&s[i], "view", opts);
+		user_domain_can_all(&s[i]);
+	}
+	assert_int_equal(start_copy(&w, weir_operand_at(s[1].d, 10, 10),
+				    weir_operand_at(s[0].d, 1, 10)), -EINVAL);
+	assert_int_equal(s[1].calls, 0);
+	assert_int_equal(start_copy(&w, weir_operand_at(s[1].d, 11, 10),
+				    weir_operand_at(s[0].d, 1, 10)), 0);
+	jrec_finish(w.g->r, &w.j);
+	assert_int_equal(start_copy(&w, weir_operand_at(s[2].d, 10, 10),
+				    weir_operand_at(s[0].d, 1, 10)), 0);
+	jrec_finish(w.g->r, &w.j);
+	assert_int_equal(start_copy(&w, weir_operand_at(w.g->a.d, 10, 10),
+				    weir_operand_at(s[0].d, 1, 10)), -EXDEV);
+	for (i = 0; i < 3; i++)
+		assert_int_equal(weir_domain_destroy(s[i].d), 0);
+	free(s);
+	jobs_end(&w);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -521,6 +607,8 @@ int main(void)
 		CASE(a_job_that_the_domain_refuses_has_not_begun),
 		CASE(a_refusal_in_the_middle_ends_the_job),
 		CASE(a_cancel_of_a_job_reaches_the_domain),
+		CASE(bounds_and_rights_of_domain_hold_for_jobs),
+		CASE(domains_of_one_place_overlap),
 		CASE(random_work_is_right_and_wrong_keys_fail_alone),
 	};
 

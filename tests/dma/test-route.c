@@ -386,10 +386,10 @@ static void route_says_what_exactly_is_wrong(void **state)
 static unsigned int some_domains(struct weir_domain **d)
 {
 	static const struct domain_class at_peer = {
-		.is_peer = true, .addr_max = UINT64_MAX,
+		.is_peer = true,
 	};
 	static const struct domain_class at_device = {
-		.is_device = true, .addr_max = UINT64_MAX,
+		.is_device = true,
 	};
 	static struct domain_file file = { .domain.cls = &domain_class_file };
 	static struct domain_remote peer = {

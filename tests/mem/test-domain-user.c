@@ -19,7 +19,12 @@ static void user_domain_with_bad_attributes_is_not_created(void **state)
 		{ { .size = sizeof(rows[0].o), .kind = WEIR_DOMAIN_USER,
 		    .ctx_size = 1 }, -EINVAL },
 		{ { .size = sizeof(rows[0].o), .kind = WEIR_DOMAIN_USER,
-		    .reserved = 1 }, -E2BIG },
+		    .flags = 4 }, -E2BIG },
+		{ { .size = sizeof(rows[0].o), .kind = WEIR_DOMAIN_USER,
+		    .flags = WEIR_DOMAIN_READ_ONLY | WEIR_DOMAIN_WRITE_ONLY },
+		  -EINVAL },
+		{ { .size = sizeof(rows[0].o), .kind = WEIR_DOMAIN_USER,
+		    .addr = 2, .len = UINT64_MAX - 1 }, -EINVAL },
 		{ { .size = sizeof(rows[0].o), .kind = WEIR_DOMAIN_USER,
 		    .ctx = (void *)1, .ctx_size = SIZE_MAX }, -ENOMEM },
 	};
@@ -272,6 +277,68 @@ static void user_domain_refuses_bad_calls(void **state)
 		}
 	}
 	assert_int_equal(g->a.calls + g->b.calls, 0);
+	fixture_end(g);
+}
+
+/* It is not to be called. */
+static int no_translate(struct weir_domain *src, void *src_ctx,
+			struct weir_domain *dst, void *dst_ctx, uint64_t addr,
+			size_t len, struct weir_translation *t)
+{
+	(void)src, (void)src_ctx, (void)dst, (void)dst_ctx, (void)addr;
+	(void)len, (void)t;
+	fail();
+	return -EIO;
+}
+
+/* Each kind of move, with the domain's function on one side. */
+static void bounds_and_rights_of_domain_hold_for_moves(void **state)
+{
+	struct fixture *g = fixture_begin(state);
+	struct weir_domain_opts opts = { .addr = 4096, .len = 4096 };
+	struct weir_translation t = { .size = sizeof(t) };
+	struct user_domain *s = malloc(sizeof(*s));
+	struct weir_domain_move *m;
+
+	assert_non_null(s);
+	user_domain_init_with(s, "bounded", opts);
+	user_domain_can_all(s);
+	assert_int_equal(weir_domain_set_translate(s->d, no_translate), 0);
+	m = move(g, NULL, s->d);
+	g->src.iov_base = (void *)(uintptr_t)4095;
+	assert_int_equal(weir_domain_pull(g->r, &g->rec.op, m), -ERANGE);
+	g->src.iov_base = (void *)(uintptr_t)(8192 - g->src.iov_len + 1);
+	assert_int_equal(weir_domain_pull(g->r, &g->rec.op, m), -ERANGE);
+	assert_starts_with(weir_why(), "weir_domain_pull: a piece ");
+	g->src.iov_base = (void *)(uintptr_t)(8192 - g->src.iov_len);
+	STARTS(weir_domain_pull(g->r, &g->rec.op, m));
+	finish(g->r, &g->rec);
+	assert_int_equal(weir_domain_translate(s->d, NULL, s->d, NULL, 8191, 2,
+					       &t), -ERANGE);
+	assert_int_equal(weir_domain_destroy(s->d), 0);
+
+	opts = (struct weir_domain_opts){ .flags = WEIR_DOMAIN_READ_ONLY };
+	user_domain_init_with(s, "read-only", opts);
+	user_domain_can_all(s);
+	m = move(g, s->d, NULL);
+	assert_int_equal(weir_domain_push(g->r, &g->rec.op, m), -EACCES);
+	m = move(g, s->d, g->a.d);
+	assert_int_equal(weir_domain_transfer(g->r, &g->rec.op, m), -EACCES);
+	memset(&m->src, 0, sizeof(m->src));
+	assert_int_equal(weir_domain_fill(g->r, &g->rec.op, m), -EACCES);
+	m = move(g, NULL, s->d);
+	STARTS(weir_domain_pull(g->r, &g->rec.op, m));
+	finish(g->r, &g->rec);
+	assert_int_equal(weir_domain_destroy(s->d), 0);
+
+	opts.flags = WEIR_DOMAIN_WRITE_ONLY;
+	user_domain_init_with(s, "write-only", opts);
+	user_domain_can_all(s);
+	m = move(g, NULL, s->d);
+	assert_int_equal(weir_domain_pull(g->r, &g->rec.op, m), -EACCES);
+	assert_int_equal(s->calls, 0);
+	assert_int_equal(weir_domain_destroy(s->d), 0);
+	free(s);
 	fixture_end(g);
 }
 
@@ -703,6 +770,7 @@ int main(void)
 		CASE(shipped_domains_keep_their_functions),
 		CASE(user_domain_calls_the_function_that_was_set),
 		CASE(user_domain_refuses_bad_calls),
+		CASE(bounds_and_rights_of_domain_hold_for_moves),
 		CASE(an_address_may_be_0),
 		CASE(shapes_may_differ),
 		CASE(user_domain_in_use_is_not_changed),

@@ -119,17 +119,20 @@ static inline void user_domain_cancel(struct weir_domain *d, struct weir_op *op)
 	s->end = 0;
 }
 
-static inline void user_domain_init(struct user_domain *s, const char *id)
+static inline void user_domain_init_with(struct user_domain *s, const char *id,
+					 struct weir_domain_opts opts)
 {
-	struct weir_domain_opts opts = {
-		.size = sizeof(opts),
-		.kind = WEIR_DOMAIN_USER,
-		.id = id,
-		.ctx = s,
-	};
-
+	opts.size = sizeof(opts);
+	opts.kind = WEIR_DOMAIN_USER;
+	opts.id = id;
+	opts.ctx = s;
 	memset(s, 0, sizeof(*s));
 	assert_int_equal(weir_domain_create(&s->d, &opts), 0);
+}
+
+static inline void user_domain_init(struct user_domain *s, const char *id)
+{
+	user_domain_init_with(s, id, (struct weir_domain_opts){ 0 });
 }
 
 static inline void user_domain_can_all(struct user_domain *s)
